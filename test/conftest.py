@@ -1,0 +1,28 @@
+"""Makes the built package importable and describes which build is tested."""
+
+from __future__ import annotations
+
+import os
+import sys
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).resolve().parents[1]
+BUILD = Path(os.environ.get("PYJIT_BUILD", ROOT / "build"))
+
+# The package of this checkout, not of whoever owns the virtual environment.
+sys.path.insert(0, str(BUILD / "python"))
+sys.path.insert(0, str(ROOT / "test"))
+
+
+@pytest.fixture(scope="session")
+def root() -> Path:
+    """The checkout."""
+    return ROOT
+
+
+@pytest.fixture(scope="session")
+def bin_dir() -> Path:
+    """Where the built tools are."""
+    return BUILD / "bin"

@@ -1,0 +1,152 @@
+#!/usr/bin/env python3
+"""Runs every kind of test on an existing set-up and sums the results.
+
+The last line printed is always `N passed, N failed, N skipped`; the exit status
+is 0 only when nothing failed.
+"""
+
+from __future__ import annotations
+
+import argparse
+import os
+import subprocess
+import sys
+import time
+from dataclasses import dataclass
+from pathlib import Path
+from xml.etree import ElementTree
+
+ROOT = Path(__file__).resolve().parents[2]
+BUILD = ROOT / "build"
+REPORTS = BUILD / "test-reports"
+VENV = ROOT / ".venv" / "bin"
+
+
+@dataclass
+class Count:
+    passed: int = 0
+    failed: int = 0
+    skipped: int = 0
+
+    def __add__(self, other: Count) -> Count:
+        return Count(
+            self.passed + other.passed,
+            self.failed + other.failed,
+            self.skipped + other.skipped,
+        )
+
+    def __str__(self) -> str:
+        return f"{self.passed} passed, {self.failed} failed, {self.skipped} skipped"
+
+
+def call(command: list[str | Path]) -> int:
+    print("+", " ".join(str(word) for word in command), flush=True)
+    return subprocess.run(command, cwd=ROOT, check=False).returncode
+
+
+def from_junit(report: Path, status: int) -> Count:
+    """Counts a JUnit file; a runner that died without one counts as one failure."""
+    count = Count()
+    try:
+        cases = list(ElementTree.parse(report).getroot().iter("testcase"))
+    except (OSError, ElementTree.ParseError):
+        return Count(failed=1)
+    for case in cases:
+        if case.find("failure") is not None or case.find("error") is not None:
+            count.failed += 1
+        elif case.find("skipped") is not None or case.get("status") in (
+            "notrun",
+            "disabled",
+        ):
+            count.skipped += 1
+        else:
+            count.passed += 1
+    if status != 0 and count.failed == 0:
+        count.failed = 1
+    return count
+
+
+def one(status: int) -> Count:
+    return Count(passed=1) if status == 0 else Count(failed=1)
+
+
+def run_layering(_: argparse.Namespace) -> Count:
+    return one(call([sys.executable, "tools/dev/check_layering.py"]))
+
+
+def run_format(_: argparse.Namespace) -> Count:
+    return one(call(["tools/dev/format.sh", "--check"]))
+
+
+def run_build(_: argparse.Namespace) -> Count:
+    return one(call(["tools/dev/build.sh"]))
+
+
+def run_lit(options: argparse.Namespace) -> Count:
+    report = REPORTS / "lit.xml"
+    status = call(
+        [VENV / "lit", "-sv", f"-j{options.jobs}", f"--xunit-xml-output={report}"]
+        + [BUILD / "test"]
+    )
+    return from_junit(report, status)
+
+
+def run_gtest(options: argparse.Namespace) -> Count:
+    report = REPORTS / "ctest.xml"
+    status = call(
+        ["ctest", "--test-dir", BUILD, "--output-on-failure", "--no-tests=error"]
+        + [f"-j{options.jobs}", "--output-junit", report]
+    )
+    return from_junit(report, status)
+
+
+def run_pytest(options: argparse.Namespace) -> Count:
+    report = REPORTS / "pytest.xml"
+    status = call(
+        [VENV / "python", "-m", "pytest", "-q", "-rfE", "--durations=15"]
+        + [f"--junitxml={report}", *options.pytest_args, "test"]
+    )
+    return from_junit(report, status)
+
+
+STAGES = {
+    "build": run_build,
+    "layering": run_layering,
+    "format": run_format,
+    "lit": run_lit,
+    "gtest": run_gtest,
+    "pytest": run_pytest,
+}
+
+
+def main() -> int:
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument(
+        "--only", default=",".join(STAGES), help="stages, comma-separated"
+    )
+    parser.add_argument("--jobs", "-j", type=int, default=os.cpu_count() or 2)
+    parser.add_argument("pytest_args", nargs="*", help="passed on to pytest (after --)")
+    options = parser.parse_args()
+    chosen = [name for name in options.only.split(",") if name]
+    if unknown := [name for name in chosen if name not in STAGES]:
+        parser.error(f"unknown stage {unknown[0]}; known: {', '.join(STAGES)}")
+    REPORTS.mkdir(parents=True, exist_ok=True)
+    for old in REPORTS.glob("*.xml"):
+        old.unlink()
+    total = Count()
+    lines = []
+    for name in chosen:
+        start = time.monotonic()
+        count = STAGES[name](options)
+        lines.append(f"{name:10} {count} ({time.monotonic() - start:.0f} s)")
+        total += count
+        if name == "build" and count.failed:
+            break
+    print()
+    print("\n".join(lines))
+    print(total)
+    return 1 if total.failed else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())
