@@ -20,7 +20,8 @@ include_directories(${CMAKE_SOURCE_DIR}/include ${CMAKE_BINARY_DIR}/include
 # The packages are built without RTTI and exceptions; code that subclasses
 # their classes has to agree.
 add_compile_options(-fno-rtti -fno-exceptions -Wall -Wextra -Wno-unused-parameter)
-add_compile_definitions(${LLVM_DEFINITIONS})
+separate_arguments(llvm_definitions NATIVE_COMMAND "${LLVM_DEFINITIONS}")
+add_definitions(${llvm_definitions})
 
 # What to link for "all of MLIR and LLVM": one shared library each, never mixed
 # with static copies of the same code.

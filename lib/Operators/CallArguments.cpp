@@ -1,0 +1,221 @@
+//===- CallArguments.cpp - arguments of an ATen call as IR ----------------===//
+
+#include "pyjit/Operators/CallArguments.h"
+#include "mlir/IR/Builders.h"
+#include "mlir/IR/BuiltinTypes.h"
+#include "mlir/IR/Diagnostics.h"
+#include "mlir/IR/Operation.h"
+
+using namespace mlir;
+
+namespace pyjit::operators {
+
+Attribute getOperandPlaceholder(MLIRContext *context) {
+  return UnitAttr::get(context);
+}
+
+Attribute getNoneArgument(MLIRContext *context) {
+  return TypeAttr::get(NoneType::get(context));
+}
+
+bool isNoneArgument(Attribute arg) {
+  auto type = dyn_cast<TypeAttr>(arg);
+  return type && isa<NoneType>(type.getValue());
+}
+
+/// The value of a dictionary with the one entry `name`.
+static Attribute getSingleEntry(Attribute arg, StringRef name) {
+  auto dict = dyn_cast<DictionaryAttr>(arg);
+  if (!dict || dict.size() != 1)
+    return {};
+  return dict.get(name);
+}
+
+static Attribute makeSingleEntry(StringRef name, Attribute value) {
+  MLIRContext *context = value.getContext();
+  return DictionaryAttr::get(
+      context, NamedAttribute(StringAttr::get(context, name), value));
+}
+
+TypedAttr getWrappedNumber(Attribute arg) {
+  return dyn_cast_or_null<TypedAttr>(getSingleEntry(arg, "wrapped"));
+}
+
+Attribute makeWrappedNumber(TypedAttr number) {
+  return makeSingleEntry("wrapped", number);
+}
+
+StringAttr getDeviceArgument(Attribute arg) {
+  return dyn_cast_or_null<StringAttr>(getSingleEntry(arg, "device"));
+}
+
+Attribute makeDeviceArgument(StringAttr name) {
+  return makeSingleEntry("device", name);
+}
+
+static unsigned countIn(Attribute arg) {
+  if (isOperandPlaceholder(arg))
+    return 1;
+  if (auto list = dyn_cast<ArrayAttr>(arg))
+    return countOperands(list);
+  return 0;
+}
+
+unsigned countOperands(ArrayAttr args) {
+  unsigned count = 0;
+  for (Attribute arg : args)
+    count += countIn(arg);
+  return count;
+}
+
+void walkCallArguments(
+    ArrayAttr args,
+    llvm::function_ref<void(unsigned, Attribute, unsigned)> fn) {
+  unsigned operand = 0;
+  for (auto [index, arg] : llvm::enumerate(args)) {
+    fn(index, arg, operand);
+    operand += countIn(arg);
+  }
+}
+
+//===----------------------------------------------------------------------===//
+// Text
+//===----------------------------------------------------------------------===//
+
+using Operands = SmallVectorImpl<OpAsmParser::UnresolvedOperand>;
+
+static ParseResult parseArgument(OpAsmParser &parser, Operands &operands,
+                                 Attribute &arg);
+
+static ParseResult parseList(OpAsmParser &parser,
+                             OpAsmParser::Delimiter delimiter,
+                             Operands &operands, ArrayAttr &list) {
+  SmallVector<Attribute> values;
+  if (parser.parseCommaSeparatedList(delimiter, [&] {
+        return parseArgument(parser, operands, values.emplace_back());
+      }))
+    return failure();
+  list = parser.getBuilder().getArrayAttr(values);
+  return success();
+}
+
+static ParseResult parseArgument(OpAsmParser &parser, Operands &operands,
+                                 Attribute &arg) {
+  MLIRContext *context = parser.getContext();
+  OpAsmParser::UnresolvedOperand operand;
+  OptionalParseResult isOperand = parser.parseOptionalOperand(operand);
+  if (isOperand.has_value()) {
+    if (failed(*isOperand))
+      return failure();
+    operands.push_back(operand);
+    arg = getOperandPlaceholder(context);
+    return success();
+  }
+  if (succeeded(parser.parseOptionalKeyword("none"))) {
+    arg = getNoneArgument(context);
+    return success();
+  }
+  if (succeeded(parser.parseOptionalKeyword("device"))) {
+    StringAttr name;
+    if (parser.parseLParen() || parser.parseAttribute(name) ||
+        parser.parseRParen())
+      return failure();
+    arg = makeDeviceArgument(name);
+    return success();
+  }
+  if (succeeded(parser.parseOptionalKeyword("wrapped"))) {
+    TypedAttr number;
+    if (parser.parseLParen() || parser.parseAttribute(number) ||
+        parser.parseRParen())
+      return failure();
+    arg = makeWrappedNumber(number);
+    return success();
+  }
+  if (succeeded(parser.parseOptionalLSquare())) {
+    SmallVector<Attribute> values;
+    if (failed(parser.parseOptionalRSquare())) {
+      if (parser.parseCommaSeparatedList([&] {
+            return parseArgument(parser, operands, values.emplace_back());
+          }) ||
+          parser.parseRSquare())
+        return failure();
+    }
+    arg = parser.getBuilder().getArrayAttr(values);
+    return success();
+  }
+  return parser.parseAttribute(arg);
+}
+
+ParseResult parseCallArguments(OpAsmParser &parser, Operands &operands,
+                               ArrayAttr &args) {
+  return parseList(parser, OpAsmParser::Delimiter::Paren, operands, args);
+}
+
+static void printArgument(OpAsmPrinter &printer, OperandRange operands,
+                          unsigned &next, Attribute arg) {
+  if (isOperandPlaceholder(arg)) {
+    // A wrong count is the verifier's to report; printing must survive it.
+    if (next < operands.size())
+      printer << operands[next++];
+    else
+      printer << "<<missing operand>>";
+  } else if (isNoneArgument(arg)) {
+    printer << "none";
+  } else if (StringAttr name = getDeviceArgument(arg)) {
+    printer << "device(" << name << ")";
+  } else if (TypedAttr number = getWrappedNumber(arg)) {
+    printer << "wrapped(" << number << ")";
+  } else if (auto list = dyn_cast<ArrayAttr>(arg)) {
+    printer << "[";
+    llvm::interleaveComma(list, printer, [&](Attribute value) {
+      printArgument(printer, operands, next, value);
+    });
+    printer << "]";
+  } else {
+    printer << arg;
+  }
+}
+
+void printCallArguments(OpAsmPrinter &printer, Operation *,
+                        OperandRange operands, ArrayAttr args) {
+  unsigned next = 0;
+  printer << "(";
+  llvm::interleaveComma(args, printer, [&](Attribute arg) {
+    printArgument(printer, operands, next, arg);
+  });
+  printer << ")";
+}
+
+static bool isNumber(Attribute arg) {
+  if (auto value = dyn_cast<IntegerAttr>(arg))
+    return value.getType().isInteger(64) || value.getType().isInteger(1);
+  if (auto value = dyn_cast<FloatAttr>(arg))
+    return value.getType().isF64();
+  return false;
+}
+
+static bool isArgument(Attribute arg) {
+  if (auto list = dyn_cast<ArrayAttr>(arg))
+    return llvm::all_of(list, isArgument);
+  if (TypedAttr number = getWrappedNumber(arg))
+    return isNumber(number);
+  return isOperandPlaceholder(arg) || isNoneArgument(arg) || isNumber(arg) ||
+         isa<StringAttr>(arg) || getDeviceArgument(arg);
+}
+
+LogicalResult verifyCallArguments(Operation *op, ArrayAttr args,
+                                  unsigned numOperands) {
+  for (auto [index, arg] : llvm::enumerate(args))
+    if (!isArgument(arg))
+      return op->emitOpError("argument ")
+             << index << " is " << arg
+             << ", expected an operand, i64, f64, bool, string, none, list, "
+                "device(...) or wrapped(...)";
+  unsigned expected = countOperands(args);
+  if (expected != numOperands)
+    return op->emitOpError("has ")
+           << numOperands << " operands, but its arguments name " << expected;
+  return success();
+}
+
+} // namespace pyjit::operators
