@@ -1,0 +1,100 @@
+"""``pyjit.compile`` and what can be asked of its results."""
+
+from __future__ import annotations
+
+import functools
+import weakref
+from typing import Any, Callable
+
+import torch
+
+from pyjit import _C
+from pyjit._engine import Engine
+from pyjit._module import compile_module, compiled_call
+from pyjit._settings import Settings
+
+_engines: weakref.WeakSet[Engine] = weakref.WeakSet()
+
+
+def compile(model: Callable | None = None, *, fullgraph: bool = False, dynamic: bool | None = None,
+            backend: str = "pyjit", mode: str | None = None, options: dict[str, Any] | None = None,
+            disable: bool = False, name: str | None = None) -> Any:
+    """Returns a callable that computes what ``model`` computes, faster.
+
+    The first call with a new kind of input runs eagerly under observation and is compiled; later
+    calls that pass its guards run compiled code. What pyjit does not support runs in eager
+    PyTorch; ``pyjit.explain`` says why.
+
+    ``model`` is a function, a method, an ``nn.Module`` (the result is an instance of its class
+    that shares its state) or any other callable; without it, the result is a decorator.
+    ``fullgraph=True`` raises ``CaptureError`` where a call cannot be captured as one graph.
+    ``options``: ``strict``, ``eager_rounding``, ``max_records`` (see ``Settings``).
+
+    Raises ``TypeError`` for something that cannot be called, ``ValueError`` for unknown settings.
+    """
+    settings = Settings.of(fullgraph=fullgraph, dynamic=dynamic, backend=backend, mode=mode,
+                           options=options, name=name)
+    if model is None:
+        return functools.partial(compile, fullgraph=fullgraph, dynamic=dynamic, backend=backend, mode=mode,
+                                 options=options, disable=disable, name=name)
+    if not callable(model):
+        raise TypeError(f"pyjit.compile: {type(model).__name__!r} object is not callable")
+    if disable:
+        return model
+    if isinstance(model, _C.CompiledFunction) or compiled_call(model) is not None:
+        return model
+    return compile_with(model, settings)
+
+
+def compile_with(model: Callable, settings: Settings) -> Any:
+    """``compile`` with settings that are already validated."""
+    engine = Engine(model, settings)
+    _engines.add(engine)
+    if isinstance(model, torch.nn.Module):
+        return compile_module(model, engine.compiled, settings)
+    functools.update_wrapper(engine.compiled, model)
+    return engine.compiled
+
+
+def engine_of(compiled: Any, caller: str) -> Engine:
+    """The engine behind what ``pyjit.compile`` returned."""
+    call = compiled_call(compiled)
+    if call is None and isinstance(compiled, _C.CompiledFunction):
+        call = compiled
+    if call is None:
+        raise TypeError(f"pyjit.{caller}: {type(compiled).__name__!r} object was not made by pyjit.compile")
+    return call.engine
+
+
+def stats(compiled: Any) -> dict[str, Any]:
+    """Counters of a compiled function: ``records graphs cuts hits misses eager_calls
+    compile_seconds kernels guards reasons`` and the seconds of each compiler stage."""
+    return engine_of(compiled, "stats").stats()
+
+
+def records(compiled: Any) -> list[dict[str, Any]]:
+    """One dict per specialisation that is kept, most recently hit first."""
+    return engine_of(compiled, "records").describe_records()
+
+
+def reset() -> None:
+    """Forgets every record and counter of every compiled function."""
+    for engine in list(_engines):
+        engine.reset()
+
+
+def disable(fn: Callable) -> Callable:
+    """Marks ``fn`` as never captured: a capture that reaches it ends there."""
+    if not callable(fn):
+        raise TypeError(f"pyjit.disable: {type(fn).__name__!r} object is not callable")
+
+    @functools.wraps(fn)
+    def call(*args: Any, **kwargs: Any) -> Any:
+        return _C.call_disabled(fn, args, kwargs)
+
+    return call
+
+
+def is_compiling() -> bool:
+    """Whether this thread is inside a monitored run."""
+    return _C.is_capturing()

@@ -1,0 +1,49 @@
+"""``pyjit.explain``: what became of a call, as text."""
+
+from __future__ import annotations
+
+import functools
+from typing import Any, Callable
+
+from pyjit import _C
+from pyjit._module import compiled_call
+
+
+def explain(fn: Callable) -> Callable[..., str]:
+    """Returns a callable that runs ``fn`` and reports on it: graphs, cuts with source lines,
+    guards, kernels, library calls, seconds per stage.
+
+    ``fn`` may be a compiled function (its own records are reported) or anything that
+    ``pyjit.compile`` takes (it is compiled for the report alone).
+    """
+    from pyjit._api import compile, engine_of
+
+    own = compiled_call(fn) is not None or isinstance(fn, _C.CompiledFunction)
+    compiled = fn if own else compile(fn)
+    engine = engine_of(compiled, "explain")
+
+    @functools.wraps(fn, updated=())
+    def run(*args: Any, **kwargs: Any) -> str:
+        compiled(*args, **kwargs)
+        return report(engine)
+
+    return run
+
+
+def report(engine: Any) -> str:
+    """The report on an engine's present state."""
+    stats = engine.stats()
+    lines = [f"pyjit: {engine.name}: {stats['graphs']} graph(s), {stats['cuts']} cut(s), {stats['hits']} hit(s), "
+             f"{stats['misses']} miss(es), {stats['eager_calls']} eager call(s)"]
+    lines += [f"  runs in eager: {reason}" for reason in stats["reasons"]]
+    for number, record in enumerate(engine.compiled.records):
+        lines.append(f"  graph {number}: {record.inputs} inputs, {record.guards} guards, {record.kernels} kernels, "
+                     f"{record.library_calls} library calls, {record.hits} hits")
+        stages = ", ".join(f"{name} {1e3 * seconds:.1f} ms" for name, seconds in record.stages())
+        lines.append(f"    compiled in: {stages}")
+        for topic in ("guards", "fusion", "kernels"):
+            text = record.text(topic)
+            if text:
+                lines.append(f"    {topic}:")
+                lines += [f"      {line}" for line in text.splitlines()]
+    return "\n".join(lines)

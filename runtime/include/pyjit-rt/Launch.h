@@ -1,0 +1,110 @@
+//===- Launch.h - The launch program, as bytes ------------------*- C++ -*-===//
+//
+// What the compiler hands to the runtime: which kernels and library calls run,
+// in which order, over which buffers. The program is one relocatable blob of
+// little-endian, naturally aligned records, so that it can be written to a file
+// and loaded without the compiler. A loader validates it once (`Program::load`);
+// running it then checks nothing.
+//
+// Layout: Header, Slot[slots], Step[steps], Kernel[kernels], int64[ints],
+// char[chars]. Every index below is validated against these counts.
+//
+//===----------------------------------------------------------------------===//
+
+#ifndef PYJIT_RT_LAUNCH_H
+#define PYJIT_RT_LAUNCH_H
+
+#include <cstdint>
+
+namespace pyjit::rt {
+
+/// "PYJL" in little-endian order; a blob of another byte order is refused.
+inline constexpr uint32_t kLaunchMagic = 0x4c4a5950;
+/// Raised whenever a record's layout or meaning changes.
+inline constexpr uint32_t kLaunchVersion = 1;
+
+/// Machine code of one kernel. `buffers` are data pointers, operands first and
+/// then results; [begin, end) is a part of the kernel's parallel range.
+using KernelFn = void (*)(void *const *buffers, int64_t begin, int64_t end);
+
+struct Header {
+  uint32_t magic;
+  uint32_t version;
+  uint64_t size; ///< of the whole blob, in bytes
+  uint32_t slots;
+  uint32_t steps;
+  uint32_t kernels;
+  uint32_t inputs;
+  uint32_t outputs; ///< outputs are the slots listed first in `ints`
+  uint32_t reserved;
+  uint64_t ints;
+  uint64_t chars;
+  uint64_t arenaBytes;
+};
+
+/// Element types carry PyTorch's `c10::ScalarType` numbers, which are part of
+/// its serialisation format and therefore stable.
+enum class SlotKind : uint8_t {
+  Input,  ///< `place` is the input's number; sizes and strides were guarded
+  Arena,  ///< `place` is the byte offset in the executable's arena
+  Fresh,  ///< allocated at each call with these sizes and strides
+  Result, ///< produced by a library call
+  View,   ///< strided view of another slot, produced by a View step
+  Cached, ///< `place` is the output's number of the prepare program
+};
+
+struct Slot {
+  SlotKind kind;
+  uint8_t dtype;
+  uint16_t rank;
+  uint32_t dims;  ///< index into `ints`: sizes, then strides, in elements
+  uint64_t place; ///< see SlotKind
+  uint64_t bytes; ///< extent of the value's storage
+};
+
+enum class StepKind : uint16_t {
+  /// Runs kernel `a` on the buffers of the `c` slots listed at `ints[b]`.
+  Kernel,
+  /// Calls the operator whose overload name ("aten::add.Tensor") is string
+  /// `a`; `ints[b]` holds its arguments (see ArgTag), `ints[c]` the number of
+  /// its flattened tensor results and their slots (-1: not used).
+  Call,
+  /// Slot `a` becomes a view of slot `b` with the sizes and strides of `a`, at
+  /// element offset `ints[c]` from `b`'s data pointer.
+  View,
+  /// Drops slot `a`: its last use is past.
+  Release,
+};
+
+struct Step {
+  StepKind kind;
+  uint16_t flags;
+  uint32_t a, b, c;
+};
+
+struct Kernel {
+  uint32_t name; ///< index of a NUL-terminated string in `chars`
+  uint32_t reserved;
+  int64_t work;  ///< size of the parallel range
+  int64_t grain; ///< smallest part worth a thread of its own
+};
+
+/// A call's arguments: int64 words, a tag and then its payload.
+enum class ArgTag : int64_t {
+  None,
+  Tensor,        ///< slot
+  Int,           ///< value
+  Bool,          ///< 0 or 1
+  Double,        ///< bits
+  String,        ///< index into chars
+  Device,        ///< index into chars
+  List,          ///< count, then that many arguments
+  WrappedInt,    ///< value; a 0-dim tensor that promotes like a Python scalar
+  WrappedBool,   ///< 0 or 1
+  WrappedDouble, ///< bits
+  End,           ///< closes the arguments of one call
+};
+
+} // namespace pyjit::rt
+
+#endif // PYJIT_RT_LAUNCH_H

@@ -1,0 +1,50 @@
+//===- Program.h - A validated launch program -------------------*- C++ -*-===//
+
+#ifndef PYJIT_RT_PROGRAM_H
+#define PYJIT_RT_PROGRAM_H
+
+#include "pyjit-rt/Launch.h"
+
+#include <string>
+#include <vector>
+
+namespace pyjit::rt {
+
+/// A launch program in the form that executors walk. Owns a copy of the blob;
+/// the spans point into it.
+class Program {
+public:
+  /// Validates `size` bytes at `data`: magic, version, counts, every index.
+  /// On failure returns false and says in `error` what does not hold.
+  bool load(const void *data, size_t size, std::string &error);
+
+  const Header &header() const { return *reinterpret_cast<const Header *>(blob.data()); }
+  const Slot *slots() const { return slotTable; }
+  const Step *steps() const { return stepTable; }
+  const Kernel *kernels() const { return kernelTable; }
+  const int64_t *ints() const { return intPool; }
+  const char *string(uint64_t index) const { return charPool + index; }
+
+  uint32_t numSlots() const { return header().slots; }
+  uint32_t numSteps() const { return header().steps; }
+  uint32_t numKernels() const { return header().kernels; }
+  uint32_t numInputs() const { return header().inputs; }
+  uint32_t numOutputs() const { return header().outputs; }
+  /// The slot that holds output `i`.
+  uint32_t outputSlot(uint32_t i) const { return static_cast<uint32_t>(intPool[i]); }
+
+private:
+  bool validate(std::string &error) const;
+  bool validateArguments(uint64_t at, std::string &error) const;
+
+  std::vector<uint64_t> blob; // 8-byte aligned
+  const Slot *slotTable = nullptr;
+  const Step *stepTable = nullptr;
+  const Kernel *kernelTable = nullptr;
+  const int64_t *intPool = nullptr;
+  const char *charPool = nullptr;
+};
+
+} // namespace pyjit::rt
+
+#endif // PYJIT_RT_PROGRAM_H

@@ -1,0 +1,91 @@
+//===- TorchExecutor.h - Runs launch programs on PyTorch's runtime -*- C++ -*-===//
+
+#ifndef PYJIT_RT_TORCHEXECUTOR_H
+#define PYJIT_RT_TORCHEXECUTOR_H
+
+#include "pyjit-rt/Program.h"
+
+#include <ATen/core/Tensor.h>
+#include <ATen/core/dispatch/Dispatcher.h>
+
+#include <memory>
+#include <mutex>
+#include <string>
+#include <vector>
+
+namespace pyjit::rt {
+
+/// Runs one launch program with ATen's allocator, dispatcher and thread pool.
+///
+/// A call is functional: it reads its inputs and writes nothing but fresh
+/// outputs, so a failed call (an exception of a library call) may be answered
+/// again by eager PyTorch, random numbers aside.
+class TorchExecutor {
+public:
+  /// Resolves every operator and builds every constant argument. Returns null
+  /// and says in `error` which operator is missing or does not fit its schema.
+  static std::unique_ptr<TorchExecutor>
+  create(Program program, std::vector<KernelFn> kernels, std::string &error);
+
+  uint32_t numInputs() const { return program.numInputs(); }
+  uint32_t numOutputs() const { return program.numOutputs(); }
+
+  /// `inputs`: numInputs() tensors whose metadata the guards have checked.
+  /// `cached`: the outputs of the prepare program, or null when there is none.
+  /// `outputs`: numOutputs() tensors to assign.
+  /// Throws what library calls throw. Safe on several threads at once.
+  void run(const at::Tensor *inputs, const at::Tensor *cached,
+           at::Tensor *outputs);
+
+private:
+  TorchExecutor(Program program, std::vector<KernelFn> kernels)
+      : program(std::move(program)), kernels(std::move(kernels)) {}
+
+  /// An argument that differs between calls: tensors, alone or in a list.
+  struct TensorArgument {
+    uint32_t argument;
+    bool list;
+    bool optionalElements;
+    std::vector<int64_t> slots; // -1: None inside a list of optional tensors
+  };
+  struct CallPlan {
+    c10::OperatorHandle op;
+    std::vector<c10::IValue> arguments; // tensors left None
+    std::vector<TensorArgument> tensors;
+    const int64_t *results; // into the program: slots, -1 for unused
+    int64_t numResults;
+  };
+  struct Arena {
+    at::Tensor storage;
+    std::vector<at::Tensor> slots; // by slot number; undefined unless Arena
+    std::vector<at::Tensor> values;
+    std::vector<void *> buffers;
+  };
+
+  bool plan(std::string &error);
+  bool planCall(const Step &step, std::string &error);
+  std::unique_ptr<Arena> takeArena();
+  void giveArena(std::unique_ptr<Arena> arena);
+  void execute(Arena &arena, const at::Tensor *inputs,
+               const at::Tensor *cached);
+  void runKernel(const Step &step, Arena &arena) const;
+  void runCall(const CallPlan &plan, Arena &arena) const;
+  at::Tensor makeView(const Slot &slot, const at::Tensor &base,
+                      int64_t offset) const;
+  at::IntArrayRef sizes(const Slot &slot) const {
+    return {program.ints() + slot.dims, slot.rank};
+  }
+  at::IntArrayRef strides(const Slot &slot) const {
+    return {program.ints() + slot.dims + slot.rank, slot.rank};
+  }
+
+  Program program;
+  std::vector<KernelFn> kernels;
+  std::vector<CallPlan> calls; // in step order
+  std::mutex lock;             // guards `arenas`
+  std::vector<std::unique_ptr<Arena>> arenas;
+};
+
+} // namespace pyjit::rt
+
+#endif // PYJIT_RT_TORCHEXECUTOR_H

@@ -1,0 +1,228 @@
+//===- TorchExecutor.cpp - Runs launch programs on PyTorch's runtime ------===//
+
+#include "pyjit-rt/TorchExecutor.h"
+
+#include "Parallel.h"
+
+#include <ATen/EmptyTensor.h>
+#include <ATen/core/LegacyTypeDispatch.h>
+#include <c10/core/CPUAllocator.h>
+
+using namespace pyjit::rt;
+
+std::unique_ptr<TorchExecutor>
+TorchExecutor::create(Program program, std::vector<KernelFn> kernels,
+                      std::string &error) {
+  if (kernels.size() != program.numKernels()) {
+    error = "launch program names " + std::to_string(program.numKernels()) +
+            " kernels, " + std::to_string(kernels.size()) + " were given";
+    return nullptr;
+  }
+  std::unique_ptr<TorchExecutor> executor(
+      new TorchExecutor(std::move(program), std::move(kernels)));
+  if (!executor->plan(error))
+    return nullptr;
+  return executor;
+}
+
+bool TorchExecutor::plan(std::string &error) {
+  for (uint32_t i = 0; i < program.numSteps(); ++i) {
+    const Step &step = program.steps()[i];
+    if (step.kind == StepKind::Call && !planCall(step, error))
+      return false;
+  }
+  return true;
+}
+
+//===----------------------------------------------------------------------===//
+// Arenas: the intermediates of one call in flight.
+//===----------------------------------------------------------------------===//
+
+std::unique_ptr<TorchExecutor::Arena> TorchExecutor::takeArena() {
+  {
+    std::lock_guard<std::mutex> guard(lock);
+    if (!arenas.empty()) {
+      auto arena = std::move(arenas.back());
+      arenas.pop_back();
+      return arena;
+    }
+  }
+  // A first call, or one that runs while every arena is in use.
+  auto arena = std::make_unique<Arena>();
+  arena->values.resize(program.numSlots());
+  arena->buffers.resize(program.numSlots());
+  arena->slots.resize(program.numSlots());
+  if (uint64_t bytes = program.header().arenaBytes)
+    arena->storage =
+        at::detail::empty_cpu({static_cast<int64_t>(bytes)}, at::kByte);
+  for (uint32_t i = 0; i < program.numSlots(); ++i) {
+    const Slot &slot = program.slots()[i];
+    if (slot.kind != SlotKind::Arena)
+      continue;
+    char *data = static_cast<char *>(arena->storage.mutable_data_ptr()) + slot.place;
+    arena->buffers[i] = data;
+    // A storage of its own, so that nothing can resize or view its neighbours.
+    c10::Storage storage(c10::Storage::use_byte_size_t(), slot.bytes,
+                         at::DataPtr(data, c10::Device(c10::kCPU)));
+    at::Tensor tensor = at::detail::make_tensor<c10::TensorImpl>(
+        std::move(storage), c10::DispatchKeySet(c10::DispatchKey::CPU),
+        c10::scalarTypeToTypeMeta(static_cast<c10::ScalarType>(slot.dtype)));
+    tensor.unsafeGetTensorImpl()->set_sizes_and_strides(sizes(slot), strides(slot));
+    arena->slots[i] = std::move(tensor);
+  }
+  return arena;
+}
+
+void TorchExecutor::giveArena(std::unique_ptr<Arena> arena) {
+  for (at::Tensor &value : arena->values)
+    value.reset();
+  std::lock_guard<std::mutex> guard(lock);
+  arenas.push_back(std::move(arena));
+}
+
+//===----------------------------------------------------------------------===//
+// Running
+//===----------------------------------------------------------------------===//
+
+void TorchExecutor::run(const at::Tensor *inputs, const at::Tensor *cached,
+                        at::Tensor *outputs) {
+  auto arena = takeArena();
+  // The tensors are never seen by autograd or by view tracking: the guards have
+  // established that nothing here requires grad.
+  at::AutoDispatchBelowADInplaceOrView belowAutograd;
+  execute(*arena, inputs, cached);
+  for (uint32_t i = 0; i < program.numOutputs(); ++i) {
+    uint32_t slot = program.outputSlot(i);
+    at::Tensor &value = arena->values[slot];
+    // A library result may not carry arena memory out of the call.
+    bool escapes = value.defined() && arena->storage.defined() &&
+                   value.storage().data_ptr().get() >= arena->storage.data_ptr() &&
+                   value.storage().data_ptr().get() <
+                       static_cast<char *>(arena->storage.data_ptr()) +
+                           program.header().arenaBytes;
+    outputs[i] = escapes ? value.clone() : value;
+  }
+  giveArena(std::move(arena));
+}
+
+void TorchExecutor::execute(Arena &arena, const at::Tensor *inputs,
+                            const at::Tensor *cached) {
+  for (uint32_t i = 0; i < program.numSlots(); ++i) {
+    const Slot &slot = program.slots()[i];
+    switch (slot.kind) {
+    case SlotKind::Input:
+      arena.values[i] = inputs[slot.place];
+      break;
+    case SlotKind::Cached:
+      arena.values[i] = cached[slot.place];
+      break;
+    case SlotKind::Fresh:
+      arena.values[i] = at::detail::empty_strided_cpu(
+          sizes(slot), strides(slot), static_cast<c10::ScalarType>(slot.dtype));
+      break;
+    case SlotKind::Arena:
+      arena.values[i] = arena.slots[i];
+      continue;
+    case SlotKind::Result:
+    case SlotKind::View:
+      continue;
+    }
+    arena.buffers[i] = const_cast<void *>(arena.values[i].const_data_ptr());
+  }
+  size_t call = 0;
+  for (uint32_t i = 0; i < program.numSteps(); ++i) {
+    const Step &step = program.steps()[i];
+    switch (step.kind) {
+    case StepKind::Kernel:
+      runKernel(step, arena);
+      break;
+    case StepKind::Call:
+      runCall(calls[call++], arena);
+      break;
+    case StepKind::View: {
+      at::Tensor view = makeView(program.slots()[step.a], arena.values[step.b],
+                                 program.ints()[step.c]);
+      arena.buffers[step.a] = const_cast<void *>(view.const_data_ptr());
+      arena.values[step.a] = std::move(view);
+      break;
+    }
+    case StepKind::Release:
+      arena.values[step.a].reset();
+      break;
+    }
+  }
+}
+
+void TorchExecutor::runKernel(const Step &step, Arena &arena) const {
+  constexpr uint32_t kInline = 32;
+  void *inlineBuffers[kInline];
+  std::vector<void *> many;
+  void **buffers = inlineBuffers;
+  if (step.c > kInline) {
+    many.resize(step.c);
+    buffers = many.data();
+  }
+  for (uint32_t k = 0; k < step.c; ++k)
+    buffers[k] = arena.buffers[program.ints()[step.b + k]];
+  parallelFor(program.kernels()[step.a], kernels[step.a], buffers);
+}
+
+at::Tensor TorchExecutor::makeView(const Slot &slot, const at::Tensor &base,
+                                   int64_t offset) const {
+  at::Tensor view = at::detail::make_tensor<c10::TensorImpl>(
+      c10::TensorImpl::VIEW, c10::Storage(base.storage()), base.key_set(),
+      base.dtype());
+  view.unsafeGetTensorImpl()->set_sizes_and_strides(
+      sizes(slot), strides(slot), base.storage_offset() + offset);
+  return view;
+}
+
+void TorchExecutor::runCall(const CallPlan &plan, Arena &arena) const {
+  c10::Stack stack(plan.arguments);
+  for (const TensorArgument &argument : plan.tensors) {
+    if (!argument.list) {
+      stack[argument.argument] = arena.values[argument.slots.front()];
+    } else if (argument.optionalElements) {
+      c10::List<std::optional<at::Tensor>> list;
+      for (int64_t slot : argument.slots)
+        list.push_back(slot < 0 ? std::optional<at::Tensor>() : arena.values[slot]);
+      stack[argument.argument] = std::move(list);
+    } else {
+      c10::List<at::Tensor> list;
+      for (int64_t slot : argument.slots)
+        list.push_back(arena.values[slot]);
+      stack[argument.argument] = std::move(list);
+    }
+  }
+  plan.op.callBoxed(stack);
+
+  int64_t next = 0;
+  auto take = [&](const at::Tensor &result) {
+    int64_t index = next < plan.numResults ? plan.results[next] : -1;
+    ++next;
+    if (index < 0)
+      return;
+    const Slot &slot = program.slots()[index];
+    at::Tensor value = result;
+    // Kernels are compiled for the layout that eager showed; a library is free
+    // to choose another one on another day.
+    if (value.sizes() != sizes(slot) || value.strides() != strides(slot)) {
+      TORCH_CHECK(value.sizes() == sizes(slot), "pyjit: ", plan.op.schema().name(),
+                  " returned sizes ", value.sizes(), ", recorded were ", sizes(slot));
+      value = at::detail::empty_strided_cpu(
+          sizes(slot), strides(slot), static_cast<c10::ScalarType>(slot.dtype));
+      value.copy_(result);
+    }
+    arena.buffers[index] = const_cast<void *>(value.const_data_ptr());
+    arena.values[index] = std::move(value);
+  };
+  for (const c10::IValue &result : stack) {
+    if (result.isTensor())
+      take(result.toTensor());
+    else if (result.isTensorList())
+      for (const at::Tensor &element : result.toTensorVector())
+        take(element);
+  }
+  TORCH_CHECK(next >= plan.numResults, "pyjit: ", plan.op.schema().name(),
+              " returned ", next, " tensors, recorded were ", plan.numResults);
+}
