@@ -67,15 +67,15 @@ class Engine:
             if self.settings.fullgraph:
                 raise CaptureError(f"pyjit.compile(fullgraph=True): {self.name}: {reason}")
             return result
-        self._compile(trace, objects)
+        self._compile(trace, objects, len(args), tuple(kwargs))
         return result
 
-    def _compile(self, trace: str, objects: list) -> None:
+    def _compile(self, trace: str, objects: list, nargs: int, keywords: tuple[str, ...]) -> None:
         start = time.perf_counter()
         try:
             with progress(self.name):
-                record = _C.build(trace, objects, eager_rounding=self.settings.eager_rounding,
-                                  dump_dir=str(dump_dir() or ""), name=self._symbol())
+                record = _C.build(trace, objects, nargs + len(keywords), keywords or None,
+                                  self.settings.eager_rounding, str(dump_dir() or ""))
         except _C.BuildError as error:
             self.compile_seconds += time.perf_counter() - start
             self._failed(f"pyjit's compiler failed: {error}")

@@ -28,6 +28,7 @@ TorchExecutor::create(Program program, std::vector<KernelFn> kernels,
 bool TorchExecutor::plan(std::string &error) {
   for (uint32_t i = 0; i < program.numSteps(); ++i) {
     const Step &step = program.steps()[i];
+    kernelSteps += step.kind == StepKind::Kernel;
     if (step.kind == StepKind::Call && !planCall(step, error))
       return false;
   }

@@ -29,6 +29,9 @@ public:
 
   uint32_t numInputs() const { return program.numInputs(); }
   uint32_t numOutputs() const { return program.numOutputs(); }
+  /// Kernels launched, and library calls made, by one run.
+  size_t numKernelSteps() const { return kernelSteps; }
+  size_t numCallSteps() const { return calls.size(); }
 
   /// `inputs`: numInputs() tensors whose metadata the guards have checked.
   /// `cached`: the outputs of the prepare program, or null when there is none.
@@ -82,6 +85,7 @@ private:
   Program program;
   std::vector<KernelFn> kernels;
   std::vector<CallPlan> calls; // in step order
+  size_t kernelSteps = 0;
   std::mutex lock;             // guards `arenas`
   std::vector<std::unique_ptr<Arena>> arenas;
 };

@@ -1,0 +1,87 @@
+/*===- pyjit-c/Compiler.h - The compiler behind a C API ------------*- C -*-===*\
+|*                                                                            *|
+|* The only door from other languages to the compiler: a captured trace goes  *|
+|* in as refgraph text, an executable comes out. Safe on several threads at   *|
+|* once; every compilation has a context of its own.                          *|
+|*                                                                            *|
+\*===----------------------------------------------------------------------===*/
+
+#ifndef PYJIT_C_COMPILER_H
+#define PYJIT_C_COMPILER_H
+
+#include "pyjit-c/Programs.h"
+
+#include <stddef.h>
+#include <stdint.h>
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+#define PYJIT_API __attribute__((visibility("default")))
+
+/* Bytes with a length; not NUL-terminated. */
+typedef struct {
+  const char *data;
+  size_t size;
+} PyjitString;
+
+typedef struct PyjitExecutable PyjitExecutable;
+
+/* A diagnostic of the compiler, with its location, one call per diagnostic. */
+typedef void (*PyjitDiagnosticFn)(PyjitString message, void *user);
+
+typedef struct {
+  uint32_t size; /* sizeof(PyjitCompileOptions), checked */
+  /* Keep eager's intermediate roundings in half-precision chains. */
+  uint8_t eagerRounding;
+  /* Directory for the IR at each wall, or empty. */
+  PyjitString dumpDirectory;
+  PyjitDiagnosticFn diagnostic;
+  void *user;
+} PyjitCompileOptions;
+
+/* Compiles one `refgraph.trace` for this machine's processor. Returns null when
+   it does not compile; `options->diagnostic` was told why. */
+PYJIT_API PyjitExecutable *pyjitCompile(PyjitString trace,
+                                        const PyjitCompileOptions *options);
+PYJIT_API void pyjitExecutableDestroy(PyjitExecutable *executable);
+
+/* What the executable holds; valid until it is destroyed. */
+PYJIT_API const PyjitGuardProgram *
+pyjitExecutableGuards(const PyjitExecutable *executable);
+PYJIT_API const PyjitMockProgram *
+pyjitExecutableMock(const PyjitExecutable *executable);
+
+/* The programs of one executable: `Main` runs at each call; `Prepare` computes,
+   from the inputs that are parameters, what `Main` takes as cached values. */
+typedef enum { PyjitProgramMain = 0, PyjitProgramPrepare = 1 } PyjitProgramKind;
+
+/* A launch program (runtime/include/pyjit-rt/Launch.h); empty when there is
+   nothing to prepare. */
+PYJIT_API PyjitString pyjitExecutableLaunch(const PyjitExecutable *executable,
+                                            PyjitProgramKind kind);
+/* Machine code of the program's kernels, in its order. */
+PYJIT_API size_t pyjitExecutableKernels(const PyjitExecutable *executable,
+                                        PyjitProgramKind kind,
+                                        void (*const **kernels)(void *const *,
+                                                                int64_t,
+                                                                int64_t));
+/* Inputs of the main program that the prepare program reads, as indices into the
+   main program's inputs, in the order of the prepare program's inputs. */
+PYJIT_API size_t pyjitExecutablePrepareInputs(const PyjitExecutable *executable,
+                                              const uint32_t **inputs);
+
+/* Seconds spent in stage `index`, or -1 past the last one. */
+PYJIT_API double pyjitExecutableStage(const PyjitExecutable *executable,
+                                      size_t index, PyjitString *name);
+/* A report on one topic ("guards", "graph", "fusion", "kernels"), for readers;
+   empty for an unknown one. */
+PYJIT_API PyjitString pyjitExecutableText(const PyjitExecutable *executable,
+                                          PyjitString topic);
+
+#ifdef __cplusplus
+}
+#endif
+
+#endif /* PYJIT_C_COMPILER_H */

@@ -1,0 +1,19 @@
+//===- CompiledFunction.h - The callable that pyjit.compile returns -*- C++ -*-===//
+
+#ifndef PYJIT_PYTHON_COMPILEDFUNCTION_H
+#define PYJIT_PYTHON_COMPILEDFUNCTION_H
+
+#include <Python.h>
+
+namespace pyjit::python {
+
+/// Creates the type `pyjit._C.CompiledFunction` and adds it to `module`.
+/// Returns false with a Python exception set.
+///
+/// An instance answers a call from the first of its records whose guards pass,
+/// most recently hit first; otherwise it calls `miss(args, kwargs)`.
+bool addCompiledFunctionType(PyObject *module);
+
+} // namespace pyjit::python
+
+#endif // PYJIT_PYTHON_COMPILEDFUNCTION_H

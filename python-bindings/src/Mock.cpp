@@ -1,0 +1,311 @@
+//===- Mock.cpp - Carries out mock programs -------------------------------===//
+
+#include "Mock.h"
+
+#include "Reads.h"
+
+#include <ATen/ops/as_strided.h>
+#include <structmember.h>
+#include <torch/csrc/Size.h>
+#include <torch/csrc/autograd/python_variable.h>
+
+namespace pyjit::python {
+namespace {
+
+PyObject *wrap(const at::Tensor &tensor) { return THPVariable_Wrap(tensor); }
+
+/// Stores into a dict as its own type does, calling no override.
+int storeKey(PyObject *dict, PyObject *key, PyObject *value) {
+  return PyODict_Check(dict) ? PyODict_SetItem(dict, key, value)
+                             : PyDict_SetItem(dict, key, value);
+}
+
+int deleteKey(PyObject *dict, PyObject *key) {
+  int found = PyDict_Contains(dict, key);
+  if (found < 1)
+    return found;
+  return PyODict_Check(dict) ? PyODict_DelItem(dict, key)
+                             : PyDict_DelItem(dict, key);
+}
+
+int storeSlot(PyObject *object, PyObject *name, PyObject *value) {
+  PyMemberDef *member = slotMember(object, name);
+  if (!member) {
+    PyErr_Format(PyExc_AttributeError, "%R has no slot %R", object, name);
+    return -1;
+  }
+  auto *place = reinterpret_cast<PyObject **>(reinterpret_cast<char *>(object) +
+                                              member->offset);
+  PyObject *old = *place;
+  *place = Py_XNewRef(value);
+  Py_XDECREF(old);
+  return 0;
+}
+
+} // namespace
+
+bool Mock::load(const PyjitMockProgram &mock, PyObject *objects,
+                std::string &error) {
+  if (mock.version != PYJIT_PROGRAMS_VERSION) {
+    error = "mock program version " + std::to_string(mock.version) +
+            ", this extension reads " + std::to_string(PYJIT_PROGRAMS_VERSION);
+    return false;
+  }
+  program = &mock;
+  findExternals();
+  return constants.load(mock.pools, objects, error);
+}
+
+void Mock::findExternals() {
+  std::vector<bool> used(program->firstResult);
+  auto use = [&](uint32_t reg) {
+    if (reg < program->firstResult)
+      used[reg] = true;
+  };
+  auto useList = [&](uint32_t first, uint64_t count) {
+    for (uint64_t i = 0; i < count; ++i)
+      use(program->pools.lists[first + i]);
+  };
+  for (uint32_t i = 0; i < program->numInsts; ++i) {
+    const PyjitInst &inst = program->insts[i];
+    switch (inst.op) {
+    case PYJIT_MOCK_CONST:
+    case PYJIT_MOCK_OBJECT:
+    case PYJIT_MOCK_DICT:
+      break;
+    case PYJIT_MOCK_TUPLE:
+    case PYJIT_MOCK_LIST:
+    case PYJIT_MOCK_SET:
+    case PYJIT_MOCK_FROZENSET:
+    case PYJIT_MOCK_SIZE:
+    case PYJIT_MOCK_NEW:
+      useList(inst.a, inst.b);
+      break;
+    case PYJIT_MOCK_SLICE:
+    case PYJIT_MOCK_RANGE:
+      useList(inst.a, 3);
+      break;
+    case PYJIT_MOCK_METHOD:
+      useList(inst.a, 2);
+      break;
+    case PYJIT_MOCK_REPLACE:
+      use(inst.a);
+      useList(inst.b, inst.imm);
+      break;
+    case PYJIT_MOCK_COPY_BACK:
+    case PYJIT_MOCK_SET_ATTR:
+    case PYJIT_MOCK_SET_ITEM:
+    case PYJIT_MOCK_SET_TYPEATTR:
+    case PYJIT_MOCK_SET_CELL:
+    case PYJIT_MOCK_SET_SLOT:
+    case PYJIT_MOCK_APPEND:
+      use(inst.b);
+      [[fallthrough]];
+    default:
+      use(inst.a);
+    }
+  }
+  for (uint32_t reg = 0; reg < used.size(); ++reg)
+    if (used[reg])
+      guardRegisters.push_back(reg);
+}
+
+PyObject *Mock::run(std::vector<PyObject *> &registers,
+                    const std::vector<at::Tensor> &results) {
+  // Registers from the first result on are this call's own references.
+  std::fill(registers.begin() + program->firstResult, registers.end(), nullptr);
+  bool ok = true;
+  for (uint32_t i = 0; ok && i < program->numResults; ++i)
+    ok = (registers[program->firstResult + i] = wrap(results[i])) != nullptr;
+  PyObject *returned = nullptr;
+  for (uint32_t i = 0; ok && i < program->numInsts; ++i) {
+    const PyjitInst &inst = program->insts[i];
+    if (inst.op == PYJIT_MOCK_RETURN) {
+      returned = Py_NewRef(registers[inst.a]);
+      break;
+    }
+    ok = step(inst, registers);
+  }
+  for (uint32_t i = program->firstResult; i < registers.size(); ++i)
+    Py_CLEAR(registers[i]);
+  if (ok && !returned)
+    PyErr_SetString(PyExc_SystemError, "pyjit: mock program returns nothing");
+  return returned;
+}
+
+PyObject *Mock::makeTuple(const std::vector<PyObject *> &registers,
+                          uint32_t first, uint32_t count) const {
+  PyObject *tuple = PyTuple_New(count);
+  for (uint32_t i = 0; tuple && i < count; ++i)
+    PyTuple_SET_ITEM(tuple, i,
+                     Py_NewRef(registers[program->pools.lists[first + i]]));
+  return tuple;
+}
+
+PyObject *Mock::makeView(PyObject *base, const PyjitTensorMeta &meta) const {
+  const at::Tensor &tensor = THPVariable_Unpack(base);
+  const int64_t *dims = program->pools.ints + meta.dims;
+  try {
+    return wrap(at::as_strided(tensor, {dims, meta.rank},
+                               {dims + meta.rank, meta.rank},
+                               tensor.storage_offset() + meta.offset));
+  } catch (const std::exception &error) {
+    PyErr_Format(PyExc_RuntimeError, "pyjit: view of a result: %s", error.what());
+    return nullptr;
+  }
+}
+
+PyObject *Mock::makeInstance(const PyjitInst &inst,
+                             const std::vector<PyObject *> &registers) const {
+  auto *type = reinterpret_cast<PyTypeObject *>(constants.object(inst.imm));
+  // The allocator of the builtin type that the class derives from, as
+  // object.__new__, dict.__new__, ... would run it; no __new__ or __init__ of
+  // the user's.
+  PyTypeObject *builtin = type;
+  while (PyType_HasFeature(builtin, Py_TPFLAGS_HEAPTYPE))
+    builtin = builtin->tp_base;
+  PyObject *arguments = nullptr;
+  if (PyType_IsSubtype(type, &PyTuple_Type)) {
+    PyObject *elements = makeTuple(registers, inst.a, inst.b);
+    arguments = elements ? PyTuple_Pack(1, elements) : nullptr;
+    Py_XDECREF(elements);
+  } else {
+    arguments = PyTuple_New(0);
+  }
+  if (!arguments)
+    return nullptr;
+  PyObject *object = builtin->tp_new(type, arguments, nullptr);
+  Py_DECREF(arguments);
+  if (object && PyList_Check(object))
+    for (uint32_t i = 0; i < inst.b; ++i)
+      if (PyList_Append(object, registers[program->pools.lists[inst.a + i]]) < 0) {
+        Py_DECREF(object);
+        return nullptr;
+      }
+  return object;
+}
+
+bool Mock::step(const PyjitInst &inst, std::vector<PyObject *> &registers) {
+  auto put = [&](PyObject *value) {
+    registers[inst.dst] = value;
+    return value != nullptr;
+  };
+  auto element = [&](uint32_t i) {
+    return registers[program->pools.lists[inst.a + i]];
+  };
+  switch (inst.op) {
+  case PYJIT_MOCK_CONST:
+    return put(Py_NewRef(constants.constant(inst.b)));
+  case PYJIT_MOCK_OBJECT:
+    return put(Py_NewRef(constants.object(inst.imm)));
+  case PYJIT_MOCK_TUPLE:
+    return put(makeTuple(registers, inst.a, inst.b));
+  case PYJIT_MOCK_LIST: {
+    PyObject *list = PyList_New(inst.b);
+    for (uint32_t i = 0; list && i < inst.b; ++i)
+      PyList_SET_ITEM(list, i, Py_NewRef(element(i)));
+    return put(list);
+  }
+  case PYJIT_MOCK_SET:
+  case PYJIT_MOCK_FROZENSET: {
+    PyObject *elements = makeTuple(registers, inst.a, inst.b);
+    if (!elements)
+      return false;
+    PyObject *set = inst.op == PYJIT_MOCK_SET ? PySet_New(elements)
+                                              : PyFrozenSet_New(elements);
+    Py_DECREF(elements);
+    return put(set);
+  }
+  case PYJIT_MOCK_DICT:
+    return put(PyDict_New());
+  case PYJIT_MOCK_SLICE:
+    return put(PySlice_New(element(0), element(1), element(2)));
+  case PYJIT_MOCK_RANGE:
+    return put(PyObject_CallFunctionObjArgs(
+        reinterpret_cast<PyObject *>(&PyRange_Type), element(0), element(1),
+        element(2), nullptr));
+  case PYJIT_MOCK_METHOD:
+    return put(PyMethod_New(element(0), element(1)));
+  case PYJIT_MOCK_SIZE: {
+    PyObject *elements = makeTuple(registers, inst.a, inst.b);
+    if (!elements)
+      return false;
+    auto *type = reinterpret_cast<PyObject *>(&THPSizeType);
+    PyObject *size = PyObject_CallOneArg(type, elements);
+    Py_DECREF(elements);
+    return put(size);
+  }
+  case PYJIT_MOCK_NEW:
+    return put(makeInstance(inst, registers));
+  case PYJIT_MOCK_VIEW:
+    return put(makeView(registers[inst.a], program->pools.tensors[inst.imm]));
+  default:
+    return write(inst, registers);
+  }
+}
+
+bool Mock::write(const PyjitInst &inst, std::vector<PyObject *> &registers) {
+  PyObject *a = registers[inst.a];
+  auto b = [&] { return registers[inst.b]; };
+  auto name = [&] { return constants.constant(inst.imm); };
+  switch (inst.op) {
+  case PYJIT_MOCK_COPY_BACK:
+    try {
+      THPVariable_Unpack(a).copy_(THPVariable_Unpack(b()));
+      return true;
+    } catch (const std::exception &error) {
+      PyErr_Format(PyExc_RuntimeError, "pyjit: writing an input back: %s", error.what());
+      return false;
+    }
+  case PYJIT_MOCK_SET_ATTR:
+    return PyObject_GenericSetAttr(a, name(), b()) == 0;
+  case PYJIT_MOCK_SET_ITEM:
+    if (PyDict_Check(a))
+      return storeKey(a, name(), b()) == 0;
+    return PyList_SetItem(a, PyLong_AsSsize_t(name()), Py_NewRef(b())) == 0;
+  case PYJIT_MOCK_SET_TYPEATTR:
+    return PyObject_SetAttr(a, name(), b()) == 0;
+  case PYJIT_MOCK_SET_CELL:
+    return PyCell_Set(closureCell(a, inst.imm), b()) == 0;
+  case PYJIT_MOCK_SET_SLOT:
+    return storeSlot(a, name(), b()) == 0;
+  case PYJIT_MOCK_DEL_ATTR: {
+    PyObject *dict = instanceDict(a);
+    return !dict || deleteKey(dict, name()) >= 0;
+  }
+  case PYJIT_MOCK_DEL_ITEM:
+    if (PyDict_Check(a))
+      return deleteKey(a, name()) >= 0;
+    return PySequence_DelItem(a, PyLong_AsSsize_t(name())) == 0;
+  case PYJIT_MOCK_DEL_TYPEATTR:
+    return PyObject_SetAttr(a, name(), nullptr) == 0;
+  case PYJIT_MOCK_DEL_CELL:
+    return PyCell_Set(closureCell(a, inst.imm), nullptr) == 0;
+  case PYJIT_MOCK_DEL_SLOT:
+    return storeSlot(a, name(), nullptr) == 0;
+  case PYJIT_MOCK_APPEND:
+    return PyList_Check(a) ? PyList_Append(a, b()) == 0 : PySet_Add(a, b()) == 0;
+  case PYJIT_MOCK_REPLACE: {
+    PyObject *elements = makeTuple(registers, inst.b, inst.imm);
+    if (!elements)
+      return false;
+    bool ok;
+    if (PyList_Check(a)) {
+      ok = PyList_SetSlice(a, 0, PyList_GET_SIZE(a), elements) == 0;
+    } else {
+      ok = PySet_Clear(a) == 0;
+      for (uint32_t i = 0; ok && i < inst.imm; ++i)
+        ok = PySet_Add(a, PyTuple_GET_ITEM(elements, i)) == 0;
+    }
+    Py_DECREF(elements);
+    return ok;
+  }
+  case PYJIT_MOCK_CLEAR:
+    PyDict_Clear(a);
+    return true;
+  }
+  PyErr_Format(PyExc_SystemError, "pyjit: unknown mock instruction %d", int(inst.op));
+  return false;
+}
+
+} // namespace pyjit::python

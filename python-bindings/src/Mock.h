@@ -1,0 +1,51 @@
+//===- Mock.h - Carries out mock programs -----------------------*- C++ -*-===//
+
+#ifndef PYJIT_PYTHON_MOCK_H
+#define PYJIT_PYTHON_MOCK_H
+
+#include "Constants.h"
+
+#include "pyjit-c/Programs.h"
+
+#include <ATen/core/Tensor.h>
+
+#include <string>
+#include <vector>
+
+namespace pyjit::python {
+
+/// One mock program: makes what the captured call left behind and returns what
+/// it returned.
+class Mock {
+public:
+  bool load(const PyjitMockProgram &program, PyObject *objects,
+            std::string &error);
+
+  /// Runs after the graph. `registers` is the shared register file, its guard
+  /// part filled; `results` are the graph's results. Returns a new reference, or
+  /// null with a Python exception set.
+  PyObject *run(std::vector<PyObject *> &registers,
+                const std::vector<at::Tensor> &results);
+
+  uint32_t numRegisters() const { return program->numRegisters; }
+  /// Guard registers that the program uses.
+  const std::vector<uint32_t> &externals() const { return guardRegisters; }
+
+private:
+  void findExternals();
+  bool step(const PyjitInst &inst, std::vector<PyObject *> &registers);
+  bool write(const PyjitInst &inst, std::vector<PyObject *> &registers);
+  PyObject *makeInstance(const PyjitInst &inst,
+                         const std::vector<PyObject *> &registers) const;
+  PyObject *makeTuple(const std::vector<PyObject *> &registers, uint32_t first,
+                      uint32_t count) const;
+  PyObject *makeView(PyObject *base, const PyjitTensorMeta &meta) const;
+
+  const PyjitMockProgram *program = nullptr;
+  Constants constants;
+  std::vector<uint32_t> guardRegisters;
+};
+
+} // namespace pyjit::python
+
+#endif // PYJIT_PYTHON_MOCK_H

@@ -1,0 +1,115 @@
+//===- Module.cpp - The extension module pyjit._C -------------------------===//
+
+#include "CompiledFunction.h"
+#include "RecordObject.h"
+#include "Reference.h"
+
+#include "capture/Recorder.h"
+
+namespace pyjit::python {
+namespace {
+
+PyObject *buildError = nullptr; // set once, at module initialisation
+
+PyObject *capture(PyObject *, PyObject *args) {
+  PyObject *target, *arguments, *keywords;
+  const char *name;
+  if (!PyArg_ParseTuple(args, "OO!O!s:capture", &target, &PyTuple_Type,
+                        &arguments, &PyDict_Type, &keywords, &name))
+    return nullptr;
+  std::vector<PyObject *> values;
+  for (Py_ssize_t i = 0; i < PyTuple_GET_SIZE(arguments); ++i)
+    values.push_back(PyTuple_GET_ITEM(arguments, i));
+  Reference names;
+  if (Py_ssize_t count = PyDict_GET_SIZE(keywords)) {
+    names = Reference::steal(PyTuple_New(count));
+    if (!names)
+      return nullptr;
+    Py_ssize_t position = 0, index = 0;
+    PyObject *key, *value;
+    while (PyDict_Next(keywords, &position, &key, &value)) {
+      PyTuple_SET_ITEM(names.get(), index++, Py_NewRef(key));
+      values.push_back(value);
+    }
+  }
+  capture::CaptureResult captured = capture::capture(
+      target, values.data(), PyTuple_GET_SIZE(arguments), names.get(), name);
+  Reference objects = Reference::steal(captured.objects);
+  if (!captured.result)
+    return nullptr;
+  return Py_BuildValue("(Ns#Os#)", captured.result, captured.trace.data(),
+                       Py_ssize_t(captured.trace.size()),
+                       objects ? objects.get() : Py_None, captured.reason.data(),
+                       Py_ssize_t(captured.reason.size()));
+}
+
+PyObject *build(PyObject *, PyObject *args) {
+  const char *trace, *dumpDirectory;
+  Py_ssize_t traceSize, nargs;
+  PyObject *objects, *keywords;
+  int eagerRounding;
+  if (!PyArg_ParseTuple(args, "s#O!nOps:build", &trace, &traceSize,
+                        &PyList_Type, &objects, &nargs, &keywords,
+                        &eagerRounding, &dumpDirectory))
+    return nullptr;
+  std::string error;
+  auto record = Record::build({trace, size_t(traceSize)}, objects, nargs,
+                              keywords == Py_None ? nullptr : keywords,
+                              eagerRounding, dumpDirectory, error);
+  if (!record) {
+    PyErr_SetString(buildError, error.c_str());
+    return nullptr;
+  }
+  return wrapRecord(std::move(record));
+}
+
+PyObject *isCapturing(PyObject *, PyObject *) {
+  return PyBool_FromLong(capture::isCapturing());
+}
+
+PyObject *callDisabled(PyObject *, PyObject *args) {
+  PyObject *function, *arguments, *keywords;
+  if (!PyArg_ParseTuple(args, "OO!O!:call_disabled", &function, &PyTuple_Type,
+                        &arguments, &PyDict_Type, &keywords))
+    return nullptr;
+  return PyObject_Call(function, arguments, keywords);
+}
+
+PyMethodDef methods[] = {
+    {"capture", capture, METH_VARARGS,
+     "capture(target, args, kwargs, name) -> (result, trace, objects, reason)\n"
+     "Runs one monitored call. reason is empty when it was captured."},
+    {"build", build, METH_VARARGS,
+     "build(trace, objects, nargs, keyword_names, eager_rounding, dump_dir) -> "
+     "Record\nCompiles a captured call. Raises BuildError."},
+    {"is_capturing", isCapturing, METH_NOARGS,
+     "Whether this thread is inside a monitored run."},
+    {"call_disabled", callDisabled, METH_VARARGS,
+     "call_disabled(function, args, kwargs): calls it; no capture goes past."},
+    {nullptr, nullptr, 0, nullptr}};
+
+PyModuleDef definition = {PyModuleDef_HEAD_INIT, "pyjit._C",
+                          "The compiled half of pyjit.", -1, methods,
+                          nullptr, nullptr, nullptr, nullptr};
+
+} // namespace
+} // namespace pyjit::python
+
+PyMODINIT_FUNC PyInit__C() {
+  using namespace pyjit::python;
+  // Its types and operators are used from here on; also loads libtorch_python.
+  Reference torch = Reference::steal(PyImport_ImportModule("torch"));
+  if (!torch)
+    return nullptr;
+  Reference module = Reference::steal(PyModule_Create(&definition));
+  if (!module || !addCompiledFunctionType(module.get()) ||
+      !addRecordType(module.get()))
+    return nullptr;
+  buildError = PyErr_NewExceptionWithDoc(
+      "pyjit._C.BuildError", "A captured call does not compile; has the diagnostics.",
+      PyExc_RuntimeError, nullptr);
+  if (!buildError ||
+      PyModule_AddObjectRef(module.get(), "BuildError", buildError) < 0)
+    return nullptr;
+  return module.release();
+}

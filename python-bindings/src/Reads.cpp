@@ -1,0 +1,104 @@
+//===- Reads.cpp - Reading Python objects without side effects ------------===//
+
+#include "Reads.h"
+
+#include "Constants.h"
+
+#include <structmember.h>
+
+#include <cstring>
+
+namespace pyjit::python {
+
+PyObject *instanceDict(PyObject *object) {
+  // Types keep their attributes elsewhere and show a proxy.
+  if (PyType_Check(object))
+    return nullptr;
+  PyObject **dict = _PyObject_GetDictPtr(object);
+  return dict ? *dict : nullptr;
+}
+
+PyObject *readKey(PyObject *dict, PyObject *key, Py_hash_t hash) {
+  if (!PyDict_Check(dict) || hash == -1)
+    return nullptr;
+  PyObject *value = _PyDict_GetItem_KnownHash(dict, key, hash);
+  if (!value && PyErr_Occurred())
+    PyErr_Clear();
+  return value;
+}
+
+PyObject *readAttribute(PyObject *object, PyObject *name, Py_hash_t hash) {
+  PyObject *dict = instanceDict(object);
+  return dict ? readKey(dict, name, hash) : nullptr;
+}
+
+PyObject *readIndex(PyObject *sequence, Py_ssize_t index) {
+  if (PyList_Check(sequence))
+    return index < PyList_GET_SIZE(sequence) ? PyList_GET_ITEM(sequence, index) : nullptr;
+  if (PyTuple_Check(sequence))
+    return index < PyTuple_GET_SIZE(sequence) ? PyTuple_GET_ITEM(sequence, index) : nullptr;
+  return nullptr;
+}
+
+PyMemberDef *slotMember(PyObject *object, PyObject *name) {
+  PyObject *descriptor = _PyType_Lookup(Py_TYPE(object), name);
+  if (!descriptor || !Py_IS_TYPE(descriptor, &PyMemberDescr_Type))
+    return nullptr;
+  PyMemberDef *member = reinterpret_cast<PyMemberDescrObject *>(descriptor)->d_member;
+  return member->type == T_OBJECT_EX || member->type == T_OBJECT ? member : nullptr;
+}
+
+PyObject *readSlot(PyObject *object, PyObject *name) {
+  PyMemberDef *member = slotMember(object, name);
+  return member ? *reinterpret_cast<PyObject **>(
+                      reinterpret_cast<char *>(object) + member->offset)
+                : nullptr;
+}
+
+PyObject *readField(PyObject *object, PyObject *name) {
+  if (PyMethod_Check(object)) {
+    if (PyUnicode_CompareWithASCIIString(name, "__func__") == 0)
+      return PyMethod_GET_FUNCTION(object);
+    if (PyUnicode_CompareWithASCIIString(name, "__self__") == 0)
+      return PyMethod_GET_SELF(object);
+  }
+  if (PyCFunction_Check(object) &&
+      PyUnicode_CompareWithASCIIString(name, "__self__") == 0)
+    return PyCFunction_GET_SELF(object);
+  // functools.partial, slice, range, property, ...: a C struct member.
+  return readSlot(object, name);
+}
+
+PyObject *closureCell(PyObject *function, Py_ssize_t index) {
+  if (!PyFunction_Check(function))
+    return nullptr;
+  PyObject *closure = PyFunction_GET_CLOSURE(function);
+  return closure && index < PyTuple_GET_SIZE(closure)
+             ? PyTuple_GET_ITEM(closure, index)
+             : nullptr;
+}
+
+Py_ssize_t lengthOf(PyObject *object) {
+  if (PyList_Check(object) || PyTuple_Check(object) || PyBytes_Check(object))
+    return Py_SIZE(object);
+  if (PyDict_Check(object))
+    return PyDict_GET_SIZE(object);
+  if (PyAnySet_Check(object))
+    return PySet_GET_SIZE(object);
+  if (PyUnicode_Check(object))
+    return PyUnicode_GET_LENGTH(object);
+  return -1;
+}
+
+bool keysAre(PyObject *dict, PyObject *keys) {
+  if (!PyDict_Check(dict) || PyDict_GET_SIZE(dict) != PyTuple_GET_SIZE(keys))
+    return false;
+  Py_ssize_t position = 0, index = 0;
+  PyObject *key;
+  while (PyDict_Next(dict, &position, &key, nullptr))
+    if (!sameConstant(key, PyTuple_GET_ITEM(keys, index++)))
+      return false;
+  return true;
+}
+
+} // namespace pyjit::python

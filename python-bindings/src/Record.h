@@ -1,0 +1,82 @@
+//===- Record.h - One specialisation of a compiled function -----*- C++ -*-===//
+
+#ifndef PYJIT_PYTHON_RECORD_H
+#define PYJIT_PYTHON_RECORD_H
+
+#include "Guards.h"
+#include "Mock.h"
+#include "Prepared.h"
+#include "TorchState.h"
+
+#include "pyjit-c/Compiler.h"
+#include "pyjit-rt/TorchExecutor.h"
+
+#include <Python.h>
+
+#include <memory>
+#include <string>
+#include <vector>
+
+namespace pyjit::python {
+
+/// A captured and compiled call: guards, mock, launch programs and kernels, plus
+/// the object table that they refer to.
+class Record {
+public:
+  enum class Outcome {
+    Hit,   ///< `result` is a new reference
+    Miss,  ///< a guard failed; nothing happened
+    Error, ///< the compiled program could not run (a library call threw, say):
+           ///< nothing observable happened, eager may answer
+    Raise, ///< a Python exception is set
+  };
+
+  /// Compiles `trace` against `objects` (a list; borrowed). On failure returns
+  /// null and leaves the compiler's diagnostics in `error`.
+  /// `signature`: number of call arguments and tuple of keyword names or null.
+  static std::unique_ptr<Record> build(const std::string &trace,
+                                       PyObject *objects, Py_ssize_t nargs,
+                                       PyObject *kwnames, bool eagerRounding,
+                                       const std::string &dumpDirectory,
+                                       std::string &error);
+  ~Record();
+  Record(const Record &) = delete;
+  Record &operator=(const Record &) = delete;
+
+  /// Answers the call if every guard passes. `nargs` counts positionals and
+  /// keyword values.
+  Outcome call(PyObject *const *args, Py_ssize_t nargs, PyObject *kwnames,
+               PyObject **result);
+
+  uint64_t hits = 0;
+  std::string lastError;
+  const PyjitExecutable *executable() const { return exe.get(); }
+  size_t numInputs() const { return inputs.size(); }
+  size_t numGuards() const { return guards->size(); }
+  size_t numKernels() const { return kernelCount; }
+  size_t numLibraryCalls() const { return callCount; }
+
+private:
+  Record() = default;
+  bool matchesSignature(Py_ssize_t nargs, PyObject *kwnames) const;
+
+  struct Destroy {
+    void operator()(PyjitExecutable *e) const { pyjitExecutableDestroy(e); }
+  };
+  std::unique_ptr<PyjitExecutable, Destroy> exe;
+  std::unique_ptr<Guards> guards;
+  std::unique_ptr<Mock> mock;
+  std::unique_ptr<rt::TorchExecutor> launch;
+  std::unique_ptr<Prepared> prepared; ///< null when nothing is cached
+  Py_ssize_t numArguments = 0;
+  PyObject *keywordNames = nullptr; ///< tuple of interned names, or null
+  std::vector<at::Tensor> inputs;   ///< scratch of one call
+  std::vector<at::Tensor> outputs;  ///< scratch of one call
+  DispatchState dispatch;
+  size_t kernelCount = 0, callCount = 0;
+  bool running = false; ///< the scratch is in use (a reentrant call)
+};
+
+} // namespace pyjit::python
+
+#endif // PYJIT_PYTHON_RECORD_H

@@ -1,0 +1,113 @@
+//===- RecordObject.cpp - Records as Python objects -----------------------===//
+
+#include "RecordObject.h"
+
+
+namespace pyjit::python {
+namespace {
+
+struct RecordObject {
+  PyObject_HEAD
+  Record *record;
+};
+
+PyTypeObject *recordType = nullptr; // set once, at module initialisation
+
+
+PyObject *unicode(PyjitString text) {
+  return PyUnicode_DecodeUTF8(text.data, text.size, "replace");
+}
+
+void destroy(PyObject *object) {
+  PyTypeObject *type = Py_TYPE(object);
+  delete reinterpret_cast<RecordObject *>(object)->record;
+  type->tp_free(object);
+  Py_DECREF(type);
+}
+
+PyObject *stages(PyObject *self, PyObject *) {
+  PyObject *list = PyList_New(0);
+  for (size_t i = 0; list; ++i) {
+    PyjitString name;
+    double seconds = pyjitExecutableStage(recordOf(self).executable(), i, &name);
+    if (seconds < 0)
+      break;
+    PyObject *pair = Py_BuildValue("(Nd)", unicode(name), seconds);
+    if (!pair || PyList_Append(list, pair) < 0)
+      Py_CLEAR(list);
+    Py_XDECREF(pair);
+  }
+  return list;
+}
+
+PyObject *text(PyObject *self, PyObject *topic) {
+  Py_ssize_t size;
+  const char *data = PyUnicode_AsUTF8AndSize(topic, &size);
+  if (!data)
+    return nullptr;
+  return unicode(pyjitExecutableText(recordOf(self).executable(), {data, size_t(size)}));
+}
+
+#define PYJIT_COUNTER(NAME, EXPR)                                              \
+  PyObject *NAME(PyObject *self, void *) {                                     \
+    return PyLong_FromUnsignedLongLong(recordOf(self).EXPR);                   \
+  }
+PYJIT_COUNTER(getHits, hits)
+PYJIT_COUNTER(getGuards, numGuards())
+PYJIT_COUNTER(getKernels, numKernels())
+PYJIT_COUNTER(getCalls, numLibraryCalls())
+PYJIT_COUNTER(getInputs, numInputs())
+#undef PYJIT_COUNTER
+
+PyObject *getError(PyObject *self, void *) {
+  return PyUnicode_FromString(recordOf(self).lastError.c_str());
+}
+
+PyMethodDef methods[] = {
+    {"stages", stages, METH_NOARGS, "Pairs of stage and seconds, in order."},
+    {"text", text, METH_O, "A report on one topic; empty for an unknown one."},
+    {nullptr, nullptr, 0, nullptr}};
+
+PyGetSetDef getset[] = {
+    {"hits", getHits, nullptr, "Calls answered.", nullptr},
+    {"guards", getGuards, nullptr, "Checks in the guard program.", nullptr},
+    {"kernels", getKernels, nullptr, "Generated kernels launched per call.", nullptr},
+    {"library_calls", getCalls, nullptr, "Library calls per call.", nullptr},
+    {"inputs", getInputs, nullptr, "Tensors that the graph takes.", nullptr},
+    {"last_error", getError, nullptr, "Why the last failed launch failed.", nullptr},
+    {nullptr, nullptr, nullptr, nullptr, nullptr}};
+
+PyType_Slot slots[] = {{Py_tp_dealloc, reinterpret_cast<void *>(destroy)},
+                       {Py_tp_methods, methods},
+                       {Py_tp_getset, getset},
+                       {0, nullptr}};
+
+PyType_Spec spec = {"pyjit._C.Record", sizeof(RecordObject), 0,
+                    Py_TPFLAGS_DEFAULT | Py_TPFLAGS_DISALLOW_INSTANTIATION |
+                        Py_TPFLAGS_IMMUTABLETYPE,
+                    slots};
+
+} // namespace
+
+bool addRecordType(PyObject *module) {
+  recordType = reinterpret_cast<PyTypeObject *>(
+      PyType_FromModuleAndSpec(module, &spec, nullptr));
+  return recordType &&
+         PyModule_AddObjectRef(module, "Record",
+                               reinterpret_cast<PyObject *>(recordType)) == 0;
+}
+
+bool isRecord(PyObject *object) { return Py_IS_TYPE(object, recordType); }
+
+Record &recordOf(PyObject *object) {
+  return *reinterpret_cast<RecordObject *>(object)->record;
+}
+
+PyObject *wrapRecord(std::unique_ptr<Record> record) {
+  auto *object = PyObject_New(RecordObject, recordType);
+  if (object)
+    object->record = record.release();
+  return reinterpret_cast<PyObject *>(object);
+}
+
+} // namespace pyjit::python

@@ -1,0 +1,62 @@
+//===- TorchState.cpp - PyTorch's thread and process state ----------------===//
+
+#include "TorchState.h"
+
+#include <ATen/Context.h>
+#include <ATen/PythonTorchFunctionTLS.h>
+#include <ATen/autocast_mode.h>
+#include <c10/core/DefaultDtype.h>
+#include <c10/core/GradMode.h>
+#include <c10/core/InferenceMode.h>
+#include <c10/core/impl/TorchDispatchModeTLS.h>
+#include <torch/csrc/autograd/python_variable.h>
+
+namespace pyjit::python {
+
+bool stateMatches(const PyjitState &state) {
+  at::Context &context = at::globalContext();
+  uint32_t value = 0;
+  auto set = [&](uint32_t bit, bool on) { value |= on ? bit : 0; };
+  set(PYJIT_STATE_GRAD_MODE, c10::GradMode::is_enabled());
+  set(PYJIT_STATE_INFERENCE_MODE, c10::InferenceMode::is_enabled());
+  set(PYJIT_STATE_AUTOCAST_CPU, at::autocast::is_autocast_enabled(at::kCPU));
+  set(PYJIT_STATE_AUTOCAST_CUDA, at::autocast::is_autocast_enabled(at::kCUDA));
+  set(PYJIT_STATE_AUTOCAST_CACHE, at::autocast::is_autocast_cache_enabled());
+  set(PYJIT_STATE_DETERMINISTIC, context.deterministicAlgorithms());
+  set(PYJIT_STATE_DETERMINISTIC_WARN_ONLY, context.deterministicAlgorithmsWarnOnly());
+  set(PYJIT_STATE_CUDNN_ENABLED, context.userEnabledCuDNN());
+  set(PYJIT_STATE_MKLDNN_ENABLED, context.userEnabledMkldnn());
+  set(PYJIT_STATE_TORCH_FUNCTION_MODE, at::impl::PythonTorchFunctionTLS::stack_len() > 0);
+  set(PYJIT_STATE_DISPATCH_MODE, c10::impl::TorchDispatchModeTLS::any_modes_set());
+  if ((value ^ state.value) & state.known)
+    return false;
+  auto same = [](int8_t recorded, c10::ScalarType now) {
+    return recorded < 0 || c10::ScalarType(recorded) == now;
+  };
+  return same(state.defaultDtype, c10::get_default_dtype_as_scalartype()) &&
+         same(state.autocastCpuDtype, at::autocast::get_autocast_dtype(at::kCPU)) &&
+         same(state.autocastCudaDtype, at::autocast::get_autocast_dtype(at::kCUDA));
+}
+
+DispatchState DispatchState::current() {
+  auto keys = c10::impl::tls_local_dispatch_key_set();
+  return {keys.included_.raw_repr(), keys.excluded_.raw_repr()};
+}
+
+bool disjointMemory(PyObject *a, PyObject *b) {
+  if (!THPVariable_Check(a) || !THPVariable_Check(b))
+    return false;
+  auto range = [](const at::Tensor &tensor) {
+    int64_t last = tensor.numel() ? 1 : 0;
+    if (last)
+      for (int64_t i = 0; i < tensor.dim(); ++i)
+        last += (tensor.size(i) - 1) * tensor.stride(i);
+    const char *data = static_cast<const char *>(tensor.const_data_ptr());
+    return std::make_pair(data, data + last * tensor.element_size());
+  };
+  auto [beginA, endA] = range(THPVariable_Unpack(a));
+  auto [beginB, endB] = range(THPVariable_Unpack(b));
+  return endA <= beginB || endB <= beginA;
+}
+
+} // namespace pyjit::python

@@ -1,0 +1,34 @@
+//===- TorchState.h - PyTorch's thread and process state --------*- C++ -*-===//
+
+#ifndef PYJIT_PYTHON_TORCHSTATE_H
+#define PYJIT_PYTHON_TORCHSTATE_H
+
+#include "pyjit-c/Programs.h"
+
+#include <Python.h>
+
+#include <c10/core/impl/LocalDispatchKeySet.h>
+
+namespace pyjit::python {
+
+/// Whether grad mode, autocast, default dtype, ... are as recorded.
+bool stateMatches(const PyjitState &state);
+
+/// The dispatcher's thread state: functorch transforms, Python dispatch modes,
+/// inference mode and the like all show here. A compiled call belongs to the one
+/// that it was captured under.
+struct DispatchState {
+  uint64_t included = 0, excluded = 0;
+  static DispatchState current();
+  bool operator==(const DispatchState &other) const {
+    return included == other.included && excluded == other.excluded;
+  }
+};
+
+/// Whether two tensors share no byte. Conservative: compares the ranges that
+/// their elements span.
+bool disjointMemory(PyObject *a, PyObject *b);
+
+} // namespace pyjit::python
+
+#endif // PYJIT_PYTHON_TORCHSTATE_H

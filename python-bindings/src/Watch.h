@@ -1,0 +1,54 @@
+//===- Watch.h - Knowing that nothing changed -------------------*- C++ -*-===//
+//
+// CPython 3.12 reports changes of dicts and functions to watchers. A `Watch`
+// vouches for a set of holders: while it is clean, none of them has changed
+// since it was armed.
+//
+//===----------------------------------------------------------------------===//
+
+#ifndef PYJIT_PYTHON_WATCH_H
+#define PYJIT_PYTHON_WATCH_H
+
+#include "Reference.h"
+
+#include <vector>
+
+namespace pyjit::python {
+
+class Watch {
+public:
+  Watch() = default;
+  Watch(const Watch &) = delete;
+  Watch &operator=(const Watch &) = delete;
+  ~Watch() { disarm(); }
+
+  /// Watches `dicts` (exact dicts), `functions` and `types` from now on and keeps
+  /// them alive. Returns false, watching nothing, when one of them cannot be
+  /// watched: watcher ids or type version tags are used up.
+  bool arm(const std::vector<PyObject *> &dicts,
+           const std::vector<PyObject *> &functions,
+           const std::vector<PyTypeObject *> &types);
+
+  /// Whether nothing has changed since `arm`. A type reports its changes only
+  /// while its version tag is valid, so the tags themselves are compared.
+  bool clean() const {
+    if (!armed)
+      return false;
+    for (const auto &[type, tag] : tags)
+      if (type->tp_version_tag != tag)
+        return false;
+    return true;
+  }
+
+  void disarm();
+
+private:
+  friend struct WatchRegistry;
+  bool armed = false;
+  std::vector<Reference> holders;
+  std::vector<std::pair<PyTypeObject *, unsigned>> tags;
+};
+
+} // namespace pyjit::python
+
+#endif // PYJIT_PYTHON_WATCH_H
