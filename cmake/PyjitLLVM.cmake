@@ -17,9 +17,7 @@ include(AddMLIR)
 include_directories(SYSTEM ${LLVM_INCLUDE_DIRS} ${MLIR_INCLUDE_DIRS})
 include_directories(${CMAKE_SOURCE_DIR}/include ${CMAKE_BINARY_DIR}/include
                     ${CMAKE_SOURCE_DIR} ${CMAKE_BINARY_DIR})
-# The packages are built without RTTI and exceptions; code that subclasses
-# their classes has to agree.
-add_compile_options(-fno-rtti -fno-exceptions -Wall -Wextra -Wno-unused-parameter)
+add_compile_options(-Wall -Wextra -Wno-unused-parameter)
 separate_arguments(llvm_definitions NATIVE_COMMAND "${LLVM_DEFINITIONS}")
 add_definitions(${llvm_definitions})
 

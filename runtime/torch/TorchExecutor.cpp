@@ -92,18 +92,26 @@ void TorchExecutor::run(const at::Tensor *inputs, const at::Tensor *cached,
   // established that nothing here requires grad.
   at::AutoDispatchBelowADInplaceOrView belowAutograd;
   execute(*arena, inputs, cached);
-  for (uint32_t i = 0; i < program.numOutputs(); ++i) {
-    uint32_t slot = program.outputSlot(i);
-    at::Tensor &value = arena->values[slot];
-    // A library result may not carry arena memory out of the call.
-    bool escapes = value.defined() && arena->storage.defined() &&
-                   value.storage().data_ptr().get() >= arena->storage.data_ptr() &&
-                   value.storage().data_ptr().get() <
-                       static_cast<char *>(arena->storage.data_ptr()) +
-                           program.header().arenaBytes;
-    outputs[i] = escapes ? value.clone() : value;
-  }
+  for (uint32_t i = 0; i < program.numOutputs(); ++i)
+    outputs[i] = ownOutput(*arena, i);
   giveArena(std::move(arena));
+}
+
+/// Output `i` as a tensor that shares its memory with nothing else.
+at::Tensor TorchExecutor::ownOutput(const Arena &arena, uint32_t i) const {
+  uint32_t index = program.outputSlot(i);
+  const at::Tensor &value = arena.values[index];
+  SlotKind kind = program.slots()[index].kind;
+  bool shared = kind != SlotKind::Fresh && kind != SlotKind::Result;
+  for (uint32_t k = 0; k < i; ++k)
+    shared |= program.outputSlot(k) == index;
+  // A library result may not carry arena memory out of the call either.
+  if (kind == SlotKind::Result && arena.storage.defined()) {
+    auto *data = static_cast<const char *>(value.storage().data());
+    auto *base = static_cast<const char *>(arena.storage.const_data_ptr());
+    shared |= data >= base && data < base + program.header().arenaBytes;
+  }
+  return shared ? value.clone() : value;
 }
 
 void TorchExecutor::execute(Arena &arena, const at::Tensor *inputs,

@@ -73,6 +73,7 @@ private:
                const at::Tensor *cached);
   void runKernel(const Step &step, Arena &arena) const;
   void runCall(const CallPlan &plan, Arena &arena) const;
+  at::Tensor ownOutput(const Arena &arena, uint32_t i) const;
   at::Tensor makeView(const Slot &slot, const at::Tensor &base,
                       int64_t offset) const;
   at::IntArrayRef sizes(const Slot &slot) const {

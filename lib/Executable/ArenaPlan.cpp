@@ -1,0 +1,47 @@
+//===- ArenaPlan.cpp - Offsets of intermediates in one arena --------------===//
+
+#include "ArenaPlan.h"
+
+#include <algorithm>
+#include <numeric>
+
+using namespace pyjit::executable;
+
+int64_t pyjit::executable::planArena(std::vector<Lifetime> &buffers) {
+  constexpr int64_t kAlignment = 64;
+  auto aligned = [](int64_t bytes) {
+    return (bytes + kAlignment - 1) / kAlignment * kAlignment;
+  };
+  // Largest first: small buffers fit into what large ones leave.
+  std::vector<size_t> order(buffers.size());
+  std::iota(order.begin(), order.end(), 0);
+  std::stable_sort(order.begin(), order.end(), [&](size_t a, size_t b) {
+    return buffers[a].bytes > buffers[b].bytes;
+  });
+
+  int64_t total = 0;
+  std::vector<Lifetime *> placed; // by offset
+  for (size_t index : order) {
+    Lifetime &buffer = buffers[index];
+    int64_t need = aligned(buffer.bytes);
+    int64_t best = -1, bestGap = 0, end = 0;
+    for (const Lifetime *other : placed) {
+      if (other->last < buffer.first || buffer.last < other->first)
+        continue;
+      int64_t gap = other->offset - end;
+      if (gap >= need && (best < 0 || gap < bestGap)) {
+        best = end;
+        bestGap = gap;
+      }
+      end = std::max(end, other->offset + aligned(other->bytes));
+    }
+    buffer.offset = best >= 0 ? best : end;
+    total = std::max(total, buffer.offset + need);
+    placed.insert(std::upper_bound(placed.begin(), placed.end(), &buffer,
+                                   [](const Lifetime *a, const Lifetime *b) {
+                                     return a->offset < b->offset;
+                                   }),
+                  &buffer);
+  }
+  return total;
+}

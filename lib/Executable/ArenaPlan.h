@@ -1,0 +1,25 @@
+//===- ArenaPlan.h - Offsets of intermediates in one arena ------*- C++ -*-===//
+
+#ifndef PYJIT_LIB_EXECUTABLE_ARENAPLAN_H
+#define PYJIT_LIB_EXECUTABLE_ARENAPLAN_H
+
+#include <cstdint>
+#include <vector>
+
+namespace pyjit::executable {
+
+/// A buffer that lives from the step that writes it first to its last use, both
+/// included.
+struct Lifetime {
+  int64_t first, last;
+  int64_t bytes;
+  int64_t offset = -1; ///< assigned by `planArena`
+};
+
+/// Assigns offsets (64-byte aligned, for vector accesses and whole cache lines)
+/// such that buffers alive at one step do not overlap. Returns the arena's size.
+int64_t planArena(std::vector<Lifetime> &buffers);
+
+} // namespace pyjit::executable
+
+#endif // PYJIT_LIB_EXECUTABLE_ARENAPLAN_H
