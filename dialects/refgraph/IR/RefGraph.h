@@ -1,0 +1,28 @@
+//===- RefGraph.h - the refgraph dialect ------------------------*- C++ -*-===//
+
+#ifndef PYJIT_DIALECTS_REFGRAPH_IR_REFGRAPH_H
+#define PYJIT_DIALECTS_REFGRAPH_IR_REFGRAPH_H
+
+#include "mlir/Bytecode/BytecodeOpInterface.h"
+#include "mlir/IR/BuiltinAttributes.h"
+#include "mlir/IR/BuiltinTypes.h"
+#include "mlir/IR/Dialect.h"
+#include "mlir/IR/OpDefinition.h"
+#include "mlir/IR/OpImplementation.h"
+#include "mlir/IR/RegionKindInterface.h"
+#include "mlir/Interfaces/SideEffectInterfaces.h"
+
+#include "dialects/refgraph/IR/RefGraphDialect.h.inc"
+#include "dialects/refgraph/IR/RefGraphEnums.h.inc"
+
+#define GET_TYPEDEF_CLASSES
+#include "dialects/refgraph/IR/RefGraphTypes.h.inc"
+
+#define GET_OP_CLASSES
+#include "dialects/refgraph/IR/RefGraphOps.h.inc"
+
+namespace pyjit::refgraph {
+void registerRefGraphDialect(mlir::DialectRegistry &registry);
+} // namespace pyjit::refgraph
+
+#endif // PYJIT_DIALECTS_REFGRAPH_IR_REFGRAPH_H

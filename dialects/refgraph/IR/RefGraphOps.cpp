@@ -1,0 +1,432 @@
+//===- RefGraphOps.cpp - verifiers of the refgraph ops --------------------===//
+
+#include "dialects/refgraph/IR/PythonValues.h"
+#include "dialects/refgraph/IR/RefGraph.h"
+#include "dialects/refgraph/IR/RefGraphSyntax.h"
+#include "mlir/IR/Builders.h"
+#include "pyjit/Operators/CallArguments.h"
+#include "llvm/ADT/SmallSet.h"
+
+using namespace mlir;
+
+namespace pyjit::refgraph {
+
+static bool isObject(Type type, StringRef name) {
+  auto object = dyn_cast<ObjType>(type);
+  return object && object.getName() == name;
+}
+
+//===----------------------------------------------------------------------===//
+// Places
+//===----------------------------------------------------------------------===//
+
+/// The selector has the key that it needs and stands on a holder that has such
+/// places.
+static LogicalResult verifyPlace(Operation *op, Type holder, Selector selector,
+                                 Attribute key) {
+  StringRef name = stringifySelector(selector);
+  auto index = dyn_cast_or_null<IntegerAttr>(key);
+  switch (selector) {
+  case Selector::arg:
+  case Selector::cell:
+    if (!index || !index.getType().isInteger(64) || index.getInt() < 0)
+      return op->emitOpError("selector '") << name << "' needs an index";
+    break;
+  case Selector::attr:
+  case Selector::typeattr:
+  case Selector::slot:
+  case Selector::field:
+    if (!isa_and_nonnull<StringAttr>(key))
+      return op->emitOpError("selector '") << name << "' needs a name";
+    break;
+  case Selector::item:
+    if (!key || !isPyValue(key))
+      return op->emitOpError("selector 'item' needs a Python value");
+    break;
+  default:
+    if (key)
+      return op->emitOpError("selector '") << name << "' takes no key";
+  }
+  bool external = isObject(holder, "external");
+  if (external != (selector == Selector::arg))
+    return external
+               ? op->emitOpError("selector '")
+                     << name << "' on the external state: only 'arg' is"
+               : op->emitOpError("selector 'arg' needs the external state");
+  switch (selector) {
+  case Selector::code:
+  case Selector::defaults:
+  case Selector::kwdefaults:
+  case Selector::globals:
+  case Selector::cell:
+    if (!isObject(holder, "function"))
+      return op->emitOpError("selector '")
+             << name << "' needs a function, not " << holder;
+    break;
+  case Selector::item:
+    if (isa<TensorType>(holder))
+      return op->emitOpError("selector 'item' on a tensor is an operator call");
+    break;
+  default:
+    break;
+  }
+  return success();
+}
+
+static LogicalResult verifyWrite(Operation *op, Type holder, Selector selector,
+                                 Attribute key) {
+  switch (selector) {
+  case Selector::attr:
+  case Selector::item:
+  case Selector::typeattr:
+  case Selector::cell:
+  case Selector::slot:
+    return verifyPlace(op, holder, selector, key);
+  default:
+    return op->emitOpError("selector '")
+           << stringifySelector(selector) << "' cannot be written";
+  }
+}
+
+/// Checks that go with a read value of `type`.
+template <typename OpTy> static LogicalResult verifyChecks(OpTy op, Type type) {
+  for (auto [name, index] : {std::pair("type", op.getExactType()),
+                             std::pair("is", op.getIdentity())})
+    if (index && static_cast<int64_t>(*index) < 0)
+      return op.emitOpError("check '")
+             << name << "' needs an object index, not "
+             << static_cast<int64_t>(*index);
+  Attribute equals = op.getEqualsAttr();
+  if (equals && !isPyValue(equals))
+    return op.emitOpError("check 'equals' needs a Python value, not ")
+           << equals;
+  if (isa<TensorType>(type)) {
+    if (equals)
+      return op.emitOpError("a tensor is not compared by value");
+    return success();
+  }
+  if (op.getRequiresGradAttr() || op.getKeysetAttr() || op.getOffsetAttr())
+    return op.emitOpError("tensor metadata on a value of type ") << type;
+  return success();
+}
+
+LogicalResult GetOp::verify() {
+  if (failed(verifyPlace(*this, getHolder().getType(), getSelector(),
+                         getKeyAttr())))
+    return failure();
+  if (getUnchecked() && !isa<GuardsOp>((*this)->getParentOp()))
+    return emitOpError("is 'unchecked' outside of guards");
+  return verifyChecks(*this, getResult().getType());
+}
+
+LogicalResult AbsentOp::verify() {
+  switch (getSelector()) {
+  case Selector::attr:
+  case Selector::item:
+  case Selector::typeattr:
+  case Selector::cell:
+  case Selector::slot:
+    return verifyPlace(*this, getHolder().getType(), getSelector(),
+                       getKeyAttr());
+  default:
+    return emitOpError("selector '")
+           << stringifySelector(getSelector()) << "' always finds something";
+  }
+}
+
+LogicalResult CheckOp::verify() {
+  return verifyChecks(*this, getValue().getType());
+}
+
+LogicalResult SetOp::verify() {
+  return verifyWrite(*this, getHolder().getType(), getSelector(), getKeyAttr());
+}
+
+LogicalResult DeleteOp::verify() {
+  return verifyWrite(*this, getHolder().getType(), getSelector(), getKeyAttr());
+}
+
+//===----------------------------------------------------------------------===//
+// Values and containers
+//===----------------------------------------------------------------------===//
+
+static LogicalResult verifyPyValue(Operation *op, Attribute value) {
+  if (!isPyValue(value))
+    return op->emitOpError("expected a Python value, found ") << value;
+  return success();
+}
+
+LogicalResult ConstantOp::verify() { return verifyPyValue(*this, getValue()); }
+
+LogicalResult HoldsOp::verify() { return verifyPyValue(*this, getKey()); }
+
+static LogicalResult verifyKeys(Operation *op, ArrayAttr keys) {
+  llvm::SmallDenseSet<Attribute, 16> seen;
+  for (Attribute key : keys) {
+    if (failed(verifyPyValue(op, key)))
+      return failure();
+    if (!seen.insert(key).second)
+      return op->emitOpError("key ") << key << " occurs twice";
+  }
+  return success();
+}
+
+LogicalResult KeysOp::verify() { return verifyKeys(*this, getKeys()); }
+
+ArrayRef<StringRef> StateOp::getFlagNames() {
+  static constexpr StringRef names[] = {"grad_mode",
+                                        "inference_mode",
+                                        "autocast_cpu",
+                                        "autocast_cuda",
+                                        "autocast_cache",
+                                        "deterministic",
+                                        "deterministic_warn_only",
+                                        "cudnn_enabled",
+                                        "mkldnn_enabled",
+                                        "torch_function_mode",
+                                        "dispatch_mode"};
+  return names;
+}
+
+ArrayRef<StringRef> StateOp::getTypeNames() {
+  static constexpr StringRef names[] = {"default_dtype", "autocast_cpu_dtype",
+                                        "autocast_cuda_dtype"};
+  return names;
+}
+
+LogicalResult StateOp::verify() {
+  for (NamedAttribute entry : getValues()) {
+    StringRef name = entry.getName();
+    if (llvm::is_contained(getFlagNames(), name)) {
+      if (!isa<BoolAttr>(entry.getValue()))
+        return emitOpError("state '") << name << "' needs true or false";
+    } else if (llvm::is_contained(getTypeNames(), name)) {
+      if (!isa<TypeAttr>(entry.getValue()))
+        return emitOpError("state '") << name << "' needs an element type";
+    } else {
+      return emitOpError("unknown state '") << name << "'";
+    }
+  }
+  return success();
+}
+
+LogicalResult CreateOp::verify() {
+  if (getItemKeys().size() != getItems().size())
+    return emitOpError("has ") << getItemKeys().size() << " keys but "
+                               << getItems().size() << " items";
+  if (getAttrNames().size() != getEntries().size())
+    return emitOpError("has ")
+           << getAttrNames().size() << " attribute names but "
+           << getEntries().size() << " values";
+  if (failed(verifyKeys(*this, getItemKeys())) ||
+      failed(verifyKeys(*this, getAttrNames())))
+    return failure();
+  for (Attribute name : getAttrNames())
+    if (!isa<StringAttr>(name))
+      return emitOpError("attribute name ") << name << " is no string";
+
+  StringRef kind = getKind();
+  if (kind == "instance") {
+    if (!getExactType())
+      return emitOpError("of an instance needs its type");
+    if (!getElements().empty() && !getItems().empty())
+      return emitOpError("has both elements and items");
+    return success();
+  }
+  if (getExactType() || !getEntries().empty())
+    return emitOpError("of kind '")
+           << kind << "': only an instance has a type and attributes";
+  if (kind == "dict") {
+    if (!getElements().empty())
+      return emitOpError("of a dict takes items, not elements");
+    return success();
+  }
+  if (!getItems().empty())
+    return emitOpError("of kind '") << kind << "' takes no items";
+  std::optional<unsigned> count;
+  if (kind == "slice" || kind == "range")
+    count = 3;
+  else if (kind == "method")
+    count = 2;
+  else if (!llvm::is_contained({"tuple", "list", "set", "frozenset", "size"},
+                               kind))
+    return emitOpError("unknown kind '") << kind << "'";
+  if (count && getElements().size() != *count)
+    return emitOpError("of kind '")
+           << kind << "' takes " << *count << " elements, not "
+           << getElements().size();
+  return success();
+}
+
+LogicalResult ReplaceOp::verify() {
+  ArrayAttr keys = getKeysAttr();
+  if (!keys)
+    return success();
+  if (keys.size() != getValues().size())
+    return emitOpError("has ")
+           << keys.size() << " keys but " << getValues().size() << " items";
+  return verifyKeys(*this, keys);
+}
+
+//===----------------------------------------------------------------------===//
+// Tensors
+//===----------------------------------------------------------------------===//
+
+bool TensorOp::hasOperatorTrait(StringRef name) {
+  ArrayAttr traits = getTraitsAttr();
+  return traits && llvm::any_of(traits.getAsRange<StringAttr>(),
+                                [&](StringAttr t) { return t == name; });
+}
+
+LogicalResult TensorOp::verify() {
+  if (failed(
+          operators::verifyCallArguments(*this, getArgs(), getInputs().size())))
+    return failure();
+  auto verifyNumbers = [&](StringRef keyword,
+                           ArrayRef<int64_t> numbers) -> LogicalResult {
+    llvm::SmallSet<int64_t, 4> seen;
+    for (int64_t number : numbers) {
+      if (number < 0 || number >= static_cast<int64_t>(getInputs().size()))
+        return emitOpError("'") << keyword << "' names operand " << number
+                                << " of " << getInputs().size();
+      if (!seen.insert(number).second)
+        return emitOpError("'")
+               << keyword << "' names operand " << number << " twice";
+    }
+    return success();
+  };
+  if (failed(verifyNumbers("aliases", getAliases())) ||
+      failed(verifyNumbers("mutates", getMutates())))
+    return failure();
+  if (getNumResults() < getMutates().size())
+    return emitOpError("has ")
+           << getNumResults() << " results, fewer than the "
+           << getMutates().size() << " operands that it mutates";
+  for (auto [i, operand] : llvm::enumerate(getMutates())) {
+    auto before = cast<TensorType>(getInputs()[operand].getType());
+    auto after = cast<TensorType>(getVersion(i).getType());
+    if (before.getElementType() != after.getElementType() ||
+        before.getDevice() != after.getDevice())
+      return emitOpError("new version of operand ")
+             << operand << " has type " << after << ", not " << before;
+  }
+  if (!getAliases().empty() && getNumFresh() == 0)
+    return emitOpError("'aliases' without a result that could share storage");
+  if (auto offsets = getOffsets())
+    if (offsets->size() != getNumFresh())
+      return emitOpError("has ") << offsets->size() << " offsets for "
+                                 << getNumFresh() << " fresh results";
+  return success();
+}
+
+LogicalResult ViewOp::verify() {
+  auto base = cast<TensorType>(getBase().getType());
+  auto type = cast<TensorType>(getResult().getType());
+  if (base.getDevice() != type.getDevice())
+    return emitOpError("moves ") << base << " to another device";
+  return success();
+}
+
+//===----------------------------------------------------------------------===//
+// Parts of a record
+//===----------------------------------------------------------------------===//
+
+template <typename TerminatorOp>
+static LogicalResult verifyTerminator(Operation *part) {
+  Block &block = part->getRegion(0).front();
+  if (block.empty() || !isa<TerminatorOp>(block.back()))
+    return part->emitOpError("must end with '")
+           << TerminatorOp::getOperationName() << "'";
+  return success();
+}
+
+template <typename... Allowed>
+static LogicalResult verifyBody(Operation *part) {
+  for (Operation &op : part->getRegion(0).front())
+    if (!isa<Allowed...>(op))
+      return op.emitOpError("does not belong in '") << part->getName() << "'";
+  return success();
+}
+
+LogicalResult TraceOp::verifyRegions() {
+  if (failed(verifyTerminator<LeaveOp>(*this)))
+    return failure();
+  return verifyBody<ExternalOp, ObjectOp, ConstantOp, GetOp, AbsentOp, HoldsOp,
+                    LengthOp, KeysOp, SameOp, DistinctOp, StateOp, TensorOp,
+                    CreateOp, SetOp, DeleteOp, AppendOp, ReplaceOp, LeaveOp>(
+      *this);
+}
+
+LogicalResult GuardsOp::verifyRegions() {
+  if (failed(verifyTerminator<AcceptOp>(*this)) ||
+      failed(
+          verifyBody<ExternalOp, ObjectOp, GetOp, AbsentOp, HoldsOp, LengthOp,
+                     KeysOp, SameOp, DistinctOp, DisjointOp, StateOp, CheckOp,
+                     InstanceOp, WatchOp, AcceptOp>(*this)))
+    return failure();
+  bool watched = false;
+  for (Operation &op : getBody().front()) {
+    if (isa<WatchOp>(op)) {
+      if (watched)
+        return op.emitOpError("is the second one: a watched part ends once");
+      watched = true;
+    } else if (auto get = dyn_cast<GetOp>(op); get && get.getUnchecked()) {
+      bool checked = llvm::any_of(get.getResult().getUsers(), [](auto *user) {
+        return isa<CheckOp>(user);
+      });
+      if (!checked)
+        return get.emitOpError("is 'unchecked' and nothing checks its result");
+    }
+  }
+  return success();
+}
+
+Block::BlockArgListType MockOp::getInputs() {
+  return getBody().getArguments().take_front(getNumInputs());
+}
+Block::BlockArgListType MockOp::getKept() {
+  return getBody().getArguments().slice(getNumInputs(), getNumKept());
+}
+Block::BlockArgListType MockOp::getResults() {
+  return getBody().getArguments().drop_front(getNumInputs() + getNumKept());
+}
+
+LogicalResult MockOp::verifyRegions() {
+  if (getNumInputs() + getNumKept() > getBody().getNumArguments())
+    return emitOpError("has fewer arguments than inputs and kept objects");
+  for (BlockArgument argument : getResults())
+    if (!isa<TensorType>(argument.getType()))
+      return emitOpError("graph result of type ") << argument.getType();
+  if (failed(verifyTerminator<LeaveOp>(*this)))
+    return failure();
+  return verifyBody<ObjectOp, ConstantOp, CreateOp, SetOp, DeleteOp, AppendOp,
+                    ReplaceOp, ViewOp, CopyBackOp, LeaveOp>(*this);
+}
+
+LogicalResult GraphOp::verifyRegions() {
+  if (failed(verifyTerminator<YieldOp>(*this)) ||
+      failed(verifyBody<TensorOp, YieldOp>(*this)))
+    return failure();
+  auto yield = cast<YieldOp>(getBody().front().getTerminator());
+  unsigned updates = getMutates().size();
+  if (yield.getValues().size() < updates)
+    return emitOpError("mutates ") << updates << " inputs but yields "
+                                   << yield.getValues().size() << " values";
+  int64_t previous = -1;
+  for (auto [i, input] : llvm::enumerate(getMutates())) {
+    if (input <= previous || input >= getBody().getNumArguments())
+      return emitOpError("'mutates' must list input numbers in order");
+    previous = input;
+    Value value = yield.getValues().take_back(updates)[i];
+    Type type = getBody().getArgument(input).getType();
+    if (value.getType() != type)
+      return emitOpError("new contents of input ")
+             << input << " have type " << value.getType() << ", not " << type;
+  }
+  return success();
+}
+
+} // namespace pyjit::refgraph
+
+#define GET_OP_CLASSES
+#include "dialects/refgraph/IR/RefGraphOps.cpp.inc"

@@ -1,0 +1,574 @@
+//===- RefGraphOps.td - ops of the refgraph dialect ------------*- tablegen -*-//
+
+#ifndef PYJIT_REFGRAPH_OPS_TD
+#define PYJIT_REFGRAPH_OPS_TD
+
+include "dialects/refgraph/IR/RefGraph.td"
+include "mlir/IR/BuiltinAttributes.td"
+include "mlir/IR/CommonAttrConstraints.td"
+include "mlir/IR/OpBase.td"
+include "mlir/IR/RegionKindInterface.td"
+include "mlir/Interfaces/SideEffectInterfaces.td"
+
+def RefGraph_Value : AnyTypeOf<[RefGraph_ObjType, RefGraph_TensorType],
+                               "Python object or tensor">;
+// Written in full in the text format, unlike a bare type constraint.
+def RefGraph_Obj : AnyTypeOf<[RefGraph_ObjType], "Python object">;
+def RefGraph_Tensor : AnyTypeOf<[RefGraph_TensorType], "tensor">;
+
+class RefGraph_Op<string mnemonic, list<Trait> traits = []>
+    : Op<RefGraph_Dialect, mnemonic, traits>;
+
+// A record part: a region of one block that sees nothing from outside.
+class RefGraph_PartOp<string mnemonic, list<Trait> traits = []>
+    : RefGraph_Op<mnemonic, !listconcat([IsolatedFromAbove, SingleBlock],
+                                        traits)>;
+
+//===----------------------------------------------------------------------===//
+// Parts of a record
+//===----------------------------------------------------------------------===//
+
+def RefGraph_TraceOp : RefGraph_PartOp<"trace", [NoRegionArguments]> {
+  let summary = "what one run of a Python function did";
+  let description = [{
+    Everything that the run read from objects that existed before it, in order,
+    the tensor operators as the dispatcher saw them, the objects that escape,
+    built from their final state, and the writes to objects that existed before.
+    The name ties the parts of a record together; it is no symbol.
+
+    ```mlir
+    refgraph.trace @f {
+      %e = refgraph.external
+      %x = refgraph.get %e arg(0, "x") type(3) {keyset = 32769 : i64, requires_grad = false} : !refgraph.tensor<[64], [1], f32, "cpu">
+      %r = refgraph.tensor_op "aten::relu"(%x) : (!refgraph.tensor<[64], [1], f32, "cpu">) -> !refgraph.tensor<[64], [1], f32, "cpu">
+      refgraph.leave %r : !refgraph.tensor<[64], [1], f32, "cpu">
+    }
+    ```
+  }];
+  let arguments = (ins FlatSymbolRefAttr:$record);
+  let regions = (region SizedRegion<1>:$body);
+  let assemblyFormat = "$record attr-dict-with-keyword $body";
+  let hasRegionVerifier = 1;
+}
+
+def RefGraph_GuardsOp : RefGraph_PartOp<"guards", [NoRegionArguments]> {
+  let summary = "what must hold for a record to answer a call";
+  let description = [{
+    Reads and checks, in the order in which they are carried out. At most one
+    `refgraph.watch`: what stands before it depends only on the holders that it
+    lists and is looked at again only when one of them changed. A tensor that is
+    read `unchecked` has its metadata compared by a later `refgraph.check`.
+
+    ```mlir
+    refgraph.guards @f {
+      %g = refgraph.object 12 "module globals" : !refgraph.obj<"dict">
+      %n = refgraph.get %g item("n") equals(2) : !refgraph.obj<"dict"> -> !refgraph.obj<"int">
+      refgraph.watch dicts(%g : !refgraph.obj<"dict">)
+      %e = refgraph.external
+      %x = refgraph.get %e arg(0, "x") type(3) {requires_grad = false} : !refgraph.tensor<[64], [1], f32, "cpu">
+      refgraph.accept(%x : !refgraph.tensor<[64], [1], f32, "cpu">)
+    }
+    ```
+  }];
+  let arguments = (ins FlatSymbolRefAttr:$record);
+  let regions = (region SizedRegion<1>:$body);
+  let assemblyFormat = "$record attr-dict-with-keyword $body";
+  let hasRegionVerifier = 1;
+}
+
+def RefGraph_MockOp : RefGraph_PartOp<"mock"> {
+  let summary = "how a record's effects and result are reproduced";
+  let description = [{
+    Block arguments: the graph's inputs and what else the guards keep, as
+    `refgraph.accept` lists them, then the results of the graph. Copy-backs
+    first, then objects and writes in the recorded order, then the result.
+
+    ```mlir
+    refgraph.mock @f inputs(%x: !refgraph.tensor<[4], [1], f32, "cpu">) keeps(%c: !refgraph.obj<"Config">) results(%r: !refgraph.tensor<[4], [1], f32, "cpu">) {
+      refgraph.set %c attr("last") = %r : !refgraph.obj<"Config">, !refgraph.tensor<[4], [1], f32, "cpu">
+      %t = refgraph.create "tuple" [%x, %r] : (!refgraph.tensor<[4], [1], f32, "cpu">, !refgraph.tensor<[4], [1], f32, "cpu">) -> !refgraph.obj<"tuple">
+      refgraph.leave %t : !refgraph.obj<"tuple">
+    }
+    ```
+  }];
+  let arguments = (ins FlatSymbolRefAttr:$record, I64Attr:$num_inputs,
+                       I64Attr:$num_kept);
+  let regions = (region SizedRegion<1>:$body);
+  let hasCustomAssemblyFormat = 1;
+  let hasRegionVerifier = 1;
+  let extraClassDeclaration = [{
+    ::mlir::Block::BlockArgListType getInputs();
+    ::mlir::Block::BlockArgListType getKept();
+    ::mlir::Block::BlockArgListType getResults();
+  }];
+}
+
+def RefGraph_GraphOp : RefGraph_PartOp<"graph"> {
+  let summary = "the tensor operators that a record's results need";
+  let description = [{
+    Block arguments are the input tensors. `mutates` lists the inputs that are
+    written; their new contents are the last results, in that order. Values stay
+    references as in the trace: `refgraph.yield` states each tensor's contents
+    at the end, whatever wrote to it, through a view or directly.
+
+    ```mlir
+    refgraph.graph @f(%x: !refgraph.tensor<[4], [1], f32, "cpu">) mutates [0] {
+      %0 = refgraph.tensor_op "aten::relu_"(%x) mutates [0] : (!refgraph.tensor<[4], [1], f32, "cpu">) -> !refgraph.tensor<[4], [1], f32, "cpu">
+      refgraph.yield %0 : !refgraph.tensor<[4], [1], f32, "cpu">
+    }
+    ```
+  }];
+  let arguments = (ins FlatSymbolRefAttr:$record,
+                       DefaultValuedAttr<DenseI64ArrayAttr, "{}">:$mutates);
+  let regions = (region SizedRegion<1>:$body);
+  let hasCustomAssemblyFormat = 1;
+  let hasRegionVerifier = 1;
+}
+
+//===----------------------------------------------------------------------===//
+// Roots and reads
+//===----------------------------------------------------------------------===//
+
+def RefGraph_ExternalOp : RefGraph_Op<"external", [Pure]> {
+  let summary = "the state outside the call";
+  let description = [{
+    The arguments hang from it.
+
+    ```mlir
+    %e = refgraph.external
+    ```
+  }];
+  let results = (outs RefGraph_ObjType:$result);
+  let assemblyFormat = "attr-dict `` custom<ExternalType>(type($result))";
+}
+
+def RefGraph_ObjectOp : RefGraph_Op<"object", [Pure]> {
+  let summary = "an object that the record pins";
+  let description = [{
+    Entry N of the record's object table: known by identity, alive as long as
+    the record. The string is for readers.
+
+    ```mlir
+    %g = refgraph.object 12 "module globals" : !refgraph.obj<"dict">
+    ```
+  }];
+  let arguments = (ins ConfinedAttr<I64Attr, [IntNonNegative]>:$index,
+                       OptionalAttr<StrAttr>:$hint);
+  let results = (outs RefGraph_Value:$result);
+  let assemblyFormat = "$index ($hint^)? attr-dict `:` type($result)";
+}
+
+def RefGraph_ConstantOp : RefGraph_Op<"constant", [Pure]> {
+  let summary = "an immutable Python value";
+  let description = [{
+    ```mlir
+    %two = refgraph.constant 2
+    %key = refgraph.constant ("a", 2.0 : f64, none)
+    ```
+  }];
+  let arguments = (ins AnyAttr:$value);
+  let results = (outs RefGraph_ObjType:$result);
+  let assemblyFormat = [{
+    custom<PyValue>($value) attr-dict ``
+    custom<ConstantType>(ref($value), type($result))
+  }];
+  let hasVerifier = 1;
+}
+
+def RefGraph_GetOp : RefGraph_Op<"get"> {
+  let summary = "read one place of an object, and check what was found";
+  let description = [{
+    Selectors and checks are listed in docs/Architecture.md. A read of a tensor
+    also claims its layout (the result type), `requires_grad`, `keyset` and
+    storage `offset`, unless it is `unchecked` (guards only).
+
+    ```mlir
+    %n = refgraph.get %c attr("n") equals(2) : !refgraph.obj<"Config"> -> !refgraph.obj<"int">
+    %f = refgraph.get %g item("relu") is(13) : !refgraph.obj<"dict"> -> !refgraph.obj<"function">
+    ```
+  }];
+  let arguments = (ins RefGraph_Value:$holder,
+    RefGraph_Selector:$selector, OptionalAttr<AnyAttr>:$key,
+    OptionalAttr<StrAttr>:$label,
+    OptionalAttr<I64Attr>:$exact_type, OptionalAttr<AnyAttr>:$equals,
+    OptionalAttr<I64Attr>:$identity, UnitAttr:$unchecked,
+    OptionalAttr<BoolAttr>:$requires_grad, OptionalAttr<I64Attr>:$keyset,
+    OptionalAttr<I64Attr>:$offset);
+  let results = (outs RefGraph_Value:$result);
+  let assemblyFormat = [{
+    $holder custom<PlaceAndChecks>($selector, $key, $label, $exact_type,
+                                   $equals, $identity)
+    (`unchecked` $unchecked^)? attr-dict `:`
+    custom<GetTypes>(ref($selector), type($holder), type($result))
+  }];
+  let hasVerifier = 1;
+  let extraClassDeclaration = [{
+    bool hasObjectChecks() {
+      return getExactTypeAttr() || getEqualsAttr() || getIdentityAttr();
+    }
+  }];
+}
+
+def RefGraph_AbsentOp : RefGraph_Op<"absent"> {
+  let summary = "a lookup found nothing";
+  let description = [{
+    ```mlir
+    refgraph.absent %c attr("hook") : !refgraph.obj<"Config">
+    ```
+  }];
+  let arguments = (ins RefGraph_Value:$holder, RefGraph_Selector:$selector,
+    OptionalAttr<AnyAttr>:$key, OptionalAttr<StrAttr>:$label);
+  let assemblyFormat = [{
+    $holder custom<Selector>($selector, $key, $label) attr-dict `:`
+    type($holder)
+  }];
+  let hasVerifier = 1;
+}
+
+def RefGraph_HoldsOp : RefGraph_Op<"holds"> {
+  let summary = "a set or dict contains a value";
+  let description = [{
+    ```mlir
+    refgraph.holds %s item("gelu") : !refgraph.obj<"set">
+    ```
+  }];
+  let arguments = (ins RefGraph_Obj:$holder, AnyAttr:$key);
+  let assemblyFormat = [{
+    $holder `item` `(` custom<PyValue>($key) `)` attr-dict `:` type($holder)
+  }];
+  let hasVerifier = 1;
+}
+
+def RefGraph_LengthOp : RefGraph_Op<"length"> {
+  let summary = "the number of elements of a container";
+  let description = [{
+    ```mlir
+    refgraph.length %l is 2 : !refgraph.obj<"list">
+    ```
+  }];
+  let arguments = (ins RefGraph_Obj:$holder,
+                       ConfinedAttr<I64Attr, [IntNonNegative]>:$length);
+  let assemblyFormat = "$holder `is` $length attr-dict `:` type($holder)";
+}
+
+def RefGraph_KeysOp : RefGraph_Op<"keys"> {
+  let summary = "a dict's keys, in order";
+  let description = [{
+    ```mlir
+    refgraph.keys %d are ["a", 3, object 9] : !refgraph.obj<"dict">
+    ```
+  }];
+  let arguments = (ins RefGraph_Obj:$holder, ArrayAttr:$keys);
+  let assemblyFormat = [{
+    $holder `are` custom<PyValues>($keys) attr-dict `:` type($holder)
+  }];
+  let hasVerifier = 1;
+}
+
+class RefGraph_PairOp<string mnemonic, TypeConstraint type>
+    : RefGraph_Op<mnemonic> {
+  let arguments = (ins type:$lhs, type:$rhs);
+  let assemblyFormat = "$lhs `,` $rhs attr-dict `:` type($lhs) `,` type($rhs)";
+}
+
+def RefGraph_SameOp : RefGraph_PairOp<"same", RefGraph_Value> {
+  let summary = "two reads found one object";
+  let description = [{
+    ```mlir
+    refgraph.same %a, %b : !refgraph.obj<"list">, !refgraph.obj<"list">
+    ```
+  }];
+}
+
+def RefGraph_DistinctOp : RefGraph_PairOp<"distinct", RefGraph_Value> {
+  let summary = "two reads found different objects";
+  let description = [{
+    ```mlir
+    refgraph.distinct %a, %b : !refgraph.obj<"list">, !refgraph.obj<"list">
+    ```
+  }];
+}
+
+def RefGraph_DisjointOp : RefGraph_PairOp<"disjoint", RefGraph_Tensor> {
+  let summary = "two tensors share no byte of memory";
+  let description = [{
+    ```mlir
+    refgraph.disjoint %x, %y : !refgraph.tensor<[4], [1], f32, "cpu">, !refgraph.tensor<[4], [1], f32, "cpu">
+    ```
+  }];
+}
+
+def RefGraph_StateOp : RefGraph_Op<"state"> {
+  let summary = "thread and process state that results depend on";
+  let description = [{
+    ```mlir
+    refgraph.state {default_dtype = f32, grad_mode = false}
+    ```
+  }];
+  let arguments = (ins DictionaryAttr:$values);
+  let assemblyFormat = "$values attr-dict";
+  let hasVerifier = 1;
+  let extraClassDeclaration = [{
+    /// The boolean keys; the bit of a key in a flat program is its position.
+    static ::llvm::ArrayRef<::llvm::StringRef> getFlagNames();
+    /// The keys whose value is an element type.
+    static ::llvm::ArrayRef<::llvm::StringRef> getTypeNames();
+  }];
+}
+
+//===----------------------------------------------------------------------===//
+// Computation, creation, writes
+//===----------------------------------------------------------------------===//
+
+def RefGraph_TensorOp : RefGraph_Op<"tensor_op"> {
+  let summary = "one operator as the dispatcher saw it";
+  let description = [{
+    Results are the returned tensors that are not a mutated operand itself,
+    flattened, then one new version per mutated operand. `aliases` names the
+    operands whose storage the former share; `offsets` gives their storage
+    offsets in elements (absent: 0). `traits` comes from `refgraph-annotate`.
+
+    ```mlir
+    %v = refgraph.tensor_op "aten::view"(%r, [2 : i64, 2 : i64]) aliases [0] : (!refgraph.tensor<[4], [1], f32, "cpu">) -> !refgraph.tensor<[2, 2], [2, 1], f32, "cpu">
+    ```
+  }];
+  let arguments = (ins StrAttr:$overload, Variadic<RefGraph_TensorType>:$inputs,
+    ArrayAttr:$args,
+    DefaultValuedAttr<DenseI64ArrayAttr, "{}">:$aliases,
+    DefaultValuedAttr<DenseI64ArrayAttr, "{}">:$mutates,
+    OptionalAttr<DenseI64ArrayAttr>:$offsets,
+    OptionalAttr<StrArrayAttr>:$traits);
+  let results = (outs Variadic<RefGraph_TensorType>:$outputs);
+  let assemblyFormat = [{
+    $overload `` custom<TensorCall>($inputs, $args, $aliases, $mutates)
+    attr-dict `:`
+    functional-type($inputs, $outputs)
+  }];
+  let hasVerifier = 1;
+  let extraClassDeclaration = [{
+    unsigned getNumFresh() { return getNumResults() - getMutates().size(); }
+    /// The new version of the i-th entry of `mutates`.
+    ::mlir::Value getVersion(unsigned i) {
+      return getResult(getNumFresh() + i);
+    }
+    int64_t getOffset(unsigned result) {
+      auto offsets = getOffsets();
+      return offsets && result < offsets->size() ? (*offsets)[result] : 0;
+    }
+    bool hasOperatorTrait(::llvm::StringRef name);
+  }];
+}
+
+def RefGraph_CreateOp : RefGraph_Op<"create", [AttrSizedOperandSegments]> {
+  let summary = "an object made during the call, in its final state";
+  let description = [{
+    Kinds: tuple, list, set, frozenset, dict, slice (start, stop, step), range
+    (likewise), method (function, self), size (torch.Size), instance (of object
+    N, without `__init__`).
+
+    ```mlir
+    %t = refgraph.create "tuple" [%a, %b] : (!refgraph.obj<"int">, !refgraph.obj<"int">) -> !refgraph.obj<"tuple">
+    %d = refgraph.create "dict" items {"a" = %a} : (!refgraph.obj<"int">) -> !refgraph.obj<"dict">
+    %i = refgraph.create "instance" type(7) attrs {"n" = %a} : (!refgraph.obj<"int">) -> !refgraph.obj<"Config">
+    ```
+  }];
+  let arguments = (ins StrAttr:$kind, OptionalAttr<I64Attr>:$exact_type,
+    ArrayAttr:$item_keys, ArrayAttr:$attr_names,
+    Variadic<RefGraph_Value>:$elements, Variadic<RefGraph_Value>:$items,
+    Variadic<RefGraph_Value>:$entries);
+  let results = (outs RefGraph_ObjType:$result);
+  let hasCustomAssemblyFormat = 1;
+  let hasVerifier = 1;
+}
+
+def RefGraph_SetOp : RefGraph_Op<"set"> {
+  let summary = "write one place of an object";
+  let description = [{
+    ```mlir
+    refgraph.set %c attr("n") = %v : !refgraph.obj<"Config">, !refgraph.obj<"int">
+    ```
+  }];
+  let arguments = (ins RefGraph_Value:$holder, RefGraph_Selector:$selector,
+    OptionalAttr<AnyAttr>:$key, OptionalAttr<StrAttr>:$label,
+    RefGraph_Value:$value);
+  let assemblyFormat = [{
+    $holder custom<Selector>($selector, $key, $label) `=` $value attr-dict `:`
+    type($holder) `,` type($value)
+  }];
+  let hasVerifier = 1;
+}
+
+def RefGraph_DeleteOp : RefGraph_Op<"delete"> {
+  let summary = "remove one place of an object";
+  let description = [{
+    ```mlir
+    refgraph.delete %c attr("n") : !refgraph.obj<"Config">
+    ```
+  }];
+  let arguments = (ins RefGraph_Value:$holder, RefGraph_Selector:$selector,
+    OptionalAttr<AnyAttr>:$key, OptionalAttr<StrAttr>:$label);
+  let assemblyFormat = [{
+    $holder custom<Selector>($selector, $key, $label) attr-dict `:`
+    type($holder)
+  }];
+  let hasVerifier = 1;
+}
+
+def RefGraph_AppendOp : RefGraph_Op<"append"> {
+  let summary = "append to a list, or add to a set";
+  let description = [{
+    ```mlir
+    refgraph.append %l, %v : !refgraph.obj<"list">, !refgraph.obj<"int">
+    ```
+  }];
+  let arguments = (ins RefGraph_Obj:$holder, RefGraph_Value:$value);
+  let assemblyFormat = [{
+    $holder `,` $value attr-dict `:` type($holder) `,` type($value)
+  }];
+}
+
+def RefGraph_ReplaceOp : RefGraph_Op<"replace"> {
+  let summary = "replace the whole contents of a list, set or dict";
+  let description = [{
+    ```mlir
+    refgraph.replace %l [%a, %b] : !refgraph.obj<"list">, (!refgraph.obj<"int">, !refgraph.obj<"int">)
+    refgraph.replace %d items {"a" = %a} : !refgraph.obj<"dict">, (!refgraph.obj<"int">)
+    ```
+  }];
+  let arguments = (ins RefGraph_Obj:$holder,
+    OptionalAttr<ArrayAttr>:$keys, Variadic<RefGraph_Value>:$values);
+  let hasCustomAssemblyFormat = 1;
+  let hasVerifier = 1;
+}
+
+def RefGraph_LeaveOp : RefGraph_Op<"leave", [Terminator,
+    ParentOneOf<["TraceOp", "MockOp"]>]> {
+  let summary = "what the call returns";
+  let description = [{
+    ```mlir
+    refgraph.leave %o : !refgraph.obj<"tuple">
+    ```
+  }];
+  let arguments = (ins RefGraph_Value:$value);
+  let assemblyFormat = "$value attr-dict `:` type($value)";
+}
+
+//===----------------------------------------------------------------------===//
+// In guards, mock and graph
+//===----------------------------------------------------------------------===//
+
+def RefGraph_CheckOp : RefGraph_Op<"check", [HasParent<"GuardsOp">]> {
+  let summary = "look again at an object that the watched part read";
+  let description = [{
+    What watchers do not report: a tensor's metadata, an object's type.
+
+    ```mlir
+    refgraph.check %w type(3) {keyset = 32769 : i64, requires_grad = false} : !refgraph.tensor<[64], [1], f32, "cpu">
+    ```
+  }];
+  let arguments = (ins RefGraph_Value:$value,
+    OptionalAttr<I64Attr>:$exact_type, OptionalAttr<AnyAttr>:$equals,
+    OptionalAttr<I64Attr>:$identity,
+    OptionalAttr<BoolAttr>:$requires_grad, OptionalAttr<I64Attr>:$keyset,
+    OptionalAttr<I64Attr>:$offset);
+  let assemblyFormat = [{
+    $value custom<Checks>($exact_type, $equals, $identity) attr-dict `:`
+    type($value)
+  }];
+  let hasVerifier = 1;
+}
+
+def RefGraph_InstanceOp : RefGraph_Op<"instance", [HasParent<"GuardsOp">]> {
+  let summary = "an instance still has the `__dict__` and type that were watched";
+  let description = [{
+    Replacing `obj.__dict__` or `obj.__class__` is reported to no watcher.
+
+    ```mlir
+    refgraph.instance %m dict(%d) type(4) : !refgraph.obj<"Linear">, !refgraph.obj<"dict">
+    ```
+  }];
+  let arguments = (ins RefGraph_Value:$value, RefGraph_Obj:$dict,
+                       OptionalAttr<I64Attr>:$exact_type);
+  let assemblyFormat = [{
+    $value `dict` `(` $dict `)` (`type` `(` $exact_type^ `)`)? attr-dict `:`
+    type($value) `,` type($dict)
+  }];
+}
+
+def RefGraph_WatchOp : RefGraph_Op<"watch", [HasParent<"GuardsOp">,
+                                             AttrSizedOperandSegments]> {
+  let summary = "ends the watched part and lists the holders to watch";
+  let description = [{
+    ```mlir
+    refgraph.watch dicts(%g : !refgraph.obj<"dict">) types(%t : !refgraph.obj<"type">) functions(%f : !refgraph.obj<"function">)
+    ```
+  }];
+  let arguments = (ins Variadic<RefGraph_ObjType>:$dicts,
+    Variadic<RefGraph_ObjType>:$types, Variadic<RefGraph_ObjType>:$functions);
+  let assemblyFormat = [{
+    (`dicts` `(` $dicts^ `:` type($dicts) `)`)?
+    (`types` `(` $types^ `:` type($types) `)`)?
+    (`functions` `(` $functions^ `:` type($functions) `)`)? attr-dict
+  }];
+}
+
+def RefGraph_AcceptOp : RefGraph_Op<"accept", [Terminator,
+    HasParent<"GuardsOp">, AttrSizedOperandSegments]> {
+  let summary = "the guards hold: the graph's inputs, and what the mock needs";
+  let description = [{
+    ```mlir
+    refgraph.accept(%x : !refgraph.tensor<[64], [1], f32, "cpu">) keeps(%c : !refgraph.obj<"Config">)
+    ```
+  }];
+  let arguments = (ins Variadic<RefGraph_TensorType>:$inputs,
+                       Variadic<RefGraph_Value>:$kept);
+  let assemblyFormat = [{
+    `(` ($inputs^ `:` type($inputs))? `)`
+    (`keeps` `(` $kept^ `:` type($kept) `)`)? attr-dict
+  }];
+}
+
+def RefGraph_ViewOp : RefGraph_Op<"view", [HasParent<"MockOp">]> {
+  let summary = "a tensor that shares another's storage";
+  let description = [{
+    The result type says shape, strides and element type; `offset` is its storage
+    offset less the base's, in elements.
+
+    ```mlir
+    %v = refgraph.view %x offset 2 : !refgraph.tensor<[4], [1], f32, "cpu"> -> !refgraph.tensor<[2], [1], f32, "cpu">
+    ```
+  }];
+  let arguments = (ins RefGraph_Tensor:$base, I64Attr:$offset);
+  let results = (outs RefGraph_Tensor:$result);
+  let assemblyFormat = [{
+    $base `offset` $offset attr-dict `:` type($base) `->` type($result)
+  }];
+  let hasVerifier = 1;
+}
+
+def RefGraph_CopyBackOp : RefGraph_Op<"copy_back", [HasParent<"MockOp">]> {
+  let summary = "write the new contents of a mutated input";
+  let description = [{
+    ```mlir
+    refgraph.copy_back %x, %r : !refgraph.tensor<[4], [1], f32, "cpu">, !refgraph.tensor<[4], [1], f32, "cpu">
+    ```
+  }];
+  let arguments = (ins RefGraph_Tensor:$input, RefGraph_Tensor:$value);
+  let assemblyFormat = [{
+    $input `,` $value attr-dict `:` type($input) `,` type($value)
+  }];
+}
+
+def RefGraph_YieldOp : RefGraph_Op<"yield", [Terminator,
+                                             HasParent<"GraphOp">]> {
+  let summary = "the graph's results: contents of tensors at its end";
+  let description = [{
+    ```mlir
+    refgraph.yield %r : !refgraph.tensor<[4], [1], f32, "cpu">
+    ```
+  }];
+  let arguments = (ins Variadic<RefGraph_TensorType>:$values);
+  let assemblyFormat = "($values^ `:` type($values))? attr-dict";
+}
+
+#endif // PYJIT_REFGRAPH_OPS_TD

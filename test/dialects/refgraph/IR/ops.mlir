@@ -1,0 +1,174 @@
+// Every op of the dialect, through text and bytecode.
+// RUN: pyjit-opt %s | pyjit-opt | FileCheck %s
+// RUN: pyjit-opt %s -emit-bytecode | pyjit-opt | FileCheck %s
+
+!T = !refgraph.tensor<[4], [1], f32, "cpu">
+!H = !refgraph.tensor<[2], [1], f32, "cpu">
+!S = !refgraph.tensor<[], [], complex<f32>, "cuda:0">
+
+// CHECK-LABEL: refgraph.trace @reads
+refgraph.trace @reads {
+  // CHECK: %[[E:.*]] = refgraph.external
+  %e = refgraph.external
+  // CHECK: refgraph.get %[[E]] arg(0, "x") type(3) {keyset = 32769 : i64, offset = 8 : i64, requires_grad = false} : !refgraph.tensor<[4], [1], f32, "cpu">
+  %x = refgraph.get %e arg(0, "x") type(3) {requires_grad = false, keyset = 32769 : i64, offset = 8 : i64} : !T
+  // CHECK: %[[C:.*]] = refgraph.get %[[E]] arg(1) type(4) : !refgraph.obj<"Config">
+  %c = refgraph.get %e arg(1) type(4) : !refgraph.obj<"Config">
+  // CHECK: refgraph.get %[[C]] attr("scale") equals(2.000000e+00 : f64) : !refgraph.obj<"Config"> -> !refgraph.obj<"float">
+  %0 = refgraph.get %c attr("scale") equals(2.0) : !refgraph.obj<"Config"> -> !refgraph.obj<"float">
+  // CHECK: %[[D:.*]] = refgraph.get %[[C]] dict : !refgraph.obj<"Config"> -> !refgraph.obj<"dict">
+  %d = refgraph.get %c dict : !refgraph.obj<"Config"> -> !refgraph.obj<"dict">
+  // CHECK: refgraph.get %[[D]] item("k") type(5)
+  // CHECK: refgraph.get %[[D]] item(3) equals(none)
+  // CHECK: refgraph.get %[[D]] item(object 7) equals(true)
+  // CHECK: refgraph.get %[[D]] item(("a", 2, (), none)) equals(complex(1.000000e+00 : f64, 2.000000e+00 : f64))
+  // CHECK: refgraph.get %[[D]] item(bytes("ab\00")) equals(ellipsis)
+  // CHECK: refgraph.get %[[D]] item(-1) equals(1267650600228229401496703205376 : i128)
+  %1 = refgraph.get %d item("k") type(5) : !refgraph.obj<"dict"> -> !refgraph.obj<"list">
+  %2 = refgraph.get %d item(3) equals(none) : !refgraph.obj<"dict"> -> !refgraph.obj<"NoneType">
+  %3 = refgraph.get %d item(object 7) equals(true) : !refgraph.obj<"dict"> -> !refgraph.obj<"bool">
+  %4 = refgraph.get %d item(("a", 2, (), none)) equals(complex(1.0, 2.0)) : !refgraph.obj<"dict"> -> !refgraph.obj<"complex">
+  %5 = refgraph.get %d item(bytes("ab\00")) equals(ellipsis) : !refgraph.obj<"dict"> -> !refgraph.obj<"ellipsis">
+  %big = refgraph.get %d item(-1) equals(1267650600228229401496703205376 : i128) : !refgraph.obj<"dict"> -> !refgraph.obj<"int">
+  // CHECK: refgraph.get %[[C]] type is(4)
+  %6 = refgraph.get %c type is(4) : !refgraph.obj<"Config"> -> !refgraph.obj<"type">
+  // CHECK: %[[T:.*]] = refgraph.object 4 "class Config" : !refgraph.obj<"type">
+  %t = refgraph.object 4 "class Config" : !refgraph.obj<"type">
+  // CHECK: %[[F:.*]] = refgraph.get %[[T]] typeattr("forward") type(8) is(14)
+  %f = refgraph.get %t typeattr("forward") type(8) is(14) : !refgraph.obj<"type"> -> !refgraph.obj<"function">
+  // CHECK: refgraph.get %[[F]] code is(15)
+  // CHECK: refgraph.get %[[F]] defaults
+  // CHECK: refgraph.get %[[F]] kwdefaults
+  // CHECK: refgraph.get %[[F]] globals
+  // CHECK: refgraph.get %[[F]] cell(0, "n") equals(2)
+  %7 = refgraph.get %f code is(15) : !refgraph.obj<"function"> -> !refgraph.obj<"code">
+  %8 = refgraph.get %f defaults : !refgraph.obj<"function"> -> !refgraph.obj<"tuple">
+  %9 = refgraph.get %f kwdefaults : !refgraph.obj<"function"> -> !refgraph.obj<"dict">
+  %10 = refgraph.get %f globals : !refgraph.obj<"function"> -> !refgraph.obj<"dict">
+  %11 = refgraph.get %f cell(0, "n") equals(2) : !refgraph.obj<"function"> -> !refgraph.obj<"int">
+  // CHECK: refgraph.get %[[C]] slot("s")
+  // CHECK: refgraph.get %[[C]] field("__func__")
+  %12 = refgraph.get %c slot("s") : !refgraph.obj<"Config"> -> !refgraph.obj<"object">
+  %13 = refgraph.get %c field("__func__") is(13) : !refgraph.obj<"Config"> -> !refgraph.obj<"function">
+  // CHECK: refgraph.absent %[[C]] attr("hook") : !refgraph.obj<"Config">
+  // CHECK: refgraph.absent %[[F]] cell(1, "late") : !refgraph.obj<"function">
+  refgraph.absent %c attr("hook") : !refgraph.obj<"Config">
+  refgraph.absent %f cell(1, "late") : !refgraph.obj<"function">
+  // CHECK: refgraph.holds %[[D]] item("gelu") : !refgraph.obj<"dict">
+  refgraph.holds %d item("gelu") : !refgraph.obj<"dict">
+  // CHECK: refgraph.length %{{.*}} is 2 : !refgraph.obj<"list">
+  refgraph.length %1 is 2 : !refgraph.obj<"list">
+  // CHECK: refgraph.keys %[[D]] are ["a", 3, object 9] : !refgraph.obj<"dict">
+  // CHECK: refgraph.keys %{{.*}} are [] : !refgraph.obj<"dict">
+  refgraph.keys %d are ["a", 3, object 9] : !refgraph.obj<"dict">
+  refgraph.keys %9 are [] : !refgraph.obj<"dict">
+  // CHECK: refgraph.same %{{.*}}, %{{.*}} : !refgraph.obj<"list">, !refgraph.obj<"list">
+  // CHECK: refgraph.distinct %{{.*}}, %{{.*}} : !refgraph.obj<"list">, !refgraph.obj<"dict">
+  refgraph.same %1, %1 : !refgraph.obj<"list">, !refgraph.obj<"list">
+  refgraph.distinct %1, %d : !refgraph.obj<"list">, !refgraph.obj<"dict">
+  // CHECK: refgraph.state {default_dtype = f32, grad_mode = false}
+  refgraph.state {grad_mode = false, default_dtype = f32}
+  // CHECK: refgraph.leave %{{.*}} : !refgraph.tensor<[4], [1], f32, "cpu">
+  refgraph.leave %x : !T
+}
+
+// CHECK-LABEL: refgraph.trace @writes attributes {source = "f.py"}
+refgraph.trace @writes attributes {source = "f.py"} {
+  %e = refgraph.external
+  %x = refgraph.get %e arg(0, "x") : !T
+  %c = refgraph.get %e arg(1, "c") : !refgraph.obj<"Config">
+  %l = refgraph.get %e arg(2, "l") : !refgraph.obj<"list">
+  %d = refgraph.get %e arg(3, "d") : !refgraph.obj<"dict">
+  // CHECK: refgraph.tensor_op "aten::add.Tensor"(%[[X:[a-z0-9]+]], %[[X]], 1 : i64) : (
+  // CHECK: %[[V:.*]] = refgraph.tensor_op "aten::slice.Tensor"(%[[X]], 0 : i64, 2 : i64, none, 1 : i64) aliases [0] {offsets = array<i64: 2>} : (
+  // CHECK: refgraph.tensor_op "aten::add_.Scalar"(%[[V]], wrapped(2.000000e+00 : f64), true, "s", [%[[X]], 1 : i64], device("cpu")) mutates [0] : (
+  // CHECK: refgraph.tensor_op "aten::both"(%[[X]]) aliases [0] mutates [0] {traits = ["pure"]} : (
+  // CHECK: refgraph.tensor_op "aten::none"() : () -> ()
+  %r = refgraph.tensor_op "aten::add.Tensor"(%x, %x, 1 : i64) : (!T, !T) -> !T
+  %v = refgraph.tensor_op "aten::slice.Tensor"(%x, 0 : i64, 2 : i64, none, 1 : i64) aliases [0] {offsets = array<i64: 2>} : (!T) -> !H
+  %w = refgraph.tensor_op "aten::add_.Scalar"(%v, wrapped(2.0 : f64), true, "s", [%x, 1 : i64], device("cpu")) mutates [0] : (!H, !T) -> !H
+  %b:2 = refgraph.tensor_op "aten::both"(%x) mutates [0] aliases [0] {traits = ["pure"]} : (!T) -> (!T, !T)
+  refgraph.tensor_op "aten::none"() : () -> ()
+  // CHECK: refgraph.constant 2
+  // CHECK: refgraph.constant ("a", 2.000000e+00 : f64)
+  // CHECK: refgraph.constant "s"
+  %two = refgraph.constant 2
+  %tup = refgraph.constant ("a", 2.0 : f64)
+  %str = refgraph.constant "s"
+  // CHECK: refgraph.create "tuple" [%{{.*}}, %{{.*}}] : (!refgraph.tensor<[4], [1], f32, "cpu">, !refgraph.obj<"int">) -> !refgraph.obj<"tuple">
+  // CHECK: refgraph.create "list" [] : () -> !refgraph.obj<"list">
+  // CHECK: refgraph.create "dict" items {"a" = %{{.*}}, 3 = %{{.*}}} : (
+  // CHECK: refgraph.create "instance" type(7) items {"a" = %{{.*}}} attrs {"b" = %{{.*}}} : (
+  // CHECK: refgraph.create "instance" type(8) [%{{.*}}] : (
+  %o = refgraph.create "tuple" [%r, %two] : (!T, !refgraph.obj<"int">) -> !refgraph.obj<"tuple">
+  %o1 = refgraph.create "list" [] : () -> !refgraph.obj<"list">
+  %o2 = refgraph.create "dict" items {"a" = %r, 3 = %str} : (!T, !refgraph.obj<"str">) -> !refgraph.obj<"dict">
+  %o3 = refgraph.create "instance" type(7) items {"a" = %r} attrs {"b" = %two} : (!T, !refgraph.obj<"int">) -> !refgraph.obj<"Out">
+  %o4 = refgraph.create "instance" type(8) [%r] : (!T) -> !refgraph.obj<"Pair">
+  // CHECK: refgraph.set %[[C:.*]] attr("last") = %{{.*}} : !refgraph.obj<"Config">, !refgraph.tensor<[4], [1], f32, "cpu">
+  // CHECK: refgraph.set %{{.*}} item("k") = %{{.*}} : !refgraph.obj<"dict">, !refgraph.obj<"int">
+  // CHECK: refgraph.delete %[[C]] attr("old") : !refgraph.obj<"Config">
+  // CHECK: refgraph.append %[[L:.*]], %{{.*}} : !refgraph.obj<"list">, !refgraph.obj<"int">
+  // CHECK: refgraph.replace %[[L]] [%{{.*}}] : !refgraph.obj<"list">, (!refgraph.obj<"int">)
+  // CHECK: refgraph.replace %{{.*}} items {"a" = %{{.*}}} : !refgraph.obj<"dict">, (!refgraph.obj<"int">)
+  refgraph.set %c attr("last") = %r : !refgraph.obj<"Config">, !T
+  refgraph.set %d item("k") = %two : !refgraph.obj<"dict">, !refgraph.obj<"int">
+  refgraph.delete %c attr("old") : !refgraph.obj<"Config">
+  refgraph.append %l, %two : !refgraph.obj<"list">, !refgraph.obj<"int">
+  refgraph.replace %l [%two] : !refgraph.obj<"list">, (!refgraph.obj<"int">)
+  refgraph.replace %d items {"a" = %two} : !refgraph.obj<"dict">, (!refgraph.obj<"int">)
+  refgraph.leave %o : !refgraph.obj<"tuple">
+}
+
+// CHECK-LABEL: refgraph.guards @f
+refgraph.guards @f {
+  // CHECK: %[[M:.*]] = refgraph.object 9 : !refgraph.obj<"Linear">
+  // CHECK: %[[MD:.*]] = refgraph.get %[[M]] dict : !refgraph.obj<"Linear"> -> !refgraph.obj<"dict">
+  // CHECK: %[[W:.*]] = refgraph.get %[[MD]] item("w") unchecked : !refgraph.obj<"dict"> -> !refgraph.tensor<[4], [1], f32, "cpu">
+  %m = refgraph.object 9 : !refgraph.obj<"Linear">
+  %md = refgraph.get %m dict : !refgraph.obj<"Linear"> -> !refgraph.obj<"dict">
+  %w = refgraph.get %md item("w") unchecked : !refgraph.obj<"dict"> -> !T
+  %f = refgraph.object 10 : !refgraph.obj<"function">
+  %t = refgraph.object 11 : !refgraph.obj<"type">
+  // CHECK: refgraph.watch dicts(%[[MD]] : !refgraph.obj<"dict">) types(%{{.*}} : !refgraph.obj<"type">) functions(%{{.*}} : !refgraph.obj<"function">)
+  refgraph.watch dicts(%md : !refgraph.obj<"dict">) types(%t : !refgraph.obj<"type">) functions(%f : !refgraph.obj<"function">)
+  %e = refgraph.external
+  %x = refgraph.get %e arg(0, "x") : !T
+  // CHECK: refgraph.instance %[[M]] dict(%[[MD]]) type(4) : !refgraph.obj<"Linear">, !refgraph.obj<"dict">
+  refgraph.instance %m dict(%md) type(4) : !refgraph.obj<"Linear">, !refgraph.obj<"dict">
+  // CHECK: refgraph.check %[[W]] type(3) {requires_grad = false} : !refgraph.tensor<[4], [1], f32, "cpu">
+  refgraph.check %w type(3) {requires_grad = false} : !T
+  // CHECK: refgraph.disjoint %[[X:.*]], %[[W]] :
+  refgraph.disjoint %x, %w : !T, !T
+  // CHECK: refgraph.accept(%[[X]], %[[W]] : !refgraph.tensor<[4], [1], f32, "cpu">, !refgraph.tensor<[4], [1], f32, "cpu">) keeps(%[[M]] : !refgraph.obj<"Linear">)
+  refgraph.accept(%x, %w : !T, !T) keeps(%m : !refgraph.obj<"Linear">)
+}
+
+// CHECK-LABEL: refgraph.guards @empty
+refgraph.guards @empty {
+  // CHECK: refgraph.watch
+  refgraph.watch
+  // CHECK: refgraph.accept()
+  refgraph.accept()
+}
+
+// CHECK-LABEL: refgraph.mock @f inputs(%{{.*}}: !refgraph.tensor<[4], [1], f32, "cpu">, %{{.*}}: !refgraph.tensor<[4], [1], f32, "cpu">) keeps(%{{.*}}: !refgraph.obj<"Linear">) results(%{{.*}}: !refgraph.tensor<[4], [1], f32, "cpu">) {
+refgraph.mock @f inputs(%x: !T, %w: !T) keeps(%m: !refgraph.obj<"Linear">) results(%r: !T) {
+  // CHECK: refgraph.copy_back %{{.*}}, %{{.*}} : !refgraph.tensor<[4], [1], f32, "cpu">, !refgraph.tensor<[4], [1], f32, "cpu">
+  refgraph.copy_back %x, %r : !T, !T
+  // CHECK: refgraph.view %{{.*}} offset 2 : !refgraph.tensor<[4], [1], f32, "cpu"> -> !refgraph.tensor<[2], [1], f32, "cpu">
+  %v = refgraph.view %x offset 2 : !T -> !H
+  refgraph.leave %v : !H
+}
+
+// CHECK-LABEL: refgraph.graph @f(%{{.*}}: !refgraph.tensor<[4], [1], f32, "cpu">, %{{.*}}: !refgraph.tensor<[], [], complex<f32>, "cuda:0">) mutates [0] {
+refgraph.graph @f(%x: !T, %s: !S) mutates [0] {
+  %0 = refgraph.tensor_op "aten::relu_"(%x) mutates [0] : (!T) -> !T
+  // CHECK: refgraph.yield %{{.*}}, %{{.*}} : !refgraph.tensor<[], [], complex<f32>, "cuda:0">, !refgraph.tensor<[4], [1], f32, "cpu">
+  refgraph.yield %s, %0 : !S, !T
+}
+
+// CHECK-LABEL: refgraph.graph @nothing()
+refgraph.graph @nothing() {
+  refgraph.yield
+}

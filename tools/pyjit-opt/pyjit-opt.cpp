@@ -1,0 +1,13 @@
+//===- pyjit-opt.cpp - run passes on pyjit IR -----------------------------===//
+
+#include "Registration.h"
+#include "mlir/IR/DialectRegistry.h"
+#include "mlir/Tools/mlir-opt/MlirOptMain.h"
+
+int main(int argc, char **argv) {
+  mlir::DialectRegistry registry;
+  pyjit::registerDialects(registry);
+  pyjit::registerPasses();
+  return mlir::asMainReturnCode(
+      mlir::MlirOptMain(argc, argv, "pyjit optimizer driver\n", registry));
+}
