@@ -1,0 +1,213 @@
+"""Scenarios: a story of several calls, told once by eager and once by pyjit.
+
+A scenario is a generator that gets `compile`, makes its own world, calls, changes
+something between calls, and yields what a user could see. The story must be the
+same whether `compile` is the identity or `pyjit.compile`.
+"""
+
+from __future__ import annotations
+
+import functools
+import linecache
+import math
+import random
+import types
+import warnings
+from collections.abc import Callable, Iterator
+from typing import Any
+
+import numpy
+import torch
+
+Compile = Callable[..., Any]
+Steps = Iterator[object]
+
+_sources = 0
+
+
+class Raised:
+    """An exception as an observation."""
+
+    def __init__(self, error: BaseException) -> None:
+        self.type = type(error)
+        self.text = str(error)
+
+    def __repr__(self) -> str:
+        return f"{self.type.__name__}({self.text!r})"
+
+
+def attempt(f: Callable[..., Any], *args: Any, **kwargs: Any) -> object:
+    """The result of a call, or the exception it raised."""
+    try:
+        return f(*args, **kwargs)
+    except Exception as error:
+        return Raised(error)
+
+
+def module_of(source: str) -> types.ModuleType:
+    """A fresh module from source text, with lines that tracebacks can show."""
+    global _sources
+    _sources += 1
+    name = f"scenario_source_{_sources}"
+    file = f"<{name}>"
+    module = types.ModuleType(name)
+    module.__file__ = file
+    linecache.cache[file] = (len(source), None, source.splitlines(True), file)
+    exec(compile(source, file, "exec"), module.__dict__)
+    return module
+
+
+def snapshot(value: object) -> object:
+    """A copy that later changes of the original do not reach."""
+    if isinstance(value, torch.Tensor):
+        facts = {
+            "type": type(value),
+            "dtype": value.dtype,
+            "shape": tuple(value.shape),
+            "requires_grad": value.requires_grad,
+            "device": value.device,
+        }
+        if value.layout == torch.strided:
+            facts["stride"] = value.stride()
+            facts["inference"] = value.is_inference()
+        with torch.no_grad():
+            if value.device.type == "meta" or value.layout != torch.strided:
+                return ("tensor", facts, None)
+            plain = value.detach()
+            return ("tensor", facts, plain.clone().resolve_conj().resolve_neg())
+    if isinstance(value, dict):
+        return (type(value), [(snapshot(k), snapshot(v)) for k, v in value.items()])
+    if isinstance(value, (list, tuple)):
+        return (type(value), [snapshot(item) for item in value])
+    if isinstance(value, (set, frozenset)):
+        return (type(value), sorted(repr(item) for item in value))
+    if isinstance(value, Raised):
+        return ("raised", value.type, value.text)
+    if isinstance(value, (int, float, complex, str, bytes, type(None), type)):
+        return (type(value), value)
+    if isinstance(value, numpy.ndarray):
+        return ("array", value.dtype, value.copy())
+    if hasattr(value, "__dict__"):
+        return (type(value), snapshot(vars(value)))
+    return (type(value), repr(value))
+
+
+def difference(want: object, have: object, where: str = "") -> str | None:
+    """None when equal, else where and how two snapshots differ."""
+    if isinstance(want, torch.Tensor) and isinstance(have, torch.Tensor):
+        try:
+            torch.testing.assert_close(have, want, equal_nan=True)
+        except AssertionError as error:
+            return f"{where}: {error}"
+        return None
+    if isinstance(want, dict) and isinstance(have, dict):
+        # Facts about one tensor: scenario classes differ between two tellings.
+        for key in want:
+            if key == "type":
+                if want[key].__name__ != have[key].__name__:
+                    return f"{where}.type: eager {want[key]}, pyjit {have[key]}"
+            elif want[key] != have[key]:
+                return f"{where}.{key}: eager {want[key]}, pyjit {have[key]}"
+        return None
+    if isinstance(want, (list, tuple)) and isinstance(have, (list, tuple)):
+        if len(want) != len(have):
+            return f"{where}: eager has {len(want)} entries, pyjit {len(have)}"
+        for index, pair in enumerate(zip(want, have, strict=True)):
+            if found := difference(*pair, where=f"{where}[{index}]"):
+                return found
+        return None
+    if isinstance(want, type) and isinstance(have, type):
+        same = want.__qualname__ == have.__qualname__
+        return None if same else f"{where}: eager {want}, pyjit {have}"
+    if isinstance(want, float) and isinstance(have, float):
+        if math.isnan(want) and math.isnan(have):
+            return None
+        if math.copysign(1, want) != math.copysign(1, have) or not math.isclose(
+            want, have, rel_tol=1e-5, abs_tol=1e-7
+        ):
+            return f"{where}: eager {want!r}, pyjit {have!r}"
+        return None
+    if isinstance(want, numpy.ndarray) and isinstance(have, numpy.ndarray):
+        same = numpy.allclose(want, have, equal_nan=True)
+        return None if same else f"{where}: eager {want!r}, pyjit {have!r}"
+    if type(want) is not type(have) or want != have:
+        return f"{where}: eager {want!r}, pyjit {have!r}"
+    return None
+
+
+def observe(story: Callable[..., Steps], compile: Compile, grad: bool) -> list[object]:
+    """Everything that a story shows, in order."""
+    torch.manual_seed(0)
+    random.seed(0)
+    numpy.random.seed(0)
+    seen = []
+    with torch.set_grad_enabled(grad):
+        steps = story(compile)
+        while True:
+            try:
+                seen.append(snapshot(next(steps)))
+            except StopIteration:
+                return seen
+
+
+def tell(
+    story: Callable[..., Steps], *, captured: bool = True, grad: bool = False
+) -> None:
+    """Runs a story both ways and fails on the first difference."""
+    import pyjit
+
+    want = observe(story, lambda f, **_: f, grad)
+    made: list[Any] = []
+
+    def compile_and_remember(f: Any, **options: Any) -> Any:
+        compiled = pyjit.compile(f, **options)
+        made.append(compiled)
+        return compiled
+
+    with warnings.catch_warnings(record=True) as caught:
+        warnings.simplefilter("always")
+        have = observe(story, compile_and_remember, grad)
+    for index, pair in enumerate(zip(want, have, strict=False)):
+        found = difference(*pair, where=f"step {index}")
+        assert not found, found
+    assert len(want) == len(have)
+    trouble = [str(w.message) for w in caught if "pyjit" in str(w.message)]
+    assert not trouble, f"pyjit warned: {trouble[0]}"
+    if captured:
+        stats = [pyjit.stats(compiled) for compiled in made]
+        hits = sum(s["hits"] for s in stats)
+        reasons = [reason for s in stats for reason in s["reasons"]]
+        assert hits > 0, f"nothing ran compiled; reasons: {reasons}"
+
+
+def scenario(
+    story: Callable[..., Steps] | None = None,
+    *,
+    captured: bool = True,
+    grad: bool = False,
+) -> Any:
+    """Makes a pytest test of a story.
+
+    captured: at least one call must have been answered by compiled code, so that
+    the story is no test of eager against eager. grad: told with grad mode on.
+    """
+    if story is None:
+        return functools.partial(scenario, captured=captured, grad=grad)
+
+    def test() -> None:
+        tell(story, captured=captured, grad=grad)
+
+    test.__name__ = story.__name__
+    test.__doc__ = story.__doc__
+    test.__module__ = story.__module__
+    return test
+
+
+def values(*shape: int, seed: int = 0, dtype: torch.dtype = torch.float32) -> Any:
+    """A tensor of fixed random values."""
+    generator = torch.Generator().manual_seed(seed)
+    if dtype.is_floating_point or dtype.is_complex:
+        return torch.randn(shape, generator=generator, dtype=dtype)
+    if dtype == torch.bool:
+        return torch.rand(shape, generator=generator) > 0.5
+    return torch.randint(-5, 6, shape, generator=generator).to(dtype)

@@ -1,0 +1,602 @@
+"""A user's object, class or lookup path changes between two calls."""
+
+from __future__ import annotations
+
+import math
+import os
+import random
+import time
+from typing import Any
+
+import torch
+from Integration.harness import Compile, Steps, attempt, module_of, scenario, values
+
+
+class _Plain:
+    def __init__(self, **attributes: Any) -> None:
+        self.__dict__.update(attributes)
+
+
+@scenario
+def test_instance_attribute(compile: Compile) -> Steps:
+    c = _Plain(k=2.0, w=values(4, seed=1))
+    f = compile(lambda x, c: x * c.k + c.w)
+    yield f(values(4), c)
+    yield f(values(4), c)
+    c.k = 3.0
+    yield f(values(4), c)
+    c.w = values(4, seed=2)
+    yield f(values(4), c)
+    c.w = values(1, seed=2)
+    yield f(values(4), c)
+    del c.k
+    yield attempt(f, values(4), c)
+
+
+@scenario
+def test_attribute_added(compile: Compile) -> Steps:
+    c = _Plain()
+    f = compile(lambda x, c: x * getattr(c, "k", 2.0))
+    yield f(values(4), c)
+    yield f(values(4), c)
+    c.k = 5.0
+    yield f(values(4), c)
+
+
+@scenario
+def test_hasattr(compile: Compile) -> Steps:
+    c = _Plain()
+    f = compile(lambda x, c: x + 1 if hasattr(c, "flag") else x - 1)
+    yield f(values(4), c)
+    yield f(values(4), c)
+    c.flag = None
+    yield f(values(4), c)
+    del c.flag
+    yield f(values(4), c)
+
+
+@scenario
+def test_class_attribute(compile: Compile) -> Steps:
+    class C:
+        k = 2.0
+
+    c = C()
+    f = compile(lambda x, c: x * c.k)
+    yield f(values(4), c)
+    yield f(values(4), c)
+    C.k = 3.0
+    yield f(values(4), c)
+    C.k = 4.0
+    yield f(values(4), c)
+    c.k = 9.0
+    yield f(values(4), c)
+
+
+@scenario
+def test_base_class_attribute(compile: Compile) -> Steps:
+    class A:
+        k = 2.0
+
+    class B(A):
+        pass
+
+    class C(B):
+        pass
+
+    c = C()
+    f = compile(lambda x, c: x * c.k)
+    yield f(values(4), c)
+    yield f(values(4), c)
+    A.k = 3.0
+    yield f(values(4), c)
+    B.k = 4.0  # type: ignore[misc]
+    yield f(values(4), c)
+    C.k = 5.0  # type: ignore[misc]
+    yield f(values(4), c)
+    del C.k
+    yield f(values(4), c)
+
+
+@scenario
+def test_bases_changed(compile: Compile) -> Steps:
+    class A:
+        k = 2.0
+
+    class B:
+        k = 7.0
+
+    class C(A):
+        pass
+
+    c = C()
+    f = compile(lambda x, c: x * c.k)
+    yield f(values(4), c)
+    yield f(values(4), c)
+    C.__bases__ = (B,)
+    yield f(values(4), c)
+
+
+@scenario
+def test_class_attribute_read_on_class(compile: Compile) -> Steps:
+    class C:
+        k = 2.0
+
+    f = compile(lambda x: x * C.k)
+    yield f(values(4))
+    yield f(values(4))
+    C.k = 3.0
+    yield f(values(4))
+
+
+@scenario
+def test_method_replaced(compile: Compile) -> Steps:
+    class C:
+        def h(self, x: torch.Tensor) -> torch.Tensor:
+            return x + 1
+
+    c = C()
+    f = compile(lambda x, c: c.h(x) * 2)
+    yield f(values(4), c)
+    yield f(values(4), c)
+    C.h = lambda self, x: x - 1  # type: ignore[method-assign]
+    yield f(values(4), c)
+    c.h = lambda x: x * 50  # type: ignore[method-assign]
+    yield f(values(4), c)
+
+
+@scenario
+def test_other_class_same_attributes(compile: Compile) -> Steps:
+    class A:
+        k = 2.0
+
+        def h(self, x: torch.Tensor) -> torch.Tensor:
+            return x + self.k
+
+    class B:
+        k = 2.0
+
+        def h(self, x: torch.Tensor) -> torch.Tensor:
+            return x - self.k
+
+    f = compile(lambda x, c: c.h(x))
+    yield f(values(4), A())
+    yield f(values(4), A())
+    yield f(values(4), B())
+    yield f(values(4), A())
+
+
+@scenario
+def test_class_assigned(compile: Compile) -> Steps:
+    class A:
+        def h(self, x: torch.Tensor) -> torch.Tensor:
+            return x + 1
+
+    class B:
+        def h(self, x: torch.Tensor) -> torch.Tensor:
+            return x - 1
+
+    c = A()
+    f = compile(lambda x, c: c.h(x))
+    yield f(values(4), c)
+    yield f(values(4), c)
+    c.__class__ = B  # type: ignore[assignment]
+    yield f(values(4), c)
+
+
+@scenario
+def test_property(compile: Compile) -> Steps:
+    class C:
+        def __init__(self) -> None:
+            self._k = 2.0
+
+        @property
+        def k(self) -> float:
+            return self._k * 2
+
+    c = C()
+    f = compile(lambda x, c: x * c.k)
+    yield f(values(4), c)
+    yield f(values(4), c)
+    c._k = 5.0
+    yield f(values(4), c)
+    C.k = property(lambda self: 1.5)  # type: ignore[assignment, method-assign]
+    yield f(values(4), c)
+
+
+@scenario
+def test_property_shadows_instance_dict(compile: Compile) -> Steps:
+    class C:
+        pass
+
+    c = C()
+    c.__dict__["k"] = 2.0
+    f = compile(lambda x, c: x * c.k)
+    yield f(values(4), c)
+    yield f(values(4), c)
+    C.k = property(lambda self: 9.0)  # type: ignore[attr-defined]
+    yield f(values(4), c)
+
+
+@scenario
+def test_getattr_hook(compile: Compile) -> Steps:
+    class C:
+        def __init__(self) -> None:
+            self.table = {"k": 2.0}
+
+        def __getattr__(self, name: str) -> float:
+            return self.table[name]
+
+    c = C()
+    f = compile(lambda x, c: x * c.k)
+    yield f(values(4), c)
+    yield f(values(4), c)
+    c.table["k"] = 4.0
+    yield f(values(4), c)
+    c.k = 6.0
+    yield f(values(4), c)
+
+
+@scenario
+def test_getattribute_added(compile: Compile) -> Steps:
+    class C:
+        k = 2.0
+
+    c = C()
+    f = compile(lambda x, c: x * c.k)
+    yield f(values(4), c)
+    yield f(values(4), c)
+    C.__getattribute__ = lambda self, name: 8.0  # type: ignore[method-assign, assignment]
+    yield f(values(4), c)
+
+
+@scenario
+def test_slots(compile: Compile) -> Steps:
+    class C:
+        __slots__ = ("k", "w")
+
+    c = C()
+    c.k, c.w = 2.0, values(4, seed=1)
+    f = compile(lambda x, c: x * c.k + c.w)
+    yield f(values(4), c)
+    yield f(values(4), c)
+    c.k = 3.0
+    yield f(values(4), c)
+    c.w = values(4, seed=2)
+    yield f(values(4), c)
+    del c.k
+    yield attempt(f, values(4), c)
+
+
+@scenario
+def test_descriptor(compile: Compile) -> Steps:
+    class D:
+        factor = 2.0
+
+        def __get__(self, instance: object, owner: type) -> float:
+            return self.factor
+
+    class C:
+        k = D()
+
+    c = C()
+    f = compile(lambda x, c: x * c.k)
+    yield f(values(4), c)
+    yield f(values(4), c)
+    D.factor = 3.0
+    yield f(values(4), c)
+
+
+@scenario
+def test_static_and_class_methods(compile: Compile) -> Steps:
+    class C:
+        k = 2.0
+
+        @staticmethod
+        def s(x: torch.Tensor) -> torch.Tensor:
+            return x + 1
+
+        @classmethod
+        def c(cls, x: torch.Tensor) -> torch.Tensor:
+            return x * cls.k
+
+    f = compile(lambda x: C.c(C.s(x)))
+    yield f(values(4))
+    yield f(values(4))
+    C.k = 3.0
+    yield f(values(4))
+    C.s = staticmethod(lambda x: x - 1)  # type: ignore[method-assign]
+    yield f(values(4))
+
+
+@scenario
+def test_operator_methods(compile: Compile) -> Steps:
+    class Scaled:
+        def __init__(self, k: float) -> None:
+            self.k = k
+
+        def __mul__(self, x: torch.Tensor) -> torch.Tensor:
+            return x * self.k
+
+        def __call__(self, x: torch.Tensor) -> torch.Tensor:
+            return x + self.k
+
+        def __getitem__(self, n: int) -> float:
+            return self.k * n
+
+        def __len__(self) -> int:
+            return int(self.k)
+
+        def __bool__(self) -> bool:
+            return self.k > 2.5
+
+        def __contains__(self, n: float) -> bool:
+            return n < self.k
+
+        def __eq__(self, other: object) -> bool:
+            return self.k == other
+
+    def g(x: torch.Tensor, s: Scaled) -> torch.Tensor:
+        y = (s * x) + s(x) + s[3] + len(s)
+        y = y + 10 if s else y - 10
+        y = y + 20 if 2.2 in s else y - 20
+        return y + 30 if s == 3.0 else y - 30
+
+    f = compile(g)
+    s = Scaled(2.0)
+    yield f(values(4), s)
+    yield f(values(4), s)
+    s.k = 3.0
+    yield f(values(4), s)
+    Scaled.__mul__ = lambda self, x: x * 0  # type: ignore[method-assign]
+    yield f(values(4), s)
+    Scaled.__bool__ = lambda self: False  # type: ignore[method-assign]
+    yield f(values(4), s)
+
+
+@scenario
+def test_isinstance_decides(compile: Compile) -> Steps:
+    class A:
+        pass
+
+    class B(A):
+        pass
+
+    f = compile(lambda x, c: x + 1 if isinstance(c, B) else x - 1)
+    yield f(values(4), A())
+    yield f(values(4), A())
+    yield f(values(4), B())
+    yield f(values(4), 3)
+
+
+@scenario
+def test_type_as_value(compile: Compile) -> Steps:
+    f = compile(lambda x, t: x + 1 if t is int else x - 1)
+    yield f(values(4), int)
+    yield f(values(4), int)
+    yield f(values(4), float)
+
+
+@scenario
+def test_attribute_of_argument_list_element(compile: Compile) -> Steps:
+    items = [_Plain(k=1.0), _Plain(k=2.0)]
+    f = compile(lambda x, cs: x * sum(c.k for c in cs))
+    yield f(values(4), items)
+    yield f(values(4), items)
+    items[1].k = 5.0
+    yield f(values(4), items)
+    items[0] = _Plain(k=9.0)
+    yield f(values(4), items)
+
+
+@scenario
+def test_state_in_default_of_lambda_attribute(compile: Compile) -> Steps:
+    c = _Plain(act=lambda x, k=2.0: x * k)
+    f = compile(lambda x, c: c.act(x))
+    yield f(values(4), c)
+    yield f(values(4), c)
+    c.act.__defaults__ = (3.0,)
+    yield f(values(4), c)
+    c.act = torch.relu
+    yield f(values(4), c)
+
+
+@scenario
+def test_inherited_method_calls_super(compile: Compile) -> Steps:
+    class A:
+        def h(self, x: torch.Tensor) -> torch.Tensor:
+            return x + 1
+
+    class B(A):
+        def h(self, x: torch.Tensor) -> torch.Tensor:
+            return super().h(x) * 2
+
+    b = B()
+    f = compile(lambda x, b: b.h(x))
+    yield f(values(4), b)
+    yield f(values(4), b)
+    A.h = lambda self, x: x + 100  # type: ignore[method-assign]
+    yield f(values(4), b)
+
+
+@scenario
+def test_global_object_attribute_in_deep_callee(compile: Compile) -> Steps:
+    m = module_of(
+        "class C:\n    k = 2.0\nc = C()\n"
+        "def a(x):\n    return x * c.k\n"
+        "def b(x):\n    return a(x) + 1\n"
+        "def g(x):\n    return b(b(x))\n"
+    )
+    f = compile(m.g)
+    yield f(values(4))
+    yield f(values(4))
+    m.c.k = 3.0
+    yield f(values(4))
+    del m.c.k
+    yield f(values(4))
+    m.c = _Plain(k=4.0)
+    yield f(values(4))
+
+
+@scenario
+def test_recursion_depth(compile: Compile) -> Steps:
+    m = module_of("def g(x, n):\n    return x if n == 0 else g(x * 2 + n, n - 1)\n")
+    f = compile(m.g)
+    for n in (3, 3, 4, 0, 3):
+        yield f(values(4), n)
+
+
+@scenario
+def test_generator_inside(compile: Compile) -> Steps:
+    k = [1.0, 2.0]
+
+    def parts(x: torch.Tensor):  # type: ignore[no-untyped-def]
+        for v in k:
+            yield x * v
+
+    f = compile(lambda x: sum(parts(x)))
+    yield f(values(4))
+    yield f(values(4))
+    k.append(5.0)
+    yield f(values(4))
+    k[0] = 7.0
+    yield f(values(4))
+
+
+@scenario
+def test_while_loop_count(compile: Compile) -> Steps:
+    def g(x: torch.Tensor, n: int) -> torch.Tensor:
+        i = 0
+        while i < n:
+            x = x * 2 + i
+            i += 1
+        return x
+
+    f = compile(g)
+    for n in (2, 2, 3, 0, 2):
+        yield f(values(4), n)
+
+
+@scenario
+def test_comprehensions(compile: Compile) -> Steps:
+    f = compile(
+        lambda xs, ks: (
+            [x * k for x, k in zip(xs, ks, strict=False)],
+            {k: x + k for x, k in zip(xs, ks, strict=False)},
+            sum(k for k in ks if k > 1),
+        )
+    )
+    xs = [values(2), values(2, seed=1)]
+    yield f(xs, [1, 2])
+    yield f(xs, [1, 2])
+    yield f(xs, [2, 1])
+    yield f(xs, [1])
+
+
+@scenario
+def test_string_formatting_keys(compile: Compile) -> Steps:
+    f = compile(lambda x, d, i: x * d[f"k_{i}"])
+    d = {"k_0": 2.0, "k_1": 3.0}
+    yield f(values(4), d, 0)
+    yield f(values(4), d, 0)
+    yield f(values(4), d, 1)
+
+
+@scenario
+def test_math_on_changing_scalar(compile: Compile) -> Steps:
+    f = compile(lambda x, d: x / math.sqrt(d) + math.pi * int(d // 3))
+    for d in (4, 4, 9, 4.0):
+        yield f(values(4), d)
+
+
+@scenario
+def test_try_except_inside(compile: Compile) -> Steps:
+    def g(x: torch.Tensor, d: dict[str, float]) -> torch.Tensor:
+        try:
+            k = d["k"]
+        except KeyError:
+            k = -1.0
+        return x * k
+
+    f = compile(g)
+    d: dict[str, float] = {}
+    yield f(values(4), d)
+    yield f(values(4), d)
+    d["k"] = 2.0
+    yield f(values(4), d)
+    yield f(values(4), d)
+
+
+# What must never be frozen -----------------------------------------------------
+
+
+@scenario(captured=False)
+def test_python_random(compile: Compile) -> Steps:
+    f = compile(lambda x: x * random.random())
+    yield [f(values(4)) for _ in range(4)]
+    random.seed(1)
+    yield f(values(4))
+    yield random.random()
+
+
+@scenario(captured=False)
+def test_time_moves_on(compile: Compile) -> Steps:
+    f = compile(lambda: (torch.ones(1) * 1, time.perf_counter_ns()))
+    stamps = [f()[1] for _ in range(4)]
+    yield stamps == sorted(set(stamps))
+
+
+@scenario(captured=False)
+def test_environment(compile: Compile) -> Steps:
+    f = compile(lambda x: x * float(os.environ.get("PYJIT_SCENARIO", "1")))
+    yield f(values(4))
+    yield f(values(4))
+    os.environ["PYJIT_SCENARIO"] = "3"
+    try:
+        yield f(values(4))
+    finally:
+        del os.environ["PYJIT_SCENARIO"]
+    yield f(values(4))
+
+
+@scenario(captured=False)
+def test_file_content(compile: Compile) -> Steps:
+    import pathlib
+    import tempfile
+
+    path = pathlib.Path(tempfile.mkstemp()[1])
+    f = compile(lambda x: x * float(path.read_text()))
+    try:
+        for text in ("2", "2", "3"):
+            path.write_text(text)
+            yield f(values(4))
+    finally:
+        path.unlink()
+
+
+@scenario(captured=False)
+def test_external_iterator(compile: Compile) -> Steps:
+    numbers = iter(range(100))
+    f = compile(lambda x: x * next(numbers))
+    yield [f(values(4)) for _ in range(5)]
+    yield next(numbers)
+
+
+@scenario(captured=False)
+def test_external_generator(compile: Compile) -> Steps:
+    def count():  # type: ignore[no-untyped-def]
+        n = 0
+        while True:
+            n += 1
+            yield n
+
+    g = count()
+    f = compile(lambda x: x * next(g))
+    yield [f(values(4)) for _ in range(5)]
+    yield next(g)
+
+
+@scenario(captured=False)
+def test_identity_number(compile: Compile) -> Steps:
+    f = compile(lambda x, o: (x + 1, id(o)))
+    a, b = object(), object()
+    yield [f(values(4), o)[1] == id(o) for o in (a, a, b)]
