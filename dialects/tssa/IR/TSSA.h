@@ -1,0 +1,33 @@
+//===- TSSA.h - the tssa dialect --------------------------------*- C++ -*-===//
+
+#ifndef PYJIT_DIALECTS_TSSA_IR_TSSA_H
+#define PYJIT_DIALECTS_TSSA_IR_TSSA_H
+
+#include "mlir/Bytecode/BytecodeOpInterface.h"
+#include "mlir/IR/BuiltinAttributes.h"
+#include "mlir/IR/BuiltinTypes.h"
+#include "mlir/IR/Dialect.h"
+#include "mlir/IR/OpDefinition.h"
+#include "mlir/IR/OpImplementation.h"
+#include "mlir/IR/TensorEncoding.h"
+#include "mlir/Interfaces/InferTypeOpInterface.h"
+#include "mlir/Interfaces/SideEffectInterfaces.h"
+
+#include "dialects/tssa/IR/TSSADialect.h.inc"
+#include "dialects/tssa/IR/TSSAEnums.h.inc"
+
+#define GET_ATTRDEF_CLASSES
+#include "dialects/tssa/IR/TSSAAttrs.h.inc"
+#define GET_TYPEDEF_CLASSES
+#include "dialects/tssa/IR/TSSATypes.h.inc"
+#define GET_OP_CLASSES
+#include "dialects/tssa/IR/TSSAOps.h.inc"
+
+namespace pyjit::tssa {
+
+/// Adds the dialect to a registry.
+void registerTSSADialect(mlir::DialectRegistry &registry);
+
+} // namespace pyjit::tssa
+
+#endif // PYJIT_DIALECTS_TSSA_IR_TSSA_H

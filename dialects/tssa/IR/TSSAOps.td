@@ -1,0 +1,163 @@
+#ifndef PYJIT_DIALECTS_TSSA_IR_TSSAOPS_TD
+#define PYJIT_DIALECTS_TSSA_IR_TSSAOPS_TD
+
+include "dialects/tssa/IR/TSSAAttrs.td"
+include "dialects/tssa/IR/TSSATypes.td"
+include "mlir/Interfaces/SideEffectInterfaces.td"
+include "mlir/IR/OpBase.td"
+
+class TSSA_Op<string mnemonic, list<Trait> traits = []>
+    : Op<TSSA_Dialect, mnemonic, traits>;
+
+//===----------------------------------------------------------------------===//
+// Both levels
+//===----------------------------------------------------------------------===//
+
+def TSSA_AtenOp : TSSA_Op<"aten",
+    [DeclareOpInterfaceMethods<MemoryEffectsOpInterface>]> {
+  let summary = "call of an ATen overload on tensor values";
+  let description = [{
+    Calls an overload with the arguments of its full schema (the format of
+    `lib/Operators/CallArguments`). The operator table says how it lowers.
+    Operands are values and stay unchanged: an overload that writes operands
+    names their numbers in `mutates`, and has one more result for each, the
+    operand's new value, after the tensors that the overload returns.
+
+    Has an effect only where the table says that the overload draws random
+    numbers, or does not know the overload.
+
+    ```mlir
+    %0 = tssa.aten "aten::gelu"(%x, "tanh") : (tensor<4xf32>) -> tensor<4xf32>
+    %1:2 = tssa.aten "mylib::push_"(%x, %y) mutates [0]
+        : (tensor<4xf32>, tensor<4xf32>) -> (tensor<4xf32>, tensor<4xf32>)
+    ```
+  }];
+  let arguments = (ins StrAttr:$overload, Variadic<AnyRankedTensor>:$inputs,
+                       ArrayAttr:$args,
+                       OptionalAttr<DenseI64ArrayAttr>:$mutates);
+  let results = (outs Variadic<AnyRankedTensor>:$outputs);
+  let assemblyFormat = [{
+    $overload `` custom<CallArguments>($inputs, $args) (`mutates` $mutates^)?
+    attr-dict `:` functional-type($inputs, $outputs)
+  }];
+  let hasVerifier = 1;
+}
+
+//===----------------------------------------------------------------------===//
+// Functional level
+//===----------------------------------------------------------------------===//
+
+def TSSA_AccessOp : TSSA_Op<"access", [Pure]> {
+  let summary = "the value that a view shows";
+  let description = [{
+    The value that applying the path's views, one after the other, to a tensor
+    of `source`'s contents would show. Shares no memory with it by itself.
+
+    ```mlir
+    %r = tssa.access %t [#tssa.view<permute [1, 0]>, #tssa.view<select [0, ?]>] (%i)
+        : tensor<4x8xf32> -> tensor<4xf32, #tssa.strides<[8]>>
+    ```
+  }];
+  let arguments = (ins AnyRankedTensor:$source, TSSA_ViewPath:$path,
+                       Variadic<Index>:$indices);
+  let results = (outs AnyRankedTensor:$result);
+  let assemblyFormat = [{
+    $source $path (`(` $indices^ `)`)? attr-dict `:` type($source) `->` type($result)
+  }];
+  let hasVerifier = 1;
+}
+
+def TSSA_AssignOp : TSSA_Op<"assign", [Pure, AllTypesMatch<["target", "result"]>]> {
+  let summary = "a value with the viewed part replaced";
+  let description = [{
+    `target` with the part that the path shows replaced by `source`. A path
+    that shows an element twice (expand, overlapping windows) is refused, as
+    PyTorch refuses to write through it. Two laws hold for every path:
+    `access(assign(t, s, v), v) == s` and `assign(t, access(t, v), v) == t`.
+
+    ```mlir
+    %r = tssa.assign %t, %s [#tssa.view<select [0, 1]>]
+        : tensor<4x8xf32>, tensor<8xf32>
+    ```
+  }];
+  let arguments = (ins AnyRankedTensor:$target, AnyRankedTensor:$source,
+                       TSSA_ViewPath:$path, Variadic<Index>:$indices);
+  let results = (outs AnyRankedTensor:$result);
+  let assemblyFormat = [{
+    $target `,` $source $path (`(` $indices^ `)`)? attr-dict
+    `:` type($target) `,` type($source)
+  }];
+  let hasVerifier = 1;
+}
+
+//===----------------------------------------------------------------------===//
+// Imperative level
+//===----------------------------------------------------------------------===//
+
+class TensorOfRef<string ref, string tensor>
+    : TypesMatchWith<"the handle's tensor type", ref, tensor,
+                     "::mlir::cast<::pyjit::tssa::RefType>($_self).getTensor()">;
+
+def TSSA_RefOp : TSSA_Op<"ref", [MemoryEffects<[MemAlloc]>,
+                                 TensorOfRef<"result", "value">]> {
+  let summary = "a fresh tensor in memory with these contents";
+  let description = [{
+    What an operator's result is in PyTorch: new memory, seen by no one else.
+
+    ```mlir
+    %r = tssa.ref %v : !tssa.ref<tensor<4xf32>>
+    ```
+  }];
+  let arguments = (ins AnyRankedTensor:$value);
+  let results = (outs TSSA_RefType:$result);
+  let assemblyFormat = "$value attr-dict `:` qualified(type($result))";
+}
+
+def TSSA_ViewOp : TSSA_Op<"view", [Pure]> {
+  let summary = "a handle of part of another handle's tensor";
+  let description = [{
+    Shares the source's memory: what is stored through one is loaded through
+    the other.
+
+    ```mlir
+    %w = tssa.view %r [#tssa.view<select [0, 1]>]
+        : !tssa.ref<tensor<4x8xf32>> -> !tssa.ref<tensor<8xf32>>
+    ```
+  }];
+  let arguments = (ins TSSA_RefType:$source, TSSA_ViewPath:$path,
+                       Variadic<Index>:$indices);
+  let results = (outs TSSA_RefType:$result);
+  let assemblyFormat = [{
+    $source $path (`(` $indices^ `)`)? attr-dict `:` qualified(type($source)) `->` qualified(type($result))
+  }];
+  let hasVerifier = 1;
+}
+
+def TSSA_LoadOp : TSSA_Op<"load", [TensorOfRef<"ref", "result">]> {
+  let summary = "the contents now";
+  let description = [{
+    ```mlir
+    %v = tssa.load %r : !tssa.ref<tensor<4xf32>>
+    ```
+  }];
+  let arguments = (ins Arg<TSSA_RefType, "", [MemRead]>:$ref);
+  let results = (outs AnyRankedTensor:$result);
+  let assemblyFormat = "$ref attr-dict `:` qualified(type($ref))";
+}
+
+def TSSA_StoreOp : TSSA_Op<"store", [TensorOfRef<"ref", "value">]> {
+  let summary = "replace the contents";
+  let description = [{
+    Stores a value of the very type that the handle names; a change of dtype or
+    a broadcast on the way is an operator of its own.
+
+    ```mlir
+    tssa.store %v, %r : !tssa.ref<tensor<4xf32>>
+    ```
+  }];
+  let arguments = (ins AnyRankedTensor:$value,
+                       Arg<TSSA_RefType, "", [MemWrite]>:$ref);
+  let assemblyFormat = "$value `,` $ref attr-dict `:` qualified(type($ref))";
+}
+
+#endif

@@ -1,0 +1,92 @@
+//===- OperatorInfo.h - what is known of each ATen overload -----*- C++ -*-===//
+//
+// The operator table, generated from lib/Operators/*.td by pyjit-tblgen. One
+// record per overload; everything is data. See lib/Operators/README.md.
+//
+//===----------------------------------------------------------------------===//
+
+#ifndef PYJIT_OPERATORS_OPERATORINFO_H
+#define PYJIT_OPERATORS_OPERATORINFO_H
+
+#include "pyjit/Operators/ScalarExpr.h"
+#include "llvm/ADT/ArrayRef.h"
+#include "llvm/ADT/StringRef.h"
+
+namespace pyjit::operators {
+
+/// What a call may do besides computing its results.
+enum class OperatorClass : uint8_t {
+  Pure,     ///< nothing
+  View,     ///< results share the first operand's memory
+  Mutation, ///< writes operands
+  Random,   ///< draws from a generator
+  Metadata, ///< changes a tensor object's shape or flags
+  Dynamic   ///< result shapes depend on data
+};
+
+/// One argument of a schema.
+struct ArgumentInfo {
+  llvm::StringRef name;
+  llvm::StringRef type; ///< as the schema prints it, without alias marks
+  bool mutated;         ///< `Tensor(a!)`
+  bool aliased;         ///< a result has its alias set
+};
+
+enum class Lowering : uint8_t {
+  Library, ///< called through the dispatcher
+  Recipe,  ///< `expression`, see Recipe.h
+  View,    ///< `viewRule`, on the imperative level
+  Twin     ///< `twin`, whose result is stored in the first operand
+};
+
+/// Element type in which an expression is computed, from the operands that
+/// take part in promotion.
+enum class ComputeRule : uint8_t {
+  Promote,     ///< common type
+  FloatResult, ///< common type, integers become the default float type
+  Self         ///< the first operand's
+};
+
+/// Element type of the results.
+enum class ResultRule : uint8_t {
+  Compute, ///< the computation's
+  Bool,
+  Self, ///< the first operand's
+  Int64,
+  Stated ///< whatever the call states (dtype arguments)
+};
+
+struct OperatorInfo {
+  llvm::StringRef name;   ///< "aten::add.Tensor"
+  llvm::StringRef schema; ///< as torch prints it
+  OperatorClass kind;
+  llvm::ArrayRef<ArgumentInfo> arguments;
+  Lowering lowering;
+  ComputeRule compute;
+  ResultRule result;
+  /// Arguments (bit i: argument i) that take part in type promotion.
+  uint32_t promoted;
+  /// Lowering::Recipe, in prefix order.
+  llvm::ArrayRef<TableNode> expression;
+  /// Lowering::View: name of the rule that makes the view.
+  llvm::StringRef viewRule;
+  /// Class Mutation: the functional overload with the same arguments.
+  llvm::StringRef twin;
+
+  int findArgument(llvm::StringRef argument) const {
+    for (size_t i = 0; i < arguments.size(); ++i)
+      if (arguments[i].name == argument)
+        return i;
+    return -1;
+  }
+};
+
+/// The record of an overload ("aten::add.Tensor"), or null.
+const OperatorInfo *lookupOperator(llvm::StringRef name);
+
+/// All records, sorted by name.
+llvm::ArrayRef<OperatorInfo> getOperators();
+
+} // namespace pyjit::operators
+
+#endif // PYJIT_OPERATORS_OPERATORINFO_H

@@ -1,0 +1,143 @@
+//===- ScalarExpr.h - scalar expressions as data ----------------*- C++ -*-===//
+//
+// Expressions come in two forms, both trees flattened in prefix order.
+//
+// The table's (`TableNode`) is untyped: its leaves name schema arguments, and
+// some of its nodes ask about a call's constant arguments. Nothing but
+// Recipe.cpp reads it.
+//
+// The resolved form (`ScalarExpr`) belongs to one call: every node has an
+// element type, every conversion is a `Cast` node, leaves are inputs, constants
+// and iteration indices. Code generation emits it node by node.
+//
+//===----------------------------------------------------------------------===//
+
+#ifndef PYJIT_OPERATORS_SCALAREXPR_H
+#define PYJIT_OPERATORS_SCALAREXPR_H
+
+#include "mlir/IR/BuiltinAttributeInterfaces.h"
+#include "mlir/IR/BuiltinTypeInterfaces.h"
+#include "mlir/IR/Types.h"
+#include "llvm/ADT/SmallVector.h"
+#include "llvm/ADT/StringRef.h"
+#include <cstdint>
+
+namespace pyjit::operators {
+
+/// Nodes of resolved expressions. Operand types are equal to the node's type
+/// unless stated. Float types are f32 and f64 only: f16 and bf16 are widened
+/// by Cast at the leaves and narrowed at the root. Integers are signless in
+/// MLIR's sense; `ui8` (torch.uint8) is the one unsigned type, on which
+/// Div…, Shr, comparisons, Max/Min and casts are unsigned. i1 is torch.bool.
+enum class ScalarOp : uint8_t {
+  // leaves
+  Input, ///< element of the step's input `index`
+  Const, ///< `constant`, of the node's type
+  Index, ///< iteration index of dimension `index`, as i64
+  /// Element of the step's input `index` whose index in dimension `dim` is the
+  /// child (i64, in range), the others as the input's map says.
+  Gather,
+
+  // any type → node's type. float→int truncates toward zero (out of range:
+  // as x86 cvtt, like eager); to i1: x != 0; i1→: 0 or 1
+  Cast,
+
+  // arithmetic: float, int (wraps around); i1: Add is or, Mul is and
+  Add, Sub, Mul,
+  Div,      ///< float only
+  TruncDiv, ///< int: toward zero; float: trunc(a / b)
+  /// Python's //. float: as c10::div_floor_floating; int: toward -inf
+  FloorDiv,
+  Remainder, ///< Python's %: sign of b; float: fmod corrected
+  Fmod,      ///< C's: sign of a
+  Pow,       ///< float: pow(); int: by squaring, negative exponents as ATen
+  Maximum, Minimum, ///< a NaN in, a NaN out
+  Fmax, Fmin,       ///< a NaN loses against a number
+  Atan2, Hypot, Copysign,
+  Neg, Abs,
+  Sign,  ///< -1, 0, 1; of NaN 0 (as ATen)
+  // float only
+  Floor, Ceil, Trunc,
+  Round, ///< half to even
+  Sqrt, Rsqrt, Reciprocal, Exp, Exp2, Expm1, Log, Log2, Log10, Log1p,
+  Sin, Cos, Tan, Asin, Acos, Atan, Sinh, Cosh, Tanh, Asinh, Acosh, Atanh,
+  Erf, Erfc,
+  /// 1 / (1 + exp(-x)), without overflow
+  Sigmoid,
+
+  // int and i1
+  BitAnd, BitOr, BitXor, BitNot,
+  /// int: as ATen: a shift by less than 0 or at least the width gives 0 (Shl)
+  /// or 0 / -1 by sign (Shr)
+  Shl, Shr,
+
+  // → i1; operands of one type. Ne is true of NaN, the others false
+  Eq, Ne, Lt, Le, Gt, Ge,
+  IsNan, ///< float
+  IsInf, ///< float, either sign
+  SignBit, ///< float: sign bit set, NaN included; int: < 0
+
+  /// child 0 (i1) ? child 1 : child 2
+  Select,
+};
+
+/// How many children a node has.
+unsigned getNumChildren(ScalarOp op);
+llvm::StringRef stringify(ScalarOp op);
+
+struct ScalarNode {
+  ScalarOp op;
+  mlir::Type type;
+  unsigned index = 0;       ///< Input, Gather: which input; Index: dimension
+  unsigned dim = 0;         ///< Gather
+  mlir::TypedAttr constant; ///< Const
+};
+
+/// Prefix order: a node, then its children's subtrees.
+using ScalarExpr = llvm::SmallVector<ScalarNode, 8>;
+
+/// For readers: `Add:f32(Input0:f32, Const(1.0))`.
+void print(llvm::raw_ostream &os, llvm::ArrayRef<ScalarNode> expr);
+
+//===----------------------------------------------------------------------===//
+// The table's form
+//===----------------------------------------------------------------------===//
+
+/// Nodes of table expressions beyond those of ScalarOp.
+enum class TableOp : uint8_t {
+  Scalar,   ///< a ScalarOp, in `scalar`
+  Argument, ///< schema argument `index`, converted to the computation's type
+  Raw,      ///< schema argument `index`, in its own type
+  Number,   ///< `number`
+  Bool,     ///< child != 0, as i1
+  ToFloat,  ///< child in the computation's type, or the default float
+  ToInt64,  ///< child as i64
+  ToResult, ///< child in the result's element type
+  IfNone,   ///< argument `index` is none ? child 0 : child 1
+  IfTrue,   ///< argument `index` is true or not 0 ? child 0 : child 1
+  IfString, ///< argument `index` is the string `text` ? child 0 : child 1
+  IfFloat,  ///< the computation's type is a float type ? child 0 : child 1
+  IfBool,   ///< the computation's type is i1 ? child 0 : child 1
+  Let,      ///< child 0 computed once as local `index`; then child 1
+  Local,    ///< local `index`
+  // reductions over the dims that argument `index` (int, list, none = all;
+  // 255 = the last dims, as many as the list in argument `arity`) names;
+  // result keeps them as size 1
+  ReduceSum, ReduceProd, ReduceMax, ReduceMin, ReduceAny, ReduceAll,
+  Count,    ///< how many elements such a reduction joins, as a number
+  Channel,  ///< argument `index`, its dimension 0 laid along dimension 1
+  LastIndex ///< reserved
+};
+
+struct TableNode {
+  TableOp op;
+  ScalarOp scalar;
+  uint8_t index;
+  uint8_t arity;
+  double number;
+  const char *text;
+};
+
+} // namespace pyjit::operators
+
+#endif // PYJIT_OPERATORS_SCALAREXPR_H
