@@ -1,0 +1,18 @@
+//===- Passes.h - Passes shared by the code generators ----------*- C++ -*-===//
+
+#ifndef PYJIT_CODEGEN_PASSES_H
+#define PYJIT_CODEGEN_PASSES_H
+
+#include "mlir/Pass/Pass.h"
+
+namespace pyjit::codegen {
+
+#define GEN_PASS_DECL
+#include "pyjit/Codegen/Passes.h.inc"
+
+#define GEN_PASS_REGISTRATION
+#include "pyjit/Codegen/Passes.h.inc"
+
+} // namespace pyjit::codegen
+
+#endif

@@ -1,0 +1,61 @@
+//===- Schedule.h - How a kernel's domain becomes loops ---------*- C++ -*-===//
+//
+// A schedule is data: it fixes the order of a kernel graph's dimensions, which
+// of them is walked by vectors, how much one unit of parallel work covers, and
+// which values are kept for a later stage. The emitter of a target carries it
+// out.
+//
+//===----------------------------------------------------------------------===//
+
+#ifndef PYJIT_CODEGEN_SCHEDULE_H
+#define PYJIT_CODEGEN_SCHEDULE_H
+
+#include "pyjit/Codegen/KernelGraph.h"
+
+namespace pyjit::codegen {
+
+struct ScheduleOptions {
+  /// Width of the target's vectors.
+  unsigned vectorBits = 256;
+  /// Bytes of a row that a kernel may keep on its stack.
+  int64_t scratchBytes = 64 << 10;
+};
+
+struct SavedNode {
+  Node *node;
+  /// The stage loop that computes and keeps it.
+  unsigned stage;
+};
+
+struct Schedule {
+  /// The graph's dims are ordered: parallel ones first, then reduction ones.
+  unsigned numParallel = 0;
+  unsigned numReduction = 0;
+  /// The dim walked by vectors, always the last parallel or last reduction
+  /// dim; -1 if none is.
+  int vectorDim = -1;
+  unsigned lanes = 1;
+  /// Vectors in flight per iteration.
+  unsigned unroll = 1;
+  /// Leading parallel dims that the unit index enumerates.
+  unsigned unitDims = 0;
+  /// If not 0, the last parallel dim is walked in blocks of this many
+  /// elements, and the unit index enumerates the blocks too, innermost.
+  int64_t block = 0;
+  /// Units in all, and how many are worth a task of their own.
+  int64_t work = 1;
+  int64_t grain = 1;
+  llvm::SmallVector<SavedNode, 2> saved;
+
+  bool vectorInReduction() const {
+    return vectorDim >= 0 && unsigned(vectorDim) >= numParallel;
+  }
+  void print(llvm::raw_ostream &os) const;
+};
+
+/// Reorders, splits and merges `graph`'s dims and says how to walk them.
+Schedule scheduleKernel(KernelGraph &graph, const ScheduleOptions &options);
+
+} // namespace pyjit::codegen
+
+#endif

@@ -1,0 +1,54 @@
+//===- JIT.h - Kernels in the LLVM dialect to machine code ------*- C++ -*-===//
+
+#ifndef PYJIT_CODEGEN_X86_JIT_H
+#define PYJIT_CODEGEN_X86_JIT_H
+
+#include "mlir/IR/BuiltinOps.h"
+#include "llvm/Support/Error.h"
+#include "llvm/Support/MemoryBuffer.h"
+#include <memory>
+
+namespace llvm::orc {
+class LLJIT;
+}
+
+namespace pyjit::x86 {
+
+/// Runs units [begin, end) of a kernel.
+using KernelFunction = void (*)(void *const *buffers, int64_t begin,
+                                int64_t end);
+
+struct JitOptions {
+  /// 0 to 3, as in -O; what the emitter leaves to LLVM needs little.
+  unsigned optimizationLevel = 2;
+  /// Keep the object file, for storing it with an executable.
+  bool keepObject = false;
+};
+
+/// Machine code of one module of kernels; kernels live as long as it does.
+class JitLibrary {
+public:
+  JitLibrary(std::unique_ptr<llvm::orc::LLJIT> jit,
+             std::unique_ptr<llvm::MemoryBuffer> object);
+  ~JitLibrary();
+  llvm::Expected<KernelFunction> lookup(llvm::StringRef name) const;
+  const llvm::MemoryBuffer *object() const { return objectFile.get(); }
+
+private:
+  std::unique_ptr<llvm::orc::LLJIT> jit;
+  std::unique_ptr<llvm::MemoryBuffer> objectFile;
+};
+
+/// Compiles the nested module `@kernels` of `module` (or `module` itself, if it
+/// has none) for the host. Safe to call from several threads, each with its own
+/// MLIR context.
+llvm::Expected<std::unique_ptr<JitLibrary>>
+compileKernels(mlir::ModuleOp module, const JitOptions &options = {});
+
+/// Links an object file that `compileKernels` kept.
+llvm::Expected<std::unique_ptr<JitLibrary>>
+loadKernels(std::unique_ptr<llvm::MemoryBuffer> object);
+
+} // namespace pyjit::x86
+
+#endif

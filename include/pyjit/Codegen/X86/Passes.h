@@ -1,0 +1,33 @@
+//===- Passes.h - Kernels to x86 machine code -------------------*- C++ -*-===//
+
+#ifndef PYJIT_CODEGEN_X86_PASSES_H
+#define PYJIT_CODEGEN_X86_PASSES_H
+
+#include "mlir/Pass/Pass.h"
+#include "mlir/Pass/PassManager.h"
+
+namespace pyjit::x86 {
+
+#define GEN_PASS_DECL
+#include "pyjit/Codegen/X86/Passes.h.inc"
+
+struct X86Options {
+  /// Width of vectors; `hostVectorBits()` is what the host has.
+  unsigned vectorBits = 256;
+};
+
+/// What the processor that runs this supports: 512, 256 or 128.
+unsigned hostVectorBits();
+
+/// Kernels on tensors to kernels in the LLVM dialect (pipeline `pyjit-x86`).
+void buildX86Pipeline(mlir::OpPassManager &pm, const X86Options &options);
+
+#define GEN_PASS_REGISTRATION
+#include "pyjit/Codegen/X86/Passes.h.inc"
+
+/// Passes of lib/Codegen and the pipeline `pyjit-x86`.
+void registerCodegenPasses();
+
+} // namespace pyjit::x86
+
+#endif

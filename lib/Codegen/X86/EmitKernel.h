@@ -1,0 +1,19 @@
+//===- EmitKernel.h - A scheduled kernel as loops and vectors ---*- C++ -*-===//
+
+#ifndef PYJIT_LIB_CODEGEN_X86_EMITKERNEL_H
+#define PYJIT_LIB_CODEGEN_X86_EMITKERNEL_H
+
+#include "mlir/Dialect/Func/IR/FuncOps.h"
+#include "pyjit/Codegen/Schedule.h"
+
+namespace pyjit::x86 {
+
+/// Fills `function`, of type (ptr, i64, i64) -> (), with the loops of `graph`.
+/// `buffers` are the types behind the buffer pointers, inputs first.
+void emitKernel(mlir::func::FuncOp function, codegen::KernelGraph &graph,
+                const codegen::Schedule &schedule,
+                llvm::ArrayRef<mlir::Value> inputs);
+
+} // namespace pyjit::x86
+
+#endif

@@ -1,0 +1,76 @@
+//===- EmitKernelsPass.cpp - Kernels on tensors to loops over vectors -----===//
+
+#include "EmitKernel.h"
+#include "mlir/Dialect/Arith/IR/Arith.h"
+#include "mlir/Dialect/LLVMIR/LLVMDialect.h"
+#include "mlir/Dialect/SCF/IR/SCF.h"
+#include "mlir/Dialect/Vector/IR/VectorOps.h"
+#include "mlir/IR/BuiltinOps.h"
+#include "pyjit/Codegen/X86/Passes.h"
+
+using namespace mlir;
+
+namespace pyjit::x86 {
+#define GEN_PASS_DEF_X86EMITKERNELS
+#include "pyjit/Codegen/X86/Passes.h.inc"
+
+namespace {
+
+struct EmitKernelsPass : impl::X86EmitKernelsBase<EmitKernelsPass> {
+  using X86EmitKernelsBase::X86EmitKernelsBase;
+
+  LogicalResult emit(func::FuncOp kernel, ModuleOp into) {
+    SmallVector<Value> inputs(kernel.getArguments());
+    Operation *terminator = kernel.getBody().front().getTerminator();
+    SmallVector<Value> roots(terminator->getOperands());
+    std::string reason;
+    auto graph = codegen::KernelGraph::build(inputs, roots, reason);
+    if (!graph)
+      return kernel.emitError("kernel '")
+             << kernel.getName() << "' cannot be scheduled: " << reason;
+    codegen::ScheduleOptions options;
+    options.vectorBits = vectorBits;
+    codegen::Schedule schedule = codegen::scheduleKernel(*graph, options);
+    if (printSchedules) {
+      std::string text;
+      llvm::raw_string_ostream os(text);
+      graph->print(os);
+      schedule.print(os);
+      kernel.emitRemark("schedule of '") << kernel.getName() << "':\n" << text;
+    }
+    OpBuilder b(into.getBodyRegion());
+    b.setInsertionPointToEnd(into.getBody());
+    Type ptr = LLVM::LLVMPointerType::get(b.getContext());
+    auto type = b.getFunctionType({ptr, b.getI64Type(), b.getI64Type()}, {});
+    auto emitted =
+        func::FuncOp::create(b, kernel.getLoc(), kernel.getName(), type);
+    emitKernel(emitted, *graph, schedule, inputs);
+
+    kernel->setAttr("pyjit.work", b.getI64IntegerAttr(schedule.work));
+    kernel->setAttr("pyjit.grain", b.getI64IntegerAttr(schedule.grain));
+    kernel.eraseBody();
+    kernel.setPrivate();
+    return success();
+  }
+
+  void runOnOperation() override {
+    ModuleOp module = getOperation();
+    SmallVector<func::FuncOp> kernels;
+    for (auto function : module.getOps<func::FuncOp>())
+      if (function->hasAttr("pyjit.kernel") && !function.isExternal())
+        kernels.push_back(function);
+    if (kernels.empty())
+      return;
+    OpBuilder b(module.getBodyRegion());
+    b.setInsertionPointToEnd(module.getBody());
+    auto into = ModuleOp::create(b, module.getLoc(), StringRef("kernels"));
+    bool failed = false;
+    for (func::FuncOp kernel : kernels)
+      failed |= mlir::failed(emit(kernel, into));
+    if (failed)
+      signalPassFailure();
+  }
+};
+
+} // namespace
+} // namespace pyjit::x86

@@ -1,0 +1,205 @@
+//===- JIT.cpp - Kernels in the LLVM dialect to machine code --------------===//
+
+#include "pyjit/Codegen/X86/JIT.h"
+#include "mlir/Target/LLVMIR/Dialect/Builtin/BuiltinToLLVMIRTranslation.h"
+#include "mlir/Target/LLVMIR/Dialect/LLVMIR/LLVMToLLVMIRTranslation.h"
+#include "mlir/Target/LLVMIR/Export.h"
+#include "llvm/Analysis/CGSCCPassManager.h"
+#include "llvm/Analysis/LoopAnalysisManager.h"
+#include "llvm/ExecutionEngine/Orc/LLJIT.h"
+#include "llvm/IR/LegacyPassManager.h"
+#include "llvm/IR/Module.h"
+#include "llvm/MC/TargetRegistry.h"
+#include "llvm/Passes/PassBuilder.h"
+#include "llvm/Support/SmallVectorMemoryBuffer.h"
+#include "llvm/Support/TargetSelect.h"
+#include "llvm/Target/TargetMachine.h"
+#include "llvm/TargetParser/Host.h"
+#include "llvm/Transforms/InstCombine/InstCombine.h"
+#include "llvm/Transforms/Scalar/EarlyCSE.h"
+#include "llvm/Transforms/Scalar/LICM.h"
+#include "llvm/Transforms/Scalar/LoopPassManager.h"
+#include "llvm/Transforms/Scalar/SimplifyCFG.h"
+#include <cmath>
+#include <cstring>
+#include <mutex>
+
+using namespace llvm;
+
+namespace pyjit::x86 {
+
+JitLibrary::JitLibrary(std::unique_ptr<orc::LLJIT> jit,
+                       std::unique_ptr<MemoryBuffer> object)
+    : jit(std::move(jit)), objectFile(std::move(object)) {}
+
+JitLibrary::~JitLibrary() = default;
+
+Expected<KernelFunction> JitLibrary::lookup(StringRef name) const {
+  Expected<orc::ExecutorAddr> address = jit->lookup(name);
+  if (!address)
+    return address.takeError();
+  return address->toPtr<KernelFunction>();
+}
+
+/// LLVM's target registry is filled once per process.
+static void initializeTarget() {
+  static std::once_flag once;
+  std::call_once(once, [] {
+    LLVMInitializeX86TargetInfo();
+    LLVMInitializeX86Target();
+    LLVMInitializeX86TargetMC();
+    LLVMInitializeX86AsmPrinter();
+  });
+}
+
+static Expected<std::unique_ptr<TargetMachine>>
+hostTargetMachine(unsigned level) {
+  initializeTarget();
+  auto builder = orc::JITTargetMachineBuilder::detectHost();
+  if (!builder)
+    return builder.takeError();
+  builder->setCodeGenOptLevel(level >= 2   ? CodeGenOptLevel::Default
+                              : level == 1 ? CodeGenOptLevel::Less
+                                           : CodeGenOptLevel::None);
+  builder->setRelocationModel(Reloc::PIC_);
+  builder->setCodeModel(CodeModel::Small);
+  return builder->createTargetMachine();
+}
+
+/// The emitter hoists, vectorises and unrolls itself: what is left is to clean
+/// up addresses and constants.
+static void optimize(Module &module, TargetMachine &machine) {
+  LoopAnalysisManager loops;
+  FunctionAnalysisManager functions;
+  CGSCCAnalysisManager components;
+  ModuleAnalysisManager modules;
+  PassBuilder builder(&machine);
+  builder.registerModuleAnalyses(modules);
+  builder.registerCGSCCAnalyses(components);
+  builder.registerFunctionAnalyses(functions);
+  builder.registerLoopAnalyses(loops);
+  builder.crossRegisterProxies(loops, functions, components, modules);
+  FunctionPassManager pipeline;
+  pipeline.addPass(SimplifyCFGPass());
+  pipeline.addPass(EarlyCSEPass());
+  pipeline.addPass(InstCombinePass());
+  pipeline.addPass(createFunctionToLoopPassAdaptor(
+      LICMPass(LICMOptions()), /*UseMemorySSA=*/true));
+  pipeline.addPass(EarlyCSEPass());
+  for (Function &function : module)
+    if (!function.isDeclaration())
+      pipeline.run(function, functions);
+}
+
+namespace {
+struct Symbol {
+  const char *name;
+  void *address;
+};
+} // namespace
+
+/// What kernels may call: the C library's math, by address, so that a process
+/// without exported symbols resolves them too.
+static ArrayRef<Symbol> librarySymbols() {
+#define PYJIT_MATH1(F)                                                         \
+  {#F "f", reinterpret_cast<void *>(static_cast<float (*)(float)>(::F##f))},   \
+      {#F, reinterpret_cast<void *>(static_cast<double (*)(double)>(::F))}
+#define PYJIT_MATH2(F)                                                         \
+  {#F "f",                                                                     \
+   reinterpret_cast<void *>(static_cast<float (*)(float, float)>(::F##f))},    \
+      {#F, reinterpret_cast<void *>(                                           \
+               static_cast<double (*)(double, double)>(::F))}
+  static const Symbol symbols[] = {
+      PYJIT_MATH1(exp),   PYJIT_MATH1(exp2),  PYJIT_MATH1(expm1),
+      PYJIT_MATH1(log),   PYJIT_MATH1(log2),  PYJIT_MATH1(log10),
+      PYJIT_MATH1(log1p), PYJIT_MATH1(sin),   PYJIT_MATH1(cos),
+      PYJIT_MATH1(tan),   PYJIT_MATH1(asin),  PYJIT_MATH1(acos),
+      PYJIT_MATH1(atan),  PYJIT_MATH1(sinh),  PYJIT_MATH1(cosh),
+      PYJIT_MATH1(tanh),  PYJIT_MATH1(asinh), PYJIT_MATH1(acosh),
+      PYJIT_MATH1(atanh), PYJIT_MATH1(erf),   PYJIT_MATH1(erfc),
+      PYJIT_MATH1(cbrt),  PYJIT_MATH1(round), PYJIT_MATH1(rint),
+      PYJIT_MATH1(floor), PYJIT_MATH1(ceil),  PYJIT_MATH1(trunc),
+      PYJIT_MATH1(roundeven), PYJIT_MATH1(nearbyint), PYJIT_MATH1(sqrt),
+      PYJIT_MATH2(pow),   PYJIT_MATH2(atan2), PYJIT_MATH2(fmod),
+      PYJIT_MATH2(fmin),  PYJIT_MATH2(fmax),
+      {"fmaf", reinterpret_cast<void *>(
+                   static_cast<float (*)(float, float, float)>(::fmaf))},
+      {"fma", reinterpret_cast<void *>(
+                  static_cast<double (*)(double, double, double)>(::fma))},
+      {"memcpy", reinterpret_cast<void *>(::memcpy)},
+      {"memset", reinterpret_cast<void *>(::memset)},
+      {"memmove", reinterpret_cast<void *>(::memmove)},
+  };
+#undef PYJIT_MATH1
+#undef PYJIT_MATH2
+  return symbols;
+}
+
+static Expected<std::unique_ptr<JitLibrary>>
+link(std::unique_ptr<MemoryBuffer> object, bool keep) {
+  initializeTarget();
+  auto jit = orc::LLJITBuilder().setNumCompileThreads(0).create();
+  if (!jit)
+    return jit.takeError();
+  orc::SymbolMap symbols;
+  for (const Symbol &symbol : librarySymbols())
+    symbols[(*jit)->mangleAndIntern(symbol.name)] = {
+        orc::ExecutorAddr::fromPtr(symbol.address),
+        JITSymbolFlags::Exported | JITSymbolFlags::Callable};
+  if (Error error = (*jit)->getMainJITDylib().define(
+          orc::absoluteSymbols(std::move(symbols))))
+    return std::move(error);
+  std::unique_ptr<MemoryBuffer> kept;
+  if (keep)
+    kept = MemoryBuffer::getMemBufferCopy(object->getBuffer(), "kernels");
+  if (Error error = (*jit)->addObjectFile(std::move(object)))
+    return std::move(error);
+  return std::make_unique<JitLibrary>(std::move(*jit), std::move(kept));
+}
+
+Expected<std::unique_ptr<JitLibrary>>
+loadKernels(std::unique_ptr<MemoryBuffer> object) {
+  return link(std::move(object), /*keep=*/true);
+}
+
+Expected<std::unique_ptr<JitLibrary>>
+compileKernels(mlir::ModuleOp module, const JitOptions &options) {
+  for (auto nested : module.getOps<mlir::ModuleOp>())
+    if (nested.getName() == "kernels") {
+      module = nested;
+      break;
+    }
+  mlir::registerBuiltinDialectTranslation(*module.getContext());
+  mlir::registerLLVMDialectTranslation(*module.getContext());
+  LLVMContext context;
+  std::unique_ptr<Module> code =
+      mlir::translateModuleToLLVMIR(module, context, "kernels");
+  if (!code)
+    return createStringError("kernels do not translate to LLVM IR");
+  auto machine = hostTargetMachine(options.optimizationLevel);
+  if (!machine)
+    return machine.takeError();
+  code->setDataLayout((*machine)->createDataLayout());
+  code->setTargetTriple((*machine)->getTargetTriple());
+  for (Function &function : *code) {
+    if (function.isDeclaration())
+      continue;
+    function.addFnAttr(Attribute::NoUnwind);
+    function.addFnAttr("prefer-vector-width", "512");
+    function.addFnAttr("min-legal-vector-width", "512");
+  }
+  if (options.optimizationLevel > 0)
+    optimize(*code, **machine);
+  SmallVector<char, 0> bytes;
+  raw_svector_ostream stream(bytes);
+  legacy::PassManager codegen;
+  if ((*machine)->addPassesToEmitFile(codegen, stream, nullptr,
+                                      CodeGenFileType::ObjectFile))
+    return createStringError("the host's target emits no object files");
+  codegen.run(*code);
+  return link(std::make_unique<SmallVectorMemoryBuffer>(std::move(bytes),
+                                                        "kernels"),
+              options.keepObject);
+}
+
+} // namespace pyjit::x86

@@ -1,0 +1,61 @@
+//===- LowerKernels.cpp - Emitted kernels to the LLVM dialect -------------===//
+
+#include "mlir/Conversion/ArithToLLVM/ArithToLLVM.h"
+#include "mlir/Conversion/ControlFlowToLLVM/ControlFlowToLLVM.h"
+#include "mlir/Conversion/FuncToLLVM/ConvertFuncToLLVM.h"
+#include "mlir/Conversion/LLVMCommon/ConversionTarget.h"
+#include "mlir/Conversion/LLVMCommon/TypeConverter.h"
+#include "mlir/Conversion/MathToLLVM/MathToLLVM.h"
+#include "mlir/Conversion/SCFToControlFlow/SCFToControlFlow.h"
+#include "mlir/Conversion/VectorToLLVM/ConvertVectorToLLVM.h"
+#include "mlir/Dialect/Arith/Transforms/Passes.h"
+#include "mlir/Dialect/ControlFlow/IR/ControlFlow.h"
+#include "mlir/Dialect/Func/IR/FuncOps.h"
+#include "mlir/Dialect/LLVMIR/LLVMDialect.h"
+#include "mlir/Dialect/SCF/IR/SCF.h"
+#include "mlir/Dialect/Vector/IR/VectorOps.h"
+#include "mlir/IR/BuiltinOps.h"
+#include "pyjit/Codegen/X86/Passes.h"
+
+using namespace mlir;
+
+namespace pyjit::x86 {
+#define GEN_PASS_DEF_X86LOWERKERNELS
+#include "pyjit/Codegen/X86/Passes.h.inc"
+
+namespace {
+
+struct LowerKernelsPass : impl::X86LowerKernelsBase<LowerKernelsPass> {
+  using X86LowerKernelsBase::X86LowerKernelsBase;
+
+  void getDependentDialects(DialectRegistry &registry) const override {
+    X86LowerKernelsBase::getDependentDialects(registry);
+    registry.insert<cf::ControlFlowDialect>();
+  }
+
+  LogicalResult lower(ModuleOp kernels) {
+    MLIRContext *context = &getContext();
+    LLVMTypeConverter types(context);
+    LLVMConversionTarget target(*context);
+    target.addLegalOp<ModuleOp>();
+    RewritePatternSet patterns(context);
+    populateSCFToControlFlowConversionPatterns(patterns);
+    arith::populateCeilFloorDivExpandOpsPatterns(patterns);
+    arith::populateExpandBFloat16Patterns(patterns);
+    cf::populateControlFlowToLLVMConversionPatterns(types, patterns);
+    arith::populateArithToLLVMConversionPatterns(types, patterns);
+    populateMathToLLVMConversionPatterns(types, patterns);
+    populateVectorToLLVMConversionPatterns(types, patterns);
+    populateFuncToLLVMConversionPatterns(types, patterns);
+    return applyFullConversion(kernels, target, std::move(patterns));
+  }
+
+  void runOnOperation() override {
+    for (auto nested : getOperation().getOps<ModuleOp>())
+      if (nested.getName() == "kernels" && failed(lower(nested)))
+        return signalPassFailure();
+  }
+};
+
+} // namespace
+} // namespace pyjit::x86

@@ -1,0 +1,51 @@
+//===- Pipeline.cpp - The x86 stage as one pipeline -----------------------===//
+
+#include "mlir/Pass/PassRegistry.h"
+#include "pyjit/Codegen/Passes.h"
+#include "pyjit/Codegen/X86/Passes.h"
+#include "llvm/TargetParser/Host.h"
+
+using namespace mlir;
+
+namespace pyjit::x86 {
+
+unsigned hostVectorBits() {
+  llvm::StringMap<bool> features = llvm::sys::getHostCPUFeatures();
+  if (features.lookup("avx512f") && features.lookup("avx512vl") &&
+      features.lookup("avx512bw") && features.lookup("avx512dq"))
+    return 512;
+  return features.lookup("avx2") ? 256 : 128;
+}
+
+void buildX86Pipeline(OpPassManager &pm, const X86Options &options) {
+  X86EmitKernelsOptions emit;
+  emit.vectorBits = options.vectorBits;
+  pm.addPass(createX86EmitKernels(emit));
+  // Only what was emitted holds math operations outside of kernels' linalg.
+  pm.addNestedPass<ModuleOp>(codegen::createCodegenExpandMath());
+  pm.addPass(createX86LowerKernels());
+}
+
+namespace {
+struct PipelineOptions : PassPipelineOptions<PipelineOptions> {
+  Option<unsigned> vectorBits{
+      *this, "vector-bits",
+      llvm::cl::desc("Width of vectors; 0 for what the host has"),
+      llvm::cl::init(0)};
+};
+} // namespace
+
+void registerCodegenPasses() {
+  registerX86Passes();
+  codegen::registerCodegenPasses();
+  PassPipelineRegistration<PipelineOptions>(
+      "pyjit-x86", "Kernels on tensors to kernels in the LLVM dialect",
+      [](OpPassManager &pm, const PipelineOptions &options) {
+        X86Options x86;
+        x86.vectorBits =
+            options.vectorBits ? options.vectorBits : hostVectorBits();
+        buildX86Pipeline(pm, x86);
+      });
+}
+
+} // namespace pyjit::x86
