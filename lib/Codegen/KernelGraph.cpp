@@ -63,6 +63,7 @@ public:
   bool run(ArrayRef<Value> roots, unsigned numInputs);
 
 private:
+  using Key = std::vector<const void *>;
   Node *value(Value v, ArrayRef<AffineExpr> coordinates);
   Node *generic(linalg::GenericOp op, unsigned result,
                 ArrayRef<AffineExpr> coordinates);
@@ -70,6 +71,10 @@ private:
                 ArrayRef<AffineExpr> loops);
   bool bindReduction(linalg::GenericOp op, SmallVectorImpl<AffineExpr> &loops);
   Node *constant(TypedAttr attribute);
+  Node *find(const Key &key) {
+    auto it = known.find(key);
+    return it == known.end() ? nullptr : it->second;
+  }
   Node *fail(const Twine &why) {
     if (reason.empty())
       reason = why.str();
@@ -83,7 +88,6 @@ private:
     return simplify(expr, graph.sizes());
   }
 
-  using Key = std::vector<const void *>;
   static Key key(const void *a, const void *b, ArrayRef<AffineExpr> exprs) {
     Key key{a, b};
     for (AffineExpr expr : exprs)
@@ -109,7 +113,7 @@ bool GraphBuilder::run(ArrayRef<Value> roots, unsigned numInputs) {
   }
   context = roots.front().getContext();
   // The largest result spans the domain; smaller ones are rows of it.
-  SmallVector<unsigned> order(llvm::seq<unsigned>(0, roots.size()));
+  auto order = llvm::to_vector(llvm::seq<unsigned>(0, roots.size()));
   auto elements = [&](unsigned i) {
     return cast<RankedTensorType>(roots[i].getType()).getNumElements();
   };
@@ -170,7 +174,7 @@ bool GraphBuilder::run(ArrayRef<Value> roots, unsigned numInputs) {
 
 Node *GraphBuilder::constant(TypedAttr attribute) {
   Key k = key(attribute.getAsOpaquePointer(), nullptr, {});
-  if (Node *node = known.lookup(k))
+  if (Node *node = find(k))
     return node;
   Node node{};
   node.kind = Node::Kind::Constant;
@@ -186,7 +190,7 @@ Node *GraphBuilder::value(Value v, ArrayRef<AffineExpr> coordinates) {
   if (auto it = buffers.find(v); it != buffers.end()) {
     AffineExpr offset = simplified(offsetOf(type, coordinates));
     Key k = key(v.getAsOpaquePointer(), nullptr, {offset});
-    if (Node *node = known.lookup(k))
+    if (Node *node = find(k))
       return node;
     Node node{};
     node.kind = Node::Kind::Load;
@@ -296,7 +300,7 @@ Node *GraphBuilder::generic(linalg::GenericOp op, unsigned result,
     return nullptr;
   Key k = key(op.getOperation(),
               reinterpret_cast<const void *>(uintptr_t(result) + 1), loops);
-  if (Node *node = known.lookup(k))
+  if (Node *node = find(k))
     return node;
   BlockArgument accumulator =
       op.getMatchingBlockArgument(op.getDpsInitOperand(result));
@@ -315,7 +319,7 @@ Node *GraphBuilder::generic(linalg::GenericOp op, unsigned result,
   node.type = element.getType();
   node.op = op;
   node.combiner = combiner;
-  node.loops = loops;
+  node.loops.assign(loops.begin(), loops.end());
   Node *input = compute(op, mapped, loops);
   if (!input)
     return nullptr;
@@ -353,7 +357,7 @@ Node *GraphBuilder::compute(linalg::GenericOp op, Value element,
   for (AffineExpr loop : loops)
     at.push_back(simplified(loop));
   Key k = key(op.getOperation(), element.getAsOpaquePointer(), at);
-  if (Node *node = known.lookup(k))
+  if (Node *node = find(k))
     return node;
   llvm::SetVector<Operation *> ops;
   llvm::SmallBitVector arguments(body->getNumArguments());
@@ -363,7 +367,7 @@ Node *GraphBuilder::compute(linalg::GenericOp op, Value element,
   node.type = element.getType();
   node.op = op;
   node.element = element;
-  node.loops = at;
+  node.loops.assign(at.begin(), at.end());
   node.inputs.resize(body->getNumArguments());
   for (unsigned number : arguments.set_bits()) {
     if (number >= op.getNumDpsInputs())
@@ -426,7 +430,7 @@ static llvm::SmallBitVector indexedLoops(const Node &node) {
     return loops;
   llvm::SetVector<Operation *> ops;
   llvm::SmallBitVector arguments(node.inputs.size());
-  bodySlice(node.element, node.op.getBody(), ops, arguments);
+  bodySlice(node.element, linalg::GenericOp(node.op).getBody(), ops, arguments);
   for (Operation *op : ops)
     if (auto index = dyn_cast<linalg::IndexOp>(op))
       loops.set(index.getDim());

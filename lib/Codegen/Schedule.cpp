@@ -51,7 +51,9 @@ static void splitDims(KernelGraph &graph) {
                        getAffineDimExpr(added, context);
     AffineExpr old = getAffineDimExpr(dim, context);
     graph.rewriteIndices(
-        [&](AffineExpr expr) { return expr.replace(old, whole); });
+        [&](AffineExpr expr) -> AffineExpr {
+          return expr.replace(old, whole);
+        });
   }
 }
 
@@ -60,7 +62,8 @@ static void splitDims(KernelGraph &graph) {
 static int chooseVectorDim(const KernelGraph &graph) {
   int best = -1;
   int64_t bestScore = 0;
-  for (auto [d, dim] : llvm::enumerate(graph.dims)) {
+  for (unsigned d = 0; d < graph.dims.size(); ++d) {
+    const Dim &dim = graph.dims[d];
     if (dim.size < 4)
       continue;
     int64_t score = 0;
@@ -108,7 +111,7 @@ static int64_t strideForOrder(const KernelGraph &graph, unsigned dim,
 /// vector dim last in its group.
 static void orderDims(KernelGraph &graph, int &vectorDim,
                       MLIRContext *context) {
-  SmallVector<unsigned> order(llvm::seq<unsigned>(0, graph.dims.size()));
+  auto order = llvm::to_vector(llvm::seq<unsigned>(0, graph.dims.size()));
   SmallVector<int64_t> stride;
   for (auto [d, dim] : llvm::enumerate(graph.dims)) {
     int64_t stored = dim.reduction ? 0 : strideForOrder(graph, d, true);
@@ -133,7 +136,9 @@ static void orderDims(KernelGraph &graph, int &vectorDim,
   graph.dims = dims;
   vectorDim = newVector;
   graph.rewriteIndices(
-      [&](AffineExpr expr) { return expr.replaceDims(replacement); });
+      [&](AffineExpr expr) -> AffineExpr {
+        return expr.replaceDims(replacement);
+      });
 }
 
 /// Merges neighbours that every access walks as one.
@@ -163,7 +168,9 @@ static void mergeDims(KernelGraph &graph, int &vectorDim,
                      : getAffineDimExpr(d < inner ? d : d - 1, context));
     // The inner dim carries the merged one: stride * (o * size + i).
     graph.rewriteIndices(
-        [&](AffineExpr expr) { return expr.replaceDims(replacement); });
+        [&](AffineExpr expr) -> AffineExpr {
+        return expr.replaceDims(replacement);
+      });
     if (vectorDim >= int(inner))
       --vectorDim;
   }

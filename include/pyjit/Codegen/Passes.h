@@ -8,10 +8,10 @@
 namespace pyjit::codegen {
 
 #define GEN_PASS_DECL
-#include "pyjit/Codegen/Passes.h.inc"
+#include "lib/Codegen/Passes.h.inc"
 
 #define GEN_PASS_REGISTRATION
-#include "pyjit/Codegen/Passes.h.inc"
+#include "lib/Codegen/Passes.h.inc"
 
 } // namespace pyjit::codegen
 

@@ -22,7 +22,7 @@ using namespace mlir;
 
 namespace pyjit::codegen {
 #define GEN_PASS_DEF_CODEGENEXPANDMATH
-#include "pyjit/Codegen/Passes.h.inc"
+#include "lib/Codegen/Passes.h.inc"
 
 namespace {
 
@@ -201,7 +201,8 @@ Value F32::tanh(Value x) {
   Value p = polynomial(s, {1.57394409e-2f, -5.23025580e-2f, 1.33152470e-1f,
                            -3.33327681e-1f});
   Value small = fma(mul(p, s), x, x);
-  return select(less(t, 0.55f), small, sign(large, x));
+  // The sign of zero is lost in the fused products.
+  return sign(select(less(t, 0.55f), small, large), x);
 }
 
 Value F32::erf(Value x) {
@@ -236,7 +237,7 @@ Value F32::sinCos(Value x, bool cosine) {
   Value s = mul(r, r);
   Value odd = polynomial(s, {2.86567956e-6f, -1.98559923e-4f, 8.33338592e-3f,
                              -1.66666672e-1f});
-  odd = fma(mul(odd, s), r, r);
+  odd = sign(fma(mul(odd, s), r, r), r);
   Value even = polynomial(s, {2.44677067e-5f, -1.38877297e-3f, 4.16666567e-2f,
                               -0.5f, 1.0f});
   Value useEven = arith::CmpIOp::create(b, arith::CmpIPredicate::ne,

@@ -245,7 +245,7 @@ KernelEmitter::loop(ArrayRef<unsigned> dims, Value lower, Value upper,
   ivs = saved;
   scopes.pop_back();
   scopes.back().anchor = nullptr;
-  return llvm::to_vector(forOp.getResults());
+  return SmallVector<Value>(forOp.getResults());
 }
 
 //===--- Indices and memory -------------------------------------------------//
@@ -625,7 +625,7 @@ void KernelEmitter::run() {
 void KernelEmitter::units() {
   Block *entry = &function.getBody().front();
   Value begin = entry->getArgument(1), end = entry->getArgument(2);
-  SmallVector<unsigned> dims(llvm::seq<unsigned>(0, schedule.unitDims));
+  auto dims = llvm::to_vector(llvm::seq<unsigned>(0, schedule.unitDims));
   Value lower, upper;
   loop(
       dims, begin, end, 1, {},

@@ -21,7 +21,7 @@ using namespace mlir;
 
 namespace pyjit::x86 {
 #define GEN_PASS_DEF_X86LOWERKERNELS
-#include "pyjit/Codegen/X86/Passes.h.inc"
+#include "lib/Codegen/X86/Passes.h.inc"
 
 namespace {
 

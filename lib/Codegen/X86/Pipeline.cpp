@@ -1,5 +1,6 @@
 //===- Pipeline.cpp - The x86 stage as one pipeline -----------------------===//
 
+#include "mlir/IR/BuiltinOps.h"
 #include "mlir/Pass/PassRegistry.h"
 #include "pyjit/Codegen/Passes.h"
 #include "pyjit/Codegen/X86/Passes.h"

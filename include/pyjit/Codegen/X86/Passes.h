@@ -9,7 +9,7 @@
 namespace pyjit::x86 {
 
 #define GEN_PASS_DECL
-#include "pyjit/Codegen/X86/Passes.h.inc"
+#include "lib/Codegen/X86/Passes.h.inc"
 
 struct X86Options {
   /// Width of vectors; `hostVectorBits()` is what the host has.
@@ -23,7 +23,7 @@ unsigned hostVectorBits();
 void buildX86Pipeline(mlir::OpPassManager &pm, const X86Options &options);
 
 #define GEN_PASS_REGISTRATION
-#include "pyjit/Codegen/X86/Passes.h.inc"
+#include "lib/Codegen/X86/Passes.h.inc"
 
 /// Passes of lib/Codegen and the pipeline `pyjit-x86`.
 void registerCodegenPasses();

@@ -1,0 +1,76 @@
+"""The stated error bounds of lib/Codegen/README.md hold, specials included."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+import torch
+
+from .kernels import LIBRARY, Kernels
+
+BUILD = Path(os.environ.get("PYJIT_BUILD", Path(__file__).parents[3] / "build"))
+pytestmark = pytest.mark.skipif(
+    not (BUILD / LIBRARY).exists(), reason="pyjit_test_kernels is not built"
+)
+
+# Function, reference in double precision, bound in units in the last place.
+BOUNDS: list[tuple[str, Callable[[torch.Tensor], torch.Tensor], float]] = [
+    ("exp", torch.exp, 1.0),
+    ("expm1", torch.expm1, 1.6),
+    ("log", torch.log, 1.0),
+    ("log2", torch.log2, 2.0),
+    ("log1p", torch.log1p, 1.6),
+    ("tanh", torch.tanh, 2.0),
+    ("erf", torch.erf, 1.0),
+    ("sin", torch.sin, 1.6),
+    ("cos", torch.cos, 1.6),
+    ("rsqrt", torch.rsqrt, 1.6),
+    ("atan", torch.atan, 1.0),
+]
+
+KERNEL = """
+#id = affine_map<(d0) -> (d0)>
+func.func @f(%x: tensor<{n}xf32>) -> tensor<{n}xf32> attributes {{pyjit.kernel}} {{
+  %e = tensor.empty() : tensor<{n}xf32>
+  %r = linalg.generic {{indexing_maps = [#id, #id], iterator_types = ["parallel"]}}
+      ins(%x : tensor<{n}xf32>) outs(%e : tensor<{n}xf32>) {{
+  ^bb0(%a: f32, %o: f32):
+    %y = math.{name} %a : f32
+    linalg.yield %y : f32
+  }} -> tensor<{n}xf32>
+  return %r : tensor<{n}xf32>
+}}
+"""
+
+
+def floats() -> torch.Tensor:
+    """Every 251st float of all there are, and the special ones."""
+    bits = torch.arange(-(2**31), 2**31, 251, dtype=torch.int64).to(torch.int32)
+    inf = float("inf")
+    special = [0.0, -0.0, inf, -inf, float("nan"), 1.0, -1.0, 1e-45, -1e-45]
+    return torch.cat([bits.view(torch.float32), torch.tensor(special)])
+
+
+@pytest.mark.parametrize(("name", "reference", "bound"), BOUNDS)
+def test_error_bound(
+    name: str, reference: Callable[[torch.Tensor], torch.Tensor], bound: float
+) -> None:
+    x = floats()
+    got = torch.empty_like(x)
+    kernels = Kernels(BUILD, KERNEL.format(n=x.numel(), name=name))
+    kernels.run("f", [x], [got])
+    exact = reference(x.double())
+    nearest = exact.float()
+    step = torch.nextafter(nearest.abs(), torch.tensor(float("inf"))) - nearest.abs()
+    same = (got == nearest) | (got.isnan() & nearest.isnan())
+    error = ((got.double() - exact) / step.double()).abs()
+    error = torch.where(same, torch.zeros_like(error), error)
+    error = torch.where(error.isnan(), torch.full_like(error, 1e9), error)
+    worst = int(error.argmax())
+    assert error[worst] <= bound, f"{name}({x[worst]}) = {got[worst]}"
+    if name != "rsqrt":
+        signs = (got.signbit() != nearest.signbit()) & ~nearest.isnan()
+        assert not signs.any(), f"sign of {name}({x[signs][0]})"
