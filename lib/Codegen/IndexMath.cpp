@@ -1,7 +1,7 @@
 //===- IndexMath.cpp - Index expressions over a kernel's domain -----------===//
 
 #include "pyjit/Codegen/IndexMath.h"
-#include "mlir/IR/BuiltinAttributes.h"
+#include "dialects/tssa/IR/TSSA.h"
 
 using namespace mlir;
 
@@ -183,9 +183,8 @@ AffineExpr simplify(AffineExpr expr, ArrayRef<int64_t> sizes) {
 }
 
 SmallVector<int64_t> stridesOf(RankedTensorType type) {
-  if (auto strides =
-          dyn_cast_or_null<DenseI64ArrayAttr>(type.getEncoding()))
-    return SmallVector<int64_t>(strides.asArrayRef());
+  if (auto strides = dyn_cast_or_null<tssa::StridesAttr>(type.getEncoding()))
+    return SmallVector<int64_t>(strides.getStrides());
   SmallVector<int64_t> strides(type.getRank(), 1);
   for (int64_t i = type.getRank() - 2; i >= 0; --i)
     strides[i] = strides[i + 1] * std::max<int64_t>(type.getDimSize(i + 1), 1);

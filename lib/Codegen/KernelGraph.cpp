@@ -117,9 +117,8 @@ bool GraphBuilder::run(ArrayRef<Value> roots, unsigned numInputs) {
   auto elements = [&](unsigned i) {
     return cast<RankedTensorType>(roots[i].getType()).getNumElements();
   };
-  llvm::stable_sort(order, [&](unsigned a, unsigned b) {
-    return elements(a) > elements(b);
-  });
+  llvm::stable_sort(
+      order, [&](unsigned a, unsigned b) { return elements(a) > elements(b); });
   auto first = cast<RankedTensorType>(roots[order.front()].getType());
   SmallVector<AffineExpr> full;
   for (int64_t size : first.getShape()) {
@@ -165,7 +164,8 @@ bool GraphBuilder::run(ArrayRef<Value> roots, unsigned numInputs) {
     Node *node = value(roots[i], coordinates);
     if (!node)
       return false;
-    graph.stores[i] = {node, static_cast<unsigned>(numInputs + i),
+    graph.stores[i] = {node,
+                       static_cast<unsigned>(numInputs + i),
                        simplified(offsetOf(type, coordinates)),
                        {}};
   }
@@ -280,8 +280,7 @@ bool GraphBuilder::bindReduction(linalg::GenericOp op,
 
 Node *GraphBuilder::generic(linalg::GenericOp op, unsigned result,
                             ArrayRef<AffineExpr> coordinates) {
-  AffineMap map =
-      op.getMatchingIndexingMap(op.getDpsInitOperand(result));
+  AffineMap map = op.getMatchingIndexingMap(op.getDpsInitOperand(result));
   SmallVector<AffineExpr> loops(op.getNumLoops());
   for (auto [expr, coordinate] : llvm::zip(map.getResults(), coordinates)) {
     auto dim = dyn_cast<AffineDimExpr>(expr);

@@ -50,10 +50,9 @@ static void splitDims(KernelGraph &graph) {
     AffineExpr whole = getAffineDimExpr(dim, context) * inner +
                        getAffineDimExpr(added, context);
     AffineExpr old = getAffineDimExpr(dim, context);
-    graph.rewriteIndices(
-        [&](AffineExpr expr) -> AffineExpr {
-          return expr.replace(old, whole);
-        });
+    graph.rewriteIndices([&](AffineExpr expr) -> AffineExpr {
+      return expr.replace(old, whole);
+    });
   }
 }
 
@@ -135,10 +134,9 @@ static void orderDims(KernelGraph &graph, int &vectorDim,
   }
   graph.dims = dims;
   vectorDim = newVector;
-  graph.rewriteIndices(
-      [&](AffineExpr expr) -> AffineExpr {
-        return expr.replaceDims(replacement);
-      });
+  graph.rewriteIndices([&](AffineExpr expr) -> AffineExpr {
+    return expr.replaceDims(replacement);
+  });
 }
 
 /// Merges neighbours that every access walks as one.
@@ -167,10 +165,9 @@ static void mergeDims(KernelGraph &graph, int &vectorDim,
           d == outer ? getAffineConstantExpr(0, context)
                      : getAffineDimExpr(d < inner ? d : d - 1, context));
     // The inner dim carries the merged one: stride * (o * size + i).
-    graph.rewriteIndices(
-        [&](AffineExpr expr) -> AffineExpr {
-        return expr.replaceDims(replacement);
-      });
+    graph.rewriteIndices([&](AffineExpr expr) -> AffineExpr {
+      return expr.replaceDims(replacement);
+    });
     if (vectorDim >= int(inner))
       --vectorDim;
   }
@@ -221,8 +218,7 @@ static void saveNodes(KernelGraph &graph, Schedule &schedule,
           self(self, input);
     };
     for (auto &node : graph.nodes)
-      if (node->kind == Node::Kind::Reduce &&
-          node->inputs[0]->stage == stage)
+      if (node->kind == Node::Kind::Reduce && node->inputs[0]->stage == stage)
         visit(visit, node->inputs[0]);
     for (Store &store : graph.stores)
       if (store.dims.anyCommon(reduced) && store.node->stage == stage)

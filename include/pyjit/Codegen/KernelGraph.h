@@ -15,8 +15,8 @@
 #ifndef PYJIT_CODEGEN_KERNELGRAPH_H
 #define PYJIT_CODEGEN_KERNELGRAPH_H
 
-#include "pyjit/Codegen/IndexMath.h"
 #include "mlir/Dialect/Linalg/IR/Linalg.h"
+#include "pyjit/Codegen/IndexMath.h"
 #include "llvm/ADT/SmallBitVector.h"
 #include <map>
 #include <memory>
@@ -76,9 +76,9 @@ class KernelGraph {
 public:
   /// Sees `roots` as functions of `inputs`. Buffers are numbered inputs first.
   /// Returns null and sets `reason` if that is not possible.
-  static std::unique_ptr<KernelGraph>
-  build(llvm::ArrayRef<mlir::Value> inputs, llvm::ArrayRef<mlir::Value> roots,
-        std::string &reason);
+  static std::unique_ptr<KernelGraph> build(llvm::ArrayRef<mlir::Value> inputs,
+                                            llvm::ArrayRef<mlir::Value> roots,
+                                            std::string &reason);
 
   llvm::SmallVector<Dim> dims;
   /// In dependence order: inputs before users.

@@ -103,7 +103,8 @@ public:
 private:
   Value splat(Type shaped, TypedAttr value) {
     if (auto vector = dyn_cast<VectorType>(shaped))
-      return arith::ConstantOp::create(b, DenseElementsAttr::get(vector, value));
+      return arith::ConstantOp::create(b,
+                                       DenseElementsAttr::get(vector, value));
     return arith::ConstantOp::create(b, value);
   }
   /// x = n ln 2 + r with |r| <= ln 2 / 2; n as bits and as r's remainder.
@@ -198,8 +199,8 @@ Value F32::tanh(Value x) {
   Value e = exp(add(t, t));
   Value large = sub(f(1.0f), div(f(2.0f), add(e, f(1.0f))));
   Value s = mul(x, x);
-  Value p = polynomial(s, {1.57394409e-2f, -5.23025580e-2f, 1.33152470e-1f,
-                           -3.33327681e-1f});
+  Value p = polynomial(
+      s, {1.57394409e-2f, -5.23025580e-2f, 1.33152470e-1f, -3.33327681e-1f});
   Value small = fma(mul(p, s), x, x);
   // The sign of zero is lost in the fused products.
   return sign(select(less(t, 0.55f), small, large), x);
@@ -235,13 +236,13 @@ Value F32::sinCos(Value x, bool cosine) {
   r = fma(n, -0x1.5110b4p-22f, r);
   r = fma(n, -0x1.846988p-48f, r);
   Value s = mul(r, r);
-  Value odd = polynomial(s, {2.86567956e-6f, -1.98559923e-4f, 8.33338592e-3f,
-                             -1.66666672e-1f});
+  Value odd = polynomial(
+      s, {2.86567956e-6f, -1.98559923e-4f, 8.33338592e-3f, -1.66666672e-1f});
   odd = sign(fma(mul(odd, s), r, r), r);
-  Value even = polynomial(s, {2.44677067e-5f, -1.38877297e-3f, 4.16666567e-2f,
-                              -0.5f, 1.0f});
-  Value useEven = arith::CmpIOp::create(b, arith::CmpIPredicate::ne,
-                                        iand(q, i(1)), i(0));
+  Value even = polynomial(
+      s, {2.44677067e-5f, -1.38877297e-3f, 4.16666567e-2f, -0.5f, 1.0f});
+  Value useEven =
+      arith::CmpIOp::create(b, arith::CmpIPredicate::ne, iand(q, i(1)), i(0));
   Value result = select(useEven, even, odd);
   Value flip = shl(iand(q, i(2)), 30);
   Value signedBits = arith::XOrIOp::create(b, toBits(result), flip);
@@ -255,9 +256,9 @@ StringRef libraryName(Operation *op) {
              op->getName().stripDialect())
       .Cases({"sin", "cos", "tan", "asin", "acos", "atan", "sinh", "cosh"},
              op->getName().stripDialect())
-      .Cases({"tanh", "asinh", "acosh", "atanh", "erf", "erfc", "cbrt",
-              "atan2"},
-             op->getName().stripDialect())
+      .Cases(
+          {"tanh", "asinh", "acosh", "atanh", "erf", "erfc", "cbrt", "atan2"},
+          op->getName().stripDialect())
       .Case("powf", "pow")
       .Case("round", "round")
       .Default("");
@@ -286,8 +287,8 @@ struct ExpandMathPass : impl::CodegenExpandMathBase<ExpandMathPass> {
       Value one = arith::ConstantOp::create(b, b.getFloatAttr(element, 1.0));
       if (auto vector = dyn_cast<VectorType>(type))
         one = vector::BroadcastOp::create(b, vector, one);
-      return arith::DivFOp::create(
-          b, one, math::SqrtOp::create(b, rsqrt.getOperand()));
+      return arith::DivFOp::create(b, one,
+                                   math::SqrtOp::create(b, rsqrt.getOperand()));
     }
     StringRef name = libraryName(op);
     if (name.empty())
@@ -365,8 +366,8 @@ struct ExpandMathPass : impl::CodegenExpandMathBase<ExpandMathPass> {
       OpBuilder::InsertionGuard guard(b);
       b.setInsertionPointToStart(&table->getRegion(0).front());
       SmallVector<Type> types(op->getNumOperands(), element);
-      callee = func::FuncOp::create(b, name,
-                                    b.getFunctionType(types, {element}));
+      callee =
+          func::FuncOp::create(b, name, b.getFunctionType(types, {element}));
       callee.setPrivate();
     }
     auto vector = dyn_cast<VectorType>(type);
@@ -377,8 +378,7 @@ struct ExpandMathPass : impl::CodegenExpandMathBase<ExpandMathPass> {
       SmallVector<Value> operands;
       for (Value operand : op->getOperands())
         operands.push_back(vector::ExtractOp::create(b, operand, lane));
-      lanes.push_back(
-          func::CallOp::create(b, callee, operands).getResult(0));
+      lanes.push_back(func::CallOp::create(b, callee, operands).getResult(0));
     }
     return vector::FromElementsOp::create(b, vector, lanes);
   }

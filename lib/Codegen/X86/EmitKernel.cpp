@@ -44,9 +44,7 @@ private:
   Value i64(int64_t value) {
     return arith::ConstantOp::create(b, b.getI64IntegerAttr(value));
   }
-  Value add(Value x, Value y) {
-    return b.createOrFold<arith::AddIOp>(x, y);
-  }
+  Value add(Value x, Value y) { return b.createOrFold<arith::AddIOp>(x, y); }
   Value mul(Value x, int64_t factor) {
     return factor == 1 ? x : b.createOrFold<arith::MulIOp>(x, i64(factor));
   }
@@ -88,8 +86,8 @@ private:
                           llvm::function_ref<void(Value)> bind, Body body);
   SmallVector<Value> dimLoop(unsigned dim, Value lower, Value upper,
                              int64_t step, ValueRange inits, Body body) {
-    return loop(dim, lower, upper, step, inits,
-                [&](Value iv) { ivs[dim] = iv; }, body);
+    return loop(
+        dim, lower, upper, step, inits, [&](Value iv) { ivs[dim] = iv; }, body);
   }
   /// lower + the largest multiple of `step` that fits.
   Value roundDown(Value lower, Value upper, int64_t step) {
@@ -221,10 +219,11 @@ Value KernelEmitter::horizontal(const Node *reduce, Value vector) {
   return vector::ExtractOp::create(b, vector, 0);
 }
 
-SmallVector<Value>
-KernelEmitter::loop(ArrayRef<unsigned> dims, Value lower, Value upper,
-                    int64_t step, ValueRange inits,
-                    llvm::function_ref<void(Value)> bind, Body body) {
+SmallVector<Value> KernelEmitter::loop(ArrayRef<unsigned> dims, Value lower,
+                                       Value upper, int64_t step,
+                                       ValueRange inits,
+                                       llvm::function_ref<void(Value)> bind,
+                                       Body body) {
   auto forOp = scf::ForOp::create(b, lower, upper, i64(step), inits);
   OpBuilder::InsertionGuard guard(b);
   Scope scope;
@@ -317,8 +316,7 @@ Value KernelEmitter::index(AffineExpr expr) {
 Value KernelEmitter::fromMemory(Value raw, Type element) {
   if (!element.isInteger(1))
     return raw;
-  Value zero =
-      arith::ConstantOp::create(b, b.getZeroAttr(raw.getType()));
+  Value zero = arith::ConstantOp::create(b, b.getZeroAttr(raw.getType()));
   return arith::CmpIOp::create(b, arith::CmpIPredicate::ne, raw, zero);
 }
 
@@ -453,8 +451,8 @@ Value KernelEmitter::bodyIndex(AffineExpr expr, unsigned u) {
   return arith::AddIOp::create(b, broadcast(index(expr), lanes), iota);
 }
 
-Value KernelEmitter::extract(tensor::ExtractOp op, const Node *node,
-                             unsigned u, DenseMap<Value, Value> &body) {
+Value KernelEmitter::extract(tensor::ExtractOp op, const Node *node, unsigned u,
+                             DenseMap<Value, Value> &body) {
   auto type = cast<RankedTensorType>(op.getTensor().getType());
   Type element = type.getElementType(), memory = memoryType(element);
   unsigned bytes = std::max(1u, memory.getIntOrFloatBitWidth() / 8);
@@ -469,9 +467,8 @@ Value KernelEmitter::extract(tensor::ExtractOp op, const Node *node,
       continue;
     }
     Value part = body.lookup(operand);
-    Value factor = broadcast(
-        i64(stride),
-        isa<VectorType>(part.getType()) ? lanes : 1);
+    Value factor =
+        broadcast(i64(stride), isa<VectorType>(part.getType()) ? lanes : 1);
     part = b.createOrFold<arith::MulIOp>(part, factor);
     if (dynamic && dynamic.getType() != part.getType()) {
       dynamic = broadcast(dynamic, lanes);
@@ -504,8 +501,8 @@ Value KernelEmitter::extract(tensor::ExtractOp op, const Node *node,
   SmallVector<Value> elements;
   for (unsigned lane = 0; lane < lanes; ++lane) {
     Value offset = vector::ExtractOp::create(b, offsets, lane);
-    elements.push_back(LLVM::LoadOp::create(
-        b, memory, address(base, offset, 0, element)));
+    elements.push_back(
+        LLVM::LoadOp::create(b, memory, address(base, offset, 0, element)));
   }
   return fromMemory(vector::FromElementsOp::create(b, vectorType, elements),
                     element);
@@ -552,8 +549,8 @@ Value KernelEmitter::compute(const Node *node, unsigned u) {
         wanted = b.getI64Type();
       if (wanted == have)
         return body[value] = operands[0];
-      Type type = laneType(
-          wanted, isa<VectorType>(operands[0].getType()) ? lanes : 1);
+      Type type =
+          laneType(wanted, isa<VectorType>(operands[0].getType()) ? lanes : 1);
       if (wanted.getIntOrFloatBitWidth() < have.getIntOrFloatBitWidth())
         return body[value] = arith::TruncIOp::create(b, type, operands[0]);
       if (isa<arith::IndexCastUIOp>(op))
@@ -568,8 +565,8 @@ Value KernelEmitter::compute(const Node *node, unsigned u) {
           return body[value] = narrowed.getIn();
     if (auto constant = dyn_cast<arith::ConstantOp>(op))
       if (isa<IndexType>(constant.getType()))
-        return body[value] = i64(
-                   cast<IntegerAttr>(constant.getValue()).getInt());
+        return body[value] =
+                   i64(cast<IntegerAttr>(constant.getValue()).getInt());
     unsigned width = vectors ? lanes : 1;
     for (Value &operand : operands)
       operand = broadcast(operand, width);
@@ -608,9 +605,9 @@ void KernelEmitter::run() {
 
   Type ptr = LLVM::LLVMPointerType::get(b.getContext());
   for (unsigned i = 0, e = inputs.size() + graph.stores.size(); i < e; ++i) {
-    Value slot = LLVM::GEPOp::create(
-        b, ptr, ptr, entry->getArgument(0),
-        ArrayRef<LLVM::GEPArg>{static_cast<int32_t>(i)});
+    Value slot =
+        LLVM::GEPOp::create(b, ptr, ptr, entry->getArgument(0),
+                            ArrayRef<LLVM::GEPArg>{static_cast<int32_t>(i)});
     buffers.push_back(LLVM::LoadOp::create(b, ptr, slot));
   }
   int64_t row = 1;
@@ -795,16 +792,17 @@ SmallVector<Value> KernelEmitter::reductionLoops(unsigned dim) {
   if (reduces.empty() || size <= 2 * blockSize)
     return innermost(dim, i64(0), i64(size), size);
   Value lower, upper;
-  return loop({}, i64(0), i64(size), blockSize, identities(),
-              [&](Value start) {
-                lower = start;
-                upper = add(start, i64(blockSize));
-                if (size % blockSize != 0)
-                  upper = arith::MinSIOp::create(b, upper, i64(size));
-              },
-              [&](ValueRange sums) {
-                return combineAll(sums, innermost(dim, lower, upper, size));
-              });
+  return loop(
+      {}, i64(0), i64(size), blockSize, identities(),
+      [&](Value start) {
+        lower = start;
+        upper = add(start, i64(blockSize));
+        if (size % blockSize != 0)
+          upper = arith::MinSIOp::create(b, upper, i64(size));
+      },
+      [&](ValueRange sums) {
+        return combineAll(sums, innermost(dim, lower, upper, size));
+      });
 }
 
 /// The last reduction loop; `extent` is congruent to upper - lower modulo the
@@ -829,8 +827,9 @@ SmallVector<Value> KernelEmitter::innermost(unsigned dim, Value lower,
                   SmallVector<Value> inits) {
     lanes = width;
     unroll = vectors;
-    sums = dimLoop(dim, at, to, int64_t(width) * vectors, inits,
-                   [&](ValueRange accumulators) { return point(accumulators); });
+    sums =
+        dimLoop(dim, at, to, int64_t(width) * vectors, inits,
+                [&](ValueRange accumulators) { return point(accumulators); });
     lanes = 1;
     unroll = 1;
     at = to;

@@ -83,8 +83,8 @@ static void optimize(Module &module, TargetMachine &machine) {
   pipeline.addPass(SimplifyCFGPass());
   pipeline.addPass(EarlyCSEPass());
   pipeline.addPass(InstCombinePass());
-  pipeline.addPass(createFunctionToLoopPassAdaptor(
-      LICMPass(LICMOptions()), /*UseMemorySSA=*/true));
+  pipeline.addPass(createFunctionToLoopPassAdaptor(LICMPass(LICMOptions()),
+                                                   /*UseMemorySSA=*/true));
   pipeline.addPass(EarlyCSEPass());
   for (Function &function : module)
     if (!function.isDeclaration())
@@ -107,21 +107,45 @@ static ArrayRef<Symbol> librarySymbols() {
 #define PYJIT_MATH2(F)                                                         \
   {#F "f",                                                                     \
    reinterpret_cast<void *>(static_cast<float (*)(float, float)>(::F##f))},    \
-      {#F, reinterpret_cast<void *>(                                           \
-               static_cast<double (*)(double, double)>(::F))}
+  {                                                                            \
+    #F, reinterpret_cast<void *>(static_cast<double (*)(double, double)>(::F)) \
+  }
   static const Symbol symbols[] = {
-      PYJIT_MATH1(exp),   PYJIT_MATH1(exp2),  PYJIT_MATH1(expm1),
-      PYJIT_MATH1(log),   PYJIT_MATH1(log2),  PYJIT_MATH1(log10),
-      PYJIT_MATH1(log1p), PYJIT_MATH1(sin),   PYJIT_MATH1(cos),
-      PYJIT_MATH1(tan),   PYJIT_MATH1(asin),  PYJIT_MATH1(acos),
-      PYJIT_MATH1(atan),  PYJIT_MATH1(sinh),  PYJIT_MATH1(cosh),
-      PYJIT_MATH1(tanh),  PYJIT_MATH1(asinh), PYJIT_MATH1(acosh),
-      PYJIT_MATH1(atanh), PYJIT_MATH1(erf),   PYJIT_MATH1(erfc),
-      PYJIT_MATH1(cbrt),  PYJIT_MATH1(round), PYJIT_MATH1(rint),
-      PYJIT_MATH1(floor), PYJIT_MATH1(ceil),  PYJIT_MATH1(trunc),
-      PYJIT_MATH1(roundeven), PYJIT_MATH1(nearbyint), PYJIT_MATH1(sqrt),
-      PYJIT_MATH2(pow),   PYJIT_MATH2(atan2), PYJIT_MATH2(fmod),
-      PYJIT_MATH2(fmin),  PYJIT_MATH2(fmax),
+      PYJIT_MATH1(exp),
+      PYJIT_MATH1(exp2),
+      PYJIT_MATH1(expm1),
+      PYJIT_MATH1(log),
+      PYJIT_MATH1(log2),
+      PYJIT_MATH1(log10),
+      PYJIT_MATH1(log1p),
+      PYJIT_MATH1(sin),
+      PYJIT_MATH1(cos),
+      PYJIT_MATH1(tan),
+      PYJIT_MATH1(asin),
+      PYJIT_MATH1(acos),
+      PYJIT_MATH1(atan),
+      PYJIT_MATH1(sinh),
+      PYJIT_MATH1(cosh),
+      PYJIT_MATH1(tanh),
+      PYJIT_MATH1(asinh),
+      PYJIT_MATH1(acosh),
+      PYJIT_MATH1(atanh),
+      PYJIT_MATH1(erf),
+      PYJIT_MATH1(erfc),
+      PYJIT_MATH1(cbrt),
+      PYJIT_MATH1(round),
+      PYJIT_MATH1(rint),
+      PYJIT_MATH1(floor),
+      PYJIT_MATH1(ceil),
+      PYJIT_MATH1(trunc),
+      PYJIT_MATH1(roundeven),
+      PYJIT_MATH1(nearbyint),
+      PYJIT_MATH1(sqrt),
+      PYJIT_MATH2(pow),
+      PYJIT_MATH2(atan2),
+      PYJIT_MATH2(fmod),
+      PYJIT_MATH2(fmin),
+      PYJIT_MATH2(fmax),
       {"fmaf", reinterpret_cast<void *>(
                    static_cast<float (*)(float, float, float)>(::fmaf))},
       {"fma", reinterpret_cast<void *>(
@@ -197,9 +221,9 @@ compileKernels(mlir::ModuleOp module, const JitOptions &options) {
                                       CodeGenFileType::ObjectFile))
     return createStringError("the host's target emits no object files");
   codegen.run(*code);
-  return link(std::make_unique<SmallVectorMemoryBuffer>(std::move(bytes),
-                                                        "kernels"),
-              options.keepObject);
+  return link(
+      std::make_unique<SmallVectorMemoryBuffer>(std::move(bytes), "kernels"),
+      options.keepObject);
 }
 
 } // namespace pyjit::x86

@@ -46,8 +46,7 @@ PYJIT_EXPORT void *pyjit_test_compile(const char *text, unsigned vectorBits) {
     return library.release();
   PassManager pm(&context);
   pyjit::x86::X86Options options;
-  options.vectorBits =
-      vectorBits ? vectorBits : pyjit::x86::hostVectorBits();
+  options.vectorBits = vectorBits ? vectorBits : pyjit::x86::hostVectorBits();
   pyjit::x86::buildX86Pipeline(pm, options);
   if (failed(pm.run(*module)))
     return library.release();

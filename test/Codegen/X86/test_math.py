@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 import torch
 
-from .kernels import LIBRARY, Kernels
+from Codegen.X86.kernels import LIBRARY, Kernels
 
 BUILD = Path(os.environ.get("PYJIT_BUILD", Path(__file__).parents[3] / "build"))
 pytestmark = pytest.mark.skipif(
