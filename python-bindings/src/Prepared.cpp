@@ -37,7 +37,8 @@ const at::Tensor *Prepared::values(const std::vector<at::Tensor> &inputs) {
     const c10::TensorImpl *impl = argument.unsafeGetTensorImpl();
     bool tracked = !argument.is_inference();
     seen.push_back({c10::weak_intrusive_ptr<c10::StorageImpl>(
-                        argument.storage().getIntrusivePtr()),
+                        c10::intrusive_ptr<c10::StorageImpl>::reclaim_copy(
+                            argument.storage().unsafeGetStorageImpl())),
                     impl->data(),
                     tracked ? impl->version_counter().current_version() : 0,
                     tracked});

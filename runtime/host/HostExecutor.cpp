@@ -1,0 +1,97 @@
+//===- HostExecutor.cpp - Runs launch programs without Torch --------------===//
+
+#include "pyjit-rt/HostExecutor.h"
+
+#include <algorithm>
+#include <cstring>
+#include <memory>
+
+namespace pyjit::rt {
+namespace {
+
+size_t elementBytes(int dtype) {
+  static const uint8_t bytes[] = {1, 1, 2, 4, 8, 2, 4, 8, 4, 8, 16, 1, 1, 1, 4, 2};
+  return dtype >= 0 && dtype < int(sizeof bytes) ? bytes[dtype] : 1;
+}
+
+PyjitArray arrayOf(const Program &program, const Slot &slot) {
+  PyjitArray array{};
+  array.dtype = slot.dtype;
+  array.rank = std::min<int32_t>(slot.rank, PYJIT_RT_MAX_RANK);
+  std::copy_n(program.ints() + slot.dims, array.rank, array.sizes);
+  std::copy_n(program.ints() + slot.dims + slot.rank, array.rank, array.strides);
+  return array;
+}
+
+} // namespace
+
+bool needsLibrary(const Program &program) {
+  return std::any_of(program.steps(), program.steps() + program.numSteps(),
+                     [](const Step &step) { return step.kind == StepKind::Call; });
+}
+
+void describe(const Program &program, std::vector<PyjitArray> &inputs,
+              std::vector<PyjitArray> &outputs) {
+  inputs.assign(program.numInputs(), {});
+  outputs.assign(program.numOutputs(), {});
+  for (uint32_t i = 0; i < program.numSlots(); ++i)
+    if (program.slots()[i].kind == SlotKind::Input)
+      inputs[program.slots()[i].place] = arrayOf(program, program.slots()[i]);
+  for (uint32_t i = 0; i < program.numOutputs(); ++i)
+    outputs[i] = arrayOf(program, program.slots()[program.outputSlot(i)]);
+}
+
+size_t extentBytes(const PyjitArray &array) {
+  int64_t last = 1;
+  for (int i = 0; i < array.rank; ++i) {
+    if (array.sizes[i] == 0)
+      return 0;
+    last += (array.sizes[i] - 1) * array.strides[i];
+  }
+  return last * elementBytes(array.dtype);
+}
+
+bool runOnHost(const Program &program, const std::vector<KernelFn> &kernels,
+               const std::vector<PyjitArray> &inputs,
+               std::vector<PyjitArray> &outputs, std::string &error) {
+  if (needsLibrary(program)) {
+    error = "the program makes library calls, which need Torch";
+    return false;
+  }
+  constexpr size_t kAlign = 64;
+  std::vector<std::unique_ptr<char[]>> owned;
+  auto allocate = [&](size_t bytes) {
+    owned.emplace_back(new char[bytes + kAlign]);
+    auto address = reinterpret_cast<uintptr_t>(owned.back().get());
+    return reinterpret_cast<char *>((address + kAlign - 1) / kAlign * kAlign);
+  };
+  char *arena = allocate(program.header().arenaBytes);
+  std::vector<char *> data(program.numSlots(), nullptr);
+  for (uint32_t i = 0; i < program.numSlots(); ++i) {
+    const Slot &slot = program.slots()[i];
+    if (slot.kind == SlotKind::Input)
+      data[i] = static_cast<char *>(inputs[slot.place].data);
+    else if (slot.kind == SlotKind::Arena)
+      data[i] = arena + slot.place;
+    else if (slot.kind == SlotKind::Fresh)
+      data[i] = allocate(slot.bytes);
+  }
+  std::vector<void *> buffers;
+  for (uint32_t i = 0; i < program.numSteps(); ++i) {
+    const Step &step = program.steps()[i];
+    if (step.kind == StepKind::View) {
+      data[step.a] = data[step.b] + program.ints()[step.c] *
+                                        elementBytes(program.slots()[step.b].dtype);
+    } else if (step.kind == StepKind::Kernel) {
+      buffers.clear();
+      for (uint32_t k = 0; k < step.c; ++k)
+        buffers.push_back(data[program.ints()[step.b + k]]);
+      kernels[step.a](buffers.data(), 0, program.kernels()[step.a].work);
+    }
+  }
+  for (uint32_t i = 0; i < program.numOutputs(); ++i)
+    std::memcpy(outputs[i].data, data[program.outputSlot(i)], extentBytes(outputs[i]));
+  return true;
+}
+
+} // namespace pyjit::rt

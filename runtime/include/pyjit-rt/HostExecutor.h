@@ -1,0 +1,33 @@
+//===- HostExecutor.h - Runs launch programs without Torch ------*- C++ -*-===//
+
+#ifndef PYJIT_RT_HOSTEXECUTOR_H
+#define PYJIT_RT_HOSTEXECUTOR_H
+
+#include "pyjit-rt/Array.h"
+#include "pyjit-rt/Program.h"
+
+#include <string>
+#include <vector>
+
+namespace pyjit::rt {
+
+/// Whether the program makes library calls, which need an executor library.
+bool needsLibrary(const Program &program);
+
+/// Fills in dtype, sizes and strides of what the program takes and returns; the
+/// data pointers are left null.
+void describe(const Program &program, std::vector<PyjitArray> &inputs,
+              std::vector<PyjitArray> &outputs);
+
+/// The bytes that an array's elements span.
+size_t extentBytes(const PyjitArray &array);
+
+/// Runs a program of kernels and views, serially. Fails, saying why, where it
+/// makes a library call.
+bool runOnHost(const Program &program, const std::vector<KernelFn> &kernels,
+               const std::vector<PyjitArray> &inputs,
+               std::vector<PyjitArray> &outputs, std::string &error);
+
+} // namespace pyjit::rt
+
+#endif // PYJIT_RT_HOSTEXECUTOR_H
