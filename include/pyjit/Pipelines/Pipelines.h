@@ -1,0 +1,43 @@
+//===- Pipelines.h - The order of the stages --------------------*- C++ -*-===//
+//
+// The only place that knows every stage.
+//
+//===----------------------------------------------------------------------===//
+
+#ifndef PYJIT_PIPELINES_PIPELINES_H
+#define PYJIT_PIPELINES_PIPELINES_H
+
+#include "mlir/Pass/PassManager.h"
+#include "mlir/Pass/PassOptions.h"
+
+namespace pyjit::pipelines {
+
+/// What the compilation of one module may vary. The pipelines take the same
+/// options by name.
+struct Options : mlir::PassPipelineOptions<Options> {
+  Option<bool> eagerRounding{
+      *this, "eager-rounding",
+      llvm::cl::desc("Keep eager's intermediate roundings in half precision"),
+      llvm::cl::init(false)};
+};
+
+/// `pyjit-frontend`: a trace becomes guards, mock and a functional tensor
+/// program.
+void buildFrontendPipeline(mlir::OpPassManager &manager, const Options &options);
+/// `pyjit-fuse`: a functional tensor program becomes calls of kernels (linalg on
+/// tensors) and of libraries.
+void buildFusePipeline(mlir::OpPassManager &manager, const Options &options);
+/// `pyjit-x86`: kernels become LLVM IR for the host.
+void buildX86Pipeline(mlir::OpPassManager &manager, const Options &options);
+/// `pyjit-cpu`: all of the above.
+void buildCpuPipeline(mlir::OpPassManager &manager, const Options &options);
+
+/// Registers the pipelines under the names above.
+void registerPipelines();
+/// Registers every dialect that a pipeline meets, and what their translation to
+/// LLVM IR needs.
+void registerDialects(mlir::DialectRegistry &registry);
+
+} // namespace pyjit::pipelines
+
+#endif // PYJIT_PIPELINES_PIPELINES_H

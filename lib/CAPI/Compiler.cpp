@@ -1,0 +1,281 @@
+//===- Compiler.cpp - The compiler behind a C API -------------------------===//
+
+#include "pyjit-c/Compiler.h"
+
+#include "dialects/refgraph/IR/RefGraph.h"
+#include "pyjit/Codegen/X86/Jit.h"
+#include "pyjit/Executable/GuardProgram.h"
+#include "pyjit/Executable/LaunchEncoding.h"
+#include "pyjit/Executable/MockProgram.h"
+#include "pyjit/Pipelines/Pipelines.h"
+
+#include "mlir/IR/Diagnostics.h"
+#include "mlir/IR/MLIRContext.h"
+#include "mlir/Parser/Parser.h"
+#include "mlir/Pass/PassManager.h"
+
+#include "llvm/Support/FileSystem.h"
+#include "llvm/Support/Path.h"
+
+#include <chrono>
+#include <map>
+
+using namespace mlir;
+using namespace pyjit;
+
+struct PyjitExecutable {
+  struct Stage {
+    std::string name;
+    double seconds;
+  };
+  struct Program {
+    executable::LaunchProgram launch;
+    std::vector<x86::KernelFunction> kernels;
+  };
+  executable::GuardProgram guards;
+  executable::MockProgram mock;
+  Program main, prepare;
+  std::vector<uint32_t> prepareInputs;
+  std::unique_ptr<x86::JitLibrary> library;
+  std::vector<Stage> stages;
+  std::map<std::string, std::string, std::less<>> texts;
+};
+
+namespace {
+
+StringRef toStringRef(PyjitString text) { return {text.data, text.size}; }
+PyjitString toC(StringRef text) { return {text.data(), text.size()}; }
+
+/// One compilation: a context, the module in it and the executable in the
+/// making.
+class Compilation {
+public:
+  explicit Compilation(const PyjitCompileOptions &options);
+  std::unique_ptr<PyjitExecutable> run(StringRef trace);
+
+private:
+  LogicalResult transform();
+  LogicalResult encode();
+  LogicalResult encodeProgram(func::FuncOp function, PyjitExecutable::Program &program);
+  LogicalResult stage(StringRef name, llvm::function_ref<LogicalResult()> body);
+  LogicalResult passes(StringRef name,
+                       void (*build)(OpPassManager &, const pipelines::Options &));
+  void dump(StringRef wall);
+  std::string print();
+  void report(Diagnostic &diagnostic);
+
+  const PyjitCompileOptions &options;
+  MLIRContext context;
+  ScopedDiagnosticHandler handler;
+  OwningOpRef<ModuleOp> module;
+  std::unique_ptr<PyjitExecutable> exe = std::make_unique<PyjitExecutable>();
+  std::string name;
+};
+
+DialectRegistry makeRegistry() {
+  DialectRegistry registry;
+  pipelines::registerDialects(registry);
+  return registry;
+}
+
+Compilation::Compilation(const PyjitCompileOptions &options)
+    : options(options), context(makeRegistry(), MLIRContext::Threading::DISABLED),
+      handler(&context, [this](Diagnostic &diagnostic) {
+        report(diagnostic);
+        return success();
+      }) {}
+
+void Compilation::report(Diagnostic &diagnostic) {
+  if (!options.diagnostic || diagnostic.getSeverity() == DiagnosticSeverity::Remark)
+    return;
+  std::string text;
+  llvm::raw_string_ostream os(text);
+  if (!isa<UnknownLoc>(diagnostic.getLocation()))
+    os << diagnostic.getLocation() << ": ";
+  os << diagnostic;
+  for (Diagnostic &note : diagnostic.getNotes())
+    os << "; " << note;
+  options.diagnostic(toC(text), options.user);
+}
+
+LogicalResult Compilation::stage(StringRef name,
+                                 llvm::function_ref<LogicalResult()> body) {
+  auto start = std::chrono::steady_clock::now();
+  LogicalResult result = body();
+  std::chrono::duration<double> taken = std::chrono::steady_clock::now() - start;
+  exe->stages.push_back({name.str(), taken.count()});
+  return result;
+}
+
+LogicalResult
+Compilation::passes(StringRef name,
+                    void (*build)(OpPassManager &, const pipelines::Options &)) {
+  return stage(name, [&] {
+    PassManager manager(&context);
+    manager.enableVerifier(false); // the verify passes stand at the walls
+    pipelines::Options pipelineOptions;
+    pipelineOptions.eagerRounding = options.eagerRounding;
+    build(manager, pipelineOptions);
+    LogicalResult result = manager.run(*module);
+    dump(name);
+    return result;
+  });
+}
+
+std::string Compilation::print() {
+  std::string text;
+  llvm::raw_string_ostream os(text);
+  module->print(os);
+  return text;
+}
+
+void Compilation::dump(StringRef wall) {
+  StringRef directory = toStringRef(options.dumpDirectory);
+  if (directory.empty())
+    return;
+  SmallString<128> path(directory);
+  llvm::sys::fs::create_directories(path);
+  llvm::sys::path::append(path, name + "." + wall + ".mlir");
+  std::error_code error;
+  llvm::raw_fd_ostream os(path, error);
+  if (!error)
+    module->print(os, OpPrintingFlags().enableDebugInfo());
+}
+
+std::unique_ptr<PyjitExecutable> Compilation::run(StringRef trace) {
+  LogicalResult parsed = stage("parse", [&] {
+    module = parseSourceString<ModuleOp>(trace, &context, "trace");
+    return success(module);
+  });
+  if (failed(parsed))
+    return nullptr;
+  for (auto op : module->getOps<refgraph::TraceOp>())
+    name = op.getName().str();
+  dump("trace");
+  if (failed(transform()) || failed(encode()))
+    return nullptr;
+  return std::move(exe);
+}
+
+LogicalResult Compilation::transform() {
+  if (failed(passes("frontend", pipelines::buildFrontendPipeline)))
+    return failure();
+  exe->texts["graph"] = print();
+  if (failed(passes("fuse", pipelines::buildFusePipeline)))
+    return failure();
+  exe->texts["fusion"] = print();
+  return passes("x86", pipelines::buildX86Pipeline);
+}
+
+LogicalResult Compilation::encodeProgram(func::FuncOp function,
+                                         PyjitExecutable::Program &program) {
+  auto launch = executable::encodeLaunch(function, [&](StringRef kernel) {
+    executable::KernelInfo info;
+    Operation *symbol = SymbolTable::lookupSymbolIn(*module, kernel);
+    if (auto work = symbol->getAttrOfType<IntegerAttr>("pyjit.work"))
+      info.work = work.getInt();
+    if (auto grain = symbol->getAttrOfType<IntegerAttr>("pyjit.grain"))
+      info.grain = grain.getInt();
+    return info;
+  });
+  if (failed(launch))
+    return failure();
+  program.launch = std::move(*launch);
+  for (const std::string &kernel : program.launch.kernels) {
+    auto code = exe->library->lookup(kernel);
+    if (!code)
+      return function.emitError() << llvm::toString(code.takeError());
+    program.kernels.push_back(*code);
+  }
+  return success();
+}
+
+LogicalResult Compilation::encode() {
+  LogicalResult jitted = stage("jit", [&]() -> LogicalResult {
+    auto library = x86::compileKernels(*module);
+    if (!library)
+      return module->emitError() << llvm::toString(library.takeError());
+    exe->library = std::move(*library);
+    return success();
+  });
+  if (failed(jitted))
+    return failure();
+  return stage("encode", [&]() -> LogicalResult {
+    refgraph::GuardsOp guards;
+    refgraph::MockOp mock;
+    for (Operation &op : *module->getBody()) {
+      if (auto found = dyn_cast<refgraph::GuardsOp>(op))
+        guards = found;
+      if (auto found = dyn_cast<refgraph::MockOp>(op))
+        mock = found;
+    }
+    if (!guards || !mock)
+      return module->emitError("holds no record: a trace was expected");
+    auto function = module->lookupSymbol<func::FuncOp>(name);
+    if (!function)
+      return module->emitError() << "holds no function @" << name;
+    if (failed(executable::encodeRecord(guards, mock, exe->guards, exe->mock)) ||
+        failed(encodeProgram(function, exe->main)))
+      return failure();
+    auto prepare = module->lookupSymbol<func::FuncOp>(name + "_prepare");
+    if (!prepare)
+      return success();
+    for (unsigned i = 0; i < prepare.getNumArguments(); ++i)
+      exe->prepareInputs.push_back(
+          prepare.getArgAttrOfType<IntegerAttr>(i, "pyjit.input").getInt());
+    return encodeProgram(prepare, exe->prepare);
+  });
+}
+
+} // namespace
+
+PyjitExecutable *pyjitCompile(PyjitString trace, const PyjitCompileOptions *options) {
+  if (options->size != sizeof(PyjitCompileOptions))
+    return nullptr;
+  return Compilation(*options).run(toStringRef(trace)).release();
+}
+
+void pyjitExecutableDestroy(PyjitExecutable *executable) { delete executable; }
+
+const PyjitGuardProgram *pyjitExecutableGuards(const PyjitExecutable *executable) {
+  return executable->guards.get();
+}
+
+const PyjitMockProgram *pyjitExecutableMock(const PyjitExecutable *executable) {
+  return executable->mock.get();
+}
+
+static const PyjitExecutable::Program &programOf(const PyjitExecutable *executable,
+                                                 PyjitProgramKind kind) {
+  return kind == PyjitProgramMain ? executable->main : executable->prepare;
+}
+
+PyjitString pyjitExecutableLaunch(const PyjitExecutable *executable, PyjitProgramKind kind) {
+  return toC(programOf(executable, kind).launch.blob);
+}
+
+size_t pyjitExecutableKernels(const PyjitExecutable *executable, PyjitProgramKind kind,
+                              void (*const **kernels)(void *const *, int64_t, int64_t)) {
+  const auto &program = programOf(executable, kind);
+  *kernels = program.kernels.data();
+  return program.kernels.size();
+}
+
+size_t pyjitExecutablePrepareInputs(const PyjitExecutable *executable,
+                                    const uint32_t **inputs) {
+  *inputs = executable->prepareInputs.data();
+  return executable->prepareInputs.size();
+}
+
+double pyjitExecutableStage(const PyjitExecutable *executable, size_t index,
+                            PyjitString *name) {
+  if (index >= executable->stages.size())
+    return -1;
+  *name = toC(executable->stages[index].name);
+  return executable->stages[index].seconds;
+}
+
+PyjitString pyjitExecutableText(const PyjitExecutable *executable, PyjitString topic) {
+  auto found = executable->texts.find(toStringRef(topic));
+  return found == executable->texts.end() ? PyjitString{"", 0} : toC(found->second);
+}
