@@ -7,7 +7,8 @@
 if(NOT Python_EXECUTABLE AND EXISTS ${CMAKE_SOURCE_DIR}/.venv/bin/python)
   set(Python_EXECUTABLE ${CMAKE_SOURCE_DIR}/.venv/bin/python)
 endif()
-find_package(Python 3.12...<3.13 REQUIRED COMPONENTS Interpreter Development.Module)
+find_package(Python 3.12...<3.13 REQUIRED COMPONENTS Interpreter Development.Module
+             OPTIONAL_COMPONENTS Development.Embed)
 
 execute_process(
   COMMAND ${Python_EXECUTABLE} -c

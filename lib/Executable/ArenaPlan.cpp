@@ -15,8 +15,8 @@ int64_t pyjit::executable::planArena(std::vector<Lifetime> &buffers) {
   // Largest first: small buffers fit into what large ones leave.
   std::vector<size_t> order(buffers.size());
   std::iota(order.begin(), order.end(), 0);
-  std::stable_sort(order.begin(), order.end(), [&](size_t a, size_t b) {
-    return buffers[a].bytes > buffers[b].bytes;
+  std::sort(order.begin(), order.end(), [&](size_t a, size_t b) {
+    return std::make_pair(-buffers[a].bytes, a) < std::make_pair(-buffers[b].bytes, b);
   });
 
   int64_t total = 0;

@@ -85,7 +85,7 @@ private:
     steps.push_back({kind, 0, a, b, c});
   }
   void releaseAfter(Operation *op);
-  std::string assemble() const;
+  std::string assemble();
 
   func::FuncOp function;
   llvm::function_ref<KernelInfo(StringRef)> lookup;
@@ -107,8 +107,9 @@ private:
 
 LogicalResult Encoder::addSlot(Value value, rt::SlotKind kind, uint64_t place) {
   auto type = dyn_cast<RankedTensorType>(value.getType());
-  FailureOr<uint8_t> dtype =
-      type && type.hasStaticShape() ? scalarTypeOf(type.getElementType()) : failure();
+  FailureOr<uint8_t> dtype = failure();
+  if (type && type.hasStaticShape())
+    dtype = scalarTypeOf(type.getElementType());
   if (failed(dtype))
     return emitError(value.getLoc())
            << "a launch program cannot hold a value of type " << value.getType();
@@ -310,7 +311,7 @@ void Encoder::releaseAfter(Operation *op) {
   }
 }
 
-std::string Encoder::assemble() const {
+std::string Encoder::assemble() {
   rt::Header header{};
   header.magic = rt::kLaunchMagic;
   header.version = rt::kLaunchVersion;
