@@ -2,6 +2,7 @@
 
 #include "Registration.h"
 #include "dialects/refgraph/IR/RefGraph.h"
+#include "dialects/refgraph/Transforms/Passes.h"
 #include "dialects/tssa/IR/TSSA.h"
 #include "mlir/Dialect/Arith/IR/Arith.h"
 #include "mlir/Dialect/Func/IR/FuncOps.h"
@@ -26,4 +27,5 @@ void pyjit::registerDialects(mlir::DialectRegistry &registry) {
 void pyjit::registerPasses() {
   mlir::registerTransformsPasses();
   x86::registerCodegenPasses();
+  refgraph::registerRefGraphPasses();
 }

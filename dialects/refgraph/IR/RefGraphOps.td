@@ -109,7 +109,8 @@ def RefGraph_GraphOp : RefGraph_PartOp<"graph"> {
     Block arguments are the input tensors. `mutates` lists the inputs that are
     written; their new contents are the last results, in that order. Values stay
     references as in the trace: `refgraph.yield` states each tensor's contents
-    at the end, whatever wrote to it, through a view or directly.
+    at the end, whatever wrote to it, through a view or directly. `params` lists
+    the inputs that are parameters and not written.
 
     ```mlir
     refgraph.graph @f(%x: !refgraph.tensor<[4], [1], f32, "cpu">) mutates [0] {
@@ -119,7 +120,8 @@ def RefGraph_GraphOp : RefGraph_PartOp<"graph"> {
     ```
   }];
   let arguments = (ins FlatSymbolRefAttr:$record,
-                       DefaultValuedAttr<DenseI64ArrayAttr, "{}">:$mutates);
+                       DefaultValuedAttr<DenseI64ArrayAttr, "{}">:$mutates,
+                       OptionalAttr<DenseI64ArrayAttr>:$params);
   let regions = (region SizedRegion<1>:$body);
   let hasCustomAssemblyFormat = 1;
   let hasRegionVerifier = 1;
@@ -180,7 +182,8 @@ def RefGraph_GetOp : RefGraph_Op<"get"> {
   let description = [{
     Selectors and checks are listed in docs/Architecture.md. A read of a tensor
     also claims its layout (the result type), `requires_grad`, `keyset` and
-    storage `offset`, unless it is `unchecked` (guards only).
+    storage `offset`, unless it is `unchecked` (guards only). `param` marks a
+    tensor that stays the same from call to call as a rule: a module's parameter.
 
     ```mlir
     %n = refgraph.get %c attr("n") equals(2) : !refgraph.obj<"Config"> -> !refgraph.obj<"int">
@@ -193,7 +196,7 @@ def RefGraph_GetOp : RefGraph_Op<"get"> {
     OptionalAttr<I64Attr>:$exact_type, OptionalAttr<AnyAttr>:$equals,
     OptionalAttr<I64Attr>:$identity, UnitAttr:$unchecked,
     OptionalAttr<BoolAttr>:$requires_grad, OptionalAttr<I64Attr>:$keyset,
-    OptionalAttr<I64Attr>:$offset);
+    OptionalAttr<I64Attr>:$offset, UnitAttr:$param);
   let results = (outs RefGraph_Value:$result);
   let assemblyFormat = [{
     $holder custom<PlaceAndChecks>($selector, $key, $label, $exact_type,
@@ -472,7 +475,7 @@ def RefGraph_CheckOp : RefGraph_Op<"check", [HasParent<"GuardsOp">]> {
     OptionalAttr<BoolAttr>:$requires_grad, OptionalAttr<I64Attr>:$keyset,
     OptionalAttr<I64Attr>:$offset);
   let assemblyFormat = [{
-    $value custom<Checks>($exact_type, $equals, $identity) attr-dict `:`
+    $value `` custom<Checks>($exact_type, $equals, $identity) attr-dict `:`
     type($value)
   }];
   let hasVerifier = 1;

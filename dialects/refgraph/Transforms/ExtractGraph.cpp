@@ -1,0 +1,76 @@
+//===- ExtractGraph.cpp - refgraph.graph from a trace ---------------------===//
+//
+// Contract: in, traces; out, one refgraph.graph per trace, which is erased. The
+// order of operators is the trace's.
+//
+//===----------------------------------------------------------------------===//
+
+#include "dialects/refgraph/Transforms/Passes.h"
+#include "dialects/refgraph/Transforms/RecordPlan.h"
+#include "mlir/IR/Builders.h"
+#include "mlir/IR/BuiltinOps.h"
+#include "mlir/IR/IRMapping.h"
+
+namespace pyjit::refgraph {
+#define GEN_PASS_DEF_EXTRACTGRAPHPASS
+#include "dialects/refgraph/Transforms/Passes.h.inc"
+} // namespace pyjit::refgraph
+
+using namespace mlir;
+using namespace pyjit::refgraph;
+
+/// The inputs, in order, that are parameters and not written.
+static DenseI64ArrayAttr getParams(const RecordPlan &plan, Builder &builder) {
+  SmallVector<int64_t> params;
+  for (auto [i, input] : llvm::enumerate(plan.inputs)) {
+    auto get = input.getDefiningOp<GetOp>();
+    if (get && get.getParam() && !llvm::is_contained(plan.updates, i))
+      params.push_back(i);
+  }
+  return params.empty() ? DenseI64ArrayAttr()
+                        : builder.getDenseI64ArrayAttr(params);
+}
+
+static void extractGraph(TraceOp trace, const RecordPlan &plan) {
+  OpBuilder builder(trace);
+  auto graph = GraphOp::create(builder, trace.getLoc(), trace.getRecordAttr(),
+                               builder.getDenseI64ArrayAttr(plan.updates),
+                               getParams(plan, builder));
+  Block *body = &graph.getBody().emplaceBlock();
+  IRMapping mapping;
+  llvm::DenseMap<Value, Value> arguments;
+  for (Value input : plan.inputs)
+    arguments[input] = body->addArgument(input.getType(), input.getLoc());
+  // Every path to an input, and its version 0, is the argument.
+  for (Operation &op : trace.getBody().front())
+    if (isa<GetOp, ObjectOp>(op))
+      if (Value argument = arguments.lookup(plan.getNode(op.getResult(0))))
+        mapping.map(op.getResult(0), argument);
+
+  builder.setInsertionPointToEnd(body);
+  for (auto call : trace.getBody().getOps<TensorOp>())
+    if (plan.isNeeded(call))
+      builder.clone(*call, mapping);
+  SmallVector<Value> values;
+  for (Value result : plan.results)
+    values.push_back(mapping.lookup(plan.getLatest(result)));
+  for (int64_t input : plan.updates)
+    values.push_back(mapping.lookup(plan.getLatest(plan.inputs[input])));
+  YieldOp::create(builder, trace.getBody().front().back().getLoc(), values);
+}
+
+namespace {
+struct ExtractGraphPass
+    : public pyjit::refgraph::impl::ExtractGraphPassBase<ExtractGraphPass> {
+  void runOnOperation() override {
+    for (TraceOp trace :
+         llvm::make_early_inc_range(getOperation().getOps<TraceOp>())) {
+      FailureOr<RecordPlan> plan = RecordPlan::compute(trace);
+      if (failed(plan))
+        return signalPassFailure();
+      extractGraph(trace, *plan);
+      trace.erase();
+    }
+  }
+};
+} // namespace

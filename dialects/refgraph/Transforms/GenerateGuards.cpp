@@ -1,0 +1,380 @@
+//===- GenerateGuards.cpp - refgraph.guards from a trace ------------------===//
+//
+// Contract: in, traces; out, one refgraph.guards per trace before it, which
+// stays. Every external read of the trace is guarded: dropped are only those
+// that others imply.
+//
+//===----------------------------------------------------------------------===//
+
+#include "dialects/refgraph/Transforms/GuardReads.h"
+#include "dialects/refgraph/Transforms/Passes.h"
+#include "dialects/refgraph/Transforms/RecordPlan.h"
+#include "mlir/IR/Builders.h"
+#include "mlir/IR/BuiltinOps.h"
+#include "mlir/IR/IRMapping.h"
+#include "llvm/ADT/TypeSwitch.h"
+
+namespace pyjit::refgraph {
+#define GEN_PASS_DEF_GENERATEGUARDSPASS
+#include "dialects/refgraph/Transforms/Passes.h.inc"
+} // namespace pyjit::refgraph
+
+using namespace mlir;
+using namespace pyjit::refgraph;
+
+namespace {
+
+class GuardBuilder {
+public:
+  GuardBuilder(TraceOp trace, const RecordPlan &plan, const GuardReads &reads)
+      : trace(trace), plan(plan), reads(reads), builder(trace) {}
+
+  void build();
+
+private:
+  bool isWatched(const GuardCondition &condition) const;
+  void buildWatched();
+  void buildWatch();
+  void buildAlways();
+  void buildRechecks();
+  void buildAliasGuards();
+  void buildDistinct();
+
+  Value getExternal(Location loc);
+  Value emit(GuardRead *read);
+  Value emitDict(GuardRead *holder);
+  void emit(const GuardCondition &condition);
+  GetOp createGet(GuardRead *read, Value holder, Selector selector,
+                  bool unchecked);
+  void watch(GuardRead *holder, Selector selector);
+  void addPair(StringRef name, GuardRead *lhs, GuardRead *rhs);
+
+  /// Whether `read`'s exact type is looked at when it is read.
+  static bool checksTypeWhenRead(const GuardRead *read) {
+    return !read->stable || read->hasStaticType();
+  }
+
+  TraceOp trace;
+  const RecordPlan &plan;
+  const GuardReads &reads;
+  OpBuilder builder;
+  Value external;
+  llvm::DenseMap<GuardRead *, Value> values, dicts;
+  llvm::SetVector<Value> watchedDicts, watchedTypes, watchedFunctions;
+  /// Instances whose watched __dict__ must still be theirs.
+  llvm::SetVector<GuardRead *> instances;
+  /// While building the watched part, what it depends on is watched.
+  bool watching = false;
+};
+
+Value GuardBuilder::getExternal(Location loc) {
+  if (!external)
+    external = ExternalOp::create(
+        builder, loc, ObjType::get(builder.getContext(), "external"));
+  return external;
+}
+
+GetOp GuardBuilder::createGet(GuardRead *read, Value holder, Selector selector,
+                              bool unchecked) {
+  auto get = GetOp::create(
+      builder, read->loc, read->type, holder, selector, read->key, read->label,
+      /*exact_type=*/IntegerAttr(), read->equals, read->identity, unchecked,
+      BoolAttr(), IntegerAttr(), IntegerAttr(), /*param=*/false);
+  if (unchecked)
+    return get;
+  if (checksTypeWhenRead(read))
+    get.setExactTypeAttr(read->exactType);
+  get.setRequiresGradAttr(read->requiresGrad);
+  get.setKeysetAttr(read->keyset);
+  get.setOffsetAttr(read->offset);
+  return get;
+}
+
+/// The __dict__ of a stable instance.
+Value GuardBuilder::emitDict(GuardRead *holder) {
+  Value &dict = dicts[holder];
+  if (dict)
+    return dict;
+  Value object = emit(holder);
+  MLIRContext *context = builder.getContext();
+  Type type = ObjType::get(context, "dict");
+  Value made = GetOp::create(builder, holder->loc, type, object, Selector::dict,
+                             Attribute(), StringAttr(), IntegerAttr(),
+                             Attribute(), IntegerAttr(), false, BoolAttr(),
+                             IntegerAttr(), IntegerAttr(), false);
+  return dicts[holder] = made;
+}
+
+/// Notes who reports a change of this place.
+void GuardBuilder::watch(GuardRead *holder, Selector selector) {
+  switch (selector) {
+  case Selector::attr:
+    instances.insert(holder);
+    watchedDicts.insert(emitDict(holder));
+    break;
+  case Selector::dict:
+    instances.insert(holder);
+    emitDict(holder);
+    break;
+  case Selector::item:
+    if (holder->hasTypeName("dict"))
+      watchedDicts.insert(emit(holder));
+    break;
+  case Selector::typeattr:
+    watchedTypes.insert(emit(holder));
+    break;
+  case Selector::code:
+  case Selector::defaults:
+  case Selector::kwdefaults:
+    watchedFunctions.insert(emit(holder));
+    break;
+  default:
+    break;
+  }
+}
+
+Value GuardBuilder::emit(GuardRead *read) {
+  if (Value value = values.lookup(read))
+    return value;
+  Value value;
+  if (read->object) {
+    value = ObjectOp::create(builder, read->loc, read->type, read->object,
+                             read->hint);
+  } else if (read->selector.getValue() == Selector::dict && read->stable &&
+             !read->hasChecks()) {
+    value = emitDict(read->holder);
+    if (watching)
+      watch(read->holder, Selector::dict);
+  } else {
+    Selector selector = read->selector.getValue();
+    bool unchecked = read->stable && read->isTensor();
+    if (watching)
+      watch(read->holder, selector);
+    if (selector == Selector::attr && read->stable) {
+      // By the __dict__ itself, so that the watcher's object is what is read.
+      value =
+          createGet(read, emitDict(read->holder), Selector::item, unchecked);
+    } else {
+      Value holder = read->holder ? emit(read->holder) : getExternal(read->loc);
+      value = createGet(read, holder, selector, unchecked);
+    }
+  }
+  return values[read] = value;
+}
+
+void GuardBuilder::emit(const GuardCondition &condition) {
+  Operation *op = condition.op;
+  if (isa<StateOp>(op)) {
+    builder.clone(*op);
+    return;
+  }
+  IRMapping mapping;
+  bool attr =
+      condition.selector && condition.selector.getValue() == Selector::attr;
+  Value lhs = attr && watching ? emitDict(condition.lhs) : emit(condition.lhs);
+  mapping.map(op->getOperand(0), lhs);
+  if (condition.rhs)
+    mapping.map(op->getOperand(1), emit(condition.rhs));
+  Operation *clone = builder.clone(*op, mapping);
+  if (auto absent = dyn_cast<AbsentOp>(clone)) {
+    absent.setSelectorAttr(
+        attr && watching
+            ? SelectorAttr::get(builder.getContext(), Selector::item)
+            : condition.selector);
+  }
+}
+
+bool GuardBuilder::isWatched(const GuardCondition &condition) const {
+  GuardRead *holder = condition.lhs;
+  return llvm::TypeSwitch<Operation *, bool>(condition.op)
+      .Case([&](AbsentOp) {
+        return GuardReads::isWatchable(*holder, condition.selector.getValue(),
+                                       condition.key);
+      })
+      .Case<HoldsOp, LengthOp, KeysOp>([&](auto) {
+        return holder->stable &&
+               (holder->hasTypeName("dict") || holder->hasTypeName("tuple"));
+      })
+      .Case<SameOp, DistinctOp>(
+          [&](auto) { return holder->stable && condition.rhs->stable; })
+      .Default(false);
+}
+
+void GuardBuilder::buildWatched() {
+  watching = true;
+  for (auto &read : reads.reads)
+    if (read->stable && !read->cannotFail())
+      emit(read.get());
+  for (const GuardCondition &condition : reads.conditions) {
+    if (!isWatched(condition))
+      continue;
+    if (isa<AbsentOp>(condition.op))
+      watch(condition.lhs, condition.selector.getValue());
+    else if (isa<HoldsOp, LengthOp, KeysOp>(condition.op))
+      watch(condition.lhs, Selector::item);
+    emit(condition);
+  }
+  watching = false;
+}
+
+void GuardBuilder::buildWatch() {
+  if (values.empty())
+    return;
+  WatchOp::create(builder, trace.getLoc(), watchedDicts.getArrayRef(),
+                  watchedTypes.getArrayRef(), watchedFunctions.getArrayRef());
+}
+
+void GuardBuilder::buildAlways() {
+  // Arguments first: they are what differs from call to call. Then the state of
+  // the thread, then what hangs from modules.
+  for (bool arguments : {true, false}) {
+    if (!arguments)
+      for (const GuardCondition &condition : reads.conditions)
+        if (isa<StateOp>(condition.op))
+          emit(condition);
+    for (auto &read : reads.reads)
+      if (!read->stable && !read->cannotFail() &&
+          read->fromArgument == arguments)
+        emit(read.get());
+    for (const GuardCondition &condition : reads.conditions) {
+      if (isa<StateOp>(condition.op) || isWatched(condition))
+        continue;
+      bool fromArgument = condition.lhs->fromArgument &&
+                          (!condition.rhs || condition.rhs->fromArgument ||
+                           condition.rhs->stable);
+      if (fromArgument == arguments)
+        emit(condition);
+    }
+  }
+}
+
+/// What watchers do not report of objects that the watched part found.
+void GuardBuilder::buildRechecks() {
+  for (GuardRead *read : instances)
+    InstanceOp::create(builder, read->loc, emit(read), emitDict(read),
+                       read->exactType);
+  for (auto &owned : reads.reads) {
+    GuardRead *read = owned.get();
+    if (read->isTensor() && read->stable) {
+      // A pinned tensor that only the mock mentions needs no check.
+      if (read->object && !values.count(read) && !read->exactType)
+        continue;
+      CheckOp::create(builder, read->loc, emit(read), read->exactType,
+                      Attribute(), IntegerAttr(), read->requiresGrad,
+                      read->keyset, read->offset);
+      continue;
+    }
+    if (read->exactType && read->stable && !read->hasStaticType() &&
+        !instances.contains(read))
+      CheckOp::create(builder, read->loc, emit(read), read->exactType,
+                      Attribute(), IntegerAttr(), BoolAttr(), IntegerAttr(),
+                      IntegerAttr());
+  }
+}
+
+void GuardBuilder::addPair(StringRef name, GuardRead *lhs, GuardRead *rhs) {
+  if (lhs == rhs || (lhs->object && rhs->object))
+    return;
+  OperationState state(trace.getLoc(), name);
+  state.addOperands({emit(lhs), emit(rhs)});
+  builder.create(state);
+}
+
+/// An input that the call writes must not overlap what else it uses.
+void GuardBuilder::buildAliasGuards() {
+  SmallVector<Value> tensors(plan.inputs);
+  for (Value value : plan.kept)
+    if (isa<pyjit::refgraph::TensorType>(value.getType()))
+      tensors.push_back(value);
+  llvm::SmallDenseSet<int64_t> done;
+  for (int64_t update : plan.updates) {
+    done.insert(update);
+    for (auto [i, other] : llvm::enumerate(tensors))
+      if (!done.contains(i))
+        DisjointOp::create(builder, trace.getLoc(),
+                           emit(reads.lookup(plan.inputs[update])),
+                           emit(reads.lookup(other)));
+  }
+}
+
+/// A container that the call writes must be another object than those that it
+/// read through: what was read there would have changed otherwise.
+void GuardBuilder::buildDistinct() {
+  llvm::SetVector<GuardRead *> written, holders;
+  auto resolve = [&](Value value) -> GuardRead * {
+    if (!plan.isExternal(value))
+      return nullptr;
+    GuardRead *read = reads.lookup(plan.getNode(value));
+    if (read && read->identity && !read->isTensor())
+      for (auto &other : reads.reads)
+        if (other->object == read->identity)
+          return other.get();
+    return read;
+  };
+  for (Operation &op : trace.getBody().front())
+    if (isa<SetOp, DeleteOp, AppendOp, ReplaceOp>(op))
+      if (GuardRead *read = resolve(op.getOperand(0)))
+        written.insert(read);
+  if (written.empty())
+    return;
+  for (auto &read : reads.reads)
+    if (read->holder)
+      holders.insert(read->holder);
+  for (const GuardCondition &condition : reads.conditions)
+    if (condition.lhs && !isa<SameOp, DistinctOp>(condition.op))
+      holders.insert(condition.lhs);
+  holders.insert(written.begin(), written.end());
+  llvm::DenseSet<GuardRead *> done;
+  for (GuardRead *target : written) {
+    done.insert(target);
+    for (GuardRead *other : holders) {
+      if (done.contains(other) || target->type != other->type)
+        continue;
+      // Known to be one object: writes to it were followed by the recorder.
+      bool same =
+          llvm::any_of(reads.conditions, [&](const GuardCondition &condition) {
+            return isa<SameOp>(condition.op) &&
+                   ((condition.lhs == target && condition.rhs == other) ||
+                    (condition.lhs == other && condition.rhs == target));
+          });
+      if (!same)
+        addPair(DistinctOp::getOperationName(), target, other);
+    }
+  }
+}
+
+void GuardBuilder::build() {
+  auto guards =
+      GuardsOp::create(builder, trace.getLoc(), trace.getRecordAttr());
+  builder.setInsertionPointToEnd(&guards.getBody().emplaceBlock());
+  buildWatched();
+  buildWatch();
+  buildAlways();
+  SmallVector<Value> inputs, kept;
+  for (Value value : plan.inputs)
+    inputs.push_back(emit(reads.lookup(value)));
+  for (Value value : plan.kept)
+    kept.push_back(emit(reads.lookup(value)));
+  buildRechecks();
+  buildAliasGuards();
+  buildDistinct();
+  AcceptOp::create(builder, trace.getBody().front().back().getLoc(), inputs,
+                   kept);
+}
+
+struct GenerateGuardsPass
+    : public pyjit::refgraph::impl::GenerateGuardsPassBase<GenerateGuardsPass> {
+  void runOnOperation() override {
+    for (TraceOp trace : getOperation().getOps<TraceOp>()) {
+      FailureOr<RecordPlan> plan = RecordPlan::compute(trace);
+      if (failed(plan))
+        return signalPassFailure();
+      FailureOr<GuardReads> reads = GuardReads::collect(trace);
+      if (failed(reads))
+        return signalPassFailure();
+      GuardBuilder(trace, *plan, *reads).build();
+    }
+  }
+};
+
+} // namespace

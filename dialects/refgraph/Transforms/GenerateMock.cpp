@@ -1,0 +1,103 @@
+//===- GenerateMock.cpp - refgraph.mock from a trace ----------------------===//
+//
+// Contract: in, traces; out, one refgraph.mock per trace before it, which
+// stays. A created object appears before its first use: creations keep the
+// trace's order, and a write to a created object (a cycle) stays where it was.
+//
+//===----------------------------------------------------------------------===//
+
+#include "dialects/refgraph/Transforms/Passes.h"
+#include "dialects/refgraph/Transforms/RecordPlan.h"
+#include "mlir/IR/Builders.h"
+#include "mlir/IR/BuiltinOps.h"
+#include "mlir/IR/IRMapping.h"
+
+namespace pyjit::refgraph {
+#define GEN_PASS_DEF_GENERATEMOCKPASS
+#include "dialects/refgraph/Transforms/Passes.h.inc"
+} // namespace pyjit::refgraph
+
+using namespace mlir;
+using namespace pyjit::refgraph;
+
+namespace {
+
+class MockBuilder {
+public:
+  MockBuilder(TraceOp trace, const RecordPlan &plan)
+      : trace(trace), plan(plan), builder(trace) {}
+
+  void build() {
+    createOp();
+    for (auto [i, input] : llvm::enumerate(plan.updates))
+      CopyBackOp::create(builder, trace.getLoc(),
+                         objects.lookup(plan.inputs[input]), updates[i]);
+    for (Operation &op : trace.getBody().front()) {
+      if (!plan.isReached(&op))
+        continue;
+      IRMapping mapping;
+      for (Value operand : op.getOperands())
+        mapping.map(operand, getObject(operand, op.getLoc()));
+      Operation *clone = builder.clone(op, mapping);
+      if (op.getNumResults())
+        objects[plan.getNode(op.getResult(0))] = clone->getResult(0);
+    }
+  }
+
+private:
+  void createOp() {
+    auto mock = MockOp::create(builder, trace.getLoc(), trace.getRecordAttr(),
+                               builder.getI64IntegerAttr(plan.inputs.size()),
+                               builder.getI64IntegerAttr(plan.kept.size()));
+    Block *body = &mock.getBody().emplaceBlock();
+    auto add = [&](Value value) {
+      return body->addArgument(plan.getLatest(value).getType(), value.getLoc());
+    };
+    for (ArrayRef<Value> values :
+         {ArrayRef(plan.inputs), ArrayRef(plan.kept), ArrayRef(plan.results)})
+      for (Value value : values)
+        objects[value] = add(value);
+    for (int64_t input : plan.updates)
+      updates.push_back(add(plan.inputs[input]));
+    builder.setInsertionPointToEnd(body);
+  }
+
+  /// The mock's value for the trace's, made where it does not exist yet.
+  Value getObject(Value value, Location loc) {
+    value = plan.getNode(value);
+    if (Value object = objects.lookup(value))
+      return object;
+    Value object;
+    if (auto it = plan.views.find(value); it != plan.views.end())
+      object =
+          ViewOp::create(builder, loc, plan.getLatest(value).getType(),
+                         getObject(it->second.base, loc), it->second.offset);
+    else if (auto index = plan.getPinned(value))
+      object = ObjectOp::create(builder, loc, value.getType(), *index,
+                                /*hint=*/StringAttr());
+    else
+      llvm_unreachable("escaping value that the plan left out");
+    objects[value] = object;
+    return object;
+  }
+
+  TraceOp trace;
+  const RecordPlan &plan;
+  OpBuilder builder;
+  llvm::DenseMap<Value, Value> objects;
+  SmallVector<Value> updates;
+};
+
+struct GenerateMockPass
+    : public pyjit::refgraph::impl::GenerateMockPassBase<GenerateMockPass> {
+  void runOnOperation() override {
+    for (TraceOp trace : getOperation().getOps<TraceOp>()) {
+      FailureOr<RecordPlan> plan = RecordPlan::compute(trace);
+      if (failed(plan))
+        return signalPassFailure();
+      MockBuilder(trace, *plan).build();
+    }
+  }
+};
+
+} // namespace

@@ -1,0 +1,105 @@
+//===- GuardReads.h - what a trace read, each place once --------*- C++ -*-===//
+//
+// The first half of refgraph-generate-guards: the reads of a trace, with equal
+// ones merged, told apart by how their results may change.
+//
+// Place: holder, selector, key. Pinned: known by identity. Stable: reached from
+// a pinned object through places whose changes a watcher reports, or that
+// cannot change; a stable object is the same one until a watcher fires.
+//
+//===----------------------------------------------------------------------===//
+
+#ifndef PYJIT_DIALECTS_REFGRAPH_TRANSFORMS_GUARDREADS_H
+#define PYJIT_DIALECTS_REFGRAPH_TRANSFORMS_GUARDREADS_H
+
+#include "dialects/refgraph/IR/RefGraph.h"
+#include "llvm/ADT/DenseMap.h"
+#include "llvm/ADT/SetVector.h"
+#include <memory>
+
+namespace pyjit::refgraph {
+
+/// An object that the guards look at: a pinned one, or what a place holds.
+struct GuardRead {
+  mlir::Location loc;
+  mlir::Type type;
+  // Pinned: `object`, else a place; `holder` is null for arguments.
+  mlir::IntegerAttr object = {};
+  mlir::StringAttr hint = {};
+  GuardRead *holder = nullptr;
+  SelectorAttr selector = {};
+  mlir::Attribute key = {};
+  mlir::StringAttr label = {};
+  // What must be found.
+  mlir::IntegerAttr exactType = {};
+  mlir::Attribute equals = {};
+  mlir::IntegerAttr identity = {};
+  mlir::BoolAttr requiresGrad = {};
+  mlir::IntegerAttr keyset = {};
+  mlir::IntegerAttr offset = {};
+
+  bool stable = false;
+  /// Hangs from an argument.
+  bool fromArgument = false;
+
+  bool isTensor() const { return llvm::isa<TensorType>(type); }
+  bool hasTypeName(llvm::StringRef name) const;
+  /// An object of its builtin type keeps that type.
+  bool hasStaticType() const;
+  bool hasChecks() const { return exactType || equals || identity; }
+  /// A read that always finds something: it matters only where it is used.
+  bool cannotFail() const;
+};
+
+/// A condition on reads: the op says which.
+struct GuardCondition {
+  mlir::Operation *op;
+  GuardRead *lhs = nullptr;
+  GuardRead *rhs = nullptr;
+  // The place of `absent`.
+  SelectorAttr selector = {};
+  mlir::Attribute key = {};
+};
+
+class GuardReads {
+public:
+  /// Fails, with an error at the op, if two reads contradict each other.
+  static llvm::FailureOr<GuardReads> collect(TraceOp trace);
+
+  /// In the order of the trace: a holder stands before what it holds.
+  std::vector<std::unique_ptr<GuardRead>> reads;
+  std::vector<GuardCondition> conditions;
+
+  /// The read that stands for an external value of the trace.
+  GuardRead *lookup(mlir::Value value) const { return readOf.lookup(value); }
+  /// Whether a watcher on the holder (or the holder's own nature) vouches for
+  /// what a stable holder's place holds.
+  static bool isWatchable(const GuardRead &holder, Selector selector,
+                          mlir::Attribute key);
+
+private:
+  GuardRead *add(GuardRead read);
+  GuardRead *getPinned(mlir::IntegerAttr index, mlir::Type type,
+                       mlir::Location loc);
+  GuardRead *getHolder(mlir::Value value) const;
+  /// `attr(k)` for the entry k of an instance's `__dict__`, however it was
+  /// read.
+  void normalise(GuardRead *&holder, SelectorAttr &selector,
+                 mlir::Attribute key) const;
+  llvm::LogicalResult visit(GetOp get);
+  llvm::LogicalResult merge(GetOp get, GuardRead &into, const GuardRead &from);
+  void visitCondition(mlir::Operation *op);
+  void dropImplied();
+
+  using Place = std::tuple<GuardRead *, int, mlir::Attribute>;
+  llvm::DenseMap<mlir::Value, GuardRead *> readOf;
+  llvm::DenseMap<int64_t, GuardRead *> pinned;
+  llvm::DenseMap<Place, GuardRead *> places;
+};
+
+/// Names of builtin types whose instances never change their type.
+bool isStaticTypeName(llvm::StringRef name);
+
+} // namespace pyjit::refgraph
+
+#endif // PYJIT_DIALECTS_REFGRAPH_TRANSFORMS_GUARDREADS_H

@@ -1,0 +1,20 @@
+//===- Passes.h - passes of the refgraph dialect ----------------*- C++ -*-===//
+
+#ifndef PYJIT_DIALECTS_REFGRAPH_TRANSFORMS_PASSES_H
+#define PYJIT_DIALECTS_REFGRAPH_TRANSFORMS_PASSES_H
+
+#include "mlir/Pass/Pass.h"
+
+namespace pyjit::refgraph {
+
+#define GEN_PASS_DECL
+#include "dialects/refgraph/Transforms/Passes.h.inc"
+#define GEN_PASS_REGISTRATION
+#include "dialects/refgraph/Transforms/Passes.h.inc"
+
+/// From traces to guards, mock and graph.
+void buildRecordPipeline(mlir::OpPassManager &manager);
+
+} // namespace pyjit::refgraph
+
+#endif // PYJIT_DIALECTS_REFGRAPH_TRANSFORMS_PASSES_H

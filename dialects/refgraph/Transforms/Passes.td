@@ -1,0 +1,100 @@
+//===- Passes.td - passes of the refgraph dialect --------------*- tablegen -*-//
+
+#ifndef PYJIT_REFGRAPH_PASSES_TD
+#define PYJIT_REFGRAPH_PASSES_TD
+
+include "mlir/Pass/PassBase.td"
+
+def GenerateGuardsPass : Pass<"refgraph-generate-guards", "::mlir::ModuleOp"> {
+  let summary = "Derive from each trace what must hold for its record to apply";
+  let description = [{
+    Reachability over the first versions: every read of external state in the
+    trace becomes a read or check of `refgraph.guards`, once. Reads that follow
+    from others are dropped (a length where the keys are known). Reads that hang
+    from pinned objects through places that can be watched come first, up to
+    `refgraph.watch`; then what must be looked at in each call, arguments before
+    module state. Inputs that the call writes must not overlap other tensors, and
+    containers that it writes must be other objects than those that it read:
+    those guards are added.
+
+    ```mlir
+    refgraph.trace @f {
+      %e = refgraph.external
+      %g = refgraph.object 12 "module globals" : !refgraph.obj<"dict">
+      %n = refgraph.get %g item("n") equals(2) : !refgraph.obj<"dict"> -> !refgraph.obj<"int">
+      %x = refgraph.get %e arg(0, "x") type(3) : !refgraph.tensor<[4], [1], f32, "cpu">
+      refgraph.leave %x : !refgraph.tensor<[4], [1], f32, "cpu">
+    }
+    ```
+    gives
+    ```mlir
+    refgraph.guards @f {
+      %g = refgraph.object 12 "module globals" : !refgraph.obj<"dict">
+      %n = refgraph.get %g item("n") equals(2) : !refgraph.obj<"dict"> -> !refgraph.obj<"int">
+      refgraph.watch dicts(%g : !refgraph.obj<"dict">)
+      %e = refgraph.external
+      %x = refgraph.get %e arg(0, "x") type(3) : !refgraph.tensor<[4], [1], f32, "cpu">
+      refgraph.accept() keeps(%x : !refgraph.tensor<[4], [1], f32, "cpu">)
+    }
+    ```
+  }];
+  let dependentDialects = ["::pyjit::refgraph::RefGraphDialect"];
+}
+
+def GenerateMockPass : Pass<"refgraph-generate-mock", "::mlir::ModuleOp"> {
+  let summary = "Derive from each trace how its effects are reproduced";
+  let description = [{
+    Reachability over the last versions: objects that the result or a written
+    object refers to are created again, writes are repeated in order. Tensors
+    come from the graph's results; one that shares storage with an input or with
+    another result becomes a strided view of it; inputs that were written get
+    their new contents copied back.
+
+    ```mlir
+    refgraph.trace @f {
+      %e = refgraph.external
+      %x = refgraph.get %e arg(0, "x") type(3) : !refgraph.tensor<[4], [1], f32, "cpu">
+      %r = refgraph.tensor_op "aten::relu_"(%x) mutates [0] : (!refgraph.tensor<[4], [1], f32, "cpu">) -> !refgraph.tensor<[4], [1], f32, "cpu">
+      refgraph.leave %r : !refgraph.tensor<[4], [1], f32, "cpu">
+    }
+    ```
+    gives
+    ```mlir
+    refgraph.mock @f inputs(%x: !refgraph.tensor<[4], [1], f32, "cpu">) results(%r: !refgraph.tensor<[4], [1], f32, "cpu">) {
+      refgraph.copy_back %x, %r : !refgraph.tensor<[4], [1], f32, "cpu">, !refgraph.tensor<[4], [1], f32, "cpu">
+      refgraph.leave %x : !refgraph.tensor<[4], [1], f32, "cpu">
+    }
+    ```
+  }];
+  let dependentDialects = ["::pyjit::refgraph::RefGraphDialect"];
+}
+
+def ExtractGraphPass : Pass<"refgraph-extract-graph", "::mlir::ModuleOp"> {
+  let summary = "Keep the tensor operators that results and mutations need";
+  let description = [{
+    Makes `refgraph.graph` from each trace and erases the trace. Operators whose
+    results nothing needs are dropped where `refgraph-annotate` says that this is
+    invisible; operators that draw random numbers, and operators that the table
+    does not know, stay in order.
+
+    ```mlir
+    refgraph.trace @f {
+      %e = refgraph.external
+      %x = refgraph.get %e arg(0, "x") type(3) : !refgraph.tensor<[4], [1], f32, "cpu">
+      %d = refgraph.tensor_op "aten::neg"(%x) {traits = ["pure"]} : (!refgraph.tensor<[4], [1], f32, "cpu">) -> !refgraph.tensor<[4], [1], f32, "cpu">
+      %r = refgraph.tensor_op "aten::relu"(%x) {traits = ["pure"]} : (!refgraph.tensor<[4], [1], f32, "cpu">) -> !refgraph.tensor<[4], [1], f32, "cpu">
+      refgraph.leave %r : !refgraph.tensor<[4], [1], f32, "cpu">
+    }
+    ```
+    gives
+    ```mlir
+    refgraph.graph @f(%x: !refgraph.tensor<[4], [1], f32, "cpu">) {
+      %r = refgraph.tensor_op "aten::relu"(%x) {traits = ["pure"]} : (!refgraph.tensor<[4], [1], f32, "cpu">) -> !refgraph.tensor<[4], [1], f32, "cpu">
+      refgraph.yield %r : !refgraph.tensor<[4], [1], f32, "cpu">
+    }
+    ```
+  }];
+  let dependentDialects = ["::pyjit::refgraph::RefGraphDialect"];
+}
+
+#endif // PYJIT_REFGRAPH_PASSES_TD

@@ -1,0 +1,11 @@
+//===- Pipeline.cpp - from traces to guards, mock and graph ---------------===//
+
+#include "dialects/refgraph/Transforms/Passes.h"
+#include "mlir/Pass/PassManager.h"
+
+void pyjit::refgraph::buildRecordPipeline(mlir::OpPassManager &manager) {
+  manager.addPass(createGenerateGuardsPass());
+  manager.addPass(createGenerateMockPass());
+  // Last: it erases the trace.
+  manager.addPass(createExtractGraphPass());
+}

@@ -1,0 +1,312 @@
+//===- RecordPlan.cpp - how a trace splits into its parts -----------------===//
+
+#include "dialects/refgraph/Transforms/RecordPlan.h"
+#include "dialects/refgraph/IR/PythonValues.h"
+
+using namespace mlir;
+
+namespace pyjit::refgraph {
+
+Value RecordPlan::find(const Parents &parents, Value value) {
+  while (true) {
+    auto it = parents.find(value);
+    if (it == parents.end())
+      return value;
+    value = it->second;
+  }
+}
+
+/// The earlier value names the union.
+void RecordPlan::unite(Parents &parents, Value a, Value b) {
+  a = find(parents, a);
+  b = find(parents, b);
+  if (a == b)
+    return;
+  if (order.lookup(a) > order.lookup(b))
+    std::swap(a, b);
+  parents[b] = a;
+}
+
+std::optional<int64_t> RecordPlan::getPinned(Value value) const {
+  auto it = pinned.find(getNode(value));
+  return it == pinned.end() ? std::nullopt : std::optional(it->second);
+}
+
+bool RecordPlan::isExternal(Value value) const {
+  return isa<GetOp, ObjectOp>(getNode(value).getDefiningOp());
+}
+
+//===----------------------------------------------------------------------===//
+// Identity and storage
+//===----------------------------------------------------------------------===//
+
+void RecordPlan::collectNodes(TraceOp trace) {
+  llvm::DenseMap<int64_t, Value> byIndex;
+  auto pin = [&](Value value, std::optional<int64_t> index) {
+    if (!index)
+      return;
+    auto [it, isNew] = byIndex.try_emplace(*index, value);
+    if (!isNew)
+      unite(node, it->second, value);
+  };
+  unsigned count = 0;
+  for (Operation &op : trace.getBody().front()) {
+    for (Value result : op.getResults())
+      order[result] = count++;
+    if (auto object = dyn_cast<ObjectOp>(op)) {
+      pin(object.getResult(), object.getIndex());
+    } else if (auto get = dyn_cast<GetOp>(op)) {
+      pin(get.getResult(), get.getIdentity());
+    } else if (auto same = dyn_cast<SameOp>(op)) {
+      unite(node, same.getLhs(), same.getRhs());
+    } else if (auto call = dyn_cast<TensorOp>(op)) {
+      for (auto [i, operand] : llvm::enumerate(call.getMutates()))
+        unite(node, call.getInputs()[operand], call.getVersion(i));
+    }
+  }
+  for (auto [index, value] : byIndex)
+    pinned[getNode(value)] = index;
+  for (Operation &op : trace.getBody().front())
+    for (Value result : op.getResults())
+      latest[getNode(result)] = result;
+}
+
+void RecordPlan::collectGroups(TraceOp trace) {
+  for (Operation &op : trace.getBody().front()) {
+    if (auto call = dyn_cast<TensorOp>(op)) {
+      for (int64_t operand : call.getAliases())
+        for (Value result : call.getResults().take_front(call.getNumFresh()))
+          unite(group, getNode(call.getInputs()[operand]), getNode(result));
+      continue;
+    }
+  }
+  for (Operation &op : trace.getBody().front())
+    for (Value result : op.getResults())
+      if (isa<TensorType>(result.getType()) && getNode(result) == result &&
+          isExternal(result))
+        externalsOf[getGroup(result)].push_back(result);
+}
+
+int64_t RecordPlan::getOffset(Value value) const {
+  value = getNode(value);
+  Operation *op = value.getDefiningOp();
+  if (auto get = dyn_cast<GetOp>(op))
+    return get.getOffset().value_or(0);
+  if (auto call = dyn_cast<TensorOp>(op))
+    return call.getOffset(cast<OpResult>(value).getResultNumber());
+  return 0;
+}
+
+FailureOr<Value> RecordPlan::getExternalBase(Value value, Operation *user) {
+  auto it = externalsOf.find(getGroup(value));
+  if (it == externalsOf.end())
+    return Value();
+  if (it->second.size() > 1) {
+    auto diag = user->emitOpError(
+        "involves a tensor that may share storage with several inputs");
+    for (Value input : it->second)
+      diag.attachNote(input.getLoc()) << "one of them";
+    return diag;
+  }
+  return it->second.front();
+}
+
+//===----------------------------------------------------------------------===//
+// What escapes
+//===----------------------------------------------------------------------===//
+
+/// The object that a write changes, or null.
+static Value getWritten(Operation *op) {
+  return isa<SetOp, DeleteOp, AppendOp, ReplaceOp>(op) ? op->getOperand(0)
+                                                       : Value();
+}
+
+/// MagPy's search over the last versions: what the result and the written
+/// external objects refer to.
+void RecordPlan::reach(TraceOp trace) {
+  llvm::DenseMap<Value, SmallVector<Operation *>> writesTo;
+  SmallVector<Operation *> work;
+  auto push = [&](Operation *op) {
+    if (reached.insert(op).second)
+      work.push_back(op);
+  };
+  for (Operation &op : trace.getBody().front()) {
+    Value written = getWritten(&op);
+    if (written && isa<CreateOp>(getNode(written).getDefiningOp()))
+      writesTo[getNode(written)].push_back(&op);
+    else if (written || isa<LeaveOp>(op))
+      push(&op);
+  }
+  while (!work.empty()) {
+    Operation *op = work.pop_back_val();
+    for (Value operand : op->getOperands()) {
+      Operation *def = getNode(operand).getDefiningOp();
+      if (isa<CreateOp, ConstantOp>(def))
+        push(def);
+    }
+    if (isa<CreateOp>(op))
+      for (Operation *write : writesTo.lookup(getNode(op->getResult(0))))
+        push(write);
+  }
+  for (Operation &op : trace.getBody().front())
+    if (reached.contains(&op))
+      for (Value operand : op.getOperands())
+        if (Value value = getNode(operand);
+            !isa<CreateOp, ConstantOp>(value.getDefiningOp()) &&
+            escaping.insert(value))
+          escapesAt[value] = &op;
+}
+
+//===----------------------------------------------------------------------===//
+// Tensors
+//===----------------------------------------------------------------------===//
+
+/// Elements that `type` spans in storage.
+static int64_t getExtent(TensorType type) {
+  int64_t last = 0;
+  for (auto [size, stride] :
+       llvm::zip_equal(type.getShape(), type.getStrides())) {
+    if (size == 0)
+      return 0;
+    last += (size - 1) * stride;
+  }
+  return last + 1;
+}
+
+/// Finds the inputs that are written.
+LogicalResult RecordPlan::planTensors(TraceOp trace) {
+  for (auto call : trace.getBody().getOps<TensorOp>()) {
+    for (auto [i, number] : llvm::enumerate(call.getMutates())) {
+      Value operand = call.getInputs()[number];
+      FailureOr<Value> base = getExternalBase(operand, call);
+      if (failed(base))
+        return failure();
+      if (!*base)
+        continue;
+      auto type = cast<TensorType>(call.getVersion(i).getType());
+      auto baseType = cast<TensorType>(base->getType());
+      if (getNode(operand) == *base ? type != baseType
+                                    : type != operand.getType())
+        return call.emitOpError("changes the layout of an input in place");
+      int64_t offset = getOffset(operand) - getOffset(*base);
+      if (offset < 0 || offset + getExtent(type) > getExtent(baseType))
+        return call.emitOpError(
+            "writes outside of the input that it is a view of");
+      updated.insert(*base);
+    }
+  }
+  for (Value base : updated)
+    for (Operation *user : base.getUsers())
+      if (auto same = dyn_cast<SameOp>(user))
+        if (same.getLhs().getType() != same.getRhs().getType())
+          return same.emitOpError("of tensors with different layouts");
+  return success();
+}
+
+/// Decides for each tensor that escapes where the mock takes it from.
+LogicalResult RecordPlan::planResults(TraceOp trace) {
+  llvm::MapVector<Value, SmallVector<Value>> fresh;
+  SmallVector<Value> bases;
+  for (Value value : escaping) {
+    if (!isa<TensorType>(value.getType()) || isExternal(value))
+      continue;
+    Operation *user = escapesAt.lookup(value);
+    FailureOr<Value> base = getExternalBase(value, user);
+    if (failed(base))
+      return failure();
+    if (!*base) {
+      fresh[getGroup(value)].push_back(value);
+      continue;
+    }
+    views[value] = {*base, getOffset(value) - getOffset(*base)};
+    bases.push_back(*base);
+  }
+  for (auto &[root, members] : fresh) {
+    auto type = cast<TensorType>(getLatest(members.front()).getType());
+    if (members.size() == 1 && (type.isDense() || members.front() == root)) {
+      results.push_back(members.front());
+      continue;
+    }
+    results.push_back(root);
+    for (Value member : members)
+      if (member != root)
+        views[member] = {root, getOffset(member) - getOffset(root)};
+  }
+  for (auto &[value, view] : views) {
+    auto type = cast<TensorType>(getLatest(value).getType());
+    auto base = cast<TensorType>(view.base.getType());
+    if (type.getElementType() != base.getElementType())
+      return escapesAt.lookup(value)->emitOpError(
+                 "lets a view escape whose element type ")
+             << type.getElementType() << " differs from its base's, "
+             << base.getElementType();
+  }
+  for (Value base : bases)
+    escaping.insert(base);
+  return success();
+}
+
+/// Backward slice from results, updates and operators that may not be dropped.
+void RecordPlan::markNeeded(TraceOp trace) {
+  llvm::DenseMap<Value, SmallVector<Operation *>> mutatorsOf;
+  llvm::DenseSet<Value> live;
+  SmallVector<Operation *> work;
+  auto needOp = [&](Operation *op) {
+    if (isa<TensorOp>(op) && needed.insert(op).second)
+      work.push_back(op);
+  };
+  auto needValue = [&](Value value) {
+    needOp(value.getDefiningOp());
+    if (live.insert(getGroup(value)).second)
+      for (Operation *mutator : mutatorsOf.lookup(getGroup(value)))
+        needOp(mutator);
+  };
+  for (auto call : trace.getBody().getOps<TensorOp>())
+    for (int64_t operand : call.getMutates())
+      mutatorsOf[getGroup(call.getInputs()[operand])].push_back(call);
+  for (auto call : trace.getBody().getOps<TensorOp>())
+    if (!call.hasOperatorTrait("pure") && !call.hasOperatorTrait("in-place"))
+      needOp(call);
+  for (Value value : results)
+    needValue(getLatest(value));
+  for (Value value : updated)
+    needValue(getLatest(value));
+  while (!work.empty())
+    for (Value operand : work.pop_back_val()->getOperands())
+      needValue(operand);
+}
+
+void RecordPlan::listExternals(TraceOp trace) {
+  llvm::DenseSet<Value> read(updated.begin(), updated.end());
+  for (auto call : trace.getBody().getOps<TensorOp>())
+    if (needed.contains(call))
+      for (Value operand : call.getInputs())
+        read.insert(getNode(operand));
+  for (Operation &op : trace.getBody().front()) {
+    for (Value value : op.getResults()) {
+      if (getNode(value) != value || !isExternal(value))
+        continue;
+      if (read.contains(value)) {
+        if (updated.contains(value))
+          updates.push_back(inputs.size());
+        inputs.push_back(value);
+      } else if (escaping.contains(value) && !getPinned(value)) {
+        kept.push_back(value);
+      }
+    }
+  }
+}
+
+FailureOr<RecordPlan> RecordPlan::compute(TraceOp trace) {
+  RecordPlan plan;
+  plan.collectNodes(trace);
+  plan.collectGroups(trace);
+  plan.reach(trace);
+  if (failed(plan.planTensors(trace)) || failed(plan.planResults(trace)))
+    return failure();
+  plan.markNeeded(trace);
+  plan.listExternals(trace);
+  return plan;
+}
+
+} // namespace pyjit::refgraph
