@@ -21,12 +21,30 @@ add_compile_options(-Wall -Wextra -Wno-unused-parameter)
 separate_arguments(llvm_definitions NATIVE_COMMAND "${LLVM_DEFINITIONS}")
 add_definitions(${llvm_definitions})
 
-# What to link for "all of MLIR and LLVM": one shared library each, never mixed
-# with static copies of the same code.
-if(PYJIT_STATIC_LLVM)
-  get_property(pyjit_mlir_libs GLOBAL PROPERTY MLIR_ALL_LIBS)
-  include(PyjitStaticLLVM)
-else()
-  add_library(pyjit_llvm INTERFACE)
-  target_link_libraries(pyjit_llvm INTERFACE MLIR LLVM)
+# Code that a static link can drop function by function, the same in every
+# preset: the wheel is linked from the objects of the development build.
+add_compile_options(-ffunction-sections -fdata-sections)
+
+# What to link for "all of MLIR and LLVM": one shared library each, or archives,
+# never both in one file. Which of them is a property of the file that is linked:
+# pyjit_link_static_llvm(target) asks for archives, PYJIT_STATIC_LLVM for all.
+include(PyjitStaticLLVM)
+add_library(pyjit_llvm INTERFACE)
+set(pyjit_is_static
+  $<OR:$<BOOL:${PYJIT_STATIC_LLVM}>,$<BOOL:$<TARGET_PROPERTY:PYJIT_LINK_STATIC_LLVM>>>)
+target_link_libraries(pyjit_llvm INTERFACE
+  "$<${pyjit_is_static}:${PYJIT_STATIC_LLVM_LIBRARIES}>"
+  "$<$<NOT:${pyjit_is_static}>:MLIR;LLVM>")
+target_link_options(pyjit_llvm INTERFACE
+  "$<${pyjit_is_static}:${PYJIT_STATIC_LLVM_OPTIONS}>")
+
+function(pyjit_link_static_llvm target)
+  set_target_properties(${target} PROPERTIES PYJIT_LINK_STATIC_LLVM ON)
+endfunction()
+
+# PYJIT_SANITIZE=address (preset asan): our code only, the packages' LLVM is as it is.
+set(PYJIT_SANITIZE "" CACHE STRING "Sanitizers for clang's -fsanitize=, or nothing")
+if(PYJIT_SANITIZE)
+  add_compile_options(-fsanitize=${PYJIT_SANITIZE} -fno-omit-frame-pointer -g1)
+  add_link_options(-fsanitize=${PYJIT_SANITIZE})
 endif()

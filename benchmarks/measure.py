@@ -1,0 +1,45 @@
+"""Timing that is fair to every runner: interleaved rounds, medians."""
+
+from __future__ import annotations
+
+import statistics
+import time
+from collections.abc import Callable
+from typing import Any
+
+
+def seconds(f: Callable[..., Any], *args: Any) -> tuple[float, Any]:
+    """How long one call takes, and what it returns."""
+    start = time.perf_counter()
+    result = f(*args)
+    return time.perf_counter() - start, result
+
+
+def interleaved(
+    runners: dict[str, Callable[[], Any]], budget: float = 6.0, rounds: int = 15
+) -> dict[str, float]:
+    """Median seconds per call of each runner.
+
+    The runners take turns, so that a slow moment of the machine hits all of them.
+    Calls shorter than a millisecond are timed in batches.
+    """
+    batch = {}
+    for name, run in runners.items():
+        run()
+        once = min(seconds(run)[0] for _ in range(2))
+        batch[name] = max(1, min(2000, int(2e-3 / max(once, 1e-7))))
+    times: dict[str, list[float]] = {name: [] for name in runners}
+    deadline = time.perf_counter() + budget * len(runners)
+    for round_number in range(rounds):
+        names = list(runners)
+        # Another one first in each round.
+        shift = round_number % len(names)
+        for name in names[shift:] + names[:shift]:
+            run, count = runners[name], batch[name]
+            start = time.perf_counter()
+            for _ in range(count):
+                run()
+            times[name].append((time.perf_counter() - start) / count)
+        if time.perf_counter() > deadline and round_number >= 4:
+            break
+    return {name: statistics.median(found) for name, found in times.items()}

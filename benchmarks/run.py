@@ -1,0 +1,224 @@
+#!/usr/bin/env python3
+"""Runs named cases on eager, torch.compile and pyjit in one run.
+
+Values are compared first; then the runners take turns. The table goes to the
+terminal and to benchmarks/results/DATE-MACHINE.md, losses included.
+
+  benchmarks/run.py                          all cases
+  benchmarks/run.py bert-base resnet50       some
+  benchmarks/run.py --peers freezing,onnx    further columns
+"""
+
+from __future__ import annotations
+
+import argparse
+import datetime
+import os
+import platform
+import subprocess
+import sys
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+sys.path.insert(0, str(Path(__file__).resolve().parent))
+
+import torch
+from cases import CASES, largest_difference
+from measure import interleaved, seconds
+
+RESULTS = Path(__file__).resolve().parent / "results"
+
+
+def eager(f: Callable[..., Any], _: tuple[Any, ...]) -> Callable[..., Any]:
+    return f
+
+
+def torch_compile(f: Callable[..., Any], _: tuple[Any, ...]) -> Callable[..., Any]:
+    return torch.compile(f)
+
+
+def freezing(f: Callable[..., Any], _: tuple[Any, ...]) -> Callable[..., Any]:
+    """torch.compile where the user promises that weights never change."""
+    from torch._inductor import config
+
+    config.freezing = True
+    return torch.compile(f)
+
+
+def pyjit_compile(f: Callable[..., Any], _: tuple[Any, ...]) -> Callable[..., Any]:
+    import pyjit
+
+    return pyjit.compile(f)
+
+
+RUNNERS: dict[str, Callable[..., Callable[..., Any]]] = {
+    "eager": eager,
+    "torch.compile": torch_compile,
+    "freezing": freezing,
+    "pyjit": pyjit_compile,
+}
+
+
+def run_case(name: str, runners: list[str]) -> dict[str, dict[str, Any]]:
+    """Per runner: ms, first-call seconds, largest difference, and for pyjit its facts."""
+    case = CASES[name]
+    found: dict[str, dict[str, Any]] = {}
+    ready: dict[str, Callable[[], Any]] = {}
+    with torch.no_grad():
+        model, inputs = case.make()
+        first, other = inputs(0), inputs(1)
+        want = model(*other)
+        for runner in runners:
+            facts = found.setdefault(runner, {})
+            try:
+                fast = RUNNERS[runner](model, first)
+                facts["first"], _ = seconds(fast, *first)
+                facts["difference"] = largest_difference(want, fast(*other))
+            except Exception as error:
+                facts["error"] = f"{type(error).__name__}: {error}".splitlines()[0][
+                    :200
+                ]
+                continue
+            if not facts["difference"] <= case.tolerance:
+                facts["error"] = f"differs by {facts['difference']:.1e}"
+                continue
+            ready[runner] = lambda fast=fast: fast(*other)
+            if runner == "pyjit":
+                facts["stats"] = _pyjit_stats(fast)
+        for runner, median in interleaved(ready).items():
+            found[runner]["ms"] = median * 1e3
+    return found
+
+
+def _pyjit_stats(fast: Any) -> dict[str, Any]:
+    import pyjit
+
+    return dict(pyjit.stats(fast))
+
+
+def table(results: dict[str, dict[str, dict[str, Any]]], runners: list[str]) -> str:
+    head = ["case", *(f"{r} ms" for r in runners), "pyjit : eager"]
+    if "torch.compile" in runners:
+        head.append("pyjit : torch.compile")
+    head += [*(f"first call s, {r}" for r in runners if r != "eager")]
+    head += ["graphs", "cuts", "guards", "kernels", "difference"]
+    lines = ["| " + " | ".join(head) + " |", "|" + " --- |" * len(head)]
+    for name, found in results.items():
+        mine = found.get("pyjit", {})
+        row = [name]
+        for runner in runners:
+            ms = found[runner].get("ms")
+            row.append(f"{ms:.4g}" if ms else found[runner].get("error", "-"))
+        for peer in ("eager", "torch.compile"):
+            if peer in runners:
+                theirs = found[peer].get("ms")
+                both = theirs and mine.get("ms")
+                row.append(_ratio(theirs / mine["ms"]) if both else "-")
+        for runner in runners:
+            if runner != "eager":
+                first = found[runner].get("first")
+                row.append(f"{first:.2f}" if first is not None else "-")
+        stats = mine.get("stats", {})
+        row += [str(stats.get(k, "-")) for k in ("graphs", "cuts", "guards", "kernels")]
+        gap = mine.get("difference")
+        row.append(f"{gap:.1e}" if gap is not None else "-")
+        lines.append("| " + " | ".join(row) + " |")
+    return "\n".join(lines)
+
+
+def _ratio(value: float) -> str:
+    return f"{value:.2f}x" if value >= 1 else f"**{value:.2f}x (loss)**"
+
+
+def machine() -> str:
+    model = platform.processor() or platform.machine()
+    for line in Path("/proc/cpuinfo").read_text().splitlines():
+        if line.startswith("model name"):
+            model = line.split(":", 1)[1].strip()
+            break
+    return f"{model}, {os.cpu_count()} cores"
+
+
+def commit() -> str:
+    command = ["git", "-C", str(RESULTS), "rev-parse", "--short", "HEAD"]
+    return subprocess.run(
+        command, capture_output=True, text=True, check=False
+    ).stdout.strip()
+
+
+def versions() -> str:
+    import torchvision
+    import transformers
+
+    python = platform.python_version()
+    return (
+        f"CPython {python}, torch {torch.__version__}, torchvision "
+        f"{torchvision.__version__}, transformers {transformers.__version__}, "
+        f"pyjit at {commit()}"
+    )
+
+
+def main() -> int:
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
+    parser.add_argument("cases", nargs="*", help=", ".join(CASES))
+    parser.add_argument("--peers", default="", help="further runners: freezing")
+    parser.add_argument("--without", default="", help="runners to leave out")
+    parser.add_argument("--name", default="", help="a word for the file's name")
+    parser.add_argument("--no-file", action="store_true", help="print only")
+    options = parser.parse_args()
+    runners = [
+        "eager",
+        "torch.compile",
+        *filter(None, options.peers.split(",")),
+        "pyjit",
+    ]
+    runners = [r for r in runners if r not in options.without.split(",")]
+    results: dict[str, dict[str, dict[str, Any]]] = {}
+    for name in options.cases or CASES:
+        if name not in CASES:
+            parser.error(f"unknown case {name}; known: {', '.join(CASES)}")
+        torch._dynamo.reset()
+        results[name] = run_case(name, runners)
+        print(f"{name}: {_brief(results[name])}", flush=True)
+    text = table(results, runners)
+    print("\n" + text)
+    notes = [
+        f"- {name}, {runner}: {facts['error']}"
+        for name, found in results.items()
+        for runner, facts in found.items()
+        if "error" in facts
+    ]
+    for name, found in results.items():
+        for reason in found.get("pyjit", {}).get("stats", {}).get("reasons", []):
+            notes.append(f"- {name}, pyjit ran in eager: {reason}")
+    about = [f"- `{name}`: {CASES[name].about}" for name in results]
+    if not options.no_file:
+        day = datetime.date.today().isoformat()
+        word = options.name or f"{platform.machine()}-{os.cpu_count()}cores"
+        file = RESULTS / f"{day}-{word}.md"
+        RESULTS.mkdir(exist_ok=True)
+        file.write_text(
+            f"# Benchmarks, {day}\n\n{machine()}, {torch.get_num_threads()} threads. "
+            f"{versions()}.\n\nBatch 1, float32, random weights, no_grad. Medians of "
+            "rounds in which the runners take turns, all in one run; ratios are "
+            "time of the other / time of pyjit. First calls are cold in this process "
+            "and include the eager run that answers them.\n\n"
+            + "\n".join([text, "", *about, "", *notes]).rstrip()
+            + "\n"
+        )
+        print(f"\nwritten: {file}")
+    return 0
+
+
+def _brief(found: dict[str, dict[str, Any]]) -> str:
+    return ", ".join(
+        f"{runner} {facts['ms']:.4g} ms" if "ms" in facts else f"{runner} failed"
+        for runner, facts in found.items()
+    )
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,225 @@
+"""PyTorch's own samples for every operator in the table, through the whole pipeline.
+
+All float32 samples, and a fixed random tenth of those of the other dtypes, in the
+functional, in-place and method spellings; several samples make one program. What
+ran through our own kernels, through the dispatcher, or in eager is written to
+build/test-reports/op_db.md and summed up at the end of the run.
+
+PYJIT_OPDB=full takes every sample; by default (CI) at most 12 per operator and dtype.
+"""
+
+from __future__ import annotations
+
+import os
+import random
+import re
+import warnings
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+import torch
+
+with warnings.catch_warnings():
+    warnings.simplefilter("ignore")
+    from torch.testing._internal.common_methods_invocations import op_db
+
+ROOT = Path(__file__).resolve().parents[2]
+FULL = os.environ.get("PYJIT_OPDB", "") == "full"
+LIMIT = 10**9 if FULL else 12
+GROUP = 8
+
+
+def table() -> set[str]:
+    """Names of the ATen operators in the operator table."""
+    found: set[str] = set()
+    for file in (ROOT / "lib" / "Operators").rglob("*.td"):
+        found |= set(
+            re.findall(r'"(?:aten::)?([a-z_][\w]*)(?:\.\w+)?"', file.read_text())
+        )
+    return found
+
+
+KNOWN = table()
+NOT_COMPARABLE = {
+    # Uninitialised memory, or random numbers that no seed fixes between samples.
+    "empty", "empty_like", "empty_strided", "new_empty", "new_empty_strided",
+    "empty_permuted", "resize_", "resize_as_",
+}  # fmt: skip
+OPERATORS = sorted(
+    (
+        op
+        for op in op_db
+        if (op.aten_name in KNOWN or op.name.split(".")[-1] in KNOWN)
+        and op.name not in NOT_COMPARABLE
+        and not op.name.startswith("_refs")
+    ),
+    key=lambda op: op.full_name,
+)
+report: dict[str, dict[str, int]] = {}
+
+TOLERANCE = {
+    torch.float32: (1e-5, 1e-5),
+    torch.float64: (1e-9, 1e-9),
+    torch.bfloat16: (2e-2, 1e-2),
+    torch.float16: (4e-3, 2e-3),
+    torch.complex64: (1e-5, 1e-5),
+    torch.complex128: (1e-9, 1e-9),
+}
+
+
+def copied(value: Any) -> Any:
+    """A deep copy whose tensors have the same strides but their own storage."""
+    if isinstance(value, torch.Tensor):
+        if value.layout != torch.strided or value.is_contiguous():
+            return value.detach().clone()
+        copy = torch.empty_strided(value.shape, value.stride(), dtype=value.dtype)
+        return copy.copy_(value.detach()) if 0 not in value.stride() else value.detach()
+    if isinstance(value, (list, tuple)):
+        return type(value)(copied(item) for item in value)
+    if isinstance(value, dict):
+        return {key: copied(item) for key, item in value.items()}
+    return value
+
+
+def same(want: Any, have: Any, what: str) -> None:
+    if isinstance(want, torch.Tensor):
+        assert isinstance(have, torch.Tensor), f"{what}: {type(have)}"
+        assert want.dtype == have.dtype, f"{what}: {want.dtype} became {have.dtype}"
+        assert want.shape == have.shape, f"{what}: {want.shape} became {have.shape}"
+        if want.layout != torch.strided:
+            return
+        for n, a, b in zip(want.shape, want.stride(), have.stride(), strict=True):
+            assert n <= 1 or a == b or want.numel() == 0, (
+                f"{what}: strides {want.stride()} became {have.stride()}"
+            )
+        rtol, atol = TOLERANCE.get(want.dtype, (0, 0))
+        torch.testing.assert_close(
+            have,
+            want,
+            rtol=rtol,
+            atol=atol,
+            equal_nan=True,
+            msg=lambda m: f"{what}: {m}",
+        )
+    elif isinstance(want, (list, tuple)):
+        assert len(want) == len(have), what
+        for index, (a, b) in enumerate(zip(want, have, strict=True)):
+            same(a, b, f"{what}[{index}]")
+    elif isinstance(want, dict):
+        for key in want:
+            same(want[key], have[key], f"{what}[{key}]")
+    elif isinstance(want, float):
+        assert want == have or (want != want and have != have), (
+            f"{what}: {want}, {have}"
+        )
+    else:
+        assert type(want) is type(have), f"{what}: {want}, {have}"
+        assert want == have, f"{what}: {want}, {have}"
+
+
+def program(function: Callable[..., Any]) -> Callable[..., Any]:
+    def run(*calls: tuple[Any, tuple[Any, ...], dict[str, Any]]) -> list[Any]:
+        return [function(x, *args, **kwargs) for x, args, kwargs in calls]
+
+    return run
+
+
+def check(name: str, function: Callable[..., Any], calls: list[Any], what: str) -> None:
+    """One program of several calls; taken apart where it was not captured."""
+    import pyjit
+
+    run = program(function)
+    torch.manual_seed(0)
+    theirs = copied(calls)
+    try:
+        want = run(*theirs)
+    except Exception:
+        return  # not valid for this dtype in eager either
+    fast = pyjit.compile(run)
+    for turn in range(2):
+        torch.manual_seed(0)
+        ours = copied(calls)
+        have = fast(*ours)
+        same(want, have, f"{what}, call {turn}")
+        same(theirs, ours, f"{what}, call {turn}, inputs afterwards")
+    stats = pyjit.stats(fast)
+    counts = report.setdefault(name, {})
+    if stats["hits"]:
+        kind = "own kernels" if stats["kernels"] else "dispatcher"
+        if stats["kernels"] and stats.get("library_calls"):
+            kind = "both"
+        counts[kind] = counts.get(kind, 0) + len(calls)
+    elif len(calls) > 1:
+        for index, one in enumerate(calls):
+            check(name, function, [one], f"{what}, sample {index}")
+    else:
+        reason = str(stats["reasons"][0]) if stats["reasons"] else "no reason given"
+        key = f"eager: {reason.splitlines()[0][:100]}"
+        counts[key] = counts.get(key, 0) + 1
+
+
+def chosen(op: Any, dtype: torch.dtype) -> list[Any]:
+    try:
+        samples = list(op.sample_inputs("cpu", dtype, requires_grad=False))
+    except Exception:
+        return []
+    if dtype != torch.float32:
+        draw = random.Random(f"{op.full_name} {dtype}")
+        count = max(1, len(samples) // 10)
+        samples = draw.sample(samples, min(count, len(samples)))
+    return [(s.input, s.args, s.kwargs) for s in samples][:LIMIT]
+
+
+def spellings(op: Any) -> Iterator[tuple[str, Callable[..., Any]]]:
+    yield "function", op.op
+    if op.inplace_variant is not None and f"{op.aten_name}_" in KNOWN:
+        yield "in-place", op.inplace_variant
+
+
+@pytest.mark.parametrize("op", OPERATORS, ids=lambda op: op.full_name)
+def test_operator(op: Any) -> None:
+    dtypes = [torch.float32] if torch.float32 in op.dtypes else []
+    dtypes += sorted(op.dtypes - {torch.float32}, key=str)
+    with torch.no_grad(), warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        for dtype in dtypes:
+            calls = chosen(op, dtype)
+            for spelling, function in spellings(op):
+                if spelling == "in-place" and dtype != torch.float32:
+                    continue
+                for start in range(0, len(calls), GROUP):
+                    what = f"{op.full_name} ({spelling}), {dtype}, from {start}"
+                    group = calls[start : start + GROUP]
+                    check(f"{op.full_name} ({spelling})", function, group, what)
+
+
+def test_report() -> None:
+    """Prints which operators ran where."""
+    if not report:
+        pytest.skip("no operator ran")
+    own = sorted(n for n, c in report.items() if "own kernels" in c or "both" in c)
+    through = sorted(n for n in report if n not in own and "dispatcher" in report[n])
+    eager = sorted(n for n in report if n not in own and n not in through)
+    lines = [
+        "# op_db through pyjit",
+        "",
+        f"{len(report)} spellings: {len(own)} through our own kernels, {len(through)} "
+        f"through the dispatcher, {len(eager)} in eager.",
+        "",
+    ]
+    for title, names in (
+        ("Own kernels", own),
+        ("Dispatcher", through),
+        ("Eager", eager),
+    ):
+        lines += [f"## {title}", ""]
+        for name in names:
+            counts = ", ".join(f"{k}: {v}" for k, v in sorted(report[name].items()))
+            lines.append(f"- {name} ({counts})")
+        lines.append("")
+    folder = ROOT / "build" / "test-reports"
+    folder.mkdir(parents=True, exist_ok=True)
+    (folder / "op_db.md").write_text("\n".join(lines))
+    print("\n" + "\n".join(lines))

@@ -1,0 +1,9 @@
+#!/usr/bin/env bash
+# Sets up if needed, builds, and shows what pyjit does to five models: a table of
+# eager ms, pyjit ms, first call, graphs, cuts, guards, kernels, largest difference.
+# Arguments: names of cases (benchmarks/cases.py), default the five models.
+set -euo pipefail
+cd "$(dirname "$0")/../.."
+tools/dev/setup.sh --quiet
+export PYTHONPATH="$PWD/build/python${PYTHONPATH:+:$PYTHONPATH}"
+exec .venv/bin/python benchmarks/demo.py "$@"
