@@ -6,6 +6,7 @@ A case makes its callable and its inputs; weights are random, seeds are fixed.
 from __future__ import annotations
 
 import logging
+import math
 import os
 import warnings
 from collections.abc import Callable
@@ -194,8 +195,8 @@ def largest_difference(want: Any, have: Any) -> float:
             return float("inf")
         if a.numel():
             gap = (a.double() - b.double()).abs().max().item()
-            # A NaN on either side is a difference, never the smaller number.
-            worst = gap if gap != gap else max(worst, gap)
-            if worst != worst:
+            # A NaN is a difference, not something that max() may pass over.
+            if math.isnan(gap):
                 return float("inf")
+            worst = max(worst, gap)
     return worst

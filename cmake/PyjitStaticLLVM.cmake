@@ -15,7 +15,7 @@ set(pyjit_other_targets AArch64 AMDGPU ARM AVR BPF Hexagon Lanai LoongArch M68k
 foreach(target IN LISTS pyjit_other_targets)
   list(FILTER pyjit_archives EXCLUDE REGEX "/libLLVM${target}[A-Z]")
 endforeach()
-list(FILTER pyjit_archives EXCLUDE REGEX "/libMLIR(Test|ROCm|.*Runtime)")
+list(FILTER pyjit_archives EXCLUDE REGEX "/libMLIRTest")
 if(NOT pyjit_archives)
   message(FATAL_ERROR "pyjit: no MLIR or LLVM archives in ${pyjit_archive_dir} "
                       "(Debian packages libmlir-22-dev llvm-22-dev)")

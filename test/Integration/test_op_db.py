@@ -202,13 +202,9 @@ def test_report() -> None:
     own = sorted(n for n, c in report.items() if "own kernels" in c or "both" in c)
     through = sorted(n for n in report if n not in own and "dispatcher" in report[n])
     eager = sorted(n for n in report if n not in own and n not in through)
-    lines = [
-        "# op_db through pyjit",
-        "",
-        f"{len(report)} spellings: {len(own)} through our own kernels, {len(through)} "
-        f"through the dispatcher, {len(eager)} in eager.",
-        "",
-    ]
+    summary = f"{len(report)} spellings: {len(own)} through our own kernels, "
+    summary += f"{len(through)} through the dispatcher, {len(eager)} in eager."
+    lines = ["# op_db through pyjit", "", summary, ""]
     for title, names in (
         ("Own kernels", own),
         ("Dispatcher", through),

@@ -8,7 +8,6 @@ from pathlib import Path
 
 import pytest
 import torch
-
 from Codegen.X86.kernels import LIBRARY, Kernels
 
 BUILD = Path(os.environ.get("PYJIT_BUILD", Path(__file__).parents[3] / "build"))
