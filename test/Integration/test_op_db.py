@@ -111,7 +111,7 @@ def same(want: Any, have: Any, what: str) -> None:
         for key in want:
             same(want[key], have[key], f"{what}[{key}]")
     elif isinstance(want, float):
-        assert want == have or (want != want and have != have), (
+        assert want == have or (math.isnan(want) and math.isnan(have)), (
             f"{what}: {want}, {have}"
         )
     else:
