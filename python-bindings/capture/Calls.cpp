@@ -1,0 +1,360 @@
+//===- Calls.cpp - What calling an object means, by its type --------------===//
+
+#include "Natives.h"
+#include "Tensors.h"
+
+#include <cstring>
+
+using namespace pyjit::capture;
+
+PyObject *Call::keyword(const char *name) const {
+  if (!kwnames)
+    return nullptr;
+  for (Py_ssize_t i = 0; i < PyTuple_GET_SIZE(kwnames); ++i)
+    if (!PyUnicode_CompareWithASCIIString(PyTuple_GET_ITEM(kwnames, i), name))
+      return args[positional() + i];
+  return nullptr;
+}
+
+static std::string functionName(PyObject *callable) {
+  PyObject *name = PyObject_GetAttrString(callable, "__qualname__");
+  if (!name) {
+    PyErr_Clear();
+    name = PyObject_GetAttrString(callable, "__name__");
+  }
+  if (!name || !PyUnicode_Check(name)) {
+    PyErr_Clear();
+    Py_XDECREF(name);
+    return typeName(callable);
+  }
+  std::string text = PyUnicode_AsUTF8(name);
+  Py_DECREF(name);
+  PyObject *module = PyObject_GetAttrString(callable, "__module__");
+  if (module && PyUnicode_Check(module))
+    text = std::string(PyUnicode_AsUTF8(module)) + "." + text;
+  PyErr_Clear();
+  Py_XDECREF(module);
+  return text;
+}
+
+Post Session::unknownNative(const Call &call) {
+  end("native function " + functionName(call.callable));
+  return Post::Fresh;
+}
+
+/// A partial object's parts, read-only C members.
+static bool partialParts(Session &s, PyObject *partial, Call &out,
+                         const Call &call) {
+  PyObject *parts[3];
+  const char *names[] = {"func", "args", "keywords"};
+  Node *node = s.require(partial);
+  if (!node)
+    return false;
+  for (int i = 0; i < 3; ++i) {
+    parts[i] = PyObject_GetAttrString(partial, names[i]);
+    if (!parts[i]) {
+      PyErr_Clear();
+      return false;
+    }
+    s.keep(parts[i]);
+    Py_DECREF(parts[i]);
+    if (node->external) {
+      PyObject *name = PyUnicode_InternFromString(names[i]);
+      s.read(node, Select::Field, name, parts[i]);
+    } else if (!s.known(parts[i])) {
+      s.born(parts[i]);
+    }
+  }
+  out.callable = parts[0];
+  s.readAll(parts[1]);
+  for (Py_ssize_t i = 0; i < PyTuple_GET_SIZE(parts[1]); ++i)
+    out.args.push_back(PyTuple_GET_ITEM(parts[1], i));
+  out.args.insert(out.args.end(), call.args.begin(),
+                  call.args.begin() + call.positional());
+  s.readAll(parts[2]);
+  PyObject *merged = PyDict_Copy(parts[2]);
+  for (size_t i = call.positional(); i < call.args.size(); ++i)
+    PyDict_SetItem(merged,
+                   PyTuple_GET_ITEM(call.kwnames, i - call.positional()),
+                   call.args[i]);
+  PyObject *kwnames = PyTuple_New(PyDict_GET_SIZE(merged));
+  PyObject *key, *value;
+  Py_ssize_t position = 0, i = 0;
+  while (PyDict_Next(merged, &position, &key, &value)) {
+    PyTuple_SET_ITEM(kwnames, i++, Py_NewRef(key));
+    out.args.push_back(value);
+  }
+  out.kwnames = i ? kwnames : nullptr;
+  s.keep(merged);
+  s.keep(kwnames);
+  Py_DECREF(merged);
+  Py_DECREF(kwnames);
+  return true;
+}
+
+Post Session::call(const Call &call, int depth) {
+  PyObject *f = call.callable;
+  if (dead)
+    return Post::Known;
+  if (depth > 20) {
+    end("a chain of callables");
+    return Post::Known;
+  }
+  Node *node = require(f);
+  if (!node)
+    return Post::Known;
+  for (PyObject *arg : call.args)
+    if (!isValue(arg) && !require(arg))
+      return Post::Known;
+
+  if (PyFunction_Check(f)) {
+    function(node);
+    auto *code = reinterpret_cast<PyCodeObject *>(
+        reinterpret_cast<PyFunctionObject *>(f)->func_code);
+    if (code->co_flags & (CO_COROUTINE | CO_ASYNC_GENERATOR))
+      end("a coroutine");
+    return code->co_flags & CO_GENERATOR ? Post::Fresh : Post::Known;
+  }
+
+  if (PyMethod_Check(f)) {
+    Call inner;
+    inner.callable = PyMethod_GET_FUNCTION(f);
+    PyObject *self = PyMethod_GET_SELF(f);
+    if (node->external) {
+      read(node, Select::Field, PyUnicode_InternFromString("__func__"),
+           inner.callable);
+      read(node, Select::Field, PyUnicode_InternFromString("__self__"), self);
+    }
+    inner.args.push_back(self);
+    inner.args.insert(inner.args.end(), call.args.begin(), call.args.end());
+    inner.kwnames = call.kwnames;
+    return this->call(inner, depth + 1);
+  }
+
+  if (PyMethodDef *def = pyjitMethodDef(f)) {
+    NativeHandler handler = NativeTable::get().find(def);
+    if (!handler)
+      return unknownNative(call);
+    if (!PyCFunction_Check(f))
+      return handler(*this, call);
+    // Bound: handlers see `self` as the first argument.
+    PyObject *self = PyCFunction_GET_SELF(f);
+    if (!self || PyModule_Check(self) || PyType_Check(self) ||
+        PyCapsule_CheckExact(self) ||
+        (def->ml_flags & METH_STATIC))
+      return handler(*this, call);
+    if (node->external && !find(self) && !isValue(self)) {
+      if (isTensor(self))
+        return unknownNative(call);
+      pin(self);
+    }
+    Call inner = call;
+    inner.args.insert(inner.args.begin(), self);
+    return handler(*this, inner);
+  }
+
+  PyTypeObject *type = Py_TYPE(f);
+  if (type == &PyWrapperDescr_Type)
+    return callWrapper(pyjitWrapperName(f), f, call);
+  if (pyjitIsMethodWrapper(f)) {
+    Call inner = call;
+    PyObject *self = PyObject_GetAttrString(f, "__self__");
+    if (node->external && !find(self) && !isValue(self))
+      pin(self);
+    inner.args.insert(inner.args.begin(), self);
+    keep(self);
+    Py_DECREF(self);
+    return callWrapper(pyjitWrapperName(f), f, inner);
+  }
+  if (PyType_Check(f))
+    return callType(reinterpret_cast<PyTypeObject *>(f), call);
+  if (!std::strcmp(type->tp_name, "functools.partial")) {
+    Call inner;
+    if (!partialParts(*this, f, inner, call)) {
+      end("an unusual functools.partial");
+      return Post::Known;
+    }
+    return this->call(inner, depth + 1);
+  }
+  // Calls of what pyjit itself has compiled are followed.
+  if (!std::strcmp(type->tp_name, "pyjit._C.CompiledFunction")) {
+    Call inner = call;
+    inner.callable = PyObject_GetAttrString(f, "target");
+    if (!inner.callable) {
+      PyErr_Clear();
+      return unknownNative(call);
+    }
+    keep(inner.callable);
+    Py_DECREF(inner.callable);
+    if (!find(inner.callable))
+      pin(inner.callable);
+    return this->call(inner, depth + 1);
+  }
+  if (PyObject *method = special(f, "__call__")) {
+    if (Py_TYPE(method) == &PyWrapperDescr_Type)
+      return unknownNative(call);
+    Call inner = call;
+    inner.callable = method;
+    inner.args.insert(inner.args.begin(), f);
+    return this->call(inner, depth + 1);
+  }
+  return unknownNative(call);
+}
+
+/// Classes whose instances C code makes of nothing but their arguments.
+static bool isPlainNew(PyObject *newMethod) {
+  if (!PyCFunction_Check(newMethod))
+    return false;
+  PyObject *self = PyCFunction_GET_SELF(newMethod);
+  if (!self || !PyType_Check(self))
+    return false;
+  auto *type = reinterpret_cast<PyTypeObject *>(self);
+  return type == &PyBaseObject_Type || type == &PyDict_Type ||
+         type == &PyList_Type || type == &PyTuple_Type ||
+         type == &PySet_Type || type == &PyODict_Type ||
+         PyType_IsSubtype(type,
+                          reinterpret_cast<PyTypeObject *>(
+                              PyExc_BaseException));
+}
+
+Post Session::callType(PyTypeObject *type, const Call &call) {
+  if (NativeHandler handler = NativeTable::get().find(type))
+    return handler(*this, call);
+  auto *object = reinterpret_cast<PyObject *>(type);
+  PyObject *metaCall = special(object, "__call__");
+  if (metaCall && PyFunction_Check(metaCall))
+    return Post::Known;
+  if (!metaCall || Py_TYPE(metaCall) != &PyWrapperDescr_Type)
+    return unknownNative(call);
+  return callTypeDirectly(type, call);
+}
+
+/// What `type.__call__` does: `__new__`, then `__init__`.
+Post Session::callTypeDirectly(PyTypeObject *type, const Call &call) {
+  auto *object = reinterpret_cast<PyObject *>(type);
+  PyObject *newMethod = typeLookup(type, "__new__");
+  PyObject *init = typeLookup(type, "__init__");
+  if (newMethod)
+    if (PyObject *inner = pyjitInnerCallable(newMethod)) {
+      if (!find(inner))
+        pin(inner);
+      newMethod = inner;
+    }
+  bool pythonNew = newMethod && PyFunction_Check(newMethod);
+  if (!pythonNew && (!newMethod || !isPlainNew(newMethod)))
+    return unknownNative(call);
+  bool pythonInit = init && PyFunction_Check(init);
+  if (!pythonInit) {
+    if (!init || Py_TYPE(init) != &PyWrapperDescr_Type)
+      return unknownNative(call);
+    if (pyjitDescrType(init) != &PyBaseObject_Type) {
+      if (!PyExceptionClass_Check(object))
+        for (PyObject *arg : call.args)
+          iterate(arg);
+    }
+  }
+  if (PyType_IsSubtype(type, &PyTuple_Type) && !pythonNew)
+    for (PyObject *arg : call.args)
+      iterate(arg);
+  instantiating = type;
+  return pythonNew ? Post::Known : Post::Fresh;
+}
+
+Post Session::callWrapper(const char *name, PyObject *wrapper,
+                          const Call &call) {
+  std::string slot = name;
+  size_t n = call.args.size();
+  PyObject *self = call.arg(0);
+  PyTypeObject *owner = pyjitDescrType(
+      pyjitIsMethodWrapper(wrapper) ? pyjitMethodWrapperDescr(wrapper)
+                                    : wrapper);
+  auto post = [](Found found) {
+    return found.kind == Found::Fresh ? Post::Fresh : Post::Known;
+  };
+  if (!self)
+    return unknownNative(call);
+  if (slot == "__init__") {
+    if (owner == &PyBaseObject_Type)
+      return Post::Known;
+    bool plain = owner == &PyDict_Type || owner == &PyList_Type ||
+                 owner == &PySet_Type || owner == &PyODict_Type;
+    if (plain && !isExternal(self)) {
+      for (size_t i = 1; i < call.positional(); ++i)
+        iterate(call.args[i]);
+      return Post::Known;
+    }
+    if (PyExceptionInstance_Check(self))
+      return Post::Known;
+    return unknownNative(call);
+  }
+  if (slot == "__getattribute__" && n == 2 && PyUnicode_Check(call.args[1])) {
+    auto *getter = reinterpret_cast<getattrofunc>(pyjitWrappedSlot(wrapper));
+    if (getter == PyObject_GenericGetAttr)
+      return post(genericAttr(self, call.args[1]));
+  }
+  if (slot == "__setattr__" && n == 3 && PyUnicode_Check(call.args[1]) &&
+      pyjitWrappedSlot(wrapper) ==
+          reinterpret_cast<void *>(PyObject_GenericSetAttr)) {
+    genericStore(self, call.args[1], call.args[2]);
+    return Post::Known;
+  }
+  if (slot == "__delattr__" && n == 2 && PyUnicode_Check(call.args[1]) &&
+      owner == &PyBaseObject_Type) {
+    genericStore(self, call.args[1], nullptr);
+    return Post::Known;
+  }
+  bool dict = owner == &PyDict_Type || owner == &PyODict_Type;
+  if (dict && slot == "__setitem__" && n == 3) {
+    if (isExternal(self) && !PyDict_CheckExact(self))
+      end("a change of a " + typeName(self) + " from before the call");
+    else
+      writeItem(self, call.args[1], call.args[2]);
+    return Post::Known;
+  }
+  if (dict && slot == "__delitem__" && n == 2 && !isExternal(self))
+    return Post::Known;
+  if (dict && slot == "__contains__" && n == 2) {
+    dictItem(self, call.args[1]);
+    return Post::Known;
+  }
+  if ((owner == &PyTuple_Type || owner == &PyList_Type) &&
+      slot == "__getitem__" && n == 2) {
+    readAll(self);
+    return Post::Fresh;
+  }
+  if (slot == "__len__" && n == 1 &&
+      !PyType_HasFeature(Py_TYPE(self), Py_TPFLAGS_HEAPTYPE)) {
+    lengthOf(self);
+    return Post::Known;
+  }
+  if (slot == "__len__" && n == 1 && (PyDict_Check(self))) {
+    if (Node *node = require(self))
+      length(node, PyDict_GET_SIZE(self));
+    return Post::Known;
+  }
+  if (slot == "__iter__" && n == 1 &&
+      (dict || owner == &PyList_Type || owner == &PyTuple_Type)) {
+    readAll(self);
+    return Post::Fresh;
+  }
+  if ((slot == "__eq__" || slot == "__ne__" || slot == "__hash__") &&
+      !isTensor(self)) {
+    for (PyObject *arg : call.args)
+      readDeep(arg);
+    return Post::Fresh;
+  }
+  if (slot == "__get__" && PyFunction_Check(self))
+    return Post::Fresh;
+  if (slot == "__call__") {
+    Call inner;
+    inner.callable = self;
+    inner.args.assign(call.args.begin() + 1, call.args.end());
+    inner.kwnames = call.kwnames;
+    if (owner == &PyType_Type && PyType_Check(self))
+      return callTypeDirectly(reinterpret_cast<PyTypeObject *>(self), inner);
+    if (PyFunction_Check(self) || PyMethod_Check(self))
+      return this->call(inner);
+  }
+  end("native slot " + std::string(owner->tp_name) + "." + slot);
+  return Post::Fresh;
+}

@@ -1,0 +1,261 @@
+//===- Escape.cpp - The result and the writes, at the end -----------------===//
+//
+// What leaves the call is described by its final state: one `create` per object
+// that the call made, so that shared references stay shared.
+//
+//===----------------------------------------------------------------------===//
+
+#include "Session.h"
+#include "Tensors.h"
+
+#include <cstring>
+
+using namespace pyjit::capture;
+
+namespace {
+
+/// Emits values for objects that escape.
+class EscapeWalk {
+public:
+  explicit EscapeWalk(Session &session) : s(session) {}
+
+  /// SSA value and type of `object`.
+  std::pair<std::string, std::string> value(PyObject *object) {
+    auto done = values.find(object);
+    if (done != values.end())
+      return done->second;
+    auto result = compute(object);
+    values[object] = result;
+    return result;
+  }
+
+  void operands(const std::vector<PyObject *> &elements, std::string &text,
+                std::vector<std::string> &types) {
+    for (PyObject *element : elements) {
+      auto [name, type] = value(element);
+      text += (text.empty() ? "" : ", ") + name;
+      types.push_back(type);
+    }
+  }
+
+private:
+  Session &s;
+  std::map<PyObject *, std::pair<std::string, std::string>> values;
+  std::set<PyObject *> open;
+
+  std::string fresh() { return "%" + std::to_string(s.writer.fresh()); }
+
+  std::pair<std::string, std::string> refuse(PyObject *object,
+                                             const char *why) {
+    s.end("the result holds a " + typeName(object) + why);
+    return {"%0", "!refgraph.obj<\"?\">"};
+  }
+
+  std::pair<std::string, std::string> compute(PyObject *object) {
+    if (isValue(object)) {
+      std::string name = fresh(), type = s.typeText(object);
+      s.writer.line(name + " = refgraph.constant " + s.keyText(object) +
+                        (PyFloat_CheckExact(object) ? "" : "") + " : " + type,
+                    s.location());
+      return {name, type};
+    }
+    if (s.isTensor(object)) {
+      int value = s.tensors->valueOf(object);
+      if (value < 0)
+        return refuse(object, " of unknown origin");
+      return {"%" + std::to_string(value), s.typeText(object)};
+    }
+    Node *node = s.find(object);
+    if (!node && isProcessConstant(object))
+      node = s.pin(object);
+    if (!node)
+      return refuse(object, " of unknown origin");
+    if (node->external) {
+      int value = s.ssa(node);
+      return {"%" + std::to_string(value), node->type};
+    }
+    return create(object);
+  }
+
+  std::vector<PyObject *> elementsOf(PyObject *object) {
+    std::vector<PyObject *> out;
+    for (Py_ssize_t i = 0; i < PySequence_Fast_GET_SIZE(object); ++i)
+      out.push_back(PySequence_Fast_GET_ITEM(object, i));
+    return out;
+  }
+
+  std::string entries(PyObject *dict, std::vector<std::string> &types) {
+    std::string text;
+    PyObject *key, *item;
+    Py_ssize_t position = 0;
+    while (!s.ended() && PyDict_Next(dict, &position, &key, &item)) {
+      auto [name, type] = value(item);
+      text += (text.empty() ? "" : ", ") + s.keyText(key) + " = " + name;
+      types.push_back(type);
+    }
+    return "{" + text + "}";
+  }
+
+  std::pair<std::string, std::string> create(PyObject *object) {
+    if (!open.insert(object).second)
+      return refuse(object, " that contains itself");
+    std::string kind, body;
+    std::vector<std::string> types;
+    PyTypeObject *type = Py_TYPE(object);
+    auto list = [&](const std::vector<PyObject *> &elements) {
+      std::string text;
+      operands(elements, text, types);
+      body += " [" + text + "]";
+    };
+    if (type == &PyTuple_Type || type == &PyList_Type) {
+      kind = type == &PyTuple_Type ? "tuple" : "list";
+      list(elementsOf(object));
+    } else if (!std::strcmp(type->tp_name, "torch.Size")) {
+      kind = "size";
+      list(elementsOf(object));
+    } else if (type == &PyDict_Type) {
+      kind = "dict";
+      body += " items " + entries(object, types);
+    } else if (type == &PySet_Type || type == &PyFrozenSet_Type) {
+      kind = type == &PySet_Type ? "set" : "frozenset";
+      PyObject *elements = PySequence_List(object);
+      list(elementsOf(elements));
+      s.keep(elements);
+      Py_DECREF(elements);
+    } else if (type == &PySlice_Type) {
+      kind = "slice";
+      auto *slice = reinterpret_cast<PySliceObject *>(object);
+      list({slice->start, slice->stop, slice->step});
+    } else if (type == &PyMethod_Type) {
+      kind = "method";
+      list({PyMethod_GET_FUNCTION(object), PyMethod_GET_SELF(object)});
+    } else if (isInstance(object)) {
+      kind = "instance";
+      int index = s.pin(reinterpret_cast<PyObject *>(type))->index;
+      body += " type(" + std::to_string(index) + ")";
+      if (PyTuple_Check(object) || PyList_Check(object))
+        list(elementsOf(object));
+      if (PyDict_Check(object))
+        body += " items " + entries(object, types);
+      if (PyObject *dict = pyjitInstanceDict(object))
+        if (PyDict_GET_SIZE(dict))
+          body += " attrs " + entries(dict, types);
+    } else {
+      return refuse(object, " made by the call");
+    }
+    open.erase(object);
+    std::string operandTypes;
+    for (const std::string &entry : types)
+      operandTypes += (operandTypes.empty() ? "" : ", ") + entry;
+    std::string name = fresh(), resultType = s.typeText(object);
+    s.writer.line(name + " = refgraph.create " + quoted(kind) + body + " : (" +
+                      operandTypes + ") -> " + resultType,
+                  s.location());
+    return {name, resultType};
+  }
+
+  /// A class instance whose whole state is its `__dict__` and, for subclasses
+  /// of dict, list and tuple, its elements.
+  bool isInstance(PyObject *object) {
+    PyTypeObject *type = Py_TYPE(object);
+    if (type == &PyODict_Type)
+      return true;
+    if (!PyType_HasFeature(type, Py_TPFLAGS_HEAPTYPE) ||
+        PyType_HasFeature(type, Py_TPFLAGS_IMMUTABLETYPE) ||
+        PyType_Check(object) || PyExceptionInstance_Check(object))
+      return false;
+    PyTypeObject *base = type;
+    while (base && PyType_HasFeature(base, Py_TPFLAGS_HEAPTYPE)) {
+      if (base->tp_finalize || base->tp_del)
+        return false;
+      // Slots beyond the base's would be lost.
+      if (PyDict_GetItemString(base->tp_dict, "__slots__") &&
+          base->tp_basicsize != base->tp_base->tp_basicsize)
+        return false;
+      base = base->tp_base;
+    }
+    return base == &PyBaseObject_Type || base == &PyDict_Type ||
+           base == &PyODict_Type || base == &PyTuple_Type ||
+           base == &PyList_Type;
+  }
+};
+
+std::string selector(Session &s, Select select, PyObject *key) {
+  return select == Select::Attr ? "attr(" + s.keyText(key) + ")"
+                                : "item(" + s.keyText(key) + ")";
+}
+
+} // namespace
+
+void Session::leave(PyObject *result) {
+  std::string change = tensors->stateChange();
+  if (change.empty())
+    change = tensors->finalConflict();
+  if (!change.empty())
+    return end(change);
+  if (!contextTokens.empty())
+    return end("a context variable that stays set");
+
+  EscapeWalk walk(*this);
+  for (const Write &write : writes) {
+    if (dead)
+      return;
+    PyObject *dict = write.select == Select::Attr
+                         ? pyjitInstanceDict(write.owner->object)
+                         : write.owner->object;
+    PyObject *value =
+        dict ? PyDict_GetItemWithError(dict, write.key) : nullptr;
+    if (write.owner->owned)
+      continue;
+    int holder = ssa(write.owner);
+    std::string head = "%" + std::to_string(holder) + " " +
+                       selector(*this, write.select, write.key);
+    if (!value) {
+      writer.line("refgraph.delete " + head + " : " + write.owner->type,
+                  location());
+      continue;
+    }
+    auto [name, type] = walk.value(value);
+    writer.line("refgraph.set " + head + " = " + name + " : " +
+                    write.owner->type + ", " + type,
+                location());
+  }
+  for (Node *node : replacedNodes) {
+    if (dead)
+      return;
+    int holder = ssa(node);
+    PyObject *object = node->object;
+    std::string text;
+    std::vector<std::string> types;
+    bool dict = PyDict_Check(object);
+    if (dict) {
+      PyObject *key, *item;
+      Py_ssize_t position = 0;
+      while (!dead && PyDict_Next(object, &position, &key, &item)) {
+        auto [name, type] = walk.value(item);
+        text += (text.empty() ? "" : ", ") + keyText(key) + " = " + name;
+        types.push_back(type);
+      }
+    } else {
+      PyObject *list = PySequence_List(object);
+      std::vector<PyObject *> elements;
+      for (Py_ssize_t i = 0; i < PyList_GET_SIZE(list); ++i)
+        elements.push_back(PyList_GET_ITEM(list, i));
+      walk.operands(elements, text, types);
+      keep(list);
+      Py_DECREF(list);
+    }
+    std::string operandTypes;
+    for (const std::string &entry : types)
+      operandTypes += (operandTypes.empty() ? "" : ", ") + entry;
+    writer.line("refgraph.replace %" + std::to_string(holder) +
+                    (dict ? " items {" + text + "}" : " [" + text + "]") +
+                    " : " + node->type + ", (" + operandTypes + ")",
+                location());
+  }
+  if (dead)
+    return;
+  auto [name, type] = walk.value(result);
+  if (!dead)
+    writer.line("refgraph.leave " + name + " : " + type, location());
+}

@@ -1,0 +1,486 @@
+//===- Natives.cpp - Builtins that the recorder models --------------------===//
+
+#include "Natives.h"
+#include "Tensors.h"
+
+#include <cstring>
+
+using namespace pyjit::capture;
+
+//===----------------------------------------------------------------------===//
+// The table
+//===----------------------------------------------------------------------===//
+
+void NativeTable::add(PyObject *callable, NativeHandler handler) {
+  if (PyMethodDef *def = pyjitMethodDef(callable))
+    functions[def] = handler;
+  else if (PyType_Check(callable))
+    types[reinterpret_cast<PyTypeObject *>(callable)] = handler;
+}
+
+void NativeTable::add(const char *path, NativeHandler handler) {
+  const char *colon = std::strchr(path, ':');
+  std::string module(path, colon - path);
+  PyObject *object = PyImport_ImportModule(module.c_str());
+  std::string rest = colon + 1;
+  while (object && !rest.empty()) {
+    size_t dot = rest.find('.');
+    std::string head = rest.substr(0, dot);
+    rest = dot == std::string::npos ? "" : rest.substr(dot + 1);
+    PyObject *next = PyObject_GetAttrString(object, head.c_str());
+    Py_DECREF(object);
+    object = next;
+  }
+  if (object)
+    add(object, handler);
+  Py_XDECREF(object);
+  PyErr_Clear();
+}
+
+void NativeTable::addMethods(PyTypeObject *type, NativeHandler handler) {
+  PyObject *dict = PyType_GetDict(type);
+  PyObject *key, *value;
+  Py_ssize_t position = 0;
+  while (PyDict_Next(dict, &position, &key, &value))
+    if (PyMethodDef *def = pyjitMethodDef(value))
+      functions.insert({def, handler});
+  Py_DECREF(dict);
+}
+
+const NativeTable &NativeTable::get() {
+  static const NativeTable *table = [] {
+    PyObject *error = PyErr_GetRaisedException();
+    auto *t = new NativeTable;
+    addBuiltins(*t);
+    addContainerMethods(*t);
+    addTorch(*t);
+    PyErr_Clear();
+    PyErr_SetRaisedException(error);
+    return t;
+  }();
+  return *table;
+}
+
+Post pyjit::capture::nativePure(Session &s, const Call &call) {
+  for (PyObject *arg : call.args)
+    s.readDeep(arg);
+  return Post::Fresh;
+}
+
+Post pyjit::capture::nativeShallow(Session &s, const Call &call) {
+  for (PyObject *arg : call.args)
+    s.iterate(arg);
+  return Post::Fresh;
+}
+
+Post pyjit::capture::nativeNothing(Session &, const Call &) {
+  return Post::Fresh;
+}
+
+//===----------------------------------------------------------------------===//
+// Builtin functions
+//===----------------------------------------------------------------------===//
+
+static Post toPost(Session::Found found) {
+  return found.kind == Session::Found::Fresh ? Post::Fresh : Post::Known;
+}
+
+static Post nativeLen(Session &s, const Call &c) {
+  if (c.args.size() == 1)
+    s.lengthOf(c.args[0]);
+  return Post::Known;
+}
+
+static void classes(Session &s, PyObject *spec, const char *hook,
+                    int depth = 0) {
+  if (PyTuple_Check(spec)) {
+    s.readAll(spec);
+    for (Py_ssize_t i = 0; i < PyTuple_GET_SIZE(spec) && depth < 10; ++i)
+      classes(s, PyTuple_GET_ITEM(spec, i), hook, depth + 1);
+    return;
+  }
+  if (PyType_Check(spec)) {
+    s.require(spec);
+    s.special(spec, hook);
+    return;
+  }
+  if (!std::strcmp(Py_TYPE(spec)->tp_name, "types.UnionType"))
+    return;
+  s.require(spec);
+  s.special(spec, hook); // typing's aliases: Python
+}
+
+static Post nativeIsInstance(Session &s, const Call &c) {
+  if (c.args.size() != 2)
+    return Post::Known;
+  PyObject *object = c.args[0];
+  if (!isValue(object)) {
+    if (!s.require(object))
+      return Post::Known;
+    s.typeOf(object);
+    // Where the type does not match, C asks for `__class__`.
+    if (PyType_HasFeature(Py_TYPE(object), Py_TPFLAGS_HEAPTYPE) &&
+        !s.isTensor(object))
+      s.loadAttr(object, PyUnicode_InternFromString("__class__"));
+  }
+  classes(s, c.args[1], "__instancecheck__");
+  return Post::Known;
+}
+
+static Post nativeIsSubclass(Session &s, const Call &c) {
+  if (c.args.size() == 2) {
+    s.require(c.args[0]);
+    classes(s, c.args[1], "__subclasscheck__");
+  }
+  return Post::Known;
+}
+
+static Post nativeGetattr(Session &s, const Call &c) {
+  if (c.args.size() < 2 || !PyUnicode_CheckExact(c.args[1]))
+    return Post::Known;
+  return toPost(s.loadAttr(c.args[0], c.args[1]));
+}
+
+static Post nativeHasattr(Session &s, const Call &c) {
+  if (c.args.size() == 2 && PyUnicode_CheckExact(c.args[1]))
+    s.loadAttr(c.args[0], c.args[1]);
+  return Post::Known;
+}
+
+static Post nativeSetattr(Session &s, const Call &c) {
+  if (c.args.size() == 3 && PyUnicode_CheckExact(c.args[1]))
+    s.storeAttr(c.args[0], c.args[1], c.args[2]);
+  return Post::Known;
+}
+
+static Post nativeDelattr(Session &s, const Call &c) {
+  if (c.args.size() == 2 && PyUnicode_CheckExact(c.args[1]))
+    s.storeAttr(c.args[0], c.args[1], nullptr);
+  return Post::Known;
+}
+
+static Post nativeCallable(Session &s, const Call &c) {
+  if (c.args.size() == 1 && !isValue(c.args[0]) && s.require(c.args[0]))
+    s.special(c.args[0], "__call__");
+  return Post::Known;
+}
+
+static Post nativeIter(Session &s, const Call &c) {
+  if (c.args.size() != 1)
+    return s.unknownNative(c);
+  return s.iterate(c.args[0]);
+}
+
+static Post nativeNext(Session &s, const Call &c) {
+  return c.args.empty() ? Post::Known : s.next(c.args[0]);
+}
+
+static Post nativeAllAny(Session &s, const Call &c) {
+  if (c.args.size() != 1)
+    return Post::Known;
+  PyObject *arg = c.args[0];
+  s.iterate(arg);
+  if (PyList_Check(arg) || PyTuple_Check(arg)) {
+    for (Py_ssize_t i = 0; i < PySequence_Fast_GET_SIZE(arg); ++i)
+      s.truth(PySequence_Fast_GET_ITEM(arg, i));
+  } else if (PyGen_CheckExact(arg)) {
+    s.truthOfYields = true;
+  } else if (!PyDict_Check(arg) && !isValue(arg)) {
+    s.end("all() or any() of a " + typeName(arg));
+  }
+  return Post::Known;
+}
+
+static Post nativeSum(Session &s, const Call &c) {
+  if (c.args.empty())
+    return Post::Known;
+  s.iterate(c.args[0]);
+  PyObject *arg = c.args[0];
+  if (PyList_Check(arg) || PyTuple_Check(arg)) {
+    for (Py_ssize_t i = 0; i < PySequence_Fast_GET_SIZE(arg); ++i) {
+      PyObject *item = PySequence_Fast_GET_ITEM(arg, i);
+      if (s.isTensor(item)) {
+        s.special(item, "__add__");
+        s.special(item, "__radd__");
+      } else if (!isValue(item)) {
+        s.end("sum() of a " + typeName(item));
+      }
+    }
+  }
+  return Post::Fresh;
+}
+
+static Post nativeMinMax(Session &s, const Call &c) {
+  for (PyObject *arg : c.args) {
+    if (PyFunction_Check(arg) || PyCFunction_Check(arg))
+      s.end("min() or max() with a key");
+    else if (PyGen_CheckExact(arg))
+      s.iterate(arg);
+    else if (Py_IS_TYPE(arg, &PyDictValues_Type) ||
+             Py_IS_TYPE(arg, &PyDictKeys_Type))
+      s.iterate(arg);
+    else
+      s.readDeep(arg);
+  }
+  return Post::Known;
+}
+
+static Post nativeSorted(Session &s, const Call &c) {
+  for (PyObject *arg : c.args) {
+    if (isValue(arg) || PyFunction_Check(arg))
+      continue;
+    s.iterate(arg);
+    if (PyList_Check(arg) || PyTuple_Check(arg) || PyDict_Check(arg))
+      s.readDeep(arg);
+  }
+  return Post::Fresh;
+}
+
+static Post nativePrint(Session &s, const Call &) {
+  s.end("print");
+  return Post::Known;
+}
+
+/// Stable as long as the objects of the record live, and they do.
+static Post nativeId(Session &s, const Call &c) {
+  if (c.args.size() == 1) {
+    PyObject *object = c.args[0];
+    Node *node = isValue(object) ? nullptr : s.require(object);
+    if (node && node->external && !s.isTensor(object)) {
+      s.pin(object);
+      return Post::Known;
+    }
+  }
+  // An address that no later call will see: fine as a dictionary key, never as
+  // something that leaves; the escape walk cannot tell, so it ends here.
+  s.end("id() of an object made by the call");
+  return Post::Known;
+}
+
+static Post nativeStr(Session &s, const Call &c) {
+  if (c.args.size() == 1)
+    return s.format(c.args[0]);
+  for (PyObject *arg : c.args)
+    s.readDeep(arg);
+  return Post::Fresh;
+}
+
+static Post nativeNumber(Session &s, const Call &c) {
+  for (PyObject *arg : c.args) {
+    if (isValue(arg))
+      continue;
+    if (s.isTensor(arg)) {
+      if (!s.tensors->isConstant(arg))
+        s.end("a tensor's data as a Python number");
+      for (const char *name : {"__int__", "__index__", "__float__", "__bool__"})
+        s.special(arg, name);
+    } else {
+      s.end("a number made of a " + typeName(arg));
+    }
+  }
+  return Post::Known;
+}
+
+static Post nativeBool(Session &s, const Call &c) {
+  if (c.args.size() == 1)
+    s.truth(c.args[0]);
+  return Post::Known;
+}
+
+static Post nativeRound(Session &s, const Call &c) {
+  for (PyObject *arg : c.args)
+    if (!isValue(arg))
+      s.end("abs() or round() of a " + typeName(arg));
+  return Post::Known;
+}
+
+static Post nativeAbs(Session &s, const Call &c) {
+  if (c.args.size() == 1 && s.isTensor(c.args[0])) {
+    s.special(c.args[0], "__abs__");
+    return Post::Known;
+  }
+  return nativeRound(s, c);
+}
+
+static Post nativeTypeCall(Session &s, const Call &c) {
+  if (c.args.size() != 1)
+    return s.unknownNative(c);
+  if (!isValue(c.args[0]) && s.require(c.args[0]))
+    s.typeOf(c.args[0]);
+  return Post::Known;
+}
+
+static Post nativeSuper(Session &s, const Call &c) {
+  for (PyObject *arg : c.args)
+    if (!isValue(arg))
+      s.require(arg);
+  return Post::Fresh;
+}
+
+static Post nativeVars(Session &s, const Call &c) {
+  if (c.args.size() != 1)
+    return s.unknownNative(c);
+  return toPost(
+      s.loadAttr(c.args[0], PyUnicode_InternFromString("__dict__")));
+}
+
+static Post nativeMap(Session &s, const Call &c) {
+  if (c.args.empty())
+    return Post::Fresh;
+  PyObject *f = c.args[0];
+  if (f != Py_None && !PyFunction_Check(f) && f != (PyObject *)&PyLong_Type &&
+      f != (PyObject *)&PyUnicode_Type && f != (PyObject *)&PyFloat_Type)
+    s.end("map() or filter() with a " + typeName(f));
+  for (size_t i = 1; i < c.args.size(); ++i) {
+    s.iterate(c.args[i]);
+    if (!PyFunction_Check(f) && PyList_Check(c.args[i]))
+      s.readDeep(c.args[i]);
+  }
+  return Post::Fresh;
+}
+
+static Post nativeDictType(Session &s, const Call &c) {
+  for (size_t i = 0; i < c.positional(); ++i) {
+    s.iterate(c.args[i]);
+    if (PyList_Check(c.args[i]) || PyTuple_Check(c.args[i]))
+      for (Py_ssize_t j = 0; j < PySequence_Fast_GET_SIZE(c.args[i]); ++j)
+        s.iterate(PySequence_Fast_GET_ITEM(c.args[i], j));
+  }
+  return Post::Fresh;
+}
+
+static Post nativeObjectNew(Session &s, const Call &c) {
+  for (PyObject *arg : c.args)
+    if (!isValue(arg))
+      s.require(arg);
+  return Post::Fresh;
+}
+
+static Post nativeContainerNew(Session &s, const Call &c) {
+  for (size_t i = 1; i < c.args.size(); ++i)
+    s.iterate(c.args[i]);
+  return Post::Fresh;
+}
+
+//===----------------------------------------------------------------------===//
+// Context variables
+//===----------------------------------------------------------------------===//
+
+static Post nativeContextGet(Session &s, const Call &c) {
+  PyObject *variable = c.args[0];
+  Node *node = s.require(variable);
+  if (!node)
+    return Post::Known;
+  for (auto &entry : s.contextTokens)
+    if (entry.second == variable)
+      return Post::Known; // set by the call
+  PyObject *value = nullptr;
+  static PyObject *missing = PyList_New(0);
+  if (PyContextVar_Get(variable, missing, &value) < 0)
+    return Post::Known;
+  static PyObject *field = PyUnicode_InternFromString("value");
+  if (value == missing)
+    s.absent(node, Select::Field, field);
+  else
+    s.read(node, Select::Field, field, value);
+  s.keep(value);
+  Py_DECREF(value);
+  return Post::Known;
+}
+
+static Post nativeContextSet(Session &s, const Call &c) {
+  // Balanced by a reset, or the capture ends when it leaves.
+  s.require(c.args[0]);
+  s.contextTokens[reinterpret_cast<PyObject *>(s.top()->frame)] = c.args[0];
+  return Post::Fresh;
+}
+
+static Post nativeContextReset(Session &s, const Call &c) {
+  for (auto it = s.contextTokens.begin(); it != s.contextTokens.end(); ++it) {
+    if (it->second == c.args[0]) {
+      s.contextTokens.erase(it);
+      break;
+    }
+  }
+  return Post::Known;
+}
+
+//===----------------------------------------------------------------------===//
+
+void pyjit::capture::addBuiltins(NativeTable &t) {
+  t.add("builtins:len", nativeLen);
+  t.add("builtins:isinstance", nativeIsInstance);
+  t.add("builtins:issubclass", nativeIsSubclass);
+  t.add("builtins:getattr", nativeGetattr);
+  t.add("builtins:hasattr", nativeHasattr);
+  t.add("builtins:setattr", nativeSetattr);
+  t.add("builtins:delattr", nativeDelattr);
+  t.add("builtins:callable", nativeCallable);
+  t.add("builtins:iter", nativeIter);
+  t.add("builtins:next", nativeNext);
+  t.add("builtins:all", nativeAllAny);
+  t.add("builtins:any", nativeAllAny);
+  t.add("builtins:sum", nativeSum);
+  t.add("builtins:min", nativeMinMax);
+  t.add("builtins:max", nativeMinMax);
+  t.add("builtins:sorted", nativeSorted);
+  t.add("builtins:print", nativePrint);
+  t.add("builtins:id", nativeId);
+  t.add("builtins:repr", nativeStr);
+  t.add("builtins:abs", nativeAbs);
+  t.add("builtins:round", nativeRound);
+  t.add("builtins:pow", nativeRound);
+  t.add("builtins:divmod", nativePure);
+  t.add("builtins:ord", nativePure);
+  t.add("builtins:chr", nativePure);
+  t.add("builtins:hash", nativePure);
+  t.add("builtins:vars", nativeVars);
+  t.add("sys:getrecursionlimit", nativeNothing);
+  t.add("sys:intern", nativePure);
+  for (const char *name :
+       {"sqrt", "log", "log2", "exp", "floor", "ceil", "pow", "prod", "sin",
+        "cos", "tanh", "gcd", "fabs", "isnan", "isinf", "isfinite", "erf",
+        "log10", "log1p", "trunc", "copysign", "atan2", "tan", "atan"})
+    t.add(("math:" + std::string(name)).c_str(), nativePure);
+  t.add("_operator:index", nativePure);
+  t.add("_abc:_abc_instancecheck", nativeNothing);
+  t.add("_abc:_abc_subclasscheck", nativeNothing);
+  t.add("_contextvars:ContextVar.get", nativeContextGet);
+  t.add("_contextvars:ContextVar.set", nativeContextSet);
+  t.add("_contextvars:ContextVar.reset", nativeContextReset);
+
+  t.addType(&PyType_Type, nativeTypeCall);
+  t.addType(&PySuper_Type, nativeSuper);
+  t.addType(&PyUnicode_Type, nativeStr);
+  t.addType(&PyLong_Type, nativeNumber);
+  t.addType(&PyFloat_Type, nativeNumber);
+  t.addType(&PyComplex_Type, nativeNumber);
+  t.addType(&PyBool_Type, nativeBool);
+  t.addType(&PyTuple_Type, nativeShallow);
+  t.addType(&PyList_Type, nativeShallow);
+  t.addType(&PySet_Type, nativeSorted);
+  t.addType(&PyFrozenSet_Type, nativeSorted);
+  t.addType(&PyDict_Type, nativeDictType);
+  t.addType(&PyODict_Type, nativeDictType);
+  t.addType(&PyDictProxy_Type, nativeShallow);
+  t.addType(&PyRange_Type, nativeNumber);
+  t.addType(&PySlice_Type, nativeNothing);
+  t.addType(&PyEnum_Type, nativeShallow);
+  t.addType(&PyZip_Type, nativeShallow);
+  t.addType(&PyReversed_Type, nativeShallow);
+  t.addType(&PyMap_Type, nativeMap);
+  t.addType(&PyFilter_Type, nativeMap);
+  t.addType(&PyBaseObject_Type, nativeNothing);
+  t.addType(&PyProperty_Type, nativeNothing);
+  t.addType(&PyStaticMethod_Type, nativeNothing);
+  t.addType(&PyMethod_Type, nativeNothing);
+  t.add("functools:partial", nativeNothing);
+  t.add("itertools:chain", nativeShallow);
+  t.add("itertools:islice", nativeShallow);
+  t.add("builtins:object.__new__", nativeObjectNew);
+  t.add("builtins:dict.__new__", nativeObjectNew);
+  t.add("builtins:list.__new__", nativeObjectNew);
+  t.add("collections:OrderedDict.__new__", nativeObjectNew);
+  t.add("builtins:BaseException.__new__", nativeObjectNew);
+  t.add("builtins:tuple.__new__", nativeContainerNew);
+}

@@ -1,0 +1,53 @@
+//===- Natives.h - Native functions that the recorder models ----*- C++ -*-===//
+#ifndef PYJIT_CAPTURE_NATIVES_H
+#define PYJIT_CAPTURE_NATIVES_H
+
+#include "Session.h"
+
+namespace pyjit::capture {
+
+/// Records what the function is about to read and says what it returns.
+using NativeHandler = Post (*)(Session &, const Call &);
+
+/// Handlers by method definition: one entry serves a function however it is
+/// reached (bound, unbound, through a module).
+class NativeTable {
+public:
+  static const NativeTable &get();
+  NativeHandler find(PyMethodDef *def) const {
+    auto it = functions.find(def);
+    return it == functions.end() ? nullptr : it->second;
+  }
+  NativeHandler find(PyTypeObject *type) const {
+    auto it = types.find(type);
+    return it == types.end() ? nullptr : it->second;
+  }
+
+  void add(PyObject *callable, NativeHandler handler);
+  /// "module:attribute.path"; a name that does not exist is left out.
+  void add(const char *path, NativeHandler handler);
+  /// All methods of a type that have no handler yet.
+  void addMethods(PyTypeObject *type, NativeHandler handler);
+  void addType(PyTypeObject *type, NativeHandler handler) {
+    types[type] = handler;
+  }
+
+private:
+  std::unordered_map<PyMethodDef *, NativeHandler> functions;
+  std::unordered_map<PyTypeObject *, NativeHandler> types;
+};
+
+void addBuiltins(NativeTable &table);
+void addContainerMethods(NativeTable &table);
+void addTorch(NativeTable &table);
+
+/// Arguments are values or immutable structures of them; result is new.
+Post nativePure(Session &s, const Call &call);
+/// Reads one level of its container arguments; result is new.
+Post nativeShallow(Session &s, const Call &call);
+/// Reads nothing that can change.
+Post nativeNothing(Session &s, const Call &call);
+
+} // namespace pyjit::capture
+
+#endif // PYJIT_CAPTURE_NATIVES_H

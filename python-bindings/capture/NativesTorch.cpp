@@ -1,0 +1,245 @@
+//===- NativesTorch.cpp - Torch's native functions ------------------------===//
+//
+// Most of them only call operators, and the dispatcher shows those. What moves
+// tensor data into Python, makes tensors of Python data or changes a tensor
+// behind the dispatcher's back is told apart by name, before the rest is let
+// through.
+//
+//===----------------------------------------------------------------------===//
+
+#include "Natives.h"
+#include "Tensors.h"
+
+#include <cstring>
+
+using namespace pyjit::capture;
+
+void Session::tensorArgument(PyObject *o, int depth) {
+  if (dead || isValue(o))
+    return;
+  if (!require(o))
+    return;
+  if (isTensor(o))
+    return;
+  if ((PyTuple_Check(o) || PyList_Check(o)) && depth < 5) {
+    readAll(o);
+    for (Py_ssize_t i = 0; i < PySequence_Fast_GET_SIZE(o); ++i)
+      tensorArgument(PySequence_Fast_GET_ITEM(o, i), depth + 1);
+    return;
+  }
+  static const std::set<std::string> fine = {
+      "torch.dtype", "torch.device", "torch.layout", "torch.memory_format",
+      "ellipsis", "slice", "torch.Size"};
+  if (fine.count(Py_TYPE(o)->tp_name))
+    return;
+  if (PyType_Check(o))
+    return;
+  end("a tensor function given a " + typeName(o));
+}
+
+Post Session::torchCall(const Call &call) {
+  for (PyObject *arg : call.args)
+    tensorArgument(arg);
+  return Post::FreshDeep;
+}
+
+namespace {
+
+Post torchOp(Session &s, const Call &c) { return s.torchCall(c); }
+
+Post tensorMetadata(Session &s, const Call &c) {
+  for (PyObject *arg : c.args)
+    s.tensorArgument(arg);
+  return Post::FreshDeep;
+}
+
+/// Data into Python: only of tensors that no input reaches.
+Post tensorData(Session &s, const Call &c) {
+  for (PyObject *arg : c.args) {
+    s.tensorArgument(arg);
+    if (s.isTensor(arg) && !s.tensors->isConstant(arg))
+      s.end("a tensor's data read by Python");
+  }
+  return Post::FreshDeep;
+}
+
+Post fromData(Session &s, const Call &c) {
+  for (PyObject *arg : c.args) {
+    if (s.isTensor(arg))
+      s.end("a tensor made of a tensor by torch.tensor");
+    s.tensorArgument(arg);
+    if (PyList_Check(arg) || PyTuple_Check(arg))
+      for (Py_ssize_t i = 0; i < PySequence_Fast_GET_SIZE(arg); ++i)
+        if (s.isTensor(PySequence_Fast_GET_ITEM(arg, i)))
+          s.end("a tensor made of tensors by torch.tensor");
+  }
+  return Post::Constant;
+}
+
+/// State that refgraph.state pins, or that only debugging looks at.
+Post stateGetter(Session &s, const Call &c) {
+  for (PyObject *arg : c.args)
+    if (!isValue(arg))
+      s.require(arg);
+  return Post::Fresh;
+}
+
+/// Looks at the types of its arguments only.
+Post hasTorchFunction(Session &s, const Call &c) {
+  for (PyObject *arg : c.args) {
+    if (isValue(arg) || s.isTensor(arg))
+      continue;
+    s.require(arg);
+    if (PyTuple_Check(arg) || PyList_Check(arg))
+      s.readAll(arg);
+  }
+  return Post::Known;
+}
+
+Post setGradMode(Session &s, const Call &c) {
+  for (PyObject *arg : c.args)
+    if (!isValue(arg))
+      s.end("set_grad_enabled of a " + typeName(arg));
+  return Post::Known;
+}
+
+Post makeSize(Session &s, const Call &c) {
+  for (PyObject *arg : c.args)
+    s.tensorArgument(arg);
+  return Post::Fresh;
+}
+
+template <size_t N>
+bool oneOf(const char *name, const char *const (&list)[N]) {
+  for (const char *entry : list)
+    if (!std::strcmp(name, entry))
+      return true;
+  return false;
+}
+
+/// What is not let through though it lies among the operators.
+const char *const kDenied[] = {
+    "set_", "set_data", "resize_", "resize_as_", "data_ptr", "storage",
+    "untyped_storage", "_storage", "numpy", "__array__", "_make_subclass",
+    "_make_wrapper_subclass", "_make_dtensor", "backward", "_backward",
+    "register_hook", "requires_grad_", "retain_grad", "share_memory_",
+    "from_numpy", "frombuffer", "asarray", "from_file", "map_", "map2_",
+    "apply_", "_typed_storage", "new", "new_tensor", "record_stream",
+    "_fix_weakref", "_clear_non_serializable_cached_data", "__dlpack__",
+    "cuda", "xpu", "ipu", "hpu", "mtia", "type", "_is_all_true",
+    "manual_seed", "seed", "initial_seed", "pin_memory", "names", "rename_",
+    "rename", "set_names", "refine_names", "align_to", "align_as", "cpu_",
+    "_sync", "_to_functional_tensor", "_from_functional_tensor",
+    "_functionalize_sync", "_enable_functionalization",
+    "_disable_functionalization", "nonzero", "argwhere", "unique_dim",
+    "_unique", "_unique2", "unique_consecutive", "masked_select",
+    "compile", "as_subclass", "_set_throw_on_mutable_data_ptr",
+    "_set_warn_deprecated_on_mutable_data_ptr", "__setstate__",
+    "_use_zero_impl", "_view_func", "_view_func_unsafe", "_rev_view_func_unsafe"};
+
+const char *const kMetadata[] = {
+    "size", "dim", "ndimension", "stride", "storage_offset", "numel",
+    "nelement", "is_contiguous", "element_size", "get_device",
+    "is_floating_point", "is_complex", "is_signed", "is_same_size",
+    "is_set_to", "is_inference", "is_conj", "is_neg", "is_distributed",
+    "has_names", "sym_size", "result_type", "can_cast", "promote_types",
+    "__len__", "is_nonzero_", "is_tensor", "dense_dim", "sparse_dim",
+    "_is_view", "is_pinned", "is_shared", "is_cuda", "is_coalesced",
+    "is_autocast_enabled", "is_autocast_cpu_enabled",
+    "is_inference_mode_enabled", "is_autocast_cache_enabled",
+    "get_autocast_dtype", "get_autocast_cpu_dtype", "get_autocast_gpu_dtype",
+    "is_grad_enabled", "is_vulkan_available", "_has_compatible_shallow_copy_type",
+    "get_num_threads"};
+
+/// Ask the dispatcher for an operator whose result is a Python value: the
+/// recorder of operators ends the capture unless all inputs are constants.
+const char *const kData[] = {
+    "item", "tolist", "is_nonzero", "equal", "allclose", "__bool__", "__int__",
+    "__float__", "__index__", "__long__", "__complex__", "__contains__"};
+
+NativeHandler classify(const char *name) {
+  if (oneOf(name, kDenied))
+    return nullptr;
+  if (oneOf(name, kMetadata))
+    return tensorMetadata;
+  if (oneOf(name, kData))
+    return tensorData;
+  if (!std::strcmp(name, "tensor") || !std::strcmp(name, "as_tensor") ||
+      !std::strcmp(name, "scalar_tensor"))
+    return fromData;
+  return torchOp;
+}
+
+void addFamily(NativeTable &t, const char *module, const char *attribute) {
+  PyObject *object = PyImport_ImportModule(module);
+  if (object && attribute) {
+    PyObject *inner = PyObject_GetAttrString(object, attribute);
+    Py_DECREF(object);
+    object = inner;
+  }
+  PyObject *names = object ? PyObject_Dir(object) : nullptr;
+  for (Py_ssize_t i = 0; names && i < PyList_GET_SIZE(names); ++i) {
+    PyObject *name = PyList_GET_ITEM(names, i);
+    PyObject *member = PyObject_GetAttr(object, name);
+    if (member && pyjitMethodDef(member))
+      if (NativeHandler handler = classify(PyUnicode_AsUTF8(name)))
+        t.add(member, handler);
+    PyErr_Clear();
+    Py_XDECREF(member);
+  }
+  PyErr_Clear();
+  Py_XDECREF(names);
+  Py_XDECREF(object);
+}
+
+} // namespace
+
+void pyjit::capture::addTorch(NativeTable &t) {
+  addFamily(t, "torch._C", "_VariableFunctions");
+  addFamily(t, "torch._C._nn", nullptr);
+  addFamily(t, "torch._C._linalg", nullptr);
+  addFamily(t, "torch._C._fft", nullptr);
+  addFamily(t, "torch._C._special", nullptr);
+  PyObject *torch = PyImport_ImportModule("torch._C");
+  PyObject *base =
+      torch ? PyObject_GetAttrString(torch, "TensorBase") : nullptr;
+  if (base) {
+    PyObject *dict = PyType_GetDict(reinterpret_cast<PyTypeObject *>(base));
+    PyObject *key, *value;
+    Py_ssize_t position = 0;
+    while (PyDict_Next(dict, &position, &key, &value))
+      if (pyjitMethodDef(value))
+        if (NativeHandler handler = classify(PyUnicode_AsUTF8(key)))
+          t.add(value, handler);
+    Py_DECREF(dict);
+  }
+  Py_XDECREF(base);
+  Py_XDECREF(torch);
+  PyErr_Clear();
+  t.add("torch._C:TensorBase.size", tensorMetadata);
+  for (const char *name :
+       {"_get_tracing_state", "_get_cudnn_enabled", "_is_tracing",
+        "is_grad_enabled", "_get_deterministic_algorithms",
+        "_get_deterministic_algorithms_warn_only", "_log_api_usage_once",
+        "_get_cudnn_allow_tf32", "_get_cudnn_benchmark",
+        "_get_cudnn_deterministic", "_cuda_isCurrentStreamCapturing",
+        "_get_mkldnn_enabled", "get_default_dtype", "is_autocast_enabled",
+        "is_autocast_cpu_enabled", "is_inference_mode_enabled",
+        "_is_any_autocast_enabled", "_jit_get_operation",
+        "_is_torch_function_enabled", "_get_fp32_precision_getter",
+        "get_autocast_dtype", "is_autocast_cache_enabled",
+        "_get_float32_matmul_precision", "_is_torch_function_all_disabled",
+        "_len_torch_function_stack", "_len_torch_dispatch_stack",
+        "_is_tracing", "_get_flash_sdp_enabled",
+        "_get_mem_efficient_sdp_enabled", "_get_math_sdp_enabled"})
+    t.add(("torch._C:" + std::string(name)).c_str(), stateGetter);
+  for (const char *name :
+       {"_has_torch_function", "_has_torch_function_unary",
+        "_has_torch_function_variadic"})
+    t.add(("torch._C:" + std::string(name)).c_str(), hasTorchFunction);
+  t.add("torch._C:_set_grad_enabled", setGradMode);
+  t.add("torch:Size", makeSize);
+  t.add("torch:device", nativePure);
+  t.add("torch:finfo", nativePure);
+  t.add("torch:iinfo", nativePure);
+}

@@ -1,0 +1,415 @@
+//===- Opcodes.cpp - What each instruction reads and creates --------------===//
+//
+// Instructions that only move known objects (LOAD_FAST, COPY, jumps, ...) need
+// no work: objects are known by address, not by place. An opcode that is not
+// listed ends the capture.
+//
+//===----------------------------------------------------------------------===//
+
+#include "Session.h"
+#include "Tensors.h"
+
+#include <opcode.h>
+
+using namespace pyjit::capture;
+
+namespace {
+
+struct Op {
+  Session &s;
+  PyjitFrame *frame;
+  PyCodeObject *code;
+  const Instruction &in;
+
+  PyObject *peek(int fromTop) const {
+    return pyjitFrameStack(frame)[in.depth - fromTop];
+  }
+  PyObject *name(int index) const {
+    return PyTuple_GET_ITEM(code->co_names, index);
+  }
+};
+
+const char *binaryName(int arg) {
+  static const char *names[] = {
+      "add", "and",     "floordiv", "lshift",   "matmul", "mul", "mod",
+      "or",  "pow",     "rshift",   "sub",      "truediv", "xor"};
+  return names[arg % 13];
+}
+
+Post loadGlobal(const Op &o) {
+  PyObject *name = o.name(o.in.arg >> 1);
+  PyObject *globals = pyjitFrameGlobals(o.frame);
+  PyObject *builtins = pyjitFrameBuiltins(o.frame);
+  if (!PyDict_CheckExact(globals) || !PyDict_CheckExact(builtins)) {
+    o.s.end("globals that are no plain dict");
+    return Post::Known;
+  }
+  Node *node = o.s.pin(globals);
+  if (PyObject *value = PyDict_GetItemWithError(globals, name)) {
+    o.s.read(node, Select::Item, name, value);
+    return Post::Known;
+  }
+  o.s.absent(node, Select::Item, name);
+  Node *builtinsNode = o.s.pin(builtins);
+  if (PyObject *value = PyDict_GetItemWithError(builtins, name))
+    o.s.read(builtinsNode, Select::Item, name, value);
+  else
+    o.s.absent(builtinsNode, Select::Item, name);
+  return Post::Known;
+}
+
+/// Constants of code are fixed by the code's identity; tuples of them are
+/// created anew where they escape.
+void knowConstant(Session &s, PyObject *constant) {
+  if (isValue(constant) || s.find(constant))
+    return;
+  s.born(constant);
+  if (PyTuple_CheckExact(constant))
+    for (Py_ssize_t i = 0; i < PyTuple_GET_SIZE(constant); ++i)
+      knowConstant(s, PyTuple_GET_ITEM(constant, i));
+}
+
+Post toPost(Session::Found found) {
+  return found.kind == Session::Found::Fresh ? Post::Fresh : Post::Known;
+}
+
+Post loadSuperAttr(const Op &o) {
+  PyObject *super = o.peek(3), *cls = o.peek(2), *self = o.peek(1);
+  PyObject *name = o.name(o.in.arg >> 2);
+  if (super != reinterpret_cast<PyObject *>(&PySuper_Type) ||
+      !PyType_Check(cls)) {
+    o.s.end("super is not the builtin one");
+    return Post::Known;
+  }
+  auto *type = reinterpret_cast<PyTypeObject *>(cls);
+  PyTypeObject *start = Py_TYPE(self);
+  if (PyType_Check(self) &&
+      PyType_IsSubtype(reinterpret_cast<PyTypeObject *>(self), type))
+    start = reinterpret_cast<PyTypeObject *>(self);
+  return toPost(o.s.superAttr(type, self, start, name));
+}
+
+Post importName(const Op &o) {
+  PyObject *name = o.name(o.in.arg);
+  PyObject *level = o.peek(2);
+  if (!PyLong_Check(level) || PyLong_AsLong(level) != 0) {
+    o.s.end("a relative import inside a function");
+    return Post::Known;
+  }
+  // `import a.b` without names gives the package `a`.
+  PyObject *modules = PyImport_GetModuleDict();
+  PyObject *module = PyDict_GetItemWithError(modules, name);
+  if (!module) {
+    o.s.end("the first import of a module");
+    return Post::Known;
+  }
+  o.s.read(o.s.pin(modules), Select::Item, name, module);
+  if (o.peek(1) == Py_None) {
+    Py_ssize_t dot = PyUnicode_FindChar(name, '.', 0,
+                                        PyUnicode_GET_LENGTH(name), 1);
+    if (dot > 0) {
+      PyObject *package = PyUnicode_Substring(name, 0, dot);
+      PyObject *root = PyDict_GetItemWithError(modules, package);
+      if (root)
+        o.s.read(o.s.pin(modules), Select::Item, package, root);
+      o.s.keep(package);
+      Py_DECREF(package);
+    }
+  }
+  return Post::Known;
+}
+
+Post callFunctionEx(const Op &o) {
+  bool hasKwargs = o.in.arg & 1;
+  PyObject *kwargs = hasKwargs ? o.peek(1) : nullptr;
+  PyObject *args = o.peek(hasKwargs ? 2 : 1);
+  Call call;
+  call.callable = o.peek(hasKwargs ? 3 : 2);
+  if (!PyTuple_CheckExact(args) && !PyList_CheckExact(args)) {
+    o.s.iterate(args);
+    o.s.end("a call with * of a " + typeName(args));
+    return Post::Known;
+  }
+  o.s.readAll(args);
+  for (Py_ssize_t i = 0; i < PySequence_Fast_GET_SIZE(args); ++i)
+    call.args.push_back(PySequence_Fast_GET_ITEM(args, i));
+  if (kwargs) {
+    if (!PyDict_CheckExact(kwargs)) {
+      o.s.end("a call with ** of a " + typeName(kwargs));
+      return Post::Known;
+    }
+    o.s.readAll(kwargs);
+    PyObject *names = PyTuple_New(PyDict_GET_SIZE(kwargs));
+    Py_ssize_t position = 0, i = 0;
+    PyObject *key, *value;
+    while (PyDict_Next(kwargs, &position, &key, &value)) {
+      PyTuple_SET_ITEM(names, i++, Py_NewRef(key));
+      call.args.push_back(value);
+    }
+    o.s.keep(names);
+    Py_DECREF(names);
+    call.kwnames = i ? names : nullptr;
+  }
+  return o.s.call(call);
+}
+
+Post callOp(const Op &o) {
+  int nargs = o.in.arg;
+  PyObject *method = o.peek(nargs + 2), *callable = o.peek(nargs + 1);
+  Call call;
+  if (method) {
+    call.callable = method;
+    call.args.push_back(callable);
+  } else {
+    call.callable = callable;
+  }
+  for (int i = nargs; i > 0; --i)
+    call.args.push_back(o.peek(i));
+  call.kwnames = o.in.kwnames;
+  return o.s.call(call);
+}
+
+Post beforeWith(const Op &o) {
+  PyObject *manager = o.peek(1);
+  o.s.special(manager, "__enter__");
+  PyObject *exit = o.s.special(manager, "__exit__");
+  if (!exit || !PyFunction_Check(exit))
+    o.s.end("a with statement over a native " + typeName(manager));
+  return Post::With;
+}
+
+/// LOAD_DEREF and friends: the cell lies among the locals.
+void readDeref(const Op &o) {
+  PyObject *cell = pyjitFrameLocals(o.frame)[o.in.arg];
+  if (cell && PyCell_Check(cell))
+    o.s.readCell(cell);
+}
+
+Post intrinsic1(const Op &o) {
+  switch (o.in.arg) {
+  case 3: // INTRINSIC_STOPITERATION_ERROR
+    return Post::Fresh;
+  case 5: { // INTRINSIC_UNARY_POSITIVE
+    if (o.s.isTensor(o.peek(1)))
+      o.s.special(o.peek(1), "__pos__");
+    else if (!isValue(o.peek(1)))
+      o.s.end("unary + on a " + typeName(o.peek(1)));
+    return Post::Fresh;
+  }
+  case 6: // INTRINSIC_LIST_TO_TUPLE
+    return Post::Fresh;
+  default:
+    o.s.end("intrinsic " + std::to_string(o.in.arg));
+    return Post::Known;
+  }
+}
+
+Post unary(const Op &o, const char *special) {
+  PyObject *operand = o.peek(1);
+  if (isValue(operand))
+    return Post::Known;
+  if (!o.s.special(operand, special))
+    o.s.end(std::string(special) + " of a " + typeName(operand));
+  return Post::Fresh;
+}
+
+} // namespace
+
+Post pyjit::capture::handleOpcode(Session &s, PyjitFrame *frame,
+                                  PyCodeObject *code, const Instruction &in) {
+  Op o{s, frame, code, in};
+  switch (in.op) {
+  // What only moves known objects about.
+  case RESUME: case NOP: case CACHE: case POP_TOP: case PUSH_NULL:
+  case LOAD_FAST: case LOAD_FAST_CHECK: case LOAD_FAST_AND_CLEAR:
+  case STORE_FAST: case DELETE_FAST: case COPY: case SWAP: case LOAD_CLOSURE:
+  case JUMP_FORWARD: case JUMP_BACKWARD: case JUMP_BACKWARD_NO_INTERRUPT:
+  case POP_JUMP_IF_NONE: case POP_JUMP_IF_NOT_NONE: case KW_NAMES:
+  case RETURN_VALUE: case RETURN_CONST: case END_FOR: case END_SEND:
+  case POP_EXCEPT: case RERAISE: case EXTENDED_ARG: case COPY_FREE_VARS:
+  case MAKE_CELL: case CHECK_EXC_MATCH: case INTERPRETER_EXIT:
+    if (in.op == RETURN_CONST)
+      knowConstant(s, PyTuple_GET_ITEM(code->co_consts, in.arg));
+    return Post::Known;
+  case LOAD_CONST:
+    knowConstant(s, PyTuple_GET_ITEM(code->co_consts, in.arg));
+    return Post::Known;
+  case LOAD_ASSERTION_ERROR:
+    s.require(PyExc_AssertionError);
+    return Post::Known;
+
+  // Names.
+  case LOAD_GLOBAL:
+    return loadGlobal(o);
+  case STORE_GLOBAL:
+    s.writeItem(pyjitFrameGlobals(frame), o.name(in.arg), o.peek(1));
+    return Post::Known;
+  case LOAD_DEREF:
+    readDeref(o);
+    return Post::Known;
+  case STORE_DEREF:
+  case DELETE_DEREF:
+    if (PyObject *cell = pyjitFrameLocals(frame)[in.arg])
+      s.writeCell(cell);
+    return Post::Known;
+
+  // Attributes.
+  case LOAD_ATTR:
+    return toPost(s.loadAttr(o.peek(1), o.name(in.arg >> 1)));
+  case STORE_ATTR:
+    s.storeAttr(o.peek(1), o.name(in.arg), o.peek(2));
+    return Post::Known;
+  case DELETE_ATTR:
+    s.storeAttr(o.peek(1), o.name(in.arg), nullptr);
+    return Post::Known;
+  case LOAD_SUPER_ATTR:
+    return loadSuperAttr(o);
+  case IMPORT_NAME:
+    return importName(o);
+  case IMPORT_FROM:
+    if (!PyModule_Check(o.peek(1)))
+      s.end("import from something that is no module");
+    return toPost(s.loadAttr(o.peek(1), o.name(in.arg)));
+
+  // Items and iteration.
+  case BINARY_SUBSCR:
+    return s.subscript(o.peek(2), o.peek(1));
+  case BINARY_SLICE: {
+    PyObject *object = o.peek(3);
+    if (s.isTensor(object))
+      s.special(object, "__getitem__");
+    else if (PyTuple_CheckExact(object) || PyList_CheckExact(object))
+      s.readAll(object);
+    else if (!isValue(object) && !s.special(object, "__getitem__"))
+      s.end("a slice of a " + typeName(object));
+    return Post::Fresh;
+  }
+  case STORE_SUBSCR:
+    s.storeSubscript(o.peek(2), o.peek(1), o.peek(3));
+    return Post::Known;
+  case DELETE_SUBSCR:
+    s.storeSubscript(o.peek(2), o.peek(1), nullptr);
+    return Post::Known;
+  case STORE_SLICE:
+    if (s.isTensor(o.peek(3)))
+      s.special(o.peek(3), "__setitem__");
+    else if (PyList_CheckExact(o.peek(3)))
+      s.own(o.peek(3)), s.iterate(o.peek(4));
+    else
+      s.end("a slice assignment to a " + typeName(o.peek(3)));
+    return Post::Known;
+  case GET_ITER:
+    return s.iterate(o.peek(1));
+  case FOR_ITER:
+    return s.next(o.peek(1));
+  case UNPACK_SEQUENCE:
+  case UNPACK_EX:
+    s.iterate(o.peek(1));
+    return Post::Fresh;
+  case GET_LEN:
+    s.lengthOf(o.peek(1));
+    return Post::Known;
+  case CONTAINS_OP:
+    s.contains(o.peek(1), o.peek(2));
+    return Post::Known;
+
+  // Operators.
+  case BINARY_OP:
+    return s.binary(o.peek(2), o.peek(1), binaryName(in.arg), in.arg >= 13);
+  case COMPARE_OP: {
+    static const char *names[] = {"lt", "le", "eq", "ne", "gt", "ge"};
+    return s.compare(o.peek(2), o.peek(1), names[in.arg >> 4]);
+  }
+  case IS_OP:
+    s.identity(o.peek(2), o.peek(1));
+    return Post::Known;
+  case UNARY_NEGATIVE:
+    return unary(o, "__neg__");
+  case UNARY_INVERT:
+    return unary(o, "__invert__");
+  case UNARY_NOT:
+  case POP_JUMP_IF_TRUE:
+  case POP_JUMP_IF_FALSE:
+    s.truth(o.peek(1));
+    return Post::Known;
+
+  // New objects. Their elements are known: they came from the stack.
+  case BUILD_TUPLE: case BUILD_LIST: case BUILD_SLICE: case MAKE_FUNCTION:
+  case RETURN_GENERATOR: case BUILD_STRING: case BUILD_CONST_KEY_MAP:
+    return Post::Fresh;
+  case BUILD_MAP:
+    for (int i = 0; i < in.arg; ++i)
+      s.readDeep(o.peek(2 * i + 2));
+    return Post::Fresh;
+  case BUILD_SET:
+    for (int i = 0; i < in.arg; ++i)
+      s.readDeep(o.peek(i + 1));
+    return Post::Fresh;
+  case LIST_EXTEND:
+  case SET_UPDATE:
+    s.iterate(o.peek(1));
+    return Post::Known;
+  case LIST_APPEND:
+    return Post::Known;
+  case SET_ADD:
+    s.readDeep(o.peek(1));
+    return Post::Known;
+  case MAP_ADD:
+    s.readDeep(o.peek(2));
+    return Post::Known;
+  case DICT_UPDATE:
+  case DICT_MERGE:
+    if (!PyDict_Check(o.peek(1)))
+      s.end("** of a " + typeName(o.peek(1)));
+    s.readAll(o.peek(1));
+    return Post::Known;
+  case FORMAT_VALUE: {
+    bool hasSpec = in.arg & 4;
+    return s.format(o.peek(hasSpec ? 2 : 1));
+  }
+
+  // Calls.
+  case CALL:
+    return callOp(o);
+  case CALL_FUNCTION_EX:
+    return callFunctionEx(o);
+  case CALL_INTRINSIC_1:
+    return intrinsic1(o);
+  case BEFORE_WITH:
+    return beforeWith(o);
+  case WITH_EXCEPT_START:
+    return Post::Known;
+
+  // Generators.
+  case YIELD_VALUE:
+    // `all(f(x) for x in xs)`: C code looks at the truth of what is yielded.
+    if (s.frames.size() > 1 && s.frames[s.frames.size() - 2].truthOfYields)
+      s.truth(o.peek(1));
+    return Post::Known;
+  case GET_YIELD_FROM_ITER:
+    return s.iterate(o.peek(1));
+  case SEND:
+    return s.next(o.peek(2));
+
+  // Exceptions.
+  case PUSH_EXC_INFO:
+    s.born(o.peek(1));
+    return Post::Known;
+  case RAISE_VARARGS:
+    if (in.arg >= 1) {
+      PyObject *what = o.peek(in.arg);
+      if (PyType_Check(what)) {
+        Call call;
+        call.callable = what;
+        s.call(call);
+      } else {
+        s.require(what);
+      }
+    }
+    return Post::Known;
+
+  default:
+    s.end("opcode " + std::to_string(in.op));
+    return Post::Known;
+  }
+}

@@ -1,0 +1,61 @@
+//===- Tensors.h - Tensors and the dispatcher's operators -------*- C++ -*-===//
+//
+// No Torch header: files that include this one compile fast.
+//
+//===----------------------------------------------------------------------===//
+#ifndef PYJIT_CAPTURE_TENSORS_H
+#define PYJIT_CAPTURE_TENSORS_H
+
+#include <Python.h>
+
+#include <memory>
+#include <string>
+#include <vector>
+
+namespace pyjit::capture {
+
+class Session;
+
+class TensorRecorder {
+public:
+  explicit TensorRecorder(Session &session);
+  ~TensorRecorder();
+  TensorRecorder(const TensorRecorder &) = delete;
+
+  static bool isTensor(PyObject *object);
+  /// Watches the dispatcher on this thread from now on.
+  void start();
+  void stop();
+
+  /// The refgraph type of a tensor, and the attributes that a guard compares.
+  /// Ends the capture if the tensor is of a kind that is not modelled.
+  bool describe(PyObject *tensor, bool parameter, std::string &type,
+                std::string &attributes);
+  std::string typeText(PyObject *tensor);
+  /// Current SSA value of the tensor; -1 if it has none.
+  int valueOf(PyObject *tensor);
+  void bindExternal(PyObject *tensor, int value);
+  /// Makes `tensor`, built from Python data without operators, a constant.
+  void bindConstant(PyObject *tensor);
+  /// Computed from constants only: its data may flow into Python.
+  bool isConstant(PyObject *tensor);
+  /// Operators are not recorded while a tensor is built from Python data.
+  void suspend(bool on);
+  bool suspended() const;
+
+  /// The `refgraph.state` line for the state at the start.
+  std::string stateText();
+  /// What of that state differs now; empty if nothing.
+  std::string stateChange();
+  /// Conflicts that show only at the end (overlapping memory).
+  std::string finalConflict();
+  /// Why calls cannot be recorded at all in the present state, or empty.
+  static std::string unsupportedState();
+
+  struct Impl;
+  std::unique_ptr<Impl> impl;
+};
+
+} // namespace pyjit::capture
+
+#endif // PYJIT_CAPTURE_TENSORS_H

@@ -1,0 +1,174 @@
+//===- cpython_3_12.c - What the recorder needs of CPython's inside -------===//
+
+#define Py_BUILD_CORE 1
+#include "cpython_3_12.h"
+
+#include "internal/pycore_frame.h"
+#include "internal/pycore_descrobject.h"
+#include "internal/pycore_moduleobject.h"
+#include "internal/pycore_object.h"
+#include "internal/pycore_pystate.h"
+#include "opcode.h"
+
+#if PY_VERSION_HEX < 0x030C0000 || PY_VERSION_HEX >= 0x030D0000
+#error "this file is for CPython 3.12"
+#endif
+
+static PyjitFrame *skipCStack(PyjitFrame *frame) {
+  while (frame && frame->owner == FRAME_OWNED_BY_CSTACK)
+    frame = frame->previous;
+  return frame;
+}
+
+PyjitFrame *pyjitCurrentFrame(void) {
+  return skipCStack(PyThreadState_Get()->cframe->current_frame);
+}
+
+PyjitFrame *pyjitPreviousFrame(PyjitFrame *frame) {
+  return skipCStack(frame->previous);
+}
+
+PyCodeObject *pyjitFrameCode(PyjitFrame *frame) { return frame->f_code; }
+PyObject *pyjitFrameFunction(PyjitFrame *frame) { return frame->f_funcobj; }
+PyObject *pyjitFrameGlobals(PyjitFrame *frame) { return frame->f_globals; }
+PyObject *pyjitFrameBuiltins(PyjitFrame *frame) { return frame->f_builtins; }
+PyObject **pyjitFrameLocals(PyjitFrame *frame) { return frame->localsplus; }
+PyObject **pyjitFrameStack(PyjitFrame *frame) {
+  return _PyFrame_Stackbase(frame);
+}
+int pyjitFrameIsGenerator(PyjitFrame *frame) {
+  return frame->owner == FRAME_OWNED_BY_GENERATOR;
+}
+
+PyObject *pyjitInstanceDict(PyObject *object) {
+  PyObject **slot = _PyObject_GetDictPtr(object);
+  return slot ? *slot : NULL;
+}
+
+PyObject *pyjitTypeLookup(PyTypeObject *type, PyObject *name) {
+  return _PyType_Lookup(type, name);
+}
+
+PyMethodDef *pyjitMethodDef(PyObject *callable) {
+  if (PyCFunction_Check(callable))
+    return ((PyCFunctionObject *)callable)->m_ml;
+  if (Py_IS_TYPE(callable, &PyMethodDescr_Type) ||
+      Py_IS_TYPE(callable, &PyClassMethodDescr_Type))
+    return ((PyMethodDescrObject *)callable)->d_method;
+  return NULL;
+}
+
+typedef struct {
+  PyObject_HEAD
+  PyWrapperDescrObject *descr;
+  PyObject *self;
+} MethodWrapper;
+
+int pyjitIsMethodWrapper(PyObject *object) {
+  return Py_IS_TYPE(object, &_PyMethodWrapper_Type);
+}
+
+PyObject *pyjitMethodWrapperDescr(PyObject *wrapper) {
+  return (PyObject *)((MethodWrapper *)wrapper)->descr;
+}
+
+void *pyjitWrappedSlot(PyObject *wrapper) {
+  if (pyjitIsMethodWrapper(wrapper))
+    wrapper = pyjitMethodWrapperDescr(wrapper);
+  return ((PyWrapperDescrObject *)wrapper)->d_wrapped;
+}
+
+const char *pyjitWrapperName(PyObject *wrapper) {
+  if (pyjitIsMethodWrapper(wrapper))
+    wrapper = pyjitMethodWrapperDescr(wrapper);
+  return ((PyWrapperDescrObject *)wrapper)->d_base->name;
+}
+
+PyTypeObject *pyjitDescrType(PyObject *descr) {
+  return ((PyDescrObject *)descr)->d_type;
+}
+
+PyObject *pyjitDescrName(PyObject *descr) {
+  return ((PyDescrObject *)descr)->d_name;
+}
+
+// classmethod and staticmethod have the same, private, layout.
+typedef struct {
+  PyObject_HEAD
+  PyObject *callable;
+  PyObject *dict;
+} CallableHolder;
+
+PyObject *pyjitInnerCallable(PyObject *object) {
+  if (PyObject_TypeCheck(object, &PyClassMethod_Type) ||
+      PyObject_TypeCheck(object, &PyStaticMethod_Type))
+    return ((CallableHolder *)object)->callable;
+  return NULL;
+}
+
+typedef struct {
+  PyObject_HEAD
+  PyObject *get;
+  PyObject *set;
+  PyObject *del;
+  PyObject *doc;
+  PyObject *name;
+  int getterDoc;
+} Property;
+
+PyObject *pyjitPropertyGetter(PyObject *property) {
+  return ((Property *)property)->get;
+}
+
+PyObject *pyjitPropertySetter(PyObject *property) {
+  return ((Property *)property)->set;
+}
+
+typedef struct {
+  PyObject_HEAD
+  PyTypeObject *type;
+  PyObject *obj;
+  PyTypeObject *objType;
+} Super;
+
+int pyjitSuperParts(PyObject *super, PyTypeObject **type, PyObject **object,
+                    PyTypeObject **objectType) {
+  if (!Py_IS_TYPE(super, &PySuper_Type))
+    return 0;
+  Super *parts = (Super *)super;
+  *type = parts->type;
+  *object = parts->obj;
+  *objectType = parts->objType;
+  return parts->obj != NULL;
+}
+
+PyObject *pyjitModuleDict(PyObject *module) {
+  return ((PyModuleObject *)module)->md_dict;
+}
+
+PyObject *pyjitClosure(PyObject *function) {
+  return ((PyFunctionObject *)function)->func_closure;
+}
+
+int pyjitCacheEntries(int opcode) {
+  switch (opcode) {
+  case BINARY_SUBSCR:
+  case STORE_SUBSCR:
+  case UNPACK_SEQUENCE:
+  case FOR_ITER:
+  case COMPARE_OP:
+  case BINARY_OP:
+  case SEND:
+  case LOAD_SUPER_ATTR:
+    return 1;
+  case CALL:
+    return 3;
+  case STORE_ATTR:
+  case LOAD_GLOBAL:
+    return 4;
+  case LOAD_ATTR:
+    return 9;
+  default:
+    return 0;
+  }
+}

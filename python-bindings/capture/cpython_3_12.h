@@ -1,0 +1,67 @@
+//===- cpython_3_12.h - What the recorder needs of CPython's inside -*- C -*-=//
+//
+// The only door to the interpreter's private structures. The implementation is
+// C, because CPython's internal headers are.
+//
+//===----------------------------------------------------------------------===//
+#ifndef PYJIT_CAPTURE_CPYTHON_3_12_H
+#define PYJIT_CAPTURE_CPYTHON_3_12_H
+
+#define PY_SSIZE_T_CLEAN
+#include <Python.h>
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+/// An interpreter frame. Valid only while the frame lives.
+typedef struct _PyInterpreterFrame PyjitFrame;
+
+/// The innermost Python frame of this thread, or null.
+PyjitFrame *pyjitCurrentFrame(void);
+/// The Python frame below, frames of the C stack skipped.
+PyjitFrame *pyjitPreviousFrame(PyjitFrame *frame);
+
+PyCodeObject *pyjitFrameCode(PyjitFrame *frame);
+PyObject *pyjitFrameFunction(PyjitFrame *frame);
+PyObject *pyjitFrameGlobals(PyjitFrame *frame);
+PyObject *pyjitFrameBuiltins(PyjitFrame *frame);
+/// Locals, cells and free variables, then the operand stack.
+PyObject **pyjitFrameLocals(PyjitFrame *frame);
+PyObject **pyjitFrameStack(PyjitFrame *frame);
+int pyjitFrameIsGenerator(PyjitFrame *frame);
+
+/// The instance `__dict__` of `object`, borrowed; materialised where CPython
+/// keeps inline values. Null where there is none (no error set).
+PyObject *pyjitInstanceDict(PyObject *object);
+
+/// `lookup` along the MRO of `type` without calling descriptors; borrowed.
+PyObject *pyjitTypeLookup(PyTypeObject *type, PyObject *name);
+
+/// A bound C method's or function's definition; null for other objects.
+PyMethodDef *pyjitMethodDef(PyObject *callable);
+/// The slot function behind a wrapper descriptor or a method wrapper.
+void *pyjitWrappedSlot(PyObject *wrapper);
+const char *pyjitWrapperName(PyObject *wrapper);
+/// The descriptor of a method wrapper (`x.__init__` of a C slot).
+PyObject *pyjitMethodWrapperDescr(PyObject *wrapper);
+PyTypeObject *pyjitDescrType(PyObject *descr);
+PyObject *pyjitDescrName(PyObject *descr);
+int pyjitIsMethodWrapper(PyObject *object);
+/// The callable inside a classmethod or staticmethod object; null for others.
+PyObject *pyjitInnerCallable(PyObject *object);
+PyObject *pyjitPropertyGetter(PyObject *property);
+PyObject *pyjitPropertySetter(PyObject *property);
+/// Type, class and object of a super object.
+int pyjitSuperParts(PyObject *super, PyTypeObject **type, PyObject **object,
+                    PyTypeObject **objectType);
+PyObject *pyjitModuleDict(PyObject *module);
+PyObject *pyjitClosure(PyObject *function);
+/// Number of inline cache entries behind an opcode.
+int pyjitCacheEntries(int opcode);
+
+#ifdef __cplusplus
+}
+#endif
+
+#endif // PYJIT_CAPTURE_CPYTHON_3_12_H
