@@ -31,18 +31,61 @@ bool isHeap(PyTypeObject *type) {
 bool isPlainGetSet(PyObject *descr) {
   static const std::set<std::string> names = {
       // functions, methods, types, exceptions, iterators, partial objects
-      "__name__", "__qualname__", "__doc__", "__self__", "__module__",
-      "__objclass__", "__text_signature__", "__closure__", "__func__", "args",
-      "__traceback__", "__context__", "__cause__", "value", "real", "imag",
-      "numerator", "denominator", "start", "stop", "step", "co_name",
-      "co_flags", "co_argcount", "co_varnames", "co_code", "co_filename",
-      "co_consts", "co_names", "co_freevars", "co_cellvars", "co_qualname",
-      "co_kwonlyargcount", "co_posonlyargcount", "co_firstlineno", "func",
-      "keywords", "__bases__", "__mro__", "__base__", "__flags__",
-      "__basicsize__", "__suppress_context__", "name", "obj", "msg", "path",
+      "__name__",
+      "__qualname__",
+      "__doc__",
+      "__self__",
+      "__module__",
+      "__objclass__",
+      "__text_signature__",
+      "__closure__",
+      "__func__",
+      "args",
+      "__traceback__",
+      "__context__",
+      "__cause__",
+      "value",
+      "real",
+      "imag",
+      "numerator",
+      "denominator",
+      "start",
+      "stop",
+      "step",
+      "co_name",
+      "co_flags",
+      "co_argcount",
+      "co_varnames",
+      "co_code",
+      "co_filename",
+      "co_consts",
+      "co_names",
+      "co_freevars",
+      "co_cellvars",
+      "co_qualname",
+      "co_kwonlyargcount",
+      "co_posonlyargcount",
+      "co_firstlineno",
+      "func",
+      "keywords",
+      "__bases__",
+      "__mro__",
+      "__base__",
+      "__flags__",
+      "__basicsize__",
+      "__suppress_context__",
+      "name",
+      "obj",
+      "msg",
+      "path",
       "cell_contents",
-      "fget", "fset", "fdel", "__isabstractmethod__", "__wrapped__",
-      "gi_frame", "gi_running"};
+      "fget",
+      "fset",
+      "fdel",
+      "__isabstractmethod__",
+      "__wrapped__",
+      "gi_frame",
+      "gi_running"};
   const char *name = PyUnicode_AsUTF8(pyjitDescrName(descr));
   return name && names.count(name);
 }
@@ -50,28 +93,30 @@ bool isPlainGetSet(PyObject *descr) {
 /// Metadata of tensors, dtypes, devices: covered by the tensor's guard.
 bool isTensorMetadata(PyObject *descr) {
   static const std::set<std::string> names = {
-      "shape", "dtype", "device", "layout", "ndim", "is_cuda", "is_cpu",
-      "is_sparse", "is_sparse_csr", "is_quantized", "is_meta", "is_mkldnn",
-      "is_nested", "is_leaf", "requires_grad", "itemsize", "nbytes", "names",
-      "is_xpu", "is_mps", "is_xla", "is_ipu", "is_hpu", "is_vulkan",
-      "is_maia", "is_mtia", "grad_fn", "retains_grad", "output_nr",
-      "_is_view", "is_inference"};
+      "shape",         "dtype",        "device",        "layout",
+      "ndim",          "is_cuda",      "is_cpu",        "is_sparse",
+      "is_sparse_csr", "is_quantized", "is_meta",       "is_mkldnn",
+      "is_nested",     "is_leaf",      "requires_grad", "itemsize",
+      "nbytes",        "names",        "is_xpu",        "is_mps",
+      "is_xla",        "is_ipu",       "is_hpu",        "is_vulkan",
+      "is_maia",       "is_mtia",      "grad_fn",       "retains_grad",
+      "output_nr",     "_is_view",     "is_inference"};
   const char *name = PyUnicode_AsUTF8(pyjitDescrName(descr));
   return name && names.count(name);
 }
 
 /// Getters of tensors whose effect is an operator that the dispatcher shows.
 bool isTensorOperatorGetSet(PyObject *descr) {
-  static const std::set<std::string> names = {"T", "mT", "H", "mH", "real",
-                                              "imag"};
+  static const std::set<std::string> names = {"T",  "mT",   "H",
+                                              "mH", "real", "imag"};
   const char *name = PyUnicode_AsUTF8(pyjitDescrName(descr));
   return name && names.count(name);
 }
 
 bool isTorchValueType(PyTypeObject *type) {
   static const std::set<std::string> names = {
-      "torch.dtype", "torch.device", "torch.finfo", "torch.iinfo",
-      "torch.layout", "torch.Size", "torch.memory_format"};
+      "torch.dtype",  "torch.device", "torch.finfo",        "torch.iinfo",
+      "torch.layout", "torch.Size",   "torch.memory_format"};
   return names.count(type->tp_name);
 }
 
@@ -405,8 +450,7 @@ void Session::storeAttr(PyObject *object, PyObject *name, PyObject *value) {
   typeOf(object);
   PyTypeObject *type = Py_TYPE(object);
   if (isHeap(type)) {
-    PyObject *setter =
-        typeLookup(type, value ? "__setattr__" : "__delattr__");
+    PyObject *setter = typeLookup(type, value ? "__setattr__" : "__delattr__");
     if (setter && PyFunction_Check(setter))
       return;
     if (!setter || Py_TYPE(setter) != &PyWrapperDescr_Type ||
@@ -419,8 +463,7 @@ void Session::storeAttr(PyObject *object, PyObject *name, PyObject *value) {
   genericStore(object, name, value);
 }
 
-void Session::genericStore(PyObject *object, PyObject *name,
-                           PyObject *value) {
+void Session::genericStore(PyObject *object, PyObject *name, PyObject *value) {
   if (!require(object))
     return;
   PyObject *descr = typeLookup(Py_TYPE(object), name);
@@ -441,9 +484,8 @@ void Session::genericStore(PyObject *object, PyObject *name,
       if (set && PyFunction_Check(set))
         return;
     }
-    return end("setting the attribute " +
-               std::string(PyUnicode_AsUTF8(name)) + " of a " +
-               typeName(object));
+    return end("setting the attribute " + std::string(PyUnicode_AsUTF8(name)) +
+               " of a " + typeName(object));
   }
   Node *node = find(object);
   if (!node || !node->external) {
@@ -453,9 +495,8 @@ void Session::genericStore(PyObject *object, PyObject *name,
   }
   PyObject *dict = pyjitInstanceDict(object);
   if (isTensor(object) || PyType_Check(object) || PyModule_Check(object))
-    return end("setting the attribute " +
-               std::string(PyUnicode_AsUTF8(name)) + " of a " +
-               typeName(object) + " from before the call");
+    return end("setting the attribute " + std::string(PyUnicode_AsUTF8(name)) +
+               " of a " + typeName(object) + " from before the call");
   if (value && !isValue(value) && !require(value))
     return;
   // Whether the entry was there decides where it ends up in the dict.

@@ -140,8 +140,7 @@ Post Session::call(const Call &call, int depth) {
     // Bound: handlers see `self` as the first argument.
     PyObject *self = PyCFunction_GET_SELF(f);
     if (!self || PyModule_Check(self) || PyType_Check(self) ||
-        PyCapsule_CheckExact(self) ||
-        (def->ml_flags & METH_STATIC))
+        PyCapsule_CheckExact(self) || (def->ml_flags & METH_STATIC))
       return handler(*this, call);
     if (node->external && !find(self) && !isValue(self)) {
       if (isTensor(self))
@@ -210,11 +209,10 @@ static bool isPlainNew(PyObject *newMethod) {
     return false;
   auto *type = reinterpret_cast<PyTypeObject *>(self);
   return type == &PyBaseObject_Type || type == &PyDict_Type ||
-         type == &PyList_Type || type == &PyTuple_Type ||
-         type == &PySet_Type || type == &PyODict_Type ||
-         PyType_IsSubtype(type,
-                          reinterpret_cast<PyTypeObject *>(
-                              PyExc_BaseException));
+         type == &PyList_Type || type == &PyTuple_Type || type == &PySet_Type ||
+         type == &PyODict_Type ||
+         PyType_IsSubtype(
+             type, reinterpret_cast<PyTypeObject *>(PyExc_BaseException));
 }
 
 Post Session::callType(PyTypeObject *type, const Call &call) {
@@ -265,9 +263,9 @@ Post Session::callWrapper(const char *name, PyObject *wrapper,
   std::string slot = name;
   size_t n = call.args.size();
   PyObject *self = call.arg(0);
-  PyTypeObject *owner = pyjitDescrType(
-      pyjitIsMethodWrapper(wrapper) ? pyjitMethodWrapperDescr(wrapper)
-                                    : wrapper);
+  PyTypeObject *owner = pyjitDescrType(pyjitIsMethodWrapper(wrapper)
+                                           ? pyjitMethodWrapperDescr(wrapper)
+                                           : wrapper);
   auto post = [](Found found) {
     return found.kind == Found::Fresh ? Post::Fresh : Post::Known;
   };

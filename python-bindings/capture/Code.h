@@ -12,10 +12,10 @@ namespace pyjit::capture {
 /// One instruction, at its opcode (prefixes folded into `arg`).
 struct Instruction {
   uint8_t op = 0;
-  bool start = false;       ///< an instruction starts at this code unit
+  bool start = false; ///< an instruction starts at this code unit
   int arg = 0;
-  int depth = -1;           ///< operand stack before it; -1: unreachable
-  int next = 0;             ///< byte offset of the fall-through
+  int depth = -1;              ///< operand stack before it; -1: unreachable
+  int next = 0;                ///< byte offset of the fall-through
   PyObject *kwnames = nullptr; ///< names before a CALL, borrowed from co_consts
 };
 

@@ -15,24 +15,45 @@ bool isHeap(PyObject *o) {
 
 /// Native iterators and views over things that were read when they were made.
 bool isNativeIterator(PyObject *o) {
-  static const std::set<std::string> names = {
-      "list_iterator", "tuple_iterator", "range_iterator", "str_iterator",
-      "str_ascii_iterator", "set_iterator", "dict_keyiterator",
-      "dict_valueiterator", "dict_itemiterator", "dict_reversekeyiterator",
-      "dict_reversevalueiterator", "dict_reverseitemiterator",
-      "odict_iterator", "list_reverseiterator", "reversed", "enumerate", "zip",
-      "map", "filter", "generator", "bytes_iterator", "itertools.chain",
-      "itertools.islice", "itertools.product", "itertools.zip_longest",
-      "itertools.starmap", "itertools.repeat", "itertools.count",
-      "itertools.accumulate", "itertools.combinations",
-      "itertools.permutations", "itertools.pairwise"};
+  static const std::set<std::string> names = {"list_iterator",
+                                              "tuple_iterator",
+                                              "range_iterator",
+                                              "str_iterator",
+                                              "str_ascii_iterator",
+                                              "set_iterator",
+                                              "dict_keyiterator",
+                                              "dict_valueiterator",
+                                              "dict_itemiterator",
+                                              "dict_reversekeyiterator",
+                                              "dict_reversevalueiterator",
+                                              "dict_reverseitemiterator",
+                                              "odict_iterator",
+                                              "list_reverseiterator",
+                                              "reversed",
+                                              "enumerate",
+                                              "zip",
+                                              "map",
+                                              "filter",
+                                              "generator",
+                                              "bytes_iterator",
+                                              "itertools.chain",
+                                              "itertools.islice",
+                                              "itertools.product",
+                                              "itertools.zip_longest",
+                                              "itertools.starmap",
+                                              "itertools.repeat",
+                                              "itertools.count",
+                                              "itertools.accumulate",
+                                              "itertools.combinations",
+                                              "itertools.permutations",
+                                              "itertools.pairwise"};
   return names.count(Py_TYPE(o)->tp_name);
 }
 
 bool isView(PyObject *o) {
   static const std::set<std::string> names = {
-      "dict_keys", "dict_values", "dict_items", "odict_keys", "odict_values",
-      "odict_items", "mappingproxy", "range", "slice"};
+      "dict_keys",   "dict_values",  "dict_items", "odict_keys", "odict_values",
+      "odict_items", "mappingproxy", "range",      "slice"};
   return names.count(Py_TYPE(o)->tp_name);
 }
 
@@ -43,10 +64,10 @@ bool isPlainObject(PyObject *o) {
       PyRange_Check(o) || PyMethod_Check(o))
     return true;
   static const std::set<std::string> names = {
-      "torch.dtype", "torch.device", "torch.layout", "torch.memory_format",
-      "method_descriptor", "wrapper_descriptor", "method-wrapper",
-      "getset_descriptor", "member_descriptor", "types.GenericAlias",
-      "types.UnionType", "traceback"};
+      "torch.dtype",         "torch.device",      "torch.layout",
+      "torch.memory_format", "method_descriptor", "wrapper_descriptor",
+      "method-wrapper",      "getset_descriptor", "member_descriptor",
+      "types.GenericAlias",  "types.UnionType",   "traceback"};
   return names.count(Py_TYPE(o)->tp_name);
 }
 
@@ -147,10 +168,10 @@ void Session::readDeep(PyObject *o, int depth) {
     if (node->pinned)
       return;
   }
-  if (Node *node = find(o); node && node->pinned &&
-                            (Py_TYPE(o)->tp_richcompare == nullptr ||
-                             Py_TYPE(o)->tp_richcompare ==
-                                 PyBaseObject_Type.tp_richcompare))
+  if (Node *node = find(o);
+      node && node->pinned &&
+      (Py_TYPE(o)->tp_richcompare == nullptr ||
+       Py_TYPE(o)->tp_richcompare == PyBaseObject_Type.tp_richcompare))
     return;
   end("comparing, hashing or printing a " + typeName(o));
 }
@@ -253,8 +274,7 @@ Post Session::subscript(PyObject *o, PyObject *key) {
       return Post::Known;
     if (PyDict_Check(o)) {
       PyObject *missing = special(o, "__missing__");
-      if (missing && !PyFunction_Check(missing) &&
-          !PyDict_Contains(o, key)) {
+      if (missing && !PyFunction_Check(missing) && !PyDict_Contains(o, key)) {
         PyErr_Clear();
         end("a missing key of a " + typeName(o));
       }
@@ -371,13 +391,18 @@ Post Session::next(PyObject *iterator) {
     if (node->external)
       end("a " + typeName(iterator) + " from before the call");
     // These make a tuple for every step; others hand out what is known.
-    static const std::set<std::string> makers = {
-        "enumerate", "zip", "dict_itemiterator", "odict_iterator",
-        "itertools.product", "itertools.zip_longest", "itertools.pairwise",
-        "itertools.combinations", "itertools.permutations", "map",
-        "dict_reverseitemiterator"};
-    return makers.count(Py_TYPE(iterator)->tp_name) ? Post::Fresh
-                                                    : Post::Known;
+    static const std::set<std::string> makers = {"enumerate",
+                                                 "zip",
+                                                 "dict_itemiterator",
+                                                 "odict_iterator",
+                                                 "itertools.product",
+                                                 "itertools.zip_longest",
+                                                 "itertools.pairwise",
+                                                 "itertools.combinations",
+                                                 "itertools.permutations",
+                                                 "map",
+                                                 "dict_reverseitemiterator"};
+    return makers.count(Py_TYPE(iterator)->tp_name) ? Post::Fresh : Post::Known;
   }
   PyObject *method = special(iterator, "__next__");
   if (!method || !PyFunction_Check(method))
@@ -488,9 +513,8 @@ void Session::truth(PyObject *o) {
     return lengthOf(o);
   }
   PyTypeObject *type = Py_TYPE(o);
-  bool hasLength =
-      (type->tp_as_mapping && type->tp_as_mapping->mp_length) ||
-      (type->tp_as_sequence && type->tp_as_sequence->sq_length);
+  bool hasLength = (type->tp_as_mapping && type->tp_as_mapping->mp_length) ||
+                   (type->tp_as_sequence && type->tp_as_sequence->sq_length);
   if (hasLength && !PyType_Check(o))
     return lengthOf(o);
 }
@@ -522,8 +546,8 @@ Post Session::binary(PyObject *a, PyObject *b, const char *op, bool inplace) {
         require(o);
     return Post::Known;
   }
-  if (inplace && (PyList_CheckExact(a) || PySet_Check(a) ||
-                  PyDict_CheckExact(a)))
+  if (inplace &&
+      (PyList_CheckExact(a) || PySet_Check(a) || PyDict_CheckExact(a)))
     own(a);
   for (PyObject *o : {a, b}) {
     if (isValue(o))
@@ -609,10 +633,10 @@ Post Session::format(PyObject *o) {
   if (isHeap(o) && !PyType_Check(o)) {
     for (const char *name : {"__format__", "__str__", "__repr__"})
       special(o, name);
-    PyObject *str = pyjitTypeLookup(
-        Py_TYPE(o), PyUnicode_InternFromString("__str__"));
-    PyObject *repr = pyjitTypeLookup(
-        Py_TYPE(o), PyUnicode_InternFromString("__repr__"));
+    PyObject *str =
+        pyjitTypeLookup(Py_TYPE(o), PyUnicode_InternFromString("__str__"));
+    PyObject *repr =
+        pyjitTypeLookup(Py_TYPE(o), PyUnicode_InternFromString("__repr__"));
     if ((str && PyFunction_Check(str)) || (repr && PyFunction_Check(repr)))
       return Post::Fresh;
     if (PyExceptionInstance_Check(o) && !isExternal(o))

@@ -54,8 +54,7 @@ private:
   std::pair<std::string, std::string> compute(PyObject *object) {
     if (isValue(object)) {
       std::string name = fresh(), type = s.typeText(object);
-      s.writer.line(name + " = refgraph.constant " + s.keyText(object) +
-                        (PyFloat_CheckExact(object) ? "" : "") + " : " + type,
+      s.writer.line(name + " = refgraph.constant " + s.keyText(object),
                     s.location());
       return {name, type};
     }
@@ -203,8 +202,7 @@ void Session::leave(PyObject *result) {
     PyObject *dict = write.select == Select::Attr
                          ? pyjitInstanceDict(write.owner->object)
                          : write.owner->object;
-    PyObject *value =
-        dict ? PyDict_GetItemWithError(dict, write.key) : nullptr;
+    PyObject *value = dict ? PyDict_GetItemWithError(dict, write.key) : nullptr;
     if (write.owner->owned)
       continue;
     int holder = ssa(write.owner);

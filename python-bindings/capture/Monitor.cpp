@@ -54,8 +54,7 @@ std::string Session::where() {
     int line = PyCode_Addr2Line(it->code, it->offset);
     const char *file = PyUnicode_AsUTF8(it->code->co_filename);
     PyErr_Clear();
-    return " at " + std::string(file ? file : "?") + ":" +
-           std::to_string(line);
+    return " at " + std::string(file ? file : "?") + ":" + std::to_string(line);
   }
   return "";
 }
@@ -112,8 +111,7 @@ void Session::frameStart(ShadowFrame &shadow, ShadowFrame *caller) {
 }
 
 bool Session::align(PyjitFrame *frame, PyCodeObject *code, int offset,
-                    const Instruction &instruction) {
-  bool starts = instruction.op == RESUME && (instruction.arg & 3) == 0;
+                    bool starts) {
   if (!starts) {
     for (size_t i = frames.size(); i-- > 0;) {
       if (frames[i].frame != frame)
@@ -143,6 +141,16 @@ bool Session::align(PyjitFrame *frame, PyCodeObject *code, int offset,
   return true;
 }
 
+void Session::onStart(PyCodeObject *code, int offset) {
+  PyjitFrame *frame = pyjitCurrentFrame();
+  if (!frame || pyjitFrameCode(frame) != code)
+    return end("an unexpected frame");
+  if (tensors->suspended())
+    return;
+  if (!align(frame, code, offset, /*starts=*/true))
+    end("a frame that was not called by the captured code");
+}
+
 void Session::onInstruction(PyCodeObject *code, int offset) {
   PyjitFrame *frame = pyjitCurrentFrame();
   if (!frame || pyjitFrameCode(frame) != code)
@@ -151,7 +159,7 @@ void Session::onInstruction(PyCodeObject *code, int offset) {
   if (!codeInfo.valid)
     return end("bytecode that cannot be read");
   const Instruction &instruction = codeInfo.at(offset);
-  if (!align(frame, code, offset, instruction))
+  if (!align(frame, code, offset, /*starts=*/false))
     return end("a frame that was not called by the captured code");
   if (dead)
     return;
@@ -198,30 +206,36 @@ void Session::onInstruction(PyCodeObject *code, int offset) {
 // Monitoring
 //===----------------------------------------------------------------------===//
 
-static PyObject *onInstructionEvent(PyObject *, PyObject *const *args,
-                                    Py_ssize_t nargs) {
+template <void (Session::*handle)(PyCodeObject *, int)>
+static PyObject *onEvent(PyObject *, PyObject *const *args, Py_ssize_t nargs) {
   Session *session = Session::current;
   if (session && !session->ended() && nargs == 2 &&
       PyThreadState_Get() == session->thread) {
     // Handlers only look; whatever error a look-up leaves is not the user's.
-    session->onInstruction(reinterpret_cast<PyCodeObject *>(args[0]),
-                           int(PyLong_AsLong(args[1])));
+    (session->*handle)(reinterpret_cast<PyCodeObject *>(args[0]),
+                       int(PyLong_AsLong(args[1])));
     if (PyErr_Occurred())
       PyErr_Clear();
   }
   Py_RETURN_NONE;
 }
 
-static PyMethodDef instructionCallback = {
-    "pyjit_instruction",
-    reinterpret_cast<PyCFunction>(
-        reinterpret_cast<void (*)()>(onInstructionEvent)),
-    METH_FASTCALL, nullptr};
+template <void (Session::*handle)(PyCodeObject *, int)>
+static PyCFunction asMethod() {
+  return reinterpret_cast<PyCFunction>(
+      reinterpret_cast<void (*)()>(onEvent<handle>));
+}
+
+static PyMethodDef callbacks[] = {
+    {"pyjit_start", asMethod<&Session::onStart>(), METH_FASTCALL, nullptr},
+    {"pyjit_instruction", asMethod<&Session::onInstruction>(), METH_FASTCALL,
+     nullptr}};
 
 namespace {
 
 constexpr int kTool = 5; // sys.monitoring.OPTIMIZER_ID
-constexpr int kInstructionEvent = 1 << 6;
+/// PY_START and INSTRUCTION, in the order of `callbacks`.
+constexpr int kEvents[] = {1 << 0, 1 << 6};
 
 /// Monitoring is on for the life of this object, and off afterwards whatever
 /// happens in between. Other tools keep their events.
@@ -231,18 +245,19 @@ public:
     PyObject *sys = PyImport_ImportModule("sys");
     monitoring = sys ? PyObject_GetAttrString(sys, "monitoring") : nullptr;
     Py_XDECREF(sys);
-    PyObject *callback =
-        monitoring ? PyCFunction_New(&instructionCallback, nullptr) : nullptr;
-    if (!callback || !call("use_tool_id", "is", kTool, "pyjit")) {
-      Py_XDECREF(callback);
+    if (!monitoring || !call("use_tool_id", "is", kTool, "pyjit")) {
       PyErr_Clear();
       return;
     }
     inUse = true;
-    active = call("register_callback", "iiO", kTool, kInstructionEvent,
-                  callback) &&
-             call("set_events", "ii", kTool, kInstructionEvent);
-    Py_DECREF(callback);
+    active = true;
+    for (int i = 0; i < 2; ++i) {
+      PyObject *callback = PyCFunction_New(&callbacks[i], nullptr);
+      active &= callback &&
+                call("register_callback", "iiO", kTool, kEvents[i], callback);
+      Py_XDECREF(callback);
+    }
+    active = active && call("set_events", "ii", kTool, kEvents[0] | kEvents[1]);
     PyErr_Clear();
   }
   ~Monitoring() {
@@ -250,7 +265,8 @@ public:
     PyObject *error = PyErr_GetRaisedException();
     if (inUse) {
       call("set_events", "ii", kTool, 0);
-      call("register_callback", "iiO", kTool, kInstructionEvent, Py_None);
+      for (int event : kEvents)
+        call("register_callback", "iiO", kTool, event, Py_None);
       call("free_tool_id", "i", kTool);
     }
     Py_XDECREF(monitoring);
@@ -301,8 +317,8 @@ PyObject *Session::run(PyObject *callable, PyObject *const *args, size_t nargs,
     ssa(pin(callable));
     Call call;
     call.callable = callable;
-    call.args.assign(args, args + nargs + (kwnames ? PyTuple_GET_SIZE(kwnames)
-                                                   : 0));
+    call.args.assign(args,
+                     args + nargs + (kwnames ? PyTuple_GET_SIZE(kwnames) : 0));
     call.kwnames = kwnames;
     for (size_t i = 0; i < call.args.size(); ++i) {
       PyObject *name = nullptr;
@@ -349,6 +365,11 @@ static CaptureResult finish(Session &session, PyObject *result) {
   return out;
 }
 
+bool pyjit::capture::isCapturing() {
+  Session *session = Session::current;
+  return session && session->thread == _PyThreadState_UncheckedGet();
+}
+
 CaptureResult pyjit::capture::capture(PyObject *callable, PyObject *const *args,
                                       size_t nargs, PyObject *kwnames,
                                       const std::string &name) {
@@ -361,7 +382,7 @@ CaptureResult pyjit::capture::capture(PyObject *callable, PyObject *const *args,
 CaptureResult pyjit::capture::survey(PyObject *callable, PyObject *const *args,
                                      size_t nargs, PyObject *kwnames) {
   Session session("survey", /*surveying=*/true);
-  PyObject *result = session.run(callable, args, PyVectorcall_NARGS(nargs),
-                                 kwnames);
+  PyObject *result =
+      session.run(callable, args, PyVectorcall_NARGS(nargs), kwnames);
   return finish(session, result);
 }

@@ -174,9 +174,9 @@ void pyjit::capture::addContainerMethods(NativeTable &t) {
   t.add("builtins:frozenset.__contains__", setContains);
   t.addMethods(&PySet_Type, nativeShallow);
   t.addMethods(&PyFrozenSet_Type, nativeShallow);
-  for (PyTypeObject *type : {&PyUnicode_Type, &PyBytes_Type, &PyLong_Type,
-                             &PyFloat_Type, &PyComplex_Type, &PyTuple_Type,
-                             &PyRange_Type, &PySlice_Type})
+  for (PyTypeObject *type :
+       {&PyUnicode_Type, &PyBytes_Type, &PyLong_Type, &PyFloat_Type,
+        &PyComplex_Type, &PyTuple_Type, &PyRange_Type, &PySlice_Type})
     t.addMethods(type, pureMethod);
   t.addMethods(&PyGen_Type, generatorMethod);
   t.add("types:MappingProxyType.get", proxyGet);

@@ -320,8 +320,7 @@ static Post nativeSuper(Session &s, const Call &c) {
 static Post nativeVars(Session &s, const Call &c) {
   if (c.args.size() != 1)
     return s.unknownNative(c);
-  return toPost(
-      s.loadAttr(c.args[0], PyUnicode_InternFromString("__dict__")));
+  return toPost(s.loadAttr(c.args[0], PyUnicode_InternFromString("__dict__")));
 }
 
 static Post nativeMap(Session &s, const Call &c) {
@@ -438,9 +437,10 @@ void pyjit::capture::addBuiltins(NativeTable &t) {
   t.add("sys:getrecursionlimit", nativeNothing);
   t.add("sys:intern", nativePure);
   for (const char *name :
-       {"sqrt", "log", "log2", "exp", "floor", "ceil", "pow", "prod", "sin",
-        "cos", "tanh", "gcd", "fabs", "isnan", "isinf", "isfinite", "erf",
-        "log10", "log1p", "trunc", "copysign", "atan2", "tan", "atan"})
+       {"sqrt",  "log",   "log2",     "exp",      "floor", "ceil",
+        "pow",   "prod",  "sin",      "cos",      "tanh",  "gcd",
+        "fabs",  "isnan", "isinf",    "isfinite", "erf",   "log10",
+        "log1p", "trunc", "copysign", "atan2",    "tan",   "atan"})
     t.add(("math:" + std::string(name)).c_str(), nativePure);
   t.add("_operator:index", nativePure);
   t.add("_abc:_abc_instancecheck", nativeNothing);

@@ -29,7 +29,7 @@ void Session::tensorArgument(PyObject *o, int depth) {
   }
   static const std::set<std::string> fine = {
       "torch.dtype", "torch.device", "torch.layout", "torch.memory_format",
-      "ellipsis", "slice", "torch.Size"};
+      "ellipsis",    "slice",        "torch.Size"};
   if (fine.count(Py_TYPE(o)->tp_name))
     return;
   if (PyType_Check(o))
@@ -109,8 +109,7 @@ Post makeSize(Session &s, const Call &c) {
   return Post::Fresh;
 }
 
-template <size_t N>
-bool oneOf(const char *name, const char *const (&list)[N]) {
+template <size_t N> bool oneOf(const char *name, const char *const (&list)[N]) {
   for (const char *entry : list)
     if (!std::strcmp(name, entry))
       return true;
@@ -118,44 +117,133 @@ bool oneOf(const char *name, const char *const (&list)[N]) {
 }
 
 /// What is not let through though it lies among the operators.
-const char *const kDenied[] = {
-    "set_", "set_data", "resize_", "resize_as_", "data_ptr", "storage",
-    "untyped_storage", "_storage", "numpy", "__array__", "_make_subclass",
-    "_make_wrapper_subclass", "_make_dtensor", "backward", "_backward",
-    "register_hook", "requires_grad_", "retain_grad", "share_memory_",
-    "from_numpy", "frombuffer", "asarray", "from_file", "map_", "map2_",
-    "apply_", "_typed_storage", "new", "new_tensor", "record_stream",
-    "_fix_weakref", "_clear_non_serializable_cached_data", "__dlpack__",
-    "cuda", "xpu", "ipu", "hpu", "mtia", "type", "_is_all_true",
-    "manual_seed", "seed", "initial_seed", "pin_memory", "names", "rename_",
-    "rename", "set_names", "refine_names", "align_to", "align_as", "cpu_",
-    "_sync", "_to_functional_tensor", "_from_functional_tensor",
-    "_functionalize_sync", "_enable_functionalization",
-    "_disable_functionalization", "nonzero", "argwhere", "unique_dim",
-    "_unique", "_unique2", "unique_consecutive", "masked_select",
-    "compile", "as_subclass", "_set_throw_on_mutable_data_ptr",
-    "_set_warn_deprecated_on_mutable_data_ptr", "__setstate__",
-    "_use_zero_impl", "_view_func", "_view_func_unsafe", "_rev_view_func_unsafe"};
+const char *const kDenied[] = {"set_",
+                               "set_data",
+                               "resize_",
+                               "resize_as_",
+                               "data_ptr",
+                               "storage",
+                               "untyped_storage",
+                               "_storage",
+                               "numpy",
+                               "__array__",
+                               "_make_subclass",
+                               "_make_wrapper_subclass",
+                               "_make_dtensor",
+                               "backward",
+                               "_backward",
+                               "register_hook",
+                               "requires_grad_",
+                               "retain_grad",
+                               "share_memory_",
+                               "from_numpy",
+                               "frombuffer",
+                               "asarray",
+                               "from_file",
+                               "map_",
+                               "map2_",
+                               "apply_",
+                               "_typed_storage",
+                               "new",
+                               "new_tensor",
+                               "record_stream",
+                               "_fix_weakref",
+                               "_clear_non_serializable_cached_data",
+                               "__dlpack__",
+                               "cuda",
+                               "xpu",
+                               "ipu",
+                               "hpu",
+                               "mtia",
+                               "type",
+                               "_is_all_true",
+                               "manual_seed",
+                               "seed",
+                               "initial_seed",
+                               "pin_memory",
+                               "names",
+                               "rename_",
+                               "rename",
+                               "set_names",
+                               "refine_names",
+                               "align_to",
+                               "align_as",
+                               "cpu_",
+                               "_sync",
+                               "_to_functional_tensor",
+                               "_from_functional_tensor",
+                               "_functionalize_sync",
+                               "_enable_functionalization",
+                               "_disable_functionalization",
+                               "nonzero",
+                               "argwhere",
+                               "unique_dim",
+                               "_unique",
+                               "_unique2",
+                               "unique_consecutive",
+                               "masked_select",
+                               "compile",
+                               "as_subclass",
+                               "_set_throw_on_mutable_data_ptr",
+                               "_set_warn_deprecated_on_mutable_data_ptr",
+                               "__setstate__",
+                               "_use_zero_impl",
+                               "_view_func",
+                               "_view_func_unsafe",
+                               "_rev_view_func_unsafe"};
 
-const char *const kMetadata[] = {
-    "size", "dim", "ndimension", "stride", "storage_offset", "numel",
-    "nelement", "is_contiguous", "element_size", "get_device",
-    "is_floating_point", "is_complex", "is_signed", "is_same_size",
-    "is_set_to", "is_inference", "is_conj", "is_neg", "is_distributed",
-    "has_names", "sym_size", "result_type", "can_cast", "promote_types",
-    "__len__", "is_nonzero_", "is_tensor", "dense_dim", "sparse_dim",
-    "_is_view", "is_pinned", "is_shared", "is_cuda", "is_coalesced",
-    "is_autocast_enabled", "is_autocast_cpu_enabled",
-    "is_inference_mode_enabled", "is_autocast_cache_enabled",
-    "get_autocast_dtype", "get_autocast_cpu_dtype", "get_autocast_gpu_dtype",
-    "is_grad_enabled", "is_vulkan_available", "_has_compatible_shallow_copy_type",
-    "get_num_threads"};
+const char *const kMetadata[] = {"size",
+                                 "dim",
+                                 "ndimension",
+                                 "stride",
+                                 "storage_offset",
+                                 "numel",
+                                 "nelement",
+                                 "is_contiguous",
+                                 "element_size",
+                                 "get_device",
+                                 "is_floating_point",
+                                 "is_complex",
+                                 "is_signed",
+                                 "is_same_size",
+                                 "is_set_to",
+                                 "is_inference",
+                                 "is_conj",
+                                 "is_neg",
+                                 "is_distributed",
+                                 "has_names",
+                                 "sym_size",
+                                 "result_type",
+                                 "can_cast",
+                                 "promote_types",
+                                 "__len__",
+                                 "is_nonzero_",
+                                 "is_tensor",
+                                 "dense_dim",
+                                 "sparse_dim",
+                                 "_is_view",
+                                 "is_pinned",
+                                 "is_shared",
+                                 "is_cuda",
+                                 "is_coalesced",
+                                 "is_autocast_enabled",
+                                 "is_autocast_cpu_enabled",
+                                 "is_inference_mode_enabled",
+                                 "is_autocast_cache_enabled",
+                                 "get_autocast_dtype",
+                                 "get_autocast_cpu_dtype",
+                                 "get_autocast_gpu_dtype",
+                                 "is_grad_enabled",
+                                 "is_vulkan_available",
+                                 "_has_compatible_shallow_copy_type",
+                                 "get_num_threads"};
 
 /// Ask the dispatcher for an operator whose result is a Python value: the
 /// recorder of operators ends the capture unless all inputs are constants.
-const char *const kData[] = {
-    "item", "tolist", "is_nonzero", "equal", "allclose", "__bool__", "__int__",
-    "__float__", "__index__", "__long__", "__complex__", "__contains__"};
+const char *const kData[] = {"item",     "tolist",      "is_nonzero",
+                             "equal",    "allclose",    "__bool__",
+                             "__int__",  "__float__",   "__index__",
+                             "__long__", "__complex__", "__contains__"};
 
 NativeHandler classify(const char *name) {
   if (oneOf(name, kDenied))
@@ -217,25 +305,39 @@ void pyjit::capture::addTorch(NativeTable &t) {
   Py_XDECREF(torch);
   PyErr_Clear();
   t.add("torch._C:TensorBase.size", tensorMetadata);
-  for (const char *name :
-       {"_get_tracing_state", "_get_cudnn_enabled", "_is_tracing",
-        "is_grad_enabled", "_get_deterministic_algorithms",
-        "_get_deterministic_algorithms_warn_only", "_log_api_usage_once",
-        "_get_cudnn_allow_tf32", "_get_cudnn_benchmark",
-        "_get_cudnn_deterministic", "_cuda_isCurrentStreamCapturing",
-        "_get_mkldnn_enabled", "get_default_dtype", "is_autocast_enabled",
-        "is_autocast_cpu_enabled", "is_inference_mode_enabled",
-        "_is_any_autocast_enabled", "_jit_get_operation",
-        "_is_torch_function_enabled", "_get_fp32_precision_getter",
-        "get_autocast_dtype", "is_autocast_cache_enabled",
-        "_get_float32_matmul_precision", "_is_torch_function_all_disabled",
-        "_len_torch_function_stack", "_len_torch_dispatch_stack",
-        "_is_tracing", "_get_flash_sdp_enabled",
-        "_get_mem_efficient_sdp_enabled", "_get_math_sdp_enabled"})
+  for (const char *name : {"_get_tracing_state",
+                           "_get_cudnn_enabled",
+                           "_is_tracing",
+                           "is_grad_enabled",
+                           "_get_deterministic_algorithms",
+                           "_get_deterministic_algorithms_warn_only",
+                           "_log_api_usage_once",
+                           "_get_cudnn_allow_tf32",
+                           "_get_cudnn_benchmark",
+                           "_get_cudnn_deterministic",
+                           "_cuda_isCurrentStreamCapturing",
+                           "_get_mkldnn_enabled",
+                           "get_default_dtype",
+                           "is_autocast_enabled",
+                           "is_autocast_cpu_enabled",
+                           "is_inference_mode_enabled",
+                           "_is_any_autocast_enabled",
+                           "_jit_get_operation",
+                           "_is_torch_function_enabled",
+                           "_get_fp32_precision_getter",
+                           "get_autocast_dtype",
+                           "is_autocast_cache_enabled",
+                           "_get_float32_matmul_precision",
+                           "_is_torch_function_all_disabled",
+                           "_len_torch_function_stack",
+                           "_len_torch_dispatch_stack",
+                           "_is_tracing",
+                           "_get_flash_sdp_enabled",
+                           "_get_mem_efficient_sdp_enabled",
+                           "_get_math_sdp_enabled"})
     t.add(("torch._C:" + std::string(name)).c_str(), stateGetter);
-  for (const char *name :
-       {"_has_torch_function", "_has_torch_function_unary",
-        "_has_torch_function_variadic"})
+  for (const char *name : {"_has_torch_function", "_has_torch_function_unary",
+                           "_has_torch_function_variadic"})
     t.add(("torch._C:" + std::string(name)).c_str(), hasTorchFunction);
   t.add("torch._C:_set_grad_enabled", setGradMode);
   t.add("torch:Size", makeSize);

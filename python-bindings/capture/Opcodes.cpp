@@ -31,8 +31,8 @@ struct Op {
 
 const char *binaryName(int arg) {
   static const char *names[] = {
-      "add", "and",     "floordiv", "lshift",   "matmul", "mul", "mod",
-      "or",  "pow",     "rshift",   "sub",      "truediv", "xor"};
+      "add", "and", "floordiv", "lshift", "matmul",  "mul", "mod",
+      "or",  "pow", "rshift",   "sub",    "truediv", "xor"};
   return names[arg % 13];
 }
 
@@ -105,8 +105,8 @@ Post importName(const Op &o) {
   }
   o.s.read(o.s.pin(modules), Select::Item, name, module);
   if (o.peek(1) == Py_None) {
-    Py_ssize_t dot = PyUnicode_FindChar(name, '.', 0,
-                                        PyUnicode_GET_LENGTH(name), 1);
+    Py_ssize_t dot =
+        PyUnicode_FindChar(name, '.', 0, PyUnicode_GET_LENGTH(name), 1);
     if (dot > 0) {
       PyObject *package = PyUnicode_Substring(name, 0, dot);
       PyObject *root = PyDict_GetItemWithError(modules, package);
@@ -220,14 +220,36 @@ Post pyjit::capture::handleOpcode(Session &s, PyjitFrame *frame,
   Op o{s, frame, code, in};
   switch (in.op) {
   // What only moves known objects about.
-  case RESUME: case NOP: case CACHE: case POP_TOP: case PUSH_NULL:
-  case LOAD_FAST: case LOAD_FAST_CHECK: case LOAD_FAST_AND_CLEAR:
-  case STORE_FAST: case DELETE_FAST: case COPY: case SWAP: case LOAD_CLOSURE:
-  case JUMP_FORWARD: case JUMP_BACKWARD: case JUMP_BACKWARD_NO_INTERRUPT:
-  case POP_JUMP_IF_NONE: case POP_JUMP_IF_NOT_NONE: case KW_NAMES:
-  case RETURN_VALUE: case RETURN_CONST: case END_FOR: case END_SEND:
-  case POP_EXCEPT: case RERAISE: case EXTENDED_ARG: case COPY_FREE_VARS:
-  case MAKE_CELL: case CHECK_EXC_MATCH: case INTERPRETER_EXIT:
+  case RESUME:
+  case NOP:
+  case CACHE:
+  case POP_TOP:
+  case PUSH_NULL:
+  case LOAD_FAST:
+  case LOAD_FAST_CHECK:
+  case LOAD_FAST_AND_CLEAR:
+  case STORE_FAST:
+  case DELETE_FAST:
+  case COPY:
+  case SWAP:
+  case LOAD_CLOSURE:
+  case JUMP_FORWARD:
+  case JUMP_BACKWARD:
+  case JUMP_BACKWARD_NO_INTERRUPT:
+  case POP_JUMP_IF_NONE:
+  case POP_JUMP_IF_NOT_NONE:
+  case KW_NAMES:
+  case RETURN_VALUE:
+  case RETURN_CONST:
+  case END_FOR:
+  case END_SEND:
+  case POP_EXCEPT:
+  case RERAISE:
+  case EXTENDED_ARG:
+  case COPY_FREE_VARS:
+  case MAKE_CELL:
+  case CHECK_EXC_MATCH:
+  case INTERPRETER_EXIT:
     if (in.op == RETURN_CONST)
       knowConstant(s, PyTuple_GET_ITEM(code->co_consts, in.arg));
     return Post::Known;
@@ -334,8 +356,13 @@ Post pyjit::capture::handleOpcode(Session &s, PyjitFrame *frame,
     return Post::Known;
 
   // New objects. Their elements are known: they came from the stack.
-  case BUILD_TUPLE: case BUILD_LIST: case BUILD_SLICE: case MAKE_FUNCTION:
-  case RETURN_GENERATOR: case BUILD_STRING: case BUILD_CONST_KEY_MAP:
+  case BUILD_TUPLE:
+  case BUILD_LIST:
+  case BUILD_SLICE:
+  case MAKE_FUNCTION:
+  case RETURN_GENERATOR:
+  case BUILD_STRING:
+  case BUILD_CONST_KEY_MAP:
     return Post::Fresh;
   case BUILD_MAP:
     for (int i = 0; i < in.arg; ++i)

@@ -26,6 +26,9 @@ struct CaptureResult {
 CaptureResult capture(PyObject *callable, PyObject *const *args, size_t nargs,
                       PyObject *kwnames, const std::string &name);
 
+/// Whether this thread is inside a monitored run.
+bool isCapturing();
+
 /// As `capture`, for the recorder's own development: goes on after something
 /// that is not modelled and returns every reason, one a line, and no trace.
 CaptureResult survey(PyObject *callable, PyObject *const *args, size_t nargs,

@@ -44,8 +44,8 @@ std::string pyjit::capture::typeName(PyObject *o) {
   if (module && PyUnicode_Check(module)) {
     const char *text = PyUnicode_AsUTF8(module);
     static const std::set<std::string> reserved = {
-        "dict", "list", "tuple", "type", "function", "code", "cell", "int",
-        "str", "float", "bool", "set", "frozenset", "module", "object"};
+        "dict", "list",  "tuple", "type", "function",  "code",   "cell",  "int",
+        "str",  "float", "bool",  "set",  "frozenset", "module", "object"};
     if (text && reserved.count(name))
       return std::string(text) + "." + name;
     PyErr_Clear();
@@ -239,8 +239,8 @@ bool Session::shouldPin(PyObject *o) {
     PyErr_Clear();
     return cls;
   }();
-  if (moduleClass && PyObject_TypeCheck(
-                         o, reinterpret_cast<PyTypeObject *>(moduleClass)))
+  if (moduleClass &&
+      PyObject_TypeCheck(o, reinterpret_cast<PyTypeObject *>(moduleClass)))
     return true;
   // What hides state in C is known by identity only.
   PyTypeObject *base = type;
@@ -389,8 +389,7 @@ void Session::emitGet(Node *owner, Select select, const std::string &selector,
   if (isTensor(result)) {
     if (node && !node->external && tensors->valueOf(result) >= 0)
       return end("an external object holds a tensor made by the call");
-    int typeIndex =
-        pin(reinterpret_cast<PyObject *>(Py_TYPE(result)))->index;
+    int typeIndex = pin(reinterpret_cast<PyObject *>(Py_TYPE(result)))->index;
     std::string type, attributes;
     bool parameter = owner && owner->paramDict;
     if (!tensors->describe(result, parameter, type, attributes))
@@ -414,8 +413,8 @@ void Session::emitGet(Node *owner, Select select, const std::string &selector,
   if (node && !node->external)
     return end("an external object holds an object made by the call (" +
                typeName(result) + ")");
-  bool pinned = node ? node->pinned
-                     : isProcessConstant(result) || shouldPin(result);
+  bool pinned =
+      node ? node->pinned : isProcessConstant(result) || shouldPin(result);
   std::string check;
   if (pinned)
     check = " is(" + std::to_string(pin(result)->index) + ")";
@@ -426,9 +425,8 @@ void Session::emitGet(Node *owner, Select select, const std::string &selector,
             ")";
   std::string type = typeText(result);
   int value = writer.fresh();
-  writer.line("%" + std::to_string(value) + " = " + head + check + holder +
-                  type,
-              loc);
+  writer.line(
+      "%" + std::to_string(value) + " = " + head + check + holder + type, loc);
   if (node && !pinned) {
     same(value, node->value, type);
     return;
@@ -531,8 +529,7 @@ void Session::typeOf(PyObject *object) {
     return;
   node->typeRead = true;
   PyTypeObject *type = Py_TYPE(object);
-  if (isStaticType(type) ||
-      PyType_HasFeature(type, Py_TPFLAGS_IMMUTABLETYPE))
+  if (isStaticType(type) || PyType_HasFeature(type, Py_TPFLAGS_IMMUTABLETYPE))
     return;
   read(node, Select::Type, nullptr, reinterpret_cast<PyObject *>(type));
 }

@@ -49,8 +49,8 @@ struct Node {
   bool paramDict = false; ///< `_parameters` or `_buffers` of an nn.Module
   /// The contents changed: written out whole at the end.
   bool replaced = false;
-  int index = -1; ///< in the object table
-  int value = -1; ///< SSA number
+  int index = -1;         ///< in the object table
+  int value = -1;         ///< SSA number
   Node *dictOf = nullptr; ///< this is the `__dict__` of that instance
   /// Keys of attributes and items that the call has written (dicts, owned).
   PyObject *writtenAttrs = nullptr;
@@ -59,8 +59,19 @@ struct Node {
 };
 
 enum class Select {
-  Arg, Attr, Dict, Item, Type, TypeAttr, Code, Defaults, KwDefaults, Globals,
-  Cell, Slot, Field
+  Arg,
+  Attr,
+  Dict,
+  Item,
+  Type,
+  TypeAttr,
+  Code,
+  Defaults,
+  KwDefaults,
+  Globals,
+  Cell,
+  Slot,
+  Field
 };
 
 /// What an instruction's or a native function's result will be.
@@ -105,9 +116,11 @@ public:
   Session(const std::string &name, bool surveying);
   ~Session();
 
-  //===--- Life (Monitor.cpp) ----------------------------------------------===//
+  //===--- Life (Monitor.cpp)
+  //----------------------------------------------===//
   PyObject *run(PyObject *callable, PyObject *const *args, size_t nargs,
                 PyObject *kwnames);
+  void onStart(PyCodeObject *code, int offset);
   void onInstruction(PyCodeObject *code, int offset);
   /// Ends the capture: `what` is not modelled.
   void end(const std::string &what);
@@ -116,7 +129,8 @@ public:
   int location();
   static Session *current;
 
-  //===--- Known objects (Session.cpp) -------------------------------------===//
+  //===--- Known objects (Session.cpp)
+  //-------------------------------------===//
   Node *find(PyObject *object);
   /// The node of `object`; ends the capture and returns null if its origin is
   /// not known. Values have no node: ask `isValue` first.
@@ -132,10 +146,11 @@ public:
   int ssa(Node *node);
   void keep(PyObject *object);
 
-  //===--- Reads of external objects (Session.cpp) -------------------------===//
+  //===--- Reads of external objects (Session.cpp)
+  //-------------------------===//
   void read(Node *owner, Select select, PyObject *key, PyObject *result);
-  void readIndex(Node *owner, Select select, Py_ssize_t index,
-                 PyObject *result, PyObject *name = nullptr);
+  void readIndex(Node *owner, Select select, Py_ssize_t index, PyObject *result,
+                 PyObject *name = nullptr);
   void absent(Node *owner, Select select, PyObject *key);
   void length(Node *owner, Py_ssize_t n);
   void keys(Node *owner, PyObject *keyList);
@@ -145,7 +160,8 @@ public:
   void readCell(PyObject *cell);
   void writeCell(PyObject *cell);
 
-  //===--- Attributes (Attributes.cpp) -------------------------------------===//
+  //===--- Attributes (Attributes.cpp)
+  //-------------------------------------===//
   /// Looks `name` up along the MRO and records it; borrowed or null.
   PyObject *typeLookup(PyTypeObject *type, PyObject *name);
   PyObject *typeLookup(PyTypeObject *type, const char *name);
@@ -163,7 +179,8 @@ public:
   /// become known. Null if there is none.
   PyObject *special(PyObject *object, const char *name);
 
-  //===--- Containers (Containers.cpp) -------------------------------------===//
+  //===--- Containers (Containers.cpp)
+  //-------------------------------------===//
   Post subscript(PyObject *object, PyObject *key);
   void storeSubscript(PyObject *object, PyObject *key, PyObject *value);
   Post iterate(PyObject *object);
@@ -185,7 +202,8 @@ public:
   void identity(PyObject *left, PyObject *right);
   Post format(PyObject *object);
 
-  //===--- Calls (Calls.cpp, Natives*.cpp) ---------------------------------===//
+  //===--- Calls (Calls.cpp, Natives*.cpp)
+  //---------------------------------===//
   Post call(const Call &call, int depth = 0);
   Post callType(PyTypeObject *type, const Call &call);
   Post callTypeDirectly(PyTypeObject *type, const Call &call);
@@ -194,7 +212,8 @@ public:
   Post torchCall(const Call &call);
   void tensorArgument(PyObject *object, int depth = 0);
 
-  //===--- The end (Escape.cpp) --------------------------------------------===//
+  //===--- The end (Escape.cpp)
+  //--------------------------------------------===//
   void leave(PyObject *result);
 
   bool isTensor(PyObject *object);
@@ -230,8 +249,7 @@ public:
 private:
   friend struct OpcodeContext;
   CodeInfo &info(PyCodeObject *code);
-  bool align(PyjitFrame *frame, PyCodeObject *code, int offset,
-             const Instruction &instruction);
+  bool align(PyjitFrame *frame, PyCodeObject *code, int offset, bool starts);
   void frameStart(ShadowFrame &shadow, ShadowFrame *caller);
   void emitGet(Node *owner, Select select, const std::string &selector,
                PyObject *result);

@@ -23,7 +23,8 @@ std::string pyjit::capture::quoted(const std::string &text) {
 }
 
 std::string pyjit::capture::quotedString(PyObject *unicode) {
-  PyObject *bytes = PyUnicode_AsEncodedString(unicode, "utf-8", "surrogatepass");
+  PyObject *bytes =
+      PyUnicode_AsEncodedString(unicode, "utf-8", "surrogatepass");
   if (!bytes) {
     PyErr_Clear();
     return "\"\"";

@@ -3,8 +3,8 @@
 #define Py_BUILD_CORE 1
 #include "cpython_3_12.h"
 
-#include "internal/pycore_frame.h"
 #include "internal/pycore_descrobject.h"
+#include "internal/pycore_frame.h"
 #include "internal/pycore_moduleobject.h"
 #include "internal/pycore_object.h"
 #include "internal/pycore_pystate.h"
@@ -59,8 +59,7 @@ PyMethodDef *pyjitMethodDef(PyObject *callable) {
 }
 
 typedef struct {
-  PyObject_HEAD
-  PyWrapperDescrObject *descr;
+  PyObject_HEAD PyWrapperDescrObject *descr;
   PyObject *self;
 } MethodWrapper;
 
@@ -94,8 +93,7 @@ PyObject *pyjitDescrName(PyObject *descr) {
 
 // classmethod and staticmethod have the same, private, layout.
 typedef struct {
-  PyObject_HEAD
-  PyObject *callable;
+  PyObject_HEAD PyObject *callable;
   PyObject *dict;
 } CallableHolder;
 
@@ -107,8 +105,7 @@ PyObject *pyjitInnerCallable(PyObject *object) {
 }
 
 typedef struct {
-  PyObject_HEAD
-  PyObject *get;
+  PyObject_HEAD PyObject *get;
   PyObject *set;
   PyObject *del;
   PyObject *doc;
@@ -125,8 +122,7 @@ PyObject *pyjitPropertySetter(PyObject *property) {
 }
 
 typedef struct {
-  PyObject_HEAD
-  PyTypeObject *type;
+  PyObject_HEAD PyTypeObject *type;
   PyObject *obj;
   PyTypeObject *objType;
 } Super;

@@ -1,0 +1,69 @@
+//===- TensorImpl.h - What the two tensor files share -----------*- C++ -*-===//
+#ifndef PYJIT_CAPTURE_TENSORIMPL_H
+#define PYJIT_CAPTURE_TENSORIMPL_H
+
+#include "Session.h"
+#include "Tensors.h"
+
+#include <ATen/core/TensorBase.h>
+#include <ATen/core/ivalue.h>
+#include <ATen/record_function.h>
+#include <c10/core/TensorImpl.h>
+
+#include <map>
+#include <unordered_map>
+
+namespace pyjit::capture {
+
+struct TensorInfo {
+  c10::intrusive_ptr<c10::TensorImpl> impl; ///< addresses are not reused
+  int value = -1;
+  bool external = false;
+  bool constant = false;
+  /// Made by an `empty` whose contents nobody has written yet.
+  bool uninitialized = false;
+  std::string type; ///< when bound; a change of shape shows
+};
+
+struct State {
+  bool gradMode, inferenceMode, autocastCpu, autocastCuda, autocastCache;
+  bool deterministic, deterministicWarnOnly, cudnn, mkldnn;
+  at::ScalarType defaultDtype, autocastCpuDtype, autocastCudaDtype;
+  static State now();
+};
+
+struct TensorRecorder::Impl {
+  Session &session;
+  std::unordered_map<c10::TensorImpl *, TensorInfo> tensors;
+  /// Results of operators without tensor operands. Torch's factory functions
+  /// hand out a shallow copy when somebody else holds the result, as this
+  /// recorder does: such a copy is the same tensor.
+  std::vector<c10::TensorImpl *> factories;
+  /// Storages that an operator wrote to.
+  std::map<const void *, std::string> writtenStorages;
+  at::CallbackHandle callback = 0;
+  bool watching = false;
+  bool suspended = false;
+  int depth = 0; ///< inside an operator that is recorded as one
+  State state = State::now();
+
+  explicit Impl(Session &session) : session(session) {}
+  TensorInfo *find(const at::TensorBase &tensor);
+  TensorInfo &bind(const at::TensorBase &tensor, int value);
+  std::string type(const at::TensorBase &tensor);
+
+  // Operators (TensorOps.cpp).
+  struct Operation;
+  std::unique_ptr<at::ObserverContext> begin(const at::RecordFunction &fn);
+  void end(const at::RecordFunction &fn, Operation &operation);
+  void record(const at::RecordFunction &fn, Operation &operation);
+};
+
+/// The name of a dtype in refgraph text; null if it has none.
+const char *dtypeName(at::ScalarType type);
+/// Why the recorder does not model this tensor, or null.
+const char *unsupportedTensor(const at::TensorBase &tensor);
+
+} // namespace pyjit::capture
+
+#endif // PYJIT_CAPTURE_TENSORIMPL_H

@@ -1,0 +1,398 @@
+//===- TensorOps.cpp - Operators as the dispatcher saw them ---------------===//
+//
+// A thread-local RecordFunction callback sees every call that goes through the
+// dispatcher, nested ones included. Composite operators are looked into, except
+// for those that a library or a fused kernel serves whole.
+//
+//===----------------------------------------------------------------------===//
+
+#include "TensorImpl.h"
+
+#include <ATen/core/Tensor.h>
+#include <ATen/core/dispatch/Dispatcher.h>
+#include <c10/core/GradMode.h>
+#include <torch/library.h>
+
+#include <algorithm>
+#include <set>
+
+using namespace pyjit::capture;
+
+/// One operator call between its start and its end.
+struct TensorRecorder::Impl::Operation : at::ObserverContext {
+  explicit Operation(c10::OperatorHandle handle) : handle(handle) {}
+  c10::OperatorHandle handle;
+  std::string name; ///< with overload
+  std::vector<c10::IValue> inputs;
+};
+
+namespace {
+
+/// Composite operators that stay whole.
+bool isKept(const std::string &name) {
+  static const std::set<std::string> names = {
+      "aten::linear",
+      "aten::layer_norm",
+      "aten::group_norm",
+      "aten::batch_norm",
+      "aten::scaled_dot_product_attention",
+      "aten::conv1d",
+      "aten::conv2d",
+      "aten::conv3d",
+      "aten::matmul",
+      "aten::softmax.int",
+      "aten::log_softmax.int",
+      "aten::max_pool2d",
+      "aten::adaptive_avg_pool2d",
+      "aten::rms_norm"};
+  return names.count(name);
+}
+
+bool isEmptyFactory(const std::string &name) {
+  return name.rfind("aten::empty", 0) == 0 ||
+         name.rfind("aten::new_empty", 0) == 0;
+}
+
+/// batch_norm in training mode writes its statistics, which no schema says.
+bool isTrainingBatchNorm(const std::string &name,
+                         const std::vector<c10::IValue> &inputs) {
+  bool batchNorm = name == "aten::batch_norm" ||
+                   name == "aten::native_batch_norm" ||
+                   name == "aten::_batch_norm_impl_index" ||
+                   name == "aten::cudnn_batch_norm";
+  return batchNorm && inputs.size() > 5 && inputs[5].isBool() &&
+         inputs[5].toBool();
+}
+
+const void *storageOf(const at::TensorBase &t) {
+  return t.has_storage() ? t.storage().unsafeGetStorageImpl() : nullptr;
+}
+
+std::string wrappedText(const at::TensorBase &t) {
+  const void *data = t.const_data_ptr();
+  switch (t.scalar_type()) {
+  case at::kDouble:
+    return floatText(*static_cast<const double *>(data)) + " : f64";
+  case at::kFloat:
+    return floatText(*static_cast<const float *>(data)) + " : f64";
+  case at::kLong:
+    return std::to_string(*static_cast<const int64_t *>(data)) + " : i64";
+  case at::kBool:
+    return *static_cast<const bool *>(data) ? "true" : "false";
+  default:
+    return "";
+  }
+}
+
+/// Collects the text of a call's arguments and the tensors among them.
+struct Arguments {
+  TensorRecorder::Impl &impl;
+  std::vector<at::Tensor> operands;
+  std::vector<TensorInfo *> infos;
+  std::string types;
+  std::string failure;
+
+  std::string tensor(const at::Tensor &t) {
+    if (!t.defined())
+      return "none";
+    TensorInfo *info = impl.find(t);
+    if (!info || info->value < 0) {
+      if (t.unsafeGetTensorImpl()->is_wrapped_number() && t.dim() == 0 &&
+          t.device().is_cpu()) {
+        std::string value = wrappedText(t);
+        if (!value.empty())
+          return "wrapped(" + value + ")";
+      }
+      failure = "a tensor of unknown origin";
+      return "none";
+    }
+    operands.push_back(t);
+    infos.push_back(info);
+    types += (types.empty() ? "" : ", ") + impl.type(t);
+    return "%" + std::to_string(info->value);
+  }
+
+  std::string text(const c10::IValue &v) {
+    if (v.isNone())
+      return "none";
+    if (v.isTensor())
+      return tensor(v.toTensor());
+    if (v.isBool())
+      return v.toBool() ? "true" : "false";
+    if (v.isInt())
+      return std::to_string(v.toInt()) + " : i64";
+    if (v.isDouble())
+      return floatText(v.toDouble()) + " : f64";
+    if (v.isString())
+      return pyjit::capture::quoted(v.toStringRef());
+    if (v.isDevice())
+      return "device(" + pyjit::capture::quoted(v.toDevice().str()) + ")";
+    if (v.isList()) {
+      std::string out;
+      for (const c10::IValue &element : v.toListRef())
+        out += (out.empty() ? "" : ", ") + text(element);
+      return "[" + out + "]";
+    }
+    failure = "an argument of kind " + v.tagKind();
+    return "none";
+  }
+};
+
+void collectTensors(const c10::IValue &v, std::vector<at::Tensor> &out) {
+  if (v.isTensor()) {
+    if (v.toTensor().defined())
+      out.push_back(v.toTensor());
+  } else if (v.isList()) {
+    for (const c10::IValue &element : v.toListRef())
+      collectTensors(element, out);
+  } else if (v.isTuple()) {
+    for (const c10::IValue &element : v.toTupleRef().elements())
+      collectTensors(element, out);
+  }
+}
+
+bool holdsOtherThanTensors(const c10::IValue &v) {
+  if (v.isTensor() || v.isNone())
+    return false;
+  if (v.isTensorList() || v.isOptionalTensorList())
+    return false;
+  return true;
+}
+
+std::string indexList(const std::vector<size_t> &list) {
+  std::string text = "[";
+  for (size_t i = 0; i < list.size(); ++i)
+    text += (i ? ", " : "") + std::to_string(list[i]);
+  return text + "]";
+}
+
+/// Operators run without the interpreter's lock.
+struct HoldLock {
+  PyGILState_STATE state = PyGILState_Ensure();
+  ~HoldLock() { PyGILState_Release(state); }
+};
+
+} // namespace
+
+std::unique_ptr<at::ObserverContext>
+TensorRecorder::Impl::begin(const at::RecordFunction &fn) {
+  if (session.ended() || suspended || depth > 0)
+    return nullptr;
+  auto operatorName = fn.operator_name();
+  if (!operatorName)
+    return nullptr;
+  auto handle = c10::Dispatcher::singleton().findSchema(*operatorName);
+  if (!handle)
+    return nullptr;
+  std::string name = operatorName->name;
+  if (!operatorName->overload_name.empty())
+    name += "." + operatorName->overload_name;
+  auto inputs = fn.inputs();
+  std::vector<c10::IValue> copies(inputs.begin(), inputs.end());
+  bool training = isTrainingBatchNorm(name, copies);
+  bool composite = handle->hasKernelForDispatchKey(
+      c10::DispatchKey::CompositeImplicitAutograd);
+  if (composite && (!isKept(name) || training))
+    return nullptr; // its parts are recorded
+  if (training) {
+    HoldLock lock;
+    session.end("batch_norm in training mode updates its statistics");
+    return nullptr;
+  }
+  auto operation = std::make_unique<Operation>(*handle);
+  operation->name = std::move(name);
+  operation->inputs = std::move(copies);
+  ++depth;
+  return operation;
+}
+
+void TensorRecorder::Impl::end(const at::RecordFunction &fn,
+                               Operation &operation) {
+  --depth;
+  if (session.ended() || suspended)
+    return;
+  HoldLock lock;
+  record(fn, operation);
+}
+
+void TensorRecorder::Impl::record(const at::RecordFunction &fn, Operation &op) {
+  const c10::FunctionSchema &schema = op.handle.schema();
+  const std::vector<c10::IValue> &outputs = fn.outputs();
+  if (outputs.size() != schema.returns().size())
+    return; // it raised
+  auto refuse = [&](const std::string &why) {
+    session.end("operator " + op.name + ": " + why);
+  };
+
+  Arguments arguments{*this, {}, {}, "", ""};
+  std::string text;
+  std::vector<size_t> mutated, aliasOperands;
+  for (size_t i = 0; i < op.inputs.size(); ++i) {
+    size_t first = arguments.operands.size();
+    text += (i ? ", " : "") + arguments.text(op.inputs[i]);
+    if (i >= schema.arguments().size())
+      continue;
+    const c10::AliasInfo *alias = schema.arguments()[i].alias_info();
+    for (size_t j = first; alias && j < arguments.operands.size(); ++j)
+      (alias->isWrite() ? mutated : aliasOperands).push_back(j);
+  }
+
+  // Values that flow back into Python.
+  bool other = false;
+  for (const c10::IValue &output : outputs)
+    other |= holdsOtherThanTensors(output);
+  bool constant = true;
+  for (TensorInfo *info : arguments.infos)
+    constant &= info->constant;
+  bool dataDependent = op.handle.hasTag(at::Tag::data_dependent_output);
+  bool dynamicShape = op.handle.hasTag(at::Tag::dynamic_output_shape);
+  if (op.name.rfind("aten::index.", 0) == 0 ||
+      op.name.rfind("aten::index_put", 0) == 0) {
+    // Only masks make the result's shape depend on data.
+    dynamicShape = false;
+    for (size_t j = 1; j < arguments.operands.size(); ++j) {
+      at::ScalarType type = arguments.operands[j].scalar_type();
+      dynamicShape |=
+          op.name[11] == '.' && (type == at::kBool || type == at::kByte);
+    }
+  }
+  if ((dataDependent || dynamicShape) && !constant)
+    return refuse(dataDependent ? "its tensor's data flows into Python"
+                                : "the result's shape depends on data");
+  if (other && mutated.empty())
+    return; // a question about metadata, or about constants
+  if (!arguments.failure.empty())
+    return refuse(arguments.failure);
+  if (op.handle.hasTag(at::Tag::nondeterministic_seeded))
+    return refuse("random numbers");
+  if (other || outputs.empty())
+    return refuse("results other than tensors");
+
+  bool gradient = c10::GradMode::is_enabled();
+  for (size_t j = 0; j < arguments.operands.size(); ++j) {
+    const at::Tensor &t = arguments.operands[j];
+    if (gradient && t.requires_grad())
+      return refuse("grad mode is on and an input requires grad");
+    if (const char *why = unsupportedTensor(t))
+      return refuse(why);
+    bool writes = std::find(mutated.begin(), mutated.end(), j) != mutated.end();
+    if (arguments.infos[j]->uninitialized && !writes && aliasOperands.empty())
+      return refuse("it reads memory that no operator has filled");
+    if (writes && type(t) != arguments.infos[j]->type)
+      return refuse("it changes the shape of a tensor in place");
+  }
+
+  // Fresh results: not the very operand that went in.
+  std::vector<at::Tensor> returned, fresh;
+  for (const c10::IValue &output : outputs)
+    collectTensors(output, returned);
+  for (const at::Tensor &t : returned) {
+    bool isOperand = false;
+    for (const at::Tensor &operand : arguments.operands)
+      isOperand |= operand.is_same(t);
+    if (isOperand)
+      continue;
+    if (const char *why = unsupportedTensor(t))
+      return refuse(why);
+    fresh.push_back(t);
+  }
+  if (fresh.empty() && mutated.empty())
+    return;
+
+  std::vector<size_t> aliases;
+  std::set<const void *> freshStorages;
+  for (const at::Tensor &t : fresh)
+    if (storageOf(t))
+      freshStorages.insert(storageOf(t));
+  auto collectAliases = [&](const std::vector<size_t> *among) {
+    for (size_t j = 0; j < arguments.operands.size(); ++j) {
+      bool candidate =
+          !among || std::find(among->begin(), among->end(), j) != among->end();
+      if (candidate && freshStorages.count(storageOf(arguments.operands[j])))
+        aliases.push_back(j);
+    }
+  };
+  collectAliases(&aliasOperands);
+  if (aliases.empty())
+    collectAliases(nullptr);
+  bool uninitialized = isEmptyFactory(op.name);
+  for (size_t j : aliases)
+    uninitialized |= arguments.infos[j]->uninitialized;
+
+  std::string results, resultTypes, offsets;
+  std::vector<int> values;
+  bool anyOffset = false;
+  size_t count = fresh.size() + mutated.size();
+  for (size_t i = 0; i < count; ++i) {
+    const at::Tensor &t = i < fresh.size()
+                              ? fresh[i]
+                              : arguments.operands[mutated[i - fresh.size()]];
+    values.push_back(session.writer.fresh());
+    results += (i ? ", %" : "%") + std::to_string(values.back());
+    resultTypes += (i ? ", " : "") + type(t);
+    if (i < fresh.size()) {
+      offsets += (i ? ", " : "") + std::to_string(t.storage_offset());
+      anyOffset |= t.storage_offset() != 0;
+    }
+  }
+  std::string line = results + " = refgraph.tensor_op " +
+                     pyjit::capture::quoted(op.name) + "(" + text + ")";
+  if (!mutated.empty())
+    line += " mutates " + indexList(mutated);
+  if (!aliases.empty())
+    line += " aliases " + indexList(aliases);
+  if (anyOffset)
+    line += " {offsets = array<i64: " + offsets + ">}";
+  line += " : (" + arguments.types + ") -> " +
+          (count == 1 ? resultTypes : "(" + resultTypes + ")");
+  session.writer.line(line, session.location());
+
+  for (size_t i = 0; i < fresh.size(); ++i) {
+    TensorInfo &info = bind(fresh[i], values[i]);
+    info.external = false;
+    info.constant = constant && !uninitialized;
+    info.uninitialized = uninitialized;
+    if (arguments.operands.empty())
+      factories.push_back(fresh[i].unsafeGetTensorImpl());
+  }
+  for (size_t i = 0; i < mutated.size(); ++i) {
+    const at::Tensor &t = arguments.operands[mutated[i]];
+    bind(t, values[fresh.size() + i]);
+    const void *storage = storageOf(t);
+    writtenStorages.emplace(storage, op.name);
+    // Whatever shows this memory holds what was written.
+    for (auto &entry : tensors) {
+      if (entry.first->has_storage() &&
+          entry.first->unsafe_storage().unsafeGetStorageImpl() == storage) {
+        entry.second.uninitialized = false;
+        entry.second.constant &= constant;
+      }
+    }
+  }
+}
+
+void TensorRecorder::start() {
+  impl->callback = at::addThreadLocalCallback(
+      at::RecordFunctionCallback(
+          [](const at::RecordFunction &fn)
+              -> std::unique_ptr<at::ObserverContext> {
+            Session *session = Session::current;
+            return session ? session->tensors->impl->begin(fn) : nullptr;
+          },
+          [](const at::RecordFunction &fn, at::ObserverContext *context) {
+            Session *session = Session::current;
+            if (session && context)
+              session->tensors->impl->end(
+                  fn, *static_cast<Impl::Operation *>(context));
+          })
+          .needsInputs(true)
+          .needsOutputs(true)
+          .scopes({at::RecordScope::FUNCTION}));
+  impl->watching = true;
+}
+
+void TensorRecorder::stop() {
+  if (impl->watching)
+    at::removeCallback(impl->callback);
+  impl->watching = false;
+}

@@ -1,0 +1,299 @@
+//===- Tensors.cpp - Tensors and Torch's global state ---------------------===//
+
+#include "TensorImpl.h"
+
+#include <ATen/Context.h>
+#include <ATen/PythonTorchFunctionTLS.h>
+#include <ATen/autocast_mode.h>
+#include <c10/core/GradMode.h>
+#include <c10/core/InferenceMode.h>
+#include <c10/core/impl/TorchDispatchModeTLS.h>
+#include <torch/csrc/autograd/python_variable.h>
+
+using namespace pyjit::capture;
+
+const char *pyjit::capture::dtypeName(at::ScalarType type) {
+  switch (type) {
+  case at::kHalf:
+    return "f16";
+  case at::kBFloat16:
+    return "bf16";
+  case at::kFloat:
+    return "f32";
+  case at::kDouble:
+    return "f64";
+  case at::kChar:
+    return "i8";
+  case at::kShort:
+    return "i16";
+  case at::kInt:
+    return "i32";
+  case at::kLong:
+    return "i64";
+  case at::kByte:
+    return "ui8";
+  case at::kBool:
+    return "i1";
+  case at::kComplexFloat:
+    return "complex<f32>";
+  case at::kComplexDouble:
+    return "complex<f64>";
+  default:
+    return nullptr;
+  }
+}
+
+const char *pyjit::capture::unsupportedTensor(const at::TensorBase &t) {
+  if (!t.defined())
+    return "an undefined tensor";
+  if (t.layout() != at::kStrided)
+    return "a tensor that is not strided";
+  if (t.device().type() != at::kCPU)
+    return "a tensor that is not on the CPU";
+  if (t.is_quantized() || !dtypeName(t.scalar_type()))
+    return "a tensor of an unusual dtype";
+  if (t.is_conj() || t.is_neg())
+    return "a tensor with a pending conjugation or negation";
+  auto *impl = t.unsafeGetTensorImpl();
+  if (impl->has_named_tensor_meta() && impl->named_tensor_meta())
+    return "a tensor with named dimensions";
+  if (impl->is_python_dispatch() || impl->has_symbolic_sizes_strides())
+    return "a tensor subclass";
+  c10::DispatchKeySet keys = t.key_set();
+  if (keys.has(c10::DispatchKey::FuncTorchBatched) ||
+      keys.has(c10::DispatchKey::FuncTorchGradWrapper) ||
+      keys.has(c10::DispatchKey::Functionalize) ||
+      keys.has(c10::DispatchKey::ZeroTensor))
+    return "a tensor of a transform (functorch, functionalization)";
+  return nullptr;
+}
+
+State State::now() {
+  State s;
+  auto &context = at::globalContext();
+  s.gradMode = c10::GradMode::is_enabled();
+  s.inferenceMode = c10::InferenceMode::is_enabled();
+  s.autocastCpu = at::autocast::is_autocast_enabled(at::kCPU);
+  s.autocastCuda = at::autocast::is_autocast_enabled(at::kCUDA);
+  s.autocastCache = at::autocast::is_autocast_cache_enabled();
+  s.deterministic = context.deterministicAlgorithms();
+  s.deterministicWarnOnly = context.deterministicAlgorithmsWarnOnly();
+  s.cudnn = context.userEnabledCuDNN();
+  s.mkldnn = context.userEnabledMkldnn();
+  s.defaultDtype = c10::typeMetaToScalarType(at::get_default_dtype());
+  s.autocastCpuDtype = at::autocast::get_autocast_dtype(at::kCPU);
+  s.autocastCudaDtype = at::autocast::get_autocast_dtype(at::kCUDA);
+  return s;
+}
+
+//===----------------------------------------------------------------------===//
+// Tensors
+//===----------------------------------------------------------------------===//
+
+TensorRecorder::TensorRecorder(Session &session)
+    : impl(std::make_unique<Impl>(session)) {}
+
+TensorRecorder::~TensorRecorder() { stop(); }
+
+bool TensorRecorder::isTensor(PyObject *object) {
+  return THPVariableClass && THPVariable_Check(object);
+}
+
+TensorInfo *TensorRecorder::Impl::find(const at::TensorBase &tensor) {
+  auto it = tensors.find(tensor.unsafeGetTensorImpl());
+  if (it != tensors.end())
+    return &it->second;
+  if (!tensor.has_storage() || !tensor.storage().unsafeGetStorageImpl())
+    return nullptr;
+  for (c10::TensorImpl *factory : factories) {
+    TensorInfo &made = tensors[factory];
+    if (factory->unsafe_storage().unsafeGetStorageImpl() !=
+            tensor.storage().unsafeGetStorageImpl() ||
+        factory->storage_offset() != tensor.storage_offset() ||
+        made.type != type(tensor))
+      continue;
+    TensorInfo copy = made;
+    copy.impl = tensor.getIntrusivePtr();
+    return &(tensors[tensor.unsafeGetTensorImpl()] = copy);
+  }
+  return nullptr;
+}
+
+std::string TensorRecorder::Impl::type(const at::TensorBase &t) {
+  auto list = [](c10::IntArrayRef values) {
+    std::string text = "[";
+    for (size_t i = 0; i < values.size(); ++i)
+      text += (i ? ", " : "") + std::to_string(values[i]);
+    return text + "]";
+  };
+  const char *dtype = dtypeName(t.scalar_type());
+  return "!refgraph.tensor<" + list(t.sizes()) + ", " + list(t.strides()) +
+         ", " + (dtype ? dtype : "none") + ", \"" + t.device().str() + "\">";
+}
+
+TensorInfo &TensorRecorder::Impl::bind(const at::TensorBase &tensor,
+                                       int value) {
+  TensorInfo &info = tensors[tensor.unsafeGetTensorImpl()];
+  if (!info.impl)
+    info.impl = tensor.getIntrusivePtr();
+  info.value = value;
+  info.type = type(tensor);
+  return info;
+}
+
+bool TensorRecorder::describe(PyObject *object, bool parameter,
+                              std::string &type, std::string &attributes) {
+  const at::Tensor &t = THPVariable_Unpack(object);
+  PyTypeObject *cls = Py_TYPE(object);
+  static PyObject *parameterClass = [] {
+    PyObject *module = PyImport_ImportModule("torch.nn");
+    PyObject *found =
+        module ? PyObject_GetAttrString(module, "Parameter") : nullptr;
+    Py_XDECREF(module);
+    PyErr_Clear();
+    return found;
+  }();
+  if (reinterpret_cast<PyObject *>(cls) != THPVariableClass &&
+      reinterpret_cast<PyObject *>(cls) != parameterClass) {
+    impl->session.end("a tensor of class " + std::string(cls->tp_name));
+    return false;
+  }
+  if (const char *why = unsupportedTensor(t)) {
+    impl->session.end(why);
+    return false;
+  }
+  type = impl->type(t);
+  attributes = "{requires_grad = ";
+  attributes += t.requires_grad() ? "true" : "false";
+  attributes +=
+      ", keyset = " + std::to_string(int64_t(t.key_set().raw_repr())) +
+      " : i64";
+  if (t.storage_offset())
+    attributes += ", offset = " + std::to_string(t.storage_offset()) + " : i64";
+  if (t.is_inference())
+    attributes += ", inference";
+  if (parameter)
+    attributes += ", param";
+  attributes += "}";
+  return true;
+}
+
+std::string TensorRecorder::typeText(PyObject *object) {
+  return impl->type(THPVariable_Unpack(object));
+}
+
+int TensorRecorder::valueOf(PyObject *object) {
+  TensorInfo *info = impl->find(THPVariable_Unpack(object));
+  return info ? info->value : -1;
+}
+
+void TensorRecorder::bindExternal(PyObject *object, int value) {
+  impl->bind(THPVariable_Unpack(object), value).external = true;
+}
+
+bool TensorRecorder::isConstant(PyObject *object) {
+  TensorInfo *info = impl->find(THPVariable_Unpack(object));
+  return info && info->constant;
+}
+
+void TensorRecorder::suspend(bool on) { impl->suspended = on; }
+bool TensorRecorder::suspended() const { return impl->suspended; }
+
+/// The record keeps a copy of its own: the program may write to the tensor.
+void TensorRecorder::bindConstant(PyObject *object) {
+  Session &s = impl->session;
+  if (!isTensor(object) || valueOf(object) >= 0)
+    return;
+  const at::Tensor &t = THPVariable_Unpack(object);
+  if (const char *why = unsupportedTensor(t))
+    return s.end(why);
+  impl->suspended = true;
+  at::Tensor copy = t.detach().clone();
+  PyObject *wrapped = THPVariable_Wrap(copy);
+  impl->suspended = false;
+  int index = int(PyList_GET_SIZE(s.objects));
+  PyList_Append(s.objects, wrapped);
+  Py_DECREF(wrapped);
+  std::string type = impl->type(t);
+  int root = s.writer.fresh(), value = s.writer.fresh();
+  s.writer.line("%" + std::to_string(root) + " = refgraph.object " +
+                    std::to_string(index) + " \"constant tensor\" : " + type,
+                s.location());
+  s.writer.line(
+      "%" + std::to_string(value) + " = refgraph.tensor_op \"aten::clone\"(%" +
+          std::to_string(root) + ", none) : (" + type + ") -> " + type,
+      s.location());
+  impl->bind(t, value).constant = true;
+}
+
+//===----------------------------------------------------------------------===//
+// State
+//===----------------------------------------------------------------------===//
+
+std::string TensorRecorder::stateText() {
+  const State &s = impl->state;
+  std::string text;
+  auto flag = [&](const char *name, bool value) {
+    text += (text.empty() ? "" : ", ") + std::string(name) + " = " +
+            (value ? "true" : "false");
+  };
+  flag("grad_mode", s.gradMode);
+  flag("inference_mode", s.inferenceMode);
+  flag("autocast_cpu", s.autocastCpu);
+  flag("autocast_cuda", s.autocastCuda);
+  flag("autocast_cache", s.autocastCache);
+  flag("deterministic", s.deterministic);
+  flag("deterministic_warn_only", s.deterministicWarnOnly);
+  flag("cudnn_enabled", s.cudnn);
+  flag("mkldnn_enabled", s.mkldnn);
+  flag("torch_function_mode", false);
+  flag("dispatch_mode", false);
+  auto dtype = [&](const char *name, at::ScalarType type) {
+    if (const char *known = dtypeName(type))
+      text += std::string(", ") + name + " = " + known;
+  };
+  dtype("default_dtype", s.defaultDtype);
+  dtype("autocast_cpu_dtype", s.autocastCpuDtype);
+  dtype("autocast_cuda_dtype", s.autocastCudaDtype);
+  return "refgraph.state {" + text + "}";
+}
+
+std::string TensorRecorder::stateChange() {
+  const State &a = impl->state, b = State::now();
+  if (a.gradMode != b.gradMode)
+    return "grad mode changed by the call";
+  if (a.inferenceMode != b.inferenceMode || a.autocastCpu != b.autocastCpu ||
+      a.autocastCuda != b.autocastCuda || a.autocastCache != b.autocastCache ||
+      a.deterministic != b.deterministic || a.cudnn != b.cudnn ||
+      a.deterministicWarnOnly != b.deterministicWarnOnly ||
+      a.mkldnn != b.mkldnn || a.defaultDtype != b.defaultDtype)
+    return "Torch's global state changed by the call";
+  return "";
+}
+
+std::string TensorRecorder::finalConflict() {
+  for (auto &entry : impl->tensors) {
+    TensorInfo &info = entry.second;
+    if (info.external && impl->type(at::TensorBase(info.impl)) != info.type)
+      return "an input whose shape the call changed";
+  }
+  if (impl->writtenStorages.empty())
+    return "";
+  std::map<const void *, int> externals;
+  for (auto &entry : impl->tensors)
+    if (entry.second.external && entry.first->has_storage())
+      ++externals[entry.first->unsafe_storage().unsafeGetStorageImpl()];
+  for (auto &entry : impl->writtenStorages)
+    if (externals[entry.first] > 1)
+      return "an in-place operator (" + entry.second +
+             ") on an input that shares memory with another input";
+  return "";
+}
+
+std::string TensorRecorder::unsupportedState() {
+  if (at::impl::torch_function_mode_enabled())
+    return "a __torch_function__ mode is active";
+  if (c10::impl::TorchDispatchModeTLS::any_modes_set())
+    return "a __torch_dispatch__ mode is active";
+  return "";
+}
