@@ -2,13 +2,21 @@
 
 from collections.abc import Callable
 from os import PathLike
-from typing import Any, ParamSpec, TypeVar, overload
+from typing import Any, overload
 
-_P = ParamSpec("_P")
-_R = TypeVar("_R")
-_F = TypeVar("_F", bound=Callable[..., Any])
-
-__all__: list[str]
+__all__ = [
+    "CaptureError",
+    "CompileError",
+    "Trace",
+    "compile",
+    "disable",
+    "explain",
+    "is_compiling",
+    "records",
+    "reset",
+    "stats",
+    "trace",
+]
 __version__: str
 
 class CaptureError(RuntimeError):
@@ -18,13 +26,16 @@ class CompileError(RuntimeError):
     """pyjit's own compiler failed, and ``options={"strict": True}`` asked to hear of it."""
 
 class Trace:
-    """What one monitored run recorded, as refgraph text."""
+    """What one monitored run recorded: eager's result, and refgraph text or a reason."""
 
+    result: Any
+    text: str
+    reason: str
     def save(self, path: str | PathLike[str]) -> None: ...
 
 @overload
-def compile(
-    model: _F,
+def compile[F: Callable[..., Any]](
+    model: F,
     *,
     fullgraph: bool = ...,
     dynamic: bool | None = ...,
@@ -33,9 +44,9 @@ def compile(
     options: dict[str, Any] | None = ...,
     disable: bool = ...,
     name: str | None = ...,
-) -> _F: ...
+) -> F: ...
 @overload
-def compile(
+def compile[F: Callable[..., Any]](
     model: None = ...,
     *,
     fullgraph: bool = ...,
@@ -45,11 +56,11 @@ def compile(
     options: dict[str, Any] | None = ...,
     disable: bool = ...,
     name: str | None = ...,
-) -> Callable[[_F], _F]: ...
-def disable(fn: _F) -> _F: ...
-def explain(fn: Callable[_P, Any]) -> Callable[_P, str]: ...
+) -> Callable[[F], F]: ...
+def disable[F: Callable[..., Any]](fn: F) -> F: ...
+def explain[**P](fn: Callable[P, Any]) -> Callable[P, str]: ...
 def is_compiling() -> bool: ...
 def records(compiled: Callable[..., Any]) -> list[dict[str, Any]]: ...
 def reset() -> None: ...
 def stats(compiled: Callable[..., Any]) -> dict[str, Any]: ...
-def trace(fn: Callable[_P, Any]) -> Callable[_P, Trace]: ...
+def trace[**P](fn: Callable[P, Any]) -> Callable[P, Trace]: ...

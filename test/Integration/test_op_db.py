@@ -10,6 +10,7 @@ PYJIT_OPDB=full takes every sample; by default (CI) at most 12 per operator and 
 
 from __future__ import annotations
 
+import math
 import os
 import random
 import re

@@ -49,12 +49,15 @@ if is_debian_12; then
     fi
     say "installing Debian packages: ${missing[*]}"
     export DEBIAN_FRONTEND=noninteractive
-    # LLVM 22 comes with Debian 12's security updates; a bare system may not list them.
     if ! "${as_root[@]}" apt-get update -q >/dev/null; then
       say "warning: apt-get update failed; trying with the lists that are there"
     fi
     if ! apt-cache show libmlir-22-dev >/dev/null 2>&1; then
-      fail "package libmlir-22-dev is not offered; add to /etc/apt/sources.list: deb http://deb.debian.org/debian-security bookworm-security main"
+      list=/etc/apt/sources.list.d/pyjit-debian-security.list
+      say "adding Debian's own security updates, which bring LLVM 22, to apt ($list)"
+      echo "deb http://deb.debian.org/debian-security bookworm-security main" | "${as_root[@]}" tee $list >/dev/null
+      "${as_root[@]}" apt-get update -q >/dev/null ||
+        fail "apt-get update failed with $list"
     fi
     for package in "${missing[@]}"; do
       apt-cache show "$package" >/dev/null 2>&1 || fail "Debian package $package is not offered by the configured sources"
