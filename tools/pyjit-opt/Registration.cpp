@@ -14,6 +14,7 @@
 #include "mlir/Dialect/Vector/IR/VectorOps.h"
 #include "mlir/Transforms/Passes.h"
 #include "pyjit/Codegen/X86/Passes.h"
+#include "pyjit/Fusion/Passes.h"
 
 void pyjit::registerDialects(mlir::DialectRegistry &registry) {
   registry.insert<mlir::arith::ArithDialect, mlir::func::FuncDialect,
@@ -28,4 +29,5 @@ void pyjit::registerPasses() {
   mlir::registerTransformsPasses();
   x86::registerCodegenPasses();
   refgraph::registerRefGraphPasses();
+  fusion::registerFusionPasses();
 }

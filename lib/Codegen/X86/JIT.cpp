@@ -188,16 +188,20 @@ loadKernels(std::unique_ptr<MemoryBuffer> object) {
 
 Expected<std::unique_ptr<JitLibrary>>
 compileKernels(mlir::ModuleOp module, const JitOptions &options) {
+  mlir::ModuleOp kernels;
   for (auto nested : module.getOps<mlir::ModuleOp>())
-    if (nested.getName() == "kernels") {
-      module = nested;
-      break;
-    }
+    if (nested.getName() == "kernels")
+      kernels = nested;
+  mlir::OwningOpRef<mlir::ModuleOp> none;
+  if (!kernels) {
+    none = mlir::ModuleOp::create(module.getLoc());
+    kernels = *none;
+  }
   mlir::registerBuiltinDialectTranslation(*module.getContext());
   mlir::registerLLVMDialectTranslation(*module.getContext());
   LLVMContext context;
   std::unique_ptr<Module> code =
-      mlir::translateModuleToLLVMIR(module, context, "kernels");
+      mlir::translateModuleToLLVMIR(kernels, context, "kernels");
   if (!code)
     return createStringError("kernels do not translate to LLVM IR");
   auto machine = hostTargetMachine(options.optimizationLevel);

@@ -39,8 +39,8 @@ private:
   std::unique_ptr<llvm::MemoryBuffer> objectFile;
 };
 
-/// Compiles the nested module `@kernels` of `module` (or `module` itself, if it
-/// has none) for the host. Safe to call from several threads, each with its own
+/// Compiles the nested module `@kernels` of `module` for the host; the rest of
+/// `module` may be anything. Without such a module the library is empty. Safe to call from several threads, each with its own
 /// MLIR context.
 llvm::Expected<std::unique_ptr<JitLibrary>>
 compileKernels(mlir::ModuleOp module, const JitOptions &options = {});

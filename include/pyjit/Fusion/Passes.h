@@ -1,0 +1,32 @@
+//===- Passes.h - Operations to kernels -------------------------*- C++ -*-===//
+
+#ifndef PYJIT_FUSION_PASSES_H
+#define PYJIT_FUSION_PASSES_H
+
+#include "mlir/Dialect/Func/IR/FuncOps.h"
+#include "mlir/Pass/Pass.h"
+#include "mlir/Pass/PassManager.h"
+
+namespace pyjit::fusion {
+
+#define GEN_PASS_DECL
+#include "lib/Fusion/Passes.h.inc"
+
+struct FusionOptions {
+  /// Replace library calls by fused ones, and compute what depends on
+  /// parameters only in a function of its own.
+  bool planLibrary = true;
+};
+
+/// Functional tensor programs to kernels and library calls (`pyjit-fuse`).
+void buildFusionPipeline(mlir::OpPassManager &pm, const FusionOptions &options);
+
+#define GEN_PASS_REGISTRATION
+#include "lib/Fusion/Passes.h.inc"
+
+/// Passes of lib/Fusion and lib/Conversion/TSSAToLinalg, and `pyjit-fuse`.
+void registerFusionPasses();
+
+} // namespace pyjit::fusion
+
+#endif

@@ -1,0 +1,199 @@
+//===- Outline.cpp - Groups of the fusion plan become kernels -------------===//
+
+#include "mlir/Dialect/Arith/IR/Arith.h"
+#include "mlir/Dialect/Func/IR/FuncOps.h"
+#include "mlir/Dialect/Tensor/IR/Tensor.h"
+#include "mlir/IR/IRMapping.h"
+#include "mlir/Interfaces/SideEffectInterfaces.h"
+#include "pyjit/Fusion/Passes.h"
+#include "pyjit/Fusion/Plan.h"
+#include <queue>
+
+using namespace mlir;
+
+namespace pyjit::fusion {
+#define GEN_PASS_DEF_FUSIONPRINTPLAN
+#define GEN_PASS_DEF_FUSIONOUTLINE
+#include "lib/Fusion/Passes.h.inc"
+
+namespace {
+
+/// Blocks that hold linalg operations directly.
+SmallVector<Block *> blocksToPlan(func::FuncOp function) {
+  llvm::SetVector<Block *> blocks;
+  function.walk([&](linalg::GenericOp op) { blocks.insert(op->getBlock()); });
+  return blocks.takeVector();
+}
+
+struct PrintPlanPass : impl::FusionPrintPlanBase<PrintPlanPass> {
+  void runOnOperation() override {
+    if (getOperation()->hasAttr("pyjit.kernel"))
+      return;
+    for (Block *block : blocksToPlan(getOperation())) {
+      Plan plan = makePlan(*block);
+      if (failed(verify(plan)))
+        return signalPassFailure();
+      std::string text;
+      llvm::raw_string_ostream os(text);
+      plan.print(os);
+      getOperation().emitRemark(text);
+    }
+    markAllAnalysesPreserved();
+  }
+};
+
+/// Orders a block by its operands again, stable, and with everything that has
+/// side effects in its old order.
+void restoreOrder(Block &block) {
+  DenseMap<Operation *, unsigned> number;
+  SmallVector<Operation *> ops;
+  for (Operation &op : block.without_terminator()) {
+    number[&op] = ops.size();
+    ops.push_back(&op);
+  }
+  SmallVector<SmallVector<unsigned, 2>> users(ops.size());
+  SmallVector<unsigned> waiting(ops.size());
+  Operation *effect = nullptr;
+  for (auto [i, op] : llvm::enumerate(ops)) {
+    llvm::SmallDenseSet<unsigned> before;
+    op->walk([&](Operation *inner) {
+      for (Value operand : inner->getOperands())
+        if (Operation *producer = operand.getDefiningOp())
+          if (producer->getBlock() == &block && producer != op)
+            before.insert(number.lookup(producer));
+    });
+    if (!isMemoryEffectFree(op) && !isa<func::CallOp>(op)) {
+      if (effect)
+        before.insert(number.lookup(effect));
+      effect = op;
+    }
+    for (unsigned j : before)
+      users[j].push_back(i);
+    waiting[i] = before.size();
+  }
+  std::priority_queue<unsigned, std::vector<unsigned>, std::greater<>> ready;
+  for (auto [i, count] : llvm::enumerate(waiting))
+    if (count == 0)
+      ready.push(i);
+  while (!ready.empty()) {
+    unsigned next = ready.top();
+    ready.pop();
+    Operation *terminator = block.getTerminator();
+    ops[next]->moveBefore(terminator);
+    for (unsigned user : users[next])
+      if (--waiting[user] == 0)
+        ready.push(user);
+  }
+}
+
+struct OutlinePass : impl::FusionOutlineBase<OutlinePass> {
+  DenseMap<StringAttr, func::FuncOp> known;
+  unsigned next = 0;
+
+  /// The kernel of a group: a new one, or one that computes the same.
+  func::FuncOp kernel(const Group &group) {
+    ModuleOp module = getOperation();
+    OpBuilder b(module.getBodyRegion());
+    SmallVector<Type> inputs, results;
+    for (Value input : group.inputs)
+      inputs.push_back(input.getType());
+    for (Value result : group.results)
+      results.push_back(result.getType());
+    SmallVector<Location> locations;
+    for (Operation *op : group.ops)
+      if (!isView(op))
+        locations.push_back(op->getLoc());
+    auto function =
+        func::FuncOp::create(FusedLoc::get(b.getContext(), locations), "kernel",
+                             b.getFunctionType(inputs, results));
+    function.setPrivate();
+    function->setAttr("pyjit.kernel", b.getUnitAttr());
+    Block *entry = function.addEntryBlock();
+    b.setInsertionPointToStart(entry);
+    IRMapping mapping;
+    mapping.map(group.inputs, entry->getArguments());
+    auto cloneFree = [&](auto &&self, Value value) -> void {
+      Operation *producer = value.getDefiningOp();
+      if (!producer || !isFree(producer) || mapping.contains(value))
+        return;
+      for (Value operand : producer->getOperands())
+        self(self, operand);
+      b.clone(*producer, mapping);
+    };
+    for (Operation *op : group.ops) {
+      op->walk([&](Operation *inner) {
+        for (Value operand : inner->getOperands())
+          cloneFree(cloneFree, operand);
+      });
+      b.clone(*op, mapping);
+    }
+    SmallVector<Value> returned;
+    for (Value result : group.results)
+      returned.push_back(mapping.lookup(result));
+    func::ReturnOp::create(b, function.getLoc(), returned);
+
+    // The text without locations and names is what the kernel computes.
+    std::string text;
+    llvm::raw_string_ostream os(text);
+    function.print(os, OpPrintingFlags().useLocalScope());
+    auto key = StringAttr::get(&getContext(), text);
+    auto [it, isNew] = known.try_emplace(key, function);
+    if (!isNew) {
+      function.erase();
+      ++numShared;
+      return it->second;
+    }
+    ++numKernels;
+    SymbolTable symbols(module);
+    std::string name;
+    do
+      name = ("kernel_" + Twine(next++)).str();
+    while (symbols.lookup(name));
+    function.setName(name);
+    module.push_back(function);
+    return function;
+  }
+
+  LogicalResult outline(Block &block) {
+    Plan plan = makePlan(block);
+    if (failed(verify(plan)))
+      return failure();
+    for (const Group &group : plan.groups) {
+      func::FuncOp callee = kernel(group);
+      Operation *last = group.ops.back();
+      OpBuilder b(last->getBlock(), std::next(last->getIterator()));
+      SmallVector<Location> locations;
+      for (Operation *op : group.ops)
+        locations.push_back(op->getLoc());
+      auto call = func::CallOp::create(
+          b, FusedLoc::get(b.getContext(), locations), callee, group.inputs);
+      for (auto [value, result] : llvm::zip(group.results, call.getResults()))
+        replacement.push_back({value, result});
+    }
+    // Calls still name the values that other groups computed.
+    for (auto &[value, result] : replacement)
+      value.replaceAllUsesWith(result);
+    replacement.clear();
+    for (Operation &op : llvm::make_early_inc_range(llvm::reverse(block)))
+      if ((isa<linalg::GenericOp>(op) || isFree(&op)) && op.use_empty())
+        op.erase();
+    restoreOrder(block);
+    return success();
+  }
+
+  void runOnOperation() override {
+    SmallVector<func::FuncOp> functions;
+    for (auto function : getOperation().getOps<func::FuncOp>())
+      if (!function->hasAttr("pyjit.kernel"))
+        functions.push_back(function);
+    for (func::FuncOp function : functions)
+      for (Block *block : blocksToPlan(function))
+        if (failed(outline(*block)))
+          return signalPassFailure();
+  }
+
+  SmallVector<std::pair<Value, Value>> replacement;
+};
+
+} // namespace
+} // namespace pyjit::fusion

@@ -1,0 +1,23 @@
+//===- Pipeline.cpp - The fusion stage as one pipeline --------------------===//
+
+#include "mlir/IR/BuiltinOps.h"
+#include "mlir/Pass/PassRegistry.h"
+#include "mlir/Transforms/Passes.h"
+#include "pyjit/Fusion/Passes.h"
+
+using namespace mlir;
+
+namespace pyjit::fusion {
+
+void buildFusionPipeline(OpPassManager &pm, const FusionOptions &options) {
+  pm.addPass(createFusionOutline());
+}
+
+void registerFusionPasses() {
+  registerFusionGeneratedPasses();
+  PassPipelineRegistration<>(
+      "pyjit-fuse", "Functional tensor programs to kernels and library calls",
+      [](OpPassManager &pm) { buildFusionPipeline(pm, {}); });
+}
+
+} // namespace pyjit::fusion

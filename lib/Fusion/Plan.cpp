@@ -1,0 +1,345 @@
+//===- Plan.cpp - Which operations share a kernel -------------------------===//
+//
+// Operations are taken in block order; each tries to take the groups of its
+// producers into its own. A union is kept if the code generator sees one kernel
+// in it, if no path leaves the union and comes back, and if it does not compute
+// expensive values more often than its parts did.
+//
+//===----------------------------------------------------------------------===//
+
+#include "pyjit/Fusion/Plan.h"
+#include "mlir/Dialect/Arith/IR/Arith.h"
+#include "mlir/Dialect/Tensor/IR/Tensor.h"
+#include "pyjit/Codegen/Schedule.h"
+
+using namespace mlir;
+using pyjit::codegen::KernelGraph;
+using pyjit::codegen::Node;
+
+namespace pyjit::fusion {
+
+bool isView(Operation *op) {
+  auto generic = dyn_cast<linalg::GenericOp>(op);
+  if (!generic || generic.getNumReductionLoops() != 0 ||
+      generic.getNumDpsInputs() != 1 || generic.getNumResults() != 1)
+    return false;
+  Operation *terminator = generic.getBody()->getTerminator();
+  return terminator->getOperand(0) == generic.getBody()->getArgument(0);
+}
+
+bool isFree(Operation *op) {
+  return isa<arith::ConstantOp, tensor::EmptyOp, linalg::FillOp>(op);
+}
+
+namespace {
+
+class Planner {
+public:
+  Planner(Block &block, const PlanOptions &options)
+      : block(block), options(options) {}
+  Plan run();
+
+private:
+  using Ops = llvm::SetVector<Operation *>;
+  struct Candidate {
+    /// What the kernel computes; views are added where they are read through.
+    Ops owned;
+    Ops views;
+  };
+
+  /// The group with the kernel's boundary; ops in block order.
+  Group boundary(const Candidate &candidate);
+  bool neededOutside(Value value, const Candidate &candidate);
+  void addViews(Operation *op, Candidate &candidate);
+  bool leavesAndReturns(const Candidate &candidate);
+  bool worthwhile(const Candidate &merged, const Candidate &consumer,
+                  const Candidate &producer);
+
+  Block &block;
+  const PlanOptions &options;
+  DenseMap<Operation *, unsigned> position;
+  std::vector<std::unique_ptr<Candidate>> candidates;
+  DenseMap<Operation *, Candidate *> groupOf;
+};
+
+/// Whether someone outside of the candidate reads `value`, directly or through
+/// views.
+bool Planner::neededOutside(Value value, const Candidate &candidate) {
+  for (Operation *user : value.getUsers()) {
+    if (candidate.owned.contains(user))
+      continue;
+    if (candidate.views.contains(user) || isView(user)) {
+      // Read through by another group, or by none.
+      if (user->getBlock() != &block ||
+          neededOutside(user->getResult(0), candidate))
+        return true;
+      continue;
+    }
+    return true;
+  }
+  return false;
+}
+
+/// Views that `op` reads through become part of the candidate.
+void Planner::addViews(Operation *op, Candidate &candidate) {
+  for (Value operand : op->getOperands())
+    if (Operation *producer = operand.getDefiningOp())
+      if (producer->getBlock() == &block && isView(producer) &&
+          !candidate.owned.contains(producer)) {
+        candidate.views.insert(producer);
+        addViews(producer, candidate);
+      }
+}
+
+Group Planner::boundary(const Candidate &candidate) {
+  Group group;
+  group.ops.append(candidate.owned.begin(), candidate.owned.end());
+  group.ops.append(candidate.views.begin(), candidate.views.end());
+  llvm::sort(group.ops, [&](Operation *a, Operation *b) {
+    return position.lookup(a) < position.lookup(b);
+  });
+  llvm::SetVector<Value> inputs;
+  auto inside = [&](Operation *op) {
+    return candidate.owned.contains(op) || candidate.views.contains(op);
+  };
+  auto addInput = [&](Value value) {
+    Operation *producer = value.getDefiningOp();
+    if (producer && (inside(producer) || isFree(producer)))
+      return;
+    if (isa<RankedTensorType>(value.getType()))
+      inputs.insert(value);
+  };
+  for (Operation *op : group.ops) {
+    for (Value operand : op->getOperands())
+      addInput(operand);
+    op->walk([&](tensor::ExtractOp extract) { addInput(extract.getTensor()); });
+  }
+  group.inputs.assign(inputs.begin(), inputs.end());
+  for (Operation *op : group.ops)
+    if (candidate.owned.contains(op))
+      for (Value result : op->getResults())
+        if (neededOutside(result, candidate))
+          group.results.push_back(result);
+  return group;
+}
+
+/// A kernel runs as a whole: nothing may need one of its results and produce
+/// one of its inputs.
+bool Planner::leavesAndReturns(const Candidate &candidate) {
+  unsigned last = 0;
+  for (Operation *op : candidate.owned)
+    last = std::max(last, position.lookup(op));
+  llvm::SmallPtrSet<Operation *, 32> visited;
+  SmallVector<Operation *> stack;
+  auto push = [&](Operation *op) {
+    for (Operation *user : op->getUsers()) {
+      while (user && user->getBlock() != &block)
+        user = user->getParentOp();
+      if (!user)
+        continue;
+      // Another group runs as a whole, too.
+      auto it = groupOf.find(user);
+      ArrayRef<Operation *> together = user;
+      if (it != groupOf.end() && !candidate.owned.contains(user))
+        together = it->second->owned.getArrayRef();
+      for (Operation *next : together)
+        if (position.lookup(next) <= last && visited.insert(next).second)
+          stack.push_back(next);
+    }
+  };
+  for (Operation *op : candidate.owned)
+    push(op);
+  // Operations of the candidate are entered only from outside here.
+  SmallVector<Operation *> outside;
+  for (Operation *op : stack)
+    if (!candidate.owned.contains(op) && !candidate.views.contains(op))
+      outside.push_back(op);
+  stack = outside;
+  visited.clear();
+  for (Operation *op : stack)
+    visited.insert(op);
+  while (!stack.empty()) {
+    Operation *op = stack.pop_back_val();
+    if (candidate.owned.contains(op))
+      return true;
+    push(op);
+  }
+  return false;
+}
+
+static int64_t elementsOf(const KernelGraph &graph) {
+  int64_t count = 1;
+  for (const codegen::Dim &dim : graph.dims)
+    count *= dim.size;
+  return count;
+}
+
+bool Planner::worthwhile(const Candidate &merged, const Candidate &consumer,
+                         const Candidate &producer) {
+  Group group = boundary(merged);
+  if (group.ops.size() > options.maxGroupSize ||
+      group.inputs.size() + group.results.size() > options.maxBuffers)
+    return false;
+  std::string reason;
+  auto graph = KernelGraph::build(group.inputs, group.results, reason);
+  if (!graph)
+    return false;
+  // An expensive value asked for at two points is computed twice.
+  llvm::SmallDenseMap<Value, unsigned> points;
+  for (auto &node : graph->nodes)
+    if (node->kind == Node::Kind::Compute && node->cost >= 8 &&
+        ++points[node->element] > 1)
+      return false;
+  codegen::Schedule schedule = codegen::scheduleKernel(*graph, {});
+  for (auto &node : graph->nodes) {
+    if (node->kind != Node::Kind::Compute || node->cost < 12)
+      continue;
+    // Computed once per iteration of the loops down to its innermost dim.
+    int64_t own = 1, times = 1, pending = 1;
+    for (unsigned d = 0; d < graph->dims.size(); ++d) {
+      if (graph->dims[d].reduction && !node->dims.test(d))
+        continue;
+      pending *= graph->dims[d].size;
+      if (node->dims.test(d)) {
+        own *= graph->dims[d].size;
+        times = pending;
+      }
+    }
+    if (times > own)
+      return false;
+  }
+  // A reduction to few values leaves no parallel work for what follows it.
+  if (graph->hasReduction() && schedule.work < 8 &&
+      elementsOf(*graph) > (1 << 16)) {
+    Group alone = boundary(consumer);
+    auto single = KernelGraph::build(alone.inputs, alone.results, reason);
+    if (single && (!single->hasReduction() ||
+                   codegen::scheduleKernel(*single, {}).work > schedule.work))
+      return false;
+    alone = boundary(producer);
+    single = KernelGraph::build(alone.inputs, alone.results, reason);
+    if (single && single->hasReduction() &&
+        codegen::scheduleKernel(*single, {}).work > schedule.work)
+      return false;
+  }
+  return true;
+}
+
+Plan Planner::run() {
+  for (Operation &op : block)
+    position[&op] = position.size();
+  for (Operation &op : block) {
+    if (!isa<linalg::GenericOp>(op) || isView(&op))
+      continue;
+    auto made = std::make_unique<Candidate>();
+    made->owned.insert(&op);
+    addViews(&op, *made);
+    Candidate *mine = made.get();
+    candidates.push_back(std::move(made));
+    groupOf[&op] = mine;
+    // Producers, nearest first, read through views or not.
+    for (bool changed = true; changed;) {
+      changed = false;
+      llvm::SetVector<Candidate *> producers;
+      for (Operation *member : boundary(*mine).ops)
+        for (Value operand : member->getOperands())
+          if (Operation *producer = operand.getDefiningOp())
+            if (Candidate *other = groupOf.lookup(producer);
+                other && other != mine)
+              producers.insert(other);
+      for (Candidate *other : llvm::reverse(producers.getArrayRef())) {
+        Candidate merged = *mine;
+        merged.owned.insert(other->owned.begin(), other->owned.end());
+        merged.views.insert(other->views.begin(), other->views.end());
+        if (leavesAndReturns(merged) || !worthwhile(merged, *mine, *other))
+          continue;
+        for (Operation *moved : other->owned)
+          groupOf[moved] = mine;
+        *mine = std::move(merged);
+        other->owned.clear();
+        changed = true;
+        break;
+      }
+    }
+  }
+  // A view that something other than a kernel reads is copied by one.
+  for (Operation &op : block) {
+    if (!isView(&op))
+      continue;
+    bool copied = llvm::any_of(op.getUsers(), [](Operation *user) {
+      return !isa<linalg::GenericOp>(user);
+    });
+    if (!copied)
+      continue;
+    auto made = std::make_unique<Candidate>();
+    made->owned.insert(&op);
+    addViews(&op, *made);
+    groupOf[&op] = made.get();
+    candidates.push_back(std::move(made));
+  }
+  Plan plan;
+  plan.block = &block;
+  for (auto &candidate : candidates) {
+    if (candidate->owned.empty())
+      continue;
+    Group group = boundary(*candidate);
+    // What nobody needs is not computed.
+    if (!group.results.empty())
+      plan.groups.push_back(std::move(group));
+  }
+  return plan;
+}
+
+} // namespace
+
+Plan makePlan(Block &block, const PlanOptions &options) {
+  return Planner(block, options).run();
+}
+
+LogicalResult verify(const Plan &plan) {
+  DenseMap<Operation *, unsigned> groupOf;
+  for (auto [number, group] : llvm::enumerate(plan.groups)) {
+    std::string reason;
+    if (!KernelGraph::build(group.inputs, group.results, reason))
+      return group.ops.front()->emitError("fusion plan: group ")
+             << number << " is no kernel: " << reason;
+    for (Operation *op : group.ops) {
+      if (op->getBlock() != plan.block)
+        return op->emitError("fusion plan: operation of another block");
+      if (!isView(op) && !groupOf.try_emplace(op, number).second)
+        return op->emitError("fusion plan: operation in two groups");
+    }
+  }
+  for (const Group &group : plan.groups)
+    for (Value input : group.inputs) {
+      Operation *producer = input.getDefiningOp();
+      if (!producer || !isa<linalg::GenericOp>(producer) ||
+          producer->getBlock() != plan.block)
+        continue;
+      bool stored = llvm::any_of(plan.groups, [&](const Group &other) {
+        return llvm::is_contained(other.results, input);
+      });
+      if (!stored)
+        return producer->emitError(
+            "fusion plan: a kernel reads a value that no kernel stores");
+    }
+  return success();
+}
+
+void Plan::print(raw_ostream &os) const {
+  os << groups.size() << (groups.size() == 1 ? " kernel" : " kernels");
+  for (auto [number, group] : llvm::enumerate(groups)) {
+    unsigned views = llvm::count_if(group.ops, isView);
+    os << "\n  kernel " << number << ": " << group.ops.size() - views
+       << " operations, " << views << " views, " << group.inputs.size()
+       << " inputs, " << group.results.size() << " results";
+    std::string reason;
+    if (auto graph = KernelGraph::build(group.inputs, group.results, reason)) {
+      os << ", domain";
+      for (const codegen::Dim &dim : graph->dims)
+        os << ' ' << (dim.reduction ? "r" : "p") << dim.size;
+    }
+  }
+}
+
+} // namespace pyjit::fusion
