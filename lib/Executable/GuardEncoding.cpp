@@ -1,0 +1,300 @@
+//===- GuardEncoding.cpp - refgraph.guards as a flat program --------------===//
+
+#include "dialects/refgraph/IR/PythonValues.h"
+#include "dialects/refgraph/Transforms/GuardReads.h"
+#include "pyjit/Executable/GuardProgram.h"
+#include "llvm/ADT/TypeSwitch.h"
+
+using namespace mlir;
+
+namespace pyjit::executable {
+
+class GuardEncoder {
+public:
+  explicit GuardEncoder(GuardProgram &out) : out(out) {}
+  LogicalResult encode(refgraph::GuardsOp guards);
+
+private:
+  LogicalResult encodeOp(Operation *op);
+  LogicalResult encodeGet(refgraph::GetOp op);
+  LogicalResult encodeAbsent(refgraph::AbsentOp op);
+  void encodeEquals(uint32_t reg, Attribute value);
+  template <typename OpTy>
+  LogicalResult encodeChecks(OpTy op, uint32_t reg, Type type);
+  template <typename OpTy> LogicalResult encodeTensor(OpTy op, uint32_t reg);
+
+  uint32_t define(Value value) { return registers[value] = numRegisters++; }
+  uint32_t use(Value value) const { return registers.lookup(value); }
+  SmallVector<uint32_t> useAll(ValueRange values) const {
+    return llvm::map_to_vector(values, [&](Value v) { return use(v); });
+  }
+  void add(PyjitGuardOp op, uint32_t dst, uint32_t a, uint32_t b = 0,
+           int64_t imm = 0, uint16_t flags = 0) {
+    code->push_back({static_cast<uint16_t>(op), flags, dst, a, b, imm});
+  }
+  void check(PyjitGuardOp op, uint32_t a, uint32_t b = 0, int64_t imm = 0,
+             uint16_t flags = 0) {
+    add(op, 0, a, b, imm, flags);
+  }
+
+  GuardProgram &out;
+  std::vector<PyjitInst> *code = nullptr;
+  llvm::DenseMap<Value, uint32_t> registers;
+  uint32_t numRegisters = 0;
+};
+
+void GuardEncoder::encodeEquals(uint32_t reg, Attribute value) {
+  uint32_t constant = out.pools.addConstant(value);
+  auto integer = dyn_cast<IntegerAttr>(value);
+  if ((integer && integer.getType().isInteger(1)) ||
+      refgraph::isPyNone(value) || refgraph::isPyEllipsis(value))
+    check(PYJIT_GUARD_IS_CONST, reg, constant);
+  else if (integer && integer.getValue().isSignedIntN(64))
+    check(PYJIT_GUARD_EQ_INT, reg, constant, integer.getValue().getSExtValue());
+  else if (auto number = dyn_cast<FloatAttr>(value))
+    check(PYJIT_GUARD_EQ_FLOAT, reg, constant,
+          number.getValue().bitcastToAPInt().getSExtValue());
+  else if (isa<StringAttr>(value))
+    check(PYJIT_GUARD_EQ_STR, reg, constant);
+  else
+    check(PYJIT_GUARD_EQ, reg, constant);
+}
+
+template <typename OpTy>
+LogicalResult GuardEncoder::encodeTensor(OpTy op, uint32_t reg) {
+  auto type = cast<refgraph::TensorType>(op->getNumResults()
+                                             ? op->getResult(0).getType()
+                                             : op->getOperand(0).getType());
+  FailureOr<PyjitTensorMeta> meta = out.pools.makeTensor(op, type);
+  if (failed(meta))
+    return failure();
+  if (auto requiresGrad = op.getRequiresGrad()) {
+    meta->flags |= PYJIT_TENSOR_HAS_REQUIRES_GRAD;
+    meta->requiresGrad = *requiresGrad;
+  }
+  if (auto keyset = op.getKeyset()) {
+    meta->flags |= PYJIT_TENSOR_HAS_KEYSET;
+    meta->keyset = *keyset;
+  }
+  if (auto offset = op.getOffset()) {
+    meta->flags |= PYJIT_TENSOR_HAS_OFFSET;
+    meta->offset = *offset;
+  }
+  check(PYJIT_GUARD_TENSOR, reg, 0, out.pools.addTensor(*meta));
+  return success();
+}
+
+template <typename OpTy>
+LogicalResult GuardEncoder::encodeChecks(OpTy op, uint32_t reg, Type type) {
+  if (auto exactType = op.getExactType()) {
+    auto object = dyn_cast<refgraph::ObjType>(type);
+    bool staticType = code == &out.watched && object &&
+                      refgraph::isStaticTypeName(object.getName());
+    check(PYJIT_GUARD_TYPE_IS, reg, 0, *exactType,
+          staticType ? PYJIT_GUARD_FLAG_STATIC_TYPE : 0);
+  }
+  if (Attribute equals = op.getEqualsAttr())
+    encodeEquals(reg, equals);
+  if (auto identity = op.getIdentity())
+    check(PYJIT_GUARD_IS, reg, 0, *identity);
+  return success();
+}
+
+LogicalResult GuardEncoder::encodeGet(refgraph::GetOp op) {
+  using refgraph::Selector;
+  uint32_t holder = use(op.getHolder());
+  uint32_t dst = define(op.getResult());
+  Attribute key = op.getKeyAttr();
+  auto named = [&](PyjitGuardOp code) {
+    add(code, dst, holder, out.pools.addConstant(key));
+  };
+  switch (op.getSelector()) {
+  case Selector::arg:
+    add(PYJIT_GUARD_ARG, dst, 0, 0, cast<IntegerAttr>(key).getInt());
+    break;
+  case Selector::attr:
+    named(PYJIT_GUARD_ATTR);
+    break;
+  case Selector::dict:
+    add(PYJIT_GUARD_DICT, dst, holder);
+    break;
+  case Selector::item:
+    // An integer may be a list's index or a dict's key.
+    if (auto index = dyn_cast<IntegerAttr>(key);
+        index && index.getType().isInteger(64))
+      add(PYJIT_GUARD_ITEM, dst, holder, out.pools.addConstant(key),
+          index.getInt());
+    else
+      named(PYJIT_GUARD_KEY);
+    break;
+  case Selector::type:
+    add(PYJIT_GUARD_TYPE, dst, holder);
+    break;
+  case Selector::typeattr:
+    named(PYJIT_GUARD_TYPEATTR);
+    break;
+  case Selector::code:
+    add(PYJIT_GUARD_CODE, dst, holder);
+    break;
+  case Selector::defaults:
+    add(PYJIT_GUARD_DEFAULTS, dst, holder);
+    break;
+  case Selector::kwdefaults:
+    add(PYJIT_GUARD_KWDEFAULTS, dst, holder);
+    break;
+  case Selector::globals:
+    add(PYJIT_GUARD_GLOBALS, dst, holder);
+    break;
+  case Selector::cell:
+    add(PYJIT_GUARD_CELL, dst, holder, 0, cast<IntegerAttr>(key).getInt());
+    break;
+  case Selector::slot:
+    named(PYJIT_GUARD_SLOT);
+    break;
+  case Selector::field:
+    named(PYJIT_GUARD_FIELD);
+    break;
+  }
+  Type type = op.getResult().getType();
+  if (failed(encodeChecks(op, dst, type)))
+    return failure();
+  if (isa<refgraph::TensorType>(type) && !op.getUnchecked())
+    return encodeTensor(op, dst);
+  return success();
+}
+
+LogicalResult GuardEncoder::encodeAbsent(refgraph::AbsentOp op) {
+  using refgraph::Selector;
+  uint32_t holder = use(op.getHolder());
+  Attribute key = op.getKeyAttr();
+  switch (op.getSelector()) {
+  case Selector::attr:
+    check(PYJIT_GUARD_NO_ATTR, holder, out.pools.addConstant(key));
+    return success();
+  case Selector::item:
+    check(PYJIT_GUARD_NO_KEY, holder, out.pools.addConstant(key));
+    return success();
+  case Selector::typeattr:
+    check(PYJIT_GUARD_NO_TYPEATTR, holder, out.pools.addConstant(key));
+    return success();
+  case Selector::cell:
+    check(PYJIT_GUARD_NO_CELL, holder, 0, cast<IntegerAttr>(key).getInt());
+    return success();
+  case Selector::slot:
+    check(PYJIT_GUARD_NO_SLOT, holder, out.pools.addConstant(key));
+    return success();
+  default:
+    return op.emitOpError("cannot be encoded");
+  }
+}
+
+LogicalResult GuardEncoder::encodeOp(Operation *op) {
+  return llvm::TypeSwitch<Operation *, LogicalResult>(op)
+      .Case([&](refgraph::ExternalOp) { return success(); })
+      .Case([&](refgraph::ObjectOp object) {
+        add(PYJIT_GUARD_OBJECT, define(object.getResult()), 0, 0,
+            object.getIndex());
+        return success();
+      })
+      .Case([&](refgraph::GetOp get) { return encodeGet(get); })
+      .Case([&](refgraph::AbsentOp absent) { return encodeAbsent(absent); })
+      .Case([&](refgraph::HoldsOp holds) {
+        check(PYJIT_GUARD_HOLDS, use(holds.getHolder()),
+              out.pools.addConstant(holds.getKey()));
+        return success();
+      })
+      .Case([&](refgraph::LengthOp length) {
+        check(PYJIT_GUARD_LENGTH, use(length.getHolder()), 0,
+              length.getLength());
+        return success();
+      })
+      .Case([&](refgraph::KeysOp keys) {
+        check(PYJIT_GUARD_KEYS, use(keys.getHolder()),
+              out.pools.addConstant(keys.getKeys()));
+        return success();
+      })
+      .Case([&](refgraph::SameOp same) {
+        check(PYJIT_GUARD_SAME, use(same.getLhs()), use(same.getRhs()));
+        return success();
+      })
+      .Case([&](refgraph::DistinctOp distinct) {
+        check(PYJIT_GUARD_DISTINCT, use(distinct.getLhs()),
+              use(distinct.getRhs()));
+        return success();
+      })
+      .Case([&](refgraph::DisjointOp disjoint) {
+        check(PYJIT_GUARD_DISJOINT, use(disjoint.getLhs()),
+              use(disjoint.getRhs()));
+        return success();
+      })
+      .Case([&](refgraph::StateOp state) -> LogicalResult {
+        FailureOr<uint32_t> index = out.pools.addState(state);
+        if (failed(index))
+          return failure();
+        check(PYJIT_GUARD_STATE, 0, 0, *index);
+        return success();
+      })
+      .Case([&](refgraph::CheckOp again) -> LogicalResult {
+        uint32_t reg = use(again.getValue());
+        Type type = again.getValue().getType();
+        if (failed(encodeChecks(again, reg, type)))
+          return failure();
+        return isa<refgraph::TensorType>(type) ? encodeTensor(again, reg)
+                                               : success();
+      })
+      .Case([&](refgraph::InstanceOp instance) {
+        auto type = instance.getExactType();
+        check(PYJIT_GUARD_INSTANCE, use(instance.getValue()),
+              use(instance.getDict()), type ? int64_t(*type) : -1);
+        return success();
+      })
+      .Case([&](refgraph::WatchOp watch) {
+        auto addAll = [&](PyjitWatchKind kind, ValueRange holders) {
+          for (Value holder : holders)
+            out.watches.push_back({static_cast<uint32_t>(kind), use(holder)});
+        };
+        addAll(PYJIT_WATCH_DICT, watch.getDicts());
+        addAll(PYJIT_WATCH_TYPE, watch.getTypes());
+        addAll(PYJIT_WATCH_FUNCTION, watch.getFunctions());
+        code = &out.always;
+        return success();
+      })
+      .Case([&](refgraph::AcceptOp accept) {
+        for (uint32_t reg : useAll(accept.getInputs()))
+          out.inputs.push_back(reg);
+        for (uint32_t reg : useAll(accept.getKept()))
+          out.kept.push_back(reg);
+        return success();
+      })
+      .Default([](Operation *other) {
+        return other->emitOpError("cannot be encoded as a guard");
+      });
+}
+
+LogicalResult GuardEncoder::encode(refgraph::GuardsOp guards) {
+  bool watched = !guards.getBody().getOps<refgraph::WatchOp>().empty();
+  code = watched ? &out.watched : &out.always;
+  for (Operation &op : guards.getBody().front())
+    if (failed(encodeOp(&op)))
+      return failure();
+  PyjitGuardProgram &program = out.program;
+  program.version = PYJIT_PROGRAMS_VERSION;
+  program.numRegisters = numRegisters;
+  program.watched = out.watched.data();
+  program.numWatched = out.watched.size();
+  program.always = out.always.data();
+  program.numAlways = out.always.size();
+  program.watches = out.watches.data();
+  program.numWatches = out.watches.size();
+  program.inputs = out.inputs.data();
+  program.numInputs = out.inputs.size();
+  program.pools = out.pools.view();
+  return success();
+}
+
+LogicalResult encodeGuards(refgraph::GuardsOp guards, GuardProgram &program) {
+  program = GuardProgram();
+  return GuardEncoder(program).encode(guards);
+}
+
+} // namespace pyjit::executable

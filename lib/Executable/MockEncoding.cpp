@@ -1,0 +1,221 @@
+//===- MockEncoding.cpp - refgraph.mock as a flat program -----------------===//
+
+#include "pyjit/Executable/MockProgram.h"
+#include "llvm/ADT/StringSwitch.h"
+#include "llvm/ADT/TypeSwitch.h"
+
+using namespace mlir;
+
+namespace pyjit::executable {
+
+class MockEncoder {
+public:
+  MockEncoder(const GuardProgram &guards, MockProgram &out)
+      : guards(guards), out(out) {}
+  LogicalResult encode(refgraph::MockOp mock);
+
+private:
+  LogicalResult encodeOp(Operation *op);
+  LogicalResult encodeCreate(refgraph::CreateOp op);
+  LogicalResult encodeView(refgraph::ViewOp op);
+  /// The instruction that writes (or deletes) a place of `holder`.
+  LogicalResult encodePlace(Operation *op, bool isDelete, Value holder,
+                            refgraph::Selector selector, Attribute key,
+                            uint32_t value);
+
+  uint32_t define(Value value) { return registers[value] = numRegisters++; }
+  uint32_t use(Value value) const { return registers.lookup(value); }
+  uint32_t addList(ValueRange values) {
+    return out.pools.addList(
+        llvm::map_to_vector(values, [&](Value v) { return use(v); }));
+  }
+  void add(PyjitMockOp op, uint32_t dst, uint32_t a, uint32_t b = 0,
+           int64_t imm = 0) {
+    out.insts.push_back({static_cast<uint16_t>(op), 0, dst, a, b, imm});
+  }
+  void setItems(uint32_t dict, ArrayAttr keys, ValueRange values) {
+    for (auto [key, value] : llvm::zip_equal(keys, values))
+      add(PYJIT_MOCK_SET_ITEM, 0, dict, use(value), out.pools.addConstant(key));
+  }
+
+  const GuardProgram &guards;
+  MockProgram &out;
+  llvm::DenseMap<Value, uint32_t> registers;
+  uint32_t numRegisters = 0;
+};
+
+LogicalResult MockEncoder::encodeCreate(refgraph::CreateOp op) {
+  StringRef kind = op.getKind();
+  uint32_t count = op.getElements().size();
+  if (kind == "instance") {
+    uint32_t list = addList(op.getElements());
+    uint32_t dst = define(op.getResult());
+    add(PYJIT_MOCK_NEW, dst, list, count, *op.getExactType());
+    setItems(dst, op.getItemKeys(), op.getItems());
+    for (auto [name, value] :
+         llvm::zip_equal(op.getAttrNames(), op.getEntries()))
+      add(PYJIT_MOCK_SET_ATTR, 0, dst, use(value), out.pools.addConstant(name));
+    return success();
+  }
+  if (kind == "dict") {
+    uint32_t dst = define(op.getResult());
+    add(PYJIT_MOCK_DICT, dst, 0);
+    setItems(dst, op.getItemKeys(), op.getItems());
+    return success();
+  }
+  auto code = llvm::StringSwitch<PyjitMockOp>(kind)
+                  .Case("tuple", PYJIT_MOCK_TUPLE)
+                  .Case("list", PYJIT_MOCK_LIST)
+                  .Case("set", PYJIT_MOCK_SET)
+                  .Case("frozenset", PYJIT_MOCK_FROZENSET)
+                  .Case("slice", PYJIT_MOCK_SLICE)
+                  .Case("range", PYJIT_MOCK_RANGE)
+                  .Case("method", PYJIT_MOCK_METHOD)
+                  .Case("size", PYJIT_MOCK_SIZE)
+                  .Default(PYJIT_MOCK_RETURN);
+  if (code == PYJIT_MOCK_RETURN)
+    return op.emitOpError("of kind '") << kind << "' cannot be encoded";
+  uint32_t list = addList(op.getElements());
+  add(code, define(op.getResult()), list, count);
+  return success();
+}
+
+LogicalResult MockEncoder::encodeView(refgraph::ViewOp op) {
+  FailureOr<PyjitTensorMeta> meta = out.pools.makeTensor(
+      op, cast<refgraph::TensorType>(op.getResult().getType()));
+  if (failed(meta))
+    return failure();
+  meta->flags |= PYJIT_TENSOR_HAS_OFFSET;
+  meta->offset = op.getOffset();
+  uint32_t base = use(op.getBase());
+  add(PYJIT_MOCK_VIEW, define(op.getResult()), base, 0,
+      out.pools.addTensor(*meta));
+  return success();
+}
+
+LogicalResult MockEncoder::encodePlace(Operation *op, bool isDelete,
+                                       Value holder,
+                                       refgraph::Selector selector,
+                                       Attribute key, uint32_t value) {
+  using refgraph::Selector;
+  auto emit = [&](PyjitMockOp set, PyjitMockOp remove, int64_t imm) {
+    add(isDelete ? remove : set, 0, use(holder), value, imm);
+    return success();
+  };
+  switch (selector) {
+  case Selector::attr:
+    return emit(PYJIT_MOCK_SET_ATTR, PYJIT_MOCK_DEL_ATTR,
+                out.pools.addConstant(key));
+  case Selector::item:
+    return emit(PYJIT_MOCK_SET_ITEM, PYJIT_MOCK_DEL_ITEM,
+                out.pools.addConstant(key));
+  case Selector::typeattr:
+    return emit(PYJIT_MOCK_SET_TYPEATTR, PYJIT_MOCK_DEL_TYPEATTR,
+                out.pools.addConstant(key));
+  case Selector::cell:
+    return emit(PYJIT_MOCK_SET_CELL, PYJIT_MOCK_DEL_CELL,
+                cast<IntegerAttr>(key).getInt());
+  case Selector::slot:
+    return emit(PYJIT_MOCK_SET_SLOT, PYJIT_MOCK_DEL_SLOT,
+                out.pools.addConstant(key));
+  default:
+    return op->emitOpError("cannot be encoded");
+  }
+}
+
+LogicalResult MockEncoder::encodeOp(Operation *op) {
+  return llvm::TypeSwitch<Operation *, LogicalResult>(op)
+      .Case([&](refgraph::ObjectOp object) {
+        add(PYJIT_MOCK_OBJECT, define(object.getResult()), 0, 0,
+            object.getIndex());
+        return success();
+      })
+      .Case([&](refgraph::ConstantOp constant) {
+        add(PYJIT_MOCK_CONST, define(constant.getResult()), 0,
+            out.pools.addConstant(constant.getValue()));
+        return success();
+      })
+      .Case([&](refgraph::CreateOp create) { return encodeCreate(create); })
+      .Case([&](refgraph::ViewOp view) { return encodeView(view); })
+      .Case([&](refgraph::CopyBackOp copy) {
+        add(PYJIT_MOCK_COPY_BACK, 0, use(copy.getInput()),
+            use(copy.getValue()));
+        return success();
+      })
+      .Case([&](refgraph::SetOp set) {
+        return encodePlace(set, false, set.getHolder(), set.getSelector(),
+                           set.getKeyAttr(), use(set.getValue()));
+      })
+      .Case([&](refgraph::DeleteOp del) {
+        return encodePlace(del, true, del.getHolder(), del.getSelector(),
+                           del.getKeyAttr(), 0);
+      })
+      .Case([&](refgraph::AppendOp append) {
+        add(PYJIT_MOCK_APPEND, 0, use(append.getHolder()),
+            use(append.getValue()));
+        return success();
+      })
+      .Case([&](refgraph::ReplaceOp replace) {
+        uint32_t holder = use(replace.getHolder());
+        if (ArrayAttr keys = replace.getKeysAttr()) {
+          add(PYJIT_MOCK_CLEAR, 0, holder);
+          setItems(holder, keys, replace.getValues());
+        } else {
+          add(PYJIT_MOCK_REPLACE, 0, holder, addList(replace.getValues()),
+              replace.getValues().size());
+        }
+        return success();
+      })
+      .Case([&](refgraph::LeaveOp leave) {
+        add(PYJIT_MOCK_RETURN, 0, use(leave.getValue()));
+        return success();
+      })
+      .Default([](Operation *other) {
+        return other->emitOpError("cannot be encoded in a mock");
+      });
+}
+
+LogicalResult MockEncoder::encode(refgraph::MockOp mock) {
+  const PyjitGuardProgram &guard = *guards.get();
+  if (mock.getInputs().size() != guard.numInputs ||
+      mock.getKept().size() != guards.getKept().size())
+    return mock.emitOpError("has ")
+           << mock.getInputs().size() << " inputs and " << mock.getKept().size()
+           << " kept objects, its guards accept " << guard.numInputs << " and "
+           << guards.getKept().size();
+  for (auto [i, argument] : llvm::enumerate(mock.getInputs()))
+    registers[argument] = guard.inputs[i];
+  for (auto [i, argument] : llvm::enumerate(mock.getKept()))
+    registers[argument] = guards.getKept()[i];
+  numRegisters = guard.numRegisters;
+  for (BlockArgument argument : mock.getResults())
+    define(argument);
+  for (Operation &op : mock.getBody().front())
+    if (failed(encodeOp(&op)))
+      return failure();
+  PyjitMockProgram &program = out.program;
+  program.version = PYJIT_PROGRAMS_VERSION;
+  program.numRegisters = numRegisters;
+  program.firstResult = guard.numRegisters;
+  program.numResults = mock.getResults().size();
+  program.insts = out.insts.data();
+  program.numInsts = out.insts.size();
+  program.pools = out.pools.view();
+  return success();
+}
+
+LogicalResult encodeMock(refgraph::MockOp mock, const GuardProgram &guards,
+                         MockProgram &program) {
+  program = MockProgram();
+  return MockEncoder(guards, program).encode(mock);
+}
+
+LogicalResult encodeRecord(refgraph::GuardsOp guards, refgraph::MockOp mock,
+                           GuardProgram &guardProgram,
+                           MockProgram &mockProgram) {
+  if (failed(encodeGuards(guards, guardProgram)))
+    return failure();
+  return encodeMock(mock, guardProgram, mockProgram);
+}
+
+} // namespace pyjit::executable

@@ -1,0 +1,73 @@
+// RUN: pyjit-opt %s --refgraph-generate-guards --refgraph-generate-mock --refgraph-extract-graph | pyjit-translate --record-to-text | FileCheck %s
+
+!T = !refgraph.tensor<[4], [1], f32, "cpu">
+!H = !refgraph.tensor<[2], [1], f32, "cpu">
+
+// CHECK-LABEL: @module
+// CHECK-NEXT: guards: 9 registers
+// CHECK-NEXT: watched:
+// CHECK-NEXT:   r0 = OBJECT 5
+// CHECK-NEXT:   r1 = DICT r0
+// CHECK-NEXT:   r2 = KEY r1 "_parameters"
+// CHECK-NEXT:   TYPE_IS r2 8 flags 1
+// CHECK-NEXT:   r3 = KEY r2 "w"
+// CHECK-NEXT:   r4 = KEY r1 "training"
+// CHECK-NEXT:   IS_CONST r4 False
+// CHECK-NEXT:   r5 = OBJECT 6
+// CHECK-NEXT:   r6 = TYPEATTR r5 "forward"
+// CHECK-NEXT:   IS r6 14
+// CHECK-NEXT:   NO_KEY r1 "hook"
+// CHECK-NEXT: watch: dict r1 dict r2 type r5
+// CHECK-NEXT: always:
+// CHECK-NEXT:   r7 = ARG 0
+// CHECK-NEXT:   TYPE_IS r7 3
+// CHECK-NEXT:   TENSOR r7 [4] strides [1] dtype 6 device 0 requires_grad 0 keyset 32769
+// CHECK-NEXT:   r8 = ARG 1
+// CHECK-NEXT:   TYPE_IS r8 9
+// CHECK-NEXT:   LENGTH r8 2
+// CHECK-NEXT:   STATE known 3 value 2 default_dtype 6
+// CHECK-NEXT:   INSTANCE r0 r1 6
+// CHECK-NEXT:   TYPE_IS r3 4
+// CHECK-NEXT:   TENSOR r3 [4] strides [1] dtype 6 device 0 requires_grad 1
+// CHECK-NEXT:   DISJOINT r7 r3
+// CHECK-NEXT: inputs: r7 r3
+// CHECK-NEXT: mock: 17 registers, 2 results from r9
+// CHECK-NEXT:   COPY_BACK r7 r10
+// CHECK-NEXT:   r11 = CONST 2
+// CHECK-NEXT:   r12 = TUPLE [r9, r11]
+// CHECK-NEXT:   r13 = VIEW r7 [2] strides [1] dtype 6 device 0 offset 2
+// CHECK-NEXT:   r14 = DICT
+// CHECK-NEXT:   SET_ITEM r14 "a" r13
+// CHECK-NEXT:   SET_ITEM r14 (1, None) r7
+// CHECK-NEXT:   r15 = NEW 20 []
+// CHECK-NEXT:   SET_ITEM r15 "x" r9
+// CHECK-NEXT:   SET_ATTR r15 "y" r12
+// CHECK-NEXT:   APPEND r8 r15
+// CHECK-NEXT:   r16 = OBJECT 5
+// CHECK-NEXT:   SET_ATTR r16 "calls" r11
+// CHECK-NEXT:   RETURN r14
+refgraph.trace @module {
+  %e = refgraph.external
+  refgraph.state {default_dtype = f32, grad_mode = false, inference_mode = true}
+  %x = refgraph.get %e arg(0, "x") type(3) {requires_grad = false, keyset = 32769 : i64} : !T
+  %l = refgraph.get %e arg(1, "log") type(9) : !refgraph.obj<"list">
+  refgraph.length %l is 2 : !refgraph.obj<"list">
+  %m = refgraph.object 5 "model" : !refgraph.obj<"Net">
+  %c = refgraph.get %m type is(6) : !refgraph.obj<"Net"> -> !refgraph.obj<"type">
+  %p = refgraph.get %m attr("_parameters") type(8) : !refgraph.obj<"Net"> -> !refgraph.obj<"dict">
+  %w = refgraph.get %p item("w") type(4) {requires_grad = true} : !refgraph.obj<"dict"> -> !T
+  %t = refgraph.get %m attr("training") equals(false) : !refgraph.obj<"Net"> -> !refgraph.obj<"bool">
+  refgraph.absent %m attr("hook") : !refgraph.obj<"Net">
+  %f = refgraph.get %c typeattr("forward") is(14) : !refgraph.obj<"type"> -> !refgraph.obj<"function">
+  %r = refgraph.tensor_op "aten::mul.Tensor"(%x, %w) : (!T, !T) -> !T
+  %v = refgraph.tensor_op "aten::slice.Tensor"(%x, 0 : i64, 2 : i64, 4 : i64, 1 : i64) aliases [0] {offsets = array<i64: 2>} : (!T) -> !H
+  %v1 = refgraph.tensor_op "aten::add_.Scalar"(%v, 1 : i64, 1 : i64) mutates [0] : (!H) -> !H
+  %two = refgraph.constant 2
+  %unused = refgraph.constant 3
+  %o = refgraph.create "tuple" [%r, %two] : (!T, !refgraph.obj<"int">) -> !refgraph.obj<"tuple">
+  %d = refgraph.create "dict" items {"a" = %v1, (1, none) = %x} : (!H, !T) -> !refgraph.obj<"dict">
+  %i = refgraph.create "instance" type(20) items {"x" = %r} attrs {"y" = %o} : (!T, !refgraph.obj<"tuple">) -> !refgraph.obj<"Out">
+  refgraph.append %l, %i : !refgraph.obj<"list">, !refgraph.obj<"Out">
+  refgraph.set %m attr("calls") = %two : !refgraph.obj<"Net">, !refgraph.obj<"int">
+  refgraph.leave %d : !refgraph.obj<"dict">
+}
