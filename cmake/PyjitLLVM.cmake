@@ -17,7 +17,8 @@ include(AddMLIR)
 include_directories(SYSTEM ${LLVM_INCLUDE_DIRS} ${MLIR_INCLUDE_DIRS})
 include_directories(${CMAKE_SOURCE_DIR}/include ${CMAKE_BINARY_DIR}/include
                     ${CMAKE_SOURCE_DIR} ${CMAKE_BINARY_DIR})
-add_compile_options(-Wall -Wextra -Wno-unused-parameter)
+# clang objects to what std::stable_sort of libstdc++ 12 calls.
+add_compile_options(-Wall -Wextra -Wno-unused-parameter -Wno-deprecated-declarations)
 separate_arguments(llvm_definitions NATIVE_COMMAND "${LLVM_DEFINITIONS}")
 add_definitions(${llvm_definitions})
 
