@@ -47,6 +47,8 @@ private:
   GetOp createGet(GuardRead *read, Value holder, Selector selector,
                   bool unchecked);
   void watch(GuardRead *holder, Selector selector);
+  void findOffsetReads();
+  IntegerAttr getOffset(GuardRead *read);
   void addPair(StringRef name, GuardRead *lhs, GuardRead *rhs);
 
   /// Whether `read`'s exact type is looked at when it is read.
@@ -63,9 +65,34 @@ private:
   llvm::SetVector<Value> watchedDicts, watchedTypes, watchedFunctions;
   /// Instances whose watched __dict__ must still be theirs.
   llvm::SetVector<GuardRead *> instances;
+  /// Tensors whose storage offset an operator depends on.
+  llvm::DenseSet<GuardRead *> offsetReads;
   /// While building the watched part, what it depends on is watched.
   bool watching = false;
 };
+
+/// `as_strided` counts from the start of the storage; every other operator's
+/// result moves along with its operand.
+void GuardBuilder::findOffsetReads() {
+  llvm::DenseSet<Value> groups;
+  for (auto call : trace.getBody().getOps<TensorOp>())
+    if (call.getOverload().starts_with("aten::as_strided"))
+      for (Value operand : call.getInputs())
+        groups.insert(plan.getGroup(operand));
+  if (groups.empty())
+    return;
+  for (Operation &op : trace.getBody().front())
+    if (isa<GetOp, ObjectOp>(op) &&
+        groups.contains(plan.getGroup(op.getResult(0))))
+      if (GuardRead *read = reads.lookup(op.getResult(0)))
+        offsetReads.insert(read);
+}
+
+IntegerAttr GuardBuilder::getOffset(GuardRead *read) {
+  if (!offsetReads.contains(read))
+    return {};
+  return read->offset ? read->offset : builder.getI64IntegerAttr(0);
+}
 
 Value GuardBuilder::getExternal(Location loc) {
   if (!external)
@@ -86,7 +113,7 @@ GetOp GuardBuilder::createGet(GuardRead *read, Value holder, Selector selector,
     get.setExactTypeAttr(read->exactType);
   get.setRequiresGradAttr(read->requiresGrad);
   get.setKeysetAttr(read->keyset);
-  get.setOffsetAttr(read->offset);
+  get.setOffsetAttr(getOffset(read));
   return get;
 }
 
@@ -117,7 +144,7 @@ void GuardBuilder::watch(GuardRead *holder, Selector selector) {
     emitDict(holder);
     break;
   case Selector::item:
-    if (holder->hasTypeName("dict"))
+    if (holder->isWatchedDict())
       watchedDicts.insert(emit(holder));
     break;
   case Selector::typeattr:
@@ -191,9 +218,13 @@ bool GuardBuilder::isWatched(const GuardCondition &condition) const {
         return GuardReads::isWatchable(*holder, condition.selector.getValue(),
                                        condition.key);
       })
-      .Case<HoldsOp, LengthOp, KeysOp>([&](auto) {
+      .Case<HoldsOp, LengthOp>([&](auto) {
         return holder->stable &&
-               (holder->hasTypeName("dict") || holder->hasTypeName("tuple"));
+               (holder->isWatchedDict() || holder->hasTypeName("tuple"));
+      })
+      .Case([&](KeysOp) {
+        // OrderedDict.move_to_end is reported to no watcher.
+        return holder->stable && holder->hasTypeName("dict");
       })
       .Case<SameOp, DistinctOp>(
           [&](auto) { return holder->stable && condition.rhs->stable; })
@@ -261,7 +292,7 @@ void GuardBuilder::buildRechecks() {
         continue;
       CheckOp::create(builder, read->loc, emit(read), read->exactType,
                       Attribute(), IntegerAttr(), read->requiresGrad,
-                      read->keyset, read->offset);
+                      read->keyset, getOffset(read));
       continue;
     }
     if (read->exactType && read->stable && !read->hasStaticType() &&
@@ -347,6 +378,7 @@ void GuardBuilder::build() {
   auto guards =
       GuardsOp::create(builder, trace.getLoc(), trace.getRecordAttr());
   builder.setInsertionPointToEnd(&guards.getBody().emplaceBlock());
+  findOffsetReads();
   buildWatched();
   buildWatch();
   buildAlways();

@@ -14,13 +14,17 @@ bool isStaticTypeName(StringRef name) {
   // `type` and `module` are missing on purpose: classes and modules may be
   // given another `__class__`.
   static constexpr StringRef names[] = {
-      "NoneType", "bool",      "builtin_function_or_method",
-      "bytes",    "cell",      "code",
-      "complex",  "dict",      "ellipsis",
-      "float",    "frozenset", "function",
-      "int",      "list",      "mappingproxy",
-      "method",   "range",     "set",
-      "slice",    "str",       "tuple"};
+      "NoneType", "collections.OrderedDict",
+      "bool",     "builtin_function_or_method",
+      "bytes",    "cell",
+      "code",     "complex",
+      "dict",     "ellipsis",
+      "float",    "frozenset",
+      "function", "int",
+      "list",     "mappingproxy",
+      "method",   "range",
+      "set",      "slice",
+      "str",      "tuple"};
   return llvm::is_contained(names, name);
 }
 
@@ -32,6 +36,10 @@ bool GuardRead::hasTypeName(StringRef name) const {
 bool GuardRead::hasStaticType() const {
   auto object = dyn_cast<ObjType>(type);
   return object && isStaticTypeName(object.getName());
+}
+
+bool GuardRead::isWatchedDict() const {
+  return hasTypeName("dict") || hasTypeName("collections.OrderedDict");
 }
 
 bool GuardRead::cannotFail() const {
@@ -62,9 +70,10 @@ bool GuardReads::isWatchable(const GuardRead &holder, Selector selector,
     return !holder.hasStaticType() && !holder.hasTypeName("type");
   case Selector::item:
     // A tuple cannot change.
-    return holder.hasTypeName("dict") || holder.hasTypeName("tuple");
+    return holder.isWatchedDict() || holder.hasTypeName("tuple");
   case Selector::typeattr:
-    return holder.hasTypeName("type");
+    // Whatever its metaclass.
+    return true;
   case Selector::code:
   case Selector::defaults:
   case Selector::kwdefaults:

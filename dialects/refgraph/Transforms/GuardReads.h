@@ -46,6 +46,9 @@ struct GuardRead {
   bool hasTypeName(llvm::StringRef name) const;
   /// An object of its builtin type keeps that type.
   bool hasStaticType() const;
+  /// Every change of its entries is reported, moves of an OrderedDict's
+  /// entries apart.
+  bool isWatchedDict() const;
   bool hasChecks() const { return exactType || equals || identity; }
   /// A read that always finds something: it matters only where it is used.
   bool cannotFail() const;

@@ -5,6 +5,30 @@
 
 include "mlir/Pass/PassBase.td"
 
+def AnnotatePass : Pass<"refgraph-annotate", "::mlir::ModuleOp"> {
+  let summary = "Attach what the operator table knows to each tensor_op";
+  let description = [{
+    Sets `traits`: `as-op-node` (may become an operator of the graph), `pure`
+    (may be dropped or repeated), `in-place` (writes operands), `relation`
+    (results share storage with operands), `random` (draws from a generator),
+    `value-read` (the shape of its results depends on data). An operator that is
+    not in the table gets none: it is kept and called as it was. A recorded
+    effect that contradicts the table is an error: one of them is wrong.
+
+    ```mlir
+    %r = refgraph.tensor_op "aten::relu"(%x) : (!refgraph.tensor<[4], [1], f32, "cpu">) -> !refgraph.tensor<[4], [1], f32, "cpu">
+    ```
+    gives
+    ```mlir
+    %r = refgraph.tensor_op "aten::relu"(%x) {traits = ["as-op-node", "pure"]} : (!refgraph.tensor<[4], [1], f32, "cpu">) -> !refgraph.tensor<[4], [1], f32, "cpu">
+    ```
+  }];
+  let statistics = [
+    Statistic<"numUnknown", "operators-not-in-table",
+              "Operators that the table does not know">
+  ];
+}
+
 def GenerateGuardsPass : Pass<"refgraph-generate-guards", "::mlir::ModuleOp"> {
   let summary = "Derive from each trace what must hold for its record to apply";
   let description = [{

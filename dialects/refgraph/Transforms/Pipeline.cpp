@@ -4,6 +4,7 @@
 #include "mlir/Pass/PassManager.h"
 
 void pyjit::refgraph::buildRecordPipeline(mlir::OpPassManager &manager) {
+  manager.addPass(createAnnotatePass());
   manager.addPass(createGenerateGuardsPass());
   manager.addPass(createGenerateMockPass());
   // Last: it erases the trace.
