@@ -1,0 +1,99 @@
+//===- FoldViews.cpp - Compose and cancel accesses and assigns ------------===//
+
+#include "dialects/tssa/Transforms/Passes.h"
+
+#include "dialects/tssa/IR/Views.h"
+
+#include "mlir/Transforms/GreedyPatternRewriteDriver.h"
+
+namespace pyjit::tssa {
+#define GEN_PASS_DEF_FOLDVIEWSPASS
+#include "dialects/tssa/Transforms/Passes.h.inc"
+} // namespace pyjit::tssa
+
+using namespace mlir;
+using namespace pyjit::tssa;
+
+namespace {
+
+/// access(access(t, p), q) -> access(t, p q)
+struct ComposeAccesses : OpRewritePattern<AccessOp> {
+  using OpRewritePattern::OpRewritePattern;
+  LogicalResult matchAndRewrite(AccessOp op, PatternRewriter &rewriter) const override {
+    auto inner = op.getSource().getDefiningOp<AccessOp>();
+    if (!inner)
+      return failure();
+    SmallVector<Attribute> path(inner.getPath().getValue());
+    llvm::append_range(path, op.getPath());
+    SmallVector<Value> indices(inner.getIndices());
+    llvm::append_range(indices, op.getIndices());
+    rewriter.replaceOpWithNewOp<AccessOp>(op, op.getType(), inner.getSource(),
+                                          rewriter.getArrayAttr(path), indices);
+    return success();
+  }
+};
+
+/// access(assign(t, s, p), p) -> s
+struct AccessOfAssign : OpRewritePattern<AccessOp> {
+  using OpRewritePattern::OpRewritePattern;
+  LogicalResult matchAndRewrite(AccessOp op, PatternRewriter &rewriter) const override {
+    auto assign = op.getSource().getDefiningOp<AssignOp>();
+    if (!assign || assign.getPath() != op.getPath() ||
+        assign.getIndices() != op.getIndices() ||
+        assign.getSource().getType() != op.getType())
+      return failure();
+    rewriter.replaceOp(op, assign.getSource());
+    return success();
+  }
+};
+
+/// assign(t, access(t, p), p) -> t
+struct AssignOfAccess : OpRewritePattern<AssignOp> {
+  using OpRewritePattern::OpRewritePattern;
+  LogicalResult matchAndRewrite(AssignOp op, PatternRewriter &rewriter) const override {
+    auto access = op.getSource().getDefiningOp<AccessOp>();
+    if (!access || access.getSource() != op.getTarget() ||
+        access.getPath() != op.getPath() || access.getIndices() != op.getIndices())
+      return failure();
+    rewriter.replaceOp(op, op.getTarget());
+    return success();
+  }
+};
+
+/// access(t, p) -> t where p shows every element in its place
+struct IdentityAccess : OpRewritePattern<AccessOp> {
+  using OpRewritePattern::OpRewritePattern;
+  LogicalResult matchAndRewrite(AccessOp op, PatternRewriter &rewriter) const override {
+    auto source = cast<RankedTensorType>(op.getSource().getType());
+    if (source != op.getType() || !op.getIndices().empty() ||
+        !getPathMap(op.getPath(), source).isIdentity())
+      return failure();
+    rewriter.replaceOp(op, op.getSource());
+    return success();
+  }
+};
+
+/// assign(t, s, p) -> s where p shows every element in its place
+struct IdentityAssign : OpRewritePattern<AssignOp> {
+  using OpRewritePattern::OpRewritePattern;
+  LogicalResult matchAndRewrite(AssignOp op, PatternRewriter &rewriter) const override {
+    auto target = cast<RankedTensorType>(op.getTarget().getType());
+    if (target != op.getSource().getType() || !op.getIndices().empty() ||
+        !getPathMap(op.getPath(), target).isIdentity())
+      return failure();
+    rewriter.replaceOp(op, op.getSource());
+    return success();
+  }
+};
+
+struct FoldViews : pyjit::tssa::impl::FoldViewsPassBase<FoldViews> {
+  void runOnOperation() override {
+    RewritePatternSet patterns(&getContext());
+    patterns.add<ComposeAccesses, AccessOfAssign, AssignOfAccess, IdentityAccess,
+                 IdentityAssign>(&getContext());
+    if (failed(applyPatternsGreedily(getOperation(), std::move(patterns))))
+      signalPassFailure();
+  }
+};
+
+} // namespace

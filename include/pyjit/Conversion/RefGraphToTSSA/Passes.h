@@ -1,0 +1,17 @@
+//===- Passes.h - From recordings to tensor programs ------------*- C++ -*-===//
+
+#ifndef PYJIT_CONVERSION_REFGRAPHTOTSSA_PASSES_H
+#define PYJIT_CONVERSION_REFGRAPHTOTSSA_PASSES_H
+
+#include "mlir/Pass/Pass.h"
+
+namespace pyjit {
+
+#define GEN_PASS_DECL
+#include "lib/Conversion/RefGraphToTSSA/Passes.h.inc"
+#define GEN_PASS_REGISTRATION
+#include "lib/Conversion/RefGraphToTSSA/Passes.h.inc"
+
+} // namespace pyjit
+
+#endif // PYJIT_CONVERSION_REFGRAPHTOTSSA_PASSES_H

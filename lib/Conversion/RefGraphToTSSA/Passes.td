@@ -1,0 +1,41 @@
+//===- Passes.td - From recordings to tensors --------------*- tablegen -*-===//
+
+#ifndef PYJIT_CONVERSION_REFGRAPHTOTSSA_PASSES_TD
+#define PYJIT_CONVERSION_REFGRAPHTOTSSA_PASSES_TD
+
+include "mlir/Pass/PassBase.td"
+
+def ConvertRefGraphToTSSAPass
+    : Pass<"convert-refgraph-to-tssa", "::mlir::ModuleOp"> {
+  let summary = "Turn a recorded graph into a function on tensor handles";
+  let description = [{
+    Each `refgraph.graph` becomes a `func.func` of the same name. A tensor of the
+    recording is a handle (`!tssa.ref`): all versions of one node are the same
+    handle, views are `tssa.view`s of it, an operator that writes becomes its
+    functional twin and a `tssa.store`. `params` of the graph become `pyjit.param`
+    argument attributes.
+
+    Fails, naming the operator, on a view that no rule describes.
+
+    ```mlir
+    refgraph.graph @f(%x: !refgraph.tensor<[4], [1], f32, "cpu">) {
+      %y = refgraph.tensor_op "aten::neg"(%x) : (!refgraph.tensor<[4], [1], f32, "cpu">) -> !refgraph.tensor<[4], [1], f32, "cpu">
+      refgraph.yield %y : !refgraph.tensor<[4], [1], f32, "cpu">
+    }
+    ```
+    gives
+    ```mlir
+    func.func @f(%x: !tssa.ref<tensor<4xf32>>) -> tensor<4xf32> {
+      %v = tssa.load %x : !tssa.ref<tensor<4xf32>>
+      %n = tssa.aten "aten::neg"(%v) : (tensor<4xf32>) -> tensor<4xf32>
+      %y = tssa.ref %n : !tssa.ref<tensor<4xf32>>
+      %r = tssa.load %y : !tssa.ref<tensor<4xf32>>
+      return %r : tensor<4xf32>
+    }
+    ```
+  }];
+  let dependentDialects = ["::mlir::func::FuncDialect",
+                           "::pyjit::tssa::TSSADialect"];
+}
+
+#endif // PYJIT_CONVERSION_REFGRAPHTOTSSA_PASSES_TD

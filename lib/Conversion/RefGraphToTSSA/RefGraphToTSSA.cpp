@@ -1,0 +1,240 @@
+//===- RefGraphToTSSA.cpp - From recordings to tensor programs ------------===//
+//
+// In the recording, every version of a tensor is a value of its own, and what an
+// in-place operator does to a tensor's views is left unsaid. Here every tensor is
+// a handle: the versions of one node become one handle, a view is a handle that
+// names its source, and the effect of a write on the others follows from that.
+// Functionalization (dialects/tssa/Transforms) takes the handles away again.
+//
+//===----------------------------------------------------------------------===//
+
+#include "pyjit/Conversion/RefGraphToTSSA/Passes.h"
+
+#include "ViewRules.h"
+
+#include "dialects/refgraph/IR/RefGraph.h"
+#include "dialects/tssa/IR/TSSA.h"
+#include "dialects/tssa/IR/Views.h"
+#include "pyjit/Operators/CallArguments.h"
+#include "pyjit/Operators/OperatorInfo.h"
+
+#include "mlir/Dialect/Func/IR/FuncOps.h"
+#include "mlir/IR/IRMapping.h"
+
+namespace pyjit {
+#define GEN_PASS_DEF_CONVERTREFGRAPHTOTSSAPASS
+#include "lib/Conversion/RefGraphToTSSA/Passes.h.inc"
+} // namespace pyjit
+
+using namespace mlir;
+using namespace pyjit;
+
+namespace {
+
+RankedTensorType contentsOf(refgraph::TensorType type) {
+  return tssa::getTensorType(type.getShape(), type.getStrides(), type.getElementType());
+}
+
+/// Converts one graph.
+class Converter {
+public:
+  explicit Converter(refgraph::GraphOp graph)
+      : graph(graph), builder(graph.getContext()) {}
+  LogicalResult run();
+
+private:
+  LogicalResult convert(refgraph::TensorOp op);
+  LogicalResult convertView(refgraph::TensorOp op);
+  LogicalResult convertTwin(refgraph::TensorOp op, const operators::OperatorInfo &info);
+  void convertCall(refgraph::TensorOp op);
+  FailureOr<ArrayAttr> findPath(refgraph::TensorOp op, Value source, unsigned result);
+  bool twinFits(refgraph::TensorOp op, const operators::OperatorInfo &info);
+
+  Value load(Location loc, Value recorded) {
+    Value handle = handles.lookup(recorded);
+    auto type = cast<tssa::RefType>(handle.getType()).getTensor();
+    return tssa::LoadOp::create(builder, loc, type, handle);
+  }
+  /// A new tensor with these contents, standing for `recorded`.
+  void define(Value recorded, Value contents) {
+    auto type = tssa::RefType::get(cast<RankedTensorType>(contents.getType()));
+    handles[recorded] = tssa::RefOp::create(builder, contents.getLoc(), type, contents);
+  }
+
+  refgraph::GraphOp graph;
+  OpBuilder builder;
+  DenseMap<Value, Value> handles;
+  /// Storage offset, in elements, of handles whose storage begins at a tensor
+  /// made here; what is viewed of an input has none that is known.
+  DenseMap<Value, int64_t> offsets;
+};
+
+LogicalResult Converter::run() {
+  Block &body = graph.getBody().front();
+  auto yield = cast<refgraph::YieldOp>(body.getTerminator());
+  SmallVector<Type> inputs, results;
+  for (BlockArgument arg : body.getArguments())
+    inputs.push_back(
+        tssa::RefType::get(contentsOf(cast<refgraph::TensorType>(arg.getType()))));
+  for (Value value : yield.getValues())
+    results.push_back(contentsOf(cast<refgraph::TensorType>(value.getType())));
+
+  builder.setInsertionPoint(graph);
+  auto function = func::FuncOp::create(builder, 
+      graph.getLoc(), graph.getRecord(), builder.getFunctionType(inputs, results));
+  Block *entry = function.addEntryBlock();
+  builder.setInsertionPointToEnd(entry);
+  for (auto [recorded, handle] : llvm::zip(body.getArguments(), entry->getArguments()))
+    handles[recorded] = handle;
+  if (auto params = graph->getAttrOfType<DenseI64ArrayAttr>("params"))
+    for (int64_t number : params.asArrayRef())
+      function.setArgAttr(number, "pyjit.param", builder.getUnitAttr());
+
+  for (auto op : body.getOps<refgraph::TensorOp>())
+    if (failed(convert(op)))
+      return failure();
+
+  SmallVector<Value> returned;
+  for (Value value : yield.getValues())
+    returned.push_back(load(yield.getLoc(), value));
+  func::ReturnOp::create(builder, yield.getLoc(), returned);
+  graph.erase();
+  return success();
+}
+
+LogicalResult Converter::convert(refgraph::TensorOp op) {
+  for (Value input : op.getInputs())
+    if (!handles.contains(input))
+      return op.emitError("reads a tensor that the graph does not define");
+  const operators::OperatorInfo *info = operators::lookupOperator(op.getOverload());
+  bool unsafeView = op.getOverload() == "aten::_unsafe_view";
+  if (!op.getAliases().empty() || unsafeView)
+    return convertView(op);
+  if (info && info->lowering == operators::Lowering::Twin && twinFits(op, *info))
+    return convertTwin(op, *info);
+  convertCall(op);
+  return success();
+}
+
+/// The path that result `number` shows of `source`, confirmed by the type that
+/// was recorded.
+FailureOr<ArrayAttr> Converter::findPath(refgraph::TensorOp op, Value source,
+                                         unsigned number) {
+  auto from = cast<tssa::RefType>(source.getType()).getTensor();
+  auto shown = contentsOf(cast<refgraph::TensorType>(op.getResult(number).getType()));
+  auto fits = [&](ArrayAttr path) {
+    // Rules try; what they cannot say is an answer, not an error.
+    ScopedDiagnosticHandler silence(op.getContext(), [](Diagnostic &) { return success(); });
+    return tssa::inferPathType(path, from, [&] { return op.emitError(); }) == shown;
+  };
+  ArrayAttr path = conversion::getViewPath(op.getOverload(), op.getArgs(), from, shown, number);
+  if (path && fits(path))
+    return path;
+
+  // Any view is a strided part of its storage, where the distance is known.
+  auto base = offsets.find(source);
+  if (base != offsets.end() && from.getElementType() == shown.getElementType()) {
+    int64_t absolute = op.getOffsets() ? (*op.getOffsets())[number] : 0;
+    SmallVector<int64_t> numbers{absolute - base->second};
+    llvm::append_range(numbers, shown.getShape());
+    llvm::append_range(numbers, tssa::getStrides(shown));
+    path = builder.getArrayAttr(
+        tssa::ViewAttr::get(op.getContext(), tssa::ViewKind::as_strided, numbers));
+    if (fits(path))
+      return path;
+  }
+  return op.emitError("is a view that no rule describes: ") << from << " shown as " << shown;
+}
+
+LogicalResult Converter::convertView(refgraph::TensorOp op) {
+  if (!op.getMutates().empty())
+    return op.emitError("writes its operand and returns a view of it, which is not modelled");
+  unsigned operand = op.getAliases().empty() ? 0 : op.getAliases().front();
+  Value source = handles.lookup(op.getInputs()[operand]);
+  for (OpResult result : op.getResults()) {
+    FailureOr<ArrayAttr> path = findPath(op, source, result.getResultNumber());
+    if (failed(path))
+      return failure();
+    auto shown = contentsOf(cast<refgraph::TensorType>(result.getType()));
+    Value view = tssa::ViewOp::create(builder, op.getLoc(), tssa::RefType::get(shown), source,
+                                              *path, ValueRange());
+    handles[result] = view;
+    if (offsets.contains(source))
+      offsets[view] = op.getOffsets() ? (*op.getOffsets())[result.getResultNumber()] : 0;
+  }
+  return success();
+}
+
+/// Whether the functional twin computes in the element type of the tensor that
+/// is written: another one would be rounded on the way, and the twin's result
+/// would not say so. Such a call stays a library call on a copy.
+bool Converter::twinFits(refgraph::TensorOp op, const operators::OperatorInfo &info) {
+  if (op.getMutates().size() != 1 || op.getMutates().front() != 0 ||
+      op.getNumResults() != 1 || !operators::lookupOperator(info.twin))
+    return false;
+  auto self = cast<refgraph::TensorType>(op.getInputs()[0].getType());
+  for (Value input : op.getInputs())
+    if (cast<refgraph::TensorType>(input.getType()).getElementType() != self.getElementType())
+      return false;
+  auto fits = [&](TypedAttr number) {
+    return !number || isa<FloatType>(self.getElementType()) ||
+           (number.getType().isInteger() && self.getElementType().isInteger());
+  };
+  for (Attribute arg : op.getArgs()) {
+    if (!fits(operators::getWrappedNumber(arg)))
+      return false;
+    if (auto number = dyn_cast<FloatAttr>(arg); number && !fits(number))
+      return false;
+  }
+  return isa<FloatType>(self.getElementType());
+}
+
+LogicalResult Converter::convertTwin(refgraph::TensorOp op,
+                                     const operators::OperatorInfo &info) {
+  SmallVector<Value> operands;
+  for (Value input : op.getInputs())
+    operands.push_back(load(op.getLoc(), input));
+  Value self = handles.lookup(op.getInputs()[0]);
+  auto type = cast<tssa::RefType>(self.getType()).getTensor();
+  auto twin = tssa::AtenOp::create(builder, op.getLoc(), TypeRange{type}, info.twin, operands,
+                                           op.getArgs(), DenseI64ArrayAttr());
+  tssa::StoreOp::create(builder, op.getLoc(), twin.getResult(0), self);
+  handles[op.getResult(0)] = self;
+  return success();
+}
+
+void Converter::convertCall(refgraph::TensorOp op) {
+  SmallVector<Value> operands;
+  for (Value input : op.getInputs())
+    operands.push_back(load(op.getLoc(), input));
+  SmallVector<Type> types;
+  for (Value result : op.getResults())
+    types.push_back(contentsOf(cast<refgraph::TensorType>(result.getType())));
+  DenseI64ArrayAttr mutates;
+  if (!op.getMutates().empty())
+    mutates = builder.getDenseI64ArrayAttr(op.getMutates());
+  auto call = tssa::AtenOp::create(builder, op.getLoc(), types, op.getOverload(), operands,
+                                           op.getArgs(), mutates);
+  unsigned fresh = op.getNumResults() - op.getMutates().size();
+  for (auto [i, result] : llvm::enumerate(op.getResults())) {
+    if (i < fresh) {
+      define(result, call.getResult(i));
+      offsets[handles[result]] = 0;
+      continue;
+    }
+    Value written = handles.lookup(op.getInputs()[op.getMutates()[i - fresh]]);
+    tssa::StoreOp::create(builder, op.getLoc(), call.getResult(i), written);
+    handles[result] = written;
+  }
+}
+
+struct ConvertRefGraphToTSSA
+    : pyjit::impl::ConvertRefGraphToTSSAPassBase<ConvertRefGraphToTSSA> {
+  void runOnOperation() override {
+    for (auto graph : llvm::make_early_inc_range(getOperation().getOps<refgraph::GraphOp>()))
+      if (failed(Converter(graph).run()))
+        return signalPassFailure();
+  }
+};
+
+} // namespace

@@ -1,0 +1,216 @@
+//===- ViewRules.cpp - ATen's view operators as view paths ----------------===//
+
+#include "ViewRules.h"
+
+#include "dialects/tssa/IR/TSSA.h"
+
+#include "llvm/ADT/StringMap.h"
+
+using namespace mlir;
+using namespace pyjit;
+using namespace pyjit::conversion;
+using tssa::ViewKind;
+
+namespace {
+
+/// One view operator call, with PyTorch's conventions for its arguments.
+struct Call {
+  ArrayAttr args;
+  ArrayRef<int64_t> source; ///< sizes
+  ArrayRef<int64_t> shown;  ///< sizes
+  unsigned result;
+
+  int64_t rank() const { return source.size(); }
+  std::optional<int64_t> integer(unsigned i) const {
+    if (i < args.size())
+      if (auto value = dyn_cast<IntegerAttr>(args[i]))
+        return value.getInt();
+    return std::nullopt;
+  }
+  SmallVector<int64_t> integers(unsigned i) const {
+    SmallVector<int64_t> values;
+    if (i < args.size())
+      if (auto list = dyn_cast<ArrayAttr>(args[i]))
+        for (Attribute element : list)
+          if (auto value = dyn_cast<IntegerAttr>(element))
+            values.push_back(value.getInt());
+    return values;
+  }
+  /// A dimension that counts from the end if negative.
+  int64_t dim(unsigned i, int64_t otherwise = 0) const {
+    return wrap(integer(i).value_or(otherwise), rank());
+  }
+  static int64_t wrap(int64_t dim, int64_t rank) {
+    return dim < 0 ? dim + rank : dim;
+  }
+};
+
+struct Step {
+  ViewKind kind;
+  SmallVector<int64_t> numbers;
+};
+using Steps = SmallVector<Step, 2>;
+using Rule = std::optional<Steps> (*)(const Call &);
+
+Steps one(ViewKind kind, SmallVector<int64_t> numbers) {
+  Steps steps;
+  steps.push_back({kind, std::move(numbers)});
+  return steps;
+}
+
+std::optional<Steps> swapped(const Call &call, int64_t a, int64_t b) {
+  if (call.rank() < 2)
+    return one(ViewKind::alias, {});
+  auto order = llvm::to_vector(llvm::seq<int64_t>(0, call.rank()));
+  if (a < 0 || b < 0 || a >= call.rank() || b >= call.rank())
+    return std::nullopt;
+  std::swap(order[a], order[b]);
+  return one(ViewKind::permute, order);
+}
+
+std::optional<Steps> sliced(int64_t dim, int64_t start, int64_t length, int64_t step = 1) {
+  return one(ViewKind::slice, {dim, start, length, step});
+}
+
+std::optional<Steps> alias(const Call &) { return one(ViewKind::alias, {}); }
+
+std::optional<Steps> reshaped(const Call &call) {
+  return one(ViewKind::view, SmallVector<int64_t>(call.shown));
+}
+
+std::optional<Steps> expanded(const Call &call) {
+  return one(ViewKind::expand, SmallVector<int64_t>(call.shown));
+}
+
+std::optional<Steps> select(const Call &call) {
+  int64_t dim = call.dim(1), index = call.integer(2).value_or(0);
+  if (dim < 0 || dim >= call.rank())
+    return std::nullopt;
+  return one(ViewKind::select, {dim, Call::wrap(index, call.source[dim])});
+}
+
+/// slice(self, dim, start, end, step): bounds wrap and are clamped.
+std::optional<Steps> slice(const Call &call) {
+  int64_t dim = call.dim(1), step = call.integer(4).value_or(1);
+  if (dim < 0 || dim >= call.rank())
+    return std::nullopt;
+  int64_t size = call.source[dim];
+  int64_t start = Call::wrap(call.integer(2).value_or(0), size);
+  return sliced(dim, std::clamp<int64_t>(start, 0, size), call.shown[dim], step);
+}
+
+std::optional<Steps> split(const Call &call) {
+  int64_t dim = call.dim(2);
+  int64_t size = call.integer(1).value_or(0);
+  return sliced(dim, size * call.result, call.shown[dim]);
+}
+
+std::optional<Steps> splitWithSizes(const Call &call) {
+  int64_t dim = call.dim(2), start = 0;
+  SmallVector<int64_t> sizes = call.integers(1);
+  for (unsigned i = 0; i < call.result && i < sizes.size(); ++i)
+    start += sizes[i];
+  return sliced(dim, start, call.shown[dim]);
+}
+
+std::optional<Steps> permute(const Call &call) {
+  SmallVector<int64_t> order = call.integers(1);
+  for (int64_t &dim : order)
+    dim = Call::wrap(dim, call.rank());
+  return one(ViewKind::permute, order);
+}
+
+std::optional<Steps> squeeze(const Call &call) {
+  SmallVector<int64_t> dims;
+  if (call.args.size() == 1)
+    dims = llvm::to_vector(llvm::seq<int64_t>(0, call.rank()));
+  else if (auto dim = call.integer(1))
+    dims.push_back(*dim);
+  else
+    dims = call.integers(1);
+  SmallVector<int64_t> gone;
+  for (int64_t dim : dims)
+    if (dim = Call::wrap(dim, call.rank());
+        dim >= 0 && dim < call.rank() && call.source[dim] == 1)
+      gone.push_back(dim);
+  llvm::sort(gone);
+  return one(gone.empty() ? ViewKind::alias : ViewKind::squeeze, gone);
+}
+
+std::optional<Steps> unsqueeze(const Call &call) {
+  return one(ViewKind::unsqueeze,
+             {Call::wrap(call.integer(1).value_or(0), call.rank() + 1)});
+}
+
+std::optional<Steps> diagonal(const Call &call) {
+  return one(ViewKind::diagonal,
+             {call.integer(1).value_or(0), call.dim(2, 0), call.dim(3, 1)});
+}
+
+std::optional<Steps> unfold(const Call &call) {
+  return one(ViewKind::unfold, {call.dim(1), call.integer(2).value_or(0),
+                                call.integer(3).value_or(1)});
+}
+
+/// By operator name; overloads of one name take their arguments alike.
+Rule findRule(StringRef name) {
+  static const llvm::StringMap<Rule> rules{
+      {"alias", alias},
+      {"detach", alias},
+      {"view_as", reshaped},
+      {"view", reshaped},
+      {"_unsafe_view", reshaped},
+      {"_reshape_alias", reshaped},
+      {"unflatten", reshaped},
+      {"flatten", reshaped},
+      {"expand", expanded},
+      {"expand_as", expanded},
+      {"broadcast_to", expanded},
+      {"select", select},
+      {"slice", slice},
+      {"split", split},
+      {"split_with_sizes", splitWithSizes},
+      {"unbind",
+       [](const Call &call) -> std::optional<Steps> {
+         return one(ViewKind::select, {call.dim(1), int64_t(call.result)});
+       }},
+      {"narrow",
+       [](const Call &call) -> std::optional<Steps> {
+         int64_t dim = call.dim(1);
+         return sliced(dim, Call::wrap(call.integer(2).value_or(0), call.source[dim]),
+                       call.shown[dim]);
+       }},
+      {"permute", permute},
+      {"t", [](const Call &call) { return swapped(call, 0, 1); }},
+      {"transpose",
+       [](const Call &call) { return swapped(call, call.dim(1), call.dim(2)); }},
+      {"squeeze", squeeze},
+      {"unsqueeze", unsqueeze},
+      {"diagonal", diagonal},
+      {"unfold", unfold},
+  };
+  auto found = rules.find(name);
+  return found == rules.end() ? nullptr : found->second;
+}
+
+} // namespace
+
+ArrayAttr conversion::getViewPath(StringRef overload, ArrayAttr args,
+                                  RankedTensorType source, RankedTensorType shown,
+                                  unsigned result) {
+  StringRef name = overload;
+  if (!name.consume_front("aten::"))
+    return {};
+  Rule rule = findRule(name.split('.').first);
+  if (!rule || source.getElementType() != shown.getElementType())
+    return {};
+  std::optional<Steps> steps =
+      rule({args, source.getShape(), shown.getShape(), result});
+  if (!steps)
+    return {};
+  MLIRContext *context = source.getContext();
+  SmallVector<Attribute> path;
+  for (const Step &step : *steps)
+    path.push_back(tssa::ViewAttr::get(context, step.kind, step.numbers));
+  return ArrayAttr::get(context, path);
+}
