@@ -23,7 +23,8 @@ namespace {
 
 using Contents = llvm::ScopedHashTable<Value, Value>;
 
-struct Rename : pyjit::tssa::impl::RenamePassBase<Rename> {
+/// The renaming of one function.
+struct Renamer {
   Contents current;
   SmallVector<Operation *> dead;
 
@@ -57,16 +58,9 @@ struct Rename : pyjit::tssa::impl::RenamePassBase<Rename> {
     return success();
   }
 
-  void runOnOperation() override {
-    func::FuncOp function = getOperation();
-    if (function.isExternal())
-      return;
-    current.~Contents();
-    new (&current) Contents;
-    dead.clear();
+  LogicalResult run(func::FuncOp function) {
     if (!function.getBody().hasOneBlock()) {
-      function.emitError("has control flow that is not structured");
-      return signalPassFailure();
+      return function.emitError("has control flow that is not structured");
     }
     Contents::ScopeTy scope(current);
     // A handle that is an argument stands for the tensor that it then is.
@@ -83,25 +77,33 @@ struct Rename : pyjit::tssa::impl::RenamePassBase<Rename> {
       current.insert(handle, value);
     }
     if (failed(visit(entry)))
-      return signalPassFailure();
+      return failure();
     for (Operation *op : llvm::reverse(dead)) {
       if (!op->use_empty()) {
         op->emitError("is used by an operation that functionalization does not know");
-        return signalPassFailure();
+        return failure();
       }
       op->erase();
     }
     for (auto [handle, value] : llvm::zip(handles, contents)) {
       if (!handle.use_empty()) {
         function.emitError("uses a handle in a way that functionalization does not know");
-        return signalPassFailure();
+        return failure();
       }
       handle.setType(value.getType());
       value.replaceAllUsesWith(handle);
     }
     entry.eraseArguments(entry.getNumArguments() - handles.size(), handles.size());
-    function.setFunctionType(FunctionType::get(&getContext(), entry.getArgumentTypes(),
+    function.setFunctionType(FunctionType::get(function.getContext(), entry.getArgumentTypes(),
                                                function.getResultTypes()));
+    return success();
+  }
+};
+
+struct Rename : pyjit::tssa::impl::RenamePassBase<Rename> {
+  void runOnOperation() override {
+    if (!getOperation().isExternal() && failed(Renamer().run(getOperation())))
+      signalPassFailure();
   }
 };
 

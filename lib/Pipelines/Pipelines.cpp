@@ -1,0 +1,53 @@
+//===- Pipelines.cpp - The order of the stages ----------------------------===//
+
+#include "pyjit/Pipelines/Pipelines.h"
+
+#include "dialects/refgraph/Transforms/Passes.h"
+#include "dialects/tssa/Transforms/Passes.h"
+#include "pyjit/Codegen/X86/Passes.h"
+#include "pyjit/Conversion/RefGraphToTSSA/Passes.h"
+#include "pyjit/Fusion/Passes.h"
+
+#include "mlir/Pass/PassRegistry.h"
+#include "mlir/Transforms/Passes.h"
+
+using namespace mlir;
+using namespace pyjit;
+
+void pipelines::buildFrontendPipeline(OpPassManager &manager, const Options &) {
+  // What Python did: checks, effects, and the tensor operators between them.
+  refgraph::buildRecordPipeline(manager);
+  manager.addPass(createConvertRefGraphToTSSAPass());
+  // What the tensors did: values instead of handles.
+  tssa::buildFunctionalizePipeline(manager);
+  OpPassManager &function = manager.nest<func::FuncOp>();
+  function.addPass(tssa::createVerifyFunctionalPass());
+  // Most accesses meet the assign or access that they cancel with.
+  function.addPass(tssa::createFoldViewsPass());
+  function.addPass(createCSEPass());
+}
+
+void pipelines::buildFusePipeline(OpPassManager &manager, const Options &) {
+  fusion::buildFusionPipeline(manager, fusion::FusionOptions());
+}
+
+void pipelines::buildX86Pipeline(OpPassManager &manager, const Options &) {
+  x86::X86Options options;
+  options.vectorBits = x86::hostVectorBits();
+  x86::buildX86Pipeline(manager, options);
+}
+
+void pipelines::buildCpuPipeline(OpPassManager &manager, const Options &options) {
+  buildFrontendPipeline(manager, options);
+  buildFusePipeline(manager, options);
+  buildX86Pipeline(manager, options);
+}
+
+void pipelines::registerPipelines() {
+  PassPipelineRegistration<Options>(
+      "pyjit-frontend", "A trace becomes guards, mock and a functional tensor program",
+      buildFrontendPipeline);
+  PassPipelineRegistration<Options>(
+      "pyjit-cpu", "All stages, from a trace to machine code for the host",
+      buildCpuPipeline);
+}
