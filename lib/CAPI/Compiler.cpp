@@ -3,7 +3,7 @@
 #include "pyjit-c/Compiler.h"
 
 #include "dialects/refgraph/IR/RefGraph.h"
-#include "pyjit/Codegen/X86/Jit.h"
+#include "pyjit/Codegen/X86/JIT.h"
 #include "pyjit/Executable/GuardProgram.h"
 #include "pyjit/Executable/LaunchEncoding.h"
 #include "pyjit/Executable/MockProgram.h"
@@ -145,12 +145,12 @@ void Compilation::dump(StringRef wall) {
 std::unique_ptr<PyjitExecutable> Compilation::run(StringRef trace) {
   LogicalResult parsed = stage("parse", [&] {
     module = parseSourceString<ModuleOp>(trace, &context, "trace");
-    return success(module);
+    return success(static_cast<bool>(module));
   });
   if (failed(parsed))
     return nullptr;
   for (auto op : module->getOps<refgraph::TraceOp>())
-    name = op.getName().str();
+    name = op.getRecord().str();
   dump("trace");
   if (failed(transform()) || failed(encode()))
     return nullptr;

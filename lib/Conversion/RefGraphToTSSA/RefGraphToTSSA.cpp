@@ -35,6 +35,10 @@ RankedTensorType contentsOf(refgraph::TensorType type) {
   return tssa::getTensorType(type.getShape(), type.getStrides(), type.getElementType());
 }
 
+tssa::RefType refTo(RankedTensorType type) {
+  return tssa::RefType::get(type.getContext(), type);
+}
+
 /// Converts one graph.
 class Converter {
 public:
@@ -57,7 +61,7 @@ private:
   }
   /// A new tensor with these contents, standing for `recorded`.
   void define(Value recorded, Value contents) {
-    auto type = tssa::RefType::get(cast<RankedTensorType>(contents.getType()));
+    auto type = refTo(cast<RankedTensorType>(contents.getType()));
     handles[recorded] = tssa::RefOp::create(builder, contents.getLoc(), type, contents);
   }
 
@@ -75,7 +79,7 @@ LogicalResult Converter::run() {
   SmallVector<Type> inputs, results;
   for (BlockArgument arg : body.getArguments())
     inputs.push_back(
-        tssa::RefType::get(contentsOf(cast<refgraph::TensorType>(arg.getType()))));
+        refTo(contentsOf(cast<refgraph::TensorType>(arg.getType()))));
   for (Value value : yield.getValues())
     results.push_back(contentsOf(cast<refgraph::TensorType>(value.getType())));
 
@@ -156,7 +160,7 @@ LogicalResult Converter::convertView(refgraph::TensorOp op) {
     if (failed(path))
       return failure();
     auto shown = contentsOf(cast<refgraph::TensorType>(result.getType()));
-    Value view = tssa::ViewOp::create(builder, op.getLoc(), tssa::RefType::get(shown), source,
+    Value view = tssa::ViewOp::create(builder, op.getLoc(), refTo(shown), source,
                                               *path, ValueRange());
     handles[result] = view;
     if (offsets.contains(source))
