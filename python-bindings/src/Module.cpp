@@ -1,5 +1,7 @@
 //===- Module.cpp - The extension module pyjit._C -------------------------===//
 
+#define PY_SSIZE_T_CLEAN // lengths in argument formats are Py_ssize_t
+
 #include "CompiledFunction.h"
 #include "RecordObject.h"
 #include "Reference.h"
