@@ -16,6 +16,9 @@ using namespace pyjit::capture;
 
 namespace {
 
+/// T_OBJECT of CPython's structmember.h, which the public headers lack.
+constexpr int kOldObject = 6;
+
 PyObject *interned(const char *text) {
   // Interned strings live as long as the process.
   PyObject *name = PyUnicode_InternFromString(text);
@@ -26,68 +29,14 @@ bool isHeap(PyTypeObject *type) {
   return PyType_HasFeature(type, Py_TPFLAGS_HEAPTYPE);
 }
 
-/// C attributes that are functions of the object's identity or its guarded
-/// type, or state that nothing outside this table can change.
-bool isPlainGetSet(PyObject *descr) {
-  static const std::set<std::string> names = {
-      // functions, methods, types, exceptions, iterators, partial objects
-      "__name__",
-      "__qualname__",
-      "__doc__",
-      "__self__",
-      "__module__",
-      "__objclass__",
-      "__text_signature__",
-      "__closure__",
-      "__func__",
-      "args",
-      "__traceback__",
-      "__context__",
-      "__cause__",
-      "value",
-      "real",
-      "imag",
-      "numerator",
-      "denominator",
-      "start",
-      "stop",
-      "step",
-      "co_name",
-      "co_flags",
-      "co_argcount",
-      "co_varnames",
-      "co_code",
-      "co_filename",
-      "co_consts",
-      "co_names",
-      "co_freevars",
-      "co_cellvars",
-      "co_qualname",
-      "co_kwonlyargcount",
-      "co_posonlyargcount",
-      "co_firstlineno",
-      "func",
-      "keywords",
-      "__bases__",
-      "__mro__",
-      "__base__",
-      "__flags__",
-      "__basicsize__",
-      "__suppress_context__",
-      "name",
-      "obj",
-      "msg",
-      "path",
-      "cell_contents",
-      "fget",
-      "fset",
-      "fdel",
-      "__isabstractmethod__",
-      "__wrapped__",
-      "gi_frame",
-      "gi_running"};
-  const char *name = PyUnicode_AsUTF8(pyjitDescrName(descr));
-  return name && names.count(name);
+/// C attributes of external objects that cannot change: those of code, and the
+/// names of builtin functions and descriptors.
+bool isFixedGetSet(PyObject *object) {
+  PyTypeObject *type = Py_TYPE(object);
+  return PyCode_Check(object) || PyCFunction_Check(object) ||
+         type == &PyMethodDescr_Type || type == &PyWrapperDescr_Type ||
+         type == &PyGetSetDescr_Type || type == &PyMemberDescr_Type ||
+         type == &PyClassMethodDescr_Type;
 }
 
 /// Metadata of tensors, dtypes, devices: covered by the tensor's guard.
@@ -149,6 +98,57 @@ PyObject *Session::special(PyObject *object, const char *name) {
   return typeLookup(Py_TYPE(object), name);
 }
 
+/// C attributes of functions; false for those that need no care.
+static bool functionPart(Session &s, PyObject *object, PyObject *name,
+                         Session::Found &found) {
+  Node *node = s.find(object);
+  if (!node || !node->external)
+    return false;
+  auto *f = reinterpret_cast<PyFunctionObject *>(object);
+  auto is = [&](const char *text) {
+    return PyUnicode_CompareWithASCIIString(name, text) == 0;
+  };
+  PyObject *value = nullptr;
+  if (is("__code__"))
+    value = f->func_code;
+  else if (is("__defaults__"))
+    value = f->func_defaults;
+  else if (is("__kwdefaults__"))
+    value = f->func_kwdefaults;
+  if (value || is("__defaults__") || is("__kwdefaults__")) {
+    s.function(node);
+    found = {Session::Found::Value, value ? value : Py_None};
+    return true;
+  }
+  if (is("__globals__") || is("__builtins__")) {
+    // Read-only: the function's identity fixes them.
+    value = is("__globals__") ? f->func_globals : f->func_builtins;
+    s.pin(value);
+    found = {Session::Found::Value, value};
+    return true;
+  }
+  if (is("__name__") || is("__qualname__")) {
+    value = is("__name__") ? f->func_name : f->func_qualname;
+    s.read(node, Select::Field, name, value);
+    found = {Session::Found::Value, value};
+    return true;
+  }
+  if (is("__annotations__")) {
+    // Makes the dict, if it is not there yet, as the read itself would.
+    value = PyObject_GetAttr(object, name);
+    if (!value) {
+      PyErr_Clear();
+      return false;
+    }
+    s.keep(value);
+    Py_DECREF(value);
+    s.read(node, Select::Field, name, value);
+    found = {Session::Found::Value, value};
+    return true;
+  }
+  return false;
+}
+
 /// What reading through the descriptor `descr` of `object`'s type gives.
 static Session::Found throughDescriptor(Session &s, PyObject *descr,
                                         PyObject *object, PyObject *name) {
@@ -183,6 +183,11 @@ static Session::Found throughDescriptor(Session &s, PyObject *descr,
       return {Found::Fresh, inner};
     return {Found::Value, inner};
   }
+  if (PyFunction_Check(object)) {
+    Session::Found found;
+    if (functionPart(s, object, name, found))
+      return found;
+  }
   if (kind == &PyMemberDescr_Type) {
     // A C member or a __slots__ entry.
     Node *node = s.find(object);
@@ -200,7 +205,22 @@ static Session::Found throughDescriptor(Session &s, PyObject *descr,
       s.read(node, Select::Slot, name, value);
       return {Found::Value, value};
     }
-    if (node && node->external && !isPlainGetSet(descr) &&
+    auto *member = reinterpret_cast<PyMemberDescrObject *>(descr)->d_member;
+    if (node && node->external && !isTorchValueType(Py_TYPE(object)) &&
+        (member->type == Py_T_OBJECT_EX || member->type == kOldObject)) {
+      PyObject *value =
+          PyMember_GetOne(reinterpret_cast<char *>(object), member);
+      if (!value) {
+        PyErr_Clear();
+        s.end("an empty C member of a " + typeName(object));
+        return {Found::Absent, nullptr};
+      }
+      s.keep(value);
+      Py_DECREF(value);
+      s.read(node, Select::Field, name, value);
+      return {Found::Value, value};
+    }
+    if (node && node->external && !isFixedGetSet(object) &&
         !isTorchValueType(Py_TYPE(object)))
       s.end("C member " + std::string(PyUnicode_AsUTF8(name)) + " of a " +
             typeName(object));
@@ -212,8 +232,10 @@ static Session::Found throughDescriptor(Session &s, PyObject *descr,
     if (PyUnicode_CompareWithASCIIString(name, "__dict__") == 0) {
       PyObject *dict = pyjitInstanceDict(object);
       Node *node = s.find(object);
-      if (PyType_Check(object))
+      if (PyType_Check(object)) {
+        s.end("the __dict__ of a class");
         return {Found::Fresh, nullptr};
+      }
       if (!dict || !node || !node->external) {
         if (dict && !s.find(dict)) {
           Node *dictNode = s.born(dict);
@@ -232,25 +254,27 @@ static Session::Found throughDescriptor(Session &s, PyObject *descr,
       s.end("tensor attribute " + std::string(PyUnicode_AsUTF8(name)));
       return {Found::Fresh, nullptr};
     }
-    if (PyFunction_Check(object)) {
-      Node *node = s.find(object);
-      auto *f = reinterpret_cast<PyFunctionObject *>(object);
-      if (node && node->external &&
-          PyUnicode_CompareWithASCIIString(name, "__code__") == 0) {
-        s.function(node);
-        return {Found::Value, f->func_code};
-      }
-      if (node && node->external &&
-          PyUnicode_CompareWithASCIIString(name, "__defaults__") == 0) {
-        s.function(node);
-        return {Found::Value, f->func_defaults ? f->func_defaults : Py_None};
-      }
-    }
-    if (isPlainGetSet(descr) || isTorchValueType(Py_TYPE(object)) ||
-        !s.isExternal(object)) {
+    if (isTorchValueType(Py_TYPE(object)) || !s.isExternal(object) ||
+        isFixedGetSet(object)) {
       // Objects made by the call have no state that is not known; what is
       // handed out is checked where it is used.
       return {Found::Fresh, nullptr};
+    }
+    if (PyType_Check(object)) {
+      auto *type = reinterpret_cast<PyTypeObject *>(object);
+      if (!isHeap(type))
+        return {Found::Fresh, nullptr};
+      auto is = [&](const char *text) {
+        return PyUnicode_CompareWithASCIIString(name, text) == 0;
+      };
+      auto *heap = reinterpret_cast<PyHeapTypeObject *>(object);
+      if (is("__name__") || is("__qualname__")) {
+        PyObject *value = is("__name__") ? heap->ht_name : heap->ht_qualname;
+        s.read(s.find(object), Select::Field, name, value);
+        return {Found::Value, value};
+      }
+      if (is("__module__") || is("__doc__"))
+        return {Found::Value, s.typeLookup(type, name)};
     }
     s.end("C attribute " + std::string(PyUnicode_AsUTF8(name)) + " of a " +
           typeName(object));

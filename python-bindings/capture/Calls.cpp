@@ -92,6 +92,21 @@ static bool partialParts(Session &s, PyObject *partial, Call &out,
   return true;
 }
 
+/// Classes whose instances C code makes of nothing but their arguments.
+static bool isPlainNew(PyObject *newMethod) {
+  if (!PyCFunction_Check(newMethod))
+    return false;
+  PyObject *self = PyCFunction_GET_SELF(newMethod);
+  if (!self || !PyType_Check(self))
+    return false;
+  auto *type = reinterpret_cast<PyTypeObject *>(self);
+  return type == &PyBaseObject_Type || type == &PyDict_Type ||
+         type == &PyList_Type || type == &PyTuple_Type || type == &PySet_Type ||
+         type == &PyODict_Type ||
+         PyType_IsSubtype(
+             type, reinterpret_cast<PyTypeObject *>(PyExc_BaseException));
+}
+
 Post Session::call(const Call &call, int depth) {
   PyObject *f = call.callable;
   if (dead)
@@ -132,6 +147,16 @@ Post Session::call(const Call &call, int depth) {
   }
 
   if (PyMethodDef *def = pyjitMethodDef(f)) {
+    // All `__new__` methods share one definition.
+    if (!std::strcmp(def->ml_name, "__new__")) {
+      if (!isPlainNew(f))
+        return unknownNative(call);
+      if (PyCFunction_GET_SELF(f) ==
+          reinterpret_cast<PyObject *>(&PyTuple_Type))
+        for (size_t i = 1; i < call.args.size(); ++i)
+          iterate(call.args[i]);
+      return Post::Fresh;
+    }
     NativeHandler handler = NativeTable::get().find(def);
     if (!handler)
       return unknownNative(call);
@@ -198,21 +223,6 @@ Post Session::call(const Call &call, int depth) {
     return this->call(inner, depth + 1);
   }
   return unknownNative(call);
-}
-
-/// Classes whose instances C code makes of nothing but their arguments.
-static bool isPlainNew(PyObject *newMethod) {
-  if (!PyCFunction_Check(newMethod))
-    return false;
-  PyObject *self = PyCFunction_GET_SELF(newMethod);
-  if (!self || !PyType_Check(self))
-    return false;
-  auto *type = reinterpret_cast<PyTypeObject *>(self);
-  return type == &PyBaseObject_Type || type == &PyDict_Type ||
-         type == &PyList_Type || type == &PyTuple_Type || type == &PySet_Type ||
-         type == &PyODict_Type ||
-         PyType_IsSubtype(
-             type, reinterpret_cast<PyTypeObject *>(PyExc_BaseException));
 }
 
 Post Session::callType(PyTypeObject *type, const Call &call) {

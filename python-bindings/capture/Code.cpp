@@ -125,7 +125,10 @@ CodeInfo::CodeInfo(PyCodeObject *code) {
               depth + PyCompile_OpcodeStackEffectWithJump(op, arg, 0));
     }
   };
-  reach(0, 0);
+  // RETURN_GENERATOR leaves a value that the POP_TOP behind it takes away.
+  bool generator =
+      code->co_flags & (CO_GENERATOR | CO_COROUTINE | CO_ASYNC_GENERATOR);
+  reach(0, generator ? 1 : 0);
   drain();
   TableReader table;
   table.at = reinterpret_cast<const uint8_t *>(

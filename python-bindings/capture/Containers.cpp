@@ -103,22 +103,17 @@ void Session::readAll(PyObject *o) {
       read(node, Select::Item, key, value);
     return;
   }
-  if (PyAnySet_Check(o)) {
+  if (PyFrozenSet_CheckExact(o) && node->pinned) {
     PyObject *list = PySequence_List(o);
-    if (PyFrozenSet_CheckExact(o) && node->pinned) {
-      for (Py_ssize_t i = 0; i < PyList_GET_SIZE(list); ++i)
-        if (!known(PyList_GET_ITEM(list, i)))
-          pin(PyList_GET_ITEM(list, i));
-    } else {
-      for (Py_ssize_t i = 0; i < PyList_GET_SIZE(list); ++i)
-        if (!known(PyList_GET_ITEM(list, i)))
-          end("a set from before the call that holds objects");
-      keys(node, list);
-    }
+    for (Py_ssize_t i = 0; i < PyList_GET_SIZE(list); ++i)
+      if (!known(PyList_GET_ITEM(list, i)))
+        pin(PyList_GET_ITEM(list, i));
     keep(list);
     Py_DECREF(list);
     return;
   }
+  if (PyAnySet_Check(o))
+    return end("walking a set from before the call: its order is not known");
   end("reading a " + typeName(o) + " from before the call");
 }
 
@@ -187,6 +182,25 @@ void Session::dictItem(PyObject *dict, PyObject *key) {
   else if (!PyErr_Occurred())
     absent(node, Select::Item, key);
   PyErr_Clear();
+}
+
+void Session::setItem(PyObject *set, PyObject *item) {
+  Node *node = require(set);
+  if (!node || dead || !node->external || node->owned)
+    return;
+  if (node->pinned && PyFrozenSet_CheckExact(set))
+    return;
+  int found = PySet_Contains(set, item);
+  if (found < 0)
+    return PyErr_Clear();
+  if (!found)
+    return absent(node, Select::Item, item);
+  if (!firstTime(node, Select::Item, item))
+    return;
+  int value = ssa(node);
+  writer.line("refgraph.holds %" + std::to_string(value) + " item(" +
+                  keyText(item) + ") : " + node->type,
+              location());
 }
 
 void Session::own(PyObject *o) {
@@ -428,7 +442,7 @@ void Session::contains(PyObject *container, PyObject *item) {
     return dictItem(container, item);
   if (PyAnySet_Check(container)) {
     readDeep(item);
-    return readAll(container);
+    return setItem(container, item);
   }
   if (PyList_Check(container) || PyTuple_Check(container)) {
     // Identity comes first: `tensor in [tensor]` never compares it.

@@ -100,6 +100,11 @@ void Session::frameStart(ShadowFrame &shadow, ShadowFrame *caller) {
     if (self && Py_TYPE(self) == caller->instantiating && !known(self))
       born(self);
   }
+  // `x[a:b]` makes the slice that `__getitem__` is given.
+  for (int i = 0; i < count; ++i)
+    if (PyObject *object = local(i); object && PySlice_Check(object))
+      if (!known(object))
+        born(object);
   if (code->co_flags & CO_VARARGS)
     if (PyObject *args = local(count++))
       if (!known(args))

@@ -69,6 +69,11 @@ Post mutate(Session &s, const Call &c) {
   return Post::Known;
 }
 
+Post mutateFresh(Session &s, const Call &c) {
+  mutate(s, c);
+  return Post::Fresh;
+}
+
 Post mutateFrom(Session &s, const Call &c) {
   mutate(s, c);
   for (size_t i = 1; i < c.args.size(); ++i)
@@ -153,7 +158,7 @@ void pyjit::capture::addContainerMethods(NativeTable &t) {
     add("keys", dictKeys);
     add("update", dictUpdate);
     add("clear", mutate);
-    add("popitem", mutate);
+    add("popitem", mutateFresh);
   }
   t.add("builtins:dict.fromkeys", nativeShallow);
   for (const char *name : {"append", "insert", "pop", "reverse", "clear"})

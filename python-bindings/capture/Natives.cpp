@@ -348,19 +348,6 @@ static Post nativeDictType(Session &s, const Call &c) {
   return Post::Fresh;
 }
 
-static Post nativeObjectNew(Session &s, const Call &c) {
-  for (PyObject *arg : c.args)
-    if (!isValue(arg))
-      s.require(arg);
-  return Post::Fresh;
-}
-
-static Post nativeContainerNew(Session &s, const Call &c) {
-  for (size_t i = 1; i < c.args.size(); ++i)
-    s.iterate(c.args[i]);
-  return Post::Fresh;
-}
-
 //===----------------------------------------------------------------------===//
 // Context variables
 //===----------------------------------------------------------------------===//
@@ -378,8 +365,9 @@ static Post nativeContextGet(Session &s, const Call &c) {
   if (PyContextVar_Get(variable, missing, &value) < 0)
     return Post::Known;
   static PyObject *field = PyUnicode_InternFromString("value");
+  static PyObject *isSet = PyUnicode_InternFromString("is_set");
   if (value == missing)
-    s.absent(node, Select::Field, field);
+    s.read(node, Select::Field, isSet, Py_False);
   else
     s.read(node, Select::Field, field, value);
   s.keep(value);
@@ -477,10 +465,4 @@ void pyjit::capture::addBuiltins(NativeTable &t) {
   t.add("functools:partial", nativeNothing);
   t.add("itertools:chain", nativeShallow);
   t.add("itertools:islice", nativeShallow);
-  t.add("builtins:object.__new__", nativeObjectNew);
-  t.add("builtins:dict.__new__", nativeObjectNew);
-  t.add("builtins:list.__new__", nativeObjectNew);
-  t.add("collections:OrderedDict.__new__", nativeObjectNew);
-  t.add("builtins:BaseException.__new__", nativeObjectNew);
-  t.add("builtins:tuple.__new__", nativeContainerNew);
 }

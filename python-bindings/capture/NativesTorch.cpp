@@ -236,7 +236,7 @@ const char *const kMetadata[] = {"size",
                                  "is_grad_enabled",
                                  "is_vulkan_available",
                                  "_has_compatible_shallow_copy_type",
-                                 "get_num_threads"};
+                                 "_is_view_"};
 
 /// Ask the dispatcher for an operator whose result is a Python value: the
 /// recorder of operators ends the capture unless all inputs are constants.
@@ -305,36 +305,29 @@ void pyjit::capture::addTorch(NativeTable &t) {
   Py_XDECREF(torch);
   PyErr_Clear();
   t.add("torch._C:TensorBase.size", tensorMetadata);
-  for (const char *name : {"_get_tracing_state",
-                           "_get_cudnn_enabled",
-                           "_is_tracing",
-                           "is_grad_enabled",
-                           "_get_deterministic_algorithms",
-                           "_get_deterministic_algorithms_warn_only",
-                           "_log_api_usage_once",
-                           "_get_cudnn_allow_tf32",
-                           "_get_cudnn_benchmark",
-                           "_get_cudnn_deterministic",
-                           "_cuda_isCurrentStreamCapturing",
-                           "_get_mkldnn_enabled",
-                           "get_default_dtype",
-                           "is_autocast_enabled",
-                           "is_autocast_cpu_enabled",
-                           "is_inference_mode_enabled",
-                           "_is_any_autocast_enabled",
-                           "_jit_get_operation",
-                           "_is_torch_function_enabled",
-                           "_get_fp32_precision_getter",
-                           "get_autocast_dtype",
-                           "is_autocast_cache_enabled",
-                           "_get_float32_matmul_precision",
-                           "_is_torch_function_all_disabled",
-                           "_len_torch_function_stack",
-                           "_len_torch_dispatch_stack",
-                           "_is_tracing",
-                           "_get_flash_sdp_enabled",
-                           "_get_mem_efficient_sdp_enabled",
-                           "_get_math_sdp_enabled"})
+  for (const char *name : {
+           "_get_tracing_state",
+           "_get_cudnn_enabled",
+           "_is_tracing",
+           "is_grad_enabled",
+           "_get_deterministic_algorithms",
+           "_get_deterministic_algorithms_warn_only",
+           "_log_api_usage_once",
+           "_cuda_isCurrentStreamCapturing",
+           "_get_mkldnn_enabled",
+           "get_default_dtype",
+           "is_autocast_enabled",
+           "is_autocast_cpu_enabled",
+           "is_inference_mode_enabled",
+           "_is_any_autocast_enabled",
+           "_is_torch_function_enabled",
+           "get_autocast_dtype",
+           "is_autocast_cache_enabled",
+           "_is_torch_function_all_disabled",
+           "_len_torch_function_stack",
+           "_len_torch_dispatch_stack",
+           "_is_tracing",
+       })
     t.add(("torch._C:" + std::string(name)).c_str(), stateGetter);
   for (const char *name : {"_has_torch_function", "_has_torch_function_unary",
                            "_has_torch_function_variadic"})

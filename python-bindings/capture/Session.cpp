@@ -513,6 +513,14 @@ void Session::keys(Node *owner, PyObject *keyList) {
     return end("keys of an external dict after a write to it");
   if (!doneIndex.insert({owner, -2, 0}).second)
     return;
+  // Keys of an external dict are external: known by identity.
+  for (Py_ssize_t i = 0; i < PyList_GET_SIZE(keyList); ++i) {
+    PyObject *key = PyList_GET_ITEM(keyList, i);
+    if (isTensor(key))
+      return end("a tensor as a key");
+    if (!known(key))
+      pin(key);
+  }
   std::string text;
   for (Py_ssize_t i = 0; i < PyList_GET_SIZE(keyList); ++i)
     text += (i ? ", " : "") + keyText(PyList_GET_ITEM(keyList, i));

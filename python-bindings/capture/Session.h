@@ -194,6 +194,8 @@ public:
   void readDeep(PyObject *object, int depth = 0);
   /// Reads `dict[key]`: present or absent.
   void dictItem(PyObject *dict, PyObject *key);
+  /// Reads whether a set holds `item`.
+  void setItem(PyObject *set, PyObject *item);
   /// Before a write to an external container: records all of it.
   void own(PyObject *container);
   void writeItem(PyObject *dict, PyObject *key, PyObject *value);

@@ -53,6 +53,20 @@ bool isEmptyFactory(const std::string &name) {
          name.rfind("aten::new_empty", 0) == 0;
 }
 
+/// Operators that draw random numbers only where an argument asks for it.
+bool drawsNothing(const std::string &name,
+                  const std::vector<c10::IValue> &inputs) {
+  bool attention = name == "aten::scaled_dot_product_attention";
+  return attention && inputs.size() > 4 && inputs[4].isDouble() &&
+         inputs[4].toDouble() == 0.0;
+}
+
+bool isFactory(const std::string &name) {
+  std::string base = name.substr(0, name.find('.'));
+  return name.rfind("aten::new_", 0) == 0 ||
+         (base.size() > 5 && base.compare(base.size() - 5, 5, "_like") == 0);
+}
+
 /// batch_norm in training mode writes its statistics, which no schema says.
 bool isTrainingBatchNorm(const std::string &name,
                          const std::vector<c10::IValue> &inputs) {
@@ -263,7 +277,8 @@ void TensorRecorder::Impl::record(const at::RecordFunction &fn, Operation &op) {
     return; // a question about metadata, or about constants
   if (!arguments.failure.empty())
     return refuse(arguments.failure);
-  if (op.handle.hasTag(at::Tag::nondeterministic_seeded))
+  if (op.handle.hasTag(at::Tag::nondeterministic_seeded) &&
+      !drawsNothing(op.name, op.inputs))
     return refuse("random numbers");
   if (other || outputs.empty())
     return refuse("results other than tensors");
@@ -352,7 +367,7 @@ void TensorRecorder::Impl::record(const at::RecordFunction &fn, Operation &op) {
     info.external = false;
     info.constant = constant && !uninitialized;
     info.uninitialized = uninitialized;
-    if (arguments.operands.empty())
+    if (arguments.operands.empty() || isFactory(op.name))
       factories.push_back(fresh[i].unsafeGetTensorImpl());
   }
   for (size_t i = 0; i < mutated.size(); ++i) {

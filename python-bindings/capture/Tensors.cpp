@@ -7,6 +7,7 @@
 #include <ATen/autocast_mode.h>
 #include <c10/core/GradMode.h>
 #include <c10/core/InferenceMode.h>
+#include <c10/core/impl/LocalDispatchKeySet.h>
 #include <c10/core/impl/TorchDispatchModeTLS.h>
 #include <torch/csrc/autograd/python_variable.h>
 
@@ -295,5 +296,10 @@ std::string TensorRecorder::unsupportedState() {
     return "a __torch_function__ mode is active";
   if (c10::impl::TorchDispatchModeTLS::any_modes_set())
     return "a __torch_dispatch__ mode is active";
+  if (c10::impl::tls_is_dispatch_key_included(c10::DispatchKey::Tracer))
+    return "torch.jit.trace is running";
+  if (c10::impl::tls_is_dispatch_key_included(
+          c10::DispatchKey::FuncTorchDynamicLayerFrontMode))
+    return "a functorch transform is running";
   return "";
 }

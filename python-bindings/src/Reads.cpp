@@ -65,6 +65,41 @@ PyObject *readField(PyObject *object, PyObject *name) {
   if (PyCFunction_Check(object) &&
       PyUnicode_CompareWithASCIIString(name, "__self__") == 0)
     return PyCFunction_GET_SELF(object);
+  auto is = [&](const char *text) {
+    return PyUnicode_CompareWithASCIIString(name, text) == 0;
+  };
+  if (PyFunction_Check(object)) {
+    auto *function = reinterpret_cast<PyFunctionObject *>(object);
+    if (is("__name__"))
+      return function->func_name;
+    if (is("__qualname__"))
+      return function->func_qualname;
+    if (is("__annotations__")) {
+      PyObject *annotations = function->func_annotations;
+      return annotations && PyDict_Check(annotations) ? annotations : nullptr;
+    }
+  }
+  if (PyType_Check(object) &&
+      PyType_HasFeature(reinterpret_cast<PyTypeObject *>(object),
+                        Py_TPFLAGS_HEAPTYPE)) {
+    auto *type = reinterpret_cast<PyHeapTypeObject *>(object);
+    if (is("__name__"))
+      return type->ht_name;
+    if (is("__qualname__"))
+      return type->ht_qualname;
+  }
+  if (PyContextVar_CheckExact(object)) {
+    PyObject *value = nullptr;
+    static PyObject *missing = PyList_New(0);
+    if (PyContextVar_Get(object, missing, &value) < 0) {
+      PyErr_Clear();
+      return nullptr;
+    }
+    Py_DECREF(value); // the context keeps it
+    if (is("is_set"))
+      return value == missing ? Py_False : Py_True;
+    return value == missing ? nullptr : value;
+  }
   // functools.partial, slice, range, property, ...: a C struct member.
   return readSlot(object, name);
 }
