@@ -73,6 +73,7 @@ public:
 private:
   LogicalResult addSlot(Value value, rt::SlotKind kind, uint64_t place);
   LogicalResult encodeCall(tssa::AtenOp op);
+  LogicalResult encodeCopy(tssa::AtenOp op, Value written, Value version);
   LogicalResult encodeArgument(Operation *op, Attribute arg,
                                Operation::operand_iterator &next);
   LogicalResult encodeKernel(func::CallOp op);
@@ -231,10 +232,20 @@ LogicalResult Encoder::encodeArgument(Operation *op, Attribute arg,
 }
 
 LogicalResult Encoder::encodeCall(tssa::AtenOp op) {
-  if (op.getMutates() && !op.getMutates()->empty())
-    return op.emitError("a library call that writes its operands must be rewritten to a "
-                        "functional overload before it is launched");
-  for (Value result : op.getResults())
+  unsigned numWritten = op.getMutates() ? op.getMutates()->size() : 0;
+  SmallVector<std::pair<Value, uint32_t>> replaced;
+  for (auto [operand, version] :
+       llvm::zip(op.getMutates().value_or(ArrayRef<int64_t>()),
+                 op.getResults().take_back(numWritten))) {
+    Value written = op.getOperands()[operand];
+    uint32_t before = slotOf.lookup(written);
+    if (failed(encodeCopy(op, written, version)))
+      return failure();
+    replaced.emplace_back(written, before);
+    slotOf[written] = slotOf.lookup(version);
+  }
+  auto fresh = op.getResults().drop_back(numWritten);
+  for (Value result : fresh)
     if (failed(addSlot(result, rt::SlotKind::Result, 0)))
       return failure();
   // Nested lists write their words in line, so the arguments' words must not be
@@ -245,10 +256,34 @@ LogicalResult Encoder::encodeCall(tssa::AtenOp op) {
     if (failed(encodeArgument(op, arg, next)))
       return failure();
   ints.push_back(static_cast<int64_t>(rt::ArgTag::End));
-  SmallVector<int64_t> results{static_cast<int64_t>(op.getNumResults())};
-  for (Value result : op.getResults())
+  SmallVector<int64_t> results{static_cast<int64_t>(fresh.size())};
+  for (Value result : fresh)
     results.push_back(result.use_empty() ? -1 : int64_t(slotOf[result]));
   step(rt::StepKind::Call, string(op.getOverload()), arguments, words(results));
+  for (auto [value, slot] : replaced)
+    slotOf[value] = slot;
+  return success();
+}
+
+/// Values do not change, so a library call that writes an operand gets a copy of
+/// it to write, unless nothing else will ever look at the operand.
+LogicalResult Encoder::encodeCopy(tssa::AtenOp op, Value written, Value version) {
+  uint32_t slot = slotOf.lookup(written);
+  bool last = slots[slot].kind == rt::SlotKind::Result &&
+              lastUse.lookup(written) == position[op] &&
+              llvm::count(op.getOperands(), written) == 1 &&
+              written.getType() == version.getType();
+  if (failed(addSlot(version, last ? rt::SlotKind::View : rt::SlotKind::Result, 0)))
+    return failure();
+  if (last) {
+    step(rt::StepKind::View, slotOf[version], slot, words(0));
+    return success();
+  }
+  auto word = [](rt::ArgTag tag) { return static_cast<int64_t>(tag); };
+  uint32_t arguments = words({word(rt::ArgTag::Tensor), slot, word(rt::ArgTag::None),
+                              word(rt::ArgTag::End)});
+  step(rt::StepKind::Call, string("aten::clone"), arguments,
+       words({1, static_cast<int64_t>(slotOf[version])}));
   return success();
 }
 

@@ -112,7 +112,8 @@ bool TorchExecutor::planCall(const Step &step, std::string &error) {
     error = "this PyTorch has no operator " + full;
     return false;
   }
-  CallPlan plan{*handle, {}, {}, program.ints() + step.c + 1, program.ints()[step.c]};
+  CallPlan plan{*handle, {}, {}, program.ints() + step.c + 1, program.ints()[step.c],
+                handle->schema().is_mutable()};
   const auto &schema = handle->schema().arguments();
 
   Reader reader{program, program.ints() + step.b};

@@ -205,8 +205,19 @@ void TorchExecutor::runCall(const CallPlan &plan, Arena &arena) const {
   }
   plan.op.callBoxed(stack);
 
+  // An operator that writes an argument returns it too; the program refers to
+  // it by the argument's slot.
+  auto isArgument = [&](const at::Tensor &result) {
+    for (const TensorArgument &argument : plan.tensors)
+      for (int64_t slot : argument.slots)
+        if (slot >= 0 && arena.values[slot].is_same(result))
+          return true;
+    return false;
+  };
   int64_t next = 0;
   auto take = [&](const at::Tensor &result) {
+    if (plan.writes && isArgument(result))
+      return;
     int64_t index = next < plan.numResults ? plan.results[next] : -1;
     ++next;
     if (index < 0)

@@ -57,6 +57,7 @@ private:
     std::vector<TensorArgument> tensors;
     const int64_t *results; // into the program: slots, -1 for unused
     int64_t numResults;
+    bool writes; // some argument
   };
   struct Arena {
     at::Tensor storage;
