@@ -332,20 +332,10 @@ void GuardBuilder::buildAliasGuards() {
 /// read through: what was read there would have changed otherwise.
 void GuardBuilder::buildDistinct() {
   llvm::SetVector<GuardRead *> written, holders;
-  auto resolve = [&](Value value) -> GuardRead * {
-    if (!plan.isExternal(value))
-      return nullptr;
-    GuardRead *read = reads.lookup(plan.getNode(value));
-    if (read && read->identity && !read->isTensor())
-      for (auto &other : reads.reads)
-        if (other->object == read->identity)
-          return other.get();
-    return read;
-  };
   for (Operation &op : trace.getBody().front())
     if (isa<SetOp, DeleteOp, AppendOp, ReplaceOp>(op))
-      if (GuardRead *read = resolve(op.getOperand(0)))
-        written.insert(read);
+      if (plan.isExternal(op.getOperand(0)))
+        written.insert(reads.lookupHolder(op.getOperand(0)));
   if (written.empty())
     return;
   for (auto &read : reads.reads)
@@ -401,7 +391,7 @@ struct GenerateGuardsPass
       FailureOr<RecordPlan> plan = RecordPlan::compute(trace);
       if (failed(plan))
         return signalPassFailure();
-      FailureOr<GuardReads> reads = GuardReads::collect(trace);
+      FailureOr<GuardReads> reads = GuardReads::collect(trace, *plan);
       if (failed(reads))
         return signalPassFailure();
       GuardBuilder(trace, *plan, *reads).build();

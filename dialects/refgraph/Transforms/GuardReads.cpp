@@ -121,8 +121,10 @@ GuardRead *GuardReads::getPinned(IntegerAttr index, Type type, Location loc) {
 
 /// What a read hangs from: an object known by identity is the same one however
 /// it was reached.
-GuardRead *GuardReads::getHolder(Value value) const {
+GuardRead *GuardReads::lookupHolder(Value value) const {
   GuardRead *read = readOf.lookup(value);
+  if (!read)
+    read = readOf.lookup(plan->getNode(value));
   if (read && read->identity && !read->isTensor())
     return pinned.lookup(read->identity.getInt());
   return read;
@@ -176,8 +178,11 @@ LogicalResult GuardReads::visit(GetOp get) {
   read.requiresGrad = get.getRequiresGradAttr();
   read.keyset = get.getKeysetAttr();
   read.offset = get.getOffsetAttr();
-  if (read.selector.getValue() != Selector::arg)
-    read.holder = getHolder(get.getHolder());
+  if (read.selector.getValue() != Selector::arg) {
+    read.holder = lookupHolder(get.getHolder());
+    if (!read.holder)
+      return get.emitOpError("reads an object that the call made");
+  }
 
   // A type that is known by identity is a check of the holder.
   if (read.selector.getValue() == Selector::type && read.identity) {
@@ -211,18 +216,21 @@ LogicalResult GuardReads::visit(GetOp get) {
   return success();
 }
 
-void GuardReads::visitCondition(Operation *op) {
+LogicalResult GuardReads::visitCondition(Operation *op) {
   GuardCondition condition{op};
-  if (op->getNumOperands() > 0)
-    condition.lhs = getHolder(op->getOperand(0));
-  if (op->getNumOperands() > 1)
-    condition.rhs = getHolder(op->getOperand(1));
+  GuardRead **slots[] = {&condition.lhs, &condition.rhs};
+  for (auto [i, operand] : llvm::enumerate(op->getOperands())) {
+    *slots[i] = lookupHolder(operand);
+    if (!*slots[i])
+      return op->emitOpError("is about an object that the call made");
+  }
   if (auto absent = dyn_cast<AbsentOp>(op)) {
     condition.selector = absent.getSelectorAttr();
     condition.key = absent.getKeyAttr();
     normalise(condition.lhs, condition.selector, condition.key);
   }
   conditions.push_back(condition);
+  return success();
 }
 
 /// Drops conditions that occur twice or follow from others.
@@ -285,8 +293,10 @@ void GuardReads::dropImplied() {
   });
 }
 
-FailureOr<GuardReads> GuardReads::collect(TraceOp trace) {
+FailureOr<GuardReads> GuardReads::collect(TraceOp trace,
+                                          const RecordPlan &plan) {
   GuardReads result;
+  result.plan = &plan;
   for (Operation &op : trace.getBody().front()) {
     if (auto object = dyn_cast<ObjectOp>(op)) {
       GuardRead *read = result.getPinned(
@@ -299,7 +309,8 @@ FailureOr<GuardReads> GuardReads::collect(TraceOp trace) {
         return failure();
     } else if (isa<AbsentOp, HoldsOp, LengthOp, KeysOp, SameOp, DistinctOp,
                    StateOp>(op)) {
-      result.visitCondition(&op);
+      if (failed(result.visitCondition(&op)))
+        return failure();
     }
   }
   result.dropImplied();

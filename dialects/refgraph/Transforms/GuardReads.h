@@ -12,7 +12,7 @@
 #ifndef PYJIT_DIALECTS_REFGRAPH_TRANSFORMS_GUARDREADS_H
 #define PYJIT_DIALECTS_REFGRAPH_TRANSFORMS_GUARDREADS_H
 
-#include "dialects/refgraph/IR/RefGraph.h"
+#include "dialects/refgraph/Transforms/RecordPlan.h"
 #include "llvm/ADT/DenseMap.h"
 #include "llvm/ADT/SetVector.h"
 #include <memory>
@@ -66,8 +66,10 @@ struct GuardCondition {
 
 class GuardReads {
 public:
-  /// Fails, with an error at the op, if two reads contradict each other.
-  static llvm::FailureOr<GuardReads> collect(TraceOp trace);
+  /// Fails, with an error at the op, if two reads contradict each other or hang
+  /// from something that the call made.
+  static llvm::FailureOr<GuardReads> collect(TraceOp trace,
+                                             const RecordPlan &plan);
 
   /// In the order of the trace: a holder stands before what it holds.
   std::vector<std::unique_ptr<GuardRead>> reads;
@@ -75,6 +77,8 @@ public:
 
   /// The read that stands for an external value of the trace.
   GuardRead *lookup(mlir::Value value) const { return readOf.lookup(value); }
+  /// Likewise, any of its versions; the pinned object where it is known.
+  GuardRead *lookupHolder(mlir::Value value) const;
   /// Whether a watcher on the holder (or the holder's own nature) vouches for
   /// what a stable holder's place holds.
   static bool isWatchable(const GuardRead &holder, Selector selector,
@@ -84,16 +88,16 @@ private:
   GuardRead *add(GuardRead read);
   GuardRead *getPinned(mlir::IntegerAttr index, mlir::Type type,
                        mlir::Location loc);
-  GuardRead *getHolder(mlir::Value value) const;
   /// `attr(k)` for the entry k of an instance's `__dict__`, however it was
   /// read.
   void normalise(GuardRead *&holder, SelectorAttr &selector,
                  mlir::Attribute key) const;
   llvm::LogicalResult visit(GetOp get);
   llvm::LogicalResult merge(GetOp get, GuardRead &into, const GuardRead &from);
-  void visitCondition(mlir::Operation *op);
+  llvm::LogicalResult visitCondition(mlir::Operation *op);
   void dropImplied();
 
+  const RecordPlan *plan = nullptr;
   using Place = std::tuple<GuardRead *, int, mlir::Attribute>;
   llvm::DenseMap<mlir::Value, GuardRead *> readOf;
   llvm::DenseMap<int64_t, GuardRead *> pinned;

@@ -1,0 +1,285 @@
+// RUN: pyjit-opt %s -split-input-file -verify-diagnostics
+
+// expected-error@+1 {{tensor type has 1 sizes but 2 strides}}
+!T = !refgraph.tensor<[4], [1, 1], f32, "cpu">
+
+// -----
+
+// expected-error@+1 {{tensor type has negative stride -1}}
+!T = !refgraph.tensor<[4], [-1], f32, "cpu">
+
+// -----
+
+// expected-error@+1 {{'index' is no tensor element type}}
+!T = !refgraph.tensor<[4], [1], index, "cpu">
+
+// -----
+
+// expected-error@+1 {{tensor type names no device}}
+!T = !refgraph.tensor<[4], [1], f32, "">
+
+// -----
+
+refgraph.trace @f {
+  %e = refgraph.external
+  // expected-error@+1 {{unknown selector 'attribute'}}
+  %x = refgraph.get %e attribute("x") : !refgraph.obj<"int"> -> !refgraph.obj<"int">
+  refgraph.leave %x : !refgraph.obj<"int">
+}
+
+// -----
+
+refgraph.trace @f {
+  %e = refgraph.external
+  // expected-error@+1 {{selector 'attr' on the external state: only 'arg' is}}
+  %x = refgraph.get %e attr("x") : !refgraph.obj<"external"> -> !refgraph.obj<"int">
+  refgraph.leave %x : !refgraph.obj<"int">
+}
+
+// -----
+
+refgraph.trace @f {
+  %l = refgraph.object 3 : !refgraph.obj<"list">
+  // expected-error@+1 {{selector 'code' needs a function, not '!refgraph.obj<"list">'}}
+  %x = refgraph.get %l code : !refgraph.obj<"list"> -> !refgraph.obj<"code">
+  refgraph.leave %x : !refgraph.obj<"code">
+}
+
+// -----
+
+refgraph.trace @f {
+  %l = refgraph.object 3 : !refgraph.obj<"Config">
+  // expected-error@+1 {{selector 'attr' needs a name}}
+  %x = refgraph.get %l attr(3) : !refgraph.obj<"Config"> -> !refgraph.obj<"int">
+  refgraph.leave %x : !refgraph.obj<"int">
+}
+
+// -----
+
+refgraph.trace @f {
+  %l = refgraph.object 3 : !refgraph.obj<"dict">
+  // expected-error@+1 {{expected a Python value, found 3 : i32}}
+  %x = refgraph.get %l item(3 : i32) : !refgraph.obj<"dict"> -> !refgraph.obj<"int">
+  refgraph.leave %x : !refgraph.obj<"int">
+}
+
+// -----
+
+refgraph.trace @f {
+  %l = refgraph.object 3 : !refgraph.obj<"dict">
+  // expected-error@+1 {{check 'is' needs an object index, not -1}}
+  %x = refgraph.get %l item(3) is(-1) : !refgraph.obj<"dict"> -> !refgraph.obj<"int">
+  refgraph.leave %x : !refgraph.obj<"int">
+}
+
+// -----
+
+refgraph.trace @f {
+  %l = refgraph.object 3 : !refgraph.obj<"dict">
+  // expected-error@+1 {{a tensor is not compared by value}}
+  %x = refgraph.get %l item(3) equals(2) : !refgraph.obj<"dict"> -> !refgraph.tensor<[], [], f32, "cpu">
+  refgraph.leave %x : !refgraph.tensor<[], [], f32, "cpu">
+}
+
+// -----
+
+refgraph.trace @f {
+  %l = refgraph.object 3 : !refgraph.obj<"dict">
+  // expected-error@+1 {{tensor metadata on a value of type '!refgraph.obj<"int">'}}
+  %x = refgraph.get %l item(3) {requires_grad = true} : !refgraph.obj<"dict"> -> !refgraph.obj<"int">
+  refgraph.leave %x : !refgraph.obj<"int">
+}
+
+// -----
+
+refgraph.trace @f {
+  %l = refgraph.object 3 : !refgraph.obj<"dict">
+  // expected-error@+1 {{is 'unchecked' outside of guards}}
+  %x = refgraph.get %l item(3) unchecked : !refgraph.obj<"dict"> -> !refgraph.tensor<[], [], f32, "cpu">
+  refgraph.leave %x : !refgraph.tensor<[], [], f32, "cpu">
+}
+
+// -----
+
+refgraph.trace @f {
+  %l = refgraph.object 3 : !refgraph.obj<"function">
+  // expected-error@+1 {{selector 'code' always finds something}}
+  refgraph.absent %l code : !refgraph.obj<"function">
+  refgraph.leave %l : !refgraph.obj<"function">
+}
+
+// -----
+
+refgraph.trace @f {
+  %l = refgraph.object 3 : !refgraph.obj<"function">
+  // expected-error@+1 {{selector 'globals' cannot be written}}
+  refgraph.set %l globals = %l : !refgraph.obj<"function">, !refgraph.obj<"function">
+  refgraph.leave %l : !refgraph.obj<"function">
+}
+
+// -----
+
+refgraph.trace @f {
+  %l = refgraph.object 3 : !refgraph.obj<"dict">
+  // expected-error@+1 {{key "a" occurs twice}}
+  refgraph.keys %l are ["a", "a"] : !refgraph.obj<"dict">
+  refgraph.leave %l : !refgraph.obj<"dict">
+}
+
+// -----
+
+refgraph.trace @f {
+  // expected-error@+1 {{unknown state 'mood'}}
+  refgraph.state {mood = true}
+  %l = refgraph.constant 2
+  refgraph.leave %l : !refgraph.obj<"int">
+}
+
+// -----
+
+refgraph.trace @f {
+  // expected-error@+1 {{state 'grad_mode' needs true or false}}
+  refgraph.state {grad_mode = 3 : i64}
+  %l = refgraph.constant 2
+  refgraph.leave %l : !refgraph.obj<"int">
+}
+
+// -----
+
+refgraph.trace @f {
+  %l = refgraph.constant 2
+  // expected-error@+1 {{of an instance needs its type}}
+  %i = refgraph.create "instance" attrs {"n" = %l} : (!refgraph.obj<"int">) -> !refgraph.obj<"Config">
+  refgraph.leave %i : !refgraph.obj<"Config">
+}
+
+// -----
+
+refgraph.trace @f {
+  %l = refgraph.constant 2
+  // expected-error@+1 {{of kind 'slice' takes 3 elements, not 1}}
+  %i = refgraph.create "slice" [%l] : (!refgraph.obj<"int">) -> !refgraph.obj<"slice">
+  refgraph.leave %i : !refgraph.obj<"slice">
+}
+
+// -----
+
+refgraph.trace @f {
+  // expected-error@+1 {{unknown kind 'bag'}}
+  %i = refgraph.create "bag" [] : () -> !refgraph.obj<"bag">
+  refgraph.leave %i : !refgraph.obj<"bag">
+}
+
+// -----
+
+!T = !refgraph.tensor<[4], [1], f32, "cpu">
+refgraph.graph @f(%x: !T) {
+  // expected-error@+1 {{'mutates' names operand 1 of 1}}
+  %0 = refgraph.tensor_op "aten::relu_"(%x) mutates [1] : (!T) -> !T
+  refgraph.yield %0 : !T
+}
+
+// -----
+
+!T = !refgraph.tensor<[4], [1], f32, "cpu">
+refgraph.graph @f(%x: !T) {
+  // expected-error@+1 {{has 0 results, fewer than the 1 operands that it mutates}}
+  refgraph.tensor_op "aten::relu_"(%x) mutates [0] : (!T) -> ()
+  refgraph.yield %x : !T
+}
+
+// -----
+
+!T = !refgraph.tensor<[4], [1], f32, "cpu">
+refgraph.graph @f(%x: !T) {
+  // expected-error@+1 {{'aliases' without a result that could share storage}}
+  %0 = refgraph.tensor_op "aten::relu_"(%x) aliases [0] mutates [0] : (!T) -> !T
+  refgraph.yield %0 : !T
+}
+
+// -----
+
+!T = !refgraph.tensor<[4], [1], f32, "cpu">
+refgraph.graph @f(%x: !T) {
+  // expected-error@+1 {{has 2 offsets for 1 fresh results}}
+  %0 = refgraph.tensor_op "aten::view"(%x, [4 : i64]) aliases [0] {offsets = array<i64: 0, 1>} : (!T) -> !T
+  refgraph.yield %0 : !T
+}
+
+// -----
+
+!T = !refgraph.tensor<[4], [1], f32, "cpu">
+refgraph.graph @f(%x: !T) {
+  // expected-error@+1 {{number of operands and types do not match: got 1 operands and 2 types}}
+  %0 = refgraph.tensor_op "aten::relu"(%x) : (!T, !T) -> !T
+  refgraph.yield %0 : !T
+}
+
+// -----
+
+!T = !refgraph.tensor<[4], [1], f32, "cpu">
+!D = !refgraph.tensor<[4], [1], f64, "cpu">
+refgraph.graph @f(%x: !T) {
+  // expected-error@+1 {{new version of operand 0 has type '!refgraph.tensor<[4], [1], f64, "cpu">', not}}
+  %0 = refgraph.tensor_op "aten::relu_"(%x) mutates [0] : (!T) -> !D
+  refgraph.yield %0 : !D
+}
+
+// -----
+
+!T = !refgraph.tensor<[4], [1], f32, "cpu">
+!H = !refgraph.tensor<[2], [1], f32, "cpu">
+// expected-error@+1 {{new contents of input 0 have type}}
+refgraph.graph @f(%x: !T, %h: !H) mutates [0] {
+  refgraph.yield %h : !H
+}
+
+// -----
+
+refgraph.trace @f {
+  // expected-error@+1 {{block with no terminator}}
+  %e = refgraph.external
+}
+
+// -----
+
+refgraph.guards @f {
+  // expected-error@+1 {{'refgraph.constant' op does not belong in 'refgraph.guards'}}
+  %e = refgraph.constant 2
+  refgraph.accept()
+}
+
+// -----
+
+refgraph.guards @f {
+  refgraph.watch
+  // expected-error@+1 {{is the second one: a watched part ends once}}
+  refgraph.watch
+  refgraph.accept()
+}
+
+// -----
+
+refgraph.guards @f {
+  %d = refgraph.object 3 : !refgraph.obj<"dict">
+  // expected-error@+1 {{is 'unchecked' and nothing checks its result}}
+  %x = refgraph.get %d item("w") unchecked : !refgraph.obj<"dict"> -> !refgraph.tensor<[4], [1], f32, "cpu">
+  refgraph.accept()
+}
+
+// -----
+
+!T = !refgraph.tensor<[4], [1], f32, "cpu">
+!G = !refgraph.tensor<[4], [1], f32, "cuda:0">
+refgraph.mock @f inputs(%x: !T) {
+  // expected-error@+1 {{to another device}}
+  %v = refgraph.view %x offset 0 : !T -> !G
+  refgraph.leave %v : !G
+}
+
+// -----
+
+// expected-error@+1 {{graph result of type '!refgraph.obj<"int">'}}
+refgraph.mock @f results(%x: !refgraph.obj<"int">) {
+  refgraph.leave %x : !refgraph.obj<"int">
+}

@@ -1,0 +1,69 @@
+// RUN: pyjit-opt %s --refgraph-extract-graph -split-input-file | FileCheck %s
+
+!T = !refgraph.tensor<[4], [1], f32, "cpu">
+
+// Dead pure operators go, with their inputs; random ones and unknown ones stay,
+// in order.
+// CHECK-LABEL: refgraph.graph @dead(%{{[a-z0-9]+}}: !refgraph.tensor<[4], [1], f32, "cpu">) {
+// CHECK-NOT:     aten::neg
+// CHECK:         aten::rand
+// CHECK-NEXT:    mylib::thing
+// CHECK-NEXT:    %[[R:.*]] = refgraph.tensor_op "aten::relu"
+// CHECK-NEXT:    refgraph.yield %[[R]]
+// CHECK-NOT:   refgraph.trace
+refgraph.trace @dead {
+  %e = refgraph.external
+  %x = refgraph.get %e arg(0, "x") : !T
+  %y = refgraph.get %e arg(1, "y") : !T
+  %d = refgraph.tensor_op "aten::neg"(%y) {traits = ["as-op-node", "pure"]} : (!T) -> !T
+  %n = refgraph.tensor_op "aten::rand"([4 : i64], none, none, none, none) {traits = ["as-op-node", "random"]} : () -> !T
+  %u = refgraph.tensor_op "mylib::thing"(%x) : (!T) -> !T
+  %r = refgraph.tensor_op "aten::relu"(%x) {traits = ["as-op-node", "pure"]} : (!T) -> !T
+  refgraph.leave %r : !T
+}
+
+// -----
+
+!T = !refgraph.tensor<[4], [1], f32, "cpu">
+!H = !refgraph.tensor<[2], [1], f32, "cpu">
+
+// A write through a view reaches the base that is returned; a write to what
+// nobody sees goes.
+// CHECK-LABEL: refgraph.graph @through_view(
+// CHECK-NEXT:    %[[R:.*]] = refgraph.tensor_op "aten::neg"
+// CHECK-NEXT:    %[[V:.*]] = refgraph.tensor_op "aten::slice.Tensor"(%[[R]],
+// CHECK-NEXT:    refgraph.tensor_op "aten::relu_"(%[[V]]) mutates [0]
+// CHECK-NEXT:    refgraph.yield %[[R]]
+refgraph.trace @through_view {
+  %e = refgraph.external
+  %x = refgraph.get %e arg(0, "x") : !T
+  %r = refgraph.tensor_op "aten::neg"(%x) {traits = ["pure"]} : (!T) -> !T
+  %v = refgraph.tensor_op "aten::slice.Tensor"(%r, 0 : i64, 2 : i64, 4 : i64, 1 : i64) aliases [0] {offsets = array<i64: 2>, traits = ["pure", "relation"]} : (!T) -> !H
+  %v1 = refgraph.tensor_op "aten::relu_"(%v) mutates [0] {traits = ["in-place"]} : (!H) -> !H
+  %u = refgraph.tensor_op "aten::neg"(%x) {traits = ["pure"]} : (!T) -> !T
+  %u1 = refgraph.tensor_op "aten::relu_"(%u) mutates [0] {traits = ["in-place"]} : (!T) -> !T
+  refgraph.leave %r : !T
+}
+
+// -----
+
+!T = !refgraph.tensor<[4], [1], f32, "cpu">
+
+// New contents of inputs are the last results, in the order of the inputs;
+// parameters that are written are no parameters.
+// CHECK-LABEL: refgraph.graph @updates(
+// CHECK-SAME:    %[[X:.*]]: !refgraph.tensor<[4], [1], f32, "cpu">, %[[Y:.*]]: !refgraph.tensor<[4], [1], f32, "cpu">, %[[P:[a-z0-9]+]]: {{.*}}) mutates [0, 1] attributes {params = array<i64: 2>} {
+// CHECK:         %[[Y1:.*]] = refgraph.tensor_op "aten::add_.Tensor"(%[[Y]], %[[P]]
+// CHECK:         %[[X1:.*]] = refgraph.tensor_op "aten::add_.Tensor"(%[[X]], %[[Y1]]
+// CHECK:         %[[R:.*]] = refgraph.tensor_op "aten::neg"(%[[X1]])
+// CHECK-NEXT:    refgraph.yield %[[R]], %[[X1]], %[[Y1]]
+refgraph.trace @updates {
+  %e = refgraph.external
+  %x = refgraph.get %e arg(0, "x") {param} : !T
+  %y = refgraph.get %e arg(1, "y") : !T
+  %p = refgraph.get %e arg(2, "p") {param} : !T
+  %y1 = refgraph.tensor_op "aten::add_.Tensor"(%y, %p, 1 : i64) mutates [0] {traits = ["in-place"]} : (!T, !T) -> !T
+  %x1 = refgraph.tensor_op "aten::add_.Tensor"(%x, %y1, 1 : i64) mutates [0] {traits = ["in-place"]} : (!T, !T) -> !T
+  %r = refgraph.tensor_op "aten::neg"(%x1) {traits = ["pure"]} : (!T) -> !T
+  refgraph.leave %r : !T
+}

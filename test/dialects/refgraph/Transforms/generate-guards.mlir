@@ -1,0 +1,138 @@
+// RUN: pyjit-opt %s --refgraph-generate-guards -split-input-file | FileCheck %s
+
+!T = !refgraph.tensor<[4], [1], f32, "cpu">
+
+// Equal reads become one, whatever path led to the holder; what keys imply goes.
+// CHECK-LABEL: refgraph.guards @dedupe
+// CHECK:         %[[D:.*]] = refgraph.get %{{.*}} arg(0, "d") type(2)
+// CHECK-NEXT:    refgraph.get %[[D]] item("a") equals(1)
+// CHECK-NEXT:    refgraph.absent %[[D]] item(3)
+// CHECK-NEXT:    refgraph.keys %[[D]] are ["a"]
+// CHECK-NEXT:    refgraph.accept()
+refgraph.trace @dedupe {
+  %e = refgraph.external
+  %d = refgraph.get %e arg(0, "d") type(2) : !refgraph.obj<"dict">
+  refgraph.absent %d item("b") : !refgraph.obj<"dict">
+  // Not implied: 3 is not compared with "a" by this pass.
+  refgraph.absent %d item(3) : !refgraph.obj<"dict">
+  refgraph.length %d is 1 : !refgraph.obj<"dict">
+  refgraph.holds %d item("a") : !refgraph.obj<"dict">
+  %a = refgraph.get %d item("a") : !refgraph.obj<"dict"> -> !refgraph.obj<"int">
+  %a1 = refgraph.get %d item("a") equals(1) : !refgraph.obj<"dict"> -> !refgraph.obj<"int">
+  refgraph.keys %d are ["a"] : !refgraph.obj<"dict">
+  refgraph.keys %d are ["a"] : !refgraph.obj<"dict">
+  %o = refgraph.constant 2
+  refgraph.leave %o : !refgraph.obj<"int">
+}
+
+// -----
+
+// Lists, cells and slots are not watched, wherever they hang; what hangs below
+// them is looked at in each call too, until an object is known by identity.
+// CHECK-LABEL: refgraph.guards @unwatched
+// CHECK:         %[[L:.*]] = refgraph.get %{{.*}} item("layers") type(3)
+// CHECK:         %[[M:.*]] = refgraph.object 7 : !refgraph.obj<"Net">
+// CHECK-NEXT:    %[[MD:.*]] = refgraph.get %[[M]] dict
+// CHECK-NEXT:    refgraph.get %[[MD]] item("n") equals(1)
+// CHECK-NEXT:    refgraph.watch dicts(
+// CHECK-NOT:     functions
+// CHECK-NEXT:    %[[F:.*]] = refgraph.object 1
+// CHECK-NEXT:    refgraph.get %[[F]] cell(0, "n") equals(2)
+// CHECK-NEXT:    refgraph.get %[[L]] item(0) is(7)
+// CHECK-NEXT:    %[[O:.*]] = refgraph.get %[[L]] item(1) type(4)
+// CHECK-NEXT:    refgraph.get %[[O]] attr("n") equals(3)
+// CHECK-NEXT:    refgraph.length %[[L]] is 2
+// CHECK-NEXT:    refgraph.instance %[[M]] dict(%[[MD]]) :
+refgraph.trace @unwatched {
+  %g = refgraph.object 0 : !refgraph.obj<"dict">
+  %f = refgraph.object 1 : !refgraph.obj<"function">
+  %c = refgraph.get %f cell(0, "n") equals(2) : !refgraph.obj<"function"> -> !refgraph.obj<"int">
+  %l = refgraph.get %g item("layers") type(3) : !refgraph.obj<"dict"> -> !refgraph.obj<"list">
+  refgraph.length %l is 2 : !refgraph.obj<"list">
+  %0 = refgraph.get %l item(0) is(7) : !refgraph.obj<"list"> -> !refgraph.obj<"Net">
+  %n = refgraph.get %0 attr("n") equals(1) : !refgraph.obj<"Net"> -> !refgraph.obj<"int">
+  %1 = refgraph.get %l item(1) type(4) : !refgraph.obj<"list"> -> !refgraph.obj<"Config">
+  %m = refgraph.get %1 attr("n") equals(3) : !refgraph.obj<"Config"> -> !refgraph.obj<"int">
+  refgraph.leave %n : !refgraph.obj<"int">
+}
+
+// -----
+
+!T = !refgraph.tensor<[4], [1], f32, "cpu">
+
+// A written input must not overlap the others; nothing is asked of inputs that
+// are only read.
+// CHECK-LABEL: refgraph.guards @alias
+// CHECK:         %[[X:.*]] = refgraph.get %{{.*}} arg(0, "x")
+// CHECK-NEXT:    %[[Y:.*]] = refgraph.get %{{.*}} arg(1, "y")
+// CHECK-NEXT:    %[[Z:.*]] = refgraph.get %{{.*}} arg(2, "z")
+// CHECK-NEXT:    refgraph.disjoint %[[Y]], %[[X]]
+// CHECK-NEXT:    refgraph.disjoint %[[Y]], %[[Z]]
+// CHECK-NEXT:    refgraph.accept(%[[X]], %[[Y]] : {{.*}}) keeps(%[[Z]] :
+refgraph.trace @alias {
+  %e = refgraph.external
+  %x = refgraph.get %e arg(0, "x") : !T
+  %y = refgraph.get %e arg(1, "y") : !T
+  %z = refgraph.get %e arg(2, "z") : !T
+  %0 = refgraph.tensor_op "aten::add_.Tensor"(%y, %x, 1 : i64) mutates [0] : (!T, !T) -> !T
+  refgraph.leave %z : !T
+}
+
+// -----
+
+!T = !refgraph.tensor<[4], [1], f32, "cpu">
+
+// Two paths to one tensor: one input, and a guard that they meet.
+// CHECK-LABEL: refgraph.guards @same
+// CHECK:         %[[X:.*]] = refgraph.get %{{.*}} arg(0, "x")
+// CHECK-NEXT:    %[[Y:.*]] = refgraph.get %{{.*}} arg(1, "y")
+// CHECK-NEXT:    refgraph.same %[[Y]], %[[X]]
+// CHECK-NEXT:    refgraph.accept(%[[X]] :
+refgraph.trace @same {
+  %e = refgraph.external
+  %x = refgraph.get %e arg(0, "x") : !T
+  %y = refgraph.get %e arg(1, "y") : !T
+  refgraph.same %y, %x : !T, !T
+  %0 = refgraph.tensor_op "aten::add_.Tensor"(%x, %y, 1 : i64) mutates [0] : (!T, !T) -> !T
+  refgraph.leave %0 : !T
+}
+
+// -----
+
+// A written container must be another object than those that were read.
+// CHECK-LABEL: refgraph.guards @containers
+// CHECK:         %[[A:.*]] = refgraph.get %{{.*}} arg(0, "a")
+// CHECK-NEXT:    %[[B:.*]] = refgraph.get %{{.*}} arg(1, "b")
+// CHECK-NEXT:    %[[C:.*]] = refgraph.get %{{.*}} arg(2, "c")
+// CHECK:         refgraph.length %[[B]] is 2
+// CHECK-NEXT:    refgraph.length %[[C]] is 2
+// CHECK-NEXT:    refgraph.distinct %[[A]], %[[B]]
+// CHECK-NEXT:    refgraph.accept() keeps(%[[A]] :
+refgraph.trace @containers {
+  %e = refgraph.external
+  %a = refgraph.get %e arg(0, "a") type(2) : !refgraph.obj<"list">
+  %b = refgraph.get %e arg(1, "b") type(2) : !refgraph.obj<"list">
+  %c = refgraph.get %e arg(2, "c") type(3) : !refgraph.obj<"dict">
+  refgraph.length %b is 2 : !refgraph.obj<"list">
+  refgraph.length %c is 2 : !refgraph.obj<"dict">
+  %two = refgraph.constant 2
+  refgraph.append %a, %two : !refgraph.obj<"list">, !refgraph.obj<"int">
+  refgraph.leave %two : !refgraph.obj<"int">
+}
+
+// -----
+
+!T = !refgraph.tensor<[4], [1], f32, "cpu">
+
+// Storage offsets matter to as_strided only.
+// CHECK-LABEL: refgraph.guards @offsets
+// CHECK:         arg(0, "x") {offset = 8 : i64, requires_grad = false}
+// CHECK-NEXT:    arg(1, "y") {requires_grad = false}
+refgraph.trace @offsets {
+  %e = refgraph.external
+  %x = refgraph.get %e arg(0, "x") {offset = 8 : i64, requires_grad = false} : !T
+  %y = refgraph.get %e arg(1, "y") {offset = 8 : i64, requires_grad = false} : !T
+  %0 = refgraph.tensor_op "aten::as_strided"(%x, [4 : i64], [1 : i64], 0 : i64) aliases [0] : (!T) -> !T
+  %1 = refgraph.tensor_op "aten::add.Tensor"(%0, %y, 1 : i64) : (!T, !T) -> !T
+  refgraph.leave %1 : !T
+}

@@ -1,0 +1,106 @@
+// RUN: pyjit-opt %s --refgraph-generate-mock -split-input-file | FileCheck %s
+
+!T = !refgraph.tensor<[4], [1], f32, "cpu">
+!H = !refgraph.tensor<[2], [1], f32, "cpu">
+!M = !refgraph.tensor<[2, 2], [2, 1], f32, "cpu">
+
+// An output that is a view of an input stays one; the input itself is itself.
+// CHECK-LABEL: refgraph.mock @view_of_input
+// CHECK-SAME:    keeps(%[[X:.*]]: !refgraph.tensor<[4], [1], f32, "cpu">) {
+// CHECK-NEXT:    %[[V:.*]] = refgraph.view %[[X]] offset 2 :
+// CHECK-NEXT:    refgraph.create "tuple" [%[[X]], %[[V]]]
+// CHECK-NEXT:    refgraph.leave
+refgraph.trace @view_of_input {
+  %e = refgraph.external
+  %x = refgraph.get %e arg(0, "x") {offset = 8 : i64} : !T
+  %v = refgraph.tensor_op "aten::slice.Tensor"(%x, 0 : i64, 2 : i64, 4 : i64, 1 : i64) aliases [0] {offsets = array<i64: 10>, traits = ["pure"]} : (!T) -> !H
+  %o = refgraph.create "tuple" [%x, %v] : (!T, !H) -> !refgraph.obj<"tuple">
+  refgraph.leave %o : !refgraph.obj<"tuple">
+}
+
+// -----
+
+!T = !refgraph.tensor<[4], [1], f32, "cpu">
+!M = !refgraph.tensor<[2, 2], [2, 1], f32, "cpu">
+!N = !refgraph.tensor<[2, 2], [1, 2], f32, "cpu">
+
+// Two views of one fresh tensor share storage: the graph returns their base.
+// CHECK-LABEL: refgraph.mock @two_views
+// CHECK-SAME:    inputs(%{{.*}}) results(%[[R:.*]]: !refgraph.tensor<[4], [1], f32, "cpu">) {
+// CHECK-NEXT:    %[[A:.*]] = refgraph.view %[[R]] offset 0 : {{.*}} -> !refgraph.tensor<[2, 2], [2, 1], f32, "cpu">
+// CHECK-NEXT:    %[[B:.*]] = refgraph.view %[[R]] offset 0 : {{.*}} -> !refgraph.tensor<[2, 2], [1, 2], f32, "cpu">
+// CHECK-NEXT:    refgraph.create "list" [%[[A]], %[[B]], %[[A]]]
+refgraph.trace @two_views {
+  %e = refgraph.external
+  %x = refgraph.get %e arg(0, "x") : !T
+  %r = refgraph.tensor_op "aten::neg"(%x) : (!T) -> !T
+  %a = refgraph.tensor_op "aten::view"(%r, [2 : i64, 2 : i64]) aliases [0] : (!T) -> !M
+  %b = refgraph.tensor_op "aten::t"(%a) aliases [0] : (!M) -> !N
+  %o = refgraph.create "list" [%a, %b, %a] : (!M, !N, !M) -> !refgraph.obj<"list">
+  refgraph.leave %o : !refgraph.obj<"list">
+}
+
+// -----
+
+!T = !refgraph.tensor<[4], [1], f32, "cpu">
+!M = !refgraph.tensor<[2, 2], [2, 1], f32, "cpu">
+
+// One view escapes alone: the graph returns it as it is.
+// CHECK-LABEL: refgraph.mock @one_view
+// CHECK-SAME:    results(%[[R:.*]]: !refgraph.tensor<[2, 2], [2, 1], f32, "cpu">) {
+// CHECK-NEXT:    refgraph.leave %[[R]]
+refgraph.trace @one_view {
+  %e = refgraph.external
+  %x = refgraph.get %e arg(0, "x") : !T
+  %r = refgraph.tensor_op "aten::neg"(%x) : (!T) -> !T
+  %a = refgraph.tensor_op "aten::view"(%r, [2 : i64, 2 : i64]) aliases [0] : (!T) -> !M
+  refgraph.leave %a : !M
+}
+
+// -----
+
+!T = !refgraph.tensor<[4], [1], f32, "cpu">
+
+// A written input gets its contents back, and is the object that returns.
+// CHECK-LABEL: refgraph.mock @mutation
+// CHECK-SAME:    inputs(%[[X:.*]]: {{.*}}) results(%[[R:.*]]: {{.*}}) {
+// CHECK-NEXT:    refgraph.copy_back %[[X]], %[[R]]
+// CHECK-NEXT:    refgraph.leave %[[X]]
+refgraph.trace @mutation {
+  %e = refgraph.external
+  %x = refgraph.get %e arg(0, "x") : !T
+  %r = refgraph.tensor_op "aten::relu_"(%x) mutates [0] : (!T) -> !T
+  refgraph.leave %r : !T
+}
+
+// -----
+
+!T = !refgraph.tensor<[4], [1], f32, "cpu">
+
+// Writes in order; a pinned holder is named by its index; what nothing refers to
+// is not made; a list may hold itself.
+// CHECK-LABEL: refgraph.mock @writes
+// CHECK-SAME:    keeps(%[[L:.*]]: !refgraph.obj<"list">) {
+// CHECK-NEXT:    %[[TWO:.*]] = refgraph.constant 2
+// CHECK-NEXT:    %[[G:.*]] = refgraph.object 3 : !refgraph.obj<"dict">
+// CHECK-NEXT:    refgraph.set %[[G]] item("n") = %[[TWO]]
+// CHECK-NEXT:    refgraph.delete %[[G]] item("old")
+// CHECK-NEXT:    %[[O:.*]] = refgraph.create "list" []
+// CHECK-NEXT:    refgraph.append %[[O]], %[[O]]
+// CHECK-NEXT:    refgraph.replace %[[L]] [%[[O]]]
+// CHECK-NEXT:    refgraph.leave %[[TWO]]
+refgraph.trace @writes {
+  %e = refgraph.external
+  %g = refgraph.object 3 : !refgraph.obj<"dict">
+  %l = refgraph.get %e arg(0, "l") type(4) : !refgraph.obj<"list">
+  %two = refgraph.constant 2
+  %three = refgraph.constant 3
+  %unused = refgraph.create "list" [%three] : (!refgraph.obj<"int">) -> !refgraph.obj<"list">
+  refgraph.append %unused, %three : !refgraph.obj<"list">, !refgraph.obj<"int">
+  refgraph.set %g item("n") = %two : !refgraph.obj<"dict">, !refgraph.obj<"int">
+  refgraph.delete %g item("old") : !refgraph.obj<"dict">
+  %o = refgraph.create "list" [] : () -> !refgraph.obj<"list">
+  refgraph.append %o, %o : !refgraph.obj<"list">, !refgraph.obj<"list">
+  refgraph.replace %l [%o] : !refgraph.obj<"list">, (!refgraph.obj<"list">)
+  refgraph.leave %two : !refgraph.obj<"int">
+}
