@@ -352,9 +352,9 @@ LogicalResult TraceOp::verifyRegions() {
   if (failed(verifyTerminator<LeaveOp>(*this)))
     return failure();
   return verifyBody<ExternalOp, ObjectOp, ConstantOp, GetOp, AbsentOp, HoldsOp,
-                    LengthOp, KeysOp, SameOp, DistinctOp, StateOp, TensorOp,
-                    CreateOp, SetOp, DeleteOp, AppendOp, ReplaceOp, LeaveOp>(
-      *this);
+                    LengthOp, KeysOp, OffsetOp, SameOp, DistinctOp, StateOp,
+                    TensorOp, CreateOp, SetOp, DeleteOp, AppendOp, ReplaceOp,
+                    LeaveOp>(*this);
 }
 
 LogicalResult GuardsOp::verifyRegions() {

@@ -254,6 +254,20 @@ def RefGraph_LengthOp : RefGraph_Op<"length"> {
   let assemblyFormat = "$holder `is` $length attr-dict `:` type($holder)";
 }
 
+def RefGraph_OffsetOp : RefGraph_Op<"offset"> {
+  let summary = "Python saw a tensor's storage offset";
+  let description = [{
+    Offsets are otherwise free to differ from call to call, `as_strided` apart.
+
+    ```mlir
+    refgraph.offset %x is 4 : !refgraph.tensor<[4], [1], f32, "cpu">
+    ```
+  }];
+  let arguments = (ins RefGraph_Tensor:$tensor,
+                       ConfinedAttr<I64Attr, [IntNonNegative]>:$offset);
+  let assemblyFormat = "$tensor `is` $offset attr-dict `:` type($tensor)";
+}
+
 def RefGraph_KeysOp : RefGraph_Op<"keys"> {
   let summary = "a dict's keys, in order";
   let description = [{

@@ -71,14 +71,16 @@ private:
   bool watching = false;
 };
 
-/// `as_strided` counts from the start of the storage; every other operator's
-/// result moves along with its operand.
+/// `as_strided` counts from the start of the storage, and Python may have
+/// looked; every other operator's result moves along with its operand.
 void GuardBuilder::findOffsetReads() {
   llvm::DenseSet<Value> groups;
   for (auto call : trace.getBody().getOps<TensorOp>())
     if (call.getOverload().starts_with("aten::as_strided"))
       for (Value operand : call.getInputs())
         groups.insert(plan.getGroup(operand));
+  for (auto seen : trace.getBody().getOps<OffsetOp>())
+    groups.insert(plan.getGroup(seen.getTensor()));
   if (groups.empty())
     return;
   for (Operation &op : trace.getBody().front())

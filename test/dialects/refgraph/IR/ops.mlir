@@ -56,6 +56,8 @@ refgraph.trace @reads {
   refgraph.absent %f cell(1, "late") : !refgraph.obj<"function">
   // CHECK: refgraph.holds %[[D]] item("gelu") : !refgraph.obj<"dict">
   refgraph.holds %d item("gelu") : !refgraph.obj<"dict">
+  // CHECK: refgraph.offset %{{.*}} is 8 : !refgraph.tensor<[4], [1], f32, "cpu">
+  refgraph.offset %x is 8 : !T
   // CHECK: refgraph.length %{{.*}} is 2 : !refgraph.obj<"list">
   refgraph.length %1 is 2 : !refgraph.obj<"list">
   // CHECK: refgraph.keys %[[D]] are ["a", 3, object 9] : !refgraph.obj<"dict">

@@ -124,14 +124,18 @@ refgraph.trace @containers {
 
 !T = !refgraph.tensor<[4], [1], f32, "cpu">
 
-// Storage offsets matter to as_strided only.
+// Storage offsets matter to as_strided, and where Python saw one.
 // CHECK-LABEL: refgraph.guards @offsets
 // CHECK:         arg(0, "x") {offset = 8 : i64, requires_grad = false}
 // CHECK-NEXT:    arg(1, "y") {requires_grad = false}
+// CHECK-NEXT:    arg(2, "z") {offset = 0 : i64}
 refgraph.trace @offsets {
   %e = refgraph.external
   %x = refgraph.get %e arg(0, "x") {offset = 8 : i64, requires_grad = false} : !T
   %y = refgraph.get %e arg(1, "y") {offset = 8 : i64, requires_grad = false} : !T
+  %z = refgraph.get %e arg(2, "z") : !T
+  %v = refgraph.tensor_op "aten::view"(%z, [4 : i64]) aliases [0] : (!T) -> !T
+  refgraph.offset %v is 0 : !T
   %0 = refgraph.tensor_op "aten::as_strided"(%x, [4 : i64], [1 : i64], 0 : i64) aliases [0] : (!T) -> !T
   %1 = refgraph.tensor_op "aten::add.Tensor"(%0, %y, 1 : i64) : (!T, !T) -> !T
   refgraph.leave %1 : !T
