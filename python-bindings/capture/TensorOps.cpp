@@ -53,14 +53,6 @@ bool isEmptyFactory(const std::string &name) {
          name.rfind("aten::new_empty", 0) == 0;
 }
 
-/// Operators that draw random numbers only where an argument asks for it.
-bool drawsNothing(const std::string &name,
-                  const std::vector<c10::IValue> &inputs) {
-  bool attention = name == "aten::scaled_dot_product_attention";
-  return attention && inputs.size() > 4 && inputs[4].isDouble() &&
-         inputs[4].toDouble() == 0.0;
-}
-
 bool isFactory(const std::string &name) {
   std::string base = name.substr(0, name.find('.'));
   return name.rfind("aten::new_", 0) == 0 ||
@@ -277,9 +269,9 @@ void TensorRecorder::Impl::record(const at::RecordFunction &fn, Operation &op) {
     return; // a question about metadata, or about constants
   if (!arguments.failure.empty())
     return refuse(arguments.failure);
-  if (op.handle.hasTag(at::Tag::nondeterministic_seeded) &&
-      !drawsNothing(op.name, op.inputs))
-    return refuse("random numbers");
+  // The launch program draws from the same generator in the same order.
+  if (op.handle.hasTag(at::Tag::nondeterministic_seeded))
+    constant = false;
   if (other || outputs.empty())
     return refuse("results other than tensors");
 
