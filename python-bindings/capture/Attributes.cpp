@@ -280,6 +280,13 @@ static Session::Found throughDescriptor(Session &s, PyObject *descr,
           typeName(object));
     return {Found::Fresh, nullptr};
   }
+  Py_ssize_t index = pyjitTupleGetterIndex(descr);
+  if (index >= 0 && PyTuple_Check(object) && index < PyTuple_GET_SIZE(object)) {
+    PyObject *value = PyTuple_GET_ITEM(object, index);
+    if (Node *node = s.find(object))
+      s.readIndex(node, Select::Item, index, value);
+    return {Found::Value, value};
+  }
   PyObject *get = s.special(descr, "__get__");
   if (!get)
     return {Found::Value, descr};

@@ -126,6 +126,10 @@ void Session::readDeep(PyObject *o, int depth) {
     return end("comparing, hashing or printing a tensor");
   if (!require(o))
     return;
+  if (PySlice_Check(o))
+    return readFields(o, {"start", "stop", "step"});
+  if (PyMethod_Check(o))
+    return readFields(o, {"__func__", "__self__"});
   if (isPlainObject(o))
     return;
   if (PyList_CheckExact(o) || PyTuple_Check(o)) {
@@ -184,6 +188,35 @@ void Session::dictItem(PyObject *dict, PyObject *key) {
   PyErr_Clear();
 }
 
+void Session::readFields(PyObject *object,
+                         std::initializer_list<const char *> names) {
+  Node *node = find(object);
+  if (!node || !node->external)
+    return;
+  for (const char *text : names) {
+    PyObject *value = PyObject_GetAttrString(object, text);
+    if (!value)
+      return end("an unusual " + typeName(object));
+    PyObject *name = PyUnicode_InternFromString(text);
+    keep(value);
+    Py_DECREF(value);
+    read(node, Select::Field, name, value);
+  }
+}
+
+bool Session::append(PyObject *list, PyObject *item) {
+  Node *node = require(list);
+  if (!node || dead || !node->external || node->owned)
+    return node && !node->external;
+  if (doneIndex.count({node, -1, 0})) // read already: its contents are at hand
+    return false;
+  // What was read before stays guarded; from now on nothing may be.
+  node->appended = true;
+  keep(item);
+  writes.push_back({node, Select::Item, nullptr, item});
+  return true;
+}
+
 void Session::setItem(PyObject *set, PyObject *item) {
   Node *node = require(set);
   if (!node || dead || !node->external || node->owned)
@@ -209,6 +242,8 @@ void Session::own(PyObject *o) {
     return;
   if (node->dictOf)
     return end("a change of an instance's __dict__");
+  if (node->appended)
+    return end("a list from before the call is changed after an append");
   if (!PyList_CheckExact(o) && !PyDict_CheckExact(o) && !PySet_Check(o))
     return end("a change of a " + typeName(o) + " from before the call");
   readAll(o);
@@ -252,9 +287,12 @@ void Session::writeItem(PyObject *dict, PyObject *key, PyObject *value) {
 /// What may stand between the brackets of a tensor without its data or Python
 /// sequences becoming tensors behind the dispatcher's back.
 static bool isTensorIndex(Session &s, PyObject *key) {
-  if (key == Py_None || key == Py_Ellipsis || PyLong_CheckExact(key) ||
-      PySlice_Check(key))
+  if (key == Py_None || key == Py_Ellipsis || PyLong_CheckExact(key))
     return true;
+  if (PySlice_Check(key)) {
+    s.readDeep(key);
+    return true;
+  }
   if (s.isTensor(key))
     return s.known(key);
   if (PyTuple_CheckExact(key)) {
@@ -308,6 +346,7 @@ Post Session::subscript(PyObject *o, PyObject *key) {
         readIndex(node, Select::Item, i, PySequence_Fast_GET_ITEM(o, i));
       return Post::Known;
     }
+    readDeep(key);
     readAll(o);
     return Post::Fresh;
   }
@@ -334,6 +373,7 @@ void Session::storeSubscript(PyObject *o, PyObject *key, PyObject *value) {
     if (!value || !isTensorIndex(*this, key) ||
         !(isTensor(value) || isValue(value)))
       end("storing into a tensor at a " + typeName(key));
+    storingNumber = value && isValue(value);
     return;
   }
   Node *node = require(o);
@@ -416,7 +456,8 @@ Post Session::next(PyObject *iterator) {
                                                  "itertools.permutations",
                                                  "map",
                                                  "dict_reverseitemiterator"};
-    return makers.count(Py_TYPE(iterator)->tp_name) ? Post::Fresh : Post::Known;
+    return makers.count(Py_TYPE(iterator)->tp_name) ? Post::FreshTuples
+                                                    : Post::Known;
   }
   PyObject *method = special(iterator, "__next__");
   if (!method || !PyFunction_Check(method))
@@ -554,10 +595,18 @@ Post Session::binary(PyObject *a, PyObject *b, const char *op, bool inplace) {
   method(b, std::string("__r") + op + "__");
   if (tensor) {
     for (PyObject *o : {a, b})
-      if (!isTensor(o) && !isValue(o))
+      if (!isTensor(o) && !isValue(o)) {
+        // A class of the user's with `__radd__`: the tensor's own method looks
+        // for `__torch_function__` and declines.
+        if (python && isHeap(o)) {
+          if (special(o, "__torch_function__"))
+            end("an object with __torch_function__");
+          continue;
+        }
         end("an operator of a tensor and a " + typeName(o));
-      else if (isTensor(o))
+      } else if (isTensor(o)) {
         require(o);
+      }
     return Post::Known;
   }
   if (inplace &&

@@ -196,9 +196,28 @@ void Session::leave(PyObject *result) {
     return end("a context variable that stays set");
 
   EscapeWalk walk(*this);
+  for (PyObject *cell : cellWrites) {
+    const CellHome &home = cellHomes.find(cell)->second;
+    PyObject *value = PyCell_GET(cell);
+    if (dead || !value)
+      return end("a closure variable that the call leaves empty");
+    auto [name, type] = walk.value(value);
+    writer.line("refgraph.set %" + std::to_string(ssa(home.function)) +
+                    " cell(" + std::to_string(home.index) + ", " +
+                    quotedString(home.name) + ") = " + name + " : " +
+                    home.function->type + ", " + type,
+                location());
+  }
   for (const Write &write : writes) {
     if (dead)
       return;
+    if (write.appended) {
+      auto [name, type] = walk.value(write.appended);
+      writer.line("refgraph.append %" + std::to_string(ssa(write.owner)) +
+                      ", " + name + " : " + write.owner->type + ", " + type,
+                  location());
+      continue;
+    }
     PyObject *dict = write.select == Select::Attr
                          ? pyjitInstanceDict(write.owner->object)
                          : write.owner->object;

@@ -193,7 +193,7 @@ void Session::onInstruction(PyCodeObject *code, int offset) {
   if (instruction.op == EXTENDED_ARG)
     return;
   instantiating = nullptr;
-  truthOfYields = false;
+  truthOfYields = storingNumber = false;
   Post post = handleOpcode(*this, frame, code, instruction);
   if (dead)
     return;
@@ -372,7 +372,8 @@ static CaptureResult finish(Session &session, PyObject *result) {
 
 bool pyjit::capture::isCapturing() {
   Session *session = Session::current;
-  return session && session->thread == _PyThreadState_UncheckedGet();
+  return session && !session->ended() &&
+         session->thread == _PyThreadState_UncheckedGet();
 }
 
 CaptureResult pyjit::capture::capture(PyObject *callable, PyObject *const *args,

@@ -69,6 +69,13 @@ Post mutate(Session &s, const Call &c) {
   return Post::Known;
 }
 
+Post listAppend(Session &s, const Call &c) {
+  if (c.args.size() == 2 && PyList_CheckExact(c.args[0]) &&
+      s.append(c.args[0], c.args[1]))
+    return Post::Known;
+  return mutate(s, c);
+}
+
 Post mutateFresh(Session &s, const Call &c) {
   mutate(s, c);
   return Post::Fresh;
@@ -161,8 +168,9 @@ void pyjit::capture::addContainerMethods(NativeTable &t) {
     add("popitem", mutateFresh);
   }
   t.add("builtins:dict.fromkeys", nativeShallow);
-  for (const char *name : {"append", "insert", "pop", "reverse", "clear"})
+  for (const char *name : {"insert", "pop", "reverse", "clear"})
     t.add(("builtins:list." + std::string(name)).c_str(), mutate);
+  t.add("builtins:list.append", listAppend);
   t.add("builtins:list.extend", mutateFrom);
   t.add("builtins:list.remove", mutateHashing);
   t.add("builtins:list.index", searching);

@@ -70,7 +70,7 @@ Post pyjit::capture::nativePure(Session &s, const Call &call) {
 Post pyjit::capture::nativeShallow(Session &s, const Call &call) {
   for (PyObject *arg : call.args)
     s.iterate(arg);
-  return Post::Fresh;
+  return Post::FreshTuples;
 }
 
 Post pyjit::capture::nativeNothing(Session &, const Call &) {
@@ -124,6 +124,20 @@ static Post nativeIsInstance(Session &s, const Call &c) {
       s.loadAttr(object, PyUnicode_InternFromString("__class__"));
   }
   classes(s, c.args[1], "__instancecheck__");
+  return Post::Known;
+}
+
+/// `type.__instancecheck__(cls, object)`.
+static Post nativeTypeCheck(Session &s, const Call &c) {
+  if (c.args.size() != 2)
+    return Post::Known;
+  PyObject *object = c.args[1];
+  if (!isValue(object) && s.require(object)) {
+    s.typeOf(object);
+    if (PyType_HasFeature(Py_TYPE(object), Py_TPFLAGS_HEAPTYPE) &&
+        !s.isTensor(object) && !PyType_Check(object))
+      s.loadAttr(object, PyUnicode_InternFromString("__class__"));
+  }
   return Post::Known;
 }
 
@@ -233,7 +247,7 @@ static Post nativeSorted(Session &s, const Call &c) {
     if (PyList_Check(arg) || PyTuple_Check(arg) || PyDict_Check(arg))
       s.readDeep(arg);
   }
-  return Post::Fresh;
+  return Post::FreshTuples;
 }
 
 static Post nativePrint(Session &s, const Call &) {
@@ -433,6 +447,8 @@ void pyjit::capture::addBuiltins(NativeTable &t) {
   t.add("_operator:index", nativePure);
   t.add("_abc:_abc_instancecheck", nativeNothing);
   t.add("_abc:_abc_subclasscheck", nativeNothing);
+  t.add("builtins:type.__instancecheck__", nativeTypeCheck);
+  t.add("builtins:type.__subclasscheck__", nativeTypeCheck);
   t.add("_contextvars:ContextVar.get", nativeContextGet);
   t.add("_contextvars:ContextVar.set", nativeContextSet);
   t.add("_contextvars:ContextVar.reset", nativeContextReset);

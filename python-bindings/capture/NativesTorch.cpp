@@ -53,6 +53,13 @@ Post tensorMetadata(Session &s, const Call &c) {
   return Post::FreshDeep;
 }
 
+/// Seen by Python: becomes a guard.
+Post storageOffset(Session &s, const Call &c) {
+  if (c.args.size() == 1 && s.isTensor(c.args[0]) && s.require(c.args[0]))
+    s.tensors->readOffset(c.args[0]);
+  return Post::Known;
+}
+
 /// Data into Python: only of tensors that no input reaches.
 Post tensorData(Session &s, const Call &c) {
   for (PyObject *arg : c.args) {
@@ -196,7 +203,6 @@ const char *const kMetadata[] = {"size",
                                  "dim",
                                  "ndimension",
                                  "stride",
-                                 "storage_offset",
                                  "numel",
                                  "nelement",
                                  "is_contiguous",
@@ -206,7 +212,6 @@ const char *const kMetadata[] = {"size",
                                  "is_complex",
                                  "is_signed",
                                  "is_same_size",
-                                 "is_set_to",
                                  "is_inference",
                                  "is_conj",
                                  "is_neg",
@@ -248,6 +253,8 @@ const char *const kData[] = {"item",     "tolist",      "is_nonzero",
 NativeHandler classify(const char *name) {
   if (oneOf(name, kDenied))
     return nullptr;
+  if (!std::strcmp(name, "storage_offset"))
+    return storageOffset;
   if (oneOf(name, kMetadata))
     return tensorMetadata;
   if (oneOf(name, kData))

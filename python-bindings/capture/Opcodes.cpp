@@ -270,9 +270,11 @@ Post pyjit::capture::handleOpcode(Session &s, PyjitFrame *frame,
     readDeref(o);
     return Post::Known;
   case STORE_DEREF:
-  case DELETE_DEREF:
     if (PyObject *cell = pyjitFrameLocals(frame)[in.arg])
       s.writeCell(cell);
+    return Post::Known;
+  case DELETE_DEREF:
+    s.end("del of a closure variable");
     return Post::Known;
 
   // Attributes.

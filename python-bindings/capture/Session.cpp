@@ -137,6 +137,17 @@ void Session::settle(Post post, PyObject *result) {
     if (!isTensor(result) && !known(result))
       born(result);
     return;
+  case Post::FreshTuples:
+    if (isTensor(result))
+      return;
+    if (!known(result))
+      born(result);
+    if (PyTuple_CheckExact(result) || PyList_CheckExact(result))
+      for (Py_ssize_t i = 0; i < PySequence_Fast_GET_SIZE(result); ++i)
+        if (PyObject *item = PySequence_Fast_GET_ITEM(result, i);
+            PyTuple_CheckExact(item) && !known(item))
+          settle(post, item);
+    return;
   case Post::FreshDeep:
     if (isTensor(result)) {
       if (tensors->valueOf(result) < 0)
@@ -223,7 +234,9 @@ int Session::ssa(Node *node) {
 bool Session::shouldPin(PyObject *o) {
   PyTypeObject *type = Py_TYPE(o);
   if (type == &PyList_Type || type == &PyDict_Type || type == &PyTuple_Type ||
-      type == &PySet_Type || type == &PyODict_Type)
+      type == &PySet_Type || type == &PyODict_Type || type == &PySlice_Type ||
+      type == &PyMethod_Type ||
+      !std::strcmp(type->tp_name, "functools.partial"))
     return false;
   if (!PyType_HasFeature(type, Py_TPFLAGS_HEAPTYPE))
     return std::strcmp(type->tp_name, "torch.Size") != 0;
@@ -263,6 +276,12 @@ std::string Session::keyText(PyObject *o) {
   if (PyBool_Check(o))
     return o == Py_True ? "true" : "false";
   if (PyLong_CheckExact(o)) {
+    int overflow = 0;
+    PyLong_AsLongLongAndOverflow(o, &overflow);
+    if (overflow) {
+      end("an integer beyond 64 bits");
+      return "0";
+    }
     PyObject *text = PyObject_Str(o);
     if (!text) { // beyond the limit of digits
       PyErr_Clear();
@@ -463,6 +482,8 @@ void Session::readIndex(Node *owner, Select select, Py_ssize_t index,
     return;
   if (owner && owner->owned && select == Select::Item)
     return;
+  if (owner && owner->appended)
+    return end("a list from before the call is read after an append");
   if (!doneIndex.insert({owner, int(select), index}).second)
     return;
   // The identity of an immutable, pinned tuple fixes the values in it.
@@ -493,6 +514,8 @@ void Session::absent(Node *owner, Select select, PyObject *key) {
 void Session::length(Node *owner, Py_ssize_t n) {
   if (dead || !owner || !owner->external || owner->owned)
     return;
+  if (owner->appended)
+    return end("a list from before the call is read after an append");
   if (owner->writtenItems && PyDict_GET_SIZE(owner->writtenItems))
     return end("length of an external dict after a write to it");
   // A dict's length stands for its keys where those are read anyway.
@@ -586,6 +609,7 @@ void Session::readCell(PyObject *cell) {
 }
 
 void Session::writeCell(PyObject *cell) {
-  if (cellHomes.count(cell))
-    end("a write to a closure variable from before the call");
+  if (!cellHomes.count(cell) || !writtenCells.insert(cell).second)
+    return;
+  cellWrites.push_back(cell);
 }

@@ -47,6 +47,8 @@ struct Node {
   bool typeRead = false;
   bool functionRead = false;
   bool paramDict = false; ///< `_parameters` or `_buffers` of an nn.Module
+  /// Appended to without having been read: reads end the capture.
+  bool appended = false;
   /// The contents changed: written out whole at the end.
   bool replaced = false;
   int index = -1;         ///< in the object table
@@ -76,11 +78,12 @@ enum class Select {
 
 /// What an instruction's or a native function's result will be.
 enum class Post {
-  Known,     ///< an object that is known already, or becomes known by a frame
-  Fresh,     ///< a new object
-  FreshDeep, ///< new tuples and lists of tensors and values
-  Constant,  ///< a tensor made of Python data, without operators
-  With,      ///< BEFORE_WITH: below the top lies a new bound method
+  Known,       ///< an object that is known already, or becomes known by a frame
+  Fresh,       ///< a new object
+  FreshTuples, ///< a new object that may hold new tuples (of `items()`, `zip`)
+  FreshDeep,   ///< new tuples and lists of tensors and values
+  Constant,    ///< a tensor made of Python data, without operators
+  With,        ///< BEFORE_WITH: below the top lies a new bound method
 };
 
 /// Arguments of a call.
@@ -196,6 +199,10 @@ public:
   void dictItem(PyObject *dict, PyObject *key);
   /// Reads whether a set holds `item`.
   void setItem(PyObject *set, PyObject *item);
+  /// list.append on an external list whose contents nobody looks at.
+  bool append(PyObject *list, PyObject *item);
+  /// C members of external slices, methods and partial objects.
+  void readFields(PyObject *object, std::initializer_list<const char *> names);
   /// Before a write to an external container: records all of it.
   void own(PyObject *container);
   void writeItem(PyObject *dict, PyObject *key, PyObject *value);
@@ -239,13 +246,18 @@ public:
     Node *owner;
     Select select;
     PyObject *key;
+    PyObject *appended = nullptr; ///< list.append: the element
   };
   std::vector<Write> writes;
   std::vector<Node *> replacedNodes;
   std::map<PyObject *, PyObject *> contextTokens;
+  /// Closure cells of external functions, in the order of the first write.
+  std::vector<PyObject *> cellWrites;
   /// Set by a native handler for the instruction in progress.
   PyTypeObject *instantiating = nullptr;
   bool truthOfYields = false;
+  /// A Python number is being stored into a tensor.
+  bool storingNumber = false;
   int external = -1; ///< SSA number of refgraph.external
 
 private:

@@ -51,6 +51,8 @@ struct TensorRecorder::Impl {
   TensorInfo *find(const at::TensorBase &tensor);
   TensorInfo &bind(const at::TensorBase &tensor, int value);
   std::string type(const at::TensorBase &tensor);
+  /// Binds a tensor of Python data to a constant of the record.
+  TensorInfo *constant(const at::TensorBase &tensor);
 
   // Operators (TensorOps.cpp).
   struct Operation;

@@ -230,6 +230,12 @@ void TensorRecorder::Impl::record(const at::RecordFunction &fn, Operation &op) {
     session.end("operator " + op.name + ": " + why);
   };
 
+  // `x[i] = 2.0` fills a tensor of the number behind the dispatcher's back.
+  if (op.name == "aten::lift_fresh" && session.storingNumber &&
+      op.inputs[0].isTensor() && op.inputs[0].toTensor().dim() == 0 &&
+      !find(op.inputs[0].toTensor()))
+    constant(op.inputs[0].toTensor());
+
   Arguments arguments{*this, {}, {}, "", ""};
   std::string text;
   std::vector<size_t> mutated, aliasOperands;

@@ -200,31 +200,47 @@ bool TensorRecorder::isConstant(PyObject *object) {
 void TensorRecorder::suspend(bool on) { impl->suspended = on; }
 bool TensorRecorder::suspended() const { return impl->suspended; }
 
-/// The record keeps a copy of its own: the program may write to the tensor.
-void TensorRecorder::bindConstant(PyObject *object) {
-  Session &s = impl->session;
-  if (!isTensor(object) || valueOf(object) >= 0)
-    return;
+void TensorRecorder::readOffset(PyObject *object) {
   const at::Tensor &t = THPVariable_Unpack(object);
-  if (const char *why = unsupportedTensor(t))
-    return s.end(why);
-  impl->suspended = true;
+  impl->session.writer.line(
+      "refgraph.offset %" + std::to_string(valueOf(object)) + " is " +
+          std::to_string(t.storage_offset()) + " : " + impl->type(t),
+      impl->session.location());
+}
+
+void TensorRecorder::bindConstant(PyObject *object) {
+  if (isTensor(object) && valueOf(object) < 0)
+    impl->constant(THPVariable_Unpack(object));
+}
+
+/// The record keeps a copy of its own: the program may write to the tensor.
+TensorInfo *TensorRecorder::Impl::constant(const at::TensorBase &tensor) {
+  Session &s = session;
+  at::Tensor t(tensor);
+  if (const char *why = unsupportedTensor(t)) {
+    s.end(why);
+    return nullptr;
+  }
+  bool was = suspended;
+  suspended = true;
   at::Tensor copy = t.detach().clone();
   PyObject *wrapped = THPVariable_Wrap(copy);
-  impl->suspended = false;
+  suspended = was;
   int index = int(PyList_GET_SIZE(s.objects));
   PyList_Append(s.objects, wrapped);
   Py_DECREF(wrapped);
-  std::string type = impl->type(t);
+  std::string text = type(t);
   int root = s.writer.fresh(), value = s.writer.fresh();
   s.writer.line("%" + std::to_string(root) + " = refgraph.object " +
-                    std::to_string(index) + " \"constant tensor\" : " + type,
+                    std::to_string(index) + " \"constant tensor\" : " + text,
                 s.location());
   s.writer.line(
       "%" + std::to_string(value) + " = refgraph.tensor_op \"aten::clone\"(%" +
-          std::to_string(root) + ", none) : (" + type + ") -> " + type,
+          std::to_string(root) + ", none) : (" + text + ") -> " + text,
       s.location());
-  impl->bind(t, value).constant = true;
+  TensorInfo &info = bind(t, value);
+  info.constant = true;
+  return &info;
 }
 
 //===----------------------------------------------------------------------===//

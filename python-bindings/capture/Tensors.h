@@ -37,6 +37,8 @@ public:
   void bindExternal(PyObject *tensor, int value);
   /// Makes `tensor`, built from Python data without operators, a constant.
   void bindConstant(PyObject *tensor);
+  /// Records what Python saw of a tensor's storage offset.
+  void readOffset(PyObject *tensor);
   /// Computed from constants only: its data may flow into Python.
   bool isConstant(PyObject *tensor);
   /// Operators are not recorded while a tensor is built from Python data.

@@ -138,6 +138,17 @@ int pyjitSuperParts(PyObject *super, PyTypeObject **type, PyObject **object,
   return parts->obj != NULL;
 }
 
+typedef struct {
+  PyObject_HEAD Py_ssize_t index;
+  PyObject *doc;
+} TupleGetter;
+
+Py_ssize_t pyjitTupleGetterIndex(PyObject *descr) {
+  if (strcmp(Py_TYPE(descr)->tp_name, "collections._tuplegetter") != 0)
+    return -1;
+  return ((TupleGetter *)descr)->index;
+}
+
 PyObject *pyjitModuleDict(PyObject *module) {
   return ((PyModuleObject *)module)->md_dict;
 }

@@ -55,6 +55,8 @@ PyObject *pyjitPropertySetter(PyObject *property);
 /// Type, class and object of a super object.
 int pyjitSuperParts(PyObject *super, PyTypeObject **type, PyObject **object,
                     PyTypeObject **objectType);
+/// The index behind a namedtuple's field; -1 for other objects.
+Py_ssize_t pyjitTupleGetterIndex(PyObject *descr);
 PyObject *pyjitModuleDict(PyObject *module);
 PyObject *pyjitClosure(PyObject *function);
 /// Number of inline cache entries behind an opcode.
