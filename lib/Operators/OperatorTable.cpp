@@ -1,6 +1,13 @@
 //===- OperatorTable.cpp - the generated table ----------------------------===//
 
 #include "pyjit/Operators/OperatorInfo.h"
+
 namespace pyjit::operators {
-llvm::ArrayRef<OperatorInfo> getOperators() { return {}; }
+
+namespace {
+#include "lib/Operators/OperatorTable.inc"
+} // namespace
+
+llvm::ArrayRef<OperatorInfo> getOperators() { return operators; }
+
 } // namespace pyjit::operators

@@ -39,21 +39,20 @@ enum class Lowering : uint8_t {
   Twin     ///< `twin`, whose result is stored in the first operand
 };
 
-/// Element type in which an expression is computed, from the operands that
-/// take part in promotion.
+/// Element type in which an expression is computed.
 enum class ComputeRule : uint8_t {
-  Promote,     ///< common type
-  FloatResult, ///< common type, integers become the default float type
-  Self         ///< the first operand's
+  Result,  ///< the result's
+  Promote, ///< PyTorch's common type of the promoted arguments
+  Self     ///< the first operand's
 };
 
-/// Element type of the results.
+/// Element type of the result.
 enum class ResultRule : uint8_t {
-  Compute, ///< the computation's
+  Promote, ///< common type of the promoted arguments
+  Float,   ///< the same, but integers become the default float type
   Bool,
-  Self, ///< the first operand's
-  Int64,
-  Stated ///< whatever the call states (dtype arguments)
+  Self,  ///< the first operand's
+  Stated ///< depends on more: taken from the call
 };
 
 struct OperatorInfo {

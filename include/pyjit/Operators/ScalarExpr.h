@@ -18,6 +18,7 @@
 #include "mlir/IR/BuiltinAttributeInterfaces.h"
 #include "mlir/IR/BuiltinTypeInterfaces.h"
 #include "mlir/IR/Types.h"
+#include "llvm/ADT/ArrayRef.h"
 #include "llvm/ADT/SmallVector.h"
 #include "llvm/ADT/StringRef.h"
 #include <cstdint>
@@ -105,35 +106,42 @@ void print(llvm::raw_ostream &os, llvm::ArrayRef<ScalarNode> expr);
 
 /// Nodes of table expressions beyond those of ScalarOp.
 enum class TableOp : uint8_t {
-  Scalar,   ///< a ScalarOp, in `scalar`
-  Argument, ///< schema argument `index`, converted to the computation's type
-  Raw,      ///< schema argument `index`, in its own type
-  Number,   ///< `number`
-  Bool,     ///< child != 0, as i1
-  ToFloat,  ///< child in the computation's type, or the default float
-  ToInt64,  ///< child as i64
-  ToResult, ///< child in the result's element type
-  IfNone,   ///< argument `index` is none ? child 0 : child 1
-  IfTrue,   ///< argument `index` is true or not 0 ? child 0 : child 1
-  IfString, ///< argument `index` is the string `text` ? child 0 : child 1
-  IfFloat,  ///< the computation's type is a float type ? child 0 : child 1
-  IfBool,   ///< the computation's type is i1 ? child 0 : child 1
-  Let,      ///< child 0 computed once as local `index`; then child 1
-  Local,    ///< local `index`
-  // reductions over the dims that argument `index` (int, list, none = all;
-  // 255 = the last dims, as many as the list in argument `arity`) names;
-  // result keeps them as size 1
+  Scalar,    ///< a ScalarOp, in `scalar`
+  Argument,  ///< schema argument `index`, converted to the computation's type
+  Raw,       ///< schema argument `index`, in its own type
+  Channel,   ///< argument `index`, its dimension 0 laid along dimension 1
+  Number,    ///< `number`
+  IterIndex, ///< index (i64) in the `index`-th dimension from the last, from 1
+  Value,     ///< child
+  Bool,      ///< child != 0, as i1
+  Step,      ///< child, computed once per element in a step of its own
+  IfNone,    ///< argument `index` is none ? child 0 : child 1
+  IfTrue,    ///< argument `index` is true or not 0 ? child 0 : child 1
+  IfString,  ///< argument `index` is the string `text` ? child 0 : child 1
+  IfNumber,  ///< argument `index` is the number `number` ? child 0 : child 1
+  IfDivisor, ///< argument `index` is a number but not 0 ? child 0 : child 1
+  IfFloat,   ///< the computation's type is a float type ? child 0 : child 1
+  Let,       ///< child 0 named as local `index`; then child 1
+  Local,     ///< local `index`
+  // Reductions of the child over `dims`; the result keeps these as size 1.
   ReduceSum, ReduceProd, ReduceMax, ReduceMin, ReduceAny, ReduceAll,
-  Count,    ///< how many elements such a reduction joins, as a number
-  Channel,  ///< argument `index`, its dimension 0 laid along dimension 1
-  LastIndex ///< reserved
+  Count,      ///< how many elements such a reduction joins
+  Unsupported ///< no recipe for this call
+};
+
+/// Over which dimensions a node reduces.
+enum class TableDims : uint8_t {
+  None,
+  Argument, ///< those that argument `index` names: int, list; none or []: all
+  Last,     ///< as many last ones as the list in argument `index` is long
+  Every
 };
 
 struct TableNode {
   TableOp op;
   ScalarOp scalar;
   uint8_t index;
-  uint8_t arity;
+  TableDims dims;
   double number;
   const char *text;
 };

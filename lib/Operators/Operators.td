@@ -1,0 +1,352 @@
+// How overloads lower. An overload without a record here is a library call.
+
+include "Schemas.td"
+
+//===----------------------------------------------------------------------===//
+// Pointwise, one operand
+//===----------------------------------------------------------------------===//
+
+foreach op = [Sqrt, Rsqrt, Reciprocal, Exp, Exp2, Expm1, Log, Log2, Log10,
+              Log1p, Sin, Cos, Tan, Asin, Acos, Atan, Sinh, Cosh, Tanh, Asinh,
+              Acosh, Atanh, Erf, Erfc, Sigmoid] in
+  def : Op<"aten::" # op.Aten, (op $self), "Result", "Float">;
+foreach op = [Neg, Abs, Sign, BitNot] in
+  def : Op<"aten::" # op.Aten, (op $self)>;
+// Integers round to themselves.
+foreach op = [Floor, Ceil, Trunc, Round] in
+  def : Op<"aten::" # op.Aten, (IfFloat (op $self), $self)>;
+
+def : Op<"aten::negative", (Neg $self)>;
+def : Op<"aten::absolute", (Abs $self)>;
+def : Op<"aten::frac", (Sub $self, (Trunc $self))>;
+def : Op<"aten::square", (Mul $self, $self)>;
+def : Op<"aten::deg2rad", (Mul $self, "0.017453292519943295"), "Result", "Float">;
+def : Op<"aten::rad2deg", (Mul $self, "57.295779513082323"), "Result", "Float">;
+
+def : Op<"aten::isnan", (IfFloat (IsNan $self), (Ne $self, $self)), "Self", "Bool">;
+def : Op<"aten::isinf", (IfFloat (IsInf $self), (Ne $self, $self)), "Self", "Bool">;
+def : Op<"aten::isfinite",
+         (IfFloat (BitNot (BitOr (IsNan $self), (IsInf $self))), (Eq $self, $self)),
+         "Self", "Bool">;
+def : Op<"aten::signbit", (SignBit $self), "Self", "Bool">;
+def : Op<"aten::logical_not", (BitNot (Bool (Raw $self))), "Self", "Bool">;
+
+// Activations. A NaN stays one.
+def : Op<"aten::relu", (Maximum $self, 0)>;
+def : Op<"aten::relu6", (Minimum (Maximum $self, 0), 6)>;
+def : Op<"aten::hardtanh", (Minimum (Maximum $self, $min_val), $max_val)>;
+def : Op<"aten::gelu",
+         (IfString $approximate, "tanh",
+           (Mul (Mul $self, "0.5"),
+                (Add (Tanh (Mul (Add $self, (Mul (Mul (Mul $self, $self), $self),
+                                                 "0.044715")),
+                                "0.79788456080286535588")), 1)),
+           (Mul (Mul $self, "0.5"),
+                (Add (Erf (Mul $self, "0.70710678118654752440")), 1)))>;
+def : Op<"aten::silu", (Div $self, (Add (Exp (Neg $self)), 1))>;
+def : Op<"aten::mish", (Mul $self, (Tanh (Log1p (Exp $self))))>;
+def : Op<"aten::elu",
+         (Select (Le $self, 0),
+                 (Mul (Mul (Expm1 (Mul $self, $input_scale)), $alpha), $scale),
+                 (Mul $self, $scale))>;
+def : Op<"aten::selu",
+         (Select (Le $self, 0),
+                 (Mul (Expm1 $self), "1.7580993408473768600"),
+                 (Mul $self, "1.0507009873554804934"))>;
+def : Op<"aten::celu",
+         (Select (Le $self, 0), (Mul (Expm1 (Div $self, $alpha)), $alpha), $self)>;
+def : Op<"aten::leaky_relu",
+         (Select (Gt $self, 0), $self, (Mul $self, $negative_slope))>;
+def : Op<"aten::prelu", (Select (Gt $self, 0), $self, (Mul $self, (Channel $weight)))>;
+def : Op<"aten::hardswish",
+         (Div (Mul $self, (Minimum (Maximum (Add $self, 3), 0), 6)), 6)>;
+def : Op<"aten::hardsigmoid", (Div (Minimum (Maximum (Add $self, 3), 0), 6), 6)>;
+def : Op<"aten::softplus",
+         (Select (Gt (Mul $self, $beta), $threshold), $self,
+                 (Div (Log1p (Exp (Mul $self, $beta))), $beta))>;
+def : Op<"aten::softsign", (Div $self, (Add (Abs $self), 1))>;
+def : Op<"aten::threshold", (Select (Le $self, $threshold), $value, $self)>;
+def : Op<"aten::log_sigmoid",
+         (Sub (Minimum $self, 0), (Log1p (Exp (Neg (Abs $self)))))>;
+def : Op<"aten::softshrink",
+         (Select (BitAnd (Ge $self, (Neg $lambd)), (Le $self, $lambd)), 0,
+                 (Select (Gt $self, $lambd), (Sub $self, $lambd),
+                         (Add $self, $lambd)))>;
+def : Op<"aten::hardshrink",
+         (Select (BitAnd (Ge $self, (Neg $lambd)), (Le $self, $lambd)), 0, $self)>;
+def : Op<"aten::tanhshrink", (Sub $self, (Tanh $self))>;
+
+//===----------------------------------------------------------------------===//
+// Pointwise, more operands
+//===----------------------------------------------------------------------===//
+
+foreach ov = ["Tensor", "Scalar"] in {
+  def : Op<"aten::add." # ov, (Add $self, (Mul $other, $alpha))>;
+  def : Op<"aten::sub." # ov, (Sub $self, (Mul $other, $alpha))>;
+  def : Op<"aten::subtract." # ov, (Sub $self, (Mul $other, $alpha))>;
+  def : Op<"aten::rsub." # ov, (Sub $other, (Mul $self, $alpha))>;
+  def : Op<"aten::mul." # ov, (Mul $self, $other)>;
+  def : Op<"aten::multiply." # ov, (Mul $self, $other)>;
+  foreach name = ["div", "divide", "true_divide"] in
+    def : Op<"aten::" # name # "." # ov, (Div $self, $other), "Result", "Float">;
+  // Without rounding an integer quotient is a float; with it, it is computed
+  // in integers, where division by zero raises: only a constant divisor that
+  // is not zero is ours.
+  foreach name = ["div", "divide"] in
+    def : Op<"aten::" # name # "." # ov # "_mode",
+             (IfNone $rounding_mode, (Div $self, $other),
+               (IfString $rounding_mode, "trunc",
+                 (IfFloat (TruncDiv $self, $other),
+                          (IfDivisor $other, (TruncDiv $self, $other), (Unsupported))),
+                 (IfFloat (FloorDiv $self, $other),
+                          (IfDivisor $other, (FloorDiv $self, $other), (Unsupported)))))>;
+  def : Op<"aten::remainder." # ov,
+           (IfFloat (Remainder $self, $other),
+                    (IfDivisor $other, (Remainder $self, $other), (Unsupported)))>;
+  def : Op<"aten::fmod." # ov,
+           (IfFloat (Fmod $self, $other),
+                    (IfDivisor $other, (Fmod $self, $other), (Unsupported)))>;
+  foreach op = [Eq, Ne, Lt, Le, Gt, Ge] in
+    def : Op<"aten::" # op.Aten # "." # ov, (op $self, $other), "Promote", "Bool">;
+  foreach op = [BitAnd, BitOr, BitXor] in
+    def : Op<"aten::" # op.Aten # "." # ov, (op $self, $other)>;
+  def : Op<"aten::__and__." # ov, (BitAnd $self, $other)>;
+  def : Op<"aten::__or__." # ov, (BitOr $self, $other)>;
+  def : Op<"aten::__xor__." # ov, (BitXor $self, $other)>;
+}
+foreach ov = ["Tensor", "Tensor_Scalar"] in
+  foreach op = [Shl, Shr] in
+    def : Op<"aten::" # op.Aten # "." # ov, (op $self, $other)>;
+def : Op<"aten::floor_divide",
+         (IfFloat (FloorDiv $self, $other),
+                  (IfDivisor $other, (FloorDiv $self, $other), (Unsupported)))>;
+def : Op<"aten::floor_divide.Scalar",
+         (IfFloat (FloorDiv $self, $other),
+                  (IfDivisor $other, (FloorDiv $self, $other), (Unsupported)))>;
+foreach op = [Maximum, Minimum, Fmax, Fmin] in
+  def : Op<"aten::" # op.Aten, (op $self, $other)>;
+def : Op<"aten::max.other", (Maximum $self, $other)>;
+def : Op<"aten::min.other", (Minimum $self, $other)>;
+foreach op = [Atan2, Copysign] in
+  def : Op<"aten::" # op.Aten, (op $self, $other), "Result", "Float">;
+def : Op<"aten::hypot", (Hypot $self, $other)>;
+def : Op<"aten::logical_and",
+         (BitAnd (Bool (Raw $self)), (Bool (Raw $other))), "Self", "Bool">;
+def : Op<"aten::logical_or",
+         (BitOr (Bool (Raw $self)), (Bool (Raw $other))), "Self", "Bool">;
+def : Op<"aten::logical_xor",
+         (BitXor (Bool (Raw $self)), (Bool (Raw $other))), "Self", "Bool">;
+foreach ov = ["Tensor", "Scalar_Self", "Scalar_Other"] in
+  def : Op<"aten::xlogy." # ov,
+           (Select (IsNan $other), $other,
+                   (Select (Eq $self, 0), 0, (Mul $self, (Log $other)))),
+           "Result", "Float">;
+
+// ATen's own special cases of exponents.
+def : Op<"aten::pow.Tensor_Scalar",
+         (IfNumber $exponent, 2, (Mul $self, $self),
+         (IfNumber $exponent, 3, (Mul (Mul $self, $self), $self),
+         (IfNumber $exponent, 1, $self,
+         (IfFloat
+           (IfNumber $exponent, "0.5", (Sqrt $self),
+           (IfNumber $exponent, "-0.5", (Rsqrt $self),
+           (IfNumber $exponent, -1, (Reciprocal $self),
+           (IfNumber $exponent, -2, (Reciprocal (Mul $self, $self)),
+             (Pow $self, $exponent))))),
+           (Unsupported)))))>;
+def : Op<"aten::pow.Tensor_Tensor",
+         (IfFloat (Pow $self, $exponent), (Unsupported))>;
+def : Op<"aten::pow.Scalar", (IfFloat (Pow $self, $exponent), (Unsupported))>;
+
+foreach ov = ["self", "ScalarSelf", "ScalarOther", "Scalar"] in
+  def : Op<"aten::where." # ov, (Select (Bool (Raw $condition)), $self, $other)>;
+foreach ov = ["Tensor", "Scalar"] in
+  def : Op<"aten::masked_fill." # ov,
+           (Select (Bool (Raw $mask)), $value, $self), "Result", "Self">;
+foreach ov = ["", ".Tensor"] in {
+  foreach name = ["clamp", "clip"] in
+    def : Op<"aten::" # name # ov,
+             (IfNone $min,
+               (Minimum $self, $max),
+               (IfNone $max, (Maximum $self, $min),
+                 (Minimum (Maximum $self, $min), $max)))>;
+  def : Op<"aten::clamp_min" # ov, (Maximum $self, $min)>;
+  def : Op<"aten::clamp_max" # ov, (Minimum $self, $max)>;
+}
+foreach ov = ["Scalar", "Tensor"] in
+  def : Op<"aten::lerp." # ov,
+           (Select (Lt (Abs $weight), "0.5"),
+                   (Add $self, (Mul $weight, (Sub $end, $self))),
+                   (Sub $end, (Mul (Sub $end, $self), (Sub 1, $weight))))>;
+def : Op<"aten::addcmul", (Add $self, (Mul (Mul $tensor1, $tensor2), $value))>;
+def : Op<"aten::addcdiv",
+         (IfFloat (Add $self, (Mul (Div $tensor1, $tensor2), $value)), (Unsupported))>;
+
+//===----------------------------------------------------------------------===//
+// Copies, casts, constants
+//===----------------------------------------------------------------------===//
+
+foreach name = ["clone", "_to_copy", "contiguous", "to.dtype", "to.dtype_layout",
+                "to.other", "to.device", "type_as"] in
+  def : Op<"aten::" # name, (Value $self), "Result", "Stated">;
+def : Op<"aten::copy", (Value $src), "Result", "Self">;
+def : Op<"aten::fill.Scalar", (Value $value), "Result", "Self">;
+def : Op<"aten::fill.Tensor", (Value $value), "Result", "Self">;
+foreach name = ["zero", "zeros_like"] in
+  def : Op<"aten::" # name, (Value 0), "Result", "Self">;
+def : Op<"aten::ones_like", (Value 1), "Result", "Self">;
+def : Op<"aten::full_like", (Value $fill_value), "Result", "Self">;
+foreach name = ["zeros", "new_zeros"] in
+  def : Op<"aten::" # name, (Value 0), "Result", "Stated">;
+foreach name = ["ones", "new_ones"] in
+  def : Op<"aten::" # name, (Value 1), "Result", "Stated">;
+foreach name = ["full", "new_full"] in
+  def : Op<"aten::" # name, (Value $fill_value), "Result", "Stated">;
+def : Op<"aten::scalar_tensor", (Value $s), "Result", "Stated">;
+// Eager computes a float range in wider arithmetic: left to the library.
+def : Op<"aten::arange", (IfFloat (Unsupported), (IterIndex 1)), "Result", "Stated">;
+def : Op<"aten::arange.start",
+         (IfFloat (Unsupported), (Add $start, (IterIndex 1))), "Result", "Stated">;
+def : Op<"aten::arange.start_step",
+         (IfFloat (Unsupported), (Add $start, (Mul $step, (IterIndex 1)))),
+         "Result", "Stated">;
+def : Op<"aten::tril",
+         (Select (Le (IterIndex 1), (Add (IterIndex 2), (Raw $diagonal))), $self, 0)>;
+def : Op<"aten::triu",
+         (Select (Ge (IterIndex 1), (Add (IterIndex 2), (Raw $diagonal))), $self, 0)>;
+
+//===----------------------------------------------------------------------===//
+// Reductions
+//===----------------------------------------------------------------------===//
+
+def : Op<"aten::sum", (ReduceSum $self, (Every)), "Result", "Stated">;
+def : Op<"aten::sum.dim_IntList", (ReduceSum $self, $dim), "Result", "Stated">;
+def : Op<"aten::prod", (ReduceProd $self, (Every)), "Result", "Stated">;
+def : Op<"aten::prod.dim_int", (ReduceProd $self, $dim), "Result", "Stated">;
+def : Op<"aten::mean", (Div (ReduceSum $self, (Every)), (Count $self, (Every))),
+         "Result", "Stated">;
+def : Op<"aten::mean.dim", (Div (ReduceSum $self, $dim), (Count $self, $dim)),
+         "Result", "Stated">;
+def : Op<"aten::amax", (ReduceMax $self, $dim)>;
+def : Op<"aten::amin", (ReduceMin $self, $dim)>;
+def : Op<"aten::max", (ReduceMax $self, (Every))>;
+def : Op<"aten::min", (ReduceMin $self, (Every))>;
+def : Op<"aten::any", (ReduceAny (Bool (Raw $self)), (Every)), "Self", "Stated">;
+def : Op<"aten::all", (ReduceAll (Bool (Raw $self)), (Every)), "Self", "Stated">;
+foreach ov = ["dim", "dims"] in {
+  def : Op<"aten::any." # ov, (ReduceAny (Bool (Raw $self)), $dim), "Self", "Stated">;
+  def : Op<"aten::all." # ov, (ReduceAll (Bool (Raw $self)), $dim), "Self", "Stated">;
+}
+
+// Two passes, as exact as eager's Welford. The divisor is never negative.
+defvar squaresOverDim = (ReduceSum (Mul (Sub $self, $mean), (Sub $self, $mean)), $dim);
+defvar meanOverDim = (Div (ReduceSum $self, $dim), (Count $self, $dim));
+defvar varOverDim =
+    (Let $mean, meanOverDim,
+      (Div squaresOverDim,
+           (Maximum (Sub (Count $self, $dim), (IfNone $correction, 1, $correction)), 0)));
+defvar varUnbiased =
+    (Let $mean, meanOverDim,
+      (Div squaresOverDim,
+           (Maximum (Sub (Count $self, $dim), (IfTrue $unbiased, 1, 0)), 0)));
+def : Op<"aten::var.correction", varOverDim, "Result", "Self">;
+def : Op<"aten::std.correction", (Sqrt varOverDim), "Result", "Self">;
+def : Op<"aten::var.dim", varUnbiased, "Result", "Self">;
+def : Op<"aten::std.dim", (Sqrt varUnbiased), "Result", "Self">;
+
+def : Op<"aten::logsumexp",
+         (Let $top, (ReduceMax $self, $dim),
+         (Let $shift, (Select (IsInf $top), 0, $top),
+           (Add (Log (ReduceSum (Exp (Sub $self, $shift)), $dim)), $shift))),
+         "Result", "Float">;
+def : Op<"aten::linalg_vector_norm",
+         (IfNumber $ord, 2, (Sqrt (ReduceSum (Mul $self, $self), $dim)),
+         (IfNumber $ord, 1, (ReduceSum (Abs $self), $dim), (Unsupported))),
+         "Result", "Stated">;
+def : Op<"aten::norm.ScalarOpt_dim",
+         (IfNumber $p, 2, (Sqrt (ReduceSum (Mul $self, $self), $dim)),
+         (IfNumber $p, 1, (ReduceSum (Abs $self), $dim), (Unsupported))),
+         "Result", "Stated">;
+
+//===----------------------------------------------------------------------===//
+// Softmax, norms, losses
+//===----------------------------------------------------------------------===//
+
+foreach name = ["softmax.int", "_softmax"] in
+  def : Op<"aten::" # name,
+           (Let $power, (Step (Exp (Sub $self, (ReduceMax $self, $dim)))),
+             (Div $power, (ReduceSum $power, $dim))), "Result", "Stated">;
+foreach name = ["log_softmax.int", "_log_softmax"] in
+  def : Op<"aten::" # name,
+           (Let $top, (ReduceMax $self, $dim),
+             (Sub (Sub $self, $top),
+                  (Log (ReduceSum (Exp (Sub $self, $top)), $dim)))),
+           "Result", "Stated">;
+
+def : Op<"aten::layer_norm",
+         (Let $mean, (Div (ReduceSum $input, (Last $normalized_shape)),
+                          (Count $input, (Last $normalized_shape))),
+         (Let $centered, (Sub $input, $mean),
+         (Let $variance, (Div (ReduceSum (Mul $centered, $centered),
+                                         (Last $normalized_shape)),
+                              (Count $input, (Last $normalized_shape))),
+         (Let $normal, (Mul $centered, (Rsqrt (Add $variance, $eps))),
+         (Let $scaled, (IfNone $weight, $normal, (Mul $normal, $weight)),
+           (IfNone $bias, $scaled, (Add $scaled, $bias))))))), "Result", "Self">;
+def : Op<"aten::rms_norm",
+         (IfNone $eps, (Unsupported),
+         (Let $normal,
+           (Mul $input,
+                (Rsqrt (Add (Div (ReduceSum (Mul $input, $input),
+                                            (Last $normalized_shape)),
+                                 (Count $input, (Last $normalized_shape))),
+                            $eps))),
+           (IfNone $weight, $normal, (Mul $normal, $weight)))), "Result", "Self">;
+// With running statistics: a scale and a shift per channel.
+def : Op<"aten::batch_norm",
+         (IfTrue $training, (Unsupported),
+         (Let $inverse, (Rsqrt (Add (Channel $running_var), $eps)),
+         (Let $scale, (IfNone $weight, $inverse, (Mul $inverse, (Channel $weight))),
+         (Let $shifted, (Mul (Sub $input, (Channel $running_mean)), $scale),
+           (IfNone $bias, $shifted, (Add $shifted, (Channel $bias))))))),
+         "Result", "Self">;
+
+multiclass Loss<string name, dag value> {
+  def : Op<"aten::" # name,
+           (IfNumber $reduction, 0, value,
+           (IfNumber $reduction, 1, (Div (ReduceSum value, (Every)), (Count value, (Every))),
+             (ReduceSum value, (Every))))>;
+}
+defm : Loss<"mse_loss", (Mul (Sub $self, $target), (Sub $self, $target))>;
+defm : Loss<"l1_loss", (Abs (Sub $self, $target))>;
+
+//===----------------------------------------------------------------------===//
+// Views
+//===----------------------------------------------------------------------===//
+
+def : View<"aten::alias", "alias">;
+def : View<"aten::detach", "alias">;
+def : View<"aten::lift_fresh", "alias">;
+def : View<"aten::view_as", "view">;
+def : View<"aten::reshape_as", "view">;
+foreach name = ["view", "reshape", "flatten.using_ints", "unflatten.int",
+                "_unsafe_view", "ravel", "_reshape_alias", "atleast_1d"] in
+  def : View<"aten::" # name, "view">;
+foreach name = ["permute", "transpose.int", "t", "numpy_T", "mT", "swapaxes", "swapdims",
+                "movedim.int", "movedim.intlist", "moveaxis.int", "moveaxis.intlist",
+                "adjoint"] in
+  def : View<"aten::" # name, "permute">;
+def : View<"aten::select.int", "select">;
+foreach name = ["slice.Tensor", "narrow", "split.Tensor", "split.sizes",
+                "split_with_sizes", "chunk", "tensor_split.sections",
+                "tensor_split.indices"] in
+  def : View<"aten::" # name, "slice">;
+def : View<"aten::unbind.int", "select">;
+foreach name = ["expand", "expand_as", "broadcast_to", "broadcast_tensors"] in
+  def : View<"aten::" # name, "expand">;
+foreach name = ["squeeze", "squeeze.dim", "squeeze.dims"] in
+  def : View<"aten::" # name, "squeeze">;
+def : View<"aten::unsqueeze", "unsqueeze">;
+def : View<"aten::diagonal", "diagonal">;
+def : View<"aten::unfold", "unfold">;
+def : View<"aten::as_strided", "as_strided">;
