@@ -112,8 +112,8 @@ Overload parseSchema(const Record &record) {
       }
     }
     Argument argument;
-    argument.type = stripAlias(part.substr(0, space), argument.aliased,
-                               argument.mutated);
+    argument.type =
+        stripAlias(part.substr(0, space), argument.aliased, argument.mutated);
     argument.name = part.substr(space + 1).split('=').first.str();
     anyMutated |= argument.mutated;
     result.arguments.push_back(argument);
@@ -170,9 +170,8 @@ public:
     if (name == "IfNumber") {
       const Init *number = dag->getArg(1);
       node(name, argument(dag->getArgNameStr(0)), "None",
-           isa<StringInit>(number)
-               ? cast<StringInit>(number)->getValue().str()
-               : number->getAsString());
+           isa<StringInit>(number) ? cast<StringInit>(number)->getValue().str()
+                                   : number->getAsString());
       return children(dag, 2);
     }
     if (name == "Let") {
@@ -206,7 +205,8 @@ private:
   unsigned nextLocal = 0;
 
   [[noreturn]] void fail(const Twine &message) {
-    PrintFatalError(overload.lowering->getLoc(), overload.name + ": " + message);
+    PrintFatalError(overload.lowering->getLoc(),
+                    overload.name + ": " + message);
   }
 
   unsigned argument(StringRef name) {
@@ -246,7 +246,8 @@ private:
 
 /// Arguments that take part in type promotion.
 unsigned promotedMask(const Overload &overload) {
-  static const StringSet<> scalars = {"self", "other", "exponent", "min", "max"};
+  static const StringSet<> scalars = {"self", "other", "exponent", "min",
+                                      "max"};
   static const StringSet<> never = {"condition", "mask"};
   unsigned mask = 0;
   for (auto [i, arg] : enumerate(overload.arguments)) {
@@ -264,7 +265,8 @@ unsigned promotedMask(const Overload &overload) {
 std::string findTwin(const Overload &overload,
                      const std::map<std::string, Overload> &all) {
   if (overload.arguments.empty() || !overload.arguments[0].mutated ||
-      llvm::count_if(overload.arguments, [](auto &a) { return a.mutated; }) != 1)
+      llvm::count_if(overload.arguments, [](auto &a) { return a.mutated; }) !=
+          1)
     return "";
   auto [base, suffix] = StringRef(overload.name).split('.');
   if (!base.consume_back("_") || base.ends_with("_"))
@@ -289,8 +291,8 @@ bool emitTable(raw_ostream &os, const RecordKeeper &records) {
   for (const Record *record : records.getAllDerivedDefinitions("Lowering")) {
     auto found = all.find(record->getValueAsString("Name").str());
     if (found == all.end()) {
-      PrintError(record->getLoc(), "no schema of " +
-                                       record->getValueAsString("Name"));
+      PrintError(record->getLoc(),
+                 "no schema of " + record->getValueAsString("Name"));
       return true;
     }
     if (found->second.lowering) {
@@ -334,10 +336,11 @@ bool emitTable(raw_ostream &os, const RecordKeeper &records) {
       lowering = "Twin";
     }
     table << "    {\"" << name << "\", R\"_(" << overload.text
-          << ")_\", OperatorClass::" << overload.kind << ", {arguments" << number
-          << ", " << overload.arguments.size() << "}, Lowering::" << lowering
-          << ", ComputeRule::" << compute << ", ResultRule::" << result << ", "
-          << promotedMask(overload) << "u, ";
+          << ")_\", OperatorClass::" << overload.kind << ", {arguments"
+          << number << ", " << overload.arguments.size()
+          << "}, Lowering::" << lowering << ", ComputeRule::" << compute
+          << ", ResultRule::" << result << ", " << promotedMask(overload)
+          << "u, ";
     if (nodes)
       table << "{nodes" << number << ", " << nodes << "}";
     else
@@ -352,7 +355,8 @@ bool emitTable(raw_ostream &os, const RecordKeeper &records) {
 } // namespace
 
 int main(int argc, char **argv) {
-  return TableGenMain(argv[0], [](raw_ostream &os, const RecordKeeper &records) {
-    return emitTable(os, records);
-  });
+  return TableGenMain(argv[0],
+                      [](raw_ostream &os, const RecordKeeper &records) {
+                        return emitTable(os, records);
+                      });
 }

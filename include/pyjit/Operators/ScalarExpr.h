@@ -44,7 +44,9 @@ enum class ScalarOp : uint8_t {
   Cast,
 
   // arithmetic: float, int (wraps around); i1: Add is or, Mul is and
-  Add, Sub, Mul,
+  Add,
+  Sub,
+  Mul,
   Div,      ///< float only
   TruncDiv, ///< int: toward zero; float: trunc(a / b)
   /// Python's //. float: as c10::div_floor_floating; int: toward -inf
@@ -52,30 +54,67 @@ enum class ScalarOp : uint8_t {
   Remainder, ///< Python's %: sign of b; float: fmod corrected
   Fmod,      ///< C's: sign of a
   Pow,       ///< float: pow(); int: by squaring, negative exponents as ATen
-  Maximum, Minimum, ///< a NaN in, a NaN out
-  Fmax, Fmin,       ///< a NaN loses against a number
-  Atan2, Hypot, Copysign,
-  Neg, Abs,
-  Sign,  ///< -1, 0, 1; of NaN 0 (as ATen)
+  Maximum,
+  Minimum, ///< a NaN in, a NaN out
+  Fmax,
+  Fmin, ///< a NaN loses against a number
+  Atan2,
+  Hypot,
+  Copysign,
+  Neg,
+  Abs,
+  Sign, ///< -1, 0, 1; of NaN 0 (as ATen)
   // float only
-  Floor, Ceil, Trunc,
+  Floor,
+  Ceil,
+  Trunc,
   Round, ///< half to even
-  Sqrt, Rsqrt, Reciprocal, Exp, Exp2, Expm1, Log, Log2, Log10, Log1p,
-  Sin, Cos, Tan, Asin, Acos, Atan, Sinh, Cosh, Tanh, Asinh, Acosh, Atanh,
-  Erf, Erfc,
+  Sqrt,
+  Rsqrt,
+  Reciprocal,
+  Exp,
+  Exp2,
+  Expm1,
+  Log,
+  Log2,
+  Log10,
+  Log1p,
+  Sin,
+  Cos,
+  Tan,
+  Asin,
+  Acos,
+  Atan,
+  Sinh,
+  Cosh,
+  Tanh,
+  Asinh,
+  Acosh,
+  Atanh,
+  Erf,
+  Erfc,
   /// 1 / (1 + exp(-x)), without overflow
   Sigmoid,
 
   // int and i1
-  BitAnd, BitOr, BitXor, BitNot,
+  BitAnd,
+  BitOr,
+  BitXor,
+  BitNot,
   /// int: as ATen: a shift by less than 0 or at least the width gives 0 (Shl)
   /// or 0 / -1 by sign (Shr)
-  Shl, Shr,
+  Shl,
+  Shr,
 
   // → i1; operands of one type. Ne is true of NaN, the others false
-  Eq, Ne, Lt, Le, Gt, Ge,
-  IsNan, ///< float
-  IsInf, ///< float, either sign
+  Eq,
+  Ne,
+  Lt,
+  Le,
+  Gt,
+  Ge,
+  IsNan,   ///< float
+  IsInf,   ///< float, either sign
   SignBit, ///< float: sign bit set, NaN included; int: < 0
 
   /// child 0 (i1) ? child 1 : child 2
@@ -124,7 +163,12 @@ enum class TableOp : uint8_t {
   Let,       ///< child 0 named as local `index`; then child 1
   Local,     ///< local `index`
   // Reductions of the child over `dims`; the result keeps these as size 1.
-  ReduceSum, ReduceProd, ReduceMax, ReduceMin, ReduceAny, ReduceAll,
+  ReduceSum,
+  ReduceProd,
+  ReduceMax,
+  ReduceMin,
+  ReduceAny,
+  ReduceAll,
   Count,      ///< how many elements such a reduction joins
   Unsupported ///< no recipe for this call
 };
