@@ -64,7 +64,6 @@ def : Op<"aten::hardsigmoid", (Div (Minimum (Maximum (Add $self, 3), 0), 6), 6)>
 def : Op<"aten::softplus",
          (Select (Gt (Mul $self, $beta), $threshold), $self,
                  (Div (Log1p (Exp (Mul $self, $beta))), $beta))>;
-def : Op<"aten::softsign", (Div $self, (Add (Abs $self), 1))>;
 def : Op<"aten::threshold", (Select (Le $self, $threshold), $value, $self)>;
 def : Op<"aten::log_sigmoid",
          (Sub (Minimum $self, 0), (Log1p (Exp (Neg (Abs $self)))))>;
@@ -74,7 +73,6 @@ def : Op<"aten::softshrink",
                          (Add $self, $lambd)))>;
 def : Op<"aten::hardshrink",
          (Select (BitAnd (Ge $self, (Neg $lambd)), (Le $self, $lambd)), 0, $self)>;
-def : Op<"aten::tanhshrink", (Sub $self, (Tanh $self))>;
 
 //===----------------------------------------------------------------------===//
 // Pointwise, more operands

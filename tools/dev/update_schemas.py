@@ -54,6 +54,14 @@ randn_like randint randperm normal uniform multinomial exponential
 cross cdist meshgrid trace diag diag_embed diff
 """.split()
 
+# Overloads of other namespaces: what the library plan calls.
+OTHERS = """
+mkldnn::_reorder_convolution_weight mkldnn::_convolution_pointwise
+mkldnn::_convolution_pointwise.binary mkldnn::_linear_pointwise
+mkldnn::_linear_pointwise.binary mkldnn::_reorder_linear_weight
+mkl::_mkl_reorder_linear_weight mkl::_mkl_linear
+""".split()
+
 HEADER = """\
 // Schemas exactly as torch prints them. Written by tools/dev/update_schemas.py;
 // do not edit.
@@ -69,6 +77,10 @@ def overloads() -> list[tuple[str, str]]:
     found = {}
     for schema in torch._C._jit_get_all_schemas():
         namespace, _, base = schema.name.partition("::")
+        overload = schema.overload_name
+        full = schema.name + (f".{overload}" if overload else "")
+        if full in OTHERS:
+            found[str(schema)] = "Pure"
         if namespace != "aten" or base not in names:
             continue
         if any(argument.is_out for argument in schema.arguments):

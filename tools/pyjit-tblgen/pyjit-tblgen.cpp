@@ -9,6 +9,7 @@
 #include "llvm/ADT/StringExtras.h"
 #include "llvm/ADT/StringMap.h"
 #include "llvm/ADT/StringSet.h"
+#include "llvm/Support/CommandLine.h"
 #include "llvm/TableGen/Error.h"
 #include "llvm/TableGen/Main.h"
 #include "llvm/TableGen/Record.h"
@@ -72,6 +73,8 @@ std::string stripAlias(StringRef type, bool &aliased, bool &mutated) {
     if (open == StringRef::npos)
       break;
     size_t close = type.find(')', open);
+    if (close == StringRef::npos)
+      PrintFatalError("alias mark without ')': " + type);
     StringRef mark = type.slice(open, close);
     aliased = true;
     mutated |= mark.contains('!');
@@ -90,13 +93,11 @@ Overload parseSchema(const Record &record) {
   if (arrow == StringRef::npos)
     PrintFatalError(record.getLoc(), "schema without '->'");
   bool resultAliased = false, resultMutated = false;
-  stripAlias(rest.substr(arrow + 5).trim("()"), resultAliased, resultMutated);
-  if (rest.substr(arrow + 5).starts_with("(")) {
-    // A tuple of results: its own parentheses are no alias mark.
-    resultAliased = resultMutated = false;
-    StringRef inner = rest.substr(arrow + 6);
-    stripAlias(inner.substr(0, inner.size() - 1), resultAliased, resultMutated);
-  }
+  StringRef results = rest.substr(arrow + 5);
+  // A tuple of results: its own parentheses are no alias mark.
+  if (results.starts_with("("))
+    results = results.drop_front().drop_back();
+  stripAlias(results, resultAliased, resultMutated);
   bool anyMutated = false;
   for (StringRef part : splitArguments(rest.substr(0, arrow))) {
     if (part == "*")
@@ -302,6 +303,9 @@ bool emitTable(raw_ostream &os, const RecordKeeper &records) {
     found->second.lowering = record;
   }
 
+  if (ErrorsPrinted)
+    return true;
+
   os << "// Written by pyjit-tblgen from lib/Operators/Operators.td.\n";
   std::string rows;
   raw_string_ostream table(rows);
@@ -355,6 +359,7 @@ bool emitTable(raw_ostream &os, const RecordKeeper &records) {
 } // namespace
 
 int main(int argc, char **argv) {
+  cl::ParseCommandLineOptions(argc, argv);
   return TableGenMain(argv[0],
                       [](raw_ostream &os, const RecordKeeper &records) {
                         return emitTable(os, records);
