@@ -204,9 +204,16 @@ typedef enum PyjitWatchKind {
   PYJIT_WATCH_FUNCTION = 2 // a function: __code__, __defaults__, __kwdefaults__
 } PyjitWatchKind;
 
+#define PYJIT_WATCH_ALL_KEYS UINT32_MAX
+
 typedef struct PyjitWatch {
   uint32_t kind;
   uint32_t reg; // holder, in this register once the watched segment has passed
+  // A dict's entries that matter: string constants pools.lists[firstKey ..
+  // firstKey+numKeys), or PYJIT_WATCH_ALL_KEYS. Other entries may come and go:
+  // a script that assigns its globals in a loop changes the same dict.
+  uint32_t firstKey;
+  uint32_t numKeys;
 } PyjitWatch;
 
 /// Two segments. `watched` need only run when nothing vouches for its last

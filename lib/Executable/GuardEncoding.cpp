@@ -3,6 +3,7 @@
 #include "dialects/refgraph/IR/PythonValues.h"
 #include "dialects/refgraph/Transforms/GuardReads.h"
 #include "pyjit/Executable/GuardProgram.h"
+#include "llvm/ADT/SetVector.h"
 #include "llvm/ADT/TypeSwitch.h"
 
 using namespace mlir;
@@ -16,6 +17,7 @@ public:
 
 private:
   LogicalResult encodeOp(Operation *op);
+  void encodeWatch(refgraph::WatchOp watch);
   LogicalResult encodeGet(refgraph::GetOp op);
   LogicalResult encodeAbsent(refgraph::AbsentOp op);
   void encodeEquals(uint32_t reg, Attribute value);
@@ -188,6 +190,53 @@ LogicalResult GuardEncoder::encodeAbsent(refgraph::AbsentOp op) {
   }
 }
 
+/// The entries of `dict` that the watched part looked at, or nothing where it
+/// depends on all of them.
+static std::optional<SetVector<Attribute>> getWatchedKeys(Value dict,
+                                                          Operation *watch) {
+  SetVector<Attribute> keys;
+  for (Operation *user : dict.getUsers()) {
+    if (user == watch || !user->isBeforeInBlock(watch))
+      continue;
+    Attribute key;
+    if (auto get = dyn_cast<refgraph::GetOp>(user))
+      key = get.getSelector() == refgraph::Selector::item ? get.getKeyAttr()
+                                                          : Attribute();
+    else if (auto absent = dyn_cast<refgraph::AbsentOp>(user))
+      key = absent.getSelector() == refgraph::Selector::item
+                ? absent.getKeyAttr()
+                : Attribute();
+    else if (auto holds = dyn_cast<refgraph::HoldsOp>(user))
+      key = holds.getKey();
+    else if (isa<refgraph::SameOp, refgraph::DistinctOp>(user))
+      continue; // identity
+    if (!isa_and_nonnull<StringAttr>(key))
+      return std::nullopt;
+    keys.insert(key);
+  }
+  return keys;
+}
+
+void GuardEncoder::encodeWatch(refgraph::WatchOp watch) {
+  for (Value dict : watch.getDicts()) {
+    PyjitWatch entry = {PYJIT_WATCH_DICT, use(dict), 0, PYJIT_WATCH_ALL_KEYS};
+    if (auto keys = getWatchedKeys(dict, watch)) {
+      SmallVector<uint32_t> constants = llvm::map_to_vector(
+          *keys, [&](Attribute key) { return out.pools.addConstant(key); });
+      entry.firstKey = out.pools.addList(constants);
+      entry.numKeys = constants.size();
+    }
+    out.watches.push_back(entry);
+  }
+  for (Value type : watch.getTypes())
+    out.watches.push_back(
+        {PYJIT_WATCH_TYPE, use(type), 0, PYJIT_WATCH_ALL_KEYS});
+  for (Value function : watch.getFunctions())
+    out.watches.push_back(
+        {PYJIT_WATCH_FUNCTION, use(function), 0, PYJIT_WATCH_ALL_KEYS});
+  code = &out.always;
+}
+
 LogicalResult GuardEncoder::encodeOp(Operation *op) {
   return llvm::TypeSwitch<Operation *, LogicalResult>(op)
       .Case([&](refgraph::ExternalOp) { return success(); })
@@ -249,14 +298,7 @@ LogicalResult GuardEncoder::encodeOp(Operation *op) {
         return success();
       })
       .Case([&](refgraph::WatchOp watch) {
-        auto addAll = [&](PyjitWatchKind kind, ValueRange holders) {
-          for (Value holder : holders)
-            out.watches.push_back({static_cast<uint32_t>(kind), use(holder)});
-        };
-        addAll(PYJIT_WATCH_DICT, watch.getDicts());
-        addAll(PYJIT_WATCH_TYPE, watch.getTypes());
-        addAll(PYJIT_WATCH_FUNCTION, watch.getFunctions());
-        code = &out.always;
+        encodeWatch(watch);
         return success();
       })
       .Case([&](refgraph::AcceptOp accept) {

@@ -92,6 +92,21 @@ class Printer {
 public:
   Printer(const PyjitPools &pools, raw_ostream &os) : pools(pools), os(os) {}
 
+  void print(const PyjitWatch &watch) {
+    static constexpr StringLiteral kinds[] = {"dict", "type", "function"};
+    os << " " << kinds[watch.kind] << " r" << watch.reg;
+    if (watch.kind != PYJIT_WATCH_DICT)
+      return;
+    if (watch.numKeys == PYJIT_WATCH_ALL_KEYS) {
+      os << "(all)";
+      return;
+    }
+    os << "(";
+    interleaveComma(ArrayRef(pools.lists + watch.firstKey, watch.numKeys), os,
+                    [&](uint32_t key) { printConstant(key); });
+    os << ")";
+  }
+
   void print(ArrayRef<PyjitInst> insts, ArrayRef<Form> forms) {
     for (const PyjitInst &inst : insts)
       print(inst, forms);
@@ -244,13 +259,12 @@ private:
 } // namespace
 
 void printProgram(const PyjitGuardProgram &program, raw_ostream &os) {
-  static constexpr StringLiteral kinds[] = {"dict", "type", "function"};
   Printer printer(program.pools, os);
   os << "guards: " << program.numRegisters << " registers\nwatched:\n";
   printer.print({program.watched, program.numWatched}, guardForms);
   os << "watch:";
   for (const PyjitWatch &watch : ArrayRef(program.watches, program.numWatches))
-    os << " " << kinds[watch.kind] << " r" << watch.reg;
+    printer.print(watch);
   os << "\nalways:\n";
   printer.print({program.always, program.numAlways}, guardForms);
   os << "inputs:";

@@ -22,6 +22,14 @@ bool Guards::load(const PyjitGuardProgram &guards, uint32_t numRegisters,
   registers.assign(std::max(numRegisters, guards.numRegisters), nullptr);
   if (!constants.load(guards.pools, objects, error))
     return false;
+  watchKeys.resize(guards.numWatches);
+  for (uint32_t i = 0; i < guards.numWatches; ++i) {
+    const PyjitWatch &entry = guards.watches[i];
+    if (entry.numKeys == PYJIT_WATCH_ALL_KEYS)
+      continue;
+    for (uint32_t k = 0; k < entry.numKeys; ++k)
+      watchKeys[i].push_back(constants.constant(guards.pools.lists[entry.firstKey + k]));
+  }
   // An instance of a heap type may change its class without any event, so its
   // type check has to be repeated.
   for (uint32_t i = 0; i < guards.numWatched; ++i) {
@@ -46,13 +54,16 @@ bool Guards::check(PyObject *const *args, Py_ssize_t nargs) {
 }
 
 void Guards::armWatch() {
-  std::vector<PyObject *> dicts, functions;
+  std::vector<Watch::Dict> dicts;
+  std::vector<PyObject *> functions;
   std::vector<PyTypeObject *> types;
   for (uint32_t i = 0; i < program->numWatches; ++i) {
     PyObject *holder = registers[program->watches[i].reg];
     switch (program->watches[i].kind) {
     case PYJIT_WATCH_DICT:
-      dicts.push_back(holder);
+      dicts.push_back({holder, program->watches[i].numKeys == PYJIT_WATCH_ALL_KEYS
+                                   ? nullptr
+                                   : &watchKeys[i]});
       break;
     case PYJIT_WATCH_FUNCTION:
       functions.push_back(holder);

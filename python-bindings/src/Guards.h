@@ -44,6 +44,8 @@ private:
   const PyjitGuardProgram *program = nullptr;
   Constants constants;
   std::vector<PyObject *> registers;
+  /// Of each entry of `program->watches`.
+  std::vector<Watch::Keys> watchKeys;
   Watch watch;
   bool watchable = true; ///< false: run the watched segment at each call
 };

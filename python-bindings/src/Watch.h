@@ -22,11 +22,19 @@ public:
   Watch &operator=(const Watch &) = delete;
   ~Watch() { disarm(); }
 
-  /// Watches `dicts` (exact dicts), `functions` and `types` from now on and keeps
-  /// them alive. Returns false, watching nothing, when one of them cannot be
-  /// watched: watcher ids or type version tags are used up.
-  bool arm(const std::vector<PyObject *> &dicts,
-           const std::vector<PyObject *> &functions,
+  /// The entries of a dict that matter: interned strings that the owner keeps
+  /// alive, or null for all.
+  using Keys = std::vector<PyObject *>;
+  struct Dict {
+    PyObject *dict;
+    const Keys *keys;
+  };
+
+  /// Watches `dicts` (exact dicts or OrderedDicts), `functions` and `types` from
+  /// now on and keeps them alive. Returns false, watching nothing, when one of
+  /// them cannot be watched: watcher ids or type version tags are used up.
+  /// Cheap when they are the ones that it watched before.
+  bool arm(const std::vector<Dict> &dicts, const std::vector<PyObject *> &functions,
            const std::vector<PyTypeObject *> &types);
 
   /// Whether nothing has changed since `arm`. A type reports its changes only
@@ -43,6 +51,9 @@ public:
   void disarm();
 
 private:
+  bool rearm(const std::vector<Dict> &dicts, const std::vector<PyObject *> &functions,
+             const std::vector<PyTypeObject *> &types);
+
   friend struct WatchRegistry;
   bool armed = false;
   std::vector<Reference> holders;

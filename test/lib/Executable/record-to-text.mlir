@@ -17,7 +17,7 @@
 // CHECK-NEXT:   r6 = TYPEATTR r5 "forward"
 // CHECK-NEXT:   IS r6 14
 // CHECK-NEXT:   NO_KEY r1 "hook"
-// CHECK-NEXT: watch: dict r1 dict r2 type r5
+// CHECK-NEXT: watch: dict r1("hook", "training", "_parameters") dict r2("w") type r5
 // CHECK-NEXT: always:
 // CHECK-NEXT:   r7 = ARG 0
 // CHECK-NEXT:   TYPE_IS r7 3
@@ -70,4 +70,32 @@ refgraph.trace @module {
   refgraph.append %l, %i : !refgraph.obj<"list">, !refgraph.obj<"Out">
   refgraph.set %m attr("calls") = %two : !refgraph.obj<"Net">, !refgraph.obj<"int">
   refgraph.leave %d : !refgraph.obj<"dict">
+}
+
+// A dict whose keys matter as a whole is watched as a whole; values of all kinds.
+// CHECK-LABEL: @values
+// CHECK:       r1 = KEY r0 (1, None, object 7)
+// CHECK-NEXT:    EQ r1 b"a\000"
+// CHECK-NEXT:    r2 = ITEM r0 -1
+// CHECK-NEXT:    EQ r2 1267650600228229401496703205376
+// CHECK-NEXT:    r3 = KEY r0 ...
+// CHECK-NEXT:    EQ_FLOAT r3 0.5
+// CHECK-NEXT:    r4 = KEY r0 True
+// CHECK-NEXT:    EQ r4 complex(1, -2)
+// CHECK-NEXT:    KEYS r0 ("a", 3)
+// CHECK-NEXT:  watch: dict r0(all)
+// CHECK-NEXT:  always:
+// CHECK-NEXT:  inputs:
+// CHECK-NEXT:  mock: 6 registers, 0 results from r5
+// CHECK-NEXT:    r5 = CONST "x\n"
+// CHECK-NEXT:    RETURN r5
+refgraph.trace @values {
+  %d = refgraph.object 3 : !refgraph.obj<"dict">
+  %1 = refgraph.get %d item((1, none, object 7)) equals(bytes("a\00")) : !refgraph.obj<"dict"> -> !refgraph.obj<"bytes">
+  %2 = refgraph.get %d item(-1) equals(1267650600228229401496703205376 : i128) : !refgraph.obj<"dict"> -> !refgraph.obj<"int">
+  %3 = refgraph.get %d item(ellipsis) equals(0.5) : !refgraph.obj<"dict"> -> !refgraph.obj<"float">
+  %4 = refgraph.get %d item(true) equals(complex(1.0, -2.0)) : !refgraph.obj<"dict"> -> !refgraph.obj<"complex">
+  refgraph.keys %d are ["a", 3] : !refgraph.obj<"dict">
+  %o = refgraph.constant "x\0A"
+  refgraph.leave %o : !refgraph.obj<"str">
 }
