@@ -7,6 +7,7 @@
 #include "pyjit/Codegen/X86/Passes.h"
 #include "pyjit/Conversion/RefGraphToTSSA/Passes.h"
 #include "pyjit/Fusion/Passes.h"
+#include "pyjit/Library/Passes.h"
 
 #include "mlir/Pass/PassRegistry.h"
 #include "mlir/Transforms/Passes.h"
@@ -27,7 +28,16 @@ void pipelines::buildFrontendPipeline(OpPassManager &manager, const Options &) {
   function.addPass(createCSEPass());
 }
 
-void pipelines::buildFusePipeline(OpPassManager &manager, const Options &) {
+void pipelines::buildFusePipeline(OpPassManager &manager, const Options &options) {
+  // Library calls first: they claim the operators that become their epilogues.
+  // Folding and packing round differently, which eager-rounding forbids.
+  if (!options.eagerRounding) {
+    OpPassManager &function = manager.nest<func::FuncOp>();
+    function.addPass(library::createPlanConvolutionsPass());
+    function.addPass(library::createPlanLinearPass());
+  }
+  // Then what is left of the parameters' own arithmetic runs once.
+  manager.addPass(library::createHoistParametersPass());
   fusion::buildFusionPipeline(manager, fusion::FusionOptions());
 }
 

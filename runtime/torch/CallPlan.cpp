@@ -139,7 +139,9 @@ bool TorchExecutor::planCall(const Step &step, std::string &error) {
     }
     int64_t count = *reader.at++;
     bool optionalElements = element->kind() == c10::TypeKind::OptionalType;
-    bool tensors = element->kind() == c10::TypeKind::TensorType || optionalElements;
+    c10::TypePtr inner =
+        optionalElements ? element->castRaw<c10::OptionalType>()->getElementType() : element;
+    bool tensors = inner->kind() == c10::TypeKind::TensorType;
     TensorArgument list{index, true, optionalElements, {}};
     std::vector<c10::IValue> items;
     for (int64_t i = 0; i < count; ++i) {

@@ -101,6 +101,8 @@ void TorchExecutor::run(const at::Tensor *inputs, const at::Tensor *cached,
 at::Tensor TorchExecutor::ownOutput(const Arena &arena, uint32_t i) const {
   uint32_t index = program.outputSlot(i);
   const at::Tensor &value = arena.values[index];
+  if (!value.has_storage()) // an opaque packed weight
+    return value;
   SlotKind kind = program.slots()[index].kind;
   bool shared = kind != SlotKind::Fresh && kind != SlotKind::Result;
   for (uint32_t k = 0; k < i; ++k)
@@ -136,7 +138,8 @@ void TorchExecutor::execute(Arena &arena, const at::Tensor *inputs,
     case SlotKind::View:
       continue;
     }
-    arena.buffers[i] = const_cast<void *>(arena.values[i].const_data_ptr());
+    if (arena.values[i].has_storage()) // else an opaque packed weight
+      arena.buffers[i] = const_cast<void *>(arena.values[i].const_data_ptr());
   }
   size_t call = 0;
   for (uint32_t i = 0; i < program.numSteps(); ++i) {
@@ -223,6 +226,10 @@ void TorchExecutor::runCall(const CallPlan &plan, Arena &arena) const {
     if (index < 0)
       return;
     const Slot &slot = program.slots()[index];
+    if (!result.has_storage()) { // opaque: only library calls look inside
+      arena.values[index] = result;
+      return;
+    }
     at::Tensor value = result;
     // Kernels are compiled for the layout that eager showed; a library is free
     // to choose another one on another day.

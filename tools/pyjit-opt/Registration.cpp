@@ -7,6 +7,7 @@
 #include "pyjit/Codegen/X86/Passes.h"
 #include "pyjit/Conversion/RefGraphToTSSA/Passes.h"
 #include "pyjit/Fusion/Passes.h"
+#include "pyjit/Library/Passes.h"
 #include "pyjit/Pipelines/Pipelines.h"
 
 void pyjit::registerDialects(mlir::DialectRegistry &registry) {
@@ -19,6 +20,7 @@ void pyjit::registerPasses() {
   registerRefGraphToTSSAPasses();
   tssa::registerTSSAPasses();
   tssa::registerFunctionalizePipeline();
+  library::registerLibraryPasses();
   fusion::registerFusionPasses();
   x86::registerCodegenPasses();
   pipelines::registerPipelines();

@@ -1,0 +1,95 @@
+//===- Passes.td - Planning library calls ------------------*- tablegen -*-===//
+
+#ifndef PYJIT_LIBRARY_PASSES_TD
+#define PYJIT_LIBRARY_PASSES_TD
+
+include "mlir/Pass/PassBase.td"
+
+def PlanConvolutionsPass
+    : Pass<"library-plan-convolutions", "::mlir::func::FuncOp"> {
+  let summary = "Convolution, batch norm, addition and activation as one call";
+  let description = [{
+    A float32 `aten::conv2d` whose weight is a parameter becomes
+    `mkldnn::_convolution_pointwise` on a packed weight. A batch norm in inference
+    mode that alone uses the convolution is folded into weight and bias, an
+    addition of another tensor becomes the `.binary` form, an activation the
+    call's epilogue. The library writes such results channels-last: the layout is
+    handed on through operators that keep it, and a copy restores the recorded
+    one where the others begin.
+
+    What is computed from parameters alone is left to
+    `library-hoist-parameters`. Folding changes how results round.
+
+    ```mlir
+    func.func @f(%x: tensor<1x3x8x8xf32>, %w: tensor<4x3x3x3xf32> {pyjit.param}) -> tensor<1x4x6x6xf32> {
+      %0 = tssa.aten "aten::conv2d"(%x, %w, none, [1 : i64, 1 : i64], [0 : i64, 0 : i64], [1 : i64, 1 : i64], 1 : i64) : (tensor<1x3x8x8xf32>, tensor<4x3x3x3xf32>) -> tensor<1x4x6x6xf32>
+      %1 = tssa.aten "aten::relu"(%0) : (tensor<1x4x6x6xf32>) -> tensor<1x4x6x6xf32>
+      return %1 : tensor<1x4x6x6xf32>
+    }
+    ```
+    gives
+    ```mlir
+    %0 = tssa.aten "mkldnn::_reorder_convolution_weight"(%w, ...)
+    %1 = tssa.aten "mkldnn::_convolution_pointwise"(%x, %0, none, ..., "relu", [], "")
+    %2 = tssa.aten "aten::clone"(%1, 0 : i64)
+    ```
+  }];
+  let dependentDialects = ["::pyjit::tssa::TSSADialect"];
+}
+
+def PlanLinearPass : Pass<"library-plan-linear", "::mlir::func::FuncOp"> {
+  let summary = "Matrix products with parameters on packed weights";
+  let description = [{
+    A float32 `aten::linear` of at least 16 rows whose weight is a parameter
+    becomes `mkl::_mkl_linear` on a weight that is packed once; fewer rows gain
+    nothing from it. `aten::addmm` of a bias, rows and a parameter likewise, on
+    the transposed weight.
+
+    ```mlir
+    func.func @f(%x: tensor<32x8xf32>, %w: tensor<4x8xf32> {pyjit.param}, %b: tensor<4xf32> {pyjit.param}) -> tensor<32x4xf32> {
+      %0 = tssa.aten "aten::linear"(%x, %w, %b) : (tensor<32x8xf32>, tensor<4x8xf32>, tensor<4xf32>) -> tensor<32x4xf32>
+      return %0 : tensor<32x4xf32>
+    }
+    ```
+    gives
+    ```mlir
+    %0 = tssa.aten "mkl::_mkl_reorder_linear_weight"(%w, 32 : i64)
+    %1 = tssa.aten "mkl::_mkl_linear"(%x, %0, %w, %b, 32 : i64)
+    ```
+  }];
+  let dependentDialects = ["::pyjit::tssa::TSSADialect"];
+}
+
+def HoistParametersPass
+    : Pass<"library-hoist-parameters", "::mlir::ModuleOp"> {
+  let summary = "Compute what depends on parameters alone in a function of its own";
+  let description = [{
+    Pure operations whose operands are parameters (`pyjit.param`), or computed
+    from parameters or from nothing, move from `@f` to `@f_prepare`. Its arguments
+    say with `pyjit.input` which input of `@f` they are; `@f` takes its results as
+    trailing arguments with `pyjit.cached`. The runtime runs `@f_prepare` when a
+    parameter has changed. Views alone are not worth it and stay.
+
+    ```mlir
+    func.func @f(%x: tensor<4xf32>, %w: tensor<4xf32> {pyjit.param}) -> tensor<4xf32> {
+      %0 = tssa.aten "aten::exp"(%w) : (tensor<4xf32>) -> tensor<4xf32>
+      %1 = tssa.aten "aten::mul.Tensor"(%x, %0) : (tensor<4xf32>, tensor<4xf32>) -> tensor<4xf32>
+      return %1 : tensor<4xf32>
+    }
+    ```
+    gives
+    ```mlir
+    func.func @f(%x: tensor<4xf32>, %w: tensor<4xf32> {pyjit.param}, %e: tensor<4xf32> {pyjit.cached = 0 : i64}) -> tensor<4xf32> {
+      %0 = tssa.aten "aten::mul.Tensor"(%x, %e) : (tensor<4xf32>, tensor<4xf32>) -> tensor<4xf32>
+      return %0 : tensor<4xf32>
+    }
+    func.func @f_prepare(%w: tensor<4xf32> {pyjit.input = 1 : i64}) -> tensor<4xf32> {
+      %0 = tssa.aten "aten::exp"(%w) : (tensor<4xf32>) -> tensor<4xf32>
+      return %0 : tensor<4xf32>
+    }
+    ```
+  }];
+  let dependentDialects = ["::mlir::func::FuncDialect"];
+}
+
+#endif // PYJIT_LIBRARY_PASSES_TD

@@ -1,0 +1,67 @@
+//===- ChannelsLast.cpp - Handing a layout on -----------------------------===//
+
+#include "ChannelsLast.h"
+
+#include "Calls.h"
+
+#include "dialects/tssa/IR/Views.h"
+
+#include "llvm/ADT/StringSet.h"
+
+using namespace mlir;
+using namespace pyjit;
+using namespace pyjit::library;
+
+RankedTensorType library::channelsLast(RankedTensorType type) {
+  ArrayRef<int64_t> s = type.getShape();
+  return tssa::getTensorType(
+      s, {s[1] * s[2] * s[3], 1, s[1] * s[3], s[1]}, type.getElementType());
+}
+
+namespace {
+
+/// Operators whose result has the layout of their operands, and those that take
+/// any layout and state their own.
+bool keepsLayout(tssa::AtenOp op) {
+  static const llvm::StringSet<> names{
+      "aten::relu",          "aten::hardswish",  "aten::hardsigmoid",
+      "aten::silu",          "aten::sigmoid",    "aten::hardtanh",
+      "aten::gelu",          "aten::max_pool2d", "aten::avg_pool2d",
+      "aten::add.Tensor",    "aten::mul.Tensor", "aten::adaptive_avg_pool2d",
+      "aten::leaky_relu",    "aten::elu"};
+  return op->getNumResults() == 1 && names.contains(functionalName(op));
+}
+
+bool takesAnyLayout(Operation *op) {
+  auto call = dyn_cast<tssa::AtenOp>(op);
+  return call && call.getOverload().starts_with("mkldnn::_convolution_pointwise");
+}
+
+} // namespace
+
+void library::handOnLayout(Value value, RankedTensorType recorded) {
+  Value copy;
+  for (OpOperand &use : llvm::make_early_inc_range(value.getUses())) {
+    Operation *user = use.getOwner();
+    if (takesAnyLayout(user))
+      continue;
+    auto call = dyn_cast<tssa::AtenOp>(user);
+    if (call && keepsLayout(call)) {
+      auto type = cast<RankedTensorType>(call.getResult(0).getType());
+      if (type.getRank() == 4 && type != channelsLast(type)) {
+        call.getResult(0).setType(channelsLast(type));
+        handOnLayout(call.getResult(0), type);
+      }
+      continue;
+    }
+    if (!copy) {
+      OpBuilder builder(value.getContext());
+      builder.setInsertionPointAfterValue(value);
+      CallBuilder calls(builder, value.getLoc());
+      // 0: torch.contiguous_format. The recorded layout is row-major, or the
+      // runtime's check of library results restores it.
+      copy = calls.call("aten::clone", {value, calls.integer(0)}, recorded);
+    }
+    use.set(copy);
+  }
+}

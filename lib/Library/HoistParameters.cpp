@@ -1,0 +1,102 @@
+//===- HoistParameters.cpp - What depends on parameters alone -------------===//
+
+#include "pyjit/Library/Passes.h"
+
+#include "Calls.h"
+
+#include "mlir/IR/IRMapping.h"
+
+#include "llvm/ADT/SetVector.h"
+
+namespace pyjit::library {
+#define GEN_PASS_DEF_HOISTPARAMETERSPASS
+#include "lib/Library/Passes.h.inc"
+} // namespace pyjit::library
+
+using namespace mlir;
+using namespace pyjit;
+using namespace pyjit::library;
+
+namespace {
+
+/// A view costs nothing at run time; what it shows needs no keeping.
+bool isView(Operation *op) { return isa<tssa::AccessOp>(op); }
+
+struct HoistParameters
+    : pyjit::library::impl::HoistParametersPassBase<HoistParameters> {
+
+  void hoist(func::FuncOp function) {
+    // In order, so that a member's operands are members or parameters.
+    llvm::SetVector<Operation *> members;
+    for (Operation &op : function.front().without_terminator()) {
+      bool pure = isPure(&op) && op.getNumRegions() == 0;
+      if (pure && llvm::all_of(op.getOperands(), [&](Value operand) {
+            if (auto arg = dyn_cast<BlockArgument>(operand))
+              return !!function.getArgAttr(arg.getArgNumber(), "pyjit.param");
+            return members.contains(operand.getDefiningOp());
+          }))
+        members.insert(&op);
+    }
+    // Kept are values that the rest uses; of a view, what it is a view of.
+    llvm::SetVector<Value> kept;
+    for (Operation *op : llvm::reverse(llvm::to_vector(members))) {
+      bool usedOutside = llvm::any_of(
+          op->getUsers(), [&](Operation *user) { return !members.contains(user); });
+      if (usedOutside && isView(op))
+        members.remove(op);
+      else if (usedOutside)
+        kept.insert_range(op->getResults());
+    }
+    kept.remove_if([](Value value) { return value.use_empty(); });
+    if (kept.empty())
+      return;
+
+    OpBuilder builder(function);
+    builder.setInsertionPointAfter(function);
+    auto prepare = func::FuncOp::create(builder, function.getLoc(),
+                                        (function.getName() + "_prepare").str(),
+                                        builder.getFunctionType({}, {}));
+    Block *body = prepare.addEntryBlock();
+    builder.setInsertionPointToEnd(body);
+    IRMapping mapping;
+    SmallVector<int64_t> inputs;
+    for (Operation *op : members) {
+      for (Value operand : op->getOperands()) {
+        if (mapping.contains(operand))
+          continue;
+        auto arg = cast<BlockArgument>(operand);
+        mapping.map(operand, body->addArgument(arg.getType(), arg.getLoc()));
+        inputs.push_back(arg.getArgNumber());
+      }
+      builder.clone(*op, mapping);
+    }
+    SmallVector<Value> results;
+    for (Value value : kept)
+      results.push_back(mapping.lookup(value));
+    func::ReturnOp::create(builder, function.getLoc(), results);
+    prepare.setFunctionType(builder.getFunctionType(body->getArgumentTypes(),
+                                                    ValueRange(results).getTypes()));
+    for (auto [i, input] : llvm::enumerate(inputs))
+      prepare.setArgAttr(i, "pyjit.input", builder.getI64IntegerAttr(input));
+
+    for (auto [i, value] : llvm::enumerate(kept)) {
+      unsigned number = function.getNumArguments();
+      NamedAttribute cached = builder.getNamedAttr("pyjit.cached", builder.getI64IntegerAttr(i));
+      (void)function.insertArgument(number, value.getType(),
+                                    builder.getDictionaryAttr(cached), value.getLoc());
+      Value(value).replaceAllUsesWith(function.getArgument(number));
+    }
+    for (Operation *op : llvm::reverse(members.getArrayRef()))
+      if (op->use_empty())
+        op->erase();
+  }
+
+  void runOnOperation() override {
+    for (auto function : llvm::make_early_inc_range(getOperation().getOps<func::FuncOp>()))
+      if (!function.isExternal() && function.getBody().hasOneBlock() &&
+          !function->hasAttr("pyjit.kernel"))
+        hoist(function);
+  }
+};
+
+} // namespace
