@@ -16,11 +16,17 @@ def AnnotatePass : Pass<"refgraph-annotate", "::mlir::ModuleOp"> {
     effect that contradicts the table is an error: one of them is wrong.
 
     ```mlir
-    %r = refgraph.tensor_op "aten::relu"(%x) : (!refgraph.tensor<[4], [1], f32, "cpu">) -> !refgraph.tensor<[4], [1], f32, "cpu">
+    refgraph.graph @f(%x: !refgraph.tensor<[4], [1], f32, "cpu">) {
+      %r = refgraph.tensor_op "aten::relu"(%x) : (!refgraph.tensor<[4], [1], f32, "cpu">) -> !refgraph.tensor<[4], [1], f32, "cpu">
+      refgraph.yield %r : !refgraph.tensor<[4], [1], f32, "cpu">
+    }
     ```
     gives
     ```mlir
-    %r = refgraph.tensor_op "aten::relu"(%x) {traits = ["as-op-node", "pure"]} : (!refgraph.tensor<[4], [1], f32, "cpu">) -> !refgraph.tensor<[4], [1], f32, "cpu">
+    refgraph.graph @f(%x: !refgraph.tensor<[4], [1], f32, "cpu">) {
+      %r = refgraph.tensor_op "aten::relu"(%x) {traits = ["as-op-node", "pure"]} : (!refgraph.tensor<[4], [1], f32, "cpu">) -> !refgraph.tensor<[4], [1], f32, "cpu">
+      refgraph.yield %r : !refgraph.tensor<[4], [1], f32, "cpu">
+    }
     ```
   }];
   let statistics = [
