@@ -5,6 +5,7 @@
 #include "mlir/Dialect/Func/IR/FuncOps.h"
 #include "mlir/Dialect/Math/IR/Math.h"
 #include "mlir/Dialect/Tensor/IR/Tensor.h"
+#include "mlir/IR/BuiltinOps.h"
 #include "llvm/ADT/SetVector.h"
 
 using namespace mlir;
@@ -12,7 +13,8 @@ using namespace mlir;
 namespace pyjit::codegen {
 
 bool isSupportedBodyOp(Operation *op) {
-  if (isa<linalg::IndexOp, arith::ConstantOp, tensor::ExtractOp>(op))
+  if (isa<linalg::IndexOp, arith::ConstantOp, tensor::ExtractOp,
+          UnrealizedConversionCastOp>(op))
     return true;
   if (op->getNumRegions() != 0 || op->getNumResults() != 1)
     return false;
@@ -25,7 +27,7 @@ static unsigned costOf(Operation *op) {
           math::Log10Op, math::Log1pOp, math::TanhOp, math::ErfOp, math::SinOp,
           math::CosOp, math::PowFOp>(op))
     return 16;
-  if (isa<arith::ConstantOp, linalg::IndexOp>(op))
+  if (isa<arith::ConstantOp, linalg::IndexOp, UnrealizedConversionCastOp>(op))
     return 0;
   if (op->getName().getDialectNamespace() == "math")
     return 8;

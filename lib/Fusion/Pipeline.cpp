@@ -3,6 +3,7 @@
 #include "mlir/IR/BuiltinOps.h"
 #include "mlir/Pass/PassRegistry.h"
 #include "mlir/Transforms/Passes.h"
+#include "pyjit/Conversion/TSSAToLinalg/Passes.h"
 #include "pyjit/Fusion/Passes.h"
 
 using namespace mlir;
@@ -10,11 +11,15 @@ using namespace mlir;
 namespace pyjit::fusion {
 
 void buildFusionPipeline(OpPassManager &pm, const FusionOptions &options) {
+  pm.addNestedPass<func::FuncOp>(createConvertTSSAToLinalg());
+  // Views that two users read are one, and so are equal constants.
+  pm.addPass(createCSEPass());
   pm.addPass(createFusionOutline());
 }
 
 void registerFusionPasses() {
   registerFusionGeneratedPasses();
+  registerTSSAToLinalgPasses();
   PassPipelineRegistration<>(
       "pyjit-fuse", "Functional tensor programs to kernels and library calls",
       [](OpPassManager &pm) { buildFusionPipeline(pm, {}); });

@@ -13,6 +13,7 @@
 #include "mlir/Dialect/SCF/IR/SCF.h"
 #include "mlir/Dialect/Tensor/IR/Tensor.h"
 #include "mlir/Dialect/Vector/IR/VectorOps.h"
+#include "mlir/IR/BuiltinOps.h"
 #include "mlir/IR/ImplicitLocOpBuilder.h"
 
 using namespace mlir;
@@ -541,6 +542,9 @@ Value KernelEmitter::compute(const Node *node, unsigned u) {
     }
     if (extracting)
       return body[value] = extract(extracting, node, u, body);
+    // Unsigned numbers are signless here.
+    if (isa<UnrealizedConversionCastOp>(op))
+      return body[value] = operands[0];
     // Indices are i64 here already.
     if (isa<arith::IndexCastOp, arith::IndexCastUIOp>(op)) {
       Type wanted = op->getResult(0).getType();

@@ -1,0 +1,32 @@
+//===- Lowering.h - What the parts of the conversion share ------*- C++ -*-===//
+
+#ifndef PYJIT_LIB_CONVERSION_TSSATOLINALG_LOWERING_H
+#define PYJIT_LIB_CONVERSION_TSSATOLINALG_LOWERING_H
+
+#include "dialects/tssa/IR/TSSA.h"
+#include "mlir/IR/Builders.h"
+#include "mlir/IR/IRMapping.h"
+
+namespace pyjit {
+
+/// A pointwise generic with an identity map for its result. `body` gets the
+/// elements of `inputs`.
+mlir::Value
+makeMap(mlir::OpBuilder &b, mlir::Location loc, mlir::RankedTensorType type,
+        mlir::ValueRange inputs, llvm::ArrayRef<mlir::AffineMap> maps,
+        llvm::function_ref<mlir::Value(mlir::OpBuilder &, mlir::Location,
+                                       mlir::ValueRange)>
+            body);
+
+/// The value that `op` shows, as a generic that copies; null where its path has
+/// numbers known at run time only.
+mlir::Value lowerAccess(mlir::OpBuilder &b, tssa::AccessOp op,
+                        mlir::Value source);
+
+/// Null where no affine rule says which elements are replaced.
+mlir::Value lowerAssign(mlir::OpBuilder &b, tssa::AssignOp op,
+                        mlir::Value target, mlir::Value source);
+
+} // namespace pyjit
+
+#endif

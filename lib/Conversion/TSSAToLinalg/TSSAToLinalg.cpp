@@ -1,0 +1,212 @@
+//===- TSSAToLinalg.cpp - Functional tssa to linalg on tensors ------------===//
+
+#include "EmitScalar.h"
+#include "Lowering.h"
+#include "dialects/tssa/IR/Views.h"
+#include "mlir/Dialect/Arith/IR/Arith.h"
+#include "mlir/Dialect/Linalg/IR/Linalg.h"
+#include "mlir/Dialect/Math/IR/Math.h"
+#include "mlir/Dialect/Tensor/IR/Tensor.h"
+#include "pyjit/Conversion/TSSAToLinalg/Passes.h"
+#include "pyjit/Operators/Recipe.h"
+
+using namespace mlir;
+using pyjit::operators::Recipe;
+using pyjit::operators::ScalarOp;
+using pyjit::operators::Step;
+
+namespace pyjit {
+#define GEN_PASS_DEF_CONVERTTSSATOLINALG
+#include "lib/Conversion/TSSAToLinalg/Passes.h.inc"
+
+namespace {
+
+Value combine(OpBuilder &b, Location loc, ScalarOp op, Value x, Value y) {
+  bool isFloat = isa<FloatType>(x.getType());
+  bool isBool = x.getType().isInteger(1);
+  switch (op) {
+  case ScalarOp::Add:
+    if (isBool)
+      return arith::OrIOp::create(b, loc, x, y);
+    return isFloat ? Value(arith::AddFOp::create(b, loc, x, y))
+                   : Value(arith::AddIOp::create(b, loc, x, y));
+  case ScalarOp::Mul:
+    if (isBool)
+      return arith::AndIOp::create(b, loc, x, y);
+    return isFloat ? Value(arith::MulFOp::create(b, loc, x, y))
+                   : Value(arith::MulIOp::create(b, loc, x, y));
+  case ScalarOp::Maximum:
+    if (isBool)
+      return arith::OrIOp::create(b, loc, x, y);
+    return isFloat ? Value(arith::MaximumFOp::create(b, loc, x, y))
+                   : Value(arith::MaxSIOp::create(b, loc, x, y));
+  case ScalarOp::Minimum:
+    if (isBool)
+      return arith::AndIOp::create(b, loc, x, y);
+    return isFloat ? Value(arith::MinimumFOp::create(b, loc, x, y))
+                   : Value(arith::MinSIOp::create(b, loc, x, y));
+  case ScalarOp::BitOr:
+    return arith::OrIOp::create(b, loc, x, y);
+  case ScalarOp::BitAnd:
+    return arith::AndIOp::create(b, loc, x, y);
+  default:
+    llvm_unreachable("recipes combine by nothing else");
+  }
+}
+
+/// Why a recipe has to stay a library call, or an empty string.
+StringRef whyLibrary(const Recipe &recipe) {
+  for (const Step &step : recipe.steps) {
+    StringRef reason = whyNotEmitted(step.expr);
+    if (!reason.empty())
+      return reason;
+    if (!step.isReduction)
+      continue;
+    if (step.getElementType().isUnsignedInteger())
+      return "a reduction of unsigned numbers";
+    for (unsigned d : step.reducedDims)
+      if (llvm::none_of(step.inputs, [&](const operators::StepInput &input) {
+            return input.map.isFunctionOfDim(d);
+          }))
+        return "a reduction over a dimension that no operand has";
+  }
+  return "";
+}
+
+/// One step as a generic of type `type`.
+Value lowerStep(OpBuilder &b, Location loc, const Step &step,
+                ValueRange inputs, RankedTensorType type) {
+  SmallVector<AffineMap> maps;
+  for (const operators::StepInput &input : step.inputs)
+    maps.push_back(input.map);
+  if (step.reducedDims.empty())
+    return makeMap(b, loc, type, inputs, maps,
+                   [&](OpBuilder &in, Location at, ValueRange elements) {
+                     Value value = emitScalar(in, at, step.expr, elements);
+                     if (!step.isReduction)
+                       return value;
+                     Value init = arith::ConstantOp::create(in, at, step.init);
+                     return combine(in, at, step.combine, value, init);
+                   });
+  unsigned rank = step.shape.size();
+  SmallVector<utils::IteratorType> iterators(rank,
+                                             utils::IteratorType::parallel);
+  for (unsigned d : step.reducedDims)
+    iterators[d] = utils::IteratorType::reduction;
+  SmallVector<AffineExpr> kept;
+  for (unsigned d = 0; d < rank; ++d)
+    if (iterators[d] == utils::IteratorType::parallel)
+      kept.push_back(b.getAffineDimExpr(d));
+  maps.push_back(AffineMap::get(rank, 0, kept, b.getContext()));
+  Value init = arith::ConstantOp::create(b, loc, step.init);
+  Value empty = tensor::EmptyOp::create(b, loc, type, ValueRange());
+  Value filled = linalg::FillOp::create(b, loc, init, empty).getResult(0);
+  return linalg::GenericOp::create(
+             b, loc, TypeRange(type), inputs, ValueRange(filled), maps,
+             iterators,
+             [&](OpBuilder &in, Location at, ValueRange arguments) {
+               Value value =
+                   emitScalar(in, at, step.expr, arguments.drop_back());
+               Value sum =
+                   combine(in, at, step.combine, value, arguments.back());
+               linalg::YieldOp::create(in, at, sum);
+             })
+      .getResult(0);
+}
+
+struct ConvertPass : impl::ConvertTSSAToLinalgBase<ConvertPass> {
+  using ConvertTSSAToLinalgBase::ConvertTSSAToLinalgBase;
+
+  /// Accesses as kernels see them; library calls keep the access itself.
+  DenseMap<Value, Value> shown;
+
+  Value operand(Value value) {
+    auto it = shown.find(value);
+    return it == shown.end() ? value : it->second;
+  }
+
+  void stays(tssa::AtenOp op, const Twine &reason) {
+    if (explain)
+      op.emitRemark("'") << op.getOverload() << "' stays a library call: "
+                         << reason;
+  }
+
+  void lowerOperator(tssa::AtenOp op) {
+    if (op.getNumResults() != 1 || op.getMutates())
+      return stays(op, "several results");
+    auto type = cast<RankedTensorType>(op.getResult(0).getType());
+    for (Type operandType : op.getInputs().getTypes())
+      if (!cast<RankedTensorType>(operandType).hasStaticShape())
+        return stays(op, "a shape that is not static");
+    if (!type.hasStaticShape() || !tssa::isDense(type))
+      return stays(op, "a result that is not dense");
+    auto recipe = operators::resolveRecipe(op.getOverload(), op.getArgs(),
+                                           op.getInputs().getTypes(), type);
+    if (failed(recipe) || recipe->steps.empty())
+      return stays(op, "the operator table has no recipe for it");
+    StringRef reason = whyLibrary(*recipe);
+    if (!reason.empty())
+      return stays(op, reason);
+    OpBuilder b(op);
+    SmallVector<Value> results;
+    for (const Step &step : recipe->steps) {
+      SmallVector<Value> inputs;
+      for (const operators::StepInput &input : step.inputs)
+        inputs.push_back(input.isStep ? results[input.number]
+                                      : operand(op.getInputs()[input.number]));
+      bool last = results.size() + 1 == recipe->steps.size();
+      auto stepType = last ? type
+                           : RankedTensorType::get(step.getResultShape(),
+                                                   step.getElementType());
+      results.push_back(lowerStep(b, op.getLoc(), step, inputs, stepType));
+    }
+    op.getResult(0).replaceAllUsesWith(results.back());
+    op.erase();
+  }
+
+  LogicalResult lowerOne(Operation *op) {
+    OpBuilder b(op);
+    if (auto aten = dyn_cast<tssa::AtenOp>(op)) {
+      lowerOperator(aten);
+    } else if (auto access = dyn_cast<tssa::AccessOp>(op)) {
+      if (Value view = lowerAccess(b, access, operand(access.getSource())))
+        shown[access.getResult()] = view;
+    } else if (auto assign = dyn_cast<tssa::AssignOp>(op)) {
+      Value value = lowerAssign(b, assign, operand(assign.getTarget()),
+                                operand(assign.getSource()));
+      if (!value)
+        return op->emitError("no lowering for an assignment through this view");
+      assign.getResult().replaceAllUsesWith(value);
+      assign.erase();
+    }
+    return success();
+  }
+
+  void runOnOperation() override {
+    if (getOperation()->hasAttr("pyjit.kernel"))
+      return;
+    shown.clear();
+    SmallVector<Operation *> ops;
+    getOperation().walk<WalkOrder::PreOrder>([&](Operation *op) {
+      if (isa<tssa::AtenOp, tssa::AccessOp, tssa::AssignOp>(op))
+        ops.push_back(op);
+    });
+    SmallVector<tssa::AccessOp> accesses;
+    for (Operation *op : ops) {
+      if (auto access = dyn_cast<tssa::AccessOp>(op))
+        accesses.push_back(access);
+      if (failed(lowerOne(op)))
+        return signalPassFailure();
+    }
+    for (tssa::AccessOp access : llvm::reverse(accesses)) {
+      Value view = shown.lookup(access.getResult());
+      if (view && view.use_empty())
+        view.getDefiningOp()->erase();
+      if (access->use_empty())
+        access.erase();
+    }
+  }
+};
+
+} // namespace
+} // namespace pyjit

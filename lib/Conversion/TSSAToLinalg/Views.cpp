@@ -1,0 +1,122 @@
+//===- Views.cpp - Accesses and assignments as affine reads ---------------===//
+
+#include "Lowering.h"
+#include "dialects/tssa/IR/Views.h"
+#include "mlir/Dialect/Arith/IR/Arith.h"
+#include "mlir/Dialect/Linalg/IR/Linalg.h"
+#include "mlir/Dialect/Tensor/IR/Tensor.h"
+
+using namespace mlir;
+
+namespace pyjit {
+
+Value makeMap(
+    OpBuilder &b, Location loc, RankedTensorType type, ValueRange inputs,
+    ArrayRef<AffineMap> maps,
+    llvm::function_ref<Value(OpBuilder &, Location, ValueRange)> body) {
+  unsigned rank = type.getRank();
+  SmallVector<AffineMap> all(maps);
+  all.push_back(b.getMultiDimIdentityMap(rank));
+  SmallVector<utils::IteratorType> iterators(rank,
+                                             utils::IteratorType::parallel);
+  Value empty = tensor::EmptyOp::create(b, loc, type, ValueRange());
+  return linalg::GenericOp::create(
+             b, loc, TypeRange(type), inputs, ValueRange(empty), all, iterators,
+             [&](OpBuilder &in, Location at, ValueRange arguments) {
+               Value element = body(in, at, arguments.drop_back());
+               linalg::YieldOp::create(in, at, element);
+             })
+      .getResult(0);
+}
+
+/// The value of an index expression in a generic's body.
+static Value emitIndex(OpBuilder &b, Location loc, AffineExpr expr) {
+  auto constant = [&](int64_t value) -> Value {
+    return arith::ConstantIndexOp::create(b, loc, value);
+  };
+  if (auto c = dyn_cast<AffineConstantExpr>(expr))
+    return constant(c.getValue());
+  if (auto d = dyn_cast<AffineDimExpr>(expr))
+    return linalg::IndexOp::create(b, loc, d.getPosition());
+  auto binary = cast<AffineBinaryOpExpr>(expr);
+  Value lhs = emitIndex(b, loc, binary.getLHS());
+  Value rhs = emitIndex(b, loc, binary.getRHS());
+  switch (expr.getKind()) {
+  case AffineExprKind::Add:
+    return arith::AddIOp::create(b, loc, lhs, rhs);
+  case AffineExprKind::Mul:
+    return arith::MulIOp::create(b, loc, lhs, rhs);
+  case AffineExprKind::FloorDiv:
+    return arith::FloorDivSIOp::create(b, loc, lhs, rhs);
+  case AffineExprKind::Mod: {
+    Value quotient = arith::FloorDivSIOp::create(b, loc, lhs, rhs);
+    Value whole = arith::MulIOp::create(b, loc, quotient, rhs);
+    return arith::SubIOp::create(b, loc, lhs, whole);
+  }
+  default:
+    llvm_unreachable("views have no other index expressions");
+  }
+}
+
+Value lowerAccess(OpBuilder &b, tssa::AccessOp op, Value source) {
+  auto from = cast<RankedTensorType>(op.getSource().getType());
+  auto to = cast<RankedTensorType>(op.getType());
+  if (!op.getIndices().empty() || !from.hasStaticShape())
+    return {};
+  AffineMap map = tssa::getPathMap(op.getPath(), from);
+  if (!map || map.getNumSymbols() != 0)
+    return {};
+  auto dense = RankedTensorType::get(to.getShape(), to.getElementType());
+  return makeMap(b, op.getLoc(), dense, source, map,
+                 [](OpBuilder &, Location, ValueRange elements) {
+                   return elements[0];
+                 });
+}
+
+Value lowerAssign(OpBuilder &b, tssa::AssignOp op, Value target,
+                  Value source) {
+  auto type = cast<RankedTensorType>(op.getType());
+  auto part = cast<RankedTensorType>(op.getSource().getType());
+  if (!op.getIndices().empty() || !type.hasStaticShape())
+    return {};
+  auto rule = tssa::getAssignRule(op.getPath(), type);
+  if (!rule || rule->map.getNumSymbols() != 0)
+    return {};
+  // Where the condition does not hold the read must still be in bounds.
+  bool conditional = bool(rule->condition);
+  SmallVector<AffineExpr> inBounds;
+  for (auto [expr, size] : llvm::zip(rule->map.getResults(), part.getShape()))
+    inBounds.push_back(size == 1 ? b.getAffineConstantExpr(0)
+                       : conditional ? expr % size
+                                     : expr);
+  AffineMap map =
+      AffineMap::get(type.getRank(), 0, inBounds, b.getContext());
+  AffineMap identity = b.getMultiDimIdentityMap(type.getRank());
+  if (!conditional)
+    return makeMap(b, op.getLoc(), type, source, map,
+                   [](OpBuilder &, Location, ValueRange elements) {
+                     return elements[0];
+                   });
+  IntegerSet set = rule->condition;
+  return makeMap(
+      b, op.getLoc(), type, {target, source}, {identity, map},
+      [&](OpBuilder &in, Location loc, ValueRange elements) -> Value {
+        Value holds;
+        Value zero = arith::ConstantIndexOp::create(in, loc, 0);
+        for (unsigned i = 0; i < set.getNumConstraints(); ++i) {
+          Value value = emitIndex(in, loc, set.getConstraint(i));
+          Value one = arith::CmpIOp::create(in, loc,
+                                            set.isEq(i)
+                                                ? arith::CmpIPredicate::eq
+                                                : arith::CmpIPredicate::sge,
+                                            value, zero);
+          holds = holds ? arith::AndIOp::create(in, loc, holds, one) : one;
+        }
+        if (!holds)
+          return elements[1];
+        return arith::SelectOp::create(in, loc, holds, elements[1],
+                                       elements[0]);
+      });
+}
+
+} // namespace pyjit
