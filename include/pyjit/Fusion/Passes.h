@@ -3,6 +3,7 @@
 #ifndef PYJIT_FUSION_PASSES_H
 #define PYJIT_FUSION_PASSES_H
 
+#include "dialects/tssa/IR/TSSA.h"
 #include "mlir/Dialect/Func/IR/FuncOps.h"
 #include "mlir/Pass/Pass.h"
 #include "mlir/Pass/PassManager.h"
