@@ -26,7 +26,9 @@ bool ParameterValues::contains(Value value) {
   // Something that reads nothing is cheap to make again; what has effects or
   // draws random numbers is made at each call.
   bool all = isa<tssa::AtenOp, tssa::AccessOp, tssa::AssignOp>(op) &&
-             op->getNumOperands() != 0 && isMemoryEffectFree(op) &&
+             op->getNumOperands() != 0 &&
+             // Packing is not in the operator table, but ours.
+             (isMemoryEffectFree(op) || op->hasAttr("pyjit.opaque")) &&
              llvm::all_of(op->getOperands(),
                           [&](Value operand) { return contains(operand); });
   return known[op] = all;

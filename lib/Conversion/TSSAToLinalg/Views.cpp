@@ -66,6 +66,15 @@ Value lowerAccess(OpBuilder &b, tssa::AccessOp op, Value source) {
   AffineMap map = tssa::getPathMap(op.getPath(), from);
   if (!map || map.getNumSymbols() != 0)
     return {};
+  // linalg takes a plain dim to say that loop and operand have one extent: a
+  // part of a dimension is written as a remainder, which code generation, who
+  // knows the extents, takes away again.
+  SmallVector<AffineExpr> exprs(map.getResults());
+  for (auto [expr, size] : llvm::zip(exprs, from.getShape()))
+    if (auto dim = dyn_cast<AffineDimExpr>(expr))
+      if (to.getDimSize(dim.getPosition()) != size)
+        expr = expr % size;
+  map = AffineMap::get(to.getRank(), 0, exprs, b.getContext());
   auto dense = RankedTensorType::get(to.getShape(), to.getElementType());
   return makeMap(b, op.getLoc(), dense, source, map,
                  [](OpBuilder &, Location, ValueRange elements) {

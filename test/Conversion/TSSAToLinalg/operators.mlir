@@ -1,0 +1,43 @@
+// RUN: pyjit-opt %s --pass-pipeline="builtin.module(func.func(convert-tssa-to-linalg),cse)" | FileCheck %s
+
+// CHECK-LABEL: func.func @pointwise
+// CHECK: linalg.generic
+// CHECK: arith.addf
+// CHECK: linalg.generic
+// CHECK: arith.maximumf
+// CHECK-NOT: tssa.aten
+func.func @pointwise(%a: tensor<4x8xf32>, %b: tensor<8xf32>) -> tensor<4x8xf32> {
+  %0 = tssa.aten "aten::add.Tensor"(%a, %b, 1 : i64) : (tensor<4x8xf32>, tensor<8xf32>) -> tensor<4x8xf32>
+  %1 = tssa.aten "aten::relu"(%0) : (tensor<4x8xf32>) -> tensor<4x8xf32>
+  return %1 : tensor<4x8xf32>
+}
+
+// CHECK-LABEL: func.func @softmax
+// CHECK: iterator_types = ["parallel", "reduction"]
+// CHECK: math.exp
+// CHECK: iterator_types = ["parallel", "reduction"]
+// CHECK: arith.divf
+func.func @softmax(%a: tensor<4x8xf32>) -> tensor<4x8xf32> {
+  %0 = tssa.aten "aten::softmax.int"(%a, 1 : i64, none) : (tensor<4x8xf32>) -> tensor<4x8xf32>
+  return %0 : tensor<4x8xf32>
+}
+
+// A library call reads the access itself, a kernel reads through it.
+// CHECK-LABEL: func.func @views
+// CHECK: %[[V:.*]] = tssa.access
+// CHECK: tssa.aten "aten::matmul"(%{{.*}}, %[[V]])
+// CHECK: linalg.generic
+func.func @views(%a: tensor<4x8xf32>) -> (tensor<4x4xf32>, tensor<8x4xf32>) {
+  %t = tssa.access %a [#tssa.view<permute [1, 0]>] : tensor<4x8xf32> -> tensor<8x4xf32, #tssa.strides<[1, 8]>>
+  %0 = tssa.aten "aten::matmul"(%a, %t) : (tensor<4x8xf32>, tensor<8x4xf32, #tssa.strides<[1, 8]>>) -> tensor<4x4xf32>
+  %1 = tssa.aten "aten::exp"(%t) : (tensor<8x4xf32, #tssa.strides<[1, 8]>>) -> tensor<8x4xf32>
+  return %0, %1 : tensor<4x4xf32>, tensor<8x4xf32>
+}
+
+// CHECK-LABEL: func.func @assigned
+// CHECK-NOT: tssa.assign
+// CHECK: arith.select
+func.func @assigned(%a: tensor<4x8xf32>, %s: tensor<8xf32>) -> tensor<4x8xf32> {
+  %0 = tssa.assign %a, %s [#tssa.view<select [0, 1]>] : tensor<4x8xf32>, tensor<8xf32>
+  return %0 : tensor<4x8xf32>
+}
