@@ -89,6 +89,10 @@ std::pair<int64_t, int64_t> range(AffineExpr expr, ArrayRef<int64_t> sizes) {
   auto binary = cast<AffineBinaryOpExpr>(expr);
   auto lhs = range(binary.getLHS(), sizes);
   auto rhs = range(binary.getRHS(), sizes);
+  if ((expr.getKind() == AffineExprKind::FloorDiv ||
+       expr.getKind() == AffineExprKind::Mod) &&
+      rhs.first <= 0)
+    return {0, 0};
   switch (expr.getKind()) {
   case AffineExprKind::Add:
     return {lhs.first + rhs.first, lhs.second + rhs.second};
@@ -174,6 +178,9 @@ AffineExpr simplify(AffineExpr expr, ArrayRef<int64_t> sizes) {
   case AffineExprKind::FloorDiv:
   case AffineExprKind::Mod: {
     int64_t divisor = cast<AffineConstantExpr>(rhs).getValue();
+    // A dimension of no elements is never read.
+    if (divisor <= 0)
+      return getAffineConstantExpr(0, context);
     return divide(linearize(lhs), divisor,
                   expr.getKind() == AffineExprKind::Mod, sizes, context);
   }

@@ -19,7 +19,8 @@ static bool findSplit(AffineExpr expr, ArrayRef<int64_t> sizes, unsigned &dim,
       return;
     auto d = dyn_cast<AffineDimExpr>(binary.getLHS());
     auto c = dyn_cast<AffineConstantExpr>(binary.getRHS());
-    if (!d || !c || sizes[d.getPosition()] % c.getValue() != 0)
+    if (!d || !c || c.getValue() <= 0 ||
+        sizes[d.getPosition()] % c.getValue() != 0)
       return;
     dim = d.getPosition();
     inner = c.getValue();
@@ -229,6 +230,12 @@ static void saveNodes(KernelGraph &graph, Schedule &schedule,
 Schedule scheduleKernel(KernelGraph &graph, const ScheduleOptions &options) {
   Schedule schedule;
   MLIRContext *context = graph.stores.front().offset.getContext();
+  for (const Dim &dim : graph.dims)
+    if (dim.size == 0 && !dim.reduction) {
+      // No element, no loops.
+      schedule.work = 0;
+      return schedule;
+    }
   splitDims(graph);
   int vectorDim = chooseVectorDim(graph);
   orderDims(graph, vectorDim, context);

@@ -83,9 +83,7 @@ public:
     return operators::getOperandPlaceholder(b.getContext());
   }
   mlir::Attribute none() { return operators::getNoneArgument(b.getContext()); }
-  mlir::Attribute integer(int64_t value) {
-    return b.getI64IntegerAttr(value);
-  }
+  mlir::Attribute integer(int64_t value) { return b.getI64IntegerAttr(value); }
   mlir::Attribute number(double value) { return b.getF64FloatAttr(value); }
   mlir::Attribute string(llvm::StringRef value) {
     return b.getStringAttr(value);
@@ -100,8 +98,7 @@ public:
                    llvm::ArrayRef<mlir::Attribute> args, mlir::Type type) {
     return tssa::AtenOp::create(b, loc, mlir::TypeRange(type),
                                 b.getStringAttr(overload), inputs,
-                                b.getArrayAttr(args),
-                                mlir::DenseI64ArrayAttr())
+                                b.getArrayAttr(args), mlir::DenseI64ArrayAttr())
         .getResult(0);
   }
   /// `value` under one view.
@@ -111,9 +108,8 @@ public:
     auto type = tssa::inferViewType(
         attribute, llvm::cast<mlir::RankedTensorType>(value.getType()),
         [&] { return mlir::emitError(loc); });
-    return tssa::AccessOp::create(b, loc, type, value,
-                                  b.getArrayAttr({attribute}),
-                                  mlir::ValueRange());
+    return tssa::AccessOp::create(
+        b, loc, type, value, b.getArrayAttr({attribute}), mlir::ValueRange());
   }
 
 private:

@@ -180,7 +180,8 @@ private:
         return false;
     OpBuilder b(norm);
     AtenBuilder call(b, norm.getLoc());
-    Type vector = RankedTensorType::get(typeOf(mean).getShape(), b.getF32Type());
+    Type vector =
+        RankedTensorType::get(typeOf(mean).getShape(), b.getF32Type());
     auto binary = [&](StringRef name, Value x, Value y, Type type) {
       SmallVector<Attribute> list = {call.tensor(), call.tensor()};
       if (name != "aten::mul.Tensor")
@@ -261,12 +262,12 @@ private:
       }
     OpBuilder b(last);
     AtenBuilder call(b, op.getLoc());
-    Value packed = call.call(
-        "mkldnn::_reorder_convolution_weight", weight,
-        {call.tensor(), call.list(*padding), call.list(*stride),
-         call.list(*dilation), call.integer(*groups),
-         call.list(input.getShape())},
-        weight.getType());
+    Value packed =
+        call.call("mkldnn::_reorder_convolution_weight", weight,
+                  {call.tensor(), call.list(*padding), call.list(*stride),
+                   call.list(*dilation), call.integer(*groups),
+                   call.list(input.getShape())},
+                  weight.getType());
     packed.getDefiningOp()->setAttr("pyjit.opaque", b.getUnitAttr());
     SmallVector<Value> operands = {x};
     SmallVector<Attribute> list = {call.tensor()};
@@ -302,10 +303,10 @@ private:
     auto type = typeOf(last.getResult(0));
     Value value = call.call(overload, operands, list, channelsLast(type));
     if (value.getType() != type) {
-      copies.push_back(cast<tssa::AtenOp>(
-          call.call("aten::clone", value, {call.tensor(), call.integer(0)},
-                    type)
-              .getDefiningOp()));
+      copies.push_back(
+          cast<tssa::AtenOp>(call.call("aten::clone", value,
+                                       {call.tensor(), call.integer(0)}, type)
+                                 .getDefiningOp()));
       value = copies.back().getResult(0);
     }
     for (tssa::AtenOp part : llvm::reverse(chain)) {
@@ -323,8 +324,8 @@ private:
     while (!work.empty()) {
       tssa::AtenOp copy = work.pop_back_val();
       Value inner = copy.getInputs()[0];
-      for (OpOperand &use : llvm::make_early_inc_range(
-               copy.getResult(0).getUses())) {
+      for (OpOperand &use :
+           llvm::make_early_inc_range(copy.getResult(0).getUses())) {
         auto user = dyn_cast<tssa::AtenOp>(use.getOwner());
         if (!user || user.getMutates() || user.getNumResults() != 1)
           continue;

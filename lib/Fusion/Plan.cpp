@@ -229,7 +229,12 @@ Plan Planner::run() {
   for (Operation &op : block)
     position[&op] = position.size();
   for (Operation &op : block) {
-    if (!isa<linalg::GenericOp>(op) || isView(&op))
+    if (!isa<linalg::GenericOp>(op))
+      continue;
+    // A view that something other than a kernel reads is copied by one.
+    if (isView(&op) && llvm::all_of(op.getUsers(), [](Operation *user) {
+          return isa<linalg::GenericOp>(user);
+        }))
       continue;
     auto made = std::make_unique<Candidate>();
     made->owned.insert(&op);
@@ -261,21 +266,6 @@ Plan Planner::run() {
         break;
       }
     }
-  }
-  // A view that something other than a kernel reads is copied by one.
-  for (Operation &op : block) {
-    if (!isView(&op))
-      continue;
-    bool copied = llvm::any_of(op.getUsers(), [](Operation *user) {
-      return !isa<linalg::GenericOp>(user);
-    });
-    if (!copied)
-      continue;
-    auto made = std::make_unique<Candidate>();
-    made->owned.insert(&op);
-    addViews(&op, *made);
-    groupOf[&op] = made.get();
-    candidates.push_back(std::move(made));
   }
   Plan plan;
   plan.block = &block;

@@ -278,6 +278,57 @@ struct ExpandMathPass : impl::CodegenExpandMathBase<ExpandMathPass> {
         op->erase();
       }
     }
+    // Last, as half precision functions have made conversions.
+    ops.clear();
+    getOperation()->walk([&](Operation *op) {
+      if (isa<arith::ExtFOp, arith::TruncFOp>(op))
+        ops.push_back(op);
+    });
+    for (Operation *op : ops) {
+      ImplicitLocOpBuilder b(op->getLoc(), op);
+      if (Value value = convertBF16(b, op)) {
+        op->getResult(0).replaceAllUsesWith(value);
+        op->erase();
+      }
+    }
+  }
+
+  /// bf16 is the upper half of f32's bits; narrowing rounds to nearest even.
+  Value convertBF16(ImplicitLocOpBuilder &b, Operation *op) {
+    Value x = op->getOperand(0);
+    Type from = getElementTypeOrSelf(x.getType());
+    Type to = getElementTypeOrSelf(op->getResult(0).getType());
+    if (!from.isBF16() && !to.isBF16())
+      return {};
+    auto like = [&](Type element) -> Type {
+      if (auto vector = dyn_cast<VectorType>(x.getType()))
+        return vector.clone(element);
+      return element;
+    };
+    Type f32 = like(b.getF32Type()), i32 = like(b.getI32Type()),
+         i16 = like(b.getI16Type());
+    F32 m(b, f32);
+    if (from.isBF16()) {
+      Value bits = arith::BitcastOp::create(b, i16, x);
+      bits = m.shl(arith::ExtUIOp::create(b, i32, bits), 16);
+      Value wide = m.fromBits(bits);
+      if (to.isF32())
+        return wide;
+      if (to.isF64())
+        return arith::ExtFOp::create(b, like(to), wide);
+      return {};
+    }
+    if (from.isF64())
+      x = arith::TruncFOp::create(b, f32, x);
+    else if (!from.isF32())
+      x = arith::ExtFOp::create(b, f32, x);
+    Value bits = m.toBits(x);
+    Value last = m.iand(arith::ShRUIOp::create(b, bits, m.i(16)), m.i(1));
+    Value rounded = m.iadd(bits, m.iadd(last, m.i(0x7fff)));
+    rounded = arith::ShRUIOp::create(b, rounded, m.i(16));
+    rounded = m.select(m.isNan(x), m.i(0x7fc0), rounded);
+    Value half = arith::TruncIOp::create(b, i16, rounded);
+    return arith::BitcastOp::create(b, like(to), half);
   }
 
   Value expand(ImplicitLocOpBuilder &b, Operation *op) {

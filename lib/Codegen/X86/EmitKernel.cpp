@@ -414,8 +414,12 @@ Value KernelEmitter::emit(const Node *node, unsigned u) {
   }
   if (lanes == 1 || !onLanes(node->dims))
     u = 0;
+  // What follows from a reduction is known in the row, even if it is the same
+  // for all rows.
   unsigned k =
       node->kind == Node::Kind::Reduce ? rowScope : scopeOf(node->dims);
+  if (node->stage > 0)
+    k = std::max(k, rowScope);
   if (Value known = scopes[k].values.lookup({node, u}))
     return known;
   assert(node->kind != Node::Kind::Reduce && "a reduction not yet known");
@@ -597,6 +601,8 @@ void KernelEmitter::run() {
   b.setInsertionPointToStart(entry);
   func::ReturnOp::create(b);
   b.setInsertionPoint(entry->getTerminator());
+  if (schedule.work == 0)
+    return;
   unsigned count = graph.dims.size();
   ivs.resize(count);
   reduced.resize(count);

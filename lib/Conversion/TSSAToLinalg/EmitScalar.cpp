@@ -131,9 +131,8 @@ Value Emitter::cast(Value value, Type from, Type to) {
     Value wide = isUnsigned(from)
                      ? Value(arith::UIToFPOp::create(b, computed, value))
                      : Value(arith::SIToFPOp::create(b, computed, value));
-    return computed == target
-               ? wide
-               : Value(arith::TruncFOp::create(b, target, wide));
+    return computed == target ? wide
+                              : Value(arith::TruncFOp::create(b, target, wide));
   }
   unsigned have = from.getIntOrFloatBitWidth();
   unsigned want = to.getIntOrFloatBitWidth();
@@ -171,9 +170,9 @@ Value Emitter::floatRemainder(Value x, Value y) {
   Type type = x.getType();
   Value zero = constant(type, 0);
   Value mod = fmod(x, y);
-  Value differ = arith::XOrIOp::create(
-      b, cmpf(arith::CmpFPredicate::OLT, y, zero),
-      cmpf(arith::CmpFPredicate::OLT, mod, zero));
+  Value differ =
+      arith::XOrIOp::create(b, cmpf(arith::CmpFPredicate::OLT, y, zero),
+                            cmpf(arith::CmpFPredicate::OLT, mod, zero));
   Value adjust = arith::AndIOp::create(
       b, cmpf(arith::CmpFPredicate::UNE, mod, zero), differ);
   return select(adjust, arith::AddFOp::create(b, mod, y), mod);
@@ -186,9 +185,9 @@ Value Emitter::floatFloorDiv(Value x, Value y) {
   Value quotient = arith::DivFOp::create(b, x, y);
   Value mod = fmod(x, y);
   Value div = arith::DivFOp::create(b, arith::SubFOp::create(b, x, mod), y);
-  Value differ = arith::XOrIOp::create(
-      b, cmpf(arith::CmpFPredicate::OLT, y, zero),
-      cmpf(arith::CmpFPredicate::OLT, mod, zero));
+  Value differ =
+      arith::XOrIOp::create(b, cmpf(arith::CmpFPredicate::OLT, y, zero),
+                            cmpf(arith::CmpFPredicate::OLT, mod, zero));
   Value adjust = arith::AndIOp::create(
       b, cmpf(arith::CmpFPredicate::UNE, mod, zero), differ);
   div = select(adjust, arith::SubFOp::create(b, div, one), div);
@@ -264,11 +263,9 @@ Value Emitter::binary(const ScalarNode &node, Value x, Value y) {
       return math::TruncOp::create(b, arith::DivFOp::create(b, x, y));
     return integerDivision(node.op, x, y, u);
   case ScalarOp::FloorDiv:
-    return isFloat ? floatFloorDiv(x, y)
-                   : integerDivision(node.op, x, y, u);
+    return isFloat ? floatFloorDiv(x, y) : integerDivision(node.op, x, y, u);
   case ScalarOp::Remainder:
-    return isFloat ? floatRemainder(x, y)
-                   : integerDivision(node.op, x, y, u);
+    return isFloat ? floatRemainder(x, y) : integerDivision(node.op, x, y, u);
   case ScalarOp::Fmod:
     return isFloat ? fmod(x, y) : integerDivision(node.op, x, y, u);
   case ScalarOp::Pow:

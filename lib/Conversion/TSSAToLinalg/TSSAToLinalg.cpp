@@ -74,8 +74,8 @@ StringRef whyLibrary(const Recipe &recipe) {
 }
 
 /// One step as a generic of type `type`.
-Value lowerStep(OpBuilder &b, Location loc, const Step &step,
-                ValueRange inputs, RankedTensorType type) {
+Value lowerStep(OpBuilder &b, Location loc, const Step &step, ValueRange inputs,
+                RankedTensorType type) {
   SmallVector<AffineMap> maps;
   for (const operators::StepInput &input : step.inputs)
     maps.push_back(input.map);
@@ -127,8 +127,8 @@ struct ConvertPass : impl::ConvertTSSAToLinalgBase<ConvertPass> {
 
   void stays(tssa::AtenOp op, const Twine &reason) {
     if (explain)
-      op.emitRemark("'") << op.getOverload() << "' stays a library call: "
-                         << reason;
+      op.emitRemark("'") << op.getOverload()
+                         << "' stays a library call: " << reason;
   }
 
   void lowerOperator(tssa::AtenOp op) {

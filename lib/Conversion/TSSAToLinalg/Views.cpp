@@ -1,7 +1,7 @@
 //===- Views.cpp - Accesses and assignments as affine reads ---------------===//
 
-#include "Lowering.h"
 #include "dialects/tssa/IR/Views.h"
+#include "Lowering.h"
 #include "mlir/Dialect/Arith/IR/Arith.h"
 #include "mlir/Dialect/Linalg/IR/Linalg.h"
 #include "mlir/Dialect/Tensor/IR/Tensor.h"
@@ -76,14 +76,12 @@ Value lowerAccess(OpBuilder &b, tssa::AccessOp op, Value source) {
         expr = expr % size;
   map = AffineMap::get(to.getRank(), 0, exprs, b.getContext());
   auto dense = RankedTensorType::get(to.getShape(), to.getElementType());
-  return makeMap(b, op.getLoc(), dense, source, map,
-                 [](OpBuilder &, Location, ValueRange elements) {
-                   return elements[0];
-                 });
+  return makeMap(
+      b, op.getLoc(), dense, source, map,
+      [](OpBuilder &, Location, ValueRange elements) { return elements[0]; });
 }
 
-Value lowerAssign(OpBuilder &b, tssa::AssignOp op, Value target,
-                  Value source) {
+Value lowerAssign(OpBuilder &b, tssa::AssignOp op, Value target, Value source) {
   auto type = cast<RankedTensorType>(op.getType());
   auto part = cast<RankedTensorType>(op.getSource().getType());
   if (!op.getIndices().empty() || !type.hasStaticShape())
@@ -95,17 +93,15 @@ Value lowerAssign(OpBuilder &b, tssa::AssignOp op, Value target,
   bool conditional = bool(rule->condition);
   SmallVector<AffineExpr> inBounds;
   for (auto [expr, size] : llvm::zip(rule->map.getResults(), part.getShape()))
-    inBounds.push_back(size == 1 ? b.getAffineConstantExpr(0)
+    inBounds.push_back(size == 1     ? b.getAffineConstantExpr(0)
                        : conditional ? expr % size
                                      : expr);
-  AffineMap map =
-      AffineMap::get(type.getRank(), 0, inBounds, b.getContext());
+  AffineMap map = AffineMap::get(type.getRank(), 0, inBounds, b.getContext());
   AffineMap identity = b.getMultiDimIdentityMap(type.getRank());
   if (!conditional)
-    return makeMap(b, op.getLoc(), type, source, map,
-                   [](OpBuilder &, Location, ValueRange elements) {
-                     return elements[0];
-                   });
+    return makeMap(
+        b, op.getLoc(), type, source, map,
+        [](OpBuilder &, Location, ValueRange elements) { return elements[0]; });
   IntegerSet set = rule->condition;
   return makeMap(
       b, op.getLoc(), type, {target, source}, {identity, map},
@@ -114,11 +110,11 @@ Value lowerAssign(OpBuilder &b, tssa::AssignOp op, Value target,
         Value zero = arith::ConstantIndexOp::create(in, loc, 0);
         for (unsigned i = 0; i < set.getNumConstraints(); ++i) {
           Value value = emitIndex(in, loc, set.getConstraint(i));
-          Value one = arith::CmpIOp::create(in, loc,
-                                            set.isEq(i)
-                                                ? arith::CmpIPredicate::eq
+          Value one =
+              arith::CmpIOp::create(in, loc,
+                                    set.isEq(i) ? arith::CmpIPredicate::eq
                                                 : arith::CmpIPredicate::sge,
-                                            value, zero);
+                                    value, zero);
           holds = holds ? arith::AndIOp::create(in, loc, holds, one) : one;
         }
         if (!holds)

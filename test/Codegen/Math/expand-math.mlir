@@ -22,8 +22,10 @@ func.func @called(%x: vector<2xf32>, %w: f64) -> (vector<2xf32>, f64) {
 
 // Half precision is computed in f32 and rounded once.
 // CHECK-LABEL: func.func @half
-// CHECK: arith.extf %{{.*}} : bf16 to f32
-// CHECK: arith.truncf %{{.*}} : f32 to bf16
+// CHECK: arith.shli
+// CHECK: math.fma {{.*}} : f32
+// CHECK: arith.trunci %{{.*}} : i32 to i16
+// CHECK: arith.bitcast %{{.*}} : i16 to bf16
 func.func @half(%x: bf16) -> bf16 {
   %y = math.tanh %x : bf16
   return %y : bf16
