@@ -300,13 +300,14 @@ def : Op<"aten::rms_norm",
                                  (Count $input, (Last $normalized_shape))),
                             $eps))),
            (IfNone $weight, $normal, (Mul $normal, $weight)))), "Result", "Self">;
-// With running statistics: a scale and a shift per channel.
+// With running statistics: a scale and a shift per channel, as eager has them.
 def : Op<"aten::batch_norm",
          (IfTrue $training, (Unsupported),
          (Let $inverse, (Rsqrt (Add (Channel $running_var), $eps)),
          (Let $scale, (IfNone $weight, $inverse, (Mul $inverse, (Channel $weight))),
-         (Let $shifted, (Mul (Sub $input, (Channel $running_mean)), $scale),
-           (IfNone $bias, $shifted, (Add $shifted, (Channel $bias))))))),
+         (Let $mean, (Mul (Channel $running_mean), $scale),
+           (Add (Mul $input, $scale),
+                (IfNone $bias, (Neg $mean), (Sub (Channel $bias), $mean))))))),
          "Result", "Self">;
 
 multiclass Loss<string name, dag value> {

@@ -502,7 +502,9 @@ FailureOr<SmallVector<unsigned>> Resolver::reducedDims(const TableNode &node,
       dims.push_back(i);
     return dims;
   }
-  if (isNoneArgument(arg) || (list && list.empty()))
+  // any and all take an empty list by its word; to the others it means all.
+  bool literal = node.op == TableOp::ReduceAny || node.op == TableOp::ReduceAll;
+  if (isNoneArgument(arg) || (list && list.empty() && !literal))
     return every();
   SmallVector<Attribute> named;
   if (list)
@@ -675,7 +677,15 @@ LogicalResult Resolver::finish(Value value) {
       recipe.steps.back().isReduction)
     return success();
 
-  // Broadcast to the result, as fill and copy do.
+  // Only fill, copy and the like broadcast; a reduction of another shape is
+  // one that we have misunderstood.
+  int64_t count = 1;
+  for (int64_t size : value.shape)
+    count *= size;
+  if (!recipe.steps.empty() && count != result.getNumElements())
+    return failure();
+
+  // Broadcast to the result.
   SmallVector<int64_t> positions;
   auto shape = broadcast(value.shape, target);
   if (value.shape.size() <= target.size() && shape &&

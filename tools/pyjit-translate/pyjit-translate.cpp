@@ -1,5 +1,6 @@
 //===- pyjit-translate.cpp - pyjit IR into other forms --------------------===//
 
+#include "OperatorTables.h"
 #include "mlir/IR/BuiltinOps.h"
 #include "mlir/Tools/mlir-translate/MlirTranslateMain.h"
 #include "mlir/Tools/mlir-translate/Translation.h"
@@ -38,5 +39,6 @@ int main(int argc, char **argv) {
       printRecords, [](DialectRegistry &registry) {
         refgraph::registerRefGraphDialect(registry);
       });
+  registerOperatorTableTranslations();
   return failed(mlirTranslateMain(argc, argv, "pyjit translation driver\n"));
 }
