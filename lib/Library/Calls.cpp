@@ -96,6 +96,6 @@ bool library::isFromParameters(Value value) {
     return function && function.getArgAttr(arg.getArgNumber(), "pyjit.param");
   }
   Operation *op = value.getDefiningOp();
-  return isPure(op) && op->getNumRegions() == 0 &&
+  return isMemoryEffectFree(op) && op->getNumRegions() == 0 &&
          llvm::all_of(op->getOperands(), isFromParameters);
 }

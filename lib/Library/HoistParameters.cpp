@@ -29,7 +29,7 @@ struct HoistParameters
     // In order, so that a member's operands are members or parameters.
     llvm::SetVector<Operation *> members;
     for (Operation &op : function.front().without_terminator()) {
-      bool pure = isPure(&op) && op.getNumRegions() == 0;
+      bool pure = isMemoryEffectFree(&op) && op.getNumRegions() == 0;
       if (pure && llvm::all_of(op.getOperands(), [&](Value operand) {
             if (auto arg = dyn_cast<BlockArgument>(operand))
               return !!function.getArgAttr(arg.getArgNumber(), "pyjit.param");
@@ -37,13 +37,16 @@ struct HoistParameters
           }))
         members.insert(&op);
     }
-    // Kept are values that the rest uses; of a view, what it is a view of.
+    // Kept are values that the rest uses; of a view, what it is a view of, and
+    // the view stays where it was too.
     llvm::SetVector<Value> kept;
-    for (Operation *op : llvm::reverse(llvm::to_vector(members))) {
-      bool usedOutside = llvm::any_of(
-          op->getUsers(), [&](Operation *user) { return !members.contains(user); });
+    llvm::SmallPtrSet<Operation *, 8> staying;
+    for (Operation *op : llvm::reverse(members)) {
+      bool usedOutside = llvm::any_of(op->getUsers(), [&](Operation *user) {
+        return !members.contains(user) || staying.contains(user);
+      });
       if (usedOutside && isView(op))
-        members.remove(op);
+        staying.insert(op);
       else if (usedOutside)
         kept.insert_range(op->getResults());
     }
@@ -86,7 +89,7 @@ struct HoistParameters
                                     builder.getDictionaryAttr(cached), value.getLoc());
       Value(value).replaceAllUsesWith(function.getArgument(number));
     }
-    for (Operation *op : llvm::reverse(members.getArrayRef()))
+    for (Operation *op : llvm::reverse(members))
       if (op->use_empty())
         op->erase();
   }
