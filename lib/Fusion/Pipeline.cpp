@@ -11,12 +11,6 @@ using namespace mlir;
 namespace pyjit::fusion {
 
 void buildFusionPipeline(OpPassManager &pm, const FusionOptions &options) {
-  if (options.planLibrary) {
-    pm.addNestedPass<func::FuncOp>(createFusionPlanLibrary());
-    // One packed weight, however many calls use it.
-    pm.addPass(createCSEPass());
-    pm.addPass(createFusionHoistParameters());
-  }
   pm.addNestedPass<func::FuncOp>(createConvertTSSAToLinalg());
   // Views that two users read are one, and so are equal constants.
   pm.addPass(createCSEPass());

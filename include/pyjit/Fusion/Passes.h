@@ -3,7 +3,6 @@
 #ifndef PYJIT_FUSION_PASSES_H
 #define PYJIT_FUSION_PASSES_H
 
-#include "dialects/tssa/IR/TSSA.h"
 #include "mlir/Dialect/Func/IR/FuncOps.h"
 #include "mlir/Pass/Pass.h"
 #include "mlir/Pass/PassManager.h"
@@ -13,11 +12,7 @@ namespace pyjit::fusion {
 #define GEN_PASS_DECL
 #include "lib/Fusion/Passes.h.inc"
 
-struct FusionOptions {
-  /// Replace library calls by fused ones, and compute what depends on
-  /// parameters only in a function of its own.
-  bool planLibrary = true;
-};
+struct FusionOptions {};
 
 /// Functional tensor programs to kernels and library calls (`pyjit-fuse`).
 void buildFusionPipeline(mlir::OpPassManager &pm, const FusionOptions &options);

@@ -41,43 +41,4 @@ def FusionOutline : Pass<"fusion-outline", "mlir::ModuleOp"> {
                            "mlir::tensor::TensorDialect"];
 }
 
-def FusionPlanLibrary : Pass<"fusion-plan-library", "mlir::func::FuncOp"> {
-  let summary = "Use packed weights and fused epilogues of library calls";
-  let description = [{
-    Where weights are parameters (arguments with `pyjit.param`): a convolution
-    with an inference batch norm, a sum and an activation behind it becomes one
-    oneDNN call with folded, packed weights; a linear layer becomes MKL's packed
-    product. Folding and packing are operations on parameters only, which
-    `fusion-hoist-parameters` moves out. A packed value is marked
-    `pyjit.opaque`: its layout is the library's own.
-
-    ```mlir
-    %1 = tssa.aten "aten::linear"(%x, %w, %b) : ...
-    // becomes
-    %p = tssa.aten "mkl::_mkl_reorder_linear_weight"(%w, 256 : i64) {pyjit.opaque} : ...
-    %1 = tssa.aten "mkl::_mkl_linear"(%x, %p, %w, %b, 256 : i64) : ...
-    ```
-  }];
-  let dependentDialects = ["pyjit::tssa::TSSADialect"];
-}
-
-def FusionHoistParameters : Pass<"fusion-hoist-parameters", "mlir::ModuleOp"> {
-  let summary = "Compute what parameters alone decide in a function of its own";
-  let description = [{
-    Operations whose operands all come from arguments with `pyjit.param` move
-    into `@<f>_prepare`. Its arguments name the inputs of `@f` they stand for,
-    `@f` takes its results as further arguments; the runtime calls it again when
-    a parameter's version or address changes.
-
-    ```mlir
-    func.func @f(%x: ..., %w: ... {pyjit.param}) { %p = pack(%w) ; use(%x, %p) }
-    // becomes
-    func.func @f_prepare(%w: ... {pyjit.input = 1 : i64}) { %p = pack(%w) ; return %p }
-    func.func @f(%x: ..., %w: ... {pyjit.param}, %p: ... {pyjit.cached = 0 : i64})
-    ```
-  }];
-  let statistics = [Statistic<"numHoisted", "hoisted", "Values computed once">];
-  let dependentDialects = ["mlir::func::FuncDialect"];
-}
-
 #endif
