@@ -242,6 +242,8 @@ Post Session::callTypeDirectly(PyTypeObject *type, const Call &call) {
   auto *object = reinterpret_cast<PyObject *>(type);
   PyObject *newMethod = typeLookup(type, "__new__");
   PyObject *init = typeLookup(type, "__init__");
+  if (typeLookup(type, "__del__"))
+    end("an object with __del__");
   if (newMethod)
     if (PyObject *inner = pyjitInnerCallable(newMethod)) {
       if (!find(inner))

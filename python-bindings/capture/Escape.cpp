@@ -186,15 +186,39 @@ std::string selector(Session &s, Select select, PyObject *key) {
 
 } // namespace
 
+/// A write reaches every path to its object: objects that were met as two stay
+/// two.
+void Session::separateWritten() {
+  std::set<Node *> written(replacedNodes.begin(), replacedNodes.end());
+  for (const Write &write : writes)
+    written.insert(write.owner);
+  for (Node *node : written) {
+    for (auto &entry : nodes) {
+      Node *other = entry.second.get();
+      if (other == node || !other->external ||
+          (other->pinned && node->pinned) ||
+          Py_TYPE(other->object) != Py_TYPE(node->object) || other->value < 0 ||
+          isTensor(other->object) || (written.count(other) && other < node))
+        continue;
+      int a = ssa(node), b = ssa(other);
+      writer.line("refgraph.distinct %" + std::to_string(a) + ", %" +
+                      std::to_string(b) + " : " + node->type + ", " +
+                      other->type,
+                  location());
+    }
+  }
+}
+
 void Session::leave(PyObject *result) {
   std::string change = tensors->stateChange();
   if (change.empty())
     change = tensors->finalConflict();
   if (!change.empty())
     return end(change);
-  if (!contextTokens.empty())
+  if (!contextVariables.empty())
     return end("a context variable that stays set");
 
+  separateWritten();
   EscapeWalk walk(*this);
   for (PyObject *cell : cellWrites) {
     const CellHome &home = cellHomes.find(cell)->second;

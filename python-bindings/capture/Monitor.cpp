@@ -184,8 +184,8 @@ void Session::onInstruction(PyCodeObject *code, int offset) {
     shadow->truthOfYields = false;
     if (offset == shadow->pendingNext && instruction.depth > 0) {
       settle(shadow->post, stack[instruction.depth - 1]);
-      if (shadow->post == Post::With && instruction.depth > 1)
-        settle(Post::Fresh, stack[instruction.depth - 2]);
+      if (shadow->freshAt && instruction.depth >= shadow->freshAt)
+        settle(Post::Fresh, stack[instruction.depth - shadow->freshAt]);
     }
     if (dead)
       return;
@@ -194,6 +194,7 @@ void Session::onInstruction(PyCodeObject *code, int offset) {
     return;
   instantiating = nullptr;
   truthOfYields = storingNumber = false;
+  freshAt = 0;
   Post post = handleOpcode(*this, frame, code, instruction);
   if (dead)
     return;
@@ -203,6 +204,7 @@ void Session::onInstruction(PyCodeObject *code, int offset) {
   shadow->post = post;
   shadow->instantiating = instantiating;
   shadow->truthOfYields = truthOfYields;
+  shadow->freshAt = freshAt;
   if (post == Post::Constant)
     tensors->suspend(true);
 }

@@ -95,6 +95,23 @@ Post mutateHashing(Session &s, const Call &c) {
   return Post::Known;
 }
 
+/// `discard` and `add` change nothing where there is nothing to do.
+Post setDiscard(Session &s, const Call &c) {
+  if (c.args.size() != 2)
+    return Post::Known;
+  s.readDeep(c.args[1]);
+  s.setItem(c.args[0], c.args[1]);
+  return PySet_Contains(c.args[0], c.args[1]) == 1 ? mutate(s, c) : Post::Known;
+}
+
+Post setAdd(Session &s, const Call &c) {
+  if (c.args.size() != 2)
+    return Post::Known;
+  s.readDeep(c.args[1]);
+  s.setItem(c.args[0], c.args[1]);
+  return PySet_Contains(c.args[0], c.args[1]) == 0 ? mutate(s, c) : Post::Known;
+}
+
 Post searching(Session &s, const Call &c) {
   for (PyObject *arg : c.args)
     s.readDeep(arg);
@@ -178,8 +195,8 @@ void pyjit::capture::addContainerMethods(NativeTable &t) {
   t.add("builtins:list.copy", dictView);
   t.add("builtins:list.sort", sorting);
   t.add("builtins:list.__getitem__", searching);
-  t.add("builtins:set.add", mutateHashing);
-  t.add("builtins:set.discard", mutateHashing);
+  t.add("builtins:set.add", setAdd);
+  t.add("builtins:set.discard", setDiscard);
   t.add("builtins:set.remove", mutateHashing);
   t.add("builtins:set.update", mutateFrom);
   t.add("builtins:set.clear", mutate);

@@ -295,6 +295,11 @@ static Post nativeNumber(Session &s, const Call &c) {
   return Post::Known;
 }
 
+static Post nativeRange(Session &s, const Call &c) {
+  nativeNumber(s, c);
+  return Post::Fresh;
+}
+
 static Post nativeBool(Session &s, const Call &c) {
   if (c.args.size() == 1)
     s.truth(c.args[0]);
@@ -371,8 +376,8 @@ static Post nativeContextGet(Session &s, const Call &c) {
   Node *node = s.require(variable);
   if (!node)
     return Post::Known;
-  for (auto &entry : s.contextTokens)
-    if (entry.second == variable)
+  for (PyObject *set : s.contextVariables)
+    if (set == variable)
       return Post::Known; // set by the call
   PyObject *value = nullptr;
   static PyObject *missing = PyList_New(0);
@@ -392,17 +397,19 @@ static Post nativeContextGet(Session &s, const Call &c) {
 static Post nativeContextSet(Session &s, const Call &c) {
   // Balanced by a reset, or the capture ends when it leaves.
   s.require(c.args[0]);
-  s.contextTokens[reinterpret_cast<PyObject *>(s.top()->frame)] = c.args[0];
+  s.contextVariables.push_back(c.args[0]);
   return Post::Fresh;
 }
 
 static Post nativeContextReset(Session &s, const Call &c) {
-  for (auto it = s.contextTokens.begin(); it != s.contextTokens.end(); ++it) {
-    if (it->second == c.args[0]) {
-      s.contextTokens.erase(it);
-      break;
+  auto &set = s.contextVariables;
+  for (size_t i = set.size(); i-- > 0;) {
+    if (set[i] == c.args[0]) {
+      set.erase(set.begin() + i);
+      return Post::Known;
     }
   }
+  s.end("the reset of a context variable that was set before the call");
   return Post::Known;
 }
 
@@ -467,7 +474,7 @@ void pyjit::capture::addBuiltins(NativeTable &t) {
   t.addType(&PyDict_Type, nativeDictType);
   t.addType(&PyODict_Type, nativeDictType);
   t.addType(&PyDictProxy_Type, nativeShallow);
-  t.addType(&PyRange_Type, nativeNumber);
+  t.addType(&PyRange_Type, nativeRange);
   t.addType(&PySlice_Type, nativeNothing);
   t.addType(&PyEnum_Type, nativeShallow);
   t.addType(&PyZip_Type, nativeShallow);

@@ -175,7 +175,8 @@ Post beforeWith(const Op &o) {
   PyObject *exit = o.s.special(manager, "__exit__");
   if (!exit || !PyFunction_Check(exit))
     o.s.end("a with statement over a native " + typeName(manager));
-  return Post::With;
+  o.s.freshAt = 2; // the bound `__exit__`
+  return Post::Known;
 }
 
 /// LOAD_DEREF and friends: the cell lies among the locals.
@@ -327,9 +328,12 @@ Post pyjit::capture::handleOpcode(Session &s, PyjitFrame *frame,
   case FOR_ITER:
     return s.next(o.peek(1));
   case UNPACK_SEQUENCE:
+    s.iterate(o.peek(1));
+    return Post::FreshTuples;
   case UNPACK_EX:
     s.iterate(o.peek(1));
-    return Post::Fresh;
+    s.freshAt = (in.arg & 0xff) + 1; // the list of the rest
+    return Post::Known;
   case GET_LEN:
     s.lengthOf(o.peek(1));
     return Post::Known;

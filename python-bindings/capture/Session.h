@@ -1,11 +1,12 @@
 //===- Session.h - The state of one recording -------------------*- C++ -*-===//
 //
 // One Session lives for one captured call. Its parts, by file:
-//   Session.cpp      known objects and reads of external ones
+//   Session.cpp      what is known about objects
 //   Monitor.cpp      events, frames, what happens after an instruction
 //   Opcodes.cpp      one handler per bytecode that reads, writes or creates
-//   Attributes.cpp   attribute look-up and store, decomposed as CPython does it
-//   Containers.cpp   items, iteration, comparison, truth
+//   Reads.cpp        reads of external objects, as text
+//   Attributes.cpp, Descriptors.cpp   look-up and store, as CPython does them
+//   Containers.cpp, Items.cpp, Operators.cpp   containers and operators
 //   Calls.cpp        what calling an object means, by its type
 //   Natives*.cpp     the table of native functions that are modelled
 //   Tensors.cpp, TensorOps.cpp   metadata and the dispatcher's operators
@@ -83,7 +84,6 @@ enum class Post {
   FreshTuples, ///< a new object that may hold new tuples (of `items()`, `zip`)
   FreshDeep,   ///< new tuples and lists of tensors and values
   Constant,    ///< a tensor made of Python data, without operators
-  With,        ///< BEFORE_WITH: below the top lies a new bound method
 };
 
 /// Arguments of a call.
@@ -110,6 +110,7 @@ struct ShadowFrame {
   Post post = Post::Known;
   PyTypeObject *instantiating = nullptr;
   bool truthOfYields = false;
+  int freshAt = 0; ///< a further new object, counted from the top; 0: none
 };
 
 class TensorRecorder;
@@ -176,7 +177,9 @@ public:
   Found genericAttr(PyObject *object, PyObject *name, bool skipDict = false);
   Found superAttr(PyTypeObject *cls, PyObject *self, PyTypeObject *start,
                   PyObject *name);
+  Found throughDescriptor(PyObject *descr, PyObject *object, PyObject *name);
   void storeAttr(PyObject *object, PyObject *name, PyObject *value);
+  void writeAttr(PyObject *object, PyObject *name, PyObject *value);
   void genericStore(PyObject *object, PyObject *name, PyObject *value);
   /// `type(object)`'s special method; records the look-up. Python functions
   /// become known. Null if there is none.
@@ -224,6 +227,7 @@ public:
   //===--- The end (Escape.cpp)
   //--------------------------------------------===//
   void leave(PyObject *result);
+  void separateWritten();
 
   bool isTensor(PyObject *object);
   std::string typeText(PyObject *object);
@@ -250,12 +254,14 @@ public:
   };
   std::vector<Write> writes;
   std::vector<Node *> replacedNodes;
-  std::map<PyObject *, PyObject *> contextTokens;
+  /// Context variables that are set and not yet reset.
+  std::vector<PyObject *> contextVariables;
   /// Closure cells of external functions, in the order of the first write.
   std::vector<PyObject *> cellWrites;
   /// Set by a native handler for the instruction in progress.
   PyTypeObject *instantiating = nullptr;
   bool truthOfYields = false;
+  int freshAt = 0;
   /// A Python number is being stored into a tensor.
   bool storingNumber = false;
   int external = -1; ///< SSA number of refgraph.external

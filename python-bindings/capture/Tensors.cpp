@@ -200,6 +200,10 @@ bool TensorRecorder::isConstant(PyObject *object) {
 void TensorRecorder::suspend(bool on) { impl->suspended = on; }
 bool TensorRecorder::suspended() const { return impl->suspended; }
 
+bool TensorRecorder::requiresGrad(PyObject *object) {
+  return THPVariable_Unpack(object).requires_grad();
+}
+
 void TensorRecorder::readOffset(PyObject *object) {
   const at::Tensor &t = THPVariable_Unpack(object);
   impl->session.writer.line(

@@ -39,6 +39,7 @@ public:
   void bindConstant(PyObject *tensor);
   /// Records what Python saw of a tensor's storage offset.
   void readOffset(PyObject *tensor);
+  bool requiresGrad(PyObject *tensor);
   /// Computed from constants only: its data may flow into Python.
   bool isConstant(PyObject *tensor);
   /// Operators are not recorded while a tensor is built from Python data.

@@ -1,0 +1,228 @@
+//===- Items.cpp - Subscripts, iteration, membership --------------------===//
+
+#include "ObjectKinds.h"
+#include "Session.h"
+#include "Tensors.h"
+
+using namespace pyjit::capture;
+
+/// What may stand between the brackets of a tensor without its data or Python
+/// sequences becoming tensors behind the dispatcher's back.
+static bool isTensorIndex(Session &s, PyObject *key) {
+  if (key == Py_None || key == Py_Ellipsis || PyLong_CheckExact(key))
+    return true;
+  if (PySlice_Check(key)) {
+    s.readDeep(key);
+    return true;
+  }
+  if (s.isTensor(key))
+    return s.known(key);
+  if (PyTuple_CheckExact(key)) {
+    s.readAll(key);
+    for (Py_ssize_t i = 0; i < PyTuple_GET_SIZE(key); ++i)
+      if (PyTuple_Check(PyTuple_GET_ITEM(key, i)) ||
+          !isTensorIndex(s, PyTuple_GET_ITEM(key, i)))
+        return false;
+    return true;
+  }
+  return false;
+}
+
+Post Session::subscript(PyObject *o, PyObject *key) {
+  if (isValue(o)) {
+    readDeep(key);
+    return Post::Fresh;
+  }
+  if (isTensor(o)) {
+    special(o, "__getitem__");
+    if (!isTensorIndex(*this, key))
+      end("a tensor indexed by a " + typeName(key));
+    return Post::Known;
+  }
+  Node *node = require(o);
+  if (!node)
+    return Post::Known;
+  if (isHeap(o) && !PyType_Check(o)) {
+    PyObject *getter = special(o, "__getitem__");
+    if (getter && PyFunction_Check(getter))
+      return Post::Known;
+    if (PyDict_Check(o)) {
+      PyObject *missing = special(o, "__missing__");
+      if (missing && !PyFunction_Check(missing) && !PyDict_Contains(o, key)) {
+        PyErr_Clear();
+        end("a missing key of a " + typeName(o));
+      }
+    }
+  }
+  if (PyTuple_Check(o) || PyList_Check(o)) {
+    Py_ssize_t n = PySequence_Fast_GET_SIZE(o);
+    if (PyLong_Check(key)) {
+      Py_ssize_t i = PyLong_AsSsize_t(key);
+      if (i < 0 || i >= n) {
+        PyErr_Clear();
+        if (node->external && !(node->pinned && PyTuple_CheckExact(o)))
+          length(node, n);
+        i = i < 0 ? i + n : i;
+      }
+      if (i >= 0 && i < n)
+        readIndex(node, Select::Item, i, PySequence_Fast_GET_ITEM(o, i));
+      return Post::Known;
+    }
+    readDeep(key);
+    readAll(o);
+    return Post::Fresh;
+  }
+  if (PyDict_Check(o)) {
+    dictItem(o, key);
+    return Post::Known;
+  }
+  if (PyType_Check(o)) {
+    PyObject *meta = special(o, "__getitem__");
+    if (meta && PyFunction_Check(meta))
+      return Post::Known;
+    typeLookup(reinterpret_cast<PyTypeObject *>(o), "__class_getitem__");
+    return Post::Fresh;
+  }
+  if (PyRange_Check(o))
+    return Post::Fresh;
+  end("an item of a " + typeName(o));
+  return Post::Fresh;
+}
+
+void Session::storeSubscript(PyObject *o, PyObject *key, PyObject *value) {
+  if (isTensor(o)) {
+    special(o, "__setitem__");
+    if (!value || !isTensorIndex(*this, key) ||
+        !(isTensor(value) || isValue(value)))
+      end("storing into a tensor at a " + typeName(key));
+    storingNumber = value && isValue(value);
+    return;
+  }
+  Node *node = require(o);
+  if (!node)
+    return;
+  if (isHeap(o)) {
+    PyObject *setter = special(o, value ? "__setitem__" : "__delitem__");
+    if (setter && PyFunction_Check(setter))
+      return;
+  }
+  if (PyDict_Check(o)) {
+    if (!PyDict_CheckExact(o) && node->external)
+      return end("a change of a " + typeName(o) + " from before the call");
+    return writeItem(o, key, value);
+  }
+  if (PyList_CheckExact(o)) {
+    if (node->external)
+      own(o);
+    if (!PyLong_Check(key) && value)
+      iterate(value);
+    return;
+  }
+  end("storing an item of a " + typeName(o));
+}
+
+Post Session::iterate(PyObject *o) {
+  if (isValue(o))
+    return Post::Fresh;
+  if (isTensor(o)) {
+    special(o, "__iter__");
+    return Post::Known;
+  }
+  if (!require(o))
+    return Post::Known;
+  if (isHeap(o) && !PyType_Check(o)) {
+    PyObject *iter = special(o, "__iter__");
+    if (iter && PyFunction_Check(iter))
+      return Post::Known;
+    if (!iter) {
+      special(o, "__getitem__");
+      special(o, "__len__");
+      return Post::Fresh;
+    }
+  }
+  if (PyList_Check(o) || PyTuple_Check(o) || PyDict_Check(o) ||
+      PyAnySet_Check(o)) {
+    readAll(o);
+    return Post::Fresh;
+  }
+  if (isNativeIterator(o) || isView(o)) {
+    if (isExternal(o))
+      end("iterating over a " + typeName(o) + " from before the call");
+    return Post::Fresh;
+  }
+  if (PyType_Check(o)) {
+    PyObject *iter = special(o, "__iter__");
+    if (iter && PyFunction_Check(iter))
+      return Post::Known;
+  }
+  end("iterating over a " + typeName(o));
+  return Post::Fresh;
+}
+
+Post Session::next(PyObject *iterator) {
+  Node *node = require(iterator);
+  if (!node)
+    return Post::Known;
+  if (isNativeIterator(iterator)) {
+    if (node->external)
+      end("a " + typeName(iterator) + " from before the call");
+    // These make a tuple for every step; others hand out what is known.
+    static const std::set<std::string> makers = {"enumerate",
+                                                 "zip",
+                                                 "dict_itemiterator",
+                                                 "odict_iterator",
+                                                 "itertools.product",
+                                                 "itertools.zip_longest",
+                                                 "itertools.pairwise",
+                                                 "itertools.combinations",
+                                                 "itertools.permutations",
+                                                 "map",
+                                                 "dict_reverseitemiterator"};
+    return makers.count(Py_TYPE(iterator)->tp_name) ? Post::FreshTuples
+                                                    : Post::Known;
+  }
+  PyObject *method = special(iterator, "__next__");
+  if (!method || !PyFunction_Check(method))
+    end("the next item of a " + typeName(iterator));
+  return Post::Known;
+}
+
+void Session::contains(PyObject *container, PyObject *item) {
+  if (isValue(container))
+    return readDeep(item);
+  if (isTensor(container))
+    return end("`in` of a tensor");
+  if (!require(container))
+    return;
+  if (isHeap(container)) {
+    PyObject *method = special(container, "__contains__");
+    if (method && PyFunction_Check(method))
+      return;
+    if (!method)
+      iterate(container);
+  }
+  if (PyDict_Check(container))
+    return dictItem(container, item);
+  if (PyAnySet_Check(container)) {
+    readDeep(item);
+    return setItem(container, item);
+  }
+  if (PyList_Check(container) || PyTuple_Check(container)) {
+    // Identity comes first: `tensor in [tensor]` never compares it.
+    readDeep(item);
+    return readDeep(container);
+  }
+  if (Py_IS_TYPE(container, &PyDictKeys_Type) || isView(container)) {
+    if (isExternal(container))
+      return end("`in` of a " + typeName(container) + " from before the call");
+    return readDeep(item);
+  }
+  if (PyType_Check(container)) { // an enumeration class
+    PyObject *method = special(container, "__contains__");
+    if (method && PyFunction_Check(method))
+      return;
+  }
+  if (isNativeIterator(container) && !isExternal(container))
+    return;
+  end("`in` of a " + typeName(container));
+}

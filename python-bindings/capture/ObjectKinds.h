@@ -1,0 +1,26 @@
+//===- ObjectKinds.h - Kinds of objects, told by their type -----*- C++ -*-===//
+#ifndef PYJIT_CAPTURE_OBJECTKINDS_H
+#define PYJIT_CAPTURE_OBJECTKINDS_H
+
+#include <Python.h>
+
+namespace pyjit::capture {
+
+inline bool isHeapType(PyTypeObject *type) {
+  return PyType_HasFeature(type, Py_TPFLAGS_HEAPTYPE);
+}
+/// An instance of a class that is not built in.
+inline bool isHeap(PyObject *o) { return isHeapType(Py_TYPE(o)); }
+
+/// Native iterators over things that were read when they were made.
+bool isNativeIterator(PyObject *o);
+/// Views over things that were read when they were made.
+bool isView(PyObject *o);
+/// Compared by identity, or by C code over immutable data.
+bool isPlainObject(PyObject *o);
+/// Torch's immutable descriptions: dtypes, devices, sizes, ...
+bool isTorchValueType(PyTypeObject *type);
+
+} // namespace pyjit::capture
+
+#endif // PYJIT_CAPTURE_OBJECTKINDS_H
