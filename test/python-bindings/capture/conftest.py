@@ -53,6 +53,7 @@ def capture(recorder):
         if trace.text and opt:
             done = subprocess.run(
                 [opt, "-o", "/dev/null"],
+                check=False,
                 input=trace.text,
                 text=True,
                 capture_output=True,
