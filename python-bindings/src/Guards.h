@@ -40,10 +40,23 @@ private:
   bool step(const PyjitInst &inst, PyObject *const *args, Py_ssize_t nargs);
   void armWatch();
   bool tensorMatches(PyObject *object, const PyjitTensorMeta &meta) const;
+  /// Takes the checks of watched tensors out of the always segment.
+  void splitTensors();
+  bool checkTensors() const;
 
   const PyjitGuardProgram *program = nullptr;
   Constants constants;
   std::vector<PyObject *> registers;
+  /// A tensor that the watched segment found: hundreds of parameters, whose
+  /// metadata is scattered in memory. They are checked in one loop that fetches
+  /// ahead, the rest of the always segment runs before.
+  struct TensorCheck {
+    uint32_t reg;
+    PyTypeObject *type;
+    const PyjitTensorMeta *meta;
+  };
+  std::vector<TensorCheck> tensors;
+  std::vector<PyjitInst> always;
   /// Of each entry of `program->watches`.
   std::vector<Watch::Keys> watchKeys;
   Watch watch;
