@@ -347,8 +347,10 @@ LogicalResult inferExpand(Numbers p, const Layout &source, Layout &result,
     if (source.shape[i] == p[lead + i])
       result.strides[lead + i] = source.strides[i];
   }
-  // ATen's stride of a new leading dimension: 0 when it repeats, else as if
-  // contiguous.
+  // ATen's stride of a new leading dimension: 0 when it repeats or the source
+  // has none, else as if contiguous.
+  if (source.rank() == 0)
+    return success();
   for (int64_t i = lead - 1; i >= 0; --i)
     if (p[i] == 1)
       result.strides[i] = i + 1 < static_cast<int64_t>(p.size())

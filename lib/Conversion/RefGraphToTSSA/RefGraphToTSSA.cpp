@@ -16,6 +16,7 @@
 #include "dialects/tssa/IR/TSSA.h"
 #include "dialects/tssa/IR/Views.h"
 #include "pyjit/Operators/CallArguments.h"
+#include "pyjit/Operators/ElementTypes.h"
 #include "pyjit/Operators/OperatorInfo.h"
 
 #include "mlir/Dialect/Func/IR/FuncOps.h"
@@ -169,28 +170,24 @@ LogicalResult Converter::convertView(refgraph::TensorOp op) {
   return success();
 }
 
-/// Whether the functional twin computes in the element type of the tensor that
+/// Whether the functional twin's result has the element type of the tensor that
 /// is written: another one would be rounded on the way, and the twin's result
 /// would not say so. Such a call stays a library call on a copy.
-bool Converter::twinFits(refgraph::TensorOp op, const operators::OperatorInfo &info) {
+bool Converter::twinFits(refgraph::TensorOp op,
+                         const operators::OperatorInfo &info) {
+  const operators::OperatorInfo *twin = operators::lookupOperator(info.twin);
   if (op.getMutates().size() != 1 || op.getMutates().front() != 0 ||
-      op.getNumResults() != 1 || !operators::lookupOperator(info.twin))
+      op.getNumResults() != 1 || !twin ||
+      twin->result == operators::ResultRule::Stated)
     return false;
-  auto self = cast<refgraph::TensorType>(op.getInputs()[0].getType());
+  SmallVector<Type> types;
   for (Value input : op.getInputs())
-    if (cast<refgraph::TensorType>(input.getType()).getElementType() != self.getElementType())
-      return false;
-  auto fits = [&](TypedAttr number) {
-    return !number || isa<FloatType>(self.getElementType()) ||
-           (number.getType().isInteger() && self.getElementType().isInteger());
-  };
-  for (Attribute arg : op.getArgs()) {
-    if (!fits(operators::getWrappedNumber(arg)))
-      return false;
-    if (auto number = dyn_cast<FloatAttr>(arg); number && !fits(number))
-      return false;
-  }
-  return isa<FloatType>(self.getElementType());
+    types.push_back(contentsOf(cast<refgraph::TensorType>(input.getType())));
+  // The default float type matters only where integers become floats, and that
+  // is no integer tensor's type.
+  return operators::inferResultElementType(*twin, op.getArgs(), types,
+                                           builder.getF32Type()) ==
+         cast<RankedTensorType>(types[0]).getElementType();
 }
 
 LogicalResult Converter::convertTwin(refgraph::TensorOp op,
