@@ -61,7 +61,8 @@ std::optional<Activation> matchActivation(tssa::AtenOp op) {
 class Chain {
 public:
   static std::optional<Chain> match(tssa::AtenOp convolution);
-  void rewrite();
+  /// Returns the new call's result; `recorded` becomes the type it had.
+  Value rewrite(RankedTensorType &recorded);
 
 private:
   void matchBatchNorm();
@@ -176,7 +177,7 @@ void Chain::foldBatchNorm(CallBuilder &calls, Value &weight, Value &bias) {
     bias = calls.call("aten::add.Tensor", {bias, beta, one}, channel);
 }
 
-void Chain::rewrite() {
+Value Chain::rewrite(RankedTensorType &recorded) {
   OpBuilder builder(last.getDefiningOp());
   CallBuilder calls(builder, convolution.getLoc());
   Value input = tensorArgument(convolution, 0), weight = tensorArgument(convolution, 1);
@@ -189,7 +190,8 @@ void Chain::rewrite() {
                             {weight, padding, stride, dilation, groups,
                              calls.integers(typeOf(input).getShape())},
                             weight.getType());
-  RankedTensorType recorded = typeOf(last), type = channelsLast(recorded);
+  recorded = typeOf(last);
+  RankedTensorType type = channelsLast(recorded);
   Value result;
   if (other) {
     bool plain = activation.name == "none";
@@ -209,8 +211,7 @@ void Chain::rewrite() {
   last.replaceAllUsesWith(result);
   for (Operation *op : llvm::reverse(replaced))
     op->erase();
-  if (type != recorded)
-    handOnLayout(result, recorded);
+  return result;
 }
 
 struct PlanConvolutions
@@ -221,9 +222,17 @@ struct PlanConvolutions
       if (op.getOverload() == "aten::conv2d")
         convolutions.push_back(op);
     });
+    SmallVector<std::pair<Value, RankedTensorType>> results;
     for (tssa::AtenOp op : convolutions)
-      if (auto chain = Chain::match(op))
-        chain->rewrite();
+      if (auto chain = Chain::match(op)) {
+        RankedTensorType recorded;
+        Value result = chain->rewrite(recorded);
+        results.emplace_back(result, recorded);
+      }
+    // Once all are there: a convolution takes the layout that another one left.
+    for (auto [result, recorded] : results)
+      if (result.getType() != recorded)
+        handOnLayout(result, recorded);
   }
 };
 
