@@ -1,0 +1,47 @@
+// RUN: pyjit-opt %s --tssa-fold-views | FileCheck %s
+
+// CHECK-LABEL: func @compose
+func.func @compose(%x: tensor<2x3x4xf32>) -> tensor<4xf32> {
+  // CHECK-NEXT: %[[R:.*]] = tssa.access %{{.*}} [#tssa.view<select [0, 1]>, #tssa.view<select [0, 2]>] : tensor<2x3x4xf32> -> tensor<4xf32>
+  // CHECK-NEXT: return %[[R]]
+  %0 = tssa.access %x [#tssa.view<select [0, 1]>] : tensor<2x3x4xf32> -> tensor<3x4xf32>
+  %1 = tssa.access %0 [#tssa.view<select [0, 2]>] : tensor<3x4xf32> -> tensor<4xf32>
+  return %1 : tensor<4xf32>
+}
+
+// CHECK-LABEL: func @access_of_assign
+// CHECK-SAME: %[[S:[^ :]+]]: tensor<3xf32>
+// CHECK-NEXT: return %[[S]]
+func.func @access_of_assign(%x: tensor<4x3xf32>, %s: tensor<3xf32>) -> tensor<3xf32> {
+  %0 = tssa.assign %x, %s [#tssa.view<select [0, 1]>] : tensor<4x3xf32>, tensor<3xf32>
+  %1 = tssa.access %0 [#tssa.view<select [0, 1]>] : tensor<4x3xf32> -> tensor<3xf32>
+  return %1 : tensor<3xf32>
+}
+
+// CHECK-LABEL: func @assign_of_access
+// CHECK-SAME: %[[X:[^ :]+]]: tensor<4x3xf32>
+// CHECK-NEXT: return %[[X]]
+func.func @assign_of_access(%x: tensor<4x3xf32>) -> tensor<4x3xf32> {
+  %0 = tssa.access %x [#tssa.view<select [0, 1]>] : tensor<4x3xf32> -> tensor<3xf32>
+  %1 = tssa.assign %x, %0 [#tssa.view<select [0, 1]>] : tensor<4x3xf32>, tensor<3xf32>
+  return %1 : tensor<4x3xf32>
+}
+
+// Two transpositions, and an alias.
+// CHECK-LABEL: func @identity
+// CHECK-SAME: %[[X:[^ :]+]]: tensor<4x3xf32>
+// CHECK-NEXT: return %[[X]]
+func.func @identity(%x: tensor<4x3xf32>) -> tensor<4x3xf32> {
+  %0 = tssa.access %x [#tssa.view<permute [1, 0]>, #tssa.view<alias>, #tssa.view<permute [1, 0]>] : tensor<4x3xf32> -> tensor<4x3xf32>
+  return %0 : tensor<4x3xf32>
+}
+
+// Another element than the one assigned: not the assigned value.
+// CHECK-LABEL: func @other
+// CHECK: tssa.assign
+// CHECK: tssa.access
+func.func @other(%x: tensor<4x3xf32>, %s: tensor<3xf32>) -> tensor<3xf32> {
+  %0 = tssa.assign %x, %s [#tssa.view<select [0, 1]>] : tensor<4x3xf32>, tensor<3xf32>
+  %1 = tssa.access %0 [#tssa.view<select [0, 2]>] : tensor<4x3xf32> -> tensor<3xf32>
+  return %1 : tensor<3xf32>
+}

@@ -1,0 +1,38 @@
+// RUN: pyjit-opt %s --tssa-rewrite-mutation -split-input-file -verify-diagnostics | FileCheck %s
+
+// A store through a view is an assignment to its origin, by the whole path.
+// CHECK-LABEL: func @store
+// CHECK-SAME: (%[[X:[^ :]+]]: !tssa.ref<tensor<2x3x4xf32>>, %[[S:[^ :]+]]: tensor<4xf32>)
+func.func @store(%x: !tssa.ref<tensor<2x3x4xf32>>, %s: tensor<4xf32>) {
+  %v = tssa.view %x [#tssa.view<select [0, 1]>] : !tssa.ref<tensor<2x3x4xf32>> -> !tssa.ref<tensor<3x4xf32>>
+  %w = tssa.view %v [#tssa.view<select [0, 2]>] : !tssa.ref<tensor<3x4xf32>> -> !tssa.ref<tensor<4xf32>>
+  // CHECK-NEXT: %[[T:.*]] = tssa.load %[[X]]
+  // CHECK-NEXT: %[[N:.*]] = tssa.assign %[[T]], %[[S]] [#tssa.view<select [0, 1]>, #tssa.view<select [0, 2]>]
+  // CHECK-NEXT: tssa.store %[[N]], %[[X]]
+  // CHECK-NEXT: return
+  tssa.store %s, %w : !tssa.ref<tensor<4xf32>>
+  return
+}
+
+// -----
+
+// A load through a view is an access of the origin's contents then.
+// CHECK-LABEL: func @load
+func.func @load(%x: !tssa.ref<tensor<2x3xf32>>, %i: index) -> tensor<3xf32> {
+  %v = tssa.view %x [#tssa.view<select [0, ?]>] (%i) : !tssa.ref<tensor<2x3xf32>> -> !tssa.ref<tensor<3xf32>>
+  // CHECK: %[[T:.*]] = tssa.load
+  // CHECK-NEXT: %[[A:.*]] = tssa.access %[[T]] [#tssa.view<select [0, ?]>](%{{.*}})
+  // CHECK-NEXT: return %[[A]]
+  %l = tssa.load %v : !tssa.ref<tensor<3xf32>>
+  return %l : tensor<3xf32>
+}
+
+// -----
+
+func.func @twice(%x: !tssa.ref<tensor<1x3xf32>>, %s: tensor<2x3xf32>) {
+  %v = tssa.view %x [#tssa.view<expand [2, 3]>] : !tssa.ref<tensor<1x3xf32>> -> !tssa.ref<tensor<2x3xf32, #tssa.strides<[0, 1]>>>
+  %s0 = tssa.access %s [] : tensor<2x3xf32> -> tensor<2x3xf32, #tssa.strides<[0, 1]>>
+  // expected-error @+1 {{writes through a view that shows an element more than once}}
+  tssa.store %s0, %v : !tssa.ref<tensor<2x3xf32, #tssa.strides<[0, 1]>>>
+  return
+}
