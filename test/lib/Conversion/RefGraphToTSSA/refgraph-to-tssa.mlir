@@ -1,0 +1,50 @@
+// RUN: pyjit-opt %s --convert-refgraph-to-tssa | FileCheck %s
+// RUN: pyjit-opt %s --convert-refgraph-to-tssa --tssa-rewrite-mutation --tssa-propagate-blocks --tssa-rename --tssa-fold-views --tssa-verify-functional | FileCheck %s --check-prefix=FUNC
+
+// An operator is a call on contents, its result a fresh tensor.
+// CHECK-LABEL: func.func @pure(%{{.*}}: !tssa.ref<tensor<4xf32>>) -> tensor<4xf32>
+// CHECK: tssa.load
+// CHECK-NEXT: tssa.aten "aten::neg"
+// CHECK-NEXT: tssa.ref
+// FUNC-LABEL: func.func @pure(
+// FUNC-SAME: %[[X:[^ :]+]]: tensor<4xf32>
+// FUNC-NEXT: %[[N:.*]] = tssa.aten "aten::neg"(%[[X]])
+// FUNC-NEXT: return %[[N]]
+refgraph.graph @pure(%x: !refgraph.tensor<[4], [1], f32, "cpu">) {
+  %y = refgraph.tensor_op "aten::neg"(%x) : (!refgraph.tensor<[4], [1], f32, "cpu">) -> !refgraph.tensor<[4], [1], f32, "cpu">
+  refgraph.yield %y : !refgraph.tensor<[4], [1], f32, "cpu">
+}
+
+// An in-place operator through a view of an argument is its functional twin and
+// a store: the argument's new contents are a result.
+// CHECK-LABEL: func.func @inplace
+// CHECK: tssa.view %{{.*}} [#tssa.view<select [0, 1]>]
+// CHECK: tssa.aten "aten::mul.Tensor"
+// CHECK-NEXT: tssa.store
+// FUNC-LABEL: func.func @inplace(
+// FUNC-SAME: %[[X:[^ :]+]]: tensor<2x4xf32>
+// FUNC-NEXT: %[[V:.*]] = tssa.access %[[X]] [#tssa.view<select [0, 1]>]
+// FUNC-NEXT: %[[N:.*]] = tssa.aten "aten::mul.Tensor"(%[[V]], wrapped(2.000000e+00 : f64))
+// FUNC-NEXT: %[[A:.*]] = tssa.assign %[[X]], %[[N]] [#tssa.view<select [0, 1]>]
+// FUNC-NEXT: return %[[A]]
+refgraph.graph @inplace(%x: !refgraph.tensor<[2, 4], [4, 1], f32, "cpu">) {
+  %v = refgraph.tensor_op "aten::select.int"(%x, 0 : i64, 1 : i64) aliases [0] {offsets = array<i64: 4>} : (!refgraph.tensor<[2, 4], [4, 1], f32, "cpu">) -> !refgraph.tensor<[4], [1], f32, "cpu">
+  %w = refgraph.tensor_op "aten::mul_.Tensor"(%v, wrapped(2.0 : f64)) mutates [0] : (!refgraph.tensor<[4], [1], f32, "cpu">) -> !refgraph.tensor<[4], [1], f32, "cpu">
+  refgraph.yield %x : !refgraph.tensor<[2, 4], [4, 1], f32, "cpu">
+}
+
+// A twin whose result would have another element type (f64) is no twin: the
+// call stays, on a copy.
+// CHECK-LABEL: func.func @promoted
+// CHECK: tssa.aten "aten::mul_.Tensor"{{.*}} mutates [0]
+refgraph.graph @promoted(%x: !refgraph.tensor<[4], [1], f32, "cpu">, %y: !refgraph.tensor<[4], [1], f64, "cpu">) {
+  %w = refgraph.tensor_op "aten::mul_.Tensor"(%x, %y) mutates [0] : (!refgraph.tensor<[4], [1], f32, "cpu">, !refgraph.tensor<[4], [1], f64, "cpu">) -> !refgraph.tensor<[4], [1], f32, "cpu">
+  refgraph.yield %w : !refgraph.tensor<[4], [1], f32, "cpu">
+}
+
+// Layouts are kept as the types' encodings.
+// CHECK-LABEL: func.func @layout
+// CHECK-SAME: !tssa.ref<tensor<4x8xf32, #tssa.strides<[1, 4]>>>
+refgraph.graph @layout(%x: !refgraph.tensor<[4, 8], [1, 4], f32, "cpu">) {
+  refgraph.yield %x : !refgraph.tensor<[4, 8], [1, 4], f32, "cpu">
+}
