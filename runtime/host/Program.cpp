@@ -60,6 +60,8 @@ bool Program::validate(std::string &error) const {
       return fail(error, "output " + std::to_string(i) + " names no slot");
   for (uint32_t i = 0; i < h.slots; ++i) {
     const Slot &s = slotTable[i];
+    if (s.kind > SlotKind::Cached)
+      return fail(error, "slot " + std::to_string(i) + ": unknown kind");
     if (s.dims + 2ull * s.rank > h.ints)
       return fail(error, "slot " + std::to_string(i) + ": sizes out of range");
     if (s.kind == SlotKind::Input && s.place >= h.inputs)

@@ -31,7 +31,7 @@ def test_two_tensors_then_same(compile: Compile) -> Steps:
     yield [f(a, a), a]
 
 
-@scenario
+@scenario(captured=False)
 def test_views_of_one_storage(compile: Compile) -> Steps:
     f = compile(_add_first_then_multiply)
     for _ in range(2):
@@ -45,7 +45,7 @@ def test_views_of_one_storage(compile: Compile) -> Steps:
     yield [f(a[:4], a[:4]), a]
 
 
-@scenario
+@scenario(captured=False)
 def test_interleaved_views_do_not_overlap(compile: Compile) -> Steps:
     f = compile(_add_first_then_multiply)
     for first, second in ((0, 1), (0, 1), (1, 0), (1, 1)):

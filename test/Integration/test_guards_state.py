@@ -64,7 +64,7 @@ def test_no_grad_inside(compile: Compile) -> Steps:
     yield [out, out.requires_grad]
 
 
-@scenario(grad=True)
+@scenario(captured=False, grad=True)
 def test_set_grad_enabled_left_on(compile: Compile) -> Steps:
     def g(x: torch.Tensor, on: bool) -> torch.Tensor:
         torch.set_grad_enabled(on)

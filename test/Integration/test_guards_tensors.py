@@ -205,7 +205,7 @@ def test_overlapping_rows(compile: Compile) -> Steps:
     yield f(a.unfold(0, 4, 1)[:5])
 
 
-@scenario
+@scenario(captured=False)
 def test_conjugate_bit(compile: Compile) -> Steps:
     f = compile(lambda x: x * (2 + 1j))
     a = values(8, dtype=torch.complex64)
@@ -280,7 +280,7 @@ def test_parameter_is_tensor_subclass(compile: Compile) -> Steps:
     yield f(values(4))
 
 
-@scenario
+@scenario(captured=False)
 def test_subclass_with_torch_function(compile: Compile) -> Steps:
     class Loud(torch.Tensor):
         @classmethod

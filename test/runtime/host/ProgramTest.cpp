@@ -1,0 +1,171 @@
+//===- ProgramTest.cpp - Loading launch programs --------------------------===//
+//
+// A loader checks once what execution then relies on: anything may be in the
+// blob, and what is not a program is refused with a reason.
+//
+//===----------------------------------------------------------------------===//
+
+#include "pyjit-rt/Program.h"
+#include "gtest/gtest.h"
+
+#include <cstring>
+#include <random>
+
+using namespace pyjit::rt;
+
+namespace {
+
+/// One float input of eight elements, one fresh output, one kernel between them.
+struct Parts {
+  Header header{};
+  std::vector<Slot> slots;
+  std::vector<Step> steps;
+  std::vector<Kernel> kernels;
+  std::vector<int64_t> ints;
+  std::string chars;
+
+  std::vector<char> blob() {
+    header.magic = kLaunchMagic;
+    header.version = kLaunchVersion;
+    header.slots = slots.size();
+    header.steps = steps.size();
+    header.kernels = kernels.size();
+    header.ints = ints.size();
+    header.chars = chars.size();
+    std::vector<char> bytes;
+    auto append = [&](const void *data, size_t size) {
+      const char *begin = static_cast<const char *>(data);
+      bytes.insert(bytes.end(), begin, begin + size);
+    };
+    append(&header, sizeof(header));
+    append(slots.data(), slots.size() * sizeof(Slot));
+    append(steps.data(), steps.size() * sizeof(Step));
+    append(kernels.data(), kernels.size() * sizeof(Kernel));
+    append(ints.data(), ints.size() * sizeof(int64_t));
+    append(chars.data(), chars.size());
+    uint64_t size = bytes.size();
+    std::memcpy(bytes.data() + offsetof(Header, size), &size, sizeof(size));
+    return bytes;
+  }
+};
+
+Parts simple() {
+  Parts parts;
+  parts.header.inputs = 1;
+  parts.header.outputs = 1;
+  parts.ints = {1, /*dims*/ 8, 1, /*operands*/ 0, 1};
+  parts.slots = {{SlotKind::Input, 6, 1, 1, 0, 32},
+                 {SlotKind::Fresh, 6, 1, 1, 0, 32}};
+  parts.steps = {{StepKind::Kernel, 0, 0, 3, 2}};
+  parts.kernels = {{0, 0, 8, 1}};
+  parts.chars = std::string("kernel_0\0", 9);
+  return parts;
+}
+
+std::string failure(const std::vector<char> &blob) {
+  Program program;
+  std::string error;
+  return program.load(blob.data(), blob.size(), error) ? "" : error;
+}
+
+TEST(Program, LoadsWhatItIsMeantTo) {
+  Program program;
+  std::string error;
+  std::vector<char> blob = simple().blob();
+  ASSERT_TRUE(program.load(blob.data(), blob.size(), error)) << error;
+  EXPECT_EQ(program.numSlots(), 2u);
+  EXPECT_EQ(program.numSteps(), 1u);
+  EXPECT_EQ(program.numKernels(), 1u);
+  EXPECT_EQ(program.outputSlot(0), 1u);
+  EXPECT_STREQ(program.string(program.kernels()[0].name), "kernel_0");
+}
+
+TEST(Program, OwnsItsBytes) {
+  Program program;
+  std::string error;
+  std::vector<char> blob = simple().blob();
+  ASSERT_TRUE(program.load(blob.data(), blob.size(), error)) << error;
+  std::fill(blob.begin(), blob.end(), 0x7f);
+  EXPECT_EQ(program.slots()[1].bytes, 32u);
+}
+
+TEST(Program, RefusesEveryTruncation) {
+  std::vector<char> whole = simple().blob();
+  for (size_t size = 0; size < whole.size(); ++size) {
+    std::vector<char> part(whole.begin(), whole.begin() + size);
+    EXPECT_NE(failure(part), "") << size << " bytes";
+  }
+}
+
+TEST(Program, RefusesOtherMagicAndVersion) {
+  std::vector<char> blob = simple().blob();
+  blob[0] ^= 1;
+  EXPECT_NE(failure(blob), "");
+  blob[0] ^= 1;
+  blob[offsetof(Header, version)] += 1;
+  EXPECT_NE(failure(blob), "");
+}
+
+TEST(Program, RefusesIndicesThatPointNowhere) {
+  struct {
+    const char *what;
+    void (*change)(Parts &);
+  } changes[] = {
+      {"output slot", [](Parts &p) { p.ints[0] = 2; }},
+      {"negative output slot", [](Parts &p) { p.ints[0] = -1; }},
+      {"kernel number", [](Parts &p) { p.steps[0].a = 1; }},
+      {"operand list", [](Parts &p) { p.steps[0].b = 4; }},
+      {"operand count", [](Parts &p) { p.steps[0].c = 1u << 30; }},
+      {"operand slot", [](Parts &p) { p.ints[3] = 7; }},
+      {"dimensions", [](Parts &p) { p.slots[0].dims = 100; }},
+      {"rank", [](Parts &p) { p.slots[0].rank = 60000; }},
+      {"input number", [](Parts &p) { p.slots[0].place = 5; }},
+      {"kernel name", [](Parts &p) { p.kernels[0].name = 1000; }},
+      {"unterminated name", [](Parts &p) { p.chars.back() = 'x'; }},
+      {"slot kind", [](Parts &p) { p.slots[0].kind = SlotKind(99); }},
+      {"step kind", [](Parts &p) { p.steps[0].kind = StepKind(99); }},
+  };
+  for (auto &change : changes) {
+    Parts parts = simple();
+    change.change(parts);
+    EXPECT_NE(failure(parts.blob()), "") << change.what;
+  }
+}
+
+TEST(Program, RefusesCountsBeyondTheBlob) {
+  for (size_t at : {offsetof(Header, slots), offsetof(Header, steps),
+                    offsetof(Header, kernels), offsetof(Header, outputs)}) {
+    std::vector<char> blob = simple().blob();
+    uint32_t huge = 0xffffffff;
+    std::memcpy(blob.data() + at, &huge, sizeof(huge));
+    EXPECT_NE(failure(blob), "") << "header byte " << at;
+  }
+  for (size_t at : {offsetof(Header, ints), offsetof(Header, chars)}) {
+    std::vector<char> blob = simple().blob();
+    uint64_t huge = uint64_t(1) << 61; // times eight wraps around to zero
+    std::memcpy(blob.data() + at, &huge, sizeof(huge));
+    EXPECT_NE(failure(blob), "") << "header byte " << at;
+  }
+}
+
+TEST(Program, SurvivesRandomDamage) {
+  std::mt19937 random(1);
+  std::vector<char> whole = simple().blob();
+  for (int round = 0; round < 50000; ++round) {
+    std::vector<char> blob = whole;
+    for (int change = random() % 4; change >= 0; --change)
+      blob[random() % blob.size()] = static_cast<char>(random());
+    // Whether it is refused depends on the damage; it may only not crash, and
+    // what is accepted must stay within its tables.
+    Program program;
+    std::string error;
+    if (!program.load(blob.data(), blob.size(), error)) {
+      EXPECT_NE(error, "");
+      continue;
+    }
+    for (uint32_t i = 0; i < program.numOutputs(); ++i)
+      ASSERT_LT(program.outputSlot(i), program.numSlots());
+  }
+}
+
+} // namespace
