@@ -67,7 +67,9 @@ def test_passes_and_pipelines(bin_dir: Path, run_lines: str) -> None:
     mine = {name: text for name, text in options.items() if _own(name)}
     assert mine, "pyjit-opt --help lists no pass of ours"
     untested = [
-        name for name in mine if not re.search(rf"(--|[(,='\"\s]){name}(?![\w-])", run_lines)
+        name
+        for name in mine
+        if not re.search(rf"(--|[(,='\"\s]){name}(?![\w-])", run_lines)
     ]
     assert not untested, f"in no RUN line: {untested}"
     undescribed = [name for name, text in mine.items() if len(text.strip()) < 10]
