@@ -190,15 +190,12 @@ foreach name = ["clone", "_to_copy", "contiguous", "to.dtype", "to.dtype_layout"
 def : Op<"aten::copy", (Value $src), "Result", "Self">;
 def : Op<"aten::fill.Scalar", (Value $value), "Result", "Self">;
 def : Op<"aten::fill.Tensor", (Value $value), "Result", "Self">;
-foreach name = ["zero", "zeros_like"] in
-  def : Op<"aten::" # name, (Value 0), "Result", "Self">;
-def : Op<"aten::ones_like", (Value 1), "Result", "Self">;
-def : Op<"aten::full_like", (Value $fill_value), "Result", "Self">;
-foreach name = ["zeros", "new_zeros"] in
+def : Op<"aten::zero", (Value 0), "Result", "Self">;
+foreach name = ["zeros", "new_zeros", "zeros_like"] in
   def : Op<"aten::" # name, (Value 0), "Result", "Stated">;
-foreach name = ["ones", "new_ones"] in
+foreach name = ["ones", "new_ones", "ones_like"] in
   def : Op<"aten::" # name, (Value 1), "Result", "Stated">;
-foreach name = ["full", "new_full"] in
+foreach name = ["full", "new_full", "full_like"] in
   def : Op<"aten::" # name, (Value $fill_value), "Result", "Stated">;
 def : Op<"aten::scalar_tensor", (Value $s), "Result", "Stated">;
 // Eager computes a float range in wider arithmetic: left to the library.
