@@ -17,29 +17,43 @@ static at::Tensor tensorOf(const PyjitArray &array) {
                        at::TensorOptions().dtype(c10::ScalarType(array.dtype)));
 }
 
+static std::unique_ptr<TorchExecutor> load(const PyjitProgramImage &image,
+                                           std::string &error) {
+  Program program;
+  if (!program.load(image.blob, image.size, error))
+    return nullptr;
+  return TorchExecutor::create(
+      std::move(program),
+      std::vector<KernelFn>(image.kernels, image.kernels + image.numKernels), error);
+}
+
 extern "C" __attribute__((visibility("default"))) char *
-pyjitRtTorchRun(uint32_t abiVersion, const void *blob, size_t size,
-                const PyjitKernel *kernels, size_t numKernels,
-                const PyjitArray *inputs, size_t numInputs, PyjitArray *outputs,
-                size_t numOutputs) {
-  std::string error;
+pyjitRtTorchRun(uint32_t abiVersion, const PyjitProgramImage *main,
+                const PyjitProgramImage *prepare, const PyjitArray *inputs,
+                size_t numInputs, PyjitArray *outputs, size_t numOutputs) {
   if (abiVersion != PYJIT_RT_ABI_VERSION)
     return strdup("libpyjit-rt-torch: other ABI version; rebuild it");
-  Program program;
-  if (!program.load(blob, size, error))
+  std::string error;
+  auto executor = load(*main, error);
+  std::unique_ptr<TorchExecutor> prepareExecutor;
+  if (executor && prepare)
+    prepareExecutor = load(*prepare, error);
+  if (!executor || (prepare && !prepareExecutor))
     return strdup(error.c_str());
-  if (program.numInputs() != numInputs || program.numOutputs() != numOutputs)
+  if (executor->numInputs() != numInputs || executor->numOutputs() != numOutputs)
     return strdup("wrong number of inputs or outputs");
-  auto executor = TorchExecutor::create(
-      std::move(program), std::vector<KernelFn>(kernels, kernels + numKernels), error);
-  if (!executor)
-    return strdup(error.c_str());
   try {
     c10::InferenceMode inference;
-    std::vector<at::Tensor> arguments, results(numOutputs);
+    std::vector<at::Tensor> arguments, sources, cached, results(numOutputs);
     for (size_t i = 0; i < numInputs; ++i)
       arguments.push_back(tensorOf(inputs[i]));
-    executor->run(arguments.data(), nullptr, results.data());
+    if (prepare) {
+      for (size_t i = 0; i < prepare->numInputs; ++i)
+        sources.push_back(arguments.at(prepare->inputs[i]));
+      cached.resize(prepareExecutor->numOutputs());
+      prepareExecutor->run(sources.data(), nullptr, cached.data());
+    }
+    executor->run(arguments.data(), cached.data(), results.data());
     for (size_t i = 0; i < numOutputs; ++i)
       tensorOf(outputs[i]).copy_(results[i]);
   } catch (const std::exception &exception) {

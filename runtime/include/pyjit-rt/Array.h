@@ -14,7 +14,7 @@
 extern "C" {
 #endif
 
-#define PYJIT_RT_ABI_VERSION 1
+#define PYJIT_RT_ABI_VERSION 2
 #define PYJIT_RT_MAX_RANK 16
 
 /* A strided array in host memory. `dtype` is a c10::ScalarType number; sizes and
@@ -29,12 +29,24 @@ typedef struct {
 
 typedef void (*PyjitKernel)(void *const *buffers, int64_t begin, int64_t end);
 
-/* The entry point of an executor library: runs a launch program once.
+/* A launch program and its kernels' machine code. `inputs` names, for a prepare
+   program, the inputs of the main program that it reads, in order. */
+typedef struct {
+  const void *blob;
+  size_t size;
+  const PyjitKernel *kernels;
+  size_t numKernels;
+  const uint32_t *inputs;
+  size_t numInputs;
+} PyjitProgramImage;
+
+/* The entry point of an executor library: runs a launch program once, after its
+   prepare program if that is not null.
    `inputs` must have the dtype, sizes and strides that the program states.
    `outputs`: the caller allocates each entry's data, sized and laid out as the
    program states. Returns null, or a message for the caller to free(). */
-typedef char *(*PyjitRunFn)(uint32_t abiVersion, const void *blob, size_t size,
-                            const PyjitKernel *kernels, size_t numKernels,
+typedef char *(*PyjitRunFn)(uint32_t abiVersion, const PyjitProgramImage *main,
+                            const PyjitProgramImage *prepare,
                             const PyjitArray *inputs, size_t numInputs,
                             PyjitArray *outputs, size_t numOutputs);
 

@@ -1,0 +1,242 @@
+//===- pyjit-run.cpp - run IR on arrays -----------------------------------===//
+//
+//   pyjit-run FILE.mlir --entry f --arg x.npy --arg y.npy [--save prefix]
+//
+// Compiles whatever stages the module has still before it, runs the function and
+// prints its results, or saves them as prefix0.npy, prefix1.npy, ... Library
+// calls go to Torch through libpyjit-rt-torch.so, found beside the tool or where
+// PYJIT_RT_TORCH says.
+//
+//===----------------------------------------------------------------------===//
+
+#include "Npy.h"
+
+#include "dialects/refgraph/IR/RefGraph.h"
+#include "pyjit-rt/HostExecutor.h"
+#include "pyjit/Codegen/X86/JIT.h"
+#include "pyjit/Executable/LaunchEncoding.h"
+#include "pyjit/Pipelines/Pipelines.h"
+
+#include "mlir/IR/MLIRContext.h"
+#include "mlir/Parser/Parser.h"
+#include "mlir/Pass/PassManager.h"
+#include "mlir/Support/FileUtilities.h"
+
+#include "llvm/Support/CommandLine.h"
+#include "llvm/Support/DynamicLibrary.h"
+#include "llvm/Support/FileSystem.h"
+#include "llvm/Support/InitLLVM.h"
+#include "llvm/Support/Path.h"
+#include "llvm/Support/SourceMgr.h"
+#include "llvm/Support/ToolOutputFile.h"
+
+#include <cstdlib>
+
+using namespace llvm;
+using namespace mlir;
+using namespace pyjit;
+using namespace pyjit::run;
+
+static cl::opt<std::string> inputFile(cl::Positional, cl::desc("FILE.mlir"), cl::init("-"));
+static cl::opt<std::string> entry("entry", cl::desc("Function to run"), cl::init(""));
+static cl::list<std::string> argFiles("arg", cl::desc("Argument, a .npy file"));
+static cl::opt<std::string> savePrefix("save", cl::desc("Write results to PREFIX<i>.npy"));
+
+namespace {
+
+int fail(const Twine &what) {
+  errs() << "pyjit-run: error: " << what << "\n";
+  return 1;
+}
+
+bool hasTrace(ModuleOp module) {
+  return llvm::any_of(*module.getBody(), [](Operation &op) {
+    return isa<refgraph::TraceOp, refgraph::GraphOp>(op);
+  });
+}
+
+bool isLowered(ModuleOp module) {
+  return llvm::any_of(*module.getBody(), [](Operation &op) { return isa<ModuleOp>(op); });
+}
+
+/// One compiled function.
+struct Compiled {
+  rt::Program program;
+  std::vector<rt::KernelFn> kernels;
+  std::string blob;
+  std::vector<uint32_t> prepareInputs;
+};
+
+LogicalResult compileFunction(ModuleOp module, func::FuncOp function,
+                              const x86::JitLibrary &library, Compiled &compiled) {
+  auto launch = executable::encodeLaunch(function, [&](StringRef name) {
+    executable::KernelInfo info;
+    Operation *kernel = SymbolTable::lookupSymbolIn(module, name);
+    if (auto work = kernel->getAttrOfType<IntegerAttr>("pyjit.work"))
+      info.work = work.getInt();
+    if (auto grain = kernel->getAttrOfType<IntegerAttr>("pyjit.grain"))
+      info.grain = grain.getInt();
+    return info;
+  });
+  if (failed(launch))
+    return failure();
+  for (const std::string &name : launch->kernels) {
+    auto code = library.lookup(name);
+    if (!code)
+      return function.emitError() << toString(code.takeError());
+    compiled.kernels.push_back(*code);
+  }
+  compiled.blob = std::move(launch->blob);
+  std::string error;
+  if (!compiled.program.load(compiled.blob.data(), compiled.blob.size(), error))
+    return function.emitError() << error;
+  return success();
+}
+
+PyjitProgramImage imageOf(const Compiled &compiled) {
+  return {compiled.blob.data(),           compiled.blob.size(),
+          compiled.kernels.data(),        compiled.kernels.size(),
+          compiled.prepareInputs.data(),  compiled.prepareInputs.size()};
+}
+
+/// Runs through Torch where the program makes library calls, or computes from
+/// parameters first what only Torch can hold (packed weights).
+bool execute(const Compiled &compiled, const Compiled *prepare,
+             const std::vector<PyjitArray> &inputs, std::vector<PyjitArray> &outputs,
+             const char *tool, std::string &error) {
+  if (!prepare && !rt::needsLibrary(compiled.program))
+    return rt::runOnHost(compiled.program, compiled.kernels, inputs, outputs, error);
+  SmallString<256> path;
+  if (const char *given = std::getenv("PYJIT_RT_TORCH")) {
+    path = given;
+  } else {
+    path = sys::fs::getMainExecutable(tool, reinterpret_cast<void *>(&fail));
+    sys::path::remove_filename(path);
+    sys::path::append(path, "..", "lib", "libpyjit-rt-torch.so");
+  }
+  auto library = sys::DynamicLibrary::getPermanentLibrary(path.c_str(), &error);
+  auto run = library.isValid() ? reinterpret_cast<PyjitRunFn>(
+                                     library.getAddressOfSymbol(PYJIT_RT_TORCH_RUN))
+                               : nullptr;
+  if (!run) {
+    error = "the function makes library calls, and Torch's executor cannot be loaded: " + error;
+    return false;
+  }
+  PyjitProgramImage image = imageOf(compiled), prepareImage;
+  if (prepare)
+    prepareImage = imageOf(*prepare);
+  char *message =
+      run(PYJIT_RT_ABI_VERSION, &image, prepare ? &prepareImage : nullptr, inputs.data(),
+          inputs.size(), outputs.data(), outputs.size());
+  if (!message)
+    return true;
+  error = message;
+  std::free(message);
+  return false;
+}
+
+/// The argument files as the arrays that the program asks for.
+Error readArguments(const std::vector<PyjitArray> &wanted, std::vector<OwnedArray> &arrays) {
+  if (wanted.size() != argFiles.size())
+    return createStringError("the function takes " + Twine(wanted.size()) + " arguments, " +
+                             Twine(argFiles.size()) + " were given with --arg");
+  for (auto [description, file] : zip(wanted, argFiles)) {
+    auto read = readNpy(file);
+    if (!read)
+      return read.takeError();
+    const PyjitArray &array = read->array;
+    if (array.dtype != description.dtype || array.rank != description.rank ||
+        !std::equal(array.sizes, array.sizes + array.rank, description.sizes))
+      return createStringError(file + ": is " + describeArray(array) + ", the function takes " +
+                               describeArray(description));
+    arrays.push_back(allocateLike(description));
+    copyElements(array, arrays.back().array);
+  }
+  return Error::success();
+}
+
+int runFunction(const Compiled &compiled, const Compiled *prepare, const char *tool) {
+  std::vector<PyjitArray> inputs, outputs;
+  rt::describe(compiled.program, inputs, outputs);
+  std::vector<OwnedArray> arguments, results;
+  if (Error error = readArguments(inputs, arguments))
+    return fail(toString(std::move(error)));
+  for (auto [i, argument] : enumerate(arguments))
+    inputs[i] = argument.array;
+  for (PyjitArray &output : outputs) {
+    results.push_back(allocateLike(output));
+    output = results.back().array;
+  }
+  std::string error;
+  if (!execute(compiled, prepare, inputs, outputs, tool, error))
+    return fail(error);
+  for (auto [i, output] : enumerate(outputs)) {
+    if (savePrefix.empty()) {
+      outs() << describeArray(output) << " ";
+      printArray(outs(), output);
+      outs() << "\n";
+    } else if (Error failed = writeNpy(savePrefix + std::to_string(i) + ".npy", output)) {
+      return fail(toString(std::move(failed)));
+    }
+  }
+  return 0;
+}
+
+} // namespace
+
+int main(int argc, char **argv) {
+  InitLLVM init(argc, argv);
+  cl::ParseCommandLineOptions(argc, argv, "runs pyjit IR on arrays\n");
+  std::string message;
+  auto buffer = openInputFile(inputFile, &message);
+  if (!buffer)
+    return fail(message);
+
+  DialectRegistry registry;
+  pipelines::registerDialects(registry);
+  MLIRContext context(registry, MLIRContext::Threading::DISABLED);
+  SourceMgr sources;
+  sources.AddNewSourceBuffer(std::move(buffer), SMLoc());
+  SourceMgrDiagnosticHandler handler(sources, &context);
+  OwningOpRef<ModuleOp> module = parseSourceFile<ModuleOp>(sources, &context);
+  if (!module)
+    return 1;
+
+  // The stages that are still ahead.
+  PassManager manager(&context);
+  pipelines::Options options;
+  if (hasTrace(*module))
+    pipelines::buildFrontendPipeline(manager, options);
+  if (!isLowered(*module)) {
+    pipelines::buildFusePipeline(manager, options);
+    pipelines::buildX86Pipeline(manager, options);
+  }
+  if (mlir::failed(manager.run(*module)))
+    return 1;
+
+  func::FuncOp function;
+  for (auto candidate : module->getOps<func::FuncOp>())
+    if (!candidate.isExternal() && (entry.empty() || candidate.getName() == entry))
+      if (!function || !entry.empty())
+        function = candidate;
+  if (!function)
+    return fail(entry.empty() ? Twine("the module has no function")
+                              : "the module has no function @" + Twine(entry));
+  auto library = x86::compileKernels(*module);
+  if (!library)
+    return fail(toString(library.takeError()));
+  Compiled compiled;
+  if (mlir::failed(compileFunction(*module, function, **library, compiled)))
+    return 1;
+  auto prepareFunction =
+      module->lookupSymbol<func::FuncOp>((function.getName() + "_prepare").str());
+  if (!prepareFunction)
+    return runFunction(compiled, nullptr, argv[0]);
+  Compiled prepare;
+  if (mlir::failed(compileFunction(*module, prepareFunction, **library, prepare)))
+    return 1;
+  for (unsigned i = 0; i < prepareFunction.getNumArguments(); ++i)
+    if (auto input = prepareFunction.getArgAttrOfType<IntegerAttr>(i, "pyjit.input"))
+      prepare.prepareInputs.push_back(input.getInt());
+  return runFunction(compiled, &prepare, argv[0]);
+}
