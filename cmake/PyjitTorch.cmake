@@ -2,6 +2,7 @@
 #
 #   Python::Module   headers of the interpreter
 #   pyjit_torch      Torch's headers and libraries
+#   pyjit_torch_python  the same, and what Torch offers to extension modules
 #
 # Python_EXECUTABLE defaults to the tree's own environment (tools/dev/setup.sh).
 if(NOT Python_EXECUTABLE AND EXISTS ${CMAKE_SOURCE_DIR}/.venv/bin/python)
@@ -29,6 +30,9 @@ target_include_directories(pyjit_torch SYSTEM INTERFACE
   ${PYJIT_TORCH_DIR}/include ${PYJIT_TORCH_DIR}/include/torch/csrc/api/include)
 target_compile_definitions(pyjit_torch INTERFACE NDEBUG _GLIBCXX_USE_CXX11_ABI=1)
 target_link_directories(pyjit_torch INTERFACE ${PYJIT_TORCH_DIR}/lib)
-target_link_libraries(pyjit_torch INTERFACE torch_python torch_cpu c10)
+target_link_libraries(pyjit_torch INTERFACE torch_cpu c10)
 # The libraries name CUDA's, which are found at run time through the package.
 target_link_options(pyjit_torch INTERFACE -Wl,--allow-shlib-undefined)
+
+add_library(pyjit_torch_python INTERFACE)
+target_link_libraries(pyjit_torch_python INTERFACE pyjit_torch torch_python)
