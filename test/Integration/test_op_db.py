@@ -38,7 +38,6 @@ def table() -> set[str]:
     found: set[str] = set()
     for file in (ROOT / "lib" / "Operators").rglob("*.td"):
         found |= set(re.findall(r'"aten::(\w+)[.(]', file.read_text()))
-        )
     return found
 
 
