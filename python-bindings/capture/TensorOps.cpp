@@ -11,6 +11,7 @@
 #include <ATen/core/Tensor.h>
 #include <ATen/core/dispatch/Dispatcher.h>
 #include <c10/core/GradMode.h>
+#include <c10/core/impl/LocalDispatchKeySet.h>
 #include <torch/library.h>
 
 #include <algorithm>
@@ -200,6 +201,10 @@ TensorRecorder::Impl::begin(const at::RecordFunction &fn) {
       c10::DispatchKey::CompositeImplicitAutograd);
   if (composite && (!isKept(name) || training))
     return nullptr; // its parts are recorded
+  // Autocast casts the operands and calls the operator again.
+  if (!c10::impl::tls_is_dispatch_key_excluded(c10::DispatchKey::AutocastCPU) &&
+      handle->hasKernelForDispatchKey(c10::DispatchKey::AutocastCPU))
+    return nullptr;
   if (training) {
     HoldLock lock;
     session.end("batch_norm in training mode updates its statistics");
