@@ -240,6 +240,9 @@ Schedule scheduleKernel(KernelGraph &graph, const ScheduleOptions &options) {
   int vectorDim = chooseVectorDim(graph);
   orderDims(graph, vectorDim, context);
   mergeDims(graph, vectorDim, context);
+  // Merged with a dimension of no elements.
+  if (vectorDim >= 0 && graph.dims[vectorDim].size == 0)
+    vectorDim = -1;
   graph.update();
 
   unsigned cost = 1;

@@ -57,6 +57,11 @@ Value combine(OpBuilder &b, Location loc, ScalarOp op, Value x, Value y) {
 /// Why a recipe has to stay a library call, or an empty string.
 StringRef whyLibrary(const Recipe &recipe) {
   for (const Step &step : recipe.steps) {
+    // Eager rounds the quotient to half precision before it is truncated.
+    if (step.getElementType().isF16() || step.getElementType().isBF16())
+      for (const operators::ScalarNode &node : step.expr)
+        if (node.op == ScalarOp::TruncDiv || node.op == ScalarOp::FloorDiv)
+          return "a truncated quotient in half precision";
     StringRef reason = whyNotEmitted(step.expr);
     if (!reason.empty())
       return reason;

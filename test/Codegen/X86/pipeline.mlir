@@ -1,3 +1,4 @@
+// RUN: pyjit-opt %s --x86-emit-kernels | pyjit-opt --pass-pipeline='builtin.module(builtin.module(codegen-expand-math),x86-lower-kernels)' | FileCheck %s
 // RUN: pyjit-opt %s --pyjit-x86=vector-bits=256 | FileCheck %s
 
 // CHECK-LABEL: module @kernels
