@@ -1,4 +1,5 @@
-/*===- pyjit-c/Compiler.h - The compiler behind a C API ------------*- C -*-===*\
+/*===- pyjit-c/Compiler.h - The compiler behind a C API ------------*- C
+-*-===*\
 |*                                                                            *|
 |* The only door from other languages to the compiler: a captured trace goes  *|
 |* in as refgraph text, an executable comes out. Safe on several threads at   *|
@@ -62,13 +63,11 @@ typedef enum { PyjitProgramMain = 0, PyjitProgramPrepare = 1 } PyjitProgramKind;
 PYJIT_API PyjitString pyjitExecutableLaunch(const PyjitExecutable *executable,
                                             PyjitProgramKind kind);
 /* Machine code of the program's kernels, in its order. */
-PYJIT_API size_t pyjitExecutableKernels(const PyjitExecutable *executable,
-                                        PyjitProgramKind kind,
-                                        void (*const **kernels)(void *const *,
-                                                                int64_t,
-                                                                int64_t));
-/* Inputs of the main program that the prepare program reads, as indices into the
-   main program's inputs, in the order of the prepare program's inputs. */
+PYJIT_API size_t pyjitExecutableKernels(
+    const PyjitExecutable *executable, PyjitProgramKind kind,
+    void (*const **kernels)(void *const *, int64_t, int64_t));
+/* Inputs of the main program that the prepare program reads, as indices into
+   the main program's inputs, in the order of the prepare program's inputs. */
 PYJIT_API size_t pyjitExecutablePrepareInputs(const PyjitExecutable *executable,
                                               const uint32_t **inputs);
 

@@ -56,10 +56,12 @@ public:
 private:
   LogicalResult transform();
   LogicalResult encode();
-  LogicalResult encodeProgram(func::FuncOp function, PyjitExecutable::Program &program);
+  LogicalResult encodeProgram(func::FuncOp function,
+                              PyjitExecutable::Program &program);
   LogicalResult stage(StringRef name, llvm::function_ref<LogicalResult()> body);
   LogicalResult passes(StringRef name,
-                       void (*build)(OpPassManager &, const pipelines::Options &));
+                       void (*build)(OpPassManager &,
+                                     const pipelines::Options &));
   void dump(StringRef wall);
   std::string print();
   void report(Diagnostic &diagnostic);
@@ -79,14 +81,16 @@ DialectRegistry makeRegistry() {
 }
 
 Compilation::Compilation(const PyjitCompileOptions &options)
-    : options(options), context(makeRegistry(), MLIRContext::Threading::DISABLED),
+    : options(options),
+      context(makeRegistry(), MLIRContext::Threading::DISABLED),
       handler(&context, [this](Diagnostic &diagnostic) {
         report(diagnostic);
         return success();
       }) {}
 
 void Compilation::report(Diagnostic &diagnostic) {
-  if (!options.diagnostic || diagnostic.getSeverity() == DiagnosticSeverity::Remark)
+  if (!options.diagnostic ||
+      diagnostic.getSeverity() == DiagnosticSeverity::Remark)
     return;
   std::string text;
   llvm::raw_string_ostream os(text);
@@ -102,14 +106,15 @@ LogicalResult Compilation::stage(StringRef name,
                                  llvm::function_ref<LogicalResult()> body) {
   auto start = std::chrono::steady_clock::now();
   LogicalResult result = body();
-  std::chrono::duration<double> taken = std::chrono::steady_clock::now() - start;
+  std::chrono::duration<double> taken =
+      std::chrono::steady_clock::now() - start;
   exe->stages.push_back({name.str(), taken.count()});
   return result;
 }
 
-LogicalResult
-Compilation::passes(StringRef name,
-                    void (*build)(OpPassManager &, const pipelines::Options &)) {
+LogicalResult Compilation::passes(StringRef name,
+                                  void (*build)(OpPassManager &,
+                                                const pipelines::Options &)) {
   return stage(name, [&] {
     PassManager manager(&context);
     manager.enableVerifier(false); // the verify passes stand at the walls
@@ -214,7 +219,8 @@ LogicalResult Compilation::encode() {
     auto function = module->lookupSymbol<func::FuncOp>(name);
     if (!function)
       return module->emitError() << "holds no function @" << name;
-    if (failed(executable::encodeRecord(guards, mock, exe->guards, exe->mock)) ||
+    if (failed(
+            executable::encodeRecord(guards, mock, exe->guards, exe->mock)) ||
         failed(encodeProgram(function, exe->main)))
       return failure();
     auto prepare = module->lookupSymbol<func::FuncOp>(name + "_prepare");
@@ -229,7 +235,8 @@ LogicalResult Compilation::encode() {
 
 } // namespace
 
-PyjitExecutable *pyjitCompile(PyjitString trace, const PyjitCompileOptions *options) {
+PyjitExecutable *pyjitCompile(PyjitString trace,
+                              const PyjitCompileOptions *options) {
   if (options->size != sizeof(PyjitCompileOptions))
     return nullptr;
   return Compilation(*options).run(toStringRef(trace)).release();
@@ -237,7 +244,8 @@ PyjitExecutable *pyjitCompile(PyjitString trace, const PyjitCompileOptions *opti
 
 void pyjitExecutableDestroy(PyjitExecutable *executable) { delete executable; }
 
-const PyjitGuardProgram *pyjitExecutableGuards(const PyjitExecutable *executable) {
+const PyjitGuardProgram *
+pyjitExecutableGuards(const PyjitExecutable *executable) {
   return executable->guards.get();
 }
 
@@ -245,17 +253,20 @@ const PyjitMockProgram *pyjitExecutableMock(const PyjitExecutable *executable) {
   return executable->mock.get();
 }
 
-static const PyjitExecutable::Program &programOf(const PyjitExecutable *executable,
-                                                 PyjitProgramKind kind) {
+static const PyjitExecutable::Program &
+programOf(const PyjitExecutable *executable, PyjitProgramKind kind) {
   return kind == PyjitProgramMain ? executable->main : executable->prepare;
 }
 
-PyjitString pyjitExecutableLaunch(const PyjitExecutable *executable, PyjitProgramKind kind) {
+PyjitString pyjitExecutableLaunch(const PyjitExecutable *executable,
+                                  PyjitProgramKind kind) {
   return toC(programOf(executable, kind).launch.blob);
 }
 
-size_t pyjitExecutableKernels(const PyjitExecutable *executable, PyjitProgramKind kind,
-                              void (*const **kernels)(void *const *, int64_t, int64_t)) {
+size_t pyjitExecutableKernels(const PyjitExecutable *executable,
+                              PyjitProgramKind kind,
+                              void (*const **kernels)(void *const *, int64_t,
+                                                      int64_t)) {
   const auto &program = programOf(executable, kind);
   *kernels = program.kernels.data();
   return program.kernels.size();
@@ -275,7 +286,9 @@ double pyjitExecutableStage(const PyjitExecutable *executable, size_t index,
   return executable->stages[index].seconds;
 }
 
-PyjitString pyjitExecutableText(const PyjitExecutable *executable, PyjitString topic) {
+PyjitString pyjitExecutableText(const PyjitExecutable *executable,
+                                PyjitString topic) {
   auto found = executable->texts.find(toStringRef(topic));
-  return found == executable->texts.end() ? PyjitString{"", 0} : toC(found->second);
+  return found == executable->texts.end() ? PyjitString{"", 0}
+                                          : toC(found->second);
 }

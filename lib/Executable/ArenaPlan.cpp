@@ -16,7 +16,8 @@ int64_t pyjit::executable::planArena(std::vector<Lifetime> &buffers) {
   std::vector<size_t> order(buffers.size());
   std::iota(order.begin(), order.end(), 0);
   std::sort(order.begin(), order.end(), [&](size_t a, size_t b) {
-    return std::make_pair(-buffers[a].bytes, a) < std::make_pair(-buffers[b].bytes, b);
+    return std::make_pair(-buffers[a].bytes, a) <
+           std::make_pair(-buffers[b].bytes, b);
   });
 
   int64_t total = 0;

@@ -17,7 +17,8 @@ struct Lifetime {
 };
 
 /// Assigns offsets (64-byte aligned, for vector accesses and whole cache lines)
-/// such that buffers alive at one step do not overlap. Returns the arena's size.
+/// such that buffers alive at one step do not overlap. Returns the arena's
+/// size.
 int64_t planArena(std::vector<Lifetime> &buffers);
 
 } // namespace pyjit::executable

@@ -65,7 +65,8 @@ int64_t bitsOf(double value) {
 
 class Encoder {
 public:
-  Encoder(func::FuncOp function, llvm::function_ref<KernelInfo(StringRef)> lookup)
+  Encoder(func::FuncOp function,
+          llvm::function_ref<KernelInfo(StringRef)> lookup)
       : function(function), lookup(lookup) {}
 
   FailureOr<LaunchProgram> run();
@@ -101,7 +102,7 @@ private:
   llvm::StringMap<uint32_t> kernelIndex;
   DenseMap<Value, uint32_t> slotOf;
   DenseMap<Operation *, int64_t> position; ///< of each op in the block
-  DenseMap<Value, int64_t> lastUse;        ///< views count as uses of their base
+  DenseMap<Value, int64_t> lastUse; ///< views count as uses of their base
   uint64_t arenaBytes = 0;
   uint32_t numInputs = 0;
 };
@@ -113,7 +114,8 @@ LogicalResult Encoder::addSlot(Value value, rt::SlotKind kind, uint64_t place) {
     dtype = scalarTypeOf(type.getElementType());
   if (failed(dtype))
     return emitError(value.getLoc())
-           << "a launch program cannot hold a value of type " << value.getType();
+           << "a launch program cannot hold a value of type "
+           << value.getType();
   SmallVector<int64_t> strides = tssa::getStrides(type);
   int64_t extent = type.getNumElements() ? 1 : 0;
   if (extent)
@@ -226,7 +228,8 @@ LogicalResult Encoder::encodeArgument(Operation *op, Attribute arg,
         return failure();
     return success();
   }
-  if (succeeded(number(arg, rt::ArgTag::Int, rt::ArgTag::Bool, rt::ArgTag::Double)))
+  if (succeeded(
+          number(arg, rt::ArgTag::Int, rt::ArgTag::Bool, rt::ArgTag::Double)))
     return success();
   return op->emitError("a library call cannot take the argument ") << arg;
 }
@@ -265,23 +268,25 @@ LogicalResult Encoder::encodeCall(tssa::AtenOp op) {
   return success();
 }
 
-/// Values do not change, so a library call that writes an operand gets a copy of
-/// it to write, unless nothing else will ever look at the operand.
-LogicalResult Encoder::encodeCopy(tssa::AtenOp op, Value written, Value version) {
+/// Values do not change, so a library call that writes an operand gets a copy
+/// of it to write, unless nothing else will ever look at the operand.
+LogicalResult Encoder::encodeCopy(tssa::AtenOp op, Value written,
+                                  Value version) {
   uint32_t slot = slotOf.lookup(written);
   bool last = slots[slot].kind == rt::SlotKind::Result &&
               lastUse.lookup(written) == position[op] &&
               llvm::count(op.getOperands(), written) == 1 &&
               written.getType() == version.getType();
-  if (failed(addSlot(version, last ? rt::SlotKind::View : rt::SlotKind::Result, 0)))
+  if (failed(addSlot(version, last ? rt::SlotKind::View : rt::SlotKind::Result,
+                     0)))
     return failure();
   if (last) {
     step(rt::StepKind::View, slotOf[version], slot, words(0));
     return success();
   }
   auto word = [](rt::ArgTag tag) { return static_cast<int64_t>(tag); };
-  uint32_t arguments = words({word(rt::ArgTag::Tensor), slot, word(rt::ArgTag::None),
-                              word(rt::ArgTag::End)});
+  uint32_t arguments = words({word(rt::ArgTag::Tensor), slot,
+                              word(rt::ArgTag::None), word(rt::ArgTag::End)});
   step(rt::StepKind::Call, string("aten::clone"), arguments,
        words({1, static_cast<int64_t>(slotOf[version])}));
   return success();
@@ -292,7 +297,8 @@ LogicalResult Encoder::encodeKernel(func::CallOp op) {
   auto [entry, isNew] = kernelIndex.try_emplace(name, kernels.size());
   if (isNew) {
     KernelInfo info = lookup(name);
-    kernels.push_back({string(name), 0, info.work, std::max<int64_t>(1, info.grain)});
+    kernels.push_back(
+        {string(name), 0, info.work, std::max<int64_t>(1, info.grain)});
     kernelNames.push_back(name.str());
   }
   SmallVector<int64_t> buffers;
@@ -310,17 +316,19 @@ LogicalResult Encoder::encodeKernel(func::CallOp op) {
 LogicalResult Encoder::encodeView(tssa::AccessOp op) {
   auto source = cast<RankedTensorType>(op.getSource().getType());
   if (!op.getIndices().empty())
-    return op.emitError("a view at an index known only at run time cannot be launched yet");
+    return op.emitError(
+        "a view at an index known only at run time cannot be launched yet");
   if (failed(addSlot(op.getResult(), rt::SlotKind::View, 0)))
     return failure();
   // The first element's place; the strides are those of the result's type.
   AffineMap map = tssa::getPathMap(op.getPath(), source);
   SmallVector<int64_t> zero(map.getNumDims(), 0);
   int64_t offset = 0;
-  for (auto [index, stride] : llvm::zip(map.compose(zero), tssa::getStrides(source)))
+  for (auto [index, stride] :
+       llvm::zip(map.compose(zero), tssa::getStrides(source)))
     offset += index * stride;
-  step(rt::StepKind::View, slotOf[op.getResult()], slotOf.lookup(op.getSource()),
-       words(offset));
+  step(rt::StepKind::View, slotOf[op.getResult()],
+       slotOf.lookup(op.getSource()), words(offset));
   return success();
 }
 
@@ -333,7 +341,8 @@ void Encoder::releaseAfter(Operation *op) {
     if (found == lastUse.end() || found->second != now)
       return;
     uint32_t slot = slotOf.lookup(value);
-    if (slots[slot].kind == rt::SlotKind::Result || slots[slot].kind == rt::SlotKind::View)
+    if (slots[slot].kind == rt::SlotKind::Result ||
+        slots[slot].kind == rt::SlotKind::View)
       step(rt::StepKind::Release, slot);
   };
   SmallPtrSet<Value, 8> seen;
@@ -358,7 +367,9 @@ std::string Encoder::assemble() {
   header.ints = ints.size();
   header.chars = chars.size();
   header.arenaBytes = arenaBytes;
-  auto bytes = [](const auto &table) { return table.size() * sizeof(table[0]); };
+  auto bytes = [](const auto &table) {
+    return table.size() * sizeof(table[0]);
+  };
   header.size = sizeof header + bytes(slots) + bytes(steps) + bytes(kernels) +
                 bytes(ints) + chars.size();
   std::string blob;
@@ -377,11 +388,13 @@ std::string Encoder::assemble() {
 
 FailureOr<LaunchProgram> Encoder::run() {
   if (!function.getBody().hasOneBlock())
-    return function.emitError("only straight-line functions can be launched yet");
+    return function.emitError(
+        "only straight-line functions can be launched yet");
   ints.resize(function.getNumResults()); // the output list comes first
   findLifetimes();
   for (BlockArgument arg : function.getArguments()) {
-    auto cached = function.getArgAttrOfType<IntegerAttr>(arg.getArgNumber(), "pyjit.cached");
+    auto cached = function.getArgAttrOfType<IntegerAttr>(arg.getArgNumber(),
+                                                         "pyjit.cached");
     if (failed(addSlot(arg, cached ? rt::SlotKind::Cached : rt::SlotKind::Input,
                        cached ? cached.getInt() : numInputs)))
       return failure();
@@ -402,7 +415,8 @@ FailureOr<LaunchProgram> Encoder::run() {
       return failure();
     releaseAfter(&op);
   }
-  for (auto [i, value] : llvm::enumerate(function.front().getTerminator()->getOperands()))
+  for (auto [i, value] :
+       llvm::enumerate(function.front().getTerminator()->getOperands()))
     ints[i] = slotOf.lookup(value);
   placeBuffers();
   return LaunchProgram{assemble(), kernelNames};
@@ -410,8 +424,7 @@ FailureOr<LaunchProgram> Encoder::run() {
 
 } // namespace
 
-FailureOr<LaunchProgram>
-pyjit::executable::encodeLaunch(func::FuncOp function,
-                                llvm::function_ref<KernelInfo(StringRef)> lookup) {
+FailureOr<LaunchProgram> pyjit::executable::encodeLaunch(
+    func::FuncOp function, llvm::function_ref<KernelInfo(StringRef)> lookup) {
   return Encoder(function, lookup).run();
 }

@@ -11,7 +11,8 @@ using namespace mlir;
 using namespace pyjit;
 using namespace pyjit::library;
 
-Value CallBuilder::call(StringRef overload, ArrayRef<Argument> arguments, Type result) {
+Value CallBuilder::call(StringRef overload, ArrayRef<Argument> arguments,
+                        Type result) {
   SmallVector<Value> operands;
   SmallVector<Attribute> args;
   for (const Argument &argument : arguments) {
@@ -22,28 +23,36 @@ Value CallBuilder::call(StringRef overload, ArrayRef<Argument> arguments, Type r
       args.push_back(std::get<Attribute>(argument));
     }
   }
-  return tssa::AtenOp::create(builder, loc, TypeRange{result}, overload, operands,
-                              builder.getArrayAttr(args), DenseI64ArrayAttr())
+  return tssa::AtenOp::create(builder, loc, TypeRange{result}, overload,
+                              operands, builder.getArrayAttr(args),
+                              DenseI64ArrayAttr())
       .getResult(0);
 }
 
 Value CallBuilder::view(Value source, ArrayRef<int64_t> sizes) {
-  auto view = tssa::ViewAttr::get(builder.getContext(), tssa::ViewKind::view, sizes);
+  auto view =
+      tssa::ViewAttr::get(builder.getContext(), tssa::ViewKind::view, sizes);
   auto type = cast<RankedTensorType>(source.getType());
   return tssa::AccessOp::create(
       builder, loc, RankedTensorType::get(sizes, type.getElementType()), source,
       builder.getArrayAttr(view), ValueRange());
 }
 
-Attribute CallBuilder::none() const { return operators::getNoneArgument(builder.getContext()); }
-Attribute CallBuilder::integer(int64_t value) const { return builder.getI64IntegerAttr(value); }
+Attribute CallBuilder::none() const {
+  return operators::getNoneArgument(builder.getContext());
+}
+Attribute CallBuilder::integer(int64_t value) const {
+  return builder.getI64IntegerAttr(value);
+}
 Attribute CallBuilder::integers(ArrayRef<int64_t> values) const {
   SmallVector<Attribute> list;
   for (int64_t value : values)
     list.push_back(integer(value));
   return builder.getArrayAttr(list);
 }
-Attribute CallBuilder::string(StringRef value) const { return builder.getStringAttr(value); }
+Attribute CallBuilder::string(StringRef value) const {
+  return builder.getStringAttr(value);
+}
 Attribute CallBuilder::list(ArrayRef<Attribute> values) const {
   return builder.getArrayAttr(values);
 }
@@ -61,19 +70,22 @@ std::string library::functionalName(tssa::AtenOp op) {
 
 tssa::AtenOp library::matchCall(Value value, StringRef name) {
   auto op = value ? value.getDefiningOp<tssa::AtenOp>() : nullptr;
-  return op && op->getNumResults() == 1 && functionalName(op) == name ? op : nullptr;
+  return op && op->getNumResults() == 1 && functionalName(op) == name ? op
+                                                                      : nullptr;
 }
 
 tssa::AtenOp library::onlyUser(Value value) {
-  return value.hasOneUse() ? dyn_cast<tssa::AtenOp>(*value.user_begin()) : nullptr;
+  return value.hasOneUse() ? dyn_cast<tssa::AtenOp>(*value.user_begin())
+                           : nullptr;
 }
 
 Value library::tensorArgument(tssa::AtenOp op, unsigned index) {
   Value found;
-  operators::walkCallArguments(op.getArgs(), [&](unsigned i, Attribute arg, unsigned first) {
-    if (i == index && operators::isOperandPlaceholder(arg))
-      found = op.getOperands()[first];
-  });
+  operators::walkCallArguments(
+      op.getArgs(), [&](unsigned i, Attribute arg, unsigned first) {
+        if (i == index && operators::isOperandPlaceholder(arg))
+          found = op.getOperands()[first];
+      });
   return found;
 }
 

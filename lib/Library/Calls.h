@@ -36,8 +36,8 @@ private:
   mlir::Location loc;
 };
 
-/// The call that makes `value`, if it is of the overload `name` ("aten::relu") or
-/// of its in-place form.
+/// The call that makes `value`, if it is of the overload `name` ("aten::relu")
+/// or of its in-place form.
 tssa::AtenOp matchCall(mlir::Value value, llvm::StringRef name);
 /// The only use of `value` if it is an operand of a call, else null.
 tssa::AtenOp onlyUser(mlir::Value value);

@@ -14,8 +14,8 @@ using namespace pyjit::library;
 
 RankedTensorType library::channelsLast(RankedTensorType type) {
   ArrayRef<int64_t> s = type.getShape();
-  return tssa::getTensorType(
-      s, {s[1] * s[2] * s[3], 1, s[1] * s[3], s[1]}, type.getElementType());
+  return tssa::getTensorType(s, {s[1] * s[2] * s[3], 1, s[1] * s[3], s[1]},
+                             type.getElementType());
 }
 
 namespace {
@@ -24,17 +24,18 @@ namespace {
 /// any layout and state their own.
 bool keepsLayout(tssa::AtenOp op) {
   static const llvm::StringSet<> names{
-      "aten::relu",          "aten::hardswish",  "aten::hardsigmoid",
-      "aten::silu",          "aten::sigmoid",    "aten::hardtanh",
-      "aten::gelu",          "aten::max_pool2d", "aten::avg_pool2d",
-      "aten::add.Tensor",    "aten::mul.Tensor", "aten::adaptive_avg_pool2d",
-      "aten::leaky_relu",    "aten::elu"};
+      "aten::relu",       "aten::hardswish",  "aten::hardsigmoid",
+      "aten::silu",       "aten::sigmoid",    "aten::hardtanh",
+      "aten::gelu",       "aten::max_pool2d", "aten::avg_pool2d",
+      "aten::add.Tensor", "aten::mul.Tensor", "aten::adaptive_avg_pool2d",
+      "aten::leaky_relu", "aten::elu"};
   return op->getNumResults() == 1 && names.contains(functionalName(op));
 }
 
 bool takesAnyLayout(Operation *op) {
   auto call = dyn_cast<tssa::AtenOp>(op);
-  return call && call.getOverload().starts_with("mkldnn::_convolution_pointwise");
+  return call &&
+         call.getOverload().starts_with("mkldnn::_convolution_pointwise");
 }
 
 } // namespace

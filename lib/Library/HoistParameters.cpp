@@ -77,16 +77,18 @@ struct HoistParameters
     for (Value value : kept)
       results.push_back(mapping.lookup(value));
     func::ReturnOp::create(builder, function.getLoc(), results);
-    prepare.setFunctionType(builder.getFunctionType(body->getArgumentTypes(),
-                                                    ValueRange(results).getTypes()));
+    prepare.setFunctionType(builder.getFunctionType(
+        body->getArgumentTypes(), ValueRange(results).getTypes()));
     for (auto [i, input] : llvm::enumerate(inputs))
       prepare.setArgAttr(i, "pyjit.input", builder.getI64IntegerAttr(input));
 
     for (auto [i, value] : llvm::enumerate(kept)) {
       unsigned number = function.getNumArguments();
-      NamedAttribute cached = builder.getNamedAttr("pyjit.cached", builder.getI64IntegerAttr(i));
+      NamedAttribute cached =
+          builder.getNamedAttr("pyjit.cached", builder.getI64IntegerAttr(i));
       (void)function.insertArgument(number, value.getType(),
-                                    builder.getDictionaryAttr(cached), value.getLoc());
+                                    builder.getDictionaryAttr(cached),
+                                    value.getLoc());
       Value(value).replaceAllUsesWith(function.getArgument(number));
     }
     for (Operation *op : llvm::reverse(members))
@@ -95,7 +97,8 @@ struct HoistParameters
   }
 
   void runOnOperation() override {
-    for (auto function : llvm::make_early_inc_range(getOperation().getOps<func::FuncOp>()))
+    for (auto function :
+         llvm::make_early_inc_range(getOperation().getOps<func::FuncOp>()))
       if (!function.isExternal() && function.getBody().hasOneBlock() &&
           !function->hasAttr("pyjit.kernel"))
         hoist(function);

@@ -1,7 +1,7 @@
 //===- PlanConvolutions.cpp - Convolutions and what follows them ----------===//
 //
-// Contract: values equal up to rounding. Only calls whose weights are parameters
-// are touched, so that what packing costs is paid once.
+// Contract: values equal up to rounding. Only calls whose weights are
+// parameters are touched, so that what packing costs is paid once.
 //
 //===----------------------------------------------------------------------===//
 
@@ -26,7 +26,9 @@ using namespace pyjit::library;
 
 namespace {
 
-RankedTensorType typeOf(Value value) { return cast<RankedTensorType>(value.getType()); }
+RankedTensorType typeOf(Value value) {
+  return cast<RankedTensorType>(value.getType());
+}
 
 /// The library's name for an activation and its numbers.
 struct Activation {
@@ -52,7 +54,9 @@ std::optional<Activation> matchActivation(tssa::AtenOp op) {
     auto low = numberArgument(op, 1), high = numberArgument(op, 2);
     if (low && high)
       return Activation{
-          "hardtanh", {builder.getF64FloatAttr(*low), builder.getF64FloatAttr(*high)}, ""};
+          "hardtanh",
+          {builder.getF64FloatAttr(*low), builder.getF64FloatAttr(*high)},
+          ""};
   }
   return std::nullopt;
 }
@@ -84,11 +88,11 @@ std::optional<Chain> Chain::match(tssa::AtenOp op) {
   Value bias = tensorArgument(op, 2);
   if (!input || !weight || typeOf(input).getRank() != 4 ||
       !typeOf(op.getResult(0)).getElementType().isF32() ||
-      typeOf(op.getResult(0)).getNumElements() == 0 || !isFromParameters(weight) ||
-      (bias && !isFromParameters(bias)))
+      typeOf(op.getResult(0)).getNumElements() == 0 ||
+      !isFromParameters(weight) || (bias && !isFromParameters(bias)))
     return std::nullopt;
-  // The library reads inputs that are dense in one of two layouts without a copy
-  // that it would have to make itself.
+  // The library reads inputs that are dense in one of two layouts without a
+  // copy that it would have to make itself.
   if (!tssa::isDense(typeOf(input)))
     return std::nullopt;
   Chain chain;
@@ -103,15 +107,18 @@ std::optional<Chain> Chain::match(tssa::AtenOp op) {
 
 void Chain::matchBatchNorm() {
   tssa::AtenOp op = onlyUser(last);
-  if (!op || op.getOverload() != "aten::batch_norm" || tensorArgument(op, 0) != last)
+  if (!op || op.getOverload() != "aten::batch_norm" ||
+      tensorArgument(op, 0) != last)
     return;
   auto training = dyn_cast<BoolAttr>(constantArgument(op, 5));
   Value mean = tensorArgument(op, 3), variance = tensorArgument(op, 4);
-  if (!training || training.getValue() || !mean || !variance || !numberArgument(op, 7))
+  if (!training || training.getValue() || !mean || !variance ||
+      !numberArgument(op, 7))
     return;
   for (unsigned i = 1; i <= 4; ++i)
     if (Value value = tensorArgument(op, i);
-        value && (!isFromParameters(value) || !typeOf(value).getElementType().isF32()))
+        value &&
+        (!isFromParameters(value) || !typeOf(value).getElementType().isF32()))
       return;
   batchNorm = op;
   last = op.getResult(0);
@@ -120,8 +127,8 @@ void Chain::matchBatchNorm() {
 
 void Chain::matchAddition() {
   tssa::AtenOp op = onlyUser(last);
-  if (!op || op->getNumResults() != 1 || functionalName(op) != "aten::add.Tensor" ||
-      numberArgument(op, 2) != 1.0)
+  if (!op || op->getNumResults() != 1 ||
+      functionalName(op) != "aten::add.Tensor" || numberArgument(op, 2) != 1.0)
     return;
   Value left = tensorArgument(op, 0), right = tensorArgument(op, 1);
   if (!left || !right || left == right)
@@ -132,7 +139,8 @@ void Chain::matchAddition() {
            typeOf(value).getElementType().isF32();
   };
   // The new call stands where the addition stood, after both operands.
-  if (!same(candidate) || !same(op.getResult(0)) || !tssa::isDense(typeOf(candidate)))
+  if (!same(candidate) || !same(op.getResult(0)) ||
+      !tssa::isDense(typeOf(candidate)))
     return;
   addition = op;
   other = candidate;
@@ -156,22 +164,27 @@ void Chain::matchActivationAfter() {
 /// y = (conv(x, w) + b - mean) * s + beta with s = gamma / sqrt(var + eps) is
 /// conv(x, w * s) + (b - mean) * s + beta.
 void Chain::foldBatchNorm(CallBuilder &calls, Value &weight, Value &bias) {
-  Value gamma = tensorArgument(batchNorm, 1), beta = tensorArgument(batchNorm, 2);
-  Value mean = tensorArgument(batchNorm, 3), variance = tensorArgument(batchNorm, 4);
+  Value gamma = tensorArgument(batchNorm, 1),
+        beta = tensorArgument(batchNorm, 2);
+  Value mean = tensorArgument(batchNorm, 3),
+        variance = tensorArgument(batchNorm, 4);
   Builder builder(batchNorm.getContext());
   Type channel = mean.getType();
   Attribute one = calls.integer(1);
   Value scale = calls.call(
       "aten::add.Scalar",
-      {variance, builder.getF64FloatAttr(*numberArgument(batchNorm, 7)), one}, channel);
+      {variance, builder.getF64FloatAttr(*numberArgument(batchNorm, 7)), one},
+      channel);
   scale = calls.call("aten::rsqrt", {scale}, channel);
   if (gamma)
     scale = calls.call("aten::mul.Tensor", {scale, gamma}, channel);
   int64_t channels = typeOf(mean).getDimSize(0);
-  weight = calls.call("aten::mul.Tensor", {weight, calls.view(scale, {channels, 1, 1, 1})},
+  weight = calls.call("aten::mul.Tensor",
+                      {weight, calls.view(scale, {channels, 1, 1, 1})},
                       weight.getType());
-  Value shift = bias ? calls.call("aten::sub.Tensor", {bias, mean, one}, channel)
-                     : calls.call("aten::neg", {mean}, channel);
+  Value shift = bias
+                    ? calls.call("aten::sub.Tensor", {bias, mean, one}, channel)
+                    : calls.call("aten::neg", {mean}, channel);
   bias = calls.call("aten::mul.Tensor", {shift, scale}, channel);
   if (beta)
     bias = calls.call("aten::add.Tensor", {bias, beta, one}, channel);
@@ -180,12 +193,15 @@ void Chain::foldBatchNorm(CallBuilder &calls, Value &weight, Value &bias) {
 Value Chain::rewrite(RankedTensorType &recorded) {
   OpBuilder builder(last.getDefiningOp());
   CallBuilder calls(builder, convolution.getLoc());
-  Value input = tensorArgument(convolution, 0), weight = tensorArgument(convolution, 1);
+  Value input = tensorArgument(convolution, 0),
+        weight = tensorArgument(convolution, 1);
   Value bias = tensorArgument(convolution, 2);
   if (batchNorm)
     foldBatchNorm(calls, weight, bias);
-  Attribute stride = constantArgument(convolution, 3), padding = constantArgument(convolution, 4);
-  Attribute dilation = constantArgument(convolution, 5), groups = constantArgument(convolution, 6);
+  Attribute stride = constantArgument(convolution, 3),
+            padding = constantArgument(convolution, 4);
+  Attribute dilation = constantArgument(convolution, 5),
+            groups = constantArgument(convolution, 6);
   Value packed = calls.call("mkldnn::_reorder_convolution_weight",
                             {weight, padding, stride, dilation, groups,
                              calls.integers(typeOf(input).getShape())},
@@ -195,16 +211,18 @@ Value Chain::rewrite(RankedTensorType &recorded) {
   Value result;
   if (other) {
     bool plain = activation.name == "none";
-    result = calls.call("mkldnn::_convolution_pointwise.binary",
-                        {input, other, packed, calls.optional(bias), padding, stride, dilation,
-                         groups, calls.string("add"), calls.none(),
-                         plain ? calls.none() : calls.string(activation.name), calls.list({}),
-                         calls.none()},
-                        type);
+    result =
+        calls.call("mkldnn::_convolution_pointwise.binary",
+                   {input, other, packed, calls.optional(bias), padding, stride,
+                    dilation, groups, calls.string("add"), calls.none(),
+                    plain ? calls.none() : calls.string(activation.name),
+                    calls.list({}), calls.none()},
+                   type);
   } else {
     result = calls.call("mkldnn::_convolution_pointwise",
-                        {input, packed, calls.optional(bias), padding, stride, dilation, groups,
-                         calls.string(activation.name), calls.list(activation.scalars),
+                        {input, packed, calls.optional(bias), padding, stride,
+                         dilation, groups, calls.string(activation.name),
+                         calls.list(activation.scalars),
                          calls.string(activation.algorithm)},
                         type);
   }

@@ -20,7 +20,9 @@ namespace {
 /// Fewer rows than this stream the weight once whatever its layout.
 constexpr int64_t kMinRows = 16;
 
-RankedTensorType typeOf(Value value) { return cast<RankedTensorType>(value.getType()); }
+RankedTensorType typeOf(Value value) {
+  return cast<RankedTensorType>(value.getType());
+}
 
 bool isRowMajorF32(Value value) {
   return typeOf(value).getElementType().isF32() && !typeOf(value).getEncoding();
@@ -28,21 +30,23 @@ bool isRowMajorF32(Value value) {
 
 /// input (rows x in), weight (out x in): MKL wants the weight packed for the
 /// number of rows, and the weight itself for other numbers.
-Value packedLinear(CallBuilder &calls, Value input, Value weight, Value bias, int64_t rows,
-                   Type result) {
+Value packedLinear(CallBuilder &calls, Value input, Value weight, Value bias,
+                   int64_t rows, Type result) {
   Attribute count = calls.integer(rows);
-  Value packed =
-      calls.call("mkl::_mkl_reorder_linear_weight", {weight, count}, weight.getType());
-  return calls.call("mkl::_mkl_linear", {input, packed, weight, calls.optional(bias), count},
+  Value packed = calls.call("mkl::_mkl_reorder_linear_weight", {weight, count},
+                            weight.getType());
+  return calls.call("mkl::_mkl_linear",
+                    {input, packed, weight, calls.optional(bias), count},
                     result);
 }
 
 bool planLinear(tssa::AtenOp op) {
   Value input = tensorArgument(op, 0), weight = tensorArgument(op, 1);
   Value bias = tensorArgument(op, 2);
-  if (!input || !weight || typeOf(weight).getRank() != 2 || !isRowMajorF32(input) ||
-      !isRowMajorF32(weight) || !isRowMajorF32(op.getResult(0)) ||
-      !isFromParameters(weight) || (bias && !isFromParameters(bias)))
+  if (!input || !weight || typeOf(weight).getRank() != 2 ||
+      !isRowMajorF32(input) || !isRowMajorF32(weight) ||
+      !isRowMajorF32(op.getResult(0)) || !isFromParameters(weight) ||
+      (bias && !isFromParameters(bias)))
     return false;
   int64_t in = typeOf(weight).getDimSize(1);
   int64_t rows = in ? typeOf(input).getNumElements() / in : 0;
@@ -50,8 +54,8 @@ bool planLinear(tssa::AtenOp op) {
     return false;
   OpBuilder builder(op);
   CallBuilder calls(builder, op.getLoc());
-  op.getResult(0).replaceAllUsesWith(
-      packedLinear(calls, input, weight, bias, rows, op.getResult(0).getType()));
+  op.getResult(0).replaceAllUsesWith(packedLinear(
+      calls, input, weight, bias, rows, op.getResult(0).getType()));
   op.erase();
   return true;
 }
@@ -60,10 +64,11 @@ bool planLinear(tssa::AtenOp op) {
 bool planAddmm(tssa::AtenOp op) {
   Value bias = tensorArgument(op, 0), input = tensorArgument(op, 1);
   Value weight = tensorArgument(op, 2);
-  if (!bias || !input || !weight || typeOf(bias).getRank() != 1 || !isRowMajorF32(bias) ||
-      !isRowMajorF32(input) || !isRowMajorF32(weight) || !isRowMajorF32(op.getResult(0)) ||
-      !isFromParameters(weight) || !isFromParameters(bias) ||
-      numberArgument(op, 3) != 1.0 || numberArgument(op, 4) != 1.0)
+  if (!bias || !input || !weight || typeOf(bias).getRank() != 1 ||
+      !isRowMajorF32(bias) || !isRowMajorF32(input) || !isRowMajorF32(weight) ||
+      !isRowMajorF32(op.getResult(0)) || !isFromParameters(weight) ||
+      !isFromParameters(bias) || numberArgument(op, 3) != 1.0 ||
+      numberArgument(op, 4) != 1.0)
     return false;
   int64_t rows = typeOf(input).getDimSize(0);
   int64_t in = typeOf(weight).getDimSize(0), out = typeOf(weight).getDimSize(1);
@@ -71,15 +76,18 @@ bool planAddmm(tssa::AtenOp op) {
     return false;
   OpBuilder builder(op);
   CallBuilder calls(builder, op.getLoc());
-  auto transposed = tssa::getTensorType({out, in}, {1, out}, builder.getF32Type());
-  auto view = tssa::ViewAttr::get(op.getContext(), tssa::ViewKind::permute, {1, 0});
-  Value turned = tssa::AccessOp::create(builder, op.getLoc(), transposed, weight,
-                                        builder.getArrayAttr(view), ValueRange());
+  auto transposed =
+      tssa::getTensorType({out, in}, {1, out}, builder.getF32Type());
+  auto view =
+      tssa::ViewAttr::get(op.getContext(), tssa::ViewKind::permute, {1, 0});
+  Value turned =
+      tssa::AccessOp::create(builder, op.getLoc(), transposed, weight,
+                             builder.getArrayAttr(view), ValueRange());
   // 0: torch.contiguous_format
   turned = calls.call("aten::clone", {turned, calls.integer(0)},
                       RankedTensorType::get({out, in}, builder.getF32Type()));
-  op.getResult(0).replaceAllUsesWith(
-      packedLinear(calls, input, turned, bias, rows, op.getResult(0).getType()));
+  op.getResult(0).replaceAllUsesWith(packedLinear(
+      calls, input, turned, bias, rows, op.getResult(0).getType()));
   op.erase();
   return true;
 }

@@ -28,7 +28,8 @@ void pipelines::buildFrontendPipeline(OpPassManager &manager, const Options &) {
   function.addPass(createCSEPass());
 }
 
-void pipelines::buildFusePipeline(OpPassManager &manager, const Options &options) {
+void pipelines::buildFusePipeline(OpPassManager &manager,
+                                  const Options &options) {
   // Library calls first: they claim the operators that become their epilogues.
   // Folding and packing round differently, which eager-rounding forbids.
   if (!options.eagerRounding) {
@@ -47,7 +48,8 @@ void pipelines::buildX86Pipeline(OpPassManager &manager, const Options &) {
   x86::buildX86Pipeline(manager, options);
 }
 
-void pipelines::buildCpuPipeline(OpPassManager &manager, const Options &options) {
+void pipelines::buildCpuPipeline(OpPassManager &manager,
+                                 const Options &options) {
   buildFrontendPipeline(manager, options);
   buildFusePipeline(manager, options);
   buildX86Pipeline(manager, options);
@@ -55,7 +57,8 @@ void pipelines::buildCpuPipeline(OpPassManager &manager, const Options &options)
 
 void pipelines::registerPipelines() {
   PassPipelineRegistration<Options>(
-      "pyjit-frontend", "A trace becomes guards, mock and a functional tensor program",
+      "pyjit-frontend",
+      "A trace becomes guards, mock and a functional tensor program",
       buildFrontendPipeline);
   PassPipelineRegistration<Options>(
       "pyjit-cpu", "All stages, from a trace to machine code for the host",

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import functools
 import weakref
-from typing import Any, Callable
+from collections.abc import Callable
+from typing import Any
 
 import torch
 
@@ -16,9 +17,17 @@ from pyjit._settings import Settings
 _engines: weakref.WeakSet[Engine] = weakref.WeakSet()
 
 
-def compile(model: Callable | None = None, *, fullgraph: bool = False, dynamic: bool | None = None,
-            backend: str = "pyjit", mode: str | None = None, options: dict[str, Any] | None = None,
-            disable: bool = False, name: str | None = None) -> Any:
+def compile(
+    model: Callable | None = None,
+    *,
+    fullgraph: bool = False,
+    dynamic: bool | None = None,
+    backend: str = "pyjit",
+    mode: str | None = None,
+    options: dict[str, Any] | None = None,
+    disable: bool = False,
+    name: str | None = None,
+) -> Any:
     """Returns a callable that computes what ``model`` computes, faster.
 
     The first call with a new kind of input runs eagerly under observation and is compiled; later
@@ -32,13 +41,29 @@ def compile(model: Callable | None = None, *, fullgraph: bool = False, dynamic: 
 
     Raises ``TypeError`` for something that cannot be called, ``ValueError`` for unknown settings.
     """
-    settings = Settings.of(fullgraph=fullgraph, dynamic=dynamic, backend=backend, mode=mode,
-                           options=options, name=name)
+    settings = Settings.of(
+        fullgraph=fullgraph,
+        dynamic=dynamic,
+        backend=backend,
+        mode=mode,
+        options=options,
+        name=name,
+    )
     if model is None:
-        return functools.partial(compile, fullgraph=fullgraph, dynamic=dynamic, backend=backend, mode=mode,
-                                 options=options, disable=disable, name=name)
+        return functools.partial(
+            compile,
+            fullgraph=fullgraph,
+            dynamic=dynamic,
+            backend=backend,
+            mode=mode,
+            options=options,
+            disable=disable,
+            name=name,
+        )
     if not callable(model):
-        raise TypeError(f"pyjit.compile: {type(model).__name__!r} object is not callable")
+        raise TypeError(
+            f"pyjit.compile: {type(model).__name__!r} object is not callable"
+        )
     if disable:
         return model
     if isinstance(model, _C.CompiledFunction) or compiled_call(model) is not None:
@@ -62,7 +87,9 @@ def engine_of(compiled: Any, caller: str) -> Engine:
     if call is None and isinstance(compiled, _C.CompiledFunction):
         call = compiled
     if call is None:
-        raise TypeError(f"pyjit.{caller}: {type(compiled).__name__!r} object was not made by pyjit.compile")
+        raise TypeError(
+            f"pyjit.{caller}: {type(compiled).__name__!r} object was not made by pyjit.compile"
+        )
     return call.engine
 
 

@@ -6,7 +6,8 @@ import sys
 import threading
 import time
 import warnings
-from typing import Any, Callable
+from collections.abc import Callable
+from typing import Any
 
 from pyjit import _C
 from pyjit._errors import CaptureError, CompileError
@@ -22,7 +23,9 @@ class Engine:
 
     def __init__(self, target: Callable, settings: Settings) -> None:
         self.settings = settings
-        self.name = settings.name or getattr(target, "__qualname__", type(target).__qualname__)
+        self.name = settings.name or getattr(
+            target, "__qualname__", type(target).__qualname__
+        )
         self.compiled = _C.CompiledFunction(target, self._miss)
         self.compiled.engine = self
         self._clear()
@@ -49,15 +52,19 @@ class Engine:
             compiled.eager_calls += 1
             return compiled.target(*args, **kwargs)
         if len(compiled.records) >= self.settings.max_records:
-            self._note(f"the limit of {self.settings.max_records} records is reached (option max_records); "
-                       "calls that meet none of them run in eager")
+            self._note(
+                f"the limit of {self.settings.max_records} records is reached (option max_records); "
+                "calls that meet none of them run in eager"
+            )
             compiled.eager_calls += 1
             return compiled.target(*args, **kwargs)
         if not _capture_lock.acquire(blocking=False):
             compiled.eager_calls += 1
             return compiled.target(*args, **kwargs)
         try:
-            result, trace, objects, reason = _C.capture(compiled.target, args, kwargs, self._symbol())
+            result, trace, objects, reason = _C.capture(
+                compiled.target, args, kwargs, self._symbol()
+            )
         finally:
             _capture_lock.release()
         self.captures += 1
@@ -65,17 +72,27 @@ class Engine:
             self._failed(reason)
             compiled.eager_calls += 1
             if self.settings.fullgraph:
-                raise CaptureError(f"pyjit.compile(fullgraph=True): {self.name}: {reason}")
+                raise CaptureError(
+                    f"pyjit.compile(fullgraph=True): {self.name}: {reason}"
+                )
             return result
         self._compile(trace, objects, len(args), tuple(kwargs))
         return result
 
-    def _compile(self, trace: str, objects: list, nargs: int, keywords: tuple[str, ...]) -> None:
+    def _compile(
+        self, trace: str, objects: list, nargs: int, keywords: tuple[str, ...]
+    ) -> None:
         start = time.perf_counter()
         try:
             with progress(self.name):
-                record = _C.build(trace, objects, nargs + len(keywords), keywords or None,
-                                  self.settings.eager_rounding, str(dump_dir() or ""))
+                record = _C.build(
+                    trace,
+                    objects,
+                    nargs + len(keywords),
+                    keywords or None,
+                    self.settings.eager_rounding,
+                    str(dump_dir() or ""),
+                )
         except _C.BuildError as error:
             self.compile_seconds += time.perf_counter() - start
             self._failed(f"pyjit's compiler failed: {error}")
@@ -83,8 +100,12 @@ class Engine:
                 raise CompileError(f"{self.name}: {error}") from None
             if not self._warned:
                 self._warned = True
-                warnings.warn(f"pyjit: {self.name} runs in eager because pyjit's compiler failed: "
-                              f"{str(error).splitlines()[0]}", RuntimeWarning, stacklevel=4)
+                warnings.warn(
+                    f"pyjit: {self.name} runs in eager because pyjit's compiler failed: "
+                    f"{str(error).splitlines()[0]}",
+                    RuntimeWarning,
+                    stacklevel=4,
+                )
             return
         self.compile_seconds += time.perf_counter() - start
         for stage, seconds in record.stages():
@@ -116,8 +137,17 @@ class Engine:
                 print(f"[pyjit:{topic}] {self.name}\n{text}", file=sys.stderr)
 
     def describe_records(self) -> list[dict[str, Any]]:
-        return [{"hits": r.hits, "guards": r.guards, "kernels": r.kernels, "library_calls": r.library_calls,
-                 "inputs": r.inputs, "stages": dict(r.stages())} for r in self.compiled.records]
+        return [
+            {
+                "hits": r.hits,
+                "guards": r.guards,
+                "kernels": r.kernels,
+                "library_calls": r.library_calls,
+                "inputs": r.inputs,
+                "stages": dict(r.stages()),
+            }
+            for r in self.compiled.records
+        ]
 
     def stats(self) -> dict[str, Any]:
         records = self.compiled.records

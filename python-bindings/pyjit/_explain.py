@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import functools
-from typing import Any, Callable
+from collections.abc import Callable
+from typing import Any
 
 from pyjit import _C
 from pyjit._module import compiled_call
@@ -33,13 +34,19 @@ def explain(fn: Callable) -> Callable[..., str]:
 def report(engine: Any) -> str:
     """The report on an engine's present state."""
     stats = engine.stats()
-    lines = [f"pyjit: {engine.name}: {stats['graphs']} graph(s), {stats['cuts']} cut(s), {stats['hits']} hit(s), "
-             f"{stats['misses']} miss(es), {stats['eager_calls']} eager call(s)"]
+    lines = [
+        f"pyjit: {engine.name}: {stats['graphs']} graph(s), {stats['cuts']} cut(s), {stats['hits']} hit(s), "
+        f"{stats['misses']} miss(es), {stats['eager_calls']} eager call(s)"
+    ]
     lines += [f"  runs in eager: {reason}" for reason in stats["reasons"]]
     for number, record in enumerate(engine.compiled.records):
-        lines.append(f"  graph {number}: {record.inputs} inputs, {record.guards} guards, {record.kernels} kernels, "
-                     f"{record.library_calls} library calls, {record.hits} hits")
-        stages = ", ".join(f"{name} {1e3 * seconds:.1f} ms" for name, seconds in record.stages())
+        lines.append(
+            f"  graph {number}: {record.inputs} inputs, {record.guards} guards, {record.kernels} kernels, "
+            f"{record.library_calls} library calls, {record.hits} hits"
+        )
+        stages = ", ".join(
+            f"{name} {1e3 * seconds:.1f} ms" for name, seconds in record.stages()
+        )
         lines.append(f"    compiled in: {stages}")
         for topic in ("guards", "fusion", "kernels"):
             text = record.text(topic)

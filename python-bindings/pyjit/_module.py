@@ -18,10 +18,16 @@ _SLOTS = ("_pyjit_call", "_pyjit_module", "_pyjit_settings")
 
 def compiled_call(obj: Any) -> Any:
     """The compiled function behind a compiled module, or None."""
-    return getattr(obj, "_pyjit_call", None) if getattr(type(obj), "_pyjit_compiled", False) else None
+    return (
+        getattr(obj, "_pyjit_call", None)
+        if getattr(type(obj), "_pyjit_compiled", False)
+        else None
+    )
 
 
-def compile_module(module: torch.nn.Module, call: Any, settings: Any) -> torch.nn.Module:
+def compile_module(
+    module: torch.nn.Module, call: Any, settings: Any
+) -> torch.nn.Module:
     """An instance of ``type(module)`` that shares its state and is called through ``call``."""
     twin = object.__new__(_compiled_class(type(module)))
     object.__setattr__(twin, "__dict__", module.__dict__)

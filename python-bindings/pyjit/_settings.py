@@ -24,32 +24,52 @@ class Settings:
     """How many specialisations one function keeps; further ones run in eager."""
 
     @classmethod
-    def of(cls, *, fullgraph: bool, dynamic: bool | None, backend: str, mode: str | None,
-           options: dict[str, Any] | None, name: str | None) -> Settings:
+    def of(
+        cls,
+        *,
+        fullgraph: bool,
+        dynamic: bool | None,
+        backend: str,
+        mode: str | None,
+        options: dict[str, Any] | None,
+        name: str | None,
+    ) -> Settings:
         if backend != "pyjit":
             raise ValueError(f"pyjit.compile: backend must be 'pyjit', got {backend!r}")
         if mode not in (None, "default"):
-            raise ValueError(f"pyjit.compile: mode must be None or 'default', got {mode!r}")
+            raise ValueError(
+                f"pyjit.compile: mode must be None or 'default', got {mode!r}"
+            )
         if dynamic:
-            raise ValueError("pyjit.compile: dynamic=True is not supported yet; each shape gets a record of its own")
+            raise ValueError(
+                "pyjit.compile: dynamic=True is not supported yet; each shape gets a record of its own"
+            )
         known = {f.name: f for f in fields(cls) if f.name not in ("fullgraph", "name")}
         for key, value in (options or {}).items():
             if key not in known:
-                raise ValueError(f"pyjit.compile: unknown option {key!r}; known are {', '.join(sorted(known))}")
+                raise ValueError(
+                    f"pyjit.compile: unknown option {key!r}; known are {', '.join(sorted(known))}"
+                )
             expected = int if key == "max_records" else bool
             if type(value) is not expected:
-                raise TypeError(f"pyjit.compile: option {key!r} takes {expected.__name__}, got {value!r}")
+                raise TypeError(
+                    f"pyjit.compile: option {key!r} takes {expected.__name__}, got {value!r}"
+                )
         return cls(fullgraph=bool(fullgraph), name=name, **(options or {}))
 
 
 def log_topics() -> frozenset[str]:
     """The topics named in ``PYJIT_LOGS``; an unknown one is an error that lists the known."""
-    topics = {t.strip() for t in os.environ.get("PYJIT_LOGS", "").split(",") if t.strip()}
+    topics = {
+        t.strip() for t in os.environ.get("PYJIT_LOGS", "").split(",") if t.strip()
+    }
     if "all" in topics:
         return frozenset(LOG_TOPICS)
     unknown = topics.difference(LOG_TOPICS)
     if unknown:
-        raise ValueError(f"PYJIT_LOGS: unknown topic {sorted(unknown)[0]!r}; known are all, {', '.join(LOG_TOPICS)}")
+        raise ValueError(
+            f"PYJIT_LOGS: unknown topic {sorted(unknown)[0]!r}; known are all, {', '.join(LOG_TOPICS)}"
+        )
     return frozenset(topics)
 
 

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import ast
 import sys
+from collections.abc import Callable
 from pathlib import Path
-from typing import Any, Callable
+from typing import Any
 
 from pyjit._trace import Trace, trace
 
@@ -20,7 +21,9 @@ def trace_script(script: str, function: str, output: str, arguments: list[str]) 
     except (OSError, SyntaxError) as error:
         return f"{script}: {error}"
     traces: list[Trace] = []
-    tree.body = [part for statement in tree.body for part in _observed(statement, function)]
+    tree.body = [
+        part for statement in tree.body for part in _observed(statement, function)
+    ]
     main = type(sys)("__main__")
     main.__file__ = script
     main.__dict__["__pyjit_trace__"] = lambda fn: _first_call_traced(fn, traces)

@@ -22,8 +22,7 @@ namespace pyjit::python {
 namespace {
 
 struct CompiledFunction {
-  PyObject_HEAD
-  vectorcallfunc vectorcall;
+  PyObject_HEAD vectorcallfunc vectorcall;
   PyObject *target;
   PyObject *miss;
   PyObject *dict;
@@ -62,8 +61,8 @@ PyObject *vectorcall(PyObject *callable, PyObject *const *args, size_t nargsf,
   // A monitored run looks through compiled functions: it captures the whole.
   if (capture::isCapturing())
     return PyObject_Vectorcall(self->target, args, nargsf, kwnames);
-  Py_ssize_t nargs = PyVectorcall_NARGS(nargsf) +
-                     (kwnames ? PyTuple_GET_SIZE(kwnames) : 0);
+  Py_ssize_t nargs =
+      PyVectorcall_NARGS(nargsf) + (kwnames ? PyTuple_GET_SIZE(kwnames) : 0);
   // By index: a guard may run no Python code, but a hit's mock may, and that
   // code may clear the records.
   for (size_t i = 0; i < self->records->size(); ++i) {
@@ -190,19 +189,27 @@ PyMethodDef methods[] = {
     {nullptr, nullptr, 0, nullptr}};
 
 PyMemberDef members[] = {
-    {"__vectorcalloffset__", T_PYSSIZET, offsetof(CompiledFunction, vectorcall), READONLY, nullptr},
-    {"__dictoffset__", T_PYSSIZET, offsetof(CompiledFunction, dict), READONLY, nullptr},
-    {"__weaklistoffset__", T_PYSSIZET, offsetof(CompiledFunction, weakrefs), READONLY, nullptr},
-    {"target", T_OBJECT, offsetof(CompiledFunction, target), READONLY, "What is compiled."},
-    {"hits", T_ULONGLONG, offsetof(CompiledFunction, hits), READONLY, "Calls answered by compiled code."},
-    {"misses", T_ULONGLONG, offsetof(CompiledFunction, misses), READONLY, "Calls that met no record."},
-    {"eager_calls", T_ULONGLONG, offsetof(CompiledFunction, eagerCalls), 0, "Calls answered by eager PyTorch."},
+    {"__vectorcalloffset__", T_PYSSIZET, offsetof(CompiledFunction, vectorcall),
+     READONLY, nullptr},
+    {"__dictoffset__", T_PYSSIZET, offsetof(CompiledFunction, dict), READONLY,
+     nullptr},
+    {"__weaklistoffset__", T_PYSSIZET, offsetof(CompiledFunction, weakrefs),
+     READONLY, nullptr},
+    {"target", T_OBJECT, offsetof(CompiledFunction, target), READONLY,
+     "What is compiled."},
+    {"hits", T_ULONGLONG, offsetof(CompiledFunction, hits), READONLY,
+     "Calls answered by compiled code."},
+    {"misses", T_ULONGLONG, offsetof(CompiledFunction, misses), READONLY,
+     "Calls that met no record."},
+    {"eager_calls", T_ULONGLONG, offsetof(CompiledFunction, eagerCalls), 0,
+     "Calls answered by eager PyTorch."},
     {nullptr, 0, 0, 0, nullptr}};
 
-PyGetSetDef getset[] = {
-    {"records", getRecords, nullptr, "The records, most recently hit first.", nullptr},
-    {"__dict__", PyObject_GenericGetDict, PyObject_GenericSetDict, nullptr, nullptr},
-    {nullptr, nullptr, nullptr, nullptr, nullptr}};
+PyGetSetDef getset[] = {{"records", getRecords, nullptr,
+                         "The records, most recently hit first.", nullptr},
+                        {"__dict__", PyObject_GenericGetDict,
+                         PyObject_GenericSetDict, nullptr, nullptr},
+                        {nullptr, nullptr, nullptr, nullptr, nullptr}};
 
 PyType_Slot slots[] = {
     {Py_tp_new, reinterpret_cast<void *>(create)},

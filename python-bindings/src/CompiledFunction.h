@@ -1,4 +1,5 @@
-//===- CompiledFunction.h - The callable that pyjit.compile returns -*- C++ -*-===//
+//===- CompiledFunction.h - The callable that pyjit.compile returns -*- C++
+//-*-===//
 
 #ifndef PYJIT_PYTHON_COMPILEDFUNCTION_H
 #define PYJIT_PYTHON_COMPILEDFUNCTION_H

@@ -6,7 +6,8 @@
 
 namespace pyjit::python {
 
-Reference Constants::make(const PyjitPools &pools, const PyjitConstant &c) const {
+Reference Constants::make(const PyjitPools &pools,
+                          const PyjitConstant &c) const {
   const char *bytes = pools.bytes + c.first;
   switch (c.kind) {
   case PYJIT_CONST_NONE:
@@ -30,8 +31,7 @@ Reference Constants::make(const PyjitPools &pools, const PyjitConstant &c) const
   case PYJIT_CONST_TUPLE: {
     PyObject *tuple = PyTuple_New(c.count);
     for (uint32_t i = 0; tuple && i < c.count; ++i)
-      PyTuple_SET_ITEM(tuple, i,
-                       Py_NewRef(constant(pools.lists[c.first + i])));
+      PyTuple_SET_ITEM(tuple, i, Py_NewRef(constant(pools.lists[c.first + i])));
     return Reference::steal(tuple);
   }
   case PYJIT_CONST_OBJECT:
@@ -54,7 +54,8 @@ bool Constants::load(const PyjitPools &pools, PyObject *objects,
     return false;
   }
   // A copy: the caller's list may change, indices may not.
-  table = Reference::steal(PyList_GetSlice(objects, 0, PyList_GET_SIZE(objects)));
+  table =
+      Reference::steal(PyList_GetSlice(objects, 0, PyList_GET_SIZE(objects)));
   constants.reserve(pools.numConstants);
   for (uint32_t i = 0; table && i < pools.numConstants; ++i) {
     Reference value = make(pools, pools.constants[i]);
@@ -66,7 +67,8 @@ bool Constants::load(const PyjitPools &pools, PyObject *objects,
     Py_hash_t hash = -1;
     if (pools.constants[i].kind != PYJIT_CONST_OBJECT) {
       hash = PyObject_Hash(value.get());
-    } else if (PyObject *type = reinterpret_cast<PyObject *>(Py_TYPE(value.get()));
+    } else if (PyObject *type =
+                   reinterpret_cast<PyObject *>(Py_TYPE(value.get()));
                reinterpret_cast<PyTypeObject *>(type)->tp_hash) {
       hash = PyObject_Hash(value.get());
     }
@@ -99,7 +101,8 @@ bool sameConstant(PyObject *value, PyObject *constant) {
     return std::memcmp(&a, &b, sizeof a) == 0;
   }
   if (type == &PyComplex_Type) {
-    Py_complex a = PyComplex_AsCComplex(value), b = PyComplex_AsCComplex(constant);
+    Py_complex a = PyComplex_AsCComplex(value),
+               b = PyComplex_AsCComplex(constant);
     return std::memcmp(&a, &b, sizeof a) == 0;
   }
   if (type == &PyBytes_Type)
@@ -111,7 +114,8 @@ bool sameConstant(PyObject *value, PyObject *constant) {
     if (PyTuple_GET_SIZE(value) != size)
       return false;
     for (Py_ssize_t i = 0; i < size; ++i)
-      if (!sameConstant(PyTuple_GET_ITEM(value, i), PyTuple_GET_ITEM(constant, i)))
+      if (!sameConstant(PyTuple_GET_ITEM(value, i),
+                        PyTuple_GET_ITEM(constant, i)))
         return false;
     return true;
   }

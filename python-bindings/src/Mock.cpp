@@ -150,7 +150,8 @@ PyObject *Mock::makeView(PyObject *base, const PyjitTensorMeta &meta) const {
                                {dims + meta.rank, meta.rank},
                                tensor.storage_offset() + meta.offset));
   } catch (const std::exception &error) {
-    PyErr_Format(PyExc_RuntimeError, "pyjit: view of a result: %s", error.what());
+    PyErr_Format(PyExc_RuntimeError, "pyjit: view of a result: %s",
+                 error.what());
     return nullptr;
   }
 }
@@ -178,7 +179,8 @@ PyObject *Mock::makeInstance(const PyjitInst &inst,
   Py_DECREF(arguments);
   if (object && PyList_Check(object))
     for (uint32_t i = 0; i < inst.b; ++i)
-      if (PyList_Append(object, registers[program->pools.lists[inst.a + i]]) < 0) {
+      if (PyList_Append(object, registers[program->pools.lists[inst.a + i]]) <
+          0) {
         Py_DECREF(object);
         return nullptr;
       }
@@ -254,7 +256,8 @@ bool Mock::write(const PyjitInst &inst, std::vector<PyObject *> &registers) {
       THPVariable_Unpack(a).copy_(THPVariable_Unpack(b()));
       return true;
     } catch (const std::exception &error) {
-      PyErr_Format(PyExc_RuntimeError, "pyjit: writing an input back: %s", error.what());
+      PyErr_Format(PyExc_RuntimeError, "pyjit: writing an input back: %s",
+                   error.what());
       return false;
     }
   case PYJIT_MOCK_SET_ATTR:
@@ -284,7 +287,8 @@ bool Mock::write(const PyjitInst &inst, std::vector<PyObject *> &registers) {
   case PYJIT_MOCK_DEL_SLOT:
     return storeSlot(a, name(), nullptr) == 0;
   case PYJIT_MOCK_APPEND:
-    return PyList_Check(a) ? PyList_Append(a, b()) == 0 : PySet_Add(a, b()) == 0;
+    return PyList_Check(a) ? PyList_Append(a, b()) == 0
+                           : PySet_Add(a, b()) == 0;
   case PYJIT_MOCK_REPLACE: {
     PyObject *elements = makeTuple(registers, inst.b, inst.imm);
     if (!elements)
@@ -304,7 +308,8 @@ bool Mock::write(const PyjitInst &inst, std::vector<PyObject *> &registers) {
     PyDict_Clear(a);
     return true;
   }
-  PyErr_Format(PyExc_SystemError, "pyjit: unknown mock instruction %d", int(inst.op));
+  PyErr_Format(PyExc_SystemError, "pyjit: unknown mock instruction %d",
+               int(inst.op));
   return false;
 }
 

@@ -22,8 +22,8 @@ public:
             std::string &error);
 
   /// Runs after the graph. `registers` is the shared register file, its guard
-  /// part filled; `results` are the graph's results. Returns a new reference, or
-  /// null with a Python exception set.
+  /// part filled; `results` are the graph's results. Returns a new reference,
+  /// or null with a Python exception set.
   PyObject *run(std::vector<PyObject *> &registers,
                 const std::vector<at::Tensor> &results);
 

@@ -39,10 +39,10 @@ PyObject *capture(PyObject *, PyObject *args) {
   Reference objects = Reference::steal(captured.objects);
   if (!captured.result)
     return nullptr;
-  return Py_BuildValue("(Ns#Os#)", captured.result, captured.trace.data(),
-                       Py_ssize_t(captured.trace.size()),
-                       objects ? objects.get() : Py_None, captured.reason.data(),
-                       Py_ssize_t(captured.reason.size()));
+  return Py_BuildValue(
+      "(Ns#Os#)", captured.result, captured.trace.data(),
+      Py_ssize_t(captured.trace.size()), objects ? objects.get() : Py_None,
+      captured.reason.data(), Py_ssize_t(captured.reason.size()));
 }
 
 PyObject *build(PyObject *, PyObject *args) {
@@ -90,9 +90,15 @@ PyMethodDef methods[] = {
      "call_disabled(function, args, kwargs): calls it; no capture goes past."},
     {nullptr, nullptr, 0, nullptr}};
 
-PyModuleDef definition = {PyModuleDef_HEAD_INIT, "pyjit._C",
-                          "The compiled half of pyjit.", -1, methods,
-                          nullptr, nullptr, nullptr, nullptr};
+PyModuleDef definition = {PyModuleDef_HEAD_INIT,
+                          "pyjit._C",
+                          "The compiled half of pyjit.",
+                          -1,
+                          methods,
+                          nullptr,
+                          nullptr,
+                          nullptr,
+                          nullptr};
 
 } // namespace
 } // namespace pyjit::python
@@ -108,7 +114,8 @@ PyMODINIT_FUNC PyInit__C() {
       !addRecordType(module.get()))
     return nullptr;
   buildError = PyErr_NewExceptionWithDoc(
-      "pyjit._C.BuildError", "A captured call does not compile; has the diagnostics.",
+      "pyjit._C.BuildError",
+      "A captured call does not compile; has the diagnostics.",
       PyExc_RuntimeError, nullptr);
   if (!buildError ||
       PyModule_AddObjectRef(module.get(), "BuildError", buildError) < 0)

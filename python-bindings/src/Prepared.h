@@ -15,11 +15,12 @@ namespace pyjit::python {
 ///
 /// A change shows as another storage, another address, another version or other
 /// elements at a few places of the tensor: the places catch dense writes that
-/// bypass the version counter (`p.data.mul_(2)`). Tensors made in inference mode
-/// have no counter, and their values are not kept.
+/// bypass the version counter (`p.data.mul_(2)`). Tensors made in inference
+/// mode have no counter, and their values are not kept.
 class Prepared {
 public:
-  /// `sources`: indices into the record's inputs, in the order of the program's.
+  /// `sources`: indices into the record's inputs, in the order of the
+  /// program's.
   Prepared(std::unique_ptr<rt::TorchExecutor> program,
            std::vector<uint32_t> sources);
 

@@ -34,9 +34,12 @@ PyObject *readAttribute(PyObject *object, PyObject *name, Py_hash_t hash) {
 
 PyObject *readIndex(PyObject *sequence, Py_ssize_t index) {
   if (PyList_Check(sequence))
-    return index < PyList_GET_SIZE(sequence) ? PyList_GET_ITEM(sequence, index) : nullptr;
+    return index < PyList_GET_SIZE(sequence) ? PyList_GET_ITEM(sequence, index)
+                                             : nullptr;
   if (PyTuple_Check(sequence))
-    return index < PyTuple_GET_SIZE(sequence) ? PyTuple_GET_ITEM(sequence, index) : nullptr;
+    return index < PyTuple_GET_SIZE(sequence)
+               ? PyTuple_GET_ITEM(sequence, index)
+               : nullptr;
   return nullptr;
 }
 
@@ -44,8 +47,10 @@ PyMemberDef *slotMember(PyObject *object, PyObject *name) {
   PyObject *descriptor = _PyType_Lookup(Py_TYPE(object), name);
   if (!descriptor || !Py_IS_TYPE(descriptor, &PyMemberDescr_Type))
     return nullptr;
-  PyMemberDef *member = reinterpret_cast<PyMemberDescrObject *>(descriptor)->d_member;
-  return member->type == T_OBJECT_EX || member->type == T_OBJECT ? member : nullptr;
+  PyMemberDef *member =
+      reinterpret_cast<PyMemberDescrObject *>(descriptor)->d_member;
+  return member->type == T_OBJECT_EX || member->type == T_OBJECT ? member
+                                                                 : nullptr;
 }
 
 PyObject *readSlot(PyObject *object, PyObject *name) {

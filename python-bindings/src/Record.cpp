@@ -17,8 +17,8 @@ std::unique_ptr<rt::TorchExecutor> makeExecutor(const PyjitExecutable *exe,
   rt::KernelFn const *functions = nullptr;
   size_t count = pyjitExecutableKernels(exe, kind, &functions);
   return rt::TorchExecutor::create(
-      std::move(program), std::vector<rt::KernelFn>(functions, functions + count),
-      error);
+      std::move(program),
+      std::vector<rt::KernelFn>(functions, functions + count), error);
 }
 
 void appendDiagnostic(PyjitString message, void *user) {
@@ -30,10 +30,11 @@ void appendDiagnostic(PyjitString message, void *user) {
 
 } // namespace
 
-std::unique_ptr<Record>
-Record::build(const std::string &trace, PyObject *objects, Py_ssize_t nargs,
-              PyObject *kwnames, bool eagerRounding,
-              const std::string &dumpDirectory, std::string &error) {
+std::unique_ptr<Record> Record::build(const std::string &trace,
+                                      PyObject *objects, Py_ssize_t nargs,
+                                      PyObject *kwnames, bool eagerRounding,
+                                      const std::string &dumpDirectory,
+                                      std::string &error) {
   PyjitCompileOptions options{};
   options.size = sizeof options;
   options.eagerRounding = eagerRounding;
@@ -56,7 +57,8 @@ Record::build(const std::string &trace, PyObject *objects, Py_ssize_t nargs,
   record->guards = std::make_unique<Guards>();
   const PyjitGuardProgram &guards = *pyjitExecutableGuards(exe);
   if (!record->mock->load(*pyjitExecutableMock(exe), objects, error) ||
-      !record->guards->load(guards, record->mock->numRegisters(), objects, error))
+      !record->guards->load(guards, record->mock->numRegisters(), objects,
+                            error))
     return nullptr;
   record->launch = makeExecutor(exe, PyjitProgramMain, error);
   if (!record->launch)
@@ -72,8 +74,8 @@ Record::build(const std::string &trace, PyObject *objects, Py_ssize_t nargs,
   }
   if (record->launch->numInputs() != guards.numInputs) {
     error = "the launch program takes " +
-            std::to_string(record->launch->numInputs()) + " inputs, the guards give " +
-            std::to_string(guards.numInputs);
+            std::to_string(record->launch->numInputs()) +
+            " inputs, the guards give " + std::to_string(guards.numInputs);
     return nullptr;
   }
   record->inputs.resize(record->launch->numInputs());

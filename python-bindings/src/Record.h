@@ -19,8 +19,8 @@
 
 namespace pyjit::python {
 
-/// A captured and compiled call: guards, mock, launch programs and kernels, plus
-/// the object table that they refer to.
+/// A captured and compiled call: guards, mock, launch programs and kernels,
+/// plus the object table that they refer to.
 class Record {
 public:
   enum class Outcome {

@@ -2,17 +2,14 @@
 
 #include "RecordObject.h"
 
-
 namespace pyjit::python {
 namespace {
 
 struct RecordObject {
-  PyObject_HEAD
-  Record *record;
+  PyObject_HEAD Record *record;
 };
 
 PyTypeObject *recordType = nullptr; // set once, at module initialisation
-
 
 PyObject *unicode(PyjitString text) {
   return PyUnicode_DecodeUTF8(text.data, text.size, "replace");
@@ -29,7 +26,8 @@ PyObject *stages(PyObject *self, PyObject *) {
   PyObject *list = PyList_New(0);
   for (size_t i = 0; list; ++i) {
     PyjitString name;
-    double seconds = pyjitExecutableStage(recordOf(self).executable(), i, &name);
+    double seconds =
+        pyjitExecutableStage(recordOf(self).executable(), i, &name);
     if (seconds < 0)
       break;
     PyObject *pair = Py_BuildValue("(Nd)", unicode(name), seconds);
@@ -45,7 +43,8 @@ PyObject *text(PyObject *self, PyObject *topic) {
   const char *data = PyUnicode_AsUTF8AndSize(topic, &size);
   if (!data)
     return nullptr;
-  return unicode(pyjitExecutableText(recordOf(self).executable(), {data, size_t(size)}));
+  return unicode(
+      pyjitExecutableText(recordOf(self).executable(), {data, size_t(size)}));
 }
 
 #define PYJIT_COUNTER(NAME, EXPR)                                              \
@@ -71,10 +70,12 @@ PyMethodDef methods[] = {
 PyGetSetDef getset[] = {
     {"hits", getHits, nullptr, "Calls answered.", nullptr},
     {"guards", getGuards, nullptr, "Checks in the guard program.", nullptr},
-    {"kernels", getKernels, nullptr, "Generated kernels launched per call.", nullptr},
+    {"kernels", getKernels, nullptr, "Generated kernels launched per call.",
+     nullptr},
     {"library_calls", getCalls, nullptr, "Library calls per call.", nullptr},
     {"inputs", getInputs, nullptr, "Tensors that the graph takes.", nullptr},
-    {"last_error", getError, nullptr, "Why the last failed launch failed.", nullptr},
+    {"last_error", getError, nullptr, "Why the last failed launch failed.",
+     nullptr},
     {nullptr, nullptr, nullptr, nullptr, nullptr}};
 
 PyType_Slot slots[] = {{Py_tp_dealloc, reinterpret_cast<void *>(destroy)},

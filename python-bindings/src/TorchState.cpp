@@ -23,19 +23,24 @@ bool stateMatches(const PyjitState &state) {
   set(PYJIT_STATE_AUTOCAST_CUDA, at::autocast::is_autocast_enabled(at::kCUDA));
   set(PYJIT_STATE_AUTOCAST_CACHE, at::autocast::is_autocast_cache_enabled());
   set(PYJIT_STATE_DETERMINISTIC, context.deterministicAlgorithms());
-  set(PYJIT_STATE_DETERMINISTIC_WARN_ONLY, context.deterministicAlgorithmsWarnOnly());
+  set(PYJIT_STATE_DETERMINISTIC_WARN_ONLY,
+      context.deterministicAlgorithmsWarnOnly());
   set(PYJIT_STATE_CUDNN_ENABLED, context.userEnabledCuDNN());
   set(PYJIT_STATE_MKLDNN_ENABLED, context.userEnabledMkldnn());
-  set(PYJIT_STATE_TORCH_FUNCTION_MODE, at::impl::PythonTorchFunctionTLS::stack_len() > 0);
-  set(PYJIT_STATE_DISPATCH_MODE, c10::impl::TorchDispatchModeTLS::any_modes_set());
+  set(PYJIT_STATE_TORCH_FUNCTION_MODE,
+      at::impl::PythonTorchFunctionTLS::stack_len() > 0);
+  set(PYJIT_STATE_DISPATCH_MODE,
+      c10::impl::TorchDispatchModeTLS::any_modes_set());
   if ((value ^ state.value) & state.known)
     return false;
   auto same = [](int8_t recorded, c10::ScalarType now) {
     return recorded < 0 || c10::ScalarType(recorded) == now;
   };
   return same(state.defaultDtype, c10::get_default_dtype_as_scalartype()) &&
-         same(state.autocastCpuDtype, at::autocast::get_autocast_dtype(at::kCPU)) &&
-         same(state.autocastCudaDtype, at::autocast::get_autocast_dtype(at::kCUDA));
+         same(state.autocastCpuDtype,
+              at::autocast::get_autocast_dtype(at::kCPU)) &&
+         same(state.autocastCudaDtype,
+              at::autocast::get_autocast_dtype(at::kCUDA));
 }
 
 DispatchState DispatchState::current() {

@@ -15,8 +15,8 @@ namespace pyjit::python {
 bool stateMatches(const PyjitState &state);
 
 /// The dispatcher's thread state: functorch transforms, Python dispatch modes,
-/// inference mode and the like all show here. A compiled call belongs to the one
-/// that it was captured under.
+/// inference mode and the like all show here. A compiled call belongs to the
+/// one that it was captured under.
 struct DispatchState {
   uint64_t included = 0, excluded = 0;
   static DispatchState current();

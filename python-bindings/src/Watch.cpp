@@ -19,7 +19,8 @@ struct WatchRegistry {
   int functionWatcher = -1;
 
   static WatchRegistry &get() {
-    static WatchRegistry *registry = new WatchRegistry; // outlives the interpreter
+    static WatchRegistry *registry =
+        new WatchRegistry; // outlives the interpreter
     return *registry;
   }
 
@@ -49,8 +50,9 @@ struct WatchRegistry {
 
   bool start() {
     if (dictWatcher < 0)
-      dictWatcher = PyDict_AddWatcher(
-          [](PyDict_WatchEvent event, PyObject *dict, PyObject *key, PyObject *) {
+      dictWatcher =
+          PyDict_AddWatcher([](PyDict_WatchEvent event, PyObject *dict,
+                               PyObject *key, PyObject *) {
             bool entry = event == PyDict_EVENT_ADDED ||
                          event == PyDict_EVENT_MODIFIED ||
                          event == PyDict_EVENT_DELETED;
@@ -58,11 +60,13 @@ struct WatchRegistry {
             return 0;
           });
     if (functionWatcher < 0)
-      functionWatcher = PyFunction_AddWatcher(
-          [](PyFunction_WatchEvent event, PyFunctionObject *function, PyObject *) {
+      functionWatcher =
+          PyFunction_AddWatcher([](PyFunction_WatchEvent event,
+                                   PyFunctionObject *function, PyObject *) {
             // Creations and deaths of functions are frequent and say nothing:
             // watched functions are kept alive.
-            if (event != PyFunction_EVENT_CREATE && event != PyFunction_EVENT_DESTROY)
+            if (event != PyFunction_EVENT_CREATE &&
+                event != PyFunction_EVENT_DESTROY)
               get().report(reinterpret_cast<PyObject *>(function), nullptr);
             return 0;
           });
@@ -108,7 +112,8 @@ bool Watch::rearm(const std::vector<Dict> &dicts,
   return armed = true;
 }
 
-bool Watch::arm(const std::vector<Dict> &dicts, const std::vector<PyObject *> &functions,
+bool Watch::arm(const std::vector<Dict> &dicts,
+                const std::vector<PyObject *> &functions,
                 const std::vector<PyTypeObject *> &types) {
   if (rearm(dicts, functions, types))
     return true;
@@ -148,9 +153,10 @@ void Watch::disarm() {
     if (found == registry.byHolder.end())
       continue;
     auto &watches = found->second;
-    watches.erase(std::remove_if(watches.begin(), watches.end(),
-                                 [&](const auto &s) { return s.watch == this; }),
-                  watches.end());
+    watches.erase(
+        std::remove_if(watches.begin(), watches.end(),
+                       [&](const auto &s) { return s.watch == this; }),
+        watches.end());
     if (!watches.empty())
       continue;
     registry.byHolder.erase(found);

@@ -30,11 +30,12 @@ public:
     const Keys *keys;
   };
 
-  /// Watches `dicts` (exact dicts or OrderedDicts), `functions` and `types` from
-  /// now on and keeps them alive. Returns false, watching nothing, when one of
-  /// them cannot be watched: watcher ids or type version tags are used up.
-  /// Cheap when they are the ones that it watched before.
-  bool arm(const std::vector<Dict> &dicts, const std::vector<PyObject *> &functions,
+  /// Watches `dicts` (exact dicts or OrderedDicts), `functions` and `types`
+  /// from now on and keeps them alive. Returns false, watching nothing, when
+  /// one of them cannot be watched: watcher ids or type version tags are used
+  /// up. Cheap when they are the ones that it watched before.
+  bool arm(const std::vector<Dict> &dicts,
+           const std::vector<PyObject *> &functions,
            const std::vector<PyTypeObject *> &types);
 
   /// Whether nothing has changed since `arm`. A type reports its changes only
@@ -51,7 +52,8 @@ public:
   void disarm();
 
 private:
-  bool rearm(const std::vector<Dict> &dicts, const std::vector<PyObject *> &functions,
+  bool rearm(const std::vector<Dict> &dicts,
+             const std::vector<PyObject *> &functions,
              const std::vector<PyTypeObject *> &types);
 
   friend struct WatchRegistry;

@@ -10,7 +10,8 @@ namespace pyjit::rt {
 namespace {
 
 size_t elementBytes(int dtype) {
-  static const uint8_t bytes[] = {1, 1, 2, 4, 8, 2, 4, 8, 4, 8, 16, 1, 1, 1, 4, 2};
+  static const uint8_t bytes[] = {1, 1, 2,  4, 8, 2, 4, 8,
+                                  4, 8, 16, 1, 1, 1, 4, 2};
   return dtype >= 0 && dtype < int(sizeof bytes) ? bytes[dtype] : 1;
 }
 
@@ -19,15 +20,17 @@ PyjitArray arrayOf(const Program &program, const Slot &slot) {
   array.dtype = slot.dtype;
   array.rank = std::min<int32_t>(slot.rank, PYJIT_RT_MAX_RANK);
   std::copy_n(program.ints() + slot.dims, array.rank, array.sizes);
-  std::copy_n(program.ints() + slot.dims + slot.rank, array.rank, array.strides);
+  std::copy_n(program.ints() + slot.dims + slot.rank, array.rank,
+              array.strides);
   return array;
 }
 
 } // namespace
 
 bool needsLibrary(const Program &program) {
-  return std::any_of(program.steps(), program.steps() + program.numSteps(),
-                     [](const Step &step) { return step.kind == StepKind::Call; });
+  return std::any_of(
+      program.steps(), program.steps() + program.numSteps(),
+      [](const Step &step) { return step.kind == StepKind::Call; });
 }
 
 void describe(const Program &program, std::vector<PyjitArray> &inputs,
@@ -80,8 +83,9 @@ bool runOnHost(const Program &program, const std::vector<KernelFn> &kernels,
   for (uint32_t i = 0; i < program.numSteps(); ++i) {
     const Step &step = program.steps()[i];
     if (step.kind == StepKind::View) {
-      data[step.a] = data[step.b] + program.ints()[step.c] *
-                                        elementBytes(program.slots()[step.b].dtype);
+      data[step.a] =
+          data[step.b] +
+          program.ints()[step.c] * elementBytes(program.slots()[step.b].dtype);
     } else if (step.kind == StepKind::Kernel) {
       buffers.clear();
       for (uint32_t k = 0; k < step.c; ++k)
@@ -90,7 +94,8 @@ bool runOnHost(const Program &program, const std::vector<KernelFn> &kernels,
     }
   }
   for (uint32_t i = 0; i < program.numOutputs(); ++i)
-    std::memcpy(outputs[i].data, data[program.outputSlot(i)], extentBytes(outputs[i]));
+    std::memcpy(outputs[i].data, data[program.outputSlot(i)],
+                extentBytes(outputs[i]));
   return true;
 }
 

@@ -21,16 +21,19 @@ bool Program::load(const void *data, size_t size, std::string &error) {
 
   const Header &h = header();
   if (h.magic != kLaunchMagic)
-    return fail(error, "wrong magic; this is not a launch program of this byte order");
+    return fail(error,
+                "wrong magic; this is not a launch program of this byte order");
   if (h.version != kLaunchVersion)
-    return fail(error, "version " + std::to_string(h.version) + ", this runtime reads version " +
-                           std::to_string(kLaunchVersion) + "; compile it again");
+    return fail(error, "version " + std::to_string(h.version) +
+                           ", this runtime reads version " +
+                           std::to_string(kLaunchVersion) +
+                           "; compile it again");
   // Counts are 32 bits or bounded by the size, so the sum below cannot wrap.
   if (h.size != size || h.ints > size / 8 || h.chars > size)
     return fail(error, "truncated");
   uint64_t need = sizeof(Header) + uint64_t(h.slots) * sizeof(Slot) +
-                  uint64_t(h.steps) * sizeof(Step) + uint64_t(h.kernels) * sizeof(Kernel) +
-                  h.ints * 8 + h.chars;
+                  uint64_t(h.steps) * sizeof(Step) +
+                  uint64_t(h.kernels) * sizeof(Kernel) + h.ints * 8 + h.chars;
   if (need != size)
     return fail(error, "section sizes do not add up to its size");
 
@@ -50,7 +53,9 @@ bool Program::load(const void *data, size_t size, std::string &error) {
 bool Program::validate(std::string &error) const {
   const Header &h = header();
   auto badString = [&](uint64_t index) { return index >= h.chars; };
-  auto badSlot = [&](int64_t slot) { return slot < 0 || slot >= int64_t(h.slots); };
+  auto badSlot = [&](int64_t slot) {
+    return slot < 0 || slot >= int64_t(h.slots);
+  };
   if (h.chars && charPool[h.chars - 1] != '\0')
     return fail(error, "unterminated string");
   if (h.outputs > h.ints)
@@ -71,7 +76,8 @@ bool Program::validate(std::string &error) const {
       return fail(error, "slot " + std::to_string(i) + ": outside the arena");
   }
   for (uint32_t i = 0; i < h.kernels; ++i)
-    if (badString(kernelTable[i].name) || kernelTable[i].work < 0 || kernelTable[i].grain < 1)
+    if (badString(kernelTable[i].name) || kernelTable[i].work < 0 ||
+        kernelTable[i].grain < 1)
       return fail(error, "kernel " + std::to_string(i) + " is malformed");
   for (uint32_t i = 0; i < h.steps; ++i) {
     const Step &s = stepTable[i];
@@ -85,8 +91,8 @@ bool Program::validate(std::string &error) const {
           return fail(error, where + ": no such slot");
       continue;
     case StepKind::Call:
-      if (badString(s.a) || s.b >= h.ints || s.c >= h.ints || intPool[s.c] < 0 ||
-          uint64_t(intPool[s.c]) > h.ints - s.c - 1)
+      if (badString(s.a) || s.b >= h.ints || s.c >= h.ints ||
+          intPool[s.c] < 0 || uint64_t(intPool[s.c]) > h.ints - s.c - 1)
         return fail(error, where + ": call out of range");
       for (int64_t k = 0; k < intPool[s.c]; ++k)
         if (int64_t r = intPool[s.c + 1 + k]; r != -1 && badSlot(r))

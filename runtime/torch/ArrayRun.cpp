@@ -24,7 +24,8 @@ static std::unique_ptr<TorchExecutor> load(const PyjitProgramImage &image,
     return nullptr;
   return TorchExecutor::create(
       std::move(program),
-      std::vector<KernelFn>(image.kernels, image.kernels + image.numKernels), error);
+      std::vector<KernelFn>(image.kernels, image.kernels + image.numKernels),
+      error);
 }
 
 extern "C" __attribute__((visibility("default"))) char *
@@ -40,7 +41,8 @@ pyjitRtTorchRun(uint32_t abiVersion, const PyjitProgramImage *main,
     prepareExecutor = load(*prepare, error);
   if (!executor || (prepare && !prepareExecutor))
     return strdup(error.c_str());
-  if (executor->numInputs() != numInputs || executor->numOutputs() != numOutputs)
+  if (executor->numInputs() != numInputs ||
+      executor->numOutputs() != numOutputs)
     return strdup("wrong number of inputs or outputs");
   try {
     c10::InferenceMode inference;

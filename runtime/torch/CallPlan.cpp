@@ -104,7 +104,8 @@ c10::IValue boxedList(const std::vector<c10::IValue> &items,
 
 bool TorchExecutor::planCall(const Step &step, std::string &error) {
   std::string full = program.string(step.a);
-  size_t dot = full.find('.', full.find("::") == std::string::npos ? 0 : full.find("::"));
+  size_t dot = full.find(
+      '.', full.find("::") == std::string::npos ? 0 : full.find("::"));
   std::string name = full.substr(0, dot);
   std::string overload = dot == std::string::npos ? "" : full.substr(dot + 1);
   auto handle = c10::Dispatcher::singleton().findSchema({name, overload});
@@ -112,7 +113,11 @@ bool TorchExecutor::planCall(const Step &step, std::string &error) {
     error = "this PyTorch has no operator " + full;
     return false;
   }
-  CallPlan plan{*handle, {}, {}, program.ints() + step.c + 1, program.ints()[step.c],
+  CallPlan plan{*handle,
+                {},
+                {},
+                program.ints() + step.c + 1,
+                program.ints()[step.c],
                 handle->schema().is_mutable()};
   const auto &schema = handle->schema().arguments();
 
@@ -140,7 +145,9 @@ bool TorchExecutor::planCall(const Step &step, std::string &error) {
     int64_t count = *reader.at++;
     bool optionalElements = element->kind() == c10::TypeKind::OptionalType;
     c10::TypePtr inner =
-        optionalElements ? element->castRaw<c10::OptionalType>()->getElementType() : element;
+        optionalElements
+            ? element->castRaw<c10::OptionalType>()->getElementType()
+            : element;
     bool tensors = inner->kind() == c10::TypeKind::TensorType;
     TensorArgument list{index, true, optionalElements, {}};
     std::vector<c10::IValue> items;
@@ -159,8 +166,8 @@ bool TorchExecutor::planCall(const Step &step, std::string &error) {
     }
   }
   if (plan.arguments.size() != schema.size()) {
-    error = full + ": " + std::to_string(plan.arguments.size()) + " arguments, its schema has " +
-            std::to_string(schema.size());
+    error = full + ": " + std::to_string(plan.arguments.size()) +
+            " arguments, its schema has " + std::to_string(schema.size());
     return false;
   }
   calls.push_back(std::move(plan));

@@ -14,7 +14,8 @@
 #include <algorithm>
 
 extern "C" {
-void GOMP_parallel(void (*fn)(void *), void *data, unsigned threads, unsigned flags);
+void GOMP_parallel(void (*fn)(void *), void *data, unsigned threads,
+                   unsigned flags);
 int omp_get_thread_num(void);
 int omp_get_num_threads(void);
 }
@@ -38,7 +39,8 @@ void runPart(void *data) {
 }
 } // namespace
 
-void parallelFor(const Kernel &kernel, KernelFn function, void *const *buffers) {
+void parallelFor(const Kernel &kernel, KernelFn function,
+                 void *const *buffers) {
   int64_t parts = (kernel.work + kernel.grain - 1) / kernel.grain;
   int64_t threads = parts < 2 || at::in_parallel_region()
                         ? 1

@@ -7,9 +7,9 @@
 
 namespace pyjit::rt {
 
-/// Splits [0, kernel.work) over at::get_num_threads() threads of the OpenMP pool
-/// that ATen uses, in parts of at least kernel.grain; serial inside a parallel
-/// region, as at::parallel_for is.
+/// Splits [0, kernel.work) over at::get_num_threads() threads of the OpenMP
+/// pool that ATen uses, in parts of at least kernel.grain; serial inside a
+/// parallel region, as at::parallel_for is.
 void parallelFor(const Kernel &kernel, KernelFn function, void *const *buffers);
 
 } // namespace pyjit::rt

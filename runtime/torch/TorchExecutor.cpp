@@ -60,7 +60,8 @@ std::unique_ptr<TorchExecutor::Arena> TorchExecutor::takeArena() {
     const Slot &slot = program.slots()[i];
     if (slot.kind != SlotKind::Arena)
       continue;
-    char *data = static_cast<char *>(arena->storage.mutable_data_ptr()) + slot.place;
+    char *data =
+        static_cast<char *>(arena->storage.mutable_data_ptr()) + slot.place;
     arena->buffers[i] = data;
     // A storage of its own, so that nothing can resize or view its neighbours.
     c10::Storage storage(c10::Storage::use_byte_size_t(), slot.bytes,
@@ -68,7 +69,8 @@ std::unique_ptr<TorchExecutor::Arena> TorchExecutor::takeArena() {
     at::Tensor tensor = at::detail::make_tensor<c10::TensorImpl>(
         std::move(storage), c10::DispatchKeySet(c10::DispatchKey::CPU),
         c10::scalarTypeToTypeMeta(static_cast<c10::ScalarType>(slot.dtype)));
-    tensor.unsafeGetTensorImpl()->set_sizes_and_strides(sizes(slot), strides(slot));
+    tensor.unsafeGetTensorImpl()->set_sizes_and_strides(sizes(slot),
+                                                        strides(slot));
     arena->slots[i] = std::move(tensor);
   }
   return arena;
@@ -197,7 +199,8 @@ void TorchExecutor::runCall(const CallPlan &plan, Arena &arena) const {
     } else if (argument.optionalElements) {
       c10::List<std::optional<at::Tensor>> list;
       for (int64_t slot : argument.slots)
-        list.push_back(slot < 0 ? std::optional<at::Tensor>() : arena.values[slot]);
+        list.push_back(slot < 0 ? std::optional<at::Tensor>()
+                                : arena.values[slot]);
       stack[argument.argument] = std::move(list);
     } else {
       c10::List<at::Tensor> list;
@@ -234,8 +237,9 @@ void TorchExecutor::runCall(const CallPlan &plan, Arena &arena) const {
     // Kernels are compiled for the layout that eager showed; a library is free
     // to choose another one on another day.
     if (value.sizes() != sizes(slot) || value.strides() != strides(slot)) {
-      TORCH_CHECK(value.sizes() == sizes(slot), "pyjit: ", plan.op.schema().name(),
-                  " returned sizes ", value.sizes(), ", recorded were ", sizes(slot));
+      TORCH_CHECK(value.sizes() == sizes(slot),
+                  "pyjit: ", plan.op.schema().name(), " returned sizes ",
+                  value.sizes(), ", recorded were ", sizes(slot));
       value = at::detail::empty_strided_cpu(
           sizes(slot), strides(slot), static_cast<c10::ScalarType>(slot.dtype));
       value.copy_(result);

@@ -24,10 +24,12 @@ struct Dtype {
   unsigned bytes;
 };
 constexpr Dtype kDtypes[] = {
-    {0, "|u1", "ui8", 1},  {1, "|i1", "i8", 1},   {2, "<i2", "i16", 2},
-    {3, "<i4", "i32", 4},  {4, "<i8", "i64", 8},  {5, "<f2", "f16", 2},
-    {6, "<f4", "f32", 4},  {7, "<f8", "f64", 8},  {9, "<c8", "complex<f32>", 8},
-    {10, "<c16", "complex<f64>", 16}, {11, "|b1", "i1", 1}, {15, "<V2", "bf16", 2}};
+    {0, "|u1", "ui8", 1},          {1, "|i1", "i8", 1},
+    {2, "<i2", "i16", 2},          {3, "<i4", "i32", 4},
+    {4, "<i8", "i64", 8},          {5, "<f2", "f16", 2},
+    {6, "<f4", "f32", 4},          {7, "<f8", "f64", 8},
+    {9, "<c8", "complex<f32>", 8}, {10, "<c16", "complex<f64>", 16},
+    {11, "|b1", "i1", 1},          {15, "<V2", "bf16", 2}};
 
 const Dtype *find(int scalarType) {
   for (const Dtype &dtype : kDtypes)
@@ -43,12 +45,14 @@ Error bad(StringRef path, const Twine &what) {
 /// The text after `'key':` in the header's Python dict.
 StringRef field(StringRef header, StringRef key) {
   size_t at = header.find(("'" + key + "':").str());
-  return at == StringRef::npos ? StringRef() : header.drop_front(at + key.size() + 3).ltrim();
+  return at == StringRef::npos ? StringRef()
+                               : header.drop_front(at + key.size() + 3).ltrim();
 }
 
 /// Calls `fn(byte offset in from, byte offset in to)` for every element.
 template <typename Fn>
-void forEachElement(const PyjitArray &from, const PyjitArray &to, unsigned bytes, Fn fn) {
+void forEachElement(const PyjitArray &from, const PyjitArray &to,
+                    unsigned bytes, Fn fn) {
   int64_t total = 1;
   for (int i = 0; i < from.rank; ++i)
     total *= from.sizes[i];
@@ -84,18 +88,42 @@ void printElement(raw_ostream &os, const char *at, int scalarType) {
     os << format("%g", value.convertToFloat());
   };
   switch (scalarType) {
-  case 0: os << unsigned(read(uint8_t{})); break;
-  case 1: os << int(read(int8_t{})); break;
-  case 2: os << read(int16_t{}); break;
-  case 3: os << read(int32_t{}); break;
-  case 4: os << read(int64_t{}); break;
-  case 5: half(APFloat::IEEEhalf()); break;
-  case 6: os << format("%.9g", read(float{})); break;
-  case 7: os << format("%.17g", read(double{})); break;
-  case 9: os << format("%.9g+%.9gj", read(float{}), (at += 4, read(float{}))); break;
-  case 10: os << format("%.17g+%.17gj", read(double{}), (at += 8, read(double{}))); break;
-  case 11: os << (read(uint8_t{}) ? "True" : "False"); break;
-  case 15: half(APFloat::BFloat()); break;
+  case 0:
+    os << unsigned(read(uint8_t{}));
+    break;
+  case 1:
+    os << int(read(int8_t{}));
+    break;
+  case 2:
+    os << read(int16_t{});
+    break;
+  case 3:
+    os << read(int32_t{});
+    break;
+  case 4:
+    os << read(int64_t{});
+    break;
+  case 5:
+    half(APFloat::IEEEhalf());
+    break;
+  case 6:
+    os << format("%.9g", read(float{}));
+    break;
+  case 7:
+    os << format("%.17g", read(double{}));
+    break;
+  case 9:
+    os << format("%.9g+%.9gj", read(float{}), (at += 4, read(float{})));
+    break;
+  case 10:
+    os << format("%.17g+%.17gj", read(double{}), (at += 8, read(double{})));
+    break;
+  case 11:
+    os << (read(uint8_t{}) ? "True" : "False");
+    break;
+  case 15:
+    half(APFloat::BFloat());
+    break;
   }
 }
 
@@ -136,11 +164,14 @@ Expected<OwnedArray> pyjit::run::readNpy(StringRef path) {
     if (descr.starts_with(("'" + Twine(candidate.npy) + "'").str()))
       dtype = &candidate;
   if (!dtype)
-    return bad(path, "has the element type " + descr.take_until([](char c) { return c == ','; }) +
-                         ", which is not supported");
+    return bad(path, "has the element type " + descr.take_until([](char c) {
+      return c == ',';
+    }) + ", which is not supported");
   result.array.dtype = dtype->scalarType;
   bool fortran = field(header, "fortran_order").starts_with("True");
-  StringRef shape = field(header, "shape").drop_front().take_until([](char c) { return c == ')'; });
+  StringRef shape = field(header, "shape").drop_front().take_until([](char c) {
+    return c == ')';
+  });
   SmallVector<StringRef> parts;
   shape.split(parts, ',', -1, /*KeepEmpty=*/false);
   for (StringRef part : parts) {
@@ -151,7 +182,8 @@ Expected<OwnedArray> pyjit::run::readNpy(StringRef path) {
     if (part.trim().getAsInteger(10, result.array.sizes[result.array.rank++]))
       return bad(path, "has a shape that is not understood");
   }
-  std::reverse(result.array.sizes, result.array.sizes + (fortran ? result.array.rank : 0));
+  std::reverse(result.array.sizes,
+               result.array.sizes + (fortran ? result.array.rank : 0));
   PyjitArray layout = rowMajor(result.array);
   if (fortran) {
     std::reverse(layout.sizes, layout.sizes + layout.rank);
@@ -191,7 +223,8 @@ Error pyjit::run::writeNpy(StringRef path, const PyjitArray &array) {
 }
 
 void pyjit::run::printArray(raw_ostream &os, const PyjitArray &array) {
-  printDim(os, array, 0, static_cast<const char *>(array.data), find(array.dtype)->bytes);
+  printDim(os, array, 0, static_cast<const char *>(array.data),
+           find(array.dtype)->bytes);
 }
 
 std::string pyjit::run::describeArray(const PyjitArray &array) {
@@ -214,6 +247,7 @@ OwnedArray pyjit::run::allocateLike(const PyjitArray &description) {
 void pyjit::run::copyElements(const PyjitArray &from, const PyjitArray &to) {
   unsigned bytes = find(from.dtype)->bytes;
   forEachElement(from, to, bytes, [&](int64_t a, int64_t b) {
-    std::memcpy(static_cast<char *>(to.data) + b, static_cast<char *>(from.data) + a, bytes);
+    std::memcpy(static_cast<char *>(to.data) + b,
+                static_cast<char *>(from.data) + a, bytes);
   });
 }

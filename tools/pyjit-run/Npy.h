@@ -19,8 +19,8 @@ struct OwnedArray {
   std::unique_ptr<char[]> data;
 };
 
-/// Reads a .npy file (format versions 1 to 3, little-endian). bfloat16 is stored
-/// as `<V2`, as NumPy itself has none.
+/// Reads a .npy file (format versions 1 to 3, little-endian). bfloat16 is
+/// stored as `<V2`, as NumPy itself has none.
 llvm::Expected<OwnedArray> readNpy(llvm::StringRef path);
 /// Writes row-major.
 llvm::Error writeNpy(llvm::StringRef path, const PyjitArray &array);

@@ -2,10 +2,10 @@
 //
 //   pyjit-run FILE.mlir --entry f --arg x.npy --arg y.npy [--save prefix]
 //
-// Compiles whatever stages the module has still before it, runs the function and
-// prints its results, or saves them as prefix0.npy, prefix1.npy, ... Library
-// calls go to Torch through libpyjit-rt-torch.so, found beside the tool or where
-// PYJIT_RT_TORCH says.
+// Compiles whatever stages the module has still before it, runs the function
+// and prints its results, or saves them as prefix0.npy, prefix1.npy, ...
+// Library calls go to Torch through libpyjit-rt-torch.so, found beside the tool
+// or where PYJIT_RT_TORCH says.
 //
 //===----------------------------------------------------------------------===//
 
@@ -37,10 +37,13 @@ using namespace mlir;
 using namespace pyjit;
 using namespace pyjit::run;
 
-static cl::opt<std::string> inputFile(cl::Positional, cl::desc("FILE.mlir"), cl::init("-"));
-static cl::opt<std::string> entry("entry", cl::desc("Function to run"), cl::init(""));
+static cl::opt<std::string> inputFile(cl::Positional, cl::desc("FILE.mlir"),
+                                      cl::init("-"));
+static cl::opt<std::string> entry("entry", cl::desc("Function to run"),
+                                  cl::init(""));
 static cl::list<std::string> argFiles("arg", cl::desc("Argument, a .npy file"));
-static cl::opt<std::string> savePrefix("save", cl::desc("Write results to PREFIX<i>.npy"));
+static cl::opt<std::string>
+    savePrefix("save", cl::desc("Write results to PREFIX<i>.npy"));
 
 namespace {
 
@@ -56,7 +59,8 @@ bool hasTrace(ModuleOp module) {
 }
 
 bool isLowered(ModuleOp module) {
-  return llvm::any_of(*module.getBody(), [](Operation &op) { return isa<ModuleOp>(op); });
+  return llvm::any_of(*module.getBody(),
+                      [](Operation &op) { return isa<ModuleOp>(op); });
 }
 
 /// One compiled function.
@@ -68,7 +72,8 @@ struct Compiled {
 };
 
 LogicalResult compileFunction(ModuleOp module, func::FuncOp function,
-                              const x86::JitLibrary &library, Compiled &compiled) {
+                              const x86::JitLibrary &library,
+                              Compiled &compiled) {
   auto launch = executable::encodeLaunch(function, [&](StringRef name) {
     executable::KernelInfo info;
     Operation *kernel = SymbolTable::lookupSymbolIn(module, name);
@@ -94,18 +99,20 @@ LogicalResult compileFunction(ModuleOp module, func::FuncOp function,
 }
 
 PyjitProgramImage imageOf(const Compiled &compiled) {
-  return {compiled.blob.data(),           compiled.blob.size(),
-          compiled.kernels.data(),        compiled.kernels.size(),
-          compiled.prepareInputs.data(),  compiled.prepareInputs.size()};
+  return {compiled.blob.data(),          compiled.blob.size(),
+          compiled.kernels.data(),       compiled.kernels.size(),
+          compiled.prepareInputs.data(), compiled.prepareInputs.size()};
 }
 
 /// Runs through Torch where the program makes library calls, or computes from
 /// parameters first what only Torch can hold (packed weights).
 bool execute(const Compiled &compiled, const Compiled *prepare,
-             const std::vector<PyjitArray> &inputs, std::vector<PyjitArray> &outputs,
-             const char *tool, std::string &error) {
+             const std::vector<PyjitArray> &inputs,
+             std::vector<PyjitArray> &outputs, const char *tool,
+             std::string &error) {
   if (!prepare && !rt::needsLibrary(compiled.program))
-    return rt::runOnHost(compiled.program, compiled.kernels, inputs, outputs, error);
+    return rt::runOnHost(compiled.program, compiled.kernels, inputs, outputs,
+                         error);
   SmallString<256> path;
   if (const char *given = std::getenv("PYJIT_RT_TORCH")) {
     path = given;
@@ -115,19 +122,22 @@ bool execute(const Compiled &compiled, const Compiled *prepare,
     sys::path::append(path, "..", "lib", "libpyjit-rt-torch.so");
   }
   auto library = sys::DynamicLibrary::getPermanentLibrary(path.c_str(), &error);
-  auto run = library.isValid() ? reinterpret_cast<PyjitRunFn>(
-                                     library.getAddressOfSymbol(PYJIT_RT_TORCH_RUN))
-                               : nullptr;
+  auto run = library.isValid()
+                 ? reinterpret_cast<PyjitRunFn>(
+                       library.getAddressOfSymbol(PYJIT_RT_TORCH_RUN))
+                 : nullptr;
   if (!run) {
-    error = "the function makes library calls, and Torch's executor cannot be loaded: " + error;
+    error = "the function makes library calls, and Torch's executor cannot be "
+            "loaded: " +
+            error;
     return false;
   }
   PyjitProgramImage image = imageOf(compiled), prepareImage;
   if (prepare)
     prepareImage = imageOf(*prepare);
   char *message =
-      run(PYJIT_RT_ABI_VERSION, &image, prepare ? &prepareImage : nullptr, inputs.data(),
-          inputs.size(), outputs.data(), outputs.size());
+      run(PYJIT_RT_ABI_VERSION, &image, prepare ? &prepareImage : nullptr,
+          inputs.data(), inputs.size(), outputs.data(), outputs.size());
   if (!message)
     return true;
   error = message;
@@ -136,10 +146,12 @@ bool execute(const Compiled &compiled, const Compiled *prepare,
 }
 
 /// The argument files as the arrays that the program asks for.
-Error readArguments(const std::vector<PyjitArray> &wanted, std::vector<OwnedArray> &arrays) {
+Error readArguments(const std::vector<PyjitArray> &wanted,
+                    std::vector<OwnedArray> &arrays) {
   if (wanted.size() != argFiles.size())
-    return createStringError("the function takes " + Twine(wanted.size()) + " arguments, " +
-                             Twine(argFiles.size()) + " were given with --arg");
+    return createStringError("the function takes " + Twine(wanted.size()) +
+                             " arguments, " + Twine(argFiles.size()) +
+                             " were given with --arg");
   for (auto [description, file] : zip(wanted, argFiles)) {
     auto read = readNpy(file);
     if (!read)
@@ -147,7 +159,8 @@ Error readArguments(const std::vector<PyjitArray> &wanted, std::vector<OwnedArra
     const PyjitArray &array = read->array;
     if (array.dtype != description.dtype || array.rank != description.rank ||
         !std::equal(array.sizes, array.sizes + array.rank, description.sizes))
-      return createStringError(file + ": is " + describeArray(array) + ", the function takes " +
+      return createStringError(file + ": is " + describeArray(array) +
+                               ", the function takes " +
                                describeArray(description));
     arrays.push_back(allocateLike(description));
     copyElements(array, arrays.back().array);
@@ -155,7 +168,8 @@ Error readArguments(const std::vector<PyjitArray> &wanted, std::vector<OwnedArra
   return Error::success();
 }
 
-int runFunction(const Compiled &compiled, const Compiled *prepare, const char *tool) {
+int runFunction(const Compiled &compiled, const Compiled *prepare,
+                const char *tool) {
   std::vector<PyjitArray> inputs, outputs;
   rt::describe(compiled.program, inputs, outputs);
   std::vector<OwnedArray> arguments, results;
@@ -175,7 +189,8 @@ int runFunction(const Compiled &compiled, const Compiled *prepare, const char *t
       outs() << describeArray(output) << " ";
       printArray(outs(), output);
       outs() << "\n";
-    } else if (Error failed = writeNpy(savePrefix + std::to_string(i) + ".npy", output)) {
+    } else if (Error failed =
+                   writeNpy(savePrefix + std::to_string(i) + ".npy", output)) {
       return fail(toString(std::move(failed)));
     }
   }
@@ -216,7 +231,8 @@ int main(int argc, char **argv) {
 
   func::FuncOp function;
   for (auto candidate : module->getOps<func::FuncOp>())
-    if (!candidate.isExternal() && (entry.empty() || candidate.getName() == entry))
+    if (!candidate.isExternal() &&
+        (entry.empty() || candidate.getName() == entry))
       if (!function || !entry.empty())
         function = candidate;
   if (!function)
@@ -228,15 +244,17 @@ int main(int argc, char **argv) {
   Compiled compiled;
   if (mlir::failed(compileFunction(*module, function, **library, compiled)))
     return 1;
-  auto prepareFunction =
-      module->lookupSymbol<func::FuncOp>((function.getName() + "_prepare").str());
+  auto prepareFunction = module->lookupSymbol<func::FuncOp>(
+      (function.getName() + "_prepare").str());
   if (!prepareFunction)
     return runFunction(compiled, nullptr, argv[0]);
   Compiled prepare;
-  if (mlir::failed(compileFunction(*module, prepareFunction, **library, prepare)))
+  if (mlir::failed(
+          compileFunction(*module, prepareFunction, **library, prepare)))
     return 1;
   for (unsigned i = 0; i < prepareFunction.getNumArguments(); ++i)
-    if (auto input = prepareFunction.getArgAttrOfType<IntegerAttr>(i, "pyjit.input"))
+    if (auto input =
+            prepareFunction.getArgAttrOfType<IntegerAttr>(i, "pyjit.input"))
       prepare.prepareInputs.push_back(input.getInt());
   return runFunction(compiled, &prepare, argv[0]);
 }

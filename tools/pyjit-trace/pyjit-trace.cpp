@@ -2,9 +2,9 @@
 //
 //   pyjit-trace SCRIPT --function NAME -o FILE.mlir [-- script arguments]
 //
-// Embeds CPython, runs the script and writes what the first call of the function
-// did, as refgraph text. PYJIT_PYTHON names the interpreter whose environment
-// (with torch and pyjit) is used; by default the tree's own.
+// Embeds CPython, runs the script and writes what the first call of the
+// function did, as refgraph text. PYJIT_PYTHON names the interpreter whose
+// environment (with torch and pyjit) is used; by default the tree's own.
 //
 //===----------------------------------------------------------------------===//
 
@@ -17,10 +17,11 @@
 #include <vector>
 
 static int usage(const char *what) {
-  std::fprintf(stderr,
-               "pyjit-trace: error: %s\n"
-               "usage: pyjit-trace SCRIPT --function NAME -o FILE.mlir [-- ARGUMENTS]\n",
-               what);
+  std::fprintf(
+      stderr,
+      "pyjit-trace: error: %s\n"
+      "usage: pyjit-trace SCRIPT --function NAME -o FILE.mlir [-- ARGUMENTS]\n",
+      what);
   return 1;
 }
 
@@ -29,13 +30,16 @@ int main(int argc, char **argv) {
   std::vector<std::string> rest;
   for (int i = 1; i < argc; ++i) {
     std::string arg = argv[i];
-    auto value = [&](std::string &into) { return ++i < argc && (into = argv[i], true); };
+    auto value = [&](std::string &into) {
+      return ++i < argc && (into = argv[i], true);
+    };
     if (arg == "--") {
       rest.assign(argv + i + 1, argv + argc);
       break;
     }
     if (arg == "--help" || arg == "-h") {
-      std::puts("usage: pyjit-trace SCRIPT --function NAME -o FILE.mlir [-- ARGUMENTS]\n"
+      std::puts("usage: pyjit-trace SCRIPT --function NAME -o FILE.mlir [-- "
+                "ARGUMENTS]\n"
                 "Runs SCRIPT and writes the trace of the first call of NAME.");
       return 0;
     }
@@ -53,7 +57,8 @@ int main(int argc, char **argv) {
   const char *python = std::getenv("PYJIT_PYTHON");
   PyConfig config;
   PyConfig_InitPythonConfig(&config);
-  PyConfig_SetBytesString(&config, &config.program_name, python ? python : PYJIT_DEFAULT_PYTHON);
+  PyConfig_SetBytesString(&config, &config.program_name,
+                          python ? python : PYJIT_DEFAULT_PYTHON);
   PyStatus status = Py_InitializeFromConfig(&config);
   PyConfig_Clear(&config);
   if (PyStatus_Exception(status))
@@ -67,9 +72,11 @@ int main(int argc, char **argv) {
     PyList_Append(list, item);
     Py_XDECREF(item);
   }
-  PyObject *error = module ? PyObject_CallMethod(module, "trace_script", "sssO", script.c_str(),
-                                                 function.c_str(), output.c_str(), list)
-                           : nullptr;
+  PyObject *error =
+      module
+          ? PyObject_CallMethod(module, "trace_script", "sssO", script.c_str(),
+                                function.c_str(), output.c_str(), list)
+          : nullptr;
   if (!error) {
     PyErr_Print();
   } else if (const char *text = PyUnicode_AsUTF8(error); text && *text) {

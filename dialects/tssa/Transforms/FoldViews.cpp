@@ -19,7 +19,8 @@ namespace {
 /// access(access(t, p), q) -> access(t, p q)
 struct ComposeAccesses : OpRewritePattern<AccessOp> {
   using OpRewritePattern::OpRewritePattern;
-  LogicalResult matchAndRewrite(AccessOp op, PatternRewriter &rewriter) const override {
+  LogicalResult matchAndRewrite(AccessOp op,
+                                PatternRewriter &rewriter) const override {
     auto inner = op.getSource().getDefiningOp<AccessOp>();
     if (!inner)
       return failure();
@@ -36,7 +37,8 @@ struct ComposeAccesses : OpRewritePattern<AccessOp> {
 /// access(assign(t, s, p), p) -> s
 struct AccessOfAssign : OpRewritePattern<AccessOp> {
   using OpRewritePattern::OpRewritePattern;
-  LogicalResult matchAndRewrite(AccessOp op, PatternRewriter &rewriter) const override {
+  LogicalResult matchAndRewrite(AccessOp op,
+                                PatternRewriter &rewriter) const override {
     auto assign = op.getSource().getDefiningOp<AssignOp>();
     if (!assign || assign.getPath() != op.getPath() ||
         assign.getIndices() != op.getIndices() ||
@@ -50,10 +52,12 @@ struct AccessOfAssign : OpRewritePattern<AccessOp> {
 /// assign(t, access(t, p), p) -> t
 struct AssignOfAccess : OpRewritePattern<AssignOp> {
   using OpRewritePattern::OpRewritePattern;
-  LogicalResult matchAndRewrite(AssignOp op, PatternRewriter &rewriter) const override {
+  LogicalResult matchAndRewrite(AssignOp op,
+                                PatternRewriter &rewriter) const override {
     auto access = op.getSource().getDefiningOp<AccessOp>();
     if (!access || access.getSource() != op.getTarget() ||
-        access.getPath() != op.getPath() || access.getIndices() != op.getIndices())
+        access.getPath() != op.getPath() ||
+        access.getIndices() != op.getIndices())
       return failure();
     rewriter.replaceOp(op, op.getTarget());
     return success();
@@ -63,7 +67,8 @@ struct AssignOfAccess : OpRewritePattern<AssignOp> {
 /// access(t, p) -> t where p shows every element in its place
 struct IdentityAccess : OpRewritePattern<AccessOp> {
   using OpRewritePattern::OpRewritePattern;
-  LogicalResult matchAndRewrite(AccessOp op, PatternRewriter &rewriter) const override {
+  LogicalResult matchAndRewrite(AccessOp op,
+                                PatternRewriter &rewriter) const override {
     auto source = cast<RankedTensorType>(op.getSource().getType());
     if (source != op.getType() || !op.getIndices().empty() ||
         !getPathMap(op.getPath(), source).isIdentity())
@@ -76,7 +81,8 @@ struct IdentityAccess : OpRewritePattern<AccessOp> {
 /// assign(t, s, p) -> s where p shows every element in its place
 struct IdentityAssign : OpRewritePattern<AssignOp> {
   using OpRewritePattern::OpRewritePattern;
-  LogicalResult matchAndRewrite(AssignOp op, PatternRewriter &rewriter) const override {
+  LogicalResult matchAndRewrite(AssignOp op,
+                                PatternRewriter &rewriter) const override {
     auto target = cast<RankedTensorType>(op.getTarget().getType());
     if (target != op.getSource().getType() || !op.getIndices().empty() ||
         !getPathMap(op.getPath(), target).isIdentity())
@@ -89,8 +95,8 @@ struct IdentityAssign : OpRewritePattern<AssignOp> {
 struct FoldViews : pyjit::tssa::impl::FoldViewsPassBase<FoldViews> {
   void runOnOperation() override {
     RewritePatternSet patterns(&getContext());
-    patterns.add<ComposeAccesses, AccessOfAssign, AssignOfAccess, IdentityAccess,
-                 IdentityAssign>(&getContext());
+    patterns.add<ComposeAccesses, AccessOfAssign, AssignOfAccess,
+                 IdentityAccess, IdentityAssign>(&getContext());
     if (failed(applyPatternsGreedily(getOperation(), std::move(patterns))))
       signalPassFailure();
   }

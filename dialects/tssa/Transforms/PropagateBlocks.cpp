@@ -1,7 +1,7 @@
 //===- PropagateBlocks.cpp - Written tensors through control flow ---------===//
 //
-// After this pass: an origin that a region writes and that lives outside of it is
-// stored again right after the region's op, from one of its results.
+// After this pass: an origin that a region writes and that lives outside of it
+// is stored again right after the region's op, from one of its results.
 //
 //===----------------------------------------------------------------------===//
 
@@ -34,14 +34,16 @@ SetVector<Value> writtenOrigins(Operation *op) {
   return written;
 }
 
-SmallVector<Value> loadAll(OpBuilder &builder, Location loc, ArrayRef<Value> origins) {
+SmallVector<Value> loadAll(OpBuilder &builder, Location loc,
+                           ArrayRef<Value> origins) {
   SmallVector<Value> values;
   for (Value origin : origins)
     values.push_back(LoadOp::create(builder, loc, contents(origin), origin));
   return values;
 }
 
-void storeAll(OpBuilder &builder, Location loc, ValueRange values, ArrayRef<Value> origins) {
+void storeAll(OpBuilder &builder, Location loc, ValueRange values,
+              ArrayRef<Value> origins) {
   for (auto [value, origin] : llvm::zip(values, origins))
     StoreOp::create(builder, loc, value, origin);
 }
@@ -60,8 +62,9 @@ void propagate(scf::IfOp op, ArrayRef<Value> origins) {
   SmallVector<Type> types(op.getResultTypes());
   for (Value origin : origins)
     types.push_back(contents(origin));
-  auto wider = scf::IfOp::create(builder, op.getLoc(), types, op.getCondition(),
-                                 /*addThenBlock=*/false, /*addElseBlock=*/false);
+  auto wider =
+      scf::IfOp::create(builder, op.getLoc(), types, op.getCondition(),
+                        /*addThenBlock=*/false, /*addElseBlock=*/false);
   wider->setAttrs(op->getAttrs());
   wider.getThenRegion().takeBody(op.getThenRegion());
   wider.getElseRegion().takeBody(op.getElseRegion());
@@ -72,7 +75,8 @@ void propagate(scf::IfOp op, ArrayRef<Value> origins) {
   yieldContents(wider.getThenRegion().front(), origins);
   yieldContents(wider.getElseRegion().front(), origins);
   builder.setInsertionPointAfter(wider);
-  storeAll(builder, op.getLoc(), wider.getResults().take_back(origins.size()), origins);
+  storeAll(builder, op.getLoc(), wider.getResults().take_back(origins.size()),
+           origins);
   op.replaceAllUsesWith(wider.getResults().drop_back(origins.size()));
   op.erase();
 }
@@ -81,20 +85,22 @@ void propagate(scf::ForOp op, ArrayRef<Value> origins) {
   OpBuilder builder(op);
   SmallVector<Value> inits(op.getInitArgs());
   llvm::append_range(inits, loadAll(builder, op.getLoc(), origins));
-  auto wider = scf::ForOp::create(builder, op.getLoc(), op.getLowerBound(), op.getUpperBound(),
-                                  op.getStep(), inits);
+  auto wider = scf::ForOp::create(builder, op.getLoc(), op.getLowerBound(),
+                                  op.getUpperBound(), op.getStep(), inits);
   wider->setAttrs(op->getAttrs());
   Block &body = *wider.getBody(), &old = *op.getBody();
   body.clear(); // the terminator that the builder may have made
   builder.setInsertionPointToStart(&body);
-  storeAll(builder, op.getLoc(), body.getArguments().take_back(origins.size()), origins);
-  for (auto [before, after] :
-       llvm::zip(old.getArguments(), body.getArguments().drop_back(origins.size())))
+  storeAll(builder, op.getLoc(), body.getArguments().take_back(origins.size()),
+           origins);
+  for (auto [before, after] : llvm::zip(
+           old.getArguments(), body.getArguments().drop_back(origins.size())))
     before.replaceAllUsesWith(after);
   body.getOperations().splice(body.end(), old.getOperations());
   yieldContents(body, origins);
   builder.setInsertionPointAfter(wider);
-  storeAll(builder, op.getLoc(), wider.getResults().take_back(origins.size()), origins);
+  storeAll(builder, op.getLoc(), wider.getResults().take_back(origins.size()),
+           origins);
   op.replaceAllUsesWith(wider.getResults().drop_back(origins.size()));
   op.erase();
 }
@@ -118,8 +124,9 @@ struct PropagateBlocks
       } else if (auto loop = dyn_cast<scf::ForOp>(op)) {
         propagate(loop, written.getArrayRef());
       } else {
-        op->emitError("writes a tensor from inside its region, which "
-                      "functionalization follows through scf.if and scf.for only");
+        op->emitError(
+            "writes a tensor from inside its region, which "
+            "functionalization follows through scf.if and scf.for only");
         return signalPassFailure();
       }
     }

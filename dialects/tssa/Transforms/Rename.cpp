@@ -71,8 +71,8 @@ struct Renamer {
     Block &entry = function.front();
     SmallVector<Value> contents;
     for (BlockArgument handle : handles) {
-      Value value = entry.addArgument(cast<RefType>(handle.getType()).getTensor(),
-                                      handle.getLoc());
+      Value value = entry.addArgument(
+          cast<RefType>(handle.getType()).getTensor(), handle.getLoc());
       contents.push_back(value);
       current.insert(handle, value);
     }
@@ -80,21 +80,25 @@ struct Renamer {
       return failure();
     for (Operation *op : llvm::reverse(dead)) {
       if (!op->use_empty()) {
-        op->emitError("is used by an operation that functionalization does not know");
+        op->emitError(
+            "is used by an operation that functionalization does not know");
         return failure();
       }
       op->erase();
     }
     for (auto [handle, value] : llvm::zip(handles, contents)) {
       if (!handle.use_empty()) {
-        function.emitError("uses a handle in a way that functionalization does not know");
+        function.emitError(
+            "uses a handle in a way that functionalization does not know");
         return failure();
       }
       handle.setType(value.getType());
       value.replaceAllUsesWith(handle);
     }
-    entry.eraseArguments(entry.getNumArguments() - handles.size(), handles.size());
-    function.setFunctionType(FunctionType::get(function.getContext(), entry.getArgumentTypes(),
+    entry.eraseArguments(entry.getNumArguments() - handles.size(),
+                         handles.size());
+    function.setFunctionType(FunctionType::get(function.getContext(),
+                                               entry.getArgumentTypes(),
                                                function.getResultTypes()));
     return success();
   }

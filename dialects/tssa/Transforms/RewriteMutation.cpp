@@ -50,9 +50,11 @@ struct RewriteMutation
     if (chain.path.empty())
       return success();
     OpBuilder builder(load);
-    Value whole = LoadOp::create(builder, load.getLoc(), contents(chain.origin), chain.origin);
-    Value part = AccessOp::create(builder, load.getLoc(), load.getType(), whole,
-                                  builder.getArrayAttr(chain.path), chain.indices);
+    Value whole = LoadOp::create(builder, load.getLoc(), contents(chain.origin),
+                                 chain.origin);
+    Value part =
+        AccessOp::create(builder, load.getLoc(), load.getType(), whole,
+                         builder.getArrayAttr(chain.path), chain.indices);
     load.replaceAllUsesWith(part);
     load.erase();
     return success();
@@ -67,10 +69,11 @@ struct RewriteMutation
     RankedTensorType type = contents(chain.origin);
     // Which of the values written to one element stays is not defined.
     if (!isInjective(path, type))
-      return store.emitError("writes through a view that shows an element more than once");
+      return store.emitError(
+          "writes through a view that shows an element more than once");
     Value whole = LoadOp::create(builder, store.getLoc(), type, chain.origin);
-    Value changed = AssignOp::create(builder, store.getLoc(), type, whole, store.getValue(),
-                                     path, chain.indices);
+    Value changed = AssignOp::create(builder, store.getLoc(), type, whole,
+                                     store.getValue(), path, chain.indices);
     StoreOp::create(builder, store.getLoc(), changed, chain.origin);
     store.erase();
     return success();
@@ -92,7 +95,8 @@ struct RewriteMutation
     }
     for (ViewOp view : llvm::reverse(views)) {
       if (!view->use_empty()) {
-        view.emitError("is used by an operation that functionalization does not know: ")
+        view.emitError(
+            "is used by an operation that functionalization does not know: ")
             << (*view->user_begin())->getName();
         return signalPassFailure();
       }

@@ -18,8 +18,8 @@ struct VerifyFunctional
     func::FuncOp function = getOperation();
     for (Type type : function.getArgumentTypes())
       if (isa<RefType>(type)) {
-        function.emitError("still takes a handle")
-            .attachNote() << "tssa-rename should have made it a tensor";
+        function.emitError("still takes a handle").attachNote()
+            << "tssa-rename should have made it a tensor";
         return signalPassFailure();
       }
     WalkResult result = function.walk([](Operation *op) {

@@ -1,11 +1,12 @@
-//===- LaunchEncoding.h - From a planned function to launch bytes -*- C++ -*-===//
+//===- LaunchEncoding.h - From a planned function to launch bytes -*- C++
+//-*-===//
 
 #ifndef PYJIT_EXECUTABLE_LAUNCHENCODING_H
 #define PYJIT_EXECUTABLE_LAUNCHENCODING_H
 
+#include "mlir/Dialect/Func/IR/FuncOps.h"
 #include "llvm/ADT/STLFunctionalExtras.h"
 #include "llvm/ADT/StringRef.h"
-#include "mlir/Dialect/Func/IR/FuncOps.h"
 
 #include <cstdint>
 #include <string>

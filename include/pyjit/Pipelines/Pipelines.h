@@ -23,9 +23,10 @@ struct Options : mlir::PassPipelineOptions<Options> {
 
 /// `pyjit-frontend`: a trace becomes guards, mock and a functional tensor
 /// program.
-void buildFrontendPipeline(mlir::OpPassManager &manager, const Options &options);
-/// `pyjit-fuse`: a functional tensor program becomes calls of kernels (linalg on
-/// tensors) and of libraries.
+void buildFrontendPipeline(mlir::OpPassManager &manager,
+                           const Options &options);
+/// `pyjit-fuse`: a functional tensor program becomes calls of kernels (linalg
+/// on tensors) and of libraries.
 void buildFusePipeline(mlir::OpPassManager &manager, const Options &options);
 /// `pyjit-x86`: kernels become LLVM IR for the host.
 void buildX86Pipeline(mlir::OpPassManager &manager, const Options &options);

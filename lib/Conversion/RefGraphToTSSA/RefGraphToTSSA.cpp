@@ -1,10 +1,11 @@
 //===- RefGraphToTSSA.cpp - From recordings to tensor programs ------------===//
 //
-// In the recording, every version of a tensor is a value of its own, and what an
-// in-place operator does to a tensor's views is left unsaid. Here every tensor is
-// a handle: the versions of one node become one handle, a view is a handle that
-// names its source, and the effect of a write on the others follows from that.
-// Functionalization (dialects/tssa/Transforms) takes the handles away again.
+// In the recording, every version of a tensor is a value of its own, and what
+// an in-place operator does to a tensor's views is left unsaid. Here every
+// tensor is a handle: the versions of one node become one handle, a view is a
+// handle that names its source, and the effect of a write on the others follows
+// from that. Functionalization (dialects/tssa/Transforms) takes the handles
+// away again.
 //
 //===----------------------------------------------------------------------===//
 
@@ -33,7 +34,8 @@ using namespace pyjit;
 namespace {
 
 RankedTensorType contentsOf(refgraph::TensorType type) {
-  return tssa::getTensorType(type.getShape(), type.getStrides(), type.getElementType());
+  return tssa::getTensorType(type.getShape(), type.getStrides(),
+                             type.getElementType());
 }
 
 tssa::RefType refTo(RankedTensorType type) {
@@ -50,9 +52,11 @@ public:
 private:
   LogicalResult convert(refgraph::TensorOp op);
   LogicalResult convertView(refgraph::TensorOp op);
-  LogicalResult convertTwin(refgraph::TensorOp op, const operators::OperatorInfo &info);
+  LogicalResult convertTwin(refgraph::TensorOp op,
+                            const operators::OperatorInfo &info);
   void convertCall(refgraph::TensorOp op);
-  FailureOr<ArrayAttr> findPath(refgraph::TensorOp op, Value source, unsigned result);
+  FailureOr<ArrayAttr> findPath(refgraph::TensorOp op, Value source,
+                                unsigned result);
   bool twinFits(refgraph::TensorOp op, const operators::OperatorInfo &info);
 
   Value load(Location loc, Value recorded) {
@@ -63,7 +67,8 @@ private:
   /// A new tensor with these contents, standing for `recorded`.
   void define(Value recorded, Value contents) {
     auto type = refTo(cast<RankedTensorType>(contents.getType()));
-    handles[recorded] = tssa::RefOp::create(builder, contents.getLoc(), type, contents);
+    handles[recorded] =
+        tssa::RefOp::create(builder, contents.getLoc(), type, contents);
   }
 
   refgraph::GraphOp graph;
@@ -85,11 +90,13 @@ LogicalResult Converter::run() {
     results.push_back(contentsOf(cast<refgraph::TensorType>(value.getType())));
 
   builder.setInsertionPoint(graph);
-  auto function = func::FuncOp::create(builder, 
-      graph.getLoc(), graph.getRecord(), builder.getFunctionType(inputs, results));
+  auto function =
+      func::FuncOp::create(builder, graph.getLoc(), graph.getRecord(),
+                           builder.getFunctionType(inputs, results));
   Block *entry = function.addEntryBlock();
   builder.setInsertionPointToEnd(entry);
-  for (auto [recorded, handle] : llvm::zip(body.getArguments(), entry->getArguments()))
+  for (auto [recorded, handle] :
+       llvm::zip(body.getArguments(), entry->getArguments()))
     handles[recorded] = handle;
   if (auto params = graph->getAttrOfType<DenseI64ArrayAttr>("params"))
     for (int64_t number : params.asArrayRef())
@@ -111,11 +118,13 @@ LogicalResult Converter::convert(refgraph::TensorOp op) {
   for (Value input : op.getInputs())
     if (!handles.contains(input))
       return op.emitError("reads a tensor that the graph does not define");
-  const operators::OperatorInfo *info = operators::lookupOperator(op.getOverload());
+  const operators::OperatorInfo *info =
+      operators::lookupOperator(op.getOverload());
   bool unsafeView = op.getOverload() == "aten::_unsafe_view";
   if (!op.getAliases().empty() || unsafeView)
     return convertView(op);
-  if (info && info->lowering == operators::Lowering::Twin && twinFits(op, *info))
+  if (info && info->lowering == operators::Lowering::Twin &&
+      twinFits(op, *info))
     return convertTwin(op, *info);
   convertCall(op);
   return success();
@@ -126,34 +135,41 @@ LogicalResult Converter::convert(refgraph::TensorOp op) {
 FailureOr<ArrayAttr> Converter::findPath(refgraph::TensorOp op, Value source,
                                          unsigned number) {
   auto from = cast<tssa::RefType>(source.getType()).getTensor();
-  auto shown = contentsOf(cast<refgraph::TensorType>(op.getResult(number).getType()));
+  auto shown =
+      contentsOf(cast<refgraph::TensorType>(op.getResult(number).getType()));
   auto fits = [&](ArrayAttr path) {
     // Rules try; what they cannot say is an answer, not an error.
-    ScopedDiagnosticHandler silence(op.getContext(), [](Diagnostic &) { return success(); });
-    return tssa::inferPathType(path, from, [&] { return op.emitError(); }) == shown;
+    ScopedDiagnosticHandler silence(op.getContext(),
+                                    [](Diagnostic &) { return success(); });
+    return tssa::inferPathType(path, from, [&] { return op.emitError(); }) ==
+           shown;
   };
-  ArrayAttr path = conversion::getViewPath(op.getOverload(), op.getArgs(), from, shown, number);
+  ArrayAttr path = conversion::getViewPath(op.getOverload(), op.getArgs(), from,
+                                           shown, number);
   if (path && fits(path))
     return path;
 
   // Any view is a strided part of its storage, where the distance is known.
   auto base = offsets.find(source);
-  if (base != offsets.end() && from.getElementType() == shown.getElementType()) {
+  if (base != offsets.end() &&
+      from.getElementType() == shown.getElementType()) {
     int64_t absolute = op.getOffsets() ? (*op.getOffsets())[number] : 0;
     SmallVector<int64_t> numbers{absolute - base->second};
     llvm::append_range(numbers, shown.getShape());
     llvm::append_range(numbers, tssa::getStrides(shown));
-    path = builder.getArrayAttr(
-        tssa::ViewAttr::get(op.getContext(), tssa::ViewKind::as_strided, numbers));
+    path = builder.getArrayAttr(tssa::ViewAttr::get(
+        op.getContext(), tssa::ViewKind::as_strided, numbers));
     if (fits(path))
       return path;
   }
-  return op.emitError("is a view that no rule describes: ") << from << " shown as " << shown;
+  return op.emitError("is a view that no rule describes: ")
+         << from << " shown as " << shown;
 }
 
 LogicalResult Converter::convertView(refgraph::TensorOp op) {
   if (!op.getMutates().empty())
-    return op.emitError("writes its operand and returns a view of it, which is not modelled");
+    return op.emitError(
+        "writes its operand and returns a view of it, which is not modelled");
   unsigned operand = op.getAliases().empty() ? 0 : op.getAliases().front();
   Value source = handles.lookup(op.getInputs()[operand]);
   for (OpResult result : op.getResults()) {
@@ -161,11 +177,12 @@ LogicalResult Converter::convertView(refgraph::TensorOp op) {
     if (failed(path))
       return failure();
     auto shown = contentsOf(cast<refgraph::TensorType>(result.getType()));
-    Value view = tssa::ViewOp::create(builder, op.getLoc(), refTo(shown), source,
-                                              *path, ValueRange());
+    Value view = tssa::ViewOp::create(builder, op.getLoc(), refTo(shown),
+                                      source, *path, ValueRange());
     handles[result] = view;
     if (offsets.contains(source))
-      offsets[view] = op.getOffsets() ? (*op.getOffsets())[result.getResultNumber()] : 0;
+      offsets[view] =
+          op.getOffsets() ? (*op.getOffsets())[result.getResultNumber()] : 0;
   }
   return success();
 }
@@ -197,8 +214,9 @@ LogicalResult Converter::convertTwin(refgraph::TensorOp op,
     operands.push_back(load(op.getLoc(), input));
   Value self = handles.lookup(op.getInputs()[0]);
   auto type = cast<tssa::RefType>(self.getType()).getTensor();
-  auto twin = tssa::AtenOp::create(builder, op.getLoc(), TypeRange{type}, info.twin, operands,
-                                           op.getArgs(), DenseI64ArrayAttr());
+  auto twin =
+      tssa::AtenOp::create(builder, op.getLoc(), TypeRange{type}, info.twin,
+                           operands, op.getArgs(), DenseI64ArrayAttr());
   tssa::StoreOp::create(builder, op.getLoc(), twin.getResult(0), self);
   handles[op.getResult(0)] = self;
   return success();
@@ -214,8 +232,9 @@ void Converter::convertCall(refgraph::TensorOp op) {
   DenseI64ArrayAttr mutates;
   if (!op.getMutates().empty())
     mutates = builder.getDenseI64ArrayAttr(op.getMutates());
-  auto call = tssa::AtenOp::create(builder, op.getLoc(), types, op.getOverload(), operands,
-                                           op.getArgs(), mutates);
+  auto call =
+      tssa::AtenOp::create(builder, op.getLoc(), types, op.getOverload(),
+                           operands, op.getArgs(), mutates);
   unsigned fresh = op.getNumResults() - op.getMutates().size();
   for (auto [i, result] : llvm::enumerate(op.getResults())) {
     if (i < fresh) {
@@ -232,7 +251,8 @@ void Converter::convertCall(refgraph::TensorOp op) {
 struct ConvertRefGraphToTSSA
     : pyjit::impl::ConvertRefGraphToTSSAPassBase<ConvertRefGraphToTSSA> {
   void runOnOperation() override {
-    for (auto graph : llvm::make_early_inc_range(getOperation().getOps<refgraph::GraphOp>()))
+    for (auto graph :
+         llvm::make_early_inc_range(getOperation().getOps<refgraph::GraphOp>()))
       if (failed(Converter(graph).run()))
         return signalPassFailure();
   }

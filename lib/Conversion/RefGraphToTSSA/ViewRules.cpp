@@ -68,7 +68,8 @@ std::optional<Steps> swapped(const Call &call, int64_t a, int64_t b) {
   return one(ViewKind::permute, order);
 }
 
-std::optional<Steps> sliced(int64_t dim, int64_t start, int64_t length, int64_t step = 1) {
+std::optional<Steps> sliced(int64_t dim, int64_t start, int64_t length,
+                            int64_t step = 1) {
   return one(ViewKind::slice, {dim, start, length, step});
 }
 
@@ -96,7 +97,8 @@ std::optional<Steps> slice(const Call &call) {
     return std::nullopt;
   int64_t size = call.source[dim];
   int64_t start = Call::wrap(call.integer(2).value_or(0), size);
-  return sliced(dim, std::clamp<int64_t>(start, 0, size), call.shown[dim], step);
+  return sliced(dim, std::clamp<int64_t>(start, 0, size), call.shown[dim],
+                step);
 }
 
 std::optional<Steps> split(const Call &call) {
@@ -177,13 +179,16 @@ Rule findRule(StringRef name) {
       {"narrow",
        [](const Call &call) -> std::optional<Steps> {
          int64_t dim = call.dim(1);
-         return sliced(dim, Call::wrap(call.integer(2).value_or(0), call.source[dim]),
-                       call.shown[dim]);
+         return sliced(
+             dim, Call::wrap(call.integer(2).value_or(0), call.source[dim]),
+             call.shown[dim]);
        }},
       {"permute", permute},
       {"t", [](const Call &call) { return swapped(call, 0, 1); }},
       {"transpose",
-       [](const Call &call) { return swapped(call, call.dim(1), call.dim(2)); }},
+       [](const Call &call) {
+         return swapped(call, call.dim(1), call.dim(2));
+       }},
       {"squeeze", squeeze},
       {"unsqueeze", unsqueeze},
       {"diagonal", diagonal},
@@ -196,8 +201,8 @@ Rule findRule(StringRef name) {
 } // namespace
 
 ArrayAttr conversion::getViewPath(StringRef overload, ArrayAttr args,
-                                  RankedTensorType source, RankedTensorType shown,
-                                  unsigned result) {
+                                  RankedTensorType source,
+                                  RankedTensorType shown, unsigned result) {
   StringRef name = overload;
   if (!name.consume_front("aten::"))
     return {};

@@ -1,4 +1,5 @@
-/*===- pyjit-rt/Array.h - Arrays across the runtime's C ABI --------*- C -*-===*\
+/*===- pyjit-rt/Array.h - Arrays across the runtime's C ABI --------*- C
+-*-===*\
 |*                                                                            *|
 |* What a program without Python hands to an executor, and gets back.         *|
 |*                                                                            *|
@@ -17,8 +18,8 @@ extern "C" {
 #define PYJIT_RT_ABI_VERSION 2
 #define PYJIT_RT_MAX_RANK 16
 
-/* A strided array in host memory. `dtype` is a c10::ScalarType number; sizes and
-   strides count elements. */
+/* A strided array in host memory. `dtype` is a c10::ScalarType number; sizes
+   and strides count elements. */
 typedef struct {
   void *data;
   int32_t dtype;

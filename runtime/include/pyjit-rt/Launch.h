@@ -3,8 +3,8 @@
 // What the compiler hands to the runtime: which kernels and library calls run,
 // in which order, over which buffers. The program is one relocatable blob of
 // little-endian, naturally aligned records, so that it can be written to a file
-// and loaded without the compiler. A loader validates it once (`Program::load`);
-// running it then checks nothing.
+// and loaded without the compiler. A loader validates it once
+// (`Program::load`); running it then checks nothing.
 //
 // Layout: Header, Slot[slots], Step[steps], Kernel[kernels], int64[ints],
 // char[chars]. Every index below is validated against these counts.

@@ -18,7 +18,9 @@ public:
   /// On failure returns false and says in `error` what does not hold.
   bool load(const void *data, size_t size, std::string &error);
 
-  const Header &header() const { return *reinterpret_cast<const Header *>(blob.data()); }
+  const Header &header() const {
+    return *reinterpret_cast<const Header *>(blob.data());
+  }
   const Slot *slots() const { return slotTable; }
   const Step *steps() const { return stepTable; }
   const Kernel *kernels() const { return kernelTable; }
@@ -31,7 +33,9 @@ public:
   uint32_t numInputs() const { return header().inputs; }
   uint32_t numOutputs() const { return header().outputs; }
   /// The slot that holds output `i`.
-  uint32_t outputSlot(uint32_t i) const { return static_cast<uint32_t>(intPool[i]); }
+  uint32_t outputSlot(uint32_t i) const {
+    return static_cast<uint32_t>(intPool[i]);
+  }
 
 private:
   bool validate(std::string &error) const;

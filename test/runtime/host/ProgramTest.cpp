@@ -15,7 +15,8 @@ using namespace pyjit::rt;
 
 namespace {
 
-/// One float input of eight elements, one fresh output, one kernel between them.
+/// One float input of eight elements, one fresh output, one kernel between
+/// them.
 struct Parts {
   Header header{};
   std::vector<Slot> slots;

@@ -40,8 +40,8 @@ private:
 };
 
 /// Compiles the nested module `@kernels` of `module` for the host; the rest of
-/// `module` may be anything. Without such a module the library is empty. Safe to call from several threads, each with its own
-/// MLIR context.
+/// `module` may be anything. Without such a module the library is empty. Safe
+/// to call from several threads, each with its own MLIR context.
 llvm::Expected<std::unique_ptr<JitLibrary>>
 compileKernels(mlir::ModuleOp module, const JitOptions &options = {});
 

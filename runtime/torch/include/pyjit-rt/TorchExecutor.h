@@ -1,4 +1,5 @@
-//===- TorchExecutor.h - Runs launch programs on PyTorch's runtime -*- C++ -*-===//
+//===- TorchExecutor.h - Runs launch programs on PyTorch's runtime -*- C++
+//-*-===//
 
 #ifndef PYJIT_RT_TORCHEXECUTOR_H
 #define PYJIT_RT_TORCHEXECUTOR_H
@@ -88,7 +89,7 @@ private:
   std::vector<KernelFn> kernels;
   std::vector<CallPlan> calls; // in step order
   size_t kernelSteps = 0;
-  std::mutex lock;             // guards `arenas`
+  std::mutex lock; // guards `arenas`
   std::vector<std::unique_ptr<Arena>> arenas;
 };
 
