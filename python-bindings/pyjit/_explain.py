@@ -35,8 +35,10 @@ def report(engine: Any) -> str:
     """The report on an engine's present state."""
     stats = engine.stats()
     lines = [
-        f"pyjit: {engine.name}: {stats['graphs']} graph(s), {stats['cuts']} cut(s), {stats['hits']} hit(s), "
-        f"{stats['misses']} miss(es), {stats['eager_calls']} eager call(s)"
+        (
+            f"pyjit: {engine.name}: {stats['graphs']} graph(s), {stats['cuts']} cut(s), {stats['hits']} hit(s), "
+            f"{stats['misses']} miss(es), {stats['eager_calls']} eager call(s)"
+        )
     ]
     lines += [f"  runs in eager: {reason}" for reason in stats["reasons"]]
     for number, record in enumerate(engine.compiled.records):

@@ -68,7 +68,7 @@ def log_topics() -> frozenset[str]:
     unknown = topics.difference(LOG_TOPICS)
     if unknown:
         raise ValueError(
-            f"PYJIT_LOGS: unknown topic {sorted(unknown)[0]!r}; known are all, {', '.join(LOG_TOPICS)}"
+            f"PYJIT_LOGS: unknown topic {min(unknown)!r}; known are all, {', '.join(LOG_TOPICS)}"
         )
     return frozenset(topics)
 
