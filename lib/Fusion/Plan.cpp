@@ -94,7 +94,10 @@ void Planner::addViews(Operation *op, Candidate &candidate) {
 Group Planner::boundary(const Candidate &candidate) {
   Group group;
   group.ops.append(candidate.owned.begin(), candidate.owned.end());
-  group.ops.append(candidate.views.begin(), candidate.views.end());
+  // A view that is copied for someone else may be read through, too.
+  for (Operation *view : candidate.views)
+    if (!candidate.owned.contains(view))
+      group.ops.push_back(view);
   llvm::sort(group.ops, [&](Operation *a, Operation *b) {
     return position.lookup(a) < position.lookup(b);
   });

@@ -85,3 +85,23 @@ func.func @twice(%x: tensor<16xf32>) -> tensor<16xf32> {
      linalg.yield %r : f32 } -> tensor<16xf32>
   return %b : tensor<16xf32>
 }
+
+// A copy that is returned, and read by another member of its group.
+// CHECK-LABEL: func.func @copied
+// CHECK-NEXT: %[[R:.*]]:2 = call @{{.*}}(%{{.*}}) : (tensor<16xf32>) -> (tensor<16xf32>, tensor<16xf32>)
+// CHECK-NEXT: return %[[R]]#0, %[[R]]#1
+func.func @copied(%x: tensor<16xf32>) -> (tensor<16xf32>, tensor<16xf32>) {
+  %e = tensor.empty() : tensor<16xf32>
+  %a = linalg.generic {indexing_maps=[affine_map<(d0)->(d0)>,affine_map<(d0)->(d0)>], iterator_types=["parallel"]} ins(%x: tensor<16xf32>) outs(%e: tensor<16xf32>) {
+   ^bb0(%i: f32, %o: f32):
+     %r = arith.negf %i : f32
+     linalg.yield %r : f32 } -> tensor<16xf32>
+  %c = linalg.generic {indexing_maps=[affine_map<(d0)->(d0)>,affine_map<(d0)->(d0)>], iterator_types=["parallel"]} ins(%a: tensor<16xf32>) outs(%e: tensor<16xf32>) {
+   ^bb0(%i: f32, %o: f32):
+     linalg.yield %i : f32 } -> tensor<16xf32>
+  %b = linalg.generic {indexing_maps=[affine_map<(d0)->(d0)>,affine_map<(d0)->(d0)>], iterator_types=["parallel"]} ins(%c: tensor<16xf32>) outs(%e: tensor<16xf32>) {
+   ^bb0(%i: f32, %o: f32):
+     %r = math.absf %i : f32
+     linalg.yield %r : f32 } -> tensor<16xf32>
+  return %c, %b : tensor<16xf32>, tensor<16xf32>
+}
