@@ -565,12 +565,6 @@ Value KernelEmitter::compute(const Node *node, unsigned u) {
         return body[value] = arith::ExtUIOp::create(b, type, operands[0]);
       return body[value] = arith::ExtSIOp::create(b, type, operands[0]);
     }
-    // Between operations of one kernel, half precision is not rounded to.
-    if (isa<arith::ExtFOp>(op))
-      if (auto narrowed = operands[0].getDefiningOp<arith::TruncFOp>())
-        if (getElementTypeOrSelf(narrowed.getIn().getType()) ==
-            op->getResult(0).getType())
-          return body[value] = narrowed.getIn();
     if (auto constant = dyn_cast<arith::ConstantOp>(op))
       if (isa<IndexType>(constant.getType()))
         return body[value] =

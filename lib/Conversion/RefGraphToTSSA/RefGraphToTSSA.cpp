@@ -79,8 +79,29 @@ private:
   DenseMap<Value, int64_t> offsets;
 };
 
+/// Whether two elements may share a place in memory (an expanded input, say).
+bool mayOverlap(refgraph::TensorType type) {
+  SmallVector<std::pair<int64_t, int64_t>> dims; // stride, size
+  for (auto [size, stride] : llvm::zip(type.getShape(), type.getStrides()))
+    if (size > 1)
+      dims.emplace_back(stride, size);
+  llvm::sort(dims);
+  int64_t reach = 0;
+  for (auto [stride, size] : dims) {
+    if (stride <= reach)
+      return true;
+    reach += stride * (size - 1);
+  }
+  return false;
+}
+
 LogicalResult Converter::run() {
   Block &body = graph.getBody().front();
+  // The new contents are copied back as a whole, which such a tensor refuses.
+  for (int64_t number : graph.getMutates())
+    if (mayOverlap(cast<refgraph::TensorType>(body.getArgument(number).getType())))
+      return graph.emitError("writes part of input ")
+             << number << ", whose elements share memory";
   auto yield = cast<refgraph::YieldOp>(body.getTerminator());
   SmallVector<Type> inputs, results;
   for (BlockArgument arg : body.getArguments())
