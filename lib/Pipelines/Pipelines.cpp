@@ -6,6 +6,7 @@
 #include "dialects/tssa/Transforms/Passes.h"
 #include "pyjit/Codegen/X86/Passes.h"
 #include "pyjit/Conversion/RefGraphToTSSA/Passes.h"
+#include "pyjit/Conversion/TSSAToLinalg/Passes.h"
 #include "pyjit/Fusion/Passes.h"
 #include "pyjit/Library/Passes.h"
 
@@ -30,6 +31,8 @@ void pipelines::buildFrontendPipeline(OpPassManager &manager, const Options &) {
 
 void pipelines::buildFusePipeline(OpPassManager &manager,
                                   const Options &options) {
+  // Before anything moves: what the dispatcher did not see is not compiled.
+  manager.addNestedPass<func::FuncOp>(createVerifyInitialized());
   // Library calls first: they claim the operators that become their epilogues.
   // Folding and packing round differently, which eager-rounding forbids.
   if (!options.eagerRounding) {

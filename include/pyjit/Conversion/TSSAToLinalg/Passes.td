@@ -32,4 +32,19 @@ def ConvertTSSAToLinalg : Pass<"convert-tssa-to-linalg", "mlir::func::FuncOp"> {
                            "mlir::tensor::TensorDialect"];
 }
 
+def VerifyInitialized : Pass<"verify-initialized", "mlir::func::FuncOp"> {
+  let summary = "Refuse programs that read memory nobody is seen to write";
+  let description = [{
+    Some operators allocate with `aten::empty` and fill the memory out of the
+    dispatcher's sight (`max_pool1d`). Seen from outside, uninitialised memory
+    is then returned or read: such a program is an error, and eager answers the
+    call. Overwriting uninitialised memory, in part or whole, is fine.
+
+    ```mlir
+    %0 = tssa.aten "aten::empty.memory_format"([4 : i64], none, none, none, none, none) : () -> tensor<4xf32>
+    return %0 : tensor<4xf32> // error: uninitialised memory is read
+    ```
+  }];
+}
+
 #endif
