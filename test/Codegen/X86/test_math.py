@@ -23,7 +23,7 @@ BOUNDS: list[tuple[str, Callable[[torch.Tensor], torch.Tensor], float]] = [
     ("log2", torch.log2, 2.0),
     ("log1p", torch.log1p, 1.6),
     ("tanh", torch.tanh, 2.0),
-    ("erf", torch.erf, 1.0),
+    ("erf", torch.erf, 6.0),
     ("sin", torch.sin, 1.6),
     ("cos", torch.cos, 1.6),
     ("rsqrt", torch.rsqrt, 1.6),
