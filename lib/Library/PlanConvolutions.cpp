@@ -138,8 +138,8 @@ void Chain::matchAddition() {
     return typeOf(value).getShape() == typeOf(last).getShape() &&
            typeOf(value).getElementType().isF32();
   };
-  // oneDNN makes no memory for the operand of a binary epilogue whose images are
-  // single points.
+  // oneDNN makes no memory for the operand of a binary epilogue whose images
+  // are single points.
   if (typeOf(last).getDimSize(2) * typeOf(last).getDimSize(3) == 1)
     return;
   // The new call stands where the addition stood, after both operands.

@@ -162,7 +162,8 @@ class Engine:
             "kernels": sum(r.kernels for r in records),
             "library_calls": sum(r.library_calls for r in records),
             "guards": sum(r.guards for r in records),
-            "reasons": list(self.reasons) + [
+            "reasons": list(self.reasons)
+            + [
                 f"a compiled call failed and ran in eager: {r.last_error.splitlines()[0]}"
                 for r in records
                 if r.last_error

@@ -99,7 +99,8 @@ LogicalResult Converter::run() {
   Block &body = graph.getBody().front();
   // The new contents are copied back as a whole, which such a tensor refuses.
   for (int64_t number : graph.getMutates())
-    if (mayOverlap(cast<refgraph::TensorType>(body.getArgument(number).getType())))
+    if (mayOverlap(
+            cast<refgraph::TensorType>(body.getArgument(number).getType())))
       return graph.emitError("writes part of input ")
              << number << ", whose elements share memory";
   auto yield = cast<refgraph::YieldOp>(body.getTerminator());

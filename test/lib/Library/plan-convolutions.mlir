@@ -1,0 +1,54 @@
+// RUN: pyjit-opt %s --library-plan-convolutions | FileCheck %s
+
+// An activation becomes the call's epilogue; the recorded layout is restored for
+// who was recorded with it.
+// CHECK-LABEL: func.func @conv_relu
+// CHECK: %[[W:.*]] = tssa.aten "mkldnn::_reorder_convolution_weight"(%arg1
+// CHECK: %[[C:.*]] = tssa.aten "mkldnn::_convolution_pointwise"(%arg0, %[[W]], none, {{.*}}, "relu", [], "") : {{.*}} -> tensor<1x4x6x6xf32, #tssa.strides<[144, 1, 24, 4]>>
+// CHECK: %[[R:.*]] = tssa.aten "aten::clone"(%[[C]], 0 : i64)
+// CHECK: return %[[R]]
+func.func @conv_relu(%x: tensor<1x3x8x8xf32>, %w: tensor<4x3x3x3xf32> {pyjit.param}) -> tensor<1x4x6x6xf32> {
+  %0 = tssa.aten "aten::conv2d"(%x, %w, none, [1 : i64, 1 : i64], [0 : i64, 0 : i64], [1 : i64, 1 : i64], 1 : i64) : (tensor<1x3x8x8xf32>, tensor<4x3x3x3xf32>) -> tensor<1x4x6x6xf32>
+  %1 = tssa.aten "aten::relu"(%0) : (tensor<1x4x6x6xf32>) -> tensor<1x4x6x6xf32>
+  return %1 : tensor<1x4x6x6xf32>
+}
+
+// A batch norm in inference mode is folded: no call of it is left.
+// CHECK-LABEL: func.func @conv_bn
+// CHECK: tssa.aten "aten::rsqrt"
+// CHECK-NOT: aten::batch_norm
+// CHECK: "mkldnn::_convolution_pointwise"({{.*}}, "none", [], "")
+func.func @conv_bn(%x: tensor<1x3x8x8xf32>, %w: tensor<4x3x1x1xf32> {pyjit.param},
+                   %m: tensor<4xf32> {pyjit.param}, %v: tensor<4xf32> {pyjit.param}) -> tensor<1x4x8x8xf32> {
+  %0 = tssa.aten "aten::conv2d"(%x, %w, none, [1 : i64, 1 : i64], [0 : i64, 0 : i64], [1 : i64, 1 : i64], 1 : i64) : (tensor<1x3x8x8xf32>, tensor<4x3x1x1xf32>) -> tensor<1x4x8x8xf32>
+  %1 = tssa.aten "aten::batch_norm"(%0, none, none, %m, %v, false, 0.1 : f64, 1.0e-05 : f64, true) : (tensor<1x4x8x8xf32>, tensor<4xf32>, tensor<4xf32>) -> tensor<1x4x8x8xf32>
+  return %1 : tensor<1x4x8x8xf32>
+}
+
+// In training mode it is not.
+// CHECK-LABEL: func.func @conv_bn_training
+// CHECK: aten::batch_norm
+func.func @conv_bn_training(%x: tensor<1x3x8x8xf32>, %w: tensor<4x3x1x1xf32> {pyjit.param},
+                            %m: tensor<4xf32> {pyjit.param}, %v: tensor<4xf32> {pyjit.param}) -> tensor<1x4x8x8xf32> {
+  %0 = tssa.aten "aten::conv2d"(%x, %w, none, [1 : i64, 1 : i64], [0 : i64, 0 : i64], [1 : i64, 1 : i64], 1 : i64) : (tensor<1x3x8x8xf32>, tensor<4x3x1x1xf32>) -> tensor<1x4x8x8xf32>
+  %1 = tssa.aten "aten::batch_norm"(%0, none, none, %m, %v, true, 0.1 : f64, 1.0e-05 : f64, true) : (tensor<1x4x8x8xf32>, tensor<4xf32>, tensor<4xf32>) -> tensor<1x4x8x8xf32>
+  return %1 : tensor<1x4x8x8xf32>
+}
+
+// A weight that is not a parameter would be packed at each call.
+// CHECK-LABEL: func.func @no_parameter
+// CHECK: aten::conv2d
+func.func @no_parameter(%x: tensor<1x3x8x8xf32>, %w: tensor<4x3x1x1xf32>) -> tensor<1x4x8x8xf32> {
+  %0 = tssa.aten "aten::conv2d"(%x, %w, none, [1 : i64, 1 : i64], [0 : i64, 0 : i64], [1 : i64, 1 : i64], 1 : i64) : (tensor<1x3x8x8xf32>, tensor<4x3x1x1xf32>) -> tensor<1x4x8x8xf32>
+  return %0 : tensor<1x4x8x8xf32>
+}
+
+// An addition of another tensor, then relu.
+// CHECK-LABEL: func.func @residual
+// CHECK: "mkldnn::_convolution_pointwise.binary"(%arg0, %arg2, {{.*}}, "add", none, "relu", [], none)
+func.func @residual(%x: tensor<1x3x8x8xf32>, %w: tensor<4x3x1x1xf32> {pyjit.param}, %y: tensor<1x4x8x8xf32>) -> tensor<1x4x8x8xf32> {
+  %0 = tssa.aten "aten::conv2d"(%x, %w, none, [1 : i64, 1 : i64], [0 : i64, 0 : i64], [1 : i64, 1 : i64], 1 : i64) : (tensor<1x3x8x8xf32>, tensor<4x3x1x1xf32>) -> tensor<1x4x8x8xf32>
+  %1 = tssa.aten "aten::add.Tensor"(%0, %y, 1 : i64) : (tensor<1x4x8x8xf32>, tensor<1x4x8x8xf32>) -> tensor<1x4x8x8xf32>
+  %2 = tssa.aten "aten::relu"(%1) : (tensor<1x4x8x8xf32>) -> tensor<1x4x8x8xf32>
+  return %2 : tensor<1x4x8x8xf32>
+}

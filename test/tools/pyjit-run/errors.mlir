@@ -1,0 +1,13 @@
+// RUN: not pyjit-run %s 2>&1 | FileCheck %s --check-prefix=COUNT
+// RUN: not pyjit-run %s --arg %s 2>&1 | FileCheck %s --check-prefix=NPY
+// RUN: not pyjit-run %s --entry g 2>&1 | FileCheck %s --check-prefix=ENTRY
+// RUN: not pyjit-run %t.missing 2>&1 | FileCheck %s --check-prefix=FILE
+
+// COUNT: error: the function takes 1 arguments, 0 were given with --arg
+// NPY: error: {{.*}} is not a .npy file
+// ENTRY: error: the module has no function @g
+// FILE: error: {{.*}}No such file
+func.func @f(%x: tensor<4xf32>) -> tensor<4xf32> {
+  %0 = tssa.aten "aten::neg"(%x) : (tensor<4xf32>) -> tensor<4xf32>
+  return %0 : tensor<4xf32>
+}
