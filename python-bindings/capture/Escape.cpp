@@ -62,6 +62,8 @@ private:
       int value = s.tensors->valueOf(object);
       if (value < 0)
         return refuse(object, " of unknown origin");
+      if (s.tensors->isUninitialized(object))
+        return refuse(object, " whose memory no recorded operator has filled");
       return {"%" + std::to_string(value), s.typeText(object)};
     }
     Node *node = s.find(object);

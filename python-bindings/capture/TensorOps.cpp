@@ -286,6 +286,15 @@ void TensorRecorder::Impl::record(const at::RecordFunction &fn, Operation &op) {
   if (other || outputs.empty())
     return refuse("results other than tensors");
 
+  // It counts from the start of the storage, and how far into its storage an
+  // input begins may differ between calls.
+  if (op.name.rfind("aten::as_strided", 0) == 0 && !arguments.operands.empty())
+    for (auto &entry : tensors)
+      if (entry.second.external &&
+          storageOf(at::TensorBase(entry.second.impl)) ==
+              storageOf(arguments.operands[0]))
+        return refuse("it views an input's storage");
+
   bool gradient = c10::GradMode::is_enabled();
   for (size_t j = 0; j < arguments.operands.size(); ++j) {
     const at::Tensor &t = arguments.operands[j];

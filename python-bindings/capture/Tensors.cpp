@@ -197,6 +197,11 @@ bool TensorRecorder::isConstant(PyObject *object) {
   return info && info->constant;
 }
 
+bool TensorRecorder::isUninitialized(PyObject *object) {
+  TensorInfo *info = impl->find(THPVariable_Unpack(object));
+  return info && info->uninitialized;
+}
+
 void TensorRecorder::suspend(bool on) { impl->suspended = on; }
 bool TensorRecorder::suspended() const { return impl->suspended; }
 

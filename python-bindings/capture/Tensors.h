@@ -42,6 +42,9 @@ public:
   bool requiresGrad(PyObject *tensor);
   /// Computed from constants only: its data may flow into Python.
   bool isConstant(PyObject *tensor);
+  /// Whether its memory came from an `empty` that no operator has filled: what
+  /// filled it, if anything, went past the dispatcher.
+  bool isUninitialized(PyObject *tensor);
   /// Operators are not recorded while a tensor is built from Python data.
   void suspend(bool on);
   bool suspended() const;

@@ -34,8 +34,13 @@ PyObject *capture(PyObject *, PyObject *args) {
       values.push_back(value);
     }
   }
+  // A collection would run finalizers of objects that have nothing to do with
+  // the call, in the middle of it and under observation.
+  bool collecting = PyGC_Disable();
   capture::CaptureResult captured = capture::capture(
       target, values.data(), PyTuple_GET_SIZE(arguments), names.get(), name);
+  if (collecting)
+    PyGC_Enable();
   Reference objects = Reference::steal(captured.objects);
   if (!captured.result)
     return nullptr;

@@ -149,7 +149,7 @@ def test_contiguous_aliases_or_copies(compile: Compile) -> Steps:
     yield f(values(4, 4))
 
 
-@scenario
+@scenario(captured=False)
 def test_storage_offset_as_strided(compile: Compile) -> Steps:
     """as_strided counts from the storage's start, not from the tensor's."""
     f = compile(lambda x: torch.as_strided(x, (3,), (1,), 0) * 2)
