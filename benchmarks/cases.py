@@ -184,11 +184,11 @@ def tensors_of(value: Any) -> list[torch.Tensor]:
     return []
 
 
-def largest_difference(want: Any, have: Any) -> float:
-    """The largest difference between two results; infinite when unlike.
+def largest_difference(want: Any, have: Any, *, relative: bool = False) -> float:
+    """The largest absolute difference between two results; infinite when unlike.
 
-    Absolute where values stay below 1, else relative to the largest value: an untrained
-    ResNet-50 answers values of 500, whose own rounding in float32 is 3e-4.
+    With ``relative``, where values exceed 1, relative to the largest of them: an
+    untrained ResNet-50 answers values of 500, whose own rounding in float32 is 3e-4.
     """
     left, right = tensors_of(want), tensors_of(have)
     if len(left) != len(right) or not left:
@@ -202,6 +202,6 @@ def largest_difference(want: Any, have: Any) -> float:
             # A NaN is a difference, not something that max() may pass over.
             if math.isnan(gap):
                 return float("inf")
-            scale = max(1.0, a.double().abs().max().item())
+            scale = max(1.0, a.double().abs().max().item()) if relative else 1.0
             worst = max(worst, gap / scale)
     return worst

@@ -74,7 +74,9 @@ def run_case(name: str, runners: list[str]) -> dict[str, dict[str, Any]]:
             try:
                 fast = RUNNERS[runner](model, first)
                 facts["first"], _ = seconds(fast, *first)
-                facts["difference"] = largest_difference(want, fast(*other))
+                facts["difference"] = largest_difference(
+                    want, fast(*other), relative=True
+                )
             except Exception as error:
                 facts["error"] = f"{type(error).__name__}: {error}".splitlines()[0][
                     :200
