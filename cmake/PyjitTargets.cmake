@@ -5,6 +5,19 @@ function(pyjit_compiler_options name)
   target_compile_options(${name} PRIVATE -fno-rtti -fno-exceptions)
 endfunction()
 
+# Headers that nearly every compiler source includes, precompiled once. Libraries
+# reuse that one file, so all must be compiled with pyjit_compiler_options alone.
+option(PYJIT_PRECOMPILED_HEADERS "Precompile MLIR's headers (off: less to share, worse ccache use between checkouts)" ON)
+if(PYJIT_PRECOMPILED_HEADERS)
+  file(WRITE ${CMAKE_BINARY_DIR}/PyjitPrecompiled.cpp "// The headers are the content.\n")
+  add_library(pyjit_precompiled OBJECT ${CMAKE_BINARY_DIR}/PyjitPrecompiled.cpp)
+  pyjit_compiler_options(pyjit_precompiled)
+  target_link_libraries(pyjit_precompiled PRIVATE pyjit_llvm)
+  # ccache compares contents, which a time stamp in the file would change.
+  target_compile_options(pyjit_precompiled PRIVATE -Xclang -fno-pch-timestamp)
+  target_precompile_headers(pyjit_precompiled PRIVATE ${CMAKE_SOURCE_DIR}/cmake/PyjitPrecompiled.h)
+endif()
+
 # add_pyjit_library(NAME source... [DEPENDS target...] [LINK target...])
 #
 # A static library of compiler code: C++ against MLIR and LLVM, without RTTI and
@@ -14,6 +27,9 @@ function(add_pyjit_library name)
   add_library(${name} STATIC ${ARG_UNPARSED_ARGUMENTS})
   pyjit_compiler_options(${name})
   target_link_libraries(${name} PUBLIC pyjit_llvm ${ARG_LINK})
+  if(PYJIT_PRECOMPILED_HEADERS)
+    target_precompile_headers(${name} REUSE_FROM pyjit_precompiled)
+  endif()
   if(ARG_DEPENDS)
     add_dependencies(${name} ${ARG_DEPENDS})
   endif()
