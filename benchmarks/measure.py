@@ -16,18 +16,33 @@ def seconds(f: Callable[..., Any], *args: Any) -> tuple[float, Any]:
 
 
 def interleaved(
-    runners: dict[str, Callable[[], Any]], budget: float = 6.0, rounds: int = 15
+    runners: dict[str, Callable[[], Any]],
+    budget: float = 6.0,
+    rounds: int = 15,
+    wait: Callable[[], Any] | None = None,
 ) -> dict[str, float]:
     """Median seconds per call of each runner.
 
     The runners take turns, so that a slow moment of the machine hits all of them.
-    Calls shorter than a millisecond are timed in batches.
+    Calls are timed in batches of two milliseconds, with `wait` (until a device is
+    idle) of twenty, because it belongs to the time of the batch.
     """
+    long_enough = 2e-3 if wait is None else 20e-3
+    wait = wait or (lambda: None)
+
+    def timed(run: Callable[[], Any], count: int) -> float:
+        wait()
+        start = time.perf_counter()
+        for _ in range(count):
+            run()
+        wait()
+        return (time.perf_counter() - start) / count
+
     batch = {}
     for name, run in runners.items():
         run()
-        once = min(seconds(run)[0] for _ in range(2))
-        batch[name] = max(1, min(2000, int(2e-3 / max(once, 1e-7))))
+        once = min(timed(run, 1) for _ in range(2))
+        batch[name] = max(1, min(2000, int(long_enough / max(once, 1e-7))))
     times: dict[str, list[float]] = {name: [] for name in runners}
     deadline = time.perf_counter() + budget * len(runners)
     for round_number in range(rounds):
@@ -35,11 +50,7 @@ def interleaved(
         # Another one first in each round.
         shift = round_number % len(names)
         for name in names[shift:] + names[:shift]:
-            run, count = runners[name], batch[name]
-            start = time.perf_counter()
-            for _ in range(count):
-                run()
-            times[name].append((time.perf_counter() - start) / count)
+            times[name].append(timed(runners[name], batch[name]))
         if time.perf_counter() > deadline and round_number >= 4:
             break
     return {name: statistics.median(found) for name, found in times.items()}

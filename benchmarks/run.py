@@ -6,7 +6,8 @@ terminal and to benchmarks/results/DATE-MACHINE.md, losses included.
 
   benchmarks/run.py                          all cases
   benchmarks/run.py bert-base resnet50       some
-  benchmarks/run.py --peers freezing,onnx    further columns
+  benchmarks/run.py --peers freezing,torchscript,onnxruntime   further columns
+  benchmarks/run.py --device cuda --dtype float16 --peers reduce-overhead
 """
 
 from __future__ import annotations
@@ -24,71 +25,67 @@ from typing import Any
 sys.path.insert(0, str(Path(__file__).resolve().parent))
 
 import torch
-from cases import CASES, largest_difference
+from cases import CASES
+from compare import largest_difference
 from measure import interleaved, seconds
+from runners import RUNNERS
 
 RESULTS = Path(__file__).resolve().parent / "results"
 
-
-def eager(f: Callable[..., Any], _: tuple[Any, ...]) -> Callable[..., Any]:
-    return f
-
-
-def torch_compile(f: Callable[..., Any], _: tuple[Any, ...]) -> Callable[..., Any]:
-    return torch.compile(f)
+#: Of the largest difference, relative where values exceed 1, at least.
+TOLERANCES = {torch.float32: 0.0, torch.float16: 2e-2, torch.bfloat16: 1e-1}
 
 
-def freezing(f: Callable[..., Any], _: tuple[Any, ...]) -> Callable[..., Any]:
-    """torch.compile where the user promises that weights never change."""
-    from torch._inductor import config
-
-    config.freezing = True
-    return torch.compile(f)
-
-
-def pyjit_compile(f: Callable[..., Any], _: tuple[Any, ...]) -> Callable[..., Any]:
-    import pyjit
-
-    return pyjit.compile(f)
+def place(value: Any, device: str, dtype: torch.dtype) -> Any:
+    """A module or tensor on the device, floating point in the dtype."""
+    if isinstance(value, torch.Tensor) and not value.is_floating_point():
+        return value.to(device)
+    if isinstance(value, (torch.Tensor, torch.nn.Module)):
+        return value.to(device, dtype)
+    return value
 
 
-RUNNERS: dict[str, Callable[..., Callable[..., Any]]] = {
-    "eager": eager,
-    "torch.compile": torch_compile,
-    "freezing": freezing,
-    "pyjit": pyjit_compile,
-}
-
-
-def run_case(name: str, runners: list[str]) -> dict[str, dict[str, Any]]:
+def run_case(
+    name: str, runners: list[str], device: str, dtype: torch.dtype
+) -> dict[str, dict[str, Any]]:
     """Per runner: ms, first-call seconds, largest difference, and for pyjit its facts."""
     case = CASES[name]
     found: dict[str, dict[str, Any]] = {}
     ready: dict[str, Callable[[], Any]] = {}
+    limit = max(case.tolerance, TOLERANCES[dtype])
+
+    def arguments(seed: int) -> tuple[Any, ...]:
+        return tuple(
+            place(value, "cpu" if number in case.on_cpu else device, dtype)
+            for number, value in enumerate(inputs(seed))
+        )
+
     with torch.no_grad():
         model, inputs = case.make()
-        first, other = inputs(0), inputs(1)
+        model = place(model, device, dtype)
+        first, other = arguments(0), arguments(1)
         want = model(*other)
         for runner in runners:
             facts = found.setdefault(runner, {})
             try:
                 fast = RUNNERS[runner](model, first)
                 facts["first"], _ = seconds(fast, *first)
-                facts["difference"] = largest_difference(
-                    want, fast(*other), relative=True
-                )
+                # Some modes record at the second call and are ready at the third.
+                fast(*other)
+                have = fast(*other)
+                facts["difference"] = largest_difference(want, have, relative=True)
             except Exception as error:
-                facts["error"] = f"{type(error).__name__}: {error}".splitlines()[0][
-                    :200
-                ]
+                reason = f"{type(error).__name__}: {error}"
+                facts["error"] = reason.splitlines()[0][:200]
                 continue
-            if not facts["difference"] <= case.tolerance:
+            if not facts["difference"] <= limit:
                 facts["error"] = f"differs by {facts['difference']:.1e}"
                 continue
             ready[runner] = lambda fast=fast: fast(*other)
             if runner == "pyjit":
                 facts["stats"] = _pyjit_stats(fast)
-        for runner, median in interleaved(ready).items():
+        wait = torch.cuda.synchronize if device == "cuda" else None
+        for runner, median in interleaved(ready, wait=wait).items():
             found[runner]["ms"] = median * 1e3
     return found
 
@@ -133,7 +130,9 @@ def _ratio(value: float) -> str:
     return f"{value:.2f}x" if value >= 1 else f"**{value:.2f}x (loss)**"
 
 
-def machine() -> str:
+def machine(device: str) -> str:
+    if device == "cuda":
+        return torch.cuda.get_device_name()
     model = platform.processor() or platform.machine()
     for line in Path("/proc/cpuinfo").read_text().splitlines():
         if line.startswith("model name"):
@@ -166,7 +165,12 @@ def main() -> int:
         description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
     )
     parser.add_argument("cases", nargs="*", help=", ".join(CASES))
-    parser.add_argument("--peers", default="", help="further runners: freezing")
+    parser.add_argument(
+        "--peers", default="", help=f"further runners of: {', '.join(RUNNERS)}"
+    )
+    parser.add_argument("--device", default="cpu", choices=["cpu", "cuda"])
+    names = [str(dtype).removeprefix("torch.") for dtype in TOLERANCES]
+    parser.add_argument("--dtype", default="float32", choices=names)
     parser.add_argument("--without", default="", help="runners to leave out")
     parser.add_argument("--name", default="", help="a word for the file's name")
     parser.add_argument("--no-file", action="store_true", help="print only")
@@ -178,12 +182,16 @@ def main() -> int:
         "pyjit",
     ]
     runners = [r for r in runners if r not in options.without.split(",")]
+    unknown = [r for r in runners if r not in RUNNERS]
+    if unknown:
+        parser.error(f"unknown runner {unknown[0]}; known: {', '.join(RUNNERS)}")
+    dtype = getattr(torch, options.dtype)
     results: dict[str, dict[str, dict[str, Any]]] = {}
     for name in options.cases or CASES:
         if name not in CASES:
             parser.error(f"unknown case {name}; known: {', '.join(CASES)}")
         torch._dynamo.reset()
-        results[name] = run_case(name, runners)
+        results[name] = run_case(name, runners, options.device, dtype)
         print(f"{name}: {_brief(results[name])}", flush=True)
     text = table(results, runners)
     print("\n" + text)
@@ -199,12 +207,13 @@ def main() -> int:
     about = [f"- `{name}`: {CASES[name].about}" for name in results]
     if not options.no_file:
         day = datetime.date.today().isoformat()
-        word = options.name or f"{platform.machine()}-{os.cpu_count()}cores"
+        word = options.name or f"{options.device}-{options.dtype}"
         file = RESULTS / f"{day}-{word}.md"
         RESULTS.mkdir(exist_ok=True)
         file.write_text(
-            f"# Benchmarks, {day}\n\n{machine()}, {torch.get_num_threads()} threads. "
-            f"{versions()}.\n\nBatch 1, float32, random weights, no_grad. Medians of "
+            f"# Benchmarks, {day}\n\n{machine(options.device)}, {torch.get_num_threads()} "
+            f"threads. {versions()}.\n\nBatch 1, {options.dtype}, random weights, "
+            "no_grad. Medians of "
             "rounds in which the runners take turns, all in one run; ratios are "
             "time of the other / time of pyjit. First calls are cold in this process "
             "and include the eager run that answers them.\n\n"

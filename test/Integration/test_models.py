@@ -13,7 +13,9 @@ import torch
 
 sys.path.insert(0, str(Path(__file__).resolve().parents[2] / "benchmarks"))
 
-from cases import GRUCell, _settle_batch_norms, largest_difference
+from cases.models import settle_batch_norms
+from cases.recurrent import GRUCell
+from compare import largest_difference
 
 os.environ.setdefault("HF_HUB_OFFLINE", "1")
 
@@ -55,7 +57,7 @@ def gpt2() -> Made:
 def resnet18() -> Made:
     from torchvision.models import resnet18
 
-    model = _settle_batch_norms(resnet18(weights=None, num_classes=10)).eval()
+    model = settle_batch_norms(resnet18(weights=None, num_classes=10)).eval()
     return model, lambda n, seed: (_floats((1, 3, 32 * n, 32), seed),)
 
 
@@ -63,7 +65,7 @@ def mobilenet() -> Made:
     from torchvision.models import mobilenet_v3_small
 
     model = mobilenet_v3_small(weights=None, num_classes=10)
-    model = _settle_batch_norms(model).eval()
+    model = settle_batch_norms(model).eval()
     return model, lambda n, seed: (_floats((1, 3, 32 * n, 32), seed),)
 
 

@@ -47,7 +47,7 @@ def test_compile_time(root: Path) -> None:
 
 def test_difference_sees_what_it_must(root: Path) -> None:
     sys.path.insert(0, str(root / "benchmarks"))
-    from cases import largest_difference
+    from compare import largest_difference
 
     a = torch.ones(3)
     assert largest_difference(a, a) == 0
