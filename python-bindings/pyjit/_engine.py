@@ -144,6 +144,8 @@ class Engine:
                 "kernels": r.kernels,
                 "library_calls": r.library_calls,
                 "inputs": r.inputs,
+                "prepared": r.prepared,
+                "hashed": r.hashed,
                 "stages": dict(r.stages()),
             }
             for r in self.compiled.records

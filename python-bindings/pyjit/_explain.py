@@ -46,6 +46,12 @@ def report(engine: Any) -> str:
             f"  graph {number}: {record.inputs} inputs, {record.guards} guards, {record.kernels} kernels, "
             f"{record.library_calls} library calls, {record.hits} hits"
         )
+        if record.hashed:
+            lines.append(
+                f"    {record.hashed} of {record.prepared} packed parameters are hashed at each call, because "
+                "writes to their memory could go unseen (memory that PyTorch's allocator did not hand out, say; "
+                "p.data = p.data.clone() makes it PyTorch's)"
+            )
         stages = ", ".join(
             f"{name} {1e3 * seconds:.1f} ms" for name, seconds in record.stages()
         )

@@ -3,6 +3,8 @@
 #ifndef PYJIT_PYTHON_PREPARED_H
 #define PYJIT_PYTHON_PREPARED_H
 
+#include "WriteBarrier.h"
+
 #include "pyjit-rt/TorchExecutor.h"
 
 #include <memory>
@@ -11,12 +13,15 @@
 namespace pyjit::python {
 
 /// The results of a record's prepare program (folded and packed weights), kept
-/// until a parameter that they were computed from changes.
+/// while the parameters that they were computed from are what they were.
 ///
-/// A change shows as another storage, another address, another version or other
-/// elements at a few places of the tensor: the places catch dense writes that
-/// bypass the version counter (`p.data.mul_(2)`). Tensors made in inference
-/// mode have no counter, and their values are not kept.
+/// A parameter shows a change as another storage, another address, or a write
+/// barrier that somebody has crossed. One that no barrier can stand on (see
+/// WriteBarrier.h), or whose barrier is crossed again and again without need,
+/// is hashed whole at each call instead.
+///
+/// A call asks in three steps: `begin` and `end` with the GIL, `values` without
+/// it. Calls on several threads may overlap.
 class Prepared {
 public:
   /// `sources`: indices into the record's inputs, in the order of the
@@ -24,25 +29,41 @@ public:
   Prepared(std::unique_ptr<rt::TorchExecutor> program,
            std::vector<uint32_t> sources);
 
-  /// The prepared values for these inputs; recomputed if need be. Throws what
-  /// the program throws.
-  const at::Tensor *values(const std::vector<at::Tensor> &inputs);
+  struct Source;
+  struct State;
+  /// What one call uses.
+  struct Use {
+    std::shared_ptr<State> state;
+    std::shared_ptr<State> last; ///< what `state` replaces, or null
+    bool observed; ///< `state` is new: its values are still to be found
+  };
+
+  Use begin(const at::Tensor *inputs);
+  /// The prepared values; computes them if need be. Throws what the program
+  /// throws.
+  const at::Tensor *values(const Use &use, const at::Tensor *inputs);
+  /// Keeps what the call computed for later calls.
+  void end(Use use);
+
+  size_t numSources() const { return sources.size(); }
+  /// Sources that were hashed at the last call.
+  size_t numHashed() const;
 
 private:
-  struct Seen {
-    c10::weak_intrusive_ptr<c10::StorageImpl> storage; // pins the address
-    const void *data = nullptr;
-    uint32_t version = 0;
-    uint64_t sample = 0;
-    bool tracked = false;
-  };
-  bool fresh(const std::vector<at::Tensor> &inputs) const;
+  bool fresh(State &state, const at::Tensor *inputs) const;
+  bool wantsBarrier(size_t i, const Source *last, const Source &source);
+  std::shared_ptr<State> observe(const at::Tensor *inputs);
+  void compute(State &state, const at::Tensor *inputs);
 
   std::unique_ptr<rt::TorchExecutor> program;
   std::vector<uint32_t> sources;
-  bool computed = false;
-  std::vector<Seen> seen;
-  std::vector<at::Tensor> outputs;
+  /// How often a source's barrier was crossed lately, and for how many calls
+  /// its hash has stayed the same.
+  struct History {
+    uint8_t crossings = 0, calm = 0;
+  };
+  std::vector<History> histories;
+  std::shared_ptr<State> current;
 };
 
 } // namespace pyjit::python

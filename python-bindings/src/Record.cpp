@@ -125,15 +125,21 @@ Record::Outcome Record::call(PyObject *const *args, Py_ssize_t nargs,
   for (uint32_t reg : mock->externals())
     Py_INCREF(registers[reg]);
   Outcome outcome = Outcome::Hit;
+  Prepared::Use use{};
+  if (prepared)
+    use = prepared->begin(inputs.data());
   PyThreadState *thread = PyEval_SaveThread();
   try {
-    const at::Tensor *cached = prepared ? prepared->values(inputs) : nullptr;
+    const at::Tensor *cached =
+        prepared ? prepared->values(use, inputs.data()) : nullptr;
     launch->run(inputs.data(), cached, outputs.data());
   } catch (const std::exception &error) {
     lastError = error.what();
     outcome = Outcome::Error;
   }
   PyEval_RestoreThread(thread);
+  if (prepared && outcome == Outcome::Hit)
+    prepared->end(std::move(use));
   for (at::Tensor &input : inputs)
     input.reset();
   if (outcome == Outcome::Hit) {

@@ -55,6 +55,10 @@ public:
   size_t numGuards() const { return guards->size(); }
   size_t numKernels() const { return kernelCount; }
   size_t numLibraryCalls() const { return callCount; }
+  /// Parameters that prepared values come from, and those among them that each
+  /// call hashes.
+  size_t numPrepared() const { return prepared ? prepared->numSources() : 0; }
+  size_t numHashed() const { return prepared ? prepared->numHashed() : 0; }
 
 private:
   Record() = default;

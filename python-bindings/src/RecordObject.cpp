@@ -56,6 +56,8 @@ PYJIT_COUNTER(getGuards, numGuards())
 PYJIT_COUNTER(getKernels, numKernels())
 PYJIT_COUNTER(getCalls, numLibraryCalls())
 PYJIT_COUNTER(getInputs, numInputs())
+PYJIT_COUNTER(getPrepared, numPrepared())
+PYJIT_COUNTER(getHashed, numHashed())
 #undef PYJIT_COUNTER
 
 PyObject *getError(PyObject *self, void *) {
@@ -74,6 +76,12 @@ PyGetSetDef getset[] = {
      nullptr},
     {"library_calls", getCalls, nullptr, "Library calls per call.", nullptr},
     {"inputs", getInputs, nullptr, "Tensors that the graph takes.", nullptr},
+    {"prepared", getPrepared, nullptr,
+     "Parameters whose packed or folded values are kept.", nullptr},
+    {"hashed", getHashed, nullptr,
+     "Those of them that are hashed at each call, because writes to their "
+     "memory could go unseen.",
+     nullptr},
     {"last_error", getError, nullptr, "Why the last failed launch failed.",
      nullptr},
     {nullptr, nullptr, nullptr, nullptr, nullptr}};
