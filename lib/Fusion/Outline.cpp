@@ -44,7 +44,7 @@ struct PrintPlanPass : impl::FusionPrintPlanBase<PrintPlanPass> {
 
 /// Orders a block by its operands again, stable, and with everything that has
 /// side effects in its old order.
-void restoreOrder(Block &block) {
+LogicalResult restoreOrder(Block &block) {
   DenseMap<Operation *, unsigned> number;
   SmallVector<Operation *> ops;
   for (Operation &op : block.without_terminator()) {
@@ -75,15 +75,23 @@ void restoreOrder(Block &block) {
   for (auto [i, count] : llvm::enumerate(waiting))
     if (count == 0)
       ready.push(i);
+  size_t moved = 0;
   while (!ready.empty()) {
     unsigned next = ready.top();
     ready.pop();
+    ++moved;
     Operation *terminator = block.getTerminator();
     ops[next]->moveBefore(terminator);
     for (unsigned user : users[next])
       if (--waiting[user] == 0)
         ready.push(user);
   }
+  if (moved == ops.size())
+    return success();
+  for (auto [i, op] : llvm::enumerate(ops))
+    if (waiting[i])
+      return op->emitError("fusion: kernels that wait for one another");
+  return failure();
 }
 
 struct OutlinePass : impl::FusionOutlineBase<OutlinePass> {
@@ -177,8 +185,7 @@ struct OutlinePass : impl::FusionOutlineBase<OutlinePass> {
     for (Operation &op : llvm::make_early_inc_range(llvm::reverse(block)))
       if ((isa<linalg::GenericOp>(op) || isFree(&op)) && op.use_empty())
         op.erase();
-    restoreOrder(block);
-    return success();
+    return restoreOrder(block);
   }
 
   void runOnOperation() override {

@@ -50,6 +50,7 @@ private:
   /// The group with the kernel's boundary; ops in block order.
   Group boundary(const Candidate &candidate);
   bool neededOutside(Value value, const Candidate &candidate);
+  bool readThrough(Value view, const Candidate &candidate);
   void addViews(Operation *op, Candidate &candidate);
   bool leavesAndReturns(const Candidate &candidate);
   bool worthwhile(const Candidate &merged, const Candidate &consumer,
@@ -62,12 +63,29 @@ private:
   DenseMap<Operation *, Candidate *> groupOf;
 };
 
+/// Whether another kernel looks through the view with this result at what it
+/// views.
+bool Planner::readThrough(Value view, const Candidate &candidate) {
+  for (Operation *user : view.getUsers()) {
+    if (candidate.owned.contains(user) || !isa<linalg::GenericOp>(user))
+      continue;
+    if (!isView(user) || groupOf.contains(user) ||
+        readThrough(user->getResult(0), candidate))
+      return true;
+  }
+  return false;
+}
+
 /// Whether someone outside of the candidate reads `value`, directly or through
 /// views.
 bool Planner::neededOutside(Value value, const Candidate &candidate) {
   for (Operation *user : value.getUsers()) {
-    if (candidate.owned.contains(user))
+    if (candidate.owned.contains(user)) {
+      // A view that is copied here is still read through elsewhere.
+      if (isView(user) && readThrough(user->getResult(0), candidate))
+        return true;
       continue;
+    }
     if (candidate.views.contains(user) || isView(user)) {
       // Read through by another group, or by none.
       if (user->getBlock() != &block ||
@@ -150,17 +168,24 @@ bool Planner::leavesAndReturns(const Candidate &candidate) {
           stack.push_back(next);
     }
   };
-  for (Operation *op : candidate.owned)
-    push(op);
-  // Operations of the candidate are entered only from outside here.
+  // The candidate's views of its own values are left through, too.
+  SmallVector<Operation *> inside(candidate.owned.begin(),
+                                  candidate.owned.end());
+  llvm::SmallPtrSet<Operation *, 32> left;
   SmallVector<Operation *> outside;
-  for (Operation *op : stack)
-    if (!candidate.owned.contains(op) && !candidate.views.contains(op))
-      outside.push_back(op);
-  stack = outside;
+  while (!inside.empty()) {
+    push(inside.pop_back_val());
+    for (Operation *op : stack) {
+      if (candidate.views.contains(op) && !candidate.owned.contains(op))
+        inside.push_back(op);
+      else if (!candidate.owned.contains(op) && left.insert(op).second)
+        outside.push_back(op);
+    }
+    stack.clear();
+  }
   visited.clear();
-  for (Operation *op : stack)
-    visited.insert(op);
+  visited.insert(outside.begin(), outside.end());
+  stack = outside;
   while (!stack.empty()) {
     Operation *op = stack.pop_back_val();
     if (candidate.owned.contains(op))

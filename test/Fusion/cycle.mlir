@@ -1,0 +1,64 @@
+// RUN: pyjit-opt %s --fusion-outline | FileCheck %s
+
+#id = affine_map<(d0,d1)->(d0,d1)>
+#t = affine_map<(d0,d1)->(d1,d0)>
+#left = affine_map<(d0,d1,d2)->(d0,d2)>
+#right = affine_map<(d0,d1,d2)->(d2,d1)>
+#out = affine_map<(d0,d1,d2)->(d0,d1)>
+
+// The sum and the exponential may not become one kernel: between them, through
+// the view that both read, stands a library call.
+// CHECK-LABEL: func.func @through_a_view
+// CHECK-NEXT: %[[A:.*]] = call @[[EXP:.*]](%{{.*}}) : (tensor<8x64xf32>) -> tensor<8x64xf32>
+// CHECK-NEXT: %[[P:.*]] = call @{{.*}}(%[[A]], %{{.*}})
+// CHECK-NEXT: %[[M:.*]] = tssa.aten "aten::relu"(%[[P]])
+// CHECK-NEXT: %[[C:.*]] = call @{{.*}}(%[[A]], %[[M]])
+// CHECK-NEXT: return %[[C]]
+func.func @through_a_view(%x: tensor<8x64xf32>, %w: tensor<8x8xf32>) -> tensor<64x8xf32> {
+  %zero = arith.constant 0.0 : f32
+  %f = tensor.empty() : tensor<8x64xf32>
+  %g = tensor.empty() : tensor<64x8xf32>
+  %gi = linalg.fill ins(%zero: f32) outs(%g: tensor<64x8xf32>) -> tensor<64x8xf32>
+  %a = linalg.generic {indexing_maps=[#id,#id], iterator_types=["parallel","parallel"]} ins(%x: tensor<8x64xf32>) outs(%f: tensor<8x64xf32>) {
+   ^bb0(%i: f32, %o: f32):
+     %r = math.exp %i : f32
+     linalg.yield %r : f32 } -> tensor<8x64xf32>
+  %v = linalg.generic {indexing_maps=[#t,#id], iterator_types=["parallel","parallel"]} ins(%a: tensor<8x64xf32>) outs(%g: tensor<64x8xf32>) {
+   ^bb0(%i: f32, %o: f32):
+     linalg.yield %i : f32 } -> tensor<64x8xf32>
+  %p = linalg.generic {indexing_maps=[#left,#right,#out], iterator_types=["parallel","parallel","reduction"]} ins(%v, %w: tensor<64x8xf32>, tensor<8x8xf32>) outs(%gi: tensor<64x8xf32>) {
+   ^bb0(%i: f32, %j: f32, %acc: f32):
+     %m = arith.mulf %i, %j : f32
+     %s = arith.addf %m, %acc : f32
+     linalg.yield %s : f32 } -> tensor<64x8xf32>
+  %m = tssa.aten "aten::relu"(%p) : (tensor<64x8xf32>) -> tensor<64x8xf32>
+  %c = linalg.generic {indexing_maps=[#id,#id,#id], iterator_types=["parallel","parallel"]} ins(%v, %m: tensor<64x8xf32>, tensor<64x8xf32>) outs(%g: tensor<64x8xf32>) {
+   ^bb0(%i: f32, %j: f32, %o: f32):
+     %s = arith.addf %i, %j : f32
+     linalg.yield %s : f32 } -> tensor<64x8xf32>
+  return %c : tensor<64x8xf32>
+}
+
+// One kernel copies the view for the caller and another reads through it: what
+// the view shows is stored as well.
+// CHECK-LABEL: func.func @copied_and_read_through
+// CHECK: return
+func.func @copied_and_read_through(%x: tensor<8x64xf32>, %w: tensor<8x8xf32>) -> (tensor<64x8xf32>, tensor<64x8xf32>) {
+  %zero = arith.constant 0.0 : f32
+  %f = tensor.empty() : tensor<8x64xf32>
+  %g = tensor.empty() : tensor<64x8xf32>
+  %gi = linalg.fill ins(%zero: f32) outs(%g: tensor<64x8xf32>) -> tensor<64x8xf32>
+  %a = linalg.generic {indexing_maps=[#id,#id], iterator_types=["parallel","parallel"]} ins(%x: tensor<8x64xf32>) outs(%f: tensor<8x64xf32>) {
+   ^bb0(%i: f32, %o: f32):
+     %r = math.exp %i : f32
+     linalg.yield %r : f32 } -> tensor<8x64xf32>
+  %v = linalg.generic {indexing_maps=[#t,#id], iterator_types=["parallel","parallel"]} ins(%a: tensor<8x64xf32>) outs(%g: tensor<64x8xf32>) {
+   ^bb0(%i: f32, %o: f32):
+     linalg.yield %i : f32 } -> tensor<64x8xf32>
+  %p = linalg.generic {indexing_maps=[#left,#right,#out], iterator_types=["parallel","parallel","reduction"]} ins(%v, %w: tensor<64x8xf32>, tensor<8x8xf32>) outs(%gi: tensor<64x8xf32>) {
+   ^bb0(%i: f32, %j: f32, %acc: f32):
+     %m = arith.mulf %i, %j : f32
+     %s = arith.addf %m, %acc : f32
+     linalg.yield %s : f32 } -> tensor<64x8xf32>
+  return %v, %p : tensor<64x8xf32>, tensor<64x8xf32>
+}
