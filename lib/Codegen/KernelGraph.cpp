@@ -499,6 +499,35 @@ void KernelGraph::update() {
   }
 }
 
+std::optional<Product> asProduct(const Node *reduce) {
+  if (reduce->kind != Node::Kind::Reduce ||
+      !isa<arith::AddFOp>(reduce->combiner))
+    return std::nullopt;
+  const Node *element = reduce->inputs[0];
+  if (element->kind != Node::Kind::Compute)
+    return std::nullopt;
+  auto product = element->element.getDefiningOp<arith::MulFOp>();
+  if (!product)
+    return std::nullopt;
+  auto factor = [&](Value value) -> Node * {
+    auto argument = dyn_cast<BlockArgument>(value);
+    if (!argument ||
+        argument.getOwner() != linalg::GenericOp(element->op).getBody())
+      return nullptr;
+    Node *node = element->inputs[argument.getArgNumber()];
+    return node && node->kind == Node::Kind::Load ? node : nullptr;
+  };
+  Product found{factor(product.getLhs()), factor(product.getRhs())};
+  if (!found.left || !found.right)
+    return std::nullopt;
+  auto lacks = [&](const Node *a, const Node *b) {
+    return (b->dims & reduce->dims).test(a->dims);
+  };
+  if (!lacks(found.left, found.right) || !lacks(found.right, found.left))
+    return std::nullopt;
+  return found;
+}
+
 void KernelGraph::print(raw_ostream &os) const {
   os << "domain";
   for (const Dim &dim : dims)

@@ -227,6 +227,194 @@ static void saveNodes(KernelGraph &graph, Schedule &schedule,
   }
 }
 
+/// Puts the parallel dims in the order `order` of their present numbers.
+static void permuteDims(KernelGraph &graph, ArrayRef<unsigned> order,
+                        MLIRContext *context) {
+  SmallVector<Dim> dims(graph.dims);
+  SmallVector<AffineExpr> replacement;
+  for (unsigned d = 0; d < dims.size(); ++d)
+    replacement.push_back(getAffineDimExpr(d, context));
+  for (auto [position, old] : llvm::enumerate(order)) {
+    graph.dims[position] = dims[old];
+    replacement[old] = getAffineDimExpr(position, context);
+  }
+  graph.rewriteIndices([&](AffineExpr expr) -> AffineExpr {
+    return expr.replaceDims(replacement);
+  });
+  graph.update();
+}
+
+/// Rows of a tile over `size` elements: as many as the registers hold, or a few
+/// less where that leaves less of a rest.
+static int64_t chooseRows(int64_t size, int64_t most) {
+  int64_t least = std::max<int64_t>(2, most * 2 / 3), best = most;
+  int64_t bestCost = std::numeric_limits<int64_t>::max();
+  // A tile of few rows waits for its own sums: it costs what `least` rows cost.
+  for (int64_t rows = std::min(most, size); rows >= std::min(least, size);
+       --rows) {
+    int64_t rest = size % rows;
+    int64_t cost = size / rows * std::max(rows, least) +
+                   (rest ? std::max(rest, least) : 0);
+    if (cost < bestCost) {
+      bestCost = cost;
+      best = rows;
+    }
+  }
+  return best;
+}
+
+/// Sums of products: which dim gives a tile its rows, in which order the other
+/// dims are walked, and how large a unit is.
+static void chooseTile(KernelGraph &graph, Schedule &schedule,
+                       const ScheduleOptions &options) {
+  if (options.registers == 0 || schedule.vectorDim < 0 ||
+      schedule.vectorInReduction() || schedule.numReduction == 0 ||
+      schedule.numParallel < 2)
+    return;
+  std::optional<Product> product;
+  unsigned sums = 0;
+  for (auto &node : graph.nodes)
+    if (node->kind == Node::Kind::Reduce) {
+      ++sums;
+      product = asProduct(node.get());
+    }
+  if (sums != 1 || !product)
+    return;
+  unsigned vector = schedule.vectorDim;
+  Node *columns = product->left, *rowsOf = product->right;
+  if (!columns->dims.test(vector))
+    std::swap(columns, rowsOf);
+  if (!columns->dims.test(vector) || rowsOf->dims.test(vector))
+    return;
+  schedule.unroll =
+      std::min<int64_t>(2, graph.dims[vector].size / schedule.lanes);
+  // Registers for the vectors of a row, a broadcast element, one to spare.
+  int64_t most =
+      (options.registers - schedule.unroll - 2) / std::max(1u, schedule.unroll);
+  int64_t bytes = bytesOf(rowsOf->type), rowElements = 1;
+  for (const Dim &dim : graph.dims)
+    if (dim.reduction)
+      rowElements *= dim.size;
+
+  // The longest dim that only the rows' operand has, linear in every access and
+  // near enough for displacements.
+  int tile = -1;
+  for (unsigned d = 0; d < schedule.numParallel; ++d) {
+    if (d == vector || columns->dims.test(d) || !rowsOf->dims.test(d))
+      continue;
+    bool usable = graph.dims[d].size > 1;
+    graph.forEachIndex([&](AffineExpr expr, unsigned, bool) {
+      LinearForm form = linearize(expr);
+      usable &= !form.isNonlinearIn(d) &&
+                std::abs(form.coefficient(d)) < (int64_t(1) << 24);
+    });
+    if (usable && (tile < 0 || graph.dims[d].size > graph.dims[tile].size))
+      tile = d;
+  }
+  if (tile < 0)
+    return;
+
+  // The larger operand is walked once, the smaller one again for each part.
+  int64_t rowBytes = rowElements * bytes, columnBytes = rowBytes;
+  SmallVector<unsigned> both, rowDims, columnDims;
+  for (unsigned d = 0; d < schedule.numParallel; ++d) {
+    bool inRows = rowsOf->dims.test(d), inColumns = columns->dims.test(d);
+    if (inRows && !inColumns)
+      rowBytes *= graph.dims[d].size;
+    if (inColumns && !inRows)
+      columnBytes *= graph.dims[d].size;
+    if (int(d) == tile || d == vector)
+      continue;
+    (inRows == inColumns ? both : inRows ? rowDims : columnDims).push_back(d);
+  }
+  bool rowsOutside = rowBytes > columnBytes;
+  SmallVector<unsigned> order(both);
+  llvm::append_range(order, rowsOutside ? rowDims : columnDims);
+  llvm::append_range(order, rowsOutside ? columnDims : rowDims);
+  order.push_back(tile);
+  order.push_back(vector);
+  permuteDims(graph, order, graph.stores.front().offset.getContext());
+  schedule.tileDim = schedule.numParallel - 2;
+  schedule.vectorDim = schedule.numParallel - 1;
+  int64_t length = graph.dims[schedule.tileDim].size;
+  schedule.tileRows = chooseRows(length, std::max<int64_t>(2, most));
+
+  // Rows that the second-level cache holds while all columns pass; where the
+  // columns are walked once, all rows. Enough units for the threads.
+  int64_t block = length;
+  if (rowsOutside)
+    block = std::clamp<int64_t>((160 << 10) / (rowElements * bytes),
+                                schedule.tileRows, length);
+  int64_t others = 1;
+  for (unsigned d = 0; d + 2 < schedule.numParallel; ++d)
+    others *= graph.dims[d].size;
+  while (others * llvm::divideCeil(length, block) < 16 &&
+         block > schedule.tileRows)
+    block = llvm::divideCeil(block, 2);
+  block = llvm::alignTo(block, schedule.tileRows);
+
+  unsigned outside = both.size() + (rowsOutside ? rowDims.size() : 0);
+  schedule.unitDims = schedule.numParallel - 2;
+  auto addBlocks = [&] {
+    if (block < length)
+      schedule.unitParts.push_back({unsigned(schedule.tileDim),
+                                    int64_t(llvm::divideCeil(length, block)),
+                                    block});
+  };
+  for (unsigned d = 0; d < schedule.unitDims; ++d) {
+    if (rowsOutside && d == outside)
+      addBlocks();
+    schedule.unitParts.push_back({d, graph.dims[d].size, 0});
+  }
+  if (!rowsOutside || outside == schedule.unitDims)
+    addBlocks();
+  int64_t width = int64_t(schedule.lanes) * schedule.unroll;
+  if (graph.dims[schedule.vectorDim].size > width) {
+    schedule.block = width;
+    schedule.unitParts.push_back(
+        {unsigned(schedule.vectorDim),
+         int64_t(llvm::divideCeil(graph.dims[schedule.vectorDim].size, width)),
+         width});
+  }
+}
+
+/// What one unit covers, unless a tile has said so.
+static void chooseUnits(const KernelGraph &graph, Schedule &schedule) {
+  if (schedule.tileDim >= 0)
+    return;
+  unsigned parallel = schedule.numParallel;
+  bool vectorParallel =
+      schedule.vectorDim >= 0 && !schedule.vectorInReduction();
+  constexpr int64_t unitElements = 4096;
+  schedule.unitDims = parallel;
+  if (schedule.numReduction == 0) {
+    int64_t perUnit = 1;
+    while (schedule.unitDims > 0 && perUnit < unitElements / 2) {
+      int64_t size = graph.dims[schedule.unitDims - 1].size;
+      if (schedule.unitDims == parallel && size > 2 * unitElements) {
+        schedule.block = unitElements;
+        --schedule.unitDims;
+        break;
+      }
+      if (schedule.unitDims < parallel && perUnit * size > 4 * unitElements)
+        break;
+      perUnit *= size;
+      --schedule.unitDims;
+    }
+  } else if (vectorParallel) {
+    schedule.unitDims = parallel - 1;
+    schedule.block = schedule.lanes * schedule.unroll;
+  }
+  for (unsigned d = 0; d < schedule.unitDims; ++d)
+    schedule.unitParts.push_back({d, graph.dims[d].size, 0});
+  if (schedule.block)
+    schedule.unitParts.push_back(
+        {parallel - 1,
+         int64_t(
+             llvm::divideCeil(graph.dims[parallel - 1].size, schedule.block)),
+         schedule.block});
+}
+
 Schedule scheduleKernel(KernelGraph &graph, const ScheduleOptions &options) {
   Schedule schedule;
   MLIRContext *context = graph.stores.front().offset.getContext();
@@ -270,39 +458,13 @@ Schedule scheduleKernel(KernelGraph &graph, const ScheduleOptions &options) {
     schedule.unroll = wanted;
   }
 
-  // What one unit covers.
-  unsigned parallel = schedule.numParallel;
-  bool vectorParallel = vectorDim >= 0 && !schedule.vectorInReduction();
-  int64_t perUnit = 1;
-  constexpr int64_t unitElements = 4096;
-  if (schedule.numReduction == 0) {
-    schedule.unitDims = parallel;
-    while (schedule.unitDims > 0 && perUnit < unitElements / 2) {
-      int64_t size = graph.dims[schedule.unitDims - 1].size;
-      if (schedule.unitDims == parallel && size > 2 * unitElements) {
-        schedule.block = unitElements;
-        --schedule.unitDims;
-        perUnit = unitElements;
-        break;
-      }
-      if (schedule.unitDims < parallel && perUnit * size > 4 * unitElements)
-        break;
-      perUnit *= size;
-      --schedule.unitDims;
-    }
-  } else if (vectorParallel) {
-    schedule.unitDims = parallel - 1;
-    schedule.block = schedule.lanes * schedule.unroll;
-    perUnit = schedule.block;
-  } else {
-    schedule.unitDims = parallel;
-  }
+  chooseTile(graph, schedule, options);
+  chooseUnits(graph, schedule);
   schedule.work = parallelElements == 0 ? 0 : 1;
-  for (unsigned d = 0; d < schedule.unitDims; ++d)
-    schedule.work *= graph.dims[d].size;
-  if (schedule.block && schedule.work)
-    schedule.work *=
-        llvm::divideCeil(graph.dims[parallel - 1].size, schedule.block);
+  if (schedule.work)
+    for (const UnitPart &part : schedule.unitParts)
+      schedule.work *= part.count;
+  int64_t perUnit = schedule.work ? parallelElements / schedule.work : 1;
   int64_t unitCost = std::max<int64_t>(1, perUnit * rowElements) * cost;
   schedule.grain = std::max<int64_t>(1, (int64_t(1) << 18) / unitCost);
   saveNodes(graph, schedule, options);
@@ -310,8 +472,10 @@ Schedule scheduleKernel(KernelGraph &graph, const ScheduleOptions &options) {
 }
 
 void Schedule::print(raw_ostream &os) const {
-  os << "vector dim " << vectorDim << ", " << lanes << " lanes x " << unroll
-     << ", " << unitDims << " unit dims, block " << block << ", work " << work
+  os << "vector dim " << vectorDim << ", " << lanes << " lanes x " << unroll;
+  if (tileDim >= 0)
+    os << ", tile dim " << tileDim << ", " << tileRows << " rows";
+  os << ", " << unitDims << " unit dims, block " << block << ", work " << work
      << ", grain " << grain << ", " << saved.size() << " kept\n";
 }
 

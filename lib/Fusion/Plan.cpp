@@ -218,6 +218,21 @@ bool Planner::worthwhile(const Candidate &merged, const Candidate &consumer,
     if (node->kind == Node::Kind::Compute && node->cost >= 8 &&
         ++points[node->element] > 1)
       return false;
+  // The factors of a product are read many times: they stay loads, and nothing
+  // else is computed along its sum.
+  auto isProduct = [](const KernelGraph &g) {
+    return llvm::any_of(g.nodes,
+                        [](auto &node) { return asProduct(node.get()); });
+  };
+  if (!isProduct(*graph)) {
+    std::string ignored;
+    for (const Candidate *part : {&consumer, &producer}) {
+      Group alone = boundary(*part);
+      auto single = KernelGraph::build(alone.inputs, alone.results, ignored);
+      if (single && isProduct(*single))
+        return false;
+    }
+  }
   codegen::Schedule schedule = codegen::scheduleKernel(*graph, {});
   for (auto &node : graph->nodes) {
     if (node->kind != Node::Kind::Compute || node->cost < 12)

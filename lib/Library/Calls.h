@@ -23,6 +23,8 @@ public:
                    mlir::Type result);
   mlir::Value view(mlir::Value source, llvm::ArrayRef<int64_t> sizes);
 
+  mlir::Location getLoc() const { return loc; }
+
   mlir::Attribute none() const;
   mlir::Attribute integer(int64_t value) const;
   mlir::Attribute integers(llvm::ArrayRef<int64_t> values) const;

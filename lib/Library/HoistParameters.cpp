@@ -29,7 +29,9 @@ struct HoistParameters
     // In order, so that a member's operands are members or parameters.
     llvm::SetVector<Operation *> members;
     for (Operation &op : function.front().without_terminator()) {
-      bool pure = isMemoryEffectFree(&op) && op.getNumRegions() == 0;
+      // What is already linalg is part of a product with the call's inputs.
+      bool pure = isa<tssa::TSSADialect>(op.getDialect()) &&
+                  isMemoryEffectFree(&op) && op.getNumRegions() == 0;
       if (pure && llvm::all_of(op.getOperands(), [&](Value operand) {
             if (auto arg = dyn_cast<BlockArgument>(operand))
               return !!function.getArgAttr(arg.getArgNumber(), "pyjit.param");

@@ -38,6 +38,9 @@ void pipelines::buildFusePipeline(OpPassManager &manager,
   if (!options.eagerRounding) {
     OpPassManager &function = manager.nest<func::FuncOp>();
     function.addPass(library::createPlanConvolutionsPass());
+    library::PlanProductsPassOptions products;
+    products.columns = x86::hostProductColumns();
+    function.addPass(library::createPlanProductsPass(products));
     function.addPass(library::createPlanLinearPass());
   }
   // Then what is left of the parameters' own arithmetic runs once.

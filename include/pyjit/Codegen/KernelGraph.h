@@ -20,6 +20,7 @@
 #include "llvm/ADT/SmallBitVector.h"
 #include <map>
 #include <memory>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -103,6 +104,15 @@ public:
 private:
   friend class GraphBuilder;
 };
+
+/// A sum of products of two loaded factors of one float type.
+struct Product {
+  Node *left, *right;
+};
+/// `reduce` as a sum of products whose operands are reused: each factor is a
+/// load that lacks a parallel dim that the other one has. Matrix products and
+/// convolutions look so.
+std::optional<Product> asProduct(const Node *reduce);
 
 /// Whether `op` inside a generic's body can be computed on lanes.
 bool isSupportedBodyOp(mlir::Operation *op);

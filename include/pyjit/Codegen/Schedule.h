@@ -19,6 +19,17 @@ struct ScheduleOptions {
   unsigned vectorBits = 256;
   /// Bytes of a row that a kernel may keep on its stack.
   int64_t scratchBytes = 64 << 10;
+  /// Vector registers. 0: a target that makes no tiles of rows.
+  unsigned registers = 0;
+};
+
+/// A factor of the number that a unit has.
+struct UnitPart {
+  unsigned dim;
+  int64_t count;
+  /// Elements of the dim that one number stands for; 0: the dim is bound to the
+  /// number itself.
+  int64_t block;
 };
 
 struct SavedNode {
@@ -37,11 +48,18 @@ struct Schedule {
   unsigned lanes = 1;
   /// Vectors in flight per iteration.
   unsigned unroll = 1;
+  /// Sums of products that share operands (asProduct): a second parallel dim,
+  /// the last but one, of which `tileRows` elements are in flight with the
+  /// vectors, so that each operand is loaded once for a whole tile. -1: none.
+  int tileDim = -1;
+  int64_t tileRows = 1;
   /// Leading parallel dims that the unit index enumerates.
   unsigned unitDims = 0;
   /// If not 0, the last parallel dim is walked in blocks of this many
-  /// elements, and the unit index enumerates the blocks too, innermost.
+  /// elements, and the unit index enumerates the blocks too.
   int64_t block = 0;
+  /// What the unit index enumerates, outermost first.
+  llvm::SmallVector<UnitPart, 4> unitParts;
   /// Units in all, and how many are worth a task of their own.
   int64_t work = 1;
   int64_t grain = 1;

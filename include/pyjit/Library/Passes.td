@@ -60,6 +60,48 @@ def PlanLinearPass : Pass<"library-plan-linear", "::mlir::func::FuncOp"> {
   let dependentDialects = ["::pyjit::tssa::TSSADialect"];
 }
 
+def PlanProductsPass : Pass<"library-plan-products", "::mlir::func::FuncOp"> {
+  let summary = "Matrix products with parameters as kernels of our own";
+  let description = [{
+    A float32 `aten::linear`, `addmm`, `mm` or `matmul` whose weight is a
+    parameter becomes a sum of products over a packed weight: panels of `columns`
+    output columns, in which the columns of one input channel lie together. It is
+    then fused and scheduled like any other reduction
+    (`include/pyjit/Codegen/Schedule.h`, tiles), with bias and activation in the
+    same kernel. Few rows, columns that do not divide into vectors, and weights
+    that are no parameters stay library calls.
+
+    ```mlir
+    func.func @f(%x: tensor<32x8xf32>, %w: tensor<16x8xf32> {pyjit.param}) -> tensor<32x16xf32> {
+      %0 = tssa.aten "aten::linear"(%x, %w, none) : (tensor<32x8xf32>, tensor<16x8xf32>) -> tensor<32x16xf32>
+      return %0 : tensor<32x16xf32>
+    }
+    ```
+    gives
+    ```mlir
+    %0 = tssa.access %w [#tssa.view<view [1, 16, 8]>]
+    %1 = tssa.access %0 [#tssa.view<permute [0, 2, 1]>]
+    %2 = tssa.aten "aten::clone"(%1, 0 : i64) : (...) -> tensor<1x8x16xf32>
+    %3 = linalg.generic ins(%x, %2) ...  // += x[m, k] * w[n floordiv 16, k, n mod 16]
+    ```
+  }];
+  let options = [
+    Option<"columns", "columns", "unsigned", "16",
+           "Columns of a panel: two vectors; 0 leaves every product to the library">,
+    Option<"minRows", "min-rows", "unsigned", "16",
+           "Fewer rows are left to the library">,
+    Option<"explain", "explain", "bool", "false",
+           "Say why a product stays a library call">
+  ];
+  let statistics = [
+    Statistic<"numProducts", "products", "Products that became kernels">
+  ];
+  let dependentDialects = ["::pyjit::tssa::TSSADialect",
+                           "::mlir::arith::ArithDialect",
+                           "::mlir::linalg::LinalgDialect",
+                           "::mlir::tensor::TensorDialect"];
+}
+
 def HoistParametersPass
     : Pass<"library-hoist-parameters", "::mlir::ModuleOp"> {
   let summary = "Compute what depends on parameters alone in a function of its own";

@@ -30,6 +30,7 @@ struct EmitKernelsPass : impl::X86EmitKernelsBase<EmitKernelsPass> {
              << kernel.getName() << "' cannot be scheduled: " << reason;
     codegen::ScheduleOptions options;
     options.vectorBits = vectorBits;
+    options.registers = vectorBits >= 512 ? 32 : 16;
     codegen::Schedule schedule = codegen::scheduleKernel(*graph, options);
     if (printSchedules) {
       std::string text;

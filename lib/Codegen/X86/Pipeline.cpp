@@ -18,6 +18,11 @@ unsigned hostVectorBits() {
   return features.lookup("avx2") ? 256 : 128;
 }
 
+unsigned hostProductColumns() {
+  bool amd = llvm::sys::getHostCPUName().starts_with("znver");
+  return amd && hostVectorBits() == 256 ? 16 : 0;
+}
+
 void buildX86Pipeline(OpPassManager &pm, const X86Options &options) {
   X86EmitKernelsOptions emit;
   emit.vectorBits = options.vectorBits;

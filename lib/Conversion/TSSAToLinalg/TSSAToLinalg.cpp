@@ -183,6 +183,10 @@ struct ConvertPass : impl::ConvertTSSAToLinalgBase<ConvertPass> {
         return op->emitError("no lowering for an assignment through this view");
       assign.getResult().replaceAllUsesWith(value);
       assign.erase();
+    } else if (auto generic = dyn_cast<linalg::GenericOp>(op)) {
+      // What an earlier pass has lowered reads accesses as kernels see them.
+      for (OpOperand &use : generic->getOpOperands())
+        use.set(operand(use.get()));
     }
     return success();
   }
@@ -193,7 +197,8 @@ struct ConvertPass : impl::ConvertTSSAToLinalgBase<ConvertPass> {
     shown.clear();
     SmallVector<Operation *> ops;
     getOperation().walk<WalkOrder::PreOrder>([&](Operation *op) {
-      if (isa<tssa::AtenOp, tssa::AccessOp, tssa::AssignOp>(op))
+      if (isa<tssa::AtenOp, tssa::AccessOp, tssa::AssignOp, linalg::GenericOp>(
+              op))
         ops.push_back(op);
     });
     SmallVector<tssa::AccessOp> accesses;

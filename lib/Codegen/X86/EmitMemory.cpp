@@ -1,0 +1,201 @@
+//===- EmitMemory.cpp - Index expressions, loads and stores ---------------===//
+#include "KernelEmitter.h"
+#include "mlir/Dialect/Arith/IR/Arith.h"
+#include "mlir/Dialect/LLVMIR/LLVMDialect.h"
+#include "mlir/Dialect/SCF/IR/SCF.h"
+#include "mlir/Dialect/Tensor/IR/Tensor.h"
+#include "mlir/Dialect/Vector/IR/VectorOps.h"
+#include "mlir/IR/BuiltinOps.h"
+
+using namespace mlir;
+using namespace pyjit::codegen;
+
+namespace pyjit::x86 {
+
+//===--- Indices and memory -------------------------------------------------//
+
+/// A term that is no sum: a dim, or a floordiv or mod that stayed.
+Value KernelEmitter::indexTerm(AffineExpr expr) {
+  if (auto dim = dyn_cast<AffineDimExpr>(expr))
+    return ivs[dim.getPosition()];
+  auto binary = cast<AffineBinaryOpExpr>(expr);
+  Value lhs = index(binary.getLHS());
+  Value rhs = i64(cast<AffineConstantExpr>(binary.getRHS()).getValue());
+  // Access expressions are in bounds, so their parts are not negative unless
+  // an offset is subtracted; floor semantics then.
+  auto [lowest, highest] = range(binary.getLHS(), graph.sizes());
+  if (lowest >= 0)
+    return expr.getKind() == AffineExprKind::FloorDiv
+               ? b.createOrFold<arith::DivUIOp>(lhs, rhs)
+               : b.createOrFold<arith::RemUIOp>(lhs, rhs);
+  Value quotient = b.createOrFold<arith::FloorDivSIOp>(lhs, rhs);
+  if (expr.getKind() == AffineExprKind::FloorDiv)
+    return quotient;
+  return b.createOrFold<arith::SubIOp>(
+      lhs, b.createOrFold<arith::MulIOp>(quotient, rhs));
+}
+
+/// The value of `expr` at lane 0, emitted as far out as its dims allow.
+Value KernelEmitter::index(AffineExpr expr) {
+  LinearForm form = linearize(expr);
+  llvm::SmallBitVector dims(graph.dims.size());
+  auto scopeOfExpr = [&](AffineExpr e) {
+    llvm::SmallBitVector used(graph.dims.size());
+    for (unsigned d = 0; d < used.size(); ++d)
+      if (e.isFunctionOfDim(d))
+        used.set(d);
+    return scopeOf(used);
+  };
+  unsigned k = 0;
+  for (auto &[base, factor] : form.terms)
+    k = std::max(k, scopeOfExpr(base));
+  AffineExpr canonical = form.toExpr(expr.getContext());
+  if (Value known = scopes[k].indices.lookup(canonical))
+    return known;
+  // What outer loops fix is added up there.
+  LinearForm outer;
+  outer.constant = form.constant;
+  SmallVector<std::pair<AffineExpr, int64_t>> inner;
+  for (auto &[base, factor] : form.terms) {
+    if (scopeOfExpr(base) < k)
+      outer.add(base, factor);
+    else
+      inner.push_back({base, factor});
+  }
+  Value sum = inScope(k, [&]() -> Value {
+    if (inner.empty())
+      return i64(outer.constant);
+    Value total;
+    if (outer.constant != 0 || !outer.terms.empty())
+      total = index(outer.toExpr(expr.getContext()));
+    for (auto &[base, factor] : inner) {
+      Value term = mul(indexTerm(base), factor);
+      total = total ? add(total, term) : term;
+    }
+    return total;
+  });
+  scopes[k].indices[canonical] = sum;
+  return sum;
+}
+
+Value KernelEmitter::fromMemory(Value raw, Type element) {
+  if (!element.isInteger(1))
+    return raw;
+  Value zero = arith::ConstantOp::create(b, b.getZeroAttr(raw.getType()));
+  return arith::CmpIOp::create(b, arith::CmpIPredicate::ne, raw, zero);
+}
+
+Value KernelEmitter::toMemory(Value value) {
+  Type element = getElementTypeOrSelf(value.getType());
+  if (!element.isInteger(1))
+    return value;
+  Type byte = b.getI8Type();
+  if (auto type = dyn_cast<VectorType>(value.getType()))
+    byte = type.clone(byte);
+  return arith::ExtUIOp::create(b, byte, value);
+}
+
+AffineExpr KernelEmitter::shifted(AffineExpr expr, int64_t shift) const {
+  if (shift == 0 || !onLanes(expr))
+    return expr;
+  AffineExpr d = getAffineDimExpr(schedule.vectorDim, expr.getContext());
+  return expr.replace(d, d + shift);
+}
+
+int64_t KernelEmitter::rowShift(const LinearForm &form, unsigned u) const {
+  return schedule.tileDim < 0
+             ? 0
+             : int64_t(u / unroll) * form.coefficient(schedule.tileDim);
+}
+
+Type KernelEmitter::memoryType(Type element) {
+  if (element.isInteger() && !element.isSignlessInteger())
+    return b.getIntegerType(element.getIntOrFloatBitWidth());
+  return element.isInteger(1) ? b.getI8Type() : element;
+}
+
+Value KernelEmitter::address(Value base, Value offset, int64_t constant,
+                             Type element) {
+  Type memory = memoryType(element);
+  Type ptr = LLVM::LLVMPointerType::get(b.getContext());
+  Value at =
+      LLVM::GEPOp::create(b, ptr, memory, base, ArrayRef<LLVM::GEPArg>{offset});
+  // Apart from the offset, so that copies share it and differ in what an
+  // instruction's displacement holds.
+  if (constant != 0)
+    at = LLVM::GEPOp::create(
+        b, ptr, memory, at,
+        ArrayRef<LLVM::GEPArg>{static_cast<int32_t>(constant)});
+  return at;
+}
+
+Value KernelEmitter::load(Value base, AffineExpr offset, Type element,
+                          unsigned u) {
+  LinearForm form = linearize(offset);
+  int64_t row = rowShift(form, u);
+  Type memory = memoryType(element);
+  if (lanes == 1 || !onLanes(offset)) {
+    Value at = address(base, index(offset), row, element);
+    return fromMemory(LLVM::LoadOp::create(b, memory, at), element);
+  }
+  int64_t stride = form.coefficient(schedule.vectorDim);
+  bool linear = !form.isNonlinearIn(schedule.vectorDim);
+  auto vectorType = VectorType::get({int64_t(lanes)}, memory);
+  unsigned bytes = std::max(1u, memory.getIntOrFloatBitWidth() / 8);
+  if (linear && stride == 1) {
+    Value at = address(base, index(offset), row + firstLane(u), element);
+    return fromMemory(LLVM::LoadOp::create(b, vectorType, at, bytes), element);
+  }
+  SmallVector<Value> elements;
+  for (unsigned lane = 0; lane < lanes; ++lane) {
+    int64_t shift = firstLane(u) + lane;
+    Value at = linear
+                   ? address(base, index(offset), row + shift * stride, element)
+                   : address(base, index(shifted(offset, shift)), row, element);
+    elements.push_back(LLVM::LoadOp::create(b, memory, at));
+  }
+  return fromMemory(vector::FromElementsOp::create(b, vectorType, elements),
+                    element);
+}
+
+void KernelEmitter::store(Value value, Value base, AffineExpr offset,
+                          unsigned u) {
+  Type element = getElementTypeOrSelf(value.getType());
+  Type memory = memoryType(element);
+  LinearForm form = linearize(offset);
+  int64_t row = rowShift(form, u);
+  value = toMemory(value);
+  if (lanes == 1 || !onLanes(offset)) {
+    if (isa<VectorType>(value.getType()))
+      value = vector::ExtractOp::create(b, value, 0);
+    LLVM::StoreOp::create(b, value, address(base, index(offset), row, element));
+    return;
+  }
+  value = broadcast(value, lanes);
+  int64_t stride = form.coefficient(schedule.vectorDim);
+  bool linear = !form.isNonlinearIn(schedule.vectorDim);
+  unsigned bytes = std::max(1u, memory.getIntOrFloatBitWidth() / 8);
+  if (linear && stride == 1) {
+    LLVM::StoreOp::create(
+        b, value, address(base, index(offset), row + firstLane(u), element),
+        bytes);
+    return;
+  }
+  for (unsigned lane = 0; lane < lanes; ++lane) {
+    int64_t shift = firstLane(u) + lane;
+    Value at = linear
+                   ? address(base, index(offset), row + shift * stride, element)
+                   : address(base, index(shifted(offset, shift)), row, element);
+    LLVM::StoreOp::create(b, vector::ExtractOp::create(b, value, lane), at);
+  }
+}
+
+/// Rows are kept densely, in the order of the reduction loops.
+AffineExpr KernelEmitter::scratchOffset() {
+  AffineExpr offset = getAffineConstantExpr(0, b.getContext());
+  for (unsigned d = schedule.numParallel; d < graph.dims.size(); ++d)
+    offset = offset * graph.dims[d].size + getAffineDimExpr(d, b.getContext());
+  return offset;
+}
+
+} // namespace pyjit::x86

@@ -1,0 +1,232 @@
+//===- EmitValues.cpp - Nodes of a kernel graph as operations -------------===//
+#include "KernelEmitter.h"
+#include "mlir/Dialect/Arith/IR/Arith.h"
+#include "mlir/Dialect/LLVMIR/LLVMDialect.h"
+#include "mlir/Dialect/SCF/IR/SCF.h"
+#include "mlir/Dialect/Tensor/IR/Tensor.h"
+#include "mlir/Dialect/Vector/IR/VectorOps.h"
+#include "mlir/IR/BuiltinOps.h"
+
+using namespace mlir;
+using namespace pyjit::codegen;
+
+namespace pyjit::x86 {
+
+//===--- Small constructors
+//-------------------------------------------------===//
+
+Value KernelEmitter::i64(int64_t value) {
+  return arith::ConstantOp::create(b, b.getI64IntegerAttr(value));
+}
+
+Value KernelEmitter::add(Value x, Value y) {
+  return b.createOrFold<arith::AddIOp>(x, y);
+}
+
+Value KernelEmitter::mul(Value x, int64_t factor) {
+  return factor == 1 ? x : b.createOrFold<arith::MulIOp>(x, i64(factor));
+}
+
+Type KernelEmitter::laneType(Type scalar, unsigned width) {
+  return width == 1 ? scalar : VectorType::get({int64_t(width)}, scalar);
+}
+
+Value KernelEmitter::broadcast(Value scalar, unsigned width) {
+  if (width == 1 || isa<VectorType>(scalar.getType()))
+    return scalar;
+  return vector::BroadcastOp::create(b, laneType(scalar.getType(), width),
+                                     scalar);
+}
+
+//===--- Nodes
+//--------------------------------------------------------------===//
+
+Value KernelEmitter::emit(const Node *node, unsigned u) {
+  if (node->kind == Node::Kind::Constant) {
+    return inScope(0, [&]() -> Value {
+      Value &known = scopes[0].values[{node, 0}];
+      if (!known)
+        known = arith::ConstantOp::create(b, node->constant);
+      return known;
+    });
+  }
+  u = copyOf(node->dims, u);
+  // What follows from a reduction is known in the row, even if it is the same
+  // for all rows.
+  unsigned k =
+      node->kind == Node::Kind::Reduce ? rowScope : scopeOf(node->dims);
+  if (node->stage > 0)
+    k = std::max(k, rowScope);
+  if (Value known = scopes[k].values.lookup({node, u}))
+    return known;
+  assert(node->kind != Node::Kind::Reduce && "a reduction not yet known");
+  Value result = inScope(k, [&]() -> Value {
+    for (auto [number, saved] : llvm::enumerate(schedule.saved))
+      if (saved.node == node && saved.stage < currentStage)
+        return load(scratch[number], scratchOffset(), node->type, u);
+    if (node->kind == Node::Kind::Load)
+      return load(buffers[node->buffer], node->offset, node->type, u);
+    return compute(node, u);
+  });
+  scopes[k].values[{node, u}] = result;
+  return result;
+}
+
+Value KernelEmitter::bodyIndex(AffineExpr expr, unsigned u) {
+  LinearForm form = linearize(expr);
+  auto atRow = [&](Value value) {
+    int64_t row = rowShift(form, u);
+    return row ? add(value, i64(row)) : value;
+  };
+  if (lanes == 1 || !onLanes(expr))
+    return atRow(index(expr));
+  auto type = VectorType::get({int64_t(lanes)}, b.getI64Type());
+  if (form.isNonlinearIn(schedule.vectorDim)) {
+    SmallVector<Value> elements;
+    for (unsigned lane = 0; lane < lanes; ++lane)
+      elements.push_back(atRow(index(shifted(expr, firstLane(u) + lane))));
+    return vector::FromElementsOp::create(b, type, elements);
+  }
+  int64_t stride = form.coefficient(schedule.vectorDim);
+  SmallVector<int64_t> steps;
+  for (unsigned lane = 0; lane < lanes; ++lane)
+    steps.push_back((firstLane(u) + lane) * stride);
+  Value iota = arith::ConstantOp::create(
+      b, DenseIntElementsAttr::get(type, ArrayRef<int64_t>(steps)));
+  return arith::AddIOp::create(b, broadcast(atRow(index(expr)), lanes), iota);
+}
+
+Value KernelEmitter::extract(tensor::ExtractOp op, const Node *node, unsigned u,
+                             DenseMap<Value, Value> &body) {
+  auto type = cast<RankedTensorType>(op.getTensor().getType());
+  Type element = type.getElementType(), memory = memoryType(element);
+  unsigned bytes = std::max(1u, memory.getIntOrFloatBitWidth() / 8);
+  Value base = buffers[llvm::find(inputs, op.getTensor()) - inputs.begin()];
+  // Indices that are loop positions stay affine, so that a row that is picked
+  // by a value is still read by vectors.
+  AffineExpr affine = getAffineConstantExpr(0, b.getContext());
+  Value dynamic;
+  for (auto [operand, stride] : llvm::zip(op.getIndices(), stridesOf(type))) {
+    if (auto position = operand.getDefiningOp<linalg::IndexOp>()) {
+      affine = affine + node->loops[position.getDim()] * stride;
+      continue;
+    }
+    Value part = body.lookup(operand);
+    Value factor =
+        broadcast(i64(stride), isa<VectorType>(part.getType()) ? lanes : 1);
+    part = b.createOrFold<arith::MulIOp>(part, factor);
+    if (dynamic && dynamic.getType() != part.getType()) {
+      dynamic = broadcast(dynamic, lanes);
+      part = broadcast(part, lanes);
+    }
+    dynamic = dynamic ? add(dynamic, part) : part;
+  }
+  LinearForm form = linearize(affine);
+  int64_t row = rowShift(form, u);
+  bool onVector = onLanes(affine) && lanes > 1;
+  bool dynamicVector = dynamic && isa<VectorType>(dynamic.getType());
+  if (!dynamicVector && !onVector) {
+    Value offset = index(affine);
+    if (dynamic)
+      offset = add(offset, dynamic);
+    Value at = address(base, offset, row, element);
+    return fromMemory(LLVM::LoadOp::create(b, memory, at), element);
+  }
+  auto vectorType = VectorType::get({int64_t(lanes)}, memory);
+  if (!dynamicVector && !form.isNonlinearIn(schedule.vectorDim) &&
+      form.coefficient(schedule.vectorDim) == 1) {
+    Value offset = index(affine);
+    if (dynamic)
+      offset = add(offset, dynamic);
+    Value at = address(base, offset, row + firstLane(u), element);
+    return fromMemory(LLVM::LoadOp::create(b, vectorType, at, bytes), element);
+  }
+  Value offsets = broadcast(bodyIndex(affine, u), lanes);
+  if (dynamic)
+    offsets = add(offsets, broadcast(dynamic, lanes));
+  SmallVector<Value> elements;
+  for (unsigned lane = 0; lane < lanes; ++lane) {
+    Value offset = vector::ExtractOp::create(b, offsets, lane);
+    elements.push_back(
+        LLVM::LoadOp::create(b, memory, address(base, offset, 0, element)));
+  }
+  return fromMemory(vector::FromElementsOp::create(b, vectorType, elements),
+                    element);
+}
+
+Value KernelEmitter::compute(const Node *node, unsigned u) {
+  DenseMap<Value, Value> body;
+  linalg::GenericOp generic = node->op;
+  Block *block = generic.getBody();
+  auto emitValue = [&](auto &&self, Value value) -> Value {
+    if (Value known = body.lookup(value))
+      return known;
+    Value result;
+    if (auto argument = dyn_cast<BlockArgument>(value)) {
+      result = emit(node->inputs[argument.getArgNumber()], u);
+      return body[value] = result;
+    }
+    Operation *op = value.getDefiningOp();
+    if (op->getBlock() != block) {
+      // A constant outside of the body.
+      auto constant = cast<arith::ConstantOp>(op);
+      return body[value] = arith::ConstantOp::create(
+                 b, cast<TypedAttr>(constant.getValue()));
+    }
+    if (auto position = dyn_cast<linalg::IndexOp>(op))
+      return body[value] = bodyIndex(node->loops[position.getDim()], u);
+    bool vectors = false;
+    SmallVector<Value> operands;
+    auto extracting = dyn_cast<tensor::ExtractOp>(op);
+    for (Value operand : op->getOperands()) {
+      if (extracting && (operand == extracting.getTensor() ||
+                         operand.getDefiningOp<linalg::IndexOp>()))
+        continue;
+      operands.push_back(self(self, operand));
+      vectors |= isa<VectorType>(operands.back().getType());
+    }
+    if (extracting)
+      return body[value] = extract(extracting, node, u, body);
+    // Unsigned numbers are signless here.
+    if (isa<UnrealizedConversionCastOp>(op))
+      return body[value] = operands[0];
+    // Indices are i64 here already.
+    if (isa<arith::IndexCastOp, arith::IndexCastUIOp>(op)) {
+      Type wanted = op->getResult(0).getType();
+      Type have = getElementTypeOrSelf(operands[0].getType());
+      if (isa<IndexType>(wanted))
+        wanted = b.getI64Type();
+      if (wanted == have)
+        return body[value] = operands[0];
+      Type type =
+          laneType(wanted, isa<VectorType>(operands[0].getType()) ? lanes : 1);
+      if (wanted.getIntOrFloatBitWidth() < have.getIntOrFloatBitWidth())
+        return body[value] = arith::TruncIOp::create(b, type, operands[0]);
+      if (isa<arith::IndexCastUIOp>(op))
+        return body[value] = arith::ExtUIOp::create(b, type, operands[0]);
+      return body[value] = arith::ExtSIOp::create(b, type, operands[0]);
+    }
+    if (auto constant = dyn_cast<arith::ConstantOp>(op))
+      if (isa<IndexType>(constant.getType()))
+        return body[value] =
+                   i64(cast<IntegerAttr>(constant.getValue()).getInt());
+    unsigned width = vectors ? lanes : 1;
+    for (Value &operand : operands)
+      operand = broadcast(operand, width);
+    Type scalar = op->getResult(0).getType();
+    if (isa<IndexType>(scalar))
+      scalar = b.getI64Type();
+    OperationState state(b.getLoc(), op->getName());
+    state.addOperands(operands);
+    state.addTypes(laneType(scalar, width));
+    state.addAttributes(op->getAttrs());
+    return body[value] = b.create(state)->getResult(0);
+  };
+  Location outer = b.getLoc();
+  b.setLoc(generic.getLoc());
+  Value result = emitValue(emitValue, node->element);
+  b.setLoc(outer);
+  return result;
+}
+
+} // namespace pyjit::x86

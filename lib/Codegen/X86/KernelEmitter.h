@@ -1,0 +1,176 @@
+//===- KernelEmitter.h - State of one kernel's emission ---------*- C++ -*-===//
+//
+// Values are emitted when something asks for them, in the outermost loop that
+// binds all dims they depend on; a memo per loop makes each of them once. The
+// same code emits the vector loop and its scalar tail: `lanes` is the width of
+// whatever depends on the vector dim.
+//
+// A loop body holds several copies of a value: `rows` along the schedule's tile
+// dim times `unroll` vectors along the vector dim. Copy number `u` is
+// row * unroll + vector; what does not depend on one of the two dims has the
+// copy 0 there.
+//
+// Split by what is emitted: EmitKernel.cpp units of work and loops,
+// EmitReductions.cpp stages, EmitValues.cpp nodes, EmitMemory.cpp indices,
+// loads and stores.
+//
+//===----------------------------------------------------------------------===//
+
+#ifndef PYJIT_LIB_CODEGEN_X86_KERNELEMITTER_H
+#define PYJIT_LIB_CODEGEN_X86_KERNELEMITTER_H
+
+#include "EmitKernel.h"
+#include "mlir/Dialect/Tensor/IR/Tensor.h"
+#include "mlir/IR/ImplicitLocOpBuilder.h"
+
+namespace pyjit::x86 {
+
+using codegen::KernelGraph;
+using codegen::Node;
+using codegen::Schedule;
+using codegen::Store;
+using mlir::AffineExpr;
+using mlir::ArrayRef;
+using mlir::DenseMap;
+using mlir::Operation;
+using mlir::SmallVector;
+using mlir::Type;
+using mlir::Value;
+using mlir::ValueRange;
+
+class KernelEmitter {
+public:
+  KernelEmitter(mlir::func::FuncOp function, KernelGraph &graph,
+                const Schedule &schedule, ArrayRef<Value> inputs)
+      : graph(graph), schedule(schedule), inputs(inputs),
+        b(function.getLoc(), function.getContext()), function(function) {}
+
+  void run();
+
+private:
+  struct Scope {
+    llvm::SmallBitVector bound;
+    /// The loop in this scope that is being filled; null in the innermost.
+    Operation *anchor = nullptr;
+    DenseMap<std::pair<const Node *, unsigned>, Value> values;
+    DenseMap<AffineExpr, Value> indices;
+  };
+  using Body = llvm::function_ref<SmallVector<Value>(ValueRange)>;
+
+  //===--- Small constructors (EmitValues.cpp) ----------------------------===//
+  Value i64(int64_t value);
+  Value add(Value x, Value y);
+  Value mul(Value x, int64_t factor);
+  Value broadcast(Value scalar, unsigned width);
+  Type laneType(Type scalar, unsigned width);
+
+  //===--- Units and loops (EmitKernel.cpp) -------------------------------===//
+  void units();
+  void parallelLoops(unsigned dim);
+  void tileLoop(Value lower, Value upper);
+  void vectorLoop(Value lower, Value upper);
+  unsigned scopeOf(const llvm::SmallBitVector &dims) {
+    for (auto [k, scope] : llvm::enumerate(scopes))
+      if (!dims.test(scope.bound))
+        return k;
+    llvm_unreachable("a dim that no loop binds");
+  }
+  /// Runs `emit` where scope `k` is being filled.
+  template <typename F> Value inScope(unsigned k, F emit) {
+    mlir::OpBuilder::InsertionGuard guard(b);
+    if (k + 1 < scopes.size())
+      b.setInsertionPoint(scopes[k].anchor);
+    return emit();
+  }
+  SmallVector<Value> loop(ArrayRef<unsigned> dims, Value lower, Value upper,
+                          int64_t step, ValueRange inits,
+                          llvm::function_ref<void(Value)> bind, Body body);
+  SmallVector<Value> dimLoop(unsigned dim, Value lower, Value upper,
+                             int64_t step, ValueRange inits, Body body) {
+    return loop(
+        dim, lower, upper, step, inits, [&](Value iv) { ivs[dim] = iv; }, body);
+  }
+  /// lower + the largest multiple of `step` that fits.
+  Value roundDown(Value lower, Value upper, int64_t step);
+
+  //===--- Copies of a value ----------------------------------------------===//
+  unsigned inFlight() const { return rows * unroll; }
+  bool onLanes(const llvm::SmallBitVector &dims) const {
+    return schedule.vectorDim >= 0 && dims.test(schedule.vectorDim);
+  }
+  bool onLanes(AffineExpr expr) const {
+    return schedule.vectorDim >= 0 && expr.isFunctionOfDim(schedule.vectorDim);
+  }
+  bool onTile(const llvm::SmallBitVector &dims) const {
+    return schedule.tileDim >= 0 && dims.test(schedule.tileDim);
+  }
+  /// The copy that stands for copy `u` of what depends on `dims`.
+  unsigned copyOf(const llvm::SmallBitVector &dims, unsigned u) const {
+    unsigned row = onTile(dims) ? u / unroll : 0;
+    unsigned vector = lanes > 1 && onLanes(dims) ? u % unroll : 0;
+    return row * unroll + vector;
+  }
+  /// What copy `u` adds to an offset for its row, and the first of its lanes.
+  int64_t rowShift(const codegen::LinearForm &form, unsigned u) const;
+  int64_t firstLane(unsigned u) const { return int64_t(u % unroll) * lanes; }
+
+  //===--- Indices and memory (EmitMemory.cpp) ----------------------------===//
+  Value index(AffineExpr expr);
+  Value indexTerm(AffineExpr expr);
+  /// Expr at lane `shift` of the vector dim.
+  AffineExpr shifted(AffineExpr expr, int64_t shift) const;
+  Value address(Value base, Value offset, int64_t constant, Type element);
+  /// A bool is a byte in memory.
+  Type memoryType(Type element);
+  Value fromMemory(Value raw, Type element);
+  Value toMemory(Value value);
+  Value load(Value base, AffineExpr offset, Type element, unsigned u);
+  void store(Value value, Value base, AffineExpr offset, unsigned u);
+  AffineExpr scratchOffset();
+
+  //===--- Nodes (EmitValues.cpp) -----------------------------------------===//
+  Value emit(const Node *node, unsigned u);
+  Value compute(const Node *node, unsigned u);
+  Value extract(mlir::tensor::ExtractOp op, const Node *node, unsigned u,
+                DenseMap<Value, Value> &body);
+  /// An index as a body sees it: i64, on lanes if it follows the vector dim.
+  Value bodyIndex(AffineExpr expr, unsigned u);
+
+  //===--- Stages (EmitReductions.cpp) ------------------------------------===//
+  Value combine(const Node *reduce, Value x, Value y);
+  /// `accumulator` with the element of copy `u` taken in.
+  Value accumulate(const Node *reduce, Value accumulator, unsigned u);
+  Value identity(const Node *reduce, unsigned width);
+  Value horizontal(const Node *reduce, Value vector);
+  void stages();
+  void stage(unsigned number);
+  SmallVector<Value> reductionLoops(unsigned dim);
+  SmallVector<Value> innermost(unsigned dim, Value lower, Value upper,
+                               int64_t extent);
+  SmallVector<Value> point(ValueRange accumulators);
+  /// Stores what the rows give, or what the current stage's points give.
+  void storeAll(bool rowsOnly);
+
+  KernelGraph &graph;
+  const Schedule &schedule;
+  ArrayRef<Value> inputs;
+  mlir::ImplicitLocOpBuilder b;
+  mlir::func::FuncOp function;
+
+  SmallVector<Value> buffers, scratch, ivs;
+  SmallVector<Scope> scopes;
+  llvm::SmallBitVector reduced, parallel;
+  /// The part of the tile dim and of the vector dim that the current unit
+  /// covers; null where it is the whole dim.
+  std::pair<Value, Value> tileBounds, vectorBounds;
+  unsigned rowScope = 0;
+  unsigned lanes = 1, unroll = 1, rows = 1;
+
+  unsigned currentStage = 0;
+  SmallVector<Node *> reduces;
+  SmallVector<unsigned> stageSaves;
+};
+
+} // namespace pyjit::x86
+
+#endif
