@@ -1,20 +1,24 @@
 """PyTorch's own samples for every operator in the table, through the whole pipeline.
 
 All float32 samples, and a fixed random tenth of those of the other dtypes, in the
-functional, in-place and method spellings; several samples make one program. What
-ran through our own kernels, through the dispatcher, or in eager is written to
-build/test-reports/op_db.md and summed up at the end of the run.
+functional, in-place and method spellings; several samples make one program. A
+failure of pyjit's compiler is a failure of the test. What ran through our own
+kernels, through the dispatcher, or in eager is printed at the end of the run,
+by operator and by ATen overload, and written to build/test-reports/op_db.md.
 
-PYJIT_OPDB=full takes every sample; by default (CI) at most 4 per operator
-and dtype, and two of the other dtypes.
+PYJIT_OPDB=full takes every sample; by default (CI) at most 4 per operator and
+dtype, and two of the other dtypes. PYJIT_OPDB_PART=2/8 runs the second eighth
+of the operators; the report then sums up the parts that have run so far.
 """
 
 from __future__ import annotations
 
+import json
 import math
 import os
 import random
 import re
+import textwrap
 import warnings
 from collections.abc import Callable, Iterator
 from pathlib import Path
@@ -60,7 +64,14 @@ OPERATORS = sorted(
     ),
     key=lambda op: op.full_name,
 )
+PART = os.environ.get("PYJIT_OPDB_PART", "")
+if PART:
+    _part, _of = map(int, PART.split("/"))
+    OPERATORS = OPERATORS[_part - 1 :: _of]
+REPORTS = ROOT / "build" / "test-reports"
+# Operator and spelling -> where it ran -> samples; ATen overload -> where it ran.
 report: dict[str, dict[str, int]] = {}
+overloads: dict[str, set[str]] = {}
 
 TOLERANCE = {
     torch.float32: (1e-5, 1e-5),
@@ -140,7 +151,7 @@ def check(name: str, function: Callable[..., Any], calls: list[Any], what: str) 
         want = run(*theirs)
     except Exception:
         return  # not valid for this dtype in eager either
-    fast = pyjit.compile(run)
+    fast = pyjit.compile(run, options={"strict": True})
     for turn in range(2):
         torch.manual_seed(0)
         ours = copied(calls)
@@ -150,6 +161,7 @@ def check(name: str, function: Callable[..., Any], calls: list[Any], what: str) 
     stats = pyjit.stats(fast)
     counts = report.setdefault(name, {})
     if stats["hits"]:
+        note_overloads(fast)
         kind = "own kernels" if stats["kernels"] else "dispatcher"
         if stats["kernels"] and stats.get("library_calls"):
             kind = "both"
@@ -201,16 +213,47 @@ def test_operator(op: Any) -> None:
                     check(f"{op.full_name} ({spelling})", function, group, what)
 
 
-def test_report() -> None:
+def note_overloads(fast: Any) -> None:
+    """Which overloads of a program became kernels, and which library calls."""
+    for record in fast.engine.compiled.records:
+        calls = r'tssa\.aten "([^"]+)"'
+        before = set(re.findall(calls, record.text("graph")))
+        after = set(re.findall(calls, record.text("fusion")))
+        for name in before - after:
+            overloads.setdefault(name, set()).add("own kernels")
+        for name in after:
+            overloads.setdefault(name, set()).add("dispatcher")
+
+
+def merged() -> None:
+    """With parts, adds what the other parts have reported."""
+    folder = REPORTS / "op_db"
+    folder.mkdir(parents=True, exist_ok=True)
+    mine = folder / f"{PART.replace('/', '-of-')}.json"
+    found = {name: sorted(places) for name, places in overloads.items()}
+    mine.write_text(json.dumps([report, found]))
+    for file in sorted(folder.glob(f"*-of-{PART.split('/')[1]}.json")):
+        theirs, more = json.loads(file.read_text())
+        report.update(theirs)
+        for name, places in more.items():
+            overloads.setdefault(name, set()).update(places)
+
+
+def test_report(capsys: pytest.CaptureFixture[str]) -> None:
     """Prints which operators ran where."""
     if not report:
         pytest.skip("no operator ran")
+    if PART:
+        merged()
     own = sorted(n for n, c in report.items() if "own kernels" in c or "both" in c)
     through = sorted(n for n in report if n not in own and "dispatcher" in report[n])
     eager = sorted(n for n in report if n not in own and n not in through)
     summary = f"{len(report)} spellings: {len(own)} through our own kernels, "
     summary += f"{len(through)} through the dispatcher, {len(eager)} in eager."
+    kernels = sorted(n for n, places in overloads.items() if "own kernels" in places)
+    calls = sorted(n for n, places in overloads.items() if "dispatcher" in places)
     lines = ["# op_db through pyjit", "", summary, ""]
+    short = ["", f"op_db through pyjit: {summary}"]
     for title, names in (
         ("Own kernels", own),
         ("Dispatcher", through),
@@ -221,7 +264,14 @@ def test_report() -> None:
             counts = ", ".join(f"{k}: {v}" for k, v in sorted(report[name].items()))
             lines.append(f"- {name} ({counts})")
         lines.append("")
-    folder = ROOT / "build" / "test-reports"
-    folder.mkdir(parents=True, exist_ok=True)
-    (folder / "op_db.md").write_text("\n".join(lines))
-    print("\n" + "\n".join(lines))
+        short += textwrap.wrap(f"{title}: {', '.join(names)}", 150)
+    for title, names in (
+        ("Overloads that became kernels", kernels),
+        ("Overloads called through the dispatcher", calls),
+    ):
+        lines += [f"## {title} ({len(names)})", "", ", ".join(names), ""]
+        short += textwrap.wrap(f"{title} ({len(names)}): {', '.join(names)}", 150)
+    REPORTS.mkdir(parents=True, exist_ok=True)
+    (REPORTS / "op_db.md").write_text("\n".join(lines))
+    with capsys.disabled():
+        print("\n".join(short))

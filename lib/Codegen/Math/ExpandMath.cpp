@@ -290,6 +290,57 @@ struct ExpandMathPass : impl::CodegenExpandMathBase<ExpandMathPass> {
         op->erase();
       }
     }
+    storeBF16AsBits();
+  }
+
+  /// The host has no bf16 registers: a value that lives from one block to the
+  /// next would be widened and narrowed by a function of compiler-rt, which is
+  /// not there. What is left of bf16 is only moved about, so it moves as bits.
+  void storeBF16AsBits() {
+    auto bitsOf = [](Type type) -> Type {
+      Type i16 = IntegerType::get(type.getContext(), 16);
+      if (auto vector = dyn_cast<VectorType>(type))
+        return vector.getElementType().isBF16() ? Type(vector.clone(i16))
+                                                : type;
+      return type.isBF16() ? i16 : type;
+    };
+    SmallVector<arith::BitcastOp> casts;
+    getOperation()->walk([&](Operation *op) {
+      if (auto constant = dyn_cast<arith::ConstantOp>(op);
+          constant && bitsOf(constant.getType()) != constant.getType()) {
+        if (auto number = dyn_cast<FloatAttr>(constant.getValue()))
+          constant.setValueAttr(
+              IntegerAttr::get(bitsOf(constant.getType()),
+                               number.getValue().bitcastToAPInt()));
+        else
+          constant.setValueAttr(
+              cast<DenseFPElementsAttr>(constant.getValue())
+                  .mapValues(IntegerType::get(op->getContext(), 16),
+                             [](const APFloat &value) {
+                               return value.bitcastToAPInt();
+                             }));
+      }
+      for (Value result : op->getResults())
+        result.setType(bitsOf(result.getType()));
+      for (Region &region : op->getRegions())
+        for (Block &block : region)
+          for (BlockArgument argument : block.getArguments())
+            argument.setType(bitsOf(argument.getType()));
+      if (auto bitcast = dyn_cast<arith::BitcastOp>(op))
+        casts.push_back(bitcast);
+      if (auto function = dyn_cast<func::FuncOp>(op)) {
+        auto inputs = llvm::map_to_vector(function.getArgumentTypes(), bitsOf);
+        auto results = llvm::map_to_vector(function.getResultTypes(), bitsOf);
+        function.setType(
+            FunctionType::get(op->getContext(), inputs, results));
+      }
+    });
+    for (arith::BitcastOp bitcast : casts) {
+      if (bitcast.getIn().getType() != bitcast.getType())
+        continue;
+      bitcast.replaceAllUsesWith(bitcast.getIn());
+      bitcast.erase();
+    }
   }
 
   /// bf16 is the upper half of f32's bits; narrowing rounds to nearest even.
