@@ -91,7 +91,8 @@ typedef struct PyjitTensorMeta {
   uint32_t flags;  // PYJIT_TENSOR_HAS_*
   uint64_t keyset; // raw c10::DispatchKeySet
   int64_t offset;  // storage offset in elements; in PYJIT_MOCK_VIEW the
-                   // distance from the base's storage offset
+                   // distance from the base's storage offset, in
+                   // elements of the view
 } PyjitTensorMeta;
 
 /// Bits of PyjitState::known and ::value.

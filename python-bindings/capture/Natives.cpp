@@ -141,6 +141,32 @@ static Post nativeTypeCheck(Session &s, const Call &c) {
   return Post::Known;
 }
 
+/// `_abc._abc_instancecheck(cls, object)` and `_abc_subclasscheck`: what they
+/// answer follows from the classes and from what has been registered, for which
+/// the interpreter keeps one number that grows.
+static Post nativeAbcCheck(Session &s, const Call &c) {
+  if (c.args.size() != 2)
+    return s.unknownNative(c);
+  nativeTypeCheck(s, c);
+  static PyObject *getToken = [] {
+    PyObject *module = PyImport_ImportModule("_abc");
+    PyObject *f =
+        module ? PyObject_GetAttrString(module, "get_cache_token") : nullptr;
+    Py_XDECREF(module);
+    return f;
+  }();
+  PyObject *token = getToken ? PyObject_CallNoArgs(getToken) : nullptr;
+  if (!token) {
+    PyErr_Clear();
+    return s.unknownNative(c);
+  }
+  static PyObject *field = PyUnicode_InternFromString("abc_cache_token");
+  if (Node *node = s.require(c.args[0]))
+    s.read(node, Select::Field, field, token);
+  Py_DECREF(token);
+  return Post::Known;
+}
+
 static Post nativeIsSubclass(Session &s, const Call &c) {
   if (c.args.size() == 2) {
     s.require(c.args[0]);
@@ -452,8 +478,8 @@ void pyjit::capture::addBuiltins(NativeTable &t) {
         "log1p", "trunc", "copysign", "atan2",    "tan",   "atan"})
     t.add(("math:" + std::string(name)).c_str(), nativePure);
   t.add("_operator:index", nativePure);
-  t.add("_abc:_abc_instancecheck", nativeNothing);
-  t.add("_abc:_abc_subclasscheck", nativeNothing);
+  t.add("_abc:_abc_instancecheck", nativeAbcCheck);
+  t.add("_abc:_abc_subclasscheck", nativeAbcCheck);
   t.add("builtins:type.__instancecheck__", nativeTypeCheck);
   t.add("builtins:type.__subclasscheck__", nativeTypeCheck);
   t.add("_contextvars:ContextVar.get", nativeContextGet);

@@ -298,7 +298,9 @@ void Session::typeOf(PyObject *object) {
     return;
   node->typeRead = true;
   PyTypeObject *type = Py_TYPE(object);
-  if (!isHeapType(type) || PyType_HasFeature(type, Py_TPFLAGS_IMMUTABLETYPE))
+  // Of the objects of builtin types only a module may be given another class.
+  if (!PyModule_Check(object) &&
+      (!isHeapType(type) || PyType_HasFeature(type, Py_TPFLAGS_IMMUTABLETYPE)))
     return;
   read(node, Select::Type, nullptr, reinterpret_cast<PyObject *>(type));
 }

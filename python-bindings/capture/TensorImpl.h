@@ -39,6 +39,8 @@ struct TensorRecorder::Impl {
   /// hand out a shallow copy when somebody else holds the result, as this
   /// recorder does: such a copy is the same tensor.
   std::vector<c10::TensorImpl *> factories;
+  /// Storages that a view shows as numbers of another type.
+  std::map<const void *, std::string> retypedStorages;
   /// Storages that an operator wrote to.
   std::map<const void *, std::string> writtenStorages;
   at::CallbackHandle callback = 0;
@@ -51,6 +53,7 @@ struct TensorRecorder::Impl {
   TensorInfo *find(const at::TensorBase &tensor);
   TensorInfo &bind(const at::TensorBase &tensor, int value);
   std::string type(const at::TensorBase &tensor);
+  void readOffset(const at::TensorBase &tensor, int value);
   /// Binds a tensor of Python data to a constant of the record.
   TensorInfo *constant(const at::TensorBase &tensor);
 
@@ -61,6 +64,8 @@ struct TensorRecorder::Impl {
   void record(const at::RecordFunction &fn, Operation &operation);
 };
 
+/// Whether two elements may share a place in memory (an expanded tensor, say).
+bool mayOverlap(const at::TensorBase &tensor);
 /// The name of a dtype in refgraph text; null if it has none.
 const char *dtypeName(at::ScalarType type);
 /// Why the recorder does not model this tensor, or null.

@@ -145,6 +145,17 @@ struct Arguments {
   }
 };
 
+/// The strides of dimensions of one included.
+bool isRowMajor(const at::TensorBase &t) {
+  int64_t expected = 1;
+  for (int64_t d = t.dim(); d-- > 0;) {
+    if (t.stride(d) != expected)
+      return false;
+    expected *= std::max<int64_t>(1, t.size(d));
+  }
+  return true;
+}
+
 void collectTensors(const c10::IValue &v, std::vector<at::Tensor> &out) {
   if (v.isTensor()) {
     if (v.toTensor().defined())
@@ -305,6 +316,8 @@ void TensorRecorder::Impl::record(const at::RecordFunction &fn, Operation &op) {
     bool writes = std::find(mutated.begin(), mutated.end(), j) != mutated.end();
     if (arguments.infos[j]->uninitialized && !writes && aliasOperands.empty())
       return refuse("it reads memory that no operator has filled");
+    if (writes && mayOverlap(t))
+      return refuse("it writes a tensor that shows an element twice");
     if (writes && type(t) != arguments.infos[j]->type)
       return refuse("it changes the shape of a tensor in place");
   }
@@ -342,6 +355,23 @@ void TensorRecorder::Impl::record(const at::RecordFunction &fn, Operation &op) {
   collectAliases(&aliasOperands);
   if (aliases.empty())
     collectAliases(nullptr);
+  // A view with another element type becomes a copy; see convertRetyped.
+  for (size_t j : aliases) {
+    const at::Tensor &source = arguments.operands[j];
+    if (fresh[0].scalar_type() == source.scalar_type())
+      continue;
+    if (fresh.size() != 1 || !isRowMajor(fresh[0]) ||
+        (op.name != "aten::view_as_real" &&
+         op.name != "aten::view_as_complex" && op.name != "aten::view.dtype"))
+      return refuse("its result shows memory as numbers of another type");
+    retypedStorages.emplace(storageOf(source), op.name);
+    for (auto &entry : tensors)
+      if (entry.second.external && entry.second.value >= 0 &&
+          entry.first->has_storage() &&
+          entry.first->unsafe_storage().unsafeGetStorageImpl() ==
+              storageOf(source))
+        readOffset(at::TensorBase(entry.second.impl), entry.second.value);
+  }
   bool uninitialized = isEmptyFactory(op.name);
   for (size_t j : aliases)
     uninitialized |= arguments.infos[j]->uninitialized;

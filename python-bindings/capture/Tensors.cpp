@@ -11,6 +11,8 @@
 #include <c10/core/impl/TorchDispatchModeTLS.h>
 #include <torch/csrc/autograd/python_variable.h>
 
+#include <algorithm>
+
 using namespace pyjit::capture;
 
 const char *pyjit::capture::dtypeName(at::ScalarType type) {
@@ -67,6 +69,24 @@ const char *pyjit::capture::unsupportedTensor(const at::TensorBase &t) {
       keys.has(c10::DispatchKey::ZeroTensor))
     return "a tensor of a transform (functorch, functionalization)";
   return nullptr;
+}
+
+bool pyjit::capture::mayOverlap(const at::TensorBase &t) {
+  std::vector<std::pair<int64_t, int64_t>> dims; // stride, size
+  for (int64_t d = 0; d < t.dim(); ++d) {
+    if (t.size(d) == 0)
+      return false;
+    if (t.size(d) > 1)
+      dims.emplace_back(t.stride(d), t.size(d));
+  }
+  std::sort(dims.begin(), dims.end());
+  int64_t reach = 0;
+  for (auto [stride, size] : dims) {
+    if (stride <= reach)
+      return true;
+    reach += stride * (size - 1);
+  }
+  return false;
 }
 
 State State::now() {
@@ -210,11 +230,13 @@ bool TensorRecorder::requiresGrad(PyObject *object) {
 }
 
 void TensorRecorder::readOffset(PyObject *object) {
-  const at::Tensor &t = THPVariable_Unpack(object);
-  impl->session.writer.line(
-      "refgraph.offset %" + std::to_string(valueOf(object)) + " is " +
-          std::to_string(t.storage_offset()) + " : " + impl->type(t),
-      impl->session.location());
+  impl->readOffset(THPVariable_Unpack(object), valueOf(object));
+}
+
+void TensorRecorder::Impl::readOffset(const at::TensorBase &t, int value) {
+  session.writer.line("refgraph.offset %" + std::to_string(value) + " is " +
+                          std::to_string(t.storage_offset()) + " : " + type(t),
+                      session.location());
 }
 
 void TensorRecorder::bindConstant(PyObject *object) {
@@ -309,6 +331,20 @@ std::string TensorRecorder::finalConflict() {
   for (auto &entry : impl->tensors)
     if (entry.second.external && entry.first->has_storage())
       ++externals[entry.first->unsafe_storage().unsafeGetStorageImpl()];
+  // The new contents are copied back as a whole, which such a tensor refuses.
+  for (auto &entry : impl->tensors)
+    if (entry.second.external && entry.first->has_storage() &&
+        mayOverlap(at::TensorBase(entry.second.impl)))
+      if (auto written = impl->writtenStorages.find(
+              entry.first->unsafe_storage().unsafeGetStorageImpl());
+          written != impl->writtenStorages.end())
+        return "an in-place operator (" + written->second +
+               ") on an input whose elements share memory";
+  for (auto &entry : impl->writtenStorages)
+    if (impl->retypedStorages.count(entry.first))
+      return "an in-place operator (" + entry.second +
+             ") on memory that a view (" + impl->retypedStorages[entry.first] +
+             ") shows as numbers of another type";
   for (auto &entry : impl->writtenStorages)
     if (externals[entry.first] > 1)
       return "an in-place operator (" + entry.second +

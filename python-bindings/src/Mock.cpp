@@ -5,6 +5,8 @@
 #include "Reads.h"
 
 #include <ATen/ops/as_strided.h>
+#include <ATen/ops/view_as_complex.h>
+#include <ATen/ops/view_as_real.h>
 #include <structmember.h>
 #include <torch/csrc/Size.h>
 #include <torch/csrc/autograd/python_variable.h>
@@ -142,10 +144,35 @@ PyObject *Mock::makeTuple(const std::vector<PyObject *> &registers,
   return tuple;
 }
 
+/// Everything in the storage of `tensor` as numbers of another type, made with
+/// the operators that a program would have used.
+static at::Tensor retyped(const at::Tensor &tensor, c10::ScalarType type) {
+  int64_t from = tensor.element_size(), to = c10::elementSize(type);
+  int64_t bytes = tensor.storage().nbytes(), unit = std::max(from, to);
+  int64_t count = bytes / unit * unit / from;
+  if (at::isComplexType(tensor.scalar_type()) &&
+      c10::toRealValueType(tensor.scalar_type()) == type)
+    return at::view_as_real(at::as_strided(tensor, {count}, {1}, 0));
+  if (at::isComplexType(type) &&
+      c10::toRealValueType(type) == tensor.scalar_type())
+    return at::view_as_complex(
+        at::as_strided(tensor, {count / 2, 2}, {2, 1}, 0));
+  return at::as_strided(tensor, {count}, {1}, 0).view(type);
+}
+
 PyObject *Mock::makeView(PyObject *base, const PyjitTensorMeta &meta) const {
-  const at::Tensor &tensor = THPVariable_Unpack(base);
+  at::Tensor tensor = THPVariable_Unpack(base);
   const int64_t *dims = program->pools.ints + meta.dims;
+  auto type = c10::ScalarType(meta.dtype);
   try {
+    if (tensor.scalar_type() != type) {
+      // A guard has compared the base's offset.
+      int64_t begin = tensor.storage_offset() * tensor.element_size() /
+                      int64_t(c10::elementSize(type));
+      return wrap(at::as_strided(retyped(tensor, type), {dims, meta.rank},
+                                 {dims + meta.rank, meta.rank},
+                                 begin + meta.offset));
+    }
     return wrap(at::as_strided(tensor, {dims, meta.rank},
                                {dims + meta.rank, meta.rank},
                                tensor.storage_offset() + meta.offset));

@@ -60,6 +60,21 @@ PyObject *readSlot(PyObject *object, PyObject *name) {
                 : nullptr;
 }
 
+/// The number that `ABCMeta.register` makes grow; borrowed until the next read.
+static PyObject *abcCacheToken() {
+  static PyObject *getToken = nullptr, *token = nullptr;
+  if (!getToken)
+    if (PyObject *module = PyImport_ImportModule("_abc")) {
+      getToken = PyObject_GetAttrString(module, "get_cache_token");
+      Py_DECREF(module);
+    }
+  PyObject *now = getToken ? PyObject_CallNoArgs(getToken) : nullptr;
+  if (!now)
+    PyErr_Clear();
+  Py_XSETREF(token, now);
+  return token;
+}
+
 PyObject *readField(PyObject *object, PyObject *name) {
   if (PyMethod_Check(object)) {
     if (PyUnicode_CompareWithASCIIString(name, "__func__") == 0)
@@ -84,6 +99,8 @@ PyObject *readField(PyObject *object, PyObject *name) {
       return annotations && PyDict_Check(annotations) ? annotations : nullptr;
     }
   }
+  if (PyType_Check(object) && is("abc_cache_token"))
+    return abcCacheToken();
   if (PyType_Check(object) &&
       PyType_HasFeature(reinterpret_cast<PyTypeObject *>(object),
                         Py_TPFLAGS_HEAPTYPE)) {

@@ -27,8 +27,7 @@ def test_list_append(compile: Compile) -> Steps:
 
     f = compile(g)
     for seed in range(4):
-        yield f(values(4, seed=seed))
-        yield list(log)
+        yield [f(values(4, seed=seed)), list(log)]
     yield len({id(t) for t in log})
 
 
@@ -48,7 +47,7 @@ def test_list_append_to_cleared(compile: Compile) -> Steps:
     yield [f(values(4)), list(log)]
 
 
-@scenario(captured=False)
+@scenario
 def test_list_methods(compile: Compile) -> Steps:
     def g(x: torch.Tensor, xs: list[Any]) -> torch.Tensor:
         xs.extend([1, 2])
@@ -330,7 +329,7 @@ def test_buffer_reassigned(compile: Compile) -> Steps:
         yield [f(values(3, 4, seed=seed)), m.mean, "mean" in m._buffers]
 
 
-@scenario
+@scenario(captured="late")
 def test_cache_filled_once(compile: Compile) -> Steps:
     c = _Plain(cache=None)
 
@@ -346,7 +345,7 @@ def test_cache_filled_once(compile: Compile) -> Steps:
     yield [f(values(4, seed=9)), c.cache]
 
 
-@scenario
+@scenario(captured="late")
 def test_growing_cache(compile: Compile) -> Steps:
     """The key/value cache pattern: shapes grow on each call."""
     c = _Plain(k=torch.zeros(0, 4))
@@ -546,7 +545,7 @@ def test_exception_after_effects(compile: Compile) -> Steps:
     yield [attempt(f, a, log), a, log]
 
 
-@scenario(captured=False)
+@scenario
 def test_exception_text_and_lines(compile: Compile) -> Steps:
     m = module_of(
         "def h(x, n):\n    return x.view(n, n)\n\ndef g(x, n):\n    return h(x * 2, n)\n"
@@ -561,7 +560,7 @@ def test_exception_text_and_lines(compile: Compile) -> Steps:
             yield [str(error), lines]
 
 
-@scenario(captured=False)
+@scenario
 def test_shape_error(compile: Compile) -> Steps:
     f = compile(lambda x, y: torch.relu(x @ y))
     yield f(values(3, 4), values(4, 5))
@@ -570,7 +569,7 @@ def test_shape_error(compile: Compile) -> Steps:
     yield f(values(3, 4), values(4, 5))
 
 
-@scenario(captured=False)
+@scenario
 def test_wrong_arguments(compile: Compile) -> Steps:
     def g(x: torch.Tensor) -> torch.Tensor:
         return x * 2
@@ -584,7 +583,7 @@ def test_wrong_arguments(compile: Compile) -> Steps:
     yield f(x=values(4))
 
 
-@scenario(captured=False)
+@scenario
 def test_exception_chain_and_type(compile: Compile) -> Steps:
     class Odd(Exception):
         pass
@@ -605,7 +604,7 @@ def test_exception_chain_and_type(compile: Compile) -> Steps:
             yield [type(error.__cause__).__name__, str(error)]
 
 
-@scenario(captured=False)
+@scenario
 def test_finally_runs(compile: Compile) -> Steps:
     log: list[str] = []
 

@@ -272,9 +272,9 @@ def test_outputs_alias_each_other(compile: Compile) -> Steps:
     f = compile(g)
     for _ in range(3):
         a, b, c, d = f(values(4))
-        yield a is b
+        same = a is b
         d.add_(10)
-        yield [a, b, c, d]
+        yield [same, a, b, c, d]
 
 
 @scenario

@@ -158,7 +158,7 @@ def test_optimizer_step(compile: Compile) -> Steps:
     yield f(values(3, 4))
 
 
-@scenario(captured=False, grad=True)
+@scenario(grad=True)
 def test_training_loop(compile: Compile) -> Steps:
     torch.manual_seed(0)
     m = nn.Sequential(nn.Linear(4, 8), nn.Tanh(), nn.Linear(8, 1))
@@ -490,7 +490,7 @@ def test_memory_format_of_module(compile: Compile) -> Steps:
     yield f(x.to(memory_format=torch.channels_last))
 
 
-@scenario(captured=False, grad=True)
+@scenario(grad=True)
 def test_parameter_starts_to_require_grad(compile: Compile) -> Steps:
     m = nn.Linear(4, 2).requires_grad_(False)
     f = compile(m)
@@ -507,8 +507,7 @@ def test_two_instances_of_one_class(compile: Compile) -> Steps:
     a, b = Block(2.0).eval(), Block(3.0).eval()
     f, g = compile(a), compile(b)
     for _ in range(3):
-        yield f(values(3, 4))
-        yield g(values(3, 4))
+        yield [f(values(3, 4)), g(values(3, 4))]
 
 
 @scenario

@@ -545,7 +545,7 @@ def test_time_moves_on(compile: Compile) -> Steps:
     yield stamps == sorted(set(stamps))
 
 
-@scenario(captured=False)
+@scenario
 def test_environment(compile: Compile) -> Steps:
     f = compile(lambda x: x * float(os.environ.get("PYJIT_SCENARIO", "1")))
     yield f(values(4))
@@ -595,7 +595,7 @@ def test_external_generator(compile: Compile) -> Steps:
     yield next(g)
 
 
-@scenario(captured=False)
+@scenario
 def test_identity_number(compile: Compile) -> Steps:
     f = compile(lambda x, o: (x + 1, id(o)))
     a, b = object(), object()

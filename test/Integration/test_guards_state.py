@@ -36,7 +36,7 @@ def test_grad_mode_with_parameters(compile: Compile) -> Steps:
     yield f(values(3, 4))
 
 
-@scenario(captured=False)
+@scenario
 def test_enable_grad_inside(compile: Compile) -> Steps:
     def g(x: torch.Tensor) -> torch.Tensor:
         with torch.enable_grad():
@@ -336,7 +336,7 @@ def test_called_from_another_thread(compile: Compile) -> Steps:
     yield f(values(4))
 
 
-@scenario(captured=False)
+@scenario
 def test_context_variable(compile: Compile) -> Steps:
     factor: contextvars.ContextVar[float] = contextvars.ContextVar("f", default=2.0)
     f = compile(lambda x: x * factor.get())
@@ -347,7 +347,7 @@ def test_context_variable(compile: Compile) -> Steps:
     yield contextvars.Context().run(f, values(4))
 
 
-@scenario(captured=False)
+@scenario
 def test_manual_seed_and_random(compile: Compile) -> Steps:
     f = compile(lambda x: x + torch.rand(4) + torch.randn_like(x))
     for _ in range(4):
@@ -357,7 +357,7 @@ def test_manual_seed_and_random(compile: Compile) -> Steps:
     yield torch.rand(2)
 
 
-@scenario(captured=False)
+@scenario
 def test_dropout_draws_anew(compile: Compile) -> Steps:
     m = nn.Dropout(0.5).train()
     f = compile(lambda x: m(x) * 2)

@@ -223,7 +223,7 @@ def test_negative_bit(compile: Compile) -> Steps:
     yield f(a.conj().imag)
 
 
-@scenario(captured=False)
+@scenario
 def test_sparse(compile: Compile) -> Steps:
     f = compile(lambda x: (x * 2).to_dense())
     yield attempt(f, values(4, 4))
@@ -239,7 +239,7 @@ def test_meta_device(compile: Compile) -> Steps:
     yield f(torch.empty(4, device="meta"))
 
 
-@scenario(captured=False, grad=True)
+@scenario(grad=True)
 def test_requires_grad(compile: Compile) -> Steps:
     f = compile(lambda x: (x * x).sum())
     a = values(4)
@@ -394,7 +394,7 @@ def test_index_by_tensor_value(compile: Compile) -> Steps:
     yield attempt(lambda: type(f(values(8), torch.tensor(9))))
 
 
-@scenario(captured=False)
+@scenario
 def test_index_out_of_range_raises(compile: Compile) -> Steps:
     table = values(5, 3)
     f = compile(lambda i: torch.nn.functional.embedding(i, table) + 1)
@@ -443,7 +443,7 @@ def test_grad_attribute(compile: Compile) -> Steps:
     yield f(a)
 
 
-@scenario(captured=False)
+@scenario
 def test_unhashable_symbols(compile: Compile) -> Steps:
     f = compile(lambda x: x * x.numel() + x.dim() + x.element_size())
     yield f(values(4))

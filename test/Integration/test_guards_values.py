@@ -573,7 +573,7 @@ def test_partial(compile: Compile) -> Steps:
     yield f(values(4), functools.partial(h, k=3.0))
 
 
-@scenario(captured=False)
+@scenario
 def test_compiled_partial(compile: Compile) -> Steps:
     def h(x: torch.Tensor, k: float) -> torch.Tensor:
         return x * k

@@ -276,7 +276,7 @@ def test_random_program(program: Program) -> None:
     exec(program.source(), scope)
     f = scope["f"]
     with torch.no_grad():
-        fast = pyjit.compile(f)
+        fast = pyjit.compile(f, options={"strict": True})
         for seed in (0, 0, 100, 200):
             ours, theirs = arguments(program, seed), arguments(program, seed)
             try:

@@ -549,7 +549,7 @@ def RefGraph_ViewOp : RefGraph_Op<"view", [HasParent<"MockOp">]> {
   let summary = "a tensor that shares another's storage";
   let description = [{
     The result type says shape, strides and element type; `offset` is its storage
-    offset less the base's, in elements.
+    offset less the base's, in elements of the result.
 
     ```mlir
     %v = refgraph.view %x offset 2 : !refgraph.tensor<[4], [1], f32, "cpu"> -> !refgraph.tensor<[2], [1], f32, "cpu">

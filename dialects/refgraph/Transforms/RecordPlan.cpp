@@ -203,6 +203,28 @@ LogicalResult RecordPlan::planTensors(TraceOp trace) {
   return success();
 }
 
+static int64_t getElementBytes(TensorType type) {
+  Type element = type.getElementType();
+  int64_t count = 1;
+  if (auto complex = dyn_cast<ComplexType>(element)) {
+    element = complex.getElementType();
+    count = 2;
+  }
+  return count * std::max(1u, element.getIntOrFloatBitWidth() / 8);
+}
+
+/// How far `value` begins behind `base`, in elements of `value`.
+FailureOr<int64_t> RecordPlan::getDistance(Value value, Value base,
+                                           Operation *user) const {
+  int64_t bytes = getElementBytes(cast<TensorType>(getNode(value).getType()));
+  int64_t begin =
+      getOffset(base) * getElementBytes(cast<TensorType>(base.getType()));
+  if (begin % bytes != 0)
+    return user->emitOpError("lets a view escape whose elements do not begin "
+                             "with those of its base");
+  return getOffset(value) - begin / bytes;
+}
+
 /// Decides for each tensor that escapes where the mock takes it from.
 LogicalResult RecordPlan::planResults(TraceOp trace) {
   llvm::MapVector<Value, SmallVector<Value>> fresh;
@@ -218,7 +240,10 @@ LogicalResult RecordPlan::planResults(TraceOp trace) {
       fresh[getGroup(value)].push_back(value);
       continue;
     }
-    views[value] = {*base, getOffset(value) - getOffset(*base)};
+    FailureOr<int64_t> distance = getDistance(value, *base, user);
+    if (failed(distance))
+      return failure();
+    views[value] = {*base, *distance};
     bases.push_back(*base);
   }
   for (auto &[root, members] : fresh) {
@@ -228,18 +253,15 @@ LogicalResult RecordPlan::planResults(TraceOp trace) {
       continue;
     }
     results.push_back(root);
-    for (Value member : members)
-      if (member != root)
-        views[member] = {root, getOffset(member) - getOffset(root)};
-  }
-  for (auto &[value, view] : views) {
-    auto type = cast<TensorType>(getLatest(value).getType());
-    auto base = cast<TensorType>(view.base.getType());
-    if (type.getElementType() != base.getElementType())
-      return escapesAt.lookup(value)->emitOpError(
-                 "lets a view escape whose element type ")
-             << type.getElementType() << " differs from its base's, "
-             << base.getElementType();
+    for (Value member : members) {
+      if (member == root)
+        continue;
+      FailureOr<int64_t> distance =
+          getDistance(member, root, escapesAt.lookup(member));
+      if (failed(distance))
+        return failure();
+      views[member] = {root, *distance};
+    }
   }
   for (Value base : bases)
     escaping.insert(base);

@@ -38,7 +38,7 @@ public:
 
   struct View {
     mlir::Value base; // node of an external tensor or of a result
-    int64_t offset;   // from the base's storage offset, in elements
+    int64_t offset;   // from the base's storage offset, in elements of the view
   };
   /// Escaping nodes that the mock makes as views.
   llvm::DenseMap<mlir::Value, View> views;
@@ -74,6 +74,8 @@ private:
   llvm::FailureOr<mlir::Value> getExternalBase(mlir::Value value,
                                                mlir::Operation *user);
   int64_t getOffset(mlir::Value value) const;
+  llvm::FailureOr<int64_t> getDistance(mlir::Value value, mlir::Value base,
+                                       mlir::Operation *user) const;
 
   Parents node, group;
   llvm::DenseMap<mlir::Value, mlir::Value> latest;

@@ -309,9 +309,8 @@ struct ExpandMathPass : impl::CodegenExpandMathBase<ExpandMathPass> {
       if (auto constant = dyn_cast<arith::ConstantOp>(op);
           constant && bitsOf(constant.getType()) != constant.getType()) {
         if (auto number = dyn_cast<FloatAttr>(constant.getValue()))
-          constant.setValueAttr(
-              IntegerAttr::get(bitsOf(constant.getType()),
-                               number.getValue().bitcastToAPInt()));
+          constant.setValueAttr(IntegerAttr::get(
+              bitsOf(constant.getType()), number.getValue().bitcastToAPInt()));
         else
           constant.setValueAttr(
               cast<DenseFPElementsAttr>(constant.getValue())
@@ -331,8 +330,7 @@ struct ExpandMathPass : impl::CodegenExpandMathBase<ExpandMathPass> {
       if (auto function = dyn_cast<func::FuncOp>(op)) {
         auto inputs = llvm::map_to_vector(function.getArgumentTypes(), bitsOf);
         auto results = llvm::map_to_vector(function.getResultTypes(), bitsOf);
-        function.setType(
-            FunctionType::get(op->getContext(), inputs, results));
+        function.setType(FunctionType::get(op->getContext(), inputs, results));
       }
     });
     for (arith::BitcastOp bitcast : casts) {

@@ -22,6 +22,7 @@
 
 #include "mlir/Dialect/Func/IR/FuncOps.h"
 #include "mlir/IR/IRMapping.h"
+#include "llvm/ADT/StringSwitch.h"
 
 namespace pyjit {
 #define GEN_PASS_DEF_CONVERTREFGRAPHTOTSSAPASS
@@ -52,6 +53,7 @@ public:
 private:
   LogicalResult convert(refgraph::TensorOp op);
   LogicalResult convertView(refgraph::TensorOp op);
+  LogicalResult convertRetyped(refgraph::TensorOp op);
   LogicalResult convertTwin(refgraph::TensorOp op,
                             const operators::OperatorInfo &info);
   void convertCall(refgraph::TensorOp op);
@@ -194,6 +196,11 @@ LogicalResult Converter::convertView(refgraph::TensorOp op) {
         "writes its operand and returns a view of it, which is not modelled");
   unsigned operand = op.getAliases().empty() ? 0 : op.getAliases().front();
   Value source = handles.lookup(op.getInputs()[operand]);
+  if (op.getNumResults() == 1 &&
+      cast<refgraph::TensorType>(op.getResult(0).getType()).getElementType() !=
+          cast<refgraph::TensorType>(op.getInputs()[operand].getType())
+              .getElementType())
+    return convertRetyped(op);
   for (OpResult result : op.getResults()) {
     FailureOr<ArrayAttr> path = findPath(op, source, result.getResultNumber());
     if (failed(path))
@@ -206,6 +213,29 @@ LogicalResult Converter::convertView(refgraph::TensorOp op) {
       offsets[view] =
           op.getOffsets() ? (*op.getOffsets())[result.getResultNumber()] : 0;
   }
+  return success();
+}
+
+/// The bytes of a tensor as numbers of another type. Tensors of different types
+/// are different values here, so the view is a copy; the recorder sees to it
+/// that neither is written.
+LogicalResult Converter::convertRetyped(refgraph::TensorOp op) {
+  StringRef copy =
+      llvm::StringSwitch<StringRef>(op.getOverload())
+          .Case("aten::view_as_real", "aten::view_as_real_copy")
+          .Case("aten::view_as_complex", "aten::view_as_complex_copy")
+          .Case("aten::view.dtype", "aten::view_copy.dtype")
+          .Default("");
+  auto shown = cast<refgraph::TensorType>(op.getResult(0).getType());
+  RankedTensorType contents = contentsOf(shown);
+  if (copy.empty() || contents.getEncoding())
+    return op.emitError("is a view that no rule describes: ")
+           << op.getInputs()[0].getType() << " shown as " << shown;
+  SmallVector<Value> operands{load(op.getLoc(), op.getInputs()[0])};
+  auto call =
+      tssa::AtenOp::create(builder, op.getLoc(), TypeRange{contents}, copy,
+                           operands, op.getArgs(), DenseI64ArrayAttr());
+  define(op.getResult(0), call.getResult(0));
   return success();
 }
 

@@ -70,11 +70,12 @@ refgraph.trace @several {
 // -----
 
 !T = !refgraph.tensor<[4], [1], f32, "cpu">
-!I = !refgraph.tensor<[4], [1], i32, "cpu">
+!I = !refgraph.tensor<[1], [1], f64, "cpu">
 refgraph.trace @reinterpret {
   %e = refgraph.external
-  %x = refgraph.get %e arg(0, "x") : !T
-  %v = refgraph.tensor_op "aten::view.dtype"(%x, 3 : i64) aliases [0] : (!T) -> !I
-  // expected-error@+1 {{lets a view escape whose element type 'i32' differs from its base's, 'f32'}}
+  %x = refgraph.get %e arg(0, "x") {offset = 1 : i64} : !T
+  %v = refgraph.tensor_op "aten::view.dtype"(%x, 7 : i64) aliases [0] {offsets = array<i64: 1>} : (!T) -> !I
+  // expected-error@+1 {{lets a view escape whose elements do not begin with those of its base}}
   refgraph.leave %v : !I
 }
+

@@ -104,3 +104,18 @@ refgraph.trace @writes {
   refgraph.replace %l [%o] : !refgraph.obj<"list">, (!refgraph.obj<"list">)
   refgraph.leave %two : !refgraph.obj<"int">
 }
+
+// -----
+
+!T = !refgraph.tensor<[8], [1], f32, "cpu">
+!C = !refgraph.tensor<[2], [1], complex<f32>, "cpu">
+
+// The offset of a view with another element type counts the view's elements.
+// CHECK-LABEL: refgraph.mock @retyped_view
+// CHECK: refgraph.view %{{.*}} offset 2 : {{.*}} -> !refgraph.tensor<[2], [1], complex<f32>, "cpu">
+refgraph.trace @retyped_view {
+  %e = refgraph.external
+  %x = refgraph.get %e arg(0, "x") {offset = 4 : i64} : !T
+  %v = refgraph.tensor_op "aten::view_as_complex"(%x) aliases [0] {offsets = array<i64: 4>, traits = ["pure"]} : (!T) -> !C
+  refgraph.leave %v : !C
+}

@@ -48,3 +48,13 @@ refgraph.graph @promoted(%x: !refgraph.tensor<[4], [1], f32, "cpu">, %y: !refgra
 refgraph.graph @layout(%x: !refgraph.tensor<[4, 8], [1, 4], f32, "cpu">) {
   refgraph.yield %x : !refgraph.tensor<[4, 8], [1, 4], f32, "cpu">
 }
+
+// Bytes seen as numbers of another type are a copy.
+// CHECK-LABEL: func.func @retyped
+// CHECK: tssa.aten "aten::view_as_complex_copy"(%{{.*}}) : (tensor<4x2xf32>) -> tensor<4xcomplex<f32>>
+// FUNC-LABEL: func.func @retyped
+refgraph.graph @retyped(%x: !refgraph.tensor<[4, 2], [2, 1], f32, "cpu">) {
+  %y = refgraph.tensor_op "aten::view_as_complex"(%x) aliases [0] : (!refgraph.tensor<[4, 2], [2, 1], f32, "cpu">) -> !refgraph.tensor<[4], [1], complex<f32>, "cpu">
+  %z = refgraph.tensor_op "aten::mul.Tensor"(%y, %y) : (!refgraph.tensor<[4], [1], complex<f32>, "cpu">, !refgraph.tensor<[4], [1], complex<f32>, "cpu">) -> !refgraph.tensor<[4], [1], complex<f32>, "cpu">
+  refgraph.yield %z : !refgraph.tensor<[4], [1], complex<f32>, "cpu">
+}
