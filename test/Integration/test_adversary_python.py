@@ -1,5 +1,8 @@
 """Attempts to get a wrong answer: state hidden where a capture may not look (Python)."""
 
+# The spellings that ruff would simplify are what is tested.
+# ruff: noqa: C417, RUF007, FURB192
+
 from __future__ import annotations
 
 import functools

@@ -1,5 +1,8 @@
 """Attempts to get a wrong answer: state hidden where a capture may not look (Python values)."""
 
+# The spellings that ruff would simplify are what is tested.
+# ruff: noqa: RUF015
+
 from __future__ import annotations
 
 import collections
