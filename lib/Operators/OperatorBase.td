@@ -33,6 +33,11 @@ class View<string name, string rule> : Lowering<name> {
   string Rule = rule;
 }
 
+/// By a rule of lib/Conversion/TSSAToLinalg: joins, indexed reads, positions.
+class Structured<string name, string rule> : Lowering<name> {
+  string Rule = rule;
+}
+
 class Node;
 
 /// A ScalarOp; `aten` where an operator of this name is just this node.

@@ -317,6 +317,24 @@ defm : Loss<"mse_loss", (Mul (Sub $self, $target), (Sub $self, $target))>;
 defm : Loss<"l1_loss", (Abs (Sub $self, $target))>;
 
 //===----------------------------------------------------------------------===//
+// What no scalar expression says
+//===----------------------------------------------------------------------===//
+
+def : Structured<"aten::cat", "cat">;
+def : Structured<"aten::concat", "cat">;
+def : Structured<"aten::stack", "stack">;
+def : Structured<"aten::repeat", "repeat">;
+def : Structured<"aten::embedding", "embedding">;
+def : Structured<"aten::index_select", "index_select">;
+def : Structured<"aten::gather", "gather">;
+def : Structured<"aten::index.Tensor", "index">;
+def : Structured<"aten::argmax", "max">;
+def : Structured<"aten::argmin", "min">;
+def : Structured<"aten::max.dim", "max">;
+def : Structured<"aten::min.dim", "min">;
+def : Structured<"aten::group_norm", "group_norm">;
+
+//===----------------------------------------------------------------------===//
 // Views
 //===----------------------------------------------------------------------===//
 

@@ -323,8 +323,8 @@ bool emitTable(raw_ostream &os, const RecordKeeper &records) {
     std::string rule, twin = findTwin(overload, all);
     unsigned nodes = 0;
     if (const Record *record = overload.lowering) {
-      if (record->isSubClassOf("View")) {
-        lowering = "View";
+      if (record->isSubClassOf("View") || record->isSubClassOf("Structured")) {
+        lowering = record->isSubClassOf("View") ? "View" : "Structured";
         rule = record->getValueAsString("Rule").str();
       } else {
         lowering = "Recipe";

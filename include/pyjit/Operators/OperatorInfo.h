@@ -35,8 +35,10 @@ struct ArgumentInfo {
 enum class Lowering : uint8_t {
   Library, ///< called through the dispatcher
   Recipe,  ///< `expression`, see Recipe.h
-  View,    ///< `viewRule`, on the imperative level
-  Twin     ///< `twin`, whose result is stored in the first operand
+  View,    ///< `rule`, on the imperative level
+  /// `rule`, in lib/Conversion/TSSAToLinalg: what no scalar expression says
+  Structured,
+  Twin ///< `twin`, whose result is stored in the first operand
 };
 
 /// Element type in which an expression is computed.
@@ -67,8 +69,8 @@ struct OperatorInfo {
   uint32_t promoted;
   /// Lowering::Recipe, in prefix order.
   llvm::ArrayRef<TableNode> expression;
-  /// Lowering::View: name of the rule that makes the view.
-  llvm::StringRef viewRule;
+  /// Lowering::View and Structured: the name of the rule.
+  llvm::StringRef rule;
   /// Class Mutation: the functional overload with the same arguments.
   llvm::StringRef twin;
 

@@ -27,6 +27,13 @@ mlir::Value lowerAccess(mlir::OpBuilder &b, tssa::AccessOp op,
 mlir::Value lowerAssign(mlir::OpBuilder &b, tssa::AssignOp op,
                         mlir::Value target, mlir::Value source);
 
+/// The result of one call by its recipe, read from `shown`, what kernels see of
+/// its operands; null with a reason where it stays with the library.
+mlir::Value lowerRecipe(mlir::OpBuilder &b, mlir::Location loc,
+                        llvm::StringRef overload, mlir::ArrayAttr args,
+                        mlir::TypeRange operands, mlir::ValueRange shown,
+                        mlir::RankedTensorType type, std::string &reason);
+
 } // namespace pyjit
 
 #endif

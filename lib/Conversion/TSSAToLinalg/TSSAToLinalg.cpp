@@ -2,13 +2,16 @@
 
 #include "EmitScalar.h"
 #include "Lowering.h"
+#include "Structured.h"
 #include "dialects/tssa/IR/Views.h"
 #include "mlir/Dialect/Arith/IR/Arith.h"
 #include "mlir/Dialect/Linalg/IR/Linalg.h"
 #include "mlir/Dialect/Math/IR/Math.h"
 #include "mlir/Dialect/Tensor/IR/Tensor.h"
 #include "pyjit/Conversion/TSSAToLinalg/Passes.h"
+#include "pyjit/Operators/CallArguments.h"
 #include "pyjit/Operators/Recipe.h"
+#include "llvm/ADT/StringSwitch.h"
 
 using namespace mlir;
 using pyjit::operators::Recipe;
@@ -119,6 +122,73 @@ Value lowerStep(OpBuilder &b, Location loc, const Step &step, ValueRange inputs,
       .getResult(0);
 }
 
+} // namespace
+
+Value lowerRecipe(OpBuilder &b, Location loc, StringRef overload,
+                  ArrayAttr args, TypeRange operands, ValueRange shown,
+                  RankedTensorType type, std::string &reason) {
+  auto recipe = operators::resolveRecipe(overload, args, operands, type);
+  if (failed(recipe) || recipe->steps.empty()) {
+    reason = "the operator table has no recipe for it";
+    return {};
+  }
+  reason = whyLibrary(*recipe).str();
+  if (!reason.empty())
+    return {};
+  SmallVector<Value> results;
+  for (const Step &step : recipe->steps) {
+    SmallVector<Value> inputs;
+    for (const operators::StepInput &input : step.inputs)
+      inputs.push_back(input.isStep ? results[input.number]
+                                    : shown[input.number]);
+    bool last = results.size() + 1 == recipe->steps.size();
+    auto stepType = last ? type
+                         : RankedTensorType::get(step.getResultShape(),
+                                                 step.getElementType());
+    results.push_back(lowerStep(b, loc, step, inputs, stepType));
+  }
+  return results.back();
+}
+
+Value StructuredCall::tensor(unsigned argument) {
+  return operators::isOperandPlaceholder(op.getArgs()[argument])
+             ? op.getInputs()[firstOperand[argument]]
+             : Value();
+}
+
+std::optional<int64_t> StructuredCall::integer(unsigned argument) {
+  auto value = dyn_cast<IntegerAttr>(op.getArgs()[argument]);
+  if (!value)
+    return std::nullopt;
+  return value.getInt();
+}
+
+std::optional<unsigned> StructuredCall::dim(unsigned argument, unsigned rank) {
+  std::optional<int64_t> value = integer(argument);
+  if (!value || *value < -int64_t(rank) || *value >= int64_t(rank))
+    return std::nullopt;
+  return *value < 0 ? *value + rank : *value;
+}
+
+namespace {
+
+using StructuredRule = SmallVector<Value> (*)(StructuredCall &);
+
+StructuredRule lookupRule(StringRef rule) {
+  return llvm::StringSwitch<StructuredRule>(rule)
+      .Case("cat", lowerCat)
+      .Case("stack", lowerStack)
+      .Case("repeat", lowerRepeat)
+      .Case("embedding", lowerEmbedding)
+      .Case("index_select", lowerIndexSelect)
+      .Case("gather", lowerGather)
+      .Case("index", lowerIndex)
+      .Case("max", [](StructuredCall &c) { return lowerExtreme(c, true); })
+      .Case("min", [](StructuredCall &c) { return lowerExtreme(c, false); })
+      .Case("group_norm", lowerGroupNorm)
+      .Default(nullptr);
+}
+
 struct ConvertPass : impl::ConvertTSSAToLinalgBase<ConvertPass> {
   using ConvertTSSAToLinalgBase::ConvertTSSAToLinalgBase;
 
@@ -145,34 +215,55 @@ struct ConvertPass : impl::ConvertTSSAToLinalgBase<ConvertPass> {
         return stays(op, "a shape that is not static");
     if (!type.hasStaticShape() || !tssa::isDense(type))
       return stays(op, "a result that is not dense");
-    auto recipe = operators::resolveRecipe(op.getOverload(), op.getArgs(),
-                                           op.getInputs().getTypes(), type);
-    if (failed(recipe) || recipe->steps.empty())
-      return stays(op, "the operator table has no recipe for it");
-    StringRef reason = whyLibrary(*recipe);
-    if (!reason.empty())
-      return stays(op, reason);
     OpBuilder b(op);
-    SmallVector<Value> results;
-    for (const Step &step : recipe->steps) {
-      SmallVector<Value> inputs;
-      for (const operators::StepInput &input : step.inputs)
-        inputs.push_back(input.isStep ? results[input.number]
-                                      : operand(op.getInputs()[input.number]));
-      bool last = results.size() + 1 == recipe->steps.size();
-      auto stepType = last ? type
-                           : RankedTensorType::get(step.getResultShape(),
-                                                   step.getElementType());
-      results.push_back(lowerStep(b, op.getLoc(), step, inputs, stepType));
+    std::string reason;
+    SmallVector<Value> inputs;
+    for (Value value : op.getInputs())
+      inputs.push_back(operand(value));
+    Value result = lowerRecipe(b, op.getLoc(), op.getOverload(), op.getArgs(),
+                               op.getInputs().getTypes(), inputs, type, reason);
+    if (!result)
+      return stays(op, reason);
+    op.getResult(0).replaceAllUsesWith(result);
+    op.erase();
+  }
+
+  void lowerStructured(tssa::AtenOp op, StringRef rule) {
+    StructuredRule lower = lookupRule(rule);
+    if (!lower || op.getMutates())
+      return stays(op, "its rule is unknown");
+    for (Type type : op->getOperandTypes())
+      if (!cast<RankedTensorType>(type).hasStaticShape() ||
+          isa<ComplexType>(cast<RankedTensorType>(type).getElementType()))
+        return stays(op, "a shape that is not static, or complex numbers");
+    for (Type type : op->getResultTypes()) {
+      auto tensor = cast<RankedTensorType>(type);
+      if (!tensor.hasStaticShape() || !tssa::isDense(tensor) ||
+          tensor.getNumElements() == 0)
+        return stays(op, "a result that is empty or not dense");
     }
-    op.getResult(0).replaceAllUsesWith(results.back());
+    OpBuilder b(op);
+    auto show = [&](Value value) { return operand(value); };
+    StructuredCall call{b, op, show, {}, {}};
+    operators::walkCallArguments(op.getArgs(),
+                                 [&](unsigned, Attribute, unsigned first) {
+                                   call.firstOperand.push_back(first);
+                                 });
+    SmallVector<Value> results = lower(call);
+    if (results.empty())
+      return stays(op, call.reason);
+    op->replaceAllUsesWith(results);
     op.erase();
   }
 
   LogicalResult lowerOne(Operation *op) {
     OpBuilder b(op);
     if (auto aten = dyn_cast<tssa::AtenOp>(op)) {
-      lowerOperator(aten);
+      auto *info = operators::lookupOperator(aten.getOverload());
+      if (info && info->lowering == operators::Lowering::Structured)
+        lowerStructured(aten, info->rule);
+      else
+        lowerOperator(aten);
     } else if (auto access = dyn_cast<tssa::AccessOp>(op)) {
       if (Value view = lowerAccess(b, access, operand(access.getSource())))
         shown[access.getResult()] = view;

@@ -1,0 +1,58 @@
+//===- Structured.h - Operators that no scalar expression says --*- C++ -*-===//
+//
+// Joins, indexed reads, positions of extremes and group norm: operators whose
+// record in the operator table is `Structured`. Each rule gives the values of
+// all results, or none and the reason why the call stays with the library.
+//
+//===----------------------------------------------------------------------===//
+
+#ifndef PYJIT_LIB_CONVERSION_TSSATOLINALG_STRUCTURED_H
+#define PYJIT_LIB_CONVERSION_TSSATOLINALG_STRUCTURED_H
+
+#include "Lowering.h"
+
+namespace pyjit {
+
+struct StructuredCall {
+  mlir::OpBuilder &b;
+  tssa::AtenOp op;
+  /// What kernels read for an operand: accesses are read through.
+  llvm::function_ref<mlir::Value(mlir::Value)> shown;
+  /// First operand of each schema argument.
+  llvm::SmallVector<unsigned> firstOperand;
+  std::string reason;
+
+  mlir::Location loc() { return op.getLoc(); }
+  mlir::Value tensor(unsigned argument);
+  std::optional<int64_t> integer(unsigned argument);
+  /// The dimension that an argument names, of `rank`.
+  std::optional<unsigned> dim(unsigned argument, unsigned rank);
+  mlir::RankedTensorType result(unsigned number = 0) {
+    return llvm::cast<mlir::RankedTensorType>(op.getResult(number).getType());
+  }
+  llvm::SmallVector<mlir::Value> stays(const llvm::Twine &why) {
+    reason = why.str();
+    return {};
+  }
+};
+
+/// cat, concat, stack (Joins.cpp).
+llvm::SmallVector<mlir::Value> lowerCat(StructuredCall &call);
+llvm::SmallVector<mlir::Value> lowerStack(StructuredCall &call);
+llvm::SmallVector<mlir::Value> lowerRepeat(StructuredCall &call);
+
+/// Reads at indices that are values (Gathers.cpp). An index out of range is
+/// never followed: a check beside the read makes the launch fail, and eager
+/// answers the call with its own exception.
+llvm::SmallVector<mlir::Value> lowerEmbedding(StructuredCall &call);
+llvm::SmallVector<mlir::Value> lowerIndexSelect(StructuredCall &call);
+llvm::SmallVector<mlir::Value> lowerGather(StructuredCall &call);
+llvm::SmallVector<mlir::Value> lowerIndex(StructuredCall &call);
+
+/// argmax, argmin, max.dim, min.dim (Extremes.cpp).
+llvm::SmallVector<mlir::Value> lowerExtreme(StructuredCall &call, bool largest);
+llvm::SmallVector<mlir::Value> lowerGroupNorm(StructuredCall &call);
+
+} // namespace pyjit
+
+#endif

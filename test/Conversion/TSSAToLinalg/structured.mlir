@@ -1,0 +1,52 @@
+// RUN: pyjit-opt %s --convert-tssa-to-linalg | FileCheck %s
+// RUN: pyjit-opt %s --pass-pipeline="builtin.module(func.func(convert-tssa-to-linalg{explain=true}))" -verify-diagnostics -o /dev/null
+
+// The joined dimension is walked in blocks of the greatest common divisor.
+// CHECK-LABEL: func.func @cat
+// CHECK: linalg.generic {{.*}} outs(%{{.*}} : tensor<5x16x4xf32>)
+// CHECK: linalg.index 0
+// CHECK: arith.cmpi slt
+// CHECK: arith.select
+func.func @cat(%a: tensor<32x4xf32>, %b: tensor<48x4xf32>) -> tensor<80x4xf32> {
+  %0 = tssa.aten "aten::cat"([%a, %b], 0 : i64) : (tensor<32x4xf32>, tensor<48x4xf32>) -> tensor<80x4xf32>
+  return %0 : tensor<80x4xf32>
+}
+
+// CHECK-LABEL: func.func @short_parts
+// CHECK: aten::cat
+func.func @short_parts(%a: tensor<32x3xf32>, %b: tensor<32x2xf32>) -> tensor<32x5xf32> {
+  // expected-remark @+1 {{'aten::cat' stays a library call: parts that are shorter than a vector}}
+  %0 = tssa.aten "aten::cat"([%a, %b], 1 : i64) : (tensor<32x3xf32>, tensor<32x2xf32>) -> tensor<32x5xf32>
+  return %0 : tensor<32x5xf32>
+}
+
+// An index is forced into range, and a check fails where that changed one.
+// CHECK-LABEL: func.func @embedding
+// CHECK: %[[OK:.*]] = linalg.generic {{.*}} iterator_types = ["reduction"]
+// CHECK: tssa.aten "aten::_assert_async.msg"(%[[OK]],
+// CHECK: linalg.generic
+// CHECK: arith.maxsi
+// CHECK: arith.minsi
+// CHECK: tensor.extract %arg0
+func.func @embedding(%t: tensor<10x16xf32>, %i: tensor<4xi64>) -> tensor<4x16xf32> {
+  %0 = tssa.aten "aten::embedding"(%t, %i, -1 : i64, false, false) : (tensor<10x16xf32>, tensor<4xi64>) -> tensor<4x16xf32>
+  return %0 : tensor<4x16xf32>
+}
+
+// CHECK-LABEL: func.func @two_indices
+// CHECK: aten::index.Tensor
+func.func @two_indices(%t: tensor<10x16xf32>, %i: tensor<4xi64>) -> tensor<4xf32> {
+  // expected-remark @+1 {{more than one tensor of indices}}
+  %0 = tssa.aten "aten::index.Tensor"(%t, [%i, %i]) : (tensor<10x16xf32>, tensor<4xi64>, tensor<4xi64>) -> tensor<4xf32>
+  return %0 : tensor<4xf32>
+}
+
+// The least index whose element is the extreme.
+// CHECK-LABEL: func.func @max_dim
+// CHECK: arith.maximumf
+// CHECK: arith.minsi {{.*}} : i32
+// CHECK-NOT: tssa.aten
+func.func @max_dim(%x: tensor<4x16xf32>) -> (tensor<4xf32>, tensor<4xi64>) {
+  %0, %1 = tssa.aten "aten::max.dim"(%x, 1 : i64, false) : (tensor<4x16xf32>) -> (tensor<4xf32>, tensor<4xi64>)
+  return %0, %1 : tensor<4xf32>, tensor<4xi64>
+}
