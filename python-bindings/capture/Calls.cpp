@@ -128,6 +128,8 @@ Post Session::call(const Call &call, int depth) {
         reinterpret_cast<PyFunctionObject *>(f)->func_code);
     if (code->co_flags & (CO_COROUTINE | CO_ASYNC_GENERATOR))
       end("a coroutine");
+    if (!(code->co_flags & CO_GENERATOR))
+      callee = f;
     return code->co_flags & CO_GENERATOR ? Post::Fresh : Post::Known;
   }
 

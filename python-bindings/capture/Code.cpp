@@ -7,10 +7,7 @@
 
 using namespace pyjit::capture;
 
-namespace {
-
-/// Byte offset that `instruction` may jump to, or -1.
-int jumpTarget(const Instruction &instruction) {
+int pyjit::capture::jumpTarget(const Instruction &instruction) {
   switch (instruction.op) {
   case FOR_ITER:
   case JUMP_FORWARD:
@@ -28,7 +25,7 @@ int jumpTarget(const Instruction &instruction) {
   }
 }
 
-bool endsBlock(int op) {
+bool pyjit::capture::endsBlock(int op) {
   switch (op) {
   case JUMP_FORWARD:
   case JUMP_BACKWARD:
@@ -43,6 +40,8 @@ bool endsBlock(int op) {
     return false;
   }
 }
+
+namespace {
 
 /// Reads the variable-length integers of `co_exceptiontable`.
 struct TableReader {
@@ -60,7 +59,7 @@ struct TableReader {
 
 } // namespace
 
-CodeInfo::CodeInfo(PyCodeObject *code) {
+CodeInfo::CodeInfo(PyCodeObject *code) : code(code) {
   PyObject *bytes = PyCode_GetCode(code);
   if (!bytes) {
     PyErr_Clear();
@@ -135,10 +134,12 @@ CodeInfo::CodeInfo(PyCodeObject *code) {
       PyBytes_AS_STRING(code->co_exceptiontable));
   table.end = table.at + PyBytes_GET_SIZE(code->co_exceptiontable);
   while (table.at < table.end) {
-    table.next(); // start
-    table.next(); // length
+    int start = table.next();
+    int length = table.next();
     int target = table.next();
     int packed = table.next();
+    handlers.push_back(
+        {2 * start, 2 * (start + length), 2 * target, packed >> 1});
     reach(2 * target, (packed >> 1) + (packed & 1) + 1);
     drain();
   }

@@ -19,17 +19,52 @@ struct Instruction {
   PyObject *kwnames = nullptr; ///< names before a CALL, borrowed from co_consts
 };
 
+/// An entry of `co_exceptiontable`, in byte offsets.
+struct Handler {
+  int start, end, target, depth;
+};
+
+/// A place where the interpreter may go on after an instruction.
+struct Exit {
+  int offset;
+  int depth;         ///< operand stack there
+  int kept;          ///< so many values at the bottom are as they were before
+  bool null = false; ///< the first value above those is a NULL (for a call)
+};
+
 /// The interpreter does not keep the operand stack's height while it runs, so
 /// it is computed once per code object from the bytecode's stack effects.
 struct CodeInfo {
   std::vector<Instruction> instructions; ///< by code unit (byte offset / 2)
+  std::vector<Handler> handlers;
   bool valid = false;
 
   explicit CodeInfo(PyCodeObject *code);
   const Instruction &at(int byteOffset) const {
     return instructions[byteOffset / 2];
   }
+
+  // Liveness.cpp.
+  /// How many values an instruction takes off the stack, and how many it then
+  /// puts there when it falls through. False for what no cut is made at.
+  static bool stackUse(const Instruction &instruction, int &pops, int &pushes);
+  /// Where execution may go on after the instruction at `byteOffset`, other
+  /// than to a handler. Empty for what no cut is made at.
+  std::vector<Exit> exits(int byteOffset) const;
+  /// The locals (index into `localsplus`) that may still be looked at from
+  /// `byteOffset` on, handlers included.
+  const std::vector<bool> &liveAt(int byteOffset);
+
+private:
+  void computeLiveness();
+  PyCodeObject *code;
+  std::vector<std::vector<bool>> live; ///< by code unit, once computed
 };
+
+/// Byte offset that `instruction` may jump to, or -1.
+int jumpTarget(const Instruction &instruction);
+/// Whether what follows is not reached by falling through.
+bool endsBlock(int op);
 
 } // namespace pyjit::capture
 

@@ -190,6 +190,8 @@ void Session::own(PyObject *o) {
   } else {
     readAll(o);
   }
+  if (dead)
+    return;
   node->owned = node->replaced = true;
   replacedNodes.push_back(node);
 }

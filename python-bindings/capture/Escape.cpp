@@ -47,11 +47,15 @@ private:
 
   std::pair<std::string, std::string> refuse(PyObject *object,
                                              const char *why) {
+    if (!s.ended())
+      s.refused = object;
     s.end("the result holds a " + typeName(object) + why);
     return {"%0", "!refgraph.obj<\"?\">"};
   }
 
   std::pair<std::string, std::string> compute(PyObject *object) {
+    if (auto found = s.unseen.find(object); found != s.unseen.end())
+      return {"%" + std::to_string(found->second), s.typeText(object)};
     if (isValue(object)) {
       std::string name = fresh(), type = s.typeText(object);
       s.writer.line(name + " = refgraph.constant " + s.keyText(object),
@@ -211,8 +215,9 @@ void Session::separateWritten() {
   }
 }
 
-void Session::leave(PyObject *result) {
-  std::string change = tensors->stateChange();
+template <typename Result> void Session::leaveWith(const Result &result) {
+  std::string change =
+      tensors->stateChange(mayLeaveGradMode ? &gradModeLeft : nullptr);
   if (change.empty())
     change = tensors->finalConflict();
   if (!change.empty())
@@ -298,7 +303,41 @@ void Session::leave(PyObject *result) {
   }
   if (dead)
     return;
-  auto [name, type] = walk.value(result);
+  auto [name, type] = result(walk);
   if (!dead)
     writer.line("refgraph.leave " + name + " : " + type, location());
+}
+
+void Session::leave(PyObject *result) {
+  leaveWith([&](EscapeWalk &walk) { return walk.value(result); });
+}
+
+bool Session::leaveCut(const std::vector<FrameState> &states) {
+  dead = false;
+  forgetInstruction();
+  mayLeaveGradMode = true;
+  auto tuple = [&](const std::string &names, const std::string &types) {
+    std::string name = "%" + std::to_string(writer.fresh());
+    writer.line(name + " = refgraph.create \"tuple\" [" + names + "] : (" +
+                    types + ") -> !refgraph.obj<\"tuple\">",
+                location());
+    return name;
+  };
+  leaveWith([&](EscapeWalk &walk) {
+    std::string outer, outerTypes;
+    for (const FrameState &state : states) {
+      std::string names, types;
+      for (PyObject *object : state.values) {
+        auto [name, type] = walk.value(object);
+        names += (names.empty() ? "" : ", ") + name;
+        types += (types.empty() ? "" : ", ") + type;
+      }
+      outer += (outer.empty() ? "" : ", ") + tuple(names, types);
+      outerTypes += (outerTypes.empty() ? "" : ", ") +
+                    std::string("!refgraph.obj<\"tuple\">");
+    }
+    return std::make_pair(tuple(outer, outerTypes),
+                          std::string("!refgraph.obj<\"tuple\">"));
+  });
+  return !dead;
 }

@@ -8,7 +8,7 @@
 //
 //===----------------------------------------------------------------------===//
 
-#include "Recorder.h"
+#include "Continuation.h"
 #include "Session.h"
 #include "Tensors.h"
 
@@ -69,7 +69,13 @@ void Session::end(const std::string &what) {
   if (dead)
     return;
   dead = true;
+  endedBefore = inHandler;
   reason = what + where();
+}
+
+void Session::endWhole(const std::string &what) {
+  noCut |= !dead;
+  end(what);
 }
 
 void Session::frameStart(ShadowFrame &shadow, ShadowFrame *caller) {
@@ -139,8 +145,11 @@ bool Session::align(PyjitFrame *frame, PyCodeObject *code, int offset,
   shadow.code = code;
   shadow.offset = offset;
   frames.push_back(shadow);
+  ShadowFrame &caller = frames[frames.size() - 2];
+  frames.back().direct =
+      caller.callee && caller.callee == pyjitFrameFunction(frame);
   if (starts)
-    frameStart(frames.back(), &frames[frames.size() - 2]);
+    frameStart(frames.back(), &caller);
   else if (!generators.count(frame))
     end("a generator from before the call goes on");
   return true;
@@ -154,6 +163,35 @@ void Session::onStart(PyCodeObject *code, int offset) {
     return;
   if (!align(frame, code, offset, /*starts=*/true))
     end("a frame that was not called by the captured code");
+}
+
+/// Why the package wants a cut here: `(code, offset)` in a dict.
+static std::string cutReasonAt(PyObject *reasons, PyCodeObject *code,
+                               int offset) {
+  PyObject *key = Py_BuildValue("(Oi)", code, offset);
+  PyObject *text = key ? PyDict_GetItemWithError(reasons, key) : nullptr;
+  std::string out = "a cut";
+  if (text && PyUnicode_Check(text))
+    out = PyUnicode_AsUTF8(text);
+  Py_XDECREF(key);
+  PyErr_Clear();
+  return out;
+}
+
+/// Objects that a cut cannot carry can be made after one: where they were made
+/// is a good place for it.
+void Session::noteBirth(PyObject *object) {
+  if (!object || isValue(object) || births.count(object))
+    return;
+  Node *node = find(object);
+  if (!node || node->external || isTensor(object) || PyList_Check(object) ||
+      PyTuple_Check(object) || PyDict_Check(object) || PyMethod_Check(object))
+    return;
+  std::vector<Birth> &birth = births[object];
+  for (size_t i = 1; i < frames.size(); ++i)
+    birth.push_back(
+        {frames[i].frame, frames[i].code,
+         i + 1 == frames.size() ? frames[i].pendingOffset : frames[i].offset});
 }
 
 void Session::onInstruction(PyCodeObject *code, int offset) {
@@ -184,21 +222,54 @@ void Session::onInstruction(PyCodeObject *code, int offset) {
     shadow->truthOfYields = false;
     if (offset == shadow->pendingNext && instruction.depth > 0) {
       settle(shadow->post, stack[instruction.depth - 1]);
+      noteBirth(stack[instruction.depth - 1]);
       if (shadow->freshAt && instruction.depth >= shadow->freshAt)
         settle(Post::Fresh, stack[instruction.depth - shadow->freshAt]);
     }
-    if (dead)
+    if (dead) { // because of the instruction that is over
+      shadow->offset = shadow->pendingOffset;
       return;
+    }
   }
   if (instruction.op == EXTENDED_ARG)
     return;
   instantiating = nullptr;
   truthOfYields = storingNumber = false;
   freshAt = 0;
-  Post post = handleOpcode(*this, frame, code, instruction);
+  callee = nullptr;
+  shadow->callee = nullptr;
+  mark = {writes.size(), replacedNodes.size(), contextVariables.size(),
+          cellWrites.size()};
+  // What a handler notes of writes is undone if it ends the capture.
+  inHandler = true;
+  if (cutPoints && !cutPoints->empty()) {
+    Origin origin = originOf(code, nullptr);
+    if (cutPoints->count({origin.code, offset - origin.shift}))
+      end(cutReasonAt(cutReasons, origin.code, offset - origin.shift));
+  }
+  if (!unseen.empty() && !dead)
+    if (PyObject *object = looksAtUnseen(instruction, stack))
+      end("a " + typeName(object) + " that calls do not share");
+  if (!dead && resumed && frames.size() == 2 &&
+      (instruction.op == RETURN_VALUE || instruction.op == RETURN_CONST)) {
+    PyObject *result = instruction.op == RETURN_VALUE
+                           ? stack[instruction.depth - 1]
+                           : PyTuple_GET_ITEM(code->co_consts, instruction.arg);
+    handleOpcode(*this, frame, code, instruction);
+    mayLeaveGradMode = true;
+    leave(result);
+    finished = !dead;
+    endedBefore = false;
+    return;
+  }
+  Post post =
+      dead ? Post::Known : handleOpcode(*this, frame, code, instruction);
+  inHandler = false;
   if (dead)
     return;
   shadow = top();
+  shadow->callee = callee;
+  shadow->pendingOffset = offset;
   shadow->pending = true;
   shadow->pendingNext = instruction.next;
   shadow->post = post;
@@ -210,187 +281,41 @@ void Session::onInstruction(PyCodeObject *code, int offset) {
 }
 
 //===----------------------------------------------------------------------===//
-// Monitoring
+// Begin and end of a call
 //===----------------------------------------------------------------------===//
 
-template <void (Session::*handle)(PyCodeObject *, int)>
-static PyObject *onEvent(PyObject *, PyObject *const *args, Py_ssize_t nargs) {
-  Session *session = Session::current;
-  if (session && !session->ended() && nargs == 2 &&
-      PyThreadState_Get() == session->thread) {
-    // Handlers only look; whatever error a look-up leaves is not the user's.
-    (session->*handle)(reinterpret_cast<PyCodeObject *>(args[0]),
-                       int(PyLong_AsLong(args[1])));
-    if (PyErr_Occurred())
-      PyErr_Clear();
-  }
-  Py_RETURN_NONE;
-}
-
-template <void (Session::*handle)(PyCodeObject *, int)>
-static PyCFunction asMethod() {
-  return reinterpret_cast<PyCFunction>(
-      reinterpret_cast<void (*)()>(onEvent<handle>));
-}
-
-static PyMethodDef callbacks[] = {
-    {"pyjit_start", asMethod<&Session::onStart>(), METH_FASTCALL, nullptr},
-    {"pyjit_instruction", asMethod<&Session::onInstruction>(), METH_FASTCALL,
-     nullptr}};
-
-namespace {
-
-constexpr int kTool = 5; // sys.monitoring.OPTIMIZER_ID
-/// PY_START and INSTRUCTION, in the order of `callbacks`.
-constexpr int kEvents[] = {1 << 0, 1 << 6};
-
-/// Monitoring is on for the life of this object, and off afterwards whatever
-/// happens in between. Other tools keep their events.
-class Monitoring {
-public:
-  Monitoring() {
-    PyObject *sys = PyImport_ImportModule("sys");
-    monitoring = sys ? PyObject_GetAttrString(sys, "monitoring") : nullptr;
-    Py_XDECREF(sys);
-    if (!monitoring || !call("use_tool_id", "is", kTool, "pyjit")) {
-      PyErr_Clear();
-      return;
-    }
-    inUse = true;
-    active = true;
-    for (int i = 0; i < 2; ++i) {
-      PyObject *callback = PyCFunction_New(&callbacks[i], nullptr);
-      active &= callback &&
-                call("register_callback", "iiO", kTool, kEvents[i], callback);
-      Py_XDECREF(callback);
-    }
-    active = active && call("set_events", "ii", kTool, kEvents[0] | kEvents[1]);
-    PyErr_Clear();
-  }
-  ~Monitoring() {
-    // The user's exception, if any, survives.
-    PyObject *error = PyErr_GetRaisedException();
-    if (inUse) {
-      call("set_events", "ii", kTool, 0);
-      for (int event : kEvents)
-        call("register_callback", "iiO", kTool, event, Py_None);
-      call("free_tool_id", "i", kTool);
-    }
-    Py_XDECREF(monitoring);
-    PyErr_Clear();
-    PyErr_SetRaisedException(error);
-  }
-  bool isActive() const { return active; }
-
-private:
-  template <typename... Args>
-  bool call(const char *method, const char *format, Args... args) {
-    PyObject *result = PyObject_CallMethod(monitoring, method, format, args...);
-    Py_XDECREF(result);
-    return result != nullptr;
-  }
-  PyObject *monitoring = nullptr;
-  bool inUse = false, active = false;
-};
-
-} // namespace
-
-PyObject *Session::run(PyObject *callable, PyObject *const *args, size_t nargs,
-                       PyObject *kwnames) {
-  auto eager = [&] {
-    return PyObject_Vectorcall(callable, args, nargs, kwnames);
-  };
-  if (current) {
-    reason = "a capture is running already";
-    return eager();
-  }
+bool Session::begin(PyObject *callable, PyObject *const *args, size_t nargs,
+                    PyObject *kwnames) {
   thread = PyThreadState_Get();
-  reason = TensorRecorder::unsupportedState();
-  if (!reason.empty())
-    return eager();
-
-  PyObject *result = nullptr;
-  {
-    Monitoring monitoring;
-    if (!monitoring.isActive()) {
-      reason = "sys.monitoring's optimizer slot is in use by another tool";
-      return eager();
-    }
-    ShadowFrame base;
-    base.frame = pyjitCurrentFrame();
-    frames.push_back(base);
-    writer.header("%" + std::to_string(external) + " = refgraph.external");
-    writer.header(tensors->stateText());
-    ssa(pin(callable));
-    Call call;
-    call.callable = callable;
-    call.args.assign(args,
-                     args + nargs + (kwnames ? PyTuple_GET_SIZE(kwnames) : 0));
-    call.kwnames = kwnames;
-    for (size_t i = 0; i < call.args.size(); ++i) {
-      PyObject *name = nullptr;
-      if (i >= nargs)
-        name = PyTuple_GET_ITEM(kwnames, i - nargs);
-      readIndex(nullptr, Select::Arg, Py_ssize_t(i), call.args[i], name);
-    }
-    frames[0].post = this->call(call);
-    frames[0].instantiating = instantiating;
-    if (frames[0].post == Post::Constant)
-      end("a tensor made of Python data");
-    if (dead) {
-      result = eager();
-    } else {
-      current = this;
-      tensors->start();
-      result = eager();
-      tensors->stop();
-      current = nullptr;
-    }
+  ShadowFrame base;
+  base.frame = pyjitCurrentFrame();
+  frames.push_back(base);
+  writer.header("%" + std::to_string(external) + " = refgraph.external");
+  writer.header(tensors->stateText());
+  ssa(pin(callable));
+  Call call;
+  call.callable = callable;
+  call.args.assign(args,
+                   args + nargs + (kwnames ? PyTuple_GET_SIZE(kwnames) : 0));
+  call.kwnames = kwnames;
+  argumentCount = Py_ssize_t(call.args.size());
+  for (size_t i = 0; i < call.args.size(); ++i) {
+    PyObject *name = nullptr;
+    if (i >= nargs)
+      name = PyTuple_GET_ITEM(kwnames, i - nargs);
+    readIndex(nullptr, Select::Arg, Py_ssize_t(i), call.args[i], name);
   }
-  // Everything below looks at objects only; the call is over.
-  PyObject *error = PyErr_GetRaisedException();
+  callee = nullptr;
+  frames[0].post = this->call(call);
+  frames[0].callee = callee;
+  frames[0].instantiating = instantiating;
+  if (frames[0].post == Post::Constant)
+    end("a tensor made of Python data");
+  return !dead;
+}
+
+void Session::finishCall(PyObject *result) {
   frames.resize(1);
-  if (result && !dead) {
-    settle(frames[0].post, result);
-    leave(result);
-  }
-  PyErr_Clear();
-  PyErr_SetRaisedException(error);
-  return result;
-}
-
-static CaptureResult finish(Session &session, PyObject *result) {
-  CaptureResult out;
-  out.result = result;
-  out.reason = session.reason;
-  if (session.surveying)
-    for (const std::string &entry : session.surveyed)
-      out.reason += entry + "\n";
-  else if (result && !session.ended() && out.reason.empty())
-    out.trace = session.writer.finish(session.name);
-  out.objects = Py_NewRef(session.objects);
-  return out;
-}
-
-bool pyjit::capture::isCapturing() {
-  Session *session = Session::current;
-  return session && !session->ended() &&
-         session->thread == _PyThreadState_UncheckedGet();
-}
-
-CaptureResult pyjit::capture::capture(PyObject *callable, PyObject *const *args,
-                                      size_t nargs, PyObject *kwnames,
-                                      const std::string &name) {
-  nargs = PyVectorcall_NARGS(nargs);
-  Session session(name, /*surveying=*/false);
-  PyObject *result = session.run(callable, args, nargs, kwnames);
-  return finish(session, result);
-}
-
-CaptureResult pyjit::capture::survey(PyObject *callable, PyObject *const *args,
-                                     size_t nargs, PyObject *kwnames) {
-  Session session("survey", /*surveying=*/true);
-  PyObject *result =
-      session.run(callable, args, PyVectorcall_NARGS(nargs), kwnames);
-  return finish(session, result);
+  settle(frames[0].post, result);
+  leave(result);
 }

@@ -186,6 +186,12 @@ void readDeref(const Op &o) {
     o.s.readCell(cell);
 }
 
+/// A container under construction that is from before the recording.
+void ownBegun(const Op &o, int fromTop) {
+  if (o.s.isExternal(o.peek(fromTop)))
+    o.s.own(o.peek(fromTop));
+}
+
 Post intrinsic1(const Op &o) {
   switch (o.in.arg) {
   case 3: // INTRINSIC_STOPITERATION_ERROR
@@ -378,20 +384,28 @@ Post pyjit::capture::handleOpcode(Session &s, PyjitFrame *frame,
     for (int i = 0; i < in.arg; ++i)
       s.readDeep(o.peek(i + 1));
     return Post::Fresh;
+  // The container is the call's own, unless it was begun before a cut.
   case LIST_EXTEND:
   case SET_UPDATE:
+    ownBegun(o, in.arg + 1);
     s.iterate(o.peek(1));
     return Post::Known;
   case LIST_APPEND:
+    if (PyObject *list = o.peek(in.arg + 1);
+        s.isExternal(list) && !s.append(list, o.peek(1)))
+      s.own(list);
     return Post::Known;
   case SET_ADD:
+    ownBegun(o, in.arg + 1);
     s.readDeep(o.peek(1));
     return Post::Known;
   case MAP_ADD:
+    ownBegun(o, in.arg + 2);
     s.readDeep(o.peek(2));
     return Post::Known;
   case DICT_UPDATE:
   case DICT_MERGE:
+    ownBegun(o, in.arg + 1);
     if (!PyDict_Check(o.peek(1)))
       s.end("** of a " + typeName(o.peek(1)));
     s.readAll(o.peek(1));

@@ -5,8 +5,28 @@
 #include <Python.h>
 
 #include <string>
+#include <vector>
 
 namespace pyjit::capture {
+
+/// A part of a call that was recorded: up to a cut, or from a cut to the next
+/// or to the end of a function.
+struct Segment {
+  /// Null for a part that begins with the call. Otherwise a new reference to
+  /// the continuation's key: (function, code, offset, stack, slots), where
+  /// `stack` says of each value on the operand stack whether it is one or a
+  /// NULL and `slots` lists the locals that are arguments.
+  PyObject *key = nullptr;
+  std::string trace;           ///< refgraph text of one `refgraph.trace`
+  PyObject *objects = nullptr; ///< new reference: what the text names by index
+  Py_ssize_t nargs = 0;
+  /// Null for a part that ends with its function. Otherwise a new reference to
+  /// (reason, frames); the trace returns a tuple with one tuple of values for
+  /// each frame, outermost first. A frame is a key with the offset of its
+  /// present instruction, plus a tuple of keys: where it may go on.
+  PyObject *cut = nullptr;
+  int gradMode = -1; ///< grad mode that the part leaves behind, if it set it
+};
 
 struct CaptureResult {
   /// New reference: what the call returned. Null, with a Python exception set,
@@ -25,6 +45,26 @@ struct CaptureResult {
 /// Whatever the recorder does not model ends the capture, never the call.
 CaptureResult capture(PyObject *callable, PyObject *const *args, size_t nargs,
                       PyObject *kwnames, const std::string &name);
+
+struct CutResult {
+  PyObject *result = nullptr; ///< as above
+  std::vector<Segment> segments;
+  /// (code, offset, reason): instructions in front of which the next capture
+  /// should cut, because only hindsight showed that it is needed.
+  PyObject *learned = nullptr; ///< new reference: list
+  /// Why the call's first part is not among the segments.
+  std::string reason;
+};
+
+/// As `capture`, but what is not modelled cuts the recording in parts.
+/// `points`: dict from (code, offset) to reason, cuts that are known to be
+/// needed. `planner(key, kinds, values)` is asked before a continuation is
+/// recorded: returns the numbers of the arguments that its record must not
+/// depend on, or None where nothing shall be recorded.
+CutResult captureWithCuts(PyObject *callable, PyObject *const *args,
+                          size_t nargs, PyObject *kwnames,
+                          const std::string &name, PyObject *points,
+                          PyObject *planner);
 
 /// Whether this thread is inside a monitored run.
 bool isCapturing();

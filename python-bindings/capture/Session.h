@@ -11,6 +11,7 @@
 //   Natives*.cpp     the table of native functions that are modelled
 //   Tensors.cpp, TensorOps.cpp   metadata and the dispatcher's operators
 //   Escape.cpp       the result and the writes, at the end
+//   Cut.cpp          the state at a cut, and starting from such a state
 //   Writer.cpp       text
 //
 // Handlers run *before* the interpreter carries the instruction out: they look
@@ -111,6 +112,29 @@ struct ShadowFrame {
   PyTypeObject *instantiating = nullptr;
   bool truthOfYields = false;
   int freshAt = 0; ///< a further new object, counted from the top; 0: none
+  int pendingOffset = 0; ///< of the instruction that `pending` is about
+  /// The Python function that the present instruction enters, if its result is
+  /// the instruction's.
+  PyObject *callee = nullptr;
+  bool direct = false; ///< the frame's result is its caller's instruction's
+};
+
+/// How far a frame is with its instruction: not begun; in the call of the frame
+/// above, whose result is the instruction's; somewhere in the middle.
+enum class FramePhase { Before, Calling, During };
+
+/// A frame in front of, or in the middle of, an instruction.
+struct FrameState {
+  size_t frame = 0; ///< index in Session::frames
+  PyObject *function = nullptr;
+  PyCodeObject *code = nullptr; ///< the original, as all offsets here
+  int offset = 0;
+  int shift = 0; ///< of the offsets of the code that runs
+  std::vector<bool> stack;
+  std::vector<int> slots;
+  std::vector<PyObject *> values; ///< non-null ones of the stack, then slots
+  std::vector<Exit> exits;
+  std::vector<std::vector<int>> exitSlots;
 };
 
 class TensorRecorder;
@@ -122,13 +146,18 @@ public:
 
   //===--- Life (Monitor.cpp)
   //----------------------------------------------===//
-  PyObject *run(PyObject *callable, PyObject *const *args, size_t nargs,
-                PyObject *kwnames);
   void onStart(PyCodeObject *code, int offset);
   void onInstruction(PyCodeObject *code, int offset);
   /// Ends the capture: `what` is not modelled.
   void end(const std::string &what);
+  /// Ends it for good: a cut would not help.
+  void endWhole(const std::string &what);
   bool ended() const { return dead; }
+  /// Records a call from its start; false if that ended the capture.
+  bool begin(PyObject *callable, PyObject *const *args, size_t nargs,
+             PyObject *kwnames);
+  /// Looks at the result of a call recorded from its start.
+  void finishCall(PyObject *result);
   std::string where();
   int location();
   static Session *current;
@@ -227,6 +256,54 @@ public:
   //===--- The end (Escape.cpp)
   //--------------------------------------------===//
   void leave(PyObject *result);
+  /// Ends the trace with the values of the frames instead of a result.
+  bool leaveCut(const std::vector<FrameState> &states);
+  template <typename Result> void leaveWith(const Result &result);
+
+  //===--- Cuts (Cut.cpp)
+  //--------------------------------------------------===//
+  /// Describes frame `i`. False if the interpreter cannot be made to go on
+  /// from it.
+  bool frameState(size_t i, FramePhase phase, FrameState &state);
+  /// Begins in the middle of a function, in front of the instruction at
+  /// `offset`. `unseen`: numbers of values that the record may not depend on.
+  void beginAt(PyjitFrame *frame, PyCodeObject *code, int offset,
+               PyObject *function, const std::vector<PyObject **> &places,
+               const std::vector<PyObject *> &names,
+               const std::set<int> &unseen);
+  /// Whether the instruction looks at an unseen value.
+  PyObject *looksAtUnseen(const Instruction &instruction, PyObject **stack);
+  bool shouldPin(PyObject *object);
+  CodeInfo &info(PyCodeObject *code);
+  /// Undoes what the handler of the instruction in progress noted of writes.
+  void forgetInstruction();
+
+  /// Values that are passed on unseen, by address: SSA value.
+  std::map<PyObject *, int> unseen;
+  /// Instructions (of original code) in front of which the recording stops.
+  const std::set<std::pair<PyCodeObject *, int>> *cutPoints = nullptr;
+  PyObject *cutReasons = nullptr;
+  bool resumed = false;  ///< began in the middle of a function
+  bool finished = false; ///< ... which has returned
+  Py_ssize_t argumentCount = 0;
+  bool inHandler = false;
+  bool noCut = false; ///< what ended the capture is not one instruction's
+  /// The capture ended in front of an instruction, not in the middle of one.
+  bool endedBefore = false;
+  PyObject *refused = nullptr; ///< the object that could not leave
+  bool mayLeaveGradMode = false;
+  int gradModeLeft = -1;
+  struct Mark {
+    size_t writes = 0, replaced = 0, contexts = 0, cells = 0;
+  } mark;
+  /// Where objects that cannot leave were made: frames and instructions,
+  /// outermost first.
+  struct Birth {
+    PyjitFrame *frame;
+    PyCodeObject *code;
+    int offset;
+  };
+  std::unordered_map<PyObject *, std::vector<Birth>> births;
   void separateWritten();
 
   bool isTensor(PyObject *object);
@@ -266,14 +343,15 @@ public:
   bool storingNumber = false;
   int external = -1; ///< SSA number of refgraph.external
 
+  PyObject *callee = nullptr; ///< see ShadowFrame
+
 private:
   friend struct OpcodeContext;
-  CodeInfo &info(PyCodeObject *code);
+  void noteBirth(PyObject *object);
   bool align(PyjitFrame *frame, PyCodeObject *code, int offset, bool starts);
   void frameStart(ShadowFrame &shadow, ShadowFrame *caller);
   void emitGet(Node *owner, Select select, const std::string &selector,
                PyObject *result);
-  bool shouldPin(PyObject *object);
   Node *canonical(Node *owner, Select &select);
   bool written(Node *owner, Select select, PyObject *key);
   bool firstTime(Node *owner, Select select, PyObject *key);

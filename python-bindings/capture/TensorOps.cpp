@@ -310,9 +310,10 @@ void TensorRecorder::Impl::record(const at::RecordFunction &fn, Operation &op) {
   for (size_t j = 0; j < arguments.operands.size(); ++j) {
     const at::Tensor &t = arguments.operands[j];
     if (gradient && t.requires_grad())
-      return refuse("grad mode is on and an input requires grad");
+      return session.endWhole("operator " + op.name +
+                              ": grad mode is on and an input requires grad");
     if (const char *why = unsupportedTensor(t))
-      return refuse(why);
+      return session.endWhole("operator " + op.name + ": " + why);
     bool writes = std::find(mutated.begin(), mutated.end(), j) != mutated.end();
     if (arguments.infos[j]->uninitialized && !writes && aliasOperands.empty())
       return refuse("it reads memory that no operator has filled");

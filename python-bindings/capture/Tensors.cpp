@@ -176,11 +176,11 @@ bool TensorRecorder::describe(PyObject *object, bool parameter,
   }();
   if (reinterpret_cast<PyObject *>(cls) != THPVariableClass &&
       reinterpret_cast<PyObject *>(cls) != parameterClass) {
-    impl->session.end("a tensor of class " + std::string(cls->tp_name));
+    impl->session.endWhole("a tensor of class " + std::string(cls->tp_name));
     return false;
   }
   if (const char *why = unsupportedTensor(t)) {
-    impl->session.end(why);
+    impl->session.endWhole(why);
     return false;
   }
   type = impl->type(t);
@@ -306,10 +306,13 @@ std::string TensorRecorder::stateText() {
   return "refgraph.state {" + text + "}";
 }
 
-std::string TensorRecorder::stateChange() {
+std::string TensorRecorder::stateChange(int *gradMode) {
   const State &a = impl->state, b = State::now();
-  if (a.gradMode != b.gradMode)
-    return "grad mode changed by the call";
+  if (a.gradMode != b.gradMode) {
+    if (!gradMode)
+      return "grad mode changed by the call";
+    *gradMode = b.gradMode;
+  }
   if (a.inferenceMode != b.inferenceMode || a.autocastCpu != b.autocastCpu ||
       a.autocastCuda != b.autocastCuda || a.autocastCache != b.autocastCache ||
       a.deterministic != b.deterministic || a.cudnn != b.cudnn ||

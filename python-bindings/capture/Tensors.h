@@ -52,7 +52,8 @@ public:
   /// The `refgraph.state` line for the state at the start.
   std::string stateText();
   /// What of that state differs now; empty if nothing.
-  std::string stateChange();
+  /// `gradMode`: where to put the grad mode if it may differ, or null.
+  std::string stateChange(int *gradMode = nullptr);
   /// Conflicts that show only at the end (overlapping memory).
   std::string finalConflict();
   /// Why calls cannot be recorded at all in the present state, or empty.

@@ -5,6 +5,7 @@
 
 #include "internal/pycore_descrobject.h"
 #include "internal/pycore_frame.h"
+#include "internal/pycore_long.h"
 #include "internal/pycore_moduleobject.h"
 #include "internal/pycore_object.h"
 #include "internal/pycore_pystate.h"
@@ -155,6 +156,31 @@ PyObject *pyjitModuleDict(PyObject *module) {
 
 PyObject *pyjitClosure(PyObject *function) {
   return ((PyFunctionObject *)function)->func_closure;
+}
+
+PyObject *pyjitUniqueCopy(PyObject *value) {
+  if (PyFloat_CheckExact(value))
+    return PyFloat_FromDouble(PyFloat_AS_DOUBLE(value));
+  if (PyLong_CheckExact(value)) {
+    PyLongObject *from = (PyLongObject *)value;
+    Py_ssize_t digits = _PyLong_DigitCount(from);
+    PyLongObject *copy = _PyLong_New(digits ? digits : 1);
+    if (!copy)
+      return NULL;
+    copy->long_value.lv_tag = from->long_value.lv_tag;
+    memcpy(copy->long_value.ob_digit, from->long_value.ob_digit,
+           (digits ? digits : 1) * sizeof(digit));
+    return (PyObject *)copy;
+  }
+  if (PyUnicode_CheckExact(value) && PyUnicode_GET_LENGTH(value) > 0) {
+    PyObject *copy = PyUnicode_New(PyUnicode_GET_LENGTH(value),
+                                   PyUnicode_MAX_CHAR_VALUE(value));
+    if (copy)
+      memcpy(PyUnicode_DATA(copy), PyUnicode_DATA(value),
+             PyUnicode_GET_LENGTH(value) * PyUnicode_KIND(value));
+    return copy;
+  }
+  return NULL;
 }
 
 int pyjitCacheEntries(int opcode) {

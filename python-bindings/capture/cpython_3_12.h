@@ -59,6 +59,9 @@ int pyjitSuperParts(PyObject *super, PyTypeObject **type, PyObject **object,
 Py_ssize_t pyjitTupleGetterIndex(PyObject *descr);
 PyObject *pyjitModuleDict(PyObject *module);
 PyObject *pyjitClosure(PyObject *function);
+/// A number or string equal to `value` that is an object of its own, even where
+/// CPython keeps one for all. Null for other types.
+PyObject *pyjitUniqueCopy(PyObject *value);
 /// Number of inline cache entries behind an opcode.
 int pyjitCacheEntries(int opcode);
 

@@ -10,6 +10,7 @@ from collections.abc import Callable
 from typing import Any
 
 from pyjit import _C
+from pyjit._continuation import Key, continuation, step
 from pyjit._errors import CaptureError, CompileError
 from pyjit._progress import progress
 from pyjit._settings import Settings, dump_dir, log_topics
@@ -18,11 +19,24 @@ from pyjit._settings import Settings, dump_dir, log_topics
 _capture_lock = threading.Lock()
 
 
-class Engine:
-    """The records of one compiled function and the policy that makes them."""
+# How often one monitored run records the same continuation, and how many a function may have.
+_REPEATS = 3
+_MAX_CONTINUATIONS = 256
+_MAX_CUTS = 64
 
-    def __init__(self, target: Callable, settings: Settings) -> None:
+
+class Engine:
+    """The records of one compiled function and the policy that makes them.
+
+    Where a call is cut, what follows is a function of its own with an engine of its own; the
+    engine of the function that the user compiled is their ``root``.
+    """
+
+    def __init__(
+        self, target: Callable, settings: Settings, root: Engine | None = None
+    ) -> None:
         self.settings = settings
+        self.root = root or self
         self.name = settings.name or getattr(
             target, "__qualname__", type(target).__qualname__
         )
@@ -36,6 +50,14 @@ class Engine:
         self.compile_seconds = 0.0
         self.stage_seconds: dict[str, float] = {}
         self.reasons: list[str] = []
+        self.continuations: dict[Key, Engine] = {}
+        # Instructions in front of which the recorder cuts, and why.
+        self.cut_points: dict[tuple[Any, int], str] = {}
+        # Where records end, and why.
+        self.cut_sites: dict[tuple[Any, int], str] = {}
+        self._seen: dict[int, Any] = {}
+        self._unseen: set[int] = set()
+        self._run = self._recorded = 0
         self._failures = 0
         self._skip = 0
         self._warned = False
@@ -61,6 +83,49 @@ class Engine:
         if not _capture_lock.acquire(blocking=False):
             compiled.eager_calls += 1
             return compiled.target(*args, **kwargs)
+        if self.settings.fullgraph:
+            return self._capture_whole(args, kwargs)
+        root = self.root
+        root.captures += 1
+        try:
+            result, segments, learned, reason = _C.capture_with_cuts(
+                compiled.target,
+                args,
+                kwargs,
+                self._symbol(),
+                root.cut_points,
+                root._plan,
+            )
+        finally:
+            _capture_lock.release()
+        recorded = False
+        for key, trace, objects, nargs, cut, grad_mode in segments:
+            owner = self if key is None else root._continuation(Key(*key))
+            keywords = tuple(kwargs) if key is None else ()
+            recorded |= owner is self
+            owner._compile(trace, objects, nargs, keywords, cut, grad_mode)
+        progressed = recorded
+        for code, offset, why in learned:
+            root.cut_points[code, offset] = why
+            progressed = True
+        if max(len(root.cut_sites), len(root.cut_points)) > _MAX_CUTS:
+            root._give_up()
+        if not recorded:
+            compiled.eager_calls += 1
+        if not progressed:
+            self._failed(reason or "the rest of the function was not recorded")
+        return result
+
+    def _give_up(self) -> None:
+        """So many cuts leave nothing to win."""
+        sites = [*self.cut_points.values(), *self.cut_sites.values()]
+        self.compiled.clear()
+        self._clear()
+        self._note(f"more than {_MAX_CUTS} cuts, the last of them: {sites[-1]}")
+        self._skip = sys.maxsize
+
+    def _capture_whole(self, args: tuple, kwargs: dict[str, Any]) -> Any:
+        compiled = self.compiled
         try:
             result, trace, objects, reason = _C.capture(
                 compiled.target, args, kwargs, self._symbol()
@@ -71,16 +136,69 @@ class Engine:
         if reason:
             self._failed(reason)
             compiled.eager_calls += 1
-            if self.settings.fullgraph:
-                raise CaptureError(
-                    f"pyjit.compile(fullgraph=True): {self.name}: {reason}"
-                )
-            return result
-        self._compile(trace, objects, len(args), tuple(kwargs))
+            raise CaptureError(f"pyjit.compile(fullgraph=True): {self.name}: {reason}")
+        self._compile(trace, objects, len(args) + len(kwargs), tuple(kwargs), None, -1)
         return result
 
+    def _continuation(self, key: Key) -> Engine:
+        engine = self.continuations.get(key)
+        if engine is None:
+            engine = Engine(continuation(key), self.settings, self)
+            line = next(
+                (
+                    line
+                    for start, end, line in key.code.co_lines()
+                    if start <= key.offset < end
+                ),
+                None,
+            )
+            engine.name = f"{key.code.co_qualname} from line {line}"
+            self.continuations[key] = engine
+        return engine
+
+    def _plan(self, key: tuple, kinds: str, values: tuple) -> tuple[int, ...] | None:
+        """Which of a continuation's arguments its next record must not depend on; None: it needs
+        no record. Called by the recorder."""
+        known = Key(*key) in self.continuations
+        if not known and len(self.continuations) >= _MAX_CONTINUATIONS:
+            return None
+        return self._continuation(Key(*key))._plan_own(kinds, values)
+
+    def _plan_own(self, kinds: str, values: tuple) -> tuple[int, ...] | None:
+        if self._run != self.root.captures:
+            self._run, self._recorded = self.root.captures, 0
+        self._recorded += 1
+        if (
+            self._recorded > _REPEATS
+            or self._skip > 0
+            or len(self.compiled.records) + self._recorded > self.settings.max_records
+        ):
+            return None
+        for i, (kind, value) in enumerate(zip(kinds, values)):
+            # What has differed before will differ again: a time, a counter, an open file.
+            if kind == "p":
+                mark = id(value)
+            elif kind in "vr" and type(value) in (int, float, str):
+                mark = (type(value), value)
+            else:
+                mark = None
+            changed = i in self._seen and self._seen[i] != mark
+            if kind in "iu" or (kind == "r" and type(value) is float) or changed:
+                self._unseen.add(i)
+            self._seen[i] = mark
+        # One of two values cannot be made an object of its own.
+        return tuple(
+            i for i in sorted(self._unseen) if kinds[i] != "o" and values[i] is not None
+        )
+
     def _compile(
-        self, trace: str, objects: list, nargs: int, keywords: tuple[str, ...]
+        self,
+        trace: str,
+        objects: list,
+        nargs: int,
+        keywords: tuple[str, ...],
+        cut: tuple | None,
+        grad_mode: int,
     ) -> None:
         start = time.perf_counter()
         try:
@@ -88,7 +206,7 @@ class Engine:
                 record = _C.build(
                     trace,
                     objects,
-                    nargs + len(keywords),
+                    nargs,
                     keywords or None,
                     self.settings.eager_rounding,
                     str(dump_dir() or ""),
@@ -107,12 +225,32 @@ class Engine:
                     stacklevel=4,
                 )
             return
+        end = None
+        if cut is not None:
+            reason, frames = cut
+            code, offset = frames[-1][1:3]
+            self.root.cut_sites[code, offset] = reason
+            end = self._end(frames)
+        record.set_end(end, grad_mode)
         self.compile_seconds += time.perf_counter() - start
         for stage, seconds in record.stages():
             self.stage_seconds[stage] = self.stage_seconds.get(stage, 0.0) + seconds
         self._failures = 0
         self.compiled.add_record(record)
         self._log(record)
+
+    def _end(self, frames: tuple) -> Any:
+        """What runs the frames that a record leaves at a cut."""
+        steps = []
+        for level, (*at, exits) in enumerate(frames):
+            keys = tuple(Key(*key) for key in exits)
+            function, markers = step(Key(*at), keys, inner=level + 1 < len(frames))
+            goes_on = tuple(
+                (marker, self.root._continuation(key).compiled)
+                for marker, key in zip(markers, keys)
+            )
+            steps.append((function, goes_on))
+        return _C.Cut(tuple(steps))
 
     def _failed(self, reason: str) -> None:
         self.cuts += 1
@@ -136,9 +274,14 @@ class Engine:
             if text:
                 print(f"[pyjit:{topic}] {self.name}\n{text}", file=sys.stderr)
 
+    def engines(self) -> list[Engine]:
+        """This engine and those of its continuations."""
+        return [self, *self.continuations.values()]
+
     def describe_records(self) -> list[dict[str, Any]]:
         return [
             {
+                "function": engine.name,
                 "hits": r.hits,
                 "guards": r.guards,
                 "kernels": r.kernels,
@@ -148,27 +291,36 @@ class Engine:
                 "hashed": r.hashed,
                 "stages": dict(r.stages()),
             }
-            for r in self.compiled.records
+            for engine in self.engines()
+            for r in engine.compiled.records
         ]
 
     def stats(self) -> dict[str, Any]:
-        records = self.compiled.records
+        engines = self.engines()
+        records = [r for engine in engines for r in engine.compiled.records]
+        stage_seconds: dict[str, float] = {}
+        for engine in engines:
+            for stage, seconds in engine.stage_seconds.items():
+                stage_seconds[stage] = stage_seconds.get(stage, 0.0) + seconds
+        reasons = [reason for engine in engines for reason in engine.reasons]
         return {
             "records": len(records),
             "graphs": len(records),
-            "cuts": self.cuts,
+            "cuts": len(self.cut_sites) + sum(engine.cuts for engine in engines),
+            "cut_sites": list(self.cut_sites.values()),
             "hits": self.compiled.hits,
-            "misses": self.compiled.misses,
-            "eager_calls": self.compiled.eager_calls,
-            "compile_seconds": self.compile_seconds,
+            "continuation_hits": sum(e.compiled.hits for e in engines[1:]),
+            "misses": sum(e.compiled.misses for e in engines),
+            "eager_calls": sum(e.compiled.eager_calls for e in engines),
+            "compile_seconds": sum(e.compile_seconds for e in engines),
             "kernels": sum(r.kernels for r in records),
             "library_calls": sum(r.library_calls for r in records),
             "guards": sum(r.guards for r in records),
-            "reasons": list(self.reasons)
+            "reasons": list(dict.fromkeys(reasons))
             + [
                 f"a compiled call failed and ran in eager: {r.last_error.splitlines()[0]}"
                 for r in records
                 if r.last_error
             ],
-            "stage_seconds": dict(self.stage_seconds),
+            "stage_seconds": stage_seconds,
         }

@@ -41,9 +41,14 @@ def report(engine: Any) -> str:
         )
     ]
     lines += [f"  runs in eager: {reason}" for reason in stats["reasons"]]
-    for number, record in enumerate(engine.compiled.records):
+    lines += [f"  cut: {reason}" for reason in stats["cut_sites"]]
+    records = [
+        (part, record) for part in engine.engines() for record in part.compiled.records
+    ]
+    for number, (part, record) in enumerate(records):
+        where = "" if part is engine else f" ({part.name})"
         lines.append(
-            f"  graph {number}: {record.inputs} inputs, {record.guards} guards, {record.kernels} kernels, "
+            f"  graph {number}{where}: {record.inputs} inputs, {record.guards} guards, {record.kernels} kernels, "
             f"{record.library_calls} library calls, {record.hits} hits"
         )
         if record.hashed:

@@ -7,6 +7,7 @@
 
 #include "CompiledFunction.h"
 
+#include "Cut.h"
 #include "Record.h"
 #include "RecordObject.h"
 
@@ -55,8 +56,9 @@ PyObject *callMiss(CompiledFunction *self, PyObject *const *args, size_t nargsf,
   return result;
 }
 
-PyObject *vectorcall(PyObject *callable, PyObject *const *args, size_t nargsf,
-                     PyObject *kwnames) {
+/// See `Answer`: everything but what follows a cut.
+PyObject *answer(PyObject *callable, PyObject *const *args, size_t nargsf,
+                 PyObject *kwnames, PyObject **cut) {
   CompiledFunction *self = self_of(callable);
   // A monitored run looks through compiled functions: it captures the whole.
   if (capture::isCapturing())
@@ -73,6 +75,7 @@ PyObject *vectorcall(PyObject *callable, PyObject *const *args, size_t nargsf,
     if (outcome == Record::Outcome::Hit) {
       ++self->hits;
       ++record.hits;
+      *cut = Py_XNewRef(record.cut);
       if (i > 0 && i < self->records->size() && (*self->records)[i] == holder)
         std::rotate(self->records->begin(), self->records->begin() + i,
                     self->records->begin() + i + 1);
@@ -90,6 +93,13 @@ PyObject *vectorcall(PyObject *callable, PyObject *const *args, size_t nargsf,
     }
   }
   return callMiss(self, args, nargsf, kwnames);
+}
+
+PyObject *vectorcall(PyObject *callable, PyObject *const *args, size_t nargsf,
+                     PyObject *kwnames) {
+  PyObject *cut = nullptr;
+  PyObject *result = answer(callable, args, nargsf, kwnames, &cut);
+  return cut ? goOn(cut, result, answer) : result;
 }
 
 PyObject *create(PyTypeObject *type, PyObject *args, PyObject *kwargs) {

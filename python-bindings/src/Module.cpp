@@ -3,9 +3,11 @@
 #define PY_SSIZE_T_CLEAN // lengths in argument formats are Py_ssize_t
 
 #include "CompiledFunction.h"
+#include "Cut.h"
 #include "RecordObject.h"
 #include "Reference.h"
 
+#include "capture/Continuation.h"
 #include "capture/Recorder.h"
 
 namespace pyjit::python {
@@ -13,34 +15,57 @@ namespace {
 
 PyObject *buildError = nullptr; // set once, at module initialisation
 
-PyObject *capture(PyObject *, PyObject *args) {
-  PyObject *target, *arguments, *keywords;
-  const char *name;
-  if (!PyArg_ParseTuple(args, "OO!O!s:capture", &target, &PyTuple_Type,
-                        &arguments, &PyDict_Type, &keywords, &name))
-    return nullptr;
+/// A call's arguments as a vectorcall has them.
+struct Arguments {
   std::vector<PyObject *> values;
-  for (Py_ssize_t i = 0; i < PyTuple_GET_SIZE(arguments); ++i)
-    values.push_back(PyTuple_GET_ITEM(arguments, i));
+  size_t positional = 0;
   Reference names;
-  if (Py_ssize_t count = PyDict_GET_SIZE(keywords)) {
+
+  bool set(PyObject *arguments, PyObject *keywords) {
+    positional = PyTuple_GET_SIZE(arguments);
+    for (size_t i = 0; i < positional; ++i)
+      values.push_back(PyTuple_GET_ITEM(arguments, i));
+    Py_ssize_t count = PyDict_GET_SIZE(keywords);
+    if (!count)
+      return true;
     names = Reference::steal(PyTuple_New(count));
     if (!names)
-      return nullptr;
+      return false;
     Py_ssize_t position = 0, index = 0;
     PyObject *key, *value;
     while (PyDict_Next(keywords, &position, &key, &value)) {
       PyTuple_SET_ITEM(names.get(), index++, Py_NewRef(key));
       values.push_back(value);
     }
+    return true;
   }
-  // A collection would run finalizers of objects that have nothing to do with
-  // the call, in the middle of it and under observation.
+};
+
+/// A collection would run finalizers of objects that have nothing to do with
+/// the call, in the middle of it and under observation.
+struct NoCollection {
   bool collecting = PyGC_Disable();
-  capture::CaptureResult captured = capture::capture(
-      target, values.data(), PyTuple_GET_SIZE(arguments), names.get(), name);
-  if (collecting)
-    PyGC_Enable();
+  ~NoCollection() {
+    if (collecting)
+      PyGC_Enable();
+  }
+};
+
+PyObject *capture(PyObject *, PyObject *args) {
+  PyObject *target, *arguments, *keywords;
+  const char *name;
+  if (!PyArg_ParseTuple(args, "OO!O!s:capture", &target, &PyTuple_Type,
+                        &arguments, &PyDict_Type, &keywords, &name))
+    return nullptr;
+  Arguments call;
+  if (!call.set(arguments, keywords))
+    return nullptr;
+  capture::CaptureResult captured;
+  {
+    NoCollection guard;
+    captured = capture::capture(target, call.values.data(), call.positional,
+                                call.names.get(), name);
+  }
   Reference objects = Reference::steal(captured.objects);
   if (!captured.result)
     return nullptr;
@@ -48,6 +73,47 @@ PyObject *capture(PyObject *, PyObject *args) {
       "(Ns#Os#)", captured.result, captured.trace.data(),
       Py_ssize_t(captured.trace.size()), objects ? objects.get() : Py_None,
       captured.reason.data(), Py_ssize_t(captured.reason.size()));
+}
+
+PyObject *captureWithCuts(PyObject *, PyObject *args) {
+  PyObject *target, *arguments, *keywords, *points, *planner;
+  const char *name;
+  if (!PyArg_ParseTuple(args, "OO!O!sO!O:capture_with_cuts", &target,
+                        &PyTuple_Type, &arguments, &PyDict_Type, &keywords,
+                        &name, &PyDict_Type, &points, &planner))
+    return nullptr;
+  Arguments call;
+  if (!call.set(arguments, keywords))
+    return nullptr;
+  capture::CutResult captured;
+  {
+    NoCollection guard;
+    captured =
+        capture::captureWithCuts(target, call.values.data(), call.positional,
+                                 call.names.get(), name, points, planner);
+  }
+  PyObject *error = PyErr_GetRaisedException(); // the user's
+  Reference segments = Reference::steal(PyList_New(0));
+  bool ok = bool(segments);
+  for (capture::Segment &segment : captured.segments) {
+    auto orNone = [](PyObject *object) {
+      return object ? object : Py_NewRef(Py_None);
+    };
+    Reference entry = Reference::steal(
+        Py_BuildValue("(Ns#NnNi)", orNone(segment.key), segment.trace.data(),
+                      Py_ssize_t(segment.trace.size()), segment.objects,
+                      segment.nargs, orNone(segment.cut), segment.gradMode));
+    ok = ok && entry && PyList_Append(segments.get(), entry.get()) == 0;
+  }
+  Reference learned = Reference::steal(captured.learned);
+  Reference result = Reference::steal(captured.result);
+  if (error)
+    PyErr_SetRaisedException(error);
+  if (!result || !ok)
+    return nullptr;
+  return Py_BuildValue("(OOOs#)", result.get(), segments.get(), learned.get(),
+                       captured.reason.data(),
+                       Py_ssize_t(captured.reason.size()));
 }
 
 PyObject *build(PyObject *, PyObject *args) {
@@ -86,6 +152,12 @@ PyMethodDef methods[] = {
     {"capture", capture, METH_VARARGS,
      "capture(target, args, kwargs, name) -> (result, trace, objects, reason)\n"
      "Runs one monitored call. reason is empty when it was captured."},
+    {"capture_with_cuts", captureWithCuts, METH_VARARGS,
+     "capture_with_cuts(target, args, kwargs, name, points, planner) -> "
+     "(result,"
+     " segments, learned, reason)\n"
+     "Runs one monitored call, recorded in parts. A segment is (key, trace, "
+     "objects, nargs, cut, grad_mode)."},
     {"build", build, METH_VARARGS,
      "build(trace, objects, nargs, keyword_names, eager_rounding, dump_dir) -> "
      "Record\nCompiles a captured call. Raises BuildError."},
@@ -116,7 +188,8 @@ PyMODINIT_FUNC PyInit__C() {
     return nullptr;
   Reference module = Reference::steal(PyModule_Create(&definition));
   if (!module || !addCompiledFunctionType(module.get()) ||
-      !addRecordType(module.get()))
+      !addRecordType(module.get()) || !addCutType(module.get()) ||
+      !pyjit::capture::addContinuationType(module.get()))
     return nullptr;
   buildError = PyErr_NewExceptionWithDoc(
       "pyjit._C.BuildError",

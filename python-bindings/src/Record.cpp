@@ -4,6 +4,8 @@
 
 #include "Reference.h"
 
+#include <c10/core/GradMode.h>
+
 namespace pyjit::python {
 namespace {
 
@@ -86,7 +88,10 @@ std::unique_ptr<Record> Record::build(const std::string &trace,
   return record;
 }
 
-Record::~Record() { Py_XDECREF(keywordNames); }
+Record::~Record() {
+  Py_XDECREF(keywordNames);
+  Py_XDECREF(cut);
+}
 
 bool Record::matchesSignature(Py_ssize_t nargs, PyObject *kwnames) const {
   if (nargs != numArguments)
@@ -146,6 +151,8 @@ Record::Outcome Record::call(PyObject *const *args, Py_ssize_t nargs,
     *result = mock->run(registers, outputs);
     if (!*result)
       outcome = Outcome::Raise;
+    else if (gradMode >= 0)
+      c10::GradMode::set_enabled(gradMode);
   }
   for (uint32_t reg : mock->externals())
     Py_DECREF(registers[reg]);

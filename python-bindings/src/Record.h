@@ -50,6 +50,9 @@ public:
 
   uint64_t hits = 0;
   std::string lastError;
+  /// Where the record ends if not with its function: a `Cut`, or null.
+  PyObject *cut = nullptr;
+  int gradMode = -1; ///< grad mode to leave behind; -1: as it was
   const PyjitExecutable *executable() const { return exe.get(); }
   size_t numInputs() const { return inputs.size(); }
   size_t numGuards() const { return guards->size(); }

@@ -2,6 +2,8 @@
 
 #include "RecordObject.h"
 
+#include "Cut.h"
+
 namespace pyjit::python {
 namespace {
 
@@ -15,8 +17,20 @@ PyObject *unicode(PyjitString text) {
   return PyUnicode_DecodeUTF8(text.data, text.size, "replace");
 }
 
+int traverse(PyObject *object, visitproc visit, void *arg) {
+  Py_VISIT(Py_TYPE(object));
+  Py_VISIT(recordOf(object).cut);
+  return 0;
+}
+
+int clearReferences(PyObject *object) {
+  Py_CLEAR(recordOf(object).cut);
+  return 0;
+}
+
 void destroy(PyObject *object) {
   PyTypeObject *type = Py_TYPE(object);
+  PyObject_GC_UnTrack(object);
   delete reinterpret_cast<RecordObject *>(object)->record;
   type->tp_free(object);
   Py_DECREF(type);
@@ -64,7 +78,25 @@ PyObject *getError(PyObject *self, void *) {
   return PyUnicode_FromString(recordOf(self).lastError.c_str());
 }
 
+PyObject *setEnd(PyObject *self, PyObject *args) {
+  PyObject *cut;
+  int gradMode;
+  if (!PyArg_ParseTuple(args, "Oi:set_end", &cut, &gradMode))
+    return nullptr;
+  if (cut != Py_None && !isCut(cut)) {
+    PyErr_SetString(PyExc_TypeError, "set_end takes a Cut or None");
+    return nullptr;
+  }
+  Record &record = recordOf(self);
+  Py_XSETREF(record.cut, cut == Py_None ? nullptr : Py_NewRef(cut));
+  record.gradMode = gradMode;
+  Py_RETURN_NONE;
+}
+
 PyMethodDef methods[] = {
+    {"set_end", setEnd, METH_VARARGS,
+     "set_end(cut, grad_mode): where the record ends if not with its function; "
+     "the grad mode that it leaves behind, or -1."},
     {"stages", stages, METH_NOARGS, "Pairs of stage and seconds, in order."},
     {"text", text, METH_O, "A report on one topic; empty for an unknown one."},
     {nullptr, nullptr, 0, nullptr}};
@@ -87,12 +119,15 @@ PyGetSetDef getset[] = {
     {nullptr, nullptr, nullptr, nullptr, nullptr}};
 
 PyType_Slot slots[] = {{Py_tp_dealloc, reinterpret_cast<void *>(destroy)},
+                       {Py_tp_traverse, reinterpret_cast<void *>(traverse)},
+                       {Py_tp_clear, reinterpret_cast<void *>(clearReferences)},
                        {Py_tp_methods, methods},
                        {Py_tp_getset, getset},
                        {0, nullptr}};
 
 PyType_Spec spec = {"pyjit._C.Record", sizeof(RecordObject), 0,
-                    Py_TPFLAGS_DEFAULT | Py_TPFLAGS_DISALLOW_INSTANTIATION |
+                    Py_TPFLAGS_DEFAULT | Py_TPFLAGS_HAVE_GC |
+                        Py_TPFLAGS_DISALLOW_INSTANTIATION |
                         Py_TPFLAGS_IMMUTABLETYPE,
                     slots};
 
@@ -113,9 +148,11 @@ Record &recordOf(PyObject *object) {
 }
 
 PyObject *wrapRecord(std::unique_ptr<Record> record) {
-  auto *object = PyObject_New(RecordObject, recordType);
-  if (object)
+  auto *object = PyObject_GC_New(RecordObject, recordType);
+  if (object) {
     object->record = record.release();
+    PyObject_GC_Track(object);
+  }
   return reinterpret_cast<PyObject *>(object);
 }
 

@@ -1,0 +1,72 @@
+//===- Run.h - A monitored run: recordings one after the other --*- C++ -*-===//
+//
+// A Session records one part of a call without a gap. A Run owns the sessions
+// of one monitored call: where one ends at something that is not modelled, it
+// decides whether the recording can be cut there, waits until the interpreter
+// has carried the instruction out, and starts the next session.
+//
+//===----------------------------------------------------------------------===//
+#ifndef PYJIT_CAPTURE_RUN_H
+#define PYJIT_CAPTURE_RUN_H
+
+#include "Recorder.h"
+#include "Session.h"
+
+namespace pyjit::capture {
+
+class Run {
+public:
+  Run(const std::string &name, bool surveying);
+  ~Run();
+  Run(const Run &) = delete;
+
+  /// Cuts are made; see `captureWithCuts`.
+  void allowCuts(PyObject *points, PyObject *planner);
+  PyObject *execute(PyObject *callable, PyObject *const *args, size_t nargs,
+                    PyObject *kwnames);
+  void onStart(PyCodeObject *code, int offset);
+  void onInstruction(PyCodeObject *code, int offset);
+  static Run *current;
+
+  std::string name;
+  bool surveying;
+  std::string reason;
+  std::vector<Segment> segments;
+  PyObject *learned; ///< list
+  PyThreadState *thread = nullptr;
+  /// The session of the whole call, when no cut was needed.
+  std::unique_ptr<Session> whole;
+
+private:
+  /// A frame whose next step is awaited.
+  struct Waiting {
+    PyjitFrame *frame; ///< null: any frame of `code`
+    PyCodeObject *code;
+    int offset;
+    std::vector<int> exits;
+  };
+
+  /// Looks at what became of the session.
+  void after();
+  void cut(std::unique_ptr<Session> session);
+  bool resumable(Session &session, size_t i, FrameState &state);
+  void learn(const FrameState &state, const std::string &why);
+  void learnBirth(Session &session, const std::vector<FrameState> &states);
+  void start(PyjitFrame *frame, PyCodeObject *code, int offset);
+  void add(Session &session, PyObject *cut);
+
+  PyObject *points = nullptr, *planner = nullptr; ///< borrowed
+  std::set<std::pair<PyCodeObject *, int>> known;
+  std::unique_ptr<Session> session;
+  PyObject *key = nullptr;      ///< of the session's continuation
+  std::vector<Waiting> waiting; ///< outermost first
+  PyObject *handled = nullptr;  ///< the exception handled around the call
+  std::set<PyObject *> opaque;  ///< passed through parts of this run unseen
+  std::vector<PyObject *> kept;
+  bool stopped = false;
+  size_t count = 0;
+};
+
+} // namespace pyjit::capture
+
+#endif // PYJIT_CAPTURE_RUN_H

@@ -1,0 +1,271 @@
+"""Code for the rest of a function, and for one instruction in the middle of it.
+
+A cut leaves frames in front of an instruction that pyjit does not model. To go on, two kinds of
+function are made from the original bytecode, both without parameters: a prologue takes the values
+of operand stack and locals from ``_C._take`` and puts them in place.
+
+*Continuation*: jumps to an instruction and runs to the end of the function.
+*Step*: carries out one instruction (in an outer frame: a call of the step of the frame above) and
+returns a tuple of the values that the rest needs, with a marker that names where it goes on. If the
+instruction raises, the function's own handlers, which follow in the code, run to its end.
+
+CPython 3.12's jumps are relative, so the original bytecode can stand behind a prologue unchanged;
+the exception table and the table of positions are shifted.
+"""
+
+from __future__ import annotations
+
+import dis
+import opcode
+import types
+from typing import Any, NamedTuple
+
+from pyjit import _C
+
+_CACHES = opcode._inline_cache_entries
+
+
+class Key(NamedTuple):
+    """Where a continuation starts: ``stack`` tells values from NULLs, ``slots`` are locals."""
+
+    function: types.FunctionType
+    code: types.CodeType
+    offset: int
+    stack: tuple[bool, ...]
+    slots: tuple[int, ...]
+
+
+class _Assembler:
+    def __init__(self, code: types.CodeType) -> None:
+        self.code = code
+        self.units = bytearray()
+        self.constants = list(code.co_consts)
+
+    def emit(self, name: str, arg: int = 0) -> None:
+        op = dis.opmap[name]
+        for shift in (24, 16, 8):
+            if arg >> shift:
+                self.units += bytes((dis.EXTENDED_ARG, arg >> shift & 255))
+        self.units += bytes((op, arg & 255)) + bytes(2 * _CACHES[op])
+
+    def constant(self, value: Any) -> None:
+        self.constants.append(value)
+        self.emit("LOAD_CONST", len(self.constants) - 1)
+
+    def prologue(self, stack: tuple[bool, ...], slots: tuple[int, ...]) -> None:
+        """Leaves the state on top of the restored operand stack."""
+        if self.code.co_freevars:
+            self.emit("COPY_FREE_VARS", len(self.code.co_freevars))
+        self.emit("RESUME")
+        self.emit("PUSH_NULL")
+        self.constant(_C._take)
+        self.emit("CALL", 0)
+        index = 0
+        for value in stack:
+            if value:
+                self.element(index)
+                index += 1
+            else:
+                self.emit("PUSH_NULL")
+            self.emit("SWAP", 2)
+        for slot in slots:
+            self.element(index)
+            index += 1
+            self.emit("STORE_FAST", slot)
+
+    def element(self, index: int) -> None:
+        self.emit("COPY", 1)
+        self.constant(index)
+        self.emit("BINARY_SUBSCR")
+
+    def finish(
+        self, line: int, depth: int, handled: list[tuple[int, int, int]]
+    ) -> types.CodeType:
+        """The new code. ``handled``: parts (in units) that have an original unit's handler."""
+        code = self.code
+        self.emit("NOP")  # brings the table of positions back to the first line
+        shift = len(self.units) // 2
+        entries = _exception_table(code)
+        front = []
+        for start, end, original in handled:
+            for entry in entries:
+                if entry[0] <= original < entry[1]:
+                    front.append((start, end, *entry[2:]))
+                    break
+        table = b"".join(
+            _exception_entry(start, end, target + shift, packed)
+            for start, end, target, packed in front
+        ) + b"".join(
+            _exception_entry(start + shift, end + shift, target + shift, packed)
+            for start, end, target, packed in entries
+        )
+        delta = line - code.co_firstlineno
+        positions = bytearray()
+        left = shift - 1
+        while left:
+            length = min(left, 8)
+            positions += _position(length, delta)
+            delta = 0
+            left -= length
+        positions += _position(1, code.co_firstlineno - line)
+        return code.replace(
+            co_code=bytes(self.units) + code.co_code,
+            co_consts=tuple(self.constants),
+            co_exceptiontable=table,
+            co_linetable=bytes(positions) + code.co_linetable,
+            co_stacksize=max(code.co_stacksize, depth) + 8,
+            co_argcount=0,
+            co_posonlyargcount=0,
+            co_kwonlyargcount=0,
+            co_flags=code.co_flags & ~0xC,
+        )
+
+
+def continuation(key: Key) -> Any:
+    """The callable that runs from ``key`` to the end of the function."""
+    assembler = _Assembler(key.code)
+    assembler.prologue(key.stack, key.slots)
+    assembler.emit("POP_TOP")
+    assembler.emit("JUMP_FORWARD", key.offset // 2 + 1)
+    line = _line(key.code, key.offset)
+    code = assembler.finish(line, len(key.stack) + 2, [])
+    shift = len(code.co_code) - len(key.code.co_code)
+    return _C.Continuation(
+        _function(key.function, code), key.function, key.code, key.offset, shift
+    )
+
+
+def step(
+    at: Key, exits: tuple[Key, ...], inner: bool
+) -> tuple[types.FunctionType, list[object]]:
+    """The function that carries out the instruction at ``at``, and the markers of its exits.
+
+    ``inner``: the instruction is a call of the frame above; what stands for that frame is the last
+    element of the state.
+    """
+    assembler = _Assembler(at.code)
+    assembler.prologue(at.stack, at.slots)
+    name, arg, names = _instruction(at.code, at.offset)
+    markers = [object() for _ in exits]
+    endings = []
+    for marker, leaving in zip(markers, exits):
+        ending = _Assembler(at.code)
+        ending.constants = assembler.constants
+        for slot in leaving.slots:
+            ending.emit("LOAD_FAST", slot)
+        ending.constant(marker)
+        ending.emit("BUILD_TUPLE", len(leaving.stack) + len(leaving.slots) + 1)
+        ending.emit("RETURN_VALUE")
+        endings.append(ending.units)
+
+    if inner:
+        assembler.element(sum(at.stack) + len(at.slots))
+        assembler.emit("SWAP", 2)
+        assembler.emit("POP_TOP")
+        assembler.emit("PUSH_NULL")
+        assembler.emit("SWAP", 2)
+        start = len(assembler.units) // 2
+        assembler.emit("CALL", 0)
+    else:
+        assembler.emit("POP_TOP")
+        if names is not None:
+            assembler.emit("KW_NAMES", names)
+        start = len(assembler.units) // 2
+        if len(exits) > 1:
+            assembler.emit(name, len(endings[0]) // 2)
+        elif name == "LOAD_ATTR":
+            assembler.emit(name, arg & ~1)
+        else:
+            assembler.emit(name, arg)
+    end = len(assembler.units) // 2
+    if not inner and name == "LOAD_ATTR" and arg & 1:
+        # The bound method, in the form of a callable without `self`.
+        assembler.emit("PUSH_NULL")
+        assembler.emit("SWAP", 2)
+    assembler.units += endings[0]
+    if len(endings) > 1:
+        if name == "FOR_ITER":
+            assembler.emit("END_FOR")  # skipped, but looked for
+        assembler.units += endings[1]
+    depth = 3 + max(len(e.stack) + len(e.slots) for e in (at, *exits))
+    code = assembler.finish(
+        _line(at.code, at.offset), depth, [(start, end, at.offset // 2)]
+    )
+    return _function(at.function, code), markers
+
+
+def _function(original: types.FunctionType, code: types.CodeType) -> types.FunctionType:
+    function = types.FunctionType(
+        code, original.__globals__, original.__name__, None, original.__closure__
+    )
+    function.__qualname__ = original.__qualname__
+    function.__module__ = original.__module__
+    return function
+
+
+def _instruction(code: types.CodeType, offset: int) -> tuple[str, int, int | None]:
+    """Name and argument of an instruction; the argument of KW_NAMES in front of a call."""
+    data = code.co_code
+    at, extended, names = 0, 0, None
+    while at <= offset:
+        op, arg = data[at], extended << 8 | data[at + 1]
+        name = dis.opname[op]
+        if op == dis.EXTENDED_ARG:
+            extended = arg
+            at += 2
+            continue
+        if at == offset:
+            return name, arg, names
+        extended = 0
+        names = arg if name == "KW_NAMES" else None
+        at += 2 + 2 * _CACHES[op]
+    raise ValueError(f"no instruction at {offset}")
+
+
+def _line(code: types.CodeType, offset: int) -> int:
+    for start, end, line in code.co_lines():
+        if start <= offset < end and line is not None:
+            return line
+    return code.co_firstlineno
+
+
+def _exception_table(code: types.CodeType) -> list[tuple[int, int, int, int]]:
+    """Start, end and target in code units, and depth with the flag `lasti`."""
+    data = iter(code.co_exceptiontable)
+
+    def number(first: int) -> int:
+        value = first & 63
+        byte = first
+        while byte & 64:
+            byte = next(data)
+            value = value << 6 | byte & 63
+        return value
+
+    entries = []
+    for byte in data:
+        start = number(byte)
+        length, target, packed = (number(next(data)) for _ in range(3))
+        entries.append((start, start + length, target, packed))
+    return entries
+
+
+def _exception_entry(start: int, end: int, target: int, packed: int) -> bytes:
+    out = bytearray()
+    for value in (start, end - start, target, packed):
+        groups = [value & 63]
+        while value := value >> 6:
+            groups.append(value & 63 | 64)
+        out += bytes(reversed(groups))
+    out[0] |= 128
+    return bytes(out)
+
+
+def _position(units: int, delta: int) -> bytes:
+    """An entry of ``co_linetable``: so many units, a line and no columns."""
+    value = (-delta << 1 | 1) if delta < 0 else delta << 1
+    out = bytearray((0x80 | 13 << 3 | units - 1,))
+    while value > 63:
+        out.append(value & 63 | 64)
+        value >>= 6
+    out.append(value)
+    return bytes(out)

@@ -1,0 +1,62 @@
+"""What the tests of cuts share: stories that must have gone on in compiled code."""
+
+from __future__ import annotations
+
+import contextlib
+import functools
+import io
+from collections.abc import Callable
+from typing import Any
+
+from Integration.harness import Compile, Steps, tell
+
+
+def cut_scenario(
+    story: Callable[[Compile], Steps] | None = None,
+    *,
+    hits: int = 1,
+    eager: bool = False,
+    grad: bool = False,
+) -> Any:
+    """Makes a pytest test of a story in which calls are cut.
+
+    hits: so many times at least, compiled code must have gone on after a cut. eager: the story is
+    about something that cannot be cut; it must then be right, no more.
+    """
+    if story is None:
+        return functools.partial(cut_scenario, hits=hits, eager=eager, grad=grad)
+
+    def told(compile: Compile) -> Steps:
+        made: list[Any] = []
+
+        def remember(f: Any, **options: Any) -> Any:
+            made.append(compile(f, **options))
+            return made[-1]
+
+        yield from story(remember)
+        if compile.__name__ == "<lambda>" or eager:
+            return
+        import pyjit
+
+        stats = [pyjit.stats(compiled) for compiled in made]
+        went_on = sum(s["continuation_hits"] for s in stats)
+        assert went_on >= hits, [
+            (s["cut_sites"], s["reasons"], s["eager_calls"], s["records"])
+            for s in stats
+        ]
+
+    def test() -> None:
+        tell(told, captured="late" if not eager else False, grad=grad)
+
+    test.__name__ = story.__name__
+    test.__doc__ = story.__doc__
+    test.__module__ = story.__module__
+    return test
+
+
+def printed(f: Callable[..., Any], *args: Any) -> tuple[Any, str]:
+    """A call's result and what it printed."""
+    out = io.StringIO()
+    with contextlib.redirect_stdout(out):
+        result = f(*args)
+    return result, out.getvalue()

@@ -1,0 +1,490 @@
+"""Cuts inside nested calls, `with`, `try`, loops and branches."""
+
+from __future__ import annotations
+
+import contextlib
+import ctypes
+import threading
+import time
+from collections.abc import Iterator
+from typing import Any, Self
+
+import pyjit
+import torch
+from Integration.cuts import cut_scenario, printed
+from Integration.harness import Compile, Steps, attempt, values
+from torch import nn
+
+libc = ctypes.CDLL(None)
+
+
+@cut_scenario(hits=4)
+def test_nested_calls(compile: Compile) -> Steps:
+    def inner(x: torch.Tensor, k: float) -> torch.Tensor:
+        y = x * k
+        print("inner", tuple(y.shape))
+        return y + 1
+
+    def middle(x: torch.Tensor) -> torch.Tensor:
+        a = x.relu()
+        b = inner(a, 2.0) - a
+        return b * b
+
+    def g(x: torch.Tensor) -> Any:
+        c = x + 1
+        return [middle(c), c]
+
+    f = compile(g)
+    for seed in range(5):
+        yield printed(f, values(4, seed=seed))
+
+
+@cut_scenario(hits=4)
+def test_same_function_from_two_places(compile: Compile) -> Steps:
+    def note(x: torch.Tensor, name: str) -> torch.Tensor:
+        print(name, end=" ")
+        return x + 1
+
+    def g(x: torch.Tensor) -> torch.Tensor:
+        y = note(x * 2, "a")
+        return note(y * 3, "b") - x
+
+    f = compile(g)
+    for seed in range(6):
+        yield printed(f, values(4, seed=seed))
+
+
+@cut_scenario
+def test_recursion(compile: Compile) -> Steps:
+    def down(x: torch.Tensor, n: int) -> torch.Tensor:
+        if n == 0:
+            print("bottom")
+            return x
+        return down(x + n, n - 1) * 2
+
+    f = compile(down)
+    for seed in range(4):
+        yield printed(f, values(4, seed=seed), 3)
+
+
+@cut_scenario
+def test_modules_in_modules(compile: Compile) -> Steps:
+    class Block(nn.Module):
+        def __init__(self) -> None:
+            super().__init__()
+            self.layer = nn.Linear(4, 4)
+
+        def forward(self, x: torch.Tensor) -> torch.Tensor:
+            y = self.layer(x)
+            print("block")
+            return torch.relu(y)
+
+    net = nn.Sequential(Block(), Block(), nn.Linear(4, 2)).eval()
+    f = compile(net)
+    for seed in range(6):
+        yield printed(f, values(2, 4, seed=seed))
+    net[1].layer.bias.add_(1)
+    yield printed(f, values(2, 4))
+
+
+@cut_scenario(hits=2, grad=True)
+def test_no_grad_block(compile: Compile) -> Steps:
+    def g(x: torch.Tensor) -> Any:
+        with torch.no_grad():
+            y = x * 2
+            print("grad", torch.is_grad_enabled())
+            z = y + 1
+        return z * 2, torch.is_grad_enabled()
+
+    f = compile(g)
+    for seed in range(5):
+        yield printed(f, values(4, seed=seed))
+        yield torch.is_grad_enabled()
+
+
+@cut_scenario(grad=True)
+def test_exception_leaves_no_grad_block(compile: Compile) -> Steps:
+    def g(x: torch.Tensor, n: int) -> Any:
+        with torch.no_grad():
+            y = x * 2
+            k = int.from_bytes(bytes([n]), "big")
+            if k > 3:
+                raise ValueError(k)
+            z = y + k
+        return z * 2
+
+    f = compile(g)
+    for n in (1, 1, 1, 5, 1, 5, 300, 1):
+        yield attempt(f, values(4), n)
+        yield torch.is_grad_enabled()
+
+
+class Block:
+    def __init__(self, log: list[Any]) -> None:
+        self.log = log
+
+    def __enter__(self) -> Self:
+        self.log.append("in")
+        return self
+
+    def __exit__(self, kind: type[BaseException] | None, *rest: object) -> bool:
+        self.log.append(kind)
+        return kind is KeyError
+
+
+@cut_scenario
+def test_own_context_manager(compile: Compile) -> Steps:
+    log: list[Any] = []
+
+    def g(x: torch.Tensor, d: dict[str, int]) -> Any:
+        y = x + 1
+        with Block(log):
+            y = y * 2
+            libc.abs(1)
+            y = y + d["k"]
+        return y * 3
+
+    f = compile(g)
+    for d in ({"k": 1}, {"k": 1}, {"k": 1}, {}, {"k": 2}, {}):
+        yield attempt(f, values(4), d)
+        yield list(log)
+
+
+@cut_scenario
+def test_lock(compile: Compile) -> Steps:
+    lock = threading.Lock()
+
+    def g(x: torch.Tensor) -> Any:
+        y = x + 1
+        with lock:
+            y = y * 2
+            held = lock.locked()
+        return y * 3, held
+
+    f = compile(g)
+    for seed in range(5):
+        yield f(values(4, seed=seed))
+        yield lock.locked()
+
+
+@cut_scenario
+def test_generator_context_manager(compile: Compile) -> Steps:
+    log: list[str] = []
+
+    @contextlib.contextmanager
+    def block(name: str) -> Iterator[str]:
+        log.append("in " + name)
+        try:
+            yield name
+        finally:
+            log.append("out " + name)
+
+    def g(x: torch.Tensor) -> Any:
+        y = x + 1
+        with block("a") as name:
+            y = y * 2
+            print(name)
+            y = y - 1
+        return y * 3
+
+    f = compile(g)
+    for seed in range(8):
+        yield printed(f, values(4, seed=seed))
+        yield list(log)
+
+
+@cut_scenario
+def test_try_and_finally(compile: Compile) -> Steps:
+    log: list[Any] = []
+
+    def g(x: torch.Tensor, n: float) -> Any:
+        y = x + 1
+        try:
+            y = y * 2
+            time.sleep(n)
+            y = y * n
+        except ValueError:
+            log.append("bad")
+            y = y - 1
+        finally:
+            log.append(n)
+        return y + 3
+
+    f = compile(g)
+    for n in (0.0, 0.0, 0.0, -1.0, 0.0, -1.0, 1e-9, -1.0, 0.0):
+        yield attempt(f, values(4), n)
+        yield list(log)
+
+
+@cut_scenario
+def test_exception_of_an_inner_frame(compile: Compile) -> Steps:
+    def inner(x: torch.Tensor) -> torch.Tensor:
+        y = x * 2
+        time.sleep(state["n"])
+        return y
+
+    state = {"n": 0.0}
+
+    def g(x: torch.Tensor) -> Any:
+        y = x + 1
+        try:
+            y = inner(y)
+        except ValueError as error:
+            return y, str(error)
+        return y * 2, None
+
+    f = compile(g)
+    for n in (0.0, 0.0, 0.0, -1.0, 0.0, -1.0, 0.0, 0.0):
+        state["n"] = n
+        yield attempt(f, values(4))
+
+
+@cut_scenario(eager=True)
+def test_cut_while_handling_an_exception(compile: Compile) -> Steps:
+    def g(x: torch.Tensor, d: dict[str, int]) -> Any:
+        try:
+            y = x * d["k"]
+        except KeyError as error:
+            print("no", error)
+            y = x * 5
+        return y + 1
+
+    f = compile(g)
+    for d in ({"k": 1}, {}, {}, {"k": 1}, {}):
+        yield printed(f, values(4), d)
+
+
+@cut_scenario
+def test_branch_on_data(compile: Compile) -> Steps:
+    def g(x: torch.Tensor) -> torch.Tensor:
+        y = x * 2
+        if y.sum() > 0:
+            return y.relu() + 1
+        return y.abs() - 1
+
+    f = compile(g)
+    for sign in (1, 1, 1, -1, -1, -1, 1, -1):
+        yield f(torch.ones(4) * sign)
+
+
+def test_both_sides_are_compiled_as_they_are_taken() -> None:
+    def g(x: torch.Tensor) -> torch.Tensor:
+        if x.sum() > 0:
+            return x * 2
+        return x - 1
+
+    f = pyjit.compile(g)
+    up, down = torch.ones(4), -torch.ones(4)
+    for x in (up, up):
+        f(x)
+    assert pyjit.stats(f)["graphs"] == 2
+    for x in (down, down, up, down):
+        torch.testing.assert_close(f(x), g(x))
+    stats = pyjit.stats(f)
+    assert stats["graphs"] == 3
+    assert stats["cuts"] == 1
+    assert stats["hits"] == 5
+    assert stats["continuation_hits"] == 4
+    assert stats["eager_calls"] == 0
+
+
+@cut_scenario
+def test_conditions_on_data(compile: Compile) -> Steps:
+    def g(x: torch.Tensor, y: torch.Tensor) -> Any:
+        a = x * 2
+        b = a if a.max() > 1 and not (y < 0).all() else y
+        return b + 1, not a.any()
+
+    f = compile(g)
+    for a in (1.0, 0.0, 1.0):
+        for b in (1.0, -1.0):
+            for _ in range(2):
+                yield f(torch.ones(3) * a, torch.ones(3) * b)
+
+
+@cut_scenario
+def test_while_on_data(compile: Compile) -> Steps:
+    def g(x: torch.Tensor) -> Any:
+        steps = 0
+        while x.norm() > 1:
+            x = x * 0.5
+            steps += 1
+        return x + 1, steps
+
+    f = compile(g)
+    for size in (4.0, 4.0, 4.0, 9.0, 0.1, 100.0):
+        yield f(torch.ones(4) * size)
+
+
+@cut_scenario
+def test_for_over_a_list(compile: Compile) -> Steps:
+    def g(xs: list[torch.Tensor]) -> torch.Tensor:
+        total = torch.zeros(4)
+        for x in xs:
+            total = total + x * 2
+            print("one")
+            total = total.relu()
+        return total * 3
+
+    f = compile(g)
+    for n in (3, 3, 3, 3, 5, 0, 1, 3):
+        yield printed(f, [values(4, seed=n + i) for i in range(n)])
+
+
+@cut_scenario
+def test_for_over_a_range(compile: Compile) -> Steps:
+    def g(x: torch.Tensor, n: int) -> torch.Tensor:
+        for i in range(n):
+            x = x * 1.5 + 1
+            print(i, end=",")
+        return x
+
+    f = compile(g)
+    for n in (3, 3, 3, 3, 40, 40):
+        yield printed(f, values(4), n)
+
+
+@cut_scenario
+def test_long_loop_needs_no_stack(compile: Compile) -> Steps:
+    def g(x: torch.Tensor, n: int) -> torch.Tensor:
+        i = 0
+        while i < n:
+            x = x + 1
+            libc.abs(1)
+            i += 1
+        return x
+
+    f = compile(g)
+    for n in (3, 3, 3, 3, 3000):
+        yield f(values(4), n)
+
+
+@cut_scenario
+def test_enumerate_zip_and_items(compile: Compile) -> Steps:
+    def g(d: dict[str, torch.Tensor], ys: list[torch.Tensor]) -> Any:
+        out = []
+        for i, (name, x) in enumerate(d.items()):
+            out.append(x * 2)
+            print(i, name)
+        for a, b in zip(out, ys):
+            out[0] = a + b
+            print("pair")
+        return out
+
+    f = compile(g)
+    for seed in range(8):
+        d = {"a": values(4, seed=seed), "b": values(4, seed=9)}
+        yield printed(f, d, [values(4), values(4)])
+
+
+@cut_scenario
+def test_comprehension(compile: Compile) -> Steps:
+    def g(xs: list[torch.Tensor]) -> Any:
+        ys = [x * libc.abs(-2) for x in xs]
+        return ys, sum(ys) + 1
+
+    f = compile(g)
+    for seed in range(6):
+        yield f([values(4, seed=seed), values(4)])
+
+
+@cut_scenario
+def test_break_continue_else(compile: Compile) -> Steps:
+    def g(xs: list[torch.Tensor]) -> Any:
+        total = torch.zeros(2)
+        for x in xs:
+            if x[0] > 5:
+                break
+            if x[0] < 0:
+                continue
+            total = total + x
+        else:
+            total = total * 10
+        return total
+
+    f = compile(g)
+    rows = [[1.0, 2, 3], [1.0, -2, 3], [1.0, 9, 3], [9.0], []]
+    for row in rows * 3:
+        yield f([torch.tensor([v, v]) for v in row])
+
+
+@cut_scenario(eager=True)
+def test_cut_in_a_generator(compile: Compile) -> Steps:
+    def parts(x: torch.Tensor) -> Iterator[torch.Tensor]:
+        for i in range(3):
+            print(i, end=" ")
+            yield x * i
+
+    def g(x: torch.Tensor) -> torch.Tensor:
+        y = x + 1
+        return sum(parts(y)) + y
+
+    f = compile(g)
+    for seed in range(4):
+        yield printed(f, values(4, seed=seed))
+
+
+@cut_scenario
+def test_cut_under_a_native_caller(compile: Compile) -> Steps:
+    def key(n: int) -> int:
+        print("key", n)
+        return -n
+
+    def g(x: torch.Tensor, ns: list[int]) -> Any:
+        y = x * 2
+        order = sorted(ns, key=key)
+        return y + 1, order
+
+    f = compile(g)
+    for seed in range(5):
+        yield printed(f, values(4, seed=seed), [3, 1, 2])
+
+
+@cut_scenario(eager=True)
+def test_nested_function_is_shared(compile: Compile) -> Steps:
+    def g(x: torch.Tensor) -> Any:
+        n = 1
+
+        def count() -> int:
+            nonlocal n
+            n += 1
+            return n
+
+        y = x * count()
+        print("n is", n)
+        return y * count(), n
+
+    f = compile(g)
+    for seed in range(4):
+        yield printed(f, values(4, seed=seed))
+
+
+@cut_scenario
+def test_closure_variable_from_outside(compile: Compile) -> Steps:
+    k = 2.0
+
+    def g(x: torch.Tensor) -> torch.Tensor:
+        y = x * k
+        time.sleep(0)
+        return y + k
+
+    f = compile(g)
+    for value in (2.0, 2.0, 2.0, 3.0, 3.0):
+        k = value
+        yield f(values(4))
+
+
+@cut_scenario
+def test_default_and_keyword_arguments(compile: Compile) -> Steps:
+    def g(x: torch.Tensor, *rest: Any, k: float = 2.0, **more: Any) -> Any:
+        y = x * k
+        time.sleep(0)
+        for r in rest:
+            y = y + r
+        return y, more
+
+    f = compile(g)
+    for seed in range(4):
+        x = values(4, seed=seed)
+        yield f(x, x, 1, k=3.0, a=1)
+        yield f(x)
