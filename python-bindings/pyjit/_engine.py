@@ -287,6 +287,7 @@ class Engine:
                 "kernels": r.kernels,
                 "library_calls": r.library_calls,
                 "inputs": r.inputs,
+                "host_microseconds": r.host_microseconds,
                 "prepared": r.prepared,
                 "hashed": r.hashed,
                 "stages": dict(r.stages()),
@@ -323,4 +324,7 @@ class Engine:
                 if r.last_error
             ],
             "stage_seconds": stage_seconds,
+            "host_microseconds": next(
+                (r.host_microseconds for r in records if r.host_microseconds), None
+            ),
         }

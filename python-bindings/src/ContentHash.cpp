@@ -2,7 +2,7 @@
 
 #include "ContentHash.h"
 
-#include <ATen/Parallel.h>
+#include "runtime/torch/Parallel.h"
 
 #include <algorithm>
 #include <cstring>
@@ -11,6 +11,7 @@
 namespace pyjit::python {
 namespace {
 
+constexpr size_t kChunk = 256 << 10;
 constexpr uint64_t kPrime = 0x9e3779b97f4a7c15ull; // odd: steps are bijective
 
 uint64_t step(uint64_t hash, uint64_t word) {
@@ -54,17 +55,21 @@ uint64_t hashChunk(const char *data, size_t bytes) {
 } // namespace
 
 uint64_t contentHash(const void *data, size_t bytes) {
-  constexpr size_t kChunk = 256 << 10;
   const char *begin = static_cast<const char *>(data);
   size_t count = (bytes + kChunk - 1) / kChunk;
   if (count <= 1)
     return hashChunk(begin, bytes);
   std::vector<uint64_t> chunks(count);
-  at::parallel_for(0, count, 1, [&](int64_t from, int64_t to) {
+  void *buffers[] = {const_cast<char *>(begin), &bytes, chunks.data()};
+  auto hashChunks = [](void *const *buffers, int64_t from, int64_t to) {
+    const char *data = static_cast<const char *>(buffers[0]);
+    size_t size = *static_cast<const size_t *>(buffers[1]);
     for (int64_t i = from; i < to; ++i)
-      chunks[i] =
-          hashChunk(begin + i * kChunk, std::min(kChunk, bytes - i * kChunk));
-  });
+      static_cast<uint64_t *>(buffers[2])[i] =
+          hashChunk(data + i * kChunk, std::min(kChunk, size - i * kChunk));
+  };
+  rt::Kernel chunkwise{0, 0, int64_t(count), 1};
+  rt::parallelFor(chunkwise, hashChunks, buffers);
   uint64_t hash = bytes;
   for (uint64_t chunk : chunks)
     hash = step(hash, chunk);

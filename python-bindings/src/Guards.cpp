@@ -6,20 +6,21 @@
 #include "TorchState.h"
 
 #include <torch/csrc/autograd/python_variable.h>
+#include <torch/csrc/autograd/variable.h>
 
 #include <cstring>
 
 namespace pyjit::python {
 
-bool Guards::load(const PyjitGuardProgram &guards, uint32_t numRegisters,
-                  PyObject *objects, std::string &error) {
+bool Guards::load(const PyjitGuardProgram &guards, PyObject *objects,
+                  std::string &error) {
   if (guards.version != PYJIT_PROGRAMS_VERSION) {
     error = "guard program version " + std::to_string(guards.version) +
             ", this extension reads " + std::to_string(PYJIT_PROGRAMS_VERSION);
     return false;
   }
   program = &guards;
-  registers.assign(std::max(numRegisters, guards.numRegisters), nullptr);
+  watchedRegisters.resize(guards.numRegisters);
   if (!constants.load(guards.pools, objects, error))
     return false;
   splitTensors();
@@ -46,18 +47,38 @@ bool Guards::load(const PyjitGuardProgram &guards, uint32_t numRegisters,
   return true;
 }
 
-bool Guards::check(PyObject *const *args, Py_ssize_t nargs) {
-  if (!watch.clean()) {
-    if (!run(program->watched, program->numWatched, args, nargs))
-      return false;
-    if (watchable)
-      armWatch();
+bool Guards::check(Frame &frame, PyObject *const *args, Py_ssize_t nargs) {
+  return checkWatched(frame, args, nargs) &&
+         run(always.data(), always.size(), frame, args, nargs) &&
+         checkTensors();
+}
+
+/// Nothing in here or after it runs Python code until the call is answered, so
+/// `watchedRegisters` and the tensors are this frame's.
+bool Guards::checkWatched(Frame &frame, PyObject *const *args,
+                          Py_ssize_t nargs) {
+  if (watch.clean()) {
+    if (frame.epoch != epoch) {
+      std::copy(watchedRegisters.begin(), watchedRegisters.end(),
+                frame.registers.begin());
+      frame.epoch = epoch;
+    }
+    return true;
   }
-  return run(always.data(), always.size(), args, nargs) && checkTensors();
+  if (!run(program->watched, program->numWatched, frame, args, nargs))
+    return false;
+  frame.epoch = ++epoch;
+  if (watchable)
+    armWatch(frame);
+  std::copy_n(frame.registers.begin(), watchedRegisters.size(),
+              watchedRegisters.begin());
+  for (TensorCheck &check : tensors)
+    check.object = frame.registers[check.reg];
+  return true;
 }
 
 void Guards::splitTensors() {
-  std::vector<bool> watched(registers.size());
+  std::vector<bool> watched(program->numRegisters);
   for (uint32_t i = 0; i < program->numWatched; ++i)
     if (program->watched[i].op < PYJIT_GUARD_NO_ATTR) // a read
       watched[program->watched[i].dst] = true;
@@ -66,11 +87,12 @@ void Guards::splitTensors() {
     if (inst.op == PYJIT_GUARD_TYPE_IS && i + 1 < program->numAlways &&
         watched[inst.a]) {
       const PyjitInst &next = program->always[i + 1];
-      if (next.op == PYJIT_GUARD_TENSOR && next.a == inst.a) {
+      auto *type = reinterpret_cast<PyTypeObject *>(constants.object(inst.imm));
+      if (next.op == PYJIT_GUARD_TENSOR && next.a == inst.a &&
+          PyType_IsSubtype(
+              type, reinterpret_cast<PyTypeObject *>(THPVariableClass))) {
         tensors.push_back(
-            {inst.a,
-             reinterpret_cast<PyTypeObject *>(constants.object(inst.imm)),
-             &program->pools.tensors[next.imm]});
+            {nullptr, type, &program->pools.tensors[next.imm], inst.a});
         ++i;
         continue;
       }
@@ -79,37 +101,92 @@ void Guards::splitTensors() {
   }
 }
 
-bool Guards::checkTensors() const {
-  // The object names the implementation, which is a few cache lines long.
-  constexpr size_t objectAhead = 12, implAhead = 6;
-  size_t count = tensors.size();
-  for (size_t i = 0; i < count; ++i) {
-    if (i + objectAhead < count)
-      __builtin_prefetch(registers[tensors[i + objectAhead].reg]);
-    if (i + implAhead < count) {
-      const TensorCheck &next = tensors[i + implAhead];
-      PyObject *object = registers[next.reg];
-      if (Py_TYPE(object) == next.type && THPVariable_Check(object)) {
-        const char *impl = reinterpret_cast<const char *>(
-            THPVariable_Unpack(object).unsafeGetTensorImpl());
-        for (size_t offset = 0; offset < sizeof(c10::TensorImpl); offset += 64)
-          __builtin_prefetch(impl + offset);
-      }
-    }
-    const TensorCheck &check = tensors[i];
-    PyObject *object = registers[check.reg];
-    if (Py_TYPE(object) != check.type || !tensorMatches(object, *check.meta))
+/// What torch::autograd::impl::get_autograd_meta returns, or null.
+static const torch::autograd::AutogradMeta *
+autogradMetaOf(const c10::TensorImpl *impl) {
+  return static_cast<const torch::autograd::AutogradMeta *>(
+      impl->autograd_meta());
+}
+
+inline bool
+Guards::implMatches(const c10::TensorImpl &impl, const PyjitTensorMeta &meta,
+                    const torch::autograd::AutogradMeta *autograd) const {
+  if (meta.flags & PYJIT_TENSOR_HAS_KEYSET &&
+      impl.key_set().raw_repr() != meta.keyset)
+    return false;
+  // The keys imply the layout.
+  if (impl.dim() != int64_t(meta.rank) ||
+      c10::typeMetaToScalarType(impl.dtype()) != c10::ScalarType(meta.dtype) ||
+      (!(meta.flags & PYJIT_TENSOR_HAS_KEYSET) &&
+       impl.layout() != c10::kStrided))
+    return false;
+  c10::Device device = impl.device();
+  if (device.type() != c10::DeviceType(meta.deviceType) ||
+      (meta.deviceIndex >= 0 && device.index() != meta.deviceIndex))
+    return false;
+  const int64_t *dims = program->pools.ints + meta.dims;
+  const int64_t *sizes = impl.sizes().data(), *strides = impl.strides().data();
+  for (uint32_t d = 0; d < meta.rank; ++d)
+    if (sizes[d] != dims[d] || strides[d] != dims[meta.rank + d])
       return false;
+  if (meta.flags & PYJIT_TENSOR_HAS_REQUIRES_GRAD) {
+    // TensorImpl::requires_grad, mostly without its virtual call.
+    bool requiresGrad =
+        autograd && (autograd->requires_grad_ ||
+                     (autograd->is_view_ ? autograd->requires_grad()
+                                         : autograd->grad_fn_ != nullptr));
+    if (requiresGrad != bool(meta.requiresGrad))
+      return false;
+  }
+  return !(meta.flags & PYJIT_TENSOR_HAS_OFFSET) ||
+         impl.storage_offset() == meta.offset;
+}
+
+bool Guards::checkTensors() const {
+  // The object names the implementation, which is a few cache lines long and
+  // names the rest.
+  constexpr size_t objectAhead = 16, implAhead = 8, restAhead = 4;
+  size_t count = tensors.size();
+  auto implOf = [&](size_t i) -> const c10::TensorImpl * {
+    PyObject *object = tensors[i].object;
+    return Py_TYPE(object) == tensors[i].type
+               ? reinterpret_cast<THPVariable *>(object)
+                     ->cdata.unsafeGetTensorImpl()
+               : nullptr;
+  };
+  // Of the tensors between here and restAhead.
+  const torch::autograd::AutogradMeta *autograd[restAhead] = {};
+  for (size_t i = 0; i < count + restAhead; ++i) {
+    if (i >= restAhead) {
+      const c10::TensorImpl *impl = implOf(i - restAhead);
+      if (!impl || !implMatches(*impl, *tensors[i - restAhead].meta,
+                                autograd[i % restAhead]))
+        return false;
+    }
+    if (i < count)
+      if (const c10::TensorImpl *impl = implOf(i)) {
+        autograd[i % restAhead] = autogradMetaOf(impl);
+        __builtin_prefetch(&autograd[i % restAhead]->requires_grad_);
+        __builtin_prefetch(impl->unsafe_storage().unsafeGetStorageImpl());
+      }
+    if (i + implAhead < count)
+      if (auto *impl = reinterpret_cast<const char *>(implOf(i + implAhead))) {
+        for (size_t at = 16; at < sizeof(c10::TensorImpl); at += 64)
+          __builtin_prefetch(impl + at);
+        __builtin_prefetch(impl + sizeof(c10::TensorImpl) - 16);
+      }
+    if (i + objectAhead < count)
+      __builtin_prefetch(tensors[i + objectAhead].object);
   }
   return true;
 }
 
-void Guards::armWatch() {
+void Guards::armWatch(Frame &frame) {
   std::vector<Watch::Dict> dicts;
   std::vector<PyObject *> functions;
   std::vector<PyTypeObject *> types;
   for (uint32_t i = 0; i < program->numWatches; ++i) {
-    PyObject *holder = registers[program->watches[i].reg];
+    PyObject *holder = frame.registers[program->watches[i].reg];
     switch (program->watches[i].kind) {
     case PYJIT_WATCH_DICT:
       dicts.push_back(
@@ -125,18 +202,13 @@ void Guards::armWatch() {
       break;
     }
   }
-  watchable = watch.arm(dicts, functions, types);
+  watchable = watch.arm(dicts, functions, types, frame.dropped);
 }
 
-void Guards::collectInputs(std::vector<at::Tensor> &inputs) const {
-  for (uint32_t i = 0; i < program->numInputs; ++i)
-    inputs[i] = THPVariable_Unpack(registers[program->inputs[i]]);
-}
-
-bool Guards::run(const PyjitInst *insts, uint32_t count, PyObject *const *args,
-                 Py_ssize_t nargs) {
+bool Guards::run(const PyjitInst *insts, uint32_t count, Frame &frame,
+                 PyObject *const *args, Py_ssize_t nargs) {
   for (uint32_t i = 0; i < count; ++i)
-    if (!step(insts[i], args, nargs))
+    if (!step(insts[i], frame, args, nargs))
       return false;
   return true;
 }
@@ -147,34 +219,12 @@ bool Guards::tensorMatches(PyObject *object,
     return false;
   const c10::TensorImpl *impl =
       THPVariable_Unpack(object).unsafeGetTensorImpl();
-  if (meta.flags & PYJIT_TENSOR_HAS_KEYSET &&
-      impl->key_set().raw_repr() != meta.keyset)
-    return false;
-  // The keys imply the layout.
-  if (impl->dim() != int64_t(meta.rank) ||
-      c10::typeMetaToScalarType(impl->dtype()) != c10::ScalarType(meta.dtype) ||
-      (!(meta.flags & PYJIT_TENSOR_HAS_KEYSET) &&
-       impl->layout() != c10::kStrided))
-    return false;
-  c10::Device device = impl->device();
-  if (device.type() != c10::DeviceType(meta.deviceType) ||
-      (meta.deviceIndex >= 0 && device.index() != meta.deviceIndex))
-    return false;
-  const int64_t *dims = program->pools.ints + meta.dims;
-  const int64_t *sizes = impl->sizes().data(),
-                *strides = impl->strides().data();
-  for (uint32_t d = 0; d < meta.rank; ++d)
-    if (sizes[d] != dims[d] || strides[d] != dims[meta.rank + d])
-      return false;
-  if (meta.flags & PYJIT_TENSOR_HAS_REQUIRES_GRAD &&
-      impl->requires_grad() != bool(meta.requiresGrad))
-    return false;
-  return !(meta.flags & PYJIT_TENSOR_HAS_OFFSET) ||
-         impl->storage_offset() == meta.offset;
+  return implMatches(*impl, meta, autogradMetaOf(impl));
 }
 
-bool Guards::step(const PyjitInst &inst, PyObject *const *args,
+bool Guards::step(const PyjitInst &inst, Frame &frame, PyObject *const *args,
                   Py_ssize_t nargs) {
+  std::vector<PyObject *> &registers = frame.registers;
   PyObject *a = inst.op == PYJIT_GUARD_OBJECT || inst.op == PYJIT_GUARD_ARG ||
                         inst.op == PYJIT_GUARD_STATE
                     ? nullptr

@@ -4,6 +4,7 @@
 #define PYJIT_PYTHON_GUARDS_H
 
 #include "Constants.h"
+#include "Frame.h"
 #include "Watch.h"
 
 #include "pyjit-c/Programs.h"
@@ -13,32 +14,42 @@
 #include <string>
 #include <vector>
 
+namespace torch::autograd {
+struct AutogradMeta;
+}
+
 namespace pyjit::python {
 
 /// One guard program over a register file that the mock program shares.
 /// Checking allocates nothing and runs no Python code.
 class Guards {
 public:
-  /// `program` must outlive this object; `registers` is the size of the shared
-  /// register file.
-  bool load(const PyjitGuardProgram &program, uint32_t registers,
-            PyObject *objects, std::string &error);
+  /// `program` must outlive this object.
+  bool load(const PyjitGuardProgram &program, PyObject *objects,
+            std::string &error);
 
-  /// Whether the record answers a call with these arguments. Sets the guard
-  /// registers (borrowed references).
-  bool check(PyObject *const *args, Py_ssize_t nargs);
+  /// Whether the record answers a call with these arguments. Sets the frame's
+  /// guard registers (borrowed references).
+  bool check(Frame &frame, PyObject *const *args, Py_ssize_t nargs);
 
-  /// Fills `inputs` with the graph's input tensors after a successful check.
-  void collectInputs(std::vector<at::Tensor> &inputs) const;
+  /// The graph's input tensor `i`, after a successful check.
+  PyObject *input(const Frame &frame, uint32_t i) const {
+    return frame.registers[program->inputs[i]];
+  }
 
+  uint32_t numInputs() const { return program->numInputs; }
+  uint32_t numRegisters() const { return program->numRegisters; }
   size_t size() const { return program->numWatched + program->numAlways; }
-  std::vector<PyObject *> &registerFile() { return registers; }
 
 private:
-  bool run(const PyjitInst *insts, uint32_t count, PyObject *const *args,
-           Py_ssize_t nargs);
-  bool step(const PyjitInst &inst, PyObject *const *args, Py_ssize_t nargs);
-  void armWatch();
+  bool run(const PyjitInst *insts, uint32_t count, Frame &frame,
+           PyObject *const *args, Py_ssize_t nargs);
+  bool step(const PyjitInst &inst, Frame &frame, PyObject *const *args,
+            Py_ssize_t nargs);
+  bool checkWatched(Frame &frame, PyObject *const *args, Py_ssize_t nargs);
+  void armWatch(Frame &frame);
+  bool implMatches(const c10::TensorImpl &impl, const PyjitTensorMeta &meta,
+                   const torch::autograd::AutogradMeta *autograd) const;
   bool tensorMatches(PyObject *object, const PyjitTensorMeta &meta) const;
   /// Takes the checks of watched tensors out of the always segment.
   void splitTensors();
@@ -46,14 +57,17 @@ private:
 
   const PyjitGuardProgram *program = nullptr;
   Constants constants;
-  std::vector<PyObject *> registers;
+  /// What the watched segment found when it last ran, and how often it ran.
+  std::vector<PyObject *> watchedRegisters;
+  uint64_t epoch = 0;
   /// A tensor that the watched segment found: hundreds of parameters, whose
   /// metadata is scattered in memory. They are checked in one loop that fetches
   /// ahead, the rest of the always segment runs before.
   struct TensorCheck {
-    uint32_t reg;
+    PyObject *object; ///< of `epoch`
     PyTypeObject *type;
     const PyjitTensorMeta *meta;
+    uint32_t reg;
   };
   std::vector<TensorCheck> tensors;
   std::vector<PyjitInst> always;

@@ -148,6 +148,14 @@ PyObject *callDisabled(PyObject *, PyObject *args) {
   return PyObject_Call(function, arguments, keywords);
 }
 
+PyObject *measureHost(PyObject *, PyObject *on) {
+  int truth = PyObject_IsTrue(on);
+  if (truth < 0)
+    return nullptr;
+  Record::measureHost(truth);
+  Py_RETURN_NONE;
+}
+
 PyMethodDef methods[] = {
     {"capture", capture, METH_VARARGS,
      "capture(target, args, kwargs, name) -> (result, trace, objects, reason)\n"
@@ -165,6 +173,8 @@ PyMethodDef methods[] = {
      "Whether this thread is inside a monitored run."},
     {"call_disabled", callDisabled, METH_VARARGS,
      "call_disabled(function, args, kwargs): calls it; no capture goes past."},
+    {"measure_host", measureHost, METH_O,
+     "measure_host(on): whether hits note what they take beside the launch."},
     {nullptr, nullptr, 0, nullptr}};
 
 PyModuleDef definition = {PyModuleDef_HEAD_INIT,

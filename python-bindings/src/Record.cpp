@@ -5,6 +5,9 @@
 #include "Reference.h"
 
 #include <c10/core/GradMode.h>
+#include <torch/csrc/autograd/python_variable.h>
+
+#include <algorithm>
 
 namespace pyjit::python {
 namespace {
@@ -59,8 +62,7 @@ std::unique_ptr<Record> Record::build(const std::string &trace,
   record->guards = std::make_unique<Guards>();
   const PyjitGuardProgram &guards = *pyjitExecutableGuards(exe);
   if (!record->mock->load(*pyjitExecutableMock(exe), objects, error) ||
-      !record->guards->load(guards, record->mock->numRegisters(), objects,
-                            error))
+      !record->guards->load(guards, objects, error))
     return nullptr;
   record->launch = makeExecutor(exe, PyjitProgramMain, error);
   if (!record->launch)
@@ -80,8 +82,6 @@ std::unique_ptr<Record> Record::build(const std::string &trace,
             " inputs, the guards give " + std::to_string(guards.numInputs);
     return nullptr;
   }
-  record->inputs.resize(record->launch->numInputs());
-  record->outputs.resize(record->launch->numOutputs());
   record->dispatch = DispatchState::current();
   record->kernelCount = record->launch->numKernelSteps();
   record->callCount = record->launch->numCallSteps();
@@ -108,57 +108,126 @@ bool Record::matchesSignature(Py_ssize_t nargs, PyObject *kwnames) const {
   return true;
 }
 
+std::unique_ptr<Frame> Record::takeFrame() {
+  if (!frames.empty()) {
+    auto frame = std::move(frames.back());
+    frames.pop_back();
+    return frame;
+  }
+  auto frame = std::make_unique<Frame>();
+  frame->registers.resize(
+      std::max(mock->numRegisters(), guards->numRegisters()));
+  frame->inputs.resize(launch->numInputs());
+  frame->outputs.resize(launch->numOutputs());
+  return frame;
+}
+
 Record::Outcome Record::call(PyObject *const *args, Py_ssize_t nargs,
                              PyObject *kwnames, PyObject **result) {
+  std::chrono::steady_clock::time_point start;
+  if (measuring)
+    start = std::chrono::steady_clock::now();
   if (!matchesSignature(nargs, kwnames))
     return Outcome::Miss;
-  // The register file and the scratch belong to one call at a time; a reentrant
-  // or concurrent one is rare and runs in eager.
-  if (running)
-    return Outcome::Error;
-  if (!(DispatchState::current() == dispatch) || !guards->check(args, nargs))
-    return Outcome::Miss;
-  struct Busy {
-    bool &flag;
-    explicit Busy(bool &flag) : flag(flag) { flag = true; }
-    ~Busy() { flag = false; }
-  } busy(running);
+  std::unique_ptr<Frame> frame = takeFrame();
+  Outcome outcome = Outcome::Miss;
+  if (DispatchState::current() == dispatch &&
+      guards->check(*frame, args, nargs))
+    outcome = answer(*frame, result);
+  if (measuring && outcome == Outcome::Hit)
+    noteHostTime(std::chrono::steady_clock::now() - start - frame->launchTime);
+  std::vector<Reference> dropped = std::move(frame->dropped);
+  frame->dropped.clear();
+  frames.push_back(std::move(frame));
+  return outcome;
+}
 
-  guards->collectInputs(inputs);
-  // While the GIL is released, another thread may drop what registers borrow.
-  std::vector<PyObject *> &registers = guards->registerFile();
+Record::Outcome Record::answer(Frame &frame, PyObject **result) {
+  // While the GIL is released, another thread may drop what registers borrow;
+  // and what the mock does may.
   for (uint32_t reg : mock->externals())
-    Py_INCREF(registers[reg]);
-  Outcome outcome = Outcome::Hit;
-  Prepared::Use use{};
-  if (prepared)
-    use = prepared->begin(inputs.data());
-  PyThreadState *thread = PyEval_SaveThread();
-  try {
-    const at::Tensor *cached =
-        prepared ? prepared->values(use, inputs.data()) : nullptr;
-    launch->run(inputs.data(), cached, outputs.data());
-  } catch (const std::exception &error) {
-    lastError = error.what();
-    outcome = Outcome::Error;
-  }
-  PyEval_RestoreThread(thread);
-  if (prepared && outcome == Outcome::Hit)
-    prepared->end(std::move(use));
-  for (at::Tensor &input : inputs)
-    input.reset();
-  if (outcome == Outcome::Hit) {
-    *result = mock->run(registers, outputs);
-    if (!*result)
-      outcome = Outcome::Raise;
-    else if (gradMode >= 0)
+    Py_INCREF(frame.registers[reg]);
+  Outcome outcome = Outcome::Error;
+  if (launchGraph(frame)) {
+    *result = mock->run(frame.registers, frame.outputs);
+    outcome = *result ? Outcome::Hit : Outcome::Raise;
+    if (*result && gradMode >= 0)
       c10::GradMode::set_enabled(gradMode);
   }
   for (uint32_t reg : mock->externals())
-    Py_DECREF(registers[reg]);
-  for (at::Tensor &output : outputs)
+    Py_DECREF(frame.registers[reg]);
+  for (at::Tensor &output : frame.outputs)
     output.reset();
   return outcome;
+}
+
+/// Runs the programs on the frame's inputs. To count references to hundreds of
+/// parameters costs more than to look at them, so they are borrowed where
+/// nothing can happen to them: under the GIL, and where the program does not
+/// look at them.
+bool Record::launchGraph(Frame &frame) {
+  std::vector<at::Tensor> &inputs = frame.inputs;
+  for (uint32_t i = 0; i < inputs.size(); ++i)
+    borrowTensor(
+        inputs[i],
+        THPVariable_Unpack(guards->input(frame, i)).unsafeGetTensorImpl());
+  struct LetGo {
+    std::vector<at::Tensor> &inputs;
+    ~LetGo() {
+      for (at::Tensor &input : inputs)
+        letGo(input);
+    }
+  } letGoLast{inputs};
+
+  Prepared::Use use{};
+  if (prepared)
+    use = prepared->begin(inputs.data());
+  bool keepLock = launch->brief() && !use.observed;
+  std::vector<at::Tensor> owned;
+  if (!keepLock)
+    for (uint32_t i = 0; i < inputs.size(); ++i)
+      if (use.observed || launch->usesInput(i))
+        owned.push_back(inputs[i]);
+  std::chrono::steady_clock::time_point start;
+  PyThreadState *thread = keepLock ? nullptr : PyEval_SaveThread();
+  bool ok = true;
+  try {
+    const at::Tensor *cached =
+        prepared ? prepared->values(use, inputs.data()) : nullptr;
+    if (measuring)
+      start = std::chrono::steady_clock::now();
+    launch->run(inputs.data(), cached, frame.outputs.data());
+    if (measuring)
+      frame.launchTime = std::chrono::steady_clock::now() - start;
+  } catch (const std::exception &error) {
+    ok = false;
+    frame.error = error.what();
+  }
+  if (thread)
+    PyEval_RestoreThread(thread);
+  if (!ok)
+    lastError = std::move(frame.error);
+  else if (prepared)
+    prepared->end(std::move(use));
+  return ok;
+}
+
+bool Record::measuring = false;
+
+void Record::noteHostTime(std::chrono::nanoseconds time) {
+  constexpr size_t kSamples = 1024;
+  if (hostSamples.size() < kSamples)
+    hostSamples.push_back(0);
+  hostSamples[nextSample++ % hostSamples.size()] = time.count();
+}
+
+double Record::hostMicroseconds() const {
+  if (hostSamples.empty())
+    return -1;
+  std::vector<uint32_t> sorted = hostSamples;
+  auto middle = sorted.begin() + sorted.size() / 2;
+  std::nth_element(sorted.begin(), middle, sorted.end());
+  return *middle * 1e-3;
 }
 
 } // namespace pyjit::python

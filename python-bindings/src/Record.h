@@ -3,6 +3,7 @@
 #ifndef PYJIT_PYTHON_RECORD_H
 #define PYJIT_PYTHON_RECORD_H
 
+#include "Frame.h"
 #include "Guards.h"
 #include "Mock.h"
 #include "Prepared.h"
@@ -13,6 +14,7 @@
 
 #include <Python.h>
 
+#include <chrono>
 #include <memory>
 #include <string>
 #include <vector>
@@ -54,7 +56,7 @@ public:
   PyObject *cut = nullptr;
   int gradMode = -1; ///< grad mode to leave behind; -1: as it was
   const PyjitExecutable *executable() const { return exe.get(); }
-  size_t numInputs() const { return inputs.size(); }
+  size_t numInputs() const { return guards->numInputs(); }
   size_t numGuards() const { return guards->size(); }
   size_t numKernels() const { return kernelCount; }
   size_t numLibraryCalls() const { return callCount; }
@@ -63,9 +65,20 @@ public:
   size_t numPrepared() const { return prepared ? prepared->numSources() : 0; }
   size_t numHashed() const { return prepared ? prepared->numHashed() : 0; }
 
+  /// While on, each hit notes what it took beside the launch.
+  static void measureHost(bool on) { measuring = on; }
+  /// The median of the latest such notes in microseconds, or -1.
+  double hostMicroseconds() const;
+
 private:
   Record() = default;
   bool matchesSignature(Py_ssize_t nargs, PyObject *kwnames) const;
+  std::unique_ptr<Frame> takeFrame();
+  Outcome answer(Frame &frame, PyObject **result);
+  bool launchGraph(Frame &frame);
+  void noteHostTime(std::chrono::nanoseconds time);
+
+  static bool measuring;
 
   struct Destroy {
     void operator()(PyjitExecutable *e) const { pyjitExecutableDestroy(e); }
@@ -77,11 +90,11 @@ private:
   std::unique_ptr<Prepared> prepared; ///< null when nothing is cached
   Py_ssize_t numArguments = 0;
   PyObject *keywordNames = nullptr; ///< tuple of interned names, or null
-  std::vector<at::Tensor> inputs;   ///< scratch of one call
-  std::vector<at::Tensor> outputs;  ///< scratch of one call
   DispatchState dispatch;
   size_t kernelCount = 0, callCount = 0;
-  bool running = false; ///< the scratch is in use (a reentrant call)
+  std::vector<std::unique_ptr<Frame>> frames; ///< not in use
+  std::vector<uint32_t> hostSamples;          ///< a ring; nanoseconds
+  size_t nextSample = 0;
 };
 
 } // namespace pyjit::python

@@ -93,6 +93,11 @@ PyObject *setEnd(PyObject *self, PyObject *args) {
   Py_RETURN_NONE;
 }
 
+PyObject *getHostMicroseconds(PyObject *self, void *) {
+  double median = recordOf(self).hostMicroseconds();
+  return median < 0 ? Py_NewRef(Py_None) : PyFloat_FromDouble(median);
+}
+
 PyMethodDef methods[] = {
     {"set_end", setEnd, METH_VARARGS,
      "set_end(cut, grad_mode): where the record ends if not with its function; "
@@ -113,6 +118,9 @@ PyGetSetDef getset[] = {
     {"hashed", getHashed, nullptr,
      "Those of them that are hashed at each call, because writes to their "
      "memory could go unseen.",
+     nullptr},
+    {"host_microseconds", getHostMicroseconds, nullptr,
+     "Median of what a hit takes beside the launch, while that is measured.",
      nullptr},
     {"last_error", getError, nullptr, "Why the last failed launch failed.",
      nullptr},

@@ -3,6 +3,7 @@
 #include "Watch.h"
 
 #include <algorithm>
+#include <iterator>
 #include <unordered_map>
 
 namespace pyjit::python {
@@ -114,16 +115,17 @@ bool Watch::rearm(const std::vector<Dict> &dicts,
 
 bool Watch::arm(const std::vector<Dict> &dicts,
                 const std::vector<PyObject *> &functions,
-                const std::vector<PyTypeObject *> &types) {
+                const std::vector<PyTypeObject *> &types,
+                std::vector<Reference> &dropped) {
   if (rearm(dicts, functions, types))
     return true;
-  disarm();
+  disarm(dropped);
   WatchRegistry &registry = WatchRegistry::get();
   if (!registry.start())
     return false;
   for (PyTypeObject *type : types) {
     if (!PyUnstable_Type_AssignVersionTag(type)) {
-      disarm();
+      disarm(dropped);
       return false;
     }
     tags.emplace_back(type, type->tp_version_tag);
@@ -133,7 +135,7 @@ bool Watch::arm(const std::vector<Dict> &dicts,
     if (!reportsChanges(entry.dict) ||
         PyDict_Watch(registry.dictWatcher, entry.dict) < 0) {
       PyErr_Clear();
-      disarm();
+      disarm(dropped);
       return false;
     }
     registry.add(entry.dict, this, entry.keys);
@@ -144,7 +146,12 @@ bool Watch::arm(const std::vector<Dict> &dicts,
   return true;
 }
 
-void Watch::disarm() {
+Watch::~Watch() {
+  std::vector<Reference> dropped;
+  disarm(dropped);
+}
+
+void Watch::disarm(std::vector<Reference> &dropped) {
   armed = false;
   tags.clear();
   WatchRegistry &registry = WatchRegistry::get();
@@ -164,9 +171,8 @@ void Watch::disarm() {
       PyDict_Unwatch(registry.dictWatcher, holder.get());
   }
   PyErr_Clear();
-  // Dropping a holder may run arbitrary destructors: last, and not in place.
-  std::vector<Reference> dropped;
-  dropped.swap(holders);
+  std::move(holders.begin(), holders.end(), std::back_inserter(dropped));
+  holders.clear();
 }
 
 } // namespace pyjit::python

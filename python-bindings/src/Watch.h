@@ -20,7 +20,7 @@ public:
   Watch() = default;
   Watch(const Watch &) = delete;
   Watch &operator=(const Watch &) = delete;
-  ~Watch() { disarm(); }
+  ~Watch();
 
   /// The entries of a dict that matter: interned strings that the owner keeps
   /// alive, or null for all.
@@ -33,10 +33,12 @@ public:
   /// Watches `dicts` (exact dicts or OrderedDicts), `functions` and `types`
   /// from now on and keeps them alive. Returns false, watching nothing, when
   /// one of them cannot be watched: watcher ids or type version tags are used
-  /// up. Cheap when they are the ones that it watched before.
+  /// up. Cheap when they are the ones that it watched before. Runs no Python
+  /// code: what it kept alive until now goes to `dropped`.
   bool arm(const std::vector<Dict> &dicts,
            const std::vector<PyObject *> &functions,
-           const std::vector<PyTypeObject *> &types);
+           const std::vector<PyTypeObject *> &types,
+           std::vector<Reference> &dropped);
 
   /// Whether nothing has changed since `arm`. A type reports its changes only
   /// while its version tag is valid, so the tags themselves are compared.
@@ -49,9 +51,8 @@ public:
     return true;
   }
 
-  void disarm();
-
 private:
+  void disarm(std::vector<Reference> &dropped);
   bool rearm(const std::vector<Dict> &dicts,
              const std::vector<PyObject *> &functions,
              const std::vector<PyTypeObject *> &types);

@@ -22,7 +22,40 @@ TorchExecutor::create(Program program, std::vector<KernelFn> kernels,
       new TorchExecutor(std::move(program), std::move(kernels)));
   if (!executor->plan(error))
     return nullptr;
+  executor->planUses();
   return executor;
+}
+
+void TorchExecutor::planUses() {
+  needsTensor.assign(program.numSlots(), false);
+  std::vector<bool> read(program.numSlots(), false);
+  // Kernels too small for a second thread take some microseconds each.
+  constexpr size_t kBriefKernels = 64;
+  briefRun = calls.empty() && kernelSteps <= kBriefKernels;
+  for (uint32_t i = 0; i < program.numSteps(); ++i) {
+    const Step &step = program.steps()[i];
+    if (step.kind == StepKind::View)
+      needsTensor[step.b] = true;
+    if (step.kind != StepKind::Kernel)
+      continue;
+    const Kernel &kernel = program.kernels()[step.a];
+    briefRun &= kernel.work <= kernel.grain;
+    for (uint32_t k = 0; k < step.c; ++k)
+      read[program.ints()[step.b + k]] = true;
+  }
+  for (const CallPlan &call : calls)
+    for (const TensorArgument &argument : call.tensors)
+      for (int64_t slot : argument.slots)
+        if (slot >= 0)
+          needsTensor[slot] = true;
+  for (uint32_t i = 0; i < program.numOutputs(); ++i)
+    needsTensor[program.outputSlot(i)] = true;
+  inputUsed.assign(program.numInputs(), false);
+  for (uint32_t i = 0; i < program.numSlots(); ++i) {
+    const Slot &slot = program.slots()[i];
+    if (slot.kind == SlotKind::Input && (read[i] || needsTensor[i]))
+      inputUsed[slot.place] = true;
+  }
 }
 
 bool TorchExecutor::plan(std::string &error) {
@@ -118,12 +151,27 @@ at::Tensor TorchExecutor::ownOutput(const Arena &arena, uint32_t i) const {
   return shared ? value.clone() : value;
 }
 
+/// The first element of a tensor with a storage, by the shortest way: programs
+/// have hundreds of inputs.
+static void *addressOf(const at::Tensor &tensor) {
+  const c10::TensorImpl *impl = tensor.unsafeGetTensorImpl();
+  const void *data = impl->unsafe_storage().unsafeGetStorageImpl()->data();
+  return static_cast<char *>(const_cast<void *>(data)) +
+         impl->storage_offset() * impl->itemsize();
+}
+
 void TorchExecutor::execute(Arena &arena, const at::Tensor *inputs,
                             const at::Tensor *cached) {
   for (uint32_t i = 0; i < program.numSlots(); ++i) {
     const Slot &slot = program.slots()[i];
     switch (slot.kind) {
     case SlotKind::Input:
+      if (!inputUsed[slot.place])
+        continue;
+      if (!needsTensor[i]) {
+        arena.buffers[i] = addressOf(inputs[slot.place]);
+        continue;
+      }
       arena.values[i] = inputs[slot.place];
       break;
     case SlotKind::Cached:

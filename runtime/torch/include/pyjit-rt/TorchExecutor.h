@@ -34,6 +34,12 @@ public:
   size_t numKernelSteps() const { return kernelSteps; }
   size_t numCallSteps() const { return calls.size(); }
 
+  /// Whether a run takes microseconds and calls no library: the caller may keep
+  /// a lock of its own meanwhile.
+  bool brief() const { return briefRun; }
+  /// Whether a run looks at input `i` at all.
+  bool usesInput(uint32_t i) const { return inputUsed.empty() || inputUsed[i]; }
+
   /// `inputs`: numInputs() tensors whose metadata the guards have checked.
   /// `cached`: the outputs of the prepare program, or null when there is none.
   /// `outputs`: numOutputs() tensors to assign.
@@ -68,6 +74,7 @@ private:
   };
 
   bool plan(std::string &error);
+  void planUses();
   bool planCall(const Step &step, std::string &error);
   std::unique_ptr<Arena> takeArena();
   void giveArena(std::unique_ptr<Arena> arena);
@@ -89,6 +96,11 @@ private:
   std::vector<KernelFn> kernels;
   std::vector<CallPlan> calls; // in step order
   size_t kernelSteps = 0;
+  bool briefRun = false;
+  std::vector<bool> inputUsed;
+  /// By slot: a library call, a view or the caller sees the tensor; a kernel
+  /// sees the address alone.
+  std::vector<bool> needsTensor;
   std::mutex lock; // guards `arenas`
   std::vector<std::unique_ptr<Arena>> arenas;
 };

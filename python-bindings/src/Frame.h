@@ -1,0 +1,43 @@
+//===- Frame.h - What one call of a record works on -------------*- C++ -*-===//
+
+#ifndef PYJIT_PYTHON_FRAME_H
+#define PYJIT_PYTHON_FRAME_H
+
+#include "Reference.h"
+
+#include <ATen/core/Tensor.h>
+
+#include <chrono>
+#include <string>
+#include <vector>
+
+namespace pyjit::python {
+
+/// The scratch of one call. Calls of one record on several threads, or within
+/// one another, have a frame each; between calls a pool keeps them.
+struct Frame {
+  /// See include/pyjit-c/Programs.h. Those that the watched guards set stay
+  /// valid from call to call while `epoch` is the guards'.
+  std::vector<PyObject *> registers;
+  uint64_t epoch = 0;
+  std::vector<at::Tensor> inputs;
+  std::vector<at::Tensor> outputs;
+  /// Dropped when the call is over: their destructors may run Python code,
+  /// which must not happen between a check and what relies on it.
+  std::vector<Reference> dropped;
+  std::string error;
+  std::chrono::nanoseconds launchTime{0}; ///< where it is measured
+};
+
+/// Tensors that are borrowed from whoever owns them: setting and clearing them
+/// counts no references. They are let go of before anything may destroy them.
+inline void borrowTensor(at::Tensor &place, c10::TensorImpl *impl) {
+  place = at::Tensor(
+      c10::intrusive_ptr<c10::TensorImpl, c10::UndefinedTensorImpl>::reclaim(
+          impl));
+}
+inline void letGo(at::Tensor &place) { place.unsafeReleaseTensorImpl(); }
+
+} // namespace pyjit::python
+
+#endif // PYJIT_PYTHON_FRAME_H
