@@ -378,6 +378,64 @@ static void chooseTile(KernelGraph &graph, Schedule &schedule,
   }
 }
 
+/// A transposing copy or its like: another operand is dense along a dim that is
+/// not the one walked by vectors. As many rows of that dim as there are lanes
+/// are read as vectors and turned in registers, in blocks that a cache holds.
+static void chooseTurn(KernelGraph &graph, Schedule &schedule,
+                       const ScheduleOptions &options, unsigned cost) {
+  constexpr int64_t side = 64;
+  // Where computing dominates, reading does not matter, and copies cost code.
+  constexpr unsigned maxCost = 48;
+  if (options.registers == 0 || schedule.vectorDim < 0 ||
+      schedule.numReduction != 0 || schedule.numParallel < 2 || cost > maxCost)
+    return;
+  unsigned vector = schedule.vectorDim;
+  int tile = -1;
+  for (auto &node : graph.nodes) {
+    if (node->kind != Node::Kind::Load)
+      continue;
+    LinearForm form = linearize(node->offset);
+    if (form.isNonlinearIn(vector) || form.coefficient(vector) == 0 ||
+        form.coefficient(vector) == 1)
+      continue;
+    for (unsigned d = 0; d < schedule.numParallel; ++d)
+      if (d != vector && !form.isNonlinearIn(d) && form.coefficient(d) == 1 &&
+          graph.dims[d].size >= schedule.lanes)
+        tile = d;
+  }
+  if (tile < 0 || graph.dims[vector].size < schedule.lanes)
+    return;
+  bool usable = true;
+  graph.forEachIndex([&](AffineExpr expr, unsigned, bool) {
+    LinearForm form = linearize(expr);
+    usable &= !form.isNonlinearIn(tile) &&
+              std::abs(form.coefficient(tile)) < (int64_t(1) << 24) &&
+              std::abs(form.coefficient(vector)) < (int64_t(1) << 24);
+  });
+  if (!usable)
+    return;
+  SmallVector<unsigned> order;
+  for (unsigned d = 0; d < schedule.numParallel; ++d)
+    if (int(d) != tile && d != vector)
+      order.push_back(d);
+  order.push_back(tile);
+  order.push_back(vector);
+  permuteDims(graph, order, graph.stores.front().offset.getContext());
+  schedule.tileDim = schedule.numParallel - 2;
+  schedule.vectorDim = schedule.numParallel - 1;
+  schedule.tileRows = schedule.lanes;
+  schedule.unroll = 1;
+  schedule.unitDims = schedule.numParallel - 2;
+  for (unsigned d = 0; d < schedule.unitDims; ++d)
+    schedule.unitParts.push_back({d, graph.dims[d].size, 0});
+  for (int d : {schedule.tileDim, schedule.vectorDim})
+    if (int64_t size = graph.dims[d].size; size > side)
+      schedule.unitParts.push_back(
+          {unsigned(d), int64_t(llvm::divideCeil(size, side)), side});
+  if (graph.dims[schedule.vectorDim].size > side)
+    schedule.block = side;
+}
+
 /// What one unit covers, unless a tile has said so.
 static void chooseUnits(const KernelGraph &graph, Schedule &schedule) {
   if (schedule.tileDim >= 0)
@@ -459,6 +517,7 @@ Schedule scheduleKernel(KernelGraph &graph, const ScheduleOptions &options) {
   }
 
   chooseTile(graph, schedule, options);
+  chooseTurn(graph, schedule, options, cost);
   chooseUnits(graph, schedule);
   schedule.work = parallelElements == 0 ? 0 : 1;
   if (schedule.work)

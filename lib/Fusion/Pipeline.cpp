@@ -12,6 +12,11 @@ namespace pyjit::fusion {
 
 void buildFusionPipeline(OpPassManager &pm, const FusionOptions &options) {
   pm.addNestedPass<func::FuncOp>(createConvertTSSAToLinalg());
+  if (options.reductionParts > 1) {
+    FusionSplitReductionsOptions split;
+    split.parts = options.reductionParts;
+    pm.addNestedPass<func::FuncOp>(createFusionSplitReductions(split));
+  }
   // Views that two users read are one, and so are equal constants.
   pm.addPass(createCSEPass());
   pm.addPass(createFusionOutline());

@@ -45,7 +45,10 @@ void pipelines::buildFusePipeline(OpPassManager &manager,
   }
   // Then what is left of the parameters' own arithmetic runs once.
   manager.addPass(library::createHoistParametersPass());
-  fusion::buildFusionPipeline(manager, fusion::FusionOptions());
+  fusion::FusionOptions fuse;
+  // Enough for the threads of a host, few enough to be joined by one of them.
+  fuse.reductionParts = 16;
+  fusion::buildFusionPipeline(manager, fuse);
 }
 
 void pipelines::buildX86Pipeline(OpPassManager &manager, const Options &) {

@@ -160,3 +160,32 @@ def test_group_norm(affine: bool) -> None:
     agree(norm, values(2, 12, 5, 7), calls=0)
     agree(norm, values(3, 12), calls=0)
     agree(norm, values(2, 12, 6, 6).to(memory_format=torch.channels_last))
+
+
+@pytest.mark.parametrize("dtype", [*DTYPES, torch.float16, torch.int8, torch.int16])
+@pytest.mark.parametrize("shape", [(64, 64), (100, 70), (3, 9), (17, 200), (8, 8)])
+def test_turned(dtype: torch.dtype, shape: tuple[int, int]) -> None:
+    x = values(*shape, dtype=dtype)
+    agree(lambda x: x.t().contiguous(), x, calls=0)
+    y = values(*reversed(shape), dtype=dtype)
+    agree(lambda x, y: torch.where(y == x.t(), y, x.t()), x, y)
+    agree(lambda x: x.unsqueeze(0).repeat(3, 1, 1).transpose(1, 2).contiguous(), x)
+
+
+@pytest.mark.parametrize("size", [1 << 16, 100_000, 1 << 20, 65_537])
+def test_split_reductions(size: int) -> None:
+    for dtype in (torch.float32, torch.float64, torch.int64, torch.bool):
+        x = values(size, dtype=dtype)
+        if dtype.is_floating_point:
+            agree(lambda x: (x.mean(), x.max(), x.min(), x.sum().sqrt()), x)
+            agree(lambda x: (x - x.mean()).square().sum(), x)
+        else:
+            agree(lambda x: (x.sum(), x.any(), x.all()), x)
+        agree(lambda x: (x.view(2, -1) if x.numel() % 2 == 0 else x).sum(0), x)
+        agree(lambda x: (x.view(2, -1) if x.numel() % 2 == 0 else x).sum(-1), x)
+
+
+def test_half_precision_sums() -> None:
+    for dtype in (torch.bfloat16, torch.float16):
+        x = values(1 << 17, dtype=dtype)
+        agree(lambda x: (x.sum(), x.max(), x * 2, x.view(8, -1).sum(1)), x)

@@ -48,9 +48,11 @@ struct Schedule {
   unsigned lanes = 1;
   /// Vectors in flight per iteration.
   unsigned unroll = 1;
-  /// Sums of products that share operands (asProduct): a second parallel dim,
-  /// the last but one, of which `tileRows` elements are in flight with the
-  /// vectors, so that each operand is loaded once for a whole tile. -1: none.
+  /// A second parallel dim, the last but one, of which `tileRows` elements are
+  /// in flight with the vectors; -1: none. For sums of products that share
+  /// operands (asProduct), so that each operand is loaded once for a whole
+  /// tile; for kernels without reduction that read along that dim, so that a
+  /// square of elements is read by vectors and turned in registers.
   int tileDim = -1;
   int64_t tileRows = 1;
   /// Leading parallel dims that the unit index enumerates.

@@ -12,7 +12,10 @@ namespace pyjit::fusion {
 #define GEN_PASS_DECL
 #include "lib/Fusion/Passes.h.inc"
 
-struct FusionOptions {};
+struct FusionOptions {
+  /// Parts of reductions to few values (`fusion-split-reductions`); 0: whole.
+  int64_t reductionParts = 0;
+};
 
 /// Functional tensor programs to kernels and library calls (`pyjit-fuse`).
 void buildFusionPipeline(mlir::OpPassManager &pm, const FusionOptions &options);

@@ -17,6 +17,33 @@ def FusionPrintPlan : Pass<"fusion-print-plan", "mlir::func::FuncOp"> {
   }];
 }
 
+def FusionSplitReductions
+    : Pass<"fusion-split-reductions", "mlir::func::FuncOp"> {
+  let summary = "Reduce much to few values in parts, which threads share";
+  let description = [{
+    A reduction of at least 65536 elements for each of fewer than eight results
+    becomes one of `parts` equal parts (fewer where no dimension divides) and one of the
+    parts' results. Reductions that ask for the index in the only dimension that
+    divides stay, and so do those that start from a value which joining would
+    count twice.
+
+    ```mlir
+    %s = linalg.generic ... ins(%x : tensor<1048576xf32>) outs(%zero : tensor<f32>) // sum
+    // becomes
+    %v = linalg.generic ... ins(%x) outs(... : tensor<16x65536xf32>) // the same elements
+    %p = linalg.generic ... ins(%v) outs(... : tensor<16xf32>) // sums of parts
+    %s = linalg.generic ... ins(%p) outs(%zero : tensor<f32>)
+    ```
+  }];
+  let options = [
+    Option<"parts", "parts", "int64_t", "16", "Parts to make; less than 2: none">
+  ];
+  let statistics = [Statistic<"numSplit", "split", "Reductions split">];
+  let dependentDialects = ["mlir::arith::ArithDialect",
+                           "mlir::linalg::LinalgDialect",
+                           "mlir::tensor::TensorDialect"];
+}
+
 def FusionOutline : Pass<"fusion-outline", "mlir::ModuleOp"> {
   let summary = "Put the groups of the fusion plan into kernels";
   let description = [{

@@ -158,6 +158,48 @@ Value KernelEmitter::load(Value base, AffineExpr offset, Type element,
                     element);
 }
 
+bool KernelEmitter::turns(const Node *node) const {
+  if (node->kind != Node::Kind::Load || lanes == 1 || rows != lanes ||
+      unroll != 1 || !onTile(node->dims) || !onLanes(node->dims))
+    return false;
+  LinearForm form = linearize(node->offset);
+  return !form.isNonlinearIn(schedule.vectorDim) &&
+         !form.isNonlinearIn(schedule.tileDim) &&
+         form.coefficient(schedule.tileDim) == 1 &&
+         form.coefficient(schedule.vectorDim) != 1;
+}
+
+/// A square: vector i holds all rows of lane i. Swapping one bit of the row's
+/// number with one of the lane's at a time turns it.
+SmallVector<Value> KernelEmitter::loadTurned(const Node *node) {
+  Type memory = memoryType(node->type);
+  auto type = VectorType::get({int64_t(lanes)}, memory);
+  unsigned bytes = std::max(1u, memory.getIntOrFloatBitWidth() / 8);
+  int64_t stride = linearize(node->offset).coefficient(schedule.vectorDim);
+  Value base = buffers[node->buffer], offset = index(node->offset);
+  SmallVector<Value> square;
+  for (unsigned lane = 0; lane < lanes; ++lane)
+    square.push_back(LLVM::LoadOp::create(
+        b, type, address(base, offset, lane * stride, node->type), bytes));
+  for (unsigned bit = lanes / 2; bit != 0; bit /= 2) {
+    SmallVector<int64_t> low, high;
+    for (unsigned lane = 0; lane < lanes; ++lane) {
+      low.push_back(lane & bit ? lanes + lane - bit : lane);
+      high.push_back(lane & bit ? lanes + lane : lane + bit);
+    }
+    for (unsigned i = 0; i < lanes; ++i) {
+      if (i & bit)
+        continue;
+      Value x = square[i], y = square[i + bit];
+      square[i] = vector::ShuffleOp::create(b, x, y, low);
+      square[i + bit] = vector::ShuffleOp::create(b, x, y, high);
+    }
+  }
+  for (Value &row : square)
+    row = fromMemory(row, node->type);
+  return square;
+}
+
 void KernelEmitter::store(Value value, Value base, AffineExpr offset,
                           unsigned u) {
   Type element = getElementTypeOrSelf(value.getType());

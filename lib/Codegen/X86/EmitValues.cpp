@@ -59,6 +59,16 @@ Value KernelEmitter::emit(const Node *node, unsigned u) {
     k = std::max(k, rowScope);
   if (Value known = scopes[k].values.lookup({node, u}))
     return known;
+  if (turns(node)) {
+    SmallVector<Value> square;
+    inScope(k, [&] {
+      square = loadTurned(node);
+      return square.front();
+    });
+    for (auto [row, value] : llvm::enumerate(square))
+      scopes[k].values[{node, row * unroll}] = value;
+    return square[u / unroll];
+  }
   assert(node->kind != Node::Kind::Reduce && "a reduction not yet known");
   Value result = inScope(k, [&]() -> Value {
     for (auto [number, saved] : llvm::enumerate(schedule.saved))

@@ -15,6 +15,7 @@
 #include "mlir/Dialect/SCF/IR/SCF.h"
 #include "mlir/Dialect/Vector/IR/VectorOps.h"
 #include "mlir/IR/BuiltinOps.h"
+#include "mlir/Transforms/GreedyPatternRewriteDriver.h"
 #include "pyjit/Codegen/X86/Passes.h"
 
 using namespace mlir;
@@ -35,13 +36,18 @@ struct LowerKernelsPass : impl::X86LowerKernelsBase<LowerKernelsPass> {
 
   LogicalResult lower(ModuleOp kernels) {
     MLIRContext *context = &getContext();
+    // LLVM has no vectors of bf16 on most hosts and calls a function for each
+    // element; before the conversion, whose own patterns would win.
+    RewritePatternSet expand(context);
+    arith::populateExpandBFloat16Patterns(expand);
+    if (failed(applyPatternsGreedily(kernels, std::move(expand))))
+      return failure();
     LLVMTypeConverter types(context);
     LLVMConversionTarget target(*context);
     target.addLegalOp<ModuleOp>();
     RewritePatternSet patterns(context);
     populateSCFToControlFlowConversionPatterns(patterns);
     arith::populateCeilFloorDivExpandOpsPatterns(patterns);
-    arith::populateExpandBFloat16Patterns(patterns);
     cf::populateControlFlowToLLVMConversionPatterns(types, patterns);
     arith::populateArithToLLVMConversionPatterns(types, patterns);
     populateMathToLLVMConversionPatterns(types, patterns);
