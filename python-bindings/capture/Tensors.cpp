@@ -75,7 +75,7 @@ bool pyjit::capture::mayOverlap(const at::TensorBase &t) {
   std::vector<std::pair<int64_t, int64_t>> dims; // stride, size
   for (int64_t d = 0; d < t.dim(); ++d) {
     if (t.size(d) == 0)
-      return false;
+      return false; // nothing is there to be written
     if (t.size(d) > 1)
       dims.emplace_back(t.stride(d), t.size(d));
   }

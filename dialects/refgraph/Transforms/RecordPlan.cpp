@@ -189,6 +189,8 @@ LogicalResult RecordPlan::planTensors(TraceOp trace) {
                                     : type != operand.getType())
         return call.emitOpError("changes the layout of an input in place");
       int64_t offset = getOffset(operand) - getOffset(*base);
+      if (getExtent(type) == 0)
+        continue; // nothing is written
       if (offset < 0 || offset + getExtent(type) > getExtent(baseType))
         return call.emitOpError(
             "writes outside of the input that it is a view of");

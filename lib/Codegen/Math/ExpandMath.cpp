@@ -277,6 +277,7 @@ struct ExpandMathPass : impl::CodegenExpandMathBase<ExpandMathPass> {
         op->erase();
       }
     }
+    computeBF16InF32();
     // Last, as half precision functions have made conversions.
     ops.clear();
     getOperation()->walk([&](Operation *op) {
@@ -291,6 +292,43 @@ struct ExpandMathPass : impl::CodegenExpandMathBase<ExpandMathPass> {
       }
     }
     storeBF16AsBits();
+  }
+
+  static bool isBF16(Type type) { return getElementTypeOrSelf(type).isBF16(); }
+
+  /// Comparisons with bf16 numbers, conversions from them and the like.
+  void computeBF16InF32() {
+    SmallVector<Operation *> ops;
+    getOperation()->walk([&](Operation *op) {
+      if (isa_and_nonnull<arith::ArithDialect, math::MathDialect>(
+              op->getDialect()) &&
+          !isa<arith::ExtFOp, arith::TruncFOp, arith::BitcastOp,
+               arith::SelectOp, arith::ConstantOp>(op) &&
+          (llvm::any_of(op->getOperandTypes(), isBF16) ||
+           llvm::any_of(op->getResultTypes(), isBF16)))
+        ops.push_back(op);
+    });
+    for (Operation *op : ops) {
+      ImplicitLocOpBuilder b(op->getLoc(), op);
+      auto wide = [&](Type type) -> Type {
+        if (auto vector = dyn_cast<VectorType>(type))
+          return vector.clone(b.getF32Type());
+        return b.getF32Type();
+      };
+      for (OpOperand &operand : op->getOpOperands())
+        if (isBF16(operand.get().getType()))
+          operand.set(arith::ExtFOp::create(b, wide(operand.get().getType()),
+                                            operand.get()));
+      b.setInsertionPointAfter(op);
+      for (Value result : op->getResults()) {
+        Type type = result.getType();
+        if (!isBF16(type))
+          continue;
+        result.setType(wide(type));
+        auto narrow = arith::TruncFOp::create(b, type, result);
+        result.replaceAllUsesExcept(narrow, narrow);
+      }
+    }
   }
 
   /// The host has no bf16 registers: a value that lives from one block to the

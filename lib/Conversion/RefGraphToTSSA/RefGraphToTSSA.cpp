@@ -84,6 +84,8 @@ private:
 /// Whether two elements may share a place in memory (an expanded input, say).
 bool mayOverlap(refgraph::TensorType type) {
   SmallVector<std::pair<int64_t, int64_t>> dims; // stride, size
+  if (llvm::is_contained(type.getShape(), 0))
+    return false;
   for (auto [size, stride] : llvm::zip(type.getShape(), type.getStrides()))
     if (size > 1)
       dims.emplace_back(stride, size);

@@ -119,8 +119,19 @@ Value lowerAssign(OpBuilder &b, tssa::AssignOp op, Value target, Value source) {
         }
         if (!holds)
           return elements[1];
-        return arith::SelectOp::create(in, loc, holds, elements[1],
-                                       elements[0]);
+        // arith knows signless integers only.
+        Type declared = elements[0].getType(), plain = declared;
+        if (declared.isInteger() && !declared.isSignlessInteger())
+          plain = in.getIntegerType(declared.getIntOrFloatBitWidth());
+        auto cast = [&](Value value, Type to) -> Value {
+          if (value.getType() == to)
+            return value;
+          return UnrealizedConversionCastOp::create(in, loc, to, value)
+              .getResult(0);
+        };
+        Value chosen = arith::SelectOp::create(
+            in, loc, holds, cast(elements[1], plain), cast(elements[0], plain));
+        return cast(chosen, declared);
       });
 }
 

@@ -42,3 +42,13 @@ func.func @periodic(%x: f32) -> f32 {
   %y = math.cos %x : f32
   return %y : f32
 }
+
+// Nor can the host compare them.
+// CHECK-LABEL: func.func @compared(%{{.*}}: vector<4xi16>, %{{.*}}: vector<4xi16>)
+// CHECK: arith.cmpf ogt, %{{.*}}, %{{.*}} : vector<4xf32>
+// CHECK: arith.select %{{.*}} : vector<4xi1>, vector<4xi16>
+func.func @compared(%x: vector<4xbf16>, %y: vector<4xbf16>) -> vector<4xbf16> {
+  %c = arith.cmpf ogt, %x, %y : vector<4xbf16>
+  %r = arith.select %c, %x, %y : vector<4xi1>, vector<4xbf16>
+  return %r : vector<4xbf16>
+}
