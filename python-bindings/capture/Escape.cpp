@@ -134,7 +134,7 @@ private:
     } else if (type == &PyMethod_Type) {
       kind = "method";
       list({PyMethod_GET_FUNCTION(object), PyMethod_GET_SELF(object)});
-    } else if (isInstance(object)) {
+    } else if (isInstance(object) || isStructSequence(object)) {
       kind = "instance";
       int index = s.pin(reinterpret_cast<PyObject *>(type))->index;
       body += " type(" + std::to_string(index) + ")";
@@ -157,6 +157,14 @@ private:
                       operandTypes + ") -> " + resultType,
                   s.location());
     return {name, resultType};
+  }
+
+  /// A tuple with named fields from C, such as torch.return_types.max.
+  bool isStructSequence(PyObject *object) {
+    PyTypeObject *type = Py_TYPE(object);
+    return type->tp_base == &PyTuple_Type && type->tp_dict &&
+           PyDict_GetItemString(type->tp_dict, "n_sequence_fields") &&
+           PyDict_GetItemString(type->tp_dict, "n_unnamed_fields");
   }
 
   /// A class instance whose whole state is its `__dict__` and, for subclasses

@@ -22,6 +22,9 @@ struct TensorInfo {
   bool constant = false;
   /// Made by an `empty` whose contents nobody has written yet.
   bool uninitialized = false;
+  /// A view through which a write would have no one meaning in the tensor
+  /// program: of an expanded tensor, of overlapping windows.
+  bool readOnly = false;
   std::string type; ///< when bound; a change of shape shows
 };
 

@@ -43,6 +43,7 @@ bool isKept(const std::string &name) {
       "aten::matmul",
       "aten::softmax.int",
       "aten::log_softmax.int",
+      "aten::max_pool1d",
       "aten::max_pool2d",
       "aten::adaptive_avg_pool2d",
       "aten::rms_norm"};
@@ -67,8 +68,11 @@ bool isTrainingBatchNorm(const std::string &name,
                    name == "aten::native_batch_norm" ||
                    name == "aten::_batch_norm_impl_index" ||
                    name == "aten::cudnn_batch_norm";
+  auto given = [&](size_t i) {
+    return inputs[i].isTensor() && inputs[i].toTensor().defined();
+  };
   return batchNorm && inputs.size() > 5 && inputs[5].isBool() &&
-         inputs[5].toBool();
+         inputs[5].toBool() && (given(3) || given(4));
 }
 
 const void *storageOf(const at::TensorBase &t) {
@@ -317,8 +321,8 @@ void TensorRecorder::Impl::record(const at::RecordFunction &fn, Operation &op) {
     bool writes = std::find(mutated.begin(), mutated.end(), j) != mutated.end();
     if (arguments.infos[j]->uninitialized && !writes && aliasOperands.empty())
       return refuse("it reads memory that no operator has filled");
-    if (writes && mayOverlap(t))
-      return refuse("it writes a tensor that shows an element twice");
+    if (writes && (mayOverlap(t) || arguments.infos[j]->readOnly))
+      return refuse("it writes through a view that may show an element twice");
     if (writes && type(t) != arguments.infos[j]->type)
       return refuse("it changes the shape of a tensor in place");
   }
@@ -374,8 +378,13 @@ void TensorRecorder::Impl::record(const at::RecordFunction &fn, Operation &op) {
         readOffset(at::TensorBase(entry.second.impl), entry.second.value);
   }
   bool uninitialized = isEmptyFactory(op.name);
-  for (size_t j : aliases)
+  bool readOnly = !aliases.empty() &&
+                  (op.name == "aten::unfold" || op.name == "aten::as_strided");
+  for (size_t j : aliases) {
     uninitialized |= arguments.infos[j]->uninitialized;
+    readOnly |=
+        arguments.infos[j]->readOnly || mayOverlap(arguments.operands[j]);
+  }
 
   std::string results, resultTypes, offsets;
   std::vector<int> values;
@@ -410,6 +419,7 @@ void TensorRecorder::Impl::record(const at::RecordFunction &fn, Operation &op) {
     info.external = false;
     info.constant = constant && !uninitialized;
     info.uninitialized = uninitialized;
+    info.readOnly = readOnly;
     if (arguments.operands.empty() || isFactory(op.name))
       factories.push_back(fresh[i].unsafeGetTensorImpl());
   }

@@ -194,6 +194,10 @@ PyObject *Mock::makeInstance(const PyjitInst &inst,
     builtin = builtin->tp_base;
   PyObject *arguments = nullptr;
   if (PyType_IsSubtype(type, &PyTuple_Type)) {
+    // A tuple with named fields from C is made by its own type.
+    if (type->tp_base == &PyTuple_Type && type->tp_dict &&
+        PyDict_GetItemString(type->tp_dict, "n_sequence_fields"))
+      builtin = type;
     PyObject *elements = makeTuple(registers, inst.a, inst.b);
     arguments = elements ? PyTuple_Pack(1, elements) : nullptr;
     Py_XDECREF(elements);

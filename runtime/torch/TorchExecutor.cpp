@@ -93,8 +93,11 @@ std::unique_ptr<TorchExecutor::Arena> TorchExecutor::takeArena() {
     const Slot &slot = program.slots()[i];
     if (slot.kind != SlotKind::Arena)
       continue;
-    char *data =
-        static_cast<char *>(arena->storage.mutable_data_ptr()) + slot.place;
+    // Nothing but empty tensors need no storage.
+    char *data = arena->storage.defined()
+                     ? static_cast<char *>(arena->storage.mutable_data_ptr()) +
+                           slot.place
+                     : nullptr;
     arena->buffers[i] = data;
     // A storage of its own, so that nothing can resize or view its neighbours.
     c10::Storage storage(c10::Storage::use_byte_size_t(), slot.bytes,
