@@ -74,8 +74,11 @@ PYJIT_API size_t pyjitExecutablePrepareInputs(const PyjitExecutable *executable,
 /* Seconds spent in stage `index`, or -1 past the last one. */
 PYJIT_API double pyjitExecutableStage(const PyjitExecutable *executable,
                                       size_t index, PyjitString *name);
-/* A report on one topic ("guards", "graph", "fusion", "kernels"), for readers;
-   empty for an unknown one. */
+/* A report for readers on one topic: "guards" (the guard program, then the mock
+   program), "graph" (the functional tensor program), "fusion" (what calls the
+   kernels), "kernels" (the kernels before code generation). Empty for an
+   unknown one. Made when it is first asked for, which takes about as long as
+   the stages that lead there. */
 PYJIT_API PyjitString pyjitExecutableText(const PyjitExecutable *executable,
                                           PyjitString topic);
 

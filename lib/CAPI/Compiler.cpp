@@ -7,6 +7,7 @@
 #include "pyjit/Executable/GuardProgram.h"
 #include "pyjit/Executable/LaunchEncoding.h"
 #include "pyjit/Executable/MockProgram.h"
+#include "pyjit/Executable/ProgramText.h"
 #include "pyjit/Pipelines/Pipelines.h"
 
 #include "mlir/IR/Diagnostics.h"
@@ -19,6 +20,7 @@
 
 #include <chrono>
 #include <map>
+#include <mutex>
 
 using namespace mlir;
 using namespace pyjit;
@@ -38,7 +40,13 @@ struct PyjitExecutable {
   std::vector<uint32_t> prepareInputs;
   std::unique_ptr<x86::JitLibrary> library;
   std::vector<Stage> stages;
-  std::map<std::string, std::string, std::less<>> texts;
+
+  /// Reports are asked for rarely and cost as much as a stage: they are made
+  /// then, from what was compiled.
+  std::string trace;
+  bool eagerRounding;
+  mutable std::mutex lock; ///< guards `texts`
+  mutable std::map<std::string, std::string, std::less<>> texts;
 };
 
 namespace {
@@ -52,8 +60,12 @@ class Compilation {
 public:
   explicit Compilation(const PyjitCompileOptions &options);
   std::unique_ptr<PyjitExecutable> run(StringRef trace);
+  /// Goes as far as it takes to report on `topic`; empty for an unknown one.
+  std::string report(StringRef trace, StringRef topic);
 
 private:
+  LogicalResult parse(StringRef trace);
+  std::string printFunctions(bool kernels);
   LogicalResult transform();
   LogicalResult encode();
   LogicalResult encodeProgram(func::FuncOp function,
@@ -63,8 +75,7 @@ private:
                        void (*build)(OpPassManager &,
                                      const pipelines::Options &));
   void dump(StringRef wall);
-  std::string print();
-  void report(Diagnostic &diagnostic);
+  void handle(Diagnostic &diagnostic);
 
   const PyjitCompileOptions &options;
   MLIRContext context;
@@ -84,11 +95,11 @@ Compilation::Compilation(const PyjitCompileOptions &options)
     : options(options),
       context(makeRegistry(), MLIRContext::Threading::DISABLED),
       handler(&context, [this](Diagnostic &diagnostic) {
-        report(diagnostic);
+        handle(diagnostic);
         return success();
       }) {}
 
-void Compilation::report(Diagnostic &diagnostic) {
+void Compilation::handle(Diagnostic &diagnostic) {
   if (!options.diagnostic ||
       diagnostic.getSeverity() == DiagnosticSeverity::Remark)
     return;
@@ -127,13 +138,6 @@ LogicalResult Compilation::passes(StringRef name,
   });
 }
 
-std::string Compilation::print() {
-  std::string text;
-  llvm::raw_string_ostream os(text);
-  module->print(os);
-  return text;
-}
-
 void Compilation::dump(StringRef wall) {
   StringRef directory = toStringRef(options.dumpDirectory);
   if (directory.empty())
@@ -147,29 +151,57 @@ void Compilation::dump(StringRef wall) {
     module->print(os, OpPrintingFlags().enableDebugInfo());
 }
 
-std::unique_ptr<PyjitExecutable> Compilation::run(StringRef trace) {
+LogicalResult Compilation::parse(StringRef trace) {
   LogicalResult parsed = stage("parse", [&] {
     module = parseSourceString<ModuleOp>(trace, &context, "trace");
     return success(static_cast<bool>(module));
   });
   if (failed(parsed))
-    return nullptr;
+    return failure();
   for (auto op : module->getOps<refgraph::TraceOp>())
     name = op.getRecord().str();
+  return success();
+}
+
+std::unique_ptr<PyjitExecutable> Compilation::run(StringRef trace) {
+  if (failed(parse(trace)))
+    return nullptr;
   dump("trace");
   if (failed(transform()) || failed(encode()))
     return nullptr;
+  exe->trace = trace.str();
+  exe->eagerRounding = options.eagerRounding;
   return std::move(exe);
 }
 
 LogicalResult Compilation::transform() {
-  if (failed(passes("frontend", pipelines::buildFrontendPipeline)))
-    return failure();
-  exe->texts["graph"] = print();
+  return failure(failed(passes("frontend", pipelines::buildFrontendPipeline)) ||
+                 failed(passes("fuse", pipelines::buildFusePipeline)) ||
+                 failed(passes("x86", pipelines::buildX86Pipeline)));
+}
+
+/// The module's kernels, or what calls them.
+std::string Compilation::printFunctions(bool kernels) {
+  std::string text;
+  llvm::raw_string_ostream os(text);
+  for (auto function : module->getOps<func::FuncOp>())
+    if (function->hasAttr("pyjit.kernel") == kernels) {
+      function.print(os);
+      os << "\n";
+    }
+  return text;
+}
+
+std::string Compilation::report(StringRef trace, StringRef topic) {
+  if ((topic != "graph" && topic != "fusion" && topic != "kernels") ||
+      failed(parse(trace)) ||
+      failed(passes("frontend", pipelines::buildFrontendPipeline)))
+    return "";
+  if (topic == "graph")
+    return printFunctions(/*kernels=*/false);
   if (failed(passes("fuse", pipelines::buildFusePipeline)))
-    return failure();
-  exe->texts["fusion"] = print();
-  return passes("x86", pipelines::buildX86Pipeline);
+    return "";
+  return printFunctions(/*kernels=*/topic == "kernels");
 }
 
 LogicalResult Compilation::encodeProgram(func::FuncOp function,
@@ -286,9 +318,26 @@ double pyjitExecutableStage(const PyjitExecutable *executable, size_t index,
   return executable->stages[index].seconds;
 }
 
+static std::string makeText(const PyjitExecutable &executable,
+                            StringRef topic) {
+  if (topic == "guards") {
+    std::string text;
+    llvm::raw_string_ostream os(text);
+    executable::printProgram(*executable.guards.get(), os);
+    os << "effects:\n";
+    executable::printProgram(*executable.mock.get(), os);
+    return text;
+  }
+  PyjitCompileOptions options{};
+  options.eagerRounding = executable.eagerRounding;
+  return Compilation(options).report(executable.trace, topic);
+}
+
 PyjitString pyjitExecutableText(const PyjitExecutable *executable,
                                 PyjitString topic) {
-  auto found = executable->texts.find(toStringRef(topic));
-  return found == executable->texts.end() ? PyjitString{"", 0}
-                                          : toC(found->second);
+  std::lock_guard<std::mutex> guard(executable->lock);
+  auto [text, isNew] = executable->texts.try_emplace(toStringRef(topic).str());
+  if (isNew)
+    text->second = makeText(*executable, toStringRef(topic));
+  return toC(text->second);
 }

@@ -270,9 +270,24 @@ class Engine:
 
     def _log(self, record: Any) -> None:
         for topic in sorted(log_topics()):
-            text = record.text(topic)
-            if text:
-                print(f"[pyjit:{topic}] {self.name}\n{text}", file=sys.stderr)
+            print(
+                f"[pyjit:{topic}] {self.name}\n{self._log_text(record, topic)}",
+                file=sys.stderr,
+            )
+
+    def _log_text(self, record: Any, topic: str) -> str:
+        if topic == "cache":
+            return (
+                f"record {len(self.compiled.records)} of at most {self.settings.max_records}: {record.guards} guards, "
+                f"compiled in {1e3 * sum(seconds for _, seconds in record.stages()):.1f} ms; "
+                f"{self.compiled.hits} hits and {self.compiled.misses} misses so far"
+            )
+        text = record.text(topic)
+        if text:
+            return text.rstrip()
+        if topic == "cudagraph":
+            return f"no graph: {record.kernels} kernels and {record.library_calls} library calls run on the processor"
+        return "nothing"
 
     def engines(self) -> list[Engine]:
         """This engine and those of its continuations."""
@@ -319,9 +334,10 @@ class Engine:
             "guards": sum(r.guards for r in records),
             "reasons": list(dict.fromkeys(reasons))
             + [
-                f"a compiled call failed and ran in eager: {r.last_error.splitlines()[0]}"
+                f"{r.failures} call(s) of a graph raised and ran in eager, the last with: "
+                + next(iter(r.last_error.splitlines()), "no message")
                 for r in records
-                if r.last_error
+                if r.failures
             ],
             "stage_seconds": stage_seconds,
             "host_microseconds": next(

@@ -205,10 +205,12 @@ bool Record::launchGraph(Frame &frame) {
   }
   if (thread)
     PyEval_RestoreThread(thread);
-  if (!ok)
+  if (!ok) {
+    ++failures;
     lastError = std::move(frame.error);
-  else if (prepared)
+  } else if (prepared) {
     prepared->end(std::move(use));
+  }
   return ok;
 }
 

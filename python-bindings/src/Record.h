@@ -51,7 +51,8 @@ public:
                PyObject **result);
 
   uint64_t hits = 0;
-  std::string lastError;
+  uint64_t failures = 0; ///< calls with Outcome::Error
+  std::string lastError; ///< of the last of them
   /// Where the record ends if not with its function: a `Cut`, or null.
   PyObject *cut = nullptr;
   int gradMode = -1; ///< grad mode to leave behind; -1: as it was

@@ -70,6 +70,7 @@ PYJIT_COUNTER(getGuards, numGuards())
 PYJIT_COUNTER(getKernels, numKernels())
 PYJIT_COUNTER(getCalls, numLibraryCalls())
 PYJIT_COUNTER(getInputs, numInputs())
+PYJIT_COUNTER(getFailures, failures)
 PYJIT_COUNTER(getPrepared, numPrepared())
 PYJIT_COUNTER(getHashed, numHashed())
 #undef PYJIT_COUNTER
@@ -122,6 +123,8 @@ PyGetSetDef getset[] = {
     {"host_microseconds", getHostMicroseconds, nullptr,
      "Median of what a hit takes beside the launch, while that is measured.",
      nullptr},
+    {"failures", getFailures, nullptr,
+     "Calls whose launch raised and that eager answered.", nullptr},
     {"last_error", getError, nullptr, "Why the last failed launch failed.",
      nullptr},
     {nullptr, nullptr, nullptr, nullptr, nullptr}};
