@@ -191,8 +191,23 @@ typedef enum PyjitGuardOp {
   PYJIT_GUARD_STATE = 77,    // pools.states[imm] holds
   PYJIT_GUARD_INSTANCE = 78, // a's __dict__ is the dict in register b, and
                              //   type(a) is object imm unless imm is -1
-  PYJIT_GUARD_HOLDS = 79     // constant b is in set or dict a
+  PYJIT_GUARD_HOLDS = 79,    // constant b is in set or dict a
+
+  // Numbers (pyjit-rt/ScalarMath.h). `n` registers are a file of their own,
+  // [0, numNumbers); what does not fit 64 bits fails.
+  PYJIT_GUARD_NUMBER = 96,       // n dst = register a: exactly an int, or,
+                                 //   flag FLOAT, a float
+  PYJIT_GUARD_NUMBER_CONST = 97, // n dst = bits imm, FLOAT: of a double
+  PYJIT_GUARD_ARITH = 98,        // n dst = rt::Arith(imm) of n a and n b
+  PYJIT_GUARD_COMPARE = 99       // rt::Compare(imm) of n a and n b is true, or,
+                                 //   without flag TRUE, false
 } PyjitGuardOp;
+
+#define PYJIT_GUARD_FLAG_FLOAT 1
+#define PYJIT_GUARD_FLAG_TRUE 1
+/// Of an entry of `inputs`: an n register, to be given as a 0-dim double or
+/// int64 tensor.
+#define PYJIT_INPUT_NUMBER 0x80000000u
 
 /// Flag of PYJIT_GUARD_TYPE_IS in the watched segment: the check is not
 /// repeated because objects of a builtin type keep it. An executor refuses to
@@ -236,6 +251,7 @@ typedef struct PyjitGuardProgram {
   uint32_t numWatches;
   const uint32_t *inputs; // registers with the graph's input tensors, in order
   uint32_t numInputs;
+  uint32_t numNumbers; // n registers
   PyjitPools pools;
 } PyjitGuardProgram;
 
@@ -262,6 +278,7 @@ typedef enum PyjitMockOp {
                             //   lists[a .. a+b); filled by SET_*
   PYJIT_MOCK_VIEW = 13,     // dst = tensor sharing tensor a's storage, looking
                             //   as pools.tensors[imm] says
+  PYJIT_MOCK_BOX = 14,      // dst = the int or float in n register a
 
   // Effects.
   PYJIT_MOCK_COPY_BACK = 32, // tensor a.copy_(tensor b), a is a guard

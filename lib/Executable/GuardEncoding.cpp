@@ -2,6 +2,7 @@
 
 #include "dialects/refgraph/IR/PythonValues.h"
 #include "dialects/refgraph/Transforms/GuardReads.h"
+#include "pyjit-rt/ScalarMath.h"
 #include "pyjit/Executable/GuardProgram.h"
 #include "llvm/ADT/SetVector.h"
 #include "llvm/ADT/TypeSwitch.h"
@@ -25,6 +26,10 @@ private:
   LogicalResult encodeChecks(OpTy op, uint32_t reg, Type type);
   template <typename OpTy> LogicalResult encodeTensor(OpTy op, uint32_t reg);
 
+  uint32_t useNumber(Value value);
+  void encodeArith(refgraph::ArithOp op);
+  void encodeCompare(refgraph::CompareOp op);
+
   uint32_t define(Value value) { return registers[value] = numRegisters++; }
   uint32_t use(Value value) const { return registers.lookup(value); }
   SmallVector<uint32_t> useAll(ValueRange values) const {
@@ -41,9 +46,48 @@ private:
 
   GuardProgram &out;
   std::vector<PyjitInst> *code = nullptr;
-  llvm::DenseMap<Value, uint32_t> registers;
-  uint32_t numRegisters = 0;
+  llvm::DenseMap<Value, uint32_t> registers, numbers;
+  uint32_t numRegisters = 0, numNumbers = 0;
 };
+
+static bool isFloat(Value number) {
+  return cast<refgraph::ObjType>(number.getType()).getName() == "float";
+}
+
+/// The n register of a number: computed, a constant, or an object's value.
+uint32_t GuardEncoder::useNumber(Value value) {
+  auto [it, isNew] = numbers.try_emplace(value, numNumbers);
+  if (!isNew)
+    return it->second;
+  uint32_t dst = numNumbers++;
+  uint16_t flags = isFloat(value) ? PYJIT_GUARD_FLAG_FLOAT : 0;
+  if (auto constant = value.getDefiningOp<refgraph::ConstantOp>()) {
+    int64_t bits = 0;
+    if (auto real = dyn_cast<FloatAttr>(constant.getValue()))
+      bits = rt::Number::of(real.getValueAsDouble()).bits();
+    else
+      bits = cast<IntegerAttr>(constant.getValue()).getValue().getSExtValue();
+    add(PYJIT_GUARD_NUMBER_CONST, dst, 0, 0, bits, flags);
+  } else {
+    add(PYJIT_GUARD_NUMBER, dst, use(value), 0, 0, flags);
+  }
+  return dst;
+}
+
+void GuardEncoder::encodeArith(refgraph::ArithOp op) {
+  SmallVector<uint32_t> operands = llvm::map_to_vector(
+      op.getOperands(), [&](Value v) { return useNumber(v); });
+  uint32_t dst = numbers[op.getResult()] = numNumbers++;
+  add(PYJIT_GUARD_ARITH, dst, operands.front(), operands.back(),
+      rt::findName(rt::kArithNames, op.getFunction().str().c_str()));
+}
+
+void GuardEncoder::encodeCompare(refgraph::CompareOp op) {
+  uint32_t lhs = useNumber(op.getLhs()), rhs = useNumber(op.getRhs());
+  check(PYJIT_GUARD_COMPARE, lhs, rhs,
+        rt::findName(rt::kCompareNames, op.getFunction().str().c_str()),
+        op.getOutcome() ? PYJIT_GUARD_FLAG_TRUE : 0);
+}
 
 void GuardEncoder::encodeEquals(uint32_t reg, Attribute value) {
   uint32_t constant = out.pools.addConstant(value);
@@ -297,15 +341,29 @@ LogicalResult GuardEncoder::encodeOp(Operation *op) {
               use(instance.getDict()), type ? int64_t(*type) : -1);
         return success();
       })
+      // Numbers are made where they are used.
+      .Case([&](refgraph::ConstantOp) { return success(); })
+      .Case([&](refgraph::ArithOp arith) {
+        encodeArith(arith);
+        return success();
+      })
+      .Case([&](refgraph::CompareOp compare) {
+        encodeCompare(compare);
+        return success();
+      })
       .Case([&](refgraph::WatchOp watch) {
         encodeWatch(watch);
         return success();
       })
       .Case([&](refgraph::AcceptOp accept) {
-        for (uint32_t reg : useAll(accept.getInputs()))
-          out.inputs.push_back(reg);
-        for (uint32_t reg : useAll(accept.getKept()))
-          out.kept.push_back(reg);
+        for (Value input : accept.getInputs())
+          out.inputs.push_back(isa<refgraph::TensorType>(input.getType())
+                                   ? use(input)
+                                   : PYJIT_INPUT_NUMBER | useNumber(input));
+        for (Value value : accept.getKept())
+          out.kept.push_back(value.getDefiningOp<refgraph::ArithOp>()
+                                 ? PYJIT_INPUT_NUMBER | useNumber(value)
+                                 : use(value));
         return success();
       })
       .Default([](Operation *other) {
@@ -330,6 +388,7 @@ LogicalResult GuardEncoder::encode(refgraph::GuardsOp guards) {
   program.numWatches = out.watches.size();
   program.inputs = out.inputs.data();
   program.numInputs = out.inputs.size();
+  program.numNumbers = numNumbers;
   program.pools = out.pools.view();
   return success();
 }

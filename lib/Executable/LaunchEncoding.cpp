@@ -210,6 +210,10 @@ LogicalResult Encoder::encodeArgument(Operation *op, Attribute arg,
   };
   if (operators::isOperandPlaceholder(arg))
     return put(rt::ArgTag::Tensor, slotOf.lookup(*next++));
+  if (operators::isNumberOperand(arg))
+    return put(operators::isWrappedOperand(arg) ? rt::ArgTag::WrappedSlot
+                                                : rt::ArgTag::NumberSlot,
+               slotOf.lookup(*next++));
   if (operators::isNoneArgument(arg)) {
     ints.push_back(static_cast<int64_t>(rt::ArgTag::None));
     return success();

@@ -183,13 +183,19 @@ LogicalResult MockEncoder::encode(refgraph::MockOp mock) {
            << mock.getInputs().size() << " inputs and " << mock.getKept().size()
            << " kept objects, its guards accept " << guard.numInputs << " and "
            << guards.getKept().size();
-  for (auto [i, argument] : llvm::enumerate(mock.getInputs()))
-    registers[argument] = guard.inputs[i];
-  for (auto [i, argument] : llvm::enumerate(mock.getKept()))
-    registers[argument] = guards.getKept()[i];
   numRegisters = guard.numRegisters;
   for (BlockArgument argument : mock.getResults())
     define(argument);
+  auto given = [&](BlockArgument argument, uint32_t reg) {
+    if (!(reg & PYJIT_INPUT_NUMBER))
+      registers[argument] = reg;
+    else if (!argument.use_empty())
+      add(PYJIT_MOCK_BOX, define(argument), reg & ~PYJIT_INPUT_NUMBER);
+  };
+  for (auto [i, argument] : llvm::enumerate(mock.getInputs()))
+    given(argument, guard.inputs[i]);
+  for (auto [i, argument] : llvm::enumerate(mock.getKept()))
+    given(argument, guards.getKept()[i]);
   for (Operation &op : mock.getBody().front())
     if (failed(encodeOp(&op)))
       return failure();

@@ -1,6 +1,7 @@
 //===- ProgramText.cpp - flat programs for readers ------------------------===//
 
 #include "pyjit/Executable/ProgramText.h"
+#include "pyjit-rt/ScalarMath.h"
 #include "llvm/ADT/ArrayRef.h"
 #include "llvm/ADT/STLExtras.h"
 #include "llvm/ADT/StringRef.h"
@@ -16,6 +17,7 @@ namespace {
 ///   d  dst =           a, b  registers       c  constant b     C  constant imm
 ///   i  imm             t  tensor imm         s  state imm
 ///   l  list a, size b  L  list b, size imm
+///   n  n dst =          x, y  n registers a, b   A, O  arithmetic, comparison
 struct Form {
   unsigned op;
   StringLiteral name;
@@ -57,7 +59,11 @@ constexpr Form guardForms[] = {{PYJIT_GUARD_OBJECT, "OBJECT", "di"},
                                {PYJIT_GUARD_DISJOINT, "DISJOINT", "ab"},
                                {PYJIT_GUARD_STATE, "STATE", "s"},
                                {PYJIT_GUARD_INSTANCE, "INSTANCE", "abi"},
-                               {PYJIT_GUARD_HOLDS, "HOLDS", "ac"}};
+                               {PYJIT_GUARD_HOLDS, "HOLDS", "ac"},
+                               {PYJIT_GUARD_NUMBER, "NUMBER", "na"},
+                               {PYJIT_GUARD_NUMBER_CONST, "NUMBER_CONST", "ni"},
+                               {PYJIT_GUARD_ARITH, "ARITH", "nxyA"},
+                               {PYJIT_GUARD_COMPARE, "COMPARE", "xyO"}};
 
 constexpr Form mockForms[] = {{PYJIT_MOCK_CONST, "CONST", "dc"},
                               {PYJIT_MOCK_OBJECT, "OBJECT", "di"},
@@ -86,6 +92,7 @@ constexpr Form mockForms[] = {{PYJIT_MOCK_CONST, "CONST", "dc"},
                               {PYJIT_MOCK_APPEND, "APPEND", "ab"},
                               {PYJIT_MOCK_REPLACE, "REPLACE", "aL"},
                               {PYJIT_MOCK_CLEAR, "CLEAR", "a"},
+                              {PYJIT_MOCK_BOX, "BOX", "dx"},
                               {PYJIT_MOCK_RETURN, "RETURN", "a"}};
 
 class Printer {
@@ -124,6 +131,8 @@ private:
     StringRef operands = form->operands;
     if (operands.consume_front("d"))
       os << "r" << inst.dst << " = ";
+    else if (operands.consume_front("n"))
+      os << "n" << inst.dst << " = ";
     os << form->name;
     for (char operand : operands)
       printOperand(inst, operand);
@@ -140,6 +149,18 @@ private:
       break;
     case 'b':
       os << "r" << inst.b;
+      break;
+    case 'x':
+      os << "n" << inst.a;
+      break;
+    case 'y':
+      os << "n" << inst.b;
+      break;
+    case 'A':
+      os << rt::kArithNames[inst.imm];
+      break;
+    case 'O':
+      os << rt::kCompareNames[inst.imm];
       break;
     case 'c':
       printConstant(inst.b);
@@ -269,7 +290,8 @@ void printProgram(const PyjitGuardProgram &program, raw_ostream &os) {
   printer.print({program.always, program.numAlways}, guardForms);
   os << "inputs:";
   for (uint32_t reg : ArrayRef(program.inputs, program.numInputs))
-    os << " r" << reg;
+    os << (reg & PYJIT_INPUT_NUMBER ? " n" : " r")
+       << (reg & ~PYJIT_INPUT_NUMBER);
   os << "\n";
 }
 

@@ -45,6 +45,20 @@ Attribute makeWrappedNumber(TypedAttr number) {
   return makeSingleEntry("wrapped", number);
 }
 
+bool isWrappedOperand(Attribute arg) {
+  return isa_and_nonnull<UnitAttr>(getSingleEntry(arg, "wrapped"));
+}
+
+bool isNumberOperand(Attribute arg) {
+  return isWrappedOperand(arg) ||
+         isa_and_nonnull<UnitAttr>(getSingleEntry(arg, "number"));
+}
+
+Attribute makeNumberOperand(MLIRContext *context, bool wrapped) {
+  return makeSingleEntry(wrapped ? "wrapped" : "number",
+                         UnitAttr::get(context));
+}
+
 StringAttr getDeviceArgument(Attribute arg) {
   return dyn_cast_or_null<StringAttr>(getSingleEntry(arg, "device"));
 }
@@ -54,7 +68,7 @@ Attribute makeDeviceArgument(StringAttr name) {
 }
 
 static unsigned countIn(Attribute arg) {
-  if (isOperandPlaceholder(arg))
+  if (isOperandPlaceholder(arg) || isNumberOperand(arg))
     return 1;
   if (auto list = dyn_cast<ArrayAttr>(arg))
     return countOperands(list);
@@ -123,13 +137,27 @@ static ParseResult parseArgument(OpAsmParser &parser, Operands &operands,
     arg = makeDeviceArgument(name);
     return success();
   }
-  if (succeeded(parser.parseOptionalKeyword("wrapped"))) {
+  bool wrapped = succeeded(parser.parseOptionalKeyword("wrapped"));
+  if (wrapped || succeeded(parser.parseOptionalKeyword("number"))) {
     TypedAttr number;
-    if (parser.parseLParen() || parser.parseAttribute(number) ||
-        parser.parseRParen())
+    if (parser.parseLParen())
       return failure();
-    arg = makeWrappedNumber(number);
-    return success();
+    isOperand = parser.parseOptionalOperand(operand);
+    if (isOperand.has_value()) {
+      if (failed(*isOperand))
+        return failure();
+      operands.push_back(operand);
+      arg = makeNumberOperand(context, wrapped);
+    } else if (!wrapped) {
+      return parser.emitError(parser.getCurrentLocation(),
+                              "expected an operand: numbers that are known "
+                              "are written without number(...)");
+    } else if (parser.parseAttribute(number)) {
+      return failure();
+    } else {
+      arg = makeWrappedNumber(number);
+    }
+    return parser.parseRParen();
   }
   if (succeeded(parser.parseOptionalLSquare())) {
     SmallVector<Attribute> values;
@@ -159,6 +187,11 @@ static void printArgument(OpAsmPrinter &printer, OperandRange operands,
       printer << operands[next++];
     else
       printer << "<<missing operand>>";
+  } else if (isNumberOperand(arg)) {
+    printer << (isWrappedOperand(arg) ? "wrapped(" : "number(");
+    printArgument(printer, operands, next,
+                  getOperandPlaceholder(arg.getContext()));
+    printer << ")";
   } else if (isNoneArgument(arg)) {
     printer << "none";
   } else if (StringAttr name = getDeviceArgument(arg)) {
@@ -199,8 +232,9 @@ static bool isArgument(Attribute arg) {
     return llvm::all_of(list, isArgument);
   if (TypedAttr number = getWrappedNumber(arg))
     return isNumber(number);
-  return isOperandPlaceholder(arg) || isNoneArgument(arg) || isNumber(arg) ||
-         isa<StringAttr>(arg) || getDeviceArgument(arg);
+  return isOperandPlaceholder(arg) || isNumberOperand(arg) ||
+         isNoneArgument(arg) || isNumber(arg) || isa<StringAttr>(arg) ||
+         getDeviceArgument(arg);
 }
 
 LogicalResult verifyCallArguments(Operation *op, ArrayAttr args,
@@ -210,7 +244,7 @@ LogicalResult verifyCallArguments(Operation *op, ArrayAttr args,
       return op->emitOpError("argument ")
              << index << " is " << arg
              << ", expected an operand, i64, f64, bool, string, none, list, "
-                "device(...) or wrapped(...)";
+                "device(...), wrapped(...) or number(...)";
   unsigned expected = countOperands(args);
   if (expected != numOperands)
     return op->emitOpError("has ")

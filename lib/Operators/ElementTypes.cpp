@@ -145,8 +145,7 @@ static Type combine(Type higher, Type lower) {
 Type getCommonType(const OperatorInfo &info, ArrayAttr args, TypeRange operands,
                    Type defaultFloat) {
   Type withDims, zeroDim, number;
-  auto addNumber = [&](TypedAttr value) {
-    Type type = value.getType();
+  auto addNumber = [&](Type type) {
     if (isa<FloatType>(type))
       type = defaultFloat;
     number = promoteTypes(number, type);
@@ -161,10 +160,12 @@ Type getCommonType(const OperatorInfo &info, ArrayAttr args, TypeRange operands,
       return;
     if (isOperandPlaceholder(arg))
       addTensor(operands[first]);
+    else if (isNumberOperand(arg))
+      addNumber(cast<RankedTensorType>(operands[first]).getElementType());
     else if (TypedAttr wrapped = getWrappedNumber(arg))
-      addNumber(wrapped);
+      addNumber(wrapped.getType());
     else if (isa<IntegerAttr, FloatAttr>(arg))
-      addNumber(cast<TypedAttr>(arg));
+      addNumber(cast<TypedAttr>(arg).getType());
   });
   return combine(withDims, combine(zeroDim, number));
 }

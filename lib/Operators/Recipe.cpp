@@ -222,6 +222,15 @@ Resolver::MaybeValue Resolver::evalArgument(unsigned index, Type type) {
   Attribute arg = args[index];
   if (TypedAttr number = getWrappedNumber(arg))
     arg = number;
+  if (isNumberOperand(arg)) {
+    unsigned operand = firstOperand[index];
+    Type own = cast<RankedTensorType>(operands[operand]).getElementType();
+    // Out of range, ATen's conversion is not the machine's.
+    if (isa<FloatType>(own) && type && !isa<FloatType>(type))
+      return failure();
+    Value value = read({false, operand, {}, {}}, own);
+    return convert(value, type ? type : own);
+  }
   if (!isOperandPlaceholder(arg)) {
     auto number = dyn_cast<TypedAttr>(arg);
     if (!number || isNoneArgument(arg))

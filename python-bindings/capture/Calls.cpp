@@ -153,6 +153,8 @@ Post Session::call(const Call &call, int depth) {
     if (!std::strcmp(def->ml_name, "__new__")) {
       if (!isPlainNew(f))
         return unknownNative(call);
+      callsNative = true;
+      scalars.wrapper("__new__", call);
       if (PyCFunction_GET_SELF(f) ==
           reinterpret_cast<PyObject *>(&PyTuple_Type))
         for (size_t i = 1; i < call.args.size(); ++i)
@@ -162,13 +164,18 @@ Post Session::call(const Call &call, int depth) {
     NativeHandler handler = NativeTable::get().find(def);
     if (!handler)
       return unknownNative(call);
-    if (!PyCFunction_Check(f))
+    callsNative = true;
+    if (!PyCFunction_Check(f)) {
+      scalars.native(call, def->ml_name);
       return handler(*this, call);
+    }
     // Bound: handlers see `self` as the first argument.
     PyObject *self = PyCFunction_GET_SELF(f);
     if (!self || PyModule_Check(self) || PyType_Check(self) ||
-        PyCapsule_CheckExact(self) || (def->ml_flags & METH_STATIC))
+        PyCapsule_CheckExact(self) || (def->ml_flags & METH_STATIC)) {
+      scalars.native(call, def->ml_name);
       return handler(*this, call);
+    }
     if (node->external && !find(self) && !isValue(self)) {
       if (isTensor(self))
         return unknownNative(call);
@@ -176,6 +183,7 @@ Post Session::call(const Call &call, int depth) {
     }
     Call inner = call;
     inner.args.insert(inner.args.begin(), self);
+    scalars.native(inner, def->ml_name);
     return handler(*this, inner);
   }
 
@@ -228,8 +236,11 @@ Post Session::call(const Call &call, int depth) {
 }
 
 Post Session::callType(PyTypeObject *type, const Call &call) {
-  if (NativeHandler handler = NativeTable::get().find(type))
+  if (NativeHandler handler = NativeTable::get().find(type)) {
+    callsNative = true;
+    scalars.nativeType(type, call);
     return handler(*this, call);
+  }
   auto *object = reinterpret_cast<PyObject *>(type);
   PyObject *metaCall = special(object, "__call__");
   if (metaCall && PyFunction_Check(metaCall))
@@ -265,6 +276,9 @@ Post Session::callTypeDirectly(PyTypeObject *type, const Call &call) {
           iterate(arg);
     }
   }
+  if (!pythonInit || (newMethod && !pythonNew &&
+                      PyType_IsSubtype(type, &PyTuple_Type)))
+    scalars.nativeType(type, call);
   if (PyType_IsSubtype(type, &PyTuple_Type) && !pythonNew)
     for (PyObject *arg : call.args)
       iterate(arg);
@@ -285,6 +299,7 @@ Post Session::callWrapper(const char *name, PyObject *wrapper,
   };
   if (!self)
     return unknownNative(call);
+  scalars.wrapper(name, call);
   if (slot == "__init__") {
     if (owner == &PyBaseObject_Type)
       return Post::Known;

@@ -56,6 +56,8 @@ private:
   std::pair<std::string, std::string> compute(PyObject *object) {
     if (auto found = s.unseen.find(object); found != s.unseen.end())
       return {"%" + std::to_string(found->second), s.typeText(object)};
+    if (int number = s.scalars.valueOf(object); number >= 0)
+      return {"%" + std::to_string(number), s.typeText(object)};
     if (isValue(object)) {
       std::string name = fresh(), type = s.typeText(object);
       s.writer.line(name + " = refgraph.constant " + s.keyText(object),
@@ -317,10 +319,12 @@ template <typename Result> void Session::leaveWith(const Result &result) {
 }
 
 void Session::leave(PyObject *result) {
+  scalars.finish();
   leaveWith([&](EscapeWalk &walk) { return walk.value(result); });
 }
 
 bool Session::leaveCut(const std::vector<FrameState> &states) {
+  scalars.finish();
   dead = false;
   forgetInstruction();
   mayLeaveGradMode = true;

@@ -218,6 +218,7 @@ void Session::onInstruction(PyCodeObject *code, int offset) {
   }
   if (shadow->pending) {
     shadow->pending = false;
+    bool completed = offset == shadow->pendingNext;
     shadow->instantiating = nullptr;
     shadow->truthOfYields = false;
     if (offset == shadow->pendingNext && instruction.depth > 0) {
@@ -230,11 +231,15 @@ void Session::onInstruction(PyCodeObject *code, int offset) {
       shadow->offset = shadow->pendingOffset;
       return;
     }
+    scalars.after(frame,
+                  instruction.depth > 0 ? &stack[instruction.depth - 1]
+                                        : nullptr,
+                  completed);
   }
   if (instruction.op == EXTENDED_ARG)
     return;
   instantiating = nullptr;
-  truthOfYields = storingNumber = false;
+  truthOfYields = storingNumber = callsNative = false;
   freshAt = 0;
   callee = nullptr;
   shadow->callee = nullptr;
@@ -250,6 +255,8 @@ void Session::onInstruction(PyCodeObject *code, int offset) {
   if (!unseen.empty() && !dead)
     if (PyObject *object = looksAtUnseen(instruction, stack))
       end("a " + typeName(object) + " that calls do not share");
+  if (!dead)
+    scalars.before(frame, code, instruction);
   if (!dead && resumed && frames.size() == 2 &&
       (instruction.op == RETURN_VALUE || instruction.op == RETURN_CONST)) {
     PyObject *result = instruction.op == RETURN_VALUE
@@ -276,6 +283,8 @@ void Session::onInstruction(PyCodeObject *code, int offset) {
   shadow->instantiating = instantiating;
   shadow->truthOfYields = truthOfYields;
   shadow->freshAt = freshAt;
+  shadow->op = instruction.op;
+  shadow->native = callsNative;
   if (post == Post::Constant)
     tensors->suspend(true);
 }
@@ -284,8 +293,8 @@ void Session::onInstruction(PyCodeObject *code, int offset) {
 // Begin and end of a call
 //===----------------------------------------------------------------------===//
 
-bool Session::begin(PyObject *callable, PyObject *const *args, size_t nargs,
-                    PyObject *kwnames) {
+bool Session::begin(PyObject *callable, std::vector<PyObject *> &args,
+                    size_t nargs, PyObject *kwnames) {
   thread = PyThreadState_Get();
   ShadowFrame base;
   base.frame = pyjitCurrentFrame();
@@ -295,16 +304,16 @@ bool Session::begin(PyObject *callable, PyObject *const *args, size_t nargs,
   ssa(pin(callable));
   Call call;
   call.callable = callable;
-  call.args.assign(args,
-                   args + nargs + (kwnames ? PyTuple_GET_SIZE(kwnames) : 0));
   call.kwnames = kwnames;
-  argumentCount = Py_ssize_t(call.args.size());
-  for (size_t i = 0; i < call.args.size(); ++i) {
+  argumentCount = Py_ssize_t(args.size());
+  for (size_t i = 0; i < args.size(); ++i) {
     PyObject *name = nullptr;
     if (i >= nargs)
       name = PyTuple_GET_ITEM(kwnames, i - nargs);
-    readIndex(nullptr, Select::Arg, Py_ssize_t(i), call.args[i], name);
+    readIndex(nullptr, Select::Arg, Py_ssize_t(i), args[i], name);
+    args[i] = scalars.takeArgument(args[i]);
   }
+  call.args = args;
   callee = nullptr;
   frames[0].post = this->call(call);
   frames[0].callee = callee;

@@ -124,7 +124,7 @@ bool Session::firstTime(Node *owner, Select select, PyObject *key) {
 }
 
 void Session::emitGet(Node *owner, Select select, const std::string &selector,
-                      PyObject *result) {
+                      PyObject *result, const std::string &place) {
   int loc = location();
   std::string head = "refgraph.get %" +
                      std::to_string(owner ? ssa(owner) : external) + " " +
@@ -190,8 +190,10 @@ void Session::emitGet(Node *owner, Select select, const std::string &selector,
   }
   node = born(result);
   node->external = true;
-  if (!pinned)
+  if (!pinned) {
     node->typeRead = true;
+    node->place = place;
+  }
   if (node->value < 0) {
     node->value = value;
     node->type = type;
@@ -209,9 +211,14 @@ void Session::read(Node *owner, Select select, PyObject *key,
   if (dead || !owner || !owner->external)
     return;
   owner = canonical(owner, select);
-  if (written(owner, select, key) || !firstTime(owner, select, key))
+  if (written(owner, select, key))
     return;
-  emitGet(owner, select, selectorText(*this, select, key), result);
+  std::string place = scalars.placeOf(owner, select, key, 0);
+  if (scalars.read(owner, select, selectorText(*this, select, key), place,
+                   result) ||
+      !firstTime(owner, select, key))
+    return;
+  emitGet(owner, select, selectorText(*this, select, key), result, place);
 }
 
 void Session::readIndex(Node *owner, Select select, Py_ssize_t index,
@@ -222,8 +229,6 @@ void Session::readIndex(Node *owner, Select select, Py_ssize_t index,
     return;
   if (owner && owner->appended)
     return end("a list from before the call is read after an append");
-  if (!doneIndex.insert({owner, int(select), index}).second)
-    return;
   // The identity of an immutable, pinned tuple fixes the values in it.
   if (owner && owner->pinned && PyTuple_CheckExact(owner->object) &&
       isValue(result))
@@ -234,7 +239,11 @@ void Session::readIndex(Node *owner, Select select, Py_ssize_t index,
       : select == Select::Cell
           ? "cell(" + text + ", " + (name ? quotedString(name) : "\"\"") + ")"
           : "arg(" + text + ", " + (name ? quotedString(name) : "\"\"") + ")";
-  emitGet(owner, select, selector, result);
+  std::string place = scalars.placeOf(owner, select, nullptr, index);
+  if (scalars.read(owner, select, selector, place, result) ||
+      !doneIndex.insert({owner, int(select), index}).second)
+    return;
+  emitGet(owner, select, selector, result, place);
 }
 
 void Session::absent(Node *owner, Select select, PyObject *key) {

@@ -4,6 +4,7 @@
 
 #include <Python.h>
 
+#include <set>
 #include <string>
 #include <vector>
 
@@ -43,8 +44,10 @@ struct CaptureResult {
 /// Calls `callable` once, as `PyObject_Vectorcall` would, and records what the
 /// call does. `arg(i)` in the text is `args[i]`, keyword values included.
 /// Whatever the recorder does not model ends the capture, never the call.
+/// `lifted` names places (Scalars.h) whose number may differ between calls.
 CaptureResult capture(PyObject *callable, PyObject *const *args, size_t nargs,
-                      PyObject *kwnames, const std::string &name);
+                      PyObject *kwnames, const std::string &name,
+                      std::set<std::string> lifted = {});
 
 struct CutResult {
   PyObject *result = nullptr; ///< as above
@@ -64,7 +67,7 @@ struct CutResult {
 CutResult captureWithCuts(PyObject *callable, PyObject *const *args,
                           size_t nargs, PyObject *kwnames,
                           const std::string &name, PyObject *points,
-                          PyObject *planner);
+                          PyObject *planner, std::set<std::string> lifted = {});
 
 /// Whether this thread is inside a monitored run.
 bool isCapturing();

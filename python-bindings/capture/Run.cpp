@@ -122,8 +122,11 @@ void Run::allowCuts(PyObject *cutPoints, PyObject *cutPlanner) {
 
 PyObject *Run::execute(PyObject *callable, PyObject *const *args, size_t nargs,
                        PyObject *kwnames) {
+  // Lifted numbers are given as objects of their own.
+  std::vector<PyObject *> given(
+      args, args + nargs + (kwnames ? PyTuple_GET_SIZE(kwnames) : 0));
   auto eager = [&] {
-    return PyObject_Vectorcall(callable, args, nargs, kwnames);
+    return PyObject_Vectorcall(callable, given.data(), nargs, kwnames);
   };
   if (current) {
     reason = "a capture is running already";
@@ -146,10 +149,10 @@ PyObject *Run::execute(PyObject *callable, PyObject *const *args, size_t nargs,
       Entry entry = entryOf(callable);
       waiting.push_back({nullptr, entry.code, -1, {entry.offset}});
     } else {
-      session = std::make_unique<Session>(name, surveying);
+      session = std::make_unique<Session>(name, surveying, lifted);
       session->cutPoints = planner ? &known : nullptr;
       session->cutReasons = points;
-      if (!session->begin(callable, args, nargs, kwnames)) {
+      if (!session->begin(callable, given, nargs, kwnames)) {
         reason = session->reason;
         session.reset();
         stopped = true;
@@ -506,8 +509,9 @@ static CaptureResult finish(Run &run, PyObject *result) {
 
 CaptureResult pyjit::capture::capture(PyObject *callable, PyObject *const *args,
                                       size_t nargs, PyObject *kwnames,
-                                      const std::string &name) {
+                                      const std::string &name, Places lifted) {
   Run run(name, /*surveying=*/false);
+  run.lifted = std::move(lifted);
   PyObject *result =
       run.execute(callable, args, PyVectorcall_NARGS(nargs), kwnames);
   return finish(run, result);
@@ -525,8 +529,10 @@ CutResult pyjit::capture::captureWithCuts(PyObject *callable,
                                           PyObject *const *args, size_t nargs,
                                           PyObject *kwnames,
                                           const std::string &name,
-                                          PyObject *points, PyObject *planner) {
+                                          PyObject *points, PyObject *planner,
+                                          Places lifted) {
   Run run(name, /*surveying=*/false);
+  run.lifted = std::move(lifted);
   run.allowCuts(points, planner);
   CutResult out;
   out.result = run.execute(callable, args, PyVectorcall_NARGS(nargs), kwnames);

@@ -31,6 +31,7 @@ public:
   std::string name;
   bool surveying;
   std::string reason;
+  Places lifted; ///< see Scalars.h; of the part that begins with the call
   std::vector<Segment> segments;
   PyObject *learned; ///< list
   PyThreadState *thread = nullptr;

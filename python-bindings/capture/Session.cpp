@@ -53,9 +53,10 @@ std::string pyjit::capture::typeName(PyObject *o) {
   return name;
 }
 
-Session::Session(const std::string &name, bool surveying)
+Session::Session(const std::string &name, bool surveying, Places lifted)
     : name(name), surveying(surveying),
-      tensors(std::make_unique<TensorRecorder>(*this)) {
+      tensors(std::make_unique<TensorRecorder>(*this)),
+      scalars(*this, std::move(lifted)) {
   objects = PyList_New(0);
   external = writer.fresh();
 }

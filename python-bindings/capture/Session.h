@@ -8,6 +8,7 @@
 //   Attributes.cpp, Descriptors.cpp   look-up and store, as CPython does them
 //   Containers.cpp, Items.cpp, Operators.cpp   containers and operators
 //   Calls.cpp        what calling an object means, by its type
+//   Scalars.cpp      numbers whose value may differ between calls
 //   Natives*.cpp     the table of native functions that are modelled
 //   Tensors.cpp, TensorOps.cpp   metadata and the dispatcher's operators
 //   Escape.cpp       the result and the writes, at the end
@@ -23,6 +24,7 @@
 #define PYJIT_CAPTURE_SESSION_H
 
 #include "Code.h"
+#include "Scalars.h"
 #include "Writer.h"
 #include "cpython_3_12.h"
 
@@ -60,6 +62,7 @@ struct Node {
   PyObject *writtenAttrs = nullptr;
   PyObject *writtenItems = nullptr;
   std::string type; ///< text of the refgraph type
+  std::string place; ///< see Scalars.h; empty unless numbers are lifted
 };
 
 enum class Select {
@@ -112,6 +115,8 @@ struct ShadowFrame {
   PyTypeObject *instantiating = nullptr;
   bool truthOfYields = false;
   int freshAt = 0; ///< a further new object, counted from the top; 0: none
+  int op = 0;            ///< of the instruction in progress
+  bool native = false;   ///< it calls a native function
   int pendingOffset = 0; ///< of the instruction that `pending` is about
   /// The Python function that the present instruction enters, if its result is
   /// the instruction's.
@@ -141,7 +146,7 @@ class TensorRecorder;
 
 class Session {
 public:
-  Session(const std::string &name, bool surveying);
+  Session(const std::string &name, bool surveying, Places lifted = {});
   ~Session();
 
   //===--- Life (Monitor.cpp)
@@ -154,7 +159,8 @@ public:
   void endWhole(const std::string &what);
   bool ended() const { return dead; }
   /// Records a call from its start; false if that ended the capture.
-  bool begin(PyObject *callable, PyObject *const *args, size_t nargs,
+  /// Replaces lifted numbers among `args`.
+  bool begin(PyObject *callable, std::vector<PyObject *> &args, size_t nargs,
              PyObject *kwnames);
   /// Looks at the result of a call recorded from its start.
   void finishCall(PyObject *result);
@@ -319,6 +325,7 @@ public:
   PyThreadState *thread = nullptr;
   Writer writer;
   std::unique_ptr<TensorRecorder> tensors;
+  Scalars scalars;
   PyObject *objects = nullptr; ///< list: the object table
   std::vector<ShadowFrame> frames;
   ShadowFrame *top() { return frames.empty() ? nullptr : &frames.back(); }
@@ -339,6 +346,8 @@ public:
   PyTypeObject *instantiating = nullptr;
   bool truthOfYields = false;
   int freshAt = 0;
+  /// The instruction in progress calls a native function.
+  bool callsNative = false;
   /// A Python number is being stored into a tensor.
   bool storingNumber = false;
   int external = -1; ///< SSA number of refgraph.external
@@ -351,7 +360,7 @@ private:
   bool align(PyjitFrame *frame, PyCodeObject *code, int offset, bool starts);
   void frameStart(ShadowFrame &shadow, ShadowFrame *caller);
   void emitGet(Node *owner, Select select, const std::string &selector,
-               PyObject *result);
+               PyObject *result, const std::string &place = "");
   Node *canonical(Node *owner, Select &select);
   bool written(Node *owner, Select select, PyObject *key);
   bool firstTime(Node *owner, Select select, PyObject *key);

@@ -123,6 +123,18 @@ struct Arguments {
     return "%" + std::to_string(info->value);
   }
 
+  /// A lifted number: `form` is "wrapped" or "number".
+  std::string number(PyObject *object, const char *form) {
+    Scalars &scalars = impl.session.scalars;
+    bool real = scalars.numberOf(object)->isFloat;
+    types += std::string(types.empty() ? "" : ", ") + "!refgraph.obj<\"" +
+             (real ? "float" : "int") + "\">";
+    operands.emplace_back();
+    infos.push_back(nullptr);
+    return std::string(form) + "(%" + std::to_string(scalars.valueOf(object)) +
+           ")";
+  }
+
   std::string text(const c10::IValue &v) {
     if (v.isNone())
       return "none";
@@ -158,6 +170,91 @@ bool isRowMajor(const at::TensorBase &t) {
     expected *= std::max<int64_t>(1, t.size(d));
   }
   return true;
+}
+
+/// The number that an argument is, as the dispatcher shows it.
+bool toNumber(const c10::IValue &v, pyjit::rt::Number &number) {
+  if (v.isInt())
+    number = pyjit::rt::Number::of(int64_t(v.toInt()));
+  else if (v.isDouble())
+    number = pyjit::rt::Number::of(v.toDouble());
+  else if (v.isTensor() && v.toTensor().defined() &&
+           v.toTensor().unsafeGetTensorImpl()->is_wrapped_number() &&
+           v.toTensor().dim() == 0 && v.toTensor().scalar_type() == at::kLong)
+    number = pyjit::rt::Number::of(
+        *static_cast<const int64_t *>(v.toTensor().const_data_ptr()));
+  else if (v.isTensor() && v.toTensor().defined() &&
+           v.toTensor().unsafeGetTensorImpl()->is_wrapped_number() &&
+           v.toTensor().dim() == 0 && v.toTensor().scalar_type() == at::kDouble)
+    number = pyjit::rt::Number::of(
+        *static_cast<const double *>(v.toTensor().const_data_ptr()));
+  else
+    return false;
+  return true;
+}
+
+/// Operators whose Python function hands its numbers on as they are, and whose
+/// result's shape and type no number decides.
+bool takesNumbers(const std::string &name) {
+  static const std::set<std::string> names = {
+      "add",        "sub",       "rsub",      "mul",     "div",
+      "remainder",  "pow",       "lt",        "le",      "gt",
+      "ge",         "eq",        "ne",        "clamp",   "clamp_min",
+      "clamp_max",  "addcmul",   "addcdiv",   "lerp",    "fill",
+      "masked_fill", "full",     "full_like", "leaky_relu", "fmod",
+      "floor_divide"};
+  return names.count(name);
+}
+
+/// Which argument of an operator each lifted number of the running instruction
+/// became: told by name, else by being the only one of that value.
+std::vector<PyObject *> findLifted(Scalars &scalars,
+                                   const std::string &overload,
+                                   const c10::FunctionSchema &schema,
+                                   const std::vector<c10::IValue> &inputs) {
+  std::vector<PyObject *> lifted(inputs.size(), nullptr);
+  Scalars::Use *use = scalars.use();
+  if (!use || ++use->operators > 1 || use->composite)
+    return lifted;
+  std::string name = overload.substr(overload.find("::") + 2);
+  name = name.substr(0, name.find('.'));
+  if (!name.empty() && name.back() == '_')
+    name.pop_back();
+  bool same = name == use->name || (name == "rsub" && use->name == "sub");
+  if (!same || !takesNumbers(name))
+    return lifted;
+  for (Scalars::Use::Argument &argument : use->arguments) {
+    const pyjit::rt::Number &wanted = *scalars.numberOf(argument.number);
+    std::vector<size_t> equal;
+    for (size_t i = 0; i < inputs.size(); ++i) {
+      pyjit::rt::Number number;
+      if (!toNumber(inputs[i], number) || number.isFloat != wanted.isFloat ||
+          number.bits() != wanted.bits())
+        continue;
+      const c10::Argument &formal = schema.arguments()[i];
+      bool place = inputs[i].isTensor() ||
+                   formal.real_type()->kind() == c10::TypeKind::NumberType;
+      if (formal.real_type()->kind() == c10::TypeKind::OptionalType)
+        place |= formal.real_type()
+                     ->castRaw<c10::OptionalType>()
+                     ->getElementType()
+                     ->kind() == c10::TypeKind::NumberType;
+      if (!argument.keyword.empty() && formal.name() != argument.keyword)
+        continue;
+      // `x + n` has an alpha of 1.
+      if (argument.keyword.empty() && formal.name() == "alpha")
+        continue;
+      equal.push_back(place ? i : inputs.size());
+    }
+    if (equal.size() != 1 || equal[0] == inputs.size() || lifted[equal[0]])
+      continue;
+    // A negative power of an integer raises.
+    if (name == "pow" && !wanted.isFloat)
+      continue;
+    lifted[equal[0]] = argument.number;
+    argument.used = true;
+  }
+  return lifted;
 }
 
 void collectTensors(const c10::IValue &v, std::vector<at::Tensor> &out) {
@@ -214,8 +311,11 @@ TensorRecorder::Impl::begin(const at::RecordFunction &fn) {
   bool training = isTrainingBatchNorm(name, copies);
   bool composite = handle->hasKernelForDispatchKey(
       c10::DispatchKey::CompositeImplicitAutograd);
-  if (composite && (!isKept(name) || training))
+  if (composite && (!isKept(name) || training)) {
+    if (Scalars::Use *use = session.scalars.use())
+      use->composite = true;
     return nullptr; // its parts are recorded
+  }
   // Autocast casts the operands and calls the operator again.
   if (!c10::impl::tls_is_dispatch_key_excluded(c10::DispatchKey::AutocastCPU) &&
       handle->hasKernelForDispatchKey(c10::DispatchKey::AutocastCPU))
@@ -259,9 +359,15 @@ void TensorRecorder::Impl::record(const at::RecordFunction &fn, Operation &op) {
   Arguments arguments{*this, {}, {}, "", ""};
   std::string text;
   std::vector<size_t> mutated, aliasOperands;
+  std::vector<PyObject *> lifted =
+      findLifted(session.scalars, op.name, schema, op.inputs);
   for (size_t i = 0; i < op.inputs.size(); ++i) {
     size_t first = arguments.operands.size();
-    text += (i ? ", " : "") + arguments.text(op.inputs[i]);
+    text += i ? ", " : "";
+    text += lifted[i] ? arguments.number(lifted[i], op.inputs[i].isTensor()
+                                                        ? "wrapped"
+                                                        : "number")
+                      : arguments.text(op.inputs[i]);
     if (i >= schema.arguments().size())
       continue;
     const c10::AliasInfo *alias = schema.arguments()[i].alias_info();
@@ -275,7 +381,7 @@ void TensorRecorder::Impl::record(const at::RecordFunction &fn, Operation &op) {
     other |= holdsOtherThanTensors(output);
   bool constant = true;
   for (TensorInfo *info : arguments.infos)
-    constant &= info->constant;
+    constant &= info && info->constant;
   bool dataDependent = op.handle.hasTag(at::Tag::data_dependent_output);
   bool dynamicShape = op.handle.hasTag(at::Tag::dynamic_output_shape);
   if (op.name.rfind("aten::index.", 0) == 0 ||
@@ -313,6 +419,8 @@ void TensorRecorder::Impl::record(const at::RecordFunction &fn, Operation &op) {
   bool gradient = c10::GradMode::is_enabled();
   for (size_t j = 0; j < arguments.operands.size(); ++j) {
     const at::Tensor &t = arguments.operands[j];
+    if (!arguments.infos[j])
+      continue; // a number
     if (gradient && t.requires_grad())
       return session.endWhole("operator " + op.name +
                               ": grad mode is on and an input requires grad");
@@ -334,7 +442,7 @@ void TensorRecorder::Impl::record(const at::RecordFunction &fn, Operation &op) {
   for (const at::Tensor &t : returned) {
     bool isOperand = false;
     for (const at::Tensor &operand : arguments.operands)
-      isOperand |= operand.is_same(t);
+      isOperand |= operand.defined() && operand.is_same(t);
     if (isOperand)
       continue;
     if (const char *why = unsupportedTensor(t))
@@ -353,7 +461,7 @@ void TensorRecorder::Impl::record(const at::RecordFunction &fn, Operation &op) {
     for (size_t j = 0; j < arguments.operands.size(); ++j) {
       bool candidate =
           !among || std::find(among->begin(), among->end(), j) != among->end();
-      if (candidate && freshStorages.count(storageOf(arguments.operands[j])))
+      if (candidate && arguments.infos[j] && freshStorages.count(storageOf(arguments.operands[j])))
         aliases.push_back(j);
     }
   };

@@ -50,6 +50,8 @@ class Engine:
         self.compile_seconds = 0.0
         self.stage_seconds: dict[str, float] = {}
         self.reasons: list[str] = []
+        # Places whose number differed between calls: the next capture takes them as inputs.
+        self.lifted: set[str] = set()
         self.continuations: dict[Key, Engine] = {}
         # Instructions in front of which the recorder cuts, and why.
         self.cut_points: dict[tuple[Any, int], str] = {}
@@ -83,6 +85,8 @@ class Engine:
         if not _capture_lock.acquire(blocking=False):
             compiled.eager_calls += 1
             return compiled.target(*args, **kwargs)
+        for record in compiled.records:
+            self.lifted.update(record.changed_numbers(args, kwargs))
         if self.settings.fullgraph:
             return self._capture_whole(args, kwargs)
         root = self.root
@@ -95,6 +99,7 @@ class Engine:
                 self._symbol(),
                 root.cut_points,
                 root._plan,
+                self.lifted,
             )
         finally:
             _capture_lock.release()
@@ -128,7 +133,7 @@ class Engine:
         compiled = self.compiled
         try:
             result, trace, objects, reason = _C.capture(
-                compiled.target, args, kwargs, self._symbol()
+                compiled.target, args, kwargs, self._symbol(), self.lifted
             )
         finally:
             _capture_lock.release()

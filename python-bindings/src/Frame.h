@@ -5,6 +5,8 @@
 
 #include "Reference.h"
 
+#include "pyjit-rt/ScalarMath.h"
+
 #include <ATen/core/Tensor.h>
 
 #include <chrono>
@@ -20,6 +22,9 @@ struct Frame {
   /// valid from call to call while `epoch` is the guards'.
   std::vector<PyObject *> registers;
   uint64_t epoch = 0;
+  /// Numbers that the guards compute, and those that are inputs, as tensors.
+  std::vector<rt::Number> numbers;
+  std::vector<at::Tensor> numberInputs;
   std::vector<at::Tensor> inputs;
   std::vector<at::Tensor> outputs;
   /// Dropped when the call is over: their destructors may run Python code,

@@ -224,6 +224,8 @@ bool Guards::tensorMatches(PyObject *object,
 
 bool Guards::step(const PyjitInst &inst, Frame &frame, PyObject *const *args,
                   Py_ssize_t nargs) {
+  if (inst.op >= PYJIT_GUARD_NUMBER)
+    return stepNumber(inst, frame);
   std::vector<PyObject *> &registers = frame.registers;
   PyObject *a = inst.op == PYJIT_GUARD_OBJECT || inst.op == PYJIT_GUARD_ARG ||
                         inst.op == PYJIT_GUARD_STATE

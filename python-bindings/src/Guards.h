@@ -36,6 +36,18 @@ public:
   PyObject *input(const Frame &frame, uint32_t i) const {
     return frame.registers[program->inputs[i]];
   }
+  /// Whether input `i` is a number; it as a tensor that the frame owns.
+  bool isNumberInput(uint32_t i) const {
+    return program->inputs[i] & PYJIT_INPUT_NUMBER;
+  }
+  c10::TensorImpl *numberInput(Frame &frame, uint32_t i) const;
+  void makeNumbers(Frame &frame) const;
+
+  /// Places (see placeOf) whose number is not the one that was recorded, in a
+  /// call that no record answered. Looks at every check that it can reach.
+  void collectChangedNumbers(Frame &frame, PyObject *const *args,
+                             Py_ssize_t nargs,
+                             std::vector<std::string> &places);
 
   uint32_t numInputs() const { return program->numInputs; }
   uint32_t numRegisters() const { return program->numRegisters; }
@@ -46,6 +58,8 @@ private:
            PyObject *const *args, Py_ssize_t nargs);
   bool step(const PyjitInst &inst, Frame &frame, PyObject *const *args,
             Py_ssize_t nargs);
+  bool stepNumber(const PyjitInst &inst, Frame &frame);
+  std::string placeOf(uint32_t reg) const;
   bool checkWatched(Frame &frame, PyObject *const *args, Py_ssize_t nargs);
   void armWatch(Frame &frame);
   bool implMatches(const c10::TensorImpl &impl, const PyjitTensorMeta &meta,

@@ -74,6 +74,7 @@ void Mock::findExternals() {
     case PYJIT_MOCK_CONST:
     case PYJIT_MOCK_OBJECT:
     case PYJIT_MOCK_DICT:
+    case PYJIT_MOCK_BOX:
       break;
     case PYJIT_MOCK_TUPLE:
     case PYJIT_MOCK_LIST:
@@ -113,6 +114,7 @@ void Mock::findExternals() {
 }
 
 PyObject *Mock::run(std::vector<PyObject *> &registers,
+                    const std::vector<rt::Number> &numbers,
                     const std::vector<at::Tensor> &results) {
   // Registers from the first result on are this call's own references.
   std::fill(registers.begin() + program->firstResult, registers.end(), nullptr);
@@ -125,6 +127,14 @@ PyObject *Mock::run(std::vector<PyObject *> &registers,
     if (inst.op == PYJIT_MOCK_RETURN) {
       returned = Py_NewRef(registers[inst.a]);
       break;
+    }
+    if (inst.op == PYJIT_MOCK_BOX) {
+      const rt::Number &number = numbers[inst.a];
+      registers[inst.dst] = number.isFloat
+                                ? PyFloat_FromDouble(number.real)
+                                : PyLong_FromLongLong(number.integer);
+      ok = registers[inst.dst] != nullptr;
+      continue;
     }
     ok = step(inst, registers);
   }

@@ -6,6 +6,7 @@
 #include "Constants.h"
 
 #include "pyjit-c/Programs.h"
+#include "pyjit-rt/ScalarMath.h"
 
 #include <ATen/core/Tensor.h>
 
@@ -25,6 +26,7 @@ public:
   /// part filled; `results` are the graph's results. Returns a new reference,
   /// or null with a Python exception set.
   PyObject *run(std::vector<PyObject *> &registers,
+                const std::vector<rt::Number> &numbers,
                 const std::vector<at::Tensor> &results);
 
   uint32_t numRegisters() const { return program->numRegisters; }

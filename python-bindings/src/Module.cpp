@@ -51,20 +51,35 @@ struct NoCollection {
   }
 };
 
+/// A set of strings, or null.
+bool toPlaces(PyObject *set, std::set<std::string> &places) {
+  if (!set)
+    return true;
+  Reference iterator = Reference::steal(PyObject_GetIter(set));
+  if (!iterator)
+    return false;
+  while (Reference place = Reference::steal(PyIter_Next(iterator.get())))
+    if (const char *text = PyUnicode_AsUTF8(place.get()))
+      places.insert(text);
+  return !PyErr_Occurred();
+}
+
 PyObject *capture(PyObject *, PyObject *args) {
-  PyObject *target, *arguments, *keywords;
+  PyObject *target, *arguments, *keywords, *lifted = nullptr;
   const char *name;
-  if (!PyArg_ParseTuple(args, "OO!O!s:capture", &target, &PyTuple_Type,
-                        &arguments, &PyDict_Type, &keywords, &name))
+  if (!PyArg_ParseTuple(args, "OO!O!s|O!:capture", &target, &PyTuple_Type,
+                        &arguments, &PyDict_Type, &keywords, &name, &PySet_Type,
+                        &lifted))
     return nullptr;
   Arguments call;
-  if (!call.set(arguments, keywords))
+  std::set<std::string> places;
+  if (!call.set(arguments, keywords) || !toPlaces(lifted, places))
     return nullptr;
   capture::CaptureResult captured;
   {
     NoCollection guard;
     captured = capture::capture(target, call.values.data(), call.positional,
-                                call.names.get(), name);
+                                call.names.get(), name, std::move(places));
   }
   Reference objects = Reference::steal(captured.objects);
   if (!captured.result)
@@ -76,21 +91,25 @@ PyObject *capture(PyObject *, PyObject *args) {
 }
 
 PyObject *captureWithCuts(PyObject *, PyObject *args) {
-  PyObject *target, *arguments, *keywords, *points, *planner;
+  PyObject *target, *arguments, *keywords, *points, *planner,
+      *lifted = nullptr;
   const char *name;
-  if (!PyArg_ParseTuple(args, "OO!O!sO!O:capture_with_cuts", &target,
+  if (!PyArg_ParseTuple(args, "OO!O!sO!O|O!:capture_with_cuts", &target,
                         &PyTuple_Type, &arguments, &PyDict_Type, &keywords,
-                        &name, &PyDict_Type, &points, &planner))
+                        &name, &PyDict_Type, &points, &planner, &PySet_Type,
+                        &lifted))
     return nullptr;
   Arguments call;
-  if (!call.set(arguments, keywords))
+  std::set<std::string> places;
+  if (!call.set(arguments, keywords) || !toPlaces(lifted, places))
     return nullptr;
   capture::CutResult captured;
   {
     NoCollection guard;
     captured =
         capture::captureWithCuts(target, call.values.data(), call.positional,
-                                 call.names.get(), name, points, planner);
+                                 call.names.get(), name, points, planner,
+                                 std::move(places));
   }
   PyObject *error = PyErr_GetRaisedException(); // the user's
   Reference segments = Reference::steal(PyList_New(0));
@@ -158,10 +177,12 @@ PyObject *measureHost(PyObject *, PyObject *on) {
 
 PyMethodDef methods[] = {
     {"capture", capture, METH_VARARGS,
-     "capture(target, args, kwargs, name) -> (result, trace, objects, reason)\n"
+     "capture(target, args, kwargs, name, lifted=set()) -> (result, trace, "
+     "objects, reason)\n"
      "Runs one monitored call. reason is empty when it was captured."},
     {"capture_with_cuts", captureWithCuts, METH_VARARGS,
-     "capture_with_cuts(target, args, kwargs, name, points, planner) -> "
+     "capture_with_cuts(target, args, kwargs, name, points, planner, "
+     "lifted=set()) -> "
      "(result,"
      " segments, learned, reason)\n"
      "Runs one monitored call, recorded in parts. A segment is (key, trace, "

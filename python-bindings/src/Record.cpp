@@ -108,6 +108,16 @@ bool Record::matchesSignature(Py_ssize_t nargs, PyObject *kwnames) const {
   return true;
 }
 
+void Record::collectChangedNumbers(PyObject *const *args, Py_ssize_t nargs,
+                                   PyObject *kwnames,
+                                   std::vector<std::string> &places) {
+  if (!matchesSignature(nargs, kwnames))
+    return;
+  std::unique_ptr<Frame> frame = takeFrame();
+  guards->collectChangedNumbers(*frame, args, nargs, places);
+  frames.push_back(std::move(frame));
+}
+
 std::unique_ptr<Frame> Record::takeFrame() {
   if (!frames.empty()) {
     auto frame = std::move(frames.back());
@@ -117,6 +127,7 @@ std::unique_ptr<Frame> Record::takeFrame() {
   auto frame = std::make_unique<Frame>();
   frame->registers.resize(
       std::max(mock->numRegisters(), guards->numRegisters()));
+  guards->makeNumbers(*frame);
   frame->inputs.resize(launch->numInputs());
   frame->outputs.resize(launch->numOutputs());
   return frame;
@@ -149,7 +160,7 @@ Record::Outcome Record::answer(Frame &frame, PyObject **result) {
     Py_INCREF(frame.registers[reg]);
   Outcome outcome = Outcome::Error;
   if (launchGraph(frame)) {
-    *result = mock->run(frame.registers, frame.outputs);
+    *result = mock->run(frame.registers, frame.numbers, frame.outputs);
     outcome = *result ? Outcome::Hit : Outcome::Raise;
     if (*result && gradMode >= 0)
       c10::GradMode::set_enabled(gradMode);
@@ -168,9 +179,11 @@ Record::Outcome Record::answer(Frame &frame, PyObject **result) {
 bool Record::launchGraph(Frame &frame) {
   std::vector<at::Tensor> &inputs = frame.inputs;
   for (uint32_t i = 0; i < inputs.size(); ++i)
-    borrowTensor(
-        inputs[i],
-        THPVariable_Unpack(guards->input(frame, i)).unsafeGetTensorImpl());
+    borrowTensor(inputs[i],
+                 guards->isNumberInput(i)
+                     ? guards->numberInput(frame, i)
+                     : THPVariable_Unpack(guards->input(frame, i))
+                           .unsafeGetTensorImpl());
   struct LetGo {
     std::vector<at::Tensor> &inputs;
     ~LetGo() {

@@ -50,6 +50,12 @@ public:
   Outcome call(PyObject *const *args, Py_ssize_t nargs, PyObject *kwnames,
                PyObject **result);
 
+  /// Places whose number keeps the record from answering these arguments, by
+  /// the recorder's names.
+  void collectChangedNumbers(PyObject *const *args, Py_ssize_t nargs,
+                             PyObject *kwnames,
+                             std::vector<std::string> &places);
+
   uint64_t hits = 0;
   uint64_t failures = 0; ///< calls with Outcome::Error
   std::string lastError; ///< of the last of them

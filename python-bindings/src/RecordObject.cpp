@@ -3,6 +3,7 @@
 #include "RecordObject.h"
 
 #include "Cut.h"
+#include "Reference.h"
 
 namespace pyjit::python {
 namespace {
@@ -61,6 +62,43 @@ PyObject *text(PyObject *self, PyObject *topic) {
       pyjitExecutableText(recordOf(self).executable(), {data, size_t(size)}));
 }
 
+/// changed_numbers(args, kwargs): the places whose number keeps the record from
+/// answering.
+PyObject *changedNumbers(PyObject *self, PyObject *args) {
+  PyObject *positional, *keywords;
+  if (!PyArg_ParseTuple(args, "O!O!:changed_numbers", &PyTuple_Type,
+                        &positional, &PyDict_Type, &keywords))
+    return nullptr;
+  std::vector<PyObject *> values;
+  for (Py_ssize_t i = 0; i < PyTuple_GET_SIZE(positional); ++i)
+    values.push_back(PyTuple_GET_ITEM(positional, i));
+  Reference names;
+  if (Py_ssize_t count = PyDict_GET_SIZE(keywords)) {
+    names = Reference::steal(PyTuple_New(count));
+    if (!names)
+      return nullptr;
+    Py_ssize_t position = 0, index = 0;
+    PyObject *key, *value;
+    while (PyDict_Next(keywords, &position, &key, &value)) {
+      PyTuple_SET_ITEM(names.get(), index++, Py_NewRef(key));
+      values.push_back(value);
+    }
+  }
+  std::vector<std::string> places;
+  recordOf(self).collectChangedNumbers(values.data(), values.size(),
+                                       names.get(), places);
+  PyObject *list = PyList_New(0);
+  for (const std::string &place : places) {
+    Reference text = Reference::steal(PyUnicode_DecodeUTF8(
+        place.data(), place.size(), "surrogateescape"));
+    if (!list || !text || PyList_Append(list, text.get()) < 0) {
+      Py_XDECREF(list);
+      return nullptr;
+    }
+  }
+  return list;
+}
+
 #define PYJIT_COUNTER(NAME, EXPR)                                              \
   PyObject *NAME(PyObject *self, void *) {                                     \
     return PyLong_FromUnsignedLongLong(recordOf(self).EXPR);                   \
@@ -104,6 +142,8 @@ PyMethodDef methods[] = {
      "set_end(cut, grad_mode): where the record ends if not with its function; "
      "the grad mode that it leaves behind, or -1."},
     {"stages", stages, METH_NOARGS, "Pairs of stage and seconds, in order."},
+    {"changed_numbers", changedNumbers, METH_VARARGS,
+     "Places whose number keeps the record from answering these arguments."},
     {"text", text, METH_O, "A report on one topic; empty for an unknown one."},
     {nullptr, nullptr, 0, nullptr}};
 

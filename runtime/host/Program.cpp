@@ -127,6 +127,8 @@ bool Program::validateArguments(uint64_t at, std::string &error) const {
     int64_t value = intPool[at++];
     switch (tag) {
     case ArgTag::Tensor:
+    case ArgTag::WrappedSlot:
+    case ArgTag::NumberSlot:
       if (value < 0 || value >= int64_t(h.slots))
         return fail(error, "call argument names no slot");
       continue;

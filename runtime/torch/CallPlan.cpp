@@ -129,7 +129,15 @@ bool TorchExecutor::planCall(const Step &step, std::string &error) {
       return false;
     }
     if (tag == ArgTag::Tensor) {
-      plan.tensors.push_back({index, false, false, {*reader.at++}});
+      plan.tensors.push_back(
+          {index, TensorArgument::Tensor, false, {*reader.at++}});
+      plan.arguments.emplace_back();
+      continue;
+    }
+    if (tag == ArgTag::WrappedSlot || tag == ArgTag::NumberSlot) {
+      auto form = tag == ArgTag::NumberSlot ? TensorArgument::Number
+                                            : TensorArgument::WrappedNumber;
+      plan.tensors.push_back({index, form, false, {*reader.at++}});
       plan.arguments.emplace_back();
       continue;
     }
@@ -149,7 +157,7 @@ bool TorchExecutor::planCall(const Step &step, std::string &error) {
             ? element->castRaw<c10::OptionalType>()->getElementType()
             : element;
     bool tensors = inner->kind() == c10::TypeKind::TensorType;
-    TensorArgument list{index, true, optionalElements, {}};
+    TensorArgument list{index, TensorArgument::List, optionalElements, {}};
     std::vector<c10::IValue> items;
     for (int64_t i = 0; i < count; ++i) {
       ArgTag inner = reader.tag();

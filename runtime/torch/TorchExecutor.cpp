@@ -5,6 +5,7 @@
 #include "Parallel.h"
 
 #include <ATen/EmptyTensor.h>
+#include <ATen/ScalarOps.h>
 #include <ATen/core/LegacyTypeDispatch.h>
 #include <c10/core/CPUAllocator.h>
 
@@ -245,8 +246,21 @@ at::Tensor TorchExecutor::makeView(const Slot &slot, const at::Tensor &base,
 void TorchExecutor::runCall(const CallPlan &plan, Arena &arena) const {
   c10::Stack stack(plan.arguments);
   for (const TensorArgument &argument : plan.tensors) {
-    if (!argument.list) {
+    if (argument.form == TensorArgument::Tensor) {
       stack[argument.argument] = arena.values[argument.slots.front()];
+    } else if (argument.form != TensorArgument::List) {
+      const at::Tensor &value = arena.values[argument.slots.front()];
+      c10::Scalar number =
+          value.scalar_type() == at::kDouble
+              ? c10::Scalar(*static_cast<const double *>(value.const_data_ptr()))
+              : c10::Scalar(*static_cast<const int64_t *>(value.const_data_ptr()));
+      if (argument.form == TensorArgument::Number) {
+        stack[argument.argument] = number;
+      } else {
+        at::Tensor wrapped = at::scalar_to_tensor(number);
+        wrapped.unsafeGetTensorImpl()->set_wrapped_number(true);
+        stack[argument.argument] = std::move(wrapped);
+      }
     } else if (argument.optionalElements) {
       c10::List<std::optional<at::Tensor>> list;
       for (int64_t slot : argument.slots)

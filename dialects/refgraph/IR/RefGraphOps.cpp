@@ -4,6 +4,7 @@
 #include "dialects/refgraph/IR/RefGraph.h"
 #include "dialects/refgraph/IR/RefGraphSyntax.h"
 #include "mlir/IR/Builders.h"
+#include "pyjit-rt/ScalarMath.h"
 #include "pyjit/Operators/CallArguments.h"
 #include "llvm/ADT/SmallSet.h"
 
@@ -14,6 +15,10 @@ namespace pyjit::refgraph {
 static bool isObject(Type type, StringRef name) {
   auto object = dyn_cast<ObjType>(type);
   return object && object.getName() == name;
+}
+
+static bool isNumberType(Type type) {
+  return isObject(type, "int") || isObject(type, "float");
 }
 
 //===----------------------------------------------------------------------===//
@@ -116,6 +121,9 @@ LogicalResult GetOp::verify() {
     return failure();
   if (getUnchecked() && !isa<GuardsOp>((*this)->getParentOp()))
     return emitOpError("is 'unchecked' outside of guards");
+  if (getLift() && !isNumberType(getResult().getType()))
+    return emitOpError("lifts ") << getResult().getType()
+                                 << ", which is no int or float";
   return verifyChecks(*this, getResult().getType());
 }
 
@@ -149,6 +157,41 @@ LogicalResult DeleteOp::verify() {
 //===----------------------------------------------------------------------===//
 // Values and containers
 //===----------------------------------------------------------------------===//
+
+/// Whether a constant is a number of that type that fits 64 bits.
+static bool isNumberOf(Attribute value, Type type) {
+  if (auto integer = dyn_cast<IntegerAttr>(value))
+    return isObject(type, "int") && !integer.getType().isInteger(1) &&
+           integer.getValue().isSignedIntN(64);
+  return isa<FloatAttr>(value) && isObject(type, "float");
+}
+
+static LogicalResult verifyNumbers(Operation *op) {
+  for (Type type : op->getOperandTypes())
+    if (!isNumberType(type))
+      return op->emitOpError("takes ints and floats, not ") << type;
+  return success();
+}
+
+LogicalResult ArithOp::verify() {
+  int function = rt::findName(rt::kArithNames, getFunction().str().c_str());
+  if (function < 0)
+    return emitOpError("unknown function '") << getFunction() << "'";
+  unsigned count = rt::isUnary(static_cast<rt::Arith>(function)) ? 1 : 2;
+  if (getOperands().size() != count)
+    return emitOpError("'") << getFunction() << "' takes " << count
+                            << " operands, not " << getOperands().size();
+  if (!isNumberOf(getValue(), getResult().getType()))
+    return emitOpError("result ")
+           << getValue() << " is no number of type " << getResult().getType();
+  return verifyNumbers(*this);
+}
+
+LogicalResult CompareOp::verify() {
+  if (rt::findName(rt::kCompareNames, getFunction().str().c_str()) < 0)
+    return emitOpError("unknown function '") << getFunction() << "'";
+  return verifyNumbers(*this);
+}
 
 static LogicalResult verifyPyValue(Operation *op, Attribute value) {
   if (!isPyValue(value))
@@ -302,7 +345,29 @@ LogicalResult TensorOp::verify() {
     return emitOpError("has ")
            << getNumResults() << " results, fewer than the "
            << getMutates().size() << " operands that it mutates";
+  LogicalResult numbers = success();
+  operators::walkCallArguments(
+      getArgs(), [&](unsigned, Attribute arg, unsigned first) {
+        unsigned count = operators::countOperands(
+            ArrayAttr::get(getContext(), arg));
+        for (unsigned i = first; i < first + count; ++i) {
+          Type type = getInputs()[i].getType();
+          if (operators::isNumberOperand(arg) ? !isNumberType(type)
+                                              : !isa<TensorType>(type))
+            numbers = emitOpError("operand ")
+                      << i << " of type " << type << " stands in place of a "
+                      << (operators::isNumberOperand(arg) ? "number"
+                                                          : "tensor");
+        }
+      });
+  if (failed(numbers))
+    return failure();
+  for (int64_t operand : getAliases())
+    if (!isa<TensorType>(getInputs()[operand].getType()))
+      return emitOpError("'aliases' names a number");
   for (auto [i, operand] : llvm::enumerate(getMutates())) {
+    if (!isa<TensorType>(getInputs()[operand].getType()))
+      return emitOpError("'mutates' names a number");
     auto before = cast<TensorType>(getInputs()[operand].getType());
     auto after = cast<TensorType>(getVersion(i).getType());
     if (before.getElementType() != after.getElementType() ||
@@ -353,7 +418,7 @@ LogicalResult TraceOp::verifyRegions() {
     return failure();
   return verifyBody<ExternalOp, ObjectOp, ConstantOp, GetOp, AbsentOp, HoldsOp,
                     LengthOp, KeysOp, OffsetOp, SameOp, DistinctOp, StateOp,
-                    TensorOp, CreateOp, SetOp, DeleteOp, AppendOp, ReplaceOp,
+                    ArithOp, CompareOp, TensorOp, CreateOp, SetOp, DeleteOp, AppendOp, ReplaceOp,
                     LeaveOp>(*this);
 }
 
@@ -362,7 +427,8 @@ LogicalResult GuardsOp::verifyRegions() {
       failed(
           verifyBody<ExternalOp, ObjectOp, GetOp, AbsentOp, HoldsOp, LengthOp,
                      KeysOp, SameOp, DistinctOp, DisjointOp, StateOp, CheckOp,
-                     InstanceOp, WatchOp, AcceptOp>(*this)))
+                     InstanceOp, WatchOp, ConstantOp, ArithOp, CompareOp,
+                     AcceptOp>(*this)))
     return failure();
   bool watched = false;
   for (Operation &op : getBody().front()) {

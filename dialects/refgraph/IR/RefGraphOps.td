@@ -106,7 +106,7 @@ def RefGraph_MockOp : RefGraph_PartOp<"mock"> {
 def RefGraph_GraphOp : RefGraph_PartOp<"graph"> {
   let summary = "the tensor operators that a record's results need";
   let description = [{
-    Block arguments are the input tensors. `mutates` lists the inputs that are
+    Block arguments are the inputs: tensors, and lifted numbers. `mutates` lists the inputs that are
     written; their new contents are the last results, in that order. Values stay
     references as in the trace: `refgraph.yield` states each tensor's contents
     at the end, whatever wrote to it, through a view or directly. `params` lists
@@ -184,6 +184,8 @@ def RefGraph_GetOp : RefGraph_Op<"get"> {
     also claims its layout (the result type), `requires_grad`, `keyset` and
     storage `offset`, unless it is `unchecked` (guards only). `param` marks a
     tensor that stays the same from call to call as a rule: a module's parameter.
+    `lift` marks a number whose value differed between calls: the recorder wrote
+    all that was made of it as `arith` and `compare`.
 
     ```mlir
     %n = refgraph.get %c attr("n") equals(2) : !refgraph.obj<"Config"> -> !refgraph.obj<"int">
@@ -196,7 +198,7 @@ def RefGraph_GetOp : RefGraph_Op<"get"> {
     OptionalAttr<I64Attr>:$exact_type, OptionalAttr<AnyAttr>:$equals,
     OptionalAttr<I64Attr>:$identity, UnitAttr:$unchecked,
     OptionalAttr<BoolAttr>:$requires_grad, OptionalAttr<I64Attr>:$keyset,
-    OptionalAttr<I64Attr>:$offset, UnitAttr:$param);
+    OptionalAttr<I64Attr>:$offset, UnitAttr:$param, UnitAttr:$lift);
   let results = (outs RefGraph_Value:$result);
   let assemblyFormat = [{
     $holder custom<PlaceAndChecks>($selector, $key, $label, $exact_type,
@@ -334,6 +336,53 @@ def RefGraph_StateOp : RefGraph_Op<"state"> {
 }
 
 //===----------------------------------------------------------------------===//
+// Numbers
+//===----------------------------------------------------------------------===//
+
+def RefGraph_ArithOp : RefGraph_Op<"arith", [Pure]> {
+  let summary = "a number that Python computed from numbers";
+  let description = [{
+    Written where an operand hangs from a number that was read `lift`. `is` says
+    what the recorded run got. Ints are Python's as long as they fit 64 bits; a
+    call in which one does not, or in which Python would raise, fails the guards.
+    Functions: add sub mul truediv floordiv mod pow; neg abs float int sqrt sin
+    cos of one operand.
+
+    ```mlir
+    %m = refgraph.arith "add"(%n, %one) is(4) : (!refgraph.obj<"int">, !refgraph.obj<"int">) -> !refgraph.obj<"int">
+    ```
+  }];
+  let arguments = (ins StrAttr:$function, Variadic<RefGraph_ObjType>:$operands,
+                       AnyAttr:$value);
+  let results = (outs RefGraph_ObjType:$result);
+  let assemblyFormat = [{
+    $function `` `(` $operands `)` `is` `` `(` custom<PyValue>($value) `)` attr-dict `:`
+    functional-type($operands, $result)
+  }];
+  let hasVerifier = 1;
+}
+
+def RefGraph_CompareOp : RefGraph_Op<"compare"> {
+  let summary = "an outcome of a comparison that the run relied on";
+  let description = [{
+    Functions: lt le eq ne gt ge, and is: the same type and bits. `"is"` with a
+    constant says that the number was used in a way that was not recorded as data
+    flow.
+
+    ```mlir
+    refgraph.compare "lt"(%n, %ten) is true : !refgraph.obj<"int">, !refgraph.obj<"int">
+    ```
+  }];
+  let arguments = (ins StrAttr:$function, RefGraph_Obj:$lhs, RefGraph_Obj:$rhs,
+                       BoolAttr:$outcome);
+  let assemblyFormat = [{
+    $function `` `(` $lhs `,` $rhs `)` `is` $outcome attr-dict `:` type($lhs)
+    `,` type($rhs)
+  }];
+  let hasVerifier = 1;
+}
+
+//===----------------------------------------------------------------------===//
 // Computation, creation, writes
 //===----------------------------------------------------------------------===//
 
@@ -344,12 +393,14 @@ def RefGraph_TensorOp : RefGraph_Op<"tensor_op"> {
     flattened, then one new version per mutated operand. `aliases` names the
     operands whose storage the former share; `offsets` gives their storage
     offsets in elements (absent: 0). `traits` comes from `refgraph-annotate`.
+    Operands are tensors and, written `wrapped(%n)` or `number(%n)`, lifted
+    numbers.
 
     ```mlir
     %v = refgraph.tensor_op "aten::view"(%r, [2 : i64, 2 : i64]) aliases [0] : (!refgraph.tensor<[4], [1], f32, "cpu">) -> !refgraph.tensor<[2, 2], [2, 1], f32, "cpu">
     ```
   }];
-  let arguments = (ins StrAttr:$overload, Variadic<RefGraph_TensorType>:$inputs,
+  let arguments = (ins StrAttr:$overload, Variadic<RefGraph_Value>:$inputs,
     ArrayAttr:$args,
     DefaultValuedAttr<DenseI64ArrayAttr, "{}">:$aliases,
     DefaultValuedAttr<DenseI64ArrayAttr, "{}">:$mutates,
@@ -537,7 +588,7 @@ def RefGraph_AcceptOp : RefGraph_Op<"accept", [Terminator,
     refgraph.accept(%x : !refgraph.tensor<[64], [1], f32, "cpu">) keeps(%c : !refgraph.obj<"Config">)
     ```
   }];
-  let arguments = (ins Variadic<RefGraph_TensorType>:$inputs,
+  let arguments = (ins Variadic<RefGraph_Value>:$inputs,
                        Variadic<RefGraph_Value>:$kept);
   let assemblyFormat = [{
     `(` ($inputs^ `:` type($inputs))? `)`

@@ -43,7 +43,7 @@ static void extractGraph(TraceOp trace, const RecordPlan &plan) {
     arguments[input] = body->addArgument(input.getType(), input.getLoc());
   // Every path to an input, and its version 0, is the argument.
   for (Operation &op : trace.getBody().front())
-    if (isa<GetOp, ObjectOp>(op))
+    if (isa<GetOp, ObjectOp, ArithOp>(op))
       if (Value argument = arguments.lookup(plan.getNode(op.getResult(0))))
         mapping.map(op.getResult(0), argument);
 

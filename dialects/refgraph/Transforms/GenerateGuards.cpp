@@ -36,6 +36,7 @@ private:
   void buildWatched();
   void buildWatch();
   void buildAlways();
+  void buildNumbers();
   void buildRechecks();
   void buildAliasGuards();
   void buildDistinct();
@@ -43,6 +44,7 @@ private:
   Value getExternal(Location loc);
   Value emit(GuardRead *read);
   Value emitDict(GuardRead *holder);
+  Value emitNumber(Value number);
   void emit(const GuardCondition &condition);
   GetOp createGet(GuardRead *read, Value holder, Selector selector,
                   bool unchecked);
@@ -62,6 +64,7 @@ private:
   OpBuilder builder;
   Value external;
   llvm::DenseMap<GuardRead *, Value> values, dicts;
+  llvm::DenseMap<Value, Value> numbers;
   llvm::SetVector<Value> watchedDicts, watchedTypes, watchedFunctions;
   /// Instances whose watched __dict__ must still be theirs.
   llvm::SetVector<GuardRead *> instances;
@@ -108,7 +111,8 @@ GetOp GuardBuilder::createGet(GuardRead *read, Value holder, Selector selector,
   auto get = GetOp::create(
       builder, read->loc, read->type, holder, selector, read->key, read->label,
       /*exact_type=*/IntegerAttr(), read->equals, read->identity, unchecked,
-      BoolAttr(), IntegerAttr(), IntegerAttr(), /*param=*/false);
+      BoolAttr(), IntegerAttr(), IntegerAttr(), /*param=*/false,
+      /*lift=*/false);
   if (unchecked)
     return get;
   if (checksTypeWhenRead(read))
@@ -130,7 +134,7 @@ Value GuardBuilder::emitDict(GuardRead *holder) {
   Value made = GetOp::create(builder, holder->loc, type, object, Selector::dict,
                              Attribute(), StringAttr(), IntegerAttr(),
                              Attribute(), IntegerAttr(), false, BoolAttr(),
-                             IntegerAttr(), IntegerAttr(), false);
+                             IntegerAttr(), IntegerAttr(), false, false);
   return dicts[holder] = made;
 }
 
@@ -281,6 +285,32 @@ void GuardBuilder::buildAlways() {
   }
 }
 
+/// What the mock or the graph is given for an external value: an object that
+/// was read, or a number computed from those.
+Value GuardBuilder::emitNumber(Value number) {
+  Operation *op = number.getDefiningOp();
+  if (!isa<ArithOp, ConstantOp>(op))
+    return emit(reads.lookup(number));
+  Value &value = numbers[number];
+  if (value)
+    return value;
+  IRMapping mapping;
+  for (Value operand : op->getOperands())
+    mapping.map(operand, emitNumber(operand));
+  Value made = builder.clone(*op, mapping)->getResult(0);
+  return numbers[number] = made;
+}
+
+/// Outcomes of comparisons that the run relied on.
+void GuardBuilder::buildNumbers() {
+  for (auto compare : trace.getBody().getOps<CompareOp>()) {
+    IRMapping mapping;
+    for (Value operand : compare->getOperands())
+      mapping.map(operand, emitNumber(operand));
+    builder.clone(*compare, mapping);
+  }
+}
+
 /// What watchers do not report of objects that the watched part found.
 void GuardBuilder::buildRechecks() {
   for (GuardRead *read : instances)
@@ -316,14 +346,13 @@ void GuardBuilder::addPair(StringRef name, GuardRead *lhs, GuardRead *rhs) {
 /// An input that the call writes must not overlap what else it uses.
 void GuardBuilder::buildAliasGuards() {
   SmallVector<Value> tensors(plan.inputs);
-  for (Value value : plan.kept)
-    if (isa<pyjit::refgraph::TensorType>(value.getType()))
-      tensors.push_back(value);
+  llvm::append_range(tensors, plan.kept);
   llvm::SmallDenseSet<int64_t> done;
   for (int64_t update : plan.updates) {
     done.insert(update);
     for (auto [i, other] : llvm::enumerate(tensors))
-      if (!done.contains(i))
+      if (!done.contains(i) &&
+          isa<pyjit::refgraph::TensorType>(other.getType()))
         DisjointOp::create(builder, trace.getLoc(),
                            emit(reads.lookup(plan.inputs[update])),
                            emit(reads.lookup(other)));
@@ -374,11 +403,12 @@ void GuardBuilder::build() {
   buildWatched();
   buildWatch();
   buildAlways();
+  buildNumbers();
   SmallVector<Value> inputs, kept;
   for (Value value : plan.inputs)
-    inputs.push_back(emit(reads.lookup(value)));
+    inputs.push_back(emitNumber(value));
   for (Value value : plan.kept)
-    kept.push_back(emit(reads.lookup(value)));
+    kept.push_back(emitNumber(value));
   buildRechecks();
   buildAliasGuards();
   buildDistinct();

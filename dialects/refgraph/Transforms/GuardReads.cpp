@@ -100,7 +100,8 @@ GuardRead *GuardReads::add(GuardRead read) {
   if (read.object) {
     read.stable = true;
   } else if (read.holder) {
-    read.stable = isWatchable(*read.holder, read.selector.getValue(), read.key);
+    read.stable = !read.lift && isWatchable(*read.holder,
+                                            read.selector.getValue(), read.key);
     read.fromArgument = read.holder->fromArgument;
   } else {
     read.fromArgument = true;
@@ -178,6 +179,7 @@ LogicalResult GuardReads::visit(GetOp get) {
   read.requiresGrad = get.getRequiresGradAttr();
   read.keyset = get.getKeysetAttr();
   read.offset = get.getOffsetAttr();
+  read.lift = get.getLift();
   if (read.selector.getValue() != Selector::arg) {
     read.holder = lookupHolder(get.getHolder());
     if (!read.holder)

@@ -38,6 +38,8 @@ struct GuardRead {
   mlir::IntegerAttr keyset = {};
   mlir::IntegerAttr offset = {};
 
+  /// A number that is lifted: looked at in each call.
+  bool lift = false;
   bool stable = false;
   /// Hangs from an argument.
   bool fromArgument = false;

@@ -5,6 +5,46 @@
 
 include "mlir/Pass/PassBase.td"
 
+def LiftPass : Pass<"refgraph-lift", "::mlir::ModuleOp"> {
+  let summary = "Turn numbers that differ between calls into inputs";
+  let description = [{
+    A read marked `lift` loses its `equals`: the number may differ from call to
+    call, what was computed of it is computed again, and the comparisons that
+    the run relied on become guards. A number that is compared `"is"` with a
+    constant was used in a way that nobody recorded: it keeps its value, and
+    everything that follows from values alone is folded to what the run got.
+
+    ```mlir
+    refgraph.trace @f {
+      %e = refgraph.external
+      %n = refgraph.get %e arg(0, "n") type(2) equals(3) {lift} : !refgraph.obj<"int">
+      %k = refgraph.get %e arg(1, "k") type(2) equals(5) {lift} : !refgraph.obj<"int">
+      %five = refgraph.constant 5
+      refgraph.compare "is"(%k, %five) is true : !refgraph.obj<"int">, !refgraph.obj<"int">
+      %m = refgraph.arith "add"(%k, %five) is(10) : (!refgraph.obj<"int">, !refgraph.obj<"int">) -> !refgraph.obj<"int">
+      %r = refgraph.arith "mul"(%n, %m) is(30) : (!refgraph.obj<"int">, !refgraph.obj<"int">) -> !refgraph.obj<"int">
+      refgraph.leave %r : !refgraph.obj<"int">
+    }
+    ```
+    gives
+    ```mlir
+    refgraph.trace @f {
+      %e = refgraph.external
+      %n = refgraph.get %e arg(0, "n") type(2) {lift} : !refgraph.obj<"int">
+      %k = refgraph.get %e arg(1, "k") type(2) equals(5) : !refgraph.obj<"int">
+      %m = refgraph.constant 10
+      %r = refgraph.arith "mul"(%n, %m) is(30) : (!refgraph.obj<"int">, !refgraph.obj<"int">) -> !refgraph.obj<"int">
+      refgraph.leave %r : !refgraph.obj<"int">
+    }
+    ```
+  }];
+  let dependentDialects = ["::pyjit::refgraph::RefGraphDialect"];
+  let statistics = [
+    Statistic<"numLifted", "numbers-lifted", "Numbers that became inputs">,
+    Statistic<"numKept", "numbers-kept", "Numbers that keep their value">
+  ];
+}
+
 def AnnotatePass : Pass<"refgraph-annotate", "::mlir::ModuleOp"> {
   let summary = "Attach what the operator table knows to each tensor_op";
   let description = [{

@@ -4,6 +4,7 @@
 #include "mlir/Pass/PassManager.h"
 
 void pyjit::refgraph::buildRecordPipeline(mlir::OpPassManager &manager) {
+  manager.addPass(createLiftPass());
   manager.addPass(createAnnotatePass());
   manager.addPass(createGenerateGuardsPass());
   manager.addPass(createGenerateMockPass());

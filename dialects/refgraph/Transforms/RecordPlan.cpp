@@ -33,7 +33,7 @@ std::optional<int64_t> RecordPlan::getPinned(Value value) const {
 }
 
 bool RecordPlan::isExternal(Value value) const {
-  return isa<GetOp, ObjectOp>(getNode(value).getDefiningOp());
+  return isa<GetOp, ObjectOp, ArithOp>(getNode(value).getDefiningOp());
 }
 
 //===----------------------------------------------------------------------===//

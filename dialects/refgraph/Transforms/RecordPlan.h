@@ -26,7 +26,8 @@ public:
   /// Fails, with an error at the op, for what cannot be reproduced.
   static llvm::FailureOr<RecordPlan> compute(TraceOp trace);
 
-  /// Nodes of external tensors that the graph reads or writes.
+  /// Nodes of external tensors that the graph reads or writes, and of numbers
+  /// that it reads.
   llvm::SmallVector<mlir::Value> inputs;
   /// Nodes of other external objects that the mock needs, pinned ones apart.
   llvm::SmallVector<mlir::Value> kept;
@@ -52,7 +53,8 @@ public:
   }
   /// The object table index of a node that is known by identity.
   std::optional<int64_t> getPinned(mlir::Value value) const;
-  /// Whether the node existed before the call.
+  /// Whether the node existed before the call, or is a number that the guards
+  /// compute.
   bool isExternal(mlir::Value value) const;
   /// Whether the graph needs this operator.
   bool isNeeded(mlir::Operation *op) const { return needed.contains(op); }

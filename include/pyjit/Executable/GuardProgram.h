@@ -15,7 +15,8 @@ public:
   GuardProgram &operator=(GuardProgram &&) = default;
 
   const PyjitGuardProgram *get() const { return &program; }
-  /// Registers with the objects that the mock needs beside the inputs.
+  /// Registers with the objects that the mock needs beside the inputs; numbers
+  /// that the guards computed are marked PYJIT_INPUT_NUMBER.
   llvm::ArrayRef<uint32_t> getKept() const { return kept; }
 
 private:

@@ -16,6 +16,10 @@
 //   device("cpu")            DictionaryAttr {device = "cpu"}
 //   wrapped(2.0 : f64)       DictionaryAttr {wrapped = 2.0 : f64}: a Python
 //                            scalar in a tensor argument's place
+//   wrapped(%n)              DictionaryAttr {wrapped}: likewise, known at run
+//                            time: the next operand, a 0-d f64 or i64 tensor
+//   number(%n)               DictionaryAttr {number}: the next operand, such a
+//                            tensor, stands in a Scalar argument's place
 //
 // Only builtin attributes, so that no dialect depends on another for them.
 //
@@ -41,6 +45,11 @@ bool isNoneArgument(mlir::Attribute arg);
 /// The number inside `wrapped(...)`, or null.
 mlir::TypedAttr getWrappedNumber(mlir::Attribute arg);
 mlir::Attribute makeWrappedNumber(mlir::TypedAttr number);
+/// Whether `arg` is `wrapped(%n)` or `number(%n)`: a Python number that is an
+/// operand.
+bool isNumberOperand(mlir::Attribute arg);
+bool isWrappedOperand(mlir::Attribute arg);
+mlir::Attribute makeNumberOperand(mlir::MLIRContext *context, bool wrapped);
 /// The name inside `device("...")`, or null.
 mlir::StringAttr getDeviceArgument(mlir::Attribute arg);
 mlir::Attribute makeDeviceArgument(mlir::StringAttr name);

@@ -39,6 +39,17 @@ RankedTensorType contentsOf(refgraph::TensorType type) {
                              type.getElementType());
 }
 
+/// A lifted number is a 0-dim tensor here.
+RankedTensorType contentsOf(Type type) {
+  if (auto tensor = dyn_cast<refgraph::TensorType>(type))
+    return contentsOf(tensor);
+  MLIRContext *context = type.getContext();
+  bool isFloat = cast<refgraph::ObjType>(type).getName() == "float";
+  return RankedTensorType::get({}, isFloat
+                                       ? Type(Float64Type::get(context))
+                                       : Type(IntegerType::get(context, 64)));
+}
+
 tssa::RefType refTo(RankedTensorType type) {
   return tssa::RefType::get(type.getContext(), type);
 }
@@ -110,8 +121,7 @@ LogicalResult Converter::run() {
   auto yield = cast<refgraph::YieldOp>(body.getTerminator());
   SmallVector<Type> inputs, results;
   for (BlockArgument arg : body.getArguments())
-    inputs.push_back(
-        refTo(contentsOf(cast<refgraph::TensorType>(arg.getType()))));
+    inputs.push_back(refTo(contentsOf(arg.getType())));
   for (Value value : yield.getValues())
     results.push_back(contentsOf(cast<refgraph::TensorType>(value.getType())));
 
@@ -253,7 +263,7 @@ bool Converter::twinFits(refgraph::TensorOp op,
     return false;
   SmallVector<Type> types;
   for (Value input : op.getInputs())
-    types.push_back(contentsOf(cast<refgraph::TensorType>(input.getType())));
+    types.push_back(contentsOf(input.getType()));
   // The default float type matters only where integers become floats, and that
   // is no integer tensor's type.
   return operators::inferResultElementType(*twin, op.getArgs(), types,

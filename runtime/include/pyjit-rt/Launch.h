@@ -103,6 +103,8 @@ enum class ArgTag : int64_t {
   WrappedBool,   ///< 0 or 1
   WrappedDouble, ///< bits
   End,           ///< closes the arguments of one call
+  WrappedSlot,   ///< slot of a 0-dim double or int64 tensor: a wrapped number
+  NumberSlot,    ///< likewise, as a Scalar
 };
 
 } // namespace pyjit::rt

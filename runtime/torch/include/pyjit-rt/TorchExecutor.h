@@ -51,10 +51,12 @@ private:
   TorchExecutor(Program program, std::vector<KernelFn> kernels)
       : program(std::move(program)), kernels(std::move(kernels)) {}
 
-  /// An argument that differs between calls: tensors, alone or in a list.
+  /// An argument that differs between calls: tensors, alone or in a list, and
+  /// numbers that 0-dim tensors hold.
   struct TensorArgument {
+    enum Form : uint8_t { Tensor, List, WrappedNumber, Number };
     uint32_t argument;
-    bool list;
+    Form form;
     bool optionalElements;
     std::vector<int64_t> slots; // -1: None inside a list of optional tensors
   };

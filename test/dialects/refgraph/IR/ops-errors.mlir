@@ -244,8 +244,8 @@ refgraph.trace @f {
 // -----
 
 refgraph.guards @f {
-  // expected-error@+1 {{'refgraph.constant' op does not belong in 'refgraph.guards'}}
-  %e = refgraph.constant 2
+  // expected-error@+1 {{'refgraph.create' op does not belong in 'refgraph.guards'}}
+  %e = refgraph.create "tuple" [] : () -> !refgraph.obj<"tuple">
   refgraph.accept()
 }
 
@@ -282,4 +282,63 @@ refgraph.mock @f inputs(%x: !T) {
 // expected-error@+1 {{graph result of type '!refgraph.obj<"int">'}}
 refgraph.mock @f results(%x: !refgraph.obj<"int">) {
   refgraph.leave %x : !refgraph.obj<"int">
+}
+
+// -----
+
+refgraph.trace @f {
+  %e = refgraph.external
+  // expected-error @+1 {{'refgraph.get' op lifts '!refgraph.obj<"str">', which is no int or float}}
+  %n = refgraph.get %e arg(0) {lift} : !refgraph.obj<"str">
+  refgraph.leave %e : !refgraph.obj<"external">
+}
+
+// -----
+
+refgraph.trace @f {
+  %e = refgraph.external
+  %n = refgraph.constant 1
+  // expected-error @+1 {{'refgraph.arith' op unknown function 'xor'}}
+  %m = refgraph.arith "xor"(%n, %n) is(1) : (!refgraph.obj<"int">, !refgraph.obj<"int">) -> !refgraph.obj<"int">
+  refgraph.leave %e : !refgraph.obj<"external">
+}
+
+// -----
+
+refgraph.trace @f {
+  %e = refgraph.external
+  %n = refgraph.constant 1
+  // expected-error @+1 {{'refgraph.arith' op 'neg' takes 1 operands, not 2}}
+  %m = refgraph.arith "neg"(%n, %n) is(1) : (!refgraph.obj<"int">, !refgraph.obj<"int">) -> !refgraph.obj<"int">
+  refgraph.leave %e : !refgraph.obj<"external">
+}
+
+// -----
+
+refgraph.trace @f {
+  %e = refgraph.external
+  %n = refgraph.constant 1
+  // expected-error @+1 {{is no number of type}}
+  %m = refgraph.arith "neg"(%n) is(1.5) : (!refgraph.obj<"int">) -> !refgraph.obj<"int">
+  refgraph.leave %e : !refgraph.obj<"external">
+}
+
+// -----
+
+refgraph.trace @f {
+  %e = refgraph.external
+  %n = refgraph.constant "a"
+  // expected-error @+1 {{'refgraph.compare' op takes ints and floats}}
+  refgraph.compare "lt"(%n, %n) is true : !refgraph.obj<"str">, !refgraph.obj<"str">
+  refgraph.leave %e : !refgraph.obj<"external">
+}
+
+// -----
+
+refgraph.trace @f {
+  %e = refgraph.external
+  %n = refgraph.constant 1
+  // expected-error @+1 {{stands in place of a tensor}}
+  %m = refgraph.tensor_op "aten::relu"(%n) : (!refgraph.obj<"int">) -> !refgraph.tensor<[4], [1], f32, "cpu">
+  refgraph.leave %e : !refgraph.obj<"external">
 }

@@ -174,3 +174,21 @@ refgraph.graph @f(%x: !T, %s: !S) mutates [0] {
 refgraph.graph @nothing() {
   refgraph.yield
 }
+
+// CHECK-LABEL: refgraph.trace @numbers
+refgraph.trace @numbers {
+  %e = refgraph.external
+  %x = refgraph.get %e arg(0, "x") type(3) : !T
+  // CHECK: %[[N:.*]] = refgraph.get %{{.*}} arg(1, "n") type(2) equals(3) {lift} : !refgraph.obj<"int">
+  %n = refgraph.get %e arg(1, "n") type(2) equals(3) {lift} : !refgraph.obj<"int">
+  %two = refgraph.constant 2
+  // CHECK: %[[M:.*]] = refgraph.arith "truediv"(%[[N]], %{{.*}}) is(1.500000e+00 : f64) : (!refgraph.obj<"int">, !refgraph.obj<"int">) -> !refgraph.obj<"float">
+  %m = refgraph.arith "truediv"(%n, %two) is(1.5) : (!refgraph.obj<"int">, !refgraph.obj<"int">) -> !refgraph.obj<"float">
+  // CHECK: refgraph.arith "neg"(%[[M]]) is(-1.500000e+00 : f64) : (!refgraph.obj<"float">) -> !refgraph.obj<"float">
+  %k = refgraph.arith "neg"(%m) is(-1.5) : (!refgraph.obj<"float">) -> !refgraph.obj<"float">
+  // CHECK: refgraph.compare "lt"(%[[N]], %[[M]]) is false : !refgraph.obj<"int">, !refgraph.obj<"float">
+  refgraph.compare "lt"(%n, %m) is false : !refgraph.obj<"int">, !refgraph.obj<"float">
+  // CHECK: refgraph.tensor_op "aten::add.Tensor"(%{{.*}}, wrapped(%[[N]]), number(%{{.*}})) : (!refgraph.tensor<[4], [1], f32, "cpu">, !refgraph.obj<"int">, !refgraph.obj<"float">)
+  %0 = refgraph.tensor_op "aten::add.Tensor"(%x, wrapped(%n), number(%k)) : (!T, !refgraph.obj<"int">, !refgraph.obj<"float">) -> !T
+  refgraph.leave %0 : !T
+}

@@ -1,0 +1,668 @@
+//===- Scalars.cpp - Numbers whose value may differ between calls ---------===//
+
+#include "Scalars.h"
+#include "Session.h"
+
+#include <opcode.h>
+
+#include <cstdio>
+#include <cstring>
+
+using namespace pyjit;
+using namespace pyjit::capture;
+
+bool pyjit::capture::asNumber(PyObject *object, rt::Number &number) {
+  if (PyFloat_CheckExact(object)) {
+    number = rt::Number::of(PyFloat_AS_DOUBLE(object));
+    return true;
+  }
+  if (!PyLong_CheckExact(object))
+    return false;
+  int overflow;
+  long long value = PyLong_AsLongLongAndOverflow(object, &overflow);
+  number = rt::Number::of(int64_t(value));
+  return !overflow;
+}
+
+static bool isNumber(PyObject *object) {
+  rt::Number number;
+  return asNumber(object, number);
+}
+
+Scalars::~Scalars() {
+  for (auto &entry : tracked) {
+    Py_DECREF(entry.first);
+    Py_DECREF(entry.second.original);
+  }
+}
+
+int Scalars::valueOf(PyObject *object) const {
+  auto it = tracked.find(object);
+  return it == tracked.end() ? -1 : it->second.value;
+}
+
+const rt::Number *Scalars::numberOf(PyObject *object) const {
+  auto it = tracked.find(object);
+  return it == tracked.end() ? nullptr : &it->second.number;
+}
+
+std::string Scalars::typeOf(const rt::Number &number) const {
+  return number.isFloat ? "!refgraph.obj<\"float\">" : "!refgraph.obj<\"int\">";
+}
+
+/// An object that equals `original` and is nobody else's.
+PyObject *Scalars::track(PyObject *original, const rt::Number &number,
+                         int value) {
+  PyObject *unique = pyjitUniqueCopy(original);
+  if (!unique) {
+    s.end("out of memory");
+    return nullptr;
+  }
+  tracked[unique] = {value, number, Py_NewRef(original)};
+  return unique;
+}
+
+//===----------------------------------------------------------------------===//
+// Reads
+//===----------------------------------------------------------------------===//
+
+std::string Scalars::placeOf(Node *owner, Select select, PyObject *key,
+                             Py_ssize_t index) {
+  if (!enabled())
+    return "";
+  std::string holder;
+  if (owner && owner->pinned) {
+    char text[32];
+    std::snprintf(text, sizeof text, "@%p", static_cast<void *>(owner->object));
+    holder = text;
+  } else if (owner) {
+    holder = owner->place;
+    if (holder.empty())
+      return "";
+  }
+  auto name = [&](const char *separator) -> std::string {
+    const char *text =
+        key && PyUnicode_CheckExact(key) ? PyUnicode_AsUTF8(key) : nullptr;
+    PyErr_Clear();
+    return text ? holder + separator + text : "";
+  };
+  switch (select) {
+  case Select::Arg:
+    return "#" + std::to_string(index);
+  case Select::Attr:
+    return name(".");
+  case Select::Item:
+    if (!key)
+      return holder + "[" + std::to_string(index);
+    if (PyLong_CheckExact(key)) {
+      int overflow;
+      long long number = PyLong_AsLongLongAndOverflow(key, &overflow);
+      return overflow ? "" : holder + "[" + std::to_string(number);
+    }
+    return name(":");
+  case Select::Cell:
+    return holder + "^" + std::to_string(index);
+  default:
+    return "";
+  }
+}
+
+bool Scalars::read(Node *owner, Select select, const std::string &selector,
+                   const std::string &place, PyObject *result) {
+  rt::Number number;
+  if (place.empty() || !places.count(place) || !asNumber(result, number))
+    return false;
+  PyObject *&unique = reads[place];
+  if (!unique) {
+    int type =
+        s.pin(reinterpret_cast<PyObject *>(Py_TYPE(result)))->index;
+    int holder = owner ? s.ssa(owner) : s.external;
+    int value = s.writer.fresh();
+    s.writer.line("%" + std::to_string(value) + " = refgraph.get %" +
+                      std::to_string(holder) + " " + selector + " type(" +
+                      std::to_string(type) + ") equals(" + s.keyText(result) +
+                      ") {lift} : " +
+                      (owner ? owner->type + " -> " : std::string()) +
+                      typeOf(number),
+                  s.location());
+    unique = track(result, number, value);
+    if (!unique)
+      return true;
+  }
+  pending.push_back({frame, op, unique, result, -1, number, {}});
+  return true;
+}
+
+PyObject *Scalars::takeArgument(PyObject *argument) {
+  if (pending.empty() || pending.back().original != argument)
+    return argument;
+  PyObject *unique = pending.back().unique;
+  pending.pop_back();
+  return unique;
+}
+
+//===----------------------------------------------------------------------===//
+// Pinning
+//===----------------------------------------------------------------------===//
+
+/// SSA value of any number, tracked or not.
+std::string Scalars::operand(PyObject *number) {
+  int value = valueOf(number);
+  if (value < 0) {
+    value = s.writer.fresh();
+    s.writer.line("%" + std::to_string(value) + " = refgraph.constant " +
+                      s.keyText(number),
+                  s.location());
+  }
+  return "%" + std::to_string(value);
+}
+
+void Scalars::pin(PyObject *number) {
+  auto it = tracked.find(number);
+  if (it == tracked.end() || it->second.pinned)
+    return;
+  it->second.pinned = true;
+  std::string constant = operand(it->second.original);
+  std::string type = typeOf(it->second.number);
+  s.writer.line("refgraph.compare \"is\"(%" +
+                    std::to_string(it->second.value) + ", " + constant +
+                    ") is true : " + type + ", " + type,
+                s.location());
+}
+
+void Scalars::pinAll() {
+  std::vector<PyObject *> numbers;
+  for (auto &entry : tracked)
+    numbers.push_back(entry.first);
+  for (PyObject *number : numbers)
+    pin(number);
+}
+
+void Scalars::pinDeep(PyObject *object, int depth) {
+  if (!object || tracked.empty())
+    return;
+  if (isValue(object))
+    return pin(object);
+  if (depth > 8)
+    return pinAll();
+  if (PyTuple_Check(object) || PyList_Check(object)) {
+    for (Py_ssize_t i = 0; i < PySequence_Fast_GET_SIZE(object); ++i)
+      pinDeep(PySequence_Fast_GET_ITEM(object, i), depth + 1);
+  } else if (PyDict_Check(object)) {
+    PyObject *key, *value;
+    Py_ssize_t position = 0;
+    while (PyDict_Next(object, &position, &key, &value)) {
+      pinDeep(key, depth + 1);
+      pinDeep(value, depth + 1);
+    }
+  } else if (PySlice_Check(object)) {
+    auto *slice = reinterpret_cast<PySliceObject *>(object);
+    for (PyObject *part : {slice->start, slice->stop, slice->step})
+      pinDeep(part, depth + 1);
+  } else if (PyMethod_Check(object)) {
+    pinDeep(PyMethod_GET_SELF(object), depth + 1);
+  } else if (s.isTensor(object) || PyType_Check(object) ||
+             PyModule_Check(object) || PyCode_Check(object) ||
+             PyAnySet_Check(object) ||
+             isProcessConstant(object)) {
+    // Holds no number of ours; a set's elements were pinned when they were put
+    // in.
+  } else if (PyType_HasFeature(Py_TYPE(object), Py_TPFLAGS_HEAPTYPE) &&
+             pyjitInstanceDict(object)) {
+    // C code sees an instance's attributes by look-ups, which find the number
+    // itself.
+  } else {
+    pinAll(); // iterators, functions with closures, ...
+  }
+}
+
+//===----------------------------------------------------------------------===//
+// Computation
+//===----------------------------------------------------------------------===//
+
+void Scalars::arith(rt::Arith function, PyObject *a, PyObject *b) {
+  rt::Number x, y, result;
+  bool unary = rt::isUnary(function);
+  if (!asNumber(a, x) || (!unary && !asNumber(b, y)) ||
+      !rt::compute(function, x, y, result)) {
+    pinDeep(a);
+    if (!unary)
+      pinDeep(b);
+    return;
+  }
+  std::string first = operand(a), second = unary ? "" : ", " + operand(b);
+  int value = s.writer.fresh();
+  std::string text = result.isFloat ? floatText(result.real) + " : f64"
+                                    : std::to_string(result.integer);
+  s.writer.line("%" + std::to_string(value) + " = refgraph.arith \"" +
+                    rt::kArithNames[unsigned(function)] + "\"(" + first +
+                    second + ") is(" + text + ") : (" + typeOf(x) +
+                    (unary ? "" : ", " + typeOf(y)) + ") -> " + typeOf(result),
+                s.location());
+  pending.push_back({frame, op, nullptr, nullptr, value, result,
+                     {a, unary ? nullptr : b}});
+}
+
+void Scalars::compare(rt::Compare function, PyObject *a, PyObject *b) {
+  rt::Number x, y;
+  bool outcome;
+  if (!asNumber(a, x) || !asNumber(b, y) ||
+      !rt::compare(function, x, y, outcome)) {
+    pinDeep(a);
+    pinDeep(b);
+    return;
+  }
+  std::string first = operand(a), second = operand(b);
+  s.writer.line("refgraph.compare \"" +
+                    std::string(rt::kCompareNames[unsigned(function)]) + "\"(" +
+                    first + ", " + second + ") is " +
+                    (outcome ? "true" : "false") + " : " + typeOf(x) + ", " +
+                    typeOf(y),
+                s.location());
+}
+
+//===----------------------------------------------------------------------===//
+// Operators of tensors
+//===----------------------------------------------------------------------===//
+
+void Scalars::beginUse(const std::string &name, const Call &call) {
+  endUse();
+  currentUse = {frame, name, {}, 0, false, false};
+  for (size_t i = 0; i < call.args.size(); ++i) {
+    PyObject *argument = call.args[i];
+    if (!isTracked(argument)) {
+      if (!s.isTensor(argument))
+        pinDeep(argument);
+      continue;
+    }
+    std::string keyword;
+    if (i >= call.positional())
+      if (const char *text = PyUnicode_AsUTF8(
+              PyTuple_GET_ITEM(call.kwnames, i - call.positional())))
+        keyword = text;
+    currentUse.arguments.push_back({argument, keyword});
+  }
+  hasUse = !currentUse.arguments.empty();
+  if (!currentUse.name.empty() && currentUse.name.back() == '_' &&
+      currentUse.name.front() != '_')
+    currentUse.name.pop_back();
+}
+
+/// What no operator took as a number was used in a way that nobody saw.
+void Scalars::endUse() {
+  if (!hasUse)
+    return;
+  hasUse = false;
+  bool clear = currentUse.operators == 1 && !currentUse.composite;
+  for (const Use::Argument &argument : currentUse.arguments)
+    if (!clear || !argument.used)
+      pin(argument.number);
+}
+
+//===----------------------------------------------------------------------===//
+// Calls
+//===----------------------------------------------------------------------===//
+
+/// Native functions that hand references on and look at no number.
+static bool onlyMoves(const char *name, const Call &call) {
+  static const std::set<std::string> names = {
+      "isinstance", "hasattr",  "getattr", "len",    "iter",   "id",
+      "append",     "extend",   "setattr",   "items",   "keys",   "values", "update",
+      "__instancecheck__", "issubclass", "get",
+      "has_torch_function_unary", "has_torch_function_variadic",
+      "_has_torch_function",      "has_torch_function", "callable"};
+  if (!names.count(name))
+    return false;
+  // A number is looked into, and a key is hashed.
+  bool dictOnly = !std::strcmp(name, "update") || !std::strcmp(name, "get");
+  return !dictOnly || (!call.args.empty() && PyDict_Check(call.args[0]));
+}
+
+void Scalars::native(const Call &call, const char *name) {
+  if (tracked.empty())
+    return;
+  bool tensor = false, any = false, numbers = !call.kwnames;
+  for (PyObject *argument : call.args) {
+    tensor |= s.isTensor(argument);
+    any |= isTracked(argument);
+    numbers &= isNumber(argument);
+  }
+  if (tensor || !std::strcmp(name, "full")) {
+    if (!onlyMoves(name, call))
+      beginUse(name, call);
+    return;
+  }
+  if (onlyMoves(name, call)) {
+    // Keys are looked at, and what `update` iterates over.
+    if (!std::strcmp(name, "get") && call.args.size() > 1)
+      pinDeep(call.args[1]);
+    if (!std::strcmp(name, "update"))
+      for (size_t i = 1; i < call.args.size(); ++i)
+        if (!PyDict_Check(call.args[i]))
+          pinDeep(call.args[i]);
+    if (!std::strcmp(name, "id"))
+      pinDeep(call.args.empty() ? nullptr : call.args[0]);
+    return;
+  }
+  if (any && numbers && !call.args.empty()) {
+    PyObject *first = call.args[0];
+    int unary = rt::findName(rt::kArithNames, name);
+    if (call.args.size() == 1 && unary >= 0 &&
+        rt::isUnary(rt::Arith(unary)))
+      return arith(rt::Arith(unary), first, nullptr);
+    bool least = !std::strcmp(name, "min");
+    if ((least || !std::strcmp(name, "max")) && call.args.size() > 1) {
+      // The result is one of the arguments.
+      PyObject *best = first;
+      for (size_t i = 1; i < call.args.size(); ++i) {
+        rt::Compare function = least ? rt::Compare::Lt : rt::Compare::Gt;
+        rt::Number x, y;
+        bool outcome = false;
+        asNumber(call.args[i], x);
+        asNumber(best, y);
+        if (!rt::compare(function, x, y, outcome))
+          break;
+        compare(function, call.args[i], best);
+        if (outcome)
+          best = call.args[i];
+        if (i + 1 == call.args.size())
+          return;
+      }
+    }
+  }
+  for (PyObject *argument : call.args)
+    pinDeep(argument);
+}
+
+void Scalars::nativeType(PyTypeObject *type, const Call &call) {
+  if (tracked.empty())
+    return;
+  if (call.args.size() == 1 && !call.kwnames && isTracked(call.args[0])) {
+    if (type == &PyFloat_Type)
+      return arith(rt::Arith::Float, call.args[0], nullptr);
+    if (type == &PyLong_Type)
+      return arith(rt::Arith::Int, call.args[0], nullptr);
+  }
+  if (type == &PyType_Type && call.args.size() == 1)
+    return;
+  if ((type == &PyTuple_Type || type == &PyList_Type || type == &PyDict_Type) &&
+      !call.args.empty() &&
+      (PyTuple_CheckExact(call.args[0]) || PyList_CheckExact(call.args[0]) ||
+       PyDict_CheckExact(call.args[0])))
+    return;
+  for (PyObject *argument : call.args)
+    pinDeep(argument);
+}
+
+void Scalars::wrapper(const char *slot, const Call &call) {
+  if (tracked.empty())
+    return;
+  static const std::set<std::string> names = {
+      "__setattr__", "__getattribute__", "__delattr__", "__len__",
+      "__iter__",    "__get__",          "__call__"};
+  if (names.count(slot))
+    return;
+  for (size_t i = 0; i < call.args.size(); ++i) {
+    if (!std::strcmp(slot, "__setitem__") && i == 2)
+      continue;
+    if (i == 0 && (PyDict_Check(call.args[0]) || PyList_Check(call.args[0])) &&
+        (!std::strcmp(slot, "__setitem__") ||
+         !std::strcmp(slot, "__getitem__") ||
+         !std::strcmp(slot, "__contains__")))
+      continue;
+    pinDeep(call.args[i]);
+  }
+}
+
+/// A Python function that C code called gives its result to code that may look
+/// at it.
+void Scalars::returned(PyObject *value) {
+  if (s.frames.size() < 2)
+    return;
+  const ShadowFrame &caller = s.frames[s.frames.size() - 2];
+  if (!caller.code || (!caller.native && (caller.op == CALL ||
+                                          caller.op == CALL_FUNCTION_EX ||
+                                          caller.op == LOAD_ATTR)))
+    return;
+  pinDeep(value);
+}
+
+//===----------------------------------------------------------------------===//
+// Instructions
+//===----------------------------------------------------------------------===//
+
+void Scalars::pinOperands(PyjitFrame *of, const Instruction &in, int count) {
+  for (int i = 1; i <= count && i <= in.depth; ++i)
+    pinDeep(pyjitFrameStack(of)[in.depth - i]);
+}
+
+static const char *binaryName(int arg) {
+  static const char *names[] = {
+      "add", "and", "floordiv", "lshift", "matmul",  "mul", "mod",
+      "or",  "pow", "rshift",   "sub",    "truediv", "xor"};
+  return names[arg % 13];
+}
+
+/// The operator that a tensor's `+` calls, by ATen's name.
+static std::string tensorName(const std::string &name) {
+  if (name == "truediv")
+    return "div";
+  if (name == "floordiv")
+    return "floor_divide";
+  if (name == "mod")
+    return "remainder";
+  return name;
+}
+
+void Scalars::before(PyjitFrame *current, PyCodeObject *,
+                     const Instruction &in) {
+  frame = current;
+  op = in.op;
+  if (!enabled() || tracked.empty())
+    return;
+  // A slot of the tensor's type is a Python method: it is given the number.
+  if (hasUse && currentUse.slot && currentUse.frame != current &&
+      !currentUse.operators && !currentUse.composite)
+    hasUse = false;
+  endUse();
+  PyObject **stack = pyjitFrameStack(current);
+  auto peek = [&](int i) { return stack[in.depth - i]; };
+  auto restore = [&](int i) {
+    PyObject **slot = &stack[in.depth - i];
+    auto it = tracked.find(*slot);
+    if (it == tracked.end())
+      return;
+    pin(*slot);
+    PyObject *old = *slot;
+    *slot = Py_NewRef(it->second.original);
+    Py_DECREF(old);
+  };
+  switch (in.op) {
+  case BINARY_OP: {
+    PyObject *a = peek(2), *b = peek(1);
+    if (s.isTensor(a) || s.isTensor(b)) {
+      Call call;
+      call.args = {a, b};
+      beginUse(tensorName(binaryName(in.arg)), call);
+      currentUse.slot = true;
+      return;
+    }
+    if (!isTracked(a) && !isTracked(b)) {
+      // Concatenation hands references on; everything else may look.
+      if (in.arg % 13 != 0)
+        pinOperands(current, in, 2);
+      return;
+    }
+    int function = rt::findName(rt::kArithNames, binaryName(in.arg));
+    if (function < 0)
+      return pinOperands(current, in, 2);
+    return arith(rt::Arith(function), a, b);
+  }
+  case COMPARE_OP: {
+    PyObject *a = peek(2), *b = peek(1);
+    const char *name = rt::kCompareNames[0];
+    static const rt::Compare functions[] = {
+        rt::Compare::Lt, rt::Compare::Le, rt::Compare::Eq,
+        rt::Compare::Ne, rt::Compare::Gt, rt::Compare::Ge};
+    rt::Compare function = functions[in.arg >> 4];
+    name = rt::kCompareNames[unsigned(function)];
+    if (s.isTensor(a) || s.isTensor(b)) {
+      Call call;
+      call.args = {a, b};
+      beginUse(name, call);
+      currentUse.slot = true;
+      return;
+    }
+    if (isTracked(a) || isTracked(b))
+      return compare(function, a, b);
+    return pinOperands(current, in, 2);
+  }
+  case UNARY_NEGATIVE:
+    if (isTracked(peek(1)))
+      arith(rt::Arith::Neg, peek(1), nullptr);
+    return;
+  case UNARY_NOT:
+  case POP_JUMP_IF_TRUE:
+  case POP_JUMP_IF_FALSE:
+    if (isTracked(peek(1))) {
+      PyObject *zero = PyLong_FromLong(0);
+      compare(rt::Compare::Ne, peek(1), zero);
+      Py_DECREF(zero);
+    }
+    return;
+  case IS_OP:
+    // As it is without us.
+    restore(1);
+    restore(2);
+    return;
+  case RETURN_VALUE:
+    return returned(peek(1));
+
+  // Numbers as holders, keys, bounds, text: their value matters. What is
+  // stored keeps its identity.
+  case LOAD_ATTR:
+    if (isTracked(peek(1)))
+      pin(peek(1));
+    return;
+  case STORE_ATTR:
+    if (s.isTensor(peek(1)) ||
+        !PyType_HasFeature(Py_TYPE(peek(1)), Py_TPFLAGS_HEAPTYPE))
+      pinDeep(peek(2));
+    return;
+  case BINARY_SUBSCR:
+  case DELETE_SUBSCR:
+    return pinDeep(peek(1));
+  case BINARY_SLICE:
+    return pinOperands(current, in, 2);
+  case STORE_SUBSCR:
+    pinDeep(peek(1));
+    if (!PyDict_CheckExact(peek(2)) && !PyList_CheckExact(peek(2)))
+      pinDeep(peek(3));
+    return;
+  case STORE_SLICE:
+    pinOperands(current, in, 2);
+    if (!PyList_CheckExact(peek(3)))
+      pinDeep(peek(4));
+    return;
+  case CONTAINS_OP:
+    // Keys were pinned when they were put in.
+    pinDeep(peek(2));
+    if (!PyDict_Check(peek(1)) && !PyAnySet_Check(peek(1)))
+      pinDeep(peek(1));
+    return;
+  case UNARY_INVERT:
+  case FORMAT_VALUE:
+    return pinOperands(current, in, 1 + (in.op == FORMAT_VALUE && in.arg & 4));
+  case CALL_INTRINSIC_1:
+    if (in.arg != 6) // INTRINSIC_LIST_TO_TUPLE
+      pinOperands(current, in, 1);
+    return;
+  case BUILD_MAP:
+    for (int i = 0; i < in.arg; ++i)
+      pinDeep(peek(2 * i + 2));
+    return;
+  case BUILD_SET:
+    return pinOperands(current, in, in.arg);
+  case SET_ADD:
+  case SET_UPDATE:
+  case YIELD_VALUE: // C code may be the one that iterates
+    return pinOperands(current, in, 1);
+  case MAP_ADD:
+    return pinDeep(peek(2));
+  case RAISE_VARARGS:
+    return pinOperands(current, in, in.arg);
+  case UNPACK_SEQUENCE:
+  case UNPACK_EX:
+  case GET_ITER:
+    if (isTracked(peek(1)))
+      pin(peek(1));
+    return;
+  default:
+    // Calls are looked at by what they call; the rest moves references, or ends
+    // the capture.
+    return;
+  }
+}
+
+void Scalars::pinPending(const Pending &entry) {
+  if (entry.unique)
+    return pin(entry.unique);
+  PyObject *object = entry.number.isFloat
+                         ? PyFloat_FromDouble(entry.number.real)
+                         : PyLong_FromLongLong(entry.number.integer);
+  if (PyObject *unique = object ? track(object, entry.number, entry.value)
+                                : nullptr)
+    pin(unique);
+  Py_XDECREF(object);
+  for (PyObject *number : entry.operands)
+    pin(number);
+}
+
+void Scalars::after(PyjitFrame *current, PyObject **top, bool completed) {
+  if (!enabled())
+    return;
+  if (hasUse && currentUse.frame == current)
+    endUse();
+  std::vector<Pending> mine;
+  for (size_t i = 0; i < pending.size();) {
+    if (pending[i].frame != current) {
+      ++i;
+      continue;
+    }
+    mine.push_back(pending[i]);
+    pending.erase(pending.begin() + i);
+  }
+  if (mine.empty())
+    return;
+  if (!completed || !top || !*top || mine.size() > 1) {
+    for (const Pending &entry : mine)
+      pinPending(entry);
+    return;
+  }
+  Pending &entry = mine.front();
+  PyObject *unique = entry.unique;
+  rt::Number number;
+  if (unique) {
+    bool plain = entry.op == LOAD_ATTR || entry.op == LOAD_GLOBAL ||
+                 entry.op == LOAD_DEREF || entry.op == BINARY_SUBSCR;
+    if (!plain || *top != entry.original)
+      return pinPending(entry);
+  } else {
+    if (!asNumber(*top, number) || number.isFloat != entry.number.isFloat ||
+        number.bits() != entry.number.bits())
+      return pinPending(entry);
+    unique = track(*top, number, entry.value);
+    if (!unique)
+      return;
+  }
+  PyObject *old = *top;
+  *top = Py_NewRef(unique);
+  Py_DECREF(old);
+}
+
+void Scalars::finish() {
+  endUse();
+  for (const Pending &entry : pending)
+    pinPending(entry);
+  pending.clear();
+}
