@@ -276,8 +276,8 @@ Post Session::callTypeDirectly(PyTypeObject *type, const Call &call) {
           iterate(arg);
     }
   }
-  if (!pythonInit || (newMethod && !pythonNew &&
-                      PyType_IsSubtype(type, &PyTuple_Type)))
+  if (!pythonInit ||
+      (newMethod && !pythonNew && PyType_IsSubtype(type, &PyTuple_Type)))
     scalars.nativeType(type, call);
   if (PyType_IsSubtype(type, &PyTuple_Type) && !pythonNew)
     for (PyObject *arg : call.args)

@@ -114,17 +114,16 @@ bool Scalars::read(Node *owner, Select select, const std::string &selector,
     return false;
   PyObject *&unique = reads[place];
   if (!unique) {
-    int type =
-        s.pin(reinterpret_cast<PyObject *>(Py_TYPE(result)))->index;
+    int type = s.pin(reinterpret_cast<PyObject *>(Py_TYPE(result)))->index;
     int holder = owner ? s.ssa(owner) : s.external;
     int value = s.writer.fresh();
-    s.writer.line("%" + std::to_string(value) + " = refgraph.get %" +
-                      std::to_string(holder) + " " + selector + " type(" +
-                      std::to_string(type) + ") equals(" + s.keyText(result) +
-                      ") {lift} : " +
-                      (owner ? owner->type + " -> " : std::string()) +
-                      typeOf(number),
-                  s.location());
+    s.writer.line(
+        "%" + std::to_string(value) + " = refgraph.get %" +
+            std::to_string(holder) + " " + selector + " type(" +
+            std::to_string(type) + ") equals(" + s.keyText(result) +
+            ") {lift} : " + (owner ? owner->type + " -> " : std::string()) +
+            typeOf(number),
+        s.location());
     unique = track(result, number, value);
     if (!unique)
       return true;
@@ -164,9 +163,8 @@ void Scalars::pin(PyObject *number) {
   it->second.pinned = true;
   std::string constant = operand(it->second.original);
   std::string type = typeOf(it->second.number);
-  s.writer.line("refgraph.compare \"is\"(%" +
-                    std::to_string(it->second.value) + ", " + constant +
-                    ") is true : " + type + ", " + type,
+  s.writer.line("refgraph.compare \"is\"(%" + std::to_string(it->second.value) +
+                    ", " + constant + ") is true : " + type + ", " + type,
                 s.location());
 }
 
@@ -203,8 +201,7 @@ void Scalars::pinDeep(PyObject *object, int depth) {
     pinDeep(PyMethod_GET_SELF(object), depth + 1);
   } else if (s.isTensor(object) || PyType_Check(object) ||
              PyModule_Check(object) || PyCode_Check(object) ||
-             PyAnySet_Check(object) ||
-             isProcessConstant(object)) {
+             PyAnySet_Check(object) || isProcessConstant(object)) {
     // Holds no number of ours; a set's elements were pinned when they were put
     // in.
   } else if (PyType_HasFeature(Py_TYPE(object), Py_TPFLAGS_HEAPTYPE) &&
@@ -239,8 +236,8 @@ void Scalars::arith(rt::Arith function, PyObject *a, PyObject *b) {
                     second + ") is(" + text + ") : (" + typeOf(x) +
                     (unary ? "" : ", " + typeOf(y)) + ") -> " + typeOf(result),
                 s.location());
-  pending.push_back({frame, op, nullptr, nullptr, value, result,
-                     {a, unary ? nullptr : b}});
+  pending.push_back(
+      {frame, op, nullptr, nullptr, value, result, {a, unary ? nullptr : b}});
 }
 
 void Scalars::compare(rt::Compare function, PyObject *a, PyObject *b) {
@@ -305,12 +302,27 @@ void Scalars::endUse() {
 
 /// Native functions that hand references on and look at no number.
 static bool onlyMoves(const char *name, const Call &call) {
-  static const std::set<std::string> names = {
-      "isinstance", "hasattr",  "getattr", "len",    "iter",   "id",
-      "append",     "extend",   "setattr",   "items",   "keys",   "values", "update",
-      "__instancecheck__", "issubclass", "get",
-      "has_torch_function_unary", "has_torch_function_variadic",
-      "_has_torch_function",      "has_torch_function", "callable"};
+  static const std::set<std::string> names = {"isinstance",
+                                              "hasattr",
+                                              "getattr",
+                                              "len",
+                                              "iter",
+                                              "id",
+                                              "append",
+                                              "extend",
+                                              "setattr",
+                                              "items",
+                                              "keys",
+                                              "values",
+                                              "update",
+                                              "__instancecheck__",
+                                              "issubclass",
+                                              "get",
+                                              "has_torch_function_unary",
+                                              "has_torch_function_variadic",
+                                              "_has_torch_function",
+                                              "has_torch_function",
+                                              "callable"};
   if (!names.count(name))
     return false;
   // A number is looked into, and a key is hashed.
@@ -347,8 +359,7 @@ void Scalars::native(const Call &call, const char *name) {
   if (any && numbers && !call.args.empty()) {
     PyObject *first = call.args[0];
     int unary = rt::findName(rt::kArithNames, name);
-    if (call.args.size() == 1 && unary >= 0 &&
-        rt::isUnary(rt::Arith(unary)))
+    if (call.args.size() == 1 && unary >= 0 && rt::isUnary(rt::Arith(unary)))
       return arith(rt::Arith(unary), first, nullptr);
     bool least = !std::strcmp(name, "min");
     if ((least || !std::strcmp(name, "max")) && call.args.size() > 1) {
@@ -420,9 +431,9 @@ void Scalars::returned(PyObject *value) {
   if (s.frames.size() < 2)
     return;
   const ShadowFrame &caller = s.frames[s.frames.size() - 2];
-  if (!caller.code || (!caller.native && (caller.op == CALL ||
-                                          caller.op == CALL_FUNCTION_EX ||
-                                          caller.op == LOAD_ATTR)))
+  if (!caller.code ||
+      (!caller.native && (caller.op == CALL || caller.op == CALL_FUNCTION_EX ||
+                          caller.op == LOAD_ATTR)))
     return;
   pinDeep(value);
 }
@@ -501,9 +512,9 @@ void Scalars::before(PyjitFrame *current, PyCodeObject *,
   case COMPARE_OP: {
     PyObject *a = peek(2), *b = peek(1);
     const char *name = rt::kCompareNames[0];
-    static const rt::Compare functions[] = {
-        rt::Compare::Lt, rt::Compare::Le, rt::Compare::Eq,
-        rt::Compare::Ne, rt::Compare::Gt, rt::Compare::Ge};
+    static const rt::Compare functions[] = {rt::Compare::Lt, rt::Compare::Le,
+                                            rt::Compare::Eq, rt::Compare::Ne,
+                                            rt::Compare::Gt, rt::Compare::Ge};
     rt::Compare function = functions[in.arg >> 4];
     name = rt::kCompareNames[unsigned(function)];
     if (s.isTensor(a) || s.isTensor(b)) {
@@ -610,8 +621,8 @@ void Scalars::pinPending(const Pending &entry) {
   PyObject *object = entry.number.isFloat
                          ? PyFloat_FromDouble(entry.number.real)
                          : PyLong_FromLongLong(entry.number.integer);
-  if (PyObject *unique = object ? track(object, entry.number, entry.value)
-                                : nullptr)
+  if (PyObject *unique =
+          object ? track(object, entry.number, entry.value) : nullptr)
     pin(unique);
   Py_XDECREF(object);
   for (PyObject *number : entry.operands)

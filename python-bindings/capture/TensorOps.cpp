@@ -197,11 +197,11 @@ bool toNumber(const c10::IValue &v, pyjit::rt::Number &number) {
 /// result's shape and type no number decides.
 bool takesNumbers(const std::string &name) {
   static const std::set<std::string> names = {
-      "add",        "sub",       "rsub",      "mul",     "div",
-      "remainder",  "pow",       "lt",        "le",      "gt",
-      "ge",         "eq",        "ne",        "clamp",   "clamp_min",
-      "clamp_max",  "addcmul",   "addcdiv",   "lerp",    "fill",
-      "masked_fill", "full",     "full_like", "leaky_relu", "fmod",
+      "add",         "sub",     "rsub",      "mul",        "div",
+      "remainder",   "pow",     "lt",        "le",         "gt",
+      "ge",          "eq",      "ne",        "clamp",      "clamp_min",
+      "clamp_max",   "addcmul", "addcdiv",   "lerp",       "fill",
+      "masked_fill", "full",    "full_like", "leaky_relu", "fmod",
       "floor_divide"};
   return names.count(name);
 }
@@ -364,10 +364,10 @@ void TensorRecorder::Impl::record(const at::RecordFunction &fn, Operation &op) {
   for (size_t i = 0; i < op.inputs.size(); ++i) {
     size_t first = arguments.operands.size();
     text += i ? ", " : "";
-    text += lifted[i] ? arguments.number(lifted[i], op.inputs[i].isTensor()
-                                                        ? "wrapped"
-                                                        : "number")
-                      : arguments.text(op.inputs[i]);
+    text += lifted[i]
+                ? arguments.number(
+                      lifted[i], op.inputs[i].isTensor() ? "wrapped" : "number")
+                : arguments.text(op.inputs[i]);
     if (i >= schema.arguments().size())
       continue;
     const c10::AliasInfo *alias = schema.arguments()[i].alias_info();
@@ -461,7 +461,8 @@ void TensorRecorder::Impl::record(const at::RecordFunction &fn, Operation &op) {
     for (size_t j = 0; j < arguments.operands.size(); ++j) {
       bool candidate =
           !among || std::find(among->begin(), among->end(), j) != among->end();
-      if (candidate && arguments.infos[j] && freshStorages.count(storageOf(arguments.operands[j])))
+      if (candidate && arguments.infos[j] &&
+          freshStorages.count(storageOf(arguments.operands[j])))
         aliases.push_back(j);
     }
   };

@@ -89,8 +89,8 @@ PyObject *changedNumbers(PyObject *self, PyObject *args) {
                                        names.get(), places);
   PyObject *list = PyList_New(0);
   for (const std::string &place : places) {
-    Reference text = Reference::steal(PyUnicode_DecodeUTF8(
-        place.data(), place.size(), "surrogateescape"));
+    Reference text = Reference::steal(
+        PyUnicode_DecodeUTF8(place.data(), place.size(), "surrogateescape"));
     if (!list || !text || PyList_Append(list, text.get()) < 0) {
       Py_XDECREF(list);
       return nullptr;

@@ -252,8 +252,10 @@ void TorchExecutor::runCall(const CallPlan &plan, Arena &arena) const {
       const at::Tensor &value = arena.values[argument.slots.front()];
       c10::Scalar number =
           value.scalar_type() == at::kDouble
-              ? c10::Scalar(*static_cast<const double *>(value.const_data_ptr()))
-              : c10::Scalar(*static_cast<const int64_t *>(value.const_data_ptr()));
+              ? c10::Scalar(
+                    *static_cast<const double *>(value.const_data_ptr()))
+              : c10::Scalar(
+                    *static_cast<const int64_t *>(value.const_data_ptr()));
       if (argument.form == TensorArgument::Number) {
         stack[argument.argument] = number;
       } else {

@@ -98,7 +98,7 @@ def test_set_and_deque(compile: Compile) -> Steps:
 
 
 # A counter is a new value on each call: until scalars are lifted, each is a miss.
-@scenario(captured=False)
+@scenario(captured="late")
 def test_attribute_counter(compile: Compile) -> Steps:
     c = _Plain(calls=0, last=None)
 
@@ -144,7 +144,7 @@ def test_attribute_deleted(compile: Compile) -> Steps:
     yield attempt(f, values(4), c)
 
 
-@scenario(captured=False)
+@scenario(captured="late")
 def test_global_write(compile: Compile) -> Steps:
     m = module_of(
         "TOTAL = 0\nLAST = None\ndef g(x):\n"
@@ -158,7 +158,7 @@ def test_global_write(compile: Compile) -> Steps:
     yield [f(values(4)), m.TOTAL, m.LAST]
 
 
-@scenario(captured=False)
+@scenario(captured="late")
 def test_nonlocal_write(compile: Compile) -> Steps:
     count = 0
 
@@ -295,21 +295,23 @@ def test_out_argument_resized(compile: Compile) -> Steps:
         yield [f(values(4), out), out]
 
 
-@scenario
+@scenario(captured="late")
 def test_buffer_update(compile: Compile) -> Steps:
     class Running(nn.Module):
         def __init__(self) -> None:
             super().__init__()
             self.register_buffer("mean", torch.zeros(4))
+            self.steps = 0
 
         def forward(self, x: torch.Tensor) -> torch.Tensor:
+            self.steps += 1
             self.mean.mul_(0.9).add_(x.mean(0) * 0.1)
-            return x - self.mean
+            return x - self.mean / self.steps
 
     m = Running()
     f = compile(m)
     for seed in range(5):
-        yield [f(values(3, 4, seed=seed)), m.mean]
+        yield [f(values(3, 4, seed=seed)), m.mean, m.steps]
 
 
 @scenario

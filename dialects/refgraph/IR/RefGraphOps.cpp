@@ -122,8 +122,8 @@ LogicalResult GetOp::verify() {
   if (getUnchecked() && !isa<GuardsOp>((*this)->getParentOp()))
     return emitOpError("is 'unchecked' outside of guards");
   if (getLift() && !isNumberType(getResult().getType()))
-    return emitOpError("lifts ") << getResult().getType()
-                                 << ", which is no int or float";
+    return emitOpError("lifts ")
+           << getResult().getType() << ", which is no int or float";
   return verifyChecks(*this, getResult().getType());
 }
 
@@ -346,20 +346,19 @@ LogicalResult TensorOp::verify() {
            << getNumResults() << " results, fewer than the "
            << getMutates().size() << " operands that it mutates";
   LogicalResult numbers = success();
-  operators::walkCallArguments(
-      getArgs(), [&](unsigned, Attribute arg, unsigned first) {
-        unsigned count = operators::countOperands(
-            ArrayAttr::get(getContext(), arg));
-        for (unsigned i = first; i < first + count; ++i) {
-          Type type = getInputs()[i].getType();
-          if (operators::isNumberOperand(arg) ? !isNumberType(type)
-                                              : !isa<TensorType>(type))
-            numbers = emitOpError("operand ")
-                      << i << " of type " << type << " stands in place of a "
-                      << (operators::isNumberOperand(arg) ? "number"
-                                                          : "tensor");
-        }
-      });
+  operators::walkCallArguments(getArgs(), [&](unsigned, Attribute arg,
+                                              unsigned first) {
+    unsigned count =
+        operators::countOperands(ArrayAttr::get(getContext(), arg));
+    for (unsigned i = first; i < first + count; ++i) {
+      Type type = getInputs()[i].getType();
+      if (operators::isNumberOperand(arg) ? !isNumberType(type)
+                                          : !isa<TensorType>(type))
+        numbers = emitOpError("operand ")
+                  << i << " of type " << type << " stands in place of a "
+                  << (operators::isNumberOperand(arg) ? "number" : "tensor");
+    }
+  });
   if (failed(numbers))
     return failure();
   for (int64_t operand : getAliases())
@@ -418,17 +417,16 @@ LogicalResult TraceOp::verifyRegions() {
     return failure();
   return verifyBody<ExternalOp, ObjectOp, ConstantOp, GetOp, AbsentOp, HoldsOp,
                     LengthOp, KeysOp, OffsetOp, SameOp, DistinctOp, StateOp,
-                    ArithOp, CompareOp, TensorOp, CreateOp, SetOp, DeleteOp, AppendOp, ReplaceOp,
-                    LeaveOp>(*this);
+                    ArithOp, CompareOp, TensorOp, CreateOp, SetOp, DeleteOp,
+                    AppendOp, ReplaceOp, LeaveOp>(*this);
 }
 
 LogicalResult GuardsOp::verifyRegions() {
   if (failed(verifyTerminator<AcceptOp>(*this)) ||
-      failed(
-          verifyBody<ExternalOp, ObjectOp, GetOp, AbsentOp, HoldsOp, LengthOp,
-                     KeysOp, SameOp, DistinctOp, DisjointOp, StateOp, CheckOp,
-                     InstanceOp, WatchOp, ConstantOp, ArithOp, CompareOp,
-                     AcceptOp>(*this)))
+      failed(verifyBody<ExternalOp, ObjectOp, GetOp, AbsentOp, HoldsOp,
+                        LengthOp, KeysOp, SameOp, DistinctOp, DisjointOp,
+                        StateOp, CheckOp, InstanceOp, WatchOp, ConstantOp,
+                        ArithOp, CompareOp, AcceptOp>(*this)))
     return failure();
   bool watched = false;
   for (Operation &op : getBody().front()) {

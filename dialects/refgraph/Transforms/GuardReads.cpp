@@ -100,8 +100,8 @@ GuardRead *GuardReads::add(GuardRead read) {
   if (read.object) {
     read.stable = true;
   } else if (read.holder) {
-    read.stable = !read.lift && isWatchable(*read.holder,
-                                            read.selector.getValue(), read.key);
+    read.stable = !read.lift &&
+                  isWatchable(*read.holder, read.selector.getValue(), read.key);
     read.fromArgument = read.holder->fromArgument;
   } else {
     read.fromArgument = true;

@@ -7,8 +7,8 @@
 //
 //===----------------------------------------------------------------------===//
 
-#include "dialects/refgraph/Transforms/Passes.h"
 #include "dialects/refgraph/IR/RefGraph.h"
+#include "dialects/refgraph/Transforms/Passes.h"
 #include "mlir/IR/Builders.h"
 #include "mlir/IR/BuiltinOps.h"
 #include "pyjit/Operators/CallArguments.h"
@@ -44,15 +44,13 @@ static void replaceByConstant(Operation *op, Value number, Attribute value) {
 }
 
 /// `arg` with the operands that `constants` knows written as numbers.
-static Attribute
-fold(Attribute arg, OperandRange operands, unsigned &next,
-     SmallVectorImpl<Value> &remaining,
-     llvm::function_ref<TypedAttr(Value)> getConstant) {
+static Attribute fold(Attribute arg, OperandRange operands, unsigned &next,
+                      SmallVectorImpl<Value> &remaining,
+                      llvm::function_ref<TypedAttr(Value)> getConstant) {
   if (auto list = dyn_cast<ArrayAttr>(arg)) {
     SmallVector<Attribute> elements;
     for (Attribute element : list)
-      elements.push_back(
-          fold(element, operands, next, remaining, getConstant));
+      elements.push_back(fold(element, operands, next, remaining, getConstant));
     return ArrayAttr::get(arg.getContext(), elements);
   }
   if (!pyjit::operators::isOperandPlaceholder(arg) && !isNumberOperand(arg))
@@ -112,8 +110,7 @@ struct LiftPass : public pyjit::refgraph::impl::LiftPassBase<LiftPass> {
   }
 
   void lift(TraceOp trace) {
-    for (Operation &op :
-         llvm::make_early_inc_range(trace.getBody().front())) {
+    for (Operation &op : llvm::make_early_inc_range(trace.getBody().front())) {
       if (auto get = dyn_cast<GetOp>(op); get && get.getLift()) {
         if (keepsValue(get)) {
           ++numKept;
@@ -135,8 +132,8 @@ struct LiftPass : public pyjit::refgraph::impl::LiftPassBase<LiftPass> {
         foldCall(call);
       }
     }
-    for (auto constant : llvm::make_early_inc_range(
-             trace.getBody().getOps<ConstantOp>()))
+    for (auto constant :
+         llvm::make_early_inc_range(trace.getBody().getOps<ConstantOp>()))
       if (constant->use_empty())
         constant.erase();
   }

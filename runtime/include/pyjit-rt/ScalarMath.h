@@ -216,8 +216,8 @@ inline bool unaryArith(Arith op, const Number &x, Number &out) {
     }
     if (x.integer == std::numeric_limits<int64_t>::min())
       return false;
-    out = Number::of(op == Arith::Neg || x.integer < 0 ? -x.integer
-                                                       : x.integer);
+    out =
+        Number::of(op == Arith::Neg || x.integer < 0 ? -x.integer : x.integer);
     return true;
   case Arith::Float:
     out = Number::of(value);
