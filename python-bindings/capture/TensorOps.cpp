@@ -529,7 +529,9 @@ void TensorRecorder::Impl::record(const at::RecordFunction &fn, Operation &op) {
     info.constant = constant && !uninitialized;
     info.uninitialized = uninitialized;
     info.readOnly = readOnly;
-    if (arguments.operands.empty() || isFactory(op.name))
+    if (std::none_of(arguments.infos.begin(), arguments.infos.end(),
+                     [](TensorInfo *operand) { return operand; }) ||
+        isFactory(op.name))
       factories.push_back(fresh[i].unsafeGetTensorImpl());
   }
   for (size_t i = 0; i < mutated.size(); ++i) {
