@@ -4,6 +4,7 @@
 #include "dialects/refgraph/Transforms/Passes.h"
 #include "dialects/tssa/Transforms/Passes.h"
 #include "mlir/Transforms/Passes.h"
+#include "pyjit/Codegen/PTX/Passes.h"
 #include "pyjit/Codegen/X86/Passes.h"
 #include "pyjit/Conversion/RefGraphToTSSA/Passes.h"
 #include "pyjit/Fusion/Passes.h"
@@ -23,5 +24,6 @@ void pyjit::registerPasses() {
   library::registerLibraryPasses();
   fusion::registerFusionPasses();
   x86::registerCodegenPasses();
+  ptx::registerPtxCodegenPasses();
   pipelines::registerPipelines();
 }

@@ -1,5 +1,6 @@
 //===- pyjit-translate.cpp - pyjit IR into other forms --------------------===//
 
+#include "KernelsToPtx.h"
 #include "OperatorTables.h"
 #include "mlir/IR/BuiltinOps.h"
 #include "mlir/Tools/mlir-translate/MlirTranslateMain.h"
@@ -40,5 +41,6 @@ int main(int argc, char **argv) {
         refgraph::registerRefGraphDialect(registry);
       });
   registerOperatorTableTranslations();
+  registerKernelsToPtx();
   return failed(mlirTranslateMain(argc, argv, "pyjit translation driver\n"));
 }

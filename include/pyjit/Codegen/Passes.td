@@ -20,6 +20,10 @@ def CodegenExpandMath : Pass<"codegen-expand-math", "mlir::ModuleOp"> {
     // becomes func.call @atanf(%w) : (f32) -> f32
     ```
   }];
+  let options = [
+    Option<"nativeBF16", "native-bf16", "bool", "false",
+           "Leave conversions of bf16 to the target">
+  ];
   let dependentDialects = ["mlir::arith::ArithDialect",
                            "mlir::func::FuncDialect", "mlir::math::MathDialect",
                            "mlir::scf::SCFDialect",

@@ -264,6 +264,8 @@ StringRef libraryName(Operation *op) {
 }
 
 struct ExpandMathPass : impl::CodegenExpandMathBase<ExpandMathPass> {
+  using CodegenExpandMathBase::CodegenExpandMathBase;
+
   void runOnOperation() override {
     SmallVector<Operation *> ops;
     getOperation()->walk([&](Operation *op) {
@@ -278,6 +280,8 @@ struct ExpandMathPass : impl::CodegenExpandMathBase<ExpandMathPass> {
       }
     }
     computeBF16InF32();
+    if (nativeBF16)
+      return;
     // Last, as half precision functions have made conversions.
     ops.clear();
     getOperation()->walk([&](Operation *op) {

@@ -160,7 +160,8 @@ static ArrayRef<Symbol> librarySymbols() {
 }
 
 static Expected<std::unique_ptr<JitLibrary>>
-link(std::unique_ptr<MemoryBuffer> object, bool keep) {
+link(std::unique_ptr<MemoryBuffer> object, bool keep,
+     const std::vector<std::pair<std::string, void *>> &more = {}) {
   initializeTarget();
   auto jit = orc::LLJITBuilder().setNumCompileThreads(0).create();
   if (!jit)
@@ -169,6 +170,10 @@ link(std::unique_ptr<MemoryBuffer> object, bool keep) {
   for (const Symbol &symbol : librarySymbols())
     symbols[(*jit)->mangleAndIntern(symbol.name)] = {
         orc::ExecutorAddr::fromPtr(symbol.address),
+        JITSymbolFlags::Exported | JITSymbolFlags::Callable};
+  for (auto &[name, address] : more)
+    symbols[(*jit)->mangleAndIntern(name)] = {
+        orc::ExecutorAddr::fromPtr(address),
         JITSymbolFlags::Exported | JITSymbolFlags::Callable};
   if (Error error = (*jit)->getMainJITDylib().define(
           orc::absoluteSymbols(std::move(symbols))))
@@ -227,7 +232,7 @@ compileKernels(mlir::ModuleOp module, const JitOptions &options) {
   codegen.run(*code);
   return link(
       std::make_unique<SmallVectorMemoryBuffer>(std::move(bytes), "kernels"),
-      options.keepObject);
+      options.keepObject, options.symbols);
 }
 
 } // namespace pyjit::x86

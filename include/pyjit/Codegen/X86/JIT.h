@@ -7,6 +7,9 @@
 #include "llvm/Support/Error.h"
 #include "llvm/Support/MemoryBuffer.h"
 #include <memory>
+#include <string>
+#include <utility>
+#include <vector>
 
 namespace llvm::orc {
 class LLJIT;
@@ -23,6 +26,8 @@ struct JitOptions {
   unsigned optimizationLevel = 2;
   /// Keep the object file, for storing it with an executable.
   bool keepObject = false;
+  /// What kernels may call besides the C library's math.
+  std::vector<std::pair<std::string, void *>> symbols;
 };
 
 /// Machine code of one module of kernels; kernels live as long as it does.

@@ -1,0 +1,30 @@
+//===- Passes.h - Kernels to PTX --------------------------------*- C++ -*-===//
+
+#ifndef PYJIT_CODEGEN_PTX_PASSES_H
+#define PYJIT_CODEGEN_PTX_PASSES_H
+
+#include "mlir/Pass/Pass.h"
+#include "mlir/Pass/PassManager.h"
+
+namespace pyjit::ptx {
+
+#define GEN_PASS_DECL
+#include "lib/Codegen/PTX/Passes.h.inc"
+
+struct PtxOptions {
+  /// Code for the host, to run schedules where there is no GPU.
+  bool simulate = false;
+};
+
+/// Kernels on tensors to kernels in the LLVM dialect (pipeline `pyjit-ptx`).
+void buildPtxPipeline(mlir::OpPassManager &pm, const PtxOptions &options);
+
+#define GEN_PASS_REGISTRATION
+#include "lib/Codegen/PTX/Passes.h.inc"
+
+/// Passes of lib/Codegen/PTX and the pipeline `pyjit-ptx`.
+void registerPtxCodegenPasses();
+
+} // namespace pyjit::ptx
+
+#endif

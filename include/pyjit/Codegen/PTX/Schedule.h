@@ -1,0 +1,89 @@
+//===- Schedule.h - How a kernel's domain becomes threads -------*- C++ -*-===//
+//
+// A schedule is data: it stands on the kernel as the attribute `pyjit.schedule`,
+// where a test can read it and put another in its place. The cost model
+// (lib/Codegen/PTX/CostModel.cpp) chooses one where none is given; the verifier
+// says why one does not fit a kernel; the emitter carries it out.
+//
+//===----------------------------------------------------------------------===//
+
+#ifndef PYJIT_CODEGEN_PTX_SCHEDULE_H
+#define PYJIT_CODEGEN_PTX_SCHEDULE_H
+
+#include "mlir/IR/BuiltinAttributes.h"
+#include "pyjit/Codegen/KernelGraph.h"
+#include <optional>
+
+namespace pyjit::ptx {
+
+enum class Family {
+  /// Every point on its own: threads walk the flattened domain.
+  Flat,
+  /// Reductions along what vectors walk: a group of threads shares a row.
+  Row,
+  /// Reductions across what vectors walk: threads side by side hold columns.
+  Column,
+  /// A copy whose source is contiguous along another dim than its result:
+  /// square tiles pass through shared memory.
+  Tile
+};
+
+struct Schedule {
+  Family family = Family::Flat;
+  /// Elements of a vector: what one memory access of a thread covers.
+  unsigned lanes = 1;
+  /// Vectors of one thread in flight.
+  unsigned vectors = 1;
+  /// Threads of a block.
+  unsigned threads = 256;
+  /// Row: threads that share a row. Column: threads that share a column; the
+  /// rest stand side by side.
+  unsigned group = 1;
+  /// Row, Column: what a thread holds of its row is the whole of it, so that
+  /// every value is loaded and computed once and stays in registers.
+  bool resident = false;
+
+  mlir::DictionaryAttr toAttr(mlir::MLIRContext *context) const;
+  /// Null and a reason if `attr` is no schedule.
+  static std::optional<Schedule> fromAttr(mlir::DictionaryAttr attr,
+                                          std::string &reason);
+  void print(llvm::raw_ostream &os) const;
+};
+
+/// A kernel's graph with its dims in walking order.
+struct Domain {
+  std::unique_ptr<codegen::KernelGraph> graph;
+  /// Parallel dims come first.
+  unsigned numParallel = 0, numReduction = 0;
+  /// The dim that vectors walk, the last of its group; -1 if none is.
+  int vectorDim = -1;
+  /// Product of the parallel, and of the reduction dims.
+  int64_t rows = 1, rowElements = 1;
+  /// Whether an extent of a parallel dim is zero: nothing is computed.
+  bool empty = false;
+
+  bool vectorInReduction() const {
+    return vectorDim >= 0 && unsigned(vectorDim) >= numParallel;
+  }
+  int64_t vectorSize() const {
+    return vectorDim < 0 ? 1 : graph->dims[vectorDim].size;
+  }
+};
+
+Domain arrange(std::unique_ptr<codegen::KernelGraph> graph);
+
+/// What the processor offers; the numbers that the cost model needs.
+struct Machine {
+  unsigned processors = 132;
+  int64_t threadsPerProcessor = 2048;
+};
+
+Schedule chooseSchedule(const Domain &domain, const Machine &machine);
+
+/// Whether `schedule` can carry out `domain`.
+bool verifySchedule(const Schedule &schedule, const Domain &domain,
+                    std::string &reason);
+
+} // namespace pyjit::ptx
+
+#endif

@@ -1,0 +1,175 @@
+//===- Compile.cpp - Kernels in the LLVM dialect to PTX -------------------===//
+
+#include "pyjit/Codegen/PTX/Compile.h"
+#include "mlir/Dialect/Func/IR/FuncOps.h"
+#include "mlir/Target/LLVMIR/Dialect/Builtin/BuiltinToLLVMIRTranslation.h"
+#include "mlir/Target/LLVMIR/Dialect/LLVMIR/LLVMToLLVMIRTranslation.h"
+#include "mlir/Target/LLVMIR/Export.h"
+#include "llvm/Analysis/CGSCCPassManager.h"
+#include "llvm/Analysis/LoopAnalysisManager.h"
+#include "llvm/IR/LegacyPassManager.h"
+#include "llvm/IR/Module.h"
+#include "llvm/MC/TargetRegistry.h"
+#include "llvm/Passes/PassBuilder.h"
+#include "llvm/Support/TargetSelect.h"
+#include "llvm/Target/TargetMachine.h"
+#include "llvm/Transforms/InstCombine/InstCombine.h"
+#include "llvm/Transforms/Scalar/EarlyCSE.h"
+#include "llvm/Transforms/Scalar/LICM.h"
+#include "llvm/Transforms/Scalar/LoopPassManager.h"
+#include "llvm/Transforms/Scalar/Scalarizer.h"
+#include "llvm/Transforms/Scalar/SimplifyCFG.h"
+#include <mutex>
+
+using namespace llvm;
+
+namespace pyjit::ptx {
+
+/// LLVM's target registry is filled once per process.
+static void initializeTarget() {
+  static std::once_flag once;
+  std::call_once(once, [] {
+    LLVMInitializeNVPTXTargetInfo();
+    LLVMInitializeNVPTXTarget();
+    LLVMInitializeNVPTXTargetMC();
+    LLVMInitializeNVPTXAsmPrinter();
+  });
+}
+
+/// The oldest PTX version that knows the chip, so that old drivers take it.
+static Expected<StringRef> versionFor(StringRef chip) {
+  unsigned number;
+  if (!chip.consume_front("sm_") || chip.getAsInteger(10, number) ||
+      number < 80)
+    return createStringError("no chip from sm_80 on: '" + chip + "'");
+  if (number < 89)
+    return StringRef("+ptx74");
+  if (number < 100)
+    return StringRef("+ptx78");
+  return StringRef(number == 120 ? "+ptx87" : number > 100 ? "+ptx88" : "+ptx86");
+}
+
+static Expected<std::unique_ptr<TargetMachine>> machineFor(const Target &target) {
+  initializeTarget();
+  auto version = versionFor(target.chip);
+  if (!version)
+    return version.takeError();
+  Triple triple("nvptx64-nvidia-cuda");
+  std::string error;
+  const llvm::Target *found = TargetRegistry::lookupTarget(triple, error);
+  if (!found)
+    return createStringError(error);
+  TargetOptions options;
+  std::unique_ptr<TargetMachine> machine(found->createTargetMachine(
+      triple, target.chip, *version, options, std::nullopt, std::nullopt,
+      CodeGenOptLevel::Default));
+  if (!machine)
+    return createStringError("LLVM has no code generator for " + target.chip);
+  return std::move(machine);
+}
+
+/// The emitter hoists and unrolls itself: what is left is to clean up addresses
+/// and constants. Vectors stay where they are memory accesses.
+static void optimize(Module &module, TargetMachine &machine) {
+  LoopAnalysisManager loops;
+  FunctionAnalysisManager functions;
+  CGSCCAnalysisManager components;
+  ModuleAnalysisManager modules;
+  PassBuilder builder(&machine);
+  builder.registerModuleAnalyses(modules);
+  builder.registerCGSCCAnalyses(components);
+  builder.registerFunctionAnalyses(functions);
+  builder.registerLoopAnalyses(loops);
+  builder.crossRegisterProxies(loops, functions, components, modules);
+  FunctionPassManager pipeline;
+  pipeline.addPass(SimplifyCFGPass());
+  pipeline.addPass(EarlyCSEPass());
+  ScalarizerPassOptions scalarizer;
+  scalarizer.ScalarizeLoadStore = false;
+  pipeline.addPass(ScalarizerPass(scalarizer));
+  pipeline.addPass(InstCombinePass());
+  pipeline.addPass(createFunctionToLoopPassAdaptor(LICMPass(LICMOptions()),
+                                                   /*UseMemorySSA=*/true));
+  pipeline.addPass(EarlyCSEPass());
+  for (Function &function : module)
+    if (!function.isDeclaration())
+      pipeline.run(function, functions);
+}
+
+static KernelCode launchOf(mlir::func::FuncOp declaration) {
+  KernelCode code;
+  auto three = [&](StringRef name, std::array<uint32_t, 3> &out) {
+    auto attr = declaration->getAttrOfType<mlir::DenseI32ArrayAttr>(name);
+    for (unsigned i = 0; i < 3; ++i)
+      out[i] = attr && i < unsigned(attr.size()) ? attr[i] : 1;
+  };
+  code.function = declaration.getName();
+  code.name =
+      declaration->getAttrOfType<mlir::StringAttr>("pyjit.symbol").getValue();
+  three("pyjit.grid", code.grid);
+  three("pyjit.block", code.block);
+  if (auto shared =
+          declaration->getAttrOfType<mlir::IntegerAttr>("pyjit.shared"))
+    code.sharedBytes = shared.getInt();
+  if (auto indirect = declaration->getAttrOfType<mlir::DenseBoolArrayAttr>(
+          "pyjit.indirect"))
+    code.indirect.assign(indirect.asArrayRef().begin(),
+                         indirect.asArrayRef().end());
+  if (auto aligned =
+          declaration->getAttrOfType<mlir::DenseI32ArrayAttr>("pyjit.align"))
+    code.alignment.assign(aligned.asArrayRef().begin(),
+                          aligned.asArrayRef().end());
+  return code;
+}
+
+Expected<Code> compileKernels(mlir::ModuleOp module, const Target &target) {
+  auto machine = machineFor(target);
+  if (!machine)
+    return machine.takeError();
+  Code code;
+  for (auto function : module.getOps<mlir::func::FuncOp>())
+    if (function->hasAttr("pyjit.symbol"))
+      code.kernels.push_back(launchOf(function));
+  mlir::ModuleOp kernels;
+  for (auto nested : module.getOps<mlir::ModuleOp>())
+    if (nested.getName() == "kernels")
+      kernels = nested;
+  if (!kernels)
+    return code;
+  mlir::registerBuiltinDialectTranslation(*module.getContext());
+  mlir::registerLLVMDialectTranslation(*module.getContext());
+  LLVMContext context;
+  std::unique_ptr<Module> translated =
+      mlir::translateModuleToLLVMIR(kernels, context, "kernels");
+  if (!translated)
+    return createStringError("kernels do not translate to LLVM IR");
+  translated->setDataLayout((*machine)->createDataLayout());
+  translated->setTargetTriple((*machine)->getTargetTriple());
+  for (Function &function : *translated)
+    if (function.isDeclaration() && !function.isIntrinsic())
+      return createStringError("no code for the GPU for function '" +
+                               function.getName() + "'");
+  for (const KernelCode &kernel : code.kernels) {
+    Function *function = translated->getFunction(kernel.name);
+    if (!function)
+      continue;
+    function->setCallingConv(CallingConv::PTX_Kernel);
+    std::string threads;
+    for (uint32_t n : kernel.block)
+      threads += (threads.empty() ? "" : ",") + std::to_string(n);
+    function->addFnAttr("nvvm.reqntid", threads);
+    function->addFnAttr(Attribute::NoUnwind);
+  }
+  optimize(*translated, **machine);
+  SmallVector<char, 0> text;
+  raw_svector_ostream stream(text);
+  legacy::PassManager codegen;
+  if ((*machine)->addPassesToEmitFile(codegen, stream, nullptr,
+                                      CodeGenFileType::AssemblyFile))
+    return createStringError("the GPU's target emits no text");
+  codegen.run(*translated);
+  code.ptx.assign(text.begin(), text.end());
+  return code;
+}
+
+} // namespace pyjit::ptx

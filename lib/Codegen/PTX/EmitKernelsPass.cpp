@@ -1,0 +1,176 @@
+//===- EmitKernelsPass.cpp - Kernels on tensors to one thread's work ------===//
+
+#include "Emitter.h"
+#include "mlir/Dialect/Linalg/IR/Linalg.h"
+#include "mlir/Dialect/Vector/IR/VectorOps.h"
+#include "pyjit/Codegen/PTX/Passes.h"
+#include "llvm/ADT/StringSet.h"
+
+using namespace mlir;
+
+namespace pyjit::ptx {
+#define GEN_PASS_DEF_PTXEMITKERNELS
+#include "lib/Codegen/PTX/Passes.h.inc"
+
+namespace {
+
+/// What a profiler shows: the operations that a kernel fuses, then its name.
+std::string readableName(func::FuncOp kernel) {
+  std::string name;
+  llvm::StringSet<> seen;
+  kernel.walk([&](linalg::GenericOp generic) {
+    for (Operation &op : generic.getBody()->without_terminator()) {
+      StringRef dialect = op.getName().getDialectNamespace();
+      StringRef word = op.getName().stripDialect();
+      if ((dialect != "arith" && dialect != "math") || word == "constant" ||
+          word == "extf" || word == "truncf" || word == "index_cast" ||
+          name.size() > 48 || !seen.insert(word).second)
+        continue;
+      name += word.str() + "_";
+    }
+  });
+  if (name.empty())
+    name = "copy_";
+  for (char &c : name)
+    if (!llvm::isAlnum(c))
+      c = '_';
+  return name + kernel.getName().str();
+}
+
+struct EmitKernelsPass : impl::PtxEmitKernelsBase<EmitKernelsPass> {
+  using PtxEmitKernelsBase::PtxEmitKernelsBase;
+
+  LogicalResult emit(func::FuncOp kernel, ModuleOp into) {
+    SmallVector<Value> inputs(kernel.getArguments());
+    Operation *terminator = kernel.getBody().front().getTerminator();
+    SmallVector<Value> roots(terminator->getOperands());
+    std::string reason;
+    auto graph = codegen::KernelGraph::build(inputs, roots, reason);
+    if (!graph)
+      return kernel.emitError("kernel '")
+             << kernel.getName() << "' cannot be scheduled: " << reason;
+    Domain domain = arrange(std::move(graph));
+    Schedule schedule;
+    if (auto given = kernel->getAttrOfType<DictionaryAttr>("pyjit.schedule")) {
+      auto parsed = Schedule::fromAttr(given, reason);
+      if (!parsed)
+        return kernel.emitError("the schedule of '")
+               << kernel.getName() << "': " << reason;
+      schedule = *parsed;
+    } else {
+      schedule = chooseSchedule(domain, Machine());
+    }
+    if (!verifySchedule(schedule, domain, reason))
+      return kernel.emitError("the schedule of '")
+             << kernel.getName() << "' does not fit: " << reason;
+    if (printSchedules) {
+      std::string text;
+      llvm::raw_string_ostream os(text);
+      domain.graph->print(os);
+      schedule.print(os);
+      kernel.emitRemark("schedule of '") << kernel.getName() << "':\n" << text;
+    }
+
+    unsigned count = inputs.size() + roots.size();
+    KernelFrame frame{{}, domain, schedule, inputs, {}, {}, {}, 0, 0};
+    frame.indirect.resize(count, false);
+    frame.alignment.resize(count, 16);
+    frame.reliedOn.resize(count, 1);
+    if (auto mask = kernel->getAttrOfType<DenseBoolArrayAttr>("pyjit.indirect"))
+      frame.indirect.assign(mask.asArrayRef().begin(), mask.asArrayRef().end());
+    if (auto known = kernel->getAttrOfType<DenseI32ArrayAttr>("pyjit.align"))
+      frame.alignment.assign(known.asArrayRef().begin(),
+                             known.asArrayRef().end());
+    if (frame.indirect.size() != count || frame.alignment.size() != count)
+      return kernel.emitError("'pyjit.indirect' and 'pyjit.align' of '")
+             << kernel.getName() << "' say something of " << count
+             << " pointers";
+    for (auto [i, value] :
+         llvm::enumerate(llvm::concat<Value>(inputs, roots))) {
+      Type element = getElementTypeOrSelf(value.getType());
+      frame.reliedOn[i] = std::max(1u, element.getIntOrFloatBitWidth() / 8);
+    }
+
+    OpBuilder b(into.getBodyRegion());
+    b.setInsertionPointToEnd(into.getBody());
+    Type pointer = LLVM::LLVMPointerType::get(b.getContext(), 1);
+    auto type = b.getFunctionType(SmallVector<Type>(count, pointer), {});
+    frame.function = func::FuncOp::create(b, kernel.getLoc(),
+                                          readableName(kernel), type);
+    frame.function->setAttr("pyjit.entry", b.getUnitAttr());
+    if (domain.empty) {
+      frame.function.erase();
+    } else {
+      switch (schedule.family) {
+      case Family::Flat:
+        emitFlat(frame);
+        break;
+      case Family::Row:
+        emitRows(frame);
+        break;
+      case Family::Column:
+        emitColumns(frame);
+        break;
+      case Family::Tile:
+        return kernel.emitError("tile schedules are not there yet");
+      }
+      if (frame.blocks > std::numeric_limits<int32_t>::max())
+        return kernel.emitError("more blocks than a launch can have");
+      if (frame.sharedBytes > 48 << 10)
+        return kernel.emitError("the schedule of '")
+               << kernel.getName() << "' needs " << frame.sharedBytes
+               << " bytes of shared memory";
+      auto blocks = static_cast<int32_t>(frame.blocks);
+      kernel->setAttr("pyjit.symbol",
+                      b.getStringAttr(frame.function.getName()));
+      kernel->setAttr("pyjit.grid", b.getDenseI32ArrayAttr({blocks, 1, 1}));
+      if (frame.sharedBytes != 0) {
+        b.setInsertionPoint(frame.function);
+        auto bytes =
+            LLVM::LLVMArrayType::get(b.getI8Type(), frame.sharedBytes);
+        LLVM::GlobalOp::create(b, kernel.getLoc(), bytes,
+                               /*isConstant=*/false, LLVM::Linkage::Internal,
+                               (frame.function.getName() + "_shared").str(),
+                               Attribute(), /*alignment=*/16,
+                               /*addrSpace=*/3);
+      }
+    }
+    if (domain.empty) {
+      kernel->setAttr("pyjit.symbol", b.getStringAttr(""));
+      kernel->setAttr("pyjit.grid", b.getDenseI32ArrayAttr({0, 1, 1}));
+    }
+    kernel->setAttr("pyjit.block",
+                    b.getDenseI32ArrayAttr(
+                        {static_cast<int32_t>(schedule.threads), 1, 1}));
+    kernel->setAttr("pyjit.shared", b.getI32IntegerAttr(0));
+    kernel->setAttr("pyjit.align",
+                    b.getDenseI32ArrayAttr(SmallVector<int32_t>(
+                        frame.reliedOn.begin(), frame.reliedOn.end())));
+    kernel->setAttr("pyjit.indirect", b.getDenseBoolArrayAttr(frame.indirect));
+    kernel->setAttr("pyjit.schedule", schedule.toAttr(b.getContext()));
+    kernel.eraseBody();
+    kernel.setPrivate();
+    return success();
+  }
+
+  void runOnOperation() override {
+    ModuleOp module = getOperation();
+    SmallVector<func::FuncOp> kernels;
+    for (auto function : module.getOps<func::FuncOp>())
+      if (function->hasAttr("pyjit.kernel") && !function.isExternal())
+        kernels.push_back(function);
+    if (kernels.empty())
+      return;
+    OpBuilder b(module.getBodyRegion());
+    b.setInsertionPointToEnd(module.getBody());
+    auto into = ModuleOp::create(b, module.getLoc(), StringRef("kernels"));
+    bool failed = false;
+    for (func::FuncOp kernel : kernels)
+      failed |= mlir::failed(emit(kernel, into));
+    if (failed)
+      signalPassFailure();
+  }
+};
+
+} // namespace
+} // namespace pyjit::ptx

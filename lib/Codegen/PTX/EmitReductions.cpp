@@ -1,0 +1,349 @@
+//===- EmitReductions.cpp - Kernels that reduce ---------------------------===//
+//
+// Rows: vectors walk the reduced elements. A group of threads shares a row, a
+// block holds one or more groups; partial results meet by shuffles in a warp and
+// through shared memory between warps, and every thread has the result.
+//
+// Columns: vectors walk parallel elements. Threads side by side hold columns,
+// the members of a group walk every group-th row of them; partial results meet
+// in shared memory.
+//
+// Both walk a row once per stage; a resident row is walked once, its values stay
+// in registers.
+//
+//===----------------------------------------------------------------------===//
+
+#include "Emitter.h"
+#include "mlir/Dialect/Vector/IR/VectorOps.h"
+
+using namespace mlir;
+using namespace pyjit::codegen;
+
+namespace pyjit::ptx {
+namespace {
+
+class ReductionEmitter : Emitter {
+public:
+  ReductionEmitter(KernelFrame &frame, bool columns)
+      : Emitter(frame), columns(columns) {}
+
+  void run();
+
+private:
+  void place();
+  void stage(unsigned number);
+  /// Binds the reduction dims of all vectors that start at step `base`; returns
+  /// per vector whether it is inside of the row, or null if all are.
+  SmallVector<Value> bindSteps(Value base, int64_t reach);
+  /// All that the stage does at the bound vectors; one partial result per
+  /// reduction.
+  SmallVector<Value> point(ArrayRef<Value> inside);
+  SmallVector<Value> walk();
+  SmallVector<Value> meetInRow(SmallVector<Value> partials);
+  SmallVector<Value> meetInColumn(SmallVector<Value> partials);
+  void storeRows();
+
+  bool columns;
+  /// This thread's number in its group, and where the group is in the block.
+  Value member, position;
+  Value rowInside;
+  /// Vectors of a row, and how many of them all threads of a group take at once.
+  int64_t steps = 0, chunk = 0;
+  SmallVector<unsigned> reductionDims;
+
+  SmallVector<Value> residentInside;
+  SmallVector<Node *> reduces;
+  SmallVector<codegen::Store *> stageStores;
+};
+
+/// Finds this thread's row, and binds the parallel dims.
+void ReductionEmitter::place() {
+  SmallVector<unsigned> dims =
+      llvm::to_vector(llvm::seq<unsigned>(0, domain.numParallel));
+  int64_t units = columns ? domain.rows / lanes : domain.rows;
+  int64_t groups = schedule.threads / schedule.group;
+  frame.blocks = llvm::divideCeil(units, groups);
+  Value thread = threadIndex();
+  if (columns) {
+    position = rem(thread, groups);
+    member = div(thread, groups);
+  } else {
+    member = rem(thread, schedule.group);
+    position = div(thread, schedule.group);
+  }
+  Value unit = add(mul(blockIndex(), groups), position);
+  if (units % groups != 0) {
+    rowInside = less(unit, units);
+    unit = arith::MinUIOp::create(b, unit, constant(units - 1));
+  }
+  if (!dims.empty())
+    bind(0, unit, dims);
+  for (unsigned u = 1; u < schedule.vectors; ++u)
+    for (unsigned d : dims)
+      ivs[u][d] = ivs[0][d];
+}
+
+void ReductionEmitter::run() {
+  lanes = schedule.lanes;
+  reductionDims = llvm::to_vector(llvm::seq<unsigned>(
+      domain.numParallel, domain.numParallel + domain.numReduction));
+  varying = reduced;
+  scopes.back().bound = parallel;
+  if (schedule.resident)
+    scopes.back().bound.set();
+  steps = columns ? domain.rowElements : domain.rowElements / lanes;
+  chunk = int64_t(schedule.group) * schedule.vectors;
+  place();
+  for (unsigned number = 0; number < graph.numStages; ++number)
+    stage(number);
+  storeRows();
+}
+
+SmallVector<Value> ReductionEmitter::bindSteps(Value base, int64_t reach) {
+  SmallVector<Value> inside;
+  for (unsigned u = 0; u < schedule.vectors; ++u) {
+    Value step = add(member, constant(int64_t(u) * schedule.group));
+    if (base)
+      step = add(base, step);
+    Value guard;
+    if (int64_t(u + 1) * schedule.group > reach) {
+      // What lies behind the end reads the last vector, and counts for nothing.
+      guard = less(step, steps);
+      step = arith::MinUIOp::create(b, step, constant(steps - 1));
+    }
+    inside.push_back(guard);
+    bind(u, step, reductionDims);
+  }
+  return inside;
+}
+
+SmallVector<Value> ReductionEmitter::point(ArrayRef<Value> inside) {
+  unsigned vectors = schedule.vectors;
+  for (Node *node : reduces)
+    for (unsigned u = 0; u < vectors; ++u)
+      prefetch(node->inputs[0], u);
+  SmallVector<Value> partials;
+  for (Node *node : reduces) {
+    SmallVector<Value> parts;
+    for (unsigned u = 0; u < vectors; ++u) {
+      Value value = broadcast(emit(node->inputs[0], u), lanes);
+      if (inside[u])
+        value = arith::SelectOp::create(b, inside[u], value,
+                                        identity(node, lanes));
+      parts.push_back(value);
+    }
+    while (parts.size() > 1) {
+      SmallVector<Value> half;
+      for (unsigned i = 0; i + 1 < parts.size(); i += 2)
+        half.push_back(combine(node, parts[i], parts[i + 1]));
+      if (parts.size() % 2)
+        half.push_back(parts.back());
+      parts = half;
+    }
+    partials.push_back(parts[0]);
+  }
+  storeAll(stageStores, vectors,
+           [&](unsigned u) { return both(rowInside, inside[u]); });
+  return partials;
+}
+
+/// One walk over the row.
+SmallVector<Value> ReductionEmitter::walk() {
+  auto identities = [&] {
+    SmallVector<Value> values;
+    for (Node *node : reduces)
+      values.push_back(identity(node, lanes));
+    return values;
+  };
+  if (steps == 0)
+    return identities();
+  if (schedule.resident) {
+    // Bound once, for all stages.
+    if (residentInside.empty())
+      residentInside = bindSteps({}, steps);
+    return point(residentInside);
+  }
+  auto combineAll = [&](ValueRange xs, ValueRange ys) {
+    SmallVector<Value> sums;
+    for (auto [node, x, y] : llvm::zip(reduces, xs, ys))
+      sums.push_back(combine(node, x, y));
+    return sums;
+  };
+  SmallVector<Value> sums = identities();
+  int64_t whole = steps / chunk * chunk;
+  auto inLoop = [&](Value lower, Value upper, int64_t reach) {
+    auto forOp =
+        scf::ForOp::create(b, lower, upper, constant(chunk), sums);
+    OpBuilder::InsertionGuard guard(b);
+    Scope scope;
+    scope.bound = scopes.back().bound;
+    scope.bound |= reduced;
+    scopes.back().anchor = forOp;
+    scopes.push_back(std::move(scope));
+    b.setInsertionPointToStart(forOp.getBody());
+    SmallVector<Value> inside = bindSteps(forOp.getInductionVar(), reach);
+    SmallVector<Value> results =
+        combineAll(forOp.getRegionIterArgs(), point(inside));
+    if (!reduces.empty())
+      scf::YieldOp::create(b, results);
+    scopes.pop_back();
+    scopes.back().anchor = nullptr;
+    sums.assign(forOp.getResults().begin(), forOp.getResults().end());
+  };
+  if (whole != 0)
+    inLoop(constant(0), constant(whole), chunk);
+  if (whole != steps)
+    inLoop(constant(whole), constant(whole + 1), steps - whole);
+  return sums;
+}
+
+SmallVector<Value> ReductionEmitter::meetInRow(SmallVector<Value> partials) {
+  for (auto [node, value] : llvm::zip(reduces, partials)) {
+    if (auto type = dyn_cast<VectorType>(value.getType())) {
+      SmallVector<Value> parts;
+      for (int64_t i = 0; i < type.getNumElements(); ++i)
+        parts.push_back(vector::ExtractOp::create(b, value, i));
+      for (unsigned width = parts.size(); width > 1; width /= 2)
+        for (unsigned i = 0; i < width / 2; ++i)
+          parts[i] = combine(node, parts[i], parts[i + width / 2]);
+      value = parts[0];
+    }
+  }
+  auto meet = [&](unsigned width) {
+    for (unsigned distance = width / 2; distance != 0; distance /= 2)
+      for (auto [node, value] : llvm::zip(reduces, partials))
+        value = combine(node, value, exchange(value, distance));
+  };
+  meet(std::min(schedule.group, 32u));
+  if (schedule.group <= 32)
+    return partials;
+  // Each warp's result to all of the group's.
+  unsigned warps = schedule.group / 32, all = schedule.threads / 32;
+  Value thread = threadIndex();
+  Value warp = div(thread, 32), lane = rem(thread, 32);
+  SmallVector<Value> places;
+  for (Node *node : reduces)
+    places.push_back(shared(
+        int64_t(all) * memoryType(node->type).getIntOrFloatBitWidth() / 8));
+  Value leads = arith::CmpIOp::create(b, arith::CmpIPredicate::eq, lane,
+                                      constant(0));
+  auto ifOp = scf::IfOp::create(b, leads, /*withElse=*/false);
+  {
+    OpBuilder::InsertionGuard inside(b);
+    b.setInsertionPointToStart(ifOp.thenBlock());
+    for (auto [node, value, base] : llvm::zip(reduces, partials, places))
+      LLVM::StoreOp::create(b, toMemory(value),
+                            sharedAddress(base, warp, node->type));
+  }
+  barrier();
+  Value from = add(mul(position, warps), rem(lane, warps));
+  for (auto [node, value, base] : llvm::zip(reduces, partials, places))
+    value = fromMemory(
+        LLVM::LoadOp::create(b, memoryType(node->type),
+                             sharedAddress(base, from, node->type)),
+        node->type);
+  meet(warps);
+  return partials;
+}
+
+SmallVector<Value> ReductionEmitter::meetInColumn(SmallVector<Value> partials) {
+  if (schedule.group == 1)
+    return partials;
+  int64_t groups = schedule.threads / schedule.group;
+  SmallVector<Value> places;
+  // Element by element, so that neighbouring threads use neighbouring words.
+  for (Node *node : reduces) {
+    unsigned bytes = memoryType(node->type).getIntOrFloatBitWidth() / 8;
+    places.push_back(shared(int64_t(schedule.threads) * lanes * bytes));
+  }
+  auto lane = [&](Value value, unsigned i) -> Value {
+    return isa<VectorType>(value.getType())
+               ? vector::ExtractOp::create(b, value, i).getResult()
+               : value;
+  };
+  Value thread = threadIndex();
+  for (auto [node, value, base] : llvm::zip(reduces, partials, places))
+    for (unsigned i = 0; i < lanes; ++i)
+      LLVM::StoreOp::create(
+          b, toMemory(lane(value, i)),
+          sharedAddress(base,
+                        add(thread, constant(int64_t(i) * schedule.threads)),
+                        node->type));
+  barrier();
+  for (auto [node, value, base] : llvm::zip(reduces, partials, places)) {
+    SmallVector<Value> elements;
+    for (unsigned i = 0; i < lanes; ++i) {
+      // Eight at a time: registers are scarce here.
+      Value total;
+      for (unsigned m = 0; m < schedule.group;) {
+        SmallVector<Value> parts;
+        for (unsigned end = std::min(m + 8, schedule.group); m < end; ++m) {
+          Value at = add(position, constant(int64_t(i) * schedule.threads +
+                                            int64_t(m) * groups));
+          parts.push_back(fromMemory(
+              LLVM::LoadOp::create(b, memoryType(node->type),
+                                   sharedAddress(base, at, node->type)),
+              node->type));
+        }
+        for (unsigned width = parts.size(); width > 1; width /= 2)
+          for (unsigned j = 0; j < width / 2; ++j)
+            parts[j] = combine(node, parts[j], parts[j + width / 2]);
+        total = total ? combine(node, total, parts[0]) : parts[0];
+      }
+      elements.push_back(total);
+    }
+    value = lanes == 1 ? elements[0]
+                       : vector::FromElementsOp::create(
+                             b, VectorType::get({int64_t(lanes)}, node->type),
+                             elements)
+                             .getResult();
+  }
+  return partials;
+}
+
+void ReductionEmitter::stage(unsigned number) {
+  reduces.clear();
+  stageStores.clear();
+  for (auto &node : graph.nodes)
+    if (node->kind == Node::Kind::Reduce && node->inputs[0]->stage == number)
+      reduces.push_back(node.get());
+  for (codegen::Store &s : graph.stores)
+    if (s.dims.anyCommon(reduced) && s.node->stage == number)
+      stageStores.push_back(&s);
+  if (reduces.empty() && stageStores.empty())
+    return;
+  SmallVector<Value> totals = walk();
+  if (reduces.empty())
+    return;
+  totals = columns ? meetInColumn(totals) : meetInRow(totals);
+  for (auto [node, total] : llvm::zip(reduces, totals)) {
+    Value init = emit(node->init, 0);
+    if (total.getType() != init.getType()) {
+      total = broadcast(total, lanes);
+      init = broadcast(init, lanes);
+    }
+    scopes[rowScope].values[{node, 0}] = combine(node, init, total);
+  }
+}
+
+/// What is one value per row, one thread stores.
+void ReductionEmitter::storeRows() {
+  SmallVector<codegen::Store *> rows;
+  for (codegen::Store &s : graph.stores)
+    if (!s.dims.anyCommon(reduced))
+      rows.push_back(&s);
+  if (rows.empty())
+    return;
+  Value first;
+  if (schedule.group > 1)
+    first = arith::CmpIOp::create(b, arith::CmpIPredicate::eq, member,
+                                  constant(0));
+  storeAll(rows, 1, [&](unsigned) { return both(rowInside, first); });
+}
+
+} // namespace
+
+void emitRows(KernelFrame &frame) { ReductionEmitter(frame, false).run(); }
+void emitColumns(KernelFrame &frame) { ReductionEmitter(frame, true).run(); }
+
+} // namespace pyjit::ptx

@@ -1,0 +1,189 @@
+//===- Emitter.h - Values of a kernel graph on a GPU's threads --*- C++ -*-===//
+//
+// Values are emitted when something asks for them, in the outermost loop that
+// binds the dims they depend on; a memo per loop makes each of them once. One
+// thread works on several vectors at a time: `u` says on which, and every vector
+// has its own point of the domain.
+//
+//===----------------------------------------------------------------------===//
+
+#ifndef PYJIT_LIB_CODEGEN_PTX_EMITTER_H
+#define PYJIT_LIB_CODEGEN_PTX_EMITTER_H
+
+#include "mlir/Dialect/Arith/IR/Arith.h"
+#include "mlir/Dialect/Func/IR/FuncOps.h"
+#include "mlir/Dialect/LLVMIR/LLVMDialect.h"
+#include "mlir/Dialect/SCF/IR/SCF.h"
+#include "mlir/IR/BuiltinOps.h"
+#include "mlir/IR/ImplicitLocOpBuilder.h"
+#include "pyjit/Codegen/PTX/Schedule.h"
+
+namespace mlir::tensor {
+class ExtractOp;
+} // namespace mlir::tensor
+
+namespace pyjit::ptx {
+
+/// A kernel that is being emitted, and how it will be launched.
+struct KernelFrame {
+  mlir::func::FuncOp function;
+  const Domain &domain;
+  const Schedule &schedule;
+  llvm::ArrayRef<mlir::Value> inputs;
+  /// Per buffer: the parameter points to the pointer.
+  llvm::SmallVector<bool> indirect;
+  /// Per buffer: what the alignment of its address may be relied on to be, and
+  /// what the code does rely on.
+  llvm::SmallVector<unsigned> alignment, reliedOn;
+  int64_t blocks = 0;
+  int64_t sharedBytes = 0;
+};
+
+class Emitter {
+public:
+  explicit Emitter(KernelFrame &frame);
+
+protected:
+  using Value = mlir::Value;
+  using Type = mlir::Type;
+  using AffineExpr = mlir::AffineExpr;
+  using Node = codegen::Node;
+
+  struct Scope {
+    llvm::SmallBitVector bound;
+    /// The loop in this scope that is being filled; null in the innermost.
+    mlir::Operation *anchor = nullptr;
+    llvm::DenseMap<std::pair<const Node *, unsigned>, Value> values;
+    llvm::DenseMap<std::pair<AffineExpr, unsigned>, Value> indices;
+  };
+
+  //===--- Small constructors --------------------------------------------===//
+  /// A constant of the type that indices have here.
+  Value constant(int64_t value) {
+    return mlir::arith::ConstantOp::create(
+        b, b.getIntegerAttr(indexType, value));
+  }
+  Value i32(int32_t value) {
+    return mlir::arith::ConstantOp::create(b, b.getI32IntegerAttr(value));
+  }
+  Value add(Value x, Value y) {
+    return b.createOrFold<mlir::arith::AddIOp>(x, y);
+  }
+  Value mul(Value x, int64_t factor) {
+    if (factor == 1)
+      return x;
+    return b.createOrFold<mlir::arith::MulIOp>(
+        x, mlir::arith::ConstantOp::create(
+               b, b.getIntegerAttr(x.getType(), factor)));
+  }
+  Value div(Value x, int64_t divisor) {
+    return divisor == 1
+               ? x
+               : b.createOrFold<mlir::arith::DivUIOp>(x, constant(divisor));
+  }
+  Value rem(Value x, int64_t divisor) {
+    return divisor == 1
+               ? constant(0)
+               : b.createOrFold<mlir::arith::RemUIOp>(x, constant(divisor));
+  }
+  Value less(Value x, int64_t bound) {
+    return mlir::arith::CmpIOp::create(b, mlir::arith::CmpIPredicate::ult, x,
+                                       constant(bound));
+  }
+  Value both(Value x, Value y) {
+    return !x ? y : !y ? x : Value(mlir::arith::AndIOp::create(b, x, y));
+  }
+  Value broadcast(Value scalar, unsigned width);
+  Type laneType(Type scalar, unsigned width);
+  Value combine(const Node *reduce, Value x, Value y);
+  Value identity(const Node *reduce, unsigned width);
+  Value intrinsic(llvm::StringRef name, mlir::ValueRange operands, Type type);
+  /// Numbers of this thread and block, as indices.
+  Value threadIndex();
+  Value blockIndex();
+  void barrier();
+  /// The value of the lane whose number differs in the bits of `distance`.
+  Value exchange(Value value, unsigned distance);
+  /// `bytes` of shared memory of the block, 16-byte aligned.
+  Value shared(int64_t bytes);
+  Value sharedAddress(Value base, Value index, Type element);
+
+  //===--- Scopes ---------------------------------------------------------===//
+  unsigned scopeOf(const llvm::SmallBitVector &dims);
+  template <typename F> Value inScope(unsigned k, F emit) {
+    mlir::OpBuilder::InsertionGuard guard(b);
+    if (k + 1 < scopes.size())
+      b.setInsertionPoint(scopes[k].anchor);
+    return emit();
+  }
+  /// Splits `number` into the positions of `dims`, whose last is counted in
+  /// vectors if it is the one they walk, and binds them for vector `u`.
+  void bind(unsigned u, Value number, llvm::ArrayRef<unsigned> dims);
+  llvm::SmallBitVector dimsOf(AffineExpr expr);
+  /// The u under which something that depends on `dims` is known.
+  unsigned canonical(const llvm::SmallBitVector &dims, unsigned u) {
+    return dims.anyCommon(varying) ? u : 0;
+  }
+
+  //===--- Indices and memory ---------------------------------------------===//
+  Value index(AffineExpr expr, unsigned u);
+  Value indexTerm(AffineExpr expr, unsigned u);
+  bool onLanes(const llvm::SmallBitVector &dims) {
+    return lanes > 1 && dims.test(domain.vectorDim);
+  }
+  bool onLanes(AffineExpr expr) {
+    return lanes > 1 && expr.isFunctionOfDim(domain.vectorDim);
+  }
+  AffineExpr shifted(AffineExpr expr, int64_t shift);
+  Type memoryType(Type element);
+  Value address(Value base, Value offset, int64_t constant, Type element);
+  Value fromMemory(Value raw, Type element);
+  Value toMemory(Value value);
+  /// Bytes that an access at `offset` is aligned to, at most `wanted`.
+  unsigned alignment(unsigned buffer, AffineExpr offset, Type element,
+                     unsigned wanted);
+  Value load(unsigned buffer, AffineExpr offset, Type element, unsigned u);
+  void store(Value value, unsigned buffer, AffineExpr offset, unsigned u);
+
+  //===--- Values -----------------------------------------------------------//
+  Value emit(const Node *node, unsigned u);
+  /// Emits the loads that `root` needs and that are not known yet.
+  void prefetch(const Node *root, unsigned u);
+  Value compute(const Node *node, unsigned u);
+  Value extract(mlir::tensor::ExtractOp op, const Node *node, unsigned u,
+                llvm::DenseMap<Value, Value> &body);
+  Value bodyIndex(AffineExpr expr, unsigned u);
+  /// Computes and stores at all vectors; where `guard(u)` is not null, only if
+  /// it holds.
+  void storeAll(llvm::ArrayRef<codegen::Store *> stores, unsigned vectors,
+                llvm::function_ref<Value(unsigned)> guard);
+
+  KernelFrame &frame;
+  const Domain &domain;
+  const Schedule &schedule;
+  codegen::KernelGraph &graph;
+  mlir::ImplicitLocOpBuilder b;
+
+  Type indexType;
+  llvm::SmallVector<Value> buffers;
+  /// ivs[u][dim].
+  llvm::SmallVector<llvm::SmallVector<Value>> ivs;
+  llvm::SmallVector<Scope> scopes;
+  /// Dims whose position differs from vector to vector of a thread.
+  llvm::SmallBitVector varying;
+  llvm::SmallBitVector reduced, parallel;
+  /// Where what follows from a reduction is known.
+  unsigned rowScope = 0;
+  unsigned lanes = 1;
+  Value knownThread, knownBlock, sharedBase;
+};
+
+/// Fill `frame.function`; the launch comes out in `frame`.
+void emitFlat(KernelFrame &frame);
+void emitRows(KernelFrame &frame);
+void emitColumns(KernelFrame &frame);
+void emitTiles(KernelFrame &frame);
+
+} // namespace pyjit::ptx
+
+#endif

@@ -1,0 +1,117 @@
+//===- LowerKernels.cpp - Emitted GPU kernels to the LLVM dialect ---------===//
+
+#include "mlir/Conversion/ArithToLLVM/ArithToLLVM.h"
+#include "mlir/Conversion/ControlFlowToLLVM/ControlFlowToLLVM.h"
+#include "mlir/Conversion/FuncToLLVM/ConvertFuncToLLVM.h"
+#include "mlir/Conversion/LLVMCommon/ConversionTarget.h"
+#include "mlir/Conversion/LLVMCommon/TypeConverter.h"
+#include "mlir/Conversion/MathToLLVM/MathToLLVM.h"
+#include "mlir/Conversion/SCFToControlFlow/SCFToControlFlow.h"
+#include "mlir/Conversion/VectorToLLVM/ConvertVectorToLLVM.h"
+#include "mlir/Dialect/Arith/Transforms/Passes.h"
+#include "mlir/Dialect/ControlFlow/IR/ControlFlow.h"
+#include "mlir/Dialect/Func/IR/FuncOps.h"
+#include "mlir/Dialect/LLVMIR/LLVMDialect.h"
+#include "mlir/Dialect/SCF/IR/SCF.h"
+#include "mlir/Dialect/Vector/IR/VectorOps.h"
+#include "mlir/IR/BuiltinOps.h"
+#include "pyjit/Codegen/PTX/Passes.h"
+#include "llvm/ADT/StringSwitch.h"
+
+using namespace mlir;
+
+namespace pyjit::ptx {
+#define GEN_PASS_DEF_PTXLOWERKERNELS
+#include "lib/Codegen/PTX/Passes.h.inc"
+
+namespace {
+
+struct LowerKernelsPass : impl::PtxLowerKernelsBase<LowerKernelsPass> {
+  using PtxLowerKernelsBase::PtxLowerKernelsBase;
+
+  void getDependentDialects(DialectRegistry &registry) const override {
+    PtxLowerKernelsBase::getDependentDialects(registry);
+    registry.insert<cf::ControlFlowDialect>();
+  }
+
+  /// What only a GPU has becomes calls of functions that the simulator defines.
+  void simulated(ModuleOp kernels) {
+    OpBuilder b(kernels.getBodyRegion());
+    SmallVector<LLVM::CallIntrinsicOp> calls;
+    kernels.walk([&](LLVM::CallIntrinsicOp op) { calls.push_back(op); });
+    for (LLVM::CallIntrinsicOp op : calls) {
+      StringRef name =
+          llvm::StringSwitch<StringRef>(op.getIntrin())
+              .Case("llvm.nvvm.read.ptx.sreg.tid.x", "pyjit_sim_thread")
+              .Case("llvm.nvvm.read.ptx.sreg.ctaid.x", "pyjit_sim_block")
+              .Case("llvm.nvvm.barrier.cta.sync.aligned.all",
+                    "pyjit_sim_barrier")
+              .Case("llvm.nvvm.shfl.sync.bfly.i32", "pyjit_sim_exchange")
+              .Default("");
+      if (name.empty())
+        continue;
+      auto callee = kernels.lookupSymbol<func::FuncOp>(name);
+      if (!callee) {
+        b.setInsertionPointToStart(kernels.getBody());
+        callee = func::FuncOp::create(
+            b, op.getLoc(), name,
+            b.getFunctionType(op.getArgs().getTypes(), op->getResultTypes()));
+        callee.setPrivate();
+      }
+      b.setInsertionPoint(op);
+      auto call =
+          func::CallOp::create(b, op.getLoc(), callee, op.getArgs());
+      op->replaceAllUsesWith(call.getResults());
+      op.erase();
+    }
+    SmallVector<func::FuncOp> functions(kernels.getOps<func::FuncOp>());
+    for (func::FuncOp function : functions) {
+      if (function.isExternal() || !function->hasAttr("pyjit.entry"))
+        continue;
+      b.setInsertionPointToEnd(kernels.getBody());
+      Location loc = function.getLoc();
+      Type pointer = LLVM::LLVMPointerType::get(b.getContext());
+      auto entry =
+          func::FuncOp::create(b, loc, ("sim_" + function.getName()).str(),
+                               b.getFunctionType({pointer}, {}));
+      Block *block = entry.addEntryBlock();
+      b.setInsertionPointToStart(block);
+      SmallVector<Value> arguments;
+      for (auto [i, type] : llvm::enumerate(function.getArgumentTypes())) {
+        Value slot = LLVM::GEPOp::create(
+            b, loc, pointer, pointer, block->getArgument(0),
+            ArrayRef<LLVM::GEPArg>{static_cast<int32_t>(i)});
+        arguments.push_back(LLVM::LoadOp::create(b, loc, type, slot));
+      }
+      func::CallOp::create(b, loc, function, arguments);
+      func::ReturnOp::create(b, loc);
+    }
+  }
+
+  LogicalResult lower(ModuleOp kernels) {
+    MLIRContext *context = &getContext();
+    if (simulate)
+      simulated(kernels);
+    LLVMTypeConverter types(context);
+    LLVMConversionTarget target(*context);
+    target.addLegalOp<ModuleOp>();
+    RewritePatternSet patterns(context);
+    populateSCFToControlFlowConversionPatterns(patterns);
+    arith::populateCeilFloorDivExpandOpsPatterns(patterns);
+    cf::populateControlFlowToLLVMConversionPatterns(types, patterns);
+    arith::populateArithToLLVMConversionPatterns(types, patterns);
+    populateMathToLLVMConversionPatterns(types, patterns);
+    populateVectorToLLVMConversionPatterns(types, patterns);
+    populateFuncToLLVMConversionPatterns(types, patterns);
+    return applyFullConversion(kernels, target, std::move(patterns));
+  }
+
+  void runOnOperation() override {
+    for (auto nested : getOperation().getOps<ModuleOp>())
+      if (nested.getName() == "kernels" && failed(lower(nested)))
+        return signalPassFailure();
+  }
+};
+
+} // namespace
+} // namespace pyjit::ptx

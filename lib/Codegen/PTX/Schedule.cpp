@@ -1,0 +1,151 @@
+//===- Schedule.cpp - Schedules as attributes, and what fits a kernel -----===//
+
+#include "pyjit/Codegen/PTX/Schedule.h"
+#include "mlir/IR/Builders.h"
+#include "pyjit/Codegen/Schedule.h"
+#include "llvm/Support/MathExtras.h"
+
+using namespace mlir;
+using namespace pyjit::codegen;
+
+namespace pyjit::ptx {
+
+static constexpr StringLiteral familyNames[] = {"flat", "row", "column",
+                                                "tile"};
+
+DictionaryAttr Schedule::toAttr(MLIRContext *context) const {
+  Builder b(context);
+  SmallVector<NamedAttribute> entries;
+  auto number = [&](StringRef name, unsigned value) {
+    entries.push_back(b.getNamedAttr(name, b.getI64IntegerAttr(value)));
+  };
+  entries.push_back(b.getNamedAttr(
+      "family", b.getStringAttr(familyNames[static_cast<unsigned>(family)])));
+  number("lanes", lanes);
+  number("vectors", vectors);
+  number("threads", threads);
+  if (family == Family::Row || family == Family::Column) {
+    number("group", group);
+    entries.push_back(b.getNamedAttr("resident", b.getBoolAttr(resident)));
+  }
+  return b.getDictionaryAttr(entries);
+}
+
+std::optional<Schedule> Schedule::fromAttr(DictionaryAttr attr,
+                                           std::string &reason) {
+  Schedule schedule;
+  for (NamedAttribute entry : attr) {
+    StringRef name = entry.getName();
+    if (name == "family") {
+      auto text = dyn_cast<StringAttr>(entry.getValue());
+      auto it = text ? llvm::find(familyNames, text.getValue())
+                     : std::end(familyNames);
+      if (it == std::end(familyNames)) {
+        reason = "a family is flat, row, column or tile";
+        return std::nullopt;
+      }
+      schedule.family = static_cast<Family>(it - std::begin(familyNames));
+      continue;
+    }
+    if (name == "resident") {
+      auto flag = dyn_cast<BoolAttr>(entry.getValue());
+      if (!flag) {
+        reason = "'resident' is a bool";
+        return std::nullopt;
+      }
+      schedule.resident = flag.getValue();
+      continue;
+    }
+    unsigned *field = llvm::StringSwitch<unsigned *>(name)
+                          .Case("lanes", &schedule.lanes)
+                          .Case("vectors", &schedule.vectors)
+                          .Case("threads", &schedule.threads)
+                          .Case("group", &schedule.group)
+                          .Default(nullptr);
+    auto value = dyn_cast<IntegerAttr>(entry.getValue());
+    if (!field || !value || value.getInt() < 1 || value.getInt() > 1024) {
+      reason = ("entry '" + name + "' of a schedule").str();
+      return std::nullopt;
+    }
+    *field = value.getInt();
+  }
+  return schedule;
+}
+
+void Schedule::print(raw_ostream &os) const {
+  os << familyNames[static_cast<unsigned>(family)] << ", " << lanes
+     << " lanes x " << vectors << ", " << threads << " threads";
+  if (family == Family::Row || family == Family::Column)
+    os << ", " << group << " share a row"
+       << (resident ? ", in registers" : ", row walked again");
+  os << '\n';
+}
+
+Domain arrange(std::unique_ptr<KernelGraph> graph) {
+  Domain domain;
+  // The order of dims is a question of strides, the same for every target.
+  codegen::ScheduleOptions options;
+  options.vectorBits = 128;
+  codegen::Schedule order = scheduleKernel(*graph, options);
+  domain.vectorDim = order.vectorDim;
+  for (const Dim &dim : graph->dims) {
+    ++(dim.reduction ? domain.numReduction : domain.numParallel);
+    (dim.reduction ? domain.rowElements : domain.rows) *= dim.size;
+    domain.empty |= !dim.reduction && dim.size == 0;
+  }
+  domain.graph = std::move(graph);
+  return domain;
+}
+
+bool verifySchedule(const Schedule &schedule, const Domain &domain,
+                    std::string &reason) {
+  auto no = [&](const Twine &why) {
+    reason = why.str();
+    return false;
+  };
+  if (domain.empty)
+    return true;
+  if (!llvm::isPowerOf2_64(schedule.lanes) || schedule.lanes > 16)
+    return no("lanes are a power of two up to 16");
+  if (schedule.threads % 32 != 0)
+    return no("a block is made of warps of 32 threads");
+  if (schedule.vectors > 64)
+    return no("more than 64 vectors of a thread");
+  bool reduces = domain.numReduction != 0;
+  bool tailAllowed = schedule.family == Family::Flat &&
+                     domain.numParallel == 1 && domain.numReduction == 0;
+  if (schedule.lanes > 1 && domain.vectorDim < 0)
+    return no("vectors without a dim to walk");
+  if (schedule.lanes > 1 && !tailAllowed &&
+      domain.vectorSize() % schedule.lanes != 0)
+    return no("vectors do not divide the dim of " +
+              Twine(domain.vectorSize()) + " elements that they walk");
+  switch (schedule.family) {
+  case Family::Flat:
+    return !reduces || no("a flat schedule of a kernel that reduces");
+  case Family::Tile:
+    return !reduces || no("a tile schedule of a kernel that reduces");
+  case Family::Row:
+  case Family::Column: {
+    bool row = schedule.family == Family::Row;
+    if (!reduces)
+      return no("nothing is reduced");
+    if (!llvm::isPowerOf2_64(schedule.group) ||
+        schedule.threads % schedule.group != 0)
+      return no("the threads that share a row are a power of two that divides "
+                "the block");
+    if (schedule.lanes > 1 && row != domain.vectorInReduction())
+      return no(row ? "rows along a dim that is not reduced"
+                    : "columns along a dim that is reduced");
+    int64_t steps = domain.rowElements / (row ? schedule.lanes : 1);
+    if (schedule.resident &&
+        steps > int64_t(schedule.group) * schedule.vectors)
+      return no("a row of " + Twine(domain.rowElements) +
+                " elements does not fit the threads that share it");
+    return true;
+  }
+  }
+  return true;
+}
+
+} // namespace pyjit::ptx

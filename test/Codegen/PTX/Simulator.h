@@ -1,0 +1,30 @@
+//===- Simulator.h - A GPU's blocks and threads on the host -----*- C++ -*-===//
+//
+// Every thread of a block is a fiber that runs until it meets others: at a
+// barrier of the block, or at an exchange within its warp. Blocks run one after
+// the other. What threads would do together out of step (an exchange that not
+// the whole warp takes part in, a barrier that a thread never reaches) is an
+// error.
+//
+//===----------------------------------------------------------------------===//
+
+#ifndef PYJIT_TEST_CODEGEN_PTX_SIMULATOR_H
+#define PYJIT_TEST_CODEGEN_PTX_SIMULATOR_H
+
+#include <cstdint>
+#include <string>
+#include <utility>
+#include <vector>
+
+namespace pyjit::simulator {
+
+/// What kernels call, by name.
+std::vector<std::pair<const char *, void *>> symbols();
+
+/// Runs all blocks; returns what went wrong, or nothing.
+std::string run(void (*kernel)(void *const *), void *const *buffers,
+                uint32_t blocks, uint32_t threads);
+
+} // namespace pyjit::simulator
+
+#endif

@@ -1,0 +1,66 @@
+// RUN: pyjit-opt %s --ptx-emit-kernels | FileCheck %s
+// RUN: pyjit-opt %s --ptx-emit-kernels | pyjit-opt --ptx-lower-kernels | FileCheck %s --check-prefix=LOWER
+// RUN: pyjit-opt %s --ptx-emit-kernels=print-schedules=true 2>&1 >/dev/null | FileCheck %s --check-prefix=SCHEDULE
+
+#id = affine_map<(d0, d1) -> (d0, d1)>
+#row = affine_map<(d0, d1) -> (d0)>
+#column = affine_map<(d0, d1) -> (d1)>
+
+// SCHEDULE: schedule of 'softmax_like'
+// SCHEDULE: domain p64 r1024, 2 stages
+// SCHEDULE: row, 4 lanes x 2, 128 threads, 128 share a row, in registers
+
+// A row in registers is loaded once, for the sum and for what follows from it.
+// CHECK-LABEL: module @kernels
+// CHECK: llvm.mlir.global internal @addf_divf_softmax_like_shared() {addr_space = 3 : i32, alignment = 16 : i64} : !llvm.array<16 x i8>
+// CHECK: func.func @addf_divf_softmax_like
+// CHECK-COUNT-2: llvm.load %{{.*}} {alignment = 16 : i64} : !llvm.ptr<1> -> vector<4xf32>
+// CHECK-NOT: llvm.load %{{.*}} : !llvm.ptr<1>
+// CHECK: llvm.call_intrinsic "llvm.nvvm.shfl.sync.bfly.i32"
+// CHECK: llvm.call_intrinsic "llvm.nvvm.barrier.cta.sync.aligned.all"
+// CHECK-NOT: llvm.load %{{.*}} : !llvm.ptr<1>
+// CHECK-COUNT-2: llvm.store %{{.*}} {alignment = 16 : i64} : vector<4xf32>, !llvm.ptr<1>
+// LOWER: llvm.func @addf_divf_softmax_like
+func.func @softmax_like(%x: tensor<64x1024xf32>) -> tensor<64x1024xf32> attributes {pyjit.kernel,
+    pyjit.schedule = {family = "row", lanes = 4, vectors = 2, threads = 128, group = 128, resident = true}} {
+  %z = arith.constant 0.0 : f32
+  %e = tensor.empty() : tensor<64xf32>
+  %f = tensor.empty() : tensor<64x1024xf32>
+  %i = linalg.fill ins(%z : f32) outs(%e : tensor<64xf32>) -> tensor<64xf32>
+  %s = linalg.generic {indexing_maps = [#id, #row], iterator_types = ["parallel", "reduction"]}
+      ins(%x : tensor<64x1024xf32>) outs(%i : tensor<64xf32>) {
+  ^bb0(%a: f32, %acc: f32):
+    %t = arith.addf %a, %acc : f32
+    linalg.yield %t : f32
+  } -> tensor<64xf32>
+  %r = linalg.generic {indexing_maps = [#id, #row, #id], iterator_types = ["parallel", "parallel"]}
+      ins(%x, %s : tensor<64x1024xf32>, tensor<64xf32>) outs(%f : tensor<64x1024xf32>) {
+  ^bb0(%a: f32, %b: f32, %o: f32):
+    %t = arith.divf %a, %b : f32
+    linalg.yield %t : f32
+  } -> tensor<64x1024xf32>
+  return %r : tensor<64x1024xf32>
+}
+
+// Columns: four rows in flight, and what is left of 999.
+// CHECK: func.func @addf_column_sum
+// CHECK: scf.for
+// CHECK-COUNT-4: llvm.load %{{.*}} {alignment = 8 : i64} : !llvm.ptr<1> -> vector<2xf32>
+// CHECK: scf.for
+// CHECK: arith.select
+// CHECK: llvm.store %{{.*}} : f32, !llvm.ptr<3>
+// CHECK: scf.if
+// CHECK-NEXT: llvm.store %{{.*}} {alignment = 8 : i64} : vector<2xf32>, !llvm.ptr<1>
+func.func @column_sum(%x: tensor<999x256xf32>) -> tensor<256xf32> attributes {pyjit.kernel,
+    pyjit.schedule = {family = "column", lanes = 2, vectors = 4, threads = 256, group = 8}} {
+  %z = arith.constant 0.0 : f32
+  %e = tensor.empty() : tensor<256xf32>
+  %i = linalg.fill ins(%z : f32) outs(%e : tensor<256xf32>) -> tensor<256xf32>
+  %s = linalg.generic {indexing_maps = [#id, #column], iterator_types = ["reduction", "parallel"]}
+      ins(%x : tensor<999x256xf32>) outs(%i : tensor<256xf32>) {
+  ^bb0(%a: f32, %acc: f32):
+    %t = arith.addf %a, %acc : f32
+    linalg.yield %t : f32
+  } -> tensor<256xf32>
+  return %s : tensor<256xf32>
+}

@@ -1,0 +1,189 @@
+"""Compiles functions on tensors for the GPU, and runs their schedules on the CPU."""
+
+from __future__ import annotations
+
+import ctypes
+import re
+import shutil
+import subprocess
+import tempfile
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+
+import torch
+
+LIBRARY = "test-libs/pyjit_test_ptx.so"
+CHIPS = ("sm_80", "sm_90", "sm_100")
+PTXAS = shutil.which("ptxas") or shutil.which("ptxas", path="/usr/local/cuda/bin")
+
+DTYPES = {
+    "f16": torch.float16,
+    "bf16": torch.bfloat16,
+    "f32": torch.float32,
+    "f64": torch.float64,
+    "i1": torch.bool,
+    "i8": torch.int8,
+    "ui8": torch.uint8,
+    "i16": torch.int16,
+    "i32": torch.int32,
+    "i64": torch.int64,
+}
+NAMES = {dtype: name for name, dtype in DTYPES.items()}
+
+
+def tensor_type(t: torch.Tensor) -> str:
+    """The MLIR type of a tensor, its strides included if they are not row-major."""
+    shape = "".join(f"{n}x" for n in t.shape)
+    strides = "" if t.is_contiguous() else f", #tssa.strides<{list(t.stride())}>"
+    return f"tensor<{shape}{NAMES[t.dtype]}{strides}>"
+
+
+def empty(type_text: str) -> torch.Tensor:
+    """A tensor of an MLIR type, filled with what no test expects."""
+    match = re.match(r"tensor<((?:\d+x)*)(\w+)(?:, #tssa\.strides<\[(.*)\]>)?>", type_text)
+    assert match is not None, type_text
+    shape = [int(n) for n in match[1].split("x") if n]
+    dtype = DTYPES[match[2]]
+    if match[3] is None:
+        result = torch.empty(shape, dtype=dtype)
+    else:
+        strides = [int(n) for n in match[3].split(",")]
+        result = torch.empty_strided(shape, strides, dtype=dtype)
+    if result.numel():
+        result.fill_(float("nan") if dtype.is_floating_point else 77)
+    return result
+
+
+@dataclass
+class Kernel:
+    """How a kernel is launched."""
+
+    name: str
+    grid: int
+    block: int
+    shared: int
+    alignment: list[int]
+    indirect: list[bool]
+    schedule: str
+
+
+@dataclass
+class Program:
+    """The kernels of one module, and how its function `main` calls them."""
+
+    build: Path
+    text: str
+    chip: str = "sm_90"
+    simulate: bool = True
+    schedule: str = ""
+    kernels: dict[str, Kernel] = field(default_factory=dict)
+    inputs: list[int] = field(default_factory=list)
+    types: dict[int, str] = field(default_factory=dict)
+    calls: list[tuple[str, list[int], list[int]]] = field(default_factory=list)
+    returns: list[int] = field(default_factory=list)
+
+    def __post_init__(self) -> None:
+        lib = self._lib = ctypes.CDLL(str(self.build / LIBRARY))
+        lib.pyjit_ptx_compile.restype = ctypes.c_void_p
+        for name in ("error", "text", "kernels"):
+            function = getattr(lib, f"pyjit_ptx_{name}")
+            function.restype = ctypes.c_char_p
+            function.argtypes = [ctypes.c_void_p]
+        lib.pyjit_ptx_simulate.restype = ctypes.c_char_p
+        lib.pyjit_ptx_simulate.argtypes = [
+            ctypes.c_void_p,
+            ctypes.c_char_p,
+            ctypes.c_void_p,
+            ctypes.c_uint,
+            ctypes.c_uint,
+        ]
+        lib.pyjit_ptx_free.argtypes = [ctypes.c_void_p]
+        self._handle = lib.pyjit_ptx_compile(
+            self.text.encode(),
+            self.chip.encode(),
+            self.schedule.encode(),
+            int(self.simulate),
+        )
+        error = lib.pyjit_ptx_error(self._handle)
+        if error:
+            raise ValueError(error.decode())
+        self.ptx = lib.pyjit_ptx_text(self._handle).decode()
+        for line in lib.pyjit_ptx_kernels(self._handle).decode().splitlines():
+            kind, *rest = line.split("\t")
+            if kind == "kernel":
+                function, name, grid, block, shared, alignment, indirect, schedule = rest
+                self.kernels[function] = Kernel(
+                    name,
+                    int(grid),
+                    int(block),
+                    int(shared),
+                    [int(n) for n in alignment.split(",")],
+                    [c == "1" for c in indirect],
+                    schedule,
+                )
+            elif kind in ("input", "value"):
+                self.types[int(rest[0])] = rest[1]
+                if kind == "input":
+                    self.inputs.append(int(rest[0]))
+            elif kind == "call":
+                operands, results = (
+                    [int(n) for n in part.split(",") if n] for part in rest[1:]
+                )
+                self.calls.append((rest[0], operands, results))
+            elif kind == "return":
+                self.returns = [int(n) for n in rest[0].split(",") if n]
+            else:
+                raise ValueError(f"not in a kernel: {rest[0]}")
+
+    def __del__(self) -> None:
+        if getattr(self, "_handle", None):
+            self._lib.pyjit_ptx_free(self._handle)
+
+    def run(self, *tensors: torch.Tensor) -> list[torch.Tensor]:
+        """Calls `main`, with the GPU's threads simulated."""
+        values = dict(zip(self.inputs, tensors, strict=True))
+        for function, operands, results in self.calls:
+            for number in results:
+                values[number] = empty(self.types[number])
+            kernel = self.kernels[function]
+            self.launch(kernel, [values[n] for n in operands + results])
+        return [values[n] for n in self.returns]
+
+    def launch(self, kernel: Kernel, buffers: Sequence[torch.Tensor]) -> None:
+        """Runs one kernel on the tensors' memory."""
+        if kernel.grid == 0:
+            return
+        pointers = [t.data_ptr() for t in buffers]
+        for pointer, alignment in zip(pointers, kernel.alignment, strict=True):
+            assert pointer % alignment == 0
+        table = (ctypes.c_void_p * len(pointers))(*pointers)
+        for i, indirect in enumerate(kernel.indirect):
+            if indirect:
+                slot = (ctypes.c_void_p * 1)(pointers[i])
+                table[i] = ctypes.addressof(slot)
+                setattr(table, f"kept_{i}", slot)
+        error = self._lib.pyjit_ptx_simulate(
+            self._handle, kernel.name.encode(), table, kernel.grid, kernel.block
+        )
+        if error:
+            raise AssertionError(error.decode())
+
+
+def assemble(ptx: str, chip: str) -> list[str]:
+    """What ptxas objects to: errors, and spilled registers."""
+    assert PTXAS is not None
+    with tempfile.TemporaryDirectory() as folder:
+        source = Path(folder) / "kernels.ptx"
+        source.write_text(ptx)
+        done = subprocess.run(
+            [PTXAS, "-v", f"-arch={chip}", str(source), "-o", str(Path(folder) / "out")],
+            capture_output=True,
+            text=True,
+            check=False,
+        )
+    report = done.stdout + done.stderr
+    if done.returncode != 0:
+        return [report]
+    spills = re.findall(r"(\d+) bytes spill (?:stores|loads)", report)
+    return [report] if any(int(n) for n in spills) else []

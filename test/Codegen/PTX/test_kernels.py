@@ -1,0 +1,278 @@
+"""Kernels of every family: assembled for each chip, their schedules run and compared.
+
+Operators are given as functions on tssa, fused as in the product; what eager
+PyTorch answers is the truth.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable, Sequence
+from pathlib import Path
+
+import pytest
+import torch
+from Codegen.PTX.kernels import CHIPS, LIBRARY, PTXAS, Program, assemble, tensor_type
+
+BUILD = Path(os.environ.get("PYJIT_BUILD", Path(__file__).parents[3] / "build"))
+pytestmark = pytest.mark.skipif(
+    not (BUILD / LIBRARY).exists(), reason="pyjit_test_ptx is not built"
+)
+
+TOLERANCE = {
+    torch.float16: 2e-3,
+    torch.bfloat16: 1.6e-2,
+    torch.float32: 2e-6,
+    torch.float64: 1e-12,
+}
+
+
+class Function:
+    """Writes `@main` over the operators that eager PyTorch is called with."""
+
+    def __init__(self, *inputs: torch.Tensor) -> None:
+        self.inputs = inputs
+        self.lines: list[str] = []
+        self.names = {id(t): f"%a{i}" for i, t in enumerate(inputs)}
+        self.kept = list(inputs)
+
+    def op(self, name: str, args: str, result: torch.Tensor, *tensors: torch.Tensor) -> torch.Tensor:
+        """Adds a call whose `{}` in `args` are `tensors`, and whose value is `result`."""
+        value = f"%v{len(self.lines)}"
+        operands = args.format(*(self.names[id(t)] for t in tensors))
+        types = ", ".join(tensor_type(t) for t in tensors)
+        self.lines.append(
+            f'  {value} = tssa.aten "aten::{name}"({operands}) : ({types}) -> {tensor_type(result)}'
+        )
+        self.names[id(result)] = value
+        self.kept.append(result)
+        return result
+
+    def check(self, *results: torch.Tensor, scale: float = 1.0, chips: Sequence[str] = ("sm_90",)) -> Program:
+        """Compiles for `chips`, runs the schedules, compares with `results`."""
+        arguments = ", ".join(
+            f"%a{i}: {tensor_type(t)}" for i, t in enumerate(self.inputs)
+        )
+        types = ", ".join(tensor_type(t) for t in results)
+        values = ", ".join(self.names[id(t)] for t in results)
+        text = "\n".join(
+            [f"func.func @main({arguments}) -> ({types}) {{", *self.lines]
+            + [f"  return {values} : {types}", "}"]
+        )
+        for chip in chips:
+            program = Program(BUILD, text, chip, simulate=chip == chips[-1])
+            if PTXAS is not None:
+                assert assemble(program.ptx, chip) == []
+        before = [t.clone() for t in self.inputs]
+        for got, wanted in zip(program.run(*self.inputs), results, strict=True):
+            close(got, wanted, scale)
+        for now, then in zip(self.inputs, before, strict=True):
+            assert torch.equal(now, then)
+        return program
+
+
+def close(got: torch.Tensor, wanted: torch.Tensor, scale: float = 1.0) -> None:
+    """Equal for integers; relative to the largest value for numbers."""
+    assert got.shape == wanted.shape
+    assert got.dtype == wanted.dtype
+    if not wanted.dtype.is_floating_point:
+        assert torch.equal(got, wanted)
+        return
+    limit = scale * TOLERANCE[wanted.dtype]
+    largest = wanted.double().abs().nan_to_num().clamp(max=1e30).max().item() if wanted.numel() else 0
+    torch.testing.assert_close(
+        got.double(), wanted.double(), rtol=limit, atol=limit * largest, equal_nan=True
+    )
+
+
+def make(shape: Sequence[int], dtype: torch.dtype = torch.float32, seed: int = 0) -> torch.Tensor:
+    generator = torch.Generator().manual_seed(seed)
+    if dtype == torch.bool:
+        return torch.randint(0, 2, shape, generator=generator).bool()
+    if not dtype.is_floating_point:
+        return torch.randint(0, 50, shape, generator=generator).to(dtype)
+    return torch.randn(shape, generator=generator, dtype=torch.float64).to(dtype)
+
+
+SHAPES = [(), (1,), (5,), (1003,), (64, 512), (7, 33), (3, 5, 64), (2, 3, 4, 5), (0, 4), (70001,)]
+FLOATS = [torch.float32, torch.float16, torch.bfloat16, torch.float64]
+INTEGERS = [torch.int32, torch.int64, torch.int16, torch.int8, torch.uint8]
+
+
+@pytest.mark.parametrize("shape", SHAPES)
+def test_pointwise_shapes(shape: tuple[int, ...]) -> None:
+    x, y = make(shape), make(shape, seed=1)
+    f = Function(x, y)
+    s = f.op("add.Tensor", "{}, {}, 2 : i64", x + 2 * y, x, y)
+    f.check(f.op("relu", "{}", s.relu(), s))
+
+
+@pytest.mark.parametrize("dtype", FLOATS + INTEGERS)
+@pytest.mark.parametrize("shape", [(1003,), (4, 4096)])
+def test_pointwise_types(shape: tuple[int, ...], dtype: torch.dtype) -> None:
+    x, y = make(shape, dtype), make(shape, dtype, seed=1)
+    f = Function(x, y)
+    p = f.op("mul.Tensor", "{}, {}", x * y, x, y)
+    f.check(f.op("maximum", "{}, {}", torch.maximum(p, x), p, x), chips=CHIPS)
+
+
+@pytest.mark.parametrize("dtype", [torch.float32, torch.float16, torch.int64])
+def test_compare_and_select(dtype: torch.dtype) -> None:
+    x, y, m = make((9, 40), dtype), make((9, 40), dtype, seed=1), make((40,), torch.bool)
+    f = Function(x, y, m)
+    c = f.op("gt.Tensor", "{}, {}", x > y, x, y)
+    a = f.op("logical_and", "{}, {}", c & m, c, m)
+    f.check(f.op("where.self", "{}, {}, {}", torch.where(a, x, y), a, x, y), a)
+
+
+@pytest.mark.parametrize(
+    ("left", "right"),
+    [((64, 32), (32,)), ((64, 32), (64, 1)), ((8, 1, 6), (5, 1)), ((3, 40), ()), ((256, 1), (1, 130))],
+)
+def test_broadcasts(left: tuple[int, ...], right: tuple[int, ...]) -> None:
+    x, y = make(left), make(right, seed=1)
+    f = Function(x, y)
+    f.check(f.op("mul.Tensor", "{}, {}", x * y, x, y))
+
+
+STRIDED: list[Callable[[], torch.Tensor]] = [
+    lambda: make((33, 70)).t(),
+    lambda: make((4, 8, 16)).permute(2, 0, 1),
+    lambda: make((4, 8, 16)).permute(1, 0, 2),
+    lambda: make((2, 3, 8, 9)).contiguous(memory_format=torch.channels_last),
+]
+
+
+@pytest.mark.parametrize("number", range(len(STRIDED)))
+def test_strides(number: int) -> None:
+    x = STRIDED[number]()
+    y = make(x.shape, seed=1)
+    f = Function(x, y)
+    f.check(f.op("sub.Tensor", "{}, {}, 1 : i64", torch.sub(y, x), y, x))
+    f = Function(x)
+    f.check(f.op("neg", "{}", -x, x))
+
+
+FUNCTIONS = ["exp", "log", "tanh", "erf", "rsqrt", "sigmoid", "silu", "sqrt", "log1p", "expm1", "floor", "round"]
+
+
+@pytest.mark.parametrize("name", FUNCTIONS)
+@pytest.mark.parametrize("dtype", [torch.float32, torch.float16])
+def test_functions(name: str, dtype: torch.dtype) -> None:
+    x = make((2500,), dtype)
+    if name in ("log", "rsqrt", "sqrt", "log1p"):
+        x = x.abs()
+    f = Function(x)
+    result = torch.nn.functional.silu(x) if name == "silu" else getattr(torch, name)(x)
+    f.check(f.op(name, "{}", result, x), chips=CHIPS)
+
+
+ROWS = [(1, 1), (4, 8), (8, 64), (3, 1000), (5, 1001), (2, 4096), (2, 20000), (300, 16), (40, 3), (150, 12000), (3, 0), (0, 7)]
+
+
+@pytest.mark.parametrize("shape", ROWS)
+def test_row_sums(shape: tuple[int, int]) -> None:
+    x = make(shape)
+    f = Function(x)
+    f.check(f.op("sum.dim_IntList", "{}, [1 : i64], false, none", x.sum(1), x), scale=4)
+
+
+@pytest.mark.parametrize("shape", [s for s in ROWS if 0 not in s])
+@pytest.mark.parametrize("dtype", [torch.float32, torch.float16])
+def test_softmax(shape: tuple[int, int], dtype: torch.dtype) -> None:
+    x = make(shape, dtype)
+    f = Function(x)
+    chips = CHIPS if shape[1] in (64, 4096, 20000) else ("sm_90",)
+    f.check(f.op("softmax.int", "{}, -1 : i64, none", x.softmax(-1), x), chips=chips)
+    f = Function(x)
+    f.check(f.op("log_softmax.int", "{}, -1 : i64, none", x.log_softmax(-1), x), scale=4)
+
+
+@pytest.mark.parametrize("shape", [(4, 8), (300, 100), (500, 101), (40, 64), (3, 5, 7), (64, 32, 48), (5000, 4)])
+def test_columns(shape: tuple[int, ...]) -> None:
+    x = make(shape)
+    f = Function(x)
+    f.check(f.op("sum.dim_IntList", "{}, [0 : i64], false, none", x.sum(0), x), scale=8)
+    f = Function(x)
+    f.check(f.op("softmax.int", "{}, 0 : i64, none", x.softmax(0), x), chips=CHIPS)
+
+
+@pytest.mark.parametrize("dtype", [*INTEGERS[:4], torch.float64, torch.bfloat16])
+@pytest.mark.parametrize("dim", [0, 1])
+def test_reductions_of_types(dtype: torch.dtype, dim: int) -> None:
+    x = make((40, 136), dtype)
+    f = Function(x)
+    f.check(f.op("amax", f"{{}}, [{dim} : i64], false", x.amax(dim), x), chips=CHIPS)
+    f = Function(x)
+    f.check(f.op("sum.dim_IntList", f"{{}}, [{dim} : i64], false, none", x.sum(dim), x), scale=4)
+
+
+@pytest.mark.parametrize("shape", [(6, 64), (6, 100), (3, 768), (2, 9000), (3, 4, 33)])
+@pytest.mark.parametrize("dtype", [torch.float32, torch.float16, torch.bfloat16])
+def test_norms(shape: tuple[int, ...], dtype: torch.dtype) -> None:
+    x, y = make(shape, dtype), make(shape, dtype, seed=3)
+    w, b = make(shape[-1:], dtype, seed=1), make(shape[-1:], dtype, seed=2)
+    n = shape[-1]
+    f = Function(x, w, b)
+    wanted = torch.nn.functional.layer_norm(x, (n,), w, b)
+    f.check(
+        f.op("layer_norm", f"{{}}, [{n} : i64], {{}}, {{}}, 1.0e-05 : f64, true", wanted, x, w, b),
+        scale=4,
+        chips=CHIPS,
+    )
+    f = Function(x, y, w)
+    s = f.op("add.Tensor", "{}, {}, 1 : i64", x + y, x, y)
+    wanted = torch.nn.functional.rms_norm(s, (n,), w, 1e-6)
+    f.check(f.op("rms_norm", f"{{}}, [{n} : i64], {{}}, 1.0e-06 : f64", wanted, s, w), s, scale=4)
+
+
+def test_given_schedules() -> None:
+    """The same kernel under schedules that the cost model would not choose."""
+    text = """
+#id = affine_map<(d0, d1) -> (d0, d1)>
+#row = affine_map<(d0, d1) -> (d0)>
+func.func private @k(%x: tensor<9x{n}xf32>) -> tensor<9x{n}xf32> attributes {{pyjit.kernel,
+    pyjit.indirect = array<i1: true, false>,
+    pyjit.schedule = {{family = "row", lanes = {lanes}, vectors = {vectors}, threads = {threads},
+                      group = {group}, resident = {resident}}}}} {{
+  %z = arith.constant 0.0 : f32
+  %e = tensor.empty() : tensor<9xf32>
+  %f = tensor.empty() : tensor<9x{n}xf32>
+  %i = linalg.fill ins(%z : f32) outs(%e : tensor<9xf32>) -> tensor<9xf32>
+  %s = linalg.generic {{indexing_maps = [#id, #row], iterator_types = ["parallel", "reduction"]}}
+      ins(%x : tensor<9x{n}xf32>) outs(%i : tensor<9xf32>) {{
+  ^bb0(%a: f32, %acc: f32):
+    %t = arith.addf %a, %acc : f32
+    linalg.yield %t : f32
+  }} -> tensor<9xf32>
+  %r = linalg.generic {{indexing_maps = [#id, #row, #id], iterator_types = ["parallel", "parallel"]}}
+      ins(%x, %s : tensor<9x{n}xf32>, tensor<9xf32>) outs(%f : tensor<9x{n}xf32>) {{
+  ^bb0(%a: f32, %b: f32, %o: f32):
+    %t = arith.subf %a, %b : f32
+    linalg.yield %t : f32
+  }} -> tensor<9x{n}xf32>
+  return %r : tensor<9x{n}xf32>
+}}
+func.func @main(%x: tensor<9x{n}xf32>) -> tensor<9x{n}xf32> {{
+  %r = call @k(%x) : (tensor<9x{n}xf32>) -> tensor<9x{n}xf32>
+  return %r : tensor<9x{n}xf32>
+}}
+"""
+    for n, lanes, vectors, threads, group, resident in [
+        (96, 4, 24, 64, 1, "true"),
+        (96, 4, 2, 64, 2, "false"),
+        (96, 2, 3, 96, 16, "true"),
+        (96, 1, 3, 64, 32, "true"),
+        (104, 4, 1, 128, 32, "true"),
+        (104, 4, 1, 256, 64, "true"),
+        (104, 2, 2, 512, 16, "false"),
+        (999, 1, 2, 256, 128, "false"),
+        (1000, 4, 1, 256, 256, "true"),
+        (4000, 4, 1, 1024, 1024, "true"),
+    ]:
+        x = make((9, n))
+        program = Program(
+            BUILD,
+            text.format(n=n, lanes=lanes, vectors=vectors, threads=threads, group=group, resident=resident),
+        )
+        close(program.run(x)[0], x - x.sum(1, keepdim=True), 4)

@@ -1,0 +1,39 @@
+//===- KernelsToPtx.cpp - GPU kernels as text -----------------------------===//
+//
+// What `pyjit-opt --pyjit-ptx` wrote, through LLVM's NVPTX back end.
+//
+//===----------------------------------------------------------------------===//
+
+#include "KernelsToPtx.h"
+#include "dialects/tssa/IR/TSSA.h"
+#include "mlir/Dialect/Func/IR/FuncOps.h"
+#include "mlir/Dialect/LLVMIR/LLVMDialect.h"
+#include "mlir/Tools/mlir-translate/Translation.h"
+#include "pyjit/Codegen/PTX/Compile.h"
+#include "llvm/Support/CommandLine.h"
+
+using namespace mlir;
+
+static llvm::cl::opt<std::string>
+    chip("chip", llvm::cl::desc("GPU that --kernels-to-ptx writes code for"),
+         llvm::cl::init("sm_90"));
+
+static LogicalResult translate(Operation *op, raw_ostream &os) {
+  auto module = dyn_cast<ModuleOp>(op);
+  if (!module)
+    return op->emitError("expected a module");
+  auto code = pyjit::ptx::compileKernels(module, {chip});
+  if (!code)
+    return op->emitError(llvm::toString(code.takeError()));
+  os << code->ptx;
+  return success();
+}
+
+void pyjit::registerKernelsToPtx() {
+  static TranslateFromMLIRRegistration registration(
+      "kernels-to-ptx", "GPU kernels in the LLVM dialect to PTX", translate,
+      [](DialectRegistry &registry) {
+        registry.insert<func::FuncDialect, LLVM::LLVMDialect>();
+        tssa::registerTSSADialect(registry);
+      });
+}
