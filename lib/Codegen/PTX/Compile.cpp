@@ -1,6 +1,7 @@
 //===- Compile.cpp - Kernels in the LLVM dialect to PTX -------------------===//
 
 #include "pyjit/Codegen/PTX/Compile.h"
+#include "DeviceMath.h"
 #include "mlir/Dialect/Func/IR/FuncOps.h"
 #include "mlir/Target/LLVMIR/Dialect/Builtin/BuiltinToLLVMIRTranslation.h"
 #include "mlir/Target/LLVMIR/Dialect/LLVMIR/LLVMToLLVMIRTranslation.h"
@@ -39,17 +40,20 @@ static void initializeTarget() {
 /// The oldest PTX version that knows the chip, so that old drivers take it.
 static Expected<StringRef> versionFor(StringRef chip) {
   unsigned number;
-  if (!chip.consume_front("sm_") || chip.getAsInteger(10, number) ||
+  if (!chip.starts_with("sm_") || chip.substr(3).getAsInteger(10, number) ||
       number < 80)
     return createStringError("no chip from sm_80 on: '" + chip + "'");
   if (number < 89)
     return StringRef("+ptx74");
   if (number < 100)
     return StringRef("+ptx78");
-  return StringRef(number == 120 ? "+ptx87" : number > 100 ? "+ptx88" : "+ptx86");
+  return StringRef(number == 120  ? "+ptx87"
+                   : number > 100 ? "+ptx88"
+                                  : "+ptx86");
 }
 
-static Expected<std::unique_ptr<TargetMachine>> machineFor(const Target &target) {
+static Expected<std::unique_ptr<TargetMachine>>
+machineFor(const Target &target) {
   initializeTarget();
   auto version = versionFor(target.chip);
   if (!version)
@@ -145,10 +149,8 @@ Expected<Code> compileKernels(mlir::ModuleOp module, const Target &target) {
     return createStringError("kernels do not translate to LLVM IR");
   translated->setDataLayout((*machine)->createDataLayout());
   translated->setTargetTriple((*machine)->getTargetTriple());
-  for (Function &function : *translated)
-    if (function.isDeclaration() && !function.isIntrinsic())
-      return createStringError("no code for the GPU for function '" +
-                               function.getName() + "'");
+  if (Error error = linkDeviceMath(*translated))
+    return std::move(error);
   for (const KernelCode &kernel : code.kernels) {
     Function *function = translated->getFunction(kernel.name);
     if (!function)

@@ -6,6 +6,7 @@
 //===----------------------------------------------------------------------===//
 
 #include "pyjit/Codegen/PTX/Schedule.h"
+#include "Emitter.h"
 #include "llvm/Support/MathExtras.h"
 
 using namespace mlir;
@@ -72,8 +73,7 @@ static Schedule chooseFlat(const Domain &domain, const Machine &machine) {
   // Loads in flight, once every processor has its threads; bounded by the
   // registers that several inputs take.
   unsigned limit = traffic.accesses <= 3 ? 4 : traffic.accesses <= 6 ? 2 : 1;
-  while (schedule.vectors < limit &&
-         vectors >= 2 * capacity * schedule.vectors)
+  while (schedule.vectors < limit && vectors >= 2 * capacity * schedule.vectors)
     schedule.vectors *= 2;
   schedule.threads = vectors < machine.processors * 256 ? 128 : 256;
   return schedule;
@@ -89,6 +89,8 @@ static Schedule chooseRow(const Domain &domain, const Machine &machine) {
   // inputs or expensive bodies.
   int64_t elements = traffic.accesses <= 4 ? 64 : 32;
   unsigned most = std::max<int64_t>(1, elements / schedule.lanes);
+  // A block of 1024 threads has half as many registers for each.
+  unsigned mostOfAll = std::max(1u, most / 2);
   unsigned inFlight = std::min(4u, most);
   // One warp per row as long as four loads per lane suffice.
   schedule.group = 1;
@@ -103,12 +105,13 @@ static Schedule chooseRow(const Domain &domain, const Machine &machine) {
          domain.rows * schedule.group < machine.processors * 128 &&
          steps > schedule.group)
     schedule.group *= 2;
-  while (schedule.group < 1024 && steps > int64_t(schedule.group) * most &&
-         steps <= int64_t(1024) * most)
-    schedule.group *= 2;
+  if (steps > int64_t(schedule.group) * most &&
+      steps <= int64_t(1024) * mostOfAll)
+    schedule.group = 1024;
   schedule.vectors =
       std::max<int64_t>(1, llvm::divideCeil(steps, schedule.group));
-  schedule.resident = schedule.vectors <= most;
+  schedule.resident =
+      schedule.vectors <= (schedule.group == 1024 ? mostOfAll : most);
   if (!schedule.resident) {
     schedule.vectors = inFlight;
     schedule.group = 512;
@@ -137,17 +140,92 @@ static Schedule chooseColumn(const Domain &domain, const Machine &machine) {
   while (schedule.group > 1 && domain.rowElements < schedule.group)
     schedule.group /= 2;
   schedule.threads = std::max(256u, schedule.group * 32);
-  int64_t steps =
-      std::max<int64_t>(1, llvm::divideCeil(domain.rowElements, schedule.group));
+  int64_t steps = std::max<int64_t>(
+      1, llvm::divideCeil(domain.rowElements, schedule.group));
   unsigned most = std::max(1u, 32 / schedule.lanes);
   schedule.resident = domain.graph->numStages > 2 && steps <= most;
   schedule.vectors = schedule.resident ? steps : std::min<int64_t>(4, steps);
   return schedule;
 }
 
+int64_t largestDivisor(int64_t extent, int64_t most) {
+  for (int64_t divisor = std::min(extent, most); divisor > 1; --divisor)
+    if (extent % divisor == 0)
+      return divisor;
+  return 1;
+}
+
+int64_t chooseParts(const Domain &domain, const Schedule &schedule,
+                    const Machine &machine, int64_t bytes, int64_t extent) {
+  bool columns = schedule.family == Family::Column;
+  int64_t groups = schedule.threads / schedule.group;
+  int64_t blocks = llvm::divideCeil(
+      columns ? domain.rows / schedule.lanes : domain.rows, groups);
+  int64_t busy = std::min<int64_t>(blocks, machine.processors);
+  // Microseconds: what one processor and what all of them take from memory, and
+  // what a further launch costs.
+  constexpr double perProcessor = 33e3, launch = 3;
+  double once = bytes / (perProcessor * busy);
+  double twice = bytes / (perProcessor * machine.processors) + launch;
+  if (twice >= once)
+    return 1;
+  int64_t wanted = llvm::divideCeil(4 * machine.processors, blocks);
+  // Parts stay long enough to be read by whole vectors of many threads.
+  int64_t least = columns ? 16 : 4096;
+  wanted = std::min(wanted, domain.rowElements / least);
+  // Whole vectors, where the row allows it.
+  if (!columns && extent % 8 == 0 && largestDivisor(extent / 8, wanted) > 1)
+    return largestDivisor(extent / 8, wanted);
+  return wanted < 2 ? 1 : largestDivisor(extent, wanted);
+}
+
+/// The dim along which most operands lie that do not lie along the vector dim;
+/// -1 if tiles would not pay.
+static int chooseAcross(const Domain &domain) {
+  if (domain.vectorDim < 0 || domain.vectorSize() < 16)
+    return -1;
+  int best = -1;
+  unsigned most = 0;
+  for (unsigned d = 0; d < domain.numParallel; ++d) {
+    if (int(d) == domain.vectorDim || domain.graph->dims[d].size < 16)
+      continue;
+    unsigned count = 0;
+    for (auto &node : domain.graph->nodes)
+      count += isReadAcross(*node, domain.vectorDim, d);
+    if (count > most) {
+      most = count;
+      best = d;
+    }
+  }
+  // Each operand needs a tile of its own in shared memory.
+  return most <= 3 ? best : -1;
+}
+
+static Schedule chooseTile(const Domain &domain, int across) {
+  Schedule schedule;
+  schedule.family = Family::Tile;
+  schedule.across = across;
+  unsigned widest = 1;
+  for (auto &node : domain.graph->nodes)
+    if (isReadAcross(*node, domain.vectorDim, across))
+      widest = std::max(widest, bytesOf(node->type));
+  // A warp takes 128 bytes of a row, where the dims allow it.
+  schedule.lanes = std::max(1u, 4 / std::max(2u, widest));
+  while (schedule.lanes > 1 &&
+         (domain.vectorSize() % schedule.lanes != 0 ||
+          domain.graph->dims[across].size % schedule.lanes != 0))
+    schedule.lanes /= 2;
+  schedule.threads = 256;
+  schedule.vectors = 32 * 32 * schedule.lanes / schedule.threads;
+  return schedule;
+}
+
 Schedule chooseSchedule(const Domain &domain, const Machine &machine) {
   if (domain.empty)
     return Schedule();
+  if (domain.numReduction == 0)
+    if (int across = chooseAcross(domain); across >= 0)
+      return chooseTile(domain, across);
   if (domain.numReduction == 0)
     return chooseFlat(domain, machine);
   if (domain.vectorDim >= 0 && !domain.vectorInReduction())

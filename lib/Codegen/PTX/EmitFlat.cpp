@@ -1,9 +1,9 @@
 //===- EmitFlat.cpp - Kernels without reductions --------------------------===//
 //
-// The domain is one range of vectors, cut into blocks; the vectors of one thread
-// lie a block's width apart, so that neighbours always access neighbours. The
-// elements after the last whole vector of a one-dimensional domain are taken one
-// by one by the last block.
+// The domain is one range of vectors, cut into blocks; the vectors of one
+// thread lie a block's width apart, so that neighbours always access
+// neighbours. The elements after the last whole vector of a one-dimensional
+// domain are taken one by one by the last block.
 //
 //===----------------------------------------------------------------------===//
 
@@ -43,8 +43,7 @@ public:
         guards.push_back(guard);
         bind(u, number, dims);
       }
-      storeAll(stores, schedule.vectors,
-               [&](unsigned u) { return guards[u]; });
+      storeAll(stores, schedule.vectors, [&](unsigned u) { return guards[u]; });
     }
     if (rest != 0)
       tail(vectors * lanes, rest);
@@ -52,9 +51,8 @@ public:
 
 private:
   void tail(int64_t start, int64_t rest) {
-    Value last = arith::CmpIOp::create(b, arith::CmpIPredicate::eq,
-                                       blockIndex(),
-                                       constant(frame.blocks - 1));
+    Value last = arith::CmpIOp::create(
+        b, arith::CmpIPredicate::eq, blockIndex(), constant(frame.blocks - 1));
     Value mine = less(threadIndex(), rest);
     auto ifOp = scf::IfOp::create(b, both(last, mine), /*withElse=*/false);
     OpBuilder::InsertionGuard inside(b);

@@ -95,8 +95,8 @@ struct EmitKernelsPass : impl::PtxEmitKernelsBase<EmitKernelsPass> {
     b.setInsertionPointToEnd(into.getBody());
     Type pointer = LLVM::LLVMPointerType::get(b.getContext(), 1);
     auto type = b.getFunctionType(SmallVector<Type>(count, pointer), {});
-    frame.function = func::FuncOp::create(b, kernel.getLoc(),
-                                          readableName(kernel), type);
+    frame.function =
+        func::FuncOp::create(b, kernel.getLoc(), readableName(kernel), type);
     frame.function->setAttr("pyjit.entry", b.getUnitAttr());
     if (domain.empty) {
       frame.function.erase();
@@ -112,7 +112,8 @@ struct EmitKernelsPass : impl::PtxEmitKernelsBase<EmitKernelsPass> {
         emitColumns(frame);
         break;
       case Family::Tile:
-        return kernel.emitError("tile schedules are not there yet");
+        emitTiles(frame);
+        break;
       }
       if (frame.blocks > std::numeric_limits<int32_t>::max())
         return kernel.emitError("more blocks than a launch can have");
@@ -126,8 +127,7 @@ struct EmitKernelsPass : impl::PtxEmitKernelsBase<EmitKernelsPass> {
       kernel->setAttr("pyjit.grid", b.getDenseI32ArrayAttr({blocks, 1, 1}));
       if (frame.sharedBytes != 0) {
         b.setInsertionPoint(frame.function);
-        auto bytes =
-            LLVM::LLVMArrayType::get(b.getI8Type(), frame.sharedBytes);
+        auto bytes = LLVM::LLVMArrayType::get(b.getI8Type(), frame.sharedBytes);
         LLVM::GlobalOp::create(b, kernel.getLoc(), bytes,
                                /*isConstant=*/false, LLVM::Linkage::Internal,
                                (frame.function.getName() + "_shared").str(),
@@ -139,9 +139,9 @@ struct EmitKernelsPass : impl::PtxEmitKernelsBase<EmitKernelsPass> {
       kernel->setAttr("pyjit.symbol", b.getStringAttr(""));
       kernel->setAttr("pyjit.grid", b.getDenseI32ArrayAttr({0, 1, 1}));
     }
-    kernel->setAttr("pyjit.block",
-                    b.getDenseI32ArrayAttr(
-                        {static_cast<int32_t>(schedule.threads), 1, 1}));
+    kernel->setAttr(
+        "pyjit.block",
+        b.getDenseI32ArrayAttr({static_cast<int32_t>(schedule.threads), 1, 1}));
     kernel->setAttr("pyjit.shared", b.getI32IntegerAttr(0));
     kernel->setAttr("pyjit.align",
                     b.getDenseI32ArrayAttr(SmallVector<int32_t>(

@@ -1,15 +1,15 @@
 //===- EmitReductions.cpp - Kernels that reduce ---------------------------===//
 //
 // Rows: vectors walk the reduced elements. A group of threads shares a row, a
-// block holds one or more groups; partial results meet by shuffles in a warp and
-// through shared memory between warps, and every thread has the result.
+// block holds one or more groups; partial results meet by shuffles in a warp
+// and through shared memory between warps, and every thread has the result.
 //
 // Columns: vectors walk parallel elements. Threads side by side hold columns,
 // the members of a group walk every group-th row of them; partial results meet
 // in shared memory.
 //
-// Both walk a row once per stage; a resident row is walked once, its values stay
-// in registers.
+// Both walk a row once per stage; a resident row is walked once, its values
+// stay in registers.
 //
 //===----------------------------------------------------------------------===//
 
@@ -47,7 +47,8 @@ private:
   /// This thread's number in its group, and where the group is in the block.
   Value member, position;
   Value rowInside;
-  /// Vectors of a row, and how many of them all threads of a group take at once.
+  /// Vectors of a row, and how many of them all threads of a group take at
+  /// once.
   int64_t steps = 0, chunk = 0;
   SmallVector<unsigned> reductionDims;
 
@@ -128,8 +129,8 @@ SmallVector<Value> ReductionEmitter::point(ArrayRef<Value> inside) {
     for (unsigned u = 0; u < vectors; ++u) {
       Value value = broadcast(emit(node->inputs[0], u), lanes);
       if (inside[u])
-        value = arith::SelectOp::create(b, inside[u], value,
-                                        identity(node, lanes));
+        value =
+            arith::SelectOp::create(b, inside[u], value, identity(node, lanes));
       parts.push_back(value);
     }
     while (parts.size() > 1) {
@@ -171,29 +172,36 @@ SmallVector<Value> ReductionEmitter::walk() {
   };
   SmallVector<Value> sums = identities();
   int64_t whole = steps / chunk * chunk;
-  auto inLoop = [&](Value lower, Value upper, int64_t reach) {
-    auto forOp =
-        scf::ForOp::create(b, lower, upper, constant(chunk), sums);
-    OpBuilder::InsertionGuard guard(b);
+  // One pass over a chunk that starts at `base`; what it needs of the row alone
+  // is computed before `outside`.
+  auto pass = [&](Operation *outside, Value base, int64_t reach,
+                  ValueRange before) {
     Scope scope;
     scope.bound = scopes.back().bound;
     scope.bound |= reduced;
-    scopes.back().anchor = forOp;
+    scopes.back().anchor = outside;
     scopes.push_back(std::move(scope));
-    b.setInsertionPointToStart(forOp.getBody());
-    SmallVector<Value> inside = bindSteps(forOp.getInductionVar(), reach);
-    SmallVector<Value> results =
-        combineAll(forOp.getRegionIterArgs(), point(inside));
-    if (!reduces.empty())
-      scf::YieldOp::create(b, results);
+    SmallVector<Value> inside = bindSteps(base, reach);
+    SmallVector<Value> after = combineAll(before, point(inside));
     scopes.pop_back();
     scopes.back().anchor = nullptr;
-    sums.assign(forOp.getResults().begin(), forOp.getResults().end());
+    return after;
   };
-  if (whole != 0)
-    inLoop(constant(0), constant(whole), chunk);
-  if (whole != steps)
-    inLoop(constant(whole), constant(whole + 1), steps - whole);
+  if (whole != 0) {
+    auto forOp = scf::ForOp::create(b, constant(0), constant(whole),
+                                    constant(chunk), sums);
+    OpBuilder::InsertionGuard guard(b);
+    b.setInsertionPointToStart(forOp.getBody());
+    SmallVector<Value> results =
+        pass(forOp, forOp.getInductionVar(), chunk, forOp.getRegionIterArgs());
+    if (!reduces.empty())
+      scf::YieldOp::create(b, results);
+    sums.assign(forOp.getResults().begin(), forOp.getResults().end());
+  }
+  if (whole != steps) {
+    Operation *here = constant(whole).getDefiningOp();
+    sums = pass(here, here->getResult(0), steps - whole, sums);
+  }
   return sums;
 }
 
@@ -225,8 +233,8 @@ SmallVector<Value> ReductionEmitter::meetInRow(SmallVector<Value> partials) {
   for (Node *node : reduces)
     places.push_back(shared(
         int64_t(all) * memoryType(node->type).getIntOrFloatBitWidth() / 8));
-  Value leads = arith::CmpIOp::create(b, arith::CmpIPredicate::eq, lane,
-                                      constant(0));
+  Value leads =
+      arith::CmpIOp::create(b, arith::CmpIPredicate::eq, lane, constant(0));
   auto ifOp = scf::IfOp::create(b, leads, /*withElse=*/false);
   {
     OpBuilder::InsertionGuard inside(b);
@@ -238,10 +246,10 @@ SmallVector<Value> ReductionEmitter::meetInRow(SmallVector<Value> partials) {
   barrier();
   Value from = add(mul(position, warps), rem(lane, warps));
   for (auto [node, value, base] : llvm::zip(reduces, partials, places))
-    value = fromMemory(
-        LLVM::LoadOp::create(b, memoryType(node->type),
-                             sharedAddress(base, from, node->type)),
-        node->type);
+    value =
+        fromMemory(LLVM::LoadOp::create(b, memoryType(node->type),
+                                        sharedAddress(base, from, node->type)),
+                   node->type);
   meet(warps);
   return partials;
 }
@@ -336,8 +344,8 @@ void ReductionEmitter::storeRows() {
     return;
   Value first;
   if (schedule.group > 1)
-    first = arith::CmpIOp::create(b, arith::CmpIPredicate::eq, member,
-                                  constant(0));
+    first =
+        arith::CmpIOp::create(b, arith::CmpIPredicate::eq, member, constant(0));
   storeAll(rows, 1, [&](unsigned) { return both(rowInside, first); });
 }
 

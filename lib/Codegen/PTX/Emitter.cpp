@@ -29,7 +29,8 @@ static bool fits32(const Domain &domain) {
 Emitter::Emitter(KernelFrame &frame)
     : frame(frame), domain(frame.domain), schedule(frame.schedule),
       graph(*frame.domain.graph),
-      b(frame.function.getLoc(), frame.function.getContext()) {
+      b(frame.function.getLoc(), frame.function.getContext()),
+      vectorDim(frame.domain.vectorDim) {
   Block *entry = frame.function.addEntryBlock();
   b.setInsertionPointToStart(entry);
   func::ReturnOp::create(b);
@@ -170,8 +171,7 @@ Value Emitter::exchange(Value value, unsigned distance) {
         b, word, arith::ShRUIOp::create(b, value, half));
     low = arith::ExtUIOp::create(b, integer, swap(low));
     high = arith::ExtUIOp::create(b, integer, swap(high));
-    result = arith::OrIOp::create(b, low,
-                                  arith::ShLIOp::create(b, high, half));
+    result = arith::OrIOp::create(b, low, arith::ShLIOp::create(b, high, half));
   } else if (bits == 32) {
     result = swap(value);
   } else {
@@ -192,9 +192,8 @@ Value Emitter::shared(int64_t bytes) {
     });
   int64_t at = frame.sharedBytes;
   frame.sharedBytes = llvm::alignTo(at + bytes, 16);
-  return LLVM::GEPOp::create(
-      b, pointer, b.getI8Type(), sharedBase,
-      ArrayRef<LLVM::GEPArg>{static_cast<int32_t>(at)});
+  return LLVM::GEPOp::create(b, pointer, b.getI8Type(), sharedBase,
+                             ArrayRef<LLVM::GEPArg>{static_cast<int32_t>(at)});
 }
 
 Value Emitter::sharedAddress(Value base, Value index, Type element) {
@@ -222,7 +221,7 @@ llvm::SmallBitVector Emitter::dimsOf(AffineExpr expr) {
 void Emitter::bind(unsigned u, Value number, ArrayRef<unsigned> dims) {
   for (unsigned i = dims.size(); i-- > 0;) {
     unsigned d = dims[i];
-    bool vectors = int(d) == domain.vectorDim;
+    bool vectors = int(d) == vectorDim;
     int64_t size = graph.dims[d].size;
     if (vectors)
       size = std::max<int64_t>(1, size / lanes);
@@ -298,7 +297,7 @@ Value Emitter::index(AffineExpr expr, unsigned u) {
 AffineExpr Emitter::shifted(AffineExpr expr, int64_t shift) {
   if (shift == 0 || !onLanes(expr))
     return expr;
-  AffineExpr d = getAffineDimExpr(domain.vectorDim, expr.getContext());
+  AffineExpr d = getAffineDimExpr(vectorDim, expr.getContext());
   return expr.replace(d, d + shift);
 }
 
@@ -349,7 +348,7 @@ unsigned Emitter::alignment(unsigned buffer, AffineExpr offset, Type element,
   limit(form.constant);
   for (auto &[base, factor] : form.terms) {
     auto dim = dyn_cast<AffineDimExpr>(base);
-    bool vectors = dim && int(dim.getPosition()) == domain.vectorDim;
+    bool vectors = dim && int(dim.getPosition()) == vectorDim;
     limit(factor * (vectors ? lanes : 1));
   }
   frame.reliedOn[buffer] = std::max(frame.reliedOn[buffer], aligned);
@@ -366,8 +365,8 @@ Value Emitter::load(unsigned buffer, AffineExpr offset, Type element,
     return fromMemory(LLVM::LoadOp::create(b, memory, at, bytes), element);
   }
   LinearForm form = linearize(offset);
-  int64_t stride = form.coefficient(domain.vectorDim);
-  bool linear = !form.isNonlinearIn(domain.vectorDim);
+  int64_t stride = form.coefficient(vectorDim);
+  bool linear = !form.isNonlinearIn(vectorDim);
   auto vectorType = VectorType::get({int64_t(lanes)}, memory);
   if (linear && stride == 1) {
     unsigned aligned =
@@ -396,19 +395,19 @@ void Emitter::store(Value value, unsigned buffer, AffineExpr offset,
   if (!onLanes(offset)) {
     if (isa<VectorType>(value.getType()))
       value = vector::ExtractOp::create(b, value, 0);
-    LLVM::StoreOp::create(b, value,
-                          address(base, index(offset, u), 0, element), bytes);
+    LLVM::StoreOp::create(b, value, address(base, index(offset, u), 0, element),
+                          bytes);
     return;
   }
   value = broadcast(value, lanes);
   LinearForm form = linearize(offset);
-  int64_t stride = form.coefficient(domain.vectorDim);
-  bool linear = !form.isNonlinearIn(domain.vectorDim);
+  int64_t stride = form.coefficient(vectorDim);
+  bool linear = !form.isNonlinearIn(vectorDim);
   if (linear && stride == 1) {
     unsigned aligned =
         alignment(buffer, offset, element, std::min(16u, bytes * lanes));
-    LLVM::StoreOp::create(
-        b, value, address(base, index(offset, u), 0, element), aligned);
+    LLVM::StoreOp::create(b, value, address(base, index(offset, u), 0, element),
+                          aligned);
     return;
   }
   for (unsigned lane = 0; lane < lanes; ++lane) {
@@ -444,8 +443,11 @@ Value Emitter::emit(const Node *node, unsigned u) {
                                                                        : 1;
       return combine(node, broadcast(x, width), broadcast(y, width));
     }
-    if (node->kind == Node::Kind::Load)
+    if (node->kind == Node::Kind::Load) {
+      if (Value kept = readShared(node, u))
+        return kept;
       return load(node->buffer, node->offset, node->type, u);
+    }
     return compute(node, u);
   });
   scopes[k].values[{node, u}] = result;
@@ -484,13 +486,13 @@ Value Emitter::bodyIndex(AffineExpr expr, unsigned u) {
     return widen(index(expr, u));
   LinearForm form = linearize(expr);
   auto type = VectorType::get({int64_t(lanes)}, wide);
-  if (form.isNonlinearIn(domain.vectorDim)) {
+  if (form.isNonlinearIn(vectorDim)) {
     SmallVector<Value> elements;
     for (unsigned lane = 0; lane < lanes; ++lane)
       elements.push_back(widen(index(shifted(expr, lane), u)));
     return vector::FromElementsOp::create(b, type, elements);
   }
-  int64_t stride = form.coefficient(domain.vectorDim);
+  int64_t stride = form.coefficient(vectorDim);
   SmallVector<int64_t> steps;
   for (unsigned lane = 0; lane < lanes; ++lane)
     steps.push_back(lane * stride);
@@ -545,8 +547,8 @@ Value Emitter::extract(tensor::ExtractOp op, const Node *node, unsigned u,
                              address(base, scalarOffset(), 0, element), bytes),
         element);
   auto vectorType = VectorType::get({int64_t(lanes)}, memory);
-  if (!dynamicVector && !form.isNonlinearIn(domain.vectorDim) &&
-      form.coefficient(domain.vectorDim) == 1) {
+  if (!dynamicVector && !form.isNonlinearIn(vectorDim) &&
+      form.coefficient(vectorDim) == 1) {
     unsigned wanted = std::min(16u, bytes * lanes);
     while (wanted > bytes && dynamicFactor * bytes % wanted != 0)
       wanted /= 2;
@@ -566,6 +568,39 @@ Value Emitter::extract(tensor::ExtractOp op, const Node *node, unsigned u,
   }
   return fromMemory(vector::FromElementsOp::create(b, vectorType, elements),
                     element);
+}
+
+Value Emitter::divideByRow(Value x, Value y, const Node *divisor) {
+  Type element = getElementTypeOrSelf(y.getType());
+  if (domain.numReduction == 0 || !element.isF32() ||
+      divisor->kind == Node::Kind::Constant ||
+      divisor->dims.anyCommon(reduced) || divisor->stage == 0)
+    return {};
+  auto &[reciprocal, scale] = scopes[rowScope].reciprocals[y];
+  if (!reciprocal)
+    inScope(rowScope, [&]() -> Value {
+      // 1 / y of a very small y would be infinite, of a very large one lose
+      // bits: such are scaled by a power of two first, and the quotient after.
+      auto number = [&](float value) {
+        TypedAttr attr = b.getF32FloatAttr(value);
+        if (auto vector = dyn_cast<VectorType>(y.getType()))
+          attr = DenseElementsAttr::get(vector, ArrayRef<Attribute>(attr));
+        return arith::ConstantOp::create(b, attr).getResult();
+      };
+      Value size = math::AbsFOp::create(b, y);
+      Value small = arith::CmpFOp::create(b, arith::CmpFPredicate::OLT, size,
+                                          number(0x1p-100f));
+      Value large = arith::CmpFOp::create(b, arith::CmpFPredicate::OGT, size,
+                                          number(0x1p100f));
+      scale = arith::SelectOp::create(b, small, number(0x1p64f), number(1.0f));
+      scale = arith::SelectOp::create(b, large, number(0x1p-64f), scale);
+      reciprocal = arith::DivFOp::create(b, number(1.0f),
+                                         arith::MulFOp::create(b, y, scale));
+      return reciprocal;
+    });
+  unsigned width = isa<VectorType>(x.getType()) ? lanes : 1;
+  Value quotient = arith::MulFOp::create(b, x, broadcast(reciprocal, width));
+  return arith::MulFOp::create(b, quotient, broadcast(scale, width));
 }
 
 Value Emitter::compute(const Node *node, unsigned u) {
@@ -623,6 +658,12 @@ Value Emitter::compute(const Node *node, unsigned u) {
                    b, b.getI64IntegerAttr(
                           cast<IntegerAttr>(constant.getValue()).getInt()));
     unsigned width = vectors ? lanes : 1;
+    if (auto division = dyn_cast<arith::DivFOp>(op))
+      if (auto argument = dyn_cast<BlockArgument>(division.getRhs()))
+        if (Value quotient =
+                divideByRow(broadcast(operands[0], width), operands[1],
+                            node->inputs[argument.getArgNumber()]))
+          return body[value] = quotient;
     for (Value &operand : operands)
       operand = broadcast(operand, width);
     OperationState state(b.getLoc(), op->getName());
@@ -651,7 +692,7 @@ void Emitter::storeAll(ArrayRef<codegen::Store *> stores, unsigned vectors,
   each([&](codegen::Store &s, unsigned u) { prefetch(s.node, u); });
   each([&](codegen::Store &s, unsigned u) {
     emit(s.node, u);
-    if (!linearize(s.offset).isNonlinearIn(std::max(0, domain.vectorDim)))
+    if (!linearize(s.offset).isNonlinearIn(std::max(0, vectorDim)))
       index(s.offset, u);
   });
   each([&](codegen::Store &s, unsigned u) {

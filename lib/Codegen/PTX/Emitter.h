@@ -2,8 +2,8 @@
 //
 // Values are emitted when something asks for them, in the outermost loop that
 // binds the dims they depend on; a memo per loop makes each of them once. One
-// thread works on several vectors at a time: `u` says on which, and every vector
-// has its own point of the domain.
+// thread works on several vectors at a time: `u` says on which, and every
+// vector has its own point of the domain.
 //
 //===----------------------------------------------------------------------===//
 
@@ -42,6 +42,7 @@ struct KernelFrame {
 class Emitter {
 public:
   explicit Emitter(KernelFrame &frame);
+  virtual ~Emitter() = default;
 
 protected:
   using Value = mlir::Value;
@@ -55,13 +56,15 @@ protected:
     mlir::Operation *anchor = nullptr;
     llvm::DenseMap<std::pair<const Node *, unsigned>, Value> values;
     llvm::DenseMap<std::pair<AffineExpr, unsigned>, Value> indices;
+    /// Reciprocals of scaled divisors, and the scale.
+    llvm::DenseMap<Value, std::pair<Value, Value>> reciprocals;
   };
 
   //===--- Small constructors --------------------------------------------===//
   /// A constant of the type that indices have here.
   Value constant(int64_t value) {
-    return mlir::arith::ConstantOp::create(
-        b, b.getIntegerAttr(indexType, value));
+    return mlir::arith::ConstantOp::create(b,
+                                           b.getIntegerAttr(indexType, value));
   }
   Value i32(int32_t value) {
     return mlir::arith::ConstantOp::create(b, b.getI32IntegerAttr(value));
@@ -129,10 +132,10 @@ protected:
   Value index(AffineExpr expr, unsigned u);
   Value indexTerm(AffineExpr expr, unsigned u);
   bool onLanes(const llvm::SmallBitVector &dims) {
-    return lanes > 1 && dims.test(domain.vectorDim);
+    return lanes > 1 && dims.test(vectorDim);
   }
   bool onLanes(AffineExpr expr) {
-    return lanes > 1 && expr.isFunctionOfDim(domain.vectorDim);
+    return lanes > 1 && expr.isFunctionOfDim(vectorDim);
   }
   AffineExpr shifted(AffineExpr expr, int64_t shift);
   Type memoryType(Type element);
@@ -146,10 +149,15 @@ protected:
   void store(Value value, unsigned buffer, AffineExpr offset, unsigned u);
 
   //===--- Values -----------------------------------------------------------//
+  /// What the block has put into shared memory of `node`'s values, or null.
+  virtual Value readShared(const Node *node, unsigned u) { return {}; }
   Value emit(const Node *node, unsigned u);
   /// Emits the loads that `root` needs and that are not known yet.
   void prefetch(const Node *root, unsigned u);
   Value compute(const Node *node, unsigned u);
+  /// x / y for a divisor that is the same in the whole row: `divisor`'s
+  /// reciprocal, computed once, or null if that is not the case.
+  Value divideByRow(Value x, Value y, const Node *divisor);
   Value extract(mlir::tensor::ExtractOp op, const Node *node, unsigned u,
                 llvm::DenseMap<Value, Value> &body);
   Value bodyIndex(AffineExpr expr, unsigned u);
@@ -175,6 +183,8 @@ protected:
   /// Where what follows from a reduction is known.
   unsigned rowScope = 0;
   unsigned lanes = 1;
+  /// The dim that vectors walk now.
+  int vectorDim = -1;
   Value knownThread, knownBlock, sharedBase;
 };
 
@@ -183,6 +193,10 @@ void emitFlat(KernelFrame &frame);
 void emitRows(KernelFrame &frame);
 void emitColumns(KernelFrame &frame);
 void emitTiles(KernelFrame &frame);
+
+/// Whether memory shows `node`'s values along `across`, and not along the dim
+/// that vectors walk.
+bool isReadAcross(const codegen::Node &node, int vectorDim, int across);
 
 } // namespace pyjit::ptx
 

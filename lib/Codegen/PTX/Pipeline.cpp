@@ -10,7 +10,9 @@ using namespace mlir;
 namespace pyjit::ptx {
 
 void buildPtxPipeline(OpPassManager &pm, const PtxOptions &options) {
+  pm.addPass(createPtxSplitReductions());
   pm.addPass(createPtxEmitKernels());
+  pm.addNestedPass<ModuleOp>(createPtxExpandMath());
   codegen::CodegenExpandMathOptions math;
   math.nativeBF16 = !options.simulate;
   pm.addNestedPass<ModuleOp>(codegen::createCodegenExpandMath(math));

@@ -1,6 +1,7 @@
 //===- Schedule.cpp - Schedules as attributes, and what fits a kernel -----===//
 
 #include "pyjit/Codegen/PTX/Schedule.h"
+#include "Emitter.h"
 #include "mlir/IR/Builders.h"
 #include "pyjit/Codegen/Schedule.h"
 #include "llvm/Support/MathExtras.h"
@@ -28,6 +29,8 @@ DictionaryAttr Schedule::toAttr(MLIRContext *context) const {
     number("group", group);
     entries.push_back(b.getNamedAttr("resident", b.getBoolAttr(resident)));
   }
+  if (family == Family::Tile)
+    number("across", across);
   return b.getDictionaryAttr(entries);
 }
 
@@ -54,6 +57,15 @@ std::optional<Schedule> Schedule::fromAttr(DictionaryAttr attr,
         return std::nullopt;
       }
       schedule.resident = flag.getValue();
+      continue;
+    }
+    if (name == "across") {
+      auto dim = dyn_cast<IntegerAttr>(entry.getValue());
+      if (!dim || dim.getInt() < 0 || dim.getInt() > 64) {
+        reason = "'across' is a dim";
+        return std::nullopt;
+      }
+      schedule.across = dim.getInt();
       continue;
     }
     unsigned *field = llvm::StringSwitch<unsigned *>(name)
@@ -118,13 +130,33 @@ bool verifySchedule(const Schedule &schedule, const Domain &domain,
     return no("vectors without a dim to walk");
   if (schedule.lanes > 1 && !tailAllowed &&
       domain.vectorSize() % schedule.lanes != 0)
-    return no("vectors do not divide the dim of " +
-              Twine(domain.vectorSize()) + " elements that they walk");
+    return no("vectors do not divide the dim of " + Twine(domain.vectorSize()) +
+              " elements that they walk");
   switch (schedule.family) {
   case Family::Flat:
     return !reduces || no("a flat schedule of a kernel that reduces");
-  case Family::Tile:
-    return !reduces || no("a tile schedule of a kernel that reduces");
+  case Family::Tile: {
+    if (reduces)
+      return no("a tile schedule of a kernel that reduces");
+    if (domain.vectorDim < 0 || schedule.across < 0 ||
+        schedule.across >= int(domain.numParallel) ||
+        schedule.across == domain.vectorDim)
+      return no("a tile lies along the vector dim and another");
+    if (domain.graph->dims[schedule.across].size % schedule.lanes != 0)
+      return no("vectors do not divide the dim that operands are read along");
+    if (schedule.threads * schedule.vectors !=
+        32 * 32 * schedule.lanes)
+      return no("threads and vectors do not make up a square");
+    int64_t bytes = 0;
+    for (auto &node : domain.graph->nodes)
+      if (isReadAcross(*node, domain.vectorDim, schedule.across))
+        bytes += llvm::alignTo(
+            int64_t(32 * schedule.lanes) * (32 * schedule.lanes + 1) *
+                std::max(1u, node->type.getIntOrFloatBitWidth() / 8),
+            16);
+    return (bytes != 0 && bytes <= 48 << 10) ||
+           no("tiles of " + Twine(bytes) + " bytes");
+  }
   case Family::Row:
   case Family::Column: {
     bool row = schedule.family == Family::Row;
@@ -138,8 +170,7 @@ bool verifySchedule(const Schedule &schedule, const Domain &domain,
       return no(row ? "rows along a dim that is not reduced"
                     : "columns along a dim that is reduced");
     int64_t steps = domain.rowElements / (row ? schedule.lanes : 1);
-    if (schedule.resident &&
-        steps > int64_t(schedule.group) * schedule.vectors)
+    if (schedule.resident && steps > int64_t(schedule.group) * schedule.vectors)
       return no("a row of " + Twine(domain.rowElements) +
                 " elements does not fit the threads that share it");
     return true;

@@ -1,6 +1,7 @@
 //===- Simulator.cpp - A GPU's blocks and threads on the host -------------===//
 
 #include "Simulator.h"
+#include <cmath>
 #include <memory>
 #include <ucontext.h>
 
@@ -49,6 +50,8 @@ int32_t exchange(int32_t mask, int32_t value, int32_t distance, int32_t) {
   leave(State::Exchange);
   return self().received;
 }
+
+float power2(float x) { return std::exp2(x); }
 
 void start() {
   current->kernel(current->buffers);
@@ -123,7 +126,8 @@ std::vector<std::pair<const char *, void *>> symbols() {
   return {{"pyjit_sim_thread", reinterpret_cast<void *>(threadNumber)},
           {"pyjit_sim_block", reinterpret_cast<void *>(blockNumber)},
           {"pyjit_sim_barrier", reinterpret_cast<void *>(barrier)},
-          {"pyjit_sim_exchange", reinterpret_cast<void *>(exchange)}};
+          {"pyjit_sim_exchange", reinterpret_cast<void *>(exchange)},
+          {"pyjit_sim_power2", reinterpret_cast<void *>(power2)}};
 }
 
 std::string run(void (*kernel)(void *const *), void *const *buffers,

@@ -1,19 +1,20 @@
 //===- TestKernels.cpp - GPU kernels from text, for tests -----------------===//
 //
 // A shared library with a C interface: pytest compiles kernels given as linalg
-// text, or as a function on tssa that is fused first, through the PTX pipeline, reads the PTX, and runs the same schedules on
-// its own arrays with a GPU's threads simulated.
+// text, or as a function on tssa that is fused first, through the PTX pipeline,
+// reads the PTX, and runs the same schedules on its own arrays with a GPU's
+// threads simulated.
 //
 //===----------------------------------------------------------------------===//
 
 #include "Simulator.h"
 #include "dialects/tssa/IR/TSSA.h"
+#include "mlir/AsmParser/AsmParser.h"
 #include "mlir/Dialect/Arith/IR/Arith.h"
 #include "mlir/Dialect/Func/IR/FuncOps.h"
 #include "mlir/Dialect/Linalg/IR/Linalg.h"
 #include "mlir/Dialect/Math/IR/Math.h"
 #include "mlir/Dialect/Tensor/IR/Tensor.h"
-#include "mlir/AsmParser/AsmParser.h"
 #include "mlir/IR/BuiltinOps.h"
 #include "mlir/IR/MLIRContext.h"
 #include "mlir/Parser/Parser.h"
@@ -170,18 +171,17 @@ PYJIT_EXPORT const char *pyjit_ptx_kernels(void *handle) {
 /// Runs a kernel's threads on the host; returns what went wrong.
 PYJIT_EXPORT const char *pyjit_ptx_simulate(void *handle, const char *name,
                                             void *const *buffers,
-                                            unsigned blocks,
-                                            unsigned threads) {
+                                            unsigned blocks, unsigned threads) {
   auto *library = static_cast<Library *>(handle);
   auto function = library->host->lookup(("sim_" + llvm::Twine(name)).str());
   if (!function) {
     library->error = llvm::toString(function.takeError());
     return library->error.c_str();
   }
-  library->error = pyjit::simulator::run(
-      reinterpret_cast<void (*)(void *const *)>(
-          reinterpret_cast<void *>(*function)),
-      buffers, blocks, threads);
+  library->error =
+      pyjit::simulator::run(reinterpret_cast<void (*)(void *const *)>(
+                                reinterpret_cast<void *>(*function)),
+                            buffers, blocks, threads);
   return library->error.c_str();
 }
 

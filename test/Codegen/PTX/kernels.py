@@ -41,7 +41,9 @@ def tensor_type(t: torch.Tensor) -> str:
 
 def empty(type_text: str) -> torch.Tensor:
     """A tensor of an MLIR type, filled with what no test expects."""
-    match = re.match(r"tensor<((?:\d+x)*)(\w+)(?:, #tssa\.strides<\[(.*)\]>)?>", type_text)
+    match = re.match(
+        r"tensor<((?:\d+x)*)(\w+)(?:, #tssa\.strides<\[(.*)\]>)?>", type_text
+    )
     assert match is not None, type_text
     shape = [int(n) for n in match[1].split("x") if n]
     dtype = DTYPES[match[2]]
@@ -112,7 +114,9 @@ class Program:
         for line in lib.pyjit_ptx_kernels(self._handle).decode().splitlines():
             kind, *rest = line.split("\t")
             if kind == "kernel":
-                function, name, grid, block, shared, alignment, indirect, schedule = rest
+                function, name, grid, block, shared, alignment, indirect, schedule = (
+                    rest
+                )
                 self.kernels[function] = Kernel(
                     name,
                     int(grid),
@@ -177,7 +181,14 @@ def assemble(ptx: str, chip: str) -> list[str]:
         source = Path(folder) / "kernels.ptx"
         source.write_text(ptx)
         done = subprocess.run(
-            [PTXAS, "-v", f"-arch={chip}", str(source), "-o", str(Path(folder) / "out")],
+            [
+                PTXAS,
+                "-v",
+                f"-arch={chip}",
+                str(source),
+                "-o",
+                str(Path(folder) / "out"),
+            ],
             capture_output=True,
             text=True,
             check=False,

@@ -3,7 +3,7 @@
 // RUN: pyjit-opt %s --pyjit-ptx | pyjit-translate --kernels-to-ptx --chip=sm_80 | FileCheck %s --check-prefix=SM80
 // RUN: pyjit-opt %s --pyjit-ptx | pyjit-translate --kernels-to-ptx --chip=sm_100 | FileCheck %s --check-prefix=SM100
 // RUN: pyjit-opt %s --pyjit-ptx=simulate=true | FileCheck %s --check-prefix=HOST
-// RUN: not pyjit-translate --kernels-to-ptx --chip=sm_70 %s 2>&1 | FileCheck %s --check-prefix=CHIP
+// RUN: pyjit-opt %s --pyjit-ptx | not pyjit-translate --kernels-to-ptx --chip=sm_70 2>&1 | FileCheck %s --check-prefix=CHIP
 
 // CHIP: no chip from sm_80 on: 'sm_70'
 

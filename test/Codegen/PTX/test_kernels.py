@@ -36,7 +36,9 @@ class Function:
         self.names = {id(t): f"%a{i}" for i, t in enumerate(inputs)}
         self.kept = list(inputs)
 
-    def op(self, name: str, args: str, result: torch.Tensor, *tensors: torch.Tensor) -> torch.Tensor:
+    def op(
+        self, name: str, args: str, result: torch.Tensor, *tensors: torch.Tensor
+    ) -> torch.Tensor:
         """Adds a call whose `{}` in `args` are `tensors`, and whose value is `result`."""
         value = f"%v{len(self.lines)}"
         operands = args.format(*(self.names[id(t)] for t in tensors))
@@ -48,7 +50,12 @@ class Function:
         self.kept.append(result)
         return result
 
-    def check(self, *results: torch.Tensor, scale: float = 1.0, chips: Sequence[str] = ("sm_90",)) -> Program:
+    def check(
+        self,
+        *results: torch.Tensor,
+        scale: float = 1.0,
+        chips: Sequence[str] = ("sm_90",),
+    ) -> Program:
         """Compiles for `chips`, runs the schedules, compares with `results`."""
         arguments = ", ".join(
             f"%a{i}: {tensor_type(t)}" for i, t in enumerate(self.inputs)
@@ -79,13 +86,19 @@ def close(got: torch.Tensor, wanted: torch.Tensor, scale: float = 1.0) -> None:
         assert torch.equal(got, wanted)
         return
     limit = scale * TOLERANCE[wanted.dtype]
-    largest = wanted.double().abs().nan_to_num().clamp(max=1e30).max().item() if wanted.numel() else 0
+    largest = (
+        wanted.double().abs().nan_to_num().clamp(max=1e30).max().item()
+        if wanted.numel()
+        else 0
+    )
     torch.testing.assert_close(
         got.double(), wanted.double(), rtol=limit, atol=limit * largest, equal_nan=True
     )
 
 
-def make(shape: Sequence[int], dtype: torch.dtype = torch.float32, seed: int = 0) -> torch.Tensor:
+def make(
+    shape: Sequence[int], dtype: torch.dtype = torch.float32, seed: int = 0
+) -> torch.Tensor:
     generator = torch.Generator().manual_seed(seed)
     if dtype == torch.bool:
         return torch.randint(0, 2, shape, generator=generator).bool()
@@ -94,7 +107,18 @@ def make(shape: Sequence[int], dtype: torch.dtype = torch.float32, seed: int = 0
     return torch.randn(shape, generator=generator, dtype=torch.float64).to(dtype)
 
 
-SHAPES = [(), (1,), (5,), (1003,), (64, 512), (7, 33), (3, 5, 64), (2, 3, 4, 5), (0, 4), (70001,)]
+SHAPES = [
+    (),
+    (1,),
+    (5,),
+    (1003,),
+    (64, 512),
+    (7, 33),
+    (3, 5, 64),
+    (2, 3, 4, 5),
+    (0, 4),
+    (70001,),
+]
 FLOATS = [torch.float32, torch.float16, torch.bfloat16, torch.float64]
 INTEGERS = [torch.int32, torch.int64, torch.int16, torch.int8, torch.uint8]
 
@@ -118,7 +142,11 @@ def test_pointwise_types(shape: tuple[int, ...], dtype: torch.dtype) -> None:
 
 @pytest.mark.parametrize("dtype", [torch.float32, torch.float16, torch.int64])
 def test_compare_and_select(dtype: torch.dtype) -> None:
-    x, y, m = make((9, 40), dtype), make((9, 40), dtype, seed=1), make((40,), torch.bool)
+    x, y, m = (
+        make((9, 40), dtype),
+        make((9, 40), dtype, seed=1),
+        make((40,), torch.bool),
+    )
     f = Function(x, y, m)
     c = f.op("gt.Tensor", "{}, {}", x > y, x, y)
     a = f.op("logical_and", "{}, {}", c & m, c, m)
@@ -127,7 +155,13 @@ def test_compare_and_select(dtype: torch.dtype) -> None:
 
 @pytest.mark.parametrize(
     ("left", "right"),
-    [((64, 32), (32,)), ((64, 32), (64, 1)), ((8, 1, 6), (5, 1)), ((3, 40), ()), ((256, 1), (1, 130))],
+    [
+        ((64, 32), (32,)),
+        ((64, 32), (64, 1)),
+        ((8, 1, 6), (5, 1)),
+        ((3, 40), ()),
+        ((256, 1), (1, 130)),
+    ],
 )
 def test_broadcasts(left: tuple[int, ...], right: tuple[int, ...]) -> None:
     x, y = make(left), make(right, seed=1)
@@ -153,7 +187,20 @@ def test_strides(number: int) -> None:
     f.check(f.op("neg", "{}", -x, x))
 
 
-FUNCTIONS = ["exp", "log", "tanh", "erf", "rsqrt", "sigmoid", "silu", "sqrt", "log1p", "expm1", "floor", "round"]
+FUNCTIONS = [
+    "exp",
+    "log",
+    "tanh",
+    "erf",
+    "rsqrt",
+    "sigmoid",
+    "silu",
+    "sqrt",
+    "log1p",
+    "expm1",
+    "floor",
+    "round",
+]
 
 
 @pytest.mark.parametrize("name", FUNCTIONS)
@@ -167,7 +214,20 @@ def test_functions(name: str, dtype: torch.dtype) -> None:
     f.check(f.op(name, "{}", result, x), chips=CHIPS)
 
 
-ROWS = [(1, 1), (4, 8), (8, 64), (3, 1000), (5, 1001), (2, 4096), (2, 20000), (300, 16), (40, 3), (150, 12000), (3, 0), (0, 7)]
+ROWS = [
+    (1, 1),
+    (4, 8),
+    (8, 64),
+    (3, 1000),
+    (5, 1001),
+    (2, 4096),
+    (2, 20000),
+    (300, 16),
+    (40, 3),
+    (150, 12000),
+    (3, 0),
+    (0, 7),
+]
 
 
 @pytest.mark.parametrize("shape", ROWS)
@@ -185,10 +245,15 @@ def test_softmax(shape: tuple[int, int], dtype: torch.dtype) -> None:
     chips = CHIPS if shape[1] in (64, 4096, 20000) else ("sm_90",)
     f.check(f.op("softmax.int", "{}, -1 : i64, none", x.softmax(-1), x), chips=chips)
     f = Function(x)
-    f.check(f.op("log_softmax.int", "{}, -1 : i64, none", x.log_softmax(-1), x), scale=4)
+    f.check(
+        f.op("log_softmax.int", "{}, -1 : i64, none", x.log_softmax(-1), x), scale=4
+    )
 
 
-@pytest.mark.parametrize("shape", [(4, 8), (300, 100), (500, 101), (40, 64), (3, 5, 7), (64, 32, 48), (5000, 4)])
+@pytest.mark.parametrize(
+    "shape",
+    [(4, 8), (300, 100), (500, 101), (40, 64), (3, 5, 7), (64, 32, 48), (5000, 4)],
+)
 def test_columns(shape: tuple[int, ...]) -> None:
     x = make(shape)
     f = Function(x)
@@ -204,7 +269,10 @@ def test_reductions_of_types(dtype: torch.dtype, dim: int) -> None:
     f = Function(x)
     f.check(f.op("amax", f"{{}}, [{dim} : i64], false", x.amax(dim), x), chips=CHIPS)
     f = Function(x)
-    f.check(f.op("sum.dim_IntList", f"{{}}, [{dim} : i64], false, none", x.sum(dim), x), scale=4)
+    f.check(
+        f.op("sum.dim_IntList", f"{{}}, [{dim} : i64], false, none", x.sum(dim), x),
+        scale=4,
+    )
 
 
 @pytest.mark.parametrize("shape", [(6, 64), (6, 100), (3, 768), (2, 9000), (3, 4, 33)])
@@ -216,14 +284,25 @@ def test_norms(shape: tuple[int, ...], dtype: torch.dtype) -> None:
     f = Function(x, w, b)
     wanted = torch.nn.functional.layer_norm(x, (n,), w, b)
     f.check(
-        f.op("layer_norm", f"{{}}, [{n} : i64], {{}}, {{}}, 1.0e-05 : f64, true", wanted, x, w, b),
+        f.op(
+            "layer_norm",
+            f"{{}}, [{n} : i64], {{}}, {{}}, 1.0e-05 : f64, true",
+            wanted,
+            x,
+            w,
+            b,
+        ),
         scale=4,
         chips=CHIPS,
     )
     f = Function(x, y, w)
     s = f.op("add.Tensor", "{}, {}, 1 : i64", x + y, x, y)
     wanted = torch.nn.functional.rms_norm(s, (n,), w, 1e-6)
-    f.check(f.op("rms_norm", f"{{}}, [{n} : i64], {{}}, 1.0e-06 : f64", wanted, s, w), s, scale=4)
+    f.check(
+        f.op("rms_norm", f"{{}}, [{n} : i64], {{}}, 1.0e-06 : f64", wanted, s, w),
+        s,
+        scale=4,
+    )
 
 
 def test_given_schedules() -> None:
@@ -273,6 +352,13 @@ func.func @main(%x: tensor<9x{n}xf32>) -> tensor<9x{n}xf32> {{
         x = make((9, n))
         program = Program(
             BUILD,
-            text.format(n=n, lanes=lanes, vectors=vectors, threads=threads, group=group, resident=resident),
+            text.format(
+                n=n,
+                lanes=lanes,
+                vectors=vectors,
+                threads=threads,
+                group=group,
+                resident=resident,
+            ),
         )
         close(program.run(x)[0], x - x.sum(1, keepdim=True), 4)

@@ -5,6 +5,32 @@
 
 include "mlir/Pass/PassBase.td"
 
+def PtxSplitReductions : Pass<"ptx-split-reductions", "mlir::ModuleOp"> {
+  let summary = "Cut large reductions to few values into two kernels";
+  let description = [{
+    A kernel whose rows are too few to keep a GPU busy becomes a kernel that
+    reduces parts of the rows, one that reduces the parts' results, and, if
+    something larger follows, a third. Calls of the kernel become calls of these;
+    the parts' results are tensors like all others. The cost model says when and
+    in how many parts, unless `parts` does.
+
+    ```mlir
+    %r = call @sum(%x) : (tensor<1048576xf32>) -> tensor<f32>
+    // becomes
+    %p = call @sum_parts(%x) : (tensor<1048576xf32>) -> tensor<256xf32>
+    %r = call @sum_whole(%p) : (tensor<256xf32>) -> tensor<f32>
+    ```
+  }];
+  let options = [
+    Option<"parts", "parts", "int64_t", "0",
+           "At most this many parts, whatever the cost model thinks">
+  ];
+  let dependentDialects = ["mlir::arith::ArithDialect",
+                           "mlir::func::FuncDialect",
+                           "mlir::linalg::LinalgDialect",
+                           "mlir::tensor::TensorDialect"];
+}
+
 def PtxEmitKernels : Pass<"ptx-emit-kernels", "mlir::ModuleOp"> {
   let summary = "Emit linalg kernels as one GPU thread's work";
   let description = [{
@@ -38,7 +64,27 @@ def PtxEmitKernels : Pass<"ptx-emit-kernels", "mlir::ModuleOp"> {
   ];
   let dependentDialects = ["mlir::arith::ArithDialect",
                            "mlir::func::FuncDialect",
-                           "mlir::LLVM::LLVMDialect", "mlir::scf::SCFDialect",
+                           "mlir::LLVM::LLVMDialect", "mlir::math::MathDialect",
+                           "mlir::scf::SCFDialect",
+                           "mlir::vector::VectorDialect"];
+}
+
+def PtxExpandMath : Pass<"ptx-expand-math", "mlir::ModuleOp"> {
+  let summary = "Expand functions with the help of a GPU's instructions";
+  let description = [{
+    Runs before `codegen-expand-math`: `math.exp` of f32 and below becomes nine
+    instructions around the special function unit's power of two, `arith.remf` a
+    call of the C library's exact remainder.
+
+    ```mlir
+    %y = math.exp %x : f32
+    // becomes math.fma, arith.* and
+    %p = llvm.call_intrinsic "llvm.nvvm.ex2.approx.f"(%r) : (f32) -> f32
+    ```
+  }];
+  let dependentDialects = ["mlir::arith::ArithDialect",
+                           "mlir::func::FuncDialect",
+                           "mlir::LLVM::LLVMDialect", "mlir::math::MathDialect",
                            "mlir::vector::VectorDialect"];
 }
 

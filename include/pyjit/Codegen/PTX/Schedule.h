@@ -1,9 +1,9 @@
 //===- Schedule.h - How a kernel's domain becomes threads -------*- C++ -*-===//
 //
-// A schedule is data: it stands on the kernel as the attribute `pyjit.schedule`,
-// where a test can read it and put another in its place. The cost model
-// (lib/Codegen/PTX/CostModel.cpp) chooses one where none is given; the verifier
-// says why one does not fit a kernel; the emitter carries it out.
+// A schedule is data: it stands on the kernel as the attribute
+// `pyjit.schedule`, where a test can read it and put another in its place. The
+// cost model (lib/Codegen/PTX/CostModel.cpp) chooses one where none is given;
+// the verifier says why one does not fit a kernel; the emitter carries it out.
 //
 //===----------------------------------------------------------------------===//
 
@@ -42,6 +42,8 @@ struct Schedule {
   /// Row, Column: what a thread holds of its row is the whole of it, so that
   /// every value is loaded and computed once and stays in registers.
   bool resident = false;
+  /// Tile: the dim that operands are read along.
+  int across = -1;
 
   mlir::DictionaryAttr toAttr(mlir::MLIRContext *context) const;
   /// Null and a reason if `attr` is no schedule.
@@ -79,6 +81,14 @@ struct Machine {
 };
 
 Schedule chooseSchedule(const Domain &domain, const Machine &machine);
+
+/// The largest divisor of `extent` that is at most `most`.
+int64_t largestDivisor(int64_t extent, int64_t most);
+
+/// In how many parts of `extent` elements a reduction that reads `bytes` is
+/// worth being computed; 1 if `schedule` keeps the machine busy as it is.
+int64_t chooseParts(const Domain &domain, const Schedule &schedule,
+                    const Machine &machine, int64_t bytes, int64_t extent);
 
 /// Whether `schedule` can carry out `domain`.
 bool verifySchedule(const Schedule &schedule, const Domain &domain,

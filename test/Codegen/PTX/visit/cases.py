@@ -102,7 +102,13 @@ def add_rms_norm(shape: tuple[int, ...], e: str, **more: object) -> Case:
         [(shape, e), (shape, e)],
         [
             aten("r0", "add.Tensor", "%a0, %a1, 1 : i64", "{t0}, {t1}", "{r0}"),
-            aten("r1", "rms_norm", f"%r0, [{n} : i64], %a2, 1.0e-06 : f64", "{r0}, {t2}", "{r1}"),
+            aten(
+                "r1",
+                "rms_norm",
+                f"%r0, [{n} : i64], %a2, 1.0e-06 : f64",
+                "{r0}, {t2}",
+                "{r1}",
+            ),
         ],
         f"(a[0] + a[1], torch.nn.functional.rms_norm(a[0] + a[1], ({n},), a[2], 1e-6))",
         **more,
@@ -178,7 +184,9 @@ def transposed_add(rows: int, columns: int, e: str, **more: object) -> Case:
     )
 
 
-def row(lanes: int, vectors: int, threads: int, group: int, resident: bool = True) -> dict[str, object]:
+def row(
+    lanes: int, vectors: int, threads: int, group: int, resident: bool = True
+) -> dict[str, object]:
     return {
         "family": "row",
         "lanes": lanes,
@@ -207,16 +215,41 @@ def flat(lanes: int, vectors: int, threads: int) -> dict[str, object]:
 def checks() -> Iterator[Case]:
     """Small and awkward shapes of every family."""
     for e, limit in [("f32", 1e-5), ("f16", 2e-3), ("bf16", 1.6e-2), ("f64", 1e-12)]:
-        for shape in [(1,), (1003,), (64, 512), (7, 33), (0, 4), (3, 5, 64), (4096, 1024)]:
+        for shape in [
+            (1,),
+            (1003,),
+            (64, 512),
+            (7, 33),
+            (0, 4),
+            (3, 5, 64),
+            (4096, 1024),
+        ]:
             yield add_relu(shape, e, tolerance=limit)
         if e == "f64":
             continue
-        for shape in [(1, 1), (8, 64), (3, 1000), (5, 1001), (2, 4096), (300, 16), (40, 3), (150, 12000), (64, 70000)]:
+        for shape in [
+            (1, 1),
+            (8, 64),
+            (3, 1000),
+            (5, 1001),
+            (2, 4096),
+            (300, 16),
+            (40, 3),
+            (150, 12000),
+            (64, 70000),
+        ]:
             yield softmax(shape, e, tolerance=limit)
             yield layer_norm(shape, e, tolerance=4 * limit)
             yield add_rms_norm(shape, e, tolerance=4 * limit)
             yield logsumexp(shape, e, tolerance=4 * limit)
-        for shape in [(4, 8), (300, 100), (500, 101), (5000, 4), (64, 32, 48), (20000, 256)]:
+        for shape in [
+            (4, 8),
+            (300, 100),
+            (500, 101),
+            (5000, 4),
+            (64, 32, 48),
+            (20000, 256),
+        ]:
             yield column_sum(shape, e, tolerance=4 * limit)
             yield full_sum(shape, e, tolerance=16 * limit)
         for rows, columns in [(5, 7), (64, 64), (100, 1000), (1024, 513)]:
@@ -228,8 +261,18 @@ def timings() -> Iterator[Case]:
     """The sizes of the issue's table: 128 MB of fp16."""
     shapes = [(65536, 1024), (16384, 4096), (4096, 16384), (1024, 65536)]
     tries: dict[int, list[dict[str, object]]] = {
-        1024: [row(8, 4, 128, 32), row(8, 4, 256, 32), row(8, 2, 128, 64), row(8, 1, 128, 128)],
-        4096: [row(8, 8, 64, 64), row(8, 4, 128, 128), row(8, 2, 256, 256), row(8, 1, 512, 512)],
+        1024: [
+            row(8, 4, 128, 32),
+            row(8, 4, 256, 32),
+            row(8, 2, 128, 64),
+            row(8, 1, 128, 128),
+        ],
+        4096: [
+            row(8, 8, 64, 64),
+            row(8, 4, 128, 128),
+            row(8, 2, 256, 256),
+            row(8, 1, 512, 512),
+        ],
         16384: [row(8, 8, 256, 256), row(8, 4, 512, 512), row(8, 2, 1024, 1024)],
         65536: [
             row(8, 8, 1024, 1024),
@@ -241,12 +284,18 @@ def timings() -> Iterator[Case]:
     }
     for make in (softmax, layer_norm, add_rms_norm, logsumexp):
         for shape in shapes:
-            yield make(shape, "f16", timed=True, schedules=tries[shape[1]], tolerance=5e-3)
+            yield make(
+                shape, "f16", timed=True, schedules=tries[shape[1]], tolerance=5e-3
+            )
     pointwise = [flat(8, v, t) for v in (1, 2, 4) for t in (128, 256, 512)]
     yield gelu_gate((16384, 4096), "f16", timed=True, schedules=pointwise)
     yield add_relu((16384, 4096), "f16", timed=True, schedules=pointwise)
     columns = [column(n, v, 512, g) for n in (2, 4, 8) for v in (4, 8) for g in (8, 16)]
-    yield column_sum((16384, 4096), "f16", timed=True, schedules=columns, tolerance=1e-2)
-    yield column_sum((65536, 1024), "f16", timed=True, schedules=columns, tolerance=1e-2)
+    yield column_sum(
+        (16384, 4096), "f16", timed=True, schedules=columns, tolerance=1e-2
+    )
+    yield column_sum(
+        (65536, 1024), "f16", timed=True, schedules=columns, tolerance=1e-2
+    )
     yield full_sum((16384, 4096), "f16", timed=True, tolerance=1e-2)
     yield transposed_add(8192, 8192, "f16", timed=True)

@@ -42,7 +42,9 @@ def empty(text: str) -> torch.Tensor:
     if match[3] is None:
         return torch.full(shape, float("nan"), dtype=dtype, device="cuda")
     strides = [int(n) for n in match[3].split(",")]
-    return torch.empty_strided(shape, strides, dtype=dtype, device="cuda").fill_(float("nan"))
+    return torch.empty_strided(shape, strides, dtype=dtype, device="cuda").fill_(
+        float("nan")
+    )
 
 
 class Variant:
@@ -61,11 +63,19 @@ class Variant:
             if grid == 0:
                 continue
             handle = ctypes.c_void_p()
-            ok(cuda.cuModuleGetFunction(ctypes.byref(handle), self.module, name.encode()))
+            ok(
+                cuda.cuModuleGetFunction(
+                    ctypes.byref(handle), self.module, name.encode()
+                )
+            )
             if shared > 48 << 10:
                 ok(cuda.cuFuncSetAttribute(handle, 8, shared))
-            pointers = [ctypes.c_void_p(values[n].data_ptr()) for n in [*operands, *results]]
-            params = (ctypes.c_void_p * len(pointers))(*(ctypes.addressof(p) for p in pointers))
+            pointers = [
+                ctypes.c_void_p(values[n].data_ptr()) for n in [*operands, *results]
+            ]
+            params = (ctypes.c_void_p * len(pointers))(
+                *(ctypes.addressof(p) for p in pointers)
+            )
             self.kept += [pointers, params]
             self.launches.append((handle, grid, block, shared, params))
         self.values = values
@@ -74,7 +84,11 @@ class Variant:
     def launch(self) -> None:
         stream = ctypes.c_void_p(torch.cuda.current_stream().cuda_stream)
         for handle, grid, block, shared, params in self.launches:
-            ok(cuda.cuLaunchKernel(handle, grid, 1, 1, block, 1, 1, shared, stream, params, None))
+            ok(
+                cuda.cuLaunchKernel(
+                    handle, grid, 1, 1, block, 1, 1, shared, stream, params, None
+                )
+            )
 
     def close(self) -> None:
         cuda.cuModuleUnload(self.module)
@@ -96,6 +110,12 @@ def milliseconds(call) -> float:
     return sorted(rounds)[4]
 
 
+def inductor(expression: str, a: list[torch.Tensor]) -> float:
+    """The time of the same under torch.compile."""
+    function = torch.compile(lambda *a: eval(expression, {"torch": torch, "a": a}))
+    return milliseconds(lambda: function(*a))
+
+
 def worst(got: torch.Tensor, wanted: torch.Tensor, tolerance: float) -> float:
     """The largest error over what is allowed."""
     if wanted.numel() == 0:
@@ -109,6 +129,13 @@ def worst(got: torch.Tensor, wanted: torch.Tensor, tolerance: float) -> float:
     return ((g - w).abs() / allowed.clamp_min(1e-300)).nan_to_num().max().item()
 
 
+def copy_speed() -> float:
+    """Bytes read and written by a device copy, in TB/s."""
+    x = make([1 << 26], "f16")
+    y = torch.empty_like(x)
+    return 2 * x.numel() * 2 / milliseconds(lambda: y.copy_(x)) / 1e9
+
+
 def main() -> None:
     torch.manual_seed(0)
     torch.zeros(1, device="cuda")
@@ -118,13 +145,13 @@ def main() -> None:
     compare = "--inductor" in sys.argv
     started = time.time()
     wrong = checked = 0
-    x = make([1 << 26], "f16")
-    y = torch.empty_like(x)
-    print(f"copy {2 * x.numel() * 2 / milliseconds(lambda: y.copy_(x)) / 1e9:.2f} TB/s")
-    del x, y
+    print(f"copy {copy_speed():.2f} TB/s")
     for case in pack:
         a = [make(shape, element) for shape, element in case["inputs"]]
-        wide = [t.double() if t.dtype.is_floating_point and not case["timed"] else t for t in a]
+        wide = [
+            t.double() if t.dtype.is_floating_point and not case["timed"] else t
+            for t in a
+        ]
         wanted = eval(case["eager"], {"torch": torch, "a": wide})
         wanted = list(wanted) if isinstance(wanted, tuple) else [wanted]
         best = []
@@ -138,7 +165,10 @@ def main() -> None:
                 print("FAILED", case["name"], data["label"], error)
                 wrong += 1
                 continue
-            errors = [worst(g, w.to(g.dtype), case["tolerance"]) for g, w in zip(variant.results, wanted)]
+            errors = [
+                worst(g, w.to(g.dtype), case["tolerance"])
+                for g, w in zip(variant.results, wanted)
+            ]
             if max(errors) > 1:
                 wrong += 1
                 print("WRONG", case["name"], data["label"], errors)
@@ -153,11 +183,9 @@ def main() -> None:
             for speed, label in best[:1] + sorted(best[1:], reverse=True)
         )
         if compare:
-            eager = lambda: eval(case["eager"], {"torch": torch, "a": a})
-            function = torch.compile(lambda *a: eval(case["eager"], {"torch": torch, "a": a}))
-            del eager
-            ms = milliseconds(lambda: function(*a))
-            line += f" | inductor {case['bytes'] / ms / 1e9:.2f}"
+            line += (
+                f" | inductor {case['bytes'] / inductor(case['eager'], a) / 1e9:.2f}"
+            )
         print(line, flush=True)
     print(f"{checked} programs, {wrong} wrong, {time.time() - started:.0f} s")
 

@@ -21,7 +21,9 @@ def attribute(schedule: dict[str, object]) -> str:
     return "{" + ", ".join(f"{k} = {value(v)}" for k, v in schedule.items()) + "}"
 
 
-def compiled(build: Path, case: cases.Case, chip: str, schedule: str) -> dict[str, object]:
+def compiled(
+    build: Path, case: cases.Case, chip: str, schedule: str
+) -> dict[str, object]:
     program = Program(build, case.text(), chip, simulate=False, schedule=schedule)
     kernels = {
         function: [k.name, k.grid, k.block, k.shared, k.alignment, k.indirect]

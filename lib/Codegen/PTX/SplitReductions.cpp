@@ -1,0 +1,375 @@
+//===- SplitReductions.cpp - Large reductions to few values ---------------===//
+//
+// A reduction with few results keeps few processors busy. It becomes two
+// kernels: one reduces parts of the rows, the other the parts' results. What
+// depends on the results is a kernel of its own, or belongs to the second if it
+// is as small. Kernels stay functions on tensors, so that the partial results
+// are values like all others and nothing needs atomics or scratch memory.
+//
+//===----------------------------------------------------------------------===//
+
+#include "mlir/Dialect/Arith/IR/Arith.h"
+#include "mlir/Dialect/Func/IR/FuncOps.h"
+#include "mlir/Dialect/Linalg/IR/Linalg.h"
+#include "mlir/Dialect/Tensor/IR/Tensor.h"
+#include "mlir/IR/IRMapping.h"
+#include "mlir/IR/SymbolTable.h"
+#include "pyjit/Codegen/PTX/Passes.h"
+#include "pyjit/Codegen/PTX/Schedule.h"
+#include "llvm/ADT/SetVector.h"
+#include "llvm/Support/MathExtras.h"
+
+using namespace mlir;
+
+namespace pyjit::ptx {
+#define GEN_PASS_DEF_PTXSPLITREDUCTIONS
+#include "lib/Codegen/PTX/Passes.h.inc"
+
+namespace {
+
+bool reduces(linalg::GenericOp op) {
+  for (auto [kind, extent] :
+       llvm::zip(op.getIteratorTypesArray(), op.getStaticLoopRanges()))
+    if (kind == utils::IteratorType::reduction && extent != 1)
+      return true;
+  return false;
+}
+
+/// The reductions of a kernel that no other reduction goes into.
+SmallVector<linalg::GenericOp> firstReductions(func::FuncOp kernel) {
+  SmallVector<linalg::GenericOp> first;
+  llvm::SmallPtrSet<Operation *, 16> after;
+  for (Operation &op : kernel.getBody().front()) {
+    auto generic = dyn_cast<linalg::GenericOp>(&op);
+    bool depends = llvm::any_of(op.getOperands(), [&](Value operand) {
+      Operation *producer = operand.getDefiningOp();
+      return producer && after.contains(producer);
+    });
+    if (generic && reduces(generic) && !depends)
+      first.push_back(generic);
+    if (depends || (generic && reduces(generic)))
+      after.insert(&op);
+  }
+  return first;
+}
+
+/// A function made of what `roots` need; `known` maps values to its arguments.
+class Slice {
+public:
+  Slice(func::FuncOp from, StringRef name) : from(from), b(from.getContext()) {
+    b.setInsertionPoint(from);
+    function =
+        func::FuncOp::create(b, from.getLoc(), name, b.getFunctionType({}, {}));
+    function.setPrivate();
+    function->setAttr("pyjit.kernel", b.getUnitAttr());
+    block = function.addEntryBlock();
+    b.setInsertionPointToStart(block);
+  }
+
+  /// `value` comes from outside.
+  void take(Value value) {
+    if (mapping.contains(value))
+      return;
+    mapping.map(value, block->addArgument(value.getType(), value.getLoc()));
+    operands.push_back(value);
+  }
+  Value get(Value value) {
+    if (Value known = mapping.lookupOrNull(value))
+      return known;
+    if (isa<BlockArgument>(value)) {
+      take(value);
+      return mapping.lookup(value);
+    }
+    Operation *op = value.getDefiningOp();
+    for (Value operand : op->getOperands())
+      get(operand);
+    // Bodies may use what stands outside of them.
+    op->walk([&](Operation *inner) {
+      for (Value operand : inner->getOperands())
+        if (operand.getParentBlock() == op->getBlock())
+          get(operand);
+    });
+    b.clone(*op, mapping);
+    return mapping.lookup(value);
+  }
+  void finish(ValueRange results) {
+    func::ReturnOp::create(b, from.getLoc(), results);
+    function.setType(
+        b.getFunctionType(block->getArgumentTypes(), results.getTypes()));
+  }
+
+  func::FuncOp from, function;
+  OpBuilder b;
+  Block *block;
+  IRMapping mapping;
+  /// What a call passes, as values of `from`.
+  SmallVector<Value> operands;
+};
+
+struct SplitReductionsPass : impl::PtxSplitReductionsBase<SplitReductionsPass> {
+  using PtxSplitReductionsBase::PtxSplitReductionsBase;
+
+  /// In how many parts each row is reduced; 1 if that does not pay.
+  int64_t partsOf(func::FuncOp kernel, int64_t extent) {
+    SmallVector<Value> inputs(kernel.getArguments());
+    SmallVector<Value> roots(
+        kernel.getBody().front().getTerminator()->getOperands());
+    std::string reason;
+    auto graph = codegen::KernelGraph::build(inputs, roots, reason);
+    if (!graph)
+      return 1;
+    int64_t bytes = 0;
+    for (Value input : inputs) {
+      auto type = cast<RankedTensorType>(input.getType());
+      bytes += type.getNumElements() *
+               std::max(1u, type.getElementTypeBitWidth() / 8);
+    }
+    Domain domain = arrange(std::move(graph));
+    if (domain.empty || domain.numReduction == 0)
+      return 1;
+    Machine machine;
+    if (parts > 1)
+      return largestDivisor(extent, parts);
+    return chooseParts(domain, chooseSchedule(domain, machine), machine, bytes,
+                       extent);
+  }
+
+  /// The reduction `op`, of one part of what it reduces: loop `dim` is cut into
+  /// `count` parts, which come first in the result.
+  Value reducePart(Slice &slice, linalg::GenericOp op, unsigned dim,
+                   int64_t count) {
+    OpBuilder &b = slice.b;
+    Location loc = op.getLoc();
+    unsigned loops = op.getNumLoops();
+    int64_t chunk = op.getStaticLoopRanges()[dim] / count;
+    // The new loop, over the parts, comes last.
+    AffineExpr whole =
+        b.getAffineDimExpr(loops) * chunk + b.getAffineDimExpr(dim);
+    SmallVector<AffineMap> maps;
+    for (AffineMap map : op.getIndexingMapsArray()) {
+      SmallVector<AffineExpr> results;
+      for (AffineExpr expr : map.getResults())
+        results.push_back(expr.replace(b.getAffineDimExpr(dim), whole));
+      maps.push_back(AffineMap::get(loops + 1, 0, results, b.getContext()));
+    }
+    SmallVector<AffineExpr> results{b.getAffineDimExpr(loops)};
+    llvm::append_range(results, maps.back().getResults());
+    maps.back() = AffineMap::get(loops + 1, 0, results, b.getContext());
+    auto type = cast<RankedTensorType>(op.getResult(0).getType());
+    SmallVector<int64_t> shape{count};
+    llvm::append_range(shape, type.getShape());
+    SmallVector<Value> inputs;
+    for (Value input : op.getDpsInputs())
+      inputs.push_back(slice.get(input));
+    // Every loop has to be somebody's dim: this operand only shows the loop
+    // over a part, nothing reads it.
+    inputs.push_back(tensor::EmptyOp::create(b, loc, ArrayRef<int64_t>{chunk},
+                                             type.getElementType()));
+    maps.insert(maps.end() - 1,
+                AffineMap::get(loops + 1, 0, {b.getAffineDimExpr(dim)},
+                               b.getContext()));
+    Value init = tensor::EmptyOp::create(b, loc, shape, type.getElementType());
+    Value start = arith::ConstantOp::create(b, loc, identityOf(combinerOf(op)));
+    init = linalg::FillOp::create(b, loc, start, init).getResult(0);
+    SmallVector<utils::IteratorType> kinds = op.getIteratorTypesArray();
+    kinds.push_back(utils::IteratorType::parallel);
+    op.walk([&](Operation *inner) {
+      for (Value operand : inner->getOperands())
+        if (operand.getParentBlock() == op->getBlock())
+          slice.get(operand);
+    });
+    auto part = linalg::GenericOp::create(b, loc, init.getType(), inputs,
+                                          ValueRange{init}, maps, kinds);
+    op.getRegion().cloneInto(&part.getRegion(), slice.mapping);
+    part.getBody()->insertArgument(op.getNumDpsInputs(), type.getElementType(),
+                                   loc);
+    // A body that asks where it is sees the whole loop.
+    SmallVector<linalg::IndexOp> positions;
+    part.walk([&](linalg::IndexOp index) {
+      if (index.getDim() == dim)
+        positions.push_back(index);
+    });
+    for (linalg::IndexOp index : positions) {
+      OpBuilder inner(index->getContext());
+      inner.setInsertionPointAfter(index);
+      Value number = linalg::IndexOp::create(inner, loc, loops);
+      Value size = arith::ConstantIndexOp::create(inner, loc, chunk);
+      Value base = arith::MulIOp::create(inner, loc, number, size);
+      Value sum = arith::AddIOp::create(inner, loc, base, index);
+      index.getResult().replaceAllUsesExcept(sum, sum.getDefiningOp());
+    }
+    return part.getResult(0);
+  }
+
+  /// The parts' results to what `op` reduces to.
+  Value reduceParts(Slice &slice, linalg::GenericOp op, Value parts) {
+    OpBuilder &b = slice.b;
+    Location loc = op.getLoc();
+    auto type = cast<RankedTensorType>(op.getResult(0).getType());
+    unsigned rank = type.getRank();
+    SmallVector<AffineExpr> all{b.getAffineDimExpr(rank)}, result;
+    for (unsigned d = 0; d < rank; ++d) {
+      result.push_back(b.getAffineDimExpr(d));
+      all.push_back(b.getAffineDimExpr(d));
+    }
+    SmallVector<utils::IteratorType> kinds(rank, utils::IteratorType::parallel);
+    kinds.push_back(utils::IteratorType::reduction);
+    Value init = slice.get(op.getDpsInits()[0]);
+    Operation *combiner = combinerOf(op);
+    return linalg::GenericOp::create(
+               b, loc, type, ValueRange{parts}, ValueRange{init},
+               {AffineMap::get(rank + 1, 0, all, b.getContext()),
+                AffineMap::get(rank + 1, 0, result, b.getContext())},
+               kinds,
+               [&](OpBuilder &inner, Location at, ValueRange arguments) {
+                 OperationState state(at, combiner->getName());
+                 state.addOperands({arguments[0], arguments[1]});
+                 state.addTypes(arguments[0].getType());
+                 state.addAttributes(combiner->getAttrs());
+                 linalg::YieldOp::create(inner, at,
+                                         inner.create(state)->getResults());
+               })
+        .getResult(0);
+  }
+
+  static Operation *combinerOf(linalg::GenericOp op) {
+    return op.getBody()->getTerminator()->getOperand(0).getDefiningOp();
+  }
+
+  static TypedAttr identityOf(Operation *combiner) {
+    return *arith::getNeutralElement(combiner);
+  }
+
+  /// The loop to cut: the outermost that reduces, in the order of memory.
+  static std::optional<unsigned> loopToCut(linalg::GenericOp op) {
+    for (auto [d, kind] : llvm::enumerate(op.getIteratorTypesArray()))
+      if (kind == utils::IteratorType::reduction &&
+          op.getStaticLoopRanges()[d] != 1)
+        return d;
+    return std::nullopt;
+  }
+
+  bool canCut(linalg::GenericOp op) {
+    if (op.getNumResults() != 1 || !loopToCut(op))
+      return false;
+    AffineMap map = op.getMatchingIndexingMap(op.getDpsInitOperand(0));
+    for (auto [d, expr] : llvm::enumerate(map.getResults()))
+      if (!isa<AffineDimExpr>(expr))
+        return false;
+    Operation *combiner = combinerOf(op);
+    return combiner && combiner->getNumOperands() == 2 &&
+           arith::getNeutralElement(combiner).has_value();
+  }
+
+  bool split(func::FuncOp kernel, ModuleOp module,
+             SmallVectorImpl<func::FuncOp> &later) {
+    if (kernel->hasAttr("pyjit.schedule") || kernel->hasAttr("pyjit.indirect"))
+      return false;
+    SmallVector<linalg::GenericOp> first = firstReductions(kernel);
+    if (first.empty() || !llvm::all_of(first, [&](linalg::GenericOp op) {
+          return canCut(op) &&
+                 op.getStaticLoopRanges() == first[0].getStaticLoopRanges() &&
+                 loopToCut(op) == loopToCut(first[0]);
+        }))
+      return false;
+    unsigned dim = *loopToCut(first[0]);
+    int64_t count = partsOf(kernel, first[0].getStaticLoopRanges()[dim]);
+    if (count <= 1)
+      return false;
+
+    Slice partial(kernel, (kernel.getName() + "_parts").str());
+    SmallVector<Value> parts;
+    for (linalg::GenericOp op : first)
+      parts.push_back(reducePart(partial, op, dim, count));
+    partial.finish(parts);
+
+    Slice total(kernel, (kernel.getName() + "_whole").str());
+    SmallVector<Value> totals, partArguments;
+    for (Value part : parts)
+      partArguments.push_back(
+          total.block->addArgument(part.getType(), part.getLoc()));
+    int64_t rows = 0;
+    for (auto [op, part] : llvm::zip(first, partArguments)) {
+      totals.push_back(reduceParts(total, op, part));
+      rows = cast<RankedTensorType>(op.getResult(0).getType()).getNumElements();
+    }
+    Operation *end = kernel.getBody().front().getTerminator();
+    // What follows is as small as the totals, or a kernel of its own.
+    bool small = llvm::all_of(end->getOperandTypes(), [&](Type type) {
+      return cast<RankedTensorType>(type).getNumElements() == rows;
+    });
+    unsigned all = 0;
+    for (auto op : kernel.getOps<linalg::GenericOp>())
+      all += reduces(op);
+    SmallVector<Value> given;
+    std::optional<Slice> rest;
+    if (small && all == first.size()) {
+      for (auto [op, value] : llvm::zip(first, totals))
+        total.mapping.map(op.getResult(0), value);
+      SmallVector<Value> results;
+      for (Value root : end->getOperands())
+        results.push_back(total.get(root));
+      total.finish(results);
+    } else {
+      total.finish(totals);
+      rest.emplace(kernel, (kernel.getName() + "_rest").str());
+      for (linalg::GenericOp op : first)
+        rest->take(op.getResult(0));
+      SmallVector<Value> results;
+      for (Value root : end->getOperands())
+        results.push_back(rest->get(root));
+      rest->finish(results);
+    }
+
+    SymbolTable symbols(module);
+    for (Slice *slice : {&partial, &total, rest ? &*rest : nullptr})
+      if (slice) {
+        slice->function->remove();
+        symbols.insert(slice->function, Block::iterator(kernel));
+      }
+    auto uses = SymbolTable::getSymbolUses(kernel, module);
+    for (SymbolTable::SymbolUse use : *uses) {
+      auto call = cast<func::CallOp>(use.getUser());
+      OpBuilder b(call);
+      IRMapping outside;
+      for (auto [argument, operand] :
+           llvm::zip(kernel.getArguments(), call.getOperands()))
+        outside.map(argument, operand);
+      auto callSlice = [&](Slice &slice, ValueRange before) {
+        SmallVector<Value> operands(before);
+        for (Value operand : slice.operands)
+          operands.push_back(outside.lookup(operand));
+        return func::CallOp::create(b, call.getLoc(), slice.function, operands);
+      };
+      auto partCall = callSlice(partial, {});
+      auto totalCall = callSlice(total, partCall.getResults());
+      func::CallOp last = totalCall;
+      if (rest) {
+        for (auto [op, value] : llvm::zip(first, totalCall.getResults()))
+          outside.map(op.getResult(0), value);
+        last = callSlice(*rest, {});
+      }
+      call.replaceAllUsesWith(last.getResults());
+      call.erase();
+    }
+    if (rest)
+      later.push_back(rest->function);
+    kernel.erase();
+    return true;
+  }
+
+  void runOnOperation() override {
+    ModuleOp module = getOperation();
+    SmallVector<func::FuncOp> kernels;
+    for (auto function : module.getOps<func::FuncOp>())
+      if (function->hasAttr("pyjit.kernel") && !function.isExternal())
+        kernels.push_back(function);
+    while (!kernels.empty()) {
+      func::FuncOp kernel = kernels.pop_back_val();
+      split(kernel, module, kernels);
+    }
+  }
+};
+
+} // namespace
+} // namespace pyjit::ptx
