@@ -161,6 +161,11 @@ Expected<Code> compileKernels(mlir::ModuleOp module, const Target &target) {
       threads += (threads.empty() ? "" : ",") + std::to_string(n);
     function->addFnAttr("nvvm.reqntid", threads);
     function->addFnAttr(Attribute::NoUnwind);
+    auto schedule = module.lookupSymbol(kernel.function)
+                        ->getAttrOfType<mlir::DictionaryAttr>("pyjit.schedule");
+    if (auto blocks = schedule ? schedule.getAs<mlir::IntegerAttr>("blocks")
+                               : mlir::IntegerAttr())
+      function->addFnAttr("nvvm.minctasm", std::to_string(blocks.getInt()));
   }
   optimize(*translated, **machine);
   SmallVector<char, 0> text;

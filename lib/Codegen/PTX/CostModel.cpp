@@ -5,8 +5,8 @@
 //
 //===----------------------------------------------------------------------===//
 
-#include "pyjit/Codegen/PTX/Schedule.h"
 #include "Emitter.h"
+#include "pyjit/Codegen/PTX/Schedule.h"
 #include "llvm/Support/MathExtras.h"
 
 using namespace mlir;
@@ -97,15 +97,14 @@ static Schedule chooseRow(const Domain &domain, const Machine &machine) {
   while (schedule.group < 32 &&
          steps > int64_t(schedule.group) * (schedule.group < 8 ? 1 : inFlight))
     schedule.group *= 2;
-  while (schedule.group < 512 && steps > int64_t(schedule.group) * inFlight &&
-         (schedule.group < 256 || inFlight == most))
+  while (schedule.group < 512 && steps > int64_t(schedule.group) * inFlight)
     schedule.group *= 2;
   // Few rows: more threads on each.
   while (schedule.group < 512 &&
          domain.rows * schedule.group < machine.processors * 128 &&
          steps > schedule.group)
     schedule.group *= 2;
-  if (steps > int64_t(schedule.group) * most &&
+  if (steps > int64_t(schedule.group) * inFlight &&
       steps <= int64_t(1024) * mostOfAll)
     schedule.group = 1024;
   schedule.vectors =
@@ -117,6 +116,10 @@ static Schedule chooseRow(const Domain &domain, const Machine &machine) {
     schedule.group = 512;
   }
   schedule.threads = std::max(schedule.group, 128u);
+  // Two blocks on a processor hide each other's waiting.
+  if (schedule.resident && schedule.group == 512 &&
+      schedule.vectors * schedule.lanes <= 32)
+    schedule.blocks = 2;
   return schedule;
 }
 
@@ -140,6 +143,12 @@ static Schedule chooseColumn(const Domain &domain, const Machine &machine) {
   while (schedule.group > 1 && domain.rowElements < schedule.group)
     schedule.group /= 2;
   schedule.threads = std::max(256u, schedule.group * 32);
+  while (schedule.lanes > 1 && columnBytes(schedule, domain) > 48 << 10)
+    schedule.lanes /= 2;
+  while (schedule.group > 1 && columnBytes(schedule, domain) > 48 << 10) {
+    schedule.group /= 2;
+    schedule.threads = std::max(64u, schedule.group * 32);
+  }
   int64_t steps = std::max<int64_t>(
       1, llvm::divideCeil(domain.rowElements, schedule.group));
   unsigned most = std::max(1u, 32 / schedule.lanes);

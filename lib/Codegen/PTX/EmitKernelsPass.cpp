@@ -2,6 +2,7 @@
 
 #include "Emitter.h"
 #include "mlir/Dialect/Linalg/IR/Linalg.h"
+#include "mlir/Dialect/Math/IR/Math.h"
 #include "mlir/Dialect/Vector/IR/VectorOps.h"
 #include "pyjit/Codegen/PTX/Passes.h"
 #include "llvm/ADT/StringSet.h"

@@ -39,6 +39,13 @@ private:
   /// reduction.
   SmallVector<Value> point(ArrayRef<Value> inside);
   SmallVector<Value> walk();
+  /// Small integers meet as i32.
+  Type meetingType(const Node *node) {
+    return node->type.isInteger(8) || node->type.isInteger(16) ? b.getI32Type()
+                                                               : node->type;
+  }
+  Value toMeeting(const Node *node, Value value);
+  Value fromMeeting(const Node *node, Value value);
   SmallVector<Value> meetInRow(SmallVector<Value> partials);
   SmallVector<Value> meetInColumn(SmallVector<Value> partials);
   void storeRows();
@@ -53,6 +60,7 @@ private:
   SmallVector<unsigned> reductionDims;
 
   SmallVector<Value> residentInside;
+  bool met = false;
   SmallVector<Node *> reduces;
   SmallVector<codegen::Store *> stageStores;
 };
@@ -143,8 +151,11 @@ SmallVector<Value> ReductionEmitter::point(ArrayRef<Value> inside) {
     }
     partials.push_back(parts[0]);
   }
-  storeAll(stageStores, vectors,
-           [&](unsigned u) { return both(rowInside, inside[u]); });
+  // A row in registers leaves few of them for what its elements meet.
+  storeAll(
+      stageStores, vectors,
+      [&](unsigned u) { return both(rowInside, inside[u]); },
+      schedule.resident ? 2 : vectors);
   return partials;
 }
 
@@ -205,6 +216,21 @@ SmallVector<Value> ReductionEmitter::walk() {
   return sums;
 }
 
+Value ReductionEmitter::toMeeting(const Node *node, Value value) {
+  Type type = meetingType(node);
+  if (type == value.getType())
+    return value;
+  if (isa<arith::MaxUIOp, arith::MinUIOp>(node->combiner))
+    return arith::ExtUIOp::create(b, type, value);
+  return arith::ExtSIOp::create(b, type, value);
+}
+
+Value ReductionEmitter::fromMeeting(const Node *node, Value value) {
+  if (value.getType() == node->type)
+    return value;
+  return arith::TruncIOp::create(b, node->type, value);
+}
+
 SmallVector<Value> ReductionEmitter::meetInRow(SmallVector<Value> partials) {
   for (auto [node, value] : llvm::zip(reduces, partials)) {
     if (auto type = dyn_cast<VectorType>(value.getType())) {
@@ -216,23 +242,30 @@ SmallVector<Value> ReductionEmitter::meetInRow(SmallVector<Value> partials) {
           parts[i] = combine(node, parts[i], parts[i + width / 2]);
       value = parts[0];
     }
+    value = toMeeting(node, value);
   }
   auto meet = [&](unsigned width) {
     for (unsigned distance = width / 2; distance != 0; distance /= 2)
       for (auto [node, value] : llvm::zip(reduces, partials))
         value = combine(node, value, exchange(value, distance));
   };
+  auto met = [&] {
+    for (auto [node, value] : llvm::zip(reduces, partials))
+      value = fromMeeting(node, value);
+    return partials;
+  };
   meet(std::min(schedule.group, 32u));
   if (schedule.group <= 32)
-    return partials;
+    return met();
   // Each warp's result to all of the group's.
   unsigned warps = schedule.group / 32, all = schedule.threads / 32;
   Value thread = threadIndex();
   Value warp = div(thread, 32), lane = rem(thread, 32);
   SmallVector<Value> places;
   for (Node *node : reduces)
-    places.push_back(shared(
-        int64_t(all) * memoryType(node->type).getIntOrFloatBitWidth() / 8));
+    places.push_back(
+        shared(int64_t(all) *
+               memoryType(meetingType(node)).getIntOrFloatBitWidth() / 8));
   Value leads =
       arith::CmpIOp::create(b, arith::CmpIPredicate::eq, lane, constant(0));
   auto ifOp = scf::IfOp::create(b, leads, /*withElse=*/false);
@@ -241,17 +274,17 @@ SmallVector<Value> ReductionEmitter::meetInRow(SmallVector<Value> partials) {
     b.setInsertionPointToStart(ifOp.thenBlock());
     for (auto [node, value, base] : llvm::zip(reduces, partials, places))
       LLVM::StoreOp::create(b, toMemory(value),
-                            sharedAddress(base, warp, node->type));
+                            sharedAddress(base, warp, meetingType(node)));
   }
   barrier();
   Value from = add(mul(position, warps), rem(lane, warps));
   for (auto [node, value, base] : llvm::zip(reduces, partials, places))
-    value =
-        fromMemory(LLVM::LoadOp::create(b, memoryType(node->type),
-                                        sharedAddress(base, from, node->type)),
-                   node->type);
+    value = fromMemory(
+        LLVM::LoadOp::create(b, memoryType(meetingType(node)),
+                             sharedAddress(base, from, meetingType(node))),
+        meetingType(node));
   meet(warps);
-  return partials;
+  return met();
 }
 
 SmallVector<Value> ReductionEmitter::meetInColumn(SmallVector<Value> partials) {
@@ -259,9 +292,15 @@ SmallVector<Value> ReductionEmitter::meetInColumn(SmallVector<Value> partials) {
     return partials;
   int64_t groups = schedule.threads / schedule.group;
   SmallVector<Value> places;
+  // All stages use the same memory: nobody may still read what the last one
+  // left.
+  if (met)
+    barrier();
+  met = true;
+  sharedCursor = 0;
   // Element by element, so that neighbouring threads use neighbouring words.
   for (Node *node : reduces) {
-    unsigned bytes = memoryType(node->type).getIntOrFloatBitWidth() / 8;
+    unsigned bytes = memoryType(meetingType(node)).getIntOrFloatBitWidth() / 8;
     places.push_back(shared(int64_t(schedule.threads) * lanes * bytes));
   }
   auto lane = [&](Value value, unsigned i) -> Value {
@@ -273,10 +312,10 @@ SmallVector<Value> ReductionEmitter::meetInColumn(SmallVector<Value> partials) {
   for (auto [node, value, base] : llvm::zip(reduces, partials, places))
     for (unsigned i = 0; i < lanes; ++i)
       LLVM::StoreOp::create(
-          b, toMemory(lane(value, i)),
+          b, toMemory(toMeeting(node, lane(value, i))),
           sharedAddress(base,
                         add(thread, constant(int64_t(i) * schedule.threads)),
-                        node->type));
+                        meetingType(node)));
   barrier();
   for (auto [node, value, base] : llvm::zip(reduces, partials, places)) {
     SmallVector<Value> elements;
@@ -289,16 +328,16 @@ SmallVector<Value> ReductionEmitter::meetInColumn(SmallVector<Value> partials) {
           Value at = add(position, constant(int64_t(i) * schedule.threads +
                                             int64_t(m) * groups));
           parts.push_back(fromMemory(
-              LLVM::LoadOp::create(b, memoryType(node->type),
-                                   sharedAddress(base, at, node->type)),
-              node->type));
+              LLVM::LoadOp::create(b, memoryType(meetingType(node)),
+                                   sharedAddress(base, at, meetingType(node))),
+              meetingType(node)));
         }
         for (unsigned width = parts.size(); width > 1; width /= 2)
           for (unsigned j = 0; j < width / 2; ++j)
             parts[j] = combine(node, parts[j], parts[j + width / 2]);
         total = total ? combine(node, total, parts[0]) : parts[0];
       }
-      elements.push_back(total);
+      elements.push_back(fromMeeting(node, total));
     }
     value = lanes == 1 ? elements[0]
                        : vector::FromElementsOp::create(

@@ -74,8 +74,9 @@ private:
         ivs[u][d] = ivs[0][d];
   }
 
-  /// Warps walk `inner` by vectors, one row of `outer` each; binds both dims and
-  /// returns whether each vector is inside of the domain, or null if all are.
+  /// Warps walk `inner` by vectors, one row of `outer` each; binds both dims
+  /// and returns whether each vector is inside of the domain, or null if all
+  /// are.
   SmallVector<Value> bindSquare(int outer, int inner) {
     Value thread = threadIndex();
     localInner = mul(rem(thread, 32), lanes);
@@ -83,16 +84,14 @@ private:
     SmallVector<Value> inside;
     int64_t rows = schedule.threads / 32;
     for (unsigned u = 0; u < schedule.vectors; ++u) {
-      localOuter.push_back(
-          add(div(thread, 32), constant(int64_t(u) * rows)));
+      localOuter.push_back(add(div(thread, 32), constant(int64_t(u) * rows)));
       auto at = [&](int dim, Value local, unsigned step) {
         int64_t size = graph.dims[dim].size;
         Value position = add(start[dim == along], local);
         Value within;
         if (size % side != 0) {
           within = less(position, size);
-          position =
-              arith::MinUIOp::create(b, position, constant(size - step));
+          position = arith::MinUIOp::create(b, position, constant(size - step));
         }
         ivs[u][dim] = position;
         return within;
@@ -105,7 +104,8 @@ private:
   }
 
   /// Shared memory's place for what is at `acrossLocal`, `alongLocal`. Rows are
-  /// one element longer than the square, so that neither walk meets a bank twice.
+  /// one element longer than the square, so that neither walk meets a bank
+  /// twice.
   Value slot(Value base, Value acrossLocal, Value alongLocal, Type element) {
     return sharedAddress(base, add(mul(acrossLocal, side + 1), alongLocal),
                          element);
@@ -122,10 +122,10 @@ private:
       values.push_back(toMemory(load(node.buffer, node.offset, node.type, u)));
     for (unsigned u = 0; u < schedule.vectors; ++u)
       for (unsigned lane = 0; lane < lanes; ++lane) {
-        Value value = lanes == 1
-                          ? values[u]
-                          : vector::ExtractOp::create(b, values[u], lane)
-                                .getResult();
+        Value value =
+            lanes == 1
+                ? values[u]
+                : vector::ExtractOp::create(b, values[u], lane).getResult();
         LLVM::StoreOp::create(b, value,
                               slot(base, add(localInner, constant(lane)),
                                    localOuter[u], node.type));

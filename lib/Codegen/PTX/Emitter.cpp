@@ -190,8 +190,9 @@ Value Emitter::shared(int64_t bytes) {
       return LLVM::AddressOfOp::create(
           b, pointer, (frame.function.getName() + "_shared").str());
     });
-  int64_t at = frame.sharedBytes;
-  frame.sharedBytes = llvm::alignTo(at + bytes, 16);
+  int64_t at = sharedCursor;
+  sharedCursor = llvm::alignTo(at + bytes, 16);
+  frame.sharedBytes = std::max(frame.sharedBytes, sharedCursor);
   return LLVM::GEPOp::create(b, pointer, b.getI8Type(), sharedBase,
                              ArrayRef<LLVM::GEPArg>{static_cast<int32_t>(at)});
 }
@@ -355,6 +356,14 @@ unsigned Emitter::alignment(unsigned buffer, AffineExpr offset, Type element,
   return aligned;
 }
 
+Value Emitter::loadMemory(Type type, Value at, unsigned aligned) {
+  // No result lies where an operand does, so an operand does not change: its
+  // loads need not stay between the stores.
+  auto op = LLVM::LoadOp::create(b, type, at, aligned);
+  op.setInvariant(true);
+  return op;
+}
+
 Value Emitter::load(unsigned buffer, AffineExpr offset, Type element,
                     unsigned u) {
   Value base = buffers[buffer];
@@ -362,7 +371,7 @@ Value Emitter::load(unsigned buffer, AffineExpr offset, Type element,
   unsigned bytes = memory.getIntOrFloatBitWidth() / 8;
   if (!onLanes(offset)) {
     Value at = address(base, index(offset, u), 0, element);
-    return fromMemory(LLVM::LoadOp::create(b, memory, at, bytes), element);
+    return fromMemory(loadMemory(memory, at, bytes), element);
   }
   LinearForm form = linearize(offset);
   int64_t stride = form.coefficient(vectorDim);
@@ -372,15 +381,14 @@ Value Emitter::load(unsigned buffer, AffineExpr offset, Type element,
     unsigned aligned =
         alignment(buffer, offset, element, std::min(16u, bytes * lanes));
     Value at = address(base, index(offset, u), 0, element);
-    return fromMemory(LLVM::LoadOp::create(b, vectorType, at, aligned),
-                      element);
+    return fromMemory(loadMemory(vectorType, at, aligned), element);
   }
   SmallVector<Value> elements;
   for (unsigned lane = 0; lane < lanes; ++lane) {
     Value at = linear
                    ? address(base, index(offset, u), lane * stride, element)
                    : address(base, index(shifted(offset, lane), u), 0, element);
-    elements.push_back(LLVM::LoadOp::create(b, memory, at, bytes));
+    elements.push_back(loadMemory(memory, at, bytes));
   }
   return fromMemory(vector::FromElementsOp::create(b, vectorType, elements),
                     element);
@@ -543,8 +551,7 @@ Value Emitter::extract(tensor::ExtractOp op, const Node *node, unsigned u,
   };
   if (!dynamicVector && !onVector)
     return fromMemory(
-        LLVM::LoadOp::create(b, memory,
-                             address(base, scalarOffset(), 0, element), bytes),
+        loadMemory(memory, address(base, scalarOffset(), 0, element), bytes),
         element);
   auto vectorType = VectorType::get({int64_t(lanes)}, memory);
   if (!dynamicVector && !form.isNonlinearIn(vectorDim) &&
@@ -554,8 +561,7 @@ Value Emitter::extract(tensor::ExtractOp op, const Node *node, unsigned u,
       wanted /= 2;
     unsigned aligned = alignment(buffer, affine, element, wanted);
     Value at = address(base, scalarOffset(), 0, element);
-    return fromMemory(LLVM::LoadOp::create(b, vectorType, at, aligned),
-                      element);
+    return fromMemory(loadMemory(vectorType, at, aligned), element);
   }
   Value offsets = broadcast(bodyIndex(affine, u), lanes);
   if (dynamic)
@@ -563,8 +569,8 @@ Value Emitter::extract(tensor::ExtractOp op, const Node *node, unsigned u,
   SmallVector<Value> elements;
   for (unsigned lane = 0; lane < lanes; ++lane) {
     Value offset = vector::ExtractOp::create(b, offsets, lane);
-    elements.push_back(LLVM::LoadOp::create(
-        b, memory, address(base, offset, 0, element), bytes));
+    elements.push_back(
+        loadMemory(memory, address(base, offset, 0, element), bytes));
   }
   return fromMemory(vector::FromElementsOp::create(b, vectorType, elements),
                     element);
@@ -576,7 +582,8 @@ Value Emitter::divideByRow(Value x, Value y, const Node *divisor) {
       divisor->kind == Node::Kind::Constant ||
       divisor->dims.anyCommon(reduced) || divisor->stage == 0)
     return {};
-  auto &[reciprocal, scale] = scopes[rowScope].reciprocals[y];
+  auto &known = scopes[rowScope].reciprocals[y];
+  Value &reciprocal = known.first, &scale = known.second;
   if (!reciprocal)
     inScope(rowScope, [&]() -> Value {
       // 1 / y of a very small y would be infinite, of a very large one lose
@@ -680,33 +687,35 @@ Value Emitter::compute(const Node *node, unsigned u) {
 }
 
 void Emitter::storeAll(ArrayRef<codegen::Store *> stores, unsigned vectors,
-                       llvm::function_ref<Value(unsigned)> guard) {
-  // All loads, then all values, then all stores: nothing waits for a store that
-  // might write what it reads.
-  auto each = [&](auto visit) {
-    for (codegen::Store *s : stores)
-      for (unsigned u = 0; u < vectors; ++u)
-        if (u == 0 || s->dims.anyCommon(varying))
-          visit(*s, u);
-  };
-  each([&](codegen::Store &s, unsigned u) { prefetch(s.node, u); });
-  each([&](codegen::Store &s, unsigned u) {
-    emit(s.node, u);
-    if (!linearize(s.offset).isNonlinearIn(std::max(0, vectorDim)))
-      index(s.offset, u);
-  });
-  each([&](codegen::Store &s, unsigned u) {
-    Value value = emit(s.node, u), condition = guard(u);
-    if (!condition)
-      return store(value, s.buffer, s.offset, u);
-    auto ifOp = scf::IfOp::create(b, condition, /*withElse=*/false);
-    OpBuilder::InsertionGuard inside(b);
-    b.setInsertionPointToStart(ifOp.thenBlock());
-    // What is computed in here is known in here only.
-    auto kept = scopes.back().indices;
-    store(value, s.buffer, s.offset, u);
-    scopes.back().indices = std::move(kept);
-  });
+                       llvm::function_ref<Value(unsigned)> guard,
+                       unsigned atOnce) {
+  // All loads, then all values, then all stores: nothing waits for a store.
+  for (unsigned from = 0; from < vectors; from += atOnce) {
+    auto each = [&](auto visit) {
+      for (codegen::Store *s : stores)
+        for (unsigned u = from; u < std::min(from + atOnce, vectors); ++u)
+          if (u == 0 || s->dims.anyCommon(varying))
+            visit(*s, u);
+    };
+    each([&](codegen::Store &s, unsigned u) { prefetch(s.node, u); });
+    each([&](codegen::Store &s, unsigned u) {
+      emit(s.node, u);
+      if (!linearize(s.offset).isNonlinearIn(std::max(0, vectorDim)))
+        index(s.offset, u);
+    });
+    each([&](codegen::Store &s, unsigned u) {
+      Value value = emit(s.node, u), condition = guard(u);
+      if (!condition)
+        return store(value, s.buffer, s.offset, u);
+      auto ifOp = scf::IfOp::create(b, condition, /*withElse=*/false);
+      OpBuilder::InsertionGuard inside(b);
+      b.setInsertionPointToStart(ifOp.thenBlock());
+      // What is computed in here is known in here only.
+      auto kept = scopes.back().indices;
+      store(value, s.buffer, s.offset, u);
+      scopes.back().indices = std::move(kept);
+    });
+  }
 }
 
 } // namespace pyjit::ptx

@@ -145,6 +145,7 @@ protected:
   /// Bytes that an access at `offset` is aligned to, at most `wanted`.
   unsigned alignment(unsigned buffer, AffineExpr offset, Type element,
                      unsigned wanted);
+  Value loadMemory(Type type, Value at, unsigned aligned);
   Value load(unsigned buffer, AffineExpr offset, Type element, unsigned u);
   void store(Value value, unsigned buffer, AffineExpr offset, unsigned u);
 
@@ -161,10 +162,11 @@ protected:
   Value extract(mlir::tensor::ExtractOp op, const Node *node, unsigned u,
                 llvm::DenseMap<Value, Value> &body);
   Value bodyIndex(AffineExpr expr, unsigned u);
-  /// Computes and stores at all vectors; where `guard(u)` is not null, only if
-  /// it holds.
+  /// Computes and stores at all vectors, `atOnce` of them together; where
+  /// `guard(u)` is not null, only if it holds.
   void storeAll(llvm::ArrayRef<codegen::Store *> stores, unsigned vectors,
-                llvm::function_ref<Value(unsigned)> guard);
+                llvm::function_ref<Value(unsigned)> guard,
+                unsigned atOnce = ~0u >> 1);
 
   KernelFrame &frame;
   const Domain &domain;
@@ -186,6 +188,8 @@ protected:
   /// The dim that vectors walk now.
   int vectorDim = -1;
   Value knownThread, knownBlock, sharedBase;
+  /// Where the next piece of shared memory begins.
+  int64_t sharedCursor = 0;
 };
 
 /// Fill `frame.function`; the launch comes out in `frame`.

@@ -72,8 +72,7 @@ Value expF32(ImplicitLocOpBuilder &b, Value x) {
   r = math::FmaOp::create(b, x, number(0x1.4ae0c0p-26f), r);
   Value power = eachLane(b, r, [&](ValueRange lane) -> Value {
     return LLVM::CallIntrinsicOp::create(
-               b, b.getF32Type(), b.getStringAttr("llvm.nvvm.ex2.approx.f"),
-               lane)
+               b, b.getF32Type(), b.getStringAttr("llvm.nvvm.ex2.approx"), lane)
         .getResult(0);
   });
   Value scale = arith::BitcastOp::create(b, bits, shifted);

@@ -4,6 +4,7 @@
 #include "Emitter.h"
 #include "mlir/IR/Builders.h"
 #include "pyjit/Codegen/Schedule.h"
+#include "llvm/ADT/StringSwitch.h"
 #include "llvm/Support/MathExtras.h"
 
 using namespace mlir;
@@ -29,6 +30,8 @@ DictionaryAttr Schedule::toAttr(MLIRContext *context) const {
     number("group", group);
     entries.push_back(b.getNamedAttr("resident", b.getBoolAttr(resident)));
   }
+  if (blocks != 0)
+    number("blocks", blocks);
   if (family == Family::Tile)
     number("across", across);
   return b.getDictionaryAttr(entries);
@@ -73,6 +76,7 @@ std::optional<Schedule> Schedule::fromAttr(DictionaryAttr attr,
                           .Case("vectors", &schedule.vectors)
                           .Case("threads", &schedule.threads)
                           .Case("group", &schedule.group)
+                          .Case("blocks", &schedule.blocks)
                           .Default(nullptr);
     auto value = dyn_cast<IntegerAttr>(entry.getValue());
     if (!field || !value || value.getInt() < 1 || value.getInt() > 1024) {
@@ -90,6 +94,8 @@ void Schedule::print(raw_ostream &os) const {
   if (family == Family::Row || family == Family::Column)
     os << ", " << group << " share a row"
        << (resident ? ", in registers" : ", row walked again");
+  if (blocks != 0)
+    os << ", " << blocks << " blocks a processor";
   os << '\n';
 }
 
@@ -107,6 +113,16 @@ Domain arrange(std::unique_ptr<KernelGraph> graph) {
   }
   domain.graph = std::move(graph);
   return domain;
+}
+
+int64_t columnBytes(const Schedule &schedule, const Domain &domain) {
+  SmallVector<int64_t> bytes(domain.graph->numStages);
+  for (auto &node : domain.graph->nodes)
+    if (node->kind == Node::Kind::Reduce)
+      bytes[node->inputs[0]->stage] +=
+          int64_t(schedule.threads) * schedule.lanes *
+          std::max(4u, node->type.getIntOrFloatBitWidth() / 8);
+  return schedule.group == 1 ? 0 : *llvm::max_element(bytes);
 }
 
 bool verifySchedule(const Schedule &schedule, const Domain &domain,
@@ -144,8 +160,7 @@ bool verifySchedule(const Schedule &schedule, const Domain &domain,
       return no("a tile lies along the vector dim and another");
     if (domain.graph->dims[schedule.across].size % schedule.lanes != 0)
       return no("vectors do not divide the dim that operands are read along");
-    if (schedule.threads * schedule.vectors !=
-        32 * 32 * schedule.lanes)
+    if (schedule.threads * schedule.vectors != 32 * 32 * schedule.lanes)
       return no("threads and vectors do not make up a square");
     int64_t bytes = 0;
     for (auto &node : domain.graph->nodes)
@@ -169,6 +184,8 @@ bool verifySchedule(const Schedule &schedule, const Domain &domain,
     if (schedule.lanes > 1 && row != domain.vectorInReduction())
       return no(row ? "rows along a dim that is not reduced"
                     : "columns along a dim that is reduced");
+    if (!row && columnBytes(schedule, domain) > 48 << 10)
+      return no("columns meet in more than 48 KiB of shared memory");
     int64_t steps = domain.rowElements / (row ? schedule.lanes : 1);
     if (schedule.resident && steps > int64_t(schedule.group) * schedule.vectors)
       return no("a row of " + Twine(domain.rowElements) +

@@ -87,8 +87,8 @@ func.func @nothing(%x: tensor<0x8xf32>) -> tensor<0x8xf32> attributes {pyjit.ker
 
 // PTX-LABEL: .visible .entry maximumf_relu(
 // PTX: .reqntid 256, 1, 1
-// PTX: ld.global.v4.b32
-// PTX: ld.global.v4.b32
+// PTX: ld.global.nc.v4.b32
+// PTX: ld.global.nc.v4.b32
 // PTX: max.NaN.f32
 // PTX: st.global.v4.b32
 // PTX: st.global.v4.b32
@@ -97,9 +97,9 @@ func.func @nothing(%x: tensor<0x8xf32>) -> tensor<0x8xf32> attributes {pyjit.ker
 // PTX: ld.param.b64 [[TABLE:%rd[0-9]+]], [absf_indirect_param_0];
 // PTX: ld.global.b64 [[X:%rd[0-9]+]], [[[TABLE]]];
 // PTX: add.s64 [[AT:%rd[0-9]+]], [[X]],
-// PTX: ld.global.v4.b32 {{.*}}, [[[AT]]];
+// PTX: ld.global.nc.v4.b32 {{.*}}, [[[AT]]];
 // PTX-LABEL: .visible .entry addf_row_sum(
-// PTX-COUNT-4: ld.global.v4.b32
+// PTX-COUNT-4: ld.global.nc.v4.b32
 // PTX-COUNT-5: shfl.sync.bfly.b32
 // PTX: st.shared.b32
 // PTX: bar.sync 0;

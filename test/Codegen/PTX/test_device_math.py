@@ -31,7 +31,9 @@ def uniform(low: float, high: float) -> Draw:
 
 def exponents(low: float, high: float, *, positive: bool = False) -> Draw:
     """Numbers whose exponents are spread evenly."""
-    return lambda r: (1 if positive else r.choice((-1, 1))) * 2.0 ** r.uniform(low, high)
+    return lambda r: (
+        (1 if positive else r.choice((-1, 1))) * 2.0 ** r.uniform(low, high)
+    )
 
 
 def root(x: object) -> object:
@@ -44,11 +46,36 @@ BOUNDS: list[tuple[str, Callable[..., object], float, list[Draw]]] = [
     ("exp2", lambda x: mpmath.mpf(2) ** x, 0.9, [uniform(-1074, 1023), uniform(-1, 1)]),
     ("expm1", mpmath.expm1, 1.4, [uniform(-40, 709), uniform(-1, 1)]),
     ("log", mpmath.log, 0.6, [exponents(-1073, 1023, positive=True), uniform(0.5, 2)]),
-    ("log2", lambda x: mpmath.log(x, 2), 0.6, [exponents(-1073, 1023, positive=True), uniform(0.5, 2)]),
-    ("log10", mpmath.log10, 0.6, [exponents(-1073, 1023, positive=True), uniform(0.5, 2)]),
-    ("log1p", mpmath.log1p, 1.0, [exponents(-60, 1023, positive=True), uniform(-0.99, 1)]),
-    ("sin", mpmath.sin, 0.8, [uniform(-10, 10), uniform(-2e6, 2e6), exponents(-30, 1023)]),
-    ("cos", mpmath.cos, 0.8, [uniform(-10, 10), uniform(-2e6, 2e6), exponents(-30, 1023)]),
+    (
+        "log2",
+        lambda x: mpmath.log(x, 2),
+        0.6,
+        [exponents(-1073, 1023, positive=True), uniform(0.5, 2)],
+    ),
+    (
+        "log10",
+        mpmath.log10,
+        0.6,
+        [exponents(-1073, 1023, positive=True), uniform(0.5, 2)],
+    ),
+    (
+        "log1p",
+        mpmath.log1p,
+        1.0,
+        [exponents(-60, 1023, positive=True), uniform(-0.99, 1)],
+    ),
+    (
+        "sin",
+        mpmath.sin,
+        0.8,
+        [uniform(-10, 10), uniform(-2e6, 2e6), exponents(-30, 1023)],
+    ),
+    (
+        "cos",
+        mpmath.cos,
+        0.8,
+        [uniform(-10, 10), uniform(-2e6, 2e6), exponents(-30, 1023)],
+    ),
     ("tan", mpmath.tan, 2.0, [uniform(-10, 10), exponents(-30, 1023)]),
     ("asin", mpmath.asin, 1.0, [uniform(-1, 1), exponents(-30, 0)]),
     ("acos", mpmath.acos, 1.0, [uniform(-1, 1), exponents(-30, 0)]),
@@ -92,12 +119,18 @@ def test_bound(
             for _ in range(400):
                 x = draw(chance)
                 got = f(x)
-                assert units(got, truth(mpmath.mpf(x))) <= bound, f"{name}({x!r}) = {got!r}"
+                assert units(got, truth(mpmath.mpf(x))) <= bound, (
+                    f"{name}({x!r}) = {got!r}"
+                )
 
 
 def test_two_arguments() -> None:
     chance = random.Random(8)
-    power, angle, remainder = function("pow", 2), function("atan2", 2), function("fmod", 2)
+    power, angle, remainder = (
+        function("pow", 2),
+        function("atan2", 2),
+        function("fmod", 2),
+    )
     with mpmath.workprec(160):
         for _ in range(400):
             x, y = chance.uniform(0, 4), chance.uniform(-400, 400)
@@ -107,7 +140,21 @@ def test_two_arguments() -> None:
             assert remainder(x, y) == math.fmod(x, y)
 
 
-SPECIAL = [0.0, -0.0, math.inf, -math.inf, math.nan, 1.0, -1.0, 0.5, 2.0, -2.0, 3.0, 1e300, 5e-324]
+SPECIAL = [
+    0.0,
+    -0.0,
+    math.inf,
+    -math.inf,
+    math.nan,
+    1.0,
+    -1.0,
+    0.5,
+    2.0,
+    -2.0,
+    3.0,
+    1e300,
+    5e-324,
+]
 
 
 def same(a: float, b: float) -> bool:

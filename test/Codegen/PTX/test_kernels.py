@@ -50,6 +50,19 @@ class Function:
         self.kept.append(result)
         return result
 
+    def view(
+        self, source: torch.Tensor, path: str, shown: torch.Tensor
+    ) -> torch.Tensor:
+        """Adds an access of `source`."""
+        value = f"%v{len(self.lines)}"
+        self.lines.append(
+            f"  {value} = tssa.access {self.names[id(source)]} [#tssa.view<{path}>] : "
+            f"{tensor_type(source)} -> {tensor_type(shown)}"
+        )
+        self.names[id(shown)] = value
+        self.kept.append(shown)
+        return shown
+
     def check(
         self,
         *results: torch.Tensor,
@@ -362,3 +375,147 @@ func.func @main(%x: tensor<9x{n}xf32>) -> tensor<9x{n}xf32> {{
             ),
         )
         close(program.run(x)[0], x - x.sum(1, keepdim=True), 4)
+
+
+TRANSPOSED = [(5, 7), (64, 64), (100, 40), (33, 70), (130, 66), (16, 1000)]
+
+
+@pytest.mark.parametrize("shape", TRANSPOSED)
+@pytest.mark.parametrize(
+    "dtype", [torch.float32, torch.float16, torch.float64, torch.bool]
+)
+def test_transposes(shape: tuple[int, int], dtype: torch.dtype) -> None:
+    x, y = make(shape, dtype), make(shape[::-1], dtype, seed=1)
+    f = Function(x, y)
+    v = f.view(x, "permute [1, 0]", x.t())
+    wanted = torch.logical_or(y, v) if dtype == torch.bool else y + v
+    if dtype == torch.bool:
+        result = f.op("logical_or", "{}, {}", wanted, y, v)
+    else:
+        result = f.op("add.Tensor", "{}, {}, 1 : i64", wanted, y, v)
+    program = f.check(result, chips=CHIPS)
+    if min(shape) >= 16:
+        assert '"tile"' in next(iter(program.kernels.values())).schedule
+
+
+def test_batched_transposes() -> None:
+    x = make((3, 20, 5, 64))
+    f = Function(x)
+    v = f.view(x, "permute [0, 3, 2, 1]", x.permute(0, 3, 2, 1))
+    f.check(f.op("clone", "{}, none", v.contiguous(), v))
+    y = make((2, 40, 6, 8)).contiguous(memory_format=torch.channels_last)
+    z = make((2, 40, 6, 8), seed=1)
+    f = Function(y, z)
+    f.check(f.op("add.Tensor", "{}, {}, 1 : i64", torch.add(z, y), z, y))
+
+
+@pytest.mark.parametrize(
+    "shape", [(262144,), (300, 5000), (1, 400000), (70000,), (5, 7, 9000)]
+)
+@pytest.mark.parametrize("dtype", [torch.float32, torch.float16])
+def test_whole_sums(shape: tuple[int, ...], dtype: torch.dtype) -> None:
+    """Too few results for the machine: two kernels."""
+    x = make(shape, dtype)
+    f = Function(x)
+    dims = ", ".join(f"{i} : i64" for i in range(x.dim()))
+    total = f.op("sum.dim_IntList", f"{{}}, [{dims}], false, none", x.sum(), x)
+    program = f.check(f.op("mul.Scalar", "{}, 0.5 : f64", total * 0.5, total), scale=8)
+    assert len(program.calls) == (2 if x.numel() > 200000 else 1)
+
+
+def test_few_columns_and_variance() -> None:
+    x = make((4096, 96))
+    f = Function(x)
+    program = f.check(
+        f.op("sum.dim_IntList", "{}, [0 : i64], false, none", x.sum(0), x), scale=8
+    )
+    assert len(program.calls) == 2
+    x = make((2, 300000))
+    f = Function(x)
+    f.check(
+        f.op("var.correction", "{}, [1 : i64], 1 : i64, false", x.var(1), x), scale=8
+    )
+
+
+F64_FUNCTIONS = [
+    "exp",
+    "log",
+    "tanh",
+    "erf",
+    "sigmoid",
+    "sin",
+    "cos",
+    "atan",
+    "sinh",
+    "log1p",
+]
+
+
+@pytest.mark.parametrize("name", F64_FUNCTIONS)
+def test_f64_functions_have_code(name: str) -> None:
+    """Run by the C library here; the GPU's own are measured in test_device_math.py."""
+    x = make((300,), torch.float64)
+    f = Function(x)
+    if name in ("log", "log1p"):
+        f.inputs[0].abs_()
+    f.check(f.op(name, "{}", getattr(torch, name)(x), x), chips=CHIPS)
+
+
+@pytest.mark.parametrize(
+    "name", ["atan", "asin", "acosh", "tan", "sinh", "log10", "exp2", "erfc"]
+)
+def test_rare_functions_have_code(name: str) -> None:
+    x = make((300,)).abs() + (1 if name == "acosh" else 0)
+    x = x.clamp(max=1) if name == "asin" else x
+    f = Function(x)
+    f.check(f.op(name, "{}", getattr(torch, name)(x), x))
+
+
+def test_remainders_and_powers() -> None:
+    x, y = make((500,)), make((500,), seed=1) * 1e-3
+    f = Function(x, y)
+    f.check(f.op("fmod.Tensor", "{}, {}", torch.fmod(x, y), x, y), chips=CHIPS)
+    f = Function(x, y)
+    a = f.op("abs", "{}", x.abs(), x)
+    f.check(f.op("pow.Tensor_Tensor", "{}, {}", a.pow(y), a, y))
+
+
+def test_exp_to_the_last_bits() -> None:
+    """Over all of its range, infinities and denormal results included."""
+    inf = float("inf")
+    special = torch.tensor(
+        [
+            0.0,
+            -0.0,
+            inf,
+            -inf,
+            float("nan"),
+            88.7228,
+            88.73,
+            -87.34,
+            -103.9,
+            -104.0,
+            1e30,
+            -1e30,
+        ]
+    )
+    x = torch.cat([torch.linspace(-106, 90, 20001), special])
+    f = Function(x)
+    arguments = f"%a0: {tensor_type(x)}"
+    f.op("exp", "{}", x.exp(), x)
+    text = f"func.func @main({arguments}) -> {tensor_type(x)} {{\n{f.lines[0]}\n  return %v0 : {tensor_type(x)}\n}}"
+    got = Program(BUILD, text).run(x)[0]
+    exact = x.double().exp()
+    step = torch.nextafter(exact.float().abs(), torch.tensor(inf)) - exact.float().abs()
+    same = (got == exact.float()) | (got.isnan() & exact.isnan())
+    error = ((got.double() - exact) / step.double()).abs().masked_fill(same, 0)
+    assert error.max() <= 2, x[error.argmax()]
+
+
+@pytest.mark.parametrize("divisor", [1e-42, 1e-36, 3.0, 1e36, 3e38])
+def test_division_by_a_row_value(divisor: float) -> None:
+    """A row's reciprocal, taken once, neither overflows nor vanishes."""
+    x = make((6, 64)) * divisor
+    f = Function(x)
+    m = f.op("amax", "{}, [1 : i64], true", x.amax(1, keepdim=True), x)
+    f.check(f.op("div.Tensor", "{}, {}", x / m, x, m), scale=2)

@@ -79,7 +79,7 @@ def PtxExpandMath : Pass<"ptx-expand-math", "mlir::ModuleOp"> {
     ```mlir
     %y = math.exp %x : f32
     // becomes math.fma, arith.* and
-    %p = llvm.call_intrinsic "llvm.nvvm.ex2.approx.f"(%r) : (f32) -> f32
+    %p = llvm.call_intrinsic "llvm.nvvm.ex2.approx"(%r) : (f32) -> f32
     ```
   }];
   let dependentDialects = ["mlir::arith::ArithDialect",

@@ -42,6 +42,9 @@ struct Schedule {
   /// Row, Column: what a thread holds of its row is the whole of it, so that
   /// every value is loaded and computed once and stays in registers.
   bool resident = false;
+  /// Blocks that a processor has room for at least: bounds the registers of a
+  /// thread. 0: no bound.
+  unsigned blocks = 0;
   /// Tile: the dim that operands are read along.
   int across = -1;
 
@@ -89,6 +92,9 @@ int64_t largestDivisor(int64_t extent, int64_t most);
 /// worth being computed; 1 if `schedule` keeps the machine busy as it is.
 int64_t chooseParts(const Domain &domain, const Schedule &schedule,
                     const Machine &machine, int64_t bytes, int64_t extent);
+
+/// Shared memory in which the threads of a column schedule meet.
+int64_t columnBytes(const Schedule &schedule, const Domain &domain);
 
 /// Whether `schedule` can carry out `domain`.
 bool verifySchedule(const Schedule &schedule, const Domain &domain,
