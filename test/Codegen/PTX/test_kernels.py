@@ -519,3 +519,80 @@ def test_division_by_a_row_value(divisor: float) -> None:
     f = Function(x)
     m = f.op("amax", "{}, [1 : i64], true", x.amax(1, keepdim=True), x)
     f.check(f.op("div.Tensor", "{}, {}", x / m, x, m), scale=2)
+
+
+@pytest.mark.parametrize("dtype", [torch.float32, torch.float16])
+def test_gathers(dtype: torch.dtype) -> None:
+    table, index = make((50, 64), dtype), make((7, 9), torch.int64)
+    f = Function(table, index)
+    f.check(
+        f.op(
+            "embedding",
+            "{}, {}, -1 : i64, false, false",
+            torch.nn.functional.embedding(index, table),
+            table,
+            index,
+        ),
+        chips=CHIPS,
+    )
+    f = Function(table, index)
+    rows = index.reshape(-1)[:50]
+    f = Function(table, rows)
+    f.check(
+        f.op(
+            "index_select", "{}, 0 : i64, {}", table.index_select(0, rows), table, rows
+        )
+    )
+    picks = make((50, 3), torch.int64)
+    f = Function(table, picks)
+    f.check(
+        f.op("gather", "{}, 1 : i64, {}, false", table.gather(1, picks), table, picks)
+    )
+
+
+@pytest.mark.parametrize("dim", [0, 1])
+@pytest.mark.parametrize("dtype", [torch.float32, torch.float16, torch.int64])
+def test_cat(dim: int, dtype: torch.dtype) -> None:
+    x, y = make((33, 40), dtype), make((33, 40), dtype, seed=1)
+    f = Function(x, y)
+    f.check(
+        f.op("cat", f"[{{}}, {{}}], {dim} : i64", torch.cat([x, y], dim), x, y),
+        chips=CHIPS,
+    )
+
+
+@pytest.mark.parametrize("dim", [0, 1])
+def test_argmax(dim: int) -> None:
+    x = make((40, 100))
+    f = Function(x)
+    f.check(f.op("argmax", f"{{}}, {dim} : i64, false", x.argmax(dim), x))
+
+
+@pytest.mark.parametrize("shape", [(2, 8, 6, 10), (4, 12, 33)])
+def test_batch_and_group_norm(shape: tuple[int, ...]) -> None:
+    x, c = make(shape), shape[1]
+    w, b = make((c,), seed=1), make((c,), seed=2)
+    m, v = make((c,), seed=3), make((c,), seed=4).abs() + 0.1
+    f = Function(x, w, b, m, v)
+    wanted = torch.nn.functional.batch_norm(x, m, v, w, b, False, 0.1, 1e-5)
+    f.check(
+        f.op(
+            "batch_norm",
+            "{}, {}, {}, {}, {}, false, 0.1 : f64, 1.0e-05 : f64, false",
+            wanted,
+            x,
+            w,
+            b,
+            m,
+            v,
+        ),
+        scale=4,
+    )
+    f = Function(x, w, b)
+    wanted = torch.nn.functional.group_norm(x, 4, w, b)
+    f.check(
+        f.op(
+            "group_norm", "{}, 4 : i64, {}, {}, 1.0e-05 : f64, false", wanted, x, w, b
+        ),
+        scale=8,
+    )
