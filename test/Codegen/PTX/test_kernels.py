@@ -596,3 +596,24 @@ def test_batch_and_group_norm(shape: tuple[int, ...]) -> None:
         ),
         scale=8,
     )
+
+
+def test_wide_indices() -> None:
+    """Offsets beyond 32 bits: a few rows far apart, and a tensor as large as that."""
+    x = torch.empty_strided((4, 8), (2**29, 1), dtype=torch.int8)
+    x.copy_(make((4, 8), torch.int8))
+    y = make((4, 8), torch.int8, seed=1)
+    f = Function(x, y)
+    program = f.check(f.op("add.Tensor", "{}, {}, 1 : i64", torch.add(y, x), y, x))
+    assert "mul.wide" not in program.ptx or ".b64" in program.ptx
+    f = Function(x)
+    f.check(f.op("amax", "{}, [1 : i64], false", x.amax(1), x))
+    huge = "tensor<70000x70000xf16>"
+    text = (
+        f"func.func @main(%a0: {huge}) -> {huge} {{\n"
+        f'  %0 = tssa.aten "aten::softmax.int"(%a0, -1 : i64, none) : ({huge}) -> {huge}\n'
+        f'  %1 = tssa.aten "aten::relu"(%0) : ({huge}) -> {huge}\n  return %1 : {huge}\n}}'
+    )
+    program = Program(BUILD, text, simulate=False)
+    if PTXAS is not None:
+        assert assemble(program.ptx, "sm_90") == []
