@@ -90,7 +90,7 @@ static Schedule chooseRow(const Domain &domain, const Machine &machine) {
   int64_t elements = traffic.accesses <= 4 ? 64 : 32;
   unsigned most = std::max<int64_t>(1, elements / schedule.lanes);
   // A block of 1024 threads has half as many registers for each.
-  unsigned mostOfAll = std::max(1u, most / 2);
+  unsigned mostOfAll = std::max(1u, most / (traffic.accesses <= 3 ? 2 : 4));
   unsigned inFlight = std::min(4u, most);
   // One warp per row as long as four loads per lane suffice.
   schedule.group = 1;
@@ -112,13 +112,13 @@ static Schedule chooseRow(const Domain &domain, const Machine &machine) {
   schedule.resident =
       schedule.vectors <= (schedule.group == 1024 ? mostOfAll : most);
   if (!schedule.resident) {
-    schedule.vectors = inFlight;
-    schedule.group = 512;
+    schedule.vectors = std::min(2u, inFlight);
+    schedule.group = 1024;
   }
   schedule.threads = std::max(schedule.group, 128u);
   // Two blocks on a processor hide each other's waiting.
   if (schedule.resident && schedule.group == 512 &&
-      schedule.vectors * schedule.lanes <= 32)
+      schedule.vectors * schedule.lanes <= (traffic.accesses <= 3 ? 32 : 16))
     schedule.blocks = 2;
   return schedule;
 }

@@ -155,7 +155,9 @@ SmallVector<Value> ReductionEmitter::point(ArrayRef<Value> inside) {
   storeAll(
       stageStores, vectors,
       [&](unsigned u) { return both(rowInside, inside[u]); },
-      schedule.resident ? 2 : vectors);
+      !schedule.resident      ? vectors
+      : vectors * lanes >= 24 ? 1
+                              : 2);
   return partials;
 }
 

@@ -420,7 +420,8 @@ def test_whole_sums(shape: tuple[int, ...], dtype: torch.dtype) -> None:
     dims = ", ".join(f"{i} : i64" for i in range(x.dim()))
     total = f.op("sum.dim_IntList", f"{{}}, [{dims}], false, none", x.sum(), x)
     program = f.check(f.op("mul.Scalar", "{}, 0.5 : f64", total * 0.5, total), scale=8)
-    assert len(program.calls) == (2 if x.numel() > 200000 else 1)
+    names = [function for function, _, _ in program.calls]
+    assert any(name.endswith("_parts") for name in names)
 
 
 def test_few_columns_and_variance() -> None:

@@ -185,9 +185,15 @@ def transposed_add(rows: int, columns: int, e: str, **more: object) -> Case:
 
 
 def row(
-    lanes: int, vectors: int, threads: int, group: int, resident: bool = True
+    lanes: int,
+    vectors: int,
+    threads: int,
+    group: int,
+    resident: bool = True,
+    blocks: int = 0,
 ) -> dict[str, object]:
-    return {
+    bound = {"blocks": blocks} if blocks else {}
+    return bound | {
         "family": "row",
         "lanes": lanes,
         "vectors": vectors,
