@@ -72,10 +72,10 @@ static Schedule chooseFlat(const Domain &domain, const Machine &machine) {
   int64_t vectors = llvm::divideCeil(domain.rows, schedule.lanes);
   // Loads in flight, once every processor has its threads; bounded by the
   // registers that several inputs take.
-  unsigned limit = traffic.accesses <= 3 ? 4 : traffic.accesses <= 6 ? 2 : 1;
+  unsigned limit = traffic.accesses <= 6 ? 2 : 1;
   while (schedule.vectors < limit && vectors >= 2 * capacity * schedule.vectors)
     schedule.vectors *= 2;
-  schedule.threads = vectors < machine.processors * 256 ? 128 : 256;
+  schedule.threads = 128;
   return schedule;
 }
 
@@ -92,34 +92,40 @@ static Schedule chooseRow(const Domain &domain, const Machine &machine) {
   // A block of 1024 threads has half as many registers for each.
   unsigned mostOfAll = std::max(1u, most / (traffic.accesses <= 3 ? 2 : 4));
   unsigned inFlight = std::min(4u, most);
-  // One warp per row as long as four loads per lane suffice.
+  // f64 and its functions take too many registers for the largest blocks.
+  unsigned largest = traffic.widest == 8 ? 512 : 1024;
+  // One warp per row as long as four loads per lane suffice, then as few
+  // threads as can hold the row.
   schedule.group = 1;
   while (schedule.group < 32 &&
          steps > int64_t(schedule.group) * (schedule.group < 8 ? 1 : inFlight))
     schedule.group *= 2;
-  while (schedule.group < 512 && steps > int64_t(schedule.group) * inFlight)
+  if (steps > int64_t(32) * inFlight)
+    schedule.group = 64;
+  while (schedule.group < 256 && steps > int64_t(schedule.group) * most)
     schedule.group *= 2;
   // Few rows: more threads on each.
   while (schedule.group < 512 &&
          domain.rows * schedule.group < machine.processors * 128 &&
          steps > schedule.group)
     schedule.group *= 2;
-  if (steps > int64_t(schedule.group) * inFlight &&
-      steps <= int64_t(1024) * mostOfAll)
-    schedule.group = 1024;
+  if (steps > int64_t(schedule.group) * most)
+    schedule.group =
+        steps <= int64_t(512) * std::min(inFlight, mostOfAll) ? 512 : largest;
   schedule.vectors =
       std::max<int64_t>(1, llvm::divideCeil(steps, schedule.group));
   schedule.resident =
       schedule.vectors <= (schedule.group == 1024 ? mostOfAll : most);
   if (!schedule.resident) {
-    schedule.vectors = std::min(2u, inFlight);
-    schedule.group = 1024;
+    // Walked again from the second-level cache: two blocks on a processor where
+    // 32 registers suffice, else more loads in flight.
+    bool small =
+        traffic.widest <= 2 && traffic.accesses <= 2 && traffic.cost <= 64;
+    schedule.blocks = small ? 2 : 0;
+    schedule.vectors = std::min(small ? 2u : 4u, most);
+    schedule.group = largest;
   }
   schedule.threads = std::max(schedule.group, 128u);
-  // Two blocks on a processor hide each other's waiting.
-  if (schedule.resident && schedule.group == 512 &&
-      schedule.vectors * schedule.lanes <= (traffic.accesses <= 3 ? 32 : 16))
-    schedule.blocks = 2;
   return schedule;
 }
 
