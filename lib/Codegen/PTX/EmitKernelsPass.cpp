@@ -32,10 +32,12 @@ std::string readableName(func::FuncOp kernel) {
   });
   if (name.empty())
     name = "copy_";
+  name += kernel.getName();
+  // PTX takes no other characters, and no digit in front.
   for (char &c : name)
     if (!llvm::isAlnum(c))
       c = '_';
-  return name + kernel.getName().str();
+  return name;
 }
 
 struct EmitKernelsPass : impl::PtxEmitKernelsBase<EmitKernelsPass> {

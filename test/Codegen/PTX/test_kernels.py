@@ -618,3 +618,12 @@ def test_wide_indices() -> None:
     program = Program(BUILD, text, simulate=False)
     if PTXAS is not None:
         assert assemble(program.ptx, "sm_90") == []
+
+
+@pytest.mark.parametrize("dim", [0, 1])
+@pytest.mark.parametrize("name", ["any.dim", "all.dim"])
+def test_any_and_all(name: str, dim: int) -> None:
+    x = make((70, 96), torch.bool) | make((70, 96), torch.bool, seed=1)
+    f = Function(x)
+    wanted = getattr(x, name.split(".")[0])(dim)
+    f.check(f.op(name, f"{{}}, {dim} : i64, false", wanted, x), chips=CHIPS)
