@@ -88,6 +88,8 @@ static Schedule chooseRow(const Domain &domain, const Machine &machine) {
   // Elements that a thread holds in registers: fewer where a row has several
   // inputs or expensive bodies.
   int64_t elements = traffic.accesses <= 4 ? 64 : 32;
+  if (traffic.widest == 8)
+    elements /= 4;
   unsigned most = std::max<int64_t>(1, elements / schedule.lanes);
   // A block of 1024 threads has half as many registers for each.
   unsigned mostOfAll = std::max(1u, most / (traffic.accesses <= 3 ? 2 : 4));
@@ -110,21 +112,22 @@ static Schedule chooseRow(const Domain &domain, const Machine &machine) {
          steps > schedule.group)
     schedule.group *= 2;
   if (steps > int64_t(schedule.group) * most)
-    schedule.group =
-        steps <= int64_t(512) * std::min(inFlight, mostOfAll) ? 512 : largest;
+    schedule.group = steps <= int64_t(512) * inFlight ? 512 : largest;
   schedule.vectors =
       std::max<int64_t>(1, llvm::divideCeil(steps, schedule.group));
   schedule.resident =
       schedule.vectors <= (schedule.group == 1024 ? mostOfAll : most);
   if (!schedule.resident) {
-    // Walked again from the second-level cache: two blocks on a processor where
-    // 32 registers suffice, else more loads in flight.
-    bool small =
-        traffic.widest <= 2 && traffic.accesses <= 2 && traffic.cost <= 64;
-    schedule.blocks = small ? 2 : 0;
-    schedule.vectors = std::min(small ? 2u : 4u, most);
-    schedule.group = largest;
+    // Walked again from the second-level cache. The largest blocks only where
+    // they leave no rest, which would take more registers than they have.
+    bool whole = traffic.accesses > 2 && steps % (2 * largest) == 0;
+    schedule.group = whole ? largest : 512;
+    schedule.vectors = std::min(whole ? 2u : 4u, most);
   }
+  // There ptxas would rather spill a little than have fewer blocks at once.
+  int64_t held = int64_t(schedule.vectors) * schedule.lanes;
+  if (!schedule.resident || (held > 32 && held < 64))
+    schedule.blocks = 1;
   schedule.threads = std::max(schedule.group, 128u);
   return schedule;
 }
