@@ -1,0 +1,306 @@
+//===- EmitValues.cpp - What a thread computes at its points --------------===//
+
+#include "Emitter.h"
+#include "mlir/Dialect/Linalg/IR/Linalg.h"
+#include "mlir/Dialect/Math/IR/Math.h"
+#include "mlir/Dialect/Tensor/IR/Tensor.h"
+#include "mlir/Dialect/Vector/IR/VectorOps.h"
+#include "llvm/ADT/SmallPtrSet.h"
+
+using namespace mlir;
+using namespace pyjit::codegen;
+
+namespace pyjit::ptx {
+
+//===--- Values -------------------------------------------------------------//
+
+Value Emitter::emit(const Node *node, unsigned u) {
+  if (node->kind == Node::Kind::Constant)
+    return arith::ConstantOp::create(b, node->constant);
+  u = canonical(node->dims, u);
+  // What follows from a reduction is known in the row, even if it is the same
+  // for all rows.
+  unsigned k =
+      node->kind == Node::Kind::Reduce ? rowScope : scopeOf(node->dims);
+  if (node->stage > 0)
+    k = std::max(k, rowScope);
+  if (Value known = scopes[k].values.lookup({node, u}))
+    return known;
+  Value result = inScope(k, [&]() -> Value {
+    // Without reduction dims a reduction is of one element.
+    if (node->kind == Node::Kind::Reduce) {
+      assert(domain.numReduction == 0 && "a reduction not yet known");
+      Value x = emit(node->init, u), y = emit(node->inputs[0], u);
+      unsigned width =
+          isa<VectorType>(x.getType()) || isa<VectorType>(y.getType()) ? lanes
+                                                                       : 1;
+      return combine(node, broadcast(x, width), broadcast(y, width));
+    }
+    if (node->kind == Node::Kind::Load) {
+      if (Value kept = readShared(node, u))
+        return kept;
+      return load(node->buffer, node->offset, node->type, u);
+    }
+    return compute(node, u);
+  });
+  scopes[k].values[{node, u}] = result;
+  return result;
+}
+
+void Emitter::prefetch(const Node *root, unsigned u) {
+  llvm::SmallPtrSet<const Node *, 16> visited;
+  auto visit = [&](auto &&self, const Node *node) -> void {
+    if (!visited.insert(node).second || node->kind == Node::Kind::Constant)
+      return;
+    unsigned k =
+        node->kind == Node::Kind::Reduce ? rowScope : scopeOf(node->dims);
+    if (node->stage > 0)
+      k = std::max(k, rowScope);
+    if (scopes[k].values.contains({node, canonical(node->dims, u)}))
+      return;
+    if (node->kind == Node::Kind::Load) {
+      emit(node, u);
+      return;
+    }
+    for (const Node *input : node->inputs)
+      if (input)
+        self(self, input);
+  };
+  visit(visit, root);
+}
+
+/// An index as a body sees it: i64, on lanes if it follows the vector dim.
+Value Emitter::bodyIndex(AffineExpr expr, unsigned u) {
+  Type wide = b.getI64Type();
+  auto widen = [&](Value x) -> Value {
+    return x.getType() == wide ? x : arith::ExtSIOp::create(b, wide, x);
+  };
+  if (!onLanes(expr))
+    return widen(index(expr, u));
+  LinearForm form = linearize(expr);
+  auto type = VectorType::get({int64_t(lanes)}, wide);
+  if (form.isNonlinearIn(vectorDim)) {
+    SmallVector<Value> elements;
+    for (unsigned lane = 0; lane < lanes; ++lane)
+      elements.push_back(widen(index(shifted(expr, lane), u)));
+    return vector::FromElementsOp::create(b, type, elements);
+  }
+  int64_t stride = form.coefficient(vectorDim);
+  SmallVector<int64_t> steps;
+  for (unsigned lane = 0; lane < lanes; ++lane)
+    steps.push_back(lane * stride);
+  Value iota = arith::ConstantOp::create(
+      b, DenseIntElementsAttr::get(type, ArrayRef<int64_t>(steps)));
+  return arith::AddIOp::create(b, broadcast(widen(index(expr, u)), lanes),
+                               iota);
+}
+
+/// A read at a place that a value names. Indices that are loop positions stay
+/// affine, so that a row that is picked by a value is still read by vectors.
+Value Emitter::extract(tensor::ExtractOp op, const Node *node, unsigned u,
+                       DenseMap<Value, Value> &body) {
+  auto type = cast<RankedTensorType>(op.getTensor().getType());
+  Type element = type.getElementType(), memory = memoryType(element);
+  unsigned bytes = memory.getIntOrFloatBitWidth() / 8;
+  unsigned buffer =
+      llvm::find(frame.inputs, op.getTensor()) - frame.inputs.begin();
+  Value base = buffers[buffer];
+  AffineExpr affine = getAffineConstantExpr(0, b.getContext());
+  Value dynamic;
+  int64_t dynamicFactor = 0;
+  for (auto [operand, stride] : llvm::zip(op.getIndices(), stridesOf(type))) {
+    if (auto position = operand.getDefiningOp<linalg::IndexOp>()) {
+      affine = affine + node->loops[position.getDim()] * stride;
+      continue;
+    }
+    Value part = body.lookup(operand);
+    Value factor = arith::ConstantOp::create(b, b.getI64IntegerAttr(stride));
+    part = b.createOrFold<arith::MulIOp>(
+        part, broadcast(factor, isa<VectorType>(part.getType()) ? lanes : 1));
+    if (dynamic && dynamic.getType() != part.getType()) {
+      dynamic = broadcast(dynamic, lanes);
+      part = broadcast(part, lanes);
+    }
+    dynamic = dynamic ? add(dynamic, part) : part;
+    dynamicFactor = std::gcd(dynamicFactor, stride);
+  }
+  affine = simplify(affine, graph.sizes());
+  LinearForm form = linearize(affine);
+  bool onVector = onLanes(affine);
+  bool dynamicVector = dynamic && isa<VectorType>(dynamic.getType());
+  auto scalarOffset = [&] {
+    Value offset = bodyIndex(affine, u);
+    if (auto vector = dyn_cast<VectorType>(offset.getType()))
+      offset = vector::ExtractOp::create(b, offset, 0);
+    return dynamic ? add(offset, dynamic) : offset;
+  };
+  if (!dynamicVector && !onVector)
+    return fromMemory(
+        loadMemory(memory, address(base, scalarOffset(), 0, element), bytes),
+        element);
+  auto vectorType = VectorType::get({int64_t(lanes)}, memory);
+  if (!dynamicVector && !form.isNonlinearIn(vectorDim) &&
+      form.coefficient(vectorDim) == 1) {
+    unsigned wanted = std::min(16u, bytes * lanes);
+    while (wanted > bytes && dynamicFactor * bytes % wanted != 0)
+      wanted /= 2;
+    unsigned aligned = alignment(buffer, affine, element, wanted);
+    Value at = address(base, scalarOffset(), 0, element);
+    return fromMemory(loadMemory(vectorType, at, aligned), element);
+  }
+  Value offsets = broadcast(bodyIndex(affine, u), lanes);
+  if (dynamic)
+    offsets = add(offsets, broadcast(dynamic, lanes));
+  SmallVector<Value> elements;
+  for (unsigned lane = 0; lane < lanes; ++lane) {
+    Value offset = vector::ExtractOp::create(b, offsets, lane);
+    elements.push_back(
+        loadMemory(memory, address(base, offset, 0, element), bytes));
+  }
+  return fromMemory(vector::FromElementsOp::create(b, vectorType, elements),
+                    element);
+}
+
+Value Emitter::divideByRow(Value x, Value y, const Node *divisor) {
+  Type element = getElementTypeOrSelf(y.getType());
+  if (domain.numReduction == 0 || !element.isF32() ||
+      divisor->kind == Node::Kind::Constant ||
+      divisor->dims.anyCommon(reduced) || divisor->stage == 0)
+    return {};
+  auto &known = scopes[rowScope].reciprocals[y];
+  Value &reciprocal = known.first, &scale = known.second;
+  if (!reciprocal)
+    inScope(rowScope, [&]() -> Value {
+      // 1 / y of a very small y would be infinite, of a very large one lose
+      // bits: such are scaled by a power of two first, and the quotient after.
+      auto number = [&](float value) {
+        TypedAttr attr = b.getF32FloatAttr(value);
+        if (auto vector = dyn_cast<VectorType>(y.getType()))
+          attr = DenseElementsAttr::get(vector, ArrayRef<Attribute>(attr));
+        return arith::ConstantOp::create(b, attr).getResult();
+      };
+      Value size = math::AbsFOp::create(b, y);
+      Value small = arith::CmpFOp::create(b, arith::CmpFPredicate::OLT, size,
+                                          number(0x1p-100f));
+      Value large = arith::CmpFOp::create(b, arith::CmpFPredicate::OGT, size,
+                                          number(0x1p100f));
+      scale = arith::SelectOp::create(b, small, number(0x1p64f), number(1.0f));
+      scale = arith::SelectOp::create(b, large, number(0x1p-64f), scale);
+      reciprocal = arith::DivFOp::create(b, number(1.0f),
+                                         arith::MulFOp::create(b, y, scale));
+      return reciprocal;
+    });
+  unsigned width = isa<VectorType>(x.getType()) ? lanes : 1;
+  Value quotient = arith::MulFOp::create(b, x, broadcast(reciprocal, width));
+  return arith::MulFOp::create(b, quotient, broadcast(scale, width));
+}
+
+Value Emitter::compute(const Node *node, unsigned u) {
+  DenseMap<Value, Value> body;
+  linalg::GenericOp generic = node->op;
+  Block *block = generic.getBody();
+  auto emitValue = [&](auto &&self, Value value) -> Value {
+    if (Value known = body.lookup(value))
+      return known;
+    if (auto argument = dyn_cast<BlockArgument>(value))
+      return body[value] = emit(node->inputs[argument.getArgNumber()], u);
+    Operation *op = value.getDefiningOp();
+    if (op->getBlock() != block) {
+      // A constant outside of the body.
+      auto constant = cast<arith::ConstantOp>(op);
+      return body[value] = arith::ConstantOp::create(
+                 b, cast<TypedAttr>(constant.getValue()));
+    }
+    if (auto position = dyn_cast<linalg::IndexOp>(op))
+      return body[value] = bodyIndex(node->loops[position.getDim()], u);
+    bool vectors = false;
+    SmallVector<Value> operands;
+    auto extracting = dyn_cast<tensor::ExtractOp>(op);
+    for (Value operand : op->getOperands()) {
+      if (extracting && (operand == extracting.getTensor() ||
+                         operand.getDefiningOp<linalg::IndexOp>()))
+        continue;
+      operands.push_back(self(self, operand));
+      vectors |= isa<VectorType>(operands.back().getType());
+    }
+    if (extracting)
+      return body[value] = extract(extracting, node, u, body);
+    // Unsigned numbers are signless here.
+    if (isa<UnrealizedConversionCastOp>(op))
+      return body[value] = operands[0];
+    // Indices are i64 here already.
+    Type scalar = op->getResult(0).getType();
+    if (isa<IndexType>(scalar))
+      scalar = b.getI64Type();
+    if (isa<arith::IndexCastOp, arith::IndexCastUIOp>(op)) {
+      Type have = getElementTypeOrSelf(operands[0].getType());
+      if (scalar == have)
+        return body[value] = operands[0];
+      Type type =
+          laneType(scalar, isa<VectorType>(operands[0].getType()) ? lanes : 1);
+      if (scalar.getIntOrFloatBitWidth() < have.getIntOrFloatBitWidth())
+        return body[value] = arith::TruncIOp::create(b, type, operands[0]);
+      if (isa<arith::IndexCastUIOp>(op))
+        return body[value] = arith::ExtUIOp::create(b, type, operands[0]);
+      return body[value] = arith::ExtSIOp::create(b, type, operands[0]);
+    }
+    if (auto constant = dyn_cast<arith::ConstantOp>(op))
+      if (isa<IndexType>(constant.getType()))
+        return body[value] = arith::ConstantOp::create(
+                   b, b.getI64IntegerAttr(
+                          cast<IntegerAttr>(constant.getValue()).getInt()));
+    unsigned width = vectors ? lanes : 1;
+    if (auto division = dyn_cast<arith::DivFOp>(op))
+      if (auto argument = dyn_cast<BlockArgument>(division.getRhs()))
+        if (Value quotient =
+                divideByRow(broadcast(operands[0], width), operands[1],
+                            node->inputs[argument.getArgNumber()]))
+          return body[value] = quotient;
+    for (Value &operand : operands)
+      operand = broadcast(operand, width);
+    OperationState state(b.getLoc(), op->getName());
+    state.addOperands(operands);
+    state.addTypes(laneType(scalar, width));
+    state.addAttributes(op->getAttrs());
+    return body[value] = b.create(state)->getResult(0);
+  };
+  Location outer = b.getLoc();
+  b.setLoc(generic.getLoc());
+  Value result = emitValue(emitValue, node->element);
+  b.setLoc(outer);
+  return result;
+}
+
+void Emitter::storeAll(ArrayRef<codegen::Store *> stores, unsigned vectors,
+                       llvm::function_ref<Value(unsigned)> guard,
+                       unsigned atOnce) {
+  // All loads, then all values, then all stores: nothing waits for a store.
+  for (unsigned from = 0; from < vectors; from += atOnce) {
+    auto each = [&](auto visit) {
+      for (codegen::Store *s : stores)
+        for (unsigned u = from; u < std::min(from + atOnce, vectors); ++u)
+          if (u == 0 || s->dims.anyCommon(varying))
+            visit(*s, u);
+    };
+    each([&](codegen::Store &s, unsigned u) { prefetch(s.node, u); });
+    each([&](codegen::Store &s, unsigned u) {
+      emit(s.node, u);
+      if (!linearize(s.offset).isNonlinearIn(std::max(0, vectorDim)))
+        index(s.offset, u);
+    });
+    each([&](codegen::Store &s, unsigned u) {
+      Value value = emit(s.node, u), condition = guard(u);
+      if (!condition)
+        return store(value, s.buffer, s.offset, u);
+      auto ifOp = scf::IfOp::create(b, condition, /*withElse=*/false);
+      OpBuilder::InsertionGuard inside(b);
+      b.setInsertionPointToStart(ifOp.thenBlock());
+      // What is computed in here is known in here only.
+      auto kept = scopes.back().indices;
+      store(value, s.buffer, s.offset, u);
+      scopes.back().indices = std::move(kept);
+    });
+  }
+}
+
+} // namespace pyjit::ptx
