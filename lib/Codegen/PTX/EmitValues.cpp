@@ -233,6 +233,8 @@ Value Emitter::compute(const Node *node, unsigned u) {
     Type scalar = op->getResult(0).getType();
     if (isa<IndexType>(scalar))
       scalar = b.getI64Type();
+    else if (scalar.isInteger() && !scalar.isSignlessInteger())
+      scalar = b.getIntegerType(scalar.getIntOrFloatBitWidth());
     if (isa<arith::IndexCastOp, arith::IndexCastUIOp>(op)) {
       Type have = getElementTypeOrSelf(operands[0].getType());
       if (scalar == have)

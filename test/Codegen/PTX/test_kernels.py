@@ -552,7 +552,9 @@ def test_gathers(dtype: torch.dtype) -> None:
 
 
 @pytest.mark.parametrize("dim", [0, 1])
-@pytest.mark.parametrize("dtype", [torch.float32, torch.float16, torch.int64])
+@pytest.mark.parametrize(
+    "dtype", [torch.float32, torch.float16, torch.int64, torch.uint8]
+)
 def test_cat(dim: int, dtype: torch.dtype) -> None:
     x, y = make((33, 40), dtype), make((33, 40), dtype, seed=1)
     f = Function(x, y)
