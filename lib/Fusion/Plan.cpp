@@ -219,17 +219,20 @@ bool Planner::worthwhile(const Candidate &merged, const Candidate &consumer,
         ++points[node->element] > 1)
       return false;
   // The factors of a product are read many times: they stay loads, and nothing
-  // else is computed along its sum.
-  auto isProduct = [](const KernelGraph &g) {
-    return llvm::any_of(g.nodes,
-                        [](auto &node) { return asProduct(node.get()); });
+  // else is summed beside it.
+  auto products = [](const KernelGraph &g) {
+    return llvm::count_if(
+        g.nodes, [](auto &node) { return asProduct(node.get()).has_value(); });
   };
-  if (!isProduct(*graph)) {
+  auto sums = llvm::count_if(graph->nodes, [](auto &node) {
+    return node->kind == Node::Kind::Reduce;
+  });
+  if (sums != 1 || products(*graph) != 1) {
     std::string ignored;
     for (const Candidate *part : {&consumer, &producer}) {
       Group alone = boundary(*part);
       auto single = KernelGraph::build(alone.inputs, alone.results, ignored);
-      if (single && isProduct(*single))
+      if (single && products(*single) != 0)
         return false;
     }
   }

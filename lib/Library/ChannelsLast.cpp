@@ -6,6 +6,8 @@
 
 #include "dialects/tssa/IR/Views.h"
 
+#include "mlir/Dialect/Linalg/IR/Linalg.h"
+
 #include "llvm/ADT/StringSet.h"
 
 using namespace mlir;
@@ -33,6 +35,9 @@ bool keepsLayout(tssa::AtenOp op) {
 }
 
 bool takesAnyLayout(Operation *op) {
+  // A product of our own.
+  if (isa<linalg::GenericOp>(op))
+    return true;
   auto call = dyn_cast<tssa::AtenOp>(op);
   return call &&
          call.getOverload().starts_with("mkldnn::_convolution_pointwise");

@@ -9,9 +9,12 @@
 
 #include "Calls.h"
 #include "ChannelsLast.h"
+#include "Products.h"
 
 #include "dialects/tssa/IR/Views.h"
 #include "pyjit/Operators/CallArguments.h"
+
+#include "mlir/Dialect/Linalg/IR/Linalg.h"
 
 #include <cmath>
 
@@ -64,11 +67,15 @@ std::optional<Activation> matchActivation(tssa::AtenOp op) {
 /// One convolution and what is folded into it.
 class Chain {
 public:
-  static std::optional<Chain> match(tssa::AtenOp convolution);
+  /// `columns`: of a panel of a product of our own, or 0.
+  static std::optional<Chain> match(tssa::AtenOp convolution, int64_t columns);
   /// Returns the new call's result; `recorded` becomes the type it had.
   Value rewrite(RankedTensorType &recorded);
 
 private:
+  bool isProduct() const;
+  Value rewriteAsProduct(CallBuilder &calls, OpBuilder &builder, Value weight,
+                         Value bias, RankedTensorType type);
   void matchBatchNorm();
   void matchAddition();
   void matchActivationAfter();
@@ -78,10 +85,33 @@ private:
   Activation activation;
   Value other; ///< added to the convolution's result
   Value last;  ///< what the new call replaces
+  /// Not 0: a product of our own on panels of so many columns.
+  int64_t columns = 0;
   SmallVector<Operation *> replaced;
 };
 
-std::optional<Chain> Chain::match(tssa::AtenOp op) {
+/// A convolution of single points at every point: rows of channels times a
+/// matrix. Fewer rows are left to the library.
+bool Chain::isProduct() const {
+  constexpr int64_t minRows = 16;
+  tssa::AtenOp op = convolution;
+  auto all = [&](unsigned argument, int64_t value) {
+    auto list = dyn_cast<ArrayAttr>(constantArgument(op, argument));
+    return list && llvm::all_of(list, [&](Attribute entry) {
+             auto number = dyn_cast<IntegerAttr>(entry);
+             return number && number.getInt() == value;
+           });
+  };
+  RankedTensorType weight = typeOf(tensorArgument(op, 1));
+  RankedTensorType result = typeOf(op.getResult(0));
+  return weight.getRank() == 4 && weight.getDimSize(2) == 1 &&
+         weight.getDimSize(3) == 1 && !weight.getEncoding() &&
+         weight.getDimSize(1) == typeOf(tensorArgument(op, 0)).getDimSize(1) &&
+         all(3, 1) && all(4, 0) && numberArgument(op, 6) == 1.0 &&
+         result.getNumElements() / result.getDimSize(1) >= minRows;
+}
+
+std::optional<Chain> Chain::match(tssa::AtenOp op, int64_t columns) {
   if (op.getOverload() != "aten::conv2d" || op->getNumResults() != 1)
     return std::nullopt;
   Value input = tensorArgument(op, 0), weight = tensorArgument(op, 1);
@@ -100,8 +130,13 @@ std::optional<Chain> Chain::match(tssa::AtenOp op) {
   chain.last = op.getResult(0);
   chain.replaced.push_back(op);
   chain.matchBatchNorm();
-  chain.matchAddition();
-  chain.matchActivationAfter();
+  if (columns && chain.isProduct())
+    chain.columns = panelWidth(typeOf(op.getResult(0)).getDimSize(1), columns);
+  // What follows a product is fused like what follows any kernel.
+  if (!chain.columns) {
+    chain.matchAddition();
+    chain.matchActivationAfter();
+  }
   return chain;
 }
 
@@ -194,6 +229,22 @@ void Chain::foldBatchNorm(CallBuilder &calls, Value &weight, Value &bias) {
     bias = calls.call("aten::add.Tensor", {bias, beta, one}, channel);
 }
 
+Value Chain::rewriteAsProduct(CallBuilder &calls, OpBuilder &builder,
+                              Value weight, Value bias, RankedTensorType type) {
+  Value input = tensorArgument(convolution, 0);
+  ArrayRef<int64_t> shape = typeOf(weight).getShape();
+  Value packed =
+      packWeight(calls, builder, calls.view(weight, {shape[0], shape[1]}),
+                 /*transposed=*/false, columns);
+  Value result = makeProduct(builder, convolution.getLoc(), input, packed, type,
+                             /*channel=*/1);
+  if (bias)
+    result = calls.call(
+        "aten::add.Tensor",
+        {result, calls.view(bias, {shape[0], 1, 1}), calls.integer(1)}, type);
+  return result;
+}
+
 Value Chain::rewrite(RankedTensorType &recorded) {
   OpBuilder builder(last.getDefiningOp());
   CallBuilder calls(builder, convolution.getLoc());
@@ -202,6 +253,15 @@ Value Chain::rewrite(RankedTensorType &recorded) {
   Value bias = tensorArgument(convolution, 2);
   if (batchNorm)
     foldBatchNorm(calls, weight, bias);
+  if (columns) {
+    recorded = typeOf(last);
+    Value result =
+        rewriteAsProduct(calls, builder, weight, bias, channelsLast(recorded));
+    last.replaceAllUsesWith(result);
+    for (Operation *op : llvm::reverse(replaced))
+      op->erase();
+    return result;
+  }
   Attribute stride = constantArgument(convolution, 3),
             padding = constantArgument(convolution, 4);
   Attribute dilation = constantArgument(convolution, 5),
@@ -238,6 +298,8 @@ Value Chain::rewrite(RankedTensorType &recorded) {
 
 struct PlanConvolutions
     : pyjit::library::impl::PlanConvolutionsPassBase<PlanConvolutions> {
+  using PlanConvolutionsPassBase::PlanConvolutionsPassBase;
+
   void runOnOperation() override {
     SmallVector<tssa::AtenOp> convolutions;
     getOperation().walk([&](tssa::AtenOp op) {
@@ -246,7 +308,7 @@ struct PlanConvolutions
     });
     SmallVector<std::pair<Value, RankedTensorType>> results;
     for (tssa::AtenOp op : convolutions)
-      if (auto chain = Chain::match(op)) {
+      if (auto chain = Chain::match(op, columns)) {
         RankedTensorType recorded;
         Value result = chain->rewrite(recorded);
         results.emplace_back(result, recorded);
@@ -255,6 +317,18 @@ struct PlanConvolutions
     for (auto [result, recorded] : results)
       if (result.getType() != recorded)
         handOnLayout(result, recorded);
+    // A product reads channels that lie together.
+    getOperation().walk([&](linalg::GenericOp op) {
+      Value input = op.getDpsInputs()[0];
+      RankedTensorType type = typeOf(input);
+      if (type.getRank() != 4 || type == channelsLast(type))
+        return;
+      OpBuilder builder(op);
+      CallBuilder calls(builder, op.getLoc());
+      // 2: torch.channels_last
+      op->setOperand(0, calls.call("aten::clone", {input, calls.integer(2)},
+                                   channelsLast(type)));
+    });
   }
 };
 

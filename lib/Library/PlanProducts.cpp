@@ -9,7 +9,7 @@
 
 #include "pyjit/Library/Passes.h"
 
-#include "Calls.h"
+#include "Products.h"
 
 #include "dialects/tssa/IR/Views.h"
 
@@ -93,67 +93,6 @@ std::optional<Call> matchCall(tssa::AtenOp op) {
   return call;
 }
 
-/// The weight as panels x in x columns: what a tile needs of one row of the sum
-/// lies together, and panels follow each other.
-Value pack(CallBuilder &calls, OpBuilder &builder, const Call &call,
-           int64_t columns) {
-  int64_t panels = call.out / columns;
-  Type f32 = builder.getF32Type();
-  SmallVector<int64_t> apart, order, strides;
-  if (call.transposed) {
-    apart = {call.in, panels, columns};
-    order = {1, 0, 2};
-    strides = {columns, call.out, 1};
-  } else {
-    apart = {panels, columns, call.in};
-    order = {0, 2, 1};
-    strides = {columns * call.in, 1, call.in};
-  }
-  SmallVector<int64_t> shape{panels, call.in, columns};
-  auto turn =
-      tssa::ViewAttr::get(builder.getContext(), tssa::ViewKind::permute, order);
-  Value turned = tssa::AccessOp::create(
-      builder, calls.getLoc(), tssa::getTensorType(shape, strides, f32),
-      calls.view(call.weight, apart), builder.getArrayAttr(turn), ValueRange());
-  // 0: torch.contiguous_format
-  return calls.call("aten::clone", {turned, calls.integer(0)},
-                    RankedTensorType::get(shape, f32));
-}
-
-/// result[rows, n] = sum of input[rows, k] * packed[n / columns, k, n %
-/// columns]
-Value product(OpBuilder &b, Location loc, const Call &call, Value packed,
-              int64_t columns, RankedTensorType type) {
-  unsigned rank = type.getRank(), loops = rank + 1;
-  AffineExpr n = b.getAffineDimExpr(rank - 1), k = b.getAffineDimExpr(rank);
-  SmallVector<AffineExpr> rows;
-  for (unsigned d = 0; d + 1 < rank; ++d)
-    rows.push_back(b.getAffineDimExpr(d));
-  SmallVector<AffineExpr> left(rows), result(rows);
-  left.push_back(k);
-  result.push_back(n);
-  SmallVector<AffineMap> maps{
-      AffineMap::get(loops, 0, left, b.getContext()),
-      AffineMap::get(loops, 0, {n.floorDiv(columns), k, n % columns},
-                     b.getContext()),
-      AffineMap::get(loops, 0, result, b.getContext())};
-  SmallVector<utils::IteratorType> iterators(loops,
-                                             utils::IteratorType::parallel);
-  iterators.back() = utils::IteratorType::reduction;
-  Value zero = arith::ConstantOp::create(b, loc, b.getF32FloatAttr(0));
-  Value empty = tensor::EmptyOp::create(b, loc, type, ValueRange());
-  Value init = linalg::FillOp::create(b, loc, zero, empty).getResult(0);
-  return linalg::GenericOp::create(
-             b, loc, TypeRange(type), ValueRange{call.input, packed},
-             ValueRange(init), maps, iterators,
-             [](OpBuilder &in, Location at, ValueRange args) {
-               Value value = arith::MulFOp::create(in, at, args[0], args[1]);
-               Value sum = arith::AddFOp::create(in, at, args[2], value);
-               linalg::YieldOp::create(in, at, sum);
-             })
-      .getResult(0);
-}
-
 struct PlanProducts : pyjit::library::impl::PlanProductsPassBase<PlanProducts> {
   using PlanProductsPassBase::PlanProductsPassBase;
 
@@ -170,14 +109,15 @@ struct PlanProducts : pyjit::library::impl::PlanProductsPassBase<PlanProducts> {
     int64_t rows = call->out ? type.getNumElements() / call->out : 0;
     if (rows < minRows)
       return stays("the weight is read for few rows only");
-    // Half a panel is one vector wide.
-    int64_t width = call->out % columns == 0 ? int64_t(columns) : columns / 2;
-    if (width == 0 || call->out % width != 0 || call->in == 0)
+    int64_t width = panelWidth(call->out, columns);
+    if (width == 0 || call->in == 0)
       return stays("its columns do not divide into vectors");
     OpBuilder builder(op);
     CallBuilder calls(builder, op.getLoc());
-    Value packed = pack(calls, builder, *call, width);
-    Value result = product(builder, op.getLoc(), *call, packed, width, type);
+    Value packed =
+        packWeight(calls, builder, call->weight, call->transposed, width);
+    Value result = makeProduct(builder, op.getLoc(), call->input, packed, type,
+                               type.getRank() - 1);
     if (call->bias)
       result = calls.call("aten::add.Tensor",
                           {result, call->bias, calls.integer(1)}, type);

@@ -37,7 +37,9 @@ void pipelines::buildFusePipeline(OpPassManager &manager,
   // Folding and packing round differently, which eager-rounding forbids.
   if (!options.eagerRounding) {
     OpPassManager &function = manager.nest<func::FuncOp>();
-    function.addPass(library::createPlanConvolutionsPass());
+    library::PlanConvolutionsPassOptions convolutions;
+    convolutions.columns = x86::hostProductColumns();
+    function.addPass(library::createPlanConvolutionsPass(convolutions));
     library::PlanProductsPassOptions products;
     products.columns = x86::hostProductColumns();
     function.addPass(library::createPlanProductsPass(products));

@@ -17,6 +17,10 @@ def PlanConvolutionsPass
     handed on through operators that keep it, and a copy restores the recorded
     one where the others begin.
 
+    With `columns`, a convolution of single points, stride one and one group is a
+    product of our own instead (see `library-plan-products`), and what follows it is
+    fused like what follows any kernel.
+
     What is computed from parameters alone is left to
     `library-hoist-parameters`. Folding changes how results round.
 
@@ -34,7 +38,14 @@ def PlanConvolutionsPass
     %2 = tssa.aten "aten::clone"(%1, 0 : i64)
     ```
   }];
-  let dependentDialects = ["::pyjit::tssa::TSSADialect"];
+  let options = [
+    Option<"columns", "columns", "unsigned", "0",
+           "Columns of a panel of our own products; 0: the library's alone">
+  ];
+  let dependentDialects = ["::pyjit::tssa::TSSADialect",
+                           "::mlir::arith::ArithDialect",
+                           "::mlir::linalg::LinalgDialect",
+                           "::mlir::tensor::TensorDialect"];
 }
 
 def PlanLinearPass : Pass<"library-plan-linear", "::mlir::func::FuncOp"> {

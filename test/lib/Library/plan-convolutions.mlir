@@ -1,4 +1,5 @@
 // RUN: pyjit-opt %s --library-plan-convolutions | FileCheck %s
+// RUN: pyjit-opt %s --library-plan-convolutions=columns=16 | FileCheck %s --check-prefix=OWN
 
 // An activation becomes the call's epilogue; the recorded layout is restored for
 // who was recorded with it.
@@ -51,4 +52,28 @@ func.func @residual(%x: tensor<1x3x8x8xf32>, %w: tensor<4x3x1x1xf32> {pyjit.para
   %1 = tssa.aten "aten::add.Tensor"(%0, %y, 1 : i64) : (tensor<1x4x8x8xf32>, tensor<1x4x8x8xf32>) -> tensor<1x4x8x8xf32>
   %2 = tssa.aten "aten::relu"(%1) : (tensor<1x4x8x8xf32>) -> tensor<1x4x8x8xf32>
   return %2 : tensor<1x4x8x8xf32>
+}
+
+// With panels, single points are a product of our own, read channels-last; what
+// follows is left to fusion. Too few points, columns that are no vectors, strides
+// stay with the library.
+// OWN-LABEL: func.func @points
+// OWN: %[[P:.*]] = tssa.aten "aten::clone"({{.*}}, 0 : i64) {{.*}} -> tensor<1x8x16xf32>
+// OWN: %[[X:.*]] = tssa.aten "aten::clone"(%arg0, 2 : i64) {{.*}} -> tensor<1x8x4x4xf32, #tssa.strides<[128, 1, 32, 8]>>
+// OWN: %[[R:.*]] = linalg.generic {{.*}} ins(%[[X]], %[[P]]
+// OWN: %[[B:.*]] = tssa.aten "aten::add.Tensor"(%[[R]]
+// OWN: tssa.aten "aten::relu"(%[[B]]) : {{.*}} -> tensor<1x16x4x4xf32, #tssa.strides<[256, 1, 64, 16]>>
+func.func @points(%x: tensor<1x8x4x4xf32>, %w: tensor<16x8x1x1xf32> {pyjit.param}, %b: tensor<16xf32> {pyjit.param}) -> tensor<1x16x4x4xf32> {
+  %0 = tssa.aten "aten::conv2d"(%x, %w, %b, [1 : i64, 1 : i64], [0 : i64, 0 : i64], [1 : i64, 1 : i64], 1 : i64) : (tensor<1x8x4x4xf32>, tensor<16x8x1x1xf32>, tensor<16xf32>) -> tensor<1x16x4x4xf32>
+  %1 = tssa.aten "aten::relu"(%0) : (tensor<1x16x4x4xf32>) -> tensor<1x16x4x4xf32>
+  return %1 : tensor<1x16x4x4xf32>
+}
+
+// OWN-LABEL: func.func @no_points
+// OWN-COUNT-3: "mkldnn::_convolution_pointwise"
+func.func @no_points(%x: tensor<1x8x4x4xf32>, %y: tensor<1x8x2x2xf32>, %w: tensor<16x8x1x1xf32> {pyjit.param}, %v: tensor<12x8x1x1xf32> {pyjit.param}) -> (tensor<1x16x2x2xf32>, tensor<1x16x2x2xf32>, tensor<1x12x4x4xf32>) {
+  %0 = tssa.aten "aten::conv2d"(%x, %w, none, [2 : i64, 2 : i64], [0 : i64, 0 : i64], [1 : i64, 1 : i64], 1 : i64) : (tensor<1x8x4x4xf32>, tensor<16x8x1x1xf32>) -> tensor<1x16x2x2xf32>
+  %1 = tssa.aten "aten::conv2d"(%y, %w, none, [1 : i64, 1 : i64], [0 : i64, 0 : i64], [1 : i64, 1 : i64], 1 : i64) : (tensor<1x8x2x2xf32>, tensor<16x8x1x1xf32>) -> tensor<1x16x2x2xf32>
+  %2 = tssa.aten "aten::conv2d"(%x, %v, none, [1 : i64, 1 : i64], [0 : i64, 0 : i64], [1 : i64, 1 : i64], 1 : i64) : (tensor<1x8x4x4xf32>, tensor<12x8x1x1xf32>) -> tensor<1x12x4x4xf32>
+  return %0, %1, %2 : tensor<1x16x2x2xf32>, tensor<1x16x2x2xf32>, tensor<1x12x4x4xf32>
 }
