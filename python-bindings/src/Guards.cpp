@@ -8,6 +8,7 @@
 #include <torch/csrc/autograd/python_variable.h>
 #include <torch/csrc/autograd/variable.h>
 
+#include <algorithm>
 #include <cstring>
 
 namespace pyjit::python {
@@ -48,6 +49,8 @@ bool Guards::load(const PyjitGuardProgram &guards, PyObject *objects,
 }
 
 bool Guards::check(Frame &frame, PyObject *const *args, Py_ssize_t nargs) {
+  for (const void *place : touched)
+    __builtin_prefetch(place);
   return checkWatched(frame, args, nargs) &&
          run(always.data(), always.size(), frame, args, nargs) &&
          checkTensors();
@@ -74,18 +77,52 @@ bool Guards::checkWatched(Frame &frame, PyObject *const *args,
               watchedRegisters.begin());
   for (TensorCheck &check : tensors)
     check.object = frame.registers[check.reg];
+  findTouched(frame);
   return true;
 }
 
+void Guards::findTouched(const Frame &frame) {
+  touched.clear();
+  if (!watchable)
+    return; // all of it has just been looked at
+  auto touch = [&](const void *place) {
+    constexpr uintptr_t kLine = 64;
+    touched.push_back(reinterpret_cast<const void *>(
+        reinterpret_cast<uintptr_t>(place) / kLine * kLine));
+  };
+  for (const PyjitInst &inst : always) {
+    if (inst.op == PYJIT_GUARD_OBJECT || inst.op == PYJIT_GUARD_ARG ||
+        inst.op == PYJIT_GUARD_STATE || !isWatched[inst.a])
+      continue;
+    PyObject *object = frame.registers[inst.a];
+    touch(object);
+    if (inst.op == PYJIT_GUARD_INSTANCE) {
+      // CPython 3.12 keeps the dict's address before the object.
+      touch(reinterpret_cast<PyObject **>(object) - 3);
+      touch(&Py_TYPE(object)->tp_flags);
+      touch(&Py_TYPE(object)->tp_dictoffset);
+    } else if (PyObject *cell = inst.op == PYJIT_GUARD_CELL
+                                    ? closureCell(object, inst.imm)
+                                    : nullptr) {
+      PyObject *closure = PyFunction_GET_CLOSURE(object);
+      touch(&reinterpret_cast<PyFunctionObject *>(object)->func_closure);
+      touch(&reinterpret_cast<PyTupleObject *>(closure)->ob_item[inst.imm]);
+      touch(&reinterpret_cast<PyCellObject *>(cell)->ob_ref);
+    }
+  }
+  std::sort(touched.begin(), touched.end());
+  touched.erase(std::unique(touched.begin(), touched.end()), touched.end());
+}
+
 void Guards::splitTensors() {
-  std::vector<bool> watched(program->numRegisters);
+  isWatched.assign(program->numRegisters, false);
   for (uint32_t i = 0; i < program->numWatched; ++i)
     if (program->watched[i].op < PYJIT_GUARD_NO_ATTR) // a read
-      watched[program->watched[i].dst] = true;
+      isWatched[program->watched[i].dst] = true;
   for (uint32_t i = 0; i < program->numAlways; ++i) {
     const PyjitInst &inst = program->always[i];
     if (inst.op == PYJIT_GUARD_TYPE_IS && i + 1 < program->numAlways &&
-        watched[inst.a]) {
+        isWatched[inst.a]) {
       const PyjitInst &next = program->always[i + 1];
       auto *type = reinterpret_cast<PyTypeObject *>(constants.object(inst.imm));
       if (next.op == PYJIT_GUARD_TENSOR && next.a == inst.a &&

@@ -68,6 +68,8 @@ private:
   /// Takes the checks of watched tensors out of the always segment.
   void splitTensors();
   bool checkTensors() const;
+  /// Where the always segment will look, as far as the watched one tells.
+  void findTouched(const Frame &frame);
 
   const PyjitGuardProgram *program = nullptr;
   Constants constants;
@@ -84,6 +86,11 @@ private:
     uint32_t reg;
   };
   std::vector<TensorCheck> tensors;
+  std::vector<bool> isWatched; ///< by register: the watched segment sets it
+  /// The work of a call sweeps the caches; hundreds of modules and cells,
+  /// looked at one after the other, would be as many waits for memory. One per
+  /// cache line, of `epoch`.
+  std::vector<const void *> touched;
   std::vector<PyjitInst> always;
   /// Of each entry of `program->watches`.
   std::vector<Watch::Keys> watchKeys;
