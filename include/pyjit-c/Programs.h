@@ -280,6 +280,8 @@ typedef enum PyjitMockOp {
                             //   as pools.tensors[imm] says
   PYJIT_MOCK_BOX = 14,      // dst = the int or float in n register a
 
+  PYJIT_MOCK_CELL = 16, // dst = closure cell that holds register lists[a]
+
   // Effects.
   PYJIT_MOCK_COPY_BACK = 32, // tensor a.copy_(tensor b), a is a guard
                              //   register with an input, b a result
@@ -288,7 +290,8 @@ typedef enum PyjitMockOp {
   PYJIT_MOCK_SET_ITEM = 34,  // a[constant imm] = b: list index, or key of a
                              //   dict (subclass: dict's own store)
   PYJIT_MOCK_SET_TYPEATTR = 35, // type a: setattr(a, constant imm, b)
-  PYJIT_MOCK_SET_CELL = 36,     // function a's closure cell imm = b
+  PYJIT_MOCK_SET_CELL = 36,     // function a's closure cell imm = b; or a is
+                                //   the cell
   PYJIT_MOCK_SET_SLOT = 37,     // a's __slots__ member constant imm = b
   PYJIT_MOCK_DEL_ATTR = 48,     // del of the same places; a missing entry is
   PYJIT_MOCK_DEL_ITEM = 49,     //   no error

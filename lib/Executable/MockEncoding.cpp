@@ -71,6 +71,7 @@ LogicalResult MockEncoder::encodeCreate(refgraph::CreateOp op) {
                   .Case("slice", PYJIT_MOCK_SLICE)
                   .Case("range", PYJIT_MOCK_RANGE)
                   .Case("method", PYJIT_MOCK_METHOD)
+                  .Case("cell", PYJIT_MOCK_CELL)
                   .Case("size", PYJIT_MOCK_SIZE)
                   .Default(PYJIT_MOCK_RETURN);
   if (code == PYJIT_MOCK_RETURN)

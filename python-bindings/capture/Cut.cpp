@@ -77,8 +77,7 @@ bool Session::frameState(size_t i, FramePhase phase, FrameState &state) {
     for (int slot = 0; slot < count; ++slot) {
       if (!live[slot] || !locals[slot])
         continue;
-      // Shared with nested functions.
-      if (kinds[slot] & kCellLocal)
+      if ((kinds[slot] & kCellLocal) && !PyCell_Check(locals[slot]))
         return false;
       slots.push_back(slot);
     }
@@ -118,6 +117,9 @@ void Session::beginAt(PyjitFrame *frame, PyCodeObject *code, int offset,
   for (size_t i = 0; i < places.size(); ++i) {
     if (!unseenPlaces.count(int(i))) {
       readIndex(nullptr, Select::Arg, Py_ssize_t(i), *places[i], names[i]);
+      // A variable that nested functions share.
+      if (Node *cell = PyCell_Check(*places[i]) ? find(*places[i]) : nullptr)
+        cellHomes.insert({*places[i], CellHome{cell, 0, names[i]}});
       continue;
     }
     // Told apart by its address, which numbers and strings share freely.

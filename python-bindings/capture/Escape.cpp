@@ -75,6 +75,8 @@ private:
     Node *node = s.find(object);
     if (!node && isProcessConstant(object))
       node = s.pin(object);
+    if (!node && PyCell_Check(object) && s.isOwnCell(object))
+      return create(object);
     if (!node)
       return refuse(object, " of unknown origin");
     if (node->external) {
@@ -133,6 +135,9 @@ private:
       kind = "slice";
       auto *slice = reinterpret_cast<PySliceObject *>(object);
       list({slice->start, slice->stop, slice->step});
+    } else if (type == &PyCell_Type && PyCell_GET(object)) {
+      kind = "cell";
+      list({PyCell_GET(object)});
     } else if (type == &PyMethod_Type) {
       kind = "method";
       list({PyMethod_GET_FUNCTION(object), PyMethod_GET_SELF(object)});

@@ -165,19 +165,6 @@ void Session::onStart(PyCodeObject *code, int offset) {
     end("a frame that was not called by the captured code");
 }
 
-/// Why the package wants a cut here: `(code, offset)` in a dict.
-static std::string cutReasonAt(PyObject *reasons, PyCodeObject *code,
-                               int offset) {
-  PyObject *key = Py_BuildValue("(Oi)", code, offset);
-  PyObject *text = key ? PyDict_GetItemWithError(reasons, key) : nullptr;
-  std::string out = "a cut";
-  if (text && PyUnicode_Check(text))
-    out = PyUnicode_AsUTF8(text);
-  Py_XDECREF(key);
-  PyErr_Clear();
-  return out;
-}
-
 /// Objects that a cut cannot carry can be made after one: where they were made
 /// is a good place for it.
 void Session::noteBirth(PyObject *object) {
@@ -231,10 +218,9 @@ void Session::onInstruction(PyCodeObject *code, int offset) {
       shadow->offset = shadow->pendingOffset;
       return;
     }
-    scalars.after(frame,
-                  instruction.depth > 0 ? &stack[instruction.depth - 1]
-                                        : nullptr,
-                  completed);
+    scalars.after(
+        frame, instruction.depth > 0 ? &stack[instruction.depth - 1] : nullptr,
+        completed);
   }
   if (instruction.op == EXTENDED_ARG)
     return;
@@ -249,12 +235,16 @@ void Session::onInstruction(PyCodeObject *code, int offset) {
   inHandler = true;
   if (cutPoints && !cutPoints->empty()) {
     Origin origin = originOf(code, nullptr);
-    if (cutPoints->count({origin.code, offset - origin.shift}))
-      end(cutReasonAt(cutReasons, origin.code, offset - origin.shift));
+    auto point = cutPoints->find({origin.code, offset - origin.shift});
+    if (point != cutPoints->end()) {
+      end(point->second);
+      reason = point->second;
+    }
   }
   if (!unseen.empty() && !dead)
     if (PyObject *object = looksAtUnseen(instruction, stack))
-      end("a " + typeName(object) + " that calls do not share");
+      end("a value that may be another in each call (" + typeName(object) +
+          ")");
   if (!dead)
     scalars.before(frame, code, instruction);
   if (!dead && resumed && frames.size() == 2 &&

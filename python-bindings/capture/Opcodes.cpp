@@ -63,6 +63,10 @@ Post loadGlobal(const Op &o) {
 void knowConstant(Session &s, PyObject *constant) {
   if (isValue(constant) || s.find(constant))
     return;
+  if (PyCode_Check(constant)) { // as fixed as the code that it is part of
+    s.pin(constant);
+    return;
+  }
   s.born(constant);
   if (PyTuple_CheckExact(constant))
     for (Py_ssize_t i = 0; i < PyTuple_GET_SIZE(constant); ++i)

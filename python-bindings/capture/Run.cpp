@@ -5,6 +5,8 @@
 #include "ObjectKinds.h"
 #include "Tensors.h"
 
+#include <utility>
+
 using namespace pyjit::capture;
 
 Run *Run::current = nullptr;
@@ -109,15 +111,15 @@ Run::~Run() {
     Py_DECREF(object);
 }
 
-void Run::allowCuts(PyObject *cutPoints, PyObject *cutPlanner) {
-  points = cutPoints;
+void Run::allowCuts(PyObject *points, PyObject *cutPlanner) {
   planner = cutPlanner;
   PyObject *at, *why;
   Py_ssize_t position = 0;
   while (PyDict_Next(points, &position, &at, &why))
-    if (PyTuple_Check(at) && PyTuple_GET_SIZE(at) == 2)
-      known.insert({reinterpret_cast<PyCodeObject *>(PyTuple_GET_ITEM(at, 0)),
-                    int(PyLong_AsLong(PyTuple_GET_ITEM(at, 1)))});
+    if (PyTuple_Check(at) && PyTuple_GET_SIZE(at) == 2 && PyUnicode_Check(why))
+      known[{reinterpret_cast<PyCodeObject *>(PyTuple_GET_ITEM(at, 0)),
+             int(PyLong_AsLong(PyTuple_GET_ITEM(at, 1)))}] =
+          PyUnicode_AsUTF8(why);
 }
 
 PyObject *Run::execute(PyObject *callable, PyObject *const *args, size_t nargs,
@@ -151,7 +153,6 @@ PyObject *Run::execute(PyObject *callable, PyObject *const *args, size_t nargs,
     } else {
       session = std::make_unique<Session>(name, surveying, lifted);
       session->cutPoints = planner ? &known : nullptr;
-      session->cutReasons = points;
       if (!session->begin(callable, given, nargs, kwnames)) {
         reason = session->reason;
         session.reset();
@@ -233,6 +234,21 @@ void Run::onInstruction(PyCodeObject *code, int offset) {
     if (session || stopped)
       return;
   }
+  if (skipped.frame) {
+    if (frame == skipped.frame && code == skipped.code) {
+      if (leavesSkipped(code, offset)) {
+        skipped.frame = nullptr;
+        start(frame, code, offset);
+      }
+      return;
+    }
+    bool left = false;
+    for (const Waiting &outer : waiting)
+      left |= outer.frame == frame;
+    if (!left)
+      return;
+    skipped.frame = nullptr;
+  }
   for (size_t i = waiting.size(); i-- > 0;) {
     Waiting &wanted = waiting[i];
     if (wanted.frame ? wanted.frame != frame : wanted.code != code)
@@ -313,7 +329,7 @@ static PyObject *describe(const FrameState &state) {
 }
 
 void Run::learn(const FrameState &state, const std::string &why) {
-  if (!known.insert({state.code, state.offset}).second)
+  if (!known.insert({{state.code, state.offset}, why}).second)
     return;
   PyObject *entry =
       Py_BuildValue("(Ois)", state.code, state.offset, why.c_str());
@@ -371,9 +387,8 @@ void Run::cut(std::unique_ptr<Session> session) {
         break;
     }
   }
-  bool whole = !session->resumed;
   if (states.empty()) {
-    if (whole)
+    if (reason.empty())
       reason = why;
     stopped = true;
     return;
@@ -393,7 +408,7 @@ void Run::cut(std::unique_ptr<Session> session) {
   } else {
     learn(states.back(), why);
   }
-  if (whole && !done)
+  if (!done && reason.empty())
     reason = why;
   for (const auto &entry : session->unseen)
     if (opaque.insert(entry.first).second)
@@ -401,27 +416,59 @@ void Run::cut(std::unique_ptr<Session> session) {
   for (const FrameState &state : states) {
     const ShadowFrame &shadow = session->frames[state.frame];
     Waiting wanted{shadow.frame, shadow.code, shadow.offset, {}};
-    for (const Exit &exit : state.exits)
+    std::vector<int> &exits = sites[{state.code, state.offset}];
+    exits.clear();
+    for (const Exit &exit : state.exits) {
+      exits.push_back(exit.offset);
       wanted.exits.push_back(exit.offset + state.shift);
+    }
     waiting.push_back(std::move(wanted));
   }
 }
 
+/// Lets a part of the frame that is recorded already pass by.
+void Run::skip(PyjitFrame *frame, PyCodeObject *code, int offset) {
+  skipped = {frame, code, offset, {}};
+  PyObject *function = pyjitFrameFunction(frame);
+  skippedShift = originOf(code, function).shift;
+}
+
+/// The next instruction of a frame that is skipped: whether it is where a cut
+/// of an earlier part went on.
+bool Run::leavesSkipped(PyCodeObject *code, int offset) {
+  int last = std::exchange(skipped.offset, offset);
+  auto site = sites.find({originOf(code, nullptr).code, last - skippedShift});
+  if (site == sites.end())
+    return false;
+  for (int exit : site->second)
+    if (exit + skippedShift == offset)
+      return true;
+  return false;
+}
+
 /// Records from here on, in front of the instruction at `offset`.
 void Run::start(PyjitFrame *frame, PyCodeObject *code, int offset) {
-  auto stop = [&] { stopped = true; };
+  auto stop = [&](const std::string &why) {
+    stopped = true;
+    if (reason.empty())
+      reason = why;
+  };
   PyObject *handledNow = PyErr_GetHandledException();
   Py_XDECREF(handledNow);
   PyObject *function = pyjitFrameFunction(frame);
-  if (handledNow != handled || !function || !PyFunction_Check(function) ||
-      !TensorRecorder::unsupportedState().empty() || ++count > 200)
-    return stop();
+  if (handledNow != handled)
+    return stop("a cut while an exception is being handled");
+  std::string state = TensorRecorder::unsupportedState();
+  if (!state.empty())
+    return stop(state);
+  if (!function || !PyFunction_Check(function) || ++count > 1000)
+    return stop("so many cuts in one call");
   auto next = std::make_unique<Session>(
       name + "_resume" + std::to_string(count), false);
   CodeInfo &facts = next->info(code);
   const Instruction &in = facts.at(offset);
   if (!in.start || in.depth < 0)
-    return stop();
+    return stop("bytecode of unknown stack height");
   std::vector<bool> stackMask;
   std::vector<int> slots;
   std::vector<PyObject **> places;
@@ -439,8 +486,6 @@ void Run::start(PyjitFrame *frame, PyCodeObject *code, int offset) {
   for (int i = 0; i < code->co_nlocalsplus - code->co_nfreevars; ++i) {
     if (!live[i] || !locals[i])
       continue;
-    if (PyBytes_AS_STRING(code->co_localspluskinds)[i] & 0x40)
-      return stop(); // a cell
     slots.push_back(i);
     places.push_back(&locals[i]);
     names.push_back(PyTuple_GET_ITEM(code->co_localsplusnames, i));
@@ -463,9 +508,14 @@ void Run::start(PyjitFrame *frame, PyCodeObject *code, int offset) {
   }
   PyObject *plan =
       PyObject_CallFunction(planner, "OsN", key, kinds.c_str(), values);
+  if (plan == Py_False) {
+    // Recorded already: wait for what that record must have come to.
+    Py_DECREF(plan);
+    return skip(frame, code, offset);
+  }
   if (!plan || !PyTuple_Check(plan)) {
     Py_XDECREF(plan);
-    return stop();
+    return stop("so many continuations");
   }
   std::set<int> unseen;
   for (Py_ssize_t i = 0; i < PyTuple_GET_SIZE(plan); ++i)
@@ -474,7 +524,6 @@ void Run::start(PyjitFrame *frame, PyCodeObject *code, int offset) {
 
   session = std::move(next);
   session->cutPoints = &known;
-  session->cutReasons = points;
   session->argumentCount = Py_ssize_t(places.size());
   Session::current = session.get();
   session->beginAt(frame, code, offset, origin.function, places, names, unseen);

@@ -54,15 +54,23 @@ private:
   void learn(const FrameState &state, const std::string &why);
   void learnBirth(Session &session, const std::vector<FrameState> &states);
   void start(PyjitFrame *frame, PyCodeObject *code, int offset);
+  void skip(PyjitFrame *frame, PyCodeObject *code, int offset);
+  bool leavesSkipped(PyCodeObject *code, int offset);
   void add(Session &session, PyObject *cut);
 
-  PyObject *points = nullptr, *planner = nullptr; ///< borrowed
-  std::set<std::pair<PyCodeObject *, int>> known;
+  PyObject *planner = nullptr; ///< borrowed
+  /// Instructions (of original code) to cut in front of, and why.
+  std::map<std::pair<PyCodeObject *, int>, std::string> known;
   std::unique_ptr<Session> session;
   PyObject *key = nullptr;      ///< of the session's continuation
   std::vector<Waiting> waiting; ///< outermost first
-  PyObject *handled = nullptr;  ///< the exception handled around the call
-  std::set<PyObject *> opaque;  ///< passed through parts of this run unseen
+  /// The frame that runs through a part that was recorded before.
+  Waiting skipped{};
+  int skippedShift = 0;
+  /// Instructions (of original code) cut at in this run, and where they lead.
+  std::map<std::pair<PyCodeObject *, int>, std::vector<int>> sites;
+  PyObject *handled = nullptr; ///< the exception handled around the call
+  std::set<PyObject *> opaque; ///< passed through parts of this run unseen
   std::vector<PyObject *> kept;
   bool stopped = false;
   size_t count = 0;

@@ -235,7 +235,7 @@ bool Session::shouldPin(PyObject *o) {
   PyTypeObject *type = Py_TYPE(o);
   if (type == &PyList_Type || type == &PyDict_Type || type == &PyTuple_Type ||
       type == &PySet_Type || type == &PyODict_Type || type == &PySlice_Type ||
-      type == &PyMethod_Type ||
+      type == &PyMethod_Type || type == &PyCell_Type ||
       !std::strcmp(type->tp_name, "functools.partial"))
     return false;
   if (!PyType_HasFeature(type, Py_TPFLAGS_HEAPTYPE))

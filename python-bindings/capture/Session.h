@@ -61,7 +61,7 @@ struct Node {
   /// Keys of attributes and items that the call has written (dicts, owned).
   PyObject *writtenAttrs = nullptr;
   PyObject *writtenItems = nullptr;
-  std::string type; ///< text of the refgraph type
+  std::string type;  ///< text of the refgraph type
   std::string place; ///< see Scalars.h; empty unless numbers are lifted
 };
 
@@ -114,9 +114,9 @@ struct ShadowFrame {
   Post post = Post::Known;
   PyTypeObject *instantiating = nullptr;
   bool truthOfYields = false;
-  int freshAt = 0; ///< a further new object, counted from the top; 0: none
-  int op = 0;            ///< of the instruction in progress
-  bool native = false;   ///< it calls a native function
+  int freshAt = 0;     ///< a further new object, counted from the top; 0: none
+  int op = 0;          ///< of the instruction in progress
+  bool native = false; ///< it calls a native function
   int pendingOffset = 0; ///< of the instruction that `pending` is about
   /// The Python function that the present instruction enters, if its result is
   /// the instruction's.
@@ -197,6 +197,8 @@ public:
   void function(Node *node);
 
   void readCell(PyObject *cell);
+  /// Whether the call made the cell.
+  bool isOwnCell(PyObject *cell) { return !cellHomes.count(cell); }
   void writeCell(PyObject *cell);
 
   //===--- Attributes (Attributes.cpp)
@@ -287,8 +289,8 @@ public:
   /// Values that are passed on unseen, by address: SSA value.
   std::map<PyObject *, int> unseen;
   /// Instructions (of original code) in front of which the recording stops.
-  const std::set<std::pair<PyCodeObject *, int>> *cutPoints = nullptr;
-  PyObject *cutReasons = nullptr;
+  const std::map<std::pair<PyCodeObject *, int>, std::string> *cutPoints =
+      nullptr;
   bool resumed = false;  ///< began in the middle of a function
   bool finished = false; ///< ... which has returned
   Py_ssize_t argumentCount = 0;

@@ -9,6 +9,8 @@ import warnings
 from collections.abc import Callable
 from typing import Any
 
+import torch
+
 from pyjit import _C
 from pyjit._continuation import Key, continuation, step
 from pyjit._errors import CaptureError, CompileError
@@ -23,6 +25,17 @@ _capture_lock = threading.Lock()
 _REPEATS = 3
 _MAX_CONTINUATIONS = 256
 _MAX_CUTS = 64
+
+
+def _mark(kind: str, value: Any) -> Any:
+    """What a record of a continuation is likely to depend on in one of its arguments."""
+    if kind == "p":
+        return id(value)
+    if kind in "vr":
+        return type(value), str(value) if type(value) is float else value
+    if isinstance(value, torch.Tensor):
+        return value.shape, value.dtype, value.requires_grad
+    return type(value)
 
 
 class Engine:
@@ -59,7 +72,9 @@ class Engine:
         self.cut_sites: dict[tuple[Any, int], str] = {}
         self._seen: dict[int, Any] = {}
         self._unseen: set[int] = set()
-        self._run = self._recorded = 0
+        self._run = self._repeats = 0
+        self._missed = False
+        self._recorded: set[tuple] = set()
         self._failures = 0
         self._skip = 0
         self._warned = False
@@ -91,6 +106,7 @@ class Engine:
             return self._capture_whole(args, kwargs)
         root = self.root
         root.captures += 1
+        self._missed = True
         try:
             result, segments, learned, reason = _C.capture_with_cuts(
                 compiled.target,
@@ -161,40 +177,53 @@ class Engine:
             self.continuations[key] = engine
         return engine
 
-    def _plan(self, key: tuple, kinds: str, values: tuple) -> tuple[int, ...] | None:
-        """Which of a continuation's arguments its next record must not depend on; None: it needs
-        no record. Called by the recorder."""
+    def _plan(
+        self, key: tuple, kinds: str, values: tuple
+    ) -> tuple[int, ...] | bool | None:
+        """Which of a continuation's arguments its next record must not depend on. False: it needs
+        no record now; None: nor does what follows. Called by the recorder."""
         known = Key(*key) in self.continuations
         if not known and len(self.continuations) >= _MAX_CONTINUATIONS:
             return None
         return self._continuation(Key(*key))._plan_own(kinds, values)
 
-    def _plan_own(self, kinds: str, values: tuple) -> tuple[int, ...] | None:
-        if self._run != self.root.captures:
-            self._run, self._recorded = self.root.captures, 0
-        self._recorded += 1
-        if (
-            self._recorded > _REPEATS
-            or self._skip > 0
-            or len(self.compiled.records) + self._recorded > self.settings.max_records
-        ):
-            return None
+    def _plan_own(self, kinds: str, values: tuple) -> tuple[int, ...] | bool:
+        first = self._run != self.root.captures
+        if first:
+            self._run = self.root.captures
+            self._repeats = 0
+        marks = [_mark(kind, value) for kind, value in zip(kinds, values)]
         for i, (kind, value) in enumerate(zip(kinds, values)):
             # What has differed before will differ again: a time, a counter, an open file.
-            if kind == "p":
-                mark = id(value)
-            elif kind in "vr" and type(value) in (int, float, str):
-                mark = (type(value), value)
-            else:
-                mark = None
-            changed = i in self._seen and self._seen[i] != mark
-            if kind in "iu" or (kind == "r" and type(value) is float) or changed:
+            value_or_identity = kind in "prv" and not isinstance(value, bool | None)
+            differs = i in self._seen and self._seen[i] != marks[i]
+            if (
+                kind in "iu"
+                or (kind == "r" and type(value) is float)
+                or (value_or_identity and differs)
+            ):
                 self._unseen.add(i)
-            self._seen[i] = mark
+            self._seen[i] = marks[i]
         # One of two values cannot be made an object of its own.
-        return tuple(
-            i for i in sorted(self._unseen) if kinds[i] != "o" and values[i] is not None
-        )
+        unseen = [
+            i
+            for i in sorted(self._unseen)
+            if kinds[i] != "o" and not isinstance(values[i], bool | None)
+        ]
+        signature = tuple(None if i in unseen else m for i, m in enumerate(marks))
+        # What has a record that is likely to hit gets another when it has missed.
+        missed = first and self._missed
+        self._missed = False
+        if (
+            (signature in self._recorded and not missed)
+            or self._skip > 0
+            or self._repeats >= _REPEATS
+            or len(self.compiled.records) + self._repeats >= self.settings.max_records
+        ):
+            return False
+        self._recorded.add(signature)
+        self._repeats += 1
+        return tuple(unseen)
 
     def _compile(
         self,
@@ -234,7 +263,7 @@ class Engine:
         if cut is not None:
             reason, frames = cut
             code, offset = frames[-1][1:3]
-            self.root.cut_sites[code, offset] = reason
+            self.root.cut_sites.setdefault((code, offset), reason)
             end = self._end(frames)
         record.set_end(end, grad_mode)
         self.compile_seconds += time.perf_counter() - start

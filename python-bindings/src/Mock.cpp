@@ -88,6 +88,9 @@ void Mock::findExternals() {
     case PYJIT_MOCK_RANGE:
       useList(inst.a, 3);
       break;
+    case PYJIT_MOCK_CELL:
+      useList(inst.a, 1);
+      break;
     case PYJIT_MOCK_METHOD:
       useList(inst.a, 2);
       break;
@@ -267,6 +270,8 @@ bool Mock::step(const PyjitInst &inst, std::vector<PyObject *> &registers) {
     return put(PyObject_CallFunctionObjArgs(
         reinterpret_cast<PyObject *>(&PyRange_Type), element(0), element(1),
         element(2), nullptr));
+  case PYJIT_MOCK_CELL:
+    return put(PyCell_New(element(0)));
   case PYJIT_MOCK_METHOD:
     return put(PyMethod_New(element(0), element(1)));
   case PYJIT_MOCK_SIZE: {

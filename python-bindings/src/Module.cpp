@@ -91,8 +91,7 @@ PyObject *capture(PyObject *, PyObject *args) {
 }
 
 PyObject *captureWithCuts(PyObject *, PyObject *args) {
-  PyObject *target, *arguments, *keywords, *points, *planner,
-      *lifted = nullptr;
+  PyObject *target, *arguments, *keywords, *points, *planner, *lifted = nullptr;
   const char *name;
   if (!PyArg_ParseTuple(args, "OO!O!sO!O|O!:capture_with_cuts", &target,
                         &PyTuple_Type, &arguments, &PyDict_Type, &keywords,
@@ -106,10 +105,9 @@ PyObject *captureWithCuts(PyObject *, PyObject *args) {
   capture::CutResult captured;
   {
     NoCollection guard;
-    captured =
-        capture::captureWithCuts(target, call.values.data(), call.positional,
-                                 call.names.get(), name, points, planner,
-                                 std::move(places));
+    captured = capture::captureWithCuts(target, call.values.data(),
+                                        call.positional, call.names.get(), name,
+                                        points, planner, std::move(places));
   }
   PyObject *error = PyErr_GetRaisedException(); // the user's
   Reference segments = Reference::steal(PyList_New(0));

@@ -46,9 +46,8 @@ bool Guards::stepNumber(const PyjitInst &inst, Frame &frame) {
 
 /// How the recorder names a place (capture/Scalars.cpp), or nothing.
 std::string Guards::placeOf(uint32_t reg) const {
-  for (auto [insts, count] :
-       {std::pair(program->watched, program->numWatched),
-        std::pair(program->always, program->numAlways)}) {
+  for (auto [insts, count] : {std::pair(program->watched, program->numWatched),
+                              std::pair(program->always, program->numAlways)}) {
     for (uint32_t i = 0; i < count; ++i) {
       const PyjitInst &inst = insts[i];
       if (inst.op >= PYJIT_GUARD_NO_ATTR || inst.dst != reg)
@@ -103,9 +102,8 @@ void Guards::collectChangedNumbers(Frame &frame, PyObject *const *args,
   std::vector<PyObject *> &registers = frame.registers;
   std::fill(registers.begin(), registers.end(), nullptr);
   frame.epoch = 0; // what is read here vouches for nothing
-  for (auto [insts, count] :
-       {std::pair(program->watched, program->numWatched),
-        std::pair(program->always, program->numAlways)}) {
+  for (auto [insts, count] : {std::pair(program->watched, program->numWatched),
+                              std::pair(program->always, program->numAlways)}) {
     for (uint32_t i = 0; i < count; ++i) {
       const PyjitInst &inst = insts[i];
       bool isRead = inst.op < PYJIT_GUARD_NO_ATTR;

@@ -127,6 +127,8 @@ PyObject *readField(PyObject *object, PyObject *name) {
 }
 
 PyObject *closureCell(PyObject *function, Py_ssize_t index) {
+  if (PyCell_Check(function)) // a variable of a frame that was cut
+    return function;
   if (!PyFunction_Check(function))
     return nullptr;
   PyObject *closure = PyFunction_GET_CLOSURE(function);

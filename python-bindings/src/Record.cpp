@@ -179,11 +179,10 @@ Record::Outcome Record::answer(Frame &frame, PyObject **result) {
 bool Record::launchGraph(Frame &frame) {
   std::vector<at::Tensor> &inputs = frame.inputs;
   for (uint32_t i = 0; i < inputs.size(); ++i)
-    borrowTensor(inputs[i],
-                 guards->isNumberInput(i)
-                     ? guards->numberInput(frame, i)
-                     : THPVariable_Unpack(guards->input(frame, i))
-                           .unsafeGetTensorImpl());
+    borrowTensor(inputs[i], guards->isNumberInput(i)
+                                ? guards->numberInput(frame, i)
+                                : THPVariable_Unpack(guards->input(frame, i))
+                                      .unsafeGetTensorImpl());
   struct LetGo {
     std::vector<at::Tensor> &inputs;
     ~LetGo() {

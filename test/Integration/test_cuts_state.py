@@ -440,8 +440,8 @@ def test_cut_under_a_native_caller(compile: Compile) -> Steps:
         yield printed(f, values(4, seed=seed), [3, 1, 2])
 
 
-@cut_scenario(eager=True)
-def test_nested_function_is_shared(compile: Compile) -> Steps:
+@cut_scenario
+def test_variable_of_a_nested_function(compile: Compile) -> Steps:
     def g(x: torch.Tensor) -> Any:
         n = 1
 
@@ -455,8 +455,59 @@ def test_nested_function_is_shared(compile: Compile) -> Steps:
         return y * count(), n
 
     f = compile(g)
-    for seed in range(4):
+    for seed in range(6):
         yield printed(f, values(4, seed=seed))
+
+
+@cut_scenario(hits=3)
+def test_variable_of_a_generator_expression(compile: Compile) -> Steps:
+    def g(x: torch.Tensor, xs: list[torch.Tensor], k: float) -> Any:
+        y = x + k
+        print("k", k)
+        y = y + sum(v * k for v in xs)
+        k = k + 1
+        print("k", k)
+        return y * k, [(lambda: k)() for _ in range(2)]
+
+    f = compile(g)
+    for seed in range(3):
+        for k in (2.0, 3.0):
+            yield printed(f, values(4, seed=seed), [values(4), values(4)], k)
+
+
+@cut_scenario
+def test_nested_function_that_prints(compile: Compile) -> Steps:
+    def g(x: torch.Tensor, k: int) -> Any:
+        def scaled(v: torch.Tensor, by: int = 2) -> torch.Tensor:
+            print("scaled by", by * k)
+            return v * by * k
+
+        y = scaled(x + 1)
+        return scaled(y, by=3) - 1
+
+    f = compile(g)
+    for seed in range(6):
+        yield printed(f, values(4, seed=seed), 1 + seed % 2)
+
+
+def test_loop_needs_few_records() -> None:
+    def g(x: torch.Tensor, n: int) -> torch.Tensor:
+        for i in range(n):
+            x = x * 0.5 + 1
+            libc.abs(i)
+        return x * 2
+
+    f = pyjit.compile(g)
+    for seed in range(4):
+        x = values(4, seed=seed)
+        torch.testing.assert_close(f(x, 50), g(x, 50))
+    stats = pyjit.stats(f)
+    assert stats["records"] < 12
+    assert stats["hits"] >= 1
+    misses = stats["misses"]
+    f(values(4), 50)
+    assert pyjit.stats(f)["misses"] == misses
+    assert pyjit.stats(f)["eager_calls"] <= 2
 
 
 @cut_scenario

@@ -64,6 +64,9 @@ static LogicalResult verifyPlace(Operation *op, Type holder, Selector selector,
   case Selector::kwdefaults:
   case Selector::globals:
   case Selector::cell:
+    // A frame's variable that nested functions share is a cell by itself.
+    if (selector == Selector::cell && isObject(holder, "cell"))
+      break;
     if (!isObject(holder, "function"))
       return op->emitOpError("selector '")
              << name << "' needs a function, not " << holder;
@@ -291,6 +294,8 @@ LogicalResult CreateOp::verify() {
     count = 3;
   else if (kind == "method")
     count = 2;
+  else if (kind == "cell")
+    count = 1;
   else if (!llvm::is_contained({"tuple", "list", "set", "frozenset", "size"},
                                kind))
     return emitOpError("unknown kind '") << kind << "'";

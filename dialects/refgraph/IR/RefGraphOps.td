@@ -431,8 +431,8 @@ def RefGraph_CreateOp : RefGraph_Op<"create", [AttrSizedOperandSegments]> {
   let summary = "an object made during the call, in its final state";
   let description = [{
     Kinds: tuple, list, set, frozenset, dict, slice (start, stop, step), range
-    (likewise), method (function, self), size (torch.Size), instance (of object
-    N, without `__init__`).
+    (likewise), method (function, self), size (torch.Size), cell (contents),
+    instance (of object N, without `__init__`).
 
     ```mlir
     %t = refgraph.create "tuple" [%a, %b] : (!refgraph.obj<"int">, !refgraph.obj<"int">) -> !refgraph.obj<"tuple">

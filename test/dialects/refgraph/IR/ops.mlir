@@ -107,6 +107,8 @@ refgraph.trace @writes attributes {source = "f.py"} {
   %o2 = refgraph.create "dict" items {"a" = %r, 3 = %str} : (!T, !refgraph.obj<"str">) -> !refgraph.obj<"dict">
   %o3 = refgraph.create "instance" type(7) items {"a" = %r} attrs {"b" = %two} : (!T, !refgraph.obj<"int">) -> !refgraph.obj<"Out">
   %o4 = refgraph.create "instance" type(8) [%r] : (!T) -> !refgraph.obj<"Pair">
+  // CHECK: refgraph.create "cell" [%{{.*}}] : (
+  %cell = refgraph.create "cell" [%r] : (!T) -> !refgraph.obj<"cell">
   // CHECK: refgraph.set %[[C:.*]] attr("last") = %{{.*}} : !refgraph.obj<"Config">, !refgraph.tensor<[4], [1], f32, "cpu">
   // CHECK: refgraph.set %{{.*}} item("k") = %{{.*}} : !refgraph.obj<"dict">, !refgraph.obj<"int">
   // CHECK: refgraph.delete %[[C]] attr("old") : !refgraph.obj<"Config">
