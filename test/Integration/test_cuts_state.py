@@ -467,7 +467,7 @@ def test_variable_of_a_generator_expression(compile: Compile) -> Steps:
         y = y + sum(v * k for v in xs)
         k = k + 1
         print("k", k)
-        return y * k, [(lambda: k)() for _ in range(2)]
+        return y * k, list(k + i for i in range(2))  # noqa: C400
 
     f = compile(g)
     for seed in range(3):
