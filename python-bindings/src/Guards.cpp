@@ -92,7 +92,8 @@ void Guards::findTouched(const Frame &frame) {
   };
   for (const PyjitInst &inst : always) {
     if (inst.op == PYJIT_GUARD_OBJECT || inst.op == PYJIT_GUARD_ARG ||
-        inst.op == PYJIT_GUARD_STATE || !isWatched[inst.a])
+        inst.op == PYJIT_GUARD_STATE || inst.op >= PYJIT_GUARD_NUMBER ||
+        !isWatched[inst.a])
       continue;
     PyObject *object = frame.registers[inst.a];
     touch(object);
