@@ -430,7 +430,8 @@ void TensorRecorder::Impl::record(const at::RecordFunction &fn, Operation &op) {
     if (arguments.infos[j]->uninitialized && !writes && aliasOperands.empty())
       return refuse("it reads memory that no operator has filled");
     if (writes && (mayOverlap(t) || arguments.infos[j]->readOnly))
-      return refuse("it writes through a view that may show an element twice");
+      return refuse("it writes through a view that shows an element twice, or "
+                    "that no kernel can write");
     if (writes && type(t) != arguments.infos[j]->type)
       return refuse("it changes the shape of a tensor in place");
   }
@@ -491,8 +492,9 @@ void TensorRecorder::Impl::record(const at::RecordFunction &fn, Operation &op) {
                   (op.name == "aten::unfold" || op.name == "aten::as_strided");
   for (size_t j : aliases) {
     uninitialized |= arguments.infos[j]->uninitialized;
-    readOnly |=
-        arguments.infos[j]->readOnly || mayOverlap(arguments.operands[j]);
+    readOnly |= arguments.infos[j]->readOnly ||
+                mayOverlap(arguments.operands[j]) ||
+                arguments.operands[j].is_complex();
   }
 
   std::string results, resultTypes, offsets;

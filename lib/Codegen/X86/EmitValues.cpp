@@ -226,6 +226,9 @@ Value KernelEmitter::compute(const Node *node, unsigned u) {
     Type scalar = op->getResult(0).getType();
     if (isa<IndexType>(scalar))
       scalar = b.getI64Type();
+    // So is the choice between two unsigned numbers.
+    if (scalar.isInteger() && !scalar.isSignlessInteger())
+      scalar = b.getIntegerType(scalar.getIntOrFloatBitWidth());
     OperationState state(b.getLoc(), op->getName());
     state.addOperands(operands);
     state.addTypes(laneType(scalar, width));

@@ -150,6 +150,11 @@ std::optional<Steps> diagonal(const Call &call) {
 }
 
 std::optional<Steps> unfold(const Call &call) {
+  if (call.rank() == 0) { // one window of the only element
+    if (call.shown.size() != 1 || call.shown[0] != 1)
+      return std::nullopt;
+    return one(ViewKind::unsqueeze, {0});
+  }
   return one(ViewKind::unfold, {call.dim(1), call.integer(2).value_or(0),
                                 call.integer(3).value_or(1)});
 }

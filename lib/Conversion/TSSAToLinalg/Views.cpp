@@ -61,7 +61,9 @@ static Value emitIndex(OpBuilder &b, Location loc, AffineExpr expr) {
 Value lowerAccess(OpBuilder &b, tssa::AccessOp op, Value source) {
   auto from = cast<RankedTensorType>(op.getSource().getType());
   auto to = cast<RankedTensorType>(op.getType());
-  if (!op.getIndices().empty() || !from.hasStaticShape())
+  // Kernels have no complex numbers.
+  if (!op.getIndices().empty() || !from.hasStaticShape() ||
+      isa<ComplexType>(from.getElementType()))
     return {};
   AffineMap map = tssa::getPathMap(op.getPath(), from);
   if (!map || map.getNumSymbols() != 0)
@@ -84,7 +86,8 @@ Value lowerAccess(OpBuilder &b, tssa::AccessOp op, Value source) {
 Value lowerAssign(OpBuilder &b, tssa::AssignOp op, Value target, Value source) {
   auto type = cast<RankedTensorType>(op.getType());
   auto part = cast<RankedTensorType>(op.getSource().getType());
-  if (!op.getIndices().empty() || !type.hasStaticShape())
+  if (!op.getIndices().empty() || !type.hasStaticShape() ||
+      isa<ComplexType>(type.getElementType()))
     return {};
   auto rule = tssa::getAssignRule(op.getPath(), type);
   if (!rule || rule->map.getNumSymbols() != 0)
