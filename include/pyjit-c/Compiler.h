@@ -40,6 +40,12 @@ typedef struct {
   PyjitString dumpDirectory;
   PyjitDiagnosticFn diagnostic;
   void *user;
+  /* The GPU to compile for, 90 for compute capability 9.0; 0 if there is none.
+     Asked for only where a trace has tensors on one. */
+  int32_t cudaCapability;
+  /* A device ("cpu") to launch on as on a GPU, by a driver made of software;
+     empty for none. */
+  PyjitString accelerator;
 } PyjitCompileOptions;
 
 /* Compiles one `refgraph.trace` for this machine's processor. Returns null when

@@ -2,7 +2,9 @@
 
 #include "pyjit-c/Compiler.h"
 
+#include "dialects/cudagraph/IR/CudaGraph.h"
 #include "dialects/refgraph/IR/RefGraph.h"
+#include "pyjit/Codegen/PTX/Compile.h"
 #include "pyjit/Codegen/X86/JIT.h"
 #include "pyjit/Executable/GuardProgram.h"
 #include "pyjit/Executable/LaunchEncoding.h"
@@ -44,6 +46,7 @@ struct PyjitExecutable {
   /// Reports are asked for rarely and cost as much as a stage: they are made
   /// then, from what was compiled.
   std::string trace;
+  std::string accelerator;
   bool eagerRounding;
   mutable std::mutex lock; ///< guards `texts`
   mutable std::map<std::string, std::string, std::less<>> texts;
@@ -68,8 +71,10 @@ private:
   std::string printFunctions(bool kernels);
   LogicalResult transform();
   LogicalResult encode();
-  LogicalResult encodeProgram(func::FuncOp function,
+  LogicalResult encodeProgram(StringRef symbol,
                               PyjitExecutable::Program &program);
+  executable::KernelInfo describeKernel(StringRef kernel);
+  bool isForDevice();
   LogicalResult stage(StringRef name, llvm::function_ref<LogicalResult()> body);
   LogicalResult passes(StringRef name,
                        void (*build)(OpPassManager &,
@@ -83,6 +88,8 @@ private:
   OwningOpRef<ModuleOp> module;
   std::unique_ptr<PyjitExecutable> exe = std::make_unique<PyjitExecutable>();
   std::string name;
+  bool onDevice = false;
+  ptx::Code ptxCode;
 };
 
 DialectRegistry makeRegistry() {
@@ -131,6 +138,7 @@ LogicalResult Compilation::passes(StringRef name,
     manager.enableVerifier(false); // the verify passes stand at the walls
     pipelines::Options pipelineOptions;
     pipelineOptions.eagerRounding = options.eagerRounding;
+    pipelineOptions.accelerator = toStringRef(options.accelerator).str();
     build(manager, pipelineOptions);
     LogicalResult result = manager.run(*module);
     dump(name);
@@ -171,13 +179,32 @@ std::unique_ptr<PyjitExecutable> Compilation::run(StringRef trace) {
     return nullptr;
   exe->trace = trace.str();
   exe->eagerRounding = options.eagerRounding;
+  exe->accelerator = toStringRef(options.accelerator).str();
   return std::move(exe);
 }
 
+/// Whether the tensors are on a device that is launched by a driver.
+bool Compilation::isForDevice() {
+  auto function = module->lookupSymbol<func::FuncOp>(name);
+  return function && function->hasAttr("pyjit.device");
+}
+
 LogicalResult Compilation::transform() {
-  return failure(failed(passes("frontend", pipelines::buildFrontendPipeline)) ||
-                 failed(passes("fuse", pipelines::buildFusePipeline)) ||
-                 failed(passes("x86", pipelines::buildX86Pipeline)));
+  if (failed(passes("frontend", pipelines::buildFrontendPipeline)))
+    return failure();
+  onDevice = isForDevice();
+  if (!onDevice)
+    return failure(failed(passes("fuse", pipelines::buildFusePipeline)) ||
+                   failed(passes("x86", pipelines::buildX86Pipeline)));
+  if (failed(passes("launch", pipelines::buildLaunchPipeline)))
+    return failure();
+  // A device made of software runs the processor's code.
+  if (options.accelerator.size)
+    return passes("x86", pipelines::buildX86Pipeline);
+  if (!options.cudaCapability)
+    return module->emitError("tensors are on a GPU that the CUDA driver does "
+                             "not show");
+  return passes("ptx", pipelines::buildPtxPipeline);
 }
 
 /// The module's kernels, or what calls them.
@@ -193,35 +220,85 @@ std::string Compilation::printFunctions(bool kernels) {
 }
 
 std::string Compilation::report(StringRef trace, StringRef topic) {
-  if ((topic != "graph" && topic != "fusion" && topic != "kernels") ||
+  if ((topic != "graph" && topic != "fusion" && topic != "kernels" &&
+       topic != "cudagraph") ||
       failed(parse(trace)) ||
       failed(passes("frontend", pipelines::buildFrontendPipeline)))
     return "";
   if (topic == "graph")
     return printFunctions(/*kernels=*/false);
-  if (failed(passes("fuse", pipelines::buildFusePipeline)))
+  onDevice = isForDevice();
+  if (failed(passes("fuse", onDevice ? pipelines::buildLaunchPipeline
+                                     : pipelines::buildFusePipeline)))
     return "";
-  return printFunctions(/*kernels=*/topic == "kernels");
+  if (topic == "kernels" || (topic == "fusion" && !onDevice))
+    return printFunctions(/*kernels=*/topic == "kernels");
+  std::string text;
+  llvm::raw_string_ostream os(text);
+  if (topic == "cudagraph")
+    for (auto program : module->getOps<cudagraph::ProgramOp>()) {
+      program.print(os);
+      os << "\n";
+    }
+  return text;
 }
 
-LogicalResult Compilation::encodeProgram(func::FuncOp function,
-                                         PyjitExecutable::Program &program) {
-  auto launch = executable::encodeLaunch(function, [&](StringRef kernel) {
-    executable::KernelInfo info;
-    Operation *symbol = SymbolTable::lookupSymbolIn(*module, kernel);
-    if (auto work = symbol->getAttrOfType<IntegerAttr>("pyjit.work"))
-      info.work = work.getInt();
-    if (auto grain = symbol->getAttrOfType<IntegerAttr>("pyjit.grain"))
-      info.grain = grain.getInt();
-    return info;
+/// The user's line: the outermost frame's is the caller, the innermost the
+/// operator's.
+static std::string lineOf(Location loc) {
+  std::string text;
+  loc->walk([&](Location part) {
+    auto file = dyn_cast<FileLineColLoc>(part);
+    if (!file)
+      return WalkResult::advance();
+    text = (file.getFilename().getValue() + ":" + Twine(file.getLine())).str();
+    return WalkResult::interrupt();
   });
+  return text;
+}
+
+executable::KernelInfo Compilation::describeKernel(StringRef kernel) {
+  executable::KernelInfo info;
+  Operation *symbol = SymbolTable::lookupSymbolIn(*module, kernel);
+  if (auto work = symbol->getAttrOfType<IntegerAttr>("pyjit.work"))
+    info.work = work.getInt();
+  if (auto grain = symbol->getAttrOfType<IntegerAttr>("pyjit.grain"))
+    info.grain = grain.getInt();
+  info.location = lineOf(symbol->getLoc());
+  for (const ptx::KernelCode &code : ptxCode.kernels)
+    if (code.function == kernel) {
+      info.symbol = code.name;
+      info.grid = code.grid;
+      info.block = code.block;
+      info.sharedBytes = code.sharedBytes;
+      info.align.assign(code.alignment.begin(), code.alignment.end());
+      // A word that holds an address is always aligned.
+      for (size_t i = 0; i < info.align.size() && i < code.indirect.size(); ++i)
+        if (code.indirect[i])
+          info.align[i] = 1;
+    }
+  return info;
+}
+
+LogicalResult Compilation::encodeProgram(StringRef symbol,
+                                         PyjitExecutable::Program &program) {
+  Operation *function = SymbolTable::lookupSymbolIn(*module, symbol);
+  if (!function)
+    return module->emitError() << "holds no program @" << symbol;
+  auto describe = [&](StringRef kernel) { return describeKernel(kernel); };
+  auto launch =
+      onDevice
+          ? executable::encodeProgram(function, ptxCode.ptx, describe)
+          : executable::encodeLaunch(cast<func::FuncOp>(function), describe);
   if (failed(launch))
     return failure();
   program.launch = std::move(*launch);
+  if (!exe->library)
+    return success();
   for (const std::string &kernel : program.launch.kernels) {
     auto code = exe->library->lookup(kernel);
     if (!code)
-      return function.emitError() << llvm::toString(code.takeError());
+      return function->emitError() << llvm::toString(code.takeError());
     program.kernels.push_back(*code);
   }
   return success();
@@ -229,6 +306,16 @@ LogicalResult Compilation::encodeProgram(func::FuncOp function,
 
 LogicalResult Compilation::encode() {
   LogicalResult jitted = stage("jit", [&]() -> LogicalResult {
+    if (onDevice && !options.accelerator.size) {
+      ptx::Target target;
+      target.chip = "sm_" + std::to_string(options.cudaCapability);
+      auto code = ptx::compileKernels(*module, target);
+      if (!code)
+        return module->emitError() << llvm::toString(code.takeError());
+      ptxCode = std::move(*code);
+      exe->texts["kernels"] = ptxCode.ptx;
+      return success();
+    }
     auto library = x86::compileKernels(*module);
     if (!library)
       return module->emitError() << llvm::toString(library.takeError());
@@ -248,20 +335,22 @@ LogicalResult Compilation::encode() {
     }
     if (!guards || !mock)
       return module->emitError("holds no record: a trace was expected");
-    auto function = module->lookupSymbol<func::FuncOp>(name);
-    if (!function)
-      return module->emitError() << "holds no function @" << name;
     if (failed(
             executable::encodeRecord(guards, mock, exe->guards, exe->mock)) ||
-        failed(encodeProgram(function, exe->main)))
+        failed(encodeProgram(name, exe->main)))
       return failure();
-    auto prepare = module->lookupSymbol<func::FuncOp>(name + "_prepare");
+    Operation *prepare =
+        SymbolTable::lookupSymbolIn(*module, name + "_prepare");
     if (!prepare)
       return success();
-    for (unsigned i = 0; i < prepare.getNumArguments(); ++i)
-      exe->prepareInputs.push_back(
-          prepare.getArgAttrOfType<IntegerAttr>(i, "pyjit.input").getInt());
-    return encodeProgram(prepare, exe->prepare);
+    if (auto inputs = prepare->getAttrOfType<DenseI64ArrayAttr>("pyjit.inputs"))
+      exe->prepareInputs.assign(inputs.asArrayRef().begin(),
+                                inputs.asArrayRef().end());
+    else if (auto function = dyn_cast<func::FuncOp>(prepare))
+      for (unsigned i = 0; i < function.getNumArguments(); ++i)
+        exe->prepareInputs.push_back(
+            function.getArgAttrOfType<IntegerAttr>(i, "pyjit.input").getInt());
+    return encodeProgram(name + "_prepare", exe->prepare);
   });
 }
 
@@ -330,6 +419,8 @@ static std::string makeText(const PyjitExecutable &executable,
   }
   PyjitCompileOptions options{};
   options.eagerRounding = executable.eagerRounding;
+  options.accelerator = {executable.accelerator.data(),
+                         executable.accelerator.size()};
   return Compilation(options).report(executable.trace, topic);
 }
 

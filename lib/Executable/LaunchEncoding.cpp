@@ -3,16 +3,12 @@
 #include "pyjit/Executable/LaunchEncoding.h"
 
 #include "ArenaPlan.h"
+#include "BlobBuilder.h"
 
 #include "dialects/tssa/IR/TSSA.h"
 #include "dialects/tssa/IR/Views.h"
-#include "pyjit-rt/Launch.h"
-#include "pyjit/Operators/CallArguments.h"
 
 #include "llvm/ADT/DenseMap.h"
-#include "llvm/ADT/StringMap.h"
-
-#include <cstring>
 
 using namespace mlir;
 using namespace pyjit;
@@ -20,54 +16,11 @@ using namespace pyjit::executable;
 
 namespace {
 
-/// c10::ScalarType's numbers; part of PyTorch's serialisation format.
-FailureOr<uint8_t> scalarTypeOf(Type type) {
-  if (type.isUnsignedInteger(8))
-    return uint8_t(0);
-  if (type.isInteger(8))
-    return uint8_t(1);
-  if (type.isInteger(16))
-    return uint8_t(2);
-  if (type.isInteger(32))
-    return uint8_t(3);
-  if (type.isInteger(64))
-    return uint8_t(4);
-  if (type.isF16())
-    return uint8_t(5);
-  if (type.isF32())
-    return uint8_t(6);
-  if (type.isF64())
-    return uint8_t(7);
-  if (auto complex = dyn_cast<ComplexType>(type)) {
-    if (complex.getElementType().isF32())
-      return uint8_t(9);
-    if (complex.getElementType().isF64())
-      return uint8_t(10);
-  }
-  if (type.isInteger(1))
-    return uint8_t(11);
-  if (type.isBF16())
-    return uint8_t(15);
-  return failure();
-}
-
-int64_t elementBytes(Type type) {
-  if (auto complex = dyn_cast<ComplexType>(type))
-    return 2 * elementBytes(complex.getElementType());
-  return std::max<int64_t>(1, type.getIntOrFloatBitWidth() / 8);
-}
-
-int64_t bitsOf(double value) {
-  int64_t bits;
-  std::memcpy(&bits, &value, sizeof bits);
-  return bits;
-}
-
 class Encoder {
 public:
   Encoder(func::FuncOp function,
           llvm::function_ref<KernelInfo(StringRef)> lookup)
-      : function(function), lookup(lookup) {}
+      : function(function), lookup(lookup), blob(function.getNumResults()) {}
 
   FailureOr<LaunchProgram> run();
 
@@ -75,31 +28,19 @@ private:
   LogicalResult addSlot(Value value, rt::SlotKind kind, uint64_t place);
   LogicalResult encodeCall(tssa::AtenOp op);
   LogicalResult encodeCopy(tssa::AtenOp op, Value written, Value version);
-  LogicalResult encodeArgument(Operation *op, Attribute arg,
-                               Operation::operand_iterator &next);
   LogicalResult encodeKernel(func::CallOp op);
   LogicalResult encodeView(tssa::AccessOp op);
   void findLifetimes();
   void placeBuffers();
-  uint32_t string(StringRef text);
-  uint32_t words(ArrayRef<int64_t> values);
   void step(rt::StepKind kind, uint32_t a, uint32_t b = 0, uint32_t c = 0) {
-    steps.push_back({kind, 0, a, b, c});
+    blob.step(kind, a, b, c);
   }
   void releaseAfter(Operation *op);
-  std::string assemble();
 
   func::FuncOp function;
   llvm::function_ref<KernelInfo(StringRef)> lookup;
 
-  std::vector<rt::Slot> slots;
-  std::vector<rt::Step> steps;
-  std::vector<rt::Kernel> kernels;
-  std::vector<std::string> kernelNames;
-  std::vector<int64_t> ints;
-  std::string chars;
-  llvm::StringMap<uint32_t> strings;
-  llvm::StringMap<uint32_t> kernelIndex;
+  BlobBuilder blob;
   DenseMap<Value, uint32_t> slotOf;
   DenseMap<Operation *, int64_t> position; ///< of each op in the block
   DenseMap<Value, int64_t> lastUse; ///< views count as uses of their base
@@ -108,46 +49,10 @@ private:
 };
 
 LogicalResult Encoder::addSlot(Value value, rt::SlotKind kind, uint64_t place) {
-  auto type = dyn_cast<RankedTensorType>(value.getType());
-  FailureOr<uint8_t> dtype = failure();
-  if (type && type.hasStaticShape())
-    dtype = scalarTypeOf(type.getElementType());
-  if (failed(dtype))
-    return emitError(value.getLoc())
-           << "a launch program cannot hold a value of type "
-           << value.getType();
-  SmallVector<int64_t> strides = tssa::getStrides(type);
-  int64_t extent = type.getNumElements() ? 1 : 0;
-  if (extent)
-    for (auto [size, stride] : llvm::zip(type.getShape(), strides))
-      extent += (size - 1) * stride;
-  SmallVector<int64_t> dims(type.getShape());
-  dims.append(strides);
-  rt::Slot slot{};
-  slot.kind = kind;
-  slot.dtype = *dtype;
-  slot.rank = type.getRank();
-  slot.dims = words(dims);
-  slot.place = place;
-  slot.bytes = extent * elementBytes(type.getElementType());
-  slotOf[value] = slots.size();
-  slots.push_back(slot);
-  return success();
-}
-
-uint32_t Encoder::string(StringRef text) {
-  auto [entry, isNew] = strings.try_emplace(text, chars.size());
-  if (isNew) {
-    chars += text;
-    chars += '\0';
-  }
-  return entry->second;
-}
-
-uint32_t Encoder::words(ArrayRef<int64_t> values) {
-  uint32_t at = ints.size();
-  ints.insert(ints.end(), values.begin(), values.end());
-  return at;
+  auto slot = blob.addSlot(value.getLoc(), value.getType(), kind, place);
+  if (succeeded(slot))
+    slotOf[value] = *slot;
+  return slot;
 }
 
 void Encoder::findLifetimes() {
@@ -179,63 +84,16 @@ void Encoder::placeBuffers() {
       uint32_t index = slotOf[result];
       if (llvm::is_contained(ret.getOperands(), result))
         continue;
-      slots[index].kind = rt::SlotKind::Arena;
+      blob.slots[index].kind = rt::SlotKind::Arena;
       int64_t first = position[call];
       auto last = lastUse.find(result);
       lifetimes.push_back({first, last == lastUse.end() ? first : last->second,
-                           static_cast<int64_t>(slots[index].bytes)});
+                           static_cast<int64_t>(blob.slots[index].bytes)});
       owners.push_back(index);
     }
   arenaBytes = planArena(lifetimes);
   for (auto [lifetime, owner] : llvm::zip(lifetimes, owners))
-    slots[owner].place = lifetime.offset;
-}
-
-LogicalResult Encoder::encodeArgument(Operation *op, Attribute arg,
-                                      Operation::operand_iterator &next) {
-  auto put = [&](rt::ArgTag tag, int64_t value) {
-    ints.push_back(static_cast<int64_t>(tag));
-    ints.push_back(value);
-    return success();
-  };
-  auto number = [&](Attribute attr, rt::ArgTag ofInt, rt::ArgTag ofBool,
-                    rt::ArgTag ofDouble) -> LogicalResult {
-    if (auto boolean = dyn_cast<BoolAttr>(attr))
-      return put(ofBool, boolean.getValue());
-    if (auto integer = dyn_cast<IntegerAttr>(attr))
-      return put(ofInt, integer.getInt());
-    if (auto real = dyn_cast<FloatAttr>(attr))
-      return put(ofDouble, bitsOf(real.getValueAsDouble()));
-    return failure();
-  };
-  if (operators::isOperandPlaceholder(arg))
-    return put(rt::ArgTag::Tensor, slotOf.lookup(*next++));
-  if (operators::isNumberOperand(arg))
-    return put(operators::isWrappedOperand(arg) ? rt::ArgTag::WrappedSlot
-                                                : rt::ArgTag::NumberSlot,
-               slotOf.lookup(*next++));
-  if (operators::isNoneArgument(arg)) {
-    ints.push_back(static_cast<int64_t>(rt::ArgTag::None));
-    return success();
-  }
-  if (auto text = dyn_cast<StringAttr>(arg))
-    return put(rt::ArgTag::String, string(text.getValue()));
-  if (StringAttr device = operators::getDeviceArgument(arg))
-    return put(rt::ArgTag::Device, string(device.getValue()));
-  if (TypedAttr wrapped = operators::getWrappedNumber(arg))
-    return number(wrapped, rt::ArgTag::WrappedInt, rt::ArgTag::WrappedBool,
-                  rt::ArgTag::WrappedDouble);
-  if (auto list = dyn_cast<ArrayAttr>(arg)) {
-    (void)put(rt::ArgTag::List, list.size());
-    for (Attribute element : list)
-      if (failed(encodeArgument(op, element, next)))
-        return failure();
-    return success();
-  }
-  if (succeeded(
-          number(arg, rt::ArgTag::Int, rt::ArgTag::Bool, rt::ArgTag::Double)))
-    return success();
-  return op->emitError("a library call cannot take the argument ") << arg;
+    blob.slots[owner].place = lifetime.offset;
 }
 
 LogicalResult Encoder::encodeCall(tssa::AtenOp op) {
@@ -255,18 +113,17 @@ LogicalResult Encoder::encodeCall(tssa::AtenOp op) {
   for (Value result : fresh)
     if (failed(addSlot(result, rt::SlotKind::Result, 0)))
       return failure();
-  // Nested lists write their words in line, so the arguments' words must not be
-  // interrupted by anything else.
-  uint32_t arguments = ints.size();
-  auto next = op->operand_begin();
-  for (Attribute arg : op.getArgs())
-    if (failed(encodeArgument(op, arg, next)))
-      return failure();
-  ints.push_back(static_cast<int64_t>(rt::ArgTag::End));
+  SmallVector<uint32_t> operands;
+  for (Value operand : op.getOperands())
+    operands.push_back(slotOf.lookup(operand));
+  FailureOr<uint32_t> arguments = blob.addArguments(op, op.getArgs(), operands);
+  if (failed(arguments))
+    return failure();
   SmallVector<int64_t> results{static_cast<int64_t>(fresh.size())};
   for (Value result : fresh)
     results.push_back(result.use_empty() ? -1 : int64_t(slotOf[result]));
-  step(rt::StepKind::Call, string(op.getOverload()), arguments, words(results));
+  step(rt::StepKind::Call, blob.string(op.getOverload()), *arguments,
+       blob.words(results));
   for (auto [value, slot] : replaced)
     slotOf[value] = slot;
   return success();
@@ -277,7 +134,7 @@ LogicalResult Encoder::encodeCall(tssa::AtenOp op) {
 LogicalResult Encoder::encodeCopy(tssa::AtenOp op, Value written,
                                   Value version) {
   uint32_t slot = slotOf.lookup(written);
-  bool last = slots[slot].kind == rt::SlotKind::Result &&
+  bool last = blob.slots[slot].kind == rt::SlotKind::Result &&
               lastUse.lookup(written) == position[op] &&
               llvm::count(op.getOperands(), written) == 1 &&
               written.getType() == version.getType();
@@ -285,26 +142,20 @@ LogicalResult Encoder::encodeCopy(tssa::AtenOp op, Value written,
                      0)))
     return failure();
   if (last) {
-    step(rt::StepKind::View, slotOf[version], slot, words(0));
+    step(rt::StepKind::View, slotOf[version], slot, blob.words(0));
     return success();
   }
   auto word = [](rt::ArgTag tag) { return static_cast<int64_t>(tag); };
-  uint32_t arguments = words({word(rt::ArgTag::Tensor), slot,
-                              word(rt::ArgTag::None), word(rt::ArgTag::End)});
-  step(rt::StepKind::Call, string("aten::clone"), arguments,
-       words({1, static_cast<int64_t>(slotOf[version])}));
+  uint32_t arguments =
+      blob.words({word(rt::ArgTag::Tensor), slot, word(rt::ArgTag::None),
+                  word(rt::ArgTag::End)});
+  step(rt::StepKind::Call, blob.string("aten::clone"), arguments,
+       blob.words({1, static_cast<int64_t>(slotOf[version])}));
   return success();
 }
 
 LogicalResult Encoder::encodeKernel(func::CallOp op) {
-  StringRef name = op.getCallee();
-  auto [entry, isNew] = kernelIndex.try_emplace(name, kernels.size());
-  if (isNew) {
-    KernelInfo info = lookup(name);
-    kernels.push_back(
-        {string(name), 0, info.work, std::max<int64_t>(1, info.grain)});
-    kernelNames.push_back(name.str());
-  }
+  uint32_t kernel = blob.addKernel(op.getCallee(), lookup);
   SmallVector<int64_t> buffers;
   for (Value operand : op.getOperands())
     buffers.push_back(slotOf.lookup(operand));
@@ -313,7 +164,7 @@ LogicalResult Encoder::encodeKernel(func::CallOp op) {
       return failure();
     buffers.push_back(slotOf[result]);
   }
-  step(rt::StepKind::Kernel, entry->second, words(buffers), buffers.size());
+  step(rt::StepKind::Kernel, kernel, blob.words(buffers), buffers.size());
   return success();
 }
 
@@ -332,7 +183,7 @@ LogicalResult Encoder::encodeView(tssa::AccessOp op) {
        llvm::zip(map.compose(zero), tssa::getStrides(source)))
     offset += index * stride;
   step(rt::StepKind::View, slotOf[op.getResult()],
-       slotOf.lookup(op.getSource()), words(offset));
+       slotOf.lookup(op.getSource()), blob.words(offset));
   return success();
 }
 
@@ -345,8 +196,8 @@ void Encoder::releaseAfter(Operation *op) {
     if (found == lastUse.end() || found->second != now)
       return;
     uint32_t slot = slotOf.lookup(value);
-    if (slots[slot].kind == rt::SlotKind::Result ||
-        slots[slot].kind == rt::SlotKind::View)
+    if (blob.slots[slot].kind == rt::SlotKind::Result ||
+        blob.slots[slot].kind == rt::SlotKind::View)
       step(rt::StepKind::Release, slot);
   };
   SmallPtrSet<Value, 8> seen;
@@ -359,42 +210,10 @@ void Encoder::releaseAfter(Operation *op) {
   }
 }
 
-std::string Encoder::assemble() {
-  rt::Header header{};
-  header.magic = rt::kLaunchMagic;
-  header.version = rt::kLaunchVersion;
-  header.slots = slots.size();
-  header.steps = steps.size();
-  header.kernels = kernels.size();
-  header.inputs = numInputs;
-  header.outputs = function.getNumResults();
-  header.ints = ints.size();
-  header.chars = chars.size();
-  header.arenaBytes = arenaBytes;
-  auto bytes = [](const auto &table) {
-    return table.size() * sizeof(table[0]);
-  };
-  header.size = sizeof header + bytes(slots) + bytes(steps) + bytes(kernels) +
-                bytes(ints) + chars.size();
-  std::string blob;
-  blob.reserve(header.size);
-  auto append = [&](const void *data, size_t size) {
-    blob.append(static_cast<const char *>(data), size);
-  };
-  append(&header, sizeof header);
-  append(slots.data(), bytes(slots));
-  append(steps.data(), bytes(steps));
-  append(kernels.data(), bytes(kernels));
-  append(ints.data(), bytes(ints));
-  append(chars.data(), chars.size());
-  return blob;
-}
-
 FailureOr<LaunchProgram> Encoder::run() {
   if (!function.getBody().hasOneBlock())
     return function.emitError(
         "only straight-line functions can be launched yet");
-  ints.resize(function.getNumResults()); // the output list comes first
   findLifetimes();
   for (BlockArgument arg : function.getArguments()) {
     auto cached = function.getArgAttrOfType<IntegerAttr>(arg.getArgNumber(),
@@ -421,9 +240,14 @@ FailureOr<LaunchProgram> Encoder::run() {
   }
   for (auto [i, value] :
        llvm::enumerate(function.front().getTerminator()->getOperands()))
-    ints[i] = slotOf.lookup(value);
+    blob.ints[i] = slotOf.lookup(value);
   placeBuffers();
-  return LaunchProgram{assemble(), kernelNames};
+  rt::Header header{};
+  header.inputs = numInputs;
+  header.outputs = function.getNumResults();
+  header.arenaBytes = arenaBytes;
+  header.code = rt::kNone;
+  return blob.assemble(header);
 }
 
 } // namespace

@@ -61,6 +61,8 @@ struct HoistParameters
     auto prepare = func::FuncOp::create(builder, function.getLoc(),
                                         (function.getName() + "_prepare").str(),
                                         builder.getFunctionType({}, {}));
+    if (Attribute device = function->getAttr("pyjit.device"))
+      prepare->setAttr("pyjit.device", device);
     Block *body = prepare.addEntryBlock();
     builder.setInsertionPointToEnd(body);
     IRMapping mapping;

@@ -2,10 +2,13 @@
 
 #include "pyjit/Pipelines/Pipelines.h"
 
+#include "dialects/cudagraph/Transforms/Passes.h"
 #include "dialects/refgraph/Transforms/Passes.h"
 #include "dialects/tssa/Transforms/Passes.h"
+#include "pyjit/Codegen/PTX/Passes.h"
 #include "pyjit/Codegen/X86/Passes.h"
 #include "pyjit/Conversion/RefGraphToTSSA/Passes.h"
+#include "pyjit/Conversion/TSSAToCudaGraph/Passes.h"
 #include "pyjit/Conversion/TSSAToLinalg/Passes.h"
 #include "pyjit/Fusion/Passes.h"
 #include "pyjit/Library/Passes.h"
@@ -16,10 +19,13 @@
 using namespace mlir;
 using namespace pyjit;
 
-void pipelines::buildFrontendPipeline(OpPassManager &manager, const Options &) {
+void pipelines::buildFrontendPipeline(OpPassManager &manager,
+                                      const Options &options) {
   // What Python did: checks, effects, and the tensor operators between them.
   refgraph::buildRecordPipeline(manager);
-  manager.addPass(createConvertRefGraphToTSSAPass());
+  ConvertRefGraphToTSSAPassOptions convert;
+  convert.accelerator = options.accelerator;
+  manager.addPass(createConvertRefGraphToTSSAPass(convert));
   // What the tensors did: values instead of handles.
   tssa::buildFunctionalizePipeline(manager);
   OpPassManager &function = manager.nest<func::FuncOp>();
@@ -66,6 +72,32 @@ void pipelines::buildCpuPipeline(OpPassManager &manager,
   buildX86Pipeline(manager, options);
 }
 
+void pipelines::buildLaunchPipeline(OpPassManager &manager,
+                                    const Options &options) {
+  // The processor's libraries and their packed weights are out of place here.
+  manager.addNestedPass<func::FuncOp>(createVerifyInitialized());
+  if (!options.eagerRounding)
+    manager.addNestedPass<func::FuncOp>(library::createMergeLinearsPass());
+  manager.addPass(library::createHoistParametersPass());
+  fusion::buildFusionPipeline(manager, fusion::FusionOptions());
+  // Reductions that would leave a GPU idle become two launches.
+  if (options.accelerator.empty())
+    manager.addPass(ptx::createPtxSplitReductions());
+  manager.addPass(createConvertTSSAToCudaGraphPass());
+  cudagraph::buildGraphPipeline(manager);
+}
+
+void pipelines::buildPtxPipeline(OpPassManager &manager, const Options &) {
+  ptx::buildPtxPipeline(manager, ptx::PtxOptions());
+}
+
+void pipelines::buildCudaPipeline(OpPassManager &manager,
+                                  const Options &options) {
+  buildFrontendPipeline(manager, options);
+  buildLaunchPipeline(manager, options);
+  buildPtxPipeline(manager, options);
+}
+
 void pipelines::registerPipelines() {
   PassPipelineRegistration<Options>(
       "pyjit-frontend",
@@ -74,4 +106,8 @@ void pipelines::registerPipelines() {
   PassPipelineRegistration<Options>(
       "pyjit-cpu", "All stages, from a trace to machine code for the host",
       buildCpuPipeline);
+  PassPipelineRegistration<Options>(
+      "pyjit-cuda",
+      "All stages, from a trace to a launch program and code for a GPU",
+      buildCudaPipeline);
 }

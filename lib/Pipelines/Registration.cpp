@@ -6,6 +6,7 @@
 
 #include "pyjit/Pipelines/Pipelines.h"
 
+#include "dialects/cudagraph/IR/CudaGraph.h"
 #include "dialects/refgraph/IR/RefGraph.h"
 #include "dialects/tssa/IR/TSSA.h"
 
@@ -25,4 +26,5 @@ void pyjit::pipelines::registerDialects(mlir::DialectRegistry &registry) {
                   mlir::tensor::TensorDialect, mlir::vector::VectorDialect>();
   refgraph::registerRefGraphDialect(registry);
   tssa::registerTSSADialect(registry);
+  cudagraph::registerCudaGraphDialect(registry);
 }

@@ -51,8 +51,8 @@ const char *pyjit::capture::unsupportedTensor(const at::TensorBase &t) {
     return "an undefined tensor";
   if (t.layout() != at::kStrided)
     return "a tensor that is not strided";
-  if (t.device().type() != at::kCPU)
-    return "a tensor that is not on the CPU";
+  if (t.device().type() != at::kCPU && t.device().type() != at::kCUDA)
+    return "a tensor that is neither on the CPU nor on a CUDA device";
   if (t.is_quantized() || !dtypeName(t.scalar_type()))
     return "a tensor of an unusual dtype";
   if (t.is_conj() || t.is_neg())

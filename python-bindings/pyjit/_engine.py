@@ -244,6 +244,7 @@ class Engine:
                     keywords or None,
                     self.settings.eager_rounding,
                     str(dump_dir() or ""),
+                    "cpu" if self.settings.software_device else "",
                 )
         except _C.BuildError as error:
             self.compile_seconds += time.perf_counter() - start

@@ -61,7 +61,7 @@ def report(engine: Any) -> str:
             f"{name} {1e3 * seconds:.1f} ms" for name, seconds in record.stages()
         )
         lines.append(f"    compiled in: {stages}")
-        for topic in ("guards", "fusion", "kernels"):
+        for topic in ("guards", "fusion", "kernels", "cudagraph", "launch"):
             text = record.text(topic)
             if text:
                 lines.append(f"    {topic}:")

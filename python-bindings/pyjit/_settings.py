@@ -20,6 +20,8 @@ class Settings:
     """Raise ``CompileError`` where pyjit's own compiler fails, instead of answering from eager."""
     eager_rounding: bool = False
     """Keep the intermediate roundings of eager PyTorch in half-precision chains."""
+    software_device: bool = False
+    """Launch tensors of the processor as on a GPU, by a driver made of software (for tests)."""
     max_records: int = 16
     """How many specialisations one function keeps; further ones run in eager."""
 

@@ -137,15 +137,16 @@ PyObject *build(PyObject *, PyObject *args) {
   const char *trace, *dumpDirectory;
   Py_ssize_t traceSize, nargs;
   PyObject *objects, *keywords;
+  const char *accelerator = "";
   int eagerRounding;
-  if (!PyArg_ParseTuple(args, "s#O!nOps:build", &trace, &traceSize,
+  if (!PyArg_ParseTuple(args, "s#O!nOps|s:build", &trace, &traceSize,
                         &PyList_Type, &objects, &nargs, &keywords,
-                        &eagerRounding, &dumpDirectory))
+                        &eagerRounding, &dumpDirectory, &accelerator))
     return nullptr;
   std::string error;
   auto record = Record::build({trace, size_t(traceSize)}, objects, nargs,
                               keywords == Py_None ? nullptr : keywords,
-                              eagerRounding, dumpDirectory, error);
+                              eagerRounding, dumpDirectory, accelerator, error);
   if (!record) {
     PyErr_SetString(buildError, error.c_str());
     return nullptr;
@@ -186,8 +187,8 @@ PyMethodDef methods[] = {
      "Runs one monitored call, recorded in parts. A segment is (key, trace, "
      "objects, nargs, cut, grad_mode)."},
     {"build", build, METH_VARARGS,
-     "build(trace, objects, nargs, keyword_names, eager_rounding, dump_dir) -> "
-     "Record\nCompiles a captured call. Raises BuildError."},
+     "build(trace, objects, nargs, keyword_names, eager_rounding, dump_dir, "
+     "accelerator='') -> Record\nCompiles a captured call. Raises BuildError."},
     {"is_capturing", isCapturing, METH_NOARGS,
      "Whether this thread is inside a monitored run."},
     {"call_disabled", callDisabled, METH_VARARGS,

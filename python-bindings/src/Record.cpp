@@ -39,6 +39,7 @@ std::unique_ptr<Record> Record::build(const std::string &trace,
                                       PyObject *objects, Py_ssize_t nargs,
                                       PyObject *kwnames, bool eagerRounding,
                                       const std::string &dumpDirectory,
+                                      const std::string &accelerator,
                                       std::string &error) {
   PyjitCompileOptions options{};
   options.size = sizeof options;
@@ -46,6 +47,11 @@ std::unique_ptr<Record> Record::build(const std::string &trace,
   options.dumpDirectory = {dumpDirectory.data(), dumpDirectory.size()};
   options.diagnostic = appendDiagnostic;
   options.user = &error;
+  options.accelerator = {accelerator.data(), accelerator.size()};
+  // The type of a tensor ends in its device.
+  if (size_t at = trace.find(", \"cuda:"); at != std::string::npos)
+    options.cudaCapability =
+        rt::cudaCapability(std::atoi(trace.c_str() + at + 8));
 
   std::unique_ptr<Record> record(new Record);
   // Other Python threads go on meanwhile; the compiler knows nothing of Python.

@@ -36,11 +36,10 @@ public:
   /// Compiles `trace` against `objects` (a list; borrowed). On failure returns
   /// null and leaves the compiler's diagnostics in `error`.
   /// `signature`: number of call arguments and tuple of keyword names or null.
-  static std::unique_ptr<Record> build(const std::string &trace,
-                                       PyObject *objects, Py_ssize_t nargs,
-                                       PyObject *kwnames, bool eagerRounding,
-                                       const std::string &dumpDirectory,
-                                       std::string &error);
+  static std::unique_ptr<Record>
+  build(const std::string &trace, PyObject *objects, Py_ssize_t nargs,
+        PyObject *kwnames, bool eagerRounding, const std::string &dumpDirectory,
+        const std::string &accelerator, std::string &error);
   ~Record();
   Record(const Record &) = delete;
   Record &operator=(const Record &) = delete;
@@ -63,6 +62,8 @@ public:
   PyObject *cut = nullptr;
   int gradMode = -1; ///< grad mode to leave behind; -1: as it was
   const PyjitExecutable *executable() const { return exe.get(); }
+  /// How the launch was chosen, for readers.
+  std::string launchReport() const { return launch->report(); }
   size_t numInputs() const { return guards->numInputs(); }
   size_t numGuards() const { return guards->size(); }
   size_t numKernels() const { return kernelCount; }

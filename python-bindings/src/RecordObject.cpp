@@ -58,6 +58,10 @@ PyObject *text(PyObject *self, PyObject *topic) {
   const char *data = PyUnicode_AsUTF8AndSize(topic, &size);
   if (!data)
     return nullptr;
+  if (std::string(data, size) == "launch") {
+    std::string report = recordOf(self).launchReport();
+    return unicode({report.data(), report.size()});
+  }
   return unicode(
       pyjitExecutableText(recordOf(self).executable(), {data, size_t(size)}));
 }

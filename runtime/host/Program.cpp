@@ -56,6 +56,11 @@ bool Program::validate(std::string &error) const {
   auto badSlot = [&](int64_t slot) {
     return slot < 0 || slot >= int64_t(h.slots);
   };
+  // A count and that many words.
+  auto badList = [&](uint64_t at) {
+    return at >= h.ints || intPool[at] < 0 ||
+           uint64_t(intPool[at]) > h.ints - at - 1;
+  };
   if (h.chars && charPool[h.chars - 1] != '\0')
     return fail(error, "unterminated string");
   if (h.outputs > h.ints)
@@ -75,10 +80,15 @@ bool Program::validate(std::string &error) const {
         (s.place > h.arenaBytes || s.bytes > h.arenaBytes - s.place))
       return fail(error, "slot " + std::to_string(i) + ": outside the arena");
   }
-  for (uint32_t i = 0; i < h.kernels; ++i)
-    if (badString(kernelTable[i].name) || kernelTable[i].work < 0 ||
-        kernelTable[i].grain < 1)
+  for (uint32_t i = 0; i < h.kernels; ++i) {
+    const Kernel &k = kernelTable[i];
+    if (badString(k.name) || (k.location != kNone && badString(k.location)) ||
+        k.work < 0 || k.grain < 1 || (k.align != kNone && badList(k.align)))
       return fail(error, "kernel " + std::to_string(i) + " is malformed");
+  }
+  if (h.variants >> kNumVariants || (h.code != kNone && badString(h.code)))
+    return fail(error, "unknown way to launch");
+  int64_t graph = -1;
   for (uint32_t i = 0; i < h.steps; ++i) {
     const Step &s = stepTable[i];
     std::string where = "step " + std::to_string(i);
@@ -89,10 +99,14 @@ bool Program::validate(std::string &error) const {
       for (uint32_t k = 0; k < s.c; ++k)
         if (badSlot(intPool[s.b + k]))
           return fail(error, where + ": no such slot");
+      if (s.flags & kStepTwin &&
+          (uint64_t(s.b) + s.c + 2 > h.ints || s.c > 63 ||
+           uint64_t(intPool[s.b + s.c]) >= h.kernels ||
+           uint64_t(intPool[s.b + s.c + 1]) >> s.c))
+        return fail(error, where + ": no such twin");
       continue;
     case StepKind::Call:
-      if (badString(s.a) || s.b >= h.ints || s.c >= h.ints ||
-          intPool[s.c] < 0 || uint64_t(intPool[s.c]) > h.ints - s.c - 1)
+      if (badString(s.a) || s.b >= h.ints || badList(s.c))
         return fail(error, where + ": call out of range");
       for (int64_t k = 0; k < intPool[s.c]; ++k)
         if (int64_t r = intPool[s.c + 1 + k]; r != -1 && badSlot(r))
@@ -108,9 +122,30 @@ bool Program::validate(std::string &error) const {
       if (badSlot(s.a))
         return fail(error, where + ": no such slot");
       continue;
+    case StepKind::Copy:
+    case StepKind::HostValue:
+      if (badSlot(s.a) || badSlot(s.b) ||
+          slotTable[s.a].bytes != slotTable[s.b].bytes)
+        return fail(error, where + ": no such slots, or of different sizes");
+      continue;
+    case StepKind::GraphBegin:
+      if (graph >= 0 || badList(s.b))
+        return fail(error, where + ": malformed graph");
+      for (int64_t k = 0; k < intPool[s.b]; ++k)
+        if (badSlot(intPool[s.b + 1 + k]))
+          return fail(error, where + ": no such slot");
+      graph = s.a;
+      continue;
+    case StepKind::GraphEnd:
+      if (graph != s.a)
+        return fail(error, where + ": ends a graph that did not begin");
+      graph = -1;
+      continue;
     }
     return fail(error, where + ": unknown kind");
   }
+  if (graph >= 0)
+    return fail(error, "a graph does not end");
   return true;
 }
 

@@ -2,11 +2,13 @@
 
 #include "pyjit-rt/TorchExecutor.h"
 
+#include "DeviceExecutor.h"
 #include "Parallel.h"
 
 #include <ATen/EmptyTensor.h>
 #include <ATen/ScalarOps.h>
 #include <ATen/core/LegacyTypeDispatch.h>
+#include <ATen/ops/empty_strided.h>
 #include <c10/core/CPUAllocator.h>
 
 using namespace pyjit::rt;
@@ -14,6 +16,9 @@ using namespace pyjit::rt;
 std::unique_ptr<TorchExecutor>
 TorchExecutor::create(Program program, std::vector<KernelFn> kernels,
                       std::string &error) {
+  if (program.header().variants)
+    return DeviceExecutor::create(std::move(program), std::move(kernels),
+                                  error);
   if (kernels.size() != program.numKernels()) {
     error = "launch program names " + std::to_string(program.numKernels()) +
             " kernels, " + std::to_string(kernels.size()) + " were given";
@@ -59,6 +64,8 @@ void TorchExecutor::planUses() {
   }
 }
 
+TorchExecutor::~TorchExecutor() = default;
+
 bool TorchExecutor::plan(std::string &error) {
   for (uint32_t i = 0; i < program.numSteps(); ++i) {
     const Step &step = program.steps()[i];
@@ -84,33 +91,42 @@ std::unique_ptr<TorchExecutor::Arena> TorchExecutor::takeArena() {
   }
   // A first call, or one that runs while every arena is in use.
   auto arena = std::make_unique<Arena>();
-  arena->values.resize(program.numSlots());
-  arena->buffers.resize(program.numSlots());
-  arena->slots.resize(program.numSlots());
+  at::Tensor storage;
   if (uint64_t bytes = program.header().arenaBytes)
-    arena->storage =
-        at::detail::empty_cpu({static_cast<int64_t>(bytes)}, at::kByte);
+    storage = at::detail::empty_cpu({static_cast<int64_t>(bytes)}, at::kByte);
+  fillArena(*arena, std::move(storage));
+  return arena;
+}
+
+/// Makes the tensors that stand for parts of `storage`.
+void TorchExecutor::fillArena(Arena &arena, at::Tensor storage) const {
+  arena.values.resize(program.numSlots());
+  arena.buffers.resize(program.numSlots());
+  arena.slots.resize(program.numSlots());
+  arena.storage = std::move(storage);
   for (uint32_t i = 0; i < program.numSlots(); ++i) {
     const Slot &slot = program.slots()[i];
     if (slot.kind != SlotKind::Arena)
       continue;
     // Nothing but empty tensors need no storage.
-    char *data = arena->storage.defined()
-                     ? static_cast<char *>(arena->storage.mutable_data_ptr()) +
-                           slot.place
-                     : nullptr;
-    arena->buffers[i] = data;
+    char *data =
+        arena.storage.defined()
+            ? static_cast<char *>(arena.storage.mutable_data_ptr()) + slot.place
+            : nullptr;
+    arena.buffers[i] = data;
     // A storage of its own, so that nothing can resize or view its neighbours.
-    c10::Storage storage(c10::Storage::use_byte_size_t(), slot.bytes,
-                         at::DataPtr(data, c10::Device(c10::kCPU)));
+    c10::Device device = arena.storage.device();
+    c10::Storage part(c10::Storage::use_byte_size_t(), slot.bytes,
+                      at::DataPtr(data, device));
     at::Tensor tensor = at::detail::make_tensor<c10::TensorImpl>(
-        std::move(storage), c10::DispatchKeySet(c10::DispatchKey::CPU),
+        std::move(part),
+        c10::DispatchKeySet(device.is_cuda() ? c10::DispatchKey::CUDA
+                                             : c10::DispatchKey::CPU),
         c10::scalarTypeToTypeMeta(static_cast<c10::ScalarType>(slot.dtype)));
     tensor.unsafeGetTensorImpl()->set_sizes_and_strides(sizes(slot),
                                                         strides(slot));
-    arena->slots[i] = std::move(tensor);
+    arena.slots[i] = std::move(tensor);
   }
-  return arena;
 }
 
 void TorchExecutor::giveArena(std::unique_ptr<Arena> arena) {
@@ -215,6 +231,11 @@ void TorchExecutor::execute(Arena &arena, const at::Tensor *inputs,
     case StepKind::Release:
       arena.values[step.a].reset();
       break;
+    case StepKind::Copy:
+    case StepKind::HostValue:
+    case StepKind::GraphBegin:
+    case StepKind::GraphEnd:
+      break; // of devices only
     }
   }
 }
@@ -307,8 +328,9 @@ void TorchExecutor::runCall(const CallPlan &plan, Arena &arena) const {
       TORCH_CHECK(value.sizes() == sizes(slot),
                   "pyjit: ", plan.op.schema().name(), " returned sizes ",
                   value.sizes(), ", recorded were ", sizes(slot));
-      value = at::detail::empty_strided_cpu(
-          sizes(slot), strides(slot), static_cast<c10::ScalarType>(slot.dtype));
+      value = at::empty_strided(
+          sizes(slot), strides(slot),
+          result.options().dtype(static_cast<c10::ScalarType>(slot.dtype)));
       value.copy_(result);
     }
     arena.buffers[index] = const_cast<void *>(value.const_data_ptr());

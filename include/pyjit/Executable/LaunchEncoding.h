@@ -8,6 +8,7 @@
 #include "llvm/ADT/STLFunctionalExtras.h"
 #include "llvm/ADT/StringRef.h"
 
+#include <array>
 #include <cstdint>
 #include <string>
 #include <vector>
@@ -16,8 +17,15 @@ namespace pyjit::executable {
 
 /// What the launch needs to know of a kernel.
 struct KernelInfo {
-  int64_t work = 1;  ///< size of the parallel range
-  int64_t grain = 1; ///< smallest part worth a thread
+  int64_t work = 1;     ///< size of the parallel range
+  int64_t grain = 1;    ///< smallest part worth a thread
+  std::string symbol;   ///< in the code, where it is not the function's name
+  std::string location; ///< the user's source line, or empty
+  /// On a device.
+  std::array<uint32_t, 3> grid = {1, 1, 1}, block = {1, 1, 1};
+  uint32_t sharedBytes = 0;
+  /// Per buffer, the alignment in bytes that the code relies on; empty: none.
+  std::vector<uint32_t> align;
 };
 
 /// A launch program and the kernels that it names, in its order.
@@ -40,6 +48,13 @@ struct LaunchProgram {
 llvm::FailureOr<LaunchProgram>
 encodeLaunch(mlir::func::FuncOp function,
              llvm::function_ref<KernelInfo(llvm::StringRef)> lookup);
+
+/// Encodes a `cudagraph.program` whose memory is planned. `code` is the
+/// kernels' PTX, or empty where they are functions of the host (a software
+/// driver).
+llvm::FailureOr<LaunchProgram>
+encodeProgram(mlir::Operation *program, llvm::StringRef code,
+              llvm::function_ref<KernelInfo(llvm::StringRef)> lookup);
 
 } // namespace pyjit::executable
 

@@ -48,6 +48,39 @@ def PlanConvolutionsPass
                            "::mlir::tensor::TensorDialect"];
 }
 
+def MergeLinearsPass : Pass<"library-merge-linears", "::mlir::func::FuncOp"> {
+  let summary = "Products of one input with several parameters as one product";
+  let description = [{
+    `aten::linear` calls of one input (query, key and value of attention, gate and
+    up of a gated layer) become one call on the joined weights, of which each
+    result is a slice. Only where every reader can read the slice as it lies, and
+    for at most `max-rows` rows: many rows fill a GPU by themselves. Joining the
+    weights is left to `library-hoist-parameters`.
+
+    ```mlir
+    func.func @f(%x: tensor<4x8xf32>, %v: tensor<2x8xf32> {pyjit.param}, %w: tensor<3x8xf32> {pyjit.param}) -> (tensor<4x2xf32>, tensor<4x3xf32>) {
+      %0 = tssa.aten "aten::linear"(%x, %v, none) : (tensor<4x8xf32>, tensor<2x8xf32>) -> tensor<4x2xf32>
+      %1 = tssa.aten "aten::linear"(%x, %w, none) : (tensor<4x8xf32>, tensor<3x8xf32>) -> tensor<4x3xf32>
+      %2 = tssa.aten "aten::exp"(%0) : (tensor<4x2xf32>) -> tensor<4x2xf32>
+      %3 = tssa.aten "aten::exp"(%1) : (tensor<4x3xf32>) -> tensor<4x3xf32>
+      return %2, %3 : tensor<4x2xf32>, tensor<4x3xf32>
+    }
+    ```
+    gives
+    ```mlir
+    %0 = tssa.aten "aten::cat"([%v, %w], 0 : i64)
+    %1 = tssa.aten "aten::linear"(%x, %0, none)
+    %2 = tssa.access %1 [#tssa.view<slice [1, 0, 2, 1]>]
+    %3 = tssa.access %1 [#tssa.view<slice [1, 2, 3, 1]>]
+    ```
+  }];
+  let dependentDialects = ["::pyjit::tssa::TSSADialect"];
+  let options = [
+    Option<"maxRows", "max-rows", "int64_t", "2048",
+           "Most rows of an input whose products are merged">
+  ];
+}
+
 def PlanLinearPass : Pass<"library-plan-linear", "::mlir::func::FuncOp"> {
   let summary = "Matrix products with parameters on packed weights";
   let description = [{

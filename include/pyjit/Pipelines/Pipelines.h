@@ -19,6 +19,11 @@ struct Options : mlir::PassPipelineOptions<Options> {
       *this, "eager-rounding",
       llvm::cl::desc("Keep eager's intermediate roundings in half precision"),
       llvm::cl::init(false)};
+  Option<std::string> accelerator{
+      *this, "accelerator",
+      llvm::cl::desc("The device to launch on as on a GPU; empty for any but "
+                     "the processor"),
+      llvm::cl::init("")};
 };
 
 /// `pyjit-frontend`: a trace becomes guards, mock and a functional tensor
@@ -32,6 +37,15 @@ void buildFusePipeline(mlir::OpPassManager &manager, const Options &options);
 void buildX86Pipeline(mlir::OpPassManager &manager, const Options &options);
 /// `pyjit-cpu`: all of the above.
 void buildCpuPipeline(mlir::OpPassManager &manager, const Options &options);
+
+/// A functional tensor program of a device becomes a launch program and kernels
+/// on tensors.
+void buildLaunchPipeline(mlir::OpPassManager &manager, const Options &options);
+
+/// `pyjit-ptx`: kernels become LLVM IR for NVIDIA GPUs.
+void buildPtxPipeline(mlir::OpPassManager &manager, const Options &options);
+/// `pyjit-cuda`: all stages for a GPU.
+void buildCudaPipeline(mlir::OpPassManager &manager, const Options &options);
 
 /// Registers the pipelines under the names above.
 void registerPipelines();

@@ -15,7 +15,13 @@ def ConvertRefGraphToTSSAPass
     functional twin and a `tssa.store`. `params` of the graph become `pyjit.param`
     argument attributes.
 
-    Fails, naming the operator, on a view that no rule describes.
+    Where tensors are on a device that is not the processor (`accelerator`: on
+    the named device, whichever it is), the function gets `pyjit.device`, and so
+    do arguments and calls that are on the processor all the same. A call gets
+    `pyjit.library` if it meets tensors of both, other than numbers.
+
+    Fails, naming the operator, on a view that no rule describes, on a second
+    device, and where a program of a device writes a tensor of the processor.
 
     ```mlir
     refgraph.graph @f(%x: !refgraph.tensor<[4], [1], f32, "cpu">) {
@@ -36,6 +42,10 @@ def ConvertRefGraphToTSSAPass
   }];
   let dependentDialects = ["::mlir::func::FuncDialect",
                            "::pyjit::tssa::TSSADialect"];
+  let options = [
+    Option<"accelerator", "accelerator", "std::string", "",
+           "The device to launch on as on a GPU; empty for any but the processor">
+  ];
 }
 
 #endif // PYJIT_CONVERSION_REFGRAPHTOTSSA_PASSES_TD

@@ -57,11 +57,15 @@ tssa::RefType refTo(RankedTensorType type) {
 /// Converts one graph.
 class Converter {
 public:
-  explicit Converter(refgraph::GraphOp graph)
-      : graph(graph), builder(graph.getContext()) {}
+  /// `accelerator`: the device whose tensors a launch program is for; empty for
+  /// any but the processor.
+  Converter(refgraph::GraphOp graph, StringRef accelerator)
+      : graph(graph), builder(graph.getContext()), accelerator(accelerator) {}
   LogicalResult run();
 
 private:
+  LogicalResult findDevice();
+  void placeCall(refgraph::TensorOp op, tssa::AtenOp call);
   LogicalResult convert(refgraph::TensorOp op);
   LogicalResult convertView(refgraph::TensorOp op);
   LogicalResult convertRetyped(refgraph::TensorOp op);
@@ -86,6 +90,9 @@ private:
 
   refgraph::GraphOp graph;
   OpBuilder builder;
+  StringRef accelerator;
+  /// The one device of the program that is not the processor, or empty.
+  StringRef device;
   DenseMap<Value, Value> handles;
   /// Storage offset, in elements, of handles whose storage begins at a tensor
   /// made here; what is viewed of an input has none that is known.
@@ -110,7 +117,61 @@ bool mayOverlap(refgraph::TensorType type) {
   return false;
 }
 
+StringRef deviceOf(Value value) {
+  return cast<refgraph::TensorType>(value.getType()).getDevice();
+}
+
+/// A program runs on one device; tensors of the processor may take part.
+LogicalResult Converter::findDevice() {
+  auto see = [&](Value value) {
+    StringRef name = deviceOf(value);
+    if (accelerator.empty() ? name == "cpu" : name != accelerator)
+      return success();
+    if (device.empty())
+      device = name;
+    return success(device == name);
+  };
+  auto refuse = [&](Operation *op, Value value) {
+    return op->emitError("uses ") << deviceOf(value) << " where the rest is on "
+                                  << device << "; a program runs on one device";
+  };
+  for (Value value : graph.getBody().front().getArguments())
+    if (failed(see(value)))
+      return refuse(graph, value);
+  for (auto op : graph.getBody().front().getOps<refgraph::TensorOp>())
+    for (Value value : op.getResults())
+      if (failed(see(value)))
+        return refuse(op, value);
+  return success();
+}
+
+/// States what is not plain computation on the program's device. Numbers of the
+/// processor (tensors of rank 0) may be read by any operator, as in eager.
+void Converter::placeCall(refgraph::TensorOp op, tssa::AtenOp call) {
+  if (device.empty())
+    return;
+  bool library = false;
+  for (Value result : op.getResults())
+    if (deviceOf(result) != device) {
+      call->setAttr("pyjit.device", builder.getStringAttr("cpu"));
+      library = true;
+    }
+  bool anyOnDevice = false;
+  for (Value input : op.getInputs()) {
+    bool onDevice = deviceOf(input) == device;
+    anyOnDevice |= onDevice;
+    library |=
+        !onDevice && cast<refgraph::TensorType>(input.getType()).getRank() > 0;
+  }
+  // A move between devices is no computation.
+  library |= !op.getInputs().empty() && !anyOnDevice;
+  if (library)
+    call->setAttr("pyjit.library", builder.getUnitAttr());
+}
+
 LogicalResult Converter::run() {
+  if (failed(findDevice()))
+    return failure();
   Block &body = graph.getBody().front();
   // The new contents are copied back as a whole, which such a tensor refuses.
   for (int64_t number : graph.getMutates())
@@ -137,6 +198,13 @@ LogicalResult Converter::run() {
   if (auto params = graph->getAttrOfType<DenseI64ArrayAttr>("params"))
     for (int64_t number : params.asArrayRef())
       function.setArgAttr(number, "pyjit.param", builder.getUnitAttr());
+  if (!device.empty()) {
+    function->setAttr("pyjit.device", builder.getStringAttr(device));
+    for (BlockArgument arg : body.getArguments())
+      if (deviceOf(arg) != device)
+        function.setArgAttr(arg.getArgNumber(), "pyjit.device",
+                            builder.getStringAttr(deviceOf(arg)));
+  }
 
   for (auto op : body.getOps<refgraph::TensorOp>())
     if (failed(convert(op)))
@@ -154,6 +222,11 @@ LogicalResult Converter::convert(refgraph::TensorOp op) {
   for (Value input : op.getInputs())
     if (!handles.contains(input))
       return op.emitError("reads a tensor that the graph does not define");
+  for (int64_t written : op.getMutates())
+    if (!device.empty() && deviceOf(op.getInputs()[written]) != device)
+      return op.emitError(
+                 "writes a tensor of the processor inside a program of ")
+             << device;
   const operators::OperatorInfo *info =
       operators::lookupOperator(op.getOverload());
   bool unsafeView = op.getOverload() == "aten::_unsafe_view";
@@ -281,6 +354,7 @@ LogicalResult Converter::convertTwin(refgraph::TensorOp op,
   auto twin =
       tssa::AtenOp::create(builder, op.getLoc(), TypeRange{type}, info.twin,
                            operands, op.getArgs(), DenseI64ArrayAttr());
+  placeCall(op, twin);
   tssa::StoreOp::create(builder, op.getLoc(), twin.getResult(0), self);
   handles[op.getResult(0)] = self;
   return success();
@@ -299,6 +373,7 @@ void Converter::convertCall(refgraph::TensorOp op) {
   auto call =
       tssa::AtenOp::create(builder, op.getLoc(), types, op.getOverload(),
                            operands, op.getArgs(), mutates);
+  placeCall(op, call);
   unsigned fresh = op.getNumResults() - op.getMutates().size();
   for (auto [i, result] : llvm::enumerate(op.getResults())) {
     if (i < fresh) {
@@ -314,10 +389,12 @@ void Converter::convertCall(refgraph::TensorOp op) {
 
 struct ConvertRefGraphToTSSA
     : pyjit::impl::ConvertRefGraphToTSSAPassBase<ConvertRefGraphToTSSA> {
+  using ConvertRefGraphToTSSAPassBase::ConvertRefGraphToTSSAPassBase;
+
   void runOnOperation() override {
     for (auto graph :
          llvm::make_early_inc_range(getOperation().getOps<refgraph::GraphOp>()))
-      if (failed(Converter(graph).run()))
+      if (failed(Converter(graph, accelerator).run()))
         return signalPassFailure();
   }
 };

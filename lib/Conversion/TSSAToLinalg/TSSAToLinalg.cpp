@@ -207,6 +207,8 @@ struct ConvertPass : impl::ConvertTSSAToLinalgBase<ConvertPass> {
   }
 
   void lowerOperator(tssa::AtenOp op) {
+    if (op->hasAttr("pyjit.library"))
+      return stays(op, "it meets tensors of several devices");
     if (op.getNumResults() != 1 || op.getMutates())
       return stays(op, "several results");
     auto type = cast<RankedTensorType>(op.getResult(0).getType());

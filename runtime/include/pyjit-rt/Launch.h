@@ -21,7 +21,7 @@ namespace pyjit::rt {
 /// "PYJL" in little-endian order; a blob of another byte order is refused.
 inline constexpr uint32_t kLaunchMagic = 0x4c4a5950;
 /// Raised whenever a record's layout or meaning changes.
-inline constexpr uint32_t kLaunchVersion = 1;
+inline constexpr uint32_t kLaunchVersion = 2;
 
 /// Machine code of one kernel. `buffers` are data pointers, operands first and
 /// then results; [begin, end) is a part of the kernel's parallel range.
@@ -35,12 +35,28 @@ struct Header {
   uint32_t steps;
   uint32_t kernels;
   uint32_t inputs;
-  uint32_t outputs; ///< outputs are the slots listed first in `ints`
-  uint32_t reserved;
+  uint32_t outputs;   ///< outputs are the slots listed first in `ints`
+  int16_t deviceType; ///< c10::DeviceType: 0 cpu, 1 cuda
+  int16_t deviceIndex;
   uint64_t ints;
   uint64_t chars;
   uint64_t arenaBytes;
+  /// Which ways to launch through a driver are worth measuring: bit `Variant`.
+  /// 0: the kernels are functions of the host, called one by one.
+  uint32_t variants;
+  uint32_t code; ///< the kernels' PTX, a string, or kNone
 };
+
+inline constexpr uint32_t kNone = 0xffffffff;
+
+/// Ways to launch a program on a device.
+enum class Variant : uint8_t {
+  Plain,  ///< every launch by itself
+  Copy,   ///< graphs with their own copies of external buffers
+  Table,  ///< graphs whose kernels find external buffers in a table
+  Update, ///< graphs whose nodes get new parameters
+};
+inline constexpr unsigned kNumVariants = 4;
 
 /// Element types carry PyTorch's `c10::ScalarType` numbers, which are part of
 /// its serialisation format and therefore stable.
@@ -53,17 +69,25 @@ enum class SlotKind : uint8_t {
   Cached, ///< `place` is the output's number of the prepare program
 };
 
+enum SlotFlags : uint8_t {
+  kSlotHost = 1,   ///< in host memory although the program is a device's
+  kSlotStable = 2, ///< an external buffer whose address hardly ever changes
+};
+
 struct Slot {
   SlotKind kind;
   uint8_t dtype;
-  uint16_t rank;
+  uint8_t rank;
+  uint8_t flags;  ///< SlotFlags
   uint32_t dims;  ///< index into `ints`: sizes, then strides, in elements
   uint64_t place; ///< see SlotKind
   uint64_t bytes; ///< extent of the value's storage
 };
 
 enum class StepKind : uint16_t {
-  /// Runs kernel `a` on the buffers of the `c` slots listed at `ints[b]`.
+  /// Runs kernel `a` on the buffers of the `c` slots listed at `ints[b]`. With
+  /// kStepTwin, two more words follow there: the kernel that takes the buffers
+  /// whose bits are set in the second word as addresses of addresses.
   Kernel,
   /// Calls the operator whose overload name ("aten::add.Tensor") is string
   /// `a`; `ints[b]` holds its arguments (see ArgTag), `ints[c]` the number of
@@ -74,7 +98,17 @@ enum class StepKind : uint16_t {
   View,
   /// Drops slot `a`: its last use is past.
   Release,
+  /// Copies the memory that slot `a` spans to slot `b`.
+  Copy,
+  /// Puts the one element of host slot `a` into slot `b`.
+  HostValue,
+  /// What follows, up to GraphEnd, is graph `a`. `ints[b]` counts the external
+  /// slots that it uses, which follow there.
+  GraphBegin,
+  GraphEnd,
 };
+
+enum StepFlags : uint16_t { kStepTwin = 1 };
 
 struct Step {
   StepKind kind;
@@ -83,10 +117,15 @@ struct Step {
 };
 
 struct Kernel {
-  uint32_t name; ///< index of a NUL-terminated string in `chars`
-  uint32_t reserved;
-  int64_t work;  ///< size of the parallel range
-  int64_t grain; ///< smallest part worth a thread of its own
+  uint32_t name;     ///< index of a NUL-terminated string in `chars`
+  uint32_t location; ///< the user's source line, a string, or kNone
+  int64_t work;      ///< size of the parallel range
+  int64_t grain;     ///< smallest part worth a thread of its own
+  uint32_t grid[3];  ///< on a device; x == 0: there is nothing to launch
+  uint32_t block[3];
+  uint32_t sharedBytes;
+  uint32_t align; ///< `ints[align]` counts the buffers, whose alignments in
+                  ///< bytes, which the code relies on, follow; or kNone
 };
 
 /// A call's arguments: int64 words, a tag and then its payload.

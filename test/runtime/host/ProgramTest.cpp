@@ -55,10 +55,11 @@ Parts simple() {
   parts.header.inputs = 1;
   parts.header.outputs = 1;
   parts.ints = {1, /*dims*/ 8, 1, /*operands*/ 0, 1};
-  parts.slots = {{SlotKind::Input, 6, 1, 1, 0, 32},
-                 {SlotKind::Fresh, 6, 1, 1, 0, 32}};
+  parts.slots = {{SlotKind::Input, 6, 1, 0, 1, 0, 32},
+                 {SlotKind::Fresh, 6, 1, 0, 1, 0, 32}};
   parts.steps = {{StepKind::Kernel, 0, 0, 3, 2}};
-  parts.kernels = {{0, 0, 8, 1}};
+  parts.header.code = kNone;
+  parts.kernels = {{0, kNone, 8, 1, {1, 1, 1}, {1, 1, 1}, 0, kNone}};
   parts.chars = std::string("kernel_0\0", 9);
   return parts;
 }
@@ -119,11 +120,26 @@ TEST(Program, RefusesIndicesThatPointNowhere) {
       {"operand count", [](Parts &p) { p.steps[0].c = 1u << 30; }},
       {"operand slot", [](Parts &p) { p.ints[3] = 7; }},
       {"dimensions", [](Parts &p) { p.slots[0].dims = 100; }},
-      {"rank", [](Parts &p) { p.slots[0].rank = 60000; }},
+      {"rank", [](Parts &p) { p.slots[0].rank = 250; }},
       {"input number", [](Parts &p) { p.slots[0].place = 5; }},
       {"kernel name", [](Parts &p) { p.kernels[0].name = 1000; }},
       {"unterminated name", [](Parts &p) { p.chars.back() = 'x'; }},
       {"slot kind", [](Parts &p) { p.slots[0].kind = SlotKind(99); }},
+      {"copy between sizes",
+       [](Parts &p) {
+         p.slots[0].bytes = 16;
+         p.steps[0] = {StepKind::Copy, 0, 0, 1, 0};
+       }},
+      {"graph without an end",
+       [](Parts &p) { p.steps.push_back({StepKind::GraphBegin, 0, 0, 1, 0}); }},
+      {"end without a graph",
+       [](Parts &p) { p.steps.push_back({StepKind::GraphEnd, 0, 0, 0, 0}); }},
+      {"twin of a kernel",
+       [](Parts &p) {
+         p.steps[0].flags = kStepTwin;
+         p.ints.insert(p.ints.end(), {9, 1});
+       }},
+      {"way to launch", [](Parts &p) { p.header.variants = 1u << 9; }},
       {"step kind", [](Parts &p) { p.steps[0].kind = StepKind(99); }},
   };
   for (auto &change : changes) {

@@ -25,8 +25,12 @@ class TorchExecutor {
 public:
   /// Resolves every operator and builds every constant argument. Returns null
   /// and says in `error` which operator is missing or does not fit its schema.
+  ///
+  /// A program of a device runs there: by the CUDA driver, or, if it names the
+  /// processor as its device, by a driver made of software.
   static std::unique_ptr<TorchExecutor>
   create(Program program, std::vector<KernelFn> kernels, std::string &error);
+  virtual ~TorchExecutor();
 
   uint32_t numInputs() const { return program.numInputs(); }
   uint32_t numOutputs() const { return program.numOutputs(); }
@@ -44,10 +48,13 @@ public:
   /// `cached`: the outputs of the prepare program, or null when there is none.
   /// `outputs`: numOutputs() tensors to assign.
   /// Throws what library calls throw. Safe on several threads at once.
-  void run(const at::Tensor *inputs, const at::Tensor *cached,
-           at::Tensor *outputs);
+  virtual void run(const at::Tensor *inputs, const at::Tensor *cached,
+                   at::Tensor *outputs);
+  /// How the program is launched and what was measured, for readers; empty
+  /// where there is nothing to choose.
+  virtual std::string report() const { return ""; }
 
-private:
+protected:
   TorchExecutor(Program program, std::vector<KernelFn> kernels)
       : program(std::move(program)), kernels(std::move(kernels)) {}
 
@@ -84,6 +91,7 @@ private:
                const at::Tensor *cached);
   void runKernel(const Step &step, Arena &arena) const;
   void runCall(const CallPlan &plan, Arena &arena) const;
+  void fillArena(Arena &arena, at::Tensor storage) const;
   at::Tensor ownOutput(const Arena &arena, uint32_t i) const;
   at::Tensor makeView(const Slot &slot, const at::Tensor &base,
                       int64_t offset) const;
@@ -106,6 +114,9 @@ private:
   std::mutex lock; // guards `arenas`
   std::vector<std::unique_ptr<Arena>> arenas;
 };
+
+/// 90 for a CUDA device of compute capability 9.0; 0 where there is no driver.
+int cudaCapability(int device);
 
 } // namespace pyjit::rt
 

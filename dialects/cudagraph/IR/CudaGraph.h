@@ -1,0 +1,40 @@
+//===- CudaGraph.h - the cudagraph dialect ----------------------*- C++ -*-===//
+
+#ifndef PYJIT_DIALECTS_CUDAGRAPH_IR_CUDAGRAPH_H
+#define PYJIT_DIALECTS_CUDAGRAPH_IR_CUDAGRAPH_H
+
+#include "mlir/Bytecode/BytecodeOpInterface.h"
+#include "mlir/IR/BuiltinAttributes.h"
+#include "mlir/IR/BuiltinTypes.h"
+#include "mlir/IR/Dialect.h"
+#include "mlir/IR/OpDefinition.h"
+#include "mlir/IR/OpImplementation.h"
+#include "mlir/IR/RegionKindInterface.h"
+#include "mlir/IR/SymbolTable.h"
+#include "mlir/Interfaces/SideEffectInterfaces.h"
+
+#include "dialects/cudagraph/IR/CudaGraphDialect.h.inc"
+#include "dialects/cudagraph/IR/CudaGraphEnums.h.inc"
+
+#define GET_TYPEDEF_CLASSES
+#include "dialects/cudagraph/IR/CudaGraphTypes.h.inc"
+#define GET_OP_CLASSES
+#include "dialects/cudagraph/IR/CudaGraphOps.h.inc"
+
+namespace pyjit::cudagraph {
+
+/// Adds the dialect to a registry.
+void registerCudaGraphDialect(mlir::DialectRegistry &registry);
+
+/// The buffer that a chain of views ends in.
+mlir::Value getRoot(mlir::Value buffer);
+/// The external memory that `buffer` is a part of, or null: what the call
+/// brings along, or what a library call outside of graphs allocated, anew at
+/// each call.
+mlir::Value getExternal(mlir::Value buffer);
+/// Whether the address of this external memory may differ from call to call.
+bool isMoving(mlir::Value external);
+
+} // namespace pyjit::cudagraph
+
+#endif // PYJIT_DIALECTS_CUDAGRAPH_IR_CUDAGRAPH_H

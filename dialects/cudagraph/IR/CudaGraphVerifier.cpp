@@ -1,0 +1,277 @@
+//===- CudaGraphVerifier.cpp - What no launch program may do --------------===//
+
+#include "dialects/cudagraph/IR/CudaGraph.h"
+
+#include "pyjit/Operators/CallArguments.h"
+#include "pyjit/Operators/OperatorInfo.h"
+
+#include "llvm/ADT/DenseSet.h"
+
+using namespace mlir;
+using namespace pyjit;
+using namespace pyjit::cudagraph;
+
+static BufferType typeOf(Value value) {
+  return cast<BufferType>(value.getType());
+}
+
+//===----------------------------------------------------------------------===//
+// Single ops
+//===----------------------------------------------------------------------===//
+
+LogicalResult ExternalOp::verify() {
+  if (!isa<ProgramOp>((*this)->getParentOp()))
+    return emitOpError("belongs to the program, not into one of its bodies");
+  if (getRole() == Role::output && getType().isHost())
+    return emitOpError("is an output in host memory, which only library calls "
+                       "can allocate");
+  return success();
+}
+
+LogicalResult BufferOp::verify() {
+  if (getType().isHost())
+    return emitOpError("is in host memory, which programs do not plan");
+  constexpr int64_t kAlignment = 256;
+  if (auto offset = getOffset(); offset && *offset % kAlignment)
+    return emitOpError("begins at byte ")
+           << *offset << ", which is no multiple of " << kAlignment;
+  return success();
+}
+
+LogicalResult ViewOp::verify() {
+  if (typeOf(getSource()).getSpace() != getType().getSpace())
+    return emitOpError("shows a buffer of another space");
+  if (typeOf(getSource()).getTensor().getElementType() !=
+      getType().getTensor().getElementType())
+    return emitOpError("shows another element type than its source has");
+  return success();
+}
+
+LogicalResult ReleaseOp::verify() {
+  Operation *maker = getBuffer().getDefiningOp();
+  if (!isa_and_nonnull<CallOp, GraphOp>(maker))
+    return emitOpError("releases what no library call allocated");
+  return success();
+}
+
+LogicalResult KernelOp::verify() {
+  for (Value buffer : (*this)->getOperands())
+    if (typeOf(buffer).isHost() && (*this)->getParentOfType<GraphOp>())
+      return emitOpError("reads host memory inside a graph");
+  if (getTwin().has_value() != getIndirect().has_value())
+    return emitOpError("names a twin and indirect buffers, or neither");
+  llvm::SmallDenseSet<int64_t> seen;
+  for (int64_t i : getIndirect().value_or(ArrayRef<int64_t>())) {
+    if (i < 0 || i >= int64_t(getNumBuffers()))
+      return emitOpError("takes buffer ")
+             << i << " indirectly, of " << getNumBuffers();
+    if (!seen.insert(i).second)
+      return emitOpError("takes buffer ") << i << " indirectly twice";
+    if (!getExternal(getBuffer(i)))
+      return emitOpError("takes buffer ")
+             << i << " indirectly, which is not external";
+  }
+  return success();
+}
+
+LogicalResult CallOp::verify() {
+  if (failed(
+          operators::verifyCallArguments(*this, getArgs(), getInputs().size())))
+    return failure();
+  for (int64_t i : getMutates().value_or(ArrayRef<int64_t>()))
+    if (i < 0 || i >= static_cast<int64_t>(getInputs().size()))
+      return emitOpError("mutates operand ")
+             << i << " of " << getInputs().size();
+  if (!(*this)->getParentOfType<GraphOp>())
+    return success();
+  for (Value buffer : getInputs())
+    if (typeOf(buffer).isHost())
+      return emitOpError("reads host memory inside a graph");
+  for (Value result : getOutputs())
+    if (typeOf(result).isHost())
+      return emitOpError("reads a device value on the host inside a graph");
+  const operators::OperatorInfo *info =
+      operators::lookupOperator(getOverload());
+  if (info && info->kind == operators::OperatorClass::Dynamic)
+    return emitOpError("reads a device value on the host inside a graph (the "
+                       "shape of its result depends on data)");
+  return success();
+}
+
+/// Element type, shape and layout are the same; the space need not be.
+static LogicalResult verifySameTensor(Operation *op, Value a, Value b) {
+  if (typeOf(a).getTensor() != typeOf(b).getTensor())
+    return op->emitOpError("moves ")
+           << typeOf(a).getTensor() << " into " << typeOf(b).getTensor();
+  return success();
+}
+
+LogicalResult CopyOp::verify() {
+  bool crosses = typeOf(getSource()).isHost() || typeOf(getTarget()).isHost();
+  if (crosses && (*this)->getParentOfType<GraphOp>())
+    return emitOpError(typeOf(getTarget()).isHost()
+                           ? "reads a device value on the host inside a graph"
+                           : "reads host memory inside a graph");
+  return verifySameTensor(*this, getSource(), getTarget());
+}
+
+LogicalResult HostValueOp::verify() {
+  if (!typeOf(getSource()).isHost() || typeOf(getTarget()).isHost())
+    return emitOpError("takes a number from the host to the device");
+  RankedTensorType tensor = typeOf(getSource()).getTensor();
+  if (!tensor.hasStaticShape() || tensor.getNumElements() != 1)
+    return emitOpError("takes one number, not ") << tensor;
+  return verifySameTensor(*this, getSource(), getTarget());
+}
+
+static LogicalResult verifyCondition(Operation *op, Value condition) {
+  if (!op->getParentOfType<GraphOp>())
+    return op->emitOpError("is a conditional node, which only a graph has");
+  RankedTensorType tensor = typeOf(condition).getTensor();
+  if (typeOf(condition).isHost() || !tensor.getElementType().isInteger(1) ||
+      tensor.getNumElements() != 1)
+    return op->emitOpError("is decided by one boolean on the device");
+  return success();
+}
+
+LogicalResult IfOp::verify() { return verifyCondition(*this, getCondition()); }
+
+LogicalResult WhileOp::verifyRegions() {
+  if (failed(verifyCondition(*this, getCondition())))
+    return failure();
+  bool written = false;
+  Value root = getRoot(getCondition());
+  getBody().walk([&](Operation *op) {
+    auto writes = [&](Value buffer) { written |= getRoot(buffer) == root; };
+    if (auto kernel = dyn_cast<KernelOp>(op))
+      llvm::for_each(kernel.getWrites(), writes);
+    else if (auto copy = dyn_cast<CopyOp>(op))
+      writes(copy.getTarget());
+    else if (auto call = dyn_cast<CallOp>(op))
+      for (int64_t i : call.getMutates().value_or(ArrayRef<int64_t>()))
+        writes(call.getInputs()[i]);
+  });
+  if (!written)
+    return emitOpError("never writes its condition, so no round is the last");
+  return success();
+}
+
+LogicalResult GraphOp::verifyRegions() {
+  if ((*this)->getParentOfType<GraphOp>())
+    return emitOpError("is inside another graph");
+  llvm::SmallDenseSet<Value> declared;
+  for (Value buffer : getExternals()) {
+    if (getExternal(buffer) != buffer)
+      return emitOpError("declares an external buffer that is none");
+    declared.insert(buffer);
+  }
+  WalkResult walked = getBody().walk([&](Operation *op) {
+    for (Value operand : op->getOperands())
+      if (Value external = getExternal(operand))
+        if (!declared.contains(external)) {
+          op->emitOpError("uses an external buffer that its graph does not "
+                          "declare: a replay would use the address of another "
+                          "call")
+                  .attachNote(external.getLoc())
+              << "the buffer";
+          return WalkResult::interrupt();
+        }
+    return WalkResult::advance();
+  });
+  if (walked.wasInterrupted())
+    return failure();
+  auto yield =
+      getBlock().empty() ? YieldOp() : dyn_cast<YieldOp>(getBlock().back());
+  if (!yield)
+    return emitOpError("does not end in cudagraph.yield");
+  if (yield.getValues().getTypes() != getResults().getTypes())
+    return emitOpError("yields other buffers than its results");
+  return success();
+}
+
+//===----------------------------------------------------------------------===//
+// The program: use after free
+//===----------------------------------------------------------------------===//
+
+/// Walks ops in the order of the stream.
+static LogicalResult verifyLifetimes(Block &block, DenseSet<Value> &freed) {
+  for (Operation &op : block) {
+    for (Value operand : op.getOperands())
+      if (freed.contains(getRoot(operand)))
+        return op.emitOpError("uses a buffer after its release");
+    if (auto release = dyn_cast<ReleaseOp>(op))
+      freed.insert(getRoot(release.getBuffer()));
+    for (Region &region : op.getRegions())
+      for (Block &inner : region)
+        if (failed(verifyLifetimes(inner, freed)))
+          return failure();
+  }
+  return success();
+}
+
+/// Two planned buffers may share bytes of the arena only where the first one's
+/// last use comes before the second one's first.
+static LogicalResult verifyArena(ProgramOp program) {
+  struct Planned {
+    BufferOp op;
+    int64_t first = -1, last = -1, begin, end;
+  };
+  SmallVector<Planned> planned;
+  DenseMap<Value, unsigned> index;
+  program.walk([&](BufferOp op) {
+    if (!op.getOffset())
+      return;
+    RankedTensorType tensor = op.getType().getTensor();
+    int64_t bytes = tensor.getNumElements() *
+                    std::max<int64_t>(1, tensor.getElementTypeBitWidth() / 8);
+    index[op.getBuffer()] = planned.size();
+    int64_t begin = *op.getOffset();
+    planned.push_back({op, -1, -1, begin, begin + bytes});
+  });
+  if (planned.empty())
+    return success();
+  int64_t arena = program.getArena().value_or(0);
+  int64_t now = 0;
+  program.getBody().walk<WalkOrder::PreOrder>([&](Operation *op) {
+    ++now;
+    if (isa<ViewOp>(op))
+      return;
+    for (Value operand : op->getOperands())
+      if (auto found = index.find(getRoot(operand)); found != index.end()) {
+        Planned &buffer = planned[found->second];
+        if (buffer.first < 0)
+          buffer.first = now;
+        buffer.last = std::max(buffer.last, now);
+      }
+  });
+  for (auto [i, a] : llvm::enumerate(planned)) {
+    if (a.end > arena)
+      return a.op.emitOpError("reaches beyond the arena's ")
+             << arena << " bytes";
+    for (Planned &b : ArrayRef(planned).drop_front(i + 1).vec())
+      if (a.first >= 0 && b.first >= 0 && a.begin < b.end && b.begin < a.end &&
+          a.first <= b.last && b.first <= a.last)
+        return b.op.emitOpError("shares bytes of the arena with a buffer that "
+                                "is in use at the same time")
+                   .attachNote(a.op.getLoc())
+               << "the other buffer";
+  }
+  return success();
+}
+
+LogicalResult ProgramOp::verifyRegions() {
+  if (getBlock().empty() || !isa<ReturnOp>(getBlock().back()))
+    return emitOpError("does not end in cudagraph.return");
+  llvm::SmallDenseSet<std::pair<int, int64_t>> seen;
+  for (auto external : getBody().getOps<ExternalOp>())
+    if (!seen.insert({int(external.getRole()), external.getNumber()}).second)
+      return external.emitOpError("is declared twice");
+  if (auto variants = getVariants())
+    for (Attribute variant : *variants)
+      if (!symbolizeVariant(cast<StringAttr>(variant).getValue()))
+        return emitOpError("has an unknown variant ") << variant;
+  DenseSet<Value> freed;
+  if (failed(verifyLifetimes(getBlock(), freed)))
+    return failure();
+  return verifyArena(*this);
+}

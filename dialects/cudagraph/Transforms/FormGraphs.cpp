@@ -1,0 +1,223 @@
+//===- FormGraphs.cpp - What is captured together -------------------------===//
+
+#include "dialects/cudagraph/Transforms/Passes.h"
+
+#include "pyjit/GraphPlan/Capture.h"
+
+#include "llvm/ADT/SetVector.h"
+
+namespace pyjit::cudagraph {
+#define GEN_PASS_DEF_FORMGRAPHSPASS
+#include "dialects/cudagraph/Transforms/Passes.h.inc"
+} // namespace pyjit::cudagraph
+
+using namespace mlir;
+using namespace pyjit;
+using namespace pyjit::cudagraph;
+
+namespace {
+
+bool isHost(Value value) { return cast<BufferType>(value.getType()).isHost(); }
+
+/// Why `op` cannot be part of a graph; empty if it can.
+StringRef whyOutside(Operation &op) {
+  if (isa<HostValueOp, BufferOp, ViewOp, ReleaseOp>(op))
+    return "";
+  if (llvm::any_of(op.getOperands(), isHost) ||
+      llvm::any_of(op.getResults(), isHost))
+    return "it touches host memory";
+  if (isa<KernelOp, CopyOp>(op))
+    return "";
+  if (auto call = dyn_cast<CallOp>(op))
+    return graphplan::whyNotCaptured(call.getOverload(), call.getArgs());
+  return "it is no launch";
+}
+
+bool isLaunch(Operation *op) { return isa<KernelOp, CallOp>(op); }
+
+struct FormGraphs : cudagraph::impl::FormGraphsPassBase<FormGraphs> {
+  using FormGraphsPassBase::FormGraphsPassBase;
+
+  int64_t nextOutput = 0;
+
+  /// Library calls read copies of external buffers that move.
+  void stage(ArrayRef<Operation *> run) {
+    DenseMap<Value, Value> staged;
+    Operation *first = run.front();
+    for (Operation *op : run) {
+      auto call = dyn_cast<CallOp>(op);
+      if (!call)
+        continue;
+      for (OpOperand &operand : call->getOpOperands()) {
+        // From inside the graph: what the run itself makes stays where it is.
+        Value external = getExternal(operand.get());
+        if (!external || !isMoving(external) ||
+            llvm::is_contained(run, external.getDefiningOp()))
+          continue;
+        Value &copy = staged[external];
+        OpBuilder builder(first);
+        if (!copy) {
+          copy = BufferOp::create(builder, external.getLoc(),
+                                  cast<BufferType>(external.getType()),
+                                  IntegerAttr());
+          CopyOp::create(builder, external.getLoc(), external, copy);
+        }
+        // The same views of the copy.
+        SmallVector<ViewOp> path;
+        for (Value at = operand.get(); auto view = at.getDefiningOp<ViewOp>();
+             at = view.getSource())
+          path.push_back(view);
+        Value shown = copy;
+        builder.setInsertionPoint(call);
+        for (ViewOp view : llvm::reverse(path))
+          shown = ViewOp::create(builder, view.getLoc(), view.getType(), shown,
+                                 view.getOffset());
+        operand.set(shown);
+      }
+    }
+  }
+
+  /// The caller gets memory of its own, not the graph's.
+  void copyReturned(Operation *last, ArrayRef<Operation *> run) {
+    auto ret = cast<ReturnOp>(getOperation().getBlock().getTerminator());
+    llvm::SmallPtrSet<Operation *, 16> inside(run.begin(), run.end());
+    for (OpOperand &operand : ret->getOpOperands()) {
+      Operation *maker = getRoot(operand.get()).getDefiningOp();
+      if (!inside.contains(maker) || !isa<CallOp>(maker))
+        continue;
+      OpBuilder builder(&getOperation().getBlock().front());
+      auto output = ExternalOp::create(
+          builder, maker->getLoc(), cast<BufferType>(operand.get().getType()),
+          Role::output, nextOutput++, /*stable=*/false);
+      builder.setInsertionPointAfter(last);
+      CopyOp::create(builder, maker->getLoc(), operand.get(), output);
+      operand.set(output);
+    }
+  }
+
+  void form(SmallVector<Operation *> run) {
+    // Views at the end of a run belong to what comes next.
+    while (!run.empty() && !isLaunch(run.back()))
+      run.pop_back();
+    if (unsigned(llvm::count_if(run, isLaunch)) < minLaunches)
+      return;
+    Operation *last = run.back();
+    Operation *before = run.front()->getPrevNode();
+    Block &block = getOperation().getBlock();
+    stage(run);
+    copyReturned(last, run);
+
+    // Everything from the run's first op to its last, copies included.
+    Operation *first = before ? before->getNextNode() : &block.front();
+    while (isa<ExternalOp>(first))
+      first = first->getNextNode();
+    Operation *end = last->getNextNode();
+    while (isa<CopyOp>(end))
+      end = end->getNextNode();
+    SmallVector<Operation *> body;
+    for (Operation *op = first; op != end; op = op->getNextNode())
+      body.push_back(op);
+    llvm::SmallPtrSet<Operation *, 32> inside(body.begin(), body.end());
+
+    llvm::SetVector<Value> externals, yielded;
+    for (Operation *op : body) {
+      for (Value operand : op->getOperands())
+        if (Value external = getExternal(operand);
+            external && !inside.contains(external.getDefiningOp()))
+          externals.insert(external);
+      // Buffers and views are addresses; who makes them does not matter.
+      for (Value result : op->getResults())
+        for (Operation *user : result.getUsers())
+          if (!inside.contains(user) && isa<CallOp>(op))
+            yielded.insert(result);
+    }
+    OpBuilder builder(end);
+    SmallVector<Location> locations;
+    for (Operation *op : body)
+      if (isLaunch(op))
+        locations.push_back(op->getLoc());
+    auto graph = GraphOp::create(builder, locations.front(),
+                                 ValueRange(yielded.getArrayRef()).getTypes(),
+                                 externals.getArrayRef());
+    Block *inner = &graph.getBody().emplaceBlock();
+    for (Operation *op : body) {
+      bool usedOutside = llvm::any_of(op->getUsers(), [&](Operation *user) {
+        return !inside.contains(user);
+      });
+      // A buffer is planned by the program; a view that the rest uses too is
+      // shown outside as well.
+      if (isa<BufferOp, ExternalOp>(op)) {
+        op->moveBefore(graph);
+      } else if (isa<ViewOp>(op) && usedOutside &&
+                 !yielded.contains(getRoot(op->getResult(0)))) {
+        if (!inside.contains(getRoot(op->getResult(0)).getDefiningOp()) ||
+            isa<BufferOp>(getRoot(op->getResult(0)).getDefiningOp()))
+          op->moveBefore(graph);
+        else
+          op->moveBefore(inner, inner->end());
+      } else {
+        op->moveBefore(inner, inner->end());
+      }
+    }
+    // Views of yielded results that are used behind the graph.
+    builder.setInsertionPointAfter(graph);
+    for (Operation *op : body)
+      if (isa<ViewOp>(op) && op->getBlock() == inner) {
+        auto outside = [&](OpOperand &use) {
+          return use.getOwner()->getParentOp() != graph;
+        };
+        if (llvm::any_of(op->getUses(), outside)) {
+          Operation *clone = builder.clone(*op);
+          op->getResult(0).replaceUsesWithIf(clone->getResult(0), outside);
+          Value root = getRoot(clone->getResult(0));
+          if (inside.contains(root.getDefiningOp()) &&
+              isa<CallOp>(root.getDefiningOp()))
+            yielded.insert(root);
+        }
+      }
+    finish(graph, yielded);
+  }
+
+  /// Rebuilds the graph with the results that turned out to be needed.
+  void finish(GraphOp graph, llvm::SetVector<Value> &yielded) {
+    OpBuilder builder(graph);
+    auto whole = GraphOp::create(builder, graph.getLoc(),
+                                 ValueRange(yielded.getArrayRef()).getTypes(),
+                                 graph.getExternals());
+    whole.getBody().takeBody(graph.getBody());
+    graph.erase();
+    builder.setInsertionPointToEnd(&whole.getBlock());
+    YieldOp::create(builder, whole.getLoc(), yielded.getArrayRef());
+    for (auto [value, result] : llvm::zip(yielded, whole.getResults()))
+      Value(value).replaceUsesWithIf(result, [&](OpOperand &use) {
+        return !whole->isProperAncestor(use.getOwner());
+      });
+  }
+
+  void runOnOperation() override {
+    ProgramOp program = getOperation();
+    nextOutput = 0;
+    for (auto external : program.getBody().getOps<ExternalOp>())
+      if (external.getRole() == Role::output)
+        nextOutput = std::max<int64_t>(nextOutput, external.getNumber() + 1);
+    SmallVector<SmallVector<Operation *>> runs(1);
+    for (Operation &op : program.getBlock().without_terminator()) {
+      if (isa<ExternalOp>(op))
+        continue;
+      StringRef reason = whyOutside(op);
+      if (reason.empty()) {
+        // Addresses alone begin no run.
+        if (!runs.back().empty() || !isa<BufferOp, ViewOp>(op))
+          runs.back().push_back(&op);
+        continue;
+      }
+      if (explain)
+        op.emitRemark("stays outside of graphs: ") << reason;
+      runs.emplace_back();
+    }
+    for (SmallVector<Operation *> &run : runs)
+      form(run);
+  }
+};
+
+} // namespace

@@ -1,0 +1,73 @@
+//===- IndirectParams.cpp - Kernels that find their buffers in a table ----===//
+
+#include "dialects/cudagraph/Transforms/Passes.h"
+
+#include "mlir/IR/SymbolTable.h"
+
+namespace pyjit::cudagraph {
+#define GEN_PASS_DEF_INDIRECTPARAMSPASS
+#include "dialects/cudagraph/Transforms/Passes.h.inc"
+} // namespace pyjit::cudagraph
+
+using namespace mlir;
+using namespace pyjit;
+using namespace pyjit::cudagraph;
+
+namespace {
+
+struct IndirectParams
+    : cudagraph::impl::IndirectParamsPassBase<IndirectParams> {
+  /// The kernel's twin for these buffers, made once.
+  FlatSymbolRefAttr twinOf(func::FuncOp kernel, ArrayRef<int64_t> indirect,
+                           SymbolTable &symbols) {
+    std::string name = (kernel.getName() + "_indirect").str();
+    for (int64_t i : indirect)
+      name += "_" + std::to_string(i);
+    if (!symbols.lookup(name)) {
+      auto twin = cast<func::FuncOp>(kernel->clone());
+      twin.setName(name);
+      SmallVector<bool> flags(kernel.getNumArguments() + kernel.getNumResults(),
+                              false);
+      for (int64_t i : indirect)
+        flags[i] = true;
+      twin->setAttr("pyjit.indirect",
+                    DenseBoolArrayAttr::get(&getContext(), flags));
+      symbols.insert(twin, std::next(Block::iterator(kernel)));
+    }
+    return FlatSymbolRefAttr::get(&getContext(), name);
+  }
+
+  void runOnOperation() override {
+    SymbolTable symbols(getOperation());
+    WalkResult walked = getOperation().walk([&](KernelOp op) {
+      if (!op->getParentOfType<GraphOp>() || op.getTwin())
+        return WalkResult::advance();
+      auto kernel = symbols.lookup<func::FuncOp>(op.getKernel());
+      if (!kernel) {
+        op.emitError("names no kernel of the module");
+        return WalkResult::interrupt();
+      }
+      if (kernel.getNumArguments() + kernel.getNumResults() !=
+          op.getNumBuffers()) {
+        op.emitError("has ")
+            << op.getNumBuffers() << " buffers, its kernel "
+            << kernel.getNumArguments() + kernel.getNumResults();
+        return WalkResult::interrupt();
+      }
+      SmallVector<int64_t> indirect;
+      for (unsigned i = 0; i < op.getNumBuffers(); ++i)
+        if (Value external = getExternal(op.getBuffer(i));
+            external && isMoving(external))
+          indirect.push_back(i);
+      if (indirect.empty())
+        return WalkResult::advance();
+      op.setTwinAttr(twinOf(kernel, indirect, symbols));
+      op.setIndirect(indirect);
+      return WalkResult::advance();
+    });
+    if (walked.wasInterrupted())
+      signalPassFailure();
+  }
+};
+
+} // namespace

@@ -1,0 +1,143 @@
+//===- Passes.td - Passes of the cudagraph dialect ---------*- tablegen -*-===//
+
+#ifndef PYJIT_CUDAGRAPH_PASSES_TD
+#define PYJIT_CUDAGRAPH_PASSES_TD
+
+include "mlir/Pass/PassBase.td"
+
+def PlaceDataPass : Pass<"cudagraph-place-data", "::pyjit::cudagraph::ProgramOp"> {
+  let summary = "Give kernels device copies of the host data that they read";
+  let description = [{
+    A number on the host reaches a kernel by `cudagraph.host_value`, which later
+    becomes a parameter of a node: the value that the call finds is the value
+    that the kernel sees, and no graph has to be left for it. A host tensor of
+    several elements is copied. Both, and calls that touch host memory alone,
+    move to the front of the program, so that they do not part graphs (PyGraph,
+    section 4.1, which does this for the user's own copies).
+
+    ```mlir
+    cudagraph.program @f on "cuda:0" {
+      %s = cudagraph.external input 0 : !cudagraph.buffer<tensor<f32>, host>
+      %y = cudagraph.external output 0 : !cudagraph.buffer<tensor<8xf32>>
+      cudagraph.kernel @k(%s) to (%y) : (!cudagraph.buffer<tensor<f32>, host>) -> (!cudagraph.buffer<tensor<8xf32>>)
+      cudagraph.return %y : !cudagraph.buffer<tensor<8xf32>>
+    }
+    ```
+    gives
+    ```mlir
+    cudagraph.program @f on "cuda:0" {
+      %s = cudagraph.external input 0 : !cudagraph.buffer<tensor<f32>, host>
+      %0 = cudagraph.buffer : !cudagraph.buffer<tensor<f32>>
+      cudagraph.host_value %s to %0 : !cudagraph.buffer<tensor<f32>, host>, !cudagraph.buffer<tensor<f32>>
+      %y = cudagraph.external output 0 : !cudagraph.buffer<tensor<8xf32>>
+      cudagraph.kernel @k(%0) to (%y) : (!cudagraph.buffer<tensor<f32>>) -> (!cudagraph.buffer<tensor<8xf32>>)
+      cudagraph.return %y : !cudagraph.buffer<tensor<8xf32>>
+    }
+    ```
+  }];
+}
+
+def FormGraphsPass : Pass<"cudagraph-form-graphs", "::pyjit::cudagraph::ProgramOp"> {
+  let summary = "Put what can be captured into graphs";
+  let description = [{
+    Partitions the program around what cannot be captured (a call that draws
+    random numbers, waits for the device or touches host memory) instead of
+    giving up: each longest run of other launches becomes a `cudagraph.graph`,
+    if it has at least `min-launches`. A library call inside reads a copy of an
+    external buffer that is not stable, because its node would hold the address;
+    what a library call inside allocates and the caller gets is copied to an
+    output of its own, so that no replay overwrites what a caller holds.
+
+    ```mlir
+    cudagraph.program @f on "cuda:0" {
+      %x = cudagraph.external input 0 : !cudagraph.buffer<tensor<8xf32>>
+      %y = cudagraph.external output 0 : !cudagraph.buffer<tensor<8xf32>>
+      %t = cudagraph.buffer : !cudagraph.buffer<tensor<8xf32>>
+      cudagraph.kernel @a(%x) to (%t) : (!cudagraph.buffer<tensor<8xf32>>) -> (!cudagraph.buffer<tensor<8xf32>>)
+      cudagraph.kernel @b(%t) to (%y) : (!cudagraph.buffer<tensor<8xf32>>) -> (!cudagraph.buffer<tensor<8xf32>>)
+      cudagraph.return %y : !cudagraph.buffer<tensor<8xf32>>
+    }
+    ```
+    puts both kernels into `cudagraph.graph externals(%x, %y)`.
+  }];
+  let options = [
+    Option<"minLaunches", "min-launches", "unsigned", "2",
+           "Fewest kernels and calls that make a graph">,
+    Option<"explain", "explain", "bool", "false",
+           "Remark on what stays outside and why">
+  ];
+}
+
+def PlanMemoryPass : Pass<"cudagraph-plan-memory", "::pyjit::cudagraph::ProgramOp"> {
+  let summary = "Place buffers in one arena and release library results";
+  let description = [{
+    Gives each `cudagraph.buffer` an offset in one arena, such that two buffers
+    overlap only where their lifetimes do not (greedy best fit by size, as in
+    Pisarchyk and Lee, 2020, section 4.3), and inserts `cudagraph.release` after
+    the last use of what a library call allocated. What a loop's body uses lives
+    as long as the loop.
+
+    ```mlir
+    cudagraph.program @f on "cuda:0" {
+      %y = cudagraph.external output 0 : !cudagraph.buffer<tensor<8xf32>>
+      %t = cudagraph.buffer : !cudagraph.buffer<tensor<8xf32>>
+      cudagraph.kernel @a() to (%t) : () -> (!cudagraph.buffer<tensor<8xf32>>)
+      cudagraph.kernel @b(%t) to (%y) : (!cudagraph.buffer<tensor<8xf32>>) -> (!cudagraph.buffer<tensor<8xf32>>)
+      cudagraph.return %y : !cudagraph.buffer<tensor<8xf32>>
+    }
+    ```
+    gives `%t = cudagraph.buffer at 0` and a program with `arena 256`.
+  }];
+}
+
+def IndirectParamsPass : Pass<"cudagraph-indirect-params", "::mlir::ModuleOp"> {
+  let summary = "Make twins of kernels that find external buffers in a table";
+  let description = [{
+    A kernel inside a graph that touches external buffers that are not stable
+    gets a twin, with the attribute `pyjit.indirect`, whose parameters for these
+    buffers are addresses of words that hold the addresses (PyGraph, section
+    4.2). A replay then renews the words and no node. Which of the two is
+    launched is measured (`cudagraph-select`). Runs before kernels become code.
+
+    ```mlir
+    func.func private @k(tensor<8xf32>) -> tensor<8xf32> attributes {pyjit.kernel}
+    cudagraph.program @f on "cuda:0" {
+      %x = cudagraph.external input 0 : !cudagraph.buffer<tensor<8xf32>>
+      %y = cudagraph.external output 0 : !cudagraph.buffer<tensor<8xf32>>
+      cudagraph.graph externals(%x, %y : !cudagraph.buffer<tensor<8xf32>>, !cudagraph.buffer<tensor<8xf32>>) {
+        cudagraph.kernel @k(%x) to (%y) : (!cudagraph.buffer<tensor<8xf32>>) -> (!cudagraph.buffer<tensor<8xf32>>)
+        cudagraph.yield
+      }
+      cudagraph.return %y : !cudagraph.buffer<tensor<8xf32>>
+    }
+    ```
+    gives `cudagraph.kernel @k(%x) to (%y) indirect @k_indirect_0_1 [0, 1]`.
+  }];
+  let dependentDialects = ["::mlir::func::FuncDialect"];
+}
+
+def SelectPass : Pass<"cudagraph-select", "::pyjit::cudagraph::ProgramOp"> {
+  let summary = "State which ways to launch a program are worth measuring";
+  let description = [{
+    `plain`: every launch by itself; `copy`: graphs that own copies of every
+    external buffer; `table`: graphs whose kernels find external buffers in a
+    table; `update`: graphs whose nodes that touch external buffers get new
+    parameters. The runtime measures what is listed, on the first calls' real
+    inputs, whole calls interleaved and repeated, and keeps the fastest. A program
+    without graphs has only `plain`; `copy` is left out where the copies alone
+    would move more than `max-copy-bytes`.
+
+    ```mlir
+    cudagraph.program @f on "cuda:0" {
+      cudagraph.return
+    }
+    ```
+    gives `cudagraph.program @f on "cuda:0" variants ["plain"]`.
+  }];
+  let options = [
+    Option<"maxCopyBytes", "max-copy-bytes", "int64_t", "33554432",
+           "Most bytes of external buffers that a copying graph may have">
+  ];
+}
+
+#endif // PYJIT_CUDAGRAPH_PASSES_TD

@@ -1,0 +1,28 @@
+//===- Pipeline.cpp - The cudagraph passes in their order -----------------===//
+
+#include "dialects/cudagraph/Transforms/Passes.h"
+
+#include "mlir/Pass/PassManager.h"
+#include "mlir/Pass/PassRegistry.h"
+
+using namespace mlir;
+using namespace pyjit;
+
+void cudagraph::buildGraphPipeline(OpPassManager &manager) {
+  OpPassManager &program = manager.nest<ProgramOp>();
+  program.addPass(createPlaceDataPass());
+  program.addPass(createFormGraphsPass());
+  // Before code is generated: twins are kernels of their own.
+  manager.addPass(createIndirectParamsPass());
+  // Last: graphs decide what lives how long.
+  OpPassManager &planned = manager.nest<ProgramOp>();
+  planned.addPass(createPlanMemoryPass());
+  planned.addPass(createSelectPass());
+}
+
+void cudagraph::registerGraphPipeline() {
+  PassPipelineRegistration<>(
+      "pyjit-cudagraph",
+      "Launch programs: data placed, graphs formed, memory planned",
+      buildGraphPipeline);
+}

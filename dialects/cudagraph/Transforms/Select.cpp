@@ -1,0 +1,51 @@
+//===- Select.cpp - Which ways to launch are worth measuring --------------===//
+
+#include "dialects/cudagraph/Transforms/Passes.h"
+
+namespace pyjit::cudagraph {
+#define GEN_PASS_DEF_SELECTPASS
+#include "dialects/cudagraph/Transforms/Passes.h.inc"
+} // namespace pyjit::cudagraph
+
+using namespace mlir;
+using namespace pyjit;
+using namespace pyjit::cudagraph;
+
+namespace {
+
+struct Select : cudagraph::impl::SelectPassBase<Select> {
+  using SelectPassBase::SelectPassBase;
+
+  void runOnOperation() override {
+    ProgramOp program = getOperation();
+    bool graphs = false, twins = false;
+    int64_t copied = 0;
+    program.walk([&](GraphOp graph) {
+      graphs = true;
+      for (Value buffer : graph.getExternals()) {
+        auto type = cast<BufferType>(buffer.getType());
+        RankedTensorType tensor = type.getTensor();
+        if (type.isHost() || !isMoving(buffer) ||
+            !tensor.getElementType().isIntOrFloat())
+          continue;
+        copied += tensor.getNumElements() *
+                  std::max(1u, tensor.getElementTypeBitWidth() / 8);
+      }
+    });
+    program.walk(
+        [&](KernelOp kernel) { twins |= kernel.getTwin().has_value(); });
+    SmallVector<StringRef> variants{stringifyVariant(Variant::plain)};
+    // A prepare program runs when parameters change, hardly ever.
+    if (program->hasAttr("pyjit.inputs"))
+      graphs = twins = false;
+    if (graphs && copied <= maxCopyBytes)
+      variants.push_back(stringifyVariant(Variant::copy));
+    if (twins)
+      variants.push_back(stringifyVariant(Variant::table));
+    if (graphs)
+      variants.push_back(stringifyVariant(Variant::update));
+    program.setVariantsAttr(OpBuilder(program).getStrArrayAttr(variants));
+  }
+};
+
+} // namespace

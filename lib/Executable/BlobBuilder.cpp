@@ -1,0 +1,222 @@
+//===- BlobBuilder.cpp - Tables of a launch program in the making ---------===//
+
+#include "BlobBuilder.h"
+
+#include "dialects/tssa/IR/TSSA.h"
+#include "dialects/tssa/IR/Views.h"
+#include "pyjit/Operators/CallArguments.h"
+
+#include <cstring>
+
+using namespace mlir;
+using namespace pyjit;
+using namespace pyjit::executable;
+
+namespace {
+
+/// c10::ScalarType's numbers; part of PyTorch's serialisation format.
+FailureOr<uint8_t> scalarTypeOf(Type type) {
+  if (type.isUnsignedInteger(8))
+    return uint8_t(0);
+  if (type.isInteger(8))
+    return uint8_t(1);
+  if (type.isInteger(16))
+    return uint8_t(2);
+  if (type.isInteger(32))
+    return uint8_t(3);
+  if (type.isInteger(64))
+    return uint8_t(4);
+  if (type.isF16())
+    return uint8_t(5);
+  if (type.isF32())
+    return uint8_t(6);
+  if (type.isF64())
+    return uint8_t(7);
+  if (auto complex = dyn_cast<ComplexType>(type)) {
+    if (complex.getElementType().isF32())
+      return uint8_t(9);
+    if (complex.getElementType().isF64())
+      return uint8_t(10);
+  }
+  if (type.isInteger(1))
+    return uint8_t(11);
+  if (type.isBF16())
+    return uint8_t(15);
+  return failure();
+}
+
+int64_t elementBytes(Type type) {
+  if (auto complex = dyn_cast<ComplexType>(type))
+    return 2 * elementBytes(complex.getElementType());
+  return std::max<int64_t>(1, type.getIntOrFloatBitWidth() / 8);
+}
+
+int64_t bitsOf(double value) {
+  int64_t bits;
+  std::memcpy(&bits, &value, sizeof bits);
+  return bits;
+}
+
+} // namespace
+
+FailureOr<uint32_t> BlobBuilder::addSlot(Location loc, Type of,
+                                         rt::SlotKind kind, uint64_t place,
+                                         uint8_t flags) {
+  auto type = dyn_cast<RankedTensorType>(of);
+  FailureOr<uint8_t> dtype = failure();
+  if (type && type.hasStaticShape() && type.getRank() < 256)
+    dtype = scalarTypeOf(type.getElementType());
+  if (failed(dtype))
+    return emitError(loc) << "a launch program cannot hold a value of type "
+                          << of;
+  SmallVector<int64_t> strides = tssa::getStrides(type);
+  int64_t extent = type.getNumElements() ? 1 : 0;
+  if (extent)
+    for (auto [size, stride] : llvm::zip(type.getShape(), strides))
+      extent += (size - 1) * stride;
+  SmallVector<int64_t> dims(type.getShape());
+  dims.append(strides);
+  rt::Slot slot{};
+  slot.kind = kind;
+  slot.dtype = *dtype;
+  slot.rank = type.getRank();
+  slot.flags = flags;
+  slot.dims = words(dims);
+  slot.place = place;
+  slot.bytes = extent * elementBytes(type.getElementType());
+  slots.push_back(slot);
+  return slots.size() - 1;
+}
+
+uint32_t
+BlobBuilder::addKernel(StringRef name,
+                       llvm::function_ref<KernelInfo(StringRef)> lookup) {
+  auto [entry, isNew] = kernelIndex.try_emplace(name, kernels.size());
+  if (!isNew)
+    return entry->second;
+  KernelInfo info = lookup(name);
+  rt::Kernel kernel{};
+  kernel.name = string(info.symbol.empty() ? name : StringRef(info.symbol));
+  kernel.location = info.location.empty() ? rt::kNone : string(info.location);
+  kernel.work = info.work;
+  kernel.grain = std::max<int64_t>(1, info.grain);
+  llvm::copy(info.grid, kernel.grid);
+  llvm::copy(info.block, kernel.block);
+  kernel.sharedBytes = info.sharedBytes;
+  kernel.align = rt::kNone;
+  if (!info.align.empty()) {
+    SmallVector<int64_t> list{static_cast<int64_t>(info.align.size())};
+    list.append(info.align.begin(), info.align.end());
+    kernel.align = words(list);
+  }
+  kernels.push_back(kernel);
+  kernelNames.push_back(name.str());
+  return entry->second;
+}
+
+uint32_t BlobBuilder::string(StringRef text) {
+  auto [entry, isNew] = strings.try_emplace(text, chars.size());
+  if (isNew) {
+    chars += text;
+    chars += '\0';
+  }
+  return entry->second;
+}
+
+uint32_t BlobBuilder::words(ArrayRef<int64_t> values) {
+  uint32_t at = ints.size();
+  ints.insert(ints.end(), values.begin(), values.end());
+  return at;
+}
+
+FailureOr<uint32_t> BlobBuilder::addArguments(Operation *op, ArrayAttr args,
+                                              ArrayRef<uint32_t> operands) {
+  // Nested lists write their words in line, so the arguments' words must not be
+  // interrupted by anything else.
+  uint32_t at = ints.size();
+  for (Attribute arg : args)
+    if (failed(addArgument(op, arg, operands)))
+      return failure();
+  ints.push_back(static_cast<int64_t>(rt::ArgTag::End));
+  return at;
+}
+
+LogicalResult BlobBuilder::addArgument(Operation *op, Attribute arg,
+                                       ArrayRef<uint32_t> &operands) {
+  auto put = [&](rt::ArgTag tag, int64_t value) {
+    ints.push_back(static_cast<int64_t>(tag));
+    ints.push_back(value);
+    return success();
+  };
+  auto number = [&](Attribute attr, rt::ArgTag ofInt, rt::ArgTag ofBool,
+                    rt::ArgTag ofDouble) -> LogicalResult {
+    if (auto boolean = dyn_cast<BoolAttr>(attr))
+      return put(ofBool, boolean.getValue());
+    if (auto integer = dyn_cast<IntegerAttr>(attr))
+      return put(ofInt, integer.getInt());
+    if (auto real = dyn_cast<FloatAttr>(attr))
+      return put(ofDouble, bitsOf(real.getValueAsDouble()));
+    return failure();
+  };
+  if (operators::isOperandPlaceholder(arg)) {
+    uint32_t slot = operands.front();
+    operands = operands.drop_front();
+    return put(rt::ArgTag::Tensor, slot);
+  }
+  if (operators::isNumberOperand(arg)) {
+    uint32_t slot = operands.front();
+    operands = operands.drop_front();
+    return put(operators::isWrappedOperand(arg) ? rt::ArgTag::WrappedSlot
+                                                : rt::ArgTag::NumberSlot,
+               slot);
+  }
+  if (operators::isNoneArgument(arg)) {
+    ints.push_back(static_cast<int64_t>(rt::ArgTag::None));
+    return success();
+  }
+  if (auto text = dyn_cast<StringAttr>(arg))
+    return put(rt::ArgTag::String, string(text.getValue()));
+  if (StringAttr device = operators::getDeviceArgument(arg))
+    return put(rt::ArgTag::Device, string(device.getValue()));
+  if (TypedAttr wrapped = operators::getWrappedNumber(arg))
+    return number(wrapped, rt::ArgTag::WrappedInt, rt::ArgTag::WrappedBool,
+                  rt::ArgTag::WrappedDouble);
+  if (auto list = dyn_cast<ArrayAttr>(arg)) {
+    (void)put(rt::ArgTag::List, list.size());
+    for (Attribute element : list)
+      if (failed(addArgument(op, element, operands)))
+        return failure();
+    return success();
+  }
+  if (succeeded(
+          number(arg, rt::ArgTag::Int, rt::ArgTag::Bool, rt::ArgTag::Double)))
+    return success();
+  return op->emitError("a library call cannot take the argument ") << arg;
+}
+
+LaunchProgram BlobBuilder::assemble(rt::Header header) {
+  header.magic = rt::kLaunchMagic;
+  header.version = rt::kLaunchVersion;
+  header.slots = slots.size();
+  header.steps = steps.size();
+  header.kernels = kernels.size();
+  header.ints = ints.size();
+  header.chars = chars.size();
+  auto bytes = [](const auto &table) {
+    return table.size() * sizeof(table[0]);
+  };
+  header.size = sizeof header + bytes(slots) + bytes(steps) + bytes(kernels) +
+                bytes(ints) + chars.size();
+  std::string blob;
+  blob.reserve(header.size);
+  auto append = [&](const void *data, size_t size) {
+    blob.append(static_cast<const char *>(data), size);
+  };
+  append(&header, sizeof header);
+  append(slots.data(), bytes(slots));
+  append(steps.data(), bytes(steps));
+  append(kernels.data(), bytes(kernels));
+  append(ints.data(), bytes(ints));
+  append(chars.data(), chars.size());
+  return LaunchProgram{std::move(blob), kernelNames};
+}

@@ -1,0 +1,57 @@
+//===- BlobBuilder.h - Tables of a launch program in the making -*- C++ -*-===//
+
+#ifndef PYJIT_LIB_EXECUTABLE_BLOBBUILDER_H
+#define PYJIT_LIB_EXECUTABLE_BLOBBUILDER_H
+
+#include "pyjit-rt/Launch.h"
+#include "pyjit/Executable/LaunchEncoding.h"
+
+#include "mlir/IR/BuiltinTypes.h"
+#include "llvm/ADT/StringMap.h"
+
+namespace pyjit::executable {
+
+/// What both encoders share: slots, steps, kernels, words, strings.
+class BlobBuilder {
+public:
+  /// Reserves the output list, which comes first among the words.
+  explicit BlobBuilder(unsigned numOutputs) { ints.resize(numOutputs); }
+
+  /// A slot for values of `type`; fails, at `loc`, on what no slot can hold.
+  llvm::FailureOr<uint32_t> addSlot(mlir::Location loc, mlir::Type type,
+                                    rt::SlotKind kind, uint64_t place,
+                                    uint8_t flags = 0);
+  /// The kernel's number; `info` is asked for when it is new.
+  uint32_t addKernel(llvm::StringRef name,
+                     llvm::function_ref<KernelInfo(llvm::StringRef)> info);
+  uint32_t string(llvm::StringRef text);
+  uint32_t words(llvm::ArrayRef<int64_t> values);
+  void step(rt::StepKind kind, uint32_t a, uint32_t b = 0, uint32_t c = 0,
+            uint16_t flags = 0) {
+    steps.push_back({kind, flags, a, b, c});
+  }
+  /// The words of a call's arguments; `slots` are those of its operands.
+  llvm::FailureOr<uint32_t> addArguments(mlir::Operation *op,
+                                         mlir::ArrayAttr args,
+                                         llvm::ArrayRef<uint32_t> slots);
+  /// All of it as bytes; the counts of `header` are filled in.
+  LaunchProgram assemble(rt::Header header);
+
+  std::vector<rt::Slot> slots;
+  std::vector<int64_t> ints;
+
+private:
+  llvm::LogicalResult addArgument(mlir::Operation *op, mlir::Attribute arg,
+                                  llvm::ArrayRef<uint32_t> &slots);
+
+  std::vector<rt::Step> steps;
+  std::vector<rt::Kernel> kernels;
+  std::vector<std::string> kernelNames;
+  std::string chars;
+  llvm::StringMap<uint32_t> strings;
+  llvm::StringMap<uint32_t> kernelIndex;
+};
+
+} // namespace pyjit::executable
+
+#endif // PYJIT_LIB_EXECUTABLE_BLOBBUILDER_H

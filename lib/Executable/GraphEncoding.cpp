@@ -1,0 +1,196 @@
+//===- GraphEncoding.cpp - From cudagraph programs to launch bytes --------===//
+
+#include "BlobBuilder.h"
+
+#include "dialects/cudagraph/IR/CudaGraph.h"
+
+#include "llvm/ADT/DenseMap.h"
+
+using namespace mlir;
+using namespace pyjit;
+using namespace pyjit::executable;
+
+namespace {
+
+class Encoder {
+public:
+  Encoder(cudagraph::ProgramOp program,
+          llvm::function_ref<KernelInfo(StringRef)> lookup)
+      : program(program), lookup(lookup),
+        blob(program.getBlock().getTerminator()->getNumOperands()) {}
+
+  FailureOr<LaunchProgram> run(StringRef code);
+
+private:
+  LogicalResult encode(Block &block);
+  LogicalResult encode(Operation &op);
+  LogicalResult encodeKernel(cudagraph::KernelOp op);
+  LogicalResult encodeCall(cudagraph::CallOp op);
+  LogicalResult encodeGraph(cudagraph::GraphOp op);
+  LogicalResult addSlot(Value value, rt::SlotKind kind, uint64_t place,
+                        bool stable = false);
+  uint32_t slot(Value value) { return slotOf.lookup(value); }
+
+  cudagraph::ProgramOp program;
+  llvm::function_ref<KernelInfo(StringRef)> lookup;
+  BlobBuilder blob;
+  DenseMap<Value, uint32_t> slotOf;
+  uint32_t numInputs = 0, numGraphs = 0;
+};
+
+LogicalResult Encoder::addSlot(Value value, rt::SlotKind kind, uint64_t place,
+                               bool stable) {
+  auto type = cast<cudagraph::BufferType>(value.getType());
+  uint8_t flags =
+      (type.isHost() ? rt::kSlotHost : 0) | (stable ? rt::kSlotStable : 0);
+  auto added =
+      blob.addSlot(value.getLoc(), type.getTensor(), kind, place, flags);
+  if (succeeded(added))
+    slotOf[value] = *added;
+  return added;
+}
+
+LogicalResult Encoder::encodeKernel(cudagraph::KernelOp op) {
+  SmallVector<int64_t> words;
+  for (Value buffer : op->getOperands())
+    words.push_back(slot(buffer));
+  unsigned count = words.size();
+  uint16_t flags = 0;
+  if (op.getTwin() && count <= 63) {
+    int64_t mask = 0;
+    for (int64_t i : op.getIndirectAttr().asArrayRef())
+      mask |= int64_t(1) << i;
+    words.push_back(blob.addKernel(*op.getTwin(), lookup));
+    words.push_back(mask);
+    flags = rt::kStepTwin;
+  }
+  uint32_t kernel = blob.addKernel(op.getKernel(), lookup);
+  blob.step(rt::StepKind::Kernel, kernel, blob.words(words), count, flags);
+  return success();
+}
+
+LogicalResult Encoder::encodeCall(cudagraph::CallOp op) {
+  for (Value result : op.getOutputs())
+    if (failed(addSlot(result, rt::SlotKind::Result, 0)))
+      return failure();
+  SmallVector<uint32_t> operands;
+  for (Value operand : op.getInputs())
+    operands.push_back(slot(operand));
+  FailureOr<uint32_t> arguments = blob.addArguments(op, op.getArgs(), operands);
+  if (failed(arguments))
+    return failure();
+  SmallVector<int64_t> results{static_cast<int64_t>(op.getNumResults())};
+  for (Value result : op.getOutputs())
+    results.push_back(result.use_empty() ? -1 : int64_t(slot(result)));
+  blob.step(rt::StepKind::Call, blob.string(op.getOverload()), *arguments,
+            blob.words(results));
+  return success();
+}
+
+LogicalResult Encoder::encodeGraph(cudagraph::GraphOp op) {
+  SmallVector<int64_t> externals{
+      static_cast<int64_t>(op.getExternals().size())};
+  for (Value external : op.getExternals())
+    externals.push_back(slot(external));
+  uint32_t number = numGraphs++;
+  blob.step(rt::StepKind::GraphBegin, number, blob.words(externals));
+  if (failed(encode(op.getBlock())))
+    return failure();
+  blob.step(rt::StepKind::GraphEnd, number);
+  for (auto [inner, outer] :
+       llvm::zip(op.getBlock().back().getOperands(), op.getResults()))
+    slotOf[outer] = slot(inner);
+  return success();
+}
+
+LogicalResult Encoder::encode(Operation &op) {
+  if (auto external = dyn_cast<cudagraph::ExternalOp>(op)) {
+    rt::SlotKind kinds[] = {rt::SlotKind::Input, rt::SlotKind::Cached,
+                            rt::SlotKind::Fresh};
+    if (external.getRole() == cudagraph::Role::input)
+      numInputs = std::max<uint32_t>(numInputs, external.getNumber() + 1);
+    return addSlot(external.getBuffer(), kinds[unsigned(external.getRole())],
+                   external.getNumber(), external.getStable());
+  }
+  if (auto buffer = dyn_cast<cudagraph::BufferOp>(op)) {
+    if (!buffer.getOffset())
+      return op.emitError("has no place yet; run cudagraph-plan-memory");
+    return addSlot(buffer.getBuffer(), rt::SlotKind::Arena,
+                   *buffer.getOffset());
+  }
+  if (auto view = dyn_cast<cudagraph::ViewOp>(op)) {
+    if (failed(addSlot(view.getResult(), rt::SlotKind::View, 0)))
+      return failure();
+    blob.step(rt::StepKind::View, slot(view.getResult()),
+              slot(view.getSource()),
+              blob.words(static_cast<int64_t>(view.getOffset())));
+    return success();
+  }
+  if (auto release = dyn_cast<cudagraph::ReleaseOp>(op)) {
+    blob.step(rt::StepKind::Release, slot(release.getBuffer()));
+    return success();
+  }
+  if (auto copy = dyn_cast<cudagraph::CopyOp>(op)) {
+    blob.step(rt::StepKind::Copy, slot(copy.getSource()),
+              slot(copy.getTarget()));
+    return success();
+  }
+  if (auto value = dyn_cast<cudagraph::HostValueOp>(op)) {
+    blob.step(rt::StepKind::HostValue, slot(value.getSource()),
+              slot(value.getTarget()));
+    return success();
+  }
+  if (auto kernel = dyn_cast<cudagraph::KernelOp>(op))
+    return encodeKernel(kernel);
+  if (auto call = dyn_cast<cudagraph::CallOp>(op))
+    return encodeCall(call);
+  if (auto graph = dyn_cast<cudagraph::GraphOp>(op))
+    return encodeGraph(graph);
+  return op.emitError("cannot be launched yet");
+}
+
+LogicalResult Encoder::encode(Block &block) {
+  for (Operation &op : block.without_terminator())
+    if (failed(encode(op)))
+      return failure();
+  return success();
+}
+
+FailureOr<LaunchProgram> Encoder::run(StringRef code) {
+  if (failed(encode(program.getBlock())))
+    return failure();
+  auto returned = program.getBlock().back().getOperands();
+  for (auto [i, value] : llvm::enumerate(returned))
+    blob.ints[i] = slot(value);
+  rt::Header header{};
+  header.inputs = numInputs;
+  header.outputs = returned.size();
+  header.arenaBytes = program.getArena().value_or(0);
+  header.code = code.empty() ? rt::kNone : blob.string(code);
+  auto [type, index] = program.getDevice().split(':');
+  header.deviceType = type == "cuda" ? 1 : 0;
+  int number = 0;
+  if (type != "cuda" && type != "cpu")
+    return program.emitError("launches on ")
+           << program.getDevice() << ", which no driver reaches";
+  if (!index.empty() && index.getAsInteger(10, number))
+    return program.emitError("names no device: ") << program.getDevice();
+  header.deviceIndex = number;
+  header.variants = 1u << unsigned(rt::Variant::Plain);
+  if (auto variants = program.getVariants())
+    for (Attribute variant : *variants)
+      header.variants |= 1u << unsigned(*cudagraph::symbolizeVariant(
+                             cast<StringAttr>(variant).getValue()));
+  return blob.assemble(header);
+}
+
+} // namespace
+
+FailureOr<LaunchProgram> pyjit::executable::encodeProgram(
+    Operation *program, StringRef code,
+    llvm::function_ref<KernelInfo(StringRef)> lookup) {
+  auto op = dyn_cast<cudagraph::ProgramOp>(program);
+  if (!op)
+    return program->emitError("is no launch program");
+  return Encoder(op, lookup).run(code);
+}

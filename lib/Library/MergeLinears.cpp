@@ -1,0 +1,161 @@
+//===- MergeLinears.cpp - Products that share an input --------------------===//
+
+#include "pyjit/Library/Passes.h"
+
+#include "Calls.h"
+
+#include "dialects/tssa/IR/Views.h"
+#include "pyjit/Operators/CallArguments.h"
+
+#include "llvm/ADT/MapVector.h"
+
+namespace pyjit::library {
+#define GEN_PASS_DEF_MERGELINEARSPASS
+#include "lib/Library/Passes.h.inc"
+} // namespace pyjit::library
+
+using namespace mlir;
+using namespace pyjit;
+using namespace pyjit::library;
+
+namespace {
+
+RankedTensorType typeOf(Value value) {
+  return cast<RankedTensorType>(value.getType());
+}
+
+/// A value and the type that it would have.
+using Retyping = SmallVector<std::pair<Value, RankedTensorType>>;
+
+/// Whether everything that reads `value` still means the same if the value's
+/// elements lie as `type` says; collects what has to be retyped.
+bool canLieElsewhere(Value value, RankedTensorType type, Retyping &changes) {
+  changes.emplace_back(value, type);
+  for (Operation *user : value.getUsers()) {
+    // Operators do not depend on their operands' layout, other than in time.
+    if (auto call = dyn_cast<tssa::AtenOp>(user)) {
+      if (call.getMutates())
+        return false;
+      continue;
+    }
+    auto access = dyn_cast<tssa::AccessOp>(user);
+    if (!access || !access.getIndices().empty())
+      return false;
+    ScopedDiagnosticHandler silence(user->getContext(),
+                                    [](Diagnostic &) { return success(); });
+    RankedTensorType shown = tssa::inferPathType(
+        access.getPath(), type, [&] { return access.emitError(); });
+    if (!shown || shown.getShape() != typeOf(access.getResult()).getShape() ||
+        !canLieElsewhere(access.getResult(), shown, changes))
+      return false;
+  }
+  return true;
+}
+
+struct MergeLinears : pyjit::library::impl::MergeLinearsPassBase<MergeLinears> {
+  using MergeLinearsPassBase::MergeLinearsPassBase;
+
+  bool isCandidate(tssa::AtenOp op) {
+    if (op.getOverload() != "aten::linear" || op->hasAttr("pyjit.library"))
+      return false;
+    Value input = tensorArgument(op, 0), weight = tensorArgument(op, 1);
+    Value bias = tensorArgument(op, 2);
+    if (!input || !weight || typeOf(weight).getRank() != 2 ||
+        typeOf(weight).getEncoding() || !isFromParameters(weight) ||
+        (bias && !isFromParameters(bias)) ||
+        typeOf(op.getResult(0)).getEncoding())
+      return false;
+    int64_t in = typeOf(weight).getDimSize(1);
+    return in && typeOf(input).getNumElements() / in <= maxRows;
+  }
+
+  Value join(OpBuilder &builder, Location loc, ArrayRef<Value> parts) {
+    auto first = typeOf(parts.front());
+    SmallVector<int64_t> shape(first.getShape());
+    shape[0] = 0;
+    for (Value part : parts)
+      shape[0] += typeOf(part).getDimSize(0);
+    SmallVector<Attribute> places(
+        parts.size(), operators::getOperandPlaceholder(builder.getContext()));
+    auto args = builder.getArrayAttr(
+        {builder.getArrayAttr(places), builder.getI64IntegerAttr(0)});
+    return tssa::AtenOp::create(
+               builder, loc,
+               TypeRange{RankedTensorType::get(shape, first.getElementType())},
+               "aten::cat", parts, args, DenseI64ArrayAttr())
+        .getResult(0);
+  }
+
+  void merge(ArrayRef<tssa::AtenOp> group) {
+    SmallVector<Value> weights, biases;
+    int64_t total = 0;
+    for (tssa::AtenOp op : group) {
+      weights.push_back(tensorArgument(op, 1));
+      if (Value bias = tensorArgument(op, 2))
+        biases.push_back(bias);
+      total += typeOf(weights.back()).getDimSize(0);
+    }
+    // What each result is of the merged one, and whether its readers mind.
+    auto result = typeOf(group.front()->getResult(0));
+    SmallVector<int64_t> shape(result.getShape());
+    shape.back() = total;
+    auto merged = RankedTensorType::get(shape, result.getElementType());
+    SmallVector<ArrayAttr> paths;
+    Retyping changes;
+    int64_t start = 0;
+    for (tssa::AtenOp op : group) {
+      int64_t length = typeOf(op.getResult(0)).getShape().back();
+      auto slice =
+          tssa::ViewAttr::get(&getContext(), tssa::ViewKind::slice,
+                              {merged.getRank() - 1, start, length, 1});
+      paths.push_back(ArrayAttr::get(&getContext(), {slice}));
+      RankedTensorType part = tssa::inferPathType(
+          paths.back(), merged, [&] { return op->emitError(); });
+      start += length;
+      if (!part || !canLieElsewhere(op.getResult(0), part, changes))
+        return;
+    }
+    for (auto &[value, type] : changes)
+      value.setType(type);
+
+    OpBuilder builder(group.front());
+    SmallVector<Location> locations;
+    for (tssa::AtenOp op : group)
+      locations.push_back(op->getLoc());
+    Location loc = FusedLoc::get(&getContext(), locations);
+    CallBuilder calls(builder, loc);
+    Value weight = join(builder, loc, weights);
+    Value bias = biases.empty() ? Value() : join(builder, loc, biases);
+    Value whole = calls.call(
+        "aten::linear",
+        {tensorArgument(group.front(), 0), weight, calls.optional(bias)},
+        merged);
+    for (auto [op, path] : llvm::zip(group, paths)) {
+      tssa::AtenOp linear = op;
+      Value part = tssa::AccessOp::create(builder, linear->getLoc(),
+                                          linear.getResult(0).getType(), whole,
+                                          path, ValueRange());
+      linear.getResult(0).replaceAllUsesWith(part);
+    }
+    // Not before: the first one is where the others were inserted.
+    for (tssa::AtenOp op : group)
+      op->erase();
+  }
+
+  void runOnOperation() override {
+    // By input, element type, and whether there is a bias.
+    llvm::MapVector<std::tuple<Value, Block *, int>, SmallVector<tssa::AtenOp>>
+        groups;
+    getOperation().walk([&](tssa::AtenOp op) {
+      if (isCandidate(op))
+        groups[{tensorArgument(op, 0), op->getBlock(),
+                int(bool(tensorArgument(op, 2)))}]
+            .push_back(op);
+    });
+    for (auto &[key, group] : groups)
+      if (group.size() > 1)
+        merge(group);
+  }
+};
+
+} // namespace

@@ -1,0 +1,179 @@
+//===- CapturedGraph.cpp - A graph and what a replay renews ---------------===//
+
+#include "pyjit-rt/cuda/CapturedGraph.h"
+
+#include <algorithm>
+#include <cstring>
+#include <stdexcept>
+
+using namespace pyjit::rt;
+using namespace pyjit::rt::cuda;
+
+CapturedGraph::~CapturedGraph() {
+  if (exec)
+    driver->destroyExec(exec);
+  if (graph && ownsGraph)
+    driver->destroyGraph(graph);
+}
+
+/// The node that was captured last; null if the stream is not captured.
+GraphNode CapturedGraph::lastNode(Stream stream, const char *what) {
+  bool capturing = false;
+  check(*driver, driver->isCapturing(stream, &capturing), what);
+  if (!capturing)
+    return nullptr;
+  GraphNode node = nullptr;
+  check(*driver, driver->lastCaptured(stream, &node), what);
+  if (!node)
+    throw std::runtime_error(std::string("CUDA graph: ") + what +
+                             " is not one node");
+  return node;
+}
+
+void CapturedGraph::addKernel(const LoadedKernel &kernel,
+                              const std::vector<Address> &params,
+                              Stream stream) {
+  if (!kernel.shape.grid[0])
+    return;
+  KernelNode entry{nullptr, &kernel, {}, {}};
+  for (uint32_t i = 0; i < params.size(); ++i) {
+    entry.params.push_back(params[i].value);
+    if (params[i].slot >= 0)
+      entry.external.emplace_back(i, params[i]);
+  }
+  pointers.resize(entry.params.size());
+  for (size_t i = 0; i < entry.params.size(); ++i)
+    pointers[i] = &entry.params[i];
+  Result result = driver->launchKernel(kernel.function, kernel.shape, stream,
+                                       pointers.data());
+  if (result) {
+    std::string what = std::string("kernel ") + kernel.name;
+    if (kernel.location)
+      what += std::string(" (") + kernel.location + ")";
+    check(*driver, result, what.c_str());
+  }
+  if (entry.external.empty())
+    return;
+  if ((entry.node = lastNode(stream, kernel.name)))
+    kernels.push_back(std::move(entry));
+}
+
+void CapturedGraph::addCopy(const Address &target, const Address &source,
+                            size_t bytes, Stream stream) {
+  if (!bytes)
+    return;
+  check(*driver, driver->copyAsync(target.value, source.value, bytes, stream),
+        "copy");
+  if (target.slot < 0 && source.slot < 0)
+    return;
+  if (GraphNode node = lastNode(stream, "copy"))
+    copies.push_back(
+        {node, {source.value, target.value, bytes}, target, source});
+}
+
+void CapturedGraph::addHostValue(DevicePtr target, uint32_t hostSlot,
+                                 const void *element, size_t bytes,
+                                 Stream stream) {
+  // Numbers wider than a node's value are several nodes.
+  for (uint32_t at = 0; at < bytes;) {
+    uint32_t piece = bytes - at >= 4 ? 4 : bytes - at >= 2 ? 2 : 1;
+    FillNodeParams fill{target + at, 0, piece, 1};
+    std::memcpy(&fill.value, static_cast<const char *>(element) + at, piece);
+    check(*driver, driver->fillAsync(fill, stream), "number from the host");
+    if (GraphNode node = lastNode(stream, "number from the host"))
+      values.push_back({node, fill, hostSlot, at});
+    at += piece;
+  }
+}
+
+void CapturedGraph::addTable(const LoadedKernel &writer, DevicePtr table,
+                             const std::vector<Address> &entries,
+                             Stream stream) {
+  for (size_t first = 0; first < entries.size();
+       first += LoadedKernels::kTableWords) {
+    size_t count =
+        std::min<size_t>(entries.size() - first, LoadedKernels::kTableWords);
+    std::vector<Address> params(1 + 2 * LoadedKernels::kTableWords);
+    params[0].value = count;
+    for (size_t i = 0; i < count; ++i) {
+      params[1 + 2 * i].value = table + 8 * (first + i);
+      params[2 + 2 * i] = entries[first + i];
+    }
+    addKernel(writer, params, stream);
+  }
+}
+
+void CapturedGraph::finish(Graph captured, bool owned) {
+  graph = captured;
+  ownsGraph = owned;
+  std::vector<GraphNode> nodes;
+  check(*driver, driver->getNodes(graph, &nodes), "nodes of a graph");
+  nodeCount = nodes.size();
+  check(*driver, driver->instantiate(&exec, graph), "instantiating a graph");
+}
+
+unsigned CapturedGraph::update(void *const *buffers) {
+  unsigned touched = 0;
+  auto now = [&](const Address &address) {
+    return reinterpret_cast<DevicePtr>(buffers[address.slot]) + address.offset;
+  };
+  for (KernelNode &entry : kernels) {
+    bool changed = false;
+    for (auto &[param, address] : entry.external) {
+      DevicePtr value = now(address);
+      changed |= entry.params[param] != value;
+      entry.params[param] = value;
+    }
+    if (!changed)
+      continue;
+    pointers.resize(entry.params.size());
+    for (size_t i = 0; i < entry.params.size(); ++i)
+      pointers[i] = &entry.params[i];
+    const LaunchShape &s = entry.kernel->shape;
+    KernelNodeParams params{entry.kernel->function,
+                            s.grid[0],
+                            s.grid[1],
+                            s.grid[2],
+                            s.block[0],
+                            s.block[1],
+                            s.block[2],
+                            s.sharedBytes,
+                            pointers.data(),
+                            nullptr,
+                            nullptr,
+                            nullptr};
+    check(*driver, driver->setKernelParams(exec, entry.node, params),
+          entry.kernel->name);
+    ++touched;
+  }
+  for (CopyNode &entry : copies) {
+    CopyNodeParams params = entry.params;
+    if (entry.source.slot >= 0)
+      params.source = now(entry.source);
+    if (entry.target.slot >= 0)
+      params.target = now(entry.target);
+    if (params.source == entry.params.source &&
+        params.target == entry.params.target)
+      continue;
+    entry.params = params;
+    check(*driver, driver->setCopyParams(exec, entry.node, params), "copy");
+    ++touched;
+  }
+  for (ValueNode &entry : values) {
+    unsigned value = 0;
+    std::memcpy(&value,
+                static_cast<const char *>(buffers[entry.slot]) + entry.offset,
+                entry.fill.elementBytes);
+    if (value == entry.fill.value)
+      continue;
+    entry.fill.value = value;
+    check(*driver, driver->setFillParams(exec, entry.node, entry.fill),
+          "number from the host");
+    ++touched;
+  }
+  return touched;
+}
+
+void CapturedGraph::replay(Stream stream) {
+  check(*driver, driver->launchGraph(exec, stream), "launching a graph");
+}

@@ -1,0 +1,197 @@
+//===- LoadedKernels.cpp - A program's kernels on a device ----------------===//
+
+#include "pyjit-rt/cuda/LoadedKernels.h"
+
+#include <algorithm>
+#include <cstdlib>
+
+using namespace pyjit::rt;
+using namespace pyjit::rt::cuda;
+
+namespace {
+
+/// "ptxas ..., line 120; error ..." names a line of the PTX; the kernel is the
+/// last entry before it.
+std::string kernelAtLine(const std::string &code, const std::string &log) {
+  size_t at = log.find("line ");
+  if (at == std::string::npos)
+    return "";
+  long line = std::strtol(log.c_str() + at + 5, nullptr, 10);
+  std::string name;
+  size_t begin = 0;
+  for (long number = 1; number <= line && begin < code.size(); ++number) {
+    size_t end = std::min(code.find('\n', begin), code.size());
+    std::string text = code.substr(begin, end - begin);
+    if (size_t entry = text.find(".entry "); entry != std::string::npos) {
+      size_t first = entry + 7;
+      name = text.substr(first, text.find_first_of("( \t", first) - first);
+    }
+    begin = end + 1;
+  }
+  return name;
+}
+
+std::string describe(const LoadedKernel &kernel) {
+  std::string text = std::string("kernel ") + kernel.name;
+  if (kernel.location)
+    text += std::string(" (") + kernel.location + ")";
+  return text;
+}
+
+} // namespace
+
+/// One thread; `count`, then pairs of address and value, all by value. There
+/// are so few that more threads would not be faster.
+std::string cuda::tableWriterCode() {
+  std::string params = ".param .b64 n", body;
+  for (unsigned i = 0; i < LoadedKernels::kTableWords; ++i) {
+    std::string at = "p" + std::to_string(2 * i),
+                value = "p" + std::to_string(2 * i + 1);
+    params += ", .param .b64 " + at + ", .param .b64 " + value;
+    body += "  setp.le.s64 %p, %n, " + std::to_string(i) +
+            ";\n  @%p bra done;\n  ld.param.b64 %to, [" + at +
+            "];\n  ld.param.b64 %value, [" + value +
+            "];\n  st.global.b64 [%to], %value;\n";
+  }
+  return ".version 7.0\n.target sm_70\n.address_size 64\n"
+         ".visible .entry pyjit_write_table(" +
+         params +
+         ")\n{\n  .reg .pred %p;\n  .reg .b64 %n, %to, %value;\n"
+         "  ld.param.b64 %n, [n];\n" +
+         body + "done:\n  ret;\n}\n";
+}
+
+HostKernel cuda::tableWriterFunction() {
+  return {"pyjit_write_table",
+          [](const uint64_t *params) {
+            for (uint64_t k = 0; k < params[0]; ++k)
+              *reinterpret_cast<uint64_t *>(params[1 + 2 * k]) =
+                  params[2 + 2 * k];
+          },
+          1 + 2 * LoadedKernels::kTableWords};
+}
+
+LoadedKernels::~LoadedKernels() {
+  if (module)
+    driver->unloadModule(module);
+  if (writerModule)
+    driver->unloadModule(writerModule);
+}
+
+bool LoadedKernels::load(const Program &program,
+                         const std::vector<KernelFn> &functions,
+                         std::string &error) {
+  kernels.resize(program.numKernels());
+  for (uint32_t i = 0; i < program.numKernels(); ++i) {
+    const Kernel &source = program.kernels()[i];
+    LoadedKernel &kernel = kernels[i];
+    std::copy_n(source.grid, 3, kernel.shape.grid);
+    std::copy_n(source.block, 3, kernel.shape.block);
+    kernel.shape.sharedBytes = source.sharedBytes;
+    kernel.name = program.string(source.name);
+    if (source.location != kNone)
+      kernel.location = program.string(source.location);
+    if (source.align != kNone) {
+      const int64_t *list = program.ints() + source.align;
+      kernel.align.assign(list + 1, list + 1 + list[0]);
+    }
+  }
+  writer.name = "pyjit_write_table";
+  writer.shape = {{1, 1, 1}, {1, 1, 1}, 0};
+  return driver->isSoftware() ? loadFunctions(program, functions, error)
+                              : loadCode(program, error);
+}
+
+bool LoadedKernels::loadCode(const Program &program, std::string &error) {
+  std::string log;
+  if (program.header().code != kNone) {
+    const char *code = program.string(program.header().code);
+    if (Result result = driver->loadModule(&module, code, log)) {
+      error = "the driver refuses the kernels: " + driver->describe(result);
+      std::string name = kernelAtLine(code, log);
+      for (const LoadedKernel &kernel : kernels)
+        if (name == kernel.name)
+          error += ", " + describe(kernel);
+      if (!log.empty())
+        error += "\n" + log;
+      return false;
+    }
+    for (LoadedKernel &kernel : kernels) {
+      if (!kernel.shape.grid[0])
+        continue;
+      Result result =
+          driver->getFunction(&kernel.function, module, kernel.name);
+      constexpr unsigned kWithoutAsking = 48 * 1024;
+      if (!result && kernel.shape.sharedBytes > kWithoutAsking)
+        result = driver->allowShared(kernel.function, kernel.shape.sharedBytes);
+      if (result) {
+        error = describe(kernel) + ": " + driver->describe(result);
+        return false;
+      }
+    }
+  } else if (!kernels.empty()) {
+    error = "the launch program has kernels, but no code for a GPU";
+    return false;
+  }
+  bool table = program.header().variants & 1u << unsigned(Variant::Table);
+  if (!table)
+    return true;
+  Result result =
+      driver->loadModule(&writerModule, tableWriterCode().c_str(), log);
+  if (!result)
+    result = driver->getFunction(&writer.function, writerModule, writer.name);
+  if (result)
+    error = "pyjit_write_table: " + driver->describe(result) + "\n" + log;
+  return !result;
+}
+
+bool LoadedKernels::loadFunctions(const Program &program,
+                                  const std::vector<KernelFn> &functions,
+                                  std::string &error) {
+  if (functions.size() != kernels.size()) {
+    error = "the launch program names " + std::to_string(kernels.size()) +
+            " kernels, " + std::to_string(functions.size()) + " were given";
+    return false;
+  }
+  // Which buffers a kernel takes, and which of them through a word, stands on
+  // the steps.
+  std::vector<HostKernel> host(kernels.size());
+  for (uint32_t i = 0; i < program.numSteps(); ++i) {
+    const Step &step = program.steps()[i];
+    if (step.kind != StepKind::Kernel)
+      continue;
+    auto make = [&](uint32_t index, uint64_t indirect) {
+      KernelFn function = functions[index];
+      int64_t work = program.kernels()[index].work;
+      unsigned count = step.c;
+      host[index] = {kernels[index].name,
+                     [=](const uint64_t *params) {
+                       std::vector<void *> buffers(count);
+                       for (unsigned k = 0; k < count; ++k)
+                         buffers[k] =
+                             indirect >> k & 1
+                                 ? *reinterpret_cast<void **>(params[k])
+                                 : reinterpret_cast<void *>(params[k]);
+                       function(buffers.data(), 0, work);
+                     },
+                     count};
+    };
+    make(step.a, 0);
+    if (step.flags & kStepTwin)
+      make(program.ints()[step.b + step.c],
+           program.ints()[step.b + step.c + 1]);
+  }
+  for (uint32_t i = 0; i < kernels.size(); ++i) {
+    host[i].name = kernels[i].name;
+    kernels[i].shape = {{program.kernels()[i].work > 0, 1, 1}, {1, 1, 1}, 0};
+  }
+  host.push_back(tableWriterFunction());
+  if (driver->loadHostModule(&module, std::move(host))) {
+    error = "the software driver takes no module now";
+    return false;
+  }
+  for (LoadedKernel &kernel : kernels)
+    driver->getFunction(&kernel.function, module, kernel.name);
+  driver->getFunction(&writer.function, module, writer.name);
+  return true;
+}

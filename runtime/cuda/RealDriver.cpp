@@ -1,0 +1,362 @@
+//===- RealDriver.cpp - libcuda, opened at run time -----------------------===//
+
+#include "pyjit-rt/cuda/Driver.h"
+
+#include <dlfcn.h>
+
+#include <mutex>
+
+using namespace pyjit::rt;
+using namespace pyjit::rt::cuda;
+
+namespace {
+
+/// CUDA_MEMCPY3D_v2.
+struct Memcpy3D {
+  size_t srcX, srcY, srcZ, srcLod;
+  int srcMemoryType;
+  const void *srcHost;
+  DevicePtr srcDevice;
+  void *srcArray, *reserved0;
+  size_t srcPitch, srcHeight;
+  size_t dstX, dstY, dstZ, dstLod;
+  int dstMemoryType;
+  void *dstHost;
+  DevicePtr dstDevice;
+  void *dstArray, *reserved1;
+  size_t dstPitch, dstHeight;
+  size_t width, height, depth;
+};
+constexpr int kMemoryTypeDevice = 2;
+
+/// CUDA_MEMSET_NODE_PARAMS_v1.
+struct MemsetNodeParams {
+  DevicePtr dst;
+  size_t pitch;
+  unsigned value, elementSize;
+  size_t width, height;
+};
+
+/// Entry points: name in the library, result and parameters.
+#define PYJIT_DRIVER_ENTRIES(X)                                                \
+  X(cuInit, (unsigned))                                                        \
+  X(cuDriverGetVersion, (int *))                                               \
+  X(cuGetErrorName, (int, const char **))                                      \
+  X(cuGetErrorString, (int, const char **))                                    \
+  X(cuDeviceGet, (int *, int))                                                 \
+  X(cuDeviceGetAttribute, (int *, int, int))                                   \
+  X(cuDevicePrimaryCtxRetain, (Context *, int))                                \
+  X(cuCtxGetCurrent, (Context *))                                              \
+  X(cuCtxSetCurrent, (Context))                                                \
+  X(cuModuleLoadDataEx, (Module *, const void *, unsigned, int *, void **))    \
+  X(cuModuleUnload, (Module))                                                  \
+  X(cuModuleGetFunction, (Function *, Module, const char *))                   \
+  X(cuFuncSetAttribute, (Function, int, int))                                  \
+  X(cuLaunchKernel, (Function, unsigned, unsigned, unsigned, unsigned,         \
+                     unsigned, unsigned, unsigned, Stream, void **, void **))  \
+  X(cuMemcpyDtoDAsync_v2, (DevicePtr, DevicePtr, size_t, Stream))              \
+  X(cuMemcpyHtoDAsync_v2, (DevicePtr, const void *, size_t, Stream))           \
+  X(cuMemcpyDtoH_v2, (void *, DevicePtr, size_t))                              \
+  X(cuMemsetD8Async, (DevicePtr, unsigned char, size_t, Stream))               \
+  X(cuMemsetD16Async, (DevicePtr, unsigned short, size_t, Stream))             \
+  X(cuMemsetD32Async, (DevicePtr, unsigned, size_t, Stream))                   \
+  X(cuMemAlloc_v2, (DevicePtr *, size_t))                                      \
+  X(cuMemFree_v2, (DevicePtr))                                                 \
+  X(cuStreamCreate, (Stream *, unsigned))                                      \
+  X(cuStreamDestroy_v2, (Stream))                                              \
+  X(cuStreamSynchronize, (Stream))                                             \
+  X(cuStreamIsCapturing, (Stream, int *))                                      \
+  X(cuStreamBeginCapture_v2, (Stream, int))                                    \
+  X(cuStreamEndCapture, (Stream, Graph *))                                     \
+  X(cuStreamGetCaptureInfo_v2,                                                 \
+    (Stream, int *, uint64_t *, Graph *, const GraphNode **, size_t *))        \
+  X(cuGraphGetNodes, (Graph, GraphNode *, size_t *))                           \
+  X(cuGraphNodeGetType, (GraphNode, int *))                                    \
+  X(cuGraphKernelNodeGetParams_v2, (GraphNode, KernelNodeParams *))            \
+  X(cuGraphMemcpyNodeGetParams, (GraphNode, Memcpy3D *))                       \
+  X(cuGraphInstantiateWithFlags, (GraphExec *, Graph, uint64_t))               \
+  X(cuGraphLaunch, (GraphExec, Stream))                                        \
+  X(cuGraphExecKernelNodeSetParams_v2,                                         \
+    (GraphExec, GraphNode, const KernelNodeParams *))                          \
+  X(cuGraphExecMemcpyNodeSetParams,                                            \
+    (GraphExec, GraphNode, const Memcpy3D *, Context))                         \
+  X(cuGraphExecMemsetNodeSetParams,                                            \
+    (GraphExec, GraphNode, const MemsetNodeParams *, Context))                 \
+  X(cuGraphExecDestroy, (GraphExec))                                           \
+  X(cuGraphDestroy, (Graph))
+
+/// Entry points that an older driver may lack.
+#define PYJIT_DRIVER_OPTIONAL(X)                                               \
+  X(cuFuncGetParamInfo, (Function, size_t, size_t *, size_t *))
+
+struct Table {
+#define X(NAME, PARAMS) int(*NAME) PARAMS = nullptr;
+  PYJIT_DRIVER_ENTRIES(X)
+  PYJIT_DRIVER_OPTIONAL(X)
+#undef X
+
+  bool load(void *library, std::string &error) {
+#define X(NAME, PARAMS)                                                        \
+  NAME = reinterpret_cast<int(*) PARAMS>(dlsym(library, #NAME));               \
+  if (!NAME) {                                                                 \
+    error = "the CUDA driver is too old: it has no " #NAME;                    \
+    return false;                                                              \
+  }
+    PYJIT_DRIVER_ENTRIES(X)
+#undef X
+#define X(NAME, PARAMS)                                                        \
+  NAME = reinterpret_cast<int(*) PARAMS>(dlsym(library, #NAME));
+    PYJIT_DRIVER_OPTIONAL(X)
+#undef X
+    return true;
+  }
+};
+
+Result as(int result) { return static_cast<Result>(result); }
+
+class RealDriver final : public Driver {
+public:
+  Table t;
+
+  bool isSoftware() const override { return false; }
+
+  std::string describe(Result result) const override {
+    const char *name = nullptr, *text = nullptr;
+    t.cuGetErrorName(result, &name);
+    t.cuGetErrorString(result, &text);
+    return std::string(name ? name : "unknown error") + " (" +
+           (text ? text : std::to_string(int(result))) + ")";
+  }
+
+  Result enter(int device) override {
+    Context context = nullptr;
+    if (int failed = t.cuCtxGetCurrent(&context))
+      return as(failed);
+    if (context)
+      return kSuccess;
+    int handle = 0;
+    if (int failed = t.cuDeviceGet(&handle, device))
+      return as(failed);
+    if (int failed = t.cuDevicePrimaryCtxRetain(&context, handle))
+      return as(failed);
+    return as(t.cuCtxSetCurrent(context));
+  }
+
+  int capability(int device) override {
+    constexpr int kMajor = 75, kMinor = 76;
+    int handle = 0, major = 0, minor = 0;
+    if (t.cuDeviceGet(&handle, device) ||
+        t.cuDeviceGetAttribute(&major, kMajor, handle) ||
+        t.cuDeviceGetAttribute(&minor, kMinor, handle))
+      return 0;
+    return 10 * major + minor;
+  }
+
+  Result loadModule(Module *module, const char *ptx,
+                    std::string &log) override {
+    constexpr int kErrorLog = 5, kErrorLogBytes = 6;
+    char text[8192] = "";
+    int options[] = {kErrorLog, kErrorLogBytes};
+    void *values[] = {text, reinterpret_cast<void *>(sizeof text)};
+    int result = t.cuModuleLoadDataEx(module, ptx, 2, options, values);
+    log = text;
+    return as(result);
+  }
+  Result loadHostModule(Module *, std::vector<HostKernel>) override {
+    return kNotSupported;
+  }
+  Result unloadModule(Module module) override {
+    return as(t.cuModuleUnload(module));
+  }
+  Result getFunction(Function *function, Module module,
+                     const char *name) override {
+    return as(t.cuModuleGetFunction(function, module, name));
+  }
+  Result allowShared(Function function, unsigned bytes) override {
+    constexpr int kMaxDynamicShared = 8;
+    return as(t.cuFuncSetAttribute(function, kMaxDynamicShared, bytes));
+  }
+  Result paramInfo(Function function, size_t index, size_t *offset,
+                   size_t *size) override {
+    if (!t.cuFuncGetParamInfo)
+      return kNotSupported;
+    return as(t.cuFuncGetParamInfo(function, index, offset, size));
+  }
+
+  Result launchKernel(Function function, const LaunchShape &s, Stream stream,
+                      void **params) override {
+    return as(t.cuLaunchKernel(function, s.grid[0], s.grid[1], s.grid[2],
+                               s.block[0], s.block[1], s.block[2],
+                               s.sharedBytes, stream, params, nullptr));
+  }
+  Result copyAsync(DevicePtr target, DevicePtr source, size_t bytes,
+                   Stream stream) override {
+    return as(t.cuMemcpyDtoDAsync_v2(target, source, bytes, stream));
+  }
+  Result copyFromHostAsync(DevicePtr target, const void *source, size_t bytes,
+                           Stream stream) override {
+    return as(t.cuMemcpyHtoDAsync_v2(target, source, bytes, stream));
+  }
+  Result copyToHost(void *target, DevicePtr source, size_t bytes) override {
+    return as(t.cuMemcpyDtoH_v2(target, source, bytes));
+  }
+  Result fillAsync(const FillNodeParams &f, Stream stream) override {
+    switch (f.elementBytes) {
+    case 1:
+      return as(t.cuMemsetD8Async(f.target, f.value, f.count, stream));
+    case 2:
+      return as(t.cuMemsetD16Async(f.target, f.value, f.count, stream));
+    case 4:
+      return as(t.cuMemsetD32Async(f.target, f.value, f.count, stream));
+    }
+    return kInvalidValue;
+  }
+  Result allocate(DevicePtr *memory, size_t bytes) override {
+    return as(t.cuMemAlloc_v2(memory, bytes));
+  }
+  Result release(DevicePtr memory) override {
+    return as(t.cuMemFree_v2(memory));
+  }
+
+  Result createStream(Stream *stream) override {
+    constexpr unsigned kNonBlocking = 1;
+    return as(t.cuStreamCreate(stream, kNonBlocking));
+  }
+  Result destroyStream(Stream stream) override {
+    return as(t.cuStreamDestroy_v2(stream));
+  }
+  Result synchronize(Stream stream) override {
+    return as(t.cuStreamSynchronize(stream));
+  }
+  Result isCapturing(Stream stream, bool *capturing) override {
+    int status = 0;
+    int result = t.cuStreamIsCapturing(stream, &status);
+    *capturing = status != 0;
+    return as(result);
+  }
+  Result beginCapture(Stream stream) override {
+    // Other threads go on allocating meanwhile.
+    constexpr int kThreadLocal = 1;
+    return as(t.cuStreamBeginCapture_v2(stream, kThreadLocal));
+  }
+  Result endCapture(Stream stream, Graph *graph) override {
+    return as(t.cuStreamEndCapture(stream, graph));
+  }
+  Result lastCaptured(Stream stream, GraphNode *node) override {
+    int status = 0;
+    uint64_t id = 0;
+    Graph graph = nullptr;
+    const GraphNode *nodes = nullptr;
+    size_t count = 0;
+    int result = t.cuStreamGetCaptureInfo_v2(stream, &status, &id, &graph,
+                                             &nodes, &count);
+    *node = result == 0 && count == 1 ? nodes[0] : nullptr;
+    return as(result);
+  }
+
+  Result getNodes(Graph graph, std::vector<GraphNode> *nodes) override {
+    size_t count = 0;
+    if (int failed = t.cuGraphGetNodes(graph, nullptr, &count))
+      return as(failed);
+    nodes->resize(count);
+    return count ? as(t.cuGraphGetNodes(graph, nodes->data(), &count))
+                 : kSuccess;
+  }
+  Result getType(GraphNode node, NodeType *type) override {
+    int number = 0;
+    int result = t.cuGraphNodeGetType(node, &number);
+    *type = number >= 0 && number <= 2 ? NodeType(number) : NodeType::Other;
+    return as(result);
+  }
+  Result getKernelParams(GraphNode node, KernelNodeParams *params) override {
+    return as(t.cuGraphKernelNodeGetParams_v2(node, params));
+  }
+  Result getCopyParams(GraphNode node, CopyNodeParams *params) override {
+    Memcpy3D copy{};
+    if (int failed = t.cuGraphMemcpyNodeGetParams(node, &copy))
+      return as(failed);
+    if (copy.height != 1 || copy.depth != 1)
+      return kInvalidValue;
+    *params = {copy.srcDevice + copy.srcX, copy.dstDevice + copy.dstX,
+               copy.width};
+    return kSuccess;
+  }
+  Result instantiate(GraphExec *exec, Graph graph) override {
+    return as(t.cuGraphInstantiateWithFlags(exec, graph, 0));
+  }
+  Result launchGraph(GraphExec exec, Stream stream) override {
+    return as(t.cuGraphLaunch(exec, stream));
+  }
+  Result setKernelParams(GraphExec exec, GraphNode node,
+                         const KernelNodeParams &params) override {
+    return as(t.cuGraphExecKernelNodeSetParams_v2(exec, node, &params));
+  }
+  Result setCopyParams(GraphExec exec, GraphNode node,
+                       const CopyNodeParams &params) override {
+    Memcpy3D copy{};
+    copy.srcMemoryType = copy.dstMemoryType = kMemoryTypeDevice;
+    copy.srcDevice = params.source;
+    copy.dstDevice = params.target;
+    copy.srcPitch = copy.dstPitch = copy.width = params.bytes;
+    copy.height = copy.depth = copy.srcHeight = copy.dstHeight = 1;
+    return as(t.cuGraphExecMemcpyNodeSetParams(exec, node, &copy, context()));
+  }
+  Result setFillParams(GraphExec exec, GraphNode node,
+                       const FillNodeParams &f) override {
+    MemsetNodeParams fill{f.target, 0, f.value, f.elementBytes, f.count, 1};
+    return as(t.cuGraphExecMemsetNodeSetParams(exec, node, &fill, context()));
+  }
+  Result destroyExec(GraphExec exec) override {
+    return as(t.cuGraphExecDestroy(exec));
+  }
+  Result destroyGraph(Graph graph) override {
+    return as(t.cuGraphDestroy(graph));
+  }
+
+private:
+  Context context() const {
+    Context current = nullptr;
+    t.cuCtxGetCurrent(&current);
+    return current;
+  }
+};
+
+std::shared_ptr<Driver> open(std::string &error) {
+  // By its soname: where a program uses CUDA, this very library is loaded.
+  void *library = dlopen("libcuda.so.1", RTLD_NOW | RTLD_LOCAL);
+  if (!library) {
+    error = "no CUDA driver (libcuda.so.1) on this machine";
+    return nullptr;
+  }
+  auto driver = std::make_shared<RealDriver>();
+  if (!driver->t.load(library, error))
+    return nullptr;
+  if (int failed = driver->t.cuInit(0)) {
+    error = "the CUDA driver does not start: " + driver->describe(as(failed));
+    return nullptr;
+  }
+  int version = 0;
+  driver->t.cuDriverGetVersion(&version);
+  constexpr int kOldest = 12000;
+  if (version < kOldest) {
+    error = "the CUDA driver is too old: version " + std::to_string(version) +
+            ", needed is " + std::to_string(kOldest);
+    return nullptr;
+  }
+  return driver;
+}
+
+} // namespace
+
+std::shared_ptr<Driver> cuda::openDriver(std::string &error) {
+  // A handle of a library that is never unloaded; opening it twice would be no
+  // error, only slower.
+  struct Opened {
+    std::shared_ptr<Driver> driver;
+    std::string error;
+    Opened() { driver = open(error); }
+  };
+  static const Opened opened;
+  error = opened.error;
+  return opened.driver;
+}

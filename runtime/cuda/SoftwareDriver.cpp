@@ -1,0 +1,408 @@
+//===- SoftwareDriver.cpp - A driver made of software ---------------------===//
+
+#include "pyjit-rt/cuda/Driver.h"
+
+#include <algorithm>
+#include <cstring>
+#include <map>
+#include <mutex>
+
+using namespace pyjit::rt;
+using namespace pyjit::rt::cuda;
+
+namespace {
+
+struct SoftFunction {
+  HostKernel kernel;
+};
+
+struct SoftModule {
+  std::vector<std::unique_ptr<SoftFunction>> functions;
+};
+
+struct SoftNode {
+  NodeType type = NodeType::Other;
+  const SoftFunction *function = nullptr;
+  LaunchShape shape{};
+  std::vector<uint64_t> params;
+  std::vector<void *> pointers; // into `params`, for getKernelParams
+  CopyNodeParams copy{};
+  FillNodeParams fill{};
+  std::function<void()> work;
+
+  void run() const {
+    switch (type) {
+    case NodeType::Kernel:
+      if (shape.grid[0])
+        function->kernel.function(params.data());
+      return;
+    case NodeType::Memcpy:
+      std::memmove(reinterpret_cast<void *>(copy.target),
+                   reinterpret_cast<const void *>(copy.source), copy.bytes);
+      return;
+    case NodeType::Memset: {
+      auto *target = reinterpret_cast<char *>(fill.target);
+      for (size_t i = 0; i < fill.count; ++i)
+        std::memcpy(target + i * fill.elementBytes, &fill.value,
+                    fill.elementBytes);
+      return;
+    }
+    case NodeType::Other:
+      work();
+      return;
+    }
+  }
+};
+
+/// Nodes keep their addresses: they are the handles.
+struct SoftGraph {
+  std::vector<std::unique_ptr<SoftNode>> nodes;
+};
+
+struct SoftExec {
+  std::vector<const SoftNode *> origins;
+  std::vector<SoftNode> nodes;
+
+  SoftNode *find(const SoftNode *origin) {
+    for (size_t i = 0; i < origins.size(); ++i)
+      if (origins[i] == origin)
+        return &nodes[i];
+    return nullptr;
+  }
+};
+
+struct SoftStream {
+  std::unique_ptr<SoftGraph> capture; // while capturing
+  bool invalid = false;               // an illegal call was made meanwhile
+};
+
+template <class T, class Handle> T *as(Handle handle) {
+  return reinterpret_cast<T *>(handle);
+}
+
+class SoftwareDriver final : public Driver {
+public:
+  explicit SoftwareDriver(bool runWhileCapturing)
+      : runWhileCapturing(runWhileCapturing) {}
+
+  bool isSoftware() const override { return true; }
+
+  std::string describe(Result result) const override {
+    switch (result) {
+    case kSuccess:
+      return "success";
+    case kInvalidValue:
+      return "invalid value (software driver)";
+    case kOutOfMemory:
+      return "out of memory (software driver)";
+    case kCaptureUnsupported:
+      return "not permitted while a stream is captured (software driver)";
+    case kCaptureInvalidated:
+      return "the capture was invalidated (software driver)";
+    case kNotSupported:
+      return "not supported (software driver)";
+    }
+    return "error " + std::to_string(int(result)) + " (software driver)";
+  }
+
+  Result enter(int) override { return kSuccess; }
+  int capability(int) override { return 0; }
+
+  Result loadModule(Module *, const char *, std::string &log) override {
+    log = "a software driver runs host functions, not PTX";
+    return kNotSupported;
+  }
+  Result loadHostModule(Module *module,
+                        std::vector<HostKernel> kernels) override {
+    std::lock_guard<std::mutex> guard(lock);
+    if (invalidateCaptures())
+      return kCaptureUnsupported;
+    auto *made = new SoftModule;
+    for (HostKernel &kernel : kernels)
+      made->functions.push_back(
+          std::make_unique<SoftFunction>(SoftFunction{std::move(kernel)}));
+    *module = as<ModuleTag>(made);
+    return kSuccess;
+  }
+  Result unloadModule(Module module) override {
+    delete as<SoftModule>(module);
+    return kSuccess;
+  }
+  Result getFunction(Function *function, Module module,
+                     const char *name) override {
+    for (auto &candidate : as<SoftModule>(module)->functions)
+      if (candidate->kernel.name == name) {
+        *function = as<FunctionTag>(candidate.get());
+        return kSuccess;
+      }
+    return kInvalidValue;
+  }
+  Result allowShared(Function, unsigned) override { return kSuccess; }
+  Result paramInfo(Function function, size_t index, size_t *offset,
+                   size_t *size) override {
+    if (index >= as<SoftFunction>(function)->kernel.params)
+      return kInvalidValue;
+    *offset = 8 * index;
+    *size = 8;
+    return kSuccess;
+  }
+
+  Result launchKernel(Function function, const LaunchShape &shape,
+                      Stream stream, void **params) override {
+    auto *kernel = as<SoftFunction>(function);
+    uint64_t threads =
+        uint64_t(shape.block[0]) * shape.block[1] * shape.block[2];
+    if (!kernel || !shape.grid[0] || !shape.grid[1] || !shape.grid[2] ||
+        threads == 0 || threads > 1024)
+      return kInvalidValue;
+    SoftNode node;
+    node.type = NodeType::Kernel;
+    node.function = kernel;
+    node.shape = shape;
+    for (unsigned i = 0; i < kernel->kernel.params; ++i)
+      node.params.push_back(*static_cast<uint64_t *>(params[i]));
+    return submit(stream, std::move(node));
+  }
+  Result copyAsync(DevicePtr target, DevicePtr source, size_t bytes,
+                   Stream stream) override {
+    SoftNode node;
+    node.type = NodeType::Memcpy;
+    node.copy = {source, target, bytes};
+    return submit(stream, std::move(node));
+  }
+  Result copyFromHostAsync(DevicePtr target, const void *source, size_t bytes,
+                           Stream stream) override {
+    std::lock_guard<std::mutex> guard(lock);
+    SoftStream &state = streams[stream];
+    if (state.capture) {
+      // The real driver would record the host address, which nobody keeps.
+      state.invalid = true;
+      return kCaptureUnsupported;
+    }
+    std::memcpy(reinterpret_cast<void *>(target), source, bytes);
+    return kSuccess;
+  }
+  Result copyToHost(void *target, DevicePtr source, size_t bytes) override {
+    std::lock_guard<std::mutex> guard(lock);
+    if (invalidateCaptures())
+      return kCaptureUnsupported;
+    std::memcpy(target, reinterpret_cast<const void *>(source), bytes);
+    return kSuccess;
+  }
+  Result fillAsync(const FillNodeParams &fill, Stream stream) override {
+    if (fill.elementBytes != 1 && fill.elementBytes != 2 &&
+        fill.elementBytes != 4)
+      return kInvalidValue;
+    SoftNode node;
+    node.type = NodeType::Memset;
+    node.fill = fill;
+    return submit(stream, std::move(node));
+  }
+  Result allocate(DevicePtr *memory, size_t bytes) override {
+    std::lock_guard<std::mutex> guard(lock);
+    if (invalidateCaptures())
+      return kCaptureUnsupported;
+    *memory = reinterpret_cast<DevicePtr>(new char[bytes + 1]);
+    return kSuccess;
+  }
+  Result release(DevicePtr memory) override {
+    std::lock_guard<std::mutex> guard(lock);
+    if (invalidateCaptures())
+      return kCaptureUnsupported;
+    delete[] reinterpret_cast<char *>(memory);
+    return kSuccess;
+  }
+
+  Result createStream(Stream *stream) override {
+    *stream = as<StreamTag>(new char);
+    return kSuccess;
+  }
+  Result destroyStream(Stream stream) override {
+    std::lock_guard<std::mutex> guard(lock);
+    streams.erase(stream);
+    delete as<char>(stream);
+    return kSuccess;
+  }
+  Result synchronize(Stream stream) override {
+    std::lock_guard<std::mutex> guard(lock);
+    SoftStream &state = streams[stream];
+    if (!state.capture)
+      return kSuccess;
+    state.invalid = true;
+    return kCaptureUnsupported;
+  }
+  Result isCapturing(Stream stream, bool *capturing) override {
+    std::lock_guard<std::mutex> guard(lock);
+    *capturing = streams[stream].capture != nullptr;
+    return kSuccess;
+  }
+  Result beginCapture(Stream stream) override {
+    std::lock_guard<std::mutex> guard(lock);
+    SoftStream &state = streams[stream];
+    // The legacy default stream cannot be captured.
+    if (!stream || state.capture)
+      return kCaptureUnsupported;
+    state.capture = std::make_unique<SoftGraph>();
+    state.invalid = false;
+    return kSuccess;
+  }
+  Result endCapture(Stream stream, Graph *graph) override {
+    std::lock_guard<std::mutex> guard(lock);
+    SoftStream &state = streams[stream];
+    *graph = nullptr;
+    if (!state.capture)
+      return kInvalidValue;
+    std::unique_ptr<SoftGraph> done = std::move(state.capture);
+    if (state.invalid)
+      return kCaptureInvalidated;
+    *graph = as<GraphTag>(done.release());
+    return kSuccess;
+  }
+  Result lastCaptured(Stream stream, GraphNode *node) override {
+    std::lock_guard<std::mutex> guard(lock);
+    SoftStream &state = streams[stream];
+    *node = state.capture && !state.capture->nodes.empty()
+                ? as<GraphNodeTag>(state.capture->nodes.back().get())
+                : nullptr;
+    return kSuccess;
+  }
+
+  Result getNodes(Graph graph, std::vector<GraphNode> *nodes) override {
+    nodes->clear();
+    for (auto &node : as<SoftGraph>(graph)->nodes)
+      nodes->push_back(as<GraphNodeTag>(node.get()));
+    return kSuccess;
+  }
+  Result getType(GraphNode node, NodeType *type) override {
+    *type = as<SoftNode>(node)->type;
+    return kSuccess;
+  }
+  Result getKernelParams(GraphNode handle, KernelNodeParams *params) override {
+    auto *node = as<SoftNode>(handle);
+    if (node->type != NodeType::Kernel)
+      return kInvalidValue;
+    node->pointers.clear();
+    for (uint64_t &word : node->params)
+      node->pointers.push_back(&word);
+    const LaunchShape &s = node->shape;
+    *params = {as<FunctionTag>(const_cast<SoftFunction *>(node->function)),
+               s.grid[0],
+               s.grid[1],
+               s.grid[2],
+               s.block[0],
+               s.block[1],
+               s.block[2],
+               s.sharedBytes,
+               node->pointers.data(),
+               nullptr,
+               nullptr,
+               nullptr};
+    return kSuccess;
+  }
+  Result getCopyParams(GraphNode handle, CopyNodeParams *params) override {
+    auto *node = as<SoftNode>(handle);
+    if (node->type != NodeType::Memcpy)
+      return kInvalidValue;
+    *params = node->copy;
+    return kSuccess;
+  }
+  Result instantiate(GraphExec *exec, Graph graph) override {
+    std::lock_guard<std::mutex> guard(lock);
+    if (invalidateCaptures())
+      return kCaptureUnsupported;
+    auto *made = new SoftExec;
+    for (auto &node : as<SoftGraph>(graph)->nodes) {
+      made->origins.push_back(node.get());
+      made->nodes.push_back(*node);
+    }
+    *exec = as<GraphExecTag>(made);
+    return kSuccess;
+  }
+  Result launchGraph(GraphExec exec, Stream stream) override {
+    {
+      std::lock_guard<std::mutex> guard(lock);
+      if (streams[stream].capture) {
+        streams[stream].invalid = true;
+        return kCaptureUnsupported;
+      }
+    }
+    for (const SoftNode &node : as<SoftExec>(exec)->nodes)
+      node.run();
+    return kSuccess;
+  }
+  Result setKernelParams(GraphExec exec, GraphNode origin,
+                         const KernelNodeParams &params) override {
+    SoftNode *node = as<SoftExec>(exec)->find(as<SoftNode>(origin));
+    if (!node || node->type != NodeType::Kernel || !params.kernelParams ||
+        params.func !=
+            as<FunctionTag>(const_cast<SoftFunction *>(node->function)))
+      return kInvalidValue;
+    for (unsigned i = 0; i < node->params.size(); ++i)
+      node->params[i] = *static_cast<uint64_t *>(params.kernelParams[i]);
+    return kSuccess;
+  }
+  Result setCopyParams(GraphExec exec, GraphNode origin,
+                       const CopyNodeParams &params) override {
+    SoftNode *node = as<SoftExec>(exec)->find(as<SoftNode>(origin));
+    if (!node || node->type != NodeType::Memcpy)
+      return kInvalidValue;
+    node->copy = params;
+    return kSuccess;
+  }
+  Result setFillParams(GraphExec exec, GraphNode origin,
+                       const FillNodeParams &params) override {
+    SoftNode *node = as<SoftExec>(exec)->find(as<SoftNode>(origin));
+    if (!node || node->type != NodeType::Memset)
+      return kInvalidValue;
+    node->fill = params;
+    return kSuccess;
+  }
+  Result destroyExec(GraphExec exec) override {
+    delete as<SoftExec>(exec);
+    return kSuccess;
+  }
+  Result destroyGraph(Graph graph) override {
+    delete as<SoftGraph>(graph);
+    return kSuccess;
+  }
+
+  Result addHostWork(Stream stream, std::function<void()> work) override {
+    SoftNode node;
+    node.work = std::move(work);
+    return submit(stream, std::move(node));
+  }
+
+private:
+  /// Carries a node out, or records it.
+  Result submit(Stream stream, SoftNode node) {
+    {
+      std::lock_guard<std::mutex> guard(lock);
+      SoftStream &state = streams[stream];
+      if (state.capture) {
+        state.capture->nodes.push_back(std::make_unique<SoftNode>(node));
+        if (!runWhileCapturing)
+          return kSuccess;
+      }
+    }
+    node.run();
+    return kSuccess;
+  }
+  /// What must not happen while any stream is captured ends that capture.
+  bool invalidateCaptures() {
+    bool any = false;
+    for (auto &[stream, state] : streams)
+      if (state.capture)
+        any = state.invalid = true;
+    return any;
+  }
+
+  const bool runWhileCapturing;
+  std::mutex lock;
+  std::map<Stream, SoftStream> streams;
+};
+
+} // namespace
+
+std::shared_ptr<Driver> cuda::makeSoftwareDriver(bool runWhileCapturing) {
+  return std::make_shared<SoftwareDriver>(runWhileCapturing);
+}

@@ -1,0 +1,92 @@
+//===- CapturedGraph.h - A graph and what a replay renews -------*- C++ -*-===//
+
+#ifndef PYJIT_RT_CUDA_CAPTUREDGRAPH_H
+#define PYJIT_RT_CUDA_CAPTUREDGRAPH_H
+
+#include "pyjit-rt/cuda/LoadedKernels.h"
+
+namespace pyjit::rt::cuda {
+
+/// Where a launch finds an address: fixed, or that of an external slot plus an
+/// offset, which a replay renews.
+struct Address {
+  DevicePtr value = 0;
+  int32_t slot = -1; ///< -1: fixed
+  int64_t offset = 0;
+};
+
+/// Launches into a stream that is being captured, remembering which nodes
+/// touch what may differ at the next call; then the instantiated graph.
+///
+/// The same methods launch on a stream that is not captured; nothing is
+/// remembered then.
+class CapturedGraph {
+public:
+  explicit CapturedGraph(std::shared_ptr<Driver> driver)
+      : driver(std::move(driver)) {}
+  ~CapturedGraph();
+  CapturedGraph(const CapturedGraph &) = delete;
+  CapturedGraph &operator=(const CapturedGraph &) = delete;
+
+  /// All throw std::runtime_error when the driver refuses.
+  void addKernel(const LoadedKernel &kernel, const std::vector<Address> &params,
+                 Stream stream);
+  void addCopy(const Address &target, const Address &source, size_t bytes,
+               Stream stream);
+  /// The host slot's element, `bytes` of it, into `target`.
+  void addHostValue(DevicePtr target, uint32_t hostSlot, const void *element,
+                    size_t bytes, Stream stream);
+  /// Words of a table in device memory: word i holds the address of entry i.
+  void addTable(const LoadedKernel &writer, DevicePtr table,
+                const std::vector<Address> &entries, Stream stream);
+
+  /// Takes the captured graph over and makes it launchable. `owned`: destroyed
+  /// with this object.
+  void finish(Graph graph, bool owned);
+  bool ready() const { return exec != nullptr; }
+  size_t numNodes() const { return nodeCount; }
+  /// Nodes that a replay may have to renew.
+  size_t numExternalNodes() const {
+    return kernels.size() + copies.size() + values.size();
+  }
+
+  /// Renews the parameters that differ, given the address (host slots: the
+  /// element) of every slot. Returns how many nodes it touched.
+  unsigned update(void *const *buffers);
+  void replay(Stream stream);
+
+private:
+  struct KernelNode {
+    GraphNode node;
+    const LoadedKernel *kernel;
+    std::vector<uint64_t> params;
+    std::vector<std::pair<uint32_t, Address>> external;
+  };
+  struct CopyNode {
+    GraphNode node;
+    CopyNodeParams params;
+    Address target, source;
+  };
+  struct ValueNode {
+    GraphNode node;
+    FillNodeParams fill;
+    uint32_t slot;
+    uint32_t offset; ///< in the element, in bytes
+  };
+
+  GraphNode lastNode(Stream stream, const char *what);
+
+  std::shared_ptr<Driver> driver;
+  std::vector<KernelNode> kernels;
+  std::vector<CopyNode> copies;
+  std::vector<ValueNode> values;
+  std::vector<void *> pointers; // scratch
+  Graph graph = nullptr;
+  bool ownsGraph = false;
+  GraphExec exec = nullptr;
+  size_t nodeCount = 0;
+};
+
+} // namespace pyjit::rt::cuda
+
+#endif // PYJIT_RT_CUDA_CAPTUREDGRAPH_H

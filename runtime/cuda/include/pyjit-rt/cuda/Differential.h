@@ -1,0 +1,63 @@
+//===- Differential.h - Which parameter words hold an address ---*- C++ -*-===//
+//
+// A library's kernel keeps its operands' addresses somewhere in its parameter
+// block: as parameters, in structures, inside descriptors. Nothing says where.
+// Capturing the same call with other operand addresses and comparing the blocks
+// shows which words follow which operand.
+//
+//===----------------------------------------------------------------------===//
+
+#ifndef PYJIT_RT_CUDA_DIFFERENTIAL_H
+#define PYJIT_RT_CUDA_DIFFERENTIAL_H
+
+#include "pyjit-rt/cuda/Driver.h"
+
+#include <array>
+
+namespace pyjit::rt::cuda {
+
+/// One operand's memory in each of three captures.
+struct MovedOperand {
+  std::array<DevicePtr, 3> address;
+  size_t bytes;
+};
+
+/// A word of a node's parameters that holds an address inside an operand.
+struct OperandWord {
+  uint32_t node;   ///< number among the graph's nodes
+  uint32_t offset; ///< in the parameter block, in bytes
+  uint32_t operand;
+  int64_t addend; ///< from the operand's address to the word's value
+};
+
+/// Compares three captures of one piece of a program that differ in where the
+/// operands are, and in nothing else. True, with every word that follows an
+/// operand, only if each byte that differs between the captures is part of such
+/// a word in all three: two captures find the words, the third confirms them.
+/// Otherwise `reason` says what could not be explained.
+bool findOperandWords(Driver &driver, const std::array<Graph, 3> &captures,
+                      const std::vector<MovedOperand> &operands,
+                      std::vector<OperandWord> &words, std::string &reason);
+
+/// A kernel node's parameters with words that can be changed.
+class PatchedNode {
+public:
+  /// Reads the node's parameters from the graph that it was captured into.
+  bool read(Driver &driver, GraphNode node, std::string &reason);
+  void set(uint32_t offset, uint64_t word);
+  Result write(Driver &driver, GraphExec exec);
+
+  std::vector<unsigned char> block;
+  KernelNodeParams params{};
+  GraphNode node = nullptr;
+
+private:
+  std::vector<std::pair<size_t, size_t>> layout; ///< offset, size
+  std::vector<void *> pointers;
+  size_t blockSize = 0;
+  void *extra[5] = {};
+};
+
+} // namespace pyjit::rt::cuda
+
+#endif // PYJIT_RT_CUDA_DIFFERENTIAL_H

@@ -1,0 +1,166 @@
+//===- Driver.h - The CUDA driver, or something that behaves like it -*- C++
+//-*-===//
+//
+// Declarations of our own: neither a toolkit nor its headers are needed, at
+// build time or later. Names and numbers are the driver API's, which are
+// stable.
+//
+//===----------------------------------------------------------------------===//
+
+#ifndef PYJIT_RT_CUDA_DRIVER_H
+#define PYJIT_RT_CUDA_DRIVER_H
+
+#include "pyjit-rt/Launch.h"
+
+#include <cstddef>
+#include <functional>
+#include <memory>
+#include <string>
+#include <vector>
+
+namespace pyjit::rt::cuda {
+
+using DevicePtr = uint64_t;
+using Context = struct ContextTag *;
+using Module = struct ModuleTag *;
+using Function = struct FunctionTag *;
+using Stream = struct StreamTag *;
+using Graph = struct GraphTag *;
+using GraphNode = struct GraphNodeTag *;
+using GraphExec = struct GraphExecTag *;
+
+/// CUresult: the numbers that this code looks at.
+enum Result : int {
+  kSuccess = 0,
+  kInvalidValue = 1,
+  kOutOfMemory = 2,
+  kNotSupported = 801,
+  kCaptureUnsupported = 900,
+  kCaptureInvalidated = 901,
+};
+
+enum class NodeType : int { Kernel = 0, Memcpy = 1, Memset = 2, Other = 99 };
+
+/// CUDA_KERNEL_NODE_PARAMS_v2.
+struct KernelNodeParams {
+  Function func;
+  unsigned gridX, gridY, gridZ, blockX, blockY, blockZ, sharedBytes;
+  void **kernelParams;
+  void **extra;
+  void *kern;
+  Context ctx;
+};
+
+struct CopyNodeParams {
+  DevicePtr source, target;
+  size_t bytes;
+};
+
+/// One memset node: `count` elements of `elementBytes` (1, 2 or 4) bytes.
+struct FillNodeParams {
+  DevicePtr target;
+  unsigned value, elementBytes;
+  size_t count;
+};
+
+struct LaunchShape {
+  unsigned grid[3], block[3], sharedBytes;
+};
+
+/// A kernel of a software device: a function of the host.
+struct HostKernel {
+  std::string name;
+  /// Called with the parameter block, one 8-byte word for each buffer.
+  std::function<void(const uint64_t *params)> function;
+  unsigned params;
+};
+
+/// What this project uses of the driver, one method per entry point. All
+/// methods may be called from several threads.
+class Driver {
+public:
+  virtual ~Driver();
+  /// Whether device memory is host memory and kernels are host functions.
+  virtual bool isSoftware() const = 0;
+  virtual std::string describe(Result result) const = 0;
+
+  /// Makes the device's primary context current on this thread if none is.
+  virtual Result enter(int device) = 0;
+  /// 90 for compute capability 9.0; 0 if it cannot be found out.
+  virtual int capability(int device) = 0;
+
+  /// `log` receives what the assembler says about bad code.
+  virtual Result loadModule(Module *module, const char *ptx,
+                            std::string &log) = 0;
+  virtual Result loadHostModule(Module *module,
+                                std::vector<HostKernel> kernels) = 0;
+  virtual Result unloadModule(Module module) = 0;
+  virtual Result getFunction(Function *function, Module module,
+                             const char *name) = 0;
+  virtual Result allowShared(Function function, unsigned bytes) = 0;
+  /// Offset and size of parameter `index` in the parameter block; fails past
+  /// the last one.
+  virtual Result paramInfo(Function function, size_t index, size_t *offset,
+                           size_t *size) = 0;
+
+  virtual Result launchKernel(Function function, const LaunchShape &shape,
+                              Stream stream, void **params) = 0;
+  virtual Result copyAsync(DevicePtr target, DevicePtr source, size_t bytes,
+                           Stream stream) = 0;
+  virtual Result copyFromHostAsync(DevicePtr target, const void *source,
+                                   size_t bytes, Stream stream) = 0;
+  /// Waits.
+  virtual Result copyToHost(void *target, DevicePtr source, size_t bytes) = 0;
+  virtual Result fillAsync(const FillNodeParams &fill, Stream stream) = 0;
+  virtual Result allocate(DevicePtr *memory, size_t bytes) = 0;
+  virtual Result release(DevicePtr memory) = 0;
+
+  virtual Result createStream(Stream *stream) = 0;
+  virtual Result destroyStream(Stream stream) = 0;
+  virtual Result synchronize(Stream stream) = 0;
+  virtual Result isCapturing(Stream stream, bool *capturing) = 0;
+  virtual Result beginCapture(Stream stream) = 0;
+  virtual Result endCapture(Stream stream, Graph *graph) = 0;
+  /// The node that the stream's next one would depend on; null if there is
+  /// none, or several.
+  virtual Result lastCaptured(Stream stream, GraphNode *node) = 0;
+
+  virtual Result getNodes(Graph graph, std::vector<GraphNode> *nodes) = 0;
+  virtual Result getType(GraphNode node, NodeType *type) = 0;
+  virtual Result getKernelParams(GraphNode node, KernelNodeParams *params) = 0;
+  virtual Result getCopyParams(GraphNode node, CopyNodeParams *params) = 0;
+  virtual Result instantiate(GraphExec *exec, Graph graph) = 0;
+  virtual Result launchGraph(GraphExec exec, Stream stream) = 0;
+  virtual Result setKernelParams(GraphExec exec, GraphNode node,
+                                 const KernelNodeParams &params) = 0;
+  virtual Result setCopyParams(GraphExec exec, GraphNode node,
+                               const CopyNodeParams &params) = 0;
+  virtual Result setFillParams(GraphExec exec, GraphNode node,
+                               const FillNodeParams &params) = 0;
+  virtual Result destroyExec(GraphExec exec) = 0;
+  virtual Result destroyGraph(Graph graph) = 0;
+
+  /// Runs `work` now, and in each replay if the stream is capturing: what a
+  /// library call is on a software device. Real drivers do not support it.
+  virtual Result addHostWork(Stream stream, std::function<void()> work);
+};
+
+/// The driver of this machine, opened once per process; null, with the reason
+/// in `error`, where there is none.
+std::shared_ptr<Driver> openDriver(std::string &error);
+
+/// A driver made of software. It records streams, graphs and parameters as the
+/// real one does and refuses what the real one refuses: allocation, waiting and
+/// loading while a stream is captured, parameters of the wrong kind of node,
+/// memory that it was never told about.
+/// `runWhileCapturing`: what is captured is carried out at once too, which no
+/// real driver does, so that host code which looks at values meanwhile (a
+/// library on the processor) meets sound ones.
+std::shared_ptr<Driver> makeSoftwareDriver(bool runWhileCapturing = false);
+
+/// Throws std::runtime_error saying what was tried, unless `result` is success.
+void check(const Driver &driver, Result result, const char *what);
+
+} // namespace pyjit::rt::cuda
+
+#endif // PYJIT_RT_CUDA_DRIVER_H

@@ -1,0 +1,58 @@
+//===- LoadedKernels.h - A program's kernels on a device --------*- C++ -*-===//
+
+#ifndef PYJIT_RT_CUDA_LOADEDKERNELS_H
+#define PYJIT_RT_CUDA_LOADEDKERNELS_H
+
+#include "pyjit-rt/Program.h"
+#include "pyjit-rt/cuda/Driver.h"
+
+namespace pyjit::rt::cuda {
+
+/// A kernel that is ready to launch.
+struct LoadedKernel {
+  Function function = nullptr;
+  LaunchShape shape{};
+  const char *name = "";
+  const char *location = nullptr; ///< the user's source line, or null
+  std::vector<uint32_t> align;    ///< per buffer, or empty
+};
+
+/// The kernel that writes words of a table, as PTX and as a host function.
+std::string tableWriterCode();
+HostKernel tableWriterFunction();
+
+/// The kernels of one program, loaded into the current context; unloaded with
+/// the object.
+class LoadedKernels {
+public:
+  explicit LoadedKernels(std::shared_ptr<Driver> driver)
+      : driver(std::move(driver)) {}
+  ~LoadedKernels();
+  LoadedKernels(const LoadedKernels &) = delete;
+  LoadedKernels &operator=(const LoadedKernels &) = delete;
+
+  /// Loads the program's PTX, or makes kernels of `functions` where the driver
+  /// is software. False, with kernel and source line in `error`, on failure.
+  bool load(const Program &program, const std::vector<KernelFn> &functions,
+            std::string &error);
+  /// The node that writes up to `kTableWords` words, each a value and where to:
+  /// parameters are the count, then pairs of address and value.
+  static constexpr unsigned kTableWords = 32;
+  const LoadedKernel &tableWriter() const { return writer; }
+  const LoadedKernel &operator[](size_t i) const { return kernels[i]; }
+
+private:
+  bool loadCode(const Program &program, std::string &error);
+  bool loadFunctions(const Program &program,
+                     const std::vector<KernelFn> &functions,
+                     std::string &error);
+
+  std::shared_ptr<Driver> driver;
+  Module module = nullptr, writerModule = nullptr;
+  std::vector<LoadedKernel> kernels;
+  LoadedKernel writer;
+};
+
+} // namespace pyjit::rt::cuda
+
+#endif // PYJIT_RT_CUDA_LOADEDKERNELS_H

@@ -1,0 +1,132 @@
+//===- CapturePool.cpp - Capturing library calls --------------------------===//
+//
+// PyTorch's allocator serves captured calls from a private pool, which only its
+// class at::cuda::CUDAGraph can ask for. Its methods are exported by
+// libtorch_cuda.so, whose headers need the CUDA toolkit; the declarations are
+// therefore ours, for the very version of PyTorch that the package requires.
+//
+//===----------------------------------------------------------------------===//
+
+#include "TorchDevice.h"
+
+#include <dlfcn.h>
+
+#include <cstring>
+#include <new>
+#include <utility>
+
+using namespace pyjit::rt;
+
+CapturePool::~CapturePool() = default;
+
+namespace {
+
+/// For launches that allocate nothing.
+class DriverCapture final : public CapturePool {
+public:
+  explicit DriverCapture(cuda::Driver &driver) : driver(driver) {}
+  void begin(cuda::Stream stream) override {
+    cuda::check(driver, driver.beginCapture(stream), "beginning a capture");
+  }
+  cuda::Graph end(cuda::Stream stream) override {
+    cuda::Graph graph = nullptr;
+    cuda::check(driver, driver.endCapture(stream, &graph), "ending a capture");
+    return graph;
+  }
+  bool ownsGraph() const override { return false; }
+  void abandon(cuda::Stream stream) noexcept override {
+    cuda::Graph graph = nullptr;
+    driver.endCapture(stream, &graph);
+    if (graph)
+      driver.destroyGraph(graph);
+  }
+
+private:
+  cuda::Driver &driver;
+};
+
+using PoolId = std::pair<unsigned long long, unsigned long long>;
+
+/// at::cuda::CUDAGraph's methods, `this` first.
+struct GraphClass {
+  void (*construct)(void *, bool keepGraph) = nullptr;
+  void (*destroy)(void *) = nullptr;
+  void (*begin)(void *, PoolId, int mode) = nullptr;
+  void (*end)(void *) = nullptr;
+  cuda::Graph (*raw)(void *) = nullptr;
+  std::string error;
+
+  GraphClass() {
+    // Loaded with PyTorch, or not there at all.
+    void *library = dlopen("libtorch_cuda.so", RTLD_NOW | RTLD_NOLOAD);
+    if (!library) {
+      error = "libtorch_cuda.so is not loaded";
+      return;
+    }
+    auto find = [&](auto &method, const char *symbol) {
+      method = reinterpret_cast<std::decay_t<decltype(method)>>(
+          dlsym(library, symbol));
+      if (!method)
+        error = std::string("this PyTorch has no ") + symbol;
+    };
+    find(construct, "_ZN2at4cuda9CUDAGraphC1Eb");
+    find(destroy, "_ZN2at4cuda9CUDAGraphD1Ev");
+    find(begin, "_ZN2at4cuda9CUDAGraph13capture_beginESt4pairIyyE21cudaStream"
+                "CaptureMode");
+    find(end, "_ZN2at4cuda9CUDAGraph11capture_endEv");
+    find(raw, "_ZN2at4cuda9CUDAGraph14raw_cuda_graphEv");
+  }
+};
+
+const GraphClass &graphClass() {
+  static const GraphClass found;
+  return found;
+}
+
+class PoolCapture final : public CapturePool {
+public:
+  explicit PoolCapture(cuda::Driver &driver) : driver(driver) {
+    graphClass().construct(object, /*keepGraph=*/true);
+  }
+  ~PoolCapture() override { graphClass().destroy(object); }
+
+  void begin(cuda::Stream) override {
+    constexpr int kThreadLocal = 1;
+    graphClass().begin(object, PoolId(0, 0), kThreadLocal);
+  }
+  cuda::Graph end(cuda::Stream) override {
+    graphClass().end(object);
+    return graphClass().raw(object);
+  }
+  bool ownsGraph() const override { return true; }
+  void abandon(cuda::Stream stream) noexcept override {
+    try {
+      graphClass().end(object); // gives the pool back, too
+    } catch (const std::exception &) {
+      bool capturing = false;
+      cuda::Graph graph = nullptr;
+      if (!driver.isCapturing(stream, &capturing) && capturing)
+        driver.endCapture(stream, &graph);
+    }
+  }
+
+private:
+  cuda::Driver &driver;
+  // The class takes less than 256 bytes; its exact size is its library's
+  // affair.
+  alignas(64) unsigned char object[4096] = {};
+};
+
+} // namespace
+
+std::unique_ptr<CapturePool> CapturePool::make(const TorchDevice &device,
+                                               bool libraryCalls,
+                                               std::string &error) {
+  if (!libraryCalls || device.driver().isSoftware())
+    return std::make_unique<DriverCapture>(device.driver());
+  if (!graphClass().error.empty()) {
+    error = graphClass().error;
+    return nullptr;
+  }
+  return std::make_unique<PoolCapture>(device.driver());
+}

@@ -1,0 +1,125 @@
+//===- DeviceExecutor.h - Runs launch programs on a GPU ---------*- C++ -*-===//
+
+#ifndef PYJIT_RUNTIME_TORCH_DEVICEEXECUTOR_H
+#define PYJIT_RUNTIME_TORCH_DEVICEEXECUTOR_H
+
+#include "TorchDevice.h"
+
+#include "pyjit-rt/TorchExecutor.h"
+#include "pyjit-rt/cuda/CapturedGraph.h"
+
+#include <array>
+#include <map>
+
+namespace pyjit::rt {
+
+/// Runs one launch program on PyTorch's current stream, in the way that was
+/// measured to be the fastest (cudagraph-select).
+///
+/// Outputs are fresh tensors that the launch writes in place; no later call
+/// writes them again.
+class DeviceExecutor final : public TorchExecutor {
+public:
+  static std::unique_ptr<DeviceExecutor>
+  create(Program program, std::vector<KernelFn> kernels, std::string &error);
+  ~DeviceExecutor() override;
+
+  void run(const at::Tensor *inputs, const at::Tensor *cached,
+           at::Tensor *outputs) override;
+  std::string report() const override;
+
+private:
+  /// The memory of an external slot that a slot is part of.
+  struct Origin {
+    int32_t slot = -1; ///< -1: not external
+    int64_t offset = 0;
+  };
+  struct GraphInfo {
+    uint32_t begin, end; ///< steps
+    bool libraryCalls = false;
+    std::vector<uint32_t> externals; ///< slots
+    std::vector<uint32_t> results;   ///< slots that later steps read
+  };
+  /// One captured graph, for one variant.
+  struct Captured {
+    explicit Captured(std::shared_ptr<cuda::Driver> driver)
+        : graph(std::move(driver)) {}
+    std::unique_ptr<CapturePool> pool; ///< outlives `graph`
+    cuda::CapturedGraph graph;
+    /// What library calls made inside: read later, and kept for the replays.
+    std::vector<std::pair<uint32_t, at::Tensor>> results;
+    std::vector<at::Tensor> kept;
+    /// Variant::Copy: the graph's own memory of external slots.
+    std::vector<std::pair<uint32_t, at::Tensor>> copies;
+    at::Tensor table; ///< Variant::Table
+    std::vector<Origin> entries;
+  };
+  /// What belongs to the calls of one stream: their order keeps them apart.
+  struct Instance : Arena {
+    std::array<std::vector<std::unique_ptr<Captured>>, kNumVariants> graphs;
+    /// Addresses of stable slots that captured graphs hold.
+    std::vector<std::pair<uint32_t, const void *>> stable;
+    bool warm = false;
+    unsigned recaptures = 0;
+  };
+
+  DeviceExecutor(Program program, std::vector<KernelFn> functions,
+                 std::unique_ptr<TorchDevice> device);
+  bool load(std::string &error);
+  static bool drawsNumbers(const CallPlan &plan);
+  void findOrigins();
+  void findGraphs();
+
+  std::unique_ptr<Instance> makeInstance();
+  void bind(Instance &instance, const at::Tensor *inputs,
+            const at::Tensor *cached);
+  void dropMoved(Instance &instance, cuda::Stream stream);
+  void execute(Instance &instance, Variant variant, cuda::Stream stream);
+  void step(uint32_t index, Instance &instance, cuda::Stream stream);
+  void launch(const Step &step, Instance &instance, cuda::Stream stream);
+  void makeViewSlot(const Step &step, Instance &instance);
+
+  Captured &graphFor(uint32_t number, Variant variant, Instance &instance);
+  void capture(Captured &captured, const GraphInfo &info, Variant variant,
+               Instance &instance);
+  void captureSteps(Captured &captured, const GraphInfo &info, Variant variant,
+                    Instance &instance);
+  void captureKernel(Captured &captured, const Step &step, Variant variant,
+                     Instance &instance);
+  void captureCall(const CallPlan &plan, Instance &instance,
+                   Captured &captured);
+  void prepareTable(Captured &captured, const GraphInfo &info,
+                    Instance &instance);
+  void replay(Captured &captured, Variant variant, Instance &instance,
+              cuda::Stream stream);
+  cuda::Address addressOf(uint32_t slot, Variant variant,
+                          const Instance &instance) const;
+  bool isMoving(uint32_t slot) const;
+
+  void select(Instance &instance, const at::Tensor *inputs,
+              const at::Tensor *cached, at::Tensor *outputs,
+              cuda::Stream stream);
+  void runOnce(Instance &instance, Variant variant, const at::Tensor *inputs,
+               const at::Tensor *cached, at::Tensor *outputs,
+               cuda::Stream stream);
+
+  std::unique_ptr<TorchDevice> device;
+  cuda::LoadedKernels loaded;
+  std::vector<Origin> origins;      // by slot
+  std::vector<uint32_t> inputAlign; // by slot, in bytes
+  std::vector<GraphInfo> graphInfos;
+  std::vector<int32_t> callOfStep; // index into `calls`, or -1
+  bool repeatable = true;          // running twice does no harm
+
+  mutable std::mutex runLock;
+  std::map<cuda::Stream, std::unique_ptr<Instance>> instances;
+  cuda::Stream captureStream = nullptr;
+  bool selected = false;
+  Variant chosen = Variant::Plain;
+  std::array<double, kNumVariants> medians{}; // seconds; 0: not measured
+  std::array<std::string, kNumVariants> failures;
+};
+
+} // namespace pyjit::rt
+
+#endif // PYJIT_RUNTIME_TORCH_DEVICEEXECUTOR_H

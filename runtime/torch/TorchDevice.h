@@ -1,0 +1,86 @@
+//===- TorchDevice.h - PyTorch's streams and memory of a device -*- C++ -*-===//
+//
+// Reached through c10's device-agnostic interfaces: nothing here is linked
+// against PyTorch's CUDA libraries, which a CPU build does not have.
+//
+//===----------------------------------------------------------------------===//
+
+#ifndef PYJIT_RUNTIME_TORCH_TORCHDEVICE_H
+#define PYJIT_RUNTIME_TORCH_TORCHDEVICE_H
+
+#include "pyjit-rt/cuda/Driver.h"
+
+#include <ATen/core/Tensor.h>
+#include <c10/core/Device.h>
+#include <c10/core/Stream.h>
+
+namespace pyjit::rt {
+
+class TorchDevice {
+public:
+  /// Null, with the reason in `error`, where the device cannot be used.
+  /// `type` 0, the processor, stands for a device made of software.
+  static std::unique_ptr<TorchDevice> open(int type, int index,
+                                           std::string &error);
+
+  cuda::Driver &driver() const { return *driverApi; }
+  std::shared_ptr<cuda::Driver> sharedDriver() const { return driverApi; }
+  c10::Device device() const { return where; }
+
+  /// The stream that PyTorch uses on this thread.
+  cuda::Stream currentStream() const;
+  at::Tensor empty(at::IntArrayRef sizes, at::IntArrayRef strides,
+                   c10::ScalarType dtype) const;
+
+  /// Makes the device and its context current for the scope.
+  class Scope {
+  public:
+    explicit Scope(const TorchDevice &device);
+    ~Scope();
+
+  private:
+    const TorchDevice &device;
+    c10::Device before;
+  };
+  /// Makes `stream` PyTorch's current one for the scope.
+  class StreamScope {
+  public:
+    StreamScope(const TorchDevice &device, cuda::Stream stream);
+    ~StreamScope();
+
+  private:
+    const TorchDevice &device;
+    c10::Stream before;
+  };
+
+private:
+  TorchDevice(std::shared_ptr<cuda::Driver> driver, c10::Device where)
+      : driverApi(std::move(driver)), where(where) {}
+
+  std::shared_ptr<cuda::Driver> driverApi;
+  c10::Device where;
+};
+
+/// Captures library calls: what they allocate meanwhile comes from a pool that
+/// belongs to the capture, as long as this object lives.
+class CapturePool {
+public:
+  virtual ~CapturePool();
+  /// Begins capturing on `stream`, which is PyTorch's current one.
+  virtual void begin(cuda::Stream stream) = 0;
+  /// Ends it. The graph belongs to the pool if `ownsGraph()`.
+  virtual cuda::Graph end(cuda::Stream stream) = 0;
+  virtual bool ownsGraph() const = 0;
+  /// After a failure between `begin` and `end`: leaves no stream capturing.
+  virtual void abandon(cuda::Stream stream) noexcept = 0;
+
+  /// `libraryCalls`: whether any are captured; without them the driver's own
+  /// capture does. Null, with the reason in `error`, where PyTorch's library
+  /// has not what is needed.
+  static std::unique_ptr<CapturePool>
+  make(const TorchDevice &device, bool libraryCalls, std::string &error);
+};
+
+} // namespace pyjit::rt
+
+#endif // PYJIT_RUNTIME_TORCH_TORCHDEVICE_H

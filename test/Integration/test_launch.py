@@ -1,0 +1,109 @@
+"""Launch programs on a device made of software: the whole path without a GPU.
+
+The same cases run on a real device in test/gpu.
+"""
+
+from __future__ import annotations
+
+import launch_cases
+import pyjit
+import pytest
+import torch
+
+CALLS = 6  # observed, plain, measured, then the chosen way
+
+
+def compiled(f: object) -> object:
+    return pyjit.compile(f, options={"software_device": True, "strict": True})
+
+
+def report(f: object, *args: object) -> str:
+    return pyjit.explain(f)(*args)
+
+
+@pytest.mark.parametrize("name", launch_cases.CASES)
+def test_cases(name: str) -> None:
+    f, make = launch_cases.CASES[name]("cpu", torch.float32)
+    fast = compiled(f)
+    with torch.no_grad():
+        held = []
+        for _ in range(CALLS):
+            args = make()
+            copies = [a.clone() for a in args]
+            want = f(*copies)
+            got = fast(*args)
+            torch.testing.assert_close(got, want)
+            torch.testing.assert_close(list(args), copies)
+            held.append((got, want))
+        # No later call wrote what an earlier one returned.
+        for got, want in held:
+            torch.testing.assert_close(got, want)
+    stats = pyjit.stats(fast)
+    assert stats["records"] == 1, stats
+    assert stats["hits"] == CALLS - 1, stats
+
+
+def test_report_names_the_ways_and_figures() -> None:
+    f, make = launch_cases.mlp("cpu", torch.float32)
+    fast = compiled(f)
+    with torch.no_grad():
+        for _ in range(CALLS):
+            fast(*make())
+        text = report(fast, *make())
+    for way in (
+        "plain launches",
+        "graph with copies",
+        "graph with a table",
+        "graph with updated nodes",
+    ):
+        assert f"{way}: " in text, text
+    assert " us" in text
+    assert "cudagraph.graph" in text
+
+
+def test_parameter_moves() -> None:
+    f, make = launch_cases.mlp("cpu", torch.float32)
+    fast = compiled(f)
+    with torch.no_grad():
+        for _ in range(CALLS):
+            fast(*make())
+        for _ in range(3):
+            f[0].weight.data = torch.randn(64, 32)
+            f[3].bias.add_(1)
+            args = make()
+            torch.testing.assert_close(fast(*args), f(*args))
+    assert pyjit.stats(fast)["records"] == 1
+
+
+def test_random_numbers_stay_outside_of_graphs() -> None:
+    def f(x: torch.Tensor) -> torch.Tensor:
+        a = torch.cumsum(x, 0).relu()
+        b = torch.nn.functional.dropout(a, 0.5)
+        return torch.cumsum(b, 0) + 1
+
+    fast = compiled(f)
+    for i in range(CALLS):
+        x = torch.randn(8, 8)
+        torch.manual_seed(i)
+        want = f(x)
+        after = torch.get_rng_state()
+        torch.manual_seed(i)
+        got = fast(x)
+        torch.testing.assert_close(got, want)
+        assert torch.equal(torch.get_rng_state(), after)
+
+
+def test_failing_library_call_leaves_a_usable_process() -> None:
+    table = torch.nn.Embedding(10, 4)
+
+    def f(tokens: torch.Tensor) -> torch.Tensor:
+        return torch.cumsum(table(tokens).sin(), 0)
+
+    fast = pyjit.compile(f, options={"software_device": True})
+    with torch.no_grad():
+        for _ in range(CALLS):
+            tokens = torch.randint(0, 10, (6,))
+            torch.testing.assert_close(fast(tokens), f(tokens))
+        with pytest.raises(IndexError):
+            fast(torch.full((6,), 99))
+        torch.testing.assert_close(fast(tokens), f(tokens))

@@ -1,0 +1,312 @@
+// RUN: pyjit-opt %s --split-input-file --verify-diagnostics
+
+!vec = !cudagraph.buffer<tensor<8xf32>>
+cudagraph.program @use_after_free on "cuda:0" {
+  %x = cudagraph.external input 0 : !vec
+  %r = cudagraph.call "aten::exp"(%x) : (!vec) -> (!vec)
+  %v = cudagraph.view %r at 0 : !vec to !vec
+  cudagraph.release %r : !vec
+  // expected-error @+1 {{uses a buffer after its release}}
+  %s = cudagraph.call "aten::exp"(%v) : (!vec) -> (!vec)
+  cudagraph.return %s : !vec
+}
+
+// -----
+
+!vec = !cudagraph.buffer<tensor<8xf32>>
+cudagraph.program @host_read on "cuda:0" {
+  %x = cudagraph.external input 0 : !vec
+  cudagraph.graph externals(%x : !vec) {
+    // expected-error @+1 {{reads a device value on the host inside a graph}}
+    %h = cudagraph.call "aten::_to_copy"(%x, none, none, device("cpu"), none, false, none) : (!vec) -> (!cudagraph.buffer<tensor<8xf32>, host>)
+    cudagraph.yield
+  }
+  cudagraph.return
+}
+
+// -----
+
+!vec = !cudagraph.buffer<tensor<8xi1>>
+cudagraph.program @dynamic_shape on "cuda:0" {
+  %x = cudagraph.external input 0 : !vec
+  cudagraph.graph externals(%x : !vec) {
+    // expected-error @+1 {{reads a device value on the host inside a graph}}
+    %h = cudagraph.call "aten::nonzero"(%x) : (!vec) -> (!cudagraph.buffer<tensor<3x1xi64>>)
+    cudagraph.yield
+  }
+  cudagraph.return
+}
+
+// -----
+
+!vec = !cudagraph.buffer<tensor<8xf32>>
+cudagraph.program @undeclared on "cuda:0" {
+  // expected-note @+1 {{the buffer}}
+  %x = cudagraph.external input 0 : !vec
+  %y = cudagraph.external output 0 : !vec
+  %v = cudagraph.view %x at 0 : !vec to !vec
+  cudagraph.graph externals(%y : !vec) {
+    // expected-error @+1 {{uses an external buffer that its graph does not declare}}
+    cudagraph.kernel @k(%v) to (%y) : (!vec) -> (!vec)
+    cudagraph.yield
+  }
+  cudagraph.return %y : !vec
+}
+
+// -----
+
+!vec = !cudagraph.buffer<tensor<8xf32>>
+cudagraph.program @undeclared_result on "cuda:0" {
+  %y = cudagraph.external output 0 : !vec
+  // expected-note @+1 {{the buffer}}
+  %r = cudagraph.call "aten::bernoulli"(%y, none) : (!vec) -> (!vec)
+  cudagraph.graph externals(%y : !vec) {
+    // expected-error @+1 {{uses an external buffer that its graph does not declare}}
+    cudagraph.kernel @k(%r) to (%y) : (!vec) -> (!vec)
+    cudagraph.yield
+  }
+  cudagraph.return %y : !vec
+}
+
+// -----
+
+!vec = !cudagraph.buffer<tensor<8xf32>>
+cudagraph.program @declared_but_own on "cuda:0" {
+  %t = cudagraph.buffer : !vec
+  // expected-error @+1 {{declares an external buffer that is none}}
+  cudagraph.graph externals(%t : !vec) {
+    cudagraph.yield
+  }
+  cudagraph.return
+}
+
+// -----
+
+!number = !cudagraph.buffer<tensor<f32>, host>
+cudagraph.program @kernel_reads_host on "cuda:0" {
+  %s = cudagraph.external input 0 : !number
+  %t = cudagraph.buffer : !cudagraph.buffer<tensor<f32>>
+  cudagraph.graph externals(%s : !number) {
+    // expected-error @+1 {{reads host memory inside a graph}}
+    cudagraph.kernel @k(%s) to (%t) : (!number) -> (!cudagraph.buffer<tensor<f32>>)
+    cudagraph.yield
+  }
+  cudagraph.return
+}
+
+// -----
+
+!host = !cudagraph.buffer<tensor<8xf32>, host>
+cudagraph.program @copy_from_host on "cuda:0" {
+  %s = cudagraph.external input 0 : !host
+  %t = cudagraph.buffer : !cudagraph.buffer<tensor<8xf32>>
+  cudagraph.graph externals(%s : !host) {
+    // expected-error @+1 {{reads host memory inside a graph}}
+    cudagraph.copy %s to %t : !host, !cudagraph.buffer<tensor<8xf32>>
+    cudagraph.yield
+  }
+  cudagraph.return
+}
+
+// -----
+
+!host = !cudagraph.buffer<tensor<8xf32>, host>
+cudagraph.program @several_numbers on "cuda:0" {
+  %s = cudagraph.external input 0 : !host
+  %t = cudagraph.buffer : !cudagraph.buffer<tensor<8xf32>>
+  // expected-error @+1 {{takes one number, not 'tensor<8xf32>'}}
+  cudagraph.host_value %s to %t : !host, !cudagraph.buffer<tensor<8xf32>>
+  cudagraph.return
+}
+
+// -----
+
+cudagraph.program @number_of_device on "cuda:0" {
+  %s = cudagraph.buffer : !cudagraph.buffer<tensor<f32>>
+  %t = cudagraph.buffer : !cudagraph.buffer<tensor<f32>>
+  // expected-error @+1 {{takes a number from the host to the device}}
+  cudagraph.host_value %s to %t : !cudagraph.buffer<tensor<f32>>, !cudagraph.buffer<tensor<f32>>
+  cudagraph.return
+}
+
+// -----
+
+!vec = !cudagraph.buffer<tensor<8xf32>>
+cudagraph.program @overlap on "cuda:0" arena 512 {
+  // expected-note @+1 {{the other buffer}}
+  %s = cudagraph.buffer at 0 : !vec
+  // expected-error @+1 {{shares bytes of the arena with a buffer that is in use at the same time}}
+  %t = cudagraph.buffer at 0 : !vec
+  cudagraph.kernel @k() to (%s) : () -> (!vec)
+  cudagraph.kernel @k(%s) to (%t) : (!vec) -> (!vec)
+  cudagraph.return
+}
+
+// -----
+
+!vec = !cudagraph.buffer<tensor<80xf32>>
+cudagraph.program @outside on "cuda:0" arena 256 {
+  // expected-error @+1 {{reaches beyond the arena's 256 bytes}}
+  %s = cudagraph.buffer at 0 : !vec
+  cudagraph.kernel @k() to (%s) : () -> (!vec)
+  cudagraph.return
+}
+
+// -----
+
+cudagraph.program @misplaced on "cuda:0" {
+  // expected-error @+1 {{begins at byte 100, which is no multiple of 256}}
+  %s = cudagraph.buffer at 100 : !cudagraph.buffer<tensor<8xf32>>
+  cudagraph.return
+}
+
+// -----
+
+cudagraph.program @host_buffer on "cuda:0" {
+  // expected-error @+1 {{is in host memory, which programs do not plan}}
+  %s = cudagraph.buffer : !cudagraph.buffer<tensor<8xf32>, host>
+  cudagraph.return
+}
+
+// -----
+
+cudagraph.program @host_output on "cuda:0" {
+  // expected-error @+1 {{is an output in host memory}}
+  %s = cudagraph.external output 0 : !cudagraph.buffer<tensor<8xf32>, host>
+  cudagraph.return
+}
+
+// -----
+
+cudagraph.program @twice on "cuda:0" {
+  %s = cudagraph.external input 0 : !cudagraph.buffer<tensor<8xf32>>
+  // expected-error @+1 {{is declared twice}}
+  %t = cudagraph.external input 0 : !cudagraph.buffer<tensor<8xf32>>
+  cudagraph.return
+}
+
+// -----
+
+!vec = !cudagraph.buffer<tensor<8xf32>>
+cudagraph.program @release_of_own on "cuda:0" {
+  %s = cudagraph.buffer : !vec
+  // expected-error @+1 {{releases what no library call allocated}}
+  cudagraph.release %s : !vec
+  cudagraph.return
+}
+
+// -----
+
+!vec = !cudagraph.buffer<tensor<8xf32>>
+cudagraph.program @indirect on "cuda:0" {
+  %s = cudagraph.buffer : !vec
+  // expected-error @+1 {{takes buffer 0 indirectly, which is not external}}
+  cudagraph.kernel @k() to (%s) indirect @k2 [0] : () -> (!vec)
+  cudagraph.return
+}
+
+// -----
+
+!vec = !cudagraph.buffer<tensor<8xf32>>
+cudagraph.program @indirect_number on "cuda:0" {
+  %s = cudagraph.buffer : !vec
+  // expected-error @+1 {{takes buffer 3 indirectly, of 1}}
+  cudagraph.kernel @k() to (%s) indirect @k2 [3] : () -> (!vec)
+  cudagraph.return
+}
+
+// -----
+
+!vec = !cudagraph.buffer<tensor<8xf32>>
+cudagraph.program @moves_other on "cuda:0" {
+  %s = cudagraph.buffer : !vec
+  %t = cudagraph.buffer : !cudagraph.buffer<tensor<4xf32>>
+  // expected-error @+1 {{moves 'tensor<8xf32>' into 'tensor<4xf32>'}}
+  cudagraph.copy %s to %t : !vec, !cudagraph.buffer<tensor<4xf32>>
+  cudagraph.return
+}
+
+// -----
+
+!flag = !cudagraph.buffer<tensor<i1>>
+cudagraph.program @outside_graph on "cuda:0" {
+  %p = cudagraph.buffer : !flag
+  // expected-error @+1 {{is a conditional node, which only a graph has}}
+  cudagraph.if %p : !flag {
+    cudagraph.kernel @k(%p) to () : (!flag) -> ()
+  }
+  cudagraph.return
+}
+
+// -----
+
+!flag = !cudagraph.buffer<tensor<i1>>
+cudagraph.program @forever on "cuda:0" {
+  %p = cudagraph.buffer : !flag
+  cudagraph.graph {
+    // expected-error @+1 {{never writes its condition, so no round is the last}}
+    cudagraph.while %p : !flag {
+      cudagraph.kernel @k(%p) to () : (!flag) -> ()
+    }
+    cudagraph.yield
+  }
+  cudagraph.return
+}
+
+// -----
+
+!vec = !cudagraph.buffer<tensor<8xf32>>
+cudagraph.program @many_flags on "cuda:0" {
+  %p = cudagraph.buffer : !vec
+  cudagraph.graph {
+    // expected-error @+1 {{is decided by one boolean on the device}}
+    cudagraph.if %p : !vec {
+      cudagraph.kernel @k(%p) to () : (!vec) -> ()
+    }
+    cudagraph.yield
+  }
+  cudagraph.return
+}
+
+// -----
+
+// expected-error @+1 {{does not end in cudagraph.return}}
+cudagraph.program @open on "cuda:0" {
+  %p = cudagraph.buffer : !cudagraph.buffer<tensor<8xf32>>
+}
+
+// -----
+
+cudagraph.program @open_graph on "cuda:0" {
+  // expected-error @+1 {{does not end in cudagraph.yield}}
+  cudagraph.graph {
+    %p = cudagraph.buffer : !cudagraph.buffer<tensor<8xf32>>
+  }
+  cudagraph.return
+}
+
+// -----
+
+// expected-error @+1 {{has an unknown variant "fast"}}
+cudagraph.program @variant on "cuda:0" variants ["fast"] {
+  cudagraph.return
+}
+
+// -----
+
+!vec = !cudagraph.buffer<tensor<8xf32>>
+cudagraph.program @mutates on "cuda:0" {
+  %s = cudagraph.buffer : !vec
+  // expected-error @+1 {{mutates operand 4 of 1}}
+  cudagraph.call "aten::exp_"(%s) mutates [4] : (!vec) -> ()
+  cudagraph.return
+}
+
+// -----
+
+cudagraph.program @view on "cuda:0" {
+  %s = cudagraph.buffer : !cudagraph.buffer<tensor<8xf32>>
+  // expected-error @+1 {{shows another element type than its source has}}
+  %v = cudagraph.view %s at 0 : !cudagraph.buffer<tensor<8xf32>> to !cudagraph.buffer<tensor<8xi32>>
+  cudagraph.return
+}

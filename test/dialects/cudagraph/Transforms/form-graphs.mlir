@@ -1,0 +1,150 @@
+// RUN: pyjit-opt %s --pass-pipeline='builtin.module(cudagraph.program(cudagraph-form-graphs{explain=true}))' --split-input-file -verify-diagnostics | FileCheck %s
+// RUN: pyjit-opt %s --pass-pipeline='builtin.module(cudagraph.program(cudagraph-form-graphs{explain=true min-launches=1}))' --split-input-file -verify-diagnostics | FileCheck %s --check-prefix=ONE
+
+!vec = !cudagraph.buffer<tensor<8xf32>>
+
+// CHECK-LABEL: @whole
+// CHECK: %[[T:.*]] = cudagraph.buffer
+// CHECK: cudagraph.graph externals(%{{.*}}, %{{.*}} :
+// CHECK-NEXT: cudagraph.kernel @a
+// CHECK-NEXT: cudagraph.kernel @b
+// CHECK-NEXT: cudagraph.yield
+cudagraph.program @whole on "cuda:0" {
+  %x = cudagraph.external input 0 : !vec
+  %y = cudagraph.external output 0 : !vec
+  %t = cudagraph.buffer : !vec
+  cudagraph.kernel @a(%x) to (%t) : (!vec) -> (!vec)
+  cudagraph.kernel @b(%t) to (%y) : (!vec) -> (!vec)
+  cudagraph.return %y : !vec
+}
+
+// -----
+
+!vec = !cudagraph.buffer<tensor<8xf32>>
+
+// One launch is launched by itself.
+// CHECK-LABEL: @one
+// CHECK-NOT: cudagraph.graph
+// ONE-LABEL: @one
+// ONE: cudagraph.graph
+cudagraph.program @one on "cuda:0" {
+  %x = cudagraph.external input 0 : !vec
+  %y = cudagraph.external output 0 : !vec
+  cudagraph.kernel @a(%x) to (%y) : (!vec) -> (!vec)
+  cudagraph.return %y : !vec
+}
+
+// -----
+
+!vec = !cudagraph.buffer<tensor<8xf32>>
+
+// Around a call that draws random numbers; what a library call made in the
+// first graph and the second one reads is yielded.
+// CHECK-LABEL: @around
+// CHECK: %[[R:.*]] = cudagraph.graph {{.*}} to(!cudagraph.buffer<tensor<8xf32>>)
+// CHECK: cudagraph.kernel @a
+// CHECK: %[[I:.*]] = cudagraph.call "aten::cumsum"
+// CHECK: cudagraph.yield %[[I]]
+// CHECK: %[[N:.*]] = cudagraph.call "aten::bernoulli"(%[[R]]
+// What is made outside is elsewhere at the next call: external as well.
+// CHECK: cudagraph.graph externals(%[[N]],
+// CHECK: cudagraph.kernel @b(%[[N]], %[[R]])
+cudagraph.program @around on "cuda:0" {
+  %x = cudagraph.external input 0 : !vec
+  %y = cudagraph.external output 0 : !vec
+  %t = cudagraph.buffer : !vec
+  %u = cudagraph.buffer : !vec
+  cudagraph.kernel @a(%x) to (%t) : (!vec) -> (!vec)
+  %i = cudagraph.call "aten::cumsum"(%t, 0 : i64, none) : (!vec) -> (!vec)
+  // expected-remark @+1 {{stays outside of graphs: it draws random numbers}}
+  %n = cudagraph.call "aten::bernoulli"(%i, none) : (!vec) -> (!vec)
+  cudagraph.kernel @b(%n, %i) to (%u) : (!vec, !vec) -> (!vec)
+  cudagraph.kernel @c(%u) to (%y) : (!vec) -> (!vec)
+  cudagraph.return %y : !vec
+}
+
+// -----
+
+!vec = !cudagraph.buffer<tensor<8xf32>>
+!mat = !cudagraph.buffer<tensor<8x8xf32>>
+
+// A library call reads a copy of what moves, and a parameter where it is; what
+// it made and the caller gets is copied to an output.
+// CHECK-LABEL: @staged
+// CHECK: %[[Y:.*]] = cudagraph.external output 1
+// CHECK: %[[X:.*]] = cudagraph.external input 0
+// CHECK: %[[W:.*]] = cudagraph.external input 1 stable
+// CHECK: cudagraph.graph
+// CHECK: cudagraph.copy %[[X]] to %[[C:.*]] :
+// CHECK: %[[M:.*]] = cudagraph.call "aten::mv"(%[[W]], %[[C]])
+// CHECK: cudagraph.kernel @a(%[[X]], %[[M]])
+// CHECK: cudagraph.copy %[[M]] to %[[Y]]
+// CHECK: cudagraph.return %{{.*}}, %[[Y]]
+cudagraph.program @staged on "cuda:0" {
+  %x = cudagraph.external input 0 : !vec
+  %w = cudagraph.external input 1 stable : !mat
+  %y = cudagraph.external output 0 : !vec
+  %m = cudagraph.call "aten::mv"(%w, %x) : (!mat, !vec) -> (!vec)
+  cudagraph.kernel @a(%x, %m) to (%y) : (!vec, !vec) -> (!vec)
+  cudagraph.return %y, %m : !vec, !vec
+}
+
+// -----
+
+!vec = !cudagraph.buffer<tensor<8xf32>>
+!half = !cudagraph.buffer<tensor<4xf32>>
+
+// Views inside and behind a graph.
+// CHECK-LABEL: @views
+// CHECK: %[[R:.*]]:2 = cudagraph.graph
+// CHECK: %[[S:.*]] = cudagraph.call "aten::cumsum"
+// CHECK: %[[V:.*]] = cudagraph.view %[[S]] at 4
+// CHECK: cudagraph.call "aten::exp"(%[[V]])
+// CHECK: %[[B:.*]] = cudagraph.view %[[R]]#1 at 4
+// CHECK: cudagraph.call "aten::bernoulli"(%[[B]]
+cudagraph.program @views on "cuda:0" {
+  %x = cudagraph.external input 0 stable : !vec
+  %s = cudagraph.call "aten::cumsum"(%x, 0 : i64, none) : (!vec) -> (!vec)
+  %v = cudagraph.view %s at 4 : !vec to !half
+  %e = cudagraph.call "aten::exp"(%v) : (!half) -> (!half)
+  // expected-remark @+1 {{stays outside of graphs: it draws random numbers}}
+  %n = cudagraph.call "aten::bernoulli"(%v, none) : (!half) -> (!half)
+  %d = cudagraph.call "aten::exp"(%e) : (!half) -> (!half)
+  cudagraph.return %n, %d : !half, !half
+}
+
+// -----
+
+!vec = !cudagraph.buffer<tensor<8xf32>>
+
+// What is not known is not captured.
+// CHECK-LABEL: @unknown
+// CHECK-NOT: cudagraph.graph
+cudagraph.program @unknown on "cuda:0" {
+  %x = cudagraph.external input 0 : !vec
+  // expected-remark @+1 {{stays outside of graphs: the operator table does not know what it does}}
+  %a = cudagraph.call "mylib::op"(%x) : (!vec) -> (!vec)
+  // expected-remark @+1 {{stays outside of graphs: the shape of its result depends on data}}
+  %b = cudagraph.call "aten::nonzero"(%a) : (!vec) -> (!cudagraph.buffer<tensor<3x1xi64>>)
+  cudagraph.return %b : !cudagraph.buffer<tensor<3x1xi64>>
+}
+
+// -----
+
+!q = !cudagraph.buffer<tensor<1x2x4x8xf32>>
+
+// Attention without dropout draws nothing; a call reads a copy of what another
+// one made outside.
+// CHECK-LABEL: @attention
+// CHECK: %[[N:.*]] = cudagraph.call "aten::bernoulli"
+// CHECK: cudagraph.graph externals(%[[N]]
+// CHECK: cudagraph.copy %[[N]] to %[[C:.*]] :
+// CHECK: cudagraph.call "aten::scaled_dot_product_attention"(%[[C]], %[[C]], %[[C]]
+cudagraph.program @attention on "cuda:0" {
+  %x = cudagraph.external input 0 : !q
+  // expected-remark @+1 {{stays outside of graphs: it draws random numbers}}
+  %n = cudagraph.call "aten::bernoulli"(%x, none) : (!q) -> (!q)
+  %a = cudagraph.call "aten::scaled_dot_product_attention"(%n, %n, %n, none, 0.0 : f64, false, none, false) : (!q, !q, !q) -> (!q)
+  %b = cudagraph.call "aten::exp"(%a) : (!q) -> (!q)
+  cudagraph.return %b : !q
+}

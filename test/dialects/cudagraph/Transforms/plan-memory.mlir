@@ -1,0 +1,66 @@
+// RUN: pyjit-opt %s --pass-pipeline='builtin.module(cudagraph.program(cudagraph-plan-memory))' | FileCheck %s
+
+!vec = !cudagraph.buffer<tensor<100xf32>>
+!flag = !cudagraph.buffer<tensor<i1>>
+
+// The third buffer takes the first one's place; an unused one goes away.
+// CHECK-LABEL: @chain on "cuda:0" arena 1024 {
+// CHECK: cudagraph.buffer at 0
+// CHECK: cudagraph.buffer at 512
+// CHECK: cudagraph.buffer at 0
+// CHECK-NOT: = cudagraph.buffer
+cudagraph.program @chain on "cuda:0" {
+  %y = cudagraph.external output 0 : !vec
+  %a = cudagraph.buffer : !vec
+  %b = cudagraph.buffer : !vec
+  %c = cudagraph.buffer : !vec
+  %d = cudagraph.buffer : !vec
+  cudagraph.kernel @k() to (%a) : () -> (!vec)
+  cudagraph.kernel @k(%a) to (%b) : (!vec) -> (!vec)
+  cudagraph.kernel @k(%b) to (%c) : (!vec) -> (!vec)
+  cudagraph.kernel @k(%c) to (%y) : (!vec) -> (!vec)
+  cudagraph.return %y : !vec
+}
+
+// What a loop reads may not be overwritten by the loop's own buffers: the next
+// round reads it again.
+// CHECK-LABEL: @loop on "cuda:0" arena 1280 {
+// CHECK-DAG: at 0 : !cudagraph.buffer<tensor<100xf32>>
+// CHECK-DAG: at 512 : !cudagraph.buffer<tensor<100xf32>>
+// CHECK-DAG: at 1024 : !cudagraph.buffer<tensor<i1>>
+cudagraph.program @loop on "cuda:0" {
+  %a = cudagraph.buffer : !vec
+  %b = cudagraph.buffer : !vec
+  %p = cudagraph.buffer : !flag
+  cudagraph.kernel @k() to (%a, %p) : () -> (!vec, !flag)
+  cudagraph.graph {
+    cudagraph.while %p : !flag {
+      cudagraph.kernel @k(%a) to (%p) : (!vec) -> (!flag)
+      cudagraph.kernel @k() to (%b) : () -> (!vec)
+      cudagraph.kernel @k(%b) to (%p) : (!vec) -> (!flag)
+    }
+    cudagraph.yield
+  }
+  cudagraph.return
+}
+
+// Library results are released behind their last use, views counted; what is
+// returned or yielded is not.
+// CHECK-LABEL: @release
+// CHECK: %[[A:.*]] = cudagraph.call "aten::exp"
+// CHECK: %[[V:.*]] = cudagraph.view %[[A]]
+// CHECK: %[[B:.*]] = cudagraph.call "aten::exp"(%[[V]])
+// CHECK-NEXT: cudagraph.release %[[A]]
+// CHECK-NEXT: cudagraph.return %[[B]]
+cudagraph.program @release on "cuda:0" {
+  %x = cudagraph.external input 0 : !vec
+  %a = cudagraph.call "aten::exp"(%x) : (!vec) -> (!vec)
+  %v = cudagraph.view %a at 0 : !vec to !vec
+  %b = cudagraph.call "aten::exp"(%v) : (!vec) -> (!vec)
+  cudagraph.return %b : !vec
+}
+
+// CHECK-LABEL: @nothing on "cuda:0" {
+cudagraph.program @nothing on "cuda:0" {
+  cudagraph.return
+}

@@ -1,0 +1,32 @@
+// RUN: pyjit-opt %s --pass-pipeline='builtin.module(cudagraph.program(cudagraph-select))' | FileCheck %s
+// RUN: pyjit-opt %s --pass-pipeline='builtin.module(cudagraph.program(cudagraph-select{max-copy-bytes=16}))' | FileCheck %s --check-prefix=FEW
+
+!vec = !cudagraph.buffer<tensor<8xf32>>
+
+// CHECK: @plain on "cuda:0" variants ["plain"]
+cudagraph.program @plain on "cuda:0" {
+  %y = cudagraph.external output 0 : !vec
+  cudagraph.kernel @k() to (%y) : () -> (!vec)
+  cudagraph.return %y : !vec
+}
+
+// CHECK: @graphs on "cuda:0" variants ["plain", "copy", "update"]
+// FEW: @graphs on "cuda:0" variants ["plain", "update"]
+cudagraph.program @graphs on "cuda:0" {
+  %y = cudagraph.external output 0 : !vec
+  cudagraph.graph externals(%y : !vec) {
+    cudagraph.kernel @k() to (%y) : () -> (!vec)
+    cudagraph.yield
+  }
+  cudagraph.return %y : !vec
+}
+
+// CHECK: @twins on "cuda:0" variants ["plain", "copy", "table", "update"]
+cudagraph.program @twins on "cuda:0" {
+  %y = cudagraph.external output 0 : !vec
+  cudagraph.graph externals(%y : !vec) {
+    cudagraph.kernel @k() to (%y) indirect @k2 [0] : () -> (!vec)
+    cudagraph.yield
+  }
+  cudagraph.return %y : !vec
+}

@@ -1,0 +1,28 @@
+"""The driver's conformance suite, which CI runs on the software driver, on the real one."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+from pathlib import Path
+
+import pytest
+
+
+def test_conformance(root: Path) -> None:
+    binary = Path(
+        os.environ.get(
+            "PYJIT_CONFORMANCE", root / "build" / "unittests" / "CudaDriverTest"
+        )
+    )
+    if not binary.exists():
+        pytest.skip(f"{binary} is not built here (set PYJIT_CONFORMANCE)")
+    done = subprocess.run(
+        [binary, "--gtest_filter=Drivers/Conformance.*"],
+        capture_output=True,
+        text=True,
+        timeout=120,
+        check=False,
+    )
+    assert done.returncode == 0, done.stdout[-4000:] + done.stderr[-2000:]
+    assert "SKIPPED" not in done.stdout, done.stdout[-2000:]

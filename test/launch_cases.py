@@ -1,0 +1,117 @@
+"""Programs for launch tests, the same for a software device and for a GPU.
+
+Each case is a function of a device and a dtype that gives a callable and a
+function that makes its arguments anew.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+import torch
+from torch import nn
+from torch.nn import functional as F
+
+Made = tuple[Callable, Callable[[], tuple]]
+
+
+def tensor(*shape: int, device: str, dtype: torch.dtype) -> torch.Tensor:
+    return torch.randn(*shape, device=device).to(dtype)
+
+
+def pointwise(device: str, dtype: torch.dtype) -> Made:
+    def f(a: torch.Tensor, b: torch.Tensor) -> torch.Tensor:
+        return torch.relu(a + b) * 2
+
+    return f, lambda: (
+        tensor(64, device=device, dtype=dtype),
+        tensor(64, device=device, dtype=dtype),
+    )
+
+
+def two_kernels(device: str, dtype: torch.dtype) -> Made:
+    """A row reduction and then a column reduction: no one kernel holds both."""
+
+    def f(x: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor]:
+        p = torch.softmax(x.float(), -1)
+        return p, (p * p).sum(0)
+
+    return f, lambda: (tensor(33, 70, device=device, dtype=dtype),)
+
+
+def mlp(device: str, dtype: torch.dtype) -> Made:
+    torch.manual_seed(0)
+    model = (
+        nn.Sequential(nn.Linear(32, 64), nn.GELU(), nn.LayerNorm(64), nn.Linear(64, 16))
+        .to(device=device, dtype=dtype)
+        .eval()
+    )
+    return model, lambda: (tensor(8, 32, device=device, dtype=dtype),)
+
+
+def attention(device: str, dtype: torch.dtype) -> Made:
+    torch.manual_seed(0)
+    q, k, v, o = (nn.Linear(32, 32).to(device=device, dtype=dtype) for _ in range(4))
+
+    def f(x: torch.Tensor) -> torch.Tensor:
+        def heads(y: torch.Tensor) -> torch.Tensor:
+            return y.view(2, 6, 4, 8).transpose(1, 2)
+
+        a = F.scaled_dot_product_attention(heads(q(x)), heads(k(x)), heads(v(x)))
+        return x + o(a.transpose(1, 2).reshape(2, 6, 32))
+
+    return f, lambda: (tensor(2, 6, 32, device=device, dtype=dtype),)
+
+
+def embedding(device: str, dtype: torch.dtype) -> Made:
+    torch.manual_seed(0)
+    table = nn.Embedding(50, 24).to(device=device, dtype=dtype)
+    norm = nn.LayerNorm(24).to(device=device, dtype=dtype)
+
+    def f(tokens: torch.Tensor) -> torch.Tensor:
+        return norm(table(tokens)).tanh()
+
+    return f, lambda: (torch.randint(0, 50, (3, 5), device=device),)
+
+
+def library_result(device: str, dtype: torch.dtype) -> Made:
+    """The caller gets what a library call made, and a view of another's result."""
+
+    def f(x: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor]:
+        s = torch.cumsum(x.float() * 2, 0)
+        t = torch.cumsum(s + 1, 1)
+        return s, t[1:]
+
+    return f, lambda: (tensor(5, 7, device=device, dtype=dtype),)
+
+
+def returned_input(device: str, dtype: torch.dtype) -> Made:
+    def f(x: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor]:
+        y = x.exp()
+        return x[1], y.t()
+
+    return f, lambda: (tensor(4, 6, device=device, dtype=dtype),)
+
+
+def in_place(device: str, dtype: torch.dtype) -> Made:
+    def f(x: torch.Tensor) -> torch.Tensor:
+        x.add_(1)
+        x[0] = 3
+        return x * x
+
+    return f, lambda: (tensor(4, 6, device=device, dtype=dtype),)
+
+
+CASES: dict[str, Callable[[str, torch.dtype], Made]] = {
+    f.__name__: f
+    for f in (
+        pointwise,
+        two_kernels,
+        mlp,
+        attention,
+        embedding,
+        library_result,
+        returned_input,
+        in_place,
+    )
+}

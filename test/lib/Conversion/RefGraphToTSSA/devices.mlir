@@ -1,0 +1,38 @@
+// RUN: pyjit-opt %s --convert-refgraph-to-tssa --split-input-file -verify-diagnostics | FileCheck %s
+
+!cuda = !refgraph.tensor<[4], [1], f32, "cuda:0">
+!cpu = !refgraph.tensor<[4], [1], f32, "cpu">
+!number = !refgraph.tensor<[], [], f32, "cpu">
+
+// CHECK: func.func @f(%arg0: !tssa.ref<tensor<4xf32>>, %arg1: !tssa.ref<tensor<f32>> {pyjit.device = "cpu"}, %arg2: !tssa.ref<tensor<4xf32>> {pyjit.device = "cpu"})
+// CHECK-SAME: attributes {pyjit.device = "cuda:0"}
+// A number of the processor may take part anywhere.
+// CHECK: tssa.aten "aten::mul.Tensor"(%{{.*}}, %{{.*}}) :
+// A move between devices is a library call, and so is work of the processor.
+// CHECK: tssa.aten "aten::_to_copy"({{.*}}) {pyjit.library}
+// CHECK: tssa.aten "aten::neg"({{.*}}) {pyjit.device = "cpu", pyjit.library}
+refgraph.graph @f(%x: !cuda, %s: !number, %h: !cpu) {
+  %a = refgraph.tensor_op "aten::mul.Tensor"(%x, %s) : (!cuda, !number) -> !cuda
+  %b = refgraph.tensor_op "aten::_to_copy"(%h, none, none, device("cuda:0"), none, false, none) : (!cpu) -> !cuda
+  %c = refgraph.tensor_op "aten::neg"(%h) : (!cpu) -> !cpu
+  refgraph.yield %a, %b, %c : !cuda, !cuda, !cpu
+}
+
+// -----
+
+!one = !refgraph.tensor<[4], [1], f32, "cuda:0">
+!two = !refgraph.tensor<[4], [1], f32, "cuda:1">
+// expected-error @+1 {{uses cuda:1 where the rest is on cuda:0; a program runs on one device}}
+refgraph.graph @two(%x: !one, %y: !two) {
+  refgraph.yield %x : !one
+}
+
+// -----
+
+!cuda = !refgraph.tensor<[4], [1], f32, "cuda:0">
+!cpu = !refgraph.tensor<[4], [1], f32, "cpu">
+refgraph.graph @writes_host(%x: !cuda, %h: !cpu) {
+  // expected-error @+1 {{writes a tensor of the processor inside a program of cuda:0}}
+  %a = refgraph.tensor_op "aten::neg_"(%h) mutates [0] : (!cpu) -> !cpu
+  refgraph.yield %x, %a : !cuda, !cpu
+}

@@ -1,0 +1,48 @@
+// RUN: pyjit-opt %s --convert-tssa-to-cudagraph --split-input-file -verify-diagnostics | FileCheck %s
+
+func.func private @k(tensor<8xf32>) -> tensor<8xf32> attributes {pyjit.kernel}
+
+// CHECK: cudagraph.program @f on "cuda:0"
+// CHECK: %[[X:.*]] = cudagraph.external input 0 :
+// CHECK: %[[W:.*]] = cudagraph.external input 1 stable :
+// CHECK: %[[S:.*]] = cudagraph.external input 2 : !cudagraph.buffer<tensor<8xf32>, host>
+// CHECK: %[[C:.*]] = cudagraph.external cached 0 stable :
+// CHECK: %[[T:.*]] = cudagraph.buffer :
+// CHECK: cudagraph.kernel @k(%[[X]]) to(%[[T]])
+// CHECK: %[[R:.*]] = cudagraph.call "aten::mv"(%[[W]], %[[T]])
+// CHECK: %[[V:.*]] = cudagraph.view %[[R]] at 2 : !cudagraph.buffer<tensor<8xf32>> to !cudagraph.buffer<tensor<3xf32, #tssa.strides<[2]>>>
+// CHECK: %[[E:.*]] = cudagraph.call "aten::exp"(%[[V]])
+// CHECK: cudagraph.call "aten::neg"(%[[S]]) : (!cudagraph.buffer<tensor<8xf32>, host>) -> !cudagraph.buffer<tensor<8xf32>, host>
+// CHECK: %[[Y:.*]] = cudagraph.external output 0 :
+// CHECK: cudagraph.kernel @k(%[[C]]) to(%[[Y]])
+// A call that writes gets a copy to write.
+// CHECK: %[[N:.*]] = cudagraph.call "aten::clone"(%[[R]], none)
+// CHECK: cudagraph.call "mylib::push_"(%[[N]], %[[T]]) mutates [0]
+// CHECK: cudagraph.return %[[E]], %[[Y]], %[[N]]
+func.func @f(%x: tensor<8xf32>, %w: tensor<8x8xf32> {pyjit.param}, %s: tensor<8xf32> {pyjit.device = "cpu"}, %c: tensor<8xf32> {pyjit.cached = 0 : i64})
+    -> (tensor<3xf32>, tensor<8xf32>, tensor<8xf32>) attributes {pyjit.device = "cuda:0"} {
+  %t = call @k(%x) : (tensor<8xf32>) -> tensor<8xf32>
+  %r = tssa.aten "aten::mv"(%w, %t) : (tensor<8x8xf32>, tensor<8xf32>) -> tensor<8xf32>
+  %v = tssa.access %r [#tssa.view<slice [0, 2, 3, 2]>] : tensor<8xf32> -> tensor<3xf32, #tssa.strides<[2]>>
+  %e = tssa.aten "aten::exp"(%v) : (tensor<3xf32, #tssa.strides<[2]>>) -> tensor<3xf32>
+  %h = tssa.aten "aten::neg"(%s) {pyjit.device = "cpu"} : (tensor<8xf32>) -> tensor<8xf32>
+  %y = call @k(%c) : (tensor<8xf32>) -> tensor<8xf32>
+  %p = tssa.aten "mylib::push_"(%r, %t) mutates [0] : (tensor<8xf32>, tensor<8xf32>) -> tensor<8xf32>
+  return %e, %y, %p : tensor<3xf32>, tensor<8xf32>, tensor<8xf32>
+}
+
+// -----
+
+// What is on no device stays.
+// CHECK-LABEL: func.func @cpu
+func.func @cpu(%x: tensor<8xf32>) -> tensor<8xf32> {
+  return %x : tensor<8xf32>
+}
+
+// -----
+
+func.func @unplanned(%x: tensor<8xf32>) -> tensor<8xf32> attributes {pyjit.device = "cuda:0"} {
+  // expected-error @+1 {{is neither a kernel, a library call nor a view}}
+  %y = arith.negf %x : tensor<8xf32>
+  return %y : tensor<8xf32>
+}

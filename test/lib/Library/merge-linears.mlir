@@ -1,0 +1,42 @@
+// RUN: pyjit-opt %s --library-merge-linears --library-hoist-parameters | FileCheck %s
+// RUN: pyjit-opt %s --library-merge-linears=max-rows=2 | FileCheck %s --check-prefix=FEW
+
+// CHECK-LABEL: func.func @qkv(
+// CHECK: %[[L:.*]] = tssa.aten "aten::linear"(%arg0, %{{.*}}, %{{.*}}) : (tensor<6x8xf16>, tensor<24x8xf16>, tensor<24xf16>) -> tensor<6x24xf16>
+// CHECK-DAG: tssa.access %[[L]] [#tssa.view<slice [1, 0, 8, 1]>] : tensor<6x24xf16> -> tensor<6x8xf16, #tssa.strides<[24, 1]>>
+// CHECK-DAG: tssa.access %[[L]] [#tssa.view<slice [1, 8, 8, 1]>]
+// CHECK-DAG: tssa.access %[[L]] [#tssa.view<slice [1, 16, 8, 1]>]
+// A view of a slice lies as the slice does.
+// CHECK: tssa.access %{{.*}} [#tssa.view<view [6, 2, 4]>] : tensor<6x8xf16, #tssa.strides<[24, 1]>> -> tensor<6x2x4xf16, #tssa.strides<[24, 4, 1]>>
+// CHECK: func.func @qkv_prepare
+// CHECK: tssa.aten "aten::cat"
+// CHECK: tssa.aten "aten::cat"
+// FEW-LABEL: func.func @qkv(
+// FEW-NOT: aten::cat
+func.func @qkv(%x: tensor<6x8xf16>, %q: tensor<8x8xf16> {pyjit.param}, %k: tensor<8x8xf16> {pyjit.param}, %v: tensor<8x8xf16> {pyjit.param},
+               %a: tensor<8xf16> {pyjit.param}, %b: tensor<8xf16> {pyjit.param}, %c: tensor<8xf16> {pyjit.param}) -> (tensor<6x2x4xf16>, tensor<6x8xf16>) {
+  %0 = tssa.aten "aten::linear"(%x, %q, %a) : (tensor<6x8xf16>, tensor<8x8xf16>, tensor<8xf16>) -> tensor<6x8xf16>
+  %1 = tssa.aten "aten::linear"(%x, %k, %b) : (tensor<6x8xf16>, tensor<8x8xf16>, tensor<8xf16>) -> tensor<6x8xf16>
+  %2 = tssa.aten "aten::linear"(%x, %v, %c) : (tensor<6x8xf16>, tensor<8x8xf16>, tensor<8xf16>) -> tensor<6x8xf16>
+  %3 = tssa.access %0 [#tssa.view<view [6, 2, 4]>] : tensor<6x8xf16> -> tensor<6x2x4xf16>
+  %4 = tssa.aten "aten::exp"(%3) : (tensor<6x2x4xf16>) -> tensor<6x2x4xf16>
+  %5 = tssa.aten "aten::add.Tensor"(%1, %2, 1 : i64) : (tensor<6x8xf16>, tensor<6x8xf16>) -> tensor<6x8xf16>
+  return %4, %5 : tensor<6x2x4xf16>, tensor<6x8xf16>
+}
+
+// A caller sees the layout; a view across rows cannot show a slice; other
+// weights than parameters change at each call.
+// CHECK-LABEL: func.func @kept(
+// CHECK-NOT: aten::cat
+func.func @kept(%x: tensor<6x8xf16>, %y: tensor<6x8xf16>, %q: tensor<8x8xf16> {pyjit.param}, %k: tensor<8x8xf16> {pyjit.param}, %w: tensor<8x8xf16>)
+    -> (tensor<6x8xf16>, tensor<48xf16>, tensor<6x8xf16>, tensor<6x8xf16>) {
+  %0 = tssa.aten "aten::linear"(%x, %q, none) : (tensor<6x8xf16>, tensor<8x8xf16>) -> tensor<6x8xf16>
+  %1 = tssa.aten "aten::linear"(%x, %k, none) : (tensor<6x8xf16>, tensor<8x8xf16>) -> tensor<6x8xf16>
+  %2 = tssa.aten "aten::exp"(%1) : (tensor<6x8xf16>) -> tensor<6x8xf16>
+  %3 = tssa.aten "aten::linear"(%y, %q, none) : (tensor<6x8xf16>, tensor<8x8xf16>) -> tensor<6x8xf16>
+  %4 = tssa.access %3 [#tssa.view<view [48]>] : tensor<6x8xf16> -> tensor<48xf16>
+  %5 = tssa.aten "aten::exp"(%4) : (tensor<48xf16>) -> tensor<48xf16>
+  %6 = tssa.aten "aten::linear"(%y, %w, none) : (tensor<6x8xf16>, tensor<8x8xf16>) -> tensor<6x8xf16>
+  %7 = tssa.aten "aten::linear"(%y, %k, none) : (tensor<6x8xf16>, tensor<8x8xf16>) -> tensor<6x8xf16>
+  return %0, %5, %6, %2 : tensor<6x8xf16>, tensor<48xf16>, tensor<6x8xf16>, tensor<6x8xf16>
+}

@@ -1,0 +1,277 @@
+//===- ConformanceTest.cpp - What every driver has to do ------------------===//
+
+#include "Drivers.h"
+
+using namespace pyjit::rt::cuda;
+
+namespace {
+
+class Conformance : public DriverTest {};
+
+TEST_P(Conformance, KernelsRunInTheOrderOfTheStream) {
+  DevicePtr x = make(repeat(1)), a = make({2}), b = make({3}),
+            y = make(repeat(0));
+  CapturedGraph now(driver);
+  now.addKernel(kernel, {{x}, {a}, {b}, {y}}, stream);
+  now.addKernel(kernel, {{y}, {a}, {b}, {y}}, stream);
+  EXPECT_EQ(get(y), repeat(13));
+}
+
+TEST_P(Conformance, CaptureRecordsAndDoesNotRun) {
+  DevicePtr x = make(repeat(1)), a = make({2}), b = make({3}),
+            y = make(repeat(0));
+  CapturedGraph captured(driver);
+  ASSERT_EQ(driver->beginCapture(stream), kSuccess);
+  bool capturing = false;
+  EXPECT_EQ(driver->isCapturing(stream, &capturing), kSuccess);
+  EXPECT_TRUE(capturing);
+  captured.addKernel(kernel, {{x}, {a}, {b}, {y}}, stream);
+  Graph graph = nullptr;
+  ASSERT_EQ(driver->endCapture(stream, &graph), kSuccess);
+  EXPECT_EQ(get(y), repeat(0));
+  captured.finish(graph, true);
+  EXPECT_EQ(captured.numNodes(), 1u);
+  EXPECT_EQ(captured.numExternalNodes(), 0u);
+  captured.replay(stream);
+  EXPECT_EQ(get(y), repeat(5));
+}
+
+TEST_P(Conformance, UpdatesReachTheNextReplayOnly) {
+  DevicePtr x = make(repeat(1)), x2 = make(repeat(10)), a = make({2}),
+            b = make({3}), y = make(repeat(0)), y2 = make(repeat(0));
+  CapturedGraph captured(driver);
+  ASSERT_EQ(driver->beginCapture(stream), kSuccess);
+  captured.addKernel(kernel, {{x, 0}, {a}, {b}, {y, 1}}, stream);
+  Graph graph = nullptr;
+  ASSERT_EQ(driver->endCapture(stream, &graph), kSuccess);
+  captured.finish(graph, true);
+  EXPECT_EQ(captured.numExternalNodes(), 1u);
+  void *first[] = {asPointer(x), asPointer(y)};
+  EXPECT_EQ(captured.update(first), 0u);
+  captured.replay(stream);
+  void *second[] = {asPointer(x2), asPointer(y2)};
+  EXPECT_EQ(captured.update(second), 1u);
+  captured.replay(stream);
+  EXPECT_EQ(get(y), repeat(5));
+  EXPECT_EQ(get(y2), repeat(23));
+}
+
+TEST_P(Conformance, NumbersOfTheHostTravelInTheLaunch) {
+  DevicePtr x = make(repeat(1)), a = make({0}), b = make({3}),
+            y = make(repeat(0));
+  float number = 2;
+  CapturedGraph captured(driver);
+  ASSERT_EQ(driver->beginCapture(stream), kSuccess);
+  captured.addHostValue(a, 0, &number, 4, stream);
+  captured.addKernel(kernel, {{x}, {a}, {b}, {y}}, stream);
+  Graph graph = nullptr;
+  ASSERT_EQ(driver->endCapture(stream, &graph), kSuccess);
+  captured.finish(graph, true);
+  void *buffers[] = {&number};
+  captured.replay(stream);
+  EXPECT_EQ(get(y), repeat(5));
+  number = -4;
+  EXPECT_EQ(captured.update(buffers), 1u);
+  captured.replay(stream);
+  number = 100; // after the launch: too late
+  EXPECT_EQ(get(y), repeat(-1));
+}
+
+TEST_P(Conformance, NumbersOfEveryWidth) {
+  for (size_t bytes : {1u, 2u, 4u, 8u, 16u}) {
+    DevicePtr target = make(repeat(0));
+    unsigned char number[16];
+    for (size_t i = 0; i < bytes; ++i)
+      number[i] = 17 * (i + 1);
+    CapturedGraph now(driver);
+    now.addHostValue(target, 0, number, bytes, stream);
+    std::vector<float> raw = get(target);
+    EXPECT_EQ(std::memcmp(raw.data(), number, bytes), 0) << bytes;
+  }
+}
+
+TEST_P(Conformance, CopiesFollowTheirOperands) {
+  DevicePtr x = make(repeat(7)), x2 = make(repeat(8)), y = make(repeat(0)),
+            y2 = make(repeat(0));
+  CapturedGraph captured(driver);
+  ASSERT_EQ(driver->beginCapture(stream), kSuccess);
+  captured.addCopy({y, 1}, {x, 0}, 32, stream);
+  Graph graph = nullptr;
+  ASSERT_EQ(driver->endCapture(stream, &graph), kSuccess);
+  captured.finish(graph, true);
+  void *buffers[] = {asPointer(x2), asPointer(y2)};
+  EXPECT_EQ(captured.update(buffers), 1u);
+  captured.replay(stream);
+  EXPECT_EQ(get(y), repeat(0));
+  EXPECT_EQ(get(y2), repeat(8));
+}
+
+TEST_P(Conformance, TableRenewsAddressesOfEveryKernel) {
+  LoadedKernel writer;
+  DevicePtr x = make(repeat(1)), x2 = make(repeat(10)), a = make({2}),
+            b = make({3}), y = make(repeat(0)), y2 = make(repeat(0));
+  DevicePtr table = make(repeat(0));
+  Module writerModule = nullptr;
+  std::string log;
+  if (driver->isSoftware())
+    ASSERT_EQ(driver->loadHostModule(&writerModule, {tableWriterFunction()}),
+              kSuccess);
+  else
+    ASSERT_EQ(driver->loadModule(&writerModule, tableWriterCode().c_str(), log),
+              kSuccess)
+        << log;
+  writer.name = "pyjit_write_table";
+  writer.shape = {{1, 1, 1}, {1, 1, 1}, 0};
+  ASSERT_EQ(driver->getFunction(&writer.function, writerModule, writer.name),
+            kSuccess);
+  {
+    CapturedGraph captured(driver);
+    ASSERT_EQ(driver->beginCapture(stream), kSuccess);
+    captured.addTable(writer, table, {{x, 0}, {y, 1}}, stream);
+    captured.addKernel(twin, {{table}, {a}, {b}, {table + 8}}, stream);
+    Graph graph = nullptr;
+    ASSERT_EQ(driver->endCapture(stream, &graph), kSuccess);
+    captured.finish(graph, true);
+    EXPECT_EQ(captured.numExternalNodes(), 1u);
+    captured.replay(stream);
+    EXPECT_EQ(get(y), repeat(5));
+    void *buffers[] = {asPointer(x2), asPointer(y2)};
+    EXPECT_EQ(captured.update(buffers), 1u);
+    captured.replay(stream);
+    EXPECT_EQ(get(y2), repeat(23));
+    EXPECT_EQ(get(y), repeat(5));
+  }
+  EXPECT_EQ(driver->unloadModule(writerModule), kSuccess);
+}
+
+TEST_P(Conformance, DifferentialCaptureFindsWordsAndTheyWork) {
+  DevicePtr a = make({2}), b = make({3});
+  DevicePtr pool = make(std::vector<float>(4096, 1));
+  // Three places for each operand, at distances that tell them apart.
+  MovedOperand x{{pool, pool + 256, pool + 1024}, 32};
+  MovedOperand y{{pool + 4096, pool + 4608, pool + 6144}, 32};
+  std::array<Graph, 3> graphs{};
+  for (int k = 0; k < 3; ++k) {
+    CapturedGraph recorder(driver);
+    ASSERT_EQ(driver->beginCapture(stream), kSuccess);
+    recorder.addKernel(kernel, {{x.address[k]}, {a}, {b}, {y.address[k]}},
+                       stream);
+    ASSERT_EQ(driver->endCapture(stream, &graphs[k]), kSuccess);
+  }
+  std::vector<OperandWord> words;
+  std::string reason;
+  ASSERT_TRUE(findOperandWords(*driver, graphs, {x, y}, words, reason))
+      << reason;
+  ASSERT_EQ(words.size(), 2u);
+  EXPECT_EQ(words[0].operand, 0u);
+  EXPECT_EQ(words[0].offset, 0u);
+  EXPECT_EQ(words[1].operand, 1u);
+  EXPECT_EQ(words[1].offset, 24u);
+
+  // A fourth place, never captured.
+  DevicePtr x4 = make(repeat(5)), y4 = make(repeat(0));
+  GraphExec exec = nullptr;
+  ASSERT_EQ(driver->instantiate(&exec, graphs[0]), kSuccess);
+  std::vector<GraphNode> nodes;
+  ASSERT_EQ(driver->getNodes(graphs[0], &nodes), kSuccess);
+  PatchedNode node;
+  ASSERT_TRUE(node.read(*driver, nodes[0], reason)) << reason;
+  node.set(words[0].offset, x4 + words[0].addend);
+  node.set(words[1].offset, y4 + words[1].addend);
+  ASSERT_EQ(node.write(*driver, exec), kSuccess);
+  ASSERT_EQ(driver->launchGraph(exec, stream), kSuccess);
+  EXPECT_EQ(get(y4), repeat(13));
+  EXPECT_EQ(driver->destroyExec(exec), kSuccess);
+  for (Graph graph : graphs)
+    EXPECT_EQ(driver->destroyGraph(graph), kSuccess);
+}
+
+TEST_P(Conformance, DifferentialCaptureProvesOrRefuses) {
+  DevicePtr a = make({2}), b = make({3}), other = make({4});
+  DevicePtr pool = make(std::vector<float>(4096, 1));
+  MovedOperand x{{pool, pool + 256, pool + 1024}, 32};
+  auto captureWith = [&](std::array<DevicePtr, 3> scale) {
+    std::array<Graph, 3> graphs{};
+    for (int k = 0; k < 3; ++k) {
+      CapturedGraph recorder(driver);
+      EXPECT_EQ(driver->beginCapture(stream), kSuccess);
+      recorder.addKernel(
+          kernel, {{x.address[k]}, {scale[k]}, {b}, {pool + 8192}}, stream);
+      EXPECT_EQ(driver->endCapture(stream, &graphs[k]), kSuccess);
+    }
+    return graphs;
+  };
+  std::vector<OperandWord> words;
+  std::string reason;
+  // A word that changed and follows nothing.
+  auto graphs = captureWith({a, other, a});
+  EXPECT_FALSE(findOperandWords(*driver, graphs, {x}, words, reason));
+  EXPECT_NE(reason.find("follows no operand"), std::string::npos) << reason;
+  // Two captures agree, the third does not confirm.
+  auto unconfirmed = captureWith({a, a, other});
+  EXPECT_FALSE(findOperandWords(*driver, unconfirmed, {x}, words, reason));
+  // Operands that moved alike.
+  auto same = captureWith({a, a, a});
+  MovedOperand alike{{pool + 8, pool + 264, pool + 1032}, 8};
+  EXPECT_FALSE(findOperandWords(*driver, same, {x, alike}, words, reason));
+  EXPECT_TRUE(findOperandWords(*driver, same, {x}, words, reason)) << reason;
+  for (auto &list : {graphs, unconfirmed, same})
+    for (Graph graph : list)
+      driver->destroyGraph(graph);
+}
+
+TEST_P(Conformance, RefusesWhatACaptureForbids) {
+  ASSERT_EQ(driver->beginCapture(stream), kSuccess);
+  EXPECT_EQ(driver->synchronize(stream), kCaptureUnsupported);
+  Graph graph = nullptr;
+  EXPECT_EQ(driver->endCapture(stream, &graph), kCaptureInvalidated);
+  EXPECT_EQ(graph, nullptr);
+  // The stream is usable again.
+  bool capturing = true;
+  EXPECT_EQ(driver->isCapturing(stream, &capturing), kSuccess);
+  EXPECT_FALSE(capturing);
+  EXPECT_EQ(driver->synchronize(stream), kSuccess);
+}
+
+TEST_P(Conformance, RefusesParametersOfAnotherKernel) {
+  DevicePtr x = make(repeat(1)), a = make({2}), b = make({3});
+  ASSERT_EQ(driver->beginCapture(stream), kSuccess);
+  CapturedGraph recorder(driver);
+  recorder.addKernel(kernel, {{x}, {a}, {b}, {x}}, stream);
+  Graph graph = nullptr;
+  ASSERT_EQ(driver->endCapture(stream, &graph), kSuccess);
+  GraphExec exec = nullptr;
+  ASSERT_EQ(driver->instantiate(&exec, graph), kSuccess);
+  std::vector<GraphNode> nodes;
+  ASSERT_EQ(driver->getNodes(graph, &nodes), kSuccess);
+  ASSERT_EQ(nodes.size(), 1u);
+  NodeType type = NodeType::Other;
+  EXPECT_EQ(driver->getType(nodes[0], &type), kSuccess);
+  EXPECT_EQ(type, NodeType::Kernel);
+  EXPECT_NE(driver->setCopyParams(exec, nodes[0], {x, x, 4}), kSuccess);
+  driver->destroyExec(exec);
+  driver->destroyGraph(graph);
+}
+
+TEST_P(Conformance, BadLaunchesNameTheKernel) {
+  LoadedKernel bad = kernel;
+  bad.shape.block[0] = 5000;
+  bad.location = "model.py:12";
+  DevicePtr x = make(repeat(1));
+  CapturedGraph now(driver);
+  try {
+    now.addKernel(bad, {{x}, {x}, {x}, {x}}, stream);
+    FAIL() << "launched";
+  } catch (const std::exception &error) {
+    EXPECT_NE(std::string(error.what()).find("axpb (model.py:12)"),
+              std::string::npos)
+        << error.what();
+  }
+  EXPECT_EQ(driver->synchronize(stream), kSuccess);
+}
+
+INSTANTIATE_TEST_SUITE_P(Drivers, Conformance,
+                         testing::Values("software", "real"),
+                         [](const auto &info) { return info.param; });
+
+} // namespace

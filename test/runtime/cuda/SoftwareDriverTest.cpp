@@ -1,0 +1,73 @@
+//===- SoftwareDriverTest.cpp - What the test double refuses --------------===//
+
+#include "Drivers.h"
+
+using namespace pyjit::rt::cuda;
+
+namespace {
+
+class Software : public DriverTest {};
+
+TEST_P(Software, RefusesAllocationWhileCapturing) {
+  ASSERT_EQ(driver->beginCapture(stream), kSuccess);
+  DevicePtr memory = 0;
+  EXPECT_EQ(driver->allocate(&memory, 16), kCaptureUnsupported);
+  Graph graph = nullptr;
+  EXPECT_EQ(driver->endCapture(stream, &graph), kCaptureInvalidated);
+}
+
+TEST_P(Software, RefusesHostMemoryWhileCapturing) {
+  DevicePtr x = make(repeat(0));
+  float value = 0;
+  ASSERT_EQ(driver->beginCapture(stream), kSuccess);
+  EXPECT_EQ(driver->copyFromHostAsync(x, &value, 4, stream),
+            kCaptureUnsupported);
+  Graph graph = nullptr;
+  EXPECT_EQ(driver->endCapture(stream, &graph), kCaptureInvalidated);
+}
+
+TEST_P(Software, RefusesModulesWhileCapturing) {
+  ASSERT_EQ(driver->beginCapture(stream), kSuccess);
+  Module other = nullptr;
+  EXPECT_EQ(driver->loadHostModule(&other, axpbKernels()), kCaptureUnsupported);
+  Graph graph = nullptr;
+  EXPECT_EQ(driver->endCapture(stream, &graph), kCaptureInvalidated);
+}
+
+TEST_P(Software, RefusesToCaptureTheDefaultStreamOrTwice) {
+  EXPECT_NE(driver->beginCapture(nullptr), kSuccess);
+  ASSERT_EQ(driver->beginCapture(stream), kSuccess);
+  EXPECT_NE(driver->beginCapture(stream), kSuccess);
+  Graph graph = nullptr;
+  EXPECT_EQ(driver->endCapture(stream, &graph), kSuccess);
+  EXPECT_EQ(driver->destroyGraph(graph), kSuccess);
+  EXPECT_NE(driver->endCapture(stream, &graph), kSuccess);
+}
+
+TEST_P(Software, RefusesPtxAndUnknownKernels) {
+  Module other = nullptr;
+  std::string log;
+  EXPECT_EQ(driver->loadModule(&other, kAxpbCode, log), kNotSupported);
+  EXPECT_FALSE(log.empty());
+  Function function = nullptr;
+  EXPECT_EQ(driver->getFunction(&function, module, "nothing"), kInvalidValue);
+}
+
+TEST_P(Software, HostWorkIsReplayed) {
+  int runs = 0;
+  ASSERT_EQ(driver->beginCapture(stream), kSuccess);
+  ASSERT_EQ(driver->addHostWork(stream, [&] { ++runs; }), kSuccess);
+  Graph graph = nullptr;
+  ASSERT_EQ(driver->endCapture(stream, &graph), kSuccess);
+  EXPECT_EQ(runs, 0);
+  CapturedGraph captured(driver);
+  captured.finish(graph, true);
+  captured.replay(stream);
+  captured.replay(stream);
+  EXPECT_EQ(runs, 2);
+}
+
+INSTANTIATE_TEST_SUITE_P(Drivers, Software, testing::Values("software"),
+                         [](const auto &info) { return info.param; });
+
+} // namespace
