@@ -135,7 +135,9 @@ LogicalResult Compilation::passes(StringRef name,
                                                 const pipelines::Options &)) {
   return stage(name, [&] {
     PassManager manager(&context);
-    manager.enableVerifier(false); // the verify passes stand at the walls
+    // The verify passes stand at the walls; launch programs have none but their
+    // ops' own.
+    manager.enableVerifier(name == "launch");
     pipelines::Options pipelineOptions;
     pipelineOptions.eagerRounding = options.eagerRounding;
     pipelineOptions.accelerator = toStringRef(options.accelerator).str();

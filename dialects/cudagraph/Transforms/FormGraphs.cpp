@@ -40,6 +40,18 @@ struct FormGraphs : cudagraph::impl::FormGraphsPassBase<FormGraphs> {
 
   int64_t nextOutput = 0;
 
+  /// The views that lead from `buffer`'s root to it, made anew on `root`.
+  Value showAgain(OpBuilder &builder, Value buffer, Value root) {
+    SmallVector<ViewOp> path;
+    for (Value at = buffer; auto view = at.getDefiningOp<ViewOp>();
+         at = view.getSource())
+      path.push_back(view);
+    for (ViewOp view : llvm::reverse(path))
+      root = ViewOp::create(builder, view.getLoc(), view.getType(), root,
+                            view.getOffset());
+    return root;
+  }
+
   /// Library calls read copies of external buffers that move.
   void stage(ArrayRef<Operation *> run) {
     DenseMap<Value, Value> staged;
@@ -62,23 +74,15 @@ struct FormGraphs : cudagraph::impl::FormGraphsPassBase<FormGraphs> {
                                   IntegerAttr());
           CopyOp::create(builder, external.getLoc(), external, copy);
         }
-        // The same views of the copy.
-        SmallVector<ViewOp> path;
-        for (Value at = operand.get(); auto view = at.getDefiningOp<ViewOp>();
-             at = view.getSource())
-          path.push_back(view);
-        Value shown = copy;
         builder.setInsertionPoint(call);
-        for (ViewOp view : llvm::reverse(path))
-          shown = ViewOp::create(builder, view.getLoc(), view.getType(), shown,
-                                 view.getOffset());
-        operand.set(shown);
+        operand.set(showAgain(builder, operand.get(), copy));
       }
     }
   }
 
-  /// The caller gets memory of its own, not the graph's.
-  void copyReturned(Operation *last, ArrayRef<Operation *> run) {
+  /// The caller gets memory of its own, not the graph's. Returns the last op
+  /// that copies.
+  Operation *copyReturned(Operation *last, ArrayRef<Operation *> run) {
     auto ret = cast<ReturnOp>(getOperation().getBlock().getTerminator());
     llvm::SmallPtrSet<Operation *, 16> inside(run.begin(), run.end());
     for (OpOperand &operand : ret->getOpOperands()) {
@@ -90,9 +94,12 @@ struct FormGraphs : cudagraph::impl::FormGraphsPassBase<FormGraphs> {
           builder, maker->getLoc(), cast<BufferType>(operand.get().getType()),
           Role::output, nextOutput++, /*stable=*/false);
       builder.setInsertionPointAfter(last);
-      CopyOp::create(builder, maker->getLoc(), operand.get(), output);
+      // A view of it may stand behind the run.
+      Value shown = showAgain(builder, operand.get(), getRoot(operand.get()));
+      last = CopyOp::create(builder, maker->getLoc(), shown, output);
       operand.set(output);
     }
+    return last;
   }
 
   void form(SmallVector<Operation *> run) {
@@ -105,15 +112,13 @@ struct FormGraphs : cudagraph::impl::FormGraphsPassBase<FormGraphs> {
     Operation *before = run.front()->getPrevNode();
     Block &block = getOperation().getBlock();
     stage(run);
-    copyReturned(last, run);
+    last = copyReturned(last, run);
 
     // Everything from the run's first op to its last, copies included.
     Operation *first = before ? before->getNextNode() : &block.front();
     while (isa<ExternalOp>(first))
       first = first->getNextNode();
     Operation *end = last->getNextNode();
-    while (isa<CopyOp>(end))
-      end = end->getNextNode();
     SmallVector<Operation *> body;
     for (Operation *op = first; op != end; op = op->getNextNode())
       body.push_back(op);

@@ -117,6 +117,27 @@ cudagraph.program @views on "cuda:0" {
 
 !vec = !cudagraph.buffer<tensor<8xf32>>
 
+!half = !cudagraph.buffer<tensor<4xf32>>
+
+// A returned view of what a library call made is copied as the view shows it.
+// CHECK-LABEL: @returned_view
+// CHECK: cudagraph.graph
+// CHECK: %[[T:.*]] = cudagraph.call "aten::cumsum"
+// CHECK: %[[T2:.*]] = cudagraph.call "aten::cumsum"(%[[T]]
+// CHECK: %[[V:.*]] = cudagraph.view %[[T2]] at 4
+// CHECK: cudagraph.copy %[[V]] to %{{.*}} : !cudagraph.buffer<tensor<4xf32>>
+cudagraph.program @returned_view on "cuda:0" {
+  %x = cudagraph.external input 0 stable : !vec
+  %s = cudagraph.call "aten::cumsum"(%x, 0 : i64, none) : (!vec) -> (!vec)
+  %t = cudagraph.call "aten::cumsum"(%s, 0 : i64, none) : (!vec) -> (!vec)
+  %v = cudagraph.view %t at 4 : !vec to !half
+  cudagraph.return %v : !half
+}
+
+// -----
+
+!vec = !cudagraph.buffer<tensor<8xf32>>
+
 // What is not known is not captured.
 // CHECK-LABEL: @unknown
 // CHECK-NOT: cudagraph.graph
