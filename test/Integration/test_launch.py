@@ -44,7 +44,7 @@ def test_cases(name: str) -> None:
 
 
 def test_report_names_the_ways_and_figures() -> None:
-    f, make = launch_cases.mlp("cpu", torch.float32)
+    f, make = launch_cases.attention("cpu", torch.float32)
     fast = compiled(f)
     with torch.no_grad():
         for _ in range(CALLS):
