@@ -117,8 +117,10 @@ bool mayOverlap(refgraph::TensorType type) {
   return false;
 }
 
+/// A lifted number is on the processor.
 StringRef deviceOf(Value value) {
-  return cast<refgraph::TensorType>(value.getType()).getDevice();
+  auto tensor = dyn_cast<refgraph::TensorType>(value.getType());
+  return tensor ? tensor.getDevice() : "cpu";
 }
 
 /// A program runs on one device; tensors of the processor may take part.
