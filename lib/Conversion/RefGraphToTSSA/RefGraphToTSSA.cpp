@@ -162,8 +162,7 @@ void Converter::placeCall(refgraph::TensorOp op, tssa::AtenOp call) {
   for (Value input : op.getInputs()) {
     bool onDevice = deviceOf(input) == device;
     anyOnDevice |= onDevice;
-    library |=
-        !onDevice && cast<refgraph::TensorType>(input.getType()).getRank() > 0;
+    library |= !onDevice && contentsOf(input.getType()).getRank() > 0;
   }
   // A move between devices is no computation.
   library |= !op.getInputs().empty() && !anyOnDevice;
