@@ -92,6 +92,12 @@ static bool partialParts(Session &s, PyObject *partial, Call &out,
   return true;
 }
 
+/// What pybind11 binds its functions to.
+static bool isFunctionRecord(PyObject *object) {
+  return std::strstr(Py_TYPE(object)->tp_name,
+                     "pybind11_detail_function_record") != nullptr;
+}
+
 /// Classes whose instances C code makes of nothing but their arguments.
 static bool isPlainNew(PyObject *newMethod) {
   if (!PyCFunction_Check(newMethod))
@@ -162,6 +168,11 @@ Post Session::call(const Call &call, int depth) {
       return Post::Fresh;
     }
     NativeHandler handler = NativeTable::get().find(def);
+    if (!handler && isTorchOperator(f)) {
+      for (PyObject *arg : call.args)
+        scalars.pinDeep(arg);
+      return torchCall(call);
+    }
     if (!handler)
       return unknownNative(call);
     callsNative = true;
@@ -172,7 +183,8 @@ Post Session::call(const Call &call, int depth) {
     // Bound: handlers see `self` as the first argument.
     PyObject *self = PyCFunction_GET_SELF(f);
     if (!self || PyModule_Check(self) || PyType_Check(self) ||
-        PyCapsule_CheckExact(self) || (def->ml_flags & METH_STATIC)) {
+        PyCapsule_CheckExact(self) || isFunctionRecord(self) ||
+        (def->ml_flags & METH_STATIC)) {
       scalars.native(call, def->ml_name);
       return handler(*this, call);
     }
@@ -188,6 +200,12 @@ Post Session::call(const Call &call, int depth) {
   }
 
   PyTypeObject *type = Py_TYPE(f);
+  if (PyWeakref_CheckRefExact(f))
+    return callWeakReference(*this, call);
+  if (pyjitCache(f))
+    return callCached(*this, call);
+  if (isScriptFunction(f))
+    return callScript(*this, call);
   if (type == &PyWrapperDescr_Type)
     return callWrapper(pyjitWrapperName(f), f, call);
   if (pyjitIsMethodWrapper(f)) {

@@ -4,7 +4,23 @@
 #include "Session.h"
 #include "Tensors.h"
 
+#include <algorithm>
+
 using namespace pyjit::capture;
+
+/// `torch.Tensor.__hash__`, a Python function that returns `id(self)`.
+static PyObject *tensorHash() {
+  static PyObject *hash = [] {
+    PyObject *torch = PyImport_ImportModule("torch");
+    PyObject *cls = torch ? PyObject_GetAttrString(torch, "Tensor") : nullptr;
+    PyObject *found = cls ? PyObject_GetAttrString(cls, "__hash__") : nullptr;
+    Py_XDECREF(cls);
+    Py_XDECREF(torch);
+    PyErr_Clear();
+    return found;
+  }();
+  return hash;
+}
 
 void Session::readAll(PyObject *o) {
   Node *node = isValue(o) ? nullptr : require(o);
@@ -104,6 +120,40 @@ void Session::readDeep(PyObject *o, int depth) {
   end("comparing, hashing or printing a " + typeName(o));
 }
 
+bool Session::holdsTensors(PyObject *set) {
+  PyObject *item;
+  Py_ssize_t position = 0;
+  Py_hash_t hash;
+  while (_PySet_NextEntry(set, &position, &item, &hash))
+    if (isTensor(item))
+      return true;
+  return false;
+}
+
+/// A tensor's hash is its address and its equality identity, so that a set of
+/// tensors says which of them are one object, and nothing else.
+void Session::hashInto(PyObject *set, PyObject *item) {
+  if (!isTensor(item))
+    return readDeep(item);
+  Node *node = require(item);
+  PyObject *method = node ? special(item, "__hash__") : nullptr;
+  PyObject *own = tensorHash();
+  if (dead || !method)
+    return;
+  if (method != own || isExternal(set))
+    return end("hashing a tensor");
+  if (PySet_GET_SIZE(set) > 256)
+    return end("a set of many tensors");
+  hashing = true;
+  PyObject *other;
+  Py_ssize_t position = 0;
+  Py_hash_t hash;
+  while (_PySet_NextEntry(set, &position, &other, &hash))
+    if (Node *known = find(other);
+        known && known != node && known->external && node->external)
+      apart(node, known);
+}
+
 void Session::dictItem(PyObject *dict, PyObject *key) {
   readDeep(key);
   Node *node = require(dict);
@@ -165,6 +215,26 @@ void Session::setItem(PyObject *set, PyObject *item) {
               location());
 }
 
+/// What it held before the call is what stands before the appended elements.
+void Session::ownAppended(Node *list) {
+  size_t count = 0;
+  for (const Write &write : writes)
+    count += write.owner == list;
+  Py_ssize_t before = PyList_GET_SIZE(list->object) - Py_ssize_t(count);
+  if (before < 0)
+    return end("a list that changed behind the recorder's back");
+  list->appended = false;
+  length(list, before);
+  for (Py_ssize_t i = 0; i < before && !dead; ++i)
+    readIndex(list, Select::Item, i, PyList_GET_ITEM(list->object, i));
+  writes.erase(
+      std::remove_if(writes.begin(), writes.end(),
+                     [&](const Write &write) { return write.owner == list; }),
+      writes.end());
+  list->owned = list->replaced = true;
+  replacedNodes.push_back(list);
+}
+
 void Session::own(PyObject *o) {
   Node *node = require(o);
   if (!node || !node->external || node->owned)
@@ -172,7 +242,7 @@ void Session::own(PyObject *o) {
   if (node->dictOf)
     return end("a change of an instance's __dict__");
   if (node->appended)
-    return end("a list from before the call is changed after an append");
+    return ownAppended(node);
   if (!PyList_CheckExact(o) && !PyDict_CheckExact(o) && !PySet_Check(o))
     return end("a change of a " + typeName(o) + " from before the call");
   if (PySet_Check(o)) {

@@ -189,6 +189,12 @@ Session::Found Session::throughDescriptor(PyObject *descr, PyObject *object,
     if (PyUnicode_CompareWithASCIIString(name, "__dict__") == 0) {
       PyObject *dict = pyjitInstanceDict(object);
       Node *node = s.find(object);
+      if (PyFunction_Check(object) && !dict) {
+        // Reading it makes it.
+        dict = PyObject_GenericGetDict(object, nullptr);
+        Py_XDECREF(dict); // the function keeps it
+        PyErr_Clear();
+      }
       if (PyType_Check(object)) {
         s.end("the __dict__ of a class");
         return {Found::Fresh, nullptr};
@@ -246,6 +252,8 @@ Session::Found Session::throughDescriptor(PyObject *descr, PyObject *object,
       s.readIndex(node, Select::Item, index, value);
     return {Found::Value, value};
   }
+  if (pyjitCache(descr)) // binds as a function does
+    return {Found::Fresh, descr};
   PyObject *get = s.special(descr, "__get__");
   if (!get)
     return {Found::Value, descr};

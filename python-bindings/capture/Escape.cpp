@@ -79,11 +79,25 @@ private:
       return create(object);
     if (!node)
       return refuse(object, " of unknown origin");
+    if (!node->external &&
+        !std::strcmp(Py_TYPE(object)->tp_name, "torch.device"))
+      return immutable(object);
     if (node->external) {
       int value = s.ssa(node);
       return {"%" + std::to_string(value), node->type};
     }
     return create(object);
+  }
+
+  /// Compared by content and never changed: this very object does.
+  std::pair<std::string, std::string> immutable(PyObject *object) {
+    int index = int(PyList_GET_SIZE(s.objects));
+    PyList_Append(s.objects, object);
+    std::string name = fresh(), type = s.typeText(object);
+    s.writer.line(name + " = refgraph.object " + std::to_string(index) + " " +
+                      quoted(typeName(object)) + " : " + type,
+                  s.location());
+    return {name, type};
   }
 
   std::vector<PyObject *> elementsOf(PyObject *object) {

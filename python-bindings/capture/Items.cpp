@@ -4,7 +4,21 @@
 #include "Session.h"
 #include "Tensors.h"
 
+#include <cstring>
+
 using namespace pyjit::capture;
+
+/// Lists of plain integers and booleans, nested or not.
+static bool isNumberList(PyObject *list, int depth = 0) {
+  for (Py_ssize_t i = 0; i < PyList_GET_SIZE(list); ++i) {
+    PyObject *item = PyList_GET_ITEM(list, i);
+    bool nested =
+        PyList_CheckExact(item) && depth < 5 && isNumberList(item, depth + 1);
+    if (!nested && !PyLong_CheckExact(item) && !PyBool_Check(item))
+      return false;
+  }
+  return true;
+}
 
 /// What may stand between the brackets of a tensor without its data or Python
 /// sequences becoming tensors behind the dispatcher's back.
@@ -25,7 +39,26 @@ static bool isTensorIndex(Session &s, PyObject *key) {
         return false;
     return true;
   }
+  // A list of numbers becomes a tensor behind the dispatcher's back.
+  if (PyList_CheckExact(key) && isNumberList(key)) {
+    s.readDeep(key);
+    s.scalars.pinDeep(key);
+    s.numbersAsTensors = true;
+    return true;
+  }
   return false;
+}
+
+/// A defaultdict of builtin containers or numbers.
+static bool makesPlainDefaults(PyObject *dict) {
+  if (std::strcmp(Py_TYPE(dict)->tp_name, "collections.defaultdict"))
+    return false;
+  PyObject *factory = PyObject_GetAttrString(dict, "default_factory");
+  PyErr_Clear();
+  Py_XDECREF(factory); // the dict keeps it
+  auto *type = reinterpret_cast<PyTypeObject *>(factory);
+  return type == &PyList_Type || type == &PyDict_Type || type == &PySet_Type ||
+         type == &PyLong_Type || type == &PyFloat_Type;
 }
 
 Post Session::subscript(PyObject *o, PyObject *key) {
@@ -42,6 +75,10 @@ Post Session::subscript(PyObject *o, PyObject *key) {
   Node *node = require(o);
   if (!node)
     return Post::Known;
+  if (PyDict_Check(o) && !node->external && makesPlainDefaults(o)) {
+    dictItem(o, key);
+    return Post::Fresh;
+  }
   if (isHeap(o) && !PyType_Check(o)) {
     PyObject *getter = special(o, "__getitem__");
     if (getter && PyFunction_Check(getter))
@@ -85,6 +122,8 @@ Post Session::subscript(PyObject *o, PyObject *key) {
   }
   if (PyRange_Check(o))
     return Post::Fresh;
+  if (!node->external && !std::strcmp(Py_TYPE(o)->tp_name, "collections.deque"))
+    return Post::Known;
   end("an item of a " + typeName(o));
   return Post::Fresh;
 }
@@ -143,6 +182,13 @@ Post Session::iterate(PyObject *o) {
   if (PyList_Check(o) || PyTuple_Check(o) || PyDict_Check(o) ||
       PyAnySet_Check(o)) {
     readAll(o);
+    if (PyAnySet_Check(o) && holdsTensors(o))
+      end("walking a set of tensors: its order follows their addresses");
+    return Post::Fresh;
+  }
+  if (!std::strcmp(Py_TYPE(o)->tp_name, "collections.deque")) {
+    if (isExternal(o))
+      end("a deque from before the call");
     return Post::Fresh;
   }
   if (isNativeIterator(o) || isView(o)) {
@@ -176,6 +222,8 @@ Post Session::next(PyObject *iterator) {
                                                  "itertools.pairwise",
                                                  "itertools.combinations",
                                                  "itertools.permutations",
+                                                 "itertools.combinations_with_"
+                                                 "replacement",
                                                  "map",
                                                  "dict_reverseitemiterator"};
     return makers.count(Py_TYPE(iterator)->tp_name) ? Post::FreshTuples
@@ -204,7 +252,7 @@ void Session::contains(PyObject *container, PyObject *item) {
   if (PyDict_Check(container))
     return dictItem(container, item);
   if (PyAnySet_Check(container)) {
-    readDeep(item);
+    hashInto(container, item);
     return setItem(container, item);
   }
   if (PyList_Check(container) || PyTuple_Check(container)) {

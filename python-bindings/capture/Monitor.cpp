@@ -207,7 +207,7 @@ void Session::onInstruction(PyCodeObject *code, int offset) {
     shadow->pending = false;
     bool completed = offset == shadow->pendingNext;
     shadow->instantiating = nullptr;
-    shadow->truthOfYields = false;
+    shadow->truthOfYields = shadow->hashing = false;
     if (offset == shadow->pendingNext && instruction.depth > 0) {
       settle(shadow->post, stack[instruction.depth - 1]);
       noteBirth(stack[instruction.depth - 1]);
@@ -225,7 +225,8 @@ void Session::onInstruction(PyCodeObject *code, int offset) {
   if (instruction.op == EXTENDED_ARG)
     return;
   instantiating = nullptr;
-  truthOfYields = storingNumber = callsNative = false;
+  truthOfYields = storingNumber = numbersAsTensors = hashing = callsNative =
+      false;
   freshAt = 0;
   callee = nullptr;
   shadow->callee = nullptr;
@@ -272,6 +273,7 @@ void Session::onInstruction(PyCodeObject *code, int offset) {
   shadow->post = post;
   shadow->instantiating = instantiating;
   shadow->truthOfYields = truthOfYields;
+  shadow->hashing = hashing;
   shadow->freshAt = freshAt;
   shadow->op = instruction.op;
   shadow->native = callsNative;

@@ -107,8 +107,10 @@ Post setDiscard(Session &s, const Call &c) {
 Post setAdd(Session &s, const Call &c) {
   if (c.args.size() != 2)
     return Post::Known;
-  s.readDeep(c.args[1]);
+  s.hashInto(c.args[0], c.args[1]);
   s.setItem(c.args[0], c.args[1]);
+  if (s.isTensor(c.args[1])) // into a set that the call made
+    return Post::Known;
   return PySet_Contains(c.args[0], c.args[1]) == 0 ? mutate(s, c) : Post::Known;
 }
 
@@ -184,6 +186,7 @@ void pyjit::capture::addContainerMethods(NativeTable &t) {
     add("clear", mutate);
     add("popitem", mutateFresh);
   }
+  t.add("collections:OrderedDict.move_to_end", mutateHashing);
   t.add("builtins:dict.fromkeys", nativeShallow);
   for (const char *name : {"insert", "pop", "reverse", "clear"})
     t.add(("builtins:list." + std::string(name)).c_str(), mutate);

@@ -3,6 +3,7 @@
 #include "Natives.h"
 #include "Tensors.h"
 
+#include <algorithm>
 #include <cstring>
 
 using namespace pyjit::capture;
@@ -54,6 +55,7 @@ const NativeTable &NativeTable::get() {
     addBuiltins(*t);
     addContainerMethods(*t);
     addTorch(*t);
+    addLibrary(*t);
     PyErr_Clear();
     PyErr_SetRaisedException(error);
     return t;
@@ -225,10 +227,31 @@ static Post nativeAllAny(Session &s, const Call &c) {
       s.truth(PySequence_Fast_GET_ITEM(arg, i));
   } else if (PyGen_CheckExact(arg)) {
     s.truthOfYields = true;
+  } else if (Py_IS_TYPE(arg, &PyDictValues_Type) && !s.isExternal(arg)) {
+    PyObject *values = PySequence_List(arg);
+    for (Py_ssize_t i = 0; values && i < PyList_GET_SIZE(values); ++i)
+      s.truth(PyList_GET_ITEM(values, i));
+    Py_XDECREF(values);
+    PyErr_Clear();
   } else if (!PyDict_Check(arg) && !isValue(arg)) {
     s.end("all() or any() of a " + typeName(arg));
   }
   return Post::Known;
+}
+
+/// `__add__` and `__radd__`, as far as there are any, are Python functions.
+static bool addsInPython(Session &s, PyObject *object) {
+  if (!PyType_HasFeature(Py_TYPE(object), Py_TPFLAGS_HEAPTYPE) ||
+      !s.require(object))
+    return false;
+  bool python = false;
+  for (const char *name : {"__add__", "__radd__"})
+    if (PyObject *method = s.special(object, name)) {
+      if (!PyFunction_Check(method))
+        return false;
+      python = true;
+    }
+  return python;
 }
 
 static Post nativeSum(Session &s, const Call &c) {
@@ -242,11 +265,18 @@ static Post nativeSum(Session &s, const Call &c) {
       if (s.isTensor(item)) {
         s.special(item, "__add__");
         s.special(item, "__radd__");
-      } else if (!isValue(item)) {
+      } else if (PyList_CheckExact(item) || PyTuple_CheckExact(item)) {
+        s.readAll(item);
+      } else if (!isValue(item) && !addsInPython(s, item)) {
         s.end("sum() of a " + typeName(item));
       }
     }
   }
+  for (size_t i = 1; i < c.args.size(); ++i)
+    if (PyObject *start = c.args[i];
+        !isValue(start) && !s.isTensor(start) && !PyList_CheckExact(start) &&
+        !PyTuple_CheckExact(start) && !addsInPython(s, start))
+      s.end("sum() from a " + typeName(start));
   return Post::Fresh;
 }
 
@@ -270,8 +300,14 @@ static Post nativeSorted(Session &s, const Call &c) {
     if (isValue(arg) || PyFunction_Check(arg))
       continue;
     s.iterate(arg);
-    if (PyList_Check(arg) || PyTuple_Check(arg) || PyDict_Check(arg))
+    if (PyList_Check(arg) || PyTuple_Check(arg)) {
       s.readDeep(arg);
+    } else if (PyDict_Check(arg)) {
+      PyObject *key;
+      Py_ssize_t position = 0;
+      while (PyDict_Next(arg, &position, &key, nullptr))
+        s.readDeep(key);
+    }
   }
   return Post::FreshTuples;
 }
@@ -291,6 +327,10 @@ static Post nativeId(Session &s, const Call &c) {
       return Post::Known;
     }
   }
+  // Its only use there is a hash: which tensors are one object is guarded.
+  if (s.frames.size() > 1 && s.frames[s.frames.size() - 2].hashing &&
+      c.args.size() == 1 && s.isTensor(c.args[0]))
+    return Post::Known;
   // An address that no later call will see: fine as a dictionary key, never as
   // something that leaves; the escape walk cannot tell, so it ends here.
   s.end("id() of an object made by the call");
@@ -368,10 +408,37 @@ static Post nativeVars(Session &s, const Call &c) {
   return toPost(s.loadAttr(c.args[0], PyUnicode_InternFromString("__dict__")));
 }
 
+/// map() of a native function over lists and tuples: what its calls will read
+/// is read now, call by call.
+static Post mapNative(Session &s, const Call &c) {
+  Py_ssize_t n = PY_SSIZE_T_MAX;
+  for (size_t i = 1; i < c.args.size(); ++i) {
+    PyObject *from = c.args[i];
+    s.iterate(from);
+    if (!PyTuple_Check(from) && !PyList_Check(from)) {
+      s.end("map() or filter() of a native function over a " + typeName(from));
+      return Post::Fresh;
+    }
+    n = std::min(n, PySequence_Fast_GET_SIZE(from));
+  }
+  for (Py_ssize_t k = 0; k < n && !s.ended(); ++k) {
+    Call call;
+    call.callable = c.args[0];
+    for (size_t i = 1; i < c.args.size(); ++i)
+      call.args.push_back(PySequence_Fast_GET_ITEM(c.args[i], k));
+    Post post = s.call(call);
+    if (post == Post::Constant)
+      s.end("map() of a function that makes tensors");
+  }
+  return Post::Fresh;
+}
+
 static Post nativeMap(Session &s, const Call &c) {
   if (c.args.empty())
     return Post::Fresh;
   PyObject *f = c.args[0];
+  if (PyCFunction_Check(f) || Py_TYPE(f) == &PyMethodDescr_Type)
+    return mapNative(s, c);
   if (f != Py_None && !PyFunction_Check(f) && f != (PyObject *)&PyLong_Type &&
       f != (PyObject *)&PyUnicode_Type && f != (PyObject *)&PyFloat_Type)
     s.end("map() or filter() with a " + typeName(f));
@@ -471,12 +538,6 @@ void pyjit::capture::addBuiltins(NativeTable &t) {
   t.add("builtins:vars", nativeVars);
   t.add("sys:getrecursionlimit", nativeNothing);
   t.add("sys:intern", nativePure);
-  for (const char *name :
-       {"sqrt",  "log",   "log2",     "exp",      "floor", "ceil",
-        "pow",   "prod",  "sin",      "cos",      "tanh",  "gcd",
-        "fabs",  "isnan", "isinf",    "isfinite", "erf",   "log10",
-        "log1p", "trunc", "copysign", "atan2",    "tan",   "atan"})
-    t.add(("math:" + std::string(name)).c_str(), nativePure);
   t.add("_operator:index", nativePure);
   t.add("_abc:_abc_instancecheck", nativeAbcCheck);
   t.add("_abc:_abc_subclasscheck", nativeAbcCheck);

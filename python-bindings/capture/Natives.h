@@ -40,6 +40,18 @@ private:
 void addBuiltins(NativeTable &table);
 void addContainerMethods(NativeTable &table);
 void addTorch(NativeTable &table);
+/// math, itertools, functools, operator, weakref, deque, autocast.
+void addLibrary(NativeTable &table);
+
+/// `ref()`: a weak reference's target never changes, it only dies.
+Post callWeakReference(Session &session, const Call &call);
+/// A functools.lru_cache that holds the answer: read out of its dict.
+Post callCached(Session &session, const Call &call);
+/// Functions compiled by torch.jit.script, which call operators only.
+bool isScriptFunction(PyObject *object);
+Post callScript(Session &session, const Call &call);
+/// What stands behind `torch.ops.namespace.name`.
+bool isTorchOperator(PyObject *object);
 
 /// Arguments are values or immutable structures of them; result is new.
 Post nativePure(Session &s, const Call &call);

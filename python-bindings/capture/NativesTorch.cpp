@@ -83,6 +83,16 @@ Post fromData(Session &s, const Call &c) {
   return Post::Constant;
 }
 
+/// Of Python data, with the dtype and device of `self`.
+Post newTensor(Session &s, const Call &c) {
+  Call data = c;
+  if (!data.args.empty()) {
+    s.tensorArgument(data.args[0]);
+    data.args.erase(data.args.begin());
+  }
+  return fromData(s, data);
+}
+
 /// State that refgraph.state pins, or that only debugging looks at.
 Post stateGetter(Session &s, const Call &c) {
   for (PyObject *arg : c.args)
@@ -152,7 +162,6 @@ const char *const kDenied[] = {"set_",
                                "apply_",
                                "_typed_storage",
                                "new",
-                               "new_tensor",
                                "record_stream",
                                "_fix_weakref",
                                "_clear_non_serializable_cached_data",
@@ -255,6 +264,8 @@ NativeHandler classify(const char *name) {
     return tensorMetadata;
   if (oneOf(name, kData))
     return tensorData;
+  if (!std::strcmp(name, "new_tensor"))
+    return newTensor;
   if (!std::strcmp(name, "tensor") || !std::strcmp(name, "as_tensor") ||
       !std::strcmp(name, "scalar_tensor"))
     return fromData;
@@ -271,6 +282,10 @@ void addFamily(NativeTable &t, const char *module, const char *attribute) {
   PyObject *names = object ? PyObject_Dir(object) : nullptr;
   for (Py_ssize_t i = 0; names && i < PyList_GET_SIZE(names); ++i) {
     PyObject *name = PyList_GET_ITEM(names, i);
+    // Every object has these.
+    if (PyObject_HasAttr(reinterpret_cast<PyObject *>(&PyBaseObject_Type),
+                         name))
+      continue;
     PyObject *member = PyObject_GetAttr(object, name);
     if (member && pyjitMethodDef(member))
       if (NativeHandler handler = classify(PyUnicode_AsUTF8(name)))
@@ -330,6 +345,10 @@ void pyjit::capture::addTorch(NativeTable &t) {
            "_len_torch_function_stack",
            "_len_torch_dispatch_stack",
            "_is_tracing",
+           "_are_functorch_transforms_active",
+           "_is_torch_function_mode_enabled",
+           "_is_autocast_available",
+           "_get_privateuse1_backend_name",
        })
     t.add(("torch._C:" + std::string(name)).c_str(), stateGetter);
   for (const char *name : {"_has_torch_function", "_has_torch_function_unary",

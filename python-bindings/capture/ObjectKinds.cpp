@@ -37,7 +37,11 @@ bool pyjit::capture::isNativeIterator(PyObject *o) {
                                               "itertools.accumulate",
                                               "itertools.combinations",
                                               "itertools.permutations",
-                                              "itertools.pairwise"};
+                                              "itertools.pairwise",
+                                              "itertools.cycle",
+                                              "itertools.combinations_with_"
+                                              "replacement",
+                                              "_collections._deque_iterator"};
   return names.count(Py_TYPE(o)->tp_name);
 }
 

@@ -6,10 +6,14 @@
 //
 //===----------------------------------------------------------------------===//
 
+#include "ObjectKinds.h"
 #include "Session.h"
 #include "Tensors.h"
 
 #include <opcode.h>
+
+#include <algorithm>
+#include <cstring>
 
 using namespace pyjit::capture;
 
@@ -108,6 +112,20 @@ Post importName(const Op &o) {
     return Post::Known;
   }
   o.s.read(o.s.pin(modules), Select::Item, name, module);
+  // `from package import name` runs a function of importlib's.
+  if (o.peek(1) != Py_None) {
+    static PyObject *handle = [] {
+      PyObject *importlib = PyImport_ImportModule("_frozen_importlib");
+      PyObject *found =
+          importlib ? PyObject_GetAttrString(importlib, "_handle_fromlist")
+                    : nullptr;
+      Py_XDECREF(importlib);
+      PyErr_Clear();
+      return found;
+    }();
+    if (handle && !o.s.find(handle))
+      o.s.pin(handle);
+  }
   if (o.peek(1) == Py_None) {
     Py_ssize_t dot =
         PyUnicode_FindChar(name, '.', 0, PyUnicode_GET_LENGTH(name), 1);
@@ -123,14 +141,31 @@ Post importName(const Op &o) {
   return Post::Known;
 }
 
+/// Functions, methods and objects whose `__call__` is a Python function.
+bool isPythonCallable(const Op &o, PyObject *callable) {
+  if (PyMethod_Check(callable))
+    callable = PyMethod_GET_FUNCTION(callable);
+  if (PyFunction_Check(callable))
+    return true;
+  if (PyType_Check(callable) || !isHeap(callable))
+    return false;
+  PyObject *method = o.s.special(callable, "__call__");
+  return method && PyFunction_Check(method);
+}
+
 Post callFunctionEx(const Op &o) {
   bool hasKwargs = o.in.arg & 1;
   PyObject *kwargs = hasKwargs ? o.peek(1) : nullptr;
   PyObject *args = o.peek(hasKwargs ? 2 : 1);
   Call call;
   call.callable = o.peek(hasKwargs ? 3 : 2);
-  if (!PyTuple_CheckExact(args) && !PyList_CheckExact(args)) {
+  bool isSize = !std::strcmp(Py_TYPE(args)->tp_name, "torch.Size");
+  if (!PyTuple_CheckExact(args) && !PyList_CheckExact(args) && !isSize) {
     o.s.iterate(args);
+    // What the generator yields becomes arguments within the instruction; a
+    // Python function needs no look at them.
+    if (PyGen_CheckExact(args) && !kwargs && isPythonCallable(o, call.callable))
+      return o.s.call(call);
     o.s.end("a call with * of a " + typeName(args));
     return Post::Known;
   }
@@ -221,6 +256,51 @@ Post unary(const Op &o, const char *special) {
     return Post::Known;
   if (!o.s.special(operand, special))
     o.s.end(std::string(special) + " of a " + typeName(operand));
+  return Post::Fresh;
+}
+
+/// `case {"k": v}`: the keys are constants.
+Post matchKeys(const Op &o) {
+  PyObject *keys = o.peek(1), *subject = o.peek(2);
+  if (!PyDict_CheckExact(subject)) {
+    o.s.end("matching the keys of a " + typeName(subject));
+    return Post::Known;
+  }
+  for (Py_ssize_t i = 0; i < PyTuple_GET_SIZE(keys); ++i)
+    o.s.dictItem(subject, PyTuple_GET_ITEM(keys, i));
+  return Post::Fresh;
+}
+
+/// `case C(x=y)`: isinstance, then attributes.
+Post matchClass(const Op &o) {
+  PyObject *names = o.peek(1), *cls = o.peek(2), *subject = o.peek(3);
+  Call test;
+  static PyObject *isInstance =
+      PyDict_GetItemString(PyEval_GetBuiltins(), "isinstance");
+  test.callable = isInstance;
+  test.args = {subject, cls};
+  if (!PyType_Check(cls) || !isInstance || !PyCFunction_Check(isInstance)) {
+    o.s.end("matching a class");
+    return Post::Known;
+  }
+  o.s.pin(isInstance);
+  o.s.call(test);
+  auto *type = reinterpret_cast<PyTypeObject *>(cls);
+  if (o.in.arg > 0 && PyType_HasFeature(type, Py_TPFLAGS_HEAPTYPE)) {
+    static PyObject *matchArgs = PyUnicode_InternFromString("__match_args__");
+    PyObject *positional = o.s.typeLookup(type, matchArgs);
+    if (!positional || !PyTuple_CheckExact(positional)) {
+      o.s.end("matching a class by position");
+      return Post::Known;
+    }
+    for (Py_ssize_t i = 0;
+         i < std::min<Py_ssize_t>(o.in.arg, PyTuple_GET_SIZE(positional)); ++i)
+      o.s.loadAttr(subject, PyTuple_GET_ITEM(positional, i));
+  } else if (o.in.arg > 1) {
+    o.s.end("matching a builtin class by position");
+  }
+  for (Py_ssize_t i = 0; i < PyTuple_GET_SIZE(names); ++i)
+    o.s.loadAttr(subject, PyTuple_GET_ITEM(names, i));
   return Post::Fresh;
 }
 
@@ -326,13 +406,26 @@ Post pyjit::capture::handleOpcode(Session &s, PyjitFrame *frame,
     s.storeSubscript(o.peek(2), o.peek(1), nullptr);
     return Post::Known;
   case STORE_SLICE:
-    if (s.isTensor(o.peek(3)))
+    if (s.isTensor(o.peek(3))) {
       s.special(o.peek(3), "__setitem__");
-    else if (PyList_CheckExact(o.peek(3)))
+      for (int i : {1, 2, 4})
+        if (!isValue(o.peek(i)) && !s.isTensor(o.peek(i)))
+          s.end("a slice assignment of a " + typeName(o.peek(i)));
+      s.storingNumber = isValue(o.peek(4));
+    } else if (PyList_CheckExact(o.peek(3)))
       s.own(o.peek(3)), s.iterate(o.peek(4));
     else
       s.end("a slice assignment to a " + typeName(o.peek(3)));
     return Post::Known;
+  case MATCH_SEQUENCE:
+  case MATCH_MAPPING:
+    if (!isValue(o.peek(1)) && s.require(o.peek(1)))
+      s.typeOf(o.peek(1));
+    return Post::Known;
+  case MATCH_KEYS:
+    return matchKeys(o);
+  case MATCH_CLASS:
+    return matchClass(o);
   case GET_ITER:
     return s.iterate(o.peek(1));
   case FOR_ITER:
@@ -389,7 +482,14 @@ Post pyjit::capture::handleOpcode(Session &s, PyjitFrame *frame,
       s.readDeep(o.peek(i + 1));
     return Post::Fresh;
   // The container is the call's own, unless it was begun before a cut.
-  case LIST_EXTEND:
+  case LIST_EXTEND: {
+    // Items, zips and the like make a tuple for each step.
+    PyObject *from = o.peek(1);
+    ownBegun(o, in.arg + 1);
+    s.iterate(from);
+    bool makesTuples = !PyList_Check(from) && !PyTuple_Check(from);
+    return makesTuples && in.arg == 1 ? Post::FreshTuples : Post::Known;
+  }
   case SET_UPDATE:
     ownBegun(o, in.arg + 1);
     s.iterate(o.peek(1));
@@ -401,7 +501,7 @@ Post pyjit::capture::handleOpcode(Session &s, PyjitFrame *frame,
     return Post::Known;
   case SET_ADD:
     ownBegun(o, in.arg + 1);
-    s.readDeep(o.peek(1));
+    s.hashInto(o.peek(in.arg + 1), o.peek(1));
     return Post::Known;
   case MAP_ADD:
     ownBegun(o, in.arg + 2);

@@ -39,7 +39,8 @@ void Session::lengthOf(PyObject *o) {
       length(node, PySet_GET_SIZE(o));
     return;
   }
-  if (isView(o) && !node->external)
+  if ((isView(o) || !std::strcmp(Py_TYPE(o)->tp_name, "collections.deque")) &&
+      !node->external)
     return;
   end("the length of a " + typeName(o));
 }
@@ -173,6 +174,11 @@ void Session::identity(PyObject *a, PyObject *b) {
   Node *left = require(a), *right = require(b);
   if (!left || !right || left == right || !left->external || !right->external)
     return;
+  apart(left, right);
+}
+
+void Session::apart(Node *left, Node *right) {
+  PyObject *a = left->object, *b = right->object;
   if ((left->pinned && right->pinned) || Py_TYPE(a) != Py_TYPE(b))
     return;
   if (!doneIndex.insert({left, -3, reinterpret_cast<Py_ssize_t>(b)}).second)
@@ -181,6 +187,16 @@ void Session::identity(PyObject *a, PyObject *b) {
   writer.line("refgraph.distinct %" + std::to_string(x) + ", %" +
                   std::to_string(y) + " : " + left->type + ", " + right->type,
               location());
+}
+
+/// What C code raised holds a tuple that no instruction made.
+void Session::exceptionArguments(PyObject *exception) {
+  PyObject *args = reinterpret_cast<PyBaseExceptionObject *>(exception)->args;
+  if (!args || !PyTuple_Check(args))
+    return;
+  if (!known(args))
+    born(args);
+  readDeep(args);
 }
 
 Post Session::format(PyObject *o) {
@@ -202,14 +218,14 @@ Post Session::format(PyObject *o) {
     if ((str && PyFunction_Check(str)) || (repr && PyFunction_Check(repr)))
       return Post::Fresh;
     if (PyExceptionInstance_Check(o) && !isExternal(o)) {
-      readDeep(reinterpret_cast<PyBaseExceptionObject *>(o)->args);
+      exceptionArguments(o);
       return Post::Fresh;
     }
     end("printing a " + typeName(o));
     return Post::Fresh;
   }
   if (PyExceptionInstance_Check(o) && !isExternal(o)) {
-    readDeep(reinterpret_cast<PyBaseExceptionObject *>(o)->args);
+    exceptionArguments(o);
     return Post::Fresh;
   }
   if (PyType_Check(o) && isHeap(o)) // a metaclass of the user's

@@ -228,7 +228,7 @@ void Session::readIndex(Node *owner, Select select, Py_ssize_t index,
   if (owner && owner->owned && select == Select::Item)
     return;
   if (owner && owner->appended)
-    return end("a list from before the call is read after an append");
+    return ownAppended(owner);
   // The identity of an immutable, pinned tuple fixes the values in it.
   if (owner && owner->pinned && PyTuple_CheckExact(owner->object) &&
       isValue(result))
@@ -262,7 +262,7 @@ void Session::length(Node *owner, Py_ssize_t n) {
   if (dead || !owner || !owner->external || owner->owned)
     return;
   if (owner->appended)
-    return end("a list from before the call is read after an append");
+    return ownAppended(owner);
   if (owner->writtenItems && PyDict_GET_SIZE(owner->writtenItems))
     return end("length of an external dict after a write to it");
   // A dict's length stands for its keys where those are read anyway.

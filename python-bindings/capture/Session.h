@@ -114,6 +114,7 @@ struct ShadowFrame {
   Post post = Post::Known;
   PyTypeObject *instantiating = nullptr;
   bool truthOfYields = false;
+  bool hashing = false;
   int freshAt = 0;     ///< a further new object, counted from the top; 0: none
   int op = 0;          ///< of the instruction in progress
   bool native = false; ///< it calls a native function
@@ -237,6 +238,13 @@ public:
   void readDeep(PyObject *object, int depth = 0);
   /// Reads `dict[key]`: present or absent.
   void dictItem(PyObject *dict, PyObject *key);
+  /// `item` is looked for in, or put into, a set: hashed and compared.
+  void hashInto(PyObject *set, PyObject *item);
+  bool holdsTensors(PyObject *set);
+  /// Two external objects that have to stay two.
+  void apart(Node *left, Node *right);
+  /// Reads all of an external list that was appended to without a look.
+  void ownAppended(Node *list);
   /// Reads whether a set holds `item`.
   void setItem(PyObject *set, PyObject *item);
   /// list.append on an external list whose contents nobody looks at.
@@ -250,6 +258,7 @@ public:
   Post compare(PyObject *left, PyObject *right, const char *op);
   void identity(PyObject *left, PyObject *right);
   Post format(PyObject *object);
+  void exceptionArguments(PyObject *exception);
 
   //===--- Calls (Calls.cpp, Natives*.cpp)
   //---------------------------------===//
@@ -352,6 +361,10 @@ public:
   bool callsNative = false;
   /// A Python number is being stored into a tensor.
   bool storingNumber = false;
+  /// Python numbers between a tensor's brackets become a tensor.
+  bool numbersAsTensors = false;
+  /// The instruction hashes tensors: `Tensor.__hash__` may ask for `id()`.
+  bool hashing = false;
   int external = -1; ///< SSA number of refgraph.external
 
   PyObject *callee = nullptr; ///< see ShadowFrame

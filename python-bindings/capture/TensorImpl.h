@@ -65,6 +65,8 @@ struct TensorRecorder::Impl {
   std::unique_ptr<at::ObserverContext> begin(const at::RecordFunction &fn);
   void end(const at::RecordFunction &fn, Operation &operation);
   void record(const at::RecordFunction &fn, Operation &operation);
+  void recordShapeChange(const std::string &name, const std::string &arguments,
+                         const at::Tensor &t, std::string before);
 };
 
 /// Whether two elements may share a place in memory (an expanded tensor, say).

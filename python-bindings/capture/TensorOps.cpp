@@ -8,6 +8,7 @@
 
 #include "TensorImpl.h"
 
+#include <ATen/autocast_mode.h>
 #include <ATen/core/Tensor.h>
 #include <ATen/core/dispatch/Dispatcher.h>
 #include <c10/core/GradMode.h>
@@ -32,21 +33,17 @@ namespace {
 /// Composite operators that stay whole.
 bool isKept(const std::string &name) {
   static const std::set<std::string> names = {
-      "aten::linear",
-      "aten::layer_norm",
-      "aten::group_norm",
-      "aten::batch_norm",
-      "aten::scaled_dot_product_attention",
-      "aten::conv1d",
-      "aten::conv2d",
-      "aten::conv3d",
-      "aten::matmul",
-      "aten::softmax.int",
+      "aten::linear", "aten::layer_norm", "aten::group_norm",
+      "aten::batch_norm", "aten::scaled_dot_product_attention", "aten::conv1d",
+      "aten::conv2d", "aten::conv3d", "aten::matmul", "aten::softmax.int",
       "aten::log_softmax.int",
-      "aten::max_pool1d",
+      "aten::max_pool1d", // fills its result behind the dispatcher's back
       "aten::max_pool2d",
-      "aten::adaptive_avg_pool2d",
-      "aten::rms_norm"};
+      // Check the factorisation's outcome and raise.
+      "aten::linalg_inv", "aten::linalg_solve", "aten::linalg_cholesky",
+      "aten::linalg_lu_factor", "aten::linalg_ldl_factor", "aten::inverse",
+      "aten::adaptive_avg_pool3d", // restrides its result in place
+      "aten::adaptive_avg_pool2d", "aten::rms_norm"};
   return names.count(name);
 }
 
@@ -61,6 +58,45 @@ bool isFactory(const std::string &name) {
          (base.size() > 5 && base.compare(base.size() - 5, 5, "_like") == 0);
 }
 
+/// Answers about metadata: functions of what the tensor's guard covers. Any
+/// other operator that hands out Python values reads data.
+bool isQuestion(const std::string &name) {
+  static const std::set<std::string> names = {
+      "aten::is_same_size",
+      "aten::is_set_to",
+      "aten::is_pinned",
+      "aten::_fused_sdp_choice",
+      "aten::_use_cudnn_ctc_loss",
+      "aten::_use_cudnn_ctc_loss.Tensor",
+      "aten::_use_miopen_ctc_loss",
+      "aten::_use_miopen_ctc_loss.Tensor",
+      "aten::_has_same_storage_numel"};
+  return names.count(name);
+}
+
+/// Operators whose result's shape follows from their operands' shapes. Of a
+/// foreign library's operators nothing is known but these.
+bool isShapeKnown(const std::string &name) {
+  static const std::set<std::string> foreign = {
+      "torchvision::roi_align", "torchvision::roi_pool",
+      "torchvision::ps_roi_align", "torchvision::ps_roi_pool",
+      "torchvision::deform_conv2d"};
+  return name.rfind("aten::", 0) == 0 || name.rfind("prims::", 0) == 0 ||
+         name.rfind("mkldnn::", 0) == 0 || foreign.count(name);
+}
+
+/// `squeeze_` and the like: the tensor becomes a view of what it was.
+bool isShapeChange(const std::string &name) {
+  static const std::set<std::string> names = {
+      "aten::squeeze_",   "aten::squeeze_.dim", "aten::squeeze_.dims",
+      "aten::unsqueeze_", "aten::transpose_",   "aten::t_"};
+  return names.count(name);
+}
+
+bool has(const c10::IValue &tensor) {
+  return tensor.isTensor() && tensor.toTensor().defined();
+}
+
 /// batch_norm in training mode writes its statistics, which no schema says.
 bool isTrainingBatchNorm(const std::string &name,
                          const std::vector<c10::IValue> &inputs) {
@@ -68,11 +104,8 @@ bool isTrainingBatchNorm(const std::string &name,
                    name == "aten::native_batch_norm" ||
                    name == "aten::_batch_norm_impl_index" ||
                    name == "aten::cudnn_batch_norm";
-  auto given = [&](size_t i) {
-    return inputs[i].isTensor() && inputs[i].toTensor().defined();
-  };
   return batchNorm && inputs.size() > 5 && inputs[5].isBool() &&
-         inputs[5].toBool() && (given(3) || given(4));
+         inputs[5].toBool() && (has(inputs[3]) || has(inputs[4]));
 }
 
 const void *storageOf(const at::TensorBase &t) {
@@ -311,7 +344,10 @@ TensorRecorder::Impl::begin(const at::RecordFunction &fn) {
   bool training = isTrainingBatchNorm(name, copies);
   bool composite = handle->hasKernelForDispatchKey(
       c10::DispatchKey::CompositeImplicitAutograd);
-  if (composite && (!isKept(name) || training)) {
+  // With a number of classes given, the result's shape follows from it.
+  bool oneHot = name == "aten::one_hot" && copies.size() == 2 &&
+                copies[1].isInt() && copies[1].toInt() > 0;
+  if (composite && (!(isKept(name) || oneHot) || training)) {
     if (Scalars::Use *use = session.scalars.use())
       use->composite = true;
     return nullptr; // its parts are recorded
@@ -356,6 +392,16 @@ void TensorRecorder::Impl::record(const at::RecordFunction &fn, Operation &op) {
       !find(op.inputs[0].toTensor()))
     constant(op.inputs[0].toTensor());
 
+  // So do lists between a tensor's brackets.
+  if (session.numbersAsTensors && op.name.rfind("aten::index", 0) == 0 &&
+      op.inputs.size() > 1 && op.inputs[1].isList())
+    for (const c10::IValue &index : op.inputs[1].toListRef())
+      if (has(index)) {
+        TensorInfo *info = find(index.toTensor());
+        if (!info || info->uninitialized)
+          constant(index.toTensor());
+      }
+
   Arguments arguments{*this, {}, {}, "", ""};
   std::string text;
   std::vector<size_t> mutated, aliasOperands;
@@ -394,11 +440,18 @@ void TensorRecorder::Impl::record(const at::RecordFunction &fn, Operation &op) {
           op.name[11] == '.' && (type == at::kBool || type == at::kByte);
     }
   }
+  if (op.name == "aten::one_hot") // with a number of classes given
+    dynamicShape = false;
   if ((dataDependent || dynamicShape) && !constant)
     return refuse(dataDependent ? "its tensor's data flows into Python"
                                 : "the result's shape depends on data");
-  if (other && mutated.empty())
-    return; // a question about metadata, or about constants
+  if (other && mutated.empty()) {
+    if (!constant && !isQuestion(op.name))
+      return refuse("its tensor's data flows into Python");
+    return;
+  }
+  if (!isShapeKnown(op.name))
+    return refuse("nothing is known about it");
   if (!arguments.failure.empty())
     return refuse(arguments.failure);
   // The launch program draws from the same generator in the same order.
@@ -416,7 +469,12 @@ void TensorRecorder::Impl::record(const at::RecordFunction &fn, Operation &op) {
               storageOf(arguments.operands[0]))
         return refuse("it views an input's storage");
 
-  bool gradient = c10::GradMode::is_enabled();
+  // Autocast turns grad mode on for the casts of weights that it keeps.
+  bool gradient =
+      c10::GradMode::is_enabled() &&
+      !(op.name == "aten::_to_copy" &&
+        at::autocast::is_autocast_enabled(at::kCPU) &&
+        c10::impl::tls_is_dispatch_key_excluded(c10::DispatchKey::AutocastCPU));
   for (size_t j = 0; j < arguments.operands.size(); ++j) {
     const at::Tensor &t = arguments.operands[j];
     if (!arguments.infos[j])
@@ -432,9 +490,15 @@ void TensorRecorder::Impl::record(const at::RecordFunction &fn, Operation &op) {
     if (writes && (mayOverlap(t) || arguments.infos[j]->readOnly))
       return refuse("it writes through a view that shows an element twice, or "
                     "that no kernel can write");
-    if (writes && type(t) != arguments.infos[j]->type)
+    if (writes && type(t) != arguments.infos[j]->type &&
+        !(isShapeChange(op.name) && !arguments.infos[j]->external))
       return refuse("it changes the shape of a tensor in place");
   }
+
+  if (isShapeChange(op.name) && mutated == std::vector<size_t>{0} &&
+      arguments.operands.size() == 1 && !arguments.infos[0]->external)
+    return recordShapeChange(op.name, text, arguments.operands[0],
+                             arguments.infos[0]->type);
 
   // Fresh results: not the very operand that went in.
   std::vector<at::Tensor> returned, fresh;
@@ -529,7 +593,7 @@ void TensorRecorder::Impl::record(const at::RecordFunction &fn, Operation &op) {
     TensorInfo &info = bind(fresh[i], values[i]);
     info.external = false;
     info.constant = constant && !uninitialized;
-    info.uninitialized = uninitialized;
+    info.uninitialized = uninitialized && fresh[i].numel() > 0;
     info.readOnly = readOnly;
     if (std::none_of(arguments.infos.begin(), arguments.infos.end(),
                      [](TensorInfo *operand) { return operand; }) ||
@@ -550,6 +614,25 @@ void TensorRecorder::Impl::record(const at::RecordFunction &fn, Operation &op) {
       }
     }
   }
+}
+
+/// The tensor's next version is a view of the last.
+void TensorRecorder::Impl::recordShapeChange(const std::string &name,
+                                             const std::string &arguments,
+                                             const at::Tensor &t,
+                                             std::string before) {
+  std::string view = name;
+  view.erase(view.find('_', view.find("::") + 2), 1);
+  int value = session.writer.fresh();
+  std::string line = "%" + std::to_string(value) + " = refgraph.tensor_op " +
+                     pyjit::capture::quoted(view) + "(" + arguments +
+                     ") aliases [0]";
+  if (t.storage_offset())
+    line +=
+        " {offsets = array<i64: " + std::to_string(t.storage_offset()) + ">}";
+  line += " : (" + before + ") -> " + type(t);
+  session.writer.line(line, session.location());
+  bind(t, value);
 }
 
 void TensorRecorder::start() {

@@ -229,6 +229,8 @@ bool TensorRecorder::requiresGrad(PyObject *object) {
   return THPVariable_Unpack(object).requires_grad();
 }
 
+bool TensorRecorder::gradMode() { return c10::GradMode::is_enabled(); }
+
 void TensorRecorder::readOffset(PyObject *object) {
   impl->readOffset(THPVariable_Unpack(object), valueOf(object));
 }
@@ -271,6 +273,7 @@ TensorInfo *TensorRecorder::Impl::constant(const at::TensorBase &tensor) {
       s.location());
   TensorInfo &info = bind(t, value);
   info.constant = true;
+  info.uninitialized = false;
   return &info;
 }
 

@@ -40,6 +40,7 @@ public:
   /// Records what Python saw of a tensor's storage offset.
   void readOffset(PyObject *tensor);
   bool requiresGrad(PyObject *tensor);
+  static bool gradMode();
   /// Computed from constants only: its data may flow into Python.
   bool isConstant(PyObject *tensor);
   /// Whether its memory came from an `empty` that no operator has filled: what

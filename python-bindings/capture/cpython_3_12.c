@@ -205,3 +205,47 @@ int pyjitCacheEntries(int opcode) {
     return 0;
   }
 }
+
+/* As Modules/_functoolsmodule.c declares them. */
+typedef struct {
+  PyObject_HEAD void *prev, *next;
+  Py_hash_t hash;
+  PyObject *key, *result;
+} LruLink;
+
+typedef struct {
+  LruLink root;
+  ternaryfunc wrapper;
+  int typed;
+  PyObject *cache;
+} LruCache;
+
+static PyTypeObject *lruCacheType(void) {
+  static PyTypeObject *type;
+  if (!type) {
+    PyObject *error = PyErr_GetRaisedException();
+    PyObject *module = PyImport_ImportModule("_functools");
+    if (module)
+      type =
+          (PyTypeObject *)PyObject_GetAttrString(module, "_lru_cache_wrapper");
+    Py_XDECREF(module);
+    PyErr_Clear();
+    PyErr_SetRaisedException(error);
+  }
+  return type;
+}
+
+PyObject *pyjitCache(PyObject *object) {
+  if (Py_TYPE(object) != lruCacheType())
+    return NULL;
+  PyObject *cache = ((LruCache *)object)->cache;
+  return cache && PyDict_CheckExact(cache) ? cache : NULL;
+}
+
+int pyjitCacheTyped(PyObject *object) { return ((LruCache *)object)->typed; }
+
+PyObject *pyjitCacheLink(PyObject *object) {
+  return strcmp(Py_TYPE(object)->tp_name, "functools._lru_list_elem")
+             ? NULL
+             : ((LruLink *)object)->result;
+}

@@ -57,6 +57,12 @@ int pyjitSuperParts(PyObject *super, PyTypeObject **type, PyObject **object,
                     PyTypeObject **objectType);
 /// The index behind a namedtuple's field; -1 for other objects.
 Py_ssize_t pyjitTupleGetterIndex(PyObject *descr);
+/// The dict of a functools.lru_cache, borrowed; null for other objects.
+PyObject *pyjitCache(PyObject *object);
+/// Whether it tells arguments apart by type.
+int pyjitCacheTyped(PyObject *object);
+/// A bounded cache's dict holds links: the result in one, borrowed; else null.
+PyObject *pyjitCacheLink(PyObject *object);
 PyObject *pyjitModuleDict(PyObject *module);
 PyObject *pyjitClosure(PyObject *function);
 /// A number or string equal to `value` that is an object of its own, even where

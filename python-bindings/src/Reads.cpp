@@ -3,6 +3,7 @@
 #include "Reads.h"
 
 #include "Constants.h"
+#include "capture/cpython_3_12.h"
 
 #include <structmember.h>
 
@@ -110,6 +111,12 @@ PyObject *readField(PyObject *object, PyObject *name) {
     if (is("__qualname__"))
       return type->ht_qualname;
   }
+  if (PyObject *cache = pyjitCache(object))
+    return is("cache") ? cache : nullptr;
+  if (PyObject *result = pyjitCacheLink(object))
+    return is("result") ? result : nullptr;
+  if (PyWeakref_CheckRefExact(object))
+    return PyWeakref_GET_OBJECT(object);
   if (PyContextVar_CheckExact(object)) {
     PyObject *value = nullptr;
     static PyObject *missing = PyList_New(0);

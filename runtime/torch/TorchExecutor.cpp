@@ -10,6 +10,7 @@
 #include <ATen/core/LegacyTypeDispatch.h>
 #include <ATen/ops/empty_strided.h>
 #include <c10/core/CPUAllocator.h>
+#include <c10/core/impl/LocalDispatchKeySet.h>
 
 using namespace pyjit::rt;
 
@@ -297,6 +298,8 @@ void TorchExecutor::runCall(const CallPlan &plan, Arena &arena) const {
       stack[argument.argument] = std::move(list);
     }
   }
+  // What autocast did is part of the program: the casts are calls of their own.
+  c10::impl::ExcludeDispatchKeyGuard noAutocast(c10::autocast_dispatch_keyset);
   plan.op.callBoxed(stack);
 
   // An operator that writes an argument returns it too; the program refers to

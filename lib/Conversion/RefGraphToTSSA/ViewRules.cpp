@@ -177,6 +177,8 @@ Rule findRule(StringRef name) {
       {"slice", slice},
       {"split", split},
       {"split_with_sizes", splitWithSizes},
+      {"unsafe_split", split},
+      {"unsafe_split_with_sizes", splitWithSizes},
       {"unbind",
        [](const Call &call) -> std::optional<Steps> {
          return one(ViewKind::select, {call.dim(1), int64_t(call.result)});

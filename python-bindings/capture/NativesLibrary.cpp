@@ -1,0 +1,389 @@
+//===- NativesLibrary.cpp - Natives of the standard library and others ----===//
+
+#include "Natives.h"
+#include "Tensors.h"
+
+#include <algorithm>
+#include <cstring>
+
+using namespace pyjit::capture;
+
+//===----------------------------------------------------------------------===//
+// Callables told by their type
+//===----------------------------------------------------------------------===//
+
+Post pyjit::capture::callWeakReference(Session &s, const Call &c) {
+  Node *node = s.require(c.callable);
+  if (!node || !c.args.empty())
+    return Post::Known;
+  PyObject *target = PyWeakref_GetObject(c.callable);
+  if (!node->external) // made by the call, of something known
+    return Post::Known;
+  static PyObject *name = PyUnicode_InternFromString("referent");
+  s.read(node, Select::Field, name, target);
+  return Post::Known;
+}
+
+/// The dict's key for these arguments, or null: the one argument itself, or a
+/// tuple of the positional ones and, behind a mark, names and values.
+static PyObject *cacheKey(PyObject *cache, const Call &c) {
+  PyObject *key, *value;
+  Py_ssize_t position = 0;
+  size_t positional = c.positional(), named = c.args.size() - positional;
+  auto same = [](PyObject *a, PyObject *b) {
+    int equal =
+        Py_TYPE(a) == Py_TYPE(b) ? PyObject_RichCompareBool(a, b, Py_EQ) : 0;
+    PyErr_Clear();
+    return equal == 1;
+  };
+  while (PyDict_Next(cache, &position, &key, &value)) {
+    if (named == 0 && positional == 1 && same(key, c.args[0]))
+      return key;
+    size_t length = positional + (named ? 1 + 2 * named : 0);
+    if (!PyTuple_CheckExact(key) || size_t(PyTuple_GET_SIZE(key)) != length)
+      continue;
+    bool equal = true;
+    for (size_t i = 0; i < positional; ++i)
+      equal = equal && same(PyTuple_GET_ITEM(key, i), c.args[i]);
+    for (size_t i = 0; i < named; ++i) {
+      size_t at = positional + 1 + 2 * i;
+      equal = equal &&
+              same(PyTuple_GET_ITEM(key, at), PyTuple_GET_ITEM(c.kwnames, i)) &&
+              same(PyTuple_GET_ITEM(key, at + 1), c.args[positional + i]);
+    }
+    if (equal && named &&
+        Py_TYPE(PyTuple_GET_ITEM(key, positional)) != &PyBaseObject_Type)
+      continue;
+    if (equal)
+      return key;
+  }
+  return nullptr;
+}
+
+Post pyjit::capture::callCached(Session &s, const Call &c) {
+  Node *node = s.pin(c.callable);
+  if (!node || s.ended())
+    return Post::Known;
+  for (PyObject *arg : c.args)
+    s.scalars.pinDeep(arg);
+  // Values, and classes and functions by identity: known without calling
+  // anything of the user's.
+  for (PyObject *arg : c.args)
+    if (!isValue(arg) && !PyType_Check(arg) && !PyFunction_Check(arg)) {
+      s.end("a cached function given a " + typeName(arg));
+      return Post::Known;
+    } else if (!isValue(arg)) {
+      s.pin(arg);
+    }
+  PyObject *cache = pyjitCache(c.callable);
+  PyObject *key = pyjitCacheTyped(c.callable) ? nullptr : cacheKey(cache, c);
+  if (!key) {
+    s.end("the first call of a cached function with these arguments");
+    return Post::Known;
+  }
+  if (PyTuple_CheckExact(key))
+    for (Py_ssize_t i = 0; i < PyTuple_GET_SIZE(key); ++i)
+      if (PyObject *part = PyTuple_GET_ITEM(key, i); !isValue(part))
+        s.pin(part);
+  static PyObject *cacheName = PyUnicode_InternFromString("cache");
+  static PyObject *resultName = PyUnicode_InternFromString("result");
+  s.read(node, Select::Field, cacheName, cache);
+  PyObject *value = PyDict_GetItemWithError(cache, key);
+  Node *dict = s.find(cache);
+  if (!value || !dict) {
+    s.end("a cached function");
+    return Post::Known;
+  }
+  s.keep(key);
+  s.read(dict, Select::Item, key, value);
+  if (PyObject *result = pyjitCacheLink(value))
+    s.read(s.find(value), Select::Field, resultName, result);
+  return Post::Known;
+}
+
+bool pyjit::capture::isScriptFunction(PyObject *object) {
+  const char *name = Py_TYPE(object)->tp_name;
+  size_t n = std::strlen(name), m = std::strlen("ScriptFunction");
+  if (n < m || std::strcmp(name + n - m, "ScriptFunction"))
+    return false;
+  static PyObject *cls = [] {
+    PyObject *module = PyImport_ImportModule("torch._C");
+    PyObject *found =
+        module ? PyObject_GetAttrString(module, "ScriptFunction") : nullptr;
+    Py_XDECREF(module);
+    PyErr_Clear();
+    return found;
+  }();
+  return reinterpret_cast<PyObject *>(Py_TYPE(object)) == cls;
+}
+
+/// TorchScript's own instructions that read tensor data, call back into Python
+/// or do something besides computing.
+static bool isPlainScript(PyObject *function) {
+  PyObject *graph = PyObject_GetAttrString(function, "inlined_graph");
+  PyObject *text = graph ? PyObject_Str(graph) : nullptr;
+  const char *chars = text ? PyUnicode_AsUTF8(text) : nullptr;
+  bool plain = chars != nullptr;
+  for (const char *word :
+       {"prim::tolist", "prim::PythonOp", "prim::Print", "prim::fork",
+        "prim::rpc", "prim::Interface", "prim::SetAttr", "prim::RaiseException",
+        "aten::manual_seed", "aten::wait", "prim::BroadcastMKLDNNTensors",
+        "prim::CallMethod", "prim::data", "aten::warn", "prim::Enter"})
+    plain = plain && !std::strstr(chars, word);
+  Py_XDECREF(text);
+  Py_XDECREF(graph);
+  PyErr_Clear();
+  return plain;
+}
+
+Post pyjit::capture::callScript(Session &s, const Call &c) {
+  s.pin(c.callable);
+  for (PyObject *arg : c.args)
+    s.scalars.pinDeep(arg);
+  // Asked from C++.
+  static PyObject *asked = [] {
+    PyObject *module = PyImport_ImportModule("torch.compiler");
+    PyObject *found =
+        module ? PyObject_GetAttrString(module, "is_exporting") : nullptr;
+    Py_XDECREF(module);
+    PyErr_Clear();
+    return found;
+  }();
+  if (asked && !s.find(asked))
+    s.pin(asked);
+  if (!isPlainScript(c.callable))
+    return s.unknownNative(c);
+  return s.torchCall(c);
+}
+
+bool pyjit::capture::isTorchOperator(PyObject *object) {
+  if (!PyCFunction_Check(object))
+    return false;
+  PyObject *module = reinterpret_cast<PyCFunctionObject *>(object)->m_module;
+  const char *name =
+      module && PyUnicode_Check(module) ? PyUnicode_AsUTF8(module) : nullptr;
+  PyErr_Clear();
+  return name && !std::strncmp(name, "torch._ops.", 11);
+}
+
+namespace {
+
+//===----------------------------------------------------------------------===//
+// functools and operator
+//===----------------------------------------------------------------------===//
+
+struct Binary {
+  const char *function;
+  const char *special;
+};
+constexpr Binary kBinary[] = {{"add", "add"},       {"sub", "sub"},
+                              {"mul", "mul"},       {"truediv", "truediv"},
+                              {"matmul", "matmul"}, {"and_", "and"},
+                              {"or_", "or"},        {"xor", "xor"},
+                              {"mod", "mod"},       {"floordiv", "floordiv"},
+                              {"pow", "pow"}};
+
+template <size_t I> Post binaryAt(Session &s, const Call &c) {
+  if (c.args.size() != 2)
+    return s.unknownNative(c);
+  return s.binary(c.args[0], c.args[1], kBinary[I].special, false);
+}
+
+template <size_t... I>
+void addBinary(NativeTable &t, std::index_sequence<I...>) {
+  (t.add(("_operator:" + std::string(kBinary[I].function)).c_str(),
+         binaryAt<I>),
+   ...);
+}
+
+/// Python functions are followed; of native ones, operators on tensors and
+/// values: each step's result is one, too.
+Post reduce(Session &s, const Call &c) {
+  if (c.args.size() < 2)
+    return Post::Known;
+  PyObject *f = c.args[0], *from = c.args[1];
+  s.iterate(from);
+  if (PyFunction_Check(f))
+    return Post::Known;
+  NativeHandler handler = nullptr;
+  if (PyMethodDef *def = pyjitMethodDef(f))
+    handler = NativeTable::get().find(def);
+  bool isOperator =
+      handler && PyCFunction_Check(f) &&
+      std::any_of(
+          std::begin(kBinary), std::end(kBinary), [&](const Binary &binary) {
+            return !std::strcmp(pyjitMethodDef(f)->ml_name, binary.function);
+          });
+  if (!isOperator || (!PyList_Check(from) && !PyTuple_Check(from))) {
+    s.end("reduce() with a " + typeName(f) + " over a " + typeName(from));
+    return Post::Known;
+  }
+  std::vector<PyObject *> items(c.args.begin() + 2, c.args.end());
+  for (Py_ssize_t i = 0; i < PySequence_Fast_GET_SIZE(from); ++i)
+    items.push_back(PySequence_Fast_GET_ITEM(from, i));
+  Post post = Post::Known;
+  for (PyObject *item : items) {
+    if (!isValue(item) && !s.isTensor(item))
+      s.end("reduce() over a " + typeName(item));
+    Call call;
+    call.callable = f;
+    call.args = {items[0], item};
+    post = handler(s, call);
+  }
+  return post;
+}
+
+/// accumulate() and starmap() of Python functions; sums of values.
+Post accumulate(Session &s, const Call &c) {
+  if (c.args.empty())
+    return Post::Fresh;
+  PyObject *from = c.args[0];
+  s.iterate(from);
+  PyObject *f = c.arg(1) && c.positional() > 1 ? c.args[1] : c.keyword("func");
+  if (f && f != Py_None && PyFunction_Check(f))
+    return Post::Fresh;
+  bool values =
+      (!f || f == Py_None) &&
+      (PyList_Check(from) || PyTuple_Check(from) || PyRange_Check(from));
+  for (Py_ssize_t i = 0;
+       values && !PyRange_Check(from) && i < PySequence_Fast_GET_SIZE(from);
+       ++i)
+    values = isValue(PySequence_Fast_GET_ITEM(from, i));
+  if (!values)
+    s.end("accumulate() of something else than numbers");
+  return Post::Fresh;
+}
+
+Post starmap(Session &s, const Call &c) {
+  if (c.args.size() == 2 && !PyFunction_Check(c.args[0]))
+    s.end("starmap() of a " + typeName(c.args[0]));
+  if (c.args.size() == 2)
+    s.iterate(c.args[1]);
+  return Post::Fresh;
+}
+
+//===----------------------------------------------------------------------===//
+// collections.deque: those that the call makes
+//===----------------------------------------------------------------------===//
+
+Post dequeMethod(Session &s, const Call &c) {
+  if (s.isExternal(c.args[0]))
+    s.end("a deque from before the call");
+  return Post::Known;
+}
+
+Post makeDefaultDict(Session &s, const Call &c) {
+  for (size_t i = 1; i < c.positional(); ++i) {
+    if (!PyDict_Check(c.args[i]))
+      s.end("a defaultdict made of a " + typeName(c.args[i]));
+    s.iterate(c.args[i]);
+  }
+  return Post::Fresh;
+}
+
+Post dequeExtend(Session &s, const Call &c) {
+  dequeMethod(s, c);
+  for (size_t i = 1; i < c.args.size(); ++i)
+    s.iterate(c.args[i]);
+  return Post::Known;
+}
+
+//===----------------------------------------------------------------------===//
+// torch.autograd.Function.apply without a gradient: makes the context object
+// and runs `forward`, a Python function.
+//===----------------------------------------------------------------------===//
+
+Post functionApply(Session &s, const Call &c) {
+  PyObject *self = PyCFunction_Check(c.callable)
+                       ? PyCFunction_GET_SELF(c.callable)
+                       : nullptr;
+  if (!self || !PyType_Check(self))
+    return s.unknownNative(c);
+  auto *cls = reinterpret_cast<PyTypeObject *>(self);
+  for (PyObject *arg : c.args)
+    s.scalars.pinDeep(arg);
+  for (PyObject *arg : c.args)
+    if (s.isTensor(arg) && s.tensors->requiresGrad(arg) &&
+        s.tensors->gradMode())
+      s.end("an autograd function with a gradient");
+  static PyTypeObject *base = [] {
+    PyObject *module = PyImport_ImportModule("torch.autograd");
+    PyObject *found =
+        module ? PyObject_GetAttrString(module, "Function") : nullptr;
+    Py_XDECREF(module);
+    PyErr_Clear();
+    return reinterpret_cast<PyTypeObject *>(found);
+  }();
+  PyObject *forward = s.typeLookup(cls, "forward");
+  PyObject *context = s.typeLookup(cls, "_backward_cls");
+  PyObject *setup = s.typeLookup(cls, "setup_context");
+  static PyObject *setupName = PyUnicode_InternFromString("setup_context");
+  PyObject *function = forward ? pyjitInnerCallable(forward) : nullptr;
+  if (!base || !function || !PyFunction_Check(function) || !context ||
+      !PyType_Check(context) || setup != pyjitTypeLookup(base, setupName))
+    return s.unknownNative(c);
+  if (!s.find(function))
+    s.pin(function);
+  s.instantiating = reinterpret_cast<PyTypeObject *>(context);
+  return Post::FreshDeep;
+}
+
+/// Hands back the tensor itself: those of functorch end the capture anyway.
+Post sameTensor(Session &s, const Call &c) {
+  for (PyObject *arg : c.args)
+    s.tensorArgument(arg);
+  return Post::Known;
+}
+
+//===----------------------------------------------------------------------===//
+// Autocast inside the call: it changes what operators run, and those are
+// recorded; at the end everything has to be as it was.
+//===----------------------------------------------------------------------===//
+
+Post torchSetting(Session &s, const Call &c) {
+  for (PyObject *arg : c.args)
+    s.tensorArgument(arg);
+  return Post::Known;
+}
+
+} // namespace
+
+void pyjit::capture::addLibrary(NativeTable &t) {
+  // Numbers only: other arguments end the capture.
+  PyObject *math = PyImport_ImportModule("math");
+  PyObject *dict = math ? PyModule_GetDict(math) : nullptr;
+  PyObject *key, *value;
+  Py_ssize_t position = 0;
+  while (dict && PyDict_Next(dict, &position, &key, &value))
+    if (PyCFunction_Check(value))
+      t.add(value, nativePure);
+  Py_XDECREF(math);
+
+  for (const char *name :
+       {"product", "zip_longest", "combinations", "permutations", "pairwise",
+        "cycle", "combinations_with_replacement"})
+    t.add(("itertools:" + std::string(name)).c_str(), nativeShallow);
+  t.add("itertools:repeat", nativeNothing);
+  t.add("itertools:count", nativeNothing);
+  t.add("itertools:accumulate", accumulate);
+  t.add("itertools:starmap", starmap);
+  t.add("itertools:chain.from_iterable", nativeShallow);
+  t.add("_functools:reduce", reduce);
+  addBinary(t, std::make_index_sequence<std::size(kBinary)>());
+
+  t.add("collections:defaultdict", makeDefaultDict);
+  t.add("collections:deque", nativeShallow);
+  for (const char *name :
+       {"append", "appendleft", "pop", "popleft", "reverse", "rotate", "clear"})
+    t.add(("collections:deque." + std::string(name)).c_str(), dequeMethod);
+  for (const char *name : {"extend", "extendleft"})
+    t.add(("collections:deque." + std::string(name)).c_str(), dequeExtend);
+
+  t.add("torch._C:_FunctionBase.apply", functionApply);
+  t.add("torch._C._functorch:unwrap_if_dead", sameTensor);
+  for (const char *name :
+       {"set_autocast_enabled", "set_autocast_dtype",
+        "set_autocast_cache_enabled", "autocast_increment_nesting",
+        "autocast_decrement_nesting", "clear_autocast_cache"})
+    t.add(("torch:" + std::string(name)).c_str(), torchSetting);
+}
