@@ -755,6 +755,22 @@ static LogicalResult showThrough(ViewAttr view, RankedTensorType source,
     shown.index = index;
     return success();
   }
+  case ViewKind::unfold: {
+    // Windows that do not overlap: each element lies in at most one.
+    int64_t size = p[1], step = p[2];
+    int64_t windows = (source.getDimSize(p[0]) - size) / step + 1;
+    AffineExpr place = shown.index[p[0]];
+    if (windows > 1 && step < size)
+      return failure();
+    AffineExpr window = windows > 1 ? place.floorDiv(step)
+                                    : getAffineConstantExpr(0, context);
+    AffineExpr inside = place - window * step;
+    shown.require(windows - 1 - window, false);
+    shown.require(size - 1 - inside, false);
+    shown.index[p[0]] = window;
+    shown.index.push_back(inside);
+    return success();
+  }
   default: {
     std::optional<ViewAttr> inverse = getInverse(view, source);
     if (!inverse)

@@ -64,30 +64,21 @@ struct AssignOfAccess : OpRewritePattern<AssignOp> {
   }
 };
 
-/// access(t, p) -> t where p shows every element in its place
-struct IdentityAccess : OpRewritePattern<AccessOp> {
-  using OpRewritePattern::OpRewritePattern;
-  LogicalResult matchAndRewrite(AccessOp op,
+/// access(t, p) -> t, assign(t, s, p) -> s where p shows every element in its
+/// place
+template <typename Op> struct Identity : OpRewritePattern<Op> {
+  using OpRewritePattern<Op>::OpRewritePattern;
+  LogicalResult matchAndRewrite(Op op,
                                 PatternRewriter &rewriter) const override {
-    auto source = cast<RankedTensorType>(op.getSource().getType());
-    if (source != op.getType() || !op.getIndices().empty() ||
-        !getPathMap(op.getPath(), source).isIdentity())
+    // The tensor seen along the path, and what the op makes of it.
+    constexpr bool isAccess = std::is_same_v<Op, AccessOp>;
+    Value seen = op->getOperand(0);
+    Value part = isAccess ? op.getResult() : op->getOperand(1);
+    auto type = cast<RankedTensorType>(seen.getType());
+    if (type != part.getType() || !op.getIndices().empty() ||
+        !getPathMap(op.getPath(), type).isIdentity())
       return failure();
-    rewriter.replaceOp(op, op.getSource());
-    return success();
-  }
-};
-
-/// assign(t, s, p) -> s where p shows every element in its place
-struct IdentityAssign : OpRewritePattern<AssignOp> {
-  using OpRewritePattern::OpRewritePattern;
-  LogicalResult matchAndRewrite(AssignOp op,
-                                PatternRewriter &rewriter) const override {
-    auto target = cast<RankedTensorType>(op.getTarget().getType());
-    if (target != op.getSource().getType() || !op.getIndices().empty() ||
-        !getPathMap(op.getPath(), target).isIdentity())
-      return failure();
-    rewriter.replaceOp(op, op.getSource());
+    rewriter.replaceOp(op, isAccess ? seen : part);
     return success();
   }
 };
@@ -96,7 +87,7 @@ struct FoldViews : pyjit::tssa::impl::FoldViewsPassBase<FoldViews> {
   void runOnOperation() override {
     RewritePatternSet patterns(&getContext());
     patterns.add<ComposeAccesses, AccessOfAssign, AssignOfAccess,
-                 IdentityAccess, IdentityAssign>(&getContext());
+                 Identity<AccessOp>, Identity<AssignOp>>(&getContext());
     if (failed(applyPatternsGreedily(getOperation(), std::move(patterns))))
       signalPassFailure();
   }

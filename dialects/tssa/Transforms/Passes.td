@@ -38,8 +38,8 @@ def PropagateBlocksPass : Pass<"tssa-propagate-blocks", "::mlir::func::FuncOp"> 
   let summary = "Hand written tensors through loops and branches as values";
   let description = [{
     The second step of functionalization (TensorSSA, section 4.3). An origin that
-    a region of `scf.if` or `scf.for` writes, and that lives outside, becomes a
-    result of the op and, for loops, a carried value: its contents are loaded
+    a region of `scf.if`, `scf.for` or `scf.while` writes, and that lives outside,
+    becomes a result of the op and, for loops, a carried value: its contents are loaded
     before the op, stored where the region begins, loaded where it ends, and
     stored after the op. Afterwards no region changes what another one sees.
 
@@ -118,6 +118,49 @@ def FoldViewsPass : Pass<"tssa-fold-views", "::mlir::func::FuncOp"> {
     ```
   }];
   let dependentDialects = ["::pyjit::tssa::TSSADialect"];
+}
+
+def ParallelizeLoopsPass : Pass<"tssa-parallelize-loops", "::mlir::func::FuncOp"> {
+  let summary = "Mark carried loops whose iterations touch parts of their own";
+  let description = [{
+    TensorSSA's horizontal parallelisation. A tensor that a `scf.for` carries is
+    shared by its iterations only in appearance where each one reads and replaces
+    nothing but the part at its own index: every access of it, and the one assign
+    that is yielded, go along one path whose first step selects the induction
+    variable. Where that holds for all carried values, the loop is marked
+    `tssa.parallel`: its iterations may run in any order, or at once. The step
+    must be a constant other than 0, so that no index comes twice.
+
+    ```mlir
+    func.func @f(%x: tensor<4x3xf32>, %c0: index, %n: index) -> tensor<4x3xf32> {
+      %c1 = arith.constant 1 : index
+      %r = scf.for %i = %c0 to %n step %c1 iter_args(%t = %x) -> (tensor<4x3xf32>) {
+        %0 = tssa.access %t [#tssa.view<select [0, ?]>] (%i) : tensor<4x3xf32> -> tensor<3xf32>
+        %1 = tssa.aten "aten::relu"(%0) : (tensor<3xf32>) -> tensor<3xf32>
+        %2 = tssa.assign %t, %1 [#tssa.view<select [0, ?]>] (%i) : tensor<4x3xf32>, tensor<3xf32>
+        scf.yield %2 : tensor<4x3xf32>
+      }
+      return %r : tensor<4x3xf32>
+    }
+    ```
+    gives
+    ```mlir
+    func.func @f(%x: tensor<4x3xf32>, %c0: index, %n: index) -> tensor<4x3xf32> {
+      %c1 = arith.constant 1 : index
+      %r = scf.for %i = %c0 to %n step %c1 iter_args(%t = %x) -> (tensor<4x3xf32>) {
+        %0 = tssa.access %t [#tssa.view<select [0, ?]>] (%i) : tensor<4x3xf32> -> tensor<3xf32>
+        %1 = tssa.aten "aten::relu"(%0) : (tensor<3xf32>) -> tensor<3xf32>
+        %2 = tssa.assign %t, %1 [#tssa.view<select [0, ?]>] (%i) : tensor<4x3xf32>, tensor<3xf32>
+        scf.yield %2 : tensor<4x3xf32>
+      } {tssa.parallel}
+      return %r : tensor<4x3xf32>
+    }
+    ```
+  }];
+  let dependentDialects = ["::pyjit::tssa::TSSADialect", "::mlir::scf::SCFDialect"];
+  let statistics = [
+    Statistic<"numParallel", "parallel-loops", "Loops marked parallel">
+  ];
 }
 
 def VerifyFunctionalPass : Pass<"tssa-verify-functional", "::mlir::func::FuncOp"> {

@@ -105,6 +105,34 @@ void propagate(scf::ForOp op, ArrayRef<Value> origins) {
   op.erase();
 }
 
+/// Both regions of a loop see the contents as an argument, whichever of them
+/// writes: `before` hands on what it leaves behind, `after` gives it back.
+void propagate(scf::WhileOp op, ArrayRef<Value> origins) {
+  OpBuilder builder(op);
+  Location loc = op.getLoc();
+  SmallVector<Value> inits(op.getInits());
+  llvm::append_range(inits, loadAll(builder, loc, origins));
+  SmallVector<Type> types(op.getResultTypes());
+  for (Value origin : origins)
+    types.push_back(contents(origin));
+  auto wider = scf::WhileOp::create(builder, loc, types, inits);
+  wider->setAttrs(op->getAttrs());
+  for (auto [old, region] : llvm::zip(op->getRegions(), wider->getRegions())) {
+    region.takeBody(old);
+    Block &block = region.front();
+    SmallVector<Value> arguments;
+    for (Value origin : origins)
+      arguments.push_back(block.addArgument(contents(origin), loc));
+    builder.setInsertionPointToStart(&block);
+    storeAll(builder, loc, arguments, origins);
+    yieldContents(block, origins);
+  }
+  builder.setInsertionPointAfter(wider);
+  storeAll(builder, loc, wider.getResults().take_back(origins.size()), origins);
+  op.replaceAllUsesWith(wider.getResults().drop_back(origins.size()));
+  op.erase();
+}
+
 struct PropagateBlocks
     : pyjit::tssa::impl::PropagateBlocksPassBase<PropagateBlocks> {
   void runOnOperation() override {
@@ -123,10 +151,13 @@ struct PropagateBlocks
         propagate(branch, written.getArrayRef());
       } else if (auto loop = dyn_cast<scf::ForOp>(op)) {
         propagate(loop, written.getArrayRef());
+      } else if (auto loop = dyn_cast<scf::WhileOp>(op)) {
+        propagate(loop, written.getArrayRef());
       } else {
         op->emitError(
             "writes a tensor from inside its region, which "
-            "functionalization follows through scf.if and scf.for only");
+            "functionalization follows through scf.if, scf.for and scf.while "
+            "only");
         return signalPassFailure();
       }
     }

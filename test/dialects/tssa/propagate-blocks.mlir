@@ -17,6 +17,29 @@ func.func @branch(%x: !tssa.ref<tensor<3xf32>>, %s: tensor<3xf32>, %c: i1) {
   return
 }
 
+// A `while` carries what either region writes through both of them.
+// CHECK-LABEL: func @while
+func.func @while(%x: !tssa.ref<tensor<3xf32>>, %s: tensor<3xf32>, %go: i1) {
+  // CHECK: %[[I:.*]] = tssa.load
+  // CHECK: %[[R:.*]]:2 = scf.while (%[[C:.*]] = %{{.*}}, %[[T:.*]] = %[[I]]) : (i1, tensor<3xf32>) -> (i1, tensor<3xf32>) {
+  // CHECK-NEXT: tssa.store %[[T]]
+  // CHECK: %[[B:.*]] = tssa.load
+  // CHECK-NEXT: scf.condition(%[[C]]) %[[C]], %[[B]]
+  // CHECK: ^bb0(%{{.*}}: i1, %[[U:.*]]: tensor<3xf32>):
+  // CHECK-NEXT: tssa.store %[[U]]
+  // CHECK: %[[Y:.*]] = tssa.load
+  // CHECK-NEXT: scf.yield %{{.*}}, %[[Y]]
+  // CHECK: tssa.store %[[R]]#1
+  %r = scf.while (%c = %go) : (i1) -> i1 {
+    scf.condition(%c) %c : i1
+  } do {
+  ^bb0(%d: i1):
+    tssa.store %s, %x : !tssa.ref<tensor<3xf32>>
+    scf.yield %d : i1
+  }
+  return
+}
+
 // A loop carries what it writes, beside what it carried already.
 // CHECK-LABEL: func @loop
 func.func @loop(%x: !tssa.ref<tensor<3xf32>>, %s: tensor<3xf32>, %n: index) -> tensor<3xf32> {
