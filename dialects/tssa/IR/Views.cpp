@@ -762,8 +762,8 @@ static LogicalResult showThrough(ViewAttr view, RankedTensorType source,
     AffineExpr place = shown.index[p[0]];
     if (windows > 1 && step < size)
       return failure();
-    AffineExpr window = windows > 1 ? place.floorDiv(step)
-                                    : getAffineConstantExpr(0, context);
+    AffineExpr window =
+        windows > 1 ? place.floorDiv(step) : getAffineConstantExpr(0, context);
     AffineExpr inside = place - window * step;
     shown.require(windows - 1 - window, false);
     shown.require(size - 1 - inside, false);
