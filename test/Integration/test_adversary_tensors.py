@@ -673,7 +673,6 @@ def test_matmul_precision_and_flags(compile: Compile) -> Steps:
     yield f(values(1, 3, 8, 8))
     with torch.backends.mkldnn.flags(enabled=False):
         yield f(values(1, 3, 8, 8))
-    torch.backends.mkldnn.enabled = True
     yield f(values(1, 3, 8, 8))
 
 

@@ -1,5 +1,6 @@
 """What the recorder's tests share."""
 
+import gc
 import os
 import subprocess
 from pathlib import Path
@@ -48,7 +49,12 @@ class Trace:
 @pytest.fixture
 def capture(recorder):
     def run(f, *args, **kwargs):
-        trace = Trace(*recorder.capture(f, args, kwargs, "f"))
+        # As pyjit.compile does: callbacks of the collector are not the program's.
+        gc.disable()
+        try:
+            trace = Trace(*recorder.capture(f, args, kwargs, "f"))
+        finally:
+            gc.enable()
         opt = find_opt()
         if trace.text and opt:
             done = subprocess.run(
