@@ -83,16 +83,21 @@ def run_case(
                 continue
             ready[runner] = lambda fast=fast: fast(*other)
             if runner == "pyjit":
-                facts["stats"] = _pyjit_stats(fast)
+                facts["stats"] = _pyjit_stats(fast, other)
         wait = torch.cuda.synchronize if device == "cuda" else None
         for runner, median in interleaved(ready, wait=wait).items():
             found[runner]["ms"] = median * 1e3
     return found
 
 
-def _pyjit_stats(fast: Any) -> dict[str, Any]:
+def _pyjit_stats(fast: Any, arguments: tuple[Any, ...]) -> dict[str, Any]:
+    """pyjit.stats after some calls in which the host's share was measured."""
     import pyjit
 
+    pyjit._C.measure_host(True)
+    for _ in range(20):
+        fast(*arguments)
+    pyjit._C.measure_host(False)
     return dict(pyjit.stats(fast))
 
 
@@ -101,7 +106,7 @@ def table(results: dict[str, dict[str, dict[str, Any]]], runners: list[str]) -> 
     if "torch.compile" in runners:
         head.append("pyjit : torch.compile")
     head += [*(f"first call s, {r}" for r in runners if r != "eager")]
-    head += ["graphs", "cuts", "guards", "kernels", "difference"]
+    head += ["host us, pyjit", "graphs", "cuts", "guards", "kernels", "difference"]
     lines = ["| " + " | ".join(head) + " |", "|" + " --- |" * len(head)]
     for name, found in results.items():
         mine = found.get("pyjit", {})
@@ -119,6 +124,8 @@ def table(results: dict[str, dict[str, dict[str, Any]]], runners: list[str]) -> 
                 first = found[runner].get("first")
                 row.append(f"{first:.2f}" if first is not None else "-")
         stats = mine.get("stats", {})
+        host = stats.get("host_microseconds")
+        row.append(f"{host:.1f}" if host is not None else "-")
         row += [str(stats.get(k, "-")) for k in ("graphs", "cuts", "guards", "kernels")]
         gap = mine.get("difference")
         row.append(f"{gap:.1e}" if gap is not None else "-")
@@ -216,7 +223,8 @@ def main() -> int:
             "no_grad. Medians of "
             "rounds in which the runners take turns, all in one run; ratios are "
             "time of the other / time of pyjit. First calls are cold in this process "
-            "and include the eager run that answers them.\n\n"
+            "and include the eager run that answers them. Host us: what a call that hits "
+            "costs beside the launch (guards, arguments, mock), median.\n\n"
             + "\n".join([text, "", *about, "", *notes]).rstrip()
             + "\n"
         )
