@@ -21,13 +21,18 @@ def _quiet_transformers() -> None:
 
 
 def settle_batch_norms(model: nn.Module) -> nn.Module:
-    """Gives batch norms statistics that a trained network could have."""
+    """Gives batch norms statistics and weights that a trained network could have.
+
+    With weights of 1, the residual sums of a deep network overflow float16.
+    """
     generator = torch.Generator().manual_seed(7)
     for module in model.modules():
         if isinstance(module, nn.BatchNorm2d):
             shape = module.running_mean.shape
             module.running_mean.copy_(torch.randn(shape, generator=generator) * 0.1)
             module.running_var.copy_(torch.rand(shape, generator=generator) + 0.5)
+            with torch.no_grad():
+                module.weight.copy_(torch.rand(shape, generator=generator) * 0.5 + 0.2)
     return model
 
 
