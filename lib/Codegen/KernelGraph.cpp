@@ -562,4 +562,31 @@ void KernelGraph::print(raw_ostream &os) const {
        << store.offset << "]\n";
 }
 
+TypedAttr identityOf(const Node *reduce, bool negativeZero) {
+  Type type = reduce->type;
+  Operation *op = reduce->combiner;
+  if (auto floatType = dyn_cast<FloatType>(type)) {
+    const auto &semantics = floatType.getFloatSemantics();
+    APFloat value = APFloat::getZero(semantics, negativeZero);
+    if (isa<arith::MulFOp>(op))
+      value = APFloat::getOne(semantics);
+    else if (isa<arith::MaximumFOp, arith::MaxNumFOp>(op))
+      value = APFloat::getInf(semantics, /*Negative=*/true);
+    else if (isa<arith::MinimumFOp, arith::MinNumFOp>(op))
+      value = APFloat::getInf(semantics);
+    return FloatAttr::get(type, value);
+  }
+  unsigned bits = type.getIntOrFloatBitWidth();
+  APInt value(bits, 0);
+  if (isa<arith::MulIOp>(op))
+    value = APInt(bits, 1);
+  else if (isa<arith::MaxSIOp>(op))
+    value = APInt::getSignedMinValue(bits);
+  else if (isa<arith::MinSIOp>(op))
+    value = APInt::getSignedMaxValue(bits);
+  else if (isa<arith::MinUIOp, arith::AndIOp>(op))
+    value = APInt::getAllOnes(bits);
+  return IntegerAttr::get(type, value);
+}
+
 } // namespace pyjit::codegen

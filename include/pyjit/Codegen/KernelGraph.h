@@ -114,6 +114,10 @@ struct Product {
 /// convolutions look so.
 std::optional<Product> asProduct(const Node *reduce);
 
+/// What a reduction begins with, of its node's type: combining it with a value
+/// gives that value. `negativeZero`: a floating-point sum begins with -0.0.
+mlir::TypedAttr identityOf(const Node *reduce, bool negativeZero);
+
 /// Whether `op` inside a generic's body can be computed on lanes.
 bool isSupportedBodyOp(mlir::Operation *op);
 

@@ -4,6 +4,7 @@
 #include "mlir/Dialect/Linalg/IR/Linalg.h"
 #include "mlir/Dialect/Math/IR/Math.h"
 #include "mlir/Dialect/Vector/IR/VectorOps.h"
+#include "pyjit/Codegen/KernelModule.h"
 #include "pyjit/Codegen/PTX/Passes.h"
 #include "llvm/ADT/StringSet.h"
 
@@ -157,20 +158,10 @@ struct EmitKernelsPass : impl::PtxEmitKernelsBase<EmitKernelsPass> {
   }
 
   void runOnOperation() override {
-    ModuleOp module = getOperation();
-    SmallVector<func::FuncOp> kernels;
-    for (auto function : module.getOps<func::FuncOp>())
-      if (function->hasAttr("pyjit.kernel") && !function.isExternal())
-        kernels.push_back(function);
-    if (kernels.empty())
-      return;
-    OpBuilder b(module.getBodyRegion());
-    b.setInsertionPointToEnd(module.getBody());
-    auto into = ModuleOp::create(b, module.getLoc(), StringRef("kernels"));
-    bool failed = false;
-    for (func::FuncOp kernel : kernels)
-      failed |= mlir::failed(emit(kernel, into));
-    if (failed)
+    auto emitOne = [&](func::FuncOp kernel, ModuleOp into) {
+      return emit(kernel, into);
+    };
+    if (failed(codegen::emitKernels(getOperation(), emitOne)))
       signalPassFailure();
   }
 };

@@ -1,20 +1,12 @@
 //===- LowerKernels.cpp - Emitted GPU kernels to the LLVM dialect ---------===//
 
-#include "mlir/Conversion/ArithToLLVM/ArithToLLVM.h"
-#include "mlir/Conversion/ControlFlowToLLVM/ControlFlowToLLVM.h"
-#include "mlir/Conversion/FuncToLLVM/ConvertFuncToLLVM.h"
-#include "mlir/Conversion/LLVMCommon/ConversionTarget.h"
-#include "mlir/Conversion/LLVMCommon/TypeConverter.h"
-#include "mlir/Conversion/MathToLLVM/MathToLLVM.h"
-#include "mlir/Conversion/SCFToControlFlow/SCFToControlFlow.h"
-#include "mlir/Conversion/VectorToLLVM/ConvertVectorToLLVM.h"
-#include "mlir/Dialect/Arith/Transforms/Passes.h"
 #include "mlir/Dialect/ControlFlow/IR/ControlFlow.h"
 #include "mlir/Dialect/Func/IR/FuncOps.h"
 #include "mlir/Dialect/LLVMIR/LLVMDialect.h"
 #include "mlir/Dialect/SCF/IR/SCF.h"
 #include "mlir/Dialect/Vector/IR/VectorOps.h"
 #include "mlir/IR/BuiltinOps.h"
+#include "pyjit/Codegen/KernelModule.h"
 #include "pyjit/Codegen/PTX/Passes.h"
 #include "llvm/ADT/StringSwitch.h"
 
@@ -89,27 +81,15 @@ struct LowerKernelsPass : impl::PtxLowerKernelsBase<LowerKernelsPass> {
   }
 
   LogicalResult lower(ModuleOp kernels) {
-    MLIRContext *context = &getContext();
     if (simulate)
       simulated(kernels);
-    LLVMTypeConverter types(context);
-    LLVMConversionTarget target(*context);
-    target.addLegalOp<ModuleOp>();
-    RewritePatternSet patterns(context);
-    populateSCFToControlFlowConversionPatterns(patterns);
-    arith::populateCeilFloorDivExpandOpsPatterns(patterns);
-    cf::populateControlFlowToLLVMConversionPatterns(types, patterns);
-    arith::populateArithToLLVMConversionPatterns(types, patterns);
-    populateMathToLLVMConversionPatterns(types, patterns);
-    populateVectorToLLVMConversionPatterns(types, patterns);
-    populateFuncToLLVMConversionPatterns(types, patterns);
-    return applyFullConversion(kernels, target, std::move(patterns));
+    return codegen::convertToLLVM(kernels);
   }
 
   void runOnOperation() override {
-    for (auto nested : getOperation().getOps<ModuleOp>())
-      if (nested.getName() == "kernels" && failed(lower(nested)))
-        return signalPassFailure();
+    auto lowerOne = [&](ModuleOp kernels) { return lower(kernels); };
+    if (failed(codegen::lowerKernels(getOperation(), lowerOne)))
+      signalPassFailure();
   }
 };
 

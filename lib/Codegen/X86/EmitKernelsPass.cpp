@@ -6,6 +6,7 @@
 #include "mlir/Dialect/SCF/IR/SCF.h"
 #include "mlir/Dialect/Vector/IR/VectorOps.h"
 #include "mlir/IR/BuiltinOps.h"
+#include "pyjit/Codegen/KernelModule.h"
 #include "pyjit/Codegen/X86/Passes.h"
 
 using namespace mlir;
@@ -55,20 +56,10 @@ struct EmitKernelsPass : impl::X86EmitKernelsBase<EmitKernelsPass> {
   }
 
   void runOnOperation() override {
-    ModuleOp module = getOperation();
-    SmallVector<func::FuncOp> kernels;
-    for (auto function : module.getOps<func::FuncOp>())
-      if (function->hasAttr("pyjit.kernel") && !function.isExternal())
-        kernels.push_back(function);
-    if (kernels.empty())
-      return;
-    OpBuilder b(module.getBodyRegion());
-    b.setInsertionPointToEnd(module.getBody());
-    auto into = ModuleOp::create(b, module.getLoc(), StringRef("kernels"));
-    bool failed = false;
-    for (func::FuncOp kernel : kernels)
-      failed |= mlir::failed(emit(kernel, into));
-    if (failed)
+    auto emitOne = [&](func::FuncOp kernel, ModuleOp into) {
+      return emit(kernel, into);
+    };
+    if (failed(codegen::emitKernels(getOperation(), emitOne)))
       signalPassFailure();
   }
 };

@@ -32,33 +32,8 @@ Value KernelEmitter::accumulate(const Node *reduce, Value accumulator,
 }
 
 Value KernelEmitter::identity(const Node *reduce, unsigned width) {
-  Type type = reduce->type;
-  TypedAttr attribute;
-  Operation *op = reduce->combiner;
-  if (auto floatType = dyn_cast<FloatType>(type)) {
-    const auto &semantics = floatType.getFloatSemantics();
-    APFloat value = APFloat::getZero(semantics);
-    if (isa<arith::MulFOp>(op))
-      value = APFloat::getOne(semantics);
-    else if (isa<arith::MaximumFOp, arith::MaxNumFOp>(op))
-      value = APFloat::getInf(semantics, /*Negative=*/true);
-    else if (isa<arith::MinimumFOp, arith::MinNumFOp>(op))
-      value = APFloat::getInf(semantics);
-    attribute = FloatAttr::get(type, value);
-  } else {
-    unsigned bits = type.getIntOrFloatBitWidth();
-    APInt value(bits, 0);
-    if (isa<arith::MulIOp>(op))
-      value = APInt(bits, 1);
-    else if (isa<arith::MaxSIOp>(op))
-      value = APInt::getSignedMinValue(bits);
-    else if (isa<arith::MinSIOp>(op))
-      value = APInt::getSignedMaxValue(bits);
-    else if (isa<arith::MinUIOp, arith::AndIOp>(op))
-      value = APInt::getAllOnes(bits);
-    attribute = IntegerAttr::get(type, value);
-  }
-  return broadcast(arith::ConstantOp::create(b, attribute), width);
+  TypedAttr value = codegen::identityOf(reduce, /*negativeZero=*/false);
+  return broadcast(arith::ConstantOp::create(b, value), width);
 }
 
 Value KernelEmitter::horizontal(const Node *reduce, Value vector) {

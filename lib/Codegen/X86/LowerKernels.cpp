@@ -1,13 +1,5 @@
 //===- LowerKernels.cpp - Emitted kernels to the LLVM dialect -------------===//
 
-#include "mlir/Conversion/ArithToLLVM/ArithToLLVM.h"
-#include "mlir/Conversion/ControlFlowToLLVM/ControlFlowToLLVM.h"
-#include "mlir/Conversion/FuncToLLVM/ConvertFuncToLLVM.h"
-#include "mlir/Conversion/LLVMCommon/ConversionTarget.h"
-#include "mlir/Conversion/LLVMCommon/TypeConverter.h"
-#include "mlir/Conversion/MathToLLVM/MathToLLVM.h"
-#include "mlir/Conversion/SCFToControlFlow/SCFToControlFlow.h"
-#include "mlir/Conversion/VectorToLLVM/ConvertVectorToLLVM.h"
 #include "mlir/Dialect/Arith/Transforms/Passes.h"
 #include "mlir/Dialect/ControlFlow/IR/ControlFlow.h"
 #include "mlir/Dialect/Func/IR/FuncOps.h"
@@ -16,6 +8,7 @@
 #include "mlir/Dialect/Vector/IR/VectorOps.h"
 #include "mlir/IR/BuiltinOps.h"
 #include "mlir/Transforms/GreedyPatternRewriteDriver.h"
+#include "pyjit/Codegen/KernelModule.h"
 #include "pyjit/Codegen/X86/Passes.h"
 
 using namespace mlir;
@@ -42,24 +35,13 @@ struct LowerKernelsPass : impl::X86LowerKernelsBase<LowerKernelsPass> {
     arith::populateExpandBFloat16Patterns(expand);
     if (failed(applyPatternsGreedily(kernels, std::move(expand))))
       return failure();
-    LLVMTypeConverter types(context);
-    LLVMConversionTarget target(*context);
-    target.addLegalOp<ModuleOp>();
-    RewritePatternSet patterns(context);
-    populateSCFToControlFlowConversionPatterns(patterns);
-    arith::populateCeilFloorDivExpandOpsPatterns(patterns);
-    cf::populateControlFlowToLLVMConversionPatterns(types, patterns);
-    arith::populateArithToLLVMConversionPatterns(types, patterns);
-    populateMathToLLVMConversionPatterns(types, patterns);
-    populateVectorToLLVMConversionPatterns(types, patterns);
-    populateFuncToLLVMConversionPatterns(types, patterns);
-    return applyFullConversion(kernels, target, std::move(patterns));
+    return codegen::convertToLLVM(kernels);
   }
 
   void runOnOperation() override {
-    for (auto nested : getOperation().getOps<ModuleOp>())
-      if (nested.getName() == "kernels" && failed(lower(nested)))
-        return signalPassFailure();
+    auto lowerOne = [&](ModuleOp kernels) { return lower(kernels); };
+    if (failed(codegen::lowerKernels(getOperation(), lowerOne)))
+      signalPassFailure();
   }
 };
 

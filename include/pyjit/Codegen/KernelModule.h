@@ -1,0 +1,37 @@
+//===- KernelModule.h - The nested module that holds emitted code -*- C++
+//-*-===//
+//
+// Every target emits its kernels into a nested `module @kernels` and leaves
+// declarations behind; what the targets' passes share about it is here.
+//
+//===----------------------------------------------------------------------===//
+
+#ifndef PYJIT_CODEGEN_KERNELMODULE_H
+#define PYJIT_CODEGEN_KERNELMODULE_H
+
+#include "mlir/Dialect/Func/IR/FuncOps.h"
+#include "mlir/IR/BuiltinOps.h"
+
+namespace pyjit::codegen {
+
+/// Makes `module @kernels` at the end of `module` and calls `emit(kernel, it)`
+/// for each function with a body and the attribute `pyjit.kernel`. Nothing is
+/// made where there is no such function. Goes on after a failure, so that every
+/// kernel's diagnostic appears.
+mlir::LogicalResult
+emitKernels(mlir::ModuleOp module,
+            llvm::function_ref<mlir::LogicalResult(mlir::func::FuncOp kernel,
+                                                   mlir::ModuleOp into)>
+                emit);
+
+/// Calls `lower` for the nested `module @kernels`, where there is one.
+mlir::LogicalResult
+lowerKernels(mlir::ModuleOp module,
+             llvm::function_ref<mlir::LogicalResult(mlir::ModuleOp)> lower);
+
+/// Emitted kernels (arith, math, vector, scf, func) to the LLVM dialect.
+mlir::LogicalResult convertToLLVM(mlir::ModuleOp kernels);
+
+} // namespace pyjit::codegen
+
+#endif // PYJIT_CODEGEN_KERNELMODULE_H

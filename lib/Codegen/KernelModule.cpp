@@ -1,0 +1,60 @@
+//===- KernelModule.cpp - The nested module that holds emitted code -------===//
+
+#include "pyjit/Codegen/KernelModule.h"
+#include "mlir/Conversion/ArithToLLVM/ArithToLLVM.h"
+#include "mlir/Conversion/ControlFlowToLLVM/ControlFlowToLLVM.h"
+#include "mlir/Conversion/FuncToLLVM/ConvertFuncToLLVM.h"
+#include "mlir/Conversion/LLVMCommon/ConversionTarget.h"
+#include "mlir/Conversion/LLVMCommon/TypeConverter.h"
+#include "mlir/Conversion/MathToLLVM/MathToLLVM.h"
+#include "mlir/Conversion/SCFToControlFlow/SCFToControlFlow.h"
+#include "mlir/Conversion/VectorToLLVM/ConvertVectorToLLVM.h"
+#include "mlir/Dialect/Arith/Transforms/Passes.h"
+
+using namespace mlir;
+
+namespace pyjit::codegen {
+
+LogicalResult
+emitKernels(ModuleOp module,
+            function_ref<LogicalResult(func::FuncOp, ModuleOp)> emit) {
+  SmallVector<func::FuncOp> kernels;
+  for (auto function : module.getOps<func::FuncOp>())
+    if (function->hasAttr("pyjit.kernel") && !function.isExternal())
+      kernels.push_back(function);
+  if (kernels.empty())
+    return success();
+  OpBuilder b(module.getBodyRegion());
+  b.setInsertionPointToEnd(module.getBody());
+  auto into = ModuleOp::create(b, module.getLoc(), StringRef("kernels"));
+  bool anyFailed = false;
+  for (func::FuncOp kernel : kernels)
+    anyFailed |= failed(emit(kernel, into));
+  return failure(anyFailed);
+}
+
+LogicalResult lowerKernels(ModuleOp module,
+                           function_ref<LogicalResult(ModuleOp)> lower) {
+  for (auto nested : module.getOps<ModuleOp>())
+    if (nested.getName() == "kernels" && failed(lower(nested)))
+      return failure();
+  return success();
+}
+
+LogicalResult convertToLLVM(ModuleOp kernels) {
+  MLIRContext *context = kernels.getContext();
+  LLVMTypeConverter types(context);
+  LLVMConversionTarget target(*context);
+  target.addLegalOp<ModuleOp>();
+  RewritePatternSet patterns(context);
+  populateSCFToControlFlowConversionPatterns(patterns);
+  arith::populateCeilFloorDivExpandOpsPatterns(patterns);
+  cf::populateControlFlowToLLVMConversionPatterns(types, patterns);
+  arith::populateArithToLLVMConversionPatterns(types, patterns);
+  populateMathToLLVMConversionPatterns(types, patterns);
+  populateVectorToLLVMConversionPatterns(types, patterns);
+  populateFuncToLLVMConversionPatterns(types, patterns);
+  return applyFullConversion(kernels, target, std::move(patterns));
+}
+
+} // namespace pyjit::codegen
