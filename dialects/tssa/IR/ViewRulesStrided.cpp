@@ -1,0 +1,138 @@
+//===- ViewRulesStrided.cpp - diagonals, windows, any strides -------------===//
+
+#include "ViewRules.h"
+
+using namespace mlir;
+using namespace pyjit::tssa;
+using namespace pyjit::tssa::views;
+
+namespace {
+
+//--- diagonal: offset, dim1, dim2 -------------------------------------------//
+
+LogicalResult inferDiagonal(Numbers p, const Layout &source, Layout &result,
+                            EmitError error) {
+  if (failed(expectCount(p, 3, error)) ||
+      failed(expectDim(p[1], source.rank(), error)) ||
+      failed(expectDim(p[2], source.rank(), error)))
+    return failure();
+  if (p[1] == p[2])
+    return error() << "view's diagonal of dimension " << p[1] << " with itself";
+  for (int64_t i = 0; i < source.rank(); ++i) {
+    if (i == p[1] || i == p[2])
+      continue;
+    result.shape.push_back(source.shape[i]);
+    result.strides.push_back(source.strides[i]);
+  }
+  int64_t n1 = source.shape[p[1]], n2 = source.shape[p[2]];
+  int64_t length =
+      p[0] >= 0 ? std::min(n1, n2 - p[0]) : std::min(n1 + p[0], n2);
+  result.shape.push_back(std::max<int64_t>(length, 0));
+  result.strides.push_back(source.strides[p[1]] + source.strides[p[2]]);
+  return success();
+}
+SmallVector<AffineExpr> forwardDiagonal(Numbers p, const Layout &source,
+                                        const Layout &result,
+                                        MLIRContext *context) {
+  SmallVector<AffineExpr> map;
+  AffineExpr along = getAffineDimExpr(result.rank() - 1, context);
+  unsigned next = 0;
+  for (int64_t i = 0; i < source.rank(); ++i) {
+    if (i == p[1])
+      map.push_back(along + std::max<int64_t>(-p[0], 0));
+    else if (i == p[2])
+      map.push_back(along + std::max<int64_t>(p[0], 0));
+    else
+      map.push_back(getAffineDimExpr(next++, context));
+  }
+  return map;
+}
+
+//--- unfold: dim, size, step ------------------------------------------------//
+
+LogicalResult inferUnfold(Numbers p, const Layout &source, Layout &result,
+                          EmitError error) {
+  // A 0-dim tensor unfolds as if of one element.
+  if (failed(expectCount(p, 3, error)) ||
+      failed(expectDim(p[0], source.rank(), error)))
+    return failure();
+  int64_t size = source.shape[p[0]];
+  if (p[1] < 0 || p[1] > size || p[2] < 1)
+    return error() << "view's window of " << p[1] << " by steps of " << p[2]
+                   << " over " << size;
+  result = source;
+  result.shape[p[0]] = (size - p[1]) / p[2] + 1;
+  result.strides[p[0]] *= p[2];
+  result.shape.push_back(p[1]);
+  result.strides.push_back(source.strides[p[0]]);
+  return success();
+}
+SmallVector<AffineExpr> forwardUnfold(Numbers p, const Layout &source,
+                                      const Layout &, MLIRContext *context) {
+  SmallVector<AffineExpr> map = dims(context, source.rank());
+  map[p[0]] = map[p[0]] * p[2] + getAffineDimExpr(source.rank(), context);
+  return map;
+}
+
+//--- as_strided: offset, sizes…, strides… -----------------------------------//
+
+LogicalResult inferAsStrided(Numbers p, const Layout &source, Layout &result,
+                             EmitError error) {
+  if (p.size() % 2 == 0)
+    return error() << "view takes an offset and as many sizes as strides";
+  size_t rank = p.size() / 2;
+  result.shape.assign(p.begin() + 1, p.begin() + 1 + rank);
+  result.strides.assign(p.begin() + 1 + rank, p.end());
+  auto type = [&] {
+    // Places between the source's elements would have no value to show.
+    int64_t expected = 1;
+    for (unsigned dim :
+         llvm::reverse(sortedDims(source.shape, source.strides))) {
+      if (source.strides[dim] != expected)
+        return false;
+      expected *= source.shape[dim];
+    }
+    return true;
+  };
+  if (product(result.shape) == 0)
+    return success();
+  if (!type())
+    return error() << "view by strides needs a dense source";
+  int64_t last = p[0];
+  for (size_t i = 0; i < rank; ++i) {
+    if (result.strides[i] < 0)
+      return error() << "view by strides has a negative stride";
+    last += (result.shape[i] - 1) * result.strides[i];
+  }
+  if (p[0] < 0 || last >= product(source.shape))
+    return error() << "view by strides reaches outside "
+                   << product(source.shape) << " elements";
+  return success();
+}
+SmallVector<AffineExpr> forwardAsStrided(Numbers p, const Layout &source,
+                                         const Layout &result,
+                                         MLIRContext *context) {
+  AffineExpr place = getAffineConstantExpr(p[0], context);
+  for (int64_t i = 0; i < result.rank(); ++i)
+    if (result.shape[i] != 1)
+      place = place + getAffineDimExpr(i, context) * result.strides[i];
+  SmallVector<AffineExpr> map(source.rank(), getAffineConstantExpr(0, context));
+  if (product(source.shape) == 0)
+    return map;
+  bool first = true;
+  for (unsigned dim : sortedDims(source.shape, source.strides)) {
+    AffineExpr index = place.floorDiv(source.strides[dim]);
+    map[dim] = first ? index : index % source.shape[dim];
+    first = false;
+  }
+  return map;
+}
+
+} // namespace
+
+const ViewRule pyjit::tssa::views::diagonalRule = {inferDiagonal,
+                                                   forwardDiagonal, nullptr};
+const ViewRule pyjit::tssa::views::unfoldRule = {inferUnfold, forwardUnfold,
+                                                 nullptr};
+const ViewRule pyjit::tssa::views::asStridedRule = {inferAsStrided,
+                                                    forwardAsStrided, nullptr};
