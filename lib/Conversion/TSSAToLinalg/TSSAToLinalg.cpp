@@ -192,8 +192,23 @@ StructuredRule lookupRule(StringRef rule) {
 struct ConvertPass : impl::ConvertTSSAToLinalgBase<ConvertPass> {
   using ConvertTSSAToLinalgBase::ConvertTSSAToLinalgBase;
 
-  /// Accesses as kernels see them; library calls keep the access itself.
+  /// Values as kernels see them: accesses, and results that are not dense.
+  /// Library calls and the function's results keep the original.
   DenseMap<Value, Value> shown;
+
+  /// What may have two forms now, in the order of the function.
+  SmallVector<Operation *> doubled;
+
+  /// Takes away the forms that nothing reads, the users' first.
+  void dropUnread() {
+    for (Operation *op : llvm::reverse(doubled)) {
+      Value view = shown.lookup(op->getResult(0));
+      if (view && view.use_empty())
+        view.getDefiningOp()->erase();
+      if (op->use_empty())
+        op->erase();
+    }
+  }
 
   Value operand(Value value) {
     auto it = shown.find(value);
@@ -215,8 +230,13 @@ struct ConvertPass : impl::ConvertTSSAToLinalgBase<ConvertPass> {
     for (Type operandType : op.getInputs().getTypes())
       if (!cast<RankedTensorType>(operandType).hasStaticShape())
         return stays(op, "a shape that is not static");
-    if (!type.hasStaticShape() || !tssa::isDense(type))
-      return stays(op, "a result that is not dense");
+    if (!type.hasStaticShape())
+      return stays(op, "a shape that is not static");
+    // What writes a view in place has the view's gaps. Kernels and assignments
+    // read a dense value instead; the call stays for those that see strides.
+    bool dense = tssa::isDense(type);
+    if (!dense)
+      type = RankedTensorType::get(type.getShape(), type.getElementType());
     OpBuilder b(op);
     std::string reason;
     SmallVector<Value> inputs;
@@ -226,6 +246,11 @@ struct ConvertPass : impl::ConvertTSSAToLinalgBase<ConvertPass> {
                                op.getInputs().getTypes(), inputs, type, reason);
     if (!result)
       return stays(op, reason);
+    if (!dense) {
+      shown[op.getResult(0)] = result;
+      doubled.push_back(op);
+      return;
+    }
     op.getResult(0).replaceAllUsesWith(result);
     op.erase();
   }
@@ -288,26 +313,20 @@ struct ConvertPass : impl::ConvertTSSAToLinalgBase<ConvertPass> {
     if (getOperation()->hasAttr("pyjit.kernel"))
       return;
     shown.clear();
+    doubled.clear();
     SmallVector<Operation *> ops;
     getOperation().walk<WalkOrder::PreOrder>([&](Operation *op) {
       if (isa<tssa::AtenOp, tssa::AccessOp, tssa::AssignOp, linalg::GenericOp>(
               op))
         ops.push_back(op);
     });
-    SmallVector<tssa::AccessOp> accesses;
     for (Operation *op : ops) {
-      if (auto access = dyn_cast<tssa::AccessOp>(op))
-        accesses.push_back(access);
+      if (isa<tssa::AccessOp>(op))
+        doubled.push_back(op);
       if (failed(lowerOne(op)))
         return signalPassFailure();
     }
-    for (tssa::AccessOp access : llvm::reverse(accesses)) {
-      Value view = shown.lookup(access.getResult());
-      if (view && view.use_empty())
-        view.getDefiningOp()->erase();
-      if (access->use_empty())
-        access.erase();
-    }
+    dropUnread();
   }
 };
 

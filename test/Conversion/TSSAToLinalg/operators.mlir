@@ -41,3 +41,29 @@ func.func @assigned(%a: tensor<4x8xf32>, %s: tensor<8xf32>) -> tensor<4x8xf32> {
   %0 = tssa.assign %a, %s [#tssa.view<select [0, 1]>] : tensor<4x8xf32>, tensor<8xf32>
   return %0 : tensor<4x8xf32>
 }
+
+// An operator that wrote a column in place: the assignment reads a dense value,
+// and no call is left.
+// CHECK-LABEL: func.func @column
+// CHECK-NOT: tssa.
+// CHECK: math.exp
+// CHECK: arith.select
+// CHECK: return
+func.func @column(%a: tensor<4x8xf32>) -> tensor<4x8xf32> {
+  %c = tssa.access %a [#tssa.view<select [1, 2]>] : tensor<4x8xf32> -> tensor<4xf32, #tssa.strides<[8]>>
+  %e = tssa.aten "aten::exp"(%c) : (tensor<4xf32, #tssa.strides<[8]>>) -> tensor<4xf32, #tssa.strides<[8]>>
+  %0 = tssa.assign %a, %e [#tssa.view<select [1, 2]>] : tensor<4x8xf32>, tensor<4xf32, #tssa.strides<[8]>>
+  return %0 : tensor<4x8xf32>
+}
+
+// Who sees strides gets the call's own result.
+// CHECK-LABEL: func.func @columnSeen
+// CHECK: %[[E:.*]] = tssa.aten "aten::exp"
+// CHECK: tssa.aten "aten::linalg_norm"(%[[E]]
+func.func @columnSeen(%a: tensor<4x8xf32>) -> (tensor<4x8xf32>, tensor<f32>) {
+  %c = tssa.access %a [#tssa.view<select [1, 2]>] : tensor<4x8xf32> -> tensor<4xf32, #tssa.strides<[8]>>
+  %e = tssa.aten "aten::exp"(%c) : (tensor<4xf32, #tssa.strides<[8]>>) -> tensor<4xf32, #tssa.strides<[8]>>
+  %0 = tssa.assign %a, %e [#tssa.view<select [1, 2]>] : tensor<4x8xf32>, tensor<4xf32, #tssa.strides<[8]>>
+  %1 = tssa.aten "aten::linalg_norm"(%e, none, none, false, none) : (tensor<4xf32, #tssa.strides<[8]>>) -> tensor<f32>
+  return %0, %1 : tensor<4x8xf32>, tensor<f32>
+}
