@@ -13,7 +13,7 @@ import math
 import random
 import types
 import warnings
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from typing import Any
 
 import numpy
@@ -156,10 +156,40 @@ def observe(
             after()
 
 
+# Not a text that a reason must contain: any reason will do.
+ANY = None
+
+
+def reports(compiled: Any) -> list[str]:
+    """What pyjit.explain says of calls that were not one graph: cuts and eager calls."""
+    from pyjit._api import engine_of
+    from pyjit._explain import report
+
+    lines = [
+        line.strip() for line in report(engine_of(compiled, "explain")).splitlines()
+    ]
+    return [line for line in lines if line.startswith(("cut: ", "runs in eager: "))]
+
+
+def check_reports(found: list[str], expected: Iterable[str]) -> None:
+    """Every reason given was expected, and every one expected was given."""
+    for line in found:
+        assert any(text in line for text in expected), f"not one graph: {line}"
+    for text in expected:
+        assert any(text in line for line in found), (
+            f"no cut or eager call for {text!r}: {found}"
+        )
+
+
 def tell(
-    story: Callable[..., Steps], *, captured: bool | str = True, grad: bool = False
+    story: Callable[..., Steps],
+    *,
+    captured: bool | str = True,
+    cuts: str | Iterable[str] | None = (),
+    eager: str | Iterable[str] = (),
+    grad: bool = False,
 ) -> None:
-    """Runs a story both ways and fails on the first difference."""
+    """Runs a story both ways and fails on the first difference. See `scenario`."""
     import pyjit
 
     want = observe(story, lambda f, **_: f, grad)
@@ -184,31 +214,44 @@ def tell(
     assert len(want) == len(have)
     trouble = [str(w.message) for w in caught if "pyjit" in str(w.message)]
     assert not trouble, f"pyjit warned: {trouble[0]}"
-    if captured:
-        # The steps before anything changes: an equal call must be a hit, or else
-        # what comes later is no test of a guard.
-        reasons = [reason for c in made for reason in pyjit.stats(c)["reasons"]]
-        early = hits if captured == "late" else hits[:2]
-        assert any(early), f"no early call ran compiled; reasons: {reasons}"
+    given = [line for compiled in made for line in reports(compiled)]
+    if eager:
+        check_reports(given, [eager] if isinstance(eager, str) else eager)
+        assert not any(hits), "a call of a story that is said to run in eager hit"
+        return
+    if cuts is not ANY:
+        check_reports(given, [cuts] if isinstance(cuts, str) else cuts)
+    # The steps before anything changes: an equal call must be a hit, or else
+    # what comes later is no test of a guard.
+    early = hits if captured == "late" else hits[:2]
+    assert any(early), f"no early call ran compiled; {given}"
 
 
 def scenario(
     story: Callable[..., Steps] | None = None,
     *,
     captured: bool | str = True,
+    cuts: str | Iterable[str] | None = (),
+    eager: str | Iterable[str] = (),
     grad: bool = False,
 ) -> Any:
     """Makes a pytest test of a story.
 
     captured: compiled code must have answered a call within the first two steps,
     so that the story is no test of eager against eager; "late": within the story.
+    cuts: why calls are cut or run in eager. Each line that pyjit.explain gives must
+    contain one of these texts, and each text must be in a line: without them, every
+    call of the story was one graph. ANY: not looked at.
+    eager: no call of the story may hit, for these reasons.
     grad: told with grad mode on.
     """
     if story is None:
-        return functools.partial(scenario, captured=captured, grad=grad)
+        return functools.partial(
+            scenario, captured=captured, cuts=cuts, eager=eager, grad=grad
+        )
 
     def test() -> None:
-        tell(story, captured=captured, grad=grad)
+        tell(story, captured=captured, cuts=cuts, eager=eager, grad=grad)
 
     test.__name__ = story.__name__
     test.__doc__ = story.__doc__

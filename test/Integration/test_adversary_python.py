@@ -182,7 +182,7 @@ def test_class_getitem_and_len(compile: Compile) -> Steps:
     yield f(values(4), b)
 
 
-@scenario
+@scenario(cuts="a value that may be another in each call (float)")
 def test_eq_and_hash_of_keys(compile: Compile) -> Steps:
     class Key:
         def __init__(self, n: int) -> None:
@@ -204,7 +204,7 @@ def test_eq_and_hash_of_keys(compile: Compile) -> Steps:
     yield attempt(f, values(4), Key(2))
 
 
-@scenario
+@scenario(cuts="a value that may be another in each call (float)")
 def test_slot_descriptor_replaced(compile: Compile) -> Steps:
     class C:
         __slots__ = ("k",)
@@ -348,7 +348,12 @@ def test_partial_nested_and_replaced(compile: Compile) -> Steps:
     yield f(values(4), c)
 
 
-@scenario(captured=False)
+@scenario(
+    cuts=(
+        "the first call of a cached function with these arguments",
+        "a value that may be another in each call (float)",
+    )
+)
 def test_lru_cache(compile: Compile) -> Steps:
     calls: list[int] = []
 
@@ -466,7 +471,7 @@ def test_wrapped_function_replaced(compile: Compile) -> Steps:
     yield f(values(4))
 
 
-@scenario(captured=False)
+@scenario
 def test_operator_module(compile: Compile) -> Steps:
     f = compile(lambda x, op, k: op(x, k))
     yield f(values(4), operator.mul, 2.0)
@@ -475,7 +480,12 @@ def test_operator_module(compile: Compile) -> Steps:
     yield f(values(4), operator.mul, 3.0)
 
 
-@scenario(captured=False)
+@scenario(
+    eager=(
+        "native function operator.itemgetter",
+        "a value that may be another in each call (float)",
+    )
+)
 def test_itemgetter(compile: Compile) -> Steps:
     f = compile(lambda x, d, get: x * get(d))
     yield f(values(4), {"a": 2.0, "b": 3.0}, operator.itemgetter("a"))

@@ -111,7 +111,7 @@ def test_register_forward_hook_with_kwargs(compile: Compile) -> Steps:
     yield f(values(2, 4))
 
 
-@scenario(captured=False)
+@scenario
 def test_hook_function_changes(compile: Compile) -> Steps:
     m = nn.Linear(4, 4)
     box = _Plain(k=2.0)
@@ -211,7 +211,9 @@ def test_constant_written_inside(compile: Compile) -> Steps:
         yield f(values(3, seed=seed))
 
 
-@scenario
+@scenario(
+    cuts="an in-place operator (aten::fill_.Tensor) on an input that shares memory with another input"
+)
 def test_view_of_another_argument(compile: Compile) -> Steps:
     def g(x: torch.Tensor, y: torch.Tensor) -> Any:
         x[0] = 5
@@ -231,7 +233,9 @@ def test_view_of_another_argument(compile: Compile) -> Steps:
     yield [f(a, a.t()[0]), a]
 
 
-@scenario
+@scenario(
+    cuts="an in-place operator (aten::add_.Tensor) on an input that shares memory with another input"
+)
 def test_detached_alias(compile: Compile) -> Steps:
     def g(x: torch.Tensor, y: torch.Tensor) -> Any:
         x.add_(1)
@@ -249,7 +253,9 @@ def test_detached_alias(compile: Compile) -> Steps:
     yield [f(a, torch.from_numpy(a.numpy())), a]
 
 
-@scenario
+@scenario(
+    cuts="an in-place operator (aten::mul_.Tensor) on an input that shares memory with another input"
+)
 def test_alias_outside_of_arguments(compile: Compile) -> Steps:
     """A written input shares memory with a module's buffer in one call only."""
 
@@ -378,7 +384,7 @@ def test_zero_dim_and_one_element(compile: Compile) -> Steps:
     yield f(values(3, dtype=torch.int32), values(dtype=torch.float64))
 
 
-@scenario
+@scenario(cuts="a tensor with a pending conjugation or negation")
 def test_conj_and_neg_bits_flip(compile: Compile) -> Steps:
     f = compile(lambda x: x * x)
     a = values(4, dtype=torch.complex64)
@@ -410,7 +416,7 @@ def test_requires_grad_flipped_on_parameter(compile: Compile) -> Steps:
     yield f(values(2, 4))
 
 
-@scenario(grad=True)
+@scenario(cuts="grad mode is on and an input requires grad", grad=True)
 def test_grad_flows_after_a_compiled_call(compile: Compile) -> Steps:
     m = nn.Linear(4, 4)
     f = compile(m)
@@ -427,7 +433,7 @@ def test_grad_flows_after_a_compiled_call(compile: Compile) -> Steps:
     yield [out, out.requires_grad]
 
 
-@scenario
+@scenario(cuts="tensor attribute is_leaf")
 def test_leaf_and_grad_fn(compile: Compile) -> Steps:
     f = compile(lambda x: x + (1 if x.is_leaf else 2))
     yield f(values(4))
@@ -437,7 +443,7 @@ def test_leaf_and_grad_fn(compile: Compile) -> Steps:
     yield f(b)
 
 
-@scenario
+@scenario(cuts="a tensor of class Loud")
 def test_subclass_on_second_call(compile: Compile) -> Steps:
     class Loud(torch.Tensor):
         @classmethod
@@ -465,7 +471,7 @@ def test_attribute_on_parameter(compile: Compile) -> Steps:
     yield f(values(2, 4))
 
 
-@scenario
+@scenario(cuts="a tensor with named dimensions")
 def test_named_tensor(compile: Compile) -> Steps:
     f = compile(lambda x: x * 2)
     yield f(values(2, 3))
@@ -632,7 +638,7 @@ def test_random_between_calls_stays_in_step(compile: Compile) -> Steps:
     yield [a, f(values(4))]
 
 
-@scenario(captured=False)
+@scenario(cuts="a tensor function given a torch._C.Generator")
 def test_generator_of_the_user(compile: Compile) -> Steps:
     g = torch.Generator().manual_seed(3)
     f = compile(lambda x: x + torch.rand(4, generator=g))
@@ -651,7 +657,13 @@ def test_unused_random_draw_still_advances(compile: Compile) -> Steps:
         yield [f(values(4)), torch.rand(2)]
 
 
-@scenario(captured=False)
+@scenario(
+    captured="late",
+    cuts=(
+        "grad mode is on and an input requires grad",
+        "operator aten::linear: a tensor of unknown origin",
+    ),
+)
 def test_autocast_weight_cache(compile: Compile) -> Steps:
     m = nn.Linear(4, 4)
     f = compile(lambda x: m(x) + m(x * 2))
@@ -699,7 +711,7 @@ def test_unbacked_scalar_tensor_as_number(compile: Compile) -> Steps:
     yield f(values(4, dtype=torch.int32), torch.tensor(2.5, dtype=torch.float64))
 
 
-@scenario
+@scenario(cuts="an index is out of range: eager answers the call")
 def test_index_and_mask_arguments(compile: Compile) -> Steps:
     f = compile(
         lambda x, i, m: (
@@ -719,7 +731,7 @@ def test_index_and_mask_arguments(compile: Compile) -> Steps:
     yield f(x, torch.tensor([3, 4, 5]), m)
 
 
-@scenario
+@scenario(cuts="index 99 is out of bounds for dimension 0 with size 6")
 def test_index_put_and_scatter(compile: Compile) -> Steps:
     def g(x: torch.Tensor, i: torch.Tensor) -> Any:
         y = x.clone()
@@ -736,7 +748,7 @@ def test_index_put_and_scatter(compile: Compile) -> Steps:
     yield [type(attempt(f, x, torch.tensor([0, 99, 2]))).__name__]
 
 
-@scenario
+@scenario(cuts="an index is out of range: eager answers the call")
 def test_embedding_out_of_range_after_hit(compile: Compile) -> Steps:
     m = nn.Embedding(5, 3)
     f = compile(lambda i: m(i) * 2)
@@ -747,7 +759,7 @@ def test_embedding_out_of_range_after_hit(compile: Compile) -> Steps:
     yield f(torch.tensor([2, 2]))
 
 
-@scenario
+@scenario(cuts="ZeroDivisionError")
 def test_integer_division_by_zero_after_hit(compile: Compile) -> Steps:
     f = compile(lambda x, y: (x // y, x % y))
     a = torch.tensor([4, 5, 6])
@@ -757,7 +769,7 @@ def test_integer_division_by_zero_after_hit(compile: Compile) -> Steps:
     yield f(a, torch.tensor([-1, -2, 4]))
 
 
-@scenario
+@scenario(cuts="an index is out of range: eager answers the call")
 def test_error_in_compiled_call_leaves_inputs(compile: Compile) -> Steps:
     """An exception after a write: eager has written, so must pyjit have."""
 
@@ -773,7 +785,7 @@ def test_error_in_compiled_call_leaves_inputs(compile: Compile) -> Steps:
         yield [type(out).__name__, x, log]
 
 
-@scenario
+@scenario(cuts="the limit of 16 records is reached")
 def test_many_shapes_then_first_again(compile: Compile) -> Steps:
     f = compile(lambda x: torch.softmax(x, -1) + x.shape[0])
     yield f(values(2, 3))

@@ -239,7 +239,7 @@ def test_exception_of_an_inner_frame(compile: Compile) -> Steps:
         yield attempt(f, values(4))
 
 
-@cut_scenario(eager=True)
+@cut_scenario(hits=0)
 def test_cut_while_handling_an_exception(compile: Compile) -> Steps:
     def g(x: torch.Tensor, d: dict[str, int]) -> Any:
         try:
@@ -408,7 +408,7 @@ def test_break_continue_else(compile: Compile) -> Steps:
         yield f([torch.tensor([v, v]) for v in row])
 
 
-@cut_scenario(eager=True)
+@cut_scenario(hits=0)
 def test_cut_in_a_generator(compile: Compile) -> Steps:
     def parts(x: torch.Tensor) -> Iterator[torch.Tensor]:
         for i in range(3):

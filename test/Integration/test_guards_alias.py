@@ -31,7 +31,9 @@ def test_two_tensors_then_same(compile: Compile) -> Steps:
     yield [f(a, a), a]
 
 
-@scenario(captured=False)
+@scenario(
+    eager="an in-place operator (aten::add_.Tensor) on an input that shares memory with another input"
+)
 def test_views_of_one_storage(compile: Compile) -> Steps:
     f = compile(_add_first_then_multiply)
     for _ in range(2):
@@ -45,7 +47,9 @@ def test_views_of_one_storage(compile: Compile) -> Steps:
     yield [f(a[:4], a[:4]), a]
 
 
-@scenario(captured=False)
+@scenario(
+    eager="an in-place operator (aten::add_.Tensor) on an input that shares memory with another input"
+)
 def test_interleaved_views_do_not_overlap(compile: Compile) -> Steps:
     f = compile(_add_first_then_multiply)
     for first, second in ((0, 1), (0, 1), (1, 0), (1, 1)):
@@ -132,7 +136,9 @@ def test_same_object_twice(compile: Compile) -> Steps:
     yield [f(a, b, values(4)), a, b]
 
 
-@scenario
+@scenario(
+    cuts="an in-place operator (aten::mul_.Tensor) on an input that shares memory with another input"
+)
 def test_tensor_inside_two_containers(compile: Compile) -> Steps:
     def g(xs: list[torch.Tensor], ys: list[torch.Tensor]) -> torch.Tensor:
         xs[0].mul_(2)
@@ -148,7 +154,9 @@ def test_tensor_inside_two_containers(compile: Compile) -> Steps:
     yield [f([a], [a.view(2, 2).view(4)]), a]
 
 
-@scenario
+@scenario(
+    cuts="an in-place operator (aten::add_.Tensor) on an input that shares memory with another input"
+)
 def test_argument_is_also_global(compile: Compile) -> Steps:
     w = values(4, seed=1)
 
@@ -164,7 +172,9 @@ def test_argument_is_also_global(compile: Compile) -> Steps:
     yield [f(values(4)), w]
 
 
-@scenario
+@scenario(
+    cuts="an in-place operator (aten::mul_.Tensor) on an input that shares memory with another input"
+)
 def test_argument_is_also_parameter(compile: Compile) -> Steps:
     m = torch.nn.Linear(4, 4)
 
@@ -202,7 +212,9 @@ def test_tied_and_untied_parameters(compile: Compile) -> Steps:
     yield [f(values(4)), m.a, m.b]
 
 
-@scenario
+@scenario(
+    cuts="an in-place operator (aten::add_.Tensor) on an input whose elements share memory"
+)
 def test_out_of_views_of_expanded(compile: Compile) -> Steps:
     """Writing through one row of an expanded tensor is an error in eager."""
 
@@ -218,7 +230,9 @@ def test_out_of_views_of_expanded(compile: Compile) -> Steps:
     yield [f(a.expand(3, 4), a), a]
 
 
-@scenario
+@scenario(
+    cuts="an in-place operator (aten::zero_) on an input that shares memory with another input"
+)
 def test_other_dtype_view_of_same_bytes(compile: Compile) -> Steps:
     def g(x: torch.Tensor, y: torch.Tensor) -> torch.Tensor:
         x.zero_()
@@ -232,7 +246,9 @@ def test_other_dtype_view_of_same_bytes(compile: Compile) -> Steps:
     yield [f(a, a.view(torch.int32)), a]
 
 
-@scenario
+@scenario(
+    cuts="an in-place operator (aten::add_.Tensor) on an input that shares memory with another input"
+)
 def test_set_data_makes_alias(compile: Compile) -> Steps:
     f = compile(_add_first_then_multiply)
     for _ in range(2):

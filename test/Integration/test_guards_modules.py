@@ -158,7 +158,7 @@ def test_optimizer_step(compile: Compile) -> Steps:
     yield f(values(3, 4))
 
 
-@scenario(grad=True)
+@scenario(cuts="grad mode is on and an input requires grad", grad=True)
 def test_training_loop(compile: Compile) -> Steps:
     torch.manual_seed(0)
     m = nn.Sequential(nn.Linear(4, 8), nn.Tanh(), nn.Linear(8, 1))
@@ -228,7 +228,14 @@ def test_folded_batch_norm_changes(compile: Compile) -> Steps:
     yield f(x)
 
 
-@scenario(captured=False)
+@scenario(
+    captured="late",
+    cuts=(
+        "a value that may be another in each call (dict_valueiterator)",
+        "the result holds a dict_valueiterator made by the call",
+        "a value that may be another in each call (Conv2d)",
+    ),
+)
 def test_batch_norm_training_updates(compile: Compile) -> Steps:
     m = conv_net().train()
     f = compile(m)
@@ -490,7 +497,7 @@ def test_memory_format_of_module(compile: Compile) -> Steps:
     yield f(x.to(memory_format=torch.channels_last))
 
 
-@scenario(grad=True)
+@scenario(cuts="grad mode is on and an input requires grad", grad=True)
 def test_parameter_starts_to_require_grad(compile: Compile) -> Steps:
     m = nn.Linear(4, 2).requires_grad_(False)
     f = compile(m)

@@ -529,7 +529,12 @@ def test_try_except_inside(compile: Compile) -> Steps:
 # What must never be frozen -----------------------------------------------------
 
 
-@scenario(captured=False)
+@scenario(
+    cuts=(
+        "native function Random.random",
+        "a value that may be another in each call (float)",
+    )
+)
 def test_python_random(compile: Compile) -> Steps:
     f = compile(lambda x: x * random.random())
     yield [f(values(4)) for _ in range(4)]
@@ -538,7 +543,12 @@ def test_python_random(compile: Compile) -> Steps:
     yield random.random()
 
 
-@scenario(captured=False)
+@scenario(
+    cuts=(
+        "native function time.perf_counter_ns",
+        "a value that may be another in each call (int)",
+    )
+)
 def test_time_moves_on(compile: Compile) -> Steps:
     f = compile(lambda: (torch.ones(1) * 1, time.perf_counter_ns()))
     stamps = [f()[1] for _ in range(4)]
@@ -558,7 +568,18 @@ def test_environment(compile: Compile) -> Steps:
     yield f(values(4))
 
 
-@scenario(captured=False)
+@scenario(
+    cuts=(
+        "native function _io.text_encoding",
+        "native function _io.open",
+        "a with statement over a native _io.TextIOWrapper",
+        "native function TextIOWrapper.read",
+        "native function TextIOWrapper.__exit__",
+        "a value that may be another in each call (_io.TextIOWrapper)",
+        "a value that may be another in each call (str)",
+        "a value that may be another in each call (float)",
+    )
+)
 def test_file_content(compile: Compile) -> Steps:
     import pathlib
     import tempfile
@@ -573,7 +594,12 @@ def test_file_content(compile: Compile) -> Steps:
         path.unlink()
 
 
-@scenario(captured=False)
+@scenario(
+    cuts=(
+        "a range_iterator from before the call",
+        "a value that may be another in each call (int)",
+    )
+)
 def test_external_iterator(compile: Compile) -> Steps:
     numbers = iter(range(100))
     f = compile(lambda x: x * next(numbers))
@@ -581,7 +607,12 @@ def test_external_iterator(compile: Compile) -> Steps:
     yield next(numbers)
 
 
-@scenario(captured=False)
+@scenario(
+    cuts=(
+        "a generator from before the call",
+        "a value that may be another in each call (int)",
+    )
+)
 def test_external_generator(compile: Compile) -> Steps:
     def count():  # type: ignore[no-untyped-def]
         n = 0

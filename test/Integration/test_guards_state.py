@@ -22,7 +22,7 @@ def test_grad_mode_seen_by_program(compile: Compile) -> Steps:
     yield f(values(4))
 
 
-@scenario
+@scenario(cuts="grad mode is on and an input requires grad")
 def test_grad_mode_with_parameters(compile: Compile) -> Steps:
     m = nn.Linear(4, 2)
     f = compile(m)
@@ -36,7 +36,7 @@ def test_grad_mode_with_parameters(compile: Compile) -> Steps:
     yield f(values(3, 4))
 
 
-@scenario
+@scenario(cuts="grad mode is on and an input requires grad")
 def test_enable_grad_inside(compile: Compile) -> Steps:
     def g(x: torch.Tensor) -> torch.Tensor:
         with torch.enable_grad():
@@ -64,7 +64,7 @@ def test_no_grad_inside(compile: Compile) -> Steps:
     yield [out, out.requires_grad]
 
 
-@scenario(captured=False, grad=True)
+@scenario(eager="grad mode changed by the call", grad=True)
 def test_set_grad_enabled_left_on(compile: Compile) -> Steps:
     def g(x: torch.Tensor, on: bool) -> torch.Tensor:
         torch.set_grad_enabled(on)
@@ -104,7 +104,7 @@ def test_inference_tensor_as_input(compile: Compile) -> Steps:
     yield [out, out.is_inference()]
 
 
-@scenario
+@scenario(cuts="grad mode is on and an input requires grad")
 def test_autocast(compile: Compile) -> Steps:
     m = nn.Linear(8, 8)
     f = compile(lambda x: torch.relu(m(x)) + 1)
@@ -129,7 +129,7 @@ def test_autocast_dtype(compile: Compile) -> Steps:
     yield f(a, b)
 
 
-@scenario(captured=False)
+@scenario
 def test_autocast_inside(compile: Compile) -> Steps:
     def g(x: torch.Tensor, y: torch.Tensor) -> torch.Tensor:
         with torch.autocast("cpu", dtype=torch.bfloat16):
@@ -167,7 +167,7 @@ def test_default_dtype_decides_promotion(compile: Compile) -> Steps:
         torch.set_default_dtype(torch.float32)
 
 
-@scenario
+@scenario(cuts="a __torch_function__ mode is active")
 def test_default_device(compile: Compile) -> Steps:
     f = compile(lambda n: torch.ones(n) * 2)
     yield f(3)
@@ -213,7 +213,7 @@ def test_deterministic_fill(compile: Compile) -> Steps:
         torch.use_deterministic_algorithms(False)
 
 
-@scenario
+@scenario(cuts="a __torch_function__ mode is active")
 def test_torch_function_mode(compile: Compile) -> Steps:
     class Shift(TorchFunctionMode):
         def __torch_function__(self, func, types, args=(), kwargs=None):  # type: ignore[no-untyped-def]
@@ -228,7 +228,7 @@ def test_torch_function_mode(compile: Compile) -> Steps:
     yield f(values(4))
 
 
-@scenario
+@scenario(cuts="a __torch_dispatch__ mode is active")
 def test_torch_dispatch_mode(compile: Compile) -> Steps:
     class Log(TorchDispatchMode):
         def __init__(self) -> None:
@@ -248,7 +248,7 @@ def test_torch_dispatch_mode(compile: Compile) -> Steps:
     yield f(values(4))
 
 
-@scenario
+@scenario(cuts="a functorch transform is running")
 def test_inside_vmap(compile: Compile) -> Steps:
     f = compile(lambda x: torch.relu(x).sum() * 2)
     yield f(values(4))
@@ -257,7 +257,7 @@ def test_inside_vmap(compile: Compile) -> Steps:
     yield f(values(4))
 
 
-@scenario
+@scenario(cuts="a functorch transform is running")
 def test_inside_grad_transform(compile: Compile) -> Steps:
     f = compile(lambda x: (x * x).sum())
     yield f(values(4))
@@ -280,7 +280,7 @@ def test_forward_mode_dual(compile: Compile) -> Steps:
         yield [out.primal, out.tangent]
 
 
-@scenario
+@scenario(cuts="a __torch_dispatch__ mode is active")
 def test_fake_tensor_mode(compile: Compile) -> Steps:
     from torch._subclasses.fake_tensor import FakeTensorMode
 

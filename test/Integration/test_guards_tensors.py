@@ -149,7 +149,9 @@ def test_contiguous_aliases_or_copies(compile: Compile) -> Steps:
     yield f(values(4, 4))
 
 
-@scenario(captured=False)
+@scenario(
+    captured="late", cuts="operator aten::as_strided: it views an input's storage"
+)
 def test_storage_offset_as_strided(compile: Compile) -> Steps:
     """as_strided counts from the storage's start, not from the tensor's."""
     f = compile(lambda x: torch.as_strided(x, (3,), (1,), 0) * 2)
@@ -205,7 +207,12 @@ def test_overlapping_rows(compile: Compile) -> Steps:
     yield f(a.unfold(0, 4, 1)[:5])
 
 
-@scenario(captured=False)
+@scenario(
+    eager=(
+        "a tensor with a pending conjugation or negation",
+        "operator aten::mul.Tensor: a tensor of unknown origin",
+    )
+)
 def test_conjugate_bit(compile: Compile) -> Steps:
     f = compile(lambda x: x * (2 + 1j))
     a = values(8, dtype=torch.complex64)
@@ -214,7 +221,7 @@ def test_conjugate_bit(compile: Compile) -> Steps:
     yield f(a.conj())
 
 
-@scenario
+@scenario(cuts="a tensor with a pending conjugation or negation")
 def test_negative_bit(compile: Compile) -> Steps:
     f = compile(lambda x: x + 1)
     a = values(8, dtype=torch.complex64)
@@ -223,7 +230,7 @@ def test_negative_bit(compile: Compile) -> Steps:
     yield f(a.conj().imag)
 
 
-@scenario
+@scenario(cuts="a tensor that is not strided")
 def test_sparse(compile: Compile) -> Steps:
     f = compile(lambda x: (x * 2).to_dense())
     yield attempt(f, values(4, 4))
@@ -231,7 +238,7 @@ def test_sparse(compile: Compile) -> Steps:
     yield f(torch.eye(4).to_sparse())
 
 
-@scenario
+@scenario(cuts="a tensor that is neither on the CPU nor on a CUDA device")
 def test_meta_device(compile: Compile) -> Steps:
     f = compile(lambda x: x + 1)
     yield f(values(4))
@@ -239,7 +246,7 @@ def test_meta_device(compile: Compile) -> Steps:
     yield f(torch.empty(4, device="meta"))
 
 
-@scenario(grad=True)
+@scenario(cuts="grad mode is on and an input requires grad", grad=True)
 def test_requires_grad(compile: Compile) -> Steps:
     f = compile(lambda x: (x * x).sum())
     a = values(4)
@@ -252,7 +259,7 @@ def test_requires_grad(compile: Compile) -> Steps:
     yield b.grad
 
 
-@scenario(grad=True)
+@scenario(cuts="grad mode is on and an input requires grad", grad=True)
 def test_requires_grad_after_compiled(compile: Compile) -> Steps:
     f = compile(lambda x, y: x * y)
     yield f(values(4), values(4, seed=1))
@@ -280,7 +287,7 @@ def test_parameter_is_tensor_subclass(compile: Compile) -> Steps:
     yield f(values(4))
 
 
-@scenario(captured=False)
+@scenario(cuts=("a tensor of class Loud", "native function TensorBase.as_subclass"))
 def test_subclass_with_torch_function(compile: Compile) -> Steps:
     class Loud(torch.Tensor):
         @classmethod
@@ -333,7 +340,7 @@ def test_len_and_iteration(compile: Compile) -> Steps:
     yield f(values(5, 4))
 
 
-@scenario(captured=False)
+@scenario(cuts="a branch on a tensor's data")
 def test_data_dependent_branch(compile: Compile) -> Steps:
     f = compile(lambda x: x + 1 if x.sum() > 0 else x - 1)
     a = values(4).abs()
@@ -343,7 +350,12 @@ def test_data_dependent_branch(compile: Compile) -> Steps:
     yield f(a)
 
 
-@scenario(captured=False)
+@scenario(
+    cuts=(
+        "a tensor's data read by Python",
+        "a value that may be another in each call (float)",
+    )
+)
 def test_item(compile: Compile) -> Steps:
     f = compile(lambda x, i: x * float(x[i].item()))
     yield f(values(4), 0)
@@ -351,7 +363,7 @@ def test_item(compile: Compile) -> Steps:
     yield f(values(4, seed=2), 0)
 
 
-@scenario(captured=False)
+@scenario(cuts="a tensor's data read by Python")
 def test_tolist(compile: Compile) -> Steps:
     f = compile(lambda x: x * sum(x.tolist()))
     yield f(values(4))
@@ -359,7 +371,13 @@ def test_tolist(compile: Compile) -> Steps:
     yield f(values(4, seed=2))
 
 
-@scenario(captured=False)
+@scenario(
+    cuts=(
+        "native function TensorBase.numpy",
+        "operator mul of a numpy.ndarray",
+        "native function torch._VariableFunctionsClass.from_numpy",
+    )
+)
 def test_numpy_bridge(compile: Compile) -> Steps:
     f = compile(lambda x: torch.from_numpy(x.numpy() * 2) + x)
     yield f(values(4))
@@ -367,7 +385,10 @@ def test_numpy_bridge(compile: Compile) -> Steps:
     yield f(values(4, seed=2))
 
 
-@scenario(captured=False)
+@scenario(
+    captured="late",
+    cuts="operator aten::index.Tensor: the result's shape depends on data",
+)
 def test_data_dependent_shape(compile: Compile) -> Steps:
     f = compile(lambda x: x[x > 0] * 2)
     yield f(values(8))
@@ -376,7 +397,7 @@ def test_data_dependent_shape(compile: Compile) -> Steps:
     yield f(values(8).abs())
 
 
-@scenario(captured=False)
+@scenario(cuts="native function TensorBase.nonzero")
 def test_nonzero_count(compile: Compile) -> Steps:
     f = compile(lambda x: x.nonzero().shape[0] + x.sum())
     yield f(values(8))
@@ -384,7 +405,10 @@ def test_nonzero_count(compile: Compile) -> Steps:
     yield f(torch.relu(values(8)))
 
 
-@scenario(captured=False)
+@scenario(
+    captured="late",
+    cuts="operator aten::_local_scalar_dense: its tensor's data flows into Python",
+)
 def test_index_by_tensor_value(compile: Compile) -> Steps:
     f = compile(lambda x, i: x[i] * 2)
     yield f(values(8), torch.tensor(3))
@@ -394,7 +418,7 @@ def test_index_by_tensor_value(compile: Compile) -> Steps:
     yield attempt(lambda: type(f(values(8), torch.tensor(9))))
 
 
-@scenario
+@scenario(cuts="an index is out of range: eager answers the call")
 def test_index_out_of_range_raises(compile: Compile) -> Steps:
     table = values(5, 3)
     f = compile(lambda i: torch.nn.functional.embedding(i, table) + 1)
@@ -413,7 +437,7 @@ def _error(f, *args):  # type: ignore[no-untyped-def]
     return None
 
 
-@scenario(captured=False)
+@scenario(cuts="tensor attribute _version")
 def test_version_counter(compile: Compile) -> Steps:
     def g(x: torch.Tensor) -> int:
         x.add_(1)
@@ -424,7 +448,7 @@ def test_version_counter(compile: Compile) -> Steps:
     yield [f(a), f(a), f(a)]
 
 
-@scenario(captured=False)
+@scenario(cuts="native function TensorBase.data_ptr")
 def test_data_pointer(compile: Compile) -> Steps:
     f = compile(lambda x, y: x + (1 if x.data_ptr() == y.data_ptr() else 2))
     a = values(4)
@@ -433,7 +457,7 @@ def test_data_pointer(compile: Compile) -> Steps:
     yield f(a, a.clone())
 
 
-@scenario(captured=False)
+@scenario(cuts="tensor attribute grad")
 def test_grad_attribute(compile: Compile) -> Steps:
     f = compile(lambda x: x + 1 if x.grad is None else x.grad)
     a = values(4).requires_grad_()

@@ -221,7 +221,7 @@ def test_integer_tensors(compile: Compile) -> Steps:
         yield f(torch.arange(-6, 6), n)
 
 
-@scenario(captured="late")
+@scenario(captured="late", cuts="ZeroDivisionError")
 def test_integer_division_by_zero_raises(compile: Compile) -> Steps:
     f = compile(lambda x, n: x // n)
     for n in (1, 2, 3, 0, 4):
@@ -269,7 +269,13 @@ def test_generator_and_comprehension(compile: Compile) -> Steps:
         yield f(values(4), n)
 
 
-@scenario(captured=False)
+@scenario(
+    captured="late",
+    cuts=(
+        "`is` between two numbers or strings",
+        "a value that may be another in each call (float)",
+    ),
+)
 def test_identity_of_numbers(compile: Compile) -> Steps:
     default = 0.25
 
