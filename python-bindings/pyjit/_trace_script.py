@@ -13,7 +13,7 @@ from pyjit._trace import Trace, trace
 
 def trace_script(script: str, function: str, output: str, arguments: list[str]) -> str:
     """Runs ``script`` as ``__main__`` and writes the trace of the first call of ``function``, a
-    name that the script binds at its top level. Returns what went wrong, or an empty string.
+    name that the script binds at its top level; ``-`` is standard output. Returns what went wrong, or an empty string.
     """
     try:
         source = Path(script).read_text()
@@ -35,7 +35,10 @@ def trace_script(script: str, function: str, output: str, arguments: list[str]) 
         return f"{script}: {function} was never called"
     if traces[0].reason:
         return f"{script}: {function} was not captured: {traces[0].reason}"
-    traces[0].save(output)
+    if output == "-":
+        sys.stdout.write(traces[0].text)
+    else:
+        traces[0].save(output)
     return ""
 
 

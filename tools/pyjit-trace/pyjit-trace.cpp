@@ -40,7 +40,8 @@ int main(int argc, char **argv) {
     if (arg == "--help" || arg == "-h") {
       std::puts("usage: pyjit-trace SCRIPT --function NAME -o FILE.mlir [-- "
                 "ARGUMENTS]\n"
-                "Runs SCRIPT and writes the trace of the first call of NAME.");
+                "Runs SCRIPT and writes the trace of the first call of NAME; "
+                "FILE.mlir may be -, standard output.");
       return 0;
     }
     if (arg == "--function" ? !value(function) : arg == "-o" && !value(output))

@@ -5,14 +5,14 @@
 //===----------------------------------------------------------------------===//
 
 #include "KernelsToPtx.h"
-#include "dialects/tssa/IR/TSSA.h"
-#include "mlir/Dialect/Func/IR/FuncOps.h"
-#include "mlir/Dialect/LLVMIR/LLVMDialect.h"
+#include "mlir/IR/BuiltinOps.h"
 #include "mlir/Tools/mlir-translate/Translation.h"
 #include "pyjit/Codegen/PTX/Compile.h"
+#include "pyjit/Pipelines/Pipelines.h"
 #include "llvm/Support/CommandLine.h"
 
 using namespace mlir;
+using namespace pyjit;
 
 static llvm::cl::opt<std::string>
     chip("chip", llvm::cl::desc("GPU that --kernels-to-ptx writes code for"),
@@ -32,8 +32,5 @@ static LogicalResult translate(Operation *op, raw_ostream &os) {
 void pyjit::registerKernelsToPtx() {
   static TranslateFromMLIRRegistration registration(
       "kernels-to-ptx", "GPU kernels in the LLVM dialect to PTX", translate,
-      [](DialectRegistry &registry) {
-        registry.insert<func::FuncDialect, LLVM::LLVMDialect>();
-        tssa::registerTSSADialect(registry);
-      });
+      pipelines::registerDialects);
 }

@@ -7,6 +7,7 @@
 #include "mlir/Tools/mlir-translate/Translation.h"
 #include "pyjit/Executable/MockProgram.h"
 #include "pyjit/Executable/ProgramText.h"
+#include "pyjit/Pipelines/Pipelines.h"
 
 using namespace mlir;
 using namespace pyjit;
@@ -37,9 +38,7 @@ static LogicalResult printRecords(Operation *top, raw_ostream &os) {
 int main(int argc, char **argv) {
   TranslateFromMLIRRegistration records(
       "record-to-text", "flat guard and mock programs of each record",
-      printRecords, [](DialectRegistry &registry) {
-        refgraph::registerRefGraphDialect(registry);
-      });
+      printRecords, pipelines::registerDialects);
   registerOperatorTableTranslations();
   registerKernelsToPtx();
   return failed(mlirTranslateMain(argc, argv, "pyjit translation driver\n"));
