@@ -3,23 +3,11 @@
 #include "pyjit/Codegen/PTX/Compile.h"
 #include "DeviceMath.h"
 #include "mlir/Dialect/Func/IR/FuncOps.h"
-#include "mlir/Target/LLVMIR/Dialect/Builtin/BuiltinToLLVMIRTranslation.h"
-#include "mlir/Target/LLVMIR/Dialect/LLVMIR/LLVMToLLVMIRTranslation.h"
-#include "mlir/Target/LLVMIR/Export.h"
-#include "llvm/Analysis/CGSCCPassManager.h"
-#include "llvm/Analysis/LoopAnalysisManager.h"
-#include "llvm/IR/LegacyPassManager.h"
+#include "pyjit/Codegen/MachineCode.h"
 #include "llvm/IR/Module.h"
 #include "llvm/MC/TargetRegistry.h"
-#include "llvm/Passes/PassBuilder.h"
 #include "llvm/Support/TargetSelect.h"
 #include "llvm/Target/TargetMachine.h"
-#include "llvm/Transforms/InstCombine/InstCombine.h"
-#include "llvm/Transforms/Scalar/EarlyCSE.h"
-#include "llvm/Transforms/Scalar/LICM.h"
-#include "llvm/Transforms/Scalar/LoopPassManager.h"
-#include "llvm/Transforms/Scalar/Scalarizer.h"
-#include "llvm/Transforms/Scalar/SimplifyCFG.h"
 #include <mutex>
 
 using namespace llvm;
@@ -72,34 +60,6 @@ machineFor(const Target &target) {
   return std::move(machine);
 }
 
-/// The emitter hoists and unrolls itself: what is left is to clean up addresses
-/// and constants. Vectors stay where they are memory accesses.
-static void optimize(Module &module, TargetMachine &machine) {
-  LoopAnalysisManager loops;
-  FunctionAnalysisManager functions;
-  CGSCCAnalysisManager components;
-  ModuleAnalysisManager modules;
-  PassBuilder builder(&machine);
-  builder.registerModuleAnalyses(modules);
-  builder.registerCGSCCAnalyses(components);
-  builder.registerFunctionAnalyses(functions);
-  builder.registerLoopAnalyses(loops);
-  builder.crossRegisterProxies(loops, functions, components, modules);
-  FunctionPassManager pipeline;
-  pipeline.addPass(SimplifyCFGPass());
-  pipeline.addPass(EarlyCSEPass());
-  ScalarizerPassOptions scalarizer;
-  scalarizer.ScalarizeLoadStore = false;
-  pipeline.addPass(ScalarizerPass(scalarizer));
-  pipeline.addPass(InstCombinePass());
-  pipeline.addPass(createFunctionToLoopPassAdaptor(LICMPass(LICMOptions()),
-                                                   /*UseMemorySSA=*/true));
-  pipeline.addPass(EarlyCSEPass());
-  for (Function &function : module)
-    if (!function.isDeclaration())
-      pipeline.run(function, functions);
-}
-
 static KernelCode launchOf(mlir::func::FuncOp declaration) {
   KernelCode code;
   auto three = [&](StringRef name, std::array<uint32_t, 3> &out) {
@@ -140,19 +100,14 @@ Expected<Code> compileKernels(mlir::ModuleOp module, const Target &target) {
       kernels = nested;
   if (!kernels)
     return code;
-  mlir::registerBuiltinDialectTranslation(*module.getContext());
-  mlir::registerLLVMDialectTranslation(*module.getContext());
   LLVMContext context;
-  std::unique_ptr<Module> translated =
-      mlir::translateModuleToLLVMIR(kernels, context, "kernels");
+  auto translated = codegen::translateKernels(kernels, context, **machine);
   if (!translated)
-    return createStringError("kernels do not translate to LLVM IR");
-  translated->setDataLayout((*machine)->createDataLayout());
-  translated->setTargetTriple((*machine)->getTargetTriple());
-  if (Error error = linkDeviceMath(*translated))
+    return translated.takeError();
+  if (Error error = linkDeviceMath(**translated))
     return std::move(error);
   for (const KernelCode &kernel : code.kernels) {
-    Function *function = translated->getFunction(kernel.name);
+    Function *function = (*translated)->getFunction(kernel.name);
     if (!function)
       continue;
     function->setCallingConv(CallingConv::PTX_Kernel);
@@ -167,15 +122,12 @@ Expected<Code> compileKernels(mlir::ModuleOp module, const Target &target) {
                                : mlir::IntegerAttr())
       function->addFnAttr("nvvm.minctasm", std::to_string(blocks.getInt()));
   }
-  optimize(*translated, **machine);
-  SmallVector<char, 0> text;
-  raw_svector_ostream stream(text);
-  legacy::PassManager codegen;
-  if ((*machine)->addPassesToEmitFile(codegen, stream, nullptr,
-                                      CodeGenFileType::AssemblyFile))
-    return createStringError("the GPU's target emits no text");
-  codegen.run(*translated);
-  code.ptx.assign(text.begin(), text.end());
+  codegen::cleanUp(**translated, **machine, /*scalarize=*/true);
+  auto text =
+      codegen::emitFile(**translated, **machine, CodeGenFileType::AssemblyFile);
+  if (!text)
+    return text.takeError();
+  code.ptx.assign(text->begin(), text->end());
   return code;
 }
 

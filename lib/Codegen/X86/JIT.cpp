@@ -1,25 +1,14 @@
 //===- JIT.cpp - Kernels in the LLVM dialect to machine code --------------===//
 
 #include "pyjit/Codegen/X86/JIT.h"
-#include "mlir/Target/LLVMIR/Dialect/Builtin/BuiltinToLLVMIRTranslation.h"
-#include "mlir/Target/LLVMIR/Dialect/LLVMIR/LLVMToLLVMIRTranslation.h"
-#include "mlir/Target/LLVMIR/Export.h"
-#include "llvm/Analysis/CGSCCPassManager.h"
-#include "llvm/Analysis/LoopAnalysisManager.h"
+#include "pyjit/Codegen/MachineCode.h"
 #include "llvm/ExecutionEngine/Orc/LLJIT.h"
-#include "llvm/IR/LegacyPassManager.h"
 #include "llvm/IR/Module.h"
 #include "llvm/MC/TargetRegistry.h"
-#include "llvm/Passes/PassBuilder.h"
 #include "llvm/Support/SmallVectorMemoryBuffer.h"
 #include "llvm/Support/TargetSelect.h"
 #include "llvm/Target/TargetMachine.h"
 #include "llvm/TargetParser/Host.h"
-#include "llvm/Transforms/InstCombine/InstCombine.h"
-#include "llvm/Transforms/Scalar/EarlyCSE.h"
-#include "llvm/Transforms/Scalar/LICM.h"
-#include "llvm/Transforms/Scalar/LoopPassManager.h"
-#include "llvm/Transforms/Scalar/SimplifyCFG.h"
 #include <cmath>
 #include <cstring>
 #include <mutex>
@@ -64,31 +53,6 @@ hostTargetMachine(unsigned level) {
   builder->setRelocationModel(Reloc::PIC_);
   builder->setCodeModel(CodeModel::Small);
   return builder->createTargetMachine();
-}
-
-/// The emitter hoists, vectorises and unrolls itself: what is left is to clean
-/// up addresses and constants.
-static void optimize(Module &module, TargetMachine &machine) {
-  LoopAnalysisManager loops;
-  FunctionAnalysisManager functions;
-  CGSCCAnalysisManager components;
-  ModuleAnalysisManager modules;
-  PassBuilder builder(&machine);
-  builder.registerModuleAnalyses(modules);
-  builder.registerCGSCCAnalyses(components);
-  builder.registerFunctionAnalyses(functions);
-  builder.registerLoopAnalyses(loops);
-  builder.crossRegisterProxies(loops, functions, components, modules);
-  FunctionPassManager pipeline;
-  pipeline.addPass(SimplifyCFGPass());
-  pipeline.addPass(EarlyCSEPass());
-  pipeline.addPass(InstCombinePass());
-  pipeline.addPass(createFunctionToLoopPassAdaptor(LICMPass(LICMOptions()),
-                                                   /*UseMemorySSA=*/true));
-  pipeline.addPass(EarlyCSEPass());
-  for (Function &function : module)
-    if (!function.isDeclaration())
-      pipeline.run(function, functions);
 }
 
 namespace {
@@ -202,19 +166,14 @@ compileKernels(mlir::ModuleOp module, const JitOptions &options) {
     none = mlir::ModuleOp::create(module.getLoc());
     kernels = *none;
   }
-  mlir::registerBuiltinDialectTranslation(*module.getContext());
-  mlir::registerLLVMDialectTranslation(*module.getContext());
-  LLVMContext context;
-  std::unique_ptr<Module> code =
-      mlir::translateModuleToLLVMIR(kernels, context, "kernels");
-  if (!code)
-    return createStringError("kernels do not translate to LLVM IR");
   auto machine = hostTargetMachine(options.optimizationLevel);
   if (!machine)
     return machine.takeError();
-  code->setDataLayout((*machine)->createDataLayout());
-  code->setTargetTriple((*machine)->getTargetTriple());
-  for (Function &function : *code) {
+  LLVMContext context;
+  auto code = codegen::translateKernels(kernels, context, **machine);
+  if (!code)
+    return code.takeError();
+  for (Function &function : **code) {
     if (function.isDeclaration())
       continue;
     function.addFnAttr(Attribute::NoUnwind);
@@ -222,16 +181,13 @@ compileKernels(mlir::ModuleOp module, const JitOptions &options) {
     function.addFnAttr("min-legal-vector-width", "512");
   }
   if (options.optimizationLevel > 0)
-    optimize(*code, **machine);
-  SmallVector<char, 0> bytes;
-  raw_svector_ostream stream(bytes);
-  legacy::PassManager codegen;
-  if ((*machine)->addPassesToEmitFile(codegen, stream, nullptr,
-                                      CodeGenFileType::ObjectFile))
-    return createStringError("the host's target emits no object files");
-  codegen.run(*code);
+    codegen::cleanUp(**code, **machine, /*scalarize=*/false);
+  auto bytes =
+      codegen::emitFile(**code, **machine, CodeGenFileType::ObjectFile);
+  if (!bytes)
+    return bytes.takeError();
   return link(
-      std::make_unique<SmallVectorMemoryBuffer>(std::move(bytes), "kernels"),
+      std::make_unique<SmallVectorMemoryBuffer>(std::move(*bytes), "kernels"),
       options.keepObject, options.symbols);
 }
 

@@ -1,0 +1,79 @@
+//===- MachineCode.cpp - what both targets do with LLVM IR ----------------===//
+
+#include "pyjit/Codegen/MachineCode.h"
+#include "mlir/Target/LLVMIR/Dialect/Builtin/BuiltinToLLVMIRTranslation.h"
+#include "mlir/Target/LLVMIR/Dialect/LLVMIR/LLVMToLLVMIRTranslation.h"
+#include "mlir/Target/LLVMIR/Export.h"
+#include "llvm/Analysis/CGSCCPassManager.h"
+#include "llvm/Analysis/LoopAnalysisManager.h"
+#include "llvm/IR/LegacyPassManager.h"
+#include "llvm/IR/Module.h"
+#include "llvm/Passes/PassBuilder.h"
+#include "llvm/Target/TargetMachine.h"
+#include "llvm/Transforms/InstCombine/InstCombine.h"
+#include "llvm/Transforms/Scalar/EarlyCSE.h"
+#include "llvm/Transforms/Scalar/LICM.h"
+#include "llvm/Transforms/Scalar/LoopPassManager.h"
+#include "llvm/Transforms/Scalar/Scalarizer.h"
+#include "llvm/Transforms/Scalar/SimplifyCFG.h"
+
+using namespace llvm;
+
+namespace pyjit {
+
+Expected<std::unique_ptr<Module>>
+codegen::translateKernels(mlir::ModuleOp kernels, LLVMContext &context,
+                          TargetMachine &machine) {
+  mlir::registerBuiltinDialectTranslation(*kernels.getContext());
+  mlir::registerLLVMDialectTranslation(*kernels.getContext());
+  std::unique_ptr<Module> module =
+      mlir::translateModuleToLLVMIR(kernels, context, "kernels");
+  if (!module)
+    return createStringError("kernels do not translate to LLVM IR");
+  module->setDataLayout(machine.createDataLayout());
+  module->setTargetTriple(machine.getTargetTriple());
+  return std::move(module);
+}
+
+void codegen::cleanUp(Module &module, TargetMachine &machine, bool scalarize) {
+  LoopAnalysisManager loops;
+  FunctionAnalysisManager functions;
+  CGSCCAnalysisManager components;
+  ModuleAnalysisManager modules;
+  PassBuilder builder(&machine);
+  builder.registerModuleAnalyses(modules);
+  builder.registerCGSCCAnalyses(components);
+  builder.registerFunctionAnalyses(functions);
+  builder.registerLoopAnalyses(loops);
+  builder.crossRegisterProxies(loops, functions, components, modules);
+  FunctionPassManager pipeline;
+  pipeline.addPass(SimplifyCFGPass());
+  pipeline.addPass(EarlyCSEPass());
+  if (scalarize) {
+    ScalarizerPassOptions options;
+    options.ScalarizeLoadStore = false;
+    pipeline.addPass(ScalarizerPass(options));
+  }
+  pipeline.addPass(InstCombinePass());
+  pipeline.addPass(createFunctionToLoopPassAdaptor(LICMPass(LICMOptions()),
+                                                   /*UseMemorySSA=*/true));
+  pipeline.addPass(EarlyCSEPass());
+  for (Function &function : module)
+    if (!function.isDeclaration())
+      pipeline.run(function, functions);
+}
+
+Expected<SmallVector<char, 0>> codegen::emitFile(Module &module,
+                                                 TargetMachine &machine,
+                                                 CodeGenFileType type) {
+  SmallVector<char, 0> bytes;
+  raw_svector_ostream stream(bytes);
+  legacy::PassManager passes;
+  if (machine.addPassesToEmitFile(passes, stream, nullptr, type))
+    return createStringError("the target " + machine.getTargetTriple().str() +
+                             " emits no such file");
+  passes.run(module);
+  return std::move(bytes);
+}
+
+} // namespace pyjit
