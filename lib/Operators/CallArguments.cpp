@@ -5,6 +5,7 @@
 #include "mlir/IR/BuiltinTypes.h"
 #include "mlir/IR/Diagnostics.h"
 #include "mlir/IR/Operation.h"
+#include "pyjit/Operators/SizeExpr.h"
 
 using namespace mlir;
 
@@ -65,6 +66,27 @@ StringAttr getDeviceArgument(Attribute arg) {
 
 Attribute makeDeviceArgument(StringAttr name) {
   return makeSingleEntry("device", name);
+}
+
+AffineExpr getSizeArgument(Attribute arg) {
+  auto map = dyn_cast<AffineMapAttr>(arg);
+  if (!map || map.getValue().getNumDims() != 0 ||
+      map.getValue().getNumResults() != 1)
+    return {};
+  return normalizeSize(map.getValue().getResult(0));
+}
+
+Attribute makeSizeArgument(AffineExpr size) {
+  return AffineMapAttr::get(
+      AffineMap::get(0, countSymbols(size), size, size.getContext()));
+}
+
+bool hasSizeArgument(ArrayAttr args) {
+  return llvm::any_of(args, [](Attribute arg) {
+    if (auto list = dyn_cast<ArrayAttr>(arg))
+      return hasSizeArgument(list);
+    return isa<AffineMapAttr>(arg);
+  });
 }
 
 static unsigned countIn(Attribute arg) {
@@ -234,7 +256,7 @@ static bool isArgument(Attribute arg) {
     return isNumber(number);
   return isOperandPlaceholder(arg) || isNumberOperand(arg) ||
          isNoneArgument(arg) || isNumber(arg) || isa<StringAttr>(arg) ||
-         getDeviceArgument(arg);
+         getDeviceArgument(arg) || getSizeArgument(arg);
 }
 
 LogicalResult verifyCallArguments(Operation *op, ArrayAttr args,
@@ -244,7 +266,7 @@ LogicalResult verifyCallArguments(Operation *op, ArrayAttr args,
       return op->emitOpError("argument ")
              << index << " is " << arg
              << ", expected an operand, i64, f64, bool, string, none, list, "
-                "device(...), wrapped(...) or number(...)";
+                "device(...), wrapped(...), number(...) or a size";
   unsigned expected = countOperands(args);
   if (expected != numOperands)
     return op->emitOpError("has ")

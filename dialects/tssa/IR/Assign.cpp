@@ -31,21 +31,20 @@ struct Shown {
 static LogicalResult showThrough(ViewAttr view, RankedTensorType source,
                                  unsigned &nextSymbol, Shown &shown) {
   MLIRContext *context = view.getContext();
-  ArrayRef<int64_t> p = view.getParams();
-  auto numberOrSymbol = [&](int64_t value) {
-    return ShapedType::isDynamic(value)
-               ? getAffineSymbolExpr(nextSymbol++, context)
-               : getAffineConstantExpr(value, context);
+  Numbers p(view);
+  auto numberOrSymbol = [&](size_t i) {
+    return p.isOperand(i) ? getAffineSymbolExpr(nextSymbol++, context)
+                          : p.at(i).toExpr(context);
   };
   switch (view.getKind()) {
   case ViewKind::select:
-    shown.require(shown.index[p[0]] - numberOrSymbol(p[1]), true);
+    shown.require(shown.index[p[0]] - numberOrSymbol(1), true);
     shown.index.erase(shown.index.begin() + p[0]);
     return success();
   case ViewKind::slice: {
-    AffineExpr distance = shown.index[p[0]] - numberOrSymbol(p[1]);
+    AffineExpr distance = shown.index[p[0]] - numberOrSymbol(1);
     shown.require(distance, false);
-    shown.require((p[2] - 1) * p[3] - distance, false);
+    shown.require(((p.at(2) - 1) * p[3]).toExpr(context) - distance, false);
     if (p[3] != 1)
       shown.require(distance % p[3], true);
     shown.index[p[0]] = distance.floorDiv(p[3]);
@@ -107,6 +106,14 @@ std::optional<AssignRule> pyjit::tssa::getAssignRule(ArrayAttr path,
     source = inferViewType(view, source, [&] { return unexpected(context); });
   }
   AssignRule rule;
+  // Sizes of a call are symbols too.
+  unsigned ofSizes = 0;
+  for (ArrayRef<AffineExpr> exprs : {ArrayRef<AffineExpr>(shown.index),
+                                     ArrayRef<AffineExpr>(shown.constraints)})
+    for (AffineExpr expr : exprs)
+      ofSizes = std::max(ofSizes, operators::countSymbols(expr));
+  if (symbols == 0)
+    symbols = ofSizes;
   rule.map =
       simplifyAffineMap(AffineMap::get(rank, symbols, shown.index, context));
   if (!shown.constraints.empty())

@@ -1,4 +1,4 @@
-//===- Layout.cpp - strides of tensor types -------------------------------===//
+//===- Layout.cpp - sizes and strides of tensor types ---------------------===//
 
 #include "ViewRules.h"
 #include "llvm/ADT/STLExtras.h"
@@ -6,6 +6,18 @@
 using namespace mlir;
 using namespace pyjit::tssa;
 using namespace pyjit::tssa::views;
+
+static LayoutAttr layoutOf(RankedTensorType type) {
+  return dyn_cast_or_null<LayoutAttr>(type.getEncoding());
+}
+
+bool pyjit::tssa::isSymbolic(RankedTensorType type) {
+  return static_cast<bool>(layoutOf(type));
+}
+
+bool pyjit::tssa::hasKnownSizes(RankedTensorType type) {
+  return type.hasStaticShape() || isSymbolic(type);
+}
 
 SmallVector<int64_t> pyjit::tssa::getRowMajorStrides(ArrayRef<int64_t> shape) {
   SmallVector<int64_t> strides(shape.size());
@@ -17,10 +29,46 @@ SmallVector<int64_t> pyjit::tssa::getRowMajorStrides(ArrayRef<int64_t> shape) {
   return strides;
 }
 
+SmallVector<Size> pyjit::tssa::getRowMajorStrides(ArrayRef<Size> shape) {
+  SmallVector<Size> strides(shape.size());
+  Size stride = 1;
+  for (int64_t i = static_cast<int64_t>(shape.size()) - 1; i >= 0; --i) {
+    strides[i] = stride;
+    if (!shape[i].is(0))
+      stride *= shape[i];
+  }
+  return strides;
+}
+
+SmallVector<Size> pyjit::tssa::getSizes(RankedTensorType type) {
+  SmallVector<Size> sizes;
+  if (LayoutAttr layout = layoutOf(type))
+    llvm::append_range(sizes, layout.getSizes());
+  else
+    llvm::append_range(sizes, type.getShape());
+  return sizes;
+}
+
 SmallVector<int64_t> pyjit::tssa::getStrides(RankedTensorType type) {
   if (auto encoding = dyn_cast_or_null<StridesAttr>(type.getEncoding()))
     return llvm::to_vector(encoding.getStrides());
+  if (LayoutAttr layout = layoutOf(type)) {
+    SmallVector<int64_t> strides;
+    for (AffineExpr stride : layout.getStrides())
+      strides.push_back(
+          operators::getConstantSize(stride).value_or(ShapedType::kDynamic));
+    return strides;
+  }
   return getRowMajorStrides(type.getShape());
+}
+
+SmallVector<Size> pyjit::tssa::getSymbolicStrides(RankedTensorType type) {
+  SmallVector<Size> strides;
+  if (LayoutAttr layout = layoutOf(type))
+    llvm::append_range(strides, layout.getStrides());
+  else
+    llvm::append_range(strides, getStrides(type));
+  return strides;
 }
 
 RankedTensorType pyjit::tssa::getTensorType(ArrayRef<int64_t> shape,
@@ -30,6 +78,46 @@ RankedTensorType pyjit::tssa::getTensorType(ArrayRef<int64_t> shape,
     return RankedTensorType::get(shape, elementType);
   return RankedTensorType::get(
       shape, elementType, StridesAttr::get(elementType.getContext(), strides));
+}
+
+RankedTensorType pyjit::tssa::getSymbolicType(ArrayRef<Size> sizes,
+                                              ArrayRef<Size> strides,
+                                              Type elementType) {
+  MLIRContext *context = elementType.getContext();
+  SmallVector<int64_t> shape, plain;
+  SmallVector<AffineExpr> sizeExprs, strideExprs;
+  bool symbolic = false;
+  auto take = [&](const Size &size, SmallVectorImpl<int64_t> &numbers,
+                  SmallVectorImpl<AffineExpr> &exprs) {
+    symbolic |= !size.isConstant();
+    numbers.push_back(size.isConstant() ? size.constant()
+                                        : ShapedType::kDynamic);
+    exprs.push_back(size.toExpr(context));
+  };
+  for (const Size &size : sizes)
+    take(size, shape, sizeExprs);
+  for (const Size &stride : strides)
+    take(stride, plain, strideExprs);
+  if (!symbolic)
+    return getTensorType(shape, plain, elementType);
+  return RankedTensorType::get(
+      shape, elementType, LayoutAttr::get(context, sizeExprs, strideExprs));
+}
+
+RankedTensorType pyjit::tssa::getSymbolicType(ArrayRef<AffineExpr> sizes,
+                                              ArrayRef<AffineExpr> strides,
+                                              Type elementType) {
+  SmallVector<Size> s(sizes.begin(), sizes.end());
+  SmallVector<Size> t(strides.begin(), strides.end());
+  return getSymbolicType(s, t, elementType);
+}
+
+RankedTensorType pyjit::tssa::getRowMajorType(RankedTensorType type) {
+  if (!isSymbolic(type))
+    return RankedTensorType::get(type.getShape(), type.getElementType());
+  SmallVector<Size> sizes = getSizes(type);
+  return getSymbolicType(sizes, getRowMajorStrides(sizes),
+                         type.getElementType());
 }
 
 SmallVector<unsigned>
@@ -46,14 +134,24 @@ pyjit::tssa::views::sortedDims(ArrayRef<int64_t> shape,
 }
 
 bool pyjit::tssa::isDense(RankedTensorType type) {
-  if (type.getNumElements() == 0)
+  SmallVector<Size> sizes = getSizes(type), strides = getSymbolicStrides(type);
+  if (llvm::is_contained(sizes, Size(0)))
     return true;
-  SmallVector<int64_t> strides = getStrides(type);
-  int64_t expected = 1;
-  for (unsigned dim : llvm::reverse(sortedDims(type.getShape(), strides))) {
-    if (strides[dim] != expected)
+  // From the innermost dimension outwards: the next one begins where all
+  // before it end.
+  SmallVector<bool> taken(sizes.size());
+  Size expected = 1;
+  for (size_t found = 0; found < sizes.size();) {
+    size_t before = found;
+    for (size_t i = 0; i < sizes.size(); ++i) {
+      if (taken[i] || (!sizes[i].is(1) && strides[i] != expected))
+        continue;
+      taken[i] = true;
+      ++found;
+      expected *= sizes[i];
+    }
+    if (found == before)
       return false;
-    expected *= type.getDimSize(dim);
   }
   return true;
 }

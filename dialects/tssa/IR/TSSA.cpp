@@ -6,6 +6,7 @@
 #include "mlir/IR/DialectImplementation.h"
 #include "pyjit/Operators/CallArguments.h"
 #include "pyjit/Operators/OperatorInfo.h"
+#include "pyjit/Operators/SizeExpr.h"
 #include "llvm/ADT/TypeSwitch.h"
 
 using namespace mlir;
@@ -54,6 +55,75 @@ LogicalResult StridesAttr::verifyEncoding(
   return success();
 }
 
+/// One number: a constant, or a polynomial over symbols in normal form.
+static ParseResult parseSize(AsmParser &parser, AffineExpr &size) {
+  constexpr unsigned kMaxSymbols = 64;
+  SmallVector<std::string> names;
+  SmallVector<std::pair<StringRef, AffineExpr>> symbols;
+  for (unsigned i = 0; i < kMaxSymbols; ++i)
+    names.push_back("s" + std::to_string(i));
+  for (auto [i, name] : llvm::enumerate(names))
+    symbols.emplace_back(name, getAffineSymbolExpr(i, parser.getContext()));
+  SMLoc loc = parser.getCurrentLocation();
+  if (parser.parseAffineExpr(symbols, size))
+    return failure();
+  size = operators::normalizeSize(size);
+  if (!size)
+    return parser.emitError(loc, "a size is a sum of products of symbols");
+  return success();
+}
+
+static ParseResult parseSizes(AsmParser &parser,
+                              SmallVectorImpl<AffineExpr> &sizes) {
+  return parser.parseCommaSeparatedList(AsmParser::Delimiter::Square, [&] {
+    return parseSize(parser, sizes.emplace_back());
+  });
+}
+
+static void printSizes(AsmPrinter &printer, ArrayRef<AffineExpr> sizes) {
+  printer << "[";
+  llvm::interleaveComma(sizes, printer,
+                        [&](AffineExpr size) { printer << size; });
+  printer << "]";
+}
+
+Attribute LayoutAttr::parse(AsmParser &parser, Type) {
+  SmallVector<AffineExpr> sizes, strides;
+  if (parser.parseLess() || parseSizes(parser, sizes) || parser.parseComma() ||
+      parseSizes(parser, strides) || parser.parseGreater())
+    return {};
+  return LayoutAttr::get(parser.getContext(), sizes, strides);
+}
+
+void LayoutAttr::print(AsmPrinter &printer) const {
+  printer << "<";
+  printSizes(printer, getSizes());
+  printer << ", ";
+  printSizes(printer, getStrides());
+  printer << ">";
+}
+
+LogicalResult
+LayoutAttr::verifyEncoding(ArrayRef<int64_t> shape, Type,
+                           function_ref<InFlightDiagnostic()> emitError) const {
+  if (shape.size() != getSizes().size() || shape.size() != getStrides().size())
+    return emitError() << "has " << getSizes().size() << " sizes and "
+                       << getStrides().size()
+                       << " strides for a tensor of rank " << shape.size();
+  bool symbolic = false;
+  for (auto [number, size] : llvm::zip(shape, getSizes())) {
+    if (number !=
+        operators::getConstantSize(size).value_or(ShapedType::kDynamic))
+      return emitError() << "says other sizes than the type's dimensions";
+    symbolic |= ShapedType::isDynamic(number);
+  }
+  for (AffineExpr stride : getStrides())
+    symbolic |= !operators::getConstantSize(stride);
+  if (!symbolic)
+    return emitError() << "has numbers only: #tssa.strides says that";
+  return success();
+}
+
 Attribute ViewAttr::parse(AsmParser &parser, Type) {
   StringRef keyword;
   SMLoc loc = parser.getCurrentLocation();
@@ -64,19 +134,41 @@ Attribute ViewAttr::parse(AsmParser &parser, Type) {
     parser.emitError(loc) << "unknown kind of view '" << keyword << "'";
     return {};
   }
-  SmallVector<int64_t> params;
+  SmallVector<AffineExpr> numbers;
   auto parseNumber = [&]() -> ParseResult {
     if (succeeded(parser.parseOptionalQuestion())) {
-      params.push_back(ShapedType::kDynamic);
+      numbers.push_back(
+          getAffineConstantExpr(ShapedType::kDynamic, parser.getContext()));
       return success();
     }
-    return parser.parseInteger(params.emplace_back());
+    // Most are plain, and expressions may not begin with a sign.
+    int64_t value;
+    OptionalParseResult plain = parser.parseOptionalInteger(value);
+    if (!plain.has_value())
+      return parseSize(parser, numbers.emplace_back());
+    numbers.push_back(getAffineConstantExpr(value, parser.getContext()));
+    return *plain;
   };
   if (parser.parseCommaSeparatedList(AsmParser::Delimiter::OptionalSquare,
                                      parseNumber) ||
       parser.parseGreater())
     return {};
-  return ViewAttr::get(parser.getContext(), *kind, params);
+  return ViewAttr::getSymbolic(parser.getContext(), *kind, numbers);
+}
+
+ViewAttr ViewAttr::getSymbolic(MLIRContext *context, ViewKind kind,
+                               ArrayRef<AffineExpr> numbers) {
+  SmallVector<int64_t> params;
+  SmallVector<AffineExpr> exprs;
+  for (AffineExpr number : numbers) {
+    exprs.push_back(operators::normalizeSize(number));
+    assert(exprs.back() && "numbers of views are polynomials over symbols");
+    params.push_back(
+        operators::getConstantSize(exprs.back()).value_or(kSymbolic));
+  }
+  if (!llvm::is_contained(params, kSymbolic))
+    exprs.clear();
+  return ViewAttr::get(context, kind, params, exprs);
 }
 
 void ViewAttr::print(AsmPrinter &printer) const {
@@ -84,12 +176,15 @@ void ViewAttr::print(AsmPrinter &printer) const {
   // An empty list still counts: a view to rank 0.
   if (getKind() != ViewKind::alias) {
     printer << " [";
-    llvm::interleaveComma(getParams(), printer, [&](int64_t value) {
-      if (ShapedType::isDynamic(value))
-        printer << "?";
-      else
-        printer << value;
-    });
+    llvm::interleaveComma(llvm::seq<size_t>(getParams().size()), printer,
+                          [&](size_t i) {
+                            if (ShapedType::isDynamic(getParams()[i]))
+                              printer << "?";
+                            else if (getParams()[i] == kSymbolic)
+                              printer << getExprs()[i];
+                            else
+                              printer << getParams()[i];
+                          });
     printer << "]";
   }
   printer << ">";
@@ -165,6 +260,23 @@ static LogicalResult verifyPath(Operation *op, ArrayAttr path,
   if (shown.getShape() != result.getShape() ||
       shown.getElementType() != result.getElementType())
     return op->emitOpError("path shows ") << shown << ", not " << result;
+  return success();
+}
+
+LogicalResult SizeOp::verify() {
+  AffineMap map = getMap();
+  if (map.getNumDims() != 0 || map.getNumResults() != 1 ||
+      !operators::normalizeSize(map.getResult(0)))
+    return emitOpError("takes one polynomial over symbols, not ")
+           << getMapAttr();
+  return success();
+}
+
+LogicalResult EmptyOp::verify() {
+  auto type = cast<RankedTensorType>(getType());
+  if (!isa_and_nonnull<LayoutAttr>(type.getEncoding()))
+    return emitOpError("is of a type without symbolic sizes: tensor.empty is "
+                       "the op for that");
   return success();
 }
 

@@ -27,6 +27,29 @@ def TSSA_StridesAttr : TSSA_Attr<"Strides", "strides",
   let assemblyFormat = "`<` `[` (`]`) : ($strides^ `]`)? `>`";
 }
 
+def TSSA_LayoutAttr : TSSA_Attr<"Layout", "layout",
+    [DeclareAttrInterfaceMethods<VerifiableTensorEncoding>]> {
+  let summary = "sizes and strides of a tensor where some differ between calls";
+  let description = [{
+    The encoding of a tensor type with a size or a stride that is known only when
+    the function is called: all sizes, then all strides, in elements. A size is a
+    polynomial over the function's symbols `s0`, `s1`, … in the normal form of
+    `lib/Operators/SizeExpr`; the type has `?` exactly where it is no number.
+    Two tensors have the same shape in every call if and only if their sizes are
+    the same expressions. The function says what its symbols are
+    (`pyjit.symbols`: for each an input and a dimension of it, or -1 for the
+    value of a 0-dim input), and each is at least 2.
+
+    ```mlir
+    tensor<?x64xf32, #tssa.layout<[s0, 64], [64, 1]>>
+    tensor<4x?x8xf32, #tssa.layout<[4, s0 + s1, 8], [s0 * 8 + s1 * 8, 8, 1]>>
+    ```
+  }];
+  let parameters = (ins OptionalArrayRefParameter<"::mlir::AffineExpr">:$sizes,
+                        OptionalArrayRefParameter<"::mlir::AffineExpr">:$strides);
+  let hasCustomAssemblyFormat = 1;
+}
+
 class ViewKind<string name, int value> : I32EnumAttrCase<name, value>;
 def TSSA_ViewKind : I32EnumAttr<"ViewKind", "kind of view", [
     ViewKind<"alias", 0>, ViewKind<"select", 1>, ViewKind<"slice", 2>,
@@ -57,16 +80,34 @@ def TSSA_ViewAttr : TSSA_Attr<"View", "view"> {
     | `as_strided` | offset, sizes…, strides… | any strided part of the storage |
 
     `?` in the place of a select's index or a slice's start stands for an SSA
-    operand of the op that holds the path.
+    operand of the op that holds the path. A number that differs between calls is
+    an expression over the function's symbols, as in `#tssa.layout`.
 
     ```mlir
     #tssa.view<select [0, 2]>
     #tssa.view<slice [1, ?, 4, 1]>
+    #tssa.view<view [s0 * 4, 16]>
     ```
   }];
-  let parameters = (ins "ViewKind":$kind, ArrayRefParameter<"int64_t">:$params);
+  // `exprs` is empty, or has an expression for every number; `params` has
+  // `kSymbolic` where that is no constant.
+  let parameters = (ins "ViewKind":$kind, ArrayRefParameter<"int64_t">:$params,
+                        OptionalArrayRefParameter<"::mlir::AffineExpr">:$exprs);
+  let builders = [
+    AttrBuilder<(ins "::pyjit::tssa::ViewKind":$kind,
+                     "::llvm::ArrayRef<int64_t>":$params), [{
+      return $_get($_ctxt, kind, params, ::llvm::ArrayRef<::mlir::AffineExpr>());
+    }]>
+  ];
   let hasCustomAssemblyFormat = 1;
   let extraClassDeclaration = [{
+    /// A number that is an expression.
+    static constexpr int64_t kSymbolic = ::mlir::ShapedType::kDynamic + 1;
+    /// With numbers that may differ between calls.
+    static ViewAttr getSymbolic(::mlir::MLIRContext *context, ViewKind kind,
+                                ::llvm::ArrayRef<::mlir::AffineExpr> numbers);
+    bool isSymbolic() { return !getExprs().empty(); }
+
     /// How many SSA index operands this step takes.
     unsigned getNumDynamic();
   }];

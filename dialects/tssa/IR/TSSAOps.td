@@ -43,9 +43,40 @@ def TSSA_AtenOp : TSSA_Op<"aten",
   let hasVerifier = 1;
 }
 
+def TSSA_SizeOp : TSSA_Op<"size", [Pure]> {
+  let summary = "a size that differs between calls, as a number";
+  let description = [{
+    The value of a polynomial over the function's symbols (`#tssa.layout`). Has
+    no operands: symbols mean the same everywhere in a call, kernels included.
+
+    ```mlir
+    %n = tssa.size affine_map<()[s0] -> (s0 * 4)>
+    ```
+  }];
+  let arguments = (ins AffineMapAttr:$map);
+  let results = (outs Index:$result);
+  let assemblyFormat = "$map attr-dict";
+  let hasVerifier = 1;
+}
+
 //===----------------------------------------------------------------------===//
 // Functional level
 //===----------------------------------------------------------------------===//
+
+def TSSA_EmptyOp : TSSA_Op<"empty", [Pure]> {
+  let summary = "a tensor of symbolic sizes to be overwritten";
+  let description = [{
+    `tensor.empty` for a type whose sizes its `#tssa.layout` says, so that no
+    operand has to.
+
+    ```mlir
+    %e = tssa.empty : tensor<?x64xf32, #tssa.layout<[s0, 64], [64, 1]>>
+    ```
+  }];
+  let results = (outs AnyRankedTensor:$result);
+  let assemblyFormat = "attr-dict `:` type($result)";
+  let hasVerifier = 1;
+}
 
 def TSSA_AccessOp : TSSA_Op<"access", [Pure]> {
   let summary = "the value that a view shows";

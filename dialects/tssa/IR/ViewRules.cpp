@@ -2,10 +2,12 @@
 
 #include "ViewRules.h"
 #include "mlir/IR/Builders.h"
+#include "llvm/Support/raw_ostream.h"
 
 using namespace mlir;
 using namespace pyjit::tssa;
 using namespace pyjit::tssa::views;
+using pyjit::operators::compareSizes;
 
 SmallVector<AffineExpr> pyjit::tssa::views::dims(MLIRContext *context,
                                                  unsigned count) {
@@ -29,19 +31,51 @@ LogicalResult pyjit::tssa::views::expectDim(int64_t dim, int64_t rank,
   return success();
 }
 
-int64_t pyjit::tssa::views::product(ArrayRef<int64_t> shape) {
-  int64_t count = 1;
-  for (int64_t size : shape)
+LogicalResult pyjit::tssa::views::expectNumber(const Size &size,
+                                               EmitError error) {
+  if (!size.isConstant())
+    return error() << "view of this kind takes no symbolic size: "
+                   << toString(size);
+  return success();
+}
+
+Size pyjit::tssa::views::product(ArrayRef<Size> shape) {
+  Size count = 1;
+  for (const Size &size : shape)
     count *= size;
   return count;
+}
+
+std::string pyjit::tssa::views::toString(const Size &size) {
+  if (size.isConstant())
+    return std::to_string(size.constant());
+  std::string text;
+  llvm::raw_string_ostream(text) << size.toExpr(nullptr);
+  return text;
 }
 
 namespace {
 
 /// A number, or symbol 0 where it is dynamic (no kind has two of these).
-AffineExpr number(int64_t value, MLIRContext *context) {
-  return ShapedType::isDynamic(value) ? getAffineSymbolExpr(0, context)
-                                      : getAffineConstantExpr(value, context);
+AffineExpr number(Numbers p, size_t i, MLIRContext *context) {
+  return p.isOperand(i) ? getAffineSymbolExpr(0, context)
+                        : p.at(i).toExpr(context);
+}
+
+/// The view with these sizes.
+ViewAttr viewOf(ArrayRef<Size> sizes, MLIRContext *context) {
+  SmallVector<AffineExpr> exprs;
+  for (const Size &size : sizes)
+    exprs.push_back(size.toExpr(context));
+  return ViewAttr::getSymbolic(context, ViewKind::view, exprs);
+}
+
+/// Whether a size is 1; refuses what is 1 in some calls only.
+std::optional<bool> isOne(const Size &size) { return compareSizes(size, 1); }
+
+InFlightDiagnostic undecided(EmitError error, const Size &a, const Size &b) {
+  return error() << "view depends on whether " << toString(a) << " is "
+                 << toString(b);
 }
 
 //--- alias ------------------------------------------------------------------//
@@ -67,9 +101,11 @@ LogicalResult inferSelect(Numbers p, const Layout &source, Layout &result,
   if (failed(expectCount(p, 2, error)) ||
       failed(expectDim(p[0], source.rank(), error)))
     return failure();
-  if (!ShapedType::isDynamic(p[1]) && (p[1] < 0 || p[1] >= source.shape[p[0]]))
-    return error() << "view selects index " << p[1] << " of "
-                   << source.shape[p[0]];
+  const Size &size = source.shape[p[0]];
+  if (!p.isOperand(1) &&
+      (!p.at(1).isKnownAtLeast(0) || !(size - p.at(1)).isKnownAtLeast(1)))
+    return error() << "view selects index " << toString(p.at(1)) << " of "
+                   << toString(size);
   result = source;
   result.shape.erase(result.shape.begin() + p[0]);
   result.strides.erase(result.strides.begin() + p[0]);
@@ -79,7 +115,7 @@ SmallVector<AffineExpr> forwardSelect(Numbers p, const Layout &,
                                       const Layout &result,
                                       MLIRContext *context) {
   SmallVector<AffineExpr> map = dims(context, result.rank());
-  map.insert(map.begin() + p[0], number(p[1], context));
+  map.insert(map.begin() + p[0], number(p, 1, context));
   return map;
 }
 
@@ -90,20 +126,24 @@ LogicalResult inferSlice(Numbers p, const Layout &source, Layout &result,
   if (failed(expectCount(p, 4, error)) ||
       failed(expectDim(p[0], source.rank(), error)))
     return failure();
-  int64_t size = source.shape[p[0]];
-  int64_t start = ShapedType::isDynamic(p[1]) ? 0 : p[1];
-  if (p[2] < 0 || p[3] < 1 || start < 0 || start > size ||
-      (p[2] > 0 && start + (p[2] - 1) * p[3] >= size))
-    return error() << "view's slice reaches outside a dimension of " << size;
+  const Size &size = source.shape[p[0]];
+  Size start = p.isOperand(1) ? Size(0) : p.at(1), length = p.at(2);
+  // Inside for every length of at least 0: an empty slice reaches nowhere.
+  Size last = start + (length - 1) * p[3];
+  if (p.isOperand(2) || p[3] < 1 || !length.isKnownAtLeast(0) ||
+      !start.isKnownAtLeast(0) || !(size - start).isKnownAtLeast(0) ||
+      (!length.is(0) && !(size - last).isKnownAtLeast(1)))
+    return error() << "view's slice reaches outside a dimension of "
+                   << toString(size);
   result = source;
-  result.shape[p[0]] = p[2];
+  result.shape[p[0]] = length;
   result.strides[p[0]] *= p[3];
   return success();
 }
 SmallVector<AffineExpr> forwardSlice(Numbers p, const Layout &source,
                                      const Layout &, MLIRContext *context) {
   SmallVector<AffineExpr> map = dims(context, source.rank());
-  map[p[0]] = map[p[0]] * p[3] + number(p[1], context);
+  map[p[0]] = map[p[0]] * p[3] + number(p, 1, context);
   return map;
 }
 
@@ -114,7 +154,7 @@ LogicalResult inferPermute(Numbers p, const Layout &source, Layout &result,
   if (failed(expectCount(p, source.rank(), error)))
     return failure();
   SmallVector<bool> seen(p.size());
-  for (int64_t dim : p) {
+  for (int64_t dim : p.plain()) {
     if (failed(expectDim(dim, source.rank(), error)))
       return failure();
     if (seen[dim])
@@ -128,14 +168,14 @@ LogicalResult inferPermute(Numbers p, const Layout &source, Layout &result,
 }
 SmallVector<int64_t> invertPermutation(Numbers p) {
   SmallVector<int64_t> inverse(p.size());
-  for (auto [i, dim] : llvm::enumerate(p))
+  for (auto [i, dim] : llvm::enumerate(p.plain()))
     inverse[dim] = i;
   return inverse;
 }
 SmallVector<AffineExpr> forwardPermute(Numbers p, const Layout &,
                                        const Layout &, MLIRContext *context) {
   SmallVector<AffineExpr> map(p.size());
-  for (auto [i, dim] : llvm::enumerate(p))
+  for (auto [i, dim] : llvm::enumerate(p.plain()))
     map[dim] = getAffineDimExpr(i, context);
   return map;
 }
@@ -147,49 +187,71 @@ std::optional<ViewAttr> inversePermute(Numbers p, const Layout &,
 //--- view: sizes ------------------------------------------------------------//
 
 /// PyTorch's computeStride: the strides with which the old layout shows the
-/// new shape, if there are any.
-std::optional<SmallVector<int64_t>> viewStrides(const Layout &old,
-                                                ArrayRef<int64_t> shape) {
-  int64_t count = product(old.shape);
-  if (count == 0)
-    return ArrayRef<int64_t>(old.shape) == shape ? old.strides
-                                                 : getRowMajorStrides(shape);
-  SmallVector<int64_t> strides(shape.size());
+/// new shape, if there are any. Fails where that differs between calls.
+FailureOr<std::optional<SmallVector<Size>>>
+viewStrides(const Layout &old, ArrayRef<Size> shape, EmitError error) {
+  using Strides = std::optional<SmallVector<Size>>;
+  if (product(old.shape).is(0))
+    return Strides(ArrayRef<Size>(old.shape) == shape
+                       ? old.strides
+                       : getRowMajorStrides(shape));
+  SmallVector<Size> strides(shape.size());
   int64_t viewDim = static_cast<int64_t>(shape.size()) - 1;
   if (old.shape.empty()) {
     strides.assign(shape.size(), 1);
-    return strides;
+    return Strides(strides);
   }
-  int64_t base = old.strides.back(), oldCount = 1, viewCount = 1;
-  for (int64_t dim = old.rank() - 1; dim >= 0; --dim) {
+  // compareSizes, where not to know is a failure.
+  bool known = true;
+  auto same = [&](const Size &a, const Size &b) {
+    std::optional<bool> equal = compareSizes(a, b);
+    if (!equal && known) {
+      undecided(error, a, b);
+      known = false;
+    }
+    return equal.value_or(false);
+  };
+  Size base = old.strides.back(), oldCount = 1, viewCount = 1;
+  for (int64_t dim = old.rank() - 1; dim >= 0 && known; --dim) {
     oldCount *= old.shape[dim];
-    if (dim == 0 ||
-        (old.shape[dim - 1] != 1 && old.strides[dim - 1] != oldCount * base)) {
-      while (viewDim >= 0 && (viewCount < oldCount || shape[viewDim] == 1)) {
+    if (dim == 0 || (!same(old.shape[dim - 1], 1) &&
+                     !same(old.strides[dim - 1], oldCount * base))) {
+      while (known && viewDim >= 0 &&
+             ((oldCount - viewCount).isKnownAtLeast(1) ||
+              same(shape[viewDim], 1))) {
         strides[viewDim] = viewCount * base;
         viewCount *= shape[viewDim--];
       }
-      if (viewCount != oldCount)
-        return std::nullopt;
+      if (!same(viewCount, oldCount)) {
+        if (!known)
+          return failure();
+        return Strides();
+      }
       if (dim > 0) {
         base = old.strides[dim - 1];
         oldCount = viewCount = 1;
       }
     }
   }
+  if (!known)
+    return failure();
   if (viewDim != -1)
-    return std::nullopt;
-  return strides;
+    return Strides();
+  return Strides(strides);
 }
 
 LogicalResult inferView(Numbers p, const Layout &source, Layout &result,
                         EmitError error) {
-  if (product(p) != product(source.shape))
-    return error() << "view of " << product(source.shape) << " elements has "
-                   << product(p);
-  result.shape.assign(p.begin(), p.end());
+  SmallVector<Size> shape = p.all();
+  if (product(shape) != product(source.shape))
+    return error() << "view of " << toString(product(source.shape))
+                   << " elements has " << toString(product(shape));
+  result.shape = shape;
+  auto strides = viewStrides(source, shape, error);
+  if (failed(strides))
+    return failure();
   // A reshape that copied in eager has the copy's layout.
-  result.strides = viewStrides(source, p).value_or(getRowMajorStrides(p));
+  result.strides = strides->value_or(getRowMajorStrides(shape));
   return success();
 }
 /// Row-major renumbering. Dimensions are matched in groups of equal product,
@@ -199,35 +261,42 @@ SmallVector<AffineExpr> forwardView(Numbers, const Layout &source,
                                     MLIRContext *context) {
   AffineExpr zero = getAffineConstantExpr(0, context);
   SmallVector<AffineExpr> map(source.rank(), zero);
-  if (product(source.shape) == 0)
+  if (product(source.shape).is(0))
     return map;
   int64_t s = 0, r = 0;
   while (s < source.rank() || r < result.rank()) {
-    int64_t s0 = s, r0 = r, sourceCount = 1, resultCount = 1;
+    int64_t s0 = s, r0 = r;
+    Size sourceCount = 1, resultCount = 1;
     if (s < source.rank())
       sourceCount *= source.shape[s++];
     if (r < result.rank())
       resultCount *= result.shape[r++];
+    // Whichever is taken, all are in the end, and the products are equal then.
     while (sourceCount != resultCount) {
-      if (sourceCount < resultCount)
+      bool bySource =
+          r == result.rank() ||
+          (s < source.rank() && (resultCount - sourceCount).isKnownAtLeast(1));
+      if (bySource)
         sourceCount *= source.shape[s++];
       else
         resultCount *= result.shape[r++];
     }
     AffineExpr linear = zero;
     for (int64_t i = r0; i < r; ++i)
-      linear = result.shape[i] == 1
+      linear = result.shape[i].is(1)
                    ? linear
-                   : linear * result.shape[i] + getAffineDimExpr(i, context);
-    int64_t inner = sourceCount;
+                   : linear * result.shape[i].toExpr(context) +
+                         getAffineDimExpr(i, context);
+    Size inner = sourceCount;
     bool first = true;
     for (int64_t i = s0; i < s; ++i) {
-      if (source.shape[i] == 1)
+      if (source.shape[i].is(1))
         continue;
-      inner /= source.shape[i];
-      AffineExpr index = linear.floorDiv(inner);
+      // A factor of it.
+      inner = *inner.dividedBy(source.shape[i]);
+      AffineExpr index = linear.floorDiv(inner.toExpr(context));
       // The outermost needs no remainder: the group ends there.
-      map[i] = first ? index : index % source.shape[i];
+      map[i] = first ? index : index % source.shape[i].toExpr(context);
       first = false;
     }
   }
@@ -235,7 +304,7 @@ SmallVector<AffineExpr> forwardView(Numbers, const Layout &source,
 }
 std::optional<ViewAttr> inverseView(Numbers, const Layout &source,
                                     const Layout &, MLIRContext *context) {
-  return ViewAttr::get(context, ViewKind::view, source.shape);
+  return viewOf(source.shape, context);
 }
 
 //--- expand: sizes ----------------------------------------------------------//
@@ -246,24 +315,29 @@ LogicalResult inferExpand(Numbers p, const Layout &source, Layout &result,
   if (lead < 0)
     return error() << "view expands rank " << source.rank() << " to "
                    << p.size();
-  result.shape.assign(p.begin(), p.end());
+  result.shape = p.all();
   result.strides.assign(p.size(), 0);
   for (int64_t i = 0; i < source.rank(); ++i) {
-    if (source.shape[i] != p[lead + i] && source.shape[i] != 1)
-      return error() << "view expands a dimension of " << source.shape[i]
-                     << " to " << p[lead + i];
-    if (source.shape[i] == p[lead + i])
+    if (source.shape[i] != p.at(lead + i) && !source.shape[i].is(1))
+      return error() << "view expands a dimension of "
+                     << toString(source.shape[i]) << " to "
+                     << toString(p.at(lead + i));
+    if (source.shape[i] == p.at(lead + i))
       result.strides[lead + i] = source.strides[i];
   }
   // ATen's stride of a new leading dimension: 0 when it repeats or the source
   // has none, else as if contiguous.
   if (source.rank() == 0)
     return success();
-  for (int64_t i = lead - 1; i >= 0; --i)
-    if (p[i] == 1)
+  for (int64_t i = lead - 1; i >= 0; --i) {
+    std::optional<bool> one = isOne(p.at(i));
+    if (!one)
+      return undecided(error, p.at(i), 1);
+    if (*one)
       result.strides[i] = i + 1 < static_cast<int64_t>(p.size())
                               ? result.shape[i + 1] * result.strides[i + 1]
-                              : 1;
+                              : Size(1);
+  }
   return success();
 }
 SmallVector<AffineExpr> forwardExpand(Numbers p, const Layout &source,
@@ -271,30 +345,32 @@ SmallVector<AffineExpr> forwardExpand(Numbers p, const Layout &source,
   int64_t lead = static_cast<int64_t>(p.size()) - source.rank();
   SmallVector<AffineExpr> map;
   for (int64_t i = 0; i < source.rank(); ++i)
-    map.push_back(source.shape[i] == p[lead + i]
+    map.push_back(source.shape[i] == p.at(lead + i)
                       ? getAffineDimExpr(lead + i, context)
                       : getAffineConstantExpr(0, context));
   return map;
 }
 std::optional<ViewAttr> inverseExpand(Numbers p, const Layout &source,
                                       const Layout &, MLIRContext *context) {
-  if (product(p) != product(source.shape) || product(p) == 0)
+  Size count = product(p.all());
+  if (count != product(source.shape) || count.is(0))
     return std::nullopt;
-  return ViewAttr::get(context, ViewKind::view, source.shape);
+  return viewOf(source.shape, context);
 }
 
 //--- squeeze: dims ----------------------------------------------------------//
 
 LogicalResult inferSqueeze(Numbers p, const Layout &source, Layout &result,
                            EmitError error) {
-  for (int64_t dim : p) {
+  for (int64_t dim : p.plain()) {
     if (failed(expectDim(dim, source.rank(), error)))
       return failure();
-    if (source.shape[dim] != 1)
-      return error() << "view squeezes a dimension of " << source.shape[dim];
+    if (!source.shape[dim].is(1))
+      return error() << "view squeezes a dimension of "
+                     << toString(source.shape[dim]);
   }
   for (int64_t i = 0; i < source.rank(); ++i) {
-    if (llvm::is_contained(p, i))
+    if (llvm::is_contained(p.plain(), i))
       continue;
     result.shape.push_back(source.shape[i]);
     result.strides.push_back(source.strides[i]);
@@ -306,13 +382,14 @@ SmallVector<AffineExpr> forwardSqueeze(Numbers p, const Layout &source,
   SmallVector<AffineExpr> map;
   unsigned next = 0;
   for (int64_t i = 0; i < source.rank(); ++i)
-    map.push_back(llvm::is_contained(p, i) ? getAffineConstantExpr(0, context)
-                                           : getAffineDimExpr(next++, context));
+    map.push_back(llvm::is_contained(p.plain(), i)
+                      ? getAffineConstantExpr(0, context)
+                      : getAffineDimExpr(next++, context));
   return map;
 }
 std::optional<ViewAttr> inverseToShape(Numbers, const Layout &source,
                                        const Layout &, MLIRContext *context) {
-  return ViewAttr::get(context, ViewKind::view, source.shape);
+  return viewOf(source.shape, context);
 }
 
 //--- unsqueeze: dim ---------------------------------------------------------//
@@ -323,8 +400,8 @@ LogicalResult inferUnsqueeze(Numbers p, const Layout &source, Layout &result,
       failed(expectDim(p[0], source.rank() + 1, error)))
     return failure();
   result = source;
-  int64_t stride =
-      p[0] < source.rank() ? source.shape[p[0]] * source.strides[p[0]] : 1;
+  Size stride = p[0] < source.rank() ? source.shape[p[0]] * source.strides[p[0]]
+                                     : Size(1);
   result.shape.insert(result.shape.begin() + p[0], 1);
   result.strides.insert(result.strides.begin() + p[0], stride);
   return success();
@@ -338,7 +415,7 @@ SmallVector<AffineExpr> forwardUnsqueeze(Numbers p, const Layout &,
 }
 std::optional<ViewAttr> inverseUnsqueeze(Numbers p, const Layout &,
                                          const Layout &, MLIRContext *context) {
-  return ViewAttr::get(context, ViewKind::squeeze, p);
+  return ViewAttr::get(context, ViewKind::squeeze, p.plain());
 }
 
 } // namespace

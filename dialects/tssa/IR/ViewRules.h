@@ -19,11 +19,38 @@ using mlir::AffineExpr;
 using mlir::ArrayRef;
 using mlir::MLIRContext;
 
-using Numbers = ArrayRef<int64_t>;
+/// The numbers of one view.
+class Numbers {
+public:
+  Numbers(ViewAttr view) : params(view.getParams()), exprs(view.getExprs()) {}
+  size_t size() const { return params.size(); }
+  /// A number that is a dimension, a step or the like; where it is symbolic, a
+  /// value that no check lets pass.
+  int64_t operator[](size_t i) const { return params[i]; }
+  ArrayRef<int64_t> plain() const { return params; }
+  /// Whether an SSA operand stands for it.
+  bool isOperand(size_t i) const {
+    return mlir::ShapedType::isDynamic(params[i]);
+  }
+  bool isSymbolic() const { return !exprs.empty(); }
+  Size at(size_t i) const {
+    return params[i] == ViewAttr::kSymbolic ? Size(exprs[i]) : Size(params[i]);
+  }
+  SmallVector<Size> all() const {
+    SmallVector<Size> sizes;
+    for (size_t i = 0; i < size(); ++i)
+      sizes.push_back(at(i));
+    return sizes;
+  }
+
+private:
+  ArrayRef<int64_t> params;
+  ArrayRef<AffineExpr> exprs;
+};
 
 /// Where a view is applied: shape and strides of its source.
 struct Layout {
-  SmallVector<int64_t> shape, strides;
+  SmallVector<Size> shape, strides;
   int64_t rank() const { return shape.size(); }
 };
 
@@ -47,7 +74,11 @@ const ViewRule &getViewRule(ViewKind kind);
 SmallVector<AffineExpr> dims(MLIRContext *context, unsigned count);
 LogicalResult expectCount(Numbers p, size_t count, EmitError error);
 LogicalResult expectDim(int64_t dim, int64_t rank, EmitError error);
-int64_t product(ArrayRef<int64_t> shape);
+/// Refuses a symbolic size where a rule has to know it.
+LogicalResult expectNumber(const Size &size, EmitError error);
+Size product(ArrayRef<Size> shape);
+/// Sizes as an error message shows them.
+std::string toString(const Size &size);
 
 /// Dimensions of more than one element, widest stride first.
 SmallVector<unsigned> sortedDims(ArrayRef<int64_t> shape,

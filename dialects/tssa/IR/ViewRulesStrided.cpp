@@ -24,7 +24,12 @@ LogicalResult inferDiagonal(Numbers p, const Layout &source, Layout &result,
     result.shape.push_back(source.shape[i]);
     result.strides.push_back(source.strides[i]);
   }
-  int64_t n1 = source.shape[p[1]], n2 = source.shape[p[2]];
+  if (failed(expectNumber(source.shape[p[1]], error)) ||
+      failed(expectNumber(source.shape[p[2]], error)) ||
+      failed(expectNumber(p.at(0), error)))
+    return failure();
+  int64_t n1 = source.shape[p[1]].constant();
+  int64_t n2 = source.shape[p[2]].constant();
   int64_t length =
       p[0] >= 0 ? std::min(n1, n2 - p[0]) : std::min(n1 + p[0], n2);
   result.shape.push_back(std::max<int64_t>(length, 0));
@@ -56,7 +61,9 @@ LogicalResult inferUnfold(Numbers p, const Layout &source, Layout &result,
   if (failed(expectCount(p, 3, error)) ||
       failed(expectDim(p[0], source.rank(), error)))
     return failure();
-  int64_t size = source.shape[p[0]];
+  if (failed(expectNumber(source.shape[p[0]], error)))
+    return failure();
+  int64_t size = source.shape[p[0]].constant();
   if (p[1] < 0 || p[1] > size || p[2] < 1)
     return error() << "view's window of " << p[1] << " by steps of " << p[2]
                    << " over " << size;
@@ -76,53 +83,76 @@ SmallVector<AffineExpr> forwardUnfold(Numbers p, const Layout &source,
 
 //--- as_strided: offset, sizes…, strides… -----------------------------------//
 
+/// A layout of numbers.
+struct Plain {
+  SmallVector<int64_t> shape, strides;
+  explicit Plain(const Layout &layout) {
+    for (const Size &size : layout.shape)
+      shape.push_back(size.constant());
+    for (const Size &stride : layout.strides)
+      strides.push_back(stride.constant());
+  }
+  int64_t count() const {
+    int64_t product = 1;
+    for (int64_t size : shape)
+      product *= size;
+    return product;
+  }
+};
+
 LogicalResult inferAsStrided(Numbers p, const Layout &source, Layout &result,
                              EmitError error) {
   if (p.size() % 2 == 0)
     return error() << "view takes an offset and as many sizes as strides";
+  for (const SmallVector<Size> &sizes : {source.shape, source.strides, p.all()})
+    for (const Size &size : sizes)
+      if (failed(expectNumber(size, error)))
+        return failure();
   size_t rank = p.size() / 2;
-  result.shape.assign(p.begin() + 1, p.begin() + 1 + rank);
-  result.strides.assign(p.begin() + 1 + rank, p.end());
-  auto type = [&] {
+  ArrayRef<int64_t> numbers = p.plain();
+  result.shape.assign(numbers.begin() + 1, numbers.begin() + 1 + rank);
+  result.strides.assign(numbers.begin() + 1 + rank, numbers.end());
+  Plain from(source), to(result);
+  auto dense = [&] {
     // Places between the source's elements would have no value to show.
     int64_t expected = 1;
-    for (unsigned dim :
-         llvm::reverse(sortedDims(source.shape, source.strides))) {
-      if (source.strides[dim] != expected)
+    for (unsigned dim : llvm::reverse(sortedDims(from.shape, from.strides))) {
+      if (from.strides[dim] != expected)
         return false;
-      expected *= source.shape[dim];
+      expected *= from.shape[dim];
     }
     return true;
   };
-  if (product(result.shape) == 0)
+  if (to.count() == 0)
     return success();
-  if (!type())
+  if (!dense())
     return error() << "view by strides needs a dense source";
   int64_t last = p[0];
   for (size_t i = 0; i < rank; ++i) {
-    if (result.strides[i] < 0)
+    if (to.strides[i] < 0)
       return error() << "view by strides has a negative stride";
-    last += (result.shape[i] - 1) * result.strides[i];
+    last += (to.shape[i] - 1) * to.strides[i];
   }
-  if (p[0] < 0 || last >= product(source.shape))
-    return error() << "view by strides reaches outside "
-                   << product(source.shape) << " elements";
+  if (p[0] < 0 || last >= from.count())
+    return error() << "view by strides reaches outside " << from.count()
+                   << " elements";
   return success();
 }
 SmallVector<AffineExpr> forwardAsStrided(Numbers p, const Layout &source,
                                          const Layout &result,
                                          MLIRContext *context) {
+  Plain from(source), to(result);
   AffineExpr place = getAffineConstantExpr(p[0], context);
   for (int64_t i = 0; i < result.rank(); ++i)
-    if (result.shape[i] != 1)
-      place = place + getAffineDimExpr(i, context) * result.strides[i];
+    if (to.shape[i] != 1)
+      place = place + getAffineDimExpr(i, context) * to.strides[i];
   SmallVector<AffineExpr> map(source.rank(), getAffineConstantExpr(0, context));
-  if (product(source.shape) == 0)
+  if (from.count() == 0)
     return map;
   bool first = true;
-  for (unsigned dim : sortedDims(source.shape, source.strides)) {
-    AffineExpr index = place.floorDiv(source.strides[dim]);
-    map[dim] = first ? index : index % source.shape[dim];
+  for (unsigned dim : sortedDims(from.shape, from.strides)) {
+    AffineExpr index = place.floorDiv(from.strides[dim]);
+    map[dim] = first ? index : index % from.shape[dim];
     first = false;
   }
   return map;

@@ -11,14 +11,14 @@ using namespace pyjit::tssa::views;
 namespace {
 
 Layout getLayout(RankedTensorType type) {
-  return {llvm::to_vector(type.getShape()), getStrides(type)};
+  return {getSizes(type), getSymbolicStrides(type)};
 }
 
 /// Source and result layout of a view that is known to be valid.
 std::pair<Layout, Layout> getLayouts(ViewAttr view, RankedTensorType source) {
   Layout from = getLayout(source), to;
   LogicalResult valid =
-      getViewRule(view.getKind()).infer(view.getParams(), from, to, [&] {
+      getViewRule(view.getKind()).infer(Numbers(view), from, to, [&] {
         return emitError(UnknownLoc::get(view.getContext()));
       });
   assert(succeeded(valid) && "view of a type that it does not fit");
@@ -35,8 +35,13 @@ std::pair<Layout, Layout> getLayouts(ViewAttr view, RankedTensorType source) {
 RankedTensorType pyjit::tssa::inferViewType(ViewAttr view,
                                             RankedTensorType source,
                                             EmitError emitError) {
-  if (!source.hasStaticShape()) {
-    emitError() << "view of a tensor without static shape";
+  if (!hasKnownSizes(source)) {
+    emitError() << "view of a tensor whose sizes no #tssa.layout says";
+    return {};
+  }
+  if (view.getNumDynamic() && (view.isSymbolic() || tssa::isSymbolic(source))) {
+    emitError() << "view at an index known only at run time of a tensor of "
+                   "symbolic sizes";
     return {};
   }
   unsigned maxDynamic =
@@ -50,19 +55,21 @@ RankedTensorType pyjit::tssa::inferViewType(ViewAttr view,
     return {};
   }
   Layout result;
-  if (failed(
-          getViewRule(view.getKind())
-              .infer(view.getParams(), getLayout(source), result, emitError)))
+  if (failed(getViewRule(view.getKind())
+                 .infer(Numbers(view), getLayout(source), result, emitError)))
     return {};
-  return getTensorType(result.shape, result.strides, source.getElementType());
+  return getSymbolicType(result.shape, result.strides, source.getElementType());
 }
 
 AffineMap pyjit::tssa::getViewMap(ViewAttr view, RankedTensorType source) {
   auto [from, to] = getLayouts(view, source);
   MLIRContext *context = view.getContext();
   SmallVector<AffineExpr> exprs =
-      getViewRule(view.getKind()).forward(view.getParams(), from, to, context);
-  return AffineMap::get(to.rank(), view.getNumDynamic(), exprs, context);
+      getViewRule(view.getKind()).forward(Numbers(view), from, to, context);
+  unsigned symbols = view.getNumDynamic();
+  for (AffineExpr expr : exprs)
+    symbols = std::max(symbols, operators::countSymbols(expr));
+  return AffineMap::get(to.rank(), symbols, exprs, context);
 }
 
 bool pyjit::tssa::isInjective(ViewAttr view, RankedTensorType source) {
@@ -72,9 +79,14 @@ bool pyjit::tssa::isInjective(ViewAttr view, RankedTensorType source) {
     return product(from.shape) == product(to.shape);
   case ViewKind::unfold:
     return view.getParams()[2] >= view.getParams()[1] ||
-           to.shape[view.getParams()[0]] <= 1;
-  case ViewKind::as_strided:
-    return isNonOverlapping(to.shape, to.strides);
+           to.shape[view.getParams()[0]].is(1) ||
+           to.shape[view.getParams()[0]].is(0);
+  case ViewKind::as_strided: {
+    auto rank = to.rank();
+    ArrayRef<int64_t> numbers = view.getParams();
+    return isNonOverlapping(numbers.slice(1, rank),
+                            numbers.drop_front(1 + rank));
+  }
   default:
     return true;
   }
@@ -86,7 +98,7 @@ std::optional<ViewAttr> pyjit::tssa::getInverse(ViewAttr view,
   if (!rule.inverse)
     return std::nullopt;
   auto [from, to] = getLayouts(view, source);
-  return rule.inverse(view.getParams(), from, to, view.getContext());
+  return rule.inverse(Numbers(view), from, to, view.getContext());
 }
 
 //===----------------------------------------------------------------------===//
@@ -119,8 +131,20 @@ AffineMap pyjit::tssa::getPathMap(ArrayAttr path, RankedTensorType source) {
   MLIRContext *context = path.getContext();
   AffineMap map = AffineMap::getMultiDimIdentityMap(source.getRank(), context);
   for (auto view : path.getAsRange<ViewAttr>()) {
-    // `compose` appends the second map's symbols to the first's.
-    map = simplifyAffineMap(map.compose(getViewMap(view, source)));
+    AffineMap next = getViewMap(view, source);
+    if (getNumDynamic(path) == 0 &&
+        (map.getNumSymbols() || next.getNumSymbols())) {
+      // Symbols are sizes, the same ones in both.
+      SmallVector<AffineExpr> exprs;
+      for (AffineExpr expr : map.getResults())
+        exprs.push_back(expr.replaceDims(next.getResults()));
+      map = AffineMap::get(next.getNumDims(),
+                           std::max(map.getNumSymbols(), next.getNumSymbols()),
+                           exprs, context);
+    } else {
+      // `compose` appends the second map's symbols to the first's.
+      map = simplifyAffineMap(map.compose(next));
+    }
     source = inferViewType(view, source, [&] { return unexpected(context); });
   }
   return map;

@@ -14,6 +14,7 @@
 #include "dialects/tssa/IR/TSSA.h"
 #include "mlir/IR/AffineMap.h"
 #include "mlir/IR/IntegerSet.h"
+#include "pyjit/Operators/SizeExpr.h"
 #include <optional>
 
 namespace pyjit::tssa {
@@ -24,16 +25,38 @@ using EmitError = llvm::function_ref<mlir::InFlightDiagnostic()>;
 // Layout
 //===----------------------------------------------------------------------===//
 
+using operators::Size;
+
+/// Whether a size or a stride differs between calls: the type has a
+/// `#tssa.layout`.
+bool isSymbolic(mlir::RankedTensorType type);
+/// Whether all sizes are known: as numbers, or as expressions.
+bool hasKnownSizes(mlir::RankedTensorType type);
+
 /// PyTorch's strides of a contiguous tensor.
 llvm::SmallVector<int64_t> getRowMajorStrides(llvm::ArrayRef<int64_t> shape);
+llvm::SmallVector<Size> getRowMajorStrides(llvm::ArrayRef<Size> shape);
 
-/// A type's strides in elements: its encoding's, or row-major.
+/// A type's sizes, of `hasKnownSizes`.
+llvm::SmallVector<Size> getSizes(mlir::RankedTensorType type);
+/// A type's strides in elements: its encoding's, or row-major. The first form
+/// has `kDynamic` where a stride is no number.
 llvm::SmallVector<int64_t> getStrides(mlir::RankedTensorType type);
+llvm::SmallVector<Size> getSymbolicStrides(mlir::RankedTensorType type);
 
-/// A tensor type with this layout; the encoding is left out where row-major.
+/// A tensor type with this layout; the encoding is left out where row-major,
+/// and is a `#tssa.layout` only where a number is symbolic.
 mlir::RankedTensorType getTensorType(llvm::ArrayRef<int64_t> shape,
                                      llvm::ArrayRef<int64_t> strides,
                                      mlir::Type elementType);
+mlir::RankedTensorType getSymbolicType(llvm::ArrayRef<Size> sizes,
+                                       llvm::ArrayRef<Size> strides,
+                                       mlir::Type elementType);
+mlir::RankedTensorType getSymbolicType(llvm::ArrayRef<mlir::AffineExpr> sizes,
+                                       llvm::ArrayRef<mlir::AffineExpr> strides,
+                                       mlir::Type elementType);
+/// The same sizes, row-major.
+mlir::RankedTensorType getRowMajorType(mlir::RankedTensorType type);
 
 /// Whether the strides give each element a place of its own and leave no gap.
 bool isDense(mlir::RankedTensorType type);
@@ -52,7 +75,8 @@ mlir::RankedTensorType inferPathType(mlir::ArrayAttr path,
                                      EmitError emitError);
 
 /// From an index of the result to the index of the same element in `source`.
-/// One symbol per dynamic number, in the order of the op's `indices`.
+/// One symbol per dynamic number, in the order of the op's `indices`; where
+/// none is dynamic, symbols are those of the sizes.
 mlir::AffineMap getViewMap(ViewAttr view, mlir::RankedTensorType source);
 mlir::AffineMap getPathMap(mlir::ArrayAttr path, mlir::RankedTensorType source);
 
@@ -72,8 +96,9 @@ struct AssignRule {
   mlir::AffineMap map;
   mlir::IntegerSet condition; ///< null: holds everywhere
 };
-/// Nothing where no affine rule is known (unfold, as_strided): such an
-/// assignment copies `t` and writes through the path's forward map.
+/// Nothing where no affine rule is known (unfold, as_strided, symbolic sizes
+/// beside dynamic indices): such an assignment copies `t` and writes through
+/// the path's forward map.
 std::optional<AssignRule> getAssignRule(mlir::ArrayAttr path,
                                         mlir::RankedTensorType source);
 

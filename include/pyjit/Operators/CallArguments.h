@@ -18,6 +18,9 @@
 //                            scalar in a tensor argument's place
 //   wrapped(%n)              DictionaryAttr {wrapped}: likewise, known at run
 //                            time: the next operand, a 0-d f64 or i64 tensor
+//   affine_map<()[s0] -> (s0 * 4)>
+//                            AffineMapAttr: an int that is a size known at run
+//                            time (SizeExpr.h)
 //   number(%n)               DictionaryAttr {number}: the next operand, such a
 //                            tensor, stands in a Scalar argument's place
 //
@@ -28,6 +31,7 @@
 #ifndef PYJIT_OPERATORS_CALLARGUMENTS_H
 #define PYJIT_OPERATORS_CALLARGUMENTS_H
 
+#include "mlir/IR/AffineExpr.h"
 #include "mlir/IR/BuiltinAttributes.h"
 #include "mlir/IR/OpImplementation.h"
 #include "llvm/ADT/STLFunctionalExtras.h"
@@ -50,6 +54,11 @@ mlir::Attribute makeWrappedNumber(mlir::TypedAttr number);
 bool isNumberOperand(mlir::Attribute arg);
 bool isWrappedOperand(mlir::Attribute arg);
 mlir::Attribute makeNumberOperand(mlir::MLIRContext *context, bool wrapped);
+/// The expression of a size that differs between calls, or null.
+mlir::AffineExpr getSizeArgument(mlir::Attribute arg);
+mlir::Attribute makeSizeArgument(mlir::AffineExpr size);
+/// Whether an argument, lists included, is such a size.
+bool hasSizeArgument(mlir::ArrayAttr args);
 /// The name inside `device("...")`, or null.
 mlir::StringAttr getDeviceArgument(mlir::Attribute arg);
 mlir::Attribute makeDeviceArgument(mlir::StringAttr name);
