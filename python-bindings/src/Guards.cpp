@@ -13,6 +13,13 @@
 
 namespace pyjit::python {
 
+/// What torch::autograd::impl::get_autograd_meta returns, or null.
+static const torch::autograd::AutogradMeta *
+autogradMetaOf(const c10::TensorImpl *impl) {
+  return static_cast<const torch::autograd::AutogradMeta *>(
+      impl->autograd_meta());
+}
+
 bool Guards::load(const PyjitGuardProgram &guards, PyObject *objects,
                   std::string &error) {
   if (guards.version != PYJIT_PROGRAMS_VERSION) {
@@ -24,7 +31,8 @@ bool Guards::load(const PyjitGuardProgram &guards, PyObject *objects,
   watchedRegisters.resize(guards.numRegisters);
   if (!constants.load(guards.pools, objects, error))
     return false;
-  splitTensors();
+  splitAlways();
+  findLent();
   watchKeys.resize(guards.numWatches);
   for (uint32_t i = 0; i < guards.numWatches; ++i) {
     const PyjitWatch &entry = guards.watches[i];
@@ -53,7 +61,7 @@ bool Guards::check(Frame &frame, PyObject *const *args, Py_ssize_t nargs) {
     __builtin_prefetch(place);
   return checkWatched(frame, args, nargs) &&
          run(always.data(), always.size(), frame, args, nargs) &&
-         checkTensors();
+         checkInstances() && checkTensors();
 }
 
 /// Nothing in here or after it runs Python code until the call is answered, so
@@ -77,6 +85,13 @@ bool Guards::checkWatched(Frame &frame, PyObject *const *args,
               watchedRegisters.begin());
   for (TensorCheck &check : tensors)
     check.object = frame.registers[check.reg];
+  for (InstanceCheck &check : instances) {
+    check.object = frame.registers[check.reg];
+    check.place = PyType_Check(check.object)
+                      ? nullptr
+                      : _PyObject_GetDictPtr(check.object);
+    check.dict = frame.registers[check.dictReg];
+  }
   findTouched(frame);
   return true;
 }
@@ -85,11 +100,29 @@ void Guards::findTouched(const Frame &frame) {
   touched.clear();
   if (!watchable)
     return; // all of it has just been looked at
-  auto touch = [&](const void *place) {
+  auto touch = [&](const void *place, size_t size = 1) {
     constexpr uintptr_t kLine = 64;
-    touched.push_back(reinterpret_cast<const void *>(
-        reinterpret_cast<uintptr_t>(place) / kLine * kLine));
+    auto begin = reinterpret_cast<uintptr_t>(place);
+    for (uintptr_t at = begin / kLine * kLine; at < begin + size; at += kLine)
+      touched.push_back(reinterpret_cast<const void *>(at));
   };
+  for (const InstanceCheck &check : instances) {
+    touch(&check.object->ob_type);
+    touch(check.place);
+  }
+  for (const TensorCheck &check : tensors) {
+    if (Py_TYPE(check.object) != check.type)
+      continue;
+    touch(&check.object->ob_type);
+    auto *variable = reinterpret_cast<THPVariable *>(check.object);
+    touch(&variable->cdata);
+    const c10::TensorImpl *impl = variable->cdata.unsafeGetTensorImpl();
+    constexpr size_t kCounts = 16; // virtual table and reference count
+    touch(reinterpret_cast<const char *>(impl) + kCounts,
+          sizeof *impl - kCounts);
+    if (const torch::autograd::AutogradMeta *autograd = autogradMetaOf(impl))
+      touch(&autograd->requires_grad_);
+  }
   for (const PyjitInst &inst : always) {
     if (inst.op == PYJIT_GUARD_OBJECT || inst.op == PYJIT_GUARD_ARG ||
         inst.op == PYJIT_GUARD_STATE || inst.op >= PYJIT_GUARD_NUMBER ||
@@ -97,14 +130,9 @@ void Guards::findTouched(const Frame &frame) {
       continue;
     PyObject *object = frame.registers[inst.a];
     touch(object);
-    if (inst.op == PYJIT_GUARD_INSTANCE) {
-      // CPython 3.12 keeps the dict's address before the object.
-      touch(reinterpret_cast<PyObject **>(object) - 3);
-      touch(&Py_TYPE(object)->tp_flags);
-      touch(&Py_TYPE(object)->tp_dictoffset);
-    } else if (PyObject *cell = inst.op == PYJIT_GUARD_CELL
-                                    ? closureCell(object, inst.imm)
-                                    : nullptr) {
+    if (PyObject *cell = inst.op == PYJIT_GUARD_CELL
+                             ? closureCell(object, inst.imm)
+                             : nullptr) {
       PyObject *closure = PyFunction_GET_CLOSURE(object);
       touch(&reinterpret_cast<PyFunctionObject *>(object)->func_closure);
       touch(&reinterpret_cast<PyTupleObject *>(closure)->ob_item[inst.imm]);
@@ -115,13 +143,43 @@ void Guards::findTouched(const Frame &frame) {
   touched.erase(std::unique(touched.begin(), touched.end()), touched.end());
 }
 
-void Guards::splitTensors() {
+/// Inputs that a watched dict holds: it tells before it lets go of one.
+void Guards::findLent() {
+  std::vector<const PyjitInst *> origin(program->numRegisters);
+  for (uint32_t i = 0; i < program->numWatched; ++i)
+    if (program->watched[i].op < PYJIT_GUARD_NO_ATTR) // a read
+      origin[program->watched[i].dst] = &program->watched[i];
+  auto holds = [&](const PyjitWatch &entry, const PyjitInst &read) {
+    if (entry.kind != PYJIT_WATCH_DICT || entry.reg != read.a)
+      return false;
+    const uint32_t *keys = program->pools.lists + entry.firstKey;
+    return entry.numKeys == PYJIT_WATCH_ALL_KEYS ||
+           std::find(keys, keys + entry.numKeys, read.b) !=
+               keys + entry.numKeys;
+  };
+  for (uint32_t i = 0; i < program->numInputs; ++i) {
+    const PyjitInst *read =
+        isNumberInput(i) ? nullptr : origin[program->inputs[i]];
+    lent.push_back(
+        read && (read->op == PYJIT_GUARD_KEY || read->op == PYJIT_GUARD_ITEM) &&
+        std::any_of(program->watches, program->watches + program->numWatches,
+                    [&](const auto &entry) { return holds(entry, *read); }));
+  }
+}
+
+void Guards::splitAlways() {
   isWatched.assign(program->numRegisters, false);
   for (uint32_t i = 0; i < program->numWatched; ++i)
     if (program->watched[i].op < PYJIT_GUARD_NO_ATTR) // a read
       isWatched[program->watched[i].dst] = true;
   for (uint32_t i = 0; i < program->numAlways; ++i) {
     const PyjitInst &inst = program->always[i];
+    if (inst.op == PYJIT_GUARD_INSTANCE && inst.imm >= 0 && isWatched[inst.a] &&
+        isWatched[inst.b]) {
+      auto *type = reinterpret_cast<PyTypeObject *>(constants.object(inst.imm));
+      instances.push_back({nullptr, nullptr, nullptr, type, inst.a, inst.b});
+      continue;
+    }
     if (inst.op == PYJIT_GUARD_TYPE_IS && i + 1 < program->numAlways &&
         isWatched[inst.a]) {
       const PyjitInst &next = program->always[i + 1];
@@ -137,13 +195,6 @@ void Guards::splitTensors() {
     }
     always.push_back(inst);
   }
-}
-
-/// What torch::autograd::impl::get_autograd_meta returns, or null.
-static const torch::autograd::AutogradMeta *
-autogradMetaOf(const c10::TensorImpl *impl) {
-  return static_cast<const torch::autograd::AutogradMeta *>(
-      impl->autograd_meta());
 }
 
 inline bool
@@ -180,41 +231,23 @@ Guards::implMatches(const c10::TensorImpl &impl, const PyjitTensorMeta &meta,
          impl.storage_offset() == meta.offset;
 }
 
+/// Another class of an object keeps its dict at the same place.
+bool Guards::checkInstances() const {
+  bool same = true;
+  for (const InstanceCheck &check : instances)
+    same &= check.place && *check.place == check.dict &&
+            Py_TYPE(check.object) == check.type;
+  return same;
+}
+
 bool Guards::checkTensors() const {
-  // The object names the implementation, which is a few cache lines long and
-  // names the rest.
-  constexpr size_t objectAhead = 16, implAhead = 8, restAhead = 4;
-  size_t count = tensors.size();
-  auto implOf = [&](size_t i) -> const c10::TensorImpl * {
-    PyObject *object = tensors[i].object;
-    return Py_TYPE(object) == tensors[i].type
-               ? reinterpret_cast<THPVariable *>(object)
-                     ->cdata.unsafeGetTensorImpl()
-               : nullptr;
-  };
-  // Of the tensors between here and restAhead.
-  const torch::autograd::AutogradMeta *autograd[restAhead] = {};
-  for (size_t i = 0; i < count + restAhead; ++i) {
-    if (i >= restAhead) {
-      const c10::TensorImpl *impl = implOf(i - restAhead);
-      if (!impl || !implMatches(*impl, *tensors[i - restAhead].meta,
-                                autograd[i % restAhead]))
-        return false;
-    }
-    if (i < count)
-      if (const c10::TensorImpl *impl = implOf(i)) {
-        autograd[i % restAhead] = autogradMetaOf(impl);
-        __builtin_prefetch(&autograd[i % restAhead]->requires_grad_);
-        __builtin_prefetch(impl->unsafe_storage().unsafeGetStorageImpl());
-      }
-    if (i + implAhead < count)
-      if (auto *impl = reinterpret_cast<const char *>(implOf(i + implAhead))) {
-        for (size_t at = 16; at < sizeof(c10::TensorImpl); at += 64)
-          __builtin_prefetch(impl + at);
-        __builtin_prefetch(impl + sizeof(c10::TensorImpl) - 16);
-      }
-    if (i + objectAhead < count)
-      __builtin_prefetch(tensors[i + objectAhead].object);
+  for (const TensorCheck &check : tensors) {
+    if (Py_TYPE(check.object) != check.type)
+      return false;
+    const c10::TensorImpl *impl = reinterpret_cast<THPVariable *>(check.object)
+                                      ->cdata.unsafeGetTensorImpl();
+    if (!impl || !implMatches(*impl, *check.meta, autogradMetaOf(impl)))
+      return false;
   }
   return true;
 }

@@ -40,6 +40,9 @@ public:
   bool isNumberInput(uint32_t i) const {
     return program->inputs[i] & PYJIT_INPUT_NUMBER;
   }
+  /// Whether input `i` is an entry of a watched dict, which may be borrowed.
+  bool lends(uint32_t i) const { return lent[i]; }
+  Watch &dicts() { return watch; }
   c10::TensorImpl *numberInput(Frame &frame, uint32_t i) const;
   void makeNumbers(Frame &frame) const;
 
@@ -65,10 +68,14 @@ private:
   bool implMatches(const c10::TensorImpl &impl, const PyjitTensorMeta &meta,
                    const torch::autograd::AutogradMeta *autograd) const;
   bool tensorMatches(PyObject *object, const PyjitTensorMeta &meta) const;
-  /// Takes the checks of watched tensors out of the always segment.
-  void splitTensors();
+  /// Takes the checks of watched tensors and instances out of the always
+  /// segment.
+  void splitAlways();
   bool checkTensors() const;
-  /// Where the always segment will look, as far as the watched one tells.
+  bool checkInstances() const;
+  void findLent();
+  /// Where the checks of each call will look, as far as the watched segment
+  /// tells.
   void findTouched(const Frame &frame);
 
   const PyjitGuardProgram *program = nullptr;
@@ -76,9 +83,7 @@ private:
   /// What the watched segment found when it last ran, and how often it ran.
   std::vector<PyObject *> watchedRegisters;
   uint64_t epoch = 0;
-  /// A tensor that the watched segment found: hundreds of parameters, whose
-  /// metadata is scattered in memory. They are checked in one loop that fetches
-  /// ahead, the rest of the always segment runs before.
+  /// A tensor that the watched segment found, a parameter say.
   struct TensorCheck {
     PyObject *object; ///< of `epoch`
     PyTypeObject *type;
@@ -86,10 +91,21 @@ private:
     uint32_t reg;
   };
   std::vector<TensorCheck> tensors;
+  /// An object that the watched segment found, with the dict that it found
+  /// there: a module, say.
+  struct InstanceCheck {
+    PyObject *object; ///< of `epoch`, as `place` and `dict`
+    PyObject **place; ///< where the object keeps its dict
+    PyObject *dict;
+    PyTypeObject *type;
+    uint32_t reg, dictReg;
+  };
+  std::vector<InstanceCheck> instances;
   std::vector<bool> isWatched; ///< by register: the watched segment sets it
-  /// The work of a call sweeps the caches; hundreds of modules and cells,
-  /// looked at one after the other, would be as many waits for memory. One per
-  /// cache line, of `epoch`.
+  std::vector<bool> lent;      ///< by input
+  /// The work of a call sweeps the caches; hundreds of modules, tensors and
+  /// cells, looked at one after the other, would be as many waits for memory.
+  /// One per cache line, of `epoch`.
   std::vector<const void *> touched;
   std::vector<PyjitInst> always;
   /// Of each entry of `program->watches`.

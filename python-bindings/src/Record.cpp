@@ -178,10 +178,46 @@ Record::Outcome Record::answer(Frame &frame, PyObject **result) {
   return outcome;
 }
 
+namespace {
+
+/// The inputs of a launch that runs without the GIL: owned, apart from those
+/// that watched dicts hold.
+class Owned final : public Borrower {
+public:
+  Owned(Guards &guards, const std::vector<at::Tensor> &inputs)
+      : guards(guards), inputs(inputs) {}
+  ~Owned() {
+    if (borrows)
+      guards.dicts().giveBack(*this);
+  }
+
+  /// Takes what the launch uses.
+  template <typename Uses> void take(Uses uses) {
+    borrows = guards.dicts().lend(*this);
+    for (uint32_t i = 0; i < inputs.size(); ++i)
+      if (!(borrows && guards.lends(i)) && uses(i))
+        owned.push_back(inputs[i]);
+  }
+  void secure() override {
+    borrows = false;
+    for (uint32_t i = 0; i < inputs.size(); ++i)
+      if (guards.lends(i))
+        owned.push_back(inputs[i]);
+  }
+
+private:
+  Guards &guards;
+  const std::vector<at::Tensor> &inputs;
+  std::vector<at::Tensor> owned;
+  bool borrows = false;
+};
+
+} // namespace
+
 /// Runs the programs on the frame's inputs. To count references to hundreds of
 /// parameters costs more than to look at them, so they are borrowed where
-/// nothing can happen to them: under the GIL, and where the program does not
-/// look at them.
+/// nothing can happen to them: under the GIL, where the program does not look
+/// at them, and where a watched dict holds them.
 bool Record::launchGraph(Frame &frame) {
   std::vector<at::Tensor> &inputs = frame.inputs;
   for (uint32_t i = 0; i < inputs.size(); ++i)
@@ -201,11 +237,10 @@ bool Record::launchGraph(Frame &frame) {
   if (prepared)
     use = prepared->begin(inputs.data());
   bool keepLock = launch->brief() && !use.observed;
-  std::vector<at::Tensor> owned;
+  Owned owned(*guards, inputs);
   if (!keepLock)
-    for (uint32_t i = 0; i < inputs.size(); ++i)
-      if (use.observed || launch->usesInput(i))
-        owned.push_back(inputs[i]);
+    owned.take(
+        [&](uint32_t i) { return use.observed || launch->usesInput(i); });
   std::chrono::steady_clock::time_point start;
   PyThreadState *thread = keepLock ? nullptr : PyEval_SaveThread();
   bool ok = true;

@@ -31,9 +31,8 @@ struct WatchRegistry {
     if (found == byHolder.end())
       return;
     for (const Subscription &subscription : found->second)
-      if (subscription.watch->armed &&
-          (!key || !subscription.keys || contains(*subscription.keys, key)))
-        subscription.watch->armed = false;
+      if (!key || !subscription.keys || contains(*subscription.keys, key))
+        subscription.watch->disturb();
   }
 
   /// May not run Python code: whatever is no plain string counts as relevant.
@@ -152,7 +151,7 @@ Watch::~Watch() {
 }
 
 void Watch::disarm(std::vector<Reference> &dropped) {
-  armed = false;
+  disturb();
   tags.clear();
   WatchRegistry &registry = WatchRegistry::get();
   for (Reference &holder : holders) {

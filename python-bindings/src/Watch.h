@@ -11,9 +11,22 @@
 
 #include "Reference.h"
 
+#include <algorithm>
 #include <vector>
 
 namespace pyjit::python {
+
+/// Works on objects that watched dicts hold, without owning them, while other
+/// threads may change these dicts.
+class Borrower {
+public:
+  /// Called at most once, with the GIL, before any of them is let go of: takes
+  /// references.
+  virtual void secure() = 0;
+
+protected:
+  ~Borrower() = default;
+};
 
 class Watch {
 public:
@@ -51,7 +64,26 @@ public:
     return true;
   }
 
+  /// From now on until `giveBack`, `borrower` relies on the entries that the
+  /// watch names. False if they are not watched. Both with the GIL.
+  bool lend(Borrower &borrower) {
+    if (armed)
+      borrowers.push_back(&borrower);
+    return armed;
+  }
+  void giveBack(Borrower &borrower) {
+    borrowers.erase(std::remove(borrowers.begin(), borrowers.end(), &borrower),
+                    borrowers.end());
+  }
+
 private:
+  /// Something changes, or is not watched any longer.
+  void disturb() {
+    armed = false;
+    for (Borrower *borrower : borrowers)
+      borrower->secure();
+    borrowers.clear();
+  }
   void disarm(std::vector<Reference> &dropped);
   bool rearm(const std::vector<Dict> &dicts,
              const std::vector<PyObject *> &functions,
@@ -59,6 +91,7 @@ private:
 
   friend struct WatchRegistry;
   bool armed = false;
+  std::vector<Borrower *> borrowers;
   std::vector<Reference> holders;
   std::vector<std::pair<PyTypeObject *, unsigned>> tags;
 };

@@ -174,6 +174,65 @@ def test_parameters_replaced_meanwhile() -> None:
     together(work)
 
 
+def drop_entry(module: nn.Module) -> None:
+    del module.late
+
+
+def drop_all(module: nn.Module) -> None:
+    module._buffers.clear()
+
+
+def drop_dict(module: nn.Module) -> None:
+    module._buffers = {"late": torch.zeros(1)}
+
+
+def drop_attributes(module: nn.Module) -> None:
+    module.__dict__ = dict(nn.Module().__dict__)
+
+
+def drop_class(module: nn.Module) -> None:
+    module.__class__ = nn.Module
+    module._buffers.pop("late")
+
+
+@pytest.mark.parametrize(
+    "drop", [drop_entry, drop_all, drop_dict, drop_attributes, drop_class]
+)
+def test_a_call_in_flight_keeps_what_it_borrowed(drop: Callable[[Any], None]) -> None:
+    """Parameters are not counted for each call: whoever removes one makes the call own it."""
+
+    class Late(nn.Module):
+        def __init__(self) -> None:
+            super().__init__()
+            self.register_buffer("late", values(256, 256, seed=3))
+
+        def forward(self, x: torch.Tensor) -> torch.Tensor:
+            for _ in range(60):
+                x = torch.tanh(x @ x / 256)
+            return x + self.late
+
+    module = Late()
+    x = values(256, 256)
+    want = module(x)
+    compiled = pyjit.compile(module)
+    for _ in range(2):
+        compiled(x)
+    started = threading.Event()
+
+    def call() -> torch.Tensor:
+        with torch.no_grad():
+            started.set()
+            return compiled(x)
+
+    with ThreadPoolExecutor(1) as pool:
+        result = pool.submit(call)
+        started.wait()
+        drop(module)
+        rubbish = [torch.full((256, 256), float("nan")) for _ in range(4)]
+        torch.testing.assert_close(result.result(), want, rtol=1e-3, atol=1e-3)
+    del rubbish
+
+
 def test_call_within_a_call() -> None:
     """A hit's own effects may run Python code that calls the same function."""
     depth = []
