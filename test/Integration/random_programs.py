@@ -30,12 +30,18 @@ ALIASES += ["{v}.expand(2, *{v}.shape)", "{v}[..., :-1]", "{v}.flatten()"]
 NUMBERS = ["2", "-1", "0.5", "3", "0", "True"]
 
 
-def make(shape: tuple[int, ...], dtype: torch.dtype, layout: str, seed: int) -> Any:
+def make(
+    shape: tuple[int, ...],
+    dtype: torch.dtype,
+    layout: str,
+    seed: int,
+    device: str = "cpu",
+) -> Any:
     """An input tensor; small whole numbers keep integer and float paths comparable."""
     generator = torch.Generator().manual_seed(seed)
 
     def dense(size: tuple[int, ...]) -> torch.Tensor:
-        numbers = torch.randint(-8, 9, size, generator=generator)
+        numbers = torch.randint(-8, 9, size, generator=generator).to(device)
         if dtype.is_floating_point:
             return (numbers.to(torch.float32) / 4).to(dtype)
         return (numbers.abs() if dtype == torch.uint8 else numbers).to(dtype)
@@ -51,10 +57,10 @@ def make(shape: tuple[int, ...], dtype: torch.dtype, layout: str, seed: int) -> 
     return dense(shape)
 
 
-def index(shape: tuple[int, ...], seed: int) -> torch.Tensor:
+def index(shape: tuple[int, ...], seed: int, device: str = "cpu") -> torch.Tensor:
     """Indices that most dimensions have."""
     generator = torch.Generator().manual_seed(seed)
-    return torch.randint(0, 2, shape, generator=generator)
+    return torch.randint(0, 2, shape, generator=generator).to(device)
 
 
 @dataclass
@@ -65,7 +71,8 @@ class Input:
     layout: str = "plain"
     text: str = ""
 
-    def source(self, seed: int, grow: int) -> str:
+    def source(self, seed: int, grow: int, device: str = "cpu") -> str:
+        where = "" if device == "cpu" else f", {device!r}"
         if self.kind == "alias":
             return self.text
         if self.kind == "number":
@@ -74,8 +81,8 @@ class Input:
             return numbers[(seed // 100) % 4]
         shape = tuple(n + grow if n > 1 else n for n in self.shape)
         if self.kind == "index":
-            return f"index({shape}, {seed})"
-        return f"make({shape}, {self.dtype}, {self.layout!r}, {seed})"
+            return f"index({shape}, {seed}{where})"
+        return f"make({shape}, {self.dtype}, {self.layout!r}, {seed}{where})"
 
 
 @dataclass
@@ -85,6 +92,7 @@ class Program:
     results: list[str] = field(default_factory=list)
     exact: list[bool] = field(default_factory=list)
     options: dict[str, bool] = field(default_factory=dict)
+    device: str = "cpu"  # where it is checked; it grows on the processor
 
     def names(self) -> list[str]:
         return [f"v{i}" for i in range(len(self.inputs))]
@@ -94,16 +102,17 @@ class Program:
         names = ", ".join(self.names())
         return f"def f({names}):\n{body}    return ({', '.join(self.results)},)\n"
 
-    def set_up(self, seed: int, grow: int = 0) -> list[str]:
+    def set_up(self, seed: int, grow: int = 0, device: str = "") -> list[str]:
         pairs = zip(self.names(), self.inputs, strict=True)
+        where = device or self.device
         return [
-            f"{name} = {one.source(seed + i, grow)}"
+            f"{name} = {one.source(seed + i, grow, where)}"
             for i, (name, one) in enumerate(pairs)
         ]
 
-    def scope(self, seed: int, grow: int = 0) -> dict[str, Any]:
+    def scope(self, seed: int, grow: int = 0, device: str = "") -> dict[str, Any]:
         scope: dict[str, Any] = {"torch": torch, "make": make, "index": index}
-        for line in self.set_up(seed, grow):
+        for line in self.set_up(seed, grow, device):
             exec(line, scope)
         return scope
 

@@ -96,7 +96,9 @@ def copied(value: Any) -> Any:
     if isinstance(value, torch.Tensor):
         if value.layout != torch.strided or value.is_contiguous():
             return value.detach().clone()
-        copy = torch.empty_strided(value.shape, value.stride(), dtype=value.dtype)
+        copy = torch.empty_strided(
+            value.shape, value.stride(), dtype=value.dtype, device=value.device
+        )
         return copy.copy_(value.detach()) if 0 not in value.stride() else value.detach()
     if isinstance(value, (list, tuple)):
         return type(value)(copied(item) for item in value)
@@ -183,9 +185,9 @@ def check(name: str, function: Callable[..., Any], calls: list[Any], what: str) 
         counts[key] = counts.get(key, 0) + 1
 
 
-def chosen(op: Any, dtype: torch.dtype) -> list[Any]:
+def chosen(op: Any, dtype: torch.dtype, device: str = "cpu") -> list[Any]:
     try:
-        samples = list(op.sample_inputs("cpu", dtype, requires_grad=False))
+        samples = list(op.sample_inputs(device, dtype, requires_grad=False))
     except Exception:
         return []
     if dtype != torch.float32:

@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import os
+from collections.abc import Iterator
+
 import pytest
 import torch
 
@@ -13,3 +16,16 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
             item.add_marker(pytest.mark.gpu)
             if not torch.cuda.is_available():
                 item.add_marker(skip)
+
+
+@pytest.fixture(autouse=True)
+def context_survives() -> Iterator[None]:
+    """A fault on the device ends its context: the tests after it would fail for nothing."""
+    yield
+    try:
+        torch.cuda.synchronize()
+    except RuntimeError as error:
+        print(f"the device's context is lost: {error}", flush=True)
+        if os.environ.get("PYTEST_XDIST_WORKER"):
+            os._exit(66)  # a new worker takes over
+        pytest.exit(f"the device's context is lost: {error}", returncode=66)

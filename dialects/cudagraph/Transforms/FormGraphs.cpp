@@ -52,10 +52,23 @@ struct FormGraphs : cudagraph::impl::FormGraphsPassBase<FormGraphs> {
     return root;
   }
 
+  /// Where `external` holds what the run's calls read: behind the launch of
+  /// the run that writes it, if one does (an output has one writer).
+  OpBuilder behindWriter(ArrayRef<Operation *> run, Value external) {
+    for (Operation *op : run)
+      if (auto kernel = dyn_cast<KernelOp>(op))
+        for (Value written : kernel.getWrites())
+          if (getExternal(written) == external) {
+            OpBuilder builder(op->getContext());
+            builder.setInsertionPointAfter(op);
+            return builder;
+          }
+    return OpBuilder(run.front());
+  }
+
   /// Library calls read copies of external buffers that move.
   void stage(ArrayRef<Operation *> run) {
     DenseMap<Value, Value> staged;
-    Operation *first = run.front();
     for (Operation *op : run) {
       auto call = dyn_cast<CallOp>(op);
       if (!call)
@@ -67,7 +80,7 @@ struct FormGraphs : cudagraph::impl::FormGraphsPassBase<FormGraphs> {
             llvm::is_contained(run, external.getDefiningOp()))
           continue;
         Value &copy = staged[external];
-        OpBuilder builder(first);
+        OpBuilder builder = behindWriter(run, external);
         if (!copy) {
           copy = BufferOp::create(builder, external.getLoc(),
                                   cast<BufferType>(external.getType()),
@@ -80,8 +93,28 @@ struct FormGraphs : cudagraph::impl::FormGraphsPassBase<FormGraphs> {
     }
   }
 
+  /// The last call that writes what `maker` made; null if none does.
+  Operation *lastWriter(Operation *maker) {
+    Operation *last = nullptr;
+    SmallVector<Value> shown(maker->getResults());
+    while (!shown.empty())
+      for (OpOperand &use : shown.pop_back_val().getUses()) {
+        Operation *user = use.getOwner();
+        if (isa<ViewOp>(user))
+          shown.push_back(user->getResult(0));
+        auto call = dyn_cast<CallOp>(user);
+        if (!call || !llvm::is_contained(
+                         call.getMutates().value_or(ArrayRef<int64_t>()),
+                         int64_t(use.getOperandNumber())))
+          continue;
+        if (!last || last->isBeforeInBlock(user))
+          last = user;
+      }
+    return last;
+  }
+
   /// The caller gets memory of its own, not the graph's. Returns the last op
-  /// that copies.
+  /// of the run, such copies included.
   Operation *copyReturned(Operation *last, ArrayRef<Operation *> run) {
     auto ret = cast<ReturnOp>(getOperation().getBlock().getTerminator());
     llvm::SmallPtrSet<Operation *, 16> inside(run.begin(), run.end());
@@ -93,10 +126,15 @@ struct FormGraphs : cudagraph::impl::FormGraphsPassBase<FormGraphs> {
       auto output = ExternalOp::create(
           builder, maker->getLoc(), cast<BufferType>(operand.get().getType()),
           Role::output, nextOutput++, /*stable=*/false);
-      builder.setInsertionPointAfter(last);
+      // What is written behind the run is copied behind it.
+      Operation *writer = lastWriter(maker);
+      bool later = writer && !inside.contains(writer);
+      builder.setInsertionPointAfter(later ? writer : last);
       // A view of it may stand behind the run.
       Value shown = showAgain(builder, operand.get(), getRoot(operand.get()));
-      last = CopyOp::create(builder, maker->getLoc(), shown, output);
+      auto copy = CopyOp::create(builder, maker->getLoc(), shown, output);
+      if (!later)
+        last = copy;
       operand.set(output);
     }
     return last;

@@ -1,0 +1,27 @@
+"""Random programs through launch programs, on a device made of software.
+
+What plans launches (graphs, copies, memory) is the GPU's; kernels and library calls
+are the processor's. PYJIT_EXAMPLES sets the number of programs, 100 by default.
+"""
+
+from __future__ import annotations
+
+import os
+
+import pytest
+from hypothesis import HealthCheck, given, settings
+from Integration import test_random_programs as plain
+from Integration.random_programs import Program, programs
+
+
+@settings(
+    max_examples=int(os.environ.get("PYJIT_EXAMPLES", "100")),
+    deadline=None,
+    derandomize="PYJIT_EXAMPLES" not in os.environ,
+    suppress_health_check=list(HealthCheck),
+)
+@given(programs())
+@pytest.mark.filterwarnings("ignore")
+def test_random_program(program: Program) -> None:
+    program.options["software_device"] = True
+    plain.check(program)
