@@ -34,6 +34,27 @@ void pyjit::cudagraph::registerCudaGraphDialect(DialectRegistry &registry) {
   registry.insert<CudaGraphDialect>();
 }
 
+int64_t BufferType::getBytes() const {
+  RankedTensorType tensor = getTensor();
+  int64_t element = 1;
+  if (auto complex = dyn_cast<ComplexType>(tensor.getElementType()))
+    element = complex.getElementType().getIntOrFloatBitWidth() / 4;
+  else
+    element = std::max(1u, tensor.getElementTypeBitWidth() / 8);
+  int64_t count = tensor.getNumElements();
+  SmallVector<int64_t> strides;
+  int64_t offset;
+  auto layout = dyn_cast_or_null<MemRefLayoutAttrInterface>(
+      tensor.getEncoding());
+  if (!count || !layout ||
+      failed(layout.getStridesAndOffset(tensor.getShape(), strides, offset)))
+    return count * element;
+  int64_t last = 0;
+  for (auto [size, stride] : llvm::zip_equal(tensor.getShape(), strides))
+    last += (size - 1) * stride;
+  return (last + 1) * element;
+}
+
 Value pyjit::cudagraph::getRoot(Value buffer) {
   while (auto view = buffer.getDefiningOp<ViewOp>())
     buffer = view.getSource();

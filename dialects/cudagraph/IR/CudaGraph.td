@@ -53,6 +53,9 @@ def CudaGraph_BufferType : TypeDef<CudaGraph_Dialect, "Buffer"> {
   let assemblyFormat = "`<` $tensor (`,` $space^)? `>`";
   let extraClassDeclaration = [{
     bool isHost() const { return getSpace() == Space::host; }
+    /// From the first element to the end of the last: gaps that the layout
+    /// leaves count, repetitions do not.
+    int64_t getBytes() const;
   }];
   let builders = [
     TypeBuilderWithInferredContext<(ins "::mlir::RankedTensorType":$tensor,

@@ -221,12 +221,9 @@ static LogicalResult verifyArena(ProgramOp program) {
   program.walk([&](BufferOp op) {
     if (!op.getOffset())
       return;
-    RankedTensorType tensor = op.getType().getTensor();
-    int64_t bytes = tensor.getNumElements() *
-                    std::max<int64_t>(1, tensor.getElementTypeBitWidth() / 8);
     index[op.getBuffer()] = planned.size();
     int64_t begin = *op.getOffset();
-    planned.push_back({op, -1, -1, begin, begin + bytes});
+    planned.push_back({op, -1, -1, begin, begin + op.getType().getBytes()});
   });
   if (planned.empty())
     return success();

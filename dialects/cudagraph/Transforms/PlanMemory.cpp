@@ -22,16 +22,6 @@ struct Lifetime {
 /// The allocator's own granularity, and more than any access asks for.
 constexpr int64_t kAlignment = 256;
 
-int64_t bytesOf(RankedTensorType tensor) {
-  Type element = tensor.getElementType();
-  int64_t bytes;
-  if (auto complex = dyn_cast<ComplexType>(element))
-    bytes = complex.getElementType().getIntOrFloatBitWidth() / 4;
-  else
-    bytes = std::max<int64_t>(1, element.getIntOrFloatBitWidth() / 8);
-  return llvm::alignTo(tensor.getNumElements() * bytes, kAlignment);
-}
-
 /// Largest first, each into the smallest gap that its lifetime leaves.
 int64_t place(MutableArrayRef<Lifetime *> buffers) {
   llvm::stable_sort(buffers, [](const Lifetime *a, const Lifetime *b) {
@@ -96,7 +86,8 @@ struct PlanMemory : cudagraph::impl::PlanMemoryPassBase<PlanMemory> {
         buffer.getDefiningOp()->erase();
         continue;
       }
-      life.bytes = bytesOf(cast<BufferType>(buffer.getType()).getTensor());
+      life.bytes = llvm::alignTo(cast<BufferType>(buffer.getType()).getBytes(),
+                                 kAlignment);
       used.push_back(&life);
     }
     int64_t arena = place(used);

@@ -55,6 +55,18 @@ LogicalResult StridesAttr::verifyEncoding(
   return success();
 }
 
+AffineMap StridesAttr::getAffineMap() const {
+  return makeStridedLinearLayoutMap(getStrides(), 0, getContext());
+}
+
+LogicalResult StridesAttr::getStridesAndOffset(ArrayRef<int64_t>,
+                                               SmallVectorImpl<int64_t> &strides,
+                                               int64_t &offset) const {
+  strides.assign(getStrides().begin(), getStrides().end());
+  offset = 0;
+  return success();
+}
+
 /// One number: a constant, or a polynomial over symbols in normal form.
 static ParseResult parseSize(AsmParser &parser, AffineExpr &size) {
   constexpr unsigned kMaxSymbols = 64;

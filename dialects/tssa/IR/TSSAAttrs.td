@@ -3,6 +3,7 @@
 
 include "dialects/tssa/IR/TSSADialect.td"
 include "mlir/IR/AttrTypeBase.td"
+include "mlir/IR/BuiltinAttributeInterfaces.td"
 include "mlir/IR/EnumAttr.td"
 include "mlir/IR/TensorEncoding.td"
 
@@ -12,7 +13,10 @@ class TSSA_Attr<string name, string attrMnemonic, list<Trait> traits = []>
 }
 
 def TSSA_StridesAttr : TSSA_Attr<"Strides", "strides",
-    [DeclareAttrInterfaceMethods<VerifiableTensorEncoding>]> {
+    [DeclareAttrInterfaceMethods<VerifiableTensorEncoding>,
+     // Dialects that do not know this one ask for the strides so.
+     DeclareAttrInterfaceMethods<MemRefLayoutAttrInterface,
+                                 ["getStridesAndOffset"]>]> {
   let summary = "layout of a tensor in elements, as eager PyTorch had it";
   let description = [{
     The encoding of a tensor type whose layout is not row-major: one stride per
