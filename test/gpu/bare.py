@@ -25,7 +25,13 @@ def loaded() -> set[str]:
 
 
 def refuse(event: str, arguments: tuple) -> None:
-    if event in ("subprocess.Popen", "os.exec", "os.posix_spawn", "os.system", "os.fork"):
+    if event in (
+        "subprocess.Popen",
+        "os.exec",
+        "os.posix_spawn",
+        "os.system",
+        "os.fork",
+    ):
         raise RuntimeError(f"a process was started: {event} {arguments}")
     if event == "import" and arguments[0].split(".")[0] == "triton":
         raise RuntimeError("Triton was imported")
@@ -35,7 +41,9 @@ def main() -> None:
     import pyjit
 
     torch.manual_seed(0)
-    model = nn.Sequential(nn.Linear(32, 64), nn.GELU(), nn.LayerNorm(64), nn.Softmax(-1))
+    model = nn.Sequential(
+        nn.Linear(32, 64), nn.GELU(), nn.LayerNorm(64), nn.Softmax(-1)
+    )
     model = model.cuda().half().eval()
     x = torch.randn(8, 32, device="cuda", dtype=torch.float16)
     with torch.no_grad():

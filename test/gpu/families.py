@@ -24,6 +24,7 @@ MARKS = {
     "row": (True, None),
     "column": (False, True),
     "tile": (False, True),
+    "any": (None, None),
 }
 # name: (family, function, arguments)
 FAMILIES = {
@@ -45,8 +46,9 @@ FAMILIES = {
     "split": ("row", lambda a: a.sum(), (tensor(3000, 1024),)),
     "split-column": ("column", lambda a: a.sum(0), (tensor(20000, 256),)),
     "tile": ("tile", lambda a, b: a.t() + b, (tensor(100, 513), tensor(513, 100))),
+    # A second kernel looks for indices that are out of range.
     "gather": (
-        "flat",
+        "any",
         lambda t, i: F.embedding(i, t) * 2,
         (tensor(50, 24), indices(50, 3, 5)),
     ),

@@ -44,8 +44,8 @@ int64_t BufferType::getBytes() const {
   int64_t count = tensor.getNumElements();
   SmallVector<int64_t> strides;
   int64_t offset;
-  auto layout = dyn_cast_or_null<MemRefLayoutAttrInterface>(
-      tensor.getEncoding());
+  auto layout =
+      dyn_cast_or_null<MemRefLayoutAttrInterface>(tensor.getEncoding());
   if (!count || !layout ||
       failed(layout.getStridesAndOffset(tensor.getShape(), strides, offset)))
     return count * element;

@@ -103,9 +103,9 @@ struct FormGraphs : cudagraph::impl::FormGraphsPassBase<FormGraphs> {
         if (isa<ViewOp>(user))
           shown.push_back(user->getResult(0));
         auto call = dyn_cast<CallOp>(user);
-        if (!call || !llvm::is_contained(
-                         call.getMutates().value_or(ArrayRef<int64_t>()),
-                         int64_t(use.getOperandNumber())))
+        if (!call ||
+            !llvm::is_contained(call.getMutates().value_or(ArrayRef<int64_t>()),
+                                int64_t(use.getOperandNumber())))
           continue;
         if (!last || last->isBeforeInBlock(user))
           last = user;

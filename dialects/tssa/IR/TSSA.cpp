@@ -59,9 +59,10 @@ AffineMap StridesAttr::getAffineMap() const {
   return makeStridedLinearLayoutMap(getStrides(), 0, getContext());
 }
 
-LogicalResult StridesAttr::getStridesAndOffset(ArrayRef<int64_t>,
-                                               SmallVectorImpl<int64_t> &strides,
-                                               int64_t &offset) const {
+LogicalResult
+StridesAttr::getStridesAndOffset(ArrayRef<int64_t>,
+                                 SmallVectorImpl<int64_t> &strides,
+                                 int64_t &offset) const {
   strides.assign(getStrides().begin(), getStrides().end());
   offset = 0;
   return success();

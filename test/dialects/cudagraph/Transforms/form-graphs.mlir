@@ -169,3 +169,47 @@ cudagraph.program @attention on "cuda:0" {
   %b = cudagraph.call "aten::exp"(%a) : (!q) -> (!q)
   cudagraph.return %b : !q
 }
+
+// -----
+
+// A call's copy of an output stands behind the kernel that writes the output.
+!vec = !cudagraph.buffer<tensor<8xf32>>
+
+// CHECK-LABEL: @reads_output
+// CHECK: cudagraph.graph
+// CHECK-NEXT: cudagraph.kernel @a(%{{.*}}) to(%[[Y:.*]]) :
+// CHECK-NEXT: cudagraph.copy %[[Y]] to %[[T:.*]] :
+// CHECK-NEXT: cudagraph.call "aten::cumsum"(%[[T]]
+cudagraph.program @reads_output on "cuda:0" {
+  %x = cudagraph.external input 0 : !vec
+  %y = cudagraph.external output 0 : !vec
+  cudagraph.kernel @a(%x) to (%y) : (!vec) -> (!vec)
+  %z = cudagraph.call "aten::cumsum"(%y, 0 : i64, none) : (!vec) -> !vec
+  cudagraph.return %y, %z : !vec, !vec
+}
+
+// -----
+
+// What is written behind the run is copied to the caller behind that.
+!vec = !cudagraph.buffer<tensor<8xf32>>
+!idx = !cudagraph.buffer<tensor<2xi64>>
+!two = !cudagraph.buffer<tensor<2xf32>>
+
+// CHECK-LABEL: @written_later
+// CHECK: %[[G:.*]] = cudagraph.graph
+// CHECK: cudagraph.call "aten::clone"
+// CHECK-NEXT: cudagraph.yield
+// CHECK: cudagraph.call "aten::index_put_"(%[[G]]
+// CHECK-NEXT: cudagraph.copy %[[G]] to %[[Y:.*]] :
+// CHECK-NEXT: cudagraph.return %[[Y]]
+cudagraph.program @written_later on "cuda:0" {
+  %x = cudagraph.external input 0 : !vec
+  %i = cudagraph.external input 1 : !idx
+  %v = cudagraph.external input 2 : !two
+  %t = cudagraph.buffer : !vec
+  cudagraph.kernel @a(%x) to (%t) : (!vec) -> (!vec)
+  %c = cudagraph.call "aten::clone"(%t, none) : (!vec) -> !vec
+  // expected-remark @below {{stays outside of graphs: it may look into its indices}}
+  cudagraph.call "aten::index_put_"(%c, [%i], %v, false) mutates [0] : (!vec, !idx, !two) -> ()
+  cudagraph.return %c : !vec
+}
