@@ -24,8 +24,6 @@ using KernelFunction = void (*)(void *const *buffers, int64_t begin,
 struct JitOptions {
   /// 0 to 3, as in -O; what the emitter leaves to LLVM needs little.
   unsigned optimizationLevel = 2;
-  /// Keep the object file, for storing it with an executable.
-  bool keepObject = false;
   /// What kernels may call besides the C library's math.
   std::vector<std::pair<std::string, void *>> symbols;
 };
@@ -33,26 +31,20 @@ struct JitOptions {
 /// Machine code of one module of kernels; kernels live as long as it does.
 class JitLibrary {
 public:
-  JitLibrary(std::unique_ptr<llvm::orc::LLJIT> jit,
-             std::unique_ptr<llvm::MemoryBuffer> object);
+  explicit JitLibrary(std::unique_ptr<llvm::orc::LLJIT> jit);
   ~JitLibrary();
   llvm::Expected<KernelFunction> lookup(llvm::StringRef name) const;
-  const llvm::MemoryBuffer *object() const { return objectFile.get(); }
 
 private:
   std::unique_ptr<llvm::orc::LLJIT> jit;
-  std::unique_ptr<llvm::MemoryBuffer> objectFile;
 };
 
 /// Compiles the nested module `@kernels` of `module` for the host; the rest of
-/// `module` may be anything. Without such a module the library is empty. Safe
-/// to call from several threads, each with its own MLIR context.
+/// `module` may be anything. Without such a module the library is empty. Many
+/// kernels are compiled by several threads. Safe to call from several threads,
+/// each with its own MLIR context.
 llvm::Expected<std::unique_ptr<JitLibrary>>
 compileKernels(mlir::ModuleOp module, const JitOptions &options = {});
-
-/// Links an object file that `compileKernels` kept.
-llvm::Expected<std::unique_ptr<JitLibrary>>
-loadKernels(std::unique_ptr<llvm::MemoryBuffer> object);
 
 } // namespace pyjit::x86
 
