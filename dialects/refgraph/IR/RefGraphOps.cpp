@@ -422,8 +422,8 @@ LogicalResult TraceOp::verifyRegions() {
     return failure();
   return verifyBody<ExternalOp, ObjectOp, ConstantOp, GetOp, AbsentOp, HoldsOp,
                     LengthOp, KeysOp, OffsetOp, SameOp, DistinctOp, StateOp,
-                    ArithOp, CompareOp, TensorOp, CreateOp, SetOp, DeleteOp,
-                    AppendOp, ReplaceOp, LeaveOp>(*this);
+                    ArithOp, CompareOp, TensorOp, DecideOp, CreateOp, SetOp,
+                    DeleteOp, AppendOp, ReplaceOp, LeaveOp>(*this);
 }
 
 LogicalResult GuardsOp::verifyRegions() {
@@ -474,7 +474,7 @@ LogicalResult MockOp::verifyRegions() {
 
 LogicalResult GraphOp::verifyRegions() {
   if (failed(verifyTerminator<YieldOp>(*this)) ||
-      failed(verifyBody<TensorOp, YieldOp>(*this)))
+      failed(verifyBody<TensorOp, DecideOp, WhileOp, YieldOp>(*this)))
     return failure();
   auto yield = cast<YieldOp>(getBody().front().getTerminator());
   unsigned updates = getMutates().size();

@@ -639,4 +639,6 @@ def RefGraph_YieldOp : RefGraph_Op<"yield", [Terminator,
   let assemblyFormat = "($values^ `:` type($values))? attr-dict";
 }
 
+include "dialects/refgraph/IR/RefGraphControl.td"
+
 #endif // PYJIT_REFGRAPH_OPS_TD

@@ -81,6 +81,12 @@ void printTensorCall(mlir::OpAsmPrinter &printer, mlir::Operation *op,
                      mlir::DenseI64ArrayAttr aliases,
                      mlir::DenseI64ArrayAttr mutates);
 
+/// `true`, `false` or `open`.
+mlir::ParseResult parseOutcome(mlir::OpAsmParser &parser,
+                               mlir::BoolAttr &outcome);
+void printOutcome(mlir::OpAsmPrinter &printer, mlir::Operation *op,
+                  mlir::BoolAttr outcome);
+
 } // namespace pyjit::refgraph
 
 #endif // PYJIT_DIALECTS_REFGRAPH_IR_REFGRAPHSYNTAX_H

@@ -31,6 +31,20 @@ static DenseI64ArrayAttr getParams(const RecordPlan &plan, Builder &builder) {
                         : builder.getDenseI64ArrayAttr(params);
 }
 
+/// An input that no operator reads is the same tensor at each decision, says
+/// the state: the graph does not know it.
+static void cloneDecision(DecideOp decide, OpBuilder &builder,
+                          const IRMapping &mapping) {
+  SmallVector<Value> values;
+  for (Value value : decide.getValues())
+    if (Value known = mapping.lookupOrNull(value))
+      values.push_back(known);
+  DecideOp::create(builder, decide.getLoc(),
+                   mapping.lookup(decide.getCondition()),
+                   decide.getOutcomeAttr(), decide.getSiteAttr(),
+                   decide.getStateAttr(), values, decide.getUnfoldedAttr());
+}
+
 static void extractGraph(TraceOp trace, const RecordPlan &plan) {
   OpBuilder builder(trace);
   auto graph = GraphOp::create(builder, trace.getLoc(), trace.getRecordAttr(),
@@ -48,9 +62,12 @@ static void extractGraph(TraceOp trace, const RecordPlan &plan) {
         mapping.map(op.getResult(0), argument);
 
   builder.setInsertionPointToEnd(body);
-  for (auto call : trace.getBody().getOps<TensorOp>())
-    if (plan.isNeeded(call))
-      builder.clone(*call, mapping);
+  for (Operation &op : trace.getBody().front()) {
+    if (plan.isNeeded(&op))
+      builder.clone(op, mapping);
+    else if (auto decide = dyn_cast<DecideOp>(op))
+      cloneDecision(decide, builder, mapping);
+  }
   SmallVector<Value> values;
   for (Value result : plan.results)
     values.push_back(mapping.lookup(plan.getLatest(result)));

@@ -167,4 +167,53 @@ def ExtractGraphPass : Pass<"refgraph-extract-graph", "::mlir::ModuleOp"> {
   let dependentDialects = ["::pyjit::refgraph::RefGraphDialect"];
 }
 
+def RerollLoopsPass : Pass<"refgraph-reroll-loops", "::mlir::ModuleOp"> {
+  let summary = "Make one loop of iterations that are equal";
+  let description = [{
+    The operators between two decisions of one site are an iteration. Iterations
+    are equal if one turns into the next by renaming: what an iteration takes
+    from the one before is carried, all else that it uses is the same tensor in
+    each. All that were recorded are compared. Written tensors that live outside
+    stay references; carried tensors are handed on by contents, which is refused
+    where somebody could see that their memory is another.
+
+    Decisions that are no such loop stay, and say why: the record is then not
+    used, and the call is cut at the decision.
+
+    ```mlir
+    refgraph.graph @f(%a0: !refgraph.tensor<[4], [1], f32, "cpu">) {
+      %a1 = refgraph.tensor_op "aten::mul.Tensor"(%a0, %a0) {traits = ["as-op-node", "pure"]} : (!refgraph.tensor<[4], [1], f32, "cpu">, !refgraph.tensor<[4], [1], f32, "cpu">) -> !refgraph.tensor<[4], [1], f32, "cpu">
+      %c1 = refgraph.tensor_op "aten::any"(%a1) {traits = ["as-op-node", "pure"]} : (!refgraph.tensor<[4], [1], f32, "cpu">) -> !refgraph.tensor<[], [], i1, "cpu">
+      refgraph.decide %c1 is true at "f.py:3" state "x=#0 #1" [%a1, %c1] : (!refgraph.tensor<[], [], i1, "cpu">, !refgraph.tensor<[4], [1], f32, "cpu">, !refgraph.tensor<[], [], i1, "cpu">) -> ()
+      %a2 = refgraph.tensor_op "aten::mul.Tensor"(%a1, %a1) {traits = ["as-op-node", "pure"]} : (!refgraph.tensor<[4], [1], f32, "cpu">, !refgraph.tensor<[4], [1], f32, "cpu">) -> !refgraph.tensor<[4], [1], f32, "cpu">
+      %c2 = refgraph.tensor_op "aten::any"(%a2) {traits = ["as-op-node", "pure"]} : (!refgraph.tensor<[4], [1], f32, "cpu">) -> !refgraph.tensor<[], [], i1, "cpu">
+      refgraph.decide %c2 is true at "f.py:3" state "x=#0 #1" [%a2, %c2] : (!refgraph.tensor<[], [], i1, "cpu">, !refgraph.tensor<[4], [1], f32, "cpu">, !refgraph.tensor<[], [], i1, "cpu">) -> ()
+      %a3 = refgraph.tensor_op "aten::mul.Tensor"(%a2, %a2) {traits = ["as-op-node", "pure"]} : (!refgraph.tensor<[4], [1], f32, "cpu">, !refgraph.tensor<[4], [1], f32, "cpu">) -> !refgraph.tensor<[4], [1], f32, "cpu">
+      %c3 = refgraph.tensor_op "aten::any"(%a3) {traits = ["as-op-node", "pure"]} : (!refgraph.tensor<[4], [1], f32, "cpu">) -> !refgraph.tensor<[], [], i1, "cpu">
+      refgraph.decide %c3 is open at "f.py:3" state "x=#0 #1" [%a3, %c3] : (!refgraph.tensor<[], [], i1, "cpu">, !refgraph.tensor<[4], [1], f32, "cpu">, !refgraph.tensor<[], [], i1, "cpu">) -> ()
+      refgraph.yield %a3, %c3 : !refgraph.tensor<[4], [1], f32, "cpu">, !refgraph.tensor<[], [], i1, "cpu">
+    }
+    ```
+    gives
+    ```mlir
+    refgraph.graph @f(%a0: !refgraph.tensor<[4], [1], f32, "cpu">) {
+      %a1 = refgraph.tensor_op "aten::mul.Tensor"(%a0, %a0) {traits = ["as-op-node", "pure"]} : (!refgraph.tensor<[4], [1], f32, "cpu">, !refgraph.tensor<[4], [1], f32, "cpu">) -> !refgraph.tensor<[4], [1], f32, "cpu">
+      %c1 = refgraph.tensor_op "aten::any"(%a1) {traits = ["as-op-node", "pure"]} : (!refgraph.tensor<[4], [1], f32, "cpu">) -> !refgraph.tensor<[], [], i1, "cpu">
+      %r:2 = refgraph.while %c1 is true carries(%a1, %c1) : (!refgraph.tensor<[], [], i1, "cpu">, !refgraph.tensor<[4], [1], f32, "cpu">, !refgraph.tensor<[], [], i1, "cpu">) -> (!refgraph.tensor<[4], [1], f32, "cpu">, !refgraph.tensor<[], [], i1, "cpu">) {
+      ^bb0(%a: !refgraph.tensor<[4], [1], f32, "cpu">, %c: !refgraph.tensor<[], [], i1, "cpu">):
+        %n = refgraph.tensor_op "aten::mul.Tensor"(%a, %a) {traits = ["as-op-node", "pure"]} : (!refgraph.tensor<[4], [1], f32, "cpu">, !refgraph.tensor<[4], [1], f32, "cpu">) -> !refgraph.tensor<[4], [1], f32, "cpu">
+        %d = refgraph.tensor_op "aten::any"(%n) {traits = ["as-op-node", "pure"]} : (!refgraph.tensor<[4], [1], f32, "cpu">) -> !refgraph.tensor<[], [], i1, "cpu">
+        refgraph.next %d carries(%n, %d) : (!refgraph.tensor<[], [], i1, "cpu">, !refgraph.tensor<[4], [1], f32, "cpu">, !refgraph.tensor<[], [], i1, "cpu">) -> ()
+      }
+      refgraph.yield %r#0, %r#1 : !refgraph.tensor<[4], [1], f32, "cpu">, !refgraph.tensor<[], [], i1, "cpu">
+    }
+    ```
+  }];
+  let dependentDialects = ["::pyjit::refgraph::RefGraphDialect"];
+  let statistics = [
+    Statistic<"numWhiles", "while-loops", "Loops that data ends">,
+    Statistic<"numUnfolded", "unfolded", "Graphs whose decisions stay">
+  ];
+}
+
 #endif // PYJIT_REFGRAPH_PASSES_TD

@@ -8,6 +8,7 @@ void pyjit::refgraph::buildRecordPipeline(mlir::OpPassManager &manager) {
   manager.addPass(createAnnotatePass());
   manager.addPass(createGenerateGuardsPass());
   manager.addPass(createGenerateMockPass());
-  // Last: it erases the trace.
+  // It erases the trace.
   manager.addPass(createExtractGraphPass());
+  manager.addPass(createRerollLoopsPass());
 }

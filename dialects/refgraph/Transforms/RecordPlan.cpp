@@ -295,6 +295,10 @@ void RecordPlan::markNeeded(TraceOp trace) {
     needValue(getLatest(value));
   for (Value value : updated)
     needValue(getLatest(value));
+  // What a decision hands on is compared with what others hand on.
+  for (auto decide : trace.getBody().getOps<DecideOp>())
+    for (Value operand : decide->getOperands())
+      needValue(operand);
   while (!work.empty())
     for (Value operand : work.pop_back_val()->getOperands())
       needValue(operand);
@@ -306,6 +310,8 @@ void RecordPlan::listExternals(TraceOp trace) {
     if (needed.contains(call))
       for (Value operand : call.getInputs())
         read.insert(getNode(operand));
+  for (auto decide : trace.getBody().getOps<DecideOp>())
+    read.insert(getNode(decide.getCondition()));
   for (Operation &op : trace.getBody().front()) {
     for (Value value : op.getResults()) {
       if (getNode(value) != value || !isExternal(value))

@@ -20,7 +20,10 @@ def ConvertRefGraphToTSSAPass
     do arguments and calls that are on the processor all the same. A call gets
     `pyjit.library` if it meets tensors of both, other than numbers.
 
-    Fails, naming the operator, on a view that no rule describes, on a second
+    `refgraph.while` becomes `scf.while`: carried tensors go round by contents,
+    with a 0-dim bool tensor that says whether the loop goes on.
+
+    Fails on a decision that no pass folded and, naming the operator, on a view that no rule describes, on a second
     device, and where a program of a device writes a tensor of the processor.
 
     ```mlir
@@ -41,6 +44,8 @@ def ConvertRefGraphToTSSAPass
     ```
   }];
   let dependentDialects = ["::mlir::func::FuncDialect",
+                           "::mlir::scf::SCFDialect",
+                           "::mlir::tensor::TensorDialect",
                            "::pyjit::tssa::TSSADialect"];
   let options = [
     Option<"accelerator", "accelerator", "std::string", "",

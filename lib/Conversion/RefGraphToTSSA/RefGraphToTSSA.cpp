@@ -11,6 +11,7 @@
 
 #include "pyjit/Conversion/RefGraphToTSSA/Passes.h"
 
+#include "Converter.h"
 #include "ViewRules.h"
 
 #include "dialects/refgraph/IR/RefGraph.h"
@@ -21,8 +22,11 @@
 #include "pyjit/Operators/OperatorInfo.h"
 
 #include "mlir/Dialect/Func/IR/FuncOps.h"
+#include "mlir/Dialect/SCF/IR/SCF.h"
+#include "mlir/Dialect/Tensor/IR/Tensor.h"
 #include "mlir/IR/IRMapping.h"
 #include "llvm/ADT/StringSwitch.h"
+#include "llvm/ADT/TypeSwitch.h"
 
 namespace pyjit {
 #define GEN_PASS_DEF_CONVERTREFGRAPHTOTSSAPASS
@@ -31,6 +35,7 @@ namespace pyjit {
 
 using namespace mlir;
 using namespace pyjit;
+using pyjit::conversion::Converter;
 
 namespace {
 
@@ -53,51 +58,6 @@ RankedTensorType contentsOf(Type type) {
 tssa::RefType refTo(RankedTensorType type) {
   return tssa::RefType::get(type.getContext(), type);
 }
-
-/// Converts one graph.
-class Converter {
-public:
-  /// `accelerator`: the device whose tensors a launch program is for; empty for
-  /// any but the processor.
-  Converter(refgraph::GraphOp graph, StringRef accelerator)
-      : graph(graph), builder(graph.getContext()), accelerator(accelerator) {}
-  LogicalResult run();
-
-private:
-  LogicalResult findDevice();
-  void placeCall(refgraph::TensorOp op, tssa::AtenOp call);
-  LogicalResult convert(refgraph::TensorOp op);
-  LogicalResult convertView(refgraph::TensorOp op);
-  LogicalResult convertRetyped(refgraph::TensorOp op);
-  LogicalResult convertTwin(refgraph::TensorOp op,
-                            const operators::OperatorInfo &info);
-  void convertCall(refgraph::TensorOp op);
-  FailureOr<ArrayAttr> findPath(refgraph::TensorOp op, Value source,
-                                unsigned result);
-  bool twinFits(refgraph::TensorOp op, const operators::OperatorInfo &info);
-
-  Value load(Location loc, Value recorded) {
-    Value handle = handles.lookup(recorded);
-    auto type = cast<tssa::RefType>(handle.getType()).getTensor();
-    return tssa::LoadOp::create(builder, loc, type, handle);
-  }
-  /// A new tensor with these contents, standing for `recorded`.
-  void define(Value recorded, Value contents) {
-    auto type = refTo(cast<RankedTensorType>(contents.getType()));
-    handles[recorded] =
-        tssa::RefOp::create(builder, contents.getLoc(), type, contents);
-  }
-
-  refgraph::GraphOp graph;
-  OpBuilder builder;
-  StringRef accelerator;
-  /// The one device of the program that is not the processor, or empty.
-  StringRef device;
-  DenseMap<Value, Value> handles;
-  /// Storage offset, in elements, of handles whose storage begins at a tensor
-  /// made here; what is viewed of an input has none that is known.
-  DenseMap<Value, int64_t> offsets;
-};
 
 /// Whether two elements may share a place in memory (an expanded input, say).
 bool mayOverlap(refgraph::TensorType type) {
@@ -123,6 +83,8 @@ StringRef deviceOf(Value value) {
   return tensor ? tensor.getDevice() : "cpu";
 }
 
+} // namespace
+
 /// A program runs on one device; tensors of the processor may take part.
 LogicalResult Converter::findDevice() {
   auto see = [&](Value value) {
@@ -140,11 +102,15 @@ LogicalResult Converter::findDevice() {
   for (Value value : graph.getBody().front().getArguments())
     if (failed(see(value)))
       return refuse(graph, value);
-  for (auto op : graph.getBody().front().getOps<refgraph::TensorOp>())
+  auto walked = graph.walk([&](refgraph::TensorOp op) {
     for (Value value : op.getResults())
-      if (failed(see(value)))
-        return refuse(op, value);
-  return success();
+      if (failed(see(value))) {
+        (void)refuse(op, value);
+        return WalkResult::interrupt();
+      }
+    return WalkResult::advance();
+  });
+  return failure(walked.wasInterrupted());
 }
 
 /// States what is not plain computation on the program's device. Numbers of the
@@ -207,15 +173,26 @@ LogicalResult Converter::run() {
                             builder.getStringAttr(deviceOf(arg)));
   }
 
-  for (auto op : body.getOps<refgraph::TensorOp>())
-    if (failed(convert(op)))
-      return failure();
+  if (failed(convert(body)))
+    return failure();
 
   SmallVector<Value> returned;
   for (Value value : yield.getValues())
     returned.push_back(load(yield.getLoc(), value));
   func::ReturnOp::create(builder, yield.getLoc(), returned);
   graph.erase();
+  return success();
+}
+
+LogicalResult Converter::convert(Block &block) {
+  for (Operation &op : block.without_terminator()) {
+    LogicalResult converted =
+        llvm::TypeSwitch<Operation *, LogicalResult>(&op)
+            .Case<refgraph::TensorOp, refgraph::WhileOp, refgraph::DecideOp>(
+                [&](auto known) { return convert(known); });
+    if (failed(converted))
+      return failure();
+  }
   return success();
 }
 
@@ -387,6 +364,8 @@ void Converter::convertCall(refgraph::TensorOp op) {
     handles[result] = written;
   }
 }
+
+namespace {
 
 struct ConvertRefGraphToTSSA
     : pyjit::impl::ConvertRefGraphToTSSAPassBase<ConvertRefGraphToTSSA> {

@@ -342,3 +342,71 @@ refgraph.trace @f {
   %m = refgraph.tensor_op "aten::relu"(%n) : (!refgraph.obj<"int">) -> !refgraph.tensor<[4], [1], f32, "cpu">
   refgraph.leave %e : !refgraph.obj<"external">
 }
+
+// -----
+
+refgraph.graph @f(%x: !refgraph.tensor<[4], [1], f32, "cpu">) {
+  // expected-error @+1 {{'refgraph.decide' op decides on 4 elements}}
+  refgraph.decide %x is true at "" state "" [] : (!refgraph.tensor<[4], [1], f32, "cpu">) -> ()
+  refgraph.yield
+}
+
+// -----
+
+refgraph.graph @f(%x: !refgraph.tensor<[], [], f32, "cpu">) {
+  // expected-error @+1 {{expected 'true', 'false' or 'open'}}
+  refgraph.decide %x is maybe at "" state "" [] : (!refgraph.tensor<[], [], f32, "cpu">) -> ()
+  refgraph.yield
+}
+
+// -----
+
+refgraph.graph @f(%x: !refgraph.tensor<[], [], f32, "cpu">) {
+  // expected-error @+1 {{'refgraph.while' op carries tensors of other types than its next values}}
+  %r = refgraph.while %x is true carries(%x) : (!refgraph.tensor<[], [], f32, "cpu">, !refgraph.tensor<[], [], f32, "cpu">) -> !refgraph.tensor<[], [], f32, "cpu"> {
+  ^bb0(%a: !refgraph.tensor<[], [], f32, "cpu">):
+    refgraph.next %x : (!refgraph.tensor<[], [], f32, "cpu">) -> ()
+  }
+  refgraph.yield
+}
+
+// -----
+
+refgraph.graph @f(%x: !refgraph.tensor<[], [], f32, "cpu">) {
+  // expected-error @+1 {{'refgraph.while' op carries tensors of other types than its block arguments}}
+  %r = refgraph.while %x is true carries(%x) : (!refgraph.tensor<[], [], f32, "cpu">, !refgraph.tensor<[], [], f32, "cpu">) -> !refgraph.tensor<[], [], f32, "cpu"> {
+    refgraph.next %x carries(%x) : (!refgraph.tensor<[], [], f32, "cpu">, !refgraph.tensor<[], [], f32, "cpu">) -> ()
+  }
+  refgraph.yield
+}
+
+// -----
+
+refgraph.graph @f(%x: !refgraph.tensor<[], [], f32, "cpu">, %y: !refgraph.tensor<[1], [1], f32, "cpu">) {
+  refgraph.while %x is true : (!refgraph.tensor<[], [], f32, "cpu">) -> () {
+    // expected-error @+1 {{has a condition of type}}
+    refgraph.next %y : (!refgraph.tensor<[1], [1], f32, "cpu">) -> ()
+  }
+  refgraph.yield
+}
+
+// -----
+
+refgraph.graph @f(%x: !refgraph.tensor<[], [], f32, "cpu">) {
+  refgraph.while %x is true : (!refgraph.tensor<[], [], f32, "cpu">) -> () {
+    // expected-error @+1 {{does not belong in 'refgraph.while'}}
+    %c = refgraph.constant 1
+    refgraph.next %x : (!refgraph.tensor<[], [], f32, "cpu">) -> ()
+  }
+  refgraph.yield
+}
+
+// -----
+
+refgraph.graph @f(%x: !refgraph.tensor<[], [], f32, "cpu">) {
+  refgraph.while %x is true : (!refgraph.tensor<[], [], f32, "cpu">) -> () {
+    // expected-error @+1 {{block with no terminator}}
+    %c = refgraph.tensor_op "aten::neg"(%x) : (!refgraph.tensor<[], [], f32, "cpu">) -> !refgraph.tensor<[], [], f32, "cpu">
+  }
+  refgraph.yield
+}

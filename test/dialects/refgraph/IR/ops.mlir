@@ -194,3 +194,34 @@ refgraph.trace @numbers {
   %0 = refgraph.tensor_op "aten::add.Tensor"(%x, wrapped(%n), number(%k)) : (!T, !refgraph.obj<"int">, !refgraph.obj<"float">) -> !T
   refgraph.leave %0 : !T
 }
+
+// CHECK-LABEL: refgraph.trace @decisions
+refgraph.trace @decisions {
+  %e = refgraph.external
+  %x = refgraph.get %e arg(0, "x") : !T
+  %c = refgraph.tensor_op "aten::any"(%x) : (!T) -> !refgraph.tensor<[], [], i1, "cpu">
+  // CHECK: refgraph.decide %[[C:.*]] is true at "f.py:3" state "x=#0" [%{{.*}}, %[[C]]] : (
+  // CHECK: refgraph.decide %[[C]] is false at "f.py:3" state "" [] unfolded "why" : (
+  // CHECK: refgraph.decide %[[C]] is open at "f.py:3" state "" [] : (
+  refgraph.decide %c is true at "f.py:3" state "x=#0" [%x, %c] : (!refgraph.tensor<[], [], i1, "cpu">, !T, !refgraph.tensor<[], [], i1, "cpu">) -> ()
+  refgraph.decide %c is false at "f.py:3" state "" [] unfolded "why" : (!refgraph.tensor<[], [], i1, "cpu">) -> ()
+  refgraph.decide %c is open at "f.py:3" state "" [] : (!refgraph.tensor<[], [], i1, "cpu">) -> ()
+  refgraph.leave %x : !T
+}
+
+// CHECK-LABEL: refgraph.graph @loops
+refgraph.graph @loops(%x: !T) {
+  %c = refgraph.tensor_op "aten::any"(%x) : (!T) -> !refgraph.tensor<[], [], i1, "cpu">
+  // CHECK: %[[R:.*]] = refgraph.while %{{.*}} is false carries(%{{.*}}) : (
+  %r = refgraph.while %c is false carries(%x) : (!refgraph.tensor<[], [], i1, "cpu">, !T) -> !T {
+  ^bb0(%a: !T):
+    // CHECK: refgraph.while %{{.*}} is true : (
+    // CHECK: refgraph.next %{{.*}} : (
+    refgraph.while %c is true : (!refgraph.tensor<[], [], i1, "cpu">) -> () {
+      refgraph.next %c : (!refgraph.tensor<[], [], i1, "cpu">) -> ()
+    }
+    // CHECK: refgraph.next %{{.*}} carries(%{{.*}}) : (
+    refgraph.next %c carries(%a) : (!refgraph.tensor<[], [], i1, "cpu">, !T) -> ()
+  }
+  refgraph.yield %r : !T
+}

@@ -67,3 +67,25 @@ refgraph.trace @updates {
   %r = refgraph.tensor_op "aten::neg"(%x1) {traits = ["pure"]} : (!T) -> !T
   refgraph.leave %r : !T
 }
+
+// -----
+
+!T = !refgraph.tensor<[4], [1], f32, "cpu">
+!B = !refgraph.tensor<[], [], i1, "cpu">
+
+// A decision keeps what it hands on; an input that no operator reads is left
+// out of it.
+// CHECK-LABEL: refgraph.graph @decision
+// CHECK-SAME:    (%[[X:[a-z0-9]+]]: {{[^,]*, [^,]*, [^,]*, [^,]*}}) {
+// CHECK:         %[[N:.*]] = refgraph.tensor_op "aten::neg"
+// CHECK:         %[[C:.*]] = refgraph.tensor_op "aten::any"
+// CHECK-NEXT:    refgraph.decide %[[C]] is true at "f.py:3" state "s" [%[[N]], %[[C]]] :
+refgraph.trace @decision {
+  %e = refgraph.external
+  %x = refgraph.get %e arg(0, "x") : !T
+  %y = refgraph.get %e arg(1, "y") : !T
+  %n = refgraph.tensor_op "aten::neg"(%x) {traits = ["pure"]} : (!T) -> !T
+  %c = refgraph.tensor_op "aten::any"(%x) {traits = ["pure"]} : (!T) -> !B
+  refgraph.decide %c is true at "f.py:3" state "s" [%y, %n, %c] : (!B, !T, !T, !B) -> ()
+  refgraph.leave %x : !T
+}

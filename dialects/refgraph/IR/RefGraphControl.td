@@ -1,0 +1,88 @@
+//===- RefGraphControl.td - decisions and loops ----------------*- tablegen -*-//
+//
+// Included by RefGraphOps.td, whose classes it uses.
+//
+//===----------------------------------------------------------------------===//
+
+#ifndef PYJIT_REFGRAPH_CONTROL_TD
+#define PYJIT_REFGRAPH_CONTROL_TD
+
+def RefGraph_DecideOp : RefGraph_Op<"decide", [
+    ParentOneOf<["TraceOp", "GraphOp"]>]> {
+  let summary = "Python branched on a tensor's data, and the run went on";
+  let description = [{
+    `is true`, `is false`: what `bool` of the tensor was. `is open`: the record
+    ends here, and whoever goes on decides; the state is what it hands over.
+
+    `site` names the instruction. `values` are all tensors that Python could
+    reach there through what the call made, one for each object; `state` says in
+    which places they are, and everything else that what follows depends on. Two
+    decisions of one site with the same `state` and types thus go on alike, as
+    long as the tensors' data decide alike: that is what makes a loop of them.
+    `unfolded` says why no pass took the decision away.
+
+    ```mlir
+    refgraph.decide %c is true at "f.py:3" state "x=#0 #1" [%x, %c] : (!refgraph.tensor<[], [], i1, "cpu">, !refgraph.tensor<[4], [1], f32, "cpu">, !refgraph.tensor<[], [], i1, "cpu">) -> ()
+    ```
+  }];
+  let arguments = (ins RefGraph_TensorType:$condition,
+                       OptionalAttr<BoolAttr>:$outcome, StrAttr:$site,
+                       StrAttr:$state,
+                       Variadic<RefGraph_TensorType>:$values,
+                       OptionalAttr<StrAttr>:$unfolded);
+  let assemblyFormat = [{
+    $condition `is` custom<Outcome>($outcome) `at` $site `state` $state
+    ` ` `[` $values `]` (`unfolded` $unfolded^)? attr-dict `:`
+    functional-type(operands, results)
+  }];
+  let hasVerifier = 1;
+}
+
+def RefGraph_WhileOp : RefGraph_Op<"while", [SingleBlock]> {
+  let summary = "iterations that tensor data end";
+  let description = [{
+    As long as `bool` of the condition is the stated outcome, the body runs: its
+    block arguments are the carried tensors, `refgraph.next` gives the condition
+    for the next time and the tensors to carry on. The first test comes before
+    the first iteration. A carried tensor is carried by contents: in each
+    iteration it is a tensor of its own. The body may read and write tensors of
+    the outside, which are references as everywhere: what an iteration wrote is
+    seen by the next, and after the loop.
+
+    ```mlir
+    %r = refgraph.while %c is true carries(%x) : (!refgraph.tensor<[], [], i1, "cpu">, !refgraph.tensor<[4], [1], f32, "cpu">) -> !refgraph.tensor<[4], [1], f32, "cpu"> {
+    ^bb0(%a: !refgraph.tensor<[4], [1], f32, "cpu">):
+      %n = refgraph.tensor_op "aten::mul.Tensor"(%a, %a) : (!refgraph.tensor<[4], [1], f32, "cpu">, !refgraph.tensor<[4], [1], f32, "cpu">) -> !refgraph.tensor<[4], [1], f32, "cpu">
+      %d = refgraph.tensor_op "aten::any"(%n) : (!refgraph.tensor<[4], [1], f32, "cpu">) -> !refgraph.tensor<[], [], i1, "cpu">
+      refgraph.next %d carries(%n) : (!refgraph.tensor<[], [], i1, "cpu">, !refgraph.tensor<[4], [1], f32, "cpu">) -> ()
+    }
+    ```
+  }];
+  let arguments = (ins RefGraph_TensorType:$condition, BoolAttr:$outcome,
+                       Variadic<RefGraph_TensorType>:$inits);
+  let results = (outs Variadic<RefGraph_TensorType>:$results);
+  let regions = (region SizedRegion<1>:$body);
+  let assemblyFormat = [{
+    $condition `is` $outcome (`carries` `(` $inits^ `)`)? attr-dict `:`
+    functional-type(operands, $results) $body
+  }];
+  let hasRegionVerifier = 1;
+}
+
+def RefGraph_NextOp : RefGraph_Op<"next", [Terminator,
+                                           HasParent<"WhileOp">]> {
+  let summary = "the condition of a next iteration, and what it is given";
+  let description = [{
+    ```mlir
+    refgraph.next %c carries(%x) : (!refgraph.tensor<[], [], i1, "cpu">, !refgraph.tensor<[4], [1], f32, "cpu">) -> ()
+    ```
+  }];
+  let arguments = (ins RefGraph_TensorType:$condition,
+                       Variadic<RefGraph_TensorType>:$values);
+  let assemblyFormat = [{
+    $condition (`carries` `(` $values^ `)`)? attr-dict `:`
+    functional-type(operands, results)
+  }];
+}
+
+#endif // PYJIT_REFGRAPH_CONTROL_TD
