@@ -224,6 +224,7 @@ void Session::onInstruction(PyCodeObject *code, int offset) {
   }
   if (instruction.op == EXTENDED_ARG)
     return;
+  deciding = false;
   instantiating = nullptr;
   truthOfYields = storingNumber = numbersAsTensors = hashing = callsNative =
       false;
@@ -260,8 +261,12 @@ void Session::onInstruction(PyCodeObject *code, int offset) {
     endedBefore = false;
     return;
   }
-  Post post =
-      dead ? Post::Known : handleOpcode(*this, frame, code, instruction);
+  if (!dead && atBranch &&
+      (instruction.op == POP_JUMP_IF_TRUE ||
+       instruction.op == POP_JUMP_IF_FALSE))
+    deciding = atBranch(code, offset, stack[instruction.depth - 1]);
+  Post post = dead || deciding ? Post::Known
+                               : handleOpcode(*this, frame, code, instruction);
   inHandler = false;
   if (dead)
     return;

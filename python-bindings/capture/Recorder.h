@@ -27,6 +27,9 @@ struct Segment {
   /// present instruction, plus a tuple of keys: where it may go on.
   PyObject *cut = nullptr;
   int gradMode = -1; ///< grad mode that the part leaves behind, if it set it
+  /// Where the part goes on through decisions on data: the same part up to the
+  /// first of them, in case that no loop can be made of it. At most one.
+  std::vector<Segment> fallback;
 };
 
 struct CaptureResult {
@@ -63,7 +66,8 @@ struct CutResult {
 /// `points`: dict from (code, offset) to reason, cuts that are known to be
 /// needed. `planner(key, kinds, values)` is asked before a continuation is
 /// recorded: returns the numbers of the arguments that its record must not
-/// depend on, or None where nothing shall be recorded.
+/// depend on (-1 among them: no loop is expected), False where it is recorded
+/// already, or None where nothing shall be recorded.
 CutResult captureWithCuts(PyObject *callable, PyObject *const *args,
                           size_t nargs, PyObject *kwnames,
                           const std::string &name, PyObject *points,

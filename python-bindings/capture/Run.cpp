@@ -193,6 +193,12 @@ PyObject *Run::execute(PyObject *callable, PyObject *const *args, size_t nargs,
 }
 
 void Run::add(Session &session, PyObject *cut) {
+  // Ended somewhere else than at a head: what was kept at the first one does.
+  if (session.heads.forked && !(session.heads.complete && cut)) {
+    Py_XDECREF(cut);
+    Py_CLEAR(key);
+    return;
+  }
   Segment segment;
   segment.key = key;
   key = nullptr;
@@ -201,7 +207,16 @@ void Run::add(Session &session, PyObject *cut) {
   segment.nargs = session.argumentCount;
   segment.cut = cut;
   segment.gradMode = session.gradModeLeft;
-  segments.push_back(std::move(segment));
+  if (!session.heads.forked) {
+    segments.push_back(std::move(segment));
+    return;
+  }
+  Segment &place = segments[session.heads.plain];
+  segment.fallback.push_back(std::move(place));
+  place = std::move(segment);
+  const ShadowFrame &frame = session.frames[1];
+  Origin origin = originOf(frame.code, pyjitFrameFunction(frame.frame));
+  loops.insert({origin.code, session.heads.start - origin.shift});
 }
 
 void Run::onStart(PyCodeObject *code, int offset) {
@@ -311,7 +326,7 @@ static PyObject *keyOf(PyObject *function, PyCodeObject *code, int offset,
                        intTuple(slots));
 }
 
-static PyObject *describe(const FrameState &state) {
+PyObject *pyjit::capture::describe(const FrameState &state) {
   PyObject *exits = PyTuple_New(state.exits.size());
   for (size_t i = 0; i < state.exits.size(); ++i) {
     const Exit &exit = state.exits[i];
@@ -507,7 +522,9 @@ void Run::start(PyjitFrame *frame, PyCodeObject *code, int offset) {
                                                                   : 'o';
   }
   PyObject *plan =
-      PyObject_CallFunction(planner, "OsN", key, kinds.c_str(), values);
+      isInLoop(*next, code, offset)
+          ? (Py_DECREF(values), Py_NewRef(Py_False))
+          : PyObject_CallFunction(planner, "OsN", key, kinds.c_str(), values);
   if (plan == Py_False) {
     // Recorded already: wait for what that record must have come to.
     Py_DECREF(plan);
@@ -525,6 +542,8 @@ void Run::start(PyjitFrame *frame, PyCodeObject *code, int offset) {
   session = std::move(next);
   session->cutPoints = &known;
   session->argumentCount = Py_ssize_t(places.size());
+  if (!unseen.erase(-1)) // a loop that was tried in vain
+    expectLoop(*session, frame, code, offset);
   Session::current = session.get();
   session->beginAt(frame, code, offset, origin.function, places, names, unseen);
   session->tensors->start();

@@ -14,6 +14,9 @@
 
 namespace pyjit::capture {
 
+/// A frame's place and where it may go on, for the extension.
+PyObject *describe(const FrameState &state);
+
 class Run {
 public:
   Run(const std::string &name, bool surveying);
@@ -57,6 +60,12 @@ private:
   void skip(PyjitFrame *frame, PyCodeObject *code, int offset);
   bool leavesSkipped(PyCodeObject *code, int offset);
   void add(Session &session, PyObject *cut);
+  // Decisions.cpp.
+  void expectLoop(Session &next, PyjitFrame *frame, PyCodeObject *code,
+                  int offset);
+  bool isInLoop(Session &next, PyCodeObject *code, int offset);
+  bool addPlain(Session &session, const FrameState &state);
+  bool goesOn(PyCodeObject *code, int offset, PyObject *condition);
 
   PyObject *planner = nullptr; ///< borrowed
   /// Instructions (of original code) to cut in front of, and why.
@@ -73,6 +82,9 @@ private:
   std::set<PyObject *> opaque; ///< passed through parts of this run unseen
   std::vector<PyObject *> kept;
   bool stopped = false;
+  /// Where the iterations of loops begin that were recorded as such (of
+  /// original code).
+  std::set<std::pair<PyCodeObject *, int>> loops;
   size_t count = 0;
 };
 

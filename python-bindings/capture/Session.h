@@ -295,6 +295,32 @@ public:
   /// Undoes what the handler of the instruction in progress noted of writes.
   void forgetInstruction();
 
+  //===--- Decisions on data (Decisions.cpp)
+  //-------------------------------===//
+  /// Writes what the rest of the run depends on, tensors' data apart: two equal
+  /// texts in front of one instruction go on alike. False: it cannot be said.
+  bool describeState(const FrameState &state, std::string &text,
+                     std::vector<PyObject *> &tensors);
+  /// `outcome`: -1 leaves it to who goes on after the cut.
+  void decide(PyObject *condition, int outcome, const std::string &site,
+              const std::string &state, const std::vector<PyObject *> &values);
+  void forgetValues(int first);
+  /// The heads of a loop that the recording has come by.
+  struct Heads {
+    int start = -1; ///< where iterations begin
+    int site = -1;  ///< the branch
+    int count = 0;
+    bool forked = false;   ///< a recording up to the first head was kept
+    bool complete = false; ///< ends at the last head
+    bool spoiled = false;  ///< no more of them
+    size_t plain = 0;      ///< number of that recording
+    std::string state;
+    std::map<PyObject *, size_t> numbers; ///< of objects known by identity
+  } heads;
+  /// Asked in front of a branch: whether to record on through it.
+  std::function<bool(PyCodeObject *, int, PyObject *)> atBranch;
+  bool deciding = false; ///< operators of the branch itself are not recorded
+
   /// Values that are passed on unseen, by address: SSA value.
   std::map<PyObject *, int> unseen;
   /// Instructions (of original code) in front of which the recording stops.

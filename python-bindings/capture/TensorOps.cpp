@@ -328,7 +328,7 @@ struct HoldLock {
 
 std::unique_ptr<at::ObserverContext>
 TensorRecorder::Impl::begin(const at::RecordFunction &fn) {
-  if (session.ended() || suspended || depth > 0)
+  if (session.ended() || suspended || session.deciding || depth > 0)
     return nullptr;
   auto operatorName = fn.operator_name();
   if (!operatorName)

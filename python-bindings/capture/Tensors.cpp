@@ -222,6 +222,35 @@ bool TensorRecorder::isUninitialized(PyObject *object) {
   return info && info->uninitialized;
 }
 
+bool TensorRecorder::stateOf(PyObject *object, std::string &text,
+                             bool &external) {
+  const at::Tensor &t = THPVariable_Unpack(object);
+  TensorInfo *info = impl->find(t);
+  if (!info || info->value < 0 || info->uninitialized || unsupportedTensor(t))
+    return false;
+  external = info->external;
+  text = " " + impl->type(t) + " " + Py_TYPE(object)->tp_name + " " +
+         std::to_string(t.key_set().raw_repr()) + " " +
+         std::to_string(t.storage_offset()) +
+         (t.requires_grad() ? " grad" : "") + (info->readOnly ? " read" : "");
+  // Data of constants may flow into Python: the very same one.
+  if (info->constant)
+    text += " constant " + std::to_string(info->value);
+  return true;
+}
+
+int TensorRecorder::truthOf(PyObject *object) {
+  const at::Tensor &t = THPVariable_Unpack(object);
+  if (t.numel() != 1)
+    return -1;
+  at::DisableRecordFunctionGuard unseen;
+  try {
+    return t.is_nonzero();
+  } catch (const std::exception &) {
+    return -1;
+  }
+}
+
 void TensorRecorder::suspend(bool on) { impl->suspended = on; }
 bool TensorRecorder::suspended() const { return impl->suspended; }
 

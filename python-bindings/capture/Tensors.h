@@ -46,6 +46,11 @@ public:
   /// Whether its memory came from an `empty` that no operator has filled: what
   /// filled it, if anything, went past the dispatcher.
   bool isUninitialized(PyObject *tensor);
+  /// All that Python can tell of a tensor but its data, as text. False if that
+  /// cannot be said.
+  bool stateOf(PyObject *tensor, std::string &text, bool &external);
+  /// `bool` of a tensor with one element; -1 for any other.
+  static int truthOf(PyObject *tensor);
   /// Operators are not recorded while a tensor is built from Python data.
   void suspend(bool on);
   bool suspended() const;

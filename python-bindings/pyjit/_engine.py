@@ -70,6 +70,10 @@ class Engine:
         self.cut_points: dict[tuple[Any, int], str] = {}
         # Where records end, and why.
         self.cut_sites: dict[tuple[Any, int], str] = {}
+        # Loops that data ends: compiled, and why others go round through cuts.
+        self.loops = 0
+        self.loops_left: list[str] = []
+        self._no_loop = False
         self._seen: dict[int, Any] = {}
         self._unseen: set[int] = set()
         self._run = self._repeats = 0
@@ -120,10 +124,16 @@ class Engine:
         finally:
             _capture_lock.release()
         recorded = False
-        for key, trace, objects, nargs, cut, grad_mode in segments:
+        for key, trace, objects, nargs, cut, grad_mode, fallback in segments:
             owner = self if key is None else root._continuation(Key(*key))
             keywords = tuple(kwargs) if key is None else ()
             recorded |= owner is self
+            if fallback is not None:
+                if owner._compile(
+                    trace, objects, nargs, keywords, cut, grad_mode, attempt=True
+                ):
+                    continue
+                trace, objects, cut, grad_mode = fallback
             owner._compile(trace, objects, nargs, keywords, cut, grad_mode)
         progressed = recorded
         for code, offset, why in learned:
@@ -223,7 +233,7 @@ class Engine:
             return False
         self._recorded.add(signature)
         self._repeats += 1
-        return tuple(unseen)
+        return (*unseen, -1) if self._no_loop else tuple(unseen)
 
     def _compile(
         self,
@@ -233,7 +243,9 @@ class Engine:
         keywords: tuple[str, ...],
         cut: tuple | None,
         grad_mode: int,
-    ) -> None:
+        attempt: bool = False,
+    ) -> bool:
+        """Makes a record of a trace. ``attempt``: that it cannot be compiled is no failure."""
         start = time.perf_counter()
         try:
             with progress(self.name):
@@ -248,6 +260,10 @@ class Engine:
                 )
         except _C.BuildError as error:
             self.compile_seconds += time.perf_counter() - start
+            if attempt:
+                self.root.loops_left.append(str(error).splitlines()[0])
+                self._no_loop = True
+                return False
             self._failed(f"pyjit's compiler failed: {error}")
             if self.settings.strict:
                 raise CompileError(f"{self.name}: {error}") from None
@@ -259,7 +275,7 @@ class Engine:
                     RuntimeWarning,
                     stacklevel=4,
                 )
-            return
+            return False
         end = None
         if cut is not None:
             reason, frames = cut
@@ -273,6 +289,9 @@ class Engine:
         self._failures = 0
         self.compiled.add_record(record)
         self._log(record)
+        if attempt:
+            self.root.loops += 1
+        return True
 
     def _end(self, frames: tuple) -> Any:
         """What runs the frames that a record leaves at a cut."""
@@ -359,6 +378,8 @@ class Engine:
             "graphs": len(records),
             "cuts": len(self.cut_sites) + sum(engine.cuts for engine in engines),
             "cut_sites": list(self.cut_sites.values()),
+            "loops": self.loops,
+            "loops_left": list(self.loops_left),
             "hits": self.compiled.hits,
             "continuation_hits": sum(e.compiled.hits for e in engines[1:]),
             "misses": sum(e.compiled.misses for e in engines),

@@ -116,10 +116,17 @@ PyObject *captureWithCuts(PyObject *, PyObject *args) {
     auto orNone = [](PyObject *object) {
       return object ? object : Py_NewRef(Py_None);
     };
-    Reference entry = Reference::steal(
-        Py_BuildValue("(Ns#NnNi)", orNone(segment.key), segment.trace.data(),
-                      Py_ssize_t(segment.trace.size()), segment.objects,
-                      segment.nargs, orNone(segment.cut), segment.gradMode));
+    PyObject *fallback = nullptr;
+    for (capture::Segment &plain : segment.fallback) {
+      Py_XDECREF(plain.key); // the segment's
+      fallback = Py_BuildValue("(s#NNi)", plain.trace.data(),
+                               Py_ssize_t(plain.trace.size()), plain.objects,
+                               orNone(plain.cut), plain.gradMode);
+    }
+    Reference entry = Reference::steal(Py_BuildValue(
+        "(Ns#NnNiN)", orNone(segment.key), segment.trace.data(),
+        Py_ssize_t(segment.trace.size()), segment.objects, segment.nargs,
+        orNone(segment.cut), segment.gradMode, orNone(fallback)));
     ok = ok && entry && PyList_Append(segments.get(), entry.get()) == 0;
   }
   Reference learned = Reference::steal(captured.learned);
@@ -185,7 +192,9 @@ PyMethodDef methods[] = {
      "(result,"
      " segments, learned, reason)\n"
      "Runs one monitored call, recorded in parts. A segment is (key, trace, "
-     "objects, nargs, cut, grad_mode)."},
+     "objects, nargs, cut, grad_mode, fallback); fallback, or None, is what to "
+     "compile where trace's decisions are no loop: (trace, objects, cut, "
+     "grad_mode)."},
     {"build", build, METH_VARARGS,
      "build(trace, objects, nargs, keyword_names, eager_rounding, dump_dir, "
      "accelerator='') -> Record\nCompiles a captured call. Raises BuildError."},
