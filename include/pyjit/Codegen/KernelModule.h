@@ -1,5 +1,4 @@
-//===- KernelModule.h - The nested module that holds emitted code -*- C++
-//-*-===//
+//===- KernelModule.h - The module that holds emitted code ------*- C++ -*-===//
 //
 // Every target emits its kernels into a nested `module @kernels` and leaves
 // declarations behind; what the targets' passes share about it is here.

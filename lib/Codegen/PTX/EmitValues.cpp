@@ -197,81 +197,25 @@ Value Emitter::divideByRow(Value x, Value y, const Node *divisor) {
 }
 
 Value Emitter::compute(const Node *node, unsigned u) {
-  DenseMap<Value, Value> body;
-  linalg::GenericOp generic = node->op;
-  Block *block = generic.getBody();
-  auto emitValue = [&](auto &&self, Value value) -> Value {
-    if (Value known = body.lookup(value))
-      return known;
-    if (auto argument = dyn_cast<BlockArgument>(value))
-      return body[value] = emit(node->inputs[argument.getArgNumber()], u);
-    Operation *op = value.getDefiningOp();
-    if (op->getBlock() != block) {
-      // A constant outside of the body.
-      auto constant = cast<arith::ConstantOp>(op);
-      return body[value] = arith::ConstantOp::create(
-                 b, cast<TypedAttr>(constant.getValue()));
-    }
-    if (auto position = dyn_cast<linalg::IndexOp>(op))
-      return body[value] = bodyIndex(node->loops[position.getDim()], u);
-    bool vectors = false;
-    SmallVector<Value> operands;
-    auto extracting = dyn_cast<tensor::ExtractOp>(op);
-    for (Value operand : op->getOperands()) {
-      if (extracting && (operand == extracting.getTensor() ||
-                         operand.getDefiningOp<linalg::IndexOp>()))
-        continue;
-      operands.push_back(self(self, operand));
-      vectors |= isa<VectorType>(operands.back().getType());
-    }
-    if (extracting)
-      return body[value] = extract(extracting, node, u, body);
-    // Unsigned numbers are signless here.
-    if (isa<UnrealizedConversionCastOp>(op))
-      return body[value] = operands[0];
-    // Indices are i64 here already.
-    Type scalar = op->getResult(0).getType();
-    if (isa<IndexType>(scalar))
-      scalar = b.getI64Type();
-    else if (scalar.isInteger() && !scalar.isSignlessInteger())
-      scalar = b.getIntegerType(scalar.getIntOrFloatBitWidth());
-    if (isa<arith::IndexCastOp, arith::IndexCastUIOp>(op)) {
-      Type have = getElementTypeOrSelf(operands[0].getType());
-      if (scalar == have)
-        return body[value] = operands[0];
-      Type type =
-          laneType(scalar, isa<VectorType>(operands[0].getType()) ? lanes : 1);
-      if (scalar.getIntOrFloatBitWidth() < have.getIntOrFloatBitWidth())
-        return body[value] = arith::TruncIOp::create(b, type, operands[0]);
-      if (isa<arith::IndexCastUIOp>(op))
-        return body[value] = arith::ExtUIOp::create(b, type, operands[0]);
-      return body[value] = arith::ExtSIOp::create(b, type, operands[0]);
-    }
-    if (auto constant = dyn_cast<arith::ConstantOp>(op))
-      if (isa<IndexType>(constant.getType()))
-        return body[value] = arith::ConstantOp::create(
-                   b, b.getI64IntegerAttr(
-                          cast<IntegerAttr>(constant.getValue()).getInt()));
-    unsigned width = vectors ? lanes : 1;
-    if (auto division = dyn_cast<arith::DivFOp>(op))
-      if (auto argument = dyn_cast<BlockArgument>(division.getRhs()))
-        if (Value quotient =
-                divideByRow(broadcast(operands[0], width), operands[1],
-                            node->inputs[argument.getArgNumber()]))
-          return body[value] = quotient;
-    for (Value &operand : operands)
-      operand = broadcast(operand, width);
-    OperationState state(b.getLoc(), op->getName());
-    state.addOperands(operands);
-    state.addTypes(laneType(scalar, width));
-    state.addAttributes(op->getAttrs());
-    return body[value] = b.create(state)->getResult(0);
+  // A division by what is one number for the row is a multiplication.
+  auto instead = [&](Operation *op, ArrayRef<Value> operands,
+                     unsigned width) -> Value {
+    auto division = dyn_cast<arith::DivFOp>(op);
+    auto argument =
+        division ? dyn_cast<BlockArgument>(division.getRhs()) : BlockArgument();
+    if (!argument)
+      return {};
+    return divideByRow(broadcast(operands[0], width), operands[1],
+                       node->inputs[argument.getArgNumber()]);
   };
-  Location outer = b.getLoc();
-  b.setLoc(generic.getLoc());
-  Value result = emitValue(emitValue, node->element);
-  b.setLoc(outer);
-  return result;
+  BodyHooks hooks{
+      [&](unsigned number) { return emit(node->inputs[number], u); },
+      [&](unsigned dim) { return bodyIndex(node->loops[dim], u); },
+      [&](tensor::ExtractOp op, BodyValues &known) {
+        return extract(op, node, u, known);
+      },
+      instead, lanes};
+  return emitBody(b, node->op, node->element, hooks);
 }
 
 void Emitter::storeAll(ArrayRef<codegen::Store *> stores, unsigned vectors,

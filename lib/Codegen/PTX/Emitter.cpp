@@ -58,14 +58,7 @@ Emitter::Emitter(KernelFrame &frame)
 //===--- Small constructors -------------------------------------------------//
 
 Value Emitter::broadcast(Value scalar, unsigned width) {
-  if (width == 1 || isa<VectorType>(scalar.getType()))
-    return scalar;
-  return vector::BroadcastOp::create(
-      b, VectorType::get({int64_t(width)}, scalar.getType()), scalar);
-}
-
-Type Emitter::laneType(Type scalar, unsigned width) {
-  return width == 1 ? scalar : VectorType::get({int64_t(width)}, scalar);
+  return codegen::broadcast(b, b.getLoc(), scalar, width);
 }
 
 Value Emitter::combine(const Node *reduce, Value x, Value y) {

@@ -16,11 +16,8 @@
 #include "mlir/Dialect/SCF/IR/SCF.h"
 #include "mlir/IR/BuiltinOps.h"
 #include "mlir/IR/ImplicitLocOpBuilder.h"
+#include "pyjit/Codegen/GenericBody.h"
 #include "pyjit/Codegen/PTX/Schedule.h"
-
-namespace mlir::tensor {
-class ExtractOp;
-} // namespace mlir::tensor
 
 namespace pyjit::ptx {
 
@@ -97,7 +94,6 @@ protected:
     return !x ? y : !y ? x : Value(mlir::arith::AndIOp::create(b, x, y));
   }
   Value broadcast(Value scalar, unsigned width);
-  Type laneType(Type scalar, unsigned width);
   Value combine(const Node *reduce, Value x, Value y);
   Value identity(const Node *reduce, unsigned width);
   Value intrinsic(llvm::StringRef name, mlir::ValueRange operands, Type type);
@@ -160,7 +156,7 @@ protected:
   /// reciprocal, computed once, or null if that is not the case.
   Value divideByRow(Value x, Value y, const Node *divisor);
   Value extract(mlir::tensor::ExtractOp op, const Node *node, unsigned u,
-                llvm::DenseMap<Value, Value> &body);
+                codegen::BodyValues &body);
   Value bodyIndex(AffineExpr expr, unsigned u);
   /// Computes and stores at all vectors, `atOnce` of them together; where
   /// `guard(u)` is not null, only if it holds.

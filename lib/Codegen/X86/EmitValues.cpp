@@ -27,15 +27,8 @@ Value KernelEmitter::mul(Value x, int64_t factor) {
   return factor == 1 ? x : b.createOrFold<arith::MulIOp>(x, i64(factor));
 }
 
-Type KernelEmitter::laneType(Type scalar, unsigned width) {
-  return width == 1 ? scalar : VectorType::get({int64_t(width)}, scalar);
-}
-
 Value KernelEmitter::broadcast(Value scalar, unsigned width) {
-  if (width == 1 || isa<VectorType>(scalar.getType()))
-    return scalar;
-  return vector::BroadcastOp::create(b, laneType(scalar.getType(), width),
-                                     scalar);
+  return codegen::broadcast(b, b.getLoc(), scalar, width);
 }
 
 //===--- Nodes
@@ -165,81 +158,14 @@ Value KernelEmitter::extract(tensor::ExtractOp op, const Node *node, unsigned u,
 }
 
 Value KernelEmitter::compute(const Node *node, unsigned u) {
-  DenseMap<Value, Value> body;
-  linalg::GenericOp generic = node->op;
-  Block *block = generic.getBody();
-  auto emitValue = [&](auto &&self, Value value) -> Value {
-    if (Value known = body.lookup(value))
-      return known;
-    Value result;
-    if (auto argument = dyn_cast<BlockArgument>(value)) {
-      result = emit(node->inputs[argument.getArgNumber()], u);
-      return body[value] = result;
-    }
-    Operation *op = value.getDefiningOp();
-    if (op->getBlock() != block) {
-      // A constant outside of the body.
-      auto constant = cast<arith::ConstantOp>(op);
-      return body[value] = arith::ConstantOp::create(
-                 b, cast<TypedAttr>(constant.getValue()));
-    }
-    if (auto position = dyn_cast<linalg::IndexOp>(op))
-      return body[value] = bodyIndex(node->loops[position.getDim()], u);
-    bool vectors = false;
-    SmallVector<Value> operands;
-    auto extracting = dyn_cast<tensor::ExtractOp>(op);
-    for (Value operand : op->getOperands()) {
-      if (extracting && (operand == extracting.getTensor() ||
-                         operand.getDefiningOp<linalg::IndexOp>()))
-        continue;
-      operands.push_back(self(self, operand));
-      vectors |= isa<VectorType>(operands.back().getType());
-    }
-    if (extracting)
-      return body[value] = extract(extracting, node, u, body);
-    // Unsigned numbers are signless here.
-    if (isa<UnrealizedConversionCastOp>(op))
-      return body[value] = operands[0];
-    // Indices are i64 here already.
-    if (isa<arith::IndexCastOp, arith::IndexCastUIOp>(op)) {
-      Type wanted = op->getResult(0).getType();
-      Type have = getElementTypeOrSelf(operands[0].getType());
-      if (isa<IndexType>(wanted))
-        wanted = b.getI64Type();
-      if (wanted == have)
-        return body[value] = operands[0];
-      Type type =
-          laneType(wanted, isa<VectorType>(operands[0].getType()) ? lanes : 1);
-      if (wanted.getIntOrFloatBitWidth() < have.getIntOrFloatBitWidth())
-        return body[value] = arith::TruncIOp::create(b, type, operands[0]);
-      if (isa<arith::IndexCastUIOp>(op))
-        return body[value] = arith::ExtUIOp::create(b, type, operands[0]);
-      return body[value] = arith::ExtSIOp::create(b, type, operands[0]);
-    }
-    if (auto constant = dyn_cast<arith::ConstantOp>(op))
-      if (isa<IndexType>(constant.getType()))
-        return body[value] =
-                   i64(cast<IntegerAttr>(constant.getValue()).getInt());
-    unsigned width = vectors ? lanes : 1;
-    for (Value &operand : operands)
-      operand = broadcast(operand, width);
-    Type scalar = op->getResult(0).getType();
-    if (isa<IndexType>(scalar))
-      scalar = b.getI64Type();
-    // So is the choice between two unsigned numbers.
-    if (scalar.isInteger() && !scalar.isSignlessInteger())
-      scalar = b.getIntegerType(scalar.getIntOrFloatBitWidth());
-    OperationState state(b.getLoc(), op->getName());
-    state.addOperands(operands);
-    state.addTypes(laneType(scalar, width));
-    state.addAttributes(op->getAttrs());
-    return body[value] = b.create(state)->getResult(0);
-  };
-  Location outer = b.getLoc();
-  b.setLoc(generic.getLoc());
-  Value result = emitValue(emitValue, node->element);
-  b.setLoc(outer);
-  return result;
+  BodyHooks hooks{
+      [&](unsigned number) { return emit(node->inputs[number], u); },
+      [&](unsigned dim) { return bodyIndex(node->loops[dim], u); },
+      [&](tensor::ExtractOp op, BodyValues &known) {
+        return extract(op, node, u, known);
+      },
+      [](Operation *, ArrayRef<Value>, unsigned) { return Value(); }, lanes};
+  return emitBody(b, node->op, node->element, hooks);
 }
 
 } // namespace pyjit::x86

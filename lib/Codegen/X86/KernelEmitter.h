@@ -20,8 +20,7 @@
 #define PYJIT_LIB_CODEGEN_X86_KERNELEMITTER_H
 
 #include "EmitKernel.h"
-#include "mlir/Dialect/Tensor/IR/Tensor.h"
-#include "mlir/IR/ImplicitLocOpBuilder.h"
+#include "pyjit/Codegen/GenericBody.h"
 
 namespace pyjit::x86 {
 
@@ -62,7 +61,6 @@ private:
   Value add(Value x, Value y);
   Value mul(Value x, int64_t factor);
   Value broadcast(Value scalar, unsigned width);
-  Type laneType(Type scalar, unsigned width);
 
   //===--- Units and loops (EmitKernel.cpp) -------------------------------===//
   void units();
@@ -136,7 +134,7 @@ private:
   Value emit(const Node *node, unsigned u);
   Value compute(const Node *node, unsigned u);
   Value extract(mlir::tensor::ExtractOp op, const Node *node, unsigned u,
-                DenseMap<Value, Value> &body);
+                codegen::BodyValues &body);
   /// An index as a body sees it: i64, on lanes if it follows the vector dim.
   Value bodyIndex(AffineExpr expr, unsigned u);
 

@@ -1,0 +1,52 @@
+//===- GenericBody.h - A generic's body as straight-line code ---*- C++ -*-===//
+//
+// Emitters see a linalg.generic as scalar operations on its operands' elements.
+// On lanes, each becomes the same operation on vectors.
+//
+//===----------------------------------------------------------------------===//
+
+#ifndef PYJIT_CODEGEN_GENERICBODY_H
+#define PYJIT_CODEGEN_GENERICBODY_H
+
+#include "mlir/Dialect/Linalg/IR/Linalg.h"
+#include "mlir/Dialect/Tensor/IR/Tensor.h"
+#include "mlir/IR/ImplicitLocOpBuilder.h"
+#include <functional>
+
+namespace pyjit::codegen {
+
+/// Body values that are known, by the operation's result or block argument.
+using BodyValues = llvm::DenseMap<mlir::Value, mlir::Value>;
+
+/// What a target knows that the body does not.
+struct BodyHooks {
+  /// The element of operand `number`.
+  std::function<mlir::Value(unsigned number)> input;
+  /// The position along loop `dim`, an i64.
+  std::function<mlir::Value(unsigned dim)> position;
+  /// An element at computed positions, which are known already.
+  std::function<mlir::Value(mlir::tensor::ExtractOp, BodyValues &)> extract;
+  /// An operation that the target writes in its own way; null: as it stands.
+  /// `width` is 1, or the number of lanes where an operand has them.
+  std::function<mlir::Value(
+      mlir::Operation *, llvm::ArrayRef<mlir::Value> operands, unsigned width)>
+      instead;
+  unsigned lanes = 1;
+};
+
+/// A scalar type on `width` lanes.
+mlir::Type laneType(mlir::Type scalar, unsigned width);
+
+/// A scalar on `width` lanes; a vector stays as it is.
+mlir::Value broadcast(mlir::OpBuilder &b, mlir::Location loc,
+                      mlir::Value scalar, unsigned width);
+
+/// `element`, a value of the body or a constant outside of it, at the builder's
+/// insertion point and the generic's location. Indices are i64, unsigned
+/// integers signless.
+mlir::Value emitBody(mlir::ImplicitLocOpBuilder &b, mlir::linalg::GenericOp op,
+                     mlir::Value element, const BodyHooks &hooks);
+
+} // namespace pyjit::codegen
+
+#endif // PYJIT_CODEGEN_GENERICBODY_H
