@@ -38,13 +38,13 @@ public:
   LaunchProgram assemble(rt::Header header);
 
   std::vector<rt::Slot> slots;
+  std::vector<rt::Step> steps;
   std::vector<int64_t> ints;
 
 private:
   llvm::LogicalResult addArgument(mlir::Operation *op, mlir::Attribute arg,
                                   llvm::ArrayRef<uint32_t> &slots);
 
-  std::vector<rt::Step> steps;
   std::vector<rt::Kernel> kernels;
   std::vector<std::string> kernelNames;
   std::string chars;

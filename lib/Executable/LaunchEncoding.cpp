@@ -2,101 +2,93 @@
 
 #include "pyjit/Executable/LaunchEncoding.h"
 
-#include "ArenaPlan.h"
-#include "BlobBuilder.h"
+#include "LaunchEncoder.h"
 
-#include "dialects/tssa/IR/TSSA.h"
 #include "dialects/tssa/IR/Views.h"
 
-#include "llvm/ADT/DenseMap.h"
+#include "mlir/Dialect/Arith/IR/Arith.h"
+#include "mlir/Dialect/Tensor/IR/Tensor.h"
 
 using namespace mlir;
 using namespace pyjit;
 using namespace pyjit::executable;
 
-namespace {
+//===----------------------------------------------------------------------===//
+// Slots
+//===----------------------------------------------------------------------===//
 
-class Encoder {
-public:
-  Encoder(func::FuncOp function,
-          llvm::function_ref<KernelInfo(StringRef)> lookup)
-      : function(function), lookup(lookup), blob(function.getNumResults()) {}
+FailureOr<uint32_t> LaunchEncoder::newSlot(Location loc, Type type,
+                                           rt::SlotKind kind, uint64_t place) {
+  return blob.addSlot(loc, type, kind, place);
+}
 
-  FailureOr<LaunchProgram> run();
-
-private:
-  LogicalResult addSlot(Value value, rt::SlotKind kind, uint64_t place);
-  LogicalResult encodeCall(tssa::AtenOp op);
-  LogicalResult encodeCopy(tssa::AtenOp op, Value written, Value version);
-  LogicalResult encodeKernel(func::CallOp op);
-  LogicalResult encodeView(tssa::AccessOp op);
-  void findLifetimes();
-  void placeBuffers();
-  void step(rt::StepKind kind, uint32_t a, uint32_t b = 0, uint32_t c = 0) {
-    blob.step(kind, a, b, c);
-  }
-  void releaseAfter(Operation *op);
-
-  func::FuncOp function;
-  llvm::function_ref<KernelInfo(StringRef)> lookup;
-
-  BlobBuilder blob;
-  DenseMap<Value, uint32_t> slotOf;
-  DenseMap<Operation *, int64_t> position; ///< of each op in the block
-  DenseMap<Value, int64_t> lastUse; ///< views count as uses of their base
-  uint64_t arenaBytes = 0;
-  uint32_t numInputs = 0;
-};
-
-LogicalResult Encoder::addSlot(Value value, rt::SlotKind kind, uint64_t place) {
-  auto slot = blob.addSlot(value.getLoc(), value.getType(), kind, place);
+FailureOr<uint32_t> LaunchEncoder::newBuffer(Location loc, Type type,
+                                             int64_t first, int64_t last) {
+  auto slot = newSlot(loc, type, rt::SlotKind::Arena);
   if (succeeded(slot))
-    slotOf[value] = *slot;
+    buffers[*slot] = {first, std::max(first, last),
+                      static_cast<int64_t>(blob.slots[*slot].bytes)};
   return slot;
 }
 
-void Encoder::findLifetimes() {
-  int64_t at = 0;
-  Block &block = function.front();
-  for (Operation &op : block)
-    position[&op] = at++;
-  for (Operation &op : llvm::reverse(block)) {
-    // A view keeps its base alive for as long as it is used itself.
-    int64_t use = position[&op];
-    if (isa<tssa::AccessOp>(op))
-      if (auto found = lastUse.find(op.getResult(0)); found != lastUse.end())
-        use = found->second;
-    for (Value operand : op.getOperands()) {
-      int64_t &last = lastUse[operand];
-      last = std::max(last, use);
-    }
-  }
+void LaunchEncoder::bind(Value value, uint32_t slot) {
+  slotOf[value] = slot;
+  valuesOf[slot].push_back(value);
+  if (auto found = buffers.find(slot); found != buffers.end())
+    found->second.last = std::max(found->second.last, lifetimes.lastUse(value));
 }
 
-/// Decides where the results of kernels live: returned values are fresh at each
-/// call, the others share the arena.
-void Encoder::placeBuffers() {
-  auto ret = cast<func::ReturnOp>(function.front().getTerminator());
-  std::vector<Lifetime> lifetimes;
+LogicalResult LaunchEncoder::addSlot(Value value, rt::SlotKind kind,
+                                     uint64_t place) {
+  auto slot = newSlot(value.getLoc(), value.getType(), kind, place);
+  if (failed(slot))
+    return failure();
+  bind(value, *slot);
+  // Library results are dropped after their last use, so that the allocator may
+  // give their memory to the next one.
+  if (kind == rt::SlotKind::Result || kind == rt::SlotKind::View)
+    releases[lifetimes.lastUse(value)].push_back(*slot);
+  return success();
+}
+
+void LaunchEncoder::releaseAt(int64_t position) {
+  if (auto found = releases.find(position); found != releases.end())
+    for (uint32_t slot : found->second)
+      step(rt::StepKind::Release, slot);
+}
+
+bool LaunchEncoder::isFree(uint32_t slot, Operation *op, bool before) {
+  int64_t now = lifetimes.begin(op);
+  return llvm::all_of(valuesOf[slot], [&](Value value) {
+    int64_t last = lifetimes.lastUse(value, op);
+    return before ? last < now : last <= now;
+  });
+}
+
+/// Decides where buffers live: those with values that are returned are fresh at
+/// each call, the others share the arena.
+void LaunchEncoder::placeBuffers() {
+  for (Value value : function.front().getTerminator()->getOperands())
+    if (uint32_t slot = slotOf.lookup(value);
+        buffers.contains(slot) && !counters.contains(slot))
+      blob.slots[slot].kind = rt::SlotKind::Fresh;
+  std::vector<Lifetime> shared;
   std::vector<uint32_t> owners;
-  for (auto call : function.front().getOps<func::CallOp>())
-    for (Value result : call.getResults()) {
-      uint32_t index = slotOf[result];
-      if (llvm::is_contained(ret.getOperands(), result))
-        continue;
-      blob.slots[index].kind = rt::SlotKind::Arena;
-      int64_t first = position[call];
-      auto last = lastUse.find(result);
-      lifetimes.push_back({first, last == lastUse.end() ? first : last->second,
-                           static_cast<int64_t>(blob.slots[index].bytes)});
-      owners.push_back(index);
+  for (auto &[slot, lifetime] : buffers)
+    if (blob.slots[slot].kind == rt::SlotKind::Arena) {
+      shared.push_back(lifetime);
+      owners.push_back(slot);
     }
-  arenaBytes = planArena(lifetimes);
-  for (auto [lifetime, owner] : llvm::zip(lifetimes, owners))
+  arenaBytes = planArena(shared);
+  for (auto [lifetime, owner] : llvm::zip(shared, owners))
     blob.slots[owner].place = lifetime.offset;
 }
 
-LogicalResult Encoder::encodeCall(tssa::AtenOp op) {
+//===----------------------------------------------------------------------===//
+// Steps
+//===----------------------------------------------------------------------===//
+
+LogicalResult LaunchEncoder::encodeCall(tssa::AtenOp op) {
   unsigned numWritten = op.getMutates() ? op.getMutates()->size() : 0;
   SmallVector<std::pair<Value, uint32_t>> replaced;
   for (auto [operand, version] :
@@ -111,7 +103,7 @@ LogicalResult Encoder::encodeCall(tssa::AtenOp op) {
   }
   auto fresh = op.getResults().drop_back(numWritten);
   for (Value result : fresh)
-    if (failed(addSlot(result, rt::SlotKind::Result, 0)))
+    if (failed(addSlot(result, rt::SlotKind::Result)))
       return failure();
   SmallVector<uint32_t> operands;
   for (Value operand : op.getOperands())
@@ -131,15 +123,15 @@ LogicalResult Encoder::encodeCall(tssa::AtenOp op) {
 
 /// Values do not change, so a library call that writes an operand gets a copy
 /// of it to write, unless nothing else will ever look at the operand.
-LogicalResult Encoder::encodeCopy(tssa::AtenOp op, Value written,
-                                  Value version) {
+LogicalResult LaunchEncoder::encodeCopy(tssa::AtenOp op, Value written,
+                                        Value version) {
   uint32_t slot = slotOf.lookup(written);
   bool last = blob.slots[slot].kind == rt::SlotKind::Result &&
-              lastUse.lookup(written) == position[op] &&
+              isFree(slot, op, /*before=*/false) &&
               llvm::count(op.getOperands(), written) == 1 &&
               written.getType() == version.getType();
-  if (failed(addSlot(version, last ? rt::SlotKind::View : rt::SlotKind::Result,
-                     0)))
+  if (failed(
+          addSlot(version, last ? rt::SlotKind::View : rt::SlotKind::Result)))
     return failure();
   if (last) {
     step(rt::StepKind::View, slotOf[version], slot, blob.words(0));
@@ -154,67 +146,195 @@ LogicalResult Encoder::encodeCopy(tssa::AtenOp op, Value written,
   return success();
 }
 
-LogicalResult Encoder::encodeKernel(func::CallOp op) {
+LogicalResult LaunchEncoder::encodeKernel(func::CallOp op) {
   uint32_t kernel = blob.addKernel(op.getCallee(), lookup);
-  SmallVector<int64_t> buffers;
+  SmallVector<int64_t> words;
   for (Value operand : op.getOperands())
-    buffers.push_back(slotOf.lookup(operand));
-  for (Value result : op.getResults()) {
-    if (failed(addSlot(result, rt::SlotKind::Fresh, 0)))
-      return failure();
-    buffers.push_back(slotOf[result]);
-  }
-  step(rt::StepKind::Kernel, kernel, blob.words(buffers), buffers.size());
-  return success();
-}
-
-LogicalResult Encoder::encodeView(tssa::AccessOp op) {
-  auto source = cast<RankedTensorType>(op.getSource().getType());
-  if (!op.getIndices().empty())
-    return op.emitError(
-        "a view at an index known only at run time cannot be launched yet");
-  if (failed(addSlot(op.getResult(), rt::SlotKind::View, 0)))
-    return failure();
-  // The first element's place; the strides are those of the result's type.
-  AffineMap map = tssa::getPathMap(op.getPath(), source);
-  SmallVector<int64_t> zero(map.getNumDims(), 0);
-  int64_t offset = 0;
-  for (auto [index, stride] :
-       llvm::zip(map.compose(zero), tssa::getStrides(source)))
-    offset += index * stride;
-  step(rt::StepKind::View, slotOf[op.getResult()],
-       slotOf.lookup(op.getSource()), blob.words(offset));
-  return success();
-}
-
-/// Library results are dropped after their last use, so that the allocator may
-/// give their memory to the next one.
-void Encoder::releaseAfter(Operation *op) {
-  int64_t now = position[op];
-  auto release = [&](Value value) {
-    auto found = lastUse.find(value);
-    if (found == lastUse.end() || found->second != now)
-      return;
-    uint32_t slot = slotOf.lookup(value);
-    if (blob.slots[slot].kind == rt::SlotKind::Result ||
-        blob.slots[slot].kind == rt::SlotKind::View)
-      step(rt::StepKind::Release, slot);
-  };
-  SmallPtrSet<Value, 8> seen;
-  for (Value operand : op->getOperands()) {
-    for (Value value = operand; value && seen.insert(value).second;) {
-      release(value);
-      auto view = value.getDefiningOp<tssa::AccessOp>();
-      value = view ? view.getSource() : Value();
+    words.push_back(slotOf.lookup(operand));
+  for (OpResult result : op->getResults()) {
+    std::optional<uint32_t> slot = carriedBuffer(result);
+    if (!slot || llvm::is_contained(words, *slot)) {
+      auto buffer =
+          newBuffer(op.getLoc(), result.getType(), lifetimes.begin(op));
+      if (failed(buffer))
+        return failure();
+      slot = *buffer;
     }
+    bind(result, *slot);
+    words.push_back(*slot);
   }
+  step(rt::StepKind::Kernel, kernel, blob.words(words), words.size());
+  return success();
 }
 
-FailureOr<LaunchProgram> Encoder::run() {
+/// A path with numbers known at run time, step by step: how many elements of
+/// what it views each of them may count.
+static SmallVector<int64_t> indexLimits(ArrayAttr path,
+                                        RankedTensorType source) {
+  SmallVector<int64_t> limits;
+  auto noError = [&]() -> InFlightDiagnostic { return {}; };
+  for (auto view : path.getAsRange<tssa::ViewAttr>()) {
+    ArrayRef<int64_t> params = view.getParams();
+    if (view.getNumDynamic() == 1) {
+      int64_t size = source.getDimSize(params[0]);
+      if (view.getKind() == tssa::ViewKind::slice)
+        size = params[2] == 0 ? size + 1 : size - (params[2] - 1) * params[3];
+      limits.push_back(size);
+    }
+    source = tssa::inferViewType(view, source, noError);
+  }
+  return limits;
+}
+
+LogicalResult LaunchEncoder::encodeView(Operation *op, ArrayAttr path,
+                                        ValueRange indices,
+                                        RankedTensorType source, uint32_t from,
+                                        uint32_t to) {
+  AffineMap map = tssa::getPathMap(path, source);
+  if (!map || !source.hasStaticShape() || map.getNumSymbols() != indices.size())
+    return op->emitError("a launch program cannot show this view");
+  // The first element's place; the strides are those of the result's type.
+  SmallVector<int64_t> strides = tssa::getStrides(source);
+  Builder builder(op->getContext());
+  SmallVector<AffineExpr> first(map.getNumDims(),
+                                builder.getAffineConstantExpr(0));
+  auto offsetAt = [&](ArrayRef<int64_t> numbers) {
+    SmallVector<AffineExpr> symbols;
+    for (int64_t number : numbers)
+      symbols.push_back(builder.getAffineConstantExpr(number));
+    int64_t offset = 0;
+    for (auto [expr, stride] : llvm::zip(map.getResults(), strides)) {
+      AffineExpr index = expr.replaceDimsAndSymbols(first, symbols);
+      offset += cast<AffineConstantExpr>(index).getValue() * stride;
+    }
+    return offset;
+  };
+  SmallVector<int64_t> numbers(indices.size(), 0);
+  int64_t start = offsetAt(numbers);
+  if (indices.empty()) {
+    step(rt::StepKind::View, to, from, blob.words(start));
+    return success();
+  }
+  SmallVector<int64_t> limits = indexLimits(path, source);
+  if (limits.size() != indices.size())
+    return op->emitError("several numbers of one view are known at run time "
+                         "only");
+  SmallVector<int64_t> words;
+  int64_t expected = start, offset = start;
+  for (auto [i, index] : llvm::enumerate(indices)) {
+    auto number = numberOf(op, index);
+    if (failed(number))
+      return failure();
+    int64_t limit = limits[i], stride = 0;
+    if (limit > 1) {
+      numbers[i] = 1;
+      stride = offsetAt(numbers) - start;
+      numbers[i] = 0;
+      expected += stride * (limit - 1);
+    }
+    if (!number->slot) {
+      if (number->add < 0 || number->add >= limit)
+        return op->emitError("index out of range");
+      offset += number->add * stride;
+      continue;
+    }
+    llvm::append_values(words, *number->slot, number->multiply, number->add,
+                        limit, stride);
+  }
+  // Any strided view is linear in its numbers: say so rather than rely on it.
+  for (auto [number, limit] : llvm::zip(numbers, limits))
+    number = std::max<int64_t>(limit - 1, 0);
+  if (offsetAt(numbers) != expected)
+    return op->emitError("a view whose place is not linear in its indices");
+  int64_t count = words.size() / 5;
+  words.insert(words.begin(), {offset, count});
+  step(rt::StepKind::View, to, from, blob.words(words), rt::kStepDynamic);
+  return success();
+}
+
+LogicalResult LaunchEncoder::encodeAccess(tssa::AccessOp op) {
+  uint32_t from = slotOf.lookup(op.getSource());
+  if (failed(addSlot(op.getResult(), rt::SlotKind::View)))
+    return failure();
+  uint32_t to = slotOf.lookup(op.getResult());
+  auto roots = rootsOf.lookup(from);
+  if (roots.empty())
+    roots.push_back(from);
+  rootsOf[to] = roots;
+  return encodeView(op, op.getPath(), op.getIndices(),
+                    cast<RankedTensorType>(op.getSource().getType()), from, to);
+}
+
+/// The target's memory becomes the result's where nobody needs it any more;
+/// then only the part is copied.
+LogicalResult LaunchEncoder::encodeAssign(tssa::AssignOp op) {
+  auto type = cast<RankedTensorType>(op.getType());
+  uint32_t target = slotOf.lookup(op.getTarget());
+  uint32_t source = slotOf.lookup(op.getSource());
+  int64_t now = lifetimes.begin(op);
+  bool inPlace = buffers.contains(target) && !counters.contains(target) &&
+                 source != target &&
+                 !llvm::is_contained(rootsOf.lookup(source), target) &&
+                 isFree(target, op, /*before=*/false);
+  uint32_t result = target;
+  if (!inPlace) {
+    auto buffer = newBuffer(op.getLoc(), type, now);
+    if (failed(buffer))
+      return failure();
+    result = *buffer;
+    step(rt::StepKind::Copy, target, result);
+  }
+  bind(op.getResult(), result);
+  RankedTensorType part =
+      tssa::inferPathType(op.getPath(), type, [&] { return op.emitError(); });
+  if (!part)
+    return failure();
+  auto view = newSlot(op.getLoc(), part, rt::SlotKind::View);
+  if (failed(view) || failed(encodeView(op, op.getPath(), op.getIndices(), type,
+                                        result, *view)))
+    return failure();
+  step(rt::StepKind::Copy, source, *view);
+  return success();
+}
+
+LogicalResult LaunchEncoder::encode(Operation *op) {
+  if (auto call = dyn_cast<func::CallOp>(op))
+    return encodeKernel(call);
+  if (auto call = dyn_cast<tssa::AtenOp>(op))
+    return encodeCall(call);
+  if (auto view = dyn_cast<tssa::AccessOp>(op))
+    return encodeAccess(view);
+  if (auto assign = dyn_cast<tssa::AssignOp>(op))
+    return encodeAssign(assign);
+  if (auto loop = dyn_cast<scf::WhileOp>(op))
+    return encodeWhile(loop);
+  if (auto loop = dyn_cast<scf::ForOp>(op))
+    return encodeFor(loop);
+  if (auto branch = dyn_cast<scf::IfOp>(op))
+    return encodeIf(branch);
+  if (isa<tensor::ExtractOp, tensor::FromElementsOp>(op) ||
+      isa<arith::ArithDialect>(op->getDialect()))
+    return encodeNumber(op);
+  return op->emitError("is neither a kernel, a library call nor a view; "
+                       "fusion-outline should have put it into a kernel");
+}
+
+LogicalResult LaunchEncoder::encode(Block &block) {
+  for (Operation &op : block.without_terminator()) {
+    if (failed(encode(&op)))
+      return failure();
+    // What entering a region needs last is dropped behind it.
+    releaseAt(lifetimes.begin(&op));
+    if (op.getNumRegions())
+      releaseAt(lifetimes.end(&op));
+  }
+  return success();
+}
+
+FailureOr<LaunchProgram> LaunchEncoder::run() {
   if (!function.getBody().hasOneBlock())
     return function.emitError(
-        "only straight-line functions can be launched yet");
-  findLifetimes();
+        "control flow that is not structured cannot be launched");
   for (BlockArgument arg : function.getArguments()) {
     auto cached = function.getArgAttrOfType<IntegerAttr>(arg.getArgNumber(),
                                                          "pyjit.cached");
@@ -223,21 +343,8 @@ FailureOr<LaunchProgram> Encoder::run() {
       return failure();
     numInputs += !cached;
   }
-  for (Operation &op : function.front().without_terminator()) {
-    LogicalResult encoded = failure();
-    if (auto call = dyn_cast<func::CallOp>(op))
-      encoded = encodeKernel(call);
-    else if (auto call = dyn_cast<tssa::AtenOp>(op))
-      encoded = encodeCall(call);
-    else if (auto view = dyn_cast<tssa::AccessOp>(op))
-      encoded = encodeView(view);
-    else
-      encoded = op.emitError("is neither a kernel, a library call nor a view; "
-                             "fusion-outline should have put it into a kernel");
-    if (failed(encoded))
-      return failure();
-    releaseAfter(&op);
-  }
+  if (failed(encode(function.front())))
+    return failure();
   for (auto [i, value] :
        llvm::enumerate(function.front().getTerminator()->getOperands()))
     blob.ints[i] = slotOf.lookup(value);
@@ -250,9 +357,7 @@ FailureOr<LaunchProgram> Encoder::run() {
   return blob.assemble(header);
 }
 
-} // namespace
-
 FailureOr<LaunchProgram> pyjit::executable::encodeLaunch(
     func::FuncOp function, llvm::function_ref<KernelInfo(StringRef)> lookup) {
-  return Encoder(function, lookup).run();
+  return LaunchEncoder(function, lookup).run();
 }

@@ -18,6 +18,44 @@ namespace pyjit::fusion {
 
 namespace {
 
+/// Lets each block read through views of its own: a kernel belongs to one
+/// block, and what a region reads through a view outside would have to be
+/// copied there.
+void sinkViews(func::FuncOp function) {
+  SmallVector<Block *> blocks;
+  function.walk<WalkOrder::PreOrder>([&](Operation *op) {
+    if (!isa<linalg::LinalgDialect>(op->getDialect()))
+      for (Region &region : op->getRegions())
+        for (Block &block : region)
+          blocks.push_back(&block);
+  });
+  for (Block *block : blocks) {
+    DenseMap<Value, Value> own;
+    OpBuilder builder(block, block->begin());
+    // The view that `value` is in this block, made with those that it reads
+    // through.
+    auto sink = [&](auto &&self, Value value) -> Value {
+      Operation *view = value.getDefiningOp();
+      if (!view || !isView(view) || view->getBlock() == block)
+        return value;
+      if (Value mine = own.lookup(value))
+        return mine;
+      IRMapping mapping;
+      mapping.map(view->getOperand(0), self(self, view->getOperand(0)));
+      return own[value] = builder.clone(*view, mapping)->getResult(0);
+    };
+    for (Operation &op : *block)
+      if (isa<linalg::GenericOp>(op))
+        for (OpOperand &use : op.getOpOperands())
+          use.set(sink(sink, use.get()));
+  }
+  // Nobody may be left who reads through those outside.
+  for (Block *block : llvm::reverse(blocks))
+    for (Operation &op : llvm::make_early_inc_range(llvm::reverse(*block)))
+      if (isView(&op) && op.use_empty())
+        op.erase();
+}
+
 /// Blocks that hold linalg operations directly.
 SmallVector<Block *> blocksToPlan(func::FuncOp function) {
   llvm::SetVector<Block *> blocks;
@@ -29,6 +67,7 @@ struct PrintPlanPass : impl::FusionPrintPlanBase<PrintPlanPass> {
   void runOnOperation() override {
     if (getOperation()->hasAttr("pyjit.kernel"))
       return;
+    sinkViews(getOperation());
     for (Block *block : blocksToPlan(getOperation())) {
       Plan plan = makePlan(*block);
       if (failed(verify(plan)))
@@ -38,7 +77,6 @@ struct PrintPlanPass : impl::FusionPrintPlanBase<PrintPlanPass> {
       plan.print(os);
       getOperation().emitRemark(text);
     }
-    markAllAnalysesPreserved();
   }
 };
 
@@ -135,6 +173,20 @@ struct OutlinePass : impl::FusionOutlineBase<OutlinePass> {
       });
       b.clone(*op, mapping);
     }
+    // A body that computes with a constant has it inside, where code generation
+    // gives indices their type.
+    for (auto constant :
+         llvm::make_early_inc_range(entry->getOps<arith::ConstantOp>())) {
+      for (OpOperand &use : llvm::make_early_inc_range(constant->getUses())) {
+        Operation *user = use.getOwner();
+        if (user->getBlock() == entry)
+          continue;
+        OpBuilder inside(user->getBlock(), user->getBlock()->begin());
+        use.set(inside.clone(*constant)->getResult(0));
+      }
+      if (constant->use_empty())
+        constant.erase();
+    }
     SmallVector<Value> returned;
     for (Value result : group.results)
       returned.push_back(mapping.lookup(result));
@@ -193,10 +245,21 @@ struct OutlinePass : impl::FusionOutlineBase<OutlinePass> {
     for (auto function : getOperation().getOps<func::FuncOp>())
       if (!function->hasAttr("pyjit.kernel"))
         functions.push_back(function);
-    for (func::FuncOp function : functions)
+    for (func::FuncOp function : functions) {
+      sinkViews(function);
       for (Block *block : blocksToPlan(function))
         if (failed(outline(*block)))
           return signalPassFailure();
+      // Constants of kernels in other blocks.
+      SmallVector<Operation *> unused;
+      function.walk([&](Operation *op) {
+        if (isFree(op) && !isa<linalg::LinalgOp>(op->getParentOp()))
+          unused.push_back(op);
+      });
+      for (Operation *op : llvm::reverse(unused))
+        if (op->use_empty())
+          op->erase();
+    }
   }
 
   SmallVector<std::pair<Value, Value>> replacement;

@@ -19,6 +19,8 @@ void buildFusionPipeline(OpPassManager &pm, const FusionOptions &options) {
   }
   // Views that two users read are one, and so are equal constants.
   pm.addPass(createCSEPass());
+  // What a loop computes alike each time is computed before it.
+  pm.addNestedPass<func::FuncOp>(createLoopInvariantCodeMotionPass());
   pm.addPass(createFusionOutline());
 }
 

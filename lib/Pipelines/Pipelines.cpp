@@ -26,6 +26,10 @@ void pipelines::buildFrontendPipeline(OpPassManager &manager,
   ConvertRefGraphToTSSAPassOptions convert;
   convert.accelerator = options.accelerator;
   manager.addPass(createConvertRefGraphToTSSAPass(convert));
+  buildFunctionalPipeline(manager);
+}
+
+void pipelines::buildFunctionalPipeline(OpPassManager &manager) {
   // What the tensors did: values instead of handles.
   tssa::buildFunctionalizePipeline(manager);
   OpPassManager &function = manager.nest<func::FuncOp>();

@@ -2,6 +2,8 @@
 
 #include "pyjit-rt/HostExecutor.h"
 
+#include "pyjit-rt/Control.h"
+
 #include <algorithm>
 #include <cstring>
 #include <memory>
@@ -69,28 +71,47 @@ bool runOnHost(const Program &program, const std::vector<KernelFn> &kernels,
     return reinterpret_cast<char *>((address + kAlign - 1) / kAlign * kAlign);
   };
   char *arena = allocate(program.header().arenaBytes);
-  std::vector<char *> data(program.numSlots(), nullptr);
+  std::vector<void *> data(program.numSlots(), nullptr);
   for (uint32_t i = 0; i < program.numSlots(); ++i) {
     const Slot &slot = program.slots()[i];
     if (slot.kind == SlotKind::Input)
-      data[i] = static_cast<char *>(inputs[slot.place].data);
+      data[i] = inputs[slot.place].data;
     else if (slot.kind == SlotKind::Arena)
       data[i] = arena + slot.place;
     else if (slot.kind == SlotKind::Fresh)
       data[i] = allocate(slot.bytes);
   }
   std::vector<void *> buffers;
-  for (uint32_t i = 0; i < program.numSteps(); ++i) {
+  for (uint32_t i = 0; i < program.numSteps();
+       i = followStep(program, i, data.data())) {
     const Step &step = program.steps()[i];
-    if (step.kind == StepKind::View) {
+    switch (step.kind) {
+    case StepKind::View: {
+      int64_t offset;
+      if (!viewOffset(program, step, data.data(), offset)) {
+        error = "index out of range";
+        return false;
+      }
       data[step.a] =
-          data[step.b] +
-          program.ints()[step.c] * elementBytes(program.slots()[step.b].dtype);
-    } else if (step.kind == StepKind::Kernel) {
+          static_cast<char *>(data[step.b]) +
+          offset * int64_t(elementBytes(program.slots()[step.b].dtype));
+      break;
+    }
+    case StepKind::Move:
+      data[step.a] = data[step.b];
+      break;
+    case StepKind::Copy:
+      copySlot(program, program.slots()[step.a], data[step.a],
+               program.slots()[step.b], data[step.b]);
+      break;
+    case StepKind::Kernel:
       buffers.clear();
       for (uint32_t k = 0; k < step.c; ++k)
         buffers.push_back(data[program.ints()[step.b + k]]);
       kernels[step.a](buffers.data(), 0, program.kernels()[step.a].work);
+      break;
+    default:
+      break;
     }
   }
   for (uint32_t i = 0; i < program.numOutputs(); ++i)

@@ -61,6 +61,13 @@ bool Program::validate(std::string &error) const {
     return at >= h.ints || intPool[at] < 0 ||
            uint64_t(intPool[at]) > h.ints - at - 1;
   };
+  // A slot that holds one element of this dtype (c10::ScalarType).
+  auto badScalar = [&](int64_t slot, uint8_t dtype, uint64_t bytes) {
+    return badSlot(slot) || slotTable[slot].dtype != dtype ||
+           slotTable[slot].bytes != bytes;
+  };
+  auto badNumber = [&](int64_t slot) { return badScalar(slot, 4, 8); };
+  auto badFlag = [&](int64_t slot) { return badScalar(slot, 11, 1); };
   if (h.chars && charPool[h.chars - 1] != '\0')
     return fail(error, "unterminated string");
   if (h.outputs > h.ints)
@@ -89,6 +96,25 @@ bool Program::validate(std::string &error) const {
   if (h.variants >> kNumVariants || (h.code != kNone && badString(h.code)))
     return fail(error, "unknown way to launch");
   int64_t graph = -1;
+  // Loops and branches around the step.
+  struct Open {
+    uint32_t step, partner;
+    bool middle = false; ///< its test or else was met
+  };
+  std::vector<Open> open;
+  // What a test inside must belong to: a While announces itself as its test.
+  auto kindOf = [&](const Open &o) {
+    StepKind kind = stepTable[o.step].kind;
+    return kind == StepKind::While ? StepKind::WhileTest : kind;
+  };
+  auto differentSizes = [&](const Slot &a, const Slot &b) {
+    if (a.rank != b.rank || a.dtype != b.dtype)
+      return true;
+    for (uint32_t d = 0; d < a.rank; ++d)
+      if (intPool[a.dims + d] != intPool[b.dims + d])
+        return true;
+    return false;
+  };
   for (uint32_t i = 0; i < h.steps; ++i) {
     const Step &s = stepTable[i];
     std::string where = "step " + std::to_string(i);
@@ -117,16 +143,82 @@ bool Program::validate(std::string &error) const {
     case StepKind::View:
       if (badSlot(s.a) || badSlot(s.b) || s.c >= h.ints)
         return fail(error, where + ": view out of range");
+      if (s.flags & kStepDynamic) {
+        uint64_t first = uint64_t(s.c) + 2;
+        if (first > h.ints || intPool[s.c + 1] < 0 ||
+            uint64_t(intPool[s.c + 1]) > (h.ints - first) / 5)
+          return fail(error, where + ": view out of range");
+        for (int64_t k = 0; k < intPool[s.c + 1]; ++k)
+          if (badNumber(intPool[first + 5 * k]))
+            return fail(error, where + ": no such index");
+      }
       continue;
     case StepKind::Release:
       if (badSlot(s.a))
         return fail(error, where + ": no such slot");
       continue;
     case StepKind::Copy:
+      if (badSlot(s.a) || badSlot(s.b) ||
+          (h.variants ? slotTable[s.a].bytes != slotTable[s.b].bytes
+                      : differentSizes(slotTable[s.a], slotTable[s.b])))
+        return fail(error, where + ": no such slots, or of different sizes");
+      continue;
     case StepKind::HostValue:
       if (badSlot(s.a) || badSlot(s.b) ||
           slotTable[s.a].bytes != slotTable[s.b].bytes)
         return fail(error, where + ": no such slots, or of different sizes");
+      continue;
+    case StepKind::While:
+      open.push_back({i, s.a});
+      continue;
+    case StepKind::WhileTest:
+      if (badFlag(s.a) || open.empty() || kindOf(open.back()) != s.kind ||
+          open.back().partner != s.b)
+        return fail(error, where + ": a test outside of its loop");
+      open.back().middle = true;
+      continue;
+    case StepKind::WhileEnd:
+      if (open.empty() || kindOf(open.back()) != StepKind::WhileTest ||
+          open.back().partner != i || open.back().step != s.a ||
+          !open.back().middle)
+        return fail(error, where + ": ends a loop that did not begin");
+      open.pop_back();
+      continue;
+    case StepKind::For:
+      if (badNumber(s.a) || uint64_t(s.b) + 5 > h.ints ||
+          intPool[s.b + 4] < 1 ||
+          (intPool[s.b] && badNumber(intPool[s.b + 1])) ||
+          (intPool[s.b + 2] && badNumber(intPool[s.b + 3])))
+        return fail(error, where + ": malformed loop");
+      open.push_back({i, s.c});
+      continue;
+    case StepKind::ForEnd:
+      if (open.empty() || kindOf(open.back()) != StepKind::For ||
+          open.back().partner != i || open.back().step != s.a)
+        return fail(error, where + ": ends a loop that did not begin");
+      open.pop_back();
+      continue;
+    case StepKind::If:
+      if (badFlag(s.a))
+        return fail(error, where + ": no such flag");
+      open.push_back({i, s.b});
+      continue;
+    case StepKind::Else:
+      if (open.empty() || kindOf(open.back()) != StepKind::If ||
+          open.back().partner != i || open.back().middle)
+        return fail(error, where + ": belongs to no branch");
+      open.back().partner = s.a;
+      open.back().middle = true;
+      continue;
+    case StepKind::IfEnd:
+      if (open.empty() || kindOf(open.back()) != StepKind::If ||
+          open.back().partner != i)
+        return fail(error, where + ": ends a branch that did not begin");
+      open.pop_back();
+      continue;
+    case StepKind::Move:
+      if (badSlot(s.a) || badSlot(s.b) || slotTable[s.a].kind != SlotKind::View)
+        return fail(error, where + ": no such slots");
       continue;
     case StepKind::GraphBegin:
       if (graph >= 0 || badList(s.b))
@@ -146,6 +238,8 @@ bool Program::validate(std::string &error) const {
   }
   if (graph >= 0)
     return fail(error, "a graph does not end");
+  if (!open.empty())
+    return fail(error, "a loop or branch does not end");
   return true;
 }
 

@@ -79,6 +79,11 @@ DeviceExecutor::~DeviceExecutor() {
 
 bool DeviceExecutor::load(std::string &error) {
   TorchDevice::Scope scope(*device);
+  for (uint32_t i = 0; i < program.numSteps(); ++i)
+    if (program.steps()[i].kind > StepKind::GraphEnd) {
+      error = "loops and branches are not launched on a device yet";
+      return false;
+    }
   if (!plan(error) || !loaded.load(program, kernels, error))
     return false;
   int32_t call = 0;
@@ -183,6 +188,8 @@ void DeviceExecutor::findGraphs() {
       break;
     case StepKind::Release:
       break;
+    default:
+      break; // refused at load
     }
   }
   for (uint32_t i = 0; i < program.numOutputs(); ++i)
@@ -361,8 +368,7 @@ void DeviceExecutor::step(uint32_t index, Instance &instance,
                      instance.buffers[step.a], slots[step.a].bytes, stream);
     return;
   }
-  case StepKind::GraphBegin:
-  case StepKind::GraphEnd:
+  default: // a graph's ends; loops were refused at load
     return;
   }
 }
@@ -554,8 +560,7 @@ void DeviceExecutor::captureSteps(Captured &captured, const GraphInfo &info,
         captured.kept.push_back(instance.values[step.a]);
       instance.values[step.a].reset();
       break;
-    case StepKind::GraphBegin:
-    case StepKind::GraphEnd:
+    default:
       break;
     }
   }

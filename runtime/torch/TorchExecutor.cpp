@@ -5,6 +5,8 @@
 #include "DeviceExecutor.h"
 #include "Parallel.h"
 
+#include "pyjit-rt/Control.h"
+
 #include <ATen/EmptyTensor.h>
 #include <ATen/ScalarOps.h>
 #include <ATen/core/LegacyTypeDispatch.h>
@@ -38,11 +40,30 @@ void TorchExecutor::planUses() {
   std::vector<bool> read(program.numSlots(), false);
   // Kernels too small for a second thread take some microseconds each.
   constexpr size_t kBriefKernels = 64;
-  briefRun = calls.empty() && kernelSteps <= kBriefKernels;
+  briefRun =
+      calls.empty() && kernelSteps <= kBriefKernels && !hasLoops(program);
   for (uint32_t i = 0; i < program.numSteps(); ++i) {
     const Step &step = program.steps()[i];
-    if (step.kind == StepKind::View)
-      needsTensor[step.b] = true;
+    // The host looks at flags, numbers and what it copies.
+    switch (step.kind) {
+    case StepKind::WhileTest:
+    case StepKind::If:
+    case StepKind::Copy:
+      read[step.a] = true;
+      break;
+    case StepKind::For:
+      for (uint32_t k = 0; k < 4; k += 2)
+        if (program.ints()[step.b + k])
+          read[program.ints()[step.b + k + 1]] = true;
+      break;
+    case StepKind::View:
+      if (step.flags & kStepDynamic)
+        for (int64_t k = 0; k < program.ints()[step.c + 1]; ++k)
+          read[program.ints()[step.c + 2 + 5 * k]] = true;
+      break;
+    default:
+      break;
+    }
     if (step.kind != StepKind::Kernel)
       continue;
     const Kernel &kernel = program.kernels()[step.a];
@@ -57,6 +78,19 @@ void TorchExecutor::planUses() {
           needsTensor[slot] = true;
   for (uint32_t i = 0; i < program.numOutputs(); ++i)
     needsTensor[program.outputSlot(i)] = true;
+  // What a view or another name is asked for, its base is asked for.
+  for (bool changed = true; changed;) {
+    changed = false;
+    for (uint32_t i = program.numSteps(); i-- > 0;) {
+      const Step &step = program.steps()[i];
+      if (step.kind != StepKind::View && step.kind != StepKind::Move)
+        continue;
+      changed |= (needsTensor[step.a] && !needsTensor[step.b]) ||
+                 (read[step.a] && !read[step.b]);
+      needsTensor[step.b] = needsTensor[step.b] || needsTensor[step.a];
+      read[step.b] = read[step.b] || read[step.a];
+    }
+  }
   inputUsed.assign(program.numInputs(), false);
   for (uint32_t i = 0; i < program.numSlots(); ++i) {
     const Slot &slot = program.slots()[i];
@@ -71,6 +105,7 @@ bool TorchExecutor::plan(std::string &error) {
   for (uint32_t i = 0; i < program.numSteps(); ++i) {
     const Step &step = program.steps()[i];
     kernelSteps += step.kind == StepKind::Kernel;
+    callOf.push_back(calls.size());
     if (step.kind == StepKind::Call && !planCall(step, error))
       return false;
   }
@@ -203,7 +238,8 @@ void TorchExecutor::execute(Arena &arena, const at::Tensor *inputs,
           sizes(slot), strides(slot), static_cast<c10::ScalarType>(slot.dtype));
       break;
     case SlotKind::Arena:
-      arena.values[i] = arena.slots[i];
+      if (needsTensor[i])
+        arena.values[i] = arena.slots[i];
       continue;
     case SlotKind::Result:
     case SlotKind::View:
@@ -212,33 +248,59 @@ void TorchExecutor::execute(Arena &arena, const at::Tensor *inputs,
     if (arena.values[i].has_storage()) // else an opaque packed weight
       arena.buffers[i] = const_cast<void *>(arena.values[i].const_data_ptr());
   }
-  size_t call = 0;
-  for (uint32_t i = 0; i < program.numSteps(); ++i) {
+  for (uint32_t i = 0; i < program.numSteps();
+       i = followStep(program, i, arena.buffers.data())) {
     const Step &step = program.steps()[i];
     switch (step.kind) {
     case StepKind::Kernel:
       runKernel(step, arena);
       break;
     case StepKind::Call:
-      runCall(calls[call++], arena);
+      runCall(calls[callOf[i]], arena);
       break;
-    case StepKind::View: {
-      at::Tensor view = makeView(program.slots()[step.a], arena.values[step.b],
-                                 program.ints()[step.c]);
-      arena.buffers[step.a] = const_cast<void *>(view.const_data_ptr());
-      arena.values[step.a] = std::move(view);
+    case StepKind::View:
+      runView(step, arena);
       break;
-    }
+    case StepKind::Move:
+      arena.buffers[step.a] = arena.buffers[step.b];
+      if (needsTensor[step.a])
+        arena.values[step.a] = arena.values[step.b];
+      break;
+    case StepKind::Copy:
+      copySlot(program, program.slots()[step.a], arena.buffers[step.a],
+               program.slots()[step.b], arena.buffers[step.b]);
+      break;
     case StepKind::Release:
       arena.values[step.a].reset();
       break;
-    case StepKind::Copy:
     case StepKind::HostValue:
     case StepKind::GraphBegin:
     case StepKind::GraphEnd:
       break; // of devices only
+    case StepKind::While:
+    case StepKind::WhileTest:
+    case StepKind::WhileEnd:
+    case StepKind::For:
+    case StepKind::ForEnd:
+    case StepKind::If:
+    case StepKind::Else:
+    case StepKind::IfEnd:
+      break; // followStep
     }
   }
+}
+
+void TorchExecutor::runView(const Step &step, Arena &arena) const {
+  int64_t offset;
+  TORCH_CHECK_INDEX(viewOffset(program, step, arena.buffers.data(), offset),
+                    "pyjit: index out of range");
+  const Slot &slot = program.slots()[step.a];
+  arena.buffers[step.a] =
+      static_cast<char *>(arena.buffers[step.b]) +
+      offset *
+          int64_t(c10::elementSize(static_cast<c10::ScalarType>(slot.dtype)));
+  if (needsTensor[step.a])
+    arena.values[step.a] = makeView(slot, arena.values[step.b], offset);
 }
 
 void TorchExecutor::runKernel(const Step &step, Arena &arena) const {

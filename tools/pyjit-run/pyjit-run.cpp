@@ -12,9 +12,11 @@
 #include "Npy.h"
 
 #include "dialects/refgraph/IR/RefGraph.h"
+#include "dialects/tssa/IR/TSSA.h"
 #include "pyjit-rt/HostExecutor.h"
 #include "pyjit/Codegen/X86/JIT.h"
 #include "pyjit/Executable/LaunchEncoding.h"
+#include "pyjit/Executable/LaunchText.h"
 #include "pyjit/Pipelines/Pipelines.h"
 
 #include "mlir/IR/MLIRContext.h"
@@ -44,6 +46,9 @@ static cl::opt<std::string> entry("entry", cl::desc("Function to run"),
 static cl::list<std::string> argFiles("arg", cl::desc("Argument, a .npy file"));
 static cl::opt<std::string>
     savePrefix("save", cl::desc("Write results to PREFIX<i>.npy"));
+static cl::opt<bool>
+    printProgram("print-launch",
+                 cl::desc("Print the launch program instead of running it"));
 
 namespace {
 
@@ -56,6 +61,21 @@ bool hasTrace(ModuleOp module) {
   return llvm::any_of(*module.getBody(), [](Operation &op) {
     return isa<refgraph::TraceOp, refgraph::GraphOp>(op);
   });
+}
+
+/// Whether tensors are handles still.
+bool isImperative(ModuleOp module) {
+  return module
+      .walk([](Operation *op) {
+        auto isHandle = [](Type type) { return isa<tssa::RefType>(type); };
+        auto function = dyn_cast<func::FuncOp>(op);
+        return llvm::any_of(op->getResultTypes(), isHandle) ||
+                       (function &&
+                        llvm::any_of(function.getArgumentTypes(), isHandle))
+                   ? WalkResult::interrupt()
+                   : WalkResult::advance();
+      })
+      .wasInterrupted();
 }
 
 bool isLowered(ModuleOp module) {
@@ -170,6 +190,10 @@ Error readArguments(const std::vector<PyjitArray> &wanted,
 
 int runFunction(const Compiled &compiled, const Compiled *prepare,
                 const char *tool) {
+  if (printProgram) {
+    executable::printLaunch(compiled.blob, outs());
+    return 0;
+  }
   std::vector<PyjitArray> inputs, outputs;
   rt::describe(compiled.program, inputs, outputs);
   std::vector<OwnedArray> arguments, results;
@@ -222,6 +246,8 @@ int main(int argc, char **argv) {
   pipelines::Options options;
   if (hasTrace(*module))
     pipelines::buildFrontendPipeline(manager, options);
+  else if (isImperative(*module))
+    pipelines::buildFunctionalPipeline(manager);
   if (!isLowered(*module)) {
     pipelines::buildFusePipeline(manager, options);
     pipelines::buildX86Pipeline(manager, options);

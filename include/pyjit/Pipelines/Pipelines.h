@@ -30,6 +30,9 @@ struct Options : mlir::PassPipelineOptions<Options> {
 /// program.
 void buildFrontendPipeline(mlir::OpPassManager &manager,
                            const Options &options);
+/// A tensor program on handles (the imperative level of tssa) becomes a
+/// functional one; the end of `pyjit-frontend`.
+void buildFunctionalPipeline(mlir::OpPassManager &manager);
 /// `pyjit-fuse`: a functional tensor program becomes calls of kernels (linalg
 /// on tensors) and of libraries.
 void buildFusePipeline(mlir::OpPassManager &manager, const Options &options);

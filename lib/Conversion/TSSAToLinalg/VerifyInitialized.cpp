@@ -1,6 +1,7 @@
 //===- VerifyInitialized.cpp - No read of memory that nobody wrote --------===//
 
 #include "dialects/tssa/IR/TSSA.h"
+#include "mlir/Dialect/SCF/IR/SCF.h"
 #include "pyjit/Conversion/TSSAToLinalg/Passes.h"
 
 using namespace mlir;
@@ -35,6 +36,35 @@ bool overwrites(OpOperand &use) {
          name == "aten::exponential_";
 }
 
+/// The values that stand for a use's operand elsewhere: what a view shows, what
+/// a loop carries or leaves behind, what a branch returns.
+SmallVector<Value> otherNames(OpOperand &use) {
+  Operation *user = use.getOwner();
+  unsigned number = use.getOperandNumber();
+  if (isa<tssa::AccessOp>(user))
+    return {user->getResult(0)};
+  // A loop that does not run returns what it got; so does eager's.
+  if (auto loop = dyn_cast<LoopLikeOpInterface>(user)) {
+    if (BlockArgument argument = loop.getTiedLoopRegionIterArg(&use))
+      return {argument};
+    return {};
+  }
+  Operation *parent = user->getParentOp();
+  if (isa<scf::ConditionOp>(user) && number > 0) {
+    auto loop = cast<scf::WhileOp>(parent);
+    return {loop.getAfterArguments()[number - 1], loop.getResult(number - 1)};
+  }
+  if (isa<scf::YieldOp>(user)) {
+    if (auto loop = dyn_cast<scf::WhileOp>(parent))
+      return {loop.getBeforeArguments()[number]};
+    if (auto loop = dyn_cast<scf::ForOp>(parent))
+      return {loop.getRegionIterArg(number), loop.getResult(number)};
+    if (isa<scf::IfOp>(parent))
+      return {parent->getResult(number)};
+  }
+  return {};
+}
+
 struct VerifyInitializedPass
     : impl::VerifyInitializedBase<VerifyInitializedPass> {
   void runOnOperation() override {
@@ -43,13 +73,16 @@ struct VerifyInitializedPass
       if (!allocates(op.getOverload()))
         return;
       SmallVector<Value> values(op.getResults());
+      llvm::SmallPtrSet<Value, 8> seen;
       while (!values.empty()) {
         Value value = values.pop_back_val();
+        if (!seen.insert(value).second)
+          continue;
         if (cast<RankedTensorType>(value.getType()).getNumElements() == 0)
           continue;
         for (OpOperand &use : value.getUses()) {
-          if (auto access = dyn_cast<tssa::AccessOp>(use.getOwner())) {
-            values.push_back(access.getResult());
+          if (auto names = otherNames(use); !names.empty()) {
+            llvm::append_range(values, names);
             continue;
           }
           if (overwrites(use))

@@ -21,7 +21,7 @@ namespace pyjit::rt {
 /// "PYJL" in little-endian order; a blob of another byte order is refused.
 inline constexpr uint32_t kLaunchMagic = 0x4c4a5950;
 /// Raised whenever a record's layout or meaning changes.
-inline constexpr uint32_t kLaunchVersion = 2;
+inline constexpr uint32_t kLaunchVersion = 3;
 
 /// Machine code of one kernel. `buffers` are data pointers, operands first and
 /// then results; [begin, end) is a part of the kernel's parallel range.
@@ -65,7 +65,8 @@ enum class SlotKind : uint8_t {
   Arena,  ///< `place` is the byte offset in the executable's arena
   Fresh,  ///< allocated at each call with these sizes and strides
   Result, ///< produced by a library call
-  View,   ///< strided view of another slot, produced by a View step
+  View,   ///< strided view of another slot, or another name for one, produced
+          ///< by a View or a Move step
   Cached, ///< `place` is the output's number of the prepare program
 };
 
@@ -94,11 +95,16 @@ enum class StepKind : uint16_t {
   /// its flattened tensor results and their slots (-1: not used).
   Call,
   /// Slot `a` becomes a view of slot `b` with the sizes and strides of `a`, at
-  /// element offset `ints[c]` from `b`'s data pointer.
+  /// element offset `ints[c]` from `b`'s data pointer. With kStepDynamic,
+  /// `ints[c + 1]` counts indices known at run time, and five words for each
+  /// follow: a slot with one int64, m, n, limit and stride. The index is m
+  /// times
+  /// that number plus n, must be in [0, limit), and adds so many strides.
   View,
   /// Drops slot `a`: its last use is past.
   Release,
-  /// Copies the memory that slot `a` spans to slot `b`.
+  /// On a device, copies the memory that slot `a` spans to slot `b`; on the
+  /// host, the elements of `a` to their places in `b`, which has its sizes.
   Copy,
   /// Puts the one element of host slot `a` into slot `b`.
   HostValue,
@@ -106,9 +112,35 @@ enum class StepKind : uint16_t {
   /// slots that it uses, which follow there.
   GraphBegin,
   GraphEnd,
+
+  // Loops and branches, properly nested; every step names its partners, so that
+  // an executor follows them without a stack (pyjit-rt/Control.h).
+
+  /// A loop up to step `a`, its WhileEnd, with one WhileTest in its body.
+  While,
+  /// Leaves the loop that step `b` ends unless the one bool in slot `a` is
+  /// true.
+  WhileTest,
+  /// Back to step `a`, the While.
+  WhileEnd,
+  /// A loop up to step `c`, its ForEnd. The int64 in slot `a` counts; from, to
+  /// (exclusive) and by (positive) are `ints[b]` and the next four words: for
+  /// from and to, 0 and a number, or 1 and the slot that holds it; by is a
+  /// number.
+  For,
+  /// Back to step `a`, the For.
+  ForEnd,
+  /// Goes on after step `b`, an Else or an IfEnd, unless the one bool in slot
+  /// `a` is true.
+  If,
+  /// Goes on after step `a`, the IfEnd: what follows is the other branch.
+  Else,
+  IfEnd,
+  /// Slot `a`, a View, becomes another name for what slot `b` is now.
+  Move,
 };
 
-enum StepFlags : uint16_t { kStepTwin = 1 };
+enum StepFlags : uint16_t { kStepTwin = 1, kStepDynamic = 2 };
 
 struct Step {
   StepKind kind;

@@ -90,6 +90,7 @@ protected:
   void execute(Arena &arena, const at::Tensor *inputs,
                const at::Tensor *cached);
   void runKernel(const Step &step, Arena &arena) const;
+  void runView(const Step &step, Arena &arena) const;
   void runCall(const CallPlan &plan, Arena &arena) const;
   void fillArena(Arena &arena, at::Tensor storage) const;
   at::Tensor ownOutput(const Arena &arena, uint32_t i) const;
@@ -105,6 +106,7 @@ protected:
   Program program;
   std::vector<KernelFn> kernels;
   std::vector<CallPlan> calls; // in step order
+  std::vector<size_t> callOf;  // by step: the plan of a Call
   size_t kernelSteps = 0;
   bool briefRun = false;
   std::vector<bool> inputUsed;
