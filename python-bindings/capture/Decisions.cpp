@@ -301,8 +301,10 @@ bool Run::goesOn(PyCodeObject *code, int offset, PyObject *condition) {
       !s.describeState(state, text, values))
     return stop();
   if (heads.count == 0) {
-    if (bool(outcome) != wanted)
+    if (bool(outcome) != wanted) {
+      heads.early = true;
       return stop();
+    }
     size_t count = segments.size();
     bool clean = addPlain(s, state);
     heads.forked = segments.size() > count;
@@ -315,8 +317,10 @@ bool Run::goesOn(PyCodeObject *code, int offset, PyObject *condition) {
     return stop();
   }
   bool last = heads.count + 1 == kHeads;
-  if (!last && bool(outcome) != wanted)
+  if (!last && bool(outcome) != wanted) {
+    segments[heads.plain].mayLoop = true;
     return stop();
+  }
   s.special(condition, "__bool__");
   const char *name = PyUnicode_AsUTF8(code->co_qualname);
   s.decide(condition, last ? -1 : outcome,

@@ -30,6 +30,8 @@ struct Segment {
   /// Where the part goes on through decisions on data: the same part up to the
   /// first of them, in case that no loop can be made of it. At most one.
   std::vector<Segment> fallback;
+  /// An iteration of a loop that ended too early to be recorded as one.
+  bool mayLoop = false;
 };
 
 struct CaptureResult {

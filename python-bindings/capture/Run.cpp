@@ -207,6 +207,7 @@ void Run::add(Session &session, PyObject *cut) {
   segment.nargs = session.argumentCount;
   segment.cut = cut;
   segment.gradMode = session.gradModeLeft;
+  segment.mayLoop = session.heads.early;
   if (!session.heads.forked) {
     segments.push_back(std::move(segment));
     return;

@@ -313,6 +313,7 @@ public:
     bool forked = false;   ///< a recording up to the first head was kept
     bool complete = false; ///< ends at the last head
     bool spoiled = false;  ///< no more of them
+    bool early = false;    ///< the loop ended before the last one
     size_t plain = 0;      ///< number of that recording
     std::string state;
     std::map<PyObject *, size_t> numbers; ///< of objects known by identity

@@ -73,7 +73,8 @@ class Engine:
         # Loops that data ends: compiled, and why others go round through cuts.
         self.loops = 0
         self.loops_left: list[str] = []
-        self._no_loop = False
+        self._no_loop = self._may_loop = False
+        self._rounds_noted = 0
         self._seen: dict[int, Any] = {}
         self._unseen: set[int] = set()
         self._run = self._repeats = 0
@@ -124,8 +125,10 @@ class Engine:
         finally:
             _capture_lock.release()
         recorded = False
-        for key, trace, objects, nargs, cut, grad_mode, fallback in segments:
+        for segment in segments:
+            key, trace, objects, nargs, cut, grad_mode, fallback, may_loop = segment
             owner = self if key is None else root._continuation(Key(*key))
+            owner._may_loop |= may_loop
             keywords = tuple(kwargs) if key is None else ()
             recorded |= owner is self
             if fallback is not None:
@@ -292,6 +295,15 @@ class Engine:
         if attempt:
             self.root.loops += 1
         return True
+
+    def _goes_round(self) -> None:
+        """One call comes by here again and again: called by ``_C.Cut``."""
+        if not self._may_loop or self._no_loop or self._rounds_noted >= _REPEATS:
+            return
+        # The loop was too short to be recorded as one; now it is not.
+        self._rounds_noted += 1
+        self._may_loop = False
+        self.compiled.drop_records()
 
     def _end(self, frames: tuple) -> Any:
         """What runs the frames that a record leaves at a cut."""

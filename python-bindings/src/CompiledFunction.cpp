@@ -185,6 +185,11 @@ PyObject *clear(PyObject *self, PyObject *) {
   Py_RETURN_NONE;
 }
 
+PyObject *dropAll(PyObject *self, PyObject *) {
+  dropRecords(self_of(self));
+  Py_RETURN_NONE;
+}
+
 PyObject *getRecords(PyObject *self, void *) {
   auto &records = *self_of(self)->records;
   PyObject *list = PyList_New(records.size());
@@ -195,6 +200,7 @@ PyObject *getRecords(PyObject *self, void *) {
 
 PyMethodDef methods[] = {
     {"add_record", addRecord, METH_O, "Adds a record; it is tried first."},
+    {"drop_records", dropAll, METH_NOARGS, "Forgets all records."},
     {"clear", clear, METH_NOARGS, "Forgets all records and counters."},
     {nullptr, nullptr, 0, nullptr}};
 

@@ -79,8 +79,23 @@ PyObject *exitOf(PyObject *cut, Py_ssize_t level, PyObject *result) {
   return nullptr;
 }
 
+/// A call that goes round so often may be worth another look.
+constexpr int kRounds = 6;
+
+void noteRounds(PyObject *compiled) {
+  Reference engine =
+      Reference::steal(PyObject_GetAttrString(compiled, "engine"));
+  Reference done = Reference::steal(
+      engine ? PyObject_CallMethod(engine.get(), "_goes_round", nullptr)
+             : nullptr);
+  if (!done)
+    PyErr_Clear();
+}
+
 PyObject *goOnFrom(PyObject *cut, PyObject *state, Py_ssize_t level,
                    Answer answer) {
+  PyObject *previous = nullptr; // compared only
+  int rounds = 0;
   while (true) {
     PyObject *result = runFrame(cut, state, level, answer);
     Py_DECREF(state);
@@ -94,6 +109,10 @@ PyObject *goOnFrom(PyObject *cut, PyObject *state, Py_ssize_t level,
     for (Py_ssize_t i = 0; i + 1 < PyTuple_GET_SIZE(result); ++i)
       if (PyObject *value = PyTuple_GET_ITEM(result, i))
         args.push_back(value);
+    rounds = next == previous ? rounds + 1 : 0;
+    previous = next;
+    if (rounds == kRounds)
+      noteRounds(next);
     cut = nullptr;
     state = answer(next, args.data(), args.size(), nullptr, &cut);
     Py_DECREF(result);

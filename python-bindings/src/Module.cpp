@@ -123,10 +123,11 @@ PyObject *captureWithCuts(PyObject *, PyObject *args) {
                                Py_ssize_t(plain.trace.size()), plain.objects,
                                orNone(plain.cut), plain.gradMode);
     }
-    Reference entry = Reference::steal(Py_BuildValue(
-        "(Ns#NnNiN)", orNone(segment.key), segment.trace.data(),
-        Py_ssize_t(segment.trace.size()), segment.objects, segment.nargs,
-        orNone(segment.cut), segment.gradMode, orNone(fallback)));
+    Reference entry = Reference::steal(
+        Py_BuildValue("(Ns#NnNiNN)", orNone(segment.key), segment.trace.data(),
+                      Py_ssize_t(segment.trace.size()), segment.objects,
+                      segment.nargs, orNone(segment.cut), segment.gradMode,
+                      orNone(fallback), PyBool_FromLong(segment.mayLoop)));
     ok = ok && entry && PyList_Append(segments.get(), entry.get()) == 0;
   }
   Reference learned = Reference::steal(captured.learned);
@@ -192,7 +193,8 @@ PyMethodDef methods[] = {
      "(result,"
      " segments, learned, reason)\n"
      "Runs one monitored call, recorded in parts. A segment is (key, trace, "
-     "objects, nargs, cut, grad_mode, fallback); fallback, or None, is what to "
+     "objects, nargs, cut, grad_mode, fallback, may_loop); fallback, or None, "
+     "is what to "
      "compile where trace's decisions are no loop: (trace, objects, cut, "
      "grad_mode)."},
     {"build", build, METH_VARARGS,
