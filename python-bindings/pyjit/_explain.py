@@ -42,6 +42,12 @@ def report(engine: Any) -> str:
     ]
     lines += [f"  runs in eager: {reason}" for reason in stats["reasons"]]
     lines += [f"  cut: {reason}" for reason in stats["cut_sites"]]
+    if stats["loops"]:
+        lines.append(f"  loops that data end, in one program: {stats['loops']}")
+    lines += [
+        f"  a loop goes round through cuts: {why}"
+        for why in dict.fromkeys(stats["loops_left"])
+    ]
     records = [
         (part, record) for part in engine.engines() for record in part.compiled.records
     ]

@@ -570,3 +570,11 @@ def test_first_call_of_each_length(trips: int) -> None:
         for n in (trips, 5, 0, 1, 12, trips):
             x, count = values(5), torch.tensor(n)
             torch.testing.assert_close(f(x, count), g(x, count))
+
+
+def test_explain_counts_loops() -> None:
+    a, tol = tensor(2, 3, 5), torch.tensor(1e-5)
+    with torch.no_grad():
+        text = pyjit.explain(newton)(torch.full((3,), 100.0), a, tol)
+    assert "loops that data end, in one program: 1" in text
+    assert "goes round through cuts" not in text
