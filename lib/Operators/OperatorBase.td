@@ -38,6 +38,12 @@ class Structured<string name, string rule> : Lowering<name> {
   string Rule = rule;
 }
 
+/// An overload that raises for some values of its operands (an index out of
+/// range), and so has to run though nothing uses its result.
+class Raises<string name> {
+  string Name = name;
+}
+
 class Node;
 
 /// A ScalarOp; `aten` where an operator of this name is just this node.

@@ -364,3 +364,29 @@ def : View<"aten::unsqueeze", "unsqueeze">;
 def : View<"aten::diagonal", "diagonal">;
 def : View<"aten::unfold", "unfold">;
 def : View<"aten::as_strided", "as_strided">;
+
+//===----------------------------------------------------------------------===//
+// Errors
+//===----------------------------------------------------------------------===//
+
+// Indices out of range, classes that there are not.
+foreach name = ["embedding", "gather", "index.Tensor", "index.Tensor_hacked_twin",
+                "index_add", "index_add_", "index_copy", "index_copy_",
+                "index_fill.int_Scalar", "index_fill.int_Tensor",
+                "index_fill_.int_Scalar", "index_fill_.int_Tensor", "index_put",
+                "index_put.hacked_twin", "index_put_", "index_put_.hacked_twin",
+                "index_select", "scatter.reduce", "scatter.src", "scatter.value",
+                "scatter.value_reduce", "scatter_.reduce", "scatter_.src",
+                "scatter_.value", "scatter_.value_reduce", "scatter_add",
+                "scatter_add_", "take_along_dim", "cross_entropy_loss", "nll_loss",
+                "one_hot", "repeat_interleave.Tensor",
+                "repeat_interleave.self_Tensor"] in
+  def : Raises<"aten::" # name>;
+// Division of integers by zero.
+foreach name = ["div.Tensor_mode", "div_.Tensor_mode", "div.Scalar_mode",
+                "div_.Scalar_mode", "floor_divide", "floor_divide.Scalar",
+                "floor_divide_.Scalar", "floor_divide_.Tensor", "fmod.Scalar",
+                "fmod.Tensor", "fmod_.Scalar", "fmod_.Tensor", "remainder.Scalar",
+                "remainder.Scalar_Tensor", "remainder.Tensor", "remainder_.Scalar",
+                "remainder_.Tensor"] in
+  def : Raises<"aten::" # name>;

@@ -24,6 +24,15 @@ void Session::forgetInstruction() {
   cellWrites.resize(mark.cells);
 }
 
+/// An unused local goes on living while its frame does, which a weak reference
+/// shows.
+bool Session::isCarried(bool live, PyObject *local) {
+  if (live || !local || isTensor(local))
+    return live && local;
+  return PyType_SUPPORTS_WEAKREFS(Py_TYPE(local)) &&
+         *PyObject_GET_WEAKREFS_LISTPTR(local);
+}
+
 bool Session::frameState(size_t i, FramePhase phase, FrameState &state) {
   ShadowFrame &shadow = frames[i];
   PyjitFrame *frame = shadow.frame;
@@ -75,7 +84,7 @@ bool Session::frameState(size_t i, FramePhase phase, FrameState &state) {
   auto select = [&](int offset, std::vector<int> &slots) {
     const std::vector<bool> &live = facts.liveAt(offset);
     for (int slot = 0; slot < count; ++slot) {
-      if (!live[slot] || !locals[slot])
+      if (!isCarried(live[slot], locals[slot]))
         continue;
       if ((kinds[slot] & kCellLocal) && !PyCell_Check(locals[slot]))
         return false;
@@ -117,6 +126,12 @@ void Session::beginAt(PyjitFrame *frame, PyCodeObject *code, int offset,
   for (size_t i = 0; i < places.size(); ++i) {
     if (!unseenPlaces.count(int(i))) {
       readIndex(nullptr, Select::Arg, Py_ssize_t(i), *places[i], names[i]);
+      if (PyObject *taken = scalars.takeArgument(*places[i]);
+          taken != *places[i]) {
+        PyObject *old = *places[i];
+        *places[i] = Py_NewRef(taken);
+        Py_DECREF(old);
+      }
       // A variable that nested functions share.
       if (Node *cell = PyCell_Check(*places[i]) ? find(*places[i]) : nullptr)
         cellHomes.insert({*places[i], CellHome{cell, 0, names[i]}});

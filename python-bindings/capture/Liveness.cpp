@@ -118,11 +118,28 @@ std::vector<Exit> CodeInfo::exits(int byteOffset) const {
   return {through};
 }
 
-/// Code that can see its caller's locals by other ways than instructions.
-static bool looksAtFrames(PyCodeObject *code) {
-  static const char *names[] = {
-      "locals",       "vars",      "dir",        "eval",      "exec", "super",
-      "currentframe", "_getframe", "breakpoint", "set_trace", "stack"};
+/// Code that can see locals by other ways than instructions: its caller's, or
+/// by weak references those that are not used any more.
+static bool seesDeadLocals(PyCodeObject *code) {
+  static const char *names[] = {"locals",
+                                "vars",
+                                "dir",
+                                "eval",
+                                "exec",
+                                "super",
+                                "currentframe",
+                                "_getframe",
+                                "breakpoint",
+                                "set_trace",
+                                "stack",
+                                "weakref",
+                                "ref",
+                                "proxy",
+                                "finalize",
+                                "WeakMethod",
+                                "WeakSet",
+                                "WeakKeyDictionary",
+                                "WeakValueDictionary"};
   for (Py_ssize_t i = 0; i < PyTuple_GET_SIZE(code->co_names); ++i)
     for (const char *name : names)
       if (!PyUnicode_CompareWithASCIIString(PyTuple_GET_ITEM(code->co_names, i),
@@ -134,7 +151,7 @@ static bool looksAtFrames(PyCodeObject *code) {
 void CodeInfo::computeLiveness() {
   size_t slots = code->co_nlocalsplus;
   live.assign(instructions.size(),
-              std::vector<bool>(slots, looksAtFrames(code)));
+              std::vector<bool>(slots, seesDeadLocals(code)));
   // Every pass goes backwards; loops need a few.
   for (bool changed = true; changed;) {
     changed = false;
@@ -159,7 +176,7 @@ void CodeInfo::computeLiveness() {
         join(jumpTarget(in));
         switch (in.op) {
         case STORE_FAST:
-          now[in.arg] = looksAtFrames(code);
+          now[in.arg] = seesDeadLocals(code);
           break;
         case LOAD_FAST:
         case LOAD_FAST_CHECK:

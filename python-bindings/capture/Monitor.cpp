@@ -206,6 +206,10 @@ void Session::onInstruction(PyCodeObject *code, int offset) {
   if (shadow->pending) {
     shadow->pending = false;
     bool completed = offset == shadow->pendingNext;
+    if (scripting == frame)
+      finishScript(completed && instruction.depth > 0
+                       ? stack[instruction.depth - 1]
+                       : nullptr);
     shadow->instantiating = nullptr;
     shadow->truthOfYields = shadow->hashing = false;
     if (offset == shadow->pendingNext && instruction.depth > 0) {
@@ -226,6 +230,8 @@ void Session::onInstruction(PyCodeObject *code, int offset) {
     return;
   deciding = false;
   instantiating = nullptr;
+  if (scripting == frame)
+    scripting = nullptr;
   truthOfYields = storingNumber = numbersAsTensors = hashing = callsNative =
       false;
   freshAt = 0;

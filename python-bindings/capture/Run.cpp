@@ -419,6 +419,14 @@ void Run::cut(std::unique_ptr<Session> session) {
       add(*session, Py_BuildValue("(sN)", why.c_str(), frames));
     } else {
       learnBirth(*session, states);
+      // Both name the same place.
+      size_t place = why.rfind(" at ");
+      if (place != std::string::npos &&
+          why.size() - place <= session->reason.size() &&
+          !session->reason.compare(session->reason.size() -
+                                       (why.size() - place),
+                                   std::string::npos, why, place))
+        why.resize(place);
       why += "; " + session->reason;
     }
   } else {
@@ -500,7 +508,7 @@ void Run::start(PyjitFrame *frame, PyCodeObject *code, int offset) {
   PyObject **locals = pyjitFrameLocals(frame);
   const std::vector<bool> &live = facts.liveAt(offset);
   for (int i = 0; i < code->co_nlocalsplus - code->co_nfreevars; ++i) {
-    if (!live[i] || !locals[i])
+    if (!Session::isCarried(live[i], locals[i]))
       continue;
     slots.push_back(i);
     places.push_back(&locals[i]);
@@ -531,13 +539,19 @@ void Run::start(PyjitFrame *frame, PyCodeObject *code, int offset) {
     Py_DECREF(plan);
     return skip(frame, code, offset);
   }
-  if (!plan || !PyTuple_Check(plan)) {
+  PyObject *unseenPlaces, *liftedPlaces;
+  if (!plan || !PyTuple_Check(plan) ||
+      !PyArg_ParseTuple(plan, "O!O!", &PyTuple_Type, &unseenPlaces,
+                        &PyTuple_Type, &liftedPlaces)) {
     Py_XDECREF(plan);
     return stop("so many continuations");
   }
   std::set<int> unseen;
-  for (Py_ssize_t i = 0; i < PyTuple_GET_SIZE(plan); ++i)
-    unseen.insert(int(PyLong_AsLong(PyTuple_GET_ITEM(plan, i))));
+  for (Py_ssize_t i = 0; i < PyTuple_GET_SIZE(unseenPlaces); ++i)
+    unseen.insert(int(PyLong_AsLong(PyTuple_GET_ITEM(unseenPlaces, i))));
+  for (Py_ssize_t i = 0; i < PyTuple_GET_SIZE(liftedPlaces); ++i)
+    if (const char *place = PyUnicode_AsUTF8(PyTuple_GET_ITEM(liftedPlaces, i)))
+      next->scalars.lift(place);
   Py_DECREF(plan);
 
   session = std::move(next);

@@ -41,6 +41,7 @@ public:
   ~Scalars();
 
   bool enabled() const { return !places.empty(); }
+  void lift(const std::string &place) { places.insert(place); }
   /// The name of a place; empty where it has none.
   std::string placeOf(Node *owner, Select select, PyObject *key,
                       Py_ssize_t index);

@@ -267,6 +267,8 @@ public:
   Post callTypeDirectly(PyTypeObject *type, const Call &call);
   Post callWrapper(const char *name, PyObject *wrapper, const Call &call);
   Post unknownNative(const Call &call);
+  /// A TorchScript function has returned.
+  void finishScript(PyObject *result);
   Post torchCall(const Call &call);
   void tensorArgument(PyObject *object, int depth = 0);
 
@@ -282,6 +284,8 @@ public:
   /// Describes frame `i`. False if the interpreter cannot be made to go on
   /// from it.
   bool frameState(size_t i, FramePhase phase, FrameState &state);
+  /// Whether a frame's local has to be there after a cut.
+  static bool isCarried(bool live, PyObject *local);
   /// Begins in the middle of a function, in front of the instruction at
   /// `offset`. `unseen`: numbers of values that the record may not depend on.
   void beginAt(PyjitFrame *frame, PyCodeObject *code, int offset,
@@ -350,7 +354,7 @@ public:
   std::unordered_map<PyObject *, std::vector<Birth>> births;
   void separateWritten();
 
-  bool isTensor(PyObject *object);
+  static bool isTensor(PyObject *object);
   std::string typeText(PyObject *object);
   std::string keyText(PyObject *key);
 
@@ -390,6 +394,11 @@ public:
   bool storingNumber = false;
   /// Python numbers between a tensor's brackets become a tensor.
   bool numbersAsTensors = false;
+  /// This frame's instruction calls a TorchScript function whose own
+  /// instructions make tensors of Python data alone, unseen by the dispatcher.
+  PyjitFrame *scripting = nullptr;
+  /// ... and such a tensor was met.
+  bool scriptConstants = false;
   /// The instruction hashes tensors: `Tensor.__hash__` may ask for `id()`.
   bool hashing = false;
   int external = -1; ///< SSA number of refgraph.external

@@ -140,6 +140,11 @@ struct Arguments {
     if (!t.defined())
       return "none";
     TensorInfo *info = impl.find(t);
+    if (!info && impl.session.scripting &&
+        impl.session.scripting == pyjitCurrentFrame()) {
+      info = impl.constant(t);
+      impl.session.scriptConstants = true;
+    }
     if (!info || info->value < 0) {
       if (t.unsafeGetTensorImpl()->is_wrapped_number() && t.dim() == 0 &&
           t.device().is_cpu()) {
@@ -633,6 +638,17 @@ void TensorRecorder::Impl::recordShapeChange(const std::string &name,
   line += " : (" + before + ") -> " + type(t);
   session.writer.line(line, session.location());
   bind(t, value);
+}
+
+bool TensorRecorder::isOperator(const std::string &name) {
+  static const std::set<std::string> *names = [] {
+    auto *all = new std::set<std::string>;
+    for (const c10::OperatorName &op :
+         c10::Dispatcher::singleton().getAllOpNames())
+      all->insert(op.name);
+    return all;
+  }();
+  return names->count(name);
 }
 
 void TensorRecorder::start() {

@@ -55,6 +55,9 @@ public:
   void suspend(bool on);
   bool suspended() const;
 
+  /// Whether the dispatcher has an overload of this name ("aten::add").
+  static bool isOperator(const std::string &name);
+
   /// The `refgraph.state` line for the state at the start.
   std::string stateText();
   /// What of that state differs now; empty if nothing.

@@ -77,6 +77,8 @@ class Engine:
         self._rounds_noted = 0
         self._seen: dict[int, Any] = {}
         self._unseen: set[int] = set()
+        # Lifted places that a record of this continuation was made with.
+        self._tried: set[str] = set()
         self._run = self._repeats = 0
         self._missed = False
         self._recorded: set[tuple] = set()
@@ -192,29 +194,40 @@ class Engine:
 
     def _plan(
         self, key: tuple, kinds: str, values: tuple
-    ) -> tuple[int, ...] | bool | None:
-        """Which of a continuation's arguments its next record must not depend on. False: it needs
-        no record now; None: nor does what follows. Called by the recorder."""
+    ) -> tuple[tuple[int, ...], tuple[str, ...]] | bool | None:
+        """Which of a continuation's arguments its next record must not depend on, and which places'
+        numbers it takes as inputs. False: it needs no record now; None: nor does what follows.
+        Called by the recorder."""
         known = Key(*key) in self.continuations
         if not known and len(self.continuations) >= _MAX_CONTINUATIONS:
             return None
         return self._continuation(Key(*key))._plan_own(kinds, values)
 
-    def _plan_own(self, kinds: str, values: tuple) -> tuple[int, ...] | bool:
+    def _plan_own(
+        self, kinds: str, values: tuple
+    ) -> tuple[tuple[int, ...], tuple[str, ...]] | bool:
         first = self._run != self.root.captures
         if first:
             self._run = self.root.captures
             self._repeats = 0
+        # What has a record that is likely to hit gets another when it has missed.
+        missed = first and self._missed
+        self._missed = False
         marks = [_mark(kind, value) for kind, value in zip(kinds, values)]
         for i, (kind, value) in enumerate(zip(kinds, values)):
             # What has differed before will differ again: a time, a counter, an open file.
             value_or_identity = kind in "prv" and not isinstance(value, bool | None)
             differs = i in self._seen and self._seen[i] != marks[i]
-            if (
-                kind in "iu"
-                or (kind == "r" and type(value) is float)
-                or (value_or_identity and differs)
-            ):
+            varies = (kind == "r" and type(value) is float) or (
+                value_or_identity and differs
+            )
+            place = f"#{i}"
+            if kind in "iu" or varies and type(value) not in (int, float):
+                self._unseen.add(i)
+            elif varies and place not in self._tried:
+                self.lifted.add(place)
+            elif differs and missed:
+                # To take it as an input did not help: its value was looked at.
                 self._unseen.add(i)
             self._seen[i] = marks[i]
         # One of two values cannot be made an object of its own.
@@ -223,10 +236,11 @@ class Engine:
             for i in sorted(self._unseen)
             if kinds[i] != "o" and not isinstance(values[i], bool | None)
         ]
-        signature = tuple(None if i in unseen else m for i, m in enumerate(marks))
-        # What has a record that is likely to hit gets another when it has missed.
-        missed = first and self._missed
-        self._missed = False
+        lifted = self.lifted - {f"#{i}" for i in unseen}
+        signature = tuple(
+            None if i in unseen else type(values[i]) if f"#{i}" in lifted else m
+            for i, m in enumerate(marks)
+        )
         if (
             (signature in self._recorded and not missed)
             or self._skip > 0
@@ -236,7 +250,9 @@ class Engine:
             return False
         self._recorded.add(signature)
         self._repeats += 1
-        return (*unseen, -1) if self._no_loop else tuple(unseen)
+        self._tried |= lifted
+        flags = (-1,) if self._no_loop else ()
+        return (*unseen, *flags), tuple(lifted)
 
     def _compile(
         self,

@@ -182,7 +182,7 @@ def test_class_getitem_and_len(compile: Compile) -> Steps:
     yield f(values(4), b)
 
 
-@scenario(cuts="a value that may be another in each call (float)")
+@scenario
 def test_eq_and_hash_of_keys(compile: Compile) -> Steps:
     class Key:
         def __init__(self, n: int) -> None:
@@ -204,7 +204,7 @@ def test_eq_and_hash_of_keys(compile: Compile) -> Steps:
     yield attempt(f, values(4), Key(2))
 
 
-@scenario(cuts="a value that may be another in each call (float)")
+@scenario
 def test_slot_descriptor_replaced(compile: Compile) -> Steps:
     class C:
         __slots__ = ("k",)
@@ -348,12 +348,7 @@ def test_partial_nested_and_replaced(compile: Compile) -> Steps:
     yield f(values(4), c)
 
 
-@scenario(
-    cuts=(
-        "the first call of a cached function with these arguments",
-        "a value that may be another in each call (float)",
-    )
-)
+@scenario(cuts="the first call of a cached function with these arguments")
 def test_lru_cache(compile: Compile) -> Steps:
     calls: list[int] = []
 
@@ -480,12 +475,7 @@ def test_operator_module(compile: Compile) -> Steps:
     yield f(values(4), operator.mul, 3.0)
 
 
-@scenario(
-    eager=(
-        "native function operator.itemgetter",
-        "a value that may be another in each call (float)",
-    )
-)
+@scenario(eager="native function operator.itemgetter")
 def test_itemgetter(compile: Compile) -> Steps:
     f = compile(lambda x, d, get: x * get(d))
     yield f(values(4), {"a": 2.0, "b": 3.0}, operator.itemgetter("a"))

@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import math
+import random
 from collections.abc import Callable
 from typing import Any
 
 import pytest
 import torch
 from Integration.harness import (
+    ANY,
     Compile,
     Steps,
     module_of,
@@ -269,13 +271,7 @@ def test_generator_and_comprehension(compile: Compile) -> Steps:
         yield f(values(4), n)
 
 
-@scenario(
-    captured="late",
-    cuts=(
-        "`is` between two numbers or strings",
-        "a value that may be another in each call (float)",
-    ),
-)
+@scenario(captured="late", cuts="`is` between two numbers or strings")
 def test_identity_of_numbers(compile: Compile) -> Steps:
     default = 0.25
 
@@ -326,3 +322,68 @@ def test_many_steps_hit(count: int) -> None:
             torch.testing.assert_close(f(values(4)), values(4) / step)
     assert state.steps == count
     assert pyjit.stats(f)["hits"] == count - 2
+
+
+def after_a_cut(story: Callable[..., Steps], cut: str) -> Callable[[], None]:
+    """A test that tells a story with one kind of cut, after which all but the first two calls
+    go on in compiled code."""
+
+    def test() -> None:
+        import pyjit
+
+        tell(story, cuts=cut)
+        made = []
+
+        def compile(f: Any, **options: Any) -> Any:
+            made.append(pyjit.compile(f, **options))
+            return made[-1]
+
+        calls = len(observe(story, compile, grad=False))
+        stats = [pyjit.stats(compiled) for compiled in made]
+        assert sum(s["continuation_hits"] for s in stats) >= calls - 2, stats
+
+    test.__name__ = story.__name__
+    return test
+
+
+def _item(compile: Compile) -> Steps:
+    f = compile(lambda x: torch.relu(x * 2 * x.sum().item() + 1))
+    for seed in range(6):
+        yield f(values(4, seed=seed))
+
+
+def _python_random(compile: Compile) -> Steps:
+    f = compile(lambda x: torch.relu(x * random.random()) * (2 - random.random()))
+    for seed in range(6):
+        yield f(values(4, seed=seed))
+
+
+test_item_after_a_cut = after_a_cut(_item, "data read by Python")
+test_random_number_after_a_cut = after_a_cut(_python_random, "Random.random")
+
+
+@scenario(captured="late", cuts=ANY)
+def test_shape_after_a_cut(compile: Compile) -> Steps:
+    """A number that the continuation looks at is no input of it."""
+
+    def g(x: torch.Tensor) -> torch.Tensor:
+        n = random.randrange(1, 6)
+        return torch.zeros(n) + x[:n].sum() * n
+
+    f = compile(g)
+    for seed in range(12):
+        yield f(values(8, seed=seed))
+
+
+@scenario(captured="late", cuts=ANY)
+def test_counter_in_a_cut_loop(compile: Compile) -> Steps:
+    def g(x: torch.Tensor, out: list[float]) -> torch.Tensor:
+        for i in range(5):
+            out.append(x.sum().item())
+            x = x * i + 1 if i % 2 else x - i
+        return x
+
+    f = compile(g)
+    for seed in range(6):
+        out: list[float] = []
+        yield [f(values(8, seed=seed), out), out]

@@ -14,6 +14,7 @@
 #include "llvm/TableGen/Main.h"
 #include "llvm/TableGen/Record.h"
 #include <map>
+#include <set>
 
 using namespace llvm;
 
@@ -353,6 +354,18 @@ bool emitTable(raw_ostream &os, const RecordKeeper &records) {
     ++number;
   }
   os << "static const OperatorInfo operators[] = {\n" << rows << "};\n";
+  std::set<std::string> raising;
+  for (const Record *record : records.getAllDerivedDefinitions("Raises")) {
+    std::string name = record->getValueAsString("Name").str();
+    if (!all.count(name) || !raising.insert(name).second) {
+      PrintError(record->getLoc(), "no schema of, or a second time, " + name);
+      return true;
+    }
+  }
+  os << "static const llvm::StringRef raising[] = {\n";
+  for (const std::string &name : raising)
+    os << "    \"" << name << "\",\n";
+  os << "};\n";
   return false;
 }
 

@@ -10,6 +10,7 @@
 #include "mlir/IR/Builders.h"
 #include "mlir/IR/BuiltinOps.h"
 #include "mlir/IR/IRMapping.h"
+#include "pyjit/Operators/Raises.h"
 
 namespace pyjit::refgraph {
 #define GEN_PASS_DEF_EXTRACTGRAPHPASS
@@ -63,10 +64,13 @@ static void extractGraph(TraceOp trace, const RecordPlan &plan) {
 
   builder.setInsertionPointToEnd(body);
   for (Operation &op : trace.getBody().front()) {
-    if (plan.isNeeded(&op))
-      builder.clone(op, mapping);
-    else if (auto decide = dyn_cast<DecideOp>(op))
+    if (plan.isNeeded(&op)) {
+      Operation *copy = builder.clone(op, mapping);
+      if (plan.mustRun(&op))
+        copy->setAttr(pyjit::operators::kMustRun, builder.getUnitAttr());
+    } else if (auto decide = dyn_cast<DecideOp>(op)) {
       cloneDecision(decide, builder, mapping);
+    }
   }
   SmallVector<Value> values;
   for (Value result : plan.results)

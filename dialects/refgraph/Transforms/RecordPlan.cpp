@@ -2,6 +2,7 @@
 
 #include "dialects/refgraph/Transforms/RecordPlan.h"
 #include "dialects/refgraph/IR/PythonValues.h"
+#include "pyjit/Operators/Raises.h"
 
 using namespace mlir;
 
@@ -299,9 +300,22 @@ void RecordPlan::markNeeded(TraceOp trace) {
   for (auto decide : trace.getBody().getOps<DecideOp>())
     for (Value operand : decide->getOperands())
       needValue(operand);
-  while (!work.empty())
-    for (Value operand : work.pop_back_val()->getOperands())
-      needValue(operand);
+  auto close = [&] {
+    while (!work.empty())
+      for (Value operand : work.pop_back_val()->getOperands())
+        needValue(operand);
+  };
+  close();
+  // What nothing needs runs for its error; the last first, for it needs others.
+  for (Operation &op : llvm::reverse(trace.getBody().front())) {
+    auto call = dyn_cast<TensorOp>(op);
+    if (!call || needed.contains(call) ||
+        !pyjit::operators::mayRaise(call.getOverload()))
+      continue;
+    raising.insert(call);
+    needOp(call);
+    close();
+  }
 }
 
 void RecordPlan::listExternals(TraceOp trace) {

@@ -58,6 +58,8 @@ public:
   bool isExternal(mlir::Value value) const;
   /// Whether the graph needs this operator.
   bool isNeeded(mlir::Operation *op) const { return needed.contains(op); }
+  /// Whether a call is needed only because it may raise.
+  bool mustRun(mlir::Operation *op) const { return raising.contains(op); }
   /// Whether the mock repeats this creation or write.
   bool isReached(mlir::Operation *op) const { return reached.contains(op); }
 
@@ -88,7 +90,7 @@ private:
   /// Nodes that the mock mentions, in order of the ops that do.
   llvm::SetVector<mlir::Value> escaping;
   llvm::DenseMap<mlir::Value, mlir::Operation *> escapesAt;
-  llvm::DenseSet<mlir::Operation *> needed, reached;
+  llvm::DenseSet<mlir::Operation *> needed, reached, raising;
 };
 
 } // namespace pyjit::refgraph

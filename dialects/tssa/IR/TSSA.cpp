@@ -6,6 +6,7 @@
 #include "mlir/IR/DialectImplementation.h"
 #include "pyjit/Operators/CallArguments.h"
 #include "pyjit/Operators/OperatorInfo.h"
+#include "pyjit/Operators/Raises.h"
 #include "pyjit/Operators/SizeExpr.h"
 #include "llvm/ADT/TypeSwitch.h"
 
@@ -223,8 +224,10 @@ void AtenOp::getEffects(
         &effects) {
   const operators::OperatorInfo *info =
       operators::lookupOperator(getOverload());
-  // An overload that is not in the table may do anything.
-  if (info && info->kind != operators::OperatorClass::Random &&
+  // An overload that is not in the table may do anything; one that has to run
+  // may raise.
+  if (info && !(*this)->hasAttr(operators::kMustRun) &&
+      info->kind != operators::OperatorClass::Random &&
       info->kind != operators::OperatorClass::Dynamic)
     return;
   effects.emplace_back(MemoryEffects::Read::get(), Generator::get());

@@ -20,6 +20,7 @@
 #include "pyjit/Operators/CallArguments.h"
 #include "pyjit/Operators/ElementTypes.h"
 #include "pyjit/Operators/OperatorInfo.h"
+#include "pyjit/Operators/Raises.h"
 
 #include "mlir/Dialect/Func/IR/FuncOps.h"
 #include "mlir/Dialect/SCF/IR/SCF.h"
@@ -116,6 +117,8 @@ LogicalResult Converter::findDevice() {
 /// States what is not plain computation on the program's device. Numbers of the
 /// processor (tensors of rank 0) may be read by any operator, as in eager.
 void Converter::placeCall(refgraph::TensorOp op, tssa::AtenOp call) {
+  if (Attribute must = op->getAttr(operators::kMustRun))
+    call->setAttr(operators::kMustRun, must);
   if (device.empty())
     return;
   bool library = false;

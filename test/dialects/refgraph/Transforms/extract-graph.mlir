@@ -25,6 +25,30 @@ refgraph.trace @dead {
 // -----
 
 !T = !refgraph.tensor<[4], [1], f32, "cpu">
+!I = !refgraph.tensor<[4], [1], i64, "cpu">
+
+// What may raise runs, with what it reads, though nothing uses its result; what
+// is made of that result does not.
+// CHECK-LABEL: refgraph.graph @raises(
+// CHECK-NEXT:    %[[N:.*]] = refgraph.tensor_op "aten::neg"
+// CHECK-NEXT:    refgraph.tensor_op "aten::gather"(%[[N]], {{.*}} {pyjit.must_run, traits = ["pure"]}
+// CHECK-NEXT:    %[[G:.*]] = refgraph.tensor_op "aten::gather"(
+// CHECK-NOT:     must_run
+// CHECK-NEXT:    refgraph.yield %[[G]]
+refgraph.trace @raises {
+  %e = refgraph.external
+  %x = refgraph.get %e arg(0, "x") : !T
+  %i = refgraph.get %e arg(1, "i") : !I
+  %n = refgraph.tensor_op "aten::neg"(%x) {traits = ["pure"]} : (!T) -> !T
+  %d = refgraph.tensor_op "aten::gather"(%n, 0 : i64, %i, false) {traits = ["pure"]} : (!T, !I) -> !T
+  %u = refgraph.tensor_op "aten::relu"(%d) {traits = ["pure"]} : (!T) -> !T
+  %g = refgraph.tensor_op "aten::gather"(%x, 0 : i64, %i, false) {traits = ["pure"]} : (!T, !I) -> !T
+  refgraph.leave %g : !T
+}
+
+// -----
+
+!T = !refgraph.tensor<[4], [1], f32, "cpu">
 !H = !refgraph.tensor<[2], [1], f32, "cpu">
 
 // A write through a view reaches the base that is returned; a write to what

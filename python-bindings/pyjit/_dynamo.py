@@ -1,0 +1,28 @@
+"""``torch.compile(model, backend="pyjit")``: Dynamo in front, pyjit behind.
+
+Dynamo hands over a graph as a module made of Python code, which pyjit captures like any other.
+Found by torch through the entry point ``torch_dynamo_backends``.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import torch
+from torch.fx._lazy_graph_module import _LazyGraphModule
+
+from pyjit._api import compile
+
+
+def backend(
+    graph: torch.fx.GraphModule,
+    example_inputs: list[Any],
+    *,
+    mode: str | None = None,
+    options: dict[str, Any] | None = None,
+) -> Callable:
+    """Compiles a graph of Dynamo's. ``options`` are those of ``pyjit.compile``."""
+    # Its first call would write the code.
+    _LazyGraphModule.force_recompile(graph)
+    return compile(graph.forward, mode=mode, options=options, name="dynamo_graph")

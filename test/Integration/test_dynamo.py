@@ -1,0 +1,95 @@
+"""torch.compile(backend="pyjit")."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any
+
+import pytest
+import torch
+from Integration.harness import values
+from torch import nn
+
+pyjit = pytest.importorskip("pyjit", exc_type=ImportError)
+
+
+@pytest.fixture(autouse=True)
+def fresh() -> Iterator[None]:
+    torch._dynamo.reset()
+    with torch.no_grad():
+        yield
+    torch._dynamo.reset()
+
+
+def graphs() -> list[Any]:
+    from pyjit._api import _engines
+
+    return [engine for engine in _engines if engine.name == "dynamo_graph"]
+
+
+def hits() -> int:
+    return sum(engine.stats()["hits"] for engine in graphs())
+
+
+def test_is_listed() -> None:
+    assert "pyjit" in torch._dynamo.list_backends()
+
+
+def test_function() -> None:
+    def f(x: torch.Tensor, y: torch.Tensor) -> torch.Tensor:
+        return torch.relu(x + y) * 2
+
+    fast = torch.compile(f, backend="pyjit")
+    before = hits()
+    for seed in range(4):
+        x, y = values(64, seed=seed), values(64, seed=seed + 9)
+        torch.testing.assert_close(fast(x, y), f(x, y))
+    assert hits() - before == 3
+
+
+def test_module_whose_weights_change() -> None:
+    module = nn.Sequential(nn.Linear(8, 16), nn.GELU(), nn.LayerNorm(16)).eval()
+    fast = torch.compile(module, backend="pyjit")
+    before = hits()
+    for seed in range(4):
+        x = values(3, 8, seed=seed)
+        torch.testing.assert_close(fast(x), module(x))
+        if seed == 2:
+            module[0].weight.data.mul_(2)
+    assert hits() - before == 3
+
+
+def test_graph_break_and_other_shapes() -> None:
+    def f(x: torch.Tensor) -> torch.Tensor:
+        y = torch.tanh(x * 2)
+        if y.sum() > 0:
+            return y + 1
+        return y.view(-1) - x.shape[0]
+
+    fast = torch.compile(f, backend="pyjit")
+    before = hits()
+    for seed in range(3):
+        for rows in (2, 3, 5, 7):
+            x = values(rows, 4, seed=seed)
+            torch.testing.assert_close(fast(x), f(x))
+    assert hits() > before
+
+
+def test_gradients_flow_in_eager() -> None:
+    module = nn.Linear(4, 4)
+    fast = torch.compile(module, backend="pyjit")
+    with torch.enable_grad():
+        fast(values(2, 4)).sum().backward()
+    assert module.weight.grad is not None
+
+
+def test_options() -> None:
+    fast = torch.compile(
+        lambda x: x * 2 + 1, backend="pyjit", options={"eager_rounding": True}
+    )
+    torch.testing.assert_close(fast(values(4)), values(4) * 2 + 1)
+    assert any(engine.settings.eager_rounding for engine in graphs())
+    with pytest.raises(Exception, match="no_such_option"):
+        torch.compile(lambda x: x + 2, backend="pyjit", options={"no_such_option": 1})(
+            values(4)
+        )

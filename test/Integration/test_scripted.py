@@ -1,0 +1,83 @@
+"""Functions of torch.jit.script: their own instructions make tensors past the dispatcher."""
+
+from __future__ import annotations
+
+import torch
+from Integration.harness import Compile, Steps, scenario, values
+
+
+@torch.jit.script
+def sized_root(x: torch.Tensor, factor: int):
+    return torch.sqrt(torch.tensor(x.size(-1), dtype=torch.float) * factor)
+
+
+@torch.jit.script
+def span(x: torch.Tensor, most: int):
+    return torch.tensor(min(max(x.size(0), x.size(-1)), most))
+
+
+@torch.jit.script
+def by_data(x: torch.Tensor):
+    return torch.tensor(float(x[0])) * x
+
+
+@torch.jit.script
+def list_of_data(x: torch.Tensor):
+    numbers: list[float] = x.tolist()
+    return torch.tensor(numbers) * 2
+
+
+@torch.jit.script
+def chain(x: torch.Tensor):
+    return torch.tanh(x * 2 + 1) * torch.tensor(3.0)
+
+
+@scenario
+def test_tensor_of_a_size(compile: Compile) -> Steps:
+    f = compile(lambda x, k: x / sized_root(x, k) + span(x, 5))
+    for shape, k in (((2, 3), 2), ((2, 3), 2), ((2, 8), 2), ((2, 3), 3), ((7, 2), 3)):
+        yield f(values(*shape), k)
+
+
+@scenario
+def test_tensor_of_a_size_is_returned(compile: Compile) -> Steps:
+    f = compile(lambda x: span(x, 5))
+    for shape in ((2, 3), (2, 3), (4, 3), (8, 2)):
+        yield f(values(*shape))
+
+
+@scenario(captured="late", cuts="its tensor's data flows into Python")
+def test_tensor_of_data(compile: Compile) -> Steps:
+    f = compile(lambda x: by_data(x) + 1)
+    for seed in range(4):
+        yield f(values(4, seed=seed))
+
+
+@scenario(cuts="ScriptFunction")
+def test_list_of_data(compile: Compile) -> Steps:
+    f = compile(lambda x: list_of_data(x) + 1)
+    for seed in range(4):
+        yield f(values(4, seed=seed))
+
+
+@scenario(captured="late", cuts="a tensor of unknown origin")
+def test_traced_constant_is_no_number(compile: Compile) -> Steps:
+    """A trace's constants may be tensors that the program still holds."""
+    held = torch.ones(4)
+    with_constant = torch.jit.trace(lambda x: x * held, (torch.ones(4),))
+    f = compile(lambda x: with_constant(x) + 1)
+    yield f(values(4))
+    yield f(values(4))
+    held.mul_(3)
+    yield f(values(4))
+    held.mul_(3)
+    yield f(values(4))
+
+
+@scenario
+def test_after_it_was_optimized(compile: Compile) -> Steps:
+    for seed in range(5):
+        chain(values(64, seed=seed))
+    f = compile(lambda x: chain(x) + 1)
+    for seed in range(4):
+        yield f(values(64, seed=seed))
