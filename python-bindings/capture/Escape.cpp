@@ -120,6 +120,9 @@ private:
   }
 
   std::pair<std::string, std::string> create(PyObject *object) {
+    if ((PyList_CheckExact(object) || PyDict_CheckExact(object)) &&
+        holdsItself(object))
+      return createCyclic(object);
     if (!open.insert(object).second)
       return refuse(object, " that contains itself");
     std::string kind, body;
@@ -178,6 +181,64 @@ private:
                       operandTypes + ") -> " + resultType,
                   s.location());
     return {name, resultType};
+  }
+
+  /// Whether `object` can be reached from its own elements, through other
+  /// objects that the call made.
+  bool holdsItself(PyObject *object) {
+    std::set<PyObject *> seen;
+    std::vector<PyObject *> work{object};
+    while (!work.empty() && seen.size() < 100000) {
+      PyObject *holder = work.back();
+      work.pop_back();
+      auto visit = [&](PyObject *held) {
+        Node *node = s.find(held);
+        if (node && !node->external && seen.insert(held).second)
+          work.push_back(held);
+      };
+      if (PyList_Check(holder) || PyTuple_Check(holder))
+        for (PyObject *element : elementsOf(holder))
+          visit(element);
+      PyObject *attributes =
+          isInstance(holder) ? pyjitInstanceDict(holder) : nullptr;
+      for (PyObject *dict :
+           {PyDict_Check(holder) ? holder : nullptr, attributes}) {
+        PyObject *key, *item;
+        Py_ssize_t position = 0;
+        while (dict && PyDict_Next(dict, &position, &key, &item))
+          visit(item);
+      }
+    }
+    return seen.count(object);
+  }
+
+  /// Made empty, so that its elements can hold it, and filled.
+  std::pair<std::string, std::string> createCyclic(PyObject *object) {
+    std::string name = fresh(), type = s.typeText(object);
+    bool dict = PyDict_Check(object);
+    s.writer.line(name + " = refgraph.create " +
+                      (dict ? "\"dict\" items {}" : "\"list\" []") +
+                      " : () -> " + type,
+                  s.location());
+    values[object] = {name, type};
+    if (dict) {
+      PyObject *key, *item;
+      Py_ssize_t position = 0;
+      while (!s.ended() && PyDict_Next(object, &position, &key, &item)) {
+        auto [element, elementType] = value(item);
+        s.writer.line("refgraph.set " + name + " item(" + s.keyText(key) +
+                          ") = " + element + " : " + type + ", " + elementType,
+                      s.location());
+      }
+    } else {
+      for (PyObject *item : elementsOf(object)) {
+        auto [element, elementType] = value(item);
+        s.writer.line("refgraph.append " + name + ", " + element + " : " +
+                          type + ", " + elementType,
+                      s.location());
+      }
+    }
+    return values[object];
   }
 
   /// A tuple with named fields from C, such as torch.return_types.max.

@@ -457,7 +457,7 @@ def test_instance_created(compile: Compile) -> Steps:
     yield made[0] is not made[1] and made[1] is not made[2]
 
 
-@scenario(eager="the result holds a list that contains itself")
+@scenario
 def test_cyclic_result(compile: Compile) -> Steps:
     def g(x: torch.Tensor) -> list[Any]:
         out: list[Any] = [x * 2]
@@ -468,6 +468,23 @@ def test_cyclic_result(compile: Compile) -> Steps:
     for _ in range(3):
         out = f(values(4))
         yield [out[0], out[1] is out, len(out)]
+
+
+@scenario
+def test_cyclic_dict_and_list(compile: Compile) -> Steps:
+    def g(x: torch.Tensor) -> dict[str, Any]:
+        inner: list[Any] = []
+        out: dict[str, Any] = {"x": x + 1, "inner": inner, "pair": (inner, 3)}
+        inner.append({"back": out, "y": x * 2})
+        return out
+
+    f = compile(g)
+    for seed in range(3):
+        out = f(values(4, seed=seed))
+        back = out["inner"][0]["back"]
+        yield [out["x"], out["inner"][0]["y"], list(out), len(out["pair"])]
+        assert back is out
+        assert out["pair"][0] is out["inner"]
 
 
 @scenario

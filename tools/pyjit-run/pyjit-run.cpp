@@ -1,6 +1,7 @@
 //===- pyjit-run.cpp - run IR on arrays -----------------------------------===//
 //
-//   pyjit-run FILE.mlir --entry f --arg x.npy --arg y.npy [--save prefix]
+//   pyjit-run FILE.mlir --entry f --arg x.npy --arg w.safetensors:fc.weight
+//             [--save prefix]
 //
 // Compiles whatever stages the module has still before it, runs the function
 // and prints its results, or saves them as prefix0.npy, prefix1.npy, ...
@@ -10,6 +11,7 @@
 //===----------------------------------------------------------------------===//
 
 #include "Npy.h"
+#include "Safetensors.h"
 
 #include "dialects/refgraph/IR/RefGraph.h"
 #include "dialects/tssa/IR/TSSA.h"
@@ -43,7 +45,9 @@ static cl::opt<std::string> inputFile(cl::Positional, cl::desc("FILE.mlir"),
                                       cl::init("-"));
 static cl::opt<std::string> entry("entry", cl::desc("Function to run"),
                                   cl::init(""));
-static cl::list<std::string> argFiles("arg", cl::desc("Argument, a .npy file"));
+static cl::list<std::string>
+    argFiles("arg", cl::desc("Argument: a .npy file, or a tensor "
+                             "FILE.safetensors:NAME"));
 static cl::opt<std::string>
     savePrefix("save", cl::desc("Write results to PREFIX<i>.npy"));
 static cl::opt<bool>
@@ -165,6 +169,16 @@ bool execute(const Compiled &compiled, const Compiled *prepare,
   return false;
 }
 
+Expected<OwnedArray> readArray(StringRef argument) {
+  constexpr StringLiteral kExtension = ".safetensors:";
+  size_t at = argument.find(kExtension);
+  if (at == StringRef::npos)
+    return readNpy(argument);
+  size_t name = at + kExtension.size();
+  return readSafetensors(argument.take_front(name - 1),
+                         argument.drop_front(name));
+}
+
 /// The argument files as the arrays that the program asks for.
 Error readArguments(const std::vector<PyjitArray> &wanted,
                     std::vector<OwnedArray> &arrays) {
@@ -173,7 +187,7 @@ Error readArguments(const std::vector<PyjitArray> &wanted,
                              " arguments, " + Twine(argFiles.size()) +
                              " were given with --arg");
   for (auto [description, file] : zip(wanted, argFiles)) {
-    auto read = readNpy(file);
+    auto read = readArray(file);
     if (!read)
       return read.takeError();
     const PyjitArray &array = read->array;
