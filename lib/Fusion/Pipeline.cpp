@@ -12,6 +12,8 @@ namespace pyjit::fusion {
 
 void buildFusionPipeline(OpPassManager &pm, const FusionOptions &options) {
   pm.addNestedPass<func::FuncOp>(createConvertTSSAToLinalg());
+  // Loops whose iterations do not meet are no loops any more.
+  pm.addNestedPass<func::FuncOp>(createBatchLoops());
   if (options.reductionParts > 1) {
     FusionSplitReductionsOptions split;
     split.parts = options.reductionParts;

@@ -43,6 +43,7 @@ void pipelines::buildFusePipeline(OpPassManager &manager,
                                   const Options &options) {
   // Before anything moves: what the dispatcher did not see is not compiled.
   manager.addNestedPass<func::FuncOp>(createVerifyInitialized());
+  manager.addNestedPass<func::FuncOp>(tssa::createParallelizeLoopsPass());
   // Library calls first: they claim the operators that become their epilogues.
   // Folding and packing round differently, which eager-rounding forbids.
   if (!options.eagerRounding) {
@@ -80,6 +81,7 @@ void pipelines::buildLaunchPipeline(OpPassManager &manager,
                                     const Options &options) {
   // The processor's libraries and their packed weights are out of place here.
   manager.addNestedPass<func::FuncOp>(createVerifyInitialized());
+  manager.addNestedPass<func::FuncOp>(tssa::createParallelizeLoopsPass());
   if (!options.eagerRounding)
     manager.addNestedPass<func::FuncOp>(library::createMergeLinearsPass());
   manager.addPass(library::createHoistParametersPass());

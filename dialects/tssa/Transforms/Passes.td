@@ -129,7 +129,8 @@ def ParallelizeLoopsPass : Pass<"tssa-parallelize-loops", "::mlir::func::FuncOp"
     that is yielded, go along one path whose first step selects the induction
     variable. Where that holds for all carried values, the loop is marked
     `tssa.parallel`: its iterations may run in any order, or at once. The step
-    must be a constant other than 0, so that no index comes twice.
+    must be a constant other than 0, so that no index comes twice. `batch-loops`
+    (lib/Conversion/TSSAToLinalg) makes one more dimension of such a loop.
 
     ```mlir
     func.func @f(%x: tensor<4x3xf32>, %c0: index, %n: index) -> tensor<4x3xf32> {

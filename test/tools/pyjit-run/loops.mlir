@@ -37,7 +37,7 @@ func.func @repeat(%x: tensor<4xf32>, %limit: tensor<f32>) -> tensor<4xf32> {
 // loop's invariant stays outside.
 // FOR: kernel {{.*}} (s1, [[INV:s[0-9]+]])
 // FOR-NEXT: copy s0 to [[T:s[0-9]+]]
-// FOR-NEXT: for [[I:s[0-9]+]] = 0 to 8 by 1 {
+// FOR-NEXT: for [[I:s[0-9]+]] = 0 to s2 by 1 {
 // FOR-NEXT:   [[ROW:s[0-9]+]] = view of [[T]] at 0 + (1 * [[I]] + 0 below 8) * 4
 // FOR-NEXT:   kernel {{.*}} ([[ROW]], [[INV]], [[NEW:s[0-9]+]])
 // FOR-NEXT:   release [[ROW]]
@@ -45,11 +45,12 @@ func.func @repeat(%x: tensor<4xf32>, %limit: tensor<f32>) -> tensor<4xf32> {
 // FOR-NEXT:   copy [[NEW]] to [[PART]]
 // FOR: }
 // FOR-NEXT: outputs: [[T]]
-func.func @rows(%x: !tssa.ref<tensor<8x4xf32>>, %w: tensor<4xf32>) -> tensor<8x4xf32> {
+func.func @rows(%x: !tssa.ref<tensor<8x4xf32>>, %w: tensor<4xf32>, %n: tensor<i64>) -> tensor<8x4xf32> {
   %c0 = arith.constant 0 : index
   %c1 = arith.constant 1 : index
-  %c8 = arith.constant 8 : index
-  scf.for %i = %c0 to %c8 step %c1 {
+  %e = tensor.extract %n[] : tensor<i64>
+  %trips = arith.index_cast %e : i64 to index
+  scf.for %i = %c0 to %trips step %c1 {
     %v = tssa.view %x [#tssa.view<select [0, ?]>] (%i) : !tssa.ref<tensor<8x4xf32>> -> !tssa.ref<tensor<4xf32>>
     %k = tssa.aten "aten::exp"(%w) : (tensor<4xf32>) -> tensor<4xf32>
     %0 = tssa.load %v : !tssa.ref<tensor<4xf32>>
