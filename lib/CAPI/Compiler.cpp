@@ -262,10 +262,7 @@ static std::string lineOf(Location loc) {
 executable::KernelInfo Compilation::describeKernel(StringRef kernel) {
   executable::KernelInfo info;
   Operation *symbol = SymbolTable::lookupSymbolIn(*module, kernel);
-  if (auto work = symbol->getAttrOfType<IntegerAttr>("pyjit.work"))
-    info.work = work.getInt();
-  if (auto grain = symbol->getAttrOfType<IntegerAttr>("pyjit.grain"))
-    info.grain = grain.getInt();
+  executable::readKernelAttributes(symbol, info);
   info.location = lineOf(symbol->getLoc());
   for (const ptx::KernelCode &code : ptxCode.kernels)
     if (code.function == kernel) {

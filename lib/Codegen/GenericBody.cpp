@@ -40,7 +40,9 @@ private:
     if (auto argument = dyn_cast<BlockArgument>(value))
       return hooks.input(argument.getArgNumber());
     Operation *op = value.getDefiningOp();
-    // Outside of the body there are constants only.
+    // Outside of the body there are constants, and what is as good as one.
+    if (op->getBlock() != block && !isa<arith::ConstantOp>(op))
+      return hooks.instead(op, {}, 1);
     if (op->getBlock() != block)
       return arith::ConstantOp::create(
           b, cast<TypedAttr>(cast<arith::ConstantOp>(op).getValue()));

@@ -2,6 +2,7 @@
 
 #include "pyjit/Codegen/IndexMath.h"
 #include "dialects/tssa/IR/TSSA.h"
+#include "dialects/tssa/IR/Views.h"
 
 using namespace mlir;
 
@@ -49,30 +50,99 @@ AffineExpr LinearForm::toExpr(MLIRContext *context) const {
   return sum + constant;
 }
 
-static void accumulate(AffineExpr expr, int64_t factor, LinearForm &form) {
+std::optional<operators::Size> LinearForm::strideOf(unsigned dim) const {
+  operators::Size stride = coefficient(dim);
+  for (auto &[base, factor] : terms) {
+    if (isa<AffineDimExpr>(base) || !base.isFunctionOfDim(dim))
+      continue;
+    // d * s0 * s1: the dim is the innermost left factor.
+    AffineExpr at = base;
+    operators::Size product = factor;
+    while (at.getKind() == AffineExprKind::Mul) {
+      auto binary = cast<AffineBinaryOpExpr>(at);
+      AffineExpr by = operators::normalizeSize(binary.getRHS());
+      if (!by)
+        return std::nullopt;
+      product *= operators::Size(by);
+      at = binary.getLHS();
+    }
+    if (!isa<AffineDimExpr>(at))
+      return std::nullopt;
+    stride += product;
+  }
+  return stride;
+}
+
+/// Adds expr * factor * scale, where `scale` is a product of symbols or null.
+static void accumulate(AffineExpr expr, int64_t factor, AffineExpr scale,
+                       LinearForm &form) {
+  auto addTimes = [&](AffineExpr base) {
+    form.add(scale ? base * scale : base, factor);
+  };
   if (auto constant = dyn_cast<AffineConstantExpr>(expr)) {
-    form.constant += factor * constant.getValue();
+    if (scale)
+      form.add(scale, factor * constant.getValue());
+    else
+      form.constant += factor * constant.getValue();
     return;
   }
   if (auto binary = dyn_cast<AffineBinaryOpExpr>(expr)) {
     if (expr.getKind() == AffineExprKind::Add) {
-      accumulate(binary.getLHS(), factor, form);
-      accumulate(binary.getRHS(), factor, form);
+      accumulate(binary.getLHS(), factor, scale, form);
+      accumulate(binary.getRHS(), factor, scale, form);
       return;
     }
     if (expr.getKind() == AffineExprKind::Mul) {
-      if (auto scale = dyn_cast<AffineConstantExpr>(binary.getRHS()))
-        return accumulate(binary.getLHS(), factor * scale.getValue(), form);
-      if (auto scale = dyn_cast<AffineConstantExpr>(binary.getLHS()))
-        return accumulate(binary.getRHS(), factor * scale.getValue(), form);
+      AffineExpr lhs = binary.getLHS(), rhs = binary.getRHS();
+      if (isa<AffineConstantExpr>(lhs))
+        std::swap(lhs, rhs);
+      if (auto constant = dyn_cast<AffineConstantExpr>(rhs))
+        return accumulate(lhs, factor * constant.getValue(), scale, form);
+      // A polynomial is multiplied term by term, so that products of symbols
+      // have one form.
+      AffineExpr by = operators::normalizeSize(rhs);
+      if (!by) {
+        by = operators::normalizeSize(lhs);
+        lhs = rhs;
+      }
+      if (by) {
+        SmallVector<AffineExpr> terms{by};
+        while (!terms.empty()) {
+          AffineExpr term = terms.pop_back_val();
+          if (term.getKind() == AffineExprKind::Add) {
+            terms.push_back(cast<AffineBinaryOpExpr>(term).getLHS());
+            terms.push_back(cast<AffineBinaryOpExpr>(term).getRHS());
+            continue;
+          }
+          int64_t times = 1;
+          if (auto product = dyn_cast<AffineBinaryOpExpr>(term))
+            if (auto number = dyn_cast<AffineConstantExpr>(product.getRHS())) {
+              times = number.getValue();
+              term = product.getLHS();
+            }
+          if (auto number = dyn_cast<AffineConstantExpr>(term)) {
+            accumulate(lhs, factor * number.getValue(), scale, form);
+            continue;
+          }
+          AffineExpr both =
+              scale ? operators::normalizeSize(scale * term) : term;
+          accumulate(lhs, factor * times, both, form);
+        }
+        return;
+      }
     }
   }
-  form.add(expr, factor);
+  // Symbols join the others, in order.
+  if (isa<AffineSymbolExpr>(expr)) {
+    form.add(scale ? operators::normalizeSize(scale * expr) : expr, factor);
+    return;
+  }
+  addTimes(expr);
 }
 
 LinearForm linearize(AffineExpr expr) {
   LinearForm form;
-  accumulate(expr, 1, form);
+  accumulate(expr, 1, AffineExpr(), form);
   return form;
 }
 
@@ -81,31 +151,56 @@ static int64_t floorDiv(int64_t a, int64_t b) {
   return a % b != 0 && ((a < 0) != (b < 0)) ? q - 1 : q;
 }
 
+/// What stands for a bound that is not known. Sums and products keep to it.
+static constexpr int64_t kUnbounded = int64_t(1) << 60;
+
+static int64_t clampRange(__int128 value) {
+  return value > kUnbounded    ? kUnbounded
+         : value < -kUnbounded ? -kUnbounded
+                               : static_cast<int64_t>(value);
+}
+
 std::pair<int64_t, int64_t> range(AffineExpr expr, ArrayRef<int64_t> sizes) {
   if (auto constant = dyn_cast<AffineConstantExpr>(expr))
     return {constant.getValue(), constant.getValue()};
-  if (auto dim = dyn_cast<AffineDimExpr>(expr))
-    return {0, std::max<int64_t>(sizes[dim.getPosition()] - 1, 0)};
+  if (auto dim = dyn_cast<AffineDimExpr>(expr)) {
+    int64_t size = sizes[dim.getPosition()];
+    if (ShapedType::isDynamic(size))
+      return {0, kUnbounded};
+    return {0, std::max<int64_t>(size - 1, 0)};
+  }
+  if (isa<AffineSymbolExpr>(expr))
+    return {2, kUnbounded};
   auto binary = cast<AffineBinaryOpExpr>(expr);
   auto lhs = range(binary.getLHS(), sizes);
   auto rhs = range(binary.getRHS(), sizes);
   if ((expr.getKind() == AffineExprKind::FloorDiv ||
        expr.getKind() == AffineExprKind::Mod) &&
-      rhs.first <= 0)
-    return {0, 0};
+      rhs.first <= 0) {
+    // A dimension of no elements is never read; of other divisors that may be
+    // zero nothing is known.
+    if (rhs.first == rhs.second)
+      return {0, 0};
+    return {-kUnbounded, kUnbounded};
+  }
   switch (expr.getKind()) {
   case AffineExprKind::Add:
-    return {lhs.first + rhs.first, lhs.second + rhs.second};
+    return {clampRange(__int128(lhs.first) + rhs.first),
+            clampRange(__int128(lhs.second) + rhs.second)};
   case AffineExprKind::Mul: {
-    int64_t a = lhs.first * rhs.first, b = lhs.second * rhs.first;
-    return {std::min(a, b), std::max(a, b)};
+    int64_t corners[] = {clampRange(__int128(lhs.first) * rhs.first),
+                         clampRange(__int128(lhs.first) * rhs.second),
+                         clampRange(__int128(lhs.second) * rhs.first),
+                         clampRange(__int128(lhs.second) * rhs.second)};
+    return {*llvm::min_element(corners), *llvm::max_element(corners)};
   }
   case AffineExprKind::FloorDiv:
-    return {floorDiv(lhs.first, rhs.first), floorDiv(lhs.second, rhs.first)};
+    return {floorDiv(lhs.first, lhs.first < 0 ? rhs.first : rhs.second),
+            floorDiv(lhs.second, lhs.second < 0 ? rhs.second : rhs.first)};
   case AffineExprKind::Mod:
     if (lhs.first >= 0 && lhs.second < rhs.first)
       return lhs;
-    return {0, rhs.first - 1};
+    return {0, rhs.second - 1};
   default:
     llvm_unreachable("ceildiv does not occur in access expressions");
   }
@@ -127,7 +222,7 @@ static std::pair<LinearForm, LinearForm> splitBy(const LinearForm &form,
 static bool within(const LinearForm &form, int64_t bound,
                    ArrayRef<int64_t> sizes, MLIRContext *context) {
   auto [lowest, highest] = range(form.toExpr(context), sizes);
-  return lowest >= 0 && highest < bound;
+  return lowest >= 0 && highest < bound && highest < kUnbounded;
 }
 
 /// floordiv (or mod) of `form` by `divisor`.
@@ -152,7 +247,8 @@ static AffineExpr divide(const LinearForm &form, int64_t divisor, bool mod,
   if (!mod && low.terms.size() == 1 && low.constant == 0 &&
       low.terms[0].second == 1)
     if (auto inner = dyn_cast<AffineBinaryOpExpr>(low.terms[0].first))
-      if (inner.getKind() == AffineExprKind::FloorDiv) {
+      if (inner.getKind() == AffineExprKind::FloorDiv &&
+          isa<AffineConstantExpr>(inner.getRHS())) {
         int64_t first = cast<AffineConstantExpr>(inner.getRHS()).getValue();
         return highExpr + divide(linearize(inner.getLHS()), first * divisor,
                                  false, sizes, context);
@@ -167,6 +263,8 @@ AffineExpr simplify(AffineExpr expr, ArrayRef<int64_t> sizes) {
   if (auto dim = dyn_cast<AffineDimExpr>(expr))
     return sizes[dim.getPosition()] == 1 ? getAffineConstantExpr(0, context)
                                          : expr;
+  if (isa<AffineSymbolExpr>(expr))
+    return expr;
   auto binary = cast<AffineBinaryOpExpr>(expr);
   AffineExpr lhs = simplify(binary.getLHS(), sizes);
   AffineExpr rhs = simplify(binary.getRHS(), sizes);
@@ -177,6 +275,9 @@ AffineExpr simplify(AffineExpr expr, ArrayRef<int64_t> sizes) {
     return linearize(lhs * rhs).toExpr(context);
   case AffineExprKind::FloorDiv:
   case AffineExprKind::Mod: {
+    if (!isa<AffineConstantExpr>(rhs))
+      return expr.getKind() == AffineExprKind::Mod ? lhs % rhs
+                                                   : lhs.floorDiv(rhs);
     int64_t divisor = cast<AffineConstantExpr>(rhs).getValue();
     // A dimension of no elements is never read.
     if (divisor <= 0)
@@ -190,8 +291,8 @@ AffineExpr simplify(AffineExpr expr, ArrayRef<int64_t> sizes) {
 }
 
 SmallVector<int64_t> stridesOf(RankedTensorType type) {
-  if (auto strides = dyn_cast_or_null<tssa::StridesAttr>(type.getEncoding()))
-    return SmallVector<int64_t>(strides.getStrides());
+  if (type.getEncoding())
+    return tssa::getStrides(type);
   SmallVector<int64_t> strides(type.getRank(), 1);
   for (int64_t i = type.getRank() - 2; i >= 0; --i)
     strides[i] = strides[i + 1] * std::max<int64_t>(type.getDimSize(i + 1), 1);
@@ -199,7 +300,14 @@ SmallVector<int64_t> stridesOf(RankedTensorType type) {
 }
 
 AffineExpr offsetOf(RankedTensorType type, ArrayRef<AffineExpr> coordinates) {
-  AffineExpr offset = getAffineConstantExpr(0, type.getContext());
+  MLIRContext *context = type.getContext();
+  AffineExpr offset = getAffineConstantExpr(0, context);
+  if (tssa::isSymbolic(type)) {
+    for (auto [coordinate, stride] :
+         llvm::zip(coordinates, tssa::getSymbolicStrides(type)))
+      offset = offset + coordinate * stride.toExpr(context);
+    return offset;
+  }
   for (auto [coordinate, stride] : llvm::zip(coordinates, stridesOf(type)))
     offset = offset + coordinate * stride;
   return offset;

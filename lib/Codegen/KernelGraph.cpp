@@ -1,6 +1,8 @@
 //===- KernelGraph.cpp - What a kernel computes, element by element -------===//
 
 #include "pyjit/Codegen/KernelGraph.h"
+#include "dialects/tssa/IR/TSSA.h"
+#include "dialects/tssa/IR/Views.h"
 #include "mlir/Dialect/Arith/IR/Arith.h"
 #include "mlir/Dialect/Func/IR/FuncOps.h"
 #include "mlir/Dialect/Math/IR/Math.h"
@@ -12,9 +14,21 @@ using namespace mlir;
 
 namespace pyjit::codegen {
 
+using operators::Size;
+
+Dim Dim::of(const Size &size, bool reduction) {
+  if (size.isConstant())
+    return {size.constant(), reduction, {}};
+  return {ShapedType::kDynamic, reduction, size.toExpr(nullptr)};
+}
+
+bool Dim::isMultipleOf(int64_t number) const {
+  return extent ? getSize().dividedBy(number).has_value() : size % number == 0;
+}
+
 bool isSupportedBodyOp(Operation *op) {
   if (isa<linalg::IndexOp, arith::ConstantOp, tensor::ExtractOp,
-          UnrealizedConversionCastOp>(op))
+          UnrealizedConversionCastOp, tssa::SizeOp>(op))
     return true;
   if (op->getNumRegions() != 0 || op->getNumResults() != 1)
     return false;
@@ -27,7 +41,8 @@ static unsigned costOf(Operation *op) {
           math::Log10Op, math::Log1pOp, math::TanhOp, math::ErfOp, math::SinOp,
           math::CosOp, math::PowFOp>(op))
     return 16;
-  if (isa<arith::ConstantOp, linalg::IndexOp, UnrealizedConversionCastOp>(op))
+  if (isa<arith::ConstantOp, linalg::IndexOp, UnrealizedConversionCastOp,
+          tssa::SizeOp>(op))
     return 0;
   if (op->getName().getDialectNamespace() == "math")
     return 8;
@@ -72,6 +87,7 @@ private:
   Node *compute(linalg::GenericOp op, Value element,
                 ArrayRef<AffineExpr> loops);
   bool bindReduction(linalg::GenericOp op, SmallVectorImpl<AffineExpr> &loops);
+  bool loopSizes(linalg::GenericOp op, SmallVectorImpl<Size> &sizes);
   Node *constant(TypedAttr attribute);
   Node *find(const Key &key) {
     auto it = known.find(key);
@@ -117,17 +133,26 @@ bool GraphBuilder::run(ArrayRef<Value> roots, unsigned numInputs) {
   // The largest result spans the domain; smaller ones are rows of it.
   auto order = llvm::to_vector(llvm::seq<unsigned>(0, roots.size()));
   auto elements = [&](unsigned i) {
-    return cast<RankedTensorType>(roots[i].getType()).getNumElements();
+    int64_t count = 1;
+    for (const Size &size :
+         tssa::getSizes(cast<RankedTensorType>(roots[i].getType())))
+      count *= size.estimate();
+    return count;
   };
+  for (Value root : roots)
+    if (!tssa::hasKnownSizes(cast<RankedTensorType>(root.getType()))) {
+      fail("a shape that is not known");
+      return false;
+    }
   llvm::stable_sort(
       order, [&](unsigned a, unsigned b) { return elements(a) > elements(b); });
   auto first = cast<RankedTensorType>(roots[order.front()].getType());
   SmallVector<AffineExpr> full;
-  for (int64_t size : first.getShape()) {
-    full.push_back(size == 1 ? getAffineConstantExpr(0, context)
-                             : getAffineDimExpr(graph.dims.size(), context));
-    if (size != 1)
-      graph.dims.push_back({size, false});
+  for (const Size &size : tssa::getSizes(first)) {
+    full.push_back(size.is(1) ? getAffineConstantExpr(0, context)
+                              : getAffineDimExpr(graph.dims.size(), context));
+    if (!size.is(1))
+      graph.dims.push_back(Dim::of(size, false));
   }
 
   graph.stores.resize(roots.size());
@@ -135,16 +160,16 @@ bool GraphBuilder::run(ArrayRef<Value> roots, unsigned numInputs) {
     auto type = cast<RankedTensorType>(roots[i].getType());
     // A further result has the domain's shape, or that of its rows; size-1
     // dimensions do not count.
-    SmallVector<int64_t> shape, rows, all;
-    for (int64_t size : type.getShape())
-      if (size != 1)
+    SmallVector<Size> sizes = tssa::getSizes(type), shape, rows, all;
+    for (const Size &size : sizes)
+      if (!size.is(1))
         shape.push_back(size);
     SmallVector<unsigned> rowDims, allDims;
     for (auto [d, dim] : llvm::enumerate(graph.dims)) {
-      all.push_back(dim.size);
+      all.push_back(dim.getSize());
       allDims.push_back(d);
       if (!dim.reduction) {
-        rows.push_back(dim.size);
+        rows.push_back(dim.getSize());
         rowDims.push_back(d);
       }
     }
@@ -159,8 +184,8 @@ bool GraphBuilder::run(ArrayRef<Value> roots, unsigned numInputs) {
     }
     SmallVector<AffineExpr> coordinates;
     unsigned next = 0;
-    for (int64_t size : type.getShape())
-      coordinates.push_back(size == 1
+    for (const Size &size : sizes)
+      coordinates.push_back(size.is(1)
                                 ? getAffineConstantExpr(0, context)
                                 : getAffineDimExpr(chosen[next++], context));
     Node *node = value(roots[i], coordinates);
@@ -187,8 +212,8 @@ Node *GraphBuilder::constant(TypedAttr attribute) {
 
 Node *GraphBuilder::value(Value v, ArrayRef<AffineExpr> coordinates) {
   auto type = cast<RankedTensorType>(v.getType());
-  if (!type.hasStaticShape())
-    return fail("a shape that is not static");
+  if (!tssa::hasKnownSizes(type))
+    return fail("a shape that is not known");
   if (auto it = buffers.find(v); it != buffers.end()) {
     AffineExpr offset = simplified(offsetOf(type, coordinates));
     Key k = key(v.getAsOpaquePointer(), nullptr, {offset});
@@ -222,13 +247,50 @@ Node *GraphBuilder::value(Value v, ArrayRef<AffineExpr> coordinates) {
   return fail("operation '" + op->getName().getStringRef().str() + "'");
 }
 
+/// The extents of a generic's loops. Where sizes differ between calls, linalg
+/// does not check that its operands agree on them.
+bool GraphBuilder::loopSizes(linalg::GenericOp op,
+                             SmallVectorImpl<Size> &sizes) {
+  bool symbolic = llvm::any_of(op->getOperandTypes(), [](Type type) {
+    auto tensor = dyn_cast<RankedTensorType>(type);
+    return tensor && tssa::isSymbolic(tensor);
+  });
+  if (!symbolic) {
+    llvm::append_range(sizes, op.getStaticLoopRanges());
+    return true;
+  }
+  sizes.assign(op.getNumLoops(), Size(-1));
+  for (OpOperand &operand : op->getOpOperands()) {
+    auto type = dyn_cast<RankedTensorType>(operand.get().getType());
+    if (!type)
+      continue;
+    if (!tssa::hasKnownSizes(type)) {
+      fail("a shape that is not known");
+      return false;
+    }
+    AffineMap map = op.getMatchingIndexingMap(&operand);
+    for (auto [expr, size] : llvm::zip(map.getResults(), tssa::getSizes(type)))
+      if (auto dim = dyn_cast<AffineDimExpr>(expr)) {
+        Size &known = sizes[dim.getPosition()];
+        if (!known.is(-1) && known != size) {
+          fail("sizes that need not be equal");
+          return false;
+        }
+        known = size;
+      }
+  }
+  return true;
+}
+
 bool GraphBuilder::bindReduction(linalg::GenericOp op,
                                  SmallVectorImpl<AffineExpr> &loops) {
   SmallVector<unsigned> iterators;
-  SmallVector<int64_t> extents = op.getStaticLoopRanges();
+  SmallVector<Size> extents;
+  if (!loopSizes(op, extents))
+    return false;
   for (auto [i, kind] : llvm::enumerate(op.getIteratorTypesArray()))
     if (kind == utils::IteratorType::reduction) {
-      if (extents[i] == 1)
+      if (extents[i].is(1))
         loops[i] = getAffineConstantExpr(0, context);
       else
         iterators.push_back(i);
@@ -253,7 +315,7 @@ bool GraphBuilder::bindReduction(linalg::GenericOp op,
     if (rest.empty()) {
       for (unsigned i : iterators) {
         rest.push_back(graph.dims.size());
-        graph.dims.push_back({extents[i], true});
+        graph.dims.push_back(Dim::of(extents[i], true));
       }
     }
     reductionDims = rest;
@@ -271,7 +333,7 @@ bool GraphBuilder::bindReduction(linalg::GenericOp op,
     return false;
   }
   for (auto [i, d] : llvm::zip(iterators, reductionDims)) {
-    if (extents[i] != graph.dims[d].size) {
+    if (extents[i] != graph.dims[d].getSize()) {
       fail("reductions of different extents");
       return false;
     }
@@ -290,6 +352,9 @@ Node *GraphBuilder::generic(linalg::GenericOp op, unsigned result,
       return fail("a result that is not a permutation of its loops");
     loops[dim.getPosition()] = coordinate;
   }
+  SmallVector<Size> agreed;
+  if (!loopSizes(op, agreed))
+    return nullptr;
   Value element = op.getBody()->getTerminator()->getOperand(result);
   if (op.getNumReductionLoops() == 0) {
     if (llvm::is_contained(loops, AffineExpr()))
@@ -381,9 +446,13 @@ Node *GraphBuilder::compute(linalg::GenericOp op, Value element,
     if (!isSupportedBodyOp(bodyOp))
       return fail("operation '" + bodyOp->getName().getStringRef().str() +
                   "' in a body");
-    if (auto extract = dyn_cast<tensor::ExtractOp>(bodyOp))
+    if (auto extract = dyn_cast<tensor::ExtractOp>(bodyOp)) {
       if (!buffers.contains(extract.getTensor()))
         return fail("an indexed read of a value computed in the kernel");
+      if (llvm::any_of(stridesOf(extract.getTensor().getType()),
+                       ShapedType::isDynamic))
+        return fail("an indexed read of a value with symbolic strides");
+    }
   }
   return known[k] = add(std::move(node));
 }
@@ -409,6 +478,24 @@ SmallVector<int64_t> KernelGraph::sizes() const {
 
 bool KernelGraph::hasReduction() const {
   return llvm::any_of(dims, [](const Dim &dim) { return dim.reduction; });
+}
+
+bool KernelGraph::usesSymbols() const {
+  bool uses = llvm::any_of(dims, [](const Dim &d) { return d.isSymbolic(); });
+  auto look = [&](AffineExpr expr) {
+    uses |= operators::countSymbols(expr) != 0;
+  };
+  for (auto &node : nodes) {
+    if (node->kind == Node::Kind::Load)
+      look(node->offset);
+    for (AffineExpr loop : node->loops)
+      look(loop);
+    if (node->op)
+      node->op->walk([&](tssa::SizeOp) { uses = true; });
+  }
+  for (const Store &store : stores)
+    look(store.offset);
+  return uses;
 }
 
 void KernelGraph::rewriteIndices(
@@ -528,10 +615,18 @@ std::optional<Product> asProduct(const Node *reduce) {
   return found;
 }
 
+void Dim::print(raw_ostream &os) const {
+  os << (reduction ? "r" : "p");
+  if (extent)
+    os << '(' << extent << ')';
+  else
+    os << size;
+}
+
 void KernelGraph::print(raw_ostream &os) const {
   os << "domain";
   for (const Dim &dim : dims)
-    os << ' ' << (dim.reduction ? "r" : "p") << dim.size;
+    dim.print(os << ' ');
   os << ", " << numStages << " stage" << (numStages == 1 ? "" : "s") << '\n';
   DenseMap<const Node *, unsigned> number;
   for (auto &node : nodes) {

@@ -7,9 +7,11 @@ using namespace mlir;
 
 namespace pyjit::codegen {
 
+using operators::Size;
+
 /// The first `d floordiv c` or `d mod c` whose c divides d's size.
-static bool findSplit(AffineExpr expr, ArrayRef<int64_t> sizes, unsigned &dim,
-                      int64_t &inner) {
+static bool findSplit(AffineExpr expr, ArrayRef<Dim> dims, unsigned &dim,
+                      AffineExpr &inner) {
   bool found = false;
   expr.walk([&](AffineExpr e) {
     auto binary = dyn_cast<AffineBinaryOpExpr>(e);
@@ -18,12 +20,19 @@ static bool findSplit(AffineExpr expr, ArrayRef<int64_t> sizes, unsigned &dim,
          e.getKind() != AffineExprKind::Mod))
       return;
     auto d = dyn_cast<AffineDimExpr>(binary.getLHS());
-    auto c = dyn_cast<AffineConstantExpr>(binary.getRHS());
-    if (!d || !c || c.getValue() <= 0 ||
-        sizes[d.getPosition()] % c.getValue() != 0)
+    AffineExpr c = binary.getRHS();
+    if (!d)
       return;
+    const Dim &whole = dims[d.getPosition()];
+    if (auto number = dyn_cast<AffineConstantExpr>(c)) {
+      if (number.getValue() <= 0 || !whole.isMultipleOf(number.getValue()))
+        return;
+    } else if (!operators::normalizeSize(c) ||
+               !whole.getSize().dividedBy(Size(c))) {
+      return;
+    }
     dim = d.getPosition();
-    inner = c.getValue();
+    inner = c;
     found = true;
   });
   return found;
@@ -36,23 +45,30 @@ static void splitDims(KernelGraph &graph) {
   for (bool changed = true; changed;) {
     changed = false;
     unsigned dim = 0;
-    int64_t inner = 1;
-    SmallVector<int64_t> sizes = graph.sizes();
+    AffineExpr inner;
     graph.forEachIndex([&](AffineExpr expr, unsigned, bool) {
       context = expr.getContext();
       if (!changed)
-        changed = findSplit(expr, sizes, dim, inner);
+        changed = findSplit(expr, graph.dims, dim, inner);
     });
     if (!changed)
       return;
     unsigned added = graph.dims.size();
-    graph.dims.push_back({inner, graph.dims[dim].reduction});
-    graph.dims[dim].size /= inner;
-    AffineExpr whole = getAffineDimExpr(dim, context) * inner +
-                       getAffineDimExpr(added, context);
+    bool reduction = graph.dims[dim].reduction;
+    Size outer = *graph.dims[dim].getSize().dividedBy(Size(inner));
+    graph.dims.push_back(Dim::of(Size(inner), reduction));
+    graph.dims[dim] = Dim::of(outer, reduction);
     AffineExpr old = getAffineDimExpr(dim, context);
+    AffineExpr part = getAffineDimExpr(added, context);
+    AffineExpr whole = old * inner + part;
+    DenseMap<AffineExpr, AffineExpr> replacement{{old, whole}};
+    // Numbers fold by themselves.
+    if (!isa<AffineConstantExpr>(inner)) {
+      replacement[old.floorDiv(inner)] = old;
+      replacement[old % inner] = part;
+    }
     graph.rewriteIndices([&](AffineExpr expr) -> AffineExpr {
-      return expr.replace(old, whole);
+      return expr.replace(replacement);
     });
   }
 }
@@ -64,7 +80,7 @@ static int chooseVectorDim(const KernelGraph &graph) {
   int64_t bestScore = 0;
   for (unsigned d = 0; d < graph.dims.size(); ++d) {
     const Dim &dim = graph.dims[d];
-    if (dim.size < 4)
+    if (dim.estimate() < 4)
       continue;
     int64_t score = 0;
     bool unit = false;
@@ -86,7 +102,7 @@ static int chooseVectorDim(const KernelGraph &graph) {
     if (unit)
       score += 8;
     // A dimension too short for whole vectors helps little.
-    if (dim.size < 8)
+    if (dim.estimate() < 8)
       score -= 6;
     if (score > bestScore) {
       best = d;
@@ -102,7 +118,10 @@ static int64_t strideForOrder(const KernelGraph &graph, unsigned dim,
   graph.forEachIndex([&](AffineExpr expr, unsigned buffer, bool store) {
     if (buffer == ~0u || store != stores)
       return;
-    stride = std::max(stride, std::abs(linearize(expr).coefficient(dim)));
+    LinearForm form = linearize(expr);
+    std::optional<Size> any = form.strideOf(dim);
+    stride = std::max(stride,
+                      std::abs(any ? any->estimate() : form.coefficient(dim)));
   });
   return stride;
 }
@@ -145,20 +164,22 @@ static void mergeDims(KernelGraph &graph, int &vectorDim,
                       MLIRContext *context) {
   for (unsigned outer = 0; outer + 1 < graph.dims.size();) {
     unsigned inner = outer + 1;
-    int64_t size = graph.dims[inner].size;
+    Size size = graph.dims[inner].getSize();
     bool mergeable = graph.dims[outer].reduction == graph.dims[inner].reduction;
     graph.forEachIndex([&](AffineExpr expr, unsigned, bool) {
       if (!mergeable)
         return;
       LinearForm form = linearize(expr);
-      mergeable = !form.isNonlinearIn(outer) && !form.isNonlinearIn(inner) &&
-                  form.coefficient(outer) == form.coefficient(inner) * size;
+      std::optional<Size> far = form.strideOf(outer);
+      std::optional<Size> near = form.strideOf(inner);
+      mergeable = far && near && *far == *near * size;
     });
     if (!mergeable) {
       ++outer;
       continue;
     }
-    graph.dims[outer].size *= size;
+    graph.dims[outer] = Dim::of(graph.dims[outer].getSize() * size,
+                                graph.dims[outer].reduction);
     graph.dims.erase(graph.dims.begin() + inner);
     SmallVector<AffineExpr> replacement;
     for (unsigned d = 0; d <= graph.dims.size(); ++d)
@@ -189,6 +210,9 @@ static void saveNodes(KernelGraph &graph, Schedule &schedule,
   llvm::SmallBitVector reduced(graph.dims.size());
   for (auto [d, dim] : llvm::enumerate(graph.dims))
     if (dim.reduction) {
+      // How much of a stack that takes is not known.
+      if (dim.isSymbolic())
+        return;
       row *= dim.size;
       reduced.set(d);
     }
@@ -263,13 +287,18 @@ static int64_t chooseRows(int64_t size, int64_t most) {
   return best;
 }
 
+/// A part of the unit's number for each index of a dim.
+static UnitPart wholeDim(const KernelGraph &graph, unsigned d) {
+  return {d, graph.dims[d].estimate(), 0, graph.dims[d].extent};
+}
+
 /// Sums of products: which dim gives a tile its rows, in which order the other
 /// dims are walked, and how large a unit is.
 static void chooseTile(KernelGraph &graph, Schedule &schedule,
                        const ScheduleOptions &options) {
   if (options.registers == 0 || schedule.vectorDim < 0 ||
       schedule.vectorInReduction() || schedule.numReduction == 0 ||
-      schedule.numParallel < 2)
+      schedule.numParallel < 2 || graph.usesSymbols())
     return;
   std::optional<Product> product;
   unsigned sums = 0;
@@ -359,12 +388,13 @@ static void chooseTile(KernelGraph &graph, Schedule &schedule,
     if (block < length)
       schedule.unitParts.push_back({unsigned(schedule.tileDim),
                                     int64_t(llvm::divideCeil(length, block)),
-                                    block});
+                                    block,
+                                    {}});
   };
   for (unsigned d = 0; d < schedule.unitDims; ++d) {
     if (rowsOutside && d == outside)
       addBlocks();
-    schedule.unitParts.push_back({d, graph.dims[d].size, 0});
+    schedule.unitParts.push_back(wholeDim(graph, d));
   }
   if (!rowsOutside || outside == schedule.unitDims)
     addBlocks();
@@ -374,7 +404,8 @@ static void chooseTile(KernelGraph &graph, Schedule &schedule,
     schedule.unitParts.push_back(
         {unsigned(schedule.vectorDim),
          int64_t(llvm::divideCeil(graph.dims[schedule.vectorDim].size, width)),
-         width});
+         width,
+         {}});
   }
 }
 
@@ -400,10 +431,11 @@ static void chooseTurn(KernelGraph &graph, Schedule &schedule,
       continue;
     for (unsigned d = 0; d < schedule.numParallel; ++d)
       if (d != vector && !form.isNonlinearIn(d) && form.coefficient(d) == 1 &&
-          graph.dims[d].size >= schedule.lanes)
+          !graph.dims[d].isSymbolic() && graph.dims[d].size >= schedule.lanes)
         tile = d;
   }
-  if (tile < 0 || graph.dims[vector].size < schedule.lanes)
+  if (tile < 0 || graph.dims[vector].isSymbolic() ||
+      graph.dims[vector].size < schedule.lanes)
     return;
   bool usable = true;
   graph.forEachIndex([&](AffineExpr expr, unsigned, bool) {
@@ -427,11 +459,11 @@ static void chooseTurn(KernelGraph &graph, Schedule &schedule,
   schedule.unroll = 1;
   schedule.unitDims = schedule.numParallel - 2;
   for (unsigned d = 0; d < schedule.unitDims; ++d)
-    schedule.unitParts.push_back({d, graph.dims[d].size, 0});
+    schedule.unitParts.push_back(wholeDim(graph, d));
   for (int d : {schedule.tileDim, schedule.vectorDim})
     if (int64_t size = graph.dims[d].size; size > side)
       schedule.unitParts.push_back(
-          {unsigned(d), int64_t(llvm::divideCeil(size, side)), side});
+          {unsigned(d), int64_t(llvm::divideCeil(size, side)), side, {}});
   if (graph.dims[schedule.vectorDim].size > side)
     schedule.block = side;
 }
@@ -448,8 +480,14 @@ static void chooseUnits(const KernelGraph &graph, Schedule &schedule) {
   if (schedule.numReduction == 0) {
     int64_t perUnit = 1;
     while (schedule.unitDims > 0 && perUnit < unitElements / 2) {
-      int64_t size = graph.dims[schedule.unitDims - 1].size;
-      if (schedule.unitDims == parallel && size > 2 * unitElements) {
+      const Dim &dim = graph.dims[schedule.unitDims - 1];
+      int64_t size = dim.size;
+      // How much a symbolic dim adds is not known: it is walked in blocks, or
+      // its indices are units.
+      if (dim.isSymbolic() && schedule.unitDims != parallel)
+        break;
+      if (schedule.unitDims == parallel &&
+          (dim.isSymbolic() || size > 2 * unitElements)) {
         schedule.block = unitElements;
         --schedule.unitDims;
         break;
@@ -464,13 +502,40 @@ static void chooseUnits(const KernelGraph &graph, Schedule &schedule) {
     schedule.block = schedule.lanes * schedule.unroll;
   }
   for (unsigned d = 0; d < schedule.unitDims; ++d)
-    schedule.unitParts.push_back({d, graph.dims[d].size, 0});
-  if (schedule.block)
+    schedule.unitParts.push_back(wholeDim(graph, d));
+  if (schedule.block) {
+    const Dim &last = graph.dims[parallel - 1];
     schedule.unitParts.push_back(
         {parallel - 1,
-         int64_t(
-             llvm::divideCeil(graph.dims[parallel - 1].size, schedule.block)),
-         schedule.block});
+         int64_t(llvm::divideCeil(last.estimate(), schedule.block)),
+         schedule.block,
+         last.isSymbolic() ? last.extent.ceilDiv(schedule.block)
+                           : AffineExpr()});
+  }
+}
+
+/// Work and grain of each call, where they differ.
+static void addSymbolicWork(const KernelGraph &graph, Schedule &schedule,
+                            unsigned cost) {
+  MLIRContext *context = graph.stores.front().offset.getContext();
+  AffineExpr work = getAffineConstantExpr(1, context);
+  Size unit = cost;
+  llvm::SmallBitVector counted(graph.dims.size());
+  for (const UnitPart &part : schedule.unitParts) {
+    work = work * (part.symbolic ? part.symbolic
+                                 : getAffineConstantExpr(part.count, context));
+    counted.set(part.dim);
+    if (part.block)
+      unit *= part.block;
+  }
+  for (auto [d, dim] : llvm::enumerate(graph.dims))
+    if (!counted.test(d))
+      unit *= dim.getSize();
+  schedule.symbolicWork = work;
+  schedule.symbolicGrain =
+      getAffineConstantExpr(int64_t(1) << 18, context)
+          .floorDiv(unit.is(0) ? getAffineConstantExpr(1, context)
+                               : unit.toExpr(context));
 }
 
 Schedule scheduleKernel(KernelGraph &graph, const ScheduleOptions &options) {
@@ -504,9 +569,9 @@ Schedule scheduleKernel(KernelGraph &graph, const ScheduleOptions &options) {
   schedule.vectorDim = vectorDim;
   int64_t rowElements = 1, parallelElements = 1;
   for (const Dim &dim : graph.dims)
-    (dim.reduction ? rowElements : parallelElements) *= dim.size;
+    (dim.reduction ? rowElements : parallelElements) *= dim.estimate();
   if (vectorDim >= 0) {
-    int64_t size = graph.dims[vectorDim].size;
+    int64_t size = graph.dims[vectorDim].estimate();
     schedule.lanes = natural;
     while (schedule.lanes > size)
       schedule.lanes /= 2;
@@ -526,6 +591,8 @@ Schedule scheduleKernel(KernelGraph &graph, const ScheduleOptions &options) {
   int64_t perUnit = schedule.work ? parallelElements / schedule.work : 1;
   int64_t unitCost = std::max<int64_t>(1, perUnit * rowElements) * cost;
   schedule.grain = std::max<int64_t>(1, (int64_t(1) << 18) / unitCost);
+  if (graph.usesSymbols())
+    addSymbolicWork(graph, schedule, cost);
   saveNodes(graph, schedule, options);
   return schedule;
 }

@@ -46,3 +46,41 @@ int64_t pyjit::executable::planArena(std::vector<Lifetime> &buffers) {
   }
   return total;
 }
+
+SymbolicArena
+pyjit::executable::planArena(const std::vector<Lifetime> &buffers,
+                             llvm::ArrayRef<operators::Size> bytes,
+                             mlir::MLIRContext *context) {
+  constexpr int64_t kAlignment = 64;
+  struct Place {
+    operators::Size bytes;
+    std::vector<const Lifetime *> taken;
+    mlir::AffineExpr offset;
+  };
+  std::vector<Place> places;
+  SymbolicArena arena;
+  arena.bytes = mlir::getAffineConstantExpr(0, context);
+  std::vector<size_t> placeOf;
+  for (size_t i = 0; i < buffers.size(); ++i) {
+    auto isFree = [&](const Place &place) {
+      return place.bytes == bytes[i] &&
+             std::none_of(place.taken.begin(), place.taken.end(),
+                          [&](const Lifetime *other) {
+                            return other->last >= buffers[i].first &&
+                                   buffers[i].last >= other->first;
+                          });
+    };
+    auto found = std::find_if(places.begin(), places.end(), isFree);
+    if (found == places.end()) {
+      places.push_back({bytes[i], {}, arena.bytes});
+      found = std::prev(places.end());
+      mlir::AffineExpr need = bytes[i].toExpr(context);
+      if (!bytes[i].dividedBy(kAlignment))
+        need = need.ceilDiv(kAlignment) * kAlignment;
+      arena.bytes = arena.bytes + need;
+    }
+    found->taken.push_back(&buffers[i]);
+    arena.offsets.push_back(found->offset);
+  }
+  return arena;
+}

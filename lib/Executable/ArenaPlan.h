@@ -3,6 +3,8 @@
 #ifndef PYJIT_LIB_EXECUTABLE_ARENAPLAN_H
 #define PYJIT_LIB_EXECUTABLE_ARENAPLAN_H
 
+#include "pyjit/Operators/SizeExpr.h"
+#include "llvm/ADT/ArrayRef.h"
 #include <cstdint>
 #include <vector>
 
@@ -20,6 +22,16 @@ struct Lifetime {
 /// such that buffers alive at one step do not overlap. Returns the arena's
 /// size.
 int64_t planArena(std::vector<Lifetime> &buffers);
+
+/// The same where sizes differ between calls: a place is taken again by buffers
+/// of the same size only. Gives each buffer's offset, and the arena's size.
+struct SymbolicArena {
+  std::vector<mlir::AffineExpr> offsets;
+  mlir::AffineExpr bytes;
+};
+SymbolicArena planArena(const std::vector<Lifetime> &buffers,
+                        llvm::ArrayRef<operators::Size> bytes,
+                        mlir::MLIRContext *context);
 
 } // namespace pyjit::executable
 

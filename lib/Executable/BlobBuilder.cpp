@@ -64,18 +64,24 @@ FailureOr<uint32_t> BlobBuilder::addSlot(Location loc, Type of,
                                          uint8_t flags) {
   auto type = dyn_cast<RankedTensorType>(of);
   FailureOr<uint8_t> dtype = failure();
-  if (type && type.hasStaticShape() && type.getRank() < 256)
+  if (type && tssa::hasKnownSizes(type) && type.getRank() < 256)
     dtype = scalarTypeOf(type.getElementType());
   if (failed(dtype))
     return emitError(loc) << "a launch program cannot hold a value of type "
                           << of;
-  SmallVector<int64_t> strides = tssa::getStrides(type);
-  int64_t extent = type.getNumElements() ? 1 : 0;
-  if (extent)
-    for (auto [size, stride] : llvm::zip(type.getShape(), strides))
-      extent += (size - 1) * stride;
-  SmallVector<int64_t> dims(type.getShape());
-  dims.append(strides);
+  SmallVector<operators::Size> sizes = tssa::getSizes(type);
+  SmallVector<operators::Size> strides = tssa::getSymbolicStrides(type);
+  operators::Size extent = 1;
+  for (auto [size, stride] : llvm::zip(sizes, strides))
+    extent += (size - 1) * stride;
+  if (llvm::is_contained(sizes, operators::Size(0)))
+    extent = 0;
+  extent *= elementBytes(type.getElementType());
+  SmallVector<operators::Size> numbers(sizes);
+  numbers.append(strides);
+  SmallVector<int64_t> dims;
+  for (const operators::Size &number : numbers)
+    dims.push_back(number.isConstant() ? number.constant() : -1);
   rt::Slot slot{};
   slot.kind = kind;
   slot.dtype = *dtype;
@@ -83,7 +89,15 @@ FailureOr<uint32_t> BlobBuilder::addSlot(Location loc, Type of,
   slot.flags = flags;
   slot.dims = words(dims);
   slot.place = place;
-  slot.bytes = extent * elementBytes(type.getElementType());
+  slot.bytes = extent.isConstant() ? extent.constant() : 0;
+  MLIRContext *context = of.getContext();
+  for (auto [i, number] : llvm::enumerate(numbers))
+    if (!number.isConstant())
+      patch(rt::PatchKind::Int, slot.dims + i, number.toExpr(context));
+  if (!extent.isConstant()) {
+    patch(rt::PatchKind::SlotBytes, slots.size(), extent.toExpr(context));
+    symbolicBytes[slots.size()] = extent;
+  }
   slots.push_back(slot);
   return slots.size() - 1;
 }
@@ -109,9 +123,66 @@ BlobBuilder::addKernel(StringRef name,
     list.append(info.align.begin(), info.align.end());
     kernel.align = words(list);
   }
+  if (info.symbolicWork)
+    patch(rt::PatchKind::KernelWork, kernels.size(), info.symbolicWork);
+  if (info.symbolicGrain)
+    patch(rt::PatchKind::KernelGrain, kernels.size(), info.symbolicGrain);
   kernels.push_back(kernel);
   kernelNames.push_back(name.str());
   return entry->second;
+}
+
+uint32_t BlobBuilder::symbolSlot() {
+  if (wordsSlot)
+    return *wordsSlot;
+  int64_t count = symbolSources.size() / 2;
+  rt::Slot slot{};
+  slot.kind = rt::SlotKind::Words;
+  slot.dtype = 4;
+  slot.rank = 1;
+  slot.dims = words({count, 1});
+  SmallVector<int64_t> values(count, 0);
+  slot.place = words(values);
+  slot.bytes = 8 * count;
+  symbolsAt = slot.place;
+  slots.push_back(slot);
+  wordsSlot = slots.size() - 1;
+  return *wordsSlot;
+}
+
+uint32_t BlobBuilder::expression(AffineExpr value) {
+  SmallVector<int64_t> code;
+  auto put = [&](rt::SizeOp op) { code.push_back(static_cast<int64_t>(op)); };
+  auto emit = [&](auto &&self, AffineExpr expr) -> void {
+    if (auto constant = dyn_cast<AffineConstantExpr>(expr)) {
+      put(rt::SizeOp::Number);
+      code.push_back(constant.getValue());
+      return;
+    }
+    if (auto symbol = dyn_cast<AffineSymbolExpr>(expr)) {
+      put(rt::SizeOp::Symbol);
+      code.push_back(symbol.getPosition());
+      return;
+    }
+    auto binary = cast<AffineBinaryOpExpr>(expr);
+    self(self, binary.getLHS());
+    self(self, binary.getRHS());
+    switch (expr.getKind()) {
+    case AffineExprKind::Add:
+      return put(rt::SizeOp::Add);
+    case AffineExprKind::Mul:
+      return put(rt::SizeOp::Mul);
+    case AffineExprKind::FloorDiv:
+      return put(rt::SizeOp::FloorDiv);
+    case AffineExprKind::CeilDiv:
+      return put(rt::SizeOp::CeilDiv);
+    default:
+      return put(rt::SizeOp::Mod);
+    }
+  };
+  emit(emit, value);
+  put(rt::SizeOp::End);
+  return words(code);
 }
 
 uint32_t BlobBuilder::string(StringRef text) {
@@ -174,6 +245,10 @@ LogicalResult BlobBuilder::addArgument(Operation *op, Attribute arg,
     ints.push_back(static_cast<int64_t>(rt::ArgTag::None));
     return success();
   }
+  if (AffineExpr size = operators::getSizeArgument(arg)) {
+    patch(rt::PatchKind::Int, ints.size() + 1, size);
+    return put(rt::ArgTag::Int, 0);
+  }
   if (auto text = dyn_cast<StringAttr>(arg))
     return put(rt::ArgTag::String, string(text.getValue()));
   if (StringAttr device = operators::getDeviceArgument(arg))
@@ -195,6 +270,18 @@ LogicalResult BlobBuilder::addArgument(Operation *op, Attribute arg,
 }
 
 LaunchProgram BlobBuilder::assemble(rt::Header header) {
+  header.symbols = symbolSources.size() / 2;
+  header.symbolTable = words(symbolSources);
+  if (wordsSlot)
+    for (uint32_t i = 0; i < header.symbols; ++i)
+      patch(rt::PatchKind::Int, symbolsAt + i,
+            getAffineSymbolExpr(i, patches.front().value.getContext()));
+  SmallVector<int64_t> table;
+  for (const Patch &patch : patches)
+    llvm::append_values(table, static_cast<int64_t>(patch.kind), patch.index,
+                        static_cast<int64_t>(expression(patch.value)));
+  header.patches = patches.size();
+  header.patchTable = words(table);
   header.magic = rt::kLaunchMagic;
   header.version = rt::kLaunchVersion;
   header.slots = slots.size();

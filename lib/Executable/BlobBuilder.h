@@ -5,8 +5,10 @@
 
 #include "pyjit-rt/Launch.h"
 #include "pyjit/Executable/LaunchEncoding.h"
+#include "pyjit/Operators/SizeExpr.h"
 
 #include "mlir/IR/BuiltinTypes.h"
+#include "llvm/ADT/DenseMap.h"
 #include "llvm/ADT/StringMap.h"
 
 namespace pyjit::executable {
@@ -34,6 +36,23 @@ public:
   llvm::FailureOr<uint32_t> addArguments(mlir::Operation *op,
                                          mlir::ArrayAttr args,
                                          llvm::ArrayRef<uint32_t> slots);
+  /// A number of the program that an expression gives in each call.
+  void patch(rt::PatchKind kind, int64_t index, mlir::AffineExpr value) {
+    patches.push_back({kind, index, value});
+  }
+  /// Where symbols are read from: pairs as in `rt::Header::symbolTable`.
+  void setSymbols(llvm::ArrayRef<int64_t> sources) {
+    symbolSources.assign(sources.begin(), sources.end());
+  }
+  bool hasSymbols() const { return !symbolSources.empty(); }
+  /// The slot that shows kernels the values of the symbols.
+  uint32_t symbolSlot();
+  /// The bytes of a slot's value.
+  operators::Size bytesOf(uint32_t slot) const {
+    auto found = symbolicBytes.find(slot);
+    return found == symbolicBytes.end() ? operators::Size(slots[slot].bytes)
+                                        : found->second;
+  }
   /// All of it as bytes; the counts of `header` are filled in.
   LaunchProgram assemble(rt::Header header);
 
@@ -45,6 +64,19 @@ private:
   llvm::LogicalResult addArgument(mlir::Operation *op, mlir::Attribute arg,
                                   llvm::ArrayRef<uint32_t> &slots);
 
+  struct Patch {
+    rt::PatchKind kind;
+    int64_t index;
+    mlir::AffineExpr value;
+  };
+  /// The words of an expression; their index.
+  uint32_t expression(mlir::AffineExpr value);
+
+  std::vector<Patch> patches;
+  std::vector<int64_t> symbolSources;
+  std::optional<uint32_t> wordsSlot;
+  uint64_t symbolsAt = 0;
+  llvm::DenseMap<uint32_t, operators::Size> symbolicBytes;
   std::vector<rt::Kernel> kernels;
   std::vector<std::string> kernelNames;
   std::string chars;

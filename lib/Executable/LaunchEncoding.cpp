@@ -79,6 +79,16 @@ void LaunchEncoder::placeBuffers() {
       shared.push_back(lifetime);
       owners.push_back(slot);
     }
+  SmallVector<operators::Size> bytes;
+  for (uint32_t owner : owners)
+    bytes.push_back(blob.bytesOf(owner));
+  if (llvm::any_of(bytes, [](auto &size) { return !size.isConstant(); })) {
+    SymbolicArena arena = planArena(shared, bytes, function.getContext());
+    for (auto [owner, offset] : llvm::zip(owners, arena.offsets))
+      blob.patch(rt::PatchKind::SlotPlace, owner, offset);
+    blob.patch(rt::PatchKind::ArenaBytes, 0, arena.bytes);
+    return;
+  }
   arenaBytes = planArena(shared);
   for (auto [lifetime, owner] : llvm::zip(shared, owners))
     blob.slots[owner].place = lifetime.offset;
@@ -148,6 +158,10 @@ LogicalResult LaunchEncoder::encodeCopy(tssa::AtenOp op, Value written,
 
 LogicalResult LaunchEncoder::encodeKernel(func::CallOp op) {
   uint32_t kernel = blob.addKernel(op.getCallee(), lookup);
+  bool readsSymbols = lookup(op.getCallee()).readsSymbols;
+  if (readsSymbols && !blob.hasSymbols())
+    return op.emitError("its kernel has symbolic sizes, but the function does "
+                        "not say what its symbols are (pyjit.symbols)");
   SmallVector<int64_t> words;
   for (Value operand : op.getOperands())
     words.push_back(slotOf.lookup(operand));
@@ -163,6 +177,8 @@ LogicalResult LaunchEncoder::encodeKernel(func::CallOp op) {
     bind(result, *slot);
     words.push_back(*slot);
   }
+  if (readsSymbols)
+    words.push_back(blob.symbolSlot());
   step(rt::StepKind::Kernel, kernel, blob.words(words), words.size());
   return success();
 }
@@ -186,11 +202,54 @@ static SmallVector<int64_t> indexLimits(ArrayAttr path,
   return limits;
 }
 
+/// `expr` where every dim is 0: MLIR leaves `0 floordiv s0` as it is.
+static AffineExpr atOrigin(AffineExpr expr) {
+  MLIRContext *context = expr.getContext();
+  AffineExpr zero = getAffineConstantExpr(0, context);
+  if (isa<AffineDimExpr>(expr))
+    return zero;
+  auto binary = dyn_cast<AffineBinaryOpExpr>(expr);
+  if (!binary)
+    return expr;
+  AffineExpr lhs = atOrigin(binary.getLHS()), rhs = atOrigin(binary.getRHS());
+  bool divides = expr.getKind() != AffineExprKind::Add &&
+                 expr.getKind() != AffineExprKind::Mul;
+  if (divides && lhs == zero)
+    return zero;
+  return getAffineBinaryOpExpr(expr.getKind(), lhs, rhs);
+}
+
+/// The offset of what `map` shows first, where sizes differ between calls.
+static FailureOr<operators::Size> symbolicOffset(AffineMap map,
+                                                 RankedTensorType source) {
+  operators::Size offset = 0;
+  for (auto [expr, stride] :
+       llvm::zip(map.getResults(), tssa::getSymbolicStrides(source))) {
+    AffineExpr first = operators::normalizeSize(atOrigin(expr));
+    if (!first)
+      return failure();
+    offset += operators::Size(first) * stride;
+  }
+  return offset;
+}
+
 LogicalResult LaunchEncoder::encodeView(Operation *op, ArrayAttr path,
                                         ValueRange indices,
                                         RankedTensorType source, uint32_t from,
                                         uint32_t to) {
   AffineMap map = tssa::getPathMap(path, source);
+  if (map && indices.empty() &&
+      (tssa::isSymbolic(source) || map.getNumSymbols())) {
+    auto offset = symbolicOffset(map, source);
+    if (failed(offset))
+      return op->emitError("a view whose place is no polynomial over sizes "
+                           "cannot be launched");
+    uint32_t word = blob.words(offset->isConstant() ? offset->constant() : 0);
+    if (!offset->isConstant())
+      blob.patch(rt::PatchKind::Int, word, offset->toExpr(op->getContext()));
+    step(rt::StepKind::View, to, from, word);
+    return success();
+  }
   if (!map || !source.hasStaticShape() || map.getNumSymbols() != indices.size())
     return op->emitError("a launch program cannot show this view");
   // The first element's place; the strides are those of the result's type.
@@ -331,7 +390,26 @@ LogicalResult LaunchEncoder::encode(Block &block) {
   return success();
 }
 
+/// What a function's symbols are: pairs of an input and a dimension or -1.
+static LogicalResult readSymbols(func::FuncOp function, BlobBuilder &blob) {
+  auto symbols = function->getAttrOfType<ArrayAttr>("pyjit.symbols");
+  if (!symbols)
+    return success();
+  SmallVector<int64_t> sources;
+  for (Attribute symbol : symbols) {
+    auto source = dyn_cast<DenseI64ArrayAttr>(symbol);
+    if (!source || source.size() != 2)
+      return function.emitError("pyjit.symbols has to list an input and a "
+                                "dimension or -1 for each symbol");
+    llvm::append_range(sources, source.asArrayRef());
+  }
+  blob.setSymbols(sources);
+  return success();
+}
+
 FailureOr<LaunchProgram> LaunchEncoder::run() {
+  if (failed(readSymbols(function, blob)))
+    return failure();
   if (!function.getBody().hasOneBlock())
     return function.emitError(
         "control flow that is not structured cannot be launched");
@@ -355,6 +433,20 @@ FailureOr<LaunchProgram> LaunchEncoder::run() {
   header.arenaBytes = arenaBytes;
   header.code = rt::kNone;
   return blob.assemble(header);
+}
+
+void pyjit::executable::readKernelAttributes(Operation *kernel,
+                                             KernelInfo &info) {
+  auto read = [&](StringRef name, int64_t &value, AffineExpr &symbolic) {
+    Attribute attr = kernel->getAttr(name);
+    if (auto number = dyn_cast_or_null<IntegerAttr>(attr))
+      value = number.getInt();
+    else if (auto map = dyn_cast_or_null<AffineMapAttr>(attr))
+      symbolic = map.getValue().getResult(0);
+  };
+  read("pyjit.work", info.work, info.symbolicWork);
+  read("pyjit.grain", info.grain, info.symbolicGrain);
+  info.readsSymbols = kernel->hasAttr("pyjit.reads_symbols");
 }
 
 FailureOr<LaunchProgram> pyjit::executable::encodeLaunch(

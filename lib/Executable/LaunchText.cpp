@@ -67,8 +67,8 @@ private:
   StringRef string(uint64_t index) { return StringRef(chars.data() + index); }
 
   void printSlot(unsigned number, const rt::Slot &slot) {
-    static constexpr StringLiteral kinds[] = {"input",  "arena", "fresh",
-                                              "result", "view",  "cached"};
+    static constexpr StringLiteral kinds[] = {
+        "input", "arena", "fresh", "result", "view", "cached", "words"};
     os << "  s" << number << " = " << kinds[unsigned(slot.kind)];
     if (is_contained(
             {rt::SlotKind::Input, rt::SlotKind::Arena, rt::SlotKind::Cached},

@@ -8,6 +8,7 @@
 //===----------------------------------------------------------------------===//
 
 #include "pyjit/Fusion/Plan.h"
+#include "dialects/tssa/IR/TSSA.h"
 #include "mlir/Dialect/Arith/IR/Arith.h"
 #include "mlir/Dialect/Tensor/IR/Tensor.h"
 #include "pyjit/Codegen/Schedule.h"
@@ -28,7 +29,8 @@ bool isView(Operation *op) {
 }
 
 bool isFree(Operation *op) {
-  return isa<arith::ConstantOp, tensor::EmptyOp, linalg::FillOp>(op);
+  return isa<arith::ConstantOp, tensor::EmptyOp, linalg::FillOp, tssa::EmptyOp,
+             tssa::SizeOp>(op);
 }
 
 namespace {
@@ -198,7 +200,7 @@ bool Planner::leavesAndReturns(const Candidate &candidate) {
 static int64_t elementsOf(const KernelGraph &graph) {
   int64_t count = 1;
   for (const codegen::Dim &dim : graph.dims)
-    count *= dim.size;
+    count *= dim.estimate();
   return count;
 }
 
@@ -245,9 +247,9 @@ bool Planner::worthwhile(const Candidate &merged, const Candidate &consumer,
     for (unsigned d = 0; d < graph->dims.size(); ++d) {
       if (graph->dims[d].reduction && !node->dims.test(d))
         continue;
-      pending *= graph->dims[d].size;
+      pending *= graph->dims[d].estimate();
       if (node->dims.test(d)) {
-        own *= graph->dims[d].size;
+        own *= graph->dims[d].estimate();
         times = pending;
       }
     }
@@ -373,7 +375,7 @@ void Plan::print(raw_ostream &os) const {
     if (auto graph = KernelGraph::build(group.inputs, group.results, reason)) {
       os << ", domain";
       for (const codegen::Dim &dim : graph->dims)
-        os << ' ' << (dim.reduction ? "r" : "p") << dim.size;
+        dim.print(os << ' ');
     }
   }
 }

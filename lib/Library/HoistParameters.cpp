@@ -4,6 +4,8 @@
 
 #include "Calls.h"
 
+#include "pyjit/Operators/CallArguments.h"
+
 #include "mlir/IR/IRMapping.h"
 
 #include "llvm/ADT/SetVector.h"
@@ -22,6 +24,28 @@ namespace {
 /// A view costs nothing at run time; what it shows needs no keeping.
 bool isView(Operation *op) { return isa<tssa::AccessOp>(op); }
 
+/// What is computed once per parameter may not follow the sizes of a call.
+bool dependsOnSymbols(Operation *op) {
+  if (isa<tssa::SizeOp>(op))
+    return true;
+  auto isSymbolic = [](Type type) {
+    auto tensor = dyn_cast<RankedTensorType>(type);
+    return tensor && isa_and_nonnull<tssa::LayoutAttr>(tensor.getEncoding());
+  };
+  if (llvm::any_of(op->getResultTypes(), isSymbolic) ||
+      llvm::any_of(op->getOperandTypes(), isSymbolic))
+    return true;
+  if (auto call = dyn_cast<tssa::AtenOp>(op))
+    return operators::hasSizeArgument(call.getArgs());
+  ArrayAttr path;
+  if (auto access = dyn_cast<tssa::AccessOp>(op))
+    path = access.getPath();
+  if (auto assign = dyn_cast<tssa::AssignOp>(op))
+    path = assign.getPath();
+  return path && llvm::any_of(path.getAsRange<tssa::ViewAttr>(),
+                              [](tssa::ViewAttr v) { return v.isSymbolic(); });
+}
+
 struct HoistParameters
     : pyjit::library::impl::HoistParametersPassBase<HoistParameters> {
 
@@ -31,7 +55,8 @@ struct HoistParameters
     for (Operation &op : function.front().without_terminator()) {
       // What is already linalg is part of a product with the call's inputs.
       bool pure = isa<tssa::TSSADialect>(op.getDialect()) &&
-                  isMemoryEffectFree(&op) && op.getNumRegions() == 0;
+                  isMemoryEffectFree(&op) && op.getNumRegions() == 0 &&
+                  !dependsOnSymbols(&op);
       if (pure && llvm::all_of(op.getOperands(), [&](Value operand) {
             if (auto arg = dyn_cast<BlockArgument>(operand))
               return !!function.getArgAttr(arg.getArgNumber(), "pyjit.param");

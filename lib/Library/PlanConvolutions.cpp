@@ -118,6 +118,7 @@ std::optional<Chain> Chain::match(tssa::AtenOp op, int64_t columns) {
   Value bias = tensorArgument(op, 2);
   if (!input || !weight || typeOf(input).getRank() != 4 ||
       !typeOf(op.getResult(0)).getElementType().isF32() ||
+      tssa::isSymbolic(typeOf(input)) ||
       typeOf(op.getResult(0)).getNumElements() == 0 ||
       !isFromParameters(weight) || (bias && !isFromParameters(bias)))
     return std::nullopt;

@@ -19,11 +19,10 @@ static bool isComplex(Type type) { return isa<ComplexType>(type); }
 FailureOr<Recipe> Resolver::run() {
   for (Type operand : operands) {
     auto tensor = dyn_cast<RankedTensorType>(operand);
-    if (!tensor || !tensor.hasStaticShape() ||
-        isComplex(tensor.getElementType()))
+    if (!tensor || isComplex(tensor.getElementType()))
       return failure();
   }
-  if (!result.hasStaticShape() || isComplex(result.getElementType()))
+  if (isComplex(result.getElementType()))
     return failure();
   // The rule and the call must agree on the result's type: eager's word counts,
   // and where the two differ we have misunderstood something.

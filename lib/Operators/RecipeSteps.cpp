@@ -78,8 +78,11 @@ Resolver::MaybeValue Resolver::evalReduction(const TableNode &node,
     return failure();
   if (node.op == TableOp::Count) {
     int64_t count = 1;
-    for (unsigned dim : *dims)
+    for (unsigned dim : *dims) {
+      if (ShapedType::isDynamic(child->shape[dim]))
+        return failure();
       count *= child->shape[dim];
+    }
     return constant(builder.getI64IntegerAttr(count), expected);
   }
 
@@ -219,10 +222,18 @@ LogicalResult Resolver::finish(Value value) {
 
   // Only fill, copy and the like broadcast; a reduction of another shape is
   // one that we have misunderstood.
-  int64_t count = 1;
-  for (int64_t size : value.shape)
-    count *= size;
-  if (!recipe.steps.empty() && count != result.getNumElements())
+  // Unknown sizes apart, of which there have to be as many.
+  auto countIn = [](ArrayRef<int64_t> shape) {
+    std::pair<int64_t, int64_t> count{1, 0};
+    for (int64_t size : shape) {
+      if (ShapedType::isDynamic(size))
+        ++count.second;
+      else
+        count.first *= size;
+    }
+    return count;
+  };
+  if (!recipe.steps.empty() && countIn(value.shape) != countIn(target))
     return failure();
 
   // Broadcast to the result.

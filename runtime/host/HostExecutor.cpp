@@ -46,6 +46,23 @@ void describe(const Program &program, std::vector<PyjitArray> &inputs,
     outputs[i] = arrayOf(program, program.slots()[program.outputSlot(i)]);
 }
 
+bool readSymbols(const Program &program, const std::vector<PyjitArray> &inputs,
+                 std::vector<int64_t> &symbols, std::string &error) {
+  symbols.clear();
+  for (uint32_t i = 0; i < program.numSymbols(); ++i) {
+    auto [input, dim] = program.symbolSource(i);
+    const PyjitArray &array = inputs[input];
+    symbols.push_back(dim < 0 ? *static_cast<const int64_t *>(array.data)
+                              : array.sizes[dim]);
+    if (symbols.back() < 2) {
+      error = "symbol s" + std::to_string(i) + " is " +
+              std::to_string(symbols.back()) + ", it has to be at least 2";
+      return false;
+    }
+  }
+  return true;
+}
+
 size_t extentBytes(const PyjitArray &array) {
   int64_t last = 1;
   for (int i = 0; i < array.rank; ++i) {
@@ -59,6 +76,10 @@ size_t extentBytes(const PyjitArray &array) {
 bool runOnHost(const Program &program, const std::vector<KernelFn> &kernels,
                const std::vector<PyjitArray> &inputs,
                std::vector<PyjitArray> &outputs, std::string &error) {
+  if (program.numSymbols()) {
+    error = "the program's sizes have no values yet";
+    return false;
+  }
   if (needsLibrary(program)) {
     error = "the program makes library calls, which need Torch";
     return false;
@@ -80,6 +101,8 @@ bool runOnHost(const Program &program, const std::vector<KernelFn> &kernels,
       data[i] = arena + slot.place;
     else if (slot.kind == SlotKind::Fresh)
       data[i] = allocate(slot.bytes);
+    else if (slot.kind == SlotKind::Words)
+      data[i] = const_cast<int64_t *>(program.ints() + slot.place);
   }
   std::vector<void *> buffers;
   for (uint32_t i = 0; i < program.numSteps();

@@ -14,11 +14,16 @@ bool fail(std::string &error, std::string what) {
 } // namespace
 
 bool Program::load(const void *data, size_t size, std::string &error) {
+  std::vector<uint64_t> words((size + 7) / 8, 0);
+  std::memcpy(words.data(), data, size);
+  return load(std::move(words), size, error);
+}
+
+bool Program::load(std::vector<uint64_t> words, size_t size,
+                   std::string &error) {
   if (size < sizeof(Header))
     return fail(error, "shorter than its header");
-  blob.assign((size + 7) / 8, 0);
-  std::memcpy(blob.data(), data, size);
-
+  blob = std::move(words);
   const Header &h = header();
   if (h.magic != kLaunchMagic)
     return fail(error,
@@ -77,10 +82,13 @@ bool Program::validate(std::string &error) const {
       return fail(error, "output " + std::to_string(i) + " names no slot");
   for (uint32_t i = 0; i < h.slots; ++i) {
     const Slot &s = slotTable[i];
-    if (s.kind > SlotKind::Cached)
+    if (s.kind > SlotKind::Words)
       return fail(error, "slot " + std::to_string(i) + ": unknown kind");
     if (s.dims + 2ull * s.rank > h.ints)
       return fail(error, "slot " + std::to_string(i) + ": sizes out of range");
+    if (s.kind == SlotKind::Words &&
+        (s.place > h.ints || s.bytes / 8 > h.ints - s.place))
+      return fail(error, "slot " + std::to_string(i) + ": no such words");
     if (s.kind == SlotKind::Input && s.place >= h.inputs)
       return fail(error, "slot " + std::to_string(i) + ": no such input");
     if (s.kind == SlotKind::Arena &&
@@ -93,6 +101,8 @@ bool Program::validate(std::string &error) const {
         k.work < 0 || k.grain < 1 || (k.align != kNone && badList(k.align)))
       return fail(error, "kernel " + std::to_string(i) + " is malformed");
   }
+  if ((h.symbols || h.patches) && !validateSymbols(error))
+    return false;
   if (h.variants >> kNumVariants || (h.code != kNone && badString(h.code)))
     return fail(error, "unknown way to launch");
   int64_t graph = -1;

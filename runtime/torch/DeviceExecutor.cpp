@@ -275,6 +275,7 @@ void DeviceExecutor::bind(Instance &instance, const at::Tensor *inputs,
     case SlotKind::Arena:
       value = instance.slots[i];
       continue;
+    case SlotKind::Words:
     case SlotKind::Result:
     case SlotKind::View:
       continue;

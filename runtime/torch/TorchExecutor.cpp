@@ -4,6 +4,7 @@
 
 #include "DeviceExecutor.h"
 #include "Parallel.h"
+#include "SymbolicExecutor.h"
 
 #include "pyjit-rt/Control.h"
 
@@ -27,8 +28,10 @@ TorchExecutor::create(Program program, std::vector<KernelFn> kernels,
             " kernels, " + std::to_string(kernels.size()) + " were given";
     return nullptr;
   }
+  bool symbolic = program.numSymbols() != 0;
   std::unique_ptr<TorchExecutor> executor(
-      new TorchExecutor(std::move(program), std::move(kernels)));
+      symbolic ? new SymbolicExecutor(std::move(program), std::move(kernels))
+               : new TorchExecutor(std::move(program), std::move(kernels)));
   if (!executor->plan(error))
     return nullptr;
   executor->planUses();
@@ -40,8 +43,8 @@ void TorchExecutor::planUses() {
   std::vector<bool> read(program.numSlots(), false);
   // Kernels too small for a second thread take some microseconds each.
   constexpr size_t kBriefKernels = 64;
-  briefRun =
-      calls.empty() && kernelSteps <= kBriefKernels && !hasLoops(program);
+  briefRun = calls.empty() && kernelSteps <= kBriefKernels &&
+             !hasLoops(program) && program.numSymbols() == 0;
   for (uint32_t i = 0; i < program.numSteps(); ++i) {
     const Step &step = program.steps()[i];
     // The host looks at flags, numbers and what it copies.
@@ -97,6 +100,8 @@ void TorchExecutor::planUses() {
     if (slot.kind == SlotKind::Input && (read[i] || needsTensor[i]))
       inputUsed[slot.place] = true;
   }
+  for (uint32_t i = 0; i < program.numSymbols(); ++i)
+    inputUsed[program.symbolSource(i).first] = true;
 }
 
 TorchExecutor::~TorchExecutor() = default;
@@ -116,21 +121,52 @@ bool TorchExecutor::plan(std::string &error) {
 // Arenas: the intermediates of one call in flight.
 //===----------------------------------------------------------------------===//
 
+static at::Tensor allocateBytes(int64_t bytes) {
+  return at::detail::empty_cpu({bytes}, at::kByte);
+}
+
+at::Tensor TorchExecutor::StorageCache::take(int64_t bytes) {
+  {
+    std::lock_guard<std::mutex> guard(lock);
+    if (!storages.empty()) {
+      at::Tensor storage = std::move(storages.back());
+      storages.pop_back();
+      if (storage.numel() >= bytes)
+        return storage;
+    }
+  }
+  return allocateBytes(bytes);
+}
+
+void TorchExecutor::StorageCache::give(at::Tensor storage) {
+  std::lock_guard<std::mutex> guard(lock);
+  storages.push_back(std::move(storage));
+}
+
 std::unique_ptr<TorchExecutor::Arena> TorchExecutor::takeArena() {
+  std::unique_ptr<Arena> arena;
   {
     std::lock_guard<std::mutex> guard(lock);
     if (!arenas.empty()) {
-      auto arena = std::move(arenas.back());
+      arena = std::move(arenas.back());
       arenas.pop_back();
-      return arena;
     }
   }
+  bool known = arena != nullptr;
   // A first call, or one that runs while every arena is in use.
-  auto arena = std::make_unique<Arena>();
-  at::Tensor storage;
-  if (uint64_t bytes = program.header().arenaBytes)
-    storage = at::detail::empty_cpu({static_cast<int64_t>(bytes)}, at::kByte);
-  fillArena(*arena, std::move(storage));
+  if (!known)
+    arena = std::make_unique<Arena>();
+  uint64_t bytes = program.header().arenaBytes;
+  if (sharedStorage && bytes) {
+    at::Tensor storage = sharedStorage->take(bytes);
+    if (known && arena->filledFor == storage.const_data_ptr())
+      arena->storage = std::move(storage);
+    else
+      fillArena(*arena, std::move(storage));
+    arena->filledFor = arena->storage.const_data_ptr();
+  } else if (!known) {
+    fillArena(*arena, bytes ? allocateBytes(bytes) : at::Tensor());
+  }
   return arena;
 }
 
@@ -168,6 +204,8 @@ void TorchExecutor::fillArena(Arena &arena, at::Tensor storage) const {
 void TorchExecutor::giveArena(std::unique_ptr<Arena> arena) {
   for (at::Tensor &value : arena->values)
     value.reset();
+  if (sharedStorage && arena->storage.defined())
+    sharedStorage->give(std::move(arena->storage));
   std::lock_guard<std::mutex> guard(lock);
   arenas.push_back(std::move(arena));
 }
@@ -240,6 +278,9 @@ void TorchExecutor::execute(Arena &arena, const at::Tensor *inputs,
     case SlotKind::Arena:
       if (needsTensor[i])
         arena.values[i] = arena.slots[i];
+      continue;
+    case SlotKind::Words:
+      arena.buffers[i] = const_cast<int64_t *>(program.ints() + slot.place);
       continue;
     case SlotKind::Result:
     case SlotKind::View:

@@ -101,10 +101,7 @@ LogicalResult compileFunction(ModuleOp module, func::FuncOp function,
   auto launch = executable::encodeLaunch(function, [&](StringRef name) {
     executable::KernelInfo info;
     Operation *kernel = SymbolTable::lookupSymbolIn(module, name);
-    if (auto work = kernel->getAttrOfType<IntegerAttr>("pyjit.work"))
-      info.work = work.getInt();
-    if (auto grain = kernel->getAttrOfType<IntegerAttr>("pyjit.grain"))
-      info.grain = grain.getInt();
+    executable::readKernelAttributes(kernel, info);
     return info;
   });
   if (failed(launch))
@@ -128,15 +125,15 @@ PyjitProgramImage imageOf(const Compiled &compiled) {
           compiled.prepareInputs.data(), compiled.prepareInputs.size()};
 }
 
-/// Runs through Torch where the program makes library calls, or computes from
-/// parameters first what only Torch can hold (packed weights).
+/// `special` is the program for the inputs' sizes. Runs through Torch where the
+/// program makes library calls, or computes from parameters first what only
+/// Torch can hold (packed weights).
 bool execute(const Compiled &compiled, const Compiled *prepare,
-             const std::vector<PyjitArray> &inputs,
+             const rt::Program &special, const std::vector<PyjitArray> &inputs,
              std::vector<PyjitArray> &outputs, const char *tool,
              std::string &error) {
   if (!prepare && !rt::needsLibrary(compiled.program))
-    return rt::runOnHost(compiled.program, compiled.kernels, inputs, outputs,
-                         error);
+    return rt::runOnHost(special, compiled.kernels, inputs, outputs, error);
   SmallString<256> path;
   if (const char *given = std::getenv("PYJIT_RT_TORCH")) {
     path = given;
@@ -179,23 +176,52 @@ Expected<OwnedArray> readArray(StringRef argument) {
                          argument.drop_front(name));
 }
 
-/// The argument files as the arrays that the program asks for.
-Error readArguments(const std::vector<PyjitArray> &wanted,
+/// Whether an array has the sizes that the program asks for; -1 is any.
+bool fits(const PyjitArray &array, const PyjitArray &wanted) {
+  if (array.dtype != wanted.dtype || array.rank != wanted.rank)
+    return false;
+  for (int i = 0; i < array.rank; ++i)
+    if (wanted.sizes[i] != array.sizes[i] && wanted.sizes[i] != -1)
+      return false;
+  return true;
+}
+
+Error mismatch(StringRef file, const PyjitArray &array,
+               const PyjitArray &wanted) {
+  return createStringError(file + ": is " + describeArray(array) +
+                           ", the function takes " + describeArray(wanted));
+}
+
+/// The argument files as the arrays that the program asks for, and the program
+/// for the sizes that they have.
+Error readArguments(const rt::Program &program, rt::Program &special,
                     std::vector<OwnedArray> &arrays) {
+  std::vector<PyjitArray> wanted, outputs, given;
+  rt::describe(program, wanted, outputs);
   if (wanted.size() != argFiles.size())
     return createStringError("the function takes " + Twine(wanted.size()) +
                              " arguments, " + Twine(argFiles.size()) +
                              " were given with --arg");
+  std::vector<OwnedArray> files;
   for (auto [description, file] : zip(wanted, argFiles)) {
     auto read = readArray(file);
     if (!read)
       return read.takeError();
-    const PyjitArray &array = read->array;
-    if (array.dtype != description.dtype || array.rank != description.rank ||
-        !std::equal(array.sizes, array.sizes + array.rank, description.sizes))
-      return createStringError(file + ": is " + describeArray(array) +
-                               ", the function takes " +
-                               describeArray(description));
+    if (!fits(read->array, description))
+      return mismatch(file, read->array, description);
+    given.push_back(read->array);
+    files.push_back(std::move(*read));
+  }
+  std::string error;
+  std::vector<int64_t> symbols;
+  if (!rt::readSymbols(program, given, symbols, error) ||
+      !program.specialize(symbols.data(), special, error))
+    return createStringError(error);
+  // What a size that is an expression has to be is known now.
+  rt::describe(special, wanted, outputs);
+  for (auto [description, array, file] : zip(wanted, given, argFiles)) {
+    if (!fits(array, description))
+      return mismatch(file, array, description);
     arrays.push_back(allocateLike(description));
     copyElements(array, arrays.back().array);
   }
@@ -209,10 +235,11 @@ int runFunction(const Compiled &compiled, const Compiled *prepare,
     return 0;
   }
   std::vector<PyjitArray> inputs, outputs;
-  rt::describe(compiled.program, inputs, outputs);
   std::vector<OwnedArray> arguments, results;
-  if (Error error = readArguments(inputs, arguments))
+  rt::Program program;
+  if (Error error = readArguments(compiled.program, program, arguments))
     return fail(toString(std::move(error)));
+  rt::describe(program, inputs, outputs);
   for (auto [i, argument] : enumerate(arguments))
     inputs[i] = argument.array;
   for (PyjitArray &output : outputs) {
@@ -220,7 +247,7 @@ int runFunction(const Compiled &compiled, const Compiled *prepare,
     output = results.back().array;
   }
   std::string error;
-  if (!execute(compiled, prepare, inputs, outputs, tool, error))
+  if (!execute(compiled, prepare, program, inputs, outputs, tool, error))
     return fail(error);
   for (auto [i, output] : enumerate(outputs)) {
     if (savePrefix.empty()) {

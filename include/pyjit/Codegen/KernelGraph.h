@@ -26,9 +26,24 @@
 
 namespace pyjit::codegen {
 
+/// A dimension of the domain. Where its size differs between calls, `size` is
+/// `kDynamic` and `extent` says it.
 struct Dim {
   int64_t size;
   bool reduction;
+  mlir::AffineExpr extent;
+
+  static Dim of(const operators::Size &size, bool reduction);
+  bool isSymbolic() const { return static_cast<bool>(extent); }
+  operators::Size getSize() const {
+    return extent ? operators::Size(extent) : operators::Size(size);
+  }
+  /// For costs and orders, never for correctness.
+  int64_t estimate() const {
+    return extent ? operators::estimateSize(extent) : size;
+  }
+  bool isMultipleOf(int64_t number) const;
+  void print(llvm::raw_ostream &os) const;
 };
 
 /// One value at one (symbolic) point of the domain.
@@ -89,6 +104,8 @@ public:
 
   llvm::SmallVector<int64_t> sizes() const;
   bool hasReduction() const;
+  /// Whether a size, a stride or a number of it differs between calls.
+  bool usesSymbols() const;
   /// Applies `rewrite` to every index expression, and recomputes what depends
   /// on them. The dims must be replaced by the caller first.
   void rewriteIndices(

@@ -26,10 +26,12 @@ struct ScheduleOptions {
 /// A factor of the number that a unit has.
 struct UnitPart {
   unsigned dim;
+  /// Numbers; an estimate where `symbolic` says how many there are in a call.
   int64_t count;
   /// Elements of the dim that one number stands for; 0: the dim is bound to the
   /// number itself.
   int64_t block;
+  mlir::AffineExpr symbolic;
 };
 
 struct SavedNode {
@@ -65,6 +67,9 @@ struct Schedule {
   /// Units in all, and how many are worth a task of their own.
   int64_t work = 1;
   int64_t grain = 1;
+  /// These as expressions over symbols where they differ between calls; what is
+  /// above are estimates then.
+  mlir::AffineExpr symbolicWork, symbolicGrain;
   llvm::SmallVector<SavedNode, 2> saved;
 
   bool vectorInReduction() const {

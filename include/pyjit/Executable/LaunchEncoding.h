@@ -17,8 +17,12 @@ namespace pyjit::executable {
 
 /// What the launch needs to know of a kernel.
 struct KernelInfo {
-  int64_t work = 1;     ///< size of the parallel range
-  int64_t grain = 1;    ///< smallest part worth a thread
+  int64_t work = 1;  ///< size of the parallel range
+  int64_t grain = 1; ///< smallest part worth a thread
+  /// Where these differ between calls.
+  mlir::AffineExpr symbolicWork, symbolicGrain;
+  /// Whether a pointer to the values of the symbols follows the buffers.
+  bool readsSymbols = false;
   std::string symbol;   ///< in the code, where it is not the function's name
   std::string location; ///< the user's source line, or empty
   /// On a device.
@@ -27,6 +31,10 @@ struct KernelInfo {
   /// Per buffer, the alignment in bytes that the code relies on; empty: none.
   std::vector<uint32_t> align;
 };
+
+/// Work, grain and symbols of a kernel for the host, from the attributes that
+/// code generation has left on its declaration.
+void readKernelAttributes(mlir::Operation *kernel, KernelInfo &info);
 
 /// A launch program and the kernels that it names, in its order.
 struct LaunchProgram {

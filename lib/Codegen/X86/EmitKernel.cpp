@@ -58,7 +58,7 @@ void KernelEmitter::run() {
   b.setInsertionPointToStart(entry);
   func::ReturnOp::create(b);
   b.setInsertionPoint(entry->getTerminator());
-  if (schedule.work == 0)
+  if (schedule.work == 0 && !schedule.symbolicWork)
     return;
   unsigned count = graph.dims.size();
   ivs.resize(count);
@@ -77,9 +77,11 @@ void KernelEmitter::run() {
                             ArrayRef<LLVM::GEPArg>{static_cast<int32_t>(i)});
     buffers.push_back(LLVM::LoadOp::create(b, ptr, slot));
   }
+  // Nothing is saved along symbolic dims.
   int64_t row = 1;
   for (unsigned d = schedule.numParallel; d < count; ++d)
-    row *= graph.dims[d].size;
+    if (!graph.dims[d].isSymbolic())
+      row *= graph.dims[d].size;
   for (const SavedNode &saved : schedule.saved)
     scratch.push_back(LLVM::AllocaOp::create(
         b, ptr, memoryType(saved.node->type), i64(row), 64));
@@ -98,18 +100,18 @@ void KernelEmitter::units() {
           const UnitPart &p = schedule.unitParts[part];
           Value number = unit;
           if (part != 0) {
-            number = b.createOrFold<arith::RemUIOp>(unit, i64(p.count));
-            unit = b.createOrFold<arith::DivUIOp>(unit, i64(p.count));
+            Value count = p.symbolic ? index(p.symbolic) : i64(p.count);
+            number = b.createOrFold<arith::RemUIOp>(unit, count);
+            unit = b.createOrFold<arith::DivUIOp>(unit, count);
           }
           if (p.block == 0) {
             ivs[p.dim] = number;
             continue;
           }
-          int64_t size = graph.dims[p.dim].size;
           Value lower = mul(number, p.block);
           Value upper = add(lower, i64(p.block));
-          if (size % p.block != 0)
-            upper = arith::MinSIOp::create(b, upper, i64(size));
+          if (!graph.dims[p.dim].isMultipleOf(p.block))
+            upper = arith::MinSIOp::create(b, upper, extent(p.dim));
           (int(p.dim) == schedule.tileDim ? tileBounds
                                           : vectorBounds) = {lower, upper};
         }
@@ -126,7 +128,7 @@ void KernelEmitter::parallelLoops(unsigned dim) {
     unroll = schedule.vectorInReduction() ? 1 : unroll;
     return stages();
   }
-  Value lower = i64(0), upper = i64(graph.dims[dim].size);
+  Value lower = i64(0), upper = extent(dim);
   // The last dim may be walked in blocks without being the vector dim.
   bool last = dim + 1 == schedule.numParallel;
   auto &bounds = int(dim) == schedule.tileDim ? tileBounds : vectorBounds;
@@ -163,7 +165,7 @@ void KernelEmitter::tileLoop(Value lower, Value upper) {
 
 void KernelEmitter::vectorLoop(Value lower, Value upper) {
   unsigned dim = schedule.vectorDim;
-  int64_t size = graph.dims[dim].size;
+  const Dim &walked = graph.dims[dim];
   auto run = [&](Value from, Value to, unsigned width, unsigned vectors) {
     lanes = width;
     unroll = vectors;
@@ -174,25 +176,31 @@ void KernelEmitter::vectorLoop(Value lower, Value upper) {
     lanes = 1;
     unroll = 1;
   };
+  // Of a symbolic extent only that is known which holds in every call.
   int64_t wide = int64_t(schedule.lanes) * schedule.unroll;
   Value at = lower;
-  if (size >= wide) {
-    Value to = size % wide == 0 ? upper : roundDown(lower, upper, wide);
+  if (walked.isSymbolic() || walked.size >= wide) {
+    Value to =
+        walked.isMultipleOf(wide) ? upper : roundDown(lower, upper, wide);
     run(at, to, schedule.lanes, schedule.unroll);
     at = to;
   }
-  if (schedule.unroll > 1 && size % wide >= schedule.lanes) {
+  if (schedule.unroll > 1 &&
+      (walked.isSymbolic() ? !walked.isMultipleOf(wide)
+                           : walked.size % wide >= schedule.lanes)) {
     Value to = roundDown(lower, upper, schedule.lanes);
     run(at, to, schedule.lanes, 1);
     at = to;
   }
-  if (size % schedule.lanes != 0)
+  if (!walked.isMultipleOf(schedule.lanes))
     run(at, upper, 1, 1);
 }
 
-void emitKernel(func::FuncOp function, KernelGraph &graph,
+bool emitKernel(func::FuncOp function, KernelGraph &graph,
                 const Schedule &schedule, ArrayRef<Value> inputs) {
-  KernelEmitter(function, graph, schedule, inputs).run();
+  KernelEmitter emitter(function, graph, schedule, inputs);
+  emitter.run();
+  return emitter.readsSymbols();
 }
 
 } // namespace pyjit::x86

@@ -9,8 +9,9 @@
 namespace pyjit::x86 {
 
 /// Fills `function`, of type (ptr, i64, i64) -> (), with the loops of `graph`.
-/// `buffers` are the types behind the buffer pointers, inputs first.
-void emitKernel(mlir::func::FuncOp function, codegen::KernelGraph &graph,
+/// `inputs` are the values behind the first buffer pointers; results follow.
+/// Returns whether a pointer to the call's symbols has to follow these.
+bool emitKernel(mlir::func::FuncOp function, codegen::KernelGraph &graph,
                 const codegen::Schedule &schedule,
                 llvm::ArrayRef<mlir::Value> inputs);
 

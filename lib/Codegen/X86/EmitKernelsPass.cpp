@@ -8,6 +8,7 @@
 #include "mlir/IR/BuiltinOps.h"
 #include "pyjit/Codegen/KernelModule.h"
 #include "pyjit/Codegen/X86/Passes.h"
+#include "pyjit/Operators/CallArguments.h"
 
 using namespace mlir;
 
@@ -46,10 +47,15 @@ struct EmitKernelsPass : impl::X86EmitKernelsBase<EmitKernelsPass> {
     auto type = b.getFunctionType({ptr, b.getI64Type(), b.getI64Type()}, {});
     auto emitted =
         func::FuncOp::create(b, kernel.getLoc(), kernel.getName(), type);
-    emitKernel(emitted, *graph, schedule, inputs);
+    if (emitKernel(emitted, *graph, schedule, inputs))
+      kernel->setAttr("pyjit.reads_symbols", b.getUnitAttr());
 
-    kernel->setAttr("pyjit.work", b.getI64IntegerAttr(schedule.work));
-    kernel->setAttr("pyjit.grain", b.getI64IntegerAttr(schedule.grain));
+    auto setNumber = [&](StringRef name, int64_t value, AffineExpr symbolic) {
+      kernel->setAttr(name, symbolic ? operators::makeSizeArgument(symbolic)
+                                     : b.getI64IntegerAttr(value));
+    };
+    setNumber("pyjit.work", schedule.work, schedule.symbolicWork);
+    setNumber("pyjit.grain", schedule.grain, schedule.symbolicGrain);
     kernel.eraseBody();
     kernel.setPrivate();
     return success();

@@ -18,9 +18,15 @@ namespace pyjit::x86 {
 Value KernelEmitter::indexTerm(AffineExpr expr) {
   if (auto dim = dyn_cast<AffineDimExpr>(expr))
     return ivs[dim.getPosition()];
+  if (auto s = dyn_cast<AffineSymbolExpr>(expr))
+    return symbol(s.getPosition());
   auto binary = cast<AffineBinaryOpExpr>(expr);
-  Value lhs = index(binary.getLHS());
-  Value rhs = i64(cast<AffineConstantExpr>(binary.getRHS()).getValue());
+  Value lhs = index(binary.getLHS()), rhs = index(binary.getRHS());
+  if (expr.getKind() == AffineExprKind::Mul)
+    return b.createOrFold<arith::MulIOp>(lhs, rhs);
+  // Of sizes, which are not negative.
+  if (expr.getKind() == AffineExprKind::CeilDiv)
+    return b.createOrFold<arith::CeilDivUIOp>(lhs, rhs);
   // Access expressions are in bounds, so their parts are not negative unless
   // an offset is subtracted; floor semantics then.
   auto [lowest, highest] = range(binary.getLHS(), graph.sizes());
@@ -230,6 +236,30 @@ void KernelEmitter::store(Value value, Value base, AffineExpr offset,
                    : address(base, index(shifted(offset, shift)), row, element);
     LLVM::StoreOp::create(b, vector::ExtractOp::create(b, value, lane), at);
   }
+}
+
+Value KernelEmitter::symbol(unsigned number) {
+  Value &known = symbols[number];
+  if (known)
+    return known;
+  // At the very beginning, where every use comes after.
+  OpBuilder::InsertionGuard guard(b);
+  Block *entry = &function.getBody().front();
+  b.setInsertionPointToStart(entry);
+  Type ptr = LLVM::LLVMPointerType::get(b.getContext());
+  auto behind = static_cast<int32_t>(inputs.size() + graph.stores.size());
+  Value slot = LLVM::GEPOp::create(b, ptr, ptr, entry->getArgument(0),
+                                   ArrayRef<LLVM::GEPArg>{behind});
+  Value table = LLVM::LoadOp::create(b, ptr, slot);
+  Value place =
+      LLVM::GEPOp::create(b, ptr, b.getI64Type(), table,
+                          ArrayRef<LLVM::GEPArg>{static_cast<int32_t>(number)});
+  return known = LLVM::LoadOp::create(b, b.getI64Type(), place);
+}
+
+Value KernelEmitter::extent(unsigned dim) {
+  const Dim &d = graph.dims[dim];
+  return d.isSymbolic() ? index(d.extent) : i64(d.size);
 }
 
 /// Rows are kept densely, in the order of the reduction loops.

@@ -119,7 +119,8 @@ void KernelEmitter::stage(unsigned number) {
 /// Accumulators are per reduction and, if the vector dim is parallel, per
 /// vector in flight.
 SmallVector<Value> KernelEmitter::reductionLoops(unsigned dim) {
-  int64_t size = graph.dims[dim].size;
+  const Dim &walked = graph.dims[dim];
+  int64_t size = walked.size;
   bool last = dim + 1 == graph.dims.size();
   auto combineAll = [&](ValueRange xs, ValueRange ys) {
     unsigned vectors = xs.size() / std::max<size_t>(1, reduces.size());
@@ -137,7 +138,7 @@ SmallVector<Value> KernelEmitter::reductionLoops(unsigned dim) {
     return values;
   };
   if (!last)
-    return dimLoop(dim, i64(0), i64(size), 1, identities(),
+    return dimLoop(dim, i64(0), extent(dim), 1, identities(),
                    [&](ValueRange sums) {
                      return combineAll(sums, reductionLoops(dim + 1));
                    });
@@ -146,26 +147,28 @@ SmallVector<Value> KernelEmitter::reductionLoops(unsigned dim) {
   int64_t blockSize = int(dim) == schedule.vectorDim ? 8192
                       : schedule.tileDim >= 0        ? 256
                                                      : 512;
-  if (reduces.empty() || size <= 2 * blockSize)
-    return innermost(dim, i64(0), i64(size), size);
+  if (reduces.empty() || (!walked.isSymbolic() && size <= 2 * blockSize))
+    return innermost(dim, i64(0), extent(dim), walked);
   Value lower, upper;
   return loop(
-      {}, i64(0), i64(size), blockSize, identities(),
+      {}, i64(0), extent(dim), blockSize, identities(),
       [&](Value start) {
         lower = start;
         upper = add(start, i64(blockSize));
-        if (size % blockSize != 0)
-          upper = arith::MinSIOp::create(b, upper, i64(size));
+        if (!walked.isMultipleOf(blockSize))
+          upper = arith::MinSIOp::create(b, upper, extent(dim));
       },
       [&](ValueRange sums) {
-        return combineAll(sums, innermost(dim, lower, upper, size));
+        return combineAll(sums, innermost(dim, lower, upper, walked));
       });
 }
 
-/// The last reduction loop; `extent` is congruent to upper - lower modulo the
-/// vectors in flight, or larger than them.
+/// The last reduction loop; the size of `walked` is congruent to upper - lower
+/// modulo the vectors in flight, or larger than them.
 SmallVector<Value> KernelEmitter::innermost(unsigned dim, Value lower,
-                                            Value upper, int64_t extent) {
+                                            Value upper,
+                                            const codegen::Dim &walked) {
+  int64_t extent = walked.size;
   auto start = [&](unsigned width, unsigned vectors) {
     SmallVector<Value> values;
     for (Node *node : reduces)
@@ -191,8 +194,8 @@ SmallVector<Value> KernelEmitter::innermost(unsigned dim, Value lower,
     unroll = 1;
     at = to;
   };
-  if (extent >= wide) {
-    walk(extent % wide == 0 ? upper : roundDown(lower, upper, wide),
+  if (walked.isSymbolic() || extent >= wide) {
+    walk(walked.isMultipleOf(wide) ? upper : roundDown(lower, upper, wide),
          schedule.lanes, schedule.unroll,
          start(schedule.lanes, schedule.unroll));
     SmallVector<Value> folded;
@@ -208,11 +211,13 @@ SmallVector<Value> KernelEmitter::innermost(unsigned dim, Value lower,
   } else {
     sums = start(schedule.lanes, 1);
   }
-  if (schedule.unroll > 1 && extent % wide >= schedule.lanes)
+  if (schedule.unroll > 1 &&
+      (walked.isSymbolic() ? !walked.isMultipleOf(wide)
+                           : extent % wide >= schedule.lanes))
     walk(roundDown(lower, upper, schedule.lanes), schedule.lanes, 1, sums);
   for (auto [node, sum] : llvm::zip(reduces, sums))
     sum = horizontal(node, sum);
-  if (extent % schedule.lanes != 0)
+  if (!walked.isMultipleOf(schedule.lanes))
     walk(upper, 1, 1, sums);
   return sums;
 }

@@ -1,5 +1,6 @@
 //===- EmitValues.cpp - Nodes of a kernel graph as operations -------------===//
 #include "KernelEmitter.h"
+#include "dialects/tssa/IR/TSSA.h"
 #include "mlir/Dialect/Arith/IR/Arith.h"
 #include "mlir/Dialect/LLVMIR/LLVMDialect.h"
 #include "mlir/Dialect/SCF/IR/SCF.h"
@@ -164,7 +165,11 @@ Value KernelEmitter::compute(const Node *node, unsigned u) {
       [&](tensor::ExtractOp op, BodyValues &known) {
         return extract(op, node, u, known);
       },
-      [](Operation *, ArrayRef<Value>, unsigned) { return Value(); }, lanes};
+      [&](Operation *op, ArrayRef<Value>, unsigned) {
+        auto size = dyn_cast<tssa::SizeOp>(op);
+        return size ? index(size.getMap().getResult(0)) : Value();
+      },
+      lanes};
   return emitBody(b, node->op, node->element, hooks);
 }
 

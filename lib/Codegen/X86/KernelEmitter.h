@@ -45,6 +45,9 @@ public:
         b(function.getLoc(), function.getContext()), function(function) {}
 
   void run();
+  /// Whether the code reads its call's symbols, whose table is the pointer
+  /// behind the buffers'.
+  bool readsSymbols() const { return !symbols.empty(); }
 
 private:
   struct Scope {
@@ -61,6 +64,10 @@ private:
   Value add(Value x, Value y);
   Value mul(Value x, int64_t factor);
   Value broadcast(Value scalar, unsigned width);
+  /// The value of symbol `number` in this call.
+  Value symbol(unsigned number);
+  /// How many indices a dim has.
+  Value extent(unsigned dim);
 
   //===--- Units and loops (EmitKernel.cpp) -------------------------------===//
   void units();
@@ -148,7 +155,7 @@ private:
   void stage(unsigned number);
   SmallVector<Value> reductionLoops(unsigned dim);
   SmallVector<Value> innermost(unsigned dim, Value lower, Value upper,
-                               int64_t extent);
+                               const codegen::Dim &walked);
   SmallVector<Value> point(ValueRange accumulators);
   /// Stores what the rows give, or what the current stage's points give.
   void storeAll(bool rowsOnly);
@@ -160,6 +167,7 @@ private:
   mlir::func::FuncOp function;
 
   SmallVector<Value> buffers, scratch, ivs;
+  DenseMap<unsigned, Value> symbols;
   SmallVector<Scope> scopes;
   llvm::SmallBitVector reduced, parallel;
   /// The part of the tile dim and of the vector dim that the current unit

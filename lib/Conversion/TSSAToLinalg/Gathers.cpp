@@ -114,7 +114,10 @@ bool usable(StructuredCall &call, Value table, Value indices, unsigned dim) {
   auto index = cast<RankedTensorType>(indices.getType());
   if (!isIndexType(index.getElementType()))
     call.reason = "indices that are no i64 or i32";
-  else if (from.getNumElements() == 0 || index.getNumElements() == 0)
+  else if (!from.hasStaticShape())
+    call.reason = "a table of symbolic sizes";
+  else if (from.getNumElements() == 0 ||
+           llvm::is_contained(index.getShape(), 0))
     call.reason = "an empty table or no index";
   else if (from.getElementType() != call.result().getElementType())
     call.reason = "a result of another element type";

@@ -7,6 +7,7 @@
 //===----------------------------------------------------------------------===//
 
 #include "Structured.h"
+#include "dialects/tssa/IR/Views.h"
 #include "mlir/Dialect/Arith/IR/Arith.h"
 #include "mlir/Dialect/Linalg/IR/Linalg.h"
 #include "pyjit/Operators/CallArguments.h"
@@ -53,8 +54,15 @@ SmallVector<Value> lowerCat(StructuredCall &call) {
     if (part.getRank() != int64_t(rank) ||
         part.getElementType() != type.getElementType())
       return call.stays("parts of another rank or element type");
-    if (part.getNumElements() == 0)
+    if (llvm::is_contained(part.getShape(), 0))
       continue;
+    // Sizes in front of the joined dimension may be symbolic.
+    if (llvm::any_of(part.getShape().drop_front(*dim), ShapedType::isDynamic))
+      return call.stays("parts of symbolic sizes");
+    SmallVector<tssa::Size> sizes = tssa::getSizes(part);
+    SmallVector<tssa::Size> whole = tssa::getSizes(type);
+    if (ArrayRef(sizes).take_front(*dim) != ArrayRef(whole).take_front(*dim))
+      return call.stays("sizes that need not be equal");
     parts.push_back(operand);
     block = std::gcd(block, part.getDimSize(*dim));
   }
@@ -67,8 +75,8 @@ SmallVector<Value> lowerCat(StructuredCall &call) {
     return call.stays("parts that are shorter than a vector");
 
   // Dimension `dim` as (number of the block, place in it).
-  SmallVector<int64_t> apart(type.getShape());
-  apart[*dim] /= block;
+  SmallVector<tssa::Size> apart = tssa::getSizes(type);
+  apart[*dim] = type.getDimSize(*dim) / block;
   apart.insert(apart.begin() + *dim + 1, block);
   AffineExpr number = b.getAffineDimExpr(*dim);
   AffineExpr place = b.getAffineDimExpr(*dim + 1);
@@ -96,7 +104,8 @@ SmallVector<Value> lowerCat(StructuredCall &call) {
     begin += blocks;
     ends.push_back(begin);
   }
-  auto apartType = RankedTensorType::get(apart, type.getElementType());
+  auto apartType = tssa::getSymbolicType(apart, tssa::getRowMajorStrides(apart),
+                                         type.getElementType());
   Value joined = makeMap(b, call.loc(), apartType, inputs, maps,
                          [&](OpBuilder &in, Location at, ValueRange elements) {
                            return choose(in, at, *dim, ends, elements);

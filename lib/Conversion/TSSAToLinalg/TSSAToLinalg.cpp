@@ -107,7 +107,7 @@ Value lowerStep(OpBuilder &b, Location loc, const Step &step, ValueRange inputs,
       kept.push_back(b.getAffineDimExpr(d));
   maps.push_back(AffineMap::get(rank, 0, kept, b.getContext()));
   Value init = arith::ConstantOp::create(b, loc, step.init);
-  Value empty = tensor::EmptyOp::create(b, loc, type, ValueRange());
+  Value empty = makeEmpty(b, loc, type);
   Value filled = linalg::FillOp::create(b, loc, init, empty).getResult(0);
   return linalg::GenericOp::create(
              b, loc, TypeRange(type), inputs, ValueRange(filled), maps,
@@ -124,9 +124,51 @@ Value lowerStep(OpBuilder &b, Location loc, const Step &step, ValueRange inputs,
 
 } // namespace
 
+/// The type of a step's result where sizes differ between calls; null where its
+/// inputs, or they and the call's result `last`, have sizes that need not be
+/// equal.
+static RankedTensorType symbolicType(const Step &step, ValueRange inputs,
+                                     RankedTensorType last) {
+  SmallVector<std::optional<tssa::Size>> loops(step.shape.size());
+  auto agree = [&](unsigned loop, const tssa::Size &size) {
+    if (loops[loop] && *loops[loop] != size)
+      return false;
+    loops[loop] = size;
+    return true;
+  };
+  for (auto [input, value] : llvm::zip(step.inputs, inputs))
+    for (auto [expr, size] :
+         llvm::zip(input.map.getResults(),
+                   tssa::getSizes(cast<RankedTensorType>(value.getType()))))
+      if (auto dim = dyn_cast<AffineDimExpr>(expr))
+        if (!agree(dim.getPosition(), size))
+          return {};
+  SmallVector<unsigned> kept;
+  for (unsigned d = 0; d < step.shape.size(); ++d)
+    if (!llvm::is_contained(step.reducedDims, d))
+      kept.push_back(d);
+  if (last)
+    for (auto [d, size] : llvm::zip_equal(kept, tssa::getSizes(last)))
+      if (!agree(d, size))
+        return {};
+  SmallVector<tssa::Size> sizes;
+  for (unsigned d : kept) {
+    if (!loops[d] && ShapedType::isDynamic(step.shape[d]))
+      return {};
+    sizes.push_back(loops[d].value_or(step.shape[d]));
+  }
+  return last ? last
+              : tssa::getSymbolicType(sizes, tssa::getRowMajorStrides(sizes),
+                                      step.getElementType());
+}
+
 Value lowerRecipe(OpBuilder &b, Location loc, StringRef overload,
                   ArrayAttr args, TypeRange operands, ValueRange shown,
                   RankedTensorType type, std::string &reason) {
+  auto isSymbolic = [](Type t) {
+    return tssa::isSymbolic(cast<RankedTensorType>(t));
+  };
+  bool symbolic = isSymbolic(type) || llvm::any_of(operands, isSymbolic);
   auto recipe = operators::resolveRecipe(overload, args, operands, type);
   if (failed(recipe) || recipe->steps.empty()) {
     reason = "the operator table has no recipe for it";
@@ -142,9 +184,20 @@ Value lowerRecipe(OpBuilder &b, Location loc, StringRef overload,
       inputs.push_back(input.isStep ? results[input.number]
                                     : shown[input.number]);
     bool last = results.size() + 1 == recipe->steps.size();
-    auto stepType = last ? type
-                         : RankedTensorType::get(step.getResultShape(),
-                                                 step.getElementType());
+    RankedTensorType stepType;
+    if (symbolic)
+      stepType = symbolicType(step, inputs, last ? type : RankedTensorType());
+    else
+      stepType = last ? type
+                      : RankedTensorType::get(step.getResultShape(),
+                                              step.getElementType());
+    if (!stepType) {
+      reason = "sizes that need not be equal";
+      for (Value made : llvm::reverse(results))
+        if (made.use_empty())
+          made.getDefiningOp()->erase();
+      return {};
+    }
     results.push_back(lowerStep(b, loc, step, inputs, stepType));
   }
   return results.back();
@@ -228,15 +281,15 @@ struct ConvertPass : impl::ConvertTSSAToLinalgBase<ConvertPass> {
       return stays(op, "several results");
     auto type = cast<RankedTensorType>(op.getResult(0).getType());
     for (Type operandType : op.getInputs().getTypes())
-      if (!cast<RankedTensorType>(operandType).hasStaticShape())
-        return stays(op, "a shape that is not static");
-    if (!type.hasStaticShape())
-      return stays(op, "a shape that is not static");
+      if (!tssa::hasKnownSizes(cast<RankedTensorType>(operandType)))
+        return stays(op, "a shape that is not known");
+    if (!tssa::hasKnownSizes(type))
+      return stays(op, "a shape that is not known");
     // What writes a view in place has the view's gaps. Kernels and assignments
     // read a dense value instead; the call stays for those that see strides.
     bool dense = tssa::isDense(type);
     if (!dense)
-      type = RankedTensorType::get(type.getShape(), type.getElementType());
+      type = tssa::getRowMajorType(type);
     OpBuilder b(op);
     std::string reason;
     SmallVector<Value> inputs;
@@ -259,14 +312,20 @@ struct ConvertPass : impl::ConvertTSSAToLinalgBase<ConvertPass> {
     StructuredRule lower = lookupRule(rule);
     if (!lower || op.getMutates())
       return stays(op, "its rule is unknown");
+    // Rules of indexed reads take any sizes, the others numbers.
+    bool anySizes = rule == "embedding" || rule == "index_select" ||
+                    rule == "gather" || rule == "index" || rule == "cat";
+    auto isCovered = [&](RankedTensorType type) {
+      return type.hasStaticShape() || (anySizes && tssa::isSymbolic(type));
+    };
     for (Type type : op->getOperandTypes())
-      if (!cast<RankedTensorType>(type).hasStaticShape() ||
+      if (!isCovered(cast<RankedTensorType>(type)) ||
           isa<ComplexType>(cast<RankedTensorType>(type).getElementType()))
         return stays(op, "a shape that is not static, or complex numbers");
     for (Type type : op->getResultTypes()) {
       auto tensor = cast<RankedTensorType>(type);
-      if (!tensor.hasStaticShape() || !tssa::isDense(tensor) ||
-          tensor.getNumElements() == 0)
+      if (!isCovered(tensor) || !tssa::isDense(tensor) ||
+          llvm::is_contained(tensor.getShape(), 0))
         return stays(op, "a result that is empty or not dense");
     }
     OpBuilder b(op);
@@ -315,6 +374,12 @@ struct ConvertPass : impl::ConvertTSSAToLinalgBase<ConvertPass> {
   void runOnOperation() override {
     if (getOperation()->hasAttr("pyjit.kernel"))
       return;
+    if (getOperation()->hasAttr("pyjit.symbols") &&
+        getOperation()->hasAttr("pyjit.device")) {
+      getOperation().emitError("sizes that differ between calls are not "
+                               "supported on a device yet");
+      return signalPassFailure();
+    }
     shown.clear();
     doubled.clear();
     SmallVector<Operation *> ops;

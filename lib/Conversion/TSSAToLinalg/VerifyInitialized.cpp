@@ -78,7 +78,8 @@ struct VerifyInitializedPass
         Value value = values.pop_back_val();
         if (!seen.insert(value).second)
           continue;
-        if (cast<RankedTensorType>(value.getType()).getNumElements() == 0)
+        if (llvm::is_contained(
+                cast<RankedTensorType>(value.getType()).getShape(), 0))
           continue;
         for (OpOperand &use : value.getUses()) {
           if (auto names = otherNames(use); !names.empty()) {

@@ -10,6 +10,12 @@ using namespace mlir;
 
 namespace pyjit {
 
+Value makeEmpty(OpBuilder &b, Location loc, RankedTensorType type) {
+  if (tssa::isSymbolic(type))
+    return tssa::EmptyOp::create(b, loc, type);
+  return tensor::EmptyOp::create(b, loc, type, ValueRange());
+}
+
 Value makeMap(
     OpBuilder &b, Location loc, RankedTensorType type, ValueRange inputs,
     ArrayRef<AffineMap> maps,
@@ -19,7 +25,7 @@ Value makeMap(
   all.push_back(b.getMultiDimIdentityMap(rank));
   SmallVector<utils::IteratorType> iterators(rank,
                                              utils::IteratorType::parallel);
-  Value empty = tensor::EmptyOp::create(b, loc, type, ValueRange());
+  Value empty = makeEmpty(b, loc, type);
   return linalg::GenericOp::create(
              b, loc, TypeRange(type), inputs, ValueRange(empty), all, iterators,
              [&](OpBuilder &in, Location at, ValueRange arguments) {
@@ -62,7 +68,7 @@ Value lowerAccess(OpBuilder &b, tssa::AccessOp op, Value source) {
   auto from = cast<RankedTensorType>(op.getSource().getType());
   auto to = cast<RankedTensorType>(op.getType());
   // Kernels have no complex numbers.
-  if (!op.getIndices().empty() || !from.hasStaticShape() ||
+  if (!op.getIndices().empty() || !tssa::hasKnownSizes(from) ||
       isa<ComplexType>(from.getElementType()))
     return {};
   AffineMap map = tssa::getPathMap(op.getPath(), from);
@@ -72,12 +78,17 @@ Value lowerAccess(OpBuilder &b, tssa::AccessOp op, Value source) {
   // part of a dimension is written as a remainder, which code generation, who
   // knows the extents, takes away again.
   SmallVector<AffineExpr> exprs(map.getResults());
-  for (auto [expr, size] : llvm::zip(exprs, from.getShape()))
+  SmallVector<tssa::Size> shown = tssa::getSizes(to);
+  for (auto [expr, size] : llvm::zip(exprs, tssa::getSizes(from)))
     if (auto dim = dyn_cast<AffineDimExpr>(expr))
-      if (to.getDimSize(dim.getPosition()) != size)
-        expr = expr % size;
+      if (shown[dim.getPosition()] != size) {
+        // No remainder by what is not known: the view is read by its strides.
+        if (!size.isConstant())
+          return {};
+        expr = expr % size.constant();
+      }
   map = AffineMap::get(to.getRank(), 0, exprs, b.getContext());
-  auto dense = RankedTensorType::get(to.getShape(), to.getElementType());
+  auto dense = tssa::getRowMajorType(to);
   return makeMap(
       b, op.getLoc(), dense, source, map,
       [](OpBuilder &, Location, ValueRange elements) { return elements[0]; });
@@ -86,7 +97,7 @@ Value lowerAccess(OpBuilder &b, tssa::AccessOp op, Value source) {
 Value lowerAssign(OpBuilder &b, tssa::AssignOp op, Value target, Value source) {
   auto type = cast<RankedTensorType>(op.getType());
   auto part = cast<RankedTensorType>(op.getSource().getType());
-  if (!op.getIndices().empty() || !type.hasStaticShape() ||
+  if (!op.getIndices().empty() || !tssa::hasKnownSizes(type) ||
       isa<ComplexType>(type.getElementType()))
     return {};
   auto rule = tssa::getAssignRule(op.getPath(), type);
@@ -95,10 +106,20 @@ Value lowerAssign(OpBuilder &b, tssa::AssignOp op, Value target, Value source) {
   // Where the condition does not hold the read must still be in bounds.
   bool conditional = bool(rule->condition);
   SmallVector<AffineExpr> inBounds;
-  for (auto [expr, size] : llvm::zip(rule->map.getResults(), part.getShape()))
-    inBounds.push_back(size == 1     ? b.getAffineConstantExpr(0)
-                       : conditional ? expr % size
-                                     : expr);
+  SmallVector<tssa::Size> whole = tssa::getSizes(type);
+  for (auto [expr, size] :
+       llvm::zip(rule->map.getResults(), tssa::getSizes(part))) {
+    auto dim = dyn_cast<AffineDimExpr>(expr);
+    bool whollyShown = dim && whole[dim.getPosition()] == size;
+    if (size.is(1))
+      inBounds.push_back(b.getAffineConstantExpr(0));
+    else if (!conditional || (!size.isConstant() && whollyShown))
+      inBounds.push_back(expr);
+    else if (size.isConstant())
+      inBounds.push_back(expr % size.constant());
+    else
+      return {};
+  }
   AffineMap map = AffineMap::get(type.getRank(), 0, inBounds, b.getContext());
   AffineMap identity = b.getMultiDimIdentityMap(type.getRank());
   if (!conditional)

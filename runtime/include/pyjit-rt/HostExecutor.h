@@ -15,9 +15,13 @@ namespace pyjit::rt {
 bool needsLibrary(const Program &program);
 
 /// Fills in dtype, sizes and strides of what the program takes and returns; the
-/// data pointers are left null.
+/// data pointers are left null. What differs between calls is -1.
 void describe(const Program &program, std::vector<PyjitArray> &inputs,
               std::vector<PyjitArray> &outputs);
+
+/// The values of a program's symbols for these inputs.
+bool readSymbols(const Program &program, const std::vector<PyjitArray> &inputs,
+                 std::vector<int64_t> &symbols, std::string &error);
 
 /// The bytes that an array's elements span.
 size_t extentBytes(const PyjitArray &array);

@@ -21,7 +21,7 @@ namespace pyjit::rt {
 /// "PYJL" in little-endian order; a blob of another byte order is refused.
 inline constexpr uint32_t kLaunchMagic = 0x4c4a5950;
 /// Raised whenever a record's layout or meaning changes.
-inline constexpr uint32_t kLaunchVersion = 3;
+inline constexpr uint32_t kLaunchVersion = 4;
 
 /// Machine code of one kernel. `buffers` are data pointers, operands first and
 /// then results; [begin, end) is a part of the kernel's parallel range.
@@ -45,6 +45,39 @@ struct Header {
   /// 0: the kernels are functions of the host, called one by one.
   uint32_t variants;
   uint32_t code; ///< the kernels' PTX, a string, or kNone
+  /// Numbers that differ between calls. With symbols a program is a form that
+  /// `Program::specialize` fills in; none of it runs before.
+  uint32_t symbols;
+  uint32_t patches;
+  /// Index into `ints`. For each symbol two words: an input, and the dimension
+  /// of it whose size is the symbol's value, or -1 where that is the one int64
+  /// in it.
+  uint64_t symbolTable;
+  /// Index into `ints`. For each patch three words: PatchKind, what it names,
+  /// and the index of its expression (see SizeOp).
+  uint64_t patchTable;
+};
+
+/// What an expression over symbols gives a value to.
+enum class PatchKind : int64_t {
+  Int,         ///< a word of `ints`: a size, a stride, an offset, an argument
+  SlotBytes,   ///< of a slot
+  SlotPlace,   ///< of a slot in the arena
+  KernelWork,  ///< of a kernel
+  KernelGrain, ///< of a kernel; at least 1
+  ArenaBytes,
+};
+
+/// An expression: int64 words in postfix order.
+enum class SizeOp : int64_t {
+  End, ///< closes the expression; one number is left
+  Number,
+  Symbol, ///< these two take one word
+  Add,
+  Mul,
+  FloorDiv,
+  CeilDiv,
+  Mod,
 };
 
 inline constexpr uint32_t kNone = 0xffffffff;
@@ -68,6 +101,7 @@ enum class SlotKind : uint8_t {
   View,   ///< strided view of another slot, or another name for one, produced
           ///< by a View or a Move step
   Cached, ///< `place` is the output's number of the prepare program
+  Words,  ///< `place` is the index in `ints` of what kernels read: the symbols
 };
 
 enum SlotFlags : uint8_t {

@@ -6,6 +6,7 @@
 #include "pyjit-rt/Launch.h"
 
 #include <string>
+#include <utility>
 #include <vector>
 
 namespace pyjit::rt {
@@ -17,6 +18,17 @@ public:
   /// Validates `size` bytes at `data`: magic, version, counts, every index.
   /// On failure returns false and says in `error` what does not hold.
   bool load(const void *data, size_t size, std::string &error);
+
+  /// Puts the values of the symbols into a copy that can run, `out`. Fails
+  /// where a number does not fit, or what comes out is no valid program.
+  bool specialize(const int64_t *symbols, Program &out,
+                  std::string &error) const;
+  /// Where symbol `i` is found: an input, and a dimension or -1.
+  std::pair<int64_t, int64_t> symbolSource(uint32_t i) const {
+    const int64_t *words = intPool + header().symbolTable + 2 * i;
+    return {words[0], words[1]};
+  }
+  uint32_t numSymbols() const { return header().symbols; }
 
   const Header &header() const {
     return *reinterpret_cast<const Header *>(blob.data());
@@ -38,7 +50,10 @@ public:
   }
 
 private:
+  bool load(std::vector<uint64_t> words, size_t size, std::string &error);
   bool validate(std::string &error) const;
+  bool validateSymbols(std::string &error) const;
+  bool evaluate(uint64_t at, const int64_t *symbols, int64_t &value) const;
   bool validateArguments(uint64_t at, std::string &error) const;
 
   std::vector<uint64_t> blob; // 8-byte aligned

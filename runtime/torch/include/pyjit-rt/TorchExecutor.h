@@ -75,13 +75,26 @@ protected:
     int64_t numResults;
     bool writes; // some argument
   };
+  /// Memory that the executors of one program's sizes take in turn.
+  struct StorageCache {
+    std::mutex lock;
+    std::vector<at::Tensor> storages;
+    /// One of at least `bytes`; a smaller one is given up for it.
+    at::Tensor take(int64_t bytes);
+    void give(at::Tensor storage);
+  };
   struct Arena {
     at::Tensor storage;
-    std::vector<at::Tensor> slots; // by slot number; undefined unless Arena
+    const void *filledFor = nullptr; ///< the storage's data, of a shared one
+    std::vector<at::Tensor> slots;   // by slot number; undefined unless Arena
     std::vector<at::Tensor> values;
     std::vector<void *> buffers;
   };
 
+  /// Lets `other` use this executor's memory for intermediates.
+  void shareStorage(TorchExecutor &other) const {
+    other.sharedStorage = sharedStorage;
+  }
   bool plan(std::string &error);
   void planUses();
   bool planCall(const Step &step, std::string &error);
@@ -113,7 +126,8 @@ protected:
   /// By slot: a library call, a view or the caller sees the tensor; a kernel
   /// sees the address alone.
   std::vector<bool> needsTensor;
-  std::mutex lock; // guards `arenas`
+  std::shared_ptr<StorageCache> sharedStorage; // null: arenas keep theirs
+  std::mutex lock;                             // guards `arenas`
   std::vector<std::unique_ptr<Arena>> arenas;
 };
 

@@ -1,0 +1,176 @@
+//===- Symbols.cpp - Numbers of a launch program that calls give ----------===//
+
+#include "pyjit-rt/Program.h"
+
+#include <algorithm>
+#include <cstring>
+
+using namespace pyjit::rt;
+
+namespace {
+/// An expression's operands in waiting.
+constexpr unsigned kMaxDepth = 64;
+
+bool fail(std::string &error, std::string what) {
+  error = "launch program: " + std::move(what);
+  return false;
+}
+
+bool apply(SizeOp op, int64_t a, int64_t b, int64_t &out) {
+  switch (op) {
+  case SizeOp::Add:
+    return !__builtin_add_overflow(a, b, &out);
+  case SizeOp::Mul:
+    return !__builtin_mul_overflow(a, b, &out);
+  case SizeOp::FloorDiv:
+  case SizeOp::CeilDiv:
+  case SizeOp::Mod:
+    // Of sizes, which are not negative.
+    if (a < 0 || b <= 0)
+      return false;
+    out = op == SizeOp::FloorDiv  ? a / b
+          : op == SizeOp::CeilDiv ? a / b + (a % b != 0)
+                                  : a % b;
+    return true;
+  default:
+    return false;
+  }
+}
+} // namespace
+
+/// The value of a validated expression; false where it does not fit.
+bool Program::evaluate(uint64_t at, const int64_t *symbols,
+                       int64_t &value) const {
+  int64_t stack[kMaxDepth];
+  unsigned depth = 0;
+  for (;;) {
+    auto op = static_cast<SizeOp>(intPool[at++]);
+    if (op == SizeOp::End)
+      break;
+    if (op == SizeOp::Number || op == SizeOp::Symbol) {
+      int64_t word = intPool[at++];
+      stack[depth++] = op == SizeOp::Number ? word : symbols[word];
+      continue;
+    }
+    --depth;
+    if (!apply(op, stack[depth - 1], stack[depth], stack[depth - 1]))
+      return false;
+  }
+  value = stack[0];
+  return true;
+}
+
+bool Program::validateSymbols(std::string &error) const {
+  const Header &h = header();
+  if (h.symbolTable > h.ints || h.symbols > (h.ints - h.symbolTable) / 2 ||
+      h.patchTable > h.ints || h.patches > (h.ints - h.patchTable) / 3)
+    return fail(error, "symbols out of range");
+  if (h.variants)
+    return fail(error, "symbols in a program of a device");
+  for (uint32_t i = 0; i < h.symbols; ++i) {
+    auto [input, dim] = symbolSource(i);
+    if (input < 0 || input >= int64_t(h.inputs) || dim < -1)
+      return fail(error, "symbol " + std::to_string(i) + " has no source");
+    for (uint32_t k = 0; k < h.slots; ++k) {
+      const Slot &slot = slotTable[k];
+      if (slot.kind != SlotKind::Input || slot.place != uint64_t(input))
+        continue;
+      bool number = slot.rank == 0 && slot.dtype == 4;
+      if (dim < 0 ? !number : dim >= slot.rank)
+        return fail(error, "symbol " + std::to_string(i) + " has no source");
+    }
+  }
+  for (uint32_t i = 0; i < h.patches; ++i) {
+    const int64_t *patch = intPool + h.patchTable + 3 * uint64_t(i);
+    std::string where = "patch " + std::to_string(i);
+    uint64_t limit = 1;
+    switch (static_cast<PatchKind>(patch[0])) {
+    case PatchKind::Int:
+      limit = h.ints;
+      break;
+    case PatchKind::SlotBytes:
+    case PatchKind::SlotPlace:
+      limit = h.slots;
+      break;
+    case PatchKind::KernelWork:
+    case PatchKind::KernelGrain:
+      limit = h.kernels;
+      break;
+    case PatchKind::ArenaBytes:
+      break;
+    default:
+      return fail(error, where + ": unknown kind");
+    }
+    if (uint64_t(patch[1]) >= limit)
+      return fail(error, where + ": names nothing");
+    unsigned depth = 0;
+    bool closed = false;
+    for (uint64_t at = patch[2]; at < h.ints && !closed;) {
+      auto op = static_cast<SizeOp>(intPool[at++]);
+      closed = op == SizeOp::End;
+      if (closed)
+        break;
+      if (op == SizeOp::Number || op == SizeOp::Symbol) {
+        if (at >= h.ints || ++depth > kMaxDepth ||
+            (op == SizeOp::Symbol && uint64_t(intPool[at]) >= h.symbols))
+          return fail(error, where + ": malformed expression");
+        ++at;
+      } else if (op > SizeOp::Mod || op < SizeOp::End || depth-- < 2) {
+        return fail(error, where + ": malformed expression");
+      }
+    }
+    if (!closed || depth != 1)
+      return fail(error, where + ": malformed expression");
+  }
+  return true;
+}
+
+bool Program::specialize(const int64_t *symbols, Program &out,
+                         std::string &error) const {
+  const Header &h = header();
+  std::vector<uint64_t> words(blob);
+  auto *bytes = reinterpret_cast<char *>(words.data());
+  auto in = [&](const void *place) {
+    return bytes + (static_cast<const char *>(place) -
+                    reinterpret_cast<const char *>(blob.data()));
+  };
+  auto *newHeader = reinterpret_cast<Header *>(bytes);
+  auto *slots = reinterpret_cast<Slot *>(in(slotTable));
+  auto *kernels = reinterpret_cast<Kernel *>(in(kernelTable));
+  auto *ints = reinterpret_cast<int64_t *>(in(intPool));
+  for (uint32_t i = 0; i < h.patches; ++i) {
+    const int64_t *patch = intPool + h.patchTable + 3 * uint64_t(i);
+    int64_t value = 0;
+    // All of them count something; grains are quotients of what may be 0.
+    auto kind = static_cast<PatchKind>(patch[0]);
+    if (!evaluate(patch[2], symbols, value)) {
+      if (kind != PatchKind::KernelGrain)
+        return fail(error, "a size of this call does not fit");
+      value = 1;
+    }
+    if (value < 0)
+      return fail(error, "a size of this call is negative");
+    switch (kind) {
+    case PatchKind::Int:
+      ints[patch[1]] = value;
+      break;
+    case PatchKind::SlotBytes:
+      slots[patch[1]].bytes = value;
+      break;
+    case PatchKind::SlotPlace:
+      slots[patch[1]].place = value;
+      break;
+    case PatchKind::KernelWork:
+      kernels[patch[1]].work = value;
+      break;
+    case PatchKind::KernelGrain:
+      kernels[patch[1]].grain = std::max<int64_t>(1, value);
+      break;
+    case PatchKind::ArenaBytes:
+      newHeader->arenaBytes = value;
+      break;
+    }
+  }
+  newHeader->symbols = newHeader->patches = 0;
+  return out.load(std::move(words), h.size, error);
+}

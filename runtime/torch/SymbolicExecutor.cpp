@@ -1,0 +1,55 @@
+//===- SymbolicExecutor.cpp - A program for calls of any size -------------===//
+
+#include "SymbolicExecutor.h"
+
+#include <algorithm>
+
+using namespace pyjit::rt;
+
+SymbolicExecutor::SymbolicExecutor(Program program,
+                                   std::vector<KernelFn> kernels)
+    : TorchExecutor(std::move(program), std::move(kernels)) {
+  sharedStorage = std::make_shared<StorageCache>();
+}
+
+std::shared_ptr<TorchExecutor>
+SymbolicExecutor::executorFor(const std::vector<int64_t> &values) {
+  // Each keeps the tensors that stand for its intermediates, not their memory.
+  constexpr size_t kMaxInstances = 64;
+  {
+    std::lock_guard<std::mutex> guard(instancesLock);
+    auto found = std::find_if(
+        instances.begin(), instances.end(),
+        [&](const Instance &instance) { return instance.symbols == values; });
+    if (found != instances.end()) {
+      std::rotate(instances.begin(), found, found + 1);
+      return instances.front().executor;
+    }
+  }
+  Program special;
+  std::string error;
+  TORCH_CHECK(program.specialize(values.data(), special, error),
+              "pyjit: ", error);
+  std::shared_ptr<TorchExecutor> executor =
+      create(std::move(special), kernels, error);
+  TORCH_CHECK(executor, "pyjit: ", error);
+  shareStorage(*executor);
+  std::lock_guard<std::mutex> guard(instancesLock);
+  instances.insert(instances.begin(), {values, executor});
+  if (instances.size() > kMaxInstances)
+    instances.pop_back();
+  return executor;
+}
+
+void SymbolicExecutor::run(const at::Tensor *inputs, const at::Tensor *cached,
+                           at::Tensor *outputs) {
+  std::vector<int64_t> values(program.numSymbols());
+  for (uint32_t i = 0; i < values.size(); ++i) {
+    auto [input, dim] = program.symbolSource(i);
+    const at::Tensor &source = inputs[input];
+    values[i] = dim < 0 ? *static_cast<const int64_t *>(source.const_data_ptr())
+                        : source.sizes()[dim];
+    TORCH_CHECK(values[i] >= 2, "pyjit: symbol s", i, " is ", values[i]);
+  }
+  executorFor(values)->run(inputs, cached, outputs);
+}

@@ -1,0 +1,39 @@
+//===- SymbolicExecutor.h - A program for calls of any size -----*- C++ -*-===//
+//
+// Each combination of sizes gets a launch program with numbers in the places of
+// symbols, made when it is first seen, and an executor of its own for that: a
+// copy of some kilobytes and a look at each step, no compilation. The kernels'
+// code is the same for all of them, and so is the memory of intermediates.
+//
+//===----------------------------------------------------------------------===//
+
+#ifndef PYJIT_RUNTIME_TORCH_SYMBOLICEXECUTOR_H
+#define PYJIT_RUNTIME_TORCH_SYMBOLICEXECUTOR_H
+
+#include "pyjit-rt/TorchExecutor.h"
+
+namespace pyjit::rt {
+
+class SymbolicExecutor final : public TorchExecutor {
+public:
+  SymbolicExecutor(Program program, std::vector<KernelFn> kernels);
+
+  void run(const at::Tensor *inputs, const at::Tensor *cached,
+           at::Tensor *outputs) override;
+
+private:
+  struct Instance {
+    std::vector<int64_t> symbols;
+    std::shared_ptr<TorchExecutor> executor;
+  };
+
+  std::shared_ptr<TorchExecutor>
+  executorFor(const std::vector<int64_t> &values);
+
+  std::mutex instancesLock;
+  std::vector<Instance> instances; ///< most recently used first
+};
+
+} // namespace pyjit::rt
+
+#endif // PYJIT_RUNTIME_TORCH_SYMBOLICEXECUTOR_H
