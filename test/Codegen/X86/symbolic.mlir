@@ -1,0 +1,55 @@
+// RUN: pyjit-opt %s -split-input-file -x86-emit-kernels="print-schedules" 2>&1 | FileCheck %s
+// RUN: pyjit-opt %s -split-input-file -x86-emit-kernels | FileCheck %s --check-prefix=CODE
+
+// Rows of a known width are one dimension with the rows' number: one loop of
+// whole vectors, without a remainder, up to an extent that the call gives.
+// CHECK: domain p(s0 * 64)
+// CHECK: vector dim 0, 8 lanes x 1
+// CODE: #[[WORK:.*]] = affine_map<()[s0] -> ((s0 * 64) ceildiv 4096)>
+// CODE: func.func private @merged
+// CODE-SAME: pyjit.reads_symbols
+// CODE-SAME: pyjit.work = #[[WORK]]
+// CODE: func.func @merged(%[[BUFFERS:.*]]: !llvm.ptr
+// CODE: %[[SLOT:.*]] = llvm.getelementptr %[[BUFFERS]][2]
+// CODE: %[[TABLE:.*]] = llvm.load %[[SLOT]]
+// CODE: %[[PLACE:.*]] = llvm.getelementptr %[[TABLE]][0]
+// CODE: llvm.load %[[PLACE]] : !llvm.ptr -> i64
+// CODE: vector<8xf32>
+// CODE-NOT: llvm.load {{.*}} -> f32
+// CODE: return
+!x = tensor<?x64xf32, #tssa.layout<[s0, 64], [64, 1]>>
+func.func private @merged(%x: !x) -> !x attributes {pyjit.kernel} {
+  %e = tssa.empty : !x
+  %0 = linalg.generic {indexing_maps = [affine_map<(d0, d1) -> (d0, d1)>, affine_map<(d0, d1) -> (d0, d1)>], iterator_types = ["parallel", "parallel"]}
+      ins(%x : !x) outs(%e : !x) {
+  ^bb0(%a: f32, %b: f32):
+    %1 = arith.negf %a : f32
+    linalg.yield %1 : f32
+  } -> !x
+  return %0 : !x
+}
+
+// -----
+
+// A symbolic row: vectors and a remainder.
+// CHECK: domain p(s0) r(s1)
+// CODE: #[[ROWS:.*]] = affine_map<()[s0] -> (s0)>
+// CODE: func.func private @rows
+// CODE-SAME: pyjit.work = #[[ROWS]]
+// CODE: func.func @rows
+// CODE: vector<8xf32>
+// CODE: llvm.load {{.*}} -> f32
+!x = tensor<?x?xf32, #tssa.layout<[s0, s1], [s1, 1]>>
+!y = tensor<?xf32, #tssa.layout<[s0], [1]>>
+func.func private @rows(%x: !x) -> !y attributes {pyjit.kernel} {
+  %zero = arith.constant 0.0 : f32
+  %e = tssa.empty : !y
+  %f = linalg.fill ins(%zero : f32) outs(%e : !y) -> !y
+  %0 = linalg.generic {indexing_maps = [affine_map<(d0, d1) -> (d0, d1)>, affine_map<(d0, d1) -> (d0)>], iterator_types = ["parallel", "reduction"]}
+      ins(%x : !x) outs(%f : !y) {
+  ^bb0(%a: f32, %b: f32):
+    %1 = arith.addf %a, %b : f32
+    linalg.yield %1 : f32
+  } -> !y
+  return %0 : !y
+}
