@@ -91,7 +91,8 @@ bool Program::validate(std::string &error) const {
       return fail(error, "slot " + std::to_string(i) + ": no such words");
     if (s.kind == SlotKind::Input && s.place >= h.inputs)
       return fail(error, "slot " + std::to_string(i) + ": no such input");
-    if (s.kind == SlotKind::Arena &&
+    // Places and sizes of a form are known when it is filled in.
+    if (s.kind == SlotKind::Arena && !h.patches &&
         (s.place > h.arenaBytes || s.bytes > h.arenaBytes - s.place))
       return fail(error, "slot " + std::to_string(i) + ": outside the arena");
   }

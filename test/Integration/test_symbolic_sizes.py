@@ -290,6 +290,27 @@ def test_sizes_as_arguments(tmp_path):
     )
 
 
+def test_intermediate_of_a_fixed_size(tmp_path):
+    """A buffer of known size beside symbolic ones in the arena."""
+    text = function(
+        f"%x: {X64}",
+        f"""
+  %0 = tssa.aten "aten::sum.dim_IntList"(%x, [0 : i64], false, none) : ({X64}) -> tensor<64xf32>
+  %1 = tssa.aten "aten::cumsum"(%0, 0 : i64, none) : (tensor<64xf32>) -> tensor<64xf32>
+  %2 = tssa.aten "aten::mul.Tensor"(%x, %1) : ({X64}, tensor<64xf32>) -> {X64}
+  %3 = tssa.aten "aten::cumsum"(%2, 1 : i64, none) : ({X64}) -> {X64}""",
+        "%3",
+        X64,
+    )
+    check(
+        tmp_path,
+        text,
+        lambda x: (x * x.sum(0).cumsum(0)).cumsum(1),
+        lambda n: (torch.rand(n, 64) * 0.1,),
+        BATCH[:4],
+    )
+
+
 def test_symbol_from_a_number(tmp_path):
     text = function(
         "%x: tensor<64xf32>, %n: tensor<i64>",
