@@ -36,6 +36,8 @@ typedef struct {
   uint32_t size; /* sizeof(PyjitCompileOptions), checked */
   /* Keep eager's intermediate roundings in half-precision chains. */
   uint8_t eagerRounding;
+  /* Let lifted sizes keep the values that were recorded. */
+  uint8_t pinSizes;
   /* Directory for the IR at each wall, or empty. */
   PyjitString dumpDirectory;
   PyjitDiagnosticFn diagnostic;
@@ -53,6 +55,9 @@ typedef struct {
 PYJIT_API PyjitExecutable *pyjitCompile(PyjitString trace,
                                         const PyjitCompileOptions *options);
 PYJIT_API void pyjitExecutableDestroy(PyjitExecutable *executable);
+
+/* How many sizes the executable takes as they come. */
+PYJIT_API size_t pyjitExecutableSymbols(const PyjitExecutable *executable);
 
 /* What the executable holds; valid until it is destroyed. */
 PYJIT_API const PyjitGuardProgram *

@@ -79,11 +79,15 @@ enum {
   PYJIT_TENSOR_HAS_OFFSET = 4
 };
 
+/// A size or stride that other instructions look at.
+#define PYJIT_ANY_DIM INT64_MIN
+
 /// What a tensor guard compares, or what a view looks like. A field without its
 /// flag is not compared.
 typedef struct PyjitTensorMeta {
   uint32_t rank;
-  uint32_t dims;      // pools.ints[dims .. dims+rank) sizes, then rank strides
+  uint32_t dims;      // pools.ints[dims .. dims+rank) sizes, then rank strides;
+                      // PYJIT_ANY_DIM: not compared
   int8_t dtype;       // c10::ScalarType
   int8_t deviceType;  // c10::DeviceType: 0 cpu, 1 cuda, 14 meta
   int8_t deviceIndex; // -1: not stated (cpu)
@@ -199,8 +203,10 @@ typedef enum PyjitGuardOp {
                                  //   flag FLOAT, a float
   PYJIT_GUARD_NUMBER_CONST = 97, // n dst = bits imm, FLOAT: of a double
   PYJIT_GUARD_ARITH = 98,        // n dst = rt::Arith(imm) of n a and n b
-  PYJIT_GUARD_COMPARE = 99       // rt::Compare(imm) of n a and n b is true, or,
+  PYJIT_GUARD_COMPARE = 99,      // rt::Compare(imm) of n a and n b is true, or,
                                  //   without flag TRUE, false
+  PYJIT_GUARD_SIZE = 100,        // n dst = size imm of tensor a
+  PYJIT_GUARD_STRIDE = 101       // n dst = stride imm of tensor a
 } PyjitGuardOp;
 
 #define PYJIT_GUARD_FLAG_FLOAT 1

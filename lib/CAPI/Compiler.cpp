@@ -47,7 +47,8 @@ struct PyjitExecutable {
   /// then, from what was compiled.
   std::string trace;
   std::string accelerator;
-  bool eagerRounding;
+  bool eagerRounding, pinSizes;
+  size_t numSymbols = 0;
   mutable std::mutex lock; ///< guards `texts`
   mutable std::map<std::string, std::string, std::less<>> texts;
 };
@@ -140,6 +141,7 @@ LogicalResult Compilation::passes(StringRef name,
     manager.enableVerifier(name == "launch");
     pipelines::Options pipelineOptions;
     pipelineOptions.eagerRounding = options.eagerRounding;
+    pipelineOptions.pinSizes = options.pinSizes;
     pipelineOptions.accelerator = toStringRef(options.accelerator).str();
     build(manager, pipelineOptions);
     LogicalResult result = manager.run(*module);
@@ -181,6 +183,7 @@ std::unique_ptr<PyjitExecutable> Compilation::run(StringRef trace) {
     return nullptr;
   exe->trace = trace.str();
   exe->eagerRounding = options.eagerRounding;
+  exe->pinSizes = options.pinSizes;
   exe->accelerator = toStringRef(options.accelerator).str();
   return std::move(exe);
 }
@@ -195,6 +198,9 @@ LogicalResult Compilation::transform() {
   if (failed(passes("frontend", pipelines::buildFrontendPipeline)))
     return failure();
   onDevice = isForDevice();
+  if (auto function = module->lookupSymbol<func::FuncOp>(name))
+    if (auto symbols = function->getAttrOfType<ArrayAttr>("pyjit.symbols"))
+      exe->numSymbols = symbols.size();
   if (!onDevice)
     return failure(failed(passes("fuse", pipelines::buildFusePipeline)) ||
                    failed(passes("x86", pipelines::buildX86Pipeline)));
@@ -364,6 +370,10 @@ PyjitExecutable *pyjitCompile(PyjitString trace,
 
 void pyjitExecutableDestroy(PyjitExecutable *executable) { delete executable; }
 
+size_t pyjitExecutableSymbols(const PyjitExecutable *executable) {
+  return executable->numSymbols;
+}
+
 const PyjitGuardProgram *
 pyjitExecutableGuards(const PyjitExecutable *executable) {
   return executable->guards.get();
@@ -418,6 +428,7 @@ static std::string makeText(const PyjitExecutable &executable,
   }
   PyjitCompileOptions options{};
   options.eagerRounding = executable.eagerRounding;
+  options.pinSizes = executable.pinSizes;
   options.accelerator = {executable.accelerator.data(),
                          executable.accelerator.size()};
   return Compilation(options).report(executable.trace, topic);

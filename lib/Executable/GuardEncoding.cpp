@@ -29,6 +29,10 @@ private:
   uint32_t useNumber(Value value);
   void encodeArith(refgraph::ArithOp op);
   void encodeCompare(refgraph::CompareOp op);
+  template <typename OpTy> void encodeDim(PyjitGuardOp code, OpTy op) {
+    uint32_t dst = numbers[op.getResult()] = numNumbers++;
+    add(code, dst, use(op.getTensor()), 0, op.getDim());
+  }
 
   uint32_t define(Value value) { return registers[value] = numRegisters++; }
   uint32_t use(Value value) const { return registers.lookup(value); }
@@ -351,6 +355,14 @@ LogicalResult GuardEncoder::encodeOp(Operation *op) {
         encodeCompare(compare);
         return success();
       })
+      .Case([&](refgraph::SizeOp size) {
+        encodeDim(PYJIT_GUARD_SIZE, size);
+        return success();
+      })
+      .Case([&](refgraph::StrideOp stride) {
+        encodeDim(PYJIT_GUARD_STRIDE, stride);
+        return success();
+      })
       .Case([&](refgraph::WatchOp watch) {
         encodeWatch(watch);
         return success();
@@ -361,7 +373,8 @@ LogicalResult GuardEncoder::encodeOp(Operation *op) {
                                    ? use(input)
                                    : PYJIT_INPUT_NUMBER | useNumber(input));
         for (Value value : accept.getKept())
-          out.kept.push_back(value.getDefiningOp<refgraph::ArithOp>()
+          out.kept.push_back(isa<refgraph::ArithOp, refgraph::SizeOp>(
+                                 value.getDefiningOp())
                                  ? PYJIT_INPUT_NUMBER | useNumber(value)
                                  : use(value));
         return success();

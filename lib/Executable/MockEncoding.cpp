@@ -82,6 +82,8 @@ LogicalResult MockEncoder::encodeCreate(refgraph::CreateOp op) {
 }
 
 LogicalResult MockEncoder::encodeView(refgraph::ViewOp op) {
+  if (cast<refgraph::TensorType>(op.getResult().getType()).isSymbolic())
+    return op.emitOpError("makes a view whose sizes depend on symbols");
   FailureOr<PyjitTensorMeta> meta = out.pools.makeTensor(
       op, cast<refgraph::TensorType>(op.getResult().getType()));
   if (failed(meta))

@@ -129,8 +129,9 @@ FailureOr<PyjitTensorMeta> ProgramPools::makeTensor(Operation *op,
     return op->emitOpError("names unknown device '") << type.getDevice() << "'";
   auto [it, isNew] = dimsIndex.try_emplace(type, ints.size());
   if (isNew) {
-    ints.insert(ints.end(), type.getShape().begin(), type.getShape().end());
-    ints.insert(ints.end(), type.getStrides().begin(), type.getStrides().end());
+    for (ArrayRef<int64_t> numbers : {type.getShape(), type.getStrides()})
+      for (int64_t number : numbers)
+        ints.push_back(ShapedType::isDynamic(number) ? PYJIT_ANY_DIM : number);
   }
   PyjitTensorMeta meta = {};
   meta.rank = type.getRank();

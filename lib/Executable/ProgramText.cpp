@@ -63,7 +63,9 @@ constexpr Form guardForms[] = {{PYJIT_GUARD_OBJECT, "OBJECT", "di"},
                                {PYJIT_GUARD_NUMBER, "NUMBER", "na"},
                                {PYJIT_GUARD_NUMBER_CONST, "NUMBER_CONST", "ni"},
                                {PYJIT_GUARD_ARITH, "ARITH", "nxyA"},
-                               {PYJIT_GUARD_COMPARE, "COMPARE", "xyO"}};
+                               {PYJIT_GUARD_COMPARE, "COMPARE", "xyO"},
+                               {PYJIT_GUARD_SIZE, "SIZE", "nai"},
+                               {PYJIT_GUARD_STRIDE, "STRIDE", "nai"}};
 
 constexpr Form mockForms[] = {{PYJIT_MOCK_CONST, "CONST", "dc"},
                               {PYJIT_MOCK_OBJECT, "OBJECT", "di"},

@@ -50,8 +50,12 @@ bool isWrappedOperand(Attribute arg) {
   return isa_and_nonnull<UnitAttr>(getSingleEntry(arg, "wrapped"));
 }
 
+bool isSizeOperand(Attribute arg) {
+  return isa_and_nonnull<UnitAttr>(getSingleEntry(arg, "size"));
+}
+
 bool isNumberOperand(Attribute arg) {
-  return isWrappedOperand(arg) ||
+  return isWrappedOperand(arg) || isSizeOperand(arg) ||
          isa_and_nonnull<UnitAttr>(getSingleEntry(arg, "number"));
 }
 
@@ -159,6 +163,14 @@ static ParseResult parseArgument(OpAsmParser &parser, Operands &operands,
     arg = makeDeviceArgument(name);
     return success();
   }
+  if (succeeded(parser.parseOptionalKeyword("size"))) {
+    if (parser.parseLParen() || parser.parseOperand(operand) ||
+        parser.parseRParen())
+      return failure();
+    operands.push_back(operand);
+    arg = makeSingleEntry("size", UnitAttr::get(context));
+    return success();
+  }
   bool wrapped = succeeded(parser.parseOptionalKeyword("wrapped"));
   if (wrapped || succeeded(parser.parseOptionalKeyword("number"))) {
     TypedAttr number;
@@ -210,7 +222,9 @@ static void printArgument(OpAsmPrinter &printer, OperandRange operands,
     else
       printer << "<<missing operand>>";
   } else if (isNumberOperand(arg)) {
-    printer << (isWrappedOperand(arg) ? "wrapped(" : "number(");
+    printer << (isWrappedOperand(arg) ? "wrapped("
+                : isSizeOperand(arg)  ? "size("
+                                      : "number(");
     printArgument(printer, operands, next,
                   getOperandPlaceholder(arg.getContext()));
     printer << ")";
@@ -266,7 +280,7 @@ LogicalResult verifyCallArguments(Operation *op, ArrayAttr args,
       return op->emitOpError("argument ")
              << index << " is " << arg
              << ", expected an operand, i64, f64, bool, string, none, list, "
-                "device(...), wrapped(...), number(...) or a size";
+                "device(...), wrapped(...), number(...), size(...) or a size";
   unsigned expected = countOperands(args);
   if (expected != numOperands)
     return op->emitOpError("has ")

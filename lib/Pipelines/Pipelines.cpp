@@ -22,7 +22,7 @@ using namespace pyjit;
 void pipelines::buildFrontendPipeline(OpPassManager &manager,
                                       const Options &options) {
   // What Python did: checks, effects, and the tensor operators between them.
-  refgraph::buildRecordPipeline(manager);
+  refgraph::buildRecordPipeline(manager, options.pinSizes);
   ConvertRefGraphToTSSAPassOptions convert;
   convert.accelerator = options.accelerator;
   manager.addPass(createConvertRefGraphToTSSAPass(convert));

@@ -210,8 +210,10 @@ Session::Found Session::throughDescriptor(PyObject *descr, PyObject *object,
       return {Found::Value, dict};
     }
     if (s.isTensor(object)) {
-      if (isTensorMetadata(descr))
+      if (isTensorMetadata(descr)) {
+        s.scalars.attribute(object, PyUnicode_AsUTF8(pyjitDescrName(descr)));
         return {Found::Fresh, nullptr};
+      }
       if (isLeafQuestion(descr) && !s.tensors->requiresGrad(object))
         return {Found::Fresh, nullptr};
       if (isTensorOperatorGetSet(descr))

@@ -151,6 +151,9 @@ void Session::emitGet(Node *owner, Select select, const std::string &selector,
     bool parameter = owner && owner->paramDict;
     if (!tensors->describe(result, parameter, type, attributes))
       return;
+    std::string lifted = scalars.liftedSizes(place, result);
+    if (!lifted.empty())
+      attributes.insert(attributes.size() - 1, ", " + lifted);
     int value = writer.fresh();
     writer.line("%" + std::to_string(value) + " = " + head + " type(" +
                     std::to_string(typeIndex) + ") " + attributes + holder +

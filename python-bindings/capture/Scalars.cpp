@@ -264,12 +264,25 @@ void Scalars::compare(rt::Compare function, PyObject *a, PyObject *b) {
 
 void Scalars::beginUse(const std::string &name, const Call &call) {
   endUse();
-  currentUse = {frame, name, {}, 0, false, false};
+  currentUse = {};
+  currentUse.frame = frame;
+  currentUse.name = name;
+  if (sizes)
+    collectInts(call);
   for (size_t i = 0; i < call.args.size(); ++i) {
     PyObject *argument = call.args[i];
     if (!isTracked(argument)) {
-      if (!s.isTensor(argument))
+      if (sizes && (PyTuple_Check(argument) || PyList_CheckExact(argument))) {
+        for (Py_ssize_t k = 0; k < PySequence_Fast_GET_SIZE(argument); ++k) {
+          PyObject *item = PySequence_Fast_GET_ITEM(argument, k);
+          if (isTracked(item))
+            currentUse.ints.push_back(item);
+          else if (!s.isTensor(item))
+            pinDeep(item);
+        }
+      } else if (!s.isTensor(argument)) {
         pinDeep(argument);
+      }
       continue;
     }
     std::string keyword;
@@ -279,7 +292,7 @@ void Scalars::beginUse(const std::string &name, const Call &call) {
         keyword = text;
     currentUse.arguments.push_back({argument, keyword});
   }
-  hasUse = !currentUse.arguments.empty();
+  hasUse = !currentUse.arguments.empty() || !currentUse.ints.empty();
   if (!currentUse.name.empty() && currentUse.name.back() == '_' &&
       currentUse.name.front() != '_')
     currentUse.name.pop_back();
@@ -292,8 +305,13 @@ void Scalars::endUse() {
   hasUse = false;
   bool clear = currentUse.operators == 1 && !currentUse.composite;
   for (const Use::Argument &argument : currentUse.arguments)
-    if (!clear || !argument.used)
+    if (!clear ||
+        !(argument.used || currentUse.usedInts.count(argument.number)))
       pin(argument.number);
+  clear |= currentUse.name == "getitem";
+  for (PyObject *number : currentUse.ints)
+    if (!clear || !currentUse.usedInts.count(number))
+      pin(number);
 }
 
 //===----------------------------------------------------------------------===//
@@ -331,7 +349,7 @@ static bool onlyMoves(const char *name, const Call &call) {
 }
 
 void Scalars::native(const Call &call, const char *name) {
-  if (tracked.empty())
+  if (question(call, name) || tracked.empty())
     return;
   bool tensor = false, any = false, numbers = !call.kwnames;
   for (PyObject *argument : call.args) {
@@ -339,7 +357,9 @@ void Scalars::native(const Call &call, const char *name) {
     any |= isTracked(argument);
     numbers &= isNumber(argument);
   }
-  if (tensor || !std::strcmp(name, "full")) {
+  static const std::set<std::string> factories = {
+      "full", "zeros", "ones", "empty", "rand", "randn", "arange"};
+  if (tensor || factories.count(name)) {
     if (!onlyMoves(name, call))
       beginUse(name, call);
     return;
@@ -399,7 +419,7 @@ void Scalars::nativeType(PyTypeObject *type, const Call &call) {
   if ((type == &PyTuple_Type || type == &PyList_Type || type == &PyDict_Type) &&
       !call.args.empty() &&
       (PyTuple_CheckExact(call.args[0]) || PyList_CheckExact(call.args[0]) ||
-       PyDict_CheckExact(call.args[0])))
+       PyDict_CheckExact(call.args[0]) || isSize(call.args[0])))
     return;
   for (PyObject *argument : call.args)
     pinDeep(argument);
@@ -431,6 +451,9 @@ void Scalars::returned(PyObject *value) {
   if (s.frames.size() < 2)
     return;
   const ShadowFrame &caller = s.frames[s.frames.size() - 2];
+  // len(x): the number is on its way.
+  if (lengthFrame && caller.frame == lengthFrame)
+    return;
   if (!caller.code ||
       (!caller.native && (caller.op == CALL || caller.op == CALL_FUNCTION_EX ||
                           caller.op == LOAD_ATTR)))
@@ -469,7 +492,9 @@ void Scalars::before(PyjitFrame *current, PyCodeObject *,
                      const Instruction &in) {
   frame = current;
   op = in.op;
-  if (!enabled() || tracked.empty())
+  if (lengthFrame == current)
+    lengthFrame = nullptr;
+  if (!enabled() || (tracked.empty() && !sizes))
     return;
   // A slot of the tensor's type is a Python method: it is given the number.
   if (hasUse && currentUse.slot && currentUse.frame != current &&
@@ -526,6 +551,8 @@ void Scalars::before(PyjitFrame *current, PyCodeObject *,
     }
     if (isTracked(a) || isTracked(b))
       return compare(function, a, b);
+    if (compareTuples(function, a, b))
+      return;
     return pinOperands(current, in, 2);
   }
   case UNARY_NEGATIVE:
@@ -561,16 +588,40 @@ void Scalars::before(PyjitFrame *current, PyCodeObject *,
       pinDeep(peek(2));
     return;
   case BINARY_SUBSCR:
+    if (sizes && s.isTensor(peek(2)))
+      return beginSubscript(peek(2), peek(1));
+    return pinDeep(peek(1));
   case DELETE_SUBSCR:
     return pinDeep(peek(1));
   case BINARY_SLICE:
+    if (sizes && s.isTensor(peek(3))) {
+      PyObject *key = PySlice_New(peek(2), peek(1), nullptr);
+      if (!key)
+        return s.end("out of memory");
+      beginSubscript(peek(3), key);
+      Py_DECREF(key);
+      return;
+    }
     return pinOperands(current, in, 2);
   case STORE_SUBSCR:
+    if (sizes && s.isTensor(peek(2))) {
+      pinDeep(peek(3));
+      return beginSubscript(peek(2), peek(1));
+    }
     pinDeep(peek(1));
     if (!PyDict_CheckExact(peek(2)) && !PyList_CheckExact(peek(2)))
       pinDeep(peek(3));
     return;
   case STORE_SLICE:
+    if (sizes && s.isTensor(peek(3))) {
+      pinDeep(peek(4));
+      PyObject *key = PySlice_New(peek(2), peek(1), nullptr);
+      if (!key)
+        return s.end("out of memory");
+      beginSubscript(peek(3), key);
+      Py_DECREF(key);
+      return;
+    }
     pinOperands(current, in, 2);
     if (!PyList_CheckExact(peek(3)))
       pinDeep(peek(4));
@@ -618,6 +669,8 @@ void Scalars::before(PyjitFrame *current, PyCodeObject *,
 void Scalars::pinPending(const Pending &entry) {
   if (entry.unique)
     return pin(entry.unique);
+  if (!entry.dims.empty())
+    return pinShape(entry);
   PyObject *object = entry.number.isFloat
                          ? PyFloat_FromDouble(entry.number.real)
                          : PyLong_FromLongLong(entry.number.integer);
@@ -653,6 +706,15 @@ void Scalars::after(PyjitFrame *current, PyObject **top, bool completed) {
   Pending &entry = mine.front();
   PyObject *unique = entry.unique;
   rt::Number number;
+  if (!entry.dims.empty()) {
+    PyObject *size = makeSize(entry, *top);
+    if (!size)
+      return pinPending(entry);
+    PyObject *old = *top;
+    *top = size;
+    Py_DECREF(old);
+    return;
+  }
   if (unique) {
     bool plain = entry.op == LOAD_ATTR || entry.op == LOAD_GLOBAL ||
                  entry.op == LOAD_DEREF || entry.op == BINARY_SUBSCR;

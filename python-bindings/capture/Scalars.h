@@ -20,7 +20,12 @@
 #include <set>
 #include <string>
 #include <unordered_map>
+#include <utility>
 #include <vector>
+
+namespace c10 {
+struct IValue;
+}
 
 namespace pyjit::capture {
 
@@ -31,13 +36,16 @@ enum class Select;
 
 /// Names of places, as `Guards::placeOf` of the extension makes them: "#0" an
 /// argument, "@7f…" a pinned object, then ".n" an attribute, ":n" and "[3" an
-/// item, "^0" a cell.
+/// item, "^0" a cell, and of a tensor "$0" a size.
 using Places = std::set<std::string>;
 
 class Scalars {
 public:
   Scalars(Session &session, Places places)
-      : s(session), places(std::move(places)) {}
+      : s(session), places(std::move(places)) {
+    for (const std::string &place : this->places)
+      sizes |= place.find('$') != std::string::npos;
+  }
   ~Scalars();
 
   bool enabled() const { return !places.empty(); }
@@ -70,7 +78,7 @@ public:
 
   /// Tracked numbers that the running instruction hands to an operator.
   struct Use {
-    PyjitFrame *frame;
+    PyjitFrame *frame = nullptr;
     std::string name; ///< of the Python function, without a trailing `_`
     struct Argument {
       PyObject *number;
@@ -81,10 +89,37 @@ public:
     int operators = 0;
     bool composite = false;
     bool slot = false; ///< an operator of Python's, not a call
+    // Sizes (Sizes.cpp).
+    std::vector<std::vector<PyObject *>> lists; ///< ints of the arguments
+    bool open = false;                          ///< the last one goes on
+    std::vector<PyObject *> ints; ///< may be numbers that nobody takes
+    std::set<PyObject *> usedInts;
+    struct Part {
+      const char *name;
+      int64_t dim;
+      PyObject *first, *second;
+    };
+    std::vector<Part> parts; ///< of a subscript, in order
   };
   Use *use() { return hasUse ? &currentUse : nullptr; }
   /// What an operator's number argument may be: for TensorOps.cpp.
   const rt::Number *numberOf(PyObject *object) const;
+
+  //===--- Sizes (Sizes.cpp)
+  //-----------------------------------------------===//
+  bool liftsSizes() const { return sizes; }
+  /// The attribute of a read of a tensor whose sizes are lifted, or nothing.
+  std::string liftedSizes(const std::string &place, PyObject *tensor);
+  void attribute(PyObject *tensor, const char *name);
+  void layout(PyObject *tensor, const char *question);
+  bool keepsWhole(const std::string &name) const;
+  /// An operator that is made of others is about to run.
+  void composite(const std::string &name,
+                 const std::vector<c10::IValue> &inputs);
+  std::vector<PyObject *> findInts(const std::vector<int64_t> &values);
+  std::pair<PyObject *, PyObject *> findPart(const std::string &name,
+                                             int64_t dim);
+  void noteUsed(PyObject *number);
 
 private:
   struct Tracked {
@@ -102,6 +137,9 @@ private:
     int value;          ///< of a computation
     rt::Number number;
     PyObject *operands[2];
+    // Of a shape: the value of each size, or -1, and the sizes.
+    std::vector<int> dims = {};
+    std::vector<int64_t> shape = {};
   };
 
   PyObject *track(PyObject *original, const rt::Number &number, int value);
@@ -115,8 +153,25 @@ private:
   void pinOperands(PyjitFrame *frame, const Instruction &in, int count);
   void returned(PyObject *value);
 
+  static bool isSize(PyObject *object);
+  int sizeValue(PyObject *tensor, int64_t dim);
+  void pinSize(PyObject *tensor, int64_t dim);
+  void relate(const char *function, int value, int64_t constant);
+  void askShape(PyObject *tensor);
+  void askSize(PyObject *tensor, int64_t dim);
+  void askNumber(int value, int64_t number);
+  void askProduct(const std::vector<std::pair<int, int64_t>> &factors);
+  bool question(const Call &call, const char *name);
+  bool compareTuples(rt::Compare function, PyObject *a, PyObject *b);
+  PyObject *makeSize(const Pending &entry, PyObject *found);
+  void pinShape(const Pending &entry);
+  void collectInts(const Call &call);
+  void beginSubscript(PyObject *tensor, PyObject *key);
+
   Session &s;
   Places places;
+  bool sizes = false;                ///< one of the places is a size
+  PyjitFrame *lengthFrame = nullptr; ///< in whose instruction len(x) runs
   std::unordered_map<PyObject *, Tracked> tracked;
   std::unordered_map<std::string, PyObject *> reads; ///< by place
   std::vector<Pending> pending;

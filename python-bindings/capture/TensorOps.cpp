@@ -173,6 +173,19 @@ struct Arguments {
            ")";
   }
 
+  /// An int, or a list of ints, some of which are lifted.
+  std::string sizes(const c10::IValue &v,
+                    const std::vector<PyObject *> &numbers) {
+    if (!v.isList())
+      return number(numbers[0], "size");
+    std::string out;
+    auto elements = v.toListRef();
+    for (size_t i = 0; i < elements.size(); ++i)
+      out += (out.empty() ? "" : ", ") +
+             (numbers[i] ? number(numbers[i], "size") : text(elements[i]));
+    return "[" + out + "]";
+  }
+
   std::string text(const c10::IValue &v) {
     if (v.isNone())
       return "none";
@@ -295,6 +308,73 @@ std::vector<PyObject *> findLifted(Scalars &scalars,
   return lifted;
 }
 
+/// Likewise for ints that are sizes, positions or numbers of elements: of each
+/// argument, the lifted numbers among its elements.
+std::vector<std::vector<PyObject *>>
+findSizes(Scalars &scalars, const std::string &overload,
+          const c10::FunctionSchema &schema,
+          const std::vector<c10::IValue> &inputs) {
+  std::vector<std::vector<PyObject *>> found(inputs.size());
+  Scalars::Use *use = scalars.use();
+  if (!use || !scalars.liftsSizes() || use->composite)
+    return found;
+  if (use->name == "getitem") {
+    bool slice = overload == "aten::slice.Tensor";
+    if ((!slice && overload != "aten::select.int") || !inputs[1].isInt())
+      return found;
+    auto [first, second] = scalars.findPart(overload, inputs[1].toInt());
+    for (auto [number, i] : {std::pair(first, 2), std::pair(second, 3)}) {
+      pyjit::rt::Number value;
+      if (!number || !toNumber(inputs[i], value) ||
+          value.bits() != scalars.numberOf(number)->bits())
+        continue;
+      found[i] = {number};
+      scalars.noteUsed(number);
+    }
+    return found;
+  }
+  if (use->operators != 1)
+    return found;
+  std::string name = overload.substr(overload.find("::") + 2);
+  name = name.substr(0, name.find('.'));
+  static const std::set<std::string> lists = {
+      "view",      "reshape",  "expand", "repeat",    "zeros",
+      "ones",      "empty",    "full",   "rand",      "randn",
+      "new_zeros", "new_ones", "new_full", "new_empty", "unflatten",
+      "split_with_sizes"};
+  static const std::set<std::string> ints = {"arange", "topk", "split",
+                                             "one_hot"};
+  if (name != use->name &&
+      !(name == "split_with_sizes" && use->name == "split"))
+    return found;
+  for (size_t i = 0; i < inputs.size(); ++i)
+    if (lists.count(name) && inputs[i].isIntList()) {
+      std::vector<PyObject *> numbers = scalars.findInts(inputs[i].toIntVector());
+      if (std::any_of(numbers.begin(), numbers.end(),
+                      [](PyObject *number) { return number; }))
+        found[i] = std::move(numbers);
+    }
+  if (!ints.count(name))
+    return found;
+  for (Scalars::Use::Argument &argument : use->arguments) {
+    const pyjit::rt::Number &wanted = *scalars.numberOf(argument.number);
+    std::vector<size_t> equal;
+    for (size_t i = 0; i < inputs.size(); ++i) {
+      if (!inputs[i].isInt() || wanted.isFloat ||
+          inputs[i].toInt() != wanted.integer)
+        continue;
+      const std::string &formal = schema.arguments()[i].name();
+      if (argument.keyword.empty() || formal == argument.keyword)
+        equal.push_back(i);
+    }
+    if (equal.size() != 1 || !found[equal[0]].empty())
+      continue;
+    found[equal[0]] = {argument.number};
+    argument.used = true;
+  }
+  return found;
+}
+
 void collectTensors(const c10::IValue &v, std::vector<at::Tensor> &out) {
   if (v.isTensor()) {
     if (v.toTensor().defined())
@@ -352,9 +432,15 @@ TensorRecorder::Impl::begin(const at::RecordFunction &fn) {
   // With a number of classes given, the result's shape follows from it.
   bool oneHot = name == "aten::one_hot" && copies.size() == 2 &&
                 copies[1].isInt() && copies[1].toInt() > 0;
-  if (composite && (!(isKept(name) || oneHot) || training)) {
+  if (composite && (!(isKept(name) || oneHot ||
+                      session.scalars.keepsWhole(name)) ||
+                    training)) {
     if (Scalars::Use *use = session.scalars.use())
       use->composite = true;
+    if (session.scalars.liftsSizes()) {
+      HoldLock lock;
+      session.scalars.composite(name, copies);
+    }
     return nullptr; // its parts are recorded
   }
   // Autocast casts the operands and calls the operator again.
@@ -412,9 +498,15 @@ void TensorRecorder::Impl::record(const at::RecordFunction &fn, Operation &op) {
   std::vector<size_t> mutated, aliasOperands;
   std::vector<PyObject *> lifted =
       findLifted(session.scalars, op.name, schema, op.inputs);
+  std::vector<std::vector<PyObject *>> sizes =
+      findSizes(session.scalars, op.name, schema, op.inputs);
   for (size_t i = 0; i < op.inputs.size(); ++i) {
     size_t first = arguments.operands.size();
     text += i ? ", " : "";
+    if (!sizes[i].empty()) {
+      text += arguments.sizes(op.inputs[i], sizes[i]);
+      continue;
+    }
     text += lifted[i]
                 ? arguments.number(
                       lifted[i], op.inputs[i].isTensor() ? "wrapped" : "number")
@@ -453,6 +545,7 @@ void TensorRecorder::Impl::record(const at::RecordFunction &fn, Operation &op) {
   if (other && mutated.empty()) {
     if (!constant && !isQuestion(op.name))
       return refuse("its tensor's data flows into Python");
+    session.scalars.composite(op.name, op.inputs);
     return;
   }
   if (!isShapeKnown(op.name))

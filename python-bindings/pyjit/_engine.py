@@ -65,6 +65,8 @@ class Engine:
         self.reasons: list[str] = []
         # Places whose number differed between calls: the next capture takes them as inputs.
         self.lifted: set[str] = set()
+        # Why sizes that differ between calls are compiled one by one; empty: they need not be.
+        self.fixed_sizes = ""
         self.continuations: dict[Key, Engine] = {}
         # Instructions in front of which the recorder cuts, and why.
         self.cut_points: dict[tuple[Any, int], str] = {}
@@ -108,7 +110,11 @@ class Engine:
             compiled.eager_calls += 1
             return compiled.target(*args, **kwargs)
         for record in compiled.records:
-            self.lifted.update(record.changed_numbers(args, kwargs))
+            self.lifted.update(
+                place
+                for place in record.changed_numbers(args, kwargs)
+                if "$" not in place or not self.fixed_sizes
+            )
         if self.settings.fullgraph:
             return self._capture_whole(args, kwargs)
         root = self.root
@@ -268,15 +274,7 @@ class Engine:
         start = time.perf_counter()
         try:
             with progress(self.name):
-                record = _C.build(
-                    trace,
-                    objects,
-                    nargs,
-                    keywords or None,
-                    self.settings.eager_rounding,
-                    str(dump_dir() or ""),
-                    "cpu" if self.settings.software_device else "",
-                )
+                record = self._build(trace, objects, nargs, keywords)
         except _C.BuildError as error:
             self.compile_seconds += time.perf_counter() - start
             if attempt:
@@ -320,6 +318,33 @@ class Engine:
         self._rounds_noted += 1
         self._may_loop = False
         self.compiled.drop_records()
+
+    def _build(
+        self, trace: str, objects: list, nargs: int, keywords: tuple[str, ...]
+    ) -> Any:
+        """Where a record for all sizes does not compile, one for the recorded sizes."""
+
+        def build(pin_sizes: bool) -> Any:
+            return _C.build(
+                trace,
+                objects,
+                nargs,
+                keywords or None,
+                self.settings.eager_rounding,
+                str(dump_dir() or ""),
+                "cpu" if self.settings.software_device else "",
+                pin_sizes,
+            )
+
+        if "lift_sizes = " not in trace:
+            return build(False)
+        if not self.fixed_sizes:
+            try:
+                return build(False)
+            except _C.BuildError as error:
+                self.fixed_sizes = str(error).splitlines()[0]
+                self.lifted = {place for place in self.lifted if "$" not in place}
+        return build(True)
 
     def _end(self, frames: tuple) -> Any:
         """What runs the frames that a record leaves at a cut."""
@@ -384,6 +409,7 @@ class Engine:
                 "kernels": r.kernels,
                 "library_calls": r.library_calls,
                 "inputs": r.inputs,
+                "symbols": r.symbols,
                 "host_microseconds": r.host_microseconds,
                 "prepared": r.prepared,
                 "hashed": r.hashed,
@@ -408,6 +434,10 @@ class Engine:
             "cut_sites": list(self.cut_sites.values()),
             "loops": self.loops,
             "loops_left": list(self.loops_left),
+            "symbols": sum(r.symbols for r in records),
+            "fixed_sizes": list(
+                dict.fromkeys(e.fixed_sizes for e in engines if e.fixed_sizes)
+            ),
             "hits": self.compiled.hits,
             "continuation_hits": sum(e.compiled.hits for e in engines[1:]),
             "misses": sum(e.compiled.misses for e in engines),

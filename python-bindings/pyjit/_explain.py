@@ -48,6 +48,7 @@ def report(engine: Any) -> str:
         f"  a loop goes round through cuts: {why}"
         for why in dict.fromkeys(stats["loops_left"])
     ]
+    lines += [f"  compiled for each size: {reason}" for reason in stats["fixed_sizes"]]
     records = [
         (part, record) for part in engine.engines() for record in part.compiled.records
     ]
@@ -57,6 +58,8 @@ def report(engine: Any) -> str:
             f"  graph {number}{where}: {record.inputs} inputs, {record.guards} guards, {record.kernels} kernels, "
             f"{record.library_calls} library calls, {record.hits} hits"
         )
+        if record.symbols:
+            lines.append(f"    sizes that may differ: {record.symbols}")
         if record.hashed:
             lines.append(
                 f"    {record.hashed} of {record.prepared} packed parameters are hashed at each call, because "

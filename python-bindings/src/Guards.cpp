@@ -199,7 +199,8 @@ void Guards::splitAlways() {
 
 inline bool
 Guards::implMatches(const c10::TensorImpl &impl, const PyjitTensorMeta &meta,
-                    const torch::autograd::AutogradMeta *autograd) const {
+                    const torch::autograd::AutogradMeta *autograd,
+                    bool layout) const {
   if (meta.flags & PYJIT_TENSOR_HAS_KEYSET &&
       impl.key_set().raw_repr() != meta.keyset)
     return false;
@@ -215,8 +216,10 @@ Guards::implMatches(const c10::TensorImpl &impl, const PyjitTensorMeta &meta,
     return false;
   const int64_t *dims = program->pools.ints + meta.dims;
   const int64_t *sizes = impl.sizes().data(), *strides = impl.strides().data();
-  for (uint32_t d = 0; d < meta.rank; ++d)
-    if (sizes[d] != dims[d] || strides[d] != dims[meta.rank + d])
+  for (uint32_t d = 0; layout && d < meta.rank; ++d)
+    if ((sizes[d] != dims[d] && dims[d] != PYJIT_ANY_DIM) ||
+        (strides[d] != dims[meta.rank + d] &&
+         dims[meta.rank + d] != PYJIT_ANY_DIM))
       return false;
   if (meta.flags & PYJIT_TENSOR_HAS_REQUIRES_GRAD) {
     // TensorImpl::requires_grad, mostly without its virtual call.
@@ -284,13 +287,13 @@ bool Guards::run(const PyjitInst *insts, uint32_t count, Frame &frame,
   return true;
 }
 
-bool Guards::tensorMatches(PyObject *object,
-                           const PyjitTensorMeta &meta) const {
+bool Guards::tensorMatches(PyObject *object, const PyjitTensorMeta &meta,
+                           bool layout) const {
   if (!THPVariable_Check(object))
     return false;
   const c10::TensorImpl *impl =
       THPVariable_Unpack(object).unsafeGetTensorImpl();
-  return implMatches(*impl, meta, autogradMetaOf(impl));
+  return implMatches(*impl, meta, autogradMetaOf(impl), layout);
 }
 
 bool Guards::step(const PyjitInst &inst, Frame &frame, PyObject *const *args,

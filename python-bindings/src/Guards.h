@@ -46,8 +46,9 @@ public:
   c10::TensorImpl *numberInput(Frame &frame, uint32_t i) const;
   void makeNumbers(Frame &frame) const;
 
-  /// Places (see placeOf) whose number is not the one that was recorded, in a
-  /// call that no record answered. Looks at every check that it can reach.
+  /// Places (see placeOf) whose number is not the one that was recorded, or (the
+  /// tensor's, then `$` and the dimension) whose size, in a call that no record
+  /// answered. Looks at every check that it can reach.
   void collectChangedNumbers(Frame &frame, PyObject *const *args,
                              Py_ssize_t nargs,
                              std::vector<std::string> &places);
@@ -66,8 +67,14 @@ private:
   bool checkWatched(Frame &frame, PyObject *const *args, Py_ssize_t nargs);
   void armWatch(Frame &frame);
   bool implMatches(const c10::TensorImpl &impl, const PyjitTensorMeta &meta,
-                   const torch::autograd::AutogradMeta *autograd) const;
-  bool tensorMatches(PyObject *object, const PyjitTensorMeta &meta) const;
+                   const torch::autograd::AutogradMeta *autograd,
+                   bool layout = true) const;
+  /// `layout`: sizes and strides too.
+  bool tensorMatches(PyObject *object, const PyjitTensorMeta &meta,
+                     bool layout = true) const;
+  void collectChangedSizes(PyObject *object, const PyjitTensorMeta &meta,
+                           const std::string &place,
+                           std::vector<std::string> &places) const;
   /// Takes the checks of watched tensors and instances out of the always
   /// segment.
   void splitAlways();

@@ -146,15 +146,17 @@ PyObject *build(PyObject *, PyObject *args) {
   Py_ssize_t traceSize, nargs;
   PyObject *objects, *keywords;
   const char *accelerator = "";
-  int eagerRounding;
-  if (!PyArg_ParseTuple(args, "s#O!nOps|s:build", &trace, &traceSize,
+  int eagerRounding, pinSizes = 0;
+  if (!PyArg_ParseTuple(args, "s#O!nOps|sp:build", &trace, &traceSize,
                         &PyList_Type, &objects, &nargs, &keywords,
-                        &eagerRounding, &dumpDirectory, &accelerator))
+                        &eagerRounding, &dumpDirectory, &accelerator,
+                        &pinSizes))
     return nullptr;
   std::string error;
   auto record = Record::build({trace, size_t(traceSize)}, objects, nargs,
                               keywords == Py_None ? nullptr : keywords,
-                              eagerRounding, dumpDirectory, accelerator, error);
+                              eagerRounding, dumpDirectory, accelerator,
+                              pinSizes, error);
   if (!record) {
     PyErr_SetString(buildError, error.c_str());
     return nullptr;
@@ -199,7 +201,7 @@ PyMethodDef methods[] = {
      "grad_mode)."},
     {"build", build, METH_VARARGS,
      "build(trace, objects, nargs, keyword_names, eager_rounding, dump_dir, "
-     "accelerator='') -> Record\nCompiles a captured call. Raises BuildError."},
+     "accelerator='', pin_sizes=False) -> Record\nCompiles a captured call. Raises BuildError."},
     {"is_capturing", isCapturing, METH_NOARGS,
      "Whether this thread is inside a monitored run."},
     {"call_disabled", callDisabled, METH_VARARGS,

@@ -3,6 +3,7 @@
 #include "Guards.h"
 
 #include <ATen/EmptyTensor.h>
+#include <torch/csrc/autograd/python_variable.h>
 
 #include <cstdio>
 #include <cstring>
@@ -40,8 +41,42 @@ bool Guards::stepNumber(const PyjitInst &inst, Frame &frame) {
                        outcome) &&
            outcome == bool(inst.flags & PYJIT_GUARD_FLAG_TRUE);
   }
+  case PYJIT_GUARD_SIZE:
+  case PYJIT_GUARD_STRIDE: {
+    PyObject *object = frame.registers[inst.a];
+    if (!THPVariable_Check(object))
+      return false;
+    const c10::TensorImpl *impl =
+        THPVariable_Unpack(object).unsafeGetTensorImpl();
+    // A tensor that the watched segment found is checked after this.
+    if (inst.imm >= impl->dim() || impl->layout() != c10::kStrided)
+      return false;
+    numbers[inst.dst] =
+        rt::Number::of(inst.op == PYJIT_GUARD_SIZE ? impl->sizes()[inst.imm]
+                                                   : impl->strides()[inst.imm]);
+    return true;
+  }
   }
   return false; // an opcode of a newer compiler: refuse
+}
+
+/// Sizes that keep a tensor from being what was recorded, if nothing but sizes
+/// (and strides) does.
+void Guards::collectChangedSizes(PyObject *object, const PyjitTensorMeta &meta,
+                                 const std::string &place,
+                                 std::vector<std::string> &places) const {
+  if (place.empty() || !THPVariable_Check(object))
+    return;
+  const c10::TensorImpl *impl =
+      THPVariable_Unpack(object).unsafeGetTensorImpl();
+  if (impl->dim() != int64_t(meta.rank) ||
+      !tensorMatches(object, meta, /*layout=*/false))
+    return;
+  const int64_t *dims = program->pools.ints + meta.dims;
+  for (uint32_t d = 0; d < meta.rank; ++d)
+    if (dims[d] != PYJIT_ANY_DIM && impl->sizes()[d] != dims[d] &&
+        impl->sizes()[d] > 1 && dims[d] > 1)
+      places.push_back(place + "$" + std::to_string(d));
 }
 
 /// How the recorder names a place (capture/Scalars.cpp), or nothing.
@@ -109,12 +144,17 @@ void Guards::collectChangedNumbers(Frame &frame, PyObject *const *args,
       bool isRead = inst.op < PYJIT_GUARD_NO_ATTR;
       bool isRoot = inst.op == PYJIT_GUARD_OBJECT || inst.op == PYJIT_GUARD_ARG;
       if (!isRead && inst.op != PYJIT_GUARD_EQ_INT &&
-          inst.op != PYJIT_GUARD_EQ_FLOAT)
+          inst.op != PYJIT_GUARD_EQ_FLOAT && inst.op != PYJIT_GUARD_TENSOR)
         continue;
       if ((!isRoot && !registers[inst.a]) || step(inst, frame, args, nargs) ||
           isRead)
         continue;
       PyObject *number = registers[inst.a];
+      if (inst.op == PYJIT_GUARD_TENSOR) {
+        collectChangedSizes(number, program->pools.tensors[inst.imm],
+                            placeOf(inst.a), places);
+        continue;
+      }
       if (inst.op == PYJIT_GUARD_EQ_INT ? !PyLong_CheckExact(number)
                                         : !PyFloat_CheckExact(number))
         continue; // another type: another record

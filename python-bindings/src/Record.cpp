@@ -40,10 +40,11 @@ std::unique_ptr<Record> Record::build(const std::string &trace,
                                       PyObject *kwnames, bool eagerRounding,
                                       const std::string &dumpDirectory,
                                       const std::string &accelerator,
-                                      std::string &error) {
+                                      bool pinSizes, std::string &error) {
   PyjitCompileOptions options{};
   options.size = sizeof options;
   options.eagerRounding = eagerRounding;
+  options.pinSizes = pinSizes;
   options.dumpDirectory = {dumpDirectory.data(), dumpDirectory.size()};
   options.diagnostic = appendDiagnostic;
   options.user = &error;

@@ -39,7 +39,7 @@ public:
   static std::unique_ptr<Record>
   build(const std::string &trace, PyObject *objects, Py_ssize_t nargs,
         PyObject *kwnames, bool eagerRounding, const std::string &dumpDirectory,
-        const std::string &accelerator, std::string &error);
+        const std::string &accelerator, bool pinSizes, std::string &error);
   ~Record();
   Record(const Record &) = delete;
   Record &operator=(const Record &) = delete;
@@ -64,6 +64,8 @@ public:
   const PyjitExecutable *executable() const { return exe.get(); }
   /// How the launch was chosen, for readers.
   std::string launchReport() const { return launch->report(); }
+  /// Sizes that may differ from call to call.
+  size_t numSymbols() const { return pyjitExecutableSymbols(exe.get()); }
   size_t numInputs() const { return guards->numInputs(); }
   size_t numGuards() const { return guards->size(); }
   size_t numKernels() const { return kernelCount; }

@@ -112,6 +112,7 @@ PYJIT_COUNTER(getGuards, numGuards())
 PYJIT_COUNTER(getKernels, numKernels())
 PYJIT_COUNTER(getCalls, numLibraryCalls())
 PYJIT_COUNTER(getInputs, numInputs())
+PYJIT_COUNTER(getSymbols, numSymbols())
 PYJIT_COUNTER(getFailures, failures)
 PYJIT_COUNTER(getPrepared, numPrepared())
 PYJIT_COUNTER(getHashed, numHashed())
@@ -158,6 +159,8 @@ PyGetSetDef getset[] = {
      nullptr},
     {"library_calls", getCalls, nullptr, "Library calls per call.", nullptr},
     {"inputs", getInputs, nullptr, "Tensors that the graph takes.", nullptr},
+    {"symbols", getSymbols, nullptr, "Sizes that may differ between calls.",
+     nullptr},
     {"prepared", getPrepared, nullptr,
      "Parameters whose packed or folded values are kept.", nullptr},
     {"hashed", getHashed, nullptr,

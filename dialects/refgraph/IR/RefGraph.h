@@ -11,6 +11,7 @@
 #include "mlir/IR/OpImplementation.h"
 #include "mlir/IR/RegionKindInterface.h"
 #include "mlir/Interfaces/SideEffectInterfaces.h"
+#include "pyjit/Operators/SizePolynomial.h"
 
 #include "dialects/refgraph/IR/RefGraphDialect.h.inc"
 #include "dialects/refgraph/IR/RefGraphEnums.h.inc"

@@ -50,25 +50,40 @@ def RefGraph_TensorType : RefGraph_Type<"Tensor", "tensor"> {
   let summary = "a strided torch.Tensor with its exact layout";
   let description = [{
     Shape and strides in elements, element type (torch.bool is `i1`, uint8 is
-    `ui8`), device.
+    `ui8`), device. A size that differs between calls is a symbol `s0`, `s1`, ...
+    (`refgraph.symbol` says which), an integer of at least 2; sizes and strides
+    that follow from it are sums and products of symbols.
 
     ```mlir
     !refgraph.tensor<[4, 8], [8, 1], f32, "cpu">
+    !refgraph.tensor<[s0, s0 * 2, 8], [s0 * 16, 8, 1], f32, "cpu">
     ```
   }];
+  // Where a size or stride is no constant, `shape` or `strides` has kDynamic,
+  // and `exprs` has all sizes, then all strides; else it is empty.
   let parameters = (ins
     ArrayRefParameter<"int64_t">:$shape,
     ArrayRefParameter<"int64_t">:$strides,
+    ArrayRefParameter<"::mlir::AffineExpr">:$exprs,
     "::mlir::Type":$elementType,
     StringRefParameter<"device, as torch.device prints it">:$device);
+  let builders = [
+    TypeBuilder<(ins "::llvm::ArrayRef<operators::SizePolynomial>":$sizes,
+                     "::llvm::ArrayRef<operators::SizePolynomial>":$strides,
+                     "::mlir::Type":$elementType, "::llvm::StringRef":$device)>
+  ];
   let assemblyFormat = [{
-    `<` custom<Dims>($shape) `,` custom<Dims>($strides) `,` $elementType `,`
+    `<` custom<Layout>($shape, $strides, $exprs) `,` $elementType `,`
     $device `>`
   }];
   let genVerifyDecl = 1;
   let extraClassDeclaration = [{
     unsigned getRank() const { return getShape().size(); }
-    int64_t getNumElements() const;
+    /// Whether a size or stride is no constant.
+    bool isSymbolic() const { return !getExprs().empty(); }
+    operators::SizePolynomial getSize(unsigned dim) const;
+    operators::SizePolynomial getStride(unsigned dim) const;
+    operators::SizePolynomial getNumElements() const;
     /// Whether the elements fill one span of memory without gap or overlap, so
     /// that a fresh tensor of this layout needs no larger storage.
     bool isDense() const;

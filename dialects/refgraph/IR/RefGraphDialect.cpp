@@ -9,16 +9,80 @@ using namespace mlir;
 
 namespace pyjit::refgraph {
 
-static ParseResult parseDims(AsmParser &parser, SmallVector<int64_t> &dims) {
-  return parser.parseCommaSeparatedList(AsmParser::Delimiter::Square, [&] {
-    return parser.parseInteger(dims.emplace_back());
-  });
+using operators::SizePolynomial;
+using operators::SizePolynomials;
+
+/// What the three parameters of a layout hold.
+static void splitLayout(ArrayRef<SizePolynomial> sizes, ArrayRef<SizePolynomial> strides,
+                        MLIRContext *context, SmallVectorImpl<int64_t> &shape,
+                        SmallVectorImpl<int64_t> &steps,
+                        SmallVectorImpl<AffineExpr> &exprs) {
+  bool symbolic = false;
+  auto split = [&](ArrayRef<SizePolynomial> from, SmallVectorImpl<int64_t> &to) {
+    for (const SizePolynomial &size : from) {
+      auto constant = size.getConstant();
+      to.push_back(constant.value_or(ShapedType::kDynamic));
+      exprs.push_back(size.toAffine(context));
+      symbolic |= !constant;
+    }
+  };
+  split(sizes, shape);
+  split(strides, steps);
+  if (!symbolic)
+    exprs.clear();
 }
 
-static void printDims(AsmPrinter &printer, ArrayRef<int64_t> dims) {
-  printer << "[";
-  llvm::interleaveComma(dims, printer);
-  printer << "]";
+static ParseResult parseLayout(AsmParser &parser, SmallVector<int64_t> &shape,
+                               SmallVector<int64_t> &strides,
+                               SmallVector<AffineExpr> &exprs) {
+  SizePolynomials sizes, steps;
+  if (operators::parseSizes(parser, sizes) || parser.parseComma() ||
+      operators::parseSizes(parser, steps))
+    return failure();
+  splitLayout(sizes, steps, parser.getContext(), shape, strides, exprs);
+  return success();
+}
+
+static SizePolynomial sizeAt(ArrayRef<int64_t> numbers, ArrayRef<AffineExpr> exprs,
+                       unsigned i) {
+  return ShapedType::isDynamic(numbers[i]) ? *SizePolynomial::fromAffine(exprs[i])
+                                           : SizePolynomial(numbers[i]);
+}
+
+static void printLayout(AsmPrinter &printer, ArrayRef<int64_t> shape,
+                        ArrayRef<int64_t> strides, ArrayRef<AffineExpr> exprs) {
+  auto print = [&](ArrayRef<int64_t> numbers, ArrayRef<AffineExpr> among) {
+    printer << "[";
+    llvm::interleaveComma(llvm::seq<unsigned>(0, numbers.size()), printer,
+                          [&](unsigned i) {
+                            if (ShapedType::isDynamic(numbers[i]))
+                              printer << among[i];
+                            else
+                              printer << numbers[i];
+                          });
+    printer << "]";
+  };
+  print(shape, exprs);
+  printer << ", ";
+  print(strides, exprs.drop_front(exprs.empty() ? 0 : shape.size()));
+}
+
+TensorType TensorType::get(MLIRContext *context, ArrayRef<SizePolynomial> sizes,
+                           ArrayRef<SizePolynomial> strides, Type elementType,
+                           StringRef device) {
+  SmallVector<int64_t> shape, steps;
+  SmallVector<AffineExpr> exprs;
+  splitLayout(sizes, strides, context, shape, steps, exprs);
+  return get(context, shape, steps, exprs, elementType, device);
+}
+
+SizePolynomial TensorType::getSize(unsigned dim) const {
+  return sizeAt(getShape(), getExprs(), dim);
+}
+
+SizePolynomial TensorType::getStride(unsigned dim) const {
+  return sizeAt(getStrides(),
+                getExprs().drop_front(isSymbolic() ? getRank() : 0), dim);
 }
 
 static bool isElementType(Type type) {
@@ -36,16 +100,20 @@ static bool isElementType(Type type) {
 
 LogicalResult TensorType::verify(function_ref<InFlightDiagnostic()> emitError,
                                  ArrayRef<int64_t> shape,
-                                 ArrayRef<int64_t> strides, Type elementType,
+                                 ArrayRef<int64_t> strides,
+                                 ArrayRef<AffineExpr> exprs, Type elementType,
                                  StringRef device) {
   if (shape.size() != strides.size())
     return emitError() << "tensor type has " << shape.size() << " sizes but "
                        << strides.size() << " strides";
+  if (!exprs.empty() && exprs.size() != 2 * shape.size())
+    return emitError() << "tensor type has " << exprs.size()
+                       << " expressions for " << shape.size() << " dimensions";
   for (int64_t size : shape)
-    if (size < 0)
+    if (size < 0 && !(ShapedType::isDynamic(size) && !exprs.empty()))
       return emitError() << "tensor type has negative size " << size;
   for (int64_t stride : strides)
-    if (stride < 0)
+    if (stride < 0 && !(ShapedType::isDynamic(stride) && !exprs.empty()))
       return emitError() << "tensor type has negative stride " << stride;
   if (!isElementType(elementType))
     return emitError() << elementType << " is no tensor element type";
@@ -54,27 +122,31 @@ LogicalResult TensorType::verify(function_ref<InFlightDiagnostic()> emitError,
   return success();
 }
 
-int64_t TensorType::getNumElements() const {
-  int64_t count = 1;
-  for (int64_t size : getShape())
-    count *= size;
+SizePolynomial TensorType::getNumElements() const {
+  SizePolynomial count = 1;
+  for (unsigned i = 0; i < getRank(); ++i)
+    count = count * getSize(i);
   return count;
 }
 
+/// Each next stride is what the dimensions below it span, whatever the order
+/// that the strides then have.
 bool TensorType::isDense() const {
-  SmallVector<std::pair<int64_t, int64_t>> dims;
-  for (auto [size, stride] : llvm::zip_equal(getShape(), getStrides())) {
-    if (size == 0)
+  SmallVector<unsigned> left;
+  for (unsigned i = 0; i < getRank(); ++i) {
+    if (getShape()[i] == 0)
       return true;
-    if (size != 1)
-      dims.emplace_back(stride, size);
+    if (getShape()[i] != 1)
+      left.push_back(i);
   }
-  llvm::sort(dims);
-  int64_t expected = 1;
-  for (auto [stride, size] : dims) {
-    if (stride != expected)
+  SizePolynomial expected = 1;
+  while (!left.empty()) {
+    auto *next = llvm::find_if(
+        left, [&](unsigned i) { return getStride(i) == expected; });
+    if (next == left.end())
       return false;
-    expected *= size;
+    expected = expected * getSize(*next);
+    left.erase(next);
   }
   return true;
 }

@@ -8,6 +8,8 @@
 #include "pyjit/Operators/CallArguments.h"
 #include "llvm/ADT/SmallSet.h"
 
+#include <functional>
+
 using namespace mlir;
 
 namespace pyjit::refgraph {
@@ -127,6 +129,15 @@ LogicalResult GetOp::verify() {
   if (getLift() && !isNumberType(getResult().getType()))
     return emitOpError("lifts ")
            << getResult().getType() << ", which is no int or float";
+  if (auto dims = getLiftSizes()) {
+    auto tensor = dyn_cast<TensorType>(getResult().getType());
+    if (!tensor)
+      return emitOpError("lifts sizes of ")
+             << getResult().getType() << ", which is no tensor";
+    for (int64_t dim : *dims)
+      if (dim < 0 || dim >= static_cast<int64_t>(tensor.getRank()))
+        return emitOpError("lifts size ") << dim << " of " << tensor;
+  }
   return verifyChecks(*this, getResult().getType());
 }
 
@@ -194,6 +205,39 @@ LogicalResult CompareOp::verify() {
   if (rt::findName(rt::kCompareNames, getFunction().str().c_str()) < 0)
     return emitOpError("unknown function '") << getFunction() << "'";
   return verifyNumbers(*this);
+}
+
+template <typename OpTy>
+static LogicalResult verifyDim(OpTy op, int64_t known, const char *what) {
+  auto type = cast<TensorType>(op.getTensor().getType());
+  if (!isObject(op.getResult().getType(), "int"))
+    return op.emitOpError("result has type ") << op.getResult().getType();
+  if (op.getDim() >= type.getRank())
+    return op.emitOpError("asks for ")
+           << what << " " << op.getDim() << " of " << type;
+  if (!ShapedType::isDynamic(known) &&
+      known != static_cast<int64_t>(op.getValue()))
+    return op.emitOpError("is ") << op.getValue() << ", but " << what << " "
+                                 << op.getDim() << " of " << type << " is not";
+  return success();
+}
+
+static TensorType typeOf(Value tensor) {
+  return cast<TensorType>(tensor.getType());
+}
+
+static int64_t at(ArrayRef<int64_t> numbers, uint64_t i) {
+  return i < numbers.size() ? numbers[i] : ShapedType::kDynamic;
+}
+
+LogicalResult SizeOp::verify() {
+  return verifyDim(*this, at(typeOf(getTensor()).getShape(), getDim()),
+                   "size");
+}
+
+LogicalResult StrideOp::verify() {
+  return verifyDim(*this, at(typeOf(getTensor()).getStrides(), getDim()),
+                   "stride");
 }
 
 static LogicalResult verifyPyValue(Operation *op, Attribute value) {
@@ -351,19 +395,28 @@ LogicalResult TensorOp::verify() {
            << getNumResults() << " results, fewer than the "
            << getMutates().size() << " operands that it mutates";
   LogicalResult numbers = success();
-  operators::walkCallArguments(getArgs(), [&](unsigned, Attribute arg,
-                                              unsigned first) {
-    unsigned count =
-        operators::countOperands(ArrayAttr::get(getContext(), arg));
-    for (unsigned i = first; i < first + count; ++i) {
-      Type type = getInputs()[i].getType();
-      if (operators::isNumberOperand(arg) ? !isNumberType(type)
-                                          : !isa<TensorType>(type))
-        numbers = emitOpError("operand ")
-                  << i << " of type " << type << " stands in place of a "
-                  << (operators::isNumberOperand(arg) ? "number" : "tensor");
+  unsigned next = 0;
+  std::function<void(Attribute)> look = [&](Attribute arg) {
+    if (auto list = dyn_cast<ArrayAttr>(arg)) {
+      llvm::for_each(list, look);
+      return;
     }
-  });
+    bool number = operators::isNumberOperand(arg);
+    if (!number && !operators::isOperandPlaceholder(arg))
+      return;
+    unsigned operand = next++;
+    Type type = getInputs()[operand].getType();
+    bool fits = operators::isSizeOperand(arg) ? isObject(type, "int")
+                : number                      ? isNumberType(type)
+                                              : isa<TensorType>(type);
+    if (!fits)
+      numbers = emitOpError("operand ")
+                << operand << " of type " << type << " stands in place of "
+                << (operators::isSizeOperand(arg) ? "an int"
+                    : number                      ? "a number"
+                                                  : "a tensor");
+  };
+  llvm::for_each(getArgs(), look);
   if (failed(numbers))
     return failure();
   for (int64_t operand : getAliases())
@@ -422,8 +475,9 @@ LogicalResult TraceOp::verifyRegions() {
     return failure();
   return verifyBody<ExternalOp, ObjectOp, ConstantOp, GetOp, AbsentOp, HoldsOp,
                     LengthOp, KeysOp, OffsetOp, SameOp, DistinctOp, StateOp,
-                    ArithOp, CompareOp, TensorOp, DecideOp, CreateOp, SetOp,
-                    DeleteOp, AppendOp, ReplaceOp, LeaveOp>(*this);
+                    ArithOp, CompareOp, SizeOp, StrideOp, LayoutOp, SymbolOp,
+                    TensorOp, DecideOp, CreateOp, SetOp, DeleteOp, AppendOp,
+                    ReplaceOp, LeaveOp>(*this);
 }
 
 LogicalResult GuardsOp::verifyRegions() {
@@ -431,7 +485,7 @@ LogicalResult GuardsOp::verifyRegions() {
       failed(verifyBody<ExternalOp, ObjectOp, GetOp, AbsentOp, HoldsOp,
                         LengthOp, KeysOp, SameOp, DistinctOp, DisjointOp,
                         StateOp, CheckOp, InstanceOp, WatchOp, ConstantOp,
-                        ArithOp, CompareOp, AcceptOp>(*this)))
+                        ArithOp, CompareOp, SizeOp, StrideOp, AcceptOp>(*this)))
     return failure();
   bool watched = false;
   for (Operation &op : getBody().front()) {
@@ -476,6 +530,20 @@ LogicalResult GraphOp::verifyRegions() {
   if (failed(verifyTerminator<YieldOp>(*this)) ||
       failed(verifyBody<TensorOp, DecideOp, WhileOp, YieldOp>(*this)))
     return failure();
+  ArrayRef<Attribute> sources;
+  if (ArrayAttr symbols = getSymbolsAttr())
+    sources = symbols.getValue();
+  for (Attribute source : sources) {
+    auto pair = dyn_cast<DenseI64ArrayAttr>(source);
+    if (!pair || pair.size() != 2 || pair[0] < 0 ||
+        pair[0] >= getBody().getNumArguments())
+      return emitOpError("symbol source ") << source << " names no input";
+    auto tensor =
+        dyn_cast<TensorType>(getBody().getArgument(pair[0]).getType());
+    if (tensor ? pair[1] < 0 || pair[1] >= int64_t(tensor.getRank())
+               : pair[1] != -1)
+      return emitOpError("symbol source ") << source << " names no size";
+  }
   auto yield = cast<YieldOp>(getBody().front().getTerminator());
   unsigned updates = getMutates().size();
   if (yield.getValues().size() < updates)

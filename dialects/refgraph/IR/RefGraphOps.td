@@ -110,7 +110,9 @@ def RefGraph_GraphOp : RefGraph_PartOp<"graph"> {
     written; their new contents are the last results, in that order. Values stay
     references as in the trace: `refgraph.yield` states each tensor's contents
     at the end, whatever wrote to it, through a view or directly. `params` lists
-    the inputs that are parameters and not written.
+    the inputs that are parameters and not written. `symbols` says of each symbol
+    of the types which input it is read from: a tensor's number and the
+    dimension, or a number's and -1.
 
     ```mlir
     refgraph.graph @f(%x: !refgraph.tensor<[4], [1], f32, "cpu">) mutates [0] {
@@ -121,7 +123,8 @@ def RefGraph_GraphOp : RefGraph_PartOp<"graph"> {
   }];
   let arguments = (ins FlatSymbolRefAttr:$record,
                        DefaultValuedAttr<DenseI64ArrayAttr, "{}">:$mutates,
-                       OptionalAttr<DenseI64ArrayAttr>:$params);
+                       OptionalAttr<DenseI64ArrayAttr>:$params,
+                       OptionalAttr<ArrayAttr>:$symbols);
   let regions = (region SizedRegion<1>:$body);
   let hasCustomAssemblyFormat = 1;
   let hasRegionVerifier = 1;
@@ -185,7 +188,8 @@ def RefGraph_GetOp : RefGraph_Op<"get"> {
     storage `offset`, unless it is `unchecked` (guards only). `param` marks a
     tensor that stays the same from call to call as a rule: a module's parameter.
     `lift` marks a number whose value differed between calls: the recorder wrote
-    all that was made of it as `arith` and `compare`.
+    all that was made of it as `arith` and `compare`. `lift_sizes` lists the
+    dimensions of a tensor whose size did.
 
     ```mlir
     %n = refgraph.get %c attr("n") equals(2) : !refgraph.obj<"Config"> -> !refgraph.obj<"int">
@@ -198,7 +202,8 @@ def RefGraph_GetOp : RefGraph_Op<"get"> {
     OptionalAttr<I64Attr>:$exact_type, OptionalAttr<AnyAttr>:$equals,
     OptionalAttr<I64Attr>:$identity, UnitAttr:$unchecked,
     OptionalAttr<BoolAttr>:$requires_grad, OptionalAttr<I64Attr>:$keyset,
-    OptionalAttr<I64Attr>:$offset, UnitAttr:$param, UnitAttr:$lift);
+    OptionalAttr<I64Attr>:$offset, UnitAttr:$param, UnitAttr:$lift,
+    OptionalAttr<DenseI64ArrayAttr>:$lift_sizes);
   let results = (outs RefGraph_Value:$result);
   let assemblyFormat = [{
     $holder custom<PlaceAndChecks>($selector, $key, $label, $exact_type,
@@ -383,6 +388,69 @@ def RefGraph_CompareOp : RefGraph_Op<"compare"> {
 }
 
 //===----------------------------------------------------------------------===//
+// Sizes
+//===----------------------------------------------------------------------===//
+
+class RefGraph_DimOp<string mnemonic> : RefGraph_Op<mnemonic, [Pure]> {
+  let arguments = (ins RefGraph_Tensor:$tensor,
+                       ConfinedAttr<I64Attr, [IntNonNegative]>:$dim,
+                       ConfinedAttr<I64Attr, [IntNonNegative]>:$value);
+  let results = (outs RefGraph_ObjType:$result);
+  let assemblyFormat = [{
+    $tensor `[` $dim `]` `is` `` `(` $value `)` attr-dict `:` type($tensor) ``
+    custom<IntType>(type($result))
+  }];
+  let hasVerifier = 1;
+}
+
+def RefGraph_SizeOp : RefGraph_DimOp<"size"> {
+  let summary = "a tensor's size, as a number";
+  let description = [{
+    What Python saw, or what the guards compute with: an int. `is` says what it
+    was in the recorded run.
+
+    ```mlir
+    %n = refgraph.size %x[0] is(4) : !refgraph.tensor<[s0], [1], f32, "cpu">
+    ```
+  }];
+}
+
+def RefGraph_StrideOp : RefGraph_DimOp<"stride"> {
+  let summary = "a tensor's stride, as a number";
+  let description = [{
+    ```mlir
+    %n = refgraph.stride %x[0] is(8) : !refgraph.tensor<[4, s0], [s0, 1], f32, "cpu">
+    ```
+  }];
+}
+
+def RefGraph_LayoutOp : RefGraph_Op<"layout", [HasParent<"TraceOp">]> {
+  let summary = "Python saw more of a tensor's sizes and strides than numbers";
+  let description = [{
+    `"contiguous"`: whether it is row-major. `"all"`: anything that its sizes and
+    strides decide, and that was not recorded.
+
+    ```mlir
+    refgraph.layout %x "contiguous" : !refgraph.tensor<[4], [1], f32, "cpu">
+    ```
+  }];
+  let arguments = (ins RefGraph_Tensor:$tensor, StrAttr:$question);
+  let assemblyFormat = "$tensor $question attr-dict `:` type($tensor)";
+}
+
+def RefGraph_SymbolOp : RefGraph_Op<"symbol", [HasParent<"TraceOp">]> {
+  let summary = "what a symbol of tensor types stands for";
+  let description = [{
+    ```mlir
+    refgraph.symbol 0 is %n : !refgraph.obj<"int">
+    ```
+  }];
+  let arguments = (ins ConfinedAttr<I64Attr, [IntNonNegative]>:$index,
+                       RefGraph_Obj:$number);
+  let assemblyFormat = "$index `is` $number attr-dict `:` type($number)";
+}
+
+//===----------------------------------------------------------------------===//
 // Computation, creation, writes
 //===----------------------------------------------------------------------===//
 
@@ -393,8 +461,9 @@ def RefGraph_TensorOp : RefGraph_Op<"tensor_op"> {
     flattened, then one new version per mutated operand. `aliases` names the
     operands whose storage the former share; `offsets` gives their storage
     offsets in elements (absent: 0). `traits` comes from `refgraph-annotate`.
-    Operands are tensors and, written `wrapped(%n)` or `number(%n)`, lifted
-    numbers.
+    Operands are tensors and, written `wrapped(%n)`, `number(%n)` or `size(%n)`,
+    lifted numbers. With `symbolic_offsets`, `offsets` are those of the recorded
+    run and depend on symbols.
 
     ```mlir
     %v = refgraph.tensor_op "aten::view"(%r, [2 : i64, 2 : i64]) aliases [0] : (!refgraph.tensor<[4], [1], f32, "cpu">) -> !refgraph.tensor<[2, 2], [2, 1], f32, "cpu">
@@ -405,7 +474,7 @@ def RefGraph_TensorOp : RefGraph_Op<"tensor_op"> {
     DefaultValuedAttr<DenseI64ArrayAttr, "{}">:$aliases,
     DefaultValuedAttr<DenseI64ArrayAttr, "{}">:$mutates,
     OptionalAttr<DenseI64ArrayAttr>:$offsets,
-    OptionalAttr<StrArrayAttr>:$traits);
+    UnitAttr:$symbolic_offsets, OptionalAttr<StrArrayAttr>:$traits);
   let results = (outs Variadic<RefGraph_TensorType>:$outputs);
   let assemblyFormat = [{
     $overload `` custom<TensorCall>($inputs, $args, $aliases, $mutates)

@@ -154,6 +154,13 @@ ParseResult parseExternalType(OpAsmParser &parser, Type &type) {
 
 void printExternalType(OpAsmPrinter &, Operation *, Type) {}
 
+ParseResult parseIntType(OpAsmParser &parser, Type &type) {
+  type = ObjType::get(parser.getContext(), "int");
+  return success();
+}
+
+void printIntType(OpAsmPrinter &, Operation *, Type) {}
+
 ParseResult parseConstantType(OpAsmParser &parser, Attribute value,
                               Type &type) {
   type = ObjType::get(parser.getContext(), getPyTypeName(value));

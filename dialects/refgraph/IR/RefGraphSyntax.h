@@ -61,6 +61,9 @@ void printGetTypes(mlir::OpAsmPrinter &printer, mlir::Operation *op,
                    SelectorAttr selector, mlir::Type holder, mlir::Type result);
 
 /// Types that follow from the op: nothing is written.
+mlir::ParseResult parseIntType(mlir::OpAsmParser &parser, mlir::Type &type);
+void printIntType(mlir::OpAsmPrinter &printer, mlir::Operation *op,
+                  mlir::Type type);
 mlir::ParseResult parseExternalType(mlir::OpAsmParser &parser,
                                     mlir::Type &type);
 void printExternalType(mlir::OpAsmPrinter &printer, mlir::Operation *op,

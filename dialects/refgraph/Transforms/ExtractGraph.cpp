@@ -46,11 +46,19 @@ static void cloneDecision(DecideOp decide, OpBuilder &builder,
                    decide.getStateAttr(), values, decide.getUnfoldedAttr());
 }
 
+static ArrayAttr getSymbols(const RecordPlan &plan, Builder &builder) {
+  SmallVector<Attribute> symbols;
+  for (auto [input, dim] : plan.symbols)
+    symbols.push_back(builder.getDenseI64ArrayAttr({input, dim}));
+  return symbols.empty() ? ArrayAttr() : builder.getArrayAttr(symbols);
+}
+
 static void extractGraph(TraceOp trace, const RecordPlan &plan) {
   OpBuilder builder(trace);
   auto graph = GraphOp::create(builder, trace.getLoc(), trace.getRecordAttr(),
                                builder.getDenseI64ArrayAttr(plan.updates),
-                               getParams(plan, builder));
+                               getParams(plan, builder),
+                               getSymbols(plan, builder));
   Block *body = &graph.getBody().emplaceBlock();
   IRMapping mapping;
   llvm::DenseMap<Value, Value> arguments;
@@ -58,7 +66,7 @@ static void extractGraph(TraceOp trace, const RecordPlan &plan) {
     arguments[input] = body->addArgument(input.getType(), input.getLoc());
   // Every path to an input, and its version 0, is the argument.
   for (Operation &op : trace.getBody().front())
-    if (isa<GetOp, ObjectOp, ArithOp>(op))
+    if (isa<GetOp, ObjectOp, ArithOp, SizeOp>(op))
       if (Value argument = arguments.lookup(plan.getNode(op.getResult(0))))
         mapping.map(op.getResult(0), argument);
 

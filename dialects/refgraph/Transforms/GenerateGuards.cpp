@@ -112,7 +112,7 @@ GetOp GuardBuilder::createGet(GuardRead *read, Value holder, Selector selector,
       builder, read->loc, read->type, holder, selector, read->key, read->label,
       /*exact_type=*/IntegerAttr(), read->equals, read->identity, unchecked,
       BoolAttr(), IntegerAttr(), IntegerAttr(), /*param=*/false,
-      /*lift=*/false);
+      /*lift=*/false, DenseI64ArrayAttr());
   if (unchecked)
     return get;
   if (checksTypeWhenRead(read))
@@ -134,7 +134,8 @@ Value GuardBuilder::emitDict(GuardRead *holder) {
   Value made = GetOp::create(builder, holder->loc, type, object, Selector::dict,
                              Attribute(), StringAttr(), IntegerAttr(),
                              Attribute(), IntegerAttr(), false, BoolAttr(),
-                             IntegerAttr(), IntegerAttr(), false, false);
+                             IntegerAttr(), IntegerAttr(), false, false,
+                             DenseI64ArrayAttr());
   return dicts[holder] = made;
 }
 
@@ -289,14 +290,16 @@ void GuardBuilder::buildAlways() {
 /// was read, or a number computed from those.
 Value GuardBuilder::emitNumber(Value number) {
   Operation *op = number.getDefiningOp();
-  if (!isa<ArithOp, ConstantOp>(op))
+  if (!isa<ArithOp, ConstantOp, SizeOp, StrideOp>(op))
     return emit(reads.lookup(number));
   Value &value = numbers[number];
   if (value)
     return value;
   IRMapping mapping;
   for (Value operand : op->getOperands())
-    mapping.map(operand, emitNumber(operand));
+    mapping.map(operand, isa<pyjit::refgraph::TensorType>(operand.getType())
+                             ? emit(reads.lookupHolder(operand))
+                             : emitNumber(operand));
   Value made = builder.clone(*op, mapping)->getResult(0);
   return numbers[number] = made;
 }

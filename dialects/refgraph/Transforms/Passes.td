@@ -5,6 +5,54 @@
 
 include "mlir/Pass/PassBase.td"
 
+def LiftSizesPass : Pass<"refgraph-lift-sizes", "::mlir::ModuleOp"> {
+  let summary = "Turn sizes that differ between calls into symbols";
+  let description = [{
+    Each size that a read lists in `lift_sizes` becomes a symbol of the tensor
+    types; the sizes, strides and storage offsets of all other tensors follow
+    from the operators' rules (SizeRules.cpp), confirmed by the recorded types.
+    `size(%n)` becomes an expression, or the number a symbol of its own. What the
+    types rely on becomes `compare`: each symbol is at least 2, sizes that had to
+    be equal are, strides are as the types say. An operator without a rule, or
+    whose rule does not give what was recorded, gives the symbols that it sees
+    their recorded values back; so does a number that was used in a way that
+    nobody recorded. With `pin`, all of them keep their values.
+
+    ```mlir
+    refgraph.trace @f {
+      %e = refgraph.external
+      %x = refgraph.get %e arg(0, "x") type(3) {lift_sizes = array<i64: 0>} : !refgraph.tensor<[5, 8], [8, 1], f32, "cpu">
+      %n = refgraph.size %x[0] is(5) : !refgraph.tensor<[5, 8], [8, 1], f32, "cpu">
+      %r = refgraph.tensor_op "aten::view"(%x, [size(%n), 2 : i64, 4 : i64]) aliases [0] : (!refgraph.tensor<[5, 8], [8, 1], f32, "cpu">, !refgraph.obj<"int">) -> !refgraph.tensor<[5, 2, 4], [8, 4, 1], f32, "cpu">
+      refgraph.leave %r : !refgraph.tensor<[5, 2, 4], [8, 4, 1], f32, "cpu">
+    }
+    ```
+    gives
+    ```mlir
+    refgraph.trace @f {
+      %e = refgraph.external
+      %x = refgraph.get %e arg(0, "x") type(3) : !refgraph.tensor<[s0, 8], [8, 1], f32, "cpu">
+      %s = refgraph.size %x[0] is(5) : !refgraph.tensor<[s0, 8], [8, 1], f32, "cpu">
+      %n = refgraph.size %x[0] is(5) : !refgraph.tensor<[s0, 8], [8, 1], f32, "cpu">
+      %r = refgraph.tensor_op "aten::view"(%x, [affine_map<()[s0] -> (s0)>, 2 : i64, 4 : i64]) aliases [0] : (!refgraph.tensor<[s0, 8], [8, 1], f32, "cpu">) -> !refgraph.tensor<[s0, 2, 4], [8, 4, 1], f32, "cpu">
+      %two = refgraph.constant 2
+      refgraph.compare "ge"(%s, %two) is true : !refgraph.obj<"int">, !refgraph.obj<"int">
+      refgraph.symbol 0 is %s : !refgraph.obj<"int">
+      refgraph.leave %r : !refgraph.tensor<[s0, 2, 4], [8, 4, 1], f32, "cpu">
+    }
+    ```
+  }];
+  let dependentDialects = ["::pyjit::refgraph::RefGraphDialect"];
+  let options = [
+    Option<"pin", "pin", "bool", "false",
+           "Let every size keep the value that was recorded">
+  ];
+  let statistics = [
+    Statistic<"numSymbols", "sizes-lifted", "Symbols that are left">,
+    Statistic<"numKept", "sizes-kept", "Lifted sizes that keep their value">
+  ];
+}
+
 def LiftPass : Pass<"refgraph-lift", "::mlir::ModuleOp"> {
   let summary = "Turn numbers that differ between calls into inputs";
   let description = [{

@@ -3,7 +3,11 @@
 #include "dialects/refgraph/Transforms/Passes.h"
 #include "mlir/Pass/PassManager.h"
 
-void pyjit::refgraph::buildRecordPipeline(mlir::OpPassManager &manager) {
+void pyjit::refgraph::buildRecordPipeline(mlir::OpPassManager &manager,
+                                          bool pinSizes) {
+  LiftSizesPassOptions sizes;
+  sizes.pin = pinSizes;
+  manager.addPass(createLiftSizesPass(sizes));
   manager.addPass(createLiftPass());
   manager.addPass(createAnnotatePass());
   manager.addPass(createGenerateGuardsPass());

@@ -34,7 +34,7 @@ std::optional<int64_t> RecordPlan::getPinned(Value value) const {
 }
 
 bool RecordPlan::isExternal(Value value) const {
-  return isa<GetOp, ObjectOp, ArithOp>(getNode(value).getDefiningOp());
+  return isa<GetOp, ObjectOp, ArithOp, SizeOp>(getNode(value).getDefiningOp());
 }
 
 //===----------------------------------------------------------------------===//
@@ -163,15 +163,20 @@ void RecordPlan::reach(TraceOp trace) {
 //===----------------------------------------------------------------------===//
 
 /// Elements that `type` spans in storage.
-static int64_t getExtent(TensorType type) {
-  int64_t last = 0;
-  for (auto [size, stride] :
-       llvm::zip_equal(type.getShape(), type.getStrides())) {
-    if (size == 0)
+static operators::SizePolynomial getExtent(TensorType type) {
+  operators::SizePolynomial last = 0;
+  for (unsigned i = 0; i < type.getRank(); ++i) {
+    if (type.getShape()[i] == 0)
       return 0;
-    last += (size - 1) * stride;
+    last = last + (type.getSize(i) - 1) * type.getStride(i);
   }
   return last + 1;
+}
+
+/// Whether a tensor begins where symbols say.
+bool RecordPlan::hasSymbolicOffset(Value value) const {
+  auto call = getNode(value).getDefiningOp<TensorOp>();
+  return call && call.getSymbolicOffsets();
 }
 
 /// Finds the inputs that are written.
@@ -189,10 +194,17 @@ LogicalResult RecordPlan::planTensors(TraceOp trace) {
       if (getNode(operand) == *base ? type != baseType
                                     : type != operand.getType())
         return call.emitOpError("changes the layout of an input in place");
-      int64_t offset = getOffset(operand) - getOffset(*base);
       if (getExtent(type) == 0)
         continue; // nothing is written
-      if (offset < 0 || offset + getExtent(type) > getExtent(baseType))
+      int64_t offset = getOffset(operand) - getOffset(*base);
+      operators::SizePolynomial room =
+          getExtent(baseType) - getExtent(type) - operators::SizePolynomial(offset);
+      if (type.isSymbolic() || baseType.isSymbolic()) {
+        if (hasSymbolicOffset(operand) ||
+            room.getLowerBound().value_or(-1) < 0 || offset < 0)
+          return call.emitOpError(
+              "writes a part of an input that depends on its sizes");
+      } else if (offset < 0 || *room.getConstant() < 0)
         return call.emitOpError(
             "writes outside of the input that it is a view of");
       updated.insert(*base);
@@ -219,6 +231,9 @@ static int64_t getElementBytes(TensorType type) {
 /// How far `value` begins behind `base`, in elements of `value`.
 FailureOr<int64_t> RecordPlan::getDistance(Value value, Value base,
                                            Operation *user) const {
+  if (hasSymbolicOffset(value) || hasSymbolicOffset(base))
+    return user->emitOpError(
+        "lets a view escape that begins where sizes say");
   int64_t bytes = getElementBytes(cast<TensorType>(getNode(value).getType()));
   int64_t begin =
       getOffset(base) * getElementBytes(cast<TensorType>(base.getType()));
@@ -318,6 +333,26 @@ void RecordPlan::markNeeded(TraceOp trace) {
   }
 }
 
+/// What each symbol is read from: the tensor, where the graph is given it.
+static Value getSymbolInput(SymbolOp symbol, const RecordPlan &plan,
+                            const llvm::DenseSet<Value> &read) {
+  if (auto size = symbol.getNumber().getDefiningOp<SizeOp>())
+    if (Value tensor = plan.getNode(size.getTensor()); read.contains(tensor))
+      return tensor;
+  return plan.getNode(symbol.getNumber());
+}
+
+void RecordPlan::listSymbols(TraceOp trace) {
+  llvm::DenseSet<Value> given(inputs.begin(), inputs.end());
+  for (auto symbol : trace.getBody().getOps<SymbolOp>()) {
+    Value input = getSymbolInput(symbol, *this, given);
+    int64_t dim = -1;
+    if (isa<TensorType>(input.getType()))
+      dim = symbol.getNumber().getDefiningOp<SizeOp>().getDim();
+    symbols.push_back({llvm::find(inputs, input) - inputs.begin(), dim});
+  }
+}
+
 void RecordPlan::listExternals(TraceOp trace) {
   llvm::DenseSet<Value> read(updated.begin(), updated.end());
   for (auto call : trace.getBody().getOps<TensorOp>())
@@ -326,6 +361,8 @@ void RecordPlan::listExternals(TraceOp trace) {
         read.insert(getNode(operand));
   for (auto decide : trace.getBody().getOps<DecideOp>())
     read.insert(getNode(decide.getCondition()));
+  for (auto symbol : trace.getBody().getOps<SymbolOp>())
+    read.insert(getSymbolInput(symbol, *this, read));
   for (Operation &op : trace.getBody().front()) {
     for (Value value : op.getResults()) {
       if (getNode(value) != value || !isExternal(value))
@@ -350,6 +387,7 @@ FailureOr<RecordPlan> RecordPlan::compute(TraceOp trace) {
     return failure();
   plan.markNeeded(trace);
   plan.listExternals(trace);
+  plan.listSymbols(trace);
   return plan;
 }
 

@@ -36,6 +36,9 @@ public:
   /// Numbers of the inputs whose new contents the graph returns after
   /// `results`.
   llvm::SmallVector<int64_t> updates;
+  /// Of each symbol: the number of the input that it is read from, and the
+  /// dimension; -1 of a number.
+  llvm::SmallVector<std::pair<int64_t, int64_t>> symbols;
 
   struct View {
     mlir::Value base; // node of an external tensor or of a result
@@ -75,6 +78,8 @@ private:
   llvm::LogicalResult planResults(TraceOp trace);
   void markNeeded(TraceOp trace);
   void listExternals(TraceOp trace);
+  void listSymbols(TraceOp trace);
+  bool hasSymbolicOffset(mlir::Value value) const;
   llvm::FailureOr<mlir::Value> getExternalBase(mlir::Value value,
                                                mlir::Operation *user);
   int64_t getOffset(mlir::Value value) const;

@@ -23,6 +23,8 @@
 //                            time (SizeExpr.h)
 //   number(%n)               DictionaryAttr {number}: the next operand, such a
 //                            tensor, stands in a Scalar argument's place
+//   size(%n)                 DictionaryAttr {size}: the next operand, a Python
+//                            int, stands in an int argument's place (refgraph)
 //
 // Only builtin attributes, so that no dialect depends on another for them.
 //
@@ -49,10 +51,11 @@ bool isNoneArgument(mlir::Attribute arg);
 /// The number inside `wrapped(...)`, or null.
 mlir::TypedAttr getWrappedNumber(mlir::Attribute arg);
 mlir::Attribute makeWrappedNumber(mlir::TypedAttr number);
-/// Whether `arg` is `wrapped(%n)` or `number(%n)`: a Python number that is an
-/// operand.
+/// Whether `arg` is `wrapped(%n)`, `number(%n)` or `size(%n)`: a Python number
+/// that is an operand.
 bool isNumberOperand(mlir::Attribute arg);
 bool isWrappedOperand(mlir::Attribute arg);
+bool isSizeOperand(mlir::Attribute arg);
 mlir::Attribute makeNumberOperand(mlir::MLIRContext *context, bool wrapped);
 /// The expression of a size that differs between calls, or null.
 mlir::AffineExpr getSizeArgument(mlir::Attribute arg);

@@ -41,6 +41,10 @@ using pyjit::conversion::Converter;
 namespace {
 
 RankedTensorType contentsOf(refgraph::TensorType type) {
+  if (type.isSymbolic())
+    return tssa::getSymbolicType(type.getExprs().take_front(type.getRank()),
+                                 type.getExprs().drop_front(type.getRank()),
+                                 type.getElementType());
   return tssa::getTensorType(type.getShape(), type.getStrides(),
                              type.getElementType());
 }
@@ -63,6 +67,8 @@ tssa::RefType refTo(RankedTensorType type) {
 /// Whether two elements may share a place in memory (an expanded input, say).
 bool mayOverlap(refgraph::TensorType type) {
   SmallVector<std::pair<int64_t, int64_t>> dims; // stride, size
+  if (type.isSymbolic())
+    return !type.isDense();
   if (llvm::is_contained(type.getShape(), 0))
     return false;
   for (auto [size, stride] : llvm::zip(type.getShape(), type.getStrides()))
@@ -165,6 +171,8 @@ LogicalResult Converter::run() {
   for (auto [recorded, handle] :
        llvm::zip(body.getArguments(), entry->getArguments()))
     handles[recorded] = handle;
+  if (ArrayAttr symbols = graph.getSymbolsAttr())
+    function->setAttr("pyjit.symbols", symbols);
   if (auto params = graph->getAttrOfType<DenseI64ArrayAttr>("params"))
     for (int64_t number : params.asArrayRef())
       function.setArgAttr(number, "pyjit.param", builder.getUnitAttr());
@@ -241,8 +249,8 @@ FailureOr<ArrayAttr> Converter::findPath(refgraph::TensorOp op, Value source,
 
   // Any view is a strided part of its storage, where the distance is known.
   auto base = offsets.find(source);
-  if (base != offsets.end() &&
-      from.getElementType() == shown.getElementType()) {
+  if (base != offsets.end() && !tssa::isSymbolic(from) &&
+      !tssa::isSymbolic(shown) && from.getElementType() == shown.getElementType()) {
     int64_t absolute = op.getOffsets() ? (*op.getOffsets())[number] : 0;
     SmallVector<int64_t> numbers{absolute - base->second};
     llvm::append_range(numbers, shown.getShape());
@@ -275,7 +283,7 @@ LogicalResult Converter::convertView(refgraph::TensorOp op) {
     Value view = tssa::ViewOp::create(builder, op.getLoc(), refTo(shown),
                                       source, *path, ValueRange());
     handles[result] = view;
-    if (offsets.contains(source))
+    if (offsets.contains(source) && !op.getSymbolicOffsets())
       offsets[view] =
           op.getOffsets() ? (*op.getOffsets())[result.getResultNumber()] : 0;
   }

@@ -3,12 +3,15 @@
 #include "ViewRules.h"
 
 #include "dialects/tssa/IR/TSSA.h"
+#include "dialects/tssa/IR/Views.h"
+#include "pyjit/Operators/CallArguments.h"
 
 #include "llvm/ADT/StringMap.h"
 
 using namespace mlir;
 using namespace pyjit;
 using namespace pyjit::conversion;
+using operators::Size;
 using tssa::ViewKind;
 
 namespace {
@@ -16,8 +19,8 @@ namespace {
 /// One view operator call, with PyTorch's conventions for its arguments.
 struct Call {
   ArrayAttr args;
-  ArrayRef<int64_t> source; ///< sizes
-  ArrayRef<int64_t> shown;  ///< sizes
+  ArrayRef<Size> source; ///< sizes
+  ArrayRef<Size> shown;  ///< sizes
   unsigned result;
 
   int64_t rank() const { return source.size(); }
@@ -27,13 +30,31 @@ struct Call {
         return value.getInt();
     return std::nullopt;
   }
-  SmallVector<int64_t> integers(unsigned i) const {
-    SmallVector<int64_t> values;
+  /// An int, or one that differs between calls.
+  static std::optional<Size> asSize(Attribute arg) {
+    if (auto value = dyn_cast<IntegerAttr>(arg))
+      return Size(value.getInt());
+    if (AffineExpr size = operators::getSizeArgument(arg))
+      return Size(size);
+    return std::nullopt;
+  }
+  std::optional<Size> size(unsigned i) const {
+    return i < args.size() ? asSize(args[i]) : std::nullopt;
+  }
+  SmallVector<Size> sizes(unsigned i) const {
+    SmallVector<Size> values;
     if (i < args.size())
       if (auto list = dyn_cast<ArrayAttr>(args[i]))
         for (Attribute element : list)
-          if (auto value = dyn_cast<IntegerAttr>(element))
-            values.push_back(value.getInt());
+          if (auto value = asSize(element))
+            values.push_back(*value);
+    return values;
+  }
+  SmallVector<int64_t> integers(unsigned i) const {
+    SmallVector<int64_t> values;
+    for (const Size &value : sizes(i))
+      if (value.isConstant())
+        values.push_back(value.constant());
     return values;
   }
   /// A dimension that counts from the end if negative.
@@ -43,24 +64,33 @@ struct Call {
   static int64_t wrap(int64_t dim, int64_t rank) {
     return dim < 0 ? dim + rank : dim;
   }
+  /// A position in a dimension, from its end if negative. Where that depends on
+  /// the call, refgraph-lift-sizes has counted from the front.
+  static Size wrap(const Size &at, const Size &size) {
+    return at.isConstant() && at.constant() < 0 ? at + size : at;
+  }
 };
 
 struct Step {
   ViewKind kind;
-  SmallVector<int64_t> numbers;
+  SmallVector<Size> numbers;
 };
 using Steps = SmallVector<Step, 2>;
 using Rule = std::optional<Steps> (*)(const Call &);
 
-Steps one(ViewKind kind, SmallVector<int64_t> numbers) {
+Steps one(ViewKind kind, SmallVector<Size> numbers) {
   Steps steps;
   steps.push_back({kind, std::move(numbers)});
   return steps;
 }
 
+Steps one(ViewKind kind, ArrayRef<int64_t> numbers) {
+  return one(kind, SmallVector<Size>(numbers.begin(), numbers.end()));
+}
+
 std::optional<Steps> swapped(const Call &call, int64_t a, int64_t b) {
   if (call.rank() < 2)
-    return one(ViewKind::alias, {});
+    return one(ViewKind::alias, ArrayRef<int64_t>());
   auto order = llvm::to_vector(llvm::seq<int64_t>(0, call.rank()));
   if (a < 0 || b < 0 || a >= call.rank() || b >= call.rank())
     return std::nullopt;
@@ -68,26 +98,30 @@ std::optional<Steps> swapped(const Call &call, int64_t a, int64_t b) {
   return one(ViewKind::permute, order);
 }
 
-std::optional<Steps> sliced(int64_t dim, int64_t start, int64_t length,
-                            int64_t step = 1) {
-  return one(ViewKind::slice, {dim, start, length, step});
+std::optional<Steps> sliced(int64_t dim, const Size &start,
+                            const Size &length, int64_t step = 1) {
+  return one(ViewKind::slice, SmallVector<Size>{dim, start, length, step});
 }
 
-std::optional<Steps> alias(const Call &) { return one(ViewKind::alias, {}); }
+std::optional<Steps> alias(const Call &) {
+  return one(ViewKind::alias, ArrayRef<int64_t>());
+}
 
 std::optional<Steps> reshaped(const Call &call) {
-  return one(ViewKind::view, SmallVector<int64_t>(call.shown));
+  return one(ViewKind::view, SmallVector<Size>(call.shown));
 }
 
 std::optional<Steps> expanded(const Call &call) {
-  return one(ViewKind::expand, SmallVector<int64_t>(call.shown));
+  return one(ViewKind::expand, SmallVector<Size>(call.shown));
 }
 
 std::optional<Steps> select(const Call &call) {
-  int64_t dim = call.dim(1), index = call.integer(2).value_or(0);
+  int64_t dim = call.dim(1);
   if (dim < 0 || dim >= call.rank())
     return std::nullopt;
-  return one(ViewKind::select, {dim, Call::wrap(index, call.source[dim])});
+  Size index = call.size(2).value_or(0);
+  return one(ViewKind::select,
+             SmallVector<Size>{dim, Call::wrap(index, call.source[dim])});
 }
 
 /// slice(self, dim, start, end, step): bounds wrap and are clamped.
@@ -95,21 +129,23 @@ std::optional<Steps> slice(const Call &call) {
   int64_t dim = call.dim(1), step = call.integer(4).value_or(1);
   if (dim < 0 || dim >= call.rank())
     return std::nullopt;
-  int64_t size = call.source[dim];
-  int64_t start = Call::wrap(call.integer(2).value_or(0), size);
-  return sliced(dim, std::clamp<int64_t>(start, 0, size), call.shown[dim],
-                step);
+  const Size &size = call.source[dim];
+  Size start = Call::wrap(call.size(2).value_or(0), size);
+  if (start.isConstant() && size.isConstant())
+    start = std::clamp<int64_t>(start.constant(), 0, size.constant());
+  return sliced(dim, start, call.shown[dim], step);
 }
 
 std::optional<Steps> split(const Call &call) {
   int64_t dim = call.dim(2);
-  int64_t size = call.integer(1).value_or(0);
-  return sliced(dim, size * call.result, call.shown[dim]);
+  Size size = call.size(1).value_or(0);
+  return sliced(dim, size * Size(call.result), call.shown[dim]);
 }
 
 std::optional<Steps> splitWithSizes(const Call &call) {
-  int64_t dim = call.dim(2), start = 0;
-  SmallVector<int64_t> sizes = call.integers(1);
+  int64_t dim = call.dim(2);
+  Size start = 0;
+  SmallVector<Size> sizes = call.sizes(1);
   for (unsigned i = 0; i < call.result && i < sizes.size(); ++i)
     start += sizes[i];
   return sliced(dim, start, call.shown[dim]);
@@ -133,7 +169,7 @@ std::optional<Steps> squeeze(const Call &call) {
   SmallVector<int64_t> gone;
   for (int64_t dim : dims)
     if (dim = Call::wrap(dim, call.rank());
-        dim >= 0 && dim < call.rank() && call.source[dim] == 1)
+        dim >= 0 && dim < call.rank() && call.source[dim].is(1))
       gone.push_back(dim);
   llvm::sort(gone);
   return one(gone.empty() ? ViewKind::alias : ViewKind::squeeze, gone);
@@ -141,22 +177,25 @@ std::optional<Steps> squeeze(const Call &call) {
 
 std::optional<Steps> unsqueeze(const Call &call) {
   return one(ViewKind::unsqueeze,
-             {Call::wrap(call.integer(1).value_or(0), call.rank() + 1)});
+             ArrayRef<int64_t>{
+                 Call::wrap(call.integer(1).value_or(0), call.rank() + 1)});
 }
 
 std::optional<Steps> diagonal(const Call &call) {
   return one(ViewKind::diagonal,
-             {call.integer(1).value_or(0), call.dim(2, 0), call.dim(3, 1)});
+             ArrayRef<int64_t>{call.integer(1).value_or(0), call.dim(2, 0),
+                               call.dim(3, 1)});
 }
 
 std::optional<Steps> unfold(const Call &call) {
   if (call.rank() == 0) { // one window of the only element
-    if (call.shown.size() != 1 || call.shown[0] != 1)
+    if (call.shown.size() != 1 || !call.shown[0].is(1))
       return std::nullopt;
-    return one(ViewKind::unsqueeze, {0});
+    return one(ViewKind::unsqueeze, ArrayRef<int64_t>{0});
   }
-  return one(ViewKind::unfold, {call.dim(1), call.integer(2).value_or(0),
-                                call.integer(3).value_or(1)});
+  return one(ViewKind::unfold,
+             ArrayRef<int64_t>{call.dim(1), call.integer(2).value_or(0),
+                               call.integer(3).value_or(1)});
 }
 
 /// By operator name; overloads of one name take their arguments alike.
@@ -170,6 +209,7 @@ Rule findRule(StringRef name) {
       {"_reshape_alias", reshaped},
       {"unflatten", reshaped},
       {"flatten", reshaped},
+      {"reshape", reshaped},
       {"expand", expanded},
       {"expand_as", expanded},
       {"broadcast_to", expanded},
@@ -181,13 +221,14 @@ Rule findRule(StringRef name) {
       {"unsafe_split_with_sizes", splitWithSizes},
       {"unbind",
        [](const Call &call) -> std::optional<Steps> {
-         return one(ViewKind::select, {call.dim(1), int64_t(call.result)});
+         return one(ViewKind::select,
+                    ArrayRef<int64_t>{call.dim(1), int64_t(call.result)});
        }},
       {"narrow",
        [](const Call &call) -> std::optional<Steps> {
          int64_t dim = call.dim(1);
          return sliced(
-             dim, Call::wrap(call.integer(2).value_or(0), call.source[dim]),
+             dim, Call::wrap(call.size(2).value_or(0), call.source[dim]),
              call.shown[dim]);
        }},
       {"permute", permute},
@@ -216,13 +257,17 @@ ArrayAttr conversion::getViewPath(StringRef overload, ArrayAttr args,
   Rule rule = findRule(name.split('.').first);
   if (!rule || source.getElementType() != shown.getElementType())
     return {};
-  std::optional<Steps> steps =
-      rule({args, source.getShape(), shown.getShape(), result});
+  SmallVector<Size> from = tssa::getSizes(source), to = tssa::getSizes(shown);
+  std::optional<Steps> steps = rule({args, from, to, result});
   if (!steps)
     return {};
   MLIRContext *context = source.getContext();
   SmallVector<Attribute> path;
-  for (const Step &step : *steps)
-    path.push_back(tssa::ViewAttr::get(context, step.kind, step.numbers));
+  for (const Step &step : *steps) {
+    SmallVector<AffineExpr> numbers;
+    for (const Size &number : step.numbers)
+      numbers.push_back(number.toExpr(context));
+    path.push_back(tssa::ViewAttr::getSymbolic(context, step.kind, numbers));
+  }
   return ArrayAttr::get(context, path);
 }

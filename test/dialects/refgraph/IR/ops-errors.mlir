@@ -410,3 +410,57 @@ refgraph.graph @f(%x: !refgraph.tensor<[], [], f32, "cpu">) {
   }
   refgraph.yield
 }
+
+// -----
+
+refgraph.trace @f {
+  %e = refgraph.external
+  %x = refgraph.get %e arg(0, "x") type(3) : !refgraph.tensor<[4], [1], f32, "cpu">
+  // expected-error @+1 {{asks for size 1 of}}
+  %n = refgraph.size %x[1] is(4) : !refgraph.tensor<[4], [1], f32, "cpu">
+  refgraph.leave %e : !refgraph.obj<"external">
+}
+
+// -----
+
+refgraph.trace @f {
+  %e = refgraph.external
+  %x = refgraph.get %e arg(0, "x") type(3) : !refgraph.tensor<[4], [1], f32, "cpu">
+  // expected-error @+1 {{is 5, but size 0 of}}
+  %n = refgraph.size %x[0] is(5) : !refgraph.tensor<[4], [1], f32, "cpu">
+  refgraph.leave %e : !refgraph.obj<"external">
+}
+
+// -----
+
+refgraph.trace @f {
+  %e = refgraph.external
+  // expected-error @+1 {{lifts size 1 of}}
+  %x = refgraph.get %e arg(0, "x") type(3) {lift_sizes = array<i64: 1>} : !refgraph.tensor<[4], [1], f32, "cpu">
+  refgraph.leave %e : !refgraph.obj<"external">
+}
+
+// -----
+
+// expected-error @+1 {{expected sums and products of symbols and constants}}
+refgraph.graph @f(%x: !refgraph.tensor<[s0 floordiv 2], [1], f32, "cpu">) {
+  refgraph.yield
+}
+
+// -----
+
+// expected-error @+1 {{names no size}}
+refgraph.graph @f(%x: !refgraph.tensor<[s0], [1], f32, "cpu">) attributes {symbols = [array<i64: 0, 1>]} {
+  refgraph.yield
+}
+
+// -----
+
+refgraph.trace @f {
+  %e = refgraph.external
+  %x = refgraph.get %e arg(0, "x") type(3) : !refgraph.tensor<[4], [1], f32, "cpu">
+  %n = refgraph.constant 1.5 : f64
+  // expected-error @+1 {{stands in place of an int}}
+  %m = refgraph.tensor_op "aten::view"(%x, [size(%n)]) aliases [0] : (!refgraph.tensor<[4], [1], f32, "cpu">, !refgraph.obj<"float">) -> !refgraph.tensor<[4], [1], f32, "cpu">
+  refgraph.leave %e : !refgraph.obj<"external">
+}

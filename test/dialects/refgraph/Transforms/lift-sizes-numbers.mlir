@@ -1,0 +1,28 @@
+// RUN: pyjit-opt %s --refgraph-lift-sizes | FileCheck %s
+// RUN: pyjit-opt %s --refgraph-lift-sizes --refgraph-lift --refgraph-generate-guards --refgraph-generate-mock --refgraph-extract-graph | FileCheck %s --check-prefix=RECORD
+
+// Python's arithmetic and its branches; a size made of another one's remainder
+// is a symbol of its own, given to the graph as a number.
+// CHECK-LABEL: refgraph.trace @arithmetic
+// CHECK:         %[[N:.*]] = refgraph.size %{{.*}}[0] is(5)
+// CHECK:         refgraph.compare "gt"(%{{.*}}, %{{.*}}) is true
+// CHECK:         %[[H:.*]] = refgraph.arith "floordiv"
+// CHECK:         "aten::slice.Tensor"(%{{.*}}, 0 : i64, 0 : i64, #{{.*}}, 1 : i64) aliases [0] : {{.*}} -> !refgraph.tensor<[s1, 8], [8, 1], f32, "cpu">
+// CHECK:         refgraph.symbol 1 is %[[H]]
+// CHECK:         refgraph.compare "ge"
+// RECORD:      refgraph.graph @arithmetic({{.*}}) attributes {symbols = [array<i64: 0, 0>, array<i64: 1, -1>]}
+!A = !refgraph.tensor<[5, 8], [8, 1], f32, "cpu">
+!B = !refgraph.tensor<[2, 8], [8, 1], f32, "cpu">
+!I = !refgraph.obj<"int">
+refgraph.trace @arithmetic {
+  %e = refgraph.external
+  %x = refgraph.get %e arg(0, "x") type(3) {lift_sizes = array<i64: 0>} : !A
+  %n = refgraph.size %x[0] is(5) : !A
+  %four = refgraph.constant 4
+  refgraph.compare "gt"(%n, %four) is true : !I, !I
+  %two = refgraph.constant 2
+  %h = refgraph.arith "floordiv"(%n, %two) is(2) : (!I, !I) -> !I
+  %v = refgraph.tensor_op "aten::slice.Tensor"(%x, 0 : i64, 0 : i64, size(%h), 1 : i64) aliases [0] : (!A, !I) -> !B
+  %r = refgraph.tensor_op "aten::neg"(%v) : (!B) -> !B
+  refgraph.leave %r : !B
+}

@@ -1,0 +1,181 @@
+// RUN: pyjit-opt %s --refgraph-lift-sizes -split-input-file | FileCheck %s
+// RUN: pyjit-opt %s --refgraph-lift-sizes=pin=true --refgraph-lift -split-input-file | FileCheck %s --check-prefix=PIN
+// RUN: pyjit-opt %s --pyjit-frontend -split-input-file | FileCheck %s --check-prefix=TSSA
+// RUN: pyjit-opt %s --refgraph-lift-sizes --refgraph-lift --refgraph-generate-guards --refgraph-generate-mock --refgraph-extract-graph -split-input-file | FileCheck %s --check-prefix=RECORD
+
+// Two batches are one size: the sum relies on it.
+// CHECK-LABEL: refgraph.trace @pointwise
+// CHECK:         %[[X:.*]] = refgraph.get %{{.*}} arg(0, "x") type(3) : !refgraph.tensor<[s0, 64], [64, 1], f32, "cpu">
+// CHECK:         %[[S:.*]] = refgraph.size %[[X]][0] is(5)
+// CHECK:         %[[Y:.*]] = refgraph.get %{{.*}} arg(1, "y") type(3) : !refgraph.tensor<[s0, 64], [64, 1], f32, "cpu">
+// CHECK:         %[[T:.*]] = refgraph.size %[[Y]][0] is(5)
+// CHECK:         "aten::add.Tensor"(%[[X]], %[[Y]], 1 : i64) : {{.*}} -> !refgraph.tensor<[s0, 64], [64, 1], f32, "cpu">
+// CHECK:         refgraph.compare "ge"(%[[S]], %{{.*}}) is true
+// CHECK:         refgraph.symbol 0 is %[[S]]
+// CHECK:         refgraph.compare "eq"(%[[T]], %[[S]]) is true
+// PIN-LABEL:   refgraph.trace @pointwise
+// PIN-NOT:       s0
+// PIN-NOT:       refgraph.size
+// PIN:           refgraph.leave %{{.*}} : !refgraph.tensor<[5, 64], [64, 1], f32, "cpu">
+// TSSA-LABEL:  func.func @pointwise(
+// TSSA-SAME:     %{{.*}}: tensor<?x64xf32, #tssa.layout<[s0, 64], [64, 1]>>
+// TSSA-SAME:     attributes {pyjit.symbols = [array<i64: 0, 0>]}
+// RECORD:      refgraph.guards @pointwise
+// RECORD:        refgraph.get %{{.*}} arg(0, "x") type(3) : !refgraph.tensor<[s0, 64], [64, 1], f32, "cpu">
+// RECORD:        refgraph.size
+// RECORD:        refgraph.compare "ge"
+// RECORD:      refgraph.graph @pointwise({{.*}}) attributes {symbols = [array<i64: 0, 0>]}
+!T = !refgraph.tensor<[5, 64], [64, 1], f32, "cpu">
+refgraph.trace @pointwise {
+  %e = refgraph.external
+  %x = refgraph.get %e arg(0, "x") type(3) {lift_sizes = array<i64: 0>} : !T
+  %y = refgraph.get %e arg(1, "y") type(3) {lift_sizes = array<i64: 0>} : !T
+  %s = refgraph.tensor_op "aten::add.Tensor"(%x, %y, 1 : i64) : (!T, !T) -> !T
+  refgraph.leave %s : !T
+}
+
+// -----
+
+// Strides that follow from a size are compared; a view of another size does.
+// CHECK-LABEL: refgraph.trace @inner
+// CHECK:         %[[X:.*]] = refgraph.get {{.*}} : !refgraph.tensor<[4, s0, 8], [s0 * 8, 8, 1], f32, "cpu">
+// CHECK:         "aten::view"(%[[X]], [4 : i64, -1 : i64]) aliases [0] : {{.*}} -> !refgraph.tensor<[4, s0 * 8], [s0 * 8, 1], f32, "cpu">
+// CHECK:         %[[W:.*]] = refgraph.stride %[[X]][0] is(40)
+// CHECK:         refgraph.compare "eq"(%[[W]], %{{.*}}) is true
+// TSSA-LABEL:  func.func @inner
+// TSSA:          #tssa.view<view [4, s0 * 8]>
+!A = !refgraph.tensor<[4, 5, 8], [40, 8, 1], f32, "cpu">
+!B = !refgraph.tensor<[4, 40], [40, 1], f32, "cpu">
+refgraph.trace @inner {
+  %e = refgraph.external
+  %x = refgraph.get %e arg(0, "x") type(3) {lift_sizes = array<i64: 1>} : !A
+  %v = refgraph.tensor_op "aten::view"(%x, [4 : i64, -1 : i64]) aliases [0] : (!A) -> !B
+  %r = refgraph.tensor_op "aten::neg"(%v) : (!B) -> !B
+  refgraph.leave %r : !B
+}
+
+// -----
+
+// A size that is written as a number keeps its value: 5 rows, whatever comes.
+// CHECK-LABEL: refgraph.trace @literal
+// CHECK-NOT:     s0
+// CHECK:         refgraph.leave
+!A = !refgraph.tensor<[5, 8], [8, 1], f32, "cpu">
+!B = !refgraph.tensor<[5, 2, 4], [8, 4, 1], f32, "cpu">
+refgraph.trace @literal {
+  %e = refgraph.external
+  %x = refgraph.get %e arg(0, "x") type(3) {lift_sizes = array<i64: 0>} : !A
+  %v = refgraph.tensor_op "aten::view"(%x, [5 : i64, 2 : i64, 4 : i64]) aliases [0] : (!A) -> !B
+  refgraph.leave %v : !B
+}
+
+// -----
+
+// So does what is made of an operator without a rule, and a number that Python
+// used in a way that nobody recorded.
+// CHECK-LABEL: refgraph.trace @unknown
+// CHECK-NOT:     s0
+// CHECK:         refgraph.leave
+!A = !refgraph.tensor<[5, 8], [8, 1], f32, "cpu">
+refgraph.trace @unknown {
+  %e = refgraph.external
+  %x = refgraph.get %e arg(0, "x") type(3) {lift_sizes = array<i64: 0>} : !A
+  %v = refgraph.tensor_op "mylib::odd"(%x) : (!A) -> !A
+  refgraph.leave %v : !A
+}
+
+// -----
+
+// CHECK-LABEL: refgraph.trace @pinned
+// CHECK-NOT:     s0
+// CHECK:         refgraph.leave
+!A = !refgraph.tensor<[5, 8], [8, 1], f32, "cpu">
+refgraph.trace @pinned {
+  %e = refgraph.external
+  %x = refgraph.get %e arg(0, "x") type(3) {lift_sizes = array<i64: 0>} : !A
+  %n = refgraph.size %x[0] is(5) : !A
+  %five = refgraph.constant 5
+  refgraph.compare "is"(%n, %five) is true : !refgraph.obj<"int">, !refgraph.obj<"int">
+  %v = refgraph.tensor_op "aten::neg"(%x) : (!A) -> !A
+  refgraph.leave %v : !A
+}
+
+// -----
+
+// Counted from the end, a position is an expression; an index has to be there.
+// CHECK-LABEL: refgraph.trace @last
+// CHECK:         "aten::select.int"(%{{.*}}, 1 : i64, #{{.*}}) aliases [0] {offsets = array<i64: 32>, symbolic_offsets} : {{.*}} -> !refgraph.tensor<[4, 8], [s0 * 8, 1], f32, "cpu">
+// TSSA-LABEL:  func.func @last
+// TSSA:          #tssa.view<select [1, s0 - 1]>
+!A = !refgraph.tensor<[4, 5, 8], [40, 8, 1], f32, "cpu">
+!B = !refgraph.tensor<[4, 8], [40, 1], f32, "cpu">
+!C = !refgraph.tensor<[4, 8], [8, 1], f32, "cpu">
+refgraph.trace @last {
+  %e = refgraph.external
+  %x = refgraph.get %e arg(0, "x") type(3) {lift_sizes = array<i64: 1>} : !A
+  %v = refgraph.tensor_op "aten::select.int"(%x, 1 : i64, -1 : i64) aliases [0] {offsets = array<i64: 32>} : (!A) -> !B
+  %r = refgraph.tensor_op "aten::neg"(%v) : (!B) -> !C
+  refgraph.leave %r : !C
+}
+
+// -----
+
+// A reshape that copies is a view of the copy.
+// CHECK-LABEL: refgraph.trace @reshape
+// CHECK:         %[[C:.*]] = refgraph.tensor_op "aten::clone"(%{{.*}}, 0 : i64) : {{.*}} -> !refgraph.tensor<[s0, 8, 4], [32, 4, 1], f32, "cpu">
+// CHECK:         "aten::_unsafe_view"(%[[C]], [#{{.*}}, 32 : i64]) : {{.*}} -> !refgraph.tensor<[s0, 32], [32, 1], f32, "cpu">
+!A = !refgraph.tensor<[5, 8, 4], [32, 1, 8], f32, "cpu">
+!B = !refgraph.tensor<[5, 32], [32, 1], f32, "cpu">
+refgraph.trace @reshape {
+  %e = refgraph.external
+  %x = refgraph.get %e arg(0, "x") type(3) {lift_sizes = array<i64: 0>} : !A
+  %v = refgraph.tensor_op "aten::flatten.using_ints"(%x, 1 : i64, -1 : i64) : (!A) -> !B
+  refgraph.leave %v : !B
+}
+
+// -----
+
+// Joined sizes, products, reductions.
+// CHECK-LABEL: refgraph.trace @layers
+// CHECK:         "aten::linear"{{.*}} -> !refgraph.tensor<[s0, 16], [16, 1], f32, "cpu">
+// CHECK:         "aten::cat"{{.*}} -> !refgraph.tensor<[s0 * 2, 16], [16, 1], f32, "cpu">
+// CHECK:         "aten::sum.dim_IntList"{{.*}} -> !refgraph.tensor<[s0 * 2], [1], f32, "cpu">
+!A = !refgraph.tensor<[5, 8], [8, 1], f32, "cpu">
+!W = !refgraph.tensor<[16, 8], [8, 1], f32, "cpu">
+!B = !refgraph.tensor<[5, 16], [16, 1], f32, "cpu">
+!C = !refgraph.tensor<[10, 16], [16, 1], f32, "cpu">
+!D = !refgraph.tensor<[10], [1], f32, "cpu">
+refgraph.trace @layers {
+  %e = refgraph.external
+  %x = refgraph.get %e arg(0, "x") type(3) {lift_sizes = array<i64: 0>} : !A
+  %w = refgraph.get %e arg(1, "w") type(3) : !W
+  %l = refgraph.tensor_op "aten::linear"(%x, %w, none) : (!A, !W) -> !B
+  %c = refgraph.tensor_op "aten::cat"([%l, %l], 0 : i64) : (!B, !B) -> !C
+  %d = refgraph.tensor_op "aten::sum.dim_IntList"(%c, [1 : i64], false, none) : (!C) -> !D
+  refgraph.leave %d : !D
+}
+
+// -----
+
+// Whether a tensor is contiguous is the same for all sizes, or it keeps them.
+// CHECK-LABEL: refgraph.trace @contiguous
+// CHECK-NOT:     refgraph.layout
+// CHECK:         refgraph.leave %{{.*}} : !refgraph.tensor<[s0, 8], [8, 1], f32, "cpu">
+// CHECK-LABEL: refgraph.trace @strides
+// CHECK-NOT:     s0
+// CHECK:         refgraph.leave
+!A = !refgraph.tensor<[5, 8], [8, 1], f32, "cpu">
+refgraph.trace @contiguous {
+  %e = refgraph.external
+  %x = refgraph.get %e arg(0, "x") type(3) {lift_sizes = array<i64: 0>} : !A
+  refgraph.layout %x "contiguous" : !A
+  %v = refgraph.tensor_op "aten::neg"(%x) : (!A) -> !A
+  refgraph.leave %v : !A
+}
+refgraph.trace @strides {
+  %e = refgraph.external
+  %x = refgraph.get %e arg(0, "x") type(3) {lift_sizes = array<i64: 0>} : !A
+  refgraph.layout %x "all" : !A
+  %v = refgraph.tensor_op "aten::neg"(%x) : (!A) -> !A
+  refgraph.leave %v : !A
+}
