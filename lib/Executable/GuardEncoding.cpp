@@ -373,10 +373,10 @@ LogicalResult GuardEncoder::encodeOp(Operation *op) {
                                    ? use(input)
                                    : PYJIT_INPUT_NUMBER | useNumber(input));
         for (Value value : accept.getKept())
-          out.kept.push_back(isa<refgraph::ArithOp, refgraph::SizeOp>(
-                                 value.getDefiningOp())
-                                 ? PYJIT_INPUT_NUMBER | useNumber(value)
-                                 : use(value));
+          out.kept.push_back(
+              isa<refgraph::ArithOp, refgraph::SizeOp>(value.getDefiningOp())
+                  ? PYJIT_INPUT_NUMBER | useNumber(value)
+                  : use(value));
         return success();
       })
       .Default([](Operation *other) {

@@ -1,4 +1,5 @@
-//===- SizePolynomial.cpp - Sizes computed from sizes ---------------------------===//
+//===- SizePolynomial.cpp - Sizes computed from sizes
+//---------------------------===//
 
 #include "pyjit/Operators/SizePolynomial.h"
 #include "pyjit/Operators/SizeExpr.h"
@@ -49,8 +50,9 @@ void SizePolynomial::walkSymbols(llvm::function_ref<void(unsigned)> fn) const {
 }
 
 bool SizePolynomial::contains(unsigned symbol) const {
-  return llvm::any_of(
-      terms, [&](auto &term) { return llvm::is_contained(term.first, symbol); });
+  return llvm::any_of(terms, [&](auto &term) {
+    return llvm::is_contained(term.first, symbol);
+  });
 }
 
 SizePolynomial SizePolynomial::operator+(const SizePolynomial &other) const {
@@ -81,7 +83,8 @@ SizePolynomial SizePolynomial::operator*(const SizePolynomial &other) const {
 
 /// Long division by the leading term; the order of monomials is not one that
 /// divisions need in general, so that a quotient may go unseen, never be wrong.
-std::optional<SizePolynomial> SizePolynomial::divide(const SizePolynomial &by) const {
+std::optional<SizePolynomial>
+SizePolynomial::divide(const SizePolynomial &by) const {
   if (by.terms.empty())
     return std::nullopt;
   SizePolynomial rest = *this, quotient;
@@ -103,7 +106,8 @@ std::optional<SizePolynomial> SizePolynomial::divide(const SizePolynomial &by) c
   return quotient;
 }
 
-SizePolynomial SizePolynomial::substitute(unsigned symbol, const SizePolynomial &by) const {
+SizePolynomial SizePolynomial::substitute(unsigned symbol,
+                                          const SizePolynomial &by) const {
   SizePolynomial result;
   for (auto &[monomial, factor] : terms) {
     SizePolynomial product(factor);

@@ -205,8 +205,8 @@ bool Scalars::question(const Call &call, const char *name) {
     layout(first, call.args.size() == 1 ? "contiguous" : "all");
     return false;
   }
-  if (is("stride") || is("sym_size") || is("sym_stride") ||
-      is("sym_numel") || is("is_same_size") || is("is_set_to"))
+  if (is("stride") || is("sym_size") || is("sym_stride") || is("sym_numel") ||
+      is("is_same_size") || is("is_set_to"))
     for (PyObject *argument : call.args)
       layout(argument, "all");
   return false;
@@ -249,7 +249,8 @@ bool Scalars::compareTuples(rt::Compare function, PyObject *a, PyObject *b) {
 
 /// The torch.Size on the stack, made of numbers that are told by identity.
 PyObject *Scalars::makeSize(const Pending &entry, PyObject *found) {
-  if (!isSize(found) || PyTuple_GET_SIZE(found) != Py_ssize_t(entry.dims.size()))
+  if (!isSize(found) ||
+      PyTuple_GET_SIZE(found) != Py_ssize_t(entry.dims.size()))
     return nullptr;
   for (size_t d = 0; d < entry.dims.size(); ++d)
     if (PyLong_AsLongLong(PyTuple_GET_ITEM(found, d)) != entry.shape[d])
@@ -310,15 +311,14 @@ void Scalars::collectInts(const Call &call) {
 
 /// Tracked numbers among the elements of an operator's list of ints: told by
 /// the whole list, which is one of the call's.
-std::vector<PyObject *>
-Scalars::findInts(const std::vector<int64_t> &values) {
+std::vector<PyObject *> Scalars::findInts(const std::vector<int64_t> &values) {
   std::vector<PyObject *> found(values.size(), nullptr);
   const std::vector<PyObject *> *match = nullptr;
   for (const auto &list : currentUse.lists) {
     bool equal = list.size() == values.size();
     for (size_t i = 0; equal && i < list.size(); ++i)
-      equal = PyLong_CheckExact(list[i]) &&
-              PyLong_AsLongLong(list[i]) == values[i];
+      equal =
+          PyLong_CheckExact(list[i]) && PyLong_AsLongLong(list[i]) == values[i];
     PyErr_Clear();
     if (!equal)
       continue;
@@ -386,7 +386,9 @@ void Scalars::beginSubscript(PyObject *tensor, PyObject *key) {
       ++dim;
     } else if (PySlice_Check(part)) {
       auto *slice = reinterpret_cast<PySliceObject *>(part);
-      auto isInt = [](PyObject *o) { return o == Py_None || PyLong_CheckExact(o); };
+      auto isInt = [](PyObject *o) {
+        return o == Py_None || PyLong_CheckExact(o);
+      };
       if (!isInt(slice->start) || !isInt(slice->stop) || !isInt(slice->step) ||
           dim < 0 || dim >= t.dim())
         return giveUp();
@@ -472,22 +474,64 @@ bool Scalars::keepsWhole(const std::string &name) const {
 /// The parts of such an operator are given nothing but what it was given, and
 /// are the same ones for all sizes (other than zero and one).
 static bool isTransparent(const std::string &name) {
-  static const std::set<std::string> names = {
-      "T",           "mT",          "H",           "mH",
-      "absolute",    "adjoint",     "atleast_1d",  "atleast_2d",
-      "broadcast_to", "clip",       "clip_",       "concat",
-      "concatenate", "contiguous",  "conv2d",      "conv_transpose1d",
-      "conv_transpose2d", "divide", "dropout",     "dropout_",
-      "feature_dropout", "hstack",  "isfinite",    "kl_div",
-      "log_sigmoid", "log_softmax", "matrix_H",    "movedim",
-      "moveaxis",    "multiply",    "narrow",      "negative",
-      "nll_loss",    "nll_loss_nd", "numpy_T",     "pad",
-      "ravel",       "relu6",       "relu6_",      "selu",
-      "softmax",     "split",       "square",      "std",
-      "subtract",    "swapaxes",    "swapdims",    "to",
-      "true_divide", "type_as",     "upsample_bicubic2d",
-      "upsample_bilinear2d", "upsample_nearest2d", "var",
-      "vstack",      "where",       "_to_cpu",     "sum_to_size_"};
+  static const std::set<std::string> names = {"T",
+                                              "mT",
+                                              "H",
+                                              "mH",
+                                              "absolute",
+                                              "adjoint",
+                                              "atleast_1d",
+                                              "atleast_2d",
+                                              "broadcast_to",
+                                              "clip",
+                                              "clip_",
+                                              "concat",
+                                              "concatenate",
+                                              "contiguous",
+                                              "conv2d",
+                                              "conv_transpose1d",
+                                              "conv_transpose2d",
+                                              "divide",
+                                              "dropout",
+                                              "dropout_",
+                                              "feature_dropout",
+                                              "hstack",
+                                              "isfinite",
+                                              "kl_div",
+                                              "log_sigmoid",
+                                              "log_softmax",
+                                              "matrix_H",
+                                              "movedim",
+                                              "moveaxis",
+                                              "multiply",
+                                              "narrow",
+                                              "negative",
+                                              "nll_loss",
+                                              "nll_loss_nd",
+                                              "numpy_T",
+                                              "pad",
+                                              "ravel",
+                                              "relu6",
+                                              "relu6_",
+                                              "selu",
+                                              "softmax",
+                                              "split",
+                                              "square",
+                                              "std",
+                                              "subtract",
+                                              "swapaxes",
+                                              "swapdims",
+                                              "to",
+                                              "true_divide",
+                                              "type_as",
+                                              "upsample_bicubic2d",
+                                              "upsample_bilinear2d",
+                                              "upsample_nearest2d",
+                                              "var",
+                                              "vstack",
+                                              "where",
+                                              "_to_cpu",
+                                              "sum_to_size_"};
   std::string base = name.substr(name.find("::") + 2);
   return names.count(base.substr(0, base.find('.')));
 }

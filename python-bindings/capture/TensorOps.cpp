@@ -338,10 +338,10 @@ findSizes(Scalars &scalars, const std::string &overload,
   std::string name = overload.substr(overload.find("::") + 2);
   name = name.substr(0, name.find('.'));
   static const std::set<std::string> lists = {
-      "view",      "reshape",  "expand", "repeat",    "zeros",
-      "ones",      "empty",    "full",   "rand",      "randn",
-      "new_zeros", "new_ones", "new_full", "new_empty", "unflatten",
-      "split_with_sizes"};
+      "view",     "reshape",   "expand",    "repeat",
+      "zeros",    "ones",      "empty",     "full",
+      "rand",     "randn",     "new_zeros", "new_ones",
+      "new_full", "new_empty", "unflatten", "split_with_sizes"};
   static const std::set<std::string> ints = {"arange", "topk", "split",
                                              "one_hot"};
   if (name != use->name &&
@@ -349,7 +349,8 @@ findSizes(Scalars &scalars, const std::string &overload,
     return found;
   for (size_t i = 0; i < inputs.size(); ++i)
     if (lists.count(name) && inputs[i].isIntList()) {
-      std::vector<PyObject *> numbers = scalars.findInts(inputs[i].toIntVector());
+      std::vector<PyObject *> numbers =
+          scalars.findInts(inputs[i].toIntVector());
       if (std::any_of(numbers.begin(), numbers.end(),
                       [](PyObject *number) { return number; }))
         found[i] = std::move(numbers);
@@ -432,9 +433,9 @@ TensorRecorder::Impl::begin(const at::RecordFunction &fn) {
   // With a number of classes given, the result's shape follows from it.
   bool oneHot = name == "aten::one_hot" && copies.size() == 2 &&
                 copies[1].isInt() && copies[1].toInt() > 0;
-  if (composite && (!(isKept(name) || oneHot ||
-                      session.scalars.keepsWhole(name)) ||
-                    training)) {
+  if (composite &&
+      (!(isKept(name) || oneHot || session.scalars.keepsWhole(name)) ||
+       training)) {
     if (Scalars::Use *use = session.scalars.use())
       use->composite = true;
     if (session.scalars.liftsSizes()) {

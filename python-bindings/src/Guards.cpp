@@ -197,10 +197,10 @@ void Guards::splitAlways() {
   }
 }
 
-inline bool
-Guards::implMatches(const c10::TensorImpl &impl, const PyjitTensorMeta &meta,
-                    const torch::autograd::AutogradMeta *autograd,
-                    bool layout) const {
+inline bool Guards::implMatches(const c10::TensorImpl &impl,
+                                const PyjitTensorMeta &meta,
+                                const torch::autograd::AutogradMeta *autograd,
+                                bool layout) const {
   if (meta.flags & PYJIT_TENSOR_HAS_KEYSET &&
       impl.key_set().raw_repr() != meta.keyset)
     return false;

@@ -46,9 +46,9 @@ public:
   c10::TensorImpl *numberInput(Frame &frame, uint32_t i) const;
   void makeNumbers(Frame &frame) const;
 
-  /// Places (see placeOf) whose number is not the one that was recorded, or (the
-  /// tensor's, then `$` and the dimension) whose size, in a call that no record
-  /// answered. Looks at every check that it can reach.
+  /// Places (see placeOf) whose number is not the one that was recorded, or
+  /// (the tensor's, then `$` and the dimension) whose size, in a call that no
+  /// record answered. Looks at every check that it can reach.
   void collectChangedNumbers(Frame &frame, PyObject *const *args,
                              Py_ssize_t nargs,
                              std::vector<std::string> &places);

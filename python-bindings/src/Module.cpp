@@ -153,10 +153,10 @@ PyObject *build(PyObject *, PyObject *args) {
                         &pinSizes))
     return nullptr;
   std::string error;
-  auto record = Record::build({trace, size_t(traceSize)}, objects, nargs,
-                              keywords == Py_None ? nullptr : keywords,
-                              eagerRounding, dumpDirectory, accelerator,
-                              pinSizes, error);
+  auto record =
+      Record::build({trace, size_t(traceSize)}, objects, nargs,
+                    keywords == Py_None ? nullptr : keywords, eagerRounding,
+                    dumpDirectory, accelerator, pinSizes, error);
   if (!record) {
     PyErr_SetString(buildError, error.c_str());
     return nullptr;
@@ -201,7 +201,8 @@ PyMethodDef methods[] = {
      "grad_mode)."},
     {"build", build, METH_VARARGS,
      "build(trace, objects, nargs, keyword_names, eager_rounding, dump_dir, "
-     "accelerator='', pin_sizes=False) -> Record\nCompiles a captured call. Raises BuildError."},
+     "accelerator='', pin_sizes=False) -> Record\nCompiles a captured call. "
+     "Raises BuildError."},
     {"is_capturing", isCapturing, METH_NOARGS,
      "Whether this thread is inside a monitored run."},
     {"call_disabled", callDisabled, METH_VARARGS,

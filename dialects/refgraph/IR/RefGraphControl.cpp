@@ -27,9 +27,11 @@ void printOutcome(OpAsmPrinter &printer, Operation *, BoolAttr outcome) {
 /// Python's `bool` of a tensor with more than one element raises.
 static LogicalResult verifyCondition(Operation *op, Value condition) {
   auto type = cast<TensorType>(condition.getType());
-  if (type.getNumElements() != 1)
-    return op->emitOpError("decides on ")
-           << type.getNumElements() << " elements of " << type;
+  std::optional<int64_t> count = type.getNumElements().getConstant();
+  if (!count)
+    return op->emitOpError("decides on ") << type;
+  if (*count != 1)
+    return op->emitOpError("decides on ") << *count << " elements of " << type;
   return success();
 }
 

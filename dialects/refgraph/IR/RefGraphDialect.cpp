@@ -13,12 +13,14 @@ using operators::SizePolynomial;
 using operators::SizePolynomials;
 
 /// What the three parameters of a layout hold.
-static void splitLayout(ArrayRef<SizePolynomial> sizes, ArrayRef<SizePolynomial> strides,
-                        MLIRContext *context, SmallVectorImpl<int64_t> &shape,
+static void splitLayout(ArrayRef<SizePolynomial> sizes,
+                        ArrayRef<SizePolynomial> strides, MLIRContext *context,
+                        SmallVectorImpl<int64_t> &shape,
                         SmallVectorImpl<int64_t> &steps,
                         SmallVectorImpl<AffineExpr> &exprs) {
   bool symbolic = false;
-  auto split = [&](ArrayRef<SizePolynomial> from, SmallVectorImpl<int64_t> &to) {
+  auto split = [&](ArrayRef<SizePolynomial> from,
+                   SmallVectorImpl<int64_t> &to) {
     for (const SizePolynomial &size : from) {
       auto constant = size.getConstant();
       to.push_back(constant.value_or(ShapedType::kDynamic));
@@ -43,10 +45,11 @@ static ParseResult parseLayout(AsmParser &parser, SmallVector<int64_t> &shape,
   return success();
 }
 
-static SizePolynomial sizeAt(ArrayRef<int64_t> numbers, ArrayRef<AffineExpr> exprs,
-                       unsigned i) {
-  return ShapedType::isDynamic(numbers[i]) ? *SizePolynomial::fromAffine(exprs[i])
-                                           : SizePolynomial(numbers[i]);
+static SizePolynomial sizeAt(ArrayRef<int64_t> numbers,
+                             ArrayRef<AffineExpr> exprs, unsigned i) {
+  return ShapedType::isDynamic(numbers[i])
+             ? *SizePolynomial::fromAffine(exprs[i])
+             : SizePolynomial(numbers[i]);
 }
 
 static void printLayout(AsmPrinter &printer, ArrayRef<int64_t> shape,

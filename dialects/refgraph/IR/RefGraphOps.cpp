@@ -231,8 +231,7 @@ static int64_t at(ArrayRef<int64_t> numbers, uint64_t i) {
 }
 
 LogicalResult SizeOp::verify() {
-  return verifyDim(*this, at(typeOf(getTensor()).getShape(), getDim()),
-                   "size");
+  return verifyDim(*this, at(typeOf(getTensor()).getShape(), getDim()), "size");
 }
 
 LogicalResult StrideOp::verify() {

@@ -55,10 +55,10 @@ static ArrayAttr getSymbols(const RecordPlan &plan, Builder &builder) {
 
 static void extractGraph(TraceOp trace, const RecordPlan &plan) {
   OpBuilder builder(trace);
-  auto graph = GraphOp::create(builder, trace.getLoc(), trace.getRecordAttr(),
-                               builder.getDenseI64ArrayAttr(plan.updates),
-                               getParams(plan, builder),
-                               getSymbols(plan, builder));
+  auto graph =
+      GraphOp::create(builder, trace.getLoc(), trace.getRecordAttr(),
+                      builder.getDenseI64ArrayAttr(plan.updates),
+                      getParams(plan, builder), getSymbols(plan, builder));
   Block *body = &graph.getBody().emplaceBlock();
   IRMapping mapping;
   llvm::DenseMap<Value, Value> arguments;

@@ -131,11 +131,11 @@ Value GuardBuilder::emitDict(GuardRead *holder) {
   Value object = emit(holder);
   MLIRContext *context = builder.getContext();
   Type type = ObjType::get(context, "dict");
-  Value made = GetOp::create(builder, holder->loc, type, object, Selector::dict,
-                             Attribute(), StringAttr(), IntegerAttr(),
-                             Attribute(), IntegerAttr(), false, BoolAttr(),
-                             IntegerAttr(), IntegerAttr(), false, false,
-                             DenseI64ArrayAttr());
+  Value made =
+      GetOp::create(builder, holder->loc, type, object, Selector::dict,
+                    Attribute(), StringAttr(), IntegerAttr(), Attribute(),
+                    IntegerAttr(), false, BoolAttr(), IntegerAttr(),
+                    IntegerAttr(), false, false, DenseI64ArrayAttr());
   return dicts[holder] = made;
 }
 

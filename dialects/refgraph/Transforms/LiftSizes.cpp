@@ -48,7 +48,8 @@ public:
   }
   bool requireEqual(const SizePolynomial &a, const SizePolynomial &b) override;
   bool requireNotNegative(const SizePolynomial &size) override;
-  bool requireDifferent(const SizePolynomial &a, const SizePolynomial &b) override;
+  bool requireDifferent(const SizePolynomial &a,
+                        const SizePolynomial &b) override;
   const SymbolicShape &shapeOf(Value tensor) override { return shapes[tensor]; }
   SizePolynomial sizeOf(Value number) override;
 
@@ -88,10 +89,11 @@ private:
   Value numberOf(const SizePolynomial &size);
   Value constant(int64_t value);
   Value arith(StringRef function, Value a, Value b, int64_t value);
-  void compare(StringRef function, const SizePolynomial &a, const SizePolynomial &b,
-               bool outcome);
+  void compare(StringRef function, const SizePolynomial &a,
+               const SizePolynomial &b, bool outcome);
   SizePolynomial renumber(SizePolynomial size) const;
-  refgraph::TensorType typeOf(const SymbolicShape &shape, refgraph::TensorType recorded) const;
+  refgraph::TensorType typeOf(const SymbolicShape &shape,
+                              refgraph::TensorType recorded) const;
 
   TraceOp trace;
   OpBuilder builder;
@@ -140,8 +142,9 @@ void SizeLifter::replace(unsigned symbol, SizePolynomial by) {
 }
 
 void SizeLifter::pin(const SizePolynomial &size) {
-  resolve(size).walkSymbols(
-      [&](unsigned symbol) { replace(symbol, SizePolynomial(values[symbol])); });
+  resolve(size).walkSymbols([&](unsigned symbol) {
+    replace(symbol, SizePolynomial(values[symbol]));
+  });
 }
 
 void SizeLifter::pin(const SymbolicShape &shape) {
@@ -164,7 +167,8 @@ void SizeLifter::pinOperands(TensorOp call) {
 // Facts
 //===----------------------------------------------------------------------===//
 
-bool SizeLifter::requireEqual(const SizePolynomial &a, const SizePolynomial &b) {
+bool SizeLifter::requireEqual(const SizePolynomial &a,
+                              const SizePolynomial &b) {
   SizePolynomial rest = resolve(a) - resolve(b);
   if (evaluate(rest) != 0)
     return false;
@@ -192,7 +196,8 @@ bool SizeLifter::requireEqual(const SizePolynomial &a, const SizePolynomial &b) 
     pin(rest);
     return true;
   }
-  SizePolynomial others = *rest.divide(divisor) - SizePolynomial(sign) * SizePolynomial::symbol(*found);
+  SizePolynomial others = *rest.divide(divisor) -
+                          SizePolynomial(sign) * SizePolynomial::symbol(*found);
   replace(*found, SizePolynomial(-sign) * others);
   return true;
 }
@@ -206,7 +211,8 @@ bool SizeLifter::requireNotNegative(const SizePolynomial &size) {
   return true;
 }
 
-bool SizeLifter::requireDifferent(const SizePolynomial &a, const SizePolynomial &b) {
+bool SizeLifter::requireDifferent(const SizePolynomial &a,
+                                  const SizePolynomial &b) {
   SizePolynomial rest = resolve(a) - resolve(b);
   if (evaluate(rest) == 0)
     return false;
@@ -260,7 +266,8 @@ SymbolicShape SizeLifter::constantShape(refgraph::TensorType type) const {
 
 /// Strides from the recorded ones: a stride that was what the dimensions below
 /// it span follows from them. `dense`: of a fresh tensor, so they all are.
-bool SizeLifter::order(SymbolicShape &shape, refgraph::TensorType recorded, bool dense) {
+bool SizeLifter::order(SymbolicShape &shape, refgraph::TensorType recorded,
+                       bool dense) {
   unsigned rank = shape.rank();
   auto dims = llvm::to_vector(llvm::seq<unsigned>(0, rank));
   ArrayRef<int64_t> sizes = recorded.getShape(),
@@ -305,7 +312,8 @@ bool SizeLifter::order(SymbolicShape &shape, refgraph::TensorType recorded, bool
 bool SizeLifter::lookAtStrides(const SymbolicShape &shape) {
   SmallVector<unsigned> dims;
   for (unsigned i = 0; i < shape.rank(); ++i)
-    if (shape.sizes[i] != SizePolynomial(1) && shape.strides[i] != SizePolynomial(0))
+    if (shape.sizes[i] != SizePolynomial(1) &&
+        shape.strides[i] != SizePolynomial(0))
       dims.push_back(i);
   llvm::stable_sort(dims, [&](unsigned a, unsigned b) {
     return evaluate(shape.strides[a]) < evaluate(shape.strides[b]);
@@ -313,9 +321,9 @@ bool SizeLifter::lookAtStrides(const SymbolicShape &shape) {
   SizePolynomial span = 1;
   for (auto [i, dim] : llvm::enumerate(dims)) {
     const SizePolynomial &stride = shape.strides[dim];
-    if (stride != span && !(evaluate(stride) == evaluate(span)
-                                ? requireEqual(stride, span)
-                                : requireDifferent(stride, span)))
+    if (stride != span &&
+        !(evaluate(stride) == evaluate(span) ? requireEqual(stride, span)
+                                             : requireDifferent(stride, span)))
       return false;
     if (i > 0 && !requireNotNegative(stride - shape.strides[dims[i - 1]]))
       return false;
@@ -430,16 +438,16 @@ void SizeLifter::visit(TensorOp call) {
   bool symbolic = false;
   for (Value input : call.getInputs()) {
     if (isa<refgraph::TensorType>(input.getType()))
-      symbolic |= shapes[input].isSymbolic() ||
-                  !shapes[input].offset.isConstant();
+      symbolic |=
+          shapes[input].isSymbolic() || !shapes[input].offset.isConstant();
   }
   operators::walkCallArguments(
       call.getArgs(), [&](unsigned, Attribute arg, unsigned first) {
         auto look = [&](Attribute part) {
           if (operators::isSizeOperand(part))
             symbolic |= !sizeOf(call.getInputs()[first]).isConstant();
-          first += operators::countOperands(
-              ArrayAttr::get(call.getContext(), part));
+          first +=
+              operators::countOperands(ArrayAttr::get(call.getContext(), part));
         };
         if (auto list = dyn_cast<ArrayAttr>(arg))
           llvm::for_each(list, look);
@@ -450,8 +458,7 @@ void SizeLifter::visit(TensorOp call) {
   SymbolicShapes results;
   bool known = false;
   if (symbolic && !changed) {
-    std::optional<SymbolicShapes> inferred =
-        inferShapes(SizeCall(call, *this));
+    std::optional<SymbolicShapes> inferred = inferShapes(SizeCall(call, *this));
     known = inferred && inferred->size() == fresh;
     for (unsigned i = 0; known && i < fresh; ++i)
       known = settle((*inferred)[i],
@@ -468,7 +475,8 @@ void SizeLifter::visit(TensorOp call) {
   for (unsigned i = 0; i < fresh; ++i) {
     Value result = call.getResult(i);
     SymbolicShape shape =
-        known ? results[i] : constantShape(cast<refgraph::TensorType>(result.getType()));
+        known ? results[i]
+              : constantShape(cast<refgraph::TensorType>(result.getType()));
     if (!known)
       shape.offset = call.getOffset(i);
     shapes[result] = shape;
@@ -492,7 +500,8 @@ void SizeLifter::visit(Operation &op) {
   if (auto layout = dyn_cast<LayoutOp>(op))
     return visitLayout(layout);
   if (auto object = dyn_cast<ObjectOp>(op)) {
-    if (auto type = dyn_cast<refgraph::TensorType>(object.getResult().getType()))
+    if (auto type =
+            dyn_cast<refgraph::TensorType>(object.getResult().getType()))
       shapes[object.getResult()] = constantShape(type);
   } else if (auto constant = dyn_cast<ConstantOp>(op)) {
     if (auto value = recordedValue(constant.getResult()))
@@ -580,20 +589,21 @@ SizePolynomial SizeLifter::renumber(SizePolynomial size) const {
 }
 
 refgraph::TensorType SizeLifter::typeOf(const SymbolicShape &shape,
-                              refgraph::TensorType recorded) const {
+                                        refgraph::TensorType recorded) const {
   SizePolynomials sizes, strides;
   for (const SizePolynomial &size : shape.sizes)
     sizes.push_back(renumber(size));
   for (const SizePolynomial &stride : shape.strides)
     strides.push_back(renumber(stride));
   return refgraph::TensorType::get(recorded.getContext(), sizes, strides,
-                         recorded.getElementType(), recorded.getDevice());
+                                   recorded.getElementType(),
+                                   recorded.getDevice());
 }
 
 Value SizeLifter::constant(int64_t value) {
-  return ConstantOp::create(
-             builder, trace.getLoc(), ObjType::get(builder.getContext(), "int"),
-             builder.getI64IntegerAttr(value))
+  return ConstantOp::create(builder, trace.getLoc(),
+                            ObjType::get(builder.getContext(), "int"),
+                            builder.getI64IntegerAttr(value))
       .getResult();
 }
 
@@ -629,8 +639,7 @@ Value SizeLifter::numberOf(const SizePolynomial &size) {
 void SizeLifter::compare(StringRef function, const SizePolynomial &a,
                          const SizePolynomial &b, bool outcome) {
   Value lhs = numberOf(a), rhs = numberOf(b);
-  CompareOp::create(builder, trace.getLoc(), function, lhs, rhs,
-                    outcome);
+  CompareOp::create(builder, trace.getLoc(), function, lhs, rhs, outcome);
 }
 
 /// Every source as a number: behind the read of its tensor.
@@ -660,8 +669,7 @@ void SizeLifter::writeSources() {
 
 /// Sizes that Python saw: those of other tensors than inputs are computed.
 void SizeLifter::writeNumbers() {
-  for (Operation &op :
-       llvm::make_early_inc_range(trace.getBody().front())) {
+  for (Operation &op : llvm::make_early_inc_range(trace.getBody().front())) {
     if (!isa<SizeOp, StrideOp>(op))
       continue;
     Value number = op.getResult(0);
@@ -686,7 +694,8 @@ void SizeLifter::writeTypes() {
     for (Value result : op.getResults()) {
       auto it = shapes.find(result);
       if (it != shapes.end() && it->second.isSymbolic())
-        result.setType(typeOf(it->second, cast<refgraph::TensorType>(result.getType())));
+        result.setType(
+            typeOf(it->second, cast<refgraph::TensorType>(result.getType())));
     }
     if (auto get = dyn_cast<GetOp>(op)) {
       get.removeLiftSizesAttr();
@@ -868,10 +877,9 @@ void SizeLifter::writeConditions() {
       const SizePolynomial &stride = it->second.strides[i];
       if (stride.isConstant())
         continue;
-      Value read = StrideOp::create(
-                       builder, get.getLoc(),
-                       ObjType::get(builder.getContext(), "int"),
-                       get.getResult(), i, evaluate(stride))
+      Value read = StrideOp::create(builder, get.getLoc(),
+                                    ObjType::get(builder.getContext(), "int"),
+                                    get.getResult(), i, evaluate(stride))
                        .getResult();
       CompareOp::create(builder, get.getLoc(), "eq", read, numberOf(stride),
                         true);

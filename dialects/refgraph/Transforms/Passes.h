@@ -12,8 +12,8 @@ namespace pyjit::refgraph {
 #define GEN_PASS_REGISTRATION
 #include "dialects/refgraph/Transforms/Passes.h.inc"
 
-/// From traces to guards, mock and graph. `pinSizes`: sizes keep the values that
-/// were recorded.
+/// From traces to guards, mock and graph. `pinSizes`: sizes keep the values
+/// that were recorded.
 void buildRecordPipeline(mlir::OpPassManager &manager, bool pinSizes = false);
 
 } // namespace pyjit::refgraph

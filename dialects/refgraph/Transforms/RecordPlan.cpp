@@ -197,8 +197,8 @@ LogicalResult RecordPlan::planTensors(TraceOp trace) {
       if (getExtent(type) == 0)
         continue; // nothing is written
       int64_t offset = getOffset(operand) - getOffset(*base);
-      operators::SizePolynomial room =
-          getExtent(baseType) - getExtent(type) - operators::SizePolynomial(offset);
+      operators::SizePolynomial room = getExtent(baseType) - getExtent(type) -
+                                       operators::SizePolynomial(offset);
       if (type.isSymbolic() || baseType.isSymbolic()) {
         if (hasSymbolicOffset(operand) ||
             room.getLowerBound().value_or(-1) < 0 || offset < 0)
@@ -232,8 +232,7 @@ static int64_t getElementBytes(TensorType type) {
 FailureOr<int64_t> RecordPlan::getDistance(Value value, Value base,
                                            Operation *user) const {
   if (hasSymbolicOffset(value) || hasSymbolicOffset(base))
-    return user->emitOpError(
-        "lets a view escape that begins where sizes say");
+    return user->emitOpError("lets a view escape that begins where sizes say");
   int64_t bytes = getElementBytes(cast<TensorType>(getNode(value).getType()));
   int64_t begin =
       getOffset(base) * getElementBytes(cast<TensorType>(base.getType()));

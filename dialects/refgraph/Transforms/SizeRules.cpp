@@ -90,7 +90,7 @@ bool SizeCall::isNone(StringRef argument) const {
 }
 
 std::optional<SizePolynomial> SizeCall::sizeAt(Attribute arg,
-                                         unsigned &operand) const {
+                                               unsigned &operand) const {
   if (operators::isSizeOperand(arg))
     return facts.sizeOf(op.getInputs()[operand++]);
   if (AffineExpr size = operators::getSizeArgument(arg))
@@ -178,7 +178,9 @@ static SymbolicShapes all(const SizeCall &c, const SizePolynomials &sizes) {
 }
 
 /// A size of one is a constant: symbols are not.
-static bool isOne(const SizePolynomial &size) { return size == SizePolynomial(1); }
+static bool isOne(const SizePolynomial &size) {
+  return size == SizePolynomial(1);
+}
 
 static bool broadcast(SizePolynomials &into, ArrayRef<SizePolynomial> from,
                       SizeFacts &facts) {
@@ -195,8 +197,8 @@ static bool broadcast(SizePolynomials &into, ArrayRef<SizePolynomial> from,
   return true;
 }
 
-static bool broadcastsTo(ArrayRef<SizePolynomial> from, ArrayRef<SizePolynomial> to,
-                         SizeFacts &facts) {
+static bool broadcastsTo(ArrayRef<SizePolynomial> from,
+                         ArrayRef<SizePolynomial> to, SizeFacts &facts) {
   SizePolynomials joined(to);
   return from.size() <= to.size() && broadcast(joined, from, facts) &&
          ArrayRef(joined) == to;
@@ -297,8 +299,7 @@ static Shapes product(const SizeCall &c, const SymbolicShape *a,
   if (!c.facts.requireEqual(a->sizes.back(), inner))
     return std::nullopt;
   SizePolynomials sizes(ArrayRef(a->sizes).drop_back(std::min(2u, a->rank())));
-  if (!broadcast(sizes,
-                 ArrayRef(b->sizes).drop_back(std::min(2u, b->rank())),
+  if (!broadcast(sizes, ArrayRef(b->sizes).drop_back(std::min(2u, b->rank())),
                  c.facts))
     return std::nullopt;
   if (a->rank() > 1)

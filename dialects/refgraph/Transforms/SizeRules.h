@@ -38,9 +38,11 @@ public:
   /// In the recorded run.
   virtual int64_t evaluate(const SizePolynomial &size) const = 0;
   /// These return false where the recorded run says otherwise.
-  virtual bool requireEqual(const SizePolynomial &a, const SizePolynomial &b) = 0;
+  virtual bool requireEqual(const SizePolynomial &a,
+                            const SizePolynomial &b) = 0;
   virtual bool requireNotNegative(const SizePolynomial &size) = 0;
-  virtual bool requireDifferent(const SizePolynomial &a, const SizePolynomial &b) = 0;
+  virtual bool requireDifferent(const SizePolynomial &a,
+                                const SizePolynomial &b) = 0;
   virtual const SymbolicShape &shapeOf(mlir::Value tensor) = 0;
   /// An int that stands as `size(%n)`.
   virtual SizePolynomial sizeOf(mlir::Value number) = 0;
@@ -80,7 +82,8 @@ public:
 
 private:
   mlir::Attribute find(llvm::StringRef argument, unsigned *operand) const;
-  std::optional<SizePolynomial> sizeAt(mlir::Attribute arg, unsigned &operand) const;
+  std::optional<SizePolynomial> sizeAt(mlir::Attribute arg,
+                                       unsigned &operand) const;
 };
 
 using SymbolicShapes = llvm::SmallVector<SymbolicShape, 2>;
@@ -92,9 +95,9 @@ std::optional<SymbolicShapes> inferShapes(const SizeCall &call);
 using SizeRule = std::optional<SymbolicShapes> (*)(const SizeCall &);
 SizeRule findSizeViewRule(llvm::StringRef name);
 /// The strides of a view of these sizes, as ATen computes them.
-std::optional<SizePolynomials> inferViewStrides(const SymbolicShape &source,
-                                          llvm::ArrayRef<SizePolynomial> sizes,
-                                          SizeFacts &facts);
+std::optional<SizePolynomials>
+inferViewStrides(const SymbolicShape &source,
+                 llvm::ArrayRef<SizePolynomial> sizes, SizeFacts &facts);
 /// The sizes that `view` and its like are asked for, -1 resolved.
 std::optional<SizePolynomials> resolveViewSizes(const SizeCall &call);
 

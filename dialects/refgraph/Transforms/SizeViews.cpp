@@ -103,8 +103,8 @@ static SymbolicShape part(const SymbolicShape &self, unsigned dim,
 }
 
 /// A bound of a slice, wrapped and clamped as it was in the recorded run.
-static std::optional<SizePolynomial> bound(SizePolynomial at, const SizePolynomial &size,
-                                     SizeFacts &facts) {
+static std::optional<SizePolynomial>
+bound(SizePolynomial at, const SizePolynomial &size, SizeFacts &facts) {
   if (facts.evaluate(at) < 0) {
     if (!facts.requireNotNegative(SizePolynomial(-1) - at))
       return std::nullopt;
@@ -223,14 +223,15 @@ static Shapes unbind(const SizeCall &c) {
     return std::nullopt;
   auto dim = c.dim("dim", self->rank(), 0);
   unsigned count = c.op.getNumFresh();
-  if (!dim || !c.facts.requireEqual(self->sizes[*dim],
-                                    SizePolynomial(static_cast<int64_t>(count))))
+  if (!dim ||
+      !c.facts.requireEqual(self->sizes[*dim],
+                            SizePolynomial(static_cast<int64_t>(count))))
     return std::nullopt;
   SymbolicShapes shapes;
   for (unsigned i = 0; i < count; ++i) {
     SymbolicShape shown = *self;
-    shown.offset =
-        self->offset + self->strides[*dim] * SizePolynomial(static_cast<int64_t>(i));
+    shown.offset = self->offset + self->strides[*dim] *
+                                      SizePolynomial(static_cast<int64_t>(i));
     shown.sizes.erase(shown.sizes.begin() + *dim);
     shown.strides.erase(shown.strides.begin() + *dim);
     shapes.push_back(shown);
@@ -247,8 +248,8 @@ static Shapes unsqueeze(const SizeCall &c) {
     return std::nullopt;
   SymbolicShape shown = *self;
   SizePolynomial stride = *dim < self->rank()
-                        ? self->sizes[*dim] * self->strides[*dim]
-                        : SizePolynomial(1);
+                              ? self->sizes[*dim] * self->strides[*dim]
+                              : SizePolynomial(1);
   shown.sizes.insert(shown.sizes.begin() + *dim, SizePolynomial(1));
   shown.strides.insert(shown.strides.begin() + *dim, stride);
   return one(shown);
@@ -297,9 +298,9 @@ static Shapes expand(const SizeCall &c) {
     bool isNew = i < ahead;
     SizePolynomial size = isNew ? SizePolynomial(1) : self->sizes[i - ahead];
     SizePolynomial stride = !isNew ? self->strides[i - ahead]
-                      : i + 1 < sizes->size()
-                          ? shown.sizes[i + 1] * shown.strides[i + 1]
-                          : SizePolynomial(1);
+                            : i + 1 < sizes->size()
+                                ? shown.sizes[i + 1] * shown.strides[i + 1]
+                                : SizePolynomial(1);
     SizePolynomial wanted = (*sizes)[i];
     if (wanted == SizePolynomial(-1)) {
       if (isNew)
@@ -455,28 +456,17 @@ static Shapes view(const SizeCall &c) {
 
 SizeRule refgraph::findSizeViewRule(StringRef name) {
   static const llvm::StringMap<SizeRule> rules{
-      {"alias", alias},
-      {"detach", alias},
-      {"lift_fresh", alias},
-      {"transpose", transpose},
-      {"swapaxes", transpose},
-      {"t", t},
-      {"permute", permute},
-      {"select", select},
-      {"slice", slice},
-      {"narrow", narrow},
-      {"split", split},
-      {"split_with_sizes", splitWithSizes},
-      {"unbind", unbind},
-      {"unsqueeze", unsqueeze},
-      {"squeeze", squeeze},
-      {"expand", expand},
-      {"expand_as", expand},
-      {"view", view},
-      {"view_as", view},
-      {"_unsafe_view", view},
-      {"reshape", view},
-      {"flatten", view},
+      {"alias", alias},        {"detach", alias},
+      {"lift_fresh", alias},   {"transpose", transpose},
+      {"swapaxes", transpose}, {"t", t},
+      {"permute", permute},    {"select", select},
+      {"slice", slice},        {"narrow", narrow},
+      {"split", split},        {"split_with_sizes", splitWithSizes},
+      {"unbind", unbind},      {"unsqueeze", unsqueeze},
+      {"squeeze", squeeze},    {"expand", expand},
+      {"expand_as", expand},   {"view", view},
+      {"view_as", view},       {"_unsafe_view", view},
+      {"reshape", view},       {"flatten", view},
       {"unflatten", view},
   };
   auto found = rules.find(name);

@@ -1,4 +1,5 @@
-//===- SizePolynomial.h - Sizes computed from sizes -------------------*- C++ -*-===//
+//===- SizePolynomial.h - Sizes computed from sizes -------------------*- C++
+//-*-===//
 //
 // A size in the form that sizes are solved for in: symbols are substituted, and
 // values put in for them. SizeExpr.h has the form that is written in types.
@@ -39,8 +40,12 @@ public:
   SizePolynomial operator+(const SizePolynomial &other) const;
   SizePolynomial operator-(const SizePolynomial &other) const;
   SizePolynomial operator*(const SizePolynomial &other) const;
-  bool operator==(const SizePolynomial &other) const { return terms == other.terms; }
-  bool operator!=(const SizePolynomial &other) const { return !(*this == other); }
+  bool operator==(const SizePolynomial &other) const {
+    return terms == other.terms;
+  }
+  bool operator!=(const SizePolynomial &other) const {
+    return !(*this == other);
+  }
 
   /// The quotient, if it is an expression: no remainder for any sizes.
   std::optional<SizePolynomial> divide(const SizePolynomial &by) const;

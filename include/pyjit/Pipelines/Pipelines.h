@@ -24,10 +24,9 @@ struct Options : mlir::PassPipelineOptions<Options> {
       llvm::cl::desc("The device to launch on as on a GPU; empty for any but "
                      "the processor"),
       llvm::cl::init("")};
-  Option<bool> pinSizes{
-      *this, "pin-sizes",
-      llvm::cl::desc("Compile for the recorded sizes only"),
-      llvm::cl::init(false)};
+  Option<bool> pinSizes{*this, "pin-sizes",
+                        llvm::cl::desc("Compile for the recorded sizes only"),
+                        llvm::cl::init(false)};
 };
 
 /// `pyjit-frontend`: a trace becomes guards, mock and a functional tensor

@@ -250,7 +250,8 @@ FailureOr<ArrayAttr> Converter::findPath(refgraph::TensorOp op, Value source,
   // Any view is a strided part of its storage, where the distance is known.
   auto base = offsets.find(source);
   if (base != offsets.end() && !tssa::isSymbolic(from) &&
-      !tssa::isSymbolic(shown) && from.getElementType() == shown.getElementType()) {
+      !tssa::isSymbolic(shown) &&
+      from.getElementType() == shown.getElementType()) {
     int64_t absolute = op.getOffsets() ? (*op.getOffsets())[number] : 0;
     SmallVector<int64_t> numbers{absolute - base->second};
     llvm::append_range(numbers, shown.getShape());

@@ -98,8 +98,8 @@ std::optional<Steps> swapped(const Call &call, int64_t a, int64_t b) {
   return one(ViewKind::permute, order);
 }
 
-std::optional<Steps> sliced(int64_t dim, const Size &start,
-                            const Size &length, int64_t step = 1) {
+std::optional<Steps> sliced(int64_t dim, const Size &start, const Size &length,
+                            int64_t step = 1) {
   return one(ViewKind::slice, SmallVector<Size>{dim, start, length, step});
 }
 
@@ -227,9 +227,9 @@ Rule findRule(StringRef name) {
       {"narrow",
        [](const Call &call) -> std::optional<Steps> {
          int64_t dim = call.dim(1);
-         return sliced(
-             dim, Call::wrap(call.size(2).value_or(0), call.source[dim]),
-             call.shown[dim]);
+         return sliced(dim,
+                       Call::wrap(call.size(2).value_or(0), call.source[dim]),
+                       call.shown[dim]);
        }},
       {"permute", permute},
       {"t", [](const Call &call) { return swapped(call, 0, 1); }},
