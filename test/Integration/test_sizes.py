@@ -6,12 +6,13 @@ still compile one size at a time (`fixed_sizes` of the stats), it only compares 
 
 from __future__ import annotations
 
+import warnings
 from collections.abc import Callable
 from typing import Any
 
 import pytest
 import torch
-from Integration.harness import Compile, Steps, attempt, observe, tell
+from Integration.harness import Compile, Steps, attempt, difference, observe
 from torch import nn
 
 
@@ -19,15 +20,21 @@ def hits_from(story: Callable[..., Steps], count: int | None) -> Callable[[], No
     def test() -> None:
         import pyjit
 
-        tell(story, captured="late")
         made: list[Any] = []
 
-        def compile(f: Any, **options: Any) -> Any:
-            made.append(pyjit.compile(f, **options))
+        def compile(f: Any) -> Any:
+            made.append(pyjit.compile(f, options={"max_records": 64}))
             return made[-1]
 
-        observe(story, compile, grad=False)
+        want = observe(story, lambda f: f, grad=False)
+        with warnings.catch_warnings():
+            warnings.simplefilter("error", RuntimeWarning)
+            have = observe(story, compile, grad=False)
+        for index, pair in enumerate(zip(want, have, strict=True)):
+            found = difference(*pair, where=f"step {index}")
+            assert not found, found
         stats = [pyjit.stats(compiled) for compiled in made]
+        assert all(s["records"] for s in stats), stats
         if count is None or any(s["fixed_sizes"] for s in stats):
             return
         assert sum(s["misses"] for s in stats) == count, stats
@@ -407,8 +414,9 @@ def test_index_that_must_be_there(compile: Compile) -> Steps:
         yield attempt(f, torch.randn(n, 8))
 
 
-@misses(2)
+@misses(None)
 def test_loss(compile: Compile) -> Steps:
+    """The operator table does not know nll_loss_forward: sizes keep their values."""
     f = compile(nn.functional.cross_entropy)
     for n in (2, 3, 5):
         yield f(torch.randn(n, 8), torch.arange(n) % 8)

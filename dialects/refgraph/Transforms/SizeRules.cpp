@@ -762,13 +762,14 @@ static SizeRule findRule(const SizeCall &c) {
   };
   if (SizeRule view = findSizeViewRule(c.name))
     return view;
+  auto found = rules.find(c.name);
+  SizeRule named = found == rules.end() ? nullptr : found->second;
+  if (named == factory || named == arange)
+    return named;
   const operators::OperatorInfo *info = c.info;
   if (info && info->lowering == operators::Lowering::Twin)
     info = operators::lookupOperator(info->twin);
-  if (isPointwise(info))
-    return pointwise;
-  auto found = rules.find(c.name);
-  return found == rules.end() ? nullptr : found->second;
+  return isPointwise(info) ? pointwise : named;
 }
 
 Shapes refgraph::inferShapes(const SizeCall &call) {

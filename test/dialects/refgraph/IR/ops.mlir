@@ -229,14 +229,14 @@ refgraph.graph @loops(%x: !T) {
 // CHECK-LABEL: refgraph.trace @sizes
 refgraph.trace @sizes {
   %e = refgraph.external
-  // CHECK: %[[X:.*]] = refgraph.get %{{.*}} arg(0, "x") type(3) {lift_sizes = array<i64: 1>} : !refgraph.tensor<[s0, 4, s0 * s1 + 1], [s0 * s1 * 4 + 4, s0 * s1 + 1, 1], f32, "cpu">
-  %x = refgraph.get %e arg(0, "x") type(3) {lift_sizes = array<i64: 1>} : !refgraph.tensor<[s0, 4, 1 + s1 * s0], [4 * s1 * s0 + 4, s0 * s1 + 1, 1], f32, "cpu">
+  // CHECK: %[[X:.*]] = refgraph.get %{{.*}} arg(0, "x") type(3) {lift_sizes = array<i64: 1>} : !refgraph.tensor<[s0, 4, s0 * s1 + 1], [(s0 * s1) * 4 + 4, s0 * s1 + 1, 1], f32, "cpu">
+  %x = refgraph.get %e arg(0, "x") type(3) {lift_sizes = array<i64: 1>} : !refgraph.tensor<[s0, 4, s1 * s0 + 1], [s1 * s0 * 4 + 4, s0 * s1 + 1, 1], f32, "cpu">
   // CHECK: %[[N:.*]] = refgraph.size %[[X]][0] is(5) : !refgraph.tensor<[s0
-  %n = refgraph.size %x[0] is(5) : !refgraph.tensor<[s0, 4, 1 + s1 * s0], [4 * s1 * s0 + 4, s0 * s1 + 1, 1], f32, "cpu">
+  %n = refgraph.size %x[0] is(5) : !refgraph.tensor<[s0, 4, s1 * s0 + 1], [s1 * s0 * 4 + 4, s0 * s1 + 1, 1], f32, "cpu">
   // CHECK: refgraph.stride %[[X]][0] is(44)
-  %m = refgraph.stride %x[0] is(44) : !refgraph.tensor<[s0, 4, 1 + s1 * s0], [4 * s1 * s0 + 4, s0 * s1 + 1, 1], f32, "cpu">
+  %m = refgraph.stride %x[0] is(44) : !refgraph.tensor<[s0, 4, s1 * s0 + 1], [s1 * s0 * 4 + 4, s0 * s1 + 1, 1], f32, "cpu">
   // CHECK: refgraph.layout %[[X]] "contiguous"
-  refgraph.layout %x "contiguous" : !refgraph.tensor<[s0, 4, 1 + s1 * s0], [4 * s1 * s0 + 4, s0 * s1 + 1, 1], f32, "cpu">
+  refgraph.layout %x "contiguous" : !refgraph.tensor<[s0, 4, s1 * s0 + 1], [s1 * s0 * 4 + 4, s0 * s1 + 1, 1], f32, "cpu">
   // CHECK: refgraph.symbol 0 is %[[N]] : !refgraph.obj<"int">
   refgraph.symbol 0 is %n : !refgraph.obj<"int">
   // CHECK: refgraph.tensor_op "aten::zeros"([size(%[[N]]), #{{.*}}]) : (!refgraph.obj<"int">)
