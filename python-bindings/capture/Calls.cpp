@@ -204,8 +204,12 @@ Post Session::call(const Call &call, int depth) {
     return callWeakReference(*this, call);
   if (pyjitCache(f))
     return callCached(*this, call);
-  if (isScriptFunction(f))
+  if (isScriptFunction(f)) {
+    // It computes with sizes by itself.
+    for (PyObject *arg : call.args)
+      scalars.layoutDeep(arg);
     return callScript(*this, call);
+  }
   if (type == &PyWrapperDescr_Type)
     return callWrapper(pyjitWrapperName(f), f, call);
   if (pyjitIsMethodWrapper(f)) {

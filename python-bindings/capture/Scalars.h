@@ -49,7 +49,10 @@ public:
   ~Scalars();
 
   bool enabled() const { return !places.empty(); }
-  void lift(const std::string &place) { places.insert(place); }
+  void lift(const std::string &place) {
+    places.insert(place);
+    sizes |= place.find('$') != std::string::npos;
+  }
   /// The name of a place; empty where it has none.
   std::string placeOf(Node *owner, Select select, PyObject *key,
                       Py_ssize_t index);
@@ -112,6 +115,8 @@ public:
   std::string liftedSizes(const std::string &place, PyObject *tensor);
   void attribute(PyObject *tensor, const char *name);
   void layout(PyObject *tensor, const char *question);
+  /// All that is to be known of a tensor, or of those that a container holds.
+  void layoutDeep(PyObject *object);
   bool keepsWhole(const std::string &name) const;
   /// An operator that is made of others is about to run.
   void composite(const std::string &name,

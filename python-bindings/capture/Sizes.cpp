@@ -62,6 +62,22 @@ void Scalars::layout(PyObject *tensor, const char *question) {
                   s.location());
 }
 
+void Scalars::layoutDeep(PyObject *object) {
+  if (!sizes)
+    return;
+  if (s.isTensor(object))
+    return layout(object, "all");
+  if (PyTuple_Check(object) || PyList_Check(object)) {
+    for (Py_ssize_t i = 0; i < PySequence_Fast_GET_SIZE(object); ++i)
+      layoutDeep(PySequence_Fast_GET_ITEM(object, i));
+  } else if (PyDict_Check(object)) {
+    PyObject *key, *value;
+    Py_ssize_t position = 0;
+    while (PyDict_Next(object, &position, &key, &value))
+      layoutDeep(value);
+  }
+}
+
 void Scalars::pinSize(PyObject *tensor, int64_t dim) {
   int64_t rank = unpack(tensor).dim();
   dim = dim < 0 ? dim + rank : dim;

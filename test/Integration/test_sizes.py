@@ -430,6 +430,18 @@ def test_embedding(compile: Compile) -> Steps:
         yield f(torch.arange(n * 4).view(n, 4) % 20)
 
 
+@torch.jit.script
+def scripted(x: torch.Tensor) -> torch.Tensor:
+    return x.reshape(x.size(0), -1).sum(1) / x.size(0) + torch.arange(x.size(0))
+
+
+@misses(None)
+def test_script(compile: Compile) -> Steps:
+    """TorchScript computes with sizes where no recorder looks."""
+    f = compile(lambda x: scripted(x) * 2)
+    yield from over(f, (2, 8), (3, 8), (5, 8), (4, 8))
+
+
 @misses(None)
 def test_view_returned(compile: Compile) -> Steps:
     """A result that shows an input's memory."""
