@@ -75,7 +75,7 @@ llvm::StringRef pyjit::graphplan::whyNotCaptured(llvm::StringRef overload,
       overload.starts_with("mkl::") || overload.starts_with("mkldnn::");
   if (library)
     return "it is a library of the processor's";
-  if (!info && overload != "aten::_addmm_activation")
+  if (!info)
     return "the operator table does not know what it does";
   if (info && info->kind == operators::OperatorClass::Random &&
       !drawsNothing(*info, args))

@@ -29,13 +29,26 @@ Value CallBuilder::call(StringRef overload, ArrayRef<Argument> arguments,
       .getResult(0);
 }
 
+/// What one view shows of a tensor, at the strides that it shows it at.
+static Value access(OpBuilder &builder, Location loc, Value source,
+                    tssa::ViewAttr view) {
+  auto path = builder.getArrayAttr(view);
+  RankedTensorType type =
+      tssa::inferPathType(path, cast<RankedTensorType>(source.getType()),
+                          [&] { return emitError(loc); });
+  return tssa::AccessOp::create(builder, loc, type, source, path, ValueRange());
+}
+
 Value CallBuilder::view(Value source, ArrayRef<int64_t> sizes) {
-  auto view =
-      tssa::ViewAttr::get(builder.getContext(), tssa::ViewKind::view, sizes);
-  auto type = cast<RankedTensorType>(source.getType());
-  return tssa::AccessOp::create(
-      builder, loc, RankedTensorType::get(sizes, type.getElementType()), source,
-      builder.getArrayAttr(view), ValueRange());
+  return access(
+      builder, loc, source,
+      tssa::ViewAttr::get(builder.getContext(), tssa::ViewKind::view, sizes));
+}
+
+Value CallBuilder::permute(Value source, ArrayRef<int64_t> dims) {
+  return access(
+      builder, loc, source,
+      tssa::ViewAttr::get(builder.getContext(), tssa::ViewKind::permute, dims));
 }
 
 Attribute CallBuilder::none() const {
@@ -43,6 +56,12 @@ Attribute CallBuilder::none() const {
 }
 Attribute CallBuilder::integer(int64_t value) const {
   return builder.getI64IntegerAttr(value);
+}
+Attribute CallBuilder::number(double value) const {
+  return builder.getF64FloatAttr(value);
+}
+Attribute CallBuilder::boolean(bool value) const {
+  return builder.getBoolAttr(value);
 }
 Attribute CallBuilder::integers(ArrayRef<int64_t> values) const {
   SmallVector<Attribute> list;
@@ -98,6 +117,16 @@ std::optional<double> library::numberArgument(tssa::AtenOp op, unsigned index) {
   if (auto real = dyn_cast_or_null<FloatAttr>(arg))
     return real.getValueAsDouble();
   if (auto integer = dyn_cast_or_null<IntegerAttr>(arg))
+    return integer.getInt();
+  return std::nullopt;
+}
+
+std::optional<double> library::wrappedArgument(tssa::AtenOp op,
+                                               unsigned index) {
+  TypedAttr number = operators::getWrappedNumber(constantArgument(op, index));
+  if (auto real = dyn_cast_or_null<FloatAttr>(number))
+    return real.getValueAsDouble();
+  if (auto integer = dyn_cast_or_null<IntegerAttr>(number))
     return integer.getInt();
   return std::nullopt;
 }

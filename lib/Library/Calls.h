@@ -22,11 +22,14 @@ public:
   mlir::Value call(llvm::StringRef overload, llvm::ArrayRef<Argument> arguments,
                    mlir::Type result);
   mlir::Value view(mlir::Value source, llvm::ArrayRef<int64_t> sizes);
+  mlir::Value permute(mlir::Value source, llvm::ArrayRef<int64_t> dims);
 
   mlir::Location getLoc() const { return loc; }
 
   mlir::Attribute none() const;
   mlir::Attribute integer(int64_t value) const;
+  mlir::Attribute number(double value) const;
+  mlir::Attribute boolean(bool value) const;
   mlir::Attribute integers(llvm::ArrayRef<int64_t> values) const;
   mlir::Attribute string(llvm::StringRef value) const;
   mlir::Attribute list(llvm::ArrayRef<mlir::Attribute> values) const;
@@ -51,6 +54,8 @@ mlir::Value tensorArgument(tssa::AtenOp op, unsigned index);
 /// The attribute at schema argument `index`; a UnitAttr stands for a tensor.
 mlir::Attribute constantArgument(tssa::AtenOp op, unsigned index);
 std::optional<double> numberArgument(tssa::AtenOp op, unsigned index);
+/// The Python scalar at schema argument `index`, which stands for a tensor.
+std::optional<double> wrappedArgument(tssa::AtenOp op, unsigned index);
 
 /// Whether the value is a parameter or computed from parameters alone.
 bool isFromParameters(mlir::Value value);

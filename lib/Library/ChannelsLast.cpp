@@ -30,7 +30,7 @@ bool keepsLayout(tssa::AtenOp op) {
       "aten::silu",       "aten::sigmoid",    "aten::hardtanh",
       "aten::gelu",       "aten::max_pool2d", "aten::avg_pool2d",
       "aten::add.Tensor", "aten::mul.Tensor", "aten::adaptive_avg_pool2d",
-      "aten::leaky_relu", "aten::elu"};
+      "aten::leaky_relu", "aten::elu",        "aten::batch_norm"};
   return op->getNumResults() == 1 && names.contains(functionalName(op));
 }
 
@@ -39,8 +39,12 @@ bool takesAnyLayout(Operation *op) {
   if (isa<linalg::GenericOp>(op))
     return true;
   auto call = dyn_cast<tssa::AtenOp>(op);
-  return call &&
-         call.getOverload().starts_with("mkldnn::_convolution_pointwise");
+  if (!call)
+    return false;
+  // 2: torch.channels_last, whatever it is a copy of.
+  if (call.getOverload() == "aten::clone")
+    return numberArgument(call, 1) == 2.0;
+  return call.getOverload().starts_with("mkldnn::_convolution_pointwise");
 }
 
 } // namespace

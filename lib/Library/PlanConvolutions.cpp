@@ -9,6 +9,7 @@
 
 #include "Calls.h"
 #include "ChannelsLast.h"
+#include "Convolutions.h"
 #include "Products.h"
 
 #include "dialects/tssa/IR/Views.h"
@@ -32,6 +33,8 @@ namespace {
 RankedTensorType typeOf(Value value) {
   return cast<RankedTensorType>(value.getType());
 }
+
+bool isF32(Type element) { return element.isF32(); }
 
 /// The library's name for an activation and its numbers.
 struct Activation {
@@ -64,8 +67,7 @@ std::optional<Activation> matchActivation(tssa::AtenOp op) {
   return std::nullopt;
 }
 
-/// One convolution and what is folded into it.
-class Chain {
+class Chain : ConvolutionChain {
 public:
   /// `columns`: of a panel of a product of our own, or 0.
   static std::optional<Chain> match(tssa::AtenOp convolution, int64_t columns);
@@ -76,38 +78,19 @@ private:
   bool isProduct() const;
   Value rewriteAsProduct(CallBuilder &calls, OpBuilder &builder, Value weight,
                          Value bias, RankedTensorType type);
-  void matchBatchNorm();
-  void matchAddition();
   void matchActivationAfter();
-  void foldBatchNorm(CallBuilder &calls, Value &weight, Value &bias);
 
-  tssa::AtenOp convolution, batchNorm, addition;
   Activation activation;
-  Value other; ///< added to the convolution's result
-  Value last;  ///< what the new call replaces
   /// Not 0: a product of our own on panels of so many columns.
   int64_t columns = 0;
-  SmallVector<Operation *> replaced;
 };
 
-/// A convolution of single points at every point: rows of channels times a
-/// matrix. Fewer rows are left to the library.
+/// Fewer rows are left to the library.
 bool Chain::isProduct() const {
   constexpr int64_t minRows = 16;
   tssa::AtenOp op = convolution;
-  auto all = [&](unsigned argument, int64_t value) {
-    auto list = dyn_cast<ArrayAttr>(constantArgument(op, argument));
-    return list && llvm::all_of(list, [&](Attribute entry) {
-             auto number = dyn_cast<IntegerAttr>(entry);
-             return number && number.getInt() == value;
-           });
-  };
-  RankedTensorType weight = typeOf(tensorArgument(op, 1));
   RankedTensorType result = typeOf(op.getResult(0));
-  return weight.getRank() == 4 && weight.getDimSize(2) == 1 &&
-         weight.getDimSize(3) == 1 && !weight.getEncoding() &&
-         weight.getDimSize(1) == typeOf(tensorArgument(op, 0)).getDimSize(1) &&
-         all(3, 1) && all(4, 0) && numberArgument(op, 6) == 1.0 &&
+  return isOfPoints() &&
          result.getNumElements() / result.getDimSize(1) >= minRows;
 }
 
@@ -127,65 +110,16 @@ std::optional<Chain> Chain::match(tssa::AtenOp op, int64_t columns) {
   if (!tssa::isDense(typeOf(input)))
     return std::nullopt;
   Chain chain;
-  chain.convolution = op;
-  chain.last = op.getResult(0);
-  chain.replaced.push_back(op);
-  chain.matchBatchNorm();
+  chain.begin(op);
+  chain.matchBatchNorm(isF32);
   if (columns && chain.isProduct())
     chain.columns = panelWidth(typeOf(op.getResult(0)).getDimSize(1), columns);
   // What follows a product is fused like what follows any kernel.
   if (!chain.columns) {
-    chain.matchAddition();
+    chain.matchAddition(isF32);
     chain.matchActivationAfter();
   }
   return chain;
-}
-
-void Chain::matchBatchNorm() {
-  tssa::AtenOp op = onlyUser(last);
-  if (!op || op.getOverload() != "aten::batch_norm" ||
-      tensorArgument(op, 0) != last)
-    return;
-  auto training = dyn_cast<BoolAttr>(constantArgument(op, 5));
-  Value mean = tensorArgument(op, 3), variance = tensorArgument(op, 4);
-  if (!training || training.getValue() || !mean || !variance ||
-      !numberArgument(op, 7))
-    return;
-  for (unsigned i = 1; i <= 4; ++i)
-    if (Value value = tensorArgument(op, i);
-        value &&
-        (!isFromParameters(value) || !typeOf(value).getElementType().isF32()))
-      return;
-  batchNorm = op;
-  last = op.getResult(0);
-  replaced.push_back(op);
-}
-
-void Chain::matchAddition() {
-  tssa::AtenOp op = onlyUser(last);
-  if (!op || op->getNumResults() != 1 ||
-      functionalName(op) != "aten::add.Tensor" || numberArgument(op, 2) != 1.0)
-    return;
-  Value left = tensorArgument(op, 0), right = tensorArgument(op, 1);
-  if (!left || !right || left == right)
-    return;
-  Value candidate = left == last ? right : left;
-  auto same = [&](Value value) {
-    return typeOf(value).getShape() == typeOf(last).getShape() &&
-           typeOf(value).getElementType().isF32();
-  };
-  // oneDNN makes no memory for the operand of a binary epilogue whose images
-  // are single points.
-  if (typeOf(last).getDimSize(2) * typeOf(last).getDimSize(3) == 1)
-    return;
-  // The new call stands where the addition stood, after both operands.
-  if (!same(candidate) || !same(op.getResult(0)) ||
-      !tssa::isDense(typeOf(candidate)))
-    return;
-  addition = op;
-  other = candidate;
-  last = op.getResult(0);
-  replaced.push_back(op);
 }
 
 void Chain::matchActivationAfter() {
@@ -197,37 +131,7 @@ void Chain::matchActivationAfter() {
   if (!found || (other && found->name != "relu"))
     return;
   activation = *found;
-  last = op.getResult(0);
-  replaced.push_back(op);
-}
-
-/// y = (conv(x, w) + b - mean) * s + beta with s = gamma / sqrt(var + eps) is
-/// conv(x, w * s) + (b - mean) * s + beta.
-void Chain::foldBatchNorm(CallBuilder &calls, Value &weight, Value &bias) {
-  Value gamma = tensorArgument(batchNorm, 1),
-        beta = tensorArgument(batchNorm, 2);
-  Value mean = tensorArgument(batchNorm, 3),
-        variance = tensorArgument(batchNorm, 4);
-  Builder builder(batchNorm.getContext());
-  Type channel = mean.getType();
-  Attribute one = calls.integer(1);
-  Value scale = calls.call(
-      "aten::add.Scalar",
-      {variance, builder.getF64FloatAttr(*numberArgument(batchNorm, 7)), one},
-      channel);
-  scale = calls.call("aten::rsqrt", {scale}, channel);
-  if (gamma)
-    scale = calls.call("aten::mul.Tensor", {scale, gamma}, channel);
-  int64_t channels = typeOf(mean).getDimSize(0);
-  weight = calls.call("aten::mul.Tensor",
-                      {weight, calls.view(scale, {channels, 1, 1, 1})},
-                      weight.getType());
-  Value shift = bias
-                    ? calls.call("aten::sub.Tensor", {bias, mean, one}, channel)
-                    : calls.call("aten::neg", {mean}, channel);
-  bias = calls.call("aten::mul.Tensor", {shift, scale}, channel);
-  if (beta)
-    bias = calls.call("aten::add.Tensor", {bias, beta, one}, channel);
+  take(op);
 }
 
 Value Chain::rewriteAsProduct(CallBuilder &calls, OpBuilder &builder,
@@ -259,8 +163,7 @@ Value Chain::rewrite(RankedTensorType &recorded) {
     Value result =
         rewriteAsProduct(calls, builder, weight, bias, channelsLast(recorded));
     last.replaceAllUsesWith(result);
-    for (Operation *op : llvm::reverse(replaced))
-      op->erase();
+    erase();
     return result;
   }
   Attribute stride = constantArgument(convolution, 3),
@@ -292,8 +195,7 @@ Value Chain::rewrite(RankedTensorType &recorded) {
                         type);
   }
   last.replaceAllUsesWith(result);
-  for (Operation *op : llvm::reverse(replaced))
-    op->erase();
+  erase();
   return result;
 }
 

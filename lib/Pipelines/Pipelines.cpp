@@ -82,8 +82,16 @@ void pipelines::buildLaunchPipeline(OpPassManager &manager,
   // The processor's libraries and their packed weights are out of place here.
   manager.addNestedPass<func::FuncOp>(createVerifyInitialized());
   manager.addNestedPass<func::FuncOp>(tssa::createParallelizeLoopsPass());
-  if (!options.eagerRounding)
-    manager.addNestedPass<func::FuncOp>(library::createMergeLinearsPass());
+  if (!options.eagerRounding) {
+    OpPassManager &function = manager.nest<func::FuncOp>();
+    if (options.accelerator.empty())
+      function.addPass(library::createPlanImagesPass());
+    function.addPass(library::createPlanLossesPass());
+    function.addPass(library::createBatchLinearsPass());
+    function.addPass(library::createMergeLinearsPass());
+    if (options.accelerator.empty())
+      function.addPass(library::createPlanEpiloguesPass());
+  }
   manager.addPass(library::createHoistParametersPass());
   fusion::buildFusionPipeline(manager, fusion::FusionOptions());
   // Reductions that would leave a GPU idle become two launches.

@@ -4,6 +4,9 @@
 
 #include "ContentHash.h"
 
+#include <ATen/core/LegacyTypeDispatch.h>
+#include <c10/core/impl/VirtualGuardImpl.h>
+
 #include <algorithm>
 #include <unordered_map>
 
@@ -50,6 +53,12 @@ at::Tensor readOnlyAlias(const at::Tensor &tensor) {
   alias.unsafeGetTensorImpl()->set_sizes_and_strides(tensor.sizes(),
                                                      tensor.strides());
   return alias;
+}
+
+bool liesLike(const at::Tensor &a, const at::Tensor &b) {
+  return a.defined() && a.device() == b.device() &&
+         a.scalar_type() == b.scalar_type() && a.sizes() == b.sizes() &&
+         a.strides() == b.strides();
 }
 
 } // namespace
@@ -184,13 +193,14 @@ const at::Tensor *Prepared::values(const Use &use, const at::Tensor *inputs) {
     changed |= !source.unchanged;
   }
   if (changed)
-    compute(state, inputs);
+    compute(state, inputs, use.last ? use.last->outputs.get() : nullptr);
   else
     state.outputs = use.last->outputs;
   return state.outputs->data();
 }
 
-void Prepared::compute(State &state, const at::Tensor *inputs) {
+void Prepared::compute(State &state, const at::Tensor *inputs,
+                       const std::vector<at::Tensor> *last) {
   std::vector<at::Tensor> arguments;
   for (uint32_t source : sources)
     arguments.push_back(readOnlyAlias(inputs[source]));
@@ -206,6 +216,24 @@ void Prepared::compute(State &state, const at::Tensor *inputs) {
           output = output.clone();
           break;
         }
+  // Captured graphs hold the addresses of what is on a device: new values go
+  // where the old ones were. Other streams use them at once, too.
+  std::optional<c10::Device> device;
+  for (size_t i = 0; i < outputs.size(); ++i) {
+    at::Tensor &output = outputs[i];
+    if (!output.has_storage() || output.is_cpu())
+      continue;
+    device = output.device();
+    if (last && liesLike((*last)[i], output)) {
+      at::AutoDispatchBelowADInplaceOrView belowAutograd;
+      (*last)[i].copy_(output);
+      output = (*last)[i];
+    }
+  }
+  if (device)
+    c10::impl::VirtualGuardImpl(device->type())
+        .getStream(*device)
+        .synchronize();
   state.outputs =
       std::make_shared<const std::vector<at::Tensor>>(std::move(outputs));
 }

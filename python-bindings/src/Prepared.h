@@ -53,7 +53,9 @@ private:
   bool fresh(State &state, const at::Tensor *inputs) const;
   bool wantsBarrier(size_t i, const Source *last, const Source &source);
   std::shared_ptr<State> observe(const at::Tensor *inputs);
-  void compute(State &state, const at::Tensor *inputs);
+  /// `last`: values that the new ones may overwrite, or null.
+  void compute(State &state, const at::Tensor *inputs,
+               const std::vector<at::Tensor> *last);
 
   std::unique_ptr<rt::TorchExecutor> program;
   std::vector<uint32_t> sources;

@@ -24,10 +24,11 @@ NOT_COMPARABLE = {
 @pytest.fixture(autouse=True)
 def full_precision() -> Iterator[None]:
     """Convolutions in float32, not in tf32: the algorithm is cuDNN's choice."""
-    before = torch.backends.cudnn.allow_tf32
-    torch.backends.cudnn.allow_tf32 = False
+    # PyTorch's own test modules forbid to assign the flag itself.
+    before = torch._C._get_cudnn_allow_tf32()
+    torch._C._set_cudnn_allow_tf32(False)
     yield
-    torch.backends.cudnn.allow_tf32 = before
+    torch._C._set_cudnn_allow_tf32(before)
 
 
 OPERATORS = [op for op in on_cpu.OPERATORS if op.name not in NOT_COMPARABLE]

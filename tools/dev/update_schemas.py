@@ -368,6 +368,9 @@ NAMES = [
 
 # Overloads of other namespaces: what the library plan calls.
 OTHERS = [
+    "aten::_addmm_activation",
+    "aten::cudnn_convolution_add_relu",
+    "aten::cudnn_convolution_relu",
     "mkldnn::_reorder_convolution_weight",
     "mkldnn::_convolution_pointwise",
     "mkldnn::_convolution_pointwise.binary",

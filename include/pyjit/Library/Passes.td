@@ -81,6 +81,127 @@ def MergeLinearsPass : Pass<"library-merge-linears", "::mlir::func::FuncOp"> {
   ];
 }
 
+def BatchLinearsPass : Pass<"library-batch-linears", "::mlir::func::FuncOp"> {
+  let summary = "Products of several inputs with one parameter as one product";
+  let description = [{
+    `aten::linear` calls with the same weight and bias (the steps of a recurrent
+    cell, the projections of single tokens) become one call on the joined rows, of
+    which each result is a slice, where none of the inputs needs another one's
+    result. The block is sorted again: what needs a result stands behind the joined
+    call. Only for inputs of at most `max-rows` rows: few rows leave a GPU idle.
+
+    ```mlir
+    func.func @f(%x: tensor<1x8xf32>, %y: tensor<1x8xf32>, %w: tensor<4x8xf32> {pyjit.param}) -> (tensor<1x4xf32>, tensor<1x4xf32>) {
+      %0 = tssa.aten "aten::linear"(%x, %w, none) : (tensor<1x8xf32>, tensor<4x8xf32>) -> tensor<1x4xf32>
+      %1 = tssa.aten "aten::linear"(%y, %w, none) : (tensor<1x8xf32>, tensor<4x8xf32>) -> tensor<1x4xf32>
+      return %0, %1 : tensor<1x4xf32>, tensor<1x4xf32>
+    }
+    ```
+    gives
+    ```mlir
+    %0 = tssa.aten "aten::cat"([%x, %y], 0 : i64)
+    %1 = tssa.aten "aten::linear"(%0, %w, none)
+    %2 = tssa.access %1 [#tssa.view<slice [0, 0, 1, 1]>]
+    %3 = tssa.access %1 [#tssa.view<slice [0, 1, 1, 1]>]
+    ```
+  }];
+  let dependentDialects = ["::pyjit::tssa::TSSADialect"];
+  let options = [
+    Option<"maxRows", "max-rows", "int64_t", "16",
+           "Most rows of an input whose products are joined">
+  ];
+  let statistics = [
+    Statistic<"numBatched", "batched", "Products that took several products' place">
+  ];
+}
+
+def PlanEpiloguesPass : Pass<"library-plan-epilogues", "::mlir::func::FuncOp"> {
+  let summary = "A product's bias and activation in one call of cuBLAS";
+  let description = [{
+    A half-precision `aten::linear` or `aten::addmm` with a bias, whose result only a
+    `relu` or a GELU in its tanh form uses, becomes `aten::_addmm_activation`. GELU is
+    also found where it is written out with `pow` and `tanh`. The library has no
+    epilogue for GELU in its exact form.
+
+    ```mlir
+    func.func @f(%x: tensor<4x8xf16>, %w: tensor<8x8xf16>, %b: tensor<8xf16>) -> tensor<4x8xf16> {
+      %0 = tssa.aten "aten::addmm"(%b, %x, %w, 1 : i64, 1 : i64) : (tensor<8xf16>, tensor<4x8xf16>, tensor<8x8xf16>) -> tensor<4x8xf16>
+      %1 = tssa.aten "aten::gelu"(%0, "tanh") : (tensor<4x8xf16>) -> tensor<4x8xf16>
+      return %1 : tensor<4x8xf16>
+    }
+    ```
+    gives
+    ```mlir
+    %0 = tssa.aten "aten::_addmm_activation"(%b, %x, %w, 1 : i64, 1 : i64, true)
+    ```
+  }];
+  let dependentDialects = ["::pyjit::tssa::TSSADialect"];
+  let statistics = [
+    Statistic<"numPlanned", "epilogues", "Activations that a product does">
+  ];
+}
+
+def PlanLossesPass : Pass<"library-plan-losses", "::mlir::func::FuncOp"> {
+  let summary = "Losses of chosen classes without the classes' logarithms";
+  let description = [{
+    `aten::nll_loss_forward` without weights, of a float32 `log_softmax` over the
+    second dimension that nothing else uses, needs each row's largest value, the
+    logarithm of its sum, and the one value that the target chooses; the row's
+    logarithms are never written. Rounds as log_softmax does.
+
+    ```mlir
+    func.func @f(%x: tensor<6x9xf32>, %t: tensor<6xi64>) -> tensor<f32> {
+      %0 = tssa.aten "aten::log_softmax.int"(%x, 1 : i64, none) : (tensor<6x9xf32>) -> tensor<6x9xf32>
+      %1:2 = tssa.aten "aten::nll_loss_forward"(%0, %t, none, 2 : i64, -100 : i64) : (tensor<6x9xf32>, tensor<6xi64>) -> (tensor<f32>, tensor<f32>)
+      return %1#0 : tensor<f32>
+    }
+    ```
+    gives
+    ```mlir
+    %0 = tssa.aten "aten::amax"(%x, [1 : i64], true)
+    ...
+    %1 = tssa.aten "aten::gather"(%x, 1 : i64, ...)
+    ```
+  }];
+  let dependentDialects = ["::pyjit::tssa::TSSADialect"];
+  let statistics = [
+    Statistic<"numPlanned", "losses", "Losses that became kernels">
+  ];
+}
+
+def PlanImagesPass : Pass<"library-plan-images", "::mlir::func::FuncOp"> {
+  let summary = "Half-precision convolutions of a GPU, channels last";
+  let description = [{
+    A half-precision `aten::conv2d` of one group whose weight is a parameter reads and
+    writes channels last. A batch norm in inference mode that alone uses it is folded
+    into weight and bias (in float32, then rounded); `relu`, and an addition before
+    it, are done by cuDNN's fused calls; a convolution of single points becomes a
+    product of rows of channels. The layout is handed on through operators that keep
+    it; copies stand where it begins and ends. A function with grouped convolutions
+    is left as it is. What is computed from parameters alone is left to
+    `library-hoist-parameters`.
+
+    ```mlir
+    func.func @f(%x: tensor<1x8x6x6xf16>, %w: tensor<4x8x3x3xf16> {pyjit.param}, %b: tensor<4xf16> {pyjit.param}) -> tensor<1x4x4x4xf16> {
+      %0 = tssa.aten "aten::conv2d"(%x, %w, %b, [1 : i64, 1 : i64], [0 : i64, 0 : i64], [1 : i64, 1 : i64], 1 : i64) : (tensor<1x8x6x6xf16>, tensor<4x8x3x3xf16>, tensor<4xf16>) -> tensor<1x4x4x4xf16>
+      %1 = tssa.aten "aten::relu"(%0) : (tensor<1x4x4x4xf16>) -> tensor<1x4x4x4xf16>
+      return %1 : tensor<1x4x4x4xf16>
+    }
+    ```
+    gives
+    ```mlir
+    %0 = tssa.aten "aten::clone"(%x, 2 : i64)
+    %1 = tssa.aten "aten::clone"(%w, 2 : i64)
+    %2 = tssa.aten "aten::cudnn_convolution_relu"(%0, %1, %b, ...)
+    %3 = tssa.aten "aten::clone"(%2, 0 : i64)
+    ```
+  }];
+  let dependentDialects = ["::pyjit::tssa::TSSADialect"];
+  let statistics = [
+    Statistic<"numPlanned", "images", "Convolutions that were planned">
+  ];
+}
+
 def PlanLinearPass : Pass<"library-plan-linear", "::mlir::func::FuncOp"> {
   let summary = "Matrix products with parameters on packed weights";
   let description = [{

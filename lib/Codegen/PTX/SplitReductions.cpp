@@ -263,6 +263,12 @@ struct SplitReductionsPass : impl::PtxSplitReductionsBase<SplitReductionsPass> {
 
   bool split(func::FuncOp kernel, ModuleOp module,
              SmallVectorImpl<func::FuncOp> &later) {
+    // What a launch program launches already stays as it is.
+    if (auto uses = SymbolTable::getSymbolUses(kernel, module))
+      if (!llvm::all_of(*uses, [](SymbolTable::SymbolUse use) {
+            return isa<func::CallOp>(use.getUser());
+          }))
+        return false;
     if (kernel->hasAttr("pyjit.schedule") || kernel->hasAttr("pyjit.indirect"))
       return false;
     SmallVector<linalg::GenericOp> first = firstReductions(kernel);
