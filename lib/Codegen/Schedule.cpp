@@ -78,6 +78,19 @@ static void splitDims(KernelGraph &graph) {
 static int chooseVectorDim(const KernelGraph &graph) {
   int best = -1;
   int64_t bestScore = 0;
+  // Beside accesses of whole rows, those of one value per row hardly count.
+  constexpr int64_t kLongRow = 32;
+  auto walksRow = [&](AffineExpr expr) {
+    for (unsigned d = 0; d < graph.dims.size(); ++d)
+      if (graph.dims[d].reduction && graph.dims[d].size >= kLongRow &&
+          expr.isFunctionOfDim(d))
+        return true;
+    return false;
+  };
+  bool rows = false;
+  graph.forEachIndex([&](AffineExpr expr, unsigned buffer, bool) {
+    rows |= buffer != ~0u && walksRow(expr);
+  });
   for (unsigned d = 0; d < graph.dims.size(); ++d) {
     const Dim &dim = graph.dims[d];
     if (dim.estimate() < 4)
@@ -87,17 +100,18 @@ static int chooseVectorDim(const KernelGraph &graph) {
     graph.forEachIndex([&](AffineExpr expr, unsigned buffer, bool store) {
       if (buffer == ~0u)
         return;
+      int64_t weight = rows && walksRow(expr) ? 8 : 1;
       LinearForm form = linearize(expr);
       if (form.isNonlinearIn(d)) {
-        score -= 3;
+        score -= 3 * weight;
         return;
       }
       int64_t stride = form.coefficient(d);
       if (stride == 1) {
         unit = true;
-        score += store ? 6 : 4;
+        score += (store ? 6 : 4) * weight;
       } else if (stride != 0)
-        score -= store ? 6 : 3;
+        score -= (store ? 6 : 3) * weight;
     });
     if (unit)
       score += 8;

@@ -54,6 +54,10 @@ struct GraphClass {
   void (*begin)(void *, PoolId, int mode) = nullptr;
   void (*end)(void *) = nullptr;
   cuda::Graph (*raw)(void *) = nullptr;
+  /// cuBLAS' workspaces are kept by handle and stream, whoever allocated them.
+  /// A capture that met another one's would write memory that goes with that
+  /// one, or with the next call of this very function.
+  void (*clearWorkspaces)() = nullptr;
   std::string error;
 
   GraphClass() {
@@ -75,6 +79,7 @@ struct GraphClass {
                 "CaptureMode");
     find(end, "_ZN2at4cuda9CUDAGraph11capture_endEv");
     find(raw, "_ZN2at4cuda9CUDAGraph14raw_cuda_graphEv");
+    find(clearWorkspaces, "_ZN2at4cuda21clearCublasWorkspacesEv");
   }
 };
 
@@ -92,16 +97,20 @@ public:
 
   void begin(cuda::Stream) override {
     constexpr int kThreadLocal = 1;
+    graphClass().clearWorkspaces();
     graphClass().begin(object, PoolId(0, 0), kThreadLocal);
   }
   cuda::Graph end(cuda::Stream) override {
     graphClass().end(object);
+    // Back to the capture's own pool, which lives as long as this object.
+    graphClass().clearWorkspaces();
     return graphClass().raw(object);
   }
   bool ownsGraph() const override { return true; }
   void abandon(cuda::Stream stream) noexcept override {
     try {
       graphClass().end(object); // gives the pool back, too
+      graphClass().clearWorkspaces();
     } catch (const std::exception &) {
       bool capturing = false;
       cuda::Graph graph = nullptr;

@@ -137,8 +137,12 @@ void DeviceExecutor::findOrigins() {
 
 void DeviceExecutor::findGraphs() {
   std::vector<int32_t> madeIn(program.numSlots(), -1);
-  std::vector<bool> listed(program.numSlots());
+  std::vector<bool> listed(program.numSlots()), touched(program.numSlots());
   int32_t current = -1;
+  auto touch = [&](int64_t slot) {
+    if (origins[slot].slot >= 0)
+      touched[origins[slot].slot] = true;
+  };
   auto read = [&](int64_t slot) {
     if (slot < 0 || madeIn[slot] < 0 || madeIn[slot] == current || listed[slot])
       return;
@@ -150,9 +154,12 @@ void DeviceExecutor::findGraphs() {
     switch (step.kind) {
     case StepKind::GraphBegin: {
       current = graphInfos.size();
-      GraphInfo info{i, i, false, {}, {}};
+      GraphInfo info{i, i, false, {}, {}, {}};
       const int64_t *list = program.ints() + step.b;
       info.externals.assign(list + 1, list + 1 + list[0]);
+      for (uint32_t slot : info.externals)
+        if (program.slots()[slot].kind == SlotKind::Fresh && touched[slot])
+          info.carried.push_back(slot);
       graphInfos.push_back(std::move(info));
       break;
     }
@@ -161,8 +168,10 @@ void DeviceExecutor::findGraphs() {
       current = -1;
       break;
     case StepKind::Kernel:
-      for (uint32_t k = 0; k < step.c; ++k)
+      for (uint32_t k = 0; k < step.c; ++k) {
         read(program.ints()[step.b + k]);
+        touch(program.ints()[step.b + k]);
+      }
       break;
     case StepKind::Call: {
       const CallPlan &plan = calls[callOfStep[i]];
@@ -183,6 +192,9 @@ void DeviceExecutor::findGraphs() {
         madeIn[step.a] = current;
       break;
     case StepKind::Copy:
+      read(step.a);
+      touch(step.b);
+      break;
     case StepKind::HostValue:
       read(step.a);
       break;
@@ -322,7 +334,8 @@ void DeviceExecutor::execute(Instance &instance, Variant variant,
       uint32_t number = graph++;
       if (variant == Variant::Plain)
         continue;
-      replay(graphFor(number, variant, instance), variant, instance, stream);
+      replay(graphFor(number, variant, instance), graphInfos[number], instance,
+             stream);
       i = graphInfos[number].end;
       continue;
     }
@@ -619,14 +632,16 @@ void DeviceExecutor::captureCall(const CallPlan &plan, Instance &instance,
               "a library call on a software device");
 }
 
-void DeviceExecutor::replay(Captured &captured, Variant variant,
+void DeviceExecutor::replay(Captured &captured, const GraphInfo &info,
                             Instance &instance, cuda::Stream stream) {
   cuda::Driver &driver = device->driver();
-  auto copies = [&](SlotKind kind, bool toGraph) {
+  auto copies = [&](bool toGraph) {
     for (auto &[slot, copy] : captured.copies) {
       const Slot &external = program.slots()[slot];
-      if ((external.kind == SlotKind::Fresh) != (kind == SlotKind::Fresh) ||
-          !external.bytes)
+      bool output = external.kind == SlotKind::Fresh;
+      bool carried = std::find(info.carried.begin(), info.carried.end(),
+                               slot) != info.carried.end();
+      if (!external.bytes || (toGraph ? output && !carried : !output))
         continue;
       auto own = pointer(copy.const_data_ptr());
       auto actual = pointer(instance.buffers[slot]);
@@ -637,10 +652,10 @@ void DeviceExecutor::replay(Captured &captured, Variant variant,
                   "copy");
     }
   };
-  copies(SlotKind::Input, true);
+  copies(/*toGraph=*/true);
   captured.graph.update(instance.buffers.data());
   captured.graph.replay(stream);
-  copies(SlotKind::Fresh, false);
+  copies(/*toGraph=*/false);
   for (auto &[slot, tensor] : captured.results) {
     instance.values[slot] = tensor;
     instance.buffers[slot] = const_cast<void *>(tensor.const_data_ptr());

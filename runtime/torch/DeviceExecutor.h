@@ -39,6 +39,7 @@ private:
     bool libraryCalls = false;
     std::vector<uint32_t> externals; ///< slots
     std::vector<uint32_t> results;   ///< slots that later steps read
+    std::vector<uint32_t> carried;   ///< outputs that earlier steps wrote
   };
   /// One captured graph, for one variant.
   struct Captured {
@@ -90,7 +91,7 @@ private:
                    Captured &captured);
   void prepareTable(Captured &captured, const GraphInfo &info,
                     Instance &instance);
-  void replay(Captured &captured, Variant variant, Instance &instance,
+  void replay(Captured &captured, const GraphInfo &info, Instance &instance,
               cuda::Stream stream);
   cuda::Address addressOf(uint32_t slot, Variant variant,
                           const Instance &instance) const;

@@ -66,7 +66,9 @@ def test_convolutions(dtype: torch.dtype) -> None:
         fast = pyjit.compile(model, options={"strict": True})
         for n in (1, 3):
             check(fast, model, torch.randn(n, 3, 64, 64, device="cuda", dtype=dtype))
-        text = pyjit.explain(fast)(torch.randn(1, 3, 64, 64, device="cuda", dtype=dtype))
+        text = pyjit.explain(fast)(
+            torch.randn(1, 3, 64, 64, device="cuda", dtype=dtype)
+        )
     for call in ("cudnn_convolution_relu", "cudnn_convolution_add_relu"):
         assert call in text, text
     assert "_addmm_activation" in text
@@ -87,7 +89,7 @@ def test_changed_batch_norm_is_seen() -> None:
             model[i % 2].b.weight.data.neg_()
         for got, want in held:
             torch.testing.assert_close(got, want, rtol=3e-2, atol=3e-2)
-    assert "graph" in pyjit.explain(fast)(x).split("launch:")[1].splitlines()[1]
+    assert "launch: graph" in pyjit.explain(fast)(x)
 
 
 @pytest.mark.parametrize("activation", ["relu", "tanh", "written"])
