@@ -1,5 +1,6 @@
 """Functions with symbolic sizes, compiled once by pyjit-run for each case and called with several sizes, against Torch."""
 
+import os
 import subprocess
 from pathlib import Path
 
