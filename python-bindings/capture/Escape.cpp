@@ -263,6 +263,12 @@ private:
     while (base && PyType_HasFeature(base, Py_TPFLAGS_HEAPTYPE)) {
       if (base->tp_finalize || base->tp_del)
         return false;
+      // What C code keeps in the object (pybind11's classes are heap types,
+      // too) would be missing. A class of Python's has at most its dict's
+      // place.
+      Py_ssize_t dictPlace = base->tp_base->tp_itemsize ? sizeof(void *) : 0;
+      if (base->tp_basicsize > base->tp_base->tp_basicsize + dictPlace)
+        return false;
       // Slots beyond the base's would be lost.
       if (PyDict_GetItemString(base->tp_dict, "__slots__") &&
           base->tp_basicsize != base->tp_base->tp_basicsize)

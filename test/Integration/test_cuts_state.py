@@ -558,3 +558,17 @@ def test_weak_references_to_locals_that_are_not_used_again(compile: Compile) -> 
     f = compile(g)
     for seed in range(4):
         yield printed(f, values(4, seed=seed))
+
+
+@cut_scenario(hits=0)
+def test_objects_of_extension_classes_are_not_rebuilt(compile: Compile) -> Steps:
+    """The handle of a profiler's range is live at a cut; only C++ can make one."""
+
+    def g(x: torch.Tensor) -> torch.Tensor:
+        with torch.profiler.record_function("part"):
+            y = x * 2
+        return y + 1
+
+    f = compile(g)
+    for seed in range(5):
+        yield f(values(4, seed=seed))
