@@ -9,9 +9,13 @@
 
 #include "TorchDevice.h"
 
+#include <ATen/Context.h>
+#include <c10/util/ScopeExit.h>
+
 #include <dlfcn.h>
 
 #include <cstring>
+#include <mutex>
 #include <new>
 #include <utility>
 
@@ -88,9 +92,28 @@ const GraphClass &graphClass() {
   return found;
 }
 
+/// A capture makes the device's default generator its own: until it ends,
+/// random numbers outside of it (another thread's, on another stream) raise.
+/// What we capture draws none. So the capture gets a copy of the state, and the
+/// generator is itself again as soon as the capture has begun.
+void beginWithoutGenerator(void *object, PoolId pool, int mode,
+                           c10::Device device) {
+  at::Generator generator = at::globalContext().defaultGenerator(device);
+  // Who draws numbers holds the lock.
+  std::lock_guard<std::mutex> lock(generator.mutex());
+  c10::intrusive_ptr<c10::GeneratorImpl> kept =
+      generator.unsafeGetGeneratorImpl()->graphsafe_get_state();
+  generator.unsafeGetGeneratorImpl()->graphsafe_set_state(
+      generator.clone().getIntrusivePtr());
+  auto restore = c10::make_scope_exit(
+      [&] { generator.unsafeGetGeneratorImpl()->graphsafe_set_state(kept); });
+  graphClass().begin(object, pool, mode);
+}
+
 class PoolCapture final : public CapturePool {
 public:
-  explicit PoolCapture(cuda::Driver &driver) : driver(driver) {
+  PoolCapture(cuda::Driver &driver, c10::Device device)
+      : driver(driver), device(device) {
     graphClass().construct(object, /*keepGraph=*/true);
   }
   ~PoolCapture() override { graphClass().destroy(object); }
@@ -98,7 +121,7 @@ public:
   void begin(cuda::Stream) override {
     constexpr int kThreadLocal = 1;
     graphClass().clearWorkspaces();
-    graphClass().begin(object, PoolId(0, 0), kThreadLocal);
+    beginWithoutGenerator(object, PoolId(0, 0), kThreadLocal, device);
   }
   cuda::Graph end(cuda::Stream) override {
     graphClass().end(object);
@@ -121,6 +144,7 @@ public:
 
 private:
   cuda::Driver &driver;
+  c10::Device device;
   // The class takes less than 256 bytes; its exact size is its library's
   // affair.
   alignas(64) unsigned char object[4096] = {};
@@ -137,5 +161,5 @@ std::unique_ptr<CapturePool> CapturePool::make(const TorchDevice &device,
     error = graphClass().error;
     return nullptr;
   }
-  return std::make_unique<PoolCapture>(device.driver());
+  return std::make_unique<PoolCapture>(device.driver(), device.device());
 }
