@@ -1,7 +1,7 @@
 //===- Programs.h - Flat guard and mock programs ----------------*- C -*-===//
 //
 // What passes between the compiler and the extension once a record is compiled
-// (docs/Architecture.md, wall 2). Plain C, no includes but stdint.h: the
+// (docs/Walls.md, wall 2). Plain C, no includes but stdint.h: the
 // extension carries these programs out without allocating in the guard.
 //
 // Words used below:

@@ -1,7 +1,7 @@
 //===- RefGraph.td - the refgraph dialect, its types and enums -*- tablegen -*-//
 //
 // Words and reasons: dialects/refgraph/README.md. Exact text format:
-// docs/Architecture.md, wall 1.
+// docs/Walls.md, wall 1.
 //
 //===----------------------------------------------------------------------===//
 

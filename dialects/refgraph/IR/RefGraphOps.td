@@ -183,7 +183,7 @@ def RefGraph_ConstantOp : RefGraph_Op<"constant", [Pure]> {
 def RefGraph_GetOp : RefGraph_Op<"get"> {
   let summary = "read one place of an object, and check what was found";
   let description = [{
-    Selectors and checks are listed in docs/Architecture.md. A read of a tensor
+    Selectors and checks are listed in docs/Walls.md. A read of a tensor
     also claims its layout (the result type), `requires_grad`, `keyset` and
     storage `offset`, unless it is `unchecked` (guards only). `param` marks a
     tensor that stays the same from call to call as a rule: a module's parameter.

@@ -43,7 +43,7 @@ struct LaunchProgram {
 };
 
 /// Encodes a function whose body is calls of kernels, `tssa.aten` library calls
-/// and `tssa.access` strided views (docs/Architecture.md, wall 4) as a launch
+/// and `tssa.access` strided views (docs/Walls.md, wall 4) as a launch
 /// program (runtime/include/pyjit-rt/Launch.h). Arguments with the attribute
 /// `pyjit.cached` are outputs of the prepare program, all others inputs, in
 /// order. Intermediates that kernels write share one arena: two values overlap
