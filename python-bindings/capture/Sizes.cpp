@@ -110,6 +110,8 @@ void Scalars::askShape(PyObject *tensor) {
     return;
   Pending entry{frame, op, nullptr, nullptr, -1, {}, {}};
   const at::Tensor &t = unpack(tensor);
+  if (t.dim() == 0)
+    return; // the empty torch.Size says nothing that could differ
   for (int64_t d = 0; d < t.dim(); ++d) {
     // One and zero decide about layouts: they stay what they are.
     entry.dims.push_back(t.size(d) > 1 ? sizeValue(tensor, d) : -1);

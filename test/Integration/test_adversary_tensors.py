@@ -786,6 +786,16 @@ def test_error_in_compiled_call_leaves_inputs(compile: Compile) -> Steps:
 
 
 @scenario(cuts="the limit of 16 records is reached")
+def test_many_ranks_then_first_again(compile: Compile) -> Steps:
+    f = compile(lambda x: torch.softmax(x, -1) + x.shape[0])
+    yield f(values(2, 3))
+    yield f(values(2, 3))
+    for n in range(1, 20):
+        yield f(values(*[1] * n, 3))
+    yield f(values(2, 3))
+
+
+@scenario
 def test_many_shapes_then_first_again(compile: Compile) -> Steps:
     f = compile(lambda x: torch.softmax(x, -1) + x.shape[0])
     yield f(values(2, 3))

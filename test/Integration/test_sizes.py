@@ -471,3 +471,16 @@ def test_random_shapes(seed: int) -> None:
             yield attempt(g, torch.randn(m, n), torch.randn(n))
 
     hits_from(story, None)()
+
+
+@misses(None)
+def test_shape_of_a_scalar(compile: Compile) -> Steps:
+    """An empty torch.Size, looked at or in a container, says nothing of sizes."""
+
+    def f(x: torch.Tensor) -> Any:
+        y = x.sum()
+        return y.reshape(y.shape), [y.shape, y.stride()], x.shape[0]
+
+    f = compile(f)
+    for n in (2, 3, 5, 17):
+        yield f(torch.ones(n, 4))
