@@ -128,6 +128,8 @@ TEST(Program, RefusesIndicesThatPointNowhere) {
       {"copy between sizes",
        [](Parts &p) {
          p.slots[0].bytes = 16;
+         p.slots[0].dims = p.ints.size();
+         p.ints.insert(p.ints.end(), {4, 1});
          p.steps[0] = {StepKind::Copy, 0, 0, 1, 0};
        }},
       {"graph without an end",
