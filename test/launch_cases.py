@@ -8,11 +8,35 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
+import pyjit
 import torch
 from torch import nn
 from torch.nn import functional as F
 
 Made = tuple[Callable, Callable[[], tuple]]
+
+
+CALLS = 6  # observed, plain, measured, then the chosen way
+
+
+def check(fast: Callable, f: Callable, make: Callable, **tolerance: float) -> None:
+    """All calls agree with ``f``, also later, and all but the first were answered by one record."""
+    with torch.no_grad():
+        held = []
+        for _ in range(CALLS):
+            args = make()
+            copies = [a.clone() for a in args]
+            want = f(*copies)
+            got = fast(*args)
+            torch.testing.assert_close(got, want, **tolerance)
+            torch.testing.assert_close(list(args), copies)
+            held.append((got, want))
+        # No later call wrote what an earlier one returned.
+        for got, want in held:
+            torch.testing.assert_close(got, want, **tolerance)
+    stats = pyjit.stats(fast)
+    assert stats["records"] == 1, stats
+    assert stats["hits"] == CALLS - 1, stats
 
 
 def tensor(*shape: int, device: str, dtype: torch.dtype) -> torch.Tensor:

@@ -10,8 +10,6 @@ import pyjit
 import pytest
 import torch
 
-CALLS = 6  # observed, plain, measured, then the chosen way
-
 
 def compiled(f: object) -> object:
     return pyjit.compile(f, options={"software_device": True, "strict": True})
@@ -24,30 +22,14 @@ def report(f: object, *args: object) -> str:
 @pytest.mark.parametrize("name", launch_cases.CASES)
 def test_cases(name: str) -> None:
     f, make = launch_cases.CASES[name]("cpu", torch.float32)
-    fast = compiled(f)
-    with torch.no_grad():
-        held = []
-        for _ in range(CALLS):
-            args = make()
-            copies = [a.clone() for a in args]
-            want = f(*copies)
-            got = fast(*args)
-            torch.testing.assert_close(got, want)
-            torch.testing.assert_close(list(args), copies)
-            held.append((got, want))
-        # No later call wrote what an earlier one returned.
-        for got, want in held:
-            torch.testing.assert_close(got, want)
-    stats = pyjit.stats(fast)
-    assert stats["records"] == 1, stats
-    assert stats["hits"] == CALLS - 1, stats
+    launch_cases.check(compiled(f), f, make)
 
 
 def test_report_names_the_ways_and_figures() -> None:
     f, make = launch_cases.attention("cpu", torch.float32)
     fast = compiled(f)
     with torch.no_grad():
-        for _ in range(CALLS):
+        for _ in range(launch_cases.CALLS):
             fast(*make())
         text = report(fast, *make())
     for way in (
@@ -65,7 +47,7 @@ def test_parameter_moves() -> None:
     f, make = launch_cases.mlp("cpu", torch.float32)
     fast = compiled(f)
     with torch.no_grad():
-        for _ in range(CALLS):
+        for _ in range(launch_cases.CALLS):
             fast(*make())
         for _ in range(3):
             f[0].weight.data = torch.randn(64, 32)
@@ -82,7 +64,7 @@ def test_random_numbers_stay_outside_of_graphs() -> None:
         return torch.cumsum(b, 0) + 1
 
     fast = compiled(f)
-    for i in range(CALLS):
+    for i in range(launch_cases.CALLS):
         x = torch.randn(8, 8)
         torch.manual_seed(i)
         want = f(x)
@@ -101,7 +83,7 @@ def test_failing_library_call_leaves_a_usable_process() -> None:
 
     fast = pyjit.compile(f, options={"software_device": True})
     with torch.no_grad():
-        for _ in range(CALLS):
+        for _ in range(launch_cases.CALLS):
             tokens = torch.randint(0, 10, (6,))
             torch.testing.assert_close(fast(tokens), f(tokens))
         with pytest.raises(IndexError):

@@ -19,6 +19,12 @@ from torch import nn
 Story = Callable[[Compile], Steps]
 
 
+def at_scales(f: Any, x: torch.Tensor, *scales: float) -> Steps:
+    """Calls with one tensor at several scales: each makes another number of iterations."""
+    for scale in scales:
+        yield f(x * scale)
+
+
 def loop_scenario(story: Story | None = None, *, loops: int = 1) -> Any:
     """A test of a story in which so many loops (0: none) become programs."""
     if story is None:
@@ -100,9 +106,7 @@ def test_do_while(compile: Compile) -> Steps:
                 break
         return x + 1
 
-    f = compile(g)
-    for scale in (100.0, 1.0, 0.1, 3000.0):
-        yield f(values(4, seed=1).abs() * scale)
+    yield from at_scales(compile(g), values(4, seed=1).abs(), 100.0, 1.0, 0.1, 3000.0)
 
 
 @loop_scenario
@@ -115,9 +119,7 @@ def test_branch_with_work_behind_it(compile: Compile) -> Steps:
             x = x - 0.01
         return x + 1
 
-    f = compile(g)
-    for scale in (100.0, 1.0, 0.1, 3000.0):
-        yield f(values(4, seed=1).abs() * scale)
+    yield from at_scales(compile(g), values(4, seed=1).abs(), 100.0, 1.0, 0.1, 3000.0)
 
 
 @loop_scenario
@@ -129,9 +131,7 @@ def test_while_not(compile: Compile) -> Steps:
             done = (x < 1).all()
         return x
 
-    f = compile(g)
-    for scale in (1000.0, 0.5, 30.0):
-        yield f(values(4, seed=2).abs() * scale)
+    yield from at_scales(compile(g), values(4, seed=2).abs(), 1000.0, 0.5, 30.0)
 
 
 @loop_scenario
@@ -186,9 +186,7 @@ def test_rows_of_a_buffer_are_written(compile: Compile) -> Steps:
             buffer[1] = buffer[0] * 2
         return buffer
 
-    f = compile(g)
-    for scale in (1.0, 200.0, 30.0):
-        yield f((values(4, seed=4).abs() + 0.5) * scale)
+    yield from at_scales(compile(g), values(4, seed=4).abs() + 0.5, 1.0, 200.0, 30.0)
 
 
 @loop_scenario(loops=0)
@@ -204,9 +202,7 @@ def test_a_carried_tensor_that_is_also_seen_by_a_view(compile: Compile) -> Steps
             top.mul_(0.9)
         return y, top
 
-    f = compile(g)
-    for scale in (100.0, 3.0, 900.0):
-        yield f((values(4, seed=5).abs() + 1) * scale)
+    yield from at_scales(compile(g), values(4, seed=5).abs() + 1, 100.0, 3.0, 900.0)
 
 
 @loop_scenario(loops=0)
@@ -218,9 +214,9 @@ def test_a_counter_is_not_frozen(compile: Compile) -> Steps:
             n += 1
         return x, n
 
-    f = compile(g)
-    for scale in (100.0, 3.0, 900.0, 0.1):
-        yield f((values(4, seed=5).abs() + 1) * scale)
+    yield from at_scales(
+        compile(g), values(4, seed=5).abs() + 1, 100.0, 3.0, 900.0, 0.1
+    )
 
 
 @loop_scenario(loops=0)
@@ -232,9 +228,9 @@ def test_a_list_that_grows(compile: Compile) -> Steps:
             out.append(x)
         return out
 
-    f = compile(g)
-    for scale in (100.0, 3.0, 900.0, 0.1):
-        yield f((values(4, seed=5).abs() + 1) * scale)
+    yield from at_scales(
+        compile(g), values(4, seed=5).abs() + 1, 100.0, 3.0, 900.0, 0.1
+    )
 
 
 @loop_scenario
@@ -245,9 +241,9 @@ def test_a_list_of_tensors_is_carried(compile: Compile) -> Steps:
             state = [state[1] * 0.5, state[0] * 0.25]
         return state
 
-    f = compile(g)
-    for scale in (100.0, 3.0, 900.0, 0.1):
-        yield f((values(4, seed=5).abs() + 1) * scale)
+    yield from at_scales(
+        compile(g), values(4, seed=5).abs() + 1, 100.0, 3.0, 900.0, 0.1
+    )
 
 
 @loop_scenario(loops=0)
@@ -259,9 +255,9 @@ def test_a_list_is_changed_in_place(compile: Compile) -> Steps:
             state[1] = state[0] + state[1]
         return state
 
-    f = compile(g)
-    for scale in (100.0, 3.0, 900.0, 0.1):
-        yield f((values(4, seed=5).abs() + 1) * scale)
+    yield from at_scales(
+        compile(g), values(4, seed=5).abs() + 1, 100.0, 3.0, 900.0, 0.1
+    )
 
 
 @loop_scenario(loops=0)
@@ -309,9 +305,7 @@ def test_fresh_tensors_change_places(compile: Compile) -> Steps:
             a, b = b * 1, a + b
         return a, b
 
-    f = compile(g)
-    for scale in (1.0, 0.01, 500.0, 30.0):
-        yield f(values(3, seed=6).abs() * scale)
+    yield from at_scales(compile(g), values(3, seed=6).abs(), 1.0, 0.01, 500.0, 30.0)
 
 
 @loop_scenario(loops=0)
@@ -337,9 +331,7 @@ def test_the_same_tensor_under_two_names(compile: Compile) -> Steps:
             first = x if x.shape[0] == 3 else first
         return x, x is first
 
-    f = compile(g)
-    for scale in (100.0, 0.01, 9.0):
-        yield f((values(4, seed=5).abs() + 1) * scale)
+    yield from at_scales(compile(g), values(4, seed=5).abs() + 1, 100.0, 0.01, 9.0)
 
 
 @loop_scenario
@@ -378,9 +370,9 @@ def test_nested_loops(compile: Compile) -> Steps:
             x = x * 0.5 + y * 0.1
         return x
 
-    f = compile(g)
-    for scale in (100.0, 3.0, 0.2, 900.0):
-        yield f((values(4, seed=8).abs() + 0.1) * scale)
+    yield from at_scales(
+        compile(g), values(4, seed=8).abs() + 0.1, 100.0, 3.0, 0.2, 900.0
+    )
 
 
 @loop_scenario
@@ -393,9 +385,7 @@ def test_in_a_called_function(compile: Compile) -> Steps:
     def g(x: torch.Tensor) -> torch.Tensor:
         return solve(x + 1, torch.tensor(1.0)) + solve(x, torch.tensor(2.0))
 
-    f = compile(g)
-    for scale in (100.0, 0.1, 900.0):
-        yield f((values(4, seed=8).abs() + 0.1) * scale)
+    yield from at_scales(compile(g), values(4, seed=8).abs() + 0.1, 100.0, 0.1, 900.0)
 
 
 @loop_scenario
@@ -407,9 +397,7 @@ def test_after_a_print(compile: Compile) -> Steps:
         print(end="")
         return x + 1
 
-    f = compile(g)
-    for scale in (100.0, 0.1, 900.0):
-        yield f((values(4, seed=8).abs() + 0.1) * scale)
+    yield from at_scales(compile(g), values(4, seed=8).abs() + 0.1, 100.0, 0.1, 900.0)
 
 
 @loop_scenario(loops=0)
@@ -420,9 +408,7 @@ def test_a_print_inside(compile: Compile) -> Steps:
             print(end="")
         return x + 1
 
-    f = compile(g)
-    for scale in (100.0, 0.1, 900.0):
-        yield f((values(4, seed=8).abs() + 0.1) * scale)
+    yield from at_scales(compile(g), values(4, seed=8).abs() + 0.1, 100.0, 0.1, 900.0)
 
 
 @loop_scenario(loops=0)
@@ -435,9 +421,9 @@ def test_bounded_by_a_range(compile: Compile) -> Steps:
                 break
         return x, i
 
-    f = compile(g)
-    for scale in (100.0, 0.1, 1e6, 5.0):
-        yield f((values(4, seed=8).abs() + 0.1) * scale)
+    yield from at_scales(
+        compile(g), values(4, seed=8).abs() + 0.1, 100.0, 0.1, 1e6, 5.0
+    )
 
 
 @loop_scenario(loops=0)
