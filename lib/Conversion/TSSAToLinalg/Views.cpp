@@ -25,6 +25,14 @@ Value makeMap(
   all.push_back(b.getMultiDimIdentityMap(rank));
   SmallVector<utils::IteratorType> iterators(rank,
                                              utils::IteratorType::parallel);
+  // A loop over nothing reads nothing, but linalg derives an operand's least
+  // extent from the first index even then, and refuses an offset at the end.
+  if (llvm::is_contained(type.getShape(), 0))
+    for (AffineMap &map : MutableArrayRef(all).drop_back())
+      map = AffineMap::get(rank, 0,
+                           SmallVector<AffineExpr>(map.getNumResults(),
+                                                   b.getAffineConstantExpr(0)),
+                           b.getContext());
   Value empty = makeEmpty(b, loc, type);
   return linalg::GenericOp::create(
              b, loc, TypeRange(type), inputs, ValueRange(empty), all, iterators,

@@ -67,3 +67,12 @@ func.func @columnSeen(%a: tensor<4x8xf32>) -> (tensor<4x8xf32>, tensor<f32>) {
   %1 = tssa.aten "aten::linalg_norm"(%e, none, none, false, none) : (tensor<4xf32, #tssa.strides<[8]>>) -> tensor<f32>
   return %0, %1 : tensor<4x8xf32>, tensor<f32>
 }
+
+// A part with no element may begin at the end of what it is a part of.
+// CHECK-LABEL: func.func @nothing
+// CHECK: linalg.generic {{.*}} outs(%{{.*}} : tensor<4x0xf32>)
+func.func @nothing(%a: tensor<4x1xf32>) -> tensor<4x0xf32> {
+  %0 = tssa.access %a [#tssa.view<slice [1, 1, 0, 1]>] : tensor<4x1xf32> -> tensor<4x0xf32, #tssa.strides<[1, 1]>>
+  %1 = tssa.aten "aten::exp"(%0) : (tensor<4x0xf32, #tssa.strides<[1, 1]>>) -> tensor<4x0xf32>
+  return %1 : tensor<4x0xf32>
+}
