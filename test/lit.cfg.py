@@ -43,3 +43,8 @@ if os.path.isdir(os.path.join(package, "pyjit")):
     config.available_features.add("python")
 if config.pyjit_asan:
     config.available_features.add("asan")
+    # Containers and arenas are shared with LLVM's packages, which do not say
+    # what of them is in use.
+    config.environment.setdefault(
+        "ASAN_OPTIONS", "detect_container_overflow=0:allow_user_poisoning=0"
+    )

@@ -530,7 +530,8 @@ void KernelGraph::forEachIndex(
   for (auto &node : nodes) {
     if (node->kind == Node::Kind::Load)
       visit(node->offset, node->buffer, false);
-    for (unsigned loop : indexedLoops(*node).set_bits())
+    llvm::SmallBitVector indexed = indexedLoops(*node);
+    for (unsigned loop : indexed.set_bits())
       visit(node->loops[loop], ~0u, false);
   }
   for (const Store &store : stores)
@@ -556,7 +557,8 @@ void KernelGraph::update() {
     node->cost = node->kind == Node::Kind::Load ? 1 : 0;
     if (node->kind == Node::Kind::Load)
       addDims(node->dims, node->offset);
-    for (unsigned loop : indexedLoops(*node).set_bits())
+    llvm::SmallBitVector indexed = indexedLoops(*node);
+    for (unsigned loop : indexed.set_bits())
       addDims(node->dims, node->loops[loop]);
     for (Node *input : node->inputs) {
       if (!input)

@@ -161,7 +161,8 @@ bool pyjit::tssa::views::isNonOverlapping(ArrayRef<int64_t> shape,
   if (llvm::is_contained(shape, 0))
     return true;
   int64_t reach = 0; // largest offset of the dimensions so far
-  for (unsigned dim : llvm::reverse(sortedDims(shape, strides))) {
+  SmallVector<unsigned> dims = sortedDims(shape, strides);
+  for (unsigned dim : llvm::reverse(dims)) {
     if (strides[dim] <= reach)
       return false;
     reach += strides[dim] * (shape[dim] - 1);

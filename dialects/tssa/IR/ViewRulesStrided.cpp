@@ -116,7 +116,8 @@ LogicalResult inferAsStrided(Numbers p, const Layout &source, Layout &result,
   auto dense = [&] {
     // Places between the source's elements would have no value to show.
     int64_t expected = 1;
-    for (unsigned dim : llvm::reverse(sortedDims(from.shape, from.strides))) {
+    SmallVector<unsigned> dims = sortedDims(from.shape, from.strides);
+    for (unsigned dim : llvm::reverse(dims)) {
       if (from.strides[dim] != expected)
         return false;
       expected *= from.shape[dim];
