@@ -6,6 +6,7 @@
 //===----------------------------------------------------------------------===//
 
 #include "Emitter.h"
+#include "OnlineSum.h"
 #include "pyjit/Codegen/PTX/Schedule.h"
 #include "llvm/Support/MathExtras.h"
 
@@ -79,6 +80,18 @@ static Schedule chooseFlat(const Domain &domain, const Machine &machine) {
   return schedule;
 }
 
+/// Whether the kernel first reduces its rows in one walk to a maximum and a sum
+/// below it, and then writes them in a second one, as softmax does.
+static bool writesOnlineSum(const Domain &domain) {
+  llvm::SmallBitVector reduced(domain.numParallel + domain.numReduction);
+  reduced.set(domain.numParallel, reduced.size());
+  return domain.graph->numStages == 3 &&
+         findOnlineSum(*domain.graph, 0, reduced) &&
+         llvm::any_of(domain.graph->stores, [&](const Store &store) {
+           return store.dims.anyCommon(reduced);
+         });
+}
+
 static Schedule chooseRow(const Domain &domain, const Machine &machine) {
   Schedule schedule;
   schedule.family = Family::Row;
@@ -120,9 +133,11 @@ static Schedule chooseRow(const Domain &domain, const Machine &machine) {
   if (!schedule.resident) {
     // Walked again from the second-level cache. The largest blocks only where
     // they leave no rest, which would take more registers than they have.
-    bool whole = traffic.accesses > 2 && steps % (2 * largest) == 0;
+    unsigned inLargest = writesOnlineSum(domain) ? 4 : 2;
+    bool whole = (traffic.accesses > 2 || inLargest == 4) &&
+                 steps % (inLargest * largest) == 0;
     schedule.group = whole ? largest : 512;
-    schedule.vectors = std::min(whole ? 2u : 4u, most);
+    schedule.vectors = std::min(whole ? inLargest : 4u, most);
   }
   // There ptxas would rather spill a little than have fewer blocks at once.
   int64_t held = int64_t(schedule.vectors) * schedule.lanes;

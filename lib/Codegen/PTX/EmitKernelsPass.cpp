@@ -41,6 +41,20 @@ std::string readableName(func::FuncOp kernel) {
   return name;
 }
 
+/// Whether all floating-point memory is half precision: functions then need not
+/// be more exact than what eager rounds their results to.
+bool isHalf(const Domain &domain) {
+  auto fits = [](Type type) {
+    return !isa<FloatType>(type) || type.getIntOrFloatBitWidth() <= 16;
+  };
+  for (auto &node : domain.graph->nodes)
+    if (node->kind == codegen::Node::Kind::Load && !fits(node->type))
+      return false;
+  return llvm::all_of(domain.graph->stores, [&](const codegen::Store &store) {
+    return fits(store.node->type);
+  });
+}
+
 struct EmitKernelsPass : impl::PtxEmitKernelsBase<EmitKernelsPass> {
   using PtxEmitKernelsBase::PtxEmitKernelsBase;
 
@@ -119,6 +133,10 @@ struct EmitKernelsPass : impl::PtxEmitKernelsBase<EmitKernelsPass> {
         emitTiles(frame);
         break;
       }
+      if (isHalf(domain))
+        frame.function.walk([](math::ExpOp op) {
+          op.setFastmath(op.getFastmath() | arith::FastMathFlags::afn);
+        });
       if (frame.blocks > std::numeric_limits<int32_t>::max())
         return kernel.emitError("more blocks than a launch can have");
       if (frame.sharedBytes > 48 << 10)

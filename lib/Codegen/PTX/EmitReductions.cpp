@@ -9,11 +9,14 @@
 // in shared memory.
 //
 // Both walk a row once per stage; a resident row is walked once, its values
-// stay in registers.
+// stay in registers. A maximum and the sum of exponentials below it take one
+// walk of a row that is not resident (OnlineSum.h).
 //
 //===----------------------------------------------------------------------===//
 
 #include "Emitter.h"
+#include "OnlineSum.h"
+#include "mlir/Dialect/Math/IR/Math.h"
 #include "mlir/Dialect/Vector/IR/VectorOps.h"
 
 using namespace mlir;
@@ -32,13 +35,24 @@ public:
 private:
   void place();
   void stage(unsigned number);
+  /// Stages `number` and the next one in one walk, if they are made so.
+  bool stagesOnline(unsigned number);
+  void collect(unsigned number);
   /// Binds the reduction dims of all vectors that start at step `base`; returns
   /// per vector whether it is inside of the row, or null if all are.
   SmallVector<Value> bindSteps(Value base, int64_t reach);
   /// All that the stage does at the bound vectors; one partial result per
   /// reduction.
   SmallVector<Value> point(ArrayRef<Value> inside);
+  /// `combine` of all lanes of a value.
+  Value acrossLanes(const Node *node, Value value);
+  /// The state after one walk over the row: `step` makes it of the state before
+  /// and of what is inside of the row.
+  SmallVector<Value> walk(
+      SmallVector<Value> state,
+      llvm::function_ref<SmallVector<Value>(ValueRange, ArrayRef<Value>)> step);
   SmallVector<Value> walk();
+  void finish(ArrayRef<Value> totals);
   /// Small integers meet as i32.
   Type meetingType(const Node *node) {
     return node->type.isInteger(8) || node->type.isInteger(16) ? b.getI32Type()
@@ -104,7 +118,10 @@ void ReductionEmitter::run() {
   chunk = int64_t(schedule.group) * schedule.vectors;
   place();
   for (unsigned number = 0; number < graph.numStages; ++number)
-    stage(number);
+    if (stagesOnline(number))
+      ++number;
+    else
+      stage(number);
   storeRows();
 }
 
@@ -161,29 +178,9 @@ SmallVector<Value> ReductionEmitter::point(ArrayRef<Value> inside) {
   return partials;
 }
 
-/// One walk over the row.
-SmallVector<Value> ReductionEmitter::walk() {
-  auto identities = [&] {
-    SmallVector<Value> values;
-    for (Node *node : reduces)
-      values.push_back(identity(node, lanes));
-    return values;
-  };
-  if (steps == 0)
-    return identities();
-  if (schedule.resident) {
-    // Bound once, for all stages.
-    if (residentInside.empty())
-      residentInside = bindSteps({}, steps);
-    return point(residentInside);
-  }
-  auto combineAll = [&](ValueRange xs, ValueRange ys) {
-    SmallVector<Value> sums;
-    for (auto [node, x, y] : llvm::zip(reduces, xs, ys))
-      sums.push_back(combine(node, x, y));
-    return sums;
-  };
-  SmallVector<Value> sums = identities();
+SmallVector<Value> ReductionEmitter::walk(
+    SmallVector<Value> state,
+    llvm::function_ref<SmallVector<Value>(ValueRange, ArrayRef<Value>)> step) {
   int64_t whole = steps / chunk * chunk;
   // One pass over a chunk that starts at `base`; what it needs of the row alone
   // is computed before `outside`.
@@ -195,27 +192,125 @@ SmallVector<Value> ReductionEmitter::walk() {
     scopes.back().anchor = outside;
     scopes.push_back(std::move(scope));
     SmallVector<Value> inside = bindSteps(base, reach);
-    SmallVector<Value> after = combineAll(before, point(inside));
+    SmallVector<Value> after = step(before, inside);
     scopes.pop_back();
     scopes.back().anchor = nullptr;
     return after;
   };
   if (whole != 0) {
     auto forOp = scf::ForOp::create(b, constant(0), constant(whole),
-                                    constant(chunk), sums);
+                                    constant(chunk), state);
     OpBuilder::InsertionGuard guard(b);
     b.setInsertionPointToStart(forOp.getBody());
     SmallVector<Value> results =
         pass(forOp, forOp.getInductionVar(), chunk, forOp.getRegionIterArgs());
-    if (!reduces.empty())
+    if (!state.empty())
       scf::YieldOp::create(b, results);
-    sums.assign(forOp.getResults().begin(), forOp.getResults().end());
+    state.assign(forOp.getResults().begin(), forOp.getResults().end());
   }
   if (whole != steps) {
     Operation *here = constant(whole).getDefiningOp();
-    sums = pass(here, here->getResult(0), steps - whole, sums);
+    state = pass(here, here->getResult(0), steps - whole, state);
   }
-  return sums;
+  return state;
+}
+
+/// The partial results of one walk over the row.
+SmallVector<Value> ReductionEmitter::walk() {
+  SmallVector<Value> identities;
+  for (Node *node : reduces)
+    identities.push_back(identity(node, lanes));
+  if (steps == 0)
+    return identities;
+  if (schedule.resident) {
+    // Bound once, for all stages.
+    if (residentInside.empty())
+      residentInside = bindSteps({}, steps);
+    return point(residentInside);
+  }
+  return walk(
+      std::move(identities), [&](ValueRange before, ArrayRef<Value> inside) {
+        SmallVector<Value> after;
+        for (auto [node, x, y] : llvm::zip(reduces, before, point(inside)))
+          after.push_back(combine(node, x, y));
+        return after;
+      });
+}
+
+/// Online normalizer (Milakov and Gimelshein, "Online normalizer calculation
+/// for softmax", 2018, section 3): beside the largest value so far stands the
+/// sum of the exponentials below it, which is scaled when a larger one comes.
+///
+/// An infinite value stands for no bound at all: until the end such a sum is
+/// kept below zero. So minus infinity adds nothing, whatever comes before or
+/// after, and what an infinite maximum means is left to the last step, which
+/// computes what the kernel says.
+bool ReductionEmitter::stagesOnline(unsigned number) {
+  if (columns || schedule.resident || steps == 0 ||
+      number + 1 >= graph.numStages)
+    return false;
+  std::optional<OnlineSum> found = findOnlineSum(graph, number, reduced);
+  if (!found)
+    return false;
+  Node *greatest = found->maximum, *sum = found->sum;
+  Type f32 = b.getF32Type();
+  auto scalar = [&](float value) -> Value {
+    return arith::ConstantOp::create(b, b.getF32FloatAttr(value));
+  };
+  constexpr float infinity = std::numeric_limits<float>::infinity();
+  Value zero = scalar(0), infinite = scalar(infinity);
+  auto bounded = [&](Value x, Value instead) -> Value {
+    Value size = math::AbsFOp::create(b, x);
+    Value none =
+        arith::CmpFOp::create(b, arith::CmpFPredicate::OEQ, size, infinite);
+    return arith::SelectOp::create(b, none, instead, x);
+  };
+  auto exponential = [&](Value x, Value y) -> Value {
+    return math::ExpOp::create(b, arith::SubFOp::create(b, x, y));
+  };
+  SmallVector<Value> state = walk(
+      {scalar(-infinity), zero},
+      [&](ValueRange before, ArrayRef<Value> inside) -> SmallVector<Value> {
+        for (unsigned u = 0; u < schedule.vectors; ++u)
+          prefetch(greatest->inputs[0], u);
+        SmallVector<Value> values;
+        Value most;
+        for (unsigned u = 0; u < schedule.vectors; ++u) {
+          Value value = broadcast(emit(greatest->inputs[0], u), lanes);
+          if (inside[u])
+            value = arith::SelectOp::create(b, inside[u], value,
+                                            identity(greatest, lanes));
+          values.push_back(value);
+          most = most ? combine(greatest, most, value) : value;
+        }
+        most = combine(greatest, before[0], acrossLanes(greatest, most));
+        Value below = bounded(most, zero);
+        Value all = broadcast(below, lanes), total;
+        for (Value value : values) {
+          Value part = exponential(value, all);
+          total = total ? arith::AddFOp::create(b, total, part) : part;
+        }
+        Value scale = exponential(bounded(before[0], below), below);
+        Value kept = arith::MulFOp::create(b, before[1], scale);
+        return {most, arith::AddFOp::create(b, kept, acrossLanes(sum, total))};
+      });
+  reduces.assign({greatest});
+  finish(meetInRow({state[0]}));
+  Value whole = scopes[rowScope].values.lookup({greatest, 0});
+  if (auto type = dyn_cast<VectorType>(whole.getType()))
+    whole = vector::ExtractOp::create(b, whole, 0);
+  // The kernel's own exponent at what this thread's sum is kept below.
+  Node bound = *found->exponential;
+  bound.element = found->bound;
+  bound.type = f32;
+  bound.dims = greatest->dims;
+  Value subtracted = compute(&bound, 0);
+  if (isa<VectorType>(subtracted.getType()))
+    subtracted = vector::ExtractOp::create(b, subtracted, 0);
+  Value mine = exponential(bounded(state[0], whole), subtracted);
+  reduces.assign({sum});
+  finish(meetInRow({arith::MulFOp::create(b, state[1], mine)}));
+  return true;
 }
 
 Value ReductionEmitter::toMeeting(const Node *node, Value value) {
@@ -233,18 +328,22 @@ Value ReductionEmitter::fromMeeting(const Node *node, Value value) {
   return arith::TruncIOp::create(b, node->type, value);
 }
 
+Value ReductionEmitter::acrossLanes(const Node *node, Value value) {
+  auto type = dyn_cast<VectorType>(value.getType());
+  if (!type)
+    return value;
+  SmallVector<Value> parts;
+  for (int64_t i = 0; i < type.getNumElements(); ++i)
+    parts.push_back(vector::ExtractOp::create(b, value, i));
+  for (unsigned width = parts.size(); width > 1; width /= 2)
+    for (unsigned i = 0; i < width / 2; ++i)
+      parts[i] = combine(node, parts[i], parts[i + width / 2]);
+  return parts[0];
+}
+
 SmallVector<Value> ReductionEmitter::meetInRow(SmallVector<Value> partials) {
   for (auto [node, value] : llvm::zip(reduces, partials)) {
-    if (auto type = dyn_cast<VectorType>(value.getType())) {
-      SmallVector<Value> parts;
-      for (int64_t i = 0; i < type.getNumElements(); ++i)
-        parts.push_back(vector::ExtractOp::create(b, value, i));
-      for (unsigned width = parts.size(); width > 1; width /= 2)
-        for (unsigned i = 0; i < width / 2; ++i)
-          parts[i] = combine(node, parts[i], parts[i + width / 2]);
-      value = parts[0];
-    }
-    value = toMeeting(node, value);
+    value = toMeeting(node, acrossLanes(node, value));
   }
   auto meet = [&](unsigned width) {
     for (unsigned distance = width / 2; distance != 0; distance /= 2)
@@ -350,7 +449,8 @@ SmallVector<Value> ReductionEmitter::meetInColumn(SmallVector<Value> partials) {
   return partials;
 }
 
-void ReductionEmitter::stage(unsigned number) {
+/// What stage `number` reduces and stores.
+void ReductionEmitter::collect(unsigned number) {
   reduces.clear();
   stageStores.clear();
   for (auto &node : graph.nodes)
@@ -359,19 +459,26 @@ void ReductionEmitter::stage(unsigned number) {
   for (codegen::Store &s : graph.stores)
     if (s.dims.anyCommon(reduced) && s.node->stage == number)
       stageStores.push_back(&s);
+}
+
+void ReductionEmitter::stage(unsigned number) {
+  collect(number);
   if (reduces.empty() && stageStores.empty())
     return;
   SmallVector<Value> totals = walk();
-  if (reduces.empty())
-    return;
-  totals = columns ? meetInColumn(totals) : meetInRow(totals);
+  if (!reduces.empty())
+    finish(columns ? meetInColumn(totals) : meetInRow(totals));
+}
+
+/// The reductions' values, known in the row from here on.
+void ReductionEmitter::finish(ArrayRef<Value> totals) {
   for (auto [node, total] : llvm::zip(reduces, totals)) {
-    Value init = emit(node->init, 0);
-    if (total.getType() != init.getType()) {
-      total = broadcast(total, lanes);
+    Value init = emit(node->init, 0), value = total;
+    if (value.getType() != init.getType()) {
+      value = broadcast(value, lanes);
       init = broadcast(init, lanes);
     }
-    scopes[rowScope].values[{node, 0}] = combine(node, init, total);
+    scopes[rowScope].values[{node, 0}] = combine(node, init, value);
   }
 }
 

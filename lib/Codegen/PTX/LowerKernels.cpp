@@ -39,7 +39,8 @@ struct LowerKernelsPass : impl::PtxLowerKernelsBase<LowerKernelsPass> {
               .Case("llvm.nvvm.barrier.cta.sync.aligned.all",
                     "pyjit_sim_barrier")
               .Case("llvm.nvvm.shfl.sync.bfly.i32", "pyjit_sim_exchange")
-              .Case("llvm.nvvm.ex2.approx", "pyjit_sim_power2")
+              .Cases({"llvm.nvvm.ex2.approx", "llvm.nvvm.ex2.approx.ftz"},
+                     "pyjit_sim_power2")
               .Default("");
       if (name.empty())
         continue;

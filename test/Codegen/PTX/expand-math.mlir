@@ -21,3 +21,12 @@ func.func @others(%x: f16, %y: f64, %z: f32) -> (f16, f64, f32) {
   %c = arith.remf %z, %z : f32
   return %a, %b, %c : f16, f64, f32
 }
+
+// CHECK-LABEL: func.func @approximate
+// CHECK: arith.mulf
+// CHECK-NEXT: llvm.call_intrinsic "llvm.nvvm.ex2.approx.ftz"
+// CHECK-NEXT: return
+func.func @approximate(%x: f32) -> f32 {
+  %y = math.exp %x fastmath<afn> : f32
+  return %y : f32
+}

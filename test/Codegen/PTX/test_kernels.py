@@ -68,6 +68,7 @@ class Function:
         *results: torch.Tensor,
         scale: float = 1.0,
         chips: Sequence[str] = ("sm_90",),
+        schedule: str = "",
     ) -> Program:
         """Compiles for `chips`, runs the schedules, compares with `results`."""
         arguments = ", ".join(
@@ -80,14 +81,16 @@ class Function:
             + [f"  return {values} : {types}", "}"]
         )
         for chip in chips:
-            program = Program(BUILD, text, chip, simulate=chip == chips[-1])
+            program = Program(
+                BUILD, text, chip, simulate=chip == chips[-1], schedule=schedule
+            )
             if PTXAS is not None:
                 assert assemble(program.ptx, chip) == []
         before = [t.clone() for t in self.inputs]
         for got, wanted in zip(program.run(*self.inputs), results, strict=True):
             close(got, wanted, scale)
         for now, then in zip(self.inputs, before, strict=True):
-            assert torch.equal(now, then)
+            torch.testing.assert_close(now, then, rtol=0, atol=0, equal_nan=True)
         return program
 
 
@@ -261,6 +264,42 @@ def test_softmax(shape: tuple[int, int], dtype: torch.dtype) -> None:
     f.check(
         f.op("log_softmax.int", "{}, -1 : i64, none", x.log_softmax(-1), x), scale=4
     )
+
+
+def row(lanes: int, vectors: int, group: int) -> str:
+    """A schedule that walks a row once per stage."""
+    return (
+        f'{{family = "row", lanes = {lanes}, vectors = {vectors}, threads = 128, '
+        f"group = {group}, resident = false}}"
+    )
+
+
+@pytest.mark.parametrize("dtype", [torch.float32, torch.float16, torch.bfloat16])
+@pytest.mark.parametrize("schedule", [row(1, 3, 1), row(4, 2, 32), row(2, 4, 128)])
+def test_maximum_and_sum_in_one_walk(dtype: torch.dtype, schedule: str) -> None:
+    """What is not finite means what it means when the maximum is known before."""
+    inf, nan = float("inf"), float("nan")
+    x = make((13, 772), dtype) * 3
+    x[1] = -inf
+    x[2, 5] = inf
+    x[3, 700] = nan
+    x[4, :768] = -inf
+    x[5, 4:] = -inf
+    x[6, 100:300] = -inf
+    x[7] = -60000
+    x[8] = torch.arange(772).to(dtype) - 200
+    x[9] = 200 - torch.arange(772).to(dtype)
+    x[10, ::2] = -inf
+    x[10, 771] = inf
+    x[11] = inf
+    x[12, 3], x[12, 500] = inf, -inf
+    for name, args, wanted in [
+        ("softmax.int", "{}, -1 : i64, none", x.softmax(-1)),
+        ("log_softmax.int", "{}, -1 : i64, none", x.log_softmax(-1)),
+        ("logsumexp", "{}, [-1 : i64], false", x.logsumexp(-1)),
+    ]:
+        f = Function(x)
+        f.check(f.op(name, args, wanted, x), scale=4, schedule=schedule)
 
 
 @pytest.mark.parametrize(

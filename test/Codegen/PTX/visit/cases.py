@@ -283,10 +283,15 @@ def timings() -> Iterator[Case]:
         ],
         65536: [
             row(8, 4, 512, 512, False),
-            row(8, 2, 512, 512, False, blocks=4),
-            row(8, 4, 512, 512, False, blocks=3),
+            row(8, 4, 512, 512, False, blocks=2),
+            row(8, 2, 512, 512, False, blocks=2),
+            row(8, 2, 512, 512, False, blocks=3),
+            row(8, 4, 256, 256, False, blocks=4),
+            row(8, 4, 256, 256, False, blocks=5),
+            row(8, 2, 256, 256, False, blocks=6),
+            row(8, 8, 256, 256, False, blocks=2),
             row(8, 2, 1024, 1024, False),
-            row(8, 2, 1024, 1024, False, blocks=2),
+            row(8, 1, 1024, 1024, False, blocks=2),
             row(8, 4, 1024, 1024, False),
         ],
     }
