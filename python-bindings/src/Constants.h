@@ -23,6 +23,10 @@ public:
   PyObject *object(size_t index) const {
     return PyList_GET_ITEM(table.get(), index);
   }
+  template <typename Visit> void eachObject(Visit visit) const {
+    for (Py_ssize_t i = 0; i < PyList_GET_SIZE(table.get()); ++i)
+      visit(object(i));
+  }
   Py_hash_t hash(size_t index) const { return hashes[index]; }
 
 private:

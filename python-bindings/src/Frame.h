@@ -15,6 +15,16 @@
 
 namespace pyjit::python {
 
+/// Tensors that are borrowed from whoever owns them: setting and clearing them
+/// counts no references. They are let go of before anything may destroy them.
+inline void borrowTensor(at::Tensor &place, c10::TensorImpl *impl) {
+  place.unsafeReleaseTensorImpl();
+  place = at::Tensor(
+      c10::intrusive_ptr<c10::TensorImpl, c10::UndefinedTensorImpl>::reclaim(
+          impl));
+}
+inline void letGo(at::Tensor &place) { place.unsafeReleaseTensorImpl(); }
+
 /// The scratch of one call. Calls of one record on several threads, or within
 /// one another, have a frame each; between calls a pool keeps them.
 struct Frame {
@@ -25,23 +35,24 @@ struct Frame {
   /// Numbers that the guards compute, and those that are inputs, as tensors.
   std::vector<rt::Number> numbers;
   std::vector<at::Tensor> numberInputs;
+  /// Borrowed (see below); those that are not the guards' `freeInputs` stay
+  /// from call to call while `boundEpoch` is the guards' epoch.
   std::vector<at::Tensor> inputs;
+  uint64_t boundEpoch = 0;
   std::vector<at::Tensor> outputs;
   /// Dropped when the call is over: their destructors may run Python code,
   /// which must not happen between a check and what relies on it.
   std::vector<Reference> dropped;
   std::string error;
   std::chrono::nanoseconds launchTime{0}; ///< where it is measured
-};
 
-/// Tensors that are borrowed from whoever owns them: setting and clearing them
-/// counts no references. They are let go of before anything may destroy them.
-inline void borrowTensor(at::Tensor &place, c10::TensorImpl *impl) {
-  place = at::Tensor(
-      c10::intrusive_ptr<c10::TensorImpl, c10::UndefinedTensorImpl>::reclaim(
-          impl));
-}
-inline void letGo(at::Tensor &place) { place.unsafeReleaseTensorImpl(); }
+  Frame() = default;
+  Frame(const Frame &) = delete;
+  ~Frame() {
+    for (at::Tensor &input : inputs)
+      letGo(input);
+  }
+};
 
 } // namespace pyjit::python
 

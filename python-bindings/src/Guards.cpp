@@ -10,6 +10,7 @@
 
 #include <algorithm>
 #include <cstring>
+#include <numeric>
 
 namespace pyjit::python {
 
@@ -57,11 +58,39 @@ bool Guards::load(const PyjitGuardProgram &guards, PyObject *objects,
 }
 
 bool Guards::check(Frame &frame, PyObject *const *args, Py_ssize_t nargs) {
-  for (const void *place : touched)
-    __builtin_prefetch(place);
+  bool clean = watch.clean();
+  if (clean && snapshot.taken()) {
+    adoptRegisters(frame);
+    // The arguments come first: they tell records apart.
+    if (!run(rest.data(), rest.size(), frame, args, nargs))
+      return false;
+    if (snapshot.holds())
+      return std::all_of(restTensors.begin(), restTensors.end(),
+                         [&](uint32_t i) { return checkTensor(tensors[i]); });
+    for (uint32_t owner : snapshot.changed())
+      changing[owner] = true;
+  }
+  if (!checkAll(frame, args, nargs))
+    return false;
+  if (clean && watchable)
+    takeSnapshot(frame);
+  return true;
+}
+
+bool Guards::checkAll(Frame &frame, PyObject *const *args, Py_ssize_t nargs) {
   return checkWatched(frame, args, nargs) &&
          run(always.data(), always.size(), frame, args, nargs) &&
-         checkInstances() && checkTensors();
+         checkInstances() &&
+         std::all_of(tensors.begin(), tensors.end(),
+                     [&](const auto &check) { return checkTensor(check); });
+}
+
+void Guards::adoptRegisters(Frame &frame) const {
+  if (frame.epoch == epoch)
+    return;
+  std::copy(watchedRegisters.begin(), watchedRegisters.end(),
+            frame.registers.begin());
+  frame.epoch = epoch;
 }
 
 /// Nothing in here or after it runs Python code until the call is answered, so
@@ -69,13 +98,12 @@ bool Guards::check(Frame &frame, PyObject *const *args, Py_ssize_t nargs) {
 bool Guards::checkWatched(Frame &frame, PyObject *const *args,
                           Py_ssize_t nargs) {
   if (watch.clean()) {
-    if (frame.epoch != epoch) {
-      std::copy(watchedRegisters.begin(), watchedRegisters.end(),
-                frame.registers.begin());
-      frame.epoch = epoch;
-    }
+    adoptRegisters(frame);
     return true;
   }
+  snapshot.clear(frame.dropped);
+  unbound.resize(program->numInputs);
+  std::iota(unbound.begin(), unbound.end(), 0);
   if (!run(program->watched, program->numWatched, frame, args, nargs))
     return false;
   frame.epoch = ++epoch;
@@ -92,55 +120,7 @@ bool Guards::checkWatched(Frame &frame, PyObject *const *args,
                       : _PyObject_GetDictPtr(check.object);
     check.dict = frame.registers[check.dictReg];
   }
-  findTouched(frame);
   return true;
-}
-
-void Guards::findTouched(const Frame &frame) {
-  touched.clear();
-  if (!watchable)
-    return; // all of it has just been looked at
-  auto touch = [&](const void *place, size_t size = 1) {
-    constexpr uintptr_t kLine = 64;
-    auto begin = reinterpret_cast<uintptr_t>(place);
-    for (uintptr_t at = begin / kLine * kLine; at < begin + size; at += kLine)
-      touched.push_back(reinterpret_cast<const void *>(at));
-  };
-  for (const InstanceCheck &check : instances) {
-    touch(&check.object->ob_type);
-    touch(check.place);
-  }
-  for (const TensorCheck &check : tensors) {
-    if (Py_TYPE(check.object) != check.type)
-      continue;
-    touch(&check.object->ob_type);
-    auto *variable = reinterpret_cast<THPVariable *>(check.object);
-    touch(&variable->cdata);
-    const c10::TensorImpl *impl = variable->cdata.unsafeGetTensorImpl();
-    constexpr size_t kCounts = 16; // virtual table and reference count
-    touch(reinterpret_cast<const char *>(impl) + kCounts,
-          sizeof *impl - kCounts);
-    if (const torch::autograd::AutogradMeta *autograd = autogradMetaOf(impl))
-      touch(&autograd->requires_grad_);
-  }
-  for (const PyjitInst &inst : always) {
-    if (inst.op == PYJIT_GUARD_OBJECT || inst.op == PYJIT_GUARD_ARG ||
-        inst.op == PYJIT_GUARD_STATE || inst.op >= PYJIT_GUARD_NUMBER ||
-        !isWatched[inst.a])
-      continue;
-    PyObject *object = frame.registers[inst.a];
-    touch(object);
-    if (PyObject *cell = inst.op == PYJIT_GUARD_CELL
-                             ? closureCell(object, inst.imm)
-                             : nullptr) {
-      PyObject *closure = PyFunction_GET_CLOSURE(object);
-      touch(&reinterpret_cast<PyFunctionObject *>(object)->func_closure);
-      touch(&reinterpret_cast<PyTupleObject *>(closure)->ob_item[inst.imm]);
-      touch(&reinterpret_cast<PyCellObject *>(cell)->ob_ref);
-    }
-  }
-  std::sort(touched.begin(), touched.end());
-  touched.erase(std::unique(touched.begin(), touched.end()), touched.end());
 }
 
 /// Inputs that a watched dict holds: it tells before it lets go of one.
@@ -243,16 +223,12 @@ bool Guards::checkInstances() const {
   return same;
 }
 
-bool Guards::checkTensors() const {
-  for (const TensorCheck &check : tensors) {
-    if (Py_TYPE(check.object) != check.type)
-      return false;
-    const c10::TensorImpl *impl = reinterpret_cast<THPVariable *>(check.object)
-                                      ->cdata.unsafeGetTensorImpl();
-    if (!impl || !implMatches(*impl, *check.meta, autogradMetaOf(impl)))
-      return false;
-  }
-  return true;
+bool Guards::checkTensor(const TensorCheck &check) const {
+  if (Py_TYPE(check.object) != check.type)
+    return false;
+  const c10::TensorImpl *impl = reinterpret_cast<THPVariable *>(check.object)
+                                    ->cdata.unsafeGetTensorImpl();
+  return impl && implMatches(*impl, *check.meta, autogradMetaOf(impl));
 }
 
 void Guards::armWatch(Frame &frame) {

@@ -5,6 +5,7 @@
 
 #include "Constants.h"
 #include "Frame.h"
+#include "Snapshot.h"
 #include "Watch.h"
 
 #include "pyjit-c/Programs.h"
@@ -42,6 +43,9 @@ public:
   }
   /// Whether input `i` is an entry of a watched dict, which may be borrowed.
   bool lends(uint32_t i) const { return lent[i]; }
+  /// Inputs that may be other tensors than in the last call of this epoch.
+  const std::vector<uint32_t> &freeInputs() const { return unbound; }
+  uint64_t currentEpoch() const { return epoch; }
   Watch &dicts() { return watch; }
   c10::TensorImpl *numberInput(Frame &frame, uint32_t i) const;
   void makeNumbers(Frame &frame) const;
@@ -58,12 +62,31 @@ public:
   size_t size() const { return program->numWatched + program->numAlways; }
 
 private:
+  struct Settled;
+  /// A tensor that the watched segment found, a parameter say.
+  struct TensorCheck {
+    PyObject *object; ///< of `epoch`
+    PyTypeObject *type;
+    const PyjitTensorMeta *meta;
+    uint32_t reg;
+  };
+  /// An object that the watched segment found, with the dict that it found
+  /// there: a module, say.
+  struct InstanceCheck {
+    PyObject *object; ///< of `epoch`, as `place` and `dict`
+    PyObject **place; ///< where the object keeps its dict
+    PyObject *dict;
+    PyTypeObject *type;
+    uint32_t reg, dictReg;
+  };
+
   bool run(const PyjitInst *insts, uint32_t count, Frame &frame,
            PyObject *const *args, Py_ssize_t nargs);
   bool step(const PyjitInst &inst, Frame &frame, PyObject *const *args,
             Py_ssize_t nargs);
   bool stepNumber(const PyjitInst &inst, Frame &frame);
   std::string placeOf(uint32_t reg) const;
+  void adoptRegisters(Frame &frame) const;
   bool checkWatched(Frame &frame, PyObject *const *args, Py_ssize_t nargs);
   void armWatch(Frame &frame);
   bool implMatches(const c10::TensorImpl &impl, const PyjitTensorMeta &meta,
@@ -78,43 +101,35 @@ private:
   /// Takes the checks of watched tensors and instances out of the always
   /// segment.
   void splitAlways();
-  bool checkTensors() const;
+  bool checkTensor(const TensorCheck &check) const;
   bool checkInstances() const;
+  bool checkAll(Frame &frame, PyObject *const *args, Py_ssize_t nargs);
   void findLent();
-  /// Where the checks of each call will look, as far as the watched segment
-  /// tells.
-  void findTouched(const Frame &frame);
+  /// After a check that has passed.
+  void takeSnapshot(Frame &frame);
+  bool snapshotInstruction(const PyjitInst &inst, uint32_t owner,
+                           const std::vector<PyObject *> &registers,
+                           Settled &settled);
 
   const PyjitGuardProgram *program = nullptr;
   Constants constants;
   /// What the watched segment found when it last ran, and how often it ran.
   std::vector<PyObject *> watchedRegisters;
   uint64_t epoch = 0;
-  /// A tensor that the watched segment found, a parameter say.
-  struct TensorCheck {
-    PyObject *object; ///< of `epoch`
-    PyTypeObject *type;
-    const PyjitTensorMeta *meta;
-    uint32_t reg;
-  };
   std::vector<TensorCheck> tensors;
-  /// An object that the watched segment found, with the dict that it found
-  /// there: a module, say.
-  struct InstanceCheck {
-    PyObject *object; ///< of `epoch`, as `place` and `dict`
-    PyObject **place; ///< where the object keeps its dict
-    PyObject *dict;
-    PyTypeObject *type;
-    uint32_t reg, dictReg;
-  };
   std::vector<InstanceCheck> instances;
   std::vector<bool> isWatched; ///< by register: the watched segment sets it
   std::vector<bool> lent;      ///< by input
-  /// The work of a call sweeps the caches; hundreds of modules, tensors and
-  /// cells, looked at one after the other, would be as many waits for memory.
-  /// One per cache line, of `epoch`.
-  std::vector<const void *> touched;
   std::vector<PyjitInst> always;
+  /// Stands for `always`, `tensors` and `instances` while the watch is clean,
+  /// apart from what is left in `rest` and `restTensors`.
+  Snapshot snapshot;
+  std::vector<PyjitInst> rest;
+  std::vector<uint32_t> restTensors; ///< indices
+  /// What has changed under a snapshot, by owner: indices of `always`, then of
+  /// `tensors`, then of `instances`. It is checked by itself from then on.
+  std::vector<bool> changing;
+  std::vector<uint32_t> unbound; ///< inputs whose tensor is not `epoch`'s
   /// Of each entry of `program->watches`.
   std::vector<Watch::Keys> watchKeys;
   Watch watch;

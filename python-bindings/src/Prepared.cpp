@@ -76,6 +76,14 @@ struct Prepared::Source {
 
 struct Prepared::State {
   std::vector<Source> sources;
+  /// What each call compares, close together; empty while some source has no
+  /// barrier.
+  struct Standing {
+    const c10::StorageImpl *storage; ///< pinned by its source
+    const void *data;
+    WriteBarrier barrier;
+  };
+  std::vector<Standing> standing;
   bool hashes = false;  ///< some source has no barrier
   uint64_t armings = 0; ///< when the barriers were last confirmed
   unsigned calls = 0;   ///< answered
@@ -98,16 +106,16 @@ bool Prepared::fresh(State &state, const at::Tensor *inputs) const {
   if (state.hashes)
     return false;
   bool confirm = state.armings != WriteBarrier::armings();
-  for (const Source &source : state.sources)
-    __builtin_prefetch(source.storage._unsafe_get_target());
+  constexpr size_t kAhead = 8;
   for (size_t i = 0; i < sources.size(); ++i) {
+    if (i + kAhead < sources.size())
+      __builtin_prefetch(&state.standing[i + kAhead].storage->data_ptr());
     const at::Tensor &input = inputs[sources[i]];
-    const Source &source = state.sources[i];
+    const State::Standing &source = state.standing[i];
     const c10::StorageImpl *storage = storageOf(input);
-    if (storage != source.storage._unsafe_get_target() ||
-        dataOf(input) != source.data ||
-        !(confirm ? source.barrier->confirmed(*storage)
-                  : source.barrier->intact(*storage)))
+    if (storage != source.storage || dataOf(input) != source.data ||
+        !(confirm ? source.barrier.confirmed(*storage)
+                  : source.barrier.intact(*storage)))
       return false;
   }
   state.armings = WriteBarrier::armings();
@@ -170,6 +178,8 @@ std::shared_ptr<Prepared::State> Prepared::observe(const at::Tensor *inputs) {
       source.barrier = WriteBarrier::arm(*input.unsafeGetTensorImpl(),
                                          owned[input.unsafeGetTensorImpl()]);
     state->hashes |= !source.barrier;
+    if (!state->hashes)
+      state->standing.push_back({storage, source.data, *source.barrier});
   }
   state->armings = WriteBarrier::armings();
   return state;

@@ -54,11 +54,16 @@ PyMemberDef *slotMember(PyObject *object, PyObject *name) {
                                                                  : nullptr;
 }
 
-PyObject *readSlot(PyObject *object, PyObject *name) {
+PyObject **slotPlace(PyObject *object, PyObject *name) {
   PyMemberDef *member = slotMember(object, name);
-  return member ? *reinterpret_cast<PyObject **>(
+  return member ? reinterpret_cast<PyObject **>(
                       reinterpret_cast<char *>(object) + member->offset)
                 : nullptr;
+}
+
+PyObject *readSlot(PyObject *object, PyObject *name) {
+  PyObject **place = slotPlace(object, name);
+  return place ? *place : nullptr;
 }
 
 /// The number that `ABCMeta.register` makes grow; borrowed until the next read.
@@ -76,6 +81,27 @@ static PyObject *abcCacheToken() {
   return token;
 }
 
+PyObject **fieldPlace(PyObject *object, PyObject *name) {
+  auto is = [&](const char *text) {
+    return PyUnicode_CompareWithASCIIString(name, text) == 0;
+  };
+  if (PyFunction_Check(object)) {
+    auto *function = reinterpret_cast<PyFunctionObject *>(object);
+    return is("__name__")       ? &function->func_name
+           : is("__qualname__") ? &function->func_qualname
+                                : nullptr;
+  }
+  if (PyType_Check(object) &&
+      PyType_HasFeature(reinterpret_cast<PyTypeObject *>(object),
+                        Py_TPFLAGS_HEAPTYPE)) {
+    auto *type = reinterpret_cast<PyHeapTypeObject *>(object);
+    return is("__name__")       ? &type->ht_name
+           : is("__qualname__") ? &type->ht_qualname
+                                : nullptr;
+  }
+  return nullptr;
+}
+
 PyObject *readField(PyObject *object, PyObject *name) {
   if (PyMethod_Check(object)) {
     if (PyUnicode_CompareWithASCIIString(name, "__func__") == 0)
@@ -89,28 +115,15 @@ PyObject *readField(PyObject *object, PyObject *name) {
   auto is = [&](const char *text) {
     return PyUnicode_CompareWithASCIIString(name, text) == 0;
   };
-  if (PyFunction_Check(object)) {
-    auto *function = reinterpret_cast<PyFunctionObject *>(object);
-    if (is("__name__"))
-      return function->func_name;
-    if (is("__qualname__"))
-      return function->func_qualname;
-    if (is("__annotations__")) {
-      PyObject *annotations = function->func_annotations;
-      return annotations && PyDict_Check(annotations) ? annotations : nullptr;
-    }
+  if (PyObject **place = fieldPlace(object, name))
+    return *place;
+  if (PyFunction_Check(object) && is("__annotations__")) {
+    PyObject *annotations =
+        reinterpret_cast<PyFunctionObject *>(object)->func_annotations;
+    return annotations && PyDict_Check(annotations) ? annotations : nullptr;
   }
   if (PyType_Check(object) && is("abc_cache_token"))
     return abcCacheToken();
-  if (PyType_Check(object) &&
-      PyType_HasFeature(reinterpret_cast<PyTypeObject *>(object),
-                        Py_TPFLAGS_HEAPTYPE)) {
-    auto *type = reinterpret_cast<PyHeapTypeObject *>(object);
-    if (is("__name__"))
-      return type->ht_name;
-    if (is("__qualname__"))
-      return type->ht_qualname;
-  }
   if (PyObject *cache = pyjitCache(object))
     return is("cache") ? cache : nullptr;
   if (PyObject *result = pyjitCacheLink(object))

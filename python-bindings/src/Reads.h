@@ -23,10 +23,14 @@ PyObject *readKey(PyObject *dict, PyObject *key, Py_hash_t hash);
 PyObject *readIndex(PyObject *sequence, Py_ssize_t index);
 /// The value of a `__slots__` member.
 PyObject *readSlot(PyObject *object, PyObject *name);
+/// Where it is kept, or null.
+PyObject **slotPlace(PyObject *object, PyObject *name);
 /// Finds the member descriptor of a `__slots__` name, or null.
 PyMemberDef *slotMember(PyObject *object, PyObject *name);
 /// A read-only C field: method.__func__, partial.args, slice.start, ...
 PyObject *readField(PyObject *object, PyObject *name);
+/// Where the name of a function or type is kept; null for other fields.
+PyObject **fieldPlace(PyObject *object, PyObject *name);
 /// The i-th cell of a function's closure.
 PyObject *closureCell(PyObject *function, Py_ssize_t index);
 /// C size of a builtin container, or -1.

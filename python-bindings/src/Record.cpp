@@ -221,18 +221,28 @@ private:
 /// at them, and where a watched dict holds them.
 bool Record::launchGraph(Frame &frame) {
   std::vector<at::Tensor> &inputs = frame.inputs;
-  for (uint32_t i = 0; i < inputs.size(); ++i)
+  auto borrow = [&](uint32_t i) {
     borrowTensor(inputs[i], guards->isNumberInput(i)
                                 ? guards->numberInput(frame, i)
                                 : THPVariable_Unpack(guards->input(frame, i))
                                       .unsafeGetTensorImpl());
+  };
+  if (frame.boundEpoch != guards->currentEpoch()) {
+    frame.boundEpoch = guards->currentEpoch();
+    for (uint32_t i = 0; i < inputs.size(); ++i)
+      borrow(i);
+  } else {
+    for (uint32_t i : guards->freeInputs())
+      borrow(i);
+  }
   struct LetGo {
     std::vector<at::Tensor> &inputs;
+    const std::vector<uint32_t> &which;
     ~LetGo() {
-      for (at::Tensor &input : inputs)
-        letGo(input);
+      for (uint32_t i : which)
+        letGo(inputs[i]);
     }
-  } letGoLast{inputs};
+  } letGoLast{inputs, guards->freeInputs()};
 
   Prepared::Use use{};
   if (prepared)

@@ -59,9 +59,11 @@ public:
     if (!armed)
       return false;
     for (const auto &[type, tag] : tags)
-      if (type->tp_version_tag != tag)
-        return false;
-    return true;
+      __builtin_prefetch(&type->tp_version_tag);
+    bool same = true;
+    for (const auto &[type, tag] : tags)
+      same &= type->tp_version_tag == tag;
+    return same;
   }
 
   /// From now on until `giveBack`, `borrower` relies on the entries that the
