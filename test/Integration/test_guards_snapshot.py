@@ -247,8 +247,8 @@ def test_equal_values_still_hit() -> None:
             fast(x)
         misses = pyjit.stats(fast)["misses"]
         for _ in range(2 * WARM):
-            world.set_word("".join(["pl", "us"]))
-            world.slotted.name = "".join(["fi", "rst"])
+            world.set_word(str(b"plus", "ascii"))
+            world.slotted.name = str(b"first", "ascii")
             torch.testing.assert_close(fast(x), world.f(x))
         assert pyjit.stats(fast)["misses"] == misses
 
