@@ -27,6 +27,8 @@ private:
   LogicalResult encodeKernel(cudagraph::KernelOp op);
   LogicalResult encodeCall(cudagraph::CallOp op);
   LogicalResult encodeGraph(cudagraph::GraphOp op);
+  LogicalResult encodeWhile(cudagraph::WhileOp op);
+  LogicalResult encodeIf(cudagraph::IfOp op);
   LogicalResult addSlot(Value value, rt::SlotKind kind, uint64_t place,
                         bool stable = false);
   uint32_t slot(Value value) { return slotOf.lookup(value); }
@@ -103,6 +105,37 @@ LogicalResult Encoder::encodeGraph(cudagraph::GraphOp op) {
   return success();
 }
 
+LogicalResult Encoder::encodeWhile(cudagraph::WhileOp op) {
+  uint32_t begin = blob.steps.size();
+  blob.step(rt::StepKind::While, 0);
+  blob.step(rt::StepKind::WhileTest, slot(op.getCondition()));
+  if (failed(encode(op.getBody().front())))
+    return failure();
+  uint32_t end = blob.steps.size();
+  blob.step(rt::StepKind::WhileEnd, begin);
+  blob.steps[begin].a = blob.steps[begin + 1].b = end;
+  return success();
+}
+
+LogicalResult Encoder::encodeIf(cudagraph::IfOp op) {
+  uint32_t begin = blob.steps.size();
+  blob.step(rt::StepKind::If, slot(op.getCondition()));
+  if (failed(encode(op.getThen().front())))
+    return failure();
+  uint32_t *partner = &blob.steps[begin].b;
+  if (!op.getOtherwise().empty()) {
+    *partner = blob.steps.size();
+    uint32_t middle = *partner;
+    blob.step(rt::StepKind::Else, 0);
+    if (failed(encode(op.getOtherwise().front())))
+      return failure();
+    partner = &blob.steps[middle].a;
+  }
+  *partner = blob.steps.size();
+  blob.step(rt::StepKind::IfEnd, 0);
+  return success();
+}
+
 LogicalResult Encoder::encode(Operation &op) {
   if (auto external = dyn_cast<cudagraph::ExternalOp>(op)) {
     rt::SlotKind kinds[] = {rt::SlotKind::Input, rt::SlotKind::Cached,
@@ -146,12 +179,17 @@ LogicalResult Encoder::encode(Operation &op) {
     return encodeCall(call);
   if (auto graph = dyn_cast<cudagraph::GraphOp>(op))
     return encodeGraph(graph);
+  if (auto loop = dyn_cast<cudagraph::WhileOp>(op))
+    return encodeWhile(loop);
+  if (auto branch = dyn_cast<cudagraph::IfOp>(op))
+    return encodeIf(branch);
   return op.emitError("cannot be launched yet");
 }
 
 LogicalResult Encoder::encode(Block &block) {
-  for (Operation &op : block.without_terminator())
-    if (failed(encode(op)))
+  // Bodies of loops and branches have no terminator.
+  for (Operation &op : block)
+    if (!op.hasTrait<OpTrait::IsTerminator>() && failed(encode(op)))
       return failure();
   return success();
 }

@@ -30,6 +30,41 @@ GraphNode CapturedGraph::lastNode(Stream stream, const char *what) {
   return node;
 }
 
+/// A node in the body of a conditional node is never renewed.
+void CapturedGraph::mustStay(bool moves, const char *what) const {
+  if (moves && levels.size() > 1)
+    throw std::runtime_error(std::string("CUDA graph: ") + what +
+                             " in a conditional body holds an address that "
+                             "moves");
+}
+
+/// Launches, or adds a node. The node, if there is one.
+GraphNode CapturedGraph::launch(const LoadedKernel &kernel,
+                                std::vector<uint64_t> &params, Stream stream) {
+  pointers.resize(params.size());
+  for (size_t i = 0; i < params.size(); ++i)
+    pointers[i] = &params[i];
+  GraphNode node = nullptr;
+  Result result = levels.empty()
+                      ? driver->launchKernel(kernel.function, kernel.shape,
+                                             stream, pointers.data())
+                      : driver->addKernelNode(
+                            &node, levels.back().graph, levels.back().last,
+                            kernel.function, kernel.shape, pointers.data());
+  if (result) {
+    std::string what = std::string("kernel ") + kernel.name;
+    if (kernel.location)
+      what += std::string(" (") + kernel.location + ")";
+    check(*driver, result, what.c_str());
+  }
+  return node ? addNode(node) : nullptr;
+}
+
+GraphNode CapturedGraph::addNode(GraphNode node) {
+  ++nodeCount;
+  return levels.back().last = node;
+}
+
 void CapturedGraph::addKernel(const LoadedKernel &kernel,
                               const std::vector<Address> &params,
                               Stream stream) {
@@ -41,20 +76,13 @@ void CapturedGraph::addKernel(const LoadedKernel &kernel,
     if (params[i].slot >= 0)
       entry.external.emplace_back(i, params[i]);
   }
-  pointers.resize(entry.params.size());
-  for (size_t i = 0; i < entry.params.size(); ++i)
-    pointers[i] = &entry.params[i];
-  Result result = driver->launchKernel(kernel.function, kernel.shape, stream,
-                                       pointers.data());
-  if (result) {
-    std::string what = std::string("kernel ") + kernel.name;
-    if (kernel.location)
-      what += std::string(" (") + kernel.location + ")";
-    check(*driver, result, what.c_str());
-  }
+  mustStay(!entry.external.empty(), kernel.name);
+  entry.node = launch(kernel, entry.params, stream);
   if (entry.external.empty())
     return;
-  if ((entry.node = lastNode(stream, kernel.name)))
+  if (!entry.node)
+    entry.node = lastNode(stream, kernel.name);
+  if (entry.node)
     kernels.push_back(std::move(entry));
 }
 
@@ -62,28 +90,151 @@ void CapturedGraph::addCopy(const Address &target, const Address &source,
                             size_t bytes, Stream stream) {
   if (!bytes)
     return;
-  check(*driver, driver->copyAsync(target.value, source.value, bytes, stream),
-        "copy");
-  if (target.slot < 0 && source.slot < 0)
+  bool external = target.slot >= 0 || source.slot >= 0;
+  mustStay(external, "a copy");
+  CopyNodeParams params{source.value, target.value, bytes};
+  GraphNode node = nullptr;
+  if (levels.empty()) {
+    check(*driver, driver->copyAsync(target.value, source.value, bytes, stream),
+          "copy");
+  } else {
+    check(*driver,
+          driver->addCopyNode(&node, levels.back().graph, levels.back().last,
+                              params),
+          "copy");
+    addNode(node);
+  }
+  if (!external)
     return;
-  if (GraphNode node = lastNode(stream, "copy"))
-    copies.push_back(
-        {node, {source.value, target.value, bytes}, target, source});
+  if (!node)
+    node = lastNode(stream, "copy");
+  if (node)
+    copies.push_back({node, params, target, source});
 }
 
 void CapturedGraph::addHostValue(DevicePtr target, uint32_t hostSlot,
                                  const void *element, size_t bytes,
                                  Stream stream) {
+  mustStay(true, "a number of the host");
   // Numbers wider than a node's value are several nodes.
   for (uint32_t at = 0; at < bytes;) {
     uint32_t piece = bytes - at >= 4 ? 4 : bytes - at >= 2 ? 2 : 1;
     FillNodeParams fill{target + at, 0, piece, 1};
     std::memcpy(&fill.value, static_cast<const char *>(element) + at, piece);
-    check(*driver, driver->fillAsync(fill, stream), "number from the host");
-    if (GraphNode node = lastNode(stream, "number from the host"))
+    GraphNode node = nullptr;
+    if (levels.empty()) {
+      check(*driver, driver->fillAsync(fill, stream), "number from the host");
+      node = lastNode(stream, "number from the host");
+    } else {
+      check(*driver,
+            driver->addFillNode(&node, levels.back().graph, levels.back().last,
+                                fill),
+            "number from the host");
+      addNode(node);
+    }
+    if (node)
       values.push_back({node, fill, hostSlot, at});
     at += piece;
   }
+}
+
+//===----------------------------------------------------------------------===//
+// Graphs made by hand
+//===----------------------------------------------------------------------===//
+
+void CapturedGraph::beginNodes() {
+  check(*driver, driver->createGraph(&graph), "a graph");
+  ownsGraph = true;
+  levels.push_back({graph});
+}
+
+void CapturedGraph::addGraph(Graph child) {
+  GraphNode node = nullptr;
+  Level &level = levels.back();
+  check(*driver, driver->addGraphNode(&node, level.graph, level.last, child),
+        "a captured library call");
+  addNode(node);
+}
+
+void CapturedGraph::addHostWork(std::function<void()> work) {
+  GraphNode node = nullptr;
+  Level &level = levels.back();
+  check(
+      *driver,
+      driver->addHostWorkNode(&node, level.graph, level.last, std::move(work)),
+      "a library call on a software device");
+  addNode(node);
+}
+
+void CapturedGraph::setCondition(const LoadedKernel &setter,
+                                 Condition condition, DevicePtr flag,
+                                 bool negated) {
+  std::vector<uint64_t> params{condition, flag, negated};
+  launch(setter, params, nullptr);
+}
+
+Graph CapturedGraph::addCondition(Condition condition, ConditionKind kind) {
+  Level &level = levels.back();
+  GraphNode node = nullptr;
+  Graph body = nullptr;
+  check(*driver,
+        driver->addConditionNode(&node, level.graph, level.last, condition,
+                                 kind, &body),
+        "a conditional node");
+  addNode(node);
+  return body;
+}
+
+static Condition makeCondition(Driver &driver, Graph graph) {
+  Condition condition = 0;
+  check(driver, driver.createCondition(&condition, graph), "a condition");
+  return condition;
+}
+
+void CapturedGraph::beginWhile(const LoadedKernel &setter, DevicePtr flag) {
+  Condition condition = makeCondition(*driver, levels.back().graph);
+  setCondition(setter, condition, flag, /*negated=*/false);
+  Graph body = addCondition(condition, ConditionKind::While);
+  levels.push_back({body, nullptr, &setter, condition, flag, nullptr});
+}
+
+void CapturedGraph::beginIf(const LoadedKernel &setter, DevicePtr flag,
+                            bool hasElse) {
+  // Both are set before either body may write the flag.
+  Condition yes = makeCondition(*driver, levels.back().graph), no = 0;
+  setCondition(setter, yes, flag, /*negated=*/false);
+  if (hasElse) {
+    no = makeCondition(*driver, levels.back().graph);
+    setCondition(setter, no, flag, /*negated=*/true);
+  }
+  Graph body = addCondition(yes, ConditionKind::If);
+  Graph other = hasElse ? addCondition(no, ConditionKind::If) : nullptr;
+  levels.push_back({body, nullptr, nullptr, 0, 0, other});
+}
+
+void CapturedGraph::otherwise() {
+  Graph other = levels.back().otherwise;
+  endBody();
+  levels.push_back({other});
+}
+
+void CapturedGraph::endBody() {
+  Level &level = levels.back();
+  if (level.setter) {
+    setCondition(*level.setter, level.condition, level.flag,
+                 /*negated=*/false);
+  } else if (!level.last) {
+    GraphNode node = nullptr;
+    check(*driver, driver->addEmptyNode(&node, level.graph, nullptr),
+          "an empty body");
+    addNode(node);
+  }
+  levels.pop_back();
+}
+
+void CapturedGraph::finishNodes() {
+  levels.clear();
+  check(*driver, driver->instantiate(&exec, graph), "instantiating a graph");
 }
 
 void CapturedGraph::addTable(const LoadedKernel &writer, DevicePtr table,

@@ -4,6 +4,7 @@
 
 #include <algorithm>
 #include <cstdlib>
+#include <stdexcept>
 
 using namespace pyjit::rt;
 using namespace pyjit::rt::cuda;
@@ -71,11 +72,76 @@ HostKernel cuda::tableWriterFunction() {
           1 + 2 * LoadedKernels::kTableWords};
 }
 
+std::string cuda::conditionSetterCode() {
+  return R"(.version 7.0
+.target sm_70
+.address_size 64
+.extern .func cudaGraphSetConditional
+(
+  .param .b64 cudaGraphSetConditional_param_0,
+  .param .b32 cudaGraphSetConditional_param_1
+)
+;
+.visible .entry pyjit_set_condition(.param .u64 condition, .param .u64 flag, .param .u64 negated)
+{
+  .reg .pred %p<2>;
+  .reg .b32 %r<4>;
+  .reg .b64 %rd<4>;
+  ld.param.u64 %rd1, [condition];
+  ld.param.u64 %rd2, [flag];
+  ld.param.u32 %r1, [negated];
+  ld.global.u8 %r2, [%rd2];
+  setp.ne.u32 %p1, %r2, 0;
+  selp.u32 %r2, 1, 0, %p1;
+  xor.b32 %r3, %r2, %r1;
+  {
+  .param .b64 param0;
+  st.param.b64 [param0], %rd1;
+  .param .b32 param1;
+  st.param.b32 [param1], %r3;
+  call.uni cudaGraphSetConditional, (param0, param1);
+  }
+  ret;
+}
+)";
+}
+
+HostKernel cuda::conditionSetterFunction() {
+  return {"pyjit_set_condition",
+          [](const uint64_t *params) {
+            bool flag = *reinterpret_cast<const uint8_t *>(params[1]);
+            *reinterpret_cast<uint32_t *>(params[0]) = flag != (params[2] != 0);
+          },
+          3};
+}
+
 LoadedKernels::~LoadedKernels() {
   if (module)
     driver->unloadModule(module);
   if (writerModule)
     driver->unloadModule(writerModule);
+  if (setterModule)
+    driver->unloadModule(setterModule);
+}
+
+const LoadedKernel &LoadedKernels::conditionSetter() {
+  if (setter.function)
+    return setter;
+  std::string log;
+  Result result =
+      driver->isSoftware()
+          ? driver->loadHostModule(&setterModule, {conditionSetterFunction()})
+          : driver->loadModule(&setterModule, conditionSetterCode().c_str(),
+                               log);
+  setter.name = "pyjit_set_condition";
+  setter.shape = {{1, 1, 1}, {1, 1, 1}, 0};
+  if (!result)
+    result = driver->getFunction(&setter.function, setterModule, setter.name);
+  if (result)
+    throw std::runtime_error(
+        "the driver takes no kernel that sets conditions: " +
+        driver->describe(result) + (log.empty() ? "" : "\n" + log));
+  return setter;
 }
 
 bool LoadedKernels::load(const Program &program,

@@ -37,6 +37,19 @@ struct MemsetNodeParams {
   size_t width, height;
 };
 
+/// CUgraphNodeParams, of a conditional node.
+struct ConditionNodeParams {
+  int type, reserved0[3];
+  uint64_t handle;
+  int kind;
+  unsigned size;
+  Graph *bodies; // the driver's own array
+  Context context;
+  char unused[232 - 32];
+  int64_t reserved2;
+};
+static_assert(sizeof(ConditionNodeParams) == 256);
+
 /// Entry points: name in the library, result and parameters.
 #define PYJIT_DRIVER_ENTRIES(X)                                                \
   X(cuInit, (unsigned))                                                        \
@@ -57,6 +70,7 @@ struct MemsetNodeParams {
   X(cuMemcpyDtoDAsync_v2, (DevicePtr, DevicePtr, size_t, Stream))              \
   X(cuMemcpyHtoDAsync_v2, (DevicePtr, const void *, size_t, Stream))           \
   X(cuMemcpyDtoH_v2, (void *, DevicePtr, size_t))                              \
+  X(cuMemcpyDtoHAsync_v2, (void *, DevicePtr, size_t, Stream))                 \
   X(cuMemsetD8Async, (DevicePtr, unsigned char, size_t, Stream))               \
   X(cuMemsetD16Async, (DevicePtr, unsigned short, size_t, Stream))             \
   X(cuMemsetD32Async, (DevicePtr, unsigned, size_t, Stream))                   \
@@ -82,12 +96,26 @@ struct MemsetNodeParams {
     (GraphExec, GraphNode, const Memcpy3D *, Context))                         \
   X(cuGraphExecMemsetNodeSetParams,                                            \
     (GraphExec, GraphNode, const MemsetNodeParams *, Context))                 \
+  X(cuGraphCreate, (Graph *, unsigned))                                        \
+  X(cuGraphAddKernelNode_v2,                                                   \
+    (GraphNode *, Graph, const GraphNode *, size_t, const KernelNodeParams *)) \
+  X(cuGraphAddMemcpyNode, (GraphNode *, Graph, const GraphNode *, size_t,      \
+                           const Memcpy3D *, Context))                         \
+  X(cuGraphAddMemsetNode, (GraphNode *, Graph, const GraphNode *, size_t,      \
+                           const MemsetNodeParams *, Context))                 \
+  X(cuGraphAddEmptyNode, (GraphNode *, Graph, const GraphNode *, size_t))      \
+  X(cuGraphAddChildGraphNode,                                                  \
+    (GraphNode *, Graph, const GraphNode *, size_t, Graph))                    \
   X(cuGraphExecDestroy, (GraphExec))                                           \
   X(cuGraphDestroy, (Graph))
 
 /// Entry points that an older driver may lack.
 #define PYJIT_DRIVER_OPTIONAL(X)                                               \
-  X(cuFuncGetParamInfo, (Function, size_t, size_t *, size_t *))
+  X(cuFuncGetParamInfo, (Function, size_t, size_t *, size_t *))                \
+  X(cuGraphConditionalHandleCreate,                                            \
+    (uint64_t *, Graph, Context, unsigned, unsigned))                          \
+  X(cuGraphAddNode_v2, (GraphNode *, Graph, const GraphNode *, const void *,   \
+                        size_t, ConditionNodeParams *))
 
 struct Table {
 #define X(NAME, PARAMS) int(*NAME) PARAMS = nullptr;
@@ -200,6 +228,10 @@ public:
   Result copyToHost(void *target, DevicePtr source, size_t bytes) override {
     return as(t.cuMemcpyDtoH_v2(target, source, bytes));
   }
+  Result copyToHostAsync(void *target, DevicePtr source, size_t bytes,
+                         Stream stream) override {
+    return as(t.cuMemcpyDtoHAsync_v2(target, source, bytes, stream));
+  }
   Result fillAsync(const FillNodeParams &f, Stream stream) override {
     switch (f.elementBytes) {
     case 1:
@@ -254,6 +286,61 @@ public:
     return as(result);
   }
 
+  Result createGraph(Graph *graph) override {
+    return as(t.cuGraphCreate(graph, 0));
+  }
+  Result addKernelNode(GraphNode *node, Graph graph, GraphNode after,
+                       Function function, const LaunchShape &s,
+                       void **params) override {
+    KernelNodeParams kernel{function,   s.grid[0],  s.grid[1],  s.grid[2],
+                            s.block[0], s.block[1], s.block[2], s.sharedBytes,
+                            params,     nullptr,    nullptr,    nullptr};
+    return as(t.cuGraphAddKernelNode_v2(node, graph, &after, after != nullptr,
+                                        &kernel));
+  }
+  Result addCopyNode(GraphNode *node, Graph graph, GraphNode after,
+                     const CopyNodeParams &params) override {
+    Memcpy3D copy = copyOf(params);
+    return as(t.cuGraphAddMemcpyNode(node, graph, &after, after != nullptr,
+                                     &copy, context()));
+  }
+  Result addFillNode(GraphNode *node, Graph graph, GraphNode after,
+                     const FillNodeParams &f) override {
+    MemsetNodeParams fill{f.target, 0, f.value, f.elementBytes, f.count, 1};
+    return as(t.cuGraphAddMemsetNode(node, graph, &after, after != nullptr,
+                                     &fill, context()));
+  }
+  Result addEmptyNode(GraphNode *node, Graph graph, GraphNode after) override {
+    return as(t.cuGraphAddEmptyNode(node, graph, &after, after != nullptr));
+  }
+  Result addGraphNode(GraphNode *node, Graph graph, GraphNode after,
+                      Graph child) override {
+    return as(t.cuGraphAddChildGraphNode(node, graph, &after, after != nullptr,
+                                         child));
+  }
+  Result createCondition(Condition *condition, Graph graph) override {
+    if (!t.cuGraphConditionalHandleCreate || !t.cuGraphAddNode_v2)
+      return kNotSupported;
+    return as(
+        t.cuGraphConditionalHandleCreate(condition, graph, context(), 0, 0));
+  }
+  Result addConditionNode(GraphNode *node, Graph graph, GraphNode after,
+                          Condition condition, ConditionKind kind,
+                          Graph *body) override {
+    if (!t.cuGraphAddNode_v2)
+      return kNotSupported;
+    ConditionNodeParams params{};
+    params.type = int(NodeType::Conditional);
+    params.handle = condition;
+    params.kind = int(kind);
+    params.size = 1;
+    params.context = context();
+    int result = t.cuGraphAddNode_v2(node, graph, &after, nullptr,
+                                     after != nullptr, &params);
+    *body = result == 0 && params.bodies ? params.bodies[0] : nullptr;
+    return as(result);
+  }
+
   Result getNodes(Graph graph, std::vector<GraphNode> *nodes) override {
     size_t count = 0;
     if (int failed = t.cuGraphGetNodes(graph, nullptr, &count))
@@ -265,7 +352,9 @@ public:
   Result getType(GraphNode node, NodeType *type) override {
     int number = 0;
     int result = t.cuGraphNodeGetType(node, &number);
-    *type = number >= 0 && number <= 2 ? NodeType(number) : NodeType::Other;
+    bool known = (number >= 0 && number <= 2) || number == 4 || number == 5 ||
+                 number == int(NodeType::Conditional);
+    *type = known ? NodeType(number) : NodeType::Other;
     return as(result);
   }
   Result getKernelParams(GraphNode node, KernelNodeParams *params) override {
@@ -293,12 +382,7 @@ public:
   }
   Result setCopyParams(GraphExec exec, GraphNode node,
                        const CopyNodeParams &params) override {
-    Memcpy3D copy{};
-    copy.srcMemoryType = copy.dstMemoryType = kMemoryTypeDevice;
-    copy.srcDevice = params.source;
-    copy.dstDevice = params.target;
-    copy.srcPitch = copy.dstPitch = copy.width = params.bytes;
-    copy.height = copy.depth = copy.srcHeight = copy.dstHeight = 1;
+    Memcpy3D copy = copyOf(params);
     return as(t.cuGraphExecMemcpyNodeSetParams(exec, node, &copy, context()));
   }
   Result setFillParams(GraphExec exec, GraphNode node,
@@ -314,6 +398,15 @@ public:
   }
 
 private:
+  static Memcpy3D copyOf(const CopyNodeParams &params) {
+    Memcpy3D copy{};
+    copy.srcMemoryType = copy.dstMemoryType = kMemoryTypeDevice;
+    copy.srcDevice = params.source;
+    copy.dstDevice = params.target;
+    copy.srcPitch = copy.dstPitch = copy.width = params.bytes;
+    copy.height = copy.depth = copy.srcHeight = copy.dstHeight = 1;
+    return copy;
+  }
   Context context() const {
     Context current = nullptr;
     t.cuCtxGetCurrent(&current);

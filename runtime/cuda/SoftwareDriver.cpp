@@ -20,6 +20,8 @@ struct SoftModule {
   std::vector<std::unique_ptr<SoftFunction>> functions;
 };
 
+struct SoftGraph;
+
 struct SoftNode {
   NodeType type = NodeType::Other;
   const SoftFunction *function = nullptr;
@@ -29,35 +31,86 @@ struct SoftNode {
   CopyNodeParams copy{};
   FillNodeParams fill{};
   std::function<void()> work;
+  std::shared_ptr<SoftGraph> body; // of a conditional node or a child graph
+  std::shared_ptr<uint32_t> condition;
+  ConditionKind kind = ConditionKind::If;
+  const SoftGraph *graph = nullptr; // that it was added to
 
-  void run() const {
-    switch (type) {
-    case NodeType::Kernel:
-      if (shape.grid[0])
-        function->kernel.function(params.data());
-      return;
-    case NodeType::Memcpy:
-      std::memmove(reinterpret_cast<void *>(copy.target),
-                   reinterpret_cast<const void *>(copy.source), copy.bytes);
-      return;
-    case NodeType::Memset: {
-      auto *target = reinterpret_cast<char *>(fill.target);
-      for (size_t i = 0; i < fill.count; ++i)
-        std::memcpy(target + i * fill.elementBytes, &fill.value,
-                    fill.elementBytes);
-      return;
-    }
-    case NodeType::Other:
-      work();
-      return;
-    }
-  }
+  Result run() const;
 };
+
+/// What a condition's word holds that nobody has set in this launch.
+constexpr uint32_t kUnset = 0xdeadbeef;
 
 /// Nodes keep their addresses: they are the handles.
 struct SoftGraph {
   std::vector<std::unique_ptr<SoftNode>> nodes;
+  std::vector<std::shared_ptr<uint32_t>> conditions; // not asked for yet
+  bool isBody = false;
+
+  Result run() const {
+    for (const auto &node : nodes)
+      if (Result result = node->run())
+        return result;
+    return kSuccess;
+  }
+  std::shared_ptr<SoftGraph> clone() const {
+    auto copy = std::make_shared<SoftGraph>();
+    for (const auto &node : nodes) {
+      copy->nodes.push_back(std::make_unique<SoftNode>(*node));
+      if (node->body)
+        copy->nodes.back()->body = node->body->clone();
+    }
+    return copy;
+  }
+  void forget() const {
+    for (const auto &node : nodes) {
+      if (node->condition)
+        *node->condition = kUnset;
+      if (node->body)
+        node->body->forget();
+    }
+  }
 };
+
+Result SoftNode::run() const {
+  switch (type) {
+  case NodeType::Kernel:
+    if (shape.grid[0])
+      function->kernel.function(params.data());
+    return kSuccess;
+  case NodeType::Memcpy:
+    std::memmove(reinterpret_cast<void *>(copy.target),
+                 reinterpret_cast<const void *>(copy.source), copy.bytes);
+    return kSuccess;
+  case NodeType::Memset: {
+    auto *target = reinterpret_cast<char *>(fill.target);
+    for (size_t i = 0; i < fill.count; ++i)
+      std::memcpy(target + i * fill.elementBytes, &fill.value,
+                  fill.elementBytes);
+    return kSuccess;
+  }
+  case NodeType::Graph:
+    return body->run();
+  case NodeType::Empty:
+    return kSuccess;
+  case NodeType::Conditional:
+    // Where nobody has set it, a real driver's value could be any.
+    if (*condition == kUnset)
+      return kInvalidValue;
+    while (*condition) {
+      if (Result result = body->run())
+        return result;
+      if (kind == ConditionKind::If)
+        break;
+    }
+    return kSuccess;
+  case NodeType::Other:
+    work();
+    return kSuccess;
+  }
+  return kInvalidValue;
+}
 
 struct SoftExec {
   std::vector<const SoftNode *> origins;
@@ -149,26 +202,14 @@ public:
 
   Result launchKernel(Function function, const LaunchShape &shape,
                       Stream stream, void **params) override {
-    auto *kernel = as<SoftFunction>(function);
-    uint64_t threads =
-        uint64_t(shape.block[0]) * shape.block[1] * shape.block[2];
-    if (!kernel || !shape.grid[0] || !shape.grid[1] || !shape.grid[2] ||
-        threads == 0 || threads > 1024)
-      return kInvalidValue;
     SoftNode node;
-    node.type = NodeType::Kernel;
-    node.function = kernel;
-    node.shape = shape;
-    for (unsigned i = 0; i < kernel->kernel.params; ++i)
-      node.params.push_back(*static_cast<uint64_t *>(params[i]));
+    if (Result result = makeKernel(node, function, shape, params))
+      return result;
     return submit(stream, std::move(node));
   }
   Result copyAsync(DevicePtr target, DevicePtr source, size_t bytes,
                    Stream stream) override {
-    SoftNode node;
-    node.type = NodeType::Memcpy;
-    node.copy = {source, target, bytes};
-    return submit(stream, std::move(node));
+    return submit(stream, makeCopy({source, target, bytes}));
   }
   Result copyFromHostAsync(DevicePtr target, const void *source, size_t bytes,
                            Stream stream) override {
@@ -182,6 +223,17 @@ public:
     std::memcpy(reinterpret_cast<void *>(target), source, bytes);
     return kSuccess;
   }
+  Result copyToHostAsync(void *target, DevicePtr source, size_t bytes,
+                         Stream stream) override {
+    std::lock_guard<std::mutex> guard(lock);
+    SoftStream &state = streams[stream];
+    if (state.capture) {
+      state.invalid = true;
+      return kCaptureUnsupported;
+    }
+    std::memcpy(target, reinterpret_cast<const void *>(source), bytes);
+    return kSuccess;
+  }
   Result copyToHost(void *target, DevicePtr source, size_t bytes) override {
     std::lock_guard<std::mutex> guard(lock);
     if (invalidateCaptures())
@@ -190,12 +242,9 @@ public:
     return kSuccess;
   }
   Result fillAsync(const FillNodeParams &fill, Stream stream) override {
-    if (fill.elementBytes != 1 && fill.elementBytes != 2 &&
-        fill.elementBytes != 4)
-      return kInvalidValue;
     SoftNode node;
-    node.type = NodeType::Memset;
-    node.fill = fill;
+    if (Result result = makeFill(node, fill))
+      return result;
     return submit(stream, std::move(node));
   }
   Result allocate(DevicePtr *memory, size_t bytes) override {
@@ -267,6 +316,78 @@ public:
     return kSuccess;
   }
 
+  Result createGraph(Graph *graph) override {
+    *graph = as<GraphTag>(new SoftGraph);
+    return kSuccess;
+  }
+  Result addKernelNode(GraphNode *node, Graph graph, GraphNode after,
+                       Function function, const LaunchShape &shape,
+                       void **params) override {
+    SoftNode made;
+    if (Result result = makeKernel(made, function, shape, params))
+      return result;
+    return add(node, graph, after, std::move(made));
+  }
+  Result addCopyNode(GraphNode *node, Graph graph, GraphNode after,
+                     const CopyNodeParams &params) override {
+    return add(node, graph, after, makeCopy(params));
+  }
+  Result addFillNode(GraphNode *node, Graph graph, GraphNode after,
+                     const FillNodeParams &fill) override {
+    SoftNode made;
+    if (Result result = makeFill(made, fill))
+      return result;
+    return add(node, graph, after, std::move(made));
+  }
+  Result addEmptyNode(GraphNode *node, Graph graph, GraphNode after) override {
+    SoftNode made;
+    made.type = NodeType::Empty;
+    return add(node, graph, after, std::move(made));
+  }
+  Result addGraphNode(GraphNode *node, Graph graph, GraphNode after,
+                      Graph child) override {
+    if (!child || child == graph || as<SoftGraph>(child)->isBody)
+      return kInvalidValue;
+    SoftNode made;
+    made.type = NodeType::Graph;
+    made.body = as<SoftGraph>(child)->clone();
+    return add(node, graph, after, std::move(made));
+  }
+  Result createCondition(Condition *condition, Graph graph) override {
+    std::lock_guard<std::mutex> guard(lock);
+    auto &list = as<SoftGraph>(graph)->conditions;
+    list.push_back(std::make_shared<uint32_t>(kUnset));
+    *condition = reinterpret_cast<Condition>(list.back().get());
+    return kSuccess;
+  }
+  Result addConditionNode(GraphNode *node, Graph graph, GraphNode after,
+                          Condition condition, ConditionKind kind,
+                          Graph *body) override {
+    SoftNode made;
+    made.type = NodeType::Conditional;
+    made.kind = kind;
+    *body = nullptr;
+    {
+      std::lock_guard<std::mutex> guard(lock);
+      auto &list = as<SoftGraph>(graph)->conditions;
+      auto found = std::find_if(list.begin(), list.end(), [&](auto &word) {
+        return reinterpret_cast<Condition>(word.get()) == condition;
+      });
+      // Of another graph, or another node's.
+      if (found == list.end())
+        return kInvalidValue;
+      made.condition = *found;
+      list.erase(found);
+    }
+    made.body = std::make_shared<SoftGraph>();
+    made.body->isBody = true;
+    SoftGraph *inside = made.body.get();
+    if (Result result = add(node, graph, after, std::move(made)))
+      return result;
+    *body = as<GraphTag>(inside);
+    return kSuccess;
+  }
+
   Result getNodes(Graph graph, std::vector<GraphNode> *nodes) override {
     nodes->clear();
     for (auto &node : as<SoftGraph>(graph)->nodes)
@@ -310,10 +431,14 @@ public:
     std::lock_guard<std::mutex> guard(lock);
     if (invalidateCaptures())
       return kCaptureUnsupported;
+    if (as<SoftGraph>(graph)->isBody)
+      return kInvalidValue;
     auto *made = new SoftExec;
     for (auto &node : as<SoftGraph>(graph)->nodes) {
       made->origins.push_back(node.get());
       made->nodes.push_back(*node);
+      if (node->body)
+        made->nodes.back().body = node->body->clone();
     }
     *exec = as<GraphExecTag>(made);
     return kSuccess;
@@ -326,8 +451,16 @@ public:
         return kCaptureUnsupported;
       }
     }
-    for (const SoftNode &node : as<SoftExec>(exec)->nodes)
-      node.run();
+    auto *launched = as<SoftExec>(exec);
+    for (const SoftNode &node : launched->nodes) {
+      if (node.condition)
+        *node.condition = kUnset;
+      if (node.body)
+        node.body->forget();
+    }
+    for (const SoftNode &node : launched->nodes)
+      if (Result result = node.run())
+        return result;
     return kSuccess;
   }
   Result setKernelParams(GraphExec exec, GraphNode origin,
@@ -362,6 +495,8 @@ public:
     return kSuccess;
   }
   Result destroyGraph(Graph graph) override {
+    if (as<SoftGraph>(graph)->isBody)
+      return kInvalidValue; // its node's
     delete as<SoftGraph>(graph);
     return kSuccess;
   }
@@ -371,8 +506,43 @@ public:
     node.work = std::move(work);
     return submit(stream, std::move(node));
   }
+  Result addHostWorkNode(GraphNode *node, Graph graph, GraphNode after,
+                         std::function<void()> work) override {
+    SoftNode made;
+    made.work = std::move(work);
+    return add(node, graph, after, std::move(made));
+  }
 
 private:
+  static Result makeKernel(SoftNode &node, Function function,
+                           const LaunchShape &shape, void **params) {
+    auto *kernel = as<SoftFunction>(function);
+    uint64_t threads =
+        uint64_t(shape.block[0]) * shape.block[1] * shape.block[2];
+    if (!kernel || !shape.grid[0] || !shape.grid[1] || !shape.grid[2] ||
+        threads == 0 || threads > 1024)
+      return kInvalidValue;
+    node.type = NodeType::Kernel;
+    node.function = kernel;
+    node.shape = shape;
+    for (unsigned i = 0; i < kernel->kernel.params; ++i)
+      node.params.push_back(*static_cast<uint64_t *>(params[i]));
+    return kSuccess;
+  }
+  static SoftNode makeCopy(const CopyNodeParams &params) {
+    SoftNode node;
+    node.type = NodeType::Memcpy;
+    node.copy = params;
+    return node;
+  }
+  static Result makeFill(SoftNode &node, const FillNodeParams &fill) {
+    if (fill.elementBytes != 1 && fill.elementBytes != 2 &&
+        fill.elementBytes != 4)
+      return kInvalidValue;
+    node.type = NodeType::Memset;
+    node.fill = fill;
+    return kSuccess;
+  }
   /// Carries a node out, or records it.
   Result submit(Stream stream, SoftNode node) {
     {
@@ -384,7 +554,18 @@ private:
           return kSuccess;
       }
     }
-    node.run();
+    return node.run();
+  }
+  /// Adds a node to a graph that is made by hand.
+  Result add(GraphNode *handle, Graph to, GraphNode after, SoftNode node) {
+    std::lock_guard<std::mutex> guard(lock);
+    auto *graph = as<SoftGraph>(to);
+    *handle = nullptr;
+    if (!graph || (after && as<SoftNode>(after)->graph != graph))
+      return kInvalidValue;
+    node.graph = graph;
+    graph->nodes.push_back(std::make_unique<SoftNode>(std::move(node)));
+    *handle = as<GraphNodeTag>(graph->nodes.back().get());
     return kSuccess;
   }
   /// What must not happen while any stream is captured ends that capture.

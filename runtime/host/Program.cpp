@@ -232,7 +232,7 @@ bool Program::validate(std::string &error) const {
         return fail(error, where + ": no such slots");
       continue;
     case StepKind::GraphBegin:
-      if (graph >= 0 || badList(s.b))
+      if (graph >= 0 || !open.empty() || badList(s.b))
         return fail(error, where + ": malformed graph");
       for (int64_t k = 0; k < intPool[s.b]; ++k)
         if (badSlot(intPool[s.b + 1 + k]))
@@ -240,7 +240,7 @@ bool Program::validate(std::string &error) const {
       graph = s.a;
       continue;
     case StepKind::GraphEnd:
-      if (graph != s.a)
+      if (graph != s.a || !open.empty())
         return fail(error, where + ": ends a graph that did not begin");
       graph = -1;
       continue;

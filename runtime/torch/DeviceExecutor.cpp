@@ -2,6 +2,8 @@
 
 #include "DeviceExecutor.h"
 
+#include "pyjit-rt/Control.h"
+
 #include <ATen/core/LegacyTypeDispatch.h>
 
 #include <algorithm>
@@ -9,17 +11,9 @@
 
 using namespace pyjit::rt;
 
-namespace {
-
-size_t elementBytes(uint8_t dtype) {
+static size_t elementBytes(uint8_t dtype) {
   return c10::elementSize(static_cast<c10::ScalarType>(dtype));
 }
-
-cuda::DevicePtr pointer(const void *data) {
-  return reinterpret_cast<cuda::DevicePtr>(data);
-}
-
-} // namespace
 
 /// Whether running a call twice would draw other numbers the second time.
 bool DeviceExecutor::drawsNumbers(const CallPlan &plan) {
@@ -79,11 +73,15 @@ DeviceExecutor::~DeviceExecutor() {
 
 bool DeviceExecutor::load(std::string &error) {
   TorchDevice::Scope scope(*device);
-  for (uint32_t i = 0; i < program.numSteps(); ++i)
-    if (program.steps()[i].kind > StepKind::GraphEnd) {
-      error = "loops and branches are not launched on a device yet";
+  for (uint32_t i = 0; i < program.numSteps(); ++i) {
+    const Step &step = program.steps()[i];
+    bool counts = step.kind == StepKind::For || step.kind == StepKind::ForEnd;
+    if (counts || step.kind >= StepKind::Move || step.flags & kStepDynamic) {
+      error = "counted loops, names and indices known at run time are not "
+              "launched on a device";
       return false;
     }
+  }
   if (!plan(error) || !loaded.load(program, kernels, error))
     return false;
   int32_t call = 0;
@@ -94,6 +92,7 @@ bool DeviceExecutor::load(std::string &error) {
     repeatable &= !drawsNumbers(call);
   findOrigins();
   findGraphs();
+  ran.assign(program.numSteps(), false);
   return true;
 }
 
@@ -154,7 +153,8 @@ void DeviceExecutor::findGraphs() {
     switch (step.kind) {
     case StepKind::GraphBegin: {
       current = graphInfos.size();
-      GraphInfo info{i, i, false, {}, {}, {}};
+      GraphInfo info;
+      info.begin = info.end = i;
       const int64_t *list = program.ints() + step.b;
       info.externals.assign(list + 1, list + 1 + list[0]);
       for (uint32_t slot : info.externals)
@@ -198,10 +198,15 @@ void DeviceExecutor::findGraphs() {
     case StepKind::HostValue:
       read(step.a);
       break;
-    case StepKind::Release:
+    case StepKind::If:
+    case StepKind::WhileTest:
+      read(step.a);
+      if (current >= 0)
+        graphInfos[current].conditional = true;
+      decides = true;
       break;
     default:
-      break; // refused at load
+      break;
     }
   }
   for (uint32_t i = 0; i < program.numOutputs(); ++i)
@@ -235,6 +240,9 @@ void DeviceExecutor::run(const at::Tensor *inputs, const at::Tensor *cached,
   if (captured) {
     // The user's own graph: memory that lives as long as it does, plain
     // launches.
+    if (decides)
+      throw std::runtime_error("a loop or branch that data decide cannot be "
+                               "launched into a graph of the user's own");
     auto once = makeInstance();
     runOnce(*once, Variant::Plain, inputs, cached, outputs, stream);
     return;
@@ -245,7 +253,7 @@ void DeviceExecutor::run(const at::Tensor *inputs, const at::Tensor *cached,
   if (!instance->warm) {
     // Libraries set themselves up here, which a capture does not allow.
     runOnce(*instance, Variant::Plain, inputs, cached, outputs, stream);
-    instance->warm = true;
+    instance->warm = everyCallRan();
     return;
   }
   if (!selected) {
@@ -296,7 +304,7 @@ void DeviceExecutor::bind(Instance &instance, const at::Tensor *inputs,
       continue;
     const void *data = value.const_data_ptr();
     // Code relies on an alignment that a view of the user's may not have.
-    if (pointer(data) % inputAlign[i]) {
+    if (cuda::asAddress(data) % inputAlign[i]) {
       at::Tensor aligned =
           device->empty(sizes(slot), strides(slot), value.scalar_type());
       value = aligned.copy_(value);
@@ -326,21 +334,54 @@ void DeviceExecutor::dropMoved(Instance &instance, cuda::Stream stream) {
   failures[unsigned(Variant::Update)] = "parameters keep moving";
 }
 
+/// A body that no call has entered yet may hold library calls that still have
+/// to set themselves up.
+bool DeviceExecutor::everyCallRan() const {
+  for (uint32_t i = 0; i < program.numSteps(); ++i)
+    if (callOfStep[i] >= 0 && !ran[i])
+      return false;
+  return true;
+}
+
 void DeviceExecutor::execute(Instance &instance, Variant variant,
                              cuda::Stream stream) {
   uint32_t graph = 0;
-  for (uint32_t i = 0; i < program.numSteps(); ++i) {
+  for (uint32_t i = 0; i < program.numSteps();) {
     if (program.steps()[i].kind == StepKind::GraphBegin) {
       uint32_t number = graph++;
-      if (variant == Variant::Plain)
+      if (variant == Variant::Plain) {
+        ++i;
         continue;
+      }
       replay(graphFor(number, variant, instance), graphInfos[number], instance,
              stream);
-      i = graphInfos[number].end;
+      i = graphInfos[number].end + 1;
       continue;
     }
     step(i, instance, stream);
+    i = follow(i, instance, stream);
   }
+}
+
+/// Where the host goes on. What it decides on, it waits for.
+uint32_t DeviceExecutor::follow(uint32_t index, Instance &instance,
+                                cuda::Stream stream) {
+  const Step &step = program.steps()[index];
+  if (step.kind != StepKind::WhileTest && step.kind != StepKind::If)
+    return followStep(program, index, nullptr);
+  uint8_t flag = 0;
+  if (program.slots()[step.a].flags & kSlotHost) {
+    flag = *static_cast<const uint8_t *>(instance.buffers[step.a]);
+  } else {
+    cuda::Driver &driver = device->driver();
+    cuda::check(
+        driver,
+        driver.copyToHostAsync(&flag, cuda::asAddress(instance.buffers[step.a]),
+                               1, stream),
+        "reading a flag");
+    cuda::check(driver, driver.synchronize(stream), "waiting for a flag");
+  }
+  return flag ? index + 1 : step.b + 1;
 }
 
 void DeviceExecutor::step(uint32_t index, Instance &instance,
@@ -354,6 +395,7 @@ void DeviceExecutor::step(uint32_t index, Instance &instance,
     return;
   case StepKind::Call:
     runCall(calls[callOfStep[index]], instance);
+    ran[index] = true;
     return;
   case StepKind::View:
     makeViewSlot(step, instance);
@@ -369,20 +411,21 @@ void DeviceExecutor::step(uint32_t index, Instance &instance,
       throw std::runtime_error("a copy to the host is no launch");
     bool host = slots[step.a].flags & kSlotHost;
     cuda::check(driver,
-                host ? driver.copyFromHostAsync(pointer(target), source,
+                host ? driver.copyFromHostAsync(cuda::asAddress(target), source,
                                                 slots[step.a].bytes, stream)
-                     : driver.copyAsync(pointer(target), pointer(source),
+                     : driver.copyAsync(cuda::asAddress(target),
+                                        cuda::asAddress(source),
                                         slots[step.a].bytes, stream),
                 "copy");
     return;
   }
   case StepKind::HostValue: {
     cuda::CapturedGraph now(device->sharedDriver());
-    now.addHostValue(pointer(instance.buffers[step.b]), step.a,
+    now.addHostValue(cuda::asAddress(instance.buffers[step.b]), step.a,
                      instance.buffers[step.a], slots[step.a].bytes, stream);
     return;
   }
-  default: // a graph's ends; loops were refused at load
+  default: // where to go on: `follow`
     return;
   }
 }
@@ -419,245 +462,4 @@ void DeviceExecutor::makeViewSlot(const Step &step, Instance &instance) {
   instance.values[step.a] = makeView(slot, base, offset);
   instance.buffers[step.a] =
       const_cast<void *>(instance.values[step.a].const_data_ptr());
-}
-
-//===----------------------------------------------------------------------===//
-// Graphs
-//===----------------------------------------------------------------------===//
-
-/// Whether a slot's address is renewed at each call.
-bool DeviceExecutor::isMoving(uint32_t slot) const {
-  int32_t root = origins[slot].slot;
-  return root >= 0 && !(program.slots()[root].flags & kSlotStable);
-}
-
-cuda::Address DeviceExecutor::addressOf(uint32_t slot, Variant variant,
-                                        const Instance &instance) const {
-  cuda::Address address{pointer(instance.buffers[slot]), -1, 0};
-  if (variant != Variant::Copy && isMoving(slot)) {
-    address.slot = origins[slot].slot;
-    address.offset = origins[slot].offset;
-  }
-  return address;
-}
-
-DeviceExecutor::Captured &
-DeviceExecutor::graphFor(uint32_t number, Variant variant, Instance &instance) {
-  auto &graphs = instance.graphs[unsigned(variant)];
-  graphs.resize(graphInfos.size());
-  if (!graphs[number]) {
-    auto captured = std::make_unique<Captured>(device->sharedDriver());
-    capture(*captured, graphInfos[number], variant, instance);
-    graphs[number] = std::move(captured);
-  }
-  return *graphs[number];
-}
-
-void DeviceExecutor::capture(Captured &captured, const GraphInfo &info,
-                             Variant variant, Instance &instance) {
-  std::string error;
-  cuda::Driver &driver = device->driver();
-  captured.pool = CapturePool::make(*device, info.libraryCalls, error);
-  if (!captured.pool)
-    throw std::runtime_error(error);
-  if (!captureStream)
-    cuda::check(driver, driver.createStream(&captureStream),
-                "a stream to capture");
-
-  // What the graph holds of external memory.
-  std::vector<std::pair<uint32_t, void *>> actual;
-  for (uint32_t slot : info.externals) {
-    const Slot &external = program.slots()[slot];
-    if (external.flags & kSlotHost)
-      continue;
-    if (!isMoving(slot)) {
-      instance.stable.emplace_back(slot, instance.buffers[slot]);
-    } else if (variant == Variant::Copy) {
-      at::Tensor copy =
-          device->empty(sizes(external), strides(external),
-                        static_cast<c10::ScalarType>(external.dtype));
-      actual.emplace_back(slot, instance.buffers[slot]);
-      instance.buffers[slot] = const_cast<void *>(copy.const_data_ptr());
-      captured.copies.emplace_back(slot, std::move(copy));
-    }
-  }
-  if (variant == Variant::Table)
-    prepareTable(captured, info, instance);
-
-  cuda::Graph graph = nullptr;
-  {
-    TorchDevice::StreamScope current(*device, captureStream);
-    captured.pool->begin(captureStream);
-    try {
-      captureSteps(captured, info, variant, instance);
-      graph = captured.pool->end(captureStream);
-    } catch (...) {
-      captured.pool->abandon(captureStream);
-      for (auto &[slot, address] : actual)
-        instance.buffers[slot] = address;
-      throw;
-    }
-  }
-  for (auto &[slot, address] : actual)
-    instance.buffers[slot] = address;
-  captured.graph.finish(graph, !captured.pool->ownsGraph());
-  for (uint32_t slot : info.results)
-    captured.results.emplace_back(slot, instance.values[slot]);
-}
-
-/// One word for each external address that a kernel reads indirectly.
-void DeviceExecutor::prepareTable(Captured &captured, const GraphInfo &info,
-                                  Instance &instance) {
-  for (uint32_t i = info.begin; i < info.end; ++i) {
-    const Step &step = program.steps()[i];
-    if (step.kind != StepKind::Kernel || !(step.flags & kStepTwin))
-      continue;
-    const int64_t *words = program.ints() + step.b;
-    for (uint32_t k = 0; k < step.c; ++k) {
-      const Origin &origin = origins[words[k]];
-      auto same = [&](const Origin &entry) {
-        return entry.slot == origin.slot && entry.offset == origin.offset;
-      };
-      if (words[step.c + 1] >> k & 1 &&
-          std::none_of(captured.entries.begin(), captured.entries.end(), same))
-        captured.entries.push_back(origin);
-    }
-  }
-  if (captured.entries.empty())
-    return;
-  int64_t count = captured.entries.size(), one = 1;
-  captured.table = device->empty(count, one, at::kLong);
-}
-
-void DeviceExecutor::captureSteps(Captured &captured, const GraphInfo &info,
-                                  Variant variant, Instance &instance) {
-  if (!captured.entries.empty()) {
-    std::vector<cuda::Address> entries;
-    for (const Origin &origin : captured.entries)
-      entries.push_back({pointer(instance.buffers[origin.slot]) + origin.offset,
-                         origin.slot, origin.offset});
-    captured.graph.addTable(loaded.tableWriter(),
-                            pointer(captured.table.const_data_ptr()), entries,
-                            captureStream);
-  }
-  const Slot *slots = program.slots();
-  for (uint32_t i = info.begin + 1; i < info.end; ++i) {
-    const Step &step = program.steps()[i];
-    switch (step.kind) {
-    case StepKind::Kernel:
-      captureKernel(captured, step, variant, instance);
-      break;
-    case StepKind::Call:
-      captureCall(calls[callOfStep[i]], instance, captured);
-      break;
-    case StepKind::Copy:
-      captured.graph.addCopy(addressOf(step.b, variant, instance),
-                             addressOf(step.a, variant, instance),
-                             slots[step.a].bytes, captureStream);
-      break;
-    case StepKind::HostValue:
-      captured.graph.addHostValue(pointer(instance.buffers[step.b]), step.a,
-                                  instance.buffers[step.a], slots[step.a].bytes,
-                                  captureStream);
-      break;
-    case StepKind::View:
-      // A view of a graph's own copy is shown by address alone.
-      makeViewSlot(step, instance);
-      if (variant == Variant::Copy && isMoving(step.a))
-        instance.buffers[step.a] =
-            static_cast<char *>(instance.buffers[origins[step.a].slot]) +
-            origins[step.a].offset;
-      break;
-    case StepKind::Release:
-      // On a software device a replay needs it again.
-      if (device->driver().isSoftware())
-        captured.kept.push_back(instance.values[step.a]);
-      instance.values[step.a].reset();
-      break;
-    default:
-      break;
-    }
-  }
-}
-
-void DeviceExecutor::captureKernel(Captured &captured, const Step &step,
-                                   Variant variant, Instance &instance) {
-  const int64_t *words = program.ints() + step.b;
-  bool twin = variant == Variant::Table && step.flags & kStepTwin;
-  std::vector<cuda::Address> params;
-  for (uint32_t k = 0; k < step.c; ++k) {
-    if (!twin || !(words[step.c + 1] >> k & 1)) {
-      params.push_back(addressOf(words[k], variant, instance));
-      continue;
-    }
-    const Origin &origin = origins[words[k]];
-    auto entry = std::find_if(
-        captured.entries.begin(), captured.entries.end(), [&](const Origin &e) {
-          return e.slot == origin.slot && e.offset == origin.offset;
-        });
-    params.push_back({pointer(captured.table.const_data_ptr()) +
-                          8 * (entry - captured.entries.begin()),
-                      -1, 0});
-  }
-  captured.graph.addKernel(loaded[twin ? words[step.c] : step.a], params,
-                           captureStream);
-}
-
-void DeviceExecutor::captureCall(const CallPlan &plan, Instance &instance,
-                                 Captured &captured) {
-  runCall(plan, instance);
-  if (!device->driver().isSoftware())
-    return;
-  // The processor's libraries are not captured: they run again in each replay,
-  // into the same memory.
-  auto scene = std::make_shared<Arena>();
-  scene->values = instance.values;
-  scene->buffers = instance.buffers;
-  std::vector<std::pair<int64_t, at::Tensor>> results;
-  for (int64_t k = 0; k < plan.numResults; ++k)
-    if (plan.results[k] >= 0)
-      results.emplace_back(plan.results[k], instance.values[plan.results[k]]);
-  auto work = [this, &plan, scene, results] {
-    at::AutoDispatchBelowADInplaceOrView belowAutograd;
-    Arena again;
-    again.values = scene->values;
-    again.buffers = scene->buffers;
-    runCall(plan, again);
-    for (const auto &[slot, tensor] : results)
-      if (!again.values[slot].is_same(tensor))
-        tensor.copy_(again.values[slot]);
-  };
-  cuda::check(device->driver(),
-              device->driver().addHostWork(captureStream, std::move(work)),
-              "a library call on a software device");
-}
-
-void DeviceExecutor::replay(Captured &captured, const GraphInfo &info,
-                            Instance &instance, cuda::Stream stream) {
-  cuda::Driver &driver = device->driver();
-  auto copies = [&](bool toGraph) {
-    for (auto &[slot, copy] : captured.copies) {
-      const Slot &external = program.slots()[slot];
-      bool output = external.kind == SlotKind::Fresh;
-      bool carried = std::find(info.carried.begin(), info.carried.end(),
-                               slot) != info.carried.end();
-      if (!external.bytes || (toGraph ? output && !carried : !output))
-        continue;
-      auto own = pointer(copy.const_data_ptr());
-      auto actual = pointer(instance.buffers[slot]);
-      cuda::check(driver,
-                  driver.copyAsync(toGraph ? own : actual,
-                                   toGraph ? actual : own, external.bytes,
-                                   stream),
-                  "copy");
-    }
-  };
-  copies(/*toGraph=*/true);
-  captured.graph.update(instance.buffers.data());
-  captured.graph.replay(stream);
-  copies(/*toGraph=*/false);
-  for (auto &[slot, tensor] : captured.results) {
-    instance.values[slot] = tensor;
-    instance.buffers[slot] = const_cast<void *>(tensor.const_data_ptr());
-  }
 }

@@ -35,8 +35,9 @@ private:
     int64_t offset = 0;
   };
   struct GraphInfo {
-    uint32_t begin, end; ///< steps
+    uint32_t begin = 0, end = 0; ///< steps
     bool libraryCalls = false;
+    bool conditional = false;        ///< has loops or branches
     std::vector<uint32_t> externals; ///< slots
     std::vector<uint32_t> results;   ///< slots that later steps read
     std::vector<uint32_t> carried;   ///< outputs that earlier steps wrote
@@ -45,7 +46,7 @@ private:
   struct Captured {
     explicit Captured(std::shared_ptr<cuda::Driver> driver)
         : graph(std::move(driver)) {}
-    std::unique_ptr<CapturePool> pool; ///< outlives `graph`
+    std::vector<std::unique_ptr<CapturePool>> pools; ///< outlive `graph`
     cuda::CapturedGraph graph;
     /// What library calls made inside: read later, and kept for the replays.
     std::vector<std::pair<uint32_t, at::Tensor>> results;
@@ -77,18 +78,26 @@ private:
   void dropMoved(Instance &instance, cuda::Stream stream);
   void execute(Instance &instance, Variant variant, cuda::Stream stream);
   void step(uint32_t index, Instance &instance, cuda::Stream stream);
+  uint32_t follow(uint32_t index, Instance &instance, cuda::Stream stream);
+  bool everyCallRan() const;
   void launch(const Step &step, Instance &instance, cuda::Stream stream);
   void makeViewSlot(const Step &step, Instance &instance);
 
   Captured &graphFor(uint32_t number, Variant variant, Instance &instance);
+  void make(Captured &captured, const GraphInfo &info, Variant variant,
+            Instance &instance);
   void capture(Captured &captured, const GraphInfo &info, Variant variant,
                Instance &instance);
-  void captureSteps(Captured &captured, const GraphInfo &info, Variant variant,
-                    Instance &instance);
+  CapturePool &beginLibrary(Captured &captured, bool libraryCalls);
+  void addLibrary(Captured &captured, uint32_t begin, uint32_t end,
+                  Instance &instance);
+  void addSteps(Captured &captured, const GraphInfo &info, Variant variant,
+                Instance &instance);
   void captureKernel(Captured &captured, const Step &step, Variant variant,
                      Instance &instance);
-  void captureCall(const CallPlan &plan, Instance &instance,
-                   Captured &captured);
+  void captureCall(const CallPlan &plan, Instance &instance, Captured &captured,
+                   bool asNode);
+  cuda::DevicePtr flagAddress(const Step &step, const Instance &instance) const;
   void prepareTable(Captured &captured, const GraphInfo &info,
                     Instance &instance);
   void replay(Captured &captured, const GraphInfo &info, Instance &instance,
@@ -110,7 +119,9 @@ private:
   std::vector<uint32_t> inputAlign; // by slot, in bytes
   std::vector<GraphInfo> graphInfos;
   std::vector<int32_t> callOfStep; // index into `calls`, or -1
+  std::vector<bool> ran;           // by step: library calls
   bool repeatable = true;          // running twice does no harm
+  bool decides = false;            // has loops or branches
 
   mutable std::mutex runLock;
   std::map<cuda::Stream, std::unique_ptr<Instance>> instances;

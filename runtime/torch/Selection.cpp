@@ -22,6 +22,24 @@ static const char *nameOf(Variant variant) {
   return "";
 }
 
+/// Leaves out what took several times as long as the fastest way.
+static void dropSlow(std::vector<Variant> &candidates,
+                     std::array<std::vector<double>, kNumVariants> &times) {
+  auto least = [&](Variant variant) {
+    const std::vector<double> &list = times[unsigned(variant)];
+    return *std::min_element(list.begin(), list.end());
+  };
+  double best = least(candidates.front());
+  for (Variant variant : candidates)
+    best = std::min(best, least(variant));
+  constexpr double kSeveral = 4;
+  candidates.erase(std::remove_if(candidates.begin(), candidates.end(),
+                                  [&](Variant variant) {
+                                    return least(variant) > kSeveral * best;
+                                  }),
+                   candidates.end());
+}
+
 /// Runs every listed way on this call's inputs, in turn and repeatedly, whole
 /// calls with their outputs included, and keeps the one with the least median.
 /// A program writes nothing but its outputs, so that running it again does no
@@ -79,6 +97,10 @@ void DeviceExecutor::select(Instance &instance, const at::Tensor *inputs,
     std::chrono::duration<double> spent = Clock::now() - begin;
     if (round >= kLeast && spent.count() > kSeconds)
       break;
+    // A host that waits for the device before each round of a loop may be
+    // hundreds of times slower: once is enough to see it.
+    if (decides && round > 0)
+      dropSlow(candidates, times);
     for (Variant variant : candidates) {
       cuda::check(driver, driver.synchronize(stream), "waiting");
       auto start = Clock::now();
@@ -89,25 +111,35 @@ void DeviceExecutor::select(Instance &instance, const at::Tensor *inputs,
     }
   }
   chosen = Variant::Plain;
-  for (Variant variant : candidates) {
-    std::vector<double> &list = times[unsigned(variant)];
+  for (unsigned v = 0; v < kNumVariants; ++v) {
+    std::vector<double> &list = times[v];
+    if (list.empty())
+      continue;
     std::nth_element(list.begin(), list.begin() + list.size() / 2, list.end());
-    medians[unsigned(variant)] = list[list.size() / 2];
-    if (medians[unsigned(variant)] < medians[unsigned(chosen)])
-      chosen = variant;
+    medians[v] = list[list.size() / 2];
+    if (medians[v] < medians[unsigned(chosen)])
+      chosen = Variant(v);
   }
   // The others' graphs and their memory are not needed any more.
-  for (Variant variant : candidates)
-    if (variant != chosen)
-      instance.graphs[unsigned(variant)].clear();
+  for (unsigned v = 0; v < kNumVariants; ++v)
+    if (Variant(v) != chosen)
+      instance.graphs[v].clear();
 }
 
 std::string DeviceExecutor::report() const {
   std::lock_guard<std::mutex> guard(runLock);
   std::string text;
   if (!selected)
-    return "launch: not chosen yet (the first calls decide)\n";
+    return everyCallRan() || !decides
+               ? "launch: not chosen yet (the first calls decide)\n"
+               : "launch: plain launches, until a call has entered every body "
+                 "with library calls\n";
   text = std::string("launch: ") + nameOf(chosen) + "\n";
+  if (decides)
+    text += chosen == Variant::Plain
+                ? "  loops and branches: decided by the host, which waits for "
+                  "the device\n"
+                : "  loops and branches: conditional nodes\n";
   for (unsigned v = 0; v < kNumVariants; ++v) {
     char line[64];
     if (medians[v] > 0) {

@@ -12,6 +12,7 @@
 #include "mlir/IR/RegionKindInterface.h"
 #include "mlir/IR/SymbolTable.h"
 #include "mlir/Interfaces/SideEffectInterfaces.h"
+#include "llvm/ADT/MapVector.h"
 
 #include "dialects/cudagraph/IR/CudaGraphDialect.h.inc"
 #include "dialects/cudagraph/IR/CudaGraphEnums.h.inc"
@@ -34,6 +35,15 @@ mlir::Value getRoot(mlir::Value buffer);
 mlir::Value getExternal(mlir::Value buffer);
 /// Whether the address of this external memory may differ from call to call.
 bool isMoving(mlir::Value external);
+
+/// When a planned buffer holds something, in numbers that grow with the order
+/// of the stream. -1: never used.
+struct Lifetime {
+  int64_t first = -1, last = -1;
+};
+/// Of every `cudagraph.buffer`. What an earlier round may leave for a later one
+/// lives as long as the loop; what each round writes before it reads does not.
+llvm::MapVector<mlir::Value, Lifetime> getLifetimes(ProgramOp program);
 
 } // namespace pyjit::cudagraph
 

@@ -254,8 +254,10 @@ def CudaGraph_GraphOp : CudaGraph_Op<"graph", [SingleBlock, NoTerminator, Recurs
 def CudaGraph_IfOp : CudaGraph_Op<"if", [NoTerminator, RecursiveMemoryEffects]> {
   let summary = "a body that runs if a number on the device says so";
   let description = [{
-    A conditional node: the device decides, the host never learns. Only inside
-    a graph.
+    Inside a graph a conditional node: the device decides, the host never
+    learns. Outside, the host reads the number and launches one body or the
+    other. A body in a graph holds addresses that never change: what moves is
+    copied in front of it.
 
     ```mlir
     cudagraph.if %p : !cudagraph.buffer<tensor<i1>> {
@@ -274,8 +276,10 @@ def CudaGraph_IfOp : CudaGraph_Op<"if", [NoTerminator, RecursiveMemoryEffects]> 
 def CudaGraph_WhileOp : CudaGraph_Op<"while", [NoTerminator, RecursiveMemoryEffects]> {
   let summary = "a body that runs as long as a number on the device says so";
   let description = [{
-    A conditional node that loops. The condition is read before each round; the
-    body has to write it, or no round would be the last. Only inside a graph.
+    Inside a graph a conditional node that loops; outside, the host reads the
+    number before each round. The body has to write it, or no round would be
+    the last. What a round leaves for the next one stands in buffers that both
+    share.
 
     ```mlir
     cudagraph.while %p : !cudagraph.buffer<tensor<i1>> {

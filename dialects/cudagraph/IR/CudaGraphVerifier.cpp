@@ -51,6 +51,8 @@ LogicalResult ReleaseOp::verify() {
   Operation *maker = getBuffer().getDefiningOp();
   if (!isa_and_nonnull<CallOp, GraphOp>(maker))
     return emitOpError("releases what no library call allocated");
+  if (maker->getBlock() != (*this)->getBlock())
+    return emitOpError("releases what was not made in its own block");
   return success();
 }
 
@@ -125,12 +127,11 @@ LogicalResult HostValueOp::verify() {
 }
 
 static LogicalResult verifyCondition(Operation *op, Value condition) {
-  if (!op->getParentOfType<GraphOp>())
-    return op->emitOpError("is a conditional node, which only a graph has");
   RankedTensorType tensor = typeOf(condition).getTensor();
-  if (typeOf(condition).isHost() || !tensor.getElementType().isInteger(1) ||
-      tensor.getNumElements() != 1)
-    return op->emitOpError("is decided by one boolean on the device");
+  if (!tensor.getElementType().isInteger(1) || tensor.getNumElements() != 1)
+    return op->emitOpError("is decided by one boolean");
+  if (typeOf(condition).isHost() && op->getParentOfType<GraphOp>())
+    return op->emitOpError("reads host memory inside a graph");
   return success();
 }
 
@@ -156,6 +157,22 @@ LogicalResult WhileOp::verifyRegions() {
   return success();
 }
 
+/// No replay renews nodes in the body of a conditional node.
+static LogicalResult verifyInBody(Operation *op) {
+  if (!isa<IfOp, WhileOp>(op->getParentOp()))
+    return success();
+  if (isa<HostValueOp>(op))
+    return op->emitOpError("is renewed by each replay, which the body of a "
+                           "conditional node is not");
+  if (!isa<ViewOp, ReleaseOp>(op))
+    for (Value operand : op->getOperands())
+      if (Value external = getExternal(operand); external && isMoving(external))
+        return op->emitOpError("holds the address of a buffer that moves in "
+                               "the body of a conditional node, which no "
+                               "replay renews");
+  return success();
+}
+
 LogicalResult GraphOp::verifyRegions() {
   if ((*this)->getParentOfType<GraphOp>())
     return emitOpError("is inside another graph");
@@ -176,7 +193,8 @@ LogicalResult GraphOp::verifyRegions() {
               << "the buffer";
           return WalkResult::interrupt();
         }
-    return WalkResult::advance();
+    return failed(verifyInBody(op)) ? WalkResult::interrupt()
+                                    : WalkResult::advance();
   });
   if (walked.wasInterrupted())
     return failure();
@@ -214,33 +232,18 @@ static LogicalResult verifyLifetimes(Block &block, DenseSet<Value> &freed) {
 static LogicalResult verifyArena(ProgramOp program) {
   struct Planned {
     BufferOp op;
-    int64_t first = -1, last = -1, begin, end;
+    int64_t first, last, begin, end;
   };
   SmallVector<Planned> planned;
-  DenseMap<Value, unsigned> index;
-  program.walk([&](BufferOp op) {
+  for (auto &[buffer, life] : getLifetimes(program)) {
+    auto op = buffer.getDefiningOp<BufferOp>();
     if (!op.getOffset())
-      return;
-    index[op.getBuffer()] = planned.size();
+      continue;
     int64_t begin = *op.getOffset();
-    planned.push_back({op, -1, -1, begin, begin + op.getType().getBytes()});
-  });
-  if (planned.empty())
-    return success();
+    planned.push_back(
+        {op, life.first, life.last, begin, begin + op.getType().getBytes()});
+  }
   int64_t arena = program.getArena().value_or(0);
-  int64_t now = 0;
-  program.getBody().walk<WalkOrder::PreOrder>([&](Operation *op) {
-    ++now;
-    if (isa<ViewOp>(op))
-      return;
-    for (Value operand : op->getOperands())
-      if (auto found = index.find(getRoot(operand)); found != index.end()) {
-        Planned &buffer = planned[found->second];
-        if (buffer.first < 0)
-          buffer.first = now;
-        buffer.last = std::max(buffer.last, now);
-      }
-  });
   for (auto [i, a] : llvm::enumerate(planned)) {
     if (a.end > arena)
       return a.op.emitOpError("reaches beyond the arena's ")

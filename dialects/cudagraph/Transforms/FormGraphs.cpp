@@ -21,6 +21,18 @@ bool isHost(Value value) { return cast<BufferType>(value.getType()).isHost(); }
 
 /// Why `op` cannot be part of a graph; empty if it can.
 StringRef whyOutside(Operation &op) {
+  if (isa<IfOp, WhileOp>(op)) {
+    if (isHost(op.getOperand(0)))
+      return "the host decides it";
+    for (Region &region : op.getRegions())
+      for (Operation &inner : region.getOps())
+        if (StringRef reason = isa<HostValueOp>(inner)
+                                   ? "its body reads a number of the host"
+                                   : whyOutside(inner);
+            !reason.empty())
+          return reason;
+    return "";
+  }
   if (isa<HostValueOp, BufferOp, ViewOp, ReleaseOp>(op))
     return "";
   if (llvm::any_of(op.getOperands(), isHost) ||
@@ -33,7 +45,20 @@ StringRef whyOutside(Operation &op) {
   return "it is no launch";
 }
 
-bool isLaunch(Operation *op) { return isa<KernelOp, CallOp>(op); }
+bool isDecision(Operation *op) { return isa<IfOp, WhileOp>(op); }
+
+bool isLaunch(Operation *op) {
+  return isa<KernelOp, CallOp>(op) || isDecision(op);
+}
+
+/// What the host has to do where there is no graph: a decision waits for the
+/// device.
+unsigned countLaunches(ArrayRef<Operation *> run) {
+  unsigned count = 0;
+  for (Operation *op : run)
+    count += isDecision(op) ? 2 : isLaunch(op);
+  return count;
+}
 
 struct FormGraphs : cudagraph::impl::FormGraphsPassBase<FormGraphs> {
   using FormGraphsPassBase::FormGraphsPassBase;
@@ -66,18 +91,16 @@ struct FormGraphs : cudagraph::impl::FormGraphsPassBase<FormGraphs> {
     return OpBuilder(run.front());
   }
 
-  /// Library calls read copies of external buffers that move.
+  /// Library calls, and bodies of conditional nodes, read copies of external
+  /// buffers that move.
   void stage(ArrayRef<Operation *> run) {
     DenseMap<Value, Value> staged;
-    for (Operation *op : run) {
-      auto call = dyn_cast<CallOp>(op);
-      if (!call)
-        continue;
-      for (OpOperand &operand : call->getOpOperands()) {
+    auto stageOperands = [&](Operation *op) {
+      for (OpOperand &operand : op->getOpOperands()) {
         // From inside the graph: what the run itself makes stays where it is.
         Value external = getExternal(operand.get());
         if (!external || !isMoving(external) ||
-            llvm::is_contained(run, external.getDefiningOp()))
+            isInside(run, external.getDefiningOp()))
           continue;
         Value &copy = staged[external];
         OpBuilder builder = behindWriter(run, external);
@@ -87,10 +110,25 @@ struct FormGraphs : cudagraph::impl::FormGraphsPassBase<FormGraphs> {
                                   IntegerAttr());
           CopyOp::create(builder, external.getLoc(), external, copy);
         }
-        builder.setInsertionPoint(call);
+        builder.setInsertionPoint(op);
         operand.set(showAgain(builder, operand.get(), copy));
       }
-    }
+    };
+    for (Operation *op : run)
+      if (isDecision(op))
+        op->walk([&](Operation *inner) {
+          if (!isa<ViewOp, ReleaseOp>(inner))
+            stageOperands(inner);
+        });
+      else if (isa<CallOp>(op))
+        stageOperands(op);
+  }
+
+  /// Whether `op` is one of the run's, or in a body of one.
+  static bool isInside(ArrayRef<Operation *> run, Operation *op) {
+    while (op && !isa<ProgramOp>(op->getParentOp()))
+      op = op->getParentOp();
+    return op && llvm::is_contained(run, op);
   }
 
   /// The last call that writes what `maker` made; null if none does.
@@ -107,6 +145,8 @@ struct FormGraphs : cudagraph::impl::FormGraphsPassBase<FormGraphs> {
             !llvm::is_contained(call.getMutates().value_or(ArrayRef<int64_t>()),
                                 int64_t(use.getOperandNumber())))
           continue;
+        while (!isa<ProgramOp>(user->getParentOp()))
+          user = user->getParentOp();
         if (!last || last->isBeforeInBlock(user))
           last = user;
       }
@@ -142,9 +182,9 @@ struct FormGraphs : cudagraph::impl::FormGraphsPassBase<FormGraphs> {
 
   void form(SmallVector<Operation *> run) {
     // Views at the end of a run belong to what comes next.
-    while (!run.empty() && !isLaunch(run.back()))
+    while (!run.empty() && !isLaunch(run.back()) && !isa<CopyOp>(run.back()))
       run.pop_back();
-    if (unsigned(llvm::count_if(run, isLaunch)) < minLaunches)
+    if (countLaunches(run) < minLaunches)
       return;
     Operation *last = run.back();
     Operation *before = run.front()->getPrevNode();
@@ -161,13 +201,18 @@ struct FormGraphs : cudagraph::impl::FormGraphsPassBase<FormGraphs> {
     for (Operation *op = first; op != end; op = op->getNextNode())
       body.push_back(op);
     llvm::SmallPtrSet<Operation *, 32> inside(body.begin(), body.end());
+    for (Operation *op : body)
+      if (isDecision(op))
+        op->walk([&](Operation *inner) { inside.insert(inner); });
 
     llvm::SetVector<Value> externals, yielded;
     for (Operation *op : body) {
-      for (Value operand : op->getOperands())
-        if (Value external = getExternal(operand);
-            external && !inside.contains(external.getDefiningOp()))
-          externals.insert(external);
+      op->walk([&](Operation *inner) {
+        for (Value operand : inner->getOperands())
+          if (Value external = getExternal(operand);
+              external && !inside.contains(external.getDefiningOp()))
+            externals.insert(external);
+      });
       // Buffers and views are addresses; who makes them does not matter.
       for (Value result : op->getResults())
         for (Operation *user : result.getUsers())
@@ -207,7 +252,7 @@ struct FormGraphs : cudagraph::impl::FormGraphsPassBase<FormGraphs> {
     for (Operation *op : body)
       if (isa<ViewOp>(op) && op->getBlock() == inner) {
         auto outside = [&](OpOperand &use) {
-          return use.getOwner()->getParentOp() != graph;
+          return !graph->isProperAncestor(use.getOwner());
         };
         if (llvm::any_of(op->getUses(), outside)) {
           Operation *clone = builder.clone(*op);

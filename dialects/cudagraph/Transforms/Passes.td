@@ -46,7 +46,10 @@ def FormGraphsPass : Pass<"cudagraph-form-graphs", "::pyjit::cudagraph::ProgramO
     if it has at least `min-launches`. A library call inside reads a copy of an
     external buffer that is not stable, because its node would hold the address;
     what a library call inside allocates and the caller gets is copied to an
-    output of its own, so that no replay overwrites what a caller holds.
+    output of its own, so that no replay overwrites what a caller holds. A loop
+    or branch whose body can be captured becomes a conditional node; its body
+    reads copies of what moves, too, since no replay renews its nodes. Otherwise
+    the host decides it.
 
     ```mlir
     cudagraph.program @f on "cuda:0" {
@@ -74,8 +77,8 @@ def PlanMemoryPass : Pass<"cudagraph-plan-memory", "::pyjit::cudagraph::ProgramO
     Gives each `cudagraph.buffer` an offset in one arena, such that two buffers
     overlap only where their lifetimes do not (greedy best fit by size, as in
     Pisarchyk and Lee, 2020, section 4.3), and inserts `cudagraph.release` after
-    the last use of what a library call allocated. What a loop's body uses lives
-    as long as the loop.
+    the last use of what a library call allocated. What one round of a loop may
+    leave for the next lives as long as the loop.
 
     ```mlir
     cudagraph.program @f on "cuda:0" {

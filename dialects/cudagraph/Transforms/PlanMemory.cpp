@@ -2,8 +2,6 @@
 
 #include "dialects/cudagraph/Transforms/Passes.h"
 
-#include "llvm/ADT/MapVector.h"
-
 namespace pyjit::cudagraph {
 #define GEN_PASS_DEF_PLANMEMORYPASS
 #include "dialects/cudagraph/Transforms/Passes.h.inc"
@@ -15,23 +13,23 @@ using namespace pyjit::cudagraph;
 
 namespace {
 
-struct Lifetime {
-  int64_t first = -1, last = -1, bytes = 0, offset = -1;
+struct Placed : Lifetime {
+  int64_t bytes = 0, offset = -1;
 };
 
 /// The allocator's own granularity, and more than any access asks for.
 constexpr int64_t kAlignment = 256;
 
 /// Largest first, each into the smallest gap that its lifetime leaves.
-int64_t place(MutableArrayRef<Lifetime *> buffers) {
-  llvm::stable_sort(buffers, [](const Lifetime *a, const Lifetime *b) {
+int64_t place(MutableArrayRef<Placed *> buffers) {
+  llvm::stable_sort(buffers, [](const Placed *a, const Placed *b) {
     return a->bytes > b->bytes;
   });
   int64_t total = 0;
-  SmallVector<Lifetime *> placed; // by offset
-  for (Lifetime *buffer : buffers) {
+  SmallVector<Placed *> placed; // by offset
+  for (Placed *buffer : buffers) {
     int64_t best = -1, bestGap = 0, end = 0;
-    for (Lifetime *other : placed) {
+    for (Placed *other : placed) {
       if (other->last < buffer->first || buffer->last < other->first)
         continue;
       int64_t gap = other->offset - end;
@@ -44,7 +42,7 @@ int64_t place(MutableArrayRef<Lifetime *> buffers) {
     buffer->offset = best >= 0 ? best : end;
     total = std::max(total, buffer->offset + buffer->bytes);
     placed.insert(llvm::upper_bound(placed, buffer,
-                                    [](const Lifetime *a, const Lifetime *b) {
+                                    [](const Placed *a, const Placed *b) {
                                       return a->offset < b->offset;
                                     }),
                   buffer);
@@ -54,48 +52,31 @@ int64_t place(MutableArrayRef<Lifetime *> buffers) {
 
 struct PlanMemory : cudagraph::impl::PlanMemoryPassBase<PlanMemory> {
   void placeBuffers(ProgramOp program) {
-    llvm::MapVector<Value, Lifetime> lifetimes;
-    program.walk([&](BufferOp op) { lifetimes[op.getBuffer()]; });
-    DenseMap<Operation *, int64_t> loopEnd;
-    int64_t now = 0;
-    program.getBody().walk<WalkOrder::PreOrder>([&](Operation *op) {
-      ++now;
-      if (isa<ViewOp>(op))
-        return;
-      int64_t first = now, last = now;
-      if (auto loop = op->getParentOfType<WhileOp>()) {
-        // A round may read what an earlier one wrote.
-        int64_t size = 0;
-        loop.getBody().walk([&](Operation *) { ++size; });
-        auto [begin, isNew] = loopEnd.try_emplace(loop, now);
-        first = begin->second;
-        last = first + size;
-      }
-      for (Value operand : op->getOperands()) {
-        auto found = lifetimes.find(getRoot(operand));
-        if (found == lifetimes.end())
-          continue;
-        Lifetime &life = found->second;
-        life.first = life.first < 0 ? first : std::min(life.first, first);
-        life.last = std::max(life.last, last);
-      }
-    });
-    SmallVector<Lifetime *> used;
+    auto lifetimes = getLifetimes(program);
+    std::vector<Placed> used;
+    std::vector<BufferOp> owners;
     for (auto &[buffer, life] : lifetimes) {
+      auto op = buffer.getDefiningOp<BufferOp>();
       if (life.first < 0) {
-        buffer.getDefiningOp()->erase();
+        SmallVector<Operation *> dead{op};
+        for (unsigned i = 0; i < dead.size(); ++i)
+          llvm::append_range(dead, dead[i]->getUsers()); // views alone
+        for (Operation *view : llvm::reverse(dead))
+          view->erase();
         continue;
       }
-      life.bytes = llvm::alignTo(cast<BufferType>(buffer.getType()).getBytes(),
-                                 kAlignment);
-      used.push_back(&life);
+      Placed placed{life};
+      placed.bytes = llvm::alignTo(op.getType().getBytes(), kAlignment);
+      used.push_back(placed);
+      owners.push_back(op);
     }
-    int64_t arena = place(used);
+    SmallVector<Placed *> order;
+    for (Placed &placed : used)
+      order.push_back(&placed);
+    int64_t arena = place(order);
     OpBuilder builder(program);
-    for (auto &[buffer, life] : lifetimes)
-      if (life.first >= 0)
-        buffer.getDefiningOp<BufferOp>().setOffsetAttr(
-            builder.getI64IntegerAttr(life.offset));
+    for (auto [placed, op] : llvm::zip(used, owners))
+      op.setOffsetAttr(builder.getI64IntegerAttr(placed.offset));
     if (arena)
       program.setArenaAttr(builder.getI64IntegerAttr(arena));
   }

@@ -2,13 +2,15 @@
 
 #include "pyjit/Conversion/TSSAToCudaGraph/Passes.h"
 
-#include "dialects/cudagraph/IR/CudaGraph.h"
-#include "dialects/tssa/IR/TSSA.h"
+#include "Converter.h"
+
 #include "dialects/tssa/IR/Views.h"
 
-#include "mlir/Dialect/Func/IR/FuncOps.h"
-#include "mlir/IR/IRMapping.h"
+#include "mlir/Dialect/Arith/IR/Arith.h"
+#include "mlir/Dialect/Tensor/IR/Tensor.h"
+#include "mlir/IR/Matchers.h"
 #include "pyjit/Operators/CallArguments.h"
+#include "llvm/ADT/TypeSwitch.h"
 
 namespace pyjit {
 #define GEN_PASS_DEF_CONVERTTSSATOCUDAGRAPHPASS
@@ -18,38 +20,9 @@ namespace pyjit {
 using namespace mlir;
 using namespace pyjit;
 using namespace pyjit::cudagraph;
+using pyjit::conversion::LaunchConverter;
 
-namespace {
-
-/// Converts one function.
-class Converter {
-public:
-  explicit Converter(func::FuncOp function)
-      : function(function), builder(function) {}
-  LogicalResult run();
-
-private:
-  LogicalResult convert(func::CallOp op);
-  LogicalResult convert(tssa::AtenOp op);
-  LogicalResult convert(tssa::AccessOp op);
-  void declareInputs();
-  Value makeBuffer(Value value);
-
-  BufferType typeOf(Value value, Space space = Space::device) {
-    return BufferType::get(cast<RankedTensorType>(value.getType()), space);
-  }
-  Space spaceOf(Value value) {
-    return cast<BufferType>(buffers.lookup(value).getType()).getSpace();
-  }
-
-  func::FuncOp function;
-  OpBuilder builder;
-  ProgramOp program;
-  IRMapping buffers;
-  int64_t outputs = 0;
-};
-
-void Converter::declareInputs() {
+void LaunchConverter::declareInputs() {
   int64_t inputs = 0;
   for (BlockArgument arg : function.getArguments()) {
     unsigned i = arg.getArgNumber();
@@ -67,7 +40,9 @@ void Converter::declareInputs() {
 }
 
 /// Where a kernel's result goes: an output if it is returned.
-Value Converter::makeBuffer(Value value) {
+Value LaunchConverter::makeBuffer(Value value) {
+  if (Value known = fixed.lookup(value))
+    return known;
   bool returned = llvm::any_of(value.getUsers(), [](Operation *user) {
     return isa<func::ReturnOp>(user);
   });
@@ -78,7 +53,7 @@ Value Converter::makeBuffer(Value value) {
                           IntegerAttr());
 }
 
-LogicalResult Converter::convert(func::CallOp op) {
+LogicalResult LaunchConverter::convert(func::CallOp op) {
   SmallVector<Value> reads, writes;
   for (Value operand : op.getOperands())
     reads.push_back(buffers.lookup(operand));
@@ -91,7 +66,7 @@ LogicalResult Converter::convert(func::CallOp op) {
   return success();
 }
 
-LogicalResult Converter::convert(tssa::AtenOp op) {
+LogicalResult LaunchConverter::convert(tssa::AtenOp op) {
   SmallVector<Value> inputs;
   for (Value input : op.getInputs())
     inputs.push_back(buffers.lookup(input));
@@ -122,30 +97,139 @@ LogicalResult Converter::convert(tssa::AtenOp op) {
   return success();
 }
 
-LogicalResult Converter::convert(tssa::AccessOp op) {
-  auto source = cast<RankedTensorType>(op.getSource().getType());
-  if (!op.getIndices().empty())
-    return op.emitError(
-        "a view at an index known only at run time cannot be launched yet");
-  AffineMap map = tssa::getPathMap(op.getPath(), source);
-  SmallVector<int64_t> zero(map.getNumDims(), 0);
+/// What the path shows of `from`, the buffer of a `source`.
+FailureOr<Value> LaunchConverter::show(Operation *op, ArrayAttr path,
+                                       ValueRange indices,
+                                       RankedTensorType source, Value from,
+                                       RankedTensorType type) {
+  SmallVector<AffineExpr> numbers;
+  for (Value index : indices) {
+    IntegerAttr number;
+    if (!matchPattern(index, m_Constant(&number)))
+      return op->emitError(
+          "a view at an index known only at run time cannot be launched yet");
+    numbers.push_back(builder.getAffineConstantExpr(number.getInt()));
+  }
+  AffineMap map = tssa::getPathMap(path, source);
+  if (!map || map.getNumSymbols() != numbers.size())
+    return op->emitError("a launch program cannot show this view");
+  auto indexAt = [&](AffineExpr result, ArrayRef<int64_t> place) {
+    SmallVector<AffineExpr> dims;
+    for (int64_t index : place)
+      dims.push_back(builder.getAffineConstantExpr(index));
+    AffineExpr index = result.replaceDimsAndSymbols(dims, numbers);
+    return cast<AffineConstantExpr>(index).getValue();
+  };
+  // With a number in it the path may lead out of the source; strided views have
+  // their extreme elements in their corners.
+  SmallVector<int64_t> first(map.getNumDims(), 0), last;
+  for (int64_t size : type.getShape())
+    last.push_back(size - 1);
   int64_t offset = 0;
-  for (auto [index, stride] :
-       llvm::zip(map.compose(zero), tssa::getStrides(source)))
+  for (auto [expr, stride, size] : llvm::zip(
+           map.getResults(), tssa::getStrides(source), source.getShape())) {
+    int64_t index = indexAt(expr, first);
     offset += index * stride;
-  Value from = buffers.lookup(op.getSource());
-  buffers.map(op.getResult(),
-              ViewOp::create(builder, op.getLoc(),
-                             typeOf(op.getResult(), spaceOf(op.getSource())),
-                             from, offset)
-                  .getResult());
+    if (!numbers.empty() && type.getNumElements())
+      for (int64_t end : {index, indexAt(expr, last)})
+        if (end < 0 || end >= size)
+          return op->emitError("index out of range");
+  }
+  Space space = cast<BufferType>(from.getType()).getSpace();
+  return ViewOp::create(builder, op->getLoc(), BufferType::get(type, space),
+                        from, offset)
+      .getResult();
+}
+
+LogicalResult LaunchConverter::convert(tssa::AccessOp op) {
+  auto shown = show(op, op.getPath(), op.getIndices(),
+                    cast<RankedTensorType>(op.getSource().getType()),
+                    buffers.lookup(op.getSource()),
+                    cast<RankedTensorType>(op.getType()));
+  if (failed(shown))
+    return failure();
+  buffers.map(op.getResult(), *shown);
   return success();
 }
 
-LogicalResult Converter::run() {
+/// The target is copied, then the part of the copy that the source replaces is
+/// written.
+LogicalResult LaunchConverter::convert(tssa::AssignOp op) {
+  auto type = cast<RankedTensorType>(op.getType());
+  RankedTensorType part =
+      tssa::inferPathType(op.getPath(), type, [&] { return op.emitError(); });
+  if (!part)
+    return failure();
+  Value source = buffers.lookup(op.getSource());
+  Value whole = sharedBuffer(op.getLoc(), type);
+  if (failed(copy(op.getLoc(), buffers.lookup(op.getTarget()), whole)))
+    return failure();
+  auto target = show(op, op.getPath(), op.getIndices(), type, whole, part);
+  if (failed(target))
+    return failure();
+  buffers.map(op.getResult(), whole);
+  if (source.getType() == target->getType() && tssa::isDense(part))
+    return copy(op.getLoc(), source, *target);
+  // Gaps would be copied, too.
+  MLIRContext *context = op.getContext();
+  Attribute operand = operators::getOperandPlaceholder(context);
+  CallOp::create(
+      builder, op.getLoc(), target->getType(), "aten::copy_",
+      ValueRange{*target, source},
+      builder.getArrayAttr({operand, operand, builder.getBoolAttr(false)}),
+      builder.getDenseI64ArrayAttr({0}));
+  return success();
+}
+
+LogicalResult LaunchConverter::convert(Operation *op) {
+  for (Value value : op->getResults())
+    if (auto type = dyn_cast<RankedTensorType>(value.getType());
+        type && !type.hasStaticShape())
+      return op->emitError("a launch program cannot hold a value of type ")
+             << type;
+  // Numbers have no launch: who needs one looks where it comes from.
+  auto isNumber = [](Type type) { return !isa<ShapedType>(type); };
+  if ((isa<tensor::ExtractOp>(op) ||
+       isa<arith::ArithDialect>(op->getDialect())) &&
+      llvm::all_of(op->getResultTypes(), isNumber))
+    return success();
+  return llvm::TypeSwitch<Operation *, LogicalResult>(op)
+      .Case<func::CallOp, tssa::AtenOp, tssa::AccessOp, tssa::AssignOp,
+            scf::WhileOp, scf::IfOp>([&](auto known) { return convert(known); })
+      .Case([&](scf::ForOp loop) {
+        return loop.emitError("a loop whose number of iterations is not known "
+                              "when it is compiled cannot be launched on a "
+                              "device");
+      })
+      .Default([](Operation *other) {
+        return other->emitError("is neither a kernel, a library call nor a "
+                                "view; fusion-outline should have put it into "
+                                "a kernel");
+      });
+}
+
+LogicalResult LaunchConverter::convert(Block &block) {
+  for (Operation &op : block.without_terminator())
+    if (failed(convert(&op)))
+      return failure();
+  return success();
+}
+
+/// The buffer that answers the call with a value.
+Value LaunchConverter::giveBack(Value value) {
+  Value buffer = buffers.lookup(value);
+  if (!buffer.getDefiningOp<BufferOp>())
+    return buffer;
+  // The program's own memory is the next call's, too.
+  auto output = ExternalOp::create(builder, value.getLoc(), typeOf(value),
+                                   Role::output, outputs++, /*stable=*/false);
+  CopyOp::create(builder, value.getLoc(), buffer, output);
+  return output;
+}
+
+LogicalResult LaunchConverter::run() {
   if (!function.getBody().hasOneBlock())
-    return function.emitError(
-        "only straight-line functions can be launched yet");
+    return function.emitError("only structured functions can be launched");
   auto device = function->getAttrOfType<StringAttr>("pyjit.device");
   program = ProgramOp::create(builder, function.getLoc(), function.getName(),
                               device.getValue(), IntegerAttr(), ArrayAttr());
@@ -158,33 +242,24 @@ LogicalResult Converter::run() {
     program->setAttr("pyjit.inputs", builder.getDenseI64ArrayAttr(sources));
   builder.setInsertionPointToStart(&program.getBody().emplaceBlock());
   declareInputs();
-  for (Operation &op : function.front().without_terminator()) {
-    for (Value value : op.getResults())
-      if (auto type = dyn_cast<RankedTensorType>(value.getType());
-          !type || !type.hasStaticShape())
-        return op.emitError("a launch program cannot hold a value of type ")
-               << value.getType();
-    LogicalResult converted = failure();
-    if (auto call = dyn_cast<func::CallOp>(op))
-      converted = convert(call);
-    else if (auto call = dyn_cast<tssa::AtenOp>(op))
-      converted = convert(call);
-    else if (auto view = dyn_cast<tssa::AccessOp>(op))
-      converted = convert(view);
-    else
-      return op.emitError("is neither a kernel, a library call nor a view; "
-                          "fusion-outline should have put it into a kernel");
-    if (failed(converted))
-      return failure();
-  }
+  if (failed(convert(function.front())))
+    return failure();
+  Operation *last = function.front().getTerminator();
+  DenseMap<Value, Value> given;
   SmallVector<Value> returned;
-  for (Value value : function.front().getTerminator()->getOperands())
-    returned.push_back(buffers.lookup(value));
-  ReturnOp::create(builder, function.front().getTerminator()->getLoc(),
-                   returned);
+  for (Value value : last->getOperands()) {
+    Value &known = given[buffers.lookup(value)];
+    if (!known)
+      known = giveBack(value);
+    returned.push_back(known);
+  }
+  ReturnOp::create(builder, last->getLoc(), returned);
+  dropCopies(program);
   function.erase();
   return success();
 }
+
+namespace {
 
 struct ConvertTSSAToCudaGraph
     : pyjit::impl::ConvertTSSAToCudaGraphPassBase<ConvertTSSAToCudaGraph> {
@@ -194,7 +269,7 @@ struct ConvertTSSAToCudaGraph
       if (!function->hasAttr("pyjit.device") ||
           function->hasAttr("pyjit.kernel"))
         continue;
-      if (failed(Converter(function).run()))
+      if (failed(LaunchConverter(function).run()))
         return signalPassFailure();
     }
   }

@@ -229,11 +229,90 @@ cudagraph.program @moves_other on "cuda:0" {
 // -----
 
 !flag = !cudagraph.buffer<tensor<i1>>
-cudagraph.program @outside_graph on "cuda:0" {
+!host = !cudagraph.buffer<tensor<i1>, host>
+cudagraph.program @host_flag on "cuda:0" {
+  %h = cudagraph.external input 0 : !host
   %p = cudagraph.buffer : !flag
-  // expected-error @+1 {{is a conditional node, which only a graph has}}
-  cudagraph.if %p : !flag {
+  // Outside of graphs the host decides anyway.
+  cudagraph.if %h : !host {
     cudagraph.kernel @k(%p) to () : (!flag) -> ()
+  }
+  cudagraph.graph externals(%h : !host) {
+    // expected-error @+1 {{reads host memory inside a graph}}
+    cudagraph.if %h : !host {
+      cudagraph.kernel @k(%p) to () : (!flag) -> ()
+    }
+    cudagraph.yield
+  }
+  cudagraph.return
+}
+
+// -----
+
+!flag = !cudagraph.buffer<tensor<i1>>
+cudagraph.program @moves_in_body on "cuda:0" {
+  %x = cudagraph.external input 0 : !flag
+  %w = cudagraph.external input 1 stable : !flag
+  %p = cudagraph.buffer : !flag
+  cudagraph.graph externals(%x, %w : !flag, !flag) {
+    cudagraph.kernel @k(%x) to (%p) : (!flag) -> (!flag)
+    cudagraph.while %p : !flag {
+      cudagraph.kernel @k(%w) to (%p) : (!flag) -> (!flag)
+      // expected-error @+1 {{holds the address of a buffer that moves in the body of a conditional node}}
+      cudagraph.kernel @k(%x) to (%p) : (!flag) -> (!flag)
+    }
+    cudagraph.yield
+  }
+  cudagraph.return
+}
+
+// -----
+
+!flag = !cudagraph.buffer<tensor<i1>>
+!host = !cudagraph.buffer<tensor<i1>, host>
+cudagraph.program @number_in_body on "cuda:0" {
+  %x = cudagraph.external input 0 : !host
+  %p = cudagraph.buffer : !flag
+  cudagraph.graph externals(%x : !host) {
+    cudagraph.host_value %x to %p : !host, !flag
+    cudagraph.if %p : !flag {
+      // expected-error @+1 {{is renewed by each replay, which the body of a conditional node is not}}
+      cudagraph.host_value %x to %p : !host, !flag
+    }
+    cudagraph.yield
+  }
+  cudagraph.return
+}
+
+// -----
+
+!flag = !cudagraph.buffer<tensor<i1>>
+cudagraph.program @released_each_round on "cuda:0" {
+  %p = cudagraph.buffer : !flag
+  %r = cudagraph.call "aten::clone"(%p, none) : (!flag) -> (!flag)
+  cudagraph.while %p : !flag {
+    cudagraph.kernel @k() to (%p) : () -> (!flag)
+    // expected-error @+1 {{releases what was not made in its own block}}
+    cudagraph.release %r : !flag
+  }
+  cudagraph.return
+}
+
+// -----
+
+// What a round leaves for the next one is not another one's memory meanwhile.
+!flag = !cudagraph.buffer<tensor<i1>>
+cudagraph.program @carried_overlap on "cuda:0" arena 512 {
+  %p = cudagraph.buffer at 256 : !flag
+  // expected-note @+1 {{the other buffer}}
+  %s = cudagraph.buffer at 0 : !flag
+  // expected-error @+1 {{shares bytes of the arena with a buffer that is in use at the same time}}
+  %t = cudagraph.buffer at 0 : !flag
+  cudagraph.kernel @k() to (%p, %s) : () -> (!flag, !flag)
+  cudagraph.while %p : !flag {
+    cudagraph.kernel @k(%s) to (%p) : (!flag) -> (!flag)
+    cudagraph.kernel @k() to (%t) : () -> (!flag)
+    cudagraph.kernel @k(%t) to (%p) : (!flag) -> (!flag)
   }
   cudagraph.return
 }
@@ -259,7 +338,7 @@ cudagraph.program @forever on "cuda:0" {
 cudagraph.program @many_flags on "cuda:0" {
   %p = cudagraph.buffer : !vec
   cudagraph.graph {
-    // expected-error @+1 {{is decided by one boolean on the device}}
+    // expected-error @+1 {{is decided by one boolean}}
     cudagraph.if %p : !vec {
       cudagraph.kernel @k(%p) to () : (!vec) -> ()
     }

@@ -40,6 +40,24 @@ public:
   void addTable(const LoadedKernel &writer, DevicePtr table,
                 const std::vector<Address> &entries, Stream stream);
 
+  // A graph made by hand. Conditional nodes cannot be captured: from
+  // `beginNodes` on, what the methods above launch becomes nodes, one behind
+  // the other, and no stream takes part.
+
+  void beginNodes();
+  /// What was captured elsewhere, as one node. It has to outlive the graph.
+  void addGraph(Graph child);
+  void addHostWork(std::function<void()> work);
+  /// What follows, up to `endBody`, runs as long as the bool at `flag` is true
+  /// before a round. `setter`: LoadedKernels::conditionSetter.
+  void beginWhile(const LoadedKernel &setter, DevicePtr flag);
+  /// What follows runs if it is true; behind `otherwise`, if it is not.
+  void beginIf(const LoadedKernel &setter, DevicePtr flag, bool hasElse);
+  void otherwise();
+  void endBody();
+  /// Makes the graph launchable.
+  void finishNodes();
+
   /// Takes the captured graph over and makes it launchable. `owned`: destroyed
   /// with this object.
   void finish(Graph graph, bool owned);
@@ -74,13 +92,32 @@ private:
     uint32_t offset; ///< in the element, in bytes
   };
 
+  /// A graph that nodes are added to: the whole, or a body in it.
+  struct Level {
+    Graph graph = nullptr;
+    GraphNode last = nullptr;
+    /// Of a loop, to be set at each round's end.
+    const LoadedKernel *setter = nullptr;
+    Condition condition = 0;
+    DevicePtr flag = 0;
+    Graph otherwise = nullptr; ///< the other body of a branch
+  };
+
   GraphNode lastNode(Stream stream, const char *what);
+  GraphNode launch(const LoadedKernel &kernel, std::vector<uint64_t> &params,
+                   Stream stream);
+  GraphNode addNode(GraphNode node);
+  void setCondition(const LoadedKernel &setter, Condition condition,
+                    DevicePtr flag, bool negated);
+  Graph addCondition(Condition condition, ConditionKind kind);
+  void mustStay(bool moves, const char *what) const;
 
   std::shared_ptr<Driver> driver;
   std::vector<KernelNode> kernels;
   std::vector<CopyNode> copies;
   std::vector<ValueNode> values;
   std::vector<void *> pointers; // scratch
+  std::vector<Level> levels;    // while nodes are added
   Graph graph = nullptr;
   bool ownsGraph = false;
   GraphExec exec = nullptr;

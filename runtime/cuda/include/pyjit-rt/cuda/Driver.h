@@ -29,6 +29,10 @@ using Graph = struct GraphTag *;
 using GraphNode = struct GraphNodeTag *;
 using GraphExec = struct GraphExecTag *;
 
+inline DevicePtr asAddress(const void *data) {
+  return reinterpret_cast<DevicePtr>(data);
+}
+
 /// CUresult: the numbers that this code looks at.
 enum Result : int {
   kSuccess = 0,
@@ -39,7 +43,20 @@ enum Result : int {
   kCaptureInvalidated = 901,
 };
 
-enum class NodeType : int { Kernel = 0, Memcpy = 1, Memset = 2, Other = 99 };
+enum class NodeType : int {
+  Kernel = 0,
+  Memcpy = 1,
+  Memset = 2,
+  Graph = 4,
+  Empty = 5,
+  Conditional = 13,
+  Other = 99,
+};
+
+/// CUgraphConditionalHandle: what a kernel gives to `cudaGraphSetConditional`.
+/// On a software device the address of the 32-bit word that it sets.
+using Condition = uint64_t;
+enum class ConditionKind : int { If = 0, While = 1 };
 
 /// CUDA_KERNEL_NODE_PARAMS_v2.
 struct KernelNodeParams {
@@ -109,6 +126,9 @@ public:
                            Stream stream) = 0;
   virtual Result copyFromHostAsync(DevicePtr target, const void *source,
                                    size_t bytes, Stream stream) = 0;
+  /// The target may be written only once the stream is waited for.
+  virtual Result copyToHostAsync(void *target, DevicePtr source, size_t bytes,
+                                 Stream stream) = 0;
   /// Waits.
   virtual Result copyToHost(void *target, DevicePtr source, size_t bytes) = 0;
   virtual Result fillAsync(const FillNodeParams &fill, Stream stream) = 0;
@@ -124,6 +144,29 @@ public:
   /// The node that the stream's next one would depend on; null if there is
   /// none, or several.
   virtual Result lastCaptured(Stream stream, GraphNode *node) = 0;
+
+  // Graphs that are made node by node. Each node depends on `after`, a node of
+  // the same graph, or on none.
+  virtual Result createGraph(Graph *graph) = 0;
+  virtual Result addKernelNode(GraphNode *node, Graph graph, GraphNode after,
+                               Function function, const LaunchShape &shape,
+                               void **params) = 0;
+  virtual Result addCopyNode(GraphNode *node, Graph graph, GraphNode after,
+                             const CopyNodeParams &params) = 0;
+  virtual Result addFillNode(GraphNode *node, Graph graph, GraphNode after,
+                             const FillNodeParams &params) = 0;
+  virtual Result addEmptyNode(GraphNode *node, Graph graph,
+                              GraphNode after) = 0;
+  /// A copy of `child` as one node.
+  virtual Result addGraphNode(GraphNode *node, Graph graph, GraphNode after,
+                              Graph child) = 0;
+  /// A condition that one node of `graph` may ask for. Its value is not defined
+  /// before a kernel sets it. kNotSupported on drivers older than 12.3.
+  virtual Result createCondition(Condition *condition, Graph graph) = 0;
+  /// `body` belongs to the node.
+  virtual Result addConditionNode(GraphNode *node, Graph graph, GraphNode after,
+                                  Condition condition, ConditionKind kind,
+                                  Graph *body) = 0;
 
   virtual Result getNodes(Graph graph, std::vector<GraphNode> *nodes) = 0;
   virtual Result getType(GraphNode node, NodeType *type) = 0;
@@ -143,6 +186,9 @@ public:
   /// Runs `work` now, and in each replay if the stream is capturing: what a
   /// library call is on a software device. Real drivers do not support it.
   virtual Result addHostWork(Stream stream, std::function<void()> work);
+  /// The same as a node.
+  virtual Result addHostWorkNode(GraphNode *node, Graph graph, GraphNode after,
+                                 std::function<void()> work);
 };
 
 /// The driver of this machine, opened once per process; null, with the reason
@@ -152,7 +198,8 @@ std::shared_ptr<Driver> openDriver(std::string &error);
 /// A driver made of software. It records streams, graphs and parameters as the
 /// real one does and refuses what the real one refuses: allocation, waiting and
 /// loading while a stream is captured, parameters of the wrong kind of node,
-/// memory that it was never told about.
+/// nodes of another graph, conditions of another graph, asked for twice, or
+/// never set.
 /// `runWhileCapturing`: what is captured is carried out at once too, which no
 /// real driver does, so that host code which looks at values meanwhile (a
 /// library on the processor) meets sound ones.

@@ -21,6 +21,12 @@ struct LoadedKernel {
 std::string tableWriterCode();
 HostKernel tableWriterFunction();
 
+/// The kernel that sets a condition (parameter 0) to the bool at parameter 1,
+/// or to its opposite where parameter 2 is 1. The function that it calls is the
+/// driver's: `ptxas` cannot assemble it to the end.
+std::string conditionSetterCode();
+HostKernel conditionSetterFunction();
+
 /// The kernels of one program, loaded into the current context; unloaded with
 /// the object.
 class LoadedKernels {
@@ -39,6 +45,8 @@ public:
   /// parameters are the count, then pairs of address and value.
   static constexpr unsigned kTableWords = 32;
   const LoadedKernel &tableWriter() const { return writer; }
+  /// Throws std::runtime_error where the driver does not take it.
+  const LoadedKernel &conditionSetter();
   const LoadedKernel &operator[](size_t i) const { return kernels[i]; }
 
 private:
@@ -48,9 +56,9 @@ private:
                      std::string &error);
 
   std::shared_ptr<Driver> driver;
-  Module module = nullptr, writerModule = nullptr;
+  Module module = nullptr, writerModule = nullptr, setterModule = nullptr;
   std::vector<LoadedKernel> kernels;
-  LoadedKernel writer;
+  LoadedKernel writer, setter;
 };
 
 } // namespace pyjit::rt::cuda

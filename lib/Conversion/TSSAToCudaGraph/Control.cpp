@@ -1,0 +1,178 @@
+//===- Control.cpp - Loops and branches of a launch program ---------------===//
+//
+// What a loop carries has a buffer of its own, filled before it and at the end
+// of each round. The first region of a `scf.while` is launched before the loop
+// and again at each round's end, into the same buffers: a conditional node
+// looks at its flag before each round. What a branch returns has a buffer that
+// both sides fill.
+//
+//===----------------------------------------------------------------------===//
+
+#include "Converter.h"
+
+#include "mlir/Dialect/Tensor/IR/Tensor.h"
+
+using namespace mlir;
+using namespace pyjit;
+using namespace pyjit::cudagraph;
+using pyjit::conversion::LaunchConverter;
+
+Value LaunchConverter::sharedBuffer(Location loc, Type type) {
+  // In front of everything: any launch may be made to write it.
+  OpBuilder front(function.getContext());
+  front.setInsertionPointToStart(&program.getBlock());
+  return BufferOp::create(
+      front, loc, BufferType::get(cast<RankedTensorType>(type)), IntegerAttr());
+}
+
+LogicalResult LaunchConverter::copy(Location loc, Value source, Value target) {
+  if (source == target)
+    return success();
+  auto from = cast<BufferType>(source.getType());
+  auto to = cast<BufferType>(target.getType());
+  if (from.isHost())
+    return emitError(loc) << "a loop or branch on a device hands on a tensor "
+                             "of the processor";
+  if (from != to)
+    return emitError(loc) << "a loop or branch hands on " << from.getTensor()
+                          << " as " << to.getTensor();
+  CopyOp::create(builder, loc, source, target);
+  return success();
+}
+
+LogicalResult LaunchConverter::copyTogether(Location loc,
+                                            ArrayRef<Value> sources,
+                                            ArrayRef<Value> targets) {
+  SmallVector<std::pair<Value, Value>> pending;
+  for (auto [source, target] : llvm::zip(sources, targets))
+    if (source != target)
+      pending.emplace_back(source, target);
+  while (!pending.empty()) {
+    // One whose target nobody else still reads.
+    auto *next = llvm::find_if(pending, [&](const auto &copy) {
+      return llvm::none_of(pending, [&](const auto &other) {
+        return &other != &copy && getRoot(other.first) == copy.second;
+      });
+    });
+    if (next != pending.end()) {
+      auto [source, target] = *next;
+      // A part of what is replaced as a whole goes aside, too.
+      if (getRoot(source) != target) {
+        if (failed(copy(loc, source, target)))
+          return failure();
+        pending.erase(next);
+        continue;
+      }
+    } else {
+      next = pending.begin(); // they wait for one another
+    }
+    auto type = cast<BufferType>(next->first.getType());
+    Value aside = sharedBuffer(loc, type.getTensor());
+    if (failed(copy(loc, next->first, aside)))
+      return failure();
+    next->first = aside;
+  }
+  return success();
+}
+
+FailureOr<Value> LaunchConverter::flagOf(Operation *user, Value flag) {
+  auto read = flag.getDefiningOp<tensor::ExtractOp>();
+  if (!read || !read.getIndices().empty())
+    return user->emitError("decides on a flag that is not read from a bool "
+                           "tensor without dimensions");
+  return read.getTensor();
+}
+
+LogicalResult LaunchConverter::convert(scf::WhileOp op) {
+  Location loc = op.getLoc();
+  Block &before = op.getBefore().front(), &after = op.getAfter().front();
+  SmallVector<Value> carried, inits;
+  for (auto [init, argument] :
+       llvm::zip(op.getInits(), before.getArguments())) {
+    inits.push_back(buffers.lookup(init));
+    carried.push_back(sharedBuffer(loc, argument.getType()));
+    buffers.map(argument, carried.back());
+    if (failed(copy(loc, inits.back(), carried.back())))
+      return failure();
+  }
+
+  // What the first region makes and others need.
+  scf::ConditionOp condition = op.getConditionOp();
+  auto flag = flagOf(condition, condition.getCondition());
+  if (failed(flag))
+    return failure();
+  SmallVector<Value> handedOn(condition.getArgs());
+  handedOn.push_back(*flag);
+  llvm::MapVector<Value, Value> made;
+  for (Value value : handedOn)
+    if (value.getParentBlock() == &before && value.getDefiningOp() &&
+        !made.contains(value)) {
+      made[value] = sharedBuffer(loc, value.getType());
+      if (value.getDefiningOp<func::CallOp>())
+        fixed[value] = made[value];
+    }
+  auto decide = [&]() -> LogicalResult {
+    if (failed(convert(before)))
+      return failure();
+    SmallVector<Value> sources, targets;
+    for (auto [value, shared] : made) {
+      sources.push_back(buffers.lookup(value));
+      targets.push_back(shared);
+    }
+    return copyTogether(loc, sources, targets);
+  };
+  auto placeOf = [&](Value value) {
+    auto found = made.find(value);
+    return found == made.end() ? buffers.lookup(value) : found->second;
+  };
+  if (failed(decide()))
+    return failure();
+  SmallVector<Value> forwarded;
+  for (Value value : condition.getArgs())
+    forwarded.push_back(placeOf(value));
+
+  auto loop = WhileOp::create(builder, loc, placeOf(*flag));
+  {
+    OpBuilder::InsertionGuard guard(builder);
+    builder.setInsertionPointToStart(&loop.getBody().emplaceBlock());
+    for (auto [argument, place] : llvm::zip(after.getArguments(), forwarded))
+      buffers.map(argument, place);
+    if (failed(convert(after)))
+      return failure();
+    SmallVector<Value> next;
+    for (Value value : op.getYieldOp().getOperands())
+      next.push_back(buffers.lookup(value));
+    if (failed(copyTogether(loc, next, carried)) || failed(decide()))
+      return failure();
+  }
+  for (auto [result, place] : llvm::zip(op.getResults(), forwarded))
+    buffers.map(result, place);
+  return success();
+}
+
+LogicalResult LaunchConverter::convert(scf::IfOp op) {
+  auto flag = flagOf(op, op.getCondition());
+  if (failed(flag))
+    return failure();
+  SmallVector<Value> results;
+  for (Value result : op.getResults()) {
+    results.push_back(sharedBuffer(op.getLoc(), result.getType()));
+    buffers.map(result, results.back());
+  }
+  auto branch = IfOp::create(builder, op.getLoc(), buffers.lookup(*flag));
+  auto side = [&](Region &from, Region &to) -> LogicalResult {
+    OpBuilder::InsertionGuard guard(builder);
+    builder.setInsertionPointToStart(&to.emplaceBlock());
+    if (failed(convert(from.front())))
+      return failure();
+    SmallVector<Value> yielded;
+    for (Value value : from.front().getTerminator()->getOperands())
+      yielded.push_back(buffers.lookup(value));
+    return copyTogether(op.getLoc(), yielded, results);
+  };
+  if (failed(side(op.getThenRegion(), branch.getThen())))
+    return failure();
+  return op.getElseRegion().empty()
+             ? success()
+             : side(op.getElseRegion(), branch.getOtherwise());
+}

@@ -1,0 +1,77 @@
+//===- Converter.h - One function as a launch program -----------*- C++ -*-===//
+
+#ifndef PYJIT_LIB_CONVERSION_TSSATOCUDAGRAPH_CONVERTER_H
+#define PYJIT_LIB_CONVERSION_TSSATOCUDAGRAPH_CONVERTER_H
+
+#include "dialects/cudagraph/IR/CudaGraph.h"
+#include "dialects/tssa/IR/TSSA.h"
+
+#include "mlir/Dialect/Func/IR/FuncOps.h"
+#include "mlir/Dialect/SCF/IR/SCF.h"
+#include "mlir/IR/IRMapping.h"
+
+namespace pyjit::conversion {
+
+/// Gives each value of one function a buffer and each op its launches.
+class LaunchConverter {
+public:
+  explicit LaunchConverter(mlir::func::FuncOp function)
+      : function(function), builder(function) {}
+  llvm::LogicalResult run();
+
+private:
+  // TSSAToCudaGraph.cpp: straight-line code.
+  llvm::LogicalResult convert(mlir::Block &block);
+  llvm::LogicalResult convert(mlir::Operation *op);
+  llvm::LogicalResult convert(mlir::func::CallOp op);
+  llvm::LogicalResult convert(tssa::AtenOp op);
+  llvm::LogicalResult convert(tssa::AccessOp op);
+  llvm::LogicalResult convert(tssa::AssignOp op);
+  llvm::FailureOr<mlir::Value> show(mlir::Operation *op, mlir::ArrayAttr path,
+                                    mlir::ValueRange indices,
+                                    mlir::RankedTensorType source,
+                                    mlir::Value from,
+                                    mlir::RankedTensorType type);
+  void declareInputs();
+  mlir::Value makeBuffer(mlir::Value value);
+  mlir::Value giveBack(mlir::Value value);
+
+  // Control.cpp: loops and branches.
+  llvm::LogicalResult convert(mlir::scf::WhileOp op);
+  llvm::LogicalResult convert(mlir::scf::IfOp op);
+  llvm::FailureOr<mlir::Value> flagOf(mlir::Operation *user, mlir::Value flag);
+  /// A planned buffer that what happens in regions and around them shares.
+  mlir::Value sharedBuffer(mlir::Location loc, mlir::Type type);
+  llvm::LogicalResult copy(mlir::Location loc, mlir::Value source,
+                           mlir::Value target);
+  /// All at once, as far as anyone can see.
+  llvm::LogicalResult copyTogether(mlir::Location loc,
+                                   mlir::ArrayRef<mlir::Value> sources,
+                                   mlir::ArrayRef<mlir::Value> targets);
+
+  cudagraph::BufferType
+  typeOf(mlir::Value value, cudagraph::Space space = cudagraph::Space::device) {
+    return cudagraph::BufferType::get(
+        mlir::cast<mlir::RankedTensorType>(value.getType()), space);
+  }
+  cudagraph::Space spaceOf(mlir::Value value) {
+    return mlir::cast<cudagraph::BufferType>(buffers.lookup(value).getType())
+        .getSpace();
+  }
+
+  mlir::func::FuncOp function;
+  mlir::OpBuilder builder;
+  cudagraph::ProgramOp program;
+  mlir::IRMapping buffers;
+  /// Where values of a region that is launched twice live both times.
+  llvm::DenseMap<mlir::Value, mlir::Value> fixed;
+  int64_t outputs = 0;
+};
+
+/// Takes copies away whose source could have been written where they go, or
+/// whose target may stay where the source is.
+void dropCopies(cudagraph::ProgramOp program);
+
+} // namespace pyjit::conversion
+
+#endif // PYJIT_LIB_CONVERSION_TSSATOCUDAGRAPH_CONVERTER_H

@@ -1,0 +1,351 @@
+//===- DeviceGraphs.cpp - The graphs of a launch program ------------------===//
+//
+// A graph without loops and branches is captured: its launches go to a stream
+// of our own once. One with them is made node by node, since a stream cannot be
+// told of them; its library calls are captured for themselves and become nodes
+// that hold graphs.
+//
+//===----------------------------------------------------------------------===//
+
+#include "DeviceExecutor.h"
+
+#include <ATen/core/LegacyTypeDispatch.h>
+
+#include <algorithm>
+#include <stdexcept>
+
+using namespace pyjit::rt;
+
+/// Whether a slot's address is renewed at each call.
+bool DeviceExecutor::isMoving(uint32_t slot) const {
+  int32_t root = origins[slot].slot;
+  return root >= 0 && !(program.slots()[root].flags & kSlotStable);
+}
+
+cuda::Address DeviceExecutor::addressOf(uint32_t slot, Variant variant,
+                                        const Instance &instance) const {
+  cuda::Address address{cuda::asAddress(instance.buffers[slot]), -1, 0};
+  if (variant != Variant::Copy && isMoving(slot)) {
+    address.slot = origins[slot].slot;
+    address.offset = origins[slot].offset;
+  }
+  return address;
+}
+
+DeviceExecutor::Captured &
+DeviceExecutor::graphFor(uint32_t number, Variant variant, Instance &instance) {
+  auto &graphs = instance.graphs[unsigned(variant)];
+  graphs.resize(graphInfos.size());
+  if (!graphs[number]) {
+    auto captured = std::make_unique<Captured>(device->sharedDriver());
+    make(*captured, graphInfos[number], variant, instance);
+    graphs[number] = std::move(captured);
+  }
+  return *graphs[number];
+}
+
+void DeviceExecutor::make(Captured &captured, const GraphInfo &info,
+                          Variant variant, Instance &instance) {
+  cuda::Driver &driver = device->driver();
+  if (!captureStream)
+    cuda::check(driver, driver.createStream(&captureStream),
+                "a stream to capture");
+
+  // What the graph holds of external memory.
+  std::vector<std::pair<uint32_t, void *>> actual;
+  for (uint32_t slot : info.externals) {
+    const Slot &external = program.slots()[slot];
+    if (external.flags & kSlotHost)
+      continue;
+    if (!isMoving(slot)) {
+      instance.stable.emplace_back(slot, instance.buffers[slot]);
+    } else if (variant == Variant::Copy) {
+      at::Tensor copy =
+          device->empty(sizes(external), strides(external),
+                        static_cast<c10::ScalarType>(external.dtype));
+      actual.emplace_back(slot, instance.buffers[slot]);
+      instance.buffers[slot] = const_cast<void *>(copy.const_data_ptr());
+      captured.copies.emplace_back(slot, std::move(copy));
+    }
+  }
+  auto restore = [&] {
+    for (auto &[slot, address] : actual)
+      instance.buffers[slot] = address;
+  };
+  try {
+    if (variant == Variant::Table)
+      prepareTable(captured, info, instance);
+    TorchDevice::StreamScope current(*device, captureStream);
+    if (info.conditional) {
+      captured.graph.beginNodes();
+      addSteps(captured, info, variant, instance);
+      captured.graph.finishNodes();
+    } else {
+      capture(captured, info, variant, instance);
+    }
+  } catch (...) {
+    restore();
+    throw;
+  }
+  restore();
+  for (uint32_t slot : info.results)
+    captured.results.emplace_back(slot, instance.values[slot]);
+}
+
+void DeviceExecutor::capture(Captured &captured, const GraphInfo &info,
+                             Variant variant, Instance &instance) {
+  CapturePool &pool = beginLibrary(captured, info.libraryCalls);
+  cuda::Graph graph = nullptr;
+  try {
+    addSteps(captured, info, variant, instance);
+    graph = pool.end(captureStream);
+  } catch (...) {
+    pool.abandon(captureStream);
+    throw;
+  }
+  captured.graph.finish(graph, !pool.ownsGraph());
+}
+
+CapturePool &DeviceExecutor::beginLibrary(Captured &captured,
+                                          bool libraryCalls) {
+  std::string error;
+  auto pool = CapturePool::make(*device, libraryCalls, error);
+  if (!pool)
+    throw std::runtime_error(error);
+  pool->begin(captureStream);
+  captured.pools.push_back(std::move(pool));
+  return *captured.pools.back();
+}
+
+/// Captures library calls that stand side by side: one node of the whole.
+void DeviceExecutor::addLibrary(Captured &captured, uint32_t begin,
+                                uint32_t end, Instance &instance) {
+  CapturePool &pool = beginLibrary(captured, /*libraryCalls=*/true);
+  cuda::Graph graph = nullptr;
+  try {
+    for (uint32_t i = begin; i < end; ++i)
+      step(i, instance, captureStream);
+    graph = pool.end(captureStream);
+  } catch (...) {
+    pool.abandon(captureStream);
+    throw;
+  }
+  std::vector<cuda::GraphNode> nodes;
+  cuda::check(device->driver(), device->driver().getNodes(graph, &nodes),
+              "nodes of a library call");
+  if (!nodes.empty())
+    captured.graph.addGraph(graph);
+}
+
+/// One word for each external address that a kernel reads indirectly.
+void DeviceExecutor::prepareTable(Captured &captured, const GraphInfo &info,
+                                  Instance &instance) {
+  for (uint32_t i = info.begin; i < info.end; ++i) {
+    const Step &step = program.steps()[i];
+    if (step.kind != StepKind::Kernel || !(step.flags & kStepTwin))
+      continue;
+    const int64_t *words = program.ints() + step.b;
+    for (uint32_t k = 0; k < step.c; ++k) {
+      const Origin &origin = origins[words[k]];
+      auto same = [&](const Origin &entry) {
+        return entry.slot == origin.slot && entry.offset == origin.offset;
+      };
+      if (words[step.c + 1] >> k & 1 &&
+          std::none_of(captured.entries.begin(), captured.entries.end(), same))
+        captured.entries.push_back(origin);
+    }
+  }
+  if (captured.entries.empty())
+    return;
+  int64_t count = captured.entries.size(), one = 1;
+  captured.table = device->empty(count, one, at::kLong);
+}
+
+/// The steps of a graph, in order: launches to the captured stream, or nodes.
+void DeviceExecutor::addSteps(Captured &captured, const GraphInfo &info,
+                              Variant variant, Instance &instance) {
+  if (!captured.entries.empty()) {
+    std::vector<cuda::Address> entries;
+    for (const Origin &origin : captured.entries)
+      entries.push_back(
+          {cuda::asAddress(instance.buffers[origin.slot]) + origin.offset,
+           origin.slot, origin.offset});
+    captured.graph.addTable(loaded.tableWriter(),
+                            cuda::asAddress(captured.table.const_data_ptr()),
+                            entries, captureStream);
+  }
+  const Slot *slots = program.slots();
+  const Step *steps = program.steps();
+  bool software = device->driver().isSoftware();
+  std::vector<bool> loops; // of the bodies around the step
+  for (uint32_t i = info.begin + 1; i < info.end; ++i) {
+    const Step &step = steps[i];
+    switch (step.kind) {
+    case StepKind::Kernel:
+      captureKernel(captured, step, variant, instance);
+      break;
+    case StepKind::Call: {
+      if (!info.conditional || software) {
+        captureCall(calls[callOfStep[i]], instance, captured, info.conditional);
+        break;
+      }
+      uint32_t end = i + 1;
+      while (
+          steps[end].kind == StepKind::Call ||
+          steps[end].kind == StepKind::Release ||
+          (steps[end].kind == StepKind::View && origins[steps[end].a].slot < 0))
+        ++end;
+      addLibrary(captured, i, end, instance);
+      i = end - 1;
+      break;
+    }
+    case StepKind::Copy:
+      captured.graph.addCopy(addressOf(step.b, variant, instance),
+                             addressOf(step.a, variant, instance),
+                             slots[step.a].bytes, captureStream);
+      break;
+    case StepKind::HostValue:
+      captured.graph.addHostValue(cuda::asAddress(instance.buffers[step.b]),
+                                  step.a, instance.buffers[step.a],
+                                  slots[step.a].bytes, captureStream);
+      break;
+    case StepKind::View:
+      // A view of a graph's own copy is shown by address alone.
+      makeViewSlot(step, instance);
+      if (variant == Variant::Copy && isMoving(step.a))
+        instance.buffers[step.a] =
+            static_cast<char *>(instance.buffers[origins[step.a].slot]) +
+            origins[step.a].offset;
+      break;
+    case StepKind::Release:
+      // On a software device a replay needs it again.
+      if (software)
+        captured.kept.push_back(instance.values[step.a]);
+      instance.values[step.a].reset();
+      break;
+    case StepKind::WhileTest:
+      captured.graph.beginWhile(loaded.conditionSetter(),
+                                flagAddress(step, instance));
+      break;
+    case StepKind::If:
+      captured.graph.beginIf(loaded.conditionSetter(),
+                             flagAddress(step, instance),
+                             steps[step.b].kind == StepKind::Else);
+      break;
+    case StepKind::Else:
+      captured.graph.otherwise();
+      break;
+    case StepKind::WhileEnd:
+    case StepKind::IfEnd:
+      captured.graph.endBody();
+      break;
+    default:
+      break;
+    }
+  }
+}
+
+/// Nobody renews the address: it must be one that stays.
+cuda::DevicePtr DeviceExecutor::flagAddress(const Step &step,
+                                            const Instance &instance) const {
+  if (isMoving(step.a))
+    throw std::runtime_error("a conditional node's flag moves");
+  return cuda::asAddress(instance.buffers[step.a]);
+}
+
+void DeviceExecutor::captureKernel(Captured &captured, const Step &step,
+                                   Variant variant, Instance &instance) {
+  const int64_t *words = program.ints() + step.b;
+  bool twin = variant == Variant::Table && step.flags & kStepTwin;
+  std::vector<cuda::Address> params;
+  for (uint32_t k = 0; k < step.c; ++k) {
+    if (!twin || !(words[step.c + 1] >> k & 1)) {
+      params.push_back(addressOf(words[k], variant, instance));
+      continue;
+    }
+    const Origin &origin = origins[words[k]];
+    auto entry = std::find_if(
+        captured.entries.begin(), captured.entries.end(), [&](const Origin &e) {
+          return e.slot == origin.slot && e.offset == origin.offset;
+        });
+    params.push_back({cuda::asAddress(captured.table.const_data_ptr()) +
+                          8 * (entry - captured.entries.begin()),
+                      -1, 0});
+  }
+  captured.graph.addKernel(loaded[twin ? words[step.c] : step.a], params,
+                           captureStream);
+}
+
+/// `asNode`: not even now; whether it would run at all the device decides.
+void DeviceExecutor::captureCall(const CallPlan &plan, Instance &instance,
+                                 Captured &captured, bool asNode) {
+  if (!asNode) {
+    runCall(plan, instance);
+  } else {
+    for (int64_t k = 0; k < plan.numResults; ++k)
+      if (int64_t slot = plan.results[k]; slot >= 0) {
+        const Slot &made = program.slots()[slot];
+        at::Tensor value =
+            device->empty(sizes(made), strides(made),
+                          static_cast<c10::ScalarType>(made.dtype));
+        instance.buffers[slot] = const_cast<void *>(value.const_data_ptr());
+        instance.values[slot] = std::move(value);
+      }
+  }
+  if (!device->driver().isSoftware())
+    return;
+  // The processor's libraries are not captured: they run again in each replay,
+  // into the same memory.
+  auto scene = std::make_shared<Arena>();
+  scene->values = instance.values;
+  scene->buffers = instance.buffers;
+  std::vector<std::pair<int64_t, at::Tensor>> results;
+  for (int64_t k = 0; k < plan.numResults; ++k)
+    if (plan.results[k] >= 0)
+      results.emplace_back(plan.results[k], instance.values[plan.results[k]]);
+  auto work = [this, &plan, scene, results] {
+    at::AutoDispatchBelowADInplaceOrView belowAutograd;
+    Arena again;
+    again.values = scene->values;
+    again.buffers = scene->buffers;
+    runCall(plan, again);
+    for (const auto &[slot, tensor] : results)
+      if (!again.values[slot].is_same(tensor))
+        tensor.copy_(again.values[slot]);
+  };
+  if (asNode)
+    return captured.graph.addHostWork(std::move(work));
+  cuda::check(device->driver(),
+              device->driver().addHostWork(captureStream, std::move(work)),
+              "a library call on a software device");
+}
+
+void DeviceExecutor::replay(Captured &captured, const GraphInfo &info,
+                            Instance &instance, cuda::Stream stream) {
+  cuda::Driver &driver = device->driver();
+  auto copies = [&](bool toGraph) {
+    for (auto &[slot, copy] : captured.copies) {
+      const Slot &external = program.slots()[slot];
+      bool output = external.kind == SlotKind::Fresh;
+      bool carried = std::find(info.carried.begin(), info.carried.end(),
+                               slot) != info.carried.end();
+      if (!external.bytes || (toGraph ? output && !carried : !output))
+        continue;
+      auto own = cuda::asAddress(copy.const_data_ptr());
+      auto actual = cuda::asAddress(instance.buffers[slot]);
+      cuda::check(driver,
+                  driver.copyAsync(toGraph ? own : actual,
+                                   toGraph ? actual : own, external.bytes,
+                                   stream),
+                  "copy");
+    }
+  };
+  copies(/*toGraph=*/true);
+  captured.graph.update(instance.buffers.data());
+  captured.graph.replay(stream);
+  copies(/*toGraph=*/false);
+  for (auto &[slot, tensor] : captured.results) {
+    instance.values[slot] = tensor;
+    instance.buffers[slot] = const_cast<void *>(tensor.const_data_ptr());
+  }
+}
