@@ -49,6 +49,7 @@ private:
                                  mlir::Value version);
   llvm::LogicalResult encodeKernel(mlir::func::CallOp op);
   llvm::LogicalResult encodeAccess(tssa::AccessOp op);
+  llvm::LogicalResult encodePick(tssa::PickOp op);
   llvm::LogicalResult encodeAssign(tssa::AssignOp op);
   llvm::LogicalResult encodeView(mlir::Operation *op, mlir::ArrayAttr path,
                                  mlir::ValueRange indices,

@@ -324,6 +324,33 @@ LogicalResult LaunchEncoder::encodeAccess(tssa::AccessOp op) {
                     cast<RankedTensorType>(op.getSource().getType()), from, to);
 }
 
+LogicalResult LaunchEncoder::encodePick(tssa::PickOp op) {
+  auto number = numberOf(op, op.getIndex());
+  if (failed(number) || failed(addSlot(op.getResult(), rt::SlotKind::View)))
+    return failure();
+  uint32_t to = slotOf.lookup(op.getResult());
+  SmallVector<int64_t> words;
+  for (Value choice : op.getChoices()) {
+    uint32_t from = slotOf.lookup(choice);
+    words.push_back(from);
+    auto roots = rootsOf.lookup(from);
+    if (roots.empty())
+      roots.push_back(from);
+    llvm::append_range(rootsOf[to], roots);
+  }
+  if (!number->slot) {
+    if (number->add < 0 || number->add >= int64_t(words.size()))
+      return op.emitError("index out of range");
+    step(rt::StepKind::Move, to, words[number->add]);
+    return success();
+  }
+  words.insert(words.begin(),
+               {int64_t(*number->slot), number->multiply, number->add,
+                int64_t(words.size())});
+  step(rt::StepKind::Pick, to, blob.words(words));
+  return success();
+}
+
 /// The target's memory becomes the result's where nobody needs it any more;
 /// then only the part is copied.
 LogicalResult LaunchEncoder::encodeAssign(tssa::AssignOp op) {
@@ -363,8 +390,18 @@ LogicalResult LaunchEncoder::encode(Operation *op) {
     return encodeCall(call);
   if (auto view = dyn_cast<tssa::AccessOp>(op))
     return encodeAccess(view);
+  if (auto pick = dyn_cast<tssa::PickOp>(op))
+    return encodePick(pick);
   if (auto assign = dyn_cast<tssa::AssignOp>(op))
     return encodeAssign(assign);
+  if (isa<tensor::EmptyOp, tssa::EmptyOp>(op)) {
+    auto buffer = newBuffer(op->getLoc(), op->getResult(0).getType(),
+                            lifetimes.begin(op));
+    if (failed(buffer))
+      return failure();
+    bind(op->getResult(0), *buffer);
+    return success();
+  }
   if (auto loop = dyn_cast<scf::WhileOp>(op))
     return encodeWhile(loop);
   if (auto loop = dyn_cast<scf::ForOp>(op))

@@ -149,6 +149,13 @@ private:
     case rt::StepKind::Move:
       os << "s" << step.a << " = s" << step.b;
       break;
+    case rt::StepKind::Pick: {
+      const int64_t *words = &ints[step.b];
+      os << "s" << step.a << " = " << words[1] << " * s" << words[0] << " + "
+         << words[2] << " of ";
+      printSlots(ArrayRef(ints).slice(step.b + 4, words[3]));
+      break;
+    }
     }
   }
 

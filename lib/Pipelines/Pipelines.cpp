@@ -43,7 +43,6 @@ void pipelines::buildFusePipeline(OpPassManager &manager,
                                   const Options &options) {
   // Before anything moves: what the dispatcher did not see is not compiled.
   manager.addNestedPass<func::FuncOp>(createVerifyInitialized());
-  manager.addNestedPass<func::FuncOp>(tssa::createParallelizeLoopsPass());
   // Library calls first: they claim the operators that become their epilogues.
   // Folding and packing round differently, which eager-rounding forbids.
   if (!options.eagerRounding) {
@@ -58,6 +57,9 @@ void pipelines::buildFusePipeline(OpPassManager &manager,
   }
   // Then what is left of the parameters' own arithmetic runs once.
   manager.addPass(library::createHoistParametersPass());
+  // Weights, packed or not, are arguments now: iterations differ in no more.
+  manager.addNestedPass<func::FuncOp>(tssa::createRerollLoopsPass());
+  manager.addNestedPass<func::FuncOp>(tssa::createParallelizeLoopsPass());
   fusion::FusionOptions fuse;
   // Enough for the threads of a host, few enough to be joined by one of them.
   fuse.reductionParts = 16;

@@ -73,6 +73,19 @@ bool viewOffset(const Program &program, const Step &step, void *const *buffers,
   return true;
 }
 
+bool pickSlot(const Program &program, const Step &step, void *const *buffers,
+              uint32_t &slot) {
+  const int64_t *words = program.ints() + step.b;
+  int64_t index;
+  if (__builtin_mul_overflow(*static_cast<const int64_t *>(buffers[words[0]]),
+                             words[1], &index) ||
+      __builtin_add_overflow(index, words[2], &index) || index < 0 ||
+      index >= words[3])
+    return false;
+  slot = words[4 + index];
+  return true;
+}
+
 void copySlot(const Program &program, const Slot &from, const void *source,
               const Slot &to, void *target) {
   static const uint8_t elementBytes[] = {1, 1, 2,  4, 8, 2, 4, 8,

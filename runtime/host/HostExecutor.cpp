@@ -123,6 +123,15 @@ bool runOnHost(const Program &program, const std::vector<KernelFn> &kernels,
     case StepKind::Move:
       data[step.a] = data[step.b];
       break;
+    case StepKind::Pick: {
+      uint32_t picked;
+      if (!pickSlot(program, step, data.data(), picked)) {
+        error = "index out of range";
+        return false;
+      }
+      data[step.a] = data[picked];
+      break;
+    }
     case StepKind::Copy:
       copySlot(program, program.slots()[step.a], data[step.a],
                program.slots()[step.b], data[step.b]);

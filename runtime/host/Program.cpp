@@ -231,6 +231,16 @@ bool Program::validate(std::string &error) const {
       if (badSlot(s.a) || badSlot(s.b) || slotTable[s.a].kind != SlotKind::View)
         return fail(error, where + ": no such slots");
       continue;
+    case StepKind::Pick: {
+      if (badSlot(s.a) || slotTable[s.a].kind != SlotKind::View ||
+          uint64_t(s.b) + 4 > h.ints || badNumber(intPool[s.b]) ||
+          badList(s.b + 3))
+        return fail(error, where + ": no such slots");
+      for (int64_t k = 0; k < intPool[s.b + 3]; ++k)
+        if (badSlot(intPool[s.b + 4 + k]))
+          return fail(error, where + ": no such slots");
+      continue;
+    }
     case StepKind::GraphBegin:
       if (graph >= 0 || !open.empty() || badList(s.b))
         return fail(error, where + ": malformed graph");

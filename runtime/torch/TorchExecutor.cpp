@@ -64,6 +64,9 @@ void TorchExecutor::planUses() {
         for (int64_t k = 0; k < program.ints()[step.c + 1]; ++k)
           read[program.ints()[step.c + 2 + 5 * k]] = true;
       break;
+    case StepKind::Pick:
+      read[program.ints()[step.b]] = true;
+      break;
     default:
       break;
     }
@@ -86,12 +89,17 @@ void TorchExecutor::planUses() {
     changed = false;
     for (uint32_t i = program.numSteps(); i-- > 0;) {
       const Step &step = program.steps()[i];
-      if (step.kind != StepKind::View && step.kind != StepKind::Move)
-        continue;
-      changed |= (needsTensor[step.a] && !needsTensor[step.b]) ||
-                 (read[step.a] && !read[step.b]);
-      needsTensor[step.b] = needsTensor[step.b] || needsTensor[step.a];
-      read[step.b] = read[step.b] || read[step.a];
+      auto ask = [&](int64_t base) {
+        changed |= (needsTensor[step.a] && !needsTensor[base]) ||
+                   (read[step.a] && !read[base]);
+        needsTensor[base] = needsTensor[base] || needsTensor[step.a];
+        read[base] = read[base] || read[step.a];
+      };
+      if (step.kind == StepKind::View || step.kind == StepKind::Move)
+        ask(step.b);
+      if (step.kind == StepKind::Pick)
+        for (int64_t k = 0; k < program.ints()[step.b + 3]; ++k)
+          ask(program.ints()[step.b + 4 + k]);
     }
   }
   inputUsed.assign(program.numInputs(), false);
@@ -307,6 +315,16 @@ void TorchExecutor::execute(Arena &arena, const at::Tensor *inputs,
       if (needsTensor[step.a])
         arena.values[step.a] = arena.values[step.b];
       break;
+    case StepKind::Pick: {
+      uint32_t picked = 0;
+      TORCH_CHECK_INDEX(
+          pickSlot(program, step, arena.buffers.data(), picked),
+          "pyjit: index out of range");
+      arena.buffers[step.a] = arena.buffers[picked];
+      if (needsTensor[step.a])
+        arena.values[step.a] = arena.values[picked];
+      break;
+    }
     case StepKind::Copy:
       copySlot(program, program.slots()[step.a], arena.buffers[step.a],
                program.slots()[step.b], arena.buffers[step.b]);

@@ -302,6 +302,32 @@ LogicalResult AccessOp::verify() {
                     cast<RankedTensorType>(getType()), getIndices().size());
 }
 
+/// All choices have the result's type.
+static ParseResult
+parsePickType(OpAsmParser &parser, SmallVectorImpl<Type> &types,
+              ArrayRef<OpAsmParser::UnresolvedOperand> choices, Type &result) {
+  if (parser.parseType(result))
+    return failure();
+  types.assign(choices.size(), result);
+  return success();
+}
+
+static void printPickType(OpAsmPrinter &printer, Operation *, TypeRange,
+                          OperandRange, Type result) {
+  printer << result;
+}
+
+LogicalResult PickOp::verify() {
+  if (getChoices().empty())
+    return emitOpError("has nothing to pick from");
+  for (auto [i, choice] : llvm::enumerate(getChoices()))
+    if (choice.getType() != getType())
+      return emitOpError("picks a ")
+             << getType() << ", but choice " << i << " is a "
+             << choice.getType();
+  return success();
+}
+
 LogicalResult AssignOp::verify() {
   auto target = cast<RankedTensorType>(getTarget().getType());
   if (failed(verifyPath(*this, getPath(), target,

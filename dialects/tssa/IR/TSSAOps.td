@@ -121,6 +121,25 @@ def TSSA_AssignOp : TSSA_Op<"assign", [Pure, AllTypesMatch<["target", "result"]>
   let hasVerifier = 1;
 }
 
+def TSSA_PickOp : TSSA_Op<"pick", [Pure]> {
+  let summary = "one of several values of a type, by number";
+  let description = [{
+    The value at `index` in the list, which has to be in range: the weights of
+    an iteration of a loop, say. Shares no memory with it by itself, and needs none:
+    the launch program calls the value by another name.
+
+    ```mlir
+    %w = tssa.pick [%w0, %w1, %w2] (%i) : tensor<4x8xf32>
+    ```
+  }];
+  let arguments = (ins Variadic<AnyRankedTensor>:$choices, Index:$index);
+  let results = (outs AnyRankedTensor:$result);
+  let assemblyFormat = [{
+    `[` $choices `]` `(` $index `)` attr-dict `:` custom<PickType>(type($choices), ref($choices), type($result))
+  }];
+  let hasVerifier = 1;
+}
+
 //===----------------------------------------------------------------------===//
 // Imperative level
 //===----------------------------------------------------------------------===//

@@ -164,6 +164,66 @@ def ParallelizeLoopsPass : Pass<"tssa-parallelize-loops", "::mlir::func::FuncOp"
   ];
 }
 
+def RerollLoopsPass : Pass<"tssa-reroll-loops", "::mlir::func::FuncOp"> {
+  let summary = "Make one loop of equal iterations";
+  let description = [{
+    A Python `for` over a range or a list is recorded as straight-line code: one
+    window of operations after the other, each equal to the one before it but for
+    its operands. Where leaving out all but one of them saves enough operations, they become a
+    `scf.for`. An operand of its body is
+
+    - made by the same iteration, or by one before it: then the loop carries it;
+    - the same in all iterations;
+    - the part of one tensor at an index that grows by a constant: a view at an
+      index known at run time;
+    - another value in each iteration (weights of layers): `tssa.pick`.
+
+    What the code after the loop needs of the last iteration is a result. What it
+    needs of all iterations is assigned to parts of one tensor: the result of the
+    `aten::stack` or `aten::cat` of them, if there is one. Windows are compared
+    by their operations, types and arguments, never by where they come from:
+    functional operations that are equal do the same. Loops inside of iterations
+    become loops in the same way, and what stays, stays for a reason (`explain`).
+
+    ```mlir
+    func.func @f(%x: tensor<4x8xf32>, %h: tensor<8xf32>) -> tensor<8xf32> {
+      %0 = tssa.access %x [#tssa.view<select [0, 0]>] : tensor<4x8xf32> -> tensor<8xf32>
+      %1 = tssa.aten "my::cell"(%0, %h) : (tensor<8xf32>, tensor<8xf32>) -> tensor<8xf32>
+      %2 = tssa.access %x [#tssa.view<select [0, 1]>] : tensor<4x8xf32> -> tensor<8xf32>
+      %3 = tssa.aten "my::cell"(%2, %1) : (tensor<8xf32>, tensor<8xf32>) -> tensor<8xf32>
+      %4 = tssa.access %x [#tssa.view<select [0, 2]>] : tensor<4x8xf32> -> tensor<8xf32>
+      %5 = tssa.aten "my::cell"(%4, %3) : (tensor<8xf32>, tensor<8xf32>) -> tensor<8xf32>
+      %6 = tssa.access %x [#tssa.view<select [0, 3]>] : tensor<4x8xf32> -> tensor<8xf32>
+      %7 = tssa.aten "my::cell"(%6, %5) : (tensor<8xf32>, tensor<8xf32>) -> tensor<8xf32>
+      return %7 : tensor<8xf32>
+    }
+    ```
+    gives, with `min-saved=3`,
+    ```mlir
+    func.func @f(%x: tensor<4x8xf32>, %h: tensor<8xf32>) -> tensor<8xf32> {
+      %c0 = arith.constant 0 : index
+      %c4 = arith.constant 4 : index
+      %c1 = arith.constant 1 : index
+      %r = scf.for %i = %c0 to %c4 step %c1 iter_args(%c = %h) -> (tensor<8xf32>) {
+        %0 = tssa.access %x [#tssa.view<select [0, ?]>] (%i) : tensor<4x8xf32> -> tensor<8xf32>
+        %1 = tssa.aten "my::cell"(%0, %c) : (tensor<8xf32>, tensor<8xf32>) -> tensor<8xf32>
+        scf.yield %1 : tensor<8xf32>
+      }
+      return %r : tensor<8xf32>
+    }
+    ```
+  }];
+  let options = [
+    Option<"minSaved", "min-saved", "int", "256",
+           "Operations that a loop has to leave out to be worth it">,
+    Option<"explain", "explain", "bool", "false",
+           "Say what becomes a loop, and why what repeats otherwise does not">
+  ];
+  let dependentDialects = ["::pyjit::tssa::TSSADialect", "::mlir::scf::SCFDialect",
+                           "::mlir::arith::ArithDialect", "::mlir::tensor::TensorDialect"];
+  let statistics = [Statistic<"numLoops", "loops", "Loops made">];
+}
+
 def VerifyFunctionalPass : Pass<"tssa-verify-functional", "::mlir::func::FuncOp"> {
   let summary = "Refuse handles after functionalization";
   let description = [{

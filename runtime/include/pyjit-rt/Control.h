@@ -25,6 +25,10 @@ uint32_t followStep(const Program &program, uint32_t i, void *const *buffers);
 bool viewOffset(const Program &program, const Step &step, void *const *buffers,
                 int64_t &offset);
 
+/// The slot that a Pick step chooses. False where its number is out of range.
+bool pickSlot(const Program &program, const Step &step, void *const *buffers,
+              uint32_t &slot);
+
 /// Copies the elements of slot `from`, whose first one is at `source`, to slot
 /// `to` of the same sizes. The memory does not overlap.
 void copySlot(const Program &program, const Slot &from, const void *source,

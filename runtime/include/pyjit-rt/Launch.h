@@ -21,7 +21,7 @@ namespace pyjit::rt {
 /// "PYJL" in little-endian order; a blob of another byte order is refused.
 inline constexpr uint32_t kLaunchMagic = 0x4c4a5950;
 /// Raised whenever a record's layout or meaning changes.
-inline constexpr uint32_t kLaunchVersion = 4;
+inline constexpr uint32_t kLaunchVersion = 5;
 
 /// Machine code of one kernel. `buffers` are data pointers, operands first and
 /// then results; [begin, end) is a part of the kernel's parallel range.
@@ -172,6 +172,10 @@ enum class StepKind : uint16_t {
   IfEnd,
   /// Slot `a`, a View, becomes another name for what slot `b` is now.
   Move,
+  /// Slot `a`, a View, becomes another name for one of several slots. Words at
+  /// `ints[b]`: a slot with one int64, m, n, a count and that many slots; m times
+  /// that number plus n, which must be in [0, count), says which.
+  Pick,
 };
 
 enum StepFlags : uint16_t { kStepTwin = 1, kStepDynamic = 2 };
