@@ -344,9 +344,8 @@ LogicalResult LaunchEncoder::encodePick(tssa::PickOp op) {
     step(rt::StepKind::Move, to, words[number->add]);
     return success();
   }
-  words.insert(words.begin(),
-               {int64_t(*number->slot), number->multiply, number->add,
-                int64_t(words.size())});
+  words.insert(words.begin(), {int64_t(*number->slot), number->multiply,
+                               number->add, int64_t(words.size())});
   step(rt::StepKind::Pick, to, blob.words(words));
   return success();
 }

@@ -40,7 +40,8 @@ int64_t Lifetimes::positionOf(Value value, OpOperand &use) const {
 static SmallVector<Value, 2> otherNames(OpOperand &use, Operation *from) {
   Operation *user = use.getOwner();
   unsigned number = use.getOperandNumber();
-  if (isa<tssa::AccessOp, tssa::PickOp, tensor::ExtractOp, tensor::FromElementsOp>(user) ||
+  if (isa<tssa::AccessOp, tssa::PickOp, tensor::ExtractOp,
+          tensor::FromElementsOp>(user) ||
       isa<arith::ArithDialect>(user->getDialect()))
     return {user->getResult(0)};
   if (isa<scf::YieldOp>(user))

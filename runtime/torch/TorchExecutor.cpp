@@ -317,9 +317,8 @@ void TorchExecutor::execute(Arena &arena, const at::Tensor *inputs,
       break;
     case StepKind::Pick: {
       uint32_t picked = 0;
-      TORCH_CHECK_INDEX(
-          pickSlot(program, step, arena.buffers.data(), picked),
-          "pyjit: index out of range");
+      TORCH_CHECK_INDEX(pickSlot(program, step, arena.buffers.data(), picked),
+                        "pyjit: index out of range");
       arena.buffers[step.a] = arena.buffers[picked];
       if (needsTensor[step.a])
         arena.values[step.a] = arena.values[picked];

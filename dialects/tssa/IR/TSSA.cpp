@@ -322,9 +322,8 @@ LogicalResult PickOp::verify() {
     return emitOpError("has nothing to pick from");
   for (auto [i, choice] : llvm::enumerate(getChoices()))
     if (choice.getType() != getType())
-      return emitOpError("picks a ")
-             << getType() << ", but choice " << i << " is a "
-             << choice.getType();
+      return emitOpError("picks a ") << getType() << ", but choice " << i
+                                     << " is a " << choice.getType();
   return success();
 }
 

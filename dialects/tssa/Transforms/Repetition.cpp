@@ -2,10 +2,10 @@
 //
 // In three steps, each about linear in the number of operations. Runs of kinds
 // that come again after `p` operations are found from the distances at which
-// kinds, and sequences of kinds, come again. The windows of a run are compared by
-// where their operands come from, relative to the window: every k-th is equal to
-// the k-th before where iterations have k windows (layers inside of steps). What
-// that gives is then proven operand by operand.
+// kinds, and sequences of kinds, come again. The windows of a run are compared
+// by where their operands come from, relative to the window: every k-th is
+// equal to the k-th before where iterations have k windows (layers inside of
+// steps). What that gives is then proven operand by operand.
 //
 //===----------------------------------------------------------------------===//
 
@@ -24,7 +24,7 @@ namespace {
 /// Fewer iterations are no loop.
 constexpr int kMinTrips = 4;
 /// Distances that are tried, windows in an iteration, and places to begin it.
-constexpr unsigned kMaxPeriods = 24, kMaxWindows = 128, kMaxStarts = 12;
+constexpr unsigned kMaxPeriods = 24, kMaxWindows = 128, kMaxStarts = 16;
 /// Iterations that a value may have to wait for its last reader.
 constexpr int kMaxDistance = 8;
 
@@ -55,7 +55,7 @@ private:
                  function_ref<Value(int)> valueOf, Collection &made);
   bool leadsOut(Value value, const Repetition &found,
                 Operation *except = nullptr);
-  SmallVector<unsigned> countFusions(int from, int period);
+  SmallVector<unsigned> countLostFusions(int from, int period);
   SmallVector<unsigned> countLive(int from, int period);
 
   std::vector<Item> &items;
@@ -118,10 +118,12 @@ std::vector<Repetition> Finder::run() {
       Run run{begin, i + period, period};
       int length = run.end - run.begin;
       if (length < kMinTrips * period || length - period < minSaved ||
-          llvm::any_of(known, [&](const Run &other) {
-            return other.begin <= run.begin && run.end <= other.end &&
-                   run.period % other.period == 0;
-          }))
+          llvm::any_of(
+              known,
+              [&](const Run &other) {
+                return other.begin <= run.begin && run.end <= other.end &&
+                       run.period % other.period == 0;
+              }))
         continue;
       known.push_back(run);
       searchRun(run);
@@ -138,9 +140,14 @@ std::vector<Repetition> Finder::run() {
 
 void Finder::searchRun(const Run &run) {
   // What is alike in all iterations makes better loops than what has to be
-  // picked from a list.
-  if (!searchWindows(run, /*exact=*/true))
-    searchWindows(run, /*exact=*/false);
+  // picked from a list. Later iterations may look back at the first one.
+  int windows = (run.end - run.begin) / run.period;
+  for (int skipped : {0, 1, windows / 4}) {
+    Run rest{run.begin + skipped * run.period, run.end, run.period};
+    if (searchWindows(rest, /*exact=*/true) ||
+        searchWindows(rest, /*exact=*/false))
+      return;
+  }
 }
 
 /// Looks for iterations of `k` windows. With `exact`, what comes from before
@@ -205,23 +212,30 @@ bool Finder::searchWindows(const Run &run, bool exact) {
   return covered;
 }
 
-/// For each place at which iterations could be parted: how many values kernels
-/// of both sides could share but for that, modulo `period`. `from` is where two
-/// periods follow.
-SmallVector<unsigned> Finder::countFusions(int from, int period) {
-  SmallVector<unsigned> crossing(period, 0);
+/// For each place at which iterations could be parted, modulo `period`: how
+/// many operations would become kernels of their own only because kernels do
+/// not reach across it. `from` is where three periods follow.
+///
+/// Such an operation reads what a kernel of the iteration before made, waits
+/// for no library call of its own iteration, and is asked for by one, or by the
+/// next iteration: no other kernel of its own iteration can take it in.
+SmallVector<unsigned> Finder::countLostFusions(int from, int period) {
+  SmallVector<unsigned> lost(period, 0);
   // Long iterations have kernels enough of their own.
   constexpr int kLongIteration = 192;
   if (period > kLongIteration)
-    return crossing;
+    return lost;
   int limit = std::min<int>(from + 3 * period, items.size());
-  for (int i = from; i < from + period; ++i) {
-    if (!items[i].fuses)
+  // By operation: the first one before it with which it could share a kernel
+  // directly, because no path between them goes through a library call.
+  SmallVector<int> partner(limit - from, limit);
+  for (int i = from; i < limit; ++i) {
+    if (!items[i].leads)
       continue;
-    // Who depends on it by way of an operation that no kernel has.
-    SmallVector<bool> depends(limit - i), called(limit - i);
+    int end = std::min(limit, i + 2 * period);
+    SmallVector<bool> depends(end - i), called(end - i);
     depends[0] = true;
-    for (int j = i + 1; j < limit; ++j) {
+    for (int j = i + 1; j < end; ++j) {
       bool direct = false;
       for (const Reading &read : items[j].reads) {
         int made = read.item - i;
@@ -231,14 +245,35 @@ SmallVector<unsigned> Finder::countFusions(int from, int period) {
         called[j - i] = called[j - i] || called[made];
         direct |= made == 0;
       }
-      if (depends[j - i] && !items[j].fuses)
+      if (depends[j - i] && !items[j].joins)
         called[j - i] = true;
-      if (direct && items[j].fuses && !called[j - i])
-        for (int at = i + 1; at <= std::min(j, i + period); ++at)
-          ++crossing[at % period];
+      if (direct && items[j].joins && !called[j - i])
+        partner[j - from] = std::min(partner[j - from], i);
     }
   }
-  return crossing;
+  for (int begin = from + period; begin < from + 2 * period; ++begin) {
+    int end = std::min(begin + period, limit);
+    SmallVector<bool> early(end - begin), alone(end - begin);
+    for (int j = begin; j < std::min(limit, end + period); ++j) {
+      bool waits = false, asks = false;
+      for (const Reading &read : items[j].reads) {
+        int made = read.item - begin;
+        if (made < 0 || made >= end - begin)
+          continue;
+        waits |= !early[made];
+        asks |= alone[made];
+      }
+      if (j >= end) {
+        lost[begin % period] += asks && items[j].joins;
+        continue;
+      }
+      early[j - begin] = items[j].joins && !waits;
+      alone[j - begin] =
+          early[j - begin] && (asks || partner[j - from] < begin);
+      lost[begin % period] += asks && !items[j].joins;
+    }
+  }
+  return lost;
 }
 
 /// For each such place, how many values are alive there.
@@ -262,11 +297,12 @@ bool Finder::searchStart(const Run &run, int begin, int end, int period) {
   int from = begin;
   if (from + 3 * period > end && begin - period >= run.begin)
     from = begin - period;
-  SmallVector<unsigned> fusions = countFusions(from, period);
+  SmallVector<unsigned> fusions = countLostFusions(from, period);
   SmallVector<unsigned> live = countLive(from, period);
-  // What the first iteration finds may be something else than what the others
-  // find, so it may lie before `begin`.
-  int first = std::max(run.begin, begin - period);
+  // What the first iterations find may be something else than what the others
+  // find, so they may lie before `begin`.
+  constexpr int kMaxFirst = 3;
+  int first = std::max(run.begin, begin - kMaxFirst * period);
   int limit = std::min(run.end, end + period);
   int most = (limit - first) / period;
   SmallVector<std::tuple<unsigned, unsigned, int>> starts;
@@ -386,15 +422,15 @@ bool Finder::resolveChains(Repetition &found) {
       Chain &chain = found.chains[{family.position, family.result}];
       if (int(chain.inits.size()) < family.distance)
         chain.inits.resize(family.distance);
-      Type type =
-          items[found.start + family.position].op->getResult(family.result)
-              .getType();
+      Type type = items[found.start + family.position]
+                      .op->getResult(family.result)
+                      .getType();
       for (int w = 0; w < family.distance; ++w) {
         Reading init = items[found.start + w * found.period + r].reads[o];
         if (family.path.isIndexed() || !family.path.base.empty()) {
           // The same part of something else.
-          bool fits = family.path.isIndexed() && init.path.size() ==
-                              family.path.base.size()
+          bool fits = family.path.isIndexed() &&
+                              init.path.size() == family.path.base.size()
                           ? family.path.fits(w, init.path)
                           : init.path == family.path.base;
           if (!fits)
@@ -418,10 +454,9 @@ bool Finder::resolveChains(Repetition &found) {
   return true;
 }
 
-/// Whether someone other than the iterations and `except` needs the value, views
-/// of it included.
-bool Finder::leadsOut(Value value, const Repetition &found,
-                      Operation *except) {
+/// Whether someone other than the iterations and `except` needs the value,
+/// views of it included.
+bool Finder::leadsOut(Value value, const Repetition &found, Operation *except) {
   return llvm::any_of(value.getUsers(), [&](Operation *user) {
     auto at = position.find(user);
     if (at != position.end())
@@ -444,9 +479,16 @@ bool Finder::resolveResults(Repetition &found) {
         if (leadsOut(op->getResult(number), found))
           (w + 1 == found.trips ? last : others) = true;
       }
-      if (others && !collect(found, r, number))
-        return false;
-      if (last && !others)
+      if (others) {
+        if (!collect(found, r, number))
+          return false;
+        Operation *join = found.collections[{unsigned(r), number}].join;
+        last = join &&
+               leadsOut(
+                   items[found.end() - found.period + r].op->getResult(number),
+                   found, join);
+      }
+      if (last)
         found.finals.push_back({r, number});
     }
   return true;
@@ -488,9 +530,8 @@ bool Finder::matchJoin(Repetition &found, const Item &item,
       return false;
     lengths.push_back(isCat ? part.getDimSize(d) : 1);
   }
-  auto *begin = llvm::find_if(item.reads, [&](const Reading &read) {
-    return read.root == valueOf(0);
-  });
+  auto *begin = llvm::find_if(
+      item.reads, [&](const Reading &read) { return read.root == valueOf(0); });
   if (item.reads.end() - begin < found.trips || lengths.empty())
     return false;
   for (int w = 0; w < found.trips; ++w)
@@ -504,8 +545,17 @@ bool Finder::matchJoin(Repetition &found, const Item &item,
   made.path = begin->path;
   made.firstOperand = begin - item.reads.begin();
   made.lengths = lengths;
-  // With a path, nobody else finds the values in the result.
-  for (int w = 0; w < found.trips && !made.path.empty(); ++w)
+  // Who else needs them has to find them in the result as they are. (The last
+  // one is a result of its own.)
+  ViewAttr view =
+      isCat ? ViewAttr::get(type.getContext(), ViewKind::slice,
+                            {d, 0, lengths[made.firstOperand], 1})
+            : ViewAttr::get(type.getContext(), ViewKind::select, {d, 0});
+  auto shown = inferPathType(ArrayAttr::get(type.getContext(), view), type,
+                             [&] { return join->emitError(); });
+  if (made.path.empty() && shown == valueOf(0).getType())
+    return true;
+  for (int w = 0; w + 1 < found.trips; ++w)
     if (leadsOut(valueOf(w), found, join))
       return false;
   return true;
@@ -524,9 +574,9 @@ bool Finder::collect(Repetition &found, unsigned at, unsigned number) {
   for (Operation *user : findJoins(valueOf(0)))
     if (auto where = position.find(user);
         where != position.end() && where->second >= found.end() &&
-        llvm::none_of(found.collections, [&](auto &other) {
-          return other.second.join == user;
-        }) && matchJoin(found, items[where->second], valueOf, made)) {
+        llvm::none_of(found.collections,
+                      [&](auto &other) { return other.second.join == user; }) &&
+        matchJoin(found, items[where->second], valueOf, made)) {
       found.collections[{at, number}] = std::move(made);
       return true;
     }
@@ -543,7 +593,7 @@ bool Finder::collect(Repetition &found, unsigned at, unsigned number) {
 
 } // namespace
 
-std::vector<Repetition>
-pyjit::tssa::findRepetitions(Sequence &sequence, int minSaved) {
+std::vector<Repetition> pyjit::tssa::findRepetitions(Sequence &sequence,
+                                                     int minSaved) {
   return Finder(sequence, minSaved).run();
 }

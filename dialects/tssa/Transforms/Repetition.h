@@ -35,8 +35,9 @@ struct Item {
   /// Equal for operations that differ in their operands' values only, and in
   /// the numbers of the path of an assignment.
   unsigned kind;
-  /// Whether it will be a kernel's, and may share one with its neighbours.
-  bool fuses;
+  /// Whether a kernel may hold it together with those that make its operands,
+  /// and together with its users. (Matrix products: with users only.)
+  bool joins, leads;
   mlir::ArrayAttr path; ///< of an assignment
   llvm::SmallVector<Reading, 3> reads;
 };
@@ -52,6 +53,8 @@ public:
   llvm::SmallVector<mlir::Operation *> free;
 
   Reading read(mlir::Value value);
+  /// Makes equal ones of `free` one, at the block's beginning.
+  void gatherFree();
 
 private:
   llvm::DenseMap<mlir::Operation *, int> itemOf;
@@ -101,7 +104,8 @@ struct Collection {
   int64_t dim = 0;
   llvm::SmallVector<int64_t> lengths;
   /// The aten::cat or aten::stack of them whose result the tensor is; the
-  /// iterations' are its operands from this one on. Or none: one more dimension.
+  /// iterations' are its operands from this one on. Or none: one more
+  /// dimension.
   AtenOp join;
   bool isCat = false;
   unsigned firstOperand = 0;
@@ -117,7 +121,7 @@ struct Repetition {
   llvm::MapVector<std::pair<unsigned, unsigned>, Chain> chains;
   llvm::MapVector<std::pair<unsigned, unsigned>, Collection> collections;
   llvm::SmallVector<std::pair<unsigned, unsigned>> finals;
-  /// Values that kernels of two iterations could share if it were no loop.
+  /// Operations that become kernels of their own because it is a loop.
   unsigned split = 0;
 
   int end() const { return start + period * trips; }

@@ -1,8 +1,9 @@
 //===- RerollLoops.cpp - Equal iterations become one loop -----------------===//
 //
-// Contract: functional tssa in and out, values unchanged. What Python wrote as a
-// loop comes out of the recording as straight-line code, one window of equal
-// operations after the other; those become a `scf.for`. In doubt the code stays.
+// Contract: functional tssa in and out, values unchanged. What Python wrote as
+// a loop comes out of the recording as straight-line code, one window of equal
+// operations after the other; those become a `scf.for`. In doubt the code
+// stays.
 //
 //===----------------------------------------------------------------------===//
 
@@ -41,8 +42,7 @@ StringRef whyNot(const Repetition &repetition) {
 class Reroller {
 public:
   Reroller(Sequence &sequence, const Repetition &plan)
-      : sequence(sequence), plan(plan),
-        outside(sequence.items[plan.start].op),
+      : sequence(sequence), plan(plan), outside(sequence.items[plan.start].op),
         inside(sequence.items[plan.start].op) {}
 
   scf::ForOp run();
@@ -159,14 +159,12 @@ Value Reroller::operand(unsigned position, unsigned number) {
                      ? values.lookup(place)
                      : loop.getRegionIterArg(chainAt.lookup(place) +
                                              family.distance - 1);
-    return family.path.isIndexed()
-               ? indexed(root, family.path, type)
-               : view(inside, root, family.path.base, type);
+    return family.path.isIndexed() ? indexed(root, family.path, type)
+                                   : view(inside, root, family.path.base, type);
   }
   if (family.sameRoot && family.samePath)
-    return family.path.isIndexed()
-               ? indexed(reading.root, family.path, type)
-               : before(reading);
+    return family.path.isIndexed() ? indexed(reading.root, family.path, type)
+                                   : before(reading);
   SmallVector<Value> choices;
   for (int w = 0; w < plan.trips; ++w)
     choices.push_back(before(item(w, position).reads[number]));
@@ -182,12 +180,11 @@ Value Reroller::operand(unsigned position, unsigned number) {
 Value Reroller::place(OpBuilder &b, const Collection &collection, Value into,
                       Value part, Value at, int64_t length) {
   constexpr int64_t any = ShapedType::kDynamic;
-  ViewAttr path =
-      collection.isCat
-          ? ViewAttr::get(b.getContext(), ViewKind::slice,
-                          {collection.dim, any, length, 1})
-          : ViewAttr::get(b.getContext(), ViewKind::select,
-                          {collection.dim, any});
+  ViewAttr path = collection.isCat
+                      ? ViewAttr::get(b.getContext(), ViewKind::slice,
+                                      {collection.dim, any, length, 1})
+                      : ViewAttr::get(b.getContext(), ViewKind::select,
+                                      {collection.dim, any});
   return AssignOp::create(b, loc, collection.type, into, part,
                           b.getArrayAttr(path), at);
 }
@@ -218,10 +215,10 @@ void Reroller::makeBody() {
       const PathFamily &path = plan.paths[r];
       SmallVector<Attribute> steps(path.base.getValue());
       steps[path.view] = withIndex(path);
-      op = AssignOp::create(inside, loc, first.op->getResult(0).getType(),
-                            operands[0], operands[1],
-                            inside.getArrayAttr(steps),
-                            index(path.indexAt(0), path.slope));
+      op =
+          AssignOp::create(inside, loc, first.op->getResult(0).getType(),
+                           operands[0], operands[1], inside.getArrayAttr(steps),
+                           index(path.indexAt(0), path.slope));
     } else {
       op = inside.clone(*first.op);
       op->setOperands(operands);
@@ -243,12 +240,12 @@ void Reroller::makeBody() {
     int64_t length = collection.lengths[collection.firstOperand];
     if (!collection.path.empty()) {
       auto type = cast<RankedTensorType>(part.getType());
-      part = view(inside, part, collection.path,
-                  inferPathType(collection.path, type,
-                                [&] { return emitError(loc); }));
+      part = view(
+          inside, part, collection.path,
+          inferPathType(collection.path, type, [&] { return emitError(loc); }));
     }
-    int64_t first = sumOf(
-        ArrayRef(collection.lengths).take_front(collection.firstOperand));
+    int64_t first =
+        sumOf(ArrayRef(collection.lengths).take_front(collection.firstOperand));
     yields[at] = this->place(inside, collection, loop.getRegionIterArg(at),
                              part, index(first, length), length);
   }
@@ -272,6 +269,10 @@ void Reroller::replaceUses() {
       use.set(by);
     }
   };
+  for (Place place : plan.finals) {
+    Value result = loop.getResult(finalAt.lookup(place));
+    replace(made(plan.trips - 1, place), [&] { return result; }, nullptr);
+  }
   OpBuilder after(loop->getContext());
   after.setInsertionPointAfter(loop);
   for (const auto &entry : plan.collections) {
@@ -286,10 +287,10 @@ void Reroller::replaceUses() {
       for (auto [i, operand] : llvm::enumerate(join.getInputs())) {
         unsigned k = i - collection.firstOperand;
         if (k >= unsigned(plan.trips) && collection.lengths[i] != 0)
-          whole = place(
-              after, collection, whole, operand,
-              arith::ConstantIndexOp::create(after, join.getLoc(), at),
-              collection.lengths[i]);
+          whole =
+              place(after, collection, whole, operand,
+                    arith::ConstantIndexOp::create(after, join.getLoc(), at),
+                    collection.lengths[i]);
         at += collection.lengths[i];
       }
       join.getResult(0).replaceAllUsesWith(whole);
@@ -309,11 +310,11 @@ void Reroller::replaceUses() {
                 : ViewAttr::get(after.getContext(), ViewKind::select,
                                 {collection.dim, at});
         ArrayAttr path = after.getArrayAttr(part);
-        Value dense = AccessOp::create(
-            after, loc,
-            inferPathType(path, collection.type,
-                          [&] { return emitError(loc); }),
-            whole, path, ValueRange());
+        Value dense =
+            AccessOp::create(after, loc,
+                             inferPathType(path, collection.type,
+                                           [&] { return emitError(loc); }),
+                             whole, path, ValueRange());
         return dense;
       };
       replace(value, shown, join);
@@ -322,15 +323,10 @@ void Reroller::replaceUses() {
     if (join)
       join.erase();
   }
-  for (auto &[place, at] : finalAt) {
-    Value result = loop.getResult(at);
-    replace(made(plan.trips - 1, place), [&] { return result; }, nullptr);
-  }
 }
 
 scf::ForOp Reroller::run() {
-  for (Operation *op : sequence.free)
-    op->moveBefore(&sequence.block, sequence.block.begin());
+  sequence.gatherFree();
   loc = item(0, 0).op->getLoc();
   SmallVector<Value> inits;
   for (auto &[place, chain] : plan.chains) {
@@ -345,8 +341,7 @@ scf::ForOp Reroller::run() {
       continue;
     }
     finalAt[place] = inits.size();
-    inits.push_back(
-        empty(cast<RankedTensorType>(made(0, place).getType())));
+    inits.push_back(empty(cast<RankedTensorType>(made(0, place).getType())));
   }
   for (auto &[place, collection] : plan.collections) {
     collectionAt[place] = inits.size();
@@ -395,9 +390,9 @@ struct RerollLoops : pyjit::tssa::impl::RerollLoopsPassBase<RerollLoops> {
         Operation *first = sequence.items[found.start].op;
         if (!reason.empty()) {
           if (explain)
-            first->emitRemark() << found.trips << " iterations of "
-                                << found.period << " operations stay: "
-                                << reason;
+            first->emitRemark()
+                << found.trips << " iterations of " << found.period
+                << " operations stay: " << reason;
           continue;
         }
         if (explain)

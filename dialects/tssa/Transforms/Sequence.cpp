@@ -4,6 +4,7 @@
 
 #include "pyjit/Operators/OperatorInfo.h"
 
+#include "mlir/Dialect/Linalg/IR/Linalg.h"
 #include "mlir/Dialect/Tensor/IR/Tensor.h"
 #include "mlir/IR/OperationSupport.h"
 #include "mlir/Transforms/RegionUtils.h"
@@ -27,7 +28,7 @@ static bool isStaticView(Operation *op) {
   return access && access.getIndices().empty();
 }
 
-static bool isFusible(Operation &op) {
+static bool isForKernel(Operation &op) {
   auto call = dyn_cast<AtenOp>(op);
   if (!call)
     return true;
@@ -43,8 +44,8 @@ static bool isFusible(Operation &op) {
 
 /// The parameter of a view that may be an index known at run time, or -1.
 static int indexOf(ViewAttr view) {
-  bool has = view.getKind() == ViewKind::select ||
-             view.getKind() == ViewKind::slice;
+  bool has =
+      view.getKind() == ViewKind::select || view.getKind() == ViewKind::slice;
   return has && !view.isSymbolic() && view.getNumDynamic() == 0 ? 1 : -1;
 }
 
@@ -194,8 +195,10 @@ static bool isSelfContained(Operation &op) {
 }
 
 Sequence::Sequence(Block &block)
-    : block(block), none(ArrayAttr::get(block.getParentOp()->getContext(), {})) {
-  std::unordered_map<size_t, SmallVector<std::pair<KindKey, unsigned>, 1>> kinds;
+    : block(block),
+      none(ArrayAttr::get(block.getParentOp()->getContext(), {})) {
+  std::unordered_map<size_t, SmallVector<std::pair<KindKey, unsigned>, 1>>
+      kinds;
   std::unordered_map<size_t, SmallVector<Operation *, 1>> frees;
   unsigned numKinds = 0;
   StringAttr pathName = StringAttr::get(none.getContext(), "path");
@@ -221,7 +224,10 @@ Sequence::Sequence(Block &block)
         freeOf[mine] = theirs;
       continue;
     }
-    Item item{&op, 0, isFusible(op), none, {}};
+    auto generic = dyn_cast<linalg::GenericOp>(op);
+    bool isProduct = generic && generic.getNumReductionLoops() != 0;
+    bool forKernel = isForKernel(op);
+    Item item{&op, 0, forKernel && !isProduct, forKernel, none, {}};
     DictionaryAttr attributes = op.getAttrDictionary();
     if (auto assign = dyn_cast<AssignOp>(op)) {
       item.path = assign.getPath();
@@ -232,12 +238,12 @@ Sequence::Sequence(Block &block)
     for (Value operand : op.getOperands())
       item.reads.push_back(read(operand));
     if (isSelfContained(op)) {
-      llvm::hash_code hash = llvm::hash_combine(
-          op.getName(), attributes, hashShape(item.path),
-          llvm::hash_combine_range(op.operand_type_begin(),
-                                   op.operand_type_end()),
-          llvm::hash_combine_range(op.result_type_begin(),
-                                   op.result_type_end()));
+      llvm::hash_code hash =
+          llvm::hash_combine(op.getName(), attributes, hashShape(item.path),
+                             llvm::hash_combine_range(op.operand_type_begin(),
+                                                      op.operand_type_end()),
+                             llvm::hash_combine_range(op.result_type_begin(),
+                                                      op.result_type_end()));
       KindKey key{&op, attributes};
       auto &bucket = kinds[hash];
       auto *found = llvm::find_if(
@@ -253,4 +259,17 @@ Sequence::Sequence(Block &block)
     itemOf[&op] = items.size();
     items.push_back(std::move(item));
   }
+}
+
+void Sequence::gatherFree() {
+  for (Operation *op : free) {
+    if (op->getNumResults() && freeOf.contains(op->getResult(0))) {
+      for (Value result : op->getResults())
+        result.replaceAllUsesWith(freeOf.lookup(result));
+      op->erase();
+    } else {
+      op->moveBefore(&block, block.begin());
+    }
+  }
+  free.clear();
 }

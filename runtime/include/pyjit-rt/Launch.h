@@ -173,7 +173,8 @@ enum class StepKind : uint16_t {
   /// Slot `a`, a View, becomes another name for what slot `b` is now.
   Move,
   /// Slot `a`, a View, becomes another name for one of several slots. Words at
-  /// `ints[b]`: a slot with one int64, m, n, a count and that many slots; m times
+  /// `ints[b]`: a slot with one int64, m, n, a count and that many slots; m
+  /// times
   /// that number plus n, which must be in [0, count), says which.
   Pick,
 };

@@ -99,3 +99,19 @@ func.func @layout(%x: tensor<4x8xf32, #tssa.strides<[1]>>) {
 func.func @kind(%x: tensor<4x8xf32>) attributes {v = #tssa.view<rotate [1]>} {
   return
 }
+
+// -----
+
+func.func @pick_none(%i: index) -> tensor<4xf32> {
+  // expected-error @+1 {{has nothing to pick from}}
+  %0 = "tssa.pick"(%i) : (index) -> tensor<4xf32>
+  return %0 : tensor<4xf32>
+}
+
+// -----
+
+func.func @pick_types(%a: tensor<4xf32>, %b: tensor<5xf32>, %i: index) -> tensor<4xf32> {
+  // expected-error @+1 {{picks a 'tensor<4xf32>', but choice 1 is a 'tensor<5xf32>'}}
+  %0 = "tssa.pick"(%a, %b, %i) : (tensor<4xf32>, tensor<5xf32>, index) -> tensor<4xf32>
+  return %0 : tensor<4xf32>
+}

@@ -29,6 +29,13 @@ func.func @views(%t: tensor<4x8xf32>, %s: tensor<8xf32>, %i: index) {
   return
 }
 
+// CHECK-LABEL: func @pick
+func.func @pick(%a: tensor<4x8xf32>, %b: tensor<4x8xf32>, %i: index) -> tensor<4x8xf32> {
+  // CHECK: tssa.pick[%{{.*}}, %{{.*}}, %{{.*}}] (%{{.*}}) : tensor<4x8xf32>
+  %0 = tssa.pick [%a, %b, %a] (%i) : tensor<4x8xf32>
+  return %0 : tensor<4x8xf32>
+}
+
 // CHECK-LABEL: func @refs
 func.func @refs(%v: tensor<4x8xf32>, %s: tensor<8xf32>) -> tensor<4x8xf32> {
   // CHECK: tssa.ref %{{.*}} : !tssa.ref<tensor<4x8xf32>>

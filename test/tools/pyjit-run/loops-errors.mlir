@@ -2,6 +2,7 @@
 // RUN: not pyjit-run %s --entry number --print-launch 2>&1 | FileCheck %s --check-prefix=NUMBER
 // RUN: not pyjit-run %s --entry down --print-launch 2>&1 | FileCheck %s --check-prefix=DOWN
 // RUN: not pyjit-run %s --entry far --print-launch 2>&1 | FileCheck %s --check-prefix=FAR
+// RUN: not pyjit-run %s --entry pick --print-launch 2>&1 | FileCheck %s --check-prefix=FAR
 
 // FLAG: error: decides on a flag that is not read from a bool tensor
 // NUMBER: error: needs a number that is neither a loop's index
@@ -45,6 +46,13 @@ func.func @down(%x: tensor<4xf32>, %n: tensor<i64>) -> tensor<4xf32> {
 func.func @far(%x: tensor<4x4xf32>) -> tensor<4xf32> {
   %c4 = arith.constant 4 : index
   %0 = tssa.access %x [#tssa.view<select [0, ?]>] (%c4) : tensor<4x4xf32> -> tensor<4xf32>
+  %1 = tssa.aten "aten::neg"(%0) : (tensor<4xf32>) -> tensor<4xf32>
+  return %1 : tensor<4xf32>
+}
+
+func.func @pick(%x: tensor<4xf32>, %y: tensor<4xf32>) -> tensor<4xf32> {
+  %c2 = arith.constant 2 : index
+  %0 = tssa.pick [%x, %y] (%c2) : tensor<4xf32>
   %1 = tssa.aten "aten::neg"(%0) : (tensor<4xf32>) -> tensor<4xf32>
   return %1 : tensor<4xf32>
 }

@@ -2,6 +2,7 @@
 // RUN: pyjit-run %s --entry rows --print-launch | FileCheck %s --check-prefix=FOR
 // RUN: pyjit-run %s --entry swap --print-launch | FileCheck %s --check-prefix=SWAP
 // RUN: pyjit-run %s --entry choose --print-launch | FileCheck %s --check-prefix=IF
+// RUN: pyjit-run %s --entry pick --print-launch | FileCheck %s --check-prefix=PICK
 // RUN: pyjit-run %s --entry inside --print-launch | FileCheck %s --check-prefix=PLACE
 
 // The condition is a value that the loop carries; the kernel leaves the flag
@@ -117,4 +118,27 @@ func.func @inside(%x: tensor<4xf32>) -> tensor<4xf32> {
     scf.yield %1 : tensor<4xf32>
   }
   return %r : tensor<4xf32>
+}
+
+// One of several values is another name for it; what is collected has a buffer
+// that nothing fills before.
+// PICK: for [[I:s[0-9]+]] = 0 to 3 by 1 {
+// PICK-NEXT: [[W:s[0-9]+]] = 1 * [[I]] + 0 of (s0, s1, s0)
+// PICK-NEXT: kernel {{.*}} ([[W]], [[NEW:s[0-9]+]])
+// PICK-NEXT: release [[W]]
+// PICK-NEXT: [[PART:s[0-9]+]] = view of [[OUT:s[0-9]+]] at 0 + (1 * [[I]] + 0 below 3) * 4
+// PICK-NEXT: copy [[NEW]] to [[PART]]
+// PICK: outputs: [[OUT]]
+func.func @pick(%a: tensor<4xf32>, %b: tensor<4xf32>) -> tensor<3x4xf32> {
+  %c0 = arith.constant 0 : index
+  %c1 = arith.constant 1 : index
+  %c3 = arith.constant 3 : index
+  %e = tensor.empty() : tensor<3x4xf32>
+  %r = scf.for %i = %c0 to %c3 step %c1 iter_args(%t = %e) -> (tensor<3x4xf32>) {
+    %w = tssa.pick [%a, %b, %a] (%i) : tensor<4xf32>
+    %0 = tssa.aten "aten::exp"(%w) : (tensor<4xf32>) -> tensor<4xf32>
+    %1 = tssa.assign %t, %0 [#tssa.view<select [0, ?]>] (%i) : tensor<3x4xf32>, tensor<4xf32>
+    scf.yield %1 : tensor<3x4xf32>
+  }
+  return %r : tensor<3x4xf32>
 }
