@@ -56,6 +56,17 @@ PYJIT_API PyjitExecutable *pyjitCompile(PyjitString trace,
                                         const PyjitCompileOptions *options);
 PYJIT_API void pyjitExecutableDestroy(PyjitExecutable *executable);
 
+/* Makes one trace of the parts of a call that was cut at a branch on a tensor's
+   data (pass refgraph-merge-branches). `attributes` says of each part which one
+   it is: a dictionary of the attributes that the pass reads. Returns null where
+   that cannot be; `options->diagnostic` was told why. */
+typedef struct PyjitText PyjitText;
+PYJIT_API PyjitText *pyjitMerge(const PyjitString *traces,
+                                const PyjitString *attributes, size_t count,
+                                const PyjitCompileOptions *options);
+PYJIT_API PyjitString pyjitTextGet(const PyjitText *text);
+PYJIT_API void pyjitTextDestroy(PyjitText *text);
+
 /* How many sizes the executable takes as they come. */
 PYJIT_API size_t pyjitExecutableSymbols(const PyjitExecutable *executable);
 

@@ -4,6 +4,7 @@
 
 #include "dialects/cudagraph/IR/CudaGraph.h"
 #include "dialects/refgraph/IR/RefGraph.h"
+#include "dialects/refgraph/Transforms/Passes.h"
 #include "pyjit/Codegen/PTX/Compile.h"
 #include "pyjit/Codegen/X86/JIT.h"
 #include "pyjit/Executable/GuardProgram.h"
@@ -12,6 +13,7 @@
 #include "pyjit/Executable/ProgramText.h"
 #include "pyjit/Pipelines/Pipelines.h"
 
+#include "mlir/AsmParser/AsmParser.h"
 #include "mlir/IR/Diagnostics.h"
 #include "mlir/IR/MLIRContext.h"
 #include "mlir/Parser/Parser.h"
@@ -26,6 +28,10 @@
 
 using namespace mlir;
 using namespace pyjit;
+
+struct PyjitText {
+  std::string text;
+};
 
 struct PyjitExecutable {
   struct Stage {
@@ -64,6 +70,9 @@ class Compilation {
 public:
   explicit Compilation(const PyjitCompileOptions &options);
   std::unique_ptr<PyjitExecutable> run(StringRef trace);
+  /// One trace of the parts of a call.
+  std::unique_ptr<PyjitText> merge(ArrayRef<PyjitString> traces,
+                                   ArrayRef<PyjitString> attributes);
   /// Goes as far as it takes to report on `topic`; empty for an unknown one.
   std::string report(StringRef trace, StringRef topic);
 
@@ -186,6 +195,35 @@ std::unique_ptr<PyjitExecutable> Compilation::run(StringRef trace) {
   exe->pinSizes = options.pinSizes;
   exe->accelerator = toStringRef(options.accelerator).str();
   return std::move(exe);
+}
+
+std::unique_ptr<PyjitText>
+Compilation::merge(ArrayRef<PyjitString> traces,
+                   ArrayRef<PyjitString> attributes) {
+  module = ModuleOp::create(UnknownLoc::get(&context));
+  for (auto [trace, given] : llvm::zip(traces, attributes)) {
+    auto part =
+        parseSourceString<ModuleOp>(toStringRef(trace), &context, "trace");
+    auto values = dyn_cast_or_null<DictionaryAttr>(
+        parseAttribute(toStringRef(given), &context));
+    if (!part || !values)
+      return nullptr;
+    for (Operation &op : llvm::make_early_inc_range(*part->getBody())) {
+      for (NamedAttribute value : values)
+        op.setAttr(value.getName(), value.getValue());
+      op.remove();
+      module->push_back(&op);
+    }
+  }
+  PassManager manager(&context);
+  manager.addPass(refgraph::createAnnotatePass());
+  manager.addPass(refgraph::createMergeBranchesPass());
+  if (failed(manager.run(*module)))
+    return nullptr;
+  auto result = std::make_unique<PyjitText>();
+  llvm::raw_string_ostream os(result->text);
+  module->print(os, OpPrintingFlags().enableDebugInfo());
+  return result;
 }
 
 /// Whether the tensors are on a device that is launched by a driver.
@@ -367,6 +405,19 @@ PyjitExecutable *pyjitCompile(PyjitString trace,
     return nullptr;
   return Compilation(*options).run(toStringRef(trace)).release();
 }
+
+PyjitText *pyjitMerge(const PyjitString *traces, const PyjitString *attributes,
+                      size_t count, const PyjitCompileOptions *options) {
+  if (options->size != sizeof(PyjitCompileOptions))
+    return nullptr;
+  return Compilation(*options)
+      .merge({traces, count}, {attributes, count})
+      .release();
+}
+
+PyjitString pyjitTextGet(const PyjitText *text) { return toC(text->text); }
+
+void pyjitTextDestroy(PyjitText *text) { delete text; }
 
 void pyjitExecutableDestroy(PyjitExecutable *executable) { delete executable; }
 

@@ -49,9 +49,11 @@ void Session::truth(PyObject *o) {
   if (isValue(o))
     return;
   if (isTensor(o)) {
+    // In front of the cut: merged with what follows, the branch is a part of
+    // the record.
+    special(o, "__bool__");
     if (!tensors->isConstant(o))
       end("a branch on a tensor's data");
-    special(o, "__bool__");
     return;
   }
   if (!require(o))

@@ -145,7 +145,7 @@ def step(
     """
     assembler = _Assembler(at.code)
     assembler.prologue(at.stack, at.slots)
-    name, arg, names = _instruction(at.code, at.offset)
+    name, arg, names = instruction(at.code, at.offset)
     markers = [object() for _ in exits]
     endings = []
     for marker, leaving in zip(markers, exits):
@@ -203,7 +203,7 @@ def _function(original: types.FunctionType, code: types.CodeType) -> types.Funct
     return function
 
 
-def _instruction(code: types.CodeType, offset: int) -> tuple[str, int, int | None]:
+def instruction(code: types.CodeType, offset: int) -> tuple[str, int, int | None]:
     """Name and argument of an instruction; the argument of KW_NAMES in front of a call."""
     data = code.co_code
     at, extended, names = 0, 0, None

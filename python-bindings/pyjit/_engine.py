@@ -12,6 +12,7 @@ from typing import Any
 import torch
 
 from pyjit import _C
+from pyjit._branches import Branches, Part
 from pyjit._continuation import Key, continuation, step
 from pyjit._errors import CaptureError, CompileError
 from pyjit._progress import progress
@@ -77,6 +78,9 @@ class Engine:
         self.loops_left: list[str] = []
         self._no_loop = self._may_loop = False
         self._rounds_noted = 0
+        # The recordings behind the records, where a branch may join them.
+        self.parts: list[Part] = []
+        self.branches = Branches(self)
         self._seen: dict[int, Any] = {}
         self._unseen: set[int] = set()
         # Lifted places that a record of this continuation was made with.
@@ -152,6 +156,7 @@ class Engine:
             progressed = True
         if max(len(root.cut_sites), len(root.cut_points)) > _MAX_CUTS:
             root._give_up()
+        root.branches.merge()
         if not recorded:
             compiled.eager_calls += 1
         if not progressed:
@@ -293,22 +298,41 @@ class Engine:
                     stacklevel=4,
                 )
             return False
-        end = None
-        if cut is not None:
-            reason, frames = cut
-            code, offset = frames[-1][1:3]
-            self.root.cut_sites.setdefault((code, offset), reason)
-            end = self._end(frames)
-        record.set_end(end, grad_mode)
         self.compile_seconds += time.perf_counter() - start
+        part = Part(trace, objects, nargs, keywords, cut, grad_mode, record)
+        self._add(part)
+        if cut is not None or self is not self.root:
+            self.parts.append(part)
+        if attempt:
+            self.root.loops += 1
+        return True
+
+    def _add(self, part: Part) -> None:
+        """From now on, a part's record answers calls."""
+        end = None
+        record = part.record
+        if part.cut is not None:
+            reason, frames = part.cut
+            self.root.cut_sites.setdefault(part.site, reason)
+            end = self._end(frames)
+        record.set_end(end, part.grad_mode)
         for stage, seconds in record.stages():
             self.stage_seconds[stage] = self.stage_seconds.get(stage, 0.0) + seconds
         self._failures = 0
         self.compiled.add_record(record)
         self._log(record)
-        if attempt:
-            self.root.loops += 1
-        return True
+
+    def install(self, part: Part) -> None:
+        """Makes a record of a part that was made of others. Raises BuildError."""
+        start = time.perf_counter()
+        try:
+            with progress(self.name):
+                part.record = self._build(
+                    part.trace, part.objects, part.nargs, part.keywords
+                )
+        finally:
+            self.compile_seconds += time.perf_counter() - start
+        self._add(part)
 
     def _goes_round(self) -> None:
         """One call comes by here again and again: called by ``_C.Cut``."""
@@ -318,6 +342,7 @@ class Engine:
         self._rounds_noted += 1
         self._may_loop = False
         self.compiled.drop_records()
+        self.parts.clear()
 
     def _build(
         self, trace: str, objects: list, nargs: int, keywords: tuple[str, ...]
@@ -434,6 +459,8 @@ class Engine:
             "cut_sites": list(self.cut_sites.values()),
             "loops": self.loops,
             "loops_left": list(self.loops_left),
+            "branches": self.branches.merged,
+            "branches_left": list(dict.fromkeys(self.branches.left.values())),
             "symbols": sum(r.symbols for r in records),
             "fixed_sizes": list(
                 dict.fromkeys(e.fixed_sizes for e in engines if e.fixed_sizes)

@@ -48,6 +48,11 @@ def report(engine: Any) -> str:
         f"  a loop goes round through cuts: {why}"
         for why in dict.fromkeys(stats["loops_left"])
     ]
+    if stats["branches"]:
+        lines.append(
+            f"  branches on data, both sides in one program: {stats['branches']}"
+        )
+    lines += [f"  a branch stays a cut: {why}" for why in stats["branches_left"]]
     lines += [f"  compiled for each size: {reason}" for reason in stats["fixed_sizes"]]
     records = [
         (part, record) for part in engine.engines() for record in part.compiled.records

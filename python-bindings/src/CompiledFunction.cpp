@@ -190,6 +190,16 @@ PyObject *dropAll(PyObject *self, PyObject *) {
   Py_RETURN_NONE;
 }
 
+PyObject *dropOne(PyObject *self, PyObject *record) {
+  auto &records = *self_of(self)->records;
+  auto found = std::find(records.begin(), records.end(), record);
+  if (found != records.end()) {
+    records.erase(found);
+    Py_DECREF(record);
+  }
+  Py_RETURN_NONE;
+}
+
 PyObject *getRecords(PyObject *self, void *) {
   auto &records = *self_of(self)->records;
   PyObject *list = PyList_New(records.size());
@@ -200,6 +210,7 @@ PyObject *getRecords(PyObject *self, void *) {
 
 PyMethodDef methods[] = {
     {"add_record", addRecord, METH_O, "Adds a record; it is tried first."},
+    {"drop_record", dropOne, METH_O, "Forgets a record."},
     {"drop_records", dropAll, METH_NOARGS, "Forgets all records."},
     {"clear", clear, METH_NOARGS, "Forgets all records and counters."},
     {nullptr, nullptr, 0, nullptr}};

@@ -10,6 +10,8 @@
 #include "capture/Continuation.h"
 #include "capture/Recorder.h"
 
+#include "pyjit-c/Compiler.h"
+
 namespace pyjit::python {
 namespace {
 
@@ -164,6 +166,47 @@ PyObject *build(PyObject *, PyObject *args) {
   return wrapRecord(std::move(record));
 }
 
+void appendLine(PyjitString message, void *user) {
+  auto *text = static_cast<std::string *>(user);
+  if (!text->empty())
+    *text += '\n';
+  text->append(message.data, message.size);
+}
+
+PyObject *merge(PyObject *, PyObject *args) {
+  PyObject *parts;
+  if (!PyArg_ParseTuple(args, "O!:merge", &PyList_Type, &parts))
+    return nullptr;
+  std::vector<PyjitString> traces, attributes;
+  for (Py_ssize_t i = 0; i < PyList_GET_SIZE(parts); ++i) {
+    const char *trace, *given;
+    Py_ssize_t traceSize, givenSize;
+    if (!PyArg_ParseTuple(PyList_GET_ITEM(parts, i), "s#s#", &trace, &traceSize,
+                          &given, &givenSize))
+      return nullptr;
+    traces.push_back({trace, size_t(traceSize)});
+    attributes.push_back({given, size_t(givenSize)});
+  }
+  std::string error;
+  PyjitCompileOptions options{};
+  options.size = sizeof options;
+  options.diagnostic = appendLine;
+  options.user = &error;
+  PyThreadState *thread = PyEval_SaveThread();
+  PyjitText *text =
+      pyjitMerge(traces.data(), attributes.data(), traces.size(), &options);
+  PyEval_RestoreThread(thread);
+  if (!text) {
+    PyErr_SetString(buildError, error.c_str());
+    return nullptr;
+  }
+  PyjitString made = pyjitTextGet(text);
+  PyObject *result =
+      PyUnicode_FromStringAndSize(made.data, Py_ssize_t(made.size));
+  pyjitTextDestroy(text);
+  return result;
+}
+
 PyObject *isCapturing(PyObject *, PyObject *) {
   return PyBool_FromLong(capture::isCapturing());
 }
@@ -203,6 +246,10 @@ PyMethodDef methods[] = {
      "build(trace, objects, nargs, keyword_names, eager_rounding, dump_dir, "
      "accelerator='', pin_sizes=False) -> Record\nCompiles a captured call. "
      "Raises BuildError."},
+    {"merge", merge, METH_VARARGS,
+     "merge([(trace, attributes), ...]) -> trace\n"
+     "One trace of the parts of a call that was cut at a branch on data; "
+     "attributes say which part each is. Raises BuildError."},
     {"is_capturing", isCapturing, METH_NOARGS,
      "Whether this thread is inside a monitored run."},
     {"call_disabled", callDisabled, METH_VARARGS,

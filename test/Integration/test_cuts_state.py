@@ -282,10 +282,12 @@ def test_both_sides_are_compiled_as_they_are_taken() -> None:
     for x in (down, down, up, down):
         torch.testing.assert_close(f(x), g(x))
     stats = pyjit.stats(f)
+    # From then on, one record answers for both.
+    assert stats["branches"] == 1
     assert stats["graphs"] == 3
-    assert stats["cuts"] == 1
+    assert stats["cuts"] == 0
     assert stats["hits"] == 5
-    assert stats["continuation_hits"] == 4
+    assert stats["continuation_hits"] == 1
     assert stats["eager_calls"] == 0
 
 

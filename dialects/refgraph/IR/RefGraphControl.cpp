@@ -48,7 +48,7 @@ LogicalResult WhileOp::verifyRegions() {
   if (!next)
     return emitOpError("must end with 'refgraph.next'");
   for (Operation &op : block)
-    if (!isa<TensorOp, WhileOp, NextOp>(op))
+    if (!isa<TensorOp, WhileOp, IfOp, NextOp>(op))
       return op.emitOpError("does not belong in '")
              << getOperationName() << "'";
   if (failed(verifyCondition(next, next.getCondition())))
@@ -66,6 +66,27 @@ LogicalResult WhileOp::verifyRegions() {
   return failure(failed(same(block.getArgumentTypes(), "block arguments")) ||
                  failed(same(next.getValues().getTypes(), "next values")) ||
                  failed(same(getResultTypes(), "results")));
+}
+
+LogicalResult IfOp::verifyRegions() {
+  if (failed(verifyCondition(*this, getCondition())))
+    return failure();
+  for (Region &arm : getOperation()->getRegions()) {
+    Block &block = arm.front();
+    auto yield =
+        block.empty() ? YieldOp() : dyn_cast<YieldOp>(block.getTerminator());
+    if (!yield || block.getNumArguments())
+      return emitOpError("has arms that take nothing and end with "
+                         "'refgraph.yield'");
+    for (Operation &op : block)
+      if (!isa<TensorOp, WhileOp, IfOp, YieldOp>(op))
+        return op.emitOpError("does not belong in '")
+               << getOperationName() << "'";
+    if (!llvm::equal(yield.getValues().getTypes(), getResultTypes()))
+      return yield.emitOpError("hands out tensors of other types than the "
+                               "results of 'refgraph.if'");
+  }
+  return success();
 }
 
 } // namespace pyjit::refgraph

@@ -85,4 +85,31 @@ def RefGraph_NextOp : RefGraph_Op<"next", [Terminator,
   }];
 }
 
+def RefGraph_IfOp : RefGraph_Op<"if", [SingleBlock]> {
+  let summary = "both sides of a branch on a tensor's data";
+  let description = [{
+    The first arm runs where `bool` of the condition is true, the second where it
+    is false. Arms read and write the tensors outside as the references that
+    they are. Results are handed out by contents: each is a tensor of its own,
+    whichever arm it came from.
+
+    ```mlir
+    %r = refgraph.if %c : (!refgraph.tensor<[], [], i1, "cpu">) -> !refgraph.tensor<[4], [1], f32, "cpu"> {
+      %0 = refgraph.tensor_op "aten::neg"(%x) : (!refgraph.tensor<[4], [1], f32, "cpu">) -> !refgraph.tensor<[4], [1], f32, "cpu">
+      refgraph.yield %0 : !refgraph.tensor<[4], [1], f32, "cpu">
+    } else {
+      refgraph.yield %y : !refgraph.tensor<[4], [1], f32, "cpu">
+    }
+    ```
+  }];
+  let arguments = (ins RefGraph_TensorType:$condition);
+  let results = (outs Variadic<RefGraph_TensorType>:$results);
+  let regions = (region SizedRegion<1>:$then, SizedRegion<1>:$otherwise);
+  let assemblyFormat = [{
+    $condition attr-dict `:` functional-type(operands, $results) $then `else`
+    $otherwise
+  }];
+  let hasRegionVerifier = 1;
+}
+
 #endif // PYJIT_REFGRAPH_CONTROL_TD

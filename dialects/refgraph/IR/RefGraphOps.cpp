@@ -475,8 +475,8 @@ LogicalResult TraceOp::verifyRegions() {
   return verifyBody<ExternalOp, ObjectOp, ConstantOp, GetOp, AbsentOp, HoldsOp,
                     LengthOp, KeysOp, OffsetOp, SameOp, DistinctOp, StateOp,
                     ArithOp, CompareOp, SizeOp, StrideOp, LayoutOp, SymbolOp,
-                    TensorOp, DecideOp, CreateOp, SetOp, DeleteOp, AppendOp,
-                    ReplaceOp, LeaveOp>(*this);
+                    TensorOp, DecideOp, IfOp, CreateOp, SetOp, DeleteOp,
+                    AppendOp, ReplaceOp, LeaveOp>(*this);
 }
 
 LogicalResult GuardsOp::verifyRegions() {
@@ -527,7 +527,7 @@ LogicalResult MockOp::verifyRegions() {
 
 LogicalResult GraphOp::verifyRegions() {
   if (failed(verifyTerminator<YieldOp>(*this)) ||
-      failed(verifyBody<TensorOp, DecideOp, WhileOp, YieldOp>(*this)))
+      failed(verifyBody<TensorOp, DecideOp, WhileOp, IfOp, YieldOp>(*this)))
     return failure();
   ArrayRef<Attribute> sources;
   if (ArrayAttr symbols = getSymbolsAttr())

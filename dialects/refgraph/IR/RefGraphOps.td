@@ -697,8 +697,8 @@ def RefGraph_CopyBackOp : RefGraph_Op<"copy_back", [HasParent<"MockOp">]> {
 }
 
 def RefGraph_YieldOp : RefGraph_Op<"yield", [Terminator,
-                                             HasParent<"GraphOp">]> {
-  let summary = "the graph's results: contents of tensors at its end";
+    ParentOneOf<["GraphOp", "IfOp"]>]> {
+  let summary = "results of a graph or of an arm: contents of tensors at its end";
   let description = [{
     ```mlir
     refgraph.yield %r : !refgraph.tensor<[4], [1], f32, "cpu">

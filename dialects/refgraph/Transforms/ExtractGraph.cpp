@@ -53,6 +53,40 @@ static ArrayAttr getSymbols(const RecordPlan &plan, Builder &builder) {
   return symbols.empty() ? ArrayAttr() : builder.getArrayAttr(symbols);
 }
 
+/// What the graph needs of `block`, terminator apart.
+static void cloneNeeded(Block &block, const RecordPlan &plan,
+                        OpBuilder &builder, IRMapping &mapping) {
+  for (Operation &op : block) {
+    if (auto decide = dyn_cast<DecideOp>(op)) {
+      cloneDecision(decide, builder, mapping);
+      continue;
+    }
+    if (!plan.isNeeded(&op))
+      continue;
+    auto branch = dyn_cast<IfOp>(op);
+    if (!branch) {
+      Operation *copy = builder.clone(op, mapping);
+      if (plan.mustRun(&op))
+        copy->setAttr(pyjit::operators::kMustRun, builder.getUnitAttr());
+      continue;
+    }
+    auto copy = IfOp::create(builder, op.getLoc(), branch.getResultTypes(),
+                             mapping.lookup(branch.getCondition()));
+    for (auto [arm, target] :
+         llvm::zip(branch->getRegions(), copy->getRegions())) {
+      OpBuilder::InsertionGuard guard(builder);
+      builder.createBlock(&target);
+      cloneNeeded(arm.front(), plan, builder, mapping);
+      auto yield = cast<YieldOp>(arm.front().getTerminator());
+      SmallVector<Value> values;
+      for (Value value : yield.getValues())
+        values.push_back(mapping.lookup(value));
+      YieldOp::create(builder, yield.getLoc(), values);
+    }
+    mapping.map(branch.getResults(), copy.getResults());
+  }
+}
+
 static void extractGraph(TraceOp trace, const RecordPlan &plan) {
   OpBuilder builder(trace);
   auto graph =
@@ -71,15 +105,7 @@ static void extractGraph(TraceOp trace, const RecordPlan &plan) {
         mapping.map(op.getResult(0), argument);
 
   builder.setInsertionPointToEnd(body);
-  for (Operation &op : trace.getBody().front()) {
-    if (plan.isNeeded(&op)) {
-      Operation *copy = builder.clone(op, mapping);
-      if (plan.mustRun(&op))
-        copy->setAttr(pyjit::operators::kMustRun, builder.getUnitAttr());
-    } else if (auto decide = dyn_cast<DecideOp>(op)) {
-      cloneDecision(decide, builder, mapping);
-    }
-  }
+  cloneNeeded(trace.getBody().front(), plan, builder, mapping);
   SmallVector<Value> values;
   for (Value result : plan.results)
     values.push_back(mapping.lookup(plan.getLatest(result)));

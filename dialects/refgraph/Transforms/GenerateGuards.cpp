@@ -78,10 +78,11 @@ private:
 /// looked; every other operator's result moves along with its operand.
 void GuardBuilder::findOffsetReads() {
   llvm::DenseSet<Value> groups;
-  for (auto call : trace.getBody().getOps<TensorOp>())
+  trace.walk([&](TensorOp call) {
     if (call.getOverload().starts_with("aten::as_strided"))
       for (Value operand : call.getInputs())
         groups.insert(plan.getGroup(operand));
+  });
   for (auto seen : trace.getBody().getOps<OffsetOp>())
     groups.insert(plan.getGroup(seen.getTensor()));
   if (groups.empty())

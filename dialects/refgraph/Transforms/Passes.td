@@ -264,4 +264,73 @@ def RerollLoopsPass : Pass<"refgraph-reroll-loops", "::mlir::ModuleOp"> {
   ];
 }
 
+def MergeBranchesPass : Pass<"refgraph-merge-branches", "::mlir::ModuleOp"> {
+  let summary = "Make one trace of the parts on both sides of a branch";
+  let description = [{
+    A call that was cut at a branch on a tensor's data has left three recordings
+    or more: what came before the branch (`refgraph.part = "prefix"`, which leaves
+    a tuple of values for each frame), what each side did (`"true"`, `"false"`),
+    and, where the branch was in a called function, what its callers went on with
+    (`"rest"`, innermost first). They become one trace: the sides are the arms of
+    a `refgraph.if`, and what both end with stands behind it.
+
+    A part's arguments are values that the part before leaves: `refgraph.takes`
+    numbers those of the frame; -1 is the result of what ran before. Its objects
+    are entries `refgraph.objects` of the prefix' table. `refgraph.condition` is
+    the number of the tensor that is asked.
+
+    What a part reads of objects of the call is found at once; what it reads of
+    older objects is read by the whole trace. Both arms' reads are demanded.
+    Fails, and says why, where the two sides leave different objects, or tensors
+    whose identity or memory could be told apart, where an arm writes to objects,
+    and where a part reads what an earlier one has written.
+
+    ```mlir
+    refgraph.trace @f attributes {refgraph.part = "prefix", refgraph.condition = 0 : i64} {
+      %e = refgraph.external
+      %x = refgraph.get %e arg(0, "x") : !refgraph.tensor<[4], [1], f32, "cpu">
+      %c = refgraph.tensor_op "aten::any"(%x) : (!refgraph.tensor<[4], [1], f32, "cpu">) -> !refgraph.tensor<[], [], i1, "cpu">
+      %s = refgraph.create "tuple" [%c, %x] : (!refgraph.tensor<[], [], i1, "cpu">, !refgraph.tensor<[4], [1], f32, "cpu">) -> !refgraph.obj<"tuple">
+      %t = refgraph.create "tuple" [%s] : (!refgraph.obj<"tuple">) -> !refgraph.obj<"tuple">
+      refgraph.leave %t : !refgraph.obj<"tuple">
+    }
+    refgraph.trace @f_1 attributes {refgraph.part = "true", refgraph.takes = array<i64: 1>} {
+      %e = refgraph.external
+      %x = refgraph.get %e arg(0, "x") : !refgraph.tensor<[4], [1], f32, "cpu">
+      %a = refgraph.tensor_op "aten::neg"(%x) {traits = ["as-op-node", "pure"]} : (!refgraph.tensor<[4], [1], f32, "cpu">) -> !refgraph.tensor<[4], [1], f32, "cpu">
+      %r = refgraph.tensor_op "aten::relu"(%a) {traits = ["as-op-node", "pure"]} : (!refgraph.tensor<[4], [1], f32, "cpu">) -> !refgraph.tensor<[4], [1], f32, "cpu">
+      refgraph.leave %r : !refgraph.tensor<[4], [1], f32, "cpu">
+    }
+    refgraph.trace @f_2 attributes {refgraph.part = "false", refgraph.takes = array<i64: 1>} {
+      %e = refgraph.external
+      %x = refgraph.get %e arg(0, "x") : !refgraph.tensor<[4], [1], f32, "cpu">
+      %a = refgraph.tensor_op "aten::abs"(%x) {traits = ["as-op-node", "pure"]} : (!refgraph.tensor<[4], [1], f32, "cpu">) -> !refgraph.tensor<[4], [1], f32, "cpu">
+      %r = refgraph.tensor_op "aten::relu"(%a) {traits = ["as-op-node", "pure"]} : (!refgraph.tensor<[4], [1], f32, "cpu">) -> !refgraph.tensor<[4], [1], f32, "cpu">
+      refgraph.leave %r : !refgraph.tensor<[4], [1], f32, "cpu">
+    }
+    ```
+    gives
+    ```mlir
+    refgraph.trace @f {
+      %e = refgraph.external
+      %x = refgraph.get %e arg(0, "x") : !refgraph.tensor<[4], [1], f32, "cpu">
+      %c = refgraph.tensor_op "aten::any"(%x) : (!refgraph.tensor<[4], [1], f32, "cpu">) -> !refgraph.tensor<[], [], i1, "cpu">
+      %y = refgraph.if %c : (!refgraph.tensor<[], [], i1, "cpu">) -> !refgraph.tensor<[4], [1], f32, "cpu"> {
+        %a = refgraph.tensor_op "aten::neg"(%x) {traits = ["as-op-node", "pure"]} : (!refgraph.tensor<[4], [1], f32, "cpu">) -> !refgraph.tensor<[4], [1], f32, "cpu">
+        refgraph.yield %a : !refgraph.tensor<[4], [1], f32, "cpu">
+      } else {
+        %a = refgraph.tensor_op "aten::abs"(%x) {traits = ["as-op-node", "pure"]} : (!refgraph.tensor<[4], [1], f32, "cpu">) -> !refgraph.tensor<[4], [1], f32, "cpu">
+        refgraph.yield %a : !refgraph.tensor<[4], [1], f32, "cpu">
+      }
+      %r = refgraph.tensor_op "aten::relu"(%y) {traits = ["as-op-node", "pure"]} : (!refgraph.tensor<[4], [1], f32, "cpu">) -> !refgraph.tensor<[4], [1], f32, "cpu">
+      refgraph.leave %r : !refgraph.tensor<[4], [1], f32, "cpu">
+    }
+    ```
+  }];
+  let dependentDialects = ["::pyjit::refgraph::RefGraphDialect"];
+  let statistics = [
+    Statistic<"numBranches", "branches", "Branches whose sides became one trace">
+  ];
+}
+
 #endif // PYJIT_REFGRAPH_PASSES_TD

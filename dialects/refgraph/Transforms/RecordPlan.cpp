@@ -28,6 +28,14 @@ void RecordPlan::unite(Parents &parents, Value a, Value b) {
   parents[b] = a;
 }
 
+/// All operators, those of arms among them, in order.
+static SmallVector<TensorOp> getCalls(TraceOp trace) {
+  SmallVector<TensorOp> calls;
+  trace.walk<WalkOrder::PreOrder>(
+      [&](TensorOp call) { calls.push_back(call); });
+  return calls;
+}
+
 std::optional<int64_t> RecordPlan::getPinned(Value value) const {
   auto it = pinned.find(getNode(value));
   return it == pinned.end() ? std::nullopt : std::optional(it->second);
@@ -51,7 +59,8 @@ void RecordPlan::collectNodes(TraceOp trace) {
       unite(node, it->second, value);
   };
   unsigned count = 0;
-  for (Operation &op : trace.getBody().front()) {
+  trace.getBody().walk<WalkOrder::PreOrder>([&](Operation *visited) {
+    Operation &op = *visited;
     for (Value result : op.getResults())
       order[result] = count++;
     if (auto object = dyn_cast<ObjectOp>(op)) {
@@ -64,23 +73,22 @@ void RecordPlan::collectNodes(TraceOp trace) {
       for (auto [i, operand] : llvm::enumerate(call.getMutates()))
         unite(node, call.getInputs()[operand], call.getVersion(i));
     }
-  }
+  });
   for (auto [index, value] : byIndex)
     pinned[getNode(value)] = index;
+  // A version of an arm is none outside: there, the tensor is what it was
+  // before, with the contents that the arm left.
   for (Operation &op : trace.getBody().front())
     for (Value result : op.getResults())
       latest[getNode(result)] = result;
 }
 
 void RecordPlan::collectGroups(TraceOp trace) {
-  for (Operation &op : trace.getBody().front()) {
-    if (auto call = dyn_cast<TensorOp>(op)) {
-      for (int64_t operand : call.getAliases())
-        for (Value result : call.getResults().take_front(call.getNumFresh()))
-          unite(group, getNode(call.getInputs()[operand]), getNode(result));
-      continue;
-    }
-  }
+  trace.walk<WalkOrder::PreOrder>([&](TensorOp call) {
+    for (int64_t operand : call.getAliases())
+      for (Value result : call.getResults().take_front(call.getNumFresh()))
+        unite(group, getNode(call.getInputs()[operand]), getNode(result));
+  });
   for (Operation &op : trace.getBody().front())
     for (Value result : op.getResults())
       if (isa<TensorType>(result.getType()) && getNode(result) == result &&
@@ -181,7 +189,7 @@ bool RecordPlan::hasSymbolicOffset(Value value) const {
 
 /// Finds the inputs that are written.
 LogicalResult RecordPlan::planTensors(TraceOp trace) {
-  for (auto call : trace.getBody().getOps<TensorOp>()) {
+  for (TensorOp call : getCalls(trace)) {
     for (auto [i, number] : llvm::enumerate(call.getMutates())) {
       Value operand = call.getInputs()[number];
       FailureOr<Value> base = getExternalBase(operand, call);
@@ -290,9 +298,11 @@ void RecordPlan::markNeeded(TraceOp trace) {
   llvm::DenseMap<Value, SmallVector<Operation *>> mutatorsOf;
   llvm::DenseSet<Value> live;
   SmallVector<Operation *> work;
+  // An arm's operator needs its branch.
   auto needOp = [&](Operation *op) {
-    if (isa<TensorOp>(op) && needed.insert(op).second)
-      work.push_back(op);
+    for (; isa<TensorOp, IfOp>(op); op = op->getParentOp())
+      if (needed.insert(op).second)
+        work.push_back(op);
   };
   auto needValue = [&](Value value) {
     needOp(value.getDefiningOp());
@@ -300,10 +310,11 @@ void RecordPlan::markNeeded(TraceOp trace) {
       for (Operation *mutator : mutatorsOf.lookup(getGroup(value)))
         needOp(mutator);
   };
-  for (auto call : trace.getBody().getOps<TensorOp>())
+  SmallVector<TensorOp> calls = getCalls(trace);
+  for (TensorOp call : calls)
     for (int64_t operand : call.getMutates())
       mutatorsOf[getGroup(call.getInputs()[operand])].push_back(call);
-  for (auto call : trace.getBody().getOps<TensorOp>())
+  for (TensorOp call : calls)
     if (!call.hasOperatorTrait("pure") && !call.hasOperatorTrait("in-place"))
       needOp(call);
   for (Value value : results)
@@ -315,15 +326,19 @@ void RecordPlan::markNeeded(TraceOp trace) {
     for (Value operand : decide->getOperands())
       needValue(operand);
   auto close = [&] {
-    while (!work.empty())
-      for (Value operand : work.pop_back_val()->getOperands())
+    while (!work.empty()) {
+      Operation *op = work.pop_back_val();
+      for (Value operand : op->getOperands())
         needValue(operand);
+      for (Region &arm : op->getRegions())
+        for (Value result : arm.front().getTerminator()->getOperands())
+          needValue(result);
+    }
   };
   close();
   // What nothing needs runs for its error; the last first, for it needs others.
-  for (Operation &op : llvm::reverse(trace.getBody().front())) {
-    auto call = dyn_cast<TensorOp>(op);
-    if (!call || needed.contains(call) ||
+  for (TensorOp call : llvm::reverse(calls)) {
+    if (needed.contains(call) ||
         !pyjit::operators::mayRaise(call.getOverload()))
       continue;
     raising.insert(call);
@@ -354,10 +369,18 @@ void RecordPlan::listSymbols(TraceOp trace) {
 
 void RecordPlan::listExternals(TraceOp trace) {
   llvm::DenseSet<Value> read(updated.begin(), updated.end());
-  for (auto call : trace.getBody().getOps<TensorOp>())
+  for (TensorOp call : getCalls(trace))
     if (needed.contains(call))
       for (Value operand : call.getInputs())
         read.insert(getNode(operand));
+  trace.walk([&](IfOp branch) {
+    if (!needed.contains(branch))
+      return;
+    read.insert(getNode(branch.getCondition()));
+    for (Region &arm : branch->getRegions())
+      for (Value result : arm.front().getTerminator()->getOperands())
+        read.insert(getNode(result));
+  });
   for (auto decide : trace.getBody().getOps<DecideOp>())
     read.insert(getNode(decide.getCondition()));
   for (auto symbol : trace.getBody().getOps<SymbolOp>())

@@ -1,4 +1,4 @@
-//===- Control.cpp - Loops of a recording as scf on handles ---------------===//
+//===- Control.cpp - Loops and branches of a recording as scf on handles --===//
 //
 // A carried tensor goes round by contents and is a handle inside the body and
 // after the loop; tensors of the outside are used as the handles that they are.
@@ -84,6 +84,38 @@ LogicalResult Converter::convert(refgraph::WhileOp op) {
   builder.setInsertionPointAfter(loop);
   for (auto [recorded, result] : llvm::zip(op.getResults(), loop.getResults()))
     define(recorded, result);
+  return success();
+}
+
+/// Results are handed out by contents; tensors of the outside are used, and
+/// written, as the handles that they are.
+LogicalResult Converter::convert(refgraph::IfOp op) {
+  Location loc = op.getLoc();
+  Value flag = tensor::ExtractOp::create(
+      builder, loc, makeFlag(loc, load(loc, op.getCondition()), true),
+      ValueRange());
+  SmallVector<Type> types;
+  for (Type type : op.getResultTypes())
+    types.push_back(contentsOf(cast<refgraph::TensorType>(type)));
+  auto branch = scf::IfOp::create(builder, loc, types, flag,
+                                  /*addThenBlock=*/false,
+                                  /*addElseBlock=*/false);
+  for (auto [arm, target] : llvm::zip(op->getRegions(), branch->getRegions())) {
+    builder.createBlock(&target);
+    if (failed(convert(arm.front())))
+      return failure();
+    auto yield = cast<refgraph::YieldOp>(arm.front().getTerminator());
+    SmallVector<Value> values;
+    for (Value value : yield.getValues())
+      values.push_back(load(yield.getLoc(), value));
+    scf::YieldOp::create(builder, yield.getLoc(), values);
+  }
+  builder.setInsertionPointAfter(branch);
+  for (auto [recorded, result] :
+       llvm::zip(op.getResults(), branch.getResults())) {
+    define(recorded, result);
+    offsets[handles[recorded]] = 0;
+  }
   return success();
 }
 

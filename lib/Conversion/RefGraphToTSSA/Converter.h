@@ -13,6 +13,10 @@
 
 namespace pyjit::conversion {
 
+/// What a tensor of this type holds.
+mlir::RankedTensorType contentsOf(refgraph::TensorType type);
+mlir::RankedTensorType contentsOf(mlir::Type type);
+
 /// Converts one graph.
 class Converter {
 public:
@@ -31,6 +35,7 @@ private:
   mlir::LogicalResult convert(refgraph::TensorOp op);
   // Control.cpp.
   mlir::LogicalResult convert(refgraph::WhileOp op);
+  mlir::LogicalResult convert(refgraph::IfOp op);
   mlir::LogicalResult convert(refgraph::DecideOp op);
   mlir::Value makeFlag(mlir::Location loc, mlir::Value contents, bool outcome);
   mlir::LogicalResult convertView(refgraph::TensorOp op);

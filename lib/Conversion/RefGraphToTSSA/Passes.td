@@ -20,8 +20,8 @@ def ConvertRefGraphToTSSAPass
     do arguments and calls that are on the processor all the same. A call gets
     `pyjit.library` if it meets tensors of both, other than numbers.
 
-    `refgraph.while` becomes `scf.while`: carried tensors go round by contents,
-    with a 0-dim bool tensor that says whether the loop goes on.
+    `refgraph.if` becomes `scf.if`, whose results are contents. `refgraph.while`
+    becomes `scf.while`: carried tensors go round by contents, with a 0-dim bool tensor that says whether the loop goes on.
 
     Fails on a decision that no pass folded and, naming the operator, on a view that no rule describes, on a second
     device, and where a program of a device writes a tensor of the processor.

@@ -38,9 +38,7 @@ using namespace mlir;
 using namespace pyjit;
 using pyjit::conversion::Converter;
 
-namespace {
-
-RankedTensorType contentsOf(refgraph::TensorType type) {
+RankedTensorType conversion::contentsOf(refgraph::TensorType type) {
   if (type.isSymbolic())
     return tssa::getSymbolicType(type.getExprs().take_front(type.getRank()),
                                  type.getExprs().drop_front(type.getRank()),
@@ -50,7 +48,7 @@ RankedTensorType contentsOf(refgraph::TensorType type) {
 }
 
 /// A lifted number is a 0-dim tensor here.
-RankedTensorType contentsOf(Type type) {
+RankedTensorType conversion::contentsOf(Type type) {
   if (auto tensor = dyn_cast<refgraph::TensorType>(type))
     return contentsOf(tensor);
   MLIRContext *context = type.getContext();
@@ -59,6 +57,10 @@ RankedTensorType contentsOf(Type type) {
                                        ? Type(Float64Type::get(context))
                                        : Type(IntegerType::get(context, 64)));
 }
+
+namespace {
+
+using conversion::contentsOf;
 
 tssa::RefType refTo(RankedTensorType type) {
   return tssa::RefType::get(type.getContext(), type);
@@ -199,7 +201,8 @@ LogicalResult Converter::convert(Block &block) {
   for (Operation &op : block.without_terminator()) {
     LogicalResult converted =
         llvm::TypeSwitch<Operation *, LogicalResult>(&op)
-            .Case<refgraph::TensorOp, refgraph::WhileOp, refgraph::DecideOp>(
+            .Case<refgraph::TensorOp, refgraph::WhileOp, refgraph::IfOp,
+                  refgraph::DecideOp>(
                 [&](auto known) { return convert(known); });
     if (failed(converted))
       return failure();

@@ -464,3 +464,40 @@ refgraph.trace @f {
   %m = refgraph.tensor_op "aten::view"(%x, [size(%n)]) aliases [0] : (!refgraph.tensor<[4], [1], f32, "cpu">, !refgraph.obj<"float">) -> !refgraph.tensor<[4], [1], f32, "cpu">
   refgraph.leave %e : !refgraph.obj<"external">
 }
+
+// -----
+
+refgraph.graph @f(%x: !refgraph.tensor<[4], [1], f32, "cpu">) {
+  // expected-error @+1 {{decides on 4 elements}}
+  refgraph.if %x : (!refgraph.tensor<[4], [1], f32, "cpu">) -> () {
+    refgraph.yield
+  } else {
+    refgraph.yield
+  }
+  refgraph.yield
+}
+
+// -----
+
+refgraph.graph @f(%x: !refgraph.tensor<[], [], f32, "cpu">) {
+  %r = refgraph.if %x : (!refgraph.tensor<[], [], f32, "cpu">) -> !refgraph.tensor<[], [], f32, "cpu"> {
+    refgraph.yield %x : !refgraph.tensor<[], [], f32, "cpu">
+  } else {
+    // expected-error @+1 {{hands out tensors of other types than the results of 'refgraph.if'}}
+    refgraph.yield
+  }
+  refgraph.yield
+}
+
+// -----
+
+refgraph.graph @f(%x: !refgraph.tensor<[], [], f32, "cpu">) {
+  refgraph.if %x : (!refgraph.tensor<[], [], f32, "cpu">) -> () {
+    // expected-error @+1 {{does not belong in 'refgraph.if'}}
+    %n = refgraph.constant 1
+    refgraph.yield
+  } else {
+    refgraph.yield
+  }
+  refgraph.yield
+}

@@ -226,6 +226,29 @@ refgraph.graph @loops(%x: !T) {
   refgraph.yield %r : !T
 }
 
+// CHECK-LABEL: refgraph.graph @branches
+refgraph.graph @branches(%x: !T) {
+  %c = refgraph.tensor_op "aten::any"(%x) : (!T) -> !refgraph.tensor<[], [], i1, "cpu">
+  // CHECK: %[[R:.*]] = refgraph.if %{{.*}} : (!refgraph.tensor<[], [], i1, "cpu">) -> !refgraph.tensor<[4], [1], f32, "cpu"> {
+  %r = refgraph.if %c : (!refgraph.tensor<[], [], i1, "cpu">) -> !T {
+    %n = refgraph.tensor_op "aten::neg"(%x) : (!T) -> !T
+    // CHECK: refgraph.yield %{{.*}} : !refgraph.tensor<[4]
+    refgraph.yield %n : !T
+  // CHECK: } else {
+  } else {
+    // CHECK: refgraph.if %{{.*}} : (!refgraph.tensor<[], [], i1, "cpu">) -> () {
+    refgraph.if %c : (!refgraph.tensor<[], [], i1, "cpu">) -> () {
+      // CHECK-NEXT: refgraph.yield
+      refgraph.yield
+    } else {
+      refgraph.yield
+    }
+    refgraph.yield %x : !T
+  }
+  // CHECK: refgraph.yield %[[R]]
+  refgraph.yield %r : !T
+}
+
 // CHECK-LABEL: refgraph.trace @sizes
 refgraph.trace @sizes {
   %e = refgraph.external

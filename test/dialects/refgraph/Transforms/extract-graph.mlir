@@ -113,3 +113,44 @@ refgraph.trace @decision {
   refgraph.decide %c is true at "f.py:3" state "s" [%y, %n, %c] : (!B, !T, !T, !B) -> ()
   refgraph.leave %x : !T
 }
+
+// -----
+
+!T = !refgraph.tensor<[4], [1], f32, "cpu">
+!B = !refgraph.tensor<[], [], i1, "cpu">
+
+// Of an arm stays what its results need, and what it writes of memory that is
+// needed. A branch that nothing needs goes.
+// CHECK-LABEL: refgraph.graph @arms(
+// CHECK:         %[[Y:.*]] = refgraph.tensor_op "aten::neg"
+// CHECK-NOT:     refgraph.if
+// CHECK:         %[[R:.*]] = refgraph.if
+// CHECK-NEXT:      refgraph.tensor_op "aten::relu_"(%[[Y]]) mutates [0]
+// CHECK-NEXT:      %[[A:.*]] = refgraph.tensor_op "aten::abs"
+// CHECK-NEXT:      refgraph.yield %[[A]]
+// CHECK-NEXT:    } else {
+// CHECK-NEXT:      refgraph.yield
+// CHECK-NEXT:    }
+// CHECK-NEXT:    refgraph.yield %[[Y]], %[[R]]
+refgraph.trace @arms {
+  %e = refgraph.external
+  %x = refgraph.get %e arg(0, "x") : !T
+  %c = refgraph.tensor_op "aten::any"(%x) {traits = ["as-op-node", "pure"]} : (!T) -> !B
+  %y = refgraph.tensor_op "aten::neg"(%x) {traits = ["as-op-node", "pure"]} : (!T) -> !T
+  %z = refgraph.tensor_op "aten::exp"(%x) {traits = ["as-op-node", "pure"]} : (!T) -> !T
+  %dead = refgraph.if %c : (!B) -> !T {
+    refgraph.yield %y : !T
+  } else {
+    refgraph.yield %z : !T
+  }
+  %r = refgraph.if %c : (!B) -> !T {
+    %d = refgraph.tensor_op "aten::neg"(%x) {traits = ["as-op-node", "pure"]} : (!T) -> !T
+    %y1 = refgraph.tensor_op "aten::relu_"(%y) mutates [0] {traits = ["as-op-node", "in-place"]} : (!T) -> !T
+    %a = refgraph.tensor_op "aten::abs"(%x) {traits = ["as-op-node", "pure"]} : (!T) -> !T
+    refgraph.yield %a : !T
+  } else {
+    refgraph.yield %z : !T
+  }
+  %t = refgraph.create "tuple" [%y, %r] : (!T, !T) -> !refgraph.obj<"tuple">
+  refgraph.leave %t : !refgraph.obj<"tuple">
+}

@@ -47,3 +47,35 @@ refgraph.graph @flag(%x: !F) {
   }
   refgraph.yield
 }
+
+// -----
+
+!T = !refgraph.tensor<[4], [1], f32, "cpu">
+!F = !refgraph.tensor<[1], [1], f32, "cpu">
+
+// Arms write what lives outside, and hand out contents.
+// CHECK-LABEL: func.func @branch(
+// CHECK-SAME:    %[[X:[a-z0-9]+]]: !tssa.ref<tensor<4xf32>>
+// CHECK:         tssa.aten "aten::ne.Scalar"
+// CHECK:         %[[FLAG:.*]] = tensor.extract
+// CHECK:         %[[R:.*]] = scf.if %[[FLAG]] -> (tensor<4xf32>) {
+// CHECK:           tssa.store %{{.*}}, %[[X]]
+// CHECK:           %[[L:.*]] = tssa.load %[[X]]
+// CHECK:           %[[N:.*]] = tssa.aten "aten::neg"(%[[L]])
+// CHECK:           scf.yield %{{.*}} : tensor<4xf32>
+// CHECK:         } else {
+// CHECK:           %[[Y:.*]] = tssa.load %[[X]]
+// CHECK:           scf.yield %[[Y]]
+// CHECK:         }
+// CHECK:         tssa.ref %[[R]]
+refgraph.graph @branch(%x: !T, %f: !F) mutates [0] {
+  %r = refgraph.if %f : (!F) -> !T {
+    %x1 = refgraph.tensor_op "aten::relu_"(%x) mutates [0] : (!T) -> !T
+    %n = refgraph.tensor_op "aten::neg"(%x1) : (!T) -> !T
+    refgraph.yield %n : !T
+  } else {
+    refgraph.yield %x : !T
+  }
+  %s = refgraph.tensor_op "aten::add_.Tensor"(%r, %r, 1 : i64) mutates [0] : (!T, !T) -> !T
+  refgraph.yield %s, %x : !T, !T
+}

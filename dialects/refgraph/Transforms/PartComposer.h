@@ -1,0 +1,96 @@
+//===- PartComposer.h - one recording after another -------------*- C++ -*-===//
+//
+// A call that was cut is recorded in parts: what one part leaves, the next
+// begins with as its arguments. The composer appends a part to the trace in
+// front of it: what it reads of arguments is found in what the trace leaves,
+// now; what it reads of older objects becomes a read of the trace. It refuses
+// what would not be the same if all checks came first.
+//
+//===----------------------------------------------------------------------===//
+
+#ifndef PYJIT_DIALECTS_REFGRAPH_TRANSFORMS_PARTCOMPOSER_H
+#define PYJIT_DIALECTS_REFGRAPH_TRANSFORMS_PARTCOMPOSER_H
+
+#include "dialects/refgraph/IR/RefGraph.h"
+#include "mlir/IR/Builders.h"
+#include "mlir/IR/IRMapping.h"
+#include "llvm/ADT/DenseMap.h"
+#include "llvm/ADT/DenseSet.h"
+
+namespace pyjit::refgraph {
+
+/// Attributes of a part that its place in the call decides.
+namespace part {
+/// Which part: "prefix", "true", "false" or "rest".
+constexpr llvm::StringLiteral kRole = "refgraph.part";
+/// Numbers of the values that the arguments are; -1 is the result of the part
+/// before.
+constexpr llvm::StringLiteral kTakes = "refgraph.takes";
+/// Entries of the prefix' object table, by the part's own numbers.
+constexpr llvm::StringLiteral kObjects = "refgraph.objects";
+/// The grad mode that a part leaves behind, if it set it.
+constexpr llvm::StringLiteral kGradMode = "refgraph.leaves_grad_mode";
+/// The part leaves frames, not a result.
+constexpr llvm::StringLiteral kCut = "refgraph.cut";
+/// Of the prefix: where its innermost frame has the tensor that is asked.
+constexpr llvm::StringLiteral kCondition = "refgraph.condition";
+/// Of the prefix: where `torch.Tensor` is in the object table.
+constexpr llvm::StringLiteral kTensorClass = "refgraph.tensor_class";
+} // namespace part
+
+class PartComposer {
+public:
+  explicit PartComposer(TraceOp trace);
+
+  /// Whether the trace itself can be appended to.
+  llvm::LogicalResult begin();
+  /// Appends `part`. Reads go where `reads` is, operators, objects and writes
+  /// where `body` is. Returns what the part leaves; `written` are the writes,
+  /// which later parts see once they are noted.
+  llvm::FailureOr<mlir::Value>
+  append(TraceOp part, llvm::ArrayRef<mlir::Value> arguments,
+         mlir::OpBuilder &reads, mlir::OpBuilder &body,
+         llvm::SmallVectorImpl<mlir::Operation *> &written);
+  void noteWrite(mlir::Operation *op) { writes.push_back(op); }
+  llvm::ArrayRef<mlir::Operation *> getWrites() const { return writes; }
+  void noteVersions(mlir::Operation *op);
+
+  /// The object's first value: of versions, and of reads that found one object.
+  mlir::Value getNode(mlir::Value value) const;
+  /// State of the thread that a part has to begin with.
+  mlir::DictionaryAttr state;
+
+private:
+  using Place = std::tuple<mlir::Value, int, mlir::Attribute>;
+
+  void note(mlir::Operation *op);
+  void unite(mlir::Value a, mlir::Value b);
+  void renumber(TraceOp part);
+  llvm::LogicalResult appendRead(GetOp get);
+  llvm::LogicalResult appendCheck(mlir::Operation *op);
+  llvm::LogicalResult bind(GetOp get, mlir::Value value);
+  llvm::LogicalResult mergeChecks(GetOp get, GetOp into);
+  mlir::Value resolve(CreateOp created, Selector selector, mlir::Attribute key);
+  llvm::LogicalResult checkUnwritten(mlir::Operation *read, mlir::Value holder,
+                                     mlir::Attribute key, bool onePlace);
+  mlir::Value getObject(mlir::IntegerAttr index, mlir::Type type,
+                        mlir::Location loc);
+  static bool isWrite(mlir::Operation *op) {
+    return llvm::isa<SetOp, DeleteOp, AppendOp, ReplaceOp>(op);
+  }
+
+  TraceOp trace;
+  mlir::IntegerAttr tensorClass;
+  llvm::DenseMap<mlir::Value, mlir::Value> parent;
+  llvm::DenseMap<int64_t, mlir::Value> byIndex;
+  llvm::DenseMap<Place, GetOp> places;
+  llvm::SmallVector<mlir::Operation *> writes;
+  mlir::Value external;
+  // Of the part that is being appended.
+  mlir::IRMapping mapping;
+  mlir::OpBuilder *reads = nullptr;
+};
+
+} // namespace pyjit::refgraph
+
+#endif // PYJIT_DIALECTS_REFGRAPH_TRANSFORMS_PARTCOMPOSER_H

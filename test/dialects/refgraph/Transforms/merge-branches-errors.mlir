@@ -1,0 +1,723 @@
+// Parts that are no one program: the cut goes on answering.
+// RUN: pyjit-opt %s --refgraph-annotate --refgraph-merge-branches -split-input-file -verify-diagnostics
+
+!T = !refgraph.tensor<[4], [1], f32, "cpu">
+!H = !refgraph.tensor<[2], [1], f32, "cpu">
+!B = !refgraph.tensor<[], [], i1, "cpu">
+
+// Who calls could tell the input from a new tensor.
+refgraph.trace @f attributes {refgraph.part = "prefix", refgraph.condition = 0 : i64} {
+  %e = refgraph.external
+  refgraph.state {grad_mode = false}
+  %x = refgraph.get %e arg(0, "x") {requires_grad = false} : !T
+  %y = refgraph.tensor_op "aten::neg"(%x) : (!T) -> !T
+  %c = refgraph.tensor_op "aten::any"(%x) : (!T) -> !B
+  %inner = refgraph.create "tuple" [%c, %x, %y] : (!B, !T, !T) -> !refgraph.obj<"tuple">
+  %t = refgraph.create "tuple" [%inner] : (!refgraph.obj<"tuple">) -> !refgraph.obj<"tuple">
+  // expected-error @+1 {{stays a cut: an arm leaves a tensor that lives outside of the call, or a view of one, and the other does not}}
+  refgraph.leave %t : !refgraph.obj<"tuple">
+}
+refgraph.trace @f_1 attributes {refgraph.part = "true", refgraph.takes = array<i64: 1, 2>} {
+  %e = refgraph.external
+  refgraph.state {grad_mode = false}
+  %x = refgraph.get %e arg(0, "x") {requires_grad = false} : !T
+  %a = refgraph.tensor_op "aten::abs"(%x) : (!T) -> !T
+  refgraph.leave %a : !T
+}
+refgraph.trace @f_2 attributes {refgraph.part = "false", refgraph.takes = array<i64: 1, 2>} {
+  %e = refgraph.external
+  refgraph.state {grad_mode = false}
+  %x = refgraph.get %e arg(0, "x") {requires_grad = false} : !T
+  refgraph.leave %x : !T
+}
+
+// -----
+
+!T = !refgraph.tensor<[4], [1], f32, "cpu">
+!H = !refgraph.tensor<[2], [1], f32, "cpu">
+!B = !refgraph.tensor<[], [], i1, "cpu">
+
+// As well by its memory.
+refgraph.trace @f attributes {refgraph.part = "prefix", refgraph.condition = 0 : i64} {
+  %e = refgraph.external
+  refgraph.state {grad_mode = false}
+  %x = refgraph.get %e arg(0, "x") {requires_grad = false} : !T
+  %y = refgraph.tensor_op "aten::neg"(%x) : (!T) -> !T
+  %c = refgraph.tensor_op "aten::any"(%x) : (!T) -> !B
+  %inner = refgraph.create "tuple" [%c, %x, %y] : (!B, !T, !T) -> !refgraph.obj<"tuple">
+  %t = refgraph.create "tuple" [%inner] : (!refgraph.obj<"tuple">) -> !refgraph.obj<"tuple">
+  // expected-error @+1 {{stays a cut: an arm leaves a tensor that lives outside of the call, or a view of one, and the other does not}}
+  refgraph.leave %t : !refgraph.obj<"tuple">
+}
+refgraph.trace @f_1 attributes {refgraph.part = "true", refgraph.takes = array<i64: 1, 2>} {
+  %e = refgraph.external
+  refgraph.state {grad_mode = false}
+  %x = refgraph.get %e arg(0, "x") {requires_grad = false} : !T
+  %v = refgraph.tensor_op "aten::slice.Tensor"(%x, 0 : i64, 0 : i64, 2 : i64, 1 : i64) aliases [0] : (!T) -> !H
+  refgraph.leave %v : !H
+}
+refgraph.trace @f_2 attributes {refgraph.part = "false", refgraph.takes = array<i64: 1, 2>} {
+  %e = refgraph.external
+  refgraph.state {grad_mode = false}
+  %x = refgraph.get %e arg(0, "x") {requires_grad = false} : !T
+  %a = refgraph.tensor_op "aten::abs"(%x) : (!T) -> !T
+  %v = refgraph.tensor_op "aten::slice.Tensor"(%a, 0 : i64, 0 : i64, 2 : i64, 1 : i64) aliases [0] : (!T) -> !H
+  %w = refgraph.tensor_op "aten::neg"(%v) : (!H) -> !H
+  refgraph.leave %w : !H
+}
+
+// -----
+
+!T = !refgraph.tensor<[4], [1], f32, "cpu">
+!H = !refgraph.tensor<[2], [1], f32, "cpu">
+!B = !refgraph.tensor<[], [], i1, "cpu">
+
+// One tensor under two names, or two tensors.
+refgraph.trace @f attributes {refgraph.part = "prefix", refgraph.condition = 0 : i64} {
+  %e = refgraph.external
+  refgraph.state {grad_mode = false}
+  %x = refgraph.get %e arg(0, "x") {requires_grad = false} : !T
+  %y = refgraph.tensor_op "aten::neg"(%x) : (!T) -> !T
+  %c = refgraph.tensor_op "aten::any"(%x) : (!T) -> !B
+  %inner = refgraph.create "tuple" [%c, %x, %y] : (!B, !T, !T) -> !refgraph.obj<"tuple">
+  %t = refgraph.create "tuple" [%inner] : (!refgraph.obj<"tuple">) -> !refgraph.obj<"tuple">
+  // expected-error @+1 {{stays a cut: a tensor is one in one arm and two in the other}}
+  refgraph.leave %t : !refgraph.obj<"tuple">
+}
+refgraph.trace @f_1 attributes {refgraph.part = "true", refgraph.takes = array<i64: 1, 2>} {
+  %e = refgraph.external
+  refgraph.state {grad_mode = false}
+  %x = refgraph.get %e arg(0, "x") {requires_grad = false} : !T
+  %y = refgraph.get %e arg(1, "y") : !T
+  %t = refgraph.create "tuple" [%y, %y] : (!T, !T) -> !refgraph.obj<"tuple">
+  refgraph.leave %t : !refgraph.obj<"tuple">
+}
+refgraph.trace @f_2 attributes {refgraph.part = "false", refgraph.takes = array<i64: 1, 2>} {
+  %e = refgraph.external
+  refgraph.state {grad_mode = false}
+  %x = refgraph.get %e arg(0, "x") {requires_grad = false} : !T
+  %y = refgraph.get %e arg(1, "y") : !T
+  %a = refgraph.tensor_op "aten::abs"(%y) : (!T) -> !T
+  %t = refgraph.create "tuple" [%y, %a] : (!T, !T) -> !refgraph.obj<"tuple">
+  refgraph.leave %t : !refgraph.obj<"tuple">
+}
+
+// -----
+
+!T = !refgraph.tensor<[4], [1], f32, "cpu">
+!H = !refgraph.tensor<[2], [1], f32, "cpu">
+!B = !refgraph.tensor<[], [], i1, "cpu">
+
+// A view of what is also left, or a tensor of its own.
+refgraph.trace @f attributes {refgraph.part = "prefix", refgraph.condition = 0 : i64} {
+  %e = refgraph.external
+  refgraph.state {grad_mode = false}
+  %x = refgraph.get %e arg(0, "x") {requires_grad = false} : !T
+  %y = refgraph.tensor_op "aten::neg"(%x) : (!T) -> !T
+  %c = refgraph.tensor_op "aten::any"(%x) : (!T) -> !B
+  %inner = refgraph.create "tuple" [%c, %x, %y] : (!B, !T, !T) -> !refgraph.obj<"tuple">
+  %t = refgraph.create "tuple" [%inner] : (!refgraph.obj<"tuple">) -> !refgraph.obj<"tuple">
+  // expected-error @+1 {{stays a cut: an arm leaves a tensor whose memory can be seen by another way}}
+  refgraph.leave %t : !refgraph.obj<"tuple">
+}
+refgraph.trace @f_1 attributes {refgraph.part = "true", refgraph.takes = array<i64: 1, 2>} {
+  %e = refgraph.external
+  refgraph.state {grad_mode = false}
+  %x = refgraph.get %e arg(0, "x") {requires_grad = false} : !T
+  %y = refgraph.get %e arg(1, "y") : !T
+  %v = refgraph.tensor_op "aten::view"(%y, [4 : i64]) aliases [0] : (!T) -> !T
+  %t = refgraph.create "tuple" [%y, %v] : (!T, !T) -> !refgraph.obj<"tuple">
+  refgraph.leave %t : !refgraph.obj<"tuple">
+}
+refgraph.trace @f_2 attributes {refgraph.part = "false", refgraph.takes = array<i64: 1, 2>} {
+  %e = refgraph.external
+  refgraph.state {grad_mode = false}
+  %x = refgraph.get %e arg(0, "x") {requires_grad = false} : !T
+  %y = refgraph.get %e arg(1, "y") : !T
+  %a = refgraph.tensor_op "aten::abs"(%y) : (!T) -> !T
+  %t = refgraph.create "tuple" [%y, %a] : (!T, !T) -> !refgraph.obj<"tuple">
+  refgraph.leave %t : !refgraph.obj<"tuple">
+}
+
+// -----
+
+!T = !refgraph.tensor<[4], [1], f32, "cpu">
+!H = !refgraph.tensor<[2], [1], f32, "cpu">
+!B = !refgraph.tensor<[], [], i1, "cpu">
+
+// Other shapes.
+refgraph.trace @f attributes {refgraph.part = "prefix", refgraph.condition = 0 : i64} {
+  %e = refgraph.external
+  refgraph.state {grad_mode = false}
+  %x = refgraph.get %e arg(0, "x") {requires_grad = false} : !T
+  %y = refgraph.tensor_op "aten::neg"(%x) : (!T) -> !T
+  %c = refgraph.tensor_op "aten::any"(%x) : (!T) -> !B
+  %inner = refgraph.create "tuple" [%c, %x, %y] : (!B, !T, !T) -> !refgraph.obj<"tuple">
+  %t = refgraph.create "tuple" [%inner] : (!refgraph.obj<"tuple">) -> !refgraph.obj<"tuple">
+  // expected-error @+1 {{stays a cut: the arms leave !refgraph.tensor<[2], [1], f32, "cpu"> and}}
+  refgraph.leave %t : !refgraph.obj<"tuple">
+}
+refgraph.trace @f_1 attributes {refgraph.part = "true", refgraph.takes = array<i64: 1, 2>} {
+  %e = refgraph.external
+  refgraph.state {grad_mode = false}
+  %x = refgraph.get %e arg(0, "x") {requires_grad = false} : !T
+  %a = refgraph.tensor_op "aten::abs"(%x) : (!T) -> !T
+  %v = refgraph.tensor_op "aten::slice.Tensor"(%a, 0 : i64, 0 : i64, 2 : i64, 1 : i64) aliases [0] : (!T) -> !H
+  refgraph.leave %v : !H
+}
+refgraph.trace @f_2 attributes {refgraph.part = "false", refgraph.takes = array<i64: 1, 2>} {
+  %e = refgraph.external
+  refgraph.state {grad_mode = false}
+  %x = refgraph.get %e arg(0, "x") {requires_grad = false} : !T
+  %a = refgraph.tensor_op "aten::abs"(%x) : (!T) -> !T
+  refgraph.leave %a : !T
+}
+
+// -----
+
+!T = !refgraph.tensor<[4], [1], f32, "cpu">
+!H = !refgraph.tensor<[2], [1], f32, "cpu">
+!B = !refgraph.tensor<[], [], i1, "cpu">
+
+// Other objects.
+refgraph.trace @f attributes {refgraph.part = "prefix", refgraph.condition = 0 : i64} {
+  %e = refgraph.external
+  refgraph.state {grad_mode = false}
+  %x = refgraph.get %e arg(0, "x") {requires_grad = false} : !T
+  %y = refgraph.tensor_op "aten::neg"(%x) : (!T) -> !T
+  %c = refgraph.tensor_op "aten::any"(%x) : (!T) -> !B
+  %inner = refgraph.create "tuple" [%c, %x, %y] : (!B, !T, !T) -> !refgraph.obj<"tuple">
+  %t = refgraph.create "tuple" [%inner] : (!refgraph.obj<"tuple">) -> !refgraph.obj<"tuple">
+  // expected-error @+1 {{stays a cut: the arms leave different objects}}
+  refgraph.leave %t : !refgraph.obj<"tuple">
+}
+refgraph.trace @f_1 attributes {refgraph.part = "true", refgraph.takes = array<i64: 1, 2>} {
+  %e = refgraph.external
+  refgraph.state {grad_mode = false}
+  %x = refgraph.get %e arg(0, "x") {requires_grad = false} : !T
+  %n = refgraph.constant 1
+  refgraph.leave %n : !refgraph.obj<"int">
+}
+refgraph.trace @f_2 attributes {refgraph.part = "false", refgraph.takes = array<i64: 1, 2>} {
+  %e = refgraph.external
+  refgraph.state {grad_mode = false}
+  %x = refgraph.get %e arg(0, "x") {requires_grad = false} : !T
+  %n = refgraph.constant 2
+  refgraph.leave %n : !refgraph.obj<"int">
+}
+
+// -----
+
+!T = !refgraph.tensor<[4], [1], f32, "cpu">
+!H = !refgraph.tensor<[2], [1], f32, "cpu">
+!B = !refgraph.tensor<[], [], i1, "cpu">
+
+// Random numbers.
+refgraph.trace @f attributes {refgraph.part = "prefix", refgraph.condition = 0 : i64} {
+  %e = refgraph.external
+  refgraph.state {grad_mode = false}
+  %x = refgraph.get %e arg(0, "x") {requires_grad = false} : !T
+  %y = refgraph.tensor_op "aten::neg"(%x) : (!T) -> !T
+  %c = refgraph.tensor_op "aten::any"(%x) : (!T) -> !B
+  %inner = refgraph.create "tuple" [%c, %x, %y] : (!B, !T, !T) -> !refgraph.obj<"tuple">
+  %t = refgraph.create "tuple" [%inner] : (!refgraph.obj<"tuple">) -> !refgraph.obj<"tuple">
+  // expected-error @+1 {{stays a cut: 'aten::rand' of one arm has effects beyond its results}}
+  refgraph.leave %t : !refgraph.obj<"tuple">
+}
+refgraph.trace @f_1 attributes {refgraph.part = "true", refgraph.takes = array<i64: 1, 2>} {
+  %e = refgraph.external
+  refgraph.state {grad_mode = false}
+  %x = refgraph.get %e arg(0, "x") {requires_grad = false} : !T
+  %n = refgraph.tensor_op "aten::rand"([4 : i64], none, none, none, none) : () -> !T
+  refgraph.leave %n : !T
+}
+refgraph.trace @f_2 attributes {refgraph.part = "false", refgraph.takes = array<i64: 1, 2>} {
+  %e = refgraph.external
+  refgraph.state {grad_mode = false}
+  %x = refgraph.get %e arg(0, "x") {requires_grad = false} : !T
+  %a = refgraph.tensor_op "aten::abs"(%x) : (!T) -> !T
+  refgraph.leave %a : !T
+}
+
+// -----
+
+!T = !refgraph.tensor<[4], [1], f32, "cpu">
+!H = !refgraph.tensor<[2], [1], f32, "cpu">
+!B = !refgraph.tensor<[], [], i1, "cpu">
+
+// An operator that nobody knows.
+refgraph.trace @f attributes {refgraph.part = "prefix", refgraph.condition = 0 : i64} {
+  %e = refgraph.external
+  refgraph.state {grad_mode = false}
+  %x = refgraph.get %e arg(0, "x") {requires_grad = false} : !T
+  %y = refgraph.tensor_op "aten::neg"(%x) : (!T) -> !T
+  %c = refgraph.tensor_op "aten::any"(%x) : (!T) -> !B
+  %inner = refgraph.create "tuple" [%c, %x, %y] : (!B, !T, !T) -> !refgraph.obj<"tuple">
+  %t = refgraph.create "tuple" [%inner] : (!refgraph.obj<"tuple">) -> !refgraph.obj<"tuple">
+  // expected-error @+1 {{stays a cut: 'mylib::thing' of one arm has effects beyond its results}}
+  refgraph.leave %t : !refgraph.obj<"tuple">
+}
+refgraph.trace @f_1 attributes {refgraph.part = "true", refgraph.takes = array<i64: 1, 2>} {
+  %e = refgraph.external
+  refgraph.state {grad_mode = false}
+  %x = refgraph.get %e arg(0, "x") {requires_grad = false} : !T
+  %n = refgraph.tensor_op "mylib::thing"(%x) : (!T) -> !T
+  refgraph.leave %n : !T
+}
+refgraph.trace @f_2 attributes {refgraph.part = "false", refgraph.takes = array<i64: 1, 2>} {
+  %e = refgraph.external
+  refgraph.state {grad_mode = false}
+  %x = refgraph.get %e arg(0, "x") {requires_grad = false} : !T
+  %a = refgraph.tensor_op "aten::abs"(%x) : (!T) -> !T
+  refgraph.leave %a : !T
+}
+
+// -----
+
+!T = !refgraph.tensor<[4], [1], f32, "cpu">
+!H = !refgraph.tensor<[2], [1], f32, "cpu">
+!B = !refgraph.tensor<[], [], i1, "cpu">
+
+// A write on one side.
+refgraph.trace @f attributes {refgraph.part = "prefix", refgraph.condition = 0 : i64} {
+  %e = refgraph.external
+  refgraph.state {grad_mode = false}
+  %x = refgraph.get %e arg(0, "x") {requires_grad = false} : !T
+  %y = refgraph.tensor_op "aten::neg"(%x) : (!T) -> !T
+  %c = refgraph.tensor_op "aten::any"(%x) : (!T) -> !B
+  %inner = refgraph.create "tuple" [%c, %x, %y] : (!B, !T, !T) -> !refgraph.obj<"tuple">
+  %t = refgraph.create "tuple" [%inner] : (!refgraph.obj<"tuple">) -> !refgraph.obj<"tuple">
+  // expected-error @+1 {{stays a cut: the arms write to objects in different ways}}
+  refgraph.leave %t : !refgraph.obj<"tuple">
+}
+refgraph.trace @f_1 attributes {refgraph.part = "true", refgraph.takes = array<i64: 1, 2>} {
+  %e = refgraph.external
+  refgraph.state {grad_mode = false}
+  %x = refgraph.get %e arg(0, "x") {requires_grad = false} : !T
+  %g = refgraph.object 0 : !refgraph.obj<"dict">
+  refgraph.set %g item("n") = %x : !refgraph.obj<"dict">, !T
+  %a = refgraph.tensor_op "aten::abs"(%x) : (!T) -> !T
+  refgraph.leave %a : !T
+}
+refgraph.trace @f_2 attributes {refgraph.part = "false", refgraph.takes = array<i64: 1, 2>} {
+  %e = refgraph.external
+  refgraph.state {grad_mode = false}
+  %x = refgraph.get %e arg(0, "x") {requires_grad = false} : !T
+  %a = refgraph.tensor_op "aten::abs"(%x) : (!T) -> !T
+  refgraph.leave %a : !T
+}
+
+// -----
+
+!T = !refgraph.tensor<[4], [1], f32, "cpu">
+!H = !refgraph.tensor<[2], [1], f32, "cpu">
+!B = !refgraph.tensor<[], [], i1, "cpu">
+
+// A grad mode that one side leaves.
+refgraph.trace @f attributes {refgraph.part = "prefix", refgraph.condition = 0 : i64} {
+  %e = refgraph.external
+  refgraph.state {grad_mode = false}
+  %x = refgraph.get %e arg(0, "x") {requires_grad = false} : !T
+  %y = refgraph.tensor_op "aten::neg"(%x) : (!T) -> !T
+  %c = refgraph.tensor_op "aten::any"(%x) : (!T) -> !B
+  %inner = refgraph.create "tuple" [%c, %x, %y] : (!B, !T, !T) -> !refgraph.obj<"tuple">
+  %t = refgraph.create "tuple" [%inner] : (!refgraph.obj<"tuple">) -> !refgraph.obj<"tuple">
+  // expected-error @+1 {{stays a cut: the arms leave different states of the thread}}
+  refgraph.leave %t : !refgraph.obj<"tuple">
+}
+refgraph.trace @f_1 attributes {refgraph.part = "true", refgraph.leaves_grad_mode = true, refgraph.takes = array<i64: 1, 2>} {
+  %e = refgraph.external
+  refgraph.state {grad_mode = false}
+  %x = refgraph.get %e arg(0, "x") {requires_grad = false} : !T
+  %a = refgraph.tensor_op "aten::abs"(%x) : (!T) -> !T
+  refgraph.leave %a : !T
+}
+refgraph.trace @f_2 attributes {refgraph.part = "false", refgraph.takes = array<i64: 1, 2>} {
+  %e = refgraph.external
+  refgraph.state {grad_mode = false}
+  %x = refgraph.get %e arg(0, "x") {requires_grad = false} : !T
+  %a = refgraph.tensor_op "aten::abs"(%x) : (!T) -> !T
+  refgraph.leave %a : !T
+}
+
+// -----
+
+!T = !refgraph.tensor<[4], [1], f32, "cpu">
+!H = !refgraph.tensor<[2], [1], f32, "cpu">
+!B = !refgraph.tensor<[], [], i1, "cpu">
+
+// An arm that was recorded with another tensor.
+refgraph.trace @f attributes {refgraph.part = "prefix", refgraph.condition = 0 : i64} {
+  %e = refgraph.external
+  refgraph.state {grad_mode = false}
+  %x = refgraph.get %e arg(0, "x") {requires_grad = false} : !T
+  %y = refgraph.tensor_op "aten::neg"(%x) : (!T) -> !T
+  %c = refgraph.tensor_op "aten::any"(%x) : (!T) -> !B
+  %inner = refgraph.create "tuple" [%c, %x, %y] : (!B, !T, !T) -> !refgraph.obj<"tuple">
+  %t = refgraph.create "tuple" [%inner] : (!refgraph.obj<"tuple">) -> !refgraph.obj<"tuple">
+  refgraph.leave %t : !refgraph.obj<"tuple">
+}
+refgraph.trace @f_1 attributes {refgraph.part = "true", refgraph.takes = array<i64: 1, 2>} {
+  %e = refgraph.external
+  refgraph.state {grad_mode = false}
+  %x = refgraph.get %e arg(0, "x") {requires_grad = false} : !T
+  // expected-error @+1 {{was recorded with another value than the part before leaves}}
+  %v = refgraph.get %e arg(1, "y") : !H
+  %a = refgraph.tensor_op "aten::abs"(%x) : (!T) -> !T
+  refgraph.leave %a : !T
+}
+refgraph.trace @f_2 attributes {refgraph.part = "false", refgraph.takes = array<i64: 1, 2>} {
+  %e = refgraph.external
+  refgraph.state {grad_mode = false}
+  %x = refgraph.get %e arg(0, "x") {requires_grad = false} : !T
+  %a = refgraph.tensor_op "aten::abs"(%x) : (!T) -> !T
+  refgraph.leave %a : !T
+}
+
+// -----
+
+!T = !refgraph.tensor<[4], [1], f32, "cpu">
+!H = !refgraph.tensor<[2], [1], f32, "cpu">
+!B = !refgraph.tensor<[], [], i1, "cpu">
+
+// Or with a parameter, which this is not.
+refgraph.trace @f attributes {refgraph.part = "prefix", refgraph.condition = 0 : i64} {
+  %e = refgraph.external
+  refgraph.state {grad_mode = false}
+  %x = refgraph.get %e arg(0, "x") {requires_grad = false} : !T
+  %y = refgraph.tensor_op "aten::neg"(%x) : (!T) -> !T
+  %c = refgraph.tensor_op "aten::any"(%x) : (!T) -> !B
+  %inner = refgraph.create "tuple" [%c, %x, %y] : (!B, !T, !T) -> !refgraph.obj<"tuple">
+  %t = refgraph.create "tuple" [%inner] : (!refgraph.obj<"tuple">) -> !refgraph.obj<"tuple">
+  refgraph.leave %t : !refgraph.obj<"tuple">
+}
+refgraph.trace @f_1 attributes {refgraph.part = "true", refgraph.takes = array<i64: 1, 2>} {
+  %e = refgraph.external
+  refgraph.state {grad_mode = false}
+  %x = refgraph.get %e arg(0, "x") {requires_grad = false} : !T
+  // expected-error @+1 {{was recorded with another value than the part before leaves}}
+  %v = refgraph.get %e arg(1, "y") type(4) {requires_grad = false, param} : !T
+  %a = refgraph.tensor_op "aten::abs"(%x) : (!T) -> !T
+  refgraph.leave %a : !T
+}
+refgraph.trace @f_2 attributes {refgraph.part = "false", refgraph.takes = array<i64: 1, 2>} {
+  %e = refgraph.external
+  refgraph.state {grad_mode = false}
+  %x = refgraph.get %e arg(0, "x") {requires_grad = false} : !T
+  %a = refgraph.tensor_op "aten::abs"(%x) : (!T) -> !T
+  refgraph.leave %a : !T
+}
+
+// -----
+
+!T = !refgraph.tensor<[4], [1], f32, "cpu">
+!H = !refgraph.tensor<[2], [1], f32, "cpu">
+!B = !refgraph.tensor<[], [], i1, "cpu">
+
+// Arms that were recorded in different worlds.
+refgraph.trace @f attributes {refgraph.part = "prefix", refgraph.condition = 0 : i64} {
+  %e = refgraph.external
+  refgraph.state {grad_mode = false}
+  %x = refgraph.get %e arg(0, "x") {requires_grad = false} : !T
+  %y = refgraph.tensor_op "aten::neg"(%x) : (!T) -> !T
+  %c = refgraph.tensor_op "aten::any"(%x) : (!T) -> !B
+  %inner = refgraph.create "tuple" [%c, %x, %y] : (!B, !T, !T) -> !refgraph.obj<"tuple">
+  %t = refgraph.create "tuple" [%inner] : (!refgraph.obj<"tuple">) -> !refgraph.obj<"tuple">
+  refgraph.leave %t : !refgraph.obj<"tuple">
+}
+refgraph.trace @f_1 attributes {refgraph.part = "true", refgraph.takes = array<i64: 1, 2>} {
+  %e = refgraph.external
+  refgraph.state {grad_mode = false}
+  %x = refgraph.get %e arg(0, "x") {requires_grad = false} : !T
+  %g = refgraph.object 0 : !refgraph.obj<"dict">
+  // expected-note @+1 {{read here}}
+  %n = refgraph.get %g item("n") equals(1) : !refgraph.obj<"dict"> -> !refgraph.obj<"int">
+  %a = refgraph.tensor_op "aten::abs"(%x) : (!T) -> !T
+  refgraph.leave %a : !T
+}
+refgraph.trace @f_2 attributes {refgraph.part = "false", refgraph.takes = array<i64: 1, 2>} {
+  %e = refgraph.external
+  refgraph.state {grad_mode = false}
+  %x = refgraph.get %e arg(0, "x") {requires_grad = false} : !T
+  %g = refgraph.object 0 : !refgraph.obj<"dict">
+  // expected-error @+1 {{demands another equals than an earlier part}}
+  %n = refgraph.get %g item("n") equals(2) : !refgraph.obj<"dict"> -> !refgraph.obj<"int">
+  %a = refgraph.tensor_op "aten::abs"(%x) : (!T) -> !T
+  refgraph.leave %a : !T
+}
+
+// -----
+
+!T = !refgraph.tensor<[4], [1], f32, "cpu">
+!H = !refgraph.tensor<[2], [1], f32, "cpu">
+!B = !refgraph.tensor<[], [], i1, "cpu">
+
+// What the prefix writes is not there before the call.
+refgraph.trace @f attributes {refgraph.part = "prefix", refgraph.condition = 0 : i64} {
+  %e = refgraph.external
+  refgraph.state {grad_mode = false}
+  %x = refgraph.get %e arg(0, "x") {requires_grad = false} : !T
+  %y = refgraph.tensor_op "aten::neg"(%x) : (!T) -> !T
+  %c = refgraph.tensor_op "aten::any"(%x) : (!T) -> !B
+  %g = refgraph.object 0 : !refgraph.obj<"dict">
+  %one = refgraph.constant 1
+  refgraph.set %g item("n") = %one : !refgraph.obj<"dict">, !refgraph.obj<"int">
+  %inner = refgraph.create "tuple" [%c, %x, %y] : (!B, !T, !T) -> !refgraph.obj<"tuple">
+  %t = refgraph.create "tuple" [%inner] : (!refgraph.obj<"tuple">) -> !refgraph.obj<"tuple">
+  refgraph.leave %t : !refgraph.obj<"tuple">
+}
+refgraph.trace @f_1 attributes {refgraph.part = "true", refgraph.takes = array<i64: 1, 2>} {
+  %e = refgraph.external
+  refgraph.state {grad_mode = false}
+  %x = refgraph.get %e arg(0, "x") {requires_grad = false} : !T
+  %g = refgraph.object 0 : !refgraph.obj<"dict">
+  // expected-error @+1 {{reads an object that an earlier part writes to}}
+  %n = refgraph.get %g item("n") equals(1) : !refgraph.obj<"dict"> -> !refgraph.obj<"int">
+  %a = refgraph.tensor_op "aten::abs"(%x) : (!T) -> !T
+  refgraph.leave %a : !T
+}
+refgraph.trace @f_2 attributes {refgraph.part = "false", refgraph.takes = array<i64: 1, 2>} {
+  %e = refgraph.external
+  refgraph.state {grad_mode = false}
+  %x = refgraph.get %e arg(0, "x") {requires_grad = false} : !T
+  %a = refgraph.tensor_op "aten::abs"(%x) : (!T) -> !T
+  refgraph.leave %a : !T
+}
+
+// -----
+
+!T = !refgraph.tensor<[4], [1], f32, "cpu">
+!H = !refgraph.tensor<[2], [1], f32, "cpu">
+!B = !refgraph.tensor<[], [], i1, "cpu">
+
+// Grad mode was on.
+refgraph.trace @f attributes {refgraph.part = "prefix", refgraph.condition = 0 : i64} {
+  %e = refgraph.external
+  refgraph.state {grad_mode = false}
+  %x = refgraph.get %e arg(0, "x") {requires_grad = false} : !T
+  %y = refgraph.tensor_op "aten::neg"(%x) : (!T) -> !T
+  %c = refgraph.tensor_op "aten::any"(%x) : (!T) -> !B
+  %inner = refgraph.create "tuple" [%c, %x, %y] : (!B, !T, !T) -> !refgraph.obj<"tuple">
+  %t = refgraph.create "tuple" [%inner] : (!refgraph.obj<"tuple">) -> !refgraph.obj<"tuple">
+  refgraph.leave %t : !refgraph.obj<"tuple">
+}
+refgraph.trace @f_1 attributes {refgraph.part = "true", refgraph.takes = array<i64: 1, 2>} {
+  %e = refgraph.external
+  // expected-error @+1 {{begins with another state of the thread}}
+  refgraph.state {grad_mode = true}
+  %x = refgraph.get %e arg(0, "x") {requires_grad = false} : !T
+  %a = refgraph.tensor_op "aten::abs"(%x) : (!T) -> !T
+  refgraph.leave %a : !T
+}
+refgraph.trace @f_2 attributes {refgraph.part = "false", refgraph.takes = array<i64: 1, 2>} {
+  %e = refgraph.external
+  refgraph.state {grad_mode = false}
+  %x = refgraph.get %e arg(0, "x") {requires_grad = false} : !T
+  %a = refgraph.tensor_op "aten::abs"(%x) : (!T) -> !T
+  refgraph.leave %a : !T
+}
+
+// -----
+
+!T = !refgraph.tensor<[4], [1], f32, "cpu">
+!H = !refgraph.tensor<[2], [1], f32, "cpu">
+!B = !refgraph.tensor<[], [], i1, "cpu">
+
+// A list of the prefix is shorter.
+refgraph.trace @f attributes {refgraph.part = "prefix", refgraph.condition = 0 : i64} {
+  %e = refgraph.external
+  refgraph.state {grad_mode = false}
+  %x = refgraph.get %e arg(0, "x") {requires_grad = false} : !T
+  %y = refgraph.tensor_op "aten::neg"(%x) : (!T) -> !T
+  %c = refgraph.tensor_op "aten::any"(%x) : (!T) -> !B
+  %l = refgraph.create "list" [%y] : (!T) -> !refgraph.obj<"list">
+  %inner = refgraph.create "tuple" [%c, %x, %l] : (!B, !T, !refgraph.obj<"list">) -> !refgraph.obj<"tuple">
+  %t = refgraph.create "tuple" [%inner] : (!refgraph.obj<"tuple">) -> !refgraph.obj<"tuple">
+  refgraph.leave %t : !refgraph.obj<"tuple">
+}
+refgraph.trace @f_1 attributes {refgraph.part = "true", refgraph.takes = array<i64: 1, 2>} {
+  %e = refgraph.external
+  refgraph.state {grad_mode = false}
+  %x = refgraph.get %e arg(0, "x") {requires_grad = false} : !T
+  %l = refgraph.get %e arg(1, "l") : !refgraph.obj<"list">
+  // expected-error @+1 {{asks of an object that the part before made}}
+  refgraph.length %l is 2 : !refgraph.obj<"list">
+  %a = refgraph.tensor_op "aten::abs"(%x) : (!T) -> !T
+  refgraph.leave %a : !T
+}
+refgraph.trace @f_2 attributes {refgraph.part = "false", refgraph.takes = array<i64: 1, 2>} {
+  %e = refgraph.external
+  refgraph.state {grad_mode = false}
+  %x = refgraph.get %e arg(0, "x") {requires_grad = false} : !T
+  %a = refgraph.tensor_op "aten::abs"(%x) : (!T) -> !T
+  refgraph.leave %a : !T
+}
+
+// -----
+
+!T = !refgraph.tensor<[4], [1], f32, "cpu">
+!H = !refgraph.tensor<[2], [1], f32, "cpu">
+!B = !refgraph.tensor<[], [], i1, "cpu">
+
+// Two arguments that were one tensor.
+refgraph.trace @f attributes {refgraph.part = "prefix", refgraph.condition = 0 : i64} {
+  %e = refgraph.external
+  refgraph.state {grad_mode = false}
+  %x = refgraph.get %e arg(0, "x") {requires_grad = false} : !T
+  %y = refgraph.tensor_op "aten::neg"(%x) : (!T) -> !T
+  %c = refgraph.tensor_op "aten::any"(%x) : (!T) -> !B
+  %inner = refgraph.create "tuple" [%c, %x, %y] : (!B, !T, !T) -> !refgraph.obj<"tuple">
+  %t = refgraph.create "tuple" [%inner] : (!refgraph.obj<"tuple">) -> !refgraph.obj<"tuple">
+  refgraph.leave %t : !refgraph.obj<"tuple">
+}
+refgraph.trace @f_1 attributes {refgraph.part = "true", refgraph.takes = array<i64: 1, 2>} {
+  %e = refgraph.external
+  refgraph.state {grad_mode = false}
+  %x = refgraph.get %e arg(0, "x") {requires_grad = false} : !T
+  %y = refgraph.get %e arg(1, "y") : !T
+  // expected-error @+1 {{does not hold of what the part before leaves}}
+  refgraph.same %x, %y : !T, !T
+  %a = refgraph.tensor_op "aten::abs"(%x) : (!T) -> !T
+  refgraph.leave %a : !T
+}
+refgraph.trace @f_2 attributes {refgraph.part = "false", refgraph.takes = array<i64: 1, 2>} {
+  %e = refgraph.external
+  refgraph.state {grad_mode = false}
+  %x = refgraph.get %e arg(0, "x") {requires_grad = false} : !T
+  %a = refgraph.tensor_op "aten::abs"(%x) : (!T) -> !T
+  refgraph.leave %a : !T
+}
+
+// -----
+
+!T = !refgraph.tensor<[4], [1], f32, "cpu">
+!H = !refgraph.tensor<[2], [1], f32, "cpu">
+!B = !refgraph.tensor<[], [], i1, "cpu">
+
+// A number that may differ between calls.
+refgraph.trace @f attributes {refgraph.part = "prefix", refgraph.condition = 0 : i64} {
+  %e = refgraph.external
+  refgraph.state {grad_mode = false}
+  %x = refgraph.get %e arg(0, "x") {requires_grad = false} : !T
+  %y = refgraph.tensor_op "aten::neg"(%x) : (!T) -> !T
+  %c = refgraph.tensor_op "aten::any"(%x) : (!T) -> !B
+  %inner = refgraph.create "tuple" [%c, %x, %y] : (!B, !T, !T) -> !refgraph.obj<"tuple">
+  %t = refgraph.create "tuple" [%inner] : (!refgraph.obj<"tuple">) -> !refgraph.obj<"tuple">
+  refgraph.leave %t : !refgraph.obj<"tuple">
+}
+refgraph.trace @f_1 attributes {refgraph.part = "true", refgraph.takes = array<i64: 1, 2>} {
+  %e = refgraph.external
+  refgraph.state {grad_mode = false}
+  %x = refgraph.get %e arg(0, "x") {requires_grad = false} : !T
+  %g = refgraph.object 0 : !refgraph.obj<"dict">
+  // expected-error @+1 {{a number that differs between calls}}
+  %n = refgraph.get %g item("n") type(2) equals(1) {lift} : !refgraph.obj<"dict"> -> !refgraph.obj<"int">
+  %a = refgraph.tensor_op "aten::abs"(%x) : (!T) -> !T
+  refgraph.leave %a : !T
+}
+refgraph.trace @f_2 attributes {refgraph.part = "false", refgraph.takes = array<i64: 1, 2>} {
+  %e = refgraph.external
+  refgraph.state {grad_mode = false}
+  %x = refgraph.get %e arg(0, "x") {requires_grad = false} : !T
+  %a = refgraph.tensor_op "aten::abs"(%x) : (!T) -> !T
+  refgraph.leave %a : !T
+}
+
+// -----
+
+!T = !refgraph.tensor<[4], [1], f32, "cpu">
+!H = !refgraph.tensor<[2], [1], f32, "cpu">
+!B = !refgraph.tensor<[], [], i1, "cpu">
+
+// Frames that nothing goes on with.
+// expected-error @+1 {{leaves frames that nothing goes on with}}
+refgraph.trace @f attributes {refgraph.part = "prefix", refgraph.condition = 0 : i64} {
+  %e = refgraph.external
+  refgraph.state {grad_mode = false}
+  %x = refgraph.get %e arg(0, "x") {requires_grad = false} : !T
+  %y = refgraph.tensor_op "aten::neg"(%x) : (!T) -> !T
+  %c = refgraph.tensor_op "aten::any"(%x) : (!T) -> !B
+  %inner = refgraph.create "tuple" [%c, %x, %y] : (!B, !T, !T) -> !refgraph.obj<"tuple">
+  %t = refgraph.create "tuple" [%inner, %inner] : (!refgraph.obj<"tuple">, !refgraph.obj<"tuple">) -> !refgraph.obj<"tuple">
+  refgraph.leave %t : !refgraph.obj<"tuple">
+}
+refgraph.trace @f_1 attributes {refgraph.part = "true", refgraph.takes = array<i64: 1, 2>} {
+  %e = refgraph.external
+  refgraph.state {grad_mode = false}
+  %x = refgraph.get %e arg(0, "x") {requires_grad = false} : !T
+  %a = refgraph.tensor_op "aten::abs"(%x) : (!T) -> !T
+  refgraph.leave %a : !T
+}
+refgraph.trace @f_2 attributes {refgraph.part = "false", refgraph.takes = array<i64: 1, 2>} {
+  %e = refgraph.external
+  refgraph.state {grad_mode = false}
+  %x = refgraph.get %e arg(0, "x") {requires_grad = false} : !T
+  %a = refgraph.tensor_op "aten::abs"(%x) : (!T) -> !T
+  refgraph.leave %a : !T
+}
+
+// -----
+
+!T = !refgraph.tensor<[4], [1], f32, "cpu">
+!H = !refgraph.tensor<[2], [1], f32, "cpu">
+!B = !refgraph.tensor<[], [], i1, "cpu">
+
+// Four elements have no truth.
+// expected-error @+1 {{which is no tensor of one element}}
+refgraph.trace @f attributes {refgraph.part = "prefix", refgraph.condition = 1 : i64} {
+  %e = refgraph.external
+  refgraph.state {grad_mode = false}
+  %x = refgraph.get %e arg(0, "x") {requires_grad = false} : !T
+  %y = refgraph.tensor_op "aten::neg"(%x) : (!T) -> !T
+  %c = refgraph.tensor_op "aten::any"(%x) : (!T) -> !B
+  %inner = refgraph.create "tuple" [%c, %x, %y] : (!B, !T, !T) -> !refgraph.obj<"tuple">
+  %t = refgraph.create "tuple" [%inner] : (!refgraph.obj<"tuple">) -> !refgraph.obj<"tuple">
+  refgraph.leave %t : !refgraph.obj<"tuple">
+}
+refgraph.trace @f_1 attributes {refgraph.part = "true", refgraph.takes = array<i64: 1, 2>} {
+  %e = refgraph.external
+  refgraph.state {grad_mode = false}
+  %x = refgraph.get %e arg(0, "x") {requires_grad = false} : !T
+  %a = refgraph.tensor_op "aten::abs"(%x) : (!T) -> !T
+  refgraph.leave %a : !T
+}
+refgraph.trace @f_2 attributes {refgraph.part = "false", refgraph.takes = array<i64: 1, 2>} {
+  %e = refgraph.external
+  refgraph.state {grad_mode = false}
+  %x = refgraph.get %e arg(0, "x") {requires_grad = false} : !T
+  %a = refgraph.tensor_op "aten::abs"(%x) : (!T) -> !T
+  refgraph.leave %a : !T
+}
+
+// -----
+
+!T = !refgraph.tensor<[4], [1], f32, "cpu">
+!H = !refgraph.tensor<[2], [1], f32, "cpu">
+!B = !refgraph.tensor<[], [], i1, "cpu">
+
+// One side.
+// expected-error @+1 {{has one side of a branch only}}
+refgraph.trace @f attributes {refgraph.part = "prefix", refgraph.condition = 0 : i64} {
+  %e = refgraph.external
+  refgraph.state {grad_mode = false}
+  %x = refgraph.get %e arg(0, "x") {requires_grad = false} : !T
+  %y = refgraph.tensor_op "aten::neg"(%x) : (!T) -> !T
+  %c = refgraph.tensor_op "aten::any"(%x) : (!T) -> !B
+  %inner = refgraph.create "tuple" [%c, %x, %y] : (!B, !T, !T) -> !refgraph.obj<"tuple">
+  %t = refgraph.create "tuple" [%inner] : (!refgraph.obj<"tuple">) -> !refgraph.obj<"tuple">
+  refgraph.leave %t : !refgraph.obj<"tuple">
+}
+refgraph.trace @f_1 attributes {refgraph.part = "true", refgraph.takes = array<i64: 1, 2>} {
+  %e = refgraph.external
+  refgraph.state {grad_mode = false}
+  %x = refgraph.get %e arg(0, "x") {requires_grad = false} : !T
+  %a = refgraph.tensor_op "aten::abs"(%x) : (!T) -> !T
+  refgraph.leave %a : !T
+}
+refgraph.trace @f_2 attributes {refgraph.part = "rest", refgraph.takes = array<i64: 1, 2>} {
+  %e = refgraph.external
+  refgraph.state {grad_mode = false}
+  %x = refgraph.get %e arg(0, "x") {requires_grad = false} : !T
+  %a = refgraph.tensor_op "aten::abs"(%x) : (!T) -> !T
+  refgraph.leave %a : !T
+}
