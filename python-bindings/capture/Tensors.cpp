@@ -49,7 +49,8 @@ const char *pyjit::capture::dtypeName(at::ScalarType type) {
 const char *pyjit::capture::unsupportedTensor(const at::TensorBase &t) {
   if (!t.defined())
     return "an undefined tensor";
-  if (t.layout() != at::kStrided)
+  // A nested tensor calls itself strided, and throws when asked for its sizes.
+  if (t.layout() != at::kStrided || t.unsafeGetTensorImpl()->is_nested())
     return "a tensor that is not strided";
   if (t.device().type() != at::kCPU && t.device().type() != at::kCUDA)
     return "a tensor that is neither on the CPU nor on a CUDA device";
