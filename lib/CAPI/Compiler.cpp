@@ -311,7 +311,7 @@ executable::KernelInfo Compilation::describeKernel(StringRef kernel) {
   for (const ptx::KernelCode &code : ptxCode.kernels)
     if (code.function == kernel) {
       info.symbol = code.name;
-      info.grid = code.grid;
+      info.grid = code.grid; // the first of which `symbolicBlocks` may replace
       info.block = code.block;
       info.sharedBytes = code.sharedBytes;
       info.align.assign(code.alignment.begin(), code.alignment.end());

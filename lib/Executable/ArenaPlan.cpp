@@ -50,8 +50,7 @@ int64_t pyjit::executable::planArena(std::vector<Lifetime> &buffers) {
 SymbolicArena
 pyjit::executable::planArena(const std::vector<Lifetime> &buffers,
                              llvm::ArrayRef<operators::Size> bytes,
-                             mlir::MLIRContext *context) {
-  constexpr int64_t kAlignment = 64;
+                             mlir::MLIRContext *context, int64_t alignment) {
   struct Place {
     operators::Size bytes;
     std::vector<const Lifetime *> taken;
@@ -75,8 +74,8 @@ pyjit::executable::planArena(const std::vector<Lifetime> &buffers,
       places.push_back({bytes[i], {}, arena.bytes});
       found = std::prev(places.end());
       mlir::AffineExpr need = bytes[i].toExpr(context);
-      if (!bytes[i].dividedBy(kAlignment))
-        need = need.ceilDiv(kAlignment) * kAlignment;
+      if (!bytes[i].dividedBy(alignment))
+        need = need.ceilDiv(alignment) * alignment;
       arena.bytes = arena.bytes + need;
     }
     found->taken.push_back(&buffers[i]);

@@ -31,7 +31,7 @@ struct SymbolicArena {
 };
 SymbolicArena planArena(const std::vector<Lifetime> &buffers,
                         llvm::ArrayRef<operators::Size> bytes,
-                        mlir::MLIRContext *context);
+                        mlir::MLIRContext *context, int64_t alignment = 64);
 
 } // namespace pyjit::executable
 

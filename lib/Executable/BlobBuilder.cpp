@@ -127,24 +127,59 @@ BlobBuilder::addKernel(StringRef name,
     patch(rt::PatchKind::KernelWork, kernels.size(), info.symbolicWork);
   if (info.symbolicGrain)
     patch(rt::PatchKind::KernelGrain, kernels.size(), info.symbolicGrain);
+  if (info.symbolicBlocks)
+    patch(rt::PatchKind::KernelBlocks, kernels.size(), info.symbolicBlocks);
   kernels.push_back(kernel);
   kernelNames.push_back(name.str());
+  return entry->second;
+}
+
+LogicalResult BlobBuilder::readSymbols(Operation *program) {
+  auto symbols = program->getAttrOfType<ArrayAttr>("pyjit.symbols");
+  if (!symbols)
+    return success();
+  for (Attribute symbol : symbols) {
+    auto source = dyn_cast<DenseI64ArrayAttr>(symbol);
+    if (!source || source.size() != 2)
+      return program->emitError("pyjit.symbols has to list an input and a "
+                                "dimension or -1 for each symbol");
+    llvm::append_range(symbolSources, source.asArrayRef());
+  }
+  return success();
+}
+
+uint64_t BlobBuilder::symbolWords() {
+  if (!symbolsAt)
+    symbolsAt = words(SmallVector<int64_t>(numSymbols(), 0));
+  return *symbolsAt;
+}
+
+uint32_t BlobBuilder::symbolValue(uint32_t number) {
+  auto [entry, isNew] = valueSlots.try_emplace(number, slots.size());
+  if (!isNew)
+    return entry->second;
+  rt::Slot slot{};
+  slot.kind = rt::SlotKind::Words;
+  slot.flags = rt::kSlotValue;
+  slot.dtype = 4;
+  slot.dims = 0;
+  slot.place = symbolWords() + number;
+  slot.bytes = 8;
+  slots.push_back(slot);
   return entry->second;
 }
 
 uint32_t BlobBuilder::symbolSlot() {
   if (wordsSlot)
     return *wordsSlot;
-  int64_t count = symbolSources.size() / 2;
+  int64_t count = numSymbols();
   rt::Slot slot{};
   slot.kind = rt::SlotKind::Words;
   slot.dtype = 4;
   slot.rank = 1;
   slot.dims = words({count, 1});
-  SmallVector<int64_t> values(count, 0);
-  slot.place = words(values);
+  slot.place = symbolWords();
   slot.bytes = 8 * count;
-  symbolsAt = slot.place;
   slots.push_back(slot);
   wordsSlot = slots.size() - 1;
   return *wordsSlot;
@@ -270,11 +305,11 @@ LogicalResult BlobBuilder::addArgument(Operation *op, Attribute arg,
 }
 
 LaunchProgram BlobBuilder::assemble(rt::Header header) {
-  header.symbols = symbolSources.size() / 2;
+  header.symbols = numSymbols();
   header.symbolTable = words(symbolSources);
-  if (wordsSlot)
+  if (symbolsAt)
     for (uint32_t i = 0; i < header.symbols; ++i)
-      patch(rt::PatchKind::Int, symbolsAt + i,
+      patch(rt::PatchKind::Int, *symbolsAt + i,
             getAffineSymbolExpr(i, patches.front().value.getContext()));
   SmallVector<int64_t> table;
   for (const Patch &patch : patches)

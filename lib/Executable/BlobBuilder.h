@@ -40,13 +40,13 @@ public:
   void patch(rt::PatchKind kind, int64_t index, mlir::AffineExpr value) {
     patches.push_back({kind, index, value});
   }
-  /// Where symbols are read from: pairs as in `rt::Header::symbolTable`.
-  void setSymbols(llvm::ArrayRef<int64_t> sources) {
-    symbolSources.assign(sources.begin(), sources.end());
-  }
-  bool hasSymbols() const { return !symbolSources.empty(); }
+  /// Where `pyjit.symbols` says that symbols are read from.
+  llvm::LogicalResult readSymbols(mlir::Operation *program);
+  uint32_t numSymbols() const { return symbolSources.size() / 2; }
   /// The slot that shows kernels the values of the symbols.
   uint32_t symbolSlot();
+  /// The slot that is the value of symbol `number`.
+  uint32_t symbolValue(uint32_t number);
   /// The bytes of a slot's value.
   operators::Size bytesOf(uint32_t slot) const {
     auto found = symbolicBytes.find(slot);
@@ -74,8 +74,12 @@ private:
 
   std::vector<Patch> patches;
   std::vector<int64_t> symbolSources;
+  /// Where the symbols' values lie among the words.
+  uint64_t symbolWords();
+
   std::optional<uint32_t> wordsSlot;
-  uint64_t symbolsAt = 0;
+  std::optional<uint64_t> symbolsAt;
+  llvm::DenseMap<uint32_t, uint32_t> valueSlots;
   llvm::DenseMap<uint32_t, operators::Size> symbolicBytes;
   std::vector<rt::Kernel> kernels;
   std::vector<std::string> kernelNames;

@@ -1,5 +1,6 @@
 //===- GraphEncoding.cpp - From cudagraph programs to launch bytes --------===//
 
+#include "ArenaPlan.h"
 #include "BlobBuilder.h"
 
 #include "dialects/cudagraph/IR/CudaGraph.h"
@@ -32,8 +33,12 @@ private:
   LogicalResult addSlot(Value value, rt::SlotKind kind, uint64_t place,
                         bool stable = false);
   uint32_t slot(Value value) { return slotOf.lookup(value); }
+  void placeBuffers();
 
   cudagraph::ProgramOp program;
+  /// Buffers without a place, and how long they live.
+  SmallVector<uint32_t> unplaced;
+  std::vector<Lifetime> lifetimes;
   llvm::function_ref<KernelInfo(StringRef)> lookup;
   BlobBuilder blob;
   DenseMap<Value, uint32_t> slotOf;
@@ -56,6 +61,20 @@ LogicalResult Encoder::encodeKernel(cudagraph::KernelOp op) {
   SmallVector<int64_t> words;
   for (Value buffer : op->getOperands())
     words.push_back(slot(buffer));
+  // Symbols follow the buffers: each by value, or their table on a device made
+  // of software.
+  KernelInfo info = lookup(op.getKernel()), twin;
+  if (op.getTwin())
+    twin = lookup(*op.getTwin());
+  unsigned symbols = std::max(info.symbolParameters, twin.symbolParameters);
+  bool table = info.readsSymbols || twin.readsSymbols;
+  if (std::max<unsigned>(symbols, table) > blob.numSymbols())
+    return op.emitError("its kernel has symbolic sizes, but the program does "
+                        "not say what its symbols are (pyjit.symbols)");
+  for (unsigned i = 0; i < symbols; ++i)
+    words.push_back(blob.symbolValue(i));
+  if (table)
+    words.push_back(blob.symbolSlot());
   unsigned count = words.size();
   uint16_t flags = 0;
   if (op.getTwin() && count <= 63) {
@@ -146,17 +165,28 @@ LogicalResult Encoder::encode(Operation &op) {
                    external.getNumber(), external.getStable());
   }
   if (auto buffer = dyn_cast<cudagraph::BufferOp>(op)) {
-    if (!buffer.getOffset())
+    auto lives = buffer.getLives();
+    if (!buffer.getOffset() && !lives)
       return op.emitError("has no place yet; run cudagraph-plan-memory");
-    return addSlot(buffer.getBuffer(), rt::SlotKind::Arena,
-                   *buffer.getOffset());
+    if (failed(addSlot(buffer.getBuffer(), rt::SlotKind::Arena,
+                       buffer.getOffset().value_or(0))))
+      return failure();
+    if (lives) {
+      unplaced.push_back(slot(buffer.getBuffer()));
+      lifetimes.push_back({(*lives)[0], (*lives)[1], 0});
+    }
+    return success();
   }
   if (auto view = dyn_cast<cudagraph::ViewOp>(op)) {
     if (failed(addSlot(view.getResult(), rt::SlotKind::View, 0)))
       return failure();
+    uint32_t word = blob.words(static_cast<int64_t>(view.getOffset()));
+    if (auto symbolic = view.getSymbolic())
+      blob.patch(rt::PatchKind::Int, word,
+                 symbolic->getResult(0) +
+                     static_cast<int64_t>(view.getOffset()));
     blob.step(rt::StepKind::View, slot(view.getResult()),
-              slot(view.getSource()),
-              blob.words(static_cast<int64_t>(view.getOffset())));
+              slot(view.getSource()), word);
     return success();
   }
   if (auto release = dyn_cast<cudagraph::ReleaseOp>(op)) {
@@ -194,9 +224,25 @@ LogicalResult Encoder::encode(Block &block) {
   return success();
 }
 
+/// Places in an arena whose size differs between calls.
+void Encoder::placeBuffers() {
+  if (unplaced.empty())
+    return;
+  SmallVector<operators::Size> bytes;
+  for (uint32_t slot : unplaced)
+    bytes.push_back(blob.bytesOf(slot));
+  constexpr int64_t kAlignment = 256;
+  SymbolicArena arena =
+      planArena(lifetimes, bytes, program.getContext(), kAlignment);
+  for (auto [slot, offset] : llvm::zip(unplaced, arena.offsets))
+    blob.patch(rt::PatchKind::SlotPlace, slot, offset);
+  blob.patch(rt::PatchKind::ArenaBytes, 0, arena.bytes);
+}
+
 FailureOr<LaunchProgram> Encoder::run(StringRef code) {
-  if (failed(encode(program.getBlock())))
+  if (failed(blob.readSymbols(program)) || failed(encode(program.getBlock())))
     return failure();
+  placeBuffers();
   auto returned = program.getBlock().back().getOperands();
   for (auto [i, value] : llvm::enumerate(returned))
     blob.ints[i] = slot(value);

@@ -159,7 +159,7 @@ LogicalResult LaunchEncoder::encodeCopy(tssa::AtenOp op, Value written,
 LogicalResult LaunchEncoder::encodeKernel(func::CallOp op) {
   uint32_t kernel = blob.addKernel(op.getCallee(), lookup);
   bool readsSymbols = lookup(op.getCallee()).readsSymbols;
-  if (readsSymbols && !blob.hasSymbols())
+  if (readsSymbols && !blob.numSymbols())
     return op.emitError("its kernel has symbolic sizes, but the function does "
                         "not say what its symbols are (pyjit.symbols)");
   SmallVector<int64_t> words;
@@ -202,37 +202,6 @@ static SmallVector<int64_t> indexLimits(ArrayAttr path,
   return limits;
 }
 
-/// `expr` where every dim is 0: MLIR leaves `0 floordiv s0` as it is.
-static AffineExpr atOrigin(AffineExpr expr) {
-  MLIRContext *context = expr.getContext();
-  AffineExpr zero = getAffineConstantExpr(0, context);
-  if (isa<AffineDimExpr>(expr))
-    return zero;
-  auto binary = dyn_cast<AffineBinaryOpExpr>(expr);
-  if (!binary)
-    return expr;
-  AffineExpr lhs = atOrigin(binary.getLHS()), rhs = atOrigin(binary.getRHS());
-  bool divides = expr.getKind() != AffineExprKind::Add &&
-                 expr.getKind() != AffineExprKind::Mul;
-  if (divides && lhs == zero)
-    return zero;
-  return getAffineBinaryOpExpr(expr.getKind(), lhs, rhs);
-}
-
-/// The offset of what `map` shows first, where sizes differ between calls.
-static FailureOr<operators::Size> symbolicOffset(AffineMap map,
-                                                 RankedTensorType source) {
-  operators::Size offset = 0;
-  for (auto [expr, stride] :
-       llvm::zip(map.getResults(), tssa::getSymbolicStrides(source))) {
-    AffineExpr first = operators::normalizeSize(atOrigin(expr));
-    if (!first)
-      return failure();
-    offset += operators::Size(first) * stride;
-  }
-  return offset;
-}
-
 LogicalResult LaunchEncoder::encodeView(Operation *op, ArrayAttr path,
                                         ValueRange indices,
                                         RankedTensorType source, uint32_t from,
@@ -240,7 +209,7 @@ LogicalResult LaunchEncoder::encodeView(Operation *op, ArrayAttr path,
   AffineMap map = tssa::getPathMap(path, source);
   if (map && indices.empty() &&
       (tssa::isSymbolic(source) || map.getNumSymbols())) {
-    auto offset = symbolicOffset(map, source);
+    auto offset = tssa::getFirstOffset(map, source);
     if (failed(offset))
       return op->emitError("a view whose place is no polynomial over sizes "
                            "cannot be launched");
@@ -426,25 +395,8 @@ LogicalResult LaunchEncoder::encode(Block &block) {
   return success();
 }
 
-/// What a function's symbols are: pairs of an input and a dimension or -1.
-static LogicalResult readSymbols(func::FuncOp function, BlobBuilder &blob) {
-  auto symbols = function->getAttrOfType<ArrayAttr>("pyjit.symbols");
-  if (!symbols)
-    return success();
-  SmallVector<int64_t> sources;
-  for (Attribute symbol : symbols) {
-    auto source = dyn_cast<DenseI64ArrayAttr>(symbol);
-    if (!source || source.size() != 2)
-      return function.emitError("pyjit.symbols has to list an input and a "
-                                "dimension or -1 for each symbol");
-    llvm::append_range(sources, source.asArrayRef());
-  }
-  blob.setSymbols(sources);
-  return success();
-}
-
 FailureOr<LaunchProgram> LaunchEncoder::run() {
-  if (failed(readSymbols(function, blob)))
+  if (failed(blob.readSymbols(function)))
     return failure();
   if (!function.getBody().hasOneBlock())
     return function.emitError(
@@ -482,7 +434,12 @@ void pyjit::executable::readKernelAttributes(Operation *kernel,
   };
   read("pyjit.work", info.work, info.symbolicWork);
   read("pyjit.grain", info.grain, info.symbolicGrain);
-  info.readsSymbols = kernel->hasAttr("pyjit.reads_symbols");
+  int64_t blocks = 0;
+  read("pyjit.blocks", blocks, info.symbolicBlocks);
+  if (auto count = kernel->getAttrOfType<IntegerAttr>("pyjit.reads_symbols"))
+    info.symbolParameters = count.getInt();
+  else
+    info.readsSymbols = kernel->hasAttr("pyjit.reads_symbols");
 }
 
 FailureOr<LaunchProgram> pyjit::executable::encodeLaunch(

@@ -98,7 +98,8 @@ struct MergeLinears : pyjit::library::impl::MergeLinearsPassBase<MergeLinears> {
     if (!input || !weight || typeOf(weight).getRank() != 2 ||
         typeOf(weight).getEncoding() || !isFromParameters(weight) ||
         (bias && !isFromParameters(bias)) ||
-        typeOf(op.getResult(0)).getEncoding())
+        typeOf(op.getResult(0)).getEncoding() ||
+        !typeOf(input).hasStaticShape())
       return false;
     int64_t in = typeOf(weight).getDimSize(1);
     return in && typeOf(input).getNumElements() / in <= maxRows;

@@ -85,6 +85,7 @@ std::optional<Image> Image::match(tssa::AtenOp op) {
   if (!input || !weight || typeOf(input).getRank() != 4 ||
       op->hasAttr("pyjit.library") ||
       !isHalf(typeOf(weight).getElementType()) ||
+      !typeOf(op.getResult(0)).hasStaticShape() ||
       typeOf(op.getResult(0)).getNumElements() == 0 ||
       !isFromParameters(weight) || (bias && !isFromParameters(bias)) ||
       !tssa::isDense(typeOf(input)))

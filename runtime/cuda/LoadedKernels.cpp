@@ -115,28 +115,27 @@ HostKernel cuda::conditionSetterFunction() {
           3};
 }
 
-LoadedKernels::~LoadedKernels() {
+LoadedCode::~LoadedCode() {
   if (module)
     driver->unloadModule(module);
   if (writerModule)
     driver->unloadModule(writerModule);
-  if (setterModule)
-    driver->unloadModule(setterModule);
 }
 
 const LoadedKernel &LoadedKernels::conditionSetter() {
   if (setter.function)
     return setter;
   std::string log;
+  setterCode = std::make_unique<LoadedCode>(driver);
+  Module &module = setterCode->module;
   Result result =
       driver->isSoftware()
-          ? driver->loadHostModule(&setterModule, {conditionSetterFunction()})
-          : driver->loadModule(&setterModule, conditionSetterCode().c_str(),
-                               log);
+          ? driver->loadHostModule(&module, {conditionSetterFunction()})
+          : driver->loadModule(&module, conditionSetterCode().c_str(), log);
   setter.name = "pyjit_set_condition";
   setter.shape = {{1, 1, 1}, {1, 1, 1}, 0};
   if (!result)
-    result = driver->getFunction(&setter.function, setterModule, setter.name);
+    result = driver->getFunction(&setter.function, module, setter.name);
   if (result)
     throw std::runtime_error(
         "the driver takes no kernel that sets conditions: " +
@@ -146,7 +145,13 @@ const LoadedKernel &LoadedKernels::conditionSetter() {
 
 bool LoadedKernels::load(const Program &program,
                          const std::vector<KernelFn> &functions,
-                         std::string &error) {
+                         std::string &error,
+                         std::shared_ptr<LoadedCode> *shared) {
+  // What the functions of a device made of software do depends on sizes.
+  if (driver->isSoftware())
+    shared = nullptr;
+  if (shared)
+    code = *shared;
   kernels.resize(program.numKernels());
   for (uint32_t i = 0; i < program.numKernels(); ++i) {
     const Kernel &source = program.kernels()[i];
@@ -164,17 +169,26 @@ bool LoadedKernels::load(const Program &program,
   }
   writer.name = "pyjit_write_table";
   writer.shape = {{1, 1, 1}, {1, 1, 1}, 0};
-  return driver->isSoftware() ? loadFunctions(program, functions, error)
-                              : loadCode(program, error);
+  if (driver->isSoftware())
+    return loadFunctions(program, functions, error);
+  if (!loadCode(program, error))
+    return false;
+  if (shared)
+    *shared = code;
+  return true;
 }
 
 bool LoadedKernels::loadCode(const Program &program, std::string &error) {
   std::string log;
+  bool known = code != nullptr;
+  if (!known)
+    code = std::make_shared<LoadedCode>(driver);
   if (program.header().code != kNone) {
-    const char *code = program.string(program.header().code);
-    if (Result result = driver->loadModule(&module, code, log)) {
+    const char *text = program.string(program.header().code);
+    if (Result result =
+            known ? Result() : driver->loadModule(&code->module, text, log)) {
       error = "the driver refuses the kernels: " + driver->describe(result);
-      std::string name = kernelAtLine(code, log);
+      std::string name = kernelAtLine(text, log);
       for (const LoadedKernel &kernel : kernels)
         if (name == kernel.name)
           error += ", " + describe(kernel);
@@ -186,7 +200,7 @@ bool LoadedKernels::loadCode(const Program &program, std::string &error) {
       if (!kernel.shape.grid[0])
         continue;
       Result result =
-          driver->getFunction(&kernel.function, module, kernel.name);
+          driver->getFunction(&kernel.function, code->module, kernel.name);
       constexpr unsigned kWithoutAsking = 48 * 1024;
       if (!result && kernel.shape.sharedBytes > kWithoutAsking)
         result = driver->allowShared(kernel.function, kernel.shape.sharedBytes);
@@ -202,10 +216,12 @@ bool LoadedKernels::loadCode(const Program &program, std::string &error) {
   bool table = program.header().variants & 1u << unsigned(Variant::Table);
   if (!table)
     return true;
-  Result result =
-      driver->loadModule(&writerModule, tableWriterCode().c_str(), log);
+  Result result = known ? Result()
+                        : driver->loadModule(&code->writerModule,
+                                             tableWriterCode().c_str(), log);
   if (!result)
-    result = driver->getFunction(&writer.function, writerModule, writer.name);
+    result =
+        driver->getFunction(&writer.function, code->writerModule, writer.name);
   if (result)
     error = "pyjit_write_table: " + driver->describe(result) + "\n" + log;
   return !result;
@@ -252,12 +268,13 @@ bool LoadedKernels::loadFunctions(const Program &program,
     kernels[i].shape = {{program.kernels()[i].work > 0, 1, 1}, {1, 1, 1}, 0};
   }
   host.push_back(tableWriterFunction());
-  if (driver->loadHostModule(&module, std::move(host))) {
+  code = std::make_shared<LoadedCode>(driver);
+  if (driver->loadHostModule(&code->module, std::move(host))) {
     error = "the software driver takes no module now";
     return false;
   }
   for (LoadedKernel &kernel : kernels)
-    driver->getFunction(&kernel.function, module, kernel.name);
-  driver->getFunction(&writer.function, module, writer.name);
+    driver->getFunction(&kernel.function, code->module, kernel.name);
+  driver->getFunction(&writer.function, code->module, writer.name);
   return true;
 }

@@ -4,6 +4,7 @@
 
 #include <algorithm>
 #include <cstring>
+#include <limits>
 
 using namespace pyjit::rt;
 
@@ -65,8 +66,6 @@ bool Program::validateSymbols(std::string &error) const {
   if (h.symbolTable > h.ints || h.symbols > (h.ints - h.symbolTable) / 2 ||
       h.patchTable > h.ints || h.patches > (h.ints - h.patchTable) / 3)
     return fail(error, "symbols out of range");
-  if (h.variants)
-    return fail(error, "symbols in a program of a device");
   for (uint32_t i = 0; i < h.symbols; ++i) {
     auto [input, dim] = symbolSource(i);
     if (input < 0 || input >= int64_t(h.inputs) || dim < -1)
@@ -75,7 +74,8 @@ bool Program::validateSymbols(std::string &error) const {
       const Slot &slot = slotTable[k];
       if (slot.kind != SlotKind::Input || slot.place != uint64_t(input))
         continue;
-      bool number = slot.rank == 0 && slot.dtype == 4;
+      bool number = slot.rank == 0 && slot.dtype == 4 &&
+                    (h.deviceType == 0 || slot.flags & kSlotHost);
       if (dim < 0 ? !number : dim >= slot.rank)
         return fail(error, "symbol " + std::to_string(i) + " has no source");
     }
@@ -94,6 +94,7 @@ bool Program::validateSymbols(std::string &error) const {
       break;
     case PatchKind::KernelWork:
     case PatchKind::KernelGrain:
+    case PatchKind::KernelBlocks:
       limit = h.kernels;
       break;
     case PatchKind::ArenaBytes:
@@ -168,6 +169,12 @@ bool Program::specialize(const int64_t *symbols, Program &out,
       break;
     case PatchKind::ArenaBytes:
       newHeader->arenaBytes = value;
+      break;
+    case PatchKind::KernelBlocks:
+      if (value > std::numeric_limits<int32_t>::max())
+        return fail(error, "a kernel of this call has more blocks than a "
+                           "launch can have");
+      kernels[patch[1]].grid[0] = value;
       break;
     }
   }

@@ -33,7 +33,8 @@ bool DeviceExecutor::drawsNumbers(const CallPlan &plan) {
 
 std::unique_ptr<DeviceExecutor>
 DeviceExecutor::create(Program program, std::vector<KernelFn> kernels,
-                       std::string &error) {
+                       std::string &error,
+                       std::shared_ptr<cuda::LoadedCode> *shared) {
   const Header &header = program.header();
   auto device = TorchDevice::open(header.deviceType, header.deviceIndex, error);
   if (!device)
@@ -41,7 +42,7 @@ DeviceExecutor::create(Program program, std::vector<KernelFn> kernels,
   std::unique_ptr<DeviceExecutor> executor(new DeviceExecutor(
       std::move(program), std::move(kernels), std::move(device)));
   try {
-    if (!executor->load(error))
+    if (!executor->load(error, shared))
       return nullptr;
   } catch (const std::exception &exception) {
     error = exception.what();
@@ -71,7 +72,8 @@ DeviceExecutor::~DeviceExecutor() {
   }
 }
 
-bool DeviceExecutor::load(std::string &error) {
+bool DeviceExecutor::load(std::string &error,
+                          std::shared_ptr<cuda::LoadedCode> *shared) {
   TorchDevice::Scope scope(*device);
   for (uint32_t i = 0; i < program.numSteps(); ++i) {
     const Step &step = program.steps()[i];
@@ -82,7 +84,7 @@ bool DeviceExecutor::load(std::string &error) {
       return false;
     }
   }
-  if (!plan(error) || !loaded.load(program, kernels, error))
+  if (!plan(error) || !loaded.load(program, kernels, error, shared))
     return false;
   int32_t call = 0;
   for (uint32_t i = 0; i < program.numSteps(); ++i)
@@ -295,7 +297,13 @@ void DeviceExecutor::bind(Instance &instance, const at::Tensor *inputs,
     case SlotKind::Arena:
       value = instance.slots[i];
       continue;
-    case SlotKind::Words:
+    case SlotKind::Words: {
+      auto *words = const_cast<int64_t *>(program.ints() + slot.place);
+      // A kernel's parameter is what stands here: for a number, the number.
+      instance.buffers[i] =
+          slot.flags & kSlotValue ? reinterpret_cast<void *>(*words) : words;
+      continue;
+    }
     case SlotKind::Result:
     case SlotKind::View:
       continue;

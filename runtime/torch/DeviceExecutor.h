@@ -21,7 +21,8 @@ namespace pyjit::rt {
 class DeviceExecutor final : public TorchExecutor {
 public:
   static std::unique_ptr<DeviceExecutor>
-  create(Program program, std::vector<KernelFn> kernels, std::string &error);
+  create(Program program, std::vector<KernelFn> kernels, std::string &error,
+         std::shared_ptr<cuda::LoadedCode> *shared = nullptr);
   ~DeviceExecutor() override;
 
   void run(const at::Tensor *inputs, const at::Tensor *cached,
@@ -67,7 +68,7 @@ private:
 
   DeviceExecutor(Program program, std::vector<KernelFn> functions,
                  std::unique_ptr<TorchDevice> device);
-  bool load(std::string &error);
+  bool load(std::string &error, std::shared_ptr<cuda::LoadedCode> *shared);
   static bool drawsNumbers(const CallPlan &plan);
   void findOrigins();
   void findGraphs();

@@ -2,6 +2,8 @@
 
 #include "SymbolicExecutor.h"
 
+#include "DeviceExecutor.h"
+
 #include <algorithm>
 
 using namespace pyjit::rt;
@@ -12,10 +14,26 @@ SymbolicExecutor::SymbolicExecutor(Program program,
   sharedStorage = std::make_shared<StorageCache>();
 }
 
+std::shared_ptr<TorchExecutor> SymbolicExecutor::makeExecutor(Program special) {
+  std::string error;
+  std::shared_ptr<TorchExecutor> executor;
+  if (special.header().variants) {
+    std::lock_guard<std::mutex> guard(loadLock);
+    executor =
+        DeviceExecutor::create(std::move(special), kernels, error, &code);
+  } else {
+    executor = create(std::move(special), kernels, error);
+  }
+  TORCH_CHECK(executor, "pyjit: ", error);
+  shareStorage(*executor);
+  return executor;
+}
+
 std::shared_ptr<TorchExecutor>
 SymbolicExecutor::executorFor(const std::vector<int64_t> &values) {
-  // Each keeps the tensors that stand for its intermediates, not their memory.
-  constexpr size_t kMaxInstances = 64;
+  // Each keeps the tensors that stand for its intermediates, not their memory;
+  // on a device the memory too.
+  const size_t kMaxInstances = program.header().variants ? 16 : 64;
   {
     std::lock_guard<std::mutex> guard(instancesLock);
     auto found = std::find_if(
@@ -30,10 +48,7 @@ SymbolicExecutor::executorFor(const std::vector<int64_t> &values) {
   std::string error;
   TORCH_CHECK(program.specialize(values.data(), special, error),
               "pyjit: ", error);
-  std::shared_ptr<TorchExecutor> executor =
-      create(std::move(special), kernels, error);
-  TORCH_CHECK(executor, "pyjit: ", error);
-  shareStorage(*executor);
+  std::shared_ptr<TorchExecutor> executor = makeExecutor(std::move(special));
   std::lock_guard<std::mutex> guard(instancesLock);
   instances.insert(instances.begin(), {values, executor});
   if (instances.size() > kMaxInstances)
@@ -47,9 +62,25 @@ void SymbolicExecutor::run(const at::Tensor *inputs, const at::Tensor *cached,
   for (uint32_t i = 0; i < values.size(); ++i) {
     auto [input, dim] = program.symbolSource(i);
     const at::Tensor &source = inputs[input];
+    // A number that a symbol stands for is on the processor (Program::load).
     values[i] = dim < 0 ? *static_cast<const int64_t *>(source.const_data_ptr())
                         : source.sizes()[dim];
     TORCH_CHECK(values[i] >= 2, "pyjit: symbol s", i, " is ", values[i]);
   }
   executorFor(values)->run(inputs, cached, outputs);
+}
+
+std::string SymbolicExecutor::report() const {
+  std::string text;
+  std::lock_guard<std::mutex> guard(instancesLock);
+  for (const Instance &instance : instances) {
+    std::string own = instance.executor->report();
+    if (own.empty())
+      continue;
+    text += "sizes";
+    for (int64_t value : instance.symbols)
+      text += " " + std::to_string(value);
+    text += ": " + own;
+  }
+  return text;
 }

@@ -3,7 +3,8 @@
 // Each combination of sizes gets a launch program with numbers in the places of
 // symbols, made when it is first seen, and an executor of its own for that: a
 // copy of some kilobytes and a look at each step, no compilation. The kernels'
-// code is the same for all of them, and so is the memory of intermediates.
+// code is the same for all of them, and so is the memory of intermediates; on a
+// device each has that memory, and graphs of its own.
 //
 //===----------------------------------------------------------------------===//
 
@@ -11,6 +12,7 @@
 #define PYJIT_RUNTIME_TORCH_SYMBOLICEXECUTOR_H
 
 #include "pyjit-rt/TorchExecutor.h"
+#include "pyjit-rt/cuda/LoadedKernels.h"
 
 namespace pyjit::rt {
 
@@ -20,6 +22,7 @@ public:
 
   void run(const at::Tensor *inputs, const at::Tensor *cached,
            at::Tensor *outputs) override;
+  std::string report() const override;
 
 private:
   struct Instance {
@@ -29,8 +32,11 @@ private:
 
   std::shared_ptr<TorchExecutor>
   executorFor(const std::vector<int64_t> &values);
+  std::shared_ptr<TorchExecutor> makeExecutor(Program special);
 
-  std::mutex instancesLock;
+  std::mutex loadLock;
+  std::shared_ptr<cuda::LoadedCode> code; ///< a device's, once loaded
+  mutable std::mutex instancesLock;
   std::vector<Instance> instances; ///< most recently used first
 };
 

@@ -20,10 +20,11 @@ using namespace pyjit::rt;
 std::unique_ptr<TorchExecutor>
 TorchExecutor::create(Program program, std::vector<KernelFn> kernels,
                       std::string &error) {
-  if (program.header().variants)
+  if (program.header().variants && program.numSymbols() == 0)
     return DeviceExecutor::create(std::move(program), std::move(kernels),
                                   error);
-  if (kernels.size() != program.numKernels()) {
+  bool onDevice = program.header().variants != 0;
+  if (!onDevice && kernels.size() != program.numKernels()) {
     error = "launch program names " + std::to_string(program.numKernels()) +
             " kernels, " + std::to_string(kernels.size()) + " were given";
     return nullptr;
@@ -34,7 +35,9 @@ TorchExecutor::create(Program program, std::vector<KernelFn> kernels,
                : new TorchExecutor(std::move(program), std::move(kernels)));
   if (!executor->plan(error))
     return nullptr;
-  executor->planUses();
+  // On a device each input's address is asked for.
+  if (!onDevice)
+    executor->planUses();
   return executor;
 }
 

@@ -34,6 +34,12 @@ void pyjit::cudagraph::registerCudaGraphDialect(DialectRegistry &registry) {
   registry.insert<CudaGraphDialect>();
 }
 
+bool BufferType::isSymbolic() const {
+  Attribute encoding = getTensor().getEncoding();
+  return !getTensor().hasStaticShape() ||
+         (encoding && !isa<MemRefLayoutAttrInterface>(encoding));
+}
+
 int64_t BufferType::getBytes() const {
   RankedTensorType tensor = getTensor();
   int64_t element = 1;

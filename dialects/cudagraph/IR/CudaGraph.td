@@ -54,8 +54,10 @@ def CudaGraph_BufferType : TypeDef<CudaGraph_Dialect, "Buffer"> {
   let extraClassDeclaration = [{
     bool isHost() const { return getSpace() == Space::host; }
     /// From the first element to the end of the last: gaps that the layout
-    /// leaves count, repetitions do not.
+    /// leaves count, repetitions do not. Not known where `isSymbolic`.
     int64_t getBytes() const;
+    /// Whether its sizes or strides differ between calls.
+    bool isSymbolic() const;
   }];
   let builders = [
     TypeBuilderWithInferredContext<(ins "::mlir::RankedTensorType":$tensor,

@@ -21,7 +21,9 @@ def CudaGraph_ProgramOp : CudaGraph_Op<"program",
   let summary = "one launch program";
   let description = [{
     What one call launches, in the order of the stream, on one device. Ends in
-    `cudagraph.return`. `arena` is the number of bytes that its planned buffers
+    `cudagraph.return`. Sizes that differ between calls are polynomials in the
+    buffers' types, over symbols that `pyjit.symbols` lists as on a function.
+    `arena` is the number of bytes that its planned buffers
     need (`cudagraph-plan-memory`), `variants` the ways to launch it that are
     worth measuring (`cudagraph-select`).
 
@@ -76,17 +78,26 @@ def CudaGraph_BufferOp : CudaGraph_Op<"buffer", [MemoryEffects<[MemAlloc]>]> {
   let summary = "memory of the program's own";
   let description = [{
     Holds a value between two ops of one call. Without `at` it is not placed
-    yet; with it, it begins at that byte of the program's arena.
+    yet; with it, it begins at that byte of the program's arena. Where sizes
+    differ between calls, places do too: `lives` says from which launch to which
+    the buffer is needed, both included, and the encoder places it by that.
 
     ```mlir
     %t = cudagraph.buffer at 256 : !cudagraph.buffer<tensor<8xf32>>
+    %u = cudagraph.buffer lives [3, 7] : !cudagraph.buffer<tensor<?xf32, #tssa.layout<[s0], [1]>>>
     ```
   }];
-  let arguments = (ins OptionalAttr<I64Attr>:$offset);
+  let arguments = (ins OptionalAttr<I64Attr>:$offset,
+                       OptionalAttr<DenseI64ArrayAttr>:$lives);
   let results = (outs CudaGraph_BufferType:$buffer);
   let assemblyFormat = [{
-    (`at` $offset^)? attr-dict `:` qualified(type($buffer))
+    (`at` $offset^)? (`lives` $lives^)? attr-dict `:` qualified(type($buffer))
   }];
+  let builders = [
+    OpBuilder<(ins "::mlir::Type":$buffer, "::mlir::IntegerAttr":$offset), [{
+      build($_builder, $_state, buffer, offset, ::mlir::DenseI64ArrayAttr());
+    }]>
+  ];
   let hasVerifier = 1;
 }
 
@@ -94,17 +105,27 @@ def CudaGraph_ViewOp : CudaGraph_Op<"view", [Pure]> {
   let summary = "part of a buffer";
   let description = [{
     The same memory, from element `offset` on, with the strides of the result's
-    type. Lives as long as its source.
+    type. Lives as long as its source. `plus`: as many elements more as an
+    expression over the program's symbols says.
 
     ```mlir
     %v = cudagraph.view %t at 4 : !cudagraph.buffer<tensor<8xf32>> to !cudagraph.buffer<tensor<4xf32>>
+    %w = cudagraph.view %u at 0 plus affine_map<()[s0] -> (s0 - 1)> : !cudagraph.buffer<tensor<?xf32, #tssa.layout<[s0], [1]>>> to !cudagraph.buffer<tensor<f32>>
     ```
   }];
-  let arguments = (ins CudaGraph_BufferType:$source, I64Attr:$offset);
+  let arguments = (ins CudaGraph_BufferType:$source, I64Attr:$offset,
+                       OptionalAttr<AffineMapAttr>:$symbolic);
   let results = (outs CudaGraph_BufferType:$result);
   let assemblyFormat = [{
-    $source `at` $offset attr-dict `:` qualified(type($source)) `to` qualified(type($result))
+    $source `at` $offset (`plus` $symbolic^)? attr-dict `:` qualified(type($source)) `to` qualified(type($result))
   }];
+  let builders = [
+    OpBuilder<(ins "::mlir::Type":$result, "::mlir::Value":$source,
+                   "int64_t":$offset), [{
+      build($_builder, $_state, result, source, offset,
+            ::mlir::AffineMapAttr());
+    }]>
+  ];
   let hasVerifier = 1;
 }
 

@@ -35,6 +35,11 @@ LogicalResult BufferOp::verify() {
   if (auto offset = getOffset(); offset && *offset % kAlignment)
     return emitOpError("begins at byte ")
            << *offset << ", which is no multiple of " << kAlignment;
+  if (auto lives = getLives();
+      lives && (lives->size() != 2 || getOffset() || (*lives)[0] > (*lives)[1]))
+    return emitOpError("lives from one launch to another, and has no place");
+  if (getOffset() && getType().isSymbolic())
+    return emitOpError("has a place, which no call need agree with");
   return success();
 }
 

@@ -73,7 +73,7 @@ struct FormGraphs : cudagraph::impl::FormGraphsPassBase<FormGraphs> {
       path.push_back(view);
     for (ViewOp view : llvm::reverse(path))
       root = ViewOp::create(builder, view.getLoc(), view.getType(), root,
-                            view.getOffset());
+                            view.getOffsetAttr(), view.getSymbolicAttr());
     return root;
   }
 

@@ -28,7 +28,7 @@ struct PlaceData : cudagraph::impl::PlaceDataPassBase<PlaceData> {
     RankedTensorType tensor = cast<BufferType>(host.getType()).getTensor();
     copy = BufferOp::create(builder, host.getLoc(), BufferType::get(tensor),
                             IntegerAttr());
-    if (tensor.getNumElements() == 1)
+    if (tensor.hasStaticShape() && tensor.getNumElements() == 1)
       HostValueOp::create(builder, host.getLoc(), host, copy);
     else
       CopyOp::create(builder, host.getLoc(), host, copy);

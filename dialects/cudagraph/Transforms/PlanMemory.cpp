@@ -55,6 +55,11 @@ struct PlanMemory : cudagraph::impl::PlanMemoryPassBase<PlanMemory> {
     auto lifetimes = getLifetimes(program);
     std::vector<Placed> used;
     std::vector<BufferOp> owners;
+    // Where one differs between calls, so do the places of the others.
+    bool symbolic = llvm::any_of(lifetimes, [](auto &entry) {
+      return entry.second.first >= 0 &&
+             cast<BufferType>(entry.first.getType()).isSymbolic();
+    });
     for (auto &[buffer, life] : lifetimes) {
       auto op = buffer.getDefiningOp<BufferOp>();
       if (life.first < 0) {
@@ -65,11 +70,17 @@ struct PlanMemory : cudagraph::impl::PlanMemoryPassBase<PlanMemory> {
           view->erase();
         continue;
       }
+      if (symbolic) {
+        op.setLives(ArrayRef<int64_t>{life.first, life.last});
+        continue;
+      }
       Placed placed{life};
       placed.bytes = llvm::alignTo(op.getType().getBytes(), kAlignment);
       used.push_back(placed);
       owners.push_back(op);
     }
+    if (symbolic)
+      return;
     SmallVector<Placed *> order;
     for (Placed &placed : used)
       order.push_back(&placed);

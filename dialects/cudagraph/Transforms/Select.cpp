@@ -25,7 +25,8 @@ struct Select : cudagraph::impl::SelectPassBase<Select> {
       for (Value buffer : graph.getExternals()) {
         auto type = cast<BufferType>(buffer.getType());
         RankedTensorType tensor = type.getTensor();
-        if (type.isHost() || !isMoving(buffer) ||
+        // Of sizes that differ between calls nothing is said here.
+        if (type.isHost() || !isMoving(buffer) || type.isSymbolic() ||
             !tensor.getElementType().isIntOrFloat())
           continue;
         copied += tensor.getNumElements() *

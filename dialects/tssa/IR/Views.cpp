@@ -150,6 +150,38 @@ AffineMap pyjit::tssa::getPathMap(ArrayAttr path, RankedTensorType source) {
   return map;
 }
 
+/// `expr` where every dim is 0: MLIR leaves `0 floordiv s0` as it is.
+static AffineExpr atOrigin(AffineExpr expr) {
+  MLIRContext *context = expr.getContext();
+  AffineExpr zero = getAffineConstantExpr(0, context);
+  if (isa<AffineDimExpr>(expr))
+    return zero;
+  auto binary = dyn_cast<AffineBinaryOpExpr>(expr);
+  if (!binary)
+    return expr;
+  AffineExpr lhs = atOrigin(binary.getLHS()), rhs = atOrigin(binary.getRHS());
+  bool divides = expr.getKind() != AffineExprKind::Add &&
+                 expr.getKind() != AffineExprKind::Mul;
+  if (divides && lhs == zero)
+    return zero;
+  return getAffineBinaryOpExpr(expr.getKind(), lhs, rhs);
+}
+
+FailureOr<Size> pyjit::tssa::getFirstOffset(AffineMap map,
+                                            RankedTensorType source) {
+  if (!map)
+    return failure();
+  Size offset = 0;
+  for (auto [expr, stride] :
+       llvm::zip(map.getResults(), getSymbolicStrides(source))) {
+    AffineExpr first = operators::normalizeSize(atOrigin(expr));
+    if (!first)
+      return failure();
+    offset += Size(first) * stride;
+  }
+  return offset;
+}
+
 bool pyjit::tssa::isInjective(ArrayAttr path, RankedTensorType source) {
   for (auto view : path.getAsRange<ViewAttr>()) {
     if (!isInjective(view, source))

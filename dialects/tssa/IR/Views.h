@@ -79,6 +79,11 @@ mlir::RankedTensorType inferPathType(mlir::ArrayAttr path,
 /// none is dynamic, symbols are those of the sizes.
 mlir::AffineMap getViewMap(ViewAttr view, mlir::RankedTensorType source);
 mlir::AffineMap getPathMap(mlir::ArrayAttr path, mlir::RankedTensorType source);
+/// In elements from where `source` begins, the place of what `map`, one of the
+/// above without dynamic numbers, shows first. Fails where it is no polynomial
+/// over sizes.
+mlir::FailureOr<Size> getFirstOffset(mlir::AffineMap map,
+                                     mlir::RankedTensorType source);
 
 /// Whether the view shows no element twice, so that an assignment through it
 /// has a meaning.

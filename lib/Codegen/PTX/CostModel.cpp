@@ -55,8 +55,8 @@ static unsigned chooseLanes(const Domain &domain, const Traffic &traffic,
   if (domain.vectorDim < 0)
     return 1;
   unsigned lanes = std::max(1u, 16 / traffic.widest);
-  while (lanes > 1 && (tail ? lanes > domain.vectorSize()
-                            : domain.vectorSize() % lanes != 0))
+  while (lanes > 1 &&
+         (tail ? lanes > domain.vectorSize() : !domain.isDividedBy(lanes)))
     lanes /= 2;
   return lanes;
 }
@@ -66,8 +66,11 @@ static Schedule chooseFlat(const Domain &domain, const Machine &machine) {
   Traffic traffic = trafficOf(domain);
   schedule.lanes = chooseLanes(domain, traffic, domain.numParallel == 1);
   int64_t capacity = machine.processors * machine.threadsPerProcessor;
-  // Little work wants many threads, not wide ones.
-  while (schedule.lanes > 1 &&
+  // Little work wants many threads, not wide ones; of how much there is the
+  // estimate says nothing, and narrow accesses cost more than few threads.
+  unsigned least =
+      domain.rowCount.isConstant() ? 1 : std::max(1u, 8 / traffic.widest);
+  while (schedule.lanes > least &&
          domain.rows / schedule.lanes < machine.processors * 256)
     schedule.lanes /= 2;
   int64_t vectors = llvm::divideCeil(domain.rows, schedule.lanes);
@@ -103,6 +106,15 @@ static Schedule chooseRow(const Domain &domain, const Machine &machine) {
   int64_t elements = traffic.accesses <= 4 ? 64 : 32;
   if (traffic.widest == 8)
     elements /= 4;
+  if (!domain.rowSize.isConstant()) {
+    // Rows of any length: a warp each, walked again for each stage.
+    schedule.group = 32;
+    schedule.vectors =
+        std::max<int64_t>(1, std::min<int64_t>(2, elements / 32));
+    schedule.threads = 128;
+    schedule.blocks = 1;
+    return schedule;
+  }
   unsigned most = std::max<int64_t>(1, elements / schedule.lanes);
   // A block of 1024 threads has half as many registers for each.
   unsigned mostOfAll = std::max(1u, most / (traffic.accesses <= 3 ? 2 : 4));
@@ -176,7 +188,8 @@ static Schedule chooseColumn(const Domain &domain, const Machine &machine) {
   int64_t steps = std::max<int64_t>(
       1, llvm::divideCeil(domain.rowElements, schedule.group));
   unsigned most = std::max(1u, 32 / schedule.lanes);
-  schedule.resident = domain.graph->numStages > 2 && steps <= most;
+  schedule.resident = domain.graph->numStages > 2 && steps <= most &&
+                      domain.rowSize.isConstant();
   schedule.vectors = schedule.resident ? steps : std::min<int64_t>(4, steps);
   return schedule;
 }
@@ -220,7 +233,7 @@ static int chooseAcross(const Domain &domain) {
   int best = -1;
   unsigned most = 0;
   for (unsigned d = 0; d < domain.numParallel; ++d) {
-    if (int(d) == domain.vectorDim || domain.graph->dims[d].size < 16)
+    if (int(d) == domain.vectorDim || domain.graph->dims[d].estimate() < 16)
       continue;
     unsigned count = 0;
     for (auto &node : domain.graph->nodes)
@@ -245,8 +258,8 @@ static Schedule chooseTile(const Domain &domain, int across) {
   // A warp takes 128 bytes of a row, where the dims allow it.
   schedule.lanes = std::max(1u, 4 / std::max(2u, widest));
   while (schedule.lanes > 1 &&
-         (domain.vectorSize() % schedule.lanes != 0 ||
-          domain.graph->dims[across].size % schedule.lanes != 0))
+         (!domain.isDividedBy(schedule.lanes) ||
+          !domain.graph->dims[across].isMultipleOf(schedule.lanes)))
     schedule.lanes /= 2;
   schedule.threads = 256;
   schedule.vectors = 32 * 32 * schedule.lanes / schedule.threads;

@@ -6,6 +6,7 @@
 #include "mlir/Dialect/Vector/IR/VectorOps.h"
 #include "pyjit/Codegen/KernelModule.h"
 #include "pyjit/Codegen/PTX/Passes.h"
+#include "pyjit/Operators/CallArguments.h"
 #include "llvm/ADT/StringSet.h"
 
 using namespace mlir;
@@ -90,7 +91,7 @@ struct EmitKernelsPass : impl::PtxEmitKernelsBase<EmitKernelsPass> {
     }
 
     unsigned count = inputs.size() + roots.size();
-    KernelFrame frame{{}, domain, schedule, inputs, {}, {}, {}, 0, 0};
+    KernelFrame frame{{}, domain, schedule, inputs, {}, {}, {}, {}, 0, 0};
     frame.indirect.resize(count, false);
     frame.alignment.resize(count, 16);
     frame.reliedOn.resize(count, 1);
@@ -137,13 +138,23 @@ struct EmitKernelsPass : impl::PtxEmitKernelsBase<EmitKernelsPass> {
         frame.function.walk([](math::ExpOp op) {
           op.setFastmath(op.getFastmath() | arith::FastMathFlags::afn);
         });
-      if (frame.blocks > std::numeric_limits<int32_t>::max())
+      auto number = dyn_cast<AffineConstantExpr>(frame.blocks);
+      if (number && number.getValue() > std::numeric_limits<int32_t>::max())
         return kernel.emitError("more blocks than a launch can have");
       if (frame.sharedBytes > 48 << 10)
         return kernel.emitError("the schedule of '")
                << kernel.getName() << "' needs " << frame.sharedBytes
                << " bytes of shared memory";
-      auto blocks = static_cast<int32_t>(frame.blocks);
+      // What the emitter asked for on the way.
+      frame.function.setType(b.getFunctionType(
+          frame.function.getBody().front().getArgumentTypes(), {}));
+      if (frame.symbols != 0)
+        kernel->setAttr("pyjit.reads_symbols",
+                        b.getI64IntegerAttr(frame.symbols));
+      if (!number)
+        kernel->setAttr("pyjit.blocks",
+                        operators::makeSizeArgument(frame.blocks));
+      int32_t blocks = number ? number.getValue() : 1;
       kernel->setAttr("pyjit.symbol",
                       b.getStringAttr(frame.function.getName()));
       kernel->setAttr("pyjit.grid", b.getDenseI32ArrayAttr({blocks, 1, 1}));

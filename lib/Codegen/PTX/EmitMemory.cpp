@@ -14,9 +14,15 @@ namespace pyjit::ptx {
 Value Emitter::indexTerm(AffineExpr expr, unsigned u) {
   if (auto dim = dyn_cast<AffineDimExpr>(expr))
     return ivs[u][dim.getPosition()];
+  if (auto s = dyn_cast<AffineSymbolExpr>(expr))
+    return symbol(s.getPosition());
   auto binary = cast<AffineBinaryOpExpr>(expr);
-  Value lhs = index(binary.getLHS(), u);
-  Value rhs = constant(cast<AffineConstantExpr>(binary.getRHS()).getValue());
+  Value lhs = index(binary.getLHS(), u), rhs = index(binary.getRHS(), u);
+  if (expr.getKind() == AffineExprKind::Mul)
+    return b.createOrFold<arith::MulIOp>(lhs, rhs);
+  // Of sizes, which are not negative.
+  if (expr.getKind() == AffineExprKind::CeilDiv)
+    return b.createOrFold<arith::CeilDivUIOp>(lhs, rhs);
   bool division = expr.getKind() == AffineExprKind::FloorDiv;
   auto [lowest, highest] = range(binary.getLHS(), graph.sizes());
   if (lowest >= 0)

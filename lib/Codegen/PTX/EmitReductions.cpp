@@ -41,6 +41,8 @@ private:
   /// Binds the reduction dims of all vectors that start at step `base`; returns
   /// per vector whether it is inside of the row, or null if all are.
   SmallVector<Value> bindSteps(Value base, int64_t reach);
+  /// How many vectors a row has, as a value.
+  Value stepCount() { return number(steps); }
   /// All that the stage does at the bound vectors; one partial result per
   /// reduction.
   SmallVector<Value> point(ArrayRef<Value> inside);
@@ -70,7 +72,8 @@ private:
   Value rowInside;
   /// Vectors of a row, and how many of them all threads of a group take at
   /// once.
-  int64_t steps = 0, chunk = 0;
+  Size steps = 0;
+  int64_t chunk = 0;
   SmallVector<unsigned> reductionDims;
 
   SmallVector<Value> residentInside;
@@ -83,9 +86,9 @@ private:
 void ReductionEmitter::place() {
   SmallVector<unsigned> dims =
       llvm::to_vector(llvm::seq<unsigned>(0, domain.numParallel));
-  int64_t units = columns ? domain.rows / lanes : domain.rows;
+  Size units = columns ? *domain.rowCount.dividedBy(lanes) : domain.rowCount;
   int64_t groups = schedule.threads / schedule.group;
-  frame.blocks = llvm::divideCeil(units, groups);
+  frame.setBlocks(units, groups);
   Value thread = threadIndex();
   if (columns) {
     position = rem(thread, groups);
@@ -95,9 +98,9 @@ void ReductionEmitter::place() {
     position = div(thread, schedule.group);
   }
   Value unit = add(mul(blockIndex(), groups), position);
-  if (units % groups != 0) {
-    rowInside = less(unit, units);
-    unit = arith::MinUIOp::create(b, unit, constant(units - 1));
+  if (!units.dividedBy(groups)) {
+    rowInside = less(unit, number(units));
+    unit = clamp(unit, number(units), 1);
   }
   if (!dims.empty())
     bind(0, unit, dims);
@@ -114,7 +117,7 @@ void ReductionEmitter::run() {
   scopes.back().bound = parallel;
   if (schedule.resident)
     scopes.back().bound.set();
-  steps = columns ? domain.rowElements : domain.rowElements / lanes;
+  steps = columns ? domain.rowSize : *domain.rowSize.dividedBy(lanes);
   chunk = int64_t(schedule.group) * schedule.vectors;
   place();
   for (unsigned number = 0; number < graph.numStages; ++number)
@@ -134,8 +137,8 @@ SmallVector<Value> ReductionEmitter::bindSteps(Value base, int64_t reach) {
     Value guard;
     if (int64_t(u + 1) * schedule.group > reach) {
       // What lies behind the end reads the last vector, and counts for nothing.
-      guard = less(step, steps);
-      step = arith::MinUIOp::create(b, step, constant(steps - 1));
+      guard = less(step, stepCount());
+      step = clamp(step, stepCount(), 1);
     }
     inside.push_back(guard);
     bind(u, step, reductionDims);
@@ -181,7 +184,11 @@ SmallVector<Value> ReductionEmitter::point(ArrayRef<Value> inside) {
 SmallVector<Value> ReductionEmitter::walk(
     SmallVector<Value> state,
     llvm::function_ref<SmallVector<Value>(ValueRange, ArrayRef<Value>)> step) {
-  int64_t whole = steps / chunk * chunk;
+  // What lies behind the last whole chunk; nobody knows how much of it there
+  // is where sizes differ between calls.
+  bool exact = steps.dividedBy(chunk).has_value();
+  bool fixed = steps.isConstant();
+  int64_t rest = fixed ? steps.constant() % chunk : 0;
   // One pass over a chunk that starts at `base`; what it needs of the row alone
   // is computed before `outside`.
   auto pass = [&](Operation *outside, Value base, int64_t reach,
@@ -197,9 +204,12 @@ SmallVector<Value> ReductionEmitter::walk(
     scopes.back().anchor = nullptr;
     return after;
   };
-  if (whole != 0) {
-    auto forOp = scf::ForOp::create(b, constant(0), constant(whole),
-                                    constant(chunk), state);
+  Value whole = fixed   ? constant(steps.constant() - rest)
+                : exact ? stepCount()
+                        : mul(div(stepCount(), chunk), chunk);
+  if (!fixed || steps.constant() != rest) {
+    auto forOp =
+        scf::ForOp::create(b, constant(0), whole, constant(chunk), state);
     OpBuilder::InsertionGuard guard(b);
     b.setInsertionPointToStart(forOp.getBody());
     SmallVector<Value> results =
@@ -208,9 +218,10 @@ SmallVector<Value> ReductionEmitter::walk(
       scf::YieldOp::create(b, results);
     state.assign(forOp.getResults().begin(), forOp.getResults().end());
   }
-  if (whole != steps) {
-    Operation *here = constant(whole).getDefiningOp();
-    state = pass(here, here->getResult(0), steps - whole, state);
+  if (!exact) {
+    // An operation of its own, which outer values may stand before.
+    Operation *here = constant(0).getDefiningOp();
+    state = pass(here, whole, rest, state);
   }
   return state;
 }
@@ -220,12 +231,12 @@ SmallVector<Value> ReductionEmitter::walk() {
   SmallVector<Value> identities;
   for (Node *node : reduces)
     identities.push_back(identity(node, lanes));
-  if (steps == 0)
+  if (steps.is(0))
     return identities;
   if (schedule.resident) {
     // Bound once, for all stages.
     if (residentInside.empty())
-      residentInside = bindSteps({}, steps);
+      residentInside = bindSteps({}, steps.constant());
     return point(residentInside);
   }
   return walk(
@@ -246,7 +257,7 @@ SmallVector<Value> ReductionEmitter::walk() {
 /// after, and what an infinite maximum means is left to the last step, which
 /// computes what the kernel says.
 bool ReductionEmitter::stagesOnline(unsigned number) {
-  if (columns || schedule.resident || steps == 0 ||
+  if (columns || schedule.resident || steps.is(0) ||
       number + 1 >= graph.numStages)
     return false;
   std::optional<OnlineSum> found = findOnlineSum(graph, number, reduced);

@@ -54,20 +54,24 @@ private:
   /// Finds this block's square, and binds the other dims.
   void place() {
     SmallVector<unsigned> others;
-    int64_t count = 1;
+    Size count = 1;
     for (unsigned d = 0; d < graph.dims.size(); ++d)
       if (int(d) != across && int(d) != along) {
         others.push_back(d);
-        count *= graph.dims[d].size;
+        count *= graph.dims[d].getSize();
       }
-    int64_t squaresAlong = llvm::divideCeil(graph.dims[along].size, side);
-    int64_t squaresAcross = llvm::divideCeil(graph.dims[across].size, side);
-    frame.blocks = count * squaresAlong * squaresAcross;
+    MLIRContext *context = b.getContext();
+    frame.blocks = count.toExpr(context);
     Value block = blockIndex();
-    start[1] = mul(rem(block, squaresAlong), side);
-    block = div(block, squaresAlong);
-    start[0] = mul(rem(block, squaresAcross), side);
-    block = div(block, squaresAcross);
+    for (int dim : {along, across}) {
+      AffineExpr squares =
+          graph.dims[dim].getSize().toExpr(context).ceilDiv(side);
+      frame.blocks = frame.blocks * squares;
+      Value many = index(squares, 0);
+      start[dim == along] =
+          mul(b.createOrFold<arith::RemUIOp>(block, many), side);
+      block = b.createOrFold<arith::DivUIOp>(block, many);
+    }
     bind(0, block, others);
     for (unsigned u = 1; u < schedule.vectors; ++u)
       for (unsigned d : others)
@@ -86,12 +90,12 @@ private:
     for (unsigned u = 0; u < schedule.vectors; ++u) {
       localOuter.push_back(add(div(thread, 32), constant(int64_t(u) * rows)));
       auto at = [&](int dim, Value local, unsigned step) {
-        int64_t size = graph.dims[dim].size;
+        const codegen::Dim &whole = graph.dims[dim];
         Value position = add(start[dim == along], local);
         Value within;
-        if (size % side != 0) {
-          within = less(position, size);
-          position = arith::MinUIOp::create(b, position, constant(size - step));
+        if (!whole.isMultipleOf(side)) {
+          within = less(position, number(whole.getSize()));
+          position = clamp(position, number(whole.getSize()), step);
         }
         ivs[u][dim] = position;
         return within;

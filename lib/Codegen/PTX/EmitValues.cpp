@@ -1,6 +1,7 @@
 //===- EmitValues.cpp - What a thread computes at its points --------------===//
 
 #include "Emitter.h"
+#include "dialects/tssa/IR/TSSA.h"
 #include "mlir/Dialect/Linalg/IR/Linalg.h"
 #include "mlir/Dialect/Math/IR/Math.h"
 #include "mlir/Dialect/Tensor/IR/Tensor.h"
@@ -214,7 +215,12 @@ Value Emitter::compute(const Node *node, unsigned u) {
       [&](tensor::ExtractOp op, BodyValues &known) {
         return extract(op, node, u, known);
       },
-      instead, lanes};
+      [&](Operation *op, ArrayRef<Value> operands, unsigned width) {
+        if (auto size = dyn_cast<tssa::SizeOp>(op))
+          return bodyIndex(size.getMap().getResult(0), u);
+        return instead(op, operands, width);
+      },
+      lanes};
   return emitBody(b, node->op, node->element, hooks);
 }
 

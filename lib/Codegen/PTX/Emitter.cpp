@@ -17,6 +17,8 @@ static constexpr unsigned globalSpace = 1, sharedSpace = 3;
 static bool fits32(const Domain &domain) {
   constexpr int64_t limit = int64_t(1) << 30;
   SmallVector<int64_t> sizes = domain.graph->sizes();
+  if (domain.graph->usesSymbols())
+    return false;
   bool fits = domain.rows < limit &&
               domain.rowElements < limit / std::max<int64_t>(1, domain.rows);
   domain.graph->forEachIndex([&](AffineExpr expr, unsigned, bool) {
@@ -113,6 +115,18 @@ Value Emitter::blockIndex() {
   });
 }
 
+Value Emitter::symbol(unsigned number) {
+  // A parameter of its own behind the buffers', so that code which needs no
+  // symbol takes none.
+  Block *entry = &frame.function.getBody().front();
+  for (; frame.symbols <= number; ++frame.symbols)
+    entry->addArgument(b.getI64Type(), frame.function.getLoc());
+  Value value = entry->getArgument(buffers.size() + number);
+  return indexType.isInteger(64)
+             ? value
+             : arith::TruncIOp::create(b, indexType, value).getResult();
+}
+
 void Emitter::barrier() {
   Value zero = i32(0);
   LLVM::CallIntrinsicOp::create(
@@ -191,12 +205,14 @@ void Emitter::bind(unsigned u, Value number, ArrayRef<unsigned> dims) {
   for (unsigned i = dims.size(); i-- > 0;) {
     unsigned d = dims[i];
     bool vectors = int(d) == vectorDim;
-    int64_t size = graph.dims[d].size;
-    if (vectors)
-      size = std::max<int64_t>(1, size / lanes);
-    Value position = i == 0 ? number : rem(number, size);
-    if (i != 0)
+    Value position = number;
+    if (i != 0) {
+      Size size = graph.dims[d].getSize();
+      if (vectors)
+        size = *size.dividedBy(lanes);
+      position = rem(number, size);
       number = div(number, size);
+    }
     ivs[u][d] = vectors ? mul(position, lanes) : position;
   }
 }

@@ -32,8 +32,15 @@ struct KernelFrame {
   /// Per buffer: what the alignment of its address may be relied on to be, and
   /// what the code does rely on.
   llvm::SmallVector<unsigned> alignment, reliedOn;
-  int64_t blocks = 0;
+  /// Blocks of a launch, of `threads` threads each.
+  mlir::AffineExpr blocks;
   int64_t sharedBytes = 0;
+  /// How many of the function's symbols follow the buffers, by value.
+  unsigned symbols = 0;
+
+  void setBlocks(const operators::Size &units, int64_t perBlock) {
+    blocks = units.toExpr(function.getContext()).ceilDiv(perBlock);
+  }
 };
 
 class Emitter {
@@ -46,6 +53,7 @@ protected:
   using Type = mlir::Type;
   using AffineExpr = mlir::AffineExpr;
   using Node = codegen::Node;
+  using Size = operators::Size;
 
   struct Scope {
     llvm::SmallBitVector bound;
@@ -76,20 +84,31 @@ protected:
         x, mlir::arith::ConstantOp::create(
                b, b.getIntegerAttr(x.getType(), factor)));
   }
-  Value div(Value x, int64_t divisor) {
-    return divisor == 1
+  Value div(Value x, const Size &divisor) {
+    return divisor.is(1)
                ? x
-               : b.createOrFold<mlir::arith::DivUIOp>(x, constant(divisor));
+               : b.createOrFold<mlir::arith::DivUIOp>(x, number(divisor));
   }
-  Value rem(Value x, int64_t divisor) {
-    return divisor == 1
+  Value rem(Value x, const Size &divisor) {
+    return divisor.is(1)
                ? constant(0)
-               : b.createOrFold<mlir::arith::RemUIOp>(x, constant(divisor));
+               : b.createOrFold<mlir::arith::RemUIOp>(x, number(divisor));
   }
-  Value less(Value x, int64_t bound) {
+  Value less(Value x, Value bound) {
     return mlir::arith::CmpIOp::create(b, mlir::arith::CmpIPredicate::ult, x,
-                                       constant(bound));
+                                       bound);
   }
+  /// The lesser of `x` and `count - back`, which is not negative.
+  Value clamp(Value x, Value count, int64_t back) {
+    return mlir::arith::MinUIOp::create(b, x, add(count, constant(-back)));
+  }
+  /// What a size, or an expression over symbols, is in this call.
+  Value number(const Size &size) {
+    return size.isConstant() ? constant(size.constant())
+                             : index(size.toExpr(b.getContext()), 0);
+  }
+  /// The value of symbol `number` in this call.
+  Value symbol(unsigned number);
   Value both(Value x, Value y) {
     return !x ? y : !y ? x : Value(mlir::arith::AndIOp::create(b, x, y));
   }

@@ -108,7 +108,8 @@ Domain arrange(std::unique_ptr<KernelGraph> graph) {
   domain.vectorDim = order.vectorDim;
   for (const Dim &dim : graph->dims) {
     ++(dim.reduction ? domain.numReduction : domain.numParallel);
-    (dim.reduction ? domain.rowElements : domain.rows) *= dim.size;
+    (dim.reduction ? domain.rowElements : domain.rows) *= dim.estimate();
+    (dim.reduction ? domain.rowSize : domain.rowCount) *= dim.getSize();
     domain.empty |= !dim.reduction && dim.size == 0;
   }
   domain.graph = std::move(graph);
@@ -144,10 +145,12 @@ bool verifySchedule(const Schedule &schedule, const Domain &domain,
                      domain.numParallel == 1 && domain.numReduction == 0;
   if (schedule.lanes > 1 && domain.vectorDim < 0)
     return no("vectors without a dim to walk");
-  if (schedule.lanes > 1 && !tailAllowed &&
-      domain.vectorSize() % schedule.lanes != 0)
+  if (!tailAllowed && !domain.isDividedBy(schedule.lanes)) {
+    if (domain.graph->dims[domain.vectorDim].isSymbolic())
+      return no("vectors need not divide the dim that they walk");
     return no("vectors do not divide the dim of " + Twine(domain.vectorSize()) +
               " elements that they walk");
+  }
   switch (schedule.family) {
   case Family::Flat:
     return !reduces || no("a flat schedule of a kernel that reduces");
@@ -158,7 +161,7 @@ bool verifySchedule(const Schedule &schedule, const Domain &domain,
         schedule.across >= int(domain.numParallel) ||
         schedule.across == domain.vectorDim)
       return no("a tile lies along the vector dim and another");
-    if (domain.graph->dims[schedule.across].size % schedule.lanes != 0)
+    if (!domain.graph->dims[schedule.across].isMultipleOf(schedule.lanes))
       return no("vectors do not divide the dim that operands are read along");
     if (schedule.threads * schedule.vectors != 32 * 32 * schedule.lanes)
       return no("threads and vectors do not make up a square");
@@ -186,6 +189,8 @@ bool verifySchedule(const Schedule &schedule, const Domain &domain,
                     : "columns along a dim that is reduced");
     if (!row && columnBytes(schedule, domain) > 48 << 10)
       return no("columns meet in more than 48 KiB of shared memory");
+    if (schedule.resident && !domain.rowSize.isConstant())
+      return no("a row whose length differs between calls fits no registers");
     int64_t steps = domain.rowElements / (row ? schedule.lanes : 1);
     if (schedule.resident && steps > int64_t(schedule.group) * schedule.vectors)
       return no("a row of " + Twine(domain.rowElements) +

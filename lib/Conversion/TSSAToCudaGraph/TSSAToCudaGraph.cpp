@@ -111,7 +111,25 @@ FailureOr<Value> LaunchConverter::show(Operation *op, ArrayAttr path,
     numbers.push_back(builder.getAffineConstantExpr(number.getInt()));
   }
   AffineMap map = tssa::getPathMap(path, source);
-  if (!map || map.getNumSymbols() != numbers.size())
+  Space space = cast<BufferType>(from.getType()).getSpace();
+  if (map && numbers.empty() &&
+      (tssa::isSymbolic(source) || map.getNumSymbols())) {
+    auto offset = tssa::getFirstOffset(map, source);
+    if (failed(offset))
+      return op->emitError("a view whose place is no polynomial over sizes "
+                           "cannot be launched");
+    AffineMapAttr symbolic;
+    if (!offset->isConstant())
+      symbolic = cast<AffineMapAttr>(
+          operators::makeSizeArgument(offset->toExpr(op->getContext())));
+    return ViewOp::create(builder, op->getLoc(), BufferType::get(type, space),
+                          from,
+                          offset->isConstant() ? offset->constant() : 0,
+                          symbolic)
+        .getResult();
+  }
+  if (!map || tssa::isSymbolic(source) ||
+      map.getNumSymbols() != numbers.size())
     return op->emitError("a launch program cannot show this view");
   auto indexAt = [&](AffineExpr result, ArrayRef<int64_t> place) {
     SmallVector<AffineExpr> dims;
@@ -135,7 +153,6 @@ FailureOr<Value> LaunchConverter::show(Operation *op, ArrayAttr path,
         if (end < 0 || end >= size)
           return op->emitError("index out of range");
   }
-  Space space = cast<BufferType>(from.getType()).getSpace();
   return ViewOp::create(builder, op->getLoc(), BufferType::get(type, space),
                         from, offset)
       .getResult();
@@ -184,7 +201,7 @@ LogicalResult LaunchConverter::convert(tssa::AssignOp op) {
 LogicalResult LaunchConverter::convert(Operation *op) {
   for (Value value : op->getResults())
     if (auto type = dyn_cast<RankedTensorType>(value.getType());
-        type && !type.hasStaticShape())
+        type && !tssa::hasKnownSizes(type))
       return op->emitError("a launch program cannot hold a value of type ")
              << type;
   // Numbers have no launch: who needs one looks where it comes from.
@@ -240,6 +257,8 @@ LogicalResult LaunchConverter::run() {
       sources.push_back(input.getInt());
   if (!sources.empty())
     program->setAttr("pyjit.inputs", builder.getDenseI64ArrayAttr(sources));
+  if (Attribute symbols = function->getAttr("pyjit.symbols"))
+    program->setAttr("pyjit.symbols", symbols);
   builder.setInsertionPointToStart(&program.getBody().emplaceBlock());
   declareInputs();
   if (failed(convert(function.front())))

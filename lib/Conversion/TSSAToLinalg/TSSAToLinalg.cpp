@@ -374,12 +374,6 @@ struct ConvertPass : impl::ConvertTSSAToLinalgBase<ConvertPass> {
   void runOnOperation() override {
     if (getOperation()->hasAttr("pyjit.kernel"))
       return;
-    if (getOperation()->hasAttr("pyjit.symbols") &&
-        getOperation()->hasAttr("pyjit.device")) {
-      getOperation().emitError("sizes that differ between calls are not "
-                               "supported on a device yet");
-      return signalPassFailure();
-    }
     shown.clear();
     doubled.clear();
     SmallVector<Operation *> ops;

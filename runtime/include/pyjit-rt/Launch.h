@@ -66,6 +66,7 @@ enum class PatchKind : int64_t {
   KernelWork,  ///< of a kernel
   KernelGrain, ///< of a kernel; at least 1
   ArenaBytes,
+  KernelBlocks, ///< of a kernel: the first number of its grid
 };
 
 /// An expression: int64 words in postfix order.
@@ -107,6 +108,7 @@ enum class SlotKind : uint8_t {
 enum SlotFlags : uint8_t {
   kSlotHost = 1,   ///< in host memory although the program is a device's
   kSlotStable = 2, ///< an external buffer whose address hardly ever changes
+  kSlotValue = 4,  ///< Words: kernels take the one word itself
 };
 
 struct Slot {

@@ -9,6 +9,7 @@
 
 #include "Simulator.h"
 #include "dialects/tssa/IR/TSSA.h"
+#include "dialects/tssa/IR/Views.h"
 #include "mlir/AsmParser/AsmParser.h"
 #include "mlir/Dialect/Arith/IR/Arith.h"
 #include "mlir/Dialect/Func/IR/FuncOps.h"
@@ -48,11 +49,17 @@ static std::string describe(ModuleOp module, const pyjit::ptx::Code &code) {
       aligned += (aligned.empty() ? "" : ",") + std::to_string(bytes);
     for (bool pointer : kernel.indirect)
       indirect += pointer ? '1' : '0';
-    os << "kernel\t" << kernel.function << '\t' << kernel.name << '\t'
-       << kernel.grid[0] << '\t' << kernel.block[0] << '\t'
-       << kernel.sharedBytes << '\t' << aligned << '\t' << indirect << '\t'
-       << module.lookupSymbol(kernel.function)->getAttr("pyjit.schedule")
-       << '\n';
+    Operation *function = module.lookupSymbol(kernel.function);
+    auto symbols = function->getAttrOfType<IntegerAttr>("pyjit.reads_symbols");
+    os << "kernel\t" << kernel.function << '\t' << kernel.name << '\t';
+    if (auto blocks = function->getAttrOfType<AffineMapAttr>("pyjit.blocks"))
+      os << blocks.getValue().getResult(0);
+    else
+      os << kernel.grid[0];
+    os << '\t' << kernel.block[0] << '\t' << kernel.sharedBytes << '\t'
+       << aligned << '\t' << indirect << '\t'
+       << function->getAttr("pyjit.schedule") << '\t'
+       << (symbols ? symbols.getInt() : 0) << '\n';
   }
   auto main = module.lookupSymbol<func::FuncOp>("main");
   if (!main || main.isExternal())
@@ -78,6 +85,15 @@ static std::string describe(ModuleOp module, const pyjit::ptx::Code &code) {
       os << '\t';
       list(call.getResults());
       os << '\n';
+    } else if (auto view = dyn_cast<pyjit::tssa::AccessOp>(op)) {
+      auto source = cast<RankedTensorType>(view.getSource().getType());
+      auto offset = pyjit::tssa::getFirstOffset(
+          pyjit::tssa::getPathMap(view.getPath(), source), source);
+      define("value", view.getResult());
+      os << "view\t" << numbers.lookup(view.getResult()) << '\t'
+         << numbers.lookup(view.getSource()) << '\t'
+         << (succeeded(offset) ? offset->toExpr(op.getContext()) : AffineExpr())
+         << '\n';
     } else if (isa<func::ReturnOp>(op)) {
       os << "return\t";
       list(op.getOperands());

@@ -39,19 +39,34 @@ def tensor_type(t: torch.Tensor) -> str:
     return f"tensor<{shape}{NAMES[t.dtype]}{strides}>"
 
 
-def empty(type_text: str) -> torch.Tensor:
+def evaluate(expression: str, symbols: Sequence[int]) -> int:
+    """The value of an affine expression over symbols."""
+    names = {f"s{i}": value for i, value in enumerate(symbols)}
+    # The one operator that Python has no word for, of two words or a bracket.
+    operand = r"(?:\w+|\((?:[^()]|\([^()]*\))*\))"
+    ceiling = re.compile(rf"({operand}) ceildiv ({operand})")
+    while ceiling.search(expression):
+        expression = ceiling.sub(r"(-(-(\1) // (\2)))", expression, count=1)
+    return eval(expression.replace("floordiv", "//").replace("mod", "%"), {}, names)
+
+
+def empty(type_text: str, symbols: Sequence[int] = ()) -> torch.Tensor:
     """A tensor of an MLIR type, filled with what no test expects."""
     match = re.match(
-        r"tensor<((?:\d+x)*)(\w+)(?:, #tssa\.strides<\[(.*)\]>)?>", type_text
+        r"tensor<((?:(?:\d+|\?)x)*)(\w+)(?:, #tssa\.(strides|layout)<(.*)>)?>",
+        type_text,
     )
     assert match is not None, type_text
-    shape = [int(n) for n in match[1].split("x") if n]
+    shape = match[1].split("x")[:-1]
     dtype = DTYPES[match[2]]
+    lists = re.findall(r"\[(.*?)\]", match[4] or "")
+    numbers = [[evaluate(n, symbols) for n in text.split(",") if n] for text in lists]
     if match[3] is None:
-        result = torch.empty(shape, dtype=dtype)
+        result = torch.empty([int(n) for n in shape], dtype=dtype)
+    elif match[3] == "strides":
+        result = torch.empty_strided([int(n) for n in shape], numbers[0], dtype=dtype)
     else:
-        strides = [int(n) for n in match[3].split(",")]
-        result = torch.empty_strided(shape, strides, dtype=dtype)
+        result = torch.empty_strided(*numbers, dtype=dtype)
     if result.numel():
         result.fill_(float("nan") if dtype.is_floating_point else 77)
     return result
@@ -62,12 +77,13 @@ class Kernel:
     """How a kernel is launched."""
 
     name: str
-    grid: int
+    grid: str
     block: int
     shared: int
     alignment: list[int]
     indirect: list[bool]
     schedule: str
+    symbols: int
 
 
 @dataclass
@@ -82,7 +98,9 @@ class Program:
     kernels: dict[str, Kernel] = field(default_factory=dict)
     inputs: list[int] = field(default_factory=list)
     types: dict[int, str] = field(default_factory=dict)
+    # Kernels by name and views by their offset, with operands and results.
     calls: list[tuple[str, list[int], list[int]]] = field(default_factory=list)
+    views: set[int] = field(default_factory=set)
     returns: list[int] = field(default_factory=list)
 
     def __post_init__(self) -> None:
@@ -114,17 +132,16 @@ class Program:
         for line in lib.pyjit_ptx_kernels(self._handle).decode().splitlines():
             kind, *rest = line.split("\t")
             if kind == "kernel":
-                function, name, grid, block, shared, alignment, indirect, schedule = (
-                    rest
-                )
+                function, name, grid, block, shared, alignment, indirect, *more = rest
                 self.kernels[function] = Kernel(
                     name,
-                    int(grid),
+                    grid,
                     int(block),
                     int(shared),
                     [int(n) for n in alignment.split(",")],
                     [c == "1" for c in indirect],
-                    schedule,
+                    more[0],
+                    int(more[1]),
                 )
             elif kind in ("input", "value"):
                 self.types[int(rest[0])] = rest[1]
@@ -135,6 +152,9 @@ class Program:
                     [int(n) for n in part.split(",") if n] for part in rest[1:]
                 )
                 self.calls.append((rest[0], operands, results))
+            elif kind == "view":
+                self.calls.append((rest[2], [int(rest[1])], [int(rest[0])]))
+                self.views.add(int(rest[0]))
             elif kind == "return":
                 self.returns = [int(n) for n in rest[0].split(",") if n]
             else:
@@ -144,31 +164,48 @@ class Program:
         if getattr(self, "_handle", None):
             self._lib.pyjit_ptx_free(self._handle)
 
-    def run(self, *tensors: torch.Tensor) -> list[torch.Tensor]:
+    def run(
+        self, *tensors: torch.Tensor, symbols: Sequence[int] = ()
+    ) -> list[torch.Tensor]:
         """Calls `main`, with the GPU's threads simulated."""
         values = dict(zip(self.inputs, tensors, strict=True))
         for function, operands, results in self.calls:
             for number in results:
-                values[number] = empty(self.types[number])
+                values[number] = empty(self.types[number], symbols)
+            if results[0] in self.views:
+                shown, source = values[results[0]], values[operands[0]]
+                start = source.storage_offset() + evaluate(function, symbols)
+                values[results[0]] = source.as_strided(
+                    shown.shape, shown.stride(), start
+                )
+                continue
             kernel = self.kernels[function]
-            self.launch(kernel, [values[n] for n in operands + results])
+            self.launch(kernel, [values[n] for n in operands + results], symbols)
         return [values[n] for n in self.returns]
 
-    def launch(self, kernel: Kernel, buffers: Sequence[torch.Tensor]) -> None:
+    def launch(
+        self,
+        kernel: Kernel,
+        buffers: Sequence[torch.Tensor],
+        symbols: Sequence[int] = (),
+    ) -> None:
         """Runs one kernel on the tensors' memory."""
-        if kernel.grid == 0:
+        grid = evaluate(kernel.grid, symbols)
+        if grid == 0:
             return
         pointers = [t.data_ptr() for t in buffers]
         for pointer, alignment in zip(pointers, kernel.alignment, strict=True):
             assert pointer % alignment == 0
-        table = (ctypes.c_void_p * len(pointers))(*pointers)
+        taken = [int(n) for n in symbols[: kernel.symbols]]
+        assert len(taken) == kernel.symbols
+        table = (ctypes.c_void_p * (len(pointers) + len(taken)))(*pointers, *taken)
         for i, indirect in enumerate(kernel.indirect):
             if indirect:
                 slot = (ctypes.c_void_p * 1)(pointers[i])
                 table[i] = ctypes.addressof(slot)
                 setattr(table, f"kept_{i}", slot)
         error = self._lib.pyjit_ptx_simulate(
-            self._handle, kernel.name.encode(), table, kernel.grid, kernel.block
+            self._handle, kernel.name.encode(), table, grid, kernel.block
         )
         if error:
             raise AssertionError(error.decode())

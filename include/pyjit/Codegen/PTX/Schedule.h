@@ -62,8 +62,11 @@ struct Domain {
   unsigned numParallel = 0, numReduction = 0;
   /// The dim that vectors walk, the last of its group; -1 if none is.
   int vectorDim = -1;
-  /// Product of the parallel, and of the reduction dims.
+  /// Product of the parallel, and of the reduction dims. Estimates where these
+  /// differ between calls.
   int64_t rows = 1, rowElements = 1;
+  /// The same, in every call.
+  operators::Size rowCount = 1, rowSize = 1;
   /// Whether an extent of a parallel dim is zero: nothing is computed.
   bool empty = false;
 
@@ -71,7 +74,12 @@ struct Domain {
     return vectorDim >= 0 && unsigned(vectorDim) >= numParallel;
   }
   int64_t vectorSize() const {
-    return vectorDim < 0 ? 1 : graph->dims[vectorDim].size;
+    return vectorDim < 0 ? 1 : graph->dims[vectorDim].estimate();
+  }
+  /// Whether vectors of `lanes` elements leave no rest, in any call.
+  bool isDividedBy(unsigned lanes) const {
+    return lanes == 1 ||
+           (vectorDim >= 0 && graph->dims[vectorDim].isMultipleOf(lanes));
   }
 };
 

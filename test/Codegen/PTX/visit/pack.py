@@ -26,7 +26,7 @@ def compiled(
 ) -> dict[str, object]:
     program = Program(build, case.text(), chip, simulate=False, schedule=schedule)
     kernels = {
-        function: [k.name, k.grid, k.block, k.shared, k.alignment, k.indirect]
+        function: [k.name, int(k.grid), k.block, k.shared, k.alignment, k.indirect]
         for function, k in program.kernels.items()
     }
     label = schedule or "; ".join(

@@ -389,3 +389,19 @@ cudagraph.program @view on "cuda:0" {
   %v = cudagraph.view %s at 0 : !cudagraph.buffer<tensor<8xf32>> to !cudagraph.buffer<tensor<8xi32>>
   cudagraph.return
 }
+
+// -----
+
+cudagraph.program @lives on "cuda:0" {
+  // expected-error @+1 {{lives from one launch to another, and has no place}}
+  %s = cudagraph.buffer lives [7, 3] : !cudagraph.buffer<tensor<8xf32>>
+  cudagraph.return
+}
+
+// -----
+
+cudagraph.program @placed on "cuda:0" arena 256 {
+  // expected-error @+1 {{has a place, which no call need agree with}}
+  %s = cudagraph.buffer at 0 : !cudagraph.buffer<tensor<?xf32, #tssa.layout<[s0], [1]>>>
+  cudagraph.return
+}

@@ -56,3 +56,13 @@ cudagraph.program @all on "cuda:0" arena 768 variants ["plain", "update"] {
   // CHECK: cudagraph.return %[[Y]], %{{.*}} :
   cudagraph.return %y, %d : !vec, !cudagraph.buffer<tensor<4xf32>>
 }
+
+// Sizes that differ between calls.
+// CHECK-LABEL: cudagraph.program @symbolic
+cudagraph.program @symbolic on "cuda:0" attributes {pyjit.symbols = [array<i64: 0, 0>]} {
+  // CHECK: %[[B:.*]] = cudagraph.buffer lives [3, 7] : !cudagraph.buffer<tensor<?xf32, #tssa.layout<[s0], [1]>>>
+  %b = cudagraph.buffer lives [3, 7] : !cudagraph.buffer<tensor<?xf32, #tssa.layout<[s0], [1]>>>
+  // CHECK: cudagraph.view %[[B]] at 0 plus #{{.*}} :
+  %v = cudagraph.view %b at 0 plus affine_map<()[s0] -> (s0 - 1)> : !cudagraph.buffer<tensor<?xf32, #tssa.layout<[s0], [1]>>> to !cudagraph.buffer<tensor<f32>>
+  cudagraph.return
+}

@@ -64,3 +64,19 @@ cudagraph.program @release on "cuda:0" {
 cudagraph.program @nothing on "cuda:0" {
   cudagraph.return
 }
+
+// Where one size differs between calls, nobody has a place yet.
+// CHECK-LABEL: @symbolic on "cuda:0" attributes
+// CHECK: cudagraph.buffer lives [5, 6] :
+// CHECK: cudagraph.buffer lives [6, 7] :
+!any = !cudagraph.buffer<tensor<?xf32, #tssa.layout<[s0], [1]>>>
+cudagraph.program @symbolic on "cuda:0" attributes {pyjit.symbols = [array<i64: 0, 0>]} {
+  %x = cudagraph.external input 0 : !any
+  %y = cudagraph.external output 0 : !any
+  %a = cudagraph.buffer : !any
+  %b = cudagraph.buffer : !vec
+  cudagraph.kernel @k(%x) to (%a) : (!any) -> (!any)
+  cudagraph.kernel @k(%a) to (%b) : (!any) -> (!vec)
+  cudagraph.kernel @k(%b) to (%y) : (!vec) -> (!any)
+  cudagraph.return %y : !any
+}

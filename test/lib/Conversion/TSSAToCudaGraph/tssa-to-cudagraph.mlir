@@ -46,3 +46,22 @@ func.func @unplanned(%x: tensor<8xf32>) -> tensor<8xf32> attributes {pyjit.devic
   %y = arith.negf %x : tensor<8xf32>
   return %y : tensor<8xf32>
 }
+
+// -----
+
+// Sizes that differ between calls stay in the types; the program says what they
+// are.
+!any = tensor<?x4xf32, #tssa.layout<[s0, 4], [4, 1]>>
+func.func private @k(!any) -> !any attributes {pyjit.kernel}
+
+// CHECK: #[[LAST:.*]] = affine_map<()[s0] -> (s0 * 4 - 4)>
+// CHECK: cudagraph.program @symbolic on "cuda:0" attributes {pyjit.symbols = [array<i64: 0, 0>]}
+// CHECK: %[[R:.*]] = cudagraph.call "aten::exp"
+// CHECK: cudagraph.view %[[R]] at 0 plus #[[LAST]] :
+func.func @symbolic(%x: !any) -> tensor<4xf32> attributes {pyjit.device = "cuda:0", pyjit.symbols = [array<i64: 0, 0>]} {
+  %t = call @k(%x) : (!any) -> !any
+  %r = tssa.aten "aten::exp"(%t) : (!any) -> !any
+  %v = tssa.access %r [#tssa.view<select [0, s0 - 1]>] : !any -> tensor<4xf32>
+  %e = tssa.aten "aten::exp"(%v) : (tensor<4xf32>) -> tensor<4xf32>
+  return %e : tensor<4xf32>
+}

@@ -27,20 +27,31 @@ HostKernel tableWriterFunction();
 std::string conditionSetterCode();
 HostKernel conditionSetterFunction();
 
+/// Code in the current context; unloaded with the object.
+struct LoadedCode {
+  explicit LoadedCode(std::shared_ptr<Driver> driver)
+      : driver(std::move(driver)) {}
+  ~LoadedCode();
+  LoadedCode(const LoadedCode &) = delete;
+  LoadedCode &operator=(const LoadedCode &) = delete;
+
+  std::shared_ptr<Driver> driver;
+  Module module = nullptr, writerModule = nullptr;
+};
+
 /// The kernels of one program, loaded into the current context; unloaded with
-/// the object.
+/// the last object that has them.
 class LoadedKernels {
 public:
   explicit LoadedKernels(std::shared_ptr<Driver> driver)
       : driver(std::move(driver)) {}
-  ~LoadedKernels();
-  LoadedKernels(const LoadedKernels &) = delete;
-  LoadedKernels &operator=(const LoadedKernels &) = delete;
 
   /// Loads the program's PTX, or makes kernels of `functions` where the driver
   /// is software. False, with kernel and source line in `error`, on failure.
+  /// `shared`, where given, is code of the same text that is loaded already, or
+  /// becomes what is loaded here.
   bool load(const Program &program, const std::vector<KernelFn> &functions,
-            std::string &error);
+            std::string &error, std::shared_ptr<LoadedCode> *shared = nullptr);
   /// The node that writes up to `kTableWords` words, each a value and where to:
   /// parameters are the count, then pairs of address and value.
   static constexpr unsigned kTableWords = 32;
@@ -56,7 +67,8 @@ private:
                      std::string &error);
 
   std::shared_ptr<Driver> driver;
-  Module module = nullptr, writerModule = nullptr, setterModule = nullptr;
+  std::shared_ptr<LoadedCode> code;
+  std::unique_ptr<LoadedCode> setterCode;
   std::vector<LoadedKernel> kernels;
   LoadedKernel writer, setter;
 };

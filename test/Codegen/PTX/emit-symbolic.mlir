@@ -1,0 +1,23 @@
+// RUN: pyjit-opt %s --ptx-emit-kernels | FileCheck %s
+
+#id = affine_map<(d0, d1) -> (d0, d1)>
+
+// Sizes that differ between calls are parameters behind the pointers; the grid
+// is an expression.
+// CHECK: #[[BLOCKS:.*]] = affine_map<()[s0] -> ((s0 * 64) ceildiv 256)>
+// CHECK-LABEL: func.func private @symbolic(
+// CHECK-SAME: pyjit.blocks = #[[BLOCKS]]
+// CHECK-SAME: pyjit.reads_symbols = 1 : i64
+// CHECK: func.func @absf_symbolic(%{{.*}}: !llvm.ptr<1>, %{{.*}}: !llvm.ptr<1>, %[[S:.*]]: i64)
+// CHECK: arith.muli %[[S]], %{{.*}} : i64
+// CHECK: arith.cmpi ult
+func.func @symbolic(%x: tensor<?x64xf32, #tssa.layout<[s0, 64], [64, 1]>>) -> tensor<?x64xf32, #tssa.layout<[s0, 64], [64, 1]>> attributes {pyjit.kernel} {
+  %e = tssa.empty : tensor<?x64xf32, #tssa.layout<[s0, 64], [64, 1]>>
+  %r = linalg.generic {indexing_maps = [#id, #id], iterator_types = ["parallel", "parallel"]}
+      ins(%x : tensor<?x64xf32, #tssa.layout<[s0, 64], [64, 1]>>) outs(%e : tensor<?x64xf32, #tssa.layout<[s0, 64], [64, 1]>>) {
+  ^bb0(%a: f32, %o: f32):
+    %t = math.absf %a : f32
+    linalg.yield %t : f32
+  } -> tensor<?x64xf32, #tssa.layout<[s0, 64], [64, 1]>>
+  return %r : tensor<?x64xf32, #tssa.layout<[s0, 64], [64, 1]>>
+}
