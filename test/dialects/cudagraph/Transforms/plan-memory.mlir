@@ -67,8 +67,8 @@ cudagraph.program @nothing on "cuda:0" {
 
 // Where one size differs between calls, nobody has a place yet.
 // CHECK-LABEL: @symbolic on "cuda:0" attributes
-// CHECK: cudagraph.buffer lives [5, 6] :
-// CHECK: cudagraph.buffer lives [6, 7] :
+// CHECK: cudagraph.buffer lives [8, 11] :
+// CHECK: cudagraph.buffer lives [10, 13] :
 !any = !cudagraph.buffer<tensor<?xf32, #tssa.layout<[s0], [1]>>>
 cudagraph.program @symbolic on "cuda:0" attributes {pyjit.symbols = [array<i64: 0, 0>]} {
   %x = cudagraph.external input 0 : !any
