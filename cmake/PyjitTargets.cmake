@@ -24,6 +24,13 @@ endif()
 # exceptions. DEPENDS names TableGen targets whose output it includes.
 function(add_pyjit_library name)
   cmake_parse_arguments(ARG "" "" "DEPENDS;LINK" ${ARGN})
+  # The packages' targets pull libLLVM.so in beside the archives: pyjit_llvm
+  # links all of MLIR and LLVM, one way or the other.
+  foreach(library IN LISTS ARG_LINK)
+    if(library MATCHES "^(MLIR|LLVM)")
+      message(FATAL_ERROR "${name} links ${library}: pyjit_llvm does already")
+    endif()
+  endforeach()
   add_library(${name} STATIC ${ARG_UNPARSED_ARGUMENTS})
   pyjit_compiler_options(${name})
   target_link_libraries(${name} PUBLIC pyjit_llvm ${ARG_LINK})
