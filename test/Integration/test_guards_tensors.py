@@ -340,7 +340,7 @@ def test_len_and_iteration(compile: Compile) -> Steps:
     yield f(values(5, 4))
 
 
-@scenario(cuts="a branch on a tensor's data")
+@scenario(captured="late")
 def test_data_dependent_branch(compile: Compile) -> Steps:
     f = compile(lambda x: x + 1 if x.sum() > 0 else x - 1)
     a = values(4).abs()
