@@ -55,7 +55,11 @@ pyjitRtTorchRun(uint32_t abiVersion, const PyjitProgramImage *main,
       cached.resize(prepareExecutor->numOutputs());
       prepareExecutor->run(sources.data(), nullptr, cached.data());
     }
-    executor->run(arguments.data(), cached.data(), results.data());
+    // On a device the first call sets libraries up, the second one makes graphs,
+    // later ones replay them.
+    int calls = executor->report().empty() ? 1 : 4;
+    for (int i = 0; i < calls; ++i)
+      executor->run(arguments.data(), cached.data(), results.data());
     for (size_t i = 0; i < numOutputs; ++i)
       tensorOf(outputs[i]).copy_(results[i]);
   } catch (const std::exception &exception) {

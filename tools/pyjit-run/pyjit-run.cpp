@@ -1,18 +1,21 @@
 //===- pyjit-run.cpp - run IR on arrays -----------------------------------===//
 //
 //   pyjit-run FILE.mlir --entry f --arg x.npy --arg w.safetensors:fc.weight
-//             [--save prefix]
+//             [--save prefix] [--device-launch plain|copy|table|update]
 //
 // Compiles whatever stages the module has still before it, runs the function
 // and prints its results, or saves them as prefix0.npy, prefix1.npy, ...
 // Library calls go to Torch through libpyjit-rt-torch.so, found beside the tool
-// or where PYJIT_RT_TORCH says.
+// or where PYJIT_RT_TORCH says. With --device-launch the function runs on a
+// device made of software, as it would on a GPU; graphs are made and replayed
+// before the results are printed.
 //
 //===----------------------------------------------------------------------===//
 
 #include "Npy.h"
 #include "Safetensors.h"
 
+#include "dialects/cudagraph/IR/CudaGraph.h"
 #include "dialects/refgraph/IR/RefGraph.h"
 #include "dialects/tssa/IR/TSSA.h"
 #include "pyjit-rt/HostExecutor.h"
@@ -53,6 +56,11 @@ static cl::opt<std::string>
 static cl::opt<bool>
     printProgram("print-launch",
                  cl::desc("Print the launch program instead of running it"));
+static cl::opt<std::string> deviceLaunch(
+    "device-launch",
+    cl::desc("Launch on a device made of software, in one way: plain, copy, "
+             "table or update"),
+    cl::init(""));
 
 namespace {
 
@@ -95,27 +103,38 @@ struct Compiled {
   std::vector<uint32_t> prepareInputs;
 };
 
-LogicalResult compileFunction(ModuleOp module, func::FuncOp function,
+LogicalResult compileFunction(ModuleOp module, Operation *function,
                               const x86::JitLibrary &library,
                               Compiled &compiled) {
-  auto launch = executable::encodeLaunch(function, [&](StringRef name) {
+  auto describe = [&](StringRef name) {
     executable::KernelInfo info;
     Operation *kernel = SymbolTable::lookupSymbolIn(module, name);
     executable::readKernelAttributes(kernel, info);
     return info;
-  });
+  };
+  auto program = dyn_cast<cudagraph::ProgramOp>(function);
+  // One way alone; a program without graphs has no other than the plain one.
+  if (program && program->walk([](cudagraph::GraphOp) {
+                          return WalkResult::interrupt();
+                        })
+                     .wasInterrupted())
+    program.setVariantsAttr(
+        Builder(module.getContext()).getStrArrayAttr({deviceLaunch}));
+  auto launch =
+      program ? executable::encodeProgram(program, "", describe)
+              : executable::encodeLaunch(cast<func::FuncOp>(function), describe);
   if (failed(launch))
     return failure();
   for (const std::string &name : launch->kernels) {
     auto code = library.lookup(name);
     if (!code)
-      return function.emitError() << toString(code.takeError());
+      return function->emitError() << toString(code.takeError());
     compiled.kernels.push_back(*code);
   }
   compiled.blob = std::move(launch->blob);
   std::string error;
   if (!compiled.program.load(compiled.blob.data(), compiled.blob.size(), error))
-    return function.emitError() << error;
+    return function->emitError() << error;
   return success();
 }
 
@@ -132,7 +151,8 @@ bool execute(const Compiled &compiled, const Compiled *prepare,
              const rt::Program &special, const std::vector<PyjitArray> &inputs,
              std::vector<PyjitArray> &outputs, const char *tool,
              std::string &error) {
-  if (!prepare && !rt::needsLibrary(compiled.program))
+  if (!prepare && !compiled.program.header().variants &&
+      !rt::needsLibrary(compiled.program))
     return rt::runOnHost(special, compiled.kernels, inputs, outputs, error);
   SmallString<256> path;
   if (const char *given = std::getenv("PYJIT_RT_TORCH")) {
@@ -148,7 +168,7 @@ bool execute(const Compiled &compiled, const Compiled *prepare,
                        library.getAddressOfSymbol(PYJIT_RT_TORCH_RUN))
                  : nullptr;
   if (!run) {
-    error = "the function makes library calls, and Torch's executor cannot be "
+    error = "the function needs Torch, and Torch's executor cannot be "
             "loaded: " +
             error;
     return false;
@@ -282,26 +302,45 @@ int main(int argc, char **argv) {
   if (!module)
     return 1;
 
+  std::string name = entry;
+  for (auto candidate : module->getOps<func::FuncOp>())
+    if (name.empty() && !candidate.isExternal())
+      name = candidate.getName().str();
+  bool onDevice = !deviceLaunch.empty();
+  if (onDevice && !cudagraph::symbolizeVariant(deviceLaunch))
+    return fail("no way to launch: " + deviceLaunch);
+  if (onDevice)
+    for (auto function : module->getOps<func::FuncOp>())
+      if (!function.isExternal())
+        function->setAttr("pyjit.device", StringAttr::get(&context, "cpu"));
+
   // The stages that are still ahead.
   PassManager manager(&context);
   pipelines::Options options;
+  if (onDevice)
+    options.accelerator = "cpu";
   if (hasTrace(*module))
     pipelines::buildFrontendPipeline(manager, options);
   else if (isImperative(*module))
     pipelines::buildFunctionalPipeline(manager);
   if (!isLowered(*module)) {
-    pipelines::buildFusePipeline(manager, options);
+    if (onDevice)
+      pipelines::buildLaunchPipeline(manager, options);
+    else
+      pipelines::buildFusePipeline(manager, options);
     pipelines::buildX86Pipeline(manager, options);
   }
   if (mlir::failed(manager.run(*module)))
     return 1;
+  // A trace names its function itself.
+  if (name.empty())
+    for (Operation &op : *module->getBody())
+      if (isa<cudagraph::ProgramOp>(op) ||
+          (isa<func::FuncOp>(op) && !cast<func::FuncOp>(op).isExternal()))
+        if (name.empty())
+          name = SymbolTable::getSymbolName(&op).str();
 
-  func::FuncOp function;
-  for (auto candidate : module->getOps<func::FuncOp>())
-    if (!candidate.isExternal() &&
-        (entry.empty() || candidate.getName() == entry))
-      if (!function || !entry.empty())
-        function = candidate;
+  Operation *function = SymbolTable::lookupSymbolIn(*module, name);
   if (!function)
     return fail(entry.empty() ? Twine("the module has no function")
                               : "the module has no function @" + Twine(entry));
@@ -311,17 +350,20 @@ int main(int argc, char **argv) {
   Compiled compiled;
   if (mlir::failed(compileFunction(*module, function, **library, compiled)))
     return 1;
-  auto prepareFunction = module->lookupSymbol<func::FuncOp>(
-      (function.getName() + "_prepare").str());
+  Operation *prepareFunction =
+      SymbolTable::lookupSymbolIn(*module, name + "_prepare");
   if (!prepareFunction)
     return runFunction(compiled, nullptr, argv[0]);
   Compiled prepare;
   if (mlir::failed(
           compileFunction(*module, prepareFunction, **library, prepare)))
     return 1;
-  for (unsigned i = 0; i < prepareFunction.getNumArguments(); ++i)
-    if (auto input =
-            prepareFunction.getArgAttrOfType<IntegerAttr>(i, "pyjit.input"))
-      prepare.prepareInputs.push_back(input.getInt());
+  if (auto inputs = prepareFunction->getAttrOfType<DenseI64ArrayAttr>(
+          "pyjit.inputs"))
+    llvm::append_range(prepare.prepareInputs, inputs.asArrayRef());
+  else if (auto planned = dyn_cast<func::FuncOp>(prepareFunction))
+    for (unsigned i = 0; i < planned.getNumArguments(); ++i)
+      if (auto input = planned.getArgAttrOfType<IntegerAttr>(i, "pyjit.input"))
+        prepare.prepareInputs.push_back(input.getInt());
   return runFunction(compiled, &prepare, argv[0]);
 }
