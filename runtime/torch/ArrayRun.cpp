@@ -55,8 +55,8 @@ pyjitRtTorchRun(uint32_t abiVersion, const PyjitProgramImage *main,
       cached.resize(prepareExecutor->numOutputs());
       prepareExecutor->run(sources.data(), nullptr, cached.data());
     }
-    // On a device the first call sets libraries up, the second one makes graphs,
-    // later ones replay them.
+    // On a device the first call sets libraries up, the second one makes
+    // graphs, later ones replay them.
     int calls = executor->report().empty() ? 1 : 4;
     for (int i = 0; i < calls; ++i)
       executor->run(arguments.data(), cached.data(), results.data());

@@ -22,7 +22,13 @@ from Integration.structured_ir import Generator, Interpreter, Writer, type_of
 EXAMPLES = int(os.environ.get("PYJIT_EXAMPLES", "200"))
 
 
-def check(rng: random.Random, library: bool, folder: Path, bin_dir: Path) -> None:
+def check(
+    rng: random.Random,
+    library: bool,
+    folder: Path,
+    bin_dir: Path,
+    options: tuple[str, ...] = (),
+) -> None:
     program = Generator(rng, library, size=18)
     text = Writer().function(program)
     generator = torch.Generator().manual_seed(5)
@@ -34,6 +40,7 @@ def check(rng: random.Random, library: bool, folder: Path, bin_dir: Path) -> Non
     file = folder / "program.mlir"
     file.write_text(text)
     command = [str(bin_dir / "pyjit-run"), str(file), "--save", str(folder / "out")]
+    command += options
     for number, value in enumerate(inputs):
         numpy.save(folder / f"in{number}.npy", value.numpy())
         command += ["--arg", str(folder / f"in{number}.npy")]
@@ -60,6 +67,24 @@ def test_agrees_with_torch(library: bool, tmp_path: Path, bin_dir: Path) -> None
     @given(st.randoms(use_true_random=False))
     def run(rng: random.Random) -> None:
         check(rng, library, tmp_path, bin_dir)
+
+    run()
+
+
+@pytest.mark.parametrize("way", ["plain", "copy", "table", "update"])
+def test_agrees_with_torch_on_a_device(way: str, tmp_path: Path, bin_dir: Path) -> None:
+    """Made of software, one way to launch at a time: graphs with conditional nodes in them."""
+
+    @settings(
+        max_examples=max(3, EXAMPLES // 40),
+        deadline=None,
+        database=None,
+        suppress_health_check=list(HealthCheck),
+        phases=[Phase.generate, Phase.shrink],
+    )
+    @given(st.randoms(use_true_random=False), st.booleans())
+    def run(rng: random.Random, library: bool) -> None:
+        check(rng, library, tmp_path, bin_dir, ("--device-launch", way))
 
     run()
 

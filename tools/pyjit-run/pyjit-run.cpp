@@ -114,15 +114,14 @@ LogicalResult compileFunction(ModuleOp module, Operation *function,
   };
   auto program = dyn_cast<cudagraph::ProgramOp>(function);
   // One way alone; a program without graphs has no other than the plain one.
-  if (program && program->walk([](cudagraph::GraphOp) {
-                          return WalkResult::interrupt();
-                        })
-                     .wasInterrupted())
+  if (program &&
+      program->walk([](cudagraph::GraphOp) { return WalkResult::interrupt(); })
+          .wasInterrupted())
     program.setVariantsAttr(
         Builder(module.getContext()).getStrArrayAttr({deviceLaunch}));
-  auto launch =
-      program ? executable::encodeProgram(program, "", describe)
-              : executable::encodeLaunch(cast<func::FuncOp>(function), describe);
+  auto launch = program ? executable::encodeProgram(program, "", describe)
+                        : executable::encodeLaunch(cast<func::FuncOp>(function),
+                                                   describe);
   if (failed(launch))
     return failure();
   for (const std::string &name : launch->kernels) {
@@ -358,8 +357,8 @@ int main(int argc, char **argv) {
   if (mlir::failed(
           compileFunction(*module, prepareFunction, **library, prepare)))
     return 1;
-  if (auto inputs = prepareFunction->getAttrOfType<DenseI64ArrayAttr>(
-          "pyjit.inputs"))
+  if (auto inputs =
+          prepareFunction->getAttrOfType<DenseI64ArrayAttr>("pyjit.inputs"))
     llvm::append_range(prepare.prepareInputs, inputs.asArrayRef());
   else if (auto planned = dyn_cast<func::FuncOp>(prepareFunction))
     for (unsigned i = 0; i < planned.getNumArguments(); ++i)

@@ -10,7 +10,9 @@
 
 #include "Converter.h"
 
-#include "mlir/Dialect/Tensor/IR/Tensor.h"
+#include "mlir/Dialect/Arith/IR/Arith.h"
+#include "mlir/IR/Matchers.h"
+#include "pyjit/Operators/CallArguments.h"
 
 using namespace mlir;
 using namespace pyjit;
@@ -147,6 +149,88 @@ LogicalResult LaunchConverter::convert(scf::WhileOp op) {
   }
   for (auto [result, place] : llvm::zip(op.getResults(), forwarded))
     buffers.map(result, place);
+  return success();
+}
+
+std::optional<int64_t> LaunchConverter::numberOf(Value value) {
+  IntegerAttr constant;
+  if (matchPattern(value, m_Constant(&constant)))
+    return constant.getInt();
+  if (auto counter = counters.find(value); counter != counters.end())
+    return counter->second;
+  Operation *op = value.getDefiningOp();
+  if (auto cast = dyn_cast_or_null<arith::IndexCastOp>(op))
+    return numberOf(cast.getIn());
+  if (!op || !isa<arith::AddIOp, arith::SubIOp, arith::MulIOp>(op))
+    return std::nullopt;
+  auto lhs = numberOf(op->getOperand(0)), rhs = numberOf(op->getOperand(1));
+  int64_t result;
+  bool overflow =
+      !lhs || !rhs ||
+      (isa<arith::AddIOp>(op)   ? llvm::AddOverflow(*lhs, *rhs, result)
+       : isa<arith::SubIOp>(op) ? llvm::SubOverflow(*lhs, *rhs, result)
+                                : llvm::MulOverflow(*lhs, *rhs, result));
+  return overflow ? std::nullopt : std::optional(result);
+}
+
+/// Launched once for each iteration: values go on without copies.
+LogicalResult LaunchConverter::convert(scf::ForOp op) {
+  auto from = numberOf(op.getLowerBound()), to = numberOf(op.getUpperBound()),
+       by = numberOf(op.getStep());
+  if (!from || !to || !by || *by < 1)
+    return op.emitError("a loop whose number of iterations is not known when "
+                        "it is compiled cannot be launched on a device");
+  constexpr int64_t kMost = 65536; // launches
+  int64_t size = 0;
+  op.getBody()->walk([&](Operation *) { ++size; });
+  if (*from < *to && (*to - *from) / *by > kMost / size)
+    return op.emitError("a loop of more than ")
+           << kMost << " launches cannot be launched on a device";
+  SmallVector<Value> carried;
+  for (Value init : op.getInitArgs())
+    carried.push_back(buffers.lookup(init));
+  for (int64_t i = *from; i < *to; i += *by) {
+    counters[op.getInductionVar()] = i;
+    for (auto [argument, value] : llvm::zip(op.getRegionIterArgs(), carried))
+      buffers.map(argument, value);
+    if (failed(convert(*op.getBody())))
+      return failure();
+    for (auto [value, yielded] :
+         llvm::zip(carried, op.getBody()->getTerminator()->getOperands()))
+      value = buffers.lookup(yielded);
+  }
+  for (auto [result, value] : llvm::zip(op.getResults(), carried))
+    buffers.map(result, value);
+  return success();
+}
+
+/// A number as a tensor: one that a tensor holds already, or a constant.
+LogicalResult LaunchConverter::convert(tensor::FromElementsOp op) {
+  if (op.getType().getRank() != 0 ||
+      !op.getType().getElementType().isSignlessInteger(64))
+    return op.emitError("a launch program makes tensors of single int64 "
+                        "numbers only");
+  Value element = op.getElements().front();
+  auto read = element.getDefiningOp<tensor::ExtractOp>();
+  if (read && read.getIndices().empty()) {
+    buffers.map(op.getResult(), buffers.lookup(read.getTensor()));
+    return success();
+  }
+  std::optional<int64_t> number = numberOf(element);
+  if (!number)
+    return op.emitError("a launch program does no arithmetic on numbers that "
+                        "become tensors");
+  Attribute none = operators::getNoneArgument(op.getContext());
+  auto device = builder.getStringAttr(program.getDevice());
+  constexpr int64_t kLong = 4; // c10::ScalarType
+  auto args = builder.getArrayAttr(
+      {builder.getArrayAttr({}), builder.getI64IntegerAttr(*number),
+       builder.getI64IntegerAttr(kLong), none,
+       operators::makeDeviceArgument(device), none});
+  auto call =
+      CallOp::create(builder, op.getLoc(), TypeRange{typeOf(op.getResult())},
+                     "aten::full", ValueRange(), args, DenseI64ArrayAttr());
+  buffers.map(op.getResult(), call.getOutputs().front());
   return success();
 }
 

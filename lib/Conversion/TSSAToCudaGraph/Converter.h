@@ -8,6 +8,7 @@
 
 #include "mlir/Dialect/Func/IR/FuncOps.h"
 #include "mlir/Dialect/SCF/IR/SCF.h"
+#include "mlir/Dialect/Tensor/IR/Tensor.h"
 #include "mlir/IR/IRMapping.h"
 
 namespace pyjit::conversion {
@@ -38,7 +39,11 @@ private:
 
   // Control.cpp: loops and branches.
   llvm::LogicalResult convert(mlir::scf::WhileOp op);
+  llvm::LogicalResult convert(mlir::scf::ForOp op);
   llvm::LogicalResult convert(mlir::scf::IfOp op);
+  llvm::LogicalResult convert(mlir::tensor::FromElementsOp op);
+  /// A number that is known while the program is made.
+  std::optional<int64_t> numberOf(mlir::Value value);
   llvm::FailureOr<mlir::Value> flagOf(mlir::Operation *user, mlir::Value flag);
   /// A planned buffer that what happens in regions and around them shares.
   mlir::Value sharedBuffer(mlir::Location loc, mlir::Type type);
@@ -65,6 +70,8 @@ private:
   mlir::IRMapping buffers;
   /// Where values of a region that is launched twice live both times.
   llvm::DenseMap<mlir::Value, mlir::Value> fixed;
+  /// Counters of the loops that are being unrolled.
+  llvm::DenseMap<mlir::Value, int64_t> counters;
   int64_t outputs = 0;
 };
 

@@ -7,8 +7,6 @@
 #include "dialects/tssa/IR/Views.h"
 
 #include "mlir/Dialect/Arith/IR/Arith.h"
-#include "mlir/Dialect/Tensor/IR/Tensor.h"
-#include "mlir/IR/Matchers.h"
 #include "pyjit/Operators/CallArguments.h"
 #include "llvm/ADT/TypeSwitch.h"
 
@@ -104,11 +102,11 @@ FailureOr<Value> LaunchConverter::show(Operation *op, ArrayAttr path,
                                        RankedTensorType type) {
   SmallVector<AffineExpr> numbers;
   for (Value index : indices) {
-    IntegerAttr number;
-    if (!matchPattern(index, m_Constant(&number)))
+    std::optional<int64_t> number = numberOf(index);
+    if (!number)
       return op->emitError(
           "a view at an index known only at run time cannot be launched yet");
-    numbers.push_back(builder.getAffineConstantExpr(number.getInt()));
+    numbers.push_back(builder.getAffineConstantExpr(*number));
   }
   AffineMap map = tssa::getPathMap(path, source);
   Space space = cast<BufferType>(from.getType()).getSpace();
@@ -212,12 +210,8 @@ LogicalResult LaunchConverter::convert(Operation *op) {
     return success();
   return llvm::TypeSwitch<Operation *, LogicalResult>(op)
       .Case<func::CallOp, tssa::AtenOp, tssa::AccessOp, tssa::AssignOp,
-            scf::WhileOp, scf::IfOp>([&](auto known) { return convert(known); })
-      .Case([&](scf::ForOp loop) {
-        return loop.emitError("a loop whose number of iterations is not known "
-                              "when it is compiled cannot be launched on a "
-                              "device");
-      })
+            scf::WhileOp, scf::ForOp, scf::IfOp, tensor::FromElementsOp>(
+          [&](auto known) { return convert(known); })
       .Default([](Operation *other) {
         return other->emitError("is neither a kernel, a library call nor a "
                                 "view; fusion-outline should have put it into "

@@ -60,6 +60,41 @@ inline const char *kAxpbCode = R"(.version 7.0
 }
 )";
 
+/// x += 1, for one float; the bool at `pgo` says whether it is below the limit.
+inline const char *kCountCode = R"(.version 7.0
+.target sm_70
+.address_size 64
+.visible .entry count(.param .u64 px, .param .u64 plimit, .param .u64 pgo)
+{
+  .reg .pred %p<2>;
+  .reg .b64 %rd<4>;
+  .reg .b32 %r<2>;
+  .reg .f32 %f<3>;
+  ld.param.u64 %rd1, [px];
+  ld.param.u64 %rd2, [plimit];
+  ld.param.u64 %rd3, [pgo];
+  ld.global.f32 %f1, [%rd1];
+  add.f32 %f1, %f1, 0f3F800000;
+  st.global.f32 [%rd1], %f1;
+  ld.global.f32 %f2, [%rd2];
+  setp.lt.f32 %p1, %f1, %f2;
+  selp.u32 %r1, 1, 0, %p1;
+  st.global.u8 [%rd3], %r1;
+  ret;
+}
+)";
+
+inline HostKernel countKernel() {
+  return {"count",
+          [](const uint64_t *p) {
+            float &x = *reinterpret_cast<float *>(p[0]);
+            x += 1;
+            *reinterpret_cast<bool *>(p[2]) =
+                x < *reinterpret_cast<float *>(p[1]);
+          },
+          3};
+}
+
 inline void axpb(const float *x, const float *a, const float *b, float *y) {
   for (int i = 0; i < 8; ++i)
     y[i] = *a * x[i] + *b;
@@ -112,8 +147,33 @@ protected:
       driver->release(memory);
     if (stream)
       driver->destroyStream(stream);
-    if (module)
-      driver->unloadModule(module);
+    for (Module loaded : {module, setterModule, countModule})
+      if (loaded)
+        driver->unloadModule(loaded);
+  }
+
+  /// The kernels of loops: one that counts, one that sets conditions.
+  void loadLoopKernels() {
+    std::string log;
+    bool software = driver->isSoftware();
+    auto load = [&](Module &into, const std::string &code, HostKernel host,
+                    LoadedKernel &kernel) {
+      ASSERT_EQ(software ? driver->loadHostModule(&into, {host})
+                         : driver->loadModule(&into, code.c_str(), log),
+                kSuccess)
+          << log;
+      kernel.name = "loop kernel";
+      kernel.shape = {{1, 1, 1}, {1, 1, 1}, 0};
+      ASSERT_EQ(driver->getFunction(&kernel.function, into, host.name.c_str()),
+                kSuccess);
+    };
+    load(setterModule, conditionSetterCode(), conditionSetterFunction(),
+         setter);
+    load(countModule, kCountCode, countKernel(), counter);
+  }
+  void putFlag(DevicePtr memory, bool flag) {
+    EXPECT_EQ(driver->copyFromHostAsync(memory, &flag, 1, stream), kSuccess);
+    EXPECT_EQ(driver->synchronize(stream), kSuccess);
   }
 
   /// Device memory with these floats.
@@ -145,8 +205,8 @@ protected:
 
   std::shared_ptr<Driver> driver;
   Stream stream = nullptr;
-  Module module = nullptr;
-  LoadedKernel kernel, twin;
+  Module module = nullptr, setterModule = nullptr, countModule = nullptr;
+  LoadedKernel kernel, twin, setter, counter;
   std::vector<DevicePtr> owned;
 };
 
