@@ -213,3 +213,61 @@ cudagraph.program @written_later on "cuda:0" {
   cudagraph.call "aten::index_put_"(%c, [%i], %v, false) mutates [0] : (!vec, !idx, !two) -> ()
   cudagraph.return %c : !vec
 }
+
+// -----
+
+// A loop is a conditional node: no replay renews its body, so that it reads
+// copies of what moves; parameters it reads where they are. The last copy is
+// part of the graph.
+!vec = !cudagraph.buffer<tensor<8xf32>>
+!flag = !cudagraph.buffer<tensor<i1>>
+
+// CHECK-LABEL: @loop
+// CHECK: %[[X:.*]] = cudagraph.external input 0
+// CHECK: %[[W:.*]] = cudagraph.external input 1 stable
+// CHECK: cudagraph.graph externals
+// CHECK: cudagraph.copy %[[X]] to %[[T:.*]] :
+// CHECK: cudagraph.kernel @test(%[[X]]) to(%[[GO:.*]]) :
+// CHECK: cudagraph.while %[[GO]]
+// CHECK: %[[V:.*]] = cudagraph.view %[[T]] at 2
+// CHECK: cudagraph.kernel @step(%[[T]], %[[V]], %[[W]]) to(%[[S:.*]]) :
+// CHECK: }
+// CHECK-NEXT: cudagraph.copy %[[S]] to %[[Y:.*]] :
+// CHECK-NEXT: cudagraph.yield
+// CHECK: cudagraph.return %[[Y]]
+cudagraph.program @loop on "cuda:0" {
+  %x = cudagraph.external input 0 : !vec
+  %w = cudagraph.external input 1 stable : !vec
+  %y = cudagraph.external output 0 : !vec
+  %v = cudagraph.view %x at 2 : !vec to !cudagraph.buffer<tensor<4xf32>>
+  %s = cudagraph.buffer : !vec
+  %go = cudagraph.buffer : !flag
+  cudagraph.kernel @test(%x) to (%go) : (!vec) -> (!flag)
+  cudagraph.while %go : !flag {
+    cudagraph.kernel @step(%x, %v, %w) to (%s) : (!vec, !cudagraph.buffer<tensor<4xf32>>, !vec) -> (!vec)
+    cudagraph.kernel @test(%s) to (%go) : (!vec) -> (!flag)
+  }
+  cudagraph.copy %s to %y : !vec, !vec
+  cudagraph.return %y : !vec
+}
+
+// -----
+
+// What the host has to do in each round keeps the loop with the host.
+!vec = !cudagraph.buffer<tensor<8xf32>>
+!flag = !cudagraph.buffer<tensor<i1>>
+
+// CHECK-LABEL: @walked
+// CHECK-NOT: cudagraph.graph
+// CHECK: cudagraph.while
+cudagraph.program @walked on "cuda:0" {
+  %y = cudagraph.external output 0 : !vec
+  %go = cudagraph.buffer : !flag
+  cudagraph.kernel @test() to (%go) : () -> (!flag)
+  // expected-remark @below {{stays outside of graphs: it draws random numbers}}
+  cudagraph.while %go : !flag {
+    %r = cudagraph.call "aten::rand_like"(%y, none, none, none, none, none) : (!vec) -> !vec
+    cudagraph.kernel @test2(%r) to (%go) : (!vec) -> (!flag)
+  }
+  cudagraph.return %y : !vec
+}

@@ -80,3 +80,33 @@ cudagraph.program @symbolic on "cuda:0" attributes {pyjit.symbols = [array<i64: 
   cudagraph.kernel @k(%b) to (%y) : (!vec) -> (!any)
   cudagraph.return %y : !any
 }
+
+// What the outer loop carries lives through the inner one; what each round
+// writes before it reads shares memory with what the next rounds write.
+// CHECK-LABEL: @nested
+// CHECK-SAME: arena 2048
+// CHECK: %[[P:.*]] = cudagraph.buffer at [[A:[0-9]+]] : !cudagraph.buffer<tensor<i1>>
+// CHECK: %[[Q:.*]] = cudagraph.buffer at [[B:[0-9]+]] : !cudagraph.buffer<tensor<i1>>
+// CHECK: %[[C:.*]] = cudagraph.buffer at [[D:[0-9]+]] : !cudagraph.buffer<tensor<100xf32>>
+// CHECK: %[[S:.*]] = cudagraph.buffer at [[E:[0-9]+]] : !cudagraph.buffer<tensor<100xf32>>
+// CHECK: %[[T:.*]] = cudagraph.buffer at [[F:[0-9]+]] : !cudagraph.buffer<tensor<100xf32>>
+// CHECK: %[[U:.*]] = cudagraph.buffer at [[E]] : !cudagraph.buffer<tensor<100xf32>>
+cudagraph.program @nested on "cuda:0" {
+  %p = cudagraph.buffer : !flag
+  %q = cudagraph.buffer : !flag
+  %c = cudagraph.buffer : !vec
+  %s = cudagraph.buffer : !vec
+  %t = cudagraph.buffer : !vec
+  %u = cudagraph.buffer : !vec
+  cudagraph.kernel @k() to (%p, %c) : () -> (!flag, !vec)
+  cudagraph.while %p : !flag {
+    cudagraph.kernel @k(%c) to (%s, %q) : (!vec) -> (!vec, !flag)
+    cudagraph.kernel @k(%s) to (%t) : (!vec) -> (!vec)
+    cudagraph.while %q : !flag {
+      cudagraph.kernel @k() to (%u) : () -> (!vec)
+      cudagraph.kernel @k(%u, %t) to (%q) : (!vec, !vec) -> (!flag)
+    }
+    cudagraph.kernel @k(%c) to (%p) : (!vec) -> (!flag)
+  }
+  cudagraph.return
+}
