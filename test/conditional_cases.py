@@ -112,11 +112,50 @@ def many_rounds(device: str) -> Made:
     ]
 
 
+def either(device: str) -> Made:
+    """A product of the library on one side, a kernel on the other."""
+
+    def f(x: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor]:
+        y = x * 2
+        if y.sum() > 0:
+            y = torch.mm(y, y.t()).relu()
+        else:
+            y = y.cos()
+        return y + x, torch.softmax(y, -1)
+
+    base = torch.rand(12, 12, generator=torch.Generator().manual_seed(3)).to(device)
+    return f, [(base * sign,) for sign in (1, -1, 1, -1, -1, -2, 0.5, 1, -1, 2, 2, -3)]
+
+
+def nested(device: str) -> Made:
+    """A branch in a branch."""
+
+    def f(x: torch.Tensor, y: torch.Tensor) -> torch.Tensor:
+        if x.sum() > 0:
+            if y.sum() > 0:
+                z = x + y
+            else:
+                z = x - 2 * y
+        else:
+            z = (x * y).exp()
+        return z * 3
+
+    pairs = [(1, 1), (1, -1), (-1, 1), (-1, -1)]
+    return f, [
+        (
+            torch.full((7,), 0.5 * a, device=device),
+            torch.full((7,), 1.5 * b, device=device),
+        )
+        for a, b in [*pairs, *pairs, *reversed(pairs), *pairs]
+    ]
+
+
 CASES = {f.__name__: f for f in (newton, halve, power, layer, swap, many_rounds)}
+BRANCHES = {f.__name__: f for f in (either, nested)}
 
 
 def check(fast: Callable, f: Callable, calls: list[tuple], rounds: int = 2) -> None:
-    """All answers agree with ``f``, also later; one program holds the loop."""
+    """All answers agree with ``f``, also later; one program holds the loop or branch."""
     tolerance = {"rtol": 1e-4, "atol": 1e-4}
     held = []
     with torch.no_grad():
@@ -131,7 +170,7 @@ def check(fast: Callable, f: Callable, calls: list[tuple], rounds: int = 2) -> N
         for got, want in held:
             torch.testing.assert_close(got, want, **tolerance)
     stats = pyjit.stats(fast)
-    assert stats["loops"] >= 1, stats
+    assert stats["loops"] + stats["branches"] >= 1, stats
     assert not stats["reasons"], stats["reasons"]
 
 

@@ -27,6 +27,16 @@ def test_cases(name: str) -> None:
     assert "not possible" not in text, text
 
 
+@pytest.mark.parametrize("name", conditional_cases.BRANCHES)
+def test_branches(name: str) -> None:
+    f, calls = conditional_cases.BRANCHES[name]("cpu")
+    fast = compiled(f)
+    conditional_cases.check(fast, f, calls)
+    text = conditional_cases.report(fast, calls[0])
+    assert "cudagraph.if" in text, text
+    assert "loops and branches: " in text, text
+
+
 def test_two_programs_take_turns() -> None:
     f, calls = conditional_cases.newton("cpu")
     g, others = conditional_cases.halve("cpu")

@@ -26,6 +26,19 @@ def test_cases(name: str) -> None:
     print(launch)
 
 
+@pytest.mark.parametrize("name", conditional_cases.BRANCHES)
+def test_branches(name: str) -> None:
+    f, calls = conditional_cases.BRANCHES[name]("cuda")
+    fast = pyjit.compile(f)
+    conditional_cases.check(fast, f, calls)
+    text = conditional_cases.report(fast, calls[0])
+    assert "cudagraph.if" in text, text
+    assert "loops and branches: " in text, text
+    launch = "\n".join(text[at : at + 600] for at in find(text, "    launch:"))
+    assert "not possible" not in launch, launch
+    print(launch)
+
+
 def find(text: str, part: str) -> list[int]:
     return [i for i in range(len(text)) if text.startswith(part, i)]
 

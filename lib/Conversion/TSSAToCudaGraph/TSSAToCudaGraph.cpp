@@ -121,13 +121,11 @@ FailureOr<Value> LaunchConverter::show(Operation *op, ArrayAttr path,
       symbolic = cast<AffineMapAttr>(
           operators::makeSizeArgument(offset->toExpr(op->getContext())));
     return ViewOp::create(builder, op->getLoc(), BufferType::get(type, space),
-                          from,
-                          offset->isConstant() ? offset->constant() : 0,
+                          from, offset->isConstant() ? offset->constant() : 0,
                           symbolic)
         .getResult();
   }
-  if (!map || tssa::isSymbolic(source) ||
-      map.getNumSymbols() != numbers.size())
+  if (!map || tssa::isSymbolic(source) || map.getNumSymbols() != numbers.size())
     return op->emitError("a launch program cannot show this view");
   auto indexAt = [&](AffineExpr result, ArrayRef<int64_t> place) {
     SmallVector<AffineExpr> dims;

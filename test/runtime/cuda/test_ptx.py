@@ -50,6 +50,7 @@ def test_is_assembled(name: str, chip: str, tmp_path: Path) -> None:
 
 def test_setter_of_the_diagnostic_is_the_runtimes() -> None:
     found = texts()
-    assert found["pyjit_set_condition"].replace("pyjit_set_condition", "set_condition") == (
-        found["set_condition"]
+    assert (
+        found["pyjit_set_condition"].replace("pyjit_set_condition", "set_condition")
+        == (found["set_condition"])
     )
