@@ -58,7 +58,7 @@ func.func @choose(%x: tensor<4xf32>, %c: tensor<i1>) -> tensor<4xf32> {
 }
 
 // A counted loop is launched round by round, one kernel for all.
-// FOR: kernel [[K:kernel_[0-9]+]] (s0, [[A:s[0-9]+]])
+// FOR: kernel [[K:kernel_[0-9]+]] ({{s[0-9]+}}, [[A:s[0-9]+]])
 // FOR: kernel [[K]] ([[A]], [[B:s[0-9]+]])
 // FOR: kernel [[K]] ([[B]],
 func.func @rows(%x: tensor<4xf32>) -> tensor<4xf32> {
