@@ -8,6 +8,8 @@
 
 #include "mlir/Dialect/Arith/IR/Arith.h"
 #include "pyjit/Operators/CallArguments.h"
+#include "pyjit/Operators/SizeExpr.h"
+#include "llvm/ADT/MapVector.h"
 #include "llvm/ADT/TypeSwitch.h"
 
 namespace pyjit {
@@ -272,6 +274,53 @@ LogicalResult LaunchConverter::run() {
 
 namespace {
 
+/// What the address of `buffer` is a multiple of, at most what kernels take for
+/// granted: memory is, a view of it begins anywhere.
+int32_t alignmentOf(Value buffer) {
+  constexpr int64_t kUsual = 16;
+  int64_t aligned = kUsual;
+  for (; auto view = buffer.getDefiningOp<ViewOp>();
+       buffer = view.getSource()) {
+    Type element =
+        cast<BufferType>(buffer.getType()).getTensor().getElementType();
+    int64_t bytes = 1;
+    if (auto complex = dyn_cast<ComplexType>(element))
+      bytes = complex.getElementType().getIntOrFloatBitWidth() / 4;
+    else
+      bytes = std::max<int64_t>(1, element.getIntOrFloatBitWidth() / 8);
+    operators::Size offset = static_cast<int64_t>(view.getOffset());
+    if (auto symbolic = view.getSymbolic())
+      offset += operators::Size(symbolic->getResult(0));
+    offset *= bytes;
+    while (aligned > bytes && !offset.dividedBy(aligned))
+      aligned /= 2;
+  }
+  return aligned;
+}
+
+/// Kernels that are launched on views are told so, before their code is made:
+/// elsewhere every address that they get is one of memory's own.
+void tellAlignments(ModuleOp module) {
+  llvm::MapVector<StringAttr, SmallVector<int32_t>> known;
+  module.walk([&](KernelOp launch) {
+    auto [entry, isNew] = known.insert({launch.getKernelAttr().getAttr(), {}});
+    for (unsigned i = 0; i < launch.getNumBuffers(); ++i) {
+      int32_t aligned = alignmentOf(launch.getBuffer(i));
+      if (isNew)
+        entry->second.push_back(aligned);
+      else if (i < entry->second.size())
+        entry->second[i] = std::min(entry->second[i], aligned);
+    }
+  });
+  for (auto &[name, alignments] : known) {
+    auto kernel = module.lookupSymbol<func::FuncOp>(name);
+    if (!kernel || llvm::all_of(alignments, [](int32_t n) { return n >= 16; }))
+      continue;
+    kernel->setAttr("pyjit.align",
+                    DenseI32ArrayAttr::get(module.getContext(), alignments));
+  }
+}
+
 struct ConvertTSSAToCudaGraph
     : pyjit::impl::ConvertTSSAToCudaGraphPassBase<ConvertTSSAToCudaGraph> {
   void runOnOperation() override {
@@ -283,6 +332,7 @@ struct ConvertTSSAToCudaGraph
       if (failed(LaunchConverter(function).run()))
         return signalPassFailure();
     }
+    tellAlignments(getOperation());
   }
 };
 

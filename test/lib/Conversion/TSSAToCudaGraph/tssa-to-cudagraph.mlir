@@ -65,3 +65,27 @@ func.func @symbolic(%x: !any) -> tensor<4xf32> attributes {pyjit.device = "cuda:
   %e = tssa.aten "aten::exp"(%v) : (tensor<4xf32>) -> tensor<4xf32>
   return %e : tensor<4xf32>
 }
+
+// -----
+
+// A kernel that is launched on views relies on what all of them begin at.
+!vec = tensor<8xf32>
+// CHECK: func.func private @k(tensor<6xf32>, tensor<6xf32>) -> tensor<6xf32> attributes {pyjit.align = array<i32: 4, 8, 16>, pyjit.kernel}
+func.func private @k(tensor<6xf32>, tensor<6xf32>) -> tensor<6xf32> attributes {pyjit.kernel}
+// CHECK: func.func private @l(tensor<4xf32>) -> tensor<4xf32> attributes {pyjit.align = array<i32: 4, 16>, pyjit.kernel}
+func.func private @l(tensor<4xf32>) -> tensor<4xf32> attributes {pyjit.kernel}
+// CHECK: func.func private @m(tensor<8xf32>) -> tensor<8xf32> attributes {pyjit.kernel}
+func.func private @m(!vec) -> !vec attributes {pyjit.kernel}
+
+func.func @views(%x: !vec, %y: tensor<?xf32, #tssa.layout<[s0 * 4 + 1], [1]>>) -> (tensor<6xf32>, tensor<6xf32>, tensor<4xf32>, !vec)
+    attributes {pyjit.device = "cuda:0", pyjit.symbols = [array<i64: 1, 0>]} {
+  %a = tssa.access %x [#tssa.view<slice [0, 1, 6, 1]>] : !vec -> tensor<6xf32>
+  %b = tssa.access %x [#tssa.view<slice [0, 2, 6, 1]>] : !vec -> tensor<6xf32>
+  %c = tssa.access %x [#tssa.view<slice [0, 0, 6, 1]>] : !vec -> tensor<6xf32>
+  %d = tssa.access %y [#tssa.view<slice [0, s0 * 4 - 3, 4, 1]>] : tensor<?xf32, #tssa.layout<[s0 * 4 + 1], [1]>> -> tensor<4xf32>
+  %0 = call @k(%a, %b) : (tensor<6xf32>, tensor<6xf32>) -> tensor<6xf32>
+  %1 = call @k(%c, %c) : (tensor<6xf32>, tensor<6xf32>) -> tensor<6xf32>
+  %2 = call @l(%d) : (tensor<4xf32>) -> tensor<4xf32>
+  %3 = call @m(%x) : (!vec) -> !vec
+  return %0, %1, %2, %3 : tensor<6xf32>, tensor<6xf32>, tensor<4xf32>, !vec
+}
