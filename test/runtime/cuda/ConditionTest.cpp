@@ -152,42 +152,6 @@ TEST_P(Conditions, BodiesHoldNoAddressThatMoves) {
                std::runtime_error);
 }
 
-TEST_P(Conditions, AConditionIsAskedForOnceAndInItsOwnGraph) {
-  Graph one = nullptr, two = nullptr, body = nullptr;
-  ASSERT_EQ(driver->createGraph(&one), kSuccess);
-  ASSERT_EQ(driver->createGraph(&two), kSuccess);
-  Condition condition = 0;
-  GraphNode node = nullptr;
-  ASSERT_EQ(driver->createCondition(&condition, one), kSuccess);
-  EXPECT_NE(driver->addConditionNode(&node, two, nullptr, condition,
-                                     ConditionKind::While, &body),
-            kSuccess);
-  ASSERT_EQ(driver->addConditionNode(&node, one, nullptr, condition,
-                                     ConditionKind::While, &body),
-            kSuccess);
-  EXPECT_NE(body, nullptr);
-  NodeType type = NodeType::Other;
-  EXPECT_EQ(driver->getType(node, &type), kSuccess);
-  EXPECT_EQ(type, NodeType::Conditional);
-  Graph again = nullptr;
-  EXPECT_NE(driver->addConditionNode(&node, one, nullptr, condition,
-                                     ConditionKind::If, &again),
-            kSuccess);
-  EXPECT_EQ(driver->destroyGraph(one), kSuccess);
-  EXPECT_EQ(driver->destroyGraph(two), kSuccess);
-}
-
-TEST_P(Conditions, NodesDependOnNodesOfTheirOwnGraph) {
-  Graph one = nullptr, two = nullptr;
-  ASSERT_EQ(driver->createGraph(&one), kSuccess);
-  ASSERT_EQ(driver->createGraph(&two), kSuccess);
-  GraphNode first = nullptr, second = nullptr;
-  ASSERT_EQ(driver->addEmptyNode(&first, one, nullptr), kSuccess);
-  EXPECT_NE(driver->addEmptyNode(&second, two, first), kSuccess);
-  EXPECT_EQ(driver->destroyGraph(one), kSuccess);
-  EXPECT_EQ(driver->destroyGraph(two), kSuccess);
-}
-
 INSTANTIATE_TEST_SUITE_P(Drivers, Conditions,
                          testing::Values("software", "real"),
                          [](const auto &info) { return info.param; });

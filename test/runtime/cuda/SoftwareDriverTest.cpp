@@ -67,6 +67,62 @@ TEST_P(Software, HostWorkIsReplayed) {
   EXPECT_EQ(runs, 2);
 }
 
+TEST_P(Software, AConditionIsAskedForOnceAndInItsOwnGraph) {
+  Graph one = nullptr, two = nullptr, body = nullptr;
+  ASSERT_EQ(driver->createGraph(&one), kSuccess);
+  ASSERT_EQ(driver->createGraph(&two), kSuccess);
+  Condition condition = 0;
+  GraphNode node = nullptr;
+  ASSERT_EQ(driver->createCondition(&condition, one), kSuccess);
+  EXPECT_NE(driver->addConditionNode(&node, two, nullptr, condition,
+                                     ConditionKind::While, &body),
+            kSuccess);
+  ASSERT_EQ(driver->addConditionNode(&node, one, nullptr, condition,
+                                     ConditionKind::While, &body),
+            kSuccess);
+  EXPECT_NE(body, nullptr);
+  NodeType type = NodeType::Other;
+  EXPECT_EQ(driver->getType(node, &type), kSuccess);
+  EXPECT_EQ(type, NodeType::Conditional);
+  Graph again = nullptr;
+  EXPECT_NE(driver->addConditionNode(&node, one, nullptr, condition,
+                                     ConditionKind::If, &again),
+            kSuccess);
+  EXPECT_EQ(driver->destroyGraph(one), kSuccess);
+  EXPECT_EQ(driver->destroyGraph(two), kSuccess);
+}
+
+TEST_P(Software, NodesDependOnNodesOfTheirOwnGraph) {
+  Graph one = nullptr, two = nullptr;
+  ASSERT_EQ(driver->createGraph(&one), kSuccess);
+  ASSERT_EQ(driver->createGraph(&two), kSuccess);
+  GraphNode first = nullptr, second = nullptr;
+  ASSERT_EQ(driver->addEmptyNode(&first, one, nullptr), kSuccess);
+  EXPECT_NE(driver->addEmptyNode(&second, two, first), kSuccess);
+  EXPECT_EQ(driver->destroyGraph(one), kSuccess);
+  EXPECT_EQ(driver->destroyGraph(two), kSuccess);
+}
+
+TEST_P(Software, AConditionThatNobodySetIsAnError) {
+  Graph graph = nullptr, body = nullptr;
+  ASSERT_EQ(driver->createGraph(&graph), kSuccess);
+  Condition condition = 0;
+  GraphNode node = nullptr;
+  ASSERT_EQ(driver->createCondition(&condition, graph), kSuccess);
+  ASSERT_EQ(driver->addConditionNode(&node, graph, nullptr, condition,
+                                     ConditionKind::If, &body),
+            kSuccess);
+  // A body belongs to its node.
+  GraphExec exec = nullptr;
+  EXPECT_NE(driver->instantiate(&exec, body), kSuccess);
+  EXPECT_NE(driver->destroyGraph(body), kSuccess);
+  EXPECT_NE(driver->addGraphNode(&node, graph, nullptr, body), kSuccess);
+  ASSERT_EQ(driver->instantiate(&exec, graph), kSuccess);
+  EXPECT_NE(driver->launchGraph(exec, stream), kSuccess);
+  EXPECT_EQ(driver->destroyExec(exec), kSuccess);
+  EXPECT_EQ(driver->destroyGraph(graph), kSuccess);
+}
+
 INSTANTIATE_TEST_SUITE_P(Drivers, Software, testing::Values("software"),
                          [](const auto &info) { return info.param; });
 
