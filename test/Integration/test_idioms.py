@@ -228,6 +228,13 @@ PROGRAMS = {
     "script": lambda x: scripted(x, 2) + scripted(x, 1),
     "new tensor": lambda x: x + x.new_tensor([1.0] * 8),
     "one hot": lambda x: F.one_hot(x.argmax(-1), 8),
+    "out": lambda x: (
+        torch.exp(torch.add(x, 1, out=torch.empty_like(x)), out=torch.empty(x.shape))
+        * 2
+    ),
+    "out, part of a buffer": lambda x: torch.cat(
+        [x, x], out=torch.zeros(2 * x.size(0), x.size(1) + 1)[:, 1:]
+    ),
     "empty": lambda x: (torch.zeros(0), torch.empty(2, 0), x[1:1]),
     "empty at the end": lambda x: (
         x[:, x.size(1) :] * x[:, :0],

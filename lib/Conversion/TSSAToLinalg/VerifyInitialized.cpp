@@ -17,12 +17,21 @@ bool allocates(StringRef overload) {
          overload.starts_with("aten::new_empty");
 }
 
+/// Whether an overload computes into memory that it is given, all of it.
+bool isOut(StringRef overload) {
+  StringRef variant = overload.split('.').second;
+  return variant == "out" || variant.ends_with("_out");
+}
+
 /// Whether a user replaces the value, or only asks for its type.
 bool overwrites(OpOperand &use) {
   Operation *user = use.getOwner();
   if (isa<tssa::AssignOp>(user))
     return use.getOperandNumber() == 0;
   auto call = dyn_cast<tssa::AtenOp>(user);
+  if (call && isOut(call.getOverload()) && call.getMutates() &&
+      llvm::is_contained(*call.getMutates(), int64_t(use.getOperandNumber())))
+    return true;
   if (!call || use.getOperandNumber() != 0)
     return false;
   StringRef name = call.getOverload();

@@ -6,6 +6,20 @@ func.func @overwritten(%x: tensor<4xf32>) -> tensor<4xf32> {
   return %1 : tensor<4xf32>
 }
 
+func.func @computed_into(%x: tensor<4xf32>) -> tensor<4xf32> {
+  %0 = tssa.aten "aten::empty.memory_format"([4 : i64], none, none, none, none, none) : () -> tensor<4xf32>
+  %1 = tssa.aten "aten::add.out"(%x, %x, 1 : i64, %0) mutates [2] : (tensor<4xf32>, tensor<4xf32>, tensor<4xf32>) -> tensor<4xf32>
+  return %1 : tensor<4xf32>
+}
+
+func.func @read_by_one_that_computes_into(%x: tensor<4xf32>) -> tensor<4xf32> {
+  // expected-error @below {{uninitialised memory is read}}
+  %0 = tssa.aten "aten::empty.memory_format"([4 : i64], none, none, none, none, none) : () -> tensor<4xf32>
+  // expected-note @below {{read here}}
+  %1 = tssa.aten "aten::add.out"(%0, %x, 1 : i64, %x) mutates [2] : (tensor<4xf32>, tensor<4xf32>, tensor<4xf32>) -> tensor<4xf32>
+  return %1 : tensor<4xf32>
+}
+
 func.func @returned() -> tensor<4xf32> {
   // expected-error @below {{uninitialised memory is read}}
   %0 = tssa.aten "aten::empty.memory_format"([4 : i64], none, none, none, none, none) : () -> tensor<4xf32>
