@@ -26,6 +26,14 @@ std::unique_ptr<rt::TorchExecutor> makeExecutor(const PyjitExecutable *exe,
       std::vector<rt::KernelFn>(functions, functions + count), error);
 }
 
+/// Lets Python's signal handlers run while a loop does.
+bool signalsRaise() {
+  PyGILState_STATE state = PyGILState_Ensure();
+  bool raised = PyErr_CheckSignals() < 0;
+  PyGILState_Release(state);
+  return raised;
+}
+
 void appendDiagnostic(PyjitString message, void *user) {
   auto *text = static_cast<std::string *>(user);
   if (!text->empty())
@@ -74,6 +82,7 @@ std::unique_ptr<Record> Record::build(const std::string &trace,
   record->launch = makeExecutor(exe, PyjitProgramMain, error);
   if (!record->launch)
     return nullptr;
+  record->launch->onInterrupt(signalsRaise);
   if (pyjitExecutableLaunch(exe, PyjitProgramPrepare).size) {
     auto prepare = makeExecutor(exe, PyjitProgramPrepare, error);
     if (!prepare)
@@ -165,8 +174,8 @@ Record::Outcome Record::answer(Frame &frame, PyObject **result) {
   // and what the mock does may.
   for (uint32_t reg : mock->externals())
     Py_INCREF(frame.registers[reg]);
-  Outcome outcome = Outcome::Error;
-  if (launchGraph(frame)) {
+  Outcome outcome = launchGraph(frame);
+  if (outcome == Outcome::Hit) {
     *result = mock->run(frame.registers, frame.numbers, frame.outputs);
     outcome = *result ? Outcome::Hit : Outcome::Raise;
     if (*result && gradMode >= 0)
@@ -219,7 +228,7 @@ private:
 /// parameters costs more than to look at them, so they are borrowed where
 /// nothing can happen to them: under the GIL, where the program does not look
 /// at them, and where a watched dict holds them.
-bool Record::launchGraph(Frame &frame) {
+Record::Outcome Record::launchGraph(Frame &frame) {
   std::vector<at::Tensor> &inputs = frame.inputs;
   auto borrow = [&](uint32_t i) {
     borrowTensor(inputs[i], guards->isNumberInput(i)
@@ -254,7 +263,7 @@ bool Record::launchGraph(Frame &frame) {
         [&](uint32_t i) { return use.observed || launch->usesInput(i); });
   std::chrono::steady_clock::time_point start;
   PyThreadState *thread = keepLock ? nullptr : PyEval_SaveThread();
-  bool ok = true;
+  Outcome outcome = Outcome::Hit;
   try {
     const at::Tensor *cached =
         prepared ? prepared->values(use, inputs.data()) : nullptr;
@@ -263,19 +272,21 @@ bool Record::launchGraph(Frame &frame) {
     launch->run(inputs.data(), cached, frame.outputs.data());
     if (measuring)
       frame.launchTime = std::chrono::steady_clock::now() - start;
+  } catch (const rt::Interrupted &) {
+    outcome = Outcome::Raise;
   } catch (const std::exception &error) {
-    ok = false;
+    outcome = Outcome::Error;
     frame.error = error.what();
   }
   if (thread)
     PyEval_RestoreThread(thread);
-  if (!ok) {
+  if (outcome == Outcome::Error) {
     ++failures;
     lastError = std::move(frame.error);
-  } else if (prepared) {
+  } else if (outcome == Outcome::Hit && prepared) {
     prepared->end(std::move(use));
   }
-  return ok;
+  return outcome;
 }
 
 bool Record::measuring = false;

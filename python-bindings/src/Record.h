@@ -85,7 +85,7 @@ private:
   bool matchesSignature(Py_ssize_t nargs, PyObject *kwnames) const;
   std::unique_ptr<Frame> takeFrame();
   Outcome answer(Frame &frame, PyObject **result);
-  bool launchGraph(Frame &frame);
+  Outcome launchGraph(Frame &frame);
   void noteHostTime(std::chrono::nanoseconds time);
 
   static bool measuring;

@@ -354,6 +354,7 @@ bool DeviceExecutor::everyCallRan() const {
 void DeviceExecutor::execute(Instance &instance, Variant variant,
                              cuda::Stream stream) {
   uint32_t graph = 0;
+  Interruption interruption(interrupt);
   for (uint32_t i = 0; i < program.numSteps();) {
     if (program.steps()[i].kind == StepKind::GraphBegin) {
       uint32_t number = graph++;
@@ -366,6 +367,8 @@ void DeviceExecutor::execute(Instance &instance, Variant variant,
       i = graphInfos[number].end + 1;
       continue;
     }
+    if (program.steps()[i].kind == StepKind::WhileEnd)
+      interruption.check();
     step(i, instance, stream);
     i = follow(i, instance, stream);
   }

@@ -49,6 +49,7 @@ SymbolicExecutor::executorFor(const std::vector<int64_t> &values) {
   TORCH_CHECK(program.specialize(values.data(), special, error),
               "pyjit: ", error);
   std::shared_ptr<TorchExecutor> executor = makeExecutor(std::move(special));
+  executor->onInterrupt(interrupt);
   std::lock_guard<std::mutex> guard(instancesLock);
   instances.insert(instances.begin(), {values, executor});
   if (instances.size() > kMaxInstances)

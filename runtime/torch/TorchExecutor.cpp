@@ -300,6 +300,7 @@ void TorchExecutor::execute(Arena &arena, const at::Tensor *inputs,
     if (arena.values[i].has_storage()) // else an opaque packed weight
       arena.buffers[i] = const_cast<void *>(arena.values[i].const_data_ptr());
   }
+  Interruption interruption(interrupt);
   for (uint32_t i = 0; i < program.numSteps();
        i = followStep(program, i, arena.buffers.data())) {
     const Step &step = program.steps()[i];
@@ -334,15 +335,17 @@ void TorchExecutor::execute(Arena &arena, const at::Tensor *inputs,
     case StepKind::Release:
       arena.values[step.a].reset();
       break;
+    case StepKind::WhileEnd:
+    case StepKind::ForEnd:
+      interruption.check();
+      break;
     case StepKind::HostValue:
     case StepKind::GraphBegin:
     case StepKind::GraphEnd:
       break; // of devices only
     case StepKind::While:
     case StepKind::WhileTest:
-    case StepKind::WhileEnd:
     case StepKind::For:
-    case StepKind::ForEnd:
     case StepKind::If:
     case StepKind::Else:
     case StepKind::IfEnd:

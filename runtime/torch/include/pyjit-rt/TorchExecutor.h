@@ -9,12 +9,42 @@
 #include <ATen/core/Tensor.h>
 #include <ATen/core/dispatch/Dispatcher.h>
 
+#include <chrono>
+#include <exception>
 #include <memory>
 #include <mutex>
 #include <string>
 #include <vector>
 
 namespace pyjit::rt {
+
+/// Thrown by a run that was told to end.
+struct Interrupted final : std::exception {
+  const char *what() const noexcept override { return "interrupted"; }
+};
+
+/// Asks from time to time whether a run shall end: a loop may go on for ever.
+class Interruption {
+public:
+  using Ask = bool (*)();
+  explicit Interruption(Ask ask) : ask(ask) {}
+  /// For each round of a loop. Throws `Interrupted`.
+  void check() {
+    if (!ask)
+      return;
+    auto now = std::chrono::steady_clock::now();
+    if (now < next)
+      return;
+    bool first = next == decltype(next)();
+    next = now + std::chrono::milliseconds(20);
+    if (!first && ask())
+      throw Interrupted();
+  }
+
+private:
+  Ask ask;
+  std::chrono::steady_clock::time_point next;
+};
 
 /// Runs one launch program with ATen's allocator, dispatcher and thread pool.
 ///
@@ -47,9 +77,11 @@ public:
   /// `inputs`: numInputs() tensors whose metadata the guards have checked.
   /// `cached`: the outputs of the prepare program, or null when there is none.
   /// `outputs`: numOutputs() tensors to assign.
-  /// Throws what library calls throw. Safe on several threads at once.
+  /// Throws what library calls throw, and `Interrupted`. Safe on several threads at once.
   virtual void run(const at::Tensor *inputs, const at::Tensor *cached,
                    at::Tensor *outputs);
+  /// From now on runs that loop ask this whether to end, on their own thread.
+  void onInterrupt(Interruption::Ask ask) { interrupt = ask; }
   /// How the program is launched and what was measured, for readers; empty
   /// where there is nothing to choose.
   virtual std::string report() const { return ""; }
@@ -116,6 +148,7 @@ protected:
     return {program.ints() + slot.dims + slot.rank, slot.rank};
   }
 
+  Interruption::Ask interrupt = nullptr;
   Program program;
   std::vector<KernelFn> kernels;
   std::vector<CallPlan> calls; // in step order
