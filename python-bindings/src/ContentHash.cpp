@@ -68,7 +68,9 @@ uint64_t contentHash(const void *data, size_t bytes) {
       static_cast<uint64_t *>(buffers[2])[i] =
           hashChunk(data + i * kChunk, std::min(kChunk, size - i * kChunk));
   };
-  rt::Kernel chunkwise{0, 0, int64_t(count), 1};
+  rt::Kernel chunkwise{};
+  chunkwise.work = int64_t(count);
+  chunkwise.grain = 1;
   rt::parallelFor(chunkwise, hashChunks, buffers);
   uint64_t hash = bytes;
   for (uint64_t chunk : chunks)
