@@ -126,6 +126,36 @@ def in_place(device: str, dtype: torch.dtype) -> Made:
     return f, lambda: (tensor(4, 6, device=device, dtype=dtype),)
 
 
+def rerolled_states(device: str, dtype: torch.dtype) -> Made:
+    """Equal iterations: carried states, rows by the loop's index, results stacked."""
+    w = tensor(8, 8, device=device, dtype=dtype) * 0.3
+    u = tensor(8, 8, device=device, dtype=dtype) * 0.3
+
+    def f(x: torch.Tensor, h: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor]:
+        out = []
+        for t in range(80):
+            h = torch.tanh(F.linear(x[t], w) + F.linear(h, u))
+            out.append(h)
+        return torch.stack(out), h
+
+    return f, lambda: (
+        tensor(80, 2, 8, device=device, dtype=dtype),
+        tensor(2, 8, device=device, dtype=dtype),
+    )
+
+
+def rerolled_layers(device: str, dtype: torch.dtype) -> Made:
+    """Equal iterations with weights of their own."""
+    layers = [nn.Linear(8, 8).to(device, dtype) for _ in range(100)]
+
+    def f(x: torch.Tensor) -> torch.Tensor:
+        for layer in layers:
+            x = torch.tanh(layer(x)) * 0.5
+        return x
+
+    return f, lambda: (tensor(3, 8, device=device, dtype=dtype),)
+
+
 CASES: dict[str, Callable[[str, torch.dtype], Made]] = {
     f.__name__: f
     for f in (
@@ -137,5 +167,7 @@ CASES: dict[str, Callable[[str, torch.dtype], Made]] = {
         library_result,
         returned_input,
         in_place,
+        rerolled_states,
+        rerolled_layers,
     )
 }

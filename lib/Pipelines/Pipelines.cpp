@@ -83,7 +83,6 @@ void pipelines::buildLaunchPipeline(OpPassManager &manager,
                                     const Options &options) {
   // The processor's libraries and their packed weights are out of place here.
   manager.addNestedPass<func::FuncOp>(createVerifyInitialized());
-  manager.addNestedPass<func::FuncOp>(tssa::createParallelizeLoopsPass());
   if (!options.eagerRounding) {
     OpPassManager &function = manager.nest<func::FuncOp>();
     if (options.accelerator.empty())
@@ -95,10 +94,14 @@ void pipelines::buildLaunchPipeline(OpPassManager &manager,
       function.addPass(library::createPlanEpiloguesPass());
   }
   manager.addPass(library::createHoistParametersPass());
+  manager.addNestedPass<func::FuncOp>(tssa::createRerollLoopsPass());
+  manager.addNestedPass<func::FuncOp>(tssa::createParallelizeLoopsPass());
   fusion::buildFusionPipeline(manager, fusion::FusionOptions());
   // Reductions that would leave a GPU idle become two launches.
   if (options.accelerator.empty())
     manager.addPass(ptx::createPtxSplitReductions());
+  // A loop was for fusion's sake: launches stand one after the other.
+  manager.addNestedPass<func::FuncOp>(tssa::createUnrollLoopsPass());
   manager.addPass(createConvertTSSAToCudaGraphPass());
   cudagraph::buildGraphPipeline(manager);
 }

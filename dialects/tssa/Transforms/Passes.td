@@ -224,6 +224,40 @@ def RerollLoopsPass : Pass<"tssa-reroll-loops", "::mlir::func::FuncOp"> {
   let statistics = [Statistic<"numLoops", "loops", "Loops made">];
 }
 
+def UnrollLoopsPass : Pass<"tssa-unroll-loops", "::mlir::func::FuncOp"> {
+  let summary = "Write loops with a known number of iterations out";
+  let description = [{
+    For devices, whose launches cost no more one after the other than in a loop, and whose
+    graphs have no loops with a counter. Runs when kernels are calls: they were
+    planned and compiled for one iteration, and stay so. What a loop carried
+    needs no copies any more; indices and picks are constants.
+
+    ```mlir
+    func.func @f(%x: tensor<8xf32>, %a: tensor<8xf32>, %b: tensor<8xf32>) -> tensor<8xf32> {
+      %c0 = arith.constant 0 : index
+      %c1 = arith.constant 1 : index
+      %c2 = arith.constant 2 : index
+      %r = scf.for %i = %c0 to %c2 step %c1 iter_args(%h = %x) -> (tensor<8xf32>) {
+        %w = tssa.pick [%a, %b] (%i) : tensor<8xf32>
+        %0 = tssa.aten "my::cell"(%h, %w) : (tensor<8xf32>, tensor<8xf32>) -> tensor<8xf32>
+        scf.yield %0 : tensor<8xf32>
+      }
+      return %r : tensor<8xf32>
+    }
+    ```
+    gives
+    ```mlir
+    func.func @f(%x: tensor<8xf32>, %a: tensor<8xf32>, %b: tensor<8xf32>) -> tensor<8xf32> {
+      %0 = tssa.aten "my::cell"(%x, %a) : (tensor<8xf32>, tensor<8xf32>) -> tensor<8xf32>
+      %1 = tssa.aten "my::cell"(%0, %b) : (tensor<8xf32>, tensor<8xf32>) -> tensor<8xf32>
+      return %1 : tensor<8xf32>
+    }
+    ```
+  }];
+  let dependentDialects = ["::pyjit::tssa::TSSADialect", "::mlir::arith::ArithDialect"];
+  let statistics = [Statistic<"numLoops", "loops", "Loops written out">];
+}
+
 def VerifyFunctionalPass : Pass<"tssa-verify-functional", "::mlir::func::FuncOp"> {
   let summary = "Refuse handles after functionalization";
   let description = [{

@@ -212,6 +212,11 @@ LogicalResult LaunchConverter::convert(Operation *op) {
       .Case<func::CallOp, tssa::AtenOp, tssa::AccessOp, tssa::AssignOp,
             scf::WhileOp, scf::ForOp, scf::IfOp, tensor::FromElementsOp>(
           [&](auto known) { return convert(known); })
+      .Case<tensor::EmptyOp>([&](auto empty) {
+        buffers.map(empty.getResult(),
+                    sharedBuffer(empty.getLoc(), empty.getType()));
+        return success();
+      })
       .Default([](Operation *other) {
         return other->emitError("is neither a kernel, a library call nor a "
                                 "view; fusion-outline should have put it into "
