@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from pyjit._engine import Engine
 
 # How many sets of parts are tried in one function, and how many recordings of one side.
-_MAX_TRIES = 64
+_MAX_TRIES = 256
 _SIDES = 3
 
 _serials = itertools.count()
@@ -251,8 +251,14 @@ class Branches:
                 other.serial,
                 *(s.part.serial for s in rests),
             )
-            if tried in self._tried or len(self._tried) >= _MAX_TRIES:
+            if tried in self._tried:
                 continue
+            if len(self._tried) >= _MAX_TRIES:
+                self.left.setdefault(
+                    part.serial,
+                    f"{_MAX_TRIES} sets of recordings were tried: {part.cut[0]}",
+                )
+                return None
             self._tried.add(tried)
             sides = (_Step("true", one, takes[0]), _Step("false", other, takes[1]))
             try:

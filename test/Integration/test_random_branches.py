@@ -1,0 +1,132 @@
+"""Random programs with branches on data, against eager: nested, in a row, in called functions;
+rebinding, writing in place, views, containers, early returns."""
+
+from __future__ import annotations
+
+import os
+import random
+from collections.abc import Iterator
+from typing import Any
+
+import pyjit
+import torch
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+from Integration.harness import difference, module_of
+from Integration.test_random_loops import NAMES, outcome
+
+EXAMPLES = int(os.environ.get("PYJIT_EXAMPLES", "40"))
+
+
+def statement(pick: random.Random) -> str:
+    x, y, z = (pick.choice(NAMES) for _ in range(3))
+    plain = [
+        f"{x} = {y} * 0.5 + {z}",
+        f"{x} = torch.tanh({y}) - {z} * 0.25",
+        f"{x} = torch.where({y} > 0, {z}, {x})",
+        f"{x} = {y}.clamp(-2, 2) + {x}.mean()",
+        f"{x} = {y}.flip(0)",
+        f"{x} = w * {y}",
+    ]
+    telling = [
+        f"{x} = {y}",
+        f"{x} = {y}.view(-1)",
+        f"{x}, {y} = {y}, {x}",
+        f"{x}.mul_(0.5)",
+        f"{x}.add_({y} * 0.1)",
+        f"{x}[0] = {y}.sum()",
+        f"{x}[1:3] += 1",
+        f"box[0] = {x}",
+        f"{x} = box[0] + {y}",
+        f"box = [{x}, {y} * 2]",
+        f"box.append({x})",
+        f"{x} = {y} + k",
+        "k = 2",
+        f"{x} = helper({y}, {z})",
+        f"d = {x} + 0; {y} = d * 0.9; d.add_(1)",
+        f"{x} = {x}[:3].repeat(2)[:5].clone()",
+    ]
+    return pick.choice(plain if pick.random() < 0.65 else telling)
+
+
+def condition(pick: random.Random) -> str:
+    x = pick.choice(NAMES)
+    return pick.choice(
+        [f"{x}.sum() > 0", f"not ({x}[1] > 0)", f"{x}[2] > 0", f"({x} > 1).any()"]
+    )
+
+
+def block(pick: random.Random, depth: int, budget: list[int]) -> Iterator[str]:
+    for _ in range(pick.randrange(1, 4)):
+        if depth < 2 and budget[0] and pick.random() < 0.45:
+            budget[0] -= 1
+            if pick.random() < 0.2:
+                x, y = pick.choice(NAMES), pick.choice(NAMES)
+                yield f"{x} = {y} * 2 if {condition(pick)} else {y}.abs()"
+                continue
+            yield f"if {condition(pick)}:"
+            yield from (f"    {line}" for line in block(pick, depth + 1, budget))
+            if pick.random() < 0.08:
+                yield f"    return {pick.choice(NAMES)} * 3"
+            if pick.random() < 0.7:
+                yield "else:"
+                yield from (f"    {line}" for line in block(pick, depth + 1, budget))
+        else:
+            yield statement(pick)
+
+
+def program(seed: int) -> str:
+    pick = random.Random(seed)
+    body = block(pick, 0, [3])
+    final = pick.choice(["a, b, c, box", "a + b, c", "b", "c * 1, a", "a, a + 1, [b]"])
+    lines = [
+        "import torch",
+        "def helper(p, q):",
+        f"    if p[{pick.randrange(5)}] > 0:",
+        "        return p * q",
+        f"    return {pick.choice(['q - p', 'q - p', 'q - p', 'q', 'p.view(-1)'])}",
+        "def f(a, b, c, w, n):",
+        "    k, box = 1.5, [a * 1, b * 1]",
+        f"    {pick.choice(NAMES)} = {pick.choice(NAMES)} * 1",
+        *(f"    {line}" for line in body),
+        f"    return {final}",
+    ]
+    return "\n".join(lines) + "\n"
+
+
+def check(examples: int, options: dict[str, Any]) -> list[int]:
+    """Compares so many programs with eager; how many branches were merged in each."""
+    merged: list[int] = []
+
+    @settings(
+        max_examples=examples,
+        deadline=None,
+        database=None,
+        derandomize=EXAMPLES <= 100,
+        suppress_health_check=list(HealthCheck),
+    )
+    @given(st.integers(0, 10**9))
+    def compare(seed: int) -> None:
+        source = program(seed)
+        plain = module_of(source).f
+        fast: Any = pyjit.compile(module_of(source).f, options=options)
+        with torch.no_grad():
+            for call in (0, 1, 2, 3, 4, 5, 0, 6, 7, 1, 8, 9, 2, 5):
+                want = outcome(plain, 1, call)
+                have = outcome(fast, 1, call)
+                found = difference(want, have)
+                assert not found, f"call {call}: {found}\n{source}"
+        merged.append(pyjit.stats(fast)["branches"])
+
+    compare()
+    return merged
+
+
+def test_programs() -> None:
+    merged = check(EXAMPLES, {})
+    # A third of the programs at least, or the others prove little.
+    assert sum(count > 0 for count in merged) * 3 >= len(merged)
+
+
+def test_programs_on_a_device_of_software() -> None:
+    check(max(EXAMPLES // 4, 1), {"software_device": True})
