@@ -77,7 +77,8 @@ public:
   /// `inputs`: numInputs() tensors whose metadata the guards have checked.
   /// `cached`: the outputs of the prepare program, or null when there is none.
   /// `outputs`: numOutputs() tensors to assign.
-  /// Throws what library calls throw, and `Interrupted`. Safe on several threads at once.
+  /// Throws what library calls throw, and `Interrupted`. Safe on several
+  /// threads at once.
   virtual void run(const at::Tensor *inputs, const at::Tensor *cached,
                    at::Tensor *outputs);
   /// From now on runs that loop ask this whether to end, on their own thread.
