@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+
 import pyjit
 import pytest
 import symbolic_cases
@@ -15,9 +17,13 @@ TOLERANCE = {
 
 
 @pytest.fixture(autouse=True)
-def no_tf32() -> None:
+def no_tf32() -> Iterator[None]:
+    # PyTorch's own test helpers, once imported, let cuDNN's flags be set by the context only.
+    before = torch.backends.cuda.matmul.allow_tf32
     torch.backends.cuda.matmul.allow_tf32 = False
-    torch.backends.cudnn.allow_tf32 = False
+    with torch.backends.cudnn.flags(enabled=True, allow_tf32=False):
+        yield
+    torch.backends.cuda.matmul.allow_tf32 = before
 
 
 @pytest.mark.parametrize("dtype", TOLERANCE, ids=str)
