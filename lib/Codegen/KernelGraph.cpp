@@ -241,6 +241,11 @@ Node *GraphBuilder::value(Value v, ArrayRef<AffineExpr> coordinates) {
       return fail("a constant tensor with different elements");
     return constant(cast<TypedAttr>(splat.getSplatValue<Attribute>()));
   }
+  // Nobody wrote it and, as verify-initialized has seen, nobody relies on it: a
+  // buffer before a loop assigns each of its places. Any number will do.
+  if (isa<tensor::EmptyOp, tssa::EmptyOp>(op))
+    if (TypedAttr zero = Builder(op).getZeroAttr(type.getElementType()))
+      return constant(zero);
   if (auto generic = dyn_cast<linalg::GenericOp>(op))
     return this->generic(generic, cast<OpResult>(v).getResultNumber(),
                          coordinates);

@@ -55,7 +55,9 @@ void pipelines::buildFusePipeline(OpPassManager &manager,
     function.addPass(library::createPlanProductsPass(products));
     function.addPass(library::createPlanLinearPass());
   }
-  // Then what is left of the parameters' own arithmetic runs once.
+  // Then what is left of the parameters' own arithmetic runs once, and once for
+  // all iterations of a loop that the trace has one after the other.
+  manager.addNestedPass<func::FuncOp>(createCSEPass());
   manager.addPass(library::createHoistParametersPass());
   // Weights, packed or not, are arguments now: iterations differ in no more.
   manager.addNestedPass<func::FuncOp>(tssa::createRerollLoopsPass());
@@ -93,6 +95,7 @@ void pipelines::buildLaunchPipeline(OpPassManager &manager,
     if (options.accelerator.empty())
       function.addPass(library::createPlanEpiloguesPass());
   }
+  manager.addNestedPass<func::FuncOp>(createCSEPass());
   manager.addPass(library::createHoistParametersPass());
   manager.addNestedPass<func::FuncOp>(tssa::createRerollLoopsPass());
   manager.addNestedPass<func::FuncOp>(tssa::createParallelizeLoopsPass());

@@ -105,3 +105,22 @@ func.func @copied(%x: tensor<16xf32>) -> (tensor<16xf32>, tensor<16xf32>) {
      linalg.yield %r : f32 } -> tensor<16xf32>
   return %c, %b : tensor<16xf32>, tensor<16xf32>
 }
+
+// A buffer before its places are assigned is read by the choice between old and
+// new, where nobody will miss it: zeros, no operand.
+// PLAN: remark: 1 kernel
+// CHECK-LABEL: func.func @assigned
+// CHECK-NEXT: %[[R:.*]] = call @[[K:.*]](%arg0)
+// CHECK: func.func private @[[K]]
+// CODE: llvm.func @[[K:.*]](
+func.func @assigned(%x: tensor<8x64xf32>) -> tensor<8x64xf32> {
+  %e = tensor.empty() : tensor<8x64xf32>
+  %r = linalg.generic {indexing_maps=[#id,#id,#id], iterator_types=["parallel","parallel"]} ins(%x,%e: tensor<8x64xf32>, tensor<8x64xf32>) outs(%e: tensor<8x64xf32>) {
+   ^bb0(%a: f32, %b: f32, %o: f32):
+     %i = linalg.index 0 : index
+     %c = arith.constant 8 : index
+     %in = arith.cmpi ult, %i, %c : index
+     %s = arith.select %in, %a, %b : f32
+     linalg.yield %s : f32 } -> tensor<8x64xf32>
+  return %r : tensor<8x64xf32>
+}

@@ -233,8 +233,9 @@ def PlanProductsPass : Pass<"library-plan-products", "::mlir::func::FuncOp"> {
     output columns, in which the columns of one input channel lie together. It is
     then fused and scheduled like any other reduction
     (`include/pyjit/Codegen/Schedule.h`, tiles), with bias and activation in the
-    same kernel. Few rows, columns that do not divide into vectors, and weights
-    that are no parameters stay library calls.
+    same kernel. With few rows the weight's way from memory is what a product
+    costs: a panel is read once, in order. Columns that do not divide into
+    vectors, and weights that are no parameters stay library calls.
 
     ```mlir
     func.func @f(%x: tensor<32x8xf32>, %w: tensor<16x8xf32> {pyjit.param}) -> tensor<32x16xf32> {
@@ -253,7 +254,7 @@ def PlanProductsPass : Pass<"library-plan-products", "::mlir::func::FuncOp"> {
   let options = [
     Option<"columns", "columns", "unsigned", "16",
            "Columns of a panel: two vectors; 0 leaves every product to the library">,
-    Option<"minRows", "min-rows", "unsigned", "16",
+    Option<"minRows", "min-rows", "unsigned", "1",
            "Fewer rows are left to the library">,
     Option<"explain", "explain", "bool", "false",
            "Say why a product stays a library call">

@@ -1,6 +1,6 @@
 // RUN: pyjit-opt %s --library-plan-products | FileCheck %s
 // RUN: pyjit-opt %s --library-plan-products=columns=0 | FileCheck %s --check-prefix=NONE
-// RUN: pyjit-opt %s --library-plan-products=explain -verify-diagnostics -o /dev/null
+// RUN: pyjit-opt %s --library-plan-products="explain min-rows=4" -verify-diagnostics -o /dev/null
 
 // NONE-NOT: linalg.generic
 
@@ -36,8 +36,9 @@ func.func @matmul(%x: tensor<2x16x8xf32>, %w: tensor<8x16xf32> {pyjit.param}) ->
   return %0 : tensor<2x16x16xf32>
 }
 
+// One row is a product like any other, unless `min-rows` says else.
 // CHECK-LABEL: func.func @few_rows
-// CHECK: aten::linear
+// CHECK: linalg.generic
 func.func @few_rows(%x: tensor<2x8xf32>, %w: tensor<16x8xf32> {pyjit.param}) -> tensor<2x16xf32> {
   // expected-remark @+1 {{'aten::linear' stays a library call: the weight is read for few rows only}}
   %0 = tssa.aten "aten::linear"(%x, %w, none) : (tensor<2x8xf32>, tensor<16x8xf32>) -> tensor<2x16xf32>
