@@ -98,9 +98,10 @@ PYJIT_API double pyjitExecutableStage(const PyjitExecutable *executable,
                                       size_t index, PyjitString *name);
 /* A report for readers on one topic: "guards" (the guard program, then the mock
    program), "graph" (the functional tensor program), "fusion" (what calls the
-   kernels), "kernels" (the kernels before code generation). Empty for an
-   unknown one. Made when it is first asked for, which takes about as long as
-   the stages that lead there. */
+   kernels), "kernels" (the kernels before code generation), "sizes" (a line for
+   each size that was to differ and could not, and why). Empty for an unknown
+   one. Made when it is first asked for, which takes about as long as the stages
+   that lead there. */
 PYJIT_API PyjitString pyjitExecutableText(const PyjitExecutable *executable,
                                           PyjitString topic);
 

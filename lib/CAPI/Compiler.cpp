@@ -236,6 +236,10 @@ LogicalResult Compilation::transform() {
   if (failed(passes("frontend", pipelines::buildFrontendPipeline)))
     return failure();
   onDevice = isForDevice();
+  std::string &pinned = exe->texts["sizes"];
+  if (auto lines = (*module)->getAttrOfType<ArrayAttr>(refgraph::kPinnedSizes))
+    for (auto line : lines.getAsRange<StringAttr>())
+      pinned += (line.getValue() + "\n").str();
   if (auto function = module->lookupSymbol<func::FuncOp>(name))
     if (auto symbols = function->getAttrOfType<ArrayAttr>("pyjit.symbols"))
       exe->numSymbols = symbols.size();

@@ -164,7 +164,9 @@ void Scalars::pin(PyObject *number) {
   std::string constant = operand(it->second.original);
   std::string type = typeOf(it->second.number);
   s.writer.line("refgraph.compare \"is\"(%" + std::to_string(it->second.value) +
-                    ", " + constant + ") is true : " + type + ", " + type,
+                    ", " + constant + ") is true" +
+                    (cause.empty() ? "" : " {why = " + quoted(cause) + "}") +
+                    " : " + type + ", " + type,
                 s.location());
 }
 
@@ -174,6 +176,12 @@ void Scalars::pinAll() {
     numbers.push_back(entry.first);
   for (PyObject *number : numbers)
     pin(number);
+}
+
+/// Collects what an object of a built-in type refers to.
+static int collectReferents(PyObject *referent, void *into) {
+  static_cast<std::vector<PyObject *> *>(into)->push_back(referent);
+  return 0;
 }
 
 void Scalars::pinDeep(PyObject *object, int depth) {
@@ -208,9 +216,21 @@ void Scalars::pinDeep(PyObject *object, int depth) {
              pyjitInstanceDict(object)) {
     // C code sees an instance's attributes by look-ups, which find the number
     // itself.
-  } else {
-    pinAll(); // iterators, functions with closures, ...
+  } else if (PyFunction_Check(object) || PyGen_Check(object) ||
+             PyCoro_CheckExact(object)) {
+    // Run as Python code, which we see; what they hand to C code is pinned as
+    // they do.
+  } else if (PyCFunction_Check(object)) {
+    pinDeep(PyCFunction_GET_SELF(object), depth + 1);
+  } else if (PyObject_IS_GC(object) && Py_TYPE(object)->tp_traverse) {
+    // Iterators and views of containers, cells, slots: what the collector sees.
+    std::vector<PyObject *> parts;
+    Py_TYPE(object)->tp_traverse(object, collectReferents, &parts);
+    for (PyObject *part : parts)
+      pinDeep(part, depth + 1);
   }
+  // What the collector does not see was made by native code, and numbers that
+  // native code was given were pinned then.
 }
 
 //===----------------------------------------------------------------------===//
@@ -304,6 +324,9 @@ void Scalars::endUse() {
     return;
   hasUse = false;
   bool clear = currentUse.operators == 1 && !currentUse.composite;
+  std::string before = std::move(cause);
+  cause = "it goes into '" + currentUse.name +
+          "', where no operator is seen to take it";
   for (const Use::Argument &argument : currentUse.arguments)
     if (!clear ||
         !(argument.used || currentUse.usedInts.count(argument.number)))
@@ -312,6 +335,7 @@ void Scalars::endUse() {
   for (PyObject *number : currentUse.ints)
     if (!clear || !currentUse.usedInts.count(number))
       pin(number);
+  cause = std::move(before);
 }
 
 //===----------------------------------------------------------------------===//
@@ -351,6 +375,7 @@ static bool onlyMoves(const char *name, const Call &call) {
 void Scalars::native(const Call &call, const char *name) {
   if (question(call, name) || tracked.empty())
     return;
+  cause = std::string("the native function '") + name + "' may look at it";
   bool tensor = false, any = false, numbers = !call.kwnames;
   for (PyObject *argument : call.args) {
     tensor |= s.isTensor(argument);
@@ -421,6 +446,7 @@ void Scalars::nativeType(PyTypeObject *type, const Call &call) {
       (PyTuple_CheckExact(call.args[0]) || PyList_CheckExact(call.args[0]) ||
        PyDict_CheckExact(call.args[0]) || isSize(call.args[0])))
     return;
+  cause = std::string("'") + type->tp_name + "' may look at it";
   for (PyObject *argument : call.args)
     pinDeep(argument);
 }
@@ -433,6 +459,7 @@ void Scalars::wrapper(const char *slot, const Call &call) {
       "__iter__",    "__get__",          "__call__"};
   if (names.count(slot))
     return;
+  cause = std::string("the native method '") + slot + "' may look at it";
   for (size_t i = 0; i < call.args.size(); ++i) {
     if (!std::strcmp(slot, "__setitem__") && i == 2)
       continue;
@@ -458,6 +485,7 @@ void Scalars::returned(PyObject *value) {
       (!caller.native && (caller.op == CALL || caller.op == CALL_FUNCTION_EX ||
                           caller.op == LOAD_ATTR)))
     return;
+  cause = "native code called the function that returns it";
   pinDeep(value);
 }
 
@@ -501,6 +529,7 @@ void Scalars::before(PyjitFrame *current, PyCodeObject *,
       !currentUse.operators && !currentUse.composite)
     hasUse = false;
   endUse();
+  cause = "Python looks at its value";
   PyObject **stack = pyjitFrameStack(current);
   auto peek = [&](int i) { return stack[in.depth - i]; };
   auto restore = [&](int i) {

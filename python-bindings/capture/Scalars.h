@@ -182,6 +182,7 @@ private:
   std::vector<Pending> pending;
   PyjitFrame *frame = nullptr; ///< of the instruction in progress
   int op = 0;
+  std::string cause; ///< why what is pinned now is, for readers
   Use currentUse;
   bool hasUse = false;
 };

@@ -565,8 +565,8 @@ void Scalars::composite(const std::string &name,
   auto pinTensor = [&](const at::Tensor &t) {
     TensorInfo *info = t.defined() ? s.tensors->impl->find(t) : nullptr;
     if (info && info->value >= 0)
-      s.writer.line("refgraph.layout %" + std::to_string(info->value) +
-                        " \"all\" : " + s.tensors->impl->type(t),
+      s.writer.line("refgraph.layout %" + std::to_string(info->value) + " " +
+                        quoted(name) + " : " + s.tensors->impl->type(t),
                     s.location());
   };
   // How many parts there are depends on one dimension.

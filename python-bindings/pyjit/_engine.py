@@ -465,6 +465,12 @@ class Engine:
             "fixed_sizes": list(
                 dict.fromkeys(e.fixed_sizes for e in engines if e.fixed_sizes)
             ),
+            # Sizes that were to differ between calls and could not, and why.
+            "pinned_sizes": list(
+                dict.fromkeys(
+                    line for r in records for line in r.text("sizes").splitlines()
+                )
+            ),
             "hits": self.compiled.hits,
             "continuation_hits": sum(e.compiled.hits for e in engines[1:]),
             "misses": sum(e.compiled.misses for e in engines),

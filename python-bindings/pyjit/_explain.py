@@ -54,6 +54,7 @@ def report(engine: Any) -> str:
         )
     lines += [f"  a branch stays a cut: {why}" for why in stats["branches_left"]]
     lines += [f"  compiled for each size: {reason}" for reason in stats["fixed_sizes"]]
+    lines += [f"  {line}" for line in stats["pinned_sizes"]]
     records = [
         (part, record) for part in engine.engines() for record in part.compiled.records
     ]

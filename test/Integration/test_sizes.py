@@ -85,7 +85,24 @@ def test_cnn(compile: Compile) -> Steps:
         nn.Flatten(),
         nn.Linear(4, 10),
     ).eval()
-    yield from over(compile(model), (2, 3, 8, 8), (3, 3, 8, 8), (5, 3, 8, 8))
+    # No size of an image is a number of channels.
+    shapes = [(n, 3, 10, 14) for n in (2, 3, 5, 17)]
+    yield from over(compile(model), *shapes)
+
+
+def test_a_pinned_size_says_why() -> None:
+    import pyjit
+
+    f = pyjit.compile(lambda x: torch.cdist(x, x), options={"max_records": 64})
+    with torch.no_grad():
+        for n in (2, 3, 5):
+            f(torch.randn(n, 4))
+        stats = pyjit.stats(f)
+        assert stats["misses"] == 3, stats
+        lines = stats["pinned_sizes"]
+        assert any("size 0 of argument 0 stays 5: aten::" in s for s in lines), lines
+        assert all(".py:" in line for line in lines), lines
+        assert lines[0] in pyjit.explain(f)(torch.randn(2, 4))
 
 
 class Block(nn.Module):

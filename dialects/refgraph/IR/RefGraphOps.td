@@ -372,7 +372,7 @@ def RefGraph_CompareOp : RefGraph_Op<"compare"> {
   let description = [{
     Functions: lt le eq ne gt ge, and is: the same type and bits. `"is"` with a
     constant says that the number was used in a way that was not recorded as data
-    flow.
+    flow; an attribute `why` may tell readers which.
 
     ```mlir
     refgraph.compare "lt"(%n, %ten) is true : !refgraph.obj<"int">, !refgraph.obj<"int">
@@ -428,7 +428,8 @@ def RefGraph_LayoutOp : RefGraph_Op<"layout", [HasParent<"TraceOp">]> {
   let summary = "Python saw more of a tensor's sizes and strides than numbers";
   let description = [{
     `"contiguous"`: whether it is row-major. `"all"`: anything that its sizes and
-    strides decide, and that was not recorded.
+    strides decide, and that was not recorded. An operator's name: likewise, by
+    an operator that is made of others.
 
     ```mlir
     refgraph.layout %x "contiguous" : !refgraph.tensor<[4], [1], f32, "cpu">

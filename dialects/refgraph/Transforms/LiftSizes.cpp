@@ -8,7 +8,8 @@
 // A symbol is first given to every lifted size and to every number that stands
 // in a size's place. Going through the trace, rules find that two expressions
 // have to be equal, or that a symbol has to keep its value: the symbol is then
-// replaced for good, and the trace is gone through again.
+// replaced for good, and the trace is gone through again. Why a size keeps its
+// value is said in an attribute of the module, for readers.
 //
 //===----------------------------------------------------------------------===//
 
@@ -41,6 +42,8 @@ public:
       : trace(trace), builder(trace.getContext()), pinEverything(pinAll) {}
 
   void run();
+  /// One line for each size that keeps its value.
+  SmallVector<std::string> explainPinned() const;
   unsigned numLifted = 0, numKept = 0;
 
   int64_t evaluate(const SizePolynomial &size) const override {
@@ -67,6 +70,7 @@ private:
   SizePolynomial getSymbol(Source source, int64_t value);
   SizePolynomial resolve(SizePolynomial size) const;
   void replace(unsigned symbol, SizePolynomial by);
+  std::string describeReason(const Twine &what) const;
   void pin(const SizePolynomial &size);
   void pin(const SymbolicShape &shape);
   void pinOperands(TensorOp call);
@@ -98,14 +102,19 @@ private:
   TraceOp trace;
   OpBuilder builder;
   bool pinEverything;
+  std::string whyEverything;
 
   llvm::MapVector<Source, unsigned> symbols;
   SmallVector<int64_t> values;
   /// What stands for a symbol for good; resolved.
   llvm::MapVector<unsigned, SizePolynomial> replaced;
   bool changed = false;
+  /// Of symbols that stand for their recorded value.
+  llvm::DenseMap<unsigned, std::string> reasons;
 
   // Of one way through the trace.
+  Operation *at = nullptr; ///< where it is
+  std::string why;         ///< more than that two sizes have to be equal
   llvm::DenseMap<Value, SymbolicShape> shapes;
   llvm::DenseMap<Value, SizePolynomial> numbers;
   SmallVector<SizePolynomial> notNegative;
@@ -115,6 +124,19 @@ private:
   llvm::DenseMap<unsigned, unsigned> finalNumber;
   llvm::DenseMap<unsigned, Value> sourceNumber;
 };
+
+/// The line of the innermost frame.
+static std::string lineOf(Location loc) {
+  std::string text;
+  loc->walk([&](Location part) {
+    auto file = dyn_cast<FileLineColLoc>(part);
+    if (!file)
+      return WalkResult::advance();
+    text = (file.getFilename().getValue() + ":" + Twine(file.getLine())).str();
+    return WalkResult::interrupt();
+  });
+  return text;
+}
 
 SizePolynomial SizeLifter::resolve(SizePolynomial size) const {
   for (auto &[symbol, by] : replaced)
@@ -130,11 +152,65 @@ SizePolynomial SizeLifter::getSymbol(Source source, int64_t value) {
     // One and zero decide about broadcasting and layouts.
     if (value < 2 || pinEverything)
       replaced[it->second] = SizePolynomial(value);
+    if (pinEverything && !whyEverything.empty())
+      reasons[it->second] = whyEverything;
   }
   return resolve(SizePolynomial::symbol(it->second));
 }
 
+/// What is said of a symbol that keeps its value because of `at`.
+std::string SizeLifter::describeReason(const Twine &what) const {
+  std::string text = what.str(), line = lineOf(at->getLoc());
+  return line.empty() ? text : text + " (" + line + ")";
+}
+
+/// "argument 0", "'weight'", ...
+static std::string describeTensor(Value tensor) {
+  auto get = tensor.getDefiningOp<GetOp>();
+  if (!get)
+    return "a tensor";
+  std::string text;
+  llvm::raw_string_ostream os(text);
+  if (get.getSelector() == Selector::arg)
+    os << "argument " << cast<IntegerAttr>(get.getKeyAttr()).getInt();
+  else if (auto name = dyn_cast_or_null<StringAttr>(get.getKeyAttr()))
+    os << "'" << name.getValue() << "'";
+  else
+    os << "item " << get.getKeyAttr();
+  return text;
+}
+
+SmallVector<std::string> SizeLifter::explainPinned() const {
+  SmallVector<std::string> lines;
+  for (auto &[source, symbol] : symbols) {
+    auto [value, dim] = source;
+    auto found = reasons.find(symbol);
+    if (found == reasons.end())
+      continue;
+    std::string text;
+    llvm::raw_string_ostream os(text);
+    if (dim >= 0)
+      os << "size " << dim << " of " << describeTensor(value);
+    else
+      os << "a number that is a size";
+    if (dim < 0)
+      if (std::string line = lineOf(value.getLoc()); !line.empty())
+        os << " (" << line << ")";
+    os << " stays " << values[symbol] << ": " << found->second;
+    lines.push_back(text);
+  }
+  return lines;
+}
+
 void SizeLifter::replace(unsigned symbol, SizePolynomial by) {
+  if (by.isConstant() && at) {
+    StringRef what = at->getName().getStringRef();
+    if (auto call = dyn_cast<TensorOp>(at))
+      what = call.getOverload();
+    reasons.try_emplace(
+        symbol, describeReason(!why.empty() ? Twine(why)
+                                            : what + " relies on that value"));
+  }
   for (auto &entry : replaced)
     entry.second = entry.second.substitute(symbol, by);
   replaced[symbol] = std::move(by);
@@ -429,8 +505,13 @@ void SizeLifter::visitLayout(LayoutOp op) {
       rowMajor &= shape.strides[i] == span;
     span = span * shape.sizes[i];
   }
-  if (op.getQuestion() == "contiguous" && rowMajor)
+  StringRef question = op.getQuestion();
+  if (question == "contiguous" && rowMajor)
     return;
+  why = question == "contiguous" ? "Python asked for its layout"
+        : question == "all"
+            ? "Python asked for more of it than sizes"
+            : (question + " may compute other sizes from it").str();
   pin(SymbolicShape(shape));
 }
 
@@ -467,10 +548,15 @@ void SizeLifter::visit(TensorOp call) {
     for (unsigned i = 0; known && i < call.getMutates().size(); ++i)
       known = call.getVersion(i).getType() ==
               call.getInputs()[call.getMutates()[i]].getType();
-    if (known)
+    if (known) {
       results = std::move(*inferred);
-    else
+    } else {
+      why = (call.getOverload() + (inferred ? " gave other sizes than its rule "
+                                              "says"
+                                            : " has no rule for its sizes"))
+                .str();
       pinOperands(call);
+    }
   }
   for (unsigned i = 0; i < fresh; ++i) {
     Value result = call.getResult(i);
@@ -491,6 +577,8 @@ void SizeLifter::visit(TensorOp call) {
 }
 
 void SizeLifter::visit(Operation &op) {
+  at = &op;
+  why.clear();
   if (auto get = dyn_cast<GetOp>(op))
     return visit(get);
   if (auto call = dyn_cast<TensorOp>(op))
@@ -512,6 +600,7 @@ void SizeLifter::visit(Operation &op) {
     numbers[stride.getResult()] =
         shapes[stride.getTensor()].strides[stride.getDim()];
   } else if (auto offset = dyn_cast<OffsetOp>(op)) {
+    why = "Python asked for its storage offset";
     pin(SizePolynomial(shapes[offset.getTensor()].offset));
   } else if (auto same = dyn_cast<SameOp>(op)) {
     if (!isa<refgraph::TensorType>(same.getLhs().getType()) ||
@@ -535,6 +624,8 @@ void SizeLifter::visit(Operation &op) {
     if (lhs == numbers.end() || rhs == numbers.end() ||
         lhs->second.isConstant() == rhs->second.isConstant())
       return;
+    auto said = compare->getAttrOfType<StringAttr>("why");
+    why = said ? said.str() : "it was used in a way that is not followed";
     pin(lhs->second - rhs->second);
   }
 }
@@ -553,7 +644,11 @@ void SizeLifter::run() {
   if (!any)
     return;
   // What a loop on data carries keeps its sizes.
-  pinEverything |= !trace.getBody().getOps<DecideOp>().empty();
+  if (!pinEverything && !trace.getBody().getOps<DecideOp>().empty())
+    whyEverything = "the record has a loop that data end";
+  if (!pinEverything && !trace.getBody().getOps<IfOp>().empty())
+    whyEverything = "the record has a branch on data";
+  pinEverything |= !whyEverything.empty();
   do {
     changed = false;
     shapes.clear();
@@ -901,12 +996,20 @@ struct LiftSizesPass
   using LiftSizesPassBase::LiftSizesPassBase;
 
   void runOnOperation() override {
+    SmallVector<std::string> pinned;
     for (TraceOp trace : getOperation().getOps<TraceOp>()) {
       SizeLifter lifter(trace, pin);
       lifter.run();
       numSymbols += lifter.numLifted;
       numKept += lifter.numKept;
+      pinned.append(lifter.explainPinned());
     }
+    if (pinned.empty())
+      return;
+    auto lines = llvm::map_to_vector(
+        pinned, [](const std::string &line) { return StringRef(line); });
+    getOperation()->setAttr(kPinnedSizes,
+                            Builder(&getContext()).getStrArrayAttr(lines));
   }
 };
 

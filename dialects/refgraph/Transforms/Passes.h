@@ -12,6 +12,10 @@ namespace pyjit::refgraph {
 #define GEN_PASS_REGISTRATION
 #include "dialects/refgraph/Transforms/Passes.h.inc"
 
+/// Of the module: what refgraph-lift-sizes says of sizes that keep their value,
+/// for readers.
+inline constexpr llvm::StringLiteral kPinnedSizes = "refgraph.pinned_sizes";
+
 /// From traces to guards, mock and graph. `pinSizes`: sizes keep the values
 /// that were recorded.
 void buildRecordPipeline(mlir::OpPassManager &manager, bool pinSizes = false);

@@ -16,7 +16,8 @@ def LiftSizesPass : Pass<"refgraph-lift-sizes", "::mlir::ModuleOp"> {
     be equal are, strides are as the types say. An operator without a rule, or
     whose rule does not give what was recorded, gives the symbols that it sees
     their recorded values back; so does a number that was used in a way that
-    nobody recorded. With `pin`, all of them keep their values.
+    nobody recorded. With `pin`, all of them keep their values. Why a size does is
+    said in the module's attribute `refgraph.pinned_sizes`, a list of lines.
 
     ```mlir
     refgraph.trace @f {

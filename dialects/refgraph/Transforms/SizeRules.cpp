@@ -465,12 +465,18 @@ static Shapes cat(const SizeCall &c) {
   auto tensors = c.tensors("tensors");
   if (tensors.empty() || llvm::is_contained(tensors, nullptr))
     return std::nullopt;
+  // Torch skips those of shape [0], whatever the others' rank is.
+  llvm::erase_if(tensors, [](const SymbolicShape *shape) {
+    return shape->rank() == 1 && shape->sizes[0] == SizePolynomial(0);
+  });
+  if (tensors.empty())
+    return std::nullopt;
   SizePolynomials sizes = tensors[0]->sizes;
   auto dim = c.dim("dim", sizes.size(), 0);
   if (!dim)
     return std::nullopt;
   for (const SymbolicShape *next : ArrayRef(tensors).drop_front()) {
-    if (next->rank() != sizes.size()) // empty ones are skipped
+    if (next->rank() != sizes.size())
       return std::nullopt;
     for (unsigned i = 0; i < sizes.size(); ++i) {
       if (i == *dim)
@@ -764,7 +770,10 @@ static SizeRule findRule(const SizeCall &c) {
     return view;
   auto found = rules.find(c.name);
   SizeRule named = found == rules.end() ? nullptr : found->second;
-  if (named == factory || named == arange)
+  // That an operator is computed element by element says nothing about what its
+  // operands' sizes are to each other (a norm's channels); overloads of a
+  // reduction's name may be pointwise (`max.other`).
+  if (named && named != reduction && named != same)
     return named;
   const operators::OperatorInfo *info = c.info;
   if (info && info->lowering == operators::Lowering::Twin)
