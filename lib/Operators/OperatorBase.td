@@ -21,11 +21,15 @@ class Lowering<string name> {
 ///            arguments), Self (of the first operand)
 ///   result:  element type of the result: Promote, Float (promoted, integers
 ///            become the default float type), Bool, Self, Stated (by the call)
+///   numbers: what eager makes of a Python number beside half precision: Wide
+///            (computes with it as it is), Narrow (rounds it to half precision
+///            first), NarrowOnCPU
 class Op<string name, dag expression, string compute = "Result",
-         string result = "Promote"> : Lowering<name> {
+         string result = "Promote", string numbers = "Wide"> : Lowering<name> {
   dag Expression = expression;
   string Compute = compute;
   string Result = result;
+  string Numbers = numbers;
 }
 
 /// By a view of the first operand.

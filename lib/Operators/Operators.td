@@ -79,10 +79,14 @@ def : Op<"aten::hardshrink",
 //===----------------------------------------------------------------------===//
 
 foreach ov = ["Tensor", "Scalar"] in {
-  def : Op<"aten::add." # ov, (Add $self, (Mul $other, $alpha))>;
-  def : Op<"aten::sub." # ov, (Sub $self, (Mul $other, $alpha))>;
-  def : Op<"aten::subtract." # ov, (Sub $self, (Mul $other, $alpha))>;
-  def : Op<"aten::rsub." # ov, (Sub $other, (Mul $self, $alpha))>;
+  def : Op<"aten::add." # ov, (Add $self, (Mul $other, $alpha)),
+           "Result", "Promote", "NarrowOnCPU">;
+  def : Op<"aten::sub." # ov, (Sub $self, (Mul $other, $alpha)),
+           "Result", "Promote", "NarrowOnCPU">;
+  def : Op<"aten::subtract." # ov, (Sub $self, (Mul $other, $alpha)),
+           "Result", "Promote", "NarrowOnCPU">;
+  def : Op<"aten::rsub." # ov, (Sub $other, (Mul $self, $alpha)),
+           "Result", "Promote", "NarrowOnCPU">;
   def : Op<"aten::mul." # ov, (Mul $self, $other)>;
   def : Op<"aten::multiply." # ov, (Mul $self, $other)>;
   foreach name = ["div", "divide", "true_divide"] in
@@ -100,12 +104,15 @@ foreach ov = ["Tensor", "Scalar"] in {
                           (IfDivisor $other, (FloorDiv $self, $other), (Unsupported)))))>;
   def : Op<"aten::remainder." # ov,
            (IfFloat (Remainder $self, $other),
-                    (IfDivisor $other, (Remainder $self, $other), (Unsupported)))>;
+                    (IfDivisor $other, (Remainder $self, $other), (Unsupported))),
+           "Result", "Promote", "Narrow">;
   def : Op<"aten::fmod." # ov,
            (IfFloat (Fmod $self, $other),
-                    (IfDivisor $other, (Fmod $self, $other), (Unsupported)))>;
+                    (IfDivisor $other, (Fmod $self, $other), (Unsupported))),
+           "Result", "Promote", "Narrow">;
   foreach op = [Eq, Ne, Lt, Le, Gt, Ge] in
-    def : Op<"aten::" # op.Aten # "." # ov, (op $self, $other), "Promote", "Bool">;
+    def : Op<"aten::" # op.Aten # "." # ov, (op $self, $other), "Promote", "Bool",
+             "Narrow">;
   foreach op = [BitAnd, BitOr, BitXor] in
     def : Op<"aten::" # op.Aten # "." # ov, (op $self, $other)>;
   def : Op<"aten::__and__." # ov, (BitAnd $self, $other)>;
@@ -126,7 +133,7 @@ foreach op = [Maximum, Minimum, Fmax, Fmin] in
 def : Op<"aten::max.other", (Maximum $self, $other)>;
 def : Op<"aten::min.other", (Minimum $self, $other)>;
 foreach op = [Atan2, Copysign] in
-  def : Op<"aten::" # op.Aten, (op $self, $other), "Result", "Float">;
+  def : Op<"aten::" # op.Aten, (op $self, $other), "Result", "Float", "Narrow">;
 def : Op<"aten::hypot", (Hypot $self, $other)>;
 def : Op<"aten::logical_and",
          (BitAnd (Bool (Raw $self)), (Bool (Raw $other))), "Self", "Bool">;
@@ -138,7 +145,7 @@ foreach ov = ["Tensor", "Scalar_Self", "Scalar_Other"] in
   def : Op<"aten::xlogy." # ov,
            (Select (IsNan $other), $other,
                    (Select (Eq $self, 0), 0, (Mul $self, (Log $other)))),
-           "Result", "Float">;
+           "Result", "Float", "Narrow">;
 
 // ATen's own special cases of exponents.
 def : Op<"aten::pow.Tensor_Scalar",
@@ -151,10 +158,12 @@ def : Op<"aten::pow.Tensor_Scalar",
            (IfNumber $exponent, -1, (Reciprocal $self),
            (IfNumber $exponent, -2, (Reciprocal (Mul $self, $self)),
              (Pow $self, $exponent))))),
-           (Unsupported)))))>;
+           (Unsupported))))), "Result", "Promote", "Narrow">;
 def : Op<"aten::pow.Tensor_Tensor",
-         (IfFloat (Pow $self, $exponent), (Unsupported))>;
-def : Op<"aten::pow.Scalar", (IfFloat (Pow $self, $exponent), (Unsupported))>;
+         (IfFloat (Pow $self, $exponent), (Unsupported)),
+         "Result", "Promote", "Narrow">;
+def : Op<"aten::pow.Scalar", (IfFloat (Pow $self, $exponent), (Unsupported)),
+         "Result", "Promote", "Narrow">;
 
 foreach ov = ["self", "ScalarSelf", "ScalarOther", "Scalar"] in
   def : Op<"aten::where." # ov, (Select (Bool (Raw $condition)), $self, $other)>;

@@ -30,22 +30,21 @@ FailureOr<Recipe> Resolver::run() {
   if (byRule && byRule != result.getElementType())
     return failure();
 
-  Type type;
   switch (info.compute) {
   case ComputeRule::Result:
-    type = result.getElementType();
+    common = result.getElementType();
     break;
   case ComputeRule::Promote:
-    type = getCommonType(info, args, operands, defaultFloat);
+    common = getCommonType(info, args, operands, defaultFloat);
     break;
   case ComputeRule::Self:
     if (!operands.empty())
-      type = cast<RankedTensorType>(operands[0]).getElementType();
+      common = cast<RankedTensorType>(operands[0]).getElementType();
     break;
   }
-  if (!type)
+  if (!common)
     return failure();
-  compute = getComputeType(type);
+  compute = getComputeType(common);
 
   FailureOr<Value> value = eval(compute);
   if (failed(value) || failed(finish(*value)))
@@ -55,14 +54,14 @@ FailureOr<Recipe> Resolver::run() {
 
 FailureOr<Recipe> resolveRecipe(StringRef overload, ArrayAttr args,
                                 TypeRange operands, RankedTensorType result,
-                                Type defaultFloat) {
+                                Type defaultFloat, bool onDevice) {
   const OperatorInfo *info = lookupOperator(overload);
   if (!info || info->lowering != Lowering::Recipe ||
       info->arguments.size() != args.size())
     return failure();
   if (!defaultFloat)
     defaultFloat = Float32Type::get(args.getContext());
-  return Resolver(*info, args, operands, result, defaultFloat).run();
+  return Resolver(*info, args, operands, result, defaultFloat, onDevice).run();
 }
 
 void print(llvm::raw_ostream &os, const Recipe &recipe) {

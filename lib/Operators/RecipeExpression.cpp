@@ -116,6 +116,19 @@ Resolver::MaybeValue Resolver::combine(ScalarOp op, Type type,
 // The expression
 //===----------------------------------------------------------------------===//
 
+/// A constant argument as a number, if it is one.
+static std::optional<double> getNumber(Attribute arg) {
+  if (TypedAttr wrapped = getWrappedNumber(arg))
+    arg = wrapped;
+  if (auto value = dyn_cast<FloatAttr>(arg))
+    return value.getValueAsDouble();
+  if (auto value = dyn_cast<IntegerAttr>(arg))
+    return value.getType().isInteger(1)
+               ? static_cast<double>(value.getValue().getBoolValue())
+               : static_cast<double>(value.getInt());
+  return std::nullopt;
+}
+
 /// An argument in `type`; in its own type where that is null.
 Resolver::MaybeValue Resolver::evalArgument(unsigned index, Type type) {
   Attribute arg = args[index];
@@ -134,6 +147,12 @@ Resolver::MaybeValue Resolver::evalArgument(unsigned index, Type type) {
     auto number = dyn_cast<TypedAttr>(arg);
     if (!number || isNoneArgument(arg))
       return failure();
+    std::optional<double> real = getNumber(number);
+    if (narrowNumbers && real && type && type == compute && common != compute) {
+      // From double by way of single precision, as eager converts.
+      auto single = builder.getF32FloatAttr(static_cast<float>(*real));
+      number = FloatAttr::get(common, single.getValueAsDouble());
+    }
     return constant(number, type ? type : number.getType());
   }
   unsigned operand = firstOperand[index];
@@ -183,19 +202,6 @@ Resolver::MaybeValue Resolver::choose(bool first, Type expected) {
   if (first)
     skip();
   return value;
-}
-
-/// A constant argument as a number, if it is one.
-static std::optional<double> getNumber(Attribute arg) {
-  if (TypedAttr wrapped = getWrappedNumber(arg))
-    arg = wrapped;
-  if (auto value = dyn_cast<FloatAttr>(arg))
-    return value.getValueAsDouble();
-  if (auto value = dyn_cast<IntegerAttr>(arg))
-    return value.getType().isInteger(1)
-               ? static_cast<double>(value.getValue().getBoolValue())
-               : static_cast<double>(value.getInt());
-  return std::nullopt;
 }
 
 Resolver::MaybeValue Resolver::eval(Type expected) {

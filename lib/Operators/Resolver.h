@@ -41,9 +41,11 @@ struct Value {
 class Resolver {
 public:
   Resolver(const OperatorInfo &info, ArrayAttr args, TypeRange operands,
-           RankedTensorType result, Type defaultFloat)
+           RankedTensorType result, Type defaultFloat, bool onDevice)
       : info(info), args(args), operands(operands), result(result),
-        builder(args.getContext()), defaultFloat(defaultFloat) {
+        builder(args.getContext()), defaultFloat(defaultFloat),
+        narrowNumbers(info.numbers == NumberRule::Narrow ||
+                      (info.numbers == NumberRule::NarrowOnCPU && !onDevice)) {
     walkCallArguments(args, [&](unsigned, Attribute, unsigned first) {
       firstOperand.push_back(first);
     });
@@ -85,9 +87,11 @@ private:
   RankedTensorType result;
   Builder builder;
   Type defaultFloat;
+  bool narrowNumbers;
   SmallVector<unsigned> firstOperand;
   size_t cursor = 0;
-  Type compute; ///< f32 and up
+  Type common;  ///< what eager converts operands to
+  Type compute; ///< the same, f32 and up
   SmallVector<Source> sources;
   std::vector<Value> locals;
   Recipe recipe;

@@ -297,10 +297,5 @@ void Session::writeAttr(PyObject *object, PyObject *name, PyObject *value) {
     else
       absent(node, Select::Attr, name);
   }
-  if (!node->writtenAttrs)
-    node->writtenAttrs = PyDict_New();
-  if (PyDict_Contains(node->writtenAttrs, name) != 1)
-    writes.push_back({node, Select::Attr, name});
-  PyDict_SetItem(node->writtenAttrs, name, Py_True);
-  keep(name);
+  noteWrite(node, Select::Attr, name, value);
 }

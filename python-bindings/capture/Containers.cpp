@@ -38,7 +38,7 @@ void Session::readAll(PyObject *o) {
     return;
   }
   if (PyDict_Check(o)) {
-    PyObject *list = PyDict_Keys(o);
+    PyObject *list = keysInOrder(o);
     keys(node, list);
     keep(list);
     Py_DECREF(list);
@@ -287,10 +287,23 @@ void Session::writeItem(PyObject *dict, PyObject *key, PyObject *value) {
     else
       absent(node, Select::Item, key);
   }
-  if (!node->writtenItems)
-    node->writtenItems = PyDict_New();
-  if (PyDict_Contains(node->writtenItems, key) != 1)
-    writes.push_back({node, Select::Item, key});
-  PyDict_SetItem(node->writtenItems, key, Py_True);
+  noteWrite(node, Select::Item, key, value);
+}
+
+/// One entry per key says what becomes of it; an entry that was deleted comes
+/// last when it is set again, and so does a second entry for its key.
+void Session::noteWrite(Node *node, Select select, PyObject *key,
+                        PyObject *value) {
+  PyObject *&keys =
+      select == Select::Attr ? node->writtenAttrs : node->writtenItems;
+  if (!keys)
+    keys = PyDict_New();
+  PyObject *before = PyDict_GetItemWithError(keys, key);
+  bool again = before == Py_False && value;
+  if (!before || again)
+    writes.push_back({node, select, key});
+  if (again)
+    reinserted.insert(node);
+  PyDict_SetItem(keys, key, value ? Py_True : Py_False);
   keep(key);
 }

@@ -5,6 +5,7 @@
 //
 //===----------------------------------------------------------------------===//
 
+#include "ObjectKinds.h"
 #include "Session.h"
 #include "Tensors.h"
 
@@ -109,13 +110,17 @@ private:
 
   std::string entries(PyObject *dict, std::vector<std::string> &types) {
     std::string text;
-    PyObject *key, *item;
-    Py_ssize_t position = 0;
-    while (!s.ended() && PyDict_Next(dict, &position, &key, &item)) {
+    PyObject *keys = keysInOrder(dict);
+    for (PyObject *key : elementsOf(keys)) {
+      PyObject *item = PyDict_GetItemWithError(dict, key);
+      if (!item || s.ended())
+        break;
       auto [name, type] = value(item);
       text += (text.empty() ? "" : ", ") + s.keyText(key) + " = " + name;
       types.push_back(type);
     }
+    s.keep(keys);
+    Py_DECREF(keys);
     return "{" + text + "}";
   }
 
@@ -311,6 +316,18 @@ void Session::separateWritten() {
   }
 }
 
+bool Session::isReinserted(const Write &write) const {
+  if (!reinserted.count(write.owner))
+    return false;
+  for (const Write *later = &write + 1; later != writes.data() + writes.size();
+       ++later)
+    if (later->owner == write.owner && later->select == write.select &&
+        later->key &&
+        PyObject_RichCompareBool(later->key, write.key, Py_EQ) == 1)
+      return true;
+  return false;
+}
+
 template <typename Result> void Session::leaveWith(const Result &result) {
   std::string change =
       tensors->stateChange(mayLeaveGradMode ? &gradModeLeft : nullptr);
@@ -348,7 +365,9 @@ template <typename Result> void Session::leaveWith(const Result &result) {
     PyObject *dict = write.select == Select::Attr
                          ? pyjitInstanceDict(write.owner->object)
                          : write.owner->object;
-    PyObject *value = dict ? PyDict_GetItemWithError(dict, write.key) : nullptr;
+    PyObject *value = dict && !isReinserted(write)
+                          ? PyDict_GetItemWithError(dict, write.key)
+                          : nullptr;
     if (write.owner->owned)
       continue;
     int holder = ssa(write.owner);

@@ -1,6 +1,7 @@
 //===- NativeContainers.cpp - Methods of builtin containers ---------------===//
 
 #include "Natives.h"
+#include "ObjectKinds.h"
 #include "Tensors.h"
 
 using namespace pyjit::capture;
@@ -40,7 +41,7 @@ Post dictView(Session &s, const Call &c) {
 Post dictKeys(Session &s, const Call &c) {
   Node *node = s.require(c.args[0]);
   if (node && node->external && PyDict_Check(c.args[0])) {
-    PyObject *list = PyDict_Keys(c.args[0]);
+    PyObject *list = keysInOrder(c.args[0]);
     s.keys(node, list);
     s.keep(list);
     Py_DECREF(list);

@@ -45,6 +45,18 @@ bool pyjit::capture::isNativeIterator(PyObject *o) {
   return names.count(Py_TYPE(o)->tp_name);
 }
 
+PyObject *pyjit::capture::keysInOrder(PyObject *dict) {
+  if (!PyODict_Check(dict))
+    return PyDict_Keys(dict);
+  PyObject *walk = PyODict_Type.tp_iter(dict);
+  PyObject *keys = walk ? PySequence_List(walk) : nullptr;
+  Py_XDECREF(walk);
+  if (keys)
+    return keys;
+  PyErr_Clear();
+  return PyDict_Keys(dict);
+}
+
 bool pyjit::capture::isView(PyObject *o) {
   static const std::set<std::string> names = {
       "dict_keys",   "dict_values",  "dict_items", "odict_keys", "odict_values",

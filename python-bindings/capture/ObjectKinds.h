@@ -18,6 +18,9 @@ bool isNativeIterator(PyObject *o);
 bool isView(PyObject *o);
 /// Compared by identity, or by C code over immutable data.
 bool isPlainObject(PyObject *o);
+/// A new list of a dict's keys, in the order in which Python shows them, which
+/// an OrderedDict keeps beside the dict that it is.
+PyObject *keysInOrder(PyObject *dict);
 /// Torch's immutable descriptions: dtypes, devices, sizes, ...
 bool isTorchValueType(PyTypeObject *type);
 

@@ -379,6 +379,11 @@ public:
     PyObject *appended = nullptr; ///< list.append: the element
   };
   std::vector<Write> writes;
+  /// Whose entries were deleted and set again.
+  std::set<Node *> reinserted;
+  void noteWrite(Node *node, Select select, PyObject *key, PyObject *value);
+  /// Whether a later write of the same entry comes after it was deleted.
+  bool isReinserted(const Write &write) const;
   std::vector<Node *> replacedNodes;
   /// Context variables that are set and not yet reset.
   std::vector<PyObject *> contextVariables;

@@ -174,6 +174,18 @@ bool keysAre(PyObject *dict, PyObject *keys) {
     return false;
   Py_ssize_t position = 0, index = 0;
   PyObject *key;
+  // Its order is not that of the dict that it is.
+  if (PyODict_Check(dict) && PyTuple_GET_SIZE(keys) > 1) {
+    PyObject *walk = PyODict_Type.tp_iter(dict);
+    bool same = walk != nullptr;
+    while (walk && (key = PyIter_Next(walk))) {
+      same = same && sameConstant(key, PyTuple_GET_ITEM(keys, index++));
+      Py_DECREF(key);
+    }
+    Py_XDECREF(walk);
+    PyErr_Clear();
+    return same;
+  }
   while (PyDict_Next(dict, &position, &key, nullptr))
     if (!sameConstant(key, PyTuple_GET_ITEM(keys, index++)))
       return false;

@@ -508,3 +508,43 @@ def test_unused_scatter(compile: Compile) -> Steps:
     f = compile(g)
     for index in ([0, 1, 2, 3], [3, 2, 1, 0], [0, 0, 0, 9], [1, 1, 1, 1]):
         yield attempt(f, values(4), torch.tensor(index))
+
+
+# Order -----------------------------------------------------------------------------
+
+
+@scenario
+def test_deleted_and_set_again(compile: Compile) -> Steps:
+    """The entry is the last one afterwards, wherever it stood before."""
+
+    def g(x: torch.Tensor, d: dict[str, Any], o: Any) -> torch.Tensor:
+        del d["a"]
+        d["c"] = x
+        d["a"] = x + 1
+        del o.k
+        o.k = 2.0
+        return x * 3
+
+    f = compile(g)
+    for order in ("ab", "ab", "ba", "acb"):
+        d, o = dict.fromkeys(order, 1), _Plain(k=1.0, **dict.fromkeys(order, 1))
+        yield f(values(4), d, o), d, vars(o)
+
+
+@scenario
+def test_ordered_dict_keeps_its_own_order(compile: Compile) -> Steps:
+    """move_to_end changes an OrderedDict's order, but not that of the dict that it is."""
+
+    def g(x: torch.Tensor, d: Any) -> Any:
+        made = collections.OrderedDict(a=x, b=x + 1)
+        made.move_to_end("a")
+        return made, list(d), list(d.values()), next(iter(d))
+
+    f = compile(g)
+    d = collections.OrderedDict(a=1, b=2, c=3)
+    yield f(values(4), d)
+    yield f(values(4), d)
+    d.move_to_end("a")
+    yield f(values(4), d)
+    d.move_to_end("c", last=False)
+    yield f(values(4), d)

@@ -321,6 +321,7 @@ bool emitTable(raw_ostream &os, const RecordKeeper &records) {
       os << "    {\"\", \"\", false, false},\n";
     os << "};\n";
     std::string lowering = "Library", compute = "Result", result = "Stated";
+    std::string numbers = "Wide";
     std::string rule, twin = findTwin(overload, all);
     unsigned nodes = 0;
     if (const Record *record = overload.lowering) {
@@ -331,6 +332,7 @@ bool emitTable(raw_ostream &os, const RecordKeeper &records) {
         lowering = "Recipe";
         compute = record->getValueAsString("Compute").str();
         result = record->getValueAsString("Result").str();
+        numbers = record->getValueAsString("Numbers").str();
         os << "static const TableNode nodes" << number << "[] = {\n";
         Flattener flattener(overload, os);
         flattener.emit(record->getValueAsDag("Expression"), "");
@@ -350,7 +352,8 @@ bool emitTable(raw_ostream &os, const RecordKeeper &records) {
       table << "{nodes" << number << ", " << nodes << "}";
     else
       table << "{}";
-    table << ", \"" << rule << "\", \"" << twin << "\"},\n";
+    table << ", \"" << rule << "\", \"" << twin << "\", NumberRule::" << numbers
+          << "},\n";
     ++number;
   }
   os << "static const OperatorInfo operators[] = {\n" << rows << "};\n";

@@ -57,6 +57,13 @@ enum class ResultRule : uint8_t {
   Stated ///< depends on more: taken from the call
 };
 
+/// What eager makes of a Python number in a computation of half precision.
+enum class NumberRule : uint8_t {
+  Wide,       ///< nothing: it is as exact as the computation
+  Narrow,     ///< it is rounded to half precision first
+  NarrowOnCPU ///< on the processor it is, on a device it is not
+};
+
 struct OperatorInfo {
   llvm::StringRef name;   ///< "aten::add.Tensor"
   llvm::StringRef schema; ///< as torch prints it
@@ -73,6 +80,8 @@ struct OperatorInfo {
   llvm::StringRef rule;
   /// Class Mutation: the functional overload with the same arguments.
   llvm::StringRef twin;
+  /// Lowering::Recipe.
+  NumberRule numbers;
 
   int findArgument(llvm::StringRef argument) const {
     for (size_t i = 0; i < arguments.size(); ++i)

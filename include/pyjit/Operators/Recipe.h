@@ -49,15 +49,15 @@ struct Recipe {
 /// The recipe of a call, or failure where the table has none for it (another
 /// lowering, several results, complex types, arguments that its expression does
 /// not cover): a library call then. `defaultFloat` is
-/// torch.get_default_dtype(); null means f32.
+/// torch.get_default_dtype(); null means f32. `onDevice`: eager's rounding of
+/// numbers is that of a GPU.
 ///
 /// Sizes may be `?`, which is never 1. Two of them count as equal here: who
 /// knows which ones are (the caller) has to check that a step's inputs agree.
-llvm::FailureOr<Recipe> resolveRecipe(llvm::StringRef overload,
-                                      mlir::ArrayAttr args,
-                                      mlir::TypeRange operands,
-                                      mlir::RankedTensorType result,
-                                      mlir::Type defaultFloat = {});
+llvm::FailureOr<Recipe>
+resolveRecipe(llvm::StringRef overload, mlir::ArrayAttr args,
+              mlir::TypeRange operands, mlir::RankedTensorType result,
+              mlir::Type defaultFloat = {}, bool onDevice = false);
 
 void print(llvm::raw_ostream &os, const Recipe &recipe);
 

@@ -222,7 +222,10 @@ Value F32::erf(Value x) {
   Value r = div(mul(c, p), q);
   // Rounding must not lead out of the function's range.
   r = select(greater(r, 1.0f), f(1.0f), r);
-  return select(less(r, -1.0f), f(-1.0f), r);
+  r = select(less(r, -1.0f), f(-1.0f), r);
+  // From here on erf is one: gelu multiplies what is left of 1 - erf by x.
+  r = select(greater(x, 3.9192059f), f(1.0f), r);
+  return select(less(x, -3.9192059f), f(-1.0f), r);
 }
 
 Value F32::sinCos(Value x, bool cosine) {

@@ -162,6 +162,15 @@ static RankedTensorType symbolicType(const Step &step, ValueRange inputs,
                                       step.getElementType());
 }
 
+/// Whether what is built at `b` runs on a device.
+static bool isOnDevice(OpBuilder &b) {
+  Operation *parent = b.getInsertionBlock()->getParentOp();
+  auto function = dyn_cast<func::FuncOp>(parent);
+  if (!function)
+    function = parent->getParentOfType<func::FuncOp>();
+  return function && function->hasAttr("pyjit.device");
+}
+
 Value lowerRecipe(OpBuilder &b, Location loc, StringRef overload,
                   ArrayAttr args, TypeRange operands, ValueRange shown,
                   RankedTensorType type, std::string &reason) {
@@ -169,7 +178,8 @@ Value lowerRecipe(OpBuilder &b, Location loc, StringRef overload,
     return tssa::isSymbolic(cast<RankedTensorType>(t));
   };
   bool symbolic = isSymbolic(type) || llvm::any_of(operands, isSymbolic);
-  auto recipe = operators::resolveRecipe(overload, args, operands, type);
+  auto recipe = operators::resolveRecipe(overload, args, operands, type,
+                                         /*defaultFloat=*/{}, isOnDevice(b));
   if (failed(recipe) || recipe->steps.empty()) {
     reason = "the operator table has no recipe for it";
     return {};

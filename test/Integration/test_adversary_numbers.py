@@ -1,0 +1,67 @@
+"""Attempts to get a wrong number: infinities, saturation, half precision beside Python numbers."""
+
+from __future__ import annotations
+
+import itertools
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+import torch
+import torch.nn.functional as F
+from Integration.harness import Compile, Steps, scenario
+
+_EDGES = [0.0, -0.0, 1.0, -1.0, 3.5, -20.0, 1e3, -1e3, 1e30, -1e30]
+_INFINITE = [float("inf"), -float("inf"), float("nan")]
+
+
+@pytest.mark.parametrize("dtype", [torch.float32, torch.bfloat16], ids=str)
+def test_gelu_of_what_saturates(dtype: torch.dtype) -> None:
+    """What is left of 1 - erf far from zero is multiplied by x."""
+
+    @scenario
+    def story(compile: Compile) -> Steps:
+        f = compile(F.gelu)
+        x = torch.tensor((_EDGES + _INFINITE) * 3, dtype=dtype)
+        for _ in range(3):
+            yield f(x)
+
+    story()
+
+
+_BESIDE: dict[str, Callable[[Any, float], Any]] = {
+    "eq": lambda x, s: x == s,
+    "gt": lambda x, s: x > s,
+    "ge": lambda x, s: x >= s,
+    "add": lambda x, s: x + s,
+    "sub": lambda x, s: x - s,
+    "rsub": lambda x, s: s - x,
+    "mul": lambda x, s: x * s,
+    "div": lambda x, s: x / s,
+    "remainder": lambda x, s: x % s,
+    "floor_divide": lambda x, s: x // s,
+    "fmod": torch.fmod,
+    "pow": lambda x, s: x**s,
+    "rpow": lambda x, s: s**x,
+    "xlogy": torch.xlogy,
+    "in place": lambda x, s: x.clone().add_(s),
+}
+
+
+@pytest.mark.parametrize(
+    ("name", "dtype"),
+    list(itertools.product(_BESIDE, [torch.float16, torch.bfloat16])),
+)
+def test_numbers_beside_half_precision(name: str, dtype: torch.dtype) -> None:
+    """Eager rounds most numbers to half precision first: what compares, cancels or
+    leaves a remainder shows it."""
+
+    @scenario
+    def story(compile: Compile) -> Steps:
+        x = torch.tensor([0.1, 1e-4, -1.0, 0.0, -20.0, -float("inf")], dtype=dtype)
+        for number in (0.1, 0.3, 1e-9, 20000.0 if name == "pow" else 70000.0):
+            f = compile(lambda x, s=number: _BESIDE[name](x, s))
+            for _ in range(3):
+                yield f(x)
+
+    story()
