@@ -25,6 +25,12 @@ PyObject *interned(const char *text) {
 
 } // namespace
 
+/// Made by the call.
+static bool isOwn(Session &s, PyObject *object) {
+  Node *node = s.find(object);
+  return node && !node->external;
+}
+
 PyObject *Session::typeLookup(PyTypeObject *type, const char *name) {
   return typeLookup(type, interned(name));
 }
@@ -37,9 +43,16 @@ PyObject *Session::typeLookup(PyTypeObject *type, PyObject *name) {
       pin(found);
     return found;
   }
-  Node *node = pin(reinterpret_cast<PyObject *>(type));
-  if (!node->external) // a class made by the call
+  if (Node *own = find(reinterpret_cast<PyObject *>(type));
+      own && !own->external) {
+    // A class made by the call: what it inherits was there before.
+    PyObject *mro = type->tp_mro;
+    for (Py_ssize_t i = 1; mro && i < PyTuple_GET_SIZE(mro); ++i)
+      if (PyObject *base = PyTuple_GET_ITEM(mro, i); !isOwn(*this, base))
+        typeLookup(reinterpret_cast<PyTypeObject *>(base), name);
     return found;
+  }
+  Node *node = pin(reinterpret_cast<PyObject *>(type));
   if (found)
     read(node, Select::TypeAttr, name, found);
   else

@@ -37,14 +37,39 @@ static std::string functionName(PyObject *callable) {
   return text;
 }
 
+void Session::callsBack(PyObject *function, unsigned uses) {
+  if (!uses)
+    return;
+  keep(function);
+  callbacks[function] |= uses;
+}
+
+unsigned Session::callbackOf(PyjitFrame *frame) {
+  if (callbacks.empty())
+    return 0;
+  auto found = callbacks.find(pyjitFrameFunction(frame));
+  return found == callbacks.end() ? 0 : found->second;
+}
+
+void Session::returns(PyObject *result) {
+  ShadowFrame &frame = frames.back();
+  if (frame.direct || !frame.frame)
+    return;
+  unsigned uses = callbackOf(frame.frame);
+  if (uses & Truth)
+    truth(result);
+  if (uses & Compared)
+    readDeep(result);
+}
+
 Post Session::unknownNative(const Call &call) {
   end("native function " + functionName(call.callable));
   return Post::Fresh;
 }
 
 /// A partial object's parts, read-only C members.
-static bool partialParts(Session &s, PyObject *partial, Call &out,
-                         const Call &call) {
+bool pyjit::capture::partialParts(Session &s, PyObject *partial, Call &out,
+                                  const Call &call) {
   PyObject *parts[3];
   const char *names[] = {"func", "args", "keywords"};
   Node *node = s.require(partial);
@@ -200,6 +225,10 @@ Post Session::call(const Call &call, int depth) {
   }
 
   PyTypeObject *type = Py_TYPE(f);
+  if (isGetter(f))
+    return callGetter(*this, call);
+  if (isNumpyFunction(f))
+    return callNumpy(*this, call);
   if (PyWeakref_CheckRefExact(f))
     return callWeakReference(*this, call);
   if (pyjitCache(f))
@@ -263,6 +292,8 @@ Post Session::callType(PyTypeObject *type, const Call &call) {
     scalars.nativeType(type, call);
     return handler(*this, call);
   }
+  if (isNumpyNumberType(type))
+    return callNumpy(*this, call);
   auto *object = reinterpret_cast<PyObject *>(type);
   PyObject *metaCall = special(object, "__call__");
   if (metaCall && PyFunction_Check(metaCall))

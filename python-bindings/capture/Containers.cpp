@@ -1,5 +1,6 @@
 //===- Containers.cpp - Reading and changing containers -----------------===//
 
+#include "Natives.h"
 #include "ObjectKinds.h"
 #include "Session.h"
 #include "Tensors.h"
@@ -75,7 +76,7 @@ void Session::readDeep(PyObject *o, int depth) {
     return readFields(o, {"start", "stop", "step"});
   if (PyMethod_Check(o))
     return readFields(o, {"__func__", "__self__"});
-  if (isPlainObject(o))
+  if (isPlainObject(o) || isNumpyNumber(o))
     return;
   if (PyList_CheckExact(o) || PyTuple_Check(o)) {
     readAll(o);

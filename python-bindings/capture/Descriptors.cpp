@@ -89,6 +89,13 @@ static bool functionPart(Session &s, PyObject *object, PyObject *name,
     found = {Session::Found::Value, value};
     return true;
   }
+  if (is("__type_params__")) {
+    static PyObject *none = PyTuple_New(0);
+    value = f->func_typeparams ? f->func_typeparams : none;
+    s.read(node, Select::Field, name, value);
+    found = {Session::Found::Value, value};
+    return true;
+  }
   if (is("__annotations__")) {
     // Makes the dict, if it is not there yet, as the read itself would.
     value = PyObject_GetAttr(object, name);

@@ -5,10 +5,11 @@
 //
 //===----------------------------------------------------------------------===//
 
+#include "Natives.h"
 #include "ObjectKinds.h"
-#include "Session.h"
 #include "Tensors.h"
 
+#include <array>
 #include <cstring>
 
 using namespace pyjit::capture;
@@ -81,7 +82,8 @@ private:
     if (!node)
       return refuse(object, " of unknown origin");
     if (!node->external &&
-        !std::strcmp(Py_TYPE(object)->tp_name, "torch.device"))
+        (!std::strcmp(Py_TYPE(object)->tp_name, "torch.device") ||
+         isNumpyNumber(object)))
       return immutable(object);
     if (node->external) {
       int value = s.ssa(node);
@@ -177,6 +179,12 @@ private:
     } else {
       return refuse(object, " made by the call");
     }
+    std::vector<std::array<std::string, 3>> slots;
+    if (kind == "instance")
+      for (auto &[slot, held] : slotsOf(object)) {
+        auto [name, heldType] = value(held);
+        slots.push_back({slot, name, heldType});
+      }
     open.erase(object);
     std::string operandTypes;
     for (const std::string &entry : types)
@@ -185,6 +193,10 @@ private:
     s.writer.line(name + " = refgraph.create " + quoted(kind) + body + " : (" +
                       operandTypes + ") -> " + resultType,
                   s.location());
+    for (auto &[slot, held, heldType] : slots)
+      s.writer.line("refgraph.set " + name + " slot(" + quoted(slot) +
+                        ") = " + held + " : " + resultType + ", " + heldType,
+                    s.location());
     return {name, resultType};
   }
 
@@ -254,11 +266,54 @@ private:
            PyDict_GetItemString(type->tp_dict, "n_unnamed_fields");
   }
 
+  /// The number of `__slots__` that a class of Python's adds.
+  static Py_ssize_t ownSlots(PyTypeObject *type) {
+    if (!PyDict_GetItemString(type->tp_dict, "__slots__"))
+      return 0;
+    PyMemberDef *members = membersOf(type);
+    for (Py_ssize_t i = 0; i < Py_SIZE(type); ++i)
+      if (members[i].type != Py_T_OBJECT_EX)
+        return 0;
+    return Py_SIZE(type);
+  }
+
+  /// They lie behind the class.
+  static PyMemberDef *membersOf(PyTypeObject *type) {
+    return reinterpret_cast<PyMemberDef *>(reinterpret_cast<char *>(type) +
+                                           Py_TYPE(type)->tp_basicsize);
+  }
+
+  std::vector<std::pair<std::string, PyObject *>> slotsOf(PyObject *object) {
+    std::vector<std::pair<std::string, PyObject *>> out;
+    for (PyTypeObject *base = Py_TYPE(object);
+         base && PyType_HasFeature(base, Py_TPFLAGS_HEAPTYPE);
+         base = base->tp_base) {
+      PyMemberDef *members = membersOf(base);
+      for (Py_ssize_t i = 0, n = ownSlots(base); i < n; ++i) {
+        PyObject *held = *reinterpret_cast<PyObject **>(
+            reinterpret_cast<char *>(object) + members[i].offset);
+        PyObject *name = PyUnicode_FromString(members[i].name);
+        PyObject *descr = pyjitTypeLookup(Py_TYPE(object), name);
+        Py_XDECREF(name);
+        bool plain = descr && Py_TYPE(descr) == &PyMemberDescr_Type &&
+                     reinterpret_cast<PyMemberDescrObject *>(descr)->d_member ==
+                         &members[i];
+        if (held && !plain)
+          refuse(object, " with a slot that is hidden");
+        else if (held)
+          out.push_back({members[i].name, held});
+      }
+    }
+    PyErr_Clear();
+    return out;
+  }
+
   /// A class instance whose whole state is its `__dict__` and, for subclasses
   /// of dict, list and tuple, its elements.
   bool isInstance(PyObject *object) {
     PyTypeObject *type = Py_TYPE(object);
-    if (type == &PyODict_Type)
+    if (type == &PyODict_Type ||
+        !std::strcmp(type->tp_name, "types.SimpleNamespace"))
       return true;
     if (!PyType_HasFeature(type, Py_TPFLAGS_HEAPTYPE) ||
         PyType_HasFeature(type, Py_TPFLAGS_IMMUTABLETYPE) ||
@@ -269,14 +324,11 @@ private:
       if (base->tp_finalize || base->tp_del)
         return false;
       // What C code keeps in the object (pybind11's classes are heap types,
-      // too) would be missing. A class of Python's has at most its dict's
-      // place.
+      // too) would be missing. A class of Python's has at most the places of
+      // its dict and of its slots.
       Py_ssize_t dictPlace = base->tp_base->tp_itemsize ? sizeof(void *) : 0;
-      if (base->tp_basicsize > base->tp_base->tp_basicsize + dictPlace)
-        return false;
-      // Slots beyond the base's would be lost.
-      if (PyDict_GetItemString(base->tp_dict, "__slots__") &&
-          base->tp_basicsize != base->tp_base->tp_basicsize)
+      Py_ssize_t slots = ownSlots(base) * Py_ssize_t(sizeof(void *));
+      if (base->tp_basicsize > base->tp_base->tp_basicsize + dictPlace + slots)
         return false;
       base = base->tp_base;
     }

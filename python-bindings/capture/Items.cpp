@@ -212,22 +212,7 @@ Post Session::next(PyObject *iterator) {
   if (isNativeIterator(iterator)) {
     if (node->external)
       end("a " + typeName(iterator) + " from before the call");
-    // These make a tuple for every step; others hand out what is known.
-    static const std::set<std::string> makers = {"enumerate",
-                                                 "zip",
-                                                 "dict_itemiterator",
-                                                 "odict_iterator",
-                                                 "itertools.product",
-                                                 "itertools.zip_longest",
-                                                 "itertools.pairwise",
-                                                 "itertools.combinations",
-                                                 "itertools.permutations",
-                                                 "itertools.combinations_with_"
-                                                 "replacement",
-                                                 "map",
-                                                 "dict_reverseitemiterator"};
-    return makers.count(Py_TYPE(iterator)->tp_name) ? Post::FreshTuples
-                                                    : Post::Known;
+    return makesTuples(iterator) ? Post::FreshTuples : Post::Known;
   }
   PyObject *method = special(iterator, "__next__");
   if (!method || !PyFunction_Check(method))

@@ -25,6 +25,7 @@ bool CodeInfo::stackUse(const Instruction &in, int &pops, int &pushes) {
   case LOAD_GLOBAL:
     return is(0, 1 + (in.arg & 1));
   case LOAD_DEREF:
+  case LOAD_BUILD_CLASS:
     return is(0, 1);
   case STORE_ATTR:
   case BINARY_OP:

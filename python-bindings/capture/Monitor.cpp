@@ -106,6 +106,11 @@ void Session::frameStart(ShadowFrame &shadow, ShadowFrame *caller) {
     if (self && Py_TYPE(self) == caller->instantiating && !known(self))
       born(self);
   }
+  // C code made a tuple for it, of what is known.
+  if (!shadow.direct && (callbackOf(shadow.frame) & Tuples))
+    for (int i = 0; i < count; ++i)
+      if (PyObject *object = local(i); object && PyTuple_CheckExact(object))
+        settle(Post::FreshTuples, object);
   // `x[a:b]` makes the slice that `__getitem__` is given.
   for (int i = 0; i < count; ++i)
     if (PyObject *object = local(i); object && PySlice_Check(object))

@@ -121,14 +121,6 @@ Post searching(Session &s, const Call &c) {
   return Post::Known;
 }
 
-Post sorting(Session &s, const Call &c) {
-  if (s.isExternal(c.args[0]))
-    s.own(c.args[0]);
-  else if (c.args.size() == 1)
-    s.readDeep(c.args[0]);
-  return Post::Known;
-}
-
 Post setContains(Session &s, const Call &c) {
   if (c.args.size() == 2)
     s.contains(c.args[0], c.args[1]);
@@ -197,7 +189,6 @@ void pyjit::capture::addContainerMethods(NativeTable &t) {
   t.add("builtins:list.index", searching);
   t.add("builtins:list.count", searching);
   t.add("builtins:list.copy", dictView);
-  t.add("builtins:list.sort", sorting);
   t.add("builtins:list.__getitem__", searching);
   t.add("builtins:set.add", setAdd);
   t.add("builtins:set.discard", setDiscard);

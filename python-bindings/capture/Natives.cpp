@@ -56,6 +56,9 @@ const NativeTable &NativeTable::get() {
     addContainerMethods(*t);
     addTorch(*t);
     addLibrary(*t);
+    addOrder(*t);
+    addIterators(*t);
+    addPlain(*t);
     PyErr_Clear();
     PyErr_SetRaisedException(error);
     return t;
@@ -280,22 +283,8 @@ static Post nativeSum(Session &s, const Call &c) {
   return Post::Fresh;
 }
 
-static Post nativeMinMax(Session &s, const Call &c) {
-  for (PyObject *arg : c.args) {
-    if (PyFunction_Check(arg) || PyCFunction_Check(arg))
-      s.end("min() or max() with a key");
-    else if (PyGen_CheckExact(arg))
-      s.iterate(arg);
-    else if (Py_IS_TYPE(arg, &PyDictValues_Type) ||
-             Py_IS_TYPE(arg, &PyDictKeys_Type))
-      s.iterate(arg);
-    else
-      s.readDeep(arg);
-  }
-  return Post::Known;
-}
-
-static Post nativeSorted(Session &s, const Call &c) {
+/// Elements of a set are hashed and compared.
+static Post nativeSet(Session &s, const Call &c) {
   for (PyObject *arg : c.args) {
     if (isValue(arg) || PyFunction_Check(arg))
       continue;
@@ -354,6 +343,8 @@ static Post nativeNumber(Session &s, const Call &c) {
         s.end("a tensor's data as a Python number");
       for (const char *name : {"__int__", "__index__", "__float__", "__bool__"})
         s.special(arg, name);
+    } else if (isNumpyNumber(arg)) {
+      s.require(arg);
     } else {
       s.end("a number made of a " + typeName(arg));
     }
@@ -402,52 +393,38 @@ static Post nativeSuper(Session &s, const Call &c) {
   return Post::Fresh;
 }
 
+/// The dict that the running function's names are looked up in.
+static Post nativeGlobals(Session &s, const Call &) {
+  s.pin(pyjitFrameGlobals(s.top()->frame));
+  return Post::Known;
+}
+
+/// A weak reference of the call's own; with a callback it would tell.
+static Post nativeReference(Session &s, const Call &c) {
+  return c.args.size() == 1 ? Post::Fresh : s.unknownNative(c);
+}
+
+/// `class C(B):` where nobody but `type` makes the class. The body is Python
+/// code that is followed.
+static Post nativeBuildClass(Session &s, const Call &c) {
+  if (c.kwnames || c.args.size() < 2)
+    return s.unknownNative(c);
+  static PyObject *hook = PyUnicode_InternFromString("__init_subclass__");
+  for (size_t i = 2; i < c.args.size(); ++i) {
+    if (Py_TYPE(c.args[i]) != &PyType_Type)
+      return s.unknownNative(c);
+    PyObject *found =
+        s.typeLookup(reinterpret_cast<PyTypeObject *>(c.args[i]), hook);
+    if (!found || Py_TYPE(found) != &PyClassMethodDescr_Type)
+      return s.unknownNative(c);
+  }
+  return Post::Fresh;
+}
+
 static Post nativeVars(Session &s, const Call &c) {
   if (c.args.size() != 1)
     return s.unknownNative(c);
   return toPost(s.loadAttr(c.args[0], PyUnicode_InternFromString("__dict__")));
-}
-
-/// map() of a native function over lists and tuples: what its calls will read
-/// is read now, call by call.
-static Post mapNative(Session &s, const Call &c) {
-  Py_ssize_t n = PY_SSIZE_T_MAX;
-  for (size_t i = 1; i < c.args.size(); ++i) {
-    PyObject *from = c.args[i];
-    s.iterate(from);
-    if (!PyTuple_Check(from) && !PyList_Check(from)) {
-      s.end("map() or filter() of a native function over a " + typeName(from));
-      return Post::Fresh;
-    }
-    n = std::min(n, PySequence_Fast_GET_SIZE(from));
-  }
-  for (Py_ssize_t k = 0; k < n && !s.ended(); ++k) {
-    Call call;
-    call.callable = c.args[0];
-    for (size_t i = 1; i < c.args.size(); ++i)
-      call.args.push_back(PySequence_Fast_GET_ITEM(c.args[i], k));
-    Post post = s.call(call);
-    if (post == Post::Constant)
-      s.end("map() of a function that makes tensors");
-  }
-  return Post::Fresh;
-}
-
-static Post nativeMap(Session &s, const Call &c) {
-  if (c.args.empty())
-    return Post::Fresh;
-  PyObject *f = c.args[0];
-  if (PyCFunction_Check(f) || Py_TYPE(f) == &PyMethodDescr_Type)
-    return mapNative(s, c);
-  if (f != Py_None && !PyFunction_Check(f) && f != (PyObject *)&PyLong_Type &&
-      f != (PyObject *)&PyUnicode_Type && f != (PyObject *)&PyFloat_Type)
-    s.end("map() or filter() with a " + typeName(f));
-  for (size_t i = 1; i < c.args.size(); ++i) {
-    s.iterate(c.args[i]);
-    if (!PyFunction_Check(f) && PyList_Check(c.args[i]))
-      s.readDeep(c.args[i]);
-  }
-  return Post::Fresh;
 }
 
 static Post nativeDictType(Session &s, const Call &c) {
@@ -522,9 +499,6 @@ void pyjit::capture::addBuiltins(NativeTable &t) {
   t.add("builtins:all", nativeAllAny);
   t.add("builtins:any", nativeAllAny);
   t.add("builtins:sum", nativeSum);
-  t.add("builtins:min", nativeMinMax);
-  t.add("builtins:max", nativeMinMax);
-  t.add("builtins:sorted", nativeSorted);
   t.add("builtins:print", nativePrint);
   t.add("builtins:id", nativeId);
   t.add("builtins:repr", nativeStr);
@@ -536,6 +510,8 @@ void pyjit::capture::addBuiltins(NativeTable &t) {
   t.add("builtins:chr", nativePure);
   t.add("builtins:hash", nativePure);
   t.add("builtins:vars", nativeVars);
+  t.add("builtins:globals", nativeGlobals);
+  t.add("builtins:__build_class__", nativeBuildClass);
   t.add("sys:getrecursionlimit", nativeNothing);
   t.add("sys:intern", nativePure);
   t.add("_operator:index", nativePure);
@@ -556,23 +532,20 @@ void pyjit::capture::addBuiltins(NativeTable &t) {
   t.addType(&PyBool_Type, nativeBool);
   t.addType(&PyTuple_Type, nativeShallow);
   t.addType(&PyList_Type, nativeShallow);
-  t.addType(&PySet_Type, nativeSorted);
-  t.addType(&PyFrozenSet_Type, nativeSorted);
+  t.addType(&PySet_Type, nativeSet);
+  t.addType(&PyFrozenSet_Type, nativeSet);
   t.addType(&PyDict_Type, nativeDictType);
   t.addType(&PyODict_Type, nativeDictType);
   t.addType(&PyDictProxy_Type, nativeShallow);
+  t.addType(&_PyWeakref_RefType, nativeReference);
   t.addType(&PyRange_Type, nativeRange);
   t.addType(&PySlice_Type, nativeNothing);
   t.addType(&PyEnum_Type, nativeShallow);
   t.addType(&PyZip_Type, nativeShallow);
-  t.addType(&PyReversed_Type, nativeShallow);
-  t.addType(&PyMap_Type, nativeMap);
-  t.addType(&PyFilter_Type, nativeMap);
   t.addType(&PyBaseObject_Type, nativeNothing);
   t.addType(&PyProperty_Type, nativeNothing);
   t.addType(&PyStaticMethod_Type, nativeNothing);
+  t.addType(&PyClassMethod_Type, nativeNothing);
   t.addType(&PyMethod_Type, nativeNothing);
   t.add("functools:partial", nativeNothing);
-  t.add("itertools:chain", nativeShallow);
-  t.add("itertools:islice", nativeShallow);
 }

@@ -40,8 +40,14 @@ private:
 void addBuiltins(NativeTable &table);
 void addContainerMethods(NativeTable &table);
 void addTorch(NativeTable &table);
-/// math, itertools, functools, operator, weakref, deque, autocast.
+/// math, functools, operator, deque, autocast.
 void addLibrary(NativeTable &table);
+/// sorted, min, max, and what picks the key: operator.itemgetter and the like.
+void addOrder(NativeTable &table);
+/// map, filter, reversed, itertools.
+void addIterators(NativeTable &table);
+/// Regular expressions, numpy's numbers, namespaces: made of values alone.
+void addPlain(NativeTable &table);
 
 /// `ref()`: a weak reference's target never changes, it only dies.
 Post callWeakReference(Session &session, const Call &call);
@@ -52,6 +58,19 @@ bool isScriptFunction(PyObject *object);
 Post callScript(Session &session, const Call &call);
 /// What stands behind `torch.ops.namespace.name`.
 bool isTorchOperator(PyObject *object);
+
+/// operator.itemgetter, attrgetter and methodcaller.
+bool isGetter(PyObject *object);
+Post callGetter(Session &session, const Call &call);
+/// A functools.partial's function and arguments, joined with those of `call`.
+bool partialParts(Session &session, PyObject *partial, Call &out,
+                  const Call &call);
+/// numpy's scalars: numbers that never change.
+bool isNumpyNumber(PyObject *object);
+bool isNumpyNumberType(PyTypeObject *type);
+/// An element-wise function of numpy's, given numbers alone.
+bool isNumpyFunction(PyObject *object);
+Post callNumpy(Session &session, const Call &call);
 
 /// Arguments are values or immutable structures of them; result is new.
 Post nativePure(Session &s, const Call &call);

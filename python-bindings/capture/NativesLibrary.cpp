@@ -1,6 +1,7 @@
 //===- NativesLibrary.cpp - Natives of the standard library and others ----===//
 
 #include "Natives.h"
+#include "ObjectKinds.h"
 #include "Tensors.h"
 
 #include <algorithm>
@@ -25,21 +26,26 @@ Post pyjit::capture::callWeakReference(Session &s, const Call &c) {
 }
 
 /// The dict's key for these arguments, or null: the one argument itself, or a
-/// tuple of the positional ones and, behind a mark, names and values.
-static PyObject *cacheKey(PyObject *cache, const Call &c) {
+/// tuple of the positional ones and, behind a mark, names and values. `typed`:
+/// then the types of all of them.
+static PyObject *cacheKey(PyObject *cache, const Call &c, bool typed) {
   PyObject *key, *value;
   Py_ssize_t position = 0;
   size_t positional = c.positional(), named = c.args.size() - positional;
   auto same = [](PyObject *a, PyObject *b) {
-    int equal =
-        Py_TYPE(a) == Py_TYPE(b) ? PyObject_RichCompareBool(a, b, Py_EQ) : 0;
+    if (a == b)
+      return true;
+    int equal = Py_TYPE(a) == Py_TYPE(b) && isValue(a)
+                    ? PyObject_RichCompareBool(a, b, Py_EQ)
+                    : 0;
     PyErr_Clear();
     return equal == 1;
   };
   while (PyDict_Next(cache, &position, &key, &value)) {
-    if (named == 0 && positional == 1 && same(key, c.args[0]))
+    if (named == 0 && positional == 1 && !typed && same(key, c.args[0]))
       return key;
-    size_t length = positional + (named ? 1 + 2 * named : 0);
+    size_t plain = positional + (named ? 1 + 2 * named : 0);
+    size_t length = plain + (typed ? c.args.size() : 0);
     if (!PyTuple_CheckExact(key) || size_t(PyTuple_GET_SIZE(key)) != length)
       continue;
     bool equal = true;
@@ -54,10 +60,27 @@ static PyObject *cacheKey(PyObject *cache, const Call &c) {
     if (equal && named &&
         Py_TYPE(PyTuple_GET_ITEM(key, positional)) != &PyBaseObject_Type)
       continue;
+    for (size_t i = 0; typed && i < c.args.size(); ++i)
+      equal = equal && PyTuple_GET_ITEM(key, plain + i) ==
+                           reinterpret_cast<PyObject *>(Py_TYPE(c.args[i]));
     if (equal)
       return key;
   }
   return nullptr;
+}
+
+/// From before the call, and told from others by its address alone.
+static bool isKnownByAddress(Session &s, PyObject *object) {
+  PyTypeObject *type = Py_TYPE(object);
+  Node *node = s.find(object);
+  if (node ? !node->external : !isProcessConstant(object))
+    return false;
+  if (isHeapType(type) && !PyType_Check(object))
+    for (const char *name : {"__hash__", "__eq__"})
+      s.special(object, name);
+  return type->tp_hash == PyBaseObject_Type.tp_hash &&
+         (!type->tp_richcompare ||
+          type->tp_richcompare == PyBaseObject_Type.tp_richcompare);
 }
 
 Post pyjit::capture::callCached(Session &s, const Call &c) {
@@ -66,17 +89,17 @@ Post pyjit::capture::callCached(Session &s, const Call &c) {
     return Post::Known;
   for (PyObject *arg : c.args)
     s.scalars.pinDeep(arg);
-  // Values, and classes and functions by identity: known without calling
+  // Values, and objects that are hashed by their address: known without calling
   // anything of the user's.
   for (PyObject *arg : c.args)
-    if (!isValue(arg) && !PyType_Check(arg) && !PyFunction_Check(arg)) {
+    if (!isValue(arg) && !isKnownByAddress(s, arg)) {
       s.end("a cached function given a " + typeName(arg));
       return Post::Known;
     } else if (!isValue(arg)) {
       s.pin(arg);
     }
   PyObject *cache = pyjitCache(c.callable);
-  PyObject *key = pyjitCacheTyped(c.callable) ? nullptr : cacheKey(cache, c);
+  PyObject *key = cacheKey(cache, c, pyjitCacheTyped(c.callable));
   if (!key) {
     s.end("the first call of a cached function with these arguments");
     return Post::Known;
@@ -99,145 +122,6 @@ Post pyjit::capture::callCached(Session &s, const Call &c) {
   if (PyObject *result = pyjitCacheLink(value))
     s.read(s.find(value), Select::Field, resultName, result);
   return Post::Known;
-}
-
-bool pyjit::capture::isScriptFunction(PyObject *object) {
-  const char *name = Py_TYPE(object)->tp_name;
-  size_t n = std::strlen(name), m = std::strlen("ScriptFunction");
-  if (n < m || std::strcmp(name + n - m, "ScriptFunction"))
-    return false;
-  static PyObject *cls = [] {
-    PyObject *module = PyImport_ImportModule("torch._C");
-    PyObject *found =
-        module ? PyObject_GetAttrString(module, "ScriptFunction") : nullptr;
-    Py_XDECREF(module);
-    PyErr_Clear();
-    return found;
-  }();
-  return reinterpret_cast<PyObject *>(Py_TYPE(object)) == cls;
-}
-
-static std::string textOf(PyObject *graph) {
-  PyObject *text = graph ? PyObject_Str(graph) : nullptr;
-  const char *chars = text ? PyUnicode_AsUTF8(text) : nullptr;
-  std::string out = chars ? chars : "";
-  Py_XDECREF(text);
-  Py_XDECREF(graph);
-  PyErr_Clear();
-  return out;
-}
-
-/// TorchScript's own instructions that read tensor data, call back into Python
-/// or do something besides computing.
-static bool isPlainScript(const std::string &graph) {
-  for (const char *word :
-       {"prim::tolist", "prim::PythonOp", "prim::Print", "prim::fork",
-        "prim::rpc", "prim::Interface", "prim::SetAttr", "prim::RaiseException",
-        "aten::manual_seed", "aten::wait", "prim::BroadcastMKLDNNTensors",
-        "prim::CallMethod", "prim::data", "aten::warn", "prim::Enter"})
-    if (graph.find(word) != std::string::npos)
-      return false;
-  return !graph.empty();
-}
-
-/// `%2 : int = prim::Constant…`: a tensor among a graph's constants may be one
-/// that the program still holds.
-static bool isPlainConstant(const std::string &graph, size_t at) {
-  size_t line = graph.rfind('\n', at);
-  line = line == std::string::npos ? 0 : line + 1;
-  size_t colon = graph.find(" : ", line), equals = graph.find(" = ", line);
-  if (colon > at || equals > at)
-    return false;
-  static const std::set<std::string> types = {
-      "int",   "float",  "bool",    "str",      "NoneType", "Device",
-      "int[]", "bool[]", "float[]", "Function", "str[]"};
-  return types.count(graph.substr(colon + 3, equals - colon - 3));
-}
-
-/// Whether each instruction of a TorchScript graph is an operator that the
-/// dispatcher shows, or computes with Python data and tensors' metadata alone.
-/// A tensor that no operator made is then made of these. `folded`: a tensor
-/// among the constants is the result of such instructions.
-static bool showsItsTensors(const std::string &graph, bool folded) {
-  static const std::set<std::string> fine = {
-      "prim::Constant",      "prim::If",         "prim::Loop",
-      "prim::ListConstruct", "prim::ListUnpack", "prim::TupleConstruct",
-      "prim::TupleUnpack",   "prim::TupleIndex", "prim::NumToTensor",
-      "prim::device",        "prim::dtype",      "prim::layout",
-      "prim::is_cuda",       "prim::max",        "prim::min",
-      "prim::abs",           "prim::shape",      "prim::unchecked_cast",
-      "prim::Return",        "prim::profile",    "prim::Uninitialized",
-      "aten::tensor",        "aten::as_tensor",  "aten::len",
-      "aten::__getitem__",   "aten::__is__",     "aten::__isnot__",
-      "aten::__not__",       "aten::__and__",    "aten::__or__",
-      "aten::append",        "aten::list",       "aten::dim",
-      "aten::numel",         "aten::neg",        "aten::floordiv",
-      "aten::__contains__"};
-  for (size_t at = 0; (at = graph.find("::", at)) != std::string::npos;
-       at += 2) {
-    size_t begin = at, end = at + 2;
-    auto isName = [](char c) {
-      return c == '_' || std::isalnum(static_cast<unsigned char>(c));
-    };
-    while (begin > 0 && isName(graph[begin - 1]))
-      --begin;
-    while (end < graph.size() && isName(graph[end]))
-      ++end;
-    std::string name = graph.substr(begin, end - begin);
-    if (name == "prim::Constant" && !folded && !isPlainConstant(graph, begin))
-      return false;
-    if (!fine.count(name) &&
-        (name.rfind("aten::", 0) || !TensorRecorder::isOperator(name)))
-      return false;
-  }
-  return true;
-}
-
-Post pyjit::capture::callScript(Session &s, const Call &c) {
-  s.pin(c.callable);
-  for (PyObject *arg : c.args)
-    s.scalars.pinDeep(arg);
-  // Asked from C++.
-  static PyObject *asked = [] {
-    PyObject *module = PyImport_ImportModule("torch.compiler");
-    PyObject *found =
-        module ? PyObject_GetAttrString(module, "is_exporting") : nullptr;
-    Py_XDECREF(module);
-    PyErr_Clear();
-    return found;
-  }();
-  if (asked && !s.find(asked))
-    s.pin(asked);
-  std::string graph =
-      textOf(PyObject_GetAttrString(c.callable, "inlined_graph"));
-  if (!isPlainScript(graph))
-    return s.unknownNative(c);
-  s.scripting = showsItsTensors(graph, false) ? s.top()->frame : nullptr;
-  s.scriptConstants = false;
-  return s.torchCall(c);
-}
-
-/// A tensor of unknown origin was taken for one of Python data. What ran may be
-/// another graph than the function's: fused, say, so that operators are not
-/// seen.
-void Session::finishScript(PyObject *result) {
-  if (result && isTensor(result) && tensors->valueOf(result) < 0) {
-    tensors->bindConstant(result);
-    scriptConstants = true;
-  }
-  scripting = nullptr;
-  if (!scriptConstants || dead)
-    return;
-  scriptConstants = false;
-  PyObject *module = PyImport_ImportModule("torch._C");
-  PyObject *graph =
-      module ? PyObject_CallMethod(module, "_last_executed_optimized_graph",
-                                   nullptr)
-             : nullptr;
-  Py_XDECREF(module);
-  std::string text = textOf(graph);
-  if (text.empty() || !showsItsTensors(text, true))
-    end("a TorchScript function that runs in another form");
 }
 
 bool pyjit::capture::isTorchOperator(PyObject *object) {
@@ -315,35 +199,6 @@ Post reduce(Session &s, const Call &c) {
     post = handler(s, call);
   }
   return post;
-}
-
-/// accumulate() and starmap() of Python functions; sums of values.
-Post accumulate(Session &s, const Call &c) {
-  if (c.args.empty())
-    return Post::Fresh;
-  PyObject *from = c.args[0];
-  s.iterate(from);
-  PyObject *f = c.arg(1) && c.positional() > 1 ? c.args[1] : c.keyword("func");
-  if (f && f != Py_None && PyFunction_Check(f))
-    return Post::Fresh;
-  bool values =
-      (!f || f == Py_None) &&
-      (PyList_Check(from) || PyTuple_Check(from) || PyRange_Check(from));
-  for (Py_ssize_t i = 0;
-       values && !PyRange_Check(from) && i < PySequence_Fast_GET_SIZE(from);
-       ++i)
-    values = isValue(PySequence_Fast_GET_ITEM(from, i));
-  if (!values)
-    s.end("accumulate() of something else than numbers");
-  return Post::Fresh;
-}
-
-Post starmap(Session &s, const Call &c) {
-  if (c.args.size() == 2 && !PyFunction_Check(c.args[0]))
-    s.end("starmap() of a " + typeName(c.args[0]));
-  if (c.args.size() == 2)
-    s.iterate(c.args[1]);
-  return Post::Fresh;
 }
 
 //===----------------------------------------------------------------------===//
@@ -443,15 +298,6 @@ void pyjit::capture::addLibrary(NativeTable &t) {
       t.add(value, nativePure);
   Py_XDECREF(math);
 
-  for (const char *name :
-       {"product", "zip_longest", "combinations", "permutations", "pairwise",
-        "cycle", "combinations_with_replacement"})
-    t.add(("itertools:" + std::string(name)).c_str(), nativeShallow);
-  t.add("itertools:repeat", nativeNothing);
-  t.add("itertools:count", nativeNothing);
-  t.add("itertools:accumulate", accumulate);
-  t.add("itertools:starmap", starmap);
-  t.add("itertools:chain.from_iterable", nativeShallow);
   t.add("_functools:reduce", reduce);
   addBinary(t, std::make_index_sequence<std::size(kBinary)>());
 

@@ -34,6 +34,10 @@ void Session::tensorArgument(PyObject *o, int depth) {
     return;
   if (PyType_Check(o))
     return;
+  // What an operator of TorchScript's has just handed out.
+  if (!std::strcmp(Py_TYPE(o)->tp_name, "torch._C.ScriptObject") &&
+      !isExternal(o))
+    return;
   end("a tensor function given a " + typeName(o));
 }
 
@@ -81,6 +85,16 @@ Post fromData(Session &s, const Call &c) {
           s.end("a tensor made of tensors by torch.tensor");
   }
   return Post::Constant;
+}
+
+/// Without an argument the name of the type, else a conversion.
+Post tensorType(Session &s, const Call &c) {
+  if (c.args.size() == 1)
+    return tensorMetadata(s, c);
+  if (c.args.size() == 2 && !c.kwnames &&
+      !std::strcmp(Py_TYPE(c.args[1])->tp_name, "torch.dtype"))
+    return s.torchCall(c);
+  return s.unknownNative(c);
 }
 
 /// Of Python data, with the dtype and device of `self`.
@@ -172,7 +186,6 @@ const char *const kDenied[] = {"set_",
                                "hpu",
                                "mtia",
                                "type",
-                               "_is_all_true",
                                "manual_seed",
                                "seed",
                                "initial_seed",
@@ -323,6 +336,7 @@ void pyjit::capture::addTorch(NativeTable &t) {
   Py_XDECREF(torch);
   PyErr_Clear();
   t.add("torch._C:TensorBase.size", tensorMetadata);
+  t.add("torch._C:TensorBase.type", tensorType);
   for (const char *name : {
            "_get_tracing_state",
            "_get_cudnn_enabled",
@@ -349,6 +363,7 @@ void pyjit::capture::addTorch(NativeTable &t) {
            "_is_torch_function_mode_enabled",
            "_is_autocast_available",
            "_get_privateuse1_backend_name",
+           "_cuda_getDeviceCount",
        })
     t.add(("torch._C:" + std::string(name)).c_str(), stateGetter);
   for (const char *name : {"_has_torch_function", "_has_torch_function_unary",

@@ -41,6 +41,12 @@ bool pyjit::capture::isNativeIterator(PyObject *o) {
                                               "itertools.cycle",
                                               "itertools.combinations_with_"
                                               "replacement",
+                                              "itertools.batched",
+                                              "itertools.takewhile",
+                                              "itertools.dropwhile",
+                                              "itertools.filterfalse",
+                                              "itertools.compress",
+                                              "itertools._tee",
                                               "_collections._deque_iterator"};
   return names.count(Py_TYPE(o)->tp_name);
 }
@@ -61,6 +67,27 @@ bool pyjit::capture::isView(PyObject *o) {
   static const std::set<std::string> names = {
       "dict_keys",   "dict_values",  "dict_items", "odict_keys", "odict_values",
       "odict_items", "mappingproxy", "range",      "slice"};
+  return names.count(Py_TYPE(o)->tp_name);
+}
+
+bool pyjit::capture::makesTuples(PyObject *o) {
+  static const std::set<std::string> names = {
+      "dict_items",
+      "odict_items",
+      "enumerate",
+      "zip",
+      "dict_itemiterator",
+      "dict_reverseitemiterator",
+      "odict_iterator",
+      "itertools.product",
+      "itertools.zip_longest",
+      "itertools.pairwise",
+      "itertools.combinations",
+      "itertools.permutations",
+      "itertools.combinations_with_replacement",
+      "itertools.batched",
+      "itertools._tee",
+      "map"};
   return names.count(Py_TYPE(o)->tp_name);
 }
 

@@ -16,6 +16,9 @@ inline bool isHeap(PyObject *o) { return isHeapType(Py_TYPE(o)); }
 bool isNativeIterator(PyObject *o);
 /// Views over things that were read when they were made.
 bool isView(PyObject *o);
+/// Iterators and views that make a tuple for each step; others hand out what
+/// is known.
+bool makesTuples(PyObject *o);
 /// Compared by identity, or by C code over immutable data.
 bool isPlainObject(PyObject *o);
 /// A new list of a dict's keys, in the order in which Python shows them, which

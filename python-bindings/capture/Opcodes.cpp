@@ -40,8 +40,7 @@ const char *binaryName(int arg) {
   return names[arg % 13];
 }
 
-Post loadGlobal(const Op &o) {
-  PyObject *name = o.name(o.in.arg >> 1);
+Post loadNamed(const Op &o, PyObject *name) {
   PyObject *globals = pyjitFrameGlobals(o.frame);
   PyObject *builtins = pyjitFrameBuiltins(o.frame);
   if (!PyDict_CheckExact(globals) || !PyDict_CheckExact(builtins)) {
@@ -59,6 +58,46 @@ Post loadGlobal(const Op &o) {
     o.s.read(builtinsNode, Select::Item, name, value);
   else
     o.s.absent(builtinsNode, Select::Item, name);
+  return Post::Known;
+}
+
+Post loadGlobal(const Op &o) { return loadNamed(o, o.name(o.in.arg >> 1)); }
+
+/// The namespace of a class body that the call runs.
+PyObject *ownNames(const Op &o) {
+  PyObject *names = pyjitFrameNamespace(o.frame);
+  return names && PyDict_CheckExact(names) && !o.s.isExternal(names) &&
+                 names != pyjitFrameGlobals(o.frame)
+             ? names
+             : nullptr;
+}
+
+Post loadName(const Op &o) {
+  PyObject *names = ownNames(o), *name = o.name(o.in.arg);
+  if (!names) {
+    o.s.end("names in a namespace that is no plain dict");
+    return Post::Known;
+  }
+  if (PyObject *value = PyDict_GetItemWithError(names, name)) {
+    // Stored there by the body, or the dict of SETUP_ANNOTATIONS.
+    if (PyDict_CheckExact(value) && !o.s.known(value) &&
+        PyUnicode_CompareWithASCIIString(name, "__annotations__") == 0)
+      o.s.born(value);
+    return Post::Known;
+  }
+  return loadNamed(o, name);
+}
+
+Post loadBuildClass(const Op &o) {
+  PyObject *builtins = pyjitFrameBuiltins(o.frame);
+  static PyObject *name = PyUnicode_InternFromString("__build_class__");
+  PyObject *value = PyDict_CheckExact(builtins)
+                        ? PyDict_GetItemWithError(builtins, name)
+                        : nullptr;
+  if (value)
+    o.s.read(o.s.pin(builtins), Select::Item, name, value);
+  else
+    o.s.end("builtins that are no plain dict");
   return Post::Known;
 }
 
@@ -212,7 +251,10 @@ Post beforeWith(const Op &o) {
   PyObject *manager = o.peek(1);
   o.s.special(manager, "__enter__");
   PyObject *exit = o.s.special(manager, "__exit__");
-  if (!exit || !PyFunction_Check(exit))
+  // It switches off what only subclasses of tensors have.
+  bool idle = !std::strcmp(Py_TYPE(manager)->tp_name,
+                           "torch._C.DisableTorchFunctionSubclass");
+  if (!idle && (!exit || !PyFunction_Check(exit)))
     o.s.end("a with statement over a native " + typeName(manager));
   o.s.freshAt = 2; // the bound `__exit__`
   return Post::Known;
@@ -330,8 +372,6 @@ Post pyjit::capture::handleOpcode(Session &s, PyjitFrame *frame,
   case POP_JUMP_IF_NONE:
   case POP_JUMP_IF_NOT_NONE:
   case KW_NAMES:
-  case RETURN_VALUE:
-  case RETURN_CONST:
   case END_FOR:
   case END_SEND:
   case POP_EXCEPT:
@@ -341,8 +381,13 @@ Post pyjit::capture::handleOpcode(Session &s, PyjitFrame *frame,
   case MAKE_CELL:
   case CHECK_EXC_MATCH:
   case INTERPRETER_EXIT:
-    if (in.op == RETURN_CONST)
-      knowConstant(s, PyTuple_GET_ITEM(code->co_consts, in.arg));
+    return Post::Known;
+  case RETURN_CONST:
+    knowConstant(s, PyTuple_GET_ITEM(code->co_consts, in.arg));
+    s.returns(PyTuple_GET_ITEM(code->co_consts, in.arg));
+    return Post::Known;
+  case RETURN_VALUE:
+    s.returns(o.peek(1));
     return Post::Known;
   case LOAD_CONST:
     knowConstant(s, PyTuple_GET_ITEM(code->co_consts, in.arg));
@@ -354,6 +399,16 @@ Post pyjit::capture::handleOpcode(Session &s, PyjitFrame *frame,
   // Names.
   case LOAD_GLOBAL:
     return loadGlobal(o);
+  // In the body of a class.
+  case LOAD_BUILD_CLASS:
+    return loadBuildClass(o);
+  case LOAD_NAME:
+    return loadName(o);
+  case STORE_NAME:
+  case SETUP_ANNOTATIONS:
+    if (!ownNames(o))
+      s.end("names in a namespace that is no plain dict");
+    return Post::Known;
   case STORE_GLOBAL:
     s.writeItem(pyjitFrameGlobals(frame), o.name(in.arg), o.peek(1));
     return Post::Known;

@@ -1,5 +1,6 @@
 //===- Operators.cpp - Truth, length, operators, printing ---------------===//
 
+#include "Natives.h"
 #include "ObjectKinds.h"
 #include "Session.h"
 #include "Tensors.h"
@@ -78,6 +79,12 @@ void Session::truth(PyObject *o) {
 
 static bool isNumberLike(PyObject *o) { return isValue(o); }
 
+/// A member of an enumeration that is an int or float, known by identity.
+static bool isNumberMember(PyObject *o) {
+  return (PyLong_Check(o) || PyFloat_Check(o)) &&
+         !std::strcmp(Py_TYPE(Py_TYPE(o))->tp_name, "EnumType");
+}
+
 Post Session::binary(PyObject *a, PyObject *b, const char *op, bool inplace) {
   if (isNumberLike(a) && isNumberLike(b))
     return Post::Fresh;
@@ -105,11 +112,28 @@ Post Session::binary(PyObject *a, PyObject *b, const char *op, bool inplace) {
             end("an object with __torch_function__");
           continue;
         }
+        // numpy's number on the right, and members of enumerations that are
+        // numbers, are taken as numbers.
+        if ((isNumpyNumber(o) && o == b) || isNumberMember(o)) {
+          require(o);
+          continue;
+        }
         end("an operator of a tensor and a " + typeName(o));
       } else if (isTensor(o)) {
         require(o);
       }
     return Post::Known;
+  }
+  if ((isNumberLike(a) || isNumpyNumber(a)) &&
+      (isNumberLike(b) || isNumpyNumber(b))) {
+    for (PyObject *o : {a, b})
+      if (!isValue(o))
+        require(o);
+    return PyUnicode_Check(a) || PyUnicode_Check(b) || PyBytes_Check(a) ||
+                   PyBytes_Check(b)
+               ? (end("an operator of a string and a number of numpy's"),
+                  Post::Fresh)
+               : Post::Fresh;
   }
   if (inplace &&
       (PyList_CheckExact(a) || PySet_Check(a) || PyDict_CheckExact(a)))

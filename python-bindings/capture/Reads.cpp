@@ -1,5 +1,6 @@
 //===- Reads.cpp - Reads of external objects, as text -------------------===//
 
+#include "Natives.h"
 #include "ObjectKinds.h"
 #include "Session.h"
 #include "Tensors.h"
@@ -200,6 +201,17 @@ void Session::emitGet(Node *owner, Select select, const std::string &selector,
   if (node->value < 0) {
     node->value = value;
     node->type = type;
+  }
+  // Known by its type and its value.
+  if (!pinned && isNumpyNumber(result)) {
+    PyObject *item = PyObject_CallMethod(result, "item", nullptr);
+    static PyObject *name = PyUnicode_InternFromString("item");
+    if (item && isValue(item))
+      read(node, Select::Field, name, item);
+    else
+      end("a number of numpy's");
+    Py_XDECREF(item);
+    PyErr_Clear();
   }
   if (select == Select::Dict)
     node->dictOf = owner;

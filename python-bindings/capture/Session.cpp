@@ -1,6 +1,6 @@
 //===- Session.cpp - What is known about objects ------------------------===//
 
-#include "Session.h"
+#include "Natives.h"
 #include "Tensors.h"
 
 #include <cstring>
@@ -10,8 +10,8 @@ using namespace pyjit::capture;
 Session *Session::current = nullptr;
 
 bool pyjit::capture::isValue(PyObject *o) {
-  return o == Py_None || o == Py_Ellipsis || o == Py_NotImplemented ||
-         PyBool_Check(o) || PyLong_CheckExact(o) || PyFloat_CheckExact(o) ||
+  return o == Py_None || o == Py_Ellipsis || PyBool_Check(o) ||
+         PyLong_CheckExact(o) || PyFloat_CheckExact(o) ||
          PyUnicode_CheckExact(o) || PyBytes_CheckExact(o) ||
          PyComplex_CheckExact(o) ||
          (PyTuple_CheckExact(o) && PyTuple_GET_SIZE(o) == 0);
@@ -24,6 +24,8 @@ static bool isStaticType(PyTypeObject *type) {
 bool pyjit::capture::isProcessConstant(PyObject *o) {
   if (PyType_Check(o))
     return isStaticType(reinterpret_cast<PyTypeObject *>(o));
+  if (o == Py_NotImplemented)
+    return true;
   PyTypeObject *type = Py_TYPE(o);
   if (type == &PyMethodDescr_Type || type == &PyWrapperDescr_Type ||
       type == &PyGetSetDescr_Type || type == &PyMemberDescr_Type ||
@@ -239,7 +241,7 @@ bool Session::shouldPin(PyObject *o) {
       !std::strcmp(type->tp_name, "functools.partial"))
     return false;
   if (!PyType_HasFeature(type, Py_TPFLAGS_HEAPTYPE))
-    return std::strcmp(type->tp_name, "torch.Size") != 0;
+    return std::strcmp(type->tp_name, "torch.Size") != 0 && !isNumpyNumber(o);
   if (PyType_HasFeature(type, Py_TPFLAGS_IMMUTABLETYPE) || PyType_Check(o))
     return true;
   // Enumeration members are compared by identity; modules rarely change.

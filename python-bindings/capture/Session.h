@@ -260,6 +260,19 @@ public:
   Post format(PyObject *object);
   void exceptionArguments(PyObject *exception);
 
+  //===--- Functions that C code calls (Calls.cpp)
+  //----------------------------------------===//
+  /// What C does with a Python function's results, or hands it.
+  enum Callback : unsigned {
+    Truth = 1,    ///< asks for the truth of the results
+    Compared = 2, ///< compares them
+    Tuples = 4,   ///< arguments are tuples that it has just made
+  };
+  void callsBack(PyObject *function, unsigned uses);
+  /// A frame is about to return.
+  void returns(PyObject *result);
+  unsigned callbackOf(PyjitFrame *frame);
+
   //===--- Calls (Calls.cpp, Natives*.cpp)
   //---------------------------------===//
   Post call(const Call &call, int depth = 0);
@@ -434,6 +447,7 @@ private:
   std::unordered_map<PyObject *, CellHome> cellHomes;
   std::set<PyObject *> writtenCells;
   std::set<PyjitFrame *> generators;
+  std::unordered_map<PyObject *, unsigned> callbacks;
   std::vector<PyObject *> kept;
 };
 

@@ -108,6 +108,22 @@ bool isTrainingBatchNorm(const std::string &name,
          inputs[5].toBool() && (has(inputs[3]) || has(inputs[4]));
 }
 
+/// RReLU draws slopes in training only. In evaluation it is a leaky ReLU of
+/// their mean, and its buffer for them is never filled.
+void asLeakyRelu(std::optional<c10::OperatorHandle> &handle, std::string &name,
+                 std::vector<c10::IValue> &inputs) {
+  bool inplace = name == "aten::rrelu_with_noise_";
+  if ((!inplace && name != "aten::rrelu_with_noise") || inputs.size() < 5 ||
+      !inputs[4].isBool() || inputs[4].toBool() || !inputs[2].isScalar() ||
+      !inputs[3].isScalar())
+    return;
+  double slope =
+      (inputs[2].toScalar().toDouble() + inputs[3].toScalar().toDouble()) / 2;
+  name = inplace ? "aten::leaky_relu_" : "aten::leaky_relu";
+  inputs = {inputs[0], c10::IValue(slope)};
+  handle = c10::Dispatcher::singleton().findSchema({name, ""});
+}
+
 const void *storageOf(const at::TensorBase &t) {
   return t.has_storage() ? t.storage().unsafeGetStorageImpl() : nullptr;
 }
@@ -427,6 +443,7 @@ TensorRecorder::Impl::begin(const at::RecordFunction &fn) {
     name += "." + operatorName->overload_name;
   auto inputs = fn.inputs();
   std::vector<c10::IValue> copies(inputs.begin(), inputs.end());
+  asLeakyRelu(handle, name, copies);
   bool training = isTrainingBatchNorm(name, copies);
   bool composite = handle->hasKernelForDispatchKey(
       c10::DispatchKey::CompositeImplicitAutograd);

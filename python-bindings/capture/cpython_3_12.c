@@ -37,6 +37,7 @@ PyObject **pyjitFrameLocals(PyjitFrame *frame) { return frame->localsplus; }
 PyObject **pyjitFrameStack(PyjitFrame *frame) {
   return _PyFrame_Stackbase(frame);
 }
+PyObject *pyjitFrameNamespace(PyjitFrame *frame) { return frame->f_locals; }
 int pyjitFrameIsGenerator(PyjitFrame *frame) {
   return frame->owner == FRAME_OWNED_BY_GENERATOR;
 }

@@ -29,6 +29,8 @@ PyObject *pyjitFrameBuiltins(PyjitFrame *frame);
 /// Locals, cells and free variables, then the operand stack.
 PyObject **pyjitFrameLocals(PyjitFrame *frame);
 PyObject **pyjitFrameStack(PyjitFrame *frame);
+/// The dict that a class body's names go to; null in a function.
+PyObject *pyjitFrameNamespace(PyjitFrame *frame);
 int pyjitFrameIsGenerator(PyjitFrame *frame);
 
 /// The instance `__dict__` of `object`, borrowed; materialised where CPython

@@ -81,6 +81,17 @@ static PyObject *abcCacheToken() {
   return token;
 }
 
+/// A number of numpy's as one of Python's; borrowed until the next read.
+static PyObject *numpyItem(PyObject *object) {
+  static PyObject *item = nullptr;
+  static PyObject *name = PyUnicode_InternFromString("item");
+  PyObject *now = PyObject_CallMethodNoArgs(object, name);
+  if (!now)
+    PyErr_Clear();
+  Py_XSETREF(item, now);
+  return item;
+}
+
 PyObject **fieldPlace(PyObject *object, PyObject *name) {
   auto is = [&](const char *text) {
     return PyUnicode_CompareWithASCIIString(name, text) == 0;
@@ -122,8 +133,15 @@ PyObject *readField(PyObject *object, PyObject *name) {
         reinterpret_cast<PyFunctionObject *>(object)->func_annotations;
     return annotations && PyDict_Check(annotations) ? annotations : nullptr;
   }
+  if (PyFunction_Check(object) && is("__type_params__")) {
+    static PyObject *none = PyTuple_New(0);
+    auto *function = reinterpret_cast<PyFunctionObject *>(object);
+    return function->func_typeparams ? function->func_typeparams : none;
+  }
   if (PyType_Check(object) && is("abc_cache_token"))
     return abcCacheToken();
+  if (is("item") && !std::strncmp(Py_TYPE(object)->tp_name, "numpy.", 6))
+    return numpyItem(object);
   if (PyObject *cache = pyjitCache(object))
     return is("cache") ? cache : nullptr;
   if (PyObject *result = pyjitCacheLink(object))

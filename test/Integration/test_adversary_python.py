@@ -475,7 +475,7 @@ def test_operator_module(compile: Compile) -> Steps:
     yield f(values(4), operator.mul, 3.0)
 
 
-@scenario(eager="native function operator.itemgetter")
+@scenario
 def test_itemgetter(compile: Compile) -> Steps:
     f = compile(lambda x, d, get: x * get(d))
     yield f(values(4), {"a": 2.0, "b": 3.0}, operator.itemgetter("a"))
