@@ -519,6 +519,8 @@ static bool isTransparent(const std::string &name) {
                                               "log_sigmoid",
                                               "log_softmax",
                                               "matrix_H",
+                                              "max", // .other
+                                              "min",
                                               "movedim",
                                               "moveaxis",
                                               "multiply",

@@ -221,12 +221,9 @@ void DeviceExecutor::findGraphs() {
 
 std::unique_ptr<DeviceExecutor::Instance> DeviceExecutor::makeInstance() {
   auto instance = std::make_unique<Instance>();
-  at::Tensor storage;
-  if (int64_t bytes = program.header().arenaBytes) {
-    int64_t one = 1;
-    storage = device->empty(bytes, one, at::kByte);
-  }
-  fillArena(*instance, std::move(storage));
+  // Even where all are empty: tensors have to know their device.
+  int64_t bytes = std::max<int64_t>(program.header().arenaBytes, 1), one = 1;
+  fillArena(*instance, device->empty(bytes, one, at::kByte));
   return instance;
 }
 

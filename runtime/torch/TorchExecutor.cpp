@@ -198,7 +198,8 @@ void TorchExecutor::fillArena(Arena &arena, at::Tensor storage) const {
             : nullptr;
     arena.buffers[i] = data;
     // A storage of its own, so that nothing can resize or view its neighbours.
-    c10::Device device = arena.storage.device();
+    c10::Device device =
+        arena.storage.defined() ? arena.storage.device() : c10::kCPU;
     c10::Storage part(c10::Storage::use_byte_size_t(), slot.bytes,
                       at::DataPtr(data, device));
     at::Tensor tensor = at::detail::make_tensor<c10::TensorImpl>(

@@ -362,6 +362,34 @@ def test_mask_cut_out_of_a_buffer(compile: Compile) -> Steps:
         yield g(torch.randn(2, t, t))
 
 
+@misses(None)
+def test_parts_beyond_the_end(compile: Compile) -> Steps:
+    """What the guards see to: a part of a dimension lies inside of it."""
+    table = torch.arange(24.0).view(8, 3)
+    for f in (
+        lambda x: table[: x.shape[0]] * 2,
+        lambda x: table[x.shape[0] :] * 2,
+        lambda x: table[-x.shape[0] :] * 2,
+        lambda x: table[x.shape[0] - 1 : x.shape[0] + 2] * 2,
+        lambda x: table[x.shape[0]] * 2,
+        lambda x: table[x.shape[0] - 3] * 2,
+        lambda x: x[4:] * 2,
+        lambda x: x[3:5] * 2,
+        lambda x: table.narrow(0, 1, x.shape[0]) * 2,
+        lambda x: x.split(4)[-1] * 2,
+    ):
+        g = compile(f)
+        for n in (5, 6, 7, 8, 9, 12, 3, 2, 6, 4):
+            yield attempt(g, torch.randn(n, 3))
+
+
+@misses(2)
+def test_cat_with_nothing(compile: Compile) -> Steps:
+    """A cache before its first token: torch skips what has the shape [0]."""
+    f = compile(lambda x: torch.cat([torch.tensor([]), x, x], -2) + 1)
+    yield from over(f, (2, 3, 4), (3, 5, 4), (5, 2, 4), (17, 9, 4))
+
+
 @misses(2)
 def test_cat(compile: Compile) -> Steps:
     f = compile(lambda x, y: torch.cat([x, y, x], 0).relu())

@@ -350,12 +350,19 @@ static Shapes attention(const SizeCall &c) {
   const SymbolicShape *q = c.tensor("query"), *k = c.tensor("key"),
                       *v = c.tensor("value"), *mask = c.tensor("attn_mask");
   if (!q || !k || !v || q->rank() < 3 || k->rank() != q->rank() ||
-      v->rank() != q->rank() || c.isTrue("enable_gqa"))
+      v->rank() != q->rank())
     return std::nullopt;
   unsigned rank = q->rank();
+  // Heads that share keys and values: how many is a number.
+  bool grouped = c.isTrue("enable_gqa");
+  if (grouped &&
+      (!q->sizes[rank - 3].isConstant() || !k->sizes[rank - 3].isConstant() ||
+       !v->sizes[rank - 3].isConstant()))
+    return std::nullopt;
   for (unsigned i = 0; i + 2 < rank; ++i)
-    if (!c.facts.requireEqual(q->sizes[i], k->sizes[i]) ||
-        !c.facts.requireEqual(q->sizes[i], v->sizes[i]))
+    if (!(grouped && i + 3 == rank) &&
+        (!c.facts.requireEqual(q->sizes[i], k->sizes[i]) ||
+         !c.facts.requireEqual(q->sizes[i], v->sizes[i])))
       return std::nullopt;
   if (!c.facts.requireEqual(k->sizes[rank - 2], v->sizes[rank - 2]) ||
       !c.facts.requireEqual(q->sizes[rank - 1], k->sizes[rank - 1]))

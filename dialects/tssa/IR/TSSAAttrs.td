@@ -85,7 +85,10 @@ def TSSA_ViewAttr : TSSA_Attr<"View", "view"> {
 
     `?` in the place of a select's index or a slice's start stands for an SSA
     operand of the op that holds the path. A number that differs between calls is
-    an expression over the function's symbols, as in `#tssa.layout`.
+    an expression over the function's symbols, as in `#tssa.layout`. Whether part
+    of a dimension lies inside of it may then depend on the call: that it does is
+    the program's promise (guards), and the verifier refuses what is outside in
+    every call.
 
     ```mlir
     #tssa.view<select [0, 2]>

@@ -94,6 +94,12 @@ std::optional<ViewAttr> inverseAlias(Numbers, const Layout &, const Layout &,
   return ViewAttr::get(context, ViewKind::alias, {});
 }
 
+/// Whether that holds in some calls at least. What a view needs of sizes beyond
+/// that is for the guards to see to.
+bool mayBeAtLeast(const Size &size, int64_t least) {
+  return !(Size(least - 1) - size).isKnownAtLeast(0);
+}
+
 //--- select: dim, index -----------------------------------------------------//
 
 LogicalResult inferSelect(Numbers p, const Layout &source, Layout &result,
@@ -103,7 +109,7 @@ LogicalResult inferSelect(Numbers p, const Layout &source, Layout &result,
     return failure();
   const Size &size = source.shape[p[0]];
   if (!p.isOperand(1) &&
-      (!p.at(1).isKnownAtLeast(0) || !(size - p.at(1)).isKnownAtLeast(1)))
+      (!mayBeAtLeast(p.at(1), 0) || !mayBeAtLeast(size - p.at(1), 1)))
     return error() << "view selects index " << toString(p.at(1)) << " of "
                    << toString(size);
   result = source;
@@ -130,9 +136,9 @@ LogicalResult inferSlice(Numbers p, const Layout &source, Layout &result,
   Size start = p.isOperand(1) ? Size(0) : p.at(1), length = p.at(2);
   // Inside for every length of at least 0: an empty slice reaches nowhere.
   Size last = start + (length - 1) * p[3];
-  if (p.isOperand(2) || p[3] < 1 || !length.isKnownAtLeast(0) ||
-      !start.isKnownAtLeast(0) || !(size - start).isKnownAtLeast(0) ||
-      (!length.is(0) && !(size - last).isKnownAtLeast(1)))
+  if (p.isOperand(2) || p[3] < 1 || !mayBeAtLeast(length, 0) ||
+      !mayBeAtLeast(start, 0) || !mayBeAtLeast(size - start, 0) ||
+      (!length.is(0) && !mayBeAtLeast(size - last, 1)))
     return error() << "view's slice reaches outside a dimension of "
                    << toString(size);
   result = source;
