@@ -368,6 +368,20 @@ void Session::separateWritten() {
   }
 }
 
+/// What the call's `set` of a context variable answered.
+PyObject *Session::tokenOf(PyObject *variable) const {
+  for (const auto &birth : births) {
+    if (Py_TYPE(birth.first) != &PyContextToken_Type)
+      continue;
+    PyObject *of = PyObject_GetAttrString(birth.first, "var");
+    Py_XDECREF(of);
+    if (of == variable)
+      return birth.first;
+  }
+  PyErr_Clear();
+  return nullptr;
+}
+
 bool Session::isReinserted(const Write &write) const {
   if (!reinserted.count(write.owner))
     return false;
@@ -387,8 +401,10 @@ template <typename Result> void Session::leaveWith(const Result &result) {
     change = tensors->finalConflict();
   if (!change.empty())
     return end(change);
-  if (!contextVariables.empty())
+  if (!contextVariables.empty()) {
+    refused = tokenOf(contextVariables.front());
     return end("a context variable that stays set");
+  }
 
   separateWritten();
   EscapeWalk walk(*this);

@@ -400,6 +400,7 @@ public:
   std::vector<Node *> replacedNodes;
   /// Context variables that are set and not yet reset.
   std::vector<PyObject *> contextVariables;
+  PyObject *tokenOf(PyObject *variable) const;
   /// Closure cells of external functions, in the order of the first write.
   std::vector<PyObject *> cellWrites;
   /// Set by a native handler for the instruction in progress.

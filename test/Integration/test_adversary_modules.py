@@ -351,3 +351,20 @@ def test_default_dtype_of_factories(compile: Compile) -> Steps:
     finally:
         torch.set_default_dtype(torch.float32)
     yield f(4)
+
+
+@scenario
+def test_many_equal_blocks_with_packed_weights(compile: Compile) -> Steps:
+    """The preparation of their weights repeats, and packed weights have no elements."""
+    blocks = []
+    for _ in range(40):
+        blocks += [nn.Conv2d(8, 8, 3, padding=1), nn.BatchNorm2d(8), nn.ReLU()]
+        blocks += [nn.Conv2d(8, 8, 3, padding=1, groups=2), nn.ReLU()]
+    m = nn.Sequential(*blocks).eval()
+    f = compile(m)
+    x = values(2, 8, 12, 12)
+    for _ in range(3):
+        yield f(x)
+    with torch.no_grad():
+        m[0].weight.mul_(2)
+    yield f(x)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import contextvars
 import ctypes
 import threading
 import time
@@ -574,3 +575,36 @@ def test_objects_of_extension_classes_are_not_rebuilt(compile: Compile) -> Steps
     f = compile(g)
     for seed in range(5):
         yield f(values(4, seed=seed))
+
+
+@cut_scenario(hits=3)
+def test_cut_while_a_context_variable_is_set(compile: Compile) -> Steps:
+    """transformers' models: set, run, reset; a mask that data decides on in between."""
+    variable = contextvars.ContextVar[Any]("collected", default=None)
+
+    def collect(x: torch.Tensor) -> None:
+        found = variable.get()
+        if found is not None:
+            found.append(x)
+
+    def body(x: torch.Tensor, mask: torch.Tensor) -> torch.Tensor:
+        y = x * 2
+        collect(y)
+        if not mask.all():
+            y = y.masked_fill(mask.logical_not(), 0)
+        collect(y)
+        return y + 1
+
+    def g(x: torch.Tensor, mask: torch.Tensor) -> Any:
+        collected: list[torch.Tensor] = []
+        token = variable.set(collected)
+        try:
+            y = body(x, mask)
+        finally:
+            variable.reset(token)
+        return y, collected
+
+    f = compile(g)
+    for seed in range(8):
+        mask = values(4, seed=seed) > (-9 if seed % 2 else 0)
+        yield f(values(4, seed=seed), mask), variable.get()

@@ -418,6 +418,11 @@ struct RerollLoops : pyjit::tssa::impl::RerollLoopsPassBase<RerollLoops> {
     if (function.isExternal() || function->hasAttr("pyjit.kernel") ||
         !function.getBody().hasOneBlock())
       return;
+    // What is prepared from parameters may be opaque (packed weights): it has
+    // no elements that a loop could leave in a larger tensor.
+    for (unsigned i = 0; i < function.getNumArguments(); ++i)
+      if (function.getArgAttr(i, "pyjit.input"))
+        return;
     reroll(function.front());
   }
 };

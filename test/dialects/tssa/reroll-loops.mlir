@@ -180,3 +180,15 @@ func.func @random(%x: tensor<8xf32>) -> tensor<8xf32> {
   %7 = tssa.aten "my::f"(%6#1) : (tensor<8xf32>) -> tensor<8xf32>
   return %7 : tensor<8xf32>
 }
+
+// What is prepared from parameters may be packed: it has no parts.
+// CHECK-LABEL: func @prepare
+// CHECK-NOT: scf.for
+// CHECK: return
+func.func @prepare(%a: tensor<8xf32> {pyjit.input = 0 : i64}, %b: tensor<8xf32> {pyjit.input = 1 : i64}, %c: tensor<8xf32> {pyjit.input = 2 : i64}, %d: tensor<8xf32> {pyjit.input = 3 : i64}) -> (tensor<8xf32>, tensor<8xf32>, tensor<8xf32>, tensor<8xf32>) {
+  %0 = tssa.aten "my::pack"(%a) : (tensor<8xf32>) -> tensor<8xf32>
+  %1 = tssa.aten "my::pack"(%b) : (tensor<8xf32>) -> tensor<8xf32>
+  %2 = tssa.aten "my::pack"(%c) : (tensor<8xf32>) -> tensor<8xf32>
+  %3 = tssa.aten "my::pack"(%d) : (tensor<8xf32>) -> tensor<8xf32>
+  return %0, %1, %2, %3 : tensor<8xf32>, tensor<8xf32>, tensor<8xf32>, tensor<8xf32>
+}
