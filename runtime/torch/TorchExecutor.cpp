@@ -176,7 +176,8 @@ std::unique_ptr<TorchExecutor::Arena> TorchExecutor::takeArena() {
       fillArena(*arena, std::move(storage));
     arena->filledFor = arena->storage.const_data_ptr();
   } else if (!known) {
-    fillArena(*arena, bytes ? allocateBytes(bytes) : at::Tensor());
+    // Of no bytes where all values are empty: they, too, have a device.
+    fillArena(*arena, allocateBytes(bytes));
   }
   return arena;
 }
@@ -191,11 +192,8 @@ void TorchExecutor::fillArena(Arena &arena, at::Tensor storage) const {
     const Slot &slot = program.slots()[i];
     if (slot.kind != SlotKind::Arena)
       continue;
-    // Nothing but empty tensors need no storage.
     char *data =
-        arena.storage.defined()
-            ? static_cast<char *>(arena.storage.mutable_data_ptr()) + slot.place
-            : nullptr;
+        static_cast<char *>(arena.storage.mutable_data_ptr()) + slot.place;
     arena.buffers[i] = data;
     // A storage of its own, so that nothing can resize or view its neighbours.
     c10::Device device =

@@ -548,3 +548,13 @@ def test_ordered_dict_keeps_its_own_order(compile: Compile) -> Steps:
     yield f(values(4), d)
     d.move_to_end("c", last=False)
     yield f(values(4), d)
+
+
+@scenario
+def test_every_intermediate_is_empty(compile: Compile) -> Steps:
+    """What a call keeps in its arena has no bytes, but a device."""
+    f = compile(lambda x: (x * x).reshape(x.shape[::-1]))
+    for _ in range(2):
+        yield f(values(0, 4))
+    yield f(values(3, 4))
+    yield f(values(0, 4))
