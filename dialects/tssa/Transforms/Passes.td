@@ -215,7 +215,7 @@ def RerollLoopsPass : Pass<"tssa-reroll-loops", "::mlir::func::FuncOp"> {
     ```
   }];
   let options = [
-    Option<"minSaved", "min-saved", "int", "256",
+    Option<"minSaved", "min-saved", "int", "48",
            "Operations that a loop has to leave out to be worth it">,
     Option<"explain", "explain", "bool", "false",
            "Say what becomes a loop, and why what repeats otherwise does not">
