@@ -196,8 +196,7 @@ void TorchExecutor::fillArena(Arena &arena, at::Tensor storage) const {
         static_cast<char *>(arena.storage.mutable_data_ptr()) + slot.place;
     arena.buffers[i] = data;
     // A storage of its own, so that nothing can resize or view its neighbours.
-    c10::Device device =
-        arena.storage.defined() ? arena.storage.device() : c10::kCPU;
+    c10::Device device = arena.storage.device();
     c10::Storage part(c10::Storage::use_byte_size_t(), slot.bytes,
                       at::DataPtr(data, device));
     at::Tensor tensor = at::detail::make_tensor<c10::TensorImpl>(
