@@ -85,6 +85,7 @@ private:
                               PyjitExecutable::Program &program);
   executable::KernelInfo describeKernel(StringRef kernel);
   bool isForDevice();
+  LogicalResult findAlignments();
   LogicalResult stage(StringRef name, llvm::function_ref<LogicalResult()> body);
   LogicalResult passes(StringRef name,
                        void (*build)(OpPassManager &,
@@ -100,6 +101,9 @@ private:
   std::string name;
   bool onDevice = false;
   ptx::Code ptxCode;
+  /// For a device made of software: what a GPU's code of a kernel would rely
+  /// on.
+  std::map<std::string, SmallVector<uint32_t>, std::less<>> alignments;
 };
 
 DialectRegistry makeRegistry() {
@@ -248,13 +252,34 @@ LogicalResult Compilation::transform() {
                    failed(passes("x86", pipelines::buildX86Pipeline)));
   if (failed(passes("launch", pipelines::buildLaunchPipeline)))
     return failure();
-  // A device made of software runs the processor's code.
+  // A device made of software runs the processor's code, and refuses what the
+  // GPU's would have refused.
   if (options.accelerator.size)
-    return passes("x86", pipelines::buildX86Pipeline);
+    return failure(failed(findAlignments()) ||
+                   failed(passes("x86", pipelines::buildX86Pipeline)));
   if (!options.cudaCapability)
     return module->emitError("tensors are on a GPU that the CUDA driver does "
                              "not show");
   return passes("ptx", pipelines::buildPtxPipeline);
+}
+
+LogicalResult Compilation::findAlignments() {
+  return stage("alignments", [&]() -> LogicalResult {
+    OwningOpRef<ModuleOp> copy(module->clone());
+    PassManager manager(&context);
+    pipelines::buildPtxPipeline(manager, pipelines::Options());
+    if (failed(manager.run(*copy)))
+      return failure();
+    for (auto kernel : copy->getOps<func::FuncOp>()) {
+      auto aligned = kernel->getAttrOfType<DenseI32ArrayAttr>("pyjit.align");
+      auto own = module->lookupSymbol<func::FuncOp>(kernel.getName());
+      if (own && aligned &&
+          aligned.size() == own.getNumArguments() + own.getNumResults())
+        alignments[kernel.getName().str()].assign(aligned.asArrayRef().begin(),
+                                                  aligned.asArrayRef().end());
+    }
+    return success();
+  });
 }
 
 /// The module's kernels, or what calls them.
@@ -324,6 +349,8 @@ executable::KernelInfo Compilation::describeKernel(StringRef kernel) {
         if (code.indirect[i])
           info.align[i] = 1;
     }
+  if (auto known = alignments.find(kernel); known != alignments.end())
+    info.align.assign(known->second.begin(), known->second.end());
   return info;
 }
 

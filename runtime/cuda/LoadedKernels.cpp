@@ -256,7 +256,10 @@ bool LoadedKernels::loadFunctions(const Program &program,
                                  : reinterpret_cast<void *>(params[k]);
                        function(buffers.data(), 0, work);
                      },
-                     count};
+                     count,
+                     // A twin relies on what the kernel does, of what its words
+                     // hold.
+                     kernels[step.a].align, indirect};
     };
     make(step.a, 0);
     if (step.flags & kStepTwin)

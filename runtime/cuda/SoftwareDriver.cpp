@@ -73,11 +73,27 @@ struct SoftGraph {
   }
 };
 
+/// Whether all addresses are what the kernel's code for a GPU relies on.
+static bool isAligned(const HostKernel &kernel,
+                      const std::vector<uint64_t> &params) {
+  for (size_t i = 0; i < kernel.align.size() && i < params.size(); ++i) {
+    uint64_t address = kernel.indirect >> i & 1
+                           ? *reinterpret_cast<const uint64_t *>(params[i])
+                           : params[i];
+    if (address % kernel.align[i])
+      return false;
+  }
+  return true;
+}
+
 Result SoftNode::run() const {
   switch (type) {
   case NodeType::Kernel:
-    if (shape.grid[0])
-      function->kernel.function(params.data());
+    if (!shape.grid[0])
+      return kSuccess;
+    if (!isAligned(function->kernel, params))
+      return kMisaligned;
+    function->kernel.function(params.data());
     return kSuccess;
   case NodeType::Memcpy:
     std::memmove(reinterpret_cast<void *>(copy.target),
@@ -152,6 +168,8 @@ public:
       return "not permitted while a stream is captured (software driver)";
     case kCaptureInvalidated:
       return "the capture was invalidated (software driver)";
+    case kMisaligned:
+      return "misaligned address (software driver)";
     case kNotSupported:
       return "not supported (software driver)";
     }

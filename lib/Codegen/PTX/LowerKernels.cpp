@@ -26,6 +26,45 @@ struct LowerKernelsPass : impl::PtxLowerKernelsBase<LowerKernelsPass> {
     registry.insert<cf::ControlFlowDialect>();
   }
 
+  /// A GPU refuses a vector access whose address is not what the instruction
+  /// says; the host may not mind. So every one is reported first.
+  void reportAccesses(ModuleOp kernels) {
+    OpBuilder b(kernels.getBodyRegion());
+    func::FuncOp callee;
+    auto report = [&](Operation *op, Value address, Type type,
+                      std::optional<uint64_t> aligned) {
+      auto vector = dyn_cast<VectorType>(type);
+      if (!vector)
+        return;
+      uint64_t bytes = vector.getNumElements() *
+                       vector.getElementType().getIntOrFloatBitWidth() / 8;
+      Location loc = op->getLoc();
+      if (!callee) {
+        b.setInsertionPointToStart(kernels.getBody());
+        callee = func::FuncOp::create(
+            b, loc, "pyjit_sim_access",
+            b.getFunctionType({b.getI64Type(), b.getI64Type()}, {}));
+        callee.setPrivate();
+      }
+      b.setInsertionPoint(op);
+      Value at = LLVM::PtrToIntOp::create(b, loc, b.getI64Type(), address);
+      Value multiple = LLVM::ConstantOp::create(
+          b, loc, b.getI64IntegerAttr(aligned.value_or(bytes)));
+      func::CallOp::create(b, loc, callee, ValueRange{at, multiple});
+    };
+    SmallVector<Operation *> accesses;
+    kernels.walk([&](Operation *op) {
+      if (isa<LLVM::LoadOp, LLVM::StoreOp>(op))
+        accesses.push_back(op);
+    });
+    for (Operation *op : accesses)
+      if (auto load = dyn_cast<LLVM::LoadOp>(op))
+        report(op, load.getAddr(), load.getType(), load.getAlignment());
+      else if (auto store = dyn_cast<LLVM::StoreOp>(op))
+        report(op, store.getAddr(), store.getValue().getType(),
+               store.getAlignment());
+  }
+
   /// What only a GPU has becomes calls of functions that the simulator defines.
   void simulated(ModuleOp kernels) {
     OpBuilder b(kernels.getBodyRegion());
@@ -82,8 +121,10 @@ struct LowerKernelsPass : impl::PtxLowerKernelsBase<LowerKernelsPass> {
   }
 
   LogicalResult lower(ModuleOp kernels) {
-    if (simulate)
+    if (simulate) {
+      reportAccesses(kernels);
       simulated(kernels);
+    }
     return codegen::convertToLLVM(kernels);
   }
 

@@ -27,6 +27,7 @@ struct Block {
   std::vector<char> stacks;
   ucontext_t scheduler;
   uint32_t block = 0, thread = 0;
+  std::string error; ///< of a thread
 };
 
 // The kernel's calls come without a context of their own.
@@ -49,6 +50,17 @@ int32_t exchange(int32_t mask, int32_t value, int32_t distance, int32_t) {
   fiber.distance = mask == -1 ? distance : -1;
   leave(State::Exchange);
   return self().received;
+}
+
+void access(int64_t address, int64_t aligned) {
+  if (address % aligned == 0)
+    return;
+  // The thread that a GPU would stop here is not gone on with.
+  current->error = "thread " + std::to_string(current->thread) + " of block " +
+                   std::to_string(current->block) +
+                   ": a vector access at an address that is no multiple of " +
+                   std::to_string(aligned);
+  leave(State::Done);
 }
 
 float power2(float x) { return std::exp2(x); }
@@ -99,6 +111,8 @@ std::string runBlock(Block &block) {
       if (block.fibers[t].state == State::Ready) {
         block.thread = t;
         swapcontext(&block.scheduler, &block.fibers[t].context);
+        if (!block.error.empty())
+          return block.error;
         moved = true;
       }
     std::string error = exchangeInWarps(block.fibers, moved);
@@ -127,6 +141,7 @@ std::vector<std::pair<const char *, void *>> symbols() {
           {"pyjit_sim_block", reinterpret_cast<void *>(blockNumber)},
           {"pyjit_sim_barrier", reinterpret_cast<void *>(barrier)},
           {"pyjit_sim_exchange", reinterpret_cast<void *>(exchange)},
+          {"pyjit_sim_access", reinterpret_cast<void *>(access)},
           {"pyjit_sim_power2", reinterpret_cast<void *>(power2)}};
 }
 

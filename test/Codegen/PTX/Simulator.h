@@ -2,9 +2,9 @@
 //
 // Every thread of a block is a fiber that runs until it meets others: at a
 // barrier of the block, or at an exchange within its warp. Blocks run one after
-// the other. What threads would do together out of step (an exchange that not
-// the whole warp takes part in, a barrier that a thread never reaches) is an
-// error.
+// the other. A vector access has to be aligned as its instruction says. What
+// threads would do together out of step (an exchange that not the whole warp
+// takes part in, a barrier that a thread never reaches) is an error.
 //
 //===----------------------------------------------------------------------===//
 

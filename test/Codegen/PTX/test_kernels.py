@@ -668,3 +668,32 @@ def test_any_and_all(name: str, dim: int) -> None:
     f = Function(x)
     wanted = getattr(x, name.split(".")[0])(dim)
     f.check(f.op(name, f"{{}}, {dim} : i64, false", wanted, x), chips=CHIPS)
+
+
+def test_the_simulator_refuses_misaligned_vectors() -> None:
+    """As a GPU does; what the launcher would have found out is left out here."""
+    program = Program(
+        BUILD,
+        """
+    #id = affine_map<(d0) -> (d0)>
+    func.func @kernel(%x: tensor<1048576xf32>) -> tensor<1048576xf32> attributes {pyjit.kernel} {
+      %e = tensor.empty() : tensor<1048576xf32>
+      %0 = linalg.generic {indexing_maps = [#id, #id], iterator_types = ["parallel"]}
+          ins(%x : tensor<1048576xf32>) outs(%e : tensor<1048576xf32>) {
+      ^bb0(%a: f32, %o: f32):
+        %n = arith.negf %a : f32
+        linalg.yield %n : f32
+      } -> tensor<1048576xf32>
+      return %0 : tensor<1048576xf32>
+    }
+    """,
+    )
+    kernel = program.kernels["kernel"]
+    assert kernel.alignment == [16, 16]
+    kernel.alignment = [1, 1]
+    x, y = torch.randn(1048584), torch.empty(1 << 20)
+    program.launch(kernel, [x[4:], y])
+    assert torch.equal(y, -x[4:-4])
+    for offset in (1, 2, 3, 6):
+        with pytest.raises(AssertionError, match="no multiple of 16"):
+            program.launch(kernel, [x[offset:], y])

@@ -38,6 +38,7 @@ enum Result : int {
   kSuccess = 0,
   kInvalidValue = 1,
   kOutOfMemory = 2,
+  kMisaligned = 716,
   kNotSupported = 801,
   kCaptureUnsupported = 900,
   kCaptureInvalidated = 901,
@@ -90,6 +91,11 @@ struct HostKernel {
   /// Called with the parameter block, one 8-byte word for each buffer.
   std::function<void(const uint64_t *params)> function;
   unsigned params;
+  /// What the code that a GPU would run relies on: each address is a multiple
+  /// of that. Of those in `indirect`, the parameter is where the address
+  /// stands.
+  std::vector<uint32_t> align = {};
+  uint64_t indirect = 0;
 };
 
 /// What this project uses of the driver, one method per entry point. All

@@ -1,0 +1,47 @@
+"""A software device refuses the addresses that a GPU's code of the same kernels would fault on."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+import torch
+
+WEIGHT = torch.randn(16, 16)
+
+
+def parts(x: torch.Tensor) -> Any:
+    flat = x.reshape(-1).cumsum(0)
+    return flat[1:].exp(), flat[:-1].exp(), flat[2:10].exp()
+
+
+def behind_a_size(x: torch.Tensor) -> Any:
+    """A library call's result, from a place that depends on the call."""
+    return x.reshape(-1).cumsum(0)[x.shape[0] :].exp()
+
+
+def one_before_a_size(x: torch.Tensor) -> Any:
+    return x.reshape(-1).cumsum(0)[x.shape[0] - 1 :].exp()
+
+
+def rows(x: torch.Tensor) -> Any:
+    return torch.sigmoid((x @ WEIGHT)[1:]).sum(1)
+
+
+def half(x: torch.Tensor) -> Any:
+    return x.half().cumsum(1).reshape(-1)[3:].exp()
+
+
+@pytest.mark.parametrize("f", [parts, behind_a_size, one_before_a_size, rows, half])
+def test_views_are_aligned_as_kernels_rely_on(f: Callable[..., Any]) -> None:
+    import pyjit
+
+    fast = pyjit.compile(f, options={"software_device": True})
+    with torch.no_grad():
+        for n in (5, 6, 7, 9, 11, 8, 4):
+            for extra in (0, 1):
+                x = torch.randn(16 * n + 1)[extra : 16 * n + extra].view(n, 16)
+                torch.testing.assert_close(fast(x), f(x), rtol=1e-3, atol=1e-3)
+    stats = pyjit.stats(fast)
+    assert stats["hits"] and not stats["reasons"] and not stats["eager_calls"], stats
