@@ -286,7 +286,9 @@ typedef enum PyjitMockOp {
                             //   as pools.tensors[imm] says
   PYJIT_MOCK_BOX = 14,      // dst = the int or float in n register a
 
-  PYJIT_MOCK_CELL = 16, // dst = closure cell that holds register lists[a]
+  PYJIT_MOCK_TOKEN = 17, // context variable lists[a] is set to lists[a+1];
+                         //   dst = what takes it back
+  PYJIT_MOCK_CELL = 16,  // dst = closure cell that holds register lists[a]
 
   // Effects.
   PYJIT_MOCK_COPY_BACK = 32, // tensor a.copy_(tensor b), a is a guard
@@ -303,11 +305,12 @@ typedef enum PyjitMockOp {
   PYJIT_MOCK_DEL_ITEM = 49,     //   no error
   PYJIT_MOCK_DEL_TYPEATTR = 50,
   PYJIT_MOCK_DEL_CELL = 51,
-  PYJIT_MOCK_DEL_SLOT = 52,
-  PYJIT_MOCK_APPEND = 56,  // list a: append b; set a: add b
-  PYJIT_MOCK_REPLACE = 57, // list or set a: contents become registers
-                           //   lists[b .. b+imm)
-  PYJIT_MOCK_CLEAR = 58,   // dict a: remove all (filled by SET_ITEM)
+  PYJIT_MOCK_DEL_SLOT = 52, // or a is a context variable's token: it is taken
+                            //   back
+  PYJIT_MOCK_APPEND = 56,   // list a: append b; set a: add b
+  PYJIT_MOCK_REPLACE = 57,  // list or set a: contents become registers
+                            //   lists[b .. b+imm)
+  PYJIT_MOCK_CLEAR = 58,    // dict a: remove all (filled by SET_ITEM)
 
   PYJIT_MOCK_RETURN = 64 // the call's result is register a; last
 } PyjitMockOp;

@@ -72,6 +72,7 @@ LogicalResult MockEncoder::encodeCreate(refgraph::CreateOp op) {
                   .Case("range", PYJIT_MOCK_RANGE)
                   .Case("method", PYJIT_MOCK_METHOD)
                   .Case("cell", PYJIT_MOCK_CELL)
+                  .Case("token", PYJIT_MOCK_TOKEN)
                   .Case("size", PYJIT_MOCK_SIZE)
                   .Default(PYJIT_MOCK_RETURN);
   if (code == PYJIT_MOCK_RETURN)

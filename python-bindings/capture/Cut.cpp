@@ -21,6 +21,7 @@ void Session::forgetInstruction() {
     replacedNodes[i]->owned = replacedNodes[i]->replaced = false;
   replacedNodes.resize(mark.replaced);
   contextVariables.resize(mark.contexts);
+  contextResets.resize(mark.resets);
   cellWrites.resize(mark.cells);
 }
 

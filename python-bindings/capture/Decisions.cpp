@@ -174,7 +174,8 @@ bool Session::describeState(const FrameState &state, std::string &text,
   // Effects so far, or a state of Torch's that differs: what the rest depends
   // on is more than the frame shows.
   if (!writes.empty() || !replacedNodes.empty() || !contextVariables.empty() ||
-      !cellWrites.empty() || !tensors->stateChange().empty())
+      !contextResets.empty() || !cellWrites.empty() ||
+      !tensors->stateChange().empty())
     return false;
   StateWalk walk(*this, found);
   size_t value = 0;

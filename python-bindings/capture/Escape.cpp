@@ -9,6 +9,7 @@
 #include "ObjectKinds.h"
 #include "Tensors.h"
 
+#include <algorithm>
 #include <array>
 #include <cstring>
 
@@ -40,9 +41,21 @@ public:
     }
   }
 
+  /// Whether this token of a context variable was handed out.
+  bool hasSet(PyObject *token) const { return tokens.count(token); }
+
 private:
   Session &s;
   std::map<PyObject *, std::pair<std::string, std::string>> values;
+  std::set<PyObject *> tokens;
+
+  /// A variable that the call has set once and not reset.
+  bool staysSet(PyObject *token) const {
+    PyObject *variable = pyjitTokenVariable(token);
+    return !pyjitTokenUsed(token) && s.tokenOf(variable) == token &&
+           std::count(s.contextVariables.begin(), s.contextVariables.end(),
+                      variable) == 1;
+  }
   std::set<PyObject *> open;
 
   std::string fresh() { return "%" + std::to_string(s.writer.fresh()); }
@@ -162,6 +175,15 @@ private:
     } else if (type == &PyCell_Type && PyCell_GET(object)) {
       kind = "cell";
       list({PyCell_GET(object)});
+    } else if (type == &PyContextToken_Type && staysSet(object)) {
+      kind = "token";
+      PyObject *variable = pyjitTokenVariable(object), *set = nullptr;
+      if (PyContextVar_Get(variable, nullptr, &set) < 0 || !set)
+        return refuse(object, " of a variable that is not set");
+      s.keep(set);
+      Py_DECREF(set);
+      list({variable, set});
+      tokens.insert(object);
     } else if (type == &PyMethod_Type) {
       kind = "method";
       list({PyMethod_GET_FUNCTION(object), PyMethod_GET_SELF(object)});
@@ -371,7 +393,8 @@ void Session::separateWritten() {
 /// What the call's `set` of a context variable answered.
 PyObject *Session::tokenOf(PyObject *variable) const {
   for (const auto &birth : births) {
-    if (Py_TYPE(birth.first) != &PyContextToken_Type)
+    if (Py_TYPE(birth.first) != &PyContextToken_Type ||
+        pyjitTokenUsed(birth.first))
       continue;
     PyObject *of = PyObject_GetAttrString(birth.first, "var");
     Py_XDECREF(of);
@@ -401,13 +424,12 @@ template <typename Result> void Session::leaveWith(const Result &result) {
     change = tensors->finalConflict();
   if (!change.empty())
     return end(change);
-  if (!contextVariables.empty()) {
-    refused = tokenOf(contextVariables.front());
-    return end("a context variable that stays set");
-  }
-
   separateWritten();
   EscapeWalk walk(*this);
+  for (Node *token : contextResets)
+    writer.line("refgraph.delete %" + std::to_string(ssa(token)) +
+                    " slot(\"value\") : " + token->type,
+                location());
   for (PyObject *cell : cellWrites) {
     const CellHome &home = cellHomes.find(cell)->second;
     PyObject *value = PyCell_GET(cell);
@@ -487,6 +509,12 @@ template <typename Result> void Session::leaveWith(const Result &result) {
   if (dead)
     return;
   auto [name, type] = result(walk);
+  // To hand out its token is what sets a variable.
+  for (PyObject *variable : contextVariables)
+    if (PyObject *token = tokenOf(variable); !dead && !walk.hasSet(token)) {
+      refused = token;
+      return end("a context variable that stays set");
+    }
   if (!dead)
     writer.line("refgraph.leave " + name + " : " + type, location());
 }

@@ -243,7 +243,7 @@ void Session::onInstruction(PyCodeObject *code, int offset) {
   callee = nullptr;
   shadow->callee = nullptr;
   mark = {writes.size(), replacedNodes.size(), contextVariables.size(),
-          cellWrites.size()};
+          contextResets.size(), cellWrites.size()};
   // What a handler notes of writes is undone if it ends the capture.
   inHandler = true;
   if (cutPoints && !cutPoints->empty()) {

@@ -449,6 +449,11 @@ static Post nativeContextGet(Session &s, const Call &c) {
   for (PyObject *set : s.contextVariables)
     if (set == variable)
       return Post::Known; // set by the call
+  for (Node *token : s.contextResets)
+    if (pyjitTokenVariable(token->object) == variable) {
+      s.end("a context variable that was reset");
+      return Post::Known;
+    }
   PyObject *value = nullptr;
   static PyObject *missing = PyList_New(0);
   if (PyContextVar_Get(variable, missing, &value) < 0)
@@ -465,21 +470,37 @@ static Post nativeContextGet(Session &s, const Call &c) {
 }
 
 static Post nativeContextSet(Session &s, const Call &c) {
-  // Balanced by a reset, or the capture ends when it leaves.
+  // Balanced by a reset, or left set at a cut.
   s.require(c.args[0]);
   s.contextVariables.push_back(c.args[0]);
   return Post::Fresh;
 }
 
 static Post nativeContextReset(Session &s, const Call &c) {
+  PyObject *variable = c.args[0], *token = c.arg(1);
+  if (c.args.size() != 2 || !PyContextToken_CheckExact(token) ||
+      pyjitTokenVariable(token) != variable || pyjitTokenUsed(token))
+    return s.unknownNative(c);
+  Node *node = s.require(token);
+  if (!node)
+    return Post::Known;
   auto &set = s.contextVariables;
-  for (size_t i = set.size(); i-- > 0;) {
-    if (set[i] == c.args[0]) {
-      set.erase(set.begin() + i);
-      return Post::Known;
+  if (!node->external) {
+    for (size_t i = set.size(); i-- > 0;) {
+      if (set[i] == variable) {
+        set.erase(set.begin() + i);
+        return Post::Known;
+      }
     }
+    return s.unknownNative(c);
   }
-  s.end("the reset of a context variable that was set before the call");
+  if (std::find(set.begin(), set.end(), variable) != set.end()) {
+    s.end("a context variable that is set and reset across each other");
+    return Post::Known;
+  }
+  static PyObject *field = PyUnicode_InternFromString("var");
+  s.read(node, Select::Field, field, variable);
+  s.contextResets.push_back(node);
   return Post::Known;
 }
 

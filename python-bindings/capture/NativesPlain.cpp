@@ -43,6 +43,11 @@ bool pyjit::capture::isNumpyNumber(PyObject *object) {
   return isNumpyNumberType(Py_TYPE(object));
 }
 
+bool pyjit::capture::isByValue(PyObject *object) {
+  return isNumpyNumber(object) ||
+         !std::strcmp(Py_TYPE(object)->tp_name, "torch.device");
+}
+
 bool pyjit::capture::isNumpyFunction(PyObject *object) {
   return !std::strcmp(Py_TYPE(object)->tp_name, "numpy.ufunc");
 }

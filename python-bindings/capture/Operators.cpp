@@ -197,6 +197,8 @@ void Session::identity(PyObject *a, PyObject *b) {
       end("`is` between two numbers or strings");
     return;
   }
+  if (isByValue(a) || isByValue(b))
+    return end("`is` between two objects that are told apart by their value");
   Node *left = require(a), *right = require(b);
   if (!left || !right || left == right || !left->external || !right->external)
     return;

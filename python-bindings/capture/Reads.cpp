@@ -124,6 +124,29 @@ bool Session::firstTime(Node *owner, Select select, PyObject *key) {
   return done.insert({owner, int(select), key}).second;
 }
 
+/// What an object that is known by its contents is told apart by.
+void Session::readParts(PyObject *object, int value, const std::string &type) {
+  bool number = isNumpyNumber(object);
+  auto part = [&](const char *name) {
+    PyObject *item = number ? PyObject_CallMethod(object, name, nullptr)
+                            : PyObject_GetAttrString(object, name);
+    PyErr_Clear();
+    if (!item || !isValue(item))
+      end("an unusual " + typeName(object));
+    else
+      writer.line("%" + std::to_string(writer.fresh()) + " = refgraph.get %" +
+                      std::to_string(value) + " field(\"" + name +
+                      "\") equals(" + keyText(item) + ") : " + type + " -> " +
+                      typeText(item),
+                  location());
+    Py_XDECREF(item);
+  };
+  if (number)
+    return part("item");
+  part("type");
+  part("index");
+}
+
 void Session::emitGet(Node *owner, Select select, const std::string &selector,
                       PyObject *result, const std::string &place) {
   int loc = location();
@@ -188,10 +211,12 @@ void Session::emitGet(Node *owner, Select select, const std::string &selector,
   int value = writer.fresh();
   writer.line(
       "%" + std::to_string(value) + " = " + head + check + holder + type, loc);
-  if (node && !pinned) {
+  if (!pinned && isByValue(result))
+    readParts(result, value, type);
+  else if (node && !pinned)
     same(value, node->value, type);
+  if (node && !pinned)
     return;
-  }
   node = born(result);
   node->external = true;
   if (!pinned) {
@@ -201,17 +226,6 @@ void Session::emitGet(Node *owner, Select select, const std::string &selector,
   if (node->value < 0) {
     node->value = value;
     node->type = type;
-  }
-  // Known by its type and its value.
-  if (!pinned && isNumpyNumber(result)) {
-    PyObject *item = PyObject_CallMethod(result, "item", nullptr);
-    static PyObject *name = PyUnicode_InternFromString("item");
-    if (item && isValue(item))
-      read(node, Select::Field, name, item);
-    else
-      end("a number of numpy's");
-    Py_XDECREF(item);
-    PyErr_Clear();
   }
   if (select == Select::Dict)
     node->dictOf = owner;

@@ -241,7 +241,8 @@ bool Session::shouldPin(PyObject *o) {
       !std::strcmp(type->tp_name, "functools.partial"))
     return false;
   if (!PyType_HasFeature(type, Py_TPFLAGS_HEAPTYPE))
-    return std::strcmp(type->tp_name, "torch.Size") != 0 && !isNumpyNumber(o);
+    return std::strcmp(type->tp_name, "torch.Size") != 0 && !isByValue(o) &&
+           type != &PyContextToken_Type;
   if (PyType_HasFeature(type, Py_TPFLAGS_IMMUTABLETYPE) || PyType_Check(o))
     return true;
   // Enumeration members are compared by identity; modules rarely change.

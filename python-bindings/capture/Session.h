@@ -355,7 +355,7 @@ public:
   bool mayLeaveGradMode = false;
   int gradModeLeft = -1;
   struct Mark {
-    size_t writes = 0, replaced = 0, contexts = 0, cells = 0;
+    size_t writes = 0, replaced = 0, contexts = 0, resets = 0, cells = 0;
   } mark;
   /// Where objects that cannot leave were made: frames and instructions,
   /// outermost first.
@@ -400,6 +400,8 @@ public:
   std::vector<Node *> replacedNodes;
   /// Context variables that are set and not yet reset.
   std::vector<PyObject *> contextVariables;
+  /// Tokens of context variables that were set before, and are reset now.
+  std::vector<Node *> contextResets;
   PyObject *tokenOf(PyObject *variable) const;
   /// Closure cells of external functions, in the order of the first write.
   std::vector<PyObject *> cellWrites;
@@ -429,6 +431,7 @@ private:
   void noteBirth(PyObject *object);
   bool align(PyjitFrame *frame, PyCodeObject *code, int offset, bool starts);
   void frameStart(ShadowFrame &shadow, ShadowFrame *caller);
+  void readParts(PyObject *object, int value, const std::string &type);
   void emitGet(Node *owner, Select select, const std::string &selector,
                PyObject *result, const std::string &place = "");
   Node *canonical(Node *owner, Select &select);

@@ -3,6 +3,7 @@
 #define Py_BUILD_CORE 1
 #include "cpython_3_12.h"
 
+#include "internal/pycore_context.h"
 #include "internal/pycore_descrobject.h"
 #include "internal/pycore_frame.h"
 #include "internal/pycore_long.h"
@@ -149,6 +150,14 @@ Py_ssize_t pyjitTupleGetterIndex(PyObject *descr) {
   if (strcmp(Py_TYPE(descr)->tp_name, "collections._tuplegetter") != 0)
     return -1;
   return ((TupleGetter *)descr)->index;
+}
+
+PyObject *pyjitTokenVariable(PyObject *token) {
+  return (PyObject *)((PyContextToken *)token)->tok_var;
+}
+
+int pyjitTokenUsed(PyObject *token) {
+  return ((PyContextToken *)token)->tok_used;
 }
 
 PyObject *pyjitModuleDict(PyObject *module) {

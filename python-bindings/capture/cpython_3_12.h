@@ -65,6 +65,10 @@ PyObject *pyjitCache(PyObject *object);
 int pyjitCacheTyped(PyObject *object);
 /// A bounded cache's dict holds links: the result in one, borrowed; else null.
 PyObject *pyjitCacheLink(PyObject *object);
+/// The context variable that a token of it belongs to, borrowed, and whether
+/// the token has been used.
+PyObject *pyjitTokenVariable(PyObject *token);
+int pyjitTokenUsed(PyObject *token);
 PyObject *pyjitModuleDict(PyObject *module);
 PyObject *pyjitClosure(PyObject *function);
 /// A number or string equal to `value` that is an object of its own, even where

@@ -3,6 +3,7 @@
 #include "Mock.h"
 
 #include "Reads.h"
+#include "capture/cpython_3_12.h"
 
 #include <ATen/ops/as_strided.h>
 #include <ATen/ops/view_as_complex.h>
@@ -92,6 +93,7 @@ void Mock::findExternals() {
       useList(inst.a, 1);
       break;
     case PYJIT_MOCK_METHOD:
+    case PYJIT_MOCK_TOKEN:
       useList(inst.a, 2);
       break;
     case PYJIT_MOCK_REPLACE:
@@ -272,6 +274,8 @@ bool Mock::step(const PyjitInst &inst, std::vector<PyObject *> &registers) {
         element(2), nullptr));
   case PYJIT_MOCK_CELL:
     return put(PyCell_New(element(0)));
+  case PYJIT_MOCK_TOKEN:
+    return put(PyContextVar_Set(element(0), element(1)));
   case PYJIT_MOCK_METHOD:
     return put(PyMethod_New(element(0), element(1)));
   case PYJIT_MOCK_SIZE: {
@@ -331,6 +335,8 @@ bool Mock::write(const PyjitInst &inst, std::vector<PyObject *> &registers) {
   case PYJIT_MOCK_DEL_CELL:
     return PyCell_Set(closureCell(a, inst.imm), nullptr) == 0;
   case PYJIT_MOCK_DEL_SLOT:
+    if (PyContextToken_CheckExact(a))
+      return PyContextVar_Reset(pyjitTokenVariable(a), a) == 0;
     return storeSlot(a, name(), nullptr) == 0;
   case PYJIT_MOCK_APPEND:
     return PyList_Check(a) ? PyList_Append(a, b()) == 0

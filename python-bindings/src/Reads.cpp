@@ -6,6 +6,7 @@
 #include "capture/cpython_3_12.h"
 
 #include <structmember.h>
+#include <torch/csrc/Device.h>
 
 #include <cstring>
 
@@ -81,6 +82,18 @@ static PyObject *abcCacheToken() {
   return token;
 }
 
+/// The index of a device, or the name of its kind: objects that live for ever.
+static PyObject *devicePart(const at::Device &device, bool index) {
+  if (index && !device.has_index())
+    return Py_None;
+  PyObject *part = index
+                       ? PyLong_FromLong(device.index())
+                       : PyUnicode_InternFromString(
+                             c10::DeviceTypeName(device.type(), true).c_str());
+  Py_XDECREF(part);
+  return part;
+}
+
 /// A number of numpy's as one of Python's; borrowed until the next read.
 static PyObject *numpyItem(PyObject *object) {
   static PyObject *item = nullptr;
@@ -133,6 +146,11 @@ PyObject *readField(PyObject *object, PyObject *name) {
         reinterpret_cast<PyFunctionObject *>(object)->func_annotations;
     return annotations && PyDict_Check(annotations) ? annotations : nullptr;
   }
+  if (PyContextToken_CheckExact(object))
+    return is("var") ? pyjitTokenVariable(object) : nullptr;
+  if (THPDevice_Check(object))
+    return devicePart(reinterpret_cast<THPDevice *>(object)->device,
+                      is("index"));
   if (PyFunction_Check(object) && is("__type_params__")) {
     static PyObject *none = PyTuple_New(0);
     auto *function = reinterpret_cast<PyFunctionObject *>(object);

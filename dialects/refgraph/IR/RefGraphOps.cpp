@@ -335,7 +335,7 @@ LogicalResult CreateOp::verify() {
   std::optional<unsigned> count;
   if (kind == "slice" || kind == "range")
     count = 3;
-  else if (kind == "method")
+  else if (kind == "method" || kind == "token")
     count = 2;
   else if (kind == "cell")
     count = 1;

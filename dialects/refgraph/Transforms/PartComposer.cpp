@@ -211,6 +211,11 @@ Value PartComposer::resolve(CreateOp created, Selector selector,
     return lookup(created.getAttrNames(), created.getEntries());
   if (selector == Selector::cell && kind == "cell")
     return created.getElements().front();
+  if (selector == Selector::field && kind == "token") {
+    auto name = dyn_cast_or_null<StringAttr>(key);
+    if (name && name.getValue() == "var")
+      return created.getElements()[0];
+  }
   if (selector == Selector::field && kind == "method") {
     auto name = dyn_cast_or_null<StringAttr>(key);
     if (name && name.getValue() == "__func__")

@@ -99,3 +99,18 @@ refgraph.trace @values {
   %o = refgraph.constant "x\0A"
   refgraph.leave %o : !refgraph.obj<"str">
 }
+
+// A context variable that stays set, and one that is reset: of both the token is what it is about.
+// CHECK-LABEL: @tokens
+// CHECK:       r[[NEW:[0-9]+]] = TOKEN [r[[VAR:[0-9]+]], r{{[0-9]+}}]
+// CHECK:       DEL_SLOT r[[OLD:[0-9]+]] "value"
+refgraph.trace @tokens {
+  %e = refgraph.external
+  %t = refgraph.get %e arg(0, "token") type(3) : !refgraph.obj<"_contextvars.Token">
+  %o = refgraph.object 4 "_contextvars.ContextVar" : !refgraph.obj<"_contextvars.ContextVar">
+  %v = refgraph.get %t field("var") is(4) : !refgraph.obj<"_contextvars.Token"> -> !refgraph.obj<"_contextvars.ContextVar">
+  %two = refgraph.constant 2
+  %n = refgraph.create "token" [%o, %two] : (!refgraph.obj<"_contextvars.ContextVar">, !refgraph.obj<"int">) -> !refgraph.obj<"_contextvars.Token">
+  refgraph.delete %t slot("value") : !refgraph.obj<"_contextvars.Token">
+  refgraph.leave %n : !refgraph.obj<"_contextvars.Token">
+}

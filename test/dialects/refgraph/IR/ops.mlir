@@ -109,6 +109,10 @@ refgraph.trace @writes attributes {source = "f.py"} {
   %o4 = refgraph.create "instance" type(8) [%r] : (!T) -> !refgraph.obj<"Pair">
   // CHECK: refgraph.create "cell" [%{{.*}}] : (
   %cell = refgraph.create "cell" [%r] : (!T) -> !refgraph.obj<"cell">
+  // CHECK: refgraph.create "token" [%{{.*}}, %{{.*}}] : (
+  // CHECK: refgraph.delete %{{.*}} slot("value") : !refgraph.obj<"_contextvars.Token">
+  %token = refgraph.create "token" [%c, %two] : (!refgraph.obj<"Config">, !refgraph.obj<"int">) -> !refgraph.obj<"_contextvars.Token">
+  refgraph.delete %token slot("value") : !refgraph.obj<"_contextvars.Token">
   // CHECK: refgraph.set %[[C:.*]] attr("last") = %{{.*}} : !refgraph.obj<"Config">, !refgraph.tensor<[4], [1], f32, "cpu">
   // CHECK: refgraph.set %{{.*}} item("k") = %{{.*}} : !refgraph.obj<"dict">, !refgraph.obj<"int">
   // CHECK: refgraph.delete %[[C]] attr("old") : !refgraph.obj<"Config">
