@@ -238,7 +238,7 @@ void Session::onInstruction(PyCodeObject *code, int offset) {
   if (scripting == frame)
     scripting = nullptr;
   truthOfYields = storingNumber = numbersAsTensors = hashing = callsNative =
-      false;
+      makesEmpty = false;
   freshAt = 0;
   callee = nullptr;
   shadow->callee = nullptr;

@@ -268,6 +268,12 @@ const char *const kData[] = {"item",     "tolist",      "is_nonzero",
                              "__int__",  "__float__",   "__index__",
                              "__long__", "__complex__", "__contains__"};
 
+/// The program's own: nobody but recorded operators fills it (TensorOps.cpp).
+Post emptyFactory(Session &s, const Call &c) {
+  s.makesEmpty = true;
+  return torchOp(s, c);
+}
+
 NativeHandler classify(const char *name) {
   if (oneOf(name, kDenied))
     return nullptr;
@@ -277,6 +283,9 @@ NativeHandler classify(const char *name) {
     return tensorMetadata;
   if (oneOf(name, kData))
     return tensorData;
+  if (!std::strcmp(name, "empty") || !std::strcmp(name, "empty_like") ||
+      !std::strcmp(name, "new_empty"))
+    return emptyFactory;
   if (!std::strcmp(name, "new_tensor"))
     return newTensor;
   if (!std::strcmp(name, "tensor") || !std::strcmp(name, "as_tensor") ||

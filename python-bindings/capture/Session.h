@@ -413,6 +413,8 @@ public:
   bool callsNative = false;
   /// A Python number is being stored into a tensor.
   bool storingNumber = false;
+  /// The call in progress is Python's own to torch.empty or the like.
+  bool makesEmpty = false;
   /// Python numbers between a tensor's brackets become a tensor.
   bool numbersAsTensors = false;
   /// This frame's instruction calls a TorchScript function whose own

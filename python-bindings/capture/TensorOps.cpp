@@ -420,6 +420,25 @@ std::string indexList(const std::vector<size_t> &list) {
   return text + "]";
 }
 
+/// What a program leaves unwritten of memory that it asked for may hold
+/// anything: zeros do, and then it may be written in parts, by indices or
+/// masks. Memory that operators ask for is another matter: they may fill it
+/// out of the dispatcher's sight.
+void fillEmpty(std::string &name, const std::vector<c10::IValue> &inputs,
+               std::string &text) {
+  if (at::globalContext().deterministicAlgorithms())
+    return; // filled by eager
+  if (name == "aten::new_empty") {
+    name = "aten::new_zeros";
+  } else if (name == "aten::empty_like") {
+    name = "aten::zeros_like";
+  } else if (name == "aten::empty.memory_format" && inputs.back().isNone() &&
+             text.size() > 6 && !text.compare(text.size() - 6, 6, ", none")) {
+    name = "aten::zeros";
+    text.resize(text.size() - 6);
+  }
+}
+
 /// Operators run without the interpreter's lock.
 struct HoldLock {
   PyGILState_STATE state = PyGILState_Ensure();
@@ -535,6 +554,9 @@ void TensorRecorder::Impl::record(const at::RecordFunction &fn, Operation &op) {
     for (size_t j = first; alias && j < arguments.operands.size(); ++j)
       (alias->isWrite() ? mutated : aliasOperands).push_back(j);
   }
+
+  if (session.makesEmpty)
+    fillEmpty(op.name, op.inputs, text);
 
   // Values that flow back into Python.
   bool other = false;

@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 import torch
+from Integration.cuts import cut_scenario
 from Integration.harness import Compile, Steps, attempt, scenario, values
 from torch import nn
 
@@ -464,3 +465,62 @@ def test_many_shapes_then_first_again(compile: Compile) -> Steps:
     for n in range(1, 24):
         yield f(values(n, 3))
     yield f(values(2, 3))
+
+
+# Memory that nobody filled -----------------------------------------------------------
+
+
+@scenario
+def test_empty_written_in_parts(compile: Compile) -> Steps:
+    """By indices, masks, permutations: operators that read what they leave."""
+
+    def g(x: torch.Tensor, i: torch.Tensor, m: torch.Tensor) -> Any:
+        a = torch.empty(4)
+        a[i] = x
+        b = torch.empty_like(i, memory_format=torch.contiguous_format)
+        b.scatter_(0, i, torch.arange(4))
+        c = x.new_empty(4)
+        c[m] = 1.0
+        c[m.logical_not()] = 2.0
+        d = torch.empty(4, dtype=torch.int64)
+        e = torch.empty(4)
+        torch.sort(x, out=(e, d))
+        return a, b, c, d, e, torch.zeros_like(torch.empty_like(x)), x[b]
+
+    f = compile(g)
+    for seed in range(4):
+        i = torch.tensor([2, 0, 3, 1]).roll(seed)
+        yield f(values(4, seed=seed), i, values(4, seed=seed) > 0)
+
+
+@cut_scenario(hits=2)
+def test_padded_and_packed_sequences(compile: Compile) -> Steps:
+    m = torch.nn.GRU(4, 5, 2, batch_first=True).eval()
+    rnn = torch.nn.utils.rnn
+
+    def g(x: torch.Tensor, lengths: torch.Tensor) -> Any:
+        packed = rnn.pack_padded_sequence(
+            x, lengths, batch_first=True, enforce_sorted=False
+        )
+        out, state = m(packed)
+        return rnn.pad_packed_sequence(out, batch_first=True), state
+
+    f = compile(g)
+    for seed in range(4):
+        yield f(values(3, 6, 4, seed=seed), torch.tensor([6, 3, 4]))
+
+
+# Values of Torch ----------------------------------------------------------------------
+
+
+@scenario
+def test_devices_are_values(compile: Compile) -> Steps:
+    """A fresh but equal device hits; another one does not."""
+
+    def g(x: torch.Tensor, device: torch.device) -> Any:
+        return torch.ones(3, device=device) + x.to(device), device
+
+    f = compile(g)
+    for name in ("cpu", "cpu", "meta", "cpu"):
+        device = torch.device(name)
+        yield attempt(f, values(3), device)
