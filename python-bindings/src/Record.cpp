@@ -194,8 +194,7 @@ namespace {
 /// that watched dicts hold.
 class Owned final : public Borrower {
 public:
-  Owned(Guards &guards, const std::vector<at::Tensor> &inputs)
-      : guards(guards), inputs(inputs) {}
+  Owned(Guards &guards, const Frame &frame) : guards(guards), frame(frame) {}
   ~Owned() {
     if (borrows)
       guards.dicts().giveBack(*this);
@@ -204,21 +203,25 @@ public:
   /// Takes what the launch uses.
   template <typename Uses> void take(Uses uses) {
     borrows = guards.dicts().lend(*this);
-    for (uint32_t i = 0; i < inputs.size(); ++i)
+    for (uint32_t i = 0; i < frame.inputs.size(); ++i)
       if (!(borrows && guards.lends(i)) && uses(i))
-        owned.push_back(inputs[i]);
+        owned.push_back(frame.inputs[i]);
   }
+  /// Holds the Python objects, not the tensors: a library call that copies a
+  /// tensor may at this moment have counted its second owner, and wait for the
+  /// GIL to make the object live as long. A third would not do that for it.
   void secure() override {
     borrows = false;
-    for (uint32_t i = 0; i < inputs.size(); ++i)
+    for (uint32_t i = 0; i < frame.inputs.size(); ++i)
       if (guards.lends(i))
-        owned.push_back(inputs[i]);
+        objects.push_back(Reference::borrow(guards.input(frame, i)));
   }
 
 private:
   Guards &guards;
-  const std::vector<at::Tensor> &inputs;
+  const Frame &frame;
   std::vector<at::Tensor> owned;
+  std::vector<Reference> objects;
   bool borrows = false;
 };
 
@@ -257,7 +260,7 @@ Record::Outcome Record::launchGraph(Frame &frame) {
   if (prepared)
     use = prepared->begin(inputs.data());
   bool keepLock = launch->brief() && !use.observed;
-  Owned owned(*guards, inputs);
+  Owned owned(*guards, frame);
   if (!keepLock)
     owned.take(
         [&](uint32_t i) { return use.observed || launch->usesInput(i); });

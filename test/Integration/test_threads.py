@@ -150,11 +150,13 @@ def test_attributes_change_meanwhile() -> None:
     assert pyjit.stats(compiled)["records"] == 2
 
 
-def test_parameters_replaced_meanwhile() -> None:
-    """What a call in flight reads stays alive."""
-    module = Network().eval()
+@pytest.mark.parametrize("width", [128, 129])
+def test_parameters_replaced_meanwhile(width: int) -> None:
+    """What a call in flight reads stays alive, also while a library call (129
+    columns are no kernel's) counts one more owner of it."""
+    module = Network(width).eval()
     compiled = pyjit.compile(module)
-    x = values(16, 128)
+    x = values(16, width)
     compiled(x)
     stop = threading.Event()
 
@@ -165,8 +167,8 @@ def test_parameters_replaced_meanwhile() -> None:
             return
         try:
             for seed in range(100):
-                module.norm.weight = nn.Parameter(values(512, seed=seed))
-                module.second.bias = nn.Parameter(values(128, seed=seed))
+                module.norm.weight = nn.Parameter(values(4 * width, seed=seed))
+                module.second.bias = nn.Parameter(values(width, seed=seed))
                 torch.testing.assert_close(compiled(x), module(x), rtol=1e-4, atol=1e-4)
         finally:
             stop.set()
