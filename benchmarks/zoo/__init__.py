@@ -1,4 +1,4 @@
-"""The programs of ``benchmarks/coverage.py``, by family.
+"""The programs of ``benchmarks/breadth.py``, by family.
 
 A program makes a callable and a maker of its inputs. ``inputs(which)`` gives fresh
 ``(args, kwargs)`` for ``"first"``, ``"other"`` (other values) and ``"shape"`` (another shape;

@@ -109,6 +109,8 @@ struct PlanProducts : pyjit::library::impl::PlanProductsPassBase<PlanProducts> {
     int64_t rows = call->out ? type.getNumElements() / call->out : 0;
     if (rows < minRows)
       return stays("the weight is read for few rows only");
+    if (rows > maxRows)
+      return stays("the library is faster on this many rows");
     int64_t width = panelWidth(call->out, columns);
     if (width == 0 || call->in == 0)
       return stays("its columns do not divide into vectors");

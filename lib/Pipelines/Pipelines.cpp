@@ -48,10 +48,13 @@ void pipelines::buildFusePipeline(OpPassManager &manager,
   if (!options.eagerRounding) {
     OpPassManager &function = manager.nest<func::FuncOp>();
     library::PlanConvolutionsPassOptions convolutions;
-    convolutions.columns = x86::hostProductColumns();
+    // A convolution has many rows.
+    x86::ProductLimits limits = x86::hostProductLimits();
+    convolutions.columns = limits.rows == INT64_MAX ? limits.columns : 0;
     function.addPass(library::createPlanConvolutionsPass(convolutions));
     library::PlanProductsPassOptions products;
-    products.columns = x86::hostProductColumns();
+    products.columns = limits.columns;
+    products.maxRows = limits.rows;
     function.addPass(library::createPlanProductsPass(products));
     function.addPass(library::createPlanLinearPass());
   }

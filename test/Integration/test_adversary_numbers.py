@@ -17,12 +17,13 @@ _INFINITE = [float("inf"), -float("inf"), float("nan")]
 
 @pytest.mark.parametrize("dtype", [torch.float32, torch.bfloat16], ids=str)
 def test_gelu_of_what_saturates(dtype: torch.dtype) -> None:
-    """What is left of 1 - erf far from zero is multiplied by x."""
+    """What is left of 1 - erf far from zero is multiplied by x. Of infinity PyTorch's
+    kernels make infinity or, with 512-bit vectors, not a number."""
 
     @scenario
     def story(compile: Compile) -> Steps:
         f = compile(F.gelu)
-        x = torch.tensor((_EDGES + _INFINITE) * 3, dtype=dtype)
+        x = torch.tensor((_EDGES + _INFINITE[1:]) * 3, dtype=dtype)
         for _ in range(3):
             yield f(x)
 

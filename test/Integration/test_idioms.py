@@ -1,4 +1,4 @@
-"""What `benchmarks/coverage.py` met in models: one small story for each."""
+"""What `benchmarks/breadth.py` met in models: one small story for each."""
 
 from __future__ import annotations
 

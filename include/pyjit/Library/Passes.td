@@ -256,6 +256,8 @@ def PlanProductsPass : Pass<"library-plan-products", "::mlir::func::FuncOp"> {
            "Columns of a panel: two vectors; 0 leaves every product to the library">,
     Option<"minRows", "min-rows", "unsigned", "1",
            "Fewer rows are left to the library">,
+    Option<"maxRows", "max-rows", "int64_t", "INT64_MAX",
+           "More rows are left to the library">,
     Option<"explain", "explain", "bool", "false",
            "Say why a product stays a library call">
   ];

@@ -18,9 +18,13 @@ unsigned hostVectorBits() {
   return features.lookup("avx2") ? 256 : 128;
 }
 
-unsigned hostProductColumns() {
+ProductLimits hostProductLimits() {
+  unsigned bits = hostVectorBits();
+  if (bits < 256)
+    return {0, 0};
   bool amd = llvm::sys::getHostCPUName().starts_with("znver");
-  return amd && hostVectorBits() == 256 ? 16 : 0;
+  constexpr int64_t fewRows = 15;
+  return {2 * bits / 32, amd && bits == 256 ? INT64_MAX : fewRows};
 }
 
 void buildX86Pipeline(OpPassManager &pm, const X86Options &options) {

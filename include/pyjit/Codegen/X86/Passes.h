@@ -19,10 +19,18 @@ struct X86Options {
 /// What the processor that runs this supports: 512, 256 or 128.
 unsigned hostVectorBits();
 
-/// How many columns a panel of a packed matrix has where our own products are
-/// known to be faster than MKL's, else 0. Measured on AMD with 256-bit vectors
-/// (Zen 3: 185 against 155 GFLOP/s on two cores); MKL is at its best on Intel.
-unsigned hostProductColumns();
+/// Where our own products with packed matrices are faster than the library's.
+struct ProductLimits {
+  /// How many columns a panel has: two vectors. 0: nowhere.
+  unsigned columns;
+  /// Up to so many rows.
+  int64_t rows;
+};
+
+/// What this processor's limits are, as measured. AMD with 256-bit vectors: all
+/// (Zen 3: 185 against 155 GFLOP/s on two cores). Elsewhere: few rows, where the
+/// weight's way from memory counts; MKL is at its best on Intel.
+ProductLimits hostProductLimits();
 
 /// Kernels on tensors to kernels in the LLVM dialect (pipeline `pyjit-x86`).
 void buildX86Pipeline(mlir::OpPassManager &pm, const X86Options &options);

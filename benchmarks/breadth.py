@@ -7,11 +7,11 @@ called by eager, then by pyjit twice on the same input, on other values, on anot
 and on the first again. Results are compared in structure, type, dtype, shape, strides and
 value; so are the arguments and the module's state afterwards.
 
-  benchmarks/coverage.py                      everything
-  benchmarks/coverage.py torchvision idioms   some families
-  benchmarks/coverage.py -k resnet            names that contain a word
-  benchmarks/coverage.py -k resnet --here     in this process, with the traceback
-  benchmarks/coverage.py --list               the names
+  benchmarks/breadth.py                      everything
+  benchmarks/breadth.py torchvision idioms   some families
+  benchmarks/breadth.py -k resnet            names that contain a word
+  benchmarks/breadth.py -k resnet --here     in this process, with the traceback
+  benchmarks/breadth.py --list               the names
 
 Results go to the terminal as they come, to ``--json`` (merged with what is there, so that
 batches add up) and, with ``--write``, as a table to benchmarks/results/.
@@ -321,7 +321,7 @@ def write(results: list[dict[str, Any]], path: Path) -> None:
         f"{torch.__version__}, torchvision {torchvision.__version__}, timm "
         f"{timm.__version__}, transformers {transformers.__version__}, pyjit at "
         f"{commit()}. float32, random weights, small configurations, no_grad, made by "
-        "`benchmarks/coverage.py`."
+        "`benchmarks/breadth.py`."
     )
     parts = [
         f"# Coverage, {day}",
