@@ -23,7 +23,7 @@ ProductLimits hostProductLimits() {
   if (bits < 256)
     return {0, 0};
   bool amd = llvm::sys::getHostCPUName().starts_with("znver");
-  constexpr int64_t fewRows = 15;
+  constexpr int64_t fewRows = 64;
   return {2 * bits / 32, amd && bits == 256 ? INT64_MAX : fewRows};
 }
 
