@@ -560,9 +560,11 @@ void Scalars::composite(const std::string &name,
                         const std::vector<c10::IValue> &inputs) {
   if (!sizes || isTransparent(name))
     return;
-  // Without smoothing, the loss of a class is looked up.
+  // Without smoothing, the loss of a class is looked up. That of probabilities
+  // is divided by the number of rows.
   if (name == "aten::cross_entropy_loss" && inputs.size() > 5 &&
-      inputs[5].isDouble() && inputs[5].toDouble() == 0)
+      !inputs[1].toTensor().is_floating_point() && inputs[5].isDouble() &&
+      inputs[5].toDouble() == 0)
     return;
   auto pinTensor = [&](const at::Tensor &t) {
     TensorInfo *info = t.defined() ? s.tensors->impl->find(t) : nullptr;

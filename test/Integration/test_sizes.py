@@ -529,3 +529,11 @@ def test_shape_of_a_scalar(compile: Compile) -> Steps:
     f = compile(f)
     for n in (2, 3, 5, 17):
         yield f(torch.ones(n, 4))
+
+
+@misses(None)
+def test_loss_of_probabilities(compile: Compile) -> Steps:
+    """Inside of the operator, its C++ divides by the number of rows."""
+    f = compile(nn.CrossEntropyLoss())
+    for n in (4, 4, 6, 4, 5, 3):
+        yield f(torch.randn(n, 8), torch.randn(n, 8).softmax(-1))
