@@ -1,0 +1,93 @@
+"""PyTorch's samples again, longer or shorter at each call: sizes that were numbers in the
+first record become symbols, and every answer has to be eager's.
+
+A dimension of all tensors of a sample is repeated; what an operator then refuses, pyjit
+has to refuse. PYJIT_OPDB=full takes every operator and dimension, some ten minutes on one
+core; by default (CI) an eighth of them, along the first dimension.
+"""
+
+from __future__ import annotations
+
+import itertools
+import warnings
+from typing import Any
+
+import pytest
+import torch
+from Integration.test_op_db import FULL, NOT_COMPARABLE, copied, op_db, same
+
+pyjit = pytest.importorskip("pyjit", exc_type=ImportError)
+
+SAMPLES = 6 if FULL else 2
+COUNTS = (1, 1, 2, 3, 5, 1, 2, 4)
+# What these do with sizes that do not fit together is undefined: they check nothing.
+UNCHECKED = {
+    "native_batch_norm", "_native_batch_norm_legit", "_batch_norm_with_update",
+    "nn.functional.embedding_bag",
+}  # fmt: skip
+# Random, or too slow with five times the work.
+LEFT_OUT = {
+    "bernoulli", "cauchy", "exponential", "geometric", "grid_sampler_3d", "log_normal",
+    "multinomial", "normal", "pca_lowrank", "rand_like", "randint", "randint_like", "randn",
+    "randn_like", "svd_lowrank", "uniform",
+}  # fmt: skip
+OPERATORS = [
+    op
+    for op in op_db
+    if op.supports_dtype(torch.float32, "cpu")
+    and op.name not in NOT_COMPARABLE | UNCHECKED | LEFT_OUT
+    and "dropout" not in op.name
+    and "rrelu" not in op.name
+    and "fractional_max_pool" not in op.name
+][:: 1 if FULL else 8]
+
+
+def repeated(value: Any, count: int, dim: int) -> Any:
+    if isinstance(value, torch.Tensor):
+        if value.layout != torch.strided or value.dim() <= dim:
+            return value
+        return torch.cat([value] * count, dim)
+    if isinstance(value, (list, tuple)) and all(
+        isinstance(item, torch.Tensor) for item in value
+    ):
+        return type(value)(repeated(item, count, dim) for item in value)
+    return value
+
+
+def outcome(f: Any, *args: Any, **kwargs: Any) -> Any:
+    args, kwargs = copied(args), copied(kwargs)
+    try:
+        return f(*args, **kwargs)
+    except Exception as error:
+        return type(error)
+
+
+@pytest.mark.parametrize("op", OPERATORS, ids=lambda op: op.full_name)
+def test_sizes_change(op: Any) -> None:
+    try:
+        samples = list(
+            itertools.islice(op.sample_inputs("cpu", torch.float32), SAMPLES)
+        )
+    except Exception as error:
+        pytest.skip(f"no samples here: {error}")
+    for sample in samples:
+        # A function of its own: sizes are found to change record by record.
+        def f(x: Any, *args: Any, **kwargs: Any) -> Any:
+            return op.op(x, *args, **kwargs)
+
+        fast = pyjit.compile(f)
+        for dim, count in itertools.product((0, 1, 2) if FULL else (0,), COUNTS):
+            x = repeated(sample.input, count, dim)
+            args = [repeated(arg, count, dim) for arg in sample.args]
+            kwargs = {
+                name: repeated(arg, count, dim) for name, arg in sample.kwargs.items()
+            }
+            with torch.no_grad(), warnings.catch_warnings():
+                warnings.simplefilter("ignore")
+                want = outcome(f, x, *args, **kwargs)
+                have = outcome(fast, x, *args, **kwargs)
+            where = f"dimension {dim} {count} times, {sample}"
+            if isinstance(want, type) or isinstance(have, type):
+                assert want is have, where
+            else:
+                same(want, have, where)
