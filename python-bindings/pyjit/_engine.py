@@ -39,6 +39,29 @@ def _mark(kind: str, value: Any) -> Any:
     return type(value)
 
 
+def _changed_sizes(place: str, before: Any, now: Any) -> set[str]:
+    """The places of sizes that differ between two marks of tensors of one rank."""
+    if not (isinstance(before, tuple) and isinstance(now, tuple)):
+        return set()
+    old, new = before[0], now[0]
+    if not isinstance(old, torch.Size) or not isinstance(new, torch.Size):
+        return set()
+    if len(old) != len(new):
+        return set()
+    return {f"{place}${d}" for d in range(len(new)) if old[d] != new[d]}
+
+
+def _without_sizes(place: str, mark: Any, lifted: set[str]) -> Any:
+    """A mark as far as a record depends on it: not on lifted sizes but zero and one."""
+    if not isinstance(mark, tuple) or not isinstance(mark[0], torch.Size):
+        return mark
+    sizes = tuple(
+        None if size > 1 and f"{place}${d}" in lifted else size
+        for d, size in enumerate(mark[0])
+    )
+    return (sizes, *mark[1:])
+
+
 class Engine:
     """The records of one compiled function and the policy that makes them.
 
@@ -233,6 +256,8 @@ class Engine:
                 value_or_identity and differs
             )
             place = f"#{i}"
+            if not self.fixed_sizes:
+                self.lifted |= _changed_sizes(place, self._seen.get(i), marks[i])
             if kind in "iu" or varies and type(value) not in (int, float):
                 self._unseen.add(i)
             elif varies and place not in self._tried:
@@ -249,7 +274,11 @@ class Engine:
         ]
         lifted = self.lifted - {f"#{i}" for i in unseen}
         signature = tuple(
-            None if i in unseen else type(values[i]) if f"#{i}" in lifted else m
+            None
+            if i in unseen
+            else type(values[i])
+            if f"#{i}" in lifted
+            else _without_sizes(f"#{i}", m, lifted)
             for i, m in enumerate(marks)
         )
         if (

@@ -1,0 +1,207 @@
+//===- SizeJoins.cpp - Sizes of joins, indexed reads and new tensors ------===//
+
+#include "dialects/refgraph/Transforms/SizeRules.h"
+#include "llvm/ADT/StringMap.h"
+
+using namespace mlir;
+using namespace pyjit;
+using namespace pyjit::refgraph;
+
+using Shapes = std::optional<SymbolicShapes>;
+
+//===----------------------------------------------------------------------===//
+// Joins, indexed reads, writes
+//===----------------------------------------------------------------------===//
+
+static Shapes cat(const SizeCall &c) {
+  auto tensors = c.tensors("tensors");
+  if (tensors.empty() || llvm::is_contained(tensors, nullptr))
+    return std::nullopt;
+  // Torch skips those of shape [0], whatever the others' rank is.
+  llvm::erase_if(tensors, [](const SymbolicShape *shape) {
+    return shape->rank() == 1 && shape->sizes[0] == SizePolynomial(0);
+  });
+  if (tensors.empty())
+    return std::nullopt;
+  SizePolynomials sizes = tensors[0]->sizes;
+  auto dim = c.dim("dim", sizes.size(), 0);
+  if (!dim)
+    return std::nullopt;
+  for (const SymbolicShape *next : ArrayRef(tensors).drop_front()) {
+    if (next->rank() != sizes.size())
+      return std::nullopt;
+    for (unsigned i = 0; i < sizes.size(); ++i) {
+      if (i == *dim)
+        sizes[i] = sizes[i] + next->sizes[i];
+      else if (!c.facts.requireEqual(sizes[i], next->sizes[i]))
+        return std::nullopt;
+    }
+  }
+  return allResults(c, sizes);
+}
+
+static Shapes stack(const SizeCall &c) {
+  auto tensors = c.tensors("tensors");
+  if (tensors.empty() || llvm::is_contained(tensors, nullptr))
+    return std::nullopt;
+  SizePolynomials sizes = tensors[0]->sizes;
+  auto dim = c.dim("dim", sizes.size() + 1, 0);
+  if (!dim)
+    return std::nullopt;
+  for (const SymbolicShape *next : ArrayRef(tensors).drop_front()) {
+    if (next->rank() != sizes.size())
+      return std::nullopt;
+    for (unsigned i = 0; i < sizes.size(); ++i)
+      if (!c.facts.requireEqual(sizes[i], next->sizes[i]))
+        return std::nullopt;
+  }
+  sizes.insert(sizes.begin() + *dim,
+               SizePolynomial(static_cast<int64_t>(tensors.size())));
+  return allResults(c, sizes);
+}
+
+static Shapes repeat(const SizeCall &c) {
+  const SymbolicShape *self = c.tensor();
+  auto repeats = c.sizes("repeats");
+  if (!self || !repeats || repeats->size() < self->rank())
+    return std::nullopt;
+  SizePolynomials sizes = *repeats;
+  unsigned ahead = repeats->size() - self->rank();
+  for (unsigned i = 0; i < self->rank(); ++i)
+    sizes[ahead + i] = sizes[ahead + i] * self->sizes[i];
+  return allResults(c, sizes);
+}
+
+static Shapes pad(const SizeCall &c) {
+  const SymbolicShape *self = c.tensor();
+  auto amounts = c.sizes("pad");
+  if (!self || !amounts || amounts->size() > 2 * self->rank())
+    return std::nullopt;
+  SizePolynomials sizes = self->sizes;
+  for (unsigned i = 0; i + 1 < amounts->size(); i += 2) {
+    SizePolynomial &size = sizes[self->rank() - 1 - i / 2];
+    size = size + (*amounts)[i] + (*amounts)[i + 1];
+    if (!c.facts.requireNotNegative(size - 1))
+      return std::nullopt;
+  }
+  return allResults(c, sizes);
+}
+
+static Shapes gather(const SizeCall &c) {
+  const SymbolicShape *self = c.tensor(), *index = c.tensor("index");
+  if (!self || !index || self->rank() != index->rank() || self->rank() == 0)
+    return std::nullopt;
+  auto dim = c.dim("dim", self->rank());
+  if (!dim)
+    return std::nullopt;
+  for (unsigned i = 0; i < self->rank(); ++i)
+    if (i != *dim &&
+        !c.facts.requireNotNegative(self->sizes[i] - index->sizes[i]))
+      return std::nullopt;
+  return allResults(c, index->sizes);
+}
+
+static Shapes indexSelect(const SizeCall &c) {
+  const SymbolicShape *self = c.tensor(), *index = c.tensor("index");
+  if (!self || !index || self->rank() == 0 || index->rank() != 1)
+    return std::nullopt;
+  auto dim = c.dim("dim", self->rank());
+  if (!dim)
+    return std::nullopt;
+  SizePolynomials sizes = self->sizes;
+  sizes[*dim] = index->sizes[0];
+  return allResults(c, sizes);
+}
+
+/// `x[i, :, j]` with tensors of integers: together where they stand side by
+/// side, else in front.
+static Shapes index(const SizeCall &c) {
+  const SymbolicShape *self = c.tensor();
+  auto indices = c.tensors("indices");
+  if (!self || indices.size() > self->rank())
+    return std::nullopt;
+  SizePolynomials joined, sizes;
+  unsigned first = self->rank(), last = 0, count = 0;
+  for (auto [i, shape] : llvm::enumerate(indices)) {
+    if (!shape)
+      continue;
+    if (!broadcast(joined, shape->sizes, c.facts))
+      return std::nullopt;
+    first = std::min<unsigned>(first, i);
+    last = i;
+    ++count;
+  }
+  for (Value input : c.op.getInputs().drop_front()) {
+    Type type = cast<refgraph::TensorType>(input.getType()).getElementType();
+    if (type.isInteger(1) || type.isUnsignedInteger())
+      return std::nullopt;
+  }
+  if (count == 0)
+    return std::nullopt;
+  bool adjacent = last - first + 1 == count;
+  if (!adjacent)
+    sizes = joined;
+  for (unsigned i = 0; i < self->rank(); ++i) {
+    if (i < indices.size() && indices[i]) {
+      if (adjacent && i == first)
+        sizes.append(joined.begin(), joined.end());
+      continue;
+    }
+    sizes.push_back(self->sizes[i]);
+  }
+  return allResults(c, sizes);
+}
+
+//===----------------------------------------------------------------------===//
+// Factories
+//===----------------------------------------------------------------------===//
+
+static Shapes factory(const SizeCall &c) {
+  auto sizes = c.sizes("size");
+  if (!sizes)
+    return std::nullopt;
+  for (const SizePolynomial &size : *sizes)
+    if (!c.facts.requireNotNegative(size))
+      return std::nullopt;
+  return allResults(c, *sizes);
+}
+
+static Shapes arange(const SizeCall &c) {
+  SizePolynomial start = 0;
+  if (!c.isNone("start")) {
+    auto given = c.size("start");
+    if (!given)
+      return std::nullopt;
+    start = *given;
+  }
+  auto end = c.size("end");
+  if (!end || (!c.isNone("step") && c.integer("step") != 1) ||
+      !c.facts.requireNotNegative(*end - start))
+    return std::nullopt;
+  return allResults(c, {*end - start});
+}
+
+SizeRule refgraph::findSizeJoinRule(StringRef name) {
+  static const llvm::StringMap<SizeRule> rules{
+      {"cat", cat},
+      {"concat", cat},
+      {"stack", stack},
+      {"repeat", repeat},
+      {"constant_pad_nd", pad},
+      {"gather", gather},
+      {"index_select", indexSelect},
+      {"index", index},
+      {"zeros", factory},
+      {"ones", factory},
+      {"full", factory},
+      {"empty", factory},
+      {"rand", factory},
+      {"randn", factory},
+      {"new_zeros", factory},
+      {"new_ones", factory},
+      {"new_full", factory},
+      {"new_empty", factory},
+      {"arange", arange},
+  };
+  return rules.lookup(name);
+}

@@ -1,0 +1,132 @@
+//===- SizeLayouts.cpp - Strides of tensors whose sizes are symbols -------===//
+
+#include "dialects/refgraph/Transforms/SizeLifter.h"
+
+
+using namespace mlir;
+using namespace pyjit;
+using namespace pyjit::refgraph;
+
+SymbolicShape SizeLifter::constantShape(refgraph::TensorType type) const {
+  SymbolicShape shape;
+  for (unsigned i = 0; i < type.getRank(); ++i) {
+    shape.sizes.push_back(type.getShape()[i]);
+    shape.strides.push_back(type.getStrides()[i]);
+  }
+  return shape;
+}
+
+/// Strides from the recorded ones: a stride that was what the dimensions below
+/// it span follows from them. `dense`: of a fresh tensor, so they all are.
+bool SizeLifter::order(SymbolicShape &shape, refgraph::TensorType recorded,
+                       bool dense) {
+  unsigned rank = shape.rank();
+  auto dims = llvm::to_vector(llvm::seq<unsigned>(0, rank));
+  ArrayRef<int64_t> sizes = recorded.getShape(),
+                    strides = recorded.getStrides();
+  llvm::stable_sort(dims, [&](unsigned a, unsigned b) {
+    if (strides[a] != strides[b])
+      return strides[a] < strides[b];
+    // Of equal strides, the one of a size of one lies within the other.
+    if ((sizes[a] == 1) != (sizes[b] == 1))
+      return sizes[a] == 1;
+    return a > b;
+  });
+  shape.strides.assign(rank, SizePolynomial(0));
+  SizePolynomial span = 1;
+  SmallVector<SizePolynomial> spans{span};
+  for (unsigned dim : dims) {
+    int64_t stride = strides[dim];
+    const auto *found = llvm::find_if(llvm::reverse(spans), [&](auto &known) {
+                          return evaluate(known) == stride;
+                        }).base();
+    bool known = found != spans.begin();
+    if (sizes[dim] == 1) {
+      if (!known && dense && stride != 1)
+        return false;
+      shape.strides[dim] = known ? *std::prev(found) : SizePolynomial(stride);
+      continue;
+    }
+    bool packed = evaluate(span) == stride;
+    if (dense && !packed)
+      return false;
+    shape.strides[dim] = packed ? span : SizePolynomial(stride);
+    if (stride != 0) {
+      span = shape.strides[dim] * shape.sizes[dim];
+      spans.push_back(span);
+    }
+  }
+  return true;
+}
+
+/// Eager's choices depend on which dimensions lie packed within which: that
+/// stays as it was.
+bool SizeLifter::lookAtStrides(const SymbolicShape &shape) {
+  SmallVector<unsigned> dims;
+  for (unsigned i = 0; i < shape.rank(); ++i)
+    if (shape.sizes[i] != SizePolynomial(1) &&
+        shape.strides[i] != SizePolynomial(0))
+      dims.push_back(i);
+  llvm::stable_sort(dims, [&](unsigned a, unsigned b) {
+    return evaluate(shape.strides[a]) < evaluate(shape.strides[b]);
+  });
+  SizePolynomial span = 1;
+  for (auto [i, dim] : llvm::enumerate(dims)) {
+    const SizePolynomial &stride = shape.strides[dim];
+    if (stride != span &&
+        !(evaluate(stride) == evaluate(span) ? requireEqual(stride, span)
+                                             : requireDifferent(stride, span)))
+      return false;
+    if (i > 0 && !requireNotNegative(stride - shape.strides[dims[i - 1]]))
+      return false;
+    span = stride * shape.sizes[dim];
+  }
+  return true;
+}
+
+/// Makes a shape complete and confirms it by what was recorded.
+bool SizeLifter::settle(SymbolicShape &shape, refgraph::TensorType recorded) {
+  if (shape.rank() != recorded.getRank())
+    return false;
+  for (unsigned i = 0; i < shape.rank(); ++i) {
+    shape.sizes[i] = resolve(shape.sizes[i]);
+    if (evaluate(shape.sizes[i]) != recorded.getShape()[i])
+      return false;
+  }
+  bool fresh = shape.strides.empty();
+  if (fresh && !order(shape, recorded, /*dense=*/true))
+    return false;
+  for (unsigned i = 0; i < shape.rank(); ++i) {
+    shape.strides[i] = resolve(shape.strides[i]);
+    if (evaluate(shape.strides[i]) != recorded.getStrides()[i])
+      return false;
+  }
+  shape.offset = resolve(shape.offset);
+  if (!shape.isSymbolic())
+    return true;
+  for (const SizePolynomial &size : shape.sizes)
+    if (!size.isConstant() && !requireNotNegative(size - 2))
+      return false;
+  return fresh || lookAtStrides(shape);
+}
+
+void SizeLifter::visitLayout(LayoutOp op) {
+  const SymbolicShape &shape = shapes[op.getTensor()];
+  if (!shape.isSymbolic())
+    return;
+  SizePolynomial span = 1;
+  bool rowMajor = true;
+  for (unsigned i = shape.rank(); i-- > 0;) {
+    if (shape.sizes[i] != SizePolynomial(1))
+      rowMajor &= shape.strides[i] == span;
+    span = span * shape.sizes[i];
+  }
+  StringRef question = op.getQuestion();
+  if (question == "contiguous" && rowMajor)
+    return;
+  why = question == "contiguous" ? "Python asked for its layout"
+        : question == "all"
+            ? "Python asked for more of it than sizes"
+            : (question + " may compute other sizes from it").str();
+  pin(SymbolicShape(shape));
+}

@@ -1,0 +1,119 @@
+//===- SizeLifter.h - Solving for sizes of one trace ------------*- C++ -*-===//
+//
+// The state of refgraph-lift-sizes. A symbol is first given to every lifted
+// size and to every number that stands in a size's place. Going through the
+// trace, rules find that two expressions have to be equal, or that a symbol has
+// to keep its value: the symbol is then replaced for good, and the trace is
+// gone through again.
+//
+// LiftSizes.cpp goes through the trace, SizeSolver.cpp has what symbols are,
+// SizeLayouts.cpp strides, SizeWriter.cpp the trace as it is left.
+//
+//===----------------------------------------------------------------------===//
+
+#ifndef PYJIT_DIALECTS_REFGRAPH_TRANSFORMS_SIZELIFTER_H
+#define PYJIT_DIALECTS_REFGRAPH_TRANSFORMS_SIZELIFTER_H
+
+#include "dialects/refgraph/Transforms/SizeRules.h"
+#include "mlir/IR/Builders.h"
+#include "llvm/ADT/MapVector.h"
+
+namespace pyjit::refgraph {
+
+/// Operators that the recorder keeps whole for their sizes' sake.
+bool isWholeView(TensorOp call);
+/// What a number was in the recorded run.
+std::optional<int64_t> recordedValue(mlir::Value number);
+
+class SizeLifter : public SizeFacts {
+public:
+  SizeLifter(TraceOp trace, bool pinAll)
+      : trace(trace), builder(trace.getContext()), pinEverything(pinAll) {}
+
+  void run();
+  /// One line for each size that keeps its value.
+  llvm::SmallVector<std::string> explainPinned() const;
+  unsigned numLifted = 0, numKept = 0;
+
+  int64_t evaluate(const SizePolynomial &size) const override {
+    return size.evaluate(values);
+  }
+  bool requireEqual(const SizePolynomial &a, const SizePolynomial &b) override;
+  bool requireNotNegative(const SizePolynomial &size) override;
+  bool requireDifferent(const SizePolynomial &a,
+                        const SizePolynomial &b) override;
+  const SymbolicShape &shapeOf(mlir::Value tensor) override { return shapes[tensor]; }
+  SizePolynomial sizeOf(mlir::Value number) override;
+
+private:
+  /// Where a symbol comes from: a dimension of a tensor that was read, or a
+  /// number.
+  using Source = std::pair<mlir::Value, int64_t>;
+
+  void visit(mlir::Operation &op);
+  void visit(GetOp get);
+  void visit(TensorOp call);
+  void visit(ArithOp arith);
+  void visitLayout(LayoutOp op);
+
+  SizePolynomial getSymbol(Source source, int64_t value);
+  SizePolynomial resolve(SizePolynomial size) const;
+  void replace(unsigned symbol, SizePolynomial by);
+  std::string describeReason(const llvm::Twine &what) const;
+  void pin(const SizePolynomial &size);
+  void pin(const SymbolicShape &shape);
+  void pinOperands(TensorOp call);
+  SymbolicShape constantShape(TensorType type) const;
+  bool order(SymbolicShape &shape, TensorType recorded, bool dense);
+  bool settle(SymbolicShape &shape, TensorType recorded);
+  bool lookAtStrides(const SymbolicShape &shape);
+
+  // The end.
+  void write();
+  void writeSources();
+  void writeTypes();
+  void writeNumbers();
+  void writeCalls();
+  void writeStart(TensorOp call);
+  void writeWholeViews();
+  void writeConditions();
+  mlir::Attribute fold(mlir::Attribute arg, mlir::OperandRange operands, unsigned &next,
+                 llvm::SmallVectorImpl<mlir::Value> &kept);
+  mlir::Value numberOf(const SizePolynomial &size);
+  mlir::Value constant(int64_t value);
+  mlir::Value arith(llvm::StringRef function, mlir::Value a, mlir::Value b, int64_t value);
+  void compare(llvm::StringRef function, const SizePolynomial &a,
+               const SizePolynomial &b, bool outcome);
+  SizePolynomial renumber(SizePolynomial size) const;
+  TensorType typeOf(const SymbolicShape &shape,
+                              TensorType recorded) const;
+
+  TraceOp trace;
+  mlir::OpBuilder builder;
+  bool pinEverything;
+  std::string whyEverything;
+
+  llvm::MapVector<Source, unsigned> symbols;
+  llvm::SmallVector<int64_t> values;
+  /// What stands for a symbol for good; resolved.
+  llvm::MapVector<unsigned, SizePolynomial> replaced;
+  bool changed = false;
+  /// Of symbols that stand for their recorded value.
+  llvm::DenseMap<unsigned, std::string> reasons;
+
+  // Of one way through the trace.
+  mlir::Operation *at = nullptr; ///< where it is
+  std::string why;         ///< more than that two sizes have to be equal
+  llvm::DenseMap<mlir::Value, SymbolicShape> shapes;
+  llvm::DenseMap<mlir::Value, SizePolynomial> numbers;
+  llvm::SmallVector<SizePolynomial> notNegative;
+  llvm::SmallVector<std::pair<SizePolynomial, SizePolynomial>> different;
+
+  // While writing.
+  llvm::DenseMap<unsigned, unsigned> finalNumber;
+  llvm::DenseMap<unsigned, mlir::Value> sourceNumber;
+};
+
+} // namespace pyjit::refgraph
+
+#endif // PYJIT_DIALECTS_REFGRAPH_TRANSFORMS_SIZELIFTER_H

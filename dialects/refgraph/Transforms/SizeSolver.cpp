@@ -1,0 +1,215 @@
+//===- SizeSolver.cpp - What symbols of sizes stand for -------------------===//
+//
+// In doubt a size keeps its value, and why is remembered.
+//
+//===----------------------------------------------------------------------===//
+
+#include "dialects/refgraph/Transforms/SizeLifter.h"
+
+#include <numeric>
+
+using namespace mlir;
+using namespace pyjit;
+using namespace pyjit::refgraph;
+
+/// The line of the innermost frame.
+static std::string lineOf(Location loc) {
+  std::string text;
+  loc->walk([&](Location part) {
+    auto file = dyn_cast<FileLineColLoc>(part);
+    if (!file)
+      return WalkResult::advance();
+    text = (file.getFilename().getValue() + ":" + Twine(file.getLine())).str();
+    return WalkResult::interrupt();
+  });
+  return text;
+}
+
+SizePolynomial SizeLifter::resolve(SizePolynomial size) const {
+  for (auto &[symbol, by] : replaced)
+    if (size.contains(symbol))
+      size = size.substitute(symbol, by);
+  return size;
+}
+
+SizePolynomial SizeLifter::getSymbol(Source source, int64_t value) {
+  auto [it, isNew] = symbols.insert({source, values.size()});
+  if (isNew) {
+    values.push_back(value);
+    // One and zero decide about broadcasting and layouts.
+    if (value < 2 || pinEverything)
+      replaced[it->second] = SizePolynomial(value);
+    if (pinEverything && !whyEverything.empty())
+      reasons[it->second] = whyEverything;
+  }
+  return resolve(SizePolynomial::symbol(it->second));
+}
+
+/// What is said of a symbol that keeps its value because of `at`.
+std::string SizeLifter::describeReason(const Twine &what) const {
+  std::string text = what.str(), line = lineOf(at->getLoc());
+  return line.empty() ? text : text + " (" + line + ")";
+}
+
+/// "argument 0", "'weight'", ...
+static std::string describeTensor(Value tensor) {
+  auto get = tensor.getDefiningOp<GetOp>();
+  if (!get)
+    return "a tensor";
+  std::string text;
+  llvm::raw_string_ostream os(text);
+  if (get.getSelector() == Selector::arg)
+    os << "argument " << cast<IntegerAttr>(get.getKeyAttr()).getInt();
+  else if (auto name = dyn_cast_or_null<StringAttr>(get.getKeyAttr()))
+    os << "'" << name.getValue() << "'";
+  else
+    os << "item " << get.getKeyAttr();
+  return text;
+}
+
+SmallVector<std::string> SizeLifter::explainPinned() const {
+  SmallVector<std::string> lines;
+  for (auto &[source, symbol] : symbols) {
+    auto [value, dim] = source;
+    auto found = reasons.find(symbol);
+    if (found == reasons.end())
+      continue;
+    std::string text;
+    llvm::raw_string_ostream os(text);
+    if (dim >= 0)
+      os << "size " << dim << " of " << describeTensor(value);
+    else
+      os << "a number that is a size";
+    if (dim < 0)
+      if (std::string line = lineOf(value.getLoc()); !line.empty())
+        os << " (" << line << ")";
+    os << " stays " << values[symbol] << ": " << found->second;
+    lines.push_back(text);
+  }
+  return lines;
+}
+
+void SizeLifter::replace(unsigned symbol, SizePolynomial by) {
+  if (by.isConstant() && at) {
+    StringRef what = at->getName().getStringRef();
+    if (auto call = dyn_cast<TensorOp>(at))
+      what = call.getOverload();
+    reasons.try_emplace(
+        symbol, describeReason(!why.empty() ? Twine(why)
+                                            : what + " relies on that value"));
+  }
+  for (auto &entry : replaced)
+    entry.second = entry.second.substitute(symbol, by);
+  replaced[symbol] = std::move(by);
+  changed = true;
+}
+
+void SizeLifter::pin(const SizePolynomial &size) {
+  resolve(size).walkSymbols([&](unsigned symbol) {
+    replace(symbol, SizePolynomial(values[symbol]));
+  });
+}
+
+void SizeLifter::pin(const SymbolicShape &shape) {
+  for (const SizePolynomial &size : shape.sizes)
+    pin(size);
+  for (const SizePolynomial &stride : shape.strides)
+    pin(stride);
+  pin(shape.offset);
+}
+
+void SizeLifter::pinOperands(TensorOp call) {
+  for (Value input : call.getInputs())
+    if (isa<refgraph::TensorType>(input.getType()))
+      pin(shapes[input]);
+    else if (auto it = numbers.find(input); it != numbers.end())
+      pin(it->second);
+}
+
+//===----------------------------------------------------------------------===//
+// Facts
+//===----------------------------------------------------------------------===//
+
+bool SizeLifter::requireEqual(const SizePolynomial &a,
+                              const SizePolynomial &b) {
+  SizePolynomial rest = resolve(a) - resolve(b);
+  if (evaluate(rest) != 0)
+    return false;
+  if (rest == SizePolynomial(0))
+    return true;
+  // The latest symbol that is alone with a factor that divides all others.
+  int64_t divisor = 0;
+  for (auto &[monomial, factor] : rest.getTerms())
+    divisor = std::gcd(divisor, factor);
+  std::optional<unsigned> found;
+  int64_t sign = 1;
+  for (auto &[monomial, factor] : rest.getTerms()) {
+    if (monomial.size() != 1 || std::abs(factor) != divisor)
+      continue;
+    unsigned symbol = monomial.front();
+    unsigned uses = llvm::count_if(rest.getTerms(), [&](auto &term) {
+      return llvm::is_contained(term.first, symbol);
+    });
+    if (uses == 1 && (!found || symbol > *found)) {
+      found = symbol;
+      sign = factor / divisor;
+    }
+  }
+  if (!found) {
+    pin(rest);
+    return true;
+  }
+  SizePolynomial others = *rest.divide(divisor) -
+                          SizePolynomial(sign) * SizePolynomial::symbol(*found);
+  replace(*found, SizePolynomial(-sign) * others);
+  return true;
+}
+
+bool SizeLifter::requireNotNegative(const SizePolynomial &size) {
+  SizePolynomial resolved = resolve(size);
+  if (evaluate(resolved) < 0)
+    return false;
+  if (resolved.getLowerBound().value_or(-1) < 0)
+    notNegative.push_back(resolved);
+  return true;
+}
+
+bool SizeLifter::requireDifferent(const SizePolynomial &a,
+                                  const SizePolynomial &b) {
+  SizePolynomial rest = resolve(a) - resolve(b);
+  if (evaluate(rest) == 0)
+    return false;
+  if (!rest.isConstant() && rest.getLowerBound().value_or(0) < 1 &&
+      (SizePolynomial(0) - rest).getLowerBound().value_or(0) < 1)
+    different.push_back({resolve(a), resolve(b)});
+  return true;
+}
+
+/// What a number was in the recorded run.
+std::optional<int64_t> refgraph::recordedValue(Value number) {
+  Operation *op = number.getDefiningOp();
+  Attribute value;
+  if (auto get = dyn_cast<GetOp>(op))
+    value = get.getEqualsAttr();
+  else if (auto constant = dyn_cast<ConstantOp>(op))
+    value = constant.getValue();
+  else if (auto arith = dyn_cast<ArithOp>(op))
+    value = arith.getValue();
+  else if (auto size = dyn_cast<SizeOp>(op))
+    return size.getValue();
+  else if (auto stride = dyn_cast<StrideOp>(op))
+    return stride.getValue();
+  auto integer = dyn_cast_or_null<IntegerAttr>(value);
+  if (!integer || !integer.getValue().isSignedIntN(64) ||
+      integer.getType().isInteger(1))
+    return std::nullopt;
+  return integer.getInt();
+}
+
+SizePolynomial SizeLifter::sizeOf(Value number) {
+  auto known = numbers.find(number);
+  if (known != numbers.end())
+    return known->second;
+  SizePolynomial size = getSymbol({number, -1}, *recordedValue(number));
+  return numbers[number] = size;
+}

@@ -1,0 +1,335 @@
+//===- SizeWriter.cpp - The trace, with symbols in its types --------------===//
+//
+// What the types rely on is compared; `size(%n)` becomes an expression.
+//
+//===----------------------------------------------------------------------===//
+
+#include "dialects/refgraph/Transforms/SizeLifter.h"
+
+#include "pyjit/Operators/CallArguments.h"
+
+using namespace mlir;
+using namespace pyjit;
+using namespace pyjit::refgraph;
+
+SizePolynomial SizeLifter::renumber(SizePolynomial size) const {
+  // By way of numbers that are nobody's.
+  constexpr unsigned apart = 1 << 20;
+  SizePolynomial result = size;
+  size.walkSymbols([&](unsigned symbol) {
+    result = result.substitute(
+        symbol, SizePolynomial::symbol(apart + finalNumber.lookup(symbol)));
+  });
+  SizePolynomial moved = result;
+  result.walkSymbols([&](unsigned symbol) {
+    moved = moved.substitute(symbol, SizePolynomial::symbol(symbol - apart));
+  });
+  return moved;
+}
+
+refgraph::TensorType SizeLifter::typeOf(const SymbolicShape &shape,
+                                        refgraph::TensorType recorded) const {
+  SizePolynomials sizes, strides;
+  for (const SizePolynomial &size : shape.sizes)
+    sizes.push_back(renumber(size));
+  for (const SizePolynomial &stride : shape.strides)
+    strides.push_back(renumber(stride));
+  return refgraph::TensorType::get(recorded.getContext(), sizes, strides,
+                                   recorded.getElementType(),
+                                   recorded.getDevice());
+}
+
+Value SizeLifter::constant(int64_t value) {
+  return ConstantOp::create(builder, trace.getLoc(),
+                            ObjType::get(builder.getContext(), "int"),
+                            builder.getI64IntegerAttr(value))
+      .getResult();
+}
+
+Value SizeLifter::arith(StringRef function, Value a, Value b, int64_t value) {
+  return ArithOp::create(builder, trace.getLoc(), a.getType(), function,
+                         ValueRange{a, b}, builder.getI64IntegerAttr(value))
+      .getResult();
+}
+
+/// A size in Python's arithmetic, over the numbers that the symbols are.
+Value SizeLifter::numberOf(const SizePolynomial &size) {
+  Value sum;
+  int64_t total = 0;
+  for (auto &[monomial, factor] : size.getTerms()) {
+    Value product;
+    int64_t value = 1;
+    for (unsigned symbol : monomial) {
+      Value number = sourceNumber.lookup(symbol);
+      value *= values[symbol];
+      product = product ? arith("mul", product, number, value) : number;
+    }
+    if (!product)
+      product = constant(factor);
+    else if (factor != 1)
+      product = arith("mul", product, constant(factor), value * factor);
+    value *= factor;
+    total += value;
+    sum = sum ? arith("add", sum, product, total) : product;
+  }
+  return sum ? sum : constant(0);
+}
+
+void SizeLifter::compare(StringRef function, const SizePolynomial &a,
+                         const SizePolynomial &b, bool outcome) {
+  Value lhs = numberOf(a), rhs = numberOf(b);
+  CompareOp::create(builder, trace.getLoc(), function, lhs, rhs, outcome);
+}
+
+/// Every source as a number: behind the read of its tensor.
+void SizeLifter::writeSources() {
+  for (auto &[source, symbol] : symbols) {
+    auto [value, dim] = source;
+    auto by = replaced.find(symbol);
+    if (by != replaced.end() && by->second.isConstant() && dim >= 0) {
+      ++numKept; // a size's constant is compared with its tensor
+      continue;
+    }
+    if (by == replaced.end())
+      finalNumber[symbol] = finalNumber.size();
+    if (dim < 0) {
+      sourceNumber[symbol] = value;
+      continue;
+    }
+    builder.setInsertionPointAfterValue(value);
+    sourceNumber[symbol] =
+        SizeOp::create(builder, value.getLoc(),
+                       ObjType::get(builder.getContext(), "int"), value, dim,
+                       values[symbol])
+            .getResult();
+  }
+  numLifted += finalNumber.size();
+}
+
+/// Sizes that Python saw: those of other tensors than inputs are computed.
+void SizeLifter::writeNumbers() {
+  for (Operation &op : llvm::make_early_inc_range(trace.getBody().front())) {
+    if (!isa<SizeOp, StrideOp>(op))
+      continue;
+    Value number = op.getResult(0);
+    auto known = numbers.find(number);
+    if (known == numbers.end())
+      continue; // one of ours
+    SizePolynomial size = known->second;
+    bool external = isa<GetOp>(op.getOperand(0).getDefiningOp());
+    if (external && !size.isConstant())
+      continue;
+    builder.setInsertionPoint(&op);
+    number.replaceAllUsesWith(numberOf(size));
+    op.erase();
+  }
+  for (LayoutOp op :
+       llvm::make_early_inc_range(trace.getBody().getOps<LayoutOp>()))
+    op.erase();
+}
+
+void SizeLifter::writeTypes() {
+  for (Operation &op : trace.getBody().front()) {
+    for (Value result : op.getResults()) {
+      auto it = shapes.find(result);
+      if (it != shapes.end() && it->second.isSymbolic())
+        result.setType(
+            typeOf(it->second, cast<refgraph::TensorType>(result.getType())));
+    }
+    if (auto get = dyn_cast<GetOp>(op)) {
+      get.removeLiftSizesAttr();
+    } else if (auto call = dyn_cast<TensorOp>(op)) {
+      for (Value result : call.getResults().take_front(call.getNumFresh()))
+        if (!shapes[result].offset.isConstant())
+          call.setSymbolicOffsets(true);
+    }
+  }
+}
+
+/// `size(%n)` as what it is.
+Attribute SizeLifter::fold(Attribute arg, OperandRange operands, unsigned &next,
+                           SmallVectorImpl<Value> &kept) {
+  if (auto list = dyn_cast<ArrayAttr>(arg)) {
+    SmallVector<Attribute> elements;
+    for (Attribute element : list)
+      elements.push_back(fold(element, operands, next, kept));
+    return ArrayAttr::get(arg.getContext(), elements);
+  }
+  if (operators::isSizeOperand(arg)) {
+    SizePolynomial size = numbers.lookup(operands[next++]);
+    if (auto known = size.getConstant())
+      return builder.getI64IntegerAttr(*known);
+    return operators::makeSizeArgument(
+        renumber(size).toAffine(arg.getContext()));
+  }
+  if (operators::isOperandPlaceholder(arg) || operators::isNumberOperand(arg))
+    kept.push_back(operands[next++]);
+  return arg;
+}
+
+/// Where a part of a dimension begins, counted from the front: from the end it
+/// would depend on what the dimension's size is.
+void SizeLifter::writeStart(TensorOp call) {
+  if (call.getNumFresh() != 1 || !shapes[call.getInputs()[0]].isSymbolic())
+    return;
+  const auto *info = operators::lookupOperator(call.getOverload());
+  auto start = shapes[call.getResult(0)].start;
+  int argument = -1;
+  if (start && call.getOverload() == "aten::select.int")
+    argument = info->findArgument("index");
+  else if (start && call.getOverload() == "aten::slice.Tensor")
+    argument = info->findArgument("start");
+  if (argument < 0)
+    return;
+  SizePolynomial at = renumber(resolve(*start));
+  SmallVector<Attribute> args(call.getArgs().getValue());
+  if (auto known = at.getConstant())
+    args[argument] = builder.getI64IntegerAttr(*known);
+  else
+    args[argument] =
+        operators::makeSizeArgument(at.toAffine(call.getContext()));
+  call.setArgsAttr(builder.getArrayAttr(args));
+}
+
+void SizeLifter::writeCalls() {
+  for (auto call : trace.getBody().getOps<TensorOp>()) {
+    if (llvm::all_of(call.getInputs(), [](Value input) {
+          return isa<refgraph::TensorType>(input.getType());
+        }))
+      continue;
+    SmallVector<Value> kept;
+    unsigned next = 0;
+    auto args =
+        cast<ArrayAttr>(fold(call.getArgs(), call.getInputs(), next, kept));
+    // Sizes stand behind the tensors that `aliases` and `mutates` name, or
+    // among none at all.
+    auto renumbered = [&](ArrayRef<int64_t> positions) {
+      SmallVector<int64_t> moved;
+      for (int64_t position : positions)
+        moved.push_back(llvm::find(kept, call.getInputs()[position]) -
+                        kept.begin());
+      return moved;
+    };
+    call.setAliases(renumbered(call.getAliases()));
+    call.setMutates(renumbered(call.getMutates()));
+    call.setArgsAttr(args);
+    call.getInputsMutable().assign(kept);
+  }
+  for (auto call : trace.getBody().getOps<TensorOp>())
+    if (!call.getAliases().empty())
+      writeStart(call);
+}
+
+bool refgraph::isWholeView(TensorOp call) {
+  StringRef name = call.getOverload();
+  return (name == "aten::reshape" || name == "aten::flatten.using_ints" ||
+          name == "aten::unflatten.int" || name == "aten::view_as" ||
+          name == "aten::expand_as") &&
+         call.getNumFresh() == 1 && call.getMutates().empty();
+}
+
+/// As what they are made of: a view, of a copy where memory does not allow one.
+void SizeLifter::writeWholeViews() {
+  for (auto call :
+       llvm::make_early_inc_range(trace.getBody().getOps<TensorOp>())) {
+    if (!isWholeView(call))
+      continue;
+    auto shown = cast<refgraph::TensorType>(call.getResult(0).getType());
+    MLIRContext *context = call.getContext();
+    SmallVector<Attribute> sizes;
+    for (unsigned i = 0; i < shown.getRank(); ++i) {
+      SizePolynomial size = shown.getSize(i);
+      if (auto known = size.getConstant())
+        sizes.push_back(builder.getI64IntegerAttr(*known));
+      else
+        sizes.push_back(operators::makeSizeArgument(size.toAffine(context)));
+    }
+    Attribute operand = operators::getOperandPlaceholder(context);
+    Value self = call.getInputs()[0];
+    bool expands = call.getOverload() == "aten::expand_as";
+    bool copies = call.getAliases().empty() && !expands;
+    builder.setInsertionPoint(call);
+    if (copies) {
+      auto type = cast<refgraph::TensorType>(self.getType());
+      SizePolynomials whole, strides(type.getRank());
+      SizePolynomial span = 1;
+      for (unsigned i = type.getRank(); i-- > 0;) {
+        strides[i] = span;
+        if (type.getShape()[i] != 0)
+          span = span * type.getSize(i);
+      }
+      for (unsigned i = 0; i < type.getRank(); ++i)
+        whole.push_back(type.getSize(i));
+      auto copy = cast<TensorOp>(builder.clone(*call));
+      copy.setOverload("aten::clone");
+      copy.getInputsMutable().assign(self);
+      copy.setArgsAttr(
+          builder.getArrayAttr({operand, builder.getI64IntegerAttr(0)}));
+      copy.getResult(0).setType(refgraph::TensorType::get(
+          context, whole, strides, type.getElementType(), type.getDevice()));
+      self = copy.getResult(0);
+    }
+    call.setOverload(copies    ? "aten::_unsafe_view"
+                     : expands ? "aten::expand"
+                               : "aten::view");
+    SmallVector<Attribute> args{operand, builder.getArrayAttr(sizes)};
+    if (expands)
+      args.push_back(builder.getBoolAttr(false));
+    call.getInputsMutable().assign(self);
+    call.setArgsAttr(builder.getArrayAttr(args));
+  }
+}
+
+void SizeLifter::writeConditions() {
+  builder.setInsertionPoint(trace.getBody().front().getTerminator());
+  for (auto &[source, symbol] : symbols) {
+    auto [value, dim] = source;
+    auto by = replaced.find(symbol);
+    if (by == replaced.end()) {
+      compare("ge", SizePolynomial::symbol(symbol), 2, true);
+      SymbolOp::create(builder, trace.getLoc(), finalNumber.lookup(symbol),
+                       sourceNumber.lookup(symbol));
+    } else if (!by->second.isConstant()) {
+      compare("eq", SizePolynomial::symbol(symbol), by->second, true);
+    } else if (dim < 0 && !value.getDefiningOp<ConstantOp>()) {
+      compare("is", SizePolynomial::symbol(symbol), by->second, true);
+    }
+  }
+  llvm::SmallVector<SizePolynomial> done;
+  for (const SizePolynomial &size : notNegative) {
+    if (llvm::is_contained(done, size) ||
+        size.getLowerBound().value_or(-1) >= 0)
+      continue;
+    done.push_back(size);
+    compare("ge", size, 0, true);
+  }
+  for (auto &[a, b] : different)
+    compare("ne", a, b, true);
+  for (auto get : trace.getBody().getOps<GetOp>()) {
+    auto it = shapes.find(get.getResult());
+    if (it == shapes.end() || !it->second.isSymbolic())
+      continue;
+    // Sizes are the symbols' own; of those that are not one's, and of strides,
+    // the values are compared.
+    for (unsigned i = 0; i < it->second.rank(); ++i) {
+      const SizePolynomial &stride = it->second.strides[i];
+      if (stride.isConstant())
+        continue;
+      Value read = StrideOp::create(builder, get.getLoc(),
+                                    ObjType::get(builder.getContext(), "int"),
+                                    get.getResult(), i, evaluate(stride))
+                       .getResult();
+      CompareOp::create(builder, get.getLoc(), "eq", read, numberOf(stride),
+                        true);
+    }
+  }
+}
+
+void SizeLifter::write() {
+  writeSources();
+  writeCalls();
+  writeTypes();
+  writeWholeViews();
+  writeNumbers();
+  writeConditions();
+}
