@@ -1,117 +1,15 @@
 //===- SizeExpr.cpp - Sizes that differ between calls ---------------------===//
 
 #include "pyjit/Operators/SizeExpr.h"
-#include "llvm/ADT/SmallVector.h"
-#include <map>
+#include "pyjit/Operators/SizePolynomial.h"
 
 using namespace mlir;
 
 namespace pyjit::operators {
-namespace {
-
-/// Symbols of a product, ascending; its coefficient. Products of more symbols
-/// come first, so that the constant is last.
-using Monomial = llvm::SmallVector<unsigned, 4>;
-struct Before {
-  bool operator()(const Monomial &a, const Monomial &b) const {
-    return a.size() != b.size() ? a.size() > b.size() : a < b;
-  }
-};
-using Polynomial = std::map<Monomial, int64_t, Before>;
-
-void addTerm(Polynomial &sum, const Monomial &monomial, int64_t factor) {
-  int64_t &entry = sum[monomial];
-  entry += factor;
-  if (entry == 0)
-    sum.erase(monomial);
-}
-
-Polynomial multiply(const Polynomial &a, const Polynomial &b) {
-  Polynomial product;
-  for (auto &[x, f] : a)
-    for (auto &[y, g] : b) {
-      Monomial both(x);
-      both.append(y.begin(), y.end());
-      llvm::sort(both);
-      addTerm(product, both, f * g);
-    }
-  return product;
-}
-
-bool read(AffineExpr expr, Polynomial &polynomial) {
-  if (auto constant = dyn_cast<AffineConstantExpr>(expr)) {
-    if (constant.getValue() != 0)
-      polynomial[{}] = constant.getValue();
-    return true;
-  }
-  if (auto symbol = dyn_cast<AffineSymbolExpr>(expr)) {
-    polynomial[{symbol.getPosition()}] = 1;
-    return true;
-  }
-  auto binary = dyn_cast<AffineBinaryOpExpr>(expr);
-  if (!binary || (expr.getKind() != AffineExprKind::Add &&
-                  expr.getKind() != AffineExprKind::Mul))
-    return false;
-  Polynomial lhs, rhs;
-  if (!read(binary.getLHS(), lhs) || !read(binary.getRHS(), rhs))
-    return false;
-  if (expr.getKind() == AffineExprKind::Mul) {
-    polynomial = multiply(lhs, rhs);
-    return true;
-  }
-  polynomial = std::move(lhs);
-  for (auto &[monomial, factor] : rhs)
-    addTerm(polynomial, monomial, factor);
-  return true;
-}
-
-AffineExpr write(const Polynomial &polynomial, MLIRContext *context) {
-  AffineExpr sum;
-  for (auto &[monomial, factor] : polynomial) {
-    AffineExpr term;
-    for (unsigned symbol : monomial) {
-      AffineExpr next = getAffineSymbolExpr(symbol, context);
-      term = term ? term * next : next;
-    }
-    term = term ? term * factor : getAffineConstantExpr(factor, context);
-    sum = sum ? sum + term : term;
-  }
-  return sum ? sum : getAffineConstantExpr(0, context);
-}
-
-/// Divides by repeatedly cancelling the leading term.
-std::optional<Polynomial> divide(Polynomial a, const Polynomial &b) {
-  Polynomial quotient;
-  if (b.empty())
-    return std::nullopt;
-  auto &[lead, leadFactor] = *b.begin();
-  while (!a.empty()) {
-    auto [monomial, factor] = *a.begin();
-    if (factor % leadFactor != 0)
-      return std::nullopt;
-    Monomial rest(monomial);
-    for (unsigned symbol : lead) {
-      auto *found = llvm::find(rest, symbol);
-      if (found == rest.end())
-        return std::nullopt;
-      rest.erase(found);
-    }
-    int64_t ratio = factor / leadFactor;
-    addTerm(quotient, rest, ratio);
-    Polynomial part{{rest, -ratio}};
-    for (auto &[m, f] : multiply(part, b))
-      addTerm(a, m, f);
-  }
-  return quotient;
-}
-
-} // namespace
 
 AffineExpr normalizeSize(AffineExpr expr) {
-  Polynomial polynomial;
-  if (!read(expr, polynomial))
-    return {};
-  return write(polynomial, expr.getContext());
+  auto polynomial = SizePolynomial::fromAffine(expr);
+  return polynomial ? polynomial->toAffine(expr.getContext()) : AffineExpr();
 }
 
 std::optional<int64_t> getConstantSize(AffineExpr size) {
@@ -121,29 +19,18 @@ std::optional<int64_t> getConstantSize(AffineExpr size) {
 }
 
 AffineExpr divideSizes(AffineExpr a, AffineExpr b) {
-  Polynomial dividend, divisor;
-  if (!read(a, dividend) || !read(b, divisor))
+  auto dividend = SizePolynomial::fromAffine(a),
+       divisor = SizePolynomial::fromAffine(b);
+  if (!dividend || !divisor)
     return {};
-  std::optional<Polynomial> quotient = divide(dividend, divisor);
-  return quotient ? write(*quotient, a.getContext()) : AffineExpr();
+  auto quotient = dividend->divide(*divisor);
+  return quotient ? quotient->toAffine(a.getContext()) : AffineExpr();
 }
 
 bool isKnownAtLeast(AffineExpr size, int64_t least) {
-  Polynomial polynomial;
-  if (!read(size, polynomial))
-    return false;
-  // With s = 2 + t and t >= 0, no coefficient that is negative leaves no way
-  // down.
-  Polynomial shifted;
-  for (auto &[monomial, factor] : polynomial) {
-    Polynomial term{{{}, factor}};
-    for (unsigned symbol : monomial)
-      term = multiply(term, {{{symbol}, 1}, {{}, 2}});
-    for (auto &[m, f] : term)
-      addTerm(shifted, m, f);
-  }
-  addTerm(shifted, {}, -least);
-  return llvm::all_of(shifted, [](auto &term) { return term.second >= 0; });
+  auto polynomial = SizePolynomial::fromAffine(size);
+  auto bound = polynomial ? polynomial->getLowerBound() : std::nullopt;
+  return bound && *bound >= least;
 }
 
 int64_t estimateSize(AffineExpr size, int64_t symbol) {

@@ -1,8 +1,6 @@
-//===- SizePolynomial.cpp - Sizes computed from sizes
-//---------------------------===//
+//===- SizePolynomial.cpp - Sizes computed from sizes ---------------------===//
 
 #include "pyjit/Operators/SizePolynomial.h"
-#include "pyjit/Operators/SizeExpr.h"
 
 #include "llvm/ADT/STLExtras.h"
 
@@ -81,19 +79,18 @@ SizePolynomial SizePolynomial::operator*(const SizePolynomial &other) const {
   return result;
 }
 
-/// Long division by the leading term; the order of monomials is not one that
-/// divisions need in general, so that a quotient may go unseen, never be wrong.
+/// Cancels the leading term until nothing is left: each step leaves terms that
+/// come later.
 std::optional<SizePolynomial>
 SizePolynomial::divide(const SizePolynomial &by) const {
   if (by.terms.empty())
     return std::nullopt;
   SizePolynomial rest = *this, quotient;
-  const auto &[lead, factor] = *by.terms.rbegin();
-  for (unsigned steps = 0; !rest.terms.empty(); ++steps) {
-    const auto &[monomial, top] = *rest.terms.rbegin();
-    if (steps > 32 || top % factor != 0 ||
-        !std::includes(monomial.begin(), monomial.end(), lead.begin(),
-                       lead.end()))
+  const auto &[lead, factor] = *by.terms.begin();
+  while (!rest.terms.empty()) {
+    const auto &[monomial, top] = *rest.terms.begin();
+    if (top % factor != 0 || !std::includes(monomial.begin(), monomial.end(),
+                                            lead.begin(), lead.end()))
       return std::nullopt;
     SizePolynomial term;
     Monomial left;
@@ -146,19 +143,18 @@ std::optional<int64_t> SizePolynomial::getLowerBound() const {
 }
 
 AffineExpr SizePolynomial::toAffine(MLIRContext *context) const {
-  AffineExpr sum = getAffineConstantExpr(0, context);
-  // The constant last, as affine expressions have it.
-  for (auto &[monomial, factor] : llvm::reverse(terms)) {
-    if (monomial.empty()) {
-      sum = sum + factor;
-      continue;
+  AffineExpr sum;
+  for (auto &[monomial, factor] : terms) {
+    AffineExpr product;
+    for (unsigned symbol : monomial) {
+      AffineExpr next = getAffineSymbolExpr(symbol, context);
+      product = product ? product * next : next;
     }
-    AffineExpr product = getAffineSymbolExpr(monomial.front(), context);
-    for (unsigned symbol : ArrayRef<unsigned>(monomial).drop_front())
-      product = product * getAffineSymbolExpr(symbol, context);
-    sum = sum + product * factor;
+    product =
+        product ? product * factor : getAffineConstantExpr(factor, context);
+    sum = sum ? sum + product : product;
   }
-  return normalizeSize(sum);
+  return sum ? sum : getAffineConstantExpr(0, context);
 }
 
 std::optional<SizePolynomial> SizePolynomial::fromAffine(AffineExpr expr) {

@@ -2,7 +2,6 @@
 
 #include "dialects/refgraph/Transforms/SizeLifter.h"
 
-
 using namespace mlir;
 using namespace pyjit;
 using namespace pyjit::refgraph;

@@ -42,7 +42,9 @@ public:
   bool requireNotNegative(const SizePolynomial &size) override;
   bool requireDifferent(const SizePolynomial &a,
                         const SizePolynomial &b) override;
-  const SymbolicShape &shapeOf(mlir::Value tensor) override { return shapes[tensor]; }
+  const SymbolicShape &shapeOf(mlir::Value tensor) override {
+    return shapes[tensor];
+  }
   SizePolynomial sizeOf(mlir::Value number) override;
 
 private:
@@ -77,16 +79,17 @@ private:
   void writeStart(TensorOp call);
   void writeWholeViews();
   void writeConditions();
-  mlir::Attribute fold(mlir::Attribute arg, mlir::OperandRange operands, unsigned &next,
-                 llvm::SmallVectorImpl<mlir::Value> &kept);
+  mlir::Attribute fold(mlir::Attribute arg, mlir::OperandRange operands,
+                       unsigned &next,
+                       llvm::SmallVectorImpl<mlir::Value> &kept);
   mlir::Value numberOf(const SizePolynomial &size);
   mlir::Value constant(int64_t value);
-  mlir::Value arith(llvm::StringRef function, mlir::Value a, mlir::Value b, int64_t value);
+  mlir::Value arith(llvm::StringRef function, mlir::Value a, mlir::Value b,
+                    int64_t value);
   void compare(llvm::StringRef function, const SizePolynomial &a,
                const SizePolynomial &b, bool outcome);
   SizePolynomial renumber(SizePolynomial size) const;
-  TensorType typeOf(const SymbolicShape &shape,
-                              TensorType recorded) const;
+  TensorType typeOf(const SymbolicShape &shape, TensorType recorded) const;
 
   TraceOp trace;
   mlir::OpBuilder builder;
@@ -103,7 +106,7 @@ private:
 
   // Of one way through the trace.
   mlir::Operation *at = nullptr; ///< where it is
-  std::string why;         ///< more than that two sizes have to be equal
+  std::string why;               ///< more than that two sizes have to be equal
   llvm::DenseMap<mlir::Value, SymbolicShape> shapes;
   llvm::DenseMap<mlir::Value, SizePolynomial> numbers;
   llvm::SmallVector<SizePolynomial> notNegative;

@@ -91,9 +91,22 @@ using SymbolicShapes = llvm::SmallVector<SymbolicShape, 2>;
 /// The shapes of what the call returns, new versions of operands apart (they
 /// keep their shape). Nothing where no rule is known, or a fact does not hold.
 std::optional<SymbolicShapes> inferShapes(const SizeCall &call);
-/// Of operators that show their operand's memory (SizeViews.cpp).
+
+/// By an operator's name, in the file of that name; null where there is none.
 using SizeRule = std::optional<SymbolicShapes> (*)(const SizeCall &);
 SizeRule findSizeViewRule(llvm::StringRef name);
+SizeRule findSizeNetworkRule(llvm::StringRef name);
+SizeRule findSizeJoinRule(llvm::StringRef name);
+
+// What rules are made of.
+SymbolicShape fresh(SizePolynomials sizes);
+/// These sizes for each result that the call returns.
+SymbolicShapes allResults(const SizeCall &call, const SizePolynomials &sizes);
+/// `into` becomes the sizes of both, broadcast together.
+bool broadcast(SizePolynomials &into, llvm::ArrayRef<SizePolynomial> from,
+               SizeFacts &facts);
+bool broadcastsTo(llvm::ArrayRef<SizePolynomial> from,
+                  llvm::ArrayRef<SizePolynomial> to, SizeFacts &facts);
 /// The strides of a view of these sizes, as ATen computes them.
 std::optional<SizePolynomials>
 inferViewStrides(const SymbolicShape &source,

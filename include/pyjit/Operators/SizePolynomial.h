@@ -1,8 +1,10 @@
 //===- SizePolynomial.h - Sizes computed from sizes -------------------*- C++
 //-*-===//
 //
-// A size in the form that sizes are solved for in: symbols are substituted, and
-// values put in for them. SizeExpr.h has the form that is written in types.
+// The one implementation of polynomials over symbols. Here is the form that
+// sizes are computed and solved for in: symbols are substituted, and values put
+// in for them. SizeExpr.h has the form that types and attributes hold, unique
+// in its context.
 //
 //===----------------------------------------------------------------------===//
 
@@ -23,6 +25,13 @@ class SizePolynomial {
 public:
   /// A product of symbols: their numbers, in order, repeated for powers.
   using Monomial = std::vector<unsigned>;
+  /// Products of more symbols come first, so that the constant is last.
+  struct Before {
+    bool operator()(const Monomial &a, const Monomial &b) const {
+      return a.size() != b.size() ? a.size() > b.size() : a < b;
+    }
+  };
+  using Terms = std::map<Monomial, int64_t, Before>;
 
   SizePolynomial() = default;
   SizePolynomial(int64_t constant) { add({}, constant); }
@@ -32,7 +41,7 @@ public:
   bool isConstant() const { return getConstant().has_value(); }
   /// The symbol that this expression is.
   std::optional<unsigned> getSymbol() const;
-  const std::map<Monomial, int64_t> &getTerms() const { return terms; }
+  const Terms &getTerms() const { return terms; }
   /// Calls `fn` for each symbol that occurs.
   void walkSymbols(llvm::function_ref<void(unsigned)> fn) const;
   bool contains(unsigned symbol) const;
@@ -54,6 +63,7 @@ public:
   /// A bound that holds for all symbols of at least 2, if one is seen.
   std::optional<int64_t> getLowerBound() const;
 
+  /// In normal form: expanded, terms in their order.
   mlir::AffineExpr toAffine(mlir::MLIRContext *context) const;
   /// Nothing for dimensions and divisions.
   static std::optional<SizePolynomial> fromAffine(mlir::AffineExpr expr);
@@ -61,7 +71,7 @@ public:
 private:
   void add(const Monomial &monomial, int64_t factor);
 
-  std::map<Monomial, int64_t> terms;
+  Terms terms;
 };
 
 using SizePolynomials = llvm::SmallVector<SizePolynomial, 4>;
