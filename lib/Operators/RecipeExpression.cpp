@@ -137,6 +137,9 @@ Resolver::MaybeValue Resolver::evalArgument(unsigned index, Type type) {
   if (isNumberOperand(arg)) {
     unsigned operand = firstOperand[index];
     Type own = cast<RankedTensorType>(operands[operand]).getElementType();
+    // Nobody rounds it on the way.
+    if (narrowNumbers && type && type == compute && common != compute)
+      return failure();
     // Out of range, ATen's conversion is not the machine's.
     if (isa<FloatType>(own) && type && !isa<FloatType>(type))
       return failure();

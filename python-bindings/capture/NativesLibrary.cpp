@@ -18,8 +18,13 @@ Post pyjit::capture::callWeakReference(Session &s, const Call &c) {
   if (!node || !c.args.empty())
     return Post::Known;
   PyObject *target = PyWeakref_GetObject(c.callable);
-  if (!node->external) // made by the call, of something known
+  if (!node->external) {
+    // What the call made may be gone; the recording keeps it alive.
+    Node *referent = target && target != Py_None ? s.find(target) : nullptr;
+    if (!referent || !referent->external)
+      s.end("a weak reference to what the call made");
     return Post::Known;
+  }
   static PyObject *name = PyUnicode_InternFromString("referent");
   s.read(node, Select::Field, name, target);
   return Post::Known;

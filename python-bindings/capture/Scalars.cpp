@@ -278,6 +278,24 @@ void Scalars::compare(rt::Compare function, PyObject *a, PyObject *b) {
                 s.location());
 }
 
+void Scalars::keepWithin(PyObject *number, double lowest, double highest) {
+  rt::Number value;
+  if (!asNumber(number, value))
+    return;
+  double real = value.isFloat ? value.real : double(value.integer);
+  if (!(real >= lowest && real <= highest))
+    return pin(number);
+  auto bound = [&](rt::Compare function, double limit) {
+    PyObject *object =
+        value.isFloat ? PyFloat_FromDouble(limit) : PyLong_FromDouble(limit);
+    s.keep(object);
+    Py_DECREF(object);
+    compare(function, number, object);
+  };
+  bound(rt::Compare::Ge, lowest);
+  bound(rt::Compare::Le, highest);
+}
+
 //===----------------------------------------------------------------------===//
 // Operators of tensors
 //===----------------------------------------------------------------------===//

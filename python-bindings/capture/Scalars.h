@@ -76,6 +76,8 @@ public:
   /// SSA value of a tracked number, or -1.
   int valueOf(PyObject *object) const;
   void pin(PyObject *number);
+  /// Eager raises where a number is beyond what it is converted to.
+  void keepWithin(PyObject *number, double lowest, double highest);
   void pinDeep(PyObject *object, int depth = 0);
   void pinAll();
 

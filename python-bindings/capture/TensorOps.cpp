@@ -420,6 +420,33 @@ std::string indexList(const std::vector<size_t> &list) {
   return text + "]";
 }
 
+/// A number becomes one of this type, which eager checks.
+void keepWithin(Scalars &scalars, PyObject *number, at::ScalarType type) {
+  auto within = [&](double lowest, double highest) {
+    scalars.keepWithin(number, lowest, highest);
+  };
+  switch (type) {
+  case at::kHalf:
+    return within(-65504, 65504);
+  case at::kBFloat16:
+    return within(-3.3895313892515355e38, 3.3895313892515355e38);
+  case at::kFloat:
+    if (PyFloat_Check(number))
+      within(-3.4028234663852886e38, 3.4028234663852886e38);
+    return;
+  case at::kByte:
+    return within(-255, 255);
+  case at::kChar:
+    return within(-128, 127);
+  case at::kShort:
+    return within(-32768, 32767);
+  case at::kInt:
+    return within(-2147483648.0, 2147483647.0);
+  default:
+    return;
+  }
+}
+
 /// What a program leaves unwritten of memory that it asked for may hold
 /// anything: zeros do, and then it may be written in parts, by indices or
 /// masks. Memory that operators ask for is another matter: they may fill it
@@ -554,6 +581,12 @@ void TensorRecorder::Impl::record(const at::RecordFunction &fn, Operation &op) {
     for (size_t j = first; alias && j < arguments.operands.size(); ++j)
       (alias->isWrite() ? mutated : aliasOperands).push_back(j);
   }
+
+  for (size_t i = 0; i < op.inputs.size(); ++i)
+    if (lifted[i] && !op.inputs[i].isTensor() && !outputs.empty() &&
+        outputs[0].isTensor())
+      keepWithin(session.scalars, lifted[i],
+                 outputs[0].toTensor().scalar_type());
 
   if (session.makesEmpty)
     fillEmpty(op.name, op.inputs, text);

@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 import torch
 import torch.nn.functional as F
-from Integration.harness import Compile, Steps, scenario
+from Integration.harness import Compile, Steps, attempt, scenario
 
 _EDGES = [0.0, -0.0, 1.0, -1.0, 3.5, -20.0, 1e3, -1e3, 1e30, -1e30]
 _INFINITE = [float("inf"), -float("inf"), float("nan")]
@@ -64,5 +64,31 @@ def test_numbers_beside_half_precision(name: str, dtype: torch.dtype) -> None:
             f = compile(lambda x, s=number: _BESIDE[name](x, s))
             for _ in range(3):
                 yield f(x)
+
+    story()
+
+
+_CONVERTED: dict[str, Callable[[Any, float], Any]] = {
+    "full": lambda x, s: torch.full_like(x, s),
+    "clamp": lambda x, s: x.clamp(min=s),
+    "masked_fill": lambda x, s: x.masked_fill(x > 0, s),
+    "fill_": lambda x, s: x.clone().fill_(s),
+    "alpha": lambda x, s: torch.add(x, x, alpha=s),
+    "fmod": torch.fmod,
+    "remainder": lambda x, s: x % s,
+    "gt": lambda x, s: x > s,
+}
+
+
+@pytest.mark.parametrize("name", _CONVERTED)
+def test_numbers_that_differ_beside_half_precision(name: str) -> None:
+    """What eager refuses to convert is refused when the number is an input, too."""
+
+    @scenario(captured="late")
+    def story(compile: Compile) -> Steps:
+        x = torch.tensor([0.1, -1.5, 2.0, 0.0], dtype=torch.float16)
+        f = compile(_CONVERTED[name])
+        for number in (2.5, 1.5, 3.5, 3.5, 0.1, 1e-9, 70000.0, -70000.0, 1e300, 4.5):
+            yield attempt(f, x, number)
 
     story()
