@@ -288,6 +288,8 @@ typedef enum PyjitMockOp {
 
   PYJIT_MOCK_TOKEN = 17, // context variable lists[a] is set to lists[a+1];
                          //   dst = what takes it back
+  PYJIT_MOCK_ITEM = 15,  // dst = the float, int or bool that the 0-dim
+                         //   tensor lists[a] holds
   PYJIT_MOCK_CELL = 16,  // dst = closure cell that holds register lists[a]
 
   // Effects.

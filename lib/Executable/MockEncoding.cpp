@@ -73,6 +73,7 @@ LogicalResult MockEncoder::encodeCreate(refgraph::CreateOp op) {
                   .Case("method", PYJIT_MOCK_METHOD)
                   .Case("cell", PYJIT_MOCK_CELL)
                   .Case("token", PYJIT_MOCK_TOKEN)
+                  .Case("number", PYJIT_MOCK_ITEM)
                   .Case("size", PYJIT_MOCK_SIZE)
                   .Default(PYJIT_MOCK_RETURN);
   if (code == PYJIT_MOCK_RETURN)

@@ -36,8 +36,8 @@ namespace {
 /// is refused.
 class StateWalk {
 public:
-  StateWalk(Session &session, std::vector<PyObject *> &tensors)
-      : s(session), tensors(tensors) {}
+  StateWalk(Session &session, std::vector<PyObject *> &found)
+      : s(session), found(found) {}
 
   std::string text;
   bool ok = true;
@@ -47,8 +47,10 @@ public:
       return;
     if (s.unseen.count(object))
       return identity("u", object);
-    if (s.scalars.isTracked(object) || object == Py_NotImplemented)
+    if (object == Py_NotImplemented)
       return refuse();
+    if (s.scalars.isTracked(object) && !s.scalars.isPinned(object))
+      return number(object);
     if (isValue(object)) {
       text += s.keyText(object);
       return;
@@ -71,7 +73,7 @@ public:
 
 private:
   Session &s;
-  std::vector<PyObject *> &tensors;
+  std::vector<PyObject *> &found;
   std::map<PyObject *, size_t> seen;
 
   void refuse() { ok = false; }
@@ -82,6 +84,18 @@ private:
     text += kind + std::to_string(number.first->second);
   }
 
+  /// One that the record computes, or will: another one at each head.
+  void number(PyObject *object) {
+    auto [first, isNew] = seen.insert({object, seen.size()});
+    if (!isNew) {
+      text += "@" + std::to_string(first->second);
+      return;
+    }
+    text += "#" + std::to_string(found.size()) +
+            (PyFloat_CheckExact(object) ? " float" : " int");
+    found.push_back(object);
+  }
+
   void tensor(PyObject *object) {
     std::string facts;
     bool external = false;
@@ -90,10 +104,10 @@ private:
     PyObject *attributes = external ? nullptr : pyjitInstanceDict(object);
     if (attributes && PyDict_GET_SIZE(attributes))
       return refuse();
-    text += "#" + std::to_string(tensors.size()) + facts;
+    text += "#" + std::to_string(found.size()) + facts;
     if (external)
       identity("e", object);
-    tensors.push_back(object);
+    found.push_back(object);
   }
 
   void elements(const char *kind, PyObject *sequence) {
@@ -167,10 +181,37 @@ int landing(const CodeInfo &info, int offset) {
   return offset;
 }
 
+/// Whether what begins at `from` can come to `to` without the instruction at
+/// `avoided`.
+bool reaches(const CodeInfo &info, int from, int to, int avoided) {
+  std::vector<bool> seen(info.instructions.size());
+  std::vector<int> work{from};
+  while (!work.empty()) {
+    int offset = work.back();
+    work.pop_back();
+    size_t unit = size_t(offset) / 2;
+    if (offset < 0 || unit >= seen.size() || seen[unit] || offset == avoided)
+      continue;
+    seen[unit] = true;
+    if (landing(info, offset) == to)
+      return true;
+    const Instruction &in = info.at(offset);
+    if (in.op == EXTENDED_ARG) {
+      work.push_back(offset + 2);
+      continue;
+    }
+    if (int target = jumpTarget(in); target >= 0)
+      work.push_back(target);
+    if (!endsBlock(in.op))
+      work.push_back(in.next);
+  }
+  return false;
+}
+
 } // namespace
 
 bool Session::describeState(const FrameState &state, std::string &text,
-                            std::vector<PyObject *> &found) {
+                            std::vector<PyObject *> &found, bool truth) {
   // Effects so far, or a state of Torch's that differs: what the rest depends
   // on is more than the frame shows.
   if (!writes.empty() || !replacedNodes.empty() || !contextVariables.empty() ||
@@ -179,9 +220,12 @@ bool Session::describeState(const FrameState &state, std::string &text,
     return false;
   StateWalk walk(*this, found);
   size_t value = 0;
-  for (bool present : state.stack) {
-    if (present)
-      walk.walk(state.values[value++]);
+  for (size_t i = 0; i < state.stack.size(); ++i) {
+    bool asked = truth && i + 1 == state.stack.size();
+    if (asked)
+      walk.text += "truth";
+    if (state.stack[i])
+      asked ? void(++value) : walk.walk(state.values[value++]);
     walk.text += "; ";
   }
   for (int slot : state.slots) {
@@ -193,23 +237,26 @@ bool Session::describeState(const FrameState &state, std::string &text,
   return walk.ok;
 }
 
-void Session::decide(PyObject *condition, int outcome, const std::string &site,
-                     const std::string &state,
-                     const std::vector<PyObject *> &values) {
-  auto name = [&](PyObject *tensor) {
-    return "%" + std::to_string(tensors->valueOf(tensor));
-  };
-  std::string text, types = typeText(condition);
-  for (PyObject *tensor : values) {
-    text += (text.empty() ? "" : ", ") + name(tensor);
-    types += ", " + typeText(tensor);
+void Session::decide(const std::pair<int, std::string> &condition, int outcome,
+                     const std::string &site, const std::string &state,
+                     const std::vector<std::pair<int, std::string>> &values) {
+  std::string text, types = condition.second;
+  for (const auto &[value, type] : values) {
+    text += (text.empty() ? "%" : ", %") + std::to_string(value);
+    types += ", " + type;
   }
-  writer.line("refgraph.decide " + name(condition) + " is " +
+  writer.line("refgraph.decide %" + std::to_string(condition.first) + " is " +
                   (outcome < 0 ? "open"
                    : outcome   ? "true"
                                : "false") +
                   " at " + quoted(site) + " state " + quoted(state) + " [" +
                   text + "] : (" + types + ") -> ()",
+              location());
+}
+
+void Session::expect(const std::pair<int, std::string> &flag, bool outcome) {
+  writer.line("refgraph.expect %" + std::to_string(flag.first) + " is " +
+                  (outcome ? "true" : "false") + " : " + flag.second,
               location());
 }
 
@@ -219,6 +266,7 @@ void Session::forgetValues(int first) {
   for (auto &entry : nodes)
     if (entry.second->value >= first)
       entry.second->value = -1;
+  scalars.forgetValues(first);
 }
 
 //===----------------------------------------------------------------------===//
@@ -228,8 +276,9 @@ void Session::forgetValues(int first) {
 void Run::expectLoop(Session &next, PyjitFrame *, PyCodeObject *code,
                      int offset) {
   next.heads.start = landing(next.info(code), offset);
-  next.atBranch = [this](PyCodeObject *code, int offset, PyObject *condition) {
-    return goesOn(code, offset, condition);
+  next.atBranch = [this](PyCodeObject *code, int offset, PyObject *condition,
+                         int truth) {
+    return goesOn(code, offset, condition, truth);
   };
 }
 
@@ -243,12 +292,14 @@ bool Run::isInLoop(Session &next, PyCodeObject *code, int offset) {
 }
 
 /// The recording as it would be if it ended here.
-bool Run::addPlain(Session &s, const FrameState &state) {
+bool Run::addPlain(Session &s, const FrameState &state, int truth) {
   Writer text = s.writer;
   int first = s.writer.fresh();
   Py_ssize_t pinned = PyList_GET_SIZE(s.objects);
   std::string why = "a branch on a tensor's data" + s.where();
+  s.truthLeft = truth;
   bool left = s.leaveCut({state});
+  s.truthLeft = -1;
   if (left) {
     PyObject *frames = PyTuple_New(1);
     PyTuple_SET_ITEM(frames, 0, describe(state));
@@ -259,6 +310,9 @@ bool Run::addPlain(Session &s, const FrameState &state) {
     segment.nargs = s.argumentCount;
     segment.cut = Py_BuildValue("(sN)", why.c_str(), frames);
     segment.gradMode = s.gradModeLeft;
+    for (auto [code, offset] : s.sites)
+      segment.numbers.push_back(
+          {Py_NewRef(reinterpret_cast<PyObject *>(code)), offset});
     segments.push_back(std::move(segment));
   }
   s.writer = text;
@@ -275,17 +329,42 @@ bool Run::addPlain(Session &s, const FrameState &state) {
 
 /// In front of a branch: whether it is the head of the loop that the recording
 /// is in, and the recording goes on through it.
-bool Run::goesOn(PyCodeObject *code, int offset, PyObject *condition) {
+bool Run::goesOn(PyCodeObject *code, int offset, PyObject *condition,
+                 int truth) {
   Session &s = *session;
   Session::Heads &heads = s.heads;
-  if (heads.spoiled || !planner || surveying || s.scalars.enabled() ||
-      !s.resumed || s.frames.size() != 2 || !s.isTensor(condition) ||
-      s.tensors->isConstant(condition) || s.tensors->valueOf(condition) < 0)
+  if (heads.spoiled || !planner || surveying || s.scalars.liftsSizes() ||
+      !s.resumed || s.frames.size() != 2)
+    return false;
+  if (truth < 0 &&
+      (!s.isTensor(condition) || s.tensors->isConstant(condition) ||
+       s.tensors->valueOf(condition) < 0))
     return false;
   CodeInfo &info = s.info(code);
   const Instruction &in = info.at(offset);
+  // Another test of the same iteration: the loop ends in front of one that it
+  // ends (see refgraph-reroll-loops).
+  if (heads.count > 0 && heads.site != offset) {
+    int outcome =
+        truth < 0 ? s.tensors->truthOf(condition) : condition == Py_True;
+    if (outcome < 0)
+      return false;
+    if (truth < 0)
+      s.special(condition, "__bool__");
+    s.expect(truth < 0 ? std::make_pair(s.tensors->valueOf(condition),
+                                        s.typeText(condition))
+                       : std::make_pair(s.tensors->shadowValue(truth),
+                                        s.tensors->shadowType(truth)),
+             outcome);
+    return !s.ended();
+  }
+  // One side goes round, by way of where this recording began.
   bool through = landing(info, in.next) == heads.start;
   bool jumps = landing(info, jumpTarget(in)) == heads.start;
+  if (!through && !jumps) {
+    through = reaches(info, in.next, heads.start, offset);
+    jumps = reaches(info, jumpTarget(in), heads.start, offset);
+  }
   if (through == jumps)
     return false;
   bool wanted = through == (in.op == POP_JUMP_IF_FALSE);
@@ -294,12 +373,12 @@ bool Run::goesOn(PyCodeObject *code, int offset, PyObject *condition) {
     return false;
   };
   FrameState state;
-  int outcome = s.tensors->truthOf(condition);
+  int outcome =
+      truth < 0 ? s.tensors->truthOf(condition) : condition == Py_True;
   std::string text;
-  std::vector<PyObject *> values;
-  if (outcome < 0 || (heads.site >= 0 && heads.site != offset) ||
-      !s.frameState(1, FramePhase::Before, state) ||
-      !s.describeState(state, text, values))
+  std::vector<PyObject *> found;
+  if (outcome < 0 || !s.frameState(1, FramePhase::Before, state) ||
+      !s.describeState(state, text, found, truth >= 0))
     return stop();
   if (heads.count == 0) {
     if (bool(outcome) != wanted) {
@@ -307,7 +386,7 @@ bool Run::goesOn(PyCodeObject *code, int offset, PyObject *condition) {
       return stop();
     }
     size_t count = segments.size();
-    bool clean = addPlain(s, state);
+    bool clean = addPlain(s, state, truth);
     heads.forked = segments.size() > count;
     if (!clean)
       return stop();
@@ -322,12 +401,36 @@ bool Run::goesOn(PyCodeObject *code, int offset, PyObject *condition) {
     segments[heads.plain].mayLoop = true;
     return stop();
   }
-  s.special(condition, "__bool__");
+  std::vector<std::pair<int, std::string>> values;
+  std::string device = truth < 0 ? TensorRecorder::deviceOf(condition)
+                                 : s.tensors->shadowDevice(truth);
+  for (PyObject *object : found) {
+    if (s.isTensor(object)) {
+      values.push_back({s.tensors->valueOf(object), s.typeText(object)});
+      continue;
+    }
+    // From here on, each iteration has a number of its own.
+    if (!s.scalars.carry(object, device))
+      return stop();
+    int shadow = s.scalars.shadowOf(object);
+    values.push_back({s.tensors->shadowValue(shadow), // its own tensor
+                      s.tensors->shadowType(shadow)});
+  }
+  std::pair<int, std::string> asked;
+  if (truth < 0) {
+    s.special(condition, "__bool__");
+    asked = {s.tensors->valueOf(condition), s.typeText(condition)};
+  } else {
+    asked = {s.tensors->shadowValue(truth), s.tensors->shadowType(truth)};
+    values.push_back(asked);
+  }
   const char *name = PyUnicode_AsUTF8(code->co_qualname);
-  s.decide(condition, last ? -1 : outcome,
+  s.decide(asked, last ? -1 : outcome,
            std::string(name ? name : "?") + ":" + std::to_string(offset), text,
            values);
   ++heads.count;
   heads.complete = last;
+  if (last)
+    s.truthLeft = truth;
   return !last && !s.ended();
 }

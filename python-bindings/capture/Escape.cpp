@@ -44,6 +44,16 @@ public:
   /// Whether this token of a context variable was handed out.
   bool hasSet(PyObject *token) const { return tokens.count(token); }
 
+  /// The True or False that the record computes.
+  std::pair<std::string, std::string> truth(int shadow) {
+    std::string name = fresh(), type = "!refgraph.obj<\"bool\">";
+    s.writer.line(name + " = refgraph.create \"number\" [%" +
+                      std::to_string(s.tensors->shadowValue(shadow)) + "] : (" +
+                      s.tensors->shadowType(shadow) + ") -> " + type,
+                  s.location());
+    return {name, type};
+  }
+
 private:
   Session &s;
   std::map<PyObject *, std::pair<std::string, std::string>> values;
@@ -526,6 +536,8 @@ void Session::leave(PyObject *result) {
 
 bool Session::leaveCut(const std::vector<FrameState> &states) {
   scalars.finish();
+  if (!lostSites.empty())
+    return false;
   dead = false;
   forgetInstruction();
   mayLeaveGradMode = true;
@@ -540,8 +552,14 @@ bool Session::leaveCut(const std::vector<FrameState> &states) {
     std::string outer, outerTypes;
     for (const FrameState &state : states) {
       std::string names, types;
-      for (PyObject *object : state.values) {
-        auto [name, type] = walk.value(object);
+      // On top of the operand stack, in front of the locals.
+      size_t top =
+          &state == &states.back() && truthLeft >= 0
+              ? std::count(state.stack.begin(), state.stack.end(), true) - 1
+              : state.values.size();
+      for (size_t i = 0; i < state.values.size(); ++i) {
+        auto [name, type] =
+            i == top ? walk.truth(truthLeft) : walk.value(state.values[i]);
         names += (names.empty() ? "" : ", ") + name;
         types += (types.empty() ? "" : ", ") + type;
       }

@@ -230,9 +230,15 @@ void Session::onInstruction(PyCodeObject *code, int offset) {
     scalars.after(
         frame, instruction.depth > 0 ? &stack[instruction.depth - 1] : nullptr,
         completed);
+    if (dead)
+      return;
   }
   if (instruction.op == EXTENDED_ARG)
     return;
+  // Only the very next instruction branches on it.
+  if (truthAhead.shadow >= 0 &&
+      (truthAhead.frame != frame || truthAhead.offset != offset))
+    truthAhead = {};
   deciding = false;
   instantiating = nullptr;
   if (scripting == frame)
@@ -272,10 +278,17 @@ void Session::onInstruction(PyCodeObject *code, int offset) {
     endedBefore = false;
     return;
   }
-  if (!dead && atBranch &&
-      (instruction.op == POP_JUMP_IF_TRUE ||
-       instruction.op == POP_JUMP_IF_FALSE))
-    deciding = atBranch(code, offset, stack[instruction.depth - 1]);
+  if (!dead && (instruction.op == POP_JUMP_IF_TRUE ||
+                instruction.op == POP_JUMP_IF_FALSE)) {
+    int truth = truthAhead.shadow;
+    truthAhead = {};
+    deciding =
+        atBranch && atBranch(code, offset, stack[instruction.depth - 1], truth);
+    if (truth >= 0 && !deciding && !dead) {
+      truthLeft = truth;
+      end("a branch on a tensor's data");
+    }
+  }
   Post post = dead || deciding ? Post::Known
                                : handleOpcode(*this, frame, code, instruction);
   inHandler = false;

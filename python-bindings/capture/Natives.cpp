@@ -334,12 +334,26 @@ static Post nativeStr(Session &s, const Call &c) {
   return Post::Fresh;
 }
 
+/// `float(x)`, `int(x)`, `bool(x)` by the user's own call.
+static bool readsNumber(Session &s, const Call &c) {
+  auto is = [&](PyTypeObject &type) {
+    return c.callable == reinterpret_cast<PyObject *>(&type);
+  };
+  if (c.args.size() != 1 || c.kwnames || s.called != c.callable)
+    return false;
+  if (!is(PyFloat_Type) && !is(PyLong_Type) && !is(PyBool_Type))
+    return false;
+  return s.scalars.readData(c.args[0], is(PyFloat_Type)  ? NumberKind::Float
+                                       : is(PyLong_Type) ? NumberKind::Int
+                                                         : NumberKind::Bool);
+}
+
 static Post nativeNumber(Session &s, const Call &c) {
   for (PyObject *arg : c.args) {
     if (isValue(arg))
       continue;
     if (s.isTensor(arg)) {
-      if (!s.tensors->isConstant(arg))
+      if (!s.tensors->isConstant(arg) && !readsNumber(s, c))
         s.end("a tensor's data as a Python number");
       for (const char *name : {"__int__", "__index__", "__float__", "__bool__"})
         s.special(arg, name);
@@ -358,6 +372,12 @@ static Post nativeRange(Session &s, const Call &c) {
 }
 
 static Post nativeBool(Session &s, const Call &c) {
+  if (c.args.size() == 1 && s.isTensor(c.args[0]) &&
+      !s.tensors->isConstant(c.args[0])) {
+    s.special(c.args[0], "__bool__");
+    if (readsNumber(s, c))
+      return Post::Known;
+  }
   if (c.args.size() == 1)
     s.truth(c.args[0]);
   return Post::Known;

@@ -66,6 +66,16 @@ Post storageOffset(Session &s, const Call &c) {
 
 /// Data into Python: only of tensors that no input reaches.
 Post tensorData(Session &s, const Call &c) {
+  PyMethodDef *def = pyjitMethodDef(c.callable);
+  if (def && c.args.size() == 1 && s.called == c.callable &&
+      s.isTensor(c.args[0]) && !s.tensors->isConstant(c.args[0])) {
+    s.tensorArgument(c.args[0]);
+    bool truth = !std::strcmp(def->ml_name, "is_nonzero");
+    if ((truth || !std::strcmp(def->ml_name, "item")) &&
+        s.scalars.readData(c.args[0],
+                           truth ? NumberKind::Bool : NumberKind::Own))
+      return Post::Known;
+  }
   for (PyObject *arg : c.args) {
     s.tensorArgument(arg);
     if (s.isTensor(arg) && !s.tensors->isConstant(arg))

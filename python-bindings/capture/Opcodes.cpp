@@ -244,7 +244,10 @@ Post callOp(const Op &o) {
   for (int i = nargs; i > 0; --i)
     call.args.push_back(o.peek(i));
   call.kwnames = o.in.kwnames;
-  return o.s.call(call);
+  o.s.called = call.callable;
+  Post post = o.s.call(call);
+  o.s.called = nullptr;
+  return post;
 }
 
 Post beforeWith(const Op &o) {

@@ -32,6 +32,9 @@ struct Segment {
   std::vector<Segment> fallback;
   /// An iteration of a loop that ended too early to be recorded as one.
   bool mayLoop = false;
+  /// Instructions (code, offset) whose numbers of tensors' data the record
+  /// computes; borrowed from `objects`' owners.
+  std::vector<std::pair<PyObject *, int>> numbers;
 };
 
 struct CaptureResult {

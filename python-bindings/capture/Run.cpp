@@ -180,6 +180,7 @@ PyObject *Run::execute(PyObject *callable, PyObject *const *args, size_t nargs,
         reason = session->reason;
     } else if (!session->resumed) {
       session->finishCall(result);
+      learnNumbers(*session);
       if (session->ended())
         reason = session->reason;
       else
@@ -208,6 +209,9 @@ void Run::add(Session &session, PyObject *cut) {
   segment.cut = cut;
   segment.gradMode = session.gradModeLeft;
   segment.mayLoop = session.heads.early;
+  for (auto [code, offset] : session.sites)
+    segment.numbers.push_back(
+        {Py_NewRef(reinterpret_cast<PyObject *>(code)), offset});
   if (!session.heads.forked) {
     segments.push_back(std::move(segment));
     return;
@@ -373,8 +377,27 @@ void Run::learnBirth(Session &session, const std::vector<FrameState> &states) {
   }
 }
 
+/// Where a number of a tensor's data was used in a way that a record cannot
+/// repeat, the tensor has to be asked by Python itself.
+void Run::learnNumbers(Session &session) {
+  for (int site : session.lostSites) {
+    auto [code, offset] = session.sites[site];
+    FrameState state;
+    state.code = code;
+    state.offset = offset;
+    learn(state, "a tensor's data as a Python number");
+  }
+}
+
 void Run::cut(std::unique_ptr<Session> session) {
   std::string why = session->reason;
+  if (!session->lostSites.empty()) {
+    learnNumbers(*session);
+    if (reason.empty())
+      reason = why;
+    stopped = true;
+    return;
+  }
   // An exception may have left some of the frames meanwhile.
   std::set<PyjitFrame *> running;
   for (PyjitFrame *f = pyjitCurrentFrame(); f; f = pyjitPreviousFrame(f))
@@ -418,6 +441,7 @@ void Run::cut(std::unique_ptr<Session> session) {
         PyTuple_SET_ITEM(frames, i, describe(states[i]));
       add(*session, Py_BuildValue("(sN)", why.c_str(), frames));
     } else {
+      learnNumbers(*session);
       learnBirth(*session, states);
       // Both name the same place.
       size_t place = why.rfind(" at ");

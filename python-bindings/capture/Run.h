@@ -64,8 +64,9 @@ private:
   void expectLoop(Session &next, PyjitFrame *frame, PyCodeObject *code,
                   int offset);
   bool isInLoop(Session &next, PyCodeObject *code, int offset);
-  bool addPlain(Session &session, const FrameState &state);
-  bool goesOn(PyCodeObject *code, int offset, PyObject *condition);
+  bool addPlain(Session &session, const FrameState &state, int truth);
+  bool goesOn(PyCodeObject *code, int offset, PyObject *condition, int truth);
+  void learnNumbers(Session &session);
 
   PyObject *planner = nullptr; ///< borrowed
   /// Instructions (of original code) to cut in front of, and why.

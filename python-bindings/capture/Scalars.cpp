@@ -36,9 +36,37 @@ Scalars::~Scalars() {
   }
 }
 
-int Scalars::valueOf(PyObject *object) const {
+int Scalars::valueOf(PyObject *object) {
   auto it = tracked.find(object);
-  return it == tracked.end() ? -1 : it->second.value;
+  if (it == tracked.end())
+    return -1;
+  Tracked &number = it->second;
+  if (number.shadow >= 0 && number.value < 0) {
+    number.value = s.writer.fresh();
+    s.writer.line("%" + std::to_string(number.value) +
+                      " = refgraph.create \"number\" [%" +
+                      std::to_string(s.tensors->shadowValue(number.shadow)) +
+                      "] : (" + s.tensors->shadowType(number.shadow) + ") -> " +
+                      typeOf(number.number),
+                  s.location());
+  }
+  return number.value;
+}
+
+int Scalars::shadowOf(PyObject *object) const {
+  auto it = tracked.find(object);
+  return it == tracked.end() ? -1 : it->second.shadow;
+}
+
+bool Scalars::isPinned(PyObject *object) const {
+  auto it = tracked.find(object);
+  return it != tracked.end() && it->second.pinned;
+}
+
+void Scalars::forgetValues(int first) {
+  for (auto &entry : tracked)
+    if (entry.second.shadow >= 0 && entry.second.value >= first)
+      entry.second.value = -1;
 }
 
 const rt::Number *Scalars::numberOf(PyObject *object) const {
@@ -161,6 +189,8 @@ void Scalars::pin(PyObject *number) {
   if (it == tracked.end() || it->second.pinned)
     return;
   it->second.pinned = true;
+  if (it->second.shadow >= 0)
+    return lose(it->second.site, it->second.data);
   std::string constant = operand(it->second.original);
   std::string type = typeOf(it->second.number);
   s.writer.line("refgraph.compare \"is\"(%" + std::to_string(it->second.value) +
@@ -247,6 +277,14 @@ void Scalars::arith(rt::Arith function, PyObject *a, PyObject *b) {
       pinDeep(b);
     return;
   }
+  if (shadowOf(a) >= 0 || (!unary && shadowOf(b) >= 0)) {
+    if (compute(function, a, unary ? nullptr : b, result))
+      return;
+    pin(a);
+    if (!unary)
+      pin(b);
+    return;
+  }
   std::string first = operand(a), second = unary ? "" : ", " + operand(b);
   int value = s.writer.fresh();
   std::string text = result.isFloat ? floatText(result.real) + " : f64"
@@ -260,7 +298,8 @@ void Scalars::arith(rt::Arith function, PyObject *a, PyObject *b) {
       {frame, op, nullptr, nullptr, value, result, {a, unary ? nullptr : b}});
 }
 
-void Scalars::compare(rt::Compare function, PyObject *a, PyObject *b) {
+void Scalars::compare(rt::Compare function, PyObject *a, PyObject *b,
+                      bool branches) {
   rt::Number x, y;
   bool outcome;
   if (!asNumber(a, x) || !asNumber(b, y) ||
@@ -269,6 +308,8 @@ void Scalars::compare(rt::Compare function, PyObject *a, PyObject *b) {
     pinDeep(b);
     return;
   }
+  if (shadowOf(a) >= 0 || shadowOf(b) >= 0)
+    return compareComputed(function, a, b, outcome, branches);
   std::string first = operand(a), second = operand(b);
   s.writer.line("refgraph.compare \"" +
                     std::string(rt::kCompareNames[unsigned(function)]) + "\"(" +
@@ -294,6 +335,164 @@ void Scalars::keepWithin(PyObject *number, double lowest, double highest) {
   };
   bound(rt::Compare::Ge, lowest);
   bound(rt::Compare::Le, highest);
+}
+
+//===----------------------------------------------------------------------===//
+// Numbers that the record computes
+//===----------------------------------------------------------------------===//
+
+/// A number was used in a way that the record cannot repeat with another value.
+void Scalars::lose(int site, bool data) {
+  if (site >= 0)
+    s.lostSites.insert(site);
+  s.endWhole(data ? "a tensor's data as a Python number"
+                  : "a number that the loop changes");
+}
+
+/// The offset of the branch that takes what the running instruction leaves, or
+/// that it is; -1 if there is none. (True and False cannot be followed.)
+int Scalars::nextJump() {
+  const ShadowFrame &top = s.frames.back();
+  if (!top.code || top.frame != frame)
+    return -1;
+  const CodeInfo &info = s.info(top.code);
+  int offset = top.offset;
+  auto branches = [&] {
+    int op = info.at(offset).op;
+    return op == POP_JUMP_IF_TRUE || op == POP_JUMP_IF_FALSE;
+  };
+  if (branches())
+    return offset;
+  offset = info.at(offset).next;
+  while (size_t(offset) / 2 < info.instructions.size() &&
+         info.at(offset).op == EXTENDED_ARG)
+    offset += 2;
+  return size_t(offset) / 2 < info.instructions.size() && branches() ? offset
+                                                                     : -1;
+}
+
+NumberOperand Scalars::computed(PyObject *number, const std::string &device) {
+  NumberOperand operand;
+  asNumber(number, operand.number);
+  auto it = tracked.find(number);
+  if (it == tracked.end())
+    return operand;
+  if (it->second.shadow >= 0)
+    operand.shadow = it->second.shadow;
+  else if (!it->second.pinned)
+    operand.shadow =
+        s.tensors->liftNumber(operand.number, it->second.value, device);
+  return operand;
+}
+
+bool Scalars::carry(PyObject *number, const std::string &device) {
+  Tracked &entry = tracked.find(number)->second;
+  if (entry.shadow >= 0)
+    return s.tensors->shadowDevice(entry.shadow) == device;
+  int shadow = s.tensors->liftNumber(entry.number, entry.value, device);
+  if (shadow < 0)
+    return false;
+  entry.shadow = shadow;
+  entry.value = -1;
+  return true;
+}
+
+void Scalars::expect(int shadow, bool outcome) {
+  s.expect({s.tensors->shadowValue(shadow), s.tensors->shadowType(shadow)},
+           outcome);
+}
+
+bool Scalars::compute(rt::Arith function, PyObject *a, PyObject *b,
+                      const rt::Number &result) {
+  bool data = false;
+  int site = -1;
+  std::string device;
+  for (PyObject *number : {a, b})
+    if (auto it = tracked.find(number);
+        it != tracked.end() && it->second.shadow >= 0) {
+      data |= it->second.data;
+      site = std::max(site, it->second.site);
+      device = s.tensors->shadowDevice(it->second.shadow);
+    }
+  NumberOperand operands[2] = {computed(a, device)};
+  if (b)
+    operands[1] = computed(b, device);
+  std::vector<std::pair<int, bool>> expected;
+  int shadow =
+      s.tensors->computeNumber(function, operands, data ? nullptr : &expected);
+  if (shadow < 0)
+    return false;
+  for (auto [flag, outcome] : expected)
+    if (!s.tensors->shadowIs(flag, outcome ? Py_True : Py_False))
+      shadow = -1;
+  if (shadow < 0 || s.ended())
+    return false;
+  for (auto [flag, outcome] : expected)
+    expect(flag, outcome);
+  Pending entry{frame, op, nullptr, nullptr, -1, result, {a, b}};
+  entry.shadow = shadow;
+  entry.data = data;
+  entry.site = site;
+  pending.push_back(entry);
+  return true;
+}
+
+/// What data decide is left to a branch; what a loop's numbers decide has to
+/// be decided alike by each iteration.
+void Scalars::compareComputed(rt::Compare function, PyObject *a, PyObject *b,
+                              bool outcome, bool branches) {
+  bool data = false;
+  std::string device;
+  for (PyObject *number : {a, b})
+    if (auto it = tracked.find(number);
+        it != tracked.end() && it->second.shadow >= 0) {
+      data |= it->second.data;
+      device = s.tensors->shadowDevice(it->second.shadow);
+    }
+  int jump = data && branches ? nextJump() : -1;
+  int flag = -1;
+  if (!data || jump >= 0) {
+    NumberOperand operands[2] = {computed(a, device), computed(b, device)};
+    flag = s.tensors->compareNumbers(function, operands);
+  }
+  if (flag < 0 || s.ended() ||
+      !s.tensors->shadowIs(flag, outcome ? Py_True : Py_False)) {
+    pin(a);
+    pin(b);
+    return;
+  }
+  if (data)
+    s.truthAhead = {frame, jump, flag};
+  else
+    expect(flag, outcome);
+}
+
+bool Scalars::readData(PyObject *tensor, NumberKind kind) {
+  const ShadowFrame &top = s.frames.back();
+  if (sizes || s.surveying || s.ended() || !top.code || top.frame != frame ||
+      s.info(top.code).at(top.offset).op != CALL)
+    return false;
+  bool truth = kind == NumberKind::Bool ||
+               (kind == NumberKind::Own && TensorRecorder::isBool(tensor));
+  int jump = truth ? nextJump() : -1;
+  if (truth && jump < 0)
+    return false;
+  int shadow = s.tensors->readNumber(tensor, kind);
+  if (shadow < 0)
+    return false;
+  int site = s.noteSite();
+  // The call itself is not recorded.
+  s.deciding = true;
+  if (truth) {
+    s.truthAhead = {frame, jump, shadow};
+    return true;
+  }
+  Pending entry{frame, op, nullptr, nullptr, -1, {}, {}};
+  entry.shadow = shadow;
+  entry.data = true;
+  entry.site = site;
+  pending.push_back(entry);
+  return true;
 }
 
 //===----------------------------------------------------------------------===//
@@ -597,7 +796,7 @@ void Scalars::before(PyjitFrame *current, PyCodeObject *,
       return;
     }
     if (isTracked(a) || isTracked(b))
-      return compare(function, a, b);
+      return compare(function, a, b, /*branches=*/true);
     if (compareTuples(function, a, b))
       return;
     return pinOperands(current, in, 2);
@@ -611,7 +810,7 @@ void Scalars::before(PyjitFrame *current, PyCodeObject *,
   case POP_JUMP_IF_FALSE:
     if (isTracked(peek(1))) {
       PyObject *zero = PyLong_FromLong(0);
-      compare(rt::Compare::Ne, peek(1), zero);
+      compare(rt::Compare::Ne, peek(1), zero, in.op != UNARY_NOT);
       Py_DECREF(zero);
     }
     return;
@@ -714,6 +913,8 @@ void Scalars::before(PyjitFrame *current, PyCodeObject *,
 }
 
 void Scalars::pinPending(const Pending &entry) {
+  if (entry.shadow >= 0)
+    return lose(entry.site, entry.data);
   if (entry.unique)
     return pin(entry.unique);
   if (!entry.dims.empty())
@@ -753,6 +954,21 @@ void Scalars::after(PyjitFrame *current, PyObject **top, bool completed) {
   Pending &entry = mine.front();
   PyObject *unique = entry.unique;
   rt::Number number;
+  if (entry.shadow >= 0) {
+    if (!asNumber(*top, number) || !s.tensors->shadowIs(entry.shadow, *top))
+      return pinPending(entry);
+    unique = track(*top, number, -1);
+    if (!unique)
+      return;
+    Tracked &made = tracked[unique];
+    made.shadow = entry.shadow;
+    made.data = entry.data;
+    made.site = entry.site;
+    PyObject *old = *top;
+    *top = Py_NewRef(unique);
+    Py_DECREF(old);
+    return;
+  }
   if (!entry.dims.empty()) {
     PyObject *size = makeSize(entry, *top);
     if (!size)

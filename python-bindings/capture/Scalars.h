@@ -13,6 +13,7 @@
 #define PYJIT_CAPTURE_SCALARS_H
 
 #include "Code.h"
+#include "Tensors.h"
 #include "cpython_3_12.h"
 
 #include "pyjit-rt/ScalarMath.h"
@@ -48,7 +49,9 @@ public:
   }
   ~Scalars();
 
-  bool enabled() const { return !places.empty(); }
+  bool enabled() const {
+    return !places.empty() || !tracked.empty() || !pending.empty();
+  }
   void lift(const std::string &place) {
     places.insert(place);
     sizes |= place.find('$') != std::string::npos;
@@ -73,8 +76,19 @@ public:
   void finish();
 
   bool isTracked(PyObject *object) const { return tracked.count(object); }
-  /// SSA value of a tracked number, or -1.
-  int valueOf(PyObject *object) const;
+  /// SSA value of a tracked number, as an object of Python's; or -1.
+  int valueOf(PyObject *object);
+  /// What the record computes a number by (DataNumbers.cpp), or -1.
+  int shadowOf(PyObject *object) const;
+  /// Whether a tracked number keeps the value that it had.
+  bool isPinned(PyObject *object) const;
+  /// From here on the record computes the number.
+  bool carry(PyObject *number, const std::string &device);
+  /// The running instruction gives Python a number of a tensor's data; false
+  /// if the record cannot compute it.
+  bool readData(PyObject *tensor, NumberKind kind);
+  /// SSA values given out since `first` are taken back.
+  void forgetValues(int first);
   void pin(PyObject *number);
   /// Eager raises where a number is beyond what it is converted to.
   void keepWithin(PyObject *number, double lowest, double highest);
@@ -134,6 +148,9 @@ private:
     rt::Number number;
     PyObject *original; ///< what stood in its place
     bool pinned = false;
+    int shadow = -1;   ///< see DataNumbers.cpp
+    bool data = false; ///< it depends on tensors' data
+    int site = -1;     ///< the instruction that it came from: Session::sites
   };
   /// A number that the next event of `frame` should find on its stack.
   struct Pending {
@@ -147,16 +164,29 @@ private:
     // Of a shape: the value of each size, or -1, and the sizes.
     std::vector<int> dims = {};
     std::vector<int64_t> shape = {};
+    int shadow = -1; ///< of what the record computes
+    bool data = false;
+    int site = -1;
   };
 
   PyObject *track(PyObject *original, const rt::Number &number, int value);
+  NumberOperand computed(PyObject *number, const std::string &device);
+  bool compute(rt::Arith function, PyObject *a, PyObject *b,
+               const rt::Number &result);
+  void compareComputed(rt::Compare function, PyObject *a, PyObject *b,
+                       bool outcome, bool branches);
+  void expect(int shadow, bool outcome);
+  int nextJump();
   std::string operand(PyObject *number);
   std::string typeOf(const rt::Number &number) const;
   void arith(rt::Arith function, PyObject *a, PyObject *b);
-  void compare(rt::Compare function, PyObject *a, PyObject *b);
+  /// `branches`: the outcome is what the instruction leaves.
+  void compare(rt::Compare function, PyObject *a, PyObject *b,
+               bool branches = false);
   void beginUse(const std::string &name, const Call &call);
   void endUse();
   void pinPending(const Pending &entry);
+  void lose(int site, bool data);
   void pinOperands(PyjitFrame *frame, const Instruction &in, int count);
   void returned(PyObject *value);
 
@@ -183,6 +213,7 @@ private:
   std::unordered_map<std::string, PyObject *> reads; ///< by place
   std::vector<Pending> pending;
   PyjitFrame *frame = nullptr; ///< of the instruction in progress
+  PyCodeObject *code = nullptr;
   int op = 0;
   std::string cause; ///< why what is pinned now is, for readers
   Use currentUse;

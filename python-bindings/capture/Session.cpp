@@ -1,5 +1,6 @@
 //===- Session.cpp - What is known about objects ------------------------===//
 
+#include "Continuation.h"
 #include "Natives.h"
 #include "Tensors.h"
 
@@ -231,6 +232,14 @@ int Session::ssa(Node *node) {
                   quoted(describeObject(node->object)) + " : " + node->type,
               location());
   return node->value;
+}
+
+int Session::noteSite() {
+  const ShadowFrame &frame = frames.back();
+  Origin origin = originOf(frame.code, nullptr);
+  keep(reinterpret_cast<PyObject *>(origin.code));
+  sites.push_back({origin.code, frame.offset - origin.shift});
+  return int(sites.size()) - 1;
 }
 
 bool Session::shouldPin(PyObject *o) {

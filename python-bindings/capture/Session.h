@@ -316,11 +316,15 @@ public:
   //-------------------------------===//
   /// Writes what the rest of the run depends on, tensors' data apart: two equal
   /// texts in front of one instruction go on alike. False: it cannot be said.
+  /// `truth`: the condition is a number that the record computes.
   bool describeState(const FrameState &state, std::string &text,
-                     std::vector<PyObject *> &tensors);
+                     std::vector<PyObject *> &found, bool truth);
   /// `outcome`: -1 leaves it to who goes on after the cut.
-  void decide(PyObject *condition, int outcome, const std::string &site,
-              const std::string &state, const std::vector<PyObject *> &values);
+  void decide(const std::pair<int, std::string> &condition, int outcome,
+              const std::string &site, const std::string &state,
+              const std::vector<std::pair<int, std::string>> &values);
+  /// The iteration went on because `flag` was so.
+  void expect(const std::pair<int, std::string> &flag, bool outcome);
   void forgetValues(int first);
   /// The heads of a loop that the recording has come by.
   struct Heads {
@@ -336,7 +340,8 @@ public:
     std::map<PyObject *, size_t> numbers; ///< of objects known by identity
   } heads;
   /// Asked in front of a branch: whether to record on through it.
-  std::function<bool(PyCodeObject *, int, PyObject *)> atBranch;
+  /// The last is the shadow of a condition that is a number, or -1.
+  std::function<bool(PyCodeObject *, int, PyObject *, int)> atBranch;
   bool deciding = false; ///< operators of the branch itself are not recorded
 
   /// Values that are passed on unseen, by address: SSA value.
@@ -427,6 +432,25 @@ public:
   int external = -1; ///< SSA number of refgraph.external
 
   PyObject *callee = nullptr; ///< see ShadowFrame
+
+  //===--- Numbers that the record computes (DataNumbers.cpp)
+  //----------------===//
+  /// Instructions (of original code) that gave Python a number of a tensor's
+  /// data.
+  std::vector<std::pair<PyCodeObject *, int>> sites;
+  /// Those of numbers that were used in a way that the record cannot compute:
+  /// a cut is needed there.
+  std::set<int> lostSites;
+  /// What the running CALL calls.
+  PyObject *called = nullptr;
+  /// The instruction at `offset` branches on a number that the record computes.
+  struct Truth {
+    PyjitFrame *frame = nullptr;
+    int offset = -1;
+    int shadow = -1;
+  } truthAhead;
+  int truthLeft = -1; ///< on top of the operand stack at a cut
+  int noteSite();
 
 private:
   friend struct OpcodeContext;

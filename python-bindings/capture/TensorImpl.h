@@ -5,7 +5,7 @@
 #include "Session.h"
 #include "Tensors.h"
 
-#include <ATen/core/TensorBase.h>
+#include <ATen/core/Tensor.h>
 #include <ATen/core/ivalue.h>
 #include <ATen/record_function.h>
 #include <c10/core/TensorImpl.h>
@@ -35,6 +35,12 @@ struct State {
   static State now();
 };
 
+/// What a record computes a number of Python's by (DataNumbers.cpp).
+struct Shadow {
+  at::Tensor tensor;
+  int64_t bound; ///< an int is no larger
+};
+
 struct TensorRecorder::Impl {
   Session &session;
   std::unordered_map<c10::TensorImpl *, TensorInfo> tensors;
@@ -51,6 +57,10 @@ struct TensorRecorder::Impl {
   bool suspended = false;
   int depth = 0; ///< inside an operator that is recorded as one
   State state = State::now();
+
+  std::vector<Shadow> shadows;
+  /// -1 if the operator was not recorded.
+  int addShadow(const at::Tensor &tensor, int64_t bound);
 
   explicit Impl(Session &session) : session(session) {}
   TensorInfo *find(const at::TensorBase &tensor);

@@ -181,9 +181,17 @@ struct Arguments {
   std::string number(PyObject *object, const char *form) {
     Scalars &scalars = impl.session.scalars;
     bool real = scalars.numberOf(object)->isFloat;
+    int shadow = scalars.shadowOf(object);
+    operands.emplace_back();
+    if (shadow >= 0) {
+      types += (types.empty() ? "" : ", ") +
+               impl.session.tensors->shadowType(shadow);
+      infos.push_back(nullptr);
+      return std::string(form) + "(%" +
+             std::to_string(impl.session.tensors->shadowValue(shadow)) + ")";
+    }
     types += std::string(types.empty() ? "" : ", ") + "!refgraph.obj<\"" +
              (real ? "float" : "int") + "\">";
-    operands.emplace_back();
     infos.push_back(nullptr);
     return std::string(form) + "(%" + std::to_string(scalars.valueOf(object)) +
            ")";

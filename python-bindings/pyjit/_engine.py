@@ -25,6 +25,8 @@ _capture_lock = threading.Lock()
 # How often one monitored run records the same continuation, and how many a function may have.
 _REPEATS = 3
 _MAX_CONTINUATIONS = 256
+# Records of a continuation that differ in what came of comparing a number.
+_MAX_OUTCOMES = 4
 _MAX_CUTS = 64
 
 
@@ -108,6 +110,9 @@ class Engine:
         self._unseen: set[int] = set()
         # Lifted places that a record of this continuation was made with.
         self._tried: set[str] = set()
+        # Lifted places of each record, and those of them that the present call finds pinned.
+        self._made_with: dict[Any, set[str]] = {}
+        self._looked_at: set[str] = set()
         self._run = self._repeats = 0
         self._missed = False
         self._recorded: set[tuple] = set()
@@ -136,11 +141,12 @@ class Engine:
         if not _capture_lock.acquire(blocking=False):
             compiled.eager_calls += 1
             return compiled.target(*args, **kwargs)
+        self._looked_at = set()
         for record in compiled.records:
+            changed = record.changed_numbers(args, kwargs)
+            self._looked_at |= self._made_with.get(record, set()).intersection(changed)
             self.lifted.update(
-                place
-                for place in record.changed_numbers(args, kwargs)
-                if "$" not in place or not self.fixed_sizes
+                place for place in changed if "$" not in place or not self.fixed_sizes
             )
         if self.settings.fullgraph:
             return self._capture_whole(args, kwargs)
@@ -161,7 +167,10 @@ class Engine:
             _capture_lock.release()
         recorded = False
         for segment in segments:
-            key, trace, objects, nargs, cut, grad_mode, fallback, may_loop = segment
+            key, trace, objects, nargs, cut, grad_mode, fallback, may_loop, *rest = (
+                segment
+            )
+            numbers = dict.fromkeys(rest[0], "a tensor's data as a Python number")
             owner = self if key is None else root._continuation(Key(*key))
             owner._may_loop |= may_loop
             keywords = tuple(kwargs) if key is None else ()
@@ -172,7 +181,9 @@ class Engine:
                 ):
                     continue
                 trace, objects, cut, grad_mode = fallback
-            owner._compile(trace, objects, nargs, keywords, cut, grad_mode)
+            owner._compile(
+                trace, objects, nargs, keywords, cut, grad_mode, numbers=numbers
+            )
         progressed = recorded
         for code, offset, why in learned:
             root.cut_points[code, offset] = why
@@ -262,7 +273,14 @@ class Engine:
                 self._unseen.add(i)
             elif varies and place not in self._tried:
                 self.lifted.add(place)
-            elif differs and missed:
+            elif (
+                differs
+                and missed
+                and (
+                    place in self._looked_at
+                    or len(self.compiled.records) >= _MAX_OUTCOMES
+                )
+            ):
                 # To take it as an input did not help: its value was looked at.
                 self._unseen.add(i)
             self._seen[i] = marks[i]
@@ -303,8 +321,10 @@ class Engine:
         cut: tuple | None,
         grad_mode: int,
         attempt: bool = False,
+        numbers: dict[tuple[Any, int], str] | None = None,
     ) -> bool:
-        """Makes a record of a trace. ``attempt``: that it cannot be compiled is no failure."""
+        """Makes a record of a trace. ``attempt``: that it cannot be compiled is no failure;
+        ``numbers``: nor where cuts at these instructions leave numbers to Python."""
         start = time.perf_counter()
         try:
             with progress(self.name):
@@ -314,6 +334,9 @@ class Engine:
             if attempt:
                 self.root.loops_left.append(str(error).splitlines()[0])
                 self._no_loop = True
+                return False
+            if numbers:
+                self.root.cut_points |= numbers
                 return False
             self._failed(f"pyjit's compiler failed: {error}")
             if self.settings.strict:
@@ -349,6 +372,7 @@ class Engine:
             self.stage_seconds[stage] = self.stage_seconds.get(stage, 0.0) + seconds
         self._failures = 0
         self.compiled.add_record(record)
+        self._made_with[record] = set(self._tried)
         self._log(record)
 
     def install(self, part: Part) -> None:

@@ -90,6 +90,7 @@ void Mock::findExternals() {
       useList(inst.a, 3);
       break;
     case PYJIT_MOCK_CELL:
+    case PYJIT_MOCK_ITEM:
       useList(inst.a, 1);
       break;
     case PYJIT_MOCK_METHOD:
@@ -198,6 +199,42 @@ PyObject *Mock::makeView(PyObject *base, const PyjitTensorMeta &meta) const {
   }
 }
 
+/// What `item()` gives of a tensor of f64, i64 or i1.
+PyObject *Mock::makeNumber(PyObject *object) {
+  at::Tensor tensor = THPVariable_Unpack(object);
+  at::Scalar number;
+  if (tensor.is_cpu()) {
+    const void *data = tensor.const_data_ptr();
+    switch (tensor.scalar_type()) {
+    case at::kDouble:
+      return PyFloat_FromDouble(*static_cast<const double *>(data));
+    case at::kLong:
+      return PyLong_FromLongLong(*static_cast<const int64_t *>(data));
+    case at::kBool:
+      return PyBool_FromLong(*static_cast<const bool *>(data));
+    default:
+      break;
+    }
+  }
+  std::string error;
+  PyThreadState *thread = PyEval_SaveThread();
+  try {
+    number = tensor.item();
+  } catch (const std::exception &caught) {
+    error = caught.what();
+  }
+  PyEval_RestoreThread(thread);
+  if (!error.empty()) {
+    PyErr_Format(PyExc_RuntimeError, "pyjit: a tensor's number: %s",
+                 error.c_str());
+    return nullptr;
+  }
+  if (number.isBoolean())
+    return PyBool_FromLong(number.toBool());
+  return number.isFloatingPoint() ? PyFloat_FromDouble(number.toDouble())
+                                  : PyLong_FromLongLong(number.toLong());
+}
+
 PyObject *Mock::makeInstance(const PyjitInst &inst,
                              const std::vector<PyObject *> &registers) const {
   auto *type = reinterpret_cast<PyTypeObject *>(constants.object(inst.imm));
@@ -276,6 +313,8 @@ bool Mock::step(const PyjitInst &inst, std::vector<PyObject *> &registers) {
     return put(PyCell_New(element(0)));
   case PYJIT_MOCK_TOKEN:
     return put(PyContextVar_Set(element(0), element(1)));
+  case PYJIT_MOCK_ITEM:
+    return put(makeNumber(element(0)));
   case PYJIT_MOCK_METHOD:
     return put(PyMethod_New(element(0), element(1)));
   case PYJIT_MOCK_SIZE: {

@@ -125,11 +125,16 @@ PyObject *captureWithCuts(PyObject *, PyObject *args) {
                                Py_ssize_t(plain.trace.size()), plain.objects,
                                orNone(plain.cut), plain.gradMode);
     }
-    Reference entry = Reference::steal(
-        Py_BuildValue("(Ns#NnNiNN)", orNone(segment.key), segment.trace.data(),
-                      Py_ssize_t(segment.trace.size()), segment.objects,
-                      segment.nargs, orNone(segment.cut), segment.gradMode,
-                      orNone(fallback), PyBool_FromLong(segment.mayLoop)));
+    PyObject *numbers = PyList_New(0);
+    for (auto [code, offset] : segment.numbers) {
+      Reference site = Reference::steal(Py_BuildValue("(Ni)", code, offset));
+      ok = ok && site && PyList_Append(numbers, site.get()) == 0;
+    }
+    Reference entry = Reference::steal(Py_BuildValue(
+        "(Ns#NnNiNNN)", orNone(segment.key), segment.trace.data(),
+        Py_ssize_t(segment.trace.size()), segment.objects, segment.nargs,
+        orNone(segment.cut), segment.gradMode, orNone(fallback),
+        PyBool_FromLong(segment.mayLoop), numbers));
     ok = ok && entry && PyList_Append(segments.get(), entry.get()) == 0;
   }
   Reference learned = Reference::steal(captured.learned);

@@ -165,7 +165,7 @@ def test_file(compile: Compile) -> Steps:
         os.remove(name)
 
 
-@cut_scenario
+@cut_scenario(hits=0)
 def test_item(compile: Compile) -> Steps:
     def g(x: torch.Tensor) -> Any:
         y = x * 2

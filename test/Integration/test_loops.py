@@ -205,7 +205,7 @@ def test_a_carried_tensor_that_is_also_seen_by_a_view(compile: Compile) -> Steps
     yield from at_scales(compile(g), values(4, seed=5).abs() + 1, 100.0, 3.0, 900.0)
 
 
-@loop_scenario(loops=0)
+@loop_scenario
 def test_a_counter_is_not_frozen(compile: Compile) -> Steps:
     def g(x: torch.Tensor) -> tuple[torch.Tensor, int]:
         n = 0
@@ -528,7 +528,7 @@ def test_nan_ends_or_goes_on(compile: Compile) -> Steps:
     yield f(tensor(50, -3))
 
 
-@loop_scenario(loops=0)
+@loop_scenario
 def test_constants_whose_data_python_reads(compile: Compile) -> Steps:
     def g(x: torch.Tensor) -> torch.Tensor:
         i = torch.tensor(0)

@@ -39,6 +39,8 @@ LogicalResult DecideOp::verify() {
   return verifyCondition(*this, getCondition());
 }
 
+LogicalResult ExpectOp::verify() { return verifyCondition(*this, getFlag()); }
+
 LogicalResult WhileOp::verifyRegions() {
   if (failed(verifyCondition(*this, getCondition())))
     return failure();

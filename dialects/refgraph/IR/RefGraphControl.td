@@ -38,6 +38,24 @@ def RefGraph_DecideOp : RefGraph_Op<"decide", [
   let hasVerifier = 1;
 }
 
+def RefGraph_ExpectOp : RefGraph_Op<"expect", [
+    ParentOneOf<["TraceOp", "GraphOp"]>]> {
+  let summary = "what an iteration's numbers have to be";
+  let description = [{
+    Between two heads, the run went on as it did because this flag, computed
+    from numbers that the loop changes, was what it says (`i < 100`). So an
+    iteration whose numbers say otherwise is none of the loop's: the loop ends in
+    front of it.
+
+    ```mlir
+    refgraph.expect %c is true : !refgraph.tensor<[], [], i1, "cpu">
+    ```
+  }];
+  let arguments = (ins RefGraph_TensorType:$flag, BoolAttr:$outcome);
+  let assemblyFormat = "$flag `is` $outcome attr-dict `:` qualified(type($flag))";
+  let hasVerifier = 1;
+}
+
 def RefGraph_WhileOp : RefGraph_Op<"while", [SingleBlock]> {
   let summary = "iterations that tensor data end";
   let description = [{

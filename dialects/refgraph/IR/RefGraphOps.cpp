@@ -23,6 +23,14 @@ static bool isNumberType(Type type) {
   return isObject(type, "int") || isObject(type, "float");
 }
 
+/// What computes a number of Python's in the graph.
+static bool isNumberTensor(TensorType type) {
+  return type && !type.isSymbolic() && type.getRank() == 0 &&
+         (type.getElementType().isF64() ||
+          type.getElementType().isInteger(64) ||
+          type.getElementType().isInteger(1));
+}
+
 //===----------------------------------------------------------------------===//
 // Places
 //===----------------------------------------------------------------------===//
@@ -299,6 +307,23 @@ LogicalResult StateOp::verify() {
   return success();
 }
 
+/// `item()` of a tensor says what number it is.
+static LogicalResult verifyNumber(CreateOp op) {
+  auto tensor = dyn_cast<TensorType>(op.getElements().front().getType());
+  if (!isNumberTensor(tensor))
+    return op.emitOpError("of kind 'number' is made of a 0-dim tensor of f64, "
+                          "i64 or i1, not of ")
+           << op.getElements().front().getType();
+  Type element = tensor.getElementType();
+  StringRef name = element.isF64()        ? "float"
+                   : element.isInteger(1) ? "bool"
+                                          : "int";
+  if (!isObject(op.getResult().getType(), name))
+    return op.emitOpError("makes a number of type '")
+           << name << "', not " << op.getResult().getType();
+  return success();
+}
+
 LogicalResult CreateOp::verify() {
   if (getItemKeys().size() != getItems().size())
     return emitOpError("has ") << getItemKeys().size() << " keys but "
@@ -337,7 +362,7 @@ LogicalResult CreateOp::verify() {
     count = 3;
   else if (kind == "method" || kind == "token")
     count = 2;
-  else if (kind == "cell")
+  else if (kind == "cell" || kind == "number")
     count = 1;
   else if (!llvm::is_contained({"tuple", "list", "set", "frozenset", "size"},
                                kind))
@@ -346,6 +371,8 @@ LogicalResult CreateOp::verify() {
     return emitOpError("of kind '")
            << kind << "' takes " << *count << " elements, not "
            << getElements().size();
+  if (kind == "number")
+    return verifyNumber(*this);
   return success();
 }
 
@@ -406,8 +433,9 @@ LogicalResult TensorOp::verify() {
     unsigned operand = next++;
     Type type = getInputs()[operand].getType();
     bool fits = operators::isSizeOperand(arg) ? isObject(type, "int")
-                : number                      ? isNumberType(type)
-                                              : isa<TensorType>(type);
+                : number ? isNumberType(type) ||
+                               isNumberTensor(dyn_cast<TensorType>(type))
+                         : isa<TensorType>(type);
     if (!fits)
       numbers = emitOpError("operand ")
                 << operand << " of type " << type << " stands in place of "
@@ -475,8 +503,8 @@ LogicalResult TraceOp::verifyRegions() {
   return verifyBody<ExternalOp, ObjectOp, ConstantOp, GetOp, AbsentOp, HoldsOp,
                     LengthOp, KeysOp, OffsetOp, SameOp, DistinctOp, StateOp,
                     ArithOp, CompareOp, SizeOp, StrideOp, LayoutOp, SymbolOp,
-                    TensorOp, DecideOp, IfOp, CreateOp, SetOp, DeleteOp,
-                    AppendOp, ReplaceOp, LeaveOp>(*this);
+                    TensorOp, DecideOp, ExpectOp, IfOp, CreateOp, SetOp,
+                    DeleteOp, AppendOp, ReplaceOp, LeaveOp>(*this);
 }
 
 LogicalResult GuardsOp::verifyRegions() {
@@ -527,7 +555,8 @@ LogicalResult MockOp::verifyRegions() {
 
 LogicalResult GraphOp::verifyRegions() {
   if (failed(verifyTerminator<YieldOp>(*this)) ||
-      failed(verifyBody<TensorOp, DecideOp, WhileOp, IfOp, YieldOp>(*this)))
+      failed(verifyBody<TensorOp, DecideOp, ExpectOp, WhileOp, IfOp, YieldOp>(
+          *this)))
     return failure();
   ArrayRef<Attribute> sources;
   if (ArrayAttr symbols = getSymbolsAttr())

@@ -61,6 +61,10 @@ static void cloneNeeded(Block &block, const RecordPlan &plan,
       cloneDecision(decide, builder, mapping);
       continue;
     }
+    if (isa<ExpectOp>(op)) {
+      builder.clone(op, mapping);
+      continue;
+    }
     if (!plan.isNeeded(&op))
       continue;
     auto branch = dyn_cast<IfOp>(op);

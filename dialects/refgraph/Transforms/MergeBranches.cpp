@@ -65,7 +65,8 @@ private:
   LogicalResult equateWrites(Operation *a, Operation *b);
   unsigned countEqualEnds();
   LogicalResult split(unsigned count);
-  LogicalResult checkOwn(unsigned side, const TensorNodes &nodes);
+  LogicalResult checkOwn(unsigned side, unsigned count,
+                         const TensorNodes &nodes);
   LogicalResult checkArms(unsigned count);
   void rewrite(unsigned count);
   Value build(Value value, OpBuilder &builder);
@@ -85,6 +86,7 @@ private:
   // Of the split that is tried.
   SmallVector<Pair> crossing;
   SmallVector<unsigned> results; // of `crossing`
+  DenseSet<Value> shown;         // of `crossing`, for more than being read
   // Of the split that is taken, by values of the first arm.
   IRMapping mapping;
   DenseMap<Value, Value> nodes;
@@ -172,10 +174,15 @@ LogicalResult ArmJoin::split(unsigned count) {
         place[side][op] = i + 1;
   crossing.clear();
   results.clear();
+  shown.clear();
   DenseMap<Value, Value> there, back;
-  auto visit = [&](Value a, Value b) {
+  auto visit = [&](Value a, Value b, bool isShown) {
     a = composer.getNode(a);
     b = composer.getNode(b);
+    if (isShown) {
+      shown.insert(a);
+      shown.insert(b);
+    }
     auto [it, isNew] = there.try_emplace(a, b);
     auto [other, isNewOther] = back.try_emplace(b, a);
     if (it->second != b || other->second != a)
@@ -198,20 +205,26 @@ LogicalResult ArmJoin::split(unsigned count) {
     return success();
   };
   for (auto [a, b] : pairs)
-    if (failed(visit(a, b)))
+    if (failed(visit(a, b, true)))
       return failure();
-  for (unsigned i = 0; i < count; ++i)
-    for (auto [x, y] : llvm::zip(ops[0][ops[0].size() - 1 - i]->getOperands(),
-                                 ops[1][ops[1].size() - 1 - i]->getOperands()))
-      if (failed(visit(x, y)))
+  for (unsigned i = 0; i < count; ++i) {
+    auto call = cast<TensorOp>(ops[0][ops[0].size() - 1 - i]);
+    Operation *other = ops[1][ops[1].size() - 1 - i];
+    for (auto [number, x] : llvm::enumerate(call->getOperands())) {
+      bool isShown = llvm::is_contained(call.getAliases(), number) ||
+                     llvm::is_contained(call.getMutates(), number);
+      if (failed(visit(x, other->getOperand(number), isShown)))
         return failure();
+    }
+  }
   TensorNodes nodes(*block);
-  return failure(failed(checkOwn(0, nodes)) || failed(checkOwn(1, nodes)) ||
-                 failed(checkArms(count)));
+  return failure(failed(checkOwn(0, count, nodes)) ||
+                 failed(checkOwn(1, count, nodes)) || failed(checkArms(count)));
 }
 
 /// Results are handed out by contents. Nobody may notice.
-LogicalResult ArmJoin::checkOwn(unsigned side, const TensorNodes &nodes) {
+LogicalResult ArmJoin::checkOwn(unsigned side, unsigned count,
+                                const TensorNodes &nodes) {
   auto of = [&](const Pair &pair) { return side ? pair.second : pair.first; };
   DenseMap<Value, unsigned> ways;
   for (const Pair &pair : crossing)
@@ -221,6 +234,14 @@ LogicalResult ArmJoin::checkOwn(unsigned side, const TensorNodes &nodes) {
     auto type = cast<pyjit::refgraph::TensorType>(tensor.getType());
     if (type.isSymbolic() || !type.isDense())
       return refuse("an arm leaves a tensor with gaps in its memory");
+    // What is only read behind the arms has no memory that anybody sees.
+    auto behind = ArrayRef(ops[side]).take_back(count);
+    if (!shown.contains(crossing[i].first) &&
+        !shown.contains(crossing[i].second) &&
+        llvm::none_of(nodes.getWriters(tensor), [&](Operation *writer) {
+          return llvm::is_contained(behind, writer);
+        }))
+      continue;
     for (Value member : nodes.getMembers(tensor))
       if (isa<GetOp, ObjectOp>(member.getDefiningOp()))
         return refuse("an arm leaves a tensor that lives outside of the call, "
@@ -428,6 +449,10 @@ LogicalResult Merger::mergeArms(TraceOp side[2]) {
       number.getInt() >= int64_t(frame.size()))
     return prefix.emitError("leaves no condition");
   Value condition = frame[number.getInt()];
+  // True or False is what the tensor that it was made of says.
+  if (auto made = condition.getDefiningOp<CreateOp>();
+      made && made.getKind() == "number")
+    condition = made.getElements().front();
   auto type = dyn_cast<pyjit::refgraph::TensorType>(condition.getType());
   if (!type || type.isSymbolic() || *type.getNumElements().getConstant() != 1)
     return prefix.emitError("branches on ")

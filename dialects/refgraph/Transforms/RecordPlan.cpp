@@ -325,6 +325,8 @@ void RecordPlan::markNeeded(TraceOp trace) {
   for (auto decide : trace.getBody().getOps<DecideOp>())
     for (Value operand : decide->getOperands())
       needValue(operand);
+  for (auto expect : trace.getBody().getOps<ExpectOp>())
+    needValue(expect.getFlag());
   auto close = [&] {
     while (!work.empty()) {
       Operation *op = work.pop_back_val();

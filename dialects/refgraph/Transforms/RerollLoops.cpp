@@ -10,6 +10,13 @@
 // next decision. So one iteration between two such decisions would do; all that
 // were recorded are compared all the same.
 //
+// Numbers that an iteration changes (a counter) are 0-dim tensors among the
+// values. What Python decided by them, or by a second test of data, is an
+// expectation (refgraph.expect): the windows are what they are only where it
+// holds. Where it follows from what the head hands over by little work, it is
+// computed ahead, at the head, and the loop ends in front of an iteration that
+// it does not hold for.
+//
 //===----------------------------------------------------------------------===//
 
 #include "dialects/refgraph/IR/RefGraph.h"
@@ -18,6 +25,8 @@
 #include "mlir/IR/Builders.h"
 #include "mlir/IR/BuiltinOps.h"
 #include "mlir/IR/IRMapping.h"
+#include "pyjit/Operators/CallArguments.h"
+#include "llvm/ADT/SetVector.h"
 
 namespace pyjit::refgraph {
 #define GEN_PASS_DEF_REROLLLOOPSPASS
@@ -81,12 +90,18 @@ private:
   bool compare(unsigned head);
   bool checkSharing();
   bool checkEscapes();
+  bool checkExpectations();
+  Value makeCondition(OpBuilder &builder, Location loc, Value condition,
+                      llvm::function_ref<Value(Value)> map);
 
   SmallVector<DecideOp> heads;
   TensorNodes nodes;
   DenseMap<Operation *, unsigned> order;
   /// The slots whose tensor is another one at each head.
   SmallVector<unsigned> carried;
+  /// What an iteration relies on, and the operators that compute it.
+  SmallVector<ExpectOp> expectations;
+  SmallVector<TensorOp> ahead;
 };
 
 bool DecidedLoop::checkHeads() {
@@ -264,9 +279,102 @@ bool DecidedLoop::checkEscapes() {
   return true;
 }
 
+/// Expectations have to follow from what the head hands over and what no
+/// iteration writes, by operators that may run ahead.
+bool DecidedLoop::checkExpectations() {
+  constexpr unsigned kMost = 48, kMostLarge = 6;
+  unsigned large = 0;
+  llvm::SmallSetVector<Operation *, 16> needed;
+  SmallVector<Value> work;
+  for (Operation *op : window(0))
+    if (auto expect = dyn_cast<ExpectOp>(op)) {
+      auto flag = cast<pyjit::refgraph::TensorType>(expect.getFlag().getType());
+      if (flag.getRank() || !flag.getElementType().isInteger(1))
+        return refuse("a second test that is no bool of no dimension");
+      expectations.push_back(expect);
+      work.push_back(expect.getFlag());
+    }
+  if (expectations.empty())
+    return true;
+  auto type =
+      cast<pyjit::refgraph::TensorType>(heads.front().getCondition().getType());
+  if (type.getRank() || !type.getElementType().isInteger(1))
+    return refuse("a counted loop whose condition is no bool of no dimension");
+  while (!work.empty()) {
+    Value node = nodes.getNode(work.pop_back_val());
+    bool given =
+        llvm::any_of(carried, [&](unsigned i) { return slot(0, i) == node; });
+    if (llvm::any_of(nodes.getWriters(node), [&](Operation *writer) {
+          return positionOf(writer) > positionOf(heads.front());
+        }))
+      return refuse("a number that an iteration relies on is written in place");
+    if (given || isBefore(node, 0))
+      continue;
+    auto call = dyn_cast<TensorOp>(node.getDefiningOp());
+    if (!call || !call.getMutates().empty() || !call.getAliases().empty() ||
+        !call.hasOperatorTrait("pure"))
+      return refuse("what an iteration relies on cannot be computed ahead");
+    if (needed.insert(call)) {
+      llvm::append_range(work, call.getInputs());
+      large += llvm::any_of(call->getOperandTypes(), [](Type type) {
+        auto tensor = dyn_cast<pyjit::refgraph::TensorType>(type);
+        return tensor && tensor.getRank();
+      });
+    }
+    if (needed.size() > kMost || large > kMostLarge)
+      return refuse("what an iteration relies on takes long to compute");
+  }
+  for (Operation *op : window(0))
+    if (needed.contains(op))
+      ahead.push_back(cast<TensorOp>(op));
+  return true;
+}
+
+/// Whether the next iteration is one of the loop's: `condition` decides so, and
+/// what it relies on holds. `map` gives what the head has of a value of the
+/// first window.
+Value DecidedLoop::makeCondition(OpBuilder &builder, Location loc,
+                                 Value condition,
+                                 llvm::function_ref<Value(Value)> map) {
+  if (expectations.empty())
+    return condition;
+  auto call = [&](StringRef overload, ArrayRef<Value> operands,
+                  Type type) -> Value {
+    SmallVector<Attribute> args(
+        operands.size(),
+        pyjit::operators::getOperandPlaceholder(builder.getContext()));
+    return TensorOp::create(builder, loc, TypeRange{type},
+                            builder.getStringAttr(overload), operands,
+                            builder.getArrayAttr(args),
+                            builder.getDenseI64ArrayAttr({}),
+                            builder.getDenseI64ArrayAttr({}),
+                            DenseI64ArrayAttr(), UnitAttr(), ArrayAttr())
+        .getResult(0);
+  };
+  IRMapping mapping;
+  for (TensorOp op : ahead) {
+    for (Value operand : op.getInputs())
+      if (!mapping.contains(operand))
+        mapping.map(operand, map(operand));
+    builder.clone(*op, mapping);
+  }
+  auto is = [&](Value flag, bool outcome) {
+    return outcome ? flag : call("aten::logical_not", {flag}, flag.getType());
+  };
+  Value all = is(condition, *heads.front().getOutcome());
+  for (ExpectOp expect : expectations) {
+    Value flag = expect.getFlag();
+    Value known = mapping.contains(flag) ? mapping.lookup(flag) : map(flag);
+    all = call("aten::logical_and", {all, is(known, expect.getOutcome())},
+               condition.getType());
+  }
+  return all;
+}
+
 bool DecidedLoop::analyse() {
   return checkHeads() && checkOperators() && findCarried() &&
-         compareWindows() && checkSharing() && checkEscapes();
+         compareWindows() && checkSharing() && checkEscapes() &&
+         checkExpectations();
 }
 
 void DecidedLoop::rewrite() {
@@ -279,9 +387,12 @@ void DecidedLoop::rewrite() {
     locs.push_back(inits.back().getLoc());
   }
   SmallVector<Type> types(ValueRange(inits).getTypes());
-  auto loop =
-      WhileOp::create(builder, first.getLoc(), types, first.getCondition(),
-                      first.getOutcomeAttr(), inits);
+  Value condition = makeCondition(builder, first.getLoc(), first.getCondition(),
+                                  [](Value value) { return value; });
+  BoolAttr outcome =
+      expectations.empty() ? first.getOutcomeAttr() : builder.getBoolAttr(true);
+  auto loop = WhileOp::create(builder, first.getLoc(), types, condition,
+                              outcome, inits);
   Block *body = builder.createBlock(&loop.getBody(), {}, types, locs);
 
   IRMapping mapping;
@@ -296,6 +407,8 @@ void DecidedLoop::rewrite() {
   for (auto [number, i] : llvm::enumerate(carried))
     mapping.map(slot(0, i), body->getArgument(number));
   for (Operation *op : window(0)) {
+    if (isa<ExpectOp>(op))
+      continue;
     for (Value operand : op->getOperands())
       mapping.map(operand, inside(operand));
     builder.clone(*op, mapping);
@@ -303,7 +416,17 @@ void DecidedLoop::rewrite() {
   SmallVector<Value> values;
   for (unsigned i : carried)
     values.push_back(inside(second.getValues()[i]));
-  NextOp::create(builder, second.getLoc(), inside(second.getCondition()),
+  // Of the iteration that would be next.
+  auto ofNext = [&](Value value) {
+    Value node = nodes.getNode(value);
+    for (auto [number, i] : llvm::enumerate(carried))
+      if (slot(0, i) == node)
+        return values[number];
+    return value;
+  };
+  NextOp::create(builder, second.getLoc(),
+                 makeCondition(builder, second.getLoc(),
+                               inside(second.getCondition()), ofNext),
                  values);
 
   // What the last head hands over is what the loop leaves; a tensor that lives

@@ -119,6 +119,11 @@ LogicalResult Converter::convert(refgraph::IfOp op) {
   return success();
 }
 
+LogicalResult Converter::convert(refgraph::ExpectOp op) {
+  return op.emitError("relies on a number that is computed here, outside of a "
+                      "loop");
+}
+
 LogicalResult Converter::convert(refgraph::DecideOp op) {
   auto error = op.emitError("a decision on data that is no loop");
   if (std::optional<StringRef> why = op.getUnfolded())

@@ -37,6 +37,7 @@ private:
   mlir::LogicalResult convert(refgraph::WhileOp op);
   mlir::LogicalResult convert(refgraph::IfOp op);
   mlir::LogicalResult convert(refgraph::DecideOp op);
+  mlir::LogicalResult convert(refgraph::ExpectOp op);
   mlir::Value makeFlag(mlir::Location loc, mlir::Value contents, bool outcome);
   mlir::LogicalResult convertView(refgraph::TensorOp op);
   mlir::LogicalResult convertRetyped(refgraph::TensorOp op);

@@ -202,7 +202,7 @@ LogicalResult Converter::convert(Block &block) {
     LogicalResult converted =
         llvm::TypeSwitch<Operation *, LogicalResult>(&op)
             .Case<refgraph::TensorOp, refgraph::WhileOp, refgraph::IfOp,
-                  refgraph::DecideOp>(
+                  refgraph::DecideOp, refgraph::ExpectOp>(
                 [&](auto known) { return convert(known); });
     if (failed(converted))
       return failure();

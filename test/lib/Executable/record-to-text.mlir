@@ -113,4 +113,15 @@ refgraph.trace @tokens {
   %n = refgraph.create "token" [%o, %two] : (!refgraph.obj<"_contextvars.ContextVar">, !refgraph.obj<"int">) -> !refgraph.obj<"_contextvars.Token">
   refgraph.delete %t slot("value") : !refgraph.obj<"_contextvars.Token">
   refgraph.leave %n : !refgraph.obj<"_contextvars.Token">
+
+// A number that the graph computes is made an object behind it.
+// CHECK-LABEL: @item
+// CHECK:         r2 = ITEM [r1]
+// CHECK-NEXT:    RETURN r2
+refgraph.trace @item {
+  %e = refgraph.external
+  %x = refgraph.get %e arg(0, "x") type(1) {requires_grad = false} : !refgraph.tensor<[], [], f64, "cpu">
+  %y = refgraph.tensor_op "aten::neg"(%x) : (!refgraph.tensor<[], [], f64, "cpu">) -> !refgraph.tensor<[], [], f64, "cpu">
+  %n = refgraph.create "number" [%y] : (!refgraph.tensor<[], [], f64, "cpu">) -> !refgraph.obj<"float">
+  refgraph.leave %n : !refgraph.obj<"float">
 }

@@ -126,8 +126,14 @@ def test_data_dependent_branch_ends(capture):
     assert "branch" in t.reason and torch.equal(t.result, torch.ones(2) + 1)
 
 
-def test_item_ends(capture):
+def test_item_is_a_number_of_the_graph(capture):
     t = capture(lambda x: x * x.sum().item(), torch.ones(2))
+    assert not t.reason
+    assert "f64" in t.text and "wrapped(%" in t.text
+
+
+def test_item_that_python_looks_into_ends(capture):
+    t = capture(lambda x: x * round(x.sum().item()), torch.ones(2))
     assert t.reason and t.text == ""
 
 

@@ -42,7 +42,7 @@ def tensor_made(x):
 ENDS = {
     "tolist": lambda x: x + x.tolist()[0],
     "numpy": lambda x: x.numpy(),
-    "item": lambda x: x + x[0].item(),
+    "item": lambda x: x + round(x[0].item(), 1),
     "int": lambda x: x + int(x[0]),
     "index": lambda x: x[: x[0].long()],
     "bool": lambda x: x if x.any() else -x,

@@ -164,6 +164,39 @@ refgraph.trace @f {
 
 // -----
 
+!N = !refgraph.tensor<[4], [1], f64, "cpu">
+refgraph.trace @f {
+  %e = refgraph.external
+  %t = refgraph.get %e arg(0, "") : !N
+  // expected-error@+1 {{of kind 'number' is made of a 0-dim tensor of f64, i64 or i1, not of '!refgraph.tensor<[4], [1], f64, "cpu">'}}
+  %i = refgraph.create "number" [%t] : (!N) -> !refgraph.obj<"float">
+  refgraph.leave %i : !refgraph.obj<"float">
+}
+
+// -----
+
+!N = !refgraph.tensor<[], [], i64, "cpu">
+refgraph.trace @f {
+  %e = refgraph.external
+  %t = refgraph.get %e arg(0, "") : !N
+  // expected-error@+1 {{makes a number of type 'int', not '!refgraph.obj<"float">'}}
+  %i = refgraph.create "number" [%t] : (!N) -> !refgraph.obj<"float">
+  refgraph.leave %i : !refgraph.obj<"float">
+}
+
+// -----
+
+!N = !refgraph.tensor<[4], [1], i1, "cpu">
+refgraph.trace @f {
+  %e = refgraph.external
+  %t = refgraph.get %e arg(0, "") : !N
+  // expected-error@+1 {{decides on 4 elements of}}
+  refgraph.expect %t is true : !N
+  refgraph.leave %t : !N
+}
+
+// -----
+
 refgraph.trace @f {
   // expected-error@+1 {{unknown kind 'bag'}}
   %i = refgraph.create "bag" [] : () -> !refgraph.obj<"bag">

@@ -113,6 +113,12 @@ refgraph.trace @writes attributes {source = "f.py"} {
   // CHECK: refgraph.delete %{{.*}} slot("value") : !refgraph.obj<"_contextvars.Token">
   %token = refgraph.create "token" [%c, %two] : (!refgraph.obj<"Config">, !refgraph.obj<"int">) -> !refgraph.obj<"_contextvars.Token">
   refgraph.delete %token slot("value") : !refgraph.obj<"_contextvars.Token">
+  // CHECK: refgraph.create "number" [%{{.*}}] : (!refgraph.tensor<[], [], f64, "cpu">) -> !refgraph.obj<"float">
+  %z = refgraph.tensor_op "aten::zeros"([], 7 : i64, none, none, none) : () -> !refgraph.tensor<[], [], f64, "cpu">
+  %num = refgraph.create "number" [%z] : (!refgraph.tensor<[], [], f64, "cpu">) -> !refgraph.obj<"float">
+  // A number that is computed stands for one of Python's.
+  // CHECK: "aten::mul.Tensor"(%{{.*}}, wrapped(%{{.*}})) : (!refgraph.tensor<[4], [1], f32, "cpu">, !refgraph.tensor<[], [], f64, "cpu">)
+  %times = refgraph.tensor_op "aten::mul.Tensor"(%r, wrapped(%z)) : (!T, !refgraph.tensor<[], [], f64, "cpu">) -> !T
   // CHECK: refgraph.set %[[C:.*]] attr("last") = %{{.*}} : !refgraph.obj<"Config">, !refgraph.tensor<[4], [1], f32, "cpu">
   // CHECK: refgraph.set %{{.*}} item("k") = %{{.*}} : !refgraph.obj<"dict">, !refgraph.obj<"int">
   // CHECK: refgraph.delete %[[C]] attr("old") : !refgraph.obj<"Config">
@@ -205,9 +211,11 @@ refgraph.trace @decisions {
   %x = refgraph.get %e arg(0, "x") : !T
   %c = refgraph.tensor_op "aten::any"(%x) : (!T) -> !refgraph.tensor<[], [], i1, "cpu">
   // CHECK: refgraph.decide %[[C:.*]] is true at "f.py:3" state "x=#0" [%{{.*}}, %[[C]]] : (
+  // CHECK: refgraph.expect %[[C]] is true : !refgraph.tensor<[], [], i1, "cpu">
   // CHECK: refgraph.decide %[[C]] is false at "f.py:3" state "" [] unfolded "why" : (
   // CHECK: refgraph.decide %[[C]] is open at "f.py:3" state "" [] : (
   refgraph.decide %c is true at "f.py:3" state "x=#0" [%x, %c] : (!refgraph.tensor<[], [], i1, "cpu">, !T, !refgraph.tensor<[], [], i1, "cpu">) -> ()
+  refgraph.expect %c is true : !refgraph.tensor<[], [], i1, "cpu">
   refgraph.decide %c is false at "f.py:3" state "" [] unfolded "why" : (!refgraph.tensor<[], [], i1, "cpu">) -> ()
   refgraph.decide %c is open at "f.py:3" state "" [] : (!refgraph.tensor<[], [], i1, "cpu">) -> ()
   refgraph.leave %x : !T

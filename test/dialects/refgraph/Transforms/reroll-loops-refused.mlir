@@ -294,3 +294,31 @@ refgraph.graph @sharing(%x: !T) {
   refgraph.decide %c3 is open at "f.py:3" state "s" [%a3, %b3, %c3] : (!B, !T, !T, !B) -> ()
   refgraph.yield %a3, %b3, %c3 : !T, !T, !B
 }
+
+// -----
+
+!T = !refgraph.tensor<[4], [1], f32, "cpu">
+!B = !refgraph.tensor<[], [], i1, "cpu">
+
+// A second test of what the iteration itself wrote in place.
+// CHECK-LABEL: refgraph.graph @second_test
+// CHECK-NOT:     refgraph.while
+// CHECK:         unfolded "a number that an iteration relies on is written in place"
+refgraph.graph @second_test(%x: !T) {
+  %a1 = refgraph.tensor_op "aten::neg"(%x) {traits = ["as-op-node", "pure"]} : (!T) -> !T
+  %c1 = refgraph.tensor_op "aten::any"(%a1) {traits = ["as-op-node", "pure"]} : (!T) -> !B
+  refgraph.decide %c1 is true at "f.py:3" state "s" [%a1, %c1] : (!B, !T, !B) -> ()
+  %b1 = refgraph.tensor_op "aten::neg_"(%a1) mutates [0] {traits = ["as-op-node", "in-place"]} : (!T) -> !T
+  %e1 = refgraph.tensor_op "aten::all"(%b1) {traits = ["as-op-node", "pure"]} : (!T) -> !B
+  refgraph.expect %e1 is true : !B
+  %a2 = refgraph.tensor_op "aten::neg"(%b1) {traits = ["as-op-node", "pure"]} : (!T) -> !T
+  %c2 = refgraph.tensor_op "aten::any"(%a2) {traits = ["as-op-node", "pure"]} : (!T) -> !B
+  refgraph.decide %c2 is true at "f.py:3" state "s" [%a2, %c2] : (!B, !T, !B) -> ()
+  %b2 = refgraph.tensor_op "aten::neg_"(%a2) mutates [0] {traits = ["as-op-node", "in-place"]} : (!T) -> !T
+  %e2 = refgraph.tensor_op "aten::all"(%b2) {traits = ["as-op-node", "pure"]} : (!T) -> !B
+  refgraph.expect %e2 is true : !B
+  %a3 = refgraph.tensor_op "aten::neg"(%b2) {traits = ["as-op-node", "pure"]} : (!T) -> !T
+  %c3 = refgraph.tensor_op "aten::any"(%a3) {traits = ["as-op-node", "pure"]} : (!T) -> !B
+  refgraph.decide %c3 is open at "f.py:3" state "s" [%a3, %c3] : (!B, !T, !B) -> ()
+  refgraph.yield %a3, %c3 : !T, !B
+}

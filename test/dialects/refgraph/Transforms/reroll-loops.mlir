@@ -107,3 +107,48 @@ refgraph.graph @carried_and_written(%x: !T) {
   refgraph.decide %c3 is open at "f.py:3" state "s" [%a3, %c3] : (!B, !T, !B) -> ()
   refgraph.yield %a3, %c3 : !T, !B
 }
+
+// -----
+
+!T = !refgraph.tensor<[4], [1], f32, "cpu">
+!B = !refgraph.tensor<[], [], i1, "cpu">
+!N = !refgraph.tensor<[], [], i64, "cpu">
+
+// A counter: what the next iteration expects of it is computed ahead, and the
+// loop ends in front of an iteration that it does not hold for.
+// CHECK-LABEL: refgraph.graph @counted
+// CHECK-NEXT:    %[[N0:.*]] = refgraph.tensor_op "aten::full"([], number(%arg1)
+// CHECK:         %[[C1:.*]] = refgraph.tensor_op "aten::any"
+// CHECK-NEXT:    %[[N1:.*]] = refgraph.tensor_op "aten::add.Tensor"(%[[N0]], wrapped(1 : i64), 1 : i64)
+// CHECK-NEXT:    %[[E1:.*]] = refgraph.tensor_op "aten::lt.Scalar"(%[[N1]], 100 : i64)
+// CHECK-NEXT:    %[[G1:.*]] = refgraph.tensor_op "aten::logical_and"(%[[C1]], %[[E1]])
+// CHECK-NEXT:    refgraph.while %[[G1]] is true carries(%{{.*}}, %[[N0]], %[[C1]])
+// CHECK-NEXT:    ^bb0(%[[A:.*]]: !refgraph{{.*}}, %[[N:.*]]: !refgraph{{.*}}, %{{.*}}: !refgraph
+// CHECK-NEXT:      refgraph.tensor_op "aten::neg"(%[[A]])
+// CHECK-NEXT:      %[[M:.*]] = refgraph.tensor_op "aten::add.Tensor"(%[[N]], wrapped(1 : i64), 1 : i64)
+// CHECK-NEXT:      refgraph.tensor_op "aten::lt.Scalar"(%[[M]], 100 : i64)
+// CHECK-NEXT:      %[[C:.*]] = refgraph.tensor_op "aten::any"
+// CHECK-NEXT:      %[[M2:.*]] = refgraph.tensor_op "aten::add.Tensor"(%[[M]], wrapped(1 : i64), 1 : i64)
+// CHECK-NEXT:      %[[E:.*]] = refgraph.tensor_op "aten::lt.Scalar"(%[[M2]], 100 : i64)
+// CHECK-NEXT:      %[[G:.*]] = refgraph.tensor_op "aten::logical_and"(%[[C]], %[[E]])
+// CHECK-NEXT:      refgraph.next %[[G]] carries(%{{.*}}, %[[M]], %[[C]])
+// CHECK-NOT:     refgraph.expect
+refgraph.graph @counted(%x: !T, %n: !refgraph.obj<"int">) {
+  %n1 = refgraph.tensor_op "aten::full"([], number(%n), 4 : i64, none, device("cpu"), none) {traits = ["as-op-node", "pure"]} : (!refgraph.obj<"int">) -> !N
+  %a1 = refgraph.tensor_op "aten::neg"(%x) {traits = ["as-op-node", "pure"]} : (!T) -> !T
+  %c1 = refgraph.tensor_op "aten::any"(%a1) {traits = ["as-op-node", "pure"]} : (!T) -> !B
+  refgraph.decide %c1 is true at "f.py:3" state "s" [%a1, %n1, %c1] : (!B, !T, !N, !B) -> ()
+  %a2 = refgraph.tensor_op "aten::neg"(%a1) {traits = ["as-op-node", "pure"]} : (!T) -> !T
+  %n2 = refgraph.tensor_op "aten::add.Tensor"(%n1, wrapped(1 : i64), 1 : i64) {traits = ["as-op-node", "pure"]} : (!N) -> !N
+  %e2 = refgraph.tensor_op "aten::lt.Scalar"(%n2, 100 : i64) {traits = ["as-op-node", "pure"]} : (!N) -> !B
+  refgraph.expect %e2 is true : !B
+  %c2 = refgraph.tensor_op "aten::any"(%a2) {traits = ["as-op-node", "pure"]} : (!T) -> !B
+  refgraph.decide %c2 is true at "f.py:3" state "s" [%a2, %n2, %c2] : (!B, !T, !N, !B) -> ()
+  %a3 = refgraph.tensor_op "aten::neg"(%a2) {traits = ["as-op-node", "pure"]} : (!T) -> !T
+  %n3 = refgraph.tensor_op "aten::add.Tensor"(%n2, wrapped(1 : i64), 1 : i64) {traits = ["as-op-node", "pure"]} : (!N) -> !N
+  %e3 = refgraph.tensor_op "aten::lt.Scalar"(%n3, 100 : i64) {traits = ["as-op-node", "pure"]} : (!N) -> !B
+  refgraph.expect %e3 is true : !B
+  %c3 = refgraph.tensor_op "aten::any"(%a3) {traits = ["as-op-node", "pure"]} : (!T) -> !B
+  refgraph.decide %c3 is open at "f.py:3" state "s" [%a3, %n3, %c3] : (!B, !T, !N, !B) -> ()
+  refgraph.yield %a3, %n3, %c3 : !T, !N, !B
+}
