@@ -113,6 +113,7 @@ refgraph.trace @tokens {
   %n = refgraph.create "token" [%o, %two] : (!refgraph.obj<"_contextvars.ContextVar">, !refgraph.obj<"int">) -> !refgraph.obj<"_contextvars.Token">
   refgraph.delete %t slot("value") : !refgraph.obj<"_contextvars.Token">
   refgraph.leave %n : !refgraph.obj<"_contextvars.Token">
+}
 
 // A number that the graph computes is made an object behind it.
 // CHECK-LABEL: @item
