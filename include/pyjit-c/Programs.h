@@ -286,11 +286,14 @@ typedef enum PyjitMockOp {
                             //   as pools.tensors[imm] says
   PYJIT_MOCK_BOX = 14,      // dst = the int or float in n register a
 
-  PYJIT_MOCK_TOKEN = 17, // context variable lists[a] is set to lists[a+1];
-                         //   dst = what takes it back
-  PYJIT_MOCK_ITEM = 15,  // dst = the float, int or bool that the 0-dim
-                         //   tensor lists[a] holds
-  PYJIT_MOCK_CELL = 16,  // dst = closure cell that holds register lists[a]
+  PYJIT_MOCK_FUNCTION = 18, // dst = function of code lists[a], globals, and,
+                            //   each of them or None, defaults, keyword
+                            //   defaults, annotations, tuple of cells
+  PYJIT_MOCK_TOKEN = 17,    // context variable lists[a] is set to lists[a+1];
+                            //   dst = what takes it back
+  PYJIT_MOCK_ITEM = 15,     // dst = the float, int or bool that the 0-dim
+                            //   tensor lists[a] holds
+  PYJIT_MOCK_CELL = 16,     // dst = closure cell that holds register lists[a]
 
   // Effects.
   PYJIT_MOCK_COPY_BACK = 32, // tensor a.copy_(tensor b), a is a guard

@@ -74,6 +74,7 @@ LogicalResult MockEncoder::encodeCreate(refgraph::CreateOp op) {
                   .Case("cell", PYJIT_MOCK_CELL)
                   .Case("token", PYJIT_MOCK_TOKEN)
                   .Case("number", PYJIT_MOCK_ITEM)
+                  .Case("function", PYJIT_MOCK_FUNCTION)
                   .Case("size", PYJIT_MOCK_SIZE)
                   .Default(PYJIT_MOCK_RETURN);
   if (code == PYJIT_MOCK_RETURN)

@@ -47,7 +47,7 @@ bool Session::frameState(size_t i, FramePhase phase, FrameState &state) {
   Origin origin = originOf(code, function);
   // A function that the call made has cells that no other call shares.
   Node *node = find(origin.function);
-  if (!node || !node->external)
+  if (!node || !node->external || !node->pinned)
     return false;
   CodeInfo &facts = info(code);
   const Instruction &in = facts.at(shadow.offset);

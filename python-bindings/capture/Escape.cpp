@@ -59,6 +59,37 @@ private:
   std::map<PyObject *, std::pair<std::string, std::string>> values;
   std::set<PyObject *> tokens;
 
+  /// A function as MAKE_FUNCTION leaves it: nothing was set on it, and its
+  /// variables are those of frames of the call.
+  bool isPlainFunction(PyObject *object) {
+    auto *function = reinterpret_cast<PyFunctionObject *>(object);
+    auto *code = reinterpret_cast<PyCodeObject *>(function->func_code);
+    Node *node = s.find(function->func_code);
+    if (!node || !node->pinned || function->func_name != code->co_name ||
+        function->func_qualname != code->co_qualname ||
+        (function->func_dict && PyDict_GET_SIZE(function->func_dict)) ||
+        (function->func_typeparams &&
+         PyTuple_GET_SIZE(function->func_typeparams)))
+      return false;
+    PyObject *fresh =
+        PyFunction_New(function->func_code, function->func_globals);
+    bool same = fresh &&
+                reinterpret_cast<PyFunctionObject *>(fresh)->func_doc ==
+                    function->func_doc &&
+                reinterpret_cast<PyFunctionObject *>(fresh)->func_module ==
+                    function->func_module &&
+                reinterpret_cast<PyFunctionObject *>(fresh)->func_builtins ==
+                    function->func_builtins;
+    Py_XDECREF(fresh);
+    PyErr_Clear();
+    PyObject *closure = function->func_closure;
+    for (Py_ssize_t i = 0; closure && i < PyTuple_GET_SIZE(closure); ++i) {
+      PyObject *cell = PyTuple_GET_ITEM(closure, i);
+      same &= (s.isOwnCell(cell) || s.isExternal(cell)) && PyCell_GET(cell);
+    }
+    return same;
+  }
+
   /// A variable that the call has set once and not reset.
   bool staysSet(PyObject *token) const {
     PyObject *variable = pyjitTokenVariable(token);
@@ -194,6 +225,19 @@ private:
       Py_DECREF(set);
       list({variable, set});
       tokens.insert(object);
+    } else if (type == &PyFunction_Type && isPlainFunction(object)) {
+      kind = "function";
+      auto *function = reinterpret_cast<PyFunctionObject *>(object);
+      s.pin(function->func_globals);
+      auto orNone = [](PyObject *part) { return part ? part : Py_None; };
+      // Made by the instruction that made the function.
+      if (PyObject *closure = function->func_closure)
+        if (!s.find(closure))
+          s.born(closure);
+      list({function->func_code, function->func_globals,
+            orNone(function->func_defaults), orNone(function->func_kwdefaults),
+            orNone(function->func_annotations),
+            orNone(function->func_closure)});
     } else if (type == &PyMethod_Type) {
       kind = "method";
       list({PyMethod_GET_FUNCTION(object), PyMethod_GET_SELF(object)});

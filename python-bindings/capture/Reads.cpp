@@ -147,6 +147,16 @@ void Session::readParts(PyObject *object, int value, const std::string &type) {
   part("index");
 }
 
+/// Behind a cut: a function that an earlier part may have made, which is
+/// another one in each call.
+bool Session::isPassedOn(Node *owner, PyObject *object) {
+  if (!resumed || (owner && owner->pinned) || !PyFunction_Check(object))
+    return false;
+  auto *code = reinterpret_cast<PyCodeObject *>(
+      reinterpret_cast<PyFunctionObject *>(object)->func_code);
+  return code->co_flags & CO_NESTED;
+}
+
 void Session::emitGet(Node *owner, Select select, const std::string &selector,
                       PyObject *result, const std::string &place) {
   int loc = location();
@@ -197,8 +207,9 @@ void Session::emitGet(Node *owner, Select select, const std::string &selector,
   if (node && !node->external)
     return end("an external object holds an object made by the call (" +
                typeName(result) + ")");
-  bool pinned =
-      node ? node->pinned : isProcessConstant(result) || shouldPin(result);
+  bool pinned = node ? node->pinned
+                     : isProcessConstant(result) ||
+                           (shouldPin(result) && !isPassedOn(owner, result));
   std::string check;
   if (pinned)
     check = " is(" + std::to_string(pin(result)->index) + ")";
@@ -351,9 +362,15 @@ void Session::function(Node *node) {
   auto *f = reinterpret_cast<PyFunctionObject *>(node->object);
   read(node, Select::Code, nullptr, f->func_code);
   PyObject *defaults = f->func_defaults ? f->func_defaults : Py_None;
-  if (defaults != Py_None && !find(defaults))
+  if (!node->pinned) { // its identity says nothing
+    pin(f->func_globals);
+    read(node, Select::Globals, nullptr, f->func_globals);
+  } else if (defaults != Py_None && !find(defaults)) {
     pin(defaults);
+  }
   read(node, Select::Defaults, nullptr, defaults);
+  if (Node *n = find(defaults); n && !n->pinned)
+    length(n, PyTuple_GET_SIZE(defaults));
   if (Node *n = find(defaults))
     for (Py_ssize_t i = 0; i < PyTuple_GET_SIZE(defaults); ++i)
       readIndex(n, Select::Item, i, PyTuple_GET_ITEM(defaults, i));

@@ -457,6 +457,7 @@ private:
   void noteBirth(PyObject *object);
   bool align(PyjitFrame *frame, PyCodeObject *code, int offset, bool starts);
   void frameStart(ShadowFrame &shadow, ShadowFrame *caller);
+  bool isPassedOn(Node *owner, PyObject *object);
   void readParts(PyObject *object, int value, const std::string &type);
   void emitGet(Node *owner, Select select, const std::string &selector,
                PyObject *result, const std::string &place = "");

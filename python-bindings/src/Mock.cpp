@@ -45,6 +45,23 @@ int storeSlot(PyObject *object, PyObject *name, PyObject *value) {
   return 0;
 }
 
+/// As MAKE_FUNCTION does.
+template <typename Element> PyObject *makeFunction(Element element) {
+  PyObject *made = PyFunction_New(element(0), element(1));
+  if (!made)
+    return nullptr;
+  auto *function = reinterpret_cast<PyFunctionObject *>(made);
+  auto part = [&](uint32_t i, PyObject *&place) {
+    if (element(i) != Py_None)
+      place = Py_NewRef(element(i));
+  };
+  part(2, function->func_defaults);
+  part(3, function->func_kwdefaults);
+  part(4, function->func_annotations);
+  part(5, function->func_closure);
+  return made;
+}
+
 } // namespace
 
 bool Mock::load(const PyjitMockProgram &mock, PyObject *objects,
@@ -84,6 +101,9 @@ void Mock::findExternals() {
     case PYJIT_MOCK_SIZE:
     case PYJIT_MOCK_NEW:
       useList(inst.a, inst.b);
+      break;
+    case PYJIT_MOCK_FUNCTION:
+      useList(inst.a, 6);
       break;
     case PYJIT_MOCK_SLICE:
     case PYJIT_MOCK_RANGE:
@@ -311,6 +331,8 @@ bool Mock::step(const PyjitInst &inst, std::vector<PyObject *> &registers) {
         element(2), nullptr));
   case PYJIT_MOCK_CELL:
     return put(PyCell_New(element(0)));
+  case PYJIT_MOCK_FUNCTION:
+    return put(makeFunction(element));
   case PYJIT_MOCK_TOKEN:
     return put(PyContextVar_Set(element(0), element(1)));
   case PYJIT_MOCK_ITEM:

@@ -360,6 +360,8 @@ LogicalResult CreateOp::verify() {
   std::optional<unsigned> count;
   if (kind == "slice" || kind == "range")
     count = 3;
+  else if (kind == "function")
+    count = 6;
   else if (kind == "method" || kind == "token")
     count = 2;
   else if (kind == "cell" || kind == "number")

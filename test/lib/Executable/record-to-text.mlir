@@ -100,9 +100,10 @@ refgraph.trace @values {
   refgraph.leave %o : !refgraph.obj<"str">
 }
 
-// A context variable that stays set, and one that is reset: of both the token is what it is about.
+// A context variable that stays set, one that is reset, and a function that the call made.
 // CHECK-LABEL: @tokens
 // CHECK:       r[[NEW:[0-9]+]] = TOKEN [r[[VAR:[0-9]+]], r{{[0-9]+}}]
+// CHECK:       FUNCTION [r[[VAR]], {{r.*}}]
 // CHECK:       DEL_SLOT r[[OLD:[0-9]+]] "value"
 refgraph.trace @tokens {
   %e = refgraph.external
@@ -111,8 +112,10 @@ refgraph.trace @tokens {
   %v = refgraph.get %t field("var") is(4) : !refgraph.obj<"_contextvars.Token"> -> !refgraph.obj<"_contextvars.ContextVar">
   %two = refgraph.constant 2
   %n = refgraph.create "token" [%o, %two] : (!refgraph.obj<"_contextvars.ContextVar">, !refgraph.obj<"int">) -> !refgraph.obj<"_contextvars.Token">
+  %f = refgraph.create "function" [%o, %two, %two, %two, %two, %two] : (!refgraph.obj<"_contextvars.ContextVar">, !refgraph.obj<"int">, !refgraph.obj<"int">, !refgraph.obj<"int">, !refgraph.obj<"int">, !refgraph.obj<"int">) -> !refgraph.obj<"function">
+  %both = refgraph.create "tuple" [%n, %f] : (!refgraph.obj<"_contextvars.Token">, !refgraph.obj<"function">) -> !refgraph.obj<"tuple">
   refgraph.delete %t slot("value") : !refgraph.obj<"_contextvars.Token">
-  refgraph.leave %n : !refgraph.obj<"_contextvars.Token">
+  refgraph.leave %both : !refgraph.obj<"tuple">
 }
 
 // A number that the graph computes is made an object behind it.

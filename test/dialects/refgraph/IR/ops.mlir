@@ -109,6 +109,8 @@ refgraph.trace @writes attributes {source = "f.py"} {
   %o4 = refgraph.create "instance" type(8) [%r] : (!T) -> !refgraph.obj<"Pair">
   // CHECK: refgraph.create "cell" [%{{.*}}] : (
   %cell = refgraph.create "cell" [%r] : (!T) -> !refgraph.obj<"cell">
+  // CHECK: refgraph.create "function" [%{{.*}}, %{{.*}}, %{{.*}}, %{{.*}}, %{{.*}}, %{{.*}}] : (
+  %made = refgraph.create "function" [%c, %d, %two, %two, %two, %two] : (!refgraph.obj<"Config">, !refgraph.obj<"dict">, !refgraph.obj<"int">, !refgraph.obj<"int">, !refgraph.obj<"int">, !refgraph.obj<"int">) -> !refgraph.obj<"function">
   // CHECK: refgraph.create "token" [%{{.*}}, %{{.*}}] : (
   // CHECK: refgraph.delete %{{.*}} slot("value") : !refgraph.obj<"_contextvars.Token">
   %token = refgraph.create "token" [%c, %two] : (!refgraph.obj<"Config">, !refgraph.obj<"int">) -> !refgraph.obj<"_contextvars.Token">
