@@ -350,7 +350,7 @@ def test_data_dependent_branch(compile: Compile) -> Steps:
     yield f(a)
 
 
-@scenario(cuts="a tensor's data read by Python")
+@scenario
 def test_item(compile: Compile) -> Steps:
     f = compile(lambda x, i: x * float(x[i].item()))
     yield f(values(4), 0)
