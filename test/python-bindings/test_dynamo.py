@@ -1,4 +1,5 @@
-"""torch.compile(backend="pyjit")."""
+"""torch.compile(backend="pyjit"). Not beside the models: once Dynamo is loaded, some of them ask it
+questions that the recorder does not model."""
 
 from __future__ import annotations
 
