@@ -318,25 +318,11 @@ std::string Compilation::report(StringRef trace, StringRef topic) {
   return text;
 }
 
-/// The user's line: the outermost frame's is the caller, the innermost the
-/// operator's.
-static std::string lineOf(Location loc) {
-  std::string text;
-  loc->walk([&](Location part) {
-    auto file = dyn_cast<FileLineColLoc>(part);
-    if (!file)
-      return WalkResult::advance();
-    text = (file.getFilename().getValue() + ":" + Twine(file.getLine())).str();
-    return WalkResult::interrupt();
-  });
-  return text;
-}
-
 executable::KernelInfo Compilation::describeKernel(StringRef kernel) {
   executable::KernelInfo info;
   Operation *symbol = SymbolTable::lookupSymbolIn(*module, kernel);
   executable::readKernelAttributes(symbol, info);
-  info.location = lineOf(symbol->getLoc());
+  info.location = refgraph::lineOf(symbol->getLoc());
   for (const ptx::KernelCode &code : ptxCode.kernels)
     if (code.function == kernel) {
       info.symbol = code.name;

@@ -11,15 +11,7 @@ using namespace pyjit::capture;
 
 /// `torch.Tensor.__hash__`, a Python function that returns `id(self)`.
 static PyObject *tensorHash() {
-  static PyObject *hash = [] {
-    PyObject *torch = PyImport_ImportModule("torch");
-    PyObject *cls = torch ? PyObject_GetAttrString(torch, "Tensor") : nullptr;
-    PyObject *found = cls ? PyObject_GetAttrString(cls, "__hash__") : nullptr;
-    Py_XDECREF(cls);
-    Py_XDECREF(torch);
-    PyErr_Clear();
-    return found;
-  }();
+  static PyObject *hash = findObject("torch:Tensor.__hash__");
   return hash;
 }
 

@@ -19,7 +19,7 @@ void NativeTable::add(PyObject *callable, NativeHandler handler) {
     types[reinterpret_cast<PyTypeObject *>(callable)] = handler;
 }
 
-void NativeTable::add(const char *path, NativeHandler handler) {
+PyObject *pyjit::capture::findObject(const char *path) {
   const char *colon = std::strchr(path, ':');
   std::string module(path, colon - path);
   PyObject *object = PyImport_ImportModule(module.c_str());
@@ -32,6 +32,12 @@ void NativeTable::add(const char *path, NativeHandler handler) {
     Py_DECREF(object);
     object = next;
   }
+  PyErr_Clear();
+  return object;
+}
+
+void NativeTable::add(const char *path, NativeHandler handler) {
+  PyObject *object = findObject(path);
   if (object)
     add(object, handler);
   Py_XDECREF(object);
@@ -153,13 +159,7 @@ static Post nativeAbcCheck(Session &s, const Call &c) {
   if (c.args.size() != 2)
     return s.unknownNative(c);
   nativeTypeCheck(s, c);
-  static PyObject *getToken = [] {
-    PyObject *module = PyImport_ImportModule("_abc");
-    PyObject *f =
-        module ? PyObject_GetAttrString(module, "get_cache_token") : nullptr;
-    Py_XDECREF(module);
-    return f;
-  }();
+  static PyObject *getToken = findObject("_abc:get_cache_token");
   PyObject *token = getToken ? PyObject_CallNoArgs(getToken) : nullptr;
   if (!token) {
     PyErr_Clear();

@@ -9,6 +9,10 @@ namespace pyjit::capture {
 /// Records what the function is about to read and says what it returns.
 using NativeHandler = Post (*)(Session &, const Call &);
 
+/// What "module:attribute.path" names, a new reference; null, and no error,
+/// where it does not exist.
+PyObject *findObject(const char *path);
+
 /// Handlers by method definition: one entry serves a function however it is
 /// reached (bound, unbound, through a module).
 class NativeTable {

@@ -250,14 +250,8 @@ Post functionApply(Session &s, const Call &c) {
     if (s.isTensor(arg) && s.tensors->requiresGrad(arg) &&
         s.tensors->gradMode())
       s.end("an autograd function with a gradient");
-  static PyTypeObject *base = [] {
-    PyObject *module = PyImport_ImportModule("torch.autograd");
-    PyObject *found =
-        module ? PyObject_GetAttrString(module, "Function") : nullptr;
-    Py_XDECREF(module);
-    PyErr_Clear();
-    return reinterpret_cast<PyTypeObject *>(found);
-  }();
+  static auto *base =
+      reinterpret_cast<PyTypeObject *>(findObject("torch.autograd:Function"));
   PyObject *forward = s.typeLookup(cls, "forward");
   PyObject *context = s.typeLookup(cls, "_backward_cls");
   PyObject *setup = s.typeLookup(cls, "setup_context");

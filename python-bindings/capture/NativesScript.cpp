@@ -12,14 +12,7 @@ bool pyjit::capture::isScriptFunction(PyObject *object) {
   size_t n = std::strlen(name), m = std::strlen("ScriptFunction");
   if (n < m || std::strcmp(name + n - m, "ScriptFunction"))
     return false;
-  static PyObject *cls = [] {
-    PyObject *module = PyImport_ImportModule("torch._C");
-    PyObject *found =
-        module ? PyObject_GetAttrString(module, "ScriptFunction") : nullptr;
-    Py_XDECREF(module);
-    PyErr_Clear();
-    return found;
-  }();
+  static PyObject *cls = findObject("torch._C:ScriptFunction");
   return reinterpret_cast<PyObject *>(Py_TYPE(object)) == cls;
 }
 
@@ -104,14 +97,7 @@ Post pyjit::capture::callScript(Session &s, const Call &c) {
   for (PyObject *arg : c.args)
     s.scalars.pinDeep(arg);
   // Asked from C++.
-  static PyObject *asked = [] {
-    PyObject *module = PyImport_ImportModule("torch.compiler");
-    PyObject *found =
-        module ? PyObject_GetAttrString(module, "is_exporting") : nullptr;
-    Py_XDECREF(module);
-    PyErr_Clear();
-    return found;
-  }();
+  static PyObject *asked = findObject("torch.compiler:is_exporting");
   if (asked && !s.find(asked))
     s.pin(asked);
   std::string graph =

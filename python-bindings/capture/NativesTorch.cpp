@@ -338,9 +338,7 @@ void pyjit::capture::addTorch(NativeTable &t) {
   addFamily(t, "torch._C._linalg", nullptr);
   addFamily(t, "torch._C._fft", nullptr);
   addFamily(t, "torch._C._special", nullptr);
-  PyObject *torch = PyImport_ImportModule("torch._C");
-  PyObject *base =
-      torch ? PyObject_GetAttrString(torch, "TensorBase") : nullptr;
+  PyObject *base = findObject("torch._C:TensorBase");
   if (base) {
     PyObject *dict = PyType_GetDict(reinterpret_cast<PyTypeObject *>(base));
     PyObject *key, *value;
@@ -352,7 +350,6 @@ void pyjit::capture::addTorch(NativeTable &t) {
     Py_DECREF(dict);
   }
   Py_XDECREF(base);
-  Py_XDECREF(torch);
   PyErr_Clear();
   t.add("torch._C:TensorBase.size", tensorMetadata);
   t.add("torch._C:TensorBase.type", tensorType);

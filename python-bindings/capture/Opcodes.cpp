@@ -6,6 +6,7 @@
 //
 //===----------------------------------------------------------------------===//
 
+#include "Natives.h"
 #include "ObjectKinds.h"
 #include "Session.h"
 #include "Tensors.h"
@@ -153,15 +154,7 @@ Post importName(const Op &o) {
   o.s.read(o.s.pin(modules), Select::Item, name, module);
   // `from package import name` runs a function of importlib's.
   if (o.peek(1) != Py_None) {
-    static PyObject *handle = [] {
-      PyObject *importlib = PyImport_ImportModule("_frozen_importlib");
-      PyObject *found =
-          importlib ? PyObject_GetAttrString(importlib, "_handle_fromlist")
-                    : nullptr;
-      Py_XDECREF(importlib);
-      PyErr_Clear();
-      return found;
-    }();
+    static PyObject *handle = findObject("_frozen_importlib:_handle_fromlist");
     if (handle && !o.s.find(handle))
       o.s.pin(handle);
   }

@@ -138,14 +138,8 @@ void Scalars::before(PyjitFrame *current, PyCodeObject *,
   case DELETE_SUBSCR:
     return pinDeep(peek(1));
   case BINARY_SLICE:
-    if (sizes && s.isTensor(peek(3))) {
-      PyObject *key = PySlice_New(peek(2), peek(1), nullptr);
-      if (!key)
-        return s.end("out of memory");
-      beginSubscript(peek(3), key);
-      Py_DECREF(key);
-      return;
-    }
+    if (sizes && s.isTensor(peek(3)))
+      return beginSlice(peek(3), peek(2), peek(1));
     return pinOperands(current, in, 2);
   case STORE_SUBSCR:
     if (sizes && s.isTensor(peek(2))) {
@@ -159,12 +153,7 @@ void Scalars::before(PyjitFrame *current, PyCodeObject *,
   case STORE_SLICE:
     if (sizes && s.isTensor(peek(3))) {
       pinDeep(peek(4));
-      PyObject *key = PySlice_New(peek(2), peek(1), nullptr);
-      if (!key)
-        return s.end("out of memory");
-      beginSubscript(peek(3), key);
-      Py_DECREF(key);
-      return;
+      return beginSlice(peek(3), peek(2), peek(1));
     }
     pinOperands(current, in, 2);
     if (!PyList_CheckExact(peek(3)))

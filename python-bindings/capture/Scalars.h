@@ -204,6 +204,8 @@ private:
   void pinShape(const Pending &entry);
   void collectInts(const Call &call);
   void beginSubscript(PyObject *tensor, PyObject *key);
+  /// Of `tensor[start:stop]`.
+  void beginSlice(PyObject *tensor, PyObject *start, PyObject *stop);
 
   Session &s;
   Places places;

@@ -257,13 +257,7 @@ bool Session::shouldPin(PyObject *o) {
   // Enumeration members are compared by identity; modules rarely change.
   if (!std::strcmp(Py_TYPE(type)->tp_name, "EnumType"))
     return true;
-  static PyObject *moduleClass = [] {
-    PyObject *nn = PyImport_ImportModule("torch.nn");
-    PyObject *cls = nn ? PyObject_GetAttrString(nn, "Module") : nullptr;
-    Py_XDECREF(nn);
-    PyErr_Clear();
-    return cls;
-  }();
+  static PyObject *moduleClass = findObject("torch.nn:Module");
   if (moduleClass &&
       PyObject_TypeCheck(o, reinterpret_cast<PyTypeObject *>(moduleClass)))
     return true;

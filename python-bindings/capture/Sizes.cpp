@@ -354,6 +354,14 @@ std::vector<PyObject *> Scalars::findInts(const std::vector<int64_t> &values) {
   return found;
 }
 
+void Scalars::beginSlice(PyObject *tensor, PyObject *start, PyObject *stop) {
+  PyObject *key = PySlice_New(start, stop, nullptr);
+  if (!key)
+    return s.end("out of memory");
+  beginSubscript(tensor, key);
+  Py_DECREF(key);
+}
+
 /// A tensor between brackets. Torch leaves out slices that show all of a
 /// dimension, which another size may not be.
 void Scalars::beginSubscript(PyObject *tensor, PyObject *key) {

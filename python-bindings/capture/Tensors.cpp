@@ -1,5 +1,6 @@
 //===- Tensors.cpp - Tensors and Torch's global state ---------------------===//
 
+#include "Natives.h"
 #include "TensorImpl.h"
 
 #include <ATen/Context.h>
@@ -167,14 +168,7 @@ bool TensorRecorder::describe(PyObject *object, bool parameter,
                               std::string &type, std::string &attributes) {
   const at::Tensor &t = THPVariable_Unpack(object);
   PyTypeObject *cls = Py_TYPE(object);
-  static PyObject *parameterClass = [] {
-    PyObject *module = PyImport_ImportModule("torch.nn");
-    PyObject *found =
-        module ? PyObject_GetAttrString(module, "Parameter") : nullptr;
-    Py_XDECREF(module);
-    PyErr_Clear();
-    return found;
-  }();
+  static PyObject *parameterClass = findObject("torch.nn:Parameter");
   if (reinterpret_cast<PyObject *>(cls) != THPVariableClass &&
       reinterpret_cast<PyObject *>(cls) != parameterClass) {
     impl->session.endWhole("a tensor of class " + std::string(cls->tp_name));

@@ -171,13 +171,6 @@ PyObject *build(PyObject *, PyObject *args) {
   return wrapRecord(std::move(record));
 }
 
-void appendLine(PyjitString message, void *user) {
-  auto *text = static_cast<std::string *>(user);
-  if (!text->empty())
-    *text += '\n';
-  text->append(message.data, message.size);
-}
-
 PyObject *merge(PyObject *, PyObject *args) {
   PyObject *parts;
   if (!PyArg_ParseTuple(args, "O!:merge", &PyList_Type, &parts))
@@ -195,7 +188,7 @@ PyObject *merge(PyObject *, PyObject *args) {
   std::string error;
   PyjitCompileOptions options{};
   options.size = sizeof options;
-  options.diagnostic = appendLine;
+  options.diagnostic = appendDiagnostic;
   options.user = &error;
   PyThreadState *thread = PyEval_SaveThread();
   PyjitText *text =

@@ -34,14 +34,14 @@ bool signalsRaise() {
   return raised;
 }
 
+} // namespace
+
 void appendDiagnostic(PyjitString message, void *user) {
   auto *text = static_cast<std::string *>(user);
   if (!text->empty())
     *text += '\n';
   text->append(message.data, message.size);
 }
-
-} // namespace
 
 std::unique_ptr<Record> Record::build(const std::string &trace,
                                       PyObject *objects, Py_ssize_t nargs,

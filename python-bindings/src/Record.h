@@ -21,6 +21,9 @@
 
 namespace pyjit::python {
 
+/// A compiler's `diagnostic`: `user` is a std::string that gets a line more.
+void appendDiagnostic(PyjitString message, void *user);
+
 /// A captured and compiled call: guards, mock, launch programs and kernels,
 /// plus the object table that they refer to.
 class Record {

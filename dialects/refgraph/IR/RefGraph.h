@@ -24,6 +24,9 @@
 
 namespace pyjit::refgraph {
 void registerRefGraphDialect(mlir::DialectRegistry &registry);
+
+/// "file:line" of the innermost of the frames that a location nests, or "".
+std::string lineOf(mlir::Location loc);
 } // namespace pyjit::refgraph
 
 #endif // PYJIT_DIALECTS_REFGRAPH_IR_REFGRAPH_H

@@ -12,6 +12,18 @@ namespace pyjit::refgraph {
 using operators::SizePolynomial;
 using operators::SizePolynomials;
 
+std::string lineOf(Location loc) {
+  std::string text;
+  loc->walk([&](Location part) {
+    auto file = dyn_cast<FileLineColLoc>(part);
+    if (!file)
+      return WalkResult::advance();
+    text = (file.getFilename().getValue() + ":" + Twine(file.getLine())).str();
+    return WalkResult::interrupt();
+  });
+  return text;
+}
+
 /// What the three parameters of a layout hold.
 static void splitLayout(ArrayRef<SizePolynomial> sizes,
                         ArrayRef<SizePolynomial> strides, MLIRContext *context,

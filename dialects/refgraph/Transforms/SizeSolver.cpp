@@ -12,19 +12,6 @@ using namespace mlir;
 using namespace pyjit;
 using namespace pyjit::refgraph;
 
-/// The line of the innermost frame.
-static std::string lineOf(Location loc) {
-  std::string text;
-  loc->walk([&](Location part) {
-    auto file = dyn_cast<FileLineColLoc>(part);
-    if (!file)
-      return WalkResult::advance();
-    text = (file.getFilename().getValue() + ":" + Twine(file.getLine())).str();
-    return WalkResult::interrupt();
-  });
-  return text;
-}
-
 SizePolynomial SizeLifter::resolve(SizePolynomial size) const {
   for (auto &[symbol, by] : replaced)
     if (size.contains(symbol))
