@@ -195,7 +195,8 @@ LogicalResult Encoder::encode(Operation &op) {
   }
   if (auto copy = dyn_cast<cudagraph::CopyOp>(op)) {
     blob.step(rt::StepKind::Copy, slot(copy.getSource()),
-              slot(copy.getTarget()));
+              slot(copy.getTarget()), 0,
+              copy.getPatchable() ? rt::kStepPatchable : 0);
     return success();
   }
   if (auto value = dyn_cast<cudagraph::HostValueOp>(op)) {

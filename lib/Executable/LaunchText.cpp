@@ -113,7 +113,8 @@ private:
       os << "release s" << step.a;
       break;
     case rt::StepKind::Copy:
-      os << "copy s" << step.a << " to s" << step.b;
+      os << "copy s" << step.a << " to s" << step.b
+         << (step.flags & rt::kStepPatchable ? " patchable" : "");
       break;
     case rt::StepKind::HostValue:
       os << "host value s" << step.a << " to s" << step.b;

@@ -403,7 +403,7 @@ class Engine:
         """Where a record for all sizes does not compile, one for the recorded sizes."""
 
         def build(pin_sizes: bool) -> Any:
-            return _C.build(
+            record = _C.build(
                 trace,
                 objects,
                 nargs,
@@ -413,6 +413,9 @@ class Engine:
                 "cpu" if self.settings.software_device else "",
                 pin_sizes,
             )
+            if self.settings.launch:
+                record.prefer_launch(self.settings.launch)
+            return record
 
         if "lift_sizes = " not in trace:
             return build(False)

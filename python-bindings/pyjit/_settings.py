@@ -7,6 +7,7 @@ from dataclasses import dataclass, fields
 from pathlib import Path
 from typing import Any
 
+LAUNCHES = ("plain", "copy", "table", "update")
 LOG_TOPICS = ("guards", "graph", "fusion", "kernels", "cudagraph", "cache")
 
 
@@ -22,6 +23,8 @@ class Settings:
     """Keep the intermediate roundings of eager PyTorch in half-precision chains."""
     software_device: bool = False
     """Launch tensors of the processor as on a GPU, by a driver made of software (for tests)."""
+    launch: str | None = None
+    """Launch on a device in this way instead of measuring which is the fastest: one of `LAUNCHES`."""
     max_records: int = 16
     """How many specialisations one function keeps; further ones run in eager."""
 
@@ -52,10 +55,14 @@ class Settings:
                 raise ValueError(
                     f"pyjit.compile: unknown option {key!r}; known are {', '.join(sorted(known))}"
                 )
-            expected = int if key == "max_records" else bool
+            expected = {"max_records": int, "launch": str}.get(key, bool)
             if type(value) is not expected:
                 raise TypeError(
                     f"pyjit.compile: option {key!r} takes {expected.__name__}, got {value!r}"
+                )
+            if key == "launch" and value not in LAUNCHES:
+                raise ValueError(
+                    f"pyjit.compile: option 'launch' is one of {', '.join(LAUNCHES)}, got {value!r}"
                 )
         return cls(fullgraph=bool(fullgraph), name=name, **(options or {}))
 

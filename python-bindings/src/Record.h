@@ -82,6 +82,7 @@ public:
   static void measureHost(bool on) { measuring = on; }
   /// The median of the latest such notes in microseconds, or -1.
   double hostMicroseconds() const;
+  void preferLaunch(rt::Variant variant) { launch->prefer(variant); }
 
 private:
   Record() = default;

@@ -5,6 +5,8 @@
 #include "Cut.h"
 #include "Reference.h"
 
+#include <cstring>
+
 namespace pyjit::python {
 namespace {
 
@@ -137,6 +139,20 @@ PyObject *setEnd(PyObject *self, PyObject *args) {
   Py_RETURN_NONE;
 }
 
+PyObject *preferLaunch(PyObject *self, PyObject *name) {
+  static constexpr const char *kNames[rt::kNumVariants] = {"plain", "copy",
+                                                           "table", "update"};
+  const char *text = PyUnicode_AsUTF8(name);
+  if (!text)
+    return nullptr;
+  for (unsigned i = 0; i < rt::kNumVariants; ++i)
+    if (std::strcmp(text, kNames[i]) == 0) {
+      recordOf(self).preferLaunch(rt::Variant(i));
+      Py_RETURN_NONE;
+    }
+  return PyErr_Format(PyExc_ValueError, "no way to launch: %R", name);
+}
+
 PyObject *getHostMicroseconds(PyObject *self, void *) {
   double median = recordOf(self).hostMicroseconds();
   return median < 0 ? Py_NewRef(Py_None) : PyFloat_FromDouble(median);
@@ -146,6 +162,8 @@ PyMethodDef methods[] = {
     {"set_end", setEnd, METH_VARARGS,
      "set_end(cut, grad_mode): where the record ends if not with its function; "
      "the grad mode that it leaves behind, or -1."},
+    {"prefer_launch", preferLaunch, METH_O,
+     "Launch on a device in this way, unmeasured, where it is offered."},
     {"stages", stages, METH_NOARGS, "Pairs of stage and seconds, in order."},
     {"changed_numbers", changedNumbers, METH_VARARGS,
      "Places whose number keeps the record from answering these arguments."},

@@ -3,8 +3,10 @@
 #include "pyjit-rt/cuda/CapturedGraph.h"
 
 #include <algorithm>
+#include <cstdio>
 #include <cstring>
 #include <stdexcept>
+#include <utility>
 
 using namespace pyjit::rt;
 using namespace pyjit::rt::cuda;
@@ -156,16 +158,6 @@ void CapturedGraph::addGraph(Graph child) {
   addNode(node);
 }
 
-void CapturedGraph::addHostWork(std::function<void()> work) {
-  GraphNode node = nullptr;
-  Level &level = levels.back();
-  check(
-      *driver,
-      driver->addHostWorkNode(&node, level.graph, level.last, std::move(work)),
-      "a library call on a software device");
-  addNode(node);
-}
-
 void CapturedGraph::setCondition(const LoadedKernel &setter,
                                  Condition condition, DevicePtr flag,
                                  bool negated) {
@@ -254,22 +246,97 @@ void CapturedGraph::addTable(const LoadedKernel &writer, DevicePtr table,
   }
 }
 
-void CapturedGraph::finish(Graph captured, bool owned) {
+void CapturedGraph::take(Graph captured, bool owned) {
   graph = captured;
   ownsGraph = owned;
   std::vector<GraphNode> nodes;
   check(*driver, driver->getNodes(graph, &nodes), "nodes of a graph");
   nodeCount = nodes.size();
+}
+
+void CapturedGraph::finish() {
   check(*driver, driver->instantiate(&exec, graph), "instantiating a graph");
+}
+
+//===----------------------------------------------------------------------===//
+// What a replay renews
+//===----------------------------------------------------------------------===//
+
+bool CapturedGraph::isRenewed(GraphNode node) const {
+  auto has = [&](auto &list) {
+    return std::any_of(list.begin(), list.end(),
+                       [&](auto &entry) { return entry.node == node; });
+  };
+  return has(kernels) || has(copies) || has(values);
+}
+
+bool CapturedGraph::patch(const std::vector<OperandWord> &words,
+                          const std::vector<PatchedOperand> &proved,
+                          std::string &reason) {
+  std::vector<GraphNode> nodes;
+  check(*driver, driver->getNodes(graph, &nodes), "nodes of a graph");
+  std::vector<LibraryNode> made;
+  std::vector<CopyNode> madeCopies;
+  uint32_t last = ~0u; // whose words are being collected
+  for (const OperandWord &word : words) {
+    GraphNode node = nodes.at(word.node);
+    const PatchedOperand &operand = proved.at(word.operand);
+    if (isRenewed(node)) {
+      reason = "a kernel of this program's own holds a library operand";
+      return false;
+    }
+    if (word.offset == kCopySource) {
+      CopyNodeParams params{};
+      check(*driver, driver->getCopyParams(node, &params), "a copy");
+      madeCopies.push_back(
+          {node,
+           params,
+           {params.target, -1, 0},
+           {params.source, int32_t(operand.slot), word.addend}});
+      continue;
+    }
+    if (word.node != last) {
+      made.emplace_back();
+      if (!made.back().node.read(*driver, node, reason))
+        return false;
+      last = word.node;
+    }
+    made.back().words.push_back({word.offset, operand.slot, word.addend});
+  }
+  libraries = std::move(made);
+  copies.insert(copies.end(), madeCopies.begin(), madeCopies.end());
+  operands = proved;
+  return true;
+}
+
+bool CapturedGraph::fits(void *const *buffers, std::string &reason) const {
+  for (const PatchedOperand &operand : operands) {
+    DevicePtr address = asAddress(buffers[operand.slot]);
+    bool far = (address ^ operand.address) & ~operand.varied;
+    if (address % operand.align == 0 && !far)
+      continue;
+    char text[128];
+    std::snprintf(text, sizeof text,
+                  far ? "an operand at 0x%llx differs from 0x%llx in more than "
+                        "the bits that were varied, 0x%llx"
+                      : "an operand at 0x%llx is aligned less than 0x%llx",
+                  static_cast<unsigned long long>(address),
+                  static_cast<unsigned long long>(operand.address),
+                  static_cast<unsigned long long>(operand.varied));
+    reason = text;
+    return false;
+  }
+  return true;
 }
 
 unsigned CapturedGraph::update(void *const *buffers) {
   unsigned touched = 0;
+  bool all = std::exchange(renewAll, true); // until all is done
   auto now = [&](const Address &address) {
     return reinterpret_cast<DevicePtr>(buffers[address.slot]) + address.offset;
   };
   for (KernelNode &entry : kernels) {
-    bool changed = false;
+    bool changed = all;
     for (auto &[param, address] : entry.external) {
       DevicePtr value = now(address);
       changed |= entry.params[param] != value;
@@ -303,7 +370,7 @@ unsigned CapturedGraph::update(void *const *buffers) {
       params.source = now(entry.source);
     if (entry.target.slot >= 0)
       params.target = now(entry.target);
-    if (params.source == entry.params.source &&
+    if (!all && params.source == entry.params.source &&
         params.target == entry.params.target)
       continue;
     entry.params = params;
@@ -315,13 +382,29 @@ unsigned CapturedGraph::update(void *const *buffers) {
     std::memcpy(&value,
                 static_cast<const char *>(buffers[entry.slot]) + entry.offset,
                 entry.fill.elementBytes);
-    if (value == entry.fill.value)
+    if (!all && value == entry.fill.value)
       continue;
     entry.fill.value = value;
     check(*driver, driver->setFillParams(exec, entry.node, entry.fill),
           "number from the host");
     ++touched;
   }
+  for (LibraryNode &entry : libraries) {
+    bool changed = all;
+    for (const LibraryWord &word : entry.words) {
+      uint64_t value = asAddress(buffers[word.slot]) + word.addend;
+      if (entry.node.get(word.offset) == value)
+        continue;
+      entry.node.set(word.offset, value);
+      changed = true;
+    }
+    if (!changed)
+      continue;
+    check(*driver, entry.node.write(*driver, exec),
+          "the address of a library call's operand");
+    ++touched;
+  }
+  renewAll = false;
   return touched;
 }
 

@@ -40,18 +40,27 @@ bool PatchedNode::read(Driver &driver, GraphNode from, std::string &reason) {
                  static_cast<const unsigned char *>(data) + size);
     return true;
   }
-  size_t offset = 0, size = 0;
-  for (size_t i = 0;
-       driver.paramInfo(params.func, i, &offset, &size) == kSuccess; ++i) {
-    if (!params.kernelParams) {
-      reason = "a kernel has parameters that are not shown";
+  for (size_t i = 0;; ++i) {
+    size_t offset = 0, size = 0;
+    Result result = driver.paramInfo(params, i, &offset, &size);
+    // Past the last one. Any other failure says nothing of how many there are.
+    if (result == kInvalidValue && (i > 0 || !params.kernelParams))
+      return true;
+    if (result || !params.kernelParams) {
+      reason = "a kernel's parameters are not shown (" +
+               driver.describe(result) + ")";
       return false;
     }
     layout.emplace_back(offset, size);
     block.resize(std::max(block.size(), offset + size));
     std::memcpy(block.data() + offset, params.kernelParams[i], size);
   }
-  return true;
+}
+
+uint64_t PatchedNode::get(uint32_t offset) const {
+  uint64_t word;
+  std::memcpy(&word, block.data() + offset, sizeof word);
+  return word;
 }
 
 void PatchedNode::set(uint32_t offset, uint64_t word) {
@@ -85,12 +94,6 @@ bool sameLaunch(const KernelNodeParams &a, const KernelNodeParams &b) {
          a.sharedBytes == b.sharedBytes;
 }
 
-uint64_t wordAt(const std::vector<unsigned char> &block, size_t offset) {
-  uint64_t word;
-  std::memcpy(&word, block.data() + offset, sizeof word);
-  return word;
-}
-
 /// The operand that the three words follow, or -1.
 int findOperand(const std::array<uint64_t, 3> &word,
                 const std::vector<MovedOperand> &operands, int64_t &addend) {
@@ -105,6 +108,118 @@ int findOperand(const std::array<uint64_t, 3> &word,
   }
   return -1;
 }
+
+/// One node in each of three captures.
+class Comparison {
+public:
+  Comparison(Driver &driver, const std::vector<MovedOperand> &operands,
+             std::vector<OperandWord> &words, std::string &reason)
+      : driver(driver), operands(operands), words(words), reason(reason) {}
+
+  bool compare(uint32_t number, const std::array<GraphNode, 3> &nodes) {
+    index = number;
+    NodeType type = NodeType::Other;
+    for (int k = 0; k < 3; ++k) {
+      NodeType found = NodeType::Other;
+      if (driver.getType(nodes[k], &found) || (k > 0 && found != type))
+        return fail("the captures have different kinds of nodes");
+      type = found;
+    }
+    switch (type) {
+    case NodeType::Kernel:
+      return compareKernels(nodes);
+    case NodeType::Memcpy:
+      return compareCopies(nodes);
+    case NodeType::Memset:
+      return compareFills(nodes);
+    case NodeType::Empty:
+      return true;
+    default:
+      return fail("a node is neither kernel nor copy nor fill");
+    }
+  }
+
+private:
+  bool fail(const std::string &what) {
+    reason = what + " (node " + std::to_string(index) + ")";
+    return false;
+  }
+
+  bool compareKernels(const std::array<GraphNode, 3> &nodes) {
+    std::array<PatchedNode, 3> image;
+    for (int k = 0; k < 3; ++k) {
+      if (std::string why; !image[k].read(driver, nodes[k], why))
+        return fail(why);
+      if (!sameLaunch(image[k].params, image[0].params) ||
+          image[k].block.size() != image[0].block.size())
+        return fail("the captures launch different kernels");
+    }
+    const auto &a = image[0].block, &b = image[1].block, &c = image[2].block;
+    for (size_t at = 0; at < a.size();) {
+      if (a[at] == b[at] && a[at] == c[at]) {
+        ++at;
+        continue;
+      }
+      // Addresses are aligned words; the rest of one may be equal.
+      uint32_t begin = at / 8 * 8;
+      if (begin + 8 > a.size() ||
+          !follows(
+              {image[0].get(begin), image[1].get(begin), image[2].get(begin)},
+              begin)) {
+        std::string name = driver.nameOf(image[0].params);
+        return fail("byte " + std::to_string(at) + " of " +
+                    std::to_string(a.size()) + " of the parameters of " +
+                    (name.empty() ? "a kernel" : name) + " follows no operand");
+      }
+      at = begin + 8;
+    }
+    return true;
+  }
+
+  bool compareCopies(const std::array<GraphNode, 3> &nodes) {
+    std::array<CopyNodeParams, 3> copy{};
+    for (int k = 0; k < 3; ++k)
+      if (driver.getCopyParams(nodes[k], &copy[k]) ||
+          copy[k].bytes != copy[0].bytes)
+        return fail("a copy's parameters cannot be read");
+    for (int k = 1; k < 3; ++k)
+      if (copy[k].target != copy[0].target)
+        return fail("a copy's target differs between the captures");
+    if (copy[1].source == copy[0].source && copy[2].source == copy[0].source)
+      return true;
+    return follows({copy[0].source, copy[1].source, copy[2].source},
+                   kCopySource) ||
+           fail("a copy's source follows no operand");
+  }
+
+  bool compareFills(const std::array<GraphNode, 3> &nodes) {
+    std::array<FillNodeParams, 3> fill{};
+    for (int k = 0; k < 3; ++k)
+      if (driver.getFillParams(nodes[k], &fill[k]))
+        return fail("a fill's parameters cannot be read");
+    for (int k = 1; k < 3; ++k)
+      if (fill[k].target != fill[0].target || fill[k].value != fill[0].value ||
+          fill[k].elementBytes != fill[0].elementBytes ||
+          fill[k].count != fill[0].count)
+        return fail("a fill differs between the captures");
+    return true;
+  }
+
+  bool follows(const std::array<uint64_t, 3> &values, uint32_t offset) {
+    int64_t addend = 0;
+    int operand = findOperand(values, operands, addend);
+    if (operand < 0)
+      return false;
+    words.push_back({index, offset, static_cast<uint32_t>(operand), addend});
+    return true;
+  }
+
+  Driver &driver;
+  const std::vector<MovedOperand> &operands;
+  std::vector<OperandWord> &words;
+  std::string &reason;
+  uint32_t index = 0;
+};
 
 } // namespace
 
@@ -135,46 +250,9 @@ bool cuda::findOperandWords(Driver &driver,
     return false;
   }
   words.clear();
-  for (uint32_t n = 0; n < nodes[0].size(); ++n) {
-    std::array<PatchedNode, 3> image;
-    for (int k = 0; k < 3; ++k) {
-      NodeType type = NodeType::Other;
-      driver.getType(nodes[k][n], &type);
-      if (type != NodeType::Kernel) {
-        reason = "a node is no kernel";
-        return false;
-      }
-      if (!image[k].read(driver, nodes[k][n], reason))
-        return false;
-      if (!sameLaunch(image[k].params, image[0].params) ||
-          image[k].block.size() != image[0].block.size()) {
-        reason = "the captures launch different kernels";
-        return false;
-      }
-    }
-    const auto &a = image[0].block, &b = image[1].block, &c = image[2].block;
-    for (size_t at = 0; at < a.size();) {
-      if (a[at] == b[at] && a[at] == c[at]) {
-        ++at;
-        continue;
-      }
-      // Addresses are aligned words; the rest of one may be equal.
-      size_t begin = at / 8 * 8;
-      int64_t addend = 0;
-      int operand = begin + 8 > a.size()
-                        ? -1
-                        : findOperand({wordAt(a, begin), wordAt(b, begin),
-                                       wordAt(c, begin)},
-                                      operands, addend);
-      if (operand < 0) {
-        reason = "byte " + std::to_string(at) + " of node " +
-                 std::to_string(n) + " follows no operand";
-        return false;
-      }
-      words.push_back({n, static_cast<uint32_t>(begin),
-                       static_cast<uint32_t>(operand), addend});
-      at = begin + 8;
-    }
-  }
+  Comparison comparison(driver, operands, words, reason);
+  for (uint32_t n = 0; n < nodes[0].size(); ++n)
+    if (!comparison.compare(n, {nodes[0][n], nodes[1][n], nodes[2][n]}))
+      return false;
   return true;
 }

@@ -9,15 +9,6 @@ using namespace pyjit::rt::cuda;
 
 Driver::~Driver() = default;
 
-Result Driver::addHostWork(Stream, std::function<void()>) {
-  return kNotSupported;
-}
-
-Result Driver::addHostWorkNode(GraphNode *, Graph, GraphNode,
-                               std::function<void()>) {
-  return kNotSupported;
-}
-
 void cuda::check(const Driver &driver, Result result, const char *what) {
   if (result != kSuccess)
     throw std::runtime_error(std::string("CUDA driver: ") + what + ": " +

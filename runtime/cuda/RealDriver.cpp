@@ -4,6 +4,7 @@
 
 #include <dlfcn.h>
 
+#include <algorithm>
 #include <mutex>
 
 using namespace pyjit::rt;
@@ -36,6 +37,22 @@ struct MemsetNodeParams {
   unsigned value, elementSize;
   size_t width, height;
 };
+
+/// CUmemLocation, CUmemAllocationProp and CUmemAccessDesc.
+struct MemoryLocation {
+  int type, id;
+};
+struct MemoryProperties {
+  int type, handleTypes;
+  MemoryLocation location;
+  void *windows;
+  unsigned char flags[8];
+};
+struct MemoryAccess {
+  MemoryLocation location;
+  int flags;
+};
+static_assert(sizeof(MemoryProperties) == 32 && sizeof(MemoryAccess) == 12);
 
 /// CUgraphNodeParams, of a conditional node.
 struct ConditionNodeParams {
@@ -88,6 +105,7 @@ static_assert(sizeof(ConditionNodeParams) == 256);
   X(cuGraphNodeGetType, (GraphNode, int *))                                    \
   X(cuGraphKernelNodeGetParams_v2, (GraphNode, KernelNodeParams *))            \
   X(cuGraphMemcpyNodeGetParams, (GraphNode, Memcpy3D *))                       \
+  X(cuGraphMemsetNodeGetParams, (GraphNode, MemsetNodeParams *))               \
   X(cuGraphInstantiateWithFlags, (GraphExec *, Graph, uint64_t))               \
   X(cuGraphLaunch, (GraphExec, Stream))                                        \
   X(cuGraphExecKernelNodeSetParams_v2,                                         \
@@ -112,6 +130,18 @@ static_assert(sizeof(ConditionNodeParams) == 256);
 /// Entry points that an older driver may lack.
 #define PYJIT_DRIVER_OPTIONAL(X)                                               \
   X(cuFuncGetParamInfo, (Function, size_t, size_t *, size_t *))                \
+  X(cuKernelGetParamInfo, (void *, size_t, size_t *, size_t *))                \
+  X(cuFuncGetName, (const char **, Function))                                  \
+  X(cuKernelGetName, (const char **, void *))                                  \
+  X(cuCtxGetDevice, (int *))                                                   \
+  X(cuMemGetAllocationGranularity, (size_t *, const MemoryProperties *, int))  \
+  X(cuMemAddressReserve, (DevicePtr *, size_t, size_t, DevicePtr, uint64_t))   \
+  X(cuMemAddressFree, (DevicePtr, size_t))                                     \
+  X(cuMemCreate, (uint64_t *, size_t, const MemoryProperties *, uint64_t))     \
+  X(cuMemRelease, (uint64_t))                                                  \
+  X(cuMemMap, (DevicePtr, size_t, size_t, uint64_t, uint64_t))                 \
+  X(cuMemUnmap, (DevicePtr, size_t))                                           \
+  X(cuMemSetAccess, (DevicePtr, size_t, const MemoryAccess *, size_t))         \
   X(cuGraphConditionalHandleCreate,                                            \
     (uint64_t *, Graph, Context, unsigned, unsigned))                          \
   X(cuGraphAddNode_v2, (GraphNode *, Graph, const GraphNode *, const void *,   \
@@ -210,6 +240,22 @@ public:
       return kNotSupported;
     return as(t.cuFuncGetParamInfo(function, index, offset, size));
   }
+  Result paramInfo(const KernelNodeParams &node, size_t index, size_t *offset,
+                   size_t *size) override {
+    if (node.func)
+      return paramInfo(node.func, index, offset, size);
+    if (!t.cuKernelGetParamInfo || !node.kern)
+      return kNotSupported;
+    return as(t.cuKernelGetParamInfo(node.kern, index, offset, size));
+  }
+  std::string nameOf(const KernelNodeParams &node) override {
+    const char *name = nullptr;
+    if (node.func && t.cuFuncGetName)
+      t.cuFuncGetName(&name, node.func);
+    else if (!node.func && node.kern && t.cuKernelGetName)
+      t.cuKernelGetName(&name, node.kern);
+    return name ? name : "";
+  }
 
   Result launchKernel(Function function, const LaunchShape &s, Stream stream,
                       void **params) override {
@@ -248,6 +294,37 @@ public:
   }
   Result release(DevicePtr memory) override {
     return as(t.cuMemFree_v2(memory));
+  }
+  Result reserve(DevicePtr *begin, size_t bytes, DevicePtr wish) override {
+    Window window;
+    if (Result failed = window.find(t, bytes))
+      return failed;
+    if (int failed =
+            t.cuMemAddressReserve(begin, window.bytes, kReservedAlign, wish, 0))
+      return as(failed);
+    // One piece of memory is shown again and again.
+    uint64_t piece = 0;
+    size_t mapped = 0;
+    int failed = t.cuMemCreate(&piece, window.piece, &window.properties, 0);
+    while (!failed && mapped < window.bytes) {
+      failed = t.cuMemMap(*begin + mapped, window.piece, 0, piece, 0);
+      mapped += failed ? 0 : window.piece;
+    }
+    if (piece)
+      t.cuMemRelease(piece); // goes with the last place that shows it
+    constexpr int kReadWrite = 3;
+    MemoryAccess access{window.properties.location, kReadWrite};
+    if (!failed)
+      failed = t.cuMemSetAccess(*begin, window.bytes, &access, 1);
+    if (failed)
+      window.drop(t, *begin, mapped);
+    return as(failed);
+  }
+  Result unreserve(DevicePtr begin, size_t bytes) override {
+    Window window;
+    if (Result failed = window.find(t, bytes))
+      return failed;
+    return window.drop(t, begin, window.bytes);
   }
 
   Result createStream(Stream *stream) override {
@@ -364,10 +441,21 @@ public:
     Memcpy3D copy{};
     if (int failed = t.cuGraphMemcpyNodeGetParams(node, &copy))
       return as(failed);
-    if (copy.height != 1 || copy.depth != 1)
+    if (copy.height != 1 || copy.depth != 1 ||
+        copy.srcMemoryType != kMemoryTypeDevice ||
+        copy.dstMemoryType != kMemoryTypeDevice)
       return kInvalidValue;
     *params = {copy.srcDevice + copy.srcX, copy.dstDevice + copy.dstX,
                copy.width};
+    return kSuccess;
+  }
+  Result getFillParams(GraphNode node, FillNodeParams *params) override {
+    MemsetNodeParams fill{};
+    if (int failed = t.cuGraphMemsetNodeGetParams(node, &fill))
+      return as(failed);
+    if (fill.height != 1)
+      return kInvalidValue;
+    *params = {fill.dst, fill.value, fill.elementSize, fill.width};
     return kSuccess;
   }
   Result instantiate(GraphExec *exec, Graph graph) override {
@@ -398,6 +486,43 @@ public:
   }
 
 private:
+  /// Addresses and the memory that they show.
+  struct Window {
+    MemoryProperties properties{};
+    size_t piece = 0, bytes = 0;
+
+    Result find(const Table &t, size_t wanted) {
+      if (!t.cuCtxGetDevice || !t.cuMemGetAllocationGranularity ||
+          !t.cuMemAddressReserve || !t.cuMemAddressFree || !t.cuMemCreate ||
+          !t.cuMemRelease || !t.cuMemMap || !t.cuMemUnmap || !t.cuMemSetAccess)
+        return kNotSupported;
+      constexpr int kPinned = 1, kOnDevice = 1;
+      properties.type = kPinned;
+      properties.location.type = kOnDevice;
+      if (int failed = t.cuCtxGetDevice(&properties.location.id))
+        return as(failed);
+      size_t granule = 0;
+      if (int failed =
+              t.cuMemGetAllocationGranularity(&granule, &properties, 0))
+        return as(failed);
+      constexpr size_t kPiece = 32 << 20;
+      auto round = [](size_t bytes, size_t to) {
+        return (bytes + to - 1) / to * to;
+      };
+      piece = round(std::min(wanted, kPiece), granule);
+      bytes = round(wanted, piece);
+      return kSuccess;
+    }
+    Result drop(const Table &t, DevicePtr begin, size_t mapped) {
+      int failed = 0;
+      for (size_t at = 0; at < mapped; at += piece)
+        if (int result = t.cuMemUnmap(begin + at, piece))
+          failed = result;
+      int result = t.cuMemAddressFree(begin, bytes);
+      return as(failed ? failed : result);
+    }
+  };
+
   static Memcpy3D copyOf(const CopyNodeParams &params) {
     Memcpy3D copy{};
     copy.srcMemoryType = copy.dstMemoryType = kMemoryTypeDevice;

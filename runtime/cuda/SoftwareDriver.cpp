@@ -2,6 +2,8 @@
 
 #include "pyjit-rt/cuda/Driver.h"
 
+#include <sys/mman.h>
+
 #include <algorithm>
 #include <cstring>
 #include <map>
@@ -27,10 +29,10 @@ struct SoftNode {
   const SoftFunction *function = nullptr;
   LaunchShape shape{};
   std::vector<uint64_t> params;
-  std::vector<void *> pointers; // into `params`, for getKernelParams
+  std::vector<void *> pointers;    // into `params`, for getKernelParams
+  std::vector<uint64_t> chosenFor; // alignments of a library call's operands
   CopyNodeParams copy{};
   FillNodeParams fill{};
-  std::function<void()> work;
   std::shared_ptr<SoftGraph> body; // of a conditional node or a child graph
   std::shared_ptr<uint32_t> condition;
   ConditionKind kind = ConditionKind::If;
@@ -93,6 +95,9 @@ Result SoftNode::run() const {
       return kSuccess;
     if (!isAligned(function->kernel, params))
       return kMisaligned;
+    for (size_t i = 0; i < chosenFor.size(); ++i)
+      if (params[i] % chosenFor[i])
+        return kMisaligned;
     function->kernel.function(params.data());
     return kSuccess;
   case NodeType::Memcpy:
@@ -122,8 +127,7 @@ Result SoftNode::run() const {
     }
     return kSuccess;
   case NodeType::Other:
-    work();
-    return kSuccess;
+    break;
   }
   return kInvalidValue;
 }
@@ -217,6 +221,13 @@ public:
     *size = 8;
     return kSuccess;
   }
+  Result paramInfo(const KernelNodeParams &node, size_t index, size_t *offset,
+                   size_t *size) override {
+    return paramInfo(node.func, index, offset, size);
+  }
+  std::string nameOf(const KernelNodeParams &node) override {
+    return as<SoftFunction>(node.func)->kernel.name;
+  }
 
   Result launchKernel(Function function, const LaunchShape &shape,
                       Stream stream, void **params) override {
@@ -277,6 +288,30 @@ public:
     if (invalidateCaptures())
       return kCaptureUnsupported;
     delete[] reinterpret_cast<char *>(memory);
+    return kSuccess;
+  }
+  Result reserve(DevicePtr *begin, size_t bytes, DevicePtr wish) override {
+    std::lock_guard<std::mutex> guard(lock);
+    if (invalidateCaptures())
+      return kCaptureUnsupported;
+    // More than was asked for, so that some of it begins where it has to.
+    void *found = mmap(reinterpret_cast<void *>(wish), bytes + kReservedAlign,
+                       PROT_READ | PROT_WRITE,
+                       MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
+    if (found == MAP_FAILED)
+      return kOutOfMemory;
+    auto whole = reinterpret_cast<DevicePtr>(found);
+    *begin = (whole + kReservedAlign - 1) / kReservedAlign * kReservedAlign;
+    reserved[*begin] = whole;
+    return kSuccess;
+  }
+  Result unreserve(DevicePtr begin, size_t bytes) override {
+    std::lock_guard<std::mutex> guard(lock);
+    auto found = reserved.find(begin);
+    if (found == reserved.end())
+      return kInvalidValue;
+    munmap(reinterpret_cast<void *>(found->second), bytes + kReservedAlign);
+    reserved.erase(found);
     return kSuccess;
   }
 
@@ -445,6 +480,13 @@ public:
     *params = node->copy;
     return kSuccess;
   }
+  Result getFillParams(GraphNode handle, FillNodeParams *params) override {
+    auto *node = as<SoftNode>(handle);
+    if (node->type != NodeType::Memset)
+      return kInvalidValue;
+    *params = node->fill;
+    return kSuccess;
+  }
   Result instantiate(GraphExec *exec, Graph graph) override {
     std::lock_guard<std::mutex> guard(lock);
     if (invalidateCaptures())
@@ -519,18 +561,6 @@ public:
     return kSuccess;
   }
 
-  Result addHostWork(Stream stream, std::function<void()> work) override {
-    SoftNode node;
-    node.work = std::move(work);
-    return submit(stream, std::move(node));
-  }
-  Result addHostWorkNode(GraphNode *node, Graph graph, GraphNode after,
-                         std::function<void()> work) override {
-    SoftNode made;
-    made.work = std::move(work);
-    return add(node, graph, after, std::move(made));
-  }
-
 private:
   static Result makeKernel(SoftNode &node, Function function,
                            const LaunchShape &shape, void **params) {
@@ -545,6 +575,10 @@ private:
     node.shape = shape;
     for (unsigned i = 0; i < kernel->kernel.params; ++i)
       node.params.push_back(*static_cast<uint64_t *>(params[i]));
+    if (kernel->kernel.library)
+      for (uint64_t address : node.params)
+        node.chosenFor.push_back(std::min<uint64_t>(
+            address ? address & -address : kLibraryAlign, kLibraryAlign));
     return kSuccess;
   }
   static SoftNode makeCopy(const CopyNodeParams &params) {
@@ -598,6 +632,7 @@ private:
   const bool runWhileCapturing;
   std::mutex lock;
   std::map<Stream, SoftStream> streams;
+  std::map<DevicePtr, DevicePtr> reserved; // where they begin, and the mappings
 };
 
 } // namespace

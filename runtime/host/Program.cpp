@@ -107,6 +107,7 @@ bool Program::validate(std::string &error) const {
   if (h.variants >> kNumVariants || (h.code != kNone && badString(h.code)))
     return fail(error, "unknown way to launch");
   int64_t graph = -1;
+  std::vector<uint32_t> patchable;
   // Loops and branches around the step.
   struct Open {
     uint32_t step, partner;
@@ -173,6 +174,11 @@ bool Program::validate(std::string &error) const {
           (h.variants ? slotTable[s.a].bytes != slotTable[s.b].bytes
                       : differentSizes(slotTable[s.a], slotTable[s.b])))
         return fail(error, where + ": no such slots, or of different sizes");
+      if (s.flags & kStepPatchable) {
+        if (graph < 0 || !open.empty())
+          return fail(error, where + ": a patchable copy outside of graphs");
+        patchable.push_back(i);
+      }
       continue;
     case StepKind::HostValue:
       if (badSlot(s.a) || badSlot(s.b) ||
@@ -261,6 +267,63 @@ bool Program::validate(std::string &error) const {
     return fail(error, "a graph does not end");
   if (!open.empty())
     return fail(error, "a loop or branch does not end");
+  for (uint32_t i : patchable)
+    if (!isPatchable(i))
+      return fail(error, "step " + std::to_string(i) +
+                             ": others than library calls meet the copy");
+  return true;
+}
+
+/// Whether library calls alone meet the target of a Copy, and no copy in the
+/// rest of its graph writes its source.
+bool Program::isPatchable(uint32_t index) const {
+  const Header &h = header();
+  const Step &copy = stepTable[index];
+  SlotKind kind = slotTable[copy.a].kind;
+  bool external = kind == SlotKind::Input || kind == SlotKind::Cached ||
+                  kind == SlotKind::Fresh || kind == SlotKind::Result;
+  if (!external || slotTable[copy.a].flags & kSlotHost ||
+      slotTable[copy.b].kind != SlotKind::Arena)
+    return false;
+  std::vector<bool> shows(h.slots); // the target
+  shows[copy.b] = true;
+  bool inside = false; // behind the copy, in its graph
+  for (uint32_t i = 0; i < h.steps; ++i) {
+    const Step &s = stepTable[i];
+    inside = i == index || (inside && s.kind != StepKind::GraphEnd);
+    if (i == index)
+      continue;
+    bool meets = false;
+    switch (s.kind) {
+    case StepKind::Kernel:
+      for (uint32_t k = 0; k < s.c; ++k)
+        meets |= shows[intPool[s.b + k]];
+      break;
+    case StepKind::View:
+      meets = shows[s.b] && !inside;
+      if (shows[s.b])
+        shows[s.a] = true;
+      break;
+    case StepKind::Copy:
+    case StepKind::HostValue:
+    case StepKind::Move:
+      meets = shows[s.a] || shows[s.b] || (inside && s.b == copy.a);
+      break;
+    case StepKind::If:
+    case StepKind::WhileTest:
+    case StepKind::For:
+    case StepKind::Release:
+      meets = shows[s.a];
+      break;
+    default:
+      break;
+    }
+    if (meets)
+      return false;
+  }
+  for (uint32_t i = 0; i < h.outputs; ++i)
+    if (shows[intPool[i]])
+      return false;
   return true;
 }
 

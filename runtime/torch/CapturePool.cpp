@@ -58,6 +58,7 @@ struct GraphClass {
   void (*begin)(void *, PoolId, int mode) = nullptr;
   void (*end)(void *) = nullptr;
   cuda::Graph (*raw)(void *) = nullptr;
+  PoolId (*pool)(void *) = nullptr;
   /// cuBLAS' workspaces are kept by handle and stream, whoever allocated them.
   /// A capture that met another one's would write memory that goes with that
   /// one, or with the next call of this very function.
@@ -83,6 +84,7 @@ struct GraphClass {
                 "CaptureMode");
     find(end, "_ZN2at4cuda9CUDAGraph11capture_endEv");
     find(raw, "_ZN2at4cuda9CUDAGraph14raw_cuda_graphEv");
+    find(pool, "_ZN2at4cuda9CUDAGraph4poolEv");
     find(clearWorkspaces, "_ZN2at4cuda21clearCublasWorkspacesEv");
   }
 };
@@ -112,8 +114,10 @@ void beginWithoutGenerator(void *object, PoolId pool, int mode,
 
 class PoolCapture final : public CapturePool {
 public:
-  PoolCapture(cuda::Driver &driver, c10::Device device)
+  PoolCapture(cuda::Driver &driver, c10::Device device, PoolCapture *sharing)
       : driver(driver), device(device) {
+    if (sharing)
+      pool = graphClass().pool(sharing->object);
     graphClass().construct(object, /*keepGraph=*/true);
   }
   ~PoolCapture() override { graphClass().destroy(object); }
@@ -121,7 +125,7 @@ public:
   void begin(cuda::Stream) override {
     constexpr int kThreadLocal = 1;
     graphClass().clearWorkspaces();
-    beginWithoutGenerator(object, PoolId(0, 0), kThreadLocal, device);
+    beginWithoutGenerator(object, pool, kThreadLocal, device);
   }
   cuda::Graph end(cuda::Stream) override {
     graphClass().end(object);
@@ -145,6 +149,7 @@ public:
 private:
   cuda::Driver &driver;
   c10::Device device;
+  PoolId pool{0, 0}; ///< one of its own
   // The class takes less than 256 bytes; its exact size is its library's
   // affair.
   alignas(64) unsigned char object[4096] = {};
@@ -154,12 +159,14 @@ private:
 
 std::unique_ptr<CapturePool> CapturePool::make(const TorchDevice &device,
                                                bool libraryCalls,
-                                               std::string &error) {
+                                               std::string &error,
+                                               CapturePool *sharing) {
   if (!libraryCalls || device.driver().isSoftware())
     return std::make_unique<DriverCapture>(device.driver());
   if (!graphClass().error.empty()) {
     error = graphClass().error;
     return nullptr;
   }
-  return std::make_unique<PoolCapture>(device.driver(), device.device());
+  return std::make_unique<PoolCapture>(device.driver(), device.device(),
+                                       static_cast<PoolCapture *>(sharing));
 }

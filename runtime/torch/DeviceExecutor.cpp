@@ -84,7 +84,8 @@ bool DeviceExecutor::load(std::string &error,
       return false;
     }
   }
-  if (!plan(error) || !loaded.load(program, kernels, error, shared))
+  if (!plan(error) || !loaded.load(program, kernels, error, shared) ||
+      (device->driver().isSoftware() && !loadCalls(error)))
     return false;
   int32_t call = 0;
   for (uint32_t i = 0; i < program.numSteps(); ++i)
@@ -138,6 +139,7 @@ void DeviceExecutor::findOrigins() {
 
 void DeviceExecutor::findGraphs() {
   std::vector<int32_t> madeIn(program.numSlots(), -1);
+  standsFor.assign(program.numSlots(), -1);
   std::vector<bool> listed(program.numSlots()), touched(program.numSlots());
   int32_t current = -1;
   auto touch = [&](int64_t slot) {
@@ -190,12 +192,17 @@ void DeviceExecutor::findGraphs() {
     }
     case StepKind::View:
       read(step.b);
+      standsFor[step.a] = standsFor[step.b];
       if (current >= 0)
         madeIn[step.a] = current;
       break;
     case StepKind::Copy:
       read(step.a);
       touch(step.b);
+      if (step.flags & kStepPatchable) {
+        graphInfos[current].patchable.push_back(i);
+        standsFor[step.b] = i;
+      }
       break;
     case StepKind::HostValue:
       read(step.a);
@@ -305,18 +312,24 @@ void DeviceExecutor::bind(Instance &instance, const at::Tensor *inputs,
     case SlotKind::View:
       continue;
     }
-    if (!value.has_storage())
-      continue;
-    const void *data = value.const_data_ptr();
-    // Code relies on an alignment that a view of the user's may not have.
-    if (cuda::asAddress(data) % inputAlign[i]) {
-      at::Tensor aligned =
-          device->empty(sizes(slot), strides(slot), value.scalar_type());
-      value = aligned.copy_(value);
-      data = value.const_data_ptr();
-    }
-    instance.buffers[i] = const_cast<void *>(data);
+    bindAddress(instance, i);
   }
+}
+
+void DeviceExecutor::bindAddress(Instance &instance, uint32_t i) {
+  at::Tensor &value = instance.values[i];
+  if (!value.has_storage())
+    return;
+  const void *data = value.const_data_ptr();
+  // Code relies on an alignment that a view of the user's may not have.
+  if (cuda::asAddress(data) % inputAlign[i]) {
+    const Slot &slot = program.slots()[i];
+    at::Tensor aligned =
+        device->empty(sizes(slot), strides(slot), value.scalar_type());
+    value = aligned.copy_(value);
+    data = value.const_data_ptr();
+  }
+  instance.buffers[i] = const_cast<void *>(data);
 }
 
 /// Graphs that hold the address of a parameter that moved are made anew.
@@ -359,8 +372,8 @@ void DeviceExecutor::execute(Instance &instance, Variant variant,
         ++i;
         continue;
       }
-      replay(graphFor(number, variant, instance), graphInfos[number], instance,
-             stream);
+      replay(graphFor(number, variant, instance, stream), graphInfos[number],
+             instance, stream);
       i = graphInfos[number].end + 1;
       continue;
     }
@@ -412,6 +425,10 @@ void DeviceExecutor::step(uint32_t index, Instance &instance,
     instance.values[step.a].reset();
     return;
   case StepKind::Copy: {
+    if (step.flags & kStepPatchable) {
+      instance.values[step.b] = instance.values[step.a];
+      return;
+    }
     void *target = instance.buffers[step.b], *source = instance.buffers[step.a];
     if (!slots[step.a].bytes)
       return;

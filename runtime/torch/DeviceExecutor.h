@@ -10,6 +10,7 @@
 
 #include <array>
 #include <map>
+#include <optional>
 
 namespace pyjit::rt {
 
@@ -27,6 +28,7 @@ public:
 
   void run(const at::Tensor *inputs, const at::Tensor *cached,
            at::Tensor *outputs) override;
+  void prefer(Variant variant) override { preferred = variant; }
   std::string report() const override;
 
 private:
@@ -42,6 +44,25 @@ private:
     std::vector<uint32_t> externals; ///< slots
     std::vector<uint32_t> results;   ///< slots that later steps read
     std::vector<uint32_t> carried;   ///< outputs that earlier steps wrote
+    std::vector<uint32_t> patchable; ///< copies, steps
+  };
+  /// What library calls on a software device write: a replay needs it again,
+  /// and equal captures find it in equal places.
+  struct SoftwareMemory {
+    std::vector<at::Tensor> blocks;
+    size_t next = 0;
+    at::Tensor take(uint64_t bytes);
+  };
+  /// Addresses that library calls see instead of a patchable copy's source.
+  struct StandIn {
+    uint32_t copy; ///< step
+    cuda::DevicePtr address;
+    uint64_t bytes;
+  };
+  /// What a library call's capture added: nodes behind `before`, up to `last`.
+  struct CallNodes {
+    uint32_t step;
+    cuda::GraphNode before, last;
   };
   /// One captured graph, for one variant.
   struct Captured {
@@ -51,17 +72,23 @@ private:
     cuda::CapturedGraph graph;
     /// What library calls made inside: read later, and kept for the replays.
     std::vector<std::pair<uint32_t, at::Tensor>> results;
-    std::vector<at::Tensor> kept;
+    std::shared_ptr<SoftwareMemory> memory; ///< software devices
     /// Variant::Copy: the graph's own memory of external slots.
     std::vector<std::pair<uint32_t, at::Tensor>> copies;
     at::Tensor table; ///< Variant::Table
     std::vector<Origin> entries;
+    // While it is found out where calls hold their operands' addresses.
+    std::vector<StandIn> standIns;
+    std::vector<CallNodes> callNodes;
+    std::string keptCopies; ///< why, where there are patchable ones
   };
   /// What belongs to the calls of one stream: their order keeps them apart.
   struct Instance : Arena {
     std::array<std::vector<std::unique_ptr<Captured>>, kNumVariants> graphs;
     /// Addresses of stable slots that captured graphs hold.
     std::vector<std::pair<uint32_t, const void *>> stable;
+    /// By graph: why calls keep their copies, for good.
+    std::map<uint32_t, std::string> refused;
     bool warm = false;
     unsigned recaptures = 0;
   };
@@ -69,6 +96,7 @@ private:
   DeviceExecutor(Program program, std::vector<KernelFn> functions,
                  std::unique_ptr<TorchDevice> device);
   bool load(std::string &error, std::shared_ptr<cuda::LoadedCode> *shared);
+  bool loadCalls(std::string &error);
   static bool drawsNumbers(const CallPlan &plan);
   void findOrigins();
   void findGraphs();
@@ -76,6 +104,7 @@ private:
   std::unique_ptr<Instance> makeInstance();
   void bind(Instance &instance, const at::Tensor *inputs,
             const at::Tensor *cached);
+  void bindAddress(Instance &instance, uint32_t slot);
   void dropMoved(Instance &instance, cuda::Stream stream);
   void execute(Instance &instance, Variant variant, cuda::Stream stream);
   void step(uint32_t index, Instance &instance, cuda::Stream stream);
@@ -84,20 +113,35 @@ private:
   void launch(const Step &step, Instance &instance, cuda::Stream stream);
   void makeViewSlot(const Step &step, Instance &instance);
 
-  Captured &graphFor(uint32_t number, Variant variant, Instance &instance);
-  void make(Captured &captured, const GraphInfo &info, Variant variant,
-            Instance &instance);
+  Captured &graphFor(uint32_t number, Variant variant, Instance &instance,
+                     cuda::Stream stream);
+  std::unique_ptr<Captured> make(uint32_t number, Variant variant,
+                                 Instance &instance);
   void capture(Captured &captured, const GraphInfo &info, Variant variant,
-               Instance &instance);
-  CapturePool &beginLibrary(Captured &captured, bool libraryCalls);
+               Instance &instance, CapturePool *sharing = nullptr);
+  std::unique_ptr<Captured> makePatched(Captured &plain, uint32_t number,
+                                        Variant variant, Instance &instance);
+  struct Proof;
+  std::unique_ptr<Captured> prove(Proof &proof, Captured &plain,
+                                  const GraphInfo &info, Variant variant,
+                                  Instance &instance);
+  bool everyCallShows(const Proof &proof, Captured &captured,
+                      std::string &reason);
+  void keepDearCopies(Proof &proof);
+  bool readInPlace(Captured &captured, uint32_t step, Variant variant,
+                   Instance &instance);
+  CapturePool &beginLibrary(Captured &captured, bool libraryCalls,
+                            CapturePool *sharing = nullptr);
   void addLibrary(Captured &captured, uint32_t begin, uint32_t end,
                   Instance &instance);
   void addSteps(Captured &captured, const GraphInfo &info, Variant variant,
                 Instance &instance);
   void captureKernel(Captured &captured, const Step &step, Variant variant,
                      Instance &instance);
-  void captureCall(const CallPlan &plan, Instance &instance, Captured &captured,
-                   bool asNode);
+  void captureCall(uint32_t step, Instance &instance, Captured &captured);
+  void launchSoftwareCall(uint32_t call, Instance &instance,
+                          Captured &captured);
+  void runSoftwareCall(uint32_t call, const uint64_t *params) const;
   cuda::DevicePtr flagAddress(const Step &step, const Instance &instance) const;
   void prepareTable(Captured &captured, const GraphInfo &info,
                     Instance &instance);
@@ -120,13 +164,17 @@ private:
   std::vector<uint32_t> inputAlign; // by slot, in bytes
   std::vector<GraphInfo> graphInfos;
   std::vector<int32_t> callOfStep; // index into `calls`, or -1
-  std::vector<bool> ran;           // by step: library calls
-  bool repeatable = true;          // running twice does no harm
-  bool decides = false;            // has loops or branches
+  std::vector<int32_t> standsFor; // by slot: the patchable copy it shows, or -1
+  std::unique_ptr<cuda::LoadedCode> callCode; // software devices
+  std::vector<cuda::LoadedKernel> callKernels;
+  std::vector<bool> ran;  // by step: library calls
+  bool repeatable = true; // running twice does no harm
+  bool decides = false;   // has loops or branches
 
   mutable std::mutex runLock;
   std::map<cuda::Stream, std::unique_ptr<Instance>> instances;
   cuda::Stream captureStream = nullptr;
+  std::optional<Variant> preferred;
   bool selected = false;
   Variant chosen = Variant::Plain;
   std::array<double, kNumVariants> medians{}; // seconds; 0: not measured

@@ -9,8 +9,6 @@
 
 #include "DeviceExecutor.h"
 
-#include <ATen/core/LegacyTypeDispatch.h>
-
 #include <algorithm>
 #include <stdexcept>
 
@@ -32,24 +30,35 @@ cuda::Address DeviceExecutor::addressOf(uint32_t slot, Variant variant,
   return address;
 }
 
-DeviceExecutor::Captured &
-DeviceExecutor::graphFor(uint32_t number, Variant variant, Instance &instance) {
+DeviceExecutor::Captured &DeviceExecutor::graphFor(uint32_t number,
+                                                   Variant variant,
+                                                   Instance &instance,
+                                                   cuda::Stream stream) {
   auto &graphs = instance.graphs[unsigned(variant)];
   graphs.resize(graphInfos.size());
-  if (!graphs[number]) {
-    auto captured = std::make_unique<Captured>(device->sharedDriver());
-    make(*captured, graphInfos[number], variant, instance);
-    graphs[number] = std::move(captured);
+  std::unique_ptr<Captured> &graph = graphs[number];
+  if (!graph)
+    graph = make(number, variant, instance);
+  std::string reason;
+  if (!graph->graph.fits(instance.buffers.data(), reason)) {
+    cuda::check(device->driver(), device->driver().synchronize(stream),
+                "waiting for a graph that is made anew");
+    graph.reset();
+    instance.refused[number] = std::move(reason);
+    graph = make(number, variant, instance);
   }
-  return *graphs[number];
+  return *graph;
 }
 
-void DeviceExecutor::make(Captured &captured, const GraphInfo &info,
-                          Variant variant, Instance &instance) {
+std::unique_ptr<DeviceExecutor::Captured>
+DeviceExecutor::make(uint32_t number, Variant variant, Instance &instance) {
   cuda::Driver &driver = device->driver();
   if (!captureStream)
     cuda::check(driver, driver.createStream(&captureStream),
                 "a stream to capture");
+  const GraphInfo &info = graphInfos[number];
+  auto captured = std::make_unique<Captured>(device->sharedDriver());
+  captured->memory = std::make_shared<SoftwareMemory>();
 
   // What the graph holds of external memory.
   std::vector<std::pair<uint32_t, void *>> actual;
@@ -65,7 +74,7 @@ void DeviceExecutor::make(Captured &captured, const GraphInfo &info,
                         static_cast<c10::ScalarType>(external.dtype));
       actual.emplace_back(slot, instance.buffers[slot]);
       instance.buffers[slot] = const_cast<void *>(copy.const_data_ptr());
-      captured.copies.emplace_back(slot, std::move(copy));
+      captured->copies.emplace_back(slot, std::move(copy));
     }
   }
   auto restore = [&] {
@@ -74,14 +83,20 @@ void DeviceExecutor::make(Captured &captured, const GraphInfo &info,
   };
   try {
     if (variant == Variant::Table)
-      prepareTable(captured, info, instance);
+      prepareTable(*captured, info, instance);
     TorchDevice::StreamScope current(*device, captureStream);
     if (info.conditional) {
-      captured.graph.beginNodes();
-      addSteps(captured, info, variant, instance);
-      captured.graph.finishNodes();
+      captured->graph.beginNodes();
+      addSteps(*captured, info, variant, instance);
+      captured->graph.finishNodes();
+      if (!info.patchable.empty())
+        captured->keptCopies = "its graph is made node by node";
+    } else if (auto patched =
+                   makePatched(*captured, number, variant, instance)) {
+      captured = std::move(patched);
     } else {
-      capture(captured, info, variant, instance);
+      capture(*captured, info, variant, instance);
+      captured->graph.finish();
     }
   } catch (...) {
     restore();
@@ -89,12 +104,21 @@ void DeviceExecutor::make(Captured &captured, const GraphInfo &info,
   }
   restore();
   for (uint32_t slot : info.results)
-    captured.results.emplace_back(slot, instance.values[slot]);
+    captured->results.emplace_back(slot, instance.values[slot]);
+  // What is asked of operands that are patched, this call's have to be as well.
+  for (uint32_t slot : info.externals)
+    if (captured->graph.numPatchedOperands() &&
+        (program.slots()[slot].kind == SlotKind::Input ||
+         program.slots()[slot].kind == SlotKind::Cached) &&
+        !(program.slots()[slot].flags & kSlotHost))
+      bindAddress(instance, slot);
+  return captured;
 }
 
 void DeviceExecutor::capture(Captured &captured, const GraphInfo &info,
-                             Variant variant, Instance &instance) {
-  CapturePool &pool = beginLibrary(captured, info.libraryCalls);
+                             Variant variant, Instance &instance,
+                             CapturePool *sharing) {
+  CapturePool &pool = beginLibrary(captured, info.libraryCalls, sharing);
   cuda::Graph graph = nullptr;
   try {
     addSteps(captured, info, variant, instance);
@@ -103,13 +127,13 @@ void DeviceExecutor::capture(Captured &captured, const GraphInfo &info,
     pool.abandon(captureStream);
     throw;
   }
-  captured.graph.finish(graph, !pool.ownsGraph());
+  captured.graph.take(graph, !pool.ownsGraph());
 }
 
-CapturePool &DeviceExecutor::beginLibrary(Captured &captured,
-                                          bool libraryCalls) {
+CapturePool &DeviceExecutor::beginLibrary(Captured &captured, bool libraryCalls,
+                                          CapturePool *sharing) {
   std::string error;
-  auto pool = CapturePool::make(*device, libraryCalls, error);
+  auto pool = CapturePool::make(*device, libraryCalls, error, sharing);
   if (!pool)
     throw std::runtime_error(error);
   pool->begin(captureStream);
@@ -186,7 +210,7 @@ void DeviceExecutor::addSteps(Captured &captured, const GraphInfo &info,
       break;
     case StepKind::Call: {
       if (!info.conditional || software) {
-        captureCall(calls[callOfStep[i]], instance, captured, info.conditional);
+        captureCall(i, instance, captured);
         break;
       }
       uint32_t end = i + 1;
@@ -200,6 +224,9 @@ void DeviceExecutor::addSteps(Captured &captured, const GraphInfo &info,
       break;
     }
     case StepKind::Copy:
+      if (step.flags & kStepPatchable &&
+          readInPlace(captured, i, variant, instance))
+        break;
       captured.graph.addCopy(addressOf(step.b, variant, instance),
                              addressOf(step.a, variant, instance),
                              slots[step.a].bytes, captureStream);
@@ -218,9 +245,6 @@ void DeviceExecutor::addSteps(Captured &captured, const GraphInfo &info,
             origins[step.a].offset;
       break;
     case StepKind::Release:
-      // On a software device a replay needs it again.
-      if (software)
-        captured.kept.push_back(instance.values[step.a]);
       instance.values[step.a].reset();
       break;
     case StepKind::WhileTest:
@@ -276,48 +300,33 @@ void DeviceExecutor::captureKernel(Captured &captured, const Step &step,
                            captureStream);
 }
 
-/// `asNode`: not even now; whether it would run at all the device decides.
-void DeviceExecutor::captureCall(const CallPlan &plan, Instance &instance,
-                                 Captured &captured, bool asNode) {
-  if (!asNode) {
+void DeviceExecutor::captureCall(uint32_t step, Instance &instance,
+                                 Captured &captured) {
+  cuda::Driver &driver = device->driver();
+  const CallPlan &plan = calls[callOfStep[step]];
+  CallNodes nodes{step, nullptr, nullptr};
+  bool watched = !captured.standIns.empty();
+  if (watched)
+    cuda::check(driver, driver.lastCaptured(captureStream, &nodes.before),
+                "the captured stream");
+  if (driver.isSoftware())
+    launchSoftwareCall(callOfStep[step], instance, captured);
+  else
     runCall(plan, instance);
-  } else {
-    for (int64_t k = 0; k < plan.numResults; ++k)
-      if (int64_t slot = plan.results[k]; slot >= 0) {
-        const Slot &made = program.slots()[slot];
-        at::Tensor value =
-            device->empty(sizes(made), strides(made),
-                          static_cast<c10::ScalarType>(made.dtype));
-        instance.buffers[slot] = const_cast<void *>(value.const_data_ptr());
-        instance.values[slot] = std::move(value);
-      }
-  }
-  if (!device->driver().isSoftware())
+  if (!watched)
     return;
-  // The processor's libraries are not captured: they run again in each replay,
-  // into the same memory.
-  auto scene = std::make_shared<Arena>();
-  scene->values = instance.values;
-  scene->buffers = instance.buffers;
-  std::vector<std::pair<int64_t, at::Tensor>> results;
+  cuda::check(driver, driver.lastCaptured(captureStream, &nodes.last),
+              "the captured stream");
+  captured.callNodes.push_back(nodes);
   for (int64_t k = 0; k < plan.numResults; ++k)
-    if (plan.results[k] >= 0)
-      results.emplace_back(plan.results[k], instance.values[plan.results[k]]);
-  auto work = [this, &plan, scene, results] {
-    at::AutoDispatchBelowADInplaceOrView belowAutograd;
-    Arena again;
-    again.values = scene->values;
-    again.buffers = scene->buffers;
-    runCall(plan, again);
-    for (const auto &[slot, tensor] : results)
-      if (!again.values[slot].is_same(tensor))
-        tensor.copy_(again.values[slot]);
-  };
-  if (asNode)
-    return captured.graph.addHostWork(std::move(work));
-  cuda::check(device->driver(),
-              device->driver().addHostWork(captureStream, std::move(work)),
-              "a library call on a software device");
+    for (const StandIn &standIn : captured.standIns)
+      if (int64_t slot = plan.results[k];
+          slot >= 0 &&
+          cuda::asAddress(instance.buffers[slot]) - standIn.address <
+              standIn.bytes)
+        throw std::runtime_error(
+            std::string(program.string(program.steps()[step].a)) +
+            " returns memory of its operand");
 }
 
 void DeviceExecutor::replay(Captured &captured, const GraphInfo &info,

@@ -67,8 +67,8 @@ void DeviceExecutor::select(Instance &instance, const at::Tensor *inputs,
       return false;
     }
   };
-  if (!repeatable) {
-    Variant wanted = Variant::Update;
+  if (preferred || !repeatable) {
+    Variant wanted = preferred.value_or(Variant::Update);
     bool listed = std::find(candidates.begin(), candidates.end(), wanted) !=
                   candidates.end();
     chosen = listed && works(wanted) ? wanted : Variant::Plain;
@@ -151,11 +151,17 @@ std::string DeviceExecutor::report() const {
     }
   }
   for (const auto &[stream, instance] : instances)
-    for (const auto &captured : instance->graphs[unsigned(chosen)])
-      if (captured)
-        text += "  graph of " + std::to_string(captured->graph.numNodes()) +
-                " nodes, " +
-                std::to_string(captured->graph.numExternalNodes()) +
-                " of them renewed where addresses change\n";
+    for (const auto &captured : instance->graphs[unsigned(chosen)]) {
+      if (!captured)
+        continue;
+      text += "  graph of " + std::to_string(captured->graph.numNodes()) +
+              " nodes, " + std::to_string(captured->graph.numExternalNodes()) +
+              " of them renewed where addresses change\n";
+      if (size_t count = captured->graph.numPatchedOperands())
+        text += "  operands of library calls patched in place: " +
+                std::to_string(count) + "\n";
+      if (!captured->keptCopies.empty())
+        text += "  library calls read copies: " + captured->keptCopies + "\n";
+    }
   return text;
 }

@@ -50,6 +50,8 @@ SymbolicExecutor::executorFor(const std::vector<int64_t> &values) {
               "pyjit: ", error);
   std::shared_ptr<TorchExecutor> executor = makeExecutor(std::move(special));
   executor->onInterrupt(interrupt);
+  if (preferred)
+    executor->prefer(*preferred);
   std::lock_guard<std::mutex> guard(instancesLock);
   instances.insert(instances.begin(), {values, executor});
   if (instances.size() > kMaxInstances)

@@ -14,6 +14,8 @@
 #include "pyjit-rt/TorchExecutor.h"
 #include "pyjit-rt/cuda/LoadedKernels.h"
 
+#include <optional>
+
 namespace pyjit::rt {
 
 class SymbolicExecutor final : public TorchExecutor {
@@ -22,6 +24,7 @@ public:
 
   void run(const at::Tensor *inputs, const at::Tensor *cached,
            at::Tensor *outputs) override;
+  void prefer(Variant variant) override { preferred = variant; }
   std::string report() const override;
 
 private:
@@ -34,6 +37,7 @@ private:
   executorFor(const std::vector<int64_t> &values);
   std::shared_ptr<TorchExecutor> makeExecutor(Program special);
 
+  std::optional<Variant> preferred;
   std::mutex loadLock;
   std::shared_ptr<cuda::LoadedCode> code; ///< a device's, once loaded
   mutable std::mutex instancesLock;

@@ -75,10 +75,13 @@ public:
   virtual void abandon(cuda::Stream stream) noexcept = 0;
 
   /// `libraryCalls`: whether any are captured; without them the driver's own
-  /// capture does. Null, with the reason in `error`, where PyTorch's library
-  /// has not what is needed.
-  static std::unique_ptr<CapturePool>
-  make(const TorchDevice &device, bool libraryCalls, std::string &error);
+  /// capture does. `sharing`: an ended capture whose pool is used again. Null,
+  /// with the reason in `error`, where PyTorch's library has not what is
+  /// needed.
+  static std::unique_ptr<CapturePool> make(const TorchDevice &device,
+                                           bool libraryCalls,
+                                           std::string &error,
+                                           CapturePool *sharing = nullptr);
 };
 
 } // namespace pyjit::rt

@@ -196,17 +196,7 @@ void TorchExecutor::fillArena(Arena &arena, at::Tensor storage) const {
         static_cast<char *>(arena.storage.mutable_data_ptr()) + slot.place;
     arena.buffers[i] = data;
     // A storage of its own, so that nothing can resize or view its neighbours.
-    c10::Device device = arena.storage.device();
-    c10::Storage part(c10::Storage::use_byte_size_t(), slot.bytes,
-                      at::DataPtr(data, device));
-    at::Tensor tensor = at::detail::make_tensor<c10::TensorImpl>(
-        std::move(part),
-        c10::DispatchKeySet(device.is_cuda() ? c10::DispatchKey::CUDA
-                                             : c10::DispatchKey::CPU),
-        c10::scalarTypeToTypeMeta(static_cast<c10::ScalarType>(slot.dtype)));
-    tensor.unsafeGetTensorImpl()->set_sizes_and_strides(sizes(slot),
-                                                        strides(slot));
-    arena.slots[i] = std::move(tensor);
+    arena.slots[i] = makeTensorAt(slot, data, arena.storage.device());
   }
 }
 
@@ -377,6 +367,25 @@ void TorchExecutor::runKernel(const Step &step, Arena &arena) const {
   for (uint32_t k = 0; k < step.c; ++k)
     buffers[k] = arena.buffers[program.ints()[step.b + k]];
   parallelFor(program.kernels()[step.a], kernels[step.a], buffers);
+}
+
+at::Tensor TorchExecutor::makeTensor(const Slot &slot,
+                                     c10::Storage storage) const {
+  bool onGpu = storage.device().is_cuda();
+  at::Tensor tensor = at::detail::make_tensor<c10::TensorImpl>(
+      std::move(storage),
+      c10::DispatchKeySet(onGpu ? c10::DispatchKey::CUDA
+                                : c10::DispatchKey::CPU),
+      c10::scalarTypeToTypeMeta(static_cast<c10::ScalarType>(slot.dtype)));
+  tensor.unsafeGetTensorImpl()->set_sizes_and_strides(sizes(slot),
+                                                      strides(slot));
+  return tensor;
+}
+
+at::Tensor TorchExecutor::makeTensorAt(const Slot &slot, void *data,
+                                       c10::Device device) const {
+  return makeTensor(slot, c10::Storage(c10::Storage::use_byte_size_t(),
+                                       slot.bytes, at::DataPtr(data, device)));
 }
 
 at::Tensor TorchExecutor::makeView(const Slot &slot, const at::Tensor &base,

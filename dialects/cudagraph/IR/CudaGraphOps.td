@@ -207,14 +207,22 @@ def CudaGraph_CopyOp : CudaGraph_Op<"copy"> {
     Copies the span of memory that the source's elements take. Between host and
     device too, but not inside a graph.
 
+    `patchable`: the target stands in for an external buffer that moves, in one
+    graph, and nobody but library calls of this graph reads it. Who launches the
+    graph may leave the copy out and let the calls read the source itself,
+    provided that each replay gives the nodes of these calls the source's
+    address; where that cannot be proved, the copy is made.
+
     ```mlir
-    cudagraph.copy %x to %t : !cudagraph.buffer<tensor<8xf32>>, !cudagraph.buffer<tensor<8xf32>>
+    cudagraph.copy %y to %u : !cudagraph.buffer<tensor<8xf32>>, !cudagraph.buffer<tensor<8xf32>>
+    cudagraph.copy %x to %t patchable : !cudagraph.buffer<tensor<8xf32>>, !cudagraph.buffer<tensor<8xf32>>
     ```
   }];
   let arguments = (ins Arg<CudaGraph_BufferType, "", [MemRead]>:$source,
-                       Arg<CudaGraph_BufferType, "", [MemWrite]>:$target);
+                       Arg<CudaGraph_BufferType, "", [MemWrite]>:$target,
+                       UnitAttr:$patchable);
   let assemblyFormat = [{
-    $source `to` $target attr-dict `:` qualified(type($source)) `,` qualified(type($target))
+    $source `to` $target (`patchable` $patchable^)? attr-dict `:` qualified(type($source)) `,` qualified(type($target))
   }];
   let hasVerifier = 1;
 }

@@ -119,6 +119,17 @@ LogicalResult CopyOp::verify() {
     return emitOpError(typeOf(getTarget()).isHost()
                            ? "reads a device value on the host inside a graph"
                            : "reads host memory inside a graph");
+  if (getPatchable()) {
+    if (!isa<GraphOp>((*this)->getParentOp()))
+      return emitOpError("is patchable, but stands in no graph, or in a body "
+                         "in one");
+    if (getExternal(getSource()) != getSource() || !isMoving(getSource()))
+      return emitOpError("is patchable, but its source is no external buffer "
+                         "that moves");
+    if (!getTarget().getDefiningOp<BufferOp>())
+      return emitOpError("is patchable, but its target is no whole buffer of "
+                         "the program's");
+  }
   return verifySameTensor(*this, getSource(), getTarget());
 }
 
@@ -178,6 +189,59 @@ static LogicalResult verifyInBody(Operation *op) {
   return success();
 }
 
+/// The buffers that `op` itself writes.
+static SmallVector<Value> getWritten(Operation *op) {
+  if (auto kernel = dyn_cast<KernelOp>(op))
+    return llvm::to_vector(kernel.getWrites());
+  if (auto copy = dyn_cast<CopyOp>(op))
+    return {copy.getTarget()};
+  if (auto value = dyn_cast<HostValueOp>(op))
+    return {value.getTarget()};
+  SmallVector<Value> written;
+  if (auto call = dyn_cast<CallOp>(op))
+    for (int64_t i : call.getMutates().value_or(ArrayRef<int64_t>()))
+      written.push_back(call.getInputs()[i]);
+  return written;
+}
+
+/// Leaving the copy out must make no difference: calls behind it, in its own
+/// block, read its target and nobody else knows it, and its source stays as it
+/// is up to the graph's end.
+static LogicalResult verifyPatchable(CopyOp copy) {
+  SmallVector<Value> shown{copy.getTarget()};
+  while (!shown.empty())
+    for (Operation *user : shown.pop_back_val().getUsers()) {
+      if (user == copy)
+        continue;
+      if (isa<ViewOp>(user))
+        shown.push_back(user->getResult(0));
+      bool fits = isa<ViewOp, CallOp>(user) &&
+                  user->getBlock() == copy->getBlock() &&
+                  copy->isBeforeInBlock(user);
+      for (Value written : getWritten(user))
+        fits &= getRoot(written) != copy.getTarget();
+      if (!fits)
+        return copy.emitOpError("is patchable, but its target is not read by "
+                                "library calls behind it alone")
+                   .attachNote(user->getLoc())
+               << "the other use";
+    }
+  for (Operation *op = copy->getNextNode(); op; op = op->getNextNode()) {
+    WalkResult walked = op->walk([&](Operation *inner) {
+      for (Value written : getWritten(inner))
+        if (getRoot(written) == copy.getSource())
+          return WalkResult::interrupt();
+      return WalkResult::advance();
+    });
+    if (walked.wasInterrupted())
+      return copy.emitOpError("is patchable, but its source is written behind "
+                              "it")
+                 .attachNote(op->getLoc())
+             << "here";
+  }
+  return success();
+}
+
 LogicalResult GraphOp::verifyRegions() {
   if ((*this)->getParentOfType<GraphOp>())
     return emitOpError("is inside another graph");
@@ -209,6 +273,9 @@ LogicalResult GraphOp::verifyRegions() {
     return emitOpError("does not end in cudagraph.yield");
   if (yield.getValues().getTypes() != getResults().getTypes())
     return emitOpError("yields other buffers than its results");
+  for (auto copy : getBody().getOps<CopyOp>())
+    if (copy.getPatchable() && failed(verifyPatchable(copy)))
+      return failure();
   return success();
 }
 

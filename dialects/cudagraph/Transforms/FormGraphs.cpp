@@ -91,10 +91,27 @@ struct FormGraphs : cudagraph::impl::FormGraphsPassBase<FormGraphs> {
     return OpBuilder(run.front());
   }
 
+  /// Whether library calls alone read `buffer`, outside of bodies.
+  static bool isReadByCallsAlone(Value buffer, Operation *copy) {
+    return llvm::all_of(buffer.getUses(), [&](OpOperand &use) {
+      Operation *user = use.getOwner();
+      if (user == copy)
+        return true;
+      if (isa<ViewOp>(user))
+        return isReadByCallsAlone(user->getResult(0), copy);
+      auto call = dyn_cast<CallOp>(user);
+      return call && isa<ProgramOp>(call->getParentOp()) &&
+             !llvm::is_contained(
+                 call.getMutates().value_or(ArrayRef<int64_t>()),
+                 int64_t(use.getOperandNumber()));
+    });
+  }
+
   /// Library calls, and bodies of conditional nodes, read copies of external
-  /// buffers that move.
+  /// buffers that move. Those of calls alone are patchable.
   void stage(ArrayRef<Operation *> run) {
     DenseMap<Value, Value> staged;
+    SmallVector<CopyOp> copies;
     auto stageOperands = [&](Operation *op) {
       for (OpOperand &operand : op->getOpOperands()) {
         // From inside the graph: what the run itself makes stays where it is.
@@ -108,7 +125,8 @@ struct FormGraphs : cudagraph::impl::FormGraphsPassBase<FormGraphs> {
           copy = BufferOp::create(builder, external.getLoc(),
                                   cast<BufferType>(external.getType()),
                                   IntegerAttr());
-          CopyOp::create(builder, external.getLoc(), external, copy);
+          copies.push_back(
+              CopyOp::create(builder, external.getLoc(), external, copy));
         }
         builder.setInsertionPoint(op);
         operand.set(showAgain(builder, operand.get(), copy));
@@ -122,6 +140,8 @@ struct FormGraphs : cudagraph::impl::FormGraphsPassBase<FormGraphs> {
         });
       else if (isa<CallOp>(op))
         stageOperands(op);
+    for (CopyOp copy : copies)
+      copy.setPatchable(isReadByCallsAlone(copy.getTarget(), copy));
   }
 
   /// Whether `op` is one of the run's, or in a body of one.

@@ -21,7 +21,7 @@ namespace pyjit::rt {
 /// "PYJL" in little-endian order; a blob of another byte order is refused.
 inline constexpr uint32_t kLaunchMagic = 0x4c4a5950;
 /// Raised whenever a record's layout or meaning changes.
-inline constexpr uint32_t kLaunchVersion = 5;
+inline constexpr uint32_t kLaunchVersion = 6;
 
 /// Machine code of one kernel. `buffers` are data pointers, operands first and
 /// then results; [begin, end) is a part of the kernel's parallel range.
@@ -141,6 +141,10 @@ enum class StepKind : uint16_t {
   Release,
   /// On a device, copies the memory that slot `a` spans to slot `b`; on the
   /// host, the elements of `a` to their places in `b`, which has its sizes.
+  /// kStepPatchable (in a graph, outside of loops and branches): `a` is
+  /// external
+  /// and library calls of the graph alone read `b`, so that they may as well
+  /// read `a` itself.
   Copy,
   /// Puts the one element of host slot `a` into slot `b`.
   HostValue,
@@ -181,7 +185,11 @@ enum class StepKind : uint16_t {
   Pick,
 };
 
-enum StepFlags : uint16_t { kStepTwin = 1, kStepDynamic = 2 };
+enum StepFlags : uint16_t {
+  kStepTwin = 1,
+  kStepDynamic = 2,
+  kStepPatchable = 4,
+};
 
 struct Step {
   StepKind kind;

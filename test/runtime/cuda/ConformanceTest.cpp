@@ -220,6 +220,154 @@ TEST_P(Conformance, DifferentialCaptureProvesOrRefuses) {
       driver->destroyGraph(graph);
 }
 
+/// What a library does with one operand, in three places.
+class Differential : public DriverTest {
+protected:
+  template <class Launch> bool prove(const MovedOperand &operand, Launch f) {
+    for (int k = 0; k < 3; ++k) {
+      EXPECT_EQ(driver->beginCapture(stream), kSuccess);
+      f(k, operand.address[k]);
+      graphs.emplace_back();
+      EXPECT_EQ(driver->endCapture(stream, &graphs.back()), kSuccess);
+    }
+    size_t n = graphs.size();
+    return findOperandWords(*driver,
+                            {graphs[n - 3], graphs[n - 2], graphs[n - 1]},
+                            {operand}, words, reason);
+  }
+  void TearDown() override {
+    for (Graph graph : graphs)
+      driver->destroyGraph(graph);
+    DriverTest::TearDown();
+  }
+  std::vector<Graph> graphs;
+  std::vector<OperandWord> words;
+  std::string reason;
+};
+
+TEST_P(Differential, ReplaysFollowWhatWasProved) {
+  DevicePtr a = make({2}), b = make({3}), y = make(repeat(0)),
+            t = make(repeat(0));
+  DevicePtr pool = make(std::vector<float>(4096, 1));
+  MovedOperand x{{pool, pool + 256, pool + 1024}, 64};
+  // A kernel reads the second half, a copy the first one; a fill is between.
+  ASSERT_TRUE(prove(x, [&](int, DevicePtr at) {
+    CapturedGraph recorder(driver);
+    recorder.addCopy({t}, {at}, 32, stream);
+    ASSERT_EQ(driver->fillAsync({b, 0x40400000, 4, 1}, stream), kSuccess);
+    recorder.addKernel(kernel, {{at + 32}, {a}, {b}, {y}}, stream);
+  })) << reason;
+  ASSERT_EQ(words.size(), 2u);
+  EXPECT_EQ(words[0].offset, kCopySource);
+  EXPECT_EQ(words[0].addend, 0);
+  EXPECT_EQ(words[1].node, 2u);
+  EXPECT_EQ(words[1].addend, 32);
+
+  CapturedGraph captured(driver);
+  captured.finish(graphs.back(), true);
+  graphs.pop_back();
+  PatchedOperand operand{0, x.address[2], ~uint64_t(0), 4};
+  ASSERT_TRUE(captured.patch(words, {operand}, reason)) << reason;
+  EXPECT_EQ(captured.numExternalNodes(), 2u);
+  std::vector<float> values = repeat(7), more = repeat(5);
+  values.insert(values.end(), more.begin(), more.end());
+  DevicePtr elsewhere = make(values);
+  void *buffers[] = {asPointer(elsewhere)};
+  ASSERT_TRUE(captured.fits(buffers, reason)) << reason;
+  EXPECT_EQ(captured.update(buffers), 2u);
+  EXPECT_EQ(captured.update(buffers), 0u);
+  captured.replay(stream);
+  EXPECT_EQ(get(t), repeat(7));
+  EXPECT_EQ(get(y), repeat(13));
+}
+
+TEST_P(Differential, AProofHoldsForWhatWasVaried) {
+  DevicePtr a = make({2}), b = make({3}), y = make(repeat(0));
+  CapturedGraph captured(driver);
+  ASSERT_EQ(driver->beginCapture(stream), kSuccess);
+  captured.addKernel(kernel, {{y}, {a}, {b}, {y}}, stream);
+  Graph graph = nullptr;
+  ASSERT_EQ(driver->endCapture(stream, &graph), kSuccess);
+  captured.finish(graph, true);
+  ASSERT_TRUE(captured.patch({}, {{0, 0x1000, 0xff00, 0x100}}, reason));
+  for (uint64_t address : {0x1000, 0xff00, 0x0}) {
+    void *buffers[] = {reinterpret_cast<void *>(address)};
+    EXPECT_TRUE(captured.fits(buffers, reason)) << address;
+  }
+  for (uint64_t address : {0x1080, 0x11000, 0x1010}) {
+    void *buffers[] = {reinterpret_cast<void *>(address)};
+    EXPECT_FALSE(captured.fits(buffers, reason)) << address;
+  }
+}
+
+TEST_P(Differential, WritesToAnOperandAreRefused) {
+  DevicePtr a = make({2});
+  DevicePtr pool = make(std::vector<float>(4096, 1));
+  MovedOperand x{{pool, pool + 256, pool + 1024}, 64};
+  EXPECT_FALSE(prove(x, [&](int, DevicePtr at) {
+    CapturedGraph(driver).addCopy({at}, {a}, 4, stream);
+  }));
+  EXPECT_NE(reason.find("target"), std::string::npos) << reason;
+  EXPECT_FALSE(prove(x, [&](int, DevicePtr at) {
+    ASSERT_EQ(driver->fillAsync({at, 0, 4, 8}, stream), kSuccess);
+  }));
+  EXPECT_NE(reason.find("fill"), std::string::npos) << reason;
+}
+
+TEST_P(Differential, OtherThingsThatDifferAreRefused) {
+  DevicePtr a = make({2}), b = make({3});
+  DevicePtr pool = make(std::vector<float>(4096, 1));
+  MovedOperand x{{pool, pool + 256, pool + 1024}, 64};
+  // A result elsewhere each time.
+  EXPECT_FALSE(prove(x, [&](int k, DevicePtr at) {
+    CapturedGraph(driver).addKernel(
+        kernel, {{at}, {a}, {b}, {pool + 8192 + 512u * k}}, stream);
+  }));
+  EXPECT_NE(reason.find("follows no operand"), std::string::npos) << reason;
+  // An address of the operand's, but not from the same place in it.
+  EXPECT_FALSE(prove(x, [&](int k, DevicePtr at) {
+    CapturedGraph(driver).addKernel(kernel, {{at + 4u * k}, {a}, {b}, {pool}},
+                                    stream);
+  }));
+  // Another number of nodes; another launch.
+  EXPECT_FALSE(prove(x, [&](int k, DevicePtr at) {
+    for (int i = 0; i <= k; ++i)
+      CapturedGraph(driver).addKernel(kernel, {{at}, {a}, {b}, {pool}}, stream);
+  }));
+  EXPECT_FALSE(prove(x, [&](int k, DevicePtr at) {
+    LoadedKernel other = kernel;
+    other.shape.block[0] = 8 + k;
+    CapturedGraph(driver).addKernel(other, {{at}, {a}, {b}, {pool}}, stream);
+  }));
+  EXPECT_NE(reason.find("different kernels"), std::string::npos) << reason;
+  EXPECT_FALSE(prove(x, [&](int k, DevicePtr at) {
+    CapturedGraph(driver).addKernel(k == 1 ? twin : kernel,
+                                    {{at}, {a}, {b}, {pool}}, stream);
+  }));
+}
+
+TEST_P(Differential, ReservedAddressesAreFarApart) {
+  DevicePtr near = make(repeat(1));
+  DevicePtr wish = (near ^ uint64_t(0x240000000000)) & ~(kReservedAlign - 1);
+  DevicePtr one = 0, two = 0;
+  constexpr size_t kBytes = 5 << 20;
+  ASSERT_EQ(driver->reserve(&one, kBytes, wish), kSuccess);
+  ASSERT_EQ(driver->reserve(&two, kBytes, wish), kSuccess);
+  EXPECT_EQ(one % kReservedAlign, 0u);
+  EXPECT_EQ(two % kReservedAlign, 0u);
+  EXPECT_EQ(one, wish); // free on every machine so far
+  EXPECT_TRUE(two >= one + kBytes || one >= two + kBytes);
+  // They can be used, to the last byte.
+  EXPECT_EQ(driver->copyAsync(one + kBytes - 32, near, 32, stream), kSuccess);
+  EXPECT_EQ(get(one + kBytes - 32), repeat(1));
+  EXPECT_EQ(driver->unreserve(one, kBytes), kSuccess);
+  EXPECT_EQ(driver->unreserve(two, kBytes), kSuccess);
+}
+
+INSTANTIATE_TEST_SUITE_P(Drivers, Differential,
+                         testing::Values("software", "real"),
+                         [](const auto &info) { return info.param; });
+
 TEST_P(Conformance, RefusesWhatACaptureForbids) {
   ASSERT_EQ(driver->beginCapture(stream), kSuccess);
   EXPECT_EQ(driver->synchronize(stream), kCaptureUnsupported);

@@ -53,18 +53,46 @@ TEST_P(Software, RefusesPtxAndUnknownKernels) {
   EXPECT_EQ(driver->getFunction(&function, module, "nothing"), kInvalidValue);
 }
 
-TEST_P(Software, HostWorkIsReplayed) {
-  int runs = 0;
+TEST_P(Software, ALibraryChoosesItsCodeByAlignment) {
+  HostKernel call = axpbKernels()[0];
+  call.name = "a library's";
+  call.library = true;
+  Module library = nullptr;
+  LoadedKernel loaded = kernel;
+  ASSERT_EQ(driver->loadHostModule(&library, {call}), kSuccess);
+  ASSERT_EQ(driver->getFunction(&loaded.function, library, "a library's"),
+            kSuccess);
+  DevicePtr pool = make(std::vector<float>(256, 1)), a = make({2}),
+            b = make({3}), y = make(repeat(0));
+  DevicePtr aligned = (pool + kLibraryAlign) / kLibraryAlign * kLibraryAlign;
+  for (bool wide : {true, false}) {
+    // Captured with an address that is aligned, or one that is less so.
+    DevicePtr x = wide ? aligned : aligned + 16;
+    CapturedGraph captured(driver);
+    ASSERT_EQ(driver->beginCapture(stream), kSuccess);
+    captured.addKernel(loaded, {{x, 0}, {a}, {b}, {y}}, stream);
+    Graph graph = nullptr;
+    ASSERT_EQ(driver->endCapture(stream, &graph), kSuccess);
+    captured.finish(graph, true);
+    captured.replay(stream);
+    EXPECT_EQ(get(y), repeat(5));
+    void *other[] = {asPointer(aligned + 16)};
+    captured.update(other);
+    if (wide)
+      EXPECT_THROW(captured.replay(stream), std::exception);
+    else
+      captured.replay(stream);
+  }
+  EXPECT_EQ(driver->unloadModule(library), kSuccess);
+}
+
+TEST_P(Software, RefusesReservationsWhileCapturing) {
   ASSERT_EQ(driver->beginCapture(stream), kSuccess);
-  ASSERT_EQ(driver->addHostWork(stream, [&] { ++runs; }), kSuccess);
+  DevicePtr place = 0;
+  EXPECT_EQ(driver->reserve(&place, 4096, 0), kCaptureUnsupported);
   Graph graph = nullptr;
-  ASSERT_EQ(driver->endCapture(stream, &graph), kSuccess);
-  EXPECT_EQ(runs, 0);
-  CapturedGraph captured(driver);
-  captured.finish(graph, true);
-  captured.replay(stream);
-  captured.replay(stream);
-  EXPECT_EQ(runs, 2);
+  EXPECT_EQ(driver->endCapture(stream, &graph), kCaptureInvalidated);
+  EXPECT_NE(driver->unreserve(4096, 4096), kSuccess);
 }
 
 TEST_P(Software, AConditionIsAskedForOnceAndInItsOwnGraph) {

@@ -151,6 +151,55 @@ TEST(Program, RefusesIndicesThatPointNowhere) {
   }
 }
 
+/// A graph of a device whose one copy stands in for its source.
+Parts staged() {
+  Parts parts = simple();
+  parts.header.variants = 1;
+  parts.header.arenaBytes = 32;
+  parts.slots.push_back({SlotKind::Arena, 6, 1, 0, 1, 0, 32});
+  parts.slots.push_back({SlotKind::View, 6, 1, 0, 1, 0, 32});
+  uint32_t none = parts.ints.size();
+  parts.ints.push_back(0);
+  parts.steps = {{StepKind::GraphBegin, 0, 0, none, 0},
+                 {StepKind::Copy, kStepPatchable, 0, 2, 0},
+                 {StepKind::View, 0, 3, 2, none},
+                 {StepKind::Kernel, 0, 0, 3, 2},
+                 {StepKind::GraphEnd, 0, 0, 0, 0}};
+  return parts;
+}
+
+TEST(Program, RefusesPatchableCopiesThatOthersMeet) {
+  EXPECT_EQ(failure(staged().blob()), "");
+  struct {
+    const char *what;
+    void (*change)(Parts &);
+  } changes[] = {
+      {"a kernel reads it", [](Parts &p) { p.ints[3] = 2; }},
+      {"a kernel reads a view of it", [](Parts &p) { p.ints[4] = 3; }},
+      {"the caller gets it", [](Parts &p) { p.ints[0] = 2; }},
+      {"no graph",
+       [](Parts &p) {
+         p.steps[0] = p.steps[4] = {StepKind::Kernel, 0, 0, 3, 0};
+       }},
+      {"a source of the program's own",
+       [](Parts &p) { p.slots[0].kind = SlotKind::Arena; }},
+      {"a source of the host", [](Parts &p) { p.slots[0].flags = kSlotHost; }},
+      {"a target of the caller's",
+       [](Parts &p) { p.slots[2].kind = SlotKind::Fresh; }},
+      {"the source is written",
+       [](Parts &p) { p.steps[3] = {StepKind::Copy, 0, 1, 0, 0}; }},
+      {"the target is copied on",
+       [](Parts &p) { p.steps[3] = {StepKind::Copy, 0, 2, 1, 0}; }},
+      {"a view behind the graph",
+       [](Parts &p) { std::swap(p.steps[2], p.steps[4]); }},
+  };
+  for (auto &change : changes) {
+    Parts parts = staged();
+    change.change(parts);
+    EXPECT_NE(failure(parts.blob()), "") << change.what;
+  }
+}
+
 TEST(Program, RefusesCountsBeyondTheBlob) {
   for (size_t at : {offsetof(Header, slots), offsetof(Header, steps),
                     offsetof(Header, kernels), offsetof(Header, outputs)}) {

@@ -83,6 +83,9 @@ public:
                    at::Tensor *outputs);
   /// From now on runs that loop ask this whether to end, on their own thread.
   void onInterrupt(Interruption::Ask ask) { interrupt = ask; }
+  /// Where there is a choice: launch so, and measure nothing, if the program
+  /// offers it and it works. Before the first run.
+  virtual void prefer(Variant) {}
   /// How the program is launched and what was measured, for readers; empty
   /// where there is nothing to choose.
   virtual std::string report() const { return ""; }
@@ -140,6 +143,11 @@ protected:
   void runCall(const CallPlan &plan, Arena &arena) const;
   void fillArena(Arena &arena, at::Tensor storage) const;
   at::Tensor ownOutput(const Arena &arena, uint32_t i) const;
+  /// A tensor of a slot's sizes that begins where `storage` does.
+  at::Tensor makeTensor(const Slot &slot, c10::Storage storage) const;
+  /// One on memory that somebody else keeps.
+  at::Tensor makeTensorAt(const Slot &slot, void *data,
+                          c10::Device device) const;
   at::Tensor makeView(const Slot &slot, const at::Tensor &base,
                       int64_t offset) const;
   at::IntArrayRef sizes(const Slot &slot) const {

@@ -405,3 +405,143 @@ cudagraph.program @placed on "cuda:0" arena 256 {
   %s = cudagraph.buffer at 0 : !cudagraph.buffer<tensor<?xf32, #tssa.layout<[s0], [1]>>>
   cudagraph.return
 }
+
+// -----
+
+!vec = !cudagraph.buffer<tensor<8xf32>>
+cudagraph.program @patchable_alone on "cuda:0" {
+  %x = cudagraph.external input 0 : !vec
+  %t = cudagraph.buffer : !vec
+  // expected-error @+1 {{is patchable, but stands in no graph, or in a body in one}}
+  cudagraph.copy %x to %t patchable : !vec, !vec
+  cudagraph.return
+}
+
+// -----
+
+!vec = !cudagraph.buffer<tensor<8xf32>>
+cudagraph.program @patchable_source on "cuda:0" {
+  %x = cudagraph.external input 0 : !vec
+  %t = cudagraph.buffer : !vec
+  %w = cudagraph.external input 1 stable : !vec
+  cudagraph.graph externals(%w : !vec) {
+    // expected-error @+1 {{is patchable, but its source is no external buffer that moves}}
+    cudagraph.copy %w to %t patchable : !vec, !vec
+    cudagraph.yield
+  }
+  cudagraph.return
+}
+
+// -----
+
+!vec = !cudagraph.buffer<tensor<8xf32>>
+cudagraph.program @patchable_part on "cuda:0" {
+  %x = cudagraph.external input 0 : !vec
+  %t = cudagraph.buffer : !vec
+  cudagraph.graph externals(%x : !vec) {
+    %v = cudagraph.view %x at 0 : !vec to !vec
+    // expected-error @+1 {{is patchable, but its source is no external buffer that moves}}
+    cudagraph.copy %v to %t patchable : !vec, !vec
+    cudagraph.yield
+  }
+  cudagraph.return
+}
+
+// -----
+
+!vec = !cudagraph.buffer<tensor<8xf32>>
+cudagraph.program @patchable_target on "cuda:0" {
+  %x = cudagraph.external input 0 : !vec
+  %t = cudagraph.buffer : !vec
+  cudagraph.graph externals(%x : !vec) {
+    %v = cudagraph.view %t at 0 : !vec to !vec
+    // expected-error @+1 {{is patchable, but its target is no whole buffer of the program's}}
+    cudagraph.copy %x to %v patchable : !vec, !vec
+    cudagraph.yield
+  }
+  cudagraph.return
+}
+
+// -----
+
+!vec = !cudagraph.buffer<tensor<8xf32>>
+cudagraph.program @patchable_kernel on "cuda:0" {
+  %x = cudagraph.external input 0 : !vec
+  %t = cudagraph.buffer : !vec
+  %s = cudagraph.buffer : !vec
+  cudagraph.graph externals(%x : !vec) {
+    // expected-error @+1 {{is patchable, but its target is not read by library calls behind it alone}}
+    cudagraph.copy %x to %t patchable : !vec, !vec
+    %v = cudagraph.view %t at 0 : !vec to !vec
+    // expected-note @+1 {{the other use}}
+    cudagraph.kernel @k(%v) to (%s) : (!vec) -> (!vec)
+    cudagraph.yield
+  }
+  cudagraph.return
+}
+
+// -----
+
+!vec = !cudagraph.buffer<tensor<8xf32>>
+cudagraph.program @patchable_before on "cuda:0" {
+  %x = cudagraph.external input 0 : !vec
+  %t = cudagraph.buffer : !vec
+  cudagraph.graph externals(%x : !vec) {
+    // expected-note @+1 {{the other use}}
+    %r = cudagraph.call "aten::exp"(%t) : (!vec) -> (!vec)
+    // expected-error @+1 {{is patchable, but its target is not read by library calls behind it alone}}
+    cudagraph.copy %x to %t patchable : !vec, !vec
+    cudagraph.yield
+  }
+  cudagraph.return
+}
+
+// -----
+
+!vec = !cudagraph.buffer<tensor<8xf32>>
+cudagraph.program @patchable_outside on "cuda:0" {
+  %x = cudagraph.external input 0 : !vec
+  %t = cudagraph.buffer : !vec
+  cudagraph.graph externals(%x : !vec) {
+    // expected-error @+1 {{is patchable, but its target is not read by library calls behind it alone}}
+    cudagraph.copy %x to %t patchable : !vec, !vec
+    cudagraph.yield
+  }
+  // expected-note @+1 {{the other use}}
+  %r = cudagraph.call "aten::exp"(%t) : (!vec) -> (!vec)
+  cudagraph.return
+}
+
+// -----
+
+!vec = !cudagraph.buffer<tensor<8xf32>>
+cudagraph.program @patchable_mutated on "cuda:0" {
+  %x = cudagraph.external input 0 : !vec
+  %t = cudagraph.buffer : !vec
+  cudagraph.graph externals(%x : !vec) {
+    // expected-error @+1 {{is patchable, but its target is not read by library calls behind it alone}}
+    cudagraph.copy %x to %t patchable : !vec, !vec
+    // expected-note @+1 {{the other use}}
+    cudagraph.call "aten::exp_"(%t) mutates [0] : (!vec) -> ()
+    cudagraph.yield
+  }
+  cudagraph.return
+}
+
+// -----
+
+!vec = !cudagraph.buffer<tensor<8xf32>>
+cudagraph.program @patchable_written on "cuda:0" {
+  %x = cudagraph.external input 0 : !vec
+  %t = cudagraph.buffer : !vec
+  %y = cudagraph.external output 0 : !vec
+  cudagraph.graph externals(%y : !vec) {
+    // expected-error @+1 {{is patchable, but its source is written behind it}}
+    cudagraph.copy %y to %t patchable : !vec, !vec
+    %r = cudagraph.call "aten::exp"(%t) : (!vec) -> (!vec)
+    // expected-note @+1 {{here}}
+    cudagraph.kernel @k(%r) to (%y) : (!vec) -> (!vec)
+    cudagraph.yield
+  }
+  cudagraph.return
+}

@@ -7,8 +7,8 @@
 !flag = !cudagraph.buffer<tensor<i1>>
 !number = !cudagraph.buffer<tensor<f32>, host>
 
-// CHECK: cudagraph.program @all on "cuda:0" arena 768 variants ["plain", "update"] {
-cudagraph.program @all on "cuda:0" arena 768 variants ["plain", "update"] {
+// CHECK: cudagraph.program @all on "cuda:0" arena 1024 variants ["plain", "update"] {
+cudagraph.program @all on "cuda:0" arena 1024 variants ["plain", "update"] {
   // CHECK: %[[X:.*]] = cudagraph.external input 0 : !cudagraph.buffer<tensor<8xf32>>
   %x = cudagraph.external input 0 : !vec
   // CHECK: cudagraph.external input 1 stable : !cudagraph.buffer<tensor<8x8xf32>>
@@ -23,6 +23,7 @@ cudagraph.program @all on "cuda:0" arena 768 variants ["plain", "update"] {
   %t = cudagraph.buffer at 0 : !vec
   %n = cudagraph.buffer at 256 : !cudagraph.buffer<tensor<f32>>
   %p = cudagraph.buffer at 512 : !flag
+  %u = cudagraph.buffer at 768 : !vec
   // CHECK: %[[R:.*]] = cudagraph.graph externals(%[[X]], %{{.*}} : {{.*}}) to(!cudagraph.buffer<tensor<8xf32>>) {
   %r = cudagraph.graph externals(%x, %s, %w, %y : !vec, !number, !mat, !vec) to (!vec) {
     // CHECK: cudagraph.host_value %[[S]] to %{{.*}} : !cudagraph.buffer<tensor<f32>, host>, !cudagraph.buffer<tensor<f32>>
@@ -43,8 +44,11 @@ cudagraph.program @all on "cuda:0" arena 768 variants ["plain", "update"] {
     cudagraph.while %p : !flag {
       cudagraph.kernel @kernel_3(%t) to (%t, %p) : (!vec) -> (!vec, !flag)
     }
-    // CHECK: cudagraph.copy %[[T]] to %[[Y]]
+    // CHECK: cudagraph.copy %[[T]] to %[[Y]] :
     cudagraph.copy %t to %y : !vec, !vec
+    // CHECK: cudagraph.copy %[[X]] to %{{.*}} patchable :
+    cudagraph.copy %x to %u patchable : !vec, !vec
+    cudagraph.call "aten::add_.Tensor"(%i, %u, 1 : i64) mutates [0] : (!vec, !vec) -> ()
     // CHECK: cudagraph.yield %{{.*}} : !cudagraph.buffer<tensor<8xf32>>
     cudagraph.yield %i : !vec
   }

@@ -75,10 +75,10 @@ cudagraph.program @around on "cuda:0" {
 // CHECK: %[[X:.*]] = cudagraph.external input 0
 // CHECK: %[[W:.*]] = cudagraph.external input 1 stable
 // CHECK: cudagraph.graph
-// CHECK: cudagraph.copy %[[X]] to %[[C:.*]] :
+// CHECK: cudagraph.copy %[[X]] to %[[C:.*]] patchable :
 // CHECK: %[[M:.*]] = cudagraph.call "aten::mv"(%[[W]], %[[C]])
 // CHECK: cudagraph.kernel @a(%[[X]], %[[M]])
-// CHECK: cudagraph.copy %[[M]] to %[[Y]]
+// CHECK: cudagraph.copy %[[M]] to %[[Y]] :
 // CHECK: cudagraph.return %{{.*}}, %[[Y]]
 cudagraph.program @staged on "cuda:0" {
   %x = cudagraph.external input 0 : !vec
@@ -159,7 +159,7 @@ cudagraph.program @unknown on "cuda:0" {
 // CHECK-LABEL: @attention
 // CHECK: %[[N:.*]] = cudagraph.call "aten::bernoulli"
 // CHECK: cudagraph.graph externals(%[[N]]
-// CHECK: cudagraph.copy %[[N]] to %[[C:.*]] :
+// CHECK: cudagraph.copy %[[N]] to %[[C:.*]] patchable :
 // CHECK: cudagraph.call "aten::scaled_dot_product_attention"(%[[C]], %[[C]], %[[C]]
 cudagraph.program @attention on "cuda:0" {
   %x = cudagraph.external input 0 : !q
@@ -178,7 +178,7 @@ cudagraph.program @attention on "cuda:0" {
 // CHECK-LABEL: @reads_output
 // CHECK: cudagraph.graph
 // CHECK-NEXT: cudagraph.kernel @a(%{{.*}}) to(%[[Y:.*]]) :
-// CHECK-NEXT: cudagraph.copy %[[Y]] to %[[T:.*]] :
+// CHECK-NEXT: cudagraph.copy %[[Y]] to %[[T:.*]] patchable :
 // CHECK-NEXT: cudagraph.call "aten::cumsum"(%[[T]]
 cudagraph.program @reads_output on "cuda:0" {
   %x = cudagraph.external input 0 : !vec
@@ -269,5 +269,42 @@ cudagraph.program @walked on "cuda:0" {
     %r = cudagraph.call "aten::rand_like"(%y, none, none, none, none, none) : (!vec) -> !vec
     cudagraph.kernel @test2(%r) to (%go) : (!vec) -> (!flag)
   }
+  cudagraph.return %y : !vec
+}
+
+// -----
+
+// What a library call and a loop's body read is copied once, for good; what
+// calls alone read, views of it too, is patchable.
+!vec = !cudagraph.buffer<tensor<8xf32>>
+!half = !cudagraph.buffer<tensor<4xf32>>
+!flag = !cudagraph.buffer<tensor<i1>>
+
+// CHECK-LABEL: @both
+// CHECK: %[[X:.*]] = cudagraph.external input 0
+// CHECK: %[[Z:.*]] = cudagraph.external input 1
+// CHECK: cudagraph.graph externals
+// CHECK-DAG: cudagraph.copy %[[X]] to %[[T:.*]] :
+// CHECK-DAG: cudagraph.copy %[[Z]] to %[[U:.*]] patchable :
+// CHECK: cudagraph.call "aten::cumsum"(%[[T]]
+// CHECK: %[[V:.*]] = cudagraph.view %[[U]] at 4
+// CHECK: cudagraph.call "aten::cumsum"(%[[V]]
+// CHECK: cudagraph.while
+// CHECK: cudagraph.kernel @step(%[[T]])
+cudagraph.program @both on "cuda:0" {
+  %x = cudagraph.external input 0 : !vec
+  %z = cudagraph.external input 1 : !vec
+  %y = cudagraph.external output 0 : !vec
+  %s = cudagraph.buffer : !vec
+  %go = cudagraph.buffer : !flag
+  %c = cudagraph.call "aten::cumsum"(%x, 0 : i64, none) : (!vec) -> (!vec)
+  %v = cudagraph.view %z at 4 : !vec to !half
+  %d = cudagraph.call "aten::cumsum"(%v, 0 : i64, none) : (!half) -> (!half)
+  cudagraph.kernel @test(%c, %d) to (%go) : (!vec, !half) -> (!flag)
+  cudagraph.while %go : !flag {
+    cudagraph.kernel @step(%x) to (%s) : (!vec) -> (!vec)
+    cudagraph.kernel @test(%s) to (%go) : (!vec) -> (!flag)
+  }
+  cudagraph.copy %s to %y : !vec, !vec
   cudagraph.return %y : !vec
 }

@@ -3,6 +3,7 @@
 #ifndef PYJIT_RT_CUDA_CAPTUREDGRAPH_H
 #define PYJIT_RT_CUDA_CAPTUREDGRAPH_H
 
+#include "pyjit-rt/cuda/Differential.h"
 #include "pyjit-rt/cuda/LoadedKernels.h"
 
 namespace pyjit::rt::cuda {
@@ -13,6 +14,14 @@ struct Address {
   DevicePtr value = 0;
   int32_t slot = -1; ///< -1: fixed
   int64_t offset = 0;
+};
+
+/// An operand of library calls whose address a proof has found in nodes.
+struct PatchedOperand {
+  uint32_t slot;     ///< external: where its address is found at each call
+  DevicePtr address; ///< in the capture
+  uint64_t varied;   ///< bits of it that the captures of the proof varied
+  uint32_t align;
 };
 
 /// Launches into a stream that is being captured, remembering which nodes
@@ -47,7 +56,6 @@ public:
   void beginNodes();
   /// What was captured elsewhere, as one node. It has to outlive the graph.
   void addGraph(Graph child);
-  void addHostWork(std::function<void()> work);
   /// What follows, up to `endBody`, runs as long as the bool at `flag` is true
   /// before a round. `setter`: LoadedKernels::conditionSetter.
   void beginWhile(const LoadedKernel &setter, DevicePtr flag);
@@ -58,14 +66,28 @@ public:
   /// Makes the graph launchable.
   void finishNodes();
 
-  /// Takes the captured graph over and makes it launchable. `owned`: destroyed
-  /// with this object.
-  void finish(Graph graph, bool owned);
+  /// Takes the captured graph over. `owned`: destroyed with this object.
+  void take(Graph graph, bool owned);
+  /// Makes it launchable.
+  void finish();
+  void finish(Graph graph, bool owned) {
+    take(graph, owned);
+    finish();
+  }
+  Graph handle() const { return graph; }
+  /// Renews words of library calls' nodes, too, from now on: `words`, found in
+  /// this very graph, follow `operands`. Call before the first `update`. False,
+  /// with the reason, where a node cannot be renewed so.
+  bool patch(const std::vector<OperandWord> &words,
+             const std::vector<PatchedOperand> &operands, std::string &reason);
+  /// Whether the proof holds for these addresses.
+  bool fits(void *const *buffers, std::string &reason) const;
+  size_t numPatchedOperands() const { return operands.size(); }
   bool ready() const { return exec != nullptr; }
   size_t numNodes() const { return nodeCount; }
   /// Nodes that a replay may have to renew.
   size_t numExternalNodes() const {
-    return kernels.size() + copies.size() + values.size();
+    return kernels.size() + copies.size() + values.size() + libraries.size();
   }
 
   /// Renews the parameters that differ, given the address (host slots: the
@@ -92,6 +114,15 @@ private:
     uint32_t offset; ///< in the element, in bytes
   };
 
+  struct LibraryWord {
+    uint32_t offset, slot;
+    int64_t addend;
+  };
+  struct LibraryNode {
+    PatchedNode node;
+    std::vector<LibraryWord> words;
+  };
+
   /// A graph that nodes are added to: the whole, or a body in it.
   struct Level {
     Graph graph = nullptr;
@@ -111,11 +142,15 @@ private:
                     DevicePtr flag, bool negated);
   Graph addCondition(Condition condition, ConditionKind kind);
   void mustStay(bool moves, const char *what) const;
+  bool isRenewed(GraphNode node) const;
 
   std::shared_ptr<Driver> driver;
   std::vector<KernelNode> kernels;
   std::vector<CopyNode> copies;
   std::vector<ValueNode> values;
+  std::vector<LibraryNode> libraries;
+  std::vector<PatchedOperand> operands;
+  bool renewAll = false;        ///< an update failed: who knows what nodes hold
   std::vector<void *> pointers; // scratch
   std::vector<Level> levels;    // while nodes are added
   Graph graph = nullptr;

@@ -25,16 +25,23 @@ struct MovedOperand {
 /// A word of a node's parameters that holds an address inside an operand.
 struct OperandWord {
   uint32_t node;   ///< number among the graph's nodes
-  uint32_t offset; ///< in the parameter block, in bytes
+  uint32_t offset; ///< in a kernel's parameter block, in bytes; kCopySource
   uint32_t operand;
   int64_t addend; ///< from the operand's address to the word's value
 };
+/// The word is what a copy node reads.
+inline constexpr uint32_t kCopySource = 0xffffffff;
 
 /// Compares three captures of one piece of a program that differ in where the
 /// operands are, and in nothing else. True, with every word that follows an
 /// operand, only if each byte that differs between the captures is part of such
 /// a word in all three: two captures find the words, the third confirms them.
-/// Otherwise `reason` says what could not be explained.
+/// Nodes are kernels, copies that read operands, and fills that stay as they
+/// are; of any other kind nothing is known. Otherwise `reason` says what could
+/// not be explained.
+///
+/// What is proved holds for addresses that differ from the captures' in bits
+/// that differ between the captures, and are aligned as these are.
 bool findOperandWords(Driver &driver, const std::array<Graph, 3> &captures,
                       const std::vector<MovedOperand> &operands,
                       std::vector<OperandWord> &words, std::string &reason);
@@ -44,6 +51,7 @@ class PatchedNode {
 public:
   /// Reads the node's parameters from the graph that it was captured into.
   bool read(Driver &driver, GraphNode node, std::string &reason);
+  uint64_t get(uint32_t offset) const;
   void set(uint32_t offset, uint64_t word);
   Result write(Driver &driver, GraphExec exec);
 

@@ -96,7 +96,17 @@ struct HostKernel {
   /// stands.
   std::vector<uint32_t> align = {};
   uint64_t indirect = 0;
+  /// A library's call, which chooses its code by how its operands are aligned
+  /// (up to kLibraryAlign): a replay on lesser addresses than it was captured
+  /// with is refused.
+  bool library = false;
 };
+
+/// What a software device's libraries look at; PyTorch's allocator for the
+/// processor gives as much.
+inline constexpr uint32_t kLibraryAlign = 64;
+/// Reserved addresses begin at a multiple of this.
+inline constexpr uint64_t kReservedAlign = 2 << 20;
 
 /// What this project uses of the driver, one method per entry point. All
 /// methods may be called from several threads.
@@ -125,6 +135,11 @@ public:
   /// the last one.
   virtual Result paramInfo(Function function, size_t index, size_t *offset,
                            size_t *size) = 0;
+  /// The same of a node's kernel, which may be given as `kern`.
+  virtual Result paramInfo(const KernelNodeParams &node, size_t index,
+                           size_t *offset, size_t *size) = 0;
+  /// For readers; empty if nobody knows.
+  virtual std::string nameOf(const KernelNodeParams &node) = 0;
 
   virtual Result launchKernel(Function function, const LaunchShape &shape,
                               Stream stream, void **params) = 0;
@@ -140,6 +155,11 @@ public:
   virtual Result fillAsync(const FillNodeParams &fill, Stream stream) = 0;
   virtual Result allocate(DevicePtr *memory, size_t bytes) = 0;
   virtual Result release(DevicePtr memory) = 0;
+  /// Addresses that may be used, from `wish` on (a multiple of kReservedAlign)
+  /// if these are free. On a device all of them may show the same few bytes:
+  /// nothing is kept there. Only software gives memory.
+  virtual Result reserve(DevicePtr *begin, size_t bytes, DevicePtr wish) = 0;
+  virtual Result unreserve(DevicePtr begin, size_t bytes) = 0;
 
   virtual Result createStream(Stream *stream) = 0;
   virtual Result destroyStream(Stream stream) = 0;
@@ -177,7 +197,9 @@ public:
   virtual Result getNodes(Graph graph, std::vector<GraphNode> *nodes) = 0;
   virtual Result getType(GraphNode node, NodeType *type) = 0;
   virtual Result getKernelParams(GraphNode node, KernelNodeParams *params) = 0;
+  /// Fails for anything but a row of bytes between two places of the device.
   virtual Result getCopyParams(GraphNode node, CopyNodeParams *params) = 0;
+  virtual Result getFillParams(GraphNode node, FillNodeParams *params) = 0;
   virtual Result instantiate(GraphExec *exec, Graph graph) = 0;
   virtual Result launchGraph(GraphExec exec, Stream stream) = 0;
   virtual Result setKernelParams(GraphExec exec, GraphNode node,
@@ -188,13 +210,6 @@ public:
                                const FillNodeParams &params) = 0;
   virtual Result destroyExec(GraphExec exec) = 0;
   virtual Result destroyGraph(Graph graph) = 0;
-
-  /// Runs `work` now, and in each replay if the stream is capturing: what a
-  /// library call is on a software device. Real drivers do not support it.
-  virtual Result addHostWork(Stream stream, std::function<void()> work);
-  /// The same as a node.
-  virtual Result addHostWorkNode(GraphNode *node, Graph graph, GraphNode after,
-                                 std::function<void()> work);
 };
 
 /// The driver of this machine, opened once per process; null, with the reason

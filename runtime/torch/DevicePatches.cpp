@@ -1,0 +1,304 @@
+//===- DevicePatches.cpp - Library calls that read what moves -------------===//
+//
+// A library call inside a graph reads a copy of an external buffer, because
+// nobody says where in its nodes it keeps an operand's address. Here that is
+// found out, and then the copy is not needed: the graph is captured three times
+// with the operands at other addresses and everything else in its place
+// (pyjit-rt/cuda/Differential.h). Every byte that differs has to be part of an
+// address, and every call has to show each of its operands; otherwise the
+// copies stay, with the reason.
+//
+// Nothing runs while a GPU's stream is captured, so the operands need addresses
+// but no contents. These are as far apart as addresses can be: each bit of an
+// address is another one in one of the captures, down to the alignment that a
+// replay then has to keep. What the nodes do with an address that differs from
+// these in any of those bits has been seen.
+//
+//===----------------------------------------------------------------------===//
+
+#include "DeviceExecutor.h"
+
+#include <algorithm>
+#include <cstring>
+#include <set>
+#include <stdexcept>
+
+using namespace pyjit::rt;
+
+namespace {
+
+/// No library looks at more of it, and no allocator gives less.
+constexpr uint32_t kOperandAlign = 256;
+/// Addresses of the processor's programs, and of a GPU's that share them, have
+/// as many bits.
+constexpr unsigned kAddressBits = 47;
+
+/// Addresses that are kept for as long as it lives.
+struct Window {
+  Window(cuda::Driver &driver, uint64_t wish, uint64_t bytes)
+      : driver(driver), bytes(bytes) {
+    cuda::check(driver, driver.reserve(&begin, bytes, wish),
+                "addresses for an operand");
+  }
+  ~Window() { driver.unreserve(begin, bytes); }
+  Window(const Window &) = delete;
+  Window &operator=(const Window &) = delete;
+
+  cuda::Driver &driver;
+  cuda::DevicePtr begin = 0;
+  uint64_t bytes;
+};
+
+/// Three places for one operand.
+struct Places {
+  /// `like`: an address of the kind that a replay will meet.
+  Places(cuda::Driver &driver, uint64_t bytes, cuda::DevicePtr like,
+         uint64_t align) {
+    for (unsigned k = 0; k < 3; ++k) {
+      uint64_t flipped = 0;
+      for (unsigned bit = 0; bit < kAddressBits; ++bit)
+        if (bit % 3 == k)
+          flipped |= uint64_t(1) << bit;
+      uint64_t wish = (like ^ flipped) & ~(align - 1);
+      uint64_t inside = wish % cuda::kReservedAlign;
+      windows.push_back(
+          std::make_unique<Window>(driver, wish - inside, inside + bytes));
+      address[k] = windows.back()->begin + inside;
+    }
+  }
+  /// The bits that tell the places apart.
+  uint64_t varied() const {
+    return (address[0] ^ address[1]) | (address[0] ^ address[2]);
+  }
+
+  std::vector<std::unique_ptr<Window>> windows;
+  std::array<cuda::DevicePtr, 3> address{};
+};
+
+} // namespace
+
+/// Of some copies of one graph.
+struct DeviceExecutor::Proof {
+  std::vector<uint32_t> copies; ///< steps
+  std::vector<cuda::PatchedOperand> patched;
+  std::vector<cuda::OperandWord> words;
+  std::string reason; ///< why not, or why not all
+};
+
+/// A library call that reads a copy in some variants reads the source itself:
+/// what was made of it for this variant, or a stand-in. False: the copy is
+/// made.
+bool DeviceExecutor::readInPlace(Captured &captured, uint32_t index,
+                                 Variant variant, Instance &instance) {
+  const Step &step = program.steps()[index];
+  at::Tensor &target = instance.values[step.b];
+  target = instance.slots[step.b];
+  if (variant == Variant::Copy) {
+    for (auto &[slot, copy] : captured.copies)
+      if (slot == step.a) {
+        target = copy;
+        return true;
+      }
+    return false;
+  }
+  for (const StandIn &standIn : captured.standIns) {
+    if (standIn.copy != index)
+      continue;
+    void *data = reinterpret_cast<void *>(standIn.address);
+    // The processor's libraries run now, and look at what they read.
+    if (device->driver().isSoftware())
+      std::memcpy(data, instance.buffers[step.a], standIn.bytes);
+    target = makeTensorAt(program.slots()[step.b], data, device->device());
+    return true;
+  }
+  return false;
+}
+
+/// Whether each library call shows each operand in a node of its own, and
+/// nobody else does. An operand that a call hides (behind a pointer in memory)
+/// would show nowhere.
+bool DeviceExecutor::everyCallShows(const Proof &proof, Captured &captured,
+                                    std::string &reason) {
+  std::vector<cuda::GraphNode> nodes;
+  cuda::check(device->driver(),
+              device->driver().getNodes(captured.graph.handle(), &nodes),
+              "nodes of a graph");
+  auto indexOf = [&](cuda::GraphNode node) {
+    return std::find(nodes.begin(), nodes.end(), node) - nodes.begin();
+  };
+  std::vector<bool> known(proof.words.size());
+  int64_t end = 0; // of the call before
+  for (const CallNodes &call : captured.callNodes) {
+    std::set<int32_t> read; // copies
+    for (const TensorArgument &argument : calls[callOfStep[call.step]].tensors)
+      for (int64_t slot : argument.slots)
+        if (slot >= 0 && standsFor[slot] >= 0)
+          read.insert(standsFor[slot]);
+    std::string name = program.string(program.steps()[call.step].a);
+    // Null: nothing yet, or several nodes side by side.
+    if (!call.last && !read.empty()) {
+      reason = "which nodes are those of " + name + " cannot be told";
+      return false;
+    }
+    int64_t first = call.before ? indexOf(call.before) + 1 : end,
+            last = call.last ? indexOf(call.last) : -1;
+    end = std::max(end, last + 1);
+    std::set<uint32_t> shown; // operands
+    for (size_t i = 0; i < proof.words.size(); ++i)
+      if (int64_t node = proof.words[i].node; node >= first && node <= last) {
+        known[i] = true;
+        shown.insert(proof.words[i].operand);
+      }
+    for (uint32_t i = 0; i < proof.copies.size(); ++i) {
+      bool reads = read.count(proof.copies[i]);
+      // One without nodes reads nothing.
+      if (reads != bool(shown.count(i)) && !(reads && last < first)) {
+        reason = name + (reads ? " shows an operand's address in none of its "
+                                 "nodes"
+                               : " shows the address of what is no operand");
+        return false;
+      }
+    }
+  }
+  if (std::find(known.begin(), known.end(), false) != known.end()) {
+    reason = "a node of no library call shows an operand's address";
+    return false;
+  }
+  return true;
+}
+
+/// Takes the copies out that cost less than what would replace them.
+void DeviceExecutor::keepDearCopies(Proof &proof) {
+  // Measured on an H200 (DESIGN, section 6).
+  constexpr double kUpdate = 0.35e-6, kCopy = 1.5e-6, kBytesPerSecond = 2.1e12;
+  std::vector<uint32_t> kept;
+  for (uint32_t i = 0; i < proof.copies.size(); ++i) {
+    std::set<uint32_t> nodes;
+    for (const cuda::OperandWord &word : proof.words)
+      if (word.operand == i)
+        nodes.insert(word.node);
+    uint64_t bytes = program.slots()[program.steps()[proof.copies[i]].a].bytes;
+    if (kUpdate * nodes.size() <= kCopy + bytes / kBytesPerSecond)
+      kept.push_back(proof.copies[i]);
+    else
+      proof.reason = "one costs less than new addresses in " +
+                     std::to_string(nodes.size()) + " nodes";
+  }
+  proof.copies = std::move(kept);
+}
+
+/// The last of the captures, with the words that follow its stand-ins; null,
+/// with the reason, where that cannot be proved.
+std::unique_ptr<DeviceExecutor::Captured>
+DeviceExecutor::prove(Proof &proof, Captured &plain, const GraphInfo &info,
+                      Variant variant, Instance &instance) {
+  cuda::Driver &driver = device->driver();
+  uint64_t align = driver.isSoftware() ? cuda::kLibraryAlign : kOperandAlign;
+  std::vector<std::unique_ptr<Places>> places;
+  std::vector<cuda::MovedOperand> operands;
+  for (uint32_t copy : proof.copies) {
+    uint32_t slot = program.steps()[copy].a;
+    uint64_t bytes = program.slots()[slot].bytes;
+    // Operands are neighbours as a rule, or one tensor. Their places are not.
+    constexpr unsigned kApart = 33;
+    cuda::DevicePtr like = cuda::asAddress(instance.buffers[slot]) ^
+                           (uint64_t(places.size()) << kApart);
+    places.push_back(std::make_unique<Places>(driver, bytes, like, align));
+    operands.push_back({places.back()->address, bytes});
+  }
+
+  auto record = [&](unsigned place, CapturePool *sharing) {
+    auto one = std::make_unique<Captured>(device->sharedDriver());
+    one->table = plain.table;
+    one->entries = plain.entries;
+    one->memory = plain.memory;
+    plain.memory->next = 0;
+    for (size_t i = 0; i < proof.copies.size(); ++i)
+      one->standIns.push_back(
+          {proof.copies[i], operands[i].address[place], operands[i].bytes});
+    // What the capture before made goes back to the pool.
+    for (uint32_t i = info.begin; i < info.end; ++i) {
+      const Step &step = program.steps()[i];
+      if (step.kind == StepKind::View)
+        instance.values[step.a].reset();
+      if (step.kind != StepKind::Call)
+        continue;
+      const CallPlan &plan = calls[callOfStep[i]];
+      for (int64_t k = 0; k < plan.numResults; ++k)
+        if (plan.results[k] >= 0)
+          instance.values[plan.results[k]].reset();
+    }
+    capture(*one, info, variant, instance, sharing);
+    return one;
+  };
+  // Results and workspaces have to be in one place three times: a first capture
+  // makes the pool grow, and from then on equal requests get equal answers.
+  std::unique_ptr<Captured> first = record(0, nullptr);
+  CapturePool *pool = first->pools.back().get();
+  std::array<std::unique_ptr<Captured>, 3> captured;
+  std::array<cuda::Graph, 3> graphs;
+  for (unsigned k = 0; k < 3; ++k) {
+    captured[k] = record(k, pool);
+    graphs[k] = captured[k]->graph.handle();
+  }
+  if (!cuda::findOperandWords(driver, graphs, operands, proof.words,
+                              proof.reason) ||
+      !everyCallShows(proof, *captured[2], proof.reason))
+    return nullptr;
+  proof.patched.clear();
+  for (size_t i = 0; i < proof.copies.size(); ++i)
+    proof.patched.push_back({program.steps()[proof.copies[i]].a,
+                             places[i]->address[2], places[i]->varied(),
+                             uint32_t(align)});
+  return std::move(captured[2]);
+}
+
+/// A graph whose library calls read external buffers where they are; null, with
+/// the reason in `plain`, where copies stay.
+std::unique_ptr<DeviceExecutor::Captured>
+DeviceExecutor::makePatched(Captured &plain, uint32_t number, Variant variant,
+                            Instance &instance) {
+  const GraphInfo &info = graphInfos[number];
+  if (variant != Variant::Table && variant != Variant::Update)
+    return nullptr;
+  Proof proof;
+  for (uint32_t copy : info.patchable)
+    if (uint32_t slot = program.steps()[copy].a;
+        program.slots()[slot].bytes && isMoving(slot))
+      proof.copies.push_back(copy);
+  auto refused = instance.refused.find(number);
+  if (refused != instance.refused.end()) {
+    plain.keptCopies = refused->second;
+    return nullptr;
+  }
+  while (!proof.copies.empty()) {
+    std::unique_ptr<Captured> captured;
+    size_t asked = proof.copies.size();
+    try {
+      captured = prove(proof, plain, info, variant, instance);
+      if (captured)
+        keepDearCopies(proof);
+      if (captured && proof.copies.size() < asked)
+        continue;
+      if (captured &&
+          captured->graph.patch(proof.words, proof.patched, proof.reason)) {
+        captured->graph.finish();
+        captured->standIns.clear();
+        captured->callNodes.clear();
+        captured->keptCopies = proof.reason;
+        for (const cuda::PatchedOperand &operand : proof.patched)
+          inputAlign[operand.slot] =
+              std::max(inputAlign[operand.slot], operand.align);
+        return captured;
+      }
+    } catch (const std::exception &error) {
+      proof.reason = error.what();
+    }
+    break;
+  }
+  if (!proof.reason.empty())
+    instance.refused[number] = proof.reason;
+  plain.keptCopies = proof.reason;
+  plain.memory->next = 0;
+  return nullptr;
+}

@@ -1,0 +1,203 @@
+"""Library calls that read what moves, the same for a software device and for a GPU.
+
+Each case is a function of a device and a dtype that gives a callable, a function that makes its
+arguments anew, and how many operands the calls read in place once their nodes are known.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable
+
+import pyjit
+import torch
+from torch.nn import functional as F
+
+Made = tuple[Callable, Callable[[], tuple], int]
+
+
+def tensor(*shape: int, device: str, dtype: torch.dtype) -> torch.Tensor:
+    return torch.randn(*shape, device=device).to(dtype)
+
+
+def report(fast: Callable, args: tuple) -> str:
+    with torch.no_grad():
+        return pyjit.explain(fast)(*args)
+
+
+def patched(text: str) -> int:
+    """How many operands the report says are patched."""
+    found = re.findall(r"operands of library calls patched in place: (\d+)", text)
+    return sum(map(int, found))
+
+
+def shifted(x: torch.Tensor) -> torch.Tensor:
+    """The same values, one element further than an allocator would put them."""
+    base = torch.empty(x.numel() + 1, dtype=x.dtype, device=x.device)
+    base[1:].copy_(x.reshape(-1))
+    return base[1:].view(x.shape)
+
+
+def check(fast: Callable, f: Callable, make: Callable, **tolerance: float) -> None:
+    """All calls agree with ``f``, wherever their arguments are, and none writes what another gave."""
+    with torch.no_grad():
+        held = []
+        for i in range(12):
+            args = make()
+            # Some where they were, some elsewhere, some where nothing is aligned.
+            if held and i % 3 == 1:
+                args = (held[-1][0][0], *args[1:])
+            if i % 4 == 3:
+                args = tuple(shifted(a) for a in args)
+            want = f(*args)
+            held.append((args, [a.clone() for a in args], fast(*args), want))
+            torch.testing.assert_close(held[-1][2], want, **tolerance)
+        for args, copies, got, want in held:
+            torch.testing.assert_close(got, want, **tolerance)
+            torch.testing.assert_close(list(args), copies)
+
+
+def addmm(device: str, dtype: torch.dtype) -> Made:
+    def f(b: torch.Tensor, x: torch.Tensor, y: torch.Tensor) -> torch.Tensor:
+        return torch.relu(torch.addmm(b, x, y) * 2)
+
+    return (
+        f,
+        lambda: (
+            tensor(24, device=device, dtype=dtype),
+            tensor(8, 16, device=device, dtype=dtype),
+            tensor(16, 24, device=device, dtype=dtype),
+        ),
+        3,
+    )
+
+
+def bmm(device: str, dtype: torch.dtype) -> Made:
+    def f(x: torch.Tensor, y: torch.Tensor) -> torch.Tensor:
+        return torch.tanh(torch.bmm(x, y))
+
+    return (
+        f,
+        lambda: (
+            tensor(3, 8, 16, device=device, dtype=dtype),
+            tensor(3, 16, 8, device=device, dtype=dtype),
+        ),
+        2,
+    )
+
+
+def attention(device: str, dtype: torch.dtype) -> Made:
+    def f(q: torch.Tensor, k: torch.Tensor, v: torch.Tensor) -> torch.Tensor:
+        return F.scaled_dot_product_attention(q, k, v) * 2 + 1
+
+    def make() -> tuple:
+        return tuple(tensor(2, 4, 16, 32, device=device, dtype=dtype) for _ in range(3))
+
+    return f, make, 3
+
+
+def convolution(device: str, dtype: torch.dtype) -> Made:
+    def f(x: torch.Tensor, w: torch.Tensor) -> torch.Tensor:
+        return F.conv2d(x, w, padding=1).sigmoid() * 3
+
+    return (
+        f,
+        lambda: (
+            tensor(2, 8, 12, 12, device=device, dtype=dtype),
+            tensor(16, 8, 3, 3, device=device, dtype=dtype),
+        ),
+        2,
+    )
+
+
+def kernels_too(device: str, dtype: torch.dtype) -> Made:
+    """What a library reads, kernels of our own read as well."""
+
+    def f(x: torch.Tensor, w: torch.Tensor) -> torch.Tensor:
+        return torch.relu(x) * (x @ w) - w.sum(0)
+
+    return (
+        f,
+        lambda: (
+            tensor(8, 16, device=device, dtype=dtype),
+            tensor(16, 16, device=device, dtype=dtype),
+        ),
+        2,
+    )
+
+
+def output_read(device: str, dtype: torch.dtype) -> Made:
+    """A library reads what a kernel wrote for the caller."""
+
+    def f(x: torch.Tensor, w: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor]:
+        y = torch.tanh(x)
+        return y, torch.relu(y @ w)
+
+    return (
+        f,
+        lambda: (
+            tensor(8, 16, device=device, dtype=dtype),
+            tensor(16, 16, device=device, dtype=dtype),
+        ),
+        2,
+    )
+
+
+def parts(device: str, dtype: torch.dtype) -> Made:
+    """Two views of one operand, and one operand twice."""
+
+    def f(x: torch.Tensor) -> torch.Tensor:
+        return torch.tanh(x[8:16] @ x[:8].t()) + torch.relu(x[3:11] @ x[16:24].t())
+
+    return f, lambda: (tensor(24, 16, device=device, dtype=dtype),), 1
+
+
+def cumulated(device: str, dtype: torch.dtype) -> Made:
+    """Results of calls that other calls read, and a call that launches several kernels."""
+
+    def f(x: torch.Tensor, y: torch.Tensor) -> torch.Tensor:
+        a = torch.cumsum(x.float() @ y.float(), 0)
+        return torch.cumsum(a * 2, 1) + torch.sort(y.float(), 0).values[0]
+
+    return (
+        f,
+        lambda: (
+            tensor(8, 16, device=device, dtype=dtype),
+            tensor(16, 8, device=device, dtype=dtype),
+        ),
+        -1,
+    )
+
+
+CASES: dict[str, Callable[[str, torch.dtype], Made]] = {
+    f.__name__: f
+    for f in (
+        addmm,
+        bmm,
+        attention,
+        convolution,
+        kernels_too,
+        output_read,
+        parts,
+        cumulated,
+    )
+}
+
+
+def dear(device: str, dtype: torch.dtype) -> Made:
+    """Many calls read one operand: one copy costs less than as many new addresses."""
+
+    def f(x: torch.Tensor, *others: torch.Tensor) -> torch.Tensor:
+        total = torch.zeros(4, 8, 8, device=device, dtype=dtype)
+        for other in others:
+            total = torch.tanh(torch.bmm(x, other) + total)
+        return total
+
+    return (
+        f,
+        lambda: (
+            tensor(4, 8, 16, device=device, dtype=dtype),
+            *(tensor(4, 16, 8, device=device, dtype=dtype) for _ in range(7)),
+        ),
+        7,
+    )
