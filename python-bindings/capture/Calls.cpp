@@ -308,8 +308,9 @@ Post Session::callTypeDirectly(PyTypeObject *type, const Call &call) {
   auto *object = reinterpret_cast<PyObject *>(type);
   PyObject *newMethod = typeLookup(type, "__new__");
   PyObject *init = typeLookup(type, "__init__");
+  // It dies when the last reference goes, and the recorder's are more.
   if (typeLookup(type, "__del__"))
-    end("an object with __del__");
+    endWhole("an object with __del__");
   if (newMethod)
     if (PyObject *inner = pyjitInnerCallable(newMethod)) {
       if (!find(inner))

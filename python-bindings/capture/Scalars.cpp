@@ -75,6 +75,10 @@ std::string Scalars::typeOf(const rt::Number &number) const {
 /// An object that equals `original` and is nobody else's.
 PyObject *Scalars::track(PyObject *original, const rt::Number &number,
                          int value) {
+  // `abs`, `int` and `float` give back the number that they were given, ours.
+  auto given = tracked.find(original);
+  if (given != tracked.end())
+    original = given->second.original;
   PyObject *unique = pyjitUniqueCopy(original);
   if (!unique) {
     s.end("out of memory");

@@ -34,7 +34,11 @@ int clearReferences(PyObject *object) {
 void destroy(PyObject *object) {
   PyTypeObject *type = Py_TYPE(object);
   PyObject_GC_UnTrack(object);
+  // It may die while an exception is on its way (an interrupt behind the call
+  // that made it), and to give watchers back looks at Python's errors.
+  PyObject *error = PyErr_GetRaisedException();
   delete reinterpret_cast<RecordObject *>(object)->record;
+  PyErr_SetRaisedException(error);
   type->tp_free(object);
   Py_DECREF(type);
 }
