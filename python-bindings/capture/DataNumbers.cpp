@@ -146,17 +146,6 @@ std::string TensorRecorder::shadowType(int shadow) {
   return impl->type(impl->shadows[shadow].tensor);
 }
 
-std::string TensorRecorder::shadowPython(int shadow) {
-  switch (impl->shadows[shadow].tensor.scalar_type()) {
-  case at::kBool:
-    return "bool";
-  case at::kLong:
-    return "int";
-  default:
-    return "float";
-  }
-}
-
 std::string TensorRecorder::deviceOf(PyObject *tensor) {
   return THPVariable_Unpack(tensor).device().str();
 }

@@ -16,6 +16,10 @@ namespace pyjit::capture {
 
 /// A frame's place and where it may go on, for the extension.
 PyObject *describe(const FrameState &state);
+/// The name of a continuation: a place in original code, which operands are
+/// there, and which locals go with them.
+PyObject *keyOf(PyObject *function, PyCodeObject *code, int offset,
+                const std::vector<bool> &stack, const std::vector<int> &slots);
 
 class Run {
 public:
@@ -52,21 +56,29 @@ private:
 
   /// Looks at what became of the session.
   void after();
+  void add(Session &session, PyObject *cut);
+
+  // RunCuts.cpp.
   void cut(std::unique_ptr<Session> session);
-  bool resumable(Session &session, size_t i, FrameState &state);
+  void await(Session &session, const std::vector<FrameState> &states);
   void learn(const FrameState &state, const std::string &why);
   void learnBirth(Session &session, const std::vector<FrameState> &states);
+  void learnNumbers(Session &session);
+
+  // RunResume.cpp.
   void start(PyjitFrame *frame, PyCodeObject *code, int offset);
+  std::string whyNoStart(PyjitFrame *frame);
+  PyObject *askPlanner(Session &next, const std::vector<PyObject **> &places,
+                       size_t depth);
   void skip(PyjitFrame *frame, PyCodeObject *code, int offset);
   bool leavesSkipped(PyCodeObject *code, int offset);
-  void add(Session &session, PyObject *cut);
+
   // Decisions.cpp.
   void expectLoop(Session &next, PyjitFrame *frame, PyCodeObject *code,
                   int offset);
   bool isInLoop(Session &next, PyCodeObject *code, int offset);
   bool addPlain(Session &session, const FrameState &state, int truth);
   bool goesOn(PyCodeObject *code, int offset, PyObject *condition, int truth);
-  void learnNumbers(Session &session);
 
   PyObject *planner = nullptr; ///< borrowed
   /// Instructions (of original code) to cut in front of, and why.

@@ -121,7 +121,7 @@ public:
     std::vector<Part> parts; ///< of a subscript, in order
   };
   Use *use() { return hasUse ? &currentUse : nullptr; }
-  /// What an operator's number argument may be: for TensorOps.cpp.
+  /// What an operator's number argument may be: for LiftedArguments.cpp.
   const rt::Number *numberOf(PyObject *object) const;
 
   //===--- Sizes (Sizes.cpp)
@@ -192,7 +192,6 @@ private:
 
   static bool isSize(PyObject *object);
   int sizeValue(PyObject *tensor, int64_t dim);
-  void pinSize(PyObject *tensor, int64_t dim);
   void relate(const char *function, int value, int64_t constant);
   void askShape(PyObject *tensor);
   void askSize(PyObject *tensor, int64_t dim);

@@ -3,14 +3,14 @@
 // One Session lives for one captured call. Its parts, by file:
 //   Session.cpp      what is known about objects
 //   Monitor.cpp      events, frames, what happens after an instruction
-//   Opcodes.cpp      one handler per bytecode that reads, writes or creates
+//   Opcodes*.cpp     one handler per bytecode that reads, writes or creates
 //   Reads.cpp        reads of external objects, as text
 //   Attributes.cpp, Descriptors.cpp   look-up and store, as CPython does them
 //   Containers.cpp, Items.cpp, Operators.cpp   containers and operators
 //   Calls.cpp        what calling an object means, by its type
 //   Scalars.cpp      numbers whose value may differ between calls
 //   Natives*.cpp     the table of native functions that are modelled
-//   Tensors.cpp, TensorOps.cpp   metadata and the dispatcher's operators
+//   Tensors.cpp, TensorOp*.cpp   metadata and the dispatcher's operators
 //   Escape.cpp       the result and the writes, at the end
 //   Cut.cpp          the state at a cut, and starting from such a state
 //   Writer.cpp       text
@@ -453,7 +453,6 @@ public:
   int noteSite();
 
 private:
-  friend struct OpcodeContext;
   void noteBirth(PyObject *object);
   bool align(PyjitFrame *frame, PyCodeObject *code, int offset, bool starts);
   void frameStart(ShadowFrame &shadow, ShadowFrame *caller);

@@ -78,15 +78,6 @@ void Scalars::layoutDeep(PyObject *object) {
   }
 }
 
-void Scalars::pinSize(PyObject *tensor, int64_t dim) {
-  int64_t rank = unpack(tensor).dim();
-  dim = dim < 0 ? dim + rank : dim;
-  if (dim < 0 || dim >= rank)
-    return;
-  if (int value = sizeValue(tensor, dim); value >= 0)
-    relate("is", value, unpack(tensor).size(dim));
-}
-
 /// A comparison of a number with a constant that held.
 void Scalars::relate(const char *function, int value, int64_t constant) {
   int other = s.writer.fresh();

@@ -1,4 +1,4 @@
-//===- TensorImpl.h - What the two tensor files share -----------*- C++ -*-===//
+//===- TensorImpl.h - What the tensor files share ---------------*- C++ -*-===//
 #ifndef PYJIT_CAPTURE_TENSORIMPL_H
 #define PYJIT_CAPTURE_TENSORIMPL_H
 
@@ -70,7 +70,7 @@ struct TensorRecorder::Impl {
   /// Binds a tensor of Python data to a constant of the record.
   TensorInfo *constant(const at::TensorBase &tensor);
 
-  // Operators (TensorOps.cpp).
+  // Operators (TensorOps.cpp, TensorOpRecording.cpp).
   struct Operation;
   std::unique_ptr<at::ObserverContext> begin(const at::RecordFunction &fn);
   void end(const at::RecordFunction &fn, Operation &operation);

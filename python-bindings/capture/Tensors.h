@@ -76,7 +76,6 @@ public:
   int compareNumbers(rt::Compare function, const NumberOperand *operands);
   int shadowValue(int shadow);
   std::string shadowType(int shadow);
-  std::string shadowPython(int shadow); ///< "int", "float" or "bool"
   std::string shadowDevice(int shadow);
   static std::string deviceOf(PyObject *tensor);
   static bool isBool(PyObject *tensor);

@@ -164,10 +164,6 @@ PyObject *pyjitModuleDict(PyObject *module) {
   return ((PyModuleObject *)module)->md_dict;
 }
 
-PyObject *pyjitClosure(PyObject *function) {
-  return ((PyFunctionObject *)function)->func_closure;
-}
-
 PyObject *pyjitUniqueCopy(PyObject *value) {
   if (PyFloat_CheckExact(value))
     return PyFloat_FromDouble(PyFloat_AS_DOUBLE(value));

@@ -70,7 +70,6 @@ PyObject *pyjitCacheLink(PyObject *object);
 PyObject *pyjitTokenVariable(PyObject *token);
 int pyjitTokenUsed(PyObject *token);
 PyObject *pyjitModuleDict(PyObject *module);
-PyObject *pyjitClosure(PyObject *function);
 /// A number or string equal to `value` that is an object of its own, even where
 /// CPython keeps one for all. Null for other types.
 PyObject *pyjitUniqueCopy(PyObject *value);

@@ -1,0 +1,55 @@
+//===- Opcodes.h - Handlers of single instructions --------------*- C++ -*-===//
+//
+// For Opcodes*.cpp only; the rest of the recorder calls `handleOpcode`.
+//
+//===----------------------------------------------------------------------===//
+#ifndef PYJIT_CAPTURE_OPCODES_H
+#define PYJIT_CAPTURE_OPCODES_H
+
+#include "Session.h"
+
+namespace pyjit::capture {
+
+/// An instruction that is about to run.
+struct Op {
+  Session &s;
+  PyjitFrame *frame;
+  PyCodeObject *code;
+  const Instruction &in;
+
+  PyObject *peek(int fromTop) const {
+    return pyjitFrameStack(frame)[in.depth - fromTop];
+  }
+  PyObject *name(int index) const {
+    return PyTuple_GET_ITEM(code->co_names, index);
+  }
+};
+
+inline Post toPost(Session::Found found) {
+  return found.kind == Session::Found::Fresh ? Post::Fresh : Post::Known;
+}
+
+//===--- Names (OpcodesNames.cpp)
+
+Post loadGlobal(const Op &o);
+/// The namespace of a class body that the call runs, or null.
+PyObject *ownNames(const Op &o);
+Post loadName(const Op &o);
+Post loadBuildClass(const Op &o);
+/// Constants of code are fixed by the code's identity; tuples of them are
+/// created anew where they escape.
+void knowConstant(Session &s, PyObject *constant);
+Post importName(const Op &o);
+/// LOAD_DEREF and friends: the cell lies among the locals.
+void readDeref(const Op &o);
+
+//===--- Calls (OpcodesCalls.cpp)
+
+Post loadSuperAttr(const Op &o);
+Post callOp(const Op &o);
+Post callFunctionEx(const Op &o);
+Post beforeWith(const Op &o);
+
+} // namespace pyjit::capture
+
+#endif // PYJIT_CAPTURE_OPCODES_H

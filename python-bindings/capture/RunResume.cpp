@@ -1,0 +1,182 @@
+//===- RunResume.cpp - Where a run goes on recording ----------------------===//
+//
+// A frame has come to an exit of a cut: the next session begins there, in the
+// middle of a function, with the frame's operands and live locals as its
+// arguments. The extension's planner says whether that part is recorded
+// already, and which of the arguments the record must not look at.
+//
+//===----------------------------------------------------------------------===//
+
+#include "Continuation.h"
+#include "ObjectKinds.h"
+#include "Run.h"
+#include "Tensors.h"
+
+#include <utility>
+
+using namespace pyjit::capture;
+
+/// So many parts of one call are recorded; a loop with a cut in it may go round
+/// for ever.
+static constexpr size_t kMaxSessions = 1000;
+
+/// Lets a part of the frame that is recorded already pass by.
+void Run::skip(PyjitFrame *frame, PyCodeObject *code, int offset) {
+  skipped = {frame, code, offset, {}};
+  PyObject *function = pyjitFrameFunction(frame);
+  skippedShift = originOf(code, function).shift;
+}
+
+/// The next instruction of a frame that is skipped: whether it is where a cut
+/// of an earlier part went on.
+bool Run::leavesSkipped(PyCodeObject *code, int offset) {
+  int last = std::exchange(skipped.offset, offset);
+  auto site = sites.find({originOf(code, nullptr).code, last - skippedShift});
+  if (site == sites.end())
+    return false;
+  for (int exit : site->second)
+    if (exit + skippedShift == offset)
+      return true;
+  return false;
+}
+
+namespace {
+
+/// What a frame hands to the record that begins in its middle.
+struct FrameValues {
+  std::vector<bool> stack; ///< whether an operand is there
+  std::vector<int> slots;  ///< of the locals
+  std::vector<PyObject **> places;
+  std::vector<PyObject *> names; ///< null: an operand
+};
+
+/// What the planner says of a part that is not recorded yet.
+struct Plan {
+  std::set<int> unseen;
+  std::vector<std::string> lifted;
+};
+
+} // namespace
+
+static FrameValues collectValues(CodeInfo &facts, PyjitFrame *frame,
+                                 PyCodeObject *code, int offset) {
+  FrameValues values;
+  PyObject **stack = pyjitFrameStack(frame);
+  for (int i = 0; i < facts.at(offset).depth; ++i) {
+    values.stack.push_back(stack[i] != nullptr);
+    if (stack[i]) {
+      values.places.push_back(&stack[i]);
+      values.names.push_back(nullptr);
+    }
+  }
+  PyObject **locals = pyjitFrameLocals(frame);
+  const std::vector<bool> &live = facts.liveAt(offset);
+  for (int i = 0; i < code->co_nlocalsplus - code->co_nfreevars; ++i) {
+    if (!Session::isCarried(live[i], locals[i]))
+      continue;
+    values.slots.push_back(i);
+    values.places.push_back(&locals[i]);
+    values.names.push_back(PyTuple_GET_ITEM(code->co_localsplusnames, i));
+  }
+  return values;
+}
+
+/// False: the planner wants no record of this.
+static bool readPlan(PyObject *object, Plan &plan) {
+  PyObject *unseen, *lifted;
+  if (!PyTuple_Check(object) ||
+      !PyArg_ParseTuple(object, "O!O!", &PyTuple_Type, &unseen, &PyTuple_Type,
+                        &lifted))
+    return false;
+  for (Py_ssize_t i = 0; i < PyTuple_GET_SIZE(unseen); ++i)
+    plan.unseen.insert(int(PyLong_AsLong(PyTuple_GET_ITEM(unseen, i))));
+  for (Py_ssize_t i = 0; i < PyTuple_GET_SIZE(lifted); ++i)
+    if (const char *place = PyUnicode_AsUTF8(PyTuple_GET_ITEM(lifted, i)))
+      plan.lifted.push_back(place);
+  return true;
+}
+
+/// Why no recording can begin in this frame, or empty.
+std::string Run::whyNoStart(PyjitFrame *frame) {
+  PyObject *handledNow = PyErr_GetHandledException();
+  Py_XDECREF(handledNow);
+  if (handledNow != handled)
+    return "a cut while an exception is being handled";
+  std::string state = TensorRecorder::unsupportedState();
+  if (!state.empty())
+    return state;
+  PyObject *function = pyjitFrameFunction(frame);
+  if (!function || !PyFunction_Check(function) || ++count > kMaxSessions)
+    return "so many cuts in one call";
+  return "";
+}
+
+/// Asks the planner about the part that begins with these values; see
+/// `captureWithCuts`.
+PyObject *Run::askPlanner(Session &next, const std::vector<PyObject **> &places,
+                          size_t depth) {
+  std::string kinds;
+  PyObject *values = PyTuple_New(places.size());
+  for (size_t i = 0; i < places.size(); ++i) {
+    PyObject *object = *places[i];
+    PyTuple_SET_ITEM(values, i, Py_NewRef(object));
+    bool result = i + 1 == depth; // of the instruction cut at
+    kinds += opaque.count(object)       ? 'u'
+             : isValue(object)          ? (result ? 'r' : 'v')
+             : isNativeIterator(object) ? 'i'
+             : !next.isTensor(object) && next.shouldPin(object) ? 'p'
+                                                                : 'o';
+  }
+  return PyObject_CallFunction(planner, "OsN", key, kinds.c_str(), values);
+}
+
+/// Records from here on, in front of the instruction at `offset`.
+void Run::start(PyjitFrame *frame, PyCodeObject *code, int offset) {
+  auto stop = [&](const std::string &why) {
+    stopped = true;
+    if (reason.empty())
+      reason = why;
+  };
+  std::string why = whyNoStart(frame);
+  if (!why.empty())
+    return stop(why);
+  auto next = std::make_unique<Session>(
+      name + "_resume" + std::to_string(count), false);
+  CodeInfo &facts = next->info(code);
+  const Instruction &in = facts.at(offset);
+  if (!in.start || in.depth < 0)
+    return stop("bytecode of unknown stack height");
+  FrameValues values = collectValues(facts, frame, code, offset);
+  Origin origin = originOf(code, pyjitFrameFunction(frame));
+  Py_XSETREF(key, keyOf(origin.function, origin.code, offset - origin.shift,
+                        values.stack, values.slots));
+
+  PyObject *answer = isInLoop(*next, code, offset)
+                         ? Py_NewRef(Py_False)
+                         : askPlanner(*next, values.places, in.depth);
+  if (answer == Py_False) {
+    // Recorded already: wait for what that record must have come to.
+    Py_DECREF(answer);
+    return skip(frame, code, offset);
+  }
+  Plan plan;
+  bool wanted = answer && readPlan(answer, plan);
+  Py_XDECREF(answer);
+  if (!wanted)
+    return stop("so many continuations");
+  for (const std::string &place : plan.lifted)
+    next->scalars.lift(place);
+
+  session = std::move(next);
+  session->cutPoints = &known;
+  session->argumentCount = Py_ssize_t(values.places.size());
+  if (!plan.unseen.erase(-1)) // a loop that was tried in vain
+    expectLoop(*session, frame, code, offset);
+  Session::current = session.get();
+  session->beginAt(frame, code, offset, origin.function, values.places,
+                   values.names, plan.unseen);
+  session->tensors->start();
+  if (!session->ended())
+    session->onInstruction(code, offset);
+  after();
+}

@@ -1,0 +1,57 @@
+//===- TensorOpFacts.h - What the recorder knows of operators ---*- C++ -*-===//
+//
+// Facts that no schema and no tag of the dispatcher states, by the operator's
+// name with its overload.
+//
+//===----------------------------------------------------------------------===//
+#ifndef PYJIT_CAPTURE_TENSOROPFACTS_H
+#define PYJIT_CAPTURE_TENSOROPFACTS_H
+
+#include <ATen/core/dispatch/Dispatcher.h>
+#include <ATen/core/ivalue.h>
+
+#include <optional>
+#include <string>
+#include <vector>
+
+namespace pyjit::capture {
+
+/// Composite operators that stay whole.
+bool isKept(const std::string &name);
+
+/// Operators that hand out memory which nobody has written.
+bool isEmptyFactory(const std::string &name);
+
+/// Operators whose result is a new tensor, whatever their operands are.
+bool isFactory(const std::string &name);
+
+/// Answers about metadata: functions of what the tensor's guard covers. Any
+/// other operator that hands out Python values reads data.
+bool isQuestion(const std::string &name);
+
+/// Operators whose result's shape follows from their operands' shapes. Of a
+/// foreign library's operators nothing is known but these.
+bool isShapeKnown(const std::string &name);
+
+/// `squeeze_` and the like: the tensor becomes a view of what it was.
+bool isShapeChange(const std::string &name);
+
+/// batch_norm in training mode writes its statistics, which no schema says.
+bool isTrainingBatchNorm(const std::string &name,
+                         const std::vector<c10::IValue> &inputs);
+
+/// RReLU draws slopes in training only. In evaluation it is a leaky ReLU of
+/// their mean, and its buffer for them is never filled.
+void asLeakyRelu(std::optional<c10::OperatorHandle> &handle, std::string &name,
+                 std::vector<c10::IValue> &inputs);
+
+/// What a program leaves unwritten of memory that it asked for may hold
+/// anything: zeros do, and then it may be written in parts, by indices or
+/// masks. Memory that operators ask for is another matter: they may fill it
+/// out of the dispatcher's sight. `text`: the arguments, as they are written.
+void fillEmpty(std::string &name, const std::vector<c10::IValue> &inputs,
+               std::string &text);
+
+} // namespace pyjit::capture
+
+#endif // PYJIT_CAPTURE_TENSOROPFACTS_H

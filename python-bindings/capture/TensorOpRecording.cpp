@@ -1,0 +1,448 @@
+//===- TensorOpRecording.cpp - One operator call, as text -----------------===//
+//
+// What becomes of an operator that has returned: the reasons why it cannot be
+// recorded, what its results alias, the line of the trace, and the SSA values
+// that its results and the tensors that it wrote have from then on.
+//
+//===----------------------------------------------------------------------===//
+
+#include "TensorOpRecording.h"
+#include "LiftedArguments.h"
+#include "TensorOpArguments.h"
+#include "TensorOpFacts.h"
+
+#include <ATen/autocast_mode.h>
+#include <ATen/core/Tensor.h>
+#include <c10/core/GradMode.h>
+#include <c10/core/impl/LocalDispatchKeySet.h>
+
+#include <algorithm>
+#include <set>
+
+using namespace pyjit::capture;
+
+namespace {
+
+using Impl = TensorRecorder::Impl;
+
+//===----------------------------------------------------------------------===//
+// Questions about values
+//===----------------------------------------------------------------------===//
+
+bool isTensorValue(const c10::IValue &v) {
+  return v.isTensor() && v.toTensor().defined();
+}
+
+const void *storageOf(const at::TensorBase &t) {
+  return t.has_storage() ? t.storage().unsafeGetStorageImpl() : nullptr;
+}
+
+bool hasStorage(c10::TensorImpl *t, const void *storage) {
+  return t->has_storage() &&
+         t->unsafe_storage().unsafeGetStorageImpl() == storage;
+}
+
+/// The strides of dimensions of one included.
+bool isRowMajor(const at::TensorBase &t) {
+  int64_t expected = 1;
+  for (int64_t d = t.dim(); d-- > 0;) {
+    if (t.stride(d) != expected)
+      return false;
+    expected *= std::max<int64_t>(1, t.size(d));
+  }
+  return true;
+}
+
+void collectTensors(const c10::IValue &v, std::vector<at::Tensor> &out) {
+  if (v.isTensor()) {
+    if (v.toTensor().defined())
+      out.push_back(v.toTensor());
+  } else if (v.isList()) {
+    for (const c10::IValue &element : v.toListRef())
+      collectTensors(element, out);
+  } else if (v.isTuple()) {
+    for (const c10::IValue &element : v.toTupleRef().elements())
+      collectTensors(element, out);
+  }
+}
+
+bool holdsOtherThanTensors(const c10::IValue &v) {
+  if (v.isTensor() || v.isNone())
+    return false;
+  if (v.isTensorList() || v.isOptionalTensorList())
+    return false;
+  return true;
+}
+
+bool contains(const std::vector<size_t> &list, size_t element) {
+  return std::find(list.begin(), list.end(), element) != list.end();
+}
+
+std::string indexList(const std::vector<size_t> &list) {
+  std::string text = "[";
+  for (size_t i = 0; i < list.size(); ++i)
+    text += (i ? ", " : "") + std::to_string(list[i]);
+  return text + "]";
+}
+
+/// Autocast turns grad mode on for the casts of weights that it keeps.
+bool isCachedCast(const std::string &name) {
+  return name == "aten::_to_copy" &&
+         at::autocast::is_autocast_enabled(at::kCPU) &&
+         c10::impl::tls_is_dispatch_key_excluded(c10::DispatchKey::AutocastCPU);
+}
+
+//===----------------------------------------------------------------------===//
+// A recording
+//===----------------------------------------------------------------------===//
+
+/// The steps of `run`, each of which builds on those before it. A step that
+/// returns false has recorded all that there is, or has ended the capture.
+class OperatorRecording {
+public:
+  OperatorRecording(Impl &impl, Impl::Operation &op,
+                    const std::vector<c10::IValue> &outputs)
+      : impl(impl), session(impl.session), op(op), schema(op.handle.schema()),
+        outputs(outputs), arguments(impl) {}
+
+  void run() {
+    if (outputs.size() != schema.returns().size())
+      return; // it raised
+    bindNumbers();
+    writeArguments();
+    if (!checkWhatPythonSees() || !checkStorage() || !checkOperands())
+      return;
+    if (isShapeChange(op.name) && mutated == std::vector<size_t>{0} &&
+        arguments.operands.size() == 1 && !arguments.infos[0]->external)
+      return impl.recordShapeChange(op.name, text, arguments.operands[0],
+                                    arguments.infos[0]->type);
+    if (!findFresh())
+      return;
+    findAliases();
+    if (!checkRetyped())
+      return;
+    std::vector<int> values = writeLine();
+    bindFresh(values);
+    bindMutated(values);
+  }
+
+private:
+  bool refuse(const std::string &why) {
+    session.end("operator " + op.name + ": " + why);
+    return false;
+  }
+  bool refuseCall(const std::string &why) {
+    session.endWhole("operator " + op.name + ": " + why);
+    return false;
+  }
+
+  void bindNumbers();
+  void writeArguments();
+  const char *whyDataDependent() const;
+  bool checkWhatPythonSees();
+  bool checkStorage();
+  bool checkOperands();
+  bool findFresh();
+  void findAliases();
+  bool checkRetyped();
+  std::vector<int> writeLine();
+  void bindFresh(const std::vector<int> &values);
+  void bindMutated(const std::vector<int> &values);
+
+  Impl &impl;
+  Session &session;
+  Impl::Operation &op;
+  const c10::FunctionSchema &schema;
+  const std::vector<c10::IValue> &outputs;
+
+  TensorOpArguments arguments;
+  std::string text; ///< of the arguments
+  /// Numbers of operands that the schema says are written, or shown by results.
+  std::vector<size_t> mutated, viewed;
+  bool constant = true; ///< a function of constants
+  /// Results that are not the very operand that went in.
+  std::vector<at::Tensor> fresh;
+  /// Numbers of operands that the fresh results share storage with.
+  std::vector<size_t> aliases;
+};
+
+/// Tensors that Torch makes of Python's numbers behind the dispatcher's back.
+void OperatorRecording::bindNumbers() {
+  // `x[i] = 2.0` fills a tensor of the number.
+  if (op.name == "aten::lift_fresh" && session.storingNumber &&
+      op.inputs[0].isTensor() && op.inputs[0].toTensor().dim() == 0 &&
+      !impl.find(op.inputs[0].toTensor()))
+    impl.constant(op.inputs[0].toTensor());
+
+  // So do lists between a tensor's brackets.
+  if (session.numbersAsTensors && op.name.rfind("aten::index", 0) == 0 &&
+      op.inputs.size() > 1 && op.inputs[1].isList())
+    for (const c10::IValue &index : op.inputs[1].toListRef())
+      if (isTensorValue(index)) {
+        TensorInfo *info = impl.find(index.toTensor());
+        if (!info || info->uninitialized)
+          impl.constant(index.toTensor());
+      }
+}
+
+void OperatorRecording::writeArguments() {
+  std::vector<PyObject *> lifted =
+      findLiftedNumbers(session.scalars, op.name, schema, op.inputs);
+  std::vector<std::vector<PyObject *>> sizes =
+      findLiftedSizes(session.scalars, op.name, schema, op.inputs);
+  for (size_t i = 0; i < op.inputs.size(); ++i) {
+    size_t first = arguments.operands.size();
+    text += i ? ", " : "";
+    if (!sizes[i].empty()) {
+      text += arguments.sizes(op.inputs[i], sizes[i]);
+      continue;
+    }
+    text += lifted[i]
+                ? arguments.number(
+                      lifted[i], op.inputs[i].isTensor() ? "wrapped" : "number")
+                : arguments.text(op.inputs[i]);
+    if (i >= schema.arguments().size())
+      continue;
+    const c10::AliasInfo *alias = schema.arguments()[i].alias_info();
+    for (size_t j = first; alias && j < arguments.operands.size(); ++j)
+      (alias->isWrite() ? mutated : viewed).push_back(j);
+  }
+
+  for (size_t i = 0; i < op.inputs.size(); ++i)
+    if (lifted[i] && !op.inputs[i].isTensor() && !outputs.empty() &&
+        outputs[0].isTensor())
+      keepWithin(session.scalars, lifted[i],
+                 outputs[0].toTensor().scalar_type());
+
+  if (session.makesEmpty)
+    fillEmpty(op.name, op.inputs, text);
+}
+
+/// How Python gets to see operands' data by way of the result, or null.
+const char *OperatorRecording::whyDataDependent() const {
+  bool dynamicShape = op.handle.hasTag(at::Tag::dynamic_output_shape);
+  if (op.name.rfind("aten::index.", 0) == 0 ||
+      op.name.rfind("aten::index_put", 0) == 0) {
+    // Only masks make the result's shape depend on data.
+    bool isIndex = op.name.rfind("aten::index.", 0) == 0;
+    dynamicShape = false;
+    for (size_t j = 1; isIndex && j < arguments.operands.size(); ++j) {
+      at::ScalarType type = arguments.operands[j].scalar_type();
+      dynamicShape |= type == at::kBool || type == at::kByte;
+    }
+  }
+  if (op.name == "aten::one_hot") // with a number of classes given
+    dynamicShape = false;
+  if (op.handle.hasTag(at::Tag::data_dependent_output))
+    return "its tensor's data flows into Python";
+  return dynamicShape ? "the result's shape depends on data" : nullptr;
+}
+
+bool OperatorRecording::checkWhatPythonSees() {
+  for (TensorInfo *info : arguments.infos)
+    constant &= info && info->constant;
+  if (const char *why = whyDataDependent(); why && !constant)
+    return refuse(why);
+  bool other =
+      std::any_of(outputs.begin(), outputs.end(), holdsOtherThanTensors);
+  if (other && mutated.empty()) {
+    if (!constant && !isQuestion(op.name))
+      return refuse("its tensor's data flows into Python");
+    session.scalars.composite(op.name, op.inputs);
+    return false;
+  }
+  if (!isShapeKnown(op.name))
+    return refuse("nothing is known about it");
+  if (!arguments.failure.empty())
+    return refuse(arguments.failure);
+  // The launch program draws from the same generator in the same order.
+  if (op.handle.hasTag(at::Tag::nondeterministic_seeded))
+    constant = false;
+  if (other || outputs.empty())
+    return refuse("results other than tensors");
+  return true;
+}
+
+/// `as_strided` counts from the start of the storage, and how far into its
+/// storage an input begins may differ between calls.
+bool OperatorRecording::checkStorage() {
+  if (op.name.rfind("aten::as_strided", 0) != 0 || arguments.operands.empty())
+    return true;
+  for (auto &entry : impl.tensors)
+    if (entry.second.external && storageOf(at::TensorBase(entry.second.impl)) ==
+                                     storageOf(arguments.operands[0]))
+      return refuse("it views an input's storage");
+  return true;
+}
+
+bool OperatorRecording::checkOperands() {
+  bool gradient = c10::GradMode::is_enabled() && !isCachedCast(op.name);
+  for (size_t j = 0; j < arguments.operands.size(); ++j) {
+    const at::Tensor &t = arguments.operands[j];
+    const TensorInfo *info = arguments.infos[j];
+    if (!info)
+      continue; // a number
+    if (gradient && t.requires_grad())
+      return refuseCall("grad mode is on and an input requires grad");
+    if (const char *why = unsupportedTensor(t))
+      return refuseCall(why);
+    bool writes = contains(mutated, j);
+    if (info->uninitialized && !writes && viewed.empty())
+      return refuse("it reads memory that no operator has filled");
+    if (writes && (mayOverlap(t) || info->readOnly))
+      return refuse("it writes through a view that shows an element twice, or "
+                    "that no kernel can write");
+    if (writes && impl.type(t) != info->type &&
+        !(isShapeChange(op.name) && !info->external))
+      return refuse("it changes the shape of a tensor in place");
+  }
+  return true;
+}
+
+bool OperatorRecording::findFresh() {
+  std::vector<at::Tensor> returned;
+  for (const c10::IValue &output : outputs)
+    collectTensors(output, returned);
+  for (const at::Tensor &t : returned) {
+    bool isOperand = false;
+    for (const at::Tensor &operand : arguments.operands)
+      isOperand |= operand.defined() && operand.is_same(t);
+    if (isOperand)
+      continue;
+    if (const char *why = unsupportedTensor(t))
+      return refuse(why);
+    fresh.push_back(t);
+  }
+  return !fresh.empty() || !mutated.empty();
+}
+
+/// Of the operands that the schema says results are views of, or else of all.
+void OperatorRecording::findAliases() {
+  std::set<const void *> freshStorages;
+  for (const at::Tensor &t : fresh)
+    if (storageOf(t))
+      freshStorages.insert(storageOf(t));
+  std::vector<size_t> others;
+  for (size_t j = 0; j < arguments.operands.size(); ++j)
+    if (arguments.infos[j] &&
+        freshStorages.count(storageOf(arguments.operands[j])))
+      (contains(viewed, j) ? aliases : others).push_back(j);
+  if (aliases.empty())
+    aliases = std::move(others);
+}
+
+/// A view with another element type becomes a copy; see convertRetyped.
+bool OperatorRecording::checkRetyped() {
+  for (size_t j : aliases) {
+    const at::Tensor &source = arguments.operands[j];
+    if (fresh[0].scalar_type() == source.scalar_type())
+      continue;
+    if (fresh.size() != 1 || !isRowMajor(fresh[0]) ||
+        (op.name != "aten::view_as_real" &&
+         op.name != "aten::view_as_complex" && op.name != "aten::view.dtype"))
+      return refuse("its result shows memory as numbers of another type");
+    impl.retypedStorages.emplace(storageOf(source), op.name);
+    for (auto &entry : impl.tensors)
+      if (entry.second.external && entry.second.value >= 0 &&
+          hasStorage(entry.first, storageOf(source)))
+        impl.readOffset(at::TensorBase(entry.second.impl), entry.second.value);
+  }
+  return true;
+}
+
+/// Returns the SSA values: of the fresh results, then of the mutated operands.
+std::vector<int> OperatorRecording::writeLine() {
+  std::string results, resultTypes, offsets;
+  std::vector<int> values;
+  bool anyOffset = false;
+  size_t count = fresh.size() + mutated.size();
+  for (size_t i = 0; i < count; ++i) {
+    const at::Tensor &t = i < fresh.size()
+                              ? fresh[i]
+                              : arguments.operands[mutated[i - fresh.size()]];
+    values.push_back(session.writer.fresh());
+    results += (i ? ", %" : "%") + std::to_string(values.back());
+    resultTypes += (i ? ", " : "") + impl.type(t);
+    if (i < fresh.size()) {
+      offsets += (i ? ", " : "") + std::to_string(t.storage_offset());
+      anyOffset |= t.storage_offset() != 0;
+    }
+  }
+  std::string line = results + " = refgraph.tensor_op " +
+                     pyjit::capture::quoted(op.name) + "(" + text + ")";
+  if (!mutated.empty())
+    line += " mutates " + indexList(mutated);
+  if (!aliases.empty())
+    line += " aliases " + indexList(aliases);
+  if (anyOffset)
+    line += " {offsets = array<i64: " + offsets + ">}";
+  line += " : (" + arguments.types + ") -> " +
+          (count == 1 ? resultTypes : "(" + resultTypes + ")");
+  session.writer.line(line, session.location());
+  return values;
+}
+
+void OperatorRecording::bindFresh(const std::vector<int> &values) {
+  bool uninitialized = isEmptyFactory(op.name);
+  bool readOnly = !aliases.empty() &&
+                  (op.name == "aten::unfold" || op.name == "aten::as_strided");
+  for (size_t j : aliases) {
+    uninitialized |= arguments.infos[j]->uninitialized;
+    readOnly |= arguments.infos[j]->readOnly ||
+                mayOverlap(arguments.operands[j]) ||
+                arguments.operands[j].is_complex();
+  }
+  bool made = isFactory(op.name) ||
+              std::none_of(arguments.infos.begin(), arguments.infos.end(),
+                           [](TensorInfo *operand) { return operand; });
+  for (size_t i = 0; i < fresh.size(); ++i) {
+    TensorInfo &info = impl.bind(fresh[i], values[i]);
+    info.external = false;
+    info.constant = constant && !uninitialized;
+    info.uninitialized = uninitialized && fresh[i].numel() > 0;
+    info.readOnly = readOnly;
+    if (made)
+      impl.factories.push_back(fresh[i].unsafeGetTensorImpl());
+  }
+}
+
+void OperatorRecording::bindMutated(const std::vector<int> &values) {
+  for (size_t i = 0; i < mutated.size(); ++i) {
+    const at::Tensor &t = arguments.operands[mutated[i]];
+    impl.bind(t, values[fresh.size() + i]);
+    const void *storage = storageOf(t);
+    impl.writtenStorages.emplace(storage, op.name);
+    // Whatever shows this memory holds what was written.
+    for (auto &entry : impl.tensors) {
+      if (hasStorage(entry.first, storage)) {
+        entry.second.uninitialized = false;
+        entry.second.constant &= constant;
+      }
+    }
+  }
+}
+
+} // namespace
+
+void TensorRecorder::Impl::record(const at::RecordFunction &fn, Operation &op) {
+  OperatorRecording(*this, op, fn.outputs()).run();
+}
+
+/// The tensor's next version is a view of the last.
+void TensorRecorder::Impl::recordShapeChange(const std::string &name,
+                                             const std::string &arguments,
+                                             const at::Tensor &t,
+                                             std::string before) {
+  std::string view = name;
+  view.erase(view.find('_', view.find("::") + 2), 1);
+  int value = session.writer.fresh();
+  std::string line = "%" + std::to_string(value) + " = refgraph.tensor_op " +
+                     pyjit::capture::quoted(view) + "(" + arguments +
+                     ") aliases [0]";
+  if (t.storage_offset())
+    line +=
+        " {offsets = array<i64: " + std::to_string(t.storage_offset()) + ">}";
+  line += " : (" + before + ") -> " + type(t);
+  session.writer.line(line, session.location());
+  bind(t, value);
+}

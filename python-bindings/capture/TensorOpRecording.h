@@ -1,0 +1,21 @@
+//===- TensorOpRecording.h - One operator call, as text ---------*- C++ -*-===//
+#ifndef PYJIT_CAPTURE_TENSOROPRECORDING_H
+#define PYJIT_CAPTURE_TENSOROPRECORDING_H
+
+#include "TensorImpl.h"
+
+#include <ATen/core/dispatch/Dispatcher.h>
+
+namespace pyjit::capture {
+
+/// One operator call between its start and its end.
+struct TensorRecorder::Impl::Operation : at::ObserverContext {
+  explicit Operation(c10::OperatorHandle handle) : handle(handle) {}
+  c10::OperatorHandle handle;
+  std::string name; ///< with overload
+  std::vector<c10::IValue> inputs;
+};
+
+} // namespace pyjit::capture
+
+#endif // PYJIT_CAPTURE_TENSOROPRECORDING_H
