@@ -19,6 +19,21 @@ Value broadcast(OpBuilder &b, Location loc, Value scalar, unsigned width) {
                                      scalar);
 }
 
+void bodySlice(Value value, Block *body, llvm::SetVector<Operation *> &ops,
+               llvm::SmallBitVector &arguments) {
+  if (auto argument = dyn_cast<BlockArgument>(value)) {
+    if (argument.getOwner() == body)
+      arguments.set(argument.getArgNumber());
+    return;
+  }
+  Operation *op = value.getDefiningOp();
+  if (op->getBlock() != body || ops.contains(op))
+    return;
+  for (Value operand : op->getOperands())
+    bodySlice(operand, body, ops, arguments);
+  ops.insert(op);
+}
+
 namespace {
 
 class BodyEmitter {

@@ -15,6 +15,25 @@ using namespace mlir;
 
 namespace pyjit::codegen {
 
+KernelBody::KernelBody(func::FuncOp kernel)
+    : inputs(kernel.getArguments()),
+      roots(kernel.getBody().front().getTerminator()->getOperands()) {
+  std::string reason;
+  graph = KernelGraph::build(inputs, roots, reason);
+  if (!graph)
+    kernel.emitError("kernel '")
+        << kernel.getName() << "' cannot be scheduled: " << reason;
+}
+
+void remarkSchedule(func::FuncOp kernel, const KernelGraph &graph,
+                    function_ref<void(raw_ostream &)> print) {
+  std::string text;
+  llvm::raw_string_ostream os(text);
+  graph.print(os);
+  print(os);
+  kernel.emitRemark("schedule of '") << kernel.getName() << "':\n" << text;
+}
+
 LogicalResult
 emitKernels(ModuleOp module,
             function_ref<LogicalResult(func::FuncOp, ModuleOp)> emit) {

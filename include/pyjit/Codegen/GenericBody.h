@@ -11,6 +11,8 @@
 #include "mlir/Dialect/Linalg/IR/Linalg.h"
 #include "mlir/Dialect/Tensor/IR/Tensor.h"
 #include "mlir/IR/ImplicitLocOpBuilder.h"
+#include "llvm/ADT/SetVector.h"
+#include "llvm/ADT/SmallBitVector.h"
 #include <functional>
 
 namespace pyjit::codegen {
@@ -40,6 +42,11 @@ mlir::Type laneType(mlir::Type scalar, unsigned width);
 /// A scalar on `width` lanes; a vector stays as it is.
 mlir::Value broadcast(mlir::OpBuilder &b, mlir::Location loc,
                       mlir::Value scalar, unsigned width);
+
+/// The body operations that `value` needs, in order, and the block arguments.
+void bodySlice(mlir::Value value, mlir::Block *body,
+               llvm::SetVector<mlir::Operation *> &ops,
+               llvm::SmallBitVector &arguments);
 
 /// `element`, a value of the body or a constant outside of it, at the builder's
 /// insertion point and the generic's location. Indices are i64, unsigned

@@ -88,8 +88,7 @@ struct Store {
   llvm::SmallBitVector dims; ///< of node and offset
 };
 
-class KernelGraph {
-public:
+struct KernelGraph {
   /// Sees `roots` as functions of `inputs`. Buffers are numbered inputs first.
   /// Returns null and sets `reason` if that is not possible.
   static std::unique_ptr<KernelGraph> build(llvm::ArrayRef<mlir::Value> inputs,
@@ -117,9 +116,6 @@ public:
   /// Recomputes dims, stage and cost of every node and store.
   void update();
   void print(llvm::raw_ostream &os) const;
-
-private:
-  friend class GraphBuilder;
 };
 
 /// A sum of products of two loaded factors of one float type.

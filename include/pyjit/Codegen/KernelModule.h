@@ -10,8 +10,22 @@
 
 #include "mlir/Dialect/Func/IR/FuncOps.h"
 #include "mlir/IR/BuiltinOps.h"
+#include "pyjit/Codegen/KernelGraph.h"
 
 namespace pyjit::codegen {
+
+/// A kernel that has a body.
+struct KernelBody {
+  explicit KernelBody(mlir::func::FuncOp kernel);
+
+  llvm::SmallVector<mlir::Value> inputs, roots;
+  /// Null if the kernel cannot be scheduled, which has been reported.
+  std::unique_ptr<KernelGraph> graph;
+};
+
+/// A remark with what the kernel computes, and how.
+void remarkSchedule(mlir::func::FuncOp kernel, const KernelGraph &graph,
+                    llvm::function_ref<void(llvm::raw_ostream &)> print);
 
 /// Makes `module @kernels` at the end of `module` and calls `emit(kernel, it)`
 /// for each function with a body and the attribute `pyjit.kernel`. Nothing is

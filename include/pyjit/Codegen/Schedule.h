@@ -54,7 +54,7 @@ struct Schedule {
   /// in flight with the vectors; -1: none. For sums of products that share
   /// operands (asProduct), so that each operand is loaded once for a whole
   /// tile; for kernels without reduction that read along that dim, so that a
-  /// square of elements is read by vectors and turned in registers.
+  /// square of elements is read by vectors and transposed in registers.
   int tileDim = -1;
   int64_t tileRows = 1;
   /// Leading parallel dims that the unit index enumerates.

@@ -65,16 +65,16 @@ static Schedule chooseFlat(const Domain &domain, const Machine &machine) {
   Schedule schedule;
   Traffic traffic = trafficOf(domain);
   schedule.lanes = chooseLanes(domain, traffic, domain.numParallel == 1);
-  int64_t capacity = machine.processors * machine.threadsPerProcessor;
+  int64_t capacity = machine.multiprocessors * machine.threadsPerMultiprocessor;
   // Little work wants many threads, not wide ones; of how much there is the
   // estimate says nothing, and narrow accesses cost more than few threads.
   unsigned least =
       domain.rowCount.isConstant() ? 1 : std::max(1u, 8 / traffic.widest);
   while (schedule.lanes > least &&
-         domain.rows / schedule.lanes < machine.processors * 256)
+         domain.rows / schedule.lanes < machine.multiprocessors * 256)
     schedule.lanes /= 2;
   int64_t vectors = llvm::divideCeil(domain.rows, schedule.lanes);
-  // Loads in flight, once every processor has its threads; bounded by the
+  // Loads in flight, once every multiprocessor has its threads; bounded by the
   // registers that several inputs take.
   unsigned limit = traffic.accesses <= 6 ? 2 : 1;
   while (schedule.vectors < limit && vectors >= 2 * capacity * schedule.vectors)
@@ -133,7 +133,7 @@ static Schedule chooseRow(const Domain &domain, const Machine &machine) {
     schedule.group *= 2;
   // Few rows: more threads on each.
   while (schedule.group < 512 &&
-         domain.rows * schedule.group < machine.processors * 128 &&
+         domain.rows * schedule.group < machine.multiprocessors * 128 &&
          steps > schedule.group)
     schedule.group *= 2;
   if (steps > int64_t(schedule.group) * most)
@@ -166,14 +166,14 @@ static Schedule chooseColumn(const Domain &domain, const Machine &machine) {
   schedule.lanes = std::min(8u, chooseLanes(domain, traffic, /*tail=*/false));
   // A warp side by side still reads whole sectors with fewer lanes.
   while (schedule.lanes > 2 &&
-         domain.rows / schedule.lanes < machine.processors * 32)
+         domain.rows / schedule.lanes < machine.multiprocessors * 32)
     schedule.lanes /= 2;
   schedule.threads = 256;
   schedule.group = 8;
   // More than 512 threads leave each too few registers.
   while (schedule.group < 16 &&
          domain.rows / schedule.lanes * schedule.group <
-             machine.processors * 512 &&
+             machine.multiprocessors * 512 &&
          domain.rowElements > schedule.group * 4)
     schedule.group *= 2;
   while (schedule.group > 1 && domain.rowElements < schedule.group)
@@ -207,15 +207,15 @@ int64_t chooseParts(const Domain &domain, const Schedule &schedule,
   int64_t groups = schedule.threads / schedule.group;
   int64_t blocks = llvm::divideCeil(
       columns ? domain.rows / schedule.lanes : domain.rows, groups);
-  int64_t busy = std::min<int64_t>(blocks, machine.processors);
-  // Microseconds: what one processor and what all of them take from memory, and
-  // what a further launch costs.
-  constexpr double perProcessor = 33e3, launch = 3;
-  double once = bytes / (perProcessor * busy);
-  double twice = bytes / (perProcessor * machine.processors) + launch;
+  int64_t busy = std::min<int64_t>(blocks, machine.multiprocessors);
+  // Microseconds: what one multiprocessor and what all of them take from
+  // memory, and what a further launch costs.
+  constexpr double perMultiprocessor = 33e3, launch = 3;
+  double once = bytes / (perMultiprocessor * busy);
+  double twice = bytes / (perMultiprocessor * machine.multiprocessors) + launch;
   if (twice >= once)
     return 1;
-  int64_t wanted = llvm::divideCeil(4 * machine.processors, blocks);
+  int64_t wanted = llvm::divideCeil(4 * machine.multiprocessors, blocks);
   // Parts stay long enough to be read by whole vectors of many threads.
   int64_t least = columns ? 16 : 4096;
   wanted = std::min(wanted, domain.rowElements / least);

@@ -17,6 +17,9 @@ namespace pyjit::ptx {
 
 namespace {
 
+/// What a block may have of static shared memory.
+constexpr int64_t kSharedBytes = 48 << 10;
+
 /// What a profiler shows: the operations that a kernel fuses, then its name.
 std::string readableName(func::FuncOp kernel) {
   std::string name;
@@ -60,115 +63,33 @@ struct EmitKernelsPass : impl::PtxEmitKernelsBase<EmitKernelsPass> {
   using PtxEmitKernelsBase::PtxEmitKernelsBase;
 
   LogicalResult emit(func::FuncOp kernel, ModuleOp into) {
-    SmallVector<Value> inputs(kernel.getArguments());
-    Operation *terminator = kernel.getBody().front().getTerminator();
-    SmallVector<Value> roots(terminator->getOperands());
-    std::string reason;
-    auto graph = codegen::KernelGraph::build(inputs, roots, reason);
-    if (!graph)
-      return kernel.emitError("kernel '")
-             << kernel.getName() << "' cannot be scheduled: " << reason;
-    Domain domain = arrange(std::move(graph));
+    codegen::KernelBody body(kernel);
+    if (!body.graph)
+      return failure();
+    Domain domain = arrange(std::move(body.graph));
     Schedule schedule;
-    if (auto given = kernel->getAttrOfType<DictionaryAttr>("pyjit.schedule")) {
-      auto parsed = Schedule::fromAttr(given, reason);
-      if (!parsed)
-        return kernel.emitError("the schedule of '")
-               << kernel.getName() << "': " << reason;
-      schedule = *parsed;
-    } else {
-      schedule = chooseSchedule(domain, Machine());
-    }
-    if (!verifySchedule(schedule, domain, reason))
-      return kernel.emitError("the schedule of '")
-             << kernel.getName() << "' does not fit: " << reason;
-    if (printSchedules) {
-      std::string text;
-      llvm::raw_string_ostream os(text);
-      domain.graph->print(os);
-      schedule.print(os);
-      kernel.emitRemark("schedule of '") << kernel.getName() << "':\n" << text;
-    }
+    if (failed(findSchedule(kernel, domain, schedule)))
+      return failure();
+    if (printSchedules)
+      codegen::remarkSchedule(kernel, *domain.graph,
+                              [&](raw_ostream &os) { schedule.print(os); });
 
-    unsigned count = inputs.size() + roots.size();
-    KernelFrame frame{{}, domain, schedule, inputs, {}, {}, {}, {}, 0, 0};
-    frame.indirect.resize(count, false);
-    frame.alignment.resize(count, 16);
-    frame.reliedOn.resize(count, 1);
-    if (auto mask = kernel->getAttrOfType<DenseBoolArrayAttr>("pyjit.indirect"))
-      frame.indirect.assign(mask.asArrayRef().begin(), mask.asArrayRef().end());
-    if (auto known = kernel->getAttrOfType<DenseI32ArrayAttr>("pyjit.align"))
-      frame.alignment.assign(known.asArrayRef().begin(),
-                             known.asArrayRef().end());
-    if (frame.indirect.size() != count || frame.alignment.size() != count)
-      return kernel.emitError("'pyjit.indirect' and 'pyjit.align' of '")
-             << kernel.getName() << "' say something of " << count
-             << " pointers";
-    for (auto [i, value] :
-         llvm::enumerate(llvm::concat<Value>(inputs, roots))) {
-      Type element = getElementTypeOrSelf(value.getType());
-      frame.reliedOn[i] = std::max(1u, element.getIntOrFloatBitWidth() / 8);
-    }
-
+    KernelFrame frame{{}, domain, schedule, body.inputs, {}, {}, {}, {}, 0, 0};
+    if (failed(readPointers(kernel, frame, body)))
+      return failure();
     OpBuilder b(into.getBodyRegion());
-    b.setInsertionPointToEnd(into.getBody());
-    Type pointer = LLVM::LLVMPointerType::get(b.getContext(), 1);
-    auto type = b.getFunctionType(SmallVector<Type>(count, pointer), {});
-    frame.function =
-        func::FuncOp::create(b, kernel.getLoc(), readableName(kernel), type);
-    frame.function->setAttr("pyjit.entry", b.getUnitAttr());
-    if (domain.empty) {
-      frame.function.erase();
+    if (!domain.empty) {
+      b.setInsertionPointToEnd(into.getBody());
+      Type pointer = LLVM::LLVMPointerType::get(b.getContext(), 1);
+      SmallVector<Type> pointers(frame.indirect.size(), pointer);
+      frame.function =
+          func::FuncOp::create(b, kernel.getLoc(), readableName(kernel),
+                               b.getFunctionType(pointers, {}));
+      frame.function->setAttr("pyjit.entry", b.getUnitAttr());
+      emitBody(frame);
+      if (failed(declareEntry(kernel, frame, b)))
+        return failure();
     } else {
-      switch (schedule.family) {
-      case Family::Flat:
-        emitFlat(frame);
-        break;
-      case Family::Row:
-        emitRows(frame);
-        break;
-      case Family::Column:
-        emitColumns(frame);
-        break;
-      case Family::Tile:
-        emitTiles(frame);
-        break;
-      }
-      if (isHalf(domain))
-        frame.function.walk([](math::ExpOp op) {
-          op.setFastmath(op.getFastmath() | arith::FastMathFlags::afn);
-        });
-      auto number = dyn_cast<AffineConstantExpr>(frame.blocks);
-      if (number && number.getValue() > std::numeric_limits<int32_t>::max())
-        return kernel.emitError("more blocks than a launch can have");
-      if (frame.sharedBytes > 48 << 10)
-        return kernel.emitError("the schedule of '")
-               << kernel.getName() << "' needs " << frame.sharedBytes
-               << " bytes of shared memory";
-      // What the emitter asked for on the way.
-      frame.function.setType(b.getFunctionType(
-          frame.function.getBody().front().getArgumentTypes(), {}));
-      if (frame.symbols != 0)
-        kernel->setAttr("pyjit.reads_symbols",
-                        b.getI64IntegerAttr(frame.symbols));
-      if (!number)
-        kernel->setAttr("pyjit.blocks",
-                        operators::makeSizeArgument(frame.blocks));
-      int32_t blocks = number ? number.getValue() : 1;
-      kernel->setAttr("pyjit.symbol",
-                      b.getStringAttr(frame.function.getName()));
-      kernel->setAttr("pyjit.grid", b.getDenseI32ArrayAttr({blocks, 1, 1}));
-      if (frame.sharedBytes != 0) {
-        b.setInsertionPoint(frame.function);
-        auto bytes = LLVM::LLVMArrayType::get(b.getI8Type(), frame.sharedBytes);
-        LLVM::GlobalOp::create(b, kernel.getLoc(), bytes,
-                               /*isConstant=*/false, LLVM::Linkage::Internal,
-                               (frame.function.getName() + "_shared").str(),
-                               Attribute(), /*alignment=*/16,
-                               /*addrSpace=*/3);
-      }
-    }
-    if (domain.empty) {
       kernel->setAttr("pyjit.symbol", b.getStringAttr(""));
       kernel->setAttr("pyjit.grid", b.getDenseI32ArrayAttr({0, 1, 1}));
     }
@@ -183,6 +104,104 @@ struct EmitKernelsPass : impl::PtxEmitKernelsBase<EmitKernelsPass> {
     kernel->setAttr("pyjit.schedule", schedule.toAttr(b.getContext()));
     kernel.eraseBody();
     kernel.setPrivate();
+    return success();
+  }
+
+  /// The one that the kernel states, or one for a machine of today.
+  LogicalResult findSchedule(func::FuncOp kernel, const Domain &domain,
+                             Schedule &schedule) {
+    std::string reason;
+    if (auto given = kernel->getAttrOfType<DictionaryAttr>("pyjit.schedule")) {
+      auto parsed = Schedule::fromAttr(given, reason);
+      if (!parsed)
+        return kernel.emitError("the schedule of '")
+               << kernel.getName() << "': " << reason;
+      schedule = *parsed;
+    } else {
+      schedule = chooseSchedule(domain, Machine());
+    }
+    if (!verifySchedule(schedule, domain, reason))
+      return kernel.emitError("the schedule of '")
+             << kernel.getName() << "' does not fit: " << reason;
+    return success();
+  }
+
+  /// What is known of the kernel's pointers: all are direct and aligned to 16
+  /// bytes unless it says otherwise.
+  LogicalResult readPointers(func::FuncOp kernel, KernelFrame &frame,
+                             codegen::KernelBody &body) {
+    unsigned count = body.inputs.size() + body.roots.size();
+    frame.indirect.resize(count, false);
+    frame.alignment.resize(count, 16);
+    frame.reliedOn.resize(count, 1);
+    if (auto mask = kernel->getAttrOfType<DenseBoolArrayAttr>("pyjit.indirect"))
+      frame.indirect.assign(mask.asArrayRef().begin(), mask.asArrayRef().end());
+    if (auto known = kernel->getAttrOfType<DenseI32ArrayAttr>("pyjit.align"))
+      frame.alignment.assign(known.asArrayRef().begin(),
+                             known.asArrayRef().end());
+    if (frame.indirect.size() != count || frame.alignment.size() != count)
+      return kernel.emitError("'pyjit.indirect' and 'pyjit.align' of '")
+             << kernel.getName() << "' say something of " << count
+             << " pointers";
+    for (auto [i, value] :
+         llvm::enumerate(llvm::concat<Value>(body.inputs, body.roots))) {
+      Type element = getElementTypeOrSelf(value.getType());
+      frame.reliedOn[i] = std::max(1u, element.getIntOrFloatBitWidth() / 8);
+    }
+    return success();
+  }
+
+  void emitBody(KernelFrame &frame) {
+    switch (frame.schedule.family) {
+    case Family::Flat:
+      emitFlat(frame);
+      break;
+    case Family::Row:
+      emitRows(frame);
+      break;
+    case Family::Column:
+      emitColumns(frame);
+      break;
+    case Family::Tile:
+      emitTiles(frame);
+      break;
+    }
+    if (isHalf(frame.domain))
+      frame.function.walk([](math::ExpOp op) {
+        op.setFastmath(op.getFastmath() | arith::FastMathFlags::afn);
+      });
+  }
+
+  /// What the emitter asked for on the way: parameters, blocks, shared memory.
+  LogicalResult declareEntry(func::FuncOp kernel, KernelFrame &frame,
+                             OpBuilder &b) {
+    auto number = dyn_cast<AffineConstantExpr>(frame.blocks);
+    if (number && number.getValue() > std::numeric_limits<int32_t>::max())
+      return kernel.emitError("more blocks than a launch can have");
+    if (frame.sharedBytes > kSharedBytes)
+      return kernel.emitError("the schedule of '")
+             << kernel.getName() << "' needs " << frame.sharedBytes
+             << " bytes of shared memory";
+    frame.function.setType(b.getFunctionType(
+        frame.function.getBody().front().getArgumentTypes(), {}));
+    if (frame.symbols != 0)
+      kernel->setAttr("pyjit.reads_symbols",
+                      b.getI64IntegerAttr(frame.symbols));
+    if (!number)
+      kernel->setAttr("pyjit.blocks",
+                      operators::makeSizeArgument(frame.blocks));
+    int32_t blocks = number ? number.getValue() : 1;
+    kernel->setAttr("pyjit.symbol", b.getStringAttr(frame.function.getName()));
+    kernel->setAttr("pyjit.grid", b.getDenseI32ArrayAttr({blocks, 1, 1}));
+    if (frame.sharedBytes != 0) {
+      b.setInsertionPoint(frame.function);
+      auto bytes = LLVM::LLVMArrayType::get(b.getI8Type(), frame.sharedBytes);
+      LLVM::GlobalOp::create(b, kernel.getLoc(), bytes,
+                             /*isConstant=*/false, LLVM::Linkage::Internal,
+                             (frame.function.getName() + "_shared").str(),
+                             Attribute(), /*alignment=*/16,
+                             /*addrSpace=*/3);
+    }
     return success();
   }
 

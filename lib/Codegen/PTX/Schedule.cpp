@@ -95,7 +95,7 @@ void Schedule::print(raw_ostream &os) const {
     os << ", " << group << " share a row"
        << (resident ? ", in registers" : ", row walked again");
   if (blocks != 0)
-    os << ", " << blocks << " blocks a processor";
+    os << ", " << blocks << " blocks per multiprocessor";
   os << '\n';
 }
 

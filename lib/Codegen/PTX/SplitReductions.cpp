@@ -1,6 +1,6 @@
 //===- SplitReductions.cpp - Large reductions to few values ---------------===//
 //
-// A reduction with few results keeps few processors busy. It becomes two
+// A reduction with few results keeps few multiprocessors busy. It becomes two
 // kernels: one reduces parts of the rows, the other the parts' results. What
 // depends on the results is a kernel of its own, or belongs to the second if it
 // is as small. Kernels stay functions on tensors, so that the partial results
@@ -262,107 +262,141 @@ struct SplitReductionsPass : impl::PtxSplitReductionsBase<SplitReductionsPass> {
            arith::getNeutralElement(combiner).has_value();
   }
 
-  bool split(func::FuncOp kernel, ModuleOp module,
-             SmallVectorImpl<func::FuncOp> &later) {
+  /// The reductions to cut, all of which have the same loops; none if the
+  /// kernel stays whole.
+  SmallVector<linalg::GenericOp> findReductions(func::FuncOp kernel,
+                                                ModuleOp module) {
     // What a launch program launches already stays as it is.
     if (auto uses = SymbolTable::getSymbolUses(kernel, module))
       if (!llvm::all_of(*uses, [](SymbolTable::SymbolUse use) {
             return isa<func::CallOp>(use.getUser());
           }))
-        return false;
+        return {};
     if (kernel->hasAttr("pyjit.schedule") || kernel->hasAttr("pyjit.indirect"))
-      return false;
+      return {};
     SmallVector<linalg::GenericOp> first = firstReductions(kernel);
-    if (first.empty() || !llvm::all_of(first, [&](linalg::GenericOp op) {
+    if (!llvm::all_of(first, [&](linalg::GenericOp op) {
           return canCut(op) &&
                  op.getStaticLoopRanges() == first[0].getStaticLoopRanges() &&
                  loopToCut(op) == loopToCut(first[0]);
         }))
-      return false;
-    unsigned dim = *loopToCut(first[0]);
-    int64_t count = partsOf(kernel, first[0].getStaticLoopRanges()[dim]);
-    if (count <= 1)
-      return false;
+      return {};
+    return first;
+  }
 
-    Slice partial(kernel, (kernel.getName() + "_parts").str());
+  /// The kernels that one becomes.
+  struct Pieces {
+    explicit Pieces(func::FuncOp kernel)
+        : partial(kernel, (kernel.getName() + "_parts").str()),
+          total(kernel, (kernel.getName() + "_whole").str()) {}
+    Slice partial, total;
+    /// What follows from the totals, where it is larger than they are.
+    std::optional<Slice> rest;
+  };
+
+  void build(func::FuncOp kernel, ArrayRef<linalg::GenericOp> first,
+             unsigned dim, int64_t count, Pieces &pieces) {
     SmallVector<Value> parts;
     for (linalg::GenericOp op : first)
-      parts.push_back(reducePart(partial, op, dim, count));
-    partial.finish(parts);
+      parts.push_back(reducePart(pieces.partial, op, dim, count));
+    pieces.partial.finish(parts);
 
-    Slice total(kernel, (kernel.getName() + "_whole").str());
+    Slice &total = pieces.total;
     SmallVector<Value> totals, partArguments;
     for (Value part : parts)
       partArguments.push_back(
           total.block->addArgument(part.getType(), part.getLoc()));
-    int64_t rows = 0;
-    for (auto [op, part] : llvm::zip(first, partArguments)) {
+    for (auto [op, part] : llvm::zip(first, partArguments))
       totals.push_back(reduceParts(total, op, part));
-      rows = cast<RankedTensorType>(op.getResult(0).getType()).getNumElements();
+
+    auto finishWith = [&](Slice &slice) {
+      SmallVector<Value> results;
+      for (Value root : kernel.getBody().front().getTerminator()->getOperands())
+        results.push_back(slice.get(root));
+      slice.finish(results);
+    };
+    if (isSmall(kernel, first)) {
+      for (auto [op, value] : llvm::zip(first, totals))
+        total.mapping.map(linalg::GenericOp(op).getResult(0), value);
+      finishWith(total);
+      return;
     }
-    Operation *end = kernel.getBody().front().getTerminator();
-    // What follows is as small as the totals, or a kernel of its own.
-    bool small = llvm::all_of(end->getOperandTypes(), [&](Type type) {
-      return cast<RankedTensorType>(type).getNumElements() == rows;
-    });
+    total.finish(totals);
+    Slice &rest =
+        pieces.rest.emplace(kernel, (kernel.getName() + "_rest").str());
+    for (linalg::GenericOp op : first)
+      rest.take(op.getResult(0));
+    finishWith(rest);
+  }
+
+  /// Whether what follows `first` is as small as their results, and reduces
+  /// nothing.
+  static bool isSmall(func::FuncOp kernel, ArrayRef<linalg::GenericOp> first) {
+    auto count = [](Type type) {
+      return cast<RankedTensorType>(type).getNumElements();
+    };
+    int64_t rows =
+        count(linalg::GenericOp(first.back()).getResult(0).getType());
     unsigned all = 0;
     for (auto op : kernel.getOps<linalg::GenericOp>())
       all += reduces(op);
-    SmallVector<Value> given;
-    std::optional<Slice> rest;
-    if (small && all == first.size()) {
-      for (auto [op, value] : llvm::zip(first, totals))
-        total.mapping.map(op.getResult(0), value);
-      SmallVector<Value> results;
-      for (Value root : end->getOperands())
-        results.push_back(total.get(root));
-      total.finish(results);
-    } else {
-      total.finish(totals);
-      rest.emplace(kernel, (kernel.getName() + "_rest").str());
-      for (linalg::GenericOp op : first)
-        rest->take(op.getResult(0));
-      SmallVector<Value> results;
-      for (Value root : end->getOperands())
-        results.push_back(rest->get(root));
-      rest->finish(results);
+    Operation *end = kernel.getBody().front().getTerminator();
+    return all == first.size() &&
+           llvm::all_of(end->getOperandTypes(),
+                        [&](Type type) { return count(type) == rows; });
+  }
+
+  /// Calls the pieces instead of the kernel.
+  static void replaceCall(func::FuncOp kernel, func::CallOp call,
+                          ArrayRef<linalg::GenericOp> first, Pieces &pieces) {
+    OpBuilder b(call);
+    IRMapping outside;
+    outside.map(kernel.getArguments(), call.getOperands());
+    auto callSlice = [&](Slice &slice, ValueRange before) {
+      SmallVector<Value> operands(before);
+      for (Value operand : slice.operands)
+        operands.push_back(outside.lookup(operand));
+      return func::CallOp::create(b, call.getLoc(), slice.function, operands);
+    };
+    auto parts = callSlice(pieces.partial, {});
+    auto last = callSlice(pieces.total, parts.getResults());
+    if (pieces.rest) {
+      for (auto [op, value] : llvm::zip(first, last.getResults()))
+        outside.map(linalg::GenericOp(op).getResult(0), value);
+      last = callSlice(*pieces.rest, {});
     }
+    call.replaceAllUsesWith(last.getResults());
+    call.erase();
+  }
+
+  /// `later` gets what may be split again.
+  void split(func::FuncOp kernel, ModuleOp module,
+             SmallVectorImpl<func::FuncOp> &later) {
+    SmallVector<linalg::GenericOp> first = findReductions(kernel, module);
+    if (first.empty())
+      return;
+    unsigned dim = *loopToCut(first[0]);
+    int64_t count = partsOf(kernel, first[0].getStaticLoopRanges()[dim]);
+    if (count <= 1)
+      return;
+    Pieces pieces(kernel);
+    build(kernel, first, dim, count, pieces);
 
     SymbolTable symbols(module);
-    for (Slice *slice : {&partial, &total, rest ? &*rest : nullptr})
-      if (slice) {
-        slice->function->remove();
-        symbols.insert(slice->function, Block::iterator(kernel));
-      }
-    auto uses = SymbolTable::getSymbolUses(kernel, module);
-    for (SymbolTable::SymbolUse use : *uses) {
-      auto call = cast<func::CallOp>(use.getUser());
-      OpBuilder b(call);
-      IRMapping outside;
-      for (auto [argument, operand] :
-           llvm::zip(kernel.getArguments(), call.getOperands()))
-        outside.map(argument, operand);
-      auto callSlice = [&](Slice &slice, ValueRange before) {
-        SmallVector<Value> operands(before);
-        for (Value operand : slice.operands)
-          operands.push_back(outside.lookup(operand));
-        return func::CallOp::create(b, call.getLoc(), slice.function, operands);
-      };
-      auto partCall = callSlice(partial, {});
-      auto totalCall = callSlice(total, partCall.getResults());
-      func::CallOp last = totalCall;
-      if (rest) {
-        for (auto [op, value] : llvm::zip(first, totalCall.getResults()))
-          outside.map(op.getResult(0), value);
-        last = callSlice(*rest, {});
-      }
-      call.replaceAllUsesWith(last.getResults());
-      call.erase();
+    auto place = [&](Slice &slice) {
+      slice.function->remove();
+      symbols.insert(slice.function, Block::iterator(kernel));
+    };
+    place(pieces.partial);
+    place(pieces.total);
+    if (pieces.rest) {
+      place(*pieces.rest);
+      later.push_back(pieces.rest->function);
     }
-    if (rest)
-      later.push_back(rest->function);
+    auto uses = SymbolTable::getSymbolUses(kernel, module);
+    for (SymbolTable::SymbolUse use : *uses)
+      replaceCall(kernel, cast<func::CallOp>(use.getUser()), first, pieces);
     kernel.erase();
-    return true;
   }
 
   void runOnOperation() override {

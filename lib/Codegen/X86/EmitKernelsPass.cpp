@@ -22,32 +22,24 @@ struct EmitKernelsPass : impl::X86EmitKernelsBase<EmitKernelsPass> {
   using X86EmitKernelsBase::X86EmitKernelsBase;
 
   LogicalResult emit(func::FuncOp kernel, ModuleOp into) {
-    SmallVector<Value> inputs(kernel.getArguments());
-    Operation *terminator = kernel.getBody().front().getTerminator();
-    SmallVector<Value> roots(terminator->getOperands());
-    std::string reason;
-    auto graph = codegen::KernelGraph::build(inputs, roots, reason);
-    if (!graph)
-      return kernel.emitError("kernel '")
-             << kernel.getName() << "' cannot be scheduled: " << reason;
+    codegen::KernelBody body(kernel);
+    if (!body.graph)
+      return failure();
+    codegen::KernelGraph &graph = *body.graph;
     codegen::ScheduleOptions options;
     options.vectorBits = vectorBits;
     options.registers = vectorBits >= 512 ? 32 : 16;
-    codegen::Schedule schedule = codegen::scheduleKernel(*graph, options);
-    if (printSchedules) {
-      std::string text;
-      llvm::raw_string_ostream os(text);
-      graph->print(os);
-      schedule.print(os);
-      kernel.emitRemark("schedule of '") << kernel.getName() << "':\n" << text;
-    }
+    codegen::Schedule schedule = codegen::scheduleKernel(graph, options);
+    if (printSchedules)
+      codegen::remarkSchedule(kernel, graph,
+                              [&](raw_ostream &os) { schedule.print(os); });
     OpBuilder b(into.getBodyRegion());
     b.setInsertionPointToEnd(into.getBody());
     Type ptr = LLVM::LLVMPointerType::get(b.getContext());
     auto type = b.getFunctionType({ptr, b.getI64Type(), b.getI64Type()}, {});
     auto emitted =
         func::FuncOp::create(b, kernel.getLoc(), kernel.getName(), type);
-    if (emitKernel(emitted, *graph, schedule, inputs))
+    if (emitKernel(emitted, graph, schedule, body.inputs))
       kernel->setAttr("pyjit.reads_symbols", b.getUnitAttr());
 
     auto setNumber = [&](StringRef name, int64_t value, AffineExpr symbolic) {

@@ -164,7 +164,7 @@ Value KernelEmitter::load(Value base, AffineExpr offset, Type element,
                     element);
 }
 
-bool KernelEmitter::turns(const Node *node) const {
+bool KernelEmitter::isTransposed(const Node *node) const {
   if (node->kind != Node::Kind::Load || lanes == 1 || rows != lanes ||
       unroll != 1 || !onTile(node->dims) || !onLanes(node->dims))
     return false;
@@ -176,8 +176,8 @@ bool KernelEmitter::turns(const Node *node) const {
 }
 
 /// A square: vector i holds all rows of lane i. Swapping one bit of the row's
-/// number with one of the lane's at a time turns it.
-SmallVector<Value> KernelEmitter::loadTurned(const Node *node) {
+/// number with one of the lane's at a time transposes it.
+SmallVector<Value> KernelEmitter::loadTransposed(const Node *node) {
   Type memory = memoryType(node->type);
   auto type = VectorType::get({int64_t(lanes)}, memory);
   unsigned bytes = std::max(1u, memory.getIntOrFloatBitWidth() / 8);

@@ -53,10 +53,10 @@ Value KernelEmitter::emit(const Node *node, unsigned u) {
     k = std::max(k, rowScope);
   if (Value known = scopes[k].values.lookup({node, u}))
     return known;
-  if (turns(node)) {
+  if (isTransposed(node)) {
     SmallVector<Value> square;
     inScope(k, [&] {
-      square = loadTurned(node);
+      square = loadTransposed(node);
       return square.front();
     });
     for (auto [row, value] : llvm::enumerate(square))

@@ -122,10 +122,10 @@ private:
   //===--- Indices and memory (EmitMemory.cpp) ----------------------------===//
   Value index(AffineExpr expr);
   Value indexTerm(AffineExpr expr);
-  /// Whether `node` is read along the tile dim and turned in registers.
-  bool turns(const Node *node) const;
+  /// Whether `node` is read along the tile dim and transposed in registers.
+  bool isTransposed(const Node *node) const;
   /// The rows of such a load, by row.
-  SmallVector<Value> loadTurned(const Node *node);
+  SmallVector<Value> loadTransposed(const Node *node);
   /// Expr at lane `shift` of the vector dim.
   AffineExpr shifted(AffineExpr expr, int64_t shift) const;
   Value address(Value base, Value offset, int64_t constant, Type element);

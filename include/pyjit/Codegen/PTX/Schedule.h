@@ -42,8 +42,8 @@ struct Schedule {
   /// Row, Column: what a thread holds of its row is the whole of it, so that
   /// every value is loaded and computed once and stays in registers.
   bool resident = false;
-  /// Blocks that a processor has room for at least: bounds the registers of a
-  /// thread. 0: no bound.
+  /// Blocks that a multiprocessor has room for at least: bounds the registers
+  /// of a thread. 0: no bound.
   unsigned blocks = 0;
   /// Tile: the dim that operands are read along.
   int across = -1;
@@ -85,10 +85,10 @@ struct Domain {
 
 Domain arrange(std::unique_ptr<codegen::KernelGraph> graph);
 
-/// What the processor offers; the numbers that the cost model needs.
+/// What the cost model has to know of the GPU: these are an H200's numbers.
 struct Machine {
-  unsigned processors = 132;
-  int64_t threadsPerProcessor = 2048;
+  unsigned multiprocessors = 132;
+  int64_t threadsPerMultiprocessor = 2048;
 };
 
 Schedule chooseSchedule(const Domain &domain, const Machine &machine);

@@ -16,7 +16,7 @@ struct X86Options {
   unsigned vectorBits = 256;
 };
 
-/// What the processor that runs this supports: 512, 256 or 128.
+/// What the CPU that runs this supports: 512, 256 or 128.
 unsigned hostVectorBits();
 
 /// Where our own products with packed matrices are faster than the library's.
@@ -27,7 +27,7 @@ struct ProductLimits {
   int64_t rows;
 };
 
-/// What this processor's limits are, as measured. AMD with 256-bit vectors: all
+/// What this CPU's limits are, as measured. AMD with 256-bit vectors: all
 /// (Zen 3: 185 against 155 GFLOP/s on two cores). Elsewhere few rows, where the
 /// weight's way from memory counts: a Xeon with 512-bit vectors took 1.0 to 0.3
 /// of MKL's time for 1 to 32 rows, 0.9 for 64, 1.2 for 256.
