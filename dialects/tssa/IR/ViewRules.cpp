@@ -308,8 +308,9 @@ SmallVector<AffineExpr> forwardView(Numbers, const Layout &source,
   }
   return map;
 }
-std::optional<ViewAttr> inverseView(Numbers, const Layout &source,
-                                    const Layout &, MLIRContext *context) {
+/// Of views that leave the order of elements as it is.
+std::optional<ViewAttr> inverseToShape(Numbers, const Layout &source,
+                                       const Layout &, MLIRContext *context) {
   return viewOf(source.shape, context);
 }
 
@@ -393,10 +394,6 @@ SmallVector<AffineExpr> forwardSqueeze(Numbers p, const Layout &source,
                       : getAffineDimExpr(next++, context));
   return map;
 }
-std::optional<ViewAttr> inverseToShape(Numbers, const Layout &source,
-                                       const Layout &, MLIRContext *context) {
-  return viewOf(source.shape, context);
-}
 
 //--- unsqueeze: dim ---------------------------------------------------------//
 
@@ -435,7 +432,7 @@ const ViewRule &pyjit::tssa::views::getViewRule(ViewKind kind) {
       {inferSelect, forwardSelect, nullptr},
       {inferSlice, forwardSlice, nullptr},
       {inferPermute, forwardPermute, inversePermute},
-      {inferView, forwardView, inverseView},
+      {inferView, forwardView, inverseToShape},
       {inferExpand, forwardExpand, inverseExpand},
       {inferSqueeze, forwardSqueeze, inverseToShape},
       {inferUnsqueeze, forwardUnsqueeze, inverseUnsqueeze},

@@ -1,0 +1,125 @@
+//===- RefGraphParts.cpp - verifiers of a record's parts ------------------===//
+//
+// What may stand in a trace, in guards, in a mock and in a graph, and how each
+// of them ends.
+//
+//===----------------------------------------------------------------------===//
+
+#include "dialects/refgraph/IR/RefGraph.h"
+
+using namespace mlir;
+
+namespace pyjit::refgraph {
+
+template <typename TerminatorOp>
+static LogicalResult verifyTerminator(Operation *part) {
+  Block &block = part->getRegion(0).front();
+  if (block.empty() || !isa<TerminatorOp>(block.back()))
+    return part->emitOpError("must end with '")
+           << TerminatorOp::getOperationName() << "'";
+  return success();
+}
+
+template <typename... Allowed>
+static LogicalResult verifyBody(Operation *part) {
+  for (Operation &op : part->getRegion(0).front())
+    if (!isa<Allowed...>(op))
+      return op.emitOpError("does not belong in '") << part->getName() << "'";
+  return success();
+}
+
+LogicalResult TraceOp::verifyRegions() {
+  if (failed(verifyTerminator<LeaveOp>(*this)))
+    return failure();
+  return verifyBody<ExternalOp, ObjectOp, ConstantOp, GetOp, AbsentOp, HoldsOp,
+                    LengthOp, KeysOp, OffsetOp, SameOp, DistinctOp, StateOp,
+                    ArithOp, CompareOp, SizeOp, StrideOp, LayoutOp, SymbolOp,
+                    TensorOp, DecideOp, ExpectOp, IfOp, CreateOp, SetOp,
+                    DeleteOp, AppendOp, ReplaceOp, LeaveOp>(*this);
+}
+
+LogicalResult GuardsOp::verifyRegions() {
+  if (failed(verifyTerminator<AcceptOp>(*this)) ||
+      failed(verifyBody<ExternalOp, ObjectOp, GetOp, AbsentOp, HoldsOp,
+                        LengthOp, KeysOp, SameOp, DistinctOp, DisjointOp,
+                        StateOp, CheckOp, InstanceOp, WatchOp, ConstantOp,
+                        ArithOp, CompareOp, SizeOp, StrideOp, AcceptOp>(*this)))
+    return failure();
+  bool watched = false;
+  for (Operation &op : getBody().front()) {
+    if (isa<WatchOp>(op)) {
+      if (watched)
+        return op.emitOpError("is the second one: a watched part ends once");
+      watched = true;
+    } else if (auto get = dyn_cast<GetOp>(op); get && get.getUnchecked()) {
+      bool checked = llvm::any_of(get.getResult().getUsers(), [](auto *user) {
+        return isa<CheckOp>(user);
+      });
+      if (!checked)
+        return get.emitOpError("is 'unchecked' and nothing checks its result");
+    }
+  }
+  return success();
+}
+
+Block::BlockArgListType MockOp::getInputs() {
+  return getBody().getArguments().take_front(getNumInputs());
+}
+Block::BlockArgListType MockOp::getKept() {
+  return getBody().getArguments().slice(getNumInputs(), getNumKept());
+}
+Block::BlockArgListType MockOp::getResults() {
+  return getBody().getArguments().drop_front(getNumInputs() + getNumKept());
+}
+
+LogicalResult MockOp::verifyRegions() {
+  if (getNumInputs() + getNumKept() > getBody().getNumArguments())
+    return emitOpError("has fewer arguments than inputs and kept objects");
+  for (BlockArgument argument : getResults())
+    if (!isa<TensorType>(argument.getType()))
+      return emitOpError("graph result of type ") << argument.getType();
+  if (failed(verifyTerminator<LeaveOp>(*this)))
+    return failure();
+  return verifyBody<ObjectOp, ConstantOp, CreateOp, SetOp, DeleteOp, AppendOp,
+                    ReplaceOp, ViewOp, CopyBackOp, LeaveOp>(*this);
+}
+
+LogicalResult GraphOp::verifyRegions() {
+  if (failed(verifyTerminator<YieldOp>(*this)) ||
+      failed(verifyBody<TensorOp, DecideOp, ExpectOp, WhileOp, IfOp, YieldOp>(
+          *this)))
+    return failure();
+  ArrayRef<Attribute> sources;
+  if (ArrayAttr symbols = getSymbolsAttr())
+    sources = symbols.getValue();
+  for (Attribute source : sources) {
+    auto pair = dyn_cast<DenseI64ArrayAttr>(source);
+    if (!pair || pair.size() != 2 || pair[0] < 0 ||
+        pair[0] >= getBody().getNumArguments())
+      return emitOpError("symbol source ") << source << " names no input";
+    auto tensor =
+        dyn_cast<TensorType>(getBody().getArgument(pair[0]).getType());
+    if (tensor ? pair[1] < 0 || pair[1] >= int64_t(tensor.getRank())
+               : pair[1] != -1)
+      return emitOpError("symbol source ") << source << " names no size";
+  }
+  auto yield = cast<YieldOp>(getBody().front().getTerminator());
+  unsigned updates = getMutates().size();
+  if (yield.getValues().size() < updates)
+    return emitOpError("mutates ") << updates << " inputs but yields "
+                                   << yield.getValues().size() << " values";
+  int64_t previous = -1;
+  for (auto [i, input] : llvm::enumerate(getMutates())) {
+    if (input <= previous || input >= getBody().getNumArguments())
+      return emitOpError("'mutates' must list input numbers in order");
+    previous = input;
+    Value value = yield.getValues().take_back(updates)[i];
+    Type type = getBody().getArgument(input).getType();
+    if (value.getType() != type)
+      return emitOpError("new contents of input ")
+             << input << " have type " << value.getType() << ", not " << type;
+  }
+  return success();
+}
+
+} // namespace pyjit::refgraph
