@@ -26,10 +26,6 @@ using namespace pyjit::library;
 
 namespace {
 
-RankedTensorType typeOf(Value value) {
-  return cast<RankedTensorType>(value.getType());
-}
-
 struct BatchLinears : pyjit::library::impl::BatchLinearsPassBase<BatchLinears> {
   using BatchLinearsPassBase::BatchLinearsPassBase;
 

@@ -41,6 +41,10 @@ private:
   mlir::Location loc;
 };
 
+inline mlir::RankedTensorType typeOf(mlir::Value value) {
+  return mlir::cast<mlir::RankedTensorType>(value.getType());
+}
+
 /// The call that makes `value`, if it is of the overload `name` ("aten::relu")
 /// or of its in-place form.
 tssa::AtenOp matchCall(mlir::Value value, llvm::StringRef name);

@@ -2,15 +2,13 @@
 
 #include "Convolutions.h"
 
+#include "Calls.h"
+
 #include "dialects/tssa/IR/Views.h"
 
 using namespace mlir;
 using namespace pyjit;
 using namespace pyjit::library;
-
-static RankedTensorType typeOf(Value value) {
-  return cast<RankedTensorType>(value.getType());
-}
 
 void ConvolutionChain::begin(tssa::AtenOp op) {
   convolution = op;

@@ -20,10 +20,6 @@ using namespace pyjit::library;
 
 namespace {
 
-RankedTensorType typeOf(Value value) {
-  return cast<RankedTensorType>(value.getType());
-}
-
 /// A value and the type that it would have.
 using Retyping = SmallVector<std::pair<Value, RankedTensorType>>;
 

@@ -30,10 +30,6 @@ using namespace pyjit::library;
 
 namespace {
 
-RankedTensorType typeOf(Value value) {
-  return cast<RankedTensorType>(value.getType());
-}
-
 bool isF32(Type element) { return element.isF32(); }
 
 /// The library's name for an activation and its numbers.

@@ -23,10 +23,6 @@ using namespace pyjit::library;
 
 namespace {
 
-RankedTensorType typeOf(Value value) {
-  return cast<RankedTensorType>(value.getType());
-}
-
 bool isClose(std::optional<double> number, double wanted) {
   return number && std::abs(*number - wanted) <= 1e-6 * wanted;
 }

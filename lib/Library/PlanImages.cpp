@@ -24,10 +24,6 @@ using namespace pyjit::library;
 
 namespace {
 
-RankedTensorType typeOf(Value value) {
-  return cast<RankedTensorType>(value.getType());
-}
-
 bool isHalf(Type element) { return element.isF16() || element.isBF16(); }
 bool isFloat(Type element) { return isHalf(element) || element.isF32(); }
 

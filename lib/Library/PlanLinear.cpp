@@ -20,10 +20,6 @@ namespace {
 /// Fewer rows than this stream the weight once whatever its layout.
 constexpr int64_t kMinRows = 16;
 
-RankedTensorType typeOf(Value value) {
-  return cast<RankedTensorType>(value.getType());
-}
-
 bool isRowMajorF32(Value value) {
   return typeOf(value).getElementType().isF32() && !typeOf(value).getEncoding();
 }

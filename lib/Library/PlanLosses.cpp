@@ -22,16 +22,21 @@ using namespace pyjit::library;
 
 namespace {
 
-RankedTensorType typeOf(Value value) {
-  return cast<RankedTensorType>(value.getType());
-}
-
 enum Reduction : int64_t { kNone = 0, kMean = 1, kSum = 2 };
 
 struct PlanLosses : pyjit::library::impl::PlanLossesPassBase<PlanLosses> {
   using PlanLossesPassBase::PlanLossesPassBase;
 
-  void plan(tssa::AtenOp op) {
+  /// One nll_loss of a log_softmax over rows of f32.
+  struct Loss {
+    tssa::AtenOp op, softmax;
+    Value logits; ///< what the softmax is taken of
+    Value source; ///< the logits, before they were converted to f32
+    Value target;
+    int64_t ignored, reduction;
+  };
+
+  static std::optional<Loss> match(tssa::AtenOp op) {
     Value rows = tensorArgument(op, 0), target = tensorArgument(op, 1);
     auto reduction = numberArgument(op, 3), ignored = numberArgument(op, 4);
     tssa::AtenOp softmax = rows ? rows.getDefiningOp<tssa::AtenOp>() : nullptr;
@@ -40,7 +45,7 @@ struct PlanLosses : pyjit::library::impl::PlanLossesPassBase<PlanLosses> {
         onlyUser(rows) != op || tensorArgument(op, 2) || !target ||
         !reduction || !ignored || op->getNumResults() != 2 ||
         !op.getResult(1).use_empty() || op->hasAttr("pyjit.library"))
-      return;
+      return std::nullopt;
     Value x = tensorArgument(softmax, 0);
     RankedTensorType type = typeOf(rows);
     if (!x || numberArgument(softmax, 1) != 1.0 || type.getRank() != 2 ||
@@ -48,7 +53,7 @@ struct PlanLosses : pyjit::library::impl::PlanLossesPassBase<PlanLosses> {
         type.getNumElements() == 0 || type.getEncoding() ||
         !type.getElementType().isF32() ||
         !typeOf(target).getElementType().isInteger(64))
-      return;
+      return std::nullopt;
     // What is converted on the way is chosen first and converted then.
     Value source = x;
     auto conversion = x.getDefiningOp<tssa::AtenOp>();
@@ -58,72 +63,73 @@ struct PlanLosses : pyjit::library::impl::PlanLossesPassBase<PlanLosses> {
         typeOf(conversion.getOperand(0)).getShape() == type.getShape())
       source = conversion.getOperand(0);
     else if (typeOf(x) != type)
-      return;
+      return std::nullopt;
+    return Loss{
+        op, softmax, x, source, target, int64_t(*ignored), int64_t(*reduction)};
+  }
 
-    OpBuilder builder(op);
-    CallBuilder calls(builder, op.getLoc());
+  /// The logarithm of a row's sum of exponentials, less the chosen logit.
+  static Value build(const Loss &loss, CallBuilder &calls) {
+    Builder types(loss.op.getContext());
+    RankedTensorType type = typeOf(loss.softmax.getResult(0));
     int64_t count = type.getDimSize(0);
-    Type f32 = builder.getF32Type();
+    Type f32 = types.getF32Type();
     auto column = RankedTensorType::get({count, 1}, f32);
     auto list = RankedTensorType::get({count}, f32);
     auto single = RankedTensorType::get({}, f32);
-    auto flags = RankedTensorType::get({count}, builder.getI1Type());
+    auto flags = RankedTensorType::get({count}, types.getI1Type());
     Attribute one = calls.integer(1), none = calls.none();
-    Value wide = x;
-    if (typeOf(x) != type)
-      wide = calls.call("aten::to.dtype",
-                        {x, calls.integer(6), calls.boolean(false),
+    auto toF32 = [&](Value value, RankedTensorType result) {
+      constexpr int64_t kFloat = 6; // c10::ScalarType
+      return calls.call("aten::to.dtype",
+                        {value, calls.integer(kFloat), calls.boolean(false),
                          calls.boolean(false), none},
-                        type);
+                        result);
+    };
+    auto subtract = [&](Value a, Value b, RankedTensorType result) {
+      return calls.call("aten::sub.Tensor", {a, b, one}, result);
+    };
+    auto sum = [&](Value value, int64_t dim, bool keeps,
+                   RankedTensorType result) {
+      return calls.call(
+          "aten::sum.dim_IntList",
+          {value, calls.integers({dim}), calls.boolean(keeps), none}, result);
+    };
+
+    Value wide =
+        typeOf(loss.logits) == type ? loss.logits : toF32(loss.logits, type);
     // As log_softmax does it: relative to the row's largest value.
     Value largest = calls.call(
         "aten::amax", {wide, calls.integers({1}), calls.boolean(true)}, column);
-    Value relative = calls.call("aten::sub.Tensor", {wide, largest, one}, type);
-    Value total = calls.call("aten::sum.dim_IntList",
-                             {Value(calls.call("aten::exp", {relative}, type)),
-                              calls.integers({1}), calls.boolean(true), none},
-                             column);
+    Value relative = subtract(wide, largest, type);
+    Value total = sum(calls.call("aten::exp", {relative}, type), 1,
+                      /*keeps=*/true, column);
     Value norm = calls.call("aten::log", {total}, column);
 
     Value unused = calls.call(
-        "aten::eq.Scalar", {target, calls.integer(int64_t(*ignored))}, flags);
-    Value index =
-        calls.call("aten::masked_fill.Scalar",
-                   {target, unused, calls.integer(0)}, target.getType());
+        "aten::eq.Scalar", {loss.target, calls.integer(loss.ignored)}, flags);
+    Value index = calls.call("aten::masked_fill.Scalar",
+                             {loss.target, unused, calls.integer(0)},
+                             loss.target.getType());
     Value chosen = calls.call(
         "aten::gather",
-        {source, one, calls.view(index, {count, 1}), calls.boolean(false)},
-        RankedTensorType::get({count, 1}, typeOf(source).getElementType()));
+        {loss.source, one, calls.view(index, {count, 1}), calls.boolean(false)},
+        RankedTensorType::get({count, 1},
+                              typeOf(loss.source).getElementType()));
     if (typeOf(chosen) != column)
-      chosen = calls.call("aten::to.dtype",
-                          {chosen, calls.integer(6), calls.boolean(false),
-                           calls.boolean(false), none},
-                          column);
-    Value distance =
-        calls.call("aten::sub.Tensor", {chosen, largest, one}, column);
-    Value loss = calls.view(
-        calls.call("aten::sub.Tensor", {norm, distance, one}, column), {count});
-    loss = calls.call("aten::masked_fill.Scalar",
-                      {loss, unused, calls.number(0.0)}, list);
-    if (*reduction != kNone)
-      loss = calls.call("aten::sum.dim_IntList",
-                        {loss, calls.integers({0}), calls.boolean(false), none},
-                        single);
-    if (*reduction == kMean) {
-      Value used = calls.call("aten::logical_not", {unused}, flags);
-      Value number = calls.call("aten::to.dtype",
-                                {used, calls.integer(6), calls.boolean(false),
-                                 calls.boolean(false), none},
-                                list);
-      number = calls.call(
-          "aten::sum.dim_IntList",
-          {number, calls.integers({0}), calls.boolean(false), none}, single);
-      loss = calls.call("aten::div.Tensor", {loss, number}, single);
-    }
-    op.getResult(0).replaceAllUsesWith(loss);
-    op->erase();
-    softmax->erase();
-    ++numPlanned;
+      chosen = toF32(chosen, column);
+    Value distance = subtract(chosen, largest, column);
+    Value each = calls.view(subtract(norm, distance, column), {count});
+    each = calls.call("aten::masked_fill.Scalar",
+                      {each, unused, calls.number(0.0)}, list);
+    if (loss.reduction == kNone)
+      return each;
+    Value all = sum(each, 0, /*keeps=*/false, single);
+    if (loss.reduction == kSum)
+      return all;
+    Value used = calls.call("aten::logical_not", {unused}, flags);
+    Value number = sum(toF32(used, list), 0, /*keeps=*/false, single);
+    return calls.call("aten::div.Tensor", {all, number}, single);
   }
 
   void runOnOperation() override {
@@ -132,8 +138,17 @@ struct PlanLosses : pyjit::library::impl::PlanLossesPassBase<PlanLosses> {
       if (op.getOverload() == "aten::nll_loss_forward")
         losses.push_back(op);
     });
-    for (tssa::AtenOp op : losses)
-      plan(op);
+    for (tssa::AtenOp op : losses) {
+      std::optional<Loss> loss = match(op);
+      if (!loss)
+        continue;
+      OpBuilder builder(op);
+      CallBuilder calls(builder, op.getLoc());
+      op.getResult(0).replaceAllUsesWith(build(*loss, calls));
+      op->erase();
+      loss->softmax->erase();
+      ++numPlanned;
+    }
   }
 };
 

@@ -9,6 +9,7 @@
 
 #include "pyjit/Library/Passes.h"
 
+#include "Calls.h"
 #include "Products.h"
 
 #include "dialects/tssa/IR/Views.h"
@@ -27,10 +28,6 @@ using namespace pyjit;
 using namespace pyjit::library;
 
 namespace {
-
-RankedTensorType typeOf(Value value) {
-  return cast<RankedTensorType>(value.getType());
-}
 
 bool isRowMajorF32(Value value) {
   return typeOf(value).getElementType().isF32() && !typeOf(value).getEncoding();
