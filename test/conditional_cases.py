@@ -1,4 +1,4 @@
-"""Loops that data end, for a software device and for a GPU.
+"""Loops that data end and branches on data, for a software device and for a GPU.
 
 Each case is a function of a device that gives a callable and a list of arguments, one tuple for
 each call: numbers of rounds change between calls.
@@ -10,6 +10,7 @@ from collections.abc import Callable
 
 import pyjit
 import torch
+from launch_cases import agree
 from torch import nn
 
 Made = tuple[Callable, list[tuple]]
@@ -155,20 +156,8 @@ BRANCHES = {f.__name__: f for f in (either, nested)}
 
 
 def check(fast: Callable, f: Callable, calls: list[tuple], rounds: int = 2) -> None:
-    """All answers agree with ``f``, also later; one program holds the loop or branch."""
-    tolerance = {"rtol": 1e-4, "atol": 1e-4}
-    held = []
-    with torch.no_grad():
-        for _ in range(rounds):
-            for args in calls:
-                copies = [a.clone() for a in args]
-                want = f(*copies)
-                got = fast(*args)
-                torch.testing.assert_close(got, want, **tolerance)
-                torch.testing.assert_close(list(args), copies)
-                held.append((got, want))
-        for got, want in held:
-            torch.testing.assert_close(got, want, **tolerance)
+    """All answers agree with ``f``; one program holds the loop or branch."""
+    agree(fast, f, calls * rounds, rtol=1e-4, atol=1e-4)
     stats = pyjit.stats(fast)
     assert stats["loops"] + stats["branches"] >= 1, stats
     assert not stats["reasons"], stats["reasons"]

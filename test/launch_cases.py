@@ -6,7 +6,7 @@ function that makes its arguments anew.
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 
 import pyjit
 import torch
@@ -19,12 +19,13 @@ Made = tuple[Callable, Callable[[], tuple]]
 CALLS = 6  # observed, plain, measured, then the chosen way
 
 
-def check(fast: Callable, f: Callable, make: Callable, **tolerance: float) -> None:
-    """All calls agree with ``f``, also later, and all but the first were answered by one record."""
+def agree(
+    fast: Callable, f: Callable, calls: Iterable[tuple], **tolerance: float
+) -> None:
+    """All calls agree with ``f``, also later, and leave their arguments alone."""
+    held = []
     with torch.no_grad():
-        held = []
-        for _ in range(CALLS):
-            args = make()
+        for args in calls:
             copies = [a.clone() for a in args]
             want = f(*copies)
             got = fast(*args)
@@ -34,6 +35,11 @@ def check(fast: Callable, f: Callable, make: Callable, **tolerance: float) -> No
         # No later call wrote what an earlier one returned.
         for got, want in held:
             torch.testing.assert_close(got, want, **tolerance)
+
+
+def check(fast: Callable, f: Callable, make: Callable, **tolerance: float) -> None:
+    """All calls agree with ``f``, and all but the first were answered by one record."""
+    agree(fast, f, (make() for _ in range(CALLS)), **tolerance)
     stats = pyjit.stats(fast)
     assert stats["records"] == 1, stats
     assert stats["hits"] == CALLS - 1, stats

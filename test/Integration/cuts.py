@@ -8,7 +8,7 @@ import io
 from collections.abc import Callable
 from typing import Any
 
-from Integration.harness import ANY, Compile, Steps, tell
+from Integration.harness import ANY, Compile, Steps, as_test
 
 
 def cut_scenario(
@@ -26,16 +26,7 @@ def cut_scenario(
     if story is None:
         return functools.partial(cut_scenario, hits=hits, eager=eager, grad=grad)
 
-    def told(compile: Compile) -> Steps:
-        made: list[Any] = []
-
-        def remember(f: Any, **options: Any) -> Any:
-            made.append(compile(f, **options))
-            return made[-1]
-
-        yield from story(remember)
-        if compile.__name__ == "<lambda>" or eager:
-            return
+    def check(made: list[Any]) -> None:
         import pyjit
 
         stats = [pyjit.stats(compiled) for compiled in made]
@@ -45,13 +36,9 @@ def cut_scenario(
             for s in stats
         ]
 
-    def test() -> None:
-        tell(told, captured="late", cuts=ANY, eager=eager, grad=grad)
-
-    test.__name__ = story.__name__
-    test.__doc__ = story.__doc__
-    test.__module__ = story.__module__
-    return test
+    return as_test(
+        story, captured="late", cuts=ANY, eager=eager, grad=grad, check=check
+    )
 
 
 def printed(f: Callable[..., Any], *args: Any) -> tuple[Any, str]:

@@ -188,8 +188,12 @@ def tell(
     cuts: str | Iterable[str] | None = (),
     eager: str | Iterable[str] = (),
     grad: bool = False,
+    check: Callable[[list[Any]], None] = lambda made: None,
 ) -> None:
-    """Runs a story both ways and fails on the first difference. See `scenario`."""
+    """Runs a story both ways and fails on the first difference. See `scenario`.
+
+    check: looks at what the story compiled, unless it is said to run in eager.
+    """
     import pyjit
 
     want = observe(story, lambda f, **_: f, grad)
@@ -225,6 +229,19 @@ def tell(
     # what comes later is no test of a guard.
     early = hits if captured == "late" else hits[:2]
     assert any(early), f"no early call ran compiled; {given}"
+    check(made)
+
+
+def as_test(story: Callable[..., Steps], **expected: Any) -> Callable[[], None]:
+    """The pytest test that tells a story; what is expected of it as for `tell`."""
+
+    def test() -> None:
+        tell(story, **expected)
+
+    test.__name__ = story.__name__
+    test.__doc__ = story.__doc__
+    test.__module__ = story.__module__
+    return test
 
 
 def scenario(
@@ -250,13 +267,7 @@ def scenario(
             scenario, captured=captured, cuts=cuts, eager=eager, grad=grad
         )
 
-    def test() -> None:
-        tell(story, captured=captured, cuts=cuts, eager=eager, grad=grad)
-
-    test.__name__ = story.__name__
-    test.__doc__ = story.__doc__
-    test.__module__ = story.__module__
-    return test
+    return as_test(story, captured=captured, cuts=cuts, eager=eager, grad=grad)
 
 
 def values(*shape: int, seed: int = 0, dtype: torch.dtype = torch.float32) -> Any:

@@ -92,7 +92,7 @@ class Program:
     results: list[str] = field(default_factory=list)
     exact: list[bool] = field(default_factory=list)
     options: dict[str, bool] = field(default_factory=dict)
-    device: str = "cpu"  # where it is checked; it grows on the processor
+    device: str = "cpu"  # where it is checked; it grows on the CPU
 
     def names(self) -> list[str]:
         return [f"v{i}" for i in range(len(self.inputs))]

@@ -13,7 +13,7 @@ from typing import Any
 import pyjit
 import pytest
 import torch
-from Integration.harness import Compile, Steps, attempt, tell, values
+from Integration.harness import Compile, Steps, as_test, attempt, values
 from torch import nn
 
 Story = Callable[[Compile], Steps]
@@ -36,29 +36,14 @@ def branch_scenario(
             branch_scenario, branches=branches, cuts=cuts, left=left, captured=captured
         )
 
-    def told(compile: Compile) -> Steps:
-        made: list[Any] = []
-
-        def remember(f: Any, **options: Any) -> Any:
-            made.append(compile(f, **options))
-            return made[-1]
-
-        yield from story(remember)
-        if compile.__name__ == "<lambda>":
-            return
+    def check(made: list[Any]) -> None:
         stats = [pyjit.stats(compiled) for compiled in made]
         found = sum(s["branches"] for s in stats)
         reasons = [why for s in stats for why in s["branches_left"]]
         assert found >= branches if branches else found == 0, (found, reasons)
         assert any(left in why for why in reasons) if left else not reasons, reasons
 
-    def test() -> None:
-        tell(told, captured=captured, cuts=cuts)
-
-    test.__name__ = story.__name__
-    test.__doc__ = story.__doc__
-    test.__module__ = story.__module__
-    return test
+    return as_test(story, captured=captured, cuts=cuts, check=check)
 
 
 BRANCH = "a branch on a tensor's data"
@@ -73,6 +58,12 @@ def inputs(*signs: int, shape: tuple[int, ...] = (3, 4)) -> list[torch.Tensor]:
 
 
 EITHER = (1, -1, 1, 1, -1, -1, 1)
+
+
+def either_way(f: Any) -> Steps:
+    """Calls that take one side or the other."""
+    for x in inputs(*EITHER):
+        yield f(x)
 
 
 @branch_scenario
@@ -152,9 +143,7 @@ def test_early_return(compile: Compile) -> Steps:
         z = y / 3
         return z, z - x
 
-    f = compile(g)
-    for x in inputs(*EITHER):
-        yield f(x)
+    yield from either_way(compile(g))
 
 
 @branch_scenario
@@ -474,9 +463,7 @@ def test_a_list_of_results(compile: Compile) -> Steps:
         out.append(y * 2)
         return out
 
-    f = compile(g)
-    for x in inputs(*EITHER):
-        yield f(x)
+    yield from either_way(compile(g))
 
 
 @branch_scenario
@@ -515,10 +502,8 @@ def test_random_numbers_behind_it(compile: Compile) -> Steps:
         y = x * 2 if x.sum() > 0 else x - 1
         return y + torch.rand(4)
 
-    f = compile(g)
     torch.manual_seed(5)
-    for x in inputs(*EITHER):
-        yield f(x)
+    yield from either_way(compile(g))
 
 
 # What stays a cut.
@@ -532,10 +517,8 @@ def test_random_numbers_on_one_side(compile: Compile) -> Steps:
             y = y + torch.rand(4)
         return y * 2
 
-    f = compile(g)
     torch.manual_seed(5)
-    for x in inputs(*EITHER):
-        yield f(x)
+    yield from either_way(compile(g))
 
 
 @branch_scenario(branches=0, cuts=BRANCH, left="the arms leave")
@@ -546,9 +529,7 @@ def test_shapes_differ(compile: Compile) -> Steps:
             y = y[1:]
         return y + 1
 
-    f = compile(g)
-    for x in inputs(*EITHER):
-        yield f(x)
+    yield from either_way(compile(g))
 
 
 @branch_scenario(branches=0, cuts=BRANCH, left="the arms write")
@@ -619,9 +600,7 @@ def test_other_objects_on_each_side(compile: Compile) -> Steps:
             return y, "up"
         return [y, "down"]
 
-    f = compile(g)
-    for x in inputs(*EITHER):
-        yield f(x)
+    yield from either_way(compile(g))
 
 
 @branch_scenario(branches=0, cuts=BRANCH)
@@ -672,9 +651,7 @@ def test_an_unknown_call_on_one_side(compile: Compile) -> Steps:
             y = y + 1
         return y * 2
 
-    f = compile(g)
-    for x in inputs(*EITHER):
-        yield f(x)
+    yield from either_way(compile(g))
 
 
 def test_explain_names_the_branch() -> None:

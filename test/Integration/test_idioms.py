@@ -16,32 +16,8 @@ import pytest
 import torch
 import torch.nn.functional as F
 from Integration.harness import values
+from Integration.idioms import graphs, hits, same
 from torch import nn
-
-
-def graphs(f: Any) -> int:
-    return int(pyjit.stats(f)["graphs"])
-
-
-def hits(f: Any) -> int:
-    return int(pyjit.stats(f)["hits"])
-
-
-def same(a: Any, b: Any) -> None:
-    assert type(a) is type(b)
-    if isinstance(a, torch.Tensor):
-        assert (a.shape, a.dtype, a.stride()) == (b.shape, b.dtype, b.stride())
-        torch.testing.assert_close(a, b, equal_nan=True)
-    elif isinstance(a, (list, tuple)):
-        assert len(a) == len(b)
-        for x, y in zip(a, b, strict=True):
-            same(x, y)
-    elif isinstance(a, dict):
-        assert list(a) == list(b)
-        for key in a:
-            same(a[key], b[key])
-    else:
-        assert a == b
 
 
 def double(t: torch.Tensor) -> torch.Tensor:

@@ -20,39 +20,8 @@ import pytest
 import torch
 import torch.nn.functional as F
 from Integration.harness import values
+from Integration.idioms import graphs, hits, same
 from torch import nn
-
-
-def graphs(f: Any) -> int:
-    return int(pyjit.stats(f)["graphs"])
-
-
-def hits(f: Any) -> int:
-    return int(pyjit.stats(f)["hits"])
-
-
-def same(a: Any, b: Any) -> None:
-    assert type(a) is type(b) or (
-        dataclasses.is_dataclass(a) and repr(type(a)) == repr(type(b))
-    )
-    if isinstance(a, torch.Tensor):
-        assert (a.shape, a.dtype, a.stride()) == (b.shape, b.dtype, b.stride())
-        torch.testing.assert_close(a, b, equal_nan=True)
-    elif isinstance(a, (list, tuple)):
-        assert len(a) == len(b)
-        for x, y in zip(a, b, strict=True):
-            same(x, y)
-    elif isinstance(a, dict):
-        assert list(a) == list(b)
-        for key in a:
-            same(a[key], b[key])
-    elif dataclasses.is_dataclass(a):
-        for field in dataclasses.fields(a):
-            same(getattr(a, field.name, None), getattr(b, field.name, None))
-    elif isinstance(a, types.SimpleNamespace):
-        same(vars(a), vars(b))
-    else:
-        assert a == b
 
 
 @dataclasses.dataclass(slots=True)

@@ -13,7 +13,7 @@ from typing import Any
 import pyjit
 import pytest
 import torch
-from Integration.harness import ANY, Compile, Steps, attempt, tell, values
+from Integration.harness import ANY, Compile, Steps, as_test, attempt, values
 from torch import nn
 
 Story = Callable[[Compile], Steps]
@@ -30,28 +30,13 @@ def loop_scenario(story: Story | None = None, *, loops: int = 1) -> Any:
     if story is None:
         return functools.partial(loop_scenario, loops=loops)
 
-    def told(compile: Compile) -> Steps:
-        made: list[Any] = []
-
-        def remember(f: Any, **options: Any) -> Any:
-            made.append(compile(f, **options))
-            return made[-1]
-
-        yield from story(remember)
-        if compile.__name__ == "<lambda>":
-            return
+    def check(made: list[Any]) -> None:
         stats = [pyjit.stats(compiled) for compiled in made]
         found = sum(s["loops"] for s in stats)
         left = [why for s in stats for why in s["loops_left"]]
         assert found >= loops if loops else found == 0, (found, left)
 
-    def test() -> None:
-        tell(told, captured="late", cuts=ANY)
-
-    test.__name__ = story.__name__
-    test.__doc__ = story.__doc__
-    test.__module__ = story.__module__
-    return test
+    return as_test(story, captured="late", cuts=ANY, check=check)
 
 
 def tensor(*numbers: float) -> torch.Tensor:

@@ -3,19 +3,12 @@ rebinding, writing in place, views, containers, early returns."""
 
 from __future__ import annotations
 
-import os
 import random
 from collections.abc import Iterator
 from typing import Any
 
-import pyjit
-import torch
-from hypothesis import HealthCheck, given, settings
-from hypothesis import strategies as st
-from Integration.harness import difference, module_of
+from Integration.random_sources import EXAMPLES, compare_programs
 from Integration.test_random_loops import NAMES, outcome
-
-EXAMPLES = int(os.environ.get("PYJIT_EXAMPLES", "40"))
 
 
 def statement(pick: random.Random) -> str:
@@ -94,39 +87,20 @@ def program(seed: int) -> str:
     return "\n".join(lines) + "\n"
 
 
-def check(examples: int, options: dict[str, Any]) -> list[int]:
-    """Compares so many programs with eager; how many branches were merged in each."""
-    merged: list[int] = []
-
-    @settings(
-        max_examples=examples,
-        deadline=None,
-        database=None,
-        derandomize=EXAMPLES <= 100,
-        suppress_health_check=list(HealthCheck),
+def compare(**settings: Any) -> list[int]:
+    """How many branches were merged in each program."""
+    calls = (0, 1, 2, 3, 4, 5, 0, 6, 7, 1, 8, 9, 2, 5)
+    stats = compare_programs(
+        program, lambda f, call: outcome(f, 1, call), calls, **settings
     )
-    @given(st.integers(0, 10**9))
-    def compare(seed: int) -> None:
-        source = program(seed)
-        plain = module_of(source).f
-        fast: Any = pyjit.compile(module_of(source).f, options=options)
-        with torch.no_grad():
-            for call in (0, 1, 2, 3, 4, 5, 0, 6, 7, 1, 8, 9, 2, 5):
-                want = outcome(plain, 1, call)
-                have = outcome(fast, 1, call)
-                found = difference(want, have)
-                assert not found, f"call {call}: {found}\n{source}"
-        merged.append(pyjit.stats(fast)["branches"])
-
-    compare()
-    return merged
+    return [s["branches"] for s in stats]
 
 
 def test_programs() -> None:
-    merged = check(EXAMPLES, {})
+    merged = compare()
     # A third of the programs at least, or the others prove little.
     assert sum(count > 0 for count in merged) * 3 >= len(merged)
 
 
 def test_programs_on_a_device_of_software() -> None:
-    check(max(EXAMPLES // 4, 1), {"software_device": True})
+    compare(examples=max(EXAMPLES // 4, 1), options={"software_device": True})

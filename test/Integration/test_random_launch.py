@@ -1,7 +1,7 @@
 """Random programs through launch programs, on a device made of software.
 
 What plans launches (graphs, copies, memory) is the GPU's; kernels and library calls
-are the processor's. PYJIT_EXAMPLES sets the number of programs, 100 by default.
+are the CPU's. PYJIT_EXAMPLES sets the number of programs, 100 by default.
 """
 
 from __future__ import annotations

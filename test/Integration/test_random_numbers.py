@@ -4,18 +4,14 @@ that numbers are compared bit by bit."""
 
 from __future__ import annotations
 
-import os
 import random
 from collections.abc import Iterator
 from typing import Any
 
-import pyjit
 import torch
-from hypothesis import HealthCheck, given, settings
-from hypothesis import strategies as st
-from Integration.harness import difference, module_of, snapshot
+from Integration.harness import snapshot
+from Integration.random_sources import EXAMPLES, compare_programs
 
-EXAMPLES = int(os.environ.get("PYJIT_EXAMPLES", "40"))
 TENSORS = ("x", "y")
 FLOATS = ("v", "w")
 INTS = ("k", "m")
@@ -219,38 +215,21 @@ def outcome(f: Any, seed: int) -> Any:
     return snapshot((result, x, y))
 
 
-def check(examples: int, options: dict[str, Any]) -> list[Any]:
-    stats: list[Any] = []
-
-    @settings(
-        max_examples=examples,
-        deadline=None,
-        database=None,
-        derandomize=EXAMPLES <= 100,
-        suppress_health_check=list(HealthCheck),
-    )
-    @given(st.integers(0, 10**9))
-    def compare(seed: int) -> None:
-        source = program(seed)
-        plain = module_of(source).f
-        fast: Any = pyjit.compile(module_of(source).f, options=options)
-        with torch.no_grad():
-            for call in (0, 1, 2, 3, 4, 5, 0, 6, 7, 1, 8, 2, 4):
-                want, have = outcome(plain, call), outcome(fast, call)
-                found = difference(want, have)
-                assert not found, f"call {call}: {found}\n{source}"
-        stats.append(pyjit.stats(fast))
-
-    compare()
-    return stats
+CALLS = (0, 1, 2, 3, 4, 5, 0, 6, 7, 1, 8, 2, 4)
 
 
 def test_programs() -> None:
-    stats = check(EXAMPLES, {})
+    stats = compare_programs(program, outcome, CALLS)
     # Or the others prove little.
     assert sum(s["hits"] + s["continuation_hits"] > 0 for s in stats) * 2 >= len(stats)
     assert any(s["loops"] for s in stats) and any(s["branches"] for s in stats)
 
 
 def test_programs_on_a_device_of_software() -> None:
-    check(max(EXAMPLES // 4, 1), {"software_device": True})
+    compare_programs(
+        program,
+        outcome,
+        CALLS,
+        examples=max(EXAMPLES // 4, 1),
+        options={"software_device": True},
+    )

@@ -133,7 +133,7 @@ def check(program: Program) -> None:
 
 
 def raises(f: Any, program: Program, seed: int, grow: int) -> bool:
-    """Whether the processor refuses these inputs."""
+    """Whether the CPU refuses these inputs."""
     scope = program.scope(seed, grow, "cpu")
     return outcome(f, [scope[name] for name in program.names()])[1] is not None
 

@@ -12,7 +12,7 @@ from typing import Any
 
 import torch
 import torch.nn.functional as F
-from Integration.harness import ANY, Compile, Steps, tell, values
+from Integration.harness import ANY, Compile, Steps, as_test, values
 from torch import nn
 
 Story = Callable[[Compile], Steps]
@@ -37,28 +37,13 @@ def rerolled(
     if story is None:
         return functools.partial(rerolled, loops=loops, cuts=cuts, every=every)
 
-    def told(compile: Compile) -> Steps:
-        made: list[Any] = []
-
-        def remember(f: Any, **options: Any) -> Any:
-            made.append(compile(f, **options))
-            return made[-1]
-
-        yield from story(remember)
-        if compile.__name__ == "<lambda>":
-            return
+    def check(made: list[Any]) -> None:
         found = [n for compiled in made for n in loops_of(compiled)]
         assert found, "nothing was compiled"
         assert max(found) == loops, found
         assert not every or min(found) == loops, found
 
-    def test() -> None:
-        tell(told, captured="late", cuts=cuts)
-
-    test.__name__ = story.__name__
-    test.__doc__ = story.__doc__
-    test.__module__ = story.__module__
-    return test
+    return as_test(story, captured="late", cuts=cuts, check=check)
 
 
 def twice(f: Any, *shapes: tuple[int, ...]) -> Steps:
