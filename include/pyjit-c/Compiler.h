@@ -50,7 +50,7 @@ typedef struct {
   PyjitString accelerator;
 } PyjitCompileOptions;
 
-/* Compiles one `refgraph.trace` for this machine's processor. Returns null when
+/* Compiles one `refgraph.trace` for this machine's CPU. Returns null when
    it does not compile; `options->diagnostic` was told why. */
 PYJIT_API PyjitExecutable *pyjitCompile(PyjitString trace,
                                         const PyjitCompileOptions *options);

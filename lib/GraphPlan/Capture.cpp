@@ -74,7 +74,7 @@ llvm::StringRef pyjit::graphplan::whyNotCaptured(llvm::StringRef overload,
   bool library =
       overload.starts_with("mkl::") || overload.starts_with("mkldnn::");
   if (library)
-    return "it is a library of the processor's";
+    return "it is a library of the CPU's";
   if (!info)
     return "the operator table does not know what it does";
   if (info && info->kind == operators::OperatorClass::Random &&

@@ -86,7 +86,7 @@ void pipelines::buildCpuPipeline(OpPassManager &manager,
 
 void pipelines::buildLaunchPipeline(OpPassManager &manager,
                                     const Options &options) {
-  // The processor's libraries and their packed weights are out of place here.
+  // The CPU's libraries and their packed weights are out of place here.
   manager.addNestedPass<func::FuncOp>(createVerifyInitialized());
   if (!options.eagerRounding) {
     OpPassManager &function = manager.nest<func::FuncOp>();

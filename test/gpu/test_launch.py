@@ -38,7 +38,7 @@ def test_cases(name: str, dtype: torch.dtype) -> None:
     check(compiled(f), f, make, dtype)
 
 
-def test_number_of_the_processor() -> None:
+def test_number_of_the_cpu() -> None:
     def f(x: torch.Tensor, s: torch.Tensor) -> torch.Tensor:
         return (torch.softmax(x * s, -1) + s).sum(0)
 
@@ -52,7 +52,7 @@ def test_number_of_the_processor() -> None:
     assert pyjit.stats(fast)["hits"] == 2 * CALLS - 1
 
 
-def test_tensor_of_the_processor() -> None:
+def test_tensor_of_the_cpu() -> None:
     def f(x: torch.Tensor, h: torch.Tensor) -> torch.Tensor:
         return (x * h.to("cuda")).relu().cumsum(0)
 
@@ -62,7 +62,7 @@ def test_tensor_of_the_processor() -> None:
         torch.testing.assert_close(fast(x, h), f(x, h))
 
 
-def test_result_on_the_processor() -> None:
+def test_result_on_the_cpu() -> None:
     def f(x: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor]:
         y = x.exp().sum(0)
         return y, y.cpu()

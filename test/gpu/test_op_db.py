@@ -1,7 +1,7 @@
 """PyTorch's own samples for every operator in the table, on CUDA.
 
 float32, float16 and bfloat16, as test/Integration/test_op_db.py does on the
-processor and by its functions (PYJIT_OPDB=full, PYJIT_OPDB_LIMIT, PYJIT_OPDB_PART).
+CPU and by its functions (PYJIT_OPDB=full, PYJIT_OPDB_LIMIT, PYJIT_OPDB_PART).
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
 """Random programs on CUDA: pyjit and eager must agree.
 
-The programs and the comparison are the processor's (test/Integration). Programs
-grow on the processor, which refuses an index out of range; on a device it would end
+The programs and the comparison are the CPU's (test/Integration). Programs
+grow on the CPU, which refuses an index out of range; on a device it would end
 the context. All failures are collected: a visit to a machine with a GPU is short.
 
 PYJIT_EXAMPLES sets the number of programs, 1000 by default.

@@ -21,8 +21,8 @@ struct Options : mlir::PassPipelineOptions<Options> {
       llvm::cl::init(false)};
   Option<std::string> accelerator{
       *this, "accelerator",
-      llvm::cl::desc("The device to launch on as on a GPU; empty for any but "
-                     "the processor"),
+      llvm::cl::desc("Treat this device as a GPU (\"cpu\": a software device, "
+                     "for tests); empty: every device but the CPU"),
       llvm::cl::init("")};
   Option<bool> pinSizes{*this, "pin-sizes",
                         llvm::cl::desc("Compile for the recorded sizes only"),

@@ -21,7 +21,7 @@ mlir::RankedTensorType contentsOf(mlir::Type type);
 class Converter {
 public:
   /// `accelerator`: the device whose tensors a launch program is for; empty for
-  /// any but the processor.
+  /// any but the CPU.
   Converter(refgraph::GraphOp graph, llvm::StringRef accelerator)
       : graph(graph), builder(graph.getContext()), accelerator(accelerator) {}
   mlir::LogicalResult run();
@@ -64,7 +64,7 @@ private:
   refgraph::GraphOp graph;
   mlir::OpBuilder builder;
   llvm::StringRef accelerator;
-  /// The one device of the program that is not the processor, or empty.
+  /// The one device of the program that is not the CPU, or empty.
   llvm::StringRef device;
   llvm::DenseMap<mlir::Value, mlir::Value> handles;
   /// Storage offset, in elements, of handles whose storage begins at a tensor

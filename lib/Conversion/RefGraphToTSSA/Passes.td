@@ -12,19 +12,19 @@ def ConvertRefGraphToTSSAPass
     Each `refgraph.graph` becomes a `func.func` of the same name. A tensor of the
     recording is a handle (`!tssa.ref`): all versions of one node are the same
     handle, views are `tssa.view`s of it, an operator that writes becomes its
-    functional twin and a `tssa.store`. `params` of the graph become `pyjit.param`
+    functional counterpart and a `tssa.store`. `params` of the graph become `pyjit.param`
     argument attributes.
 
-    Where tensors are on a device that is not the processor (`accelerator`: on
-    the named device, whichever it is), the function gets `pyjit.device`, and so
-    do arguments and calls that are on the processor all the same. A call gets
+    Where tensors are on a device that is not the CPU (with `accelerator`: on the
+    device of that name, be it the CPU), the function gets `pyjit.device`, and so
+    do arguments and calls that are on the CPU all the same. A call gets
     `pyjit.library` if it meets tensors of both, other than numbers.
 
     `refgraph.if` becomes `scf.if`, whose results are contents. `refgraph.while`
     becomes `scf.while`: carried tensors go round by contents, with a 0-dim bool tensor that says whether the loop goes on.
 
     Fails on a decision that no pass folded and, naming the operator, on a view that no rule describes, on a second
-    device, and where a program of a device writes a tensor of the processor.
+    device, and where a program of a device writes a tensor of the CPU.
 
     ```mlir
     refgraph.graph @f(%x: !refgraph.tensor<[4], [1], f32, "cpu">) {
@@ -49,7 +49,7 @@ def ConvertRefGraphToTSSAPass
                            "::pyjit::tssa::TSSADialect"];
   let options = [
     Option<"accelerator", "accelerator", "std::string", "",
-           "The device to launch on as on a GPU; empty for any but the processor">
+           "Treat this device as a GPU (\"cpu\": a software device, for tests); empty: every device but the CPU">
   ];
 }
 

@@ -86,7 +86,7 @@ bool mayOverlap(refgraph::TensorType type) {
   return false;
 }
 
-/// A lifted number is on the processor.
+/// A lifted number is on the CPU.
 StringRef deviceOf(Value value) {
   auto tensor = dyn_cast<refgraph::TensorType>(value.getType());
   return tensor ? tensor.getDevice() : "cpu";
@@ -94,7 +94,7 @@ StringRef deviceOf(Value value) {
 
 } // namespace
 
-/// A program runs on one device; tensors of the processor may take part.
+/// A program runs on one device; tensors of the CPU may take part.
 LogicalResult Converter::findDevice() {
   auto see = [&](Value value) {
     StringRef name = deviceOf(value);
@@ -123,7 +123,7 @@ LogicalResult Converter::findDevice() {
 }
 
 /// States what is not plain computation on the program's device. Numbers of the
-/// processor (tensors of rank 0) may be read by any operator, as in eager.
+/// CPU (tensors of rank 0) may be read by any operator, as in eager.
 void Converter::placeCall(refgraph::TensorOp op, tssa::AtenOp call) {
   if (Attribute must = op->getAttr(operators::kMustRun))
     call->setAttr(operators::kMustRun, must);
@@ -217,7 +217,7 @@ LogicalResult Converter::convert(refgraph::TensorOp op) {
   for (int64_t written : op.getMutates())
     if (!device.empty() && deviceOf(op.getInputs()[written]) != device)
       return op.emitError(
-                 "writes a tensor of the processor inside a program of ")
+                 "writes a tensor of the CPU inside a program of ")
              << device;
   const operators::OperatorInfo *info =
       operators::lookupOperator(op.getOverload());

@@ -34,7 +34,7 @@ LogicalResult LaunchConverter::copy(Location loc, Value source, Value target) {
   auto to = cast<BufferType>(target.getType());
   if (from.isHost())
     return emitError(loc) << "a loop or branch on a device hands on a tensor "
-                             "of the processor";
+                             "of the CPU";
   if (from != to)
     return emitError(loc) << "a loop or branch hands on " << from.getTensor()
                           << " as " << to.getTensor();

@@ -6,9 +6,9 @@
 
 // CHECK: func.func @f(%arg0: !tssa.ref<tensor<4xf32>>, %arg1: !tssa.ref<tensor<f32>> {pyjit.device = "cpu"}, %arg2: !tssa.ref<tensor<4xf32>> {pyjit.device = "cpu"})
 // CHECK-SAME: attributes {pyjit.device = "cuda:0"}
-// A number of the processor may take part anywhere.
+// A number of the CPU may take part anywhere.
 // CHECK: tssa.aten "aten::mul.Tensor"(%{{.*}}, %{{.*}}) :
-// A move between devices is a library call, and so is work of the processor.
+// A move between devices is a library call, and so is work of the CPU.
 // CHECK: tssa.aten "aten::_to_copy"({{.*}}) {pyjit.library}
 // CHECK: tssa.aten "aten::neg"({{.*}}) {pyjit.device = "cpu", pyjit.library}
 refgraph.graph @f(%x: !cuda, %s: !number, %h: !cpu) {
@@ -32,7 +32,7 @@ refgraph.graph @two(%x: !one, %y: !two) {
 !cuda = !refgraph.tensor<[4], [1], f32, "cuda:0">
 !cpu = !refgraph.tensor<[4], [1], f32, "cpu">
 refgraph.graph @writes_host(%x: !cuda, %h: !cpu) {
-  // expected-error @+1 {{writes a tensor of the processor inside a program of cuda:0}}
+  // expected-error @+1 {{writes a tensor of the CPU inside a program of cuda:0}}
   %a = refgraph.tensor_op "aten::neg_"(%h) mutates [0] : (!cpu) -> !cpu
   refgraph.yield %x, %a : !cuda, !cpu
 }

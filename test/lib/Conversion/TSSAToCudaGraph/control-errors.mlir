@@ -14,8 +14,8 @@ func.func @counted(%x: tensor<4xf32>, %n: tensor<i64>) -> tensor<4xf32> attribut
 
 // -----
 
-func.func @processor(%x: tensor<i1> {pyjit.device = "cpu"}) -> tensor<i1> attributes {pyjit.device = "cuda:0"} {
-  // expected-error @+1 {{a loop or branch on a device hands on a tensor of the processor}}
+func.func @cpu(%x: tensor<i1> {pyjit.device = "cpu"}) -> tensor<i1> attributes {pyjit.device = "cuda:0"} {
+  // expected-error @+1 {{a loop or branch on a device hands on a tensor of the CPU}}
   %r = scf.while (%a = %x) : (tensor<i1>) -> tensor<i1> {
     %flag = tensor.extract %a[] : tensor<i1>
     scf.condition(%flag) %a : tensor<i1>
