@@ -69,7 +69,7 @@ struct PlanLosses : pyjit::library::impl::PlanLossesPassBase<PlanLosses> {
   }
 
   /// The logarithm of a row's sum of exponentials, less the chosen logit.
-  static Value build(const Loss &loss, CallBuilder &calls) {
+  static Value build(Loss &loss, CallBuilder &calls) {
     Builder types(loss.op.getContext());
     RankedTensorType type = typeOf(loss.softmax.getResult(0));
     int64_t count = type.getDimSize(0);

@@ -4,6 +4,7 @@
 #include "Tensors.h"
 
 #include <cstring>
+#include <optional>
 
 using namespace pyjit::capture;
 
@@ -138,6 +139,108 @@ static bool isPlainNew(PyObject *newMethod) {
              type, reinterpret_cast<PyTypeObject *>(PyExc_BaseException));
 }
 
+static Post callFunction(Session &s, Node *node, PyObject *f) {
+  s.function(node);
+  auto *code = reinterpret_cast<PyCodeObject *>(
+      reinterpret_cast<PyFunctionObject *>(f)->func_code);
+  if (code->co_flags & (CO_COROUTINE | CO_ASYNC_GENERATOR))
+    s.end("a coroutine");
+  if (!(code->co_flags & CO_GENERATOR))
+    s.callee = f;
+  return code->co_flags & CO_GENERATOR ? Post::Fresh : Post::Known;
+}
+
+static Post callMethod(Session &s, Node *node, const Call &call, int depth) {
+  PyObject *f = call.callable, *self = PyMethod_GET_SELF(f);
+  Call inner;
+  inner.callable = PyMethod_GET_FUNCTION(f);
+  if (node->external) {
+    s.read(node, Select::Field, PyUnicode_InternFromString("__func__"),
+           inner.callable);
+    s.read(node, Select::Field, PyUnicode_InternFromString("__self__"), self);
+  }
+  inner.args.push_back(self);
+  inner.args.insert(inner.args.end(), call.args.begin(), call.args.end());
+  inner.kwnames = call.kwnames;
+  return s.call(inner, depth + 1);
+}
+
+/// `T.__new__` of a builtin type.
+static Post callNew(Session &s, const Call &call) {
+  if (!isPlainNew(call.callable))
+    return s.unknownNative(call);
+  s.callsNative = true;
+  s.scalars.wrapper("__new__", call);
+  if (PyCFunction_GET_SELF(call.callable) ==
+      reinterpret_cast<PyObject *>(&PyTuple_Type))
+    for (size_t i = 1; i < call.args.size(); ++i)
+      s.iterate(call.args[i]);
+  return Post::Fresh;
+}
+
+/// A function or method that C code defines.
+static Post callNative(Session &s, Node *node, PyMethodDef *def,
+                       const Call &call) {
+  PyObject *f = call.callable;
+  // All `__new__` methods share one definition.
+  if (!std::strcmp(def->ml_name, "__new__"))
+    return callNew(s, call);
+  NativeHandler handler = NativeTable::get().find(def);
+  if (!handler && isTorchOperator(f)) {
+    for (PyObject *arg : call.args)
+      s.scalars.pinDeep(arg);
+    return s.torchCall(call);
+  }
+  if (!handler)
+    return s.unknownNative(call);
+  s.callsNative = true;
+  // Bound: handlers see `self` as the first argument.
+  PyObject *self = PyCFunction_Check(f) ? PyCFunction_GET_SELF(f) : nullptr;
+  if (!self || PyModule_Check(self) || PyType_Check(self) ||
+      PyCapsule_CheckExact(self) || isFunctionRecord(self) ||
+      (def->ml_flags & METH_STATIC)) {
+    s.scalars.native(call, def->ml_name);
+    return handler(s, call);
+  }
+  if (node->external && !s.find(self) && !isValue(self)) {
+    if (Session::isTensor(self))
+      return s.unknownNative(call);
+    s.pin(self);
+  }
+  Call inner = call;
+  inner.args.insert(inner.args.begin(), self);
+  s.scalars.native(inner, def->ml_name);
+  return handler(s, inner);
+}
+
+/// `x.__add__` of a builtin type, bound to `x`.
+static Post callMethodWrapper(Session &s, Node *node, const Call &call) {
+  PyObject *f = call.callable;
+  Call inner = call;
+  PyObject *self = PyObject_GetAttrString(f, "__self__");
+  if (node->external && !s.find(self) && !isValue(self))
+    s.pin(self);
+  inner.args.insert(inner.args.begin(), self);
+  s.keep(self);
+  Py_DECREF(self);
+  return s.callWrapper(pyjitWrapperName(f), f, inner);
+}
+
+/// Calls of what pyjit itself has compiled are followed.
+static Post callCompiled(Session &s, const Call &call, int depth) {
+  Call inner = call;
+  inner.callable = PyObject_GetAttrString(call.callable, "target");
+  if (!inner.callable) {
+    PyErr_Clear();
+    return s.unknownNative(call);
+  }
+  s.keep(inner.callable);
+  Py_DECREF(inner.callable);
+  if (!s.find(inner.callable))
+    s.pin(inner.callable);
+  return s.call(inner, depth + 1);
+}
+
 Post Session::call(const Call &call, int depth) {
   PyObject *f = call.callable;
   if (dead)
@@ -153,78 +256,12 @@ Post Session::call(const Call &call, int depth) {
     if (!isValue(arg) && !require(arg))
       return Post::Known;
 
-  if (PyFunction_Check(f)) {
-    function(node);
-    auto *code = reinterpret_cast<PyCodeObject *>(
-        reinterpret_cast<PyFunctionObject *>(f)->func_code);
-    if (code->co_flags & (CO_COROUTINE | CO_ASYNC_GENERATOR))
-      end("a coroutine");
-    if (!(code->co_flags & CO_GENERATOR))
-      callee = f;
-    return code->co_flags & CO_GENERATOR ? Post::Fresh : Post::Known;
-  }
-
-  if (PyMethod_Check(f)) {
-    Call inner;
-    inner.callable = PyMethod_GET_FUNCTION(f);
-    PyObject *self = PyMethod_GET_SELF(f);
-    if (node->external) {
-      read(node, Select::Field, PyUnicode_InternFromString("__func__"),
-           inner.callable);
-      read(node, Select::Field, PyUnicode_InternFromString("__self__"), self);
-    }
-    inner.args.push_back(self);
-    inner.args.insert(inner.args.end(), call.args.begin(), call.args.end());
-    inner.kwnames = call.kwnames;
-    return this->call(inner, depth + 1);
-  }
-
-  if (PyMethodDef *def = pyjitMethodDef(f)) {
-    // All `__new__` methods share one definition.
-    if (!std::strcmp(def->ml_name, "__new__")) {
-      if (!isPlainNew(f))
-        return unknownNative(call);
-      callsNative = true;
-      scalars.wrapper("__new__", call);
-      if (PyCFunction_GET_SELF(f) ==
-          reinterpret_cast<PyObject *>(&PyTuple_Type))
-        for (size_t i = 1; i < call.args.size(); ++i)
-          iterate(call.args[i]);
-      return Post::Fresh;
-    }
-    NativeHandler handler = NativeTable::get().find(def);
-    if (!handler && isTorchOperator(f)) {
-      for (PyObject *arg : call.args)
-        scalars.pinDeep(arg);
-      return torchCall(call);
-    }
-    if (!handler)
-      return unknownNative(call);
-    callsNative = true;
-    if (!PyCFunction_Check(f)) {
-      scalars.native(call, def->ml_name);
-      return handler(*this, call);
-    }
-    // Bound: handlers see `self` as the first argument.
-    PyObject *self = PyCFunction_GET_SELF(f);
-    if (!self || PyModule_Check(self) || PyType_Check(self) ||
-        PyCapsule_CheckExact(self) || isFunctionRecord(self) ||
-        (def->ml_flags & METH_STATIC)) {
-      scalars.native(call, def->ml_name);
-      return handler(*this, call);
-    }
-    if (node->external && !find(self) && !isValue(self)) {
-      if (isTensor(self))
-        return unknownNative(call);
-      pin(self);
-    }
-    Call inner = call;
-    inner.args.insert(inner.args.begin(), self);
-    scalars.native(inner, def->ml_name);
-    return handler(*this, inner);
-  }
-
-  PyTypeObject *type = Py_TYPE(f);
+  if (PyFunction_Check(f))
+    return callFunction(*this, node, f);
+  if (PyMethod_Check(f))
+    return callMethod(*this, node, call, depth);
+  if (PyMethodDef *def = pyjitMethodDef(f))
+    return callNative(*this, node, def, call);
   if (isGetter(f))
     return callGetter(*this, call);
   if (isNumpyFunction(f))
@@ -239,51 +276,29 @@ Post Session::call(const Call &call, int depth) {
       scalars.layoutDeep(arg);
     return callScript(*this, call);
   }
+  PyTypeObject *type = Py_TYPE(f);
   if (type == &PyWrapperDescr_Type)
     return callWrapper(pyjitWrapperName(f), f, call);
-  if (pyjitIsMethodWrapper(f)) {
-    Call inner = call;
-    PyObject *self = PyObject_GetAttrString(f, "__self__");
-    if (node->external && !find(self) && !isValue(self))
-      pin(self);
-    inner.args.insert(inner.args.begin(), self);
-    keep(self);
-    Py_DECREF(self);
-    return callWrapper(pyjitWrapperName(f), f, inner);
-  }
+  if (pyjitIsMethodWrapper(f))
+    return callMethodWrapper(*this, node, call);
   if (PyType_Check(f))
     return callType(reinterpret_cast<PyTypeObject *>(f), call);
   if (!std::strcmp(type->tp_name, "functools.partial")) {
     Call inner;
-    if (!partialParts(*this, f, inner, call)) {
-      end("an unusual functools.partial");
-      return Post::Known;
-    }
-    return this->call(inner, depth + 1);
+    if (partialParts(*this, f, inner, call))
+      return this->call(inner, depth + 1);
+    end("an unusual functools.partial");
+    return Post::Known;
   }
-  // Calls of what pyjit itself has compiled are followed.
-  if (!std::strcmp(type->tp_name, "pyjit._C.CompiledFunction")) {
-    Call inner = call;
-    inner.callable = PyObject_GetAttrString(f, "target");
-    if (!inner.callable) {
-      PyErr_Clear();
-      return unknownNative(call);
-    }
-    keep(inner.callable);
-    Py_DECREF(inner.callable);
-    if (!find(inner.callable))
-      pin(inner.callable);
-    return this->call(inner, depth + 1);
-  }
-  if (PyObject *method = special(f, "__call__")) {
-    if (Py_TYPE(method) == &PyWrapperDescr_Type)
-      return unknownNative(call);
-    Call inner = call;
-    inner.callable = method;
-    inner.args.insert(inner.args.begin(), f);
-    return this->call(inner, depth + 1);
-  }
-  return unknownNative(call);
+  if (!std::strcmp(type->tp_name, "pyjit._C.CompiledFunction"))
+    return callCompiled(*this, call, depth);
+  PyObject *method = special(f, "__call__");
+  if (!method || Py_TYPE(method) == &PyWrapperDescr_Type)
+    return unknownNative(call);
+  Call inner = call;
+  inner.callable = method;
+  inner.args.insert(inner.args.begin(), f);
+  return this->call(inner, depth + 1);
 }
 
 Post Session::callType(PyTypeObject *type, const Call &call) {
@@ -340,102 +355,144 @@ Post Session::callTypeDirectly(PyTypeObject *type, const Call &call) {
   return pythonNew ? Post::Known : Post::Fresh;
 }
 
+namespace {
+
+/// A slot of a builtin type as a method: `dict.__setitem__(self, ...)`.
+struct SlotCall {
+  Session &s;
+  const std::string slot;
+  PyObject *wrapper, *self;
+  PyTypeObject *owner;
+  const Call &call;
+
+  bool is(const char *name, size_t arguments) const {
+    return slot == name && call.args.size() == arguments;
+  }
+  bool isDict() const {
+    return owner == &PyDict_Type || owner == &PyODict_Type;
+  }
+
+  std::optional<Post> init() const;
+  std::optional<Post> attribute() const;
+  std::optional<Post> container() const;
+  std::optional<Post> invocation() const;
+};
+
+} // namespace
+
+std::optional<Post> SlotCall::init() const {
+  if (slot != "__init__")
+    return std::nullopt;
+  if (owner == &PyBaseObject_Type)
+    return Post::Known;
+  bool plain = owner == &PyDict_Type || owner == &PyList_Type ||
+               owner == &PySet_Type || owner == &PyODict_Type;
+  if (plain && !s.isExternal(self)) {
+    for (size_t i = 1; i < call.positional(); ++i)
+      s.iterate(call.args[i]);
+    return Post::Known;
+  }
+  if (PyExceptionInstance_Check(self))
+    return Post::Known;
+  return s.unknownNative(call);
+}
+
+std::optional<Post> SlotCall::attribute() const {
+  if (call.args.size() < 2 || !PyUnicode_Check(call.args[1]))
+    return std::nullopt;
+  PyObject *name = call.args[1];
+  if (is("__getattribute__", 2) &&
+      pyjitWrappedSlot(wrapper) ==
+          reinterpret_cast<void *>(PyObject_GenericGetAttr)) {
+    Session::Found found = s.genericAttr(self, name);
+    return found.kind == Session::Found::Fresh ? Post::Fresh : Post::Known;
+  }
+  if (is("__setattr__", 3) &&
+      pyjitWrappedSlot(wrapper) ==
+          reinterpret_cast<void *>(PyObject_GenericSetAttr)) {
+    s.genericStore(self, name, call.args[2]);
+    return Post::Known;
+  }
+  if (is("__delattr__", 2) && owner == &PyBaseObject_Type) {
+    s.genericStore(self, name, nullptr);
+    return Post::Known;
+  }
+  return std::nullopt;
+}
+
+std::optional<Post> SlotCall::container() const {
+  if (isDict() && is("__setitem__", 3)) {
+    if (s.isExternal(self) && !PyDict_CheckExact(self))
+      s.end("a change of a " + typeName(self) + " from before the call");
+    else
+      s.writeItem(self, call.args[1], call.args[2]);
+    return Post::Known;
+  }
+  if (isDict() && is("__delitem__", 2) && !s.isExternal(self))
+    return Post::Known;
+  if (isDict() && is("__contains__", 2)) {
+    s.dictItem(self, call.args[1]);
+    return Post::Known;
+  }
+  bool sequence = owner == &PyTuple_Type || owner == &PyList_Type;
+  if (sequence && is("__getitem__", 2)) {
+    s.readAll(self);
+    return Post::Fresh;
+  }
+  if (is("__len__", 1) &&
+      !PyType_HasFeature(Py_TYPE(self), Py_TPFLAGS_HEAPTYPE)) {
+    s.lengthOf(self);
+    return Post::Known;
+  }
+  if (is("__len__", 1) && PyDict_Check(self)) {
+    if (Node *node = s.require(self))
+      s.length(node, PyDict_GET_SIZE(self));
+    return Post::Known;
+  }
+  if (is("__iter__", 1) && (isDict() || sequence)) {
+    s.readAll(self);
+    return Post::Fresh;
+  }
+  return std::nullopt;
+}
+
+std::optional<Post> SlotCall::invocation() const {
+  if (slot == "__get__" && PyFunction_Check(self))
+    return Post::Fresh;
+  if (slot != "__call__")
+    return std::nullopt;
+  Call inner;
+  inner.callable = self;
+  inner.args.assign(call.args.begin() + 1, call.args.end());
+  inner.kwnames = call.kwnames;
+  if (owner == &PyType_Type && PyType_Check(self))
+    return s.callTypeDirectly(reinterpret_cast<PyTypeObject *>(self), inner);
+  if (PyFunction_Check(self) || PyMethod_Check(self))
+    return s.call(inner);
+  return std::nullopt;
+}
+
 Post Session::callWrapper(const char *name, PyObject *wrapper,
                           const Call &call) {
-  std::string slot = name;
-  size_t n = call.args.size();
   PyObject *self = call.arg(0);
   PyTypeObject *owner = pyjitDescrType(pyjitIsMethodWrapper(wrapper)
                                            ? pyjitMethodWrapperDescr(wrapper)
                                            : wrapper);
-  auto post = [](Found found) {
-    return found.kind == Found::Fresh ? Post::Fresh : Post::Known;
-  };
   if (!self)
     return unknownNative(call);
   scalars.wrapper(name, call);
-  if (slot == "__init__") {
-    if (owner == &PyBaseObject_Type)
-      return Post::Known;
-    bool plain = owner == &PyDict_Type || owner == &PyList_Type ||
-                 owner == &PySet_Type || owner == &PyODict_Type;
-    if (plain && !isExternal(self)) {
-      for (size_t i = 1; i < call.positional(); ++i)
-        iterate(call.args[i]);
-      return Post::Known;
-    }
-    if (PyExceptionInstance_Check(self))
-      return Post::Known;
-    return unknownNative(call);
-  }
-  if (slot == "__getattribute__" && n == 2 && PyUnicode_Check(call.args[1])) {
-    auto *getter = reinterpret_cast<getattrofunc>(pyjitWrappedSlot(wrapper));
-    if (getter == PyObject_GenericGetAttr)
-      return post(genericAttr(self, call.args[1]));
-  }
-  if (slot == "__setattr__" && n == 3 && PyUnicode_Check(call.args[1]) &&
-      pyjitWrappedSlot(wrapper) ==
-          reinterpret_cast<void *>(PyObject_GenericSetAttr)) {
-    genericStore(self, call.args[1], call.args[2]);
-    return Post::Known;
-  }
-  if (slot == "__delattr__" && n == 2 && PyUnicode_Check(call.args[1]) &&
-      owner == &PyBaseObject_Type) {
-    genericStore(self, call.args[1], nullptr);
-    return Post::Known;
-  }
-  bool dict = owner == &PyDict_Type || owner == &PyODict_Type;
-  if (dict && slot == "__setitem__" && n == 3) {
-    if (isExternal(self) && !PyDict_CheckExact(self))
-      end("a change of a " + typeName(self) + " from before the call");
-    else
-      writeItem(self, call.args[1], call.args[2]);
-    return Post::Known;
-  }
-  if (dict && slot == "__delitem__" && n == 2 && !isExternal(self))
-    return Post::Known;
-  if (dict && slot == "__contains__" && n == 2) {
-    dictItem(self, call.args[1]);
-    return Post::Known;
-  }
-  if ((owner == &PyTuple_Type || owner == &PyList_Type) &&
-      slot == "__getitem__" && n == 2) {
-    readAll(self);
-    return Post::Fresh;
-  }
-  if (slot == "__len__" && n == 1 &&
-      !PyType_HasFeature(Py_TYPE(self), Py_TPFLAGS_HEAPTYPE)) {
-    lengthOf(self);
-    return Post::Known;
-  }
-  if (slot == "__len__" && n == 1 && (PyDict_Check(self))) {
-    if (Node *node = require(self))
-      length(node, PyDict_GET_SIZE(self));
-    return Post::Known;
-  }
-  if (slot == "__iter__" && n == 1 &&
-      (dict || owner == &PyList_Type || owner == &PyTuple_Type)) {
-    readAll(self);
-    return Post::Fresh;
-  }
-  if ((slot == "__eq__" || slot == "__ne__" || slot == "__hash__") &&
-      !isTensor(self)) {
+  SlotCall slot{*this, name, wrapper, self, owner, call};
+  for (auto step : {&SlotCall::init, &SlotCall::attribute, &SlotCall::container,
+                    &SlotCall::invocation})
+    if (std::optional<Post> post = (slot.*step)())
+      return *post;
+  bool compares =
+      slot.slot == "__eq__" || slot.slot == "__ne__" || slot.slot == "__hash__";
+  if (compares && !isTensor(self)) {
     for (PyObject *arg : call.args)
       readDeep(arg);
     return Post::Fresh;
   }
-  if (slot == "__get__" && PyFunction_Check(self))
-    return Post::Fresh;
-  if (slot == "__call__") {
-    Call inner;
-    inner.callable = self;
-    inner.args.assign(call.args.begin() + 1, call.args.end());
-    inner.kwnames = call.kwnames;
-    if (owner == &PyType_Type && PyType_Check(self))
-      return callTypeDirectly(reinterpret_cast<PyTypeObject *>(self), inner);
-    if (PyFunction_Check(self) || PyMethod_Check(self))
-      return this->call(inner);
-  }
-  end("native slot " + std::string(owner->tp_name) + "." + slot);
+  end("native slot " + std::string(owner->tp_name) + "." + name);
   return Post::Fresh;
 }

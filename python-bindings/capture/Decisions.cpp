@@ -15,6 +15,7 @@
 #include <opcode.h>
 
 #include <cstring>
+#include <optional>
 
 using namespace pyjit::capture;
 
@@ -327,103 +328,145 @@ bool Run::addPlain(Session &s, const FrameState &state, int truth) {
   return left && PyList_GET_SIZE(s.objects) == pinned;
 }
 
-/// In front of a branch: whether it is the head of the loop that the recording
-/// is in, and the recording goes on through it.
-bool Run::goesOn(PyCodeObject *code, int offset, PyObject *condition,
-                 int truth) {
-  Session &s = *session;
-  Session::Heads &heads = s.heads;
-  if (heads.spoiled || !planner || surveying || s.scalars.liftsSizes() ||
-      !s.resumed || s.frames.size() != 2)
-    return false;
-  if (truth < 0 &&
-      (!s.isTensor(condition) || s.tensors->isConstant(condition) ||
-       s.tensors->valueOf(condition) < 0))
-    return false;
-  CodeInfo &info = s.info(code);
-  const Instruction &in = info.at(offset);
-  // Another test of the same iteration: the loop ends in front of one that it
-  // ends (see refgraph-reroll-loops).
-  if (heads.count > 0 && heads.site != offset) {
-    int outcome =
-        truth < 0 ? s.tensors->truthOf(condition) : condition == Py_True;
-    if (outcome < 0)
-      return false;
-    if (truth < 0)
-      s.special(condition, "__bool__");
-    s.expect(truth < 0 ? std::make_pair(s.tensors->valueOf(condition),
-                                        s.typeText(condition))
-                       : std::make_pair(s.tensors->shadowValue(truth),
-                                        s.tensors->shadowType(truth)),
-             outcome);
-    return !s.ended();
+namespace {
+
+/// What a branch asks: a tensor, or a number that the record computes.
+struct Condition {
+  Session &s;
+  PyObject *object;
+  int shadow; ///< of the number, or -1
+
+  bool isTensor() const { return shadow < 0; }
+  bool isRecorded() const {
+    return !isTensor() ||
+           (s.isTensor(object) && !s.tensors->isConstant(object) &&
+            s.tensors->valueOf(object) >= 0);
   }
-  // One side goes round, by way of where this recording began.
-  bool through = landing(info, in.next) == heads.start;
-  bool jumps = landing(info, jumpTarget(in)) == heads.start;
+  /// 0, 1, or -1: the tensor has none.
+  int outcome() const {
+    return isTensor() ? TensorRecorder::truthOf(object) : object == Py_True;
+  }
+  std::string device() const {
+    return isTensor() ? TensorRecorder::deviceOf(object)
+                      : s.tensors->shadowDevice(shadow);
+  }
+  /// Asks it as Python does: its SSA value and type.
+  std::pair<int, std::string> ask() const {
+    if (!isTensor())
+      return {s.tensors->shadowValue(shadow), s.tensors->shadowType(shadow)};
+    s.special(object, "__bool__");
+    return {s.tensors->valueOf(object), s.typeText(object)};
+  }
+};
+
+} // namespace
+
+/// With which outcome a branch goes round, by way of where the recording began.
+/// Nothing if both ways do, or neither.
+static std::optional<bool> outcomeAround(const CodeInfo &info,
+                                         const Instruction &in, int offset,
+                                         int start) {
+  bool through = landing(info, in.next) == start;
+  bool jumps = landing(info, jumpTarget(in)) == start;
   if (!through && !jumps) {
-    through = reaches(info, in.next, heads.start, offset);
-    jumps = reaches(info, jumpTarget(in), heads.start, offset);
+    through = reaches(info, in.next, start, offset);
+    jumps = reaches(info, jumpTarget(in), start, offset);
   }
   if (through == jumps)
-    return false;
-  bool wanted = through == (in.op == POP_JUMP_IF_FALSE);
-  auto stop = [&] {
-    heads.spoiled = true;
-    return false;
-  };
+    return std::nullopt;
+  return through == (in.op == POP_JUMP_IF_FALSE);
+}
+
+/// Whether the branch at `offset` is a head: the first one, or one with the
+/// same state as that. `wanted`: the outcome with which the loop goes round.
+bool Run::isHead(int offset, int truth, int outcome, bool wanted,
+                 std::string &text, std::vector<PyObject *> &found) {
+  Session &s = *session;
+  Session::Heads &heads = s.heads;
   FrameState state;
-  int outcome =
-      truth < 0 ? s.tensors->truthOf(condition) : condition == Py_True;
-  std::string text;
-  std::vector<PyObject *> found;
   if (outcome < 0 || !s.frameState(1, FramePhase::Before, state) ||
       !s.describeState(state, text, found, truth >= 0))
-    return stop();
-  if (heads.count == 0) {
-    if (bool(outcome) != wanted) {
-      heads.early = true;
-      return stop();
+    return false;
+  bool around = bool(outcome) == wanted;
+  if (heads.count > 0) {
+    if (text != heads.state)
+      return false;
+    if (heads.count + 1 < kHeads && !around) {
+      segments[heads.plain].mayLoop = true;
+      return false;
     }
-    size_t count = segments.size();
-    bool clean = addPlain(s, state, truth);
-    heads.forked = segments.size() > count;
-    if (!clean)
-      return stop();
-    heads.plain = count;
-    heads.site = offset;
-    heads.state = text;
-  } else if (text != heads.state) {
-    return stop();
+    return true;
   }
-  bool last = heads.count + 1 == kHeads;
-  if (!last && bool(outcome) != wanted) {
-    segments[heads.plain].mayLoop = true;
-    return stop();
+  if (!around) {
+    heads.early = true;
+    return false;
   }
-  std::vector<std::pair<int, std::string>> values;
-  std::string device = truth < 0 ? TensorRecorder::deviceOf(condition)
-                                 : s.tensors->shadowDevice(truth);
+  size_t count = segments.size();
+  bool clean = addPlain(s, state, truth);
+  heads.forked = segments.size() > count;
+  if (!clean)
+    return false;
+  heads.plain = count;
+  heads.site = offset;
+  heads.state = text;
+  return true;
+}
+
+/// SSA values and types of what a state names; from here on, each iteration has
+/// numbers of its own. False if a number cannot be computed in the record.
+static bool carryState(Session &s, const std::vector<PyObject *> &found,
+                       const std::string &device,
+                       std::vector<std::pair<int, std::string>> &values) {
   for (PyObject *object : found) {
     if (s.isTensor(object)) {
       values.push_back({s.tensors->valueOf(object), s.typeText(object)});
       continue;
     }
-    // From here on, each iteration has a number of its own.
     if (!s.scalars.carry(object, device))
-      return stop();
+      return false;
     int shadow = s.scalars.shadowOf(object);
     values.push_back({s.tensors->shadowValue(shadow), // its own tensor
                       s.tensors->shadowType(shadow)});
   }
-  std::pair<int, std::string> asked;
-  if (truth < 0) {
-    s.special(condition, "__bool__");
-    asked = {s.tensors->valueOf(condition), s.typeText(condition)};
-  } else {
-    asked = {s.tensors->shadowValue(truth), s.tensors->shadowType(truth)};
-    values.push_back(asked);
+  return true;
+}
+
+/// In front of a branch: whether it is the head of the loop that the recording
+/// is in, and the recording goes on through it.
+bool Run::goesOn(PyCodeObject *code, int offset, PyObject *object, int truth) {
+  Session &s = *session;
+  Session::Heads &heads = s.heads;
+  Condition condition{s, object, truth};
+  if (heads.spoiled || !planner || surveying || s.scalars.liftsSizes() ||
+      !s.resumed || s.frames.size() != 2 || !condition.isRecorded())
+    return false;
+  // Another test of the same iteration: the loop ends in front of one that it
+  // ends (see refgraph-reroll-loops).
+  if (heads.count > 0 && heads.site != offset) {
+    int outcome = condition.outcome();
+    if (outcome < 0)
+      return false;
+    s.expect(condition.ask(), outcome);
+    return !s.ended();
   }
+  CodeInfo &info = s.info(code);
+  std::optional<bool> wanted =
+      outcomeAround(info, info.at(offset), offset, heads.start);
+  if (!wanted)
+    return false;
+  int outcome = condition.outcome();
+  std::string text;
+  std::vector<PyObject *> found;
+  std::vector<std::pair<int, std::string>> values;
+  if (!isHead(offset, truth, outcome, *wanted, text, found) ||
+      !carryState(s, found, condition.device(), values)) {
+    heads.spoiled = true;
+    return false;
+  }
+  bool last = heads.count + 1 == kHeads;
+  std::pair<int, std::string> asked = condition.ask();
+  if (!condition.isTensor())
+    values.push_back(asked);
   const char *name = PyUnicode_AsUTF8(code->co_qualname);
   s.decide(asked, last ? -1 : outcome,
            std::string(name ? name : "?") + ":" + std::to_string(offset), text,

@@ -78,6 +78,8 @@ private:
                   int offset);
   bool isInLoop(Session &next, PyCodeObject *code, int offset);
   bool addPlain(Session &session, const FrameState &state, int truth);
+  bool isHead(int offset, int truth, int outcome, bool wanted,
+              std::string &text, std::vector<PyObject *> &found);
   bool goesOn(PyCodeObject *code, int offset, PyObject *condition, int truth);
 
   PyObject *planner = nullptr; ///< borrowed

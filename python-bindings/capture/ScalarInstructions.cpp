@@ -45,64 +45,67 @@ void Scalars::before(PyjitFrame *current, PyCodeObject *,
     hasUse = false;
   endUse();
   cause = "Python looks at its value";
-  PyObject **stack = pyjitFrameStack(current);
+  if (!followNumbers(in))
+    pinLookedAt(in);
+}
+
+/// An operator of Python's on a tensor: which one it calls, and with what.
+void Scalars::beginSlot(const std::string &name, PyObject *a, PyObject *b) {
+  Call call;
+  call.args = {a, b};
+  beginUse(name, call);
+  currentUse.slot = true;
+}
+
+/// Puts the object back that a number stands for.
+void Scalars::restore(PyObject **slot) {
+  auto it = tracked.find(*slot);
+  if (it == tracked.end())
+    return;
+  pin(*slot);
+  PyObject *old = *slot;
+  *slot = Py_NewRef(it->second.original);
+  Py_DECREF(old);
+}
+
+/// Instructions whose result the record can say in terms of numbers: true if
+/// this is one of them.
+bool Scalars::followNumbers(const Instruction &in) {
+  PyObject **stack = pyjitFrameStack(frame);
   auto peek = [&](int i) { return stack[in.depth - i]; };
-  auto restore = [&](int i) {
-    PyObject **slot = &stack[in.depth - i];
-    auto it = tracked.find(*slot);
-    if (it == tracked.end())
-      return;
-    pin(*slot);
-    PyObject *old = *slot;
-    *slot = Py_NewRef(it->second.original);
-    Py_DECREF(old);
-  };
   switch (in.op) {
   case BINARY_OP: {
     PyObject *a = peek(2), *b = peek(1);
     if (s.isTensor(a) || s.isTensor(b)) {
-      Call call;
-      call.args = {a, b};
-      beginUse(tensorName(binaryName(in.arg)), call);
-      currentUse.slot = true;
-      return;
-    }
-    if (!isTracked(a) && !isTracked(b)) {
-      // Concatenation hands references on; everything else may look.
-      if (in.arg % 13 != 0)
-        pinOperands(current, in, 2);
-      return;
+      beginSlot(tensorName(binaryName(in.arg)), a, b);
+      return true;
     }
     int function = rt::findName(rt::kArithNames, binaryName(in.arg));
-    if (function < 0)
-      return pinOperands(current, in, 2);
-    return arith(rt::Arith(function), a, b);
+    if ((isTracked(a) || isTracked(b)) && function >= 0)
+      arith(rt::Arith(function), a, b);
+    else if (isTracked(a) || isTracked(b) || in.arg % 13 != 0)
+      // Concatenation hands references on; everything else may look.
+      pinOperands(frame, in, 2);
+    return true;
   }
   case COMPARE_OP: {
     PyObject *a = peek(2), *b = peek(1);
-    const char *name = rt::kCompareNames[0];
     static const rt::Compare functions[] = {rt::Compare::Lt, rt::Compare::Le,
                                             rt::Compare::Eq, rt::Compare::Ne,
                                             rt::Compare::Gt, rt::Compare::Ge};
     rt::Compare function = functions[in.arg >> 4];
-    name = rt::kCompareNames[unsigned(function)];
-    if (s.isTensor(a) || s.isTensor(b)) {
-      Call call;
-      call.args = {a, b};
-      beginUse(name, call);
-      currentUse.slot = true;
-      return;
-    }
-    if (isTracked(a) || isTracked(b))
-      return compare(function, a, b, /*branches=*/true);
-    if (compareTuples(function, a, b))
-      return;
-    return pinOperands(current, in, 2);
+    if (s.isTensor(a) || s.isTensor(b))
+      beginSlot(rt::kCompareNames[unsigned(function)], a, b);
+    else if (isTracked(a) || isTracked(b))
+      compare(function, a, b, /*branches=*/true);
+    else if (!compareTuples(function, a, b))
+      pinOperands(frame, in, 2);
+    return true;
   }
   case UNARY_NEGATIVE:
     if (isTracked(peek(1)))
       arith(rt::Arith::Neg, peek(1), nullptr);
-    return;
+    return true;
   case UNARY_NOT:
   case POP_JUMP_IF_TRUE:
   case POP_JUMP_IF_FALSE:
@@ -111,18 +114,52 @@ void Scalars::before(PyjitFrame *current, PyCodeObject *,
       compare(rt::Compare::Ne, peek(1), zero, in.op != UNARY_NOT);
       Py_DECREF(zero);
     }
-    return;
+    return true;
   case IS_OP:
     // As it is without us.
-    restore(1);
-    restore(2);
-    return;
+    restore(&stack[in.depth - 1]);
+    restore(&stack[in.depth - 2]);
+    return true;
   case RETURN_VALUE:
-    return returned(peek(1));
+    returned(peek(1));
+    return true;
+  case BINARY_SUBSCR:
+    if (!sizes || !s.isTensor(peek(2)))
+      return false;
+    beginSubscript(peek(2), peek(1));
+    return true;
+  case BINARY_SLICE:
+    if (!sizes || !s.isTensor(peek(3)))
+      return false;
+    beginSlice(peek(3), peek(2), peek(1));
+    return true;
+  case STORE_SUBSCR:
+    if (!sizes || !s.isTensor(peek(2)))
+      return false;
+    pinDeep(peek(3));
+    beginSubscript(peek(2), peek(1));
+    return true;
+  case STORE_SLICE:
+    if (!sizes || !s.isTensor(peek(3)))
+      return false;
+    pinDeep(peek(4));
+    beginSlice(peek(3), peek(2), peek(1));
+    return true;
+  default:
+    return false;
+  }
+}
 
-  // Numbers as holders, keys, bounds, text: their value matters. What is
-  // stored keeps its identity.
+/// Numbers as holders, keys, bounds, text: their value matters. What is stored
+/// keeps its identity.
+void Scalars::pinLookedAt(const Instruction &in) {
+  PyObject **stack = pyjitFrameStack(frame);
+  auto peek = [&](int i) { return stack[in.depth - i]; };
+  switch (in.op) {
   case LOAD_ATTR:
+  case UNPACK_SEQUENCE:
+  case UNPACK_EX:
+  case GET_ITER:
     if (isTracked(peek(1)))
       pin(peek(1));
     return;
@@ -132,30 +169,17 @@ void Scalars::before(PyjitFrame *current, PyCodeObject *,
       pinDeep(peek(2));
     return;
   case BINARY_SUBSCR:
-    if (sizes && s.isTensor(peek(2)))
-      return beginSubscript(peek(2), peek(1));
-    return pinDeep(peek(1));
   case DELETE_SUBSCR:
     return pinDeep(peek(1));
   case BINARY_SLICE:
-    if (sizes && s.isTensor(peek(3)))
-      return beginSlice(peek(3), peek(2), peek(1));
-    return pinOperands(current, in, 2);
+    return pinOperands(frame, in, 2);
   case STORE_SUBSCR:
-    if (sizes && s.isTensor(peek(2))) {
-      pinDeep(peek(3));
-      return beginSubscript(peek(2), peek(1));
-    }
     pinDeep(peek(1));
     if (!PyDict_CheckExact(peek(2)) && !PyList_CheckExact(peek(2)))
       pinDeep(peek(3));
     return;
   case STORE_SLICE:
-    if (sizes && s.isTensor(peek(3))) {
-      pinDeep(peek(4));
-      return beginSlice(peek(3), peek(2), peek(1));
-    }
-    pinOperands(current, in, 2);
+    pinOperands(frame, in, 2);
     if (!PyList_CheckExact(peek(3)))
       pinDeep(peek(4));
     return;
@@ -167,31 +191,25 @@ void Scalars::before(PyjitFrame *current, PyCodeObject *,
     return;
   case UNARY_INVERT:
   case FORMAT_VALUE:
-    return pinOperands(current, in, 1 + (in.op == FORMAT_VALUE && in.arg & 4));
+    return pinOperands(frame, in, 1 + (in.op == FORMAT_VALUE && in.arg & 4));
   case CALL_INTRINSIC_1:
     if (in.arg != 6) // INTRINSIC_LIST_TO_TUPLE
-      pinOperands(current, in, 1);
+      pinOperands(frame, in, 1);
     return;
   case BUILD_MAP:
     for (int i = 0; i < in.arg; ++i)
       pinDeep(peek(2 * i + 2));
     return;
   case BUILD_SET:
-    return pinOperands(current, in, in.arg);
+    return pinOperands(frame, in, in.arg);
   case SET_ADD:
   case SET_UPDATE:
   case YIELD_VALUE: // C code may be the one that iterates
-    return pinOperands(current, in, 1);
+    return pinOperands(frame, in, 1);
   case MAP_ADD:
     return pinDeep(peek(2));
   case RAISE_VARARGS:
-    return pinOperands(current, in, in.arg);
-  case UNPACK_SEQUENCE:
-  case UNPACK_EX:
-  case GET_ITER:
-    if (isTracked(peek(1)))
-      pin(peek(1));
-    return;
+    return pinOperands(frame, in, in.arg);
   default:
     // Calls are looked at by what they call; the rest moves references, or ends
     // the capture.

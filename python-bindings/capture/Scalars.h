@@ -124,8 +124,8 @@ public:
   /// What an operator's number argument may be: for LiftedArguments.cpp.
   const rt::Number *numberOf(PyObject *object) const;
 
-  //===--- Sizes (Sizes.cpp)
-  //-----------------------------------------------===//
+  //===--- Sizes (Sizes.cpp, SizeUses.cpp)
+  //-------------------------------------===//
   bool liftsSizes() const { return sizes; }
   /// The attribute of a read of a tensor whose sizes are lifted, or nothing.
   std::string liftedSizes(const std::string &place, PyObject *tensor);
@@ -188,6 +188,11 @@ private:
   void pinPending(const Pending &entry);
   void lose(int site, bool data);
   void pinOperands(PyjitFrame *frame, const Instruction &in, int count);
+  // ScalarInstructions.cpp.
+  bool followNumbers(const Instruction &in);
+  void pinLookedAt(const Instruction &in);
+  void beginSlot(const std::string &name, PyObject *a, PyObject *b);
+  void restore(PyObject **slot);
   void returned(PyObject *value);
 
   static bool isSize(PyObject *object);
@@ -203,6 +208,11 @@ private:
   void pinShape(const Pending &entry);
   void collectInts(const Call &call);
   void beginSubscript(PyObject *tensor, PyObject *key);
+  bool followParts(PyObject *tensor, const std::vector<PyObject *> &parts);
+  bool followSlice(PyObject *tensor, PyObject *part, int64_t dim,
+                   int64_t shown);
+  bool compositeChunk(const std::string &name,
+                      const std::vector<c10::IValue> &inputs);
   /// Of `tensor[start:stop]`.
   void beginSlice(PyObject *tensor, PyObject *start, PyObject *stop);
 

@@ -2,6 +2,8 @@
 
 #include "SysMonitoring.h"
 
+#include <initializer_list>
+
 using namespace pyjit::capture;
 
 static constexpr int kTool = 5; // sys.monitoring.OPTIMIZER_ID

@@ -216,8 +216,7 @@ LogicalResult Converter::convert(refgraph::TensorOp op) {
       return op.emitError("reads a tensor that the graph does not define");
   for (int64_t written : op.getMutates())
     if (!device.empty() && deviceOf(op.getInputs()[written]) != device)
-      return op.emitError(
-                 "writes a tensor of the CPU inside a program of ")
+      return op.emitError("writes a tensor of the CPU inside a program of ")
              << device;
   const operators::OperatorInfo *info =
       operators::lookupOperator(op.getOverload());
