@@ -3,13 +3,12 @@
 from __future__ import annotations
 
 import os
+import random
 from collections.abc import Callable
 from typing import Any
 
 import pyjit
 import torch
-from hypothesis import HealthCheck, given, settings
-from hypothesis import strategies as st
 from Integration.harness import difference, module_of
 
 EXAMPLES = int(os.environ.get("PYJIT_EXAMPLES", "40"))
@@ -21,25 +20,20 @@ def compare_programs(
     calls: tuple[int, ...],
     *,
     examples: int = EXAMPLES,
+    also: tuple[int, ...] = (),
     options: dict[str, Any] | None = None,
 ) -> list[dict[str, Any]]:
     """Compares so many programs with eager; returns `pyjit.stats` of each.
 
-    program: the source of a module with a function `f`, by seed. outcome: calls `f` with
+    program: the source of a module with a function `f`, by number: the same ones each time unless
+    PYJIT_EXAMPLES asks for others; `also` are always among them. outcome: calls `f` with
     arguments that a number decides, one of `calls` after the other, and says what a user sees.
     """
+    others = "PYJIT_EXAMPLES" in os.environ
+    numbers = random.sample(range(10**9), examples) if others else range(examples)
     stats: list[dict[str, Any]] = []
-
-    @settings(
-        max_examples=examples,
-        deadline=None,
-        database=None,
-        derandomize="PYJIT_EXAMPLES" not in os.environ,
-        suppress_health_check=list(HealthCheck),
-    )
-    @given(st.integers(0, 10**9))
-    def compare(seed: int) -> None:
-        source = program(seed)
+    for number in (*also, *numbers):
+        source = program(number)
         plain = module_of(source).f
         fast: Any = pyjit.compile(module_of(source).f, options=options or {})
         with torch.no_grad():
@@ -47,6 +41,4 @@ def compare_programs(
                 found = difference(outcome(plain, call), outcome(fast, call))
                 assert not found, f"call {call}: {found}\n{source}"
         stats.append(pyjit.stats(fast))
-
-    compare()
     return stats
