@@ -319,10 +319,7 @@ std::string Compilation::report(StringRef trace, StringRef topic) {
 }
 
 executable::KernelInfo Compilation::describeKernel(StringRef kernel) {
-  executable::KernelInfo info;
-  Operation *symbol = SymbolTable::lookupSymbolIn(*module, kernel);
-  executable::readKernelAttributes(symbol, info);
-  info.location = refgraph::lineOf(symbol->getLoc());
+  executable::KernelInfo info = executable::describeKernel(*module, kernel);
   for (const ptx::KernelCode &code : ptxCode.kernels)
     if (code.function == kernel) {
       info.symbol = code.name;
@@ -345,22 +342,19 @@ LogicalResult Compilation::encodeProgram(StringRef symbol,
   Operation *function = SymbolTable::lookupSymbolIn(*module, symbol);
   if (!function)
     return module->emitError() << "holds no program @" << symbol;
-  auto describe = [&](StringRef kernel) { return describeKernel(kernel); };
   auto launch =
-      onDevice
-          ? executable::encodeProgram(function, ptxCode.ptx, describe)
-          : executable::encodeLaunch(cast<func::FuncOp>(function), describe);
+      executable::encodeEntry(function, ptxCode.ptx, [&](StringRef kernel) {
+        return describeKernel(kernel);
+      });
   if (failed(launch))
     return failure();
   program.launch = std::move(*launch);
   if (!exe->library)
     return success();
-  for (const std::string &kernel : program.launch.kernels) {
-    auto code = exe->library->lookup(kernel);
-    if (!code)
-      return function->emitError() << llvm::toString(code.takeError());
-    program.kernels.push_back(*code);
-  }
+  auto kernels = exe->library->lookupAll(program.launch.kernels);
+  if (!kernels)
+    return function->emitError() << llvm::toString(kernels.takeError());
+  program.kernels = std::move(*kernels);
   return success();
 }
 

@@ -4,6 +4,7 @@
 
 #include "LaunchEncoder.h"
 
+#include "dialects/refgraph/IR/RefGraph.h"
 #include "dialects/tssa/IR/Views.h"
 
 #include "mlir/Dialect/Arith/IR/Arith.h"
@@ -423,8 +424,11 @@ FailureOr<LaunchProgram> LaunchEncoder::run() {
   return blob.assemble(header);
 }
 
-void pyjit::executable::readKernelAttributes(Operation *kernel,
-                                             KernelInfo &info) {
+KernelInfo pyjit::executable::describeKernel(Operation *module,
+                                             StringRef name) {
+  Operation *kernel = SymbolTable::lookupSymbolIn(module, name);
+  KernelInfo info;
+  info.location = refgraph::lineOf(kernel->getLoc());
   auto read = [&](StringRef name, int64_t &value, AffineExpr &symbolic) {
     Attribute attr = kernel->getAttr(name);
     if (auto number = dyn_cast_or_null<IntegerAttr>(attr))
@@ -440,9 +444,18 @@ void pyjit::executable::readKernelAttributes(Operation *kernel,
     info.symbolParameters = count.getInt();
   else
     info.readsSymbols = kernel->hasAttr("pyjit.reads_symbols");
+  return info;
 }
 
 FailureOr<LaunchProgram> pyjit::executable::encodeLaunch(
     func::FuncOp function, llvm::function_ref<KernelInfo(StringRef)> lookup) {
   return LaunchEncoder(function, lookup).run();
+}
+
+FailureOr<LaunchProgram> pyjit::executable::encodeEntry(
+    Operation *entry, StringRef code,
+    llvm::function_ref<KernelInfo(StringRef)> lookup) {
+  if (auto function = dyn_cast<func::FuncOp>(entry))
+    return encodeLaunch(function, lookup);
+  return encodeProgram(entry, code, lookup);
 }

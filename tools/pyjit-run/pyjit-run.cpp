@@ -106,12 +106,6 @@ struct Compiled {
 LogicalResult compileFunction(ModuleOp module, Operation *function,
                               const x86::JitLibrary &library,
                               Compiled &compiled) {
-  auto describe = [&](StringRef name) {
-    executable::KernelInfo info;
-    Operation *kernel = SymbolTable::lookupSymbolIn(module, name);
-    executable::readKernelAttributes(kernel, info);
-    return info;
-  };
   auto program = dyn_cast<cudagraph::ProgramOp>(function);
   // One way alone; a program without graphs has no other than the plain one.
   if (program &&
@@ -119,17 +113,15 @@ LogicalResult compileFunction(ModuleOp module, Operation *function,
           .wasInterrupted())
     program.setVariantsAttr(
         Builder(module.getContext()).getStrArrayAttr({deviceLaunch}));
-  auto launch = program ? executable::encodeProgram(program, "", describe)
-                        : executable::encodeLaunch(cast<func::FuncOp>(function),
-                                                   describe);
+  auto launch = executable::encodeEntry(function, "", [&](StringRef name) {
+    return executable::describeKernel(module, name);
+  });
   if (failed(launch))
     return failure();
-  for (const std::string &name : launch->kernels) {
-    auto code = library.lookup(name);
-    if (!code)
-      return function->emitError() << toString(code.takeError());
-    compiled.kernels.push_back(*code);
-  }
+  auto kernels = library.lookupAll(launch->kernels);
+  if (!kernels)
+    return function->emitError() << toString(kernels.takeError());
+  compiled.kernels.assign(kernels->begin(), kernels->end());
   compiled.blob = std::move(launch->blob);
   std::string error;
   if (!compiled.program.load(compiled.blob.data(), compiled.blob.size(), error))

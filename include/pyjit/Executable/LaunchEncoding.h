@@ -36,9 +36,9 @@ struct KernelInfo {
   std::vector<uint32_t> align;
 };
 
-/// Work, grain and symbols of a kernel for the host, from the attributes that
-/// code generation has left on its declaration.
-void readKernelAttributes(mlir::Operation *kernel, KernelInfo &info);
+/// What `module` says of its kernel `name`: work, grain and symbols, from the
+/// attributes that code generation has left on the declaration, and its line.
+KernelInfo describeKernel(mlir::Operation *module, llvm::StringRef name);
 
 /// A launch program and the kernels that it names, in its order.
 struct LaunchProgram {
@@ -67,6 +67,11 @@ encodeLaunch(mlir::func::FuncOp function,
 llvm::FailureOr<LaunchProgram>
 encodeProgram(mlir::Operation *program, llvm::StringRef code,
               llvm::function_ref<KernelInfo(llvm::StringRef)> lookup);
+
+/// Encodes either of them; `code` is a program's.
+llvm::FailureOr<LaunchProgram>
+encodeEntry(mlir::Operation *entry, llvm::StringRef code,
+            llvm::function_ref<KernelInfo(llvm::StringRef)> lookup);
 
 } // namespace pyjit::executable
 

@@ -31,6 +31,18 @@ Expected<KernelFunction> JitLibrary::lookup(StringRef name) const {
   return address->toPtr<KernelFunction>();
 }
 
+Expected<std::vector<KernelFunction>>
+JitLibrary::lookupAll(ArrayRef<std::string> names) const {
+  std::vector<KernelFunction> kernels;
+  for (const std::string &name : names) {
+    Expected<KernelFunction> kernel = lookup(name);
+    if (!kernel)
+      return kernel.takeError();
+    kernels.push_back(*kernel);
+  }
+  return kernels;
+}
+
 /// LLVM's target registry is filled once per process.
 static void initializeTarget() {
   static std::once_flag once;

@@ -34,6 +34,9 @@ public:
   explicit JitLibrary(std::unique_ptr<llvm::orc::LLJIT> jit);
   ~JitLibrary();
   llvm::Expected<KernelFunction> lookup(llvm::StringRef name) const;
+  /// All of them, in order.
+  llvm::Expected<std::vector<KernelFunction>>
+  lookupAll(llvm::ArrayRef<std::string> names) const;
 
 private:
   std::unique_ptr<llvm::orc::LLJIT> jit;
