@@ -43,8 +43,10 @@ DeviceExecutor::Captured &DeviceExecutor::graphFor(uint32_t number,
   if (!graph->graph.fits(instance.buffers.data(), reason)) {
     cuda::check(device->driver(), device->driver().synchronize(stream),
                 "waiting for a graph that is made anew");
-    graph.reset();
     instance.refused[number] = std::move(reason);
+    // Later graphs hold addresses of what this one's library calls made.
+    for (uint32_t i = number; i < graphs.size(); ++i)
+      graphs[i].reset();
     graph = make(number, variant, instance);
   }
   return *graph;

@@ -91,7 +91,7 @@ class Program:
     lines: list[str] = field(default_factory=list)
     results: list[str] = field(default_factory=list)
     exact: list[bool] = field(default_factory=list)
-    options: dict[str, bool] = field(default_factory=dict)
+    options: dict[str, bool | str] = field(default_factory=dict)
     device: str = "cpu"  # where it is checked; it grows on the CPU
 
     def names(self) -> list[str]:

@@ -11,8 +11,10 @@ import pytest
 import torch
 
 
-def compiled(f: object) -> object:
-    return pyjit.compile(f, options={"software_device": True, "strict": True})
+def compiled(f: object, **options: str) -> object:
+    return pyjit.compile(
+        f, options={"software_device": True, "strict": True, **options}
+    )
 
 
 def report(f: object, *args: object) -> str:
@@ -23,6 +25,16 @@ def report(f: object, *args: object) -> str:
 def test_cases(name: str) -> None:
     f, make = launch_cases.CASES[name]("cpu", torch.float32)
     launch_cases.check(compiled(f), f, make)
+
+
+@pytest.mark.parametrize("launch", ["plain", "copy", "table", "update"])
+@pytest.mark.parametrize("name", launch_cases.CASES)
+def test_every_way(name: str, launch: str) -> None:
+    f, make = launch_cases.CASES[name]("cpu", torch.float32)
+    fast = compiled(f, launch=launch)
+    launch_cases.check(fast, f, make)
+    text = report(fast, *make())
+    assert "not possible" not in text, text
 
 
 def test_report_names_the_ways_and_figures() -> None:

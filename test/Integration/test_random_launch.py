@@ -10,6 +10,7 @@ import os
 
 import pytest
 from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
 from Integration import test_random_programs as plain
 from Integration.random_programs import Program, programs
 
@@ -20,8 +21,11 @@ from Integration.random_programs import Program, programs
     derandomize="PYJIT_EXAMPLES" not in os.environ,
     suppress_health_check=list(HealthCheck),
 )
-@given(programs())
+@given(programs(), st.sampled_from(["", "copy", "table", "update"]))
 @pytest.mark.filterwarnings("ignore")
-def test_random_program(program: Program) -> None:
+def test_random_program(program: Program, launch: str) -> None:
+    """Launched as measured, or in one way: what is the fastest here says nothing of the others."""
     program.options["software_device"] = True
+    if launch:
+        program.options["launch"] = launch
     plain.check(program)

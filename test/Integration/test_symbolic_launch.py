@@ -10,14 +10,28 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 
-def compiled(f: object) -> object:
-    return pyjit.compile(f, options={"software_device": True, "max_records": 64})
+def compiled(f: object, **options: str) -> object:
+    return pyjit.compile(
+        f, options={"software_device": True, "max_records": 64, **options}
+    )
 
 
 @pytest.mark.parametrize("name", symbolic_cases.CASES)
 def test_cases(name: str) -> None:
     f, make = symbolic_cases.CASES[name]("cpu", torch.float32)
     symbolic_cases.check(compiled(f), f, make, rtol=1e-4, atol=1e-4)
+
+
+@pytest.mark.parametrize("launch", ["copy", "table", "update"])
+@pytest.mark.parametrize("name", symbolic_cases.CASES)
+def test_every_way(name: str, launch: str) -> None:
+    f, make = symbolic_cases.CASES[name]("cpu", torch.float32)
+    fast = compiled(f, launch=launch)
+    symbolic_cases.check(fast, f, make, rtol=1e-4, atol=1e-4)
+    with torch.no_grad():
+        for n in 3 * symbolic_cases.SIZES:
+            args = make(n)
+            torch.testing.assert_close(fast(*args), f(*args), rtol=1e-4, atol=1e-4)
 
 
 def test_report_names_the_sizes() -> None:
