@@ -25,103 +25,115 @@ static Value show(StructuredCall &call, Value source, RankedTensorType type,
       [](OpBuilder &, Location, ValueRange elements) { return elements[0]; });
 }
 
-SmallVector<Value> lowerExtreme(StructuredCall &call, bool largest) {
+/// The extreme of each row of `self` along `dim`, which is left out; null, with
+/// a reason, where there is no recipe.
+static Value findExtreme(StructuredCall &call, unsigned dim, bool largest,
+                         RankedTensorType kept) {
+  OpBuilder &b = call.b;
+  Value self = call.op.getInputs()[0];
+  SmallVector<Attribute> args{operators::getOperandPlaceholder(b.getContext()),
+                              b.getArrayAttr(b.getI64IntegerAttr(dim)),
+                              b.getBoolAttr(false)};
+  return lowerRecipe(b, call.loc(), largest ? "aten::amax" : "aten::amin",
+                     b.getArrayAttr(args), TypeRange(self.getType()),
+                     call.shown(self), kept, call.reason);
+}
+
+/// Where it first stands, as i32. An extreme that is not a number is found as
+/// such.
+static Value findPosition(StructuredCall &call, unsigned dim, Value extreme) {
   OpBuilder &b = call.b;
   Location loc = call.loc();
-  bool both = call.op.getNumResults() == 2;
   Value self = call.op.getInputs()[0];
-  auto type = cast<RankedTensorType>(self.getType());
+  auto kept = cast<RankedTensorType>(extreme.getType());
+  unsigned rank = kept.getRank() + 1;
+  SmallVector<AffineExpr> rest;
+  for (unsigned d = 0; d < rank; ++d)
+    if (d != dim)
+      rest.push_back(b.getAffineDimExpr(d));
+  AffineMap row = AffineMap::get(rank, 0, rest, b.getContext());
+  SmallVector<utils::IteratorType> iterators(rank,
+                                             utils::IteratorType::parallel);
+  iterators[dim] = utils::IteratorType::reduction;
+
+  Type i32 = b.getI32Type();
+  IntegerAttr far = b.getI32IntegerAttr(std::numeric_limits<int32_t>::max());
+  auto positions = RankedTensorType::get(kept.getShape(), i32);
+  Value most = arith::ConstantOp::create(b, loc, far);
+  Value empty = tensor::EmptyOp::create(b, loc, positions, ValueRange());
+  Value init = linalg::FillOp::create(b, loc, most, empty).getResult(0);
+  auto least = [&](OpBuilder &in, Location at, ValueRange x) {
+    Value found;
+    if (isa<FloatType>(kept.getElementType())) {
+      Value equal =
+          arith::CmpFOp::create(in, at, arith::CmpFPredicate::OEQ, x[0], x[1]);
+      Value nan =
+          arith::CmpFOp::create(in, at, arith::CmpFPredicate::UNO, x[0], x[0]);
+      found = arith::OrIOp::create(in, at, equal, nan);
+    } else {
+      found =
+          arith::CmpIOp::create(in, at, arith::CmpIPredicate::eq, x[0], x[1]);
+    }
+    Value index = arith::IndexCastOp::create(
+        in, at, i32, linalg::IndexOp::create(in, at, dim));
+    Value candidate = arith::SelectOp::create(
+        in, at, found, index, arith::ConstantOp::create(in, at, far));
+    linalg::YieldOp::create(
+        in, at, arith::MinSIOp::create(in, at, candidate, x[2]).getResult());
+  };
+  return linalg::GenericOp::create(
+             b, loc, TypeRange(positions),
+             ValueRange{call.shown(self), extreme}, ValueRange(init),
+             ArrayRef<AffineMap>{b.getMultiDimIdentityMap(rank), row, row},
+             iterators, least)
+      .getResult(0);
+}
+
+/// With the dimension of size 1 again, where it is kept; positions as i64.
+static Value asResult(StructuredCall &call, Value value, unsigned dim,
+                      unsigned rank, RankedTensorType wanted) {
+  OpBuilder &b = call.b;
+  SmallVector<AffineExpr> exprs;
+  bool keeps = wanted.getRank() == int64_t(rank);
+  for (unsigned d = 0; d < wanted.getRank(); ++d)
+    if (!keeps || d != dim)
+      exprs.push_back(b.getAffineDimExpr(d));
+  return makeMap(
+      b, call.loc(), wanted, value,
+      AffineMap::get(wanted.getRank(), 0, exprs, b.getContext()),
+      [&](OpBuilder &in, Location at, ValueRange x) -> Value {
+        Type to = wanted.getElementType();
+        return x[0].getType() == to
+                   ? x[0]
+                   : arith::ExtSIOp::create(in, at, to, x[0]).getResult();
+      });
+}
+
+SmallVector<Value> lowerExtreme(StructuredCall &call, bool largest) {
+  auto type = cast<RankedTensorType>(call.op.getInputs()[0].getType());
   Type element = type.getElementType();
   unsigned rank = type.getRank();
   std::optional<unsigned> dim = call.dim(1, rank);
   if (!dim || rank == 0)
     return call.stays("no dimension");
-  int64_t size = type.getDimSize(*dim);
-  if (type.getNumElements() == 0 || size >= (int64_t(1) << 31) ||
+  if (type.getNumElements() == 0 ||
+      type.getDimSize(*dim) >= (int64_t(1) << 31) ||
       element.isUnsignedInteger() || element.isInteger(1) || element.isF16() ||
       element.isBF16())
     return call.stays("an element type or size that it does not cover");
   SmallVector<int64_t> kept(type.getShape());
   kept.erase(kept.begin() + *dim);
-
-  // The extreme, without the dimension.
-  SmallVector<Attribute> args{operators::getOperandPlaceholder(b.getContext()),
-                              b.getArrayAttr(b.getI64IntegerAttr(*dim)),
-                              b.getBoolAttr(false)};
-  Value extreme = lowerRecipe(
-      b, loc, largest ? "aten::amax" : "aten::amin", b.getArrayAttr(args),
-      TypeRange(self.getType()), call.shown(self),
-      RankedTensorType::get(kept, element), call.reason);
+  Value extreme =
+      findExtreme(call, *dim, largest, RankedTensorType::get(kept, element));
   if (!extreme)
     return {};
-
-  // Where it first stands. An extreme that is not a number is found as such.
-  Type i32 = b.getI32Type();
-  auto positions = RankedTensorType::get(kept, i32);
-  SmallVector<AffineExpr> rest;
-  for (unsigned d = 0; d < rank; ++d)
-    if (d != *dim)
-      rest.push_back(b.getAffineDimExpr(d));
-  AffineMap row = AffineMap::get(rank, 0, rest, b.getContext());
-  SmallVector<utils::IteratorType> iterators(rank,
-                                             utils::IteratorType::parallel);
-  iterators[*dim] = utils::IteratorType::reduction;
-  Value most = arith::ConstantOp::create(
-      b, loc, b.getI32IntegerAttr(std::numeric_limits<int32_t>::max()));
-  Value empty = tensor::EmptyOp::create(b, loc, positions, ValueRange());
-  Value init = linalg::FillOp::create(b, loc, most, empty).getResult(0);
-  Value position =
-      linalg::GenericOp::create(
-          b, loc, TypeRange(positions), ValueRange{call.shown(self), extreme},
-          ValueRange(init),
-          ArrayRef<AffineMap>{b.getMultiDimIdentityMap(rank), row, row},
-          iterators,
-          [&](OpBuilder &in, Location at, ValueRange x) {
-            Value found;
-            if (isa<FloatType>(element)) {
-              Value equal = arith::CmpFOp::create(
-                  in, at, arith::CmpFPredicate::OEQ, x[0], x[1]);
-              Value nan = arith::CmpFOp::create(
-                  in, at, arith::CmpFPredicate::UNO, x[0], x[0]);
-              found = arith::OrIOp::create(in, at, equal, nan);
-            } else {
-              found = arith::CmpIOp::create(in, at, arith::CmpIPredicate::eq,
-                                            x[0], x[1]);
-            }
-            Value index = arith::IndexCastOp::create(
-                in, at, i32, linalg::IndexOp::create(in, at, *dim));
-            Value far = arith::ConstantOp::create(
-                in, at,
-                in.getI32IntegerAttr(std::numeric_limits<int32_t>::max()));
-            Value candidate =
-                arith::SelectOp::create(in, at, found, index, far);
-            linalg::YieldOp::create(
-                in, at,
-                arith::MinSIOp::create(in, at, candidate, x[2]).getResult());
-          })
-          .getResult(0);
-
-  // With the dimension of size 1 again, where it is kept; positions as i64.
-  auto finish = [&](Value value, RankedTensorType wanted) {
-    SmallVector<AffineExpr> exprs;
-    bool keeps = wanted.getRank() == int64_t(rank);
-    for (unsigned d = 0; d < wanted.getRank(); ++d)
-      if (!keeps || d != *dim)
-        exprs.push_back(b.getAffineDimExpr(d));
-    return makeMap(
-        b, loc, wanted, value,
-        AffineMap::get(wanted.getRank(), 0, exprs, b.getContext()),
-        [&](OpBuilder &in, Location at, ValueRange x) -> Value {
-          Type to = wanted.getElementType();
-          return x[0].getType() == to
-                     ? x[0]
-                     : arith::ExtSIOp::create(in, at, to, x[0]).getResult();
-        });
-  };
+  Value position = findPosition(call, *dim, extreme);
   SmallVector<Value> results;
+  bool both = call.op.getNumResults() == 2;
   if (both)
-    results.push_back(finish(extreme, call.result(0)));
-  results.push_back(finish(position, call.result(both ? 1 : 0)));
+    results.push_back(asResult(call, extreme, *dim, rank, call.result(0)));
+  results.push_back(
+      asResult(call, position, *dim, rank, call.result(both ? 1 : 0)));
   return results;
 }
 
