@@ -7,6 +7,7 @@
 //
 //===----------------------------------------------------------------------===//
 
+#include "Bases.h"
 #include "ObjectKinds.h"
 #include "Session.h"
 #include "Tensors.h"
@@ -128,12 +129,23 @@ static Session::Found classAttr(Session &s, PyObject *object, PyObject *name) {
   return {Found::Value, meta};
 }
 
+void pyjit::capture::readBases(Session &s, PyTypeObject *type) {
+  PyObject *mro = type->tp_mro;
+  auto *object = reinterpret_cast<PyObject *>(type);
+  if (!mro || !isHeapType(type) || isOwn(s, object))
+    return;
+  static PyObject *order = PyUnicode_InternFromString("__mro__");
+  s.pin(mro);
+  s.read(s.pin(object), Select::Field, order, mro);
+}
+
 Session::Found Session::superAttr(PyTypeObject *cls, PyObject *self,
                                   PyTypeObject *start, PyObject *name) {
   if (!isValue(self) && !require(self))
     return {};
   typeOf(self);
   PyObject *mro = start->tp_mro;
+  readBases(*this, start);
   bool behind = false;
   for (Py_ssize_t i = 0; mro && i < PyTuple_GET_SIZE(mro); ++i) {
     PyObject *base = PyTuple_GET_ITEM(mro, i);

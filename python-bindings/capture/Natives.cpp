@@ -1,6 +1,7 @@
 //===- Natives.cpp - Builtins that the recorder models --------------------===//
 
 #include "Natives.h"
+#include "Bases.h"
 #include "Tensors.h"
 
 #include <algorithm>
@@ -129,6 +130,7 @@ static Post nativeIsInstance(Session &s, const Call &c) {
     if (!s.require(object))
       return Post::Known;
     s.typeOf(object);
+    readBases(s, Py_TYPE(object));
     // Where the type does not match, C asks for `__class__`.
     if (PyType_HasFeature(Py_TYPE(object), Py_TPFLAGS_HEAPTYPE) &&
         !s.isTensor(object))
@@ -145,6 +147,8 @@ static Post nativeTypeCheck(Session &s, const Call &c) {
   PyObject *object = c.args[1];
   if (!isValue(object) && s.require(object)) {
     s.typeOf(object);
+    readBases(s, PyType_Check(object) ? reinterpret_cast<PyTypeObject *>(object)
+                                      : Py_TYPE(object));
     if (PyType_HasFeature(Py_TYPE(object), Py_TPFLAGS_HEAPTYPE) &&
         !s.isTensor(object) && !PyType_Check(object))
       s.loadAttr(object, PyUnicode_InternFromString("__class__"));
@@ -175,6 +179,8 @@ static Post nativeAbcCheck(Session &s, const Call &c) {
 static Post nativeIsSubclass(Session &s, const Call &c) {
   if (c.args.size() == 2) {
     s.require(c.args[0]);
+    if (PyType_Check(c.args[0]))
+      readBases(s, reinterpret_cast<PyTypeObject *>(c.args[0]));
     classes(s, c.args[1], "__subclasscheck__");
   }
   return Post::Known;

@@ -121,6 +121,7 @@ PyObject **fieldPlace(PyObject *object, PyObject *name) {
     auto *type = reinterpret_cast<PyHeapTypeObject *>(object);
     return is("__name__")       ? &type->ht_name
            : is("__qualname__") ? &type->ht_qualname
+           : is("__mro__")      ? &type->ht_type.tp_mro
                                 : nullptr;
   }
   return nullptr;

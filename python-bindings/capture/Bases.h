@@ -1,0 +1,15 @@
+//===- Bases.h - Which classes a class inherits from ------------*- C++ -*-===//
+#ifndef PYJIT_CAPTURE_BASES_H
+#define PYJIT_CAPTURE_BASES_H
+
+#include "Session.h"
+
+namespace pyjit::capture {
+
+/// Records which classes a type inherits from, in order: what `super` and
+/// `isinstance` go by, and no class's own attributes say.
+void readBases(Session &session, PyTypeObject *type);
+
+} // namespace pyjit::capture
+
+#endif // PYJIT_CAPTURE_BASES_H
