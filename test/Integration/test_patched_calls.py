@@ -6,7 +6,10 @@ by how these are aligned. The same cases run on a real device in test/gpu.
 
 from __future__ import annotations
 
+import ctypes
 import gc
+import subprocess
+import sys
 
 import patched_cases
 import pyjit
@@ -120,6 +123,89 @@ def test_a_failing_call_while_words_are_looked_for() -> None:
         with pytest.raises(IndexError):
             fast(torch.full((6,), 99), table)
         torch.testing.assert_close(fast(good, table), f(good, table))
+
+
+def at_address(address: int, bytes: int) -> None:
+    """Takes these addresses, which nobody has."""
+    mmap = ctypes.CDLL(None).mmap
+    mmap.restype = ctypes.c_uint64
+    mmap.argtypes = [
+        ctypes.c_uint64,
+        ctypes.c_uint64,
+        *3 * [ctypes.c_int],
+        ctypes.c_uint64,
+    ]
+    read_write, anonymous_there = 3, 0x2 | 0x20 | 0x100000
+    assert mmap(address, bytes, read_write, anonymous_there, -1, 0) == address
+
+
+def placed(x: torch.Tensor, address: int) -> torch.Tensor:
+    buffer = (ctypes.c_float * x.numel()).from_address(address)
+    return torch.frombuffer(buffer, dtype=x.dtype).view(x.shape).copy_(x)
+
+
+def test_an_operand_that_the_proof_does_not_speak_of() -> None:
+    """One of the places is taken, so one bit of the addresses cannot be varied; an operand that
+    differs in it is copied from then on. What later graphs hold of that graph's results is
+    renewed, too."""
+    near, far, size = 0x280000000000, 0x200000000000, 4 << 20
+    x = torch.randn(8, 16)
+    flipped = sum(1 << bit for bit in range(47) if bit % 3 == 1)
+    for address in (near, far, (near ^ flipped) & -(2 << 20)):
+        at_address(address, size)
+
+    def f(x: torch.Tensor, p: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor]:
+        a = torch.cumsum(torch.cumsum(x, 0), 1)
+        b = torch.bernoulli(p)
+        return torch.cumsum(a, 0).relu() * 2, b + 1
+
+    fast = compiled(f, "update")
+    half = torch.full((4,), 0.5)
+    notes = []
+    for i, address in enumerate([near] * 5 + [far, near, far, far, near]):
+        x = placed(torch.randn(8, 16), address)
+        torch.manual_seed(i)
+        want = f(x, half)
+        torch.manual_seed(i)
+        torch.testing.assert_close(fast(x, half), want)
+        notes.append(patched_cases.report(fast, (x, half)) if i in (4, 9) else "")
+    assert patched(notes[4]) == 1 and "read copies" not in notes[4], notes[4]
+    assert patched(notes[9]) == 0, notes[9]
+    assert f"an operand at {far:#x} differs from" in notes[9], notes[9]
+
+
+NO_ADDRESSES = """
+import resource, sys
+import patched_cases, pyjit, torch
+
+def f(x, v):
+    return torch.relu(torch.mv(x, v)) + 1
+
+fast = pyjit.compile(f, options={"software_device": True, "strict": True, "launch": "update"})
+x, v = torch.randn(3000, 4000), torch.randn(4000)
+for i in range(6):
+    if i == 2:
+        pages = int(open("/proc/self/statm").read().split()[0])
+        resource.setrlimit(resource.RLIMIT_AS, ((pages << 12) + (100 << 20),) * 2)
+    torch.testing.assert_close(fast(x, v), f(x, v), rtol=1e-3, atol=1e-3)
+print(patched_cases.report(fast, (x, v)))
+"""
+
+
+def test_no_addresses_are_left() -> None:
+    done = subprocess.run(
+        [sys.executable, "-c", NO_ADDRESSES],
+        env={"PYTHONPATH": ":".join(filter(None, sys.path)), "OMP_NUM_THREADS": "1"},
+        capture_output=True,
+        text=True,
+        check=False,
+        timeout=120,
+    )
+    assert done.returncode == 0, done.stderr[-3000:]
+    assert (
+        "read copies: CUDA driver: addresses for an operand: out of memory"
+        in done.stdout
+    ), done.stdout
 
 
 @pytest.mark.parametrize("value", ["fast", ""])
