@@ -256,6 +256,10 @@ Post Session::call(const Call &call, int depth) {
     if (!isValue(arg) && !require(arg))
       return Post::Known;
 
+  if (PyFunction_Check(f) && isModuleMark(f)) {
+    function(node);
+    return callModuleMark(*this, call);
+  }
   if (PyFunction_Check(f))
     return callFunction(*this, node, f);
   if (PyMethod_Check(f))

@@ -159,6 +159,12 @@ void Session::beginAt(PyjitFrame *frame, PyCodeObject *code, int offset,
                     ", " + (names[i] ? quotedString(names[i]) : "\"\"") +
                     ") : " + type,
                 location());
+    if (Node *node = find(object); node && node->external) {
+      writer.line("refgraph.same %" + std::to_string(value) + ", %" +
+                      std::to_string(ssa(node)) + " : " + type + ", " + type,
+                  location());
+      continue;
+    }
     auto [first, isNew] = unseen.insert({object, value});
     if (!isNew)
       writer.line("refgraph.same %" + std::to_string(value) + ", %" +

@@ -311,6 +311,7 @@ bool Run::addPlain(Session &s, const FrameState &state, int truth) {
     segment.nargs = s.argumentCount;
     segment.cut = Py_BuildValue("(sN)", why.c_str(), frames);
     segment.gradMode = s.gradModeLeft;
+    segment.footing = s.tensors->footing();
     for (auto [code, offset] : s.sites)
       segment.numbers.push_back(
           {Py_NewRef(reinterpret_cast<PyObject *>(code)), offset});

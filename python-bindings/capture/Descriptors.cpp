@@ -121,6 +121,12 @@ Session::Found Session::throughDescriptor(PyObject *descr, PyObject *object,
   if (PyFunction_Check(descr) || kind == &PyMethodDescr_Type ||
       kind == &PyWrapperDescr_Type || kind == &PyClassMethodDescr_Type)
     return {Found::Fresh, descr};
+  if (kind == &PyInstanceMethod_Type) { // how pybind11 keeps its methods
+    PyObject *function = PyInstanceMethod_GET_FUNCTION(descr);
+    if (!s.find(function))
+      s.pin(function);
+    return {Found::Fresh, descr};
+  }
   if (kind == &PyProperty_Type) {
     PyObject *getter = pyjitPropertyGetter(descr);
     if (!getter)
@@ -225,6 +231,10 @@ Session::Found Session::throughDescriptor(PyObject *descr, PyObject *object,
         return {Found::Fresh, nullptr};
       if (isTensorOperatorGetSet(descr))
         return {Found::Python, nullptr};
+      if (PyUnicode_CompareWithASCIIString(name, "data") == 0) {
+        s.dataOf = object;
+        return {Found::Fresh, nullptr};
+      }
       s.end("tensor attribute " + std::string(PyUnicode_AsUTF8(name)));
       return {Found::Fresh, nullptr};
     }

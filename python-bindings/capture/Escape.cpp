@@ -126,6 +126,14 @@ private:
         return refuse(object, " of unknown origin");
       if (s.tensors->isUninitialized(object))
         return refuse(object, " whose memory no recorded operator has filled");
+      if (s.tensors->isData(object))
+        return refuse(object, " that is the .data of another one");
+      if (!s.tensors->leaves(object)) {
+        auto refused =
+            refuse(object, " of inference mode beside one that is not");
+        s.refused = s.firstInferenceMode;
+        return refused;
+      }
       return {"%" + std::to_string(value), s.typeText(object)};
     }
     Node *node = s.find(object);
@@ -186,6 +194,8 @@ private:
       return createCyclic(object);
     if (!open.insert(object).second)
       return refuse(object, " that contains itself");
+    if (s.markedModules.count(object))
+      return refuse(object, " that Dynamo has noted");
     std::string kind, body;
     std::vector<std::string> types;
     PyTypeObject *type = Py_TYPE(object);
@@ -474,6 +484,9 @@ bool Session::isReinserted(const Write &write) const {
 template <typename Result> void Session::leaveWith(const Result &result) {
   std::string change =
       tensors->stateChange(mayLeaveGradMode ? &gradModeLeft : nullptr);
+  // Next time a cut is made in front of it.
+  if (!change.empty() && !inferenceModes.empty() && !refused)
+    refused = inferenceModes.front();
   if (change.empty())
     change = tensors->finalConflict();
   if (!change.empty())

@@ -14,6 +14,9 @@
 
 #include <opcode.h>
 
+#include <algorithm>
+#include <string>
+
 using namespace pyjit::capture;
 
 //===----------------------------------------------------------------------===//
@@ -71,6 +74,22 @@ void Session::end(const std::string &what) {
   dead = true;
   endedBefore = inHandler;
   reason = what + where();
+}
+
+/// How often.
+constexpr int kPasses = 3;
+
+void Session::endOnce(const std::string &what) {
+  const ShadowFrame &frame = frames.back();
+  if (!cutPoints || !frame.code || dead)
+    return end(what);
+  Origin origin = originOf(frame.code, nullptr);
+  auto times =
+      cutPoints->find({origin.code, passKey(frame.offset - origin.shift)});
+  if (times != cutPoints->end() && std::stoi(times->second) >= kPasses)
+    return end(what);
+  passes = true;
+  end(what);
 }
 
 void Session::endWhole(const std::string &what) {
@@ -176,7 +195,11 @@ void Session::noteBirth(PyObject *object) {
   if (!object || isValue(object) || births.count(object))
     return;
   Node *node = find(object);
-  if (!node || node->external || isTensor(object) || PyList_Check(object) ||
+  if (isTensor(object) && tensors->isData(object))
+    node = born(object);
+  else if (isTensor(object))
+    return;
+  if (!node || node->external || PyList_Check(object) ||
       PyTuple_Check(object) || PyDict_Check(object) || PyMethod_Check(object))
     return;
   std::vector<Birth> &birth = births[object];
@@ -194,6 +217,11 @@ void Session::onInstruction(PyCodeObject *code, int offset) {
   if (!codeInfo.valid)
     return end("bytecode that cannot be read");
   const Instruction &instruction = codeInfo.at(offset);
+  // Python code that a native function calls which is modelled as a whole.
+  if (tensors->suspended() &&
+      std::none_of(frames.begin(), frames.end(),
+                   [&](const ShadowFrame &f) { return f.frame == frame; }))
+    return;
   if (!align(frame, code, offset, /*starts=*/false))
     return end("a frame that was not called by the captured code");
   if (dead)
@@ -219,6 +247,8 @@ void Session::onInstruction(PyCodeObject *code, int offset) {
     shadow->truthOfYields = shadow->hashing = false;
     if (offset == shadow->pendingNext && instruction.depth > 0) {
       settle(shadow->post, stack[instruction.depth - 1]);
+      if (shadow->dataOf)
+        tensors->bindData(stack[instruction.depth - 1], shadow->dataOf);
       noteBirth(stack[instruction.depth - 1]);
       if (shadow->freshAt && instruction.depth >= shadow->freshAt)
         settle(Post::Fresh, stack[instruction.depth - shadow->freshAt]);
@@ -246,6 +276,7 @@ void Session::onInstruction(PyCodeObject *code, int offset) {
   truthOfYields = storingNumber = numbersAsTensors = hashing = callsNative =
       makesEmpty = false;
   freshAt = 0;
+  dataOf = nullptr;
   callee = nullptr;
   shadow->callee = nullptr;
   mark = {writes.size(), replacedNodes.size(), contextVariables.size(),
@@ -304,6 +335,7 @@ void Session::onInstruction(PyCodeObject *code, int offset) {
   shadow->truthOfYields = truthOfYields;
   shadow->hashing = hashing;
   shadow->freshAt = freshAt;
+  shadow->dataOf = dataOf;
   shadow->op = instruction.op;
   shadow->native = callsNative;
   if (post == Post::Constant)

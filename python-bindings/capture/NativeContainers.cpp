@@ -58,7 +58,7 @@ Post dictUpdate(Session &s, const Call &c) {
     if (PyList_Check(arg) || PyTuple_Check(arg))
       for (Py_ssize_t j = 0; j < PySequence_Fast_GET_SIZE(arg); ++j)
         s.iterate(PySequence_Fast_GET_ITEM(arg, j));
-    else if (!PyDict_Check(arg))
+    else if (!PyDict_Check(arg) && !PyGen_CheckExact(arg))
       s.end("dict.update with a " + typeName(arg));
   }
   return Post::Known;

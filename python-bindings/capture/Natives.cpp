@@ -14,6 +14,8 @@ using namespace pyjit::capture;
 //===----------------------------------------------------------------------===//
 
 void NativeTable::add(PyObject *callable, NativeHandler handler) {
+  if (PyInstanceMethod_Check(callable)) // of a class of pybind11's
+    callable = PyInstanceMethod_GET_FUNCTION(callable);
   if (PyMethodDef *def = pyjitMethodDef(callable))
     functions[def] = handler;
   else if (PyType_Check(callable))
@@ -66,6 +68,7 @@ const NativeTable &NativeTable::get() {
     addOrder(*t);
     addIterators(*t);
     addPlain(*t);
+    addWarnings(*t);
     PyErr_Clear();
     PyErr_SetRaisedException(error);
     return t;

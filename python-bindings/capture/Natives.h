@@ -52,6 +52,8 @@ void addOrder(NativeTable &table);
 void addIterators(NativeTable &table);
 /// Regular expressions, numpy's numbers, namespaces: made of values alone.
 void addPlain(NativeTable &table);
+/// warnings.warn.
+void addWarnings(NativeTable &table);
 
 /// `ref()`: a weak reference's target never changes, it only dies.
 Post callWeakReference(Session &session, const Call &call);
@@ -62,6 +64,11 @@ bool isScriptFunction(PyObject *object);
 Post callScript(Session &session, const Call &call);
 /// What stands behind `torch.ops.namespace.name`.
 bool isTorchOperator(PyObject *object);
+
+/// Once Dynamo has compiled something, it notes every nn.Module that is made in
+/// a weak table of its own.
+bool isModuleMark(PyObject *object);
+Post callModuleMark(Session &session, const Call &call);
 
 /// operator.itemgetter, attrgetter and methodcaller.
 bool isGetter(PyObject *object);

@@ -106,7 +106,7 @@ Post pyjit::capture::callCached(Session &s, const Call &c) {
   PyObject *cache = pyjitCache(c.callable);
   PyObject *key = cacheKey(cache, c, pyjitCacheTyped(c.callable));
   if (!key) {
-    s.end("the first call of a cached function with these arguments");
+    s.endOnce("the first call of a cached function with these arguments");
     return Post::Known;
   }
   if (PyTuple_CheckExact(key))
@@ -137,6 +137,35 @@ bool pyjit::capture::isTorchOperator(PyObject *object) {
       module && PyUnicode_Check(module) ? PyUnicode_AsUTF8(module) : nullptr;
   PyErr_Clear();
   return name && !std::strncmp(name, "torch._ops.", 11);
+}
+
+//===----------------------------------------------------------------------===//
+// torch._dynamo.mutation_guard.GenerationTracker.tag(module)
+//===----------------------------------------------------------------------===//
+
+bool pyjit::capture::isModuleMark(PyObject *object) {
+  static PyObject *tag = nullptr;
+  static PyObject *name =
+      PyUnicode_InternFromString("torch._dynamo.mutation_guard");
+  if (!tag) {
+    if (!PyDict_GetItemWithError(PyImport_GetModuleDict(), name))
+      return false;
+    tag = findObject("torch._dynamo.mutation_guard:GenerationTracker.tag");
+    if (!tag)
+      return false;
+  }
+  return PyMethod_Check(tag) && PyMethod_GET_FUNCTION(tag) == object;
+}
+
+/// The table lets go of a module when it dies; one that the call makes and
+/// does not hand out leaves no trace there.
+Post pyjit::capture::callModuleMark(Session &s, const Call &c) {
+  Node *node = c.args.size() == 2 ? s.find(c.args[1]) : nullptr;
+  if (!node || node->external)
+    s.end("a module from before the call that Dynamo notes");
+  else
+    s.markedModules.insert(c.args[1]);
+  return Post::Constant; // what the function does within is not looked at
 }
 
 namespace {
@@ -284,6 +313,112 @@ Post torchSetting(Session &s, const Call &c) {
   return Post::Known;
 }
 
+//===----------------------------------------------------------------------===//
+// torch.inference_mode() inside the call: the mode shows in the tensors that
+// leave, and a record makes them in that mode. It cannot stay on at a cut.
+//===----------------------------------------------------------------------===//
+
+Post makeInferenceMode(Session &s, const Call &c) {
+  for (PyObject *arg : c.args)
+    if (!isValue(arg))
+      return s.unknownNative(c);
+  return Post::Fresh;
+}
+
+Post enterInferenceMode(Session &s, const Call &c) {
+  if (c.args.size() != 1 || s.isExternal(c.args[0]))
+    return s.unknownNative(c);
+  s.inferenceModes.push_back(c.args[0]);
+  if (!s.firstInferenceMode)
+    s.firstInferenceMode = c.args[0];
+  return Post::Known;
+}
+
+Post leaveInferenceMode(Session &s, const Call &c) {
+  auto &modes = s.inferenceModes;
+  if (c.args.empty() || modes.empty() || modes.back() != c.args[0])
+    return s.unknownNative(c);
+  modes.pop_back();
+  return Post::Known;
+}
+
+/// What stands behind a lock is often done once: loggers keep what their levels
+/// come to.
+Post takeLock(Session &s, const Call &c) {
+  s.endOnce("a lock");
+  return Post::Known;
+}
+
+//===----------------------------------------------------------------------===//
+// copy.copy() of plain objects: `object.__reduce_ex__`
+//===----------------------------------------------------------------------===//
+
+/// What a class or `object` says, and no instance.
+bool isInherited(Session &s, PyObject *object, const char *name) {
+  static auto *base = reinterpret_cast<PyObject *>(&PyBaseObject_Type);
+  PyObject *text = PyUnicode_InternFromString(name);
+  Session::Found found = s.loadAttr(object, text);
+  PyObject *own = PyObject_GetAttr(base, text);
+  PyErr_Clear();
+  Py_XDECREF(own); // `object` keeps it
+  return own ? found.kind == Session::Found::Fresh && found.object == own
+             : found.kind == Session::Found::Absent;
+}
+
+/// (copyreg.__newobj__, (class,), __dict__ or None, None, None)
+Post reduceObject(Session &s, const Call &c) {
+  PyObject *object = c.arg(0);
+  auto *type = Py_TYPE(object);
+  if (c.args.size() != 2 || c.kwnames || !PyLong_CheckExact(c.args[1]) ||
+      PyLong_AsLong(c.args[1]) < 2 ||
+      !PyType_HasFeature(type, Py_TPFLAGS_HEAPTYPE) || PyType_Check(object) ||
+      PyList_Check(object) || PyDict_Check(object) || PyTuple_Check(object) ||
+      type->tp_itemsize)
+    return s.unknownNative(c);
+  for (const char *name :
+       {"__reduce__", "__getstate__", "__getnewargs_ex__", "__getnewargs__"})
+    if (!isInherited(s, object, name))
+      return s.unknownNative(c);
+  // Python code fills it in at the first copy.
+  static PyObject *slotNames = PyUnicode_InternFromString("__slotnames__");
+  PyObject *slots = PyDict_GetItemWithError(type->tp_dict, slotNames);
+  if (!slots) {
+    s.endOnce("the first copy of a " + typeName(object));
+    return Post::Fresh;
+  }
+  s.typeLookup(type, slotNames);
+  s.readAll(slots);
+  if (!PyList_CheckExact(slots) || PyList_GET_SIZE(slots))
+    return s.unknownNative(c);
+  static PyObject *dictName = PyUnicode_InternFromString("__dict__");
+  Session::Found dict = s.loadAttr(object, dictName);
+  if (dict.kind != Session::Found::Value || !dict.object)
+    return s.unknownNative(c);
+  s.readAll(dict.object); // whether it is empty
+  static PyObject *module = PyImport_ImportModule("copyreg");
+  static PyObject *newName = PyUnicode_InternFromString("__newobj__");
+  PyObject *globals = pyjitModuleDict(module);
+  PyObject *make = PyDict_GetItemWithError(globals, newName);
+  if (!make)
+    return s.unknownNative(c);
+  s.read(s.pin(globals), Select::Item, newName, make);
+  return Post::FreshTuples;
+}
+
+//===----------------------------------------------------------------------===//
+// The exception that is being handled: contextlib.ExitStack asks for it
+//===----------------------------------------------------------------------===//
+
+/// None, in a record for calls that begin while none is.
+Post handledException(Session &s, const Call &c) {
+  PyObject *handled = PyErr_GetHandledException();
+  Py_XDECREF(handled);
+  if (handled)
+    return s.unknownNative(c);
+  s.writer.line("refgraph.state {handles_exception = false}", s.location());
+  return Post::Fresh;
+}
+
 } // namespace
 
 void pyjit::capture::addLibrary(NativeTable &t) {
@@ -310,6 +445,18 @@ void pyjit::capture::addLibrary(NativeTable &t) {
 
   t.add("torch._C:_FunctionBase.apply", functionApply);
   t.add("torch._C._functorch:unwrap_if_dead", sameTensor);
+  t.add("builtins:object.__reduce_ex__", reduceObject);
+  t.add("_thread:RLock.acquire", takeLock);
+  t.add("_thread:RLock.__enter__", takeLock);
+  t.add("_thread:lock.acquire", takeLock);
+  t.add("_thread:lock.__enter__", takeLock);
+  t.add("sys:exc_info", handledException);
+  t.add("sys:exception", handledException);
+  if (PyObject *type = findObject("torch._C:_InferenceMode")) {
+    t.addType(reinterpret_cast<PyTypeObject *>(type), makeInferenceMode);
+    t.add("torch._C:_InferenceMode.__enter__", enterInferenceMode);
+    t.add("torch._C:_InferenceMode.__exit__", leaveInferenceMode);
+  }
   for (const char *name :
        {"set_autocast_enabled", "set_autocast_dtype",
         "set_autocast_cache_enabled", "autocast_increment_nesting",

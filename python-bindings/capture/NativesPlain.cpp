@@ -48,11 +48,44 @@ bool pyjit::capture::isByValue(PyObject *object) {
          !std::strcmp(Py_TYPE(object)->tp_name, "torch.device");
 }
 
+static bool isNumpyDispatcher(PyObject *object) {
+  return !std::strcmp(Py_TYPE(object)->tp_name,
+                      "numpy._ArrayFunctionDispatcher");
+}
+
 bool pyjit::capture::isNumpyFunction(PyObject *object) {
-  return !std::strcmp(Py_TYPE(object)->tp_name, "numpy.ufunc");
+  return !std::strcmp(Py_TYPE(object)->tp_name, "numpy.ufunc") ||
+         isNumpyDispatcher(object);
+}
+
+/// `np.prod(x.shape)`: one number made of a list of numbers. The Python code
+/// beneath computes with arrays that nobody else sees.
+static Post reduceNumbers(Session &s, const Call &c) {
+  static const char *const names[] = {"prod", "sum",  "mean",   "max", "min",
+                                      "amax", "amin", "median", "std", "var"};
+  bool known = false;
+  for (const char *name : names) {
+    PyObject *function = numpyMember(name);
+    known |= function == c.callable;
+    Py_XDECREF(function);
+  }
+  PyObject *list = c.arg(0);
+  if (!known || c.args.size() != 1 || c.kwnames || s.isTensor(list) ||
+      (!PyTuple_Check(list) && !PyList_CheckExact(list)))
+    return s.unknownNative(c);
+  s.readAll(list);
+  for (Py_ssize_t i = 0; i < PySequence_Fast_GET_SIZE(list); ++i)
+    if (PyObject *item = PySequence_Fast_GET_ITEM(list, i);
+        !PyLong_CheckExact(item) && !PyFloat_CheckExact(item) &&
+        !PyBool_Check(item))
+      return s.unknownNative(c);
+  s.scalars.pinDeep(list);
+  return Post::Constant;
 }
 
 Post pyjit::capture::callNumpy(Session &s, const Call &c) {
+  if (isNumpyDispatcher(c.callable))
+    return reduceNumbers(s, c);
   for (PyObject *arg : c.args) {
     bool number = PyLong_CheckExact(arg) || PyFloat_CheckExact(arg) ||
                   PyBool_Check(arg) || isNumpyNumber(arg);

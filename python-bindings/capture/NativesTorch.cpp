@@ -379,6 +379,7 @@ void pyjit::capture::addTorch(NativeTable &t) {
            "_is_torch_function_mode_enabled",
            "_is_autocast_available",
            "_get_privateuse1_backend_name",
+           "_get_cpu_capability",
            "_cuda_getDeviceCount",
        })
     t.add(("torch._C:" + std::string(name)).c_str(), stateGetter);
@@ -387,6 +388,7 @@ void pyjit::capture::addTorch(NativeTable &t) {
     t.add(("torch._C:" + std::string(name)).c_str(), hasTorchFunction);
   t.add("torch._C:_set_grad_enabled", setGradMode);
   t.add("torch:Size", makeSize);
+  t.add("torch:Size.numel", nativePure);
   t.add("torch:device", nativePure);
   t.add("torch:finfo", nativePure);
   t.add("torch:iinfo", nativePure);

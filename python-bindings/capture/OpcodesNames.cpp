@@ -91,7 +91,7 @@ Post pyjit::capture::importName(const Op &o) {
   PyObject *modules = PyImport_GetModuleDict();
   PyObject *module = PyDict_GetItemWithError(modules, name);
   if (!module) {
-    o.s.end("the first import of a module");
+    o.s.endOnce("the first import of a module");
     return Post::Known;
   }
   o.s.read(o.s.pin(modules), Select::Item, name, module);

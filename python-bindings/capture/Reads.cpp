@@ -228,6 +228,7 @@ void Session::emitGet(Node *owner, Select select, const std::string &selector,
     same(value, node->value, type);
   if (node && !pinned)
     return;
+  meet(result, value);
   node = born(result);
   node->external = true;
   if (!pinned) {

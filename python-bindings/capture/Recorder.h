@@ -10,6 +10,14 @@
 
 namespace pyjit::capture {
 
+/// What a record needs to know of Torch's thread state besides its guards.
+struct Footing {
+  uint64_t included = 0, excluded = 0; ///< dispatch keys where it begins
+  /// Whether what it hands out is of inference mode, where that is not the
+  /// mode that it begins in; else -1.
+  int inference = -1;
+};
+
 /// A part of a call that was recorded: up to a cut, or from a cut to the next
 /// or to the end of a function.
 struct Segment {
@@ -27,6 +35,7 @@ struct Segment {
   /// present instruction, plus a tuple of keys: where it may go on.
   PyObject *cut = nullptr;
   int gradMode = -1; ///< grad mode that the part leaves behind, if it set it
+  Footing footing;
   /// Where the part goes on through decisions on data: the same part up to the
   /// first of them, in case that no loop can be made of it. At most one.
   std::vector<Segment> fallback;
@@ -45,6 +54,7 @@ struct CaptureResult {
   std::string trace;
   /// New reference: the list of live objects that the text names by index.
   PyObject *objects = nullptr;
+  Footing footing;
   /// Why the capture ended: construct, file and line. Empty on success.
   std::string reason;
 };

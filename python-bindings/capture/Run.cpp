@@ -122,9 +122,9 @@ PyObject *Run::execute(PyObject *callable, PyObject *const *args, size_t nargs,
     } else if (!session->resumed) {
       session->finishCall(result);
       learnNumbers(*session);
-      if (session->ended())
+      if (session->ended() && !learnAtEnd(*session))
         reason = session->reason;
-      else
+      else if (!session->ended())
         add(*session, nullptr);
       whole = std::move(session);
     }
@@ -149,6 +149,7 @@ void Run::add(Session &session, PyObject *cut) {
   segment.nargs = session.argumentCount;
   segment.cut = cut;
   segment.gradMode = session.gradModeLeft;
+  segment.footing = session.tensors->footing();
   segment.mayLoop = session.heads.early;
   for (auto [code, offset] : session.sites)
     segment.numbers.push_back(
@@ -266,6 +267,8 @@ static CaptureResult finish(Run &run, PyObject *result) {
       out.reason += entry + "\n";
   else if (result && run.segments.size() == 1)
     out.trace = run.segments[0].trace;
+  if (!run.segments.empty())
+    out.footing = run.segments[0].footing;
   out.objects = run.segments.empty() ? PyList_New(0) : run.segments[0].objects;
   for (size_t i = 1; i < run.segments.size(); ++i)
     Py_DECREF(run.segments[i].objects);

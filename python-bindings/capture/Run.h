@@ -62,7 +62,9 @@ private:
   void cut(std::unique_ptr<Session> session);
   void await(Session &session, const std::vector<FrameState> &states);
   void learn(const FrameState &state, const std::string &why);
+  void pass(Session &session);
   void learnBirth(Session &session, const std::vector<FrameState> &states);
+  bool learnAtEnd(Session &session);
   void learnNumbers(Session &session);
 
   // RunResume.cpp.

@@ -7,6 +7,7 @@
 //
 //===----------------------------------------------------------------------===//
 
+#include "Continuation.h"
 #include "Run.h"
 #include "Tensors.h"
 
@@ -87,6 +88,43 @@ void Run::learnBirth(Session &session, const std::vector<FrameState> &states) {
   }
 }
 
+/// What the call returns shows that it was partly in inference mode, or is the
+/// `.data` of an input: next time, a part ends where that was made.
+bool Run::learnAtEnd(Session &session) {
+  PyObject *refused = session.refused;
+  auto birth = session.births.find(refused);
+  if (!planner || !refused ||
+      (refused != session.firstInferenceMode && !session.isTensor(refused)) ||
+      birth == session.births.end() || birth->second.empty())
+    return false;
+  const Session::Birth &at = birth->second.front();
+  Origin origin = originOf(at.code, nullptr);
+  if (session.info(at.code).exits(at.offset).empty())
+    return false;
+  FrameState state;
+  state.code = origin.code;
+  state.offset = at.offset - origin.shift;
+  learn(state, session.reason);
+  return true;
+}
+
+/// What was so in this call is not likely to be so again.
+void Run::pass(Session &session) {
+  const ShadowFrame &frame = session.frames.back();
+  Origin origin = originOf(frame.code, nullptr);
+  int key = passKey(frame.offset - origin.shift);
+  auto before = known.find({origin.code, key});
+  int times = before == known.end() ? 1 : std::stoi(before->second) + 1;
+  PyObject *entry = Py_BuildValue("(OiN)", origin.code, key,
+                                  PyUnicode_FromFormat("%d", times));
+  if (entry)
+    PyList_Append(learned, entry);
+  Py_XDECREF(entry);
+  if (reason.empty())
+    reason = session.reason;
+  stopped = true;
+}
+
 /// Where a number of a tensor's data was used in a way that a record cannot
 /// repeat, the tensor has to be asked by Python itself.
 void Run::learnNumbers(Session &session) {
@@ -150,6 +188,8 @@ static std::string joinReasons(std::string why, const std::string &more) {
 }
 
 void Run::cut(std::unique_ptr<Session> session) {
+  if (session->passes)
+    return pass(*session);
   std::string why = session->reason;
   auto noteReason = [&] {
     if (reason.empty())

@@ -135,6 +135,8 @@ void Session::settle(Post post, PyObject *result) {
     return;
   case Post::Constant:
     tensors->bindConstant(result);
+    if (!isTensor(result) && !known(result)) // numpy's number
+      born(result);
     return;
   case Post::Fresh:
     if (!isTensor(result) && !known(result))
@@ -218,7 +220,20 @@ Node *Session::pin(PyObject *object) {
                 location());
     node->value = path;
   }
+  if (unseen.count(object))
+    meet(object, ssa(node));
   return node;
+}
+
+void Session::meet(PyObject *object, int value) {
+  auto found = unseen.find(object);
+  if (found == unseen.end())
+    return;
+  std::string type = typeText(object);
+  writer.line("refgraph.same %" + std::to_string(found->second) + ", %" +
+                  std::to_string(value) + " : " + type + ", " + type,
+              location());
+  unseen.erase(found);
 }
 
 int Session::ssa(Node *node) {

@@ -115,6 +115,7 @@ struct ShadowFrame {
   PyTypeObject *instantiating = nullptr;
   bool truthOfYields = false;
   bool hashing = false;
+  PyObject *dataOf = nullptr;
   int freshAt = 0;     ///< a further new object, counted from the top; 0: none
   int op = 0;          ///< of the instruction in progress
   bool native = false; ///< it calls a native function
@@ -156,6 +157,9 @@ public:
   void onInstruction(PyCodeObject *code, int offset);
   /// Ends the capture: `what` is not modelled.
   void end(const std::string &what);
+  /// Ends it for what is so in a first call only: the next one is recorded
+  /// anew. Where that does not help, it is an end like any other.
+  void endOnce(const std::string &what);
   /// Ends it for good: a cut would not help.
   void endWhole(const std::string &what);
   bool ended() const { return dead; }
@@ -346,6 +350,9 @@ public:
 
   /// Values that are passed on unseen, by address: SSA value.
   std::map<PyObject *, int> unseen;
+  /// An object is met by another way, as `value`. If it is passed on unseen,
+  /// too, its address no longer says by which: the two have to be one.
+  void meet(PyObject *object, int value);
   /// Instructions (of original code) in front of which the recording stops.
   const std::map<std::pair<PyCodeObject *, int>, std::string> *cutPoints =
       nullptr;
@@ -353,7 +360,8 @@ public:
   bool finished = false; ///< ... which has returned
   Py_ssize_t argumentCount = 0;
   bool inHandler = false;
-  bool noCut = false; ///< what ended the capture is not one instruction's
+  bool passes = false; ///< ended by `endOnce`
+  bool noCut = false;  ///< what ended the capture is not one instruction's
   /// The capture ended in front of an instruction, not in the middle of one.
   bool endedBefore = false;
   PyObject *refused = nullptr; ///< the object that could not leave
@@ -408,11 +416,18 @@ public:
   /// Tokens of context variables that were set before, and are reset now.
   std::vector<Node *> contextResets;
   PyObject *tokenOf(PyObject *variable) const;
+  /// torch._C._InferenceMode objects that the call has entered and not left.
+  std::vector<PyObject *> inferenceModes;
+  PyObject *firstInferenceMode = nullptr;
+  /// Modules of the call that Dynamo has noted: they may not leave it.
+  std::set<PyObject *> markedModules;
   /// Closure cells of external functions, in the order of the first write.
   std::vector<PyObject *> cellWrites;
   /// Set by a native handler for the instruction in progress.
   PyTypeObject *instantiating = nullptr;
   bool truthOfYields = false;
+  /// The instruction reads `.data` of this tensor.
+  PyObject *dataOf = nullptr;
   int freshAt = 0;
   /// The instruction in progress calls a native function.
   bool callsNative = false;
@@ -480,6 +495,9 @@ private:
   std::unordered_map<PyObject *, unsigned> callbacks;
   std::vector<PyObject *> kept;
 };
+
+/// Where the table of places to cut at notes that an instruction was passed.
+inline int passKey(int offset) { return -1 - offset; }
 
 /// Values: immutable, compared by content, known concretely wherever they are.
 bool isValue(PyObject *object);

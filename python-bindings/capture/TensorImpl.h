@@ -11,6 +11,7 @@
 #include <c10/core/TensorImpl.h>
 
 #include <map>
+#include <set>
 #include <unordered_map>
 
 namespace pyjit::capture {
@@ -32,6 +33,7 @@ struct State {
   bool gradMode, inferenceMode, autocastCpu, autocastCuda, autocastCache;
   bool deterministic, deterministicWarnOnly, cudnn, mkldnn;
   at::ScalarType defaultDtype, autocastCpuDtype, autocastCudaDtype;
+  uint64_t includedKeys, excludedKeys;
   static State now();
 };
 
@@ -50,6 +52,8 @@ struct TensorRecorder::Impl {
   std::vector<c10::TensorImpl *> factories;
   /// Storages that a view shows as numbers of another type.
   std::map<const void *, std::string> retypedStorages;
+  /// Storages of inputs that Python took `.data` of.
+  std::set<const void *> dataStorages;
   /// Storages that an operator wrote to.
   std::map<const void *, std::string> writtenStorages;
   at::CallbackHandle callback = 0;
@@ -57,6 +61,7 @@ struct TensorRecorder::Impl {
   bool suspended = false;
   int depth = 0; ///< inside an operator that is recorded as one
   State state = State::now();
+  int leavingMode = -1; ///< whether what leaves is of inference mode
 
   std::vector<Shadow> shadows;
   /// -1 if the operator was not recorded.

@@ -106,6 +106,9 @@ State State::now() {
   s.defaultDtype = c10::typeMetaToScalarType(at::get_default_dtype());
   s.autocastCpuDtype = at::autocast::get_autocast_dtype(at::kCPU);
   s.autocastCudaDtype = at::autocast::get_autocast_dtype(at::kCUDA);
+  auto keys = c10::impl::tls_local_dispatch_key_set();
+  s.includedKeys = keys.included_.raw_repr();
+  s.excludedKeys = keys.excluded_.raw_repr();
   return s;
 }
 
@@ -164,13 +167,21 @@ TensorInfo &TensorRecorder::Impl::bind(const at::TensorBase &tensor,
   return info;
 }
 
+/// A class whose tensors PyTorch takes for tensors like any others.
+static bool isPlainSubclass(Session &s, PyTypeObject *cls) {
+  static PyObject *disabled =
+      findObject("torch._C:_disabled_torch_function_impl");
+  return disabled && s.typeLookup(cls, "__torch_function__") == disabled;
+}
+
 bool TensorRecorder::describe(PyObject *object, bool parameter,
                               std::string &type, std::string &attributes) {
   const at::Tensor &t = THPVariable_Unpack(object);
   PyTypeObject *cls = Py_TYPE(object);
   static PyObject *parameterClass = findObject("torch.nn:Parameter");
   if (reinterpret_cast<PyObject *>(cls) != THPVariableClass &&
-      reinterpret_cast<PyObject *>(cls) != parameterClass) {
+      reinterpret_cast<PyObject *>(cls) != parameterClass &&
+      !isPlainSubclass(impl->session, cls)) {
     impl->session.endWhole("a tensor of class " + std::string(cls->tp_name));
     return false;
   }
@@ -253,6 +264,30 @@ bool TensorRecorder::requiresGrad(PyObject *object) {
   return THPVariable_Unpack(object).requires_grad();
 }
 
+bool TensorRecorder::leaves(PyObject *object) {
+  const at::Tensor &t = THPVariable_Unpack(object);
+  // What was there before the call is what it is, and so are its views.
+  for (auto &entry : impl->tensors)
+    if (entry.second.external && entry.first->has_storage() &&
+        t.has_storage() &&
+        entry.first->unsafe_storage().unsafeGetStorageImpl() ==
+            t.storage().unsafeGetStorageImpl())
+      return true;
+  int mode = t.is_inference();
+  if (impl->leavingMode >= 0 && impl->leavingMode != mode)
+    return false;
+  impl->leavingMode = mode;
+  return true;
+}
+
+Footing TensorRecorder::footing() const {
+  const State &state = impl->state;
+  bool other =
+      impl->leavingMode >= 0 && impl->leavingMode != int(state.inferenceMode);
+  return {state.includedKeys, state.excludedKeys,
+          other ? impl->leavingMode : -1};
+}
+
 bool TensorRecorder::gradMode() { return c10::GradMode::is_enabled(); }
 
 void TensorRecorder::readOffset(PyObject *object) {
@@ -268,6 +303,51 @@ void TensorRecorder::Impl::readOffset(const at::TensorBase &t, int value) {
 void TensorRecorder::bindConstant(PyObject *object) {
   if (isTensor(object) && valueOf(object) < 0)
     impl->constant(THPVariable_Unpack(object));
+}
+
+void TensorRecorder::bindData(PyObject *object, PyObject *of) {
+  Session &s = impl->session;
+  if (!isTensor(object) || s.ended())
+    return;
+  const at::Tensor &t = THPVariable_Unpack(object);
+  const at::Tensor &from = THPVariable_Unpack(of);
+  TensorInfo *found = impl->find(from);
+  if (!found || found->value < 0 || unsupportedTensor(t) ||
+      impl->type(t) != impl->type(from))
+    return s.end("tensor attribute data");
+  TensorInfo source = *found;
+  int value = s.writer.fresh();
+  std::string line = "%" + std::to_string(value) +
+                     " = refgraph.tensor_op \"aten::detach\"(%" +
+                     std::to_string(source.value) + ") aliases [0]";
+  if (t.storage_offset())
+    line +=
+        " {offsets = array<i64: " + std::to_string(t.storage_offset()) + ">}";
+  s.writer.line(line + " : (" + source.type + ") -> " + impl->type(t),
+                s.location());
+  TensorInfo &info = impl->bind(t, value);
+  info.constant = source.constant;
+  info.uninitialized = source.uninitialized;
+  info.readOnly = source.readOnly;
+  // Writes that leave an input's version as it is cannot be reproduced.
+  for (auto &entry : impl->tensors) {
+    if (!entry.second.external || !entry.first->has_storage() ||
+        !t.has_storage() ||
+        entry.first->unsafe_storage().unsafeGetStorageImpl() !=
+            t.storage().unsafeGetStorageImpl())
+      continue;
+    info.readOnly = true;
+    impl->dataStorages.insert(t.storage().unsafeGetStorageImpl());
+  }
+}
+
+bool TensorRecorder::isData(PyObject *object) {
+  if (impl->dataStorages.empty())
+    return false;
+  const at::Tensor &t = THPVariable_Unpack(object);
+  TensorInfo *info = impl->find(t);
+  return info && info->readOnly && !info->external && t.has_storage() &&
+         impl->dataStorages.count(t.storage().unsafeGetStorageImpl());
 }
 
 /// The record keeps a copy of its own: the program may write to the tensor.

@@ -10,6 +10,8 @@
 
 #include "pyjit-rt/ScalarMath.h"
 
+#include "Recorder.h"
+
 #include <memory>
 #include <string>
 #include <vector>
@@ -48,9 +50,19 @@ public:
   void bindExternal(PyObject *tensor, int value);
   /// Makes `tensor`, built from Python data without operators, a constant.
   void bindConstant(PyObject *tensor);
+  /// `tensor` is what `.data` of another one handed out, unseen by the
+  /// dispatcher: the same memory, without a gradient.
+  void bindData(PyObject *tensor, PyObject *of);
+  /// Such a tensor of an input, or a view of one: it has a version of its own,
+  /// so that no operator makes it.
+  bool isData(PyObject *tensor);
   /// Records what Python saw of a tensor's storage offset.
   void readOffset(PyObject *tensor);
   bool requiresGrad(PyObject *tensor);
+  /// A tensor leaves the part of the call. False: it is of inference mode and
+  /// another was not, or the other way round.
+  bool leaves(PyObject *tensor);
+  Footing footing() const;
   static bool gradMode();
   /// Computed from constants only: its data may flow into Python.
   bool isConstant(PyObject *tensor);

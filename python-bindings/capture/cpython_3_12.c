@@ -6,6 +6,7 @@
 #include "internal/pycore_context.h"
 #include "internal/pycore_descrobject.h"
 #include "internal/pycore_frame.h"
+#include "internal/pycore_interp.h"
 #include "internal/pycore_long.h"
 #include "internal/pycore_moduleobject.h"
 #include "internal/pycore_object.h"
@@ -162,6 +163,10 @@ int pyjitTokenUsed(PyObject *token) {
 
 PyObject *pyjitModuleDict(PyObject *module) {
   return ((PyModuleObject *)module)->md_dict;
+}
+
+long pyjitWarningFilters(void) {
+  return PyInterpreterState_Get()->warnings.filters_version;
 }
 
 PyObject *pyjitUniqueCopy(PyObject *value) {

@@ -70,6 +70,8 @@ PyObject *pyjitCacheLink(PyObject *object);
 PyObject *pyjitTokenVariable(PyObject *token);
 int pyjitTokenUsed(PyObject *token);
 PyObject *pyjitModuleDict(PyObject *module);
+/// How often this interpreter's warning filters have changed.
+long pyjitWarningFilters(void);
 /// A number or string equal to `value` that is an object of its own, even where
 /// CPython keeps one for all. Null for other types.
 PyObject *pyjitUniqueCopy(PyObject *value);

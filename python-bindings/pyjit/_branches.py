@@ -37,6 +37,7 @@ class Part:
         keywords: tuple[str, ...],
         cut: tuple | None,
         grad_mode: int,
+        footing: tuple[int, int, int],
         record: Any = None,
         replaces: Part | None = None,
     ) -> None:
@@ -46,6 +47,8 @@ class Part:
         self.keywords = keywords
         self.cut = cut
         self.grad_mode = grad_mode
+        # The dispatcher's keys where it begins; whether it makes its results in inference mode.
+        self.footing = footing
         self.record = record
         self.replaces = replaces
         self.branch_count = 0  # that are merged in it
@@ -180,6 +183,7 @@ def _merge(
         prefix.keywords,
         cut,
         modes[-1] if modes else -1,
+        prefix.footing,
         replaces=prefix,
     )
     merged.branch_count = 1 + sum(step.part.branch_count for step in steps)
@@ -260,6 +264,12 @@ class Branches:
                 )
                 return None
             self._tried.add(tried)
+            joined = (one, other, *(step.part for step in rests))
+            if any(p.footing != part.footing for p in joined):
+                self.left.setdefault(
+                    part.serial, f"Torch's state differs between parts: {part.cut[0]}"
+                )
+                continue
             sides = (_Step("true", one, takes[0]), _Step("false", other, takes[1]))
             try:
                 merged = _merge(part, sides, rests, left)

@@ -96,6 +96,8 @@ class Engine:
         self.continuations: dict[Key, Engine] = {}
         # Instructions in front of which the recorder cuts, and why.
         self.cut_points: dict[tuple[Any, int], str] = {}
+        # Instructions at which something was so in one call only, and how often that was.
+        self.passed: dict[tuple[Any, int], str] = {}
         # Where records end, and why.
         self.cut_sites: dict[tuple[Any, int], str] = {}
         # Loops that data ends: compiled, and why others go round through cuts.
@@ -159,7 +161,7 @@ class Engine:
                 args,
                 kwargs,
                 self._symbol(),
-                root.cut_points,
+                root.cut_points | root.passed,
                 root._plan,
                 self.lifted,
             )
@@ -170,23 +172,38 @@ class Engine:
             key, trace, objects, nargs, cut, grad_mode, fallback, may_loop, *rest = (
                 segment
             )
-            numbers = dict.fromkeys(rest[0], "a tensor's data as a Python number")
+            sites, footing = rest
+            numbers = dict.fromkeys(sites, "a tensor's data as a Python number")
             owner = self if key is None else root._continuation(Key(*key))
             owner._may_loop |= may_loop
             keywords = tuple(kwargs) if key is None else ()
             recorded |= owner is self
             if fallback is not None:
                 if owner._compile(
-                    trace, objects, nargs, keywords, cut, grad_mode, attempt=True
+                    trace,
+                    objects,
+                    nargs,
+                    keywords,
+                    cut,
+                    grad_mode,
+                    footing,
+                    attempt=True,
                 ):
                     continue
-                trace, objects, cut, grad_mode = fallback
+                trace, objects, cut, grad_mode, footing = fallback
             owner._compile(
-                trace, objects, nargs, keywords, cut, grad_mode, numbers=numbers
+                trace,
+                objects,
+                nargs,
+                keywords,
+                cut,
+                grad_mode,
+                footing,
+                numbers=numbers,
             )
         progressed = recorded
         for code, offset, why in learned:
-            root.cut_points[code, offset] = why
+            (root.cut_points if offset >= 0 else root.passed)[code, offset] = why
             progressed = True
         if max(len(root.cut_sites), len(root.cut_points)) > _MAX_CUTS:
             root._give_up()
@@ -208,7 +225,7 @@ class Engine:
     def _capture_whole(self, args: tuple, kwargs: dict[str, Any]) -> Any:
         compiled = self.compiled
         try:
-            result, trace, objects, reason = _C.capture(
+            result, trace, objects, reason, footing = _C.capture(
                 compiled.target, args, kwargs, self._symbol(), self.lifted
             )
         finally:
@@ -218,7 +235,8 @@ class Engine:
             self._failed(reason)
             compiled.eager_calls += 1
             raise CaptureError(f"pyjit.compile(fullgraph=True): {self.name}: {reason}")
-        self._compile(trace, objects, len(args) + len(kwargs), tuple(kwargs), None, -1)
+        nargs = len(args) + len(kwargs)
+        self._compile(trace, objects, nargs, tuple(kwargs), None, -1, footing)
         return result
 
     def _continuation(self, key: Key) -> Engine:
@@ -320,6 +338,7 @@ class Engine:
         keywords: tuple[str, ...],
         cut: tuple | None,
         grad_mode: int,
+        footing: tuple[int, int, int],
         attempt: bool = False,
         numbers: dict[tuple[Any, int], str] | None = None,
     ) -> bool:
@@ -351,7 +370,7 @@ class Engine:
                 )
             return False
         self.compile_seconds += time.perf_counter() - start
-        part = Part(trace, objects, nargs, keywords, cut, grad_mode, record)
+        part = Part(trace, objects, nargs, keywords, cut, grad_mode, footing, record)
         self._add(part)
         if cut is not None or self is not self.root:
             self.parts.append(part)
@@ -367,7 +386,7 @@ class Engine:
             reason, frames = part.cut
             self.root.cut_sites.setdefault(part.site, reason)
             end = self._end(frames)
-        record.set_end(end, part.grad_mode)
+        record.set_end(end, part.grad_mode, part.footing)
         for stage, seconds in record.stages():
             self.stage_seconds[stage] = self.stage_seconds.get(stage, 0.0) + seconds
         self._failures = 0

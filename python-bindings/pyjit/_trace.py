@@ -37,7 +37,7 @@ def trace(fn: Callable) -> Callable[..., Trace]:
     @functools.wraps(fn, updated=())
     def run(*args: Any, **kwargs: Any) -> Trace:
         name = getattr(target, "__name__", type(target).__name__)
-        result, text, _objects, reason = _C.capture(target, args, kwargs, name)
+        result, text, _objects, reason, _ = _C.capture(target, args, kwargs, name)
         return Trace(result, text, reason)
 
     return run

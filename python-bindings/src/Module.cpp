@@ -66,6 +66,12 @@ bool toPlaces(PyObject *set, std::set<std::string> &places) {
   return !PyErr_Occurred();
 }
 
+/// For `Record.set_end`.
+PyObject *toTuple(const capture::Footing &footing) {
+  return Py_BuildValue("(KKi)", (unsigned long long)footing.included,
+                       (unsigned long long)footing.excluded, footing.inference);
+}
+
 PyObject *capture(PyObject *, PyObject *args) {
   PyObject *target, *arguments, *keywords, *lifted = nullptr;
   const char *name;
@@ -87,9 +93,10 @@ PyObject *capture(PyObject *, PyObject *args) {
   if (!captured.result)
     return nullptr;
   return Py_BuildValue(
-      "(Ns#Os#)", captured.result, captured.trace.data(),
+      "(Ns#Os#N)", captured.result, captured.trace.data(),
       Py_ssize_t(captured.trace.size()), objects ? objects.get() : Py_None,
-      captured.reason.data(), Py_ssize_t(captured.reason.size()));
+      captured.reason.data(), Py_ssize_t(captured.reason.size()),
+      toTuple(captured.footing));
 }
 
 PyObject *captureWithCuts(PyObject *, PyObject *args) {
@@ -121,9 +128,10 @@ PyObject *captureWithCuts(PyObject *, PyObject *args) {
     PyObject *fallback = nullptr;
     for (capture::Segment &plain : segment.fallback) {
       Py_XDECREF(plain.key); // the segment's
-      fallback = Py_BuildValue("(s#NNi)", plain.trace.data(),
+      fallback = Py_BuildValue("(s#NNiN)", plain.trace.data(),
                                Py_ssize_t(plain.trace.size()), plain.objects,
-                               orNone(plain.cut), plain.gradMode);
+                               orNone(plain.cut), plain.gradMode,
+                               toTuple(plain.footing));
     }
     PyObject *numbers = PyList_New(0);
     for (auto [code, offset] : segment.numbers) {
@@ -131,10 +139,10 @@ PyObject *captureWithCuts(PyObject *, PyObject *args) {
       ok = ok && site && PyList_Append(numbers, site.get()) == 0;
     }
     Reference entry = Reference::steal(Py_BuildValue(
-        "(Ns#NnNiNNN)", orNone(segment.key), segment.trace.data(),
+        "(Ns#NnNiNNNN)", orNone(segment.key), segment.trace.data(),
         Py_ssize_t(segment.trace.size()), segment.objects, segment.nargs,
         orNone(segment.cut), segment.gradMode, orNone(fallback),
-        PyBool_FromLong(segment.mayLoop), numbers));
+        PyBool_FromLong(segment.mayLoop), numbers, toTuple(segment.footing)));
     ok = ok && entry && PyList_Append(segments.get(), entry.get()) == 0;
   }
   Reference learned = Reference::steal(captured.learned);
@@ -228,7 +236,7 @@ PyObject *measureHost(PyObject *, PyObject *on) {
 PyMethodDef methods[] = {
     {"capture", capture, METH_VARARGS,
      "capture(target, args, kwargs, name, lifted=set()) -> (result, trace, "
-     "objects, reason)\n"
+     "objects, reason, footing)\n"
      "Runs one monitored call. reason is empty when it was captured."},
     {"capture_with_cuts", captureWithCuts, METH_VARARGS,
      "capture_with_cuts(target, args, kwargs, name, points, planner, "
@@ -236,10 +244,10 @@ PyMethodDef methods[] = {
      "(result,"
      " segments, learned, reason)\n"
      "Runs one monitored call, recorded in parts. A segment is (key, trace, "
-     "objects, nargs, cut, grad_mode, fallback, may_loop); fallback, or None, "
-     "is what to "
+     "objects, nargs, cut, grad_mode, fallback, may_loop, numbers, footing); "
+     "fallback, or None, is what to "
      "compile where trace's decisions are no loop: (trace, objects, cut, "
-     "grad_mode)."},
+     "grad_mode, footing)."},
     {"build", build, METH_VARARGS,
      "build(trace, objects, nargs, keyword_names, eager_rounding, dump_dir, "
      "accelerator='', pin_sizes=False) -> Record\nCompiles a captured call. "

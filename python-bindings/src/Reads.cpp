@@ -82,6 +82,13 @@ static PyObject *abcCacheToken() {
   return token;
 }
 
+/// How often warning filters have changed; borrowed until the next read.
+static PyObject *filtersVersion() {
+  static PyObject *version = nullptr;
+  Py_XSETREF(version, PyLong_FromLong(pyjitWarningFilters()));
+  return version;
+}
+
 /// The index of a device, or the name of its kind: objects that live for ever.
 static PyObject *devicePart(const at::Device &device, bool index) {
   if (index && !device.has_index())
@@ -159,6 +166,8 @@ PyObject *readField(PyObject *object, PyObject *name) {
   }
   if (PyType_Check(object) && is("abc_cache_token"))
     return abcCacheToken();
+  if (PyModule_Check(object) && is("filters_version"))
+    return filtersVersion();
   if (is("item") && !std::strncmp(Py_TYPE(object)->tp_name, "numpy.", 6))
     return numpyItem(object);
   if (PyObject *cache = pyjitCache(object))

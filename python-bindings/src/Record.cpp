@@ -5,9 +5,11 @@
 #include "Reference.h"
 
 #include <c10/core/GradMode.h>
+#include <c10/core/InferenceMode.h>
 #include <torch/csrc/autograd/python_variable.h>
 
 #include <algorithm>
+#include <optional>
 
 namespace pyjit::python {
 namespace {
@@ -174,10 +176,15 @@ Record::Outcome Record::answer(Frame &frame, PyObject **result) {
   // and what the mock does may.
   for (uint32_t reg : mock->externals())
     Py_INCREF(frame.registers[reg]);
+  // What the call makes inside `with torch.inference_mode()` shows it.
+  std::optional<c10::InferenceMode> mode;
+  if (inference >= 0)
+    mode.emplace(inference);
   Outcome outcome = launchGraph(frame);
   if (outcome == Outcome::Hit) {
     *result = mock->run(frame.registers, frame.numbers, frame.outputs);
     outcome = *result ? Outcome::Hit : Outcome::Raise;
+    mode.reset();
     if (*result && gradMode >= 0)
       c10::GradMode::set_enabled(gradMode);
   }

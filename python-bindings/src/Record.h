@@ -64,6 +64,12 @@ public:
   /// Where the record ends if not with its function: a `Cut`, or null.
   PyObject *cut = nullptr;
   int gradMode = -1; ///< grad mode to leave behind; -1: as it was
+  /// The dispatcher's state that the record belongs to, and the inference mode
+  /// that it runs in; -1: the caller's.
+  void setFooting(DispatchState state, int mode) {
+    dispatch = state;
+    inference = mode;
+  }
   const PyjitExecutable *executable() const { return exe.get(); }
   /// How the launch was chosen, for readers.
   std::string launchReport() const { return launch->report(); }
@@ -105,6 +111,7 @@ private:
   Py_ssize_t numArguments = 0;
   PyObject *keywordNames = nullptr; ///< tuple of interned names, or null
   DispatchState dispatch;
+  int inference = -1;
   size_t kernelCount = 0, callCount = 0;
   std::vector<std::unique_ptr<Frame>> frames; ///< not in use
   std::vector<uint32_t> hostSamples;          ///< a ring; nanoseconds

@@ -130,8 +130,10 @@ PyObject *getError(PyObject *self, void *) {
 
 PyObject *setEnd(PyObject *self, PyObject *args) {
   PyObject *cut;
-  int gradMode;
-  if (!PyArg_ParseTuple(args, "Oi:set_end", &cut, &gradMode))
+  int gradMode, inference;
+  unsigned long long included, excluded;
+  if (!PyArg_ParseTuple(args, "Oi(KKi):set_end", &cut, &gradMode, &included,
+                        &excluded, &inference))
     return nullptr;
   if (cut != Py_None && !isCut(cut)) {
     PyErr_SetString(PyExc_TypeError, "set_end takes a Cut or None");
@@ -140,6 +142,7 @@ PyObject *setEnd(PyObject *self, PyObject *args) {
   Record &record = recordOf(self);
   Py_XSETREF(record.cut, cut == Py_None ? nullptr : Py_NewRef(cut));
   record.gradMode = gradMode;
+  record.setFooting({included, excluded}, inference);
   Py_RETURN_NONE;
 }
 
@@ -164,8 +167,10 @@ PyObject *getHostMicroseconds(PyObject *self, void *) {
 
 PyMethodDef methods[] = {
     {"set_end", setEnd, METH_VARARGS,
-     "set_end(cut, grad_mode): where the record ends if not with its function; "
-     "the grad mode that it leaves behind, or -1."},
+     "set_end(cut, grad_mode, footing): where the record ends if not with its "
+     "function; the grad mode that it leaves behind, or -1; the dispatcher's "
+     "included and excluded keys where it begins, and whether its results are "
+     "of inference mode, or -1."},
     {"prefer_launch", preferLaunch, METH_O,
      "Launch on a device in this way, unmeasured, where it is offered."},
     {"stages", stages, METH_NOARGS, "Pairs of stage and seconds, in order."},

@@ -31,6 +31,11 @@ bool stateMatches(const PyjitState &state) {
       at::impl::PythonTorchFunctionTLS::stack_len() > 0);
   set(PYJIT_STATE_DISPATCH_MODE,
       c10::impl::TorchDispatchModeTLS::any_modes_set());
+  if (state.known & PYJIT_STATE_HANDLES_EXCEPTION) {
+    PyObject *handled = PyErr_GetHandledException();
+    set(PYJIT_STATE_HANDLES_EXCEPTION, handled);
+    Py_XDECREF(handled);
+  }
   if ((value ^ state.value) & state.known)
     return false;
   auto same = [](int8_t recorded, c10::ScalarType now) {

@@ -350,7 +350,7 @@ def test_partial_nested_and_replaced(compile: Compile) -> Steps:
     yield f(values(4), c)
 
 
-@scenario(cuts="the first call of a cached function with these arguments")
+@scenario(captured="late")
 def test_lru_cache(compile: Compile) -> Steps:
     calls: list[int] = []
 

@@ -529,7 +529,7 @@ def test_print_each_time(compile: Compile) -> Steps:
     yield out.getvalue()
 
 
-@scenario(cuts="native function _warnings.warn")
+@scenario(cuts="a warning that is shown")
 def test_warning_each_time(compile: Compile) -> Steps:
     import warnings
 

@@ -286,7 +286,8 @@ ArrayRef<StringRef> StateOp::getFlagNames() {
                                         "cudnn_enabled",
                                         "mkldnn_enabled",
                                         "torch_function_mode",
-                                        "dispatch_mode"};
+                                        "dispatch_mode",
+                                        "handles_exception"};
   return names;
 }
 

@@ -65,6 +65,11 @@ void PartComposer::note(Operation *op) {
   }
 }
 
+/// What stays as it is throughout a call, other than what parts may change.
+static bool isOfTheCall(StateOp op) {
+  return op.getValues().contains("handles_exception");
+}
+
 LogicalResult PartComposer::begin() {
   for (Operation &op : trace.getBody().front()) {
     if (isa<DecideOp, ArithOp, CompareOp, SizeOp, StrideOp, LayoutOp, SymbolOp>(
@@ -74,7 +79,7 @@ LogicalResult PartComposer::begin() {
     if (auto get = dyn_cast<GetOp>(op);
         get && (get.getLift() || get.getLiftSizesAttr()))
       return op.emitError("a number that differs between calls");
-    if (auto found = dyn_cast<StateOp>(op))
+    if (auto found = dyn_cast<StateOp>(op); found && !isOfTheCall(found))
       state = found.getValues();
     note(&op);
   }
@@ -413,7 +418,9 @@ FailureOr<Value> PartComposer::append(TraceOp part, ArrayRef<Value> arguments,
     if (isa<ExternalOp>(op)) {
       mapping.map(op.getResult(0), external);
     } else if (auto found = dyn_cast<StateOp>(op)) {
-      if (found.getValues() != state)
+      if (isOfTheCall(found))
+        reads->clone(op, mapping);
+      else if (found.getValues() != state)
         return op.emitError("begins with another state of the thread than the "
                             "part before leaves");
     } else if (auto object = dyn_cast<ObjectOp>(op)) {

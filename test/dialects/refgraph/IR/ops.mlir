@@ -70,6 +70,8 @@ refgraph.trace @reads {
   refgraph.distinct %1, %d : !refgraph.obj<"list">, !refgraph.obj<"dict">
   // CHECK: refgraph.state {default_dtype = f32, grad_mode = false}
   refgraph.state {grad_mode = false, default_dtype = f32}
+  // CHECK: refgraph.state {handles_exception = false}
+  refgraph.state {handles_exception = false}
   // CHECK: refgraph.leave %{{.*}} : !refgraph.tensor<[4], [1], f32, "cpu">
   refgraph.leave %x : !T
 }

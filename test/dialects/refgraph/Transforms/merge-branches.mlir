@@ -11,6 +11,7 @@
 // CHECK-LABEL: refgraph.trace @called {
 // CHECK:         %[[G:.*]] = refgraph.object 0 "globals"
 // CHECK:         refgraph.get %[[G]] item("a") is(7)
+// CHECK:         refgraph.state {handles_exception = false}
 // CHECK:         refgraph.get %[[G]] item("b") is(8)
 // CHECK:         %[[Y:.*]] = refgraph.if %{{.*}} : ({{.*}}) -> !refgraph.tensor<[4]
 // CHECK-NEXT:      %[[N:.*]] = refgraph.tensor_op "aten::neg"
@@ -47,6 +48,7 @@ refgraph.trace @called_1 attributes {refgraph.part = "true", refgraph.takes = ar
   refgraph.state {grad_mode = false}
   %g = refgraph.object 1 "globals" : !refgraph.obj<"dict">
   %f = refgraph.get %g item("a") is(2) : !refgraph.obj<"dict"> -> !refgraph.obj<"function">
+  refgraph.state {handles_exception = false}
   %l = refgraph.get %e arg(0, "l") : !refgraph.obj<"list">
   refgraph.length %l is 2 : !refgraph.obj<"list">
   %y = refgraph.get %l item(1) type(0) {requires_grad = false} : !refgraph.obj<"list"> -> !T
