@@ -1,5 +1,6 @@
 //===- Calls.cpp - What calling an object means, by its type --------------===//
 
+#include "Bases.h"
 #include "Natives.h"
 #include "Tensors.h"
 
@@ -330,6 +331,9 @@ Post Session::callTypeDirectly(PyTypeObject *type, const Call &call) {
   // It dies when the last reference goes, and the recorder's are more.
   if (typeLookup(type, "__del__"))
     endWhole("an object with __del__");
+  // `except` goes by them.
+  if (PyExceptionClass_Check(object))
+    readBases(*this, type);
   if (newMethod)
     if (PyObject *inner = pyjitInnerCallable(newMethod)) {
       if (!find(inner))

@@ -69,3 +69,24 @@ def test_isinstance_and_issubclass(compile: Compile) -> Steps:
     yield f(values(3))
     made.__bases__ = (Plus,)
     yield f(values(3))
+
+
+@scenario
+def test_except(compile: Compile) -> Steps:
+    first: Any = type("First", (Exception,), {})
+    second: Any = type("Second", (Exception,), {})
+    raised: Any = type("Raised", (first,), {})
+
+    def g(x: Any) -> Any:
+        try:
+            raise raised
+        except first:
+            return x + 1
+        except second:
+            return x + 2
+
+    f = compile(g)
+    yield f(values(3))
+    yield f(values(3))
+    raised.__bases__ = (second,)
+    yield f(values(3))
