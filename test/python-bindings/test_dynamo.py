@@ -94,3 +94,30 @@ def test_options() -> None:
         torch.compile(lambda x: x + 2, backend="pyjit", options={"no_such_option": 1})(
             values(4)
         )
+
+
+def test_modules_made_in_a_call_once_dynamo_has_compiled() -> None:
+    """Dynamo then notes every new module; transformers slice their lists of layers."""
+
+    class Model(nn.Module):
+        def __init__(self) -> None:
+            super().__init__()
+            self.layers = nn.ModuleList([nn.Linear(4, 4) for _ in range(3)])
+
+        def forward(self, x: torch.Tensor) -> torch.Tensor:
+            for layer in self.layers[:2]:
+                x = layer(x).relu()
+            return x
+
+    torch.compile(lambda x: x + 1, backend="eager")(values(4))
+    model = Model().eval()
+    fast = pyjit.compile(model)
+    for seed in range(4):
+        x = values(2, 4, seed=seed)
+        torch.testing.assert_close(fast(x), model(x))
+    stats = pyjit.stats(fast)
+    assert stats["hits"] == 3, stats
+    assert not stats["cut_sites"], stats
+    sliced = pyjit.compile(lambda: model.layers[:1])
+    for _ in range(3):
+        assert len(sliced()) == 1
