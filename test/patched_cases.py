@@ -47,7 +47,10 @@ def check(fast: Callable, f: Callable, make: Callable, **tolerance: float) -> No
             # Some where they were, some elsewhere, some where nothing is aligned.
             if held and i % 3 == 1:
                 args = (held[-1][0][0], *args[1:])
-            if i % 4 == 3:
+            # (On such operands eager itself faults in float32 attention on a GPU.)
+            if i % 4 == 3 and (
+                args[0].device.type == "cpu" or "attention" not in f.__qualname__
+            ):
                 args = tuple(shifted(a) for a in args)
             want = f(*args)
             held.append((args, [a.clone() for a in args], fast(*args), want))

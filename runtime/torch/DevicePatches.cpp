@@ -204,6 +204,13 @@ DeviceExecutor::prove(Proof &proof, Captured &plain, const GraphInfo &info,
     cuda::DevicePtr like = cuda::asAddress(instance.buffers[slot]) ^
                            (uint64_t(places.size()) << kApart);
     places.push_back(std::make_unique<Places>(driver, bytes, like, align));
+    // Real drivers may take no wishes; without them no replay's address would
+    // be one that the proof speaks of, and three captures were for nothing.
+    constexpr uint64_t kNearby = uint64_t(1) << 36;
+    uint64_t wanted = (kNearby - 1) & ~(align - 1);
+    if (!driver.isSoftware() && (places.back()->varied() & wanted) != wanted)
+      throw std::runtime_error(
+          "the driver gives no addresses that are far enough apart");
     operands.push_back({places.back()->address, bytes});
   }
 

@@ -355,7 +355,8 @@ TEST_P(Differential, ReservedAddressesAreFarApart) {
   ASSERT_EQ(driver->reserve(&two, kBytes, wish), kSuccess);
   EXPECT_EQ(one % kReservedAlign, 0u);
   EXPECT_EQ(two % kReservedAlign, 0u);
-  EXPECT_EQ(one, wish); // free on every machine so far
+  if (driver->isSoftware())
+    EXPECT_EQ(one, wish); // a GPU's driver takes no wishes
   EXPECT_TRUE(two >= one + kBytes || one >= two + kBytes);
   // They can be used, to the last byte.
   EXPECT_EQ(driver->copyAsync(one + kBytes - 32, near, 32, stream), kSuccess);
