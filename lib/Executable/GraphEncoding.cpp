@@ -204,6 +204,10 @@ LogicalResult Encoder::encode(Operation &op) {
               slot(value.getTarget()));
     return success();
   }
+  if (auto expect = dyn_cast<cudagraph::ExpectOp>(op)) {
+    blob.step(rt::StepKind::Expect, slot(expect.getFlag()));
+    return success();
+  }
   if (auto kernel = dyn_cast<cudagraph::KernelOp>(op))
     return encodeKernel(kernel);
   if (auto call = dyn_cast<cudagraph::CallOp>(op))

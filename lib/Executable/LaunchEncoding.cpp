@@ -371,6 +371,10 @@ LogicalResult LaunchEncoder::encode(Operation *op) {
     bind(op->getResult(0), *buffer);
     return success();
   }
+  if (auto expect = dyn_cast<tssa::ExpectOp>(op)) {
+    step(rt::StepKind::Expect, slotOf.lookup(expect.getFlag()));
+    return success();
+  }
   if (auto loop = dyn_cast<scf::WhileOp>(op))
     return encodeWhile(loop);
   if (auto loop = dyn_cast<scf::ForOp>(op))

@@ -147,6 +147,9 @@ private:
     case rt::StepKind::IfEnd:
       os << "}";
       break;
+    case rt::StepKind::Expect:
+      os << "expect s" << step.a;
+      break;
     case rt::StepKind::Move:
       os << "s" << step.a << " = s" << step.b;
       break;

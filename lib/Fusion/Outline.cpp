@@ -1,5 +1,6 @@
 //===- Outline.cpp - Groups of the fusion plan become kernels -------------===//
 
+#include "dialects/tssa/IR/TSSA.h"
 #include "mlir/Dialect/Arith/IR/Arith.h"
 #include "mlir/Dialect/Func/IR/FuncOps.h"
 #include "mlir/Dialect/Tensor/IR/Tensor.h"
@@ -80,8 +81,9 @@ struct PrintPlanPass : impl::FusionPrintPlanBase<PrintPlanPass> {
   }
 };
 
-/// Orders a block by its operands again, stable, and with everything that has
-/// side effects in its old order.
+/// Orders a block by its operands again, stable, with everything that has side
+/// effects in its old order, and nothing in front of an expectation that stood
+/// behind it.
 LogicalResult restoreOrder(Block &block) {
   DenseMap<Operation *, unsigned> number;
   SmallVector<Operation *> ops;
@@ -91,7 +93,7 @@ LogicalResult restoreOrder(Block &block) {
   }
   SmallVector<SmallVector<unsigned, 2>> users(ops.size());
   SmallVector<unsigned> waiting(ops.size());
-  Operation *effect = nullptr;
+  Operation *effect = nullptr, *expectation = nullptr;
   for (auto [i, op] : llvm::enumerate(ops)) {
     llvm::SmallDenseSet<unsigned> before;
     op->walk([&](Operation *inner) {
@@ -105,6 +107,10 @@ LogicalResult restoreOrder(Block &block) {
         before.insert(number.lookup(effect));
       effect = op;
     }
+    if (expectation)
+      before.insert(number.lookup(expectation));
+    if (isa<tssa::ExpectOp>(op))
+      expectation = op;
     for (unsigned j : before)
       users[j].push_back(i);
     waiting[i] = before.size();

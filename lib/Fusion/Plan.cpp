@@ -61,6 +61,9 @@ private:
   Block &block;
   const PlanOptions &options;
   DenseMap<Operation *, unsigned> position;
+  /// How many expectations stand in front of an operation: a kernel runs before
+  /// one or behind it.
+  DenseMap<Operation *, unsigned> epoch;
   std::vector<std::unique_ptr<Candidate>> candidates;
   DenseMap<Operation *, Candidate *> groupOf;
 };
@@ -274,8 +277,12 @@ bool Planner::worthwhile(const Candidate &merged, const Candidate &consumer,
 }
 
 Plan Planner::run() {
-  for (Operation &op : block)
+  unsigned expectations = 0;
+  for (Operation &op : block) {
     position[&op] = position.size();
+    epoch[&op] = expectations;
+    expectations += isa<tssa::ExpectOp>(op);
+  }
   for (Operation &op : block) {
     if (!isa<linalg::GenericOp>(op))
       continue;
@@ -298,7 +305,8 @@ Plan Planner::run() {
         for (Value operand : member->getOperands())
           if (Operation *producer = operand.getDefiningOp())
             if (Candidate *other = groupOf.lookup(producer);
-                other && other != mine)
+                other && other != mine &&
+                epoch.lookup(producer) == epoch.lookup(&op))
               producers.insert(other);
       for (Candidate *other : llvm::reverse(producers.getArrayRef())) {
         Candidate merged = *mine;

@@ -37,6 +37,7 @@ void pipelines::buildFunctionalPipeline(OpPassManager &manager) {
   // Most accesses meet the assign or access that they cancel with.
   function.addPass(tssa::createFoldViewsPass());
   function.addPass(createCSEPass());
+  function.addPass(tssa::createHoistExpectationsPass());
 }
 
 void pipelines::buildFusePipeline(OpPassManager &manager,

@@ -20,12 +20,14 @@
 #include <ATen/ops/_to_copy.h>
 #include <ATen/ops/abs.h>
 #include <ATen/ops/add.h>
+#include <ATen/ops/any.h>
 #include <ATen/ops/div.h>
 #include <ATen/ops/eq.h>
 #include <ATen/ops/full.h>
 #include <ATen/ops/ge.h>
 #include <ATen/ops/gt.h>
 #include <ATen/ops/le.h>
+#include <ATen/ops/logical_not.h>
 #include <ATen/ops/lt.h>
 #include <ATen/ops/mul.h>
 #include <ATen/ops/ne.h>
@@ -102,6 +104,37 @@ int TensorRecorder::readNumber(PyObject *object, NumberKind kind) {
     return impl->addShadow(
         at::_to_copy(t, kind == NumberKind::Int ? at::kLong : at::kDouble),
         bound);
+  } catch (const std::exception &) {
+    return -1;
+  }
+}
+
+int TensorRecorder::readContains(PyObject *object, PyObject *item,
+                                 bool negated) {
+  auto usable = [&](PyObject *tensor) {
+    const at::Tensor &t = THPVariable_Unpack(tensor);
+    TensorInfo *info = impl->find(t);
+    return info && info->value >= 0 && !info->uninitialized &&
+           !unsupportedTensor(t);
+  };
+  if (!usable(object))
+    return -1;
+  const at::Tensor &t = THPVariable_Unpack(object);
+  Quietly quietly;
+  try {
+    at::Tensor same;
+    rt::Number number;
+    if (PyBool_Check(item))
+      same = at::eq(t, item == Py_True);
+    else if (THPVariable_Check(item))
+      same = usable(item) ? at::eq(THPVariable_Unpack(item), t) : same;
+    else if (asNumber(item, number))
+      same =
+          number.isFloat ? at::eq(t, number.real) : at::eq(t, number.integer);
+    if (!same.defined())
+      return -1;
+    at::Tensor found = at::any(same);
+    return impl->addShadow(negated ? at::logical_not(found) : found, 1);
   } catch (const std::exception &) {
     return -1;
   }

@@ -213,6 +213,11 @@ void Session::onInstruction(PyCodeObject *code, int offset) {
   PyjitFrame *frame = pyjitCurrentFrame();
   if (!frame || pyjitFrameCode(frame) != code)
     return end("an unexpected frame");
+  // Python code called by what is not followed.
+  if (tensors->suspended() &&
+      std::none_of(frames.begin(), frames.end(),
+                   [&](const ShadowFrame &f) { return f.frame == frame; }))
+    return;
   CodeInfo &codeInfo = info(code);
   if (!codeInfo.valid)
     return end("bytecode that cannot be read");

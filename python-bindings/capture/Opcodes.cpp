@@ -254,6 +254,8 @@ Post pyjit::capture::handleOpcode(Session &s, PyjitFrame *frame,
     s.lengthOf(o.peek(1));
     return Post::Known;
   case CONTAINS_OP:
+    if (s.scalars.findData(o.peek(1), o.peek(2), /*negated=*/in.arg & 1))
+      return Post::Constant;
     s.contains(o.peek(1), o.peek(2));
     return Post::Known;
 

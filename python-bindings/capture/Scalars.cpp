@@ -1,6 +1,8 @@
 //===- Scalars.cpp - Numbers whose value may differ between calls ---------===//
 
 #include "Scalars.h"
+
+#include "Natives.h"
 #include "Session.h"
 
 #include <opcode.h>
@@ -463,6 +465,25 @@ void Scalars::compareComputed(rt::Compare function, PyObject *a, PyObject *b,
     s.truthAhead = {frame, jump, flag};
   else
     expect(flag, outcome);
+}
+
+bool Scalars::findData(PyObject *tensor, PyObject *item, bool negated) {
+  static PyObject *own = findObject("torch:Tensor.__contains__");
+  bool number =
+      PyBool_Check(item) || PyLong_CheckExact(item) || PyFloat_CheckExact(item);
+  if (sizes || s.surveying || s.ended() || s.frames.back().frame != frame ||
+      !s.isTensor(tensor) || !(number || s.isTensor(item)))
+    return false;
+  int jump = nextJump();
+  if (jump < 0 || s.special(tensor, "__contains__") != own)
+    return false;
+  pin(item);
+  s.readDeep(item);
+  int shadow = s.ended() ? -1 : s.tensors->readContains(tensor, item, negated);
+  if (shadow < 0)
+    return false;
+  s.truthAhead = {frame, jump, shadow};
+  return true;
 }
 
 bool Scalars::readData(PyObject *tensor, NumberKind kind) {

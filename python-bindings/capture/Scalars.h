@@ -87,6 +87,9 @@ public:
   /// The running instruction gives Python a number of a tensor's data; false
   /// if the record cannot compute it.
   bool readData(PyObject *tensor, NumberKind kind);
+  /// The running instruction is `item in tensor`, and the next one branches on
+  /// it; false if the record cannot compute it.
+  bool findData(PyObject *tensor, PyObject *item, bool negated);
   /// SSA values given out since `first` are taken back.
   void forgetValues(int first);
   void pin(PyObject *number);

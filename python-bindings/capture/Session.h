@@ -87,7 +87,8 @@ enum class Post {
   Fresh,       ///< a new object
   FreshTuples, ///< a new object that may hold new tuples (of `items()`, `zip`)
   FreshDeep,   ///< new tuples and lists of tensors and values
-  Constant,    ///< a tensor made of Python data, without operators
+  Constant,    ///< made by code that is not followed: a tensor made of Python
+               ///< data, without operators, or a truth that is computed already
 };
 
 /// Arguments of a call.

@@ -74,6 +74,16 @@ struct TensorRecorder::Impl {
   void readOffset(const at::TensorBase &tensor, int value);
   /// Binds a tensor of Python data to a constant of the record.
   TensorInfo *constant(const at::TensorBase &tensor);
+  int findConstant(const at::Tensor &copy, const std::string &type) const;
+
+  /// A number that the program made of Python data, and its object.
+  struct Constant {
+    at::Tensor copy;
+    std::string type;
+    int root;
+  };
+  std::vector<Constant> constants;
+
 
   // Operators (TensorOps.cpp, TensorOpRecording.cpp).
   struct Operation;

@@ -174,7 +174,12 @@ void OperatorRecording::bindNumbers() {
       !impl.find(op.inputs[0].toTensor()))
     impl.constant(op.inputs[0].toTensor());
 
-  // So do lists between a tensor's brackets.
+  // So do lists between a tensor's brackets; for a device they are moved there.
+  if (session.numbersAsTensors && op.name == "aten::_to_copy" &&
+      op.inputs[0].isTensor())
+    if (TensorInfo *info = impl.find(op.inputs[0].toTensor());
+        info && info->uninitialized)
+      impl.constant(op.inputs[0].toTensor());
   if (session.numbersAsTensors && op.name.rfind("aten::index", 0) == 0 &&
       op.inputs.size() > 1 && op.inputs[1].isList())
     for (const c10::IValue &index : op.inputs[1].toListRef())

@@ -13,6 +13,7 @@
 #include <torch/csrc/autograd/python_variable.h>
 
 #include <algorithm>
+#include <cstring>
 
 using namespace pyjit::capture;
 
@@ -350,6 +351,18 @@ bool TensorRecorder::isData(PyObject *object) {
          impl->dataStorages.count(t.storage().unsafeGetStorageImpl());
 }
 
+/// The object of an equal number, or -1: each layer makes its own
+/// `torch.tensor(8.0)`, and each would be an input.
+int TensorRecorder::Impl::findConstant(const at::Tensor &copy,
+                                       const std::string &type) const {
+  for (const Constant &known : constants)
+    if (known.type == type && !copy.dim() && copy.device().is_cpu() &&
+        !std::memcmp(known.copy.const_data_ptr(), copy.const_data_ptr(),
+                     copy.nbytes()))
+      return known.root;
+  return -1;
+}
+
 /// The record keeps a copy of its own: the program may write to the tensor.
 TensorInfo *TensorRecorder::Impl::constant(const at::TensorBase &tensor) {
   Session &s = session;
@@ -363,14 +376,20 @@ TensorInfo *TensorRecorder::Impl::constant(const at::TensorBase &tensor) {
   at::Tensor copy = t.detach().clone();
   PyObject *wrapped = THPVariable_Wrap(copy);
   suspended = was;
-  int index = int(PyList_GET_SIZE(s.objects));
-  PyList_Append(s.objects, wrapped);
-  Py_DECREF(wrapped);
   std::string text = type(t);
-  int root = s.writer.fresh(), value = s.writer.fresh();
-  s.writer.line("%" + std::to_string(root) + " = refgraph.object " +
-                    std::to_string(index) + " \"constant tensor\" : " + text,
-                s.location());
+  int root = findConstant(copy, text), value = s.writer.fresh();
+  if (root < 0) {
+    int index = int(PyList_GET_SIZE(s.objects));
+    PyList_Append(s.objects, wrapped);
+    root = value;
+    value = s.writer.fresh();
+    s.writer.line("%" + std::to_string(root) + " = refgraph.object " +
+                      std::to_string(index) + " \"constant tensor\" : " + text,
+                  s.location());
+    if (copy.dim() == 0)
+      constants.push_back({copy, text, root});
+  }
+  Py_DECREF(wrapped);
   s.writer.line(
       "%" + std::to_string(value) + " = refgraph.tensor_op \"aten::clone\"(%" +
           std::to_string(root) + ", none) : (" + text + ") -> " + text,

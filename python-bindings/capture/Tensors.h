@@ -78,6 +78,8 @@ public:
   //----------------===//
   // All return the number of a shadow; -1: it cannot be computed.
   int readNumber(PyObject *tensor, NumberKind kind);
+  /// Likewise, of `item in tensor`, or `not in`: `torch.Tensor.__contains__`.
+  int readContains(PyObject *tensor, PyObject *item, bool negated);
   /// Of a lifted number with this SSA value.
   int liftNumber(const rt::Number &number, int value,
                  const std::string &device);

@@ -1,8 +1,10 @@
-"""Branches on tensor data: once both sides have been recorded, one record answers for both.
+"""Branches on tensor data: one record answers for what came before a branch and what follows.
 
-A branch cuts a call; what came before and each side are records of their own. Their recordings
-are parts of one program, which ``refgraph-merge-branches`` makes of them: nothing is run again
-for it. Where the parts cannot be one program, the cut goes on answering.
+A branch cuts a call; what came before and each side are recorded as parts of their own, which
+``refgraph-merge-branches`` makes one program of: nothing is run again for it. As long as calls
+have taken one side only, the program expects that side, and its launch says when a call takes the
+other; then that one is recorded, too, and the program has both. Where the parts cannot be one
+program, each gets a record, and the cut goes on answering.
 """
 
 from __future__ import annotations
@@ -27,7 +29,11 @@ _serials = itertools.count()
 
 
 class Part:
-    """A recording of a part of a call, and the record that was made of it."""
+    """A recording of a part of a call, and the record that was made of it.
+
+    ``numbers``: instructions that leave numbers to Python where it cannot be compiled;
+    ``lifted``: places whose numbers are its inputs; ``made_of``: the part that it goes on from.
+    """
 
     def __init__(
         self,
@@ -39,7 +45,9 @@ class Part:
         grad_mode: int,
         footing: tuple[int, int, int],
         record: Any = None,
-        replaces: Part | None = None,
+        numbers: dict[tuple[Any, int], str] | None = None,
+        lifted: set[str] = frozenset(),
+        made_of: Part | None = None,
     ) -> None:
         self.trace = trace
         self.objects = objects
@@ -50,9 +58,17 @@ class Part:
         # The dispatcher's keys where it begins; whether it makes its results in inference mode.
         self.footing = footing
         self.record = record
-        self.replaces = replaces
+        self.numbers = numbers
+        self.lifted = lifted
+        self.made_of = made_of
+        # What the run that it was recorded in went on with.
+        self.took: Key | None = None
         self.branch_count = 0  # that are merged in it
+        # The sides that no call has taken where it goes one way, and the branches.
+        self.expects: tuple[Key, ...] = ()
+        self.expectations: tuple[str, ...] = ()
         self.serial = next(_serials)
+        self.includes = {self.serial}
 
     @property
     def frames(self) -> tuple:
@@ -72,6 +88,22 @@ class Part:
         return len(exits) == 2 and instruction(code, offset)[0] in (
             "POP_JUMP_IF_TRUE",
             "POP_JUMP_IF_FALSE",
+        )
+
+    @property
+    def recorded(self) -> Part:
+        """The part that it begins with, without anything that is only expected."""
+        part = self
+        while part.expects and part.made_of:
+            part = part.made_of
+        return part
+
+    def is_same(self, other: Part) -> bool:
+        """Whether it is another recording of the same."""
+        return (
+            self.trace == other.trace
+            and len(self.objects) == len(other.objects)
+            and all(a is b for a, b in zip(self.objects, other.objects))
         )
 
     def ends_like(self, other: Part) -> bool:
@@ -152,9 +184,9 @@ def _attributes(step: _Step, table: list, condition: int, last: bool) -> str:
 
 
 def _merge(
-    prefix: Part, sides: tuple[_Step, _Step], rests: list[_Step], left: int
+    prefix: Part, sides: tuple[_Step, ...], rests: list[_Step], left: int
 ) -> Part:
-    """One part of several. Raises BuildError."""
+    """One part of several. ``sides``: both, or the one that it expects. Raises BuildError."""
     steps = [_Step("prefix", prefix, ()), *sides, *rests]
     table = list(prefix.objects)
     known = {id(entry) for entry in table}
@@ -184,9 +216,15 @@ def _merge(
         cut,
         modes[-1] if modes else -1,
         prefix.footing,
-        replaces=prefix,
+        lifted=prefix.lifted,
+        made_of=prefix,
     )
-    merged.branch_count = 1 + sum(step.part.branch_count for step in steps)
+    merged.took = end.took
+    parts = [step.part for step in steps]
+    merged.branch_count = len(sides) - 1 + sum(part.branch_count for part in parts)
+    merged.expects = sum((part.expects for part in parts), ())
+    merged.expectations = sum((part.expectations for part in parts), ())
+    merged.includes = merged.includes.union(*(part.includes for part in parts))
     return merged
 
 
@@ -199,90 +237,152 @@ class Branches:
         # Why parts whose sides have both been seen end with a cut, by serial number.
         self.left: dict[int, str] = {}
         self._tried: set[tuple[int, ...]] = set()
+        # Parts that records made just now answer for, by serial number.
+        self._answered: set[int] = set()
         self._busy = False
 
-    def merge(self) -> None:
-        """Looks at the parts that are there now."""
+    def merge(self, new: list[tuple[Engine, Part]]) -> None:
+        """Makes records of the ``new`` parts, alone or with those that are there."""
         if self._busy:
+            # Another thread's call is at it.
+            for engine, part in new:
+                engine.make_record(part)
             return
         self._busy = True
         try:
-            if self._merge_parts():
+            self._answered.clear()
+            self._recognize(new)
+            self._take_back()
+            changed = self._merge_parts()
+            if changed or new:
                 self._compile()
+            # What no call can reach from the beginning answers by itself.
+            for engine, part in new:
+                if part in engine.parts and part.serial not in self._answered:
+                    self._install(engine, part)
         finally:
             self._busy = False
+
+    def _recognize(self, new: list[tuple[Engine, Part]]) -> None:
+        """What has been tried with a recording need not be tried with another one of the same."""
+        for engine, part in new:
+            for other in engine.parts:
+                if other is not part and not other.expects and other.is_same(part):
+                    part.serial = other.serial
+                    part.includes = {part.serial}
+
+    def _take_back(self) -> None:
+        """Drops what expected a branch to go one way where a call has been recorded since that
+        went the other."""
+        for engine in self.root.engines():
+            for part in [part for part in engine.parts if part.expects]:
+                if not any(
+                    found.parts
+                    for key in part.expects
+                    if (found := self.root.continuations.get(key))
+                ):
+                    continue
+                if part.record:
+                    engine.compiled.drop_record(part.record)
+                base = part.recorded
+                place = engine.parts.index(part)
+                if any(p is not part and p.is_same(base) for p in engine.parts):
+                    del engine.parts[place]
+                else:
+                    engine.parts[place] = base
 
     def _merge_parts(self) -> bool:
         found = False
         again = True
         while again:
-            again = False
-            for engine in self.root.engines():
-                for number, part in enumerate(engine.parts):
-                    merged = self._grow(part)
-                    if merged:
-                        engine.parts[number] = merged
-                        found = again = True
+            # What can have both sides shall not expect one.
+            again = self._grow_all(one_way=False) or self._grow_all(one_way=True)
+            found |= again
         return found
 
-    def _grow(self, part: Part) -> Part | None:
-        """The part with both sides of the branch that it ends at."""
+    def _grow_all(self, one_way: bool) -> bool:
+        found = False
+        for engine in self.root.engines():
+            for number, part in enumerate(engine.parts):
+                merged = self._grow(part, one_way)
+                if merged:
+                    engine.parts[number] = merged
+                    found = True
+        return found
+
+    def _grow(self, part: Part, one_way: bool) -> Part | None:
+        """The part with both sides of the branch that it ends at, or with the one that calls have
+        taken."""
         if not part.branches:
             return None
-        frames = part.frames
-        *_, code, offset, _, _, exits = frames[-1]
+        *_, code, offset, _, _, exits = part.frames[-1]
         if instruction(code, offset)[0] == "POP_JUMP_IF_TRUE":
             exits = exits[::-1]
         keys = [Key(*key) for key in exits]
         engines = [self.root.continuations.get(key) for key in keys]
-        takes = [_takes(frames[-1], key) for key in keys]
-        if None in takes or not all(engine and engine.parts for engine in engines):
+        takes = [_takes(part.frames[-1], key) for key in keys]
+        if None in takes:
             return None
-        candidates = [reversed(engine.parts[-_SIDES:]) for engine in engines]
-        for one, other in itertools.product(*map(list, candidates)):
-            if not one.ends_like(other) or one is part or other is part:
-                continue
-            rests: list[_Step] = []
-            left = len(frames) - 1
-            if not one.cut:
-                callers = _callers(self.root, frames)
-                if callers is None:
-                    continue
-                rests, left = callers
-            tried = (
-                part.serial,
-                one.serial,
-                other.serial,
-                *(s.part.serial for s in rests),
-            )
-            if tried in self._tried:
-                continue
-            if len(self._tried) >= _MAX_TRIES:
-                self.left.setdefault(
-                    part.serial,
-                    f"{_MAX_TRIES} sets of recordings were tried: {part.cut[0]}",
-                )
+        sides = [
+            [_Step(role, p, taken) for p in reversed(engine.parts[-_SIDES:])]
+            if engine
+            else []
+            for role, engine, taken in zip(("true", "false"), engines, takes)
+        ]
+        if all(sides):
+            if one_way:
                 return None
-            self._tried.add(tried)
-            joined = (one, other, *(step.part for step in rests))
-            if any(p.footing != part.footing for p in joined):
-                self.left.setdefault(
-                    part.serial, f"Torch's state differs between parts: {part.cut[0]}"
-                )
-                continue
-            sides = (_Step("true", one, takes[0]), _Step("false", other, takes[1]))
-            try:
-                merged = _merge(part, sides, rests, left)
-            except _C.BuildError as error:
-                # What the newest recordings say counts.
-                self.left.setdefault(part.serial, f"{_message(error)}: {part.cut[0]}")
-                continue
-            self.left.pop(part.serial, None)
-            return merged
+            for one, other in itertools.product(*sides):
+                if (
+                    one.part.ends_like(other.part)
+                    and part not in (one.part, other.part)
+                    and (merged := self._try(part, (one, other)))
+                ):
+                    return merged
+        elif one_way and part.took in keys:
+            way = keys.index(part.took)
+            for step in sides[way]:
+                if step.part is not part and (merged := self._try(part, (step,))):
+                    merged.expects = (*merged.expects, keys[1 - way])
+                    merged.expectations = (*merged.expectations, part.cut[0])
+                    return merged
         return None
 
+    def _try(self, part: Part, sides: tuple[_Step, ...]) -> Part | None:
+        rests: list[_Step] = []
+        left = len(part.frames) - 1
+        if not sides[0].part.cut:
+            callers = _callers(self.root, part.frames)
+            if callers is None:
+                return None
+            rests, left = callers
+        tried = (part.serial, *(step.part.serial for step in (*sides, *rests)))
+        if tried in self._tried:
+            return None
+        if len(self._tried) >= _MAX_TRIES:
+            self.left.setdefault(
+                part.serial,
+                f"{_MAX_TRIES} sets of recordings were tried: {part.cut[0]}",
+            )
+            return None
+        self._tried.add(tried)
+        if any(step.part.footing != part.footing for step in (*sides, *rests)):
+            self.left.setdefault(
+                part.serial, f"Torch's state differs between parts: {part.cut[0]}"
+            )
+            return None
+        try:
+            merged = _merge(part, sides, rests, left)
+        except _C.BuildError as error:
+            # What the newest recordings say counts.
+            self.left.setdefault(part.serial, f"{_message(error)}: {part.cut[0]}")
+            return None
+        self.left.pop(part.serial, None)
+        return merged
+
     def _compile(self) -> None:
-        """Makes records of what was merged, outermost first: what it holds needs none."""
+        """Makes records of the parts that a call can reach, outermost first: what one holds needs
+        none of its own."""
         done: set[int] = set()
         work = [self.root]
         sites: set[tuple[Any, int]] = set()
@@ -291,9 +391,11 @@ class Branches:
             if id(engine) in done:
                 continue
             done.add(id(engine))
-            for number, part in enumerate(engine.parts):
+            for part in list(engine.parts):
                 if part.record is None:
-                    part = engine.parts[number] = self._install(engine, part)
+                    part = self._install(engine, part)
+                if part is None:
+                    continue
                 if part.cut:
                     sites.add(part.site)
                 for frame in part.frames:
@@ -301,24 +403,36 @@ class Branches:
                         if found := self.root.continuations.get(Key(*key)):
                             work.append(found)
             # The whole call is one record: nothing goes on from it.
-            engine.parts = [p for p in engine.parts if p.cut or engine is not self.root]
+            engine.parts = [
+                p for p in engine.parts if p.cut or p.expects or engine is not self.root
+            ]
         for site in [site for site in self.root.cut_sites if site not in sites]:
             del self.root.cut_sites[site]
 
-    def _install(self, engine: Engine, part: Part) -> Part:
-        """The merged part with its record, or the one before it where it does not compile."""
-        while part.record is None:
-            base = part.replaces
-            while base.record is None:
-                base = base.replaces
+    def _install(self, engine: Engine, part: Part) -> Part | None:
+        """The part with its record, or the one that it was made of where it does not compile."""
+        place = engine.parts.index(part)
+        while part.record is None and part.made_of:
+            base = part.made_of
+            while base.record is None and base.made_of:
+                base = base.made_of
             try:
                 engine.install(part)
             except _C.BuildError as error:
-                part = part.replaces
+                part = part.made_of
                 # What the newest recordings say counts.
                 self.left.setdefault(part.serial, f"{_message(error)}: {part.cut[0]}")
                 continue
-            self.merged += part.branch_count - base.branch_count
-            engine.compiled.drop_record(base.record)
-            part.replaces = None
+            if base.record:
+                self.merged += part.branch_count - base.branch_count
+                # It answers where an expectation does not hold.
+                if not part.expects:
+                    engine.compiled.drop_record(base.record)
+            else:
+                self.merged += part.branch_count
+        if part.record is None and not engine.make_record(part):
+            del engine.parts[place]
+            return None
+        engine.parts[place] = part
+        self._answered |= part.includes
         return part

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import sys
 import threading
 import time
@@ -98,6 +99,8 @@ class Engine:
         self.cut_points: dict[tuple[Any, int], str] = {}
         # Instructions at which something was so in one call only, and how often that was.
         self.passed: dict[tuple[Any, int], str] = {}
+        # What the present capture went on with after each cut.
+        self._path: list[Key] = []
         # Where records end, and why.
         self.cut_sites: dict[tuple[Any, int], str] = {}
         # Loops that data ends: compiled, and why others go round through cuts.
@@ -115,7 +118,8 @@ class Engine:
         # Lifted places of each record, and those of them that the present call finds pinned.
         self._made_with: dict[Any, set[str]] = {}
         self._looked_at: set[str] = set()
-        self._run = self._repeats = 0
+        # The monitored run that looked here last, and the last that recorded.
+        self._run = self._recorded_in = self._repeats = 0
         self._missed = False
         self._recorded: set[tuple] = set()
         self._failures = 0
@@ -154,6 +158,7 @@ class Engine:
             return self._capture_whole(args, kwargs)
         root = self.root
         root.captures += 1
+        root._path = []
         self._missed = True
         try:
             result, segments, learned, reason = _C.capture_with_cuts(
@@ -165,49 +170,53 @@ class Engine:
                 root._plan,
                 self.lifted,
             )
+        except Exception:
+            # The program's own: nothing is recorded of such a call.
+            self._back_off()
+            raise
         finally:
             _capture_lock.release()
         recorded = False
+        new: list[tuple[Engine, Part]] = []
+        place = 0  # on the path: parts that need no record are there, too
         for segment in segments:
             key, trace, objects, nargs, cut, grad_mode, fallback, may_loop, *rest = (
                 segment
             )
             sites, footing = rest
             numbers = dict.fromkeys(sites, "a tensor's data as a Python number")
+            if key is not None:
+                while place < len(root._path) and root._path[place] != Key(*key):
+                    place += 1
+                place += 1
+            took = root._path[place] if place < len(root._path) else None
             owner = self if key is None else root._continuation(Key(*key))
             owner._may_loop |= may_loop
             keywords = tuple(kwargs) if key is None else ()
             recorded |= owner is self
             if fallback is not None:
-                if owner._compile(
-                    trace,
-                    objects,
-                    nargs,
-                    keywords,
-                    cut,
-                    grad_mode,
-                    footing,
-                    attempt=True,
-                ):
+                part = Part(
+                    trace, objects, nargs, keywords, cut, grad_mode, footing
+                )
+                if owner._add_part(part, attempt=True):
                     continue
                 trace, objects, cut, grad_mode, footing = fallback
-            owner._compile(
-                trace,
-                objects,
-                nargs,
-                keywords,
-                cut,
-                grad_mode,
-                footing,
-                numbers=numbers,
-            )
+            part = Part(trace, objects, nargs, keywords, cut, grad_mode, footing)
+            part.took = took
+            part.numbers = numbers
+            part.lifted = set(owner._tried)
+            if cut is None and owner is root:
+                owner.make_record(part)
+            else:
+                owner.parts.append(part)
+                new.append((owner, part))
         progressed = recorded
         for code, offset, why in learned:
             (root.cut_points if offset >= 0 else root.passed)[code, offset] = why
             progressed = True
         if max(len(root.cut_sites), len(root.cut_points)) > _MAX_CUTS:
             root._give_up()
-        root.branches.merge()
+        root.branches.merge(new)
         if not recorded:
             compiled.eager_calls += 1
         if not progressed:
@@ -236,7 +245,9 @@ class Engine:
             compiled.eager_calls += 1
             raise CaptureError(f"pyjit.compile(fullgraph=True): {self.name}: {reason}")
         nargs = len(args) + len(kwargs)
-        self._compile(trace, objects, nargs, tuple(kwargs), None, -1, footing)
+        self.make_record(
+            Part(trace, objects, nargs, tuple(kwargs), None, -1, footing)
+        )
         return result
 
     def _continuation(self, key: Key) -> Engine:
@@ -261,6 +272,7 @@ class Engine:
         """Which of a continuation's arguments its next record must not depend on, and which places'
         numbers it takes as inputs. False: it needs no record now; None: nor does what follows.
         Called by the recorder."""
+        self._path.append(Key(*key))
         known = Key(*key) in self.continuations
         if not known and len(self.continuations) >= _MAX_CONTINUATIONS:
             return None
@@ -317,45 +329,41 @@ class Engine:
             else _without_sizes(f"#{i}", m, lifted)
             for i, m in enumerate(marks)
         )
+        # A recording that is part of something larger has no record of its own.
+        answers = self.compiled.records or self._recorded_in == self._run
         if (
-            (signature in self._recorded and not missed)
+            (signature in self._recorded and not missed and answers)
             or self._skip > 0
             or self._repeats >= _REPEATS
             or len(self.compiled.records) + self._repeats >= self.settings.max_records
         ):
             return False
         self._recorded.add(signature)
+        self._recorded_in = self._run
         self._repeats += 1
         self._tried |= lifted
         flags = (-1,) if self._no_loop else ()
         return (*unseen, *flags), tuple(lifted)
 
-    def _compile(
-        self,
-        trace: str,
-        objects: list,
-        nargs: int,
-        keywords: tuple[str, ...],
-        cut: tuple | None,
-        grad_mode: int,
-        footing: tuple[int, int, int],
-        attempt: bool = False,
-        numbers: dict[tuple[Any, int], str] | None = None,
-    ) -> bool:
-        """Makes a record of a trace. ``attempt``: that it cannot be compiled is no failure;
-        ``numbers``: nor where cuts at these instructions leave numbers to Python."""
-        start = time.perf_counter()
+    def _add_part(self, part: Part, attempt: bool = False) -> bool:
+        """A part with a record of its own."""
+        made = self.make_record(part, attempt)
+        if made and (part.cut or self is not self.root):
+            self.parts.append(part)
+        return made
+
+    def make_record(self, part: Part, attempt: bool = False) -> bool:
+        """Makes a record of a recording. ``attempt``: that it cannot be compiled is no failure;
+        nor is it where cuts leave the part's numbers to Python."""
         try:
-            with progress(self.name):
-                record = self._build(trace, objects, nargs, keywords)
+            self.install(part)
         except _C.BuildError as error:
-            self.compile_seconds += time.perf_counter() - start
             if attempt:
                 self.root.loops_left.append(str(error).splitlines()[0])
                 self._no_loop = True
                 return False
-            if numbers:
-                self.root.cut_points |= numbers
+            if part.numbers:
+                self.root.cut_points |= part.numbers
                 return False
             self._failed(f"pyjit's compiler failed: {error}")
             if self.settings.strict:
@@ -366,14 +374,10 @@ class Engine:
                     f"pyjit: {self.name} runs in eager because pyjit's compiler failed: "
                     f"{str(error).splitlines()[0]}",
                     RuntimeWarning,
-                    stacklevel=4,
+                    stacklevel=2,
+                    skip_file_prefixes=(os.path.dirname(__file__),),
                 )
             return False
-        self.compile_seconds += time.perf_counter() - start
-        part = Part(trace, objects, nargs, keywords, cut, grad_mode, footing, record)
-        self._add(part)
-        if cut is not None or self is not self.root:
-            self.parts.append(part)
         if attempt:
             self.root.loops += 1
         return True
@@ -391,11 +395,11 @@ class Engine:
             self.stage_seconds[stage] = self.stage_seconds.get(stage, 0.0) + seconds
         self._failures = 0
         self.compiled.add_record(record)
-        self._made_with[record] = set(self._tried)
+        self._made_with[record] = set(part.lifted)
         self._log(record)
 
     def install(self, part: Part) -> None:
-        """Makes a record of a part that was made of others. Raises BuildError."""
+        """Compiles a part. Raises BuildError."""
         start = time.perf_counter()
         try:
             with progress(self.name):
@@ -462,6 +466,9 @@ class Engine:
     def _failed(self, reason: str) -> None:
         self.cuts += 1
         self._note(reason)
+        self._back_off()
+
+    def _back_off(self) -> None:
         # Monitoring costs far more than the call; a function that keeps failing is observed
         # less and less often, so that a changed state (grad mode, say) is still noticed.
         self._failures += 1
@@ -535,6 +542,16 @@ class Engine:
             "loops": self.loops,
             "loops_left": list(self.loops_left),
             "branches": self.branches.merged,
+            # Branches on data that have gone one way so far, which the graphs rely on.
+            "expectations": list(
+                dict.fromkeys(
+                    reason
+                    for e in engines
+                    for part in e.parts
+                    if part.record
+                    for reason in part.expectations
+                )
+            ),
             "branches_left": list(dict.fromkeys(self.branches.left.values())),
             "symbols": sum(r.symbols for r in records),
             "fixed_sizes": list(

@@ -52,6 +52,7 @@ def report(engine: Any) -> str:
         lines.append(
             f"  branches on data, both sides in one program: {stats['branches']}"
         )
+    lines += [f"  goes one way so far: {reason}" for reason in stats["expectations"]]
     lines += [f"  a branch stays a cut: {why}" for why in stats["branches_left"]]
     lines += [f"  compiled for each size: {reason}" for reason in stats["fixed_sizes"]]
     lines += [f"  {line}" for line in stats["pinned_sizes"]]

@@ -29,11 +29,22 @@ struct CompiledFunction {
   PyObject *dict;
   PyObject *weakrefs;
   uint64_t hits, misses, eagerCalls;
-  std::vector<PyObject *> *records; ///< strong; most recently hit first
+  /// Strong; most recently hit first, but those whose launch may not answer in
+  /// front: the others may be made for the same calls, with a cut in them.
+  std::vector<PyObject *> *records;
 };
 
 CompiledFunction *self_of(PyObject *object) {
   return reinterpret_cast<CompiledFunction *>(object);
+}
+
+/// How many records stand in front whatever is hit.
+size_t countFront(const std::vector<PyObject *> &records) {
+  return std::find_if(records.begin(), records.end(),
+                      [](PyObject *record) {
+                        return !recordOf(record).mayNotAnswer();
+                      }) -
+         records.begin();
 }
 
 PyObject *callMiss(CompiledFunction *self, PyObject *const *args, size_t nargsf,
@@ -76,9 +87,11 @@ PyObject *answer(PyObject *callable, PyObject *const *args, size_t nargsf,
       ++self->hits;
       ++record.hits;
       *cut = Py_XNewRef(record.cut);
-      if (i > 0 && i < self->records->size() && (*self->records)[i] == holder)
-        std::rotate(self->records->begin(), self->records->begin() + i,
+      if (i > 0 && i < self->records->size() && (*self->records)[i] == holder) {
+        size_t first = record.mayNotAnswer() ? 0 : countFront(*self->records);
+        std::rotate(self->records->begin() + first, self->records->begin() + i,
                     self->records->begin() + i + 1);
+      }
     }
     Py_DECREF(holder);
     switch (outcome) {
@@ -174,7 +187,8 @@ PyObject *addRecord(PyObject *self, PyObject *record) {
     return nullptr;
   }
   auto &records = *self_of(self)->records;
-  records.insert(records.begin(), Py_NewRef(record));
+  size_t first = recordOf(record).mayNotAnswer() ? 0 : countFront(records);
+  records.insert(records.begin() + first, Py_NewRef(record));
   Py_RETURN_NONE;
 }
 

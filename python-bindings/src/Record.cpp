@@ -279,7 +279,8 @@ Record::Outcome Record::launchGraph(Frame &frame) {
         prepared ? prepared->values(use, inputs.data()) : nullptr;
     if (measuring)
       start = std::chrono::steady_clock::now();
-    launch->run(inputs.data(), cached, frame.outputs.data());
+    if (!launch->run(inputs.data(), cached, frame.outputs.data()))
+      outcome = Outcome::Miss;
     if (measuring)
       frame.launchTime = std::chrono::steady_clock::now() - start;
   } catch (const rt::Interrupted &) {
@@ -290,6 +291,7 @@ Record::Outcome Record::launchGraph(Frame &frame) {
   }
   if (thread)
     PyEval_RestoreThread(thread);
+  unanswered += outcome == Outcome::Miss;
   if (outcome == Outcome::Error) {
     ++failures;
     lastError = std::move(frame.error);

@@ -30,7 +30,7 @@ class Record {
 public:
   enum class Outcome {
     Hit,   ///< `result` is a new reference
-    Miss,  ///< a guard failed; nothing happened
+    Miss,  ///< a guard failed, or the program did not answer; nothing happened
     Error, ///< the compiled program could not run (a library call threw, say):
            ///< nothing observable happened, eager may answer
     Raise, ///< a Python exception is set
@@ -59,8 +59,9 @@ public:
                              std::vector<std::string> &places);
 
   uint64_t hits = 0;
-  uint64_t failures = 0; ///< calls with Outcome::Error
-  std::string lastError; ///< of the last of them
+  uint64_t unanswered = 0; ///< calls whose data the program was not made for
+  uint64_t failures = 0;   ///< calls with Outcome::Error
+  std::string lastError;   ///< of the last of them
   /// Where the record ends if not with its function: a `Cut`, or null.
   PyObject *cut = nullptr;
   int gradMode = -1; ///< grad mode to leave behind; -1: as it was
@@ -79,6 +80,8 @@ public:
   size_t numGuards() const { return guards->size(); }
   size_t numKernels() const { return kernelCount; }
   size_t numLibraryCalls() const { return callCount; }
+  /// Whether the launch, too, may say that this is none of the record's calls.
+  bool mayNotAnswer() const { return launch->mayNotAnswer(); }
   /// Parameters that prepared values come from, and those among them that each
   /// call hashes.
   size_t numPrepared() const { return prepared ? prepared->numSources() : 0; }

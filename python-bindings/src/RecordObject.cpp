@@ -120,6 +120,7 @@ PYJIT_COUNTER(getCalls, numLibraryCalls())
 PYJIT_COUNTER(getInputs, numInputs())
 PYJIT_COUNTER(getSymbols, numSymbols())
 PYJIT_COUNTER(getFailures, failures)
+PYJIT_COUNTER(getUnanswered, unanswered)
 PYJIT_COUNTER(getPrepared, numPrepared())
 PYJIT_COUNTER(getHashed, numHashed())
 #undef PYJIT_COUNTER
@@ -199,6 +200,9 @@ PyGetSetDef getset[] = {
      nullptr},
     {"failures", getFailures, nullptr,
      "Calls whose launch raised and that eager answered.", nullptr},
+    {"unanswered", getUnanswered, nullptr,
+     "Calls whose data took a branch another way than the record expects.",
+     nullptr},
     {"last_error", getError, nullptr, "Why the last failed launch failed.",
      nullptr},
     {nullptr, nullptr, nullptr, nullptr, nullptr}};

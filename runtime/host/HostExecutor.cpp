@@ -136,6 +136,11 @@ bool runOnHost(const Program &program, const std::vector<KernelFn> &kernels,
       copySlot(program, program.slots()[step.a], data[step.a],
                program.slots()[step.b], data[step.b]);
       break;
+    case StepKind::Expect:
+      if (*static_cast<const uint8_t *>(data[step.a]))
+        break;
+      error = kUnanswered;
+      return false;
     case StepKind::Kernel:
       buffers.clear();
       for (uint32_t k = 0; k < step.c; ++k)

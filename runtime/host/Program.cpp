@@ -233,6 +233,10 @@ bool Program::validate(std::string &error) const {
         return fail(error, where + ": ends a branch that did not begin");
       open.pop_back();
       continue;
+    case StepKind::Expect:
+      if (badFlag(s.a) || graph >= 0 || !open.empty())
+        return fail(error, where + ": no such flag, or inside of something");
+      continue;
     case StepKind::Move:
       if (badSlot(s.a) || badSlot(s.b) || slotTable[s.a].kind != SlotKind::View)
         return fail(error, where + ": no such slots");

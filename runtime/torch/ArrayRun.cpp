@@ -59,7 +59,8 @@ pyjitRtTorchRun(uint32_t abiVersion, const PyjitProgramImage *main,
     // graphs, later ones replay them.
     int calls = executor->report().empty() ? 1 : 4;
     for (int i = 0; i < calls; ++i)
-      executor->run(arguments.data(), cached.data(), results.data());
+      if (!executor->run(arguments.data(), cached.data(), results.data()))
+        return strdup(kUnanswered);
     for (size_t i = 0; i < numOutputs; ++i)
       tensorOf(outputs[i]).copy_(results[i]);
   } catch (const std::exception &exception) {

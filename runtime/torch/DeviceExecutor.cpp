@@ -207,6 +207,9 @@ void DeviceExecutor::findGraphs() {
     case StepKind::HostValue:
       read(step.a);
       break;
+    case StepKind::Expect:
+      read(step.a);
+      break;
     case StepKind::If:
     case StepKind::WhileTest:
       read(step.a);
@@ -234,7 +237,7 @@ std::unique_ptr<DeviceExecutor::Instance> DeviceExecutor::makeInstance() {
   return instance;
 }
 
-void DeviceExecutor::run(const at::Tensor *inputs, const at::Tensor *cached,
+bool DeviceExecutor::run(const at::Tensor *inputs, const at::Tensor *cached,
                          at::Tensor *outputs) {
   std::lock_guard<std::mutex> guard(runLock);
   TorchDevice::Scope scope(*device);
@@ -246,40 +249,39 @@ void DeviceExecutor::run(const at::Tensor *inputs, const at::Tensor *cached,
   if (captured) {
     // The user's own graph: memory that lives as long as it does, plain
     // launches.
-    if (decides)
+    if (decides || expects)
       throw std::runtime_error("a loop or branch that data decide cannot be "
                                "launched into a graph of the user's own");
     auto once = makeInstance();
-    runOnce(*once, Variant::Plain, inputs, cached, outputs, stream);
-    return;
+    return runOnce(*once, Variant::Plain, inputs, cached, outputs, stream);
   }
   std::unique_ptr<Instance> &instance = instances[stream];
   if (!instance)
     instance = makeInstance();
   if (!instance->warm) {
     // Libraries set themselves up here, which a capture does not allow.
-    runOnce(*instance, Variant::Plain, inputs, cached, outputs, stream);
+    bool answered =
+        runOnce(*instance, Variant::Plain, inputs, cached, outputs, stream);
     instance->warm = everyCallRan();
-    return;
+    return answered;
   }
-  if (!selected) {
-    select(*instance, inputs, cached, outputs, stream);
-    return;
-  }
-  runOnce(*instance, chosen, inputs, cached, outputs, stream);
+  return selected ? runOnce(*instance, chosen, inputs, cached, outputs, stream)
+                  : select(*instance, inputs, cached, outputs, stream);
 }
 
-void DeviceExecutor::runOnce(Instance &instance, Variant variant,
+/// See `run`.
+bool DeviceExecutor::runOnce(Instance &instance, Variant variant,
                              const at::Tensor *inputs, const at::Tensor *cached,
                              at::Tensor *outputs, cuda::Stream stream) {
   bind(instance, inputs, cached);
   if (variant != Variant::Plain)
     dropMoved(instance, stream);
-  execute(instance, variant, stream);
-  for (uint32_t i = 0; i < program.numOutputs(); ++i)
+  bool answered = execute(instance, variant, stream);
+  for (uint32_t i = 0; answered && i < program.numOutputs(); ++i)
     outputs[i] = ownOutput(instance, i);
   for (at::Tensor &value : instance.values)
     value.reset();
+  return answered;
 }
 
 void DeviceExecutor::bind(Instance &instance, const at::Tensor *inputs,
@@ -361,7 +363,8 @@ bool DeviceExecutor::everyCallRan() const {
   return true;
 }
 
-void DeviceExecutor::execute(Instance &instance, Variant variant,
+/// See `run`.
+bool DeviceExecutor::execute(Instance &instance, Variant variant,
                              cuda::Stream stream) {
   uint32_t graph = 0;
   Interruption interruption(interrupt);
@@ -379,17 +382,27 @@ void DeviceExecutor::execute(Instance &instance, Variant variant,
     }
     if (program.steps()[i].kind == StepKind::WhileEnd)
       interruption.check();
+    if (program.steps()[i].kind == StepKind::Expect &&
+        !readFlag(program.steps()[i], instance, stream))
+      return false;
     step(i, instance, stream);
     i = follow(i, instance, stream);
   }
+  return true;
 }
 
-/// Where the host goes on. What it decides on, it waits for.
+/// Where the host goes on.
 uint32_t DeviceExecutor::follow(uint32_t index, Instance &instance,
                                 cuda::Stream stream) {
   const Step &step = program.steps()[index];
   if (step.kind != StepKind::WhileTest && step.kind != StepKind::If)
     return followStep(program, index, nullptr);
+  return readFlag(step, instance, stream) ? index + 1 : step.b + 1;
+}
+
+/// The bool in slot `step.a`. What the host decides by, it waits for.
+bool DeviceExecutor::readFlag(const Step &step, const Instance &instance,
+                              cuda::Stream stream) {
   uint8_t flag = 0;
   if (program.slots()[step.a].flags & kSlotHost) {
     flag = *static_cast<const uint8_t *>(instance.buffers[step.a]);
@@ -402,7 +415,7 @@ uint32_t DeviceExecutor::follow(uint32_t index, Instance &instance,
         "reading a flag");
     cuda::check(driver, driver.synchronize(stream), "waiting for a flag");
   }
-  return flag ? index + 1 : step.b + 1;
+  return flag;
 }
 
 void DeviceExecutor::step(uint32_t index, Instance &instance,

@@ -26,7 +26,7 @@ public:
          std::shared_ptr<cuda::LoadedCode> *shared = nullptr);
   ~DeviceExecutor() override;
 
-  void run(const at::Tensor *inputs, const at::Tensor *cached,
+  bool run(const at::Tensor *inputs, const at::Tensor *cached,
            at::Tensor *outputs) override;
   void prefer(Variant variant) override { preferred = variant; }
   std::string report() const override;
@@ -106,9 +106,11 @@ private:
             const at::Tensor *cached);
   void bindAddress(Instance &instance, uint32_t slot);
   void dropMoved(Instance &instance, cuda::Stream stream);
-  void execute(Instance &instance, Variant variant, cuda::Stream stream);
+  bool execute(Instance &instance, Variant variant, cuda::Stream stream);
   void step(uint32_t index, Instance &instance, cuda::Stream stream);
   uint32_t follow(uint32_t index, Instance &instance, cuda::Stream stream);
+  bool readFlag(const Step &step, const Instance &instance,
+                cuda::Stream stream);
   bool everyCallRan() const;
   void launch(const Step &step, Instance &instance, cuda::Stream stream);
   void makeViewSlot(const Step &step, Instance &instance);
@@ -151,10 +153,10 @@ private:
                           const Instance &instance) const;
   bool isMoving(uint32_t slot) const;
 
-  void select(Instance &instance, const at::Tensor *inputs,
+  bool select(Instance &instance, const at::Tensor *inputs,
               const at::Tensor *cached, at::Tensor *outputs,
               cuda::Stream stream);
-  void runOnce(Instance &instance, Variant variant, const at::Tensor *inputs,
+  bool runOnce(Instance &instance, Variant variant, const at::Tensor *inputs,
                const at::Tensor *cached, at::Tensor *outputs,
                cuda::Stream stream);
 

@@ -44,10 +44,14 @@ static void dropSlow(std::vector<Variant> &candidates,
 /// calls with their outputs included, and keeps the one with the least median.
 /// A program writes nothing but its outputs, so that running it again does no
 /// harm; one that draws random numbers is not run twice.
-void DeviceExecutor::select(Instance &instance, const at::Tensor *inputs,
+bool DeviceExecutor::select(Instance &instance, const at::Tensor *inputs,
                             const at::Tensor *cached, at::Tensor *outputs,
                             cuda::Stream stream) {
   using Clock = std::chrono::steady_clock;
+  // What a program that does not answer this call would take says nothing.
+  if (expects && repeatable &&
+      !runOnce(instance, Variant::Plain, inputs, cached, outputs, stream))
+    return false;
   selected = true;
   std::vector<Variant> candidates;
   for (unsigned v = 0; v < kNumVariants; ++v)
@@ -67,6 +71,8 @@ void DeviceExecutor::select(Instance &instance, const at::Tensor *inputs,
       return false;
     }
   };
+  if (!repeatable && expects)
+    return runOnce(instance, chosen, inputs, cached, outputs, stream);
   if (preferred || !repeatable) {
     Variant wanted = preferred.value_or(Variant::Update);
     bool listed = std::find(candidates.begin(), candidates.end(), wanted) !=
@@ -74,12 +80,11 @@ void DeviceExecutor::select(Instance &instance, const at::Tensor *inputs,
     chosen = listed && works(wanted) ? wanted : Variant::Plain;
     if (chosen == Variant::Plain)
       runOnce(instance, chosen, inputs, cached, outputs, stream);
-    return;
+    return true;
   }
   if (candidates.size() == 1) {
     chosen = candidates.front();
-    runOnce(instance, chosen, inputs, cached, outputs, stream);
-    return;
+    return runOnce(instance, chosen, inputs, cached, outputs, stream);
   }
   candidates.erase(std::remove_if(candidates.begin(), candidates.end(),
                                   [&](Variant variant) {
@@ -124,6 +129,7 @@ void DeviceExecutor::select(Instance &instance, const at::Tensor *inputs,
   for (unsigned v = 0; v < kNumVariants; ++v)
     if (Variant(v) != chosen)
       instance.graphs[v].clear();
+  return true;
 }
 
 std::string DeviceExecutor::report() const {

@@ -59,7 +59,7 @@ SymbolicExecutor::executorFor(const std::vector<int64_t> &values) {
   return executor;
 }
 
-void SymbolicExecutor::run(const at::Tensor *inputs, const at::Tensor *cached,
+bool SymbolicExecutor::run(const at::Tensor *inputs, const at::Tensor *cached,
                            at::Tensor *outputs) {
   std::vector<int64_t> values(program.numSymbols());
   for (uint32_t i = 0; i < values.size(); ++i) {
@@ -70,7 +70,7 @@ void SymbolicExecutor::run(const at::Tensor *inputs, const at::Tensor *cached,
                         : source.sizes()[dim];
     TORCH_CHECK(values[i] >= 2, "pyjit: symbol s", i, " is ", values[i]);
   }
-  executorFor(values)->run(inputs, cached, outputs);
+  return executorFor(values)->run(inputs, cached, outputs);
 }
 
 std::string SymbolicExecutor::report() const {

@@ -22,7 +22,7 @@ class SymbolicExecutor final : public TorchExecutor {
 public:
   SymbolicExecutor(Program program, std::vector<KernelFn> kernels);
 
-  void run(const at::Tensor *inputs, const at::Tensor *cached,
+  bool run(const at::Tensor *inputs, const at::Tensor *cached,
            at::Tensor *outputs) override;
   void prefer(Variant variant) override { preferred = variant; }
   std::string report() const override;

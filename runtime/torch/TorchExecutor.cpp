@@ -54,6 +54,7 @@ void TorchExecutor::planUses() {
     switch (step.kind) {
     case StepKind::WhileTest:
     case StepKind::If:
+    case StepKind::Expect:
     case StepKind::Copy:
       read[step.a] = true;
       break;
@@ -121,6 +122,7 @@ bool TorchExecutor::plan(std::string &error) {
   for (uint32_t i = 0; i < program.numSteps(); ++i) {
     const Step &step = program.steps()[i];
     kernelSteps += step.kind == StepKind::Kernel;
+    expects |= step.kind == StepKind::Expect;
     callOf.push_back(calls.size());
     if (step.kind == StepKind::Call && !planCall(step, error))
       return false;
@@ -213,16 +215,17 @@ void TorchExecutor::giveArena(std::unique_ptr<Arena> arena) {
 // Running
 //===----------------------------------------------------------------------===//
 
-void TorchExecutor::run(const at::Tensor *inputs, const at::Tensor *cached,
+bool TorchExecutor::run(const at::Tensor *inputs, const at::Tensor *cached,
                         at::Tensor *outputs) {
   auto arena = takeArena();
   // The tensors are never seen by autograd or by view tracking: the guards have
   // established that nothing here requires grad.
   at::AutoDispatchBelowADInplaceOrView belowAutograd;
-  execute(*arena, inputs, cached);
-  for (uint32_t i = 0; i < program.numOutputs(); ++i)
+  bool answered = execute(*arena, inputs, cached);
+  for (uint32_t i = 0; answered && i < program.numOutputs(); ++i)
     outputs[i] = ownOutput(*arena, i);
   giveArena(std::move(arena));
+  return answered;
 }
 
 /// Output `i` as a tensor that shares its memory with nothing else.
@@ -253,7 +256,8 @@ static void *addressOf(const at::Tensor &tensor) {
          impl->storage_offset() * impl->itemsize();
 }
 
-void TorchExecutor::execute(Arena &arena, const at::Tensor *inputs,
+/// See `run`.
+bool TorchExecutor::execute(Arena &arena, const at::Tensor *inputs,
                             const at::Tensor *cached) {
   for (uint32_t i = 0; i < program.numSlots(); ++i) {
     const Slot &slot = program.slots()[i];
@@ -338,8 +342,13 @@ void TorchExecutor::execute(Arena &arena, const at::Tensor *inputs,
     case StepKind::Else:
     case StepKind::IfEnd:
       break; // followStep
+    case StepKind::Expect:
+      if (!*static_cast<const uint8_t *>(arena.buffers[step.a]))
+        return false;
+      break;
     }
   }
+  return true;
 }
 
 void TorchExecutor::runView(const Step &step, Arena &arena) const {

@@ -603,7 +603,7 @@ def test_other_objects_on_each_side(compile: Compile) -> Steps:
     yield from either_way(compile(g))
 
 
-@branch_scenario(branches=0, cuts=BRANCH)
+@branch_scenario(branches=0)
 def test_one_side_raises(compile: Compile) -> Steps:
     def g(x: torch.Tensor) -> torch.Tensor:
         y = x * 2

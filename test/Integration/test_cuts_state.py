@@ -256,7 +256,7 @@ def test_cut_while_handling_an_exception(compile: Compile) -> Steps:
         yield printed(f, values(4), d)
 
 
-@cut_scenario
+@cut_scenario(hits=0)
 def test_branch_on_data(compile: Compile) -> Steps:
     def g(x: torch.Tensor) -> torch.Tensor:
         y = x * 2
@@ -279,16 +279,16 @@ def test_both_sides_are_compiled_as_they_are_taken() -> None:
     up, down = torch.ones(4), -torch.ones(4)
     for x in (up, up):
         f(x)
-    assert pyjit.stats(f)["graphs"] == 2
+    assert pyjit.stats(f)["graphs"] == 1
     for x in (down, down, up, down):
         torch.testing.assert_close(f(x), g(x))
     stats = pyjit.stats(f)
     # From then on, one record answers for both.
     assert stats["branches"] == 1
-    assert stats["graphs"] == 3
+    assert stats["graphs"] == 1
     assert stats["cuts"] == 0
-    assert stats["hits"] == 5
-    assert stats["continuation_hits"] == 1
+    assert stats["hits"] == 4
+    assert stats["continuation_hits"] == 0
     assert stats["eager_calls"] == 0
 
 
@@ -495,6 +495,8 @@ def test_nested_function_that_prints(compile: Compile) -> Steps:
 
 
 def test_loop_needs_few_records() -> None:
+    libc.abs(0)  # found by name once
+
     def g(x: torch.Tensor, n: int) -> torch.Tensor:
         for i in range(n):
             x = x * 0.5 + 1

@@ -485,7 +485,7 @@ def test_exceptions_in_the_loop(compile: Compile) -> Steps:
         return x
 
     f = compile(g)
-    for scale in (100.0, 0.1, 1e4):
+    for scale in (100.0, 0.1, 1e4, 0.1):
         yield attempt(f, (values(4).abs() + 0.1) * scale, [0] * 5)
 
 

@@ -247,6 +247,22 @@ def CudaGraph_HostValueOp : CudaGraph_Op<"host_value"> {
   let hasVerifier = 1;
 }
 
+def CudaGraph_ExpectOp : CudaGraph_Op<"expect", [HasParent<"ProgramOp">]> {
+  let summary = "ends the launch unless a boolean is true";
+  let description = [{
+    The host waits for the boolean. Where it is false, nothing behind this op is
+    launched, and the program does not answer the call: nobody has seen what it
+    wrote.
+
+    ```mlir
+    cudagraph.expect %p : !cudagraph.buffer<tensor<i1>>
+    ```
+  }];
+  let arguments = (ins Arg<CudaGraph_BufferType, "", [MemRead]>:$flag);
+  let assemblyFormat = "$flag attr-dict `:` qualified(type($flag))";
+  let hasVerifier = 1;
+}
+
 //===----------------------------------------------------------------------===//
 // Regions
 //===----------------------------------------------------------------------===//

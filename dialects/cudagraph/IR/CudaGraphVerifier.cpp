@@ -151,6 +151,8 @@ static LogicalResult verifyCondition(Operation *op, Value condition) {
   return success();
 }
 
+LogicalResult ExpectOp::verify() { return verifyCondition(*this, getFlag()); }
+
 LogicalResult IfOp::verify() { return verifyCondition(*this, getCondition()); }
 
 LogicalResult WhileOp::verifyRegions() {

@@ -33,6 +33,8 @@ StringRef whyOutside(Operation &op) {
           return reason;
     return "";
   }
+  if (isa<ExpectOp>(op))
+    return "the host decides by it whether to go on";
   if (isa<HostValueOp, BufferOp, ViewOp, ReleaseOp>(op))
     return "";
   if (llvm::any_of(op.getOperands(), isHost) ||

@@ -40,12 +40,17 @@ def RefGraph_DecideOp : RefGraph_Op<"decide", [
 
 def RefGraph_ExpectOp : RefGraph_Op<"expect", [
     ParentOneOf<["TraceOp", "GraphOp"]>]> {
-  let summary = "what an iteration's numbers have to be";
+  let summary = "what the data have to be for the run to go on like this";
   let description = [{
-    Between two heads, the run went on as it did because this flag, computed
-    from numbers that the loop changes, was what it says (`i < 100`). So an
-    iteration whose numbers say otherwise is none of the loop's: the loop ends in
-    front of it.
+    The run went on as it did because `bool` of this flag was what it says.
+
+    Between two heads of a loop, the flag is computed from numbers that the loop
+    changes (`i < 100`): an iteration whose numbers say otherwise is none of the
+    loop's, which ends in front of it.
+
+    Elsewhere it is a guard that only the launch can check: of a branch whose
+    other side no call has taken yet. Where it does not hold, the record does
+    not answer the call, and nothing that it did can be seen.
 
     ```mlir
     refgraph.expect %c is true : !refgraph.tensor<[], [], i1, "cpu">

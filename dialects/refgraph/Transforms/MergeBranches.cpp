@@ -12,6 +12,9 @@
 // They are handed out by contents, into memory of their own; so each has to be
 // memory that nobody else sees from there on, in both arms.
 //
+// Where only one side is there, the trace goes on with that, and a
+// refgraph.expect says so.
+//
 //===----------------------------------------------------------------------===//
 
 #include "dialects/refgraph/Transforms/PartComposer.h"
@@ -397,7 +400,10 @@ private:
   LogicalResult readFrames(Value value, SmallVectorImpl<Frame> &into);
   FailureOr<SmallVector<Value>> getArguments(TraceOp part, const Frame &frame,
                                              Value result);
+  FailureOr<Value> getCondition(const Frame &frame);
   LogicalResult mergeArms(TraceOp side[2]);
+  LogicalResult goOneWay(TraceOp side, bool outcome);
+  LogicalResult goOn(TraceOp part, const Frame &frame, Value found);
   TraceOp find(StringRef role) {
     for (TraceOp trace : parts)
       if (auto name = trace->getAttrOfType<StringAttr>(part::kRole))
@@ -439,11 +445,9 @@ Merger::getArguments(TraceOp part, const Frame &frame, Value result) {
   return arguments;
 }
 
-LogicalResult Merger::mergeArms(TraceOp side[2]) {
-  Frame frame = frames.pop_back_val();
-  if (frame.empty())
-    return prefix.emitError("leaves no condition");
-  // The condition is on top of the operand stack, in front of the locals.
+/// The tensor that is asked: on top of the operand stack, in front of the
+/// locals.
+FailureOr<Value> Merger::getCondition(const Frame &frame) {
   auto number = prefix->getAttrOfType<IntegerAttr>(part::kCondition);
   if (!number || number.getInt() < 0 ||
       number.getInt() >= int64_t(frame.size()))
@@ -457,9 +461,55 @@ LogicalResult Merger::mergeArms(TraceOp side[2]) {
   if (!type || type.isSymbolic() || *type.getNumElements().getConstant() != 1)
     return prefix.emitError("branches on ")
            << condition.getType() << ", which is no tensor of one element";
+  return condition;
+}
 
+/// The trace goes on with `part`, which begins with values of `frame`.
+LogicalResult Merger::goOn(TraceOp part, const Frame &frame, Value found) {
+  FailureOr<SmallVector<Value>> arguments = getArguments(part, frame, found);
+  if (failed(arguments))
+    return failure();
   OpBuilder builder(leave);
-  auto branch = IfOp::create(builder, leave.getLoc(), TypeRange(), condition);
+  SmallVector<Operation *> written;
+  FailureOr<Value> value =
+      composer.append(part, *arguments, builder, builder, written);
+  if (failed(value))
+    return failure();
+  for (Operation *write : written)
+    composer.noteWrite(write);
+  result = *value;
+  return success();
+}
+
+LogicalResult Merger::goOneWay(TraceOp side, bool outcome) {
+  // Where the launch finds out that it is the other way, somebody else answers
+  // the call from its beginning.
+  WalkResult walked = prefix.walk([&](TensorOp call) {
+    if (!call.hasOperatorTrait("random") && call.hasOperatorTrait("as-op-node"))
+      return WalkResult::advance();
+    call.emitError("stays a cut: '")
+        << call.getOverload()
+        << "' in front of the branch has effects beyond its results";
+    return WalkResult::interrupt();
+  });
+  if (walked.wasInterrupted())
+    return failure();
+  Frame frame = frames.pop_back_val();
+  FailureOr<Value> condition = getCondition(frame);
+  if (failed(condition))
+    return failure();
+  OpBuilder builder(leave);
+  ExpectOp::create(builder, leave.getLoc(), *condition, outcome);
+  return goOn(side, frame, Value());
+}
+
+LogicalResult Merger::mergeArms(TraceOp side[2]) {
+  Frame frame = frames.pop_back_val();
+  FailureOr<Value> condition = getCondition(frame);
+  if (failed(condition))
+    return failure();
+  OpBuilder builder(leave);
+  auto branch = IfOp::create(builder, leave.getLoc(), TypeRange(), *condition);
   OpBuilder reads(branch);
   DictionaryAttr state = composer.state, leftState;
   Value left[2];
@@ -501,32 +551,24 @@ LogicalResult Merger::mergeArms(TraceOp side[2]) {
 LogicalResult Merger::run() {
   leave = cast<LeaveOp>(prefix.getBody().front().getTerminator());
   TraceOp sides[2] = {find("true"), find("false")};
-  if (!sides[0] || !sides[1])
-    return prefix.emitError("has one side of a branch only");
+  TraceOp last = sides[0] ? sides[0] : sides[1];
+  if (!last)
+    return prefix.emitError("has no side of a branch");
   if (failed(composer.begin()) || failed(readFrames(leave.getValue(), frames)))
     return failure();
-  if (failed(mergeArms(sides)))
+  if (frames.empty())
+    return prefix.emitError("leaves no frames");
+  if (failed(sides[0] && sides[1] ? mergeArms(sides)
+                                  : goOneWay(last, last == sides[0])))
     return failure();
-  TraceOp last = sides[0];
   for (TraceOp rest : parts) {
     auto role = rest->getAttrOfType<StringAttr>(part::kRole);
     if (!role || role.getValue() != "rest")
       continue;
     if (frames.empty() || last->hasAttr(part::kCut))
       return rest.emitError("goes on with a frame that is not there");
-    FailureOr<SmallVector<Value>> arguments =
-        getArguments(rest, frames.pop_back_val(), result);
-    if (failed(arguments))
+    if (failed(goOn(rest, frames.pop_back_val(), result)))
       return failure();
-    OpBuilder builder(leave);
-    SmallVector<Operation *> written;
-    FailureOr<Value> value =
-        composer.append(rest, *arguments, builder, builder, written);
-    if (failed(value))
-      return failure();
-    for (Operation *write : written)
-      composer.noteWrite(write);
-    result = *value;
     last = rest;
   }
   OpBuilder builder(leave);

@@ -36,7 +36,21 @@ void PartComposer::noteVersions(Operation *op) {
       unite(call.getInputs()[operand], call.getVersion(i));
 }
 
+/// A context variable is set by making its token, and reset by deleting that.
+void PartComposer::noteVariable(Operation *op) {
+  if (auto made = dyn_cast<CreateOp>(op)) {
+    if (made.getKind() == "token")
+      variables.push_back({getNode(made.getElements()[0]),
+                           getNode(made.getResult()), made.getElements()[1]});
+  } else if (isa<DeleteOp>(op)) {
+    Value token = getNode(op->getOperand(0));
+    llvm::erase_if(variables,
+                   [&](const Variable &v) { return v.token == token; });
+  }
+}
+
 void PartComposer::note(Operation *op) {
+  noteVariable(op);
   auto pin = [&](Value value, std::optional<int64_t> index) {
     if (!index)
       return;
@@ -316,6 +330,10 @@ LogicalResult PartComposer::appendRead(GetOp get) {
   if (get.getLift() || get.getLiftSizesAttr())
     return get.emitError("a number that differs between calls");
   Value holder = mapping.lookup(get.getHolder());
+  if (get.getSelector() == Selector::field)
+    for (const Variable &set : llvm::reverse(variables))
+      if (set.variable == getNode(holder))
+        return bind(get, set.value);
   if (failed(checkUnwritten(get, holder, get.getKeyAttr(),
                             get.getSelector() == Selector::attr ||
                                 get.getSelector() == Selector::item ||
@@ -412,6 +430,10 @@ FailureOr<Value> PartComposer::append(TraceOp part, ArrayRef<Value> arguments,
   renumber(part);
   mapping.clear();
   reads = &readsAt;
+  for (Operation *op : settings)
+    noteVariable(op);
+  settings.clear();
+  bool inArm = isa<IfOp>(body.getBlock()->getParentOp());
   // What the part itself writes, it has recorded its reads around.
   Value left;
   for (Operation &op : part.getBody().front()) {
@@ -452,9 +474,21 @@ FailureOr<Value> PartComposer::append(TraceOp part, ArrayRef<Value> arguments,
       Operation *copy = body.clone(op, mapping);
       copy->walk([&](TensorOp call) { noteVersions(call); });
     } else if (isa<CreateOp, ConstantOp>(op)) {
+      Operation *copy = body.clone(op, mapping);
+      if (auto made = dyn_cast<CreateOp>(copy);
+          made && made.getKind() == "token") {
+        if (inArm)
+          return op.emitError("sets a context variable in one arm");
+        settings.push_back(copy);
+      }
+    } else if (isa<ExpectOp>(op)) {
+      if (inArm)
+        return op.emitError("ends the record in one arm alone");
       body.clone(op, mapping);
     } else if (isWrite(&op)) {
       written.push_back(body.clone(op, mapping));
+      if (isa<DeleteOp>(op))
+        settings.push_back(written.back());
     } else if (auto leave = dyn_cast<LeaveOp>(op)) {
       left = mapping.lookup(leave.getValue());
     } else {

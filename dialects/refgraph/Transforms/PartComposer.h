@@ -75,6 +75,7 @@ private:
                                      mlir::Attribute key, bool onePlace);
   mlir::Value getObject(mlir::IntegerAttr index, mlir::Type type,
                         mlir::Location loc);
+  void noteVariable(mlir::Operation *op);
   static bool isWrite(mlir::Operation *op) {
     return llvm::isa<SetOp, DeleteOp, AppendOp, ReplaceOp>(op);
   }
@@ -86,6 +87,15 @@ private:
   llvm::DenseMap<Place, GetOp> places;
   llvm::SmallVector<mlir::Operation *> writes;
   mlir::Value external;
+  /// A context variable that is set: its token, and its value until the token
+  /// is taken back.
+  struct Variable {
+    mlir::Value variable, token, value;
+  };
+  llvm::SmallVector<Variable> variables;
+  /// What the part that was appended last did to such, which it has recorded
+  /// its own reads around.
+  llvm::SmallVector<mlir::Operation *> settings;
   // Of the part that is being appended.
   mlir::IRMapping mapping;
   mlir::OpBuilder *reads = nullptr;

@@ -385,6 +385,8 @@ void RecordPlan::listExternals(TraceOp trace) {
   });
   for (auto decide : trace.getBody().getOps<DecideOp>())
     read.insert(getNode(decide.getCondition()));
+  for (auto expect : trace.getBody().getOps<ExpectOp>())
+    read.insert(getNode(expect.getFlag()));
   for (auto symbol : trace.getBody().getOps<SymbolOp>())
     read.insert(getSymbolInput(symbol, *this, read));
   for (Operation &op : trace.getBody().front()) {

@@ -4,6 +4,7 @@
 #include "dialects/tssa/IR/Views.h"
 #include "mlir/IR/Builders.h"
 #include "mlir/IR/DialectImplementation.h"
+#include "mlir/Interfaces/FunctionInterfaces.h"
 #include "pyjit/Operators/CallArguments.h"
 #include "pyjit/Operators/OperatorInfo.h"
 #include "pyjit/Operators/Raises.h"
@@ -324,6 +325,16 @@ LogicalResult PickOp::verify() {
     if (choice.getType() != getType())
       return emitOpError("picks a ") << getType() << ", but choice " << i
                                      << " is a " << choice.getType();
+  return success();
+}
+
+LogicalResult ExpectOp::verify() {
+  auto type = cast<RankedTensorType>(getFlag().getType());
+  if (type.getRank() != 0 || !type.getElementType().isInteger(1))
+    return emitOpError("is decided by a bool tensor without dimensions, not ")
+           << type;
+  if (!isa_and_nonnull<FunctionOpInterface>((*this)->getParentOp()))
+    return emitOpError("ends the program, which a region inside of it cannot");
   return success();
 }
 

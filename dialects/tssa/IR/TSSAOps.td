@@ -59,6 +59,27 @@ def TSSA_SizeOp : TSSA_Op<"size", [Pure]> {
   let hasVerifier = 1;
 }
 
+def TSSA_ExpectOp : TSSA_Op<"expect", [MemoryEffects<[MemWrite]>]> {
+  let summary = "what the call has to find in its data";
+  let description = [{
+    The program was made of a call that went on as it did because this flag was
+    true. Where it is false, the program ends here and answers nothing: no
+    operation behind it runs, and nothing in front of it can be seen from
+    outside, so that somebody else may answer the call from its beginning.
+
+    Stands in a function's own block. Its effect is that of an exit: operations
+    may go in front of it where running them in vain does no harm
+    (`tssa-hoist-expectations`).
+
+    ```mlir
+    tssa.expect %flag : tensor<i1>
+    ```
+  }];
+  let arguments = (ins AnyRankedTensor:$flag);
+  let assemblyFormat = "$flag attr-dict `:` type($flag)";
+  let hasVerifier = 1;
+}
+
 //===----------------------------------------------------------------------===//
 // Functional level
 //===----------------------------------------------------------------------===//

@@ -273,4 +273,38 @@ def VerifyFunctionalPass : Pass<"tssa-verify-functional", "::mlir::func::FuncOp"
   }];
 }
 
+def HoistExpectationsPass : Pass<"tssa-hoist-expectations", "::mlir::func::FuncOp"> {
+  let summary = "Ask as early as possible what may end the program";
+  let description = [{
+    Moves each `tssa.expect`, and what its flag is computed from, to the front of
+    the function: what runs before it is lost where it does not hold, and a
+    device's host waits for the flag. Expectations keep their order; neighbours
+    become one where what lies between them can neither raise nor loop, so that
+    it may run although the first does not hold. A flag that depends on an
+    operator with effects (random numbers) stays where it is.
+
+    ```mlir
+    func.func @f(%x: tensor<4xf32>, %flag: tensor<i1>) -> tensor<4xf32> {
+      %0 = tssa.aten "aten::relu"(%x) : (tensor<4xf32>) -> tensor<4xf32>
+      %1 = tssa.aten "aten::logical_not"(%flag) : (tensor<i1>) -> tensor<i1>
+      tssa.expect %1 : tensor<i1>
+      return %0 : tensor<4xf32>
+    }
+    ```
+    gives
+    ```mlir
+    func.func @f(%x: tensor<4xf32>, %flag: tensor<i1>) -> tensor<4xf32> {
+      %1 = tssa.aten "aten::logical_not"(%flag) : (tensor<i1>) -> tensor<i1>
+      tssa.expect %1 : tensor<i1>
+      %0 = tssa.aten "aten::relu"(%x) : (tensor<4xf32>) -> tensor<4xf32>
+      return %0 : tensor<4xf32>
+    }
+    ```
+  }];
+  let dependentDialects = ["::pyjit::tssa::TSSADialect"];
+  let statistics = [
+    Statistic<"numHoisted", "hoisted", "Expectations that moved">
+  ];
+}
+
 #endif // PYJIT_TSSA_PASSES_TD

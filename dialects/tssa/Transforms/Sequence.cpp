@@ -237,7 +237,8 @@ Sequence::Sequence(Block &block)
     }
     for (Value operand : op.getOperands())
       item.reads.push_back(read(operand));
-    if (isSelfContained(op)) {
+    // An exit is part of no iteration.
+    if (isSelfContained(op) && !isa<ExpectOp>(op)) {
       llvm::hash_code hash =
           llvm::hash_combine(op.getName(), attributes, hashShape(item.path),
                              llvm::hash_combine_range(op.operand_type_begin(),

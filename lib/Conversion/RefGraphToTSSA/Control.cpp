@@ -120,8 +120,10 @@ LogicalResult Converter::convert(refgraph::IfOp op) {
 }
 
 LogicalResult Converter::convert(refgraph::ExpectOp op) {
-  return op.emitError("relies on a number that is computed here, outside of a "
-                      "loop");
+  Location loc = op.getLoc();
+  Value flag = makeFlag(loc, load(loc, op.getFlag()), op.getOutcome());
+  tssa::ExpectOp::create(builder, loc, flag);
+  return success();
 }
 
 LogicalResult Converter::convert(refgraph::DecideOp op) {

@@ -212,6 +212,11 @@ LogicalResult LaunchConverter::convert(Operation *op) {
       .Case<func::CallOp, tssa::AtenOp, tssa::AccessOp, tssa::AssignOp,
             scf::WhileOp, scf::ForOp, scf::IfOp, tensor::FromElementsOp>(
           [&](auto known) { return convert(known); })
+      .Case<tssa::ExpectOp>([&](auto expect) {
+        ExpectOp::create(builder, expect.getLoc(),
+                         buffers.lookup(expect.getFlag()));
+        return success();
+      })
       .Case<tensor::EmptyOp>([&](auto empty) {
         buffers.map(empty.getResult(),
                     sharedBuffer(empty.getLoc(), empty.getType()));

@@ -83,6 +83,11 @@ enum class SizeOp : int64_t {
 
 inline constexpr uint32_t kNone = 0xffffffff;
 
+/// What executors say whose callers know nothing of StepKind::Expect.
+inline constexpr char kUnanswered[] =
+    "the program does not answer a call with such data: it was made of one "
+    "that went another way at a branch";
+
 /// Ways to launch a program on a device.
 enum class Variant : uint8_t {
   Plain,  ///< every launch by itself
@@ -176,6 +181,10 @@ enum class StepKind : uint16_t {
   /// Goes on after step `a`, the IfEnd: what follows is the other branch.
   Else,
   IfEnd,
+
+  /// Ends the run, which answers nothing, unless the one bool in slot `a` is
+  /// true. Outside of graphs, loops and branches.
+  Expect,
   /// Slot `a`, a View, becomes another name for what slot `b` is now.
   Move,
   /// Slot `a`, a View, becomes another name for one of several slots. Words at

@@ -115,3 +115,21 @@ func.func @pick_types(%a: tensor<4xf32>, %b: tensor<5xf32>, %i: index) -> tensor
   %0 = "tssa.pick"(%a, %b, %i) : (tensor<4xf32>, tensor<5xf32>, index) -> tensor<4xf32>
   return %0 : tensor<4xf32>
 }
+
+// -----
+
+func.func @expect_many(%flags: tensor<4xi1>) {
+  // expected-error @+1 {{is decided by a bool tensor without dimensions, not 'tensor<4xi1>'}}
+  tssa.expect %flags : tensor<4xi1>
+  return
+}
+
+// -----
+
+func.func @expect_inside(%flag: tensor<i1>, %c: i1) {
+  scf.if %c {
+    // expected-error @+1 {{ends the program, which a region inside of it cannot}}
+    tssa.expect %flag : tensor<i1>
+  }
+  return
+}

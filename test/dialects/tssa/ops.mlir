@@ -36,6 +36,13 @@ func.func @pick(%a: tensor<4x8xf32>, %b: tensor<4x8xf32>, %i: index) -> tensor<4
   return %0 : tensor<4x8xf32>
 }
 
+// CHECK-LABEL: func @expect
+func.func @expect(%flag: tensor<i1>) {
+  // CHECK: tssa.expect %{{.*}} : tensor<i1>
+  tssa.expect %flag : tensor<i1>
+  return
+}
+
 // CHECK-LABEL: func @refs
 func.func @refs(%v: tensor<4x8xf32>, %s: tensor<8xf32>) -> tensor<4x8xf32> {
   // CHECK: tssa.ref %{{.*}} : !tssa.ref<tensor<4x8xf32>>

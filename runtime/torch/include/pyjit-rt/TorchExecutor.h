@@ -67,6 +67,8 @@ public:
   /// Kernels launched, and library calls made, by one run.
   size_t numKernelSteps() const { return kernelSteps; }
   size_t numCallSteps() const { return calls.size(); }
+  /// Whether a run may end without an answer.
+  bool mayNotAnswer() const { return expects; }
 
   /// Whether a run takes microseconds and calls no library: the caller may keep
   /// a lock of its own meanwhile.
@@ -77,9 +79,12 @@ public:
   /// `inputs`: numInputs() tensors whose metadata the guards have checked.
   /// `cached`: the outputs of the prepare program, or null when there is none.
   /// `outputs`: numOutputs() tensors to assign.
+  /// False where an expectation (StepKind::Expect) did not hold: the program
+  /// does not answer this call, `outputs` are as they were, and nothing
+  /// happened.
   /// Throws what library calls throw, and `Interrupted`. Safe on several
   /// threads at once.
-  virtual void run(const at::Tensor *inputs, const at::Tensor *cached,
+  virtual bool run(const at::Tensor *inputs, const at::Tensor *cached,
                    at::Tensor *outputs);
   /// From now on runs that loop ask this whether to end, on their own thread.
   void onInterrupt(Interruption::Ask ask) { interrupt = ask; }
@@ -136,7 +141,7 @@ protected:
   bool planCall(const Step &step, std::string &error);
   std::unique_ptr<Arena> takeArena();
   void giveArena(std::unique_ptr<Arena> arena);
-  void execute(Arena &arena, const at::Tensor *inputs,
+  bool execute(Arena &arena, const at::Tensor *inputs,
                const at::Tensor *cached);
   void runKernel(const Step &step, Arena &arena) const;
   void runView(const Step &step, Arena &arena) const;
@@ -163,6 +168,7 @@ protected:
   std::vector<CallPlan> calls; // in step order
   std::vector<size_t> callOf;  // by step: the plan of a Call
   size_t kernelSteps = 0;
+  bool expects = false;
   bool briefRun = false;
   std::vector<bool> inputUsed;
   /// By slot: a library call, a view or the caller sees the tensor; a kernel

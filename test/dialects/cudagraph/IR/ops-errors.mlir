@@ -545,3 +545,26 @@ cudagraph.program @patchable_written on "cuda:0" {
   }
   cudagraph.return
 }
+
+// -----
+
+!vec = !cudagraph.buffer<tensor<8xi1>>
+cudagraph.program @expects_many on "cuda:0" {
+  %x = cudagraph.external input 0 : !vec
+  // expected-error @+1 {{is decided by one boolean}}
+  cudagraph.expect %x : !vec
+  cudagraph.return
+}
+
+// -----
+
+!flag = !cudagraph.buffer<tensor<i1>>
+cudagraph.program @expects_in_a_graph on "cuda:0" {
+  %x = cudagraph.external input 0 : !flag
+  cudagraph.graph externals(%x : !flag) {
+    // expected-error @+1 {{expects parent op 'cudagraph.program'}}
+    cudagraph.expect %x : !flag
+    cudagraph.yield
+  }
+  cudagraph.return
+}

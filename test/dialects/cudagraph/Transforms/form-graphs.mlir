@@ -308,3 +308,31 @@ cudagraph.program @both on "cuda:0" {
   cudagraph.copy %s to %y : !vec, !vec
   cudagraph.return %y : !vec
 }
+
+// -----
+
+!vec = !cudagraph.buffer<tensor<8xf32>>
+!flag = !cudagraph.buffer<tensor<i1>>
+
+// Nothing behind an expectation is launched before the host has seen its flag.
+// CHECK-LABEL: @expects
+// CHECK:       cudagraph.graph
+// CHECK-NEXT:    cudagraph.kernel @a
+// CHECK-NEXT:    cudagraph.kernel @b
+// CHECK:       cudagraph.expect
+// CHECK:       cudagraph.graph
+// CHECK-NEXT:    cudagraph.kernel @c
+// CHECK-NEXT:    cudagraph.kernel @d
+cudagraph.program @expects on "cuda:0" {
+  %x = cudagraph.external input 0 : !vec
+  %y = cudagraph.external output 0 : !vec
+  %t = cudagraph.buffer : !vec
+  %p = cudagraph.buffer : !flag
+  cudagraph.kernel @a(%x) to (%t) : (!vec) -> (!vec)
+  cudagraph.kernel @b(%t) to (%p) : (!vec) -> (!flag)
+  // expected-remark @+1 {{stays outside of graphs: the host decides by it whether to go on}}
+  cudagraph.expect %p : !flag
+  cudagraph.kernel @c(%x) to (%t) : (!vec) -> (!vec)
+  cudagraph.kernel @d(%t) to (%y) : (!vec) -> (!vec)
+  cudagraph.return %y : !vec
+}

@@ -695,8 +695,8 @@ refgraph.trace @f_2 attributes {refgraph.part = "false", refgraph.takes = array<
 !H = !refgraph.tensor<[2], [1], f32, "cpu">
 !B = !refgraph.tensor<[], [], i1, "cpu">
 
-// One side.
-// expected-error @+1 {{has one side of a branch only}}
+// No side.
+// expected-error @+1 {{has no side of a branch}}
 refgraph.trace @f attributes {refgraph.part = "prefix", refgraph.condition = 0 : i64} {
   %e = refgraph.external
   refgraph.state {grad_mode = false}
@@ -707,7 +707,7 @@ refgraph.trace @f attributes {refgraph.part = "prefix", refgraph.condition = 0 :
   %t = refgraph.create "tuple" [%inner] : (!refgraph.obj<"tuple">) -> !refgraph.obj<"tuple">
   refgraph.leave %t : !refgraph.obj<"tuple">
 }
-refgraph.trace @f_1 attributes {refgraph.part = "true", refgraph.takes = array<i64: 1, 2>} {
+refgraph.trace @f_1 attributes {refgraph.part = "rest", refgraph.takes = array<i64: 1, 2>} {
   %e = refgraph.external
   refgraph.state {grad_mode = false}
   %x = refgraph.get %e arg(0, "x") {requires_grad = false} : !T
@@ -720,4 +720,56 @@ refgraph.trace @f_2 attributes {refgraph.part = "rest", refgraph.takes = array<i
   %x = refgraph.get %e arg(0, "x") {requires_grad = false} : !T
   %a = refgraph.tensor_op "aten::abs"(%x) : (!T) -> !T
   refgraph.leave %a : !T
+}
+
+// -----
+
+!T = !refgraph.tensor<[4], [1], f32, "cpu">
+!B = !refgraph.tensor<[], [], i1, "cpu">
+
+// Where the one way is not taken, another record draws the numbers again.
+refgraph.trace @f attributes {refgraph.part = "prefix", refgraph.condition = 0 : i64} {
+  %e = refgraph.external
+  %x = refgraph.get %e arg(0, "x") : !T
+  // expected-error @+1 {{stays a cut: 'aten::rand_like' in front of the branch has effects beyond its results}}
+  %y = refgraph.tensor_op "aten::rand_like"(%x, none, none, none, none, none) : (!T) -> !T
+  %c = refgraph.tensor_op "aten::any"(%y) : (!T) -> !B
+  %inner = refgraph.create "tuple" [%c, %y] : (!B, !T) -> !refgraph.obj<"tuple">
+  %t = refgraph.create "tuple" [%inner] : (!refgraph.obj<"tuple">) -> !refgraph.obj<"tuple">
+  refgraph.leave %t : !refgraph.obj<"tuple">
+}
+refgraph.trace @f_1 attributes {refgraph.part = "true", refgraph.takes = array<i64: 1>} {
+  %e = refgraph.external
+  %x = refgraph.get %e arg(0, "x") : !T
+  refgraph.leave %x : !T
+}
+
+// -----
+
+!T = !refgraph.tensor<[4], [1], f32, "cpu">
+!B = !refgraph.tensor<[], [], i1, "cpu">
+
+// An arm cannot end the record.
+refgraph.trace @f attributes {refgraph.part = "prefix", refgraph.condition = 0 : i64} {
+  %e = refgraph.external
+  %x = refgraph.get %e arg(0, "x") : !T
+  %c = refgraph.tensor_op "aten::any"(%x) : (!T) -> !B
+  %inner = refgraph.create "tuple" [%c, %x] : (!B, !T) -> !refgraph.obj<"tuple">
+  %t = refgraph.create "tuple" [%inner] : (!refgraph.obj<"tuple">) -> !refgraph.obj<"tuple">
+  refgraph.leave %t : !refgraph.obj<"tuple">
+}
+refgraph.trace @f_1 attributes {refgraph.part = "true", refgraph.takes = array<i64: 1>} {
+  %e = refgraph.external
+  %x = refgraph.get %e arg(0, "x") : !T
+  %d = refgraph.tensor_op "aten::all"(%x) : (!T) -> !B
+  // expected-error @+1 {{ends the record in one arm alone}}
+  refgraph.expect %d is true : !B
+  %y = refgraph.tensor_op "aten::neg"(%x) : (!T) -> !T
+  refgraph.leave %y : !T
+}
+refgraph.trace @f_2 attributes {refgraph.part = "false", refgraph.takes = array<i64: 1>} {
+  %e = refgraph.external
+  %x = refgraph.get %e arg(0, "x") : !T
+  %y = refgraph.tensor_op "aten::abs"(%x) : (!T) -> !T
+  refgraph.leave %y : !T
 }

@@ -186,3 +186,38 @@ refgraph.trace @objects_2 attributes {refgraph.part = "false", refgraph.takes = 
   %d = refgraph.create "dict" items {"y" = %y, "k" = %k} : (!T, !refgraph.obj<"str">) -> !refgraph.obj<"dict">
   refgraph.leave %d : !refgraph.obj<"dict">
 }
+
+// -----
+
+!T = !refgraph.tensor<[4], [1], f32, "cpu">
+!B = !refgraph.tensor<[], [], i1, "cpu">
+
+// Calls have taken one side: the trace goes on with it, and says what that
+// relies on. A side that ends at a branch itself is no different.
+// CHECK-LABEL: refgraph.trace @one_way {
+// CHECK:         %[[C:.*]] = refgraph.tensor_op "aten::any"
+// CHECK-NEXT:    refgraph.expect %[[C]] is false
+// CHECK-NEXT:    %[[Y:.*]] = refgraph.tensor_op "aten::neg"
+// CHECK-NEXT:    %[[D:.*]] = refgraph.tensor_op "aten::all"(%[[Y]])
+// CHECK-NEXT:    refgraph.expect %[[D]] is true
+// CHECK-NEXT:    refgraph.leave %[[Y]]
+// CHECK-NOT:   refgraph.trace
+// PARTS-LABEL: refgraph.graph @one_way(
+// PARTS:         refgraph.expect %{{.*}} is false
+// PARTS:         refgraph.expect %{{.*}} is true
+refgraph.trace @one_way attributes {refgraph.part = "prefix", refgraph.condition = 0 : i64} {
+  %e = refgraph.external
+  %x = refgraph.get %e arg(0, "x") : !T
+  %c = refgraph.tensor_op "aten::any"(%x) : (!T) -> !B
+  %inner = refgraph.create "tuple" [%c, %x] : (!B, !T) -> !refgraph.obj<"tuple">
+  %t = refgraph.create "tuple" [%inner] : (!refgraph.obj<"tuple">) -> !refgraph.obj<"tuple">
+  refgraph.leave %t : !refgraph.obj<"tuple">
+}
+refgraph.trace @one_way_1 attributes {refgraph.part = "false", refgraph.takes = array<i64: 1>} {
+  %e = refgraph.external
+  %x = refgraph.get %e arg(0, "x") : !T
+  %y = refgraph.tensor_op "aten::neg"(%x) : (!T) -> !T
+  %d = refgraph.tensor_op "aten::all"(%y) : (!T) -> !B
+  refgraph.expect %d is true : !B
+  refgraph.leave %y : !T
+}

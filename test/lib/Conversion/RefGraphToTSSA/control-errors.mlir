@@ -7,13 +7,3 @@ refgraph.graph @decision(%c: !B) {
   refgraph.decide %c is true at "f.py:3" state "" [] unfolded "decisions of several places" : (!B) -> ()
   refgraph.yield
 }
-
-// -----
-
-!B = !refgraph.tensor<[], [], i1, "cpu">
-
-refgraph.graph @expectation(%c: !B) {
-  // expected-error@+1 {{relies on a number that is computed here, outside of a loop}}
-  refgraph.expect %c is true : !B
-  refgraph.yield
-}

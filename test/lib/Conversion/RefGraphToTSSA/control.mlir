@@ -79,3 +79,16 @@ refgraph.graph @branch(%x: !T, %f: !F) mutates [0] {
   %s = refgraph.tensor_op "aten::add_.Tensor"(%r, %r, 1 : i64) mutates [0] : (!T, !T) -> !T
   refgraph.yield %s, %x : !T, !T
 }
+
+// -----
+
+!B = !refgraph.tensor<[], [], i1, "cpu">
+
+// The program goes on where a flag is true.
+// CHECK-LABEL: func.func @expect(
+// CHECK:         %[[N:.*]] = tssa.aten "aten::logical_not"
+// CHECK-NEXT:    tssa.expect %[[N]] : tensor<i1>
+refgraph.graph @expect(%c: !B) {
+  refgraph.expect %c is false : !B
+  refgraph.yield
+}
