@@ -84,7 +84,6 @@ struct TensorRecorder::Impl {
   };
   std::vector<Constant> constants;
 
-
   // Operators (TensorOps.cpp, TensorOpRecording.cpp).
   struct Operation;
   std::unique_ptr<at::ObserverContext> begin(const at::RecordFunction &fn);

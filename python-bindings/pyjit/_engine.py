@@ -195,9 +195,7 @@ class Engine:
             keywords = tuple(kwargs) if key is None else ()
             recorded |= owner is self
             if fallback is not None:
-                part = Part(
-                    trace, objects, nargs, keywords, cut, grad_mode, footing
-                )
+                part = Part(trace, objects, nargs, keywords, cut, grad_mode, footing)
                 if owner._add_part(part, attempt=True):
                     continue
                 trace, objects, cut, grad_mode, footing = fallback
@@ -245,9 +243,7 @@ class Engine:
             compiled.eager_calls += 1
             raise CaptureError(f"pyjit.compile(fullgraph=True): {self.name}: {reason}")
         nargs = len(args) + len(kwargs)
-        self.make_record(
-            Part(trace, objects, nargs, tuple(kwargs), None, -1, footing)
-        )
+        self.make_record(Part(trace, objects, nargs, tuple(kwargs), None, -1, footing))
         return result
 
     def _continuation(self, key: Key) -> Engine:

@@ -17,7 +17,9 @@ from Integration.harness import Compile, Steps, scenario, values
 
 
 @pytest.mark.parametrize(
-    "same", [abs, int, lambda j: max(j, j), lambda j: min(j, 10**9)], ids=str
+    "same",
+    [abs, int, lambda j: max(j, j), lambda j: min(j, 10**9)],
+    ids=["abs", "int", "max", "min"],
 )
 def test_a_native_gives_back_its_argument(same: Callable[[Any], Any]) -> None:
     """What is asked of the result is asked of the number itself."""
