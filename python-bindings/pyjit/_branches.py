@@ -24,6 +24,9 @@ if TYPE_CHECKING:
 # How many sets of parts are tried in one function, and how many recordings of one side.
 _MAX_TRIES = 256
 _SIDES = 3
+# How many branches one record expects to go one way: a loop whose end nobody has recorded would
+# be unrolled for ever.
+_MAX_EXPECTATIONS = 16
 
 _serials = itertools.count()
 
@@ -339,7 +342,7 @@ class Branches:
                     and (merged := self._try(part, (one, other)))
                 ):
                     return merged
-        elif one_way and part.took in keys:
+        elif one_way and part.took in keys and len(part.expects) < _MAX_EXPECTATIONS:
             way = keys.index(part.took)
             for step in sides[way]:
                 if step.part is not part and (merged := self._try(part, (step,))):
