@@ -1,5 +1,5 @@
 // What may end a program is asked first.
-// RUN: pyjit-opt %s -tssa-hoist-expectations | FileCheck %s
+// RUN: pyjit-opt %s --tssa-hoist-expectations | FileCheck %s
 
 // What the flag needs goes along, in order; the rest follows.
 // CHECK-LABEL: func.func @first(
