@@ -47,9 +47,6 @@ class Part:
         cut: tuple | None,
         grad_mode: int,
         footing: tuple[int, int, int],
-        record: Any = None,
-        numbers: dict[tuple[Any, int], str] | None = None,
-        lifted: set[str] = frozenset(),
         made_of: Part | None = None,
     ) -> None:
         self.trace = trace
@@ -60,10 +57,10 @@ class Part:
         self.grad_mode = grad_mode
         # The dispatcher's keys where it begins; whether it makes its results in inference mode.
         self.footing = footing
-        self.record = record
-        self.numbers = numbers
-        self.lifted = lifted
         self.made_of = made_of
+        self.record: Any = None
+        self.numbers: dict[tuple[Any, int], str] = {}
+        self.lifted: set[str] = made_of.lifted if made_of else set()
         # What the run that it was recorded in went on with.
         self.took: Key | None = None
         self.branch_count = 0  # that are merged in it
@@ -219,7 +216,6 @@ def _merge(
         cut,
         modes[-1] if modes else -1,
         prefix.footing,
-        lifted=prefix.lifted,
         made_of=prefix,
     )
     merged.took = end.took
@@ -352,6 +348,7 @@ class Branches:
         return None
 
     def _try(self, part: Part, sides: tuple[_Step, ...]) -> Part | None:
+        """The part with these sides, where that has not been tried and can be."""
         rests: list[_Step] = []
         left = len(part.frames) - 1
         if not sides[0].part.cut:

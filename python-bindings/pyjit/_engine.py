@@ -196,7 +196,8 @@ class Engine:
             recorded |= owner is self
             if fallback is not None:
                 part = Part(trace, objects, nargs, keywords, cut, grad_mode, footing)
-                if owner._add_part(part, attempt=True):
+                part.lifted = set(owner._tried)
+                if owner._add_loop(part):
                     continue
                 trace, objects, cut, grad_mode, footing = fallback
             part = Part(trace, objects, nargs, keywords, cut, grad_mode, footing)
@@ -341,12 +342,14 @@ class Engine:
         flags = (-1,) if self._no_loop else ()
         return (*unseen, *flags), tuple(lifted)
 
-    def _add_part(self, part: Part, attempt: bool = False) -> bool:
-        """A part with a record of its own."""
-        made = self.make_record(part, attempt)
-        if made and (part.cut or self is not self.root):
+    def _add_loop(self, part: Part) -> bool:
+        """A part that is a loop, if it can be compiled."""
+        if not self.make_record(part, attempt=True):
+            return False
+        self.root.loops += 1
+        if part.cut or self is not self.root:
             self.parts.append(part)
-        return made
+        return True
 
     def make_record(self, part: Part, attempt: bool = False) -> bool:
         """Makes a record of a recording. ``attempt``: that it cannot be compiled is no failure;
@@ -374,8 +377,6 @@ class Engine:
                     skip_file_prefixes=(os.path.dirname(__file__),),
                 )
             return False
-        if attempt:
-            self.root.loops += 1
         return True
 
     def _add(self, part: Part) -> None:
