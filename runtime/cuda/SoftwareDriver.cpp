@@ -1,6 +1,6 @@
 //===- SoftwareDriver.cpp - A driver made of software ---------------------===//
 
-#include "pyjit-rt/cuda/Driver.h"
+#include "SoftwareGraph.h"
 
 #include <sys/mman.h>
 
@@ -13,136 +13,6 @@ using namespace pyjit::rt;
 using namespace pyjit::rt::cuda;
 
 namespace {
-
-struct SoftFunction {
-  HostKernel kernel;
-};
-
-struct SoftModule {
-  std::vector<std::unique_ptr<SoftFunction>> functions;
-};
-
-struct SoftGraph;
-
-struct SoftNode {
-  NodeType type = NodeType::Other;
-  const SoftFunction *function = nullptr;
-  LaunchShape shape{};
-  std::vector<uint64_t> params;
-  std::vector<void *> pointers;    // into `params`, for getKernelParams
-  std::vector<uint64_t> chosenFor; // alignments of a library call's operands
-  CopyNodeParams copy{};
-  FillNodeParams fill{};
-  std::shared_ptr<SoftGraph> body; // of a conditional node or a child graph
-  std::shared_ptr<uint32_t> condition;
-  ConditionKind kind = ConditionKind::If;
-  const SoftGraph *graph = nullptr; // that it was added to
-
-  Result run() const;
-};
-
-/// What a condition's word holds that nobody has set in this launch.
-constexpr uint32_t kUnset = 0xdeadbeef;
-
-/// Nodes keep their addresses: they are the handles.
-struct SoftGraph {
-  std::vector<std::unique_ptr<SoftNode>> nodes;
-  std::vector<std::shared_ptr<uint32_t>> conditions; // not asked for yet
-  bool isBody = false;
-
-  Result run() const {
-    for (const auto &node : nodes)
-      if (Result result = node->run())
-        return result;
-    return kSuccess;
-  }
-  std::shared_ptr<SoftGraph> clone() const {
-    auto copy = std::make_shared<SoftGraph>();
-    for (const auto &node : nodes) {
-      copy->nodes.push_back(std::make_unique<SoftNode>(*node));
-      if (node->body)
-        copy->nodes.back()->body = node->body->clone();
-    }
-    return copy;
-  }
-  void forget() const {
-    for (const auto &node : nodes) {
-      if (node->condition)
-        *node->condition = kUnset;
-      if (node->body)
-        node->body->forget();
-    }
-  }
-};
-
-/// Whether all addresses are what the kernel's code for a GPU relies on.
-static bool isAligned(const HostKernel &kernel,
-                      const std::vector<uint64_t> &params) {
-  for (size_t i = 0; i < kernel.align.size() && i < params.size(); ++i) {
-    uint64_t address = kernel.indirect >> i & 1
-                           ? *reinterpret_cast<const uint64_t *>(params[i])
-                           : params[i];
-    if (address % kernel.align[i])
-      return false;
-  }
-  return true;
-}
-
-Result SoftNode::run() const {
-  switch (type) {
-  case NodeType::Kernel:
-    if (!shape.grid[0])
-      return kSuccess;
-    if (!isAligned(function->kernel, params))
-      return kMisaligned;
-    for (size_t i = 0; i < chosenFor.size(); ++i)
-      if (params[i] % chosenFor[i])
-        return kMisaligned;
-    function->kernel.function(params.data());
-    return kSuccess;
-  case NodeType::Memcpy:
-    std::memmove(reinterpret_cast<void *>(copy.target),
-                 reinterpret_cast<const void *>(copy.source), copy.bytes);
-    return kSuccess;
-  case NodeType::Memset: {
-    auto *target = reinterpret_cast<char *>(fill.target);
-    for (size_t i = 0; i < fill.count; ++i)
-      std::memcpy(target + i * fill.elementBytes, &fill.value,
-                  fill.elementBytes);
-    return kSuccess;
-  }
-  case NodeType::Graph:
-    return body->run();
-  case NodeType::Empty:
-    return kSuccess;
-  case NodeType::Conditional:
-    // Where nobody has set it, a real driver's value could be any.
-    if (*condition == kUnset)
-      return kInvalidValue;
-    while (*condition) {
-      if (Result result = body->run())
-        return result;
-      if (kind == ConditionKind::If)
-        break;
-    }
-    return kSuccess;
-  case NodeType::Other:
-    break;
-  }
-  return kInvalidValue;
-}
-
-struct SoftExec {
-  std::vector<const SoftNode *> origins;
-  std::vector<SoftNode> nodes;
-
-  SoftNode *find(const SoftNode *origin) {
-    for (size_t i = 0; i < origins.size(); ++i)
-      if (origins[i] == origin)
-        return &nodes[i];
-    return nullptr;
-  }
-};
 
 struct SoftStream {
   std::unique_ptr<SoftGraph> capture; // while capturing
@@ -179,6 +49,8 @@ public:
     }
     return "error " + std::to_string(int(result)) + " (software driver)";
   }
+
+  // Device and modules.
 
   Result enter(int) override { return kSuccess; }
   int capability(int) override { return 0; }
@@ -229,16 +101,18 @@ public:
     return as<SoftFunction>(node.func)->kernel.name;
   }
 
+  // Work on a stream.
+
   Result launchKernel(Function function, const LaunchShape &shape,
                       Stream stream, void **params) override {
     SoftNode node;
-    if (Result result = makeKernel(node, function, shape, params))
+    if (Result result = SoftNode::makeKernel(node, function, shape, params))
       return result;
     return submit(stream, std::move(node));
   }
   Result copyAsync(DevicePtr target, DevicePtr source, size_t bytes,
                    Stream stream) override {
-    return submit(stream, makeCopy({source, target, bytes}));
+    return submit(stream, SoftNode::makeCopy({source, target, bytes}));
   }
   Result copyFromHostAsync(DevicePtr target, const void *source, size_t bytes,
                            Stream stream) override {
@@ -272,10 +146,12 @@ public:
   }
   Result fillAsync(const FillNodeParams &fill, Stream stream) override {
     SoftNode node;
-    if (Result result = makeFill(node, fill))
+    if (Result result = SoftNode::makeFill(node, fill))
       return result;
     return submit(stream, std::move(node));
   }
+  // Memory.
+
   Result allocate(DevicePtr *memory, size_t bytes) override {
     std::lock_guard<std::mutex> guard(lock);
     if (invalidateCaptures())
@@ -314,6 +190,8 @@ public:
     reserved.erase(found);
     return kSuccess;
   }
+
+  // Streams and captures.
 
   Result createStream(Stream *stream) override {
     *stream = as<StreamTag>(new char);
@@ -369,6 +247,8 @@ public:
     return kSuccess;
   }
 
+  // Graphs made node by node.
+
   Result createGraph(Graph *graph) override {
     *graph = as<GraphTag>(new SoftGraph);
     return kSuccess;
@@ -377,18 +257,18 @@ public:
                        Function function, const LaunchShape &shape,
                        void **params) override {
     SoftNode made;
-    if (Result result = makeKernel(made, function, shape, params))
+    if (Result result = SoftNode::makeKernel(made, function, shape, params))
       return result;
     return add(node, graph, after, std::move(made));
   }
   Result addCopyNode(GraphNode *node, Graph graph, GraphNode after,
                      const CopyNodeParams &params) override {
-    return add(node, graph, after, makeCopy(params));
+    return add(node, graph, after, SoftNode::makeCopy(params));
   }
   Result addFillNode(GraphNode *node, Graph graph, GraphNode after,
                      const FillNodeParams &fill) override {
     SoftNode made;
-    if (Result result = makeFill(made, fill))
+    if (Result result = SoftNode::makeFill(made, fill))
       return result;
     return add(node, graph, after, std::move(made));
   }
@@ -441,6 +321,8 @@ public:
     return kSuccess;
   }
 
+  // What a graph holds.
+
   Result getNodes(Graph graph, std::vector<GraphNode> *nodes) override {
     nodes->clear();
     for (auto &node : as<SoftGraph>(graph)->nodes)
@@ -487,20 +369,15 @@ public:
     *params = node->fill;
     return kSuccess;
   }
+  // Graphs that are launched.
+
   Result instantiate(GraphExec *exec, Graph graph) override {
     std::lock_guard<std::mutex> guard(lock);
     if (invalidateCaptures())
       return kCaptureUnsupported;
     if (as<SoftGraph>(graph)->isBody)
       return kInvalidValue;
-    auto *made = new SoftExec;
-    for (auto &node : as<SoftGraph>(graph)->nodes) {
-      made->origins.push_back(node.get());
-      made->nodes.push_back(*node);
-      if (node->body)
-        made->nodes.back().body = node->body->clone();
-    }
-    *exec = as<GraphExecTag>(made);
+    *exec = as<GraphExecTag>(new SoftExec(*as<SoftGraph>(graph)));
     return kSuccess;
   }
   Result launchGraph(GraphExec exec, Stream stream) override {
@@ -511,17 +388,7 @@ public:
         return kCaptureUnsupported;
       }
     }
-    auto *launched = as<SoftExec>(exec);
-    for (const SoftNode &node : launched->nodes) {
-      if (node.condition)
-        *node.condition = kUnset;
-      if (node.body)
-        node.body->forget();
-    }
-    for (const SoftNode &node : launched->nodes)
-      if (Result result = node.run())
-        return result;
-    return kSuccess;
+    return as<SoftExec>(exec)->launch();
   }
   Result setKernelParams(GraphExec exec, GraphNode origin,
                          const KernelNodeParams &params) override {
@@ -562,39 +429,6 @@ public:
   }
 
 private:
-  static Result makeKernel(SoftNode &node, Function function,
-                           const LaunchShape &shape, void **params) {
-    auto *kernel = as<SoftFunction>(function);
-    uint64_t threads =
-        uint64_t(shape.block[0]) * shape.block[1] * shape.block[2];
-    if (!kernel || !shape.grid[0] || !shape.grid[1] || !shape.grid[2] ||
-        threads == 0 || threads > 1024)
-      return kInvalidValue;
-    node.type = NodeType::Kernel;
-    node.function = kernel;
-    node.shape = shape;
-    for (unsigned i = 0; i < kernel->kernel.params; ++i)
-      node.params.push_back(*static_cast<uint64_t *>(params[i]));
-    if (kernel->kernel.library)
-      for (uint64_t address : node.params)
-        node.chosenFor.push_back(std::min<uint64_t>(
-            address ? address & -address : kLibraryAlign, kLibraryAlign));
-    return kSuccess;
-  }
-  static SoftNode makeCopy(const CopyNodeParams &params) {
-    SoftNode node;
-    node.type = NodeType::Memcpy;
-    node.copy = params;
-    return node;
-  }
-  static Result makeFill(SoftNode &node, const FillNodeParams &fill) {
-    if (fill.elementBytes != 1 && fill.elementBytes != 2 &&
-        fill.elementBytes != 4)
-      return kInvalidValue;
-    node.type = NodeType::Memset;
-    node.fill = fill;
-    return kSuccess;
-  }
   /// Carries a node out, or records it.
   Result submit(Stream stream, SoftNode node) {
     {

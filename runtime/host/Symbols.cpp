@@ -1,5 +1,6 @@
 //===- Symbols.cpp - Numbers of a launch program that calls give ----------===//
 
+#include "Validator.h"
 #include "pyjit-rt/Program.h"
 
 #include <algorithm>
@@ -9,9 +10,6 @@
 using namespace pyjit::rt;
 
 namespace {
-/// An expression's operands in waiting.
-constexpr unsigned kMaxDepth = 64;
-
 bool fail(std::string &error, std::string what) {
   error = "launch program: " + std::move(what);
   return false;
@@ -42,7 +40,7 @@ bool apply(SizeOp op, int64_t a, int64_t b, int64_t &out) {
 /// The value of a validated expression; false where it does not fit.
 bool Program::evaluate(uint64_t at, const int64_t *symbols,
                        int64_t &value) const {
-  int64_t stack[kMaxDepth];
+  int64_t stack[kMaxExpressionDepth];
   unsigned depth = 0;
   for (;;) {
     auto op = static_cast<SizeOp>(intPool[at++]);
@@ -58,71 +56,6 @@ bool Program::evaluate(uint64_t at, const int64_t *symbols,
       return false;
   }
   value = stack[0];
-  return true;
-}
-
-bool Program::validateSymbols(std::string &error) const {
-  const Header &h = header();
-  if (h.symbolTable > h.ints || h.symbols > (h.ints - h.symbolTable) / 2 ||
-      h.patchTable > h.ints || h.patches > (h.ints - h.patchTable) / 3)
-    return fail(error, "symbols out of range");
-  for (uint32_t i = 0; i < h.symbols; ++i) {
-    auto [input, dim] = symbolSource(i);
-    if (input < 0 || input >= int64_t(h.inputs) || dim < -1)
-      return fail(error, "symbol " + std::to_string(i) + " has no source");
-    for (uint32_t k = 0; k < h.slots; ++k) {
-      const Slot &slot = slotTable[k];
-      if (slot.kind != SlotKind::Input || slot.place != uint64_t(input))
-        continue;
-      bool number = slot.rank == 0 && slot.dtype == 4 &&
-                    (h.deviceType == 0 || slot.flags & kSlotHost);
-      if (dim < 0 ? !number : dim >= slot.rank)
-        return fail(error, "symbol " + std::to_string(i) + " has no source");
-    }
-  }
-  for (uint32_t i = 0; i < h.patches; ++i) {
-    const int64_t *patch = intPool + h.patchTable + 3 * uint64_t(i);
-    std::string where = "patch " + std::to_string(i);
-    uint64_t limit = 1;
-    switch (static_cast<PatchKind>(patch[0])) {
-    case PatchKind::Int:
-      limit = h.ints;
-      break;
-    case PatchKind::SlotBytes:
-    case PatchKind::SlotPlace:
-      limit = h.slots;
-      break;
-    case PatchKind::KernelWork:
-    case PatchKind::KernelGrain:
-    case PatchKind::KernelBlocks:
-      limit = h.kernels;
-      break;
-    case PatchKind::ArenaBytes:
-      break;
-    default:
-      return fail(error, where + ": unknown kind");
-    }
-    if (uint64_t(patch[1]) >= limit)
-      return fail(error, where + ": names nothing");
-    unsigned depth = 0;
-    bool closed = false;
-    for (uint64_t at = patch[2]; at < h.ints && !closed;) {
-      auto op = static_cast<SizeOp>(intPool[at++]);
-      closed = op == SizeOp::End;
-      if (closed)
-        break;
-      if (op == SizeOp::Number || op == SizeOp::Symbol) {
-        if (at >= h.ints || ++depth > kMaxDepth ||
-            (op == SizeOp::Symbol && uint64_t(intPool[at]) >= h.symbols))
-          return fail(error, where + ": malformed expression");
-        ++at;
-      } else if (op > SizeOp::Mod || op < SizeOp::End || depth-- < 2) {
-        return fail(error, where + ": malformed expression");
-      }
-    }
-    if (!closed || depth != 1)
-      return fail(error, where + ": malformed expression");
-  }
   return true;
 }
 

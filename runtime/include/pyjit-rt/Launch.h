@@ -139,17 +139,15 @@ enum class StepKind : uint16_t {
   /// element offset `ints[c]` from `b`'s data pointer. With kStepDynamic,
   /// `ints[c + 1]` counts indices known at run time, and five words for each
   /// follow: a slot with one int64, m, n, limit and stride. The index is m
-  /// times
-  /// that number plus n, must be in [0, limit), and adds so many strides.
+  /// times that number plus n, must be in [0, limit), and adds so many strides.
   View,
   /// Drops slot `a`: its last use is past.
   Release,
   /// On a device, copies the memory that slot `a` spans to slot `b`; on the
   /// host, the elements of `a` to their places in `b`, which has its sizes.
   /// kStepPatchable (in a graph, outside of loops and branches): `a` is
-  /// external
-  /// and library calls of the graph alone read `b`, so that they may as well
-  /// read `a` itself.
+  /// external and library calls of the graph alone read `b`, so that they may
+  /// as well read `a` itself.
   Copy,
   /// Puts the one element of host slot `a` into slot `b`.
   HostValue,
@@ -189,8 +187,7 @@ enum class StepKind : uint16_t {
   Move,
   /// Slot `a`, a View, becomes another name for one of several slots. Words at
   /// `ints[b]`: a slot with one int64, m, n, a count and that many slots; m
-  /// times
-  /// that number plus n, which must be in [0, count), says which.
+  /// times that number plus n, which must be in [0, count), says which.
   Pick,
 };
 

@@ -51,11 +51,7 @@ public:
 
 private:
   bool load(std::vector<uint64_t> words, size_t size, std::string &error);
-  bool validate(std::string &error) const;
-  bool validateSymbols(std::string &error) const;
   bool evaluate(uint64_t at, const int64_t *symbols, int64_t &value) const;
-  bool isPatchable(uint32_t index) const;
-  bool validateArguments(uint64_t at, std::string &error) const;
 
   std::vector<uint64_t> blob; // 8-byte aligned
   const Slot *slotTable = nullptr;
