@@ -11,7 +11,7 @@
 //   Scalars.cpp      numbers whose value may differ between calls
 //   Natives*.cpp     the table of native functions that are modelled
 //   Tensors.cpp, TensorOp*.cpp   metadata and the dispatcher's operators
-//   Escape.cpp       the result and the writes, at the end
+//   Escape.cpp, EscapeWalk.cpp   the result and the writes, at the end
 //   Cut.cpp          the state at a cut, and starting from such a state
 //   Writer.cpp       text
 //
@@ -145,6 +145,7 @@ struct FrameState {
   std::vector<std::vector<int>> exitSlots;
 };
 
+class EscapeWalk;
 class TensorRecorder;
 
 class Session {
@@ -153,7 +154,6 @@ public:
   ~Session();
 
   //===--- Life (Monitor.cpp)
-  //----------------------------------------------===//
   void onStart(PyCodeObject *code, int offset);
   void onInstruction(PyCodeObject *code, int offset);
   /// Ends the capture: `what` is not modelled.
@@ -175,7 +175,6 @@ public:
   static Session *current;
 
   //===--- Known objects (Session.cpp)
-  //-------------------------------------===//
   Node *find(PyObject *object);
   /// The node of `object`; ends the capture and returns null if its origin is
   /// not known. Values have no node: ask `isValue` first.
@@ -192,7 +191,6 @@ public:
   void keep(PyObject *object);
 
   //===--- Reads of external objects (Session.cpp)
-  //-------------------------===//
   void read(Node *owner, Select select, PyObject *key, PyObject *result);
   void readIndex(Node *owner, Select select, Py_ssize_t index, PyObject *result,
                  PyObject *name = nullptr);
@@ -208,7 +206,6 @@ public:
   void writeCell(PyObject *cell);
 
   //===--- Attributes (Attributes.cpp)
-  //-------------------------------------===//
   /// Looks `name` up along the MRO and records it; borrowed or null.
   PyObject *typeLookup(PyTypeObject *type, PyObject *name);
   PyObject *typeLookup(PyTypeObject *type, const char *name);
@@ -229,7 +226,6 @@ public:
   PyObject *special(PyObject *object, const char *name);
 
   //===--- Containers (Containers.cpp)
-  //-------------------------------------===//
   Post subscript(PyObject *object, PyObject *key);
   void storeSubscript(PyObject *object, PyObject *key, PyObject *value);
   Post iterate(PyObject *object);
@@ -266,7 +262,6 @@ public:
   void exceptionArguments(PyObject *exception);
 
   //===--- Functions that C code calls (Calls.cpp)
-  //----------------------------------------===//
   /// What C does with a Python function's results, or hands it.
   enum Callback : unsigned {
     Truth = 1,    ///< asks for the truth of the results
@@ -279,7 +274,6 @@ public:
   unsigned callbackOf(PyjitFrame *frame);
 
   //===--- Calls (Calls.cpp, Natives*.cpp)
-  //---------------------------------===//
   Post call(const Call &call, int depth = 0);
   Post callType(PyTypeObject *type, const Call &call);
   Post callTypeDirectly(PyTypeObject *type, const Call &call);
@@ -291,14 +285,11 @@ public:
   void tensorArgument(PyObject *object, int depth = 0);
 
   //===--- The end (Escape.cpp)
-  //--------------------------------------------===//
   void leave(PyObject *result);
   /// Ends the trace with the values of the frames instead of a result.
   bool leaveCut(const std::vector<FrameState> &states);
-  template <typename Result> void leaveWith(const Result &result);
 
   //===--- Cuts (Cut.cpp)
-  //--------------------------------------------------===//
   /// Describes frame `i`. False if the interpreter cannot be made to go on
   /// from it.
   bool frameState(size_t i, FramePhase phase, FrameState &state);
@@ -318,7 +309,6 @@ public:
   void forgetInstruction();
 
   //===--- Decisions on data (Decisions.cpp)
-  //-------------------------------===//
   /// Writes what the rest of the run depends on, tensors' data apart: two equal
   /// texts in front of one instruction go on alike. False: it cannot be said.
   /// `truth`: the condition is a number that the record computes.
@@ -379,7 +369,6 @@ public:
     int offset;
   };
   std::unordered_map<PyObject *, std::vector<Birth>> births;
-  void separateWritten();
 
   static bool isTensor(PyObject *object);
   std::string typeText(PyObject *object);
@@ -450,7 +439,6 @@ public:
   PyObject *callee = nullptr; ///< see ShadowFrame
 
   //===--- Numbers that the record computes (DataNumbers.cpp)
-  //----------------===//
   /// Instructions (of original code) that gave Python a number of a tensor's
   /// data.
   std::vector<std::pair<PyCodeObject *, int>> sites;
@@ -469,6 +457,12 @@ public:
   int noteSite();
 
 private:
+  void separateWritten();
+  bool leaveCells(EscapeWalk &walk);
+  void leaveWrites(EscapeWalk &walk);
+  void leaveReplaced(EscapeWalk &walk);
+  template <typename Result> void leaveWith(const Result &result);
+
   void noteBirth(PyObject *object);
   bool align(PyjitFrame *frame, PyCodeObject *code, int offset, bool starts);
   void frameStart(ShadowFrame &shadow, ShadowFrame *caller);
