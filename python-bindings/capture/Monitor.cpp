@@ -209,67 +209,45 @@ void Session::noteBirth(PyObject *object) {
          i + 1 == frames.size() ? frames[i].pendingOffset : frames[i].offset});
 }
 
-void Session::onInstruction(PyCodeObject *code, int offset) {
-  PyjitFrame *frame = pyjitCurrentFrame();
-  if (!frame || pyjitFrameCode(frame) != code)
-    return end("an unexpected frame");
-  // Python code called by what is not followed.
-  if (tensors->suspended() &&
-      std::none_of(frames.begin(), frames.end(),
-                   [&](const ShadowFrame &f) { return f.frame == frame; }))
-    return;
-  CodeInfo &codeInfo = info(code);
-  if (!codeInfo.valid)
-    return end("bytecode that cannot be read");
-  const Instruction &instruction = codeInfo.at(offset);
-  // Python code that a native function calls which is modelled as a whole.
-  if (tensors->suspended() &&
-      std::none_of(frames.begin(), frames.end(),
-                   [&](const ShadowFrame &f) { return f.frame == frame; }))
-    return;
-  if (!align(frame, code, offset, /*starts=*/false))
-    return end("a frame that was not called by the captured code");
-  if (dead)
-    return;
-  if (instruction.depth < 0 || !instruction.start)
-    return end("bytecode of unknown stack height");
-  PyObject **stack = pyjitFrameStack(frame);
-  ShadowFrame *shadow = top();
-  if (tensors->suspended()) {
-    // The native function that built a tensor has returned or raised.
-    if (!(shadow->pending && shadow->post == Post::Constant))
-      return; // Python code called by it
-    tensors->suspend(false);
+//===----------------------------------------------------------------------===//
+// Instructions
+//===----------------------------------------------------------------------===//
+
+bool Session::isFollowed(PyjitFrame *frame) const {
+  return std::any_of(frames.begin(), frames.end(),
+                     [&](const ShadowFrame &f) { return f.frame == frame; });
+}
+
+/// The frame's instruction before this one is over: what it made is on the
+/// stack, unless it raised. False if the recording does not go on.
+bool Session::finishInstruction(const Instruction &next, int offset,
+                                PyObject **stack) {
+  ShadowFrame &shadow = *top();
+  shadow.pending = false;
+  bool completed = offset == shadow.pendingNext;
+  PyObject **result = next.depth > 0 ? &stack[next.depth - 1] : nullptr;
+  if (scripting == shadow.frame)
+    finishScript(completed && result ? *result : nullptr);
+  shadow.instantiating = nullptr;
+  shadow.truthOfYields = shadow.hashing = false;
+  if (completed && result) {
+    settle(shadow.post, *result);
+    if (shadow.dataOf)
+      tensors->bindData(*result, shadow.dataOf);
+    noteBirth(*result);
+    if (shadow.freshAt && next.depth >= shadow.freshAt)
+      settle(Post::Fresh, stack[next.depth - shadow.freshAt]);
   }
-  if (shadow->pending) {
-    shadow->pending = false;
-    bool completed = offset == shadow->pendingNext;
-    if (scripting == frame)
-      finishScript(completed && instruction.depth > 0
-                       ? stack[instruction.depth - 1]
-                       : nullptr);
-    shadow->instantiating = nullptr;
-    shadow->truthOfYields = shadow->hashing = false;
-    if (offset == shadow->pendingNext && instruction.depth > 0) {
-      settle(shadow->post, stack[instruction.depth - 1]);
-      if (shadow->dataOf)
-        tensors->bindData(stack[instruction.depth - 1], shadow->dataOf);
-      noteBirth(stack[instruction.depth - 1]);
-      if (shadow->freshAt && instruction.depth >= shadow->freshAt)
-        settle(Post::Fresh, stack[instruction.depth - shadow->freshAt]);
-    }
-    if (dead) { // because of the instruction that is over
-      shadow->offset = shadow->pendingOffset;
-      return;
-    }
-    scalars.after(
-        frame, instruction.depth > 0 ? &stack[instruction.depth - 1] : nullptr,
-        completed);
-    if (dead)
-      return;
+  if (dead) { // because of the instruction that is over
+    shadow.offset = shadow.pendingOffset;
+    return false;
   }
-  if (instruction.op == EXTENDED_ARG)
-    return;
+  scalars.after(shadow.frame, result, completed);
+  return !dead;
+}
+
+/// Forgets what handlers have said of the instruction before.
+void Session::beginInstruction(PyjitFrame *frame, int offset) {
   // Only the very next instruction branches on it.
   if (truthAhead.shadow >= 0 &&
       (truthAhead.frame != frame || truthAhead.offset != offset))
@@ -283,11 +261,17 @@ void Session::onInstruction(PyCodeObject *code, int offset) {
   freshAt = 0;
   dataOf = nullptr;
   callee = nullptr;
-  shadow->callee = nullptr;
+  top()->callee = nullptr;
+  // What a handler notes of writes is undone if it ends the capture.
   mark = {writes.size(), replacedNodes.size(), contextVariables.size(),
           contextResets.size(), cellWrites.size()};
-  // What a handler notes of writes is undone if it ends the capture.
   inHandler = true;
+}
+
+/// Ends the recording in front of an instruction that an earlier run found to
+/// be a good place for it, or that looks at what may not be looked at.
+void Session::checkCuts(PyCodeObject *code, int offset,
+                        const Instruction &instruction, PyObject **stack) {
   if (cutPoints && !cutPoints->empty()) {
     Origin origin = originOf(code, nullptr);
     auto point = cutPoints->find({origin.code, offset - origin.shift});
@@ -300,51 +284,96 @@ void Session::onInstruction(PyCodeObject *code, int offset) {
     if (PyObject *object = looksAtUnseen(instruction, stack))
       end("a value that may be another in each call (" + typeName(object) +
           ")");
+}
+
+/// The function that a continuation began in the middle of returns.
+void Session::leaveResumed(PyjitFrame *frame, PyCodeObject *code,
+                           const Instruction &instruction, PyObject **stack) {
+  PyObject *result = instruction.op == RETURN_VALUE
+                         ? stack[instruction.depth - 1]
+                         : PyTuple_GET_ITEM(code->co_consts, instruction.arg);
+  handleOpcode(*this, frame, code, instruction);
+  mayLeaveGradMode = true;
+  leave(result);
+  finished = !dead;
+  endedBefore = false;
+}
+
+/// A conditional jump: `atBranch` may want to record on through it.
+void Session::branch(PyCodeObject *code, int offset, PyObject *condition) {
+  int truth = truthAhead.shadow;
+  truthAhead = {};
+  deciding = atBranch && atBranch(code, offset, condition, truth);
+  if (truth >= 0 && !deciding && !dead) {
+    truthLeft = truth;
+    end("a branch on a tensor's data");
+  }
+}
+
+/// What to do with the result when the instruction has run.
+void Session::expectResult(Post post, const Instruction &instruction,
+                           int offset) {
+  ShadowFrame &shadow = *top();
+  shadow.callee = callee;
+  shadow.pendingOffset = offset;
+  shadow.pending = true;
+  shadow.pendingNext = instruction.next;
+  shadow.post = post;
+  shadow.instantiating = instantiating;
+  shadow.truthOfYields = truthOfYields;
+  shadow.hashing = hashing;
+  shadow.freshAt = freshAt;
+  shadow.dataOf = dataOf;
+  shadow.op = instruction.op;
+  shadow.native = callsNative;
+  if (post == Post::Constant)
+    tensors->suspend(true);
+}
+
+void Session::onInstruction(PyCodeObject *code, int offset) {
+  PyjitFrame *frame = pyjitCurrentFrame();
+  if (!frame || pyjitFrameCode(frame) != code)
+    return end("an unexpected frame");
+  // Python code that a native function calls which is modelled as a whole.
+  if (tensors->suspended() && !isFollowed(frame))
+    return;
+  CodeInfo &codeInfo = info(code);
+  if (!codeInfo.valid)
+    return end("bytecode that cannot be read");
+  const Instruction &instruction = codeInfo.at(offset);
+  if (!align(frame, code, offset, /*starts=*/false))
+    return end("a frame that was not called by the captured code");
+  if (dead)
+    return;
+  if (instruction.depth < 0 || !instruction.start)
+    return end("bytecode of unknown stack height");
+  PyObject **stack = pyjitFrameStack(frame);
+  if (tensors->suspended()) {
+    // The native function that built a tensor has returned or raised.
+    if (!(top()->pending && top()->post == Post::Constant))
+      return; // Python code called by it
+    tensors->suspend(false);
+  }
+  if (top()->pending && !finishInstruction(instruction, offset, stack))
+    return;
+  if (instruction.op == EXTENDED_ARG)
+    return;
+
+  beginInstruction(frame, offset);
+  checkCuts(code, offset, instruction, stack);
   if (!dead)
     scalars.before(frame, code, instruction);
   if (!dead && resumed && frames.size() == 2 &&
-      (instruction.op == RETURN_VALUE || instruction.op == RETURN_CONST)) {
-    PyObject *result = instruction.op == RETURN_VALUE
-                           ? stack[instruction.depth - 1]
-                           : PyTuple_GET_ITEM(code->co_consts, instruction.arg);
-    handleOpcode(*this, frame, code, instruction);
-    mayLeaveGradMode = true;
-    leave(result);
-    finished = !dead;
-    endedBefore = false;
-    return;
-  }
+      (instruction.op == RETURN_VALUE || instruction.op == RETURN_CONST))
+    return leaveResumed(frame, code, instruction, stack);
   if (!dead && (instruction.op == POP_JUMP_IF_TRUE ||
-                instruction.op == POP_JUMP_IF_FALSE)) {
-    int truth = truthAhead.shadow;
-    truthAhead = {};
-    deciding =
-        atBranch && atBranch(code, offset, stack[instruction.depth - 1], truth);
-    if (truth >= 0 && !deciding && !dead) {
-      truthLeft = truth;
-      end("a branch on a tensor's data");
-    }
-  }
+                instruction.op == POP_JUMP_IF_FALSE))
+    branch(code, offset, stack[instruction.depth - 1]);
   Post post = dead || deciding ? Post::Known
                                : handleOpcode(*this, frame, code, instruction);
   inHandler = false;
-  if (dead)
-    return;
-  shadow = top();
-  shadow->callee = callee;
-  shadow->pendingOffset = offset;
-  shadow->pending = true;
-  shadow->pendingNext = instruction.next;
-  shadow->post = post;
-  shadow->instantiating = instantiating;
-  shadow->truthOfYields = truthOfYields;
-  shadow->hashing = hashing;
-  shadow->freshAt = freshAt;
-  shadow->dataOf = dataOf;
-  shadow->op = instruction.op;
-  shadow->native = callsNative;
-  if (post == Post::Constant)
-    tensors->suspend(true);
+  if (!dead)
+    expectResult(post, instruction, offset);
 }
 
 //===----------------------------------------------------------------------===//

@@ -463,6 +463,17 @@ private:
   void leaveReplaced(EscapeWalk &walk);
   template <typename Result> void leaveWith(const Result &result);
 
+  // One instruction (Monitor.cpp).
+  bool isFollowed(PyjitFrame *frame) const;
+  bool finishInstruction(const Instruction &next, int offset, PyObject **stack);
+  void beginInstruction(PyjitFrame *frame, int offset);
+  void checkCuts(PyCodeObject *code, int offset, const Instruction &instruction,
+                 PyObject **stack);
+  void leaveResumed(PyjitFrame *frame, PyCodeObject *code,
+                    const Instruction &instruction, PyObject **stack);
+  void branch(PyCodeObject *code, int offset, PyObject *condition);
+  void expectResult(Post post, const Instruction &instruction, int offset);
+
   void noteBirth(PyObject *object);
   bool align(PyjitFrame *frame, PyCodeObject *code, int offset, bool starts);
   void frameStart(ShadowFrame &shadow, ShadowFrame *caller);
