@@ -300,7 +300,7 @@ public:
     if (Result failed = window.find(t, bytes))
       return failed;
     if (int failed =
-            t.cuMemAddressReserve(begin, window.bytes, kReservedAlign, wish, 0))
+            t.cuMemAddressReserve(begin, window.range, kReservedAlign, wish, 0))
       return as(failed);
     // One piece of memory is shown again and again.
     uint64_t piece = 0;
@@ -489,7 +489,8 @@ private:
   /// Addresses and the memory that they show.
   struct Window {
     MemoryProperties properties{};
-    size_t piece = 0, bytes = 0;
+    size_t piece = 0, bytes = 0; // mapped at a time, and in all
+    size_t range = 0;            // addresses
 
     Result find(const Table &t, size_t wanted) {
       if (!t.cuCtxGetDevice || !t.cuMemGetAllocationGranularity ||
@@ -511,6 +512,7 @@ private:
       };
       piece = round(std::min(wanted, kPiece), granule);
       bytes = round(wanted, piece);
+      range = round(bytes, kReservedAlign);
       return kSuccess;
     }
     Result drop(const Table &t, DevicePtr begin, size_t mapped) {
@@ -518,7 +520,7 @@ private:
       for (size_t at = 0; at < mapped; at += piece)
         if (int result = t.cuMemUnmap(begin + at, piece))
           failed = result;
-      int result = t.cuMemAddressFree(begin, bytes);
+      int result = t.cuMemAddressFree(begin, range);
       return as(failed ? failed : result);
     }
   };

@@ -40,8 +40,6 @@ def test_products_are_patched(name: str) -> None:
     fast = compiled(f, "update")
     patched_cases.check(fast, f, make, **TOLERANCE[torch.float16])
     text = patched_cases.report(fast, make())
-    if "far enough apart" in text:
-        pytest.skip("the driver gives no addresses that are far enough apart")
     assert patched(text) == operands, text
 
 

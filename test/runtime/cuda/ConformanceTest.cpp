@@ -355,8 +355,14 @@ TEST_P(Differential, ReservedAddressesAreFarApart) {
   ASSERT_EQ(driver->reserve(&two, kBytes, wish), kSuccess);
   EXPECT_EQ(one % kReservedAlign, 0u);
   EXPECT_EQ(two % kReservedAlign, 0u);
-  if (driver->isSoftware())
-    EXPECT_EQ(one, wish); // a GPU's driver takes no wishes
+  EXPECT_EQ(one, wish);
+  // Wishes anywhere in the address space.
+  for (unsigned bit = 30; bit < 47; ++bit) {
+    DevicePtr place = 0, far = wish ^ (uint64_t(1) << bit);
+    ASSERT_EQ(driver->reserve(&place, 4096, far), kSuccess);
+    EXPECT_EQ(place, far) << "bit " << bit;
+    EXPECT_EQ(driver->unreserve(place, 4096), kSuccess);
+  }
   EXPECT_TRUE(two >= one + kBytes || one >= two + kBytes);
   // They can be used, to the last byte.
   EXPECT_EQ(driver->copyAsync(one + kBytes - 32, near, 32, stream), kSuccess);

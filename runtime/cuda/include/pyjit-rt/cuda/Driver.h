@@ -105,8 +105,11 @@ struct HostKernel {
 /// What a software device's libraries look at; PyTorch's allocator for the
 /// processor gives as much.
 inline constexpr uint32_t kLibraryAlign = 64;
-/// Reserved addresses begin at a multiple of this.
-inline constexpr uint64_t kReservedAlign = 2 << 20;
+/// Reserved addresses begin at a multiple of this, and are so many or a
+/// multiple: what a driver gives where it is asked to (580.159 on an H200; it
+/// cuts smaller ranges out of what it has, and moves other wishes up to a
+/// multiple).
+inline constexpr uint64_t kReservedAlign = 32 << 20;
 
 /// What this project uses of the driver, one method per entry point. All
 /// methods may be called from several threads.
