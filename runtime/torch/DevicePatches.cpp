@@ -58,11 +58,11 @@ public:
       : driver(driver), bytes(bytes), like(like), align(align) {
     for (unsigned k = 0; k < 3; ++k) {
       // What is wished for may be taken.
-      constexpr unsigned kWishes = 8;
-      bool found = false;
-      for (unsigned i = 0; i < kWishes && !found; ++i)
-        found = reserve(k, i);
-      if (!found)
+      constexpr unsigned kWishes = 64;
+      unsigned number = 0;
+      while (number < kWishes && !reserve(k, number))
+        ++number;
+      if (number == kWishes)
         throw std::runtime_error(
             "the driver gives no addresses that are far enough apart");
     }
@@ -77,31 +77,32 @@ public:
 private:
   /// The address `k` differs from `like` in every third bit, and in none of the
   /// others: that is what makes each bit differ in one of the three. Further
-  /// wishes exchange some of the bits that are the next address's turn.
+  /// wishes exchange high bits that are the next address's turn, then leave out
+  /// some that are this one's: these are not varied.
   bool reserve(unsigned k, unsigned number) {
     uint64_t flipped = 0;
     for (unsigned bit = 0; bit < kAddressBits; ++bit)
       if (bit % 3 == k)
         flipped |= uint64_t(1) << bit;
-    constexpr unsigned kFirst = 33;
-    for (unsigned bit = kFirst + k + 1; number; bit += 3, number >>= 1)
-      flipped |= uint64_t(number & 1) << bit;
+    constexpr unsigned kHigh = 36;
+    for (unsigned i = 0; i < 3; ++i) {
+      flipped ^= uint64_t(number >> i & 1) << (kHigh + k + 1 + 3 * i);
+      flipped ^= uint64_t(number >> (3 + i) & 1) << (kHigh + k + 3 * i);
+    }
     uint64_t wish = (like ^ flipped) & ~(align - 1);
     uint64_t inside = wish % cuda::kReservedAlign;
-    auto window =
+    windows[k].reset();
+    windows[k] =
         std::make_unique<Window>(driver, wish - inside, inside + bytes);
-    address[k] = window->begin + inside;
-    if (window->begin != wish - inside)
-      return false;
-    windows.push_back(std::move(window));
-    return true;
+    address[k] = windows[k]->begin + inside;
+    return address[k] == wish;
   }
 
   cuda::Driver &driver;
   uint64_t bytes;
   cuda::DevicePtr like;
   uint64_t align;
-  std::vector<std::unique_ptr<Window>> windows;
+  std::array<std::unique_ptr<Window>, 3> windows;
 };
 
 } // namespace

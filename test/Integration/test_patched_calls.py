@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import ctypes
 import gc
+import itertools
 import subprocess
 import sys
 
@@ -145,13 +146,17 @@ def placed(x: torch.Tensor, address: int) -> torch.Tensor:
 
 
 def test_an_operand_that_the_proof_does_not_speak_of() -> None:
-    """One of the places is taken, so one bit of the addresses cannot be varied; an operand that
-    differs in it is copied from then on. What later graphs hold of that graph's results is
-    renewed, too."""
-    near, far, size = 0x280000000000, 0x200000000000, 4 << 20
+    """The places that are asked for first are taken, so one bit of the addresses cannot be
+    varied; an operand that differs in it is copied from then on. What later graphs hold of that
+    graph's results is renewed, too."""
+    near, far, size = 0x280000000000, 0x282000000000, 4 << 20
     x = torch.randn(8, 16)
     flipped = sum(1 << bit for bit in range(47) if bit % 3 == 1)
-    for address in (near, far, (near ^ flipped) & -(2 << 20)):
+    wishes = [
+        (near ^ flipped ^ (a << 38 | b << 41 | c << 44)) & -(32 << 20)
+        for a, b, c in itertools.product((0, 1), repeat=3)
+    ]
+    for address in (near, far, *wishes):
         at_address(address, size)
 
     def f(x: torch.Tensor, p: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor]:
