@@ -4,6 +4,7 @@
 
 #include "Calls.h"
 
+#include "dialects/tssa/IR/KnownElements.h"
 #include "pyjit/Operators/CallArguments.h"
 
 #include "mlir/IR/IRMapping.h"
@@ -23,6 +24,15 @@ namespace {
 
 /// A view costs nothing at run time; what it shows needs no keeping.
 bool isView(Operation *op) { return isa<tssa::AccessOp>(op); }
+
+/// What lives on the host though the program runs on a device.
+bool isOnHost(func::FuncOp function, Value value) {
+  if (auto arg = dyn_cast<BlockArgument>(value))
+    return function.getArgAttr(arg.getArgNumber(), "pyjit.device") != nullptr;
+  Operation *op = value.getDefiningOp();
+  return isView(op) ? isOnHost(function, op->getOperand(0))
+                    : op->hasAttr("pyjit.device");
+}
 
 /// What is computed once per parameter may not follow the sizes of a call.
 bool dependsOnSymbols(Operation *op) {
@@ -65,14 +75,17 @@ struct HoistParameters
         members.insert(&op);
     }
     // Kept are values that the rest uses; of a view, what it is a view of, and
-    // the view stays where it was too.
+    // the view stays where it was too. So does what lives on the host: numbers.
     llvm::SetVector<Value> kept;
     llvm::SmallPtrSet<Operation *, 8> staying;
     for (Operation *op : llvm::reverse(members)) {
       bool usedOutside = llvm::any_of(op->getUsers(), [&](Operation *user) {
         return !members.contains(user) || staying.contains(user);
       });
-      if (usedOutside && isView(op))
+      bool cheap = isView(op) || llvm::any_of(op->getResults(), [&](Value r) {
+                     return isOnHost(function, r);
+                   });
+      if (usedOutside && cheap)
         staying.insert(op);
       else if (usedOutside)
         kept.insert_range(op->getResults());
@@ -108,15 +121,20 @@ struct HoistParameters
     func::ReturnOp::create(builder, function.getLoc(), results);
     prepare.setFunctionType(builder.getFunctionType(
         body->getArgumentTypes(), ValueRange(results).getTypes()));
-    for (auto [i, input] : llvm::enumerate(inputs))
+    for (auto [i, input] : llvm::enumerate(inputs)) {
       prepare.setArgAttr(i, "pyjit.input", builder.getI64IntegerAttr(input));
+      if (Attribute device = function.getArgAttr(input, "pyjit.device"))
+        prepare.setArgAttr(i, "pyjit.device", device);
+    }
 
     for (auto [i, value] : llvm::enumerate(kept)) {
       unsigned number = function.getNumArguments();
-      NamedAttribute cached =
-          builder.getNamedAttr("pyjit.cached", builder.getI64IntegerAttr(i));
+      SmallVector<NamedAttribute> attributes{
+          builder.getNamedAttr("pyjit.cached", builder.getI64IntegerAttr(i))};
+      if (Attribute known = tssa::getKnownElements(value))
+        attributes.push_back(builder.getNamedAttr(tssa::kElements, known));
       (void)function.insertArgument(number, value.getType(),
-                                    builder.getDictionaryAttr(cached),
+                                    builder.getDictionaryAttr(attributes),
                                     value.getLoc());
       Value(value).replaceAllUsesWith(function.getArgument(number));
     }

@@ -363,6 +363,21 @@ int TensorRecorder::Impl::findConstant(const at::Tensor &copy,
   return -1;
 }
 
+/// ` holds [...]`, the elements of a few indices: what follows from them is
+/// found out when the record is compiled.
+static std::string heldText(const at::Tensor &copy) {
+  constexpr int64_t kFew = 16;
+  if (copy.scalar_type() != at::kLong || !copy.device().is_cpu() ||
+      copy.dim() == 0 || copy.numel() == 0 || copy.numel() > kFew)
+    return "";
+  at::Tensor flat = copy.contiguous();
+  auto *elements = static_cast<const int64_t *>(flat.const_data_ptr());
+  std::string text;
+  for (int64_t i = 0; i < flat.numel(); ++i)
+    text += (i ? ", " : "") + std::to_string(elements[i]);
+  return " holds [" + text + "]";
+}
+
 /// The record keeps a copy of its own: the program may write to the tensor.
 TensorInfo *TensorRecorder::Impl::constant(const at::TensorBase &tensor) {
   Session &s = session;
@@ -375,6 +390,7 @@ TensorInfo *TensorRecorder::Impl::constant(const at::TensorBase &tensor) {
   suspended = true;
   at::Tensor copy = t.detach().clone();
   PyObject *wrapped = THPVariable_Wrap(copy);
+  std::string held = heldText(copy);
   suspended = was;
   std::string text = type(t);
   int root = findConstant(copy, text), value = s.writer.fresh();
@@ -384,7 +400,8 @@ TensorInfo *TensorRecorder::Impl::constant(const at::TensorBase &tensor) {
     root = value;
     value = s.writer.fresh();
     s.writer.line("%" + std::to_string(root) + " = refgraph.object " +
-                      std::to_string(index) + " \"constant tensor\" : " + text,
+                      std::to_string(index) + " \"constant tensor\"" + held +
+                      " : " + text,
                   s.location());
     if (copy.dim() == 0)
       constants.push_back({copy, text, root});

@@ -4,6 +4,7 @@
 
 #include "pyjit-rt/Control.h"
 
+#include <ATen/EmptyTensor.h>
 #include <ATen/core/LegacyTypeDispatch.h>
 
 #include <algorithm>
@@ -401,21 +402,21 @@ uint32_t DeviceExecutor::follow(uint32_t index, Instance &instance,
 }
 
 /// The bool in slot `step.a`. What the host decides by, it waits for.
-bool DeviceExecutor::readFlag(const Step &step, const Instance &instance,
+bool DeviceExecutor::readFlag(const Step &step, Instance &instance,
                               cuda::Stream stream) {
-  uint8_t flag = 0;
-  if (program.slots()[step.a].flags & kSlotHost) {
-    flag = *static_cast<const uint8_t *>(instance.buffers[step.a]);
-  } else {
-    cuda::Driver &driver = device->driver();
-    cuda::check(
-        driver,
-        driver.copyToHostAsync(&flag, cuda::asAddress(instance.buffers[step.a]),
-                               1, stream),
-        "reading a flag");
-    cuda::check(driver, driver.synchronize(stream), "waiting for a flag");
-  }
-  return flag;
+  if (program.slots()[step.a].flags & kSlotHost)
+    return *static_cast<const uint8_t *>(instance.buffers[step.a]);
+  cuda::Driver &driver = device->driver();
+  if (!instance.flag.defined())
+    instance.flag = at::detail::empty_cpu({1}, at::kByte,
+                                          /*pin_memory=*/!driver.isSoftware());
+  auto *flag = static_cast<uint8_t *>(instance.flag.mutable_data_ptr());
+  cuda::check(driver,
+              driver.copyToHostAsync(
+                  flag, cuda::asAddress(instance.buffers[step.a]), 1, stream),
+              "reading a flag");
+  cuda::check(driver, driver.synchronize(stream), "waiting for a flag");
+  return *flag;
 }
 
 void DeviceExecutor::step(uint32_t index, Instance &instance,

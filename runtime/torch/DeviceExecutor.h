@@ -89,6 +89,9 @@ private:
     std::vector<std::pair<uint32_t, const void *>> stable;
     /// By graph: why calls keep their copies, for good.
     std::map<uint32_t, std::string> refused;
+    /// Where the host reads what it decides by: pinned, so that the copy waits
+    /// for nothing but its stream.
+    at::Tensor flag;
     bool warm = false;
     unsigned recaptures = 0;
   };
@@ -109,8 +112,7 @@ private:
   bool execute(Instance &instance, Variant variant, cuda::Stream stream);
   void step(uint32_t index, Instance &instance, cuda::Stream stream);
   uint32_t follow(uint32_t index, Instance &instance, cuda::Stream stream);
-  bool readFlag(const Step &step, const Instance &instance,
-                cuda::Stream stream);
+  bool readFlag(const Step &step, Instance &instance, cuda::Stream stream);
   bool everyCallRan() const;
   void launch(const Step &step, Instance &instance, cuda::Stream stream);
   void makeViewSlot(const Step &step, Instance &instance);

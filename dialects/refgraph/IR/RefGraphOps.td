@@ -110,9 +110,10 @@ def RefGraph_GraphOp : RefGraph_PartOp<"graph"> {
     written; their new contents are the last results, in that order. Values stay
     references as in the trace: `refgraph.yield` states each tensor's contents
     at the end, whatever wrote to it, through a view or directly. `params` lists
-    the inputs that are parameters and not written. `symbols` says of each symbol
-    of the types which input it is read from: a tensor's number and the
-    dimension, or a number's and -1.
+    the inputs that are parameters, or constants of the record, and not written;
+    `holds` the elements of constants, behind their input's number. `symbols`
+    says of each symbol of the types which input it is read from: a tensor's
+    number and the dimension, or a number's and -1.
 
     ```mlir
     refgraph.graph @f(%x: !refgraph.tensor<[4], [1], f32, "cpu">) mutates [0] {
@@ -124,6 +125,7 @@ def RefGraph_GraphOp : RefGraph_PartOp<"graph"> {
   let arguments = (ins FlatSymbolRefAttr:$record,
                        DefaultValuedAttr<DenseI64ArrayAttr, "{}">:$mutates,
                        OptionalAttr<DenseI64ArrayAttr>:$params,
+                       OptionalAttr<ArrayAttr>:$holds,
                        OptionalAttr<ArrayAttr>:$symbols);
   let regions = (region SizedRegion<1>:$body);
   let hasCustomAssemblyFormat = 1;
@@ -151,16 +153,24 @@ def RefGraph_ObjectOp : RefGraph_Op<"object", [Pure]> {
   let summary = "an object that the record pins";
   let description = [{
     Entry N of the record's object table: known by identity, alive as long as
-    the record. The string is for readers.
+    the record. The string is for readers. `holds` gives the elements of a tensor
+    of a few integers that the record made for itself and nobody writes to.
 
     ```mlir
     %g = refgraph.object 12 "module globals" : !refgraph.obj<"dict">
+    %i = refgraph.object 13 "constant tensor" holds [-1, 0] : !refgraph.tensor<[2], [1], i64, "cpu">
     ```
   }];
   let arguments = (ins ConfinedAttr<I64Attr, [IntNonNegative]>:$index,
-                       OptionalAttr<StrAttr>:$hint);
+                       OptionalAttr<StrAttr>:$hint,
+                       OptionalAttr<DenseI64ArrayAttr>:$holds);
+  let builders = [OpBuilder<(ins "::mlir::Type":$type, "int64_t":$index), [{
+    build($_builder, $_state, type, $_builder.getI64IntegerAttr(index),
+          ::mlir::StringAttr(), ::mlir::DenseI64ArrayAttr());
+  }]>];
   let results = (outs RefGraph_Value:$result);
-  let assemblyFormat = "$index ($hint^)? attr-dict `:` type($result)";
+  let assemblyFormat =
+      "$index ($hint^)? (`holds` $holds^)? attr-dict `:` type($result)";
 }
 
 def RefGraph_ConstantOp : RefGraph_Op<"constant", [Pure]> {

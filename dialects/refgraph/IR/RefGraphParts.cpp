@@ -103,6 +103,15 @@ LogicalResult GraphOp::verifyRegions() {
                : pair[1] != -1)
       return emitOpError("symbol source ") << source << " names no size";
   }
+  ArrayRef<Attribute> constants;
+  if (ArrayAttr holds = getHoldsAttr())
+    constants = holds.getValue();
+  for (Attribute constant : constants) {
+    auto entry = dyn_cast<DenseI64ArrayAttr>(constant);
+    if (!entry || entry.empty() || entry[0] < 0 ||
+        entry[0] >= getBody().getNumArguments())
+      return emitOpError("elements ") << constant << " name no input";
+  }
   auto yield = cast<YieldOp>(getBody().front().getTerminator());
   unsigned updates = getMutates().size();
   if (yield.getValues().size() < updates)

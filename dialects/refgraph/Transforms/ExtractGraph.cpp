@@ -20,16 +20,37 @@ namespace pyjit::refgraph {
 using namespace mlir;
 using namespace pyjit::refgraph;
 
-/// The inputs, in order, that are parameters and not written.
+/// The elements of an input that is a constant of the record.
+static DenseI64ArrayAttr getHeld(Value input) {
+  auto object = input.getDefiningOp<ObjectOp>();
+  return object ? object.getHoldsAttr() : DenseI64ArrayAttr();
+}
+
+/// The inputs, in order, that are the same at each call as a rule and not
+/// written.
 static DenseI64ArrayAttr getParams(const RecordPlan &plan, Builder &builder) {
   SmallVector<int64_t> params;
   for (auto [i, input] : llvm::enumerate(plan.inputs)) {
     auto get = input.getDefiningOp<GetOp>();
-    if (get && get.getParam() && !llvm::is_contained(plan.updates, i))
+    if (((get && get.getParam()) || getHeld(input)) &&
+        !llvm::is_contained(plan.updates, i))
       params.push_back(i);
   }
   return params.empty() ? DenseI64ArrayAttr()
                         : builder.getDenseI64ArrayAttr(params);
+}
+
+/// [input, element...] of each constant.
+static ArrayAttr getHolds(const RecordPlan &plan, Builder &builder) {
+  SmallVector<Attribute> holds;
+  for (auto [i, input] : llvm::enumerate(plan.inputs))
+    if (DenseI64ArrayAttr held = getHeld(input);
+        held && !llvm::is_contained(plan.updates, i)) {
+      SmallVector<int64_t> entry{int64_t(i)};
+      llvm::append_range(entry, held.asArrayRef());
+      holds.push_back(builder.getDenseI64ArrayAttr(entry));
+    }
+  return holds.empty() ? ArrayAttr() : builder.getArrayAttr(holds);
 }
 
 /// An input that no operator reads is the same tensor at each decision, says
@@ -93,10 +114,10 @@ static void cloneNeeded(Block &block, const RecordPlan &plan,
 
 static void extractGraph(TraceOp trace, const RecordPlan &plan) {
   OpBuilder builder(trace);
-  auto graph =
-      GraphOp::create(builder, trace.getLoc(), trace.getRecordAttr(),
-                      builder.getDenseI64ArrayAttr(plan.updates),
-                      getParams(plan, builder), getSymbols(plan, builder));
+  auto graph = GraphOp::create(
+      builder, trace.getLoc(), trace.getRecordAttr(),
+      builder.getDenseI64ArrayAttr(plan.updates), getParams(plan, builder),
+      getHolds(plan, builder), getSymbols(plan, builder));
   Block *body = &graph.getBody().emplaceBlock();
   IRMapping mapping;
   llvm::DenseMap<Value, Value> arguments;

@@ -174,7 +174,7 @@ Value GuardBuilder::emit(GuardRead *read) {
   Value value;
   if (read->object) {
     value = ObjectOp::create(builder, read->loc, read->type, read->object,
-                             read->hint);
+                             read->hint, /*holds=*/DenseI64ArrayAttr());
   } else if (read->selector.getValue() == Selector::dict && read->stable &&
              !read->hasChecks()) {
     value = emitDict(read->holder);

@@ -73,8 +73,7 @@ private:
           ViewOp::create(builder, loc, plan.getLatest(value).getType(),
                          getObject(it->second.base, loc), it->second.offset);
     else if (auto index = plan.getPinned(value))
-      object = ObjectOp::create(builder, loc, value.getType(), *index,
-                                /*hint=*/StringAttr());
+      object = ObjectOp::create(builder, loc, value.getType(), *index);
     else
       llvm_unreachable("escaping value that the plan left out");
     objects[value] = object;

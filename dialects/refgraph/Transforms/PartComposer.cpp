@@ -157,7 +157,7 @@ Value PartComposer::getObject(IntegerAttr index, Type type, Location loc) {
   auto it = byIndex.find(index.getInt());
   if (it != byIndex.end())
     return it->second;
-  auto object = ObjectOp::create(*reads, loc, type, index, StringAttr());
+  auto object = ObjectOp::create(*reads, loc, type, index.getInt());
   note(object);
   return object.getResult();
 }

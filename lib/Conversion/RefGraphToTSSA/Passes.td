@@ -13,7 +13,7 @@ def ConvertRefGraphToTSSAPass
     recording is a handle (`!tssa.ref`): all versions of one node are the same
     handle, views are `tssa.view`s of it, an operator that writes becomes its
     functional counterpart and a `tssa.store`. `params` of the graph become `pyjit.param`
-    argument attributes.
+    argument attributes, and `holds` the `pyjit.elements` of an argument.
 
     Where tensors are on a device that is not the CPU (with `accelerator`: on the
     device of that name, be it the CPU), the function gets `pyjit.device`, and so

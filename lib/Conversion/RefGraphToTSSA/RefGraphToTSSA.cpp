@@ -15,6 +15,7 @@
 #include "ViewRules.h"
 
 #include "dialects/refgraph/IR/RefGraph.h"
+#include "dialects/tssa/IR/KnownElements.h"
 #include "dialects/tssa/IR/TSSA.h"
 #include "dialects/tssa/IR/Views.h"
 #include "pyjit/Operators/CallArguments.h"
@@ -178,6 +179,11 @@ LogicalResult Converter::run() {
   if (auto params = graph->getAttrOfType<DenseI64ArrayAttr>("params"))
     for (int64_t number : params.asArrayRef())
       function.setArgAttr(number, "pyjit.param", builder.getUnitAttr());
+  if (ArrayAttr holds = graph.getHoldsAttr())
+    for (auto entry : holds.getAsRange<DenseI64ArrayAttr>())
+      function.setArgAttr(
+          entry[0], tssa::kElements,
+          builder.getDenseI64ArrayAttr(entry.asArrayRef().drop_front()));
   if (!device.empty()) {
     function->setAttr("pyjit.device", builder.getStringAttr(device));
     for (BlockArgument arg : body.getArguments())

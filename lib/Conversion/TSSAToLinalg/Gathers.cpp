@@ -3,11 +3,14 @@
 // A kernel cannot raise. It reads at an index that is forced into range, and
 // beside it stands a reduction over all indices that says whether that changed
 // one, with a call that fails if so: `aten::_assert_async`. The launch then
-// reports an error and eager answers the call, with its own exception.
+// reports an error and eager answers the call, with its own exception. Indices
+// that are known (`pyjit.elements`) are checked here.
 //
 //===----------------------------------------------------------------------===//
 
 #include "Structured.h"
+
+#include "dialects/tssa/IR/KnownElements.h"
 #include "mlir/Dialect/Arith/IR/Arith.h"
 #include "mlir/Dialect/Linalg/IR/Linalg.h"
 #include "mlir/Dialect/Tensor/IR/Tensor.h"
@@ -26,8 +29,16 @@ bool isIndexType(Type type) {
   return type.isSignlessInteger(64) || type.isSignlessInteger(32);
 }
 
-/// Fails at run time if an index is not in [lowest, size).
-void check(StructuredCall &call, Value indices, int64_t lowest, int64_t size) {
+/// What a kernel reads for `operand`, indices; fails at run time if one is not
+/// in [lowest, size).
+Value checked(StructuredCall &call, Value operand, int64_t lowest,
+              int64_t size) {
+  Value indices = call.shown(operand);
+  if (DenseI64ArrayAttr known = tssa::getKnownElements(operand))
+    if (llvm::all_of(known.asArrayRef(), [&](int64_t index) {
+          return index >= lowest && index < size;
+        }))
+      return indices;
   OpBuilder &b = call.b;
   Location loc = call.loc();
   auto type = cast<RankedTensorType>(indices.getType());
@@ -72,6 +83,7 @@ void check(StructuredCall &call, Value indices, int64_t lowest, int64_t size) {
       b.getStringAttr("an index is out of range: eager answers the call")};
   tssa::AtenOp::create(b, loc, TypeRange(), "aten::_assert_async.msg", valid,
                        b.getArrayAttr(args), DenseI64ArrayAttr());
+  return indices;
 }
 
 /// result[at] = table[position(at), with `dim` replaced by the index there]
@@ -137,9 +149,8 @@ SmallVector<Value> lowerEmbedding(StructuredCall &call) {
     return {};
   OpBuilder &b = call.b;
   unsigned rank = call.result().getRank();
-  indices = call.shown(indices);
-  check(call, indices, 0,
-        cast<RankedTensorType>(table.getType()).getDimSize(0));
+  indices = checked(call, indices, 0,
+                    cast<RankedTensorType>(table.getType()).getDimSize(0));
   SmallVector<AffineExpr> exprs;
   for (unsigned d = 0; d + 1 < rank; ++d)
     exprs.push_back(b.getAffineDimExpr(d));
@@ -162,9 +173,8 @@ SmallVector<Value> lowerIndexSelect(StructuredCall &call) {
   if (!usable(call, table, indices, *dim))
     return {};
   OpBuilder &b = call.b;
-  indices = call.shown(indices);
-  check(call, indices, 0,
-        cast<RankedTensorType>(table.getType()).getDimSize(*dim));
+  indices = checked(call, indices, 0,
+                    cast<RankedTensorType>(table.getType()).getDimSize(*dim));
   return {read(
       call, table, indices,
       AffineMap::get(rank, 0, b.getAffineDimExpr(*dim), b.getContext()), *dim,
@@ -184,9 +194,8 @@ SmallVector<Value> lowerGather(StructuredCall &call) {
     return call.stays("a scalar");
   if (!usable(call, table, indices, *dim))
     return {};
-  indices = call.shown(indices);
-  check(call, indices, 0,
-        cast<RankedTensorType>(table.getType()).getDimSize(*dim));
+  indices = checked(call, indices, 0,
+                    cast<RankedTensorType>(table.getType()).getDimSize(*dim));
   return {read(
       call, table, indices, call.b.getMultiDimIdentityMap(rank), *dim, false,
       [&](OpBuilder &in, Location at, unsigned d) -> Value {
@@ -210,8 +219,7 @@ SmallVector<Value> lowerIndex(StructuredCall &call) {
   unsigned rank = call.result().getRank();
   unsigned indexRank = cast<RankedTensorType>(indices.getType()).getRank();
   int64_t size = cast<RankedTensorType>(table.getType()).getDimSize(dim);
-  indices = call.shown(indices);
-  check(call, indices, -size, size);
+  indices = checked(call, indices, -size, size);
   SmallVector<AffineExpr> exprs;
   for (unsigned d = 0; d < indexRank; ++d)
     exprs.push_back(b.getAffineDimExpr(dim + d));

@@ -20,6 +20,30 @@ func.func @short_parts(%a: tensor<32x3xf32>, %b: tensor<32x2xf32>) -> tensor<32x
   return %0 : tensor<32x5xf32>
 }
 
+// Known indices are checked here; one out of range fails at run time, as ever.
+// CHECK-LABEL: func.func @known_indices
+// CHECK-NOT: aten::_assert_async
+// CHECK: return
+func.func @known_indices(%x: tensor<4x8xf32>, %i: tensor<2x2xi64> {pyjit.elements = array<i64: -8, 7, 0, 1>}) -> tensor<4x2xf32> {
+  %c = tssa.access %i [#tssa.view<select [0, 1]>] : tensor<2x2xi64> -> tensor<2xi64>
+  %0 = tssa.aten "aten::index.Tensor"(%x, [none, %c]) : (tensor<4x8xf32>, tensor<2xi64>) -> tensor<4x2xf32>
+  return %0 : tensor<4x2xf32>
+}
+// CHECK-LABEL: func.func @known_out_of_range
+// CHECK: aten::_assert_async
+func.func @known_out_of_range(%x: tensor<4x8xf32>, %i: tensor<2xi64> {pyjit.elements = array<i64: -8, 8>}) -> tensor<4x2xf32> {
+  %0 = tssa.aten "aten::index.Tensor"(%x, [none, %i]) : (tensor<4x8xf32>, tensor<2xi64>) -> tensor<4x2xf32>
+  return %0 : tensor<4x2xf32>
+}
+// What is computed from known indices is not known.
+// CHECK-LABEL: func.func @computed_indices
+// CHECK: aten::_assert_async
+func.func @computed_indices(%x: tensor<4x8xf32>, %i: tensor<2xi64> {pyjit.elements = array<i64: 0, 1>}) -> tensor<4x2xf32> {
+  %c = tssa.aten "aten::neg"(%i) : (tensor<2xi64>) -> tensor<2xi64>
+  %0 = tssa.aten "aten::index.Tensor"(%x, [none, %c]) : (tensor<4x8xf32>, tensor<2xi64>) -> tensor<4x2xf32>
+  return %0 : tensor<4x2xf32>
+}
+
 // An index is forced into range, and a check fails where that changed one.
 // CHECK-LABEL: func.func @embedding
 // CHECK: %[[OK:.*]] = linalg.generic {{.*}} iterator_types = ["reduction"]

@@ -534,3 +534,12 @@ refgraph.graph @f(%x: !refgraph.tensor<[], [], f32, "cpu">) {
   }
   refgraph.yield
 }
+
+// -----
+
+!T = !refgraph.tensor<[4], [1], f32, "cpu">
+
+// expected-error@+1 {{elements array<i64: 1, 3> name no input}}
+refgraph.graph @f(%x: !T) attributes {holds = [array<i64: 1, 3>]} {
+  refgraph.yield %x : !T
+}

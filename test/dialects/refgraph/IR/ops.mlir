@@ -34,6 +34,8 @@ refgraph.trace @reads {
   %6 = refgraph.get %c type is(4) : !refgraph.obj<"Config"> -> !refgraph.obj<"type">
   // CHECK: %[[T:.*]] = refgraph.object 4 "class Config" : !refgraph.obj<"type">
   %t = refgraph.object 4 "class Config" : !refgraph.obj<"type">
+  // CHECK: refgraph.object 5 "constant tensor" holds [-1, 0] : !refgraph.tensor<[2], [1], i64, "cpu">
+  %i = refgraph.object 5 "constant tensor" holds [-1, 0] : !refgraph.tensor<[2], [1], i64, "cpu">
   // CHECK: %[[F:.*]] = refgraph.get %[[T]] typeattr("forward") type(8) is(14)
   %f = refgraph.get %t typeattr("forward") type(8) is(14) : !refgraph.obj<"type"> -> !refgraph.obj<"function">
   // CHECK: refgraph.get %[[F]] code is(15)

@@ -154,3 +154,16 @@ refgraph.trace @arms {
   %t = refgraph.create "tuple" [%y, %r] : (!T, !T) -> !refgraph.obj<"tuple">
   refgraph.leave %t : !refgraph.obj<"tuple">
 }
+
+// -----
+
+!I = !refgraph.tensor<[2], [1], i64, "cpu">
+
+// Constants of the record are as good as parameters, and their elements known.
+// CHECK-LABEL: refgraph.graph @constant(
+// CHECK-SAME:    attributes {holds = [array<i64: 0, -1, 0>], params = array<i64: 0>}
+refgraph.trace @constant {
+  %c = refgraph.object 3 "constant tensor" holds [-1, 0] : !I
+  %r = refgraph.tensor_op "aten::clone"(%c, none) {traits = ["pure"]} : (!I) -> !I
+  refgraph.leave %r : !I
+}

@@ -58,3 +58,10 @@ refgraph.graph @retyped(%x: !refgraph.tensor<[4, 2], [2, 1], f32, "cpu">) {
   %z = refgraph.tensor_op "aten::mul.Tensor"(%y, %y) : (!refgraph.tensor<[4], [1], complex<f32>, "cpu">, !refgraph.tensor<[4], [1], complex<f32>, "cpu">) -> !refgraph.tensor<[4], [1], complex<f32>, "cpu">
   refgraph.yield %z : !refgraph.tensor<[4], [1], complex<f32>, "cpu">
 }
+
+// CHECK-LABEL: func.func @constant
+// CHECK-SAME: {pyjit.elements = array<i64: -1, 0>, pyjit.param}
+refgraph.graph @constant(%c: !refgraph.tensor<[2], [1], i64, "cpu">) attributes {holds = [array<i64: 0, -1, 0>], params = array<i64: 0>} {
+  %r = refgraph.tensor_op "aten::neg"(%c) : (!refgraph.tensor<[2], [1], i64, "cpu">) -> !refgraph.tensor<[2], [1], i64, "cpu">
+  refgraph.yield %r : !refgraph.tensor<[2], [1], i64, "cpu">
+}
