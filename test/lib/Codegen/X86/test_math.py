@@ -8,9 +8,9 @@ from pathlib import Path
 
 import pytest
 import torch
-from Codegen.X86.kernels import LIBRARY, Kernels
+from lib.Codegen.X86.kernels import LIBRARY, Kernels
 
-BUILD = Path(os.environ.get("PYJIT_BUILD", Path(__file__).parents[3] / "build"))
+BUILD = Path(os.environ.get("PYJIT_BUILD", Path(__file__).parents[4] / "build"))
 pytestmark = pytest.mark.skipif(
     not (BUILD / LIBRARY).exists(), reason="pyjit_test_kernels is not built"
 )

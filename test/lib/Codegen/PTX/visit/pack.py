@@ -6,10 +6,10 @@ import json
 import sys
 from pathlib import Path
 
-sys.path.insert(0, str(Path(__file__).parents[3]))
+sys.path.insert(0, str(Path(__file__).parents[4]))
 
-from Codegen.PTX.kernels import Program, assemble
-from Codegen.PTX.visit import cases
+from lib.Codegen.PTX.kernels import Program, assemble
+from lib.Codegen.PTX.visit import cases
 
 
 def attribute(schedule: dict[str, object]) -> str:

@@ -16,7 +16,7 @@ import pytest
 
 mpmath = pytest.importorskip("mpmath")
 
-BUILD = Path(os.environ.get("PYJIT_BUILD", Path(__file__).parents[3] / "build"))
+BUILD = Path(os.environ.get("PYJIT_BUILD", Path(__file__).parents[4] / "build"))
 LIBRARY = BUILD / "test-libs" / "pyjit_test_device_math.so"
 pytestmark = pytest.mark.skipif(
     not LIBRARY.exists(), reason="pyjit_test_device_math is not built"

@@ -8,12 +8,12 @@ from pathlib import Path
 
 import pytest
 import torch
-from Codegen.PTX.kernels import CHIPS, LIBRARY, NAMES, PTXAS, Program, assemble
-from Codegen.PTX.test_kernels import close, make
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from lib.Codegen.PTX.kernels import CHIPS, LIBRARY, NAMES, PTXAS, Program, assemble
+from lib.Codegen.PTX.test_kernels import close, make
 
-BUILD = Path(os.environ.get("PYJIT_BUILD", Path(__file__).parents[3] / "build"))
+BUILD = Path(os.environ.get("PYJIT_BUILD", Path(__file__).parents[4] / "build"))
 pytestmark = pytest.mark.skipif(
     not (BUILD / LIBRARY).exists(), reason="pyjit_test_ptx is not built"
 )

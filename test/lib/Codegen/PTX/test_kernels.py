@@ -12,9 +12,16 @@ from pathlib import Path
 
 import pytest
 import torch
-from Codegen.PTX.kernels import CHIPS, LIBRARY, PTXAS, Program, assemble, tensor_type
+from lib.Codegen.PTX.kernels import (
+    CHIPS,
+    LIBRARY,
+    PTXAS,
+    Program,
+    assemble,
+    tensor_type,
+)
 
-BUILD = Path(os.environ.get("PYJIT_BUILD", Path(__file__).parents[3] / "build"))
+BUILD = Path(os.environ.get("PYJIT_BUILD", Path(__file__).parents[4] / "build"))
 pytestmark = pytest.mark.skipif(
     not (BUILD / LIBRARY).exists(), reason="pyjit_test_ptx is not built"
 )
