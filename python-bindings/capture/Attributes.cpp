@@ -272,6 +272,30 @@ void Session::storeAttr(PyObject *object, PyObject *name, PyObject *value) {
   genericStore(object, name, value);
 }
 
+/// A place that `__slots__` of a class of Python's made.
+static bool isSlot(PyObject *descr, PyObject *object) {
+  auto *member = reinterpret_cast<PyMemberDescrObject *>(descr);
+  return Py_TYPE(descr) == &PyMemberDescr_Type &&
+         isHeapType(pyjitDescrType(descr)) &&
+         !PyType_HasFeature(pyjitDescrType(descr),
+                            Py_TPFLAGS_IMMUTABLETYPE) &&
+         PyObject_TypeCheck(object, pyjitDescrType(descr)) &&
+         member->d_member->type == Py_T_OBJECT_EX &&
+         !(member->d_member->flags & Py_READONLY) &&
+         !Session::isTensor(object);
+}
+
+/// Sets, or empties (`value` null), a slot of an object from before the call.
+void Session::writeSlot(PyObject *object, PyObject *descr, PyObject *name,
+                        PyObject *value) {
+  Node *node = require(object);
+  if (!node || (value && !isValue(value) && !require(value)))
+    return;
+  if (!value && !written(node, Select::Slot, name))
+    throughDescriptor(descr, object, name); // whether it holds something
+  noteWrite(node, Select::Slot, name, value);
+}
+
 void Session::genericStore(PyObject *object, PyObject *name, PyObject *value) {
   if (!require(object))
     return;
@@ -288,6 +312,8 @@ void Session::genericStore(PyObject *object, PyObject *name, PyObject *value) {
                Py_TYPE(descr) == &PyGetSetDescr_Type) {
       if (!isExternal(object) && !isTensor(object))
         return;
+      if (isSlot(descr, object))
+        return writeSlot(object, descr, name, value);
     } else {
       PyObject *set = special(descr, value ? "__set__" : "__delete__");
       if (set && PyFunction_Check(set))

@@ -140,8 +140,34 @@ static bool isPlainNew(PyObject *newMethod) {
              type, reinterpret_cast<PyTypeObject *>(PyExc_BaseException));
 }
 
+/// Functions of Python's whose inside is of no use to a record: what they do
+/// is copying objects that it cannot make, or changing generators' states. One
+/// cut around the call is better than a dozen in it.
+static bool isCutAround(PyObject *f) {
+  static const std::set<PyObject *> functions = [] {
+    std::set<PyObject *> found;
+    for (const char *path :
+         {"copy:deepcopy", "torch:manual_seed", "torch:seed",
+          "random:Random.choice", "random:Random.choices",
+          "random:Random.sample", "random:Random.shuffle",
+          "random:Random.randint", "random:Random.randrange",
+          "random:Random.uniform", "random:Random.gauss",
+          "random:Random.normalvariate", "json:dumps", "json:loads",
+          "traceback:format_exc", "traceback:format_stack",
+          "traceback:print_exc"})
+      if (PyObject *function = findObject(path))
+        found.insert(function);
+    return found;
+  }();
+  return functions.count(f);
+}
+
 static Post callFunction(Session &s, Node *node, PyObject *f) {
   s.function(node);
+  if (isCutAround(f))
+    s.end("a call of " + std::string(PyUnicode_AsUTF8(
+                              reinterpret_cast<PyFunctionObject *>(f)
+                                  ->func_qualname)));
   auto *code = reinterpret_cast<PyCodeObject *>(
       reinterpret_cast<PyFunctionObject *>(f)->func_code);
   if (code->co_flags & (CO_COROUTINE | CO_ASYNC_GENERATOR))
@@ -380,6 +406,12 @@ struct SlotCall {
     return owner == &PyDict_Type || owner == &PyODict_Type;
   }
 
+  /// Not dict's, called on an OrderedDict.
+  bool isOwnMethod() const {
+    return PyDict_Check(self) &&
+           (owner == &PyODict_Type) == bool(PyODict_Check(self));
+  }
+
   std::optional<Post> init() const;
   std::optional<Post> attribute() const;
   std::optional<Post> container() const;
@@ -430,14 +462,17 @@ std::optional<Post> SlotCall::attribute() const {
 
 std::optional<Post> SlotCall::container() const {
   if (isDict() && is("__setitem__", 3)) {
-    if (s.isExternal(self) && !PyDict_CheckExact(self))
+    if (s.isExternal(self) && !isOwnMethod())
       s.end("a change of a " + typeName(self) + " from before the call");
     else
       s.writeItem(self, call.args[1], call.args[2]);
     return Post::Known;
   }
-  if (isDict() && is("__delitem__", 2) && !s.isExternal(self))
+  if (isDict() && is("__delitem__", 2) &&
+      (!s.isExternal(self) || isOwnMethod())) {
+    s.writeItem(self, call.args[1], nullptr);
     return Post::Known;
+  }
   if (isDict() && is("__contains__", 2)) {
     s.dictItem(self, call.args[1]);
     return Post::Known;

@@ -236,7 +236,7 @@ void Session::own(PyObject *o) {
     return end("a change of an instance's __dict__");
   if (node->appended)
     return ownAppended(node);
-  if (!PyList_CheckExact(o) && !PyDict_CheckExact(o) && !PySet_Check(o))
+  if (!PyList_CheckExact(o) && !PyDict_Check(o) && !PySet_Check(o))
     return end("a change of a " + typeName(o) + " from before the call");
   if (PySet_Check(o)) {
     // Its order is not known, and not needed unless somebody walks it.
@@ -287,8 +287,9 @@ void Session::writeItem(PyObject *dict, PyObject *key, PyObject *value) {
 /// last when it is set again, and so does a second entry for its key.
 void Session::noteWrite(Node *node, Select select, PyObject *key,
                         PyObject *value) {
-  PyObject *&keys =
-      select == Select::Attr ? node->writtenAttrs : node->writtenItems;
+  PyObject *&keys = select == Select::Attr   ? node->writtenAttrs
+                    : select == Select::Slot ? node->writtenSlots
+                                             : node->writtenItems;
   if (!keys)
     keys = PyDict_New();
   PyObject *before = PyDict_GetItemWithError(keys, key);

@@ -86,14 +86,26 @@ bool Session::leaveCells(EscapeWalk &walk) {
 }
 
 /// What the written place holds at the end; borrowed, null if nothing.
-static PyObject *finalValue(const Session::Write &write) {
+static PyObject *finalValue(Session &s, const Session::Write &write) {
+  PyObject *object = write.owner->object;
+  if (write.select == Select::Slot) {
+    auto *descr = reinterpret_cast<PyMemberDescrObject *>(
+        pyjitTypeLookup(Py_TYPE(object), write.key));
+    PyObject *held = PyMember_GetOne(reinterpret_cast<char *>(object),
+                                     descr->d_member);
+    PyErr_Clear();
+    if (held)
+      s.keep(held);
+    Py_XDECREF(held);
+    return held;
+  }
   PyObject *dict = write.select == Select::Attr
-                       ? pyjitInstanceDict(write.owner->object)
-                       : write.owner->object;
+                       ? pyjitInstanceDict(object)
+                       : object;
   return dict ? PyDict_GetItemWithError(dict, write.key) : nullptr;
 }
 
-/// Attributes and items, in the order in which Python wrote them.
+/// Attributes, slots and items, in the order in which Python wrote them.
 void Session::leaveWrites(EscapeWalk &walk) {
   for (const Write &write : writes) {
     if (dead)
@@ -106,11 +118,13 @@ void Session::leaveWrites(EscapeWalk &walk) {
                   location());
       continue;
     }
-    if (write.owner->owned)
+    if (write.owner->owned && write.select == Select::Item)
       continue;
-    PyObject *held = isReinserted(write) ? nullptr : finalValue(write);
+    PyObject *held = isReinserted(write) ? nullptr : finalValue(*this, write);
     std::string place = "%" + std::to_string(ssa(write.owner));
-    place += write.select == Select::Attr ? " attr(" : " item(";
+    place += write.select == Select::Attr   ? " attr("
+             : write.select == Select::Slot ? " slot("
+                                            : " item(";
     place += keyText(write.key) + ")";
     if (!held) {
       writer.line("refgraph.delete " + place + " : " + write.owner->type,
@@ -134,12 +148,7 @@ void Session::leaveReplaced(EscapeWalk &walk) {
     OperandText contents;
     bool dict = PyDict_Check(object);
     if (dict) {
-      PyObject *key, *item;
-      Py_ssize_t position = 0;
-      while (!dead && PyDict_Next(object, &position, &key, &item)) {
-        TypedValue value = walk.value(item);
-        contents.add(value, keyText(key) + " = ");
-      }
+      contents = walk.entries(object);
     } else {
       PyObject *list = PySequence_List(object);
       std::vector<PyObject *> elements;

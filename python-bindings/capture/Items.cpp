@@ -49,16 +49,31 @@ static bool isTensorIndex(Session &s, PyObject *key) {
   return false;
 }
 
-/// A defaultdict of builtin containers or numbers.
-static bool makesPlainDefaults(PyObject *dict) {
-  if (std::strcmp(Py_TYPE(dict)->tp_name, "collections.defaultdict"))
-    return false;
+static bool isDefaultDict(PyObject *dict) {
+  return !std::strcmp(Py_TYPE(dict)->tp_name, "collections.defaultdict");
+}
+
+/// An item that a defaultdict lacks: it calls its factory and keeps what that
+/// returns.
+static Post defaultItem(Session &s, PyObject *dict, PyObject *key) {
   PyObject *factory = PyObject_GetAttrString(dict, "default_factory");
   PyErr_Clear();
   Py_XDECREF(factory); // the dict keeps it
-  auto *type = reinterpret_cast<PyTypeObject *>(factory);
-  return type == &PyList_Type || type == &PyDict_Type || type == &PySet_Type ||
-         type == &PyLong_Type || type == &PyFloat_Type;
+  if (!factory)
+    return s.unknownNative({});
+  s.readFields(dict, {"default_factory"});
+  s.dictItem(dict, key);
+  if (factory == Py_None || s.ended())
+    return Post::Known;
+  Call call;
+  call.callable = factory;
+  Post post = s.call(call);
+  // What the factory returns has to be kept: no cut can go on in it.
+  s.callee = nullptr;
+  s.callsNative = true;
+  if (s.isExternal(dict))
+    s.writeItem(dict, key, factory);
+  return post;
 }
 
 Post Session::subscript(PyObject *o, PyObject *key) {
@@ -75,10 +90,9 @@ Post Session::subscript(PyObject *o, PyObject *key) {
   Node *node = require(o);
   if (!node)
     return Post::Known;
-  if (PyDict_Check(o) && !node->external && makesPlainDefaults(o)) {
-    dictItem(o, key);
-    return Post::Fresh;
-  }
+  if (isDefaultDict(o) && PyDict_Contains(o, key) == 0)
+    return defaultItem(*this, o, key);
+  PyErr_Clear(); // a key that cannot be hashed
   if (isHeap(o) && !PyType_Check(o)) {
     PyObject *getter = special(o, "__getitem__");
     if (getter && PyFunction_Check(getter))
@@ -128,6 +142,21 @@ Post Session::subscript(PyObject *o, PyObject *key) {
   return Post::Fresh;
 }
 
+/// Whether a subscript of this dict is set, or deleted, by its builtin type's
+/// own method.
+static bool storesPlainly(Session &s, PyObject *dict, PyObject *value) {
+  if (PyDict_CheckExact(dict) || PyODict_CheckExact(dict) ||
+      isDefaultDict(dict))
+    return true;
+  PyObject *setter =
+      isHeap(dict) ? s.special(dict, value ? "__setitem__" : "__delitem__")
+                   : nullptr;
+  if (!setter || Py_TYPE(setter) != &PyWrapperDescr_Type)
+    return false;
+  PyTypeObject *owner = pyjitDescrType(setter);
+  return owner == (PyODict_Check(dict) ? &PyODict_Type : &PyDict_Type);
+}
+
 void Session::storeSubscript(PyObject *o, PyObject *key, PyObject *value) {
   if (isTensor(o)) {
     special(o, "__setitem__");
@@ -146,7 +175,7 @@ void Session::storeSubscript(PyObject *o, PyObject *key, PyObject *value) {
       return;
   }
   if (PyDict_Check(o)) {
-    if (!PyDict_CheckExact(o) && node->external)
+    if (node->external && !storesPlainly(*this, o, value))
       return end("a change of a " + typeName(o) + " from before the call");
     return writeItem(o, key, value);
   }

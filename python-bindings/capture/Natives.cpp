@@ -535,6 +535,16 @@ static Post nativeContextReset(Session &s, const Call &c) {
 
 //===----------------------------------------------------------------------===//
 
+static Post nativeRecursionLimit(Session &s, const Call &c) {
+  static PyObject *sys = PyImport_ImportModule("sys");
+  static PyObject *name = PyUnicode_InternFromString("recursion_limit");
+  PyObject *now = PyLong_FromLong(Py_GetRecursionLimit());
+  s.keep(now);
+  Py_DECREF(now);
+  s.read(s.pin(sys), Select::Field, name, now);
+  return Post::Fresh;
+}
+
 void pyjit::capture::addBuiltins(NativeTable &t) {
   t.add("builtins:len", nativeLen);
   t.add("builtins:isinstance", nativeIsInstance);
@@ -562,7 +572,7 @@ void pyjit::capture::addBuiltins(NativeTable &t) {
   t.add("builtins:vars", nativeVars);
   t.add("builtins:globals", nativeGlobals);
   t.add("builtins:__build_class__", nativeBuildClass);
-  t.add("sys:getrecursionlimit", nativeNothing);
+  t.add("sys:getrecursionlimit", nativeRecursionLimit);
   t.add("sys:intern", nativePure);
   t.add("_operator:index", nativePure);
   t.add("_abc:_abc_instancecheck", nativeAbcCheck);

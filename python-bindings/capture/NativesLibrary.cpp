@@ -191,11 +191,32 @@ template <size_t I> Post binaryAt(Session &s, const Call &c) {
   return s.binary(c.args[0], c.args[1], kBinary[I].special, false);
 }
 
+template <size_t I> Post inplaceAt(Session &s, const Call &c) {
+  if (c.args.size() != 2)
+    return s.unknownNative(c);
+  return s.binary(c.args[0], c.args[1], kBinary[I].special, true);
+}
+
+/// `iand` of `and_`.
+std::string inplaceName(std::string name) {
+  if (name.back() == '_')
+    name.pop_back();
+  return "_operator:i" + name;
+}
+
 template <size_t... I>
 void addBinary(NativeTable &t, std::index_sequence<I...>) {
   (t.add(("_operator:" + std::string(kBinary[I].function)).c_str(),
          binaryAt<I>),
    ...);
+  (t.add(inplaceName(kBinary[I].function).c_str(), inplaceAt<I>), ...);
+}
+
+Post notOf(Session &s, const Call &c) {
+  if (c.args.size() != 1)
+    return s.unknownNative(c);
+  s.truth(c.args[0]);
+  return Post::Fresh;
 }
 
 /// Python functions are followed; of native ones, operators on tensors and
@@ -434,6 +455,8 @@ void pyjit::capture::addLibrary(NativeTable &t) {
 
   t.add("_functools:reduce", reduce);
   addBinary(t, std::make_index_sequence<std::size(kBinary)>());
+  t.add("_operator:not_", notOf);
+  t.add("_operator:truth", notOf);
 
   t.add("collections:defaultdict", makeDefaultDict);
   t.add("collections:deque", nativeShallow);

@@ -105,6 +105,7 @@ bool Session::written(Node *owner, Select select, PyObject *key) {
     return true;
   PyObject *keys = select == Select::Attr   ? owner->writtenAttrs
                    : select == Select::Item ? owner->writtenItems
+                   : select == Select::Slot ? owner->writtenSlots
                                             : nullptr;
   if (!keys || !key)
     return false;

@@ -175,7 +175,7 @@ void Scalars::pinLookedAt(const Instruction &in) {
     return pinOperands(frame, in, 2);
   case STORE_SUBSCR:
     pinDeep(peek(1));
-    if (!PyDict_CheckExact(peek(2)) && !PyList_CheckExact(peek(2)))
+    if (!PyDict_Check(peek(2)) && !PyList_CheckExact(peek(2)))
       pinDeep(peek(3));
     return;
   case STORE_SLICE:

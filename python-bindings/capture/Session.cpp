@@ -69,6 +69,7 @@ Session::~Session() {
   for (auto &entry : nodes) {
     Py_XDECREF(entry.second->writtenAttrs);
     Py_XDECREF(entry.second->writtenItems);
+    Py_XDECREF(entry.second->writtenSlots);
     Py_DECREF(entry.second->object);
   }
   for (PyObject *object : kept)

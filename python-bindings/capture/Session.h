@@ -58,9 +58,11 @@ struct Node {
   int index = -1;         ///< in the object table
   int value = -1;         ///< SSA number
   Node *dictOf = nullptr; ///< this is the `__dict__` of that instance
-  /// Keys of attributes and items that the call has written (dicts, owned).
+  /// Keys of attributes, items and slots that the call has written (dicts,
+  /// owned).
   PyObject *writtenAttrs = nullptr;
   PyObject *writtenItems = nullptr;
+  PyObject *writtenSlots = nullptr;
   std::string type;  ///< text of the refgraph type
   std::string place; ///< see Scalars.h; empty unless numbers are lifted
 };
@@ -221,6 +223,8 @@ public:
   void storeAttr(PyObject *object, PyObject *name, PyObject *value);
   void writeAttr(PyObject *object, PyObject *name, PyObject *value);
   void genericStore(PyObject *object, PyObject *name, PyObject *value);
+  void writeSlot(PyObject *object, PyObject *descr, PyObject *name,
+                 PyObject *value);
   /// `type(object)`'s special method; records the look-up. Python functions
   /// become known. Null if there is none.
   PyObject *special(PyObject *object, const char *name);

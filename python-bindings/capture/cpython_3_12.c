@@ -217,6 +217,20 @@ int pyjitCacheEntries(int opcode) {
   }
 }
 
+int pyjitHoldCollection(void) {
+  int *threshold =
+      &PyInterpreterState_Get()->gc.generations[0].threshold;
+  int before = *threshold;
+  *threshold = 0;
+  return before;
+}
+
+void pyjitAllowCollection(int threshold) {
+  int *now = &PyInterpreterState_Get()->gc.generations[0].threshold;
+  if (!*now) /* else the program has set it */
+    *now = threshold;
+}
+
 /* As Modules/_functoolsmodule.c declares them. */
 typedef struct {
   PyObject_HEAD void *prev, *next;

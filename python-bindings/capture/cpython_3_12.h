@@ -59,6 +59,10 @@ int pyjitSuperParts(PyObject *super, PyTypeObject **type, PyObject **object,
                     PyTypeObject **objectType);
 /// The index behind a namedtuple's field; -1 for other objects.
 Py_ssize_t pyjitTupleGetterIndex(PyObject *descr);
+/* Keeps the collector from running by itself; what is handed back lets it run
+   again, unless the program has set the threshold since. */
+int pyjitHoldCollection(void);
+void pyjitAllowCollection(int threshold);
 /// The dict of a functools.lru_cache, borrowed; null for other objects.
 PyObject *pyjitCache(PyObject *object);
 /// Whether it tells arguments apart by type.

@@ -31,6 +31,18 @@ int deleteKey(PyObject *dict, PyObject *key) {
                              : PyDict_DelItem(dict, key);
 }
 
+/// Empties a dict as its own type does.
+bool clearDict(PyObject *dict) {
+  if (!PyODict_Check(dict)) {
+    PyDict_Clear(dict);
+    return true;
+  }
+  PyObject *none = PyObject_CallMethod(
+      reinterpret_cast<PyObject *>(&PyODict_Type), "clear", "O", dict);
+  Py_XDECREF(none);
+  return none != nullptr;
+}
+
 int storeSlot(PyObject *object, PyObject *name, PyObject *value) {
   PyMemberDef *member = slotMember(object, name);
   if (!member) {
@@ -418,8 +430,7 @@ bool Mock::write(const PyjitInst &inst, std::vector<PyObject *> &registers) {
     return ok;
   }
   case PYJIT_MOCK_CLEAR:
-    PyDict_Clear(a);
-    return true;
+    return clearDict(a);
   }
   PyErr_Format(PyExc_SystemError, "pyjit: unknown mock instruction %d",
                int(inst.op));

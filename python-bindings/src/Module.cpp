@@ -9,6 +9,7 @@
 
 #include "capture/Continuation.h"
 #include "capture/Recorder.h"
+#include "capture/cpython_3_12.h"
 
 #include "pyjit-c/Compiler.h"
 
@@ -46,11 +47,9 @@ struct Arguments {
 /// A collection would run finalizers of objects that have nothing to do with
 /// the call, in the middle of it and under observation.
 struct NoCollection {
-  bool collecting = PyGC_Disable();
-  ~NoCollection() {
-    if (collecting)
-      PyGC_Enable();
-  }
+  // By the threshold: whether it is enabled is for the program to ask and set.
+  int threshold = pyjitHoldCollection();
+  ~NoCollection() { pyjitAllowCollection(threshold); }
 };
 
 /// A set of strings, or null.

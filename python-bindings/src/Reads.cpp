@@ -89,6 +89,12 @@ static PyObject *filtersVersion() {
   return version;
 }
 
+static PyObject *recursionLimit() {
+  static PyObject *limit = nullptr;
+  Py_XSETREF(limit, PyLong_FromLong(Py_GetRecursionLimit()));
+  return limit;
+}
+
 /// The index of a device, or the name of its kind: objects that live for ever.
 static PyObject *devicePart(const at::Device &device, bool index) {
   if (index && !device.has_index())
@@ -168,6 +174,8 @@ PyObject *readField(PyObject *object, PyObject *name) {
     return abcCacheToken();
   if (PyModule_Check(object) && is("filters_version"))
     return filtersVersion();
+  if (PyModule_Check(object) && is("recursion_limit"))
+    return recursionLimit();
   if (is("item") && !std::strncmp(Py_TYPE(object)->tp_name, "numpy.", 6))
     return numpyItem(object);
   if (PyObject *cache = pyjitCache(object))
