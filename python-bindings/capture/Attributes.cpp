@@ -277,12 +277,10 @@ static bool isSlot(PyObject *descr, PyObject *object) {
   auto *member = reinterpret_cast<PyMemberDescrObject *>(descr);
   return Py_TYPE(descr) == &PyMemberDescr_Type &&
          isHeapType(pyjitDescrType(descr)) &&
-         !PyType_HasFeature(pyjitDescrType(descr),
-                            Py_TPFLAGS_IMMUTABLETYPE) &&
+         !PyType_HasFeature(pyjitDescrType(descr), Py_TPFLAGS_IMMUTABLETYPE) &&
          PyObject_TypeCheck(object, pyjitDescrType(descr)) &&
          member->d_member->type == Py_T_OBJECT_EX &&
-         !(member->d_member->flags & Py_READONLY) &&
-         !Session::isTensor(object);
+         !(member->d_member->flags & Py_READONLY) && !Session::isTensor(object);
 }
 
 /// Sets, or empties (`value` null), a slot of an object from before the call.

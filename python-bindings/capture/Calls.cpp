@@ -146,15 +146,14 @@ static bool isPlainNew(PyObject *newMethod) {
 static bool isCutAround(PyObject *f) {
   static const std::set<PyObject *> functions = [] {
     std::set<PyObject *> found;
-    for (const char *path :
-         {"copy:deepcopy", "torch:manual_seed", "torch:seed",
-          "random:Random.choice", "random:Random.choices",
-          "random:Random.sample", "random:Random.shuffle",
-          "random:Random.randint", "random:Random.randrange",
-          "random:Random.uniform", "random:Random.gauss",
-          "random:Random.normalvariate", "json:dumps", "json:loads",
-          "traceback:format_exc", "traceback:format_stack",
-          "traceback:print_exc"})
+    for (const char *path : {"copy:deepcopy", "torch:manual_seed", "torch:seed",
+                             "random:Random.choice", "random:Random.choices",
+                             "random:Random.sample", "random:Random.shuffle",
+                             "random:Random.randint", "random:Random.randrange",
+                             "random:Random.uniform", "random:Random.gauss",
+                             "random:Random.normalvariate", "json:dumps",
+                             "json:loads", "traceback:format_exc",
+                             "traceback:format_stack", "traceback:print_exc"})
       if (PyObject *function = findObject(path))
         found.insert(function);
     return found;
@@ -165,9 +164,9 @@ static bool isCutAround(PyObject *f) {
 static Post callFunction(Session &s, Node *node, PyObject *f) {
   s.function(node);
   if (isCutAround(f))
-    s.end("a call of " + std::string(PyUnicode_AsUTF8(
-                              reinterpret_cast<PyFunctionObject *>(f)
-                                  ->func_qualname)));
+    s.end("a call of " +
+          std::string(PyUnicode_AsUTF8(
+              reinterpret_cast<PyFunctionObject *>(f)->func_qualname)));
   auto *code = reinterpret_cast<PyCodeObject *>(
       reinterpret_cast<PyFunctionObject *>(f)->func_code);
   if (code->co_flags & (CO_COROUTINE | CO_ASYNC_GENERATOR))

@@ -91,17 +91,16 @@ static PyObject *finalValue(Session &s, const Session::Write &write) {
   if (write.select == Select::Slot) {
     auto *descr = reinterpret_cast<PyMemberDescrObject *>(
         pyjitTypeLookup(Py_TYPE(object), write.key));
-    PyObject *held = PyMember_GetOne(reinterpret_cast<char *>(object),
-                                     descr->d_member);
+    PyObject *held =
+        PyMember_GetOne(reinterpret_cast<char *>(object), descr->d_member);
     PyErr_Clear();
     if (held)
       s.keep(held);
     Py_XDECREF(held);
     return held;
   }
-  PyObject *dict = write.select == Select::Attr
-                       ? pyjitInstanceDict(object)
-                       : object;
+  PyObject *dict =
+      write.select == Select::Attr ? pyjitInstanceDict(object) : object;
   return dict ? PyDict_GetItemWithError(dict, write.key) : nullptr;
 }
 

@@ -119,6 +119,8 @@ std::string Scalars::placeOf(Node *owner, Select select, PyObject *key,
     return "#" + std::to_string(index);
   case Select::Attr:
     return name(".");
+  case Select::Slot:
+    return name("~");
   case Select::Item:
     if (!key)
       return holder + "[" + std::to_string(index);

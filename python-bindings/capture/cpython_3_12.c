@@ -218,8 +218,7 @@ int pyjitCacheEntries(int opcode) {
 }
 
 int pyjitHoldCollection(void) {
-  int *threshold =
-      &PyInterpreterState_Get()->gc.generations[0].threshold;
+  int *threshold = &PyInterpreterState_Get()->gc.generations[0].threshold;
   int before = *threshold;
   *threshold = 0;
   return before;

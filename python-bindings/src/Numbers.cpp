@@ -112,6 +112,8 @@ std::string Guards::placeOf(uint32_t reg) const {
         return "#" + std::to_string(inst.imm);
       case PYJIT_GUARD_ATTR:
         return named(".");
+      case PYJIT_GUARD_SLOT:
+        return named("~");
       case PYJIT_GUARD_DICT: // the instance itself: see KEY
         return placeOf(inst.a) + "|";
       case PYJIT_GUARD_KEY: {

@@ -147,7 +147,7 @@ def test_dict_view_order_after_reinsertion(compile: Compile) -> Steps:
     yield f(values(4))
 
 
-@scenario(cuts="a missing key of a collections.defaultdict")
+@scenario(captured="late")
 def test_defaultdict_grows(compile: Compile) -> Steps:
     def g(x: torch.Tensor, d: Any) -> torch.Tensor:
         return x * (1 + d["k"])

@@ -246,7 +246,7 @@ def test_dict_equal_keys_of_other_types(compile: Compile) -> Steps:
     yield f(values(4), {True: 0})
 
 
-@scenario(cuts="a missing key of a collections.defaultdict")
+@scenario
 def test_dict_subclass(compile: Compile) -> Steps:
     class Doubled(dict):  # type: ignore[type-arg]
         def __getitem__(self, key: str) -> float:
