@@ -306,7 +306,7 @@ bool Run::addPlain(Session &s, const FrameState &state, int truth) {
     PyTuple_SET_ITEM(frames, 0, describe(state));
     Segment segment;
     segment.key = Py_XNewRef(key);
-    segment.trace = s.writer.finish(s.name);
+    segment.trace = s.writer.finish(s.name, s.scalars.traceAttribute());
     segment.objects = PySequence_List(s.objects);
     segment.nargs = s.argumentCount;
     segment.cut = Py_BuildValue("(sN)", why.c_str(), frames);

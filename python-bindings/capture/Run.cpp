@@ -144,7 +144,8 @@ void Run::add(Session &session, PyObject *cut) {
   Segment segment;
   segment.key = key;
   key = nullptr;
-  segment.trace = session.writer.finish(session.name);
+  segment.trace =
+      session.writer.finish(session.name, session.scalars.traceAttribute());
   segment.objects = Py_NewRef(session.objects);
   segment.nargs = session.argumentCount;
   segment.cut = cut;

@@ -70,6 +70,10 @@ private:
   // RunResume.cpp.
   void start(PyjitFrame *frame, PyCodeObject *code, int offset);
   std::string whyNoStart(PyjitFrame *frame);
+  std::vector<PyObject *> follow(Session &next,
+                                 const std::vector<PyObject **> &places,
+                                 const std::set<int> &unseen);
+  void readFollowed(Session &next, const std::vector<PyObject *> &objects);
   PyObject *askPlanner(Session &next, const std::vector<PyObject **> &places,
                        size_t depth);
   void skip(PyjitFrame *frame, PyCodeObject *code, int offset);
@@ -97,6 +101,9 @@ private:
   std::map<std::pair<PyCodeObject *, int>, std::vector<int>> sites;
   PyObject *handled = nullptr; ///< the exception handled around the call
   std::set<PyObject *> opaque; ///< passed through parts of this run unseen
+  /// Numbers that the part before followed.
+  std::set<PyObject *> followed;
+  bool followsSizes = false; ///< a part did
   std::vector<PyObject *> kept;
   bool stopped = false;
   /// Where the iterations of loops begin that were recorded as such (of

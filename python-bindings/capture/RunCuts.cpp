@@ -229,6 +229,12 @@ void Run::await(Session &session, const std::vector<FrameState> &states) {
   for (const auto &entry : session.unseen)
     if (opaque.insert(entry.first).second)
       kept.push_back(Py_NewRef(entry.first));
+  followed.clear();
+  for (PyObject *number : session.scalars.followed()) {
+    followed.insert(number);
+    kept.push_back(Py_NewRef(number));
+  }
+  followsSizes |= session.scalars.liftsSizes();
   for (const FrameState &state : states) {
     const ShadowFrame &shadow = session.frames[state.frame];
     Waiting wanted{shadow.frame, shadow.code, shadow.offset, {}};

@@ -122,12 +122,47 @@ PyObject *Run::askPlanner(Session &next, const std::vector<PyObject **> &places,
     PyTuple_SET_ITEM(values, i, Py_NewRef(object));
     bool result = i + 1 == depth; // of the instruction cut at
     kinds += opaque.count(object)       ? 'u'
+             : followed.count(object)   ? 'l'
              : isValue(object)          ? (result ? 'r' : 'v')
              : isNativeIterator(object) ? 'i'
              : !next.isTensor(object) && next.shouldPin(object) ? 'p'
                                                                 : 'o';
   }
   return PyObject_CallFunction(planner, "OsN", key, kinds.c_str(), values);
+}
+
+/// What the part before followed is followed on: sizes, and numbers in tuples
+/// (those that stand alone are the planner's).
+std::vector<PyObject *> Run::follow(Session &next,
+                                    const std::vector<PyObject **> &places,
+                                    const std::set<int> &unseen) {
+  std::vector<PyObject *> tuples;
+  if (followsSizes)
+    next.scalars.followSizes();
+  for (size_t i = 0; i < places.size(); ++i) {
+    PyObject *object = *places[i];
+    if (unseen.count(int(i)) || !PyTuple_Check(object))
+      continue;
+    tuples.push_back(object);
+    for (Py_ssize_t j = 0; j < PyTuple_GET_SIZE(object); ++j)
+      if (followed.count(PyTuple_GET_ITEM(object, j))) {
+        next.scalars.lift("#" + std::to_string(i) + "[" + std::to_string(j));
+        next.scalars.own(PyTuple_GET_ITEM(object, j));
+      }
+  }
+  return tuples;
+}
+
+/// A tuple that is handed to native code has been looked into by then.
+void Run::readFollowed(Session &next, const std::vector<PyObject *> &objects) {
+  for (PyObject *object : objects) {
+    Node *node = next.find(object);
+    if (!node || !node->external || node->pinned)
+      continue;
+    for (Py_ssize_t j = 0; j < PyTuple_GET_SIZE(object); ++j)
+      if (followed.count(PyTuple_GET_ITEM(object, j)))
+        next.readIndex(node, Select::Item, j, PyTuple_GET_ITEM(object, j));
+  }
 }
 
 /// Records from here on, in front of the instruction at `offset`.
@@ -166,6 +201,7 @@ void Run::start(PyjitFrame *frame, PyCodeObject *code, int offset) {
     return stop("so many continuations");
   for (const std::string &place : plan.lifted)
     next->scalars.lift(place);
+  std::vector<PyObject *> tuples = follow(*next, values.places, plan.unseen);
 
   session = std::move(next);
   session->cutPoints = &known;
@@ -176,6 +212,7 @@ void Run::start(PyjitFrame *frame, PyCodeObject *code, int offset) {
   session->beginAt(frame, code, offset, origin.function, values.places,
                    values.names, plan.unseen);
   session->tensors->start();
+  readFollowed(*session, tuples);
   if (!session->ended())
     session->onInstruction(code, offset);
   after();

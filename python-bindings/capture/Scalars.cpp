@@ -59,6 +59,14 @@ bool Scalars::isPinned(PyObject *object) const {
   return it != tracked.end() && it->second.pinned;
 }
 
+std::vector<PyObject *> Scalars::followed() const {
+  std::vector<PyObject *> numbers;
+  for (auto &[number, facts] : tracked)
+    if (!facts.pinned && facts.shadow < 0)
+      numbers.push_back(number);
+  return numbers;
+}
+
 void Scalars::forgetValues(int first) {
   for (auto &entry : tracked)
     if (entry.second.shadow >= 0 && entry.second.value >= first)
@@ -154,10 +162,17 @@ bool Scalars::read(Node *owner, Select select, const std::string &selector,
             ") {lift} : " + (owner ? owner->type + " -> " : std::string()) +
             typeOf(number),
         s.location());
+    if (owned.count(result) && !isTracked(result)) {
+      unique = Py_NewRef(result);
+      tracked[unique] = {value, number, Py_NewRef(result)};
+      return true;
+    }
     unique = track(result, number, value);
     if (!unique)
       return true;
   }
+  if (unique == result)
+    return true;
   pending.push_back({frame, op, unique, result, -1, number, {}});
   return true;
 }
@@ -473,7 +488,7 @@ bool Scalars::findData(PyObject *tensor, PyObject *item, bool negated) {
   static PyObject *own = findObject("torch:Tensor.__contains__");
   bool number =
       PyBool_Check(item) || PyLong_CheckExact(item) || PyFloat_CheckExact(item);
-  if (sizes || s.surveying || s.ended() || s.frames.back().frame != frame ||
+  if (s.surveying || s.ended() || s.frames.back().frame != frame ||
       !s.isTensor(tensor) || !(number || s.isTensor(item)))
     return false;
   int jump = nextJump();
@@ -490,7 +505,7 @@ bool Scalars::findData(PyObject *tensor, PyObject *item, bool negated) {
 
 bool Scalars::readData(PyObject *tensor, NumberKind kind) {
   const ShadowFrame &top = s.frames.back();
-  if (sizes || s.surveying || s.ended() || !top.code || top.frame != frame ||
+  if (s.surveying || s.ended() || !top.code || top.frame != frame ||
       s.info(top.code).at(top.offset).op != CALL)
     return false;
   bool truth = kind == NumberKind::Bool ||

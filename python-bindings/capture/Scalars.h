@@ -52,6 +52,8 @@ public:
   bool enabled() const {
     return !places.empty() || !tracked.empty() || !pending.empty();
   }
+  /// Sizes are followed as if one of them were lifted.
+  void followSizes() { lift("$"); }
   void lift(const std::string &place) {
     places.insert(place);
     sizes |= place.find('$') != std::string::npos;
@@ -62,6 +64,8 @@ public:
   /// A read of a lifted place: writes it, and says so.
   bool read(Node *owner, Select select, const std::string &selector,
             const std::string &place, PyObject *result);
+  /// `number`, which a container of an argument holds, is nobody else's.
+  void own(PyObject *number) { owned.insert(number); }
   /// What the call is to be given for an argument that was just read.
   PyObject *takeArgument(PyObject *argument);
 
@@ -76,6 +80,8 @@ public:
   void finish();
 
   bool isTracked(PyObject *object) const { return tracked.count(object); }
+  /// Numbers that the part that follows may follow, too.
+  std::vector<PyObject *> followed() const;
   /// SSA value of a tracked number, as an object of Python's; or -1.
   int valueOf(PyObject *object);
   /// What the record computes a number by (DataNumbers.cpp), or -1.
@@ -130,6 +136,10 @@ public:
   //===--- Sizes (Sizes.cpp, SizeUses.cpp)
   //-------------------------------------===//
   bool liftsSizes() const { return sizes; }
+  /// Says of a trace that sizes are followed in it.
+  const char *traceAttribute() const {
+    return sizes ? "refgraph.follows_sizes" : "";
+  }
   /// The attribute of a read of a tensor whose sizes are lifted, or nothing.
   std::string liftedSizes(const std::string &place, PyObject *tensor);
   void attribute(PyObject *tensor, const char *name);
@@ -225,6 +235,7 @@ private:
   PyjitFrame *lengthFrame = nullptr; ///< in whose instruction len(x) runs
   std::unordered_map<PyObject *, Tracked> tracked;
   std::unordered_map<std::string, PyObject *> reads; ///< by place
+  std::set<PyObject *> owned; ///< numbers that tell their place already
   std::vector<Pending> pending;
   PyjitFrame *frame = nullptr; ///< of the instruction in progress
   PyCodeObject *code = nullptr;

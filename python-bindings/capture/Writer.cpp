@@ -95,8 +95,11 @@ int Writer::location(PyCodeObject *code, int offset, int caller) {
   return outer;
 }
 
-std::string Writer::finish(const std::string &name) const {
-  std::string out = "refgraph.trace @" + quoted(name) + " {\n";
+std::string Writer::finish(const std::string &name,
+                           const std::string &attribute) const {
+  std::string out =
+      "refgraph.trace @" + quoted(name) +
+      (attribute.empty() ? "" : " attributes {" + attribute + "}") + " {\n";
   out += headers;
   out += body;
   out += "} loc(unknown)\n";

@@ -27,7 +27,8 @@ public:
   void header(const std::string &text);
   /// Location of an instruction, nested in `caller` (-1: outermost).
   int location(PyCodeObject *code, int offset, int caller);
-  std::string finish(const std::string &name) const;
+  std::string finish(const std::string &name,
+                     const std::string &attribute = "") const;
 
 private:
   int nextValue = 0;

@@ -27,6 +27,8 @@ _SIDES = 3
 # How many branches one record expects to go one way: a loop whose end nobody has recorded would
 # be unrolled for ever.
 _MAX_EXPECTATIONS = 16
+# How many records of one function, whose sizes differ between calls, expect different ways.
+_MAX_WAYS = 4
 
 _serials = itertools.count()
 
@@ -89,6 +91,11 @@ class Part:
             "POP_JUMP_IF_TRUE",
             "POP_JUMP_IF_FALSE",
         )
+
+    @property
+    def varies(self) -> bool:
+        """Whether sizes differ between its calls: what has both sides of a branch has them fixed."""
+        return "lift_sizes = " in self.trace
 
     @property
     def recorded(self) -> Part:
@@ -239,6 +246,8 @@ class Branches:
         # Parts that records made just now answer for, by serial number.
         self._answered: set[int] = set()
         self._busy = False
+        # Functions whose calls take so many ways that they are left to cuts.
+        self._ways_spent: set[Engine] = set()
 
     def merge(self, new: list[tuple[Engine, Part]]) -> None:
         """Makes records of the ``new`` parts, alone or with those that are there."""
@@ -274,13 +283,21 @@ class Branches:
         """Drops what expected a branch to go one way where a call has been recorded since that
         went the other."""
         for engine in self.root.engines():
-            for part in [part for part in engine.parts if part.expects]:
-                if not any(
+            disproved = [
+                part
+                for part in engine.parts
+                if any(
                     found.parts
                     for key in part.expects
                     if (found := self.root.continuations.get(key))
-                ):
-                    continue
+                )
+            ]
+            # Where sizes differ between calls, each way has a record, as long as they are few.
+            if sum(part.varies for part in disproved) >= _MAX_WAYS:
+                self._ways_spent.add(engine)
+            if self._has_ways(engine):
+                continue
+            for part in disproved:
                 if part.record:
                     engine.compiled.drop_record(part.record)
                 base = part.recorded
@@ -289,6 +306,10 @@ class Branches:
                     del engine.parts[place]
                 else:
                     engine.parts[place] = base
+
+    def _has_ways(self, engine: Engine) -> bool:
+        """Whether each way that its calls take has a record."""
+        return engine not in self._ways_spent and any(p.varies for p in engine.parts)
 
     def _merge_parts(self) -> bool:
         found = False
@@ -303,15 +324,16 @@ class Branches:
         found = False
         for engine in self.root.engines():
             for number, part in enumerate(engine.parts):
-                merged = self._grow(part, one_way)
+                although = one_way and self._has_ways(engine)
+                merged = self._grow(part, one_way, although)
                 if merged:
                     engine.parts[number] = merged
                     found = True
         return found
 
-    def _grow(self, part: Part, one_way: bool) -> Part | None:
+    def _grow(self, part: Part, one_way: bool, although: bool) -> Part | None:
         """The part with both sides of the branch that it ends at, or with the one that calls have
-        taken."""
+        taken (``although`` others took the other)."""
         if not part.branches:
             return None
         *_, code, offset, _, _, exits = part.frames[-1]
@@ -328,7 +350,7 @@ class Branches:
             else []
             for role, engine, taken in zip(("true", "false"), engines, takes)
         ]
-        if all(sides):
+        if all(sides) and not although:
             if one_way:
                 return None
             for one, other in itertools.product(*sides):

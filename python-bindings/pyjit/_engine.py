@@ -16,6 +16,7 @@ from pyjit import _C
 from pyjit._branches import Branches, Part
 from pyjit._continuation import Key, continuation, step
 from pyjit._errors import CaptureError, CompileError
+from pyjit._places import places_in
 from pyjit._progress import progress
 from pyjit._settings import Settings, dump_dir, log_topics
 
@@ -35,7 +36,7 @@ def _mark(kind: str, value: Any) -> Any:
     """What a record of a continuation is likely to depend on in one of its arguments."""
     if kind == "p":
         return id(value)
-    if kind in "vr":
+    if kind in "vrl":
         return type(value), str(value) if type(value) is float else value
     if isinstance(value, torch.Tensor):
         return value.shape, value.dtype, value.requires_grad
@@ -101,6 +102,8 @@ class Engine:
         self.passed: dict[tuple[Any, int], str] = {}
         # What the present capture went on with after each cut.
         self._path: list[Key] = []
+        # Who is being captured, and what it was called with.
+        self._captured: tuple[Engine, tuple, dict[str, Any]] | None = None
         # Where records end, and why.
         self.cut_sites: dict[tuple[Any, int], str] = {}
         # Loops that data ends: compiled, and why others go round through cuts.
@@ -159,6 +162,7 @@ class Engine:
         root = self.root
         root.captures += 1
         root._path = []
+        root._captured = (self, args, kwargs)
         self._missed = True
         try:
             result, segments, learned, reason = _C.capture_with_cuts(
@@ -175,6 +179,7 @@ class Engine:
             self._back_off()
             raise
         finally:
+            root._captured = None
             _capture_lock.release()
         recorded = False
         new: list[tuple[Engine, Part]] = []
@@ -288,10 +293,12 @@ class Engine:
         marks = [_mark(kind, value) for kind, value in zip(kinds, values)]
         for i, (kind, value) in enumerate(zip(kinds, values)):
             # What has differed before will differ again: a time, a counter, an open file.
-            value_or_identity = kind in "prv" and not isinstance(value, bool | None)
+            value_or_identity = kind in "prvl" and not isinstance(value, bool | None)
             differs = i in self._seen and self._seen[i] != marks[i]
-            varies = (kind == "r" and type(value) is float) or (
-                value_or_identity and differs
+            varies = (
+                (kind == "r" and type(value) is float)
+                or kind == "l"
+                or (value_or_identity and differs)
             )
             place = f"#{i}"
             if not self.fixed_sizes:
@@ -311,6 +318,11 @@ class Engine:
                 # To take it as an input did not help: its value was looked at.
                 self._unseen.add(i)
             self._seen[i] = marks[i]
+        if self.root._captured:
+            engine, args, kwargs = self.root._captured
+            given = (*args, *kwargs.values())
+            for place in engine.lifted:
+                self.lifted |= places_in(place, given, values)
         # One of two values cannot be made an object of its own.
         unseen = [
             i

@@ -297,7 +297,7 @@ def test_a_module(compile: Compile) -> Steps:
         yield f(x)
 
 
-@branch_scenario(cuts=BRANCH, left="number")
+@branch_scenario
 def test_a_limit_that_changes(compile: Compile) -> Steps:
     class Config:
         limit = 0.0

@@ -128,8 +128,8 @@ struct LiftPass : public pyjit::refgraph::impl::LiftPassBase<LiftPass> {
         arith.erase();
       } else if (isa<CompareOp>(op) && isConstant(&op)) {
         op.erase();
-      } else if (auto call = dyn_cast<TensorOp>(op)) {
-        foldCall(call);
+      } else if (isa<TensorOp, IfOp>(op)) {
+        op.walk([](TensorOp call) { foldCall(call); });
       }
     }
     for (auto constant :

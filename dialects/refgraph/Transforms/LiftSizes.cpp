@@ -195,7 +195,7 @@ void SizeLifter::visit(Operation &op) {
 
 void SizeLifter::run() {
   bool any = false;
-  for (Operation &op : trace.getBody().front()) {
+  trace.walk([&](Operation *op) {
     auto get = dyn_cast<GetOp>(op);
     auto call = dyn_cast<TensorOp>(op);
     any |= (get && get.getLiftSizes()) || isa<SizeOp, StrideOp, LayoutOp>(op) ||
@@ -203,7 +203,7 @@ void SizeLifter::run() {
                      llvm::any_of(call.getInputs(), [](Value input) {
                        return !isa<refgraph::TensorType>(input.getType());
                      })));
-  }
+  });
   if (!any)
     return;
   // What a loop on data carries keeps its sizes.

@@ -151,6 +151,10 @@ LogicalResult Merger::goOneWay(TraceOp side, bool outcome) {
 }
 
 LogicalResult Merger::mergeArms(TraceOp side[2]) {
+  for (TraceOp recorded : {prefix, side[0], side[1]})
+    for (auto get : recorded.getBody().getOps<GetOp>())
+      if (get.getLiftSizes())
+        return get.emitError("stays a cut: sizes that differ between calls");
   Frame frame = frames.pop_back_val();
   FailureOr<Value> condition = getCondition(frame);
   if (failed(condition))

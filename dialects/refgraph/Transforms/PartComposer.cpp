@@ -86,13 +86,8 @@ static bool isOfTheCall(StateOp op) {
 
 LogicalResult PartComposer::begin() {
   for (Operation &op : trace.getBody().front()) {
-    if (isa<DecideOp, ArithOp, CompareOp, SizeOp, StrideOp, LayoutOp, SymbolOp>(
-            op))
-      return op.emitError("a number or a decision that another part would have "
-                          "to follow");
-    if (auto get = dyn_cast<GetOp>(op);
-        get && (get.getLift() || get.getLiftSizesAttr()))
-      return op.emitError("a number that differs between calls");
+    if (isa<DecideOp, SymbolOp>(op))
+      return op.emitError("a decision that another part would have to follow");
     if (auto found = dyn_cast<StateOp>(op); found && !isOfTheCall(found))
       state = found.getValues();
     note(&op);
@@ -102,6 +97,7 @@ LogicalResult PartComposer::begin() {
     values.set("grad_mode", mode);
     state = values.getDictionary(trace.getContext());
   }
+  followsSizes = trace->hasAttr(part::kFollowsSizes);
   if (external)
     return success();
   OpBuilder front = OpBuilder::atBlockBegin(&trace.getBody().front());
@@ -200,9 +196,58 @@ LogicalResult PartComposer::checkUnwritten(Operation *read, Value holder,
       continue;
     if (selector && onePlace && key && writtenKey && key != writtenKey)
       continue;
+    // Another entry of its dict makes an object neither of another class nor
+    // one with another dict.
+    auto get = dyn_cast<GetOp>(read);
+    if (get && elsewhere && *selector != Selector::slot &&
+        (get.getSelector() == Selector::type ||
+         get.getSelector() == Selector::dict))
+      continue;
     return read->emitError("reads an object that an earlier part writes to");
   }
   return success();
+}
+
+/// What an earlier part has left at the very place that is read; null if that
+/// cannot be told.
+Value PartComposer::findWritten(GetOp get, Value holder) {
+  // An instance's attribute is an entry of its `__dict__`.
+  struct Spot {
+    Value owner;
+    Selector selector;
+    Attribute key;
+  };
+  auto spotOf = [&](Value of, Selector selector, Attribute key) {
+    Value node = getNode(of);
+    auto dict = node.getDefiningOp<GetOp>();
+    if (!dict || dict.getSelector() != Selector::dict)
+      return Spot{node, selector, key};
+    return Spot{getNode(dict.getHolder()),
+                selector == Selector::item ? Selector::attr : selector, key};
+  };
+  Spot read = spotOf(holder, get.getSelector(), get.getKeyAttr());
+  if ((read.selector != Selector::attr && read.selector != Selector::item) ||
+      !read.key)
+    return {};
+  for (Operation *write : llvm::reverse(writes)) {
+    auto set = dyn_cast<SetOp>(write);
+    if (set && (set.getSelector() == Selector::typeattr ||
+                set.getSelector() == Selector::cell))
+      return {};
+    if (!set) {
+      if (spotOf(write->getOperand(0), read.selector, {}).owner == read.owner)
+        return {};
+      continue;
+    }
+    Spot spot = spotOf(set.getHolder(), set.getSelector(), set.getKeyAttr());
+    if (spot.owner != read.owner)
+      continue;
+    if (spot.selector != read.selector || !spot.key)
+      return {};
+    if (spot.key == read.key)
+      return set.getValue();
+  }
+  return {};
 }
 
 /// What a created object holds at a place; null if that cannot be told.
@@ -247,6 +292,9 @@ Value PartComposer::resolve(CreateOp created, Selector selector,
 
 /// Adds what a second read of a place demands to the first.
 LogicalResult PartComposer::mergeChecks(GetOp get, GetOp into) {
+  if (failed(mergeLift(get, into)))
+    return failure();
+  mergeSizes(get, into);
   auto differs = [&](StringRef what) {
     auto error = get.emitError("demands another ")
                  << what << " than an earlier part";
@@ -283,15 +331,19 @@ LogicalResult PartComposer::bind(GetOp get, Value value) {
   };
   if (get.getResult().getType() != value.getType())
     return differs();
+  keepSizes(value, get.getLoc());
   if (auto made = dyn_cast<CreateOp>(def)) {
     bool typed = !get.getExactTypeAttr() || made.getKind() != "instance" ||
                  get.getExactTypeAttr() == made.getExactTypeAttr();
     if (!typed || get.getEqualsAttr() || get.getIdentityAttr())
       return differs();
   } else if (auto constant = dyn_cast<ConstantOp>(def)) {
-    if (get.getIdentityAttr() ||
-        (get.getEqualsAttr() && get.getEqualsAttr() != constant.getValue()))
+    // What a lifted number was in another call says nothing.
+    if (get.getIdentityAttr() || (get.getEqualsAttr() && !get.getLift() &&
+                                  get.getEqualsAttr() != constant.getValue()))
       return differs();
+  } else if (isa<ArithOp, SizeOp, StrideOp>(def)) {
+    return bindNumber(get, value);
   } else if (isa<TensorOp, IfOp>(def)) {
     int64_t offset = 0;
     if (auto call = dyn_cast<TensorOp>(def))
@@ -327,13 +379,13 @@ LogicalResult PartComposer::bind(GetOp get, Value value) {
 }
 
 LogicalResult PartComposer::appendRead(GetOp get) {
-  if (get.getLift() || get.getLiftSizesAttr())
-    return get.emitError("a number that differs between calls");
   Value holder = mapping.lookup(get.getHolder());
   if (get.getSelector() == Selector::field)
     for (const Variable &set : llvm::reverse(variables))
       if (set.variable == getNode(holder))
         return bind(get, set.value);
+  if (Value written = findWritten(get, holder))
+    return bind(get, written);
   if (failed(checkUnwritten(get, holder, get.getKeyAttr(),
                             get.getSelector() == Selector::attr ||
                                 get.getSelector() == Selector::item ||
@@ -362,10 +414,12 @@ LogicalResult PartComposer::appendRead(GetOp get) {
     if (failed(mergeChecks(get, it->second)))
       return failure();
     mapping.map(get.getResult(), it->second.getResult());
+    keepSizes(it->second.getResult(), get.getLoc());
     note(it->second);
     return success();
   }
   note(reads->clone(*get, mapping));
+  keepSizes(mapping.lookup(get.getResult()), get.getLoc());
   return success();
 }
 
@@ -415,6 +469,12 @@ LogicalResult PartComposer::appendCheck(Operation *op) {
   } else if (absent && isa<TensorType>(operands[0].getType())) {
     // The recorder refuses to hand on a tensor that was given attributes.
     holds = absent.getSelector() == Selector::attr;
+  } else if (absent && created && created.getKind() == "dict") {
+    // Other keys than strings may be equal without looking alike.
+    holds = absent.getSelector() == Selector::item &&
+            isa<StringAttr>(absent.getKeyAttr()) &&
+            llvm::all_of(created.getItemKeys(), llvm::IsaPred<StringAttr>) &&
+            !llvm::is_contained(created.getItemKeys(), absent.getKeyAttr());
   } else if (absent && created) {
     holds = absent.getSelector() == Selector::attr &&
             created.getKind() == "instance" &&
@@ -434,6 +494,7 @@ FailureOr<Value> PartComposer::append(TraceOp part, ArrayRef<Value> arguments,
     noteVariable(op);
   settings.clear();
   bool inArm = isa<IfOp>(body.getBlock()->getParentOp());
+  beginSizes(part);
   // What the part itself writes, it has recorded its reads around.
   Value left;
   for (Operation &op : part.getBody().front()) {
@@ -453,8 +514,6 @@ FailureOr<Value> PartComposer::append(TraceOp part, ArrayRef<Value> arguments,
       else
         note(reads->clone(op, mapping));
     } else if (auto get = dyn_cast<GetOp>(op)) {
-      if (get.getLift() || get.getLiftSizesAttr())
-        return get.emitError("a number that differs between calls");
       LogicalResult done = success();
       if (get.getSelector() == Selector::arg) {
         size_t number = cast<IntegerAttr>(get.getKeyAttr()).getInt();
@@ -471,8 +530,26 @@ FailureOr<Value> PartComposer::append(TraceOp part, ArrayRef<Value> arguments,
       if (failed(appendCheck(&op)))
         return failure();
     } else if (isa<TensorOp, IfOp>(op)) {
+      WalkResult walked = op.walk([&](TensorOp call) {
+        return failed(checkNumbers(call, inArm)) ? WalkResult::interrupt()
+                                                 : WalkResult::advance();
+      });
+      if (walked.wasInterrupted())
+        return failure();
       Operation *copy = body.clone(op, mapping);
-      copy->walk([&](TensorOp call) { noteVersions(call); });
+      copy->walk([&](TensorOp call) {
+        if (inArm)
+          foldSizes(call);
+        noteVersions(call);
+      });
+    } else if (auto arith = dyn_cast<ArithOp>(op)) {
+      if (failed(appendArith(arith)))
+        return failure();
+    } else if (auto compare = dyn_cast<CompareOp>(op)) {
+      if (failed(appendCompare(compare)))
+        return failure();
+    } else if (isa<SizeOp, StrideOp, LayoutOp>(op)) {
+      appendSize(&op, body);
     } else if (isa<CreateOp, ConstantOp>(op)) {
       Operation *copy = body.clone(op, mapping);
       if (auto made = dyn_cast<CreateOp>(copy);
@@ -492,8 +569,7 @@ FailureOr<Value> PartComposer::append(TraceOp part, ArrayRef<Value> arguments,
     } else if (auto leave = dyn_cast<LeaveOp>(op)) {
       left = mapping.lookup(leave.getValue());
     } else {
-      return op.emitError("a number or a decision that another part would have "
-                          "to follow");
+      return op.emitError("a decision that another part would have to follow");
     }
   }
   if (auto mode = part->getAttrOfType<BoolAttr>(part::kGradMode)) {

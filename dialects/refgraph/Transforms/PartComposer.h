@@ -36,6 +36,8 @@ constexpr llvm::StringLiteral kCut = "refgraph.cut";
 constexpr llvm::StringLiteral kCondition = "refgraph.condition";
 /// Of the prefix: where `torch.Tensor` is in the object table.
 constexpr llvm::StringLiteral kTensorClass = "refgraph.tensor_class";
+/// What Python saw of sizes is written down (the recorder says so).
+constexpr llvm::StringLiteral kFollowsSizes = "refgraph.follows_sizes";
 } // namespace part
 
 class PartComposer {
@@ -76,6 +78,24 @@ private:
   mlir::Value getObject(mlir::IntegerAttr index, mlir::Type type,
                         mlir::Location loc);
   void noteVariable(mlir::Operation *op);
+  mlir::Value findWritten(GetOp get, mlir::Value holder);
+
+  // PartNumbers.cpp.
+  static bool isNumber(mlir::Value value);
+  llvm::LogicalResult bindNumber(GetOp get, mlir::Value value);
+  llvm::LogicalResult mergeLift(GetOp get, GetOp into);
+  void mergeSizes(GetOp get, GetOp into);
+  void beginSizes(TraceOp part);
+  void keepSizes(mlir::Value tensor, mlir::Location loc);
+  void keepValue(mlir::Value number, mlir::Location loc);
+  mlir::Value getConstant(mlir::Attribute value, mlir::Type type,
+                          mlir::Location loc);
+  mlir::Value getOperand(mlir::Value value);
+  llvm::LogicalResult appendArith(ArithOp arith);
+  llvm::LogicalResult appendCompare(CompareOp compare);
+  void appendSize(mlir::Operation *op, mlir::OpBuilder &body);
+  llvm::LogicalResult checkNumbers(TensorOp call, bool inArm);
+  void foldSizes(TensorOp call);
   static bool isWrite(mlir::Operation *op) {
     return llvm::isa<SetOp, DeleteOp, AppendOp, ReplaceOp>(op);
   }
@@ -96,7 +116,13 @@ private:
   /// What the part that was appended last did to such, which it has recorded
   /// its own reads around.
   llvm::SmallVector<mlir::Operation *> settings;
+  /// Of numbers, in front of arms.
+  llvm::DenseMap<std::pair<mlir::Attribute, mlir::Type>, mlir::Value> constants;
+  llvm::SmallVector<ArithOp> computed;
+  /// Sizes may differ between calls.
+  bool followsSizes = false;
   // Of the part that is being appended.
+  bool keepsSizes = false;
   mlir::IRMapping mapping;
   mlir::OpBuilder *reads = nullptr;
 };

@@ -230,10 +230,10 @@ bool refgraph::isWholeView(TensorOp call) {
 
 /// As what they are made of: a view, of a copy where memory does not allow one.
 void SizeLifter::writeWholeViews() {
-  for (auto call :
-       llvm::make_early_inc_range(trace.getBody().getOps<TensorOp>())) {
+  // Arms have them, too; no size differs between calls there.
+  trace.walk([&](TensorOp call) {
     if (!isWholeView(call))
-      continue;
+      return;
     auto shown = cast<refgraph::TensorType>(call.getResult(0).getType());
     MLIRContext *context = call.getContext();
     SmallVector<Attribute> sizes;
@@ -277,7 +277,7 @@ void SizeLifter::writeWholeViews() {
       args.push_back(builder.getBoolAttr(false));
     call.getInputsMutable().assign(self);
     call.setArgsAttr(builder.getArrayAttr(args));
-  }
+  });
 }
 
 void SizeLifter::writeConditions() {

@@ -212,6 +212,9 @@ FailureOr<Split> TailMerger::split(unsigned tailSize) {
   auto visit = [&](Value a, Value b, bool isShown) {
     a = composer.getNode(a);
     b = composer.getNode(b);
+    // Numbers stand in front of the arms.
+    if (!isa<pyjit::refgraph::TensorType>(a.getType()))
+      return a == b ? success() : refuse("the arms end with different numbers");
     if (isShown) {
       split.shown.insert(a);
       split.shown.insert(b);

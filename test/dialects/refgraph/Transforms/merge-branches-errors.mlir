@@ -452,7 +452,7 @@ refgraph.trace @f_2 attributes {refgraph.part = "false", refgraph.takes = array<
 !H = !refgraph.tensor<[2], [1], f32, "cpu">
 !B = !refgraph.tensor<[], [], i1, "cpu">
 
-// What the prefix writes is not there before the call.
+// What the prefix takes away is not there before the call.
 refgraph.trace @f attributes {refgraph.part = "prefix", refgraph.condition = 0 : i64} {
   %e = refgraph.external
   refgraph.state {grad_mode = false}
@@ -460,8 +460,7 @@ refgraph.trace @f attributes {refgraph.part = "prefix", refgraph.condition = 0 :
   %y = refgraph.tensor_op "aten::neg"(%x) : (!T) -> !T
   %c = refgraph.tensor_op "aten::any"(%x) : (!T) -> !B
   %g = refgraph.object 0 : !refgraph.obj<"dict">
-  %one = refgraph.constant 1
-  refgraph.set %g item("n") = %one : !refgraph.obj<"dict">, !refgraph.obj<"int">
+  refgraph.delete %g item("n") : !refgraph.obj<"dict">
   %inner = refgraph.create "tuple" [%c, %x, %y] : (!B, !T, !T) -> !refgraph.obj<"tuple">
   %t = refgraph.create "tuple" [%inner] : (!refgraph.obj<"tuple">) -> !refgraph.obj<"tuple">
   refgraph.leave %t : !refgraph.obj<"tuple">
@@ -594,7 +593,7 @@ refgraph.trace @f_2 attributes {refgraph.part = "false", refgraph.takes = array<
 !H = !refgraph.tensor<[2], [1], f32, "cpu">
 !B = !refgraph.tensor<[], [], i1, "cpu">
 
-// A number that may differ between calls.
+// A size that may differ between calls: what has both sides has it fixed.
 refgraph.trace @f attributes {refgraph.part = "prefix", refgraph.condition = 0 : i64} {
   %e = refgraph.external
   refgraph.state {grad_mode = false}
@@ -610,8 +609,8 @@ refgraph.trace @f_1 attributes {refgraph.part = "true", refgraph.takes = array<i
   refgraph.state {grad_mode = false}
   %x = refgraph.get %e arg(0, "x") {requires_grad = false} : !T
   %g = refgraph.object 0 : !refgraph.obj<"dict">
-  // expected-error @+1 {{a number that differs between calls}}
-  %n = refgraph.get %g item("n") type(2) equals(1) {lift} : !refgraph.obj<"dict"> -> !refgraph.obj<"int">
+  // expected-error @+1 {{stays a cut: sizes that differ between calls}}
+  %n = refgraph.get %g item("n") type(2) {lift_sizes = array<i64: 0>} : !refgraph.obj<"dict"> -> !T
   %a = refgraph.tensor_op "aten::abs"(%x) : (!T) -> !T
   refgraph.leave %a : !T
 }

@@ -1,0 +1,335 @@
+//===- PartNumbers.cpp - numbers and sizes from one part to the next ------===//
+//
+// A part follows the numbers that differ between calls from its own arguments
+// on. What it is given is what the part before computed them to be: the two
+// recordings may be of different calls, so what the recording says that
+// Python's arithmetic came to is computed anew with the numbers of the trace,
+// and comparisons have to come out as they did. What one of the two did not
+// follow keeps its value (`compare "is"`, `layout "all"`).
+//
+//===----------------------------------------------------------------------===//
+
+#include "dialects/refgraph/Transforms/PartComposer.h"
+#include "pyjit-rt/ScalarMath.h"
+#include "pyjit/Operators/CallArguments.h"
+
+using namespace mlir;
+namespace ops = pyjit::operators;
+
+namespace pyjit::refgraph {
+
+//===----------------------------------------------------------------------===//
+// What numbers were
+//===----------------------------------------------------------------------===//
+
+static Attribute getRecorded(Value number) {
+  Operation *op = number.getDefiningOp();
+  if (auto get = dyn_cast<GetOp>(op))
+    return get.getEqualsAttr();
+  if (auto constant = dyn_cast<ConstantOp>(op))
+    return constant.getValue();
+  if (auto arith = dyn_cast<ArithOp>(op))
+    return arith.getValue();
+  Builder builder(op->getContext());
+  if (auto size = dyn_cast<SizeOp>(op))
+    return builder.getI64IntegerAttr(size.getValue());
+  if (auto stride = dyn_cast<StrideOp>(op))
+    return builder.getI64IntegerAttr(stride.getValue());
+  return {};
+}
+
+static std::optional<rt::Number> toNumber(Attribute value) {
+  if (auto real = dyn_cast_or_null<FloatAttr>(value))
+    return rt::Number::of(real.getValueAsDouble());
+  auto integer = dyn_cast_or_null<IntegerAttr>(value);
+  if (!integer || integer.getType().isInteger(1) ||
+      !integer.getValue().isSignedIntN(64))
+    return std::nullopt;
+  return rt::Number::of(integer.getInt());
+}
+
+static Attribute toAttribute(const rt::Number &number, Builder &builder) {
+  return number.isFloat ? Attribute(builder.getF64FloatAttr(number.real))
+                        : builder.getI64IntegerAttr(number.integer);
+}
+
+static bool areSame(const rt::Number &a, const rt::Number &b) {
+  return a.isFloat == b.isFloat && a.bits() == b.bits();
+}
+
+bool PartComposer::isNumber(Value value) {
+  Operation *op = value.getDefiningOp();
+  if (auto get = dyn_cast<GetOp>(op))
+    return get.getLift();
+  return isa<ArithOp, SizeOp, StrideOp>(op);
+}
+
+//===----------------------------------------------------------------------===//
+// What stands in front of both arms
+//===----------------------------------------------------------------------===//
+
+/// Guards compute numbers, so they stand where reads do.
+Value PartComposer::getConstant(Attribute value, Type type, Location loc) {
+  Value &known = constants[{value, type}];
+  if (!known)
+    known = ConstantOp::create(*reads, loc, type, value).getResult();
+  return known;
+}
+
+Value PartComposer::getOperand(Value value) {
+  Value mapped = mapping.lookup(value);
+  auto constant = mapped.getDefiningOp<ConstantOp>();
+  if (!constant || constant->getBlock() == reads->getBlock())
+    return mapped;
+  return getConstant(constant.getValue(), mapped.getType(), constant.getLoc());
+}
+
+void PartComposer::keepValue(Value number, Location loc) {
+  CompareOp::create(*reads, loc, "is", number,
+                    getConstant(getRecorded(number), number.getType(), loc),
+                    true);
+}
+
+//===----------------------------------------------------------------------===//
+// What a part is given
+//===----------------------------------------------------------------------===//
+
+/// The read `get` of a part finds the number `value` of the trace.
+LogicalResult PartComposer::bindNumber(GetOp get, Value value) {
+  auto differs = [&] {
+    return get.emitError("was recorded with another value than the part "
+                         "before leaves");
+  };
+  if (get.getIdentityAttr() || get.getResult().getType() != value.getType())
+    return differs();
+  std::optional<rt::Number> here = toNumber(getRecorded(value));
+  if (!here)
+    return differs();
+  if (!get.getLift() && get.getEqualsAttr()) {
+    std::optional<rt::Number> there = toNumber(get.getEqualsAttr());
+    if (!there || !areSame(*here, *there))
+      return differs();
+    keepValue(value, get.getLoc());
+  }
+  mapping.map(get.getResult(), value);
+  return success();
+}
+
+/// A part follows the number that an earlier part only read, or the other way
+/// around: `into` is what the trace goes on with.
+LogicalResult PartComposer::mergeLift(GetOp get, GetOp into) {
+  if (!get.getLift() && !into.getLift())
+    return success();
+  std::optional<rt::Number> there = toNumber(get.getEqualsAttr()),
+                            here = toNumber(into.getEqualsAttr());
+  if (into.getLift()) {
+    // Not looked at: only passed on.
+    if (!get.getEqualsAttr())
+      return success();
+    if (!here || !there || here->isFloat != there->isFloat)
+      return get.emitError("finds a number of another kind than an earlier "
+                           "part");
+    if (!get.getLift()) {
+      if (!areSame(*here, *there))
+        return get.emitError("finds another number than an earlier part");
+      keepValue(into.getResult(), get.getLoc());
+    }
+    // What it was in another call says nothing.
+    get.removeEqualsAttr();
+    return success();
+  }
+  if (into.getEqualsAttr())
+    // It has the same value in all calls of the earlier part.
+    return get.emitError(
+        "a number that differs between calls, and did not when an earlier "
+        "part was recorded");
+  into.setLift(true);
+  return success();
+}
+
+/// Sizes that may differ between calls, of a tensor that is read here and
+/// there.
+void PartComposer::mergeSizes(GetOp get, GetOp into) {
+  std::optional<ArrayRef<int64_t>> more = get.getLiftSizes();
+  if (!more)
+    return;
+  SmallVector<int64_t> dims(*more);
+  if (std::optional<ArrayRef<int64_t>> known = into.getLiftSizes())
+    dims.append(known->begin(), known->end());
+  llvm::sort(dims);
+  dims.erase(llvm::unique(dims), dims.end());
+  into.setLiftSizes(dims);
+}
+
+/// A part whose recording did not write down what Python saw of sizes takes
+/// tensors as they were.
+void PartComposer::keepSizes(Value tensor, Location loc) {
+  if (keepsSizes && isa<TensorType>(tensor.getType()))
+    LayoutOp::create(*reads, loc, tensor,
+                     "a part of the call that takes its sizes as they are");
+}
+
+void PartComposer::beginSizes(TraceOp part) {
+  bool follows = part->hasAttr(part::kFollowsSizes);
+  keepsSizes = false;
+  if (follows && !followsSizes) {
+    keepsSizes = true;
+    for (auto get : trace.getBody().getOps<GetOp>())
+      keepSizes(get.getResult(), get.getLoc());
+    followsSizes = true;
+    trace->setAttr(part::kFollowsSizes, UnitAttr::get(trace.getContext()));
+  }
+  keepsSizes = followsSizes && !follows;
+}
+
+//===----------------------------------------------------------------------===//
+// What a part does with numbers
+//===----------------------------------------------------------------------===//
+
+LogicalResult PartComposer::appendArith(ArithOp arith) {
+  SmallVector<Value> operands;
+  rt::Number numbers[2], result;
+  for (auto [i, operand] : llvm::enumerate(arith.getOperands())) {
+    operands.push_back(getOperand(operand));
+    std::optional<rt::Number> number = toNumber(getRecorded(operands.back()));
+    if (!number || i > 1)
+      return arith.emitError("computes with what is no number of the part "
+                             "before");
+    numbers[i] = *number;
+  }
+  int function =
+      rt::findName(rt::kArithNames, arith.getFunction().str().c_str());
+  std::optional<rt::Number> before = toNumber(arith.getValue());
+  if (function < 0 || !before ||
+      !rt::compute(rt::Arith(function), numbers[0], numbers[1], result) ||
+      result.isFloat != before->isFloat)
+    return arith.emitError("comes to another kind of number with those of the "
+                           "part before");
+  for (ArithOp known : computed)
+    if (known.getFunction() == arith.getFunction() &&
+        known.getOperands() == ValueRange(operands) &&
+        known.getResult().getType() == arith.getResult().getType()) {
+      mapping.map(arith.getResult(), known.getResult());
+      return success();
+    }
+  Builder builder(arith.getContext());
+  auto copy = ArithOp::create(*reads, arith.getLoc(),
+                              arith.getResult().getType(), arith.getFunction(),
+                              operands, toAttribute(result, builder));
+  computed.push_back(copy);
+  mapping.map(arith.getResult(), copy.getResult());
+  return success();
+}
+
+LogicalResult PartComposer::appendCompare(CompareOp compare) {
+  Value lhs = getOperand(compare.getLhs()), rhs = getOperand(compare.getRhs());
+  std::optional<rt::Number> a = toNumber(getRecorded(lhs)),
+                            b = toNumber(getRecorded(rhs));
+  int function =
+      rt::findName(rt::kCompareNames, compare.getFunction().str().c_str());
+  bool outcome = false;
+  if (!a || !b || function < 0 ||
+      !rt::compare(rt::Compare(function), *a, *b, outcome) ||
+      outcome != compare.getOutcome())
+    return compare.emitError("comes out in another way with the numbers of the "
+                             "part before");
+  auto copy = CompareOp::create(*reads, compare.getLoc(), compare.getFunction(),
+                                lhs, rhs, compare.getOutcome());
+  if (Attribute why = compare->getAttr("why"))
+    copy->setAttr("why", why);
+  return success();
+}
+
+/// `%n = size %x[0]`, `layout %x`. In an arm, where no size differs between
+/// calls, they are constants.
+void PartComposer::appendSize(Operation *op, OpBuilder &body) {
+  bool inArm = body.getBlock() != reads->getBlock();
+  if (!inArm) {
+    body.clone(*op, mapping);
+  } else if (!isa<LayoutOp>(op)) {
+    Value number = op->getResult(0);
+    mapping.map(number, getConstant(getRecorded(number), number.getType(),
+                                    op->getLoc()));
+  }
+}
+
+/// The numbers among a call's operands. Sizes are what the types were recorded
+/// with.
+LogicalResult PartComposer::checkNumbers(TensorOp call, bool inArm) {
+  LogicalResult found = success();
+  auto look = [&](Attribute arg, unsigned first) {
+    if (!ops::isNumberOperand(arg))
+      return;
+    Value number = call.getInputs()[first];
+    if (isa<TensorType>(number.getType()))
+      return;
+    Value mapped = mapping.lookup(number);
+    if (!isNumber(mapped) && !mapped.getDefiningOp<ConstantOp>()) {
+      found = call.emitError("takes what is no number of the part before");
+    } else if (ops::isSizeOperand(arg)) {
+      std::optional<rt::Number> there = toNumber(getRecorded(number)),
+                                here = toNumber(getRecorded(mapped));
+      if (inArm && !mapped.getDefiningOp<ConstantOp>())
+        found = call.emitError("a size that differs between calls, in one arm");
+      else if (!there || !here || !areSame(*there, *here))
+        found = call.emitError("was recorded with another size than the part "
+                               "before leaves");
+    }
+  };
+  ops::walkCallArguments(
+      call.getArgs(), [&](unsigned, Attribute arg, unsigned first) {
+        auto list = dyn_cast<ArrayAttr>(arg);
+        for (Attribute part : list ? list.getValue() : ArrayRef(arg)) {
+          look(part, first);
+          first += ops::countOperands(ArrayAttr::get(call.getContext(), part));
+        }
+      });
+  return found;
+}
+
+/// `size(%n)` of a constant, which refgraph-lift-sizes does not look for in
+/// arms.
+void PartComposer::foldSizes(TensorOp call) {
+  SmallVector<Value> kept;
+  unsigned next = 0;
+  auto fold = [&](Attribute arg) -> Attribute {
+    if (!ops::isOperandPlaceholder(arg) && !ops::isNumberOperand(arg))
+      return arg;
+    Value operand = call.getInputs()[next++];
+    if (ops::isSizeOperand(arg))
+      return getRecorded(operand);
+    kept.push_back(operand);
+    return arg;
+  };
+  SmallVector<Attribute> args;
+  bool any = false;
+  for (Attribute arg : call.getArgs()) {
+    auto list = dyn_cast<ArrayAttr>(arg);
+    if (!list) {
+      any |= ops::isSizeOperand(arg);
+      args.push_back(fold(arg));
+      continue;
+    }
+    SmallVector<Attribute> elements;
+    for (Attribute element : list) {
+      any |= ops::isSizeOperand(element);
+      elements.push_back(fold(element));
+    }
+    args.push_back(ArrayAttr::get(call.getContext(), elements));
+  }
+  if (!any)
+    return;
+  auto renumbered = [&](ArrayRef<int64_t> positions) {
+    SmallVector<int64_t> moved;
+    for (int64_t position : positions)
+      moved.push_back(llvm::find(kept, call.getInputs()[position]) -
+                      kept.begin());
+    return moved;
+  };
+  call.setAliases(renumbered(call.getAliases()));
+  call.setMutates(renumbered(call.getMutates()));
+  call.setArgsAttr(ArrayAttr::get(call.getContext(), args));
+  call.getInputsMutable().assign(kept);
+}
+
+} // namespace pyjit::refgraph

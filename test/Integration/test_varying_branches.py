@@ -1,0 +1,231 @@
+"""Branches on data in functions whose numbers and sizes differ between calls: two calls with
+different ones cost one recompilation, the others hit."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable
+from typing import Any
+
+import pyjit
+import pytest
+import torch
+from Integration.harness import Compile, Steps, difference, tell, values
+from torch import nn
+
+DEVICES = pytest.mark.parametrize("device", [False, True], ids=["cpu", "device"])
+
+
+def check(
+    f: Callable[..., Any], calls: Iterable[tuple], device: bool, **options: Any
+) -> dict[str, Any]:
+    """Compares calls with eager."""
+    fast = pyjit.compile(f, options={"software_device": device, **options})
+    with torch.no_grad():
+        for number, arguments in enumerate(calls):
+            found = difference(f(*arguments), fast(*arguments))
+            assert not found, f"call {number}: {found}"
+    return pyjit.stats(fast)
+
+
+def one_graph(stats: dict[str, Any], *, records: int, misses: int) -> None:
+    assert not stats["cut_sites"] and not stats["eager_calls"], stats
+    assert (stats["records"], stats["misses"]) == (records, misses), stats
+
+
+def positive(*shape: int, seed: int = 0) -> torch.Tensor:
+    return values(*shape, seed=seed).abs() + 0.1
+
+
+def checked(x: torch.Tensor) -> torch.Tensor:
+    y = x * 2
+    if torch.isnan(y).any():
+        raise ValueError("not a number")
+    return torch.relu(y) + x
+
+
+def padded(ids: torch.Tensor, table: torch.Tensor) -> torch.Tensor:
+    n, length = ids.shape
+    x = table[ids]
+    if 0 in ids:
+        x = x * (ids != 0).unsqueeze(-1)
+    return x.reshape(n * length, -1).relu()
+
+
+def stepped(x: torch.Tensor, step: int) -> torch.Tensor:
+    y = x * step
+    if torch.isnan(y).any():
+        raise ValueError("not a number")
+    return torch.relu(y) + (step + 1)
+
+
+def either(x: torch.Tensor) -> torch.Tensor:
+    y = x * 2
+    if y.sum() > 0:
+        y = y + 1
+    else:
+        y = y.neg() * x.shape[0]
+    return torch.relu(y) + x
+
+
+def scheduled(x: torch.Tensor, rate: float, step: int) -> tuple:
+    x = x * rate if x.sum() > 0 else x + step
+    return x.relu() - rate, step + 1
+
+
+@DEVICES
+@pytest.mark.parametrize("f", [checked, either], ids=lambda f: f.__name__)
+def test_sizes(f: Callable[..., Any], device: bool) -> None:
+    calls = [(positive(n, 4, seed=n),) for n in (2, 3, 5, 17, 4, 2, 9)]
+    stats = check(f, calls, device)
+    one_graph(stats, records=2, misses=2)
+    assert stats["symbols"] == 1 and len(stats["expectations"]) == 1, stats
+
+
+@DEVICES
+def test_sizes_that_python_computes_with(device: bool) -> None:
+    table = values(50, 4)
+    shapes = ((2, 5), (3, 5), (5, 5), (17, 5), (4, 5))
+    calls = [
+        (1 + torch.arange(n * length).reshape(n, length) % 40, table)
+        for n, length in shapes
+    ]
+    one_graph(check(padded, calls, device), records=2, misses=2)
+
+
+@DEVICES
+def test_sizes_and_either_way(device: bool) -> None:
+    """Where sizes differ, each way has a record."""
+    signs = (1, 1, 1, -1, 1, -1, -1, 1, -1, 1)
+    calls = [(s * positive(2 + n, 4, seed=n),) for n, s in enumerate(signs)]
+    one_graph(check(either, calls, device), records=3, misses=3)
+
+
+def many(x: torch.Tensor) -> torch.Tensor:
+    for column in range(4):
+        if x[:, column].sum() > 0:
+            x = x * 2
+        else:
+            x = x - 1
+    return x
+
+
+def test_more_ways_than_records() -> None:
+    """Then they are cuts again."""
+    calls = []
+    for number in range(40):
+        signs = torch.tensor([1.0 if number >> i & 1 else -1.0 for i in range(4)])
+        calls.append((positive(2 + number % 5, 4, seed=number) * signs * 50,))
+    stats = check(many, calls, False, max_records=32)
+    assert stats["cut_sites"] and stats["records"] < 32, stats
+
+
+@DEVICES
+def test_a_step(device: bool) -> None:
+    calls = [(values(4, 3, seed=n), n) for n in range(8)]
+    one_graph(check(stepped, calls, device), records=2, misses=2)
+
+
+@DEVICES
+def test_numbers_of_the_sides(device: bool) -> None:
+    """The sides were recorded in calls with other numbers."""
+    signs = (1, 1, -1, 1, -1, -1, 1, -1, 1, 1)
+    calls = [(s * positive(4, seed=n), 0.25 * n, n + 2) for n, s in enumerate(signs)]
+    stats = check(scheduled, calls, device)
+    assert not stats["cut_sites"] and not stats["expectations"], stats
+    assert stats["branches"] and stats["misses"] == 3, stats
+
+
+def test_a_number_that_one_side_looks_at() -> None:
+    """Its comparisons are guards of the whole."""
+
+    def g(x: torch.Tensor, step: int) -> torch.Tensor:
+        if x.sum() > 0:
+            return x * step if step < 6 else x - step
+        return x + 1
+
+    signs = (1, 1, -1, 1, -1, 1, 1, 1, -1, 1, -1, 1)
+    check(g, [(s * positive(4, seed=n), n) for n, s in enumerate(signs)], False)
+
+
+def test_a_counter_of_a_module() -> None:
+    """What is stored in front of the branch is found behind it."""
+
+    class Counting(nn.Module):
+        def __init__(self) -> None:
+            super().__init__()
+            self.step = 0
+            self.linear = nn.Linear(4, 4)
+
+        def forward(self, x: torch.Tensor) -> torch.Tensor:
+            self.step += 1
+            y = self.linear(x)
+            if torch.isnan(y).any():
+                raise ValueError("not a number")
+            self.last = y
+            return y * self.step
+
+    torch.manual_seed(0)
+    plain, module = Counting(), Counting()
+    module.load_state_dict(plain.state_dict())
+    fast = pyjit.compile(module)
+    with torch.no_grad():
+        for seed in range(7):
+            x = values(3, 4, seed=seed)
+            found = difference(plain(x), fast(x))
+            assert not found, found
+            assert module.step == plain.step
+            assert torch.equal(module.last, plain.last)
+    one_graph(pyjit.stats(fast), records=2, misses=2)
+
+
+def test_a_number_behind_the_branch() -> None:
+    """A place that only the rest of the call reads."""
+
+    class Config:
+        scale = 1.0
+
+    def story(compile: Compile) -> Steps:
+        config = Config()
+
+        def g(x: torch.Tensor, config: Config) -> torch.Tensor:
+            y = x + 1
+            if (y > 100).any():
+                raise OverflowError
+            return y * config.scale + config.__dict__["n"]
+
+        f = compile(g)
+        for n in range(7):
+            config.scale, config.n = 0.5 * n, n
+            yield f(values(4, seed=n), config)
+
+    tell(story, captured="late")
+
+
+def test_a_size_object_that_is_carried() -> None:
+    def g(x: torch.Tensor) -> torch.Tensor:
+        shape = x.shape
+        y = x.flatten()
+        if torch.isnan(y).any():
+            raise ValueError("not a number")
+        return (y * 2).view(shape) + shape[0]
+
+    calls = [(values(n, 4, seed=n),) for n in (2, 3, 5, 17, 4)]
+    one_graph(check(g, calls, False), records=2, misses=2)
+
+
+def test_a_number_that_is_passed_on_and_stored() -> None:
+    def story(compile: Compile) -> Steps:
+        log: list[int] = []
+
+        def g(x: torch.Tensor, step: int, log: list) -> Any:
+            next_step = step * 2 + 1
+            if (x > 100).any():
+                next_step = 0
+            log.append(next_step)
+            return x + 1, next_step
+
+        f = compile(g)
+        for n in range(6):
+            yield f(values(4, seed=n) + (200 if n == 4 else 0), n, log), list(log)
+
+    tell(story, captured="late", cuts=("a branch on a tensor's data",))
