@@ -239,7 +239,7 @@ static bool isTransparent(const std::string &name) {
   // `max` and `min`: those of two tensors.
   // clang-format off
   static const std::set<std::string> names = {
-      "T", "mT", "H", "mH", "absolute", "adjoint", "atleast_1d", "atleast_2d",
+      "T", "mT", "H", "mH", "__and__", "__or__", "__xor__", "absolute", "adjoint", "atleast_1d", "atleast_2d",
       "broadcast_to", "clip", "clip_", "concat", "concatenate", "contiguous",
       "conv2d", "conv_transpose1d", "conv_transpose2d", "divide", "dropout",
       "dropout_", "feature_dropout", "hstack", "isfinite", "kl_div",
