@@ -17,6 +17,7 @@ import torch
 
 from pyjit import _C
 from pyjit._continuation import Key, instruction
+from pyjit._flags import is_costly
 
 if TYPE_CHECKING:
     from pyjit._engine import Engine
@@ -66,6 +67,7 @@ class Part:
         # What the run that it was recorded in went on with.
         self.took: Key | None = None
         self.branch_count = 0  # that are merged in it
+        self._costly: bool | None = None
         # The sides that no call has taken where it goes one way, and the branches.
         self.expects: tuple[Key, ...] = ()
         self.expectations: tuple[str, ...] = ()
@@ -96,6 +98,18 @@ class Part:
     def varies(self) -> bool:
         """Whether sizes differ between its calls: what has both sides of a branch has them fixed."""
         return "lift_sizes = " in self.trace
+
+    @property
+    def is_costly(self) -> bool:
+        """Whether to ask the branch that it ends at, and those that it expects, is work that no
+        call should do twice."""
+        if self._costly is None:
+            self._costly = bool(self.branches) and is_costly(
+                self.trace, sum(self.frames[-1][3]) - 1
+            )
+            if self.expects and self.made_of:
+                self._costly |= self.made_of.is_costly
+        return self._costly
 
     @property
     def recorded(self) -> Part:
@@ -309,7 +323,11 @@ class Branches:
 
     def _has_ways(self, engine: Engine) -> bool:
         """Whether each way that its calls take has a record."""
-        return engine not in self._ways_spent and any(p.varies for p in engine.parts)
+        return (
+            engine not in self._ways_spent
+            and any(p.varies for p in engine.parts)
+            and not any(p.is_costly for p in engine.parts)
+        )
 
     def _merge_parts(self) -> bool:
         found = False

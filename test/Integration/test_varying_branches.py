@@ -119,6 +119,26 @@ def test_more_ways_than_records() -> None:
     assert stats["cut_sites"] and stats["records"] < 32, stats
 
 
+def late(x: torch.Tensor) -> torch.Tensor:
+    y = torch.tanh(x @ x.T) + 1
+    if y[0, 1] > 1:
+        return y * 2
+    return y - x.shape[0]
+
+
+def test_what_is_asked_is_work() -> None:
+    """No call computes it twice: where both sides are taken, a cut stays."""
+    signs = (1, 1, 1, -1, 1, -1, -1, 1, -1, 1)
+    calls = []
+    for number, sign in enumerate(signs):
+        x = positive(2 + number, 4, seed=number)
+        x[1] *= sign
+        calls.append((x,))
+    one_graph(check(late, calls[:3], False), records=2, misses=2)
+    stats = check(late, calls, False)
+    assert len(stats["cut_sites"]) == 1 and not stats["expectations"], stats
+
+
 @DEVICES
 def test_a_step(device: bool) -> None:
     calls = [(values(4, 3, seed=n), n) for n in range(8)]
@@ -229,3 +249,36 @@ def test_a_number_that_is_passed_on_and_stored() -> None:
             yield f(values(4, seed=n) + (200 if n == 4 else 0), n, log), list(log)
 
     tell(story, captured="late", cuts=("a branch on a tensor's data",))
+
+
+@pytest.mark.parametrize("padding", ["none", "always", "sometimes"])
+def test_a_transformer(padding: str) -> None:
+    """Whether anything is masked is a branch on data in front of all layers."""
+    transformers = pytest.importorskip("transformers")
+    torch.manual_seed(0)
+    model = transformers.BertModel(
+        transformers.BertConfig(
+            hidden_size=16,
+            num_hidden_layers=1,
+            num_attention_heads=2,
+            intermediate_size=32,
+            vocab_size=50,
+            max_position_embeddings=32,
+        )
+    ).eval()
+    fast = pyjit.compile(model)
+    with torch.no_grad():
+        for call, (rows, length) in enumerate(
+            ((2, 8), (3, 8), (5, 8), (17, 8), (4, 11), (6, 12), (2, 8))
+        ):
+            ids = torch.randint(1, 50, (rows, length))
+            mask = torch.ones(rows, length, dtype=torch.long)
+            if padding == "always" or (padding == "sometimes" and call % 2):
+                mask[0, -2:] = 0
+            want = model(input_ids=ids, attention_mask=mask).last_hidden_state
+            have = fast(input_ids=ids, attention_mask=mask).last_hidden_state
+            torch.testing.assert_close(have, want, rtol=1e-4, atol=1e-5)
+    stats = pyjit.stats(fast)
+    assert not stats["cut_sites"] and not stats["pinned_sizes"], stats
+    # The first sizes, other rows, another length; each way at least once more.
+    assert stats["records"] <= (3 if padding != "sometimes" else 6), stats
