@@ -7,6 +7,7 @@ function that makes its arguments anew.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable
+from concurrent.futures import ThreadPoolExecutor
 
 import pyjit
 import torch
@@ -43,6 +44,25 @@ def check(fast: Callable, f: Callable, make: Callable, **tolerance: float) -> No
     stats = pyjit.stats(fast)
     assert stats["records"] == 1, stats
     assert stats["hits"] == CALLS - 1, stats
+
+
+def check_on_two_streams(
+    fast: Callable, f: Callable, make: Callable, **tolerance: float
+) -> None:
+    """Two threads, each on a stream of its own, agree with ``f`` in every call (GPU)."""
+
+    def work(stream: torch.cuda.Stream) -> None:
+        with torch.no_grad(), torch.cuda.stream(stream):
+            for _ in range(300):
+                args = make()
+                torch.testing.assert_close(fast(*args), f(*args), **tolerance)
+
+    with torch.no_grad():
+        for _ in range(CALLS):
+            fast(*make())
+    torch.cuda.synchronize()
+    with ThreadPoolExecutor(2) as pool:
+        list(pool.map(work, [torch.cuda.Stream(), torch.cuda.Stream()]))
 
 
 def tensor(*shape: int, device: str, dtype: torch.dtype) -> torch.Tensor:

@@ -11,13 +11,10 @@ from collections.abc import Callable
 
 import pyjit
 import torch
+from launch_cases import tensor
 from torch.nn import functional as F
 
 Made = tuple[Callable, Callable[[], tuple], int]
-
-
-def tensor(*shape: int, device: str, dtype: torch.dtype) -> torch.Tensor:
-    return torch.randn(*shape, device=device).to(dtype)
 
 
 def report(fast: Callable, args: tuple) -> str:

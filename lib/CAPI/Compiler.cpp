@@ -252,7 +252,7 @@ LogicalResult Compilation::transform() {
                    failed(passes("x86", pipelines::buildX86Pipeline)));
   if (failed(passes("launch", pipelines::buildLaunchPipeline)))
     return failure();
-  // A device made of software runs the processor's code, and refuses what the
+  // A device made of software runs the CPU's code, and refuses what the
   // GPU's would have refused.
   if (options.accelerator.size)
     return failure(failed(findAlignments()) ||

@@ -509,7 +509,7 @@ class Engine:
         if text:
             return text.rstrip()
         if topic == "cudagraph":
-            return f"no graph: {record.kernels} kernels and {record.library_calls} library calls run on the processor"
+            return f"no graph: {record.kernels} kernels and {record.library_calls} library calls run on the CPU"
         return "nothing"
 
     def engines(self) -> list[Engine]:

@@ -19,6 +19,8 @@ def explain(fn: Callable) -> Callable[..., str]:
     """
     from pyjit._api import compile, engine_of
 
+    if not callable(fn):
+        raise TypeError(f"pyjit.explain: {type(fn).__name__!r} object is not callable")
     own = compiled_call(fn) is not None or isinstance(fn, _C.CompiledFunction)
     compiled = fn if own else compile(fn)
     engine = engine_of(compiled, "explain")

@@ -22,7 +22,7 @@ class Settings:
     eager_rounding: bool = False
     """Keep the intermediate roundings of eager PyTorch in half-precision chains."""
     software_device: bool = False
-    """Launch tensors of the processor as on a GPU, by a driver made of software (for tests)."""
+    """Launch work on CPU tensors as on a GPU, through a driver made of software (for tests)."""
     launch: str | None = None
     """Launch on a device in this way instead of measuring which is the fastest: one of `LAUNCHES`."""
     max_records: int = 16
@@ -45,10 +45,13 @@ class Settings:
             raise ValueError(
                 f"pyjit.compile: mode must be None or 'default', got {mode!r}"
             )
-        if dynamic:
+        if dynamic not in (None, False):
             raise ValueError(
-                "pyjit.compile: dynamic=True is not supported yet; each shape gets a record of its own"
+                f"pyjit.compile: dynamic must be None or False, got {dynamic!r}; leave it out: "
+                "a size that differs between calls becomes symbolic by itself"
             )
+        if options is not None and not isinstance(options, dict):
+            raise TypeError(f"pyjit.compile: options must be a dict, got {options!r}")
         known = {f.name: f for f in fields(cls) if f.name not in ("fullgraph", "name")}
         for key, value in (options or {}).items():
             if key not in known:

@@ -5,6 +5,7 @@
 
 #include <ATen/ops/from_blob.h>
 #include <c10/core/InferenceMode.h>
+#include <c10/util/Exception.h>
 
 #include <cstdlib>
 #include <cstring>
@@ -63,6 +64,8 @@ pyjitRtTorchRun(uint32_t abiVersion, const PyjitProgramImage *main,
         return strdup(kUnanswered);
     for (size_t i = 0; i < numOutputs; ++i)
       tensorOf(outputs[i]).copy_(results[i]);
+  } catch (const c10::Error &error) {
+    return strdup(error.what_without_backtrace());
   } catch (const std::exception &exception) {
     return strdup(exception.what());
   }

@@ -2,7 +2,7 @@
 //
 // A GPU's library launches kernels, whose parameters hold the addresses of what
 // they read and write. On a device made of software each library call is such a
-// kernel: a function of the host that calls the processor's library on whatever
+// kernel: a function of the host that calls the CPU's library on whatever
 // addresses its parameters hold now.
 //
 //===----------------------------------------------------------------------===//

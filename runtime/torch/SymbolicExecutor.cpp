@@ -65,7 +65,7 @@ bool SymbolicExecutor::run(const at::Tensor *inputs, const at::Tensor *cached,
   for (uint32_t i = 0; i < values.size(); ++i) {
     auto [input, dim] = program.symbolSource(i);
     const at::Tensor &source = inputs[input];
-    // A number that a symbol stands for is on the processor (Program::load).
+    // A number that a symbol stands for is in host memory (Program::load).
     values[i] = dim < 0 ? *static_cast<const int64_t *>(source.const_data_ptr())
                         : source.sizes()[dim];
     TORCH_CHECK(values[i] >= 2, "pyjit: symbol s", i, " is ", values[i]);

@@ -19,7 +19,7 @@ namespace pyjit::rt {
 class TorchDevice {
 public:
   /// Null, with the reason in `error`, where the device cannot be used.
-  /// `type` 0, the processor, stands for a device made of software.
+  /// `type` 0, the CPU, stands for a device made of software.
   static std::unique_ptr<TorchDevice> open(int type, int index,
                                            std::string &error);
 

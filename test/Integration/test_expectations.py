@@ -23,7 +23,7 @@ def expecting(
     story: Story | None = None, *, expectations: int = 1, graphs: int | None = 1
 ) -> Any:
     """A test of a story at whose end so many branches have gone one way, in so many graphs; told
-    on the processor, and on a device made of software."""
+    on the CPU, and on a device made of software."""
     if story is None:
         return functools.partial(expecting, expectations=expectations, graphs=graphs)
 

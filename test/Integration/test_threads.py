@@ -36,6 +36,23 @@ def together(work: Callable[[int], Any], threads: int = THREADS) -> list[Any]:
         return list(pool.map(run, range(threads)))
 
 
+def meanwhile(change: Callable[[], None], call: Callable[[], Any]) -> None:
+    """One thread carries ``change`` out; until it is done, the others repeat ``call``."""
+    done = threading.Event()
+
+    def work(i: int) -> None:
+        if i:
+            while not done.is_set():
+                call()
+            return
+        try:
+            change()
+        finally:
+            done.set()
+
+    together(work)
+
+
 class Network(nn.Module):
     """Kernels, library calls, packed weights and an arena."""
 
@@ -97,21 +114,13 @@ def test_weights_change_meanwhile() -> None:
     compiled = pyjit.compile(module)
     x = values(16, 128)
     compiled(x)
-    stop = threading.Event()
 
-    def work(i: int) -> None:
-        if i:
-            while not stop.is_set():
-                compiled(x)
-            return
-        try:
-            for round_number in range(60):
-                module.second.weight.data.view(-1)[round_number * 31] += 1.0
-                torch.testing.assert_close(compiled(x), module(x), rtol=1e-4, atol=1e-4)
-        finally:
-            stop.set()
+    def change() -> None:
+        for i in range(60):
+            module.second.weight.data.view(-1)[i * 31] += 1.0
+            torch.testing.assert_close(compiled(x), module(x), rtol=1e-4, atol=1e-4)
 
-    together(work)
+    meanwhile(change, lambda: compiled(x))
     torch.testing.assert_close(compiled(x), module(x), rtol=1e-4, atol=1e-4)
 
 
@@ -129,24 +138,19 @@ def test_attributes_change_meanwhile() -> None:
     module.scale = 2.0
     compiled(x)
     want = {scale: module(x) * scale for scale in (1.0, 2.0)}
-    stop = threading.Event()
 
-    def work(i: int) -> None:
-        if i:
-            while not stop.is_set():
-                have = compiled(x)
-                assert any(torch.allclose(have, w, atol=1e-4) for w in want.values())
-            return
-        try:
-            for round_number in range(200):
-                module.scale = 1.0 + round_number % 2
-                torch.testing.assert_close(
-                    compiled(x), want[module.scale], rtol=1e-4, atol=1e-4
-                )
-        finally:
-            stop.set()
+    def change() -> None:
+        for i in range(200):
+            module.scale = 1.0 + i % 2
+            torch.testing.assert_close(
+                compiled(x), want[module.scale], rtol=1e-4, atol=1e-4
+            )
 
-    together(work)
+    def call() -> None:
+        have = compiled(x)
+        assert any(torch.allclose(have, w, atol=1e-4) for w in want.values())
+
+    meanwhile(change, call)
     assert pyjit.stats(compiled)["records"] == 2
 
 
@@ -158,22 +162,14 @@ def test_parameters_replaced_meanwhile(width: int) -> None:
     compiled = pyjit.compile(module)
     x = values(16, width)
     compiled(x)
-    stop = threading.Event()
 
-    def work(i: int) -> None:
-        if i:
-            while not stop.is_set():
-                compiled(x)
-            return
-        try:
-            for seed in range(100):
-                module.norm.weight = nn.Parameter(values(4 * width, seed=seed))
-                module.second.bias = nn.Parameter(values(width, seed=seed))
-                torch.testing.assert_close(compiled(x), module(x), rtol=1e-4, atol=1e-4)
-        finally:
-            stop.set()
+    def change() -> None:
+        for seed in range(100):
+            module.norm.weight = nn.Parameter(values(4 * width, seed=seed))
+            module.second.bias = nn.Parameter(values(width, seed=seed))
+            torch.testing.assert_close(compiled(x), module(x), rtol=1e-4, atol=1e-4)
 
-    together(work)
+    meanwhile(change, lambda: compiled(x))
 
 
 def drop_entry(module: nn.Module) -> None:

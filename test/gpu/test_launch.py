@@ -5,7 +5,6 @@ from __future__ import annotations
 import os
 import subprocess
 import sys
-import threading
 from pathlib import Path
 
 import launch_cases
@@ -131,32 +130,7 @@ def test_changing_pointers_and_held_outputs() -> None:
 
 def test_two_threads_on_two_streams() -> None:
     f, make = launch_cases.mlp("cuda", torch.float32)
-    failures: list = []
-
-    def work(fast: object, stream: torch.cuda.Stream) -> None:
-        try:
-            with torch.no_grad(), torch.cuda.stream(stream):
-                for _ in range(300):
-                    args = make()
-                    torch.testing.assert_close(
-                        fast(*args), f(*args), rtol=2e-4, atol=2e-5
-                    )
-        except BaseException as error:
-            failures.append(error)
-
-    one = compiled(f)
-    with torch.no_grad():
-        for _ in range(CALLS):
-            one(*make())
-    torch.cuda.synchronize()
-    threads = [
-        threading.Thread(target=work, args=(one, torch.cuda.Stream())) for _ in range(2)
-    ]
-    for thread in threads:
-        thread.start()
-    for thread in threads:
-        thread.join()
-    assert not failures, failures[0]
+    launch_cases.check_on_two_streams(compiled(f), f, make, rtol=2e-4, atol=2e-5)
 
 
 def test_inside_the_users_own_graph() -> None:

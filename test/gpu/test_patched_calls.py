@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-import threading
-
+import launch_cases
 import patched_cases
 import pyjit
 import pytest
@@ -70,31 +69,7 @@ def test_addresses_all_over_the_memory() -> None:
 def test_two_threads_on_two_streams() -> None:
     f, make, _ = patched_cases.CASES["addmm"]("cuda", torch.float32)
     fast = compiled(f, "update")
-    failures: list = []
-
-    def work(stream: torch.cuda.Stream) -> None:
-        try:
-            with torch.no_grad(), torch.cuda.stream(stream):
-                for _ in range(300):
-                    args = make()
-                    torch.testing.assert_close(
-                        fast(*args), f(*args), rtol=1e-3, atol=1e-3
-                    )
-        except BaseException as error:
-            failures.append(error)
-
-    with torch.no_grad():
-        for _ in range(3):
-            fast(*make())
-    torch.cuda.synchronize()
-    threads = [
-        threading.Thread(target=work, args=(torch.cuda.Stream(),)) for _ in range(2)
-    ]
-    for thread in threads:
-        thread.start()
-    for thread in threads:
-        thread.join()
-    assert not failures, failures[0]
+    launch_cases.check_on_two_streams(fast, f, make, rtol=1e-3, atol=1e-3)
 
 
 def test_libraries_set_themselves_up_anew() -> None:

@@ -94,6 +94,19 @@ bool isLowered(ModuleOp module) {
                       [](Operation &op) { return isa<ModuleOp>(op); });
 }
 
+/// What --entry can name.
+std::string listFunctions(ModuleOp module) {
+  std::string names;
+  for (Operation &op : *module.getBody()) {
+    auto function = dyn_cast<func::FuncOp>(op);
+    if (!isa<cudagraph::ProgramOp>(op) && (!function || function.isExternal()))
+      continue;
+    names +=
+        (names.empty() ? "@" : ", @") + SymbolTable::getSymbolName(&op).str();
+  }
+  return names;
+}
+
 /// One compiled function.
 struct Compiled {
   rt::Program program;
@@ -208,10 +221,17 @@ Error readArguments(const rt::Program &program, rt::Program &special,
                     std::vector<OwnedArray> &arrays) {
   std::vector<PyjitArray> wanted, outputs, given;
   rt::describe(program, wanted, outputs);
-  if (wanted.size() != argFiles.size())
-    return createStringError("the function takes " + Twine(wanted.size()) +
-                             " arguments, " + Twine(argFiles.size()) +
-                             " were given with --arg");
+  if (wanted.size() != argFiles.size()) {
+    std::string message;
+    raw_string_ostream os(message);
+    os << "the function takes " << wanted.size() << " array"
+       << (wanted.size() == 1 ? "" : "s") << " (";
+    interleaveComma(wanted, os, [&](const PyjitArray &array) {
+      os << describeArray(array);
+    });
+    os << "), " << argFiles.size() << " given; name a file for each with --arg";
+    return createStringError(message);
+  }
   std::vector<OwnedArray> files;
   for (auto [description, file] : zip(wanted, argFiles)) {
     auto read = readArray(file);
@@ -298,7 +318,8 @@ int main(int argc, char **argv) {
       name = candidate.getName().str();
   bool onDevice = !deviceLaunch.empty();
   if (onDevice && !cudagraph::symbolizeVariant(deviceLaunch))
-    return fail("no way to launch: " + deviceLaunch);
+    return fail("--device-launch takes plain, copy, table or update, not '" +
+                deviceLaunch + "'");
   if (onDevice)
     for (auto function : module->getOps<func::FuncOp>())
       if (!function.isExternal())
@@ -331,9 +352,11 @@ int main(int argc, char **argv) {
           name = SymbolTable::getSymbolName(&op).str();
 
   Operation *function = SymbolTable::lookupSymbolIn(*module, name);
+  if (!function && entry.empty())
+    return fail("the module has no function");
   if (!function)
-    return fail(entry.empty() ? Twine("the module has no function")
-                              : "the module has no function @" + Twine(entry));
+    return fail("the module has no function @" + Twine(entry) +
+                "; --entry can name " + listFunctions(*module));
   auto library = x86::compileKernels(*module);
   if (!library)
     return fail(toString(library.takeError()));

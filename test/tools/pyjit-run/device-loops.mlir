@@ -2,7 +2,7 @@
 // RUN: pyjit-run %s --entry choose --device-launch update --print-launch | FileCheck %s --check-prefix=IF
 // RUN: pyjit-run %s --entry rows --device-launch update --print-launch | FileCheck %s --check-prefix=FOR
 // RUN: not pyjit-run %s --entry repeat --device-launch quickly 2>&1 | FileCheck %s --check-prefix=WAY
-// WAY: no way to launch: quickly
+// WAY: --device-launch takes plain, copy, table or update, not 'quickly'
 
 // One graph holds the loop: the executor makes a conditional node of it.
 // WHILE: s[[X:[0-9]+]] = input 0

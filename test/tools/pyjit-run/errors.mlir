@@ -3,9 +3,9 @@
 // RUN: not pyjit-run %s --entry g 2>&1 | FileCheck %s --check-prefix=ENTRY
 // RUN: not pyjit-run %t.missing 2>&1 | FileCheck %s --check-prefix=FILE
 
-// COUNT: error: the function takes 1 arguments, 0 were given with --arg
+// COUNT: error: the function takes 1 array (f32[4]), 0 given; name a file for each with --arg
 // NPY: error: {{.*}} is not a .npy file
-// ENTRY: error: the module has no function @g
+// ENTRY: error: the module has no function @g; --entry can name @f
 // FILE: error: {{.*}}No such file
 func.func @f(%x: tensor<4xf32>) -> tensor<4xf32> {
   %0 = tssa.aten "aten::neg"(%x) : (tensor<4xf32>) -> tensor<4xf32>

@@ -1,5 +1,4 @@
-//===- Driver.h - The CUDA driver, or something that behaves like it -*- C++
-//-*-===//
+//===- Driver.h - The CUDA driver, or a stand-in for it ---------*- C++ -*-===//
 //
 // Declarations of our own: neither a toolkit nor its headers are needed, at
 // build time or later. Names and numbers are the driver API's, which are
@@ -102,8 +101,8 @@ struct HostKernel {
   bool library = false;
 };
 
-/// What a software device's libraries look at; PyTorch's allocator for the
-/// processor gives as much.
+/// The alignment that a software device's libraries look at, which is as much
+/// as PyTorch's CPU allocator gives.
 inline constexpr uint32_t kLibraryAlign = 64;
 /// Reserved addresses begin at a multiple of this, and are so many or a
 /// multiple: what a driver gives where it is asked to (580.159 on an H200; it
@@ -225,8 +224,8 @@ std::shared_ptr<Driver> openDriver(std::string &error);
 /// nodes of another graph, conditions of another graph, asked for twice, or
 /// never set.
 /// `runWhileCapturing`: what is captured is carried out at once too, which no
-/// real driver does, so that host code which looks at values meanwhile (a
-/// library on the processor) meets sound ones.
+/// real driver does, so that host code which looks at values meanwhile (a CPU
+/// library) meets sound ones.
 std::shared_ptr<Driver> makeSoftwareDriver(bool runWhileCapturing = false);
 
 /// Throws std::runtime_error saying what was tried, unless `result` is success.
