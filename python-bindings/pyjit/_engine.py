@@ -151,12 +151,20 @@ class Engine:
             compiled.eager_calls += 1
             return compiled.target(*args, **kwargs)
         self._looked_at = set()
+        before = set(self.lifted)
+        again = False
         for record in compiled.records:
             changed = record.changed_numbers(args, kwargs)
+            again |= not before.isdisjoint(changed)
             self._looked_at |= self._made_with.get(record, set()).intersection(changed)
             self.lifted.update(
                 place for place in changed if "$" not in place or not self.fixed_sizes
             )
+        # A number that was an input already, and looked at all the same, may be a size or a part of
+        # one: the recorder then follows sizes, whether or not a tensor's differ by themselves.
+        # Records with loops on data have no sizes that differ.
+        if again and not self.fixed_sizes and not self.root.loops:
+            self.lifted.add("$")
         if self.settings.fullgraph:
             return self._capture_whole(args, kwargs)
         root = self.root
@@ -449,7 +457,7 @@ class Engine:
                 record.prefer_launch(self.settings.launch)
             return record
 
-        if "lift_sizes = " not in trace:
+        if "lift_sizes = " not in trace and "size(%" not in trace:
             return build(False)
         if not self.fixed_sizes:
             try:

@@ -1,0 +1,78 @@
+"""Numbers that are sizes: of arguments, attributes and counters that differ between calls."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pyjit
+import pytest
+import torch
+from Integration.harness import Compile, Steps, scenario, values
+
+_BUFFER = values(2, 20, 4)
+
+_USES = {
+    "new": lambda x, n: torch.zeros(n, 2) + x,
+    "range": lambda x, n: torch.arange(n) * 2 + x.sum(),
+    "slice": lambda x, n: _BUFFER[:, :n].sum(1) + x.sum(),
+    "select": lambda x, n: _BUFFER[:, n] + x.sum(),
+    "both": lambda x, n: _BUFFER[:, n : n + 2].softmax(1) + x.sum(),
+    "expand": lambda x, n: x.expand(n, 2).sum(0),
+}
+
+
+@pytest.mark.parametrize("use", _USES)
+def test_argument(use: str) -> None:
+    f = _USES[use]
+    fast = pyjit.compile(f)
+    with torch.no_grad():
+        for n in (3, 4, 5, 6, 9, 2, 12, 4, 1, 0, 18):
+            x = values(2, seed=n)
+            want, have = f(x, n), fast(x, n)
+            assert (want.shape, want.stride()) == (have.shape, have.stride())
+            torch.testing.assert_close(have, want)
+    assert pyjit.stats(fast)["hits"] >= 5
+
+
+class _Position:
+    def __init__(self) -> None:
+        self.value = 3
+
+
+@scenario(captured="late")
+def test_counter(compile: Compile) -> Steps:
+    position = _Position()
+
+    def step(x: Any) -> Any:
+        position.value += 1
+        return _BUFFER[:, : position.value].sum(1) + x
+
+    f = compile(step)
+    for seed in range(10):
+        yield f(values(2, 4, seed=seed)), position.value
+    position.value = 0
+    yield f(values(2, 4)), position.value
+    yield f(values(2, 4)), position.value
+    position.value = 30
+    yield f(values(2, 4)), position.value
+
+
+def test_refused_write() -> None:
+    """A write at a place that is a number: for each number its own record."""
+    position = _Position()
+    buffer, expected = torch.zeros(2, 12, 4), torch.zeros(2, 12, 4)
+
+    def step(x: Any) -> Any:
+        buffer[:, position.value] = x
+        position.value += 1
+        return buffer[:, : position.value].sum(1)
+
+    fast = pyjit.compile(step)
+    with torch.no_grad():
+        for seed in range(8):
+            x = values(2, 4, seed=seed)
+            have = fast(x)
+            expected[:, 3 + seed] = x
+            torch.testing.assert_close(buffer, expected)
+            torch.testing.assert_close(have, expected[:, : 4 + seed].sum(1))
+    assert not pyjit.stats(fast)["reasons"]
