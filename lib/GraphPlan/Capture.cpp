@@ -68,8 +68,15 @@ static bool drawsNothing(const operators::OperatorInfo &info,
   return false;
 }
 
+/// Kernels that stop the device, and wait for nothing: range checks.
+static bool isDeviceAssertion(llvm::StringRef overload) {
+  return overload == "aten::_assert_async.msg";
+}
+
 llvm::StringRef pyjit::graphplan::whyNotCaptured(llvm::StringRef overload,
                                                  mlir::ArrayAttr args) {
+  if (isDeviceAssertion(overload))
+    return "";
   const operators::OperatorInfo *info = operators::lookupOperator(overload);
   bool library =
       overload.starts_with("mkl::") || overload.starts_with("mkldnn::");

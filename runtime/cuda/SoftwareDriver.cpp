@@ -25,9 +25,6 @@ template <class T, class Handle> T *as(Handle handle) {
 
 class SoftwareDriver final : public Driver {
 public:
-  explicit SoftwareDriver(bool runWhileCapturing)
-      : runWhileCapturing(runWhileCapturing) {}
-
   bool isSoftware() const override { return true; }
 
   std::string describe(Result result) const override {
@@ -436,8 +433,7 @@ private:
       SoftStream &state = streams[stream];
       if (state.capture) {
         state.capture->nodes.push_back(std::make_unique<SoftNode>(node));
-        if (!runWhileCapturing)
-          return kSuccess;
+        return kSuccess;
       }
     }
     return node.run();
@@ -463,7 +459,6 @@ private:
     return any;
   }
 
-  const bool runWhileCapturing;
   std::mutex lock;
   std::map<Stream, SoftStream> streams;
   std::map<DevicePtr, DevicePtr> reserved; // where they begin, and the mappings
@@ -471,6 +466,6 @@ private:
 
 } // namespace
 
-std::shared_ptr<Driver> cuda::makeSoftwareDriver(bool runWhileCapturing) {
-  return std::make_shared<SoftwareDriver>(runWhileCapturing);
+std::shared_ptr<Driver> cuda::makeSoftwareDriver() {
+  return std::make_shared<SoftwareDriver>();
 }

@@ -19,7 +19,7 @@
 #include "DeviceExecutor.h"
 
 #include <algorithm>
-#include <cstring>
+#include <cstdio>
 #include <set>
 #include <stdexcept>
 
@@ -62,9 +62,15 @@ public:
       unsigned number = 0;
       while (number < kWishes && !reserve(k, number))
         ++number;
-      if (number == kWishes)
+      if (number == kWishes) {
+        char found[80];
+        std::snprintf(found, sizeof found, " (0x%llx, like 0x%llx)",
+                      static_cast<unsigned long long>(address[k]),
+                      static_cast<unsigned long long>(like));
         throw std::runtime_error(
-            "the driver gives no addresses that are far enough apart");
+            "the driver gives no addresses that are far enough apart" +
+            std::string(found));
+      }
     }
   }
   /// The bits that tell the places apart.
@@ -135,9 +141,6 @@ bool DeviceExecutor::readInPlace(Captured &captured, uint32_t index,
     if (standIn.copy != index)
       continue;
     void *data = reinterpret_cast<void *>(standIn.address);
-    // The processor's libraries run now, and look at what they read.
-    if (device->driver().isSoftware())
-      std::memcpy(data, instance.buffers[step.a], standIn.bytes);
     target = makeTensorAt(program.slots()[step.b], data, device->device());
     return true;
   }

@@ -20,8 +20,7 @@ std::unique_ptr<TorchDevice> TorchDevice::open(int type, int index,
                                                std::string &error) {
   if (type == 0)
     return std::unique_ptr<TorchDevice>(
-        new TorchDevice(cuda::makeSoftwareDriver(/*runWhileCapturing=*/true),
-                        c10::Device(c10::kCPU)));
+        new TorchDevice(cuda::makeSoftwareDriver(), c10::Device(c10::kCPU)));
   if (type != int(c10::DeviceType::CUDA)) {
     error = "no driver for devices of type " + std::to_string(type);
     return nullptr;

@@ -21,6 +21,27 @@ cudagraph.program @whole on "cuda:0" {
 // -----
 
 !vec = !cudagraph.buffer<tensor<8xf32>>
+!flag = !cudagraph.buffer<tensor<i1>>
+
+// A range check stops the device by itself: no reason to leave the graph.
+// CHECK-LABEL: @range_check
+// CHECK: cudagraph.graph
+// CHECK: aten::_assert_async.msg
+// CHECK: cudagraph.kernel @read
+// CHECK: cudagraph.yield
+cudagraph.program @range_check on "cuda:0" {
+  %x = cudagraph.external input 0 : !vec
+  %y = cudagraph.external output 0 : !vec
+  %f = cudagraph.buffer : !flag
+  cudagraph.kernel @check(%x) to (%f) : (!vec) -> (!flag)
+  cudagraph.call "aten::_assert_async.msg"(%f, "out of range") : (!flag) -> ()
+  cudagraph.kernel @read(%x) to (%y) : (!vec) -> (!vec)
+  cudagraph.return %y : !vec
+}
+
+// -----
+
+!vec = !cudagraph.buffer<tensor<8xf32>>
 
 // One launch is launched by itself.
 // CHECK-LABEL: @one

@@ -223,10 +223,7 @@ std::shared_ptr<Driver> openDriver(std::string &error);
 /// loading while a stream is captured, parameters of the wrong kind of node,
 /// nodes of another graph, conditions of another graph, asked for twice, or
 /// never set.
-/// `runWhileCapturing`: what is captured is carried out at once too, which no
-/// real driver does, so that host code which looks at values meanwhile (a CPU
-/// library) meets sound ones.
-std::shared_ptr<Driver> makeSoftwareDriver(bool runWhileCapturing = false);
+std::shared_ptr<Driver> makeSoftwareDriver();
 
 /// Throws std::runtime_error saying what was tried, unless `result` is success.
 void check(const Driver &driver, Result result, const char *what);
