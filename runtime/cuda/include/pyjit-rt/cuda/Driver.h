@@ -104,10 +104,8 @@ struct HostKernel {
 /// The alignment that a software device's libraries look at, which is as much
 /// as PyTorch's CPU allocator gives.
 inline constexpr uint32_t kLibraryAlign = 64;
-/// Reserved addresses begin at a multiple of this, and are so many or a
-/// multiple: what a driver gives where it is asked to (580.159 on an H200; it
-/// cuts smaller ranges out of what it has, and moves other wishes up to a
-/// multiple).
+/// Reserved addresses begin at a multiple of this: other wishes are moved up to
+/// one (580.159 on an H200).
 inline constexpr uint64_t kReservedAlign = 32 << 20;
 
 /// What this project uses of the driver, one method per entry point. All
