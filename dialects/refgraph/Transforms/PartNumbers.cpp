@@ -228,6 +228,11 @@ LogicalResult PartComposer::appendCompare(CompareOp compare) {
   int function =
       rt::findName(rt::kCompareNames, compare.getFunction().str().c_str());
   bool outcome = false;
+  auto why = compare->getAttrOfType<StringAttr>("why");
+  if (compare.getFunction() == "is" && a && b && !areSame(*a, *b))
+    return compare.emitError("a number that differs between calls keeps its "
+                             "value")
+           << (why ? ": " + why.getValue() : Twine());
   if (!a || !b || function < 0 ||
       !rt::compare(rt::Compare(function), *a, *b, outcome) ||
       outcome != compare.getOutcome())
@@ -235,7 +240,7 @@ LogicalResult PartComposer::appendCompare(CompareOp compare) {
                              "part before");
   auto copy = CompareOp::create(*reads, compare.getLoc(), compare.getFunction(),
                                 lhs, rhs, compare.getOutcome());
-  if (Attribute why = compare->getAttr("why"))
+  if (why)
     copy->setAttr("why", why);
   return success();
 }

@@ -284,7 +284,9 @@ def MergeBranchesPass : Pass<"refgraph-merge-branches", "::mlir::ModuleOp"> {
     older objects is read by the whole trace. Both arms' reads are demanded.
     Fails, and says why, where the two sides leave different objects, or tensors
     whose identity or memory could be told apart, where an arm writes to objects,
-    and where a part reads what an earlier one has written.
+    and where a part reads what an earlier one has written, other than an entry
+    that it stored. Lifted numbers go from part to part: what is computed of them
+    stands in front of the arms, and has to come out as it was recorded.
 
     ```mlir
     refgraph.trace @f attributes {refgraph.part = "prefix", refgraph.condition = 0 : i64} {

@@ -236,3 +236,58 @@ refgraph.trace @f_2 attributes {refgraph.part = "false", refgraph.takes = array<
   %r = refgraph.create "tuple" [%n] : (!I) -> !O
   refgraph.leave %r : !O
 }
+
+// -----
+
+!T = !refgraph.tensor<[4], [1], f32, "cpu">
+!B = !refgraph.tensor<[], [], i1, "cpu">
+!I = !refgraph.obj<"int">
+!F = !refgraph.obj<"float">
+!O = !refgraph.obj<"tuple">
+
+// A use that nobody followed, in a call with another number.
+refgraph.trace @f attributes {refgraph.part = "prefix", refgraph.condition = 0 : i64} {
+  %e = refgraph.external
+  %x = refgraph.get %e arg(0, "x") type(1) : !T
+  %n = refgraph.get %e arg(1, "n") type(2) equals(3) {lift} : !I
+  %c = refgraph.tensor_op "aten::any"(%x) : (!T) -> !B
+  %inner = refgraph.create "tuple" [%c, %x, %n] : (!B, !T, !I) -> !O
+  %t = refgraph.create "tuple" [%inner] : (!O) -> !O
+  refgraph.leave %t : !O
+}
+refgraph.trace @f_1 attributes {refgraph.part = "true", refgraph.takes = array<i64: 1, 2>} {
+  %e = refgraph.external
+  %x = refgraph.get %e arg(0, "x") type(1) : !T
+  %n = refgraph.get %e arg(1, "n") type(2) equals(7) {lift} : !I
+  %seven = refgraph.constant 7
+  // expected-error @+1 {{a number that differs between calls keeps its value: it was printed}}
+  refgraph.compare "is"(%n, %seven) is true {why = "it was printed"} : !I, !I
+  refgraph.leave %x : !T
+}
+
+// -----
+
+!T = !refgraph.tensor<[4], [1], f32, "cpu">
+!B = !refgraph.tensor<[], [], i1, "cpu">
+!I = !refgraph.obj<"int">
+!F = !refgraph.obj<"float">
+!O = !refgraph.obj<"tuple">
+
+// A key that may be equal to one of the dict's without looking like it.
+refgraph.trace @f attributes {refgraph.part = "prefix", refgraph.condition = 0 : i64} {
+  %e = refgraph.external
+  %x = refgraph.get %e arg(0, "x") type(1) : !T
+  %c = refgraph.tensor_op "aten::any"(%x) : (!T) -> !B
+  %d = refgraph.create "dict" items {1 = %x} : (!T) -> !refgraph.obj<"dict">
+  %inner = refgraph.create "tuple" [%c, %x, %d] : (!B, !T, !refgraph.obj<"dict">) -> !O
+  %t = refgraph.create "tuple" [%inner] : (!O) -> !O
+  refgraph.leave %t : !O
+}
+refgraph.trace @f_1 attributes {refgraph.part = "true", refgraph.takes = array<i64: 1, 2>} {
+  %e = refgraph.external
+  %x = refgraph.get %e arg(0, "x") type(1) : !T
+  %d = refgraph.get %e arg(1, "d") : !refgraph.obj<"dict">
+  // expected-error @+1 {{asks of an object that the part before made}}
+  refgraph.absent %d item(true) : !refgraph.obj<"dict">
+  refgraph.leave %x : !T
+}

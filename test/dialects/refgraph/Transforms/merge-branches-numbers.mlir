@@ -225,3 +225,34 @@ refgraph.trace @kept_sizes_1 attributes {refgraph.part = "true", refgraph.takes 
   %r = refgraph.tensor_op "aten::neg"(%x) : (!T) -> !T
   refgraph.leave %r : !T
 }
+
+// -----
+
+!T = !refgraph.tensor<[4], [1], f32, "cpu">
+!B = !refgraph.tensor<[], [], i1, "cpu">
+!I = !refgraph.obj<"int">
+!F = !refgraph.obj<"float">
+!O = !refgraph.obj<"tuple">
+
+// A dict that the prefix made has no other keys.
+// CHECK-LABEL: refgraph.trace @no_key {
+// CHECK-NOT:     refgraph.absent
+// CHECK:         refgraph.expect
+// CHECK-NOT:     refgraph.absent
+// CHECK:         refgraph.leave
+refgraph.trace @no_key attributes {refgraph.part = "prefix", refgraph.condition = 0 : i64} {
+  %e = refgraph.external
+  %x = refgraph.get %e arg(0, "x") type(1) : !T
+  %c = refgraph.tensor_op "aten::any"(%x) : (!T) -> !B
+  %d = refgraph.create "dict" items {"a" = %x} : (!T) -> !refgraph.obj<"dict">
+  %inner = refgraph.create "tuple" [%c, %x, %d] : (!B, !T, !refgraph.obj<"dict">) -> !O
+  %t = refgraph.create "tuple" [%inner] : (!O) -> !O
+  refgraph.leave %t : !O
+}
+refgraph.trace @no_key_1 attributes {refgraph.part = "true", refgraph.takes = array<i64: 1, 2>} {
+  %e = refgraph.external
+  %x = refgraph.get %e arg(0, "x") type(1) : !T
+  %d = refgraph.get %e arg(1, "d") : !refgraph.obj<"dict">
+  refgraph.absent %d item("b") : !refgraph.obj<"dict">
+  refgraph.leave %x : !T
+}
