@@ -389,7 +389,10 @@ foreach name = ["embedding", "gather", "index.Tensor", "index.Tensor_hacked_twin
                 "scatter_.value", "scatter_.value_reduce", "scatter_add",
                 "scatter_add_", "take_along_dim", "cross_entropy_loss", "nll_loss",
                 "one_hot", "repeat_interleave.Tensor",
-                "repeat_interleave.self_Tensor"] in
+                "repeat_interleave.self_Tensor", "_embedding_bag", "linalg_cholesky",
+                "linalg_inv", "linalg_solve", "multi_margin_loss",
+                "multilabel_margin_loss_forward", "nll_loss_forward",
+                "nll_loss2d_forward", "scatter_reduce.two", "scatter_reduce_.two"] in
   def : Raises<"aten::" # name>;
 // Division of integers by zero.
 foreach name = ["div.Tensor_mode", "div_.Tensor_mode", "div.Scalar_mode",

@@ -64,17 +64,18 @@ bool takesNumbers(const std::string &name) {
 /// Operators that take sizes in lists, as their Python function was given them.
 bool takesSizes(const std::string &name) {
   static const std::set<std::string> names = {
-      "view",     "reshape",   "expand",    "repeat",
-      "zeros",    "ones",      "empty",     "full",
-      "rand",     "randn",     "new_zeros", "new_ones",
-      "new_full", "new_empty", "unflatten", "split_with_sizes"};
+      "view",           "reshape",   "expand",    "repeat",
+      "zeros",          "ones",      "empty",     "full",
+      "rand",           "randn",     "new_zeros", "new_ones",
+      "new_full",       "new_empty", "unflatten", "split_with_sizes",
+      "constant_pad_nd"};
   return names.count(name);
 }
 
 /// Operators that take single ints on which their result's shape depends.
 bool takesInts(const std::string &name) {
   return name == "arange" || name == "topk" || name == "split" ||
-         name == "one_hot";
+         name == "one_hot" || name == "linspace" || name == "eye";
 }
 
 /// Whether an operator takes a number, or a tensor in its place, there.
@@ -210,7 +211,8 @@ pyjit::capture::findLiftedSizes(Scalars &scalars, const std::string &overload,
     return found;
   std::string name = baseName(overload);
   if (name != use->name &&
-      !(name == "split_with_sizes" && use->name == "split"))
+      !(name == "split_with_sizes" && use->name == "split") &&
+      !(name == "constant_pad_nd" && use->name == "pad"))
     return found;
   if (takesSizes(name))
     findInLists(scalars, inputs, found);

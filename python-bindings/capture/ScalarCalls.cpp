@@ -120,7 +120,8 @@ void Scalars::native(const Call &call, const char *name) {
     numbers &= isNumber(argument);
   }
   static const std::set<std::string> factories = {
-      "full", "zeros", "ones", "empty", "rand", "randn", "arange"};
+      "full",  "zeros",  "ones", "empty",   "rand",
+      "randn", "arange", "eye",  "linspace"};
   if (tensor || factories.count(name)) {
     if (!onlyMoves(name, call))
       beginUse(name, call);

@@ -146,10 +146,6 @@ public:
   void layout(PyObject *tensor, const char *question);
   /// All that is to be known of a tensor, or of those that a container holds.
   void layoutDeep(PyObject *object);
-  bool keepsWhole(const std::string &name) const;
-  /// An operator that is made of others is about to run.
-  void composite(const std::string &name,
-                 const std::vector<c10::IValue> &inputs);
   std::vector<PyObject *> findInts(const std::vector<int64_t> &values);
   std::pair<PyObject *, PyObject *> findPart(const std::string &name,
                                              int64_t dim);
@@ -224,8 +220,6 @@ private:
   bool followParts(PyObject *tensor, const std::vector<PyObject *> &parts);
   bool followSlice(PyObject *tensor, PyObject *part, int64_t dim,
                    int64_t shown);
-  bool compositeChunk(const std::string &name,
-                      const std::vector<c10::IValue> &inputs);
   /// Of `tensor[start:stop]`.
   void beginSlice(PyObject *tensor, PyObject *start, PyObject *stop);
 
@@ -243,6 +237,8 @@ private:
   std::string cause; ///< why what is pinned now is, for readers
   Use currentUse;
   bool hasUse = false;
+
+  bool isListOfInts(PyObject *part) const;
 };
 
 /// An exact int that fits 64 bits, or an exact float.

@@ -1,8 +1,7 @@
 //===- SizeUses.cpp - Sizes that operators are given ----------------------===//
 //
-// A size that Python asked for comes back as a bound of a slice, as one of the
-// ints of a list, or not at all: an operator that is made of others computes
-// with sizes by itself.
+// A size that Python asked for comes back as a bound of a slice, or as one of
+// the ints of a list.
 //
 //===----------------------------------------------------------------------===//
 
@@ -117,6 +116,17 @@ void Scalars::beginSubscript(PyObject *tensor, PyObject *key) {
   }
 }
 
+/// `x[:, [-1, 0]]`: a tensor of positions, made of what is written there.
+bool Scalars::isListOfInts(PyObject *part) const {
+  if (!PyList_CheckExact(part) || PyList_GET_SIZE(part) == 0)
+    return false;
+  for (Py_ssize_t i = 0; i < PyList_GET_SIZE(part); ++i)
+    if (!PyLong_CheckExact(PyList_GET_ITEM(part, i)) ||
+        isTracked(PyList_GET_ITEM(part, i)))
+      return false;
+  return true;
+}
+
 /// Which operators the parts of a subscript will become. False: not known.
 bool Scalars::followParts(PyObject *tensor,
                           const std::vector<PyObject *> &parts) {
@@ -148,7 +158,7 @@ bool Scalars::followParts(PyObject *tensor,
         return false;
       ++dim;
       ++shown;
-    } else if (s.isTensor(part)) {
+    } else if (s.isTensor(part) || isListOfInts(part)) {
       ++dim;
       ++shown;
     } else {
@@ -219,91 +229,3 @@ std::pair<PyObject *, PyObject *> Scalars::findPart(const std::string &name,
 }
 
 void Scalars::noteUsed(PyObject *number) { currentUse.usedInts.insert(number); }
-
-//===----------------------------------------------------------------------===//
-// Operators that are made of others
-//===----------------------------------------------------------------------===//
-
-/// Recorded whole once sizes matter: their parts are given sizes that nobody
-/// wrote.
-bool Scalars::keepsWhole(const std::string &name) const {
-  static const std::set<std::string> names = {
-      "aten::reshape", "aten::flatten.using_ints", "aten::unflatten.int",
-      "aten::view_as", "aten::expand_as"};
-  return sizes && names.count(name);
-}
-
-/// The parts of such an operator are given nothing but what it was given, and
-/// are the same ones for all sizes (other than zero and one).
-static bool isTransparent(const std::string &name) {
-  // `max` and `min`: those of two tensors.
-  // clang-format off
-  static const std::set<std::string> names = {
-      "T", "mT", "H", "mH", "__and__", "__or__", "__xor__", "absolute", "adjoint", "atleast_1d", "atleast_2d",
-      "broadcast_to", "clip", "clip_", "concat", "concatenate", "contiguous",
-      "conv2d", "conv_transpose1d", "conv_transpose2d", "divide", "dropout",
-      "dropout_", "feature_dropout", "hstack", "isfinite", "kl_div",
-      "log_sigmoid", "log_softmax", "matrix_H", "max", "min", "movedim",
-      "moveaxis", "multiply", "narrow", "negative", "nll_loss", "nll_loss_nd",
-      "numpy_T", "pad", "ravel", "relu6", "relu6_", "selu", "softmax", "split",
-      "square", "std", "subtract", "swapaxes", "swapdims", "to", "true_divide",
-      "type_as", "upsample_bicubic2d", "upsample_bilinear2d",
-      "upsample_nearest2d", "var", "vstack", "where", "_to_cpu", "sum_to_size_"};
-  // clang-format on
-  std::string base = name.substr(name.find("::") + 2);
-  return names.count(base.substr(0, base.find('.')));
-}
-
-/// How many parts a `chunk` has depends on one dimension only.
-bool Scalars::compositeChunk(const std::string &name,
-                             const std::vector<c10::IValue> &inputs) {
-  if ((name != "aten::chunk" && name != "aten::unsafe_chunk") ||
-      inputs.size() != 3 || !inputs[0].isTensor() || !inputs[2].isInt())
-    return false;
-  const at::Tensor &t = inputs[0].toTensor();
-  TensorInfo *info = s.tensors->impl->find(t);
-  int64_t dim = inputs[2].toInt();
-  dim = dim < 0 ? dim + t.dim() : dim;
-  if (!info || info->value < 0 || dim < 0 || dim >= t.dim())
-    return false;
-  int value = s.writer.fresh();
-  s.writer.line("%" + std::to_string(value) + " = refgraph.size %" +
-                    std::to_string(info->value) + "[" + std::to_string(dim) +
-                    "] is(" + std::to_string(t.size(dim)) +
-                    ") : " + s.tensors->impl->type(t),
-                s.location());
-  relate("is", value, t.size(dim));
-  return true;
-}
-
-void Scalars::composite(const std::string &name,
-                        const std::vector<c10::IValue> &inputs) {
-  if (!sizes || isTransparent(name))
-    return;
-  // Without smoothing, the loss of a class is looked up. That of probabilities
-  // is divided by the number of rows.
-  if (name == "aten::cross_entropy_loss" && inputs.size() > 5 &&
-      !inputs[1].toTensor().is_floating_point() && inputs[5].isDouble() &&
-      inputs[5].toDouble() == 0)
-    return;
-  auto pinTensor = [&](const at::Tensor &t) {
-    TensorInfo *info = t.defined() ? s.tensors->impl->find(t) : nullptr;
-    if (info && info->value >= 0)
-      s.writer.line("refgraph.layout %" + std::to_string(info->value) + " " +
-                        quoted(name) + " : " + s.tensors->impl->type(t),
-                    s.location());
-  };
-  if (compositeChunk(name, inputs))
-    return;
-  for (const c10::IValue &input : inputs) {
-    if (input.isTensor())
-      pinTensor(input.toTensor());
-    else if (input.isTensorList())
-      for (const at::Tensor &t : input.toTensorVector())
-        pinTensor(t);
-    else if (input.isList())
-      for (const c10::IValue &element : input.toListRef())
-        if (element.isTensor())
-          pinTensor(element.toTensor());
-  }
-}

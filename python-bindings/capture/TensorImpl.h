@@ -2,6 +2,7 @@
 #ifndef PYJIT_CAPTURE_TENSORIMPL_H
 #define PYJIT_CAPTURE_TENSORIMPL_H
 
+#include "Composites.h"
 #include "Session.h"
 #include "Tensors.h"
 
@@ -67,7 +68,7 @@ struct TensorRecorder::Impl {
   /// -1 if the operator was not recorded.
   int addShadow(const at::Tensor &tensor, int64_t bound);
 
-  explicit Impl(Session &session) : session(session) {}
+  explicit Impl(Session &session) : session(session), composites(session) {}
   TensorInfo *find(const at::TensorBase &tensor);
   TensorInfo &bind(const at::TensorBase &tensor, int value);
   std::string type(const at::TensorBase &tensor);
@@ -84,7 +85,8 @@ struct TensorRecorder::Impl {
   };
   std::vector<Constant> constants;
 
-  // Operators (TensorOps.cpp, TensorOpRecording.cpp).
+  // Operators (TensorOps.cpp, TensorOpRecording.cpp, Composites.cpp).
+  Composites composites;
   struct Operation;
   std::unique_ptr<at::ObserverContext> begin(const at::RecordFunction &fn);
   void end(const at::RecordFunction &fn, Operation &operation);

@@ -57,6 +57,11 @@ std::string TensorOpArguments::number(PyObject *object, const char *form) {
   return std::string(form) + "(" + operand + ")";
 }
 
+std::string TensorOpArguments::computed(int value, const char *form) {
+  return std::string(form) + "(" +
+         add({}, nullptr, value, "!refgraph.obj<\"int\">") + ")";
+}
+
 std::string TensorOpArguments::sizes(const c10::IValue &v,
                                      const std::vector<PyObject *> &numbers) {
   if (!v.isList())

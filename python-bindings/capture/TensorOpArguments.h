@@ -23,6 +23,8 @@ struct TensorOpArguments {
   /// An int, or a list of ints, some of which are lifted.
   std::string sizes(const c10::IValue &v,
                     const std::vector<PyObject *> &numbers);
+  /// A number that the trace computes: `form` is "number" or "size".
+  std::string computed(int value, const char *form);
 
 private:
   std::string add(const at::Tensor &t, TensorInfo *info, int value,

@@ -202,6 +202,12 @@ void OperatorRecording::writeArguments() {
       text += arguments.sizes(op.inputs[i], sizes[i]);
       continue;
     }
+    if (std::string part =
+            impl.composites.argument(op.name, op.inputs, i, arguments);
+        !part.empty()) {
+      text += part;
+      continue;
+    }
     text += lifted[i]
                 ? arguments.number(
                       lifted[i], op.inputs[i].isTensor() ? "wrapped" : "number")
@@ -253,7 +259,7 @@ bool OperatorRecording::checkWhatPythonSees() {
   if (other && mutated.empty()) {
     if (!constant && !isQuestion(op.name))
       return refuse("its tensor's data flows into Python");
-    session.scalars.composite(op.name, op.inputs);
+    impl.composites.question(op.name, op.inputs);
     return false;
   }
   if (!isShapeKnown(op.name))
@@ -440,6 +446,8 @@ void TensorRecorder::Impl::recordShapeChange(const std::string &name,
                                              std::string before) {
   std::string view = name;
   view.erase(view.find('_', view.find("::") + 2), 1);
+  if (view == "aten::transpose")
+    view += ".int";
   int value = session.writer.fresh();
   std::string line = "%" + std::to_string(value) + " = refgraph.tensor_op " +
                      pyjit::capture::quoted(view) + "(" + arguments +

@@ -14,6 +14,7 @@ struct TensorRecorder::Impl::Operation : at::ObserverContext {
   c10::OperatorHandle handle;
   std::string name; ///< with overload
   std::vector<c10::IValue> inputs;
+  bool composite = false; ///< its parts are recorded
 };
 
 } // namespace pyjit::capture

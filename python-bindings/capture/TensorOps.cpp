@@ -48,16 +48,20 @@ TensorRecorder::Impl::begin(const at::RecordFunction &fn) {
   // With a number of classes given, the result's shape follows from it.
   bool oneHot = name == "aten::one_hot" && copies.size() == 2 &&
                 copies[1].isInt() && copies[1].toInt() > 0;
+  bool sizes = session.scalars.liftsSizes();
   if (composite &&
-      (!(isKept(name) || oneHot || session.scalars.keepsWhole(name)) ||
+      (!(isKept(name) || oneHot || composites.keepsWhole(name, copies)) ||
        training)) {
-    if (Scalars::Use *use = session.scalars.use())
+    // A constant margin is handed on as it was given.
+    if (Scalars::Use *use = session.scalars.use(); use && name != "aten::pad")
       use->composite = true;
-    if (session.scalars.liftsSizes()) {
-      HoldLock lock;
-      session.scalars.composite(name, copies);
-    }
-    return nullptr; // its parts are recorded
+    if (!sizes)
+      return nullptr; // its parts are recorded
+    HoldLock lock;
+    auto operation = std::make_unique<Operation>(*handle);
+    operation->composite = true;
+    composites.begin(name, copies);
+    return operation;
   }
   // Autocast casts the operands and calls the operator again.
   if (!c10::impl::tls_is_dispatch_key_excluded(c10::DispatchKey::AutocastCPU) &&
@@ -77,6 +81,8 @@ TensorRecorder::Impl::begin(const at::RecordFunction &fn) {
 
 void TensorRecorder::Impl::end(const at::RecordFunction &fn,
                                Operation &operation) {
+  if (operation.composite)
+    return composites.end();
   --depth;
   if (session.ended() || suspended)
     return;

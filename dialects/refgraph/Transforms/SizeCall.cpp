@@ -146,6 +146,12 @@ bool SizeCall::isTrue(StringRef argument) const {
   return value && value.getType().isInteger(1) && value.getValue().isOne();
 }
 
+StringRef SizeCall::text(StringRef argument) const {
+  unsigned operand;
+  auto value = dyn_cast_or_null<StringAttr>(find(argument, &operand));
+  return value ? value.getValue() : StringRef();
+}
+
 std::optional<unsigned> SizeCall::dim(StringRef argument, unsigned rank,
                                       std::optional<int64_t> otherwise) const {
   auto value = integer(argument);

@@ -3,6 +3,8 @@
 #include "dialects/refgraph/Transforms/SizeRules.h"
 #include "llvm/ADT/StringMap.h"
 
+#include <map>
+
 using namespace mlir;
 using namespace pyjit;
 using namespace pyjit::refgraph;
@@ -113,6 +115,17 @@ static Shapes indexSelect(const SizeCall &c) {
   return allResults(c, sizes);
 }
 
+/// The last dimension, on the diagonal of the last two.
+static Shapes diagEmbed(const SizeCall &c) {
+  const SymbolicShape *self = c.tensor();
+  if (!self || self->rank() == 0 || c.integer("offset") != 0 ||
+      c.integer("dim1") != -2 || c.integer("dim2") != -1)
+    return std::nullopt;
+  SizePolynomials sizes = self->sizes;
+  sizes.push_back(sizes.back());
+  return allResults(c, sizes);
+}
+
 /// `x[i, :, j]` with tensors of integers: together where they stand side by
 /// side, else in front.
 static Shapes index(const SizeCall &c) {
@@ -167,18 +180,105 @@ static Shapes factory(const SizeCall &c) {
 }
 
 static Shapes arange(const SizeCall &c) {
-  SizePolynomial start = 0;
+  SizePolynomial start = 0, step = 1;
   if (!c.isNone("start")) {
     auto given = c.size("start");
     if (!given)
       return std::nullopt;
     start = *given;
   }
+  if (!c.isNone("step")) {
+    auto given = c.size("step");
+    if (!given || given->getLowerBound().value_or(0) < 1)
+      return std::nullopt;
+    step = *given;
+  }
   auto end = c.size("end");
-  if (!end || (!c.isNone("step") && c.integer("step") != 1) ||
-      !c.facts.requireNotNegative(*end - start))
+  if (!end || !c.facts.requireNotNegative(*end - start))
     return std::nullopt;
-  return allResults(c, {*end - start});
+  auto count = (*end - start).divide(step);
+  return count ? Shapes(allResults(c, {*count})) : std::nullopt;
+}
+
+static Shapes linspace(const SizeCall &c) {
+  auto steps = c.size("steps");
+  if (!steps || !c.facts.requireNotNegative(*steps))
+    return std::nullopt;
+  return allResults(c, {*steps});
+}
+
+static Shapes eye(const SizeCall &c) {
+  auto rows = c.size("n"), columns = c.size("m");
+  if (!rows || !c.facts.requireNotNegative(*rows) ||
+      (columns && !c.facts.requireNotNegative(*columns)))
+    return std::nullopt;
+  return allResults(c, {*rows, columns.value_or(*rows)});
+}
+
+//===----------------------------------------------------------------------===//
+// Products by an equation
+//===----------------------------------------------------------------------===//
+
+/// `einsum`: sizes by letters. Dimensions of an ellipsis count from the last.
+static Shapes einsum(const SizeCall &c) {
+  auto tensors = c.tensors("tensors");
+  StringRef equation = c.text("equation");
+  if (equation.empty() || tensors.empty() ||
+      llvm::is_contained(tensors, nullptr))
+    return std::nullopt;
+  std::string text;
+  for (char letter : equation)
+    if (letter != ' ')
+      text += letter;
+  auto [left, right] = StringRef(text).split("->");
+  SmallVector<StringRef> operands;
+  left.split(operands, ',');
+  if (operands.size() != tensors.size())
+    return std::nullopt;
+  std::map<char, SizePolynomial> sizes;
+  std::map<char, unsigned> uses;
+  SizePolynomials rest;
+  auto meet = [&](SizePolynomial &known, const SizePolynomial &size) {
+    if (known == SizePolynomial(1))
+      known = size;
+    return size == SizePolynomial(1) || c.facts.requireEqual(known, size);
+  };
+  for (auto [subscript, shape] : llvm::zip_equal(operands, tensors)) {
+    auto [front, back] = subscript.split("...");
+    unsigned letters = front.size() + back.size();
+    bool open = front.size() != subscript.size();
+    if (letters > shape->rank() || (!open && letters != shape->rank()))
+      return std::nullopt;
+    unsigned hidden = shape->rank() - letters;
+    for (unsigned i = 0; i < letters; ++i) {
+      bool behind = i >= front.size();
+      char letter = behind ? back[i - front.size()] : front[i];
+      const SizePolynomial &size = shape->sizes[behind ? i + hidden : i];
+      ++uses[letter];
+      if (!meet(sizes.try_emplace(letter, SizePolynomial(1)).first->second,
+                size))
+        return std::nullopt;
+    }
+    if (!broadcast(rest, ArrayRef(shape->sizes).slice(front.size(), hidden),
+                   c.facts))
+      return std::nullopt;
+  }
+  SizePolynomials result;
+  if (text.find("->") == std::string::npos) {
+    result = rest;
+    for (auto &[letter, count] : uses)
+      if (count == 1)
+        result.push_back(sizes.at(letter));
+    return allResults(c, result);
+  }
+  auto [front, back] = right.split("...");
+  for (char letter : front)
+    result.push_back(sizes[letter]);
+  if (front.size() != right.size())
+    result.append(rest.begin(), rest.end());
+  for (char letter : back)
+    result.push_back(sizes[letter]);
+  return allResults(c, result);
 }
 
 SizeRule refgraph::findSizeJoinRule(StringRef name) {
@@ -202,6 +302,10 @@ SizeRule refgraph::findSizeJoinRule(StringRef name) {
       {"new_full", factory},
       {"new_empty", factory},
       {"arange", arange},
+      {"linspace", linspace},
+      {"eye", eye},
+      {"einsum", einsum},
+      {"diag_embed", diagEmbed},
   };
   return rules.lookup(name);
 }

@@ -67,6 +67,7 @@ private:
   void pinOperands(TensorOp call);
   SymbolicShape constantShape(TensorType type) const;
   bool order(SymbolicShape &shape, TensorType recorded, bool dense);
+  bool equateFactors(const SizePolynomial &rest);
   bool settle(SymbolicShape &shape, TensorType recorded);
   bool lookAtStrides(const SymbolicShape &shape);
 

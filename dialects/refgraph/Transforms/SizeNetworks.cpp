@@ -104,19 +104,25 @@ static Shapes attention(const SizeCall &c) {
 // Networks
 //===----------------------------------------------------------------------===//
 
-/// Which differ between calls, among the dimensions that such an operator moves
-/// windows over: none may.
+/// The sizes from dimension `first` on keep their values.
+static bool fix(const SizeCall &c, const SymbolicShape *x, unsigned first) {
+  for (unsigned i = first; i < x->rank(); ++i)
+    if (!c.facts.requireEqual(x->sizes[i],
+                              SizePolynomial(c.facts.evaluate(x->sizes[i]))))
+      return false;
+  return true;
+}
+
+/// An operator that works on the last dimensions, from number `copied` on,
+/// whose sizes keep their values; results have those before them too.
 static Shapes leading(const SizeCall &c, const SymbolicShape *x,
-                      unsigned spatial, unsigned copied) {
-  if (!x || x->rank() < spatial)
+                      unsigned copied) {
+  if (!x || x->rank() < copied || !fix(c, x, copied))
     return std::nullopt;
-  for (unsigned i = copied; i < x->rank(); ++i)
-    if (!x->sizes[i].isConstant())
-      return std::nullopt;
   SymbolicShapes shapes;
   for (unsigned r = 0; r < c.op.getNumFresh(); ++r) {
     refgraph::TensorType type = c.resultType(r);
-    if (type.getRank() != x->rank())
+    if (type.getRank() < copied)
       return std::nullopt;
     SizePolynomials sizes(ArrayRef(x->sizes).take_front(copied));
     for (unsigned i = copied; i < type.getRank(); ++i)
@@ -134,14 +140,223 @@ static Shapes convolution(const SizeCall &c) {
   if (!x || !w || w->isSymbolic() || (bias && bias->isSymbolic()))
     return std::nullopt;
   // Without a batch, the first dimension is the channels'.
-  return leading(c, x, w->rank() - 2, x->rank() == w->rank() ? 1 : 0);
+  return leading(c, x, x->rank() == w->rank() ? 1 : 0);
 }
 
+/// Over the last dimensions, each image by itself.
 template <unsigned spatial> static Shapes pool(const SizeCall &c) {
   const SymbolicShape *x = c.tensor();
   if (!x || x->rank() < spatial)
     return std::nullopt;
-  return leading(c, x, spatial, x->rank() - spatial);
+  return leading(c, x, x->rank() - spatial);
+}
+
+/// The first dimension is a batch, if there is one before `rank` others.
+template <unsigned rank> static Shapes batched(const SizeCall &c) {
+  const SymbolicShape *x = c.tensor();
+  return x ? leading(c, x, x->rank() > rank ? 1 : 0) : std::nullopt;
+}
+
+/// Margins of the last dimensions: reflected, repeated.
+static Shapes margins(const SizeCall &c) {
+  const SymbolicShape *x = c.tensor();
+  auto amounts = c.integers("padding");
+  if (!amounts)
+    amounts = c.integers("pad");
+  if (!x || !amounts || amounts->size() > 2 * x->rank())
+    return std::nullopt;
+  SizePolynomials sizes = x->sizes;
+  for (unsigned i = 0; i + 1 < amounts->size(); i += 2) {
+    SizePolynomial &size = sizes[x->rank() - 1 - i / 2];
+    size = size + (*amounts)[i] + (*amounts)[i + 1];
+    if (!c.facts.requireNotNegative(size - 1))
+      return std::nullopt;
+  }
+  return allResults(c, sizes);
+}
+
+/// Matrices in the last two dimensions, or transforms over some.
+static Shapes matrices(const SizeCall &c) {
+  auto tensors = c.allTensors();
+  if (tensors.empty() || tensors[0]->rank() < 2)
+    return std::nullopt;
+  const SymbolicShape *a = tensors[0];
+  if (!fix(c, a, a->rank() - 2))
+    return std::nullopt;
+  SymbolicShapes shapes;
+  for (unsigned r = 0; r < c.op.getNumFresh(); ++r) {
+    refgraph::TensorType type = c.resultType(r);
+    unsigned copied = a->rank() - 2;
+    if (type.getRank() < copied)
+      return std::nullopt;
+    SizePolynomials sizes(ArrayRef(a->sizes).take_front(copied));
+    for (unsigned i = copied; i < type.getRank(); ++i)
+      sizes.push_back(type.getShape()[i]);
+    shapes.push_back(fresh(sizes));
+  }
+  return shapes;
+}
+
+static Shapes solve(const SizeCall &c) {
+  const SymbolicShape *a = c.tensor("A"), *b = c.tensor("B");
+  // Of the same rank, so that the second holds no batch of vectors.
+  if (!a || !b || a->rank() < 2 || a->rank() != b->rank() ||
+      !fix(c, a, a->rank() - 2))
+    return std::nullopt;
+  for (unsigned i = 0; i + 2 < a->rank(); ++i)
+    if (!c.facts.requireEqual(a->sizes[i], b->sizes[i]))
+      return std::nullopt;
+  return allResults(c, b->sizes);
+}
+
+static Shapes transform(const SizeCall &c) {
+  const SymbolicShape *x = c.tensor();
+  auto dims = c.integers("dim");
+  if (!x || !dims || c.op.getNumFresh() != 1 ||
+      c.resultType(0).getRank() != x->rank())
+    return std::nullopt;
+  SizePolynomials sizes = x->sizes;
+  for (int64_t dim : *dims) {
+    int64_t at = dim < 0 ? dim + x->rank() : dim;
+    if (at < 0 || at >= static_cast<int64_t>(x->rank()) ||
+        !c.facts.requireEqual(x->sizes[at],
+                              SizePolynomial(c.facts.evaluate(x->sizes[at]))))
+      return std::nullopt;
+    sizes[at] = c.resultType(0).getShape()[at];
+  }
+  return allResults(c, sizes);
+}
+
+static Shapes gridSampler(const SizeCall &c) {
+  const SymbolicShape *x = c.tensor("input"), *grid = c.tensor("grid");
+  if (!x || !grid || x->rank() < 4 || grid->rank() != x->rank() ||
+      !c.facts.requireEqual(x->sizes[0], grid->sizes[0]))
+    return std::nullopt;
+  SizePolynomials sizes{x->sizes[0], x->sizes[1]};
+  for (unsigned i = 1; i + 1 < grid->rank(); ++i)
+    sizes.push_back(grid->sizes[i]);
+  return allResults(c, sizes);
+}
+
+/// One layer in one direction: all steps, the state behind the last.
+static Shapes rnnLayer(const SizeCall &c) {
+  const SymbolicShape *x = c.tensor("input"), *h = c.tensor("hx_"),
+                      *cell = c.tensor("cx_");
+  // Of how many layers and directions it is one does not matter here.
+  auto hidden = c.integer("hidden_size");
+  if (!x || !h || !cell || !hidden || x->rank() != 3 || h->rank() != 2 ||
+      !c.facts.requireEqual(x->sizes[2],
+                            SizePolynomial(c.facts.evaluate(x->sizes[2]))) ||
+      !c.facts.requireEqual(x->sizes[1], h->sizes[0]) ||
+      !c.facts.requireEqual(x->sizes[1], cell->sizes[0]))
+    return std::nullopt;
+  SymbolicShapes shapes;
+  for (unsigned r = 0; r < c.op.getNumFresh(); ++r) {
+    unsigned rank = c.resultType(r).getRank();
+    if (r == 0 && rank == 3)
+      shapes.push_back(fresh({x->sizes[0], x->sizes[1], *hidden}));
+    else if ((r == 1 || r == 2) && rank == 2)
+      shapes.push_back(fresh(r == 1 ? h->sizes : cell->sizes));
+    else
+      return std::nullopt;
+  }
+  return shapes;
+}
+
+/// The attention of torch.nn, with its projections.
+static Shapes nativeAttention(const SizeCall &c) {
+  const SymbolicShape *q = c.tensor("query"), *k = c.tensor("key"),
+                      *v = c.tensor("value"), *mask = c.tensor("mask");
+  auto heads = c.integer("num_head");
+  if (!q || !k || !v || !heads || q->rank() != 3 || k->rank() != 3 ||
+      v->rank() != 3 || (mask && mask->rank() > 4))
+    return std::nullopt;
+  // It is meant for one tensor.
+  for (const SymbolicShape *other : {k, v})
+    for (unsigned i = 0; i < 3; ++i)
+      if (!c.facts.requireEqual(q->sizes[i], other->sizes[i]))
+        return std::nullopt;
+  SizePolynomials weights{q->sizes[0], q->sizes[1], k->sizes[1]};
+  if (mask) {
+    // Of the keys of each sequence, of all pairs, or of these for each head.
+    SizePolynomials wanted(weights);
+    if (mask->rank() == 2)
+      wanted = c.integer("mask_type") == 1
+                   ? SizePolynomials{q->sizes[0], k->sizes[1]}
+                   : SizePolynomials{q->sizes[1], k->sizes[1]};
+    else if (mask->rank() == 4)
+      wanted.insert(wanted.begin() + 1, SizePolynomial(*heads));
+    if (!broadcastsTo(mask->sizes, wanted, c.facts))
+      return std::nullopt;
+  }
+  SymbolicShapes shapes;
+  for (unsigned r = 0; r < c.op.getNumFresh(); ++r) {
+    SizePolynomials sizes = r == 0 ? q->sizes : weights;
+    if (r == 1 && c.resultType(r).getRank() == 4)
+      sizes.insert(sizes.begin() + 1, SizePolynomial(*heads));
+    shapes.push_back(fresh(sizes));
+  }
+  return shapes;
+}
+
+static Shapes encoderLayer(const SizeCall &c) {
+  const SymbolicShape *x = c.tensor("src"), *mask = c.tensor("mask");
+  // Masks come in several meanings.
+  if (!x || x->rank() != 3 || (mask && (mask->isSymbolic() || x->isSymbolic())))
+    return std::nullopt;
+  return allResults(c, x->sizes);
+}
+
+static Shapes embeddingBag(const SizeCall &c) {
+  const SymbolicShape *w = c.tensor("weight"), *indices = c.tensor("indices"),
+                      *offsets = c.tensor("offsets");
+  if (!w || !indices || !offsets || w->rank() != 2 || indices->rank() != 1 ||
+      offsets->rank() != 1 || c.op.getNumFresh() != 4)
+    return std::nullopt;
+  if (const SymbolicShape *weights = c.tensor("per_sample_weights"))
+    if (weights->rank() != 1 ||
+        !c.facts.requireEqual(weights->sizes[0], indices->sizes[0]))
+      return std::nullopt;
+  SizePolynomial bags = offsets->sizes[0];
+  if (c.isTrue("include_last_offset"))
+    bags = bags - 1;
+  // What the backward pass would need is there or is empty.
+  auto given = [&](unsigned result, const SizePolynomial &count) {
+    SizePolynomials sizes;
+    for (int64_t size : c.resultType(result).getShape())
+      sizes.push_back(size);
+    if (!sizes.empty() && sizes[0] != SizePolynomial(0))
+      sizes[0] = count;
+    return fresh(sizes);
+  };
+  return SymbolicShapes{fresh({bags, w->sizes[1]}), given(1, indices->sizes[0]),
+                        given(2, bags), given(3, bags)};
+}
+
+static Shapes distances(const SizeCall &c) {
+  const SymbolicShape *a = c.tensor("x1"), *b = c.tensor("x2");
+  if (!a || !b || a->rank() < 2 || b->rank() < 2 ||
+      !c.facts.requireEqual(a->sizes.back(), b->sizes.back()))
+    return std::nullopt;
+  SizePolynomials sizes(ArrayRef(a->sizes).drop_back(2));
+  if (!broadcast(sizes, ArrayRef(b->sizes).drop_back(2), c.facts))
+    return std::nullopt;
+  sizes.push_back(a->sizes[a->rank() - 2]);
+  sizes.push_back(b->sizes[b->rank() - 2]);
+  return allResults(c, sizes);
+}
+
+static Shapes glu(const SizeCall &c) {
+  const SymbolicShape *x = c.tensor();
+  if (!x || x->rank() == 0)
+    return std::nullopt;
+  auto dim = c.dim("dim", x->rank(), -1);
+  auto half = dim ? x->sizes[*dim].divide(2) : std::nullopt;
+  if (!half)
+    return std::nullopt;
+  SizePolynomials sizes = x->sizes;
+  sizes[*dim] = *half;
+  return allResults(c, sizes);
 }
 
 static Shapes normalisedLast(const SizeCall &c) {
@@ -161,8 +376,14 @@ static Shapes normalisedLast(const SizeCall &c) {
 
 static Shapes normalisedChannels(const SizeCall &c) {
   const SymbolicShape *x = c.tensor("input");
-  if (!x || x->rank() < 2 || !x->sizes[1].isConstant() ||
-      c.op.getNumFresh() != 1)
+  if (!x || x->rank() < 2 || c.op.getNumFresh() != 1)
+    return std::nullopt;
+  // Instances are normalised as channels of one image.
+  for (StringRef name : {"weight", "bias", "running_mean", "running_var"})
+    if (const SymbolicShape *p = c.tensor(name))
+      if (p->rank() != 1 || !c.facts.requireEqual(p->sizes[0], x->sizes[1]))
+        return std::nullopt;
+  if (!x->sizes[1].isConstant() && c.name != "batch_norm")
     return std::nullopt;
   return allResults(c, x->sizes);
 }
@@ -204,6 +425,9 @@ SizeRule refgraph::findSizeNetworkRule(StringRef name) {
       {"conv2d", convolution},
       {"conv3d", convolution},
       {"mkldnn_convolution", convolution},
+      {"conv_transpose1d", convolution},
+      {"conv_transpose2d", convolution},
+      {"conv_transpose3d", convolution},
       {"max_pool1d", pool<1>},
       {"avg_pool1d", pool<1>},
       {"adaptive_avg_pool1d", pool<1>},
@@ -213,9 +437,47 @@ SizeRule refgraph::findSizeNetworkRule(StringRef name) {
       {"adaptive_avg_pool2d", pool<2>},
       {"_adaptive_avg_pool2d", pool<2>},
       {"adaptive_max_pool2d", pool<2>},
+      {"avg_pool3d", pool<3>},
+      {"max_pool3d", pool<3>},
+      {"max_pool3d_with_indices", pool<3>},
+      {"adaptive_avg_pool3d", pool<3>},
+      {"adaptive_max_pool3d", pool<3>},
+      {"upsample_nearest1d", pool<1>},
+      {"_upsample_nearest_exact1d", pool<1>},
+      {"upsample_linear1d", pool<1>},
       {"upsample_nearest2d", pool<2>},
+      {"_upsample_nearest_exact2d", pool<2>},
       {"upsample_bilinear2d", pool<2>},
       {"upsample_bicubic2d", pool<2>},
+      {"upsample_nearest3d", pool<3>},
+      {"upsample_trilinear3d", pool<3>},
+      {"pixel_shuffle", pool<3>},
+      {"pixel_unshuffle", pool<3>},
+      {"channel_shuffle", batched<0>},
+      {"im2col", batched<3>},
+      {"col2im", batched<2>},
+      {"reflection_pad1d", margins},
+      {"reflection_pad2d", margins},
+      {"reflection_pad3d", margins},
+      {"replication_pad1d", margins},
+      {"replication_pad2d", margins},
+      {"replication_pad3d", margins},
+      {"_pad_circular", margins},
+      {"linalg_inv", matrices},
+      {"linalg_cholesky", matrices},
+      {"_linalg_det", matrices},
+      {"linalg_solve", solve},
+      {"_fft_r2c", transform},
+      {"_fft_c2c", transform},
+      {"_fft_c2r", transform},
+      {"grid_sampler_2d", gridSampler},
+      {"grid_sampler_3d", gridSampler},
+      {"mkldnn_rnn_layer", rnnLayer},
+      {"_native_multi_head_attention", nativeAttention},
+      {"_transformer_encoder_layer_fwd", encoderLayer},
+      {"_embedding_bag", embeddingBag},
+      {"_cdist_forward", distances},
+      {"glu", glu},
       {"layer_norm", normalisedLast},
       {"rms_norm", normalisedLast},
       {"_fused_rms_norm", normalisedLast},

@@ -79,18 +79,79 @@ static Shapes loss(const SizeCall &c) {
   return shapes && *reduction != 0 ? Shapes(allResults(c, {})) : shapes;
 }
 
+/// Of rows, or of images: classes are the second dimension.
 static Shapes nllLoss(const SizeCall &c) {
   auto reduction = c.integer("reduction");
-  const SymbolicShape *self = c.tensor(), *target = c.tensor("target");
-  if (!reduction || !self || !target || self->rank() != 2 ||
-      target->rank() != 1 || c.op.getNumFresh() != 2 ||
-      !self->sizes[1].isConstant() ||
-      !c.facts.requireEqual(self->sizes[0], target->sizes[0]))
+  const SymbolicShape *self = c.tensor(), *target = c.tensor("target"),
+                      *weight = c.tensor("weight");
+  if (!reduction || !self || !target || self->rank() < 2 ||
+      target->rank() + 1 != self->rank() || c.op.getNumFresh() != 2 ||
+      (weight && weight->rank() != 1))
+    return std::nullopt;
+  SizePolynomials rows = self->sizes;
+  rows.erase(rows.begin() + 1);
+  for (unsigned i = 0; i < rows.size(); ++i)
+    if (!c.facts.requireEqual(rows[i], target->sizes[i]))
+      return std::nullopt;
+  if (weight && !c.facts.requireEqual(weight->sizes[0], self->sizes[1]))
     return std::nullopt;
   SymbolicShapes shapes = allResults(c, {});
   if (*reduction == 0)
-    shapes[0] = fresh({self->sizes[0]});
+    shapes[0] = fresh(rows);
   return shapes;
+}
+
+/// Of rows; the second result, of some, is where the target's classes are.
+static Shapes marginLoss(const SizeCall &c) {
+  auto reduction = c.integer("reduction");
+  const SymbolicShape *self = c.tensor(), *target = c.tensor("target");
+  if (!reduction || !self || !target || self->rank() != 2 ||
+      !c.facts.requireEqual(self->sizes[0], target->sizes[0]) ||
+      (target->rank() == 2 &&
+       !c.facts.requireEqual(self->sizes[1], target->sizes[1])))
+    return std::nullopt;
+  SymbolicShapes shapes = allResults(c, target->sizes);
+  shapes[0] = fresh(*reduction == 0 ? SizePolynomials{self->sizes[0]}
+                                    : SizePolynomials());
+  return shapes;
+}
+
+/// The second result is scratch memory, of some builds.
+static Shapes logSigmoid(const SizeCall &c) {
+  const SymbolicShape *self = c.tensor();
+  if (!self || c.op.getNumFresh() != 2)
+    return std::nullopt;
+  SymbolicShapes shapes = allResults(c, self->sizes);
+  if (c.resultType(1).getShape() == ArrayRef<int64_t>{0})
+    shapes[1] = fresh({SizePolynomial(0)});
+  return shapes;
+}
+
+/// Positions in rows that are one, or as many as there are.
+static Shapes searched(const SizeCall &c) {
+  const SymbolicShape *sorted = c.tensor("sorted_sequence"), *self = c.tensor();
+  if (!sorted || !self ||
+      (sorted->rank() != 1 && sorted->rank() != self->rank()))
+    return std::nullopt;
+  for (unsigned i = 0; i + 1 < sorted->rank(); ++i)
+    if (!c.facts.requireEqual(sorted->sizes[i], self->sizes[i]))
+      return std::nullopt;
+  return allResults(c, self->sizes);
+}
+
+static Shapes rot90(const SizeCall &c) {
+  const SymbolicShape *self = c.tensor();
+  auto turns = c.integer("k");
+  auto dims = c.integers("dims");
+  if (!self || !turns || !dims || dims->size() != 2)
+    return std::nullopt;
+  SizePolynomials sizes = self->sizes;
+  for (int64_t &dim : *dims)
+    if (dim += dim < 0 ? self->rank() : 0; dim < 0 || dim >= self->rank())
+      return std::nullopt;
+  if (*turns % 2 != 0)
+    std::swap(sizes[(*dims)[0]], sizes[(*dims)[1]]);
+  return allResults(c, sizes);
 }
 
 //===----------------------------------------------------------------------===//
@@ -187,7 +248,15 @@ static SizeRule findRule(const SizeCall &c) {
       {"zero", same},
       {"normal", same},
       {"uniform", same},
-      {"_transformer_encoder_layer_fwd", same},
+      {"exponential", same},
+      {"logcumsumexp", same},
+      {"cummax", same},
+      {"cummin", same},
+      {"log_sigmoid_forward", logSigmoid},
+      {"_prelu_kernel", pointwise},
+      {"searchsorted", searched},
+      {"bucketize", same},
+      {"rot90", rot90},
       {"where", pointwise},
       {"copy", pointwise},
       {"masked_fill", pointwise},
@@ -198,7 +267,15 @@ static SizeRule findRule(const SizeCall &c) {
       {"huber_loss", loss},
       {"binary_cross_entropy", loss},
       {"binary_cross_entropy_with_logits", loss},
+      {"soft_margin_loss", loss},
+      {"multi_margin_loss", marginLoss},
+      {"multilabel_margin_loss_forward", marginLoss},
       {"nll_loss_forward", nllLoss},
+      {"nll_loss2d_forward", nllLoss},
+      {"median", reduction},
+      {"nanmedian", reduction},
+      {"mode", reduction},
+      {"kthvalue", reduction},
       {"sum", reduction},
       {"mean", reduction},
       {"prod", reduction},

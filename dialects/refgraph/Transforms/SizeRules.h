@@ -73,6 +73,8 @@ public:
   std::optional<llvm::SmallVector<int64_t>>
   integers(llvm::StringRef argument) const;
   bool isTrue(llvm::StringRef argument) const;
+  /// Empty where it is no string.
+  llvm::StringRef text(llvm::StringRef argument) const;
   /// Likewise, as a dimension of `rank`.
   std::optional<unsigned> dim(llvm::StringRef argument, unsigned rank,
                               std::optional<int64_t> otherwise = {}) const;

@@ -117,6 +117,27 @@ void SizeLifter::pinOperands(TensorOp call) {
 // Facts
 //===----------------------------------------------------------------------===//
 
+/// Two products of as many sizes, `a * b - c * d`: they are equal if their
+/// factors are. Where these were not equal one by one, all keep their values.
+bool SizeLifter::equateFactors(const SizePolynomial &rest) {
+  auto terms = llvm::to_vector(rest.getTerms());
+  auto lhs = terms.front().first, rhs = terms.back().first;
+  auto byValue = [&](unsigned a, unsigned b) { return values[a] < values[b]; };
+  llvm::stable_sort(lhs, byValue);
+  llvm::stable_sort(rhs, byValue);
+  if (terms.size() != 2 || terms.front().second + terms.back().second != 0 ||
+      lhs.size() != rhs.size() ||
+      !llvm::all_of(llvm::zip_equal(lhs, rhs), [&](auto pair) {
+        return values[std::get<0>(pair)] == values[std::get<1>(pair)];
+      })) {
+    pin(rest);
+    return true;
+  }
+  for (auto [a, b] : llvm::zip_equal(lhs, rhs))
+    requireEqual(SizePolynomial::symbol(a), SizePolynomial::symbol(b));
+  return true;
+}
+
 bool SizeLifter::requireEqual(const SizePolynomial &a,
                               const SizePolynomial &b) {
   SizePolynomial rest = resolve(a) - resolve(b);
@@ -124,6 +145,19 @@ bool SizeLifter::requireEqual(const SizePolynomial &a,
     return false;
   if (rest == SizePolynomial(0))
     return true;
+  // What all terms are multiples of is not zero.
+  while (true) {
+    std::optional<unsigned> common;
+    rest.walkSymbols([&](unsigned symbol) {
+      if (llvm::all_of(rest.getTerms(), [&](auto &term) {
+            return llvm::is_contained(term.first, symbol);
+          }))
+        common = symbol;
+    });
+    if (!common)
+      break;
+    rest = *rest.divide(SizePolynomial::symbol(*common));
+  }
   // The latest symbol that is alone with a factor that divides all others.
   int64_t divisor = 0;
   for (auto &[monomial, factor] : rest.getTerms())
@@ -142,10 +176,8 @@ bool SizeLifter::requireEqual(const SizePolynomial &a,
       sign = factor / divisor;
     }
   }
-  if (!found) {
-    pin(rest);
-    return true;
-  }
+  if (!found)
+    return equateFactors(rest);
   SizePolynomial others = *rest.divide(divisor) -
                           SizePolynomial(sign) * SizePolynomial::symbol(*found);
   replace(*found, SizePolynomial(-sign) * others);

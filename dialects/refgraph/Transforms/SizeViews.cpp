@@ -456,18 +456,18 @@ static Shapes view(const SizeCall &c) {
 
 SizeRule refgraph::findSizeViewRule(StringRef name) {
   static const llvm::StringMap<SizeRule> rules{
-      {"alias", alias},        {"detach", alias},
-      {"lift_fresh", alias},   {"transpose", transpose},
-      {"swapaxes", transpose}, {"t", t},
-      {"permute", permute},    {"select", select},
-      {"slice", slice},        {"narrow", narrow},
-      {"split", split},        {"split_with_sizes", splitWithSizes},
-      {"unbind", unbind},      {"unsqueeze", unsqueeze},
-      {"squeeze", squeeze},    {"expand", expand},
-      {"expand_as", expand},   {"view", view},
-      {"view_as", view},       {"_unsafe_view", view},
-      {"reshape", view},       {"flatten", view},
-      {"unflatten", view},
+      {"alias", alias},         {"detach", alias},
+      {"lift_fresh", alias},    {"transpose", transpose},
+      {"swapaxes", transpose},  {"t", t},
+      {"permute", permute},     {"select", select},
+      {"slice", slice},         {"narrow", narrow},
+      {"split", split},         {"split_with_sizes", splitWithSizes},
+      {"unsafe_split", split},  {"unbind", unbind},
+      {"unsqueeze", unsqueeze}, {"squeeze", squeeze},
+      {"expand", expand},       {"expand_as", expand},
+      {"view", view},           {"view_as", view},
+      {"_unsafe_view", view},   {"reshape", view},
+      {"flatten", view},        {"unflatten", view},
   };
   auto found = rules.find(name);
   return found == rules.end() ? nullptr : found->second;

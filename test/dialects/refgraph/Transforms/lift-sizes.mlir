@@ -179,3 +179,43 @@ refgraph.trace @strides {
   %v = refgraph.tensor_op "aten::neg"(%x) : (!A) -> !A
   refgraph.leave %v : !A
 }
+
+// -----
+
+// Two products of as many sizes are equal if their factors are.
+// CHECK-LABEL: refgraph.trace @factors
+// CHECK:         refgraph.tensor_op "aten::add.Tensor"(%{{.*}}, %{{.*}}, 1 : i64) : {{.*}} -> !refgraph.tensor<[s0 * s1], [1], f32, "cpu">
+// CHECK:         refgraph.compare "eq"
+// CHECK:         refgraph.compare "eq"
+!F = !refgraph.tensor<[3, 8], [8, 1], f32, "cpu">
+!V = !refgraph.tensor<[24], [1], f32, "cpu">
+refgraph.trace @factors {
+  %e = refgraph.external
+  %x = refgraph.get %e arg(0, "x") type(3) {lift_sizes = array<i64: 0, 1>} : !F
+  %y = refgraph.get %e arg(1, "y") type(3) {lift_sizes = array<i64: 0, 1>} : !F
+  %a = refgraph.tensor_op "aten::view"(%x, [-1 : i64]) aliases [0] : (!F) -> !V
+  %b = refgraph.tensor_op "aten::view"(%y, [-1 : i64]) aliases [0] : (!F) -> !V
+  %s = refgraph.tensor_op "aten::add.Tensor"(%a, %b, 1 : i64) : (!V, !V) -> !V
+  refgraph.leave %s : !V
+}
+
+// -----
+
+// Letters say the sizes of a product; dimensions that a window goes over keep theirs.
+// CHECK-LABEL: refgraph.trace @letters
+// CHECK:         "aten::einsum"({{.*}}) : {{.*}} -> !refgraph.tensor<[s0, 2, s1, s1], [(s1 * s1) * 2, s1 * s1, s1, 1], f32, "cpu">
+// CHECK:         "aten::max_pool2d"({{.*}}) : {{.*}} -> !refgraph.tensor<[s2, 4, 4, 2], [32, 8, 2, 1], f32, "cpu">
+!Q = !refgraph.tensor<[3, 8, 2, 4], [64, 8, 4, 1], f32, "cpu">
+!S = !refgraph.tensor<[3, 2, 8, 8], [128, 64, 8, 1], f32, "cpu">
+!I = !refgraph.tensor<[3, 4, 8, 4], [128, 32, 4, 1], f32, "cpu">
+!P = !refgraph.tensor<[3, 4, 4, 2], [32, 8, 2, 1], f32, "cpu">
+refgraph.trace @letters {
+  %e = refgraph.external
+  %q = refgraph.get %e arg(0, "q") type(3) {lift_sizes = array<i64: 0, 1>} : !Q
+  %i = refgraph.get %e arg(1, "i") type(3) {lift_sizes = array<i64: 0, 2>} : !I
+  %s = refgraph.tensor_op "aten::einsum"("bqhd,bkhd->bhqk", [%q, %q], none) : (!Q, !Q) -> !S
+  %p = refgraph.tensor_op "aten::max_pool2d"(%i, [2 : i64, 2 : i64], [2 : i64, 2 : i64], [0 : i64, 0 : i64], [1 : i64, 1 : i64], false) : (!I) -> !P
+  %sum = refgraph.tensor_op "aten::sum"(%s, none) : (!S) -> !refgraph.tensor<[], [], f32, "cpu">
+  %r = refgraph.create "tuple" [%sum, %p] : (!refgraph.tensor<[], [], f32, "cpu">, !P) -> !refgraph.obj<"tuple">
+  refgraph.leave %r : !refgraph.obj<"tuple">
+}

@@ -1,0 +1,91 @@
+//===- Composites.h - Operators that are made of others ---------*- C++ -*-===//
+//
+// A composite operator is recorded as its parts. Some of what these are given
+// Torch computed of sizes, in C++: to the recorder literals like any other,
+// wrong as soon as the sizes differ. So a composite either is known to pass on
+// only what it was given; or it is known how it computes the numbers that it
+// passes on, which are then written as expressions; or all sizes that it was
+// given keep their values.
+//
+//===----------------------------------------------------------------------===//
+
+#ifndef PYJIT_CAPTURE_COMPOSITES_H
+#define PYJIT_CAPTURE_COMPOSITES_H
+
+#include <ATen/core/Tensor.h>
+#include <ATen/core/ivalue.h>
+
+#include <string>
+#include <utility>
+#include <vector>
+
+namespace pyjit::capture {
+
+class Session;
+struct TensorOpArguments;
+
+class Composites {
+public:
+  explicit Composites(Session &session) : s(session) {}
+
+  /// Recorded whole once sizes matter: what the parts are given is known of the
+  /// whole only.
+  bool keepsWhole(const std::string &name,
+                  const std::vector<c10::IValue> &inputs) const;
+  /// Such an operator is about to run, and has run.
+  void begin(const std::string &name, const std::vector<c10::IValue> &inputs);
+  void end() { running.pop_back(); }
+  /// One that answers a question about tensors.
+  void question(const std::string &name,
+                const std::vector<c10::IValue> &inputs);
+  /// Argument `i` of a part of a composite, where it is an expression of the
+  /// composite's sizes; empty: what stands there.
+  std::string argument(const std::string &overload,
+                       const std::vector<c10::IValue> &inputs, size_t i,
+                       TensorOpArguments &arguments);
+
+private:
+  /// A number that Torch computes of sizes: `plus` and `times` the product of
+  /// sizes of tensors.
+  struct Computed {
+    std::vector<std::pair<at::Tensor, int64_t>> sizes = {};
+    int64_t times = 1, plus = 0;
+  };
+  using Numbers = std::vector<Computed>;
+  struct Composite {
+    std::string name;
+    std::vector<at::Tensor> tensors;
+    /// What it gives to its parts: lists, and numbers.
+    std::vector<Numbers> lists;
+    Numbers numbers;
+    bool repeats = false; ///< it widens by what it was told to
+    bool pinned = false;  ///< its sizes keep their values
+  };
+
+  static Computed sizeOf(const at::Tensor &tensor, int64_t dim);
+  static Numbers sizesOf(const at::Tensor &tensor);
+  static Computed product(const Numbers &numbers);
+  static int64_t evaluate(const Computed &number);
+  static std::vector<int64_t> evaluate(const Numbers &list);
+  bool describe(Composite &composite, const std::vector<c10::IValue> &inputs);
+  bool describeLoss(Composite &composite,
+                    const std::vector<c10::IValue> &inputs);
+  bool describeJoin(Composite &composite,
+                    const std::vector<c10::IValue> &inputs);
+  bool pinDim(const at::Tensor &tensor, int64_t dim);
+  void pin(Composite &composite);
+  void pinRunning();
+  int writeConstant(int64_t number);
+  int writeArith(const char *function, int a, int b, int64_t number);
+  int write(const Computed &number);
+  std::string list(const std::string &name,
+                   const std::vector<c10::IValue> &inputs,
+                   TensorOpArguments &arguments);
+
+  Session &s;
+  std::vector<Composite> running;
+};
+
+} // namespace pyjit::capture
+
+#endif // PYJIT_CAPTURE_COMPOSITES_H
