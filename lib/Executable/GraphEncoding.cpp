@@ -63,11 +63,11 @@ LogicalResult Encoder::encodeKernel(cudagraph::KernelOp op) {
     words.push_back(slot(buffer));
   // Symbols follow the buffers: each by value, or their table on a device made
   // of software.
-  KernelInfo info = lookup(op.getKernel()), twin;
-  if (op.getTwin())
-    twin = lookup(*op.getTwin());
-  unsigned symbols = std::max(info.symbolParameters, twin.symbolParameters);
-  bool table = info.readsSymbols || twin.readsSymbols;
+  KernelInfo info = lookup(op.getKernel()), indirect;
+  if (op.getIndirectKernel())
+    indirect = lookup(*op.getIndirectKernel());
+  unsigned symbols = std::max(info.symbolParameters, indirect.symbolParameters);
+  bool table = info.readsSymbols || indirect.readsSymbols;
   if (std::max<unsigned>(symbols, table) > blob.numSymbols())
     return op.emitError("its kernel has symbolic sizes, but the program does "
                         "not say what its symbols are (pyjit.symbols)");
@@ -77,11 +77,11 @@ LogicalResult Encoder::encodeKernel(cudagraph::KernelOp op) {
     words.push_back(blob.symbolSlot());
   unsigned count = words.size();
   uint16_t flags = 0;
-  if (op.getTwin() && count <= 63) {
+  if (op.getIndirectKernel() && count <= 63) {
     int64_t mask = 0;
     for (int64_t i : op.getIndirectAttr().asArrayRef())
       mask |= int64_t(1) << i;
-    words.push_back(blob.addKernel(*op.getTwin(), lookup));
+    words.push_back(blob.addKernel(*op.getIndirectKernel(), lookup));
     words.push_back(mask);
     flags = rt::kStepTwin;
   }

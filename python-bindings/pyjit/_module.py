@@ -29,11 +29,11 @@ def compile_module(
     module: torch.nn.Module, call: Any, settings: Any
 ) -> torch.nn.Module:
     """An instance of ``type(module)`` that shares its state and is called through ``call``."""
-    twin = object.__new__(_compiled_class(type(module)))
-    object.__setattr__(twin, "__dict__", module.__dict__)
+    made = object.__new__(_compiled_class(type(module)))
+    object.__setattr__(made, "__dict__", module.__dict__)
     for name, value in zip(_SLOTS, (call, module, settings)):
-        object.__setattr__(twin, name, value)
-    return twin
+        object.__setattr__(made, name, value)
+    return made
 
 
 @functools.cache

@@ -1,7 +1,7 @@
 //===- pyjit-tblgen.cpp - writes the operator table as C++ ----------------===//
 //
 // Joins the records of lib/Operators/*.td: a Schema per overload and, where
-// there is one, its lowering. Argument effects and in-place twins come from the
+// there is one, its lowering. Argument effects and in-place forms come from the
 // schemas themselves.
 //
 //===----------------------------------------------------------------------===//

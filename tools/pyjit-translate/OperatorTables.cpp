@@ -68,7 +68,7 @@ static LogicalResult printCoverage(Operation *, raw_ostream &os) {
                                       "random", "metadata", "dynamic"};
   static const char *const lowerings[] = {"library call", "own kernel", "view",
                                           "own kernel by rule",
-                                          "in-place twin"};
+                                          "in-place form"};
   unsigned counts[5] = {};
   for (const operators::OperatorInfo &info : operators::getOperators())
     ++counts[static_cast<unsigned>(info.lowering)];

@@ -41,8 +41,8 @@ bool isMoving(mlir::Value external);
 struct Lifetime {
   int64_t first = -1, last = -1;
 };
-/// Of every `cudagraph.buffer`. What an earlier round may leave for a later one
-/// lives as long as the loop; what each round writes before it reads does not.
+/// Of every `cudagraph.buffer`. What one iteration may leave for a later one
+/// lives as long as the loop; what each one writes before it reads does not.
 llvm::MapVector<mlir::Value, Lifetime> getLifetimes(ProgramOp program);
 
 } // namespace pyjit::cudagraph

@@ -152,8 +152,9 @@ def CudaGraph_KernelOp : CudaGraph_Op<"kernel", [AttrSizedOperandSegments]> {
   let description = [{
     Launches the kernel function `kernel` on the addresses of the buffers that
     it reads and of those that it writes. Grid and block are the kernel's own.
-    `indirect @k2 [i…]` names a twin of the kernel that takes for these buffers
-    (reads first, then writes) the address of a word that holds the address.
+    `indirect @k2 [i…]` names the indirect version of the kernel: for these
+    buffers (reads first, then writes) it takes the address of a word that holds
+    the buffer's address.
 
     ```mlir
     cudagraph.kernel @kernel_0(%x, %w) to (%t) indirect @kernel_0_indirect [0]
@@ -163,11 +164,11 @@ def CudaGraph_KernelOp : CudaGraph_Op<"kernel", [AttrSizedOperandSegments]> {
   let arguments = (ins FlatSymbolRefAttr:$kernel,
                        Arg<Variadic<CudaGraph_BufferType>, "", [MemRead]>:$reads,
                        Arg<Variadic<CudaGraph_BufferType>, "", [MemWrite]>:$writes,
-                       OptionalAttr<FlatSymbolRefAttr>:$twin,
+                       OptionalAttr<FlatSymbolRefAttr>:$indirectKernel,
                        OptionalAttr<DenseI64ArrayAttr>:$indirect);
   let assemblyFormat = [{
     $kernel `(` $reads `)` `to` `(` $writes `)`
-    (`indirect` $twin^ $indirect)? attr-dict
+    (`indirect` $indirectKernel^ $indirect)? attr-dict
     `:` functional-type($reads, $writes)
   }];
   let hasVerifier = 1;
@@ -322,8 +323,8 @@ def CudaGraph_WhileOp : CudaGraph_Op<"while", [NoTerminator, RecursiveMemoryEffe
   let summary = "a body that runs as long as a number on the device says so";
   let description = [{
     Inside a graph a conditional node that loops; outside, the host reads the
-    number before each round. The body has to write it, or no round would be
-    the last. What a round leaves for the next one stands in buffers that both
+    number before each iteration. The body has to write it, or none would be
+    the last. What one iteration leaves for the next stands in buffers that both
     share.
 
     ```mlir

@@ -65,8 +65,9 @@ LogicalResult KernelOp::verify() {
   for (Value buffer : (*this)->getOperands())
     if (typeOf(buffer).isHost() && (*this)->getParentOfType<GraphOp>())
       return emitOpError("reads host memory inside a graph");
-  if (getTwin().has_value() != getIndirect().has_value())
-    return emitOpError("names a twin and indirect buffers, or neither");
+  if (getIndirectKernel().has_value() != getIndirect().has_value())
+    return emitOpError("names an indirect version of its kernel and no "
+                       "indirect buffers, or the reverse");
   llvm::SmallDenseSet<int64_t> seen;
   for (int64_t i : getIndirect().value_or(ArrayRef<int64_t>())) {
     if (i < 0 || i >= int64_t(getNumBuffers()))
@@ -171,7 +172,8 @@ LogicalResult WhileOp::verifyRegions() {
         writes(call.getInputs()[i]);
   });
   if (!written)
-    return emitOpError("never writes its condition, so no round is the last");
+    return emitOpError(
+        "never writes its condition, so no iteration is the last");
   return success();
 }
 

@@ -17,22 +17,22 @@ namespace {
 
 struct IndirectParams
     : cudagraph::impl::IndirectParamsPassBase<IndirectParams> {
-  /// The kernel's twin for these buffers, made once.
-  FlatSymbolRefAttr twinOf(func::FuncOp kernel, ArrayRef<int64_t> indirect,
-                           SymbolTable &symbols) {
+  /// The kernel's version for these indirect buffers, made once.
+  FlatSymbolRefAttr getVersion(func::FuncOp kernel, ArrayRef<int64_t> indirect,
+                               SymbolTable &symbols) {
     std::string name = (kernel.getName() + "_indirect").str();
     for (int64_t i : indirect)
       name += "_" + std::to_string(i);
     if (!symbols.lookup(name)) {
-      auto twin = cast<func::FuncOp>(kernel->clone());
-      twin.setName(name);
+      auto version = cast<func::FuncOp>(kernel->clone());
+      version.setName(name);
       SmallVector<bool> flags(kernel.getNumArguments() + kernel.getNumResults(),
                               false);
       for (int64_t i : indirect)
         flags[i] = true;
-      twin->setAttr("pyjit.indirect",
-                    DenseBoolArrayAttr::get(&getContext(), flags));
-      symbols.insert(twin, std::next(Block::iterator(kernel)));
+      version->setAttr("pyjit.indirect",
+                       DenseBoolArrayAttr::get(&getContext(), flags));
+      symbols.insert(version, std::next(Block::iterator(kernel)));
     }
     return FlatSymbolRefAttr::get(&getContext(), name);
   }
@@ -40,7 +40,7 @@ struct IndirectParams
   void runOnOperation() override {
     SymbolTable symbols(getOperation());
     WalkResult walked = getOperation().walk([&](KernelOp op) {
-      if (!op->getParentOfType<GraphOp>() || op.getTwin())
+      if (!op->getParentOfType<GraphOp>() || op.getIndirectKernel())
         return WalkResult::advance();
       auto kernel = symbols.lookup<func::FuncOp>(op.getKernel());
       if (!kernel) {
@@ -61,7 +61,7 @@ struct IndirectParams
           indirect.push_back(i);
       if (indirect.empty())
         return WalkResult::advance();
-      op.setTwinAttr(twinOf(kernel, indirect, symbols));
+      op.setIndirectKernelAttr(getVersion(kernel, indirect, symbols));
       op.setIndirect(indirect);
       return WalkResult::advance();
     });

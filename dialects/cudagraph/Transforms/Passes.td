@@ -77,7 +77,7 @@ def PlanMemoryPass : Pass<"cudagraph-plan-memory", "::pyjit::cudagraph::ProgramO
     Gives each `cudagraph.buffer` an offset in one arena, such that two buffers
     overlap only where their lifetimes do not (greedy best fit by size, as in
     Pisarchyk and Lee, 2020, section 4.3), and inserts `cudagraph.release` after
-    the last use of what a library call allocated. What one round of a loop may
+    the last use of what a library call allocated. What one iteration of a loop may
     leave for the next lives as long as the loop.
 
     ```mlir
@@ -94,12 +94,12 @@ def PlanMemoryPass : Pass<"cudagraph-plan-memory", "::pyjit::cudagraph::ProgramO
 }
 
 def IndirectParamsPass : Pass<"cudagraph-indirect-params", "::mlir::ModuleOp"> {
-  let summary = "Make twins of kernels that find external buffers in a table";
+  let summary = "Make versions of kernels that find external buffers in a table";
   let description = [{
     A kernel inside a graph that touches external buffers that are not stable
-    gets a twin, with the attribute `pyjit.indirect`, whose parameters for these
-    buffers are addresses of words that hold the addresses (PyGraph, section
-    4.2). A replay then renews the words and no node. Which of the two is
+    gets a second version, with the attribute `pyjit.indirect`, whose parameters
+    for these buffers are addresses of words that hold the buffers' addresses
+    (PyGraph, section 4.2). A replay then renews the words and no node. Which of the two is
     launched is measured (`cudagraph-select`). Runs before kernels become code.
 
     ```mlir

@@ -12,7 +12,7 @@ void cudagraph::buildGraphPipeline(OpPassManager &manager) {
   OpPassManager &program = manager.nest<ProgramOp>();
   program.addPass(createPlaceDataPass());
   program.addPass(createFormGraphsPass());
-  // Before code is generated: twins are kernels of their own.
+  // Before code is generated: indirect versions are kernels of their own.
   manager.addPass(createIndirectParamsPass());
   // Last: graphs decide what lives how long.
   OpPassManager &planned = manager.nest<ProgramOp>();

@@ -18,7 +18,7 @@ struct Select : cudagraph::impl::SelectPassBase<Select> {
 
   void runOnOperation() override {
     ProgramOp program = getOperation();
-    bool graphs = false, twins = false;
+    bool graphs = false, indirect = false;
     int64_t copied = 0;
     program.walk([&](GraphOp graph) {
       graphs = true;
@@ -33,15 +33,16 @@ struct Select : cudagraph::impl::SelectPassBase<Select> {
                   std::max(1u, tensor.getElementTypeBitWidth() / 8);
       }
     });
-    program.walk(
-        [&](KernelOp kernel) { twins |= kernel.getTwin().has_value(); });
+    program.walk([&](KernelOp kernel) {
+      indirect |= kernel.getIndirectKernel().has_value();
+    });
     SmallVector<StringRef> variants{stringifyVariant(Variant::plain)};
     // A prepare program runs when parameters change, hardly ever.
     if (program->hasAttr("pyjit.inputs"))
-      graphs = twins = false;
+      graphs = indirect = false;
     if (graphs && copied <= maxCopyBytes)
       variants.push_back(stringifyVariant(Variant::copy));
-    if (twins)
+    if (indirect)
       variants.push_back(stringifyVariant(Variant::table));
     if (graphs)
       variants.push_back(stringifyVariant(Variant::update));

@@ -1,10 +1,10 @@
 //===- Control.cpp - Loops and branches of a launch program ---------------===//
 //
 // What a loop carries has a buffer of its own, filled before it and at the end
-// of each round. The first region of a `scf.while` is launched before the loop
-// and again at each round's end, into the same buffers: a conditional node
-// looks at its flag before each round. What a branch returns has a buffer that
-// both sides fill.
+// of each iteration. The first region of a `scf.while` is launched before the
+// loop and again at the end of each iteration, into the same buffers: a
+// conditional node looks at its flag before each iteration. What a branch
+// returns has a buffer that both sides fill.
 //
 //===----------------------------------------------------------------------===//
 

@@ -28,4 +28,4 @@ def test_coverage_page_is_current(root: Path, bin_dir: Path) -> None:
     ).stdout
     assert (root / "docs/Operators.md").read_text() == page
     counts = page.count("| own kernel |") + page.count("| view |")
-    assert counts + page.count("| in-place twin |") >= 150
+    assert counts + page.count("| in-place form |") >= 150

@@ -2,7 +2,7 @@
 // RUN: pyjit-translate --tssa-to-views %s | FileCheck %s --check-prefix=VIEW
 // RUN: pyjit-translate --operators-to-markdown %s | FileCheck %s --check-prefix=PAGE
 
-// PAGE: `aten::relu_` | mutation | in-place twin | `aten::relu`
+// PAGE: `aten::relu_` | mutation | in-place form | `aten::relu`
 
 func.func @f(%x: tensor<2x3xf32>, %h: tensor<3xbf16>, %b: tensor<2x3xi1>) {
   // CHECK-LABEL: call 0 aten::add.Tensor

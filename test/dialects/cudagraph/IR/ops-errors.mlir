@@ -323,7 +323,7 @@ cudagraph.program @carried_overlap on "cuda:0" arena 512 {
 cudagraph.program @forever on "cuda:0" {
   %p = cudagraph.buffer : !flag
   cudagraph.graph {
-    // expected-error @+1 {{never writes its condition, so no round is the last}}
+    // expected-error @+1 {{never writes its condition, so no iteration is the last}}
     cudagraph.while %p : !flag {
       cudagraph.kernel @k(%p) to () : (!flag) -> ()
     }

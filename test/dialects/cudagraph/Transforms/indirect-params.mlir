@@ -16,7 +16,7 @@ cudagraph.program @f on "cuda:0" {
   cudagraph.graph externals(%x, %w, %y, %z : !vec, !vec, !vec, !vec) {
     // CHECK: cudagraph.kernel @k({{.*}}) to({{.*}}) indirect @k_indirect_0_2 [0, 2]
     cudagraph.kernel @k(%x, %w) to (%y) : (!vec, !vec) -> (!vec)
-    // Through a view, the same twin.
+    // Through a view, the same version.
     // CHECK: cudagraph.kernel @k({{.*}}) to({{.*}}) indirect @k_indirect_0_2 [0, 2]
     cudagraph.kernel @k(%v, %w) to (%z) : (!vec, !vec) -> (!vec)
     // Own memory and parameters need none.

@@ -21,8 +21,8 @@ cudagraph.program @graphs on "cuda:0" {
   cudagraph.return %y : !vec
 }
 
-// CHECK: @twins on "cuda:0" variants ["plain", "copy", "table", "update"]
-cudagraph.program @twins on "cuda:0" {
+// CHECK: @indirect on "cuda:0" variants ["plain", "copy", "table", "update"]
+cudagraph.program @indirect on "cuda:0" {
   %y = cudagraph.external output 0 : !vec
   cudagraph.graph externals(%y : !vec) {
     cudagraph.kernel @k() to (%y) indirect @k2 [0] : () -> (!vec)

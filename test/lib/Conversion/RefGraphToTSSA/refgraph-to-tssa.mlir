@@ -15,7 +15,7 @@ refgraph.graph @pure(%x: !refgraph.tensor<[4], [1], f32, "cpu">) {
   refgraph.yield %y : !refgraph.tensor<[4], [1], f32, "cpu">
 }
 
-// An in-place operator through a view of an argument is its functional twin and
+// An in-place operator through a view of an argument is its functional form and
 // a store: the argument's new contents are a result.
 // CHECK-LABEL: func.func @inplace
 // CHECK: tssa.view %{{.*}} [#tssa.view<select [0, 1]>]
@@ -33,7 +33,7 @@ refgraph.graph @inplace(%x: !refgraph.tensor<[2, 4], [4, 1], f32, "cpu">) {
   refgraph.yield %x : !refgraph.tensor<[2, 4], [4, 1], f32, "cpu">
 }
 
-// A twin whose result would have another element type (f64) is no twin: the
+// A functional form whose result has another element type (f64) does not serve: the
 // call stays, on a copy.
 // CHECK-LABEL: func.func @promoted
 // CHECK: tssa.aten "aten::mul_.Tensor"{{.*}} mutates [0]
