@@ -284,7 +284,7 @@ typedef enum PyjitMockOp {
                             //   tuple or list subclass: elements
                             //   lists[a .. a+b); filled by SET_*
   PYJIT_MOCK_VIEW = 13,     // dst = tensor sharing tensor a's storage, looking
-                            //   as pools.tensors[imm] says
+                            //   as pools.tensors[imm] says; b: see below
   PYJIT_MOCK_BOX = 14,      // dst = the int or float in n register a
 
   PYJIT_MOCK_FUNCTION = 18, // dst = function of code lists[a], globals, and,
@@ -321,6 +321,12 @@ typedef enum PyjitMockOp {
   PYJIT_MOCK_RETURN = 64 // the call's result is register a; last
 } PyjitMockOp;
 
+/// VIEW with b != 0: sizes and strides that are PYJIT_ANY_DIM, in order, and
+/// then what is added to the offset are computed by pools.ints from b - 1 on:
+/// the number of symbols and their registers (ints), and for each of these sums
+/// the number of its terms, and for each term a factor, the number of its
+/// symbols and which they are.
+///
 /// Runs after the graph was launched. Copy-backs come first, then Python
 /// effects in the recorded order. SET_ATTR, SET_ITEM and SET_CELL on registers
 /// of the guard program write to objects of the caller's.

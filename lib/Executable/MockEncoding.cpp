@@ -1,6 +1,8 @@
 //===- MockEncoding.cpp - refgraph.mock as a flat program -----------------===//
 
 #include "pyjit/Executable/MockProgram.h"
+#include "pyjit/Operators/CallArguments.h"
+#include "pyjit/Operators/SizePolynomial.h"
 #include "llvm/ADT/StringSwitch.h"
 #include "llvm/ADT/TypeSwitch.h"
 
@@ -85,16 +87,39 @@ LogicalResult MockEncoder::encodeCreate(refgraph::CreateOp op) {
 }
 
 LogicalResult MockEncoder::encodeView(refgraph::ViewOp op) {
-  if (cast<refgraph::TensorType>(op.getResult().getType()).isSymbolic())
-    return op.emitOpError("makes a view whose sizes depend on symbols");
-  FailureOr<PyjitTensorMeta> meta = out.pools.makeTensor(
-      op, cast<refgraph::TensorType>(op.getResult().getType()));
+  auto type = cast<refgraph::TensorType>(op.getResult().getType());
+  FailureOr<PyjitTensorMeta> meta = out.pools.makeTensor(op, type);
   if (failed(meta))
     return failure();
   meta->flags |= PYJIT_TENSOR_HAS_OFFSET;
   meta->offset = op.getOffset();
-  uint32_t base = use(op.getBase());
-  add(PYJIT_MOCK_VIEW, define(op.getResult()), base, 0,
+  uint32_t base = use(op.getBase()), expressions = 0;
+  if (!op.getSymbols().empty()) {
+    SmallVector<int64_t> code;
+    code.push_back(op.getSymbols().size());
+    for (Value symbol : op.getSymbols())
+      code.push_back(use(symbol));
+    auto encode = [&](const operators::SizePolynomial &size) {
+      code.push_back(size.getTerms().size());
+      for (auto &[monomial, factor] : size.getTerms()) {
+        code.push_back(factor);
+        code.push_back(monomial.size());
+        code.append(monomial.begin(), monomial.end());
+      }
+    };
+    for (unsigned i = 0; i < type.getRank(); ++i)
+      if (ShapedType::isDynamic(type.getShape()[i]))
+        encode(type.getSize(i));
+    for (unsigned i = 0; i < type.getRank(); ++i)
+      if (ShapedType::isDynamic(type.getStrides()[i]))
+        encode(type.getStride(i));
+    AffineMapAttr plus = op.getPlusAttr();
+    encode(plus ? *operators::SizePolynomial::fromAffine(
+                      operators::getSizeArgument(plus))
+                : operators::SizePolynomial(0));
+    expressions = 1 + out.pools.addInts(code);
+  }
+  add(PYJIT_MOCK_VIEW, define(op.getResult()), base, expressions,
       out.pools.addTensor(*meta));
   return success();
 }

@@ -190,6 +190,12 @@ uint32_t ProgramPools::addList(ArrayRef<uint32_t> registers) {
   return first;
 }
 
+uint32_t ProgramPools::addInts(ArrayRef<int64_t> numbers) {
+  uint32_t first = ints.size();
+  ints.insert(ints.end(), numbers.begin(), numbers.end());
+  return first;
+}
+
 PyjitPools ProgramPools::view() const {
   PyjitPools view = {};
   view.constants = constants.data();

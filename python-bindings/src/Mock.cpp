@@ -208,22 +208,54 @@ static at::Tensor retyped(const at::Tensor &tensor, c10::ScalarType type) {
   return at::as_strided(tensor, {count}, {1}, 0).view(type);
 }
 
-PyObject *Mock::makeView(PyObject *base, const PyjitTensorMeta &meta) const {
-  at::Tensor tensor = THPVariable_Unpack(base);
-  const int64_t *dims = program->pools.ints + meta.dims;
+/// Puts what depends on symbols into sizes and strides; returns what is added
+/// to the offset.
+static int64_t computeDims(const int64_t *code,
+                           const std::vector<PyObject *> &registers,
+                           std::vector<int64_t> &dims) {
+  int64_t count = *code++;
+  std::vector<int64_t> symbols;
+  for (int64_t i = 0; i < count; ++i)
+    symbols.push_back(PyLong_AsLongLong(registers[*code++]));
+  // No larger than what the guards computed and the launch has made.
+  auto next = [&] {
+    int64_t sum = 0;
+    for (int64_t terms = *code++; terms > 0; --terms) {
+      int64_t product = *code++;
+      for (int64_t degree = *code++; degree > 0; --degree)
+        product *= symbols[*code++];
+      sum += product;
+    }
+    return sum;
+  };
+  for (int64_t &dim : dims)
+    if (dim == PYJIT_ANY_DIM)
+      dim = next();
+  return next();
+}
+
+PyObject *Mock::makeView(const PyjitInst &inst,
+                         const std::vector<PyObject *> &registers) const {
+  at::Tensor tensor = THPVariable_Unpack(registers[inst.a]);
+  const PyjitTensorMeta &meta = program->pools.tensors[inst.imm];
+  const int64_t *known = program->pools.ints + meta.dims;
+  std::vector<int64_t> dims(known, known + 2 * meta.rank);
+  int64_t offset = meta.offset;
+  if (inst.b)
+    offset += computeDims(program->pools.ints + inst.b - 1, registers, dims);
+  at::IntArrayRef sizes(dims.data(), meta.rank),
+      strides(dims.data() + meta.rank, meta.rank);
   auto type = c10::ScalarType(meta.dtype);
   try {
     if (tensor.scalar_type() != type) {
       // A guard has compared the base's offset.
       int64_t begin = tensor.storage_offset() * tensor.element_size() /
                       int64_t(c10::elementSize(type));
-      return wrap(at::as_strided(retyped(tensor, type), {dims, meta.rank},
-                                 {dims + meta.rank, meta.rank},
-                                 begin + meta.offset));
+      return wrap(at::as_strided(retyped(tensor, type), sizes, strides,
+                                 begin + offset));
     }
-    return wrap(at::as_strided(tensor, {dims, meta.rank},
-                               {dims + meta.rank, meta.rank},
-                               tensor.storage_offset() + meta.offset));
+    return wrap(at::as_strided(tensor, sizes, strides,
+                               tensor.storage_offset() + offset));
   } catch (const std::exception &error) {
     PyErr_Format(PyExc_RuntimeError, "pyjit: view of a result: %s",
                  error.what());
@@ -363,7 +395,7 @@ bool Mock::step(const PyjitInst &inst, std::vector<PyObject *> &registers) {
   case PYJIT_MOCK_NEW:
     return put(makeInstance(inst, registers));
   case PYJIT_MOCK_VIEW:
-    return put(makeView(registers[inst.a], program->pools.tensors[inst.imm]));
+    return put(makeView(inst, registers));
   default:
     return write(inst, registers);
   }

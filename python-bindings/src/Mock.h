@@ -42,7 +42,8 @@ private:
                          const std::vector<PyObject *> &registers) const;
   PyObject *makeTuple(const std::vector<PyObject *> &registers, uint32_t first,
                       uint32_t count) const;
-  PyObject *makeView(PyObject *base, const PyjitTensorMeta &meta) const;
+  PyObject *makeView(const PyjitInst &inst,
+                     const std::vector<PyObject *> &registers) const;
 
   const PyjitMockProgram *program = nullptr;
   Constants constants;

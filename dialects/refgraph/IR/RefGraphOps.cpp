@@ -481,7 +481,19 @@ LogicalResult ViewOp::verify() {
   auto type = cast<TensorType>(getResult().getType());
   if (base.getDevice() != type.getDevice())
     return emitOpError("moves ") << base << " to another device";
-  return success();
+  bool known = true;
+  auto look = [&](const operators::SizePolynomial &size) {
+    size.walkSymbols(
+        [&](unsigned symbol) { known &= symbol < getSymbols().size(); });
+  };
+  for (unsigned i = 0; i < type.getRank(); ++i) {
+    look(type.getSize(i));
+    look(type.getStride(i));
+  }
+  if (AffineMapAttr plus = getPlusAttr())
+    look(*operators::SizePolynomial::fromAffine(
+        operators::getSizeArgument(plus)));
+  return known ? success() : emitOpError("has symbols without a number");
 }
 
 } // namespace pyjit::refgraph

@@ -473,8 +473,8 @@ def RefGraph_TensorOp : RefGraph_Op<"tensor_op"> {
     operands whose storage the former share; `offsets` gives their storage
     offsets in elements (absent: 0). `traits` comes from `refgraph-annotate`.
     Operands are tensors and, written `wrapped(%n)`, `number(%n)` or `size(%n)`,
-    lifted numbers. With `symbolic_offsets`, `offsets` are those of the recorded
-    run and depend on symbols.
+    lifted numbers. `symbolic_offsets` are expressions of symbols, `offsets` then
+    those of the recorded run.
 
     ```mlir
     %v = refgraph.tensor_op "aten::view"(%r, [2 : i64, 2 : i64]) aliases [0] : (!refgraph.tensor<[4], [1], f32, "cpu">) -> !refgraph.tensor<[2, 2], [2, 1], f32, "cpu">
@@ -485,7 +485,8 @@ def RefGraph_TensorOp : RefGraph_Op<"tensor_op"> {
     DefaultValuedAttr<DenseI64ArrayAttr, "{}">:$aliases,
     DefaultValuedAttr<DenseI64ArrayAttr, "{}">:$mutates,
     OptionalAttr<DenseI64ArrayAttr>:$offsets,
-    UnitAttr:$symbolic_offsets, OptionalAttr<StrArrayAttr>:$traits);
+    OptionalAttr<ArrayAttr>:$symbolic_offsets,
+    OptionalAttr<StrArrayAttr>:$traits);
   let results = (outs Variadic<RefGraph_TensorType>:$outputs);
   let assemblyFormat = [{
     $overload `` custom<TensorCall>($inputs, $args, $aliases, $mutates)
@@ -680,16 +681,21 @@ def RefGraph_ViewOp : RefGraph_Op<"view", [HasParent<"MockOp">]> {
   let summary = "a tensor that shares another's storage";
   let description = [{
     The result type says shape, strides and element type; `offset` is its storage
-    offset less the base's, in elements of the result.
+    offset less the base's, in elements of the result; `plus` is added to it.
+    Symbol N of the type and of that expression is the Nth of `symbols`.
 
     ```mlir
     %v = refgraph.view %x offset 2 : !refgraph.tensor<[4], [1], f32, "cpu"> -> !refgraph.tensor<[2], [1], f32, "cpu">
     ```
   }];
-  let arguments = (ins RefGraph_Tensor:$base, I64Attr:$offset);
+  let arguments = (ins RefGraph_Tensor:$base, I64Attr:$offset,
+                       OptionalAttr<AffineMapAttr>:$plus,
+                       Variadic<RefGraph_ObjType>:$symbols);
   let results = (outs RefGraph_Tensor:$result);
   let assemblyFormat = [{
-    $base `offset` $offset attr-dict `:` type($base) `->` type($result)
+    $base `offset` $offset (`plus` $plus^)?
+    (`symbols` `(` $symbols^ `:` type($symbols) `)`)? attr-dict
+    `:` type($base) `->` type($result)
   }];
   let hasVerifier = 1;
 }

@@ -11,6 +11,7 @@
 #include "mlir/IR/Builders.h"
 #include "mlir/IR/BuiltinOps.h"
 #include "mlir/IR/IRMapping.h"
+#include "pyjit/Operators/CallArguments.h"
 
 namespace pyjit::refgraph {
 #define GEN_PASS_DEF_GENERATEMOCKPASS
@@ -69,15 +70,27 @@ private:
       return object;
     Value object;
     if (auto it = plan.views.find(value); it != plan.views.end())
-      object =
-          ViewOp::create(builder, loc, plan.getLatest(value).getType(),
-                         getObject(it->second.base, loc), it->second.offset);
+      object = makeView(plan.getLatest(value).getType(), it->second, loc);
     else if (auto index = plan.getPinned(value))
       object = ObjectOp::create(builder, loc, value.getType(), *index);
     else
       llvm_unreachable("escaping value that the plan left out");
     objects[value] = object;
     return object;
+  }
+
+  Value makeView(Type type, const RecordPlan::View &view, Location loc) {
+    auto known = view.offset.getConstant();
+    AffineMapAttr plus;
+    if (!known)
+      plus = cast<AffineMapAttr>(pyjit::operators::makeSizeArgument(
+          view.offset.toAffine(builder.getContext())));
+    SmallVector<Value> symbols;
+    if (!known || cast<pyjit::refgraph::TensorType>(type).isSymbolic())
+      for (Value number : plan.symbolNumbers)
+        symbols.push_back(getObject(number, loc));
+    return ViewOp::create(builder, loc, type, getObject(view.base, loc),
+                          known.value_or(0), plus, symbols);
   }
 
   TraceOp trace;

@@ -2,6 +2,7 @@
 
 #include "dialects/refgraph/Transforms/RecordPlan.h"
 #include "dialects/refgraph/IR/PythonValues.h"
+#include "pyjit/Operators/CallArguments.h"
 #include "pyjit/Operators/Raises.h"
 
 using namespace mlir;
@@ -236,18 +237,29 @@ static int64_t getElementBytes(TensorType type) {
   return count * std::max(1u, element.getIntOrFloatBitWidth() / 8);
 }
 
+operators::SizePolynomial RecordPlan::getSymbolicOffset(Value value) const {
+  if (!hasSymbolicOffset(value))
+    return getOffset(value);
+  value = getNode(value);
+  ArrayAttr offsets = *value.getDefiningOp<TensorOp>().getSymbolicOffsets();
+  return *operators::SizePolynomial::fromAffine(operators::getSizeArgument(
+      offsets[cast<OpResult>(value).getResultNumber()]));
+}
+
 /// How far `value` begins behind `base`, in elements of `value`.
-FailureOr<int64_t> RecordPlan::getDistance(Value value, Value base,
-                                           Operation *user) const {
-  if (hasSymbolicOffset(value) || hasSymbolicOffset(base))
-    return user->emitOpError("lets a view escape that begins where sizes say");
-  int64_t bytes = getElementBytes(cast<TensorType>(getNode(value).getType()));
-  int64_t begin =
-      getOffset(base) * getElementBytes(cast<TensorType>(base.getType()));
-  if (begin % bytes != 0)
-    return user->emitOpError("lets a view escape whose elements do not begin "
-                             "with those of its base");
-  return getOffset(value) - begin / bytes;
+FailureOr<operators::SizePolynomial>
+RecordPlan::getDistance(Value value, Value base, Operation *user) const {
+  int64_t bytes = getElementBytes(cast<TensorType>(getNode(value).getType())),
+          baseBytes = getElementBytes(cast<TensorType>(base.getType()));
+  operators::SizePolynomial begin = getSymbolicOffset(base);
+  if (bytes != baseBytes) {
+    auto known = begin.getConstant();
+    if (!known || *known * baseBytes % bytes != 0)
+      return user->emitOpError("lets a view escape whose elements do not begin "
+                               "with those of its base");
+    begin = *known * baseBytes / bytes;
+  }
+  return getSymbolicOffset(value) - begin;
 }
 
 /// Decides for each tensor that escapes where the mock takes it from.
@@ -265,7 +277,8 @@ LogicalResult RecordPlan::planResults(TraceOp trace) {
       fresh[getGroup(value)].push_back(value);
       continue;
     }
-    FailureOr<int64_t> distance = getDistance(value, *base, user);
+    FailureOr<operators::SizePolynomial> distance =
+        getDistance(value, *base, user);
     if (failed(distance))
       return failure();
     views[value] = {*base, *distance};
@@ -281,7 +294,7 @@ LogicalResult RecordPlan::planResults(TraceOp trace) {
     for (Value member : members) {
       if (member == root)
         continue;
-      FailureOr<int64_t> distance =
+      FailureOr<operators::SizePolynomial> distance =
           getDistance(member, root, escapesAt.lookup(member));
       if (failed(distance))
         return failure();
@@ -290,6 +303,13 @@ LogicalResult RecordPlan::planResults(TraceOp trace) {
   }
   for (Value base : bases)
     escaping.insert(base);
+  if (llvm::any_of(views, [&](auto &entry) {
+        return cast<TensorType>(getLatest(entry.first).getType())
+                   .isSymbolic() ||
+               !entry.second.offset.isConstant();
+      }))
+    for (Value number : symbolNumbers)
+      escaping.insert(getNode(number));
   return success();
 }
 
@@ -409,6 +429,11 @@ FailureOr<RecordPlan> RecordPlan::compute(TraceOp trace) {
   plan.collectNodes(trace);
   plan.collectGroups(trace);
   plan.reach(trace);
+  for (auto symbol : trace.getBody().getOps<SymbolOp>()) {
+    plan.symbolNumbers.resize(
+        std::max<size_t>(plan.symbolNumbers.size(), symbol.getIndex() + 1));
+    plan.symbolNumbers[symbol.getIndex()] = symbol.getNumber();
+  }
   if (failed(plan.planTensors(trace)) || failed(plan.planResults(trace)))
     return failure();
   plan.markNeeded(trace);

@@ -15,6 +15,7 @@
 #define PYJIT_DIALECTS_REFGRAPH_TRANSFORMS_RECORDPLAN_H
 
 #include "dialects/refgraph/IR/RefGraph.h"
+#include "pyjit/Operators/SizePolynomial.h"
 #include "llvm/ADT/DenseMap.h"
 #include "llvm/ADT/DenseSet.h"
 #include "llvm/ADT/SetVector.h"
@@ -40,9 +41,13 @@ public:
   /// dimension; -1 of a number.
   llvm::SmallVector<std::pair<int64_t, int64_t>> symbols;
 
+  /// The number that each symbol is.
+  llvm::SmallVector<mlir::Value> symbolNumbers;
+
   struct View {
     mlir::Value base; // node of an external tensor or of a result
-    int64_t offset;   // from the base's storage offset, in elements of the view
+    /// From the base's storage offset, in elements of the view.
+    operators::SizePolynomial offset;
   };
   /// Escaping nodes that the mock makes as views.
   llvm::DenseMap<mlir::Value, View> views;
@@ -83,8 +88,9 @@ private:
   llvm::FailureOr<mlir::Value> getExternalBase(mlir::Value value,
                                                mlir::Operation *user);
   int64_t getOffset(mlir::Value value) const;
-  llvm::FailureOr<int64_t> getDistance(mlir::Value value, mlir::Value base,
-                                       mlir::Operation *user) const;
+  operators::SizePolynomial getSymbolicOffset(mlir::Value value) const;
+  llvm::FailureOr<operators::SizePolynomial>
+  getDistance(mlir::Value value, mlir::Value base, mlir::Operation *user) const;
 
   Parents node, group;
   llvm::DenseMap<mlir::Value, mlir::Value> latest;

@@ -348,7 +348,7 @@ Value DecidedLoop::makeCondition(OpBuilder &builder, Location loc,
                             builder.getArrayAttr(args),
                             builder.getDenseI64ArrayAttr({}),
                             builder.getDenseI64ArrayAttr({}),
-                            DenseI64ArrayAttr(), UnitAttr(), ArrayAttr())
+                            DenseI64ArrayAttr(), ArrayAttr(), ArrayAttr())
         .getResult(0);
   };
   IRMapping mapping;

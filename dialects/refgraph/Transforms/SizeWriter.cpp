@@ -139,9 +139,16 @@ void SizeLifter::writeTypes() {
     if (auto get = dyn_cast<GetOp>(op)) {
       get.removeLiftSizesAttr();
     } else if (auto call = dyn_cast<TensorOp>(op)) {
-      for (Value result : call.getResults().take_front(call.getNumFresh()))
-        if (!shapes[result].offset.isConstant())
-          call.setSymbolicOffsets(true);
+      SmallVector<Attribute> offsets;
+      bool varies = false;
+      for (Value result : call.getResults().take_front(call.getNumFresh())) {
+        const SizePolynomial &offset = shapes[result].offset;
+        varies |= !offset.isConstant();
+        offsets.push_back(operators::makeSizeArgument(
+            renumber(offset).toAffine(call.getContext())));
+      }
+      if (varies)
+        call.setSymbolicOffsetsAttr(builder.getArrayAttr(offsets));
     }
   }
 }

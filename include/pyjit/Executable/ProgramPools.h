@@ -28,6 +28,8 @@ public:
   /// Where `registers` begin in the lists.
   uint32_t addList(llvm::ArrayRef<uint32_t> registers);
 
+  uint32_t addInts(llvm::ArrayRef<int64_t> numbers);
+
   PyjitPools view() const;
 
 private:

@@ -104,7 +104,7 @@ refgraph.trace @pinned {
 
 // Counted from the end, a position is an expression; an index has to be there.
 // CHECK-LABEL: refgraph.trace @last
-// CHECK:         "aten::select.int"(%{{.*}}, 1 : i64, #{{.*}}) aliases [0] {offsets = array<i64: 32>, symbolic_offsets} : {{.*}} -> !refgraph.tensor<[4, 8], [s0 * 8, 1], f32, "cpu">
+// CHECK:         "aten::select.int"(%{{.*}}, 1 : i64, #{{.*}}) aliases [0] {offsets = array<i64: 32>, symbolic_offsets = [#{{.*}}]} : {{.*}} -> !refgraph.tensor<[4, 8], [s0 * 8, 1], f32, "cpu">
 // TSSA-LABEL:  func.func @last
 // TSSA:          #tssa.view<select [1, s0 - 1]>
 !A = !refgraph.tensor<[4, 5, 8], [40, 8, 1], f32, "cpu">

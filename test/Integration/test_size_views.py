@@ -1,0 +1,88 @@
+"""Results that show the memory of arguments, or of one another, whose sizes differ between
+calls: the same memory, sizes and strides as eager's."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+import torch
+
+SIZES = [(2, 8), (3, 8), (5, 6), (17, 12), (4, 8), (2, 8)]
+
+
+def flat(result: Any) -> list[torch.Tensor]:
+    if isinstance(result, torch.Tensor):
+        return [result]
+    return [tensor for part in result for tensor in flat(part)]
+
+
+def heads(x: torch.Tensor) -> torch.Tensor:
+    b, n, d = x.shape
+    return x.reshape(b, n, 4, d // 4).transpose(1, 2)
+
+
+def both(x: torch.Tensor) -> tuple[torch.Tensor, ...]:
+    y = x * 2
+    return y[:, 1:], y[: y.shape[0] - 1].transpose(0, 1)
+
+
+def middle(x: torch.Tensor) -> torch.Tensor:
+    return x[x.shape[0] - 2, x.shape[1] // 2 :]
+
+
+VIEWS: dict[str, Callable[[torch.Tensor], Any]] = {
+    "heads": heads,
+    "flattened": lambda x: x.flatten(1),
+    "split": lambda x: x.unflatten(-1, (4, 4)),
+    "first half": lambda x: x[: x.shape[1] // 2],
+    "last row": lambda x: x[x.shape[0] - 1],
+    "last of each": lambda x: x[:, -1],
+    "but one": lambda x: [x[:-1], x[1:]],
+    "every second": lambda x: x[..., ::2],
+    "transposed": lambda x: x.mT,
+    "expanded": lambda x: x[:, None].expand(-1, 3, -1, -1),
+    "middle": middle,
+    "of a result": both,
+}
+
+
+@pytest.mark.parametrize("name", VIEWS)
+def test_views_that_escape(name: str) -> None:
+    import pyjit
+
+    f = VIEWS[name]
+    fast = pyjit.compile(f)
+    with torch.no_grad():
+        for b, n in SIZES:
+            x = torch.randn(b, n, 16)
+            want, have = flat(f(x)), flat(fast(x))
+            for a, e in zip(have, want, strict=True):
+                torch.testing.assert_close(a, e)
+                assert a.stride() == e.stride()
+                assert a.storage_offset() == e.storage_offset()
+                shared = e.untyped_storage().data_ptr() == x.data_ptr()
+                assert (a.untyped_storage().data_ptr() == x.data_ptr()) == shared
+            first = have[0].untyped_storage().data_ptr()
+            assert all(a.untyped_storage().data_ptr() == first for a in have)
+            if have[0].untyped_storage().data_ptr() == x.data_ptr():
+                have[0].fill_(7)
+                assert (want[0] == 7).all()
+    stats = pyjit.stats(fast)
+    assert not stats["fixed_sizes"] and not stats["pinned_sizes"], stats
+    assert not stats["eager_calls"] and stats["misses"] <= 3, stats
+
+
+def test_views_of_a_part() -> None:
+    """An argument that begins somewhere in its memory."""
+    import pyjit
+
+    fast = pyjit.compile(lambda x: x[1:, -1])
+    memory = torch.randn(64, 8)
+    with torch.no_grad():
+        for start, stop in ((2, 7), (5, 9), (1, 30), (0, 4), (9, 14)):
+            have, want = fast(memory[start:stop]), memory[start:stop][1:, -1]
+            assert have.data_ptr() == want.data_ptr()
+            assert have.shape == want.shape and have.stride() == want.stride()
+    assert pyjit.stats(fast)["misses"] == 2
