@@ -32,7 +32,7 @@
 extern "C" {
 #endif
 
-#define PYJIT_PROGRAMS_VERSION 1
+#define PYJIT_PROGRAMS_VERSION 2
 
 /// 24 bytes. `dst`, `a`, `b` are registers unless the opcode says otherwise.
 typedef struct PyjitInst {

@@ -83,7 +83,7 @@ constexpr Form mockForms[] = {{PYJIT_MOCK_CONST, "CONST", "dc"},
                               {PYJIT_MOCK_ITEM, "ITEM", "dl"},
                               {PYJIT_MOCK_FUNCTION, "FUNCTION", "dl"},
                               {PYJIT_MOCK_NEW, "NEW", "dil"},
-                              {PYJIT_MOCK_VIEW, "VIEW", "dat"},
+                              {PYJIT_MOCK_VIEW, "VIEW", "datv"},
                               {PYJIT_MOCK_COPY_BACK, "COPY_BACK", "ab"},
                               {PYJIT_MOCK_SET_ATTR, "SET_ATTR", "aCb"},
                               {PYJIT_MOCK_SET_ITEM, "SET_ITEM", "aCb"},
@@ -183,6 +183,10 @@ private:
     case 's':
       printState(pools.states[inst.imm]);
       break;
+    case 'v':
+      if (inst.b)
+        printSums(pools.ints + inst.b - 1, pools.tensors[inst.imm]);
+      break;
     case 'l':
       printList(inst.a, inst.b);
       break;
@@ -192,6 +196,35 @@ private:
     default:
       llvm_unreachable("operand letter");
     }
+  }
+
+  ArrayRef<int64_t> dimsOf(const PyjitTensorMeta &meta) {
+    return ArrayRef(pools.ints + meta.dims, 2 * meta.rank);
+  }
+
+  /// What a view computes of symbols: what `?` stands for, then what is added
+  /// to the offset.
+  void printSums(const int64_t *code, const PyjitTensorMeta &meta) {
+    ArrayRef<int64_t> registers(code + 1, *code);
+    code += 1 + registers.size();
+    os << "symbols [";
+    interleaveComma(registers, os, [&](int64_t reg) { os << "r" << reg; });
+    os << "] sums [";
+    size_t sums = 1 + count(dimsOf(meta), PYJIT_ANY_DIM);
+    interleaveComma(seq<size_t>(0, sums), os, [&](size_t) {
+      int64_t terms = *code++;
+      if (terms == 0)
+        os << 0;
+      interleave(
+          seq<int64_t>(0, terms), os,
+          [&](int64_t) {
+            os << *code++;
+            for (int64_t degree = *code++; degree > 0; --degree)
+              os << " * s" << *code++;
+          },
+          " + ");
+    });
+    os << "]";
   }
 
   void printList(uint32_t first, uint32_t count) {
@@ -254,11 +287,16 @@ private:
   }
 
   void printTensor(const PyjitTensorMeta &meta) {
+    auto print = [&](int64_t dim) {
+      if (dim == PYJIT_ANY_DIM)
+        os << "?";
+      else
+        os << dim;
+    };
     os << "[";
-    interleaveComma(ArrayRef(pools.ints + meta.dims, meta.rank), os);
+    interleaveComma(dimsOf(meta).take_front(meta.rank), os, print);
     os << "] strides [";
-    interleaveComma(ArrayRef(pools.ints + meta.dims + meta.rank, meta.rank),
-                    os);
+    interleaveComma(dimsOf(meta).take_back(meta.rank), os, print);
     os << "] dtype " << int(meta.dtype) << " device " << int(meta.deviceType);
     if (meta.deviceIndex >= 0)
       os << ":" << int(meta.deviceIndex);

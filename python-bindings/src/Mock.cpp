@@ -133,6 +133,14 @@ void Mock::findExternals() {
       use(inst.a);
       useList(inst.b, inst.imm);
       break;
+    case PYJIT_MOCK_VIEW:
+      use(inst.a);
+      if (inst.b) {
+        const int64_t *symbols = program->pools.ints + inst.b - 1;
+        for (int64_t i = 0; i < symbols[0]; ++i)
+          use(symbols[1 + i]);
+      }
+      break;
     case PYJIT_MOCK_COPY_BACK:
     case PYJIT_MOCK_SET_ATTR:
     case PYJIT_MOCK_SET_ITEM:

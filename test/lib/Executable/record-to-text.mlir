@@ -129,3 +129,19 @@ refgraph.trace @item {
   %n = refgraph.create "number" [%y] : (!refgraph.tensor<[], [], f64, "cpu">) -> !refgraph.obj<"float">
   refgraph.leave %n : !refgraph.obj<"float">
 }
+
+// CHECK-LABEL: @symbolic_view
+// CHECK:         TENSOR r0 [?, 8] strides [8, 1]
+// CHECK-NEXT:    n0 = SIZE r0 0
+// CHECK:         r1 = BOX n0
+// CHECK-NEXT:    r2 = VIEW r0 [8] strides [1] dtype 6 device 0 offset 0 symbols [r1] sums [8 * s0 + -8]
+!S = !refgraph.tensor<[s0, 8], [8, 1], f32, "cpu">
+!R = !refgraph.tensor<[8], [1], f32, "cpu">
+refgraph.trace @symbolic_view {
+  %e = refgraph.external
+  %x = refgraph.get %e arg(0, "x") : !S
+  %n = refgraph.size %x[0] is(5) : !S
+  refgraph.symbol 0 is %n : !refgraph.obj<"int">
+  %v = refgraph.tensor_op "aten::select.int"(%x, 0 : i64, affine_map<()[s0] -> (s0 - 1)>) aliases [0] {offsets = array<i64: 32>, symbolic_offsets = [affine_map<()[s0] -> (s0 * 8 - 8)>], traits = ["pure"]} : (!S) -> !R
+  refgraph.leave %v : !R
+}

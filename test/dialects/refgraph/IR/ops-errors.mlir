@@ -543,3 +543,13 @@ refgraph.graph @f(%x: !refgraph.tensor<[], [], f32, "cpu">) {
 refgraph.graph @f(%x: !T) attributes {holds = [array<i64: 1, 3>]} {
   refgraph.yield %x : !T
 }
+
+// -----
+
+!T = !refgraph.tensor<[4], [1], f32, "cpu">
+
+refgraph.mock @f inputs(%x: !T) {
+  // expected-error@+1 {{has symbols without a number}}
+  %v = refgraph.view %x offset 0 : !T -> !refgraph.tensor<[s0], [1], f32, "cpu">
+  refgraph.leave %v : !refgraph.tensor<[s0], [1], f32, "cpu">
+}

@@ -176,6 +176,9 @@ refgraph.guards @empty {
 refgraph.mock @f inputs(%x: !T, %w: !T) keeps(%m: !refgraph.obj<"Linear">) results(%r: !T) {
   // CHECK: refgraph.copy_back %{{.*}}, %{{.*}} : !refgraph.tensor<[4], [1], f32, "cpu">, !refgraph.tensor<[4], [1], f32, "cpu">
   refgraph.copy_back %x, %r : !T, !T
+  // CHECK: refgraph.view %{{.*}} offset 0 plus #{{.*}} symbols(%{{.*}} : !refgraph.obj<"int">) : {{.*}} -> !refgraph.tensor<[s0, 2], [4, 1], f32, "cpu">
+  %three = refgraph.constant 3
+  %vs = refgraph.view %x offset 0 plus affine_map<()[s0] -> (s0 * 4)> symbols(%three : !refgraph.obj<"int">) : !T -> !refgraph.tensor<[s0, 2], [4, 1], f32, "cpu">
   // CHECK: refgraph.view %{{.*}} offset 2 : !refgraph.tensor<[4], [1], f32, "cpu"> -> !refgraph.tensor<[2], [1], f32, "cpu">
   %v = refgraph.view %x offset 2 : !T -> !H
   refgraph.leave %v : !H

@@ -119,3 +119,22 @@ refgraph.trace @retyped_view {
   %v = refgraph.tensor_op "aten::view_as_complex"(%x) aliases [0] {offsets = array<i64: 4>, traits = ["pure"]} : (!T) -> !C
   refgraph.leave %v : !C
 }
+
+// -----
+
+!S = !refgraph.tensor<[s0, 8], [8, 1], f32, "cpu">
+!R = !refgraph.tensor<[8], [1], f32, "cpu">
+
+// A view whose place follows from sizes is given their numbers.
+// CHECK-LABEL: refgraph.mock @symbolic_view
+// CHECK-SAME:    inputs(%[[N:.*]]: !refgraph.obj<"int">) keeps(%[[X:.*]]: !refgraph.tensor<[s0, 8], [8, 1], f32, "cpu">) {
+// CHECK-NEXT:    %[[V:.*]] = refgraph.view %[[X]] offset 0 plus #{{.*}} symbols(%[[N]] : !refgraph.obj<"int">) :
+// CHECK-NEXT:    refgraph.leave %[[V]]
+refgraph.trace @symbolic_view {
+  %e = refgraph.external
+  %x = refgraph.get %e arg(0, "x") : !S
+  %n = refgraph.size %x[0] is(5) : !S
+  refgraph.symbol 0 is %n : !refgraph.obj<"int">
+  %v = refgraph.tensor_op "aten::select.int"(%x, 0 : i64, affine_map<()[s0] -> (s0 - 1)>) aliases [0] {offsets = array<i64: 32>, symbolic_offsets = [affine_map<()[s0] -> (s0 * 8 - 8)>], traits = ["pure"]} : (!S) -> !R
+  refgraph.leave %v : !R
+}
