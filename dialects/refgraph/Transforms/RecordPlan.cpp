@@ -188,6 +188,20 @@ bool RecordPlan::hasSymbolicOffset(Value value) const {
   return call && call.getSymbolicOffsets();
 }
 
+/// Whether `value` shows a part of `base` by operators that show no more than
+/// they are given, as all do but as_strided.
+bool RecordPlan::liesInside(Value value, Value base) const {
+  for (value = getNode(value); value != base;) {
+    auto call = value.getDefiningOp<TensorOp>();
+    if (!call || call.getAliases().size() != 1 ||
+        call.getOverload().starts_with("aten::as_strided") ||
+        call.getOverload().starts_with("aten::set_"))
+      return false;
+    value = getNode(call.getInputs()[call.getAliases()[0]]);
+  }
+  return true;
+}
+
 /// Finds the inputs that are written.
 LogicalResult RecordPlan::planTensors(TraceOp trace) {
   for (TensorOp call : getCalls(trace)) {
@@ -209,8 +223,9 @@ LogicalResult RecordPlan::planTensors(TraceOp trace) {
       operators::SizePolynomial room = getExtent(baseType) - getExtent(type) -
                                        operators::SizePolynomial(offset);
       if (type.isSymbolic() || baseType.isSymbolic()) {
-        if (hasSymbolicOffset(operand) ||
-            room.getLowerBound().value_or(-1) < 0 || offset < 0)
+        if (!liesInside(operand, *base) &&
+            (hasSymbolicOffset(operand) ||
+             room.getLowerBound().value_or(-1) < 0 || offset < 0))
           return call.emitOpError(
               "writes a part of an input that depends on its sizes");
       } else if (offset < 0 || *room.getConstant() < 0)

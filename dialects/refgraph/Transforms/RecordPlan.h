@@ -89,6 +89,7 @@ private:
                                                mlir::Operation *user);
   int64_t getOffset(mlir::Value value) const;
   operators::SizePolynomial getSymbolicOffset(mlir::Value value) const;
+  bool liesInside(mlir::Value value, mlir::Value base) const;
   llvm::FailureOr<operators::SizePolynomial>
   getDistance(mlir::Value value, mlir::Value base, mlir::Operation *user) const;
 

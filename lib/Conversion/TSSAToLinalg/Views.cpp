@@ -43,7 +43,8 @@ Value makeMap(
       .getResult(0);
 }
 
-/// The value of an index expression in a generic's body.
+/// The value of an index expression in a generic's body. Its symbols are the
+/// function's sizes.
 static Value emitIndex(OpBuilder &b, Location loc, AffineExpr expr) {
   auto constant = [&](int64_t value) -> Value {
     return arith::ConstantIndexOp::create(b, loc, value);
@@ -52,6 +53,10 @@ static Value emitIndex(OpBuilder &b, Location loc, AffineExpr expr) {
     return constant(c.getValue());
   if (auto d = dyn_cast<AffineDimExpr>(expr))
     return linalg::IndexOp::create(b, loc, d.getPosition());
+  if (auto s = dyn_cast<AffineSymbolExpr>(expr))
+    return tssa::SizeOp::create(
+        b, loc, b.getIndexType(),
+        AffineMapAttr::get(AffineMap::get(0, s.getPosition() + 1, expr)));
   auto binary = cast<AffineBinaryOpExpr>(expr);
   Value lhs = emitIndex(b, loc, binary.getLHS());
   Value rhs = emitIndex(b, loc, binary.getRHS());
@@ -102,6 +107,51 @@ Value lowerAccess(OpBuilder &b, tssa::AccessOp op, Value source) {
       [](OpBuilder &, Location, ValueRange elements) { return elements[0]; });
 }
 
+/// Where a generic over the target reads the part that is assigned: within its
+/// bounds even where nothing is assigned. Nothing if loop indices alone do not
+/// say that.
+static std::optional<AffineMap> getReadMap(const tssa::AssignRule &rule,
+                                           ArrayRef<tssa::Size> target,
+                                           ArrayRef<tssa::Size> part,
+                                           MLIRContext *context) {
+  bool everywhere = rule.condition == IntegerSet();
+  SmallVector<AffineExpr> exprs;
+  for (auto [expr, size] : llvm::zip(rule.map.getResults(), part)) {
+    auto dim = dyn_cast<AffineDimExpr>(expr);
+    bool whollyShown = dim && target[dim.getPosition()] == size;
+    if (operators::countSymbols(expr))
+      return std::nullopt;
+    if (size.is(1))
+      exprs.push_back(getAffineConstantExpr(0, context));
+    else if (everywhere || (!size.isConstant() && whollyShown))
+      exprs.push_back(expr);
+    else if (size.isConstant())
+      exprs.push_back(expr % size.constant());
+    else
+      return std::nullopt;
+  }
+  return AffineMap::get(target.size(), 0, exprs, context);
+}
+
+/// The element of `source` at `exprs`, which are forced into its bounds: no
+/// size that differs between calls is 0.
+static Value readAt(OpBuilder &b, Location loc, Value source,
+                    ArrayRef<AffineExpr> exprs, ArrayRef<tssa::Size> sizes) {
+  auto number = [&](AffineExpr expr) -> Value {
+    return arith::IndexCastOp::create(b, loc, b.getI64Type(),
+                                      emitIndex(b, loc, expr));
+  };
+  SmallVector<Value> place;
+  for (auto [expr, size] : llvm::zip(exprs, sizes)) {
+    Value at = arith::MaxSIOp::create(b, loc, number(expr),
+                                      number(b.getAffineConstantExpr(0)));
+    at = arith::MinSIOp::create(b, loc, at,
+                                number(size.toExpr(b.getContext()) - 1));
+    place.push_back(arith::IndexCastOp::create(b, loc, b.getIndexType(), at));
+  }
+  return tensor::ExtractOp::create(b, loc, source, place);
+}
+
 Value lowerAssign(OpBuilder &b, tssa::AssignOp op, Value target, Value source) {
   auto type = cast<RankedTensorType>(op.getType());
   auto part = cast<RankedTensorType>(op.getSource().getType());
@@ -109,38 +159,32 @@ Value lowerAssign(OpBuilder &b, tssa::AssignOp op, Value target, Value source) {
       isa<ComplexType>(type.getElementType()))
     return {};
   auto rule = tssa::getAssignRule(op.getPath(), type);
-  if (!rule || rule->map.getNumSymbols() != 0)
+  if (!rule)
     return {};
-  // Where the condition does not hold the read must still be in bounds.
-  bool conditional = bool(rule->condition);
-  SmallVector<AffineExpr> inBounds;
-  SmallVector<tssa::Size> whole = tssa::getSizes(type);
-  for (auto [expr, size] :
-       llvm::zip(rule->map.getResults(), tssa::getSizes(part))) {
-    auto dim = dyn_cast<AffineDimExpr>(expr);
-    bool whollyShown = dim && whole[dim.getPosition()] == size;
-    if (size.is(1))
-      inBounds.push_back(b.getAffineConstantExpr(0));
-    else if (!conditional || (!size.isConstant() && whollyShown))
-      inBounds.push_back(expr);
-    else if (size.isConstant())
-      inBounds.push_back(expr % size.constant());
-    else
-      return {};
-  }
-  AffineMap map = AffineMap::get(type.getRank(), 0, inBounds, b.getContext());
-  AffineMap identity = b.getMultiDimIdentityMap(type.getRank());
-  if (!conditional)
-    return makeMap(
-        b, op.getLoc(), type, source, map,
-        [](OpBuilder &, Location, ValueRange elements) { return elements[0]; });
+  SmallVector<tssa::Size> partSizes = tssa::getSizes(part);
+  std::optional<AffineMap> map =
+      getReadMap(*rule, tssa::getSizes(type), partSizes, b.getContext());
   IntegerSet set = rule->condition;
+  bool everywhere = set == IntegerSet();
+  if (everywhere && map)
+    return makeMap(
+        b, op.getLoc(), type, source, *map,
+        [](OpBuilder &, Location, ValueRange elements) { return elements[0]; });
+  SmallVector<Value> inputs{target};
+  SmallVector<AffineMap> maps{b.getMultiDimIdentityMap(type.getRank())};
+  if (map) {
+    inputs.push_back(source);
+    maps.push_back(*map);
+  }
   return makeMap(
-      b, op.getLoc(), type, {target, source}, {identity, map},
+      b, op.getLoc(), type, inputs, maps,
       [&](OpBuilder &in, Location loc, ValueRange elements) -> Value {
+        Value assigned =
+            map ? elements[1]
+                : readAt(in, loc, source, rule->map.getResults(), partSizes);
         Value holds;
         Value zero = arith::ConstantIndexOp::create(in, loc, 0);
-        for (unsigned i = 0; i < set.getNumConstraints(); ++i) {
+        for (unsigned i = 0; !everywhere && i < set.getNumConstraints(); ++i) {
           Value value = emitIndex(in, loc, set.getConstraint(i));
           Value one =
               arith::CmpIOp::create(in, loc,
@@ -150,7 +194,7 @@ Value lowerAssign(OpBuilder &b, tssa::AssignOp op, Value target, Value source) {
           holds = holds ? arith::AndIOp::create(in, loc, holds, one) : one;
         }
         if (!holds)
-          return elements[1];
+          return assigned;
         // arith knows signless integers only.
         Type declared = elements[0].getType(), plain = declared;
         if (declared.isInteger() && !declared.isSignlessInteger())
@@ -162,7 +206,7 @@ Value lowerAssign(OpBuilder &b, tssa::AssignOp op, Value target, Value source) {
               .getResult(0);
         };
         Value chosen = arith::SelectOp::create(
-            in, loc, holds, cast(elements[1], plain), cast(elements[0], plain));
+            in, loc, holds, cast(assigned, plain), cast(elements[0], plain));
         return cast(chosen, declared);
       });
 }

@@ -79,3 +79,32 @@ refgraph.trace @reinterpret {
   refgraph.leave %v : !I
 }
 
+// -----
+
+!T = !refgraph.tensor<[4], [1], f32, "cpu">
+!S = !refgraph.tensor<[s0], [1], f32, "cpu">
+// What is cut out of a tensor lies inside of it, whatever the size.
+refgraph.trace @inside {
+  %e = refgraph.external
+  %x = refgraph.get %e arg(0, "x") : !T
+  %n = refgraph.get %e arg(1, "n") {lift} : !refgraph.obj<"int">
+  refgraph.symbol 0 is %n : !refgraph.obj<"int">
+  %v = refgraph.tensor_op "aten::slice.Tensor"(%x, 0 : i64, 0 : i64, affine_map<()[s0] -> (s0)>, 1 : i64) aliases [0] : (!T) -> !S
+  %w = refgraph.tensor_op "aten::relu_"(%v) mutates [0] : (!S) -> !S
+  refgraph.leave %x : !T
+}
+
+// -----
+
+!T = !refgraph.tensor<[4], [1], f32, "cpu">
+!S = !refgraph.tensor<[s0], [1], f32, "cpu">
+refgraph.trace @anywhere {
+  %e = refgraph.external
+  %x = refgraph.get %e arg(0, "x") : !T
+  %n = refgraph.get %e arg(1, "n") {lift} : !refgraph.obj<"int">
+  refgraph.symbol 0 is %n : !refgraph.obj<"int">
+  %v = refgraph.tensor_op "aten::as_strided"(%x, [affine_map<()[s0] -> (s0)>], [1 : i64], 0 : i64) aliases [0] : (!T) -> !S
+  // expected-error@+1 {{writes a part of an input that depends on its sizes}}
+  %w = refgraph.tensor_op "aten::relu_"(%v) mutates [0] : (!S) -> !S
+  refgraph.leave %x : !T
+}

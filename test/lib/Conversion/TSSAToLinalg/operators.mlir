@@ -42,6 +42,30 @@ func.func @assigned(%a: tensor<4x8xf32>, %s: tensor<8xf32>) -> tensor<4x8xf32> {
   return %0 : tensor<4x8xf32>
 }
 
+// At a place that differs between calls, the condition asks for the number.
+// CHECK-LABEL: func.func @assigned_at_size
+// CHECK-NOT: tssa.assign
+// CHECK: linalg.index 0
+// CHECK: tssa.size
+// CHECK: arith.cmpi eq
+// CHECK: arith.select
+func.func @assigned_at_size(%a: tensor<4x8xf32>, %s: tensor<8xf32>) -> tensor<4x8xf32> attributes {pyjit.symbols = [array<i64: 2, -1>]} {
+  %0 = tssa.assign %a, %s [#tssa.view<select [0, s0]>] : tensor<4x8xf32>, tensor<8xf32>
+  return %0 : tensor<4x8xf32>
+}
+
+// A part that begins there is read by the body, within its bounds.
+// CHECK-LABEL: func.func @assigned_behind_size
+// CHECK-NOT: tssa.assign
+// CHECK: arith.maxsi
+// CHECK: arith.minsi
+// CHECK: tensor.extract
+// CHECK: arith.select
+func.func @assigned_behind_size(%a: tensor<9x8xf32>, %s: tensor<2x8xf32>) -> tensor<9x8xf32> {
+  %0 = tssa.assign %a, %s [#tssa.view<slice [0, s0, 2, 1]>] : tensor<9x8xf32>, tensor<2x8xf32>
+  return %0 : tensor<9x8xf32>
+}
+
 // An operator that wrote a column in place: the assignment reads a dense value,
 // and no call is left.
 // CHECK-LABEL: func.func @column
