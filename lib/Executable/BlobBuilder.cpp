@@ -136,6 +136,7 @@ BlobBuilder::addKernel(StringRef name,
 
 LogicalResult BlobBuilder::readSymbols(Operation *program) {
   auto symbols = program->getAttrOfType<ArrayAttr>("pyjit.symbols");
+  context = program->getContext();
   if (!symbols)
     return success();
   for (Attribute symbol : symbols) {
@@ -310,7 +311,7 @@ LaunchProgram BlobBuilder::assemble(rt::Header header) {
   if (symbolsAt)
     for (uint32_t i = 0; i < header.symbols; ++i)
       patch(rt::PatchKind::Int, *symbolsAt + i,
-            getAffineSymbolExpr(i, patches.front().value.getContext()));
+            getAffineSymbolExpr(i, context));
   SmallVector<int64_t> table;
   for (const Patch &patch : patches)
     llvm::append_values(table, static_cast<int64_t>(patch.kind), patch.index,

@@ -74,6 +74,7 @@ private:
 
   std::vector<Patch> patches;
   std::vector<int64_t> symbolSources;
+  mlir::MLIRContext *context = nullptr; ///< set with them
   /// Where the symbols' values lie among the words.
   uint64_t symbolWords();
 

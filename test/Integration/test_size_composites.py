@@ -28,6 +28,11 @@ def encoder(**options: Any) -> Callable[[], nn.Module]:
     )
 
 
+def attention() -> Callable[[torch.Tensor], Any]:
+    made = module(lambda: nn.MultiheadAttention(16, 2, batch_first=True))
+    return lambda x: made(x, x, x)
+
+
 def rows(b: int, n: int) -> tuple[Any, ...]:
     return (R(b, 16),)
 
@@ -131,12 +136,7 @@ LONG: dict[str, tuple[Any, Make]] = {
     ),
     "encoder": (module(encoder()), sequences),
     "encoder, norm first": (module(encoder(norm_first=True)), sequences),
-    "attention": (
-        lambda x, a=module(lambda: nn.MultiheadAttention(16, 2, batch_first=True)): a(
-            x, x, x
-        ),
-        sequences,
-    ),
+    "attention": (attention(), sequences),
     "bags": (
         module(lambda: nn.EmbeddingBag(50, 8, mode="mean")),
         lambda b, n: (torch.randint(0, 50, (b, n)),),
