@@ -73,3 +73,18 @@ def test_positions(f: Callable, device: str) -> None:
     assert not stats["cuts"] and not stats["fixed_sizes"], stats
     # The first value, the lifted one, 0 and 1, and where a part is all or nothing.
     assert stats["hits"] >= 6, stats
+
+
+@pytest.mark.parametrize("device", ["cpu", "software"])
+def test_no_rows(device: str) -> None:
+    def f(buf: torch.Tensor, x: torch.Tensor, pos: int) -> torch.Tensor:
+        buf[:, pos : pos + x.shape[1]] = x
+        return buf * 2
+
+    fast = pyjit.compile(f, options={"software_device": device == "software"})
+    with torch.no_grad():
+        for pos in (4, 5, 6, 9, 19, 20):
+            buf = torch.randn(3, 20, 8)
+            want = buf * 2
+            torch.testing.assert_close(fast(buf, torch.empty(3, 0, 8), pos), want)
+            torch.testing.assert_close(buf * 2, want)

@@ -158,6 +158,9 @@ Value lowerAssign(OpBuilder &b, tssa::AssignOp op, Value target, Value source) {
   if (!op.getIndices().empty() || !tssa::hasKnownSizes(type) ||
       isa<ComplexType>(type.getElementType()))
     return {};
+  // Nothing is assigned, and no element is there to be read.
+  if (llvm::is_contained(part.getShape(), 0))
+    return target;
   auto rule = tssa::getAssignRule(op.getPath(), type);
   if (!rule)
     return {};

@@ -66,6 +66,15 @@ func.func @assigned_behind_size(%a: tensor<9x8xf32>, %s: tensor<2x8xf32>) -> ten
   return %0 : tensor<9x8xf32>
 }
 
+// Of nothing, nothing is read.
+// CHECK-LABEL: func.func @assigned_nothing(
+// CHECK-SAME: %[[A:.*]]: tensor<9x8xf32>,
+// CHECK-NEXT: return %[[A]]
+func.func @assigned_nothing(%a: tensor<9x8xf32>, %s: tensor<0x8xf32>) -> tensor<9x8xf32> {
+  %0 = tssa.assign %a, %s [#tssa.view<slice [0, s0, 0, 1]>] : tensor<9x8xf32>, tensor<0x8xf32>
+  return %0 : tensor<9x8xf32>
+}
+
 // An operator that wrote a column in place: the assignment reads a dense value,
 // and no call is left.
 // CHECK-LABEL: func.func @column
