@@ -10,6 +10,7 @@ import pyjit
 import pytest
 import torch
 from Integration.harness import Compile, Steps, difference, tell, values
+from Integration.test_expectations import checked, positive
 from torch import nn
 
 DEVICES = pytest.mark.parametrize("device", [False, True], ids=["cpu", "device"])
@@ -30,17 +31,6 @@ def check(
 def one_graph(stats: dict[str, Any], *, records: int, misses: int) -> None:
     assert not stats["cut_sites"] and not stats["eager_calls"], stats
     assert (stats["records"], stats["misses"]) == (records, misses), stats
-
-
-def positive(*shape: int, seed: int = 0) -> torch.Tensor:
-    return values(*shape, seed=seed).abs() + 0.1
-
-
-def checked(x: torch.Tensor) -> torch.Tensor:
-    y = x * 2
-    if torch.isnan(y).any():
-        raise ValueError("not a number")
-    return torch.relu(y) + x
 
 
 def padded(ids: torch.Tensor, table: torch.Tensor) -> torch.Tensor:
