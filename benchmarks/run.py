@@ -13,6 +13,7 @@ terminal and to benchmarks/results/DATE-MACHINE.md, losses included.
 from __future__ import annotations
 
 import argparse
+import contextlib
 import datetime
 import os
 import platform
@@ -29,6 +30,7 @@ from cases import CASES
 from compare import largest_difference
 from measure import interleaved, seconds
 from runners import RUNNERS
+from torch._inductor.utils import fresh_cache
 
 RESULTS = Path(__file__).resolve().parent / "results"
 
@@ -60,13 +62,16 @@ def run_case(
             for number, value in enumerate(inputs(seed))
         )
 
-    with torch.no_grad():
+    with torch.no_grad(), contextlib.ExitStack() as caches:
         model, inputs = case.make()
         model = place(model, device, dtype)
         first, other = arguments(0), arguments(1)
         want = model(*other)
         for runner in runners:
             facts = found.setdefault(runner, {})
+            # Inductor keeps what it compiled on disk: without a cache of its own a
+            # runner's first call would tell of the last run of this script.
+            caches.enter_context(fresh_cache())
             try:
                 fast = RUNNERS[runner](model, first)
                 facts["first"], _ = seconds(fast, *first)
@@ -182,21 +187,19 @@ def main() -> int:
     parser.add_argument("--name", default="", help="a word for the file's name")
     parser.add_argument("--no-file", action="store_true", help="print only")
     options = parser.parse_args()
-    runners = [
-        "eager",
-        "torch.compile",
-        *filter(None, options.peers.split(",")),
-        "pyjit",
-    ]
+    peers = filter(None, options.peers.split(","))
+    # A runner that is named twice would find its second first call compiled.
+    runners = list(dict.fromkeys(["eager", "torch.compile", *peers, "pyjit"]))
     runners = [r for r in runners if r not in options.without.split(",")]
     unknown = [r for r in runners if r not in RUNNERS]
     if unknown:
         parser.error(f"unknown runner {unknown[0]}; known: {', '.join(RUNNERS)}")
+    unknown = [name for name in options.cases if name not in CASES]
+    if unknown:
+        parser.error(f"unknown case {unknown[0]}; known: {', '.join(CASES)}")
     dtype = getattr(torch, options.dtype)
     results: dict[str, dict[str, dict[str, Any]]] = {}
     for name in options.cases or CASES:
-        if name not in CASES:
-            parser.error(f"unknown case {name}; known: {', '.join(CASES)}")
         torch._dynamo.reset()
         results[name] = run_case(name, runners, options.device, dtype)
         print(f"{name}: {_brief(results[name])}", flush=True)
