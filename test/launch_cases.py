@@ -69,14 +69,22 @@ def tensor(*shape: int, device: str, dtype: torch.dtype) -> torch.Tensor:
     return torch.randn(*shape, device=device).to(dtype)
 
 
+def tensors(
+    device: str, dtype: torch.dtype, *shapes: tuple[int, ...]
+) -> Callable[[], tuple]:
+    """Makes arguments of these shapes, with other values each time."""
+    return lambda: tuple(tensor(*s, device=device, dtype=dtype) for s in shapes)
+
+
+def by_name(*cases: Callable) -> dict[str, Callable]:
+    return {case.__name__: case for case in cases}
+
+
 def pointwise(device: str, dtype: torch.dtype) -> Made:
     def f(a: torch.Tensor, b: torch.Tensor) -> torch.Tensor:
         return torch.relu(a + b) * 2
 
-    return f, lambda: (
-        tensor(64, device=device, dtype=dtype),
-        tensor(64, device=device, dtype=dtype),
-    )
+    return f, tensors(device, dtype, (64,), (64,))
 
 
 def two_kernels(device: str, dtype: torch.dtype) -> Made:
@@ -86,7 +94,7 @@ def two_kernels(device: str, dtype: torch.dtype) -> Made:
         p = torch.softmax(x.float(), -1)
         return p, (p * p).sum(0)
 
-    return f, lambda: (tensor(33, 70, device=device, dtype=dtype),)
+    return f, tensors(device, dtype, (33, 70))
 
 
 def mlp(device: str, dtype: torch.dtype) -> Made:
@@ -96,7 +104,7 @@ def mlp(device: str, dtype: torch.dtype) -> Made:
         .to(device=device, dtype=dtype)
         .eval()
     )
-    return model, lambda: (tensor(8, 32, device=device, dtype=dtype),)
+    return model, tensors(device, dtype, (8, 32))
 
 
 def attention(device: str, dtype: torch.dtype) -> Made:
@@ -110,7 +118,7 @@ def attention(device: str, dtype: torch.dtype) -> Made:
         a = F.scaled_dot_product_attention(heads(q(x)), heads(k(x)), heads(v(x)))
         return x + o(a.transpose(1, 2).reshape(2, 6, 32))
 
-    return f, lambda: (tensor(2, 6, 32, device=device, dtype=dtype),)
+    return f, tensors(device, dtype, (2, 6, 32))
 
 
 def embedding(device: str, dtype: torch.dtype) -> Made:
@@ -132,7 +140,7 @@ def library_result(device: str, dtype: torch.dtype) -> Made:
         t = torch.cumsum(s + 1, 1)
         return s, t[1:]
 
-    return f, lambda: (tensor(5, 7, device=device, dtype=dtype),)
+    return f, tensors(device, dtype, (5, 7))
 
 
 def returned_input(device: str, dtype: torch.dtype) -> Made:
@@ -140,7 +148,7 @@ def returned_input(device: str, dtype: torch.dtype) -> Made:
         y = x.exp()
         return x[1], y.t()
 
-    return f, lambda: (tensor(4, 6, device=device, dtype=dtype),)
+    return f, tensors(device, dtype, (4, 6))
 
 
 def in_place(device: str, dtype: torch.dtype) -> Made:
@@ -149,7 +157,7 @@ def in_place(device: str, dtype: torch.dtype) -> Made:
         x[0] = 3
         return x * x
 
-    return f, lambda: (tensor(4, 6, device=device, dtype=dtype),)
+    return f, tensors(device, dtype, (4, 6))
 
 
 def rerolled_states(device: str, dtype: torch.dtype) -> Made:
@@ -164,10 +172,7 @@ def rerolled_states(device: str, dtype: torch.dtype) -> Made:
             out.append(h)
         return torch.stack(out), h
 
-    return f, lambda: (
-        tensor(80, 2, 8, device=device, dtype=dtype),
-        tensor(2, 8, device=device, dtype=dtype),
-    )
+    return f, tensors(device, dtype, (80, 2, 8), (2, 8))
 
 
 def rerolled_layers(device: str, dtype: torch.dtype) -> Made:
@@ -179,21 +184,18 @@ def rerolled_layers(device: str, dtype: torch.dtype) -> Made:
             x = torch.tanh(layer(x)) * 0.5
         return x
 
-    return f, lambda: (tensor(3, 8, device=device, dtype=dtype),)
+    return f, tensors(device, dtype, (3, 8))
 
 
-CASES: dict[str, Callable[[str, torch.dtype], Made]] = {
-    f.__name__: f
-    for f in (
-        pointwise,
-        two_kernels,
-        mlp,
-        attention,
-        embedding,
-        library_result,
-        returned_input,
-        in_place,
-        rerolled_states,
-        rerolled_layers,
-    )
-}
+CASES: dict[str, Callable[[str, torch.dtype], Made]] = by_name(
+    pointwise,
+    two_kernels,
+    mlp,
+    attention,
+    embedding,
+    library_result,
+    returned_input,
+    in_place,
+    rerolled_states,
+    rerolled_layers,
+)

@@ -11,7 +11,7 @@ from collections.abc import Callable
 
 import pyjit
 import torch
-from launch_cases import tensor
+from launch_cases import by_name, tensors
 from torch.nn import functional as F
 
 Made = tuple[Callable, Callable[[], tuple], int]
@@ -61,53 +61,28 @@ def addmm(device: str, dtype: torch.dtype) -> Made:
     def f(b: torch.Tensor, x: torch.Tensor, y: torch.Tensor) -> torch.Tensor:
         return torch.relu(torch.addmm(b, x, y) * 2)
 
-    return (
-        f,
-        lambda: (
-            tensor(24, device=device, dtype=dtype),
-            tensor(8, 16, device=device, dtype=dtype),
-            tensor(16, 24, device=device, dtype=dtype),
-        ),
-        3,
-    )
+    return f, tensors(device, dtype, (24,), (8, 16), (16, 24)), 3
 
 
 def bmm(device: str, dtype: torch.dtype) -> Made:
     def f(x: torch.Tensor, y: torch.Tensor) -> torch.Tensor:
         return torch.tanh(torch.bmm(x, y))
 
-    return (
-        f,
-        lambda: (
-            tensor(3, 8, 16, device=device, dtype=dtype),
-            tensor(3, 16, 8, device=device, dtype=dtype),
-        ),
-        2,
-    )
+    return f, tensors(device, dtype, (3, 8, 16), (3, 16, 8)), 2
 
 
 def attention(device: str, dtype: torch.dtype) -> Made:
     def f(q: torch.Tensor, k: torch.Tensor, v: torch.Tensor) -> torch.Tensor:
         return F.scaled_dot_product_attention(q, k, v) * 2 + 1
 
-    def make() -> tuple:
-        return tuple(tensor(2, 4, 16, 32, device=device, dtype=dtype) for _ in range(3))
-
-    return f, make, 3
+    return f, tensors(device, dtype, *3 * [(2, 4, 16, 32)]), 3
 
 
 def convolution(device: str, dtype: torch.dtype) -> Made:
     def f(x: torch.Tensor, w: torch.Tensor) -> torch.Tensor:
         return F.conv2d(x, w, padding=1).sigmoid() * 3
 
-    return (
-        f,
-        lambda: (
-            tensor(2, 8, 12, 12, device=device, dtype=dtype),
-            tensor(16, 8, 3, 3, device=device, dtype=dtype),
-        ),
-        2,
-    )
+    return f, tensors(device, dtype, (2, 8, 12, 12), (16, 8, 3, 3)), 2
 
 
 def kernels_too(device: str, dtype: torch.dtype) -> Made:
@@ -116,14 +91,7 @@ def kernels_too(device: str, dtype: torch.dtype) -> Made:
     def f(x: torch.Tensor, w: torch.Tensor) -> torch.Tensor:
         return torch.relu(x) * (x @ w) - w.sum(0)
 
-    return (
-        f,
-        lambda: (
-            tensor(8, 16, device=device, dtype=dtype),
-            tensor(16, 16, device=device, dtype=dtype),
-        ),
-        2,
-    )
+    return f, tensors(device, dtype, (8, 16), (16, 16)), 2
 
 
 def output_read(device: str, dtype: torch.dtype) -> Made:
@@ -133,14 +101,7 @@ def output_read(device: str, dtype: torch.dtype) -> Made:
         y = torch.tanh(x)
         return y, torch.relu(y @ w)
 
-    return (
-        f,
-        lambda: (
-            tensor(8, 16, device=device, dtype=dtype),
-            tensor(16, 16, device=device, dtype=dtype),
-        ),
-        2,
-    )
+    return f, tensors(device, dtype, (8, 16), (16, 16)), 2
 
 
 def parts(device: str, dtype: torch.dtype) -> Made:
@@ -149,7 +110,7 @@ def parts(device: str, dtype: torch.dtype) -> Made:
     def f(x: torch.Tensor) -> torch.Tensor:
         return torch.tanh(x[8:16] @ x[:8].t()) + torch.relu(x[3:11] @ x[16:24].t())
 
-    return f, lambda: (tensor(24, 16, device=device, dtype=dtype),), 1
+    return f, tensors(device, dtype, (24, 16)), 1
 
 
 def cumulated(device: str, dtype: torch.dtype) -> Made:
@@ -159,29 +120,12 @@ def cumulated(device: str, dtype: torch.dtype) -> Made:
         a = torch.cumsum(x.float() @ y.float(), 0)
         return torch.cumsum(a * 2, 1) + torch.sort(y.float(), 0).values[0]
 
-    return (
-        f,
-        lambda: (
-            tensor(8, 16, device=device, dtype=dtype),
-            tensor(16, 8, device=device, dtype=dtype),
-        ),
-        -1,
-    )
+    return f, tensors(device, dtype, (8, 16), (16, 8)), -1
 
 
-CASES: dict[str, Callable[[str, torch.dtype], Made]] = {
-    f.__name__: f
-    for f in (
-        addmm,
-        bmm,
-        attention,
-        convolution,
-        kernels_too,
-        output_read,
-        parts,
-        cumulated,
-    )
-}
+CASES: dict[str, Callable[[str, torch.dtype], Made]] = by_name(
+    addmm, bmm, attention, convolution, kernels_too, output_read, parts, cumulated
+)
 
 
 def dear(device: str, dtype: torch.dtype) -> Made:
@@ -193,11 +137,4 @@ def dear(device: str, dtype: torch.dtype) -> Made:
             total = torch.tanh(torch.bmm(x, other) + total)
         return total
 
-    return (
-        f,
-        lambda: (
-            tensor(4, 8, 16, device=device, dtype=dtype),
-            *(tensor(4, 16, 8, device=device, dtype=dtype) for _ in range(7)),
-        ),
-        7,
-    )
+    return f, tensors(device, dtype, (4, 8, 16), *7 * [(4, 16, 8)]), 7

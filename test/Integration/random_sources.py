@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import os
 import random
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
 from typing import Any
 
 import pyjit
@@ -12,6 +13,48 @@ import torch
 from Integration.harness import difference, module_of
 
 EXAMPLES = int(os.environ.get("PYJIT_EXAMPLES", "40"))
+
+# One of a grammar's productions, drawn with the generator.
+Draw = Callable[[random.Random], str]
+
+
+@dataclass(frozen=True)
+class Grammar:
+    """Blocks of statements with branches on data in them."""
+
+    statement: Draw
+    condition: Draw
+    # A whole statement instead of a branch, and how often.
+    conditional: Draw | None = None
+    conditional_chance: float = 0.2
+    # The statement that ends a branch early, and how often.
+    early: Draw = lambda pick: "return"
+    early_chance: float = 0.1
+    else_chance: float = 0.7
+
+    def block(self, pick: random.Random, branches: int = 3) -> Iterator[str]:
+        """Lines of at most so many branches, up to two deep."""
+        return self._block(pick, 0, [branches])
+
+    def _block(self, pick: random.Random, depth: int, left: list[int]) -> Iterator[str]:
+        def indented() -> Iterator[str]:
+            return (f"    {line}" for line in self._block(pick, depth + 1, left))
+
+        for _ in range(pick.randrange(1, 4)):
+            if depth >= 2 or not left[0] or pick.random() >= 0.45:
+                yield self.statement(pick)
+                continue
+            left[0] -= 1
+            if self.conditional and pick.random() < self.conditional_chance:
+                yield self.conditional(pick)
+                continue
+            yield f"if {self.condition(pick)}:"
+            yield from indented()
+            if pick.random() < self.early_chance:
+                yield f"    {self.early(pick)}"
+            if pick.random() < self.else_chance:
+                yield "else:"
+                yield from indented()
 
 
 def compare_programs(

@@ -4,10 +4,9 @@ rebinding, writing in place, views, containers, early returns."""
 from __future__ import annotations
 
 import random
-from collections.abc import Iterator
 from typing import Any
 
-from Integration.random_sources import EXAMPLES, compare_programs
+from Integration.random_sources import EXAMPLES, Grammar, compare_programs
 from Integration.test_random_loops import NAMES, outcome
 
 
@@ -49,28 +48,23 @@ def condition(pick: random.Random) -> str:
     )
 
 
-def block(pick: random.Random, depth: int, budget: list[int]) -> Iterator[str]:
-    for _ in range(pick.randrange(1, 4)):
-        if depth < 2 and budget[0] and pick.random() < 0.45:
-            budget[0] -= 1
-            if pick.random() < 0.2:
-                x, y = pick.choice(NAMES), pick.choice(NAMES)
-                yield f"{x} = {y} * 2 if {condition(pick)} else {y}.abs()"
-                continue
-            yield f"if {condition(pick)}:"
-            yield from (f"    {line}" for line in block(pick, depth + 1, budget))
-            if pick.random() < 0.08:
-                yield f"    return {pick.choice(NAMES)} * 3"
-            if pick.random() < 0.7:
-                yield "else:"
-                yield from (f"    {line}" for line in block(pick, depth + 1, budget))
-        else:
-            yield statement(pick)
+def conditional(pick: random.Random) -> str:
+    x, y = pick.choice(NAMES), pick.choice(NAMES)
+    return f"{x} = {y} * 2 if {condition(pick)} else {y}.abs()"
+
+
+GRAMMAR = Grammar(
+    statement,
+    condition,
+    conditional,
+    early=lambda pick: f"return {pick.choice(NAMES)} * 3",
+    early_chance=0.08,
+)
 
 
 def program(seed: int) -> str:
     pick = random.Random(seed)
-    body = block(pick, 0, [3])
+    body = GRAMMAR.block(pick)
     final = pick.choice(["a, b, c, box", "a + b, c", "b", "c * 1, a", "a, a + 1, [b]"])
     lines = [
         "import torch",

@@ -4,11 +4,10 @@ eager: sizes that Python computes with, counters in objects, numbers in one side
 from __future__ import annotations
 
 import random
-from collections.abc import Iterator
 from typing import Any
 
 from Integration.harness import snapshot, values
-from Integration.random_sources import EXAMPLES, compare_programs
+from Integration.random_sources import EXAMPLES, Grammar, compare_programs
 
 NAMES = ("a", "b", "c")
 CALLS = (0, 1, 2, 3, 1, 4, 5, 6, 2, 7, 8, 9, 4, 10)
@@ -63,24 +62,18 @@ def condition(pick: random.Random) -> str:
     )
 
 
-def block(pick: random.Random, depth: int, budget: list[int]) -> Iterator[str]:
-    for _ in range(pick.randrange(1, 4)):
-        if depth < 2 and budget[0] and pick.random() < 0.45:
-            budget[0] -= 1
-            yield f"if {condition(pick)}:"
-            yield from (f"    {line}" for line in block(pick, depth + 1, budget))
-            if pick.random() < 0.1:
-                yield f"    return {pick.choice(NAMES)} * {number(pick)}"
-            if pick.random() < 0.6:
-                yield "else:"
-                yield from (f"    {line}" for line in block(pick, depth + 1, budget))
-        else:
-            yield statement(pick)
+GRAMMAR = Grammar(
+    statement,
+    condition,
+    early=lambda pick: f"return {pick.choice(NAMES)} * {number(pick)}",
+    early_chance=0.1,
+    else_chance=0.6,
+)
 
 
 def program(seed: int) -> str:
     pick = random.Random(seed)
-    body = block(pick, 0, [3])
+    body = GRAMMAR.block(pick)
     lines = [
         "import torch",
         "def helper(p, q):",
