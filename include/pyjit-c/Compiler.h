@@ -43,7 +43,8 @@ typedef struct {
   PyjitDiagnosticFn diagnostic;
   void *user;
   /* The GPU to compile for, 90 for compute capability 9.0; 0 if there is none.
-     Asked for only where a trace has tensors on one. */
+     Asked for only where a trace has tensors on one. Neither it nor its driver
+     has to be on this machine. */
   int32_t cudaCapability;
   /* A device ("cpu") to launch on as on a GPU, by a driver made of software;
      empty for none. */
@@ -98,10 +99,11 @@ PYJIT_API double pyjitExecutableStage(const PyjitExecutable *executable,
                                       size_t index, PyjitString *name);
 /* A report for readers on one topic: "guards" (the guard program, then the mock
    program), "graph" (the functional tensor program), "fusion" (what calls the
-   kernels), "kernels" (the kernels before code generation), "sizes" (a line for
-   each size that was to differ and could not, and why). Empty for an unknown
-   one. Made when it is first asked for, which takes about as long as the stages
-   that lead there. */
+   kernels), "kernels" (the kernels before code generation; for a GPU, their
+   PTX), "launch" (the launch programs as they were encoded), "sizes" (a line
+   for each size that was to differ and could not, and why). Empty for an
+   unknown one. Made when it is first asked for, which takes about as long as
+   the stages that lead there. */
 PYJIT_API PyjitString pyjitExecutableText(const PyjitExecutable *executable,
                                           PyjitString topic);
 

@@ -9,6 +9,7 @@
 #include "pyjit/Codegen/X86/JIT.h"
 #include "pyjit/Executable/GuardProgram.h"
 #include "pyjit/Executable/LaunchEncoding.h"
+#include "pyjit/Executable/LaunchText.h"
 #include "pyjit/Executable/MockProgram.h"
 #include "pyjit/Executable/ProgramText.h"
 #include "pyjit/Pipelines/Pipelines.h"
@@ -100,7 +101,7 @@ private:
   std::unique_ptr<PyjitExecutable> exe = std::make_unique<PyjitExecutable>();
   std::string name;
   bool onDevice = false;
-  ptx::Code ptxCode;
+  std::string ptx; ///< the kernels' code for a GPU
   /// For a device made of software: what a GPU's code of a kernel would rely
   /// on.
   std::map<std::string, SmallVector<uint32_t>, std::less<>> alignments;
@@ -320,18 +321,6 @@ std::string Compilation::report(StringRef trace, StringRef topic) {
 
 executable::KernelInfo Compilation::describeKernel(StringRef kernel) {
   executable::KernelInfo info = executable::describeKernel(*module, kernel);
-  for (const ptx::KernelCode &code : ptxCode.kernels)
-    if (code.function == kernel) {
-      info.symbol = code.name;
-      info.grid = code.grid; // the first of which `symbolicBlocks` may replace
-      info.block = code.block;
-      info.sharedBytes = code.sharedBytes;
-      info.align.assign(code.alignment.begin(), code.alignment.end());
-      // A word that holds an address is always aligned.
-      for (size_t i = 0; i < info.align.size() && i < code.indirect.size(); ++i)
-        if (code.indirect[i])
-          info.align[i] = 1;
-    }
   if (auto known = alignments.find(kernel); known != alignments.end())
     info.align.assign(known->second.begin(), known->second.end());
   return info;
@@ -342,10 +331,8 @@ LogicalResult Compilation::encodeProgram(StringRef symbol,
   Operation *function = SymbolTable::lookupSymbolIn(*module, symbol);
   if (!function)
     return module->emitError() << "holds no program @" << symbol;
-  auto launch =
-      executable::encodeEntry(function, ptxCode.ptx, [&](StringRef kernel) {
-        return describeKernel(kernel);
-      });
+  auto launch = executable::encodeEntry(
+      function, ptx, [&](StringRef kernel) { return describeKernel(kernel); });
   if (failed(launch))
     return failure();
   program.launch = std::move(*launch);
@@ -366,8 +353,8 @@ LogicalResult Compilation::encode() {
       auto code = ptx::compileKernels(*module, target);
       if (!code)
         return module->emitError() << llvm::toString(code.takeError());
-      ptxCode = std::move(*code);
-      exe->texts["kernels"] = ptxCode.ptx;
+      ptx = std::move(code->ptx);
+      exe->texts["kernels"] = ptx;
       return success();
     }
     auto library = x86::compileKernels(*module);
@@ -486,6 +473,16 @@ static std::string makeText(const PyjitExecutable &executable,
     executable::printProgram(*executable.guards.get(), os);
     os << "effects:\n";
     executable::printProgram(*executable.mock.get(), os);
+    return text;
+  }
+  if (topic == "launch") {
+    std::string text;
+    llvm::raw_string_ostream os(text);
+    executable::printLaunch(executable.main.launch.blob, os);
+    if (!executable.prepare.launch.blob.empty()) {
+      os << "prepare:\n";
+      executable::printLaunch(executable.prepare.launch.blob, os);
+    }
     return text;
   }
   PyjitCompileOptions options{};

@@ -428,6 +428,32 @@ FailureOr<LaunchProgram> LaunchEncoder::run() {
   return blob.assemble(header);
 }
 
+/// How a GPU's code of the kernel is launched. Nothing where the declaration is
+/// one of the host's.
+static void describeLaunch(Operation *kernel, KernelInfo &info) {
+  auto symbol = kernel->getAttrOfType<StringAttr>("pyjit.symbol");
+  if (!symbol)
+    return;
+  info.symbol = symbol.str();
+  auto read = [&](StringRef name, std::array<uint32_t, 3> &numbers) {
+    if (auto attr = kernel->getAttrOfType<DenseI32ArrayAttr>(name))
+      llvm::copy(attr.asArrayRef().take_front(3), numbers.begin());
+  };
+  read("pyjit.grid", info.grid);
+  read("pyjit.block", info.block);
+  if (auto shared = kernel->getAttrOfType<IntegerAttr>("pyjit.shared"))
+    info.sharedBytes = shared.getInt();
+  if (auto align = kernel->getAttrOfType<DenseI32ArrayAttr>("pyjit.align"))
+    info.align.assign(align.asArrayRef().begin(), align.asArrayRef().end());
+  // A word that holds an address is always aligned.
+  if (auto indirect =
+          kernel->getAttrOfType<DenseBoolArrayAttr>("pyjit.indirect"))
+    for (auto [align, isIndirect] :
+         llvm::zip(info.align, indirect.asArrayRef()))
+      if (isIndirect)
+        align = 1;
+}
+
 KernelInfo pyjit::executable::describeKernel(Operation *module,
                                              StringRef name) {
   Operation *kernel = SymbolTable::lookupSymbolIn(module, name);
@@ -448,6 +474,7 @@ KernelInfo pyjit::executable::describeKernel(Operation *module,
     info.symbolParameters = count.getInt();
   else
     info.readsSymbols = kernel->hasAttr("pyjit.reads_symbols");
+  describeLaunch(kernel, info);
   return info;
 }
 

@@ -6,6 +6,7 @@
 
 #include "llvm/ADT/ArrayRef.h"
 #include "llvm/ADT/STLExtras.h"
+#include "llvm/ADT/StringExtras.h"
 
 #include <cstring>
 
@@ -37,6 +38,9 @@ public:
 
   void print() {
     os << "launch: " << header.inputs << " inputs, arena " << header.arenaBytes
+       << (header.deviceType == 1
+               ? ", on cuda:" + std::to_string(header.deviceIndex)
+               : "")
        << "\n";
     for (auto [i, slot] : enumerate(slots))
       printSlot(i, slot);
@@ -88,6 +92,23 @@ private:
     os << ")";
   }
 
+  void printShape(const rt::Kernel &kernel) {
+    os << " grid ";
+    interleave(kernel.grid, os, "x");
+    os << " block ";
+    interleave(kernel.block, os, "x");
+  }
+
+  /// The kernel's indirect version, and which of its operands are looked up.
+  void printIndirect(int64_t kernel, int64_t mask) {
+    os << " indirect " << string(kernels[kernel].name) << " [";
+    ListSeparator separator;
+    for (unsigned i = 0; i < 63; ++i)
+      if (mask >> i & 1)
+        os << separator << i;
+    os << "]";
+  }
+
   void printBound(uint64_t at) { os << (ints[at] ? "s" : "") << ints[at + 1]; }
 
   void printStep(const rt::Step &step) {
@@ -95,6 +116,10 @@ private:
     case rt::StepKind::Kernel:
       os << "kernel " << string(kernels[step.a].name) << " ";
       printSlots(ArrayRef(ints).slice(step.b, step.c));
+      if (header.deviceType == 1)
+        printShape(kernels[step.a]);
+      if (step.flags & rt::kStepTwin)
+        printIndirect(ints[step.b + step.c], ints[step.b + step.c + 1]);
       break;
     case rt::StepKind::Call:
       os << "call " << string(step.a) << " -> ";

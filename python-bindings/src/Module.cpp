@@ -3,6 +3,7 @@
 #define PY_SSIZE_T_CLEAN // lengths in argument formats are Py_ssize_t
 
 #include "CompiledFunction.h"
+#include "CrossCompile.h"
 #include "Cut.h"
 #include "RecordObject.h"
 #include "Reference.h"
@@ -12,6 +13,8 @@
 #include "capture/cpython_3_12.h"
 
 #include "pyjit-c/Compiler.h"
+
+#include <optional>
 
 namespace pyjit::python {
 namespace {
@@ -178,6 +181,32 @@ PyObject *build(PyObject *, PyObject *args) {
   return wrapRecord(std::move(record));
 }
 
+PyObject *crossCompile(PyObject *, PyObject *args) {
+  const char *trace;
+  Py_ssize_t traceSize;
+  int capability, eagerRounding = 0, pinSizes = 0;
+  if (!PyArg_ParseTuple(args, "s#i|pp:cross_compile", &trace, &traceSize,
+                        &capability, &eagerRounding, &pinSizes))
+    return nullptr;
+  std::string error;
+  PyjitCompileOptions options{};
+  options.size = sizeof options;
+  options.eagerRounding = eagerRounding;
+  options.pinSizes = pinSizes;
+  options.cudaCapability = capability;
+  options.diagnostic = appendDiagnostic;
+  options.user = &error;
+  std::optional<CrossCompiled> made =
+      python::crossCompile({trace, size_t(traceSize)}, options, error);
+  if (!made) {
+    PyErr_SetString(buildError, error.c_str());
+    return nullptr;
+  }
+  return Py_BuildValue("(s#s#)", made->launch.data(),
+                       Py_ssize_t(made->launch.size()), made->kernels.data(),
+                       Py_ssize_t(made->kernels.size()));
+}
+
 PyObject *merge(PyObject *, PyObject *args) {
   PyObject *parts;
   if (!PyArg_ParseTuple(args, "O!:merge", &PyList_Type, &parts))
@@ -251,6 +280,14 @@ PyMethodDef methods[] = {
      "build(trace, objects, nargs, keyword_names, eager_rounding, dump_dir, "
      "accelerator='', pin_sizes=False) -> Record\nCompiles a captured call. "
      "Raises BuildError."},
+    {"cross_compile", crossCompile, METH_VARARGS,
+     "cross_compile(trace, capability, eager_rounding=False, pin_sizes=False) "
+     "-> (launch, kernels)\n"
+     "The launch programs as text and the PTX that build would load where a "
+     "GPU "
+     "of this compute capability (90 for 9.0) is; neither it nor its driver "
+     "has "
+     "to be here. Raises BuildError."},
     {"merge", merge, METH_VARARGS,
      "merge([(trace, attributes), ...]) -> trace\n"
      "One trace of the parts of a call that was cut at a branch on data; "

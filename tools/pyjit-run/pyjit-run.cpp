@@ -2,13 +2,15 @@
 //
 //   pyjit-run FILE.mlir --entry f --arg x.npy --arg w.safetensors:fc.weight
 //             [--save prefix] [--device-launch plain|copy|table|update]
+//   pyjit-run FILE.mlir --entry f --print-launch [--chip sm_90]
 //
 // Compiles whatever stages the module has still before it, runs the function
 // and prints its results, or saves them as prefix0.npy, prefix1.npy, ...
 // Library calls go to Torch through libpyjit-rt-torch.so, found beside the tool
 // or where PYJIT_RT_TORCH says. With --device-launch the function runs on a
 // device made of software, as it would on a GPU; graphs are made and replayed
-// before the results are printed.
+// before the results are printed. With --chip nothing runs: the function is
+// compiled for a GPU, by the same stages as where there is one.
 //
 //===----------------------------------------------------------------------===//
 
@@ -19,6 +21,7 @@
 #include "dialects/refgraph/IR/RefGraph.h"
 #include "dialects/tssa/IR/TSSA.h"
 #include "pyjit-rt/HostExecutor.h"
+#include "pyjit/Codegen/PTX/Compile.h"
 #include "pyjit/Codegen/X86/JIT.h"
 #include "pyjit/Executable/LaunchEncoding.h"
 #include "pyjit/Executable/LaunchText.h"
@@ -60,6 +63,11 @@ static cl::opt<std::string> deviceLaunch(
     cl::desc("Launch on a device made of software, in one way: plain, copy, "
              "table or update"),
     cl::init(""));
+static cl::opt<std::string>
+    chip("chip",
+         cl::desc("With --print-launch: compile for this GPU (sm_90), which "
+                  "need not be here"),
+         cl::init(""));
 
 namespace {
 
@@ -115,25 +123,45 @@ struct Compiled {
   std::vector<uint32_t> prepareInputs;
 };
 
+/// The code of a module's kernels: of the host, or of a GPU.
+struct Code {
+  std::unique_ptr<x86::JitLibrary> library;
+  std::string ptx;
+};
+
+Error compileKernels(ModuleOp module, Code &code) {
+  if (chip.empty())
+    return x86::compileKernels(module).moveInto(code.library);
+  auto made = ptx::compileKernels(module, {chip});
+  if (!made)
+    return made.takeError();
+  code.ptx = std::move(made->ptx);
+  return Error::success();
+}
+
 LogicalResult compileFunction(ModuleOp module, Operation *function,
-                              const x86::JitLibrary &library,
-                              Compiled &compiled) {
+                              const Code &code, Compiled &compiled) {
   auto program = dyn_cast<cudagraph::ProgramOp>(function);
+  if (!chip.empty() && !program)
+    return function->emitError("has no tensors on a GPU to compile for");
   // One way alone; a program without graphs has no other than the plain one.
-  if (program &&
+  if (!deviceLaunch.empty() && program &&
       program->walk([](cudagraph::GraphOp) { return WalkResult::interrupt(); })
           .wasInterrupted())
     program.setVariantsAttr(
         Builder(module.getContext()).getStrArrayAttr({deviceLaunch}));
-  auto launch = executable::encodeEntry(function, "", [&](StringRef name) {
-    return executable::describeKernel(module, name);
-  });
+  auto launch =
+      executable::encodeEntry(function, code.ptx, [&](StringRef name) {
+        return executable::describeKernel(module, name);
+      });
   if (failed(launch))
     return failure();
-  auto kernels = library.lookupAll(launch->kernels);
-  if (!kernels)
-    return function->emitError() << toString(kernels.takeError());
-  compiled.kernels.assign(kernels->begin(), kernels->end());
+  if (code.library) {
+    auto kernels = code.library->lookupAll(launch->kernels);
+    if (!kernels)
+      return function->emitError() << toString(kernels.takeError());
+    compiled.kernels.assign(kernels->begin(), kernels->end());
+  }
   compiled.blob = std::move(launch->blob);
   std::string error;
   if (!compiled.program.load(compiled.blob.data(), compiled.blob.size(), error))
@@ -320,10 +348,16 @@ int main(int argc, char **argv) {
   if (onDevice && !cudagraph::symbolizeVariant(deviceLaunch))
     return fail("--device-launch takes plain, copy, table or update, not '" +
                 deviceLaunch + "'");
-  if (onDevice)
+  bool forGpu = !chip.empty();
+  if (forGpu && (onDevice || !printProgram))
+    return fail("--chip takes --print-launch beside it, and no "
+                "--device-launch: a GPU's code does not run here");
+  if (onDevice || forGpu)
     for (auto function : module->getOps<func::FuncOp>())
       if (!function.isExternal())
-        function->setAttr("pyjit.device", StringAttr::get(&context, "cpu"));
+        function->setAttr(
+            "pyjit.device",
+            StringAttr::get(&context, onDevice ? "cpu" : "cuda:0"));
 
   // The stages that are still ahead.
   PassManager manager(&context);
@@ -335,11 +369,14 @@ int main(int argc, char **argv) {
   else if (isImperative(*module))
     pipelines::buildFunctionalPipeline(manager);
   if (!isLowered(*module)) {
-    if (onDevice)
+    if (onDevice || forGpu)
       pipelines::buildLaunchPipeline(manager, options);
     else
       pipelines::buildFusePipeline(manager, options);
-    pipelines::buildX86Pipeline(manager, options);
+    if (forGpu)
+      pipelines::buildPtxPipeline(manager, options);
+    else
+      pipelines::buildX86Pipeline(manager, options);
   }
   if (mlir::failed(manager.run(*module)))
     return 1;
@@ -357,19 +394,18 @@ int main(int argc, char **argv) {
   if (!function)
     return fail("the module has no function @" + Twine(entry) +
                 "; --entry can name " + listFunctions(*module));
-  auto library = x86::compileKernels(*module);
-  if (!library)
-    return fail(toString(library.takeError()));
+  Code code;
+  if (Error error = compileKernels(*module, code))
+    return fail(toString(std::move(error)));
   Compiled compiled;
-  if (mlir::failed(compileFunction(*module, function, **library, compiled)))
+  if (mlir::failed(compileFunction(*module, function, code, compiled)))
     return 1;
   Operation *prepareFunction =
       SymbolTable::lookupSymbolIn(*module, name + "_prepare");
   if (!prepareFunction)
     return runFunction(compiled, nullptr, argv[0]);
   Compiled prepare;
-  if (mlir::failed(
-          compileFunction(*module, prepareFunction, **library, prepare)))
+  if (mlir::failed(compileFunction(*module, prepareFunction, code, prepare)))
     return 1;
   if (auto inputs =
           prepareFunction->getAttrOfType<DenseI64ArrayAttr>("pyjit.inputs"))

@@ -36,8 +36,9 @@ struct KernelInfo {
   std::vector<uint32_t> align;
 };
 
-/// What `module` says of its kernel `name`: work, grain and symbols, from the
-/// attributes that code generation has left on the declaration, and its line.
+/// What `module` says of its kernel `name`: work, grain, symbols and, for a
+/// GPU, the shape of a launch, from the attributes that code generation has
+/// left on the declaration, and the user's source line.
 KernelInfo describeKernel(mlir::Operation *module, llvm::StringRef name);
 
 /// A launch program and the kernels that it names, in its order.

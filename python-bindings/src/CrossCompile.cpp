@@ -1,0 +1,42 @@
+//===- CrossCompile.cpp - Compiling for a GPU that is not here ------------===//
+
+#include "CrossCompile.h"
+
+#include "pyjit-rt/Program.h"
+
+#include <Python.h>
+
+#include <memory>
+
+namespace pyjit::python {
+namespace {
+
+std::string textOf(const PyjitExecutable *exe, const std::string &topic) {
+  PyjitString text = pyjitExecutableText(exe, {topic.data(), topic.size()});
+  return {text.data, text.size};
+}
+
+} // namespace
+
+std::optional<CrossCompiled> crossCompile(const std::string &trace,
+                                          const PyjitCompileOptions &options,
+                                          std::string &error) {
+  // Other Python threads go on meanwhile; the compiler knows nothing of Python.
+  PyThreadState *thread = PyEval_SaveThread();
+  std::unique_ptr<PyjitExecutable, decltype(&pyjitExecutableDestroy)> exe(
+      pyjitCompile({trace.data(), trace.size()}, &options),
+      pyjitExecutableDestroy);
+  PyEval_RestoreThread(thread);
+  if (!exe)
+    return std::nullopt;
+  for (PyjitProgramKind kind : {PyjitProgramMain, PyjitProgramPrepare}) {
+    PyjitString blob = pyjitExecutableLaunch(exe.get(), kind);
+    rt::Program program;
+    if (blob.size && !program.load(blob.data, blob.size, error))
+      return std::nullopt;
+  }
+  return CrossCompiled{textOf(exe.get(), "launch"),
+                       textOf(exe.get(), "kernels")};
+}
+
+} // namespace pyjit::python

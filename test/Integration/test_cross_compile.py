@@ -1,0 +1,140 @@
+"""Records of the other tests, compiled for a GPU on a machine that has none.
+
+Their traces are taken as if the tensors had been on `cuda:0`, and go through all stages that they
+would go through there: to the launch program, which is validated as loading it would, and to PTX,
+which `ptxas` assembles where it is installed. (The device made of software, on which the other
+tests run, takes the host's kernels and thus another way through the encoder.)
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Iterable, Iterator
+
+import conditional_cases
+import launch_cases
+import patched_cases
+import pyjit
+import pytest
+import symbolic_cases
+import torch
+from Integration import test_random_branches, test_random_varying, test_static_cache
+from lib.Codegen.PTX.kernels import PTXAS, assemble
+
+# A trace, whether half precision is rounded as in eager, and whether sizes are pinned.
+Built = tuple[str, bool, bool]
+CAPABILITY = 90
+
+
+@pytest.fixture
+def built(monkeypatch: pytest.MonkeyPatch) -> Iterator[list[Built]]:
+    """The traces of the records that are made meanwhile."""
+    build = pyjit._C.build
+    traces: list[Built] = []
+
+    def noting(trace: str, *rest: object) -> object:
+        record = build(trace, *rest)
+        rounding, pinned = rest[3], rest[6]
+        traces.append((trace, bool(rounding), bool(pinned)))
+        return record
+
+    monkeypatch.setattr(pyjit._C, "build", noting)
+    yield traces
+
+
+def run(f: Callable, calls: Iterable[tuple], **options: object) -> None:
+    fast = pyjit.compile(f, options=options)
+    with torch.no_grad():
+        for args in calls:
+            fast(*args)
+
+
+def check(built: list[Built]) -> list[str]:
+    """Every record has a launch program for the GPU, and code for each of its kernels."""
+    assert built
+    programs = []
+    for trace, rounding, pinned in dict.fromkeys(built):
+        on_gpu = trace.replace('"cpu"', '"cuda:0"')
+        launch, code = pyjit._C.cross_compile(on_gpu, CAPABILITY, rounding, pinned)
+        assert launch.startswith("launch: "), launch
+        if " = " not in launch:
+            continue  # the end of a call that computes no tensor
+        assert ", on cuda:0" in launch.splitlines()[0], launch
+        # A kernel of nothing is named, and neither compiled nor launched.
+        launched = re.findall(r"kernel (\w+) \(.*\) grid [1-9]", launch)
+        indirect = re.findall(r" indirect (\w+) ", launch)
+        entries = set(re.findall(r"\.entry (\w+)\(", code))
+        assert entries >= {*launched, *indirect}, launch
+        if entries and PTXAS:
+            assert not assemble(code, f"sm_{CAPABILITY}"), code
+        programs.append(launch)
+    return programs
+
+
+@pytest.mark.parametrize("dtype", [torch.float32, torch.float16], ids=str)
+@pytest.mark.parametrize("name", launch_cases.CASES)
+def test_launches(built: list[Built], name: str, dtype: torch.dtype) -> None:
+    f, make = launch_cases.CASES[name]("cpu", dtype)
+    run(f, [make()])
+    check(built)
+
+
+@pytest.mark.parametrize("name", patched_cases.CASES)
+def test_patched_calls(built: list[Built], name: str) -> None:
+    f, make, _ = patched_cases.CASES[name]("cpu", torch.float32)
+    run(f, [make()])
+    (launch,) = check(built)
+    assert "call aten::" in launch, launch
+    assert re.search(r"copy s\d+ to s\d+ patchable", launch), launch
+
+
+@pytest.mark.parametrize("f", test_static_cache.CASES, ids=lambda f: f.__name__)
+def test_static_caches(built: list[Built], f: Callable) -> None:
+    buffer = torch.randn(3, 20, 8)
+    places = [p for p in test_static_cache.POSITIONS if p + 3 <= 20]
+    run(f, [(buffer, torch.randn(3, 3, 8), p) for p in places])
+    check(built)
+    assert not any(pinned for *_, pinned in built)
+
+
+@pytest.mark.parametrize("name", symbolic_cases.CASES)
+def test_symbolic_sizes(built: list[Built], name: str) -> None:
+    f, make = symbolic_cases.CASES[name]("cpu", torch.float32)
+    run(f, (make(n) for n in symbolic_cases.SIZES[:4]))
+    programs = check(built)
+    assert not any(pinned for *_, pinned in built)
+    # One of the first sizes, one of any.
+    assert len(programs) == 2 and "[-1, " in programs[1], programs[1]
+
+
+@pytest.mark.parametrize("name", conditional_cases.CASES)
+def test_loops(built: list[Built], name: str) -> None:
+    f, calls = conditional_cases.CASES[name]("cpu")
+    run(f, calls)
+    assert any("while {" in launch for launch in check(built))
+
+
+@pytest.mark.parametrize("name", conditional_cases.BRANCHES)
+def test_branches(built: list[Built], name: str) -> None:
+    f, calls = conditional_cases.BRANCHES[name]("cpu")
+    run(f, calls)
+    assert any(re.search(r"if s\d+ {", launch) for launch in check(built))
+
+
+def test_random_programs_with_branches(built: list[Built]) -> None:
+    test_random_branches.compare(examples=6)
+    check(built)
+
+
+def test_random_programs_whose_numbers_and_sizes_vary(built: list[Built]) -> None:
+    test_random_varying.compare("ns", examples=6)
+    check(built)
+
+
+def test_reasons() -> None:
+    """What cannot be compiled for a GPU says why."""
+    text = pyjit.trace(torch.relu)(torch.randn(4)).text
+    with pytest.raises(pyjit._C.BuildError, match="no chip from sm_80 on: 'sm_70'"):
+        pyjit._C.cross_compile(text.replace('"cpu"', '"cuda:0"'), 70)
+    with pytest.raises(pyjit._C.BuildError, match="CUDA driver does not show"):
+        pyjit._C.cross_compile(text.replace('"cpu"', '"cuda:0"'), 0)
