@@ -83,7 +83,7 @@ LogicalResult Encoder::encodeKernel(cudagraph::KernelOp op) {
       mask |= int64_t(1) << i;
     words.push_back(blob.addKernel(*op.getIndirectKernel(), lookup));
     words.push_back(mask);
-    flags = rt::kStepTwin;
+    flags = rt::kStepIndirect;
   }
   uint32_t kernel = blob.addKernel(op.getKernel(), lookup);
   blob.step(rt::StepKind::Kernel, kernel, blob.words(words), count, flags);

@@ -118,7 +118,7 @@ private:
       printSlots(ArrayRef(ints).slice(step.b, step.c));
       if (header.deviceType == 1)
         printShape(kernels[step.a]);
-      if (step.flags & rt::kStepTwin)
+      if (step.flags & rt::kStepIndirect)
         printIndirect(ints[step.b + step.c], ints[step.b + step.c + 1]);
       break;
     case rt::StepKind::Call:

@@ -257,12 +257,12 @@ bool LoadedKernels::loadFunctions(const Program &program,
                        function(buffers.data(), 0, work);
                      },
                      count,
-                     // A twin relies on what the kernel does, of what its words
-                     // hold.
+                     // The indirect version relies on what the kernel relies
+                     // on, of the addresses that its words hold.
                      kernels[step.a].align, indirect};
     };
     make(step.a, 0);
-    if (step.flags & kStepTwin)
+    if (step.flags & kStepIndirect)
       make(program.ints()[step.b + step.c],
            program.ints()[step.b + step.c + 1]);
   }

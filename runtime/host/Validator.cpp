@@ -293,10 +293,10 @@ bool Validator::checkKernelStep(const Step &s) {
     return failStep("kernel out of range");
   if (!areSlots(s.b, s.c))
     return failStep("no such slot");
-  if (s.flags & kStepTwin &&
+  if (s.flags & kStepIndirect &&
       (end + 2 > h.ints || s.c > 63 || uint64_t(ints[end]) >= h.kernels ||
        uint64_t(ints[end + 1]) >> s.c))
-    return failStep("no such twin");
+    return failStep("no such indirect version of a kernel");
   return true;
 }
 

@@ -168,7 +168,7 @@ void DeviceExecutor::prepareTable(Captured &captured, const GraphInfo &info,
                                   Instance &instance) {
   for (uint32_t i = info.begin; i < info.end; ++i) {
     const Step &step = program.steps()[i];
-    if (step.kind != StepKind::Kernel || !(step.flags & kStepTwin))
+    if (step.kind != StepKind::Kernel || !(step.flags & kStepIndirect))
       continue;
     const int64_t *words = program.ints() + step.b;
     for (uint32_t k = 0; k < step.c; ++k) {
@@ -282,10 +282,10 @@ cuda::DevicePtr DeviceExecutor::flagAddress(const Step &step,
 void DeviceExecutor::captureKernel(Captured &captured, const Step &step,
                                    Variant variant, Instance &instance) {
   const int64_t *words = program.ints() + step.b;
-  bool twin = variant == Variant::Table && step.flags & kStepTwin;
+  bool indirect = variant == Variant::Table && step.flags & kStepIndirect;
   std::vector<cuda::Address> params;
   for (uint32_t k = 0; k < step.c; ++k) {
-    if (!twin || !(words[step.c + 1] >> k & 1)) {
+    if (!indirect || !(words[step.c + 1] >> k & 1)) {
       params.push_back(addressOf(words[k], variant, instance));
       continue;
     }
@@ -298,7 +298,7 @@ void DeviceExecutor::captureKernel(Captured &captured, const Step &step,
                           8 * (entry - captured.entries.begin()),
                       -1, 0});
   }
-  captured.graph.addKernel(loaded[twin ? words[step.c] : step.a], params,
+  captured.graph.addKernel(loaded[indirect ? words[step.c] : step.a], params,
                            captureStream);
 }
 

@@ -98,13 +98,13 @@ bool DeviceExecutor::select(Instance &instance, const at::Tensor *inputs,
   auto begin = Clock::now();
   constexpr unsigned kLeast = 5, kMost = 40;
   constexpr double kSeconds = 0.03;
-  for (unsigned round = 0; round < kMost; ++round) {
+  for (unsigned turn = 0; turn < kMost; ++turn) {
     std::chrono::duration<double> spent = Clock::now() - begin;
-    if (round >= kLeast && spent.count() > kSeconds)
+    if (turn >= kLeast && spent.count() > kSeconds)
       break;
-    // A host that waits for the device before each round of a loop may be
+    // A host that waits for the device before each iteration may be
     // hundreds of times slower: once is enough to see it.
-    if (decides && round > 0)
+    if (decides && turn > 0)
       dropSlow(candidates, times);
     for (Variant variant : candidates) {
       cuda::check(driver, driver.synchronize(stream), "waiting");

@@ -264,8 +264,8 @@ unsigned promotedMask(const Overload &overload) {
 
 /// The functional overload that an in-place one stands for: same overload
 /// name and argument types, base name without the closing underscore.
-std::string findTwin(const Overload &overload,
-                     const std::map<std::string, Overload> &all) {
+std::string findFunctionalForm(const Overload &overload,
+                               const std::map<std::string, Overload> &all) {
   if (overload.arguments.empty() || !overload.arguments[0].mutated ||
       llvm::count_if(overload.arguments, [](auto &a) { return a.mutated; }) !=
           1)
@@ -274,11 +274,11 @@ std::string findTwin(const Overload &overload,
   if (!base.consume_back("_") || base.ends_with("_"))
     return "";
   std::string name = base.str() + (suffix.empty() ? "" : "." + suffix.str());
-  auto twin = all.find(name);
-  if (twin == all.end() || twin->second.kind != "Pure" ||
-      twin->second.arguments.size() != overload.arguments.size())
+  auto form = all.find(name);
+  if (form == all.end() || form->second.kind != "Pure" ||
+      form->second.arguments.size() != overload.arguments.size())
     return "";
-  for (auto [a, b] : zip(twin->second.arguments, overload.arguments))
+  for (auto [a, b] : zip(form->second.arguments, overload.arguments))
     if (a.type != b.type || a.name != b.name)
       return "";
   return name;
@@ -322,7 +322,7 @@ bool emitTable(raw_ostream &os, const RecordKeeper &records) {
     os << "};\n";
     std::string lowering = "Library", compute = "Result", result = "Stated";
     std::string numbers = "Wide";
-    std::string rule, twin = findTwin(overload, all);
+    std::string rule, functional = findFunctionalForm(overload, all);
     unsigned nodes = 0;
     if (const Record *record = overload.lowering) {
       if (record->isSubClassOf("View") || record->isSubClassOf("Structured")) {
@@ -339,8 +339,8 @@ bool emitTable(raw_ostream &os, const RecordKeeper &records) {
         nodes = flattener.count;
         os << "};\n";
       }
-    } else if (!twin.empty()) {
-      lowering = "Twin";
+    } else if (!functional.empty()) {
+      lowering = "InPlace";
     }
     table << "    {\"" << name << "\", R\"_(" << overload.text
           << ")_\", OperatorClass::" << overload.kind << ", {arguments"
@@ -352,8 +352,8 @@ bool emitTable(raw_ostream &os, const RecordKeeper &records) {
       table << "{nodes" << number << ", " << nodes << "}";
     else
       table << "{}";
-    table << ", \"" << rule << "\", \"" << twin << "\", NumberRule::" << numbers
-          << "},\n";
+    table << ", \"" << rule << "\", \"" << functional
+          << "\", NumberRule::" << numbers << "},\n";
     ++number;
   }
   os << "static const OperatorInfo operators[] = {\n" << rows << "};\n";

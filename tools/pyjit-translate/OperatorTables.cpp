@@ -88,8 +88,8 @@ static LogicalResult printCoverage(Operation *, raw_ostream &os) {
     os << "| `" << info.name << "` | "
        << kinds[static_cast<unsigned>(info.kind)] << " | "
        << lowerings[static_cast<unsigned>(info.lowering)] << " | ";
-    if (info.lowering == operators::Lowering::Twin)
-      os << "`" << info.twin << "`";
+    if (info.lowering == operators::Lowering::InPlace)
+      os << "`" << info.functional << "`";
     else
       os << info.rule;
     os << " |\n";

@@ -306,8 +306,8 @@ static SizeRule findRule(const SizeCall &c) {
   if (named && named != reduction && named != same)
     return named;
   const operators::OperatorInfo *info = c.info;
-  if (info && info->lowering == operators::Lowering::Twin)
-    info = operators::lookupOperator(info->twin);
+  if (info && info->lowering == operators::Lowering::InPlace)
+    info = operators::lookupOperator(info->functional);
   return isPointwise(info) ? pointwise : named;
 }
 

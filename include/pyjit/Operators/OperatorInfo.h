@@ -38,7 +38,7 @@ enum class Lowering : uint8_t {
   View,    ///< `rule`, on the imperative level
   /// `rule`, in lib/Conversion/TSSAToLinalg: what no scalar expression says
   Structured,
-  Twin ///< `twin`, whose result is stored in the first operand
+  InPlace ///< `functional`, whose result is stored in the first operand
 };
 
 /// Element type in which an expression is computed.
@@ -78,8 +78,8 @@ struct OperatorInfo {
   llvm::ArrayRef<TableNode> expression;
   /// Lowering::View and Structured: the name of the rule.
   llvm::StringRef rule;
-  /// Class Mutation: the functional overload with the same arguments.
-  llvm::StringRef twin;
+  /// Class Mutation: the functional form, an overload with the same arguments.
+  llvm::StringRef functional;
   /// Lowering::Recipe.
   NumberRule numbers;
 

@@ -41,12 +41,13 @@ private:
   mlir::Value makeFlag(mlir::Location loc, mlir::Value contents, bool outcome);
   mlir::LogicalResult convertView(refgraph::TensorOp op);
   mlir::LogicalResult convertRetyped(refgraph::TensorOp op);
-  mlir::LogicalResult convertTwin(refgraph::TensorOp op,
-                                  const operators::OperatorInfo &info);
+  mlir::LogicalResult convertInPlace(refgraph::TensorOp op,
+                                     const operators::OperatorInfo &info);
   void convertCall(refgraph::TensorOp op);
   mlir::FailureOr<mlir::ArrayAttr>
   findPath(refgraph::TensorOp op, mlir::Value source, unsigned result);
-  bool twinFits(refgraph::TensorOp op, const operators::OperatorInfo &info);
+  bool functionalFormFits(refgraph::TensorOp op,
+                          const operators::OperatorInfo &info);
 
   mlir::Value load(mlir::Location loc, mlir::Value recorded) {
     mlir::Value handle = handles.lookup(recorded);

@@ -229,9 +229,9 @@ LogicalResult Converter::convert(refgraph::TensorOp op) {
   bool unsafeView = op.getOverload() == "aten::_unsafe_view";
   if (!op.getAliases().empty() || unsafeView)
     return convertView(op);
-  if (info && info->lowering == operators::Lowering::Twin &&
-      twinFits(op, *info))
-    return convertTwin(op, *info);
+  if (info && info->lowering == operators::Lowering::InPlace &&
+      functionalFormFits(op, *info))
+    return convertInPlace(op, *info);
   convertCall(op);
   return success();
 }
@@ -322,38 +322,39 @@ LogicalResult Converter::convertRetyped(refgraph::TensorOp op) {
   return success();
 }
 
-/// Whether the functional twin's result has the element type of the tensor that
-/// is written: another one would be rounded on the way, and the twin's result
-/// would not say so. Such a call stays a library call on a copy.
-bool Converter::twinFits(refgraph::TensorOp op,
-                         const operators::OperatorInfo &info) {
-  const operators::OperatorInfo *twin = operators::lookupOperator(info.twin);
+/// Whether the functional form's result has the element type of the tensor that
+/// is written: another one would be rounded on the way, and the result would
+/// not say so. Such a call stays a library call on a copy.
+bool Converter::functionalFormFits(refgraph::TensorOp op,
+                                   const operators::OperatorInfo &info) {
+  const operators::OperatorInfo *functional =
+      operators::lookupOperator(info.functional);
   if (op.getMutates().size() != 1 || op.getMutates().front() != 0 ||
-      op.getNumResults() != 1 || !twin ||
-      twin->result == operators::ResultRule::Stated)
+      op.getNumResults() != 1 || !functional ||
+      functional->result == operators::ResultRule::Stated)
     return false;
   SmallVector<Type> types;
   for (Value input : op.getInputs())
     types.push_back(contentsOf(input.getType()));
   // The default float type matters only where integers become floats, and that
   // is no integer tensor's type.
-  return operators::inferResultElementType(*twin, op.getArgs(), types,
+  return operators::inferResultElementType(*functional, op.getArgs(), types,
                                            builder.getF32Type()) ==
          cast<RankedTensorType>(types[0]).getElementType();
 }
 
-LogicalResult Converter::convertTwin(refgraph::TensorOp op,
-                                     const operators::OperatorInfo &info) {
+LogicalResult Converter::convertInPlace(refgraph::TensorOp op,
+                                        const operators::OperatorInfo &info) {
   SmallVector<Value> operands;
   for (Value input : op.getInputs())
     operands.push_back(load(op.getLoc(), input));
   Value self = handles.lookup(op.getInputs()[0]);
   auto type = cast<tssa::RefType>(self.getType()).getTensor();
-  auto twin =
-      tssa::AtenOp::create(builder, op.getLoc(), TypeRange{type}, info.twin,
-                           operands, op.getArgs(), DenseI64ArrayAttr());
-  placeCall(op, twin);
-  tssa::StoreOp::create(builder, op.getLoc(), twin.getResult(0), self);
+  auto call = tssa::AtenOp::create(builder, op.getLoc(), TypeRange{type},
+                                   info.functional, operands, op.getArgs(),
+                                   DenseI64ArrayAttr());
+  placeCall(op, call);
+  tssa::StoreOp::create(builder, op.getLoc(), call.getResult(0), self);
   handles[op.getResult(0)] = self;
   return success();
 }

@@ -128,8 +128,8 @@ struct Slot {
 
 enum class StepKind : uint16_t {
   /// Runs kernel `a` on the buffers of the `c` slots listed at `ints[b]`. With
-  /// kStepTwin, two more words follow there: the kernel that takes the buffers
-  /// whose bits are set in the second word as addresses of addresses.
+  /// kStepIndirect, two more words follow there: the kernel's indirect version,
+  /// and a mask of the buffers that it takes as addresses of addresses.
   Kernel,
   /// Calls the operator whose overload name ("aten::add.Tensor") is string
   /// `a`; `ints[b]` holds its arguments (see ArgTag), `ints[c]` the number of
@@ -192,7 +192,7 @@ enum class StepKind : uint16_t {
 };
 
 enum StepFlags : uint16_t {
-  kStepTwin = 1,
+  kStepIndirect = 1,
   kStepDynamic = 2,
   kStepPatchable = 4,
 };

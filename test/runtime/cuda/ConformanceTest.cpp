@@ -128,7 +128,7 @@ TEST_P(Conformance, TableRenewsAddressesOfEveryKernel) {
     CapturedGraph captured(driver);
     ASSERT_EQ(driver->beginCapture(stream), kSuccess);
     captured.addTable(writer, table, {{x, 0}, {y, 1}}, stream);
-    captured.addKernel(twin, {{table}, {a}, {b}, {table + 8}}, stream);
+    captured.addKernel(indirect, {{table}, {a}, {b}, {table + 8}}, stream);
     Graph graph = nullptr;
     ASSERT_EQ(driver->endCapture(stream, &graph), kSuccess);
     captured.finish(graph, true);
@@ -341,7 +341,7 @@ TEST_P(Differential, OtherThingsThatDifferAreRefused) {
   }));
   EXPECT_NE(reason.find("different kernels"), std::string::npos) << reason;
   EXPECT_FALSE(prove(x, [&](int k, DevicePtr at) {
-    CapturedGraph(driver).addKernel(k == 1 ? twin : kernel,
+    CapturedGraph(driver).addKernel(k == 1 ? indirect : kernel,
                                     {{at}, {a}, {b}, {pool}}, stream);
   }));
 }

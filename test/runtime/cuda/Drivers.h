@@ -133,10 +133,10 @@ protected:
     else
       ASSERT_EQ(driver->loadModule(&module, kAxpbCode, log), kSuccess) << log;
     kernel.name = "axpb";
-    twin.name = "axpb_indirect";
-    kernel.shape = twin.shape = {{1, 1, 1}, {8, 1, 1}, 0};
+    indirect.name = "axpb_indirect";
+    kernel.shape = indirect.shape = {{1, 1, 1}, {8, 1, 1}, 0};
     ASSERT_EQ(driver->getFunction(&kernel.function, module, "axpb"), kSuccess);
-    ASSERT_EQ(driver->getFunction(&twin.function, module, "axpb_indirect"),
+    ASSERT_EQ(driver->getFunction(&indirect.function, module, "axpb_indirect"),
               kSuccess);
   }
 
@@ -206,7 +206,7 @@ protected:
   std::shared_ptr<Driver> driver;
   Stream stream = nullptr;
   Module module = nullptr, setterModule = nullptr, countModule = nullptr;
-  LoadedKernel kernel, twin, setter, counter;
+  LoadedKernel kernel, indirect, setter, counter;
   std::vector<DevicePtr> owned;
 };
 

@@ -138,9 +138,9 @@ TEST(Program, RefusesIndicesThatPointNowhere) {
        [](Parts &p) { p.steps.push_back({StepKind::GraphBegin, 0, 0, 1, 0}); }},
       {"end without a graph",
        [](Parts &p) { p.steps.push_back({StepKind::GraphEnd, 0, 0, 0, 0}); }},
-      {"twin of a kernel",
+      {"indirect version of a kernel",
        [](Parts &p) {
-         p.steps[0].flags = kStepTwin;
+         p.steps[0].flags = kStepIndirect;
          p.ints.insert(p.ints.end(), {9, 1});
        }},
       {"way to launch", [](Parts &p) { p.header.variants = 1u << 9; }},

@@ -57,7 +57,7 @@ public:
   /// What was captured elsewhere, as one node. It has to outlive the graph.
   void addGraph(Graph child);
   /// What follows, up to `endBody`, runs as long as the bool at `flag` is true
-  /// before a round. `setter`: LoadedKernels::conditionSetter.
+  /// before an iteration. `setter`: LoadedKernels::conditionSetter.
   void beginWhile(const LoadedKernel &setter, DevicePtr flag);
   /// What follows runs if it is true; behind `otherwise`, if it is not.
   void beginIf(const LoadedKernel &setter, DevicePtr flag, bool hasElse);
@@ -127,7 +127,7 @@ private:
   struct Level {
     Graph graph = nullptr;
     GraphNode last = nullptr;
-    /// Of a loop, to be set at each round's end.
+    /// Of a loop, to be set at the end of each iteration.
     const LoadedKernel *setter = nullptr;
     Condition condition = 0;
     DevicePtr flag = 0;
