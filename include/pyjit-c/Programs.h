@@ -166,6 +166,8 @@ typedef enum PyjitGuardOp {
   PYJIT_GUARD_FIELD = 15,   // dst = a's read-only C field named constant b:
                             //   method __func__ __self__; partial func args
                             //   keywords; slice and range start stop step;
+                            //   range_iterator next step left, alone (nobody
+                            //   else holds it; these are new objects);
                             //   property fget; mappingproxy mapping; ...
 
   // Absence: fail when the lookup finds something.
@@ -290,11 +292,14 @@ typedef enum PyjitMockOp {
   PYJIT_MOCK_FUNCTION = 18, // dst = function of code lists[a], globals, and,
                             //   each of them or None, defaults, keyword
                             //   defaults, annotations, tuple of cells
-  PYJIT_MOCK_TOKEN = 17,    // context variable lists[a] is set to lists[a+1];
-                            //   dst = what takes it back
-  PYJIT_MOCK_ITEM = 15,     // dst = the float, int or bool that the 0-dim
-                            //   tensor lists[a] holds
-  PYJIT_MOCK_CELL = 16,     // dst = closure cell that holds register lists[a]
+  PYJIT_MOCK_RANGE_ITERATOR = 19, // dst = iterator of a range: the number that
+                                  //   comes next, step, how many are left:
+                                  //   lists[a .. a+3)
+  PYJIT_MOCK_TOKEN = 17, // context variable lists[a] is set to lists[a+1];
+                         //   dst = what takes it back
+  PYJIT_MOCK_ITEM = 15,  // dst = the float, int or bool that the 0-dim
+                         //   tensor lists[a] holds
+  PYJIT_MOCK_CELL = 16,  // dst = closure cell that holds register lists[a]
 
   // Effects.
   PYJIT_MOCK_COPY_BACK = 32, // tensor a.copy_(tensor b), a is a guard

@@ -72,6 +72,7 @@ LogicalResult MockEncoder::encodeCreate(refgraph::CreateOp op) {
                   .Case("frozenset", PYJIT_MOCK_FROZENSET)
                   .Case("slice", PYJIT_MOCK_SLICE)
                   .Case("range", PYJIT_MOCK_RANGE)
+                  .Case("range_iterator", PYJIT_MOCK_RANGE_ITERATOR)
                   .Case("method", PYJIT_MOCK_METHOD)
                   .Case("cell", PYJIT_MOCK_CELL)
                   .Case("token", PYJIT_MOCK_TOKEN)

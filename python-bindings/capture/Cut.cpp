@@ -125,6 +125,12 @@ void Session::beginAt(PyjitFrame *frame, PyCodeObject *code, int offset,
   ssa(node);
   this->function(node);
   for (size_t i = 0; i < places.size(); ++i) {
+    if (!unseenPlaces.count(int(i)) &&
+        Py_IS_TYPE(*places[i], &PyRangeIter_Type) &&
+        scalars.isLifted("#" + std::to_string(i) + ">left")) {
+      scalars.followRange(*places[i], Py_ssize_t(i), names[i]);
+      continue;
+    }
     if (!unseenPlaces.count(int(i))) {
       readIndex(nullptr, Select::Arg, Py_ssize_t(i), *places[i], names[i]);
       if (PyObject *taken = scalars.takeArgument(*places[i]);
@@ -174,8 +180,8 @@ void Session::beginAt(PyjitFrame *frame, PyCodeObject *code, int offset,
   }
 }
 
-PyObject *Session::looksAtUnseen(const Instruction &in, PyObject **stack) {
-  switch (in.op) {
+bool Session::onlyMoves(int op) {
+  switch (op) {
   case RESUME:
   case NOP:
   case POP_TOP:
@@ -198,8 +204,15 @@ PyObject *Session::looksAtUnseen(const Instruction &in, PyObject **stack) {
   case END_FOR:
   case RETURN_VALUE:
   case RETURN_CONST:
-    return nullptr;
+    return true;
+  default:
+    return false;
   }
+}
+
+PyObject *Session::looksAtUnseen(const Instruction &in, PyObject **stack) {
+  if (onlyMoves(in.op))
+    return nullptr;
   int pops = 3, pushes;
   if (!CodeInfo::stackUse(in, pops, pushes))
     pops = 3;

@@ -120,6 +120,18 @@ private:
     text += ")";
   }
 
+  /// Where it stands, and what is left of it.
+  void range(PyObject *iterator) {
+    Scalars::Range parts;
+    if (!s.scalars.rangeParts(iterator, parts))
+      return refuse();
+    text += "range(";
+    walk(parts.next);
+    text += ", " + std::to_string(parts.step) + ", ";
+    walk(parts.left);
+    text += ")";
+  }
+
   void contents(PyObject *object, Node *node) {
     PyTypeObject *type = Py_TYPE(object);
     if (PyCell_Check(object) && s.isOwnCell(object)) {
@@ -131,6 +143,8 @@ private:
     }
     if (!node)
       return refuse();
+    if (type == &PyRangeIter_Type)
+      return range(object);
     if (type == &PyTuple_Type)
       return elements("(", object);
     if (type == &PyList_Type)

@@ -211,6 +211,14 @@ const char *EscapeWalk::describe(PyObject *object, Creation &made) {
   } else if (type == &PySlice_Type) {
     auto *slice = reinterpret_cast<PySliceObject *>(object);
     describeList(made, "slice", {slice->start, slice->stop, slice->step});
+  } else if (type == &PyRangeIter_Type) {
+    Scalars::Range parts;
+    if (!s.scalars.rangeParts(object, parts))
+      return " that moved unseen";
+    PyObject *step = PyLong_FromLong(parts.step);
+    s.keep(step);
+    Py_DECREF(step);
+    describeList(made, "range_iterator", {parts.next, step, parts.left});
   } else if (type == &PyCell_Type && PyCell_GET(object)) {
     describeList(made, "cell", {PyCell_GET(object)});
   } else if (type == &PyContextToken_Type && staysSet(object)) {

@@ -137,6 +137,7 @@ PyObject *Run::execute(PyObject *callable, PyObject *const *args, size_t nargs,
 void Run::add(Session &session, PyObject *cut) {
   // Ended somewhere else than at a head: what was kept at the first one does.
   if (session.heads.forked && !(session.heads.complete && cut)) {
+    segments[session.heads.plain].mayLoop |= session.heads.ranOut;
     Py_XDECREF(cut);
     Py_CLEAR(key);
     return;

@@ -12,6 +12,7 @@
 #include "Run.h"
 #include "Tensors.h"
 
+#include <algorithm>
 #include <utility>
 
 using namespace pyjit::capture;
@@ -111,6 +112,14 @@ std::string Run::whyNoStart(PyjitFrame *frame) {
   return "";
 }
 
+/// An iterator of a range that has one place among what the frame hands over.
+static bool isOwnRange(const std::vector<PyObject **> &places, size_t i) {
+  return Py_IS_TYPE(*places[i], &PyRangeIter_Type) &&
+         std::count_if(places.begin(), places.end(), [&](PyObject **place) {
+           return *place == *places[i];
+         }) == 1;
+}
+
 /// Asks the planner about the part that begins with these values; see
 /// `captureWithCuts`.
 PyObject *Run::askPlanner(Session &next, const std::vector<PyObject **> &places,
@@ -124,6 +133,7 @@ PyObject *Run::askPlanner(Session &next, const std::vector<PyObject **> &places,
     kinds += opaque.count(object)       ? 'u'
              : followed.count(object)   ? 'l'
              : isValue(object)          ? (result ? 'r' : 'v')
+             : isOwnRange(places, i)    ? 'g'
              : isNativeIterator(object) ? 'i'
              : !next.isTensor(object) && next.shouldPin(object) ? 'p'
                                                                 : 'o';

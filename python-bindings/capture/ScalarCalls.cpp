@@ -179,6 +179,8 @@ void Scalars::nativeType(PyTypeObject *type, const Call &call) {
   }
   if (type == &PyType_Type && call.args.size() == 1)
     return;
+  if (type == &PyRange_Type && makeRange(call))
+    return;
   if ((type == &PyTuple_Type || type == &PyList_Type || type == &PyDict_Type) &&
       !call.args.empty() &&
       (PyTuple_CheckExact(call.args[0]) || PyList_CheckExact(call.args[0]) ||

@@ -45,6 +45,10 @@ void Scalars::before(PyjitFrame *current, PyCodeObject *,
     hasUse = false;
   endUse();
   cause = "Python looks at its value";
+  if (madeRange.frame == current)
+    madeRange.frame = nullptr;
+  if (!ranges.empty())
+    beforeRanges(in);
   if (!followNumbers(in))
     pinLookedAt(in);
 }
@@ -114,6 +118,10 @@ bool Scalars::followNumbers(const Instruction &in) {
       compare(rt::Compare::Ne, peek(1), zero, in.op != UNARY_NOT);
       Py_DECREF(zero);
     }
+    return true;
+  case FOR_ITER:
+    if (ranges.count(peek(1)))
+      nextOfRange(peek(1));
     return true;
   case IS_OP:
     // As it is without us.
@@ -240,6 +248,8 @@ void Scalars::after(PyjitFrame *current, PyObject **top, bool completed) {
     return;
   if (hasUse && currentUse.frame == current)
     endUse();
+  if (madeRange.frame == current)
+    settleRange(completed && top ? *top : nullptr);
   std::vector<Pending> mine;
   for (size_t i = 0; i < pending.size();) {
     if (pending[i].frame != current) {
@@ -286,7 +296,12 @@ void Scalars::after(PyjitFrame *current, PyObject **top, bool completed) {
   if (unique) {
     bool plain = entry.op == LOAD_ATTR || entry.op == LOAD_GLOBAL ||
                  entry.op == LOAD_DEREF || entry.op == BINARY_SUBSCR;
-    if (!plain || *top != entry.original)
+    // An iterator of a range makes an int anew each time.
+    bool same = entry.op == FOR_ITER
+                    ? asNumber(*top, number) && !number.isFloat &&
+                          number.integer == entry.number.integer
+                    : plain && *top == entry.original;
+    if (!same)
       return pinPending(entry);
   } else {
     if (!asNumber(*top, number) || number.isFloat != entry.number.isFloat ||

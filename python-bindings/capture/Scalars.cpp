@@ -236,6 +236,8 @@ void Scalars::pinDeep(PyObject *object, int depth) {
     return;
   if (isValue(object))
     return pin(object);
+  if (ranges.count(object))
+    return pinRange(object);
   if (depth > 8)
     return pinAll();
   if (PyTuple_Check(object) || PyList_Check(object)) {
@@ -302,17 +304,27 @@ void Scalars::arith(rt::Arith function, PyObject *a, PyObject *b) {
       pin(b);
     return;
   }
-  std::string first = operand(a), second = unary ? "" : ", " + operand(b);
+  int value = writeArith(function, a, unary ? nullptr : b, result);
+  pending.push_back(
+      {frame, op, nullptr, nullptr, value, result, {a, unary ? nullptr : b}});
+}
+
+int Scalars::writeArith(rt::Arith function, PyObject *a, PyObject *b,
+                        const rt::Number &result) {
+  rt::Number x, y;
+  asNumber(a, x);
+  if (b)
+    asNumber(b, y);
+  std::string first = operand(a), second = b ? ", " + operand(b) : "";
   int value = s.writer.fresh();
   std::string text = result.isFloat ? floatText(result.real) + " : f64"
                                     : std::to_string(result.integer);
   s.writer.line("%" + std::to_string(value) + " = refgraph.arith \"" +
                     rt::kArithNames[unsigned(function)] + "\"(" + first +
                     second + ") is(" + text + ") : (" + typeOf(x) +
-                    (unary ? "" : ", " + typeOf(y)) + ") -> " + typeOf(result),
+                    (b ? ", " + typeOf(y) : "") + ") -> " + typeOf(result),
                 s.location());
-  pending.push_back(
-      {frame, op, nullptr, nullptr, value, result, {a, unary ? nullptr : b}});
+  return value;
 }
 
 void Scalars::compare(rt::Compare function, PyObject *a, PyObject *b,
@@ -421,8 +433,18 @@ void Scalars::expect(int shadow, bool outcome) {
 
 bool Scalars::compute(rt::Arith function, PyObject *a, PyObject *b,
                       const rt::Number &result) {
-  bool data = false;
-  int site = -1;
+  Pending entry{frame, op, nullptr, nullptr, -1, result, {a, b}};
+  entry.shadow = computeShadow(function, a, b, entry.data, entry.site);
+  if (entry.shadow < 0)
+    return false;
+  pending.push_back(entry);
+  return true;
+}
+
+int Scalars::computeShadow(rt::Arith function, PyObject *a, PyObject *b,
+                           bool &data, int &site) {
+  data = false;
+  site = -1;
   std::string device;
   for (PyObject *number : {a, b})
     if (auto it = tracked.find(number);
@@ -438,20 +460,15 @@ bool Scalars::compute(rt::Arith function, PyObject *a, PyObject *b,
   int shadow =
       s.tensors->computeNumber(function, operands, data ? nullptr : &expected);
   if (shadow < 0)
-    return false;
+    return -1;
   for (auto [flag, outcome] : expected)
     if (!s.tensors->shadowIs(flag, outcome ? Py_True : Py_False))
       shadow = -1;
   if (shadow < 0 || s.ended())
-    return false;
+    return -1;
   for (auto [flag, outcome] : expected)
     expect(flag, outcome);
-  Pending entry{frame, op, nullptr, nullptr, -1, result, {a, b}};
-  entry.shadow = shadow;
-  entry.data = data;
-  entry.site = site;
-  pending.push_back(entry);
-  return true;
+  return shadow;
 }
 
 /// What data decide is left to a branch; what a loop's numbers decide has to

@@ -64,6 +64,7 @@ public:
   /// A read of a lifted place: writes it, and says so.
   bool read(Node *owner, Select select, const std::string &selector,
             const std::string &place, PyObject *result);
+  bool isLifted(const std::string &place) const { return places.count(place); }
   /// `number`, which a container of an argument holds, is nobody else's.
   void own(PyObject *number) { owned.insert(number); }
   /// What the call is to be given for an argument that was just read.
@@ -133,6 +134,18 @@ public:
   /// What an operator's number argument may be: for LiftedArguments.cpp.
   const rt::Number *numberOf(PyObject *object) const;
 
+  //===--- Ranges (Ranges.cpp)
+  /// What a range, or an iterator of one, counts by: ints, tracked or not.
+  struct Range {
+    PyObject *next;
+    long step;
+    PyObject *left;
+  };
+  /// Argument `index` is an iterator of a range that nobody else holds.
+  void followRange(PyObject *iterator, Py_ssize_t index, PyObject *name);
+  /// False: it stands elsewhere than its numbers say.
+  bool rangeParts(PyObject *iterator, Range &parts);
+
   //===--- Sizes (Sizes.cpp, SizeUses.cpp)
   //-------------------------------------===//
   bool liftsSizes() const { return sizes; }
@@ -180,8 +193,20 @@ private:
 
   PyObject *track(PyObject *original, const rt::Number &number, int value);
   NumberOperand computed(PyObject *number, const std::string &device);
+  PyObject *derive(rt::Arith function, PyObject *a, PyObject *b);
+  PyObject *constant(long value);
+  void beforeRanges(const Instruction &in);
+  void nextOfRange(PyObject *iterator);
+  bool makeRange(const Call &call);
+  void pinRange(PyObject *range);
+  void settleRange(PyObject *made);
   bool compute(rt::Arith function, PyObject *a, PyObject *b,
                const rt::Number &result);
+  /// What the record computes: its tensor, or -1.
+  int computeShadow(rt::Arith function, PyObject *a, PyObject *b, bool &data,
+                    int &site);
+  int writeArith(rt::Arith function, PyObject *a, PyObject *b,
+                 const rt::Number &result);
   void compareComputed(rt::Compare function, PyObject *a, PyObject *b,
                        bool outcome, bool branches);
   void expect(int shadow, bool outcome);
@@ -231,6 +256,12 @@ private:
   std::unordered_map<std::string, PyObject *> reads; ///< by place
   std::set<PyObject *> owned; ///< numbers that tell their place already
   std::vector<Pending> pending;
+  /// By range or iterator, which the session holds.
+  std::unordered_map<PyObject *, Range> ranges;
+  struct MadeRange {
+    PyjitFrame *frame = nullptr;
+    Range parts;
+  } madeRange;                 ///< the running instruction makes one
   PyjitFrame *frame = nullptr; ///< of the instruction in progress
   PyCodeObject *code = nullptr;
   int op = 0;

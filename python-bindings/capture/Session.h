@@ -307,6 +307,8 @@ public:
                const std::set<int> &unseen);
   /// Whether the instruction looks at an unseen value.
   PyObject *looksAtUnseen(const Instruction &instruction, PyObject **stack);
+  /// Whether an instruction moves references, and looks at nothing.
+  static bool onlyMoves(int op);
   bool shouldPin(PyObject *object);
   CodeInfo &info(PyCodeObject *code);
   /// Undoes what the handler of the instruction in progress noted of writes.
@@ -334,6 +336,7 @@ public:
     bool complete = false; ///< ends at the last head
     bool spoiled = false;  ///< no more of them
     bool early = false;    ///< the loop ended before the last one
+    bool ranOut = false;   ///< ... with the end of its range
     size_t plain = 0;      ///< number of that recording
     std::string state;
     std::map<PyObject *, size_t> numbers; ///< of objects known by identity

@@ -11,6 +11,7 @@
 #include "internal/pycore_moduleobject.h"
 #include "internal/pycore_object.h"
 #include "internal/pycore_pystate.h"
+#include "internal/pycore_range.h"
 #include "opcode.h"
 
 #if PY_VERSION_HEX < 0x030C0000 || PY_VERSION_HEX >= 0x030D0000
@@ -228,6 +229,16 @@ void pyjitAllowCollection(int threshold) {
   int *now = &PyInterpreterState_Get()->gc.generations[0].threshold;
   if (!*now) /* else the program has set it */
     *now = threshold;
+}
+
+int pyjitRangeParts(PyObject *iterator, long *next, long *step, long *left) {
+  if (!Py_IS_TYPE(iterator, &PyRangeIter_Type))
+    return 0;
+  _PyRangeIterObject *range = (_PyRangeIterObject *)iterator;
+  *next = range->start;
+  *step = range->step;
+  *left = range->len > 0 ? range->len : 0;
+  return 1;
 }
 
 /* As Modules/_functoolsmodule.c declares them. */

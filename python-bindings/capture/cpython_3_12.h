@@ -79,6 +79,9 @@ long pyjitWarningFilters(void);
 /// A number or string equal to `value` that is an object of its own, even where
 /// CPython keeps one for all. Null for other types.
 PyObject *pyjitUniqueCopy(PyObject *value);
+/// Of a range's iterator: the number that comes next, the step, and how many
+/// are left. False for other objects.
+int pyjitRangeParts(PyObject *iterator, long *next, long *step, long *left);
 /// Number of inline cache entries behind an opcode.
 int pyjitCacheEntries(int opcode);
 

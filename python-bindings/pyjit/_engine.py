@@ -155,7 +155,7 @@ class Engine:
         again = False
         for record in compiled.records:
             changed = record.changed_numbers(args, kwargs)
-            again |= not before.isdisjoint(changed)
+            again |= any(place in before for place in changed if ">" not in place)
             self._looked_at |= self._made_with.get(record, set()).intersection(changed)
             self.lifted.update(
                 place for place in changed if "$" not in place or not self.fixed_sizes
@@ -311,7 +311,17 @@ class Engine:
             place = f"#{i}"
             if not self.fixed_sizes:
                 self.lifted |= _changed_sizes(place, self._seen.get(i), marks[i])
-            if kind in "iu" or varies and type(value) not in (int, float):
+            if kind == "g":
+                # An iterator of a range: where it stands is a number like others, unless a record
+                # looked at that.
+                numbers = {f"{place}>next", f"{place}>left"}
+                if missed and (
+                    not numbers.isdisjoint(self._looked_at)
+                    or len(self.compiled.records) >= 2 * _MAX_OUTCOMES
+                ):
+                    self._unseen.add(i)
+                self.lifted |= numbers
+            elif kind in "iu" or varies and type(value) not in (int, float):
                 self._unseen.add(i)
             elif varies and place not in self._tried:
                 self.lifted.add(place)
@@ -337,7 +347,9 @@ class Engine:
             for i in sorted(self._unseen)
             if kinds[i] != "o" and not isinstance(values[i], bool | None)
         ]
-        lifted = self.lifted - {f"#{i}" for i in unseen}
+        lifted = self.lifted - {
+            f"#{i}{part}" for i in unseen for part in ("", ">next", ">left")
+        }
         signature = tuple(
             None
             if i in unseen

@@ -50,10 +50,12 @@ PyObject *runFrame(PyObject *cut, PyObject *state, Py_ssize_t level,
                    Answer answer) {
   PyObject *frames = framesOf(cut);
   PyObject *frame = PyTuple_GET_ITEM(frames, level);
-  PyObject *values = PyTuple_GET_ITEM(state, level);
+  // The frame's alone from here on: what follows may ask how many hold a value.
+  Reference values = Reference::steal(PyTuple_GET_ITEM(state, level));
+  PyTuple_SET_ITEM(state, level, Py_NewRef(Py_None));
   PyObject *step = PyTuple_GET_ITEM(frame, 0);
   if (level + 1 == PyTuple_GET_SIZE(frames))
-    return capture::callWithState(step, values);
+    return capture::callWithState(step, values.get());
   Reference capsule = Reference::steal(
       PyCapsule_New(reinterpret_cast<void *>(answer), nullptr, nullptr));
   Reference self = Reference::steal(
@@ -62,8 +64,8 @@ PyObject *runFrame(PyObject *cut, PyObject *state, Py_ssize_t level,
       self ? PyCFunction_New(&innerDefinition, self.get()) : nullptr);
   Reference last =
       Reference::steal(inner ? PyTuple_Pack(1, inner.get()) : nullptr);
-  Reference all =
-      Reference::steal(last ? PySequence_Concat(values, last.get()) : nullptr);
+  Reference all = Reference::steal(
+      last ? PySequence_Concat(values.get(), last.get()) : nullptr);
   return all ? capture::callWithState(step, all.get()) : nullptr;
 }
 

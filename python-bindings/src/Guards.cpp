@@ -324,6 +324,10 @@ bool Guards::step(const PyjitInst &inst, Frame &frame, PyObject *const *args,
   case PYJIT_GUARD_SLOT:
     return put(readSlot(a, constant()));
   case PYJIT_GUARD_FIELD:
+    if (PyObject *made = readRange(a, constant())) {
+      frame.dropped.push_back(Reference::steal(made));
+      return put(made);
+    }
     return put(readField(a, constant()));
 
   case PYJIT_GUARD_NO_ATTR:

@@ -119,6 +119,7 @@ void Mock::findExternals() {
       break;
     case PYJIT_MOCK_SLICE:
     case PYJIT_MOCK_RANGE:
+    case PYJIT_MOCK_RANGE_ITERATOR:
       useList(inst.a, 3);
       break;
     case PYJIT_MOCK_CELL:
@@ -342,6 +343,25 @@ PyObject *Mock::makeInstance(const PyjitInst &inst,
   return object;
 }
 
+/// CPython made one of these three numbers, so that its end fits, too.
+static PyObject *makeRangeIterator(PyObject *next, PyObject *step,
+                                   PyObject *left) {
+  long first = PyLong_AsLong(next), by = PyLong_AsLong(step),
+       count = PyLong_AsLong(left), end;
+  if (PyErr_Occurred())
+    return nullptr;
+  if (__builtin_mul_overflow(count, by, &end) ||
+      __builtin_add_overflow(first, end, &end)) {
+    PyErr_SetString(PyExc_SystemError, "pyjit: a range that has no end");
+    return nullptr;
+  }
+  PyObject *range = PyObject_CallFunction(
+      reinterpret_cast<PyObject *>(&PyRange_Type), "lll", first, end, by);
+  PyObject *iterator = range ? PyObject_GetIter(range) : nullptr;
+  Py_XDECREF(range);
+  return iterator;
+}
+
 bool Mock::step(const PyjitInst &inst, std::vector<PyObject *> &registers) {
   auto put = [&](PyObject *value) {
     registers[inst.dst] = value;
@@ -381,6 +401,8 @@ bool Mock::step(const PyjitInst &inst, std::vector<PyObject *> &registers) {
     return put(PyObject_CallFunctionObjArgs(
         reinterpret_cast<PyObject *>(&PyRange_Type), element(0), element(1),
         element(2), nullptr));
+  case PYJIT_MOCK_RANGE_ITERATOR:
+    return put(makeRangeIterator(element(0), element(1), element(2)));
   case PYJIT_MOCK_CELL:
     return put(PyCell_New(element(0)));
   case PYJIT_MOCK_FUNCTION:

@@ -125,6 +125,13 @@ std::string Guards::placeOf(uint32_t reg) const {
         return indexed("[");
       case PYJIT_GUARD_CELL:
         return indexed("^");
+      case PYJIT_GUARD_FIELD: { // of a range's iterator
+        std::string place = named(">");
+        size_t field = place.rfind('>') + 1;
+        bool counts = place.compare(field, std::string::npos, "next") == 0 ||
+                      place.compare(field, std::string::npos, "left") == 0;
+        return counts ? place : "";
+      }
       default:
         return "";
       }

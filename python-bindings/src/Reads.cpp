@@ -118,6 +118,22 @@ static PyObject *numpyItem(PyObject *object) {
   return item;
 }
 
+PyObject *readRange(PyObject *iterator, PyObject *name) {
+  long next, step, left;
+  if (!pyjitRangeParts(iterator, &next, &step, &left))
+    return nullptr;
+  auto is = [&](const char *text) {
+    return PyUnicode_CompareWithASCIIString(name, text) == 0;
+  };
+  PyObject *made = is("next")    ? PyLong_FromLong(next)
+                   : is("step")  ? PyLong_FromLong(step)
+                   : is("left")  ? PyLong_FromLong(left)
+                   : is("alone") ? PyBool_FromLong(Py_REFCNT(iterator) == 1)
+                                 : nullptr;
+  PyErr_Clear();
+  return made;
+}
+
 PyObject **fieldPlace(PyObject *object, PyObject *name) {
   auto is = [&](const char *text) {
     return PyUnicode_CompareWithASCIIString(name, text) == 0;

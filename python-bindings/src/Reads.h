@@ -29,6 +29,9 @@ PyObject **slotPlace(PyObject *object, PyObject *name);
 PyMemberDef *slotMember(PyObject *object, PyObject *name);
 /// A read-only C field: method.__func__, partial.args, slice.start, ...
 PyObject *readField(PyObject *object, PyObject *name);
+/// A field of a range's iterator: `next`, `step`, `left`, and `alone`, whether
+/// nobody but its holder refers to it. A new reference; null for other objects.
+PyObject *readRange(PyObject *iterator, PyObject *name);
 /// Where the name of a function or type is kept; null for other fields.
 PyObject **fieldPlace(PyObject *object, PyObject *name);
 /// The i-th cell of a function's closure.

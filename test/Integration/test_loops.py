@@ -396,7 +396,7 @@ def test_a_print_inside(compile: Compile) -> Steps:
     yield from at_scales(compile(g), values(4, seed=8).abs() + 0.1, 100.0, 0.1, 900.0)
 
 
-@loop_scenario(loops=0)
+@loop_scenario
 def test_bounded_by_a_range(compile: Compile) -> Steps:
     def g(x: torch.Tensor) -> tuple[torch.Tensor, int]:
         i = -1

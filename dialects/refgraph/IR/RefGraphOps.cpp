@@ -364,7 +364,7 @@ LogicalResult CreateOp::verify() {
   if (!getItems().empty())
     return emitOpError("of kind '") << kind << "' takes no items";
   std::optional<unsigned> count;
-  if (kind == "slice" || kind == "range")
+  if (kind == "slice" || kind == "range" || kind == "range_iterator")
     count = 3;
   else if (kind == "function")
     count = 6;

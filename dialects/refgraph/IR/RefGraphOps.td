@@ -512,7 +512,8 @@ def RefGraph_CreateOp : RefGraph_Op<"create", [AttrSizedOperandSegments]> {
   let summary = "an object made during the call, in its final state";
   let description = [{
     Kinds: tuple, list, set, frozenset, dict, slice (start, stop, step), range
-    (likewise), method (function, self), size (torch.Size), cell (contents),
+    (likewise), range_iterator (the number that comes next, step, how many are
+    left), method (function, self), size (torch.Size), cell (contents),
     instance (of object N, without `__init__`).
 
     ```mlir

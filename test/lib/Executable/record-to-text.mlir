@@ -118,6 +118,24 @@ refgraph.trace @tokens {
   refgraph.leave %both : !refgraph.obj<"tuple">
 }
 
+// An iterator of a range is checked for what it stands at, and made anew.
+// CHECK-LABEL: @range
+// CHECK:         FIELD r{{[0-9]+}} "alone"
+// CHECK:         FIELD r{{[0-9]+}} "next"
+// CHECK:         FIELD r{{[0-9]+}} "left"
+// CHECK:         r[[MADE:[0-9]+]] = RANGE_ITERATOR [r{{[0-9]+}}, r[[STEP:[0-9]+]], r{{[0-9]+}}]
+// CHECK-NEXT:    RETURN r[[MADE]]
+refgraph.trace @range {
+  %e = refgraph.external
+  %i = refgraph.get %e arg(0, "") type(1) : !refgraph.obj<"range_iterator">
+  %alone = refgraph.get %i field("alone") equals(true) : !refgraph.obj<"range_iterator"> -> !refgraph.obj<"bool">
+  %next = refgraph.get %i field("next") type(2) equals(3) : !refgraph.obj<"range_iterator"> -> !refgraph.obj<"int">
+  %left = refgraph.get %i field("left") type(2) equals(4) : !refgraph.obj<"range_iterator"> -> !refgraph.obj<"int">
+  %step = refgraph.constant 2
+  %made = refgraph.create "range_iterator" [%next, %step, %left] : (!refgraph.obj<"int">, !refgraph.obj<"int">, !refgraph.obj<"int">) -> !refgraph.obj<"range_iterator">
+  refgraph.leave %made : !refgraph.obj<"range_iterator">
+}
+
 // A number that the graph computes is made an object behind it.
 // CHECK-LABEL: @item
 // CHECK:         r2 = ITEM [r1]
