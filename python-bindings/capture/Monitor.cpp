@@ -246,8 +246,30 @@ bool Session::finishInstruction(const Instruction &next, int offset,
   return !dead;
 }
 
+/// Whether the instruction before this one, in this frame or in one that the
+/// exception has left, raised because of tensors: of what they hold, which no
+/// guard sees, or of sizes that guards leave open.
+bool Session::raisedByTensors(const Instruction &next) const {
+  return next.op == PUSH_EXC_INFO && (operatorBegan || sizesDecide);
+}
+
+/// Whether a tensor is among the operands, as far as they are on the stack.
+static bool takesTensor(const Instruction &instruction, PyObject **stack) {
+  int count = 0;
+  if (instruction.op == BINARY_SUBSCR || instruction.op == STORE_SUBSCR)
+    count = 2;
+  else if (instruction.op == CALL)
+    count = instruction.arg + 2;
+  for (int i = 1; i <= std::min(count, instruction.depth); ++i)
+    if (PyObject *object = stack[instruction.depth - i];
+        object && Session::isTensor(object))
+      return true;
+  return false;
+}
+
 /// Forgets what handlers have said of the instruction before.
 void Session::beginInstruction(PyjitFrame *frame, int offset) {
+  operatorBegan = sizesDecide = false;
   // Only the very next instruction branches on it.
   if (truthAhead.shadow >= 0 &&
       (truthAhead.frame != frame || truthAhead.offset != offset))
@@ -354,12 +376,17 @@ void Session::onInstruction(PyCodeObject *code, int offset) {
       return; // Python code called by it
     tensors->suspend(false);
   }
+  if (raisedByTensors(instruction) && top()->pending) {
+    top()->offset = top()->pendingOffset;
+    return end("an exception that an operator on tensors raises");
+  }
   if (top()->pending && !finishInstruction(instruction, offset, stack))
     return;
   if (instruction.op == EXTENDED_ARG)
     return;
 
   beginInstruction(frame, offset);
+  sizesDecide = scalars.liftsSizes() && takesTensor(instruction, stack);
   checkCuts(code, offset, instruction, stack);
   if (!dead)
     scalars.before(frame, code, instruction);

@@ -358,6 +358,9 @@ public:
   bool finished = false; ///< ... which has returned
   Py_ssize_t argumentCount = 0;
   bool inHandler = false;
+  /// Of the present instruction: an operator began, or sizes that differ between
+  /// calls may decide whether it raises.
+  bool operatorBegan = false, sizesDecide = false;
   bool passes = false; ///< ended by `endOnce`
   bool noCut = false;  ///< what ended the capture is not one instruction's
   /// The capture ended in front of an instruction, not in the middle of one.
@@ -472,6 +475,7 @@ private:
 
   // One instruction (Monitor.cpp).
   bool isFollowed(PyjitFrame *frame) const;
+  bool raisedByTensors(const Instruction &next) const;
   bool finishInstruction(const Instruction &next, int offset, PyObject **stack);
   void beginInstruction(PyjitFrame *frame, int offset);
   void checkCuts(PyCodeObject *code, int offset, const Instruction &instruction,

@@ -28,6 +28,7 @@ struct HoldLock {
 
 std::unique_ptr<at::ObserverContext>
 TensorRecorder::Impl::begin(const at::RecordFunction &fn) {
+  session.operatorBegan = true;
   if (session.ended() || suspended || session.deciding || depth > 0)
     return nullptr;
   auto operatorName = fn.operator_name();
