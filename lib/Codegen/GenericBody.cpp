@@ -19,6 +19,40 @@ Value broadcast(OpBuilder &b, Location loc, Value scalar, unsigned width) {
                                      scalar);
 }
 
+Type memoryType(Type element) {
+  if (element.isInteger(1))
+    return IntegerType::get(element.getContext(), 8);
+  if (element.isInteger() && !element.isSignlessInteger())
+    return IntegerType::get(element.getContext(),
+                            element.getIntOrFloatBitWidth());
+  return element;
+}
+
+Value toMemory(OpBuilder &b, Location loc, Value value) {
+  if (!getElementTypeOrSelf(value.getType()).isInteger(1))
+    return value;
+  Type byte = b.getI8Type();
+  if (auto type = dyn_cast<VectorType>(value.getType()))
+    byte = type.clone(byte);
+  return arith::ExtUIOp::create(b, loc, byte, value);
+}
+
+Value fromMemory(OpBuilder &b, Location loc, Value raw, Type element) {
+  if (!element.isInteger(1))
+    return raw;
+  Value zero = arith::ConstantOp::create(b, loc, b.getZeroAttr(raw.getType()));
+  return arith::CmpIOp::create(b, loc, arith::CmpIPredicate::ne, raw, zero);
+}
+
+Value combine(OpBuilder &b, Location loc, Operation *combiner, Value x,
+              Value y) {
+  OperationState state(loc, combiner->getName());
+  state.addOperands({x, y});
+  state.addTypes(x.getType());
+  state.addAttributes(combiner->getAttrs());
+  return b.create(state)->getResult(0);
+}
+
 void bodySlice(Value value, Block *body, llvm::SetVector<Operation *> &ops,
                llvm::SmallBitVector &arguments) {
   if (auto argument = dyn_cast<BlockArgument>(value)) {

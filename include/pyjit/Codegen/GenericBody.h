@@ -43,6 +43,19 @@ mlir::Type laneType(mlir::Type scalar, unsigned width);
 mlir::Value broadcast(mlir::OpBuilder &b, mlir::Location loc,
                       mlir::Value scalar, unsigned width);
 
+/// What memory holds of an element type: a signless integer, and a byte for a
+/// bool.
+mlir::Type memoryType(mlir::Type element);
+/// An element, or lanes of them, as memory holds them; and back. For i1 that is
+/// a byte, in which anything but 0 is true.
+mlir::Value toMemory(mlir::OpBuilder &b, mlir::Location loc, mlir::Value value);
+mlir::Value fromMemory(mlir::OpBuilder &b, mlir::Location loc, mlir::Value raw,
+                       mlir::Type element);
+
+/// Applies a reduction's combiner to two values, of lanes or not.
+mlir::Value combine(mlir::OpBuilder &b, mlir::Location loc,
+                    mlir::Operation *combiner, mlir::Value x, mlir::Value y);
+
 /// The body operations that `value` needs, in order, and the block arguments.
 void bodySlice(mlir::Value value, mlir::Block *body,
                llvm::SetVector<mlir::Operation *> &ops,

@@ -84,12 +84,6 @@ AffineExpr Emitter::shifted(AffineExpr expr, int64_t shift) {
 }
 
 /// A bool is a byte in memory.
-Type Emitter::memoryType(Type element) {
-  if (element.isInteger() && !element.isSignlessInteger())
-    return b.getIntegerType(element.getIntOrFloatBitWidth());
-  return element.isInteger(1) ? b.getI8Type() : element;
-}
-
 Value Emitter::address(Value base, Value offset, int64_t constant,
                        Type element) {
   Type at = memoryType(element);
@@ -100,22 +94,6 @@ Value Emitter::address(Value base, Value offset, int64_t constant,
         b, base.getType(), at, result,
         ArrayRef<LLVM::GEPArg>{static_cast<int32_t>(constant)});
   return result;
-}
-
-Value Emitter::fromMemory(Value raw, Type element) {
-  if (!element.isInteger(1))
-    return raw;
-  Value zero = arith::ConstantOp::create(b, b.getZeroAttr(raw.getType()));
-  return arith::CmpIOp::create(b, arith::CmpIPredicate::ne, raw, zero);
-}
-
-Value Emitter::toMemory(Value value) {
-  if (!getElementTypeOrSelf(value.getType()).isInteger(1))
-    return value;
-  Type byte = b.getI8Type();
-  if (auto type = dyn_cast<VectorType>(value.getType()))
-    byte = type.clone(byte);
-  return arith::ExtUIOp::create(b, byte, value);
 }
 
 unsigned Emitter::alignment(unsigned buffer, AffineExpr offset, Type element,

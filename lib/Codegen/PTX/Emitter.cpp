@@ -63,14 +63,6 @@ Value Emitter::broadcast(Value scalar, unsigned width) {
   return codegen::broadcast(b, b.getLoc(), scalar, width);
 }
 
-Value Emitter::combine(const Node *reduce, Value x, Value y) {
-  OperationState state(b.getLoc(), reduce->combiner->getName());
-  state.addOperands({x, y});
-  state.addTypes(x.getType());
-  state.addAttributes(reduce->combiner->getAttrs());
-  return b.create(state)->getResult(0);
-}
-
 Value Emitter::identity(const Node *reduce, unsigned width) {
   TypedAttr value = codegen::identityOf(reduce, /*negativeZero=*/true);
   return broadcast(arith::ConstantOp::create(b, value), width);

@@ -113,7 +113,9 @@ protected:
     return !x ? y : !y ? x : Value(mlir::arith::AndIOp::create(b, x, y));
   }
   Value broadcast(Value scalar, unsigned width);
-  Value combine(const Node *reduce, Value x, Value y);
+  Value combine(const Node *reduce, Value x, Value y) {
+    return codegen::combine(b, b.getLoc(), reduce->combiner, x, y);
+  }
   Value identity(const Node *reduce, unsigned width);
   Value intrinsic(llvm::StringRef name, mlir::ValueRange operands, Type type);
   /// Numbers of this thread and block, as indices.
@@ -153,10 +155,13 @@ protected:
     return lanes > 1 && expr.isFunctionOfDim(vectorDim);
   }
   AffineExpr shifted(AffineExpr expr, int64_t shift);
-  Type memoryType(Type element);
   Value address(Value base, Value offset, int64_t constant, Type element);
-  Value fromMemory(Value raw, Type element);
-  Value toMemory(Value value);
+  Value fromMemory(Value raw, Type element) {
+    return codegen::fromMemory(b, b.getLoc(), raw, element);
+  }
+  Value toMemory(Value value) {
+    return codegen::toMemory(b, b.getLoc(), value);
+  }
   /// Bytes that an access at `offset` is aligned to, at most `wanted`.
   unsigned alignment(unsigned buffer, AffineExpr offset, Type element,
                      unsigned wanted);

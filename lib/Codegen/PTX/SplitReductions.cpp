@@ -14,6 +14,7 @@
 #include "mlir/Dialect/Tensor/IR/Tensor.h"
 #include "mlir/IR/IRMapping.h"
 #include "mlir/IR/SymbolTable.h"
+#include "pyjit/Codegen/GenericBody.h"
 #include "pyjit/Codegen/PTX/Passes.h"
 #include "pyjit/Codegen/PTX/Schedule.h"
 #include "llvm/ADT/SetVector.h"
@@ -223,12 +224,10 @@ struct SplitReductionsPass : impl::PtxSplitReductionsBase<SplitReductionsPass> {
                 AffineMap::get(rank + 1, 0, result, b.getContext())},
                kinds,
                [&](OpBuilder &inner, Location at, ValueRange arguments) {
-                 OperationState state(at, combiner->getName());
-                 state.addOperands({arguments[0], arguments[1]});
-                 state.addTypes(arguments[0].getType());
-                 state.addAttributes(combiner->getAttrs());
                  linalg::YieldOp::create(inner, at,
-                                         inner.create(state)->getResults());
+                                         codegen::combine(inner, at, combiner,
+                                                          arguments[0],
+                                                          arguments[1]));
                })
         .getResult(0);
   }

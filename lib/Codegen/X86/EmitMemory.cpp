@@ -84,23 +84,6 @@ Value KernelEmitter::index(AffineExpr expr) {
   return sum;
 }
 
-Value KernelEmitter::fromMemory(Value raw, Type element) {
-  if (!element.isInteger(1))
-    return raw;
-  Value zero = arith::ConstantOp::create(b, b.getZeroAttr(raw.getType()));
-  return arith::CmpIOp::create(b, arith::CmpIPredicate::ne, raw, zero);
-}
-
-Value KernelEmitter::toMemory(Value value) {
-  Type element = getElementTypeOrSelf(value.getType());
-  if (!element.isInteger(1))
-    return value;
-  Type byte = b.getI8Type();
-  if (auto type = dyn_cast<VectorType>(value.getType()))
-    byte = type.clone(byte);
-  return arith::ExtUIOp::create(b, byte, value);
-}
-
 AffineExpr KernelEmitter::shifted(AffineExpr expr, int64_t shift) const {
   if (shift == 0 || !onLanes(expr))
     return expr;
@@ -112,12 +95,6 @@ int64_t KernelEmitter::rowShift(const LinearForm &form, unsigned u) const {
   return schedule.tileDim < 0
              ? 0
              : int64_t(u / unroll) * form.coefficient(schedule.tileDim);
-}
-
-Type KernelEmitter::memoryType(Type element) {
-  if (element.isInteger() && !element.isSignlessInteger())
-    return b.getIntegerType(element.getIntOrFloatBitWidth());
-  return element.isInteger(1) ? b.getI8Type() : element;
 }
 
 Value KernelEmitter::address(Value base, Value offset, int64_t constant,

@@ -13,14 +13,6 @@ using namespace pyjit::codegen;
 
 namespace pyjit::x86 {
 
-Value KernelEmitter::combine(const Node *reduce, Value x, Value y) {
-  OperationState state(b.getLoc(), reduce->combiner->getName());
-  state.addOperands({x, y});
-  state.addTypes(x.getType());
-  state.addAttributes(reduce->combiner->getAttrs());
-  return b.create(state)->getResult(0);
-}
-
 Value KernelEmitter::accumulate(const Node *reduce, Value accumulator,
                                 unsigned u) {
   Node *element = reduce->inputs[0];

@@ -130,9 +130,12 @@ private:
   AffineExpr shifted(AffineExpr expr, int64_t shift) const;
   Value address(Value base, Value offset, int64_t constant, Type element);
   /// A bool is a byte in memory.
-  Type memoryType(Type element);
-  Value fromMemory(Value raw, Type element);
-  Value toMemory(Value value);
+  Value fromMemory(Value raw, Type element) {
+    return codegen::fromMemory(b, b.getLoc(), raw, element);
+  }
+  Value toMemory(Value value) {
+    return codegen::toMemory(b, b.getLoc(), value);
+  }
   Value load(Value base, AffineExpr offset, Type element, unsigned u);
   void store(Value value, Value base, AffineExpr offset, unsigned u);
   AffineExpr scratchOffset();
@@ -146,7 +149,9 @@ private:
   Value bodyIndex(AffineExpr expr, unsigned u);
 
   //===--- Stages (EmitReductions.cpp) ------------------------------------===//
-  Value combine(const Node *reduce, Value x, Value y);
+  Value combine(const Node *reduce, Value x, Value y) {
+    return codegen::combine(b, b.getLoc(), reduce->combiner, x, y);
+  }
   /// `accumulator` with the element of copy `u` taken in.
   Value accumulate(const Node *reduce, Value accumulator, unsigned u);
   Value identity(const Node *reduce, unsigned width);
