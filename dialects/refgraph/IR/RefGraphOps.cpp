@@ -476,6 +476,21 @@ LogicalResult TensorOp::verify() {
   return success();
 }
 
+void TensorOp::replaceArguments(ArrayAttr args, ValueRange kept) {
+  SmallVector<int64_t> position;
+  unsigned next = 0;
+  for (Value input : getInputs())
+    position.push_back(next < kept.size() && kept[next] == input ? next++ : -1);
+  auto renumber = [&](ArrayRef<int64_t> numbers) {
+    return llvm::map_to_vector(
+        numbers, [&](int64_t number) { return position[number]; });
+  };
+  setAliases(renumber(getAliases()));
+  setMutates(renumber(getMutates()));
+  setArgsAttr(args);
+  getInputsMutable().assign(kept);
+}
+
 LogicalResult ViewOp::verify() {
   auto base = cast<TensorType>(getBase().getType());
   auto type = cast<TensorType>(getResult().getType());

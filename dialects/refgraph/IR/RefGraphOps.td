@@ -505,6 +505,9 @@ def RefGraph_TensorOp : RefGraph_Op<"tensor_op"> {
       return offsets && result < offsets->size() ? (*offsets)[result] : 0;
     }
     bool hasOperatorTrait(::llvm::StringRef name);
+    /// Takes numbers among the operands away: `aliases` and `mutates` go on to
+    /// name the same tensors. `kept` has the others in their order.
+    void replaceArguments(::mlir::ArrayAttr args, ::mlir::ValueRange kept);
   }];
 }
 

@@ -70,30 +70,15 @@ static TypedAttr getConstant(Value value) {
   return constant ? dyn_cast<TypedAttr>(constant.getValue()) : TypedAttr();
 }
 
-/// Numbers that became constants are written into the call. They stand behind
-/// no operand that `mutates` or `aliases` could name by another number.
+/// Numbers that became constants are written into the call.
 static void foldCall(TensorOp op) {
   if (llvm::none_of(op.getInputs(), [](Value v) { return getConstant(v); }))
     return;
-  SmallVector<int64_t> position(op.getInputs().size(), -1);
   SmallVector<Value> remaining;
   unsigned next = 0;
   auto args = cast<ArrayAttr>(
       fold(op.getArgs(), op.getInputs(), next, remaining, getConstant));
-  unsigned kept = 0;
-  for (auto [i, input] : llvm::enumerate(op.getInputs()))
-    if (kept < remaining.size() && remaining[kept] == input)
-      position[i] = kept++;
-  auto renumber = [&](ArrayRef<int64_t> numbers) {
-    SmallVector<int64_t> result;
-    for (int64_t number : numbers)
-      result.push_back(position[number]);
-    return result;
-  };
-  op.setAliases(renumber(op.getAliases()));
-  op.setMutates(renumber(op.getMutates()));
-  op.setArgsAttr(args);
-  op.getInputsMutable().assign(remaining);
+  op.replaceArguments(args, remaining);
 }
 
 static bool isConstant(Operation *op) {

@@ -324,17 +324,7 @@ void PartComposer::foldSizes(TensorOp call) {
   }
   if (!any)
     return;
-  auto renumbered = [&](ArrayRef<int64_t> positions) {
-    SmallVector<int64_t> moved;
-    for (int64_t position : positions)
-      moved.push_back(llvm::find(kept, call.getInputs()[position]) -
-                      kept.begin());
-    return moved;
-  };
-  call.setAliases(renumbered(call.getAliases()));
-  call.setMutates(renumbered(call.getMutates()));
-  call.setArgsAttr(ArrayAttr::get(call.getContext(), args));
-  call.getInputsMutable().assign(kept);
+  call.replaceArguments(ArrayAttr::get(call.getContext(), args), kept);
 }
 
 } // namespace pyjit::refgraph

@@ -208,19 +208,7 @@ void SizeLifter::writeCalls() {
     unsigned next = 0;
     auto args =
         cast<ArrayAttr>(fold(call.getArgs(), call.getInputs(), next, kept));
-    // Sizes stand behind the tensors that `aliases` and `mutates` name, or
-    // among none at all.
-    auto renumbered = [&](ArrayRef<int64_t> positions) {
-      SmallVector<int64_t> moved;
-      for (int64_t position : positions)
-        moved.push_back(llvm::find(kept, call.getInputs()[position]) -
-                        kept.begin());
-      return moved;
-    };
-    call.setAliases(renumbered(call.getAliases()));
-    call.setMutates(renumbered(call.getMutates()));
-    call.setArgsAttr(args);
-    call.getInputsMutable().assign(kept);
+    call.replaceArguments(args, kept);
   }
   for (auto call : trace.getBody().getOps<TensorOp>())
     if (!call.getAliases().empty())
