@@ -82,6 +82,10 @@ static bool isTransparent(const std::string &name) {
   return names.count(baseName(name)) || overloads.count(name);
 }
 
+static bool isResize(const std::string &name) {
+  return baseName(name).find("upsample_") != std::string::npos;
+}
+
 Composites::Computed Composites::sizeOf(const at::Tensor &tensor, int64_t dim) {
   if (tensor.size(dim) < 2) // no symbol ever
     return {{}, tensor.size(dim), 0};
@@ -146,6 +150,27 @@ bool Composites::describeLoss(Composite &composite,
   rows.erase(rows.begin() + 1);
   composite.numbers.push_back(product(rows));
   return true;
+}
+
+/// `upsample_nearest2d.vec` and its like: the new sizes are the old ones times
+/// factors. Those that are no integers leave a literal, which rules notice.
+void Composites::describeResize(Composite &composite,
+                                const std::vector<c10::IValue> &inputs) {
+  const c10::IValue &factors = inputs.back();
+  if (!inputs[0].isTensor() || !factors.isDoubleList())
+    return;
+  const at::Tensor &self = inputs[0].toTensor();
+  std::vector<double> times = factors.toDoubleVector();
+  Numbers sizes;
+  for (size_t i = 0; i < times.size(); ++i) {
+    int64_t dim = self.dim() - int64_t(times.size() - i);
+    if (dim < 0 || times[i] < 1 || times[i] > 1024 ||
+        times[i] != double(int64_t(times[i])))
+      return;
+    sizes.push_back(sizeOf(self, dim));
+    sizes.back().times *= int64_t(times[i]);
+  }
+  composite.lists.push_back(sizes);
 }
 
 /// Operators that widen and join dimensions. False: not known.
@@ -238,6 +263,8 @@ bool Composites::describeJoin(Composite &composite,
 bool Composites::describe(Composite &composite,
                           const std::vector<c10::IValue> &inputs) {
   const std::string &name = composite.name;
+  if (isResize(name))
+    describeResize(composite, inputs);
   if (isTransparent(name))
     return true;
   if (name == "aten::einsum") // of one tensor: sums and diagonals
@@ -436,7 +463,8 @@ std::string Composites::argument(const std::string &overload,
   std::string name = baseName(overload);
   static const std::set<std::string> lists = {
       "expand", "view", "reshape", "_unsafe_view", "repeat", "unflatten"};
-  if (i == 1 && inputs[1].isIntList() && lists.count(name))
+  if (i == 1 && inputs[1].isIntList() &&
+      (lists.count(name) || isResize(overload)))
     return list(name, inputs, arguments);
   // `diff` says where its slices end, and where they begin is no size.
   bool slice = overload == "aten::slice.Tensor" && i == 3;

@@ -70,6 +70,8 @@ private:
   bool describe(Composite &composite, const std::vector<c10::IValue> &inputs);
   bool describeLoss(Composite &composite,
                     const std::vector<c10::IValue> &inputs);
+  void describeResize(Composite &composite,
+                      const std::vector<c10::IValue> &inputs);
   bool describeJoin(Composite &composite,
                     const std::vector<c10::IValue> &inputs);
   bool pinDim(const at::Tensor &tensor, int64_t dim);

@@ -70,12 +70,17 @@ void SizeLifter::visit(ArithOp arith) {
     return set(operands[0] - operands[1]);
   if (function == "mul")
     return set(operands[0] * operands[1]);
-  // Without a remainder it does not matter which way it is rounded.
   if (function != "floordiv" && function != "mod")
     return;
+  // Without a remainder it does not matter which way it is rounded.
   auto quotient = operands[0].divide(operands[1]);
   if (quotient && operands[1].getLowerBound().value_or(0) > 0)
-    set(function == "mod" ? SizePolynomial(0) : *quotient);
+    return set(function == "mod" ? SizePolynomial(0) : *quotient);
+  auto divisor = operands[1].getConstant();
+  if (!divisor || *divisor < 1)
+    return;
+  if (auto rounded = round(operands[0], *divisor, /*mayPin=*/false))
+    set(function == "mod" ? operands[0] - *rounded * *divisor : *rounded);
 }
 
 void SizeLifter::visit(TensorOp call) {
@@ -218,6 +223,7 @@ void SizeLifter::run() {
     numbers.clear();
     notNegative.clear();
     different.clear();
+    divided.clear();
     for (Operation &op : trace.getBody().front()) {
       visit(op);
       if (changed)

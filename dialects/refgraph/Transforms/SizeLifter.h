@@ -6,6 +6,9 @@
 // to keep its value: the symbol is then replaced for good, and the trace is
 // gone through again.
 //
+// What is rounded is no polynomial: a quotient is a symbol of its own, which
+// the guards compute. Two quotients that are always equal are one symbol.
+//
 // LiftSizes.cpp goes through the trace, SizeSolver.cpp has what symbols are,
 // SizeLayouts.cpp strides, SizeWriter.cpp the trace as it is left.
 //
@@ -16,6 +19,7 @@
 
 #include "dialects/refgraph/Transforms/SizeRules.h"
 #include "mlir/IR/Builders.h"
+#include "llvm/ADT/DenseSet.h"
 #include "llvm/ADT/MapVector.h"
 
 namespace pyjit::refgraph {
@@ -42,15 +46,25 @@ public:
   bool requireNotNegative(const SizePolynomial &size) override;
   bool requireDifferent(const SizePolynomial &a,
                         const SizePolynomial &b) override;
+  std::optional<SizePolynomial> floorDivide(const SizePolynomial &size,
+                                            int64_t by) override;
+  bool requireRecorded(const SizePolynomial &size) override;
   const SymbolicShape &shapeOf(mlir::Value tensor) override {
     return shapes[tensor];
   }
   SizePolynomial sizeOf(mlir::Value number) override;
 
 private:
-  /// Where a symbol comes from: a dimension of a tensor that was read, or a
-  /// number.
+  /// Where a symbol comes from: a dimension of a tensor that was read, a number
+  /// (-1), or, of no value, a quotient.
   using Source = std::pair<mlir::Value, int64_t>;
+  /// A sum of at least one symbol and of nothing that divides out, rounded
+  /// down. In the symbols of when it was first met: replaced ones have a number
+  /// all the same.
+  struct Quotient {
+    SizePolynomial numerator;
+    int64_t divisor;
+  };
 
   void visit(mlir::Operation &op);
   void visit(GetOp get);
@@ -59,6 +73,10 @@ private:
   void visitLayout(LayoutOp op);
 
   SizePolynomial getSymbol(Source source, int64_t value);
+  std::optional<SizePolynomial> round(const SizePolynomial &size, int64_t by,
+                                      bool mayPin);
+  SizePolynomial getQuotient(const SizePolynomial &numerator, int64_t divisor);
+  const Quotient *getQuotient(unsigned symbol) const;
   SizePolynomial resolve(SizePolynomial size) const;
   void replace(unsigned symbol, SizePolynomial by);
   std::string describeReason(const llvm::Twine &what) const;
@@ -83,7 +101,9 @@ private:
   mlir::Attribute fold(mlir::Attribute arg, mlir::OperandRange operands,
                        unsigned &next,
                        llvm::SmallVectorImpl<mlir::Value> &kept);
+  void findShown();
   mlir::Value numberOf(const SizePolynomial &size);
+  mlir::Value numberOf(unsigned symbol);
   mlir::Value constant(int64_t value);
   mlir::Value arith(llvm::StringRef function, mlir::Value a, mlir::Value b,
                     int64_t value);
@@ -99,6 +119,7 @@ private:
 
   llvm::MapVector<Source, unsigned> symbols;
   llvm::SmallVector<int64_t> values;
+  llvm::SmallVector<Quotient> quotients;
   /// What stands for a symbol for good; resolved.
   llvm::MapVector<unsigned, SizePolynomial> replaced;
   bool changed = false;
@@ -112,8 +133,10 @@ private:
   llvm::DenseMap<mlir::Value, SizePolynomial> numbers;
   llvm::SmallVector<SizePolynomial> notNegative;
   llvm::SmallVector<std::pair<SizePolynomial, SizePolynomial>> different;
+  llvm::DenseSet<unsigned> divided; ///< quotients that something relies on
 
   // While writing.
+  llvm::DenseSet<unsigned> shown; ///< quotients in types and arguments
   llvm::DenseMap<unsigned, unsigned> finalNumber;
   llvm::DenseMap<unsigned, mlir::Value> sourceNumber;
 };

@@ -104,53 +104,6 @@ static Shapes attention(const SizeCall &c) {
 // Networks
 //===----------------------------------------------------------------------===//
 
-/// The sizes from dimension `first` on keep their values.
-static bool fix(const SizeCall &c, const SymbolicShape *x, unsigned first) {
-  for (unsigned i = first; i < x->rank(); ++i)
-    if (!c.facts.requireEqual(x->sizes[i],
-                              SizePolynomial(c.facts.evaluate(x->sizes[i]))))
-      return false;
-  return true;
-}
-
-/// An operator that works on the last dimensions, from number `copied` on,
-/// whose sizes keep their values; results have those before them too.
-static Shapes leading(const SizeCall &c, const SymbolicShape *x,
-                      unsigned copied) {
-  if (!x || x->rank() < copied || !fix(c, x, copied))
-    return std::nullopt;
-  SymbolicShapes shapes;
-  for (unsigned r = 0; r < c.op.getNumFresh(); ++r) {
-    refgraph::TensorType type = c.resultType(r);
-    if (type.getRank() < copied)
-      return std::nullopt;
-    SizePolynomials sizes(ArrayRef(x->sizes).take_front(copied));
-    for (unsigned i = copied; i < type.getRank(); ++i)
-      sizes.push_back(type.getShape()[i]);
-    shapes.push_back(fresh(sizes));
-  }
-  return shapes;
-}
-
-static Shapes convolution(const SizeCall &c) {
-  const SymbolicShape *x = c.tensor("input"), *w = c.tensor("weight"),
-                      *bias = c.tensor("bias");
-  if (!x)
-    x = c.tensor();
-  if (!x || !w || w->isSymbolic() || (bias && bias->isSymbolic()))
-    return std::nullopt;
-  // Without a batch, the first dimension is the channels'.
-  return leading(c, x, x->rank() == w->rank() ? 1 : 0);
-}
-
-/// Over the last dimensions, each image by itself.
-template <unsigned spatial> static Shapes pool(const SizeCall &c) {
-  const SymbolicShape *x = c.tensor();
-  if (!x || x->rank() < spatial)
-    return std::nullopt;
-  return leading(c, x, x->rank() - spatial);
-}
-
 /// The first dimension is a batch, if there is one before `rank` others.
 template <unsigned rank> static Shapes batched(const SizeCall &c) {
   const SymbolicShape *x = c.tensor();
@@ -181,7 +134,7 @@ static Shapes matrices(const SizeCall &c) {
   if (tensors.empty() || tensors[0]->rank() < 2)
     return std::nullopt;
   const SymbolicShape *a = tensors[0];
-  if (!fix(c, a, a->rank() - 2))
+  if (!fixSizes(c, a, a->rank() - 2))
     return std::nullopt;
   SymbolicShapes shapes;
   for (unsigned r = 0; r < c.op.getNumFresh(); ++r) {
@@ -201,7 +154,7 @@ static Shapes solve(const SizeCall &c) {
   const SymbolicShape *a = c.tensor("A"), *b = c.tensor("B");
   // Of the same rank, so that the second holds no batch of vectors.
   if (!a || !b || a->rank() < 2 || a->rank() != b->rank() ||
-      !fix(c, a, a->rank() - 2))
+      !fixSizes(c, a, a->rank() - 2))
     return std::nullopt;
   for (unsigned i = 0; i + 2 < a->rank(); ++i)
     if (!c.facts.requireEqual(a->sizes[i], b->sizes[i]))
@@ -419,40 +372,6 @@ SizeRule refgraph::findSizeNetworkRule(StringRef name) {
       {"baddbmm", baddbmm},
       {"linear", linear},
       {"scaled_dot_product_attention", attention},
-      {"convolution", convolution},
-      {"_convolution", convolution},
-      {"conv1d", convolution},
-      {"conv2d", convolution},
-      {"conv3d", convolution},
-      {"mkldnn_convolution", convolution},
-      {"conv_transpose1d", convolution},
-      {"conv_transpose2d", convolution},
-      {"conv_transpose3d", convolution},
-      {"max_pool1d", pool<1>},
-      {"avg_pool1d", pool<1>},
-      {"adaptive_avg_pool1d", pool<1>},
-      {"max_pool2d", pool<2>},
-      {"max_pool2d_with_indices", pool<2>},
-      {"avg_pool2d", pool<2>},
-      {"adaptive_avg_pool2d", pool<2>},
-      {"_adaptive_avg_pool2d", pool<2>},
-      {"adaptive_max_pool2d", pool<2>},
-      {"avg_pool3d", pool<3>},
-      {"max_pool3d", pool<3>},
-      {"max_pool3d_with_indices", pool<3>},
-      {"adaptive_avg_pool3d", pool<3>},
-      {"adaptive_max_pool3d", pool<3>},
-      {"upsample_nearest1d", pool<1>},
-      {"_upsample_nearest_exact1d", pool<1>},
-      {"upsample_linear1d", pool<1>},
-      {"upsample_nearest2d", pool<2>},
-      {"_upsample_nearest_exact2d", pool<2>},
-      {"upsample_bilinear2d", pool<2>},
-      {"upsample_bicubic2d", pool<2>},
-      {"upsample_nearest3d", pool<3>},
-      {"upsample_trilinear3d", pool<3>},
-      {"pixel_shuffle", pool<3>},
-      {"pixel_unshuffle", pool<3>},
       {"channel_shuffle", batched<0>},
       {"im2col", batched<3>},
       {"col2im", batched<2>},

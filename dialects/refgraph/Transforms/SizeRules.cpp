@@ -296,7 +296,8 @@ static SizeRule findRule(const SizeCall &c) {
       {"linalg_vector_norm", reduction},
       {"topk", topk},
   };
-  for (auto *find : {findSizeViewRule, findSizeNetworkRule, findSizeJoinRule})
+  for (auto *find : {findSizeViewRule, findSizeNetworkRule, findSizeWindowRule,
+                     findSizeJoinRule})
     if (SizeRule rule = find(c.name))
       return rule;
   SizeRule named = rules.lookup(c.name);

@@ -43,6 +43,11 @@ public:
   virtual bool requireNotNegative(const SizePolynomial &size) = 0;
   virtual bool requireDifferent(const SizePolynomial &a,
                                 const SizePolynomial &b) = 0;
+  /// Rounded down; `by` is positive. Nothing where there are too many of them.
+  virtual std::optional<SizePolynomial> floorDivide(const SizePolynomial &size,
+                                                    int64_t by) = 0;
+  /// It keeps its value, and so does what it was computed from.
+  virtual bool requireRecorded(const SizePolynomial &size) = 0;
   virtual const SymbolicShape &shapeOf(mlir::Value tensor) = 0;
   /// An int that stands as `size(%n)`.
   virtual SizePolynomial sizeOf(mlir::Value number) = 0;
@@ -98,6 +103,7 @@ std::optional<SymbolicShapes> inferShapes(const SizeCall &call);
 using SizeRule = std::optional<SymbolicShapes> (*)(const SizeCall &);
 SizeRule findSizeViewRule(llvm::StringRef name);
 SizeRule findSizeNetworkRule(llvm::StringRef name);
+SizeRule findSizeWindowRule(llvm::StringRef name);
 SizeRule findSizeJoinRule(llvm::StringRef name);
 
 // What rules are made of.
@@ -109,6 +115,12 @@ bool broadcast(SizePolynomials &into, llvm::ArrayRef<SizePolynomial> from,
                SizeFacts &facts);
 bool broadcastsTo(llvm::ArrayRef<SizePolynomial> from,
                   llvm::ArrayRef<SizePolynomial> to, SizeFacts &facts);
+/// Sizes of `x` from dimension `first` on keep their values.
+bool fixSizes(const SizeCall &call, const SymbolicShape *x, unsigned first);
+/// Of an operator on dimensions from number `copied` on, whose sizes keep their
+/// values; results have those before them too.
+std::optional<SymbolicShapes> leading(const SizeCall &call,
+                                      const SymbolicShape *x, unsigned copied);
 /// The strides of a view of these sizes, as ATen computes them.
 std::optional<SizePolynomials>
 inferViewStrides(const SymbolicShape &source,

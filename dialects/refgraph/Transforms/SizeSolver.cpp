@@ -63,11 +63,13 @@ SmallVector<std::string> SizeLifter::explainPinned() const {
       continue;
     std::string text;
     llvm::raw_string_ostream os(text);
-    if (dim >= 0)
+    if (!value)
+      os << "a quotient of sizes";
+    else if (dim >= 0)
       os << "size " << dim << " of " << describeTensor(value);
     else
       os << "a number that is a size";
-    if (dim < 0)
+    if (value && dim < 0)
       if (std::string line = lineOf(value.getLoc()); !line.empty())
         os << " (" << line << ")";
     os << " stays " << values[symbol] << ": " << found->second;
@@ -107,9 +109,12 @@ void SizeLifter::pin(const SymbolicShape &shape) {
 
 void SizeLifter::pinOperands(TensorOp call) {
   for (Value input : call.getInputs())
-    if (isa<refgraph::TensorType>(input.getType()))
-      pin(shapes[input]);
-    else if (auto it = numbers.find(input); it != numbers.end())
+    if (isa<refgraph::TensorType>(input.getType())) {
+      SymbolicShape shape = shapes[input];
+      for (const SizePolynomial &size : shape.sizes)
+        requireRecorded(size);
+      pin(shape);
+    } else if (auto it = numbers.find(input); it != numbers.end())
       pin(it->second);
 }
 
@@ -202,6 +207,103 @@ bool SizeLifter::requireDifferent(const SizePolynomial &a,
       (SizePolynomial(0) - rest).getLowerBound().value_or(0) < 1)
     different.push_back({resolve(a), resolve(b)});
   return true;
+}
+
+bool SizeLifter::requireRecorded(const SizePolynomial &size) {
+  SizePolynomial resolved = resolve(size);
+  resolved.walkSymbols([&](unsigned symbol) {
+    // One that an earlier symbol was computed from is a constant by now.
+    if (!resolve(SizePolynomial::symbol(symbol)).isConstant())
+      replace(symbol, SizePolynomial(values[symbol]));
+    if (const Quotient *quotient = getQuotient(symbol))
+      requireRecorded(SizePolynomial(quotient->numerator));
+  });
+  return true;
+}
+
+//===----------------------------------------------------------------------===//
+// Quotients
+//===----------------------------------------------------------------------===//
+
+static int64_t floorDiv(int64_t a, int64_t b) {
+  return a / b - (a % b != 0 && a < 0);
+}
+
+/// In one form: what divides is taken out, so that the rest is the least one,
+/// its first factor is positive, and all of it is divided by what it has in
+/// common with the divisor. `mayPin`: a quotient of 0 or 1 will do, which the
+/// guards compare.
+std::optional<SizePolynomial> SizeLifter::round(const SizePolynomial &size,
+                                                int64_t by, bool mayPin) {
+  constexpr unsigned limit = 24; // each one is computed in each call
+  SizePolynomial whole = 0, rest = resolve(size);
+  auto take = [&](const SizePolynomial::Monomial &monomial, int64_t times) {
+    SizePolynomial term = times;
+    for (unsigned symbol : monomial)
+      term = term * SizePolynomial::symbol(symbol);
+    whole = whole + term;
+    rest = rest - term * by;
+  };
+  SizePolynomial given = rest;
+  for (auto &[monomial, factor] : given.getTerms())
+    if (!monomial.empty()) {
+      int64_t times = (2 * std::abs(factor) + by - 1) / (2 * by);
+      take(monomial, factor < 0 ? -times : times);
+    }
+  int64_t sign = 1;
+  if (!rest.isConstant() && rest.getTerms().begin()->second < 0) {
+    // -floor(-(rest) / by), rounded the other way.
+    sign = -1;
+    rest = SizePolynomial(by - 1) - rest;
+  }
+  SizePolynomial before = whole;
+  whole = 0;
+  int64_t common = by, constant = 0;
+  for (auto &[monomial, factor] : rest.getTerms())
+    if (monomial.empty())
+      constant = factor;
+    else
+      common = std::gcd(common, factor);
+  take({}, floorDiv(constant, by));
+  if (auto number = rest.getConstant())
+    return before + SizePolynomial(sign) * (whole + floorDiv(*number, by));
+  constant -= floorDiv(constant, by) * by;
+  rest = *(rest - constant).divide(common) + floorDiv(constant, common);
+  by /= common;
+  if (by != 1) {
+    if (quotients.size() >= limit ||
+        (!mayPin && floorDiv(evaluate(rest), by) < 2))
+      return std::nullopt;
+    rest = getQuotient(rest, by);
+  }
+  return before + SizePolynomial(sign) * (whole + rest);
+}
+
+std::optional<SizePolynomial>
+SizeLifter::floorDivide(const SizePolynomial &size, int64_t by) {
+  return round(size, by, /*mayPin=*/true);
+}
+
+SizePolynomial SizeLifter::getQuotient(const SizePolynomial &numerator,
+                                       int64_t divisor) {
+  unsigned number = 0;
+  while (number < quotients.size() &&
+         (quotients[number].numerator != numerator ||
+          quotients[number].divisor != divisor))
+    ++number;
+  if (number == quotients.size())
+    quotients.push_back({numerator, divisor});
+  Source source{Value(), number};
+  SizePolynomial size =
+      getSymbol(source, floorDiv(evaluate(numerator), divisor));
+  divided.insert(symbols.lookup(source));
+  return size;
+}
+
+/// Symbols are numbered in the order in which they were met.
+const SizeLifter::Quotient *SizeLifter::getQuotient(unsigned symbol) const {
+  auto [value, number] = (symbols.begin() + symbol)->first;
+  return value ? nullptr : &quotients[number];
 }
 
 /// What a number was in the recorded run.

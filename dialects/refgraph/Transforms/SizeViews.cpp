@@ -146,14 +146,10 @@ static Shapes slice(const SizeCall &c) {
       return std::nullopt;
     length = 0;
   } else if (*step != 1) {
-    if (auto constant = length.getConstant()) {
-      length = (*constant + *step - 1) / *step;
-    } else {
-      auto exact = length.divide(*step);
-      if (!exact)
-        return std::nullopt;
-      length = *exact;
-    }
+    auto count = c.facts.floorDivide(length + (*step - 1), *step);
+    if (!count)
+      return std::nullopt;
+    length = *count;
   }
   return one(part(*self, *dim, *start, length, *step));
 }

@@ -52,6 +52,20 @@ Value SizeLifter::arith(StringRef function, Value a, Value b, int64_t value) {
       .getResult();
 }
 
+/// What a symbol is. One that stands for its value is no number of its own.
+Value SizeLifter::numberOf(unsigned symbol) {
+  if (Value known = sourceNumber.lookup(symbol))
+    return known;
+  const Quotient *quotient = getQuotient(symbol);
+  if (!quotient)
+    return constant(values[symbol]);
+  Value numerator = numberOf(quotient->numerator);
+  Value number =
+      arith("floordiv", numerator, constant(quotient->divisor), values[symbol]);
+  // Numbers are asked for in the order of the trace.
+  return sourceNumber[symbol] = number;
+}
+
 /// A size in Python's arithmetic, over the numbers that the symbols are.
 Value SizeLifter::numberOf(const SizePolynomial &size) {
   Value sum;
@@ -60,7 +74,7 @@ Value SizeLifter::numberOf(const SizePolynomial &size) {
     Value product;
     int64_t value = 1;
     for (unsigned symbol : monomial) {
-      Value number = sourceNumber.lookup(symbol);
+      Value number = numberOf(symbol);
       value *= values[symbol];
       product = product ? arith("mul", product, number, value) : number;
     }
@@ -81,11 +95,36 @@ void SizeLifter::compare(StringRef function, const SizePolynomial &a,
   CompareOp::create(builder, trace.getLoc(), function, lhs, rhs, outcome);
 }
 
+/// Quotients that types or arguments name are symbols of the record; of others
+/// it is enough that they are compared.
+void SizeLifter::findShown() {
+  auto look = [&](const SizePolynomial &size) {
+    size.walkSymbols([&](unsigned symbol) { shown.insert(symbol); });
+  };
+  for (auto &[value, shape] : shapes) {
+    llvm::for_each(shape.sizes, look);
+    llvm::for_each(shape.strides, look);
+    look(shape.offset);
+    if (shape.start)
+      look(resolve(*shape.start));
+  }
+  for (auto call : trace.getBody().getOps<TensorOp>())
+    for (Value input : call.getInputs())
+      if (auto number = numbers.find(input); number != numbers.end())
+        look(number->second);
+}
+
 /// Every source as a number: behind the read of its tensor.
 void SizeLifter::writeSources() {
+  findShown();
   for (auto &[source, symbol] : symbols) {
     auto [value, dim] = source;
     auto by = replaced.find(symbol);
+    if (!value) {
+      if (by == replaced.end() && shown.contains(symbol))
+        finalNumber[symbol] = finalNumber.size();
+      continue;
+    }
     if (by != replaced.end() && by->second.isConstant() && dim >= 0) {
       ++numKept; // a size's constant is compared with its tensor
       continue;
@@ -280,12 +319,18 @@ void SizeLifter::writeConditions() {
   for (auto &[source, symbol] : symbols) {
     auto [value, dim] = source;
     auto by = replaced.find(symbol);
+    // Of sizes that are something else by now.
+    if (!value && !divided.contains(symbol) && !shown.contains(symbol))
+      continue;
     if (by == replaced.end()) {
       compare("ge", SizePolynomial::symbol(symbol), 2, true);
-      SymbolOp::create(builder, trace.getLoc(), finalNumber.lookup(symbol),
-                       sourceNumber.lookup(symbol));
+      if (finalNumber.contains(symbol))
+        SymbolOp::create(builder, trace.getLoc(), finalNumber.lookup(symbol),
+                         numberOf(symbol));
     } else if (!by->second.isConstant()) {
       compare("eq", SizePolynomial::symbol(symbol), by->second, true);
+    } else if (!value) {
+      compare("is", SizePolynomial::symbol(symbol), by->second, true);
     } else if (dim < 0 && !value.getDefiningOp<ConstantOp>()) {
       compare("is", SizePolynomial::symbol(symbol), by->second, true);
     }

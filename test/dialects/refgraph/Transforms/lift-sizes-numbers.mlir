@@ -1,15 +1,15 @@
 // RUN: pyjit-opt %s --refgraph-lift-sizes | FileCheck %s
 // RUN: pyjit-opt %s --refgraph-lift-sizes --refgraph-lift --refgraph-generate-guards --refgraph-generate-mock --refgraph-extract-graph | FileCheck %s --check-prefix=RECORD
 
-// Python's arithmetic and its branches; a size made of another one's remainder
+// Python's arithmetic and its branches; a quotient of a size
 // is a symbol of its own, given to the graph as a number.
 // CHECK-LABEL: refgraph.trace @arithmetic
 // CHECK:         %[[N:.*]] = refgraph.size %{{.*}}[0] is(5)
 // CHECK:         refgraph.compare "gt"(%{{.*}}, %{{.*}}) is true
-// CHECK:         %[[H:.*]] = refgraph.arith "floordiv"
 // CHECK:         "aten::slice.Tensor"(%{{.*}}, 0 : i64, 0 : i64, #{{.*}}, 1 : i64) aliases [0] : {{.*}} -> !refgraph.tensor<[s1, 8], [8, 1], f32, "cpu">
+// CHECK:         %[[H:.*]] = refgraph.arith "floordiv"(%[[N]], %{{.*}}) is(2)
+// CHECK:         refgraph.compare "ge"(%[[H]], %{{.*}}) is true
 // CHECK:         refgraph.symbol 1 is %[[H]]
-// CHECK:         refgraph.compare "ge"
 // RECORD:      refgraph.graph @arithmetic({{.*}}) attributes {symbols = [array<i64: 0, 0>, array<i64: 1, -1>]}
 !A = !refgraph.tensor<[5, 8], [8, 1], f32, "cpu">
 !B = !refgraph.tensor<[2, 8], [8, 1], f32, "cpu">

@@ -201,10 +201,10 @@ refgraph.trace @factors {
 
 // -----
 
-// Letters say the sizes of a product; dimensions that a window goes over keep theirs.
+// Letters say the sizes of a product; how many windows there are is a quotient.
 // CHECK-LABEL: refgraph.trace @letters
 // CHECK:         "aten::einsum"({{.*}}) : {{.*}} -> !refgraph.tensor<[s0, 2, s1, s1], [(s1 * s1) * 2, s1 * s1, s1, 1], f32, "cpu">
-// CHECK:         "aten::max_pool2d"({{.*}}) : {{.*}} -> !refgraph.tensor<[s2, 4, 4, 2], [32, 8, 2, 1], f32, "cpu">
+// CHECK:         "aten::max_pool2d"({{.*}}) : {{.*}} -> !refgraph.tensor<[s2, 4, s4, 2], [s4 * 8, s4 * 2, 2, 1], f32, "cpu">
 !Q = !refgraph.tensor<[3, 8, 2, 4], [64, 8, 4, 1], f32, "cpu">
 !S = !refgraph.tensor<[3, 2, 8, 8], [128, 64, 8, 1], f32, "cpu">
 !I = !refgraph.tensor<[3, 4, 8, 4], [128, 32, 4, 1], f32, "cpu">

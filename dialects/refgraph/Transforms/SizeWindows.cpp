@@ -1,0 +1,239 @@
+//===- SizeWindows.cpp - Sizes that windows go over -----------------------===//
+//
+// Convolutions, pools, resizing. How many windows there are is rounded: a
+// quotient is a symbol of its own (SizeLifter.h).
+//
+//===----------------------------------------------------------------------===//
+
+#include "dialects/refgraph/Transforms/SizeRules.h"
+#include "llvm/ADT/StringMap.h"
+
+using namespace mlir;
+using namespace pyjit;
+using namespace pyjit::refgraph;
+
+using Shapes = std::optional<SymbolicShapes>;
+
+/// The sizes from dimension `first` on keep their values.
+bool refgraph::fixSizes(const SizeCall &c, const SymbolicShape *x,
+                        unsigned first) {
+  for (unsigned i = first; i < x->rank(); ++i)
+    if (!c.facts.requireRecorded(x->sizes[i]))
+      return false;
+  return true;
+}
+
+/// An operator that works on the last dimensions, from number `copied` on,
+/// whose sizes keep their values; results have those before them too.
+std::optional<SymbolicShapes>
+refgraph::leading(const SizeCall &c, const SymbolicShape *x, unsigned copied) {
+  if (!x || x->rank() < copied || !fixSizes(c, x, copied))
+    return std::nullopt;
+  SymbolicShapes shapes;
+  for (unsigned r = 0; r < c.op.getNumFresh(); ++r) {
+    refgraph::TensorType type = c.resultType(r);
+    if (type.getRank() < copied)
+      return std::nullopt;
+    SizePolynomials sizes(ArrayRef(x->sizes).take_front(copied));
+    for (unsigned i = copied; i < type.getRank(); ++i)
+      sizes.push_back(type.getShape()[i]);
+    shapes.push_back(fresh(sizes));
+  }
+  return shapes;
+}
+
+/// What windows go over: one number for each dimension, or one for all.
+struct Windows {
+  SmallVector<int64_t> kernel, stride, padding, dilation;
+  bool ceil = false;
+
+  /// How many there are along a dimension of that size.
+  std::optional<SizePolynomial> count(SizeFacts &facts, unsigned i,
+                                      const SizePolynomial &size) const {
+    int64_t span = dilation[i] * (kernel[i] - 1) + 1, step = stride[i];
+    SizePolynomial room = size + (2 * padding[i] - span);
+    if (step < 1 || !facts.requireNotNegative(room))
+      return std::nullopt;
+    auto steps = facts.floorDivide(ceil ? room + (step - 1) : room, step);
+    if (!steps || !ceil)
+      return steps ? std::optional(*steps + 1) : std::nullopt;
+    // The last one does not begin behind the dimension and its first margin.
+    SizePolynomial behind = *steps * step - size - padding[i];
+    bool skips = facts.evaluate(behind) >= 0;
+    if (!facts.requireNotNegative(skips ? behind : SizePolynomial(-1) - behind))
+      return std::nullopt;
+    return skips ? *steps : *steps + 1;
+  }
+};
+
+/// The ints of an argument; `otherwise` where there is none.
+static bool read(const SizeCall &c, StringRef argument, unsigned count,
+                 ArrayRef<int64_t> otherwise, SmallVectorImpl<int64_t> &into) {
+  auto given = c.integers(argument);
+  if (!given && c.info->findArgument(argument) >= 0)
+    return false;
+  into.assign(otherwise.begin(), otherwise.end());
+  if (given && !given->empty())
+    into.assign(given->begin(), given->end());
+  if (into.size() == 1)
+    into.resize(count, into[0]);
+  return into.size() == count;
+}
+
+/// Sizes of a convolution's result from dimension `first` on.
+static std::optional<SizePolynomials> convolve(const SizeCall &c,
+                                               const SymbolicShape *x,
+                                               const SymbolicShape *w,
+                                               unsigned first) {
+  unsigned count = w->rank() - 2;
+  Windows windows;
+  SmallVector<int64_t> extra;
+  bool transposed =
+      c.isTrue("transposed") || c.name.starts_with("conv_transpose");
+  for (unsigned i = 0; i < count; ++i)
+    windows.kernel.push_back(c.facts.evaluate(w->sizes[2 + i]));
+  if (!read(c, "stride", count, {1}, windows.stride) ||
+      !read(c, "padding", count, {0}, windows.padding) ||
+      !read(c, "dilation", count, {1}, windows.dilation) ||
+      !read(c, "output_padding", count, {0}, extra))
+    return std::nullopt;
+  SizePolynomials sizes;
+  for (unsigned i = 0; i < count; ++i) {
+    const SizePolynomial &size = x->sizes[first + i];
+    if (!transposed) {
+      auto shown = windows.count(c.facts, i, size);
+      if (!shown)
+        return std::nullopt;
+      sizes.push_back(*shown);
+      continue;
+    }
+    int64_t more = windows.dilation[i] * (windows.kernel[i] - 1) -
+                   2 * windows.padding[i] + extra[i] + 1;
+    sizes.push_back((size - 1) * windows.stride[i] + more);
+    if (!c.facts.requireNotNegative(sizes.back() - 1))
+      return std::nullopt;
+  }
+  return sizes;
+}
+
+static Shapes convolution(const SizeCall &c) {
+  const SymbolicShape *x = c.tensor("input"), *w = c.tensor("weight"),
+                      *bias = c.tensor("bias");
+  if (!x)
+    x = c.tensor();
+  if (!x || !w || w->isSymbolic() || (bias && bias->isSymbolic()))
+    return std::nullopt;
+  // Without a batch, the first dimension is the channels'.
+  unsigned batch = x->rank() == w->rank() ? 1 : 0;
+  if (x->rank() + 1 - batch == w->rank() && w->rank() > 2 &&
+      c.op.getNumFresh() == 1 && c.resultType(0).getRank() == x->rank()) {
+    if (auto spatial = convolve(c, x, w, batch + 1)) {
+      if (!c.facts.requireRecorded(x->sizes[batch]))
+        return std::nullopt;
+      SizePolynomials sizes(ArrayRef(x->sizes).take_front(batch));
+      sizes.push_back(c.resultType(0).getShape()[batch]);
+      sizes.append(spatial->begin(), spatial->end());
+      return allResults(c, sizes);
+    }
+  }
+  return leading(c, x, batch);
+}
+
+/// Over the last dimensions, each image by itself; their sizes stay.
+template <unsigned spatial> static Shapes images(const SizeCall &c) {
+  const SymbolicShape *x = c.tensor();
+  if (!x || x->rank() < spatial)
+    return std::nullopt;
+  return leading(c, x, x->rank() - spatial);
+}
+
+/// Windows over the last dimensions.
+template <unsigned spatial> static Shapes pool(const SizeCall &c) {
+  const SymbolicShape *x = c.tensor();
+  if (!x || x->rank() < spatial)
+    return std::nullopt;
+  Windows windows;
+  windows.ceil = c.isTrue("ceil_mode");
+  if (!read(c, "kernel_size", spatial, {}, windows.kernel) ||
+      !read(c, "stride", spatial, windows.kernel, windows.stride) ||
+      !read(c, "padding", spatial, {0}, windows.padding) ||
+      !read(c, "dilation", spatial, {1}, windows.dilation))
+    return images<spatial>(c);
+  SizePolynomials sizes(ArrayRef(x->sizes).drop_back(spatial));
+  for (unsigned i = 0; i < spatial; ++i) {
+    auto shown = windows.count(c.facts, i, x->sizes[x->rank() - spatial + i]);
+    if (!shown)
+      return images<spatial>(c);
+    sizes.push_back(*shown);
+  }
+  return allResults(c, sizes);
+}
+
+/// The last dimensions get sizes that the call was given.
+template <unsigned spatial> static Shapes adaptive(const SizeCall &c) {
+  const SymbolicShape *x = c.tensor();
+  auto given = c.sizes("output_size");
+  if (!x || x->rank() < spatial || !given || given->size() != spatial)
+    return std::nullopt;
+  SizePolynomials sizes(ArrayRef(x->sizes).drop_back(spatial));
+  sizes.append(given->begin(), given->end());
+  return allResults(c, sizes);
+}
+
+/// Likewise; a scale beside them is what they were computed with.
+template <unsigned spatial> static Shapes resized(const SizeCall &c) {
+  const SymbolicShape *x = c.tensor();
+  auto given = c.sizes("output_size");
+  if (!x || x->rank() < spatial || !given || given->size() != spatial)
+    return std::nullopt;
+  bool scaled = llvm::any_of(
+      ArrayRef<StringRef>{"scales", "scales_d", "scales_h", "scales_w"},
+      [&](StringRef name) { return !c.isNone(name); });
+  for (unsigned i = 0; scaled && i < spatial; ++i) {
+    const SizePolynomial &size = x->sizes[x->rank() - spatial + i];
+    auto scale = (*given)[i].divide(size);
+    if (!size.isConstant() && (!scale || !scale->isConstant()))
+      return images<spatial>(c);
+  }
+  return adaptive<spatial>(c);
+}
+
+SizeRule refgraph::findSizeWindowRule(StringRef name) {
+  static const llvm::StringMap<SizeRule> rules{
+      {"convolution", convolution},
+      {"_convolution", convolution},
+      {"conv1d", convolution},
+      {"conv2d", convolution},
+      {"conv3d", convolution},
+      {"mkldnn_convolution", convolution},
+      {"conv_transpose1d", convolution},
+      {"conv_transpose2d", convolution},
+      {"conv_transpose3d", convolution},
+      {"max_pool1d", pool<1>},
+      {"avg_pool1d", pool<1>},
+      {"adaptive_avg_pool1d", adaptive<1>},
+      {"max_pool2d", pool<2>},
+      {"max_pool2d_with_indices", pool<2>},
+      {"avg_pool2d", pool<2>},
+      {"adaptive_avg_pool2d", adaptive<2>},
+      {"_adaptive_avg_pool2d", adaptive<2>},
+      {"adaptive_max_pool2d", adaptive<2>},
+      {"avg_pool3d", pool<3>},
+      {"max_pool3d", pool<3>},
+      {"max_pool3d_with_indices", pool<3>},
+      {"adaptive_avg_pool3d", adaptive<3>},
+      {"adaptive_max_pool3d", adaptive<3>},
+      {"upsample_nearest1d", resized<1>},
+      {"_upsample_nearest_exact1d", resized<1>},
+      {"upsample_linear1d", resized<1>},
+      {"upsample_nearest2d", resized<2>},
+      {"_upsample_nearest_exact2d", resized<2>},
+      {"upsample_bilinear2d", resized<2>},
+      {"upsample_bicubic2d", resized<2>},
+      {"upsample_nearest3d", resized<3>},
+      {"upsample_trilinear3d", resized<3>},
+      {"pixel_shuffle", images<3>},
+      {"pixel_unshuffle", images<3>},
+  };
+  return rules.lookup(name);
+}
