@@ -139,7 +139,9 @@ bool Scalars::makeRange(const Call &call) {
       return false;
     any |= isTracked(argument);
   }
-  if (!any)
+  // Where sizes are followed no loop goes round in a record, and one that is
+  // unrolled (`range(x.shape[0])`) needs its number of iterations.
+  if (!any || sizes)
     return false;
   PyObject *start = count > 1 ? call.args[0] : constant(0);
   PyObject *stop = call.args[count > 1];
