@@ -12,6 +12,7 @@ value; so are the arguments and the module's state afterwards.
   benchmarks/breadth.py -k resnet            names that contain a word
   benchmarks/breadth.py -k resnet --here     in this process, with the traceback
   benchmarks/breadth.py --list               the names
+  benchmarks/breadth.py --device cuda        modules and inputs on the GPU
 
 Results go to the terminal as they come, to ``--json`` (merged with what is there, so that
 batches add up) and, with ``--write``, as a table to benchmarks/results/.
@@ -26,6 +27,7 @@ from __future__ import annotations
 import argparse
 import collections
 import copy
+import dataclasses
 import datetime
 import json
 import os
@@ -53,7 +55,35 @@ PHASES = ("first", "again", "other", "shape", "first after shape")
 def seconds(f: Any, *args: Any, **kwargs: Any) -> tuple[float, Any]:
     start = time.perf_counter()
     result = f(*args, **kwargs)
+    if torch.cuda.is_initialized():
+        torch.cuda.synchronize()
     return time.perf_counter() - start, result
+
+
+def placed(value: Any, device: str) -> Any:
+    """The modules and tensors in a program's arguments, on the device."""
+    if isinstance(value, (torch.Tensor, torch.nn.Module)):
+        return value.to(device)
+    if type(value) in (list, tuple):
+        return type(value)(placed(v, device) for v in value)
+    if type(value) is dict:
+        return {k: placed(v, device) for k, v in value.items()}
+    return value
+
+
+def on_device(program: Program, device: str) -> Program:
+    """The program with its module and inputs on the device.
+
+    What it makes for itself on the CPU stays there: eager's error then says so.
+    """
+    if device == "cpu":
+        return program
+
+    def make() -> Any:
+        f, inputs = program.make()
+        return placed(f, device), lambda which: placed(inputs(which), device)
+
+    return dataclasses.replace(program, make=make)
 
 
 def examine(program: Program) -> dict[str, Any]:
@@ -61,6 +91,8 @@ def examine(program: Program) -> dict[str, Any]:
     import pyjit
 
     found: dict[str, Any] = {"name": program.name, "family": program.family}
+    # Convolutions round to TF32 on a GPU otherwise, by an algorithm that layouts choose.
+    torch.backends.cudnn.allow_tf32 = False
     with torch.no_grad():
         torch.manual_seed(0)
         eager, inputs = program.make()
@@ -308,7 +340,7 @@ def frequencies(results: list[dict[str, Any]]) -> str:
     return "\n".join(f"| {n} | {text} |" for text, n in count.most_common())
 
 
-def write(results: list[dict[str, Any]], path: Path) -> None:
+def write(results: list[dict[str, Any]], path: Path, device: str) -> None:
     import timm
     import torchvision
     import transformers
@@ -316,7 +348,7 @@ def write(results: list[dict[str, Any]], path: Path) -> None:
 
     day = datetime.date.today().isoformat()
     about = (
-        f"{machine('cpu')}, one thread, machine shared with other work: **times are "
+        f"{machine(device)}, one thread, machine shared with other work: **times are "
         f"informative only**. CPython {sys.version.split()[0]}, torch "
         f"{torch.__version__}, torchvision {torchvision.__version__}, timm "
         f"{timm.__version__}, transformers {transformers.__version__}, pyjit at "
@@ -346,6 +378,7 @@ def main() -> int:
     )
     parser.add_argument("families", nargs="*", help=", ".join(FAMILIES))
     parser.add_argument("-k", default="", help="only names that match this pattern")
+    parser.add_argument("--device", default="cpu", choices=["cpu", "cuda"])
     parser.add_argument("--limit", type=float, default=120, help="seconds per program")
     parser.add_argument("--json", type=Path, help="keep results here, merged")
     parser.add_argument("--write", type=Path, nargs="?", const=True, help="the table")
@@ -359,6 +392,7 @@ def main() -> int:
     if options.json and options.json.exists():
         known = {f["name"]: f for f in json.loads(options.json.read_text())}
     programs = load(options.families or list(FAMILIES))
+    programs = [on_device(p, options.device) for p in programs]
     chosen = [p for p in programs if re.search(options.k, p.name)]
     if options.retry:
         chosen = [
@@ -389,10 +423,9 @@ def main() -> int:
     print("\n" + frequencies(results))
     if options.write:
         day = datetime.date.today().isoformat()
-        path = (
-            RESULTS / f"{day}-coverage.md" if options.write is True else options.write
-        )
-        write(results, path)
+        word = "coverage" if options.device == "cpu" else f"coverage-{options.device}"
+        path = RESULTS / f"{day}-{word}.md" if options.write is True else options.write
+        write(results, path, options.device)
     return 1 if bad else 0
 
 

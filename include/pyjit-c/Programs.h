@@ -112,7 +112,8 @@ enum {
   PYJIT_STATE_MKLDNN_ENABLED = 1 << 8,
   PYJIT_STATE_TORCH_FUNCTION_MODE = 1 << 9, // a mode is active
   PYJIT_STATE_DISPATCH_MODE = 1 << 10,      // a mode is active
-  PYJIT_STATE_HANDLES_EXCEPTION = 1 << 11   // Python is handling one
+  PYJIT_STATE_HANDLES_EXCEPTION = 1 << 11,  // Python is handling one
+  PYJIT_STATE_AUTOCAST_NESTED = 1 << 12     // inside an autocast region
 };
 
 /// Thread and process state. A bit is compared when it is in `known`; a dtype

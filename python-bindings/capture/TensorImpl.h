@@ -12,6 +12,7 @@
 #include <c10/core/TensorImpl.h>
 
 #include <map>
+#include <optional>
 #include <set>
 #include <unordered_map>
 
@@ -32,6 +33,7 @@ struct TensorInfo {
 
 struct State {
   bool gradMode, inferenceMode, autocastCpu, autocastCuda, autocastCache;
+  bool autocastNested; ///< inside a region, be it one that switches it off
   bool deterministic, deterministicWarnOnly, cudnn, mkldnn;
   at::ScalarType defaultDtype, autocastCpuDtype, autocastCudaDtype;
   uint64_t includedKeys, excludedKeys;
@@ -61,6 +63,9 @@ struct TensorRecorder::Impl {
   bool watching = false;
   bool suspended = false;
   int depth = 0; ///< inside an operator that is recorded as one
+  /// Inside an operator that autocast calls again: grad mode of the caller. The
+  /// casts of weights turn it on, for autocast keeps them until its region ends.
+  std::optional<bool> gradModeAroundCasts;
   State state = State::now();
   int leavingMode = -1; ///< whether what leaves is of inference mode
 

@@ -85,13 +85,6 @@ std::string indexList(const std::vector<size_t> &list) {
   return text + "]";
 }
 
-/// Autocast turns grad mode on for the casts of weights that it keeps.
-bool isCachedCast(const std::string &name) {
-  return name == "aten::_to_copy" &&
-         at::autocast::is_autocast_enabled(at::kCPU) &&
-         c10::impl::tls_is_dispatch_key_excluded(c10::DispatchKey::AutocastCPU);
-}
-
 //===----------------------------------------------------------------------===//
 // A recording
 //===----------------------------------------------------------------------===//
@@ -141,6 +134,7 @@ private:
   const char *whyDataDependent() const;
   bool checkWhatPythonSees();
   bool checkStorage();
+  bool checkKeptCast();
   bool checkOperands();
   bool findFresh();
   void findAliases();
@@ -286,8 +280,25 @@ bool OperatorRecording::checkStorage() {
   return true;
 }
 
+/// Autocast keeps casts of weights until the outermost region ends, and later
+/// uses find them even if somebody has written the weight meanwhile. Where that
+/// region lies inside of the call, the record's data flow says the same.
+bool OperatorRecording::checkKeptCast() {
+  if (impl.state.autocastNested)
+    return refuseCall("autocast keeps a weight's cast in a region around the "
+                      "call (enter the region inside of what is compiled, or "
+                      "call requires_grad_(False))");
+  session.writer.line("refgraph.state {autocast_nested = false}",
+                      session.location());
+  return true;
+}
+
 bool OperatorRecording::checkOperands() {
-  bool gradient = c10::GradMode::is_enabled() && !isCachedCast(op.name);
+  bool keptCast = impl.gradModeAroundCasts == false &&
+                  c10::GradMode::is_enabled() && op.name == "aten::_to_copy";
+  if (keptCast && !checkKeptCast())
+    return false;
+  bool gradient = c10::GradMode::is_enabled() && !keptCast;
   for (size_t j = 0; j < arguments.operands.size(); ++j) {
     const at::Tensor &t = arguments.operands[j];
     const TensorInfo *info = arguments.infos[j];

@@ -15,6 +15,7 @@ struct TensorRecorder::Impl::Operation : at::ObserverContext {
   std::string name; ///< with overload
   std::vector<c10::IValue> inputs;
   bool composite = false; ///< its parts are recorded
+  bool autocast = false;  ///< its casts, and its call with them, are recorded
 };
 
 } // namespace pyjit::capture

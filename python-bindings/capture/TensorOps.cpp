@@ -24,6 +24,27 @@ struct HoldLock {
   ~HoldLock() { PyGILState_Release(state); }
 };
 
+/// Whether the dispatcher hands the call to autocast before anybody else.
+bool autocastComesFirst(const c10::OperatorHandle &handle,
+                        const std::vector<c10::IValue> &inputs) {
+  c10::DispatchKeySet keys;
+  for (const c10::IValue &input : inputs)
+    if (input.isTensor())
+      keys = keys | input.toTensor().key_set();
+    else if (input.isTensorList())
+      for (const at::Tensor &tensor : input.toTensorVector())
+        keys = keys | tensor.key_set();
+    else if (input.isOptionalTensorList())
+      for (const auto &tensor : input.toOptionalTensorVector())
+        keys = keys | (tensor ? tensor->key_set() : c10::DispatchKeySet());
+  for (auto key :
+       {c10::DispatchKey::AutocastCPU, c10::DispatchKey::AutocastCUDA})
+    if (keys.has(key) && !c10::impl::tls_is_dispatch_key_excluded(key) &&
+        handle.hasKernelForDispatchKey(key))
+      return true;
+  return false;
+}
+
 } // namespace
 
 std::unique_ptr<at::ObserverContext>
@@ -43,6 +64,13 @@ TensorRecorder::Impl::begin(const at::RecordFunction &fn) {
   auto inputs = fn.inputs();
   std::vector<c10::IValue> copies(inputs.begin(), inputs.end());
   asLeakyRelu(handle, name, copies);
+  // Autocast casts the operands and calls the operator again.
+  if (autocastComesFirst(*handle, copies)) {
+    auto operation = std::make_unique<Operation>(*handle);
+    operation->autocast = true;
+    gradModeAroundCasts = c10::GradMode::is_enabled();
+    return operation;
+  }
   bool training = isTrainingBatchNorm(name, copies);
   bool composite = handle->hasKernelForDispatchKey(
       c10::DispatchKey::CompositeImplicitAutograd);
@@ -64,10 +92,6 @@ TensorRecorder::Impl::begin(const at::RecordFunction &fn) {
     composites.begin(name, copies);
     return operation;
   }
-  // Autocast casts the operands and calls the operator again.
-  if (!c10::impl::tls_is_dispatch_key_excluded(c10::DispatchKey::AutocastCPU) &&
-      handle->hasKernelForDispatchKey(c10::DispatchKey::AutocastCPU))
-    return nullptr;
   if (training) {
     HoldLock lock;
     session.end("batch_norm in training mode updates its statistics");
@@ -84,6 +108,10 @@ void TensorRecorder::Impl::end(const at::RecordFunction &fn,
                                Operation &operation) {
   if (operation.composite)
     return composites.end();
+  if (operation.autocast) {
+    gradModeAroundCasts.reset();
+    return;
+  }
   --depth;
   if (session.ended() || suspended)
     return;

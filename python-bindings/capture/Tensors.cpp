@@ -100,6 +100,8 @@ State State::now() {
   s.autocastCpu = at::autocast::is_autocast_enabled(at::kCPU);
   s.autocastCuda = at::autocast::is_autocast_enabled(at::kCUDA);
   s.autocastCache = at::autocast::is_autocast_cache_enabled();
+  at::autocast::increment_nesting();
+  s.autocastNested = at::autocast::decrement_nesting() > 0;
   s.deterministic = context.deterministicAlgorithms();
   s.deterministicWarnOnly = context.deterministicAlgorithmsWarnOnly();
   s.cudnn = context.userEnabledCuDNN();

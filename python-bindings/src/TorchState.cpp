@@ -36,6 +36,10 @@ bool stateMatches(const PyjitState &state) {
     set(PYJIT_STATE_HANDLES_EXCEPTION, handled);
     Py_XDECREF(handled);
   }
+  if (state.known & PYJIT_STATE_AUTOCAST_NESTED) {
+    at::autocast::increment_nesting();
+    set(PYJIT_STATE_AUTOCAST_NESTED, at::autocast::decrement_nesting() > 0);
+  }
   if ((value ^ state.value) & state.known)
     return false;
   auto same = [](int8_t recorded, c10::ScalarType now) {

@@ -104,7 +104,7 @@ def test_inference_tensor_as_input(compile: Compile) -> Steps:
     yield [out, out.is_inference()]
 
 
-@scenario(cuts="grad mode is on and an input requires grad")
+@scenario(cuts="autocast keeps a weight's cast in a region around the call")
 def test_autocast(compile: Compile) -> Steps:
     m = nn.Linear(8, 8)
     f = compile(lambda x: torch.relu(m(x)) + 1)
@@ -114,6 +114,55 @@ def test_autocast(compile: Compile) -> Steps:
         yield f(values(3, 8))
         yield f(values(3, 8))
     yield f(values(3, 8))
+
+
+@scenario
+def test_autocast_inside_keeps_casts_of_weights(compile: Compile) -> Steps:
+    m, w = nn.Linear(8, 8), nn.Parameter(values(8, 8, seed=1))
+
+    def g(x: torch.Tensor) -> tuple[torch.Tensor, ...]:
+        with torch.autocast("cpu", dtype=torch.bfloat16):
+            y = m(x)
+            z = torch.cat([y @ w, x]) + m(x * 2).repeat(2, 1)
+        return y, z, x @ w
+
+    f = compile(g)
+    for seed in range(3):
+        yield f(values(3, 8, seed=seed))
+
+
+@scenario(cuts="autocast keeps a weight's cast in a region around the call")
+def test_autocast_inside_of_a_region_that_is_off(compile: Compile) -> Steps:
+    m = nn.Linear(8, 8)
+
+    def g(x: torch.Tensor) -> torch.Tensor:
+        with torch.autocast("cpu", dtype=torch.bfloat16):
+            return m(x)
+
+    f = compile(g)
+    yield f(values(3, 8))
+    yield f(values(3, 8))
+    with torch.autocast("cpu", enabled=False):  # keeps casts all the same
+        yield f(values(3, 8))
+        m.weight.mul_(2)
+        yield f(values(3, 8))
+    yield f(values(3, 8))
+
+
+@scenario
+def test_autocast_inside_finds_a_cast_that_is_out_of_date(compile: Compile) -> Steps:
+    m = nn.Linear(8, 8)
+
+    def g(x: torch.Tensor) -> tuple[torch.Tensor, ...]:
+        with torch.autocast("cpu", dtype=torch.bfloat16):
+            before = m(x)
+            m.weight.mul_(2)
+            return before, m(x)
+
+    f = compile(g)
+    for seed in range(3):
+        yield f(values(3, 8, seed=seed))
+    yield m.weight.detach().clone()
 
 
 @scenario

@@ -287,7 +287,8 @@ ArrayRef<StringRef> StateOp::getFlagNames() {
                                         "mkldnn_enabled",
                                         "torch_function_mode",
                                         "dispatch_mode",
-                                        "handles_exception"};
+                                        "handles_exception",
+                                        "autocast_nested"};
   return names;
 }
 

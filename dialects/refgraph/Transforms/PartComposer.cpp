@@ -81,7 +81,8 @@ void PartComposer::note(Operation *op) {
 
 /// What stays as it is throughout a call, other than what parts may change.
 static bool isOfTheCall(StateOp op) {
-  return op.getValues().contains("handles_exception");
+  return op.getValues().contains("handles_exception") ||
+         op.getValues().contains("autocast_nested");
 }
 
 LogicalResult PartComposer::begin() {

@@ -74,6 +74,8 @@ refgraph.trace @reads {
   refgraph.state {grad_mode = false, default_dtype = f32}
   // CHECK: refgraph.state {handles_exception = false}
   refgraph.state {handles_exception = false}
+  // CHECK: refgraph.state {autocast_nested = false}
+  refgraph.state {autocast_nested = false}
   // CHECK: refgraph.leave %{{.*}} : !refgraph.tensor<[4], [1], f32, "cpu">
   refgraph.leave %x : !T
 }

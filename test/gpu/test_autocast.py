@@ -1,0 +1,78 @@
+"""Autocast on a GPU: the casts are operators of the record, those of weights too."""
+
+from __future__ import annotations
+
+import pytest
+import torch
+from torch import nn
+
+pytestmark = pytest.mark.gpu
+
+
+class Mixed(nn.Module):
+    """Operators that autocast runs in half precision, in single, and in the widest."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.layers = nn.Sequential(nn.Linear(32, 64), nn.GELU(), nn.LayerNorm(64))
+        self.back = nn.Parameter(torch.randn(64, 32) / 8)
+        self.conv = nn.Conv1d(1, 4, 3, padding=1)
+
+    def forward(self, x: torch.Tensor) -> tuple[torch.Tensor, ...]:
+        y = self.layers(x) @ self.back + self.layers(x * 2) @ self.back
+        windows = self.conv(x[:, None])
+        return y, y.softmax(1), windows, torch.cat([windows, x[:, None]], 1), y.exp()
+
+
+class Inside(Mixed):
+    def forward(self, x: torch.Tensor) -> tuple[torch.Tensor, ...]:
+        with torch.autocast("cuda", dtype=torch.float16):
+            return super().forward(x)
+
+
+def check(have: tuple[torch.Tensor, ...], want: tuple[torch.Tensor, ...]) -> None:
+    assert [t.dtype for t in have] == [t.dtype for t in want]
+    torch.testing.assert_close(have, want, rtol=2e-2, atol=2e-2)
+
+
+def inputs() -> list[torch.Tensor]:
+    return [torch.randn(16, 32, device="cuda") for _ in range(5)]
+
+
+def test_inside() -> None:
+    import pyjit
+
+    model = Inside().cuda().eval()
+    fast = pyjit.compile(model)
+    with torch.no_grad():
+        for x in inputs():
+            check(fast(x), model(x))
+    stats = pyjit.stats(fast)
+    assert (stats["records"], stats["cuts"], stats["hits"]) == (1, 0, 4)
+
+
+@pytest.mark.parametrize("dtype", [torch.float16, torch.bfloat16])
+def test_around(dtype: torch.dtype) -> None:
+    import pyjit
+
+    model = Mixed().cuda().eval().requires_grad_(False)
+    fast = pyjit.compile(model)
+    for number, x in enumerate(inputs() + inputs()):
+        with torch.autocast("cuda", dtype=dtype, enabled=number % 5 != 2):
+            check(fast(x), model(x))
+    stats = pyjit.stats(fast)
+    assert (stats["records"], stats["cuts"], stats["hits"]) == (2, 0, 8)
+
+
+def test_around_with_weights_that_require_grad() -> None:
+    """Autocast keeps their casts as long as its region: such calls stay in eager."""
+    import pyjit
+
+    model = Mixed().cuda().eval()
+    fast = pyjit.compile(model)
+    with torch.no_grad():
+        for x in inputs():
+            with torch.autocast("cuda", dtype=torch.float16):
+                check(fast(x), model(x))
+    reasons = pyjit.stats(fast)["reasons"]
+    assert any("autocast keeps" in reason for reason in reasons)
