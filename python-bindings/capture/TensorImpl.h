@@ -64,7 +64,7 @@ struct TensorRecorder::Impl {
   bool suspended = false;
   int depth = 0; ///< inside an operator that is recorded as one
   /// Inside an operator that autocast calls again: grad mode of the caller. The
-  /// casts of weights turn it on, for autocast keeps them until its region ends.
+  /// casts of weights turn it on, for autocast keeps them till its region ends.
   std::optional<bool> gradModeAroundCasts;
   State state = State::now();
   int leavingMode = -1; ///< whether what leaves is of inference mode
