@@ -3,6 +3,8 @@
 #include "pyjit/Operators/SizeExpr.h"
 #include "pyjit/Operators/SizePolynomial.h"
 
+#include <algorithm>
+
 using namespace mlir;
 
 namespace pyjit::operators {
@@ -33,14 +35,14 @@ bool isKnownAtLeast(AffineExpr size, int64_t least) {
   return bound && *bound >= least;
 }
 
-int64_t estimateSize(AffineExpr size, int64_t symbol) {
+static int64_t evaluate(AffineExpr size, int64_t symbol) {
   if (auto constant = dyn_cast<AffineConstantExpr>(size))
     return constant.getValue();
   auto binary = dyn_cast<AffineBinaryOpExpr>(size);
   if (!binary)
     return symbol;
-  int64_t lhs = estimateSize(binary.getLHS(), symbol);
-  int64_t rhs = estimateSize(binary.getRHS(), symbol);
+  int64_t lhs = evaluate(binary.getLHS(), symbol);
+  int64_t rhs = evaluate(binary.getRHS(), symbol);
   switch (size.getKind()) {
   case AffineExprKind::Add:
     return lhs + rhs;
@@ -53,6 +55,12 @@ int64_t estimateSize(AffineExpr size, int64_t symbol) {
   default:
     return rhs > 0 ? lhs % rhs : 0;
   }
+}
+
+int64_t estimateSize(AffineExpr size, int64_t symbol) {
+  int64_t value = evaluate(size, symbol);
+  // The size says `20 - s0` of symbols that are smaller than the guess.
+  return isa<AffineConstantExpr>(size) ? value : std::max<int64_t>(value, 2);
 }
 
 unsigned countSymbols(AffineExpr size) {

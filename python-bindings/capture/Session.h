@@ -358,8 +358,8 @@ public:
   bool finished = false; ///< ... which has returned
   Py_ssize_t argumentCount = 0;
   bool inHandler = false;
-  /// Of the present instruction: an operator began, or sizes that differ between
-  /// calls may decide whether it raises.
+  /// Of the present instruction: an operator began, or sizes that differ
+  /// between calls may decide whether it raises.
   bool operatorBegan = false, sizesDecide = false;
   bool passes = false; ///< ended by `endOnce`
   bool noCut = false;  ///< what ended the capture is not one instruction's

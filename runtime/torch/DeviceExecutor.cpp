@@ -259,6 +259,7 @@ bool DeviceExecutor::run(const at::Tensor *inputs, const at::Tensor *cached,
   std::unique_ptr<Instance> &instance = instances[stream];
   if (!instance)
     instance = makeInstance();
+  dropOtherSettings(*instance, stream);
   if (!instance->warm) {
     // Libraries set themselves up here, which a capture does not allow.
     bool answered =
@@ -342,17 +343,37 @@ void DeviceExecutor::dropMoved(Instance &instance, cuda::Stream stream) {
     moved |= instance.buffers[slot] != address;
   if (!moved)
     return;
-  cuda::check(device->driver(), device->driver().synchronize(stream),
-              "waiting for graphs that hold a parameter's old address");
-  for (auto &graphs : instance.graphs)
-    graphs.clear();
-  instance.stable.clear();
+  dropGraphs(instance, stream);
   // Parameters that move all the time are no parameters.
   constexpr unsigned kMany = 8;
   if (++instance.recaptures < kMany)
     return;
   chosen = Variant::Plain;
   failures[unsigned(Variant::Update)] = "parameters keep moving";
+}
+
+/// The next call is a plain one: libraries choose their kernels anew then.
+void DeviceExecutor::dropOtherSettings(Instance &instance,
+                                       cuda::Stream stream) {
+  if (calls.empty())
+    return;
+  LibrarySettings settings = LibrarySettings::now();
+  if (instance.settings == settings)
+    return;
+  instance.settings = settings;
+  if (!instance.warm)
+    return;
+  dropGraphs(instance, stream);
+  instance.warm = false;
+  std::fill(ran.begin(), ran.end(), false);
+}
+
+void DeviceExecutor::dropGraphs(Instance &instance, cuda::Stream stream) {
+  cuda::check(device->driver(), device->driver().synchronize(stream),
+              "waiting for graphs that are out of date");
+  for (auto &graphs : instance.graphs)
+    graphs.clear();
+  instance.stable.clear();
 }
 
 /// A body that no call has entered yet may hold library calls that still have

@@ -3,6 +3,7 @@
 #ifndef PYJIT_RUNTIME_TORCH_DEVICEEXECUTOR_H
 #define PYJIT_RUNTIME_TORCH_DEVICEEXECUTOR_H
 
+#include "LibrarySettings.h"
 #include "TorchDevice.h"
 
 #include "pyjit-rt/TorchExecutor.h"
@@ -93,6 +94,7 @@ private:
     /// for nothing but its stream.
     at::Tensor flag;
     bool warm = false;
+    LibrarySettings settings; ///< of the captured graphs' library calls
     unsigned recaptures = 0;
   };
 
@@ -109,6 +111,8 @@ private:
             const at::Tensor *cached);
   void bindAddress(Instance &instance, uint32_t slot);
   void dropMoved(Instance &instance, cuda::Stream stream);
+  void dropOtherSettings(Instance &instance, cuda::Stream stream);
+  void dropGraphs(Instance &instance, cuda::Stream stream);
   bool execute(Instance &instance, Variant variant, cuda::Stream stream);
   void step(uint32_t index, Instance &instance, cuda::Stream stream);
   uint32_t follow(uint32_t index, Instance &instance, cuda::Stream stream);

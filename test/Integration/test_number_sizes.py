@@ -34,6 +34,22 @@ def test_argument(use: str) -> None:
     assert pyjit.stats(fast)["hits"] >= 5
 
 
+@pytest.mark.parametrize("rows", [20, 32, 40])
+def test_rest_of_a_fixed_dimension(rows: int) -> None:
+    """Sizes like `20 - n`, of which guesses at `n` make less than nothing."""
+
+    def f(b: torch.Tensor, n: int) -> tuple[torch.Tensor, ...]:
+        rest = b[n:]
+        return rest * 2 + 1, rest.sum(), rest.exp().sum(1), rest[:, :4].softmax(0)
+
+    fast = pyjit.compile(f)
+    with torch.no_grad():
+        for n in (3, 5, 7, 9, 11, 4, 18, 19, 20):
+            b = values(rows, 17, seed=n)
+            torch.testing.assert_close(fast(b, n), f(b, n))
+    assert pyjit.stats(fast)["hits"] >= 4
+
+
 class _Position:
     def __init__(self) -> None:
         self.value = 3

@@ -13,6 +13,7 @@
 #include "mlir/IR/BuiltinOps.h"
 #include "mlir/IR/IRMapping.h"
 #include "llvm/ADT/TypeSwitch.h"
+#include <functional>
 
 namespace pyjit::refgraph {
 #define GEN_PASS_DEF_GENERATEGUARDSPASS
@@ -420,10 +421,37 @@ void GuardBuilder::build() {
                    kept);
 }
 
+/// Numbers are written out operands first, which has no end where one is
+/// computed from itself.
+LogicalResult verifyNumbers(TraceOp trace) {
+  enum class State { Open, Done };
+  llvm::DenseMap<Operation *, State> states;
+  std::function<LogicalResult(Operation *)> visit = [&](Operation *op) {
+    if (!isa_and_nonnull<ArithOp, CompareOp>(op))
+      return success();
+    auto [it, isNew] = states.try_emplace(op, State::Open);
+    if (!isNew)
+      return it->second == State::Done
+                 ? success()
+                 : op->emitOpError("is computed from its own result");
+    for (Value operand : op->getOperands())
+      if (failed(visit(operand.getDefiningOp())))
+        return failure();
+    states[op] = State::Done;
+    return success();
+  };
+  for (Operation &op : trace.getBody().front())
+    if (failed(visit(&op)))
+      return failure();
+  return success();
+}
+
 struct GenerateGuardsPass
     : public pyjit::refgraph::impl::GenerateGuardsPassBase<GenerateGuardsPass> {
   void runOnOperation() override {
     for (TraceOp trace : getOperation().getOps<TraceOp>()) {
+      if (failed(verifyNumbers(trace)))
+        return signalPassFailure();
       FailureOr<RecordPlan> plan = RecordPlan::compute(trace);
       if (failed(plan))
         return signalPassFailure();

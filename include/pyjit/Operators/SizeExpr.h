@@ -32,7 +32,8 @@ mlir::AffineExpr divideSizes(mlir::AffineExpr a, mlir::AffineExpr b);
 /// not known.
 bool isKnownAtLeast(mlir::AffineExpr size, int64_t least);
 
-/// The value where every symbol is `symbol`. For costs, never for correctness.
+/// The value where every symbol is `symbol`, and no less than 2, as sizes that
+/// have symbols are. For costs, never for correctness.
 int64_t estimateSize(mlir::AffineExpr size, int64_t symbol = 32);
 
 /// One more than the highest symbol in `size`.
