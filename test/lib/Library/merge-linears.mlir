@@ -24,6 +24,24 @@ func.func @qkv(%x: tensor<6x8xf16>, %q: tensor<8x8xf16> {pyjit.param}, %k: tenso
   return %4, %5 : tensor<6x2x4xf16>, tensor<6x8xf16>
 }
 
+// A part of a parameter is computed where the joined product needs it, though
+// the recorded program asked for it later.
+// CHECK-LABEL: func.func @late(
+// CHECK: tssa.aten "aten::linear"(%arg0, %{{.*}}, none) : (tensor<6x8xf16>, tensor<16x8xf16>) -> tensor<6x16xf16>
+// CHECK: func.func @late_prepare
+// CHECK: tssa.access %{{.*}} [#tssa.view<slice [0, 8, 16, 1]>]
+// CHECK: tssa.access %{{.*}} [#tssa.view<slice [0, 0, 8, 1]>]
+// CHECK: tssa.aten "aten::cat"
+func.func @late(%x: tensor<6x8xf16>, %q: tensor<8x8xf16> {pyjit.param}, %kv: tensor<24x8xf16> {pyjit.param}) -> tensor<6x8xf16> {
+  %0 = tssa.aten "aten::linear"(%x, %q, none) : (tensor<6x8xf16>, tensor<8x8xf16>) -> tensor<6x8xf16>
+  %1 = tssa.aten "aten::exp"(%0) : (tensor<6x8xf16>) -> tensor<6x8xf16>
+  %2 = tssa.access %kv [#tssa.view<slice [0, 8, 16, 1]>] : tensor<24x8xf16> -> tensor<16x8xf16>
+  %3 = tssa.access %2 [#tssa.view<slice [0, 0, 8, 1]>] : tensor<16x8xf16> -> tensor<8x8xf16>
+  %4 = tssa.aten "aten::linear"(%x, %3, none) : (tensor<6x8xf16>, tensor<8x8xf16>) -> tensor<6x8xf16>
+  %5 = tssa.aten "aten::add.Tensor"(%1, %4, 1 : i64) : (tensor<6x8xf16>, tensor<6x8xf16>) -> tensor<6x8xf16>
+  return %5 : tensor<6x8xf16>
+}
+
 // A caller sees the layout; a view across rows cannot show a slice; other
 // weights than parameters change at each call.
 // CHECK-LABEL: func.func @kept(
