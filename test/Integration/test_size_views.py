@@ -86,3 +86,32 @@ def test_views_of_a_part() -> None:
             assert have.data_ptr() == want.data_ptr()
             assert have.shape == want.shape and have.stride() == want.stride()
     assert pyjit.stats(fast)["misses"] == 2
+
+
+RESHAPES: dict[str, Callable[[torch.Tensor], Any]] = {
+    "transposed": lambda x: x.t().reshape(x.shape),
+    "three": lambda x: x.t().reshape(x.shape[0], -1, 1),
+    "with ones": lambda x: x.t()[:, None].reshape(x.shape[0], 1, -1),
+    "parts": lambda x: x[:, :2].reshape(-1, x.shape[0]),
+    "flattened": lambda x: x[:, 1:].flatten(),
+}
+
+
+@pytest.mark.parametrize("name", RESHAPES)
+def test_reshape_copies_where_no_view_is_possible(name: str) -> None:
+    """A square is one that a view shows, as eager's result of that call does."""
+    import pyjit
+
+    f = RESHAPES[name]
+    fast = pyjit.compile(f)
+    with torch.no_grad():
+        for b, n in [(2, 8), (3, 8), (5, 6), (6, 6), (4, 8), (4, 4), (2, 2), (8, 2)]:
+            x = torch.randn(b, n)
+            want, have = f(x), fast(x)
+            assert (have.shape, have.stride()) == (want.shape, want.stride())
+            assert have._is_view() == want._is_view()
+            assert (have.data_ptr() == x.data_ptr()) == (
+                want.data_ptr() == x.data_ptr()
+            )
+            torch.testing.assert_close(have, want)
+    assert pyjit.stats(fast)["hits"] > 0

@@ -426,6 +426,39 @@ std::optional<SizePolynomials> refgraph::resolveViewSizes(const SizeCall &c) {
   return whole;
 }
 
+/// Whether no view shows `source` in other sizes, now or in any call. A view has
+/// to be split where dimensions of `source` do not lie behind one another; of
+/// one such place it is required that no dimension of the view begins there.
+static bool requireNoView(const SymbolicShape &source,
+                          ArrayRef<SizePolynomial> sizes, SizeFacts &facts) {
+  SizePolynomials places{SizePolynomial(1)};
+  for (const SizePolynomial &size : llvm::reverse(sizes))
+    places.push_back(places.back() * size);
+  bool found = false;
+  SizePolynomial step = source.rank() ? source.strides.back() : 1;
+  SizePolynomial chunk = 1, taken = 1;
+  for (unsigned dim = source.rank(); dim-- > 1;) {
+    chunk = chunk * source.sizes[dim];
+    taken = taken * source.sizes[dim];
+    const SizePolynomial &next = source.strides[dim - 1];
+    if (source.sizes[dim - 1] == SizePolynomial(1) || next == chunk * step)
+      continue;
+    if (!facts.requireDifferent(next, chunk * step))
+      return false;
+    auto differs = [&](const SizePolynomial &place) {
+      return facts.evaluate(place) != facts.evaluate(taken);
+    };
+    if (!found && llvm::all_of(places, differs)) {
+      found = true;
+      for (const SizePolynomial &place : places)
+        facts.requireDifferent(place, taken);
+    }
+    step = next;
+    chunk = 1;
+  }
+  return found;
+}
+
 static Shapes view(const SizeCall &c) {
   const SymbolicShape *self = c.tensor();
   auto sizes = resolveViewSizes(c);
@@ -434,12 +467,8 @@ static Shapes view(const SizeCall &c) {
   SymbolicShape shown{*sizes, {}, 0};
   // `reshape` copies what no view can show.
   if (c.op.getAliases().empty() && c.name != "_unsafe_view") {
-    for (unsigned i = 1; i < self->rank(); ++i) {
-      SizePolynomial packed = self->sizes[i] * self->strides[i];
-      if (self->strides[i - 1] != packed &&
-          !c.facts.requireDifferent(self->strides[i - 1], packed))
-        return std::nullopt;
-    }
+    if (!requireNoView(*self, *sizes, c.facts))
+      return std::nullopt;
     return one(shown);
   }
   auto strides = inferViewStrides(*self, *sizes, c.facts);
