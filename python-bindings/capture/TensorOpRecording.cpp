@@ -11,15 +11,27 @@
 #include "TensorOpArguments.h"
 #include "TensorOpFacts.h"
 
-#include <ATen/autocast_mode.h>
 #include <ATen/core/Tensor.h>
 #include <c10/core/GradMode.h>
-#include <c10/core/impl/LocalDispatchKeySet.h>
 
 #include <algorithm>
 #include <set>
 
 using namespace pyjit::capture;
+
+void pyjit::capture::collectTensors(const c10::IValue &v,
+                                    std::vector<at::Tensor> &out) {
+  if (v.isTensor()) {
+    if (v.toTensor().defined())
+      out.push_back(v.toTensor());
+  } else if (v.isList()) {
+    for (const c10::IValue &element : v.toListRef())
+      collectTensors(element, out);
+  } else if (v.isTuple()) {
+    for (const c10::IValue &element : v.toTupleRef().elements())
+      collectTensors(element, out);
+  }
+}
 
 namespace {
 
@@ -51,19 +63,6 @@ bool isRowMajor(const at::TensorBase &t) {
     expected *= std::max<int64_t>(1, t.size(d));
   }
   return true;
-}
-
-void collectTensors(const c10::IValue &v, std::vector<at::Tensor> &out) {
-  if (v.isTensor()) {
-    if (v.toTensor().defined())
-      out.push_back(v.toTensor());
-  } else if (v.isList()) {
-    for (const c10::IValue &element : v.toListRef())
-      collectTensors(element, out);
-  } else if (v.isTuple()) {
-    for (const c10::IValue &element : v.toTupleRef().elements())
-      collectTensors(element, out);
-  }
 }
 
 bool holdsOtherThanTensors(const c10::IValue &v) {

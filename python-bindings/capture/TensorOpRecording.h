@@ -18,6 +18,9 @@ struct TensorRecorder::Impl::Operation : at::ObserverContext {
   bool autocast = false;  ///< its casts, and its call with them, are recorded
 };
 
+/// The tensors of an argument or a result, those in lists included.
+void collectTensors(const c10::IValue &value, std::vector<at::Tensor> &out);
+
 } // namespace pyjit::capture
 
 #endif // PYJIT_CAPTURE_TENSOROPRECORDING_H

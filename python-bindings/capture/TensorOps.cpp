@@ -27,16 +27,12 @@ struct HoldLock {
 /// Whether the dispatcher hands the call to autocast before anybody else.
 bool autocastComesFirst(const c10::OperatorHandle &handle,
                         const std::vector<c10::IValue> &inputs) {
-  c10::DispatchKeySet keys;
+  std::vector<at::Tensor> tensors;
   for (const c10::IValue &input : inputs)
-    if (input.isTensor())
-      keys = keys | input.toTensor().key_set();
-    else if (input.isTensorList())
-      for (const at::Tensor &tensor : input.toTensorVector())
-        keys = keys | tensor.key_set();
-    else if (input.isOptionalTensorList())
-      for (const auto &tensor : input.toOptionalTensorVector())
-        keys = keys | (tensor ? tensor->key_set() : c10::DispatchKeySet());
+    collectTensors(input, tensors);
+  c10::DispatchKeySet keys;
+  for (const at::Tensor &tensor : tensors)
+    keys = keys | tensor.key_set();
   for (auto key :
        {c10::DispatchKey::AutocastCPU, c10::DispatchKey::AutocastCUDA})
     if (keys.has(key) && !c10::impl::tls_is_dispatch_key_excluded(key) &&

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 import random
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
 from typing import Any
 
@@ -57,6 +57,25 @@ class Grammar:
                 yield from indented()
 
 
+def compare_program(
+    source: str,
+    outcome: Callable[[Any, Any], Any],
+    calls: Iterable[Any],
+    options: dict[str, Any] | None = None,
+) -> Any:
+    """Compares the function `f` of a module's source with eager; returns it, compiled.
+
+    outcome: calls it with arguments that one of `calls` decides, and says what a user sees.
+    """
+    plain = module_of(source).f
+    fast: Any = pyjit.compile(module_of(source).f, options=options or {})
+    with torch.no_grad():
+        for number, call in enumerate(calls):
+            found = difference(outcome(plain, call), outcome(fast, call))
+            assert not found, f"call {number}, {call}: {found}\n{source}"
+    return fast
+
+
 def compare_programs(
     program: Callable[[int], str],
     outcome: Callable[[Any, int], Any],
@@ -76,12 +95,6 @@ def compare_programs(
     numbers = random.sample(range(10**9), examples) if others else range(examples)
     stats: list[dict[str, Any]] = []
     for number in (*also, *numbers):
-        source = program(number)
-        plain = module_of(source).f
-        fast: Any = pyjit.compile(module_of(source).f, options=options or {})
-        with torch.no_grad():
-            for call in calls:
-                found = difference(outcome(plain, call), outcome(fast, call))
-                assert not found, f"call {call}: {found}\n{source}"
+        fast = compare_program(program(number), outcome, calls, options)
         stats.append(pyjit.stats(fast))
     return stats

@@ -85,7 +85,7 @@ def compare(**settings: Any) -> list[int]:
     """How many branches were merged in each program."""
     calls = (0, 1, 2, 3, 4, 5, 0, 6, 7, 1, 8, 9, 2, 5)
     stats = compare_programs(
-        program, lambda f, call: outcome(f, 1, call), calls, **settings
+        program, lambda f, call: outcome(f, (call, 1)), calls, **settings
     )
     return [s["branches"] for s in stats]
 

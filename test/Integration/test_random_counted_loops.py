@@ -10,7 +10,8 @@ from typing import Any
 import pyjit
 import pytest
 import torch
-from Integration.harness import difference, module_of, snapshot, values
+from Integration.harness import snapshot, values
+from Integration.random_sources import compare_program
 
 PROGRAMS = int(os.environ.get("PYJIT_COUNTED_LOOPS", "24"))
 NAMES = ("a", "b", "c")
@@ -111,7 +112,8 @@ def program(seed: int) -> str:
     return "\n".join(lines) + "\n"
 
 
-def outcome(f: Any, seed: int, n: int, lim: float) -> Any:
+def outcome(f: Any, call: tuple[int, int, float]) -> Any:
+    seed, n, lim = call
     a, b, c, w = (values(4, seed=seed + i) for i in range(4))
     try:
         result = f(a, b, c, w, n, torch.tensor(lim))
@@ -125,18 +127,10 @@ counted: list[Any] = []
 
 @pytest.mark.parametrize("seed", range(PROGRAMS))
 def test_program(seed: int) -> None:
-    source = program(seed)
-    plain = module_of(source).f
-    fast = pyjit.compile(module_of(source).f)
-    counted.append(fast)
     calls = [(9, 1e9), (9, 1.0), (9, 1e9), (9, 2.0), (0, 1.0), (1, 1e9), (2, 0.5)]
     calls += [(14, 1e9), (6, 3.0), (9, 1e9), (5, 0.1), (11, 1.5)]
-    with torch.no_grad():
-        for call, (n, lim) in enumerate(calls):
-            want = outcome(plain, call % 3, n, lim)
-            have = outcome(fast, call % 3, n, lim)
-            found = difference(want, have)
-            assert not found, f"call {call}, n {n}, lim {lim}: {found}\n{source}"
+    story = [(number % 3, n, lim) for number, (n, lim) in enumerate(calls)]
+    counted.append(compare_program(program(seed), outcome, story))
 
 
 def test_that_loops_were_compiled() -> None:

@@ -9,7 +9,8 @@ from typing import Any
 import pyjit
 import pytest
 import torch
-from Integration.harness import difference, module_of, snapshot, values
+from Integration.harness import snapshot, values
+from Integration.random_sources import compare_program
 
 PROGRAMS = int(os.environ.get("PYJIT_LOOPS", "60"))
 NAMES = ("a", "b", "c")
@@ -88,7 +89,8 @@ def tell(f: Any, trips: int, seed: int) -> Any:
     return shown, identity, snapshot((result, a, b, c))
 
 
-def outcome(f: Any, trips: int, seed: int) -> Any:
+def outcome(f: Any, call: tuple[int, int]) -> Any:
+    seed, trips = call
     try:
         return tell(f, trips, seed)
     except RuntimeError as error:
@@ -100,16 +102,8 @@ counted: list[Any] = []
 
 @pytest.mark.parametrize("seed", range(PROGRAMS))
 def test_program(seed: int) -> None:
-    source = program(seed)
-    plain = module_of(source).f
-    fast = pyjit.compile(module_of(source).f)
-    counted.append(fast)
-    with torch.no_grad():
-        for call, trips in enumerate((5, 4, 0, 1, 2, 9, 3)):
-            want = outcome(plain, trips, call)
-            have = outcome(fast, trips, call)
-            found = difference(want, have)
-            assert not found, f"call {call} of {trips} trips: {found}\n{source}"
+    calls = enumerate((5, 4, 0, 1, 2, 9, 3))
+    counted.append(compare_program(program(seed), outcome, calls))
 
 
 def test_that_loops_were_compiled() -> None:

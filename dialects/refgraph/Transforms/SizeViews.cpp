@@ -426,9 +426,9 @@ std::optional<SizePolynomials> refgraph::resolveViewSizes(const SizeCall &c) {
   return whole;
 }
 
-/// Whether no view shows `source` in other sizes, now or in any call. A view has
-/// to be split where dimensions of `source` do not lie behind one another; of
-/// one such place it is required that no dimension of the view begins there.
+/// Whether no view shows `source` in other sizes, now or in any call. A view
+/// has to be split where dimensions of `source` do not lie behind one another;
+/// of one such place it is required that no dimension of the view begins there.
 static bool requireNoView(const SymbolicShape &source,
                           ArrayRef<SizePolynomial> sizes, SizeFacts &facts) {
   SizePolynomials places{SizePolynomial(1)};

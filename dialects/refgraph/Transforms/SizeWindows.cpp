@@ -182,20 +182,20 @@ template <unsigned spatial> static Shapes adaptive(const SizeCall &c) {
 
 /// Likewise; a scale beside them is what they were computed with.
 template <unsigned spatial> static Shapes resized(const SizeCall &c) {
-  const SymbolicShape *x = c.tensor();
-  auto given = c.sizes("output_size");
-  if (!x || x->rank() < spatial || !given || given->size() != spatial)
+  Shapes shapes = adaptive<spatial>(c);
+  if (!shapes)
     return std::nullopt;
   bool scaled = llvm::any_of(
       ArrayRef<StringRef>{"scales", "scales_d", "scales_h", "scales_w"},
       [&](StringRef name) { return !c.isNone(name); });
-  for (unsigned i = 0; scaled && i < spatial; ++i) {
-    const SizePolynomial &size = x->sizes[x->rank() - spatial + i];
-    auto scale = (*given)[i].divide(size);
+  const SymbolicShape *x = c.tensor();
+  for (unsigned i = x->rank() - spatial; scaled && i < x->rank(); ++i) {
+    const SizePolynomial &size = x->sizes[i];
+    auto scale = shapes->front().sizes[i].divide(size);
     if (!size.isConstant() && (!scale || !scale->isConstant()))
       return images<spatial>(c);
   }
-  return adaptive<spatial>(c);
+  return shapes;
 }
 
 SizeRule refgraph::findSizeWindowRule(StringRef name) {
