@@ -99,8 +99,9 @@ struct HoistParameters
     auto prepare = func::FuncOp::create(builder, function.getLoc(),
                                         (function.getName() + "_prepare").str(),
                                         builder.getFunctionType({}, {}));
-    if (Attribute device = function->getAttr("pyjit.device"))
-      prepare->setAttr("pyjit.device", device);
+    for (StringRef name : {"pyjit.device", "pyjit.default_dtype"})
+      if (Attribute attribute = function->getAttr(name))
+        prepare->setAttr(name, attribute);
     Block *body = prepare.addEntryBlock();
     builder.setInsertionPointToEnd(body);
     IRMapping mapping;

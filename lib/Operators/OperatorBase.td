@@ -23,7 +23,8 @@ class Lowering<string name> {
 ///            become the default float type), Bool, Self, Stated (by the call)
 ///   numbers: what eager makes of a Python number beside half precision: Wide
 ///            (computes with it as it is), Narrow (rounds it to half precision
-///            first), NarrowOnCPU
+///            first), NarrowOnCPU, WideScalar (as Wide, and on the CPU a second
+///            operand of one element is taken as it is, too)
 class Op<string name, dag expression, string compute = "Result",
          string result = "Promote", string numbers = "Wide"> : Lowering<name> {
   dag Expression = expression;
@@ -48,6 +49,10 @@ class Raises<string name> {
   string Name = name;
 }
 
+/// A library call, although its functional form has a kernel: eager computes the
+/// two in different ways.
+class Library<string name> : Lowering<name>;
+
 class Node;
 
 /// A ScalarOp; `aten` where an operator of this name is just this node.
@@ -66,6 +71,8 @@ def Fmod : ScalarNode;
 def Pow : ScalarNode;
 def Maximum : ScalarNode<"maximum">;
 def Minimum : ScalarNode<"minimum">;
+def ClampMin : ScalarNode; // (ClampMin x, low), (ClampMax x, high)
+def ClampMax : ScalarNode;
 def Fmax : ScalarNode<"fmax">;
 def Fmin : ScalarNode<"fmin">;
 def Atan2 : ScalarNode<"atan2">;
@@ -109,6 +116,7 @@ def BitXor : ScalarNode<"bitwise_xor">;
 def BitNot : ScalarNode<"bitwise_not">;
 def Shl : ScalarNode<"bitwise_left_shift">;
 def Shr : ScalarNode<"bitwise_right_shift">;
+def Fma : ScalarNode;             // (Fma a, b, c): a * b + c, rounded once
 def Eq : ScalarNode<"eq">;
 def Ne : ScalarNode<"ne">;
 def Lt : ScalarNode<"lt">;
@@ -128,7 +136,10 @@ def Value : TableNode<1>;       // (Value x): x, where a dag must stand
 def Raw : TableNode<0>;         // (Raw $argument)
 def Channel : TableNode<0>;     // (Channel $argument)
 def IterIndex : TableNode<0>;   // (IterIndex n): from the last dimension, 1-based
+def Negated : TableNode<0>;     // (Negated $argument): a number, in its own type
 def Bool : TableNode<1>;        // (Bool x)
+def Narrowed : TableNode<1>;    // (Narrowed x): to half precision, where eager does
+def Wide : TableNode<1>;        // (Wide x): as double on the CPU
 def Step : TableNode<1>;        // (Step x)
 def IfNone : TableNode<2>;      // (IfNone $argument, a, b)
 def IfTrue : TableNode<2>;      // (IfTrue $argument, a, b)
@@ -136,6 +147,7 @@ def IfString : TableNode<2>;    // (IfString $argument, "text", a, b)
 def IfNumber : TableNode<2>;    // (IfNumber $argument, number, a, b)
 def IfDivisor : TableNode<2>;   // (IfDivisor $argument, a, b)
 def IfFloat : TableNode<2>;     // (IfFloat a, b)
+def IfConstant : TableNode<2>;  // (IfConstant $argument, a, b): not lifted
 def Let : TableNode<2>;         // (Let $name, value, body)
 def ReduceSum : TableNode<1>;   // (ReduceSum x, DIMS), and so on
 def ReduceProd : TableNode<1>;

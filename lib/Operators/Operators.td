@@ -32,9 +32,13 @@ def : Op<"aten::signbit", (SignBit $self), "Self", "Bool">;
 def : Op<"aten::logical_not", (BitNot (Bool (Raw $self))), "Self", "Bool">;
 
 // Activations. A NaN stays one.
-def : Op<"aten::relu", (Maximum $self, 0)>;
-def : Op<"aten::relu6", (Minimum (Maximum $self, 0), 6)>;
-def : Op<"aten::hardtanh", (Minimum (Maximum $self, $min_val), $max_val)>;
+def : Op<"aten::relu", (ClampMin $self, 0)>;
+def : Op<"aten::relu6", (ClampMax (ClampMin $self, 0), 6)>;
+def : Op<"aten::hardtanh",
+         (Let $inside, (ClampMax (ClampMin $self, $min_val), $max_val),
+           (IfFloat (Select (BitOr (IsNan $min_val), (IsNan $max_val)),
+                            (Add $min_val, $max_val), $inside),
+                    $inside)), "Result", "Promote", "Narrow">;
 def : Op<"aten::gelu",
          (IfString $approximate, "tanh",
            (Mul (Mul $self, "0.5"),
@@ -46,15 +50,16 @@ def : Op<"aten::gelu",
 def : Op<"aten::silu", (Div $self, (Add (Exp (Neg $self)), 1))>;
 def : Op<"aten::mish", (Mul $self, (Tanh (Log1p (Exp $self))))>;
 def : Op<"aten::elu",
-         (Select (Le $self, 0),
-                 (Mul (Mul (Expm1 (Mul $self, $input_scale)), $alpha), $scale),
+         (Select (Lt $self, 0),
+                 (Mul (Expm1 (Mul $self, $input_scale)), (Mul $alpha, $scale)),
                  (Mul $self, $scale))>;
 def : Op<"aten::selu",
-         (Select (Le $self, 0),
+         (Select (Lt $self, 0),
                  (Mul (Expm1 $self), "1.7580993408473768600"),
                  (Mul $self, "1.0507009873554804934"))>;
 def : Op<"aten::celu",
-         (Select (Le $self, 0), (Mul (Expm1 (Div $self, $alpha)), $alpha), $self)>;
+         (Select (Lt $self, 0), (Mul (Expm1 (Mul $self, (Div 1, $alpha))), $alpha),
+                 $self)>;
 def : Op<"aten::leaky_relu",
          (Select (Gt $self, 0), $self, (Mul $self, $negative_slope))>;
 def : Op<"aten::prelu", (Select (Gt $self, 0), $self, (Mul $self, (Channel $weight)))>;
@@ -64,7 +69,8 @@ def : Op<"aten::hardsigmoid", (Div (Minimum (Maximum (Add $self, 3), 0), 6), 6)>
 def : Op<"aten::softplus",
          (Select (Gt (Mul $self, $beta), $threshold), $self,
                  (Div (Log1p (Exp (Mul $self, $beta))), $beta))>;
-def : Op<"aten::threshold", (Select (Le $self, $threshold), $value, $self)>;
+def : Op<"aten::threshold", (Select (Le $self, $threshold), $value, $self),
+         "Result", "Promote", "Narrow">;
 def : Op<"aten::log_sigmoid",
          (Sub (Minimum $self, 0), (Log1p (Exp (Neg (Abs $self)))))>;
 def : Op<"aten::softshrink",
@@ -72,25 +78,35 @@ def : Op<"aten::softshrink",
                  (Select (Gt $self, $lambd), (Sub $self, $lambd),
                          (Add $self, $lambd)))>;
 def : Op<"aten::hardshrink",
-         (Select (BitAnd (Ge $self, (Neg $lambd)), (Le $self, $lambd)), 0, $self)>;
+         (Select (BitAnd (Ge $self, (Neg $lambd)), (Le $self, $lambd)), 0, $self),
+         "Result", "Promote", "Narrow">;
 
 //===----------------------------------------------------------------------===//
 // Pointwise, more operands
 //===----------------------------------------------------------------------===//
 
 foreach ov = ["Tensor", "Scalar"] in {
-  def : Op<"aten::add." # ov, (Add $self, (Mul $other, $alpha)),
+  def : Op<"aten::add." # ov,
+           (IfNumber $alpha, 1, (Add $self, $other),
+             (IfFloat (Fma $other, $alpha, $self), (Add $self, (Mul $other, $alpha)))),
            "Result", "Promote", "NarrowOnCPU">;
-  def : Op<"aten::sub." # ov, (Sub $self, (Mul $other, $alpha)),
+  foreach name = ["sub", "subtract"] in
+    def : Op<"aten::" # name # "." # ov,
+             (IfNumber $alpha, 1, (Sub $self, $other),
+               (IfFloat (Fma $other, (Negated $alpha), $self),
+                        (Sub $self, (Mul $other, $alpha)))),
+             "Result", "Promote", "NarrowOnCPU">;
+  def : Op<"aten::rsub." # ov,
+           (IfNumber $alpha, 1, (Sub $other, $self),
+             (IfFloat (Fma $self, (Negated $alpha), $other),
+                      (Sub $other, (Mul $self, $alpha)))),
            "Result", "Promote", "NarrowOnCPU">;
-  def : Op<"aten::subtract." # ov, (Sub $self, (Mul $other, $alpha)),
-           "Result", "Promote", "NarrowOnCPU">;
-  def : Op<"aten::rsub." # ov, (Sub $other, (Mul $self, $alpha)),
-           "Result", "Promote", "NarrowOnCPU">;
-  def : Op<"aten::mul." # ov, (Mul $self, $other)>;
-  def : Op<"aten::multiply." # ov, (Mul $self, $other)>;
+  foreach name = ["mul", "multiply"] in
+    def : Op<"aten::" # name # "." # ov, (Mul $self, $other), "Result", "Promote",
+             "WideScalar">;
   foreach name = ["div", "divide", "true_divide"] in
-    def : Op<"aten::" # name # "." # ov, (Div $self, $other), "Result", "Float">;
+    def : Op<"aten::" # name # "." # ov, (Div $self, $other), "Result", "Float",
+             "WideScalar">;
   // Without rounding an integer quotient is a float; with it, it is computed
   // in integers, where division by zero raises: only a constant divisor that
   // is not zero is ours.
@@ -101,7 +117,8 @@ foreach ov = ["Tensor", "Scalar"] in {
                  (IfFloat (TruncDiv $self, $other),
                           (IfDivisor $other, (TruncDiv $self, $other), (Unsupported))),
                  (IfFloat (FloorDiv $self, $other),
-                          (IfDivisor $other, (FloorDiv $self, $other), (Unsupported)))))>;
+                          (IfDivisor $other, (FloorDiv $self, $other), (Unsupported))))),
+             "Result", "Promote", "WideScalar">;
   def : Op<"aten::remainder." # ov,
            (IfFloat (Remainder $self, $other),
                     (IfDivisor $other, (Remainder $self, $other), (Unsupported))),
@@ -157,7 +174,8 @@ def : Op<"aten::pow.Tensor_Scalar",
            (IfNumber $exponent, "-0.5", (Rsqrt $self),
            (IfNumber $exponent, -1, (Reciprocal $self),
            (IfNumber $exponent, -2, (Reciprocal (Mul $self, $self)),
-             (Pow $self, $exponent))))),
+             // One that differs between calls may be any of these.
+             (IfConstant $exponent, (Pow $self, $exponent), (Unsupported)))))),
            (Unsupported))))), "Result", "Promote", "Narrow">;
 def : Op<"aten::pow.Tensor_Tensor",
          (IfFloat (Pow $self, $exponent), (Unsupported)),
@@ -170,24 +188,45 @@ foreach ov = ["self", "ScalarSelf", "ScalarOther", "Scalar"] in
 foreach ov = ["Tensor", "Scalar"] in
   def : Op<"aten::masked_fill." # ov,
            (Select (Bool (Raw $mask)), $value, $self), "Result", "Self">;
-foreach ov = ["", ".Tensor"] in {
-  foreach name = ["clamp", "clip"] in
-    def : Op<"aten::" # name # ov,
-             (IfNone $min,
-               (Minimum $self, $max),
-               (IfNone $max, (Maximum $self, $min),
-                 (Minimum (Maximum $self, $min), $max)))>;
-  def : Op<"aten::clamp_min" # ov, (Maximum $self, $min)>;
-  def : Op<"aten::clamp_max" # ov, (Minimum $self, $max)>;
+// The number is the first factor of eager's loop, which rounds it.
+foreach name = ["mul_", "multiply_"] in
+  def : Library<"aten::" # name # ".Scalar">;
+
+// A number as a bound: where it is NaN all elements are, but those of `clamp` with
+// one bound stay.
+foreach name = ["clamp", "clip"] in {
+  def : Op<"aten::" # name,
+           (IfNone $min,
+             (ClampMax $self, $max),
+             (IfNone $max, (ClampMin $self, $min),
+               (Let $inside, (ClampMax (ClampMin $self, $min), $max),
+                 (IfFloat (Select (BitOr (IsNan $min), (IsNan $max)),
+                                  (Add $min, $max), $inside),
+                          $inside)))), "Result", "Promote", "Narrow">;
+  def : Op<"aten::" # name # ".Tensor",
+           (IfNone $min,
+             (Minimum $self, $max),
+             (IfNone $max, (Maximum $self, $min),
+               (Minimum (Maximum $self, $min), $max)))>;
 }
+def : Op<"aten::clamp_min",
+         (IfFloat (Select (IsNan $min), $min, (ClampMin $self, $min)),
+                  (ClampMin $self, $min)), "Result", "Promote", "Narrow">;
+def : Op<"aten::clamp_max",
+         (IfFloat (Select (IsNan $max), $max, (ClampMax $self, $max)),
+                  (ClampMax $self, $max)), "Result", "Promote", "Narrow">;
+def : Op<"aten::clamp_min.Tensor", (Maximum $self, $min)>;
+def : Op<"aten::clamp_max.Tensor", (Minimum $self, $max)>;
 foreach ov = ["Scalar", "Tensor"] in
   def : Op<"aten::lerp." # ov,
            (Select (Lt (Abs $weight), "0.5"),
-                   (Add $self, (Mul $weight, (Sub $end, $self))),
-                   (Sub $end, (Mul (Sub $end, $self), (Sub 1, $weight))))>;
-def : Op<"aten::addcmul", (Add $self, (Mul (Mul $tensor1, $tensor2), $value))>;
+                   (Fma $weight, (Sub $end, $self), $self),
+                   (Fma (Sub $weight, 1), (Sub $end, $self), $end))>;
+def : Op<"aten::addcmul",
+         (IfFloat (Fma (Mul $tensor1, $value), $tensor2, $self),
+                  (Add $self, (Mul (Mul $tensor1, $value), $tensor2)))>;
 def : Op<"aten::addcdiv",
-         (IfFloat (Add $self, (Mul (Div $tensor1, $tensor2), $value)), (Unsupported))>;
+         (IfFloat (Add $self, (Div (Mul $tensor1, $value), $tensor2)), (Unsupported))>;
 
 //===----------------------------------------------------------------------===//
 // Copies, casts, constants
@@ -214,10 +253,11 @@ def : Op<"aten::arange.start",
 def : Op<"aten::arange.start_step",
          (IfFloat (Unsupported), (Add $start, (Mul $step, (IterIndex 1)))),
          "Result", "Stated">;
+// The difference of two indices does not overflow.
 def : Op<"aten::tril",
-         (Select (Le (IterIndex 1), (Add (IterIndex 2), (Raw $diagonal))), $self, 0)>;
+         (Select (Le (Sub (IterIndex 1), (IterIndex 2)), (Raw $diagonal)), $self, 0)>;
 def : Op<"aten::triu",
-         (Select (Ge (IterIndex 1), (Add (IterIndex 2), (Raw $diagonal))), $self, 0)>;
+         (Select (Ge (Sub (IterIndex 1), (IterIndex 2)), (Raw $diagonal)), $self, 0)>;
 
 //===----------------------------------------------------------------------===//
 // Reductions
@@ -242,17 +282,20 @@ foreach ov = ["dim", "dims"] in {
   def : Op<"aten::all." # ov, (ReduceAll (Bool (Raw $self)), $dim), "Self", "Stated">;
 }
 
-// Two passes, as exact as eager's Welford. The divisor is never negative.
-defvar squaresOverDim = (ReduceSum (Mul (Sub $self, $mean), (Sub $self, $mean)), $dim);
-defvar meanOverDim = (Div (ReduceSum $self, $dim), (Count $self, $dim));
+// Two passes, as exact as eager's Welford, which runs in double on the CPU. The
+// divisor is never negative.
+defvar squaresOverDim =
+    (ReduceSum (Mul (Sub (Wide $self), $mean), (Sub (Wide $self), $mean)), $dim);
+defvar meanOverDim = (Div (ReduceSum (Wide $self), $dim), (Wide (Count $self, $dim)));
 defvar varOverDim =
     (Let $mean, meanOverDim,
       (Div squaresOverDim,
-           (Maximum (Sub (Count $self, $dim), (IfNone $correction, 1, $correction)), 0)));
+           (Wide (Maximum (Sub (Count $self, $dim),
+                               (IfNone $correction, 1, $correction)), 0))));
 defvar varUnbiased =
     (Let $mean, meanOverDim,
       (Div squaresOverDim,
-           (Maximum (Sub (Count $self, $dim), (IfTrue $unbiased, 1, 0)), 0)));
+           (Wide (Maximum (Sub (Count $self, $dim), (IfTrue $unbiased, 1, 0)), 0))));
 def : Op<"aten::var.correction", varOverDim, "Result", "Self">;
 def : Op<"aten::std.correction", (Sqrt varOverDim), "Result", "Self">;
 def : Op<"aten::var.dim", varUnbiased, "Result", "Self">;
@@ -322,8 +365,10 @@ multiclass Loss<string name, dag value> {
            (IfNumber $reduction, 1, (Div (ReduceSum value, (Every)), (Count value, (Every))),
              (ReduceSum value, (Every))))>;
 }
-defm : Loss<"mse_loss", (Mul (Sub $self, $target), (Sub $self, $target))>;
-defm : Loss<"l1_loss", (Abs (Sub $self, $target))>;
+// Eager has the losses of elements in memory before it adds them up.
+defvar error = (Narrowed (Sub $self, $target));
+defm : Loss<"mse_loss", (Narrowed (Mul error, error))>;
+defm : Loss<"l1_loss", (Abs error)>;
 
 //===----------------------------------------------------------------------===//
 // What no scalar expression says

@@ -54,14 +54,12 @@ FailureOr<Recipe> Resolver::run() {
 
 FailureOr<Recipe> resolveRecipe(StringRef overload, ArrayAttr args,
                                 TypeRange operands, RankedTensorType result,
-                                Type defaultFloat, bool onDevice) {
+                                const CallPlace &place) {
   const OperatorInfo *info = lookupOperator(overload);
   if (!info || info->lowering != Lowering::Recipe ||
       info->arguments.size() != args.size())
     return failure();
-  if (!defaultFloat)
-    defaultFloat = Float32Type::get(args.getContext());
-  return Resolver(*info, args, operands, result, defaultFloat, onDevice).run();
+  return Resolver(*info, args, operands, result, place).run();
 }
 
 void print(llvm::raw_ostream &os, const Recipe &recipe) {

@@ -73,6 +73,12 @@ Value Resolver::convert(Value value, Type type) {
   return value;
 }
 
+/// What the conversion of an operand to half precision leaves of it, in the
+/// type of the computation.
+Value Resolver::roundToCommon(Value value) {
+  return convert(convert(std::move(value), common), compute);
+}
+
 std::optional<SmallVector<int64_t>> Resolver::broadcast(ArrayRef<int64_t> a,
                                                         ArrayRef<int64_t> b) {
   if (a.size() < b.size())
@@ -129,6 +135,36 @@ static std::optional<double> getNumber(Attribute arg) {
   return std::nullopt;
 }
 
+/// A constant argument in `type`; in its own type where that is null.
+Resolver::MaybeValue Resolver::literal(TypedAttr number, Type type) {
+  std::optional<double> real = getNumber(number);
+  if (narrowNumbers && real && type && type == compute && common != compute) {
+    // From double by way of single precision, as eager converts.
+    auto single = builder.getF32FloatAttr(static_cast<float>(*real));
+    number = FloatAttr::get(common, single.getValueAsDouble());
+  }
+  return constant(number, type ? type : number.getType());
+}
+
+/// Whether eager converts a tensor to half precision before it computes with
+/// it. It does so with every operand that takes part in promotion, but for
+/// numbers that its loops take as they are.
+bool Resolver::isRounded(unsigned index, RankedTensorType type) {
+  if (common == compute || type.getElementType() == common)
+    return false;
+  bool byPromotion = info.result == ResultRule::Promote ||
+                     info.result == ResultRule::Float ||
+                     info.result == ResultRule::Bool;
+  if (index != 0 && (!byPromotion || !(info.promoted & (1u << index))))
+    return false;
+  if (place.onDevice)
+    return info.numbers == NumberRule::Narrow ||
+           firstOperand[index] >= place.hostOperands.size() ||
+           !place.hostOperands[firstOperand[index]];
+  return !(info.numbers == NumberRule::WideScalar && index == 1 &&
+           type.hasStaticShape() && type.getNumElements() == 1);
+}
+
 /// An argument in `type`; in its own type where that is null.
 Resolver::MaybeValue Resolver::evalArgument(unsigned index, Type type) {
   Attribute arg = args[index];
@@ -137,26 +173,19 @@ Resolver::MaybeValue Resolver::evalArgument(unsigned index, Type type) {
   if (isNumberOperand(arg)) {
     unsigned operand = firstOperand[index];
     Type own = cast<RankedTensorType>(operands[operand]).getElementType();
-    // Nobody rounds it on the way.
-    if (narrowNumbers && type && type == compute && common != compute)
-      return failure();
     // Out of range, ATen's conversion is not the machine's.
     if (isa<FloatType>(own) && type && !isa<FloatType>(type))
       return failure();
     Value value = read({false, operand, {}, {}}, own);
+    if (narrowNumbers && type && type == compute && common != compute)
+      return roundToCommon(value);
     return convert(value, type ? type : own);
   }
   if (!isOperandPlaceholder(arg)) {
     auto number = dyn_cast<TypedAttr>(arg);
     if (!number || isNoneArgument(arg))
       return failure();
-    std::optional<double> real = getNumber(number);
-    if (narrowNumbers && real && type && type == compute && common != compute) {
-      // From double by way of single precision, as eager converts.
-      auto single = builder.getF32FloatAttr(static_cast<float>(*real));
-      number = FloatAttr::get(common, single.getValueAsDouble());
-    }
-    return constant(number, type ? type : number.getType());
+    return literal(number, type);
   }
   unsigned operand = firstOperand[index];
   auto tensor = cast<RankedTensorType>(operands[operand]);
@@ -164,7 +193,37 @@ Resolver::MaybeValue Resolver::evalArgument(unsigned index, Type type) {
   for (int64_t dim : iota(tensor.getRank()))
     source.dims.push_back(dim);
   Value value = read(std::move(source), tensor.getElementType());
+  if (type && type == compute && isRounded(index, tensor))
+    return roundToCommon(value);
   return convert(value, type ? type : getComputeType(tensor.getElementType()));
+}
+
+/// A number negated as a Python number is, and then converted: -0 of an int is
+/// no float's -0.0, and the least int stays as it is.
+Resolver::MaybeValue Resolver::evalNegated(unsigned index) {
+  Attribute arg = args[index];
+  if (isNumberOperand(arg)) {
+    MaybeValue own = evalArgument(index, {});
+    if (failed(own))
+      return failure();
+    MaybeValue negated = combine(ScalarOp::Neg, own->type(), *own);
+    if (failed(negated))
+      return failure();
+    return narrowNumbers && common != compute ? roundToCommon(*negated)
+                                              : convert(*negated, compute);
+  }
+  Attribute number;
+  if (auto real = dyn_cast<FloatAttr>(arg))
+    number = FloatAttr::get(real.getType(), -real.getValue());
+  else if (auto integer = dyn_cast<IntegerAttr>(arg))
+    number = builder.getI64IntegerAttr(
+        -(integer.getType().isInteger(1)
+              ? APInt(64, integer.getValue().getBoolValue())
+              : integer.getValue())
+             .getSExtValue());
+  else
+    return failure();
+  return literal(cast<TypedAttr>(number), compute);
 }
 
 static unsigned getTableChildren(const TableNode &node) {
@@ -174,6 +233,7 @@ static unsigned getTableChildren(const TableNode &node) {
   case TableOp::Argument:
   case TableOp::Raw:
   case TableOp::Channel:
+  case TableOp::Negated:
   case TableOp::Number:
   case TableOp::IterIndex:
   case TableOp::Local:
@@ -185,6 +245,7 @@ static unsigned getTableChildren(const TableNode &node) {
   case TableOp::IfNumber:
   case TableOp::IfDivisor:
   case TableOp::IfFloat:
+  case TableOp::IfConstant:
   case TableOp::Let:
     return 2;
   default:
@@ -229,6 +290,8 @@ Resolver::MaybeValue Resolver::eval(Type expected) {
     source.shape[0] = tensor.getDimSize(0);
     return convert(read(std::move(source), tensor.getElementType()), compute);
   }
+  case TableOp::Negated:
+    return evalNegated(node.index);
   case TableOp::Number:
     return constant(builder.getF64FloatAttr(node.number), expected);
   case TableOp::IterIndex: {
@@ -248,6 +311,18 @@ Resolver::MaybeValue Resolver::eval(Type expected) {
     if (failed(child))
       return failure();
     return convert(*child, builder.getI1Type());
+  }
+  case TableOp::Narrowed: {
+    MaybeValue child = eval(expected);
+    if (failed(child) || common == compute)
+      return child;
+    return roundToCommon(*child);
+  }
+  case TableOp::Wide: {
+    MaybeValue child = eval(expected);
+    if (failed(child) || place.onDevice || !isa<FloatType>(child->type()))
+      return child;
+    return convert(*child, builder.getF64Type());
   }
   case TableOp::Step: {
     MaybeValue child = eval(expected);
@@ -279,6 +354,8 @@ Resolver::MaybeValue Resolver::eval(Type expected) {
   }
   case TableOp::IfFloat:
     return choose(isa<FloatType>(compute), expected);
+  case TableOp::IfConstant:
+    return choose(!isNumberOperand(args[node.index]), expected);
   case TableOp::Let: {
     MaybeValue value = eval(expected);
     if (failed(value))
@@ -318,6 +395,8 @@ static bool worksOnBool(ScalarOp op) {
   case ScalarOp::Le:
   case ScalarOp::Gt:
   case ScalarOp::Ge:
+  case ScalarOp::ClampMin:
+  case ScalarOp::ClampMax:
   case ScalarOp::Select:
     return true;
   default:

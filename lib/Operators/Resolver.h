@@ -41,11 +41,14 @@ struct Value {
 class Resolver {
 public:
   Resolver(const OperatorInfo &info, ArrayAttr args, TypeRange operands,
-           RankedTensorType result, Type defaultFloat, bool onDevice)
+           RankedTensorType result, const CallPlace &place)
       : info(info), args(args), operands(operands), result(result),
-        builder(args.getContext()), defaultFloat(defaultFloat),
-        narrowNumbers(info.numbers == NumberRule::Narrow ||
-                      (info.numbers == NumberRule::NarrowOnCPU && !onDevice)) {
+        builder(args.getContext()), place(place),
+        defaultFloat(place.defaultFloat ? place.defaultFloat
+                                        : builder.getF32Type()),
+        narrowNumbers(
+            info.numbers == NumberRule::Narrow ||
+            (info.numbers == NumberRule::NarrowOnCPU && !place.onDevice)) {
     walkCallArguments(args, [&](unsigned, Attribute, unsigned first) {
       firstOperand.push_back(first);
     });
@@ -59,6 +62,9 @@ private:
   // The expression
   MaybeValue eval(Type expected);
   MaybeValue evalArgument(unsigned index, Type type);
+  MaybeValue evalNegated(unsigned index);
+  MaybeValue literal(TypedAttr number, Type type);
+  bool isRounded(unsigned index, RankedTensorType type);
   MaybeValue evalScalar(ScalarOp op, Type expected);
   MaybeValue evalReduction(const TableNode &node, Type expected);
   MaybeValue choose(bool first, Type expected);
@@ -69,6 +75,7 @@ private:
   MaybeValue constant(Attribute number, Type type);
   Value read(Source source, Type elementType);
   Value convert(Value value, Type type);
+  Value roundToCommon(Value value);
   MaybeValue combine(ScalarOp op, Type type, ArrayRef<Value> children);
   std::optional<SmallVector<int64_t>> broadcast(ArrayRef<int64_t> a,
                                                 ArrayRef<int64_t> b);
@@ -86,6 +93,7 @@ private:
   TypeRange operands;
   RankedTensorType result;
   Builder builder;
+  const CallPlace &place;
   Type defaultFloat;
   bool narrowNumbers;
   SmallVector<unsigned> firstOperand;

@@ -23,6 +23,8 @@ unsigned getNumChildren(ScalarOp op) {
   case ScalarOp::Pow:
   case ScalarOp::Maximum:
   case ScalarOp::Minimum:
+  case ScalarOp::ClampMin:
+  case ScalarOp::ClampMax:
   case ScalarOp::Fmax:
   case ScalarOp::Fmin:
   case ScalarOp::Atan2:
@@ -41,6 +43,7 @@ unsigned getNumChildren(ScalarOp op) {
   case ScalarOp::Ge:
     return 2;
   case ScalarOp::Select:
+  case ScalarOp::Fma:
     return 3;
   default:
     return 1;
@@ -49,19 +52,19 @@ unsigned getNumChildren(ScalarOp op) {
 
 llvm::StringRef stringify(ScalarOp op) {
   static const char *const names[] = {
-      "Input",      "Const",   "Index",    "Gather",   "Cast",     "Add",
-      "Sub",        "Mul",     "Div",      "TruncDiv", "FloorDiv", "Remainder",
-      "Fmod",       "Pow",     "Maximum",  "Minimum",  "Fmax",     "Fmin",
-      "Atan2",      "Hypot",   "Copysign", "Neg",      "Abs",      "Sign",
-      "Floor",      "Ceil",    "Trunc",    "Round",    "Sqrt",     "Rsqrt",
-      "Reciprocal", "Exp",     "Exp2",     "Expm1",    "Log",      "Log2",
-      "Log10",      "Log1p",   "Sin",      "Cos",      "Tan",      "Asin",
-      "Acos",       "Atan",    "Sinh",     "Cosh",     "Tanh",     "Asinh",
-      "Acosh",      "Atanh",   "Erf",      "Erfc",     "Sigmoid",  "BitAnd",
-      "BitOr",      "BitXor",  "BitNot",   "Shl",      "Shr",      "Eq",
-      "Ne",         "Lt",      "Le",       "Gt",       "Ge",       "IsNan",
-      "IsInf",      "SignBit", "Select"};
-  static_assert(std::size(names) == static_cast<size_t>(ScalarOp::Select) + 1,
+      "Input",   "Const",  "Index",      "Gather",   "Cast",     "Add",
+      "Sub",     "Mul",    "Div",        "TruncDiv", "FloorDiv", "Remainder",
+      "Fmod",    "Pow",    "Maximum",    "Minimum",  "ClampMin", "ClampMax",
+      "Fmax",    "Fmin",   "Atan2",      "Hypot",    "Copysign", "Neg",
+      "Abs",     "Sign",   "Floor",      "Ceil",     "Trunc",    "Round",
+      "Sqrt",    "Rsqrt",  "Reciprocal", "Exp",      "Exp2",     "Expm1",
+      "Log",     "Log2",   "Log10",      "Log1p",    "Sin",      "Cos",
+      "Tan",     "Asin",   "Acos",       "Atan",     "Sinh",     "Cosh",
+      "Tanh",    "Asinh",  "Acosh",      "Atanh",    "Erf",      "Erfc",
+      "Sigmoid", "BitAnd", "BitOr",      "BitXor",   "BitNot",   "Shl",
+      "Shr",     "Eq",     "Ne",         "Lt",       "Le",       "Gt",
+      "Ge",      "IsNan",  "IsInf",      "SignBit",  "Select",   "Fma"};
+  static_assert(std::size(names) == static_cast<size_t>(ScalarOp::Fma) + 1,
                 "one name per node");
   return names[static_cast<size_t>(op)];
 }

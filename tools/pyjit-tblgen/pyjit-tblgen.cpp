@@ -156,11 +156,12 @@ public:
          << ", 0, TableDims::None, 0, nullptr},\n";
       return children(dag, 0);
     }
-    if (name == "Raw" || name == "Channel")
+    if (name == "Raw" || name == "Channel" || name == "Negated")
       return node(name, argument(dag->getArgNameStr(0)));
     if (name == "IterIndex")
       return node(name, cast<IntInit>(dag->getArg(0))->getValue());
-    if (name == "IfNone" || name == "IfTrue" || name == "IfDivisor") {
+    if (name == "IfNone" || name == "IfTrue" || name == "IfDivisor" ||
+        name == "IfConstant") {
       node(name, argument(dag->getArgNameStr(0)));
       return children(dag, 1);
     }
@@ -328,7 +329,7 @@ bool emitTable(raw_ostream &os, const RecordKeeper &records) {
       if (record->isSubClassOf("View") || record->isSubClassOf("Structured")) {
         lowering = record->isSubClassOf("View") ? "View" : "Structured";
         rule = record->getValueAsString("Rule").str();
-      } else {
+      } else if (record->isSubClassOf("Op")) {
         lowering = "Recipe";
         compute = record->getValueAsString("Compute").str();
         result = record->getValueAsString("Result").str();

@@ -112,12 +112,24 @@ static void cloneNeeded(Block &block, const RecordPlan &plan,
   }
 }
 
+/// torch.get_default_dtype() where the trace began, or null where it is f32: a
+/// part of what operators mean.
+static TypeAttr getDefaultType(TraceOp trace) {
+  for (StateOp state : trace.getBody().front().getOps<StateOp>())
+    if (auto type = state.getValues().getAs<TypeAttr>("default_dtype");
+        type && !type.getValue().isF32())
+      return type;
+  return {};
+}
+
 static void extractGraph(TraceOp trace, const RecordPlan &plan) {
   OpBuilder builder(trace);
   auto graph = GraphOp::create(
       builder, trace.getLoc(), trace.getRecordAttr(),
       builder.getDenseI64ArrayAttr(plan.updates), getParams(plan, builder),
       getHolds(plan, builder), getSymbols(plan, builder));
+  if (TypeAttr type = getDefaultType(trace))
+    graph->setAttr("pyjit.default_dtype", type);
   Block *body = &graph.getBody().emplaceBlock();
   IRMapping mapping;
   llvm::DenseMap<Value, Value> arguments;

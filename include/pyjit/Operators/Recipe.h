@@ -14,6 +14,7 @@
 #include "mlir/IR/BuiltinTypes.h"
 #include "mlir/IR/TypeRange.h"
 #include "pyjit/Operators/OperatorInfo.h"
+#include "llvm/ADT/SmallBitVector.h"
 
 namespace pyjit::operators {
 
@@ -46,18 +47,27 @@ struct Recipe {
   llvm::SmallVector<Step, 1> steps;
 };
 
+/// Where a call is computed, as far as eager's answer depends on it.
+struct CallPlace {
+  /// torch.get_default_dtype(); null means f32.
+  mlir::Type defaultFloat = {};
+  /// Eager's roundings and conversions are those of a GPU.
+  bool onDevice = false;
+  /// The operands of a call on a device that are numbers on the host.
+  llvm::SmallBitVector hostOperands = {};
+};
+
 /// The recipe of a call, or failure where the table has none for it (another
 /// lowering, several results, complex types, arguments that its expression does
-/// not cover): a library call then. `defaultFloat` is
-/// torch.get_default_dtype(); null means f32. `onDevice`: eager's rounding of
-/// numbers is that of a GPU.
+/// not cover): a library call then.
 ///
 /// Sizes may be `?`, which is never 1. Two of them count as equal here: who
 /// knows which ones are (the caller) has to check that a step's inputs agree.
-llvm::FailureOr<Recipe>
-resolveRecipe(llvm::StringRef overload, mlir::ArrayAttr args,
-              mlir::TypeRange operands, mlir::RankedTensorType result,
-              mlir::Type defaultFloat = {}, bool onDevice = false);
+llvm::FailureOr<Recipe> resolveRecipe(llvm::StringRef overload,
+                                      mlir::ArrayAttr args,
+                                      mlir::TypeRange operands,
+                                      mlir::RankedTensorType result,
+                                      const CallPlace &place = {});
 
 void print(llvm::raw_ostream &os, const Recipe &recipe);
 

@@ -184,6 +184,8 @@ LogicalResult Converter::run() {
       function.setArgAttr(
           entry[0], tssa::kElements,
           builder.getDenseI64ArrayAttr(entry.asArrayRef().drop_front()));
+  if (Attribute type = graph->getAttr("pyjit.default_dtype"))
+    function->setAttr("pyjit.default_dtype", type);
   if (!device.empty()) {
     function->setAttr("pyjit.device", builder.getStringAttr(device));
     for (BlockArgument arg : body.getArguments())

@@ -6,6 +6,7 @@
 #include "mlir/Dialect/Math/IR/Math.h"
 #include "mlir/IR/BuiltinOps.h"
 #include "mlir/IR/ImplicitLocOpBuilder.h"
+#include <cmath>
 
 using namespace mlir;
 using pyjit::operators::ScalarNode;
@@ -25,8 +26,8 @@ size_t endOf(ArrayRef<ScalarNode> expr, size_t at) {
 class Emitter {
 public:
   Emitter(OpBuilder &builder, Location loc, ArrayRef<ScalarNode> expr,
-          ValueRange inputs)
-      : b(loc, builder), expr(expr), inputs(inputs) {}
+          ValueRange inputs, bool onDevice)
+      : b(loc, builder), expr(expr), inputs(inputs), onDevice(onDevice) {}
 
   Value run() {
     size_t at = 0;
@@ -83,6 +84,8 @@ private:
 
   Value emit(size_t &at);
   Value cast(Value value, Type from, Type to);
+  Value toInteger(Value value, FloatType from, IntegerType to);
+  Value extreme(ScalarOp op, Value x, Value y, Type type);
   Value compare(ScalarOp op, Value x, Value y, Type type);
   Value unary(const ScalarNode &node, Value x, Type type);
   Value binary(const ScalarNode &node, Value x, Value y);
@@ -95,7 +98,64 @@ private:
   ImplicitLocOpBuilder b;
   ArrayRef<ScalarNode> expr;
   ValueRange inputs;
+  bool onDevice;
 };
+
+/// Toward zero. What does not fit is poison to `fptosi`, so it never sees it:
+/// x86 gives the least integer for it and for NaN; a GPU the nearest integer,
+/// and for NaN zero, in 64 bits the least one.
+Value Emitter::toInteger(Value value, FloatType from, IntegerType to) {
+  unsigned width = to.getWidth();
+  double limit = std::ldexp(1.0, width - 1);
+  if (from.getWidth() == 16) {
+    // f16's largest number is less than 2^16.
+    from = b.getF32Type();
+    value = arith::ExtFOp::create(b, from, value);
+  }
+  APInt least = APInt::getSignedMinValue(width);
+  auto integer = [&](const APInt &number) -> Value {
+    return arith::ConstantOp::create(b, b.getIntegerAttr(to, number));
+  };
+  Value low = cmpf(arith::CmpFPredicate::OGE, value, constant(from, -limit));
+  Value high = cmpf(arith::CmpFPredicate::OLT, value, constant(from, limit));
+  Value fits = arith::AndIOp::create(b, low, high);
+  Value safe = select(fits, value, constant(from, 0));
+  Value result = arith::FPToSIOp::create(b, to, safe);
+  if (!onDevice)
+    return select(fits, result, integer(least));
+  Value isNan = cmpf(arith::CmpFPredicate::UNO, value, value);
+  Value nan = integer(width == 64 ? least : APInt::getZero(width));
+  Value positive = cmpf(arith::CmpFPredicate::OGT, value, constant(from, 0));
+  Value end = select(positive, integer(APInt::getSignedMaxValue(width)),
+                     integer(least));
+  return select(fits, result, select(isNan, nan, end));
+}
+
+/// Maximum, Minimum, ClampMin, ClampMax of floats.
+Value Emitter::extreme(ScalarOp op, Value x, Value y, Type type) {
+  bool isMaximum = op == ScalarOp::Maximum || op == ScalarOp::ClampMin;
+  bool isClamp = op == ScalarOp::ClampMin || op == ScalarOp::ClampMax;
+  Value isNan = cmpf(arith::CmpFPredicate::UNO, x, x);
+  if (onDevice) {
+    if (!isClamp)
+      return isMaximum ? Value(arith::MaximumFOp::create(b, x, y))
+                       : Value(arith::MinimumFOp::create(b, x, y));
+    return select(isNan, x,
+                  isMaximum ? Value(arith::MaxNumFOp::create(b, x, y))
+                            : Value(arith::MinNumFOp::create(b, x, y)));
+  }
+  if (isClamp)
+    return select(
+        cmpf(isMaximum ? arith::CmpFPredicate::OLT : arith::CmpFPredicate::OGT,
+             x, y),
+        y, x);
+  // The second where neither is greater: one instruction on x86.
+  Value chosen = select(
+      cmpf(isMaximum ? arith::CmpFPredicate::OGT : arith::CmpFPredicate::OLT, x,
+           y),
+      x, y);
+  return select(isNan, x, chosen);
+}
 
 Value Emitter::cast(Value value, Type from, Type to) {
   if (from == to)
@@ -121,9 +181,9 @@ Value Emitter::cast(Value value, Type from, Type to) {
   if (fromFloat) {
     unsigned width = to.getIntOrFloatBitWidth();
     if (width >= 32)
-      return arith::FPToSIOp::create(b, target, value);
-    Type wide = to.isUnsignedInteger() ? b.getI64Type() : b.getI32Type();
-    value = arith::FPToSIOp::create(b, wide, value);
+      return toInteger(value, fromFloat, llvm::cast<IntegerType>(target));
+    auto wide = to.isUnsignedInteger() ? b.getI64Type() : b.getI32Type();
+    value = toInteger(value, fromFloat, wide);
     return arith::TruncIOp::create(b, target, value);
   }
   if (toFloat) {
@@ -271,13 +331,17 @@ Value Emitter::binary(const ScalarNode &node, Value x, Value y) {
   case ScalarOp::Pow:
     return math::PowFOp::create(b, x, y);
   case ScalarOp::Maximum:
-    if (u)
-      return arith::MaxUIOp::create(b, x, y);
-    return choose<arith::MaximumFOp, arith::MaxSIOp>(isFloat, x, y);
+  case ScalarOp::ClampMin:
+    if (isFloat)
+      return extreme(node.op, x, y, type);
+    return u ? Value(arith::MaxUIOp::create(b, x, y))
+             : Value(arith::MaxSIOp::create(b, x, y));
   case ScalarOp::Minimum:
-    if (u)
-      return arith::MinUIOp::create(b, x, y);
-    return choose<arith::MinimumFOp, arith::MinSIOp>(isFloat, x, y);
+  case ScalarOp::ClampMax:
+    if (isFloat)
+      return extreme(node.op, x, y, type);
+    return u ? Value(arith::MinUIOp::create(b, x, y))
+             : Value(arith::MinSIOp::create(b, x, y));
   case ScalarOp::Fmax:
     if (u)
       return arith::MaxUIOp::create(b, x, y);
@@ -429,6 +493,12 @@ Value Emitter::emit(size_t &at) {
     Value condition = emit(at), x = emit(at), y = emit(at);
     return select(condition, x, y);
   }
+  case ScalarOp::Fma: {
+    Value x = emit(at), y = emit(at), z = emit(at);
+    if (isa<FloatType>(node.type))
+      return math::FmaOp::create(b, x, y, z);
+    return arith::AddIOp::create(b, arith::MulIOp::create(b, x, y), z);
+  }
   default:
     break;
   }
@@ -466,8 +536,8 @@ StringRef whyNotEmitted(ArrayRef<ScalarNode> expr) {
 }
 
 Value emitScalar(OpBuilder &builder, Location loc, ArrayRef<ScalarNode> expr,
-                 ValueRange inputs) {
-  return Emitter(builder, loc, expr, inputs).run();
+                 ValueRange inputs, bool onDevice) {
+  return Emitter(builder, loc, expr, inputs, onDevice).run();
 }
 
 } // namespace pyjit

@@ -13,10 +13,12 @@ namespace pyjit {
 llvm::StringRef whyNotEmitted(llvm::ArrayRef<operators::ScalarNode> expr);
 
 /// Emits `expr` in a linalg body whose input elements are `inputs`. The result
-/// has the root's type; unsigned values are signless inside.
+/// has the root's type; unsigned values are signless inside. `onDevice`: where
+/// eager's answer depends on the hardware (conversions out of range, which of
+/// two zeros is greater), it is a GPU's.
 mlir::Value emitScalar(mlir::OpBuilder &builder, mlir::Location loc,
                        llvm::ArrayRef<operators::ScalarNode> expr,
-                       mlir::ValueRange inputs);
+                       mlir::ValueRange inputs, bool onDevice);
 
 } // namespace pyjit
 

@@ -83,14 +83,15 @@ StringRef whyLibrary(const Recipe &recipe) {
 
 /// One step as a generic of type `type`.
 Value lowerStep(OpBuilder &b, Location loc, const Step &step, ValueRange inputs,
-                RankedTensorType type) {
+                RankedTensorType type, bool onDevice) {
   SmallVector<AffineMap> maps;
   for (const operators::StepInput &input : step.inputs)
     maps.push_back(input.map);
   if (step.reducedDims.empty())
     return makeMap(b, loc, type, inputs, maps,
                    [&](OpBuilder &in, Location at, ValueRange elements) {
-                     Value value = emitScalar(in, at, step.expr, elements);
+                     Value value =
+                         emitScalar(in, at, step.expr, elements, onDevice);
                      if (!step.isReduction)
                        return value;
                      Value init = arith::ConstantOp::create(in, at, step.init);
@@ -113,8 +114,8 @@ Value lowerStep(OpBuilder &b, Location loc, const Step &step, ValueRange inputs,
              b, loc, TypeRange(type), inputs, ValueRange(filled), maps,
              iterators,
              [&](OpBuilder &in, Location at, ValueRange arguments) {
-               Value value =
-                   emitScalar(in, at, step.expr, arguments.drop_back());
+               Value value = emitScalar(in, at, step.expr,
+                                        arguments.drop_back(), onDevice);
                Value sum =
                    combine(in, at, step.combine, value, arguments.back());
                linalg::YieldOp::create(in, at, sum);
@@ -162,13 +163,28 @@ static RankedTensorType symbolicType(const Step &step, ValueRange inputs,
                                       step.getElementType());
 }
 
-/// Whether what is built at `b` runs on a device.
-static bool isOnDevice(OpBuilder &b) {
+/// Where what is built at `b` is computed.
+static operators::CallPlace findPlace(OpBuilder &b, ValueRange operands) {
   Operation *parent = b.getInsertionBlock()->getParentOp();
   auto function = dyn_cast<func::FuncOp>(parent);
   if (!function)
     function = parent->getParentOfType<func::FuncOp>();
-  return function && function->hasAttr("pyjit.device");
+  operators::CallPlace place;
+  if (!function)
+    return place;
+  if (auto type = function->getAttrOfType<TypeAttr>("pyjit.default_dtype"))
+    place.defaultFloat = type.getValue();
+  place.onDevice = function->hasAttr("pyjit.device");
+  place.hostOperands.resize(operands.size());
+  for (auto [i, operand] : llvm::enumerate(operands)) {
+    auto arg = dyn_cast<BlockArgument>(operand);
+    if (arg && arg.getOwner() == &function.front())
+      place.hostOperands[i] =
+          function.getArgAttr(arg.getArgNumber(), "pyjit.device") != nullptr;
+    else if (Operation *op = operand.getDefiningOp())
+      place.hostOperands[i] = op->hasAttr("pyjit.device");
+  }
+  return place;
 }
 
 Value lowerRecipe(OpBuilder &b, Location loc, StringRef overload,
@@ -178,8 +194,8 @@ Value lowerRecipe(OpBuilder &b, Location loc, StringRef overload,
     return tssa::isSymbolic(cast<RankedTensorType>(t));
   };
   bool symbolic = isSymbolic(type) || llvm::any_of(operands, isSymbolic);
-  auto recipe = operators::resolveRecipe(overload, args, operands, type,
-                                         /*defaultFloat=*/{}, isOnDevice(b));
+  operators::CallPlace place = findPlace(b, shown);
+  auto recipe = operators::resolveRecipe(overload, args, operands, type, place);
   if (failed(recipe) || recipe->steps.empty()) {
     reason = "the operator table has no recipe for it";
     return {};
@@ -208,7 +224,8 @@ Value lowerRecipe(OpBuilder &b, Location loc, StringRef overload,
           made.getDefiningOp()->erase();
       return {};
     }
-    results.push_back(lowerStep(b, loc, step, inputs, stepType));
+    results.push_back(
+        lowerStep(b, loc, step, inputs, stepType, place.onDevice));
   }
   return results.back();
 }

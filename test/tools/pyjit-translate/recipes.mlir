@@ -6,9 +6,9 @@
 
 func.func @f(%x: tensor<2x3xf32>, %h: tensor<3xbf16>, %b: tensor<2x3xi1>) {
   // CHECK-LABEL: call 0 aten::add.Tensor
-  // CHECK-NEXT: step 0 [2, 3]: Add:f32(Input0:f32, Mul:f32(Cast:f32(Input1:bf16), Const:f32(2.0
-  // CHECK-NEXT: 0 = operand 0 (d0, d1) -> (d0, d1)
-  // CHECK-NEXT: 1 = operand 1 (d0, d1) -> (d1)
+  // CHECK-NEXT: step 0 [2, 3]: Fma:f32(Cast:f32(Input0:bf16), Const:f32(2.000000e+00), Input1:f32)
+  // CHECK-NEXT: 0 = operand 1 (d0, d1) -> (d1)
+  // CHECK-NEXT: 1 = operand 0 (d0, d1) -> (d0, d1)
   %0 = tssa.aten "aten::add.Tensor"(%x, %h, 2 : i64) : (tensor<2x3xf32>, tensor<3xbf16>) -> tensor<2x3xf32>
   // CHECK-LABEL: call 1 aten::amax
   // CHECK-NEXT: step 0 [2, 3] Maximum over [1] from 0xFF800000 : f32: Input0:f32

@@ -4,7 +4,8 @@
 // CHECK: linalg.generic
 // CHECK: arith.addf
 // CHECK: linalg.generic
-// CHECK: arith.maximumf
+// CHECK: arith.cmpf olt
+// CHECK: arith.select
 // CHECK-NOT: tssa.aten
 func.func @pointwise(%a: tensor<4x8xf32>, %b: tensor<8xf32>) -> tensor<4x8xf32> {
   %0 = tssa.aten "aten::add.Tensor"(%a, %b, 1 : i64) : (tensor<4x8xf32>, tensor<8xf32>) -> tensor<4x8xf32>

@@ -1,0 +1,350 @@
+"""Calls of one overload, generated from its schema.
+
+A case is a call's arguments. What an argument may be follows from its type and its name alone;
+a call that eager refuses is drawn again. `plan` gives all cases of an overload in a fixed order of
+kinds, so that a seeded part of them is a fair sample.
+"""
+
+from __future__ import annotations
+
+import itertools
+import random
+from collections import Counter
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from typing import Any
+
+import torch
+from Operators.grid import (
+    DTYPES,
+    FLOATS,
+    INTEGERS,
+    LAYOUTS,
+    drawn,
+    every_half,
+    specials,
+)
+from Operators.schemas import Argument, Row, arguments
+
+# Python numbers: literal in one program, lifted in another.
+FLOAT_NUMBERS = (
+    0.5, -0.5, 2.0, 1.0, -1.0, 3.0, 0.1, 0.3, -2.5, 0.0, -0.0, 256.5, 257.0, 65519.0, 65520.0, 16777216.5,
+    1e10, 3e38, 3.5e38, 1e300, 1e-40, 5e-324, float("inf"), float("-inf"), float("nan"),
+)  # fmt: skip
+INT_NUMBERS = (
+    0, 1, 2, -1, -2, 3, 7, -3, 127, 255, 257, 2049, 65520, 2**24 + 1, 2**31, -(2**31) - 1, 2**53 + 1,
+    2**63 - 1, -(2**63),
+)  # fmt: skip
+BOOL_NUMBERS = (True, False)
+NUMBERS = (*FLOAT_NUMBERS, *INT_NUMBERS, *BOOL_NUMBERS)
+MILD_NUMBERS = (2, -1, 0.5, 1, True, 1.5, 0)
+
+SHAPES = ((3, 4), (4,), (2, 3, 4), (2, 3, 4, 5), (), (1,), (3, 1), (1, 4), (0,), (2, 0), (0, 3), (5, 1, 4))  # fmt: skip
+# Around the widths of vectors, blocks of sums, and what one thread takes (both code generators).
+COUNTS = (2, 3, 7, 8, 9, 15, 16, 17, 31, 33, 63, 65, 127, 129, 255, 257, 511, 513, 1023, 1025, 2047, 4097, 8191, 8193,
+          16385, 32767, 32769, 65537, 131073)  # fmt: skip
+
+
+@dataclass
+class Case:
+    """One call. `numbers` names the arguments that hold a Python number that may be lifted."""
+
+    row: Row
+    kind: str
+    arguments: list[Any]
+    default_dtype: torch.dtype = torch.float32
+
+    def signature(self) -> str:
+        """What decides whether the call is compiled: types and the kinds of numbers."""
+        return ", ".join(describe(value) for value in self.arguments)
+
+
+def describe(value: Any) -> str:
+    if isinstance(value, torch.Tensor):
+        return f"{str(value.dtype)[6:]}{list(value.shape)}"
+    if isinstance(value, (list, tuple)):
+        return "[" + ", ".join(describe(item) for item in value) + "]"
+    return repr(value)
+
+
+class Rejected(Exception):
+    """The schema asks for something that this generator has no values for."""
+
+
+class Generator:
+    """Draws the arguments of one overload."""
+
+    def __init__(self, row: Row, draw: random.Random) -> None:
+        self.row, self.draw = row, draw
+        self.arguments = arguments(row.op)
+        self.tensors = [a for a in self.arguments if a.plain == "Tensor"]
+        # The least integer divided by -1 ends the process in eager.
+        self.divides = any(w in row.overload for w in ("div", "remainder", "fmod"))
+        self.scalars = [a for a in self.arguments if a.plain == "Scalar"]
+
+    def call(
+        self,
+        dtypes: tuple[torch.dtype, ...],
+        shape: tuple[int, ...],
+        *,
+        scalar: Any = None,
+        layout: Any = None,
+        outer: bool = False,
+        fixed: dict[str, Any] | None = None,
+    ) -> list[Any]:
+        """Arguments whose tensors have `dtypes`, in turn, and shapes that go with `shape`.
+
+        scalar: every Scalar's value, mild ones where it is None. outer: the first two tensors hold
+        the special values, so that each meets each. fixed: arguments by name.
+        """
+        self.shape, self.dtypes, self.scalar = shape, itertools.cycle(dtypes), scalar
+        self.first, self.layout, self.outer = dtypes[0], layout, outer
+        self.count = 0
+        values = []
+        for argument in self.arguments:
+            if fixed and argument.name in fixed:
+                values.append(fixed[argument.name])
+            else:
+                values.append(self.value(argument))
+        return values
+
+    def value(self, a: Argument) -> Any:
+        if a.plain == "Tensor":
+            if a.optional and self.draw.random() < 0.3:
+                return None
+            return self.tensor(a)
+        if a.type == "Tensor[]":
+            return [
+                self.operand(self.shape) for _ in range(self.draw.choice((1, 2, 3)))
+            ]
+        if a.type == "Tensor?[]":
+            return [self.index(1)]
+        if a.plain == "Scalar":
+            if a.optional and self.draw.random() < 0.3:
+                return None
+            if a.name in ("start", "end", "step") and self.row.overload.startswith(
+                "aten::arange"
+            ):
+                return self.draw.choice(
+                    (0, 1, 2, -3, 7, 2.5, 40)
+                )  # they decide how long the result is
+            return (
+                self.draw.choice(MILD_NUMBERS) if self.scalar is None else self.scalar
+            )
+        return self.plain_value(a)
+
+    def operand(self, shape: tuple[int, ...]) -> torch.Tensor:
+        value = drawn(shape, next(self.dtypes), self.draw)
+        return self.layout(value) if self.layout else value
+
+    def index(self, rank: int | None = None) -> torch.Tensor:
+        """In range along every dimension."""
+        limit = min(self.shape, default=1)
+        shape = (3,) if rank == 1 else self.shape
+        generator = torch.Generator().manual_seed(self.draw.getrandbits(40))
+        return torch.randint(0, max(limit, 1), shape, generator=generator)
+
+    def tensor(self, a: Argument) -> torch.Tensor:
+        if a.name in ("index", "indices"):
+            return self.index(self.draw.choice((1, None)))
+        if a.name in ("mask", "condition"):
+            kind = self.draw.choice((torch.bool, torch.bool, torch.uint8))
+            shape = self.draw.choice((self.shape, self.shape[1:]))
+            return drawn(
+                shape, kind if a.name == "condition" else torch.bool, self.draw
+            )
+        shape = self.shape
+        if a.name in ("weight", "bias", "running_mean", "running_var"):
+            shape = self.draw.choice((shape[1:2], shape[-1:], shape[-2:]))
+        self.count += 1
+        if self.outer and self.count <= 2:
+            pool = specials(next(self.dtypes))
+            if (
+                self.divides
+                and not pool.dtype.is_floating_point
+                and pool.dtype != torch.bool
+            ):
+                pool = pool[pool != torch.iinfo(pool.dtype).min]
+            return pool[:, None] if self.count == 1 else pool
+        if self.count > 1 and self.draw.random() < 0.4:
+            shape = self.draw.choice((shape[1:], (), (1,), (1, *shape[1:]), shape))
+        value = self.operand(shape)
+        return value.abs() if a.name == "running_var" else value
+
+    def plain_value(self, a: Argument) -> Any:
+        draw, rank = self.draw, len(self.shape)
+        if a.plain == "ScalarType":
+            return draw.choice((None, *DTYPES) if a.optional else DTYPES)
+        if a.name in ("layout", "device", "pin_memory"):
+            return None if a.optional else "cpu"
+        if a.plain == "MemoryFormat":
+            return None if a.optional else torch.contiguous_format
+        if a.plain == "bool":
+            return draw.random() < 0.3 and a.name not in ("training", "half_to_float")
+        if a.name == "dim":
+            one = draw.randrange(-max(rank, 1), max(rank, 1))
+            if a.plain == "int":
+                return None if a.optional and draw.random() < 0.2 else one
+            several = draw.sample(range(rank), draw.randint(0, rank))
+            return draw.choice(([one], several, None if a.optional else several))
+        if a.name in ("size", "repeats"):
+            return list(self.shape) if a.name == "size" else [draw.randint(0, 2) for _ in range(rank + draw.randint(0, 1))]  # fmt: skip
+        if a.name == "normalized_shape":
+            return list(self.shape[-draw.randint(1, 2) :])
+        if a.name == "diagonal":
+            return draw.choice((0, 1, -1, 2, -3, 100, 2**62, 2**63 - 1, -(2**63)))
+        if a.name == "reduction":
+            return draw.randrange(3)
+        if a.name == "padding_idx":
+            return -1
+        if a.name in ("eps", "momentum"):
+            return draw.choice((1e-5, 0.1, 0.0))
+        if a.plain == "float":
+            return draw.choice((0.5, 1.0, 0.1, 0.0))
+        if a.name == "rounding_mode":
+            return draw.choice((None, "trunc", "floor"))
+        if a.name == "approximate":
+            return draw.choice(("none", "tanh"))
+        if a.plain in ("int", "SymInt"):
+            return draw.choice((0, 1, 2, 3))
+        raise Rejected(f"{a.type} {a.name}")
+
+
+def accepted(case: Case) -> bool:
+    """Whether eager answers the call with a tensor, or several."""
+    try:
+        result = run(case.row, copied(case.arguments))
+    except (RuntimeError, IndexError, TypeError, ValueError, NotImplementedError, OverflowError):  # fmt: skip
+        return False
+    several = result if isinstance(result, (tuple, list)) else (result,)
+    return all(isinstance(item, torch.Tensor) for item in several)
+
+
+def run(row: Row, values: list[Any]) -> Any:
+    named = arguments(row.op)
+    positional = [v for v, a in zip(values, named, strict=True) if not a.keyword]
+    keyword = {a.name: v for v, a in zip(values, named, strict=True) if a.keyword}
+    return row.op(*positional, **keyword)
+
+
+def copied(value: Any) -> Any:
+    """The same values in the same layout, in memory of their own."""
+    if isinstance(value, torch.Tensor):
+        if value.is_contiguous():
+            return value.clone()
+        if value.numel() == 0 or 0 in value.stride() or value.stride()[-1:] == (1,):
+            return value
+        return torch.empty_strided(
+            value.shape, value.stride(), dtype=value.dtype
+        ).copy_(value)
+    if isinstance(value, (list, tuple)):
+        return [copied(item) for item in value]
+    return value
+
+
+def plan(row: Row, draw: random.Random, part: float = 1.0) -> Iterator[Case]:
+    """The cases of an overload, kind by kind; of each kind about `part` of them, at least one."""
+    make = Generator(row, draw)
+    refused: Counter[tuple[torch.dtype, ...]] = Counter()
+    for kind, ways in (
+        ("pairs", dtype_pairs(make)),
+        ("numbers", numbers(make)),
+        ("half", halves(make)),
+        ("layouts", layouts(make)),
+        ("sizes", sizes(make)),
+        ("defaults", defaults(make)),
+    ):
+        all_ways = list(ways)
+        count = max(1, round(part * len(all_ways)))
+        for default, fill in draw.sample(all_ways, min(count, len(all_ways))):
+            if case := drawn_case(row, kind, default, fill, refused):
+                yield case
+
+
+def drawn_case(
+    row: Row,
+    kind: str,
+    default: torch.dtype,
+    fill: Callable[[], list[Any]],
+    refused: Counter[tuple[torch.dtype, ...]],
+) -> Case | None:
+    """The first of some draws that eager accepts."""
+    torch.set_default_dtype(default)
+    try:
+        for _ in range(4):
+            try:
+                case = Case(row, kind, fill(), default)
+            except NotImplementedError:
+                return None  # no values of this dtype for that argument
+            dtypes = tuple(
+                v.dtype for v in case.arguments if isinstance(v, torch.Tensor)
+            )
+            # Eager's errors are slow to raise: what was refused as often is a matter of dtypes.
+            if refused[dtypes] >= 6:
+                return None
+            if accepted(case):
+                refused[dtypes] = -1000
+                return case
+            refused[dtypes] += 1
+    finally:
+        torch.set_default_dtype(torch.float32)
+    return None
+
+
+Ways = Iterator[tuple[torch.dtype, Any]]
+
+
+def dtype_pairs(make: Generator) -> Ways:
+    """The special values of each dtype against those of each other."""
+    several = len(make.tensors) > 1
+    pairs = itertools.product(DTYPES, DTYPES) if several else ((d, d) for d in DTYPES)
+    outer = make.row.lowering != "own kernel by rule"
+    for pair in pairs:
+        yield torch.float32, lambda p=pair: make.call(p, (3, 4), outer=outer)
+        yield torch.float32, lambda p=pair: make.call(p, make.draw.choice(SHAPES))
+
+
+def numbers(make: Generator) -> Ways:
+    """Each dtype against each Python number, in a Scalar's place and in a tensor's."""
+    tensor_numbers = [a for a in make.tensors[1:] if a.name in ("other", "exponent", "value", "end", "weight")]  # fmt: skip
+    for dtype, number in itertools.product(DTYPES, NUMBERS):
+        if make.scalars:
+            yield torch.float32, lambda d=dtype, n=number: make.call((d,), (3, 4), scalar=n, outer=True)  # fmt: skip
+        for argument in tensor_numbers:
+            fixed = {argument.name: number}
+            yield torch.float32, lambda d=dtype, f=fixed: make.call((d,), (3, 4), outer=True, fixed=f)  # fmt: skip
+
+
+def halves(make: Generator) -> Ways:
+    """All 65,536 values, of overloads with one tensor."""
+    if len(make.tensors) != 1 or make.tensors[0].name != "self":
+        return
+    for dtype in (torch.float16, torch.bfloat16):
+        yield torch.float32, lambda d=dtype: make.call((d,), (65536,), fixed={"self": every_half(d)})  # fmt: skip
+
+
+def layouts(make: Generator) -> Ways:
+    for shape, layout in itertools.product(SHAPES, LAYOUTS):
+        dtypes = (make.draw.choice(DTYPES), make.draw.choice(DTYPES))
+        if make.draw.random() < 0.6:
+            dtypes = (make.draw.choice(FLOATS),)
+        yield torch.float32, lambda d=dtypes, s=shape, f=layout: make.call(d, s, layout=f)  # fmt: skip
+
+
+def sizes(make: Generator) -> Ways:
+    for count in COUNTS:
+        for shape in ((count,), (3, count), (count, 3)):
+            if shape[0] * shape[-1] > 400_000:
+                continue
+            dtype = make.draw.choice((*FLOATS, make.draw.choice(INTEGERS)))
+            yield torch.float32, lambda d=dtype, s=shape: make.call((d,), s)
+
+
+def defaults(make: Generator) -> Ways:
+    """Another default dtype: what Python's floats and quotients of ints become."""
+    for default in (torch.float64, torch.bfloat16, torch.float16):
+        for dtype in DTYPES:
+            number = make.draw.choice((0.5, 256.5, 16777216.5, 0.1, 3))
+            yield default, lambda d=dtype, n=number: make.call((d,), (3, 4), scalar=n, outer=True)  # fmt: skip
+            other = make.draw.choice(DTYPES)
+            yield default, lambda d=dtype, o=other: make.call((d, o), (3, 4))

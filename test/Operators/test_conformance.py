@@ -1,0 +1,104 @@
+"""Every overload that pyjit computes by kernels of its own, against eager, generated from the table and its schema.
+
+Every dtype against every other and against Python numbers, special values against each other, all 65,536 values of half
+precision, every default dtype, layouts, empty tensors, sizes around what vectors, sums and threads take. What must agree:
+dtype, sizes, strides, the sign of zero, nan for nan, integers exactly, floats within `exceptions.py`. Our kernel must have
+run; what stays with the library, and where eager disagrees with itself, is listed there with the reason.
+
+PYJIT_CONFORMANCE: the part of the cases that runs, 0.1 by default, 1 for all (about 80,000; half an hour on two cores).
+PYJIT_SEED: another draw of them.
+"""
+
+from __future__ import annotations
+
+import itertools
+import os
+import random
+import warnings
+from collections import Counter
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+import torch
+from Operators.cases import NUMBERS, Case, Generator, drawn_case, plan
+from Operators.conformance import GROUP, Report, check, check_lifted
+from Operators.schemas import Row, compiled_rows
+
+PART = float(os.environ.get("PYJIT_CONFORMANCE", "0.1"))
+SEED = os.environ.get("PYJIT_SEED", "0")
+REPORT = (
+    Path(__file__).resolve().parents[2] / "build" / "test-reports" / "conformance.md"
+)
+reports: dict[str, Report] = {}
+
+
+@pytest.fixture(autouse=True)
+def quiet() -> Iterator[None]:
+    """Without gradients and eager's warnings."""
+    with torch.no_grad(), warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        yield
+
+
+@pytest.mark.parametrize("row", compiled_rows(), ids=lambda row: row.overload)
+def test_overload(row: Row) -> None:
+    report = reports.setdefault(row.overload, Report())
+    draw = random.Random(f"{row.overload} {SEED}")
+    cases = sorted(plan(row, draw, PART), key=lambda case: str(case.default_dtype))
+    assert cases, "eager accepts nothing that the generator draws"
+    for _, group in itertools.groupby(cases, key=lambda case: case.default_dtype):
+        for some in itertools.batched(group, GROUP):
+            check(list(some), report)
+    lifted_numbers(row, draw, report)
+    assert not report.wrong, f"{len(report.wrong)} of {len(cases)}:\n" + "\n".join(
+        report.wrong[:12]
+    )
+    assert report.compiled or len(report.library) > 0
+
+
+def lifted_numbers(row: Row, draw: random.Random, report: Report) -> None:
+    """Numbers that differ between calls: the third call and later ones meet a record that has them as inputs."""
+    make = Generator(row, draw)
+    if not make.scalars:
+        return
+    for dtype in draw.sample(
+        [torch.float32, torch.float64, torch.bfloat16, torch.float16, torch.int64], 2
+    ):
+        case = drawn_case(
+            row,
+            "lifted",
+            torch.float32,
+            lambda d=dtype: make.call((d,), (3, 4), scalar=2.0),
+            Counter(),
+        )
+        floats = [n for n in NUMBERS if type(n) is float]
+        if isinstance(case, Case):
+            check_lifted(case, [2.0, 3.0, *draw.sample(floats, 8)], report)
+
+
+def test_report(capsys: pytest.CaptureFixture[str]) -> None:
+    """Says what ran by kernels, what stays with the library and why, and what was excused."""
+    if not reports:
+        pytest.skip("no overload ran")
+    total = sum(r.compiled + sum(r.library.values()) for r in reports.values())
+    lines = [
+        "| overload | by kernels | with the library, and why | eager's own differences |",
+        "| --- | --- | --- | --- |",
+    ]
+    for name, r in reports.items():
+        library = "; ".join(f"{count}: {why}" for why, count in r.library.items())
+        excused = "; ".join(f"{count}: {why}" for why, count in r.excused.items())
+        lines.append(f"| `{name}` | {r.compiled} | {library} | {excused} |")
+    REPORT.parent.mkdir(parents=True, exist_ok=True)
+    REPORT.write_text("\n".join(lines) + "\n")
+    compiled = sum(r.compiled for r in reports.values())
+    why = Counter[str]()
+    for r in reports.values():
+        why.update(r.library)
+    with capsys.disabled():
+        print(
+            f"\nconformance: {total} calls of {len(reports)} overloads, {compiled} by kernels; the rest by reason:"
+        )
+        for reason, count in why.most_common():
+            print(f"  {count:6} {reason}")
