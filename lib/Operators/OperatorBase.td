@@ -136,6 +136,7 @@ def Value : TableNode<1>;       // (Value x): x, where a dag must stand
 def Raw : TableNode<0>;         // (Raw $argument)
 def Channel : TableNode<0>;     // (Channel $argument)
 def IterIndex : TableNode<0>;   // (IterIndex n): from the last dimension, 1-based
+def Exact : TableNode<0>;       // (Exact $argument): not rounded to half precision on the CPU
 def Negated : TableNode<0>;     // (Negated $argument): a number, in its own type
 def Bool : TableNode<1>;        // (Bool x)
 def Narrowed : TableNode<1>;    // (Narrowed x): to half precision, where eager does
@@ -147,6 +148,7 @@ def IfString : TableNode<2>;    // (IfString $argument, "text", a, b)
 def IfNumber : TableNode<2>;    // (IfNumber $argument, number, a, b)
 def IfDivisor : TableNode<2>;   // (IfDivisor $argument, a, b)
 def IfFloat : TableNode<2>;     // (IfFloat a, b)
+def IfHalfOnCPU : TableNode<2>; // (IfHalfOnCPU a, b): half precision, no device
 def IfConstant : TableNode<2>;  // (IfConstant $argument, a, b): not lifted
 def Let : TableNode<2>;         // (Let $name, value, body)
 def ReduceSum : TableNode<1>;   // (ReduceSum x, DIMS), and so on

@@ -165,12 +165,14 @@ foreach ov = ["Tensor", "Scalar_Self", "Scalar_Other"] in
            "Result", "Float", "Narrow">;
 
 // ATen's own special cases of exponents.
+// pow(x, 0.5), which is no square root at -0 and -inf.
+defvar powHalf = (Select (IsInf $self), (Abs $self), (Sqrt (Add $self, 0)));
 def : Op<"aten::pow.Tensor_Scalar",
          (IfNumber $exponent, 2, (Mul $self, $self),
          (IfNumber $exponent, 3, (Mul (Mul $self, $self), $self),
          (IfNumber $exponent, 1, $self,
          (IfFloat
-           (IfNumber $exponent, "0.5", (Sqrt $self),
+           (IfNumber $exponent, "0.5", (IfHalfOnCPU powHalf, (Sqrt $self)),
            (IfNumber $exponent, "-0.5", (Rsqrt $self),
            (IfNumber $exponent, -1, (Reciprocal $self),
            (IfNumber $exponent, -2, (Reciprocal (Mul $self, $self)),
@@ -267,9 +269,12 @@ def : Op<"aten::sum", (ReduceSum $self, (Every)), "Result", "Stated">;
 def : Op<"aten::sum.dim_IntList", (ReduceSum $self, $dim), "Result", "Stated">;
 def : Op<"aten::prod", (ReduceProd $self, (Every)), "Result", "Stated">;
 def : Op<"aten::prod.dim_int", (ReduceProd $self, $dim), "Result", "Stated">;
-def : Op<"aten::mean", (Div (ReduceSum $self, (Every)), (Count $self, (Every))),
+// On the CPU a mean in half precision is one of single precision, then rounded.
+def : Op<"aten::mean",
+         (Div (ReduceSum (Exact $self), (Every)), (Count $self, (Every))),
          "Result", "Stated">;
-def : Op<"aten::mean.dim", (Div (ReduceSum $self, $dim), (Count $self, $dim)),
+def : Op<"aten::mean.dim",
+         (Div (ReduceSum (Exact $self), $dim), (Count $self, $dim)),
          "Result", "Stated">;
 def : Op<"aten::amax", (ReduceMax $self, $dim)>;
 def : Op<"aten::amin", (ReduceMin $self, $dim)>;

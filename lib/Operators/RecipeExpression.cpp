@@ -233,6 +233,7 @@ static unsigned getTableChildren(const TableNode &node) {
   case TableOp::Argument:
   case TableOp::Raw:
   case TableOp::Channel:
+  case TableOp::Exact:
   case TableOp::Negated:
   case TableOp::Number:
   case TableOp::IterIndex:
@@ -245,6 +246,7 @@ static unsigned getTableChildren(const TableNode &node) {
   case TableOp::IfNumber:
   case TableOp::IfDivisor:
   case TableOp::IfFloat:
+  case TableOp::IfHalfOnCPU:
   case TableOp::IfConstant:
   case TableOp::Let:
     return 2;
@@ -289,6 +291,14 @@ Resolver::MaybeValue Resolver::eval(Type expected) {
     source.shape.assign(self.getRank() - 1, 1);
     source.shape[0] = tensor.getDimSize(0);
     return convert(read(std::move(source), tensor.getElementType()), compute);
+  }
+  case TableOp::Exact: {
+    if (place.onDevice)
+      return evalArgument(node.index, compute);
+    MaybeValue own = evalArgument(node.index, {});
+    if (failed(own))
+      return failure();
+    return convert(*own, compute);
   }
   case TableOp::Negated:
     return evalNegated(node.index);
@@ -354,6 +364,8 @@ Resolver::MaybeValue Resolver::eval(Type expected) {
   }
   case TableOp::IfFloat:
     return choose(isa<FloatType>(compute), expected);
+  case TableOp::IfHalfOnCPU:
+    return choose(common != compute && !place.onDevice, expected);
   case TableOp::IfConstant:
     return choose(!isNumberOperand(args[node.index]), expected);
   case TableOp::Let: {

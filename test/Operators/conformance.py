@@ -117,7 +117,7 @@ def library_calls(fast: Any, most: int) -> int:
     count = 0
     for record in fast.engine.compiled.records:
         names = re.findall(r'tssa\.aten "([^"]+)"', record.text("fusion"))
-        count += sum(name != "aten::_assert_async" for name in names)
+        count += sum(not name.startswith("aten::_assert_async") for name in names)
     return min(count, most)
 
 

@@ -20,13 +20,13 @@ LONG = 64  # elements that one vector loop is sure to take
 
 def explained(case: Case, have: torch.Tensor, want: torch.Tensor, bound: int) -> bool:
     """Whether each element that differs is what eager's other loop answers to the same numbers."""
-    if have.shape != want.shape or have.dtype != want.dtype:
+    if have.shape != want.shape or have.dtype != want.dtype or have.dim() == 0:
         return False
     differ = differing(have, want, bound).nonzero(as_tuple=True)
-    count = len(differ[0]) if differ else 1
+    count = len(differ[0])
     if count == 0 or count > MOST:
         return False
-    mine = have[differ] if differ else have.reshape(1)
+    mine = have[differ]
     right = torch.zeros(count, dtype=torch.bool)
     for answer in answers(case, want.shape, differ):
         if answer.shape == mine.shape and answer.dtype == mine.dtype:
@@ -58,7 +58,7 @@ def picked(
     value: Any, shape: torch.Size, at: tuple[torch.Tensor, ...], lay_out: Any
 ) -> Any:
     """An operand's elements at those places; one of a single element stays as it is, as loops see that."""
-    if not isinstance(value, torch.Tensor) or value.numel() == 1 or not at:
+    if not isinstance(value, torch.Tensor) or value.numel() == 1:
         return value
     return lay_out(value.expand(shape)[at])
 

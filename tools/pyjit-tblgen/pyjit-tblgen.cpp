@@ -156,7 +156,8 @@ public:
          << ", 0, TableDims::None, 0, nullptr},\n";
       return children(dag, 0);
     }
-    if (name == "Raw" || name == "Channel" || name == "Negated")
+    if (name == "Raw" || name == "Channel" || name == "Negated" ||
+        name == "Exact")
       return node(name, argument(dag->getArgNameStr(0)));
     if (name == "IterIndex")
       return node(name, cast<IntInit>(dag->getArg(0))->getValue());

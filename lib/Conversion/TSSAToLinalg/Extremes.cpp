@@ -39,7 +39,8 @@ static Value findExtreme(StructuredCall &call, unsigned dim, bool largest,
                      call.shown(self), kept, call.reason);
 }
 
-/// Where it first stands, as i32. An extreme that is not a number is found as
+/// Where it first stands, as i32: twice its index, plus one where the element
+/// there is negative, -0 included. An extreme that is not a number is found as
 /// such.
 static Value findPosition(StructuredCall &call, unsigned dim, Value extreme) {
   OpBuilder &b = call.b;
@@ -63,8 +64,15 @@ static Value findPosition(StructuredCall &call, unsigned dim, Value extreme) {
   Value empty = tensor::EmptyOp::create(b, loc, positions, ValueRange());
   Value init = linalg::FillOp::create(b, loc, most, empty).getResult(0);
   auto least = [&](OpBuilder &in, Location at, ValueRange x) {
-    Value found;
-    if (isa<FloatType>(kept.getElementType())) {
+    Value found, sign;
+    if (auto real = dyn_cast<FloatType>(kept.getElementType())) {
+      Type bits = in.getIntegerType(real.getWidth());
+      Value raw = arith::BitcastOp::create(in, at, bits, x[0]);
+      Value last = arith::ConstantOp::create(
+          in, at, in.getIntegerAttr(bits, real.getWidth() - 1));
+      sign = arith::ShRUIOp::create(in, at, raw, last);
+      if (real.getWidth() > 32)
+        sign = arith::TruncIOp::create(in, at, i32, sign);
       Value equal =
           arith::CmpFOp::create(in, at, arith::CmpFPredicate::OEQ, x[0], x[1]);
       Value nan =
@@ -76,6 +84,10 @@ static Value findPosition(StructuredCall &call, unsigned dim, Value extreme) {
     }
     Value index = arith::IndexCastOp::create(
         in, at, i32, linalg::IndexOp::create(in, at, dim));
+    Value one = arith::ConstantOp::create(in, at, in.getI32IntegerAttr(1));
+    index = arith::ShLIOp::create(in, at, index, one);
+    if (sign)
+      index = arith::OrIOp::create(in, at, index, sign);
     Value candidate = arith::SelectOp::create(
         in, at, found, index, arith::ConstantOp::create(in, at, far));
     linalg::YieldOp::create(
@@ -89,24 +101,46 @@ static Value findPosition(StructuredCall &call, unsigned dim, Value extreme) {
       .getResult(0);
 }
 
-/// With the dimension of size 1 again, where it is kept; positions as i64.
-static Value asResult(StructuredCall &call, Value value, unsigned dim,
-                      unsigned rank, RankedTensorType wanted) {
+/// `values` with the dimension of size 1 again, where it is kept.
+static Value
+asResult(StructuredCall &call, ValueRange values, unsigned dim, unsigned rank,
+         RankedTensorType wanted,
+         llvm::function_ref<Value(OpBuilder &, Location, ValueRange)> body) {
   OpBuilder &b = call.b;
   SmallVector<AffineExpr> exprs;
   bool keeps = wanted.getRank() == int64_t(rank);
   for (unsigned d = 0; d < wanted.getRank(); ++d)
     if (!keeps || d != dim)
       exprs.push_back(b.getAffineDimExpr(d));
-  return makeMap(
-      b, call.loc(), wanted, value,
-      AffineMap::get(wanted.getRank(), 0, exprs, b.getContext()),
-      [&](OpBuilder &in, Location at, ValueRange x) -> Value {
-        Type to = wanted.getElementType();
-        return x[0].getType() == to
-                   ? x[0]
-                   : arith::ExtSIOp::create(in, at, to, x[0]).getResult();
-      });
+  SmallVector<AffineMap> maps(
+      values.size(),
+      AffineMap::get(wanted.getRank(), 0, exprs, b.getContext()));
+  return makeMap(b, call.loc(), wanted, values, maps, body);
+}
+
+/// The extreme as it stands in the first of its places: of several zeros, that
+/// one's sign.
+static Value withSign(OpBuilder &b, Location loc, ValueRange x) {
+  Type type = x[0].getType();
+  if (!isa<FloatType>(type))
+    return x[0];
+  auto number = [&](TypedAttr value) -> Value {
+    return arith::ConstantOp::create(b, loc, value);
+  };
+  Value zero = number(b.getFloatAttr(type, 0.0));
+  Value low = arith::TruncIOp::create(b, loc, b.getI1Type(), x[1]);
+  Value signedZero = arith::SelectOp::create(
+      b, loc, low, number(b.getFloatAttr(type, -0.0)), zero);
+  Value isZero =
+      arith::CmpFOp::create(b, loc, arith::CmpFPredicate::OEQ, x[0], zero);
+  return arith::SelectOp::create(b, loc, isZero, signedZero, x[0]);
+}
+
+/// The index in a position of `findPosition`, as i64.
+static Value indexOf(OpBuilder &b, Location loc, ValueRange x) {
+  Value one = arith::ConstantOp::create(b, loc, b.getI32IntegerAttr(1));
+  Value index = arith::ShRUIOp::create(b, loc, x[0], one);
+  return arith::ExtSIOp::create(b, loc, b.getI64Type(), index);
 }
 
 SmallVector<Value> lowerExtreme(StructuredCall &call, bool largest) {
@@ -117,7 +151,7 @@ SmallVector<Value> lowerExtreme(StructuredCall &call, bool largest) {
   if (!dim || rank == 0)
     return call.stays("no dimension");
   if (type.getNumElements() == 0 ||
-      type.getDimSize(*dim) >= (int64_t(1) << 31) ||
+      type.getDimSize(*dim) >= (int64_t(1) << 30) ||
       element.isUnsignedInteger() || element.isInteger(1) || element.isF16() ||
       element.isBF16())
     return call.stays("an element type or size that it does not cover");
@@ -131,9 +165,10 @@ SmallVector<Value> lowerExtreme(StructuredCall &call, bool largest) {
   SmallVector<Value> results;
   bool both = call.op.getNumResults() == 2;
   if (both)
-    results.push_back(asResult(call, extreme, *dim, rank, call.result(0)));
+    results.push_back(asResult(call, {extreme, position}, *dim, rank,
+                               call.result(0), withSign));
   results.push_back(
-      asResult(call, position, *dim, rank, call.result(both ? 1 : 0)));
+      asResult(call, position, *dim, rank, call.result(both ? 1 : 0), indexOf));
   return results;
 }
 
