@@ -165,6 +165,54 @@ void KernelGraph::update() {
   }
 }
 
+void KernelGraph::dropEmptyRows() {
+  llvm::SmallBitVector reduced(dims.size());
+  bool isEmpty = false;
+  for (auto [d, dim] : llvm::enumerate(dims))
+    if (dim.reduction) {
+      reduced.set(d);
+      isEmpty |= dim.size == 0;
+    }
+  if (!isEmpty)
+    return;
+  auto inFull = [](Node *node) {
+    while (node && node->kind == Node::Kind::Reduce)
+      node = node->init;
+    return node;
+  };
+  bool storesRow = false;
+  for (Store &store : stores) {
+    if (store.dims.anyCommon(reduced)) {
+      // Never carried out: any value will do.
+      storesRow = true;
+      auto zero = std::make_unique<Node>();
+      zero->kind = Node::Kind::Constant;
+      zero->type = store.node->type;
+      zero->constant = Builder(zero->type.getContext()).getZeroAttr(zero->type);
+      store.node = zero.get();
+      nodes.push_back(std::move(zero));
+    }
+    store.node = inFull(store.node);
+  }
+  llvm::DenseSet<Node *> used;
+  SmallVector<Node *> work;
+  auto use = [&](Node *node) {
+    if (node && used.insert(node).second)
+      work.push_back(node);
+  };
+  for (Store &store : stores)
+    use(store.node);
+  while (!work.empty())
+    for (Node *&input : work.pop_back_val()->inputs)
+      use(input = inFull(input));
+  llvm::erase_if(nodes, [&](auto &node) { return !used.contains(node.get()); });
+  if (!storesRow)
+    for (Dim &dim : dims)
+      if (dim.reduction)
+        dim = Dim::of(1, true);
+  update();
+}
+
 std::optional<Product> asProduct(const Node *reduce) {
   if (reduce->kind != Node::Kind::Reduce ||
       !isa<arith::AddFOp>(reduce->combiner))

@@ -446,6 +446,7 @@ std::unique_ptr<KernelGraph> KernelGraph::build(ArrayRef<Value> inputs,
   if (!builder.run(roots, inputs.size()))
     return nullptr;
   graph->update();
+  graph->dropEmptyRows();
   return graph;
 }
 

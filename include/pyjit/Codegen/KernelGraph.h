@@ -115,6 +115,10 @@ struct KernelGraph {
           visit) const;
   /// Recomputes dims, stage and cost of every node and store.
   void update();
+  /// Where a row has no elements, a reduction is its init and nothing is read:
+  /// what is the same for all of a row is computed in front of its loop, and so
+  /// would read an empty buffer.
+  void dropEmptyRows();
   void print(llvm::raw_ostream &os) const;
 };
 
