@@ -1,5 +1,11 @@
 // RUN: pyjit-opt %s --fusion-split-reductions | FileCheck %s
-// RUN: pyjit-opt %s --fusion-split-reductions --fusion-outline --pyjit-x86 -o /dev/null
+// RUN: pyjit-opt %s --fusion-split-reductions --fusion-outline --pyjit-x86 | FileCheck %s --check-prefix=KERNELS
+
+// Each part of a split sum is a unit of a kernel's work, and another kernel adds the parts.
+// KERNELS-DAG: func.func private @kernel_0(tensor<1048576xf32>) -> tensor<16xf32> attributes {{.*}}pyjit.work = 16
+// KERNELS-DAG: func.func private @kernel_1(tensor<16xf32>) -> tensor<f32> attributes {{.*}}pyjit.work = 1
+// KERNELS-DAG: llvm.func @kernel_0(
+// KERNELS-DAG: llvm.func @kernel_1(
 
 #id1 = affine_map<(d0) -> (d0)>
 #none1 = affine_map<(d0) -> ()>

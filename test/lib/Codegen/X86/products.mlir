@@ -1,6 +1,6 @@
 // RUN: pyjit-opt %s --x86-emit-kernels | FileCheck %s
 // RUN: pyjit-opt %s --x86-emit-kernels=print-schedules -o /dev/null 2>&1 | FileCheck %s --check-prefix=SCHEDULE
-// RUN: pyjit-opt %s --pyjit-x86=vector-bits=512 -o /dev/null
+// RUN: pyjit-opt %s --pyjit-x86=vector-bits=512 | FileCheck %s --check-prefix=WIDE
 
 #x = affine_map<(m, n, k) -> (m, k)>
 #w = affine_map<(m, n, k) -> (n floordiv 16, k, n mod 16)>
@@ -8,6 +8,9 @@
 
 // Six rows of two vectors are in flight: twelve sums, each of products that are
 // added in one rounding; four rows are left for the last tile of 34.
+// WIDE-LABEL: llvm.func @product
+// WIDE: llvm.intr.fma{{.*}} vector<16xf32>
+
 // CHECK-LABEL: func.func @product
 // CHECK: scf.for {{.*}} -> (vector<8xf32>, vector<8xf32>, vector<8xf32>, vector<8xf32>, vector<8xf32>, vector<8xf32>, vector<8xf32>, vector<8xf32>, vector<8xf32>, vector<8xf32>, vector<8xf32>, vector<8xf32>) : i64 {
 // CHECK-COUNT-12: math.fma {{.*}} : vector<8xf32>

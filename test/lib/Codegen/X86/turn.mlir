@@ -1,6 +1,10 @@
 // RUN: pyjit-opt %s --x86-emit-kernels | FileCheck %s
 // RUN: pyjit-opt %s --x86-emit-kernels=print-schedules -o /dev/null 2>&1 | FileCheck %s --check-prefix=SCHEDULE
-// RUN: pyjit-opt %s --pyjit-x86=vector-bits=512 -o /dev/null
+// RUN: pyjit-opt %s --pyjit-x86=vector-bits=512 | FileCheck %s --check-prefix=WIDE
+
+// WIDE-LABEL: llvm.func @turn
+// WIDE-COUNT-16: llvm.load {{.*}} vector<16xf32>
+// WIDE: llvm.shufflevector {{.*}} vector<16xf32>
 
 #t = affine_map<(d0, d1) -> (d1, d0)>
 #id = affine_map<(d0, d1) -> (d0, d1)>
