@@ -7,10 +7,14 @@ import random
 import re
 import subprocess
 import sys
+from collections.abc import Callable
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+import pytest
 import torch
+from Operators.eager_paths import DIFFERENCES, alone, base_name, differ
 
 sys.path.insert(0, str(Path(__file__).parent))
 from recipes import NAMES, evaluate, parse_recipes
@@ -19,11 +23,19 @@ ROOT = Path(__file__).resolve().parents[3]
 FLOATS = [torch.float32, torch.float64, torch.bfloat16]
 INTEGERS = [torch.int64, torch.uint8, torch.bool, torch.int32]
 SHAPES = [[3, 4], [4], [3, 1], [], [2, 3, 4]]
+# dtypes as a call's text has them
+SCALAR_TYPES = {torch.float32: 6, torch.float64: 7, torch.bfloat16: 15, torch.int64: 4,
+                torch.uint8: 0, torch.bool: 11, torch.int32: 3}  # fmt: skip
+# Overloads that no call of this test reaches, and why.
+NOT_REACHED = {
+    "aten::to.device": "a device has no text in a call; pyjit's own calls of it are test_op_db's",
+}
 
 
 def recipe_overloads() -> list[str]:
     page = (ROOT / "docs/Operators.md").read_text()
-    return re.findall(r"\| `([^`]+)` \| \w+ \| own kernel", page)
+    # "own kernel by rule" has no recipe.
+    return re.findall(r"\| `([^`]+)` \| \w+ \| own kernel \|", page)
 
 
 def tensor(shape: list[int], dtype: torch.dtype) -> torch.Tensor:
@@ -86,8 +98,8 @@ def choose(name: str, kind: str, overload: str, dtype: torch.dtype) -> Any:
         return random.choice([2, 3, 0.5, -0.5, -1, -2, 1, 2.7])
     if name in ("ord", "p"):
         return random.choice([1, 2])
-    if name == "dtype" or plain == "ScalarType":
-        raise Skip
+    if plain == "ScalarType":
+        return random.choice(list(SCALAR_TYPES))
     if plain == "bool":
         return False if name in ("training", "half_to_float") else random.random() < 0.5
     if plain in ("int", "SymInt"):
@@ -102,8 +114,6 @@ def choose(name: str, kind: str, overload: str, dtype: torch.dtype) -> Any:
         if name == "end":
             return 7
         return random.choice([0.5, 1.0, 2.0])
-    if name == "dtype":
-        return None
     raise Skip
 
 
@@ -119,6 +129,8 @@ def text_of(value: Any, operands: list[torch.Tensor]) -> str:
         return f"{value} : i64"
     if isinstance(value, float):
         return f"{value!r} : f64" if "e" not in repr(value) else f"{value:.17e} : f64"
+    if isinstance(value, torch.dtype):
+        return f"{SCALAR_TYPES[value]} : i64"
     if isinstance(value, str):
         return f'"{value}"'
     if isinstance(value, list):
@@ -131,9 +143,16 @@ def type_of(value: torch.Tensor) -> str:
     return f"tensor<{sizes}{NAMES[value.dtype]}>"
 
 
-def make_call(
-    overload: str, dtypes: list[torch.dtype]
-) -> tuple[str, list[torch.Tensor], torch.Tensor] | None:
+@dataclass
+class Call:
+    text: str
+    operands: list[torch.Tensor]
+    expected: torch.Tensor
+    # Eager's answer for other tensors.
+    again: Callable[..., torch.Tensor]
+
+
+def make_call(overload: str, dtypes: list[torch.dtype]) -> Call | None:
     base, _, suffix = overload.split("::")[1].partition(".")
     op = getattr(getattr(torch.ops.aten, base), suffix or "default")
     chosen = iter(itertools.cycle(dtypes))
@@ -143,10 +162,17 @@ def make_call(
             choose(a.name, schema_type(a), overload, next(chosen))
             for a in op._schema.arguments
         ]
-        expected = op(
-            *[v for v, a in zip(values, op._schema.arguments) if not a.kwarg_only],
-            **{a.name: v for v, a in zip(values, op._schema.arguments) if a.kwarg_only},
-        )
+
+        def again(*tensors: torch.Tensor) -> torch.Tensor:
+            others = iter(tensors)
+            given = [next(others) if isinstance(v, torch.Tensor) else v for v in values]
+            pairs = list(zip(given, op._schema.arguments, strict=True))
+            return op(
+                *[v for v, a in pairs if not a.kwarg_only],
+                **{a.name: v for v, a in pairs if a.kwarg_only},
+            )
+
+        expected = again(*(v for v in values if isinstance(v, torch.Tensor)))
         if not isinstance(expected, torch.Tensor) or expected.dtype not in NAMES:
             return None
         text = ", ".join(text_of(value, operands) for value in values)
@@ -156,15 +182,12 @@ def make_call(
         return None
     arguments = ", ".join(f"%a{i}: {type_of(t)}" for i, t in enumerate(operands))
     types = ", ".join(type_of(t) for t in operands)
-    return (
-        (
-            f"func.func private @c({arguments}) {{\n"
-            f'  %r = tssa.aten "{overload}"({text}) : ({types}) -> {type_of(expected)}\n'
-            f"  return\n}}\n"
-        ),
-        operands,
-        expected,
+    function = (
+        f"func.func private @c({arguments}) {{\n"
+        f'  %r = tssa.aten "{overload}"({text}) : ({types}) -> {type_of(expected)}\n'
+        f"  return\n}}\n"
     )
+    return Call(function, operands, expected, again)
 
 
 def schema_type(argument: Any) -> str:
@@ -190,6 +213,35 @@ def tolerance(dtype: torch.dtype) -> dict[str, float]:
     )
 
 
+def check(overload: str, call: Call, actual: torch.Tensor) -> None:
+    """Compares with eager, or where eager has two answers with the other one."""
+    assert actual.dtype == call.expected.dtype
+    actual = actual.reshape(call.expected.shape)
+    expected = call.expected
+    if base_name(overload) in DIFFERENCES:
+        shapes = (operand.shape for operand in call.operands)
+        # The others of the name (a tensor's largest element) have one path.
+        if torch.broadcast_shapes(*shapes) == expected.shape:
+            apart = differ(actual, expected)
+            expected = alone(call.again, call.operands, expected, apart)
+    torch.testing.assert_close(
+        actual, expected, equal_nan=True, check_stride=False, **tolerance(expected.dtype)
+    )
+
+
+def test_other_answer() -> None:
+    """What eager says of an element alone is accepted, and nothing else."""
+    x = torch.tensor([1.0, torch.inf])
+    again = torch.ops.aten.gelu.default
+    right, wrong = again(x), torch.tensor([1.0, 2.0])
+    call = Call("", [x], torch.where(x.isinf(), torch.nan, right), again)
+    check("aten::gelu", call, torch.cat([again(one) for one in x.split(1)]))
+    with pytest.raises(AssertionError):
+        check("aten::gelu", call, wrong)
+    with pytest.raises(AssertionError):
+        check("aten::silu", call, right)
+
+
 def test_recipes(bin_dir: Path) -> None:
     random.seed(0)
     torch.manual_seed(0)
@@ -204,7 +256,7 @@ def test_recipes(bin_dir: Path) -> None:
                 if call := make_call(overload, mix):
                     calls.append(call)
     module = "".join(
-        text.replace("@c", f"@c{i}") for i, (text, _, _) in enumerate(calls)
+        call.text.replace("@c", f"@c{i}") for i, call in enumerate(calls)
     )
     run = subprocess.run(
         [bin_dir / "pyjit-translate", "--tssa-to-recipes"],
@@ -217,27 +269,23 @@ def test_recipes(bin_dir: Path) -> None:
     recipes = parse_recipes(run.stdout)
     assert len(recipes) == len(calls)
     seen, wrong = set(), []
-    for (overload, steps), (text, operands, expected) in zip(recipes, calls):
+    for (overload, steps), call in zip(recipes, calls, strict=True):
         if steps is None:
             continue
         seen.add(overload)
         try:
-            actual = evaluate(steps, operands)
-            assert actual.dtype == expected.dtype
-            torch.testing.assert_close(
-                actual.reshape(expected.shape),
-                expected,
-                equal_nan=True,
-                check_stride=False,
-                **tolerance(expected.dtype),
-            )
+            check(overload, call, evaluate(steps, call.operands))
         except Exception as error:
-            wrong.append(f"{text}{steps}\n{operands}\n{type(error)} {error}")
+            wrong.append(
+                f"{call.text}{steps}\n{call.operands}\n{type(error)} {error}"
+            )
     names = sorted(set(re.findall(r'tssa.aten "(.*?)"', "".join(wrong))))
     assert not wrong, f"{len(wrong)} of {len(calls)} differ: {names}\n" + "\n\n".join(
         wrong[:5]
     )
     # What no call of this test reaches is not tested here.
-    missing = sorted(set(overloads) - seen)
-    print(f"{len(calls)} calls, {len(seen)} overloads, not reached: {missing}")
-    assert len(missing) < 40, missing
+    missing = set(overloads) - seen
+    print(f"{len(calls)} calls, {len(seen)} of {len(overloads)} overloads")
+    for name in sorted(missing):
+        print(f"  not reached: {name}: {NOT_REACHED.get(name, 'no reason is listed')}")
+    assert missing == NOT_REACHED.keys()
