@@ -178,6 +178,20 @@ bool TorchExecutor::planCall(const Step &step, std::string &error) {
             " arguments, its schema has " + std::to_string(schema.size());
     return false;
   }
+  // An argument that is returned after it was written is no result: see
+  // runCall.
+  int64_t made = 0;
+  bool lists = false;
+  for (const c10::Argument &result : handle->schema().returns()) {
+    const c10::AliasInfo *alias = result.alias_info();
+    made += !(alias && alias->isWrite());
+    lists |= result.type()->kind() == c10::TypeKind::ListType;
+  }
+  if (!lists && plan.numResults > made) {
+    error = full + ": " + std::to_string(plan.numResults) +
+            " results, it makes " + std::to_string(made);
+    return false;
+  }
   calls.push_back(std::move(plan));
   return true;
 }

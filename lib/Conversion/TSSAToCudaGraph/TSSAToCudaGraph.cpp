@@ -185,11 +185,12 @@ LogicalResult LaunchConverter::convert(tssa::AssignOp op) {
   buffers.map(op.getResult(), whole);
   if (source.getType() == target->getType() && tssa::isDense(part))
     return copy(op.getLoc(), source, *target);
-  // Gaps would be copied, too.
+  // Gaps would be copied, too. What the call returns is its first operand,
+  // which is no result.
   MLIRContext *context = op.getContext();
   Attribute operand = operators::getOperandPlaceholder(context);
   CallOp::create(
-      builder, op.getLoc(), target->getType(), "aten::copy_",
+      builder, op.getLoc(), TypeRange(), "aten::copy_",
       ValueRange{*target, source},
       builder.getArrayAttr({operand, operand, builder.getBoolAttr(false)}),
       builder.getDenseI64ArrayAttr({0}));

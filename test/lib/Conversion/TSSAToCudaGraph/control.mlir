@@ -115,7 +115,7 @@ func.func private @zeros() -> tensor<4x3xf32> attributes {pyjit.kernel}
 // CHECK-NEXT: %[[ROW:.*]] = cudagraph.view %[[Y]] at 6
 // CHECK-NEXT: cudagraph.copy %{{.*}} to %[[ROW]]
 // CHECK-NEXT: %[[COLUMN:.*]] = cudagraph.view %[[Y]] at 1
-// CHECK-NEXT: cudagraph.call "aten::copy_"(%[[COLUMN]], %{{.*}}, false) mutates [0]
+// CHECK-NEXT: cudagraph.call "aten::copy_"(%[[COLUMN]], %{{.*}}, false) mutates [0] : ({{.*}}) -> ()
 // CHECK: cudagraph.copy %[[Y]] to %[[OUT:.*]] :
 // CHECK-NEXT: cudagraph.return %[[OUT]]
 func.func @assign(%row: tensor<3xf32>, %column: tensor<4xf32>) -> tensor<4x3xf32> attributes {pyjit.device = "cuda:0"} {
