@@ -16,18 +16,6 @@ static size_t elementBytes(uint8_t dtype) {
   return c10::elementSize(static_cast<c10::ScalarType>(dtype));
 }
 
-/// Whether running a call twice would draw other numbers the second time.
-bool DeviceExecutor::drawsNumbers(const CallPlan &plan) {
-  if (!plan.op.hasTag(at::Tag::nondeterministic_seeded))
-    return false;
-  const auto &schema = plan.op.schema().arguments();
-  for (size_t i = 0; i < schema.size(); ++i)
-    if ((schema[i].name() == "dropout_p" || schema[i].name() == "p") &&
-        plan.arguments[i].isDouble())
-      return plan.arguments[i].toDouble() != 0;
-  return true;
-}
-
 //===----------------------------------------------------------------------===//
 // Loading
 //===----------------------------------------------------------------------===//
@@ -92,11 +80,10 @@ bool DeviceExecutor::load(std::string &error,
   for (uint32_t i = 0; i < program.numSteps(); ++i)
     callOfStep.push_back(program.steps()[i].kind == StepKind::Call ? call++
                                                                    : -1);
-  for (const CallPlan &call : calls)
-    repeatable &= !drawsNumbers(call);
   findOrigins();
   findGraphs();
   ran.assign(program.numSteps(), false);
+  choice.emplace(program.header().variants, /*dropSlow=*/decides);
   return true;
 }
 
@@ -267,8 +254,20 @@ bool DeviceExecutor::run(const at::Tensor *inputs, const at::Tensor *cached,
     instance->warm = everyCallRan();
     return answered;
   }
-  return selected ? runOnce(*instance, chosen, inputs, cached, outputs, stream)
-                  : select(*instance, inputs, cached, outputs, stream);
+  return runNext(*instance, inputs, cached, outputs, stream);
+}
+
+bool DeviceExecutor::settle() {
+  try {
+    TorchDevice::Scope scope(*device);
+    cuda::Driver &driver = device->driver();
+    cuda::Stream stream = device->currentStream();
+    bool captured = false;
+    return !driver.isCapturing(stream, &captured) && !captured &&
+           !driver.synchronize(stream);
+  } catch (const std::exception &) {
+    return false;
+  }
 }
 
 /// See `run`.
@@ -348,8 +347,8 @@ void DeviceExecutor::dropMoved(Instance &instance, cuda::Stream stream) {
   constexpr unsigned kMany = 8;
   if (++instance.recaptures < kMany)
     return;
-  chosen = Variant::Plain;
-  failures[unsigned(Variant::Update)] = "parameters keep moving";
+  choice->failed("parameters keep moving");
+  choice->fix(Variant::Plain);
 }
 
 /// The next call is a plain one: libraries choose their kernels anew then.
@@ -397,8 +396,17 @@ bool DeviceExecutor::execute(Instance &instance, Variant variant,
         ++i;
         continue;
       }
-      replay(graphFor(number, variant, instance, stream), graphInfos[number],
-             instance, stream);
+      Captured *graph = tryGraph(number, variant, instance, stream);
+      if (!graph) { // its launches one by one
+        ++i;
+        continue;
+      }
+      try {
+        replay(*graph, graphInfos[number], instance, stream);
+      } catch (const std::exception &exception) {
+        captureFailure = exception.what(); // this way of launching's
+        throw;
+      }
       i = graphInfos[number].end + 1;
       continue;
     }

@@ -8,6 +8,7 @@
 
 #include "pyjit-rt/TorchExecutor.h"
 #include "pyjit-rt/cuda/CapturedGraph.h"
+#include "pyjit-rt/cuda/LaunchChoice.h"
 
 #include <array>
 #include <map>
@@ -29,7 +30,8 @@ public:
 
   bool run(const at::Tensor *inputs, const at::Tensor *cached,
            at::Tensor *outputs) override;
-  void prefer(Variant variant) override { preferred = variant; }
+  void prefer(Variant variant) override;
+  bool settle() override;
   std::string report() const override;
 
 private:
@@ -96,13 +98,13 @@ private:
     bool warm = false;
     LibrarySettings settings; ///< of the captured graphs' library calls
     unsigned recaptures = 0;
+    unsigned captures = 0; ///< graphs made so far
   };
 
   DeviceExecutor(Program program, std::vector<KernelFn> functions,
                  std::unique_ptr<TorchDevice> device);
   bool load(std::string &error, std::shared_ptr<cuda::LoadedCode> *shared);
   bool loadCalls(std::string &error);
-  static bool drawsNumbers(const CallPlan &plan);
   void findOrigins();
   void findGraphs();
 
@@ -121,7 +123,9 @@ private:
   void launch(const Step &step, Instance &instance, cuda::Stream stream);
   void makeViewSlot(const Step &step, Instance &instance);
 
-  Captured &graphFor(uint32_t number, Variant variant, Instance &instance,
+  Captured *graphFor(uint32_t number, Variant variant, Instance &instance,
+                     cuda::Stream stream);
+  Captured *tryGraph(uint32_t number, Variant variant, Instance &instance,
                      cuda::Stream stream);
   std::unique_ptr<Captured> make(uint32_t number, Variant variant,
                                  Instance &instance);
@@ -159,9 +163,10 @@ private:
                           const Instance &instance) const;
   bool isMoving(uint32_t slot) const;
 
-  bool select(Instance &instance, const at::Tensor *inputs,
-              const at::Tensor *cached, at::Tensor *outputs,
-              cuda::Stream stream);
+  bool runNext(Instance &instance, const at::Tensor *inputs,
+               const at::Tensor *cached, at::Tensor *outputs,
+               cuda::Stream stream);
+  void dropUnwanted(Instance &instance, cuda::Stream stream);
   bool runOnce(Instance &instance, Variant variant, const at::Tensor *inputs,
                const at::Tensor *cached, at::Tensor *outputs,
                cuda::Stream stream);
@@ -175,18 +180,14 @@ private:
   std::vector<int32_t> standsFor; // by slot: the patchable copy it shows, or -1
   std::unique_ptr<cuda::LoadedCode> callCode; // software devices
   std::vector<cuda::LoadedKernel> callKernels;
-  std::vector<bool> ran;  // by step: library calls
-  bool repeatable = true; // running twice does no harm
-  bool decides = false;   // has loops or branches
+  std::vector<bool> ran; // by step: library calls
+  bool decides = false;  // has loops or branches
 
   mutable std::mutex runLock;
   std::map<cuda::Stream, std::unique_ptr<Instance>> instances;
   cuda::Stream captureStream = nullptr;
-  std::optional<Variant> preferred;
-  bool selected = false;
-  Variant chosen = Variant::Plain;
-  std::array<double, kNumVariants> medians{}; // seconds; 0: not measured
-  std::array<std::string, kNumVariants> failures;
+  std::optional<cuda::LaunchChoice> choice; // set when loaded
+  std::string captureFailure; ///< of the present call; empty: none
 };
 
 } // namespace pyjit::rt

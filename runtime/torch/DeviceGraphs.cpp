@@ -30,15 +30,19 @@ cuda::Address DeviceExecutor::addressOf(uint32_t slot, Variant variant,
   return address;
 }
 
-DeviceExecutor::Captured &DeviceExecutor::graphFor(uint32_t number,
+DeviceExecutor::Captured *DeviceExecutor::graphFor(uint32_t number,
                                                    Variant variant,
                                                    Instance &instance,
                                                    cuda::Stream stream) {
   auto &graphs = instance.graphs[unsigned(variant)];
   graphs.resize(graphInfos.size());
   std::unique_ptr<Captured> &graph = graphs[number];
-  if (!graph)
+  auto makeAnew = [&] {
+    ++instance.captures;
     graph = make(number, variant, instance);
+  };
+  if (!graph)
+    makeAnew();
   std::string reason;
   if (!graph->graph.fits(instance.buffers.data(), reason)) {
     cuda::check(device->driver(), device->driver().synchronize(stream),
@@ -47,9 +51,38 @@ DeviceExecutor::Captured &DeviceExecutor::graphFor(uint32_t number,
     // Later graphs hold addresses of what this one's library calls made.
     for (uint32_t i = number; i < graphs.size(); ++i)
       graphs[i].reset();
-    graph = make(number, variant, instance);
+    makeAnew();
   }
-  return *graph;
+  return graph.get();
+}
+
+/// Null, with the reason in `captureFailure`, where the graph cannot be
+/// captured: the call is what it was before then. What stood in front of the
+/// graph has run, and may have effects, so the call goes on and is not made
+/// again.
+DeviceExecutor::Captured *DeviceExecutor::tryGraph(uint32_t number,
+                                                   Variant variant,
+                                                   Instance &instance,
+                                                   cuda::Stream stream) {
+  if (!captureFailure.empty())
+    return nullptr;
+  auto &graphs = instance.graphs[unsigned(variant)];
+  std::string reason;
+  if (number < graphs.size() && graphs[number] &&
+      graphs[number]->graph.fits(instance.buffers.data(), reason))
+    return graphs[number].get();
+  std::vector<at::Tensor> values = instance.values;
+  std::vector<void *> buffers = instance.buffers;
+  try {
+    return graphFor(number, variant, instance, stream);
+  } catch (const std::exception &exception) {
+    captureFailure = exception.what();
+    if (captureFailure.empty())
+      captureFailure = "no reason given";
+    instance.values = std::move(values);
+    instance.buffers = std::move(buffers);
+    return nullptr;
+  }
 }
 
 std::unique_ptr<DeviceExecutor::Captured>

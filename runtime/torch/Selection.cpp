@@ -2,9 +2,9 @@
 
 #include "DeviceExecutor.h"
 
-#include <algorithm>
 #include <chrono>
 #include <cstdio>
+#include <utility>
 
 using namespace pyjit::rt;
 
@@ -22,125 +22,78 @@ static const char *nameOf(Variant variant) {
   return "";
 }
 
-/// Leaves out what took several times as long as the fastest way.
-static void dropSlow(std::vector<Variant> &candidates,
-                     std::array<std::vector<double>, kNumVariants> &times) {
-  auto least = [&](Variant variant) {
-    const std::vector<double> &list = times[unsigned(variant)];
-    return *std::min_element(list.begin(), list.end());
-  };
-  double best = least(candidates.front());
-  for (Variant variant : candidates)
-    best = std::min(best, least(variant));
-  constexpr double kSeveral = 4;
-  candidates.erase(std::remove_if(candidates.begin(), candidates.end(),
-                                  [&](Variant variant) {
-                                    return least(variant) > kSeveral * best;
-                                  }),
-                   candidates.end());
+void DeviceExecutor::prefer(Variant variant) {
+  bool offered = program.header().variants >> unsigned(variant) & 1;
+  choice->fix(offered ? variant : Variant::Plain);
 }
 
-/// Runs every listed way on this call's inputs, in turn and repeatedly, whole
-/// calls with their outputs included, and keeps the one with the least median.
-/// A program writes nothing but its outputs, so that running it again does no
-/// harm; one that draws random numbers is not run twice.
-bool DeviceExecutor::select(Instance &instance, const at::Tensor *inputs,
-                            const at::Tensor *cached, at::Tensor *outputs,
-                            cuda::Stream stream) {
+/// One call, launched as it is the choice's turn, and timed if its time is
+/// wanted: with its outputs' allocation, and from a device at rest to a device
+/// at rest, which counts both the host's work and the device's.
+bool DeviceExecutor::runNext(Instance &instance, const at::Tensor *inputs,
+                             const at::Tensor *cached, at::Tensor *outputs,
+                             cuda::Stream stream) {
   using Clock = std::chrono::steady_clock;
-  // What a program that does not answer this call would take says nothing.
-  if (expects && repeatable &&
-      !runOnce(instance, Variant::Plain, inputs, cached, outputs, stream))
-    return false;
-  selected = true;
-  std::vector<Variant> candidates;
-  for (unsigned v = 0; v < kNumVariants; ++v)
-    if (program.header().variants >> v & 1)
-      candidates.push_back(Variant(v));
-
-  // Captures; what cannot be captured is no candidate.
-  auto works = [&](Variant variant) {
-    try {
-      runOnce(instance, variant, inputs, cached, outputs, stream);
-      return true;
-    } catch (const std::exception &exception) {
-      failures[unsigned(variant)] = exception.what();
-      for (at::Tensor &value : instance.values)
-        value.reset();
-      instance.graphs[unsigned(variant)].clear();
-      return false;
-    }
+  Variant variant = choice->next();
+  bool wanted = choice->wantsTime();
+  unsigned captures = instance.captures;
+  auto settle = [&] {
+    if (wanted)
+      cuda::check(device->driver(), device->driver().synchronize(stream),
+                  "waiting");
   };
-  if (!repeatable && expects)
-    return runOnce(instance, chosen, inputs, cached, outputs, stream);
-  if (preferred || !repeatable) {
-    Variant wanted = preferred.value_or(Variant::Update);
-    bool listed = std::find(candidates.begin(), candidates.end(), wanted) !=
-                  candidates.end();
-    chosen = listed && works(wanted) ? wanted : Variant::Plain;
-    if (chosen == Variant::Plain)
-      runOnce(instance, chosen, inputs, cached, outputs, stream);
-    return true;
+  captureFailure.clear();
+  settle();
+  auto start = Clock::now();
+  bool answered = false;
+  try {
+    answered = runOnce(instance, variant, inputs, cached, outputs, stream);
+    settle();
+  } catch (...) {
+    if (!captureFailure.empty())
+      choice->failed(captureFailure);
+    throw;
   }
-  if (candidates.size() == 1) {
-    chosen = candidates.front();
-    return runOnce(instance, chosen, inputs, cached, outputs, stream);
-  }
-  candidates.erase(std::remove_if(candidates.begin(), candidates.end(),
-                                  [&](Variant variant) {
-                                    return variant != Variant::Plain &&
-                                           !works(variant);
-                                  }),
-                   candidates.end());
+  std::chrono::duration<double> taken = Clock::now() - start;
+  if (!captureFailure.empty())
+    choice->failed(captureFailure);
+  else if (!answered) // what such a call takes says nothing
+    return false;
+  else if (!wanted)
+    choice->passed();
+  else if (captures != instance.captures)
+    choice->prepared(taken.count());
+  else
+    choice->timed(taken.count());
+  dropUnwanted(instance, stream);
+  return answered;
+}
 
-  cuda::Driver &driver = device->driver();
-  std::array<std::vector<double>, kNumVariants> times;
-  auto begin = Clock::now();
-  constexpr unsigned kLeast = 5, kMost = 40;
-  constexpr double kSeconds = 0.03;
-  for (unsigned turn = 0; turn < kMost; ++turn) {
-    std::chrono::duration<double> spent = Clock::now() - begin;
-    if (turn >= kLeast && spent.count() > kSeconds)
-      break;
-    // A host that waits for the device before each iteration may be
-    // hundreds of times slower: once is enough to see it.
-    if (decides && turn > 0)
-      dropSlow(candidates, times);
-    for (Variant variant : candidates) {
-      cuda::check(driver, driver.synchronize(stream), "waiting");
-      auto start = Clock::now();
-      runOnce(instance, variant, inputs, cached, outputs, stream);
-      cuda::check(driver, driver.synchronize(stream), "waiting");
-      std::chrono::duration<double> taken = Clock::now() - start;
-      times[unsigned(variant)].push_back(taken.count());
-    }
-  }
-  chosen = Variant::Plain;
+/// Graphs, and their memory, that nobody will ask for soon.
+void DeviceExecutor::dropUnwanted(Instance &instance, cuda::Stream stream) {
+  bool waited = false;
   for (unsigned v = 0; v < kNumVariants; ++v) {
-    std::vector<double> &list = times[v];
-    if (list.empty())
+    if (instance.graphs[v].empty() || choice->mayAskFor(Variant(v)))
       continue;
-    std::nth_element(list.begin(), list.begin() + list.size() / 2, list.end());
-    medians[v] = list[list.size() / 2];
-    if (medians[v] < medians[unsigned(chosen)])
-      chosen = Variant(v);
+    if (!std::exchange(waited, true))
+      cuda::check(device->driver(), device->driver().synchronize(stream),
+                  "waiting for graphs that lost");
+    instance.graphs[v].clear();
   }
-  // The others' graphs and their memory are not needed any more.
-  for (unsigned v = 0; v < kNumVariants; ++v)
-    if (Variant(v) != chosen)
-      instance.graphs[v].clear();
-  return true;
 }
 
 std::string DeviceExecutor::report() const {
   std::lock_guard<std::mutex> guard(runLock);
   std::string text;
-  if (!selected)
+  Variant chosen = choice->chosen();
+  bool known = choice->decided() || choice->figure(chosen) > 0;
+  if (!known || instances.empty())
     return everyCallRan() || !decides
                ? "launch: not chosen yet (the first calls decide)\n"
                : "launch: plain launches, until a call has entered every body "
                  "with library calls\n";
-  text = std::string("launch: ") + nameOf(chosen) + "\n";
+  text = std::string("launch: ") + nameOf(chosen) +
+         (choice->decided() ? "\n" : ", as far as calls were timed\n");
   if (decides)
     text += chosen == Variant::Plain
                 ? "  loops and branches: decided by the host, which waits for "
@@ -148,12 +101,13 @@ std::string DeviceExecutor::report() const {
                 : "  loops and branches: conditional nodes\n";
   for (unsigned v = 0; v < kNumVariants; ++v) {
     char line[64];
-    if (medians[v] > 0) {
-      std::snprintf(line, sizeof line, "%.1f us", 1e6 * medians[v]);
+    const std::string &failure = choice->failure(Variant(v));
+    if (double figure = choice->figure(Variant(v)); figure > 0) {
+      std::snprintf(line, sizeof line, "%.1f us", 1e6 * figure);
       text += std::string("  ") + nameOf(Variant(v)) + ": " + line + "\n";
-    } else if (!failures[v].empty()) {
+    } else if (!failure.empty()) {
       text += std::string("  ") + nameOf(Variant(v)) +
-              ": not possible: " + failures[v] + "\n";
+              ": not possible: " + failure + "\n";
     }
   }
   for (const auto &[stream, instance] : instances)

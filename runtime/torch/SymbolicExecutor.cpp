@@ -73,6 +73,16 @@ bool SymbolicExecutor::run(const at::Tensor *inputs, const at::Tensor *cached,
   return executorFor(values)->run(inputs, cached, outputs);
 }
 
+bool SymbolicExecutor::settle() {
+  std::shared_ptr<TorchExecutor> executor;
+  {
+    std::lock_guard<std::mutex> guard(instancesLock);
+    if (!instances.empty())
+      executor = instances.front().executor;
+  }
+  return executor ? executor->settle() : !onDevice();
+}
+
 std::string SymbolicExecutor::report() const {
   std::string text;
   std::lock_guard<std::mutex> guard(instancesLock);

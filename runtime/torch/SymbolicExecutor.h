@@ -25,6 +25,7 @@ public:
   bool run(const at::Tensor *inputs, const at::Tensor *cached,
            at::Tensor *outputs) override;
   void prefer(Variant variant) override { preferred = variant; }
+  bool settle() override;
   std::string report() const override;
 
 private:

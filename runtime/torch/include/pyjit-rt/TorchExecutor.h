@@ -86,6 +86,10 @@ public:
   /// threads at once.
   virtual bool run(const at::Tensor *inputs, const at::Tensor *cached,
                    at::Tensor *outputs);
+  /// Waits until the device has done everything that it was told; false where
+  /// that cannot be asked now. Nothing to wait for on the CPU.
+  virtual bool settle() { return true; }
+  bool onDevice() const { return program.header().variants != 0; }
   /// From now on runs that loop ask this whether to end, on their own thread.
   void onInterrupt(Interruption::Ask ask) { interrupt = ask; }
   /// Where there is a choice: launch so, and measure nothing, if the program
