@@ -37,7 +37,8 @@ def compile(
     ``model`` is a function, a method, an ``nn.Module`` (the result is an instance of its class
     that shares its state) or any other callable; without it, the result is a decorator.
     ``fullgraph=True`` raises ``CaptureError`` where a call cannot be captured as one graph.
-    ``options``: ``strict``, ``eager_rounding``, ``launch``, ``max_records`` (see ``Settings``).
+    ``options``: ``strict``, ``eager_rounding``, ``launch``, ``max_records``, ``compare_with_eager``
+    (see ``Settings``).
 
     Raises ``TypeError`` for something that cannot be called, ``ValueError`` for unknown settings.
     """

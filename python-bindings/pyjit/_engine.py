@@ -13,12 +13,14 @@ from typing import Any
 import torch
 
 from pyjit import _C
+from pyjit._backoff import Backoff
 from pyjit._branches import Branches, Part
 from pyjit._continuation import Key, continuation, step
 from pyjit._errors import CaptureError, CompileError
 from pyjit._places import places_in
 from pyjit._progress import progress
 from pyjit._settings import Settings, dump_dir, log_topics
+from pyjit._turns import Turns
 
 # Concurrent captures would observe one another; one at a time in the process.
 _capture_lock = threading.Lock()
@@ -83,6 +85,8 @@ class Engine:
         )
         self.compiled = _C.CompiledFunction(target, self._miss)
         self.compiled.engine = self
+        # A continuation's record is part of a call: the call's first record is compared.
+        self.turns = Turns(self.compiled, settings.compare_with_eager and root is None)
         self._clear()
 
     def _clear(self) -> None:
@@ -125,8 +129,13 @@ class Engine:
         self._run = self._recorded_in = self._repeats = 0
         self._missed = False
         self._recorded: set[tuple] = set()
-        self._failures = 0
-        self._skip = 0
+        self.turns.clear()
+        self._backoff = Backoff()
+        # When the latest monitored run began; the modes when it came here; the hits when eager
+        # answered last.
+        self._observed_since = 0.0
+        self._observed_modes: tuple = ()
+        self._hits_before = -1
         self._warned = False
 
     def reset(self) -> None:
@@ -136,17 +145,16 @@ class Engine:
     def _miss(self, args: tuple, kwargs: dict[str, Any]) -> Any:
         """Answers a call that no record answers; called by the compiled function."""
         compiled = self.compiled
-        if self._skip > 0 and not self.settings.fullgraph:
-            self._skip -= 1
-            compiled.eager_calls += 1
-            return compiled.target(*args, **kwargs)
+        modes = self._observed_modes = self._modes()
+        if not self.settings.fullgraph and not self._backoff.may_observe(modes):
+            return self._answer_in_eager(modes, args, kwargs)
         if len(compiled.records) >= self.settings.max_records:
             self._note(
                 f"the limit of {self.settings.max_records} records is reached (option max_records); "
                 "calls that meet none of them run in eager"
             )
-            compiled.eager_calls += 1
-            return compiled.target(*args, **kwargs)
+            self._backoff.give_up("limit")
+            return self._answer_in_eager("limit", args, kwargs)
         if not _capture_lock.acquire(blocking=False):
             compiled.eager_calls += 1
             return compiled.target(*args, **kwargs)
@@ -168,6 +176,7 @@ class Engine:
         if self.settings.fullgraph:
             return self._capture_whole(args, kwargs)
         root = self.root
+        root._observed_since = self._backoff.clock()
         root.captures += 1
         root._path = []
         root._captured = (self, args, kwargs)
@@ -184,7 +193,7 @@ class Engine:
             )
         except Exception:
             # The program's own: nothing is recorded of such a call.
-            self._back_off()
+            self._backoff.observed_in_vain(modes, root._observed_since)
             raise
         finally:
             root._captured = None
@@ -235,13 +244,38 @@ class Engine:
             self._failed(reason or "the rest of the function was not recorded")
         return result
 
+    def _modes(self) -> tuple:
+        """What may change what comes of a monitored run, and costs little to look at."""
+        target = self.compiled.target
+        target = getattr(target, "__self__", target)
+        is_module = isinstance(target, torch.nn.Module)
+        training = target.__dict__.get("training") if is_module else None
+        return torch.is_grad_enabled(), torch.is_inference_mode_enabled(), training
+
+    def _answer_in_eager(self, reason: Any, args: tuple, kwargs: dict[str, Any]) -> Any:
+        """A call that is not observed. Of those that follow, some come by here to be timed."""
+        compiled = self.compiled
+        compiled.eager_calls += 1
+        start = self._backoff.clock()
+        try:
+            return compiled.target(*args, **kwargs)
+        finally:
+            unseen = self._backoff.answered(reason, start)
+            if compiled.records and compiled.hits == self._hits_before:
+                # Nor do records need to be asked that answer nothing.
+                compiled.let_past(unseen, *args, *kwargs.values())
+            else:
+                compiled.stay_quiet(unseen)
+            self._hits_before = compiled.hits
+
     def _give_up(self) -> None:
         """So many cuts leave nothing to win."""
         sites = [*self.cut_points.values(), *self.cut_sites.values()]
+        modes = self._observed_modes
         self.compiled.clear()
         self._clear()
         self._note(f"more than {_MAX_CUTS} cuts, the last of them: {sites[-1]}")
-        self._skip = sys.maxsize
+        self._backoff.give_up(modes)
 
     def _capture_whole(self, args: tuple, kwargs: dict[str, Any]) -> Any:
         compiled = self.compiled
@@ -291,6 +325,7 @@ class Engine:
     def _plan_own(
         self, kinds: str, values: tuple
     ) -> tuple[tuple[int, ...], tuple[str, ...]] | bool:
+        self._observed_modes = self._modes()
         first = self._run != self.root.captures
         if first:
             self._run = self.root.captures
@@ -362,7 +397,7 @@ class Engine:
         answers = self.compiled.records or self._recorded_in == self._run
         if (
             (signature in self._recorded and not missed and answers)
-            or self._skip > 0
+            or not self._backoff.may_observe(self._observed_modes)
             or self._repeats >= _REPEATS
             or len(self.compiled.records) + self._repeats >= self.settings.max_records
         ):
@@ -422,8 +457,9 @@ class Engine:
         record.set_end(end, part.grad_mode, part.footing)
         for stage, seconds in record.stages():
             self.stage_seconds[stage] = self.stage_seconds.get(stage, 0.0) + seconds
-        self._failures = 0
+        self._backoff.came_to_something(self._observed_modes)
         self.compiled.add_record(record)
+        self.turns.begin(record)
         self._made_with[record] = set(part.lifted)
         self._log(record)
 
@@ -495,14 +531,30 @@ class Engine:
     def _failed(self, reason: str) -> None:
         self.cuts += 1
         self._note(reason)
-        self._back_off()
+        since = self.root._observed_since
+        self._backoff.observed_in_vain(self._observed_modes, since)
 
-    def _back_off(self) -> None:
-        # Monitoring costs far more than the call; a function that keeps failing is observed
-        # less and less often, so that a changed state (grad mode, say) is still noticed.
-        self._failures += 1
-        if self._failures >= 2:
-            self._skip = min(2 ** (self._failures + 1), 1024)
+    def _look(self, record: Any) -> None:
+        """A record is due to be compared with eager: called by the compiled function."""
+        self.turns.look(record)
+
+    def _compared(self, record: Any, seconds: float | None) -> None:
+        """A call of it, or of eager, was timed: called by the compiled function."""
+        self.turns.compared(record, seconds)
+
+    def _raised(self, record: Any) -> None:
+        """Its launch has raised several times where eager did not: called by the compiled function."""
+        error = next(iter(record.last_error.splitlines()), "no message")
+        if record.symbols and not self.fixed_sizes:
+            # With its sizes as numbers it may be another matter.
+            self.fixed_sizes = f"a graph for all sizes raised: {error}"
+            self.lifted = {place for place in self.lifted if "$" not in place}
+            self.parts = [part for part in self.parts if part.record is not record]
+            self.compiled.drop_record(record)
+        else:
+            self.turns.give_up(
+                record, f"a graph raises where eager does not, the last time: {error}"
+            )
 
     def _note(self, reason: str) -> None:
         if reason not in self.reasons:
@@ -600,7 +652,19 @@ class Engine:
             "kernels": sum(r.kernels for r in records),
             "library_calls": sum(r.library_calls for r in records),
             "guards": sum(r.guards for r in records),
+            "compared": [
+                {
+                    "function": e.name,
+                    "compiled_microseconds": 1e6 * known.compiled_seconds,
+                    "eager_microseconds": 1e6 * known.eager_seconds,
+                    "answers": "eager" if r.left_to_eager else "record",
+                }
+                for e in engines
+                for r in e.compiled.records
+                if (known := e.turns.comparisons.get(r)) and known.looks
+            ],
             "reasons": list(dict.fromkeys(reasons))
+            + [reason for e in engines for reason in e.turns.reasons()]
             + [
                 f"{r.failures} call(s) of a graph raised and ran in eager, the last with: "
                 + next(iter(r.last_error.splitlines()), "no message")

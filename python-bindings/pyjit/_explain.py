@@ -67,6 +67,8 @@ def report(engine: Any) -> str:
             f"  graph {number}{where}: {record.inputs} inputs, {record.guards} guards, {record.kernels} kernels, "
             f"{record.library_calls} library calls, {record.hits} hits"
         )
+        if answers := part.turns.describe(record):
+            lines.append(f"    {answers}")
         if record.symbols:
             lines.append(f"    sizes that may differ: {record.symbols}")
         if record.hashed:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from dataclasses import dataclass, fields
+from dataclasses import dataclass, field, fields
 from pathlib import Path
 from typing import Any
 
@@ -27,6 +27,11 @@ class Settings:
     """Launch on a device in this way instead of measuring which is the fastest: one of `LAUNCHES`."""
     max_records: int = 16
     """How many specialisations one function keeps; further ones run in eager."""
+    compare_with_eager: bool = field(
+        default_factory=lambda: os.environ.get("PYJIT_COMPARE_WITH_EAGER", "1") != "0"
+    )
+    """Time a few calls of each record against eager, which answers from then on where it is faster.
+    ``PYJIT_COMPARE_WITH_EAGER=0`` turns it off where the option is not given."""
 
     @classmethod
     def of(

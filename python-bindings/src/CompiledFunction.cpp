@@ -10,12 +10,15 @@
 #include "Cut.h"
 #include "Record.h"
 #include "RecordObject.h"
+#include "Reference.h"
+#include "TorchState.h"
 
 #include "capture/Recorder.h"
 
 #include <structmember.h>
 
 #include <algorithm>
+#include <chrono>
 #include <new>
 #include <vector>
 
@@ -29,6 +32,20 @@ struct CompiledFunction {
   PyObject *dict;
   PyObject *weakrefs;
   uint64_t hits, misses, eagerCalls;
+  /// Calls of one signature that eager answers before any record is asked.
+  struct Unasked {
+    uint64_t signature, calls;
+  } unasked[4];
+  uint64_t anyUnasked; ///< all of them
+  /// Calls in these modes that eager answers where no record did, before the
+  /// engine is asked.
+  uint64_t quiet, quietModes;
+  /// The record that is compared with eager, or null; who answers the next of
+  /// the calls compared; the signature that they have (0: the next call's).
+  PyObject *compared;
+  uint64_t comparedSignature;
+  uint32_t patience; ///< calls until the comparison ends without a result
+  bool eagerNext;
   /// Strong; most recently hit first, but those whose launch may not answer in
   /// front: the others may be made for the same calls, with a cut in them.
   std::vector<PyObject *> *records;
@@ -47,9 +64,59 @@ size_t countFront(const std::vector<PyObject *> &records) {
          records.begin();
 }
 
+Py_ssize_t countArguments(size_t nargsf, PyObject *kwnames) {
+  return PyVectorcall_NARGS(nargsf) + (kwnames ? PyTuple_GET_SIZE(kwnames) : 0);
+}
+
+PyObject *callEager(CompiledFunction *self, PyObject *const *args,
+                    size_t nargsf, PyObject *kwnames) {
+  ++self->eagerCalls;
+  return PyObject_Vectorcall(self->target, args, nargsf, kwnames);
+}
+
+/// Calls a method of the engine, whose errors are none of the call's.
+void tellEngine(CompiledFunction *self, const char *method, PyObject *record,
+                PyObject *detail = nullptr) {
+  PyObject *raised = PyErr_GetRaisedException();
+  PyObject *engine =
+      PyObject_GetAttrString(reinterpret_cast<PyObject *>(self), "engine");
+  PyObject *name = engine ? PyUnicode_FromString(method) : nullptr;
+  PyObject *done =
+      name ? PyObject_CallMethodObjArgs(engine, name, record, detail, nullptr)
+           : nullptr;
+  if (!done)
+    PyErr_WriteUnraisable(engine);
+  Py_XDECREF(done);
+  Py_XDECREF(name);
+  Py_XDECREF(engine);
+  PyErr_SetRaisedException(raised);
+}
+
+/// Counts a call that no record is asked to answer.
+bool isUnasked(CompiledFunction *self, uint64_t signature) {
+  for (auto &unasked : self->unasked)
+    if (unasked.calls && unasked.signature == signature) {
+      --unasked.calls;
+      --self->anyUnasked;
+      return true;
+    }
+  return false;
+}
+
+/// How often engines were asked for calls that no record answers.
+thread_local uint64_t timesAsked = 0;
+
 PyObject *callMiss(CompiledFunction *self, PyObject *const *args, size_t nargsf,
                    PyObject *kwnames) {
   ++self->misses;
+  if (self->quiet) {
+    if (self->quietModes == modesNow()) {
+      --self->quiet;
+      return callEager(self, args, nargsf, kwnames);
+    }
+    self->quiet = 0;
+  }
+  ++timesAsked;
   Py_ssize_t positional = PyVectorcall_NARGS(nargsf);
   PyObject *tuple = PyTuple_New(positional);
   PyObject *kwargs = PyDict_New();
@@ -67,6 +134,15 @@ PyObject *callMiss(CompiledFunction *self, PyObject *const *args, size_t nargsf,
   return result;
 }
 
+void moveToFront(CompiledFunction *self, size_t i, PyObject *holder) {
+  std::vector<PyObject *> &records = *self->records;
+  if (i == 0 || i >= records.size() || records[i] != holder)
+    return;
+  size_t first = recordOf(holder).mayNotAnswer() ? 0 : countFront(records);
+  std::rotate(records.begin() + first, records.begin() + i,
+              records.begin() + i + 1);
+}
+
 /// See `Answer`: everything but what follows a cut.
 PyObject *answer(PyObject *callable, PyObject *const *args, size_t nargsf,
                  PyObject *kwnames, PyObject **cut) {
@@ -74,8 +150,9 @@ PyObject *answer(PyObject *callable, PyObject *const *args, size_t nargsf,
   // A monitored run looks through compiled functions: it captures the whole.
   if (capture::isCapturing())
     return PyObject_Vectorcall(self->target, args, nargsf, kwnames);
-  Py_ssize_t nargs =
-      PyVectorcall_NARGS(nargsf) + (kwnames ? PyTuple_GET_SIZE(kwnames) : 0);
+  Py_ssize_t nargs = countArguments(nargsf, kwnames);
+  if (self->anyUnasked && isUnasked(self, signatureOf(args, nargs)))
+    return callEager(self, args, nargsf, kwnames);
   // By index: a guard may run no Python code, but a hit's mock may, and that
   // code may clear the records.
   for (size_t i = 0; i < self->records->size(); ++i) {
@@ -83,36 +160,92 @@ PyObject *answer(PyObject *callable, PyObject *const *args, size_t nargsf,
     PyObject *result = nullptr;
     Record &record = recordOf(holder);
     Record::Outcome outcome = record.call(args, nargs, kwnames, &result);
-    if (outcome == Record::Outcome::Hit) {
+    switch (outcome) {
+    case Record::Outcome::Miss:
+      break;
+    case Record::Outcome::Hit:
       ++self->hits;
       ++record.hits;
       *cut = Py_XNewRef(record.cut);
-      if (i > 0 && i < self->records->size() && (*self->records)[i] == holder) {
-        size_t first = record.mayNotAnswer() ? 0 : countFront(*self->records);
-        std::rotate(self->records->begin() + first, self->records->begin() + i,
-                    self->records->begin() + i + 1);
-      }
-    }
-    Py_DECREF(holder);
-    switch (outcome) {
-    case Record::Outcome::Miss:
-      continue;
+      moveToFront(self, i, holder);
+      break;
     case Record::Outcome::Error:
-      ++self->eagerCalls;
-      return PyObject_Vectorcall(self->target, args, nargsf, kwnames);
-    case Record::Outcome::Hit:
+      result = callEager(self, args, nargsf, kwnames);
+      if (result && record.noteMistake())
+        tellEngine(self, "_raised", holder);
+      break;
+    case Record::Outcome::Eager:
+      result = callEager(self, args, nargsf, kwnames);
+      break;
     case Record::Outcome::Raise:
-      return result;
+      break;
     }
+    if (outcome != Record::Outcome::Miss && record.untilLook &&
+        --record.untilLook == 0)
+      tellEngine(self, "_look", holder);
+    Py_DECREF(holder);
+    if (outcome != Record::Outcome::Miss)
+      return result;
   }
   return callMiss(self, args, nargsf, kwnames);
 }
 
-PyObject *vectorcall(PyObject *callable, PyObject *const *args, size_t nargsf,
-                     PyObject *kwnames) {
+PyObject *answerWhole(PyObject *callable, PyObject *const *args, size_t nargsf,
+                      PyObject *kwnames) {
   PyObject *cut = nullptr;
   PyObject *result = answer(callable, args, nargsf, kwnames, &cut);
   return cut ? goOn(cut, result, answer) : result;
+}
+
+/// Whether a call is being timed on this thread: what it calls is not.
+thread_local bool timing = false;
+
+/// A call that is timed, if it is one of the record's that is compared: it is
+/// answered as any other, by the record and what follows it or by eager.
+PyObject *compare(CompiledFunction *self, PyObject *const *args, size_t nargsf,
+                  PyObject *kwnames) {
+  using Clock = std::chrono::steady_clock;
+  PyObject *callable = reinterpret_cast<PyObject *>(self);
+  Py_ssize_t nargs = countArguments(nargsf, kwnames);
+  uint64_t signature = signatureOf(args, nargs);
+  Reference holder = Reference::borrow(self->compared);
+  Record &record = recordOf(holder.get());
+  if (self->patience-- == 0) {
+    tellEngine(self, "_compared", holder.get(), Py_None);
+    return answerWhole(callable, args, nargsf, kwnames);
+  }
+  bool fits = !self->comparedSignature || self->comparedSignature == signature;
+  if (timing || capture::isCapturing() || !fits ||
+      !record.accepts(args, nargs, kwnames) || !record.settle())
+    return answerWhole(callable, args, nargsf, kwnames);
+  self->comparedSignature = signature;
+  bool eager = self->eagerNext;
+  uint64_t hits = record.hits, asked = timesAsked;
+  timing = true;
+  auto start = Clock::now();
+  PyObject *result = eager ? callEager(self, args, nargsf, kwnames)
+                           : answerWhole(callable, args, nargsf, kwnames);
+  bool settled = record.settle();
+  std::chrono::duration<double> taken = Clock::now() - start;
+  timing = false;
+  // Not one that raised, that another record answered, or that was observed.
+  bool counts = result && settled && asked == timesAsked &&
+                (eager || record.hits == hits + 1);
+  if (counts && self->compared == holder.get()) {
+    Reference seconds = Reference::steal(PyFloat_FromDouble(taken.count()));
+    if (seconds)
+      tellEngine(self, "_compared", holder.get(), seconds.get());
+    else
+      PyErr_Clear();
+  }
+  return result;
+}
+
+PyObject *vectorcall(PyObject *callable, PyObject *const *args, size_t nargsf,
+                     PyObject *kwnames) {
+  CompiledFunction *self = self_of(callable);
+  return self->compared ? compare(self, args, nargsf, kwnames)
+                        : answerWhole(callable, args, nargsf, kwnames);
 }
 
 PyObject *create(PyTypeObject *type, PyObject *args, PyObject *kwargs) {
@@ -131,7 +264,20 @@ PyObject *create(PyTypeObject *type, PyObject *args, PyObject *kwargs) {
   return reinterpret_cast<PyObject *>(self);
 }
 
+void endComparison(CompiledFunction *self) {
+  Py_CLEAR(self->compared);
+  self->comparedSignature = 0;
+}
+
+void askAlways(CompiledFunction *self) {
+  std::fill(std::begin(self->unasked), std::end(self->unasked),
+            CompiledFunction::Unasked{});
+  self->anyUnasked = 0;
+}
+
 void dropRecords(CompiledFunction *self) {
+  askAlways(self);
+  endComparison(self);
   std::vector<PyObject *> dropped;
   dropped.swap(*self->records);
   for (PyObject *record : dropped)
@@ -144,6 +290,7 @@ int traverse(PyObject *object, visitproc visit, void *arg) {
   Py_VISIT(self->target);
   Py_VISIT(self->miss);
   Py_VISIT(self->dict);
+  Py_VISIT(self->compared);
   for (PyObject *record : *self->records)
     Py_VISIT(record);
   return 0;
@@ -154,7 +301,7 @@ int clearReferences(PyObject *object) {
   Py_CLEAR(self->target);
   Py_CLEAR(self->miss);
   Py_CLEAR(self->dict);
-  dropRecords(self);
+  dropRecords(self); // and `compared`
   return 0;
 }
 
@@ -196,6 +343,7 @@ PyObject *clear(PyObject *self, PyObject *) {
   CompiledFunction *function = self_of(self);
   dropRecords(function);
   function->hits = function->misses = function->eagerCalls = 0;
+  function->quiet = 0;
   Py_RETURN_NONE;
 }
 
@@ -208,10 +356,90 @@ PyObject *dropOne(PyObject *self, PyObject *record) {
   auto &records = *self_of(self)->records;
   auto found = std::find(records.begin(), records.end(), record);
   if (found != records.end()) {
+    if (self_of(self)->compared == record)
+      endComparison(self_of(self));
+    askAlways(self_of(self));
     records.erase(found);
     Py_DECREF(record);
   }
   Py_RETURN_NONE;
+}
+
+PyObject *stayQuiet(PyObject *self, PyObject *calls) {
+  unsigned long long number = PyLong_AsUnsignedLongLong(calls);
+  if (PyErr_Occurred())
+    return nullptr;
+  self_of(self)->quiet = number;
+  self_of(self)->quietModes = modesNow();
+  Py_RETURN_NONE;
+}
+
+/// Room for another signature, or the one that it has.
+bool letPast(CompiledFunction *self, uint64_t signature, uint64_t calls) {
+  for (auto &unasked : self->unasked)
+    if (!unasked.calls || unasked.signature == signature) {
+      self->anyUnasked += calls - unasked.calls;
+      unasked = {signature, calls};
+      return true;
+    }
+  return false;
+}
+
+/// let_past(calls, *values)
+PyObject *letPastNext(PyObject *self, PyObject *const *args, Py_ssize_t nargs) {
+  if (nargs < 1)
+    return PyErr_Format(PyExc_TypeError, "let_past takes a number of calls");
+  unsigned long long calls = PyLong_AsUnsignedLongLong(args[0]);
+  if (PyErr_Occurred())
+    return nullptr;
+  letPast(self_of(self), signatureOf(args + 1, nargs - 1), calls);
+  Py_RETURN_NONE;
+}
+
+/// leave_to_eager(record, unasked) -> bool
+PyObject *leaveToEager(PyObject *object, PyObject *args) {
+  CompiledFunction *self = self_of(object);
+  PyObject *record;
+  unsigned long long calls;
+  if (!PyArg_ParseTuple(args, "OK:leave_to_eager", &record, &calls))
+    return nullptr;
+  uint64_t signature = self->comparedSignature;
+  if (record != self->compared || !signature) {
+    PyErr_SetString(PyExc_ValueError, "leave_to_eager: a record that is not "
+                                      "compared with eager");
+    return nullptr;
+  }
+  recordOf(record).leaveToEager(signature);
+  return PyBool_FromLong(calls && letPast(self, signature, calls));
+}
+
+PyObject *compareNext(PyObject *object, PyObject *args) {
+  CompiledFunction *self = self_of(object);
+  PyObject *record = Py_None;
+  int eager = 0;
+  if (!PyArg_ParseTuple(args, "|Op:compare", &record, &eager))
+    return nullptr;
+  if (record == Py_None) {
+    endComparison(self);
+    Py_RETURN_NONE;
+  }
+  if (!isRecord(record)) {
+    PyErr_SetString(PyExc_TypeError, "compare takes a Record");
+    return nullptr;
+  }
+  if (record != self->compared) {
+    endComparison(self);
+    self->compared = Py_NewRef(record);
+    constexpr uint32_t kPatience = 256;
+    self->patience = kPatience;
+  }
+  self->eagerNext = eager;
+  Py_RETURN_NONE;
+}
+
+PyObject *getCompared(PyObject *self, void *) {
+  PyObject *record = self_of(self)->compared;
+  return Py_NewRef(record ? record : Py_None);
 }
 
 PyObject *getRecords(PyObject *self, void *) {
@@ -227,6 +455,21 @@ PyMethodDef methods[] = {
     {"drop_record", dropOne, METH_O, "Forgets a record."},
     {"drop_records", dropAll, METH_NOARGS, "Forgets all records."},
     {"clear", clear, METH_NOARGS, "Forgets all records and counters."},
+    {"stay_quiet", stayQuiet, METH_O,
+     "stay_quiet(calls): so many calls that no record answers run in eager "
+     "before the engine is asked again, unless grad mode and its kin change."},
+    {"let_past", reinterpret_cast<PyCFunction>(letPastNext), METH_FASTCALL,
+     "let_past(calls, *values): so many calls with arguments like these run in "
+     "eager before any record is asked."},
+    {"compare", compareNext, METH_VARARGS,
+     "compare(record=None, eager=False): times the next call that the record's "
+     "guards accept and tells the engine; eager answers it, or the record. "
+     "None: ends that."},
+    {"leave_to_eager", leaveToEager, METH_VARARGS,
+     "leave_to_eager(record, unasked) -> bool: from now on, eager answers "
+     "those "
+     "of the record's calls that are like the compared ones. True: so many of "
+     "them before any record is asked."},
     {nullptr, nullptr, 0, nullptr}};
 
 PyMemberDef members[] = {
@@ -248,6 +491,9 @@ PyMemberDef members[] = {
 
 PyGetSetDef getset[] = {{"records", getRecords, nullptr,
                          "The records, most recently hit first.", nullptr},
+                        {"compared", getCompared, nullptr,
+                         "The record that is compared with eager, or None.",
+                         nullptr},
                         {"__dict__", PyObject_GenericGetDict,
                          PyObject_GenericSetDict, nullptr, nullptr},
                         {nullptr, nullptr, nullptr, nullptr, nullptr}};

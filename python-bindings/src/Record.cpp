@@ -162,13 +162,48 @@ Record::Outcome Record::call(PyObject *const *args, Py_ssize_t nargs,
   Outcome outcome = Outcome::Miss;
   if (DispatchState::current() == dispatch &&
       guards->check(*frame, args, nargs))
-    outcome = answer(*frame, result);
+    outcome = isEagers(args, nargs) ? Outcome::Eager : answer(*frame, result);
   if (measuring && outcome == Outcome::Hit)
     noteHostTime(std::chrono::steady_clock::now() - start - frame->launchTime);
   std::vector<Reference> dropped = std::move(frame->dropped);
   frame->dropped.clear();
   frames.push_back(std::move(frame));
   return outcome;
+}
+
+bool Record::accepts(PyObject *const *args, Py_ssize_t nargs,
+                     PyObject *kwnames) {
+  if (!matchesSignature(nargs, kwnames) ||
+      !(DispatchState::current() == dispatch))
+    return false;
+  std::unique_ptr<Frame> frame = takeFrame();
+  bool accepted = guards->check(*frame, args, nargs);
+  std::vector<Reference> dropped = std::move(frame->dropped);
+  frame->dropped.clear();
+  frames.push_back(std::move(frame));
+  return accepted;
+}
+
+bool Record::settle() {
+  if (!launch->onDevice())
+    return true;
+  PyThreadState *thread = PyEval_SaveThread();
+  bool settled = launch->settle();
+  PyEval_RestoreThread(thread);
+  return settled;
+}
+
+bool Record::isEagers(PyObject *const *args, Py_ssize_t nargs) const {
+  return eager && (!eagerFor || *eagerFor == signatureOf(args, nargs));
+}
+
+bool Record::noteMistake() {
+  constexpr unsigned kOften = 3;
+  constexpr uint64_t kHits = 64; // in between: a device out of memory, say
+  if (hits - hitsAtMistake > kHits)
+    mistakes = 0;
+  hitsAtMistake = hits;
+  return ++mistakes == kOften;
 }
 
 Record::Outcome Record::answer(Frame &frame, PyObject **result) {

@@ -16,6 +16,7 @@
 
 #include <chrono>
 #include <memory>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -33,6 +34,7 @@ public:
     Miss,  ///< a guard failed, or the program did not answer; nothing happened
     Error, ///< the compiled program could not run (a library call threw, say):
            ///< nothing observable happened, eager may answer
+    Eager, ///< the call is the record's, but eager is to answer it
     Raise, ///< a Python exception is set
   };
 
@@ -52,6 +54,26 @@ public:
   Outcome call(PyObject *const *args, Py_ssize_t nargs, PyObject *kwnames,
                PyObject **result);
 
+  /// Whether the guards accept the call; nothing else happens.
+  bool accepts(PyObject *const *args, Py_ssize_t nargs, PyObject *kwnames);
+
+  /// From now on eager answers the calls that the guards accept: those whose
+  /// arguments have this signature (`signatureOf`), or all.
+  void leaveToEager(std::optional<uint64_t> signature) {
+    eager = true;
+    eagerFor = signature;
+  }
+  void answerAgain() { eager = false; }
+  bool isLeftToEager() const { return eager; }
+  /// Notes that the launch raised where eager did not. True: that was so too
+  /// often for the record to be tried again.
+  bool noteMistake();
+
+  /// Waits until the device has done what it was told; false: it cannot be
+  /// waited for now (the user captures a graph).
+  bool settle();
+  bool onDevice() const { return launch->onDevice(); }
+
   /// Places whose number keeps the record from answering these arguments, by
   /// the recorder's names.
   void collectChangedNumbers(PyObject *const *args, Py_ssize_t nargs,
@@ -59,6 +81,8 @@ public:
                              std::vector<std::string> &places);
 
   uint64_t hits = 0;
+  /// Calls until the engine is told (0: never); counted down by whoever calls.
+  uint32_t untilLook = 0;
   uint64_t unanswered = 0; ///< calls whose data the program was not made for
   uint64_t failures = 0;   ///< calls with Outcome::Error
   std::string lastError;   ///< of the last of them
@@ -96,12 +120,18 @@ public:
 private:
   Record() = default;
   bool matchesSignature(Py_ssize_t nargs, PyObject *kwnames) const;
+  bool isEagers(PyObject *const *args, Py_ssize_t nargs) const;
   std::unique_ptr<Frame> takeFrame();
   Outcome answer(Frame &frame, PyObject **result);
   Outcome launchGraph(Frame &frame);
   void noteHostTime(std::chrono::nanoseconds time);
 
   static bool measuring;
+
+  bool eager = false;
+  std::optional<uint64_t> eagerFor;
+  unsigned mistakes = 0;
+  uint64_t hitsAtMistake = 0;
 
   struct Destroy {
     void operator()(PyjitExecutable *e) const { pyjitExecutableDestroy(e); }

@@ -5,6 +5,7 @@
 #include "Cut.h"
 #include "Reference.h"
 
+#include <algorithm>
 #include <cstring>
 
 namespace pyjit::python {
@@ -147,6 +148,33 @@ PyObject *setEnd(PyObject *self, PyObject *args) {
   Py_RETURN_NONE;
 }
 
+PyObject *lookAfter(PyObject *self, PyObject *calls) {
+  unsigned long number = PyLong_AsUnsignedLong(calls);
+  if (PyErr_Occurred())
+    return nullptr;
+  recordOf(self).untilLook = std::min<unsigned long>(number, UINT32_MAX);
+  Py_RETURN_NONE;
+}
+
+PyObject *giveUp(PyObject *self, PyObject *) {
+  recordOf(self).leaveToEager(std::nullopt);
+  recordOf(self).untilLook = 0;
+  Py_RETURN_NONE;
+}
+
+PyObject *answerAgain(PyObject *self, PyObject *) {
+  recordOf(self).answerAgain();
+  Py_RETURN_NONE;
+}
+
+PyObject *getLeftToEager(PyObject *self, void *) {
+  return PyBool_FromLong(recordOf(self).isLeftToEager());
+}
+
+PyObject *getOnDevice(PyObject *self, void *) {
+  return PyBool_FromLong(recordOf(self).onDevice());
+}
+
 PyObject *preferLaunch(PyObject *self, PyObject *name) {
   static constexpr const char *kNames[rt::kNumVariants] = {"plain", "copy",
                                                            "table", "update"};
@@ -174,6 +202,13 @@ PyMethodDef methods[] = {
      "of inference mode, or -1."},
     {"prefer_launch", preferLaunch, METH_O,
      "Launch on a device in this way, unmeasured, where it is offered."},
+    {"look_after", lookAfter, METH_O,
+     "look_after(calls): the engine is told when the record has had so many "
+     "more calls; 0: never."},
+    {"give_up", giveUp, METH_NOARGS,
+     "From now on eager answers all calls that the guards accept."},
+    {"answer_again", answerAgain, METH_NOARGS,
+     "Takes `leave_to_eager` and `give_up` back."},
     {"stages", stages, METH_NOARGS, "Pairs of stage and seconds, in order."},
     {"changed_numbers", changedNumbers, METH_VARARGS,
      "Places whose number keeps the record from answering these arguments."},
@@ -202,6 +237,11 @@ PyGetSetDef getset[] = {
      "Calls whose launch raised and that eager answered.", nullptr},
     {"unanswered", getUnanswered, nullptr,
      "Calls whose data took a branch another way than the record expects.",
+     nullptr},
+    {"left_to_eager", getLeftToEager, nullptr,
+     "Whether eager answers calls that the guards accept.", nullptr},
+    {"on_device", getOnDevice, nullptr,
+     "Whether it launches work on a device, or on one made of software.",
      nullptr},
     {"last_error", getError, nullptr, "Why the last failed launch failed.",
      nullptr},

@@ -57,6 +57,41 @@ DispatchState DispatchState::current() {
   return {keys.included_.raw_repr(), keys.excluded_.raw_repr()};
 }
 
+static uint64_t mix(uint64_t seed, uint64_t value) {
+  constexpr uint64_t kOdd = 0x9e3779b97f4a7c15; // the golden ratio's bits
+  seed = (seed ^ value) * kOdd;
+  return seed ^ seed >> 32;
+}
+
+uint64_t modesNow() {
+  DispatchState keys = DispatchState::current();
+  uint64_t modes = mix(c10::GradMode::is_enabled() ? 1 : 2, keys.included);
+  return mix(modes, keys.excluded);
+}
+
+uint64_t signatureOf(PyObject *const *args, Py_ssize_t nargs) {
+  uint64_t signature = mix(modesNow(), nargs);
+  for (Py_ssize_t i = 0; i < nargs; ++i) {
+    if (!THPVariable_Check(args[i])) {
+      // Numbers may be inputs of one record; text, flags and the like are not.
+      bool itself = PyUnicode_CheckExact(args[i]) || PyBool_Check(args[i]) ||
+                    PyFunction_Check(args[i]);
+      const void *seen = itself ? args[i] : (PyObject *)Py_TYPE(args[i]);
+      signature = mix(signature, reinterpret_cast<uintptr_t>(seen));
+      continue;
+    }
+    const at::Tensor &tensor = THPVariable_Unpack(args[i]);
+    signature = mix(signature, uint64_t(tensor.scalar_type()));
+    signature = mix(signature, tensor.requires_grad());
+    // A subclass may compute its sizes in Python.
+    if (tensor.unsafeGetTensorImpl()->key_set().has(c10::DispatchKey::Python))
+      continue;
+    for (int64_t size : tensor.sizes())
+      signature = mix(signature, size);
+  }
+  return signature | 1;
+}
+
 bool disjointMemory(PyObject *a, PyObject *b) {
   if (!THPVariable_Check(a) || !THPVariable_Check(b))
     return false;

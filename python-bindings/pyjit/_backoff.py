@@ -1,0 +1,86 @@
+"""When a call that no record answers may be observed again.
+
+A monitored run, and the compilation behind it, takes many times what the call takes in eager. Where
+runs come to nothing they are therefore paid for: the next one waits until eager calls have taken so
+much time that all of it is a small share of that, and each further run in vain doubles the wait.
+
+Time is counted for each *reason* apart: what may change what comes of a run (grad mode,
+``training``) and costs little to look at. A new reason begins with a clean slate.
+"""
+
+from __future__ import annotations
+
+import math
+import time
+from collections.abc import Callable, Hashable
+
+BUDGET = 0.03
+"""What runs in vain may take, as a share of the eager calls' time."""
+_FREE = 2
+"""Runs in vain before any has to be paid for: what the first one learns may help the second."""
+_MOST_UNSEEN = 64
+"""How many calls may pass between two that are timed."""
+_MOST_REASONS = 16
+
+
+class _Account:
+    def __init__(self) -> None:
+        self.in_vain = 0
+        self.wait = 0.0
+        """Seconds of eager calls until the next run."""
+        self.unseen = 0
+        """Calls that were let past since the last that was timed."""
+        self.shortest = math.inf
+        """Seconds of the shortest eager call timed."""
+
+
+class Backoff:
+    """What one function has spent on runs in vain, and what it may spend."""
+
+    def __init__(self, clock: Callable[[], float] = time.perf_counter) -> None:
+        self.clock = clock
+        self._accounts: dict[Hashable, _Account] = {}
+
+    def _account(self, reason: Hashable) -> _Account:
+        account = self._accounts.get(reason)
+        if account is None:
+            if len(self._accounts) >= _MOST_REASONS:  # reasons that never come back
+                del self._accounts[next(iter(self._accounts))]
+            account = self._accounts[reason] = _Account()
+        return account
+
+    def may_observe(self, reason: Hashable) -> bool:
+        """Whether the present call may be a monitored run."""
+        account = self._accounts.get(reason)
+        return account is None or account.wait <= 0
+
+    def observed_in_vain(self, reason: Hashable, start: float) -> None:
+        """A run that began at ``start`` came to nothing."""
+        account = self._account(reason)
+        account.in_vain += 1
+        account.unseen = 0
+        doublings = account.in_vain - _FREE
+        if doublings >= 0:
+            spent = max(self.clock() - start, 0.0)
+            account.wait = spent / BUDGET * 2.0 ** min(doublings, 1000)
+
+    def came_to_something(self, reason: Hashable) -> None:
+        """A run was of use: runs are free again."""
+        self._accounts.pop(reason, None)
+
+    def give_up(self, reason: Hashable) -> None:
+        """No run for this reason any more."""
+        self._account(reason).wait = math.inf
+
+    def answered(self, reason: Hashable, start: float) -> int:
+        """Eager has answered a call since ``start``. Returns how many of the next calls need not
+        be timed: each counts as much as the shortest that was."""
+        account = self._account(reason)
+        taken = max(self.clock() - start, 0.0)
+        account.shortest = min(account.shortest, taken)
+        account.wait -= taken + account.unseen * account.shortest
+        unseen = min(2 * account.unseen + 1, _MOST_UNSEEN)
+        if account.shortest > 0 and account.wait < math.inf:
+            unseen = min(unseen, int(max(account.wait, 0.0) / account.shortest))
+        account.unseen = unseen
+        return unseen

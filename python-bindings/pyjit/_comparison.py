@@ -1,0 +1,87 @@
+"""Whether a record answers its calls sooner than eager would.
+
+A few of the program's own calls are timed, some answered by the record and some by eager. No call is
+made twice, so effects do not matter. Medians decide; the record stays unless it is slower by more
+than a margin, twice as many calls agreeing. Later the question is asked again: machines, sizes and
+neighbours change. The distance grows fourfold each time, and is so long that the calls answered by
+the slower side take a small share of the time in between.
+"""
+
+from __future__ import annotations
+
+import math
+import statistics
+
+MARGIN = 0.05
+"""By how much slower than eager a record may be."""
+FIRST_LOOK = 3
+"""Calls that a record answers before it is compared: the first ones fill caches."""
+_SHARE = 0.01
+"""What the slower side's calls may cost, as a share of the time between two looks."""
+_SAMPLES = 4
+"""Of each side; twice as many before eager is preferred."""
+_FEW = 2
+"""Of each side where the record is faster by far."""
+_FAR = 1.5
+_FIRST_DISTANCE = 256
+_LONGEST_DISTANCE = 1 << 30
+
+
+class Comparison:
+    """What is known of one record."""
+
+    def __init__(self) -> None:
+        self.looks = 0
+        self.prefers_eager = False
+        self.compiled_seconds: float | None = None
+        self.eager_seconds: float | None = None
+        self._begin()
+
+    def _begin(self) -> None:
+        self._compiled: list[float] = []
+        self._eager: list[float] = []
+
+    @property
+    def eager_next(self) -> bool:
+        """Who answers the next call that is timed: drift favours neither side."""
+        timed = len(self._compiled) + len(self._eager)
+        return timed % 4 in (1, 2)
+
+    def add(self, seconds: float) -> bool:
+        """The time of the call that ``eager_next`` was asked for. True: that was the last one,
+        and ``prefers_eager`` is decided."""
+        (self._eager if self.eager_next else self._compiled).append(seconds)
+        number = len(self._compiled)
+        if number != len(self._eager) or number < _FEW:
+            return False
+        compiled = statistics.median(self._compiled)
+        eager = statistics.median(self._eager)
+        far = max(self._compiled) * _FAR < min(self._eager)
+        slower = compiled > (1 + MARGIN) * eager
+        if not far and number < (2 * _SAMPLES if slower else _SAMPLES):
+            return False
+        self.compiled_seconds, self.eager_seconds = compiled, eager
+        self.prefers_eager = slower
+        self.looks += 1
+        self._begin()
+        return True
+
+    def distance(self) -> int:
+        """How many calls to answer until the next look."""
+        if self.compiled_seconds is None or self.eager_seconds is None:
+            return _FIRST_DISTANCE
+        slow, fast = self.eager_seconds, self.compiled_seconds
+        if self.prefers_eager:
+            slow, fast = fast, slow
+        loss = 2 * _SAMPLES * (slow / fast - 1) if fast > 0 else 0.0
+        calls = _FIRST_DISTANCE * 4.0 ** min(self.looks - 1, 20)
+        return min(math.ceil(max(calls, loss / _SHARE)), _LONGEST_DISTANCE)
+
+    def describe(self) -> str:
+        """Both figures, for readers."""
+        if self.compiled_seconds is None or self.eager_seconds is None:
+            return "not compared with eager yet"
+        return (
+            f"{1e6 * self.compiled_seconds:.1f} us compiled, "
+            f"{1e6 * self.eager_seconds:.1f} us in eager"
+        )

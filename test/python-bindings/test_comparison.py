@@ -1,0 +1,97 @@
+"""Whether records or eager answer calls (``pyjit/_comparison.py``), from times made up."""
+
+from __future__ import annotations
+
+import itertools
+import random
+from collections.abc import Callable
+
+import pytest
+from pyjit._comparison import _SAMPLES, MARGIN, Comparison
+
+
+def look(comparison: Comparison, compiled: Callable, eager: Callable) -> int:
+    """One look; returns how many calls were timed."""
+    for number in range(1, 100):
+        if comparison.add(eager() if comparison.eager_next else compiled()):
+            return number
+    raise AssertionError("no end")
+
+
+def about(seconds: float, seed: int, noise: float = 0.02) -> Callable[[], float]:
+    rng = random.Random(seed)
+    return lambda: seconds * (1 + noise * rng.random())
+
+
+@pytest.mark.parametrize("seed", range(20))
+@pytest.mark.parametrize("ratio", [0.1, 0.5, 0.9, 1.0, 1.15, 2.0, 50.0])
+def test_the_faster_answers(ratio: float, seed: int) -> None:
+    comparison = Comparison()
+    timed = look(comparison, about(ratio * 1e-3, seed), about(1e-3, seed + 100))
+    assert comparison.prefers_eager == (ratio > 1 + MARGIN)
+    assert timed <= 4 * _SAMPLES
+    assert comparison.compiled_seconds == pytest.approx(ratio * 1e-3, rel=0.05)
+    assert comparison.eager_seconds == pytest.approx(1e-3, rel=0.05)
+
+
+def test_far_faster_is_seen_at_once() -> None:
+    assert look(Comparison(), about(1e-4, 0), about(1e-3, 1)) == 4
+
+
+def test_eager_is_preferred_on_more_evidence_only() -> None:
+    assert look(Comparison(), about(1e-3, 0), about(1e-4, 1)) == 4 * _SAMPLES
+    assert look(Comparison(), about(1.0e-3, 0), about(1.02e-3, 1)) == 2 * _SAMPLES
+
+
+def test_outliers_seldom_decide_and_not_for_good() -> None:
+    """A neighbour takes the machine for one call in eight."""
+    wrong = 0
+    for seed in range(200):
+        rng = random.Random(seed)
+
+        def compiled(rng: random.Random = rng) -> float:
+            return 1e-3 * (100 if rng.random() < 0.125 else 1)
+
+        comparison = Comparison()
+        look(comparison, compiled, about(1.3e-3, seed))
+        wrong += comparison.prefers_eager
+        look(comparison, about(1e-3, seed), about(1.3e-3, seed))
+        assert not comparison.prefers_eager
+    assert wrong <= 4
+
+
+@pytest.mark.parametrize("ratio", [0.98, 1.0, 1.02])
+def test_drift_favours_neither(ratio: float) -> None:
+    """The machine slows down from call to call."""
+    comparison, now = Comparison(), 1e-3
+
+    def drifting(factor: float) -> Callable[[], float]:
+        def take() -> float:
+            nonlocal now
+            now *= 1.02
+            return now * factor
+
+        return take
+
+    look(comparison, drifting(ratio), drifting(1.0))
+    assert not comparison.prefers_eager
+
+
+def test_looks_grow_rare_and_cost_little() -> None:
+    for compiled, eager in ((3e-3, 1e-3), (1e-3, 20e-3), (1e-3, 1e-3)):
+        comparison = Comparison()
+        distances = []
+        for _ in range(6):
+            look(comparison, about(compiled, 0), about(eager, 1))
+            distances.append(comparison.distance())
+        assert all(b >= a for a, b in itertools.pairwise(distances)), distances
+        assert distances[-1] >= 64 * 256
+        lost = 2 * _SAMPLES * abs(compiled - eager)
+        assert all(lost <= 0.011 * d * min(compiled, eager) for d in distances)
+
+
+def test_figures_for_readers() -> None:
+    comparison = Comparison()
+    assert "not compared" in comparison.describe()
+    look(comparison, lambda: 12e-6, lambda: 10e-6)
+    assert comparison.describe() == "12.0 us compiled, 10.0 us in eager"
