@@ -323,6 +323,8 @@ typedef enum PyjitMockOp {
   PYJIT_MOCK_REPLACE = 57,  // list or set a: contents become registers
                             //   lists[b .. b+imm)
   PYJIT_MOCK_CLEAR = 58,    // dict a: remove all (filled by SET_ITEM)
+  PYJIT_MOCK_ADVANCE = 59,  // tensor a's version counter: + imm
+  PYJIT_MOCK_REQUIRE_GRAD = 60, // tensor a.requires_grad_()
 
   PYJIT_MOCK_RETURN = 64 // the call's result is register a; last
 } PyjitMockOp;

@@ -198,6 +198,15 @@ LogicalResult MockEncoder::encodeOp(Operation *op) {
         }
         return success();
       })
+      .Case([&](refgraph::AdvanceOp advance) {
+        add(PYJIT_MOCK_ADVANCE, 0, use(advance.getTensor()), 0,
+            advance.getCount());
+        return success();
+      })
+      .Case([&](refgraph::RequireGradOp leaf) {
+        add(PYJIT_MOCK_REQUIRE_GRAD, 0, use(leaf.getTensor()));
+        return success();
+      })
       .Case([&](refgraph::LeaveOp leave) {
         add(PYJIT_MOCK_RETURN, 0, use(leave.getValue()));
         return success();

@@ -87,6 +87,8 @@ constexpr Form mockForms[] = {
     {PYJIT_MOCK_NEW, "NEW", "dil"},
     {PYJIT_MOCK_VIEW, "VIEW", "datv"},
     {PYJIT_MOCK_COPY_BACK, "COPY_BACK", "ab"},
+    {PYJIT_MOCK_ADVANCE, "ADVANCE", "ai"},
+    {PYJIT_MOCK_REQUIRE_GRAD, "REQUIRE_GRAD", "a"},
     {PYJIT_MOCK_SET_ATTR, "SET_ATTR", "aCb"},
     {PYJIT_MOCK_SET_ITEM, "SET_ITEM", "aCb"},
     {PYJIT_MOCK_SET_TYPEATTR, "SET_TYPEATTR", "aCb"},

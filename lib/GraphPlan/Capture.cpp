@@ -3,6 +3,7 @@
 #include "pyjit/GraphPlan/Capture.h"
 
 #include "pyjit/Operators/OperatorInfo.h"
+#include "pyjit/Operators/Random.h"
 
 using namespace pyjit;
 
@@ -58,16 +59,6 @@ static bool mayExpandMask(llvm::StringRef overload) {
          overload.starts_with("aten::_index_put_impl");
 }
 
-/// Whether the arguments say that nothing is drawn after all.
-static bool drawsNothing(const operators::OperatorInfo &info,
-                         mlir::ArrayAttr args) {
-  for (llvm::StringRef name : {"dropout_p", "p"})
-    if (int i = info.findArgument(name); i >= 0 && i < int(args.size()))
-      if (auto number = mlir::dyn_cast<mlir::FloatAttr>(args[i]))
-        return number.getValueAsDouble() == 0;
-  return false;
-}
-
 /// Kernels that stop the device, and wait for nothing: range checks.
 static bool isDeviceAssertion(llvm::StringRef overload) {
   return overload == "aten::_assert_async.msg";
@@ -85,7 +76,7 @@ llvm::StringRef pyjit::graphplan::whyNotCaptured(llvm::StringRef overload,
   if (!info)
     return "the operator table does not know what it does";
   if (info && info->kind == operators::OperatorClass::Random &&
-      !drawsNothing(*info, args))
+      !operators::drawsNothing(*info, args))
     return "it draws random numbers";
   if (info && info->kind == operators::OperatorClass::Dynamic)
     return "the shape of its result depends on data";

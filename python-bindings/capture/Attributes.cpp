@@ -66,11 +66,23 @@ PyObject *Session::special(PyObject *object, const char *name) {
   return typeLookup(Py_TYPE(object), name);
 }
 
+/// What a class defines decides whether its instances are descriptors, and
+/// whether they come before an instance's own entries: a class of Python's may
+/// be given `__get__`, `__set__` or `__delete__` later.
+void Session::descriptorKind(PyObject *descr) {
+  if (!descr || !isHeap(descr) ||
+      PyType_HasFeature(Py_TYPE(descr), Py_TPFLAGS_IMMUTABLETYPE))
+    return;
+  for (const char *name : {"__get__", "__set__", "__delete__"})
+    special(descr, name);
+}
+
 Session::Found Session::genericAttr(PyObject *object, PyObject *name,
                                     bool skipDict) {
   PyTypeObject *type = Py_TYPE(object);
   typeOf(object);
   PyObject *descr = typeLookup(type, name);
+  descriptorKind(descr);
   if (descr && Py_TYPE(descr)->tp_descr_get && Py_TYPE(descr)->tp_descr_set)
     return throughDescriptor(descr, object, name);
   if (PyObject *dict = skipDict ? nullptr : pyjitInstanceDict(object)) {
@@ -98,9 +110,11 @@ static Session::Found classAttr(Session &s, PyObject *object, PyObject *name) {
   auto *type = reinterpret_cast<PyTypeObject *>(object);
   s.typeOf(object);
   PyObject *meta = s.typeLookup(Py_TYPE(object), name);
+  s.descriptorKind(meta);
   if (meta && Py_TYPE(meta)->tp_descr_get && Py_TYPE(meta)->tp_descr_set)
     return s.throughDescriptor(meta, object, name);
   if (PyObject *found = s.typeLookup(type, name)) {
+    s.descriptorKind(found);
     if (PyObject *inner = pyjitInnerCallable(found)) {
       if (!s.find(inner) && !isValue(inner))
         s.pin(inner);
@@ -162,6 +176,7 @@ Session::Found Session::superAttr(PyTypeObject *cls, PyObject *self,
                                      : dict && PyDict_Contains(dict, name) == 1;
     if (!own)
       continue;
+    descriptorKind(found);
     if (!Py_TYPE(found)->tp_descr_get)
       return {Found::Value, found};
     if (start != Py_TYPE(self)) { // super() inside a classmethod or __new__
@@ -298,6 +313,7 @@ void Session::genericStore(PyObject *object, PyObject *name, PyObject *value) {
   if (!require(object))
     return;
   PyObject *descr = typeLookup(Py_TYPE(object), name);
+  descriptorKind(descr);
   if (descr && Py_TYPE(descr)->tp_descr_set) {
     if (Py_TYPE(descr) == &PyProperty_Type) {
       PyObject *setter = pyjitPropertySetter(descr);

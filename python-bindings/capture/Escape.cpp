@@ -199,6 +199,8 @@ template <typename Result> void Session::leaveWith(const Result &result) {
       return end("a context variable that stays set");
     }
   if (!dead)
+    tensors->writeCounters();
+  if (!dead)
     writer.line("refgraph.leave " + left.name + " : " + left.type, location());
 }
 

@@ -217,6 +217,7 @@ public:
   };
   Found loadAttr(PyObject *object, PyObject *name);
   Found genericAttr(PyObject *object, PyObject *name, bool skipDict = false);
+  void descriptorKind(PyObject *descr);
   Found superAttr(PyTypeObject *cls, PyObject *self, PyTypeObject *start,
                   PyObject *name);
   Found throughDescriptor(PyObject *descr, PyObject *object, PyObject *name);

@@ -22,6 +22,7 @@ struct TensorInfo {
   c10::intrusive_ptr<c10::TensorImpl> impl; ///< addresses are not reused
   int value = -1;
   bool external = false;
+  int64_t version = 0; ///< of an external tensor, when it was read
   bool constant = false;
   /// Made by an `empty` whose contents nobody has written yet.
   bool uninitialized = false;
@@ -68,6 +69,8 @@ struct TensorRecorder::Impl {
   std::optional<bool> gradModeAroundCasts;
   State state = State::now();
   int leavingMode = -1; ///< whether what leaves is of inference mode
+  /// What the call hands out.
+  std::vector<at::Tensor> leaving;
 
   std::vector<Shadow> shadows;
   /// -1 if the operator was not recorded.
@@ -102,6 +105,8 @@ struct TensorRecorder::Impl {
 
 /// Whether two elements may share a place in memory (an expanded tensor, say).
 bool mayOverlap(const at::TensorBase &tensor);
+/// Whether an element of one tensor may lie where an element of the other does.
+bool mayShareElements(const at::TensorBase &a, const at::TensorBase &b);
 /// The name of a dtype in refgraph text; null if it has none.
 const char *dtypeName(at::ScalarType type);
 /// Why the recorder does not model this tensor, or null.

@@ -102,7 +102,8 @@ public:
       return; // it raised
     bindNumbers();
     writeArguments();
-    if (!checkWhatPythonSees() || !checkStorage() || !checkOperands())
+    if (!checkWhatPythonSees() || !checkStorage() || !checkOperands() ||
+        !checkWritten())
       return;
     if (isShapeChange(op.name) && mutated == std::vector<size_t>{0} &&
         arguments.operands.size() == 1 && !arguments.infos[0]->external)
@@ -135,6 +136,7 @@ private:
   bool checkStorage();
   bool checkKeptCast();
   bool checkOperands();
+  bool checkWritten();
   bool findFresh();
   void findAliases();
   bool checkRetyped();
@@ -316,6 +318,42 @@ bool OperatorRecording::checkOperands() {
     if (writes && impl.type(t) != info->type &&
         !(isShapeChange(op.name) && !info->external))
       return refuse("it changes the shape of a tensor in place");
+  }
+  return true;
+}
+
+static bool showsTheSame(const at::TensorBase &a, const at::TensorBase &b) {
+  return a.const_data_ptr() == b.const_data_ptr() && a.sizes() == b.sizes() &&
+         a.strides() == b.strides() && a.dtype() == b.dtype();
+}
+
+/// In the tensor program an operator reads all before it writes anything. In
+/// eager, one that writes what it still has to read finds its own results
+/// there, in an order that is its kernel's alone.
+bool OperatorRecording::checkWritten() {
+  // Each element is read just before it is written.
+  bool elementwise =
+      op.handle.hasTag(at::Tag::pointwise) || op.name == "aten::copy_";
+  for (size_t written : mutated) {
+    for (size_t j = 0; j < arguments.operands.size(); ++j) {
+      const at::Tensor &t = arguments.operands[written],
+                       &other = arguments.operands[j];
+      bool bothWritten = contains(mutated, j);
+      if (j == written || (bothWritten && j < written) || !other.defined() ||
+          !t.has_storage() || !other.has_storage() ||
+          !t.storage().is_alias_of(other.storage()))
+        continue;
+      bool same = showsTheSame(t, other);
+      if (mayShareElements(t, other) && (bothWritten || !same || !elementwise))
+        return refuse("it writes memory that it reads as another tensor");
+      // Of other sizes they could overlap.
+      if (!t.is_same(other) && session.scalars.liftsSizes())
+        for (size_t k : {written, j})
+          session.writer.line("refgraph.layout %" +
+                                  std::to_string(arguments.infos[k]->value) +
+                                  " \"all\" : " + arguments.infos[k]->type,
+                              session.location());
+    }
   }
   return true;
 }

@@ -92,6 +92,58 @@ bool pyjit::capture::mayOverlap(const at::TensorBase &t) {
   return false;
 }
 
+namespace {
+/// The bytes that a tensor spans.
+struct Span {
+  const char *begin, *end;
+  explicit Span(const at::TensorBase &t)
+      : begin(static_cast<const char *>(t.const_data_ptr())), end(begin) {
+    for (int64_t d = 0; d < t.dim(); ++d)
+      end += (t.size(d) - 1) * t.stride(d) * int64_t(t.element_size());
+    end += t.element_size();
+  }
+};
+
+/// Calls `visit` with the address of each element; false if that was enough.
+template <typename Visit>
+bool visitElements(const at::TensorBase &t, const char *at, int64_t dim,
+                   Visit visit) {
+  if (dim == t.dim())
+    return visit(at);
+  for (int64_t i = 0; i < t.size(dim); ++i)
+    if (!visitElements(t, at + i * t.stride(dim) * int64_t(t.element_size()),
+                       dim + 1, visit))
+      return false;
+  return true;
+}
+} // namespace
+
+bool pyjit::capture::mayShareElements(const at::TensorBase &a,
+                                      const at::TensorBase &b) {
+  if (!a.has_storage() || !b.has_storage() ||
+      !a.storage().is_alias_of(b.storage()) || !a.numel() || !b.numel())
+    return false;
+  Span first(a), second(b);
+  if (first.end <= second.begin || second.end <= first.begin)
+    return false;
+  // Interleaved (columns of a matrix): every byte is looked at once.
+  constexpr int64_t kMost = 1 << 24;
+  const char *begin = std::min(first.begin, second.begin);
+  int64_t bytes = std::max(first.end, second.end) - begin;
+  if (bytes > kMost || a.numel() > kMost || b.numel() > kMost)
+    return true;
+  std::vector<bool> taken(bytes);
+  visitElements(a, first.begin, 0, [&](const char *at) {
+    std::fill_n(taken.begin() + (at - begin), a.element_size(), true);
+    return true;
+  });
+  return !visitElements(b, second.begin, 0, [&](const char *at) {
+    auto from = taken.begin() + (at - begin);
+    return std::find(from, from + b.element_size(), true) ==
+           from + b.element_size();
+  });
+}
+
 State State::now() {
   State s;
   auto &context = at::globalContext();
@@ -118,6 +170,10 @@ State State::now() {
 //===----------------------------------------------------------------------===//
 // Tensors
 //===----------------------------------------------------------------------===//
+
+static int64_t versionOf(const at::TensorBase &t) {
+  return t.is_inference() ? 0 : t._version();
+}
 
 TensorRecorder::TensorRecorder(Session &session)
     : impl(std::make_unique<Impl>(session)) {}
@@ -218,7 +274,11 @@ int TensorRecorder::valueOf(PyObject *object) {
 }
 
 void TensorRecorder::bindExternal(PyObject *object, int value) {
-  impl->bind(THPVariable_Unpack(object), value).external = true;
+  const at::Tensor &t = THPVariable_Unpack(object);
+  TensorInfo &info = impl->bind(t, value);
+  if (!info.external)
+    info.version = versionOf(t);
+  info.external = true;
 }
 
 bool TensorRecorder::isConstant(PyObject *object) {
@@ -267,8 +327,57 @@ bool TensorRecorder::requiresGrad(PyObject *object) {
   return THPVariable_Unpack(object).requires_grad();
 }
 
+/// Says how far the version counters of inputs and of what leaves went, and
+/// which tensors require grad: neither follows from the operators alone.
+void TensorRecorder::writeCounters() {
+  auto line = [&](const std::string &op, const TensorInfo &info,
+                  const std::string &more) {
+    impl->session.writer.line("refgraph." + op + " %" +
+                                  std::to_string(info.value) + more + " : " +
+                                  info.type,
+                              impl->session.location());
+  };
+  std::map<const void *, std::pair<const TensorInfo *, int64_t>> counts;
+  auto storageOf = [](const TensorInfo &info) -> const void * {
+    if (!info.impl->has_storage())
+      return info.impl.get();
+    return info.impl->unsafe_storage().unsafeGetStorageImpl();
+  };
+  std::set<const void *> externals;
+  for (auto &entry : impl->tensors) {
+    const TensorInfo &info = entry.second;
+    if (!info.external || info.value < 0)
+      continue;
+    externals.insert(storageOf(info));
+    at::TensorBase t(info.impl);
+    if (int64_t count = versionOf(t) - info.version)
+      counts[storageOf(info)] = {&info, count};
+  }
+  for (const at::Tensor &t : impl->leaving) {
+    const TensorInfo *info = impl->find(t);
+    if (!info || externals.count(storageOf(*info)))
+      continue;
+    auto &count = counts[storageOf(*info)];
+    if (int64_t version = versionOf(t); version > count.second)
+      count = {info, version};
+    if (t.requires_grad())
+      line("require_grad", *info, "");
+  }
+  // In the order of the trace, so that equal calls give equal text.
+  std::map<int, std::pair<const TensorInfo *, int64_t>> inOrder;
+  for (auto &entry : counts)
+    if (entry.second.second > 0)
+      inOrder[entry.second.first->value] = entry.second;
+  for (auto &entry : inOrder)
+    line("advance", *entry.second.first,
+         " by " + std::to_string(entry.second.second));
+}
+
 bool TensorRecorder::leaves(PyObject *object) {
   const at::Tensor &t = THPVariable_Unpack(object);
+  if (std::none_of(impl->leaving.begin(), impl->leaving.end(),
+                   [&](const at::Tensor &known) { return known.is_same(t); }))
+    impl->leaving.push_back(t);
   // What was there before the call is what it is, and so are its views.
   for (auto &entry : impl->tensors)
     if (entry.second.external && entry.first->has_storage() &&

@@ -59,6 +59,8 @@ public:
   /// Records what Python saw of a tensor's storage offset.
   void readOffset(PyObject *tensor);
   bool requiresGrad(PyObject *tensor);
+  /// At the end of a trace, when all that leaves is known.
+  void writeCounters();
   /// A tensor leaves the part of the call. False: it is of inference mode and
   /// another was not, or the other way round.
   bool leaves(PyObject *tensor);

@@ -68,6 +68,8 @@ class _Assembler:
             else:
                 self.emit("PUSH_NULL")
             self.emit("SWAP", 2)
+        if self.code.co_argcount and 0 not in slots:
+            self.emit("DELETE_FAST", 0)  # the parameter's default
         for slot in slots:
             self.element(index)
             index += 1
@@ -114,7 +116,8 @@ class _Assembler:
             co_exceptiontable=table,
             co_linetable=bytes(positions) + code.co_linetable,
             co_stacksize=max(code.co_stacksize, depth) + 8,
-            co_argcount=0,
+            # `super()` takes the first local of code that has parameters; nobody gives one.
+            co_argcount=min(code.co_argcount, 1),
             co_posonlyargcount=0,
             co_kwonlyargcount=0,
             co_flags=code.co_flags & ~0xC,
@@ -196,7 +199,11 @@ def step(
 
 def _function(original: types.FunctionType, code: types.CodeType) -> types.FunctionType:
     function = types.FunctionType(
-        code, original.__globals__, original.__name__, None, original.__closure__
+        code,
+        original.__globals__,
+        original.__name__,
+        (None,) * code.co_argcount,
+        original.__closure__,
     )
     function.__qualname__ = original.__qualname__
     function.__module__ = original.__module__

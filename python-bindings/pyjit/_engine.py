@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import re
 import sys
 import threading
 import time
@@ -36,6 +37,8 @@ _MAX_CUTS = 64
 
 def _mark(kind: str, value: Any) -> Any:
     """What a record of a continuation is likely to depend on in one of its arguments."""
+    if kind == "u":
+        return type(value)  # nobody looks at it, and it may not like to be asked
     if kind == "p":
         return id(value)
     if kind in "vrl":
@@ -43,6 +46,21 @@ def _mark(kind: str, value: Any) -> Any:
     if isinstance(value, torch.Tensor):
         return value.shape, value.dtype, value.requires_grad
     return type(value)
+
+
+def _numbers_in(value: Any) -> Any:
+    """What a tuple or a slice (an index, say) holds, if that is numbers; None for all else."""
+    if type(value) is slice:
+        return _numbers_in((value.start, value.stop, value.step))
+    if type(value) is not tuple:
+        return value if isinstance(value, int | float) else None
+    return tuple(_numbers_in(element) for element in value)
+
+
+def _lies_in(place: str, arguments: list[int]) -> bool:
+    """Whether a place is one of these arguments, or in it."""
+    number = re.match(r"#(\d+)", place)
+    return number is not None and int(number[1]) in arguments
 
 
 def _changed_sizes(place: str, before: Any, now: Any) -> set[str]:
@@ -119,6 +137,7 @@ class Engine:
         self.parts: list[Part] = []
         self.branches = Branches(self)
         self._seen: dict[int, Any] = {}
+        self._held: dict[int, Any] = {}
         self._unseen: set[int] = set()
         # Lifted places that a record of this continuation was made with.
         self._tried: set[str] = set()
@@ -356,6 +375,19 @@ class Engine:
                 ):
                     self._unseen.add(i)
                 self.lifted |= numbers
+            elif kind == "o" and type(value) in (tuple, slice):
+                # Numbers in it that a record takes as inputs may be looked at all the same.
+                held = _numbers_in(value)
+                if (
+                    missed
+                    and self._held.setdefault(i, held) != held
+                    and (
+                        any(p.startswith(f"{place}[") for p in self._looked_at)
+                        or len(self.compiled.records) >= _MAX_OUTCOMES
+                    )
+                ):
+                    self._unseen.add(i)
+                self._held[i] = held
             elif kind in "iu" or varies and type(value) not in (int, float):
                 self._unseen.add(i)
             elif varies and place not in self._tried:
@@ -380,11 +412,10 @@ class Engine:
         unseen = [
             i
             for i in sorted(self._unseen)
-            if kinds[i] != "o" and not isinstance(values[i], bool | None)
+            if (kinds[i] != "o" or type(values[i]) in (tuple, slice))
+            and not isinstance(values[i], bool | None)
         ]
-        lifted = self.lifted - {
-            f"#{i}{part}" for i in unseen for part in ("", ">next", ">left")
-        }
+        lifted = {p for p in self.lifted if not _lies_in(p, unseen)}
         signature = tuple(
             None
             if i in unseen

@@ -15,6 +15,20 @@
 namespace pyjit::python {
 namespace {
 
+void setVersion(const at::TensorBase &tensor, int64_t version) {
+  const auto &counter = tensor.unsafeGetTensorImpl()->version_counter();
+  // A copy shares the count.
+  c10::VariableVersion(counter).set_version(version);
+}
+
+/// A result of the launch: whoever computed it may have written it in place,
+/// and the call has made it just now.
+PyObject *wrapResult(const at::Tensor &tensor) {
+  if (!tensor.is_inference() && tensor._version() != 0)
+    setVersion(tensor, 0);
+  return THPVariable_Wrap(tensor);
+}
+
 PyObject *wrap(const at::Tensor &tensor) { return THPVariable_Wrap(tensor); }
 
 /// Stores into a dict as its own type does, calling no override.
@@ -167,7 +181,7 @@ PyObject *Mock::run(std::vector<PyObject *> &registers,
   std::fill(registers.begin() + program->firstResult, registers.end(), nullptr);
   bool ok = true;
   for (uint32_t i = 0; ok && i < program->numResults; ++i)
-    ok = (registers[program->firstResult + i] = wrap(results[i])) != nullptr;
+    ok = (registers[program->firstResult + i] = wrapResult(results[i])) != nullptr;
   PyObject *returned = nullptr;
   for (uint32_t i = 0; ok && i < program->numInsts; ++i) {
     const PyjitInst &inst = program->insts[i];
@@ -445,6 +459,15 @@ bool Mock::write(const PyjitInst &inst, std::vector<PyObject *> &registers) {
                    error.what());
       return false;
     }
+  case PYJIT_MOCK_ADVANCE: {
+    at::TensorBase tensor = THPVariable_Unpack(a);
+    if (!tensor.is_inference())
+      setVersion(tensor, tensor._version() + inst.imm);
+    return true;
+  }
+  case PYJIT_MOCK_REQUIRE_GRAD:
+    THPVariable_Unpack(a).set_requires_grad(true);
+    return true;
   case PYJIT_MOCK_SET_ATTR:
     return PyObject_GenericSetAttr(a, name(), b()) == 0;
   case PYJIT_MOCK_SET_ITEM:

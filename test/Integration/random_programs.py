@@ -161,6 +161,7 @@ CHOICE = ["torch.relu({a})", "torch.abs({a})", "torch.neg({a})", "{a}.clone()"]
 CHOICE += ["torch.maximum({a}, {b})", "torch.minimum({a}, {b})", "{a}.amax({d})"]
 CHOICE += ["{a}.amin()", "torch.zeros_like({a})", "{a}.to(torch.float32)"]
 CHOICE += ["{a}.to(torch.float64)", "torch.full_like({a}, {k})", "{a}.max({d})[0]"]
+CHOICE += ["torch.ones({a}.shape, requires_grad=True)"]
 CHOICE += ["torch.where({x} > 0, {a}, {b})", "torch.where({x} > 0, {a}, {k})"]
 CHOICE += ["{a}.masked_fill({x} > 0, {k})", "torch.clamp({a}, max={b})", "-{a}"]
 # These turn a rounding difference into another answer.
@@ -200,11 +201,19 @@ IN_PLACE += ["{a}[{x}] += {k}", "{a}[1:].copy_({a}[:-1].clone())", "{a} += {b}"]
 IN_PLACE += ["{a}[..., 1:] *= {b}[..., :-1]", "{a}.scatter_({d}, {x}, {k})"]
 IN_PLACE += ["torch.add({a}, {b}, out={a})", "{a}.unsqueeze(0)[0, {i}] -= {b}"]
 IN_PLACE += ["{a}.select({d}, {i}).mul_({b})", "{a}.narrow({d}, 0, 1).zero_()"]
+OUT = ["torch.mul({a}, {k}, out={a})", "torch.mul({a}[0], {k}, out={a}[1])"]
+OUT += ["torch.sum({a}, 0, out={a}[0])", "torch.sub({a}, {b}, out={b})"]
+OUT += ["torch.add({a}[1:], {b}[:-1], out={a}[1:])", "torch.neg({b}, out={a})"]
+OUT += ["torch.cumsum({a}, {d}, out={a})", "torch.sum({a}, {d}, out={b})"]
+OUT += ["torch.add({a}[..., ::2], 1, out={a}[..., ::2])", "torch.abs({a}, out={b})"]
+OUT += ["torch.mul({a}[:, 0], {k}, out={a}[:, 1])", "torch.cat([{a}, {b}], out={a})"]
+OUT += ["torch.where({x} > 0, {a}, {b}, out={b})", "torch.clamp({a}, {k}, out={b})"]
+OUT += ["torch.index_select({a}, 0, {x}, out={b})", "torch.amax({a}, {d}, out={b})"]
+OUT += ["torch.add({a}[..., 1:], {a}[..., :-1], out={a}[..., :-1])"]
+OUT += ["{a}[..., 1:].copy_({a}[..., :-1])", "{a}[1:] += {a}[:-1]"]
+OUT += ["{a}.index_add_({d}, {x}, {a})", "{a}.diagonal().copy_({a}[0])"]
 IN_PLACE_DECISION = ["{a}[{a} > 0] = {k}", "{a}.masked_fill_({a} > {k}, 1)"]
 IN_PLACE_DECISION += ["{a}.floor_()", "{a}.copy_({b} > 0)"]
-
-# In place with the whole of both operands.
-WHOLE = {"{a}.add_({b})", "{a}.sub_({b})", "{a} += {b}", "torch.add({a}, {b}, out={a})"}
 
 KINDS = [
     ("smooth", SMOOTH, 2),
@@ -215,6 +224,7 @@ KINDS = [
     ("gather", GATHERS, 3),
     ("join", JOINS, 3),
     ("in-place", IN_PLACE, 5),
+    ("in-place", OUT, 3),
     ("in-place decision", IN_PLACE_DECISION, 3),
 ]
 TEMPLATES = [(kind, t) for kind, group, weight in KINDS for t in group * weight]
@@ -264,20 +274,13 @@ class Builder:
         if kind.startswith("in-place"):
             # What an integer of a float that does not fit is, nobody says.
             types = [self.scope[name].dtype for name in used]
-            # Nor what comes of a write over memory that is being read.
-            b = choices["b"]
-            if (
-                len(used) == 2
-                and self.storage(a) == self.storage(b)
-                and (a != b or template not in WHOLE)
-            ):
-                return
             if types[0] == torch.uint8 and any(t.is_floating_point for t in types):
                 return
             if not self.runs(text):
                 return
-            if any(t in LOW for t in types) or not exact or not self.on_grid(a):
-                self.inexact.add(self.storage(a))
+            for name in used:
+                if any(t in LOW for t in types) or not exact or not self.on_grid(name):
+                    self.inexact.add(self.storage(name))
             self.program.lines.append(text)
             if "{x}" in template:
                 self.checked.append(a)

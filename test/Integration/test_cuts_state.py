@@ -12,9 +12,19 @@ from collections.abc import Iterator
 from typing import Any, Self
 
 import pyjit
+import pytest
 import torch
 from Integration.cuts import cut_scenario, printed
-from Integration.harness import Compile, Steps, attempt, values
+from Integration.harness import (
+    ANY,
+    Compile,
+    Steps,
+    attempt,
+    module_of,
+    scenario,
+    tell,
+    values,
+)
 from torch import nn
 
 libc = ctypes.CDLL(None)
@@ -610,3 +620,71 @@ def test_cut_while_a_context_variable_is_set(compile: Compile) -> Steps:
     for seed in range(8):
         mask = values(4, seed=seed) > (-9 if seed % 2 else 0)
         yield f(values(4, seed=seed), mask), variable.get()
+
+
+SUPER = {
+    "plain": ["{cut}", "return super().h(x)"],
+    "bound": ["s = super()", "{cut}", "return s.h(x)"],
+    "called": ["{cut}", "s = super()", "return s.h(x)"],
+    "explicit": ["{cut}", "return super(Child, self).h(x)"],
+    "in a cell": ["{cut}", "up = lambda: self", "return super().h(x) + up().k"],
+    "in a nested function": ["def up(self):", "    {cut}", "    return super().h(x)", "return up(self)"],
+    "in a comprehension": ["{cut}", "return sum([super().h(x) for _ in range(2)])"],
+    "in a loop": ["for i in range(2):", "    {cut}", "    x = super().h(x)", "return x"],
+    "after": ["y = super().h(x)", "{cut}", "return y + super().h(x)"],
+    "with self gone": ["me = self", "{cut}", "y = super().h(x)", "del self", "{cut}", "return y * me.k"],
+    "class": ["{cut}", "return __class__.k * super().h(x)"],
+}
+
+
+@pytest.mark.parametrize("way", SUPER)
+@pytest.mark.parametrize("cut", ["time.time()", "print(end='')", "free = id(x)"])
+def test_super_after_a_cut(way: str, cut: str) -> None:
+    body = "".join(f"        {line}\n" for line in SUPER[way]).replace("{cut}", cut)
+
+    def story(compile: Compile) -> Steps:
+        module = module_of(
+            "import time\n"
+            "class Parent:\n    k = 2.0\n    def h(self, x):\n        return x * self.k\n"
+            f"class Child(Parent):\n    k = 3.0\n    def h(self, x):\n{body}"
+            "    def other(self):\n        return __class__\n"
+        )
+        child = module.Child()
+        f = compile(child.h)
+        for seed in range(4):
+            yield attempt(f, values(4, seed=seed))
+
+    # A function that shares a variable with the frame cannot be carried over the cut.
+    captured = False if way == "in a nested function" else "late"
+    tell(story, captured=captured, cuts=ANY)
+
+
+@scenario(captured="late", cuts=ANY, grad=True)
+def test_super_of_a_network_that_writes_its_weights(compile: Compile) -> Steps:
+    class Clipped(nn.LSTM):
+        def forward(self, x: torch.Tensor) -> Any:  # type: ignore[override]
+            for parameter in self.parameters():
+                parameter.data = parameter.data.clamp(-0.1, 0.1)
+            return super().forward(x)[0]
+
+    torch.manual_seed(0)
+    net = Clipped(3, 4)
+    f = compile(net)
+    for seed in range(4):
+        yield attempt(f, values(5, 2, 3, seed=seed))
+
+
+@scenario(captured="late", cuts=ANY)
+def test_first_parameter_deleted_before_a_cut(compile: Compile) -> Steps:
+    def g(a: torch.Tensor, x: torch.Tensor) -> Any:
+        y = a + x
+        del a
+        time.time()
+        try:
+            return y, a
+        except UnboundLocalError as error:
+            return y, str(error)
+
+    f = compile(g)
+    for seed in range(4):
+        yield attempt(f, values(4, seed=seed), values(4))

@@ -637,3 +637,126 @@ def test_finally_runs(compile: Compile) -> Steps:
     f = compile(g)
     for n in (2, 2, 3, 4):
         yield [attempt(f, values(4), n), log]
+
+
+@scenario(captured="late")
+def test_versions(compile: Compile) -> Steps:
+    """Version counters advance as often as eager writes."""
+
+    def g(x: torch.Tensor, empty: torch.Tensor, y: torch.Tensor) -> Any:
+        x.add_(1).mul_(2)
+        x[0] = 3.0
+        empty.add_(1)
+        view = y[1:]
+        view.zero_()
+        view[0].fill_(2.0)
+        fresh = torch.zeros(3)
+        fresh += 1
+        fresh[1:].mul_(2)
+        return fresh, fresh[1:], view, x + 1
+
+    f = compile(g)
+    for seed in range(4):
+        x, empty, y = values(4, seed=seed), torch.empty(0, 3), values(3, 2)
+        base = y[:]
+        results = f(x, empty, y)
+        yield results
+        yield [t._version for t in (x, empty, y, base, *results)]
+
+
+@scenario
+def test_versions_through_out(compile: Compile) -> Steps:
+    def g(x: torch.Tensor, out: torch.Tensor) -> torch.Tensor:
+        torch.add(x, 1, out=out)
+        torch.mul(out, 2, out=out)
+        return out
+
+    f = compile(g)
+    for seed in range(3):
+        x, out = values(4, seed=seed), torch.zeros(4)
+        yield f(x, out) is out, out._version, x._version, out
+
+
+@scenario(captured="late")
+def test_versions_of_a_branch(compile: Compile) -> Steps:
+    def g(x: torch.Tensor, y: torch.Tensor) -> torch.Tensor:
+        if x.sum() > 0:
+            y.add_(1)
+        else:
+            y.sub_(1)
+        y.mul_(2)
+        return y + x
+
+    f = compile(g)
+    for seed in range(6):
+        x, y = values(4, seed=seed), torch.ones(4)
+        yield f(x, y), y, y._version
+
+
+@scenario(captured="late")
+def test_leaf_that_requires_grad(compile: Compile) -> Steps:
+    def g(x: torch.Tensor) -> Any:
+        leaf = torch.ones(3, requires_grad=True)
+        other = torch.full((2, 2), 3.0, requires_grad=True)
+        return leaf, [other], x * 2, torch.zeros(2)
+
+    f = compile(g)
+    for seed in range(3):
+        leaf, (other,), y, plain = f(values(4, seed=seed))
+        yield leaf, other, y, plain, leaf.is_leaf, other.is_leaf
+        with torch.enable_grad():
+            (leaf.sum() * 2 + other.sum()).backward()
+        yield leaf.grad, other.grad
+
+
+@scenario(grad=True)
+def test_leaf_that_requires_grad_in_grad_mode(compile: Compile) -> Steps:
+    def g(x: torch.Tensor) -> Any:
+        return torch.rand(3, requires_grad=True), x * 2
+
+    f = compile(g)
+    for seed in range(3):
+        leaf, y = f(values(4, seed=seed))
+        (leaf * 3).sum().backward()
+        yield leaf, y, leaf.grad, leaf.is_leaf
+
+
+@scenario(captured="late", cuts="it writes memory that it reads as another tensor")
+def test_out_that_the_operator_reads(compile: Compile) -> Steps:
+    def g(x: torch.Tensor) -> torch.Tensor:
+        torch.mul(x[0], 3, out=x[1])
+        torch.sum(x, 0, out=x[0])
+        return x * 2
+
+    f = compile(g)
+    for seed in range(4):
+        x = values(3, 5, seed=seed)
+        yield f(x), x
+
+
+@scenario(captured="late", cuts="it writes memory that it reads as another tensor")
+def test_copy_over_itself(compile: Compile) -> Steps:
+    def g(x: torch.Tensor) -> torch.Tensor:
+        x[:, 1:].copy_(x[:, :-1])
+        return x + 1
+
+    f = compile(g)
+    for seed in range(4):
+        x = values(3, 5, seed=seed)
+        yield f(x), x
+
+
+@scenario
+def test_out_beside_what_is_read(compile: Compile) -> Steps:
+    """Parts of one tensor that share no element."""
+
+    def g(x: torch.Tensor) -> torch.Tensor:
+        torch.mul(x[:, ::2], 3, out=x[:, 1::2])
+        torch.add(x[0], x[2], out=x[1])
+        torch.neg(x[0], out=x[0])
+        return x * 2
+
+    f = compile(g)
+    for seed in range(4):
+        x = values(3, 6, seed=seed)
+        yield f(x), x

@@ -8,8 +8,18 @@ import random
 import time
 from typing import Any
 
+import pytest
 import torch
-from Integration.harness import Compile, Steps, attempt, module_of, scenario, values
+from Integration.harness import (
+    ANY,
+    Compile,
+    Steps,
+    attempt,
+    module_of,
+    scenario,
+    tell,
+    values,
+)
 
 
 class _Plain:
@@ -610,3 +620,65 @@ def test_identity_number(compile: Compile) -> Steps:
     f = compile(lambda x, o: (x + 1, id(o)))
     a, b = object(), object()
     yield [f(values(4), o)[1] == id(o) for o in (a, a, b)]
+
+
+def _kinds(name: str) -> list[str]:
+    """Ways in which a class attribute is met."""
+    return {
+        "load": ["return x * holder.k"],
+        "store": ["holder.k = 5.0", "return x * holder.__dict__.get('k', 1.0)"],
+        "class": ["return x * Holder.k"],
+        "super": ["return x * holder.inherited()"],
+    }[name]
+
+
+DESCRIPTORS = """
+class Value:
+    def __float__(self):
+        return 2.0
+    def __mul__(self, other):
+        return other * 2.0
+    __rmul__ = __mul__
+
+class Base:
+    k = Value()
+
+class Holder(Base):
+    def inherited(self):
+        return super().k
+
+holder = Holder()
+seen = []
+"""
+
+
+@pytest.mark.parametrize("way", ["load", "store", "class", "super"])
+@pytest.mark.parametrize("instance", [False, True])
+@pytest.mark.parametrize(
+    "added", ["__get__", "__get__ __set__", "__get__ __delete__", "__set__"]
+)
+def test_descriptor_methods_added(way: str, instance: bool, added: str) -> None:
+    """A class becomes one of descriptors after the capture: the look-up goes another way."""
+
+    def story(compile: Compile) -> Steps:
+        body = "".join(f"    {line}\n" for line in _kinds(way))
+        module = module_of(f"{DESCRIPTORS}\ndef g(x):\n{body}")
+        if instance and way == "load":
+            module.holder.k = 3.0
+        f = compile(module.g)
+        for seed in range(3):
+            yield f(values(4, seed=seed))
+        methods = {
+            "__get__": lambda self, instance, owner=None: 7.0,
+            "__set__": lambda self, instance, value: module.seen.append(value),
+            "__delete__": lambda self, instance: None,
+        }
+        for name in added.split():
+            setattr(module.Value, name, methods[name])
+        for seed in range(3):
+            yield attempt(f, values(4, seed=seed)), list(module.seen)
+        for name in added.split():
+            delattr(module.Value, name)
+        yield attempt(f, values(4)), list(module.seen)
+
+    tell(story, captured="late", cuts=ANY)

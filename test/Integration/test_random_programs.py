@@ -37,6 +37,10 @@ def compare(
         assert size <= 1 or a == b or want.numel() == 0, (
             f"{what}: strides {want.stride()} became {have.stride()}"
         )
+    assert want.requires_grad == have.requires_grad, f"{what}: requires_grad"
+    assert want._version == have._version, (
+        f"{what}: version {want._version} became {have._version}"
+    )
     if not want.dtype.is_floating_point:
         assert torch.equal(want, have), f"{what}: {want} became {have}"
         return

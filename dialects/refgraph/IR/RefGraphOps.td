@@ -594,6 +594,35 @@ def RefGraph_ReplaceOp : RefGraph_Op<"replace"> {
   let hasVerifier = 1;
 }
 
+def RefGraph_AdvanceOp : RefGraph_Op<"advance", [
+    ParentOneOf<["TraceOp", "IfOp", "MockOp"]>]> {
+  let summary = "how often the call wrote a tensor's memory";
+  let description = [{
+    In-place operators advance the version counter that a tensor shares with its
+    views. An input that is written is copied back at once, and a fresh tensor
+    comes out of the launch as version 0, so the trace says how far the counter
+    went. A tensor without this line is as a launch and a copy leave it.
+
+    ```mlir
+    refgraph.advance %x by 3 : !refgraph.tensor<[4], [1], f32, "cpu">
+    ```
+  }];
+  let arguments = (ins RefGraph_Tensor:$tensor, I64Attr:$count);
+  let assemblyFormat = "$tensor `by` $count attr-dict `:` type($tensor)";
+}
+
+def RefGraph_RequireGradOp : RefGraph_Op<"require_grad", [
+    ParentOneOf<["TraceOp", "MockOp"]>]> {
+  let summary = "a tensor that the call made is a leaf that requires grad";
+  let description = [{
+    ```mlir
+    refgraph.require_grad %r : !refgraph.tensor<[4], [1], f32, "cpu">
+    ```
+  }];
+  let arguments = (ins RefGraph_Tensor:$tensor);
+  let assemblyFormat = "$tensor attr-dict `:` type($tensor)";
+}
+
 def RefGraph_LeaveOp : RefGraph_Op<"leave", [Terminator,
     ParentOneOf<["TraceOp", "MockOp"]>]> {
   let summary = "what the call returns";

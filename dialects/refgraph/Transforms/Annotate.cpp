@@ -11,6 +11,7 @@
 #include "mlir/IR/BuiltinOps.h"
 #include "pyjit/Operators/CallArguments.h"
 #include "pyjit/Operators/OperatorInfo.h"
+#include "pyjit/Operators/Random.h"
 
 namespace pyjit::refgraph {
 #define GEN_PASS_DEF_ANNOTATEPASS
@@ -50,24 +51,6 @@ static LogicalResult verifyAgainst(TensorOp op, const OperatorInfo &info) {
   return success();
 }
 
-/// A random operator that this call switched off: dropout of probability 0, or
-/// outside of training.
-static bool drawsNothing(TensorOp op, const OperatorInfo &info) {
-  auto getArgument = [&](StringRef name) -> Attribute {
-    int index = info.findArgument(name);
-    return index < 0 ? Attribute() : op.getArgs()[index];
-  };
-  for (StringRef name : {"p", "dropout_p", "dropout"})
-    if (auto number = dyn_cast_or_null<FloatAttr>(getArgument(name)))
-      if (number.getValue().isZero())
-        return true;
-  for (StringRef name : {"train", "training"})
-    if (auto flag = dyn_cast_or_null<BoolAttr>(getArgument(name)))
-      if (!flag.getValue())
-        return true;
-  return false;
-}
-
 static SmallVector<StringRef> getTraits(TensorOp op, const OperatorInfo &info) {
   SmallVector<StringRef> traits;
   switch (info.kind) {
@@ -79,9 +62,9 @@ static SmallVector<StringRef> getTraits(TensorOp op, const OperatorInfo &info) {
     traits = {"as-op-node", "in-place"};
     break;
   case OperatorClass::Random:
-    traits = {"as-op-node", drawsNothing(op, info) ? "pure" : "random"};
-    if (!op.getMutates().empty())
-      traits.back() = drawsNothing(op, info) ? "in-place" : "random";
+    traits = {"as-op-node", "random"};
+    if (pyjit::operators::drawsNothing(info, op.getArgs()))
+      traits.back() = op.getMutates().empty() ? "pure" : "in-place";
     break;
   case OperatorClass::Dynamic:
     traits = {"as-op-node", "pure", "value-read"};

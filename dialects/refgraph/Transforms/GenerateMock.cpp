@@ -43,9 +43,25 @@ public:
       if (op.getNumResults())
         objects[plan.getNode(op.getResult(0))] = clone->getResult(0);
     }
+    builder.setInsertionPoint(builder.getBlock()->getTerminator());
+    setCounters();
+    for (Value leaf : plan.gradLeaves)
+      RequireGradOp::create(builder, trace.getLoc(),
+                            getObject(leaf, trace.getLoc()));
   }
 
 private:
+  /// Copying back is one of the writes.
+  void setCounters() {
+    llvm::DenseSet<Value> copied;
+    for (int64_t input : plan.updates)
+      copied.insert(plan.inputs[input]);
+    for (auto [tensor, count] : plan.advances)
+      if (int64_t left = count - copied.contains(tensor); left > 0)
+        AdvanceOp::create(builder, trace.getLoc(),
+                          getObject(tensor, trace.getLoc()), left);
+  }
+
   void createOp() {
     auto mock = MockOp::create(builder, trace.getLoc(), trace.getRecordAttr(),
                                builder.getI64IntegerAttr(plan.inputs.size()),

@@ -89,6 +89,8 @@ LogicalResult PartComposer::begin() {
   for (Operation &op : trace.getBody().front()) {
     if (isa<DecideOp, SymbolOp>(op))
       return op.emitError("a decision that another part would have to follow");
+    if (isa<RequireGradOp>(op))
+      return op.emitError("makes a tensor that requires grad");
     if (auto found = dyn_cast<StateOp>(op); found && !isOfTheCall(found))
       state = found.getValues();
     note(&op);
@@ -559,6 +561,8 @@ FailureOr<Value> PartComposer::append(TraceOp part, ArrayRef<Value> arguments,
           return op.emitError("sets a context variable in one arm");
         settings.push_back(copy);
       }
+    } else if (isa<AdvanceOp>(op)) {
+      body.clone(op, mapping);
     } else if (isa<ExpectOp>(op)) {
       if (inArm)
         return op.emitError("ends the record in one arm alone");

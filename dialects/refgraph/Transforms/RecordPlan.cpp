@@ -328,6 +328,30 @@ LogicalResult RecordPlan::planResults(TraceOp trace) {
   return success();
 }
 
+/// Version counters are shared like storage: what is written through a view
+/// counts for the tensor that the mock has of that memory. Of a tensor that
+/// nobody sees in the end (an earlier part of the call left it) nothing is said.
+LogicalResult RecordPlan::planCounters(TraceOp trace) {
+  llvm::MapVector<Value, int64_t> counts;
+  for (auto advance : trace.getBody().getOps<AdvanceOp>()) {
+    FailureOr<Value> base = getExternalBase(advance.getTensor(), advance);
+    if (failed(base))
+      return failure();
+    if (*base)
+      escaping.insert(*base);
+    Value group = getGroup(advance.getTensor());
+    auto shown = llvm::find_if(
+        results, [&](Value result) { return getGroup(result) == group; });
+    if (*base || shown != results.end())
+      counts[*base ? *base : *shown] += advance.getCount();
+  }
+  llvm::append_range(advances, counts);
+  for (auto leaf : trace.getBody().getOps<RequireGradOp>())
+    if (Value node = getNode(leaf.getTensor()); escaping.contains(node))
+      gradLeaves.push_back(node);
+  return success();
+}
+
 /// Backward slice from results, updates and operators that may not be dropped.
 void RecordPlan::markNeeded(TraceOp trace) {
   llvm::DenseMap<Value, SmallVector<Operation *>> mutatorsOf;
@@ -449,7 +473,8 @@ FailureOr<RecordPlan> RecordPlan::compute(TraceOp trace) {
         std::max<size_t>(plan.symbolNumbers.size(), symbol.getIndex() + 1));
     plan.symbolNumbers[symbol.getIndex()] = symbol.getNumber();
   }
-  if (failed(plan.planTensors(trace)) || failed(plan.planResults(trace)))
+  if (failed(plan.planTensors(trace)) || failed(plan.planResults(trace)) ||
+      failed(plan.planCounters(trace)))
     return failure();
   plan.markNeeded(trace);
   plan.listExternals(trace);

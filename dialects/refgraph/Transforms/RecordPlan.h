@@ -49,6 +49,11 @@ public:
     /// From the base's storage offset, in elements of the view.
     operators::SizePolynomial offset;
   };
+  /// How often the call wrote the memory of inputs, kept tensors and results.
+  llvm::SmallVector<std::pair<mlir::Value, int64_t>> advances;
+  /// Fresh tensors that the mock makes leaves that require grad.
+  llvm::SmallVector<mlir::Value> gradLeaves;
+
   /// Escaping nodes that the mock makes as views.
   llvm::DenseMap<mlir::Value, View> views;
 
@@ -81,6 +86,7 @@ private:
   void reach(TraceOp trace);
   llvm::LogicalResult planTensors(TraceOp trace);
   llvm::LogicalResult planResults(TraceOp trace);
+  llvm::LogicalResult planCounters(TraceOp trace);
   void markNeeded(TraceOp trace);
   void listExternals(TraceOp trace);
   void listSymbols(TraceOp trace);

@@ -84,6 +84,7 @@ private:
   Value rebuild(Value value, OpBuilder &builder);
   Operation *cloneWith(Operation *op, ArrayRef<Value> operands,
                        OpBuilder &builder);
+  void cloneAdvances(IfOp merged, const Split &split, OpBuilder &builder);
   void eraseLeftovers(IfOp merged, unsigned tailSize);
 
   ArrayRef<Operation *> getTail(unsigned side, unsigned size) const {
@@ -391,6 +392,32 @@ void TailMerger::cloneTail(unsigned tailSize, OpBuilder &builder) {
   }
 }
 
+/// Which arm runs is known on the device alone, so a counter advances as far as
+/// the arm that writes more often would have it.
+void TailMerger::cloneAdvances(IfOp merged, const Split &split,
+                               OpBuilder &builder) {
+  llvm::MapVector<Value, int64_t> most;
+  for (unsigned side : {0, 1}) {
+    DenseMap<Value, Value> behind;
+    for (const Pair &pair : split.crossing)
+      behind[getSide(pair, side)] = getTensorBehind(pair.first);
+    llvm::MapVector<Value, int64_t> counts;
+    for (auto advance : merged->getRegion(side).front().getOps<AdvanceOp>()) {
+      Value node = composer.getNode(advance.getTensor());
+      if (Value tensor = behind.lookup(node))
+        node = tensor;
+      else if (Value copy = side == 0 ? cloned.lookupOrNull(node) : Value())
+        node = copy;
+      if (node.getParentBlock() == block)
+        counts[node] += advance.getCount();
+    }
+    for (auto [tensor, count] : counts)
+      most[tensor] = std::max(most[tensor], count);
+  }
+  for (auto [tensor, count] : most)
+    AdvanceOp::create(builder, merged.getLoc(), tensor, count);
+}
+
 /// Drops the arms' own objects and writes, and the two originals of the tail.
 void TailMerger::eraseLeftovers(IfOp merged, unsigned tailSize) {
   SmallVector<Operation *> dead;
@@ -444,6 +471,7 @@ FailureOr<ArmEnd> TailMerger::run(const ArmEnd (&arms)[2],
     end.writes.push_back(cloneWith(write, operands, builder));
   }
   end.left = rebuild(arms[0].left, builder);
+  cloneAdvances(merged, *split, builder);
   eraseLeftovers(merged, split->tailSize);
   return end;
 }

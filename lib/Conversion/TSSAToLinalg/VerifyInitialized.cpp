@@ -32,10 +32,15 @@ bool overwrites(OpOperand &use) {
   if (call && isOut(call.getOverload()) && call.getMutates() &&
       llvm::is_contained(*call.getMutates(), int64_t(use.getOperandNumber())))
     return true;
-  if (!call || use.getOperandNumber() != 0)
+  if (!call)
     return false;
   StringRef name = call.getOverload();
   name = name.take_front(name.find('.'));
+  // In training, the noise is what it draws.
+  if (name.starts_with("aten::rrelu_with_noise"))
+    return use.getOperandNumber() == 1;
+  if (use.getOperandNumber() != 0)
+    return false;
   return name == "aten::fill" || name == "aten::zero" || name == "aten::copy" ||
          name.ends_with("_like") || name.starts_with("aten::new_") ||
          // Random fills, functional or on a copy.
