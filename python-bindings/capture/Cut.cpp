@@ -156,28 +156,30 @@ void Session::beginAt(PyjitFrame *frame, PyCodeObject *code, int offset,
       *places[i] = copy;
       Py_DECREF(old);
     }
-    PyObject *object = *places[i];
-    keep(object);
-    int value = writer.fresh();
-    std::string type = typeText(object);
-    writer.line("%" + std::to_string(value) + " = refgraph.get %" +
-                    std::to_string(external) + " arg(" + std::to_string(i) +
-                    ", " + (names[i] ? quotedString(names[i]) : "\"\"") +
-                    ") : " + type,
-                location());
-    if (Node *node = find(object); node && node->external) {
-      writer.line("refgraph.same %" + std::to_string(value) + ", %" +
-                      std::to_string(ssa(node)) + " : " + type + ", " + type,
-                  location());
-      continue;
-    }
-    auto [first, isNew] = unseen.insert({object, value});
-    if (!isNew)
-      writer.line("refgraph.same %" + std::to_string(value) + ", %" +
-                      std::to_string(first->second) + " : " + type + ", " +
-                      type,
-                  location());
+    passUnseen(i, *places[i], names[i]);
   }
+}
+
+/// Argument `i`, on which the record does not depend.
+void Session::passUnseen(size_t i, PyObject *object, PyObject *name) {
+  keep(object);
+  int value = writer.fresh();
+  std::string type = typeText(object);
+  writer.line("%" + std::to_string(value) + " = refgraph.get %" +
+                  std::to_string(external) + " arg(" + std::to_string(i) +
+                  ", " + (name ? quotedString(name) : "\"\"") +
+                  ") : " + type,
+              location());
+  auto isThe = [&](int first) {
+    writer.line("refgraph.same %" + std::to_string(value) + ", %" +
+                    std::to_string(first) + " : " + type + ", " + type,
+                location());
+  };
+  if (Node *node = find(object); node && node->external)
+    return isThe(ssa(node));
+  auto [first, isNew] = unseen.insert({object, value});
+  if (!isNew)
+    isThe(first->second);
 }
 
 bool Session::onlyMoves(int op) {

@@ -408,7 +408,8 @@ void Session::onInstruction(PyCodeObject *code, int offset) {
 //===----------------------------------------------------------------------===//
 
 bool Session::begin(PyObject *callable, std::vector<PyObject *> &args,
-                    size_t nargs, PyObject *kwnames) {
+                    size_t nargs, PyObject *kwnames,
+                    const std::set<int> &unseenArguments) {
   thread = PyThreadState_Get();
   ShadowFrame base;
   base.frame = pyjitCurrentFrame();
@@ -424,6 +425,10 @@ bool Session::begin(PyObject *callable, std::vector<PyObject *> &args,
     PyObject *name = nullptr;
     if (i >= nargs)
       name = PyTuple_GET_ITEM(kwnames, i - nargs);
+    if (unseenArguments.count(int(i))) {
+      passUnseen(i, args[i], name);
+      continue;
+    }
     readIndex(nullptr, Select::Arg, Py_ssize_t(i), args[i], name);
     args[i] = scalars.takeArgument(args[i]);
   }

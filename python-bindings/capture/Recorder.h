@@ -82,11 +82,13 @@ struct CutResult {
 /// needed. `planner(key, kinds, values)` is asked before a continuation is
 /// recorded: returns the numbers of the arguments that its record must not
 /// depend on (-1 among them: no loop is expected), False where it is recorded
-/// already, or None where nothing shall be recorded.
+/// already, or None where nothing shall be recorded. `unseen`: arguments of the
+/// call itself that its records only pass on.
 CutResult captureWithCuts(PyObject *callable, PyObject *const *args,
                           size_t nargs, PyObject *kwnames,
                           const std::string &name, PyObject *points,
-                          PyObject *planner, std::set<std::string> lifted = {});
+                          PyObject *planner, std::set<std::string> lifted = {},
+                          std::set<int> unseen = {});
 
 /// Whether this thread is inside a monitored run.
 bool isCapturing();

@@ -94,7 +94,7 @@ PyObject *Run::execute(PyObject *callable, PyObject *const *args, size_t nargs,
     } else {
       session = std::make_unique<Session>(name, surveying, lifted);
       session->cutPoints = planner ? &known : nullptr;
-      if (!session->begin(callable, given, nargs, kwnames)) {
+      if (!session->begin(callable, given, nargs, kwnames, unseen)) {
         reason = session->reason;
         session.reset();
         stopped = true;
@@ -300,9 +300,10 @@ CutResult pyjit::capture::captureWithCuts(PyObject *callable,
                                           PyObject *kwnames,
                                           const std::string &name,
                                           PyObject *points, PyObject *planner,
-                                          Places lifted) {
+                                          Places lifted, std::set<int> unseen) {
   Run run(name, /*surveying=*/false);
   run.lifted = std::move(lifted);
+  run.unseen = std::move(unseen);
   run.allowCuts(points, planner);
   CutResult out;
   out.result = run.execute(callable, args, PyVectorcall_NARGS(nargs), kwnames);

@@ -39,6 +39,7 @@ public:
   bool surveying;
   std::string reason;
   Places lifted; ///< see Scalars.h; of the part that begins with the call
+  std::set<int> unseen; ///< arguments of the call, see `captureWithCuts`
   std::vector<Segment> segments;
   PyObject *learned; ///< list
   PyThreadState *thread = nullptr;

@@ -130,7 +130,9 @@ PyObject *Run::askPlanner(Session &next, const std::vector<PyObject **> &places,
     PyObject *object = *places[i];
     PyTuple_SET_ITEM(values, i, Py_NewRef(object));
     bool result = i + 1 == depth; // of the instruction cut at
-    kinds += opaque.count(object)       ? 'u'
+    // No record can look at a nested or a sparse tensor.
+    bool foreign = next.isTensor(object) && !TensorRecorder::isPlain(object);
+    kinds += opaque.count(object) || foreign ? 'u'
              : followed.count(object)   ? 'l'
              : isValue(object)          ? (result ? 'r' : 'v')
              : isOwnRange(places, i)    ? 'g'
@@ -204,9 +206,18 @@ void Run::start(PyjitFrame *frame, PyCodeObject *code, int offset) {
     Py_DECREF(answer);
     return skip(frame, code, offset);
   }
+  if (!answer) {
+    PyObject *error = PyErr_GetRaisedException();
+    PyObject *text = error ? PyObject_Repr(error) : nullptr;
+    stop("pyjit could not plan what follows a cut: " +
+         std::string(text ? PyUnicode_AsUTF8(text) : "no reason given"));
+    Py_XDECREF(text);
+    Py_XDECREF(error);
+    return;
+  }
   Plan plan;
-  bool wanted = answer && readPlan(answer, plan);
-  Py_XDECREF(answer);
+  bool wanted = readPlan(answer, plan);
+  Py_DECREF(answer);
   if (!wanted)
     return stop("so many continuations");
   for (const std::string &place : plan.lifted)

@@ -167,9 +167,9 @@ public:
   void endWhole(const std::string &what);
   bool ended() const { return dead; }
   /// Records a call from its start; false if that ended the capture.
-  /// Replaces lifted numbers among `args`.
+  /// Replaces lifted numbers among `args`. `unseen`: as for beginAt.
   bool begin(PyObject *callable, std::vector<PyObject *> &args, size_t nargs,
-             PyObject *kwnames);
+             PyObject *kwnames, const std::set<int> &unseenArguments);
   /// Looks at the result of a call recorded from its start.
   void finishCall(PyObject *result);
   std::string where();
@@ -306,6 +306,7 @@ public:
                PyObject *function, const std::vector<PyObject **> &places,
                const std::vector<PyObject *> &names,
                const std::set<int> &unseen);
+  void passUnseen(size_t i, PyObject *object, PyObject *name);
   /// Whether the instruction looks at an unseen value.
   PyObject *looksAtUnseen(const Instruction &instruction, PyObject **stack);
   /// Whether an instruction moves references, and looks at nothing.

@@ -265,6 +265,9 @@ bool TensorRecorder::describe(PyObject *object, bool parameter,
 }
 
 std::string TensorRecorder::typeText(PyObject *object) {
+  // A nested tensor throws when asked for its sizes; it is only passed on.
+  if (!isPlain(object))
+    return "!refgraph.obj<\"torch.Tensor\">";
   return impl->type(THPVariable_Unpack(object));
 }
 
@@ -322,6 +325,10 @@ int TensorRecorder::truthOf(PyObject *object) {
 
 void TensorRecorder::suspend(bool on) { impl->suspended = on; }
 bool TensorRecorder::suspended() const { return impl->suspended; }
+
+bool TensorRecorder::isPlain(PyObject *object) {
+  return !unsupportedTensor(THPVariable_Unpack(object));
+}
 
 bool TensorRecorder::requiresGrad(PyObject *object) {
   return THPVariable_Unpack(object).requires_grad();

@@ -58,6 +58,8 @@ public:
   bool isData(PyObject *tensor);
   /// Records what Python saw of a tensor's storage offset.
   void readOffset(PyObject *tensor);
+  /// Whether a record may look at a tensor.
+  static bool isPlain(PyObject *tensor);
   bool requiresGrad(PyObject *tensor);
   /// At the end of a trace, when all that leaves is known.
   void writeCounters();

@@ -33,6 +33,7 @@ _MAX_CONTINUATIONS = 256
 # Records of a continuation that differ in what came of comparing a number.
 _MAX_OUTCOMES = 4
 _MAX_CUTS = 64
+_HEAP_TYPE = 1 << 9  # Py_TPFLAGS_HEAPTYPE: a class statement made it
 
 
 def _mark(kind: str, value: Any) -> Any:
@@ -55,6 +56,20 @@ def _numbers_in(value: Any) -> Any:
     if type(value) is not tuple:
         return value if isinstance(value, int | float) else None
     return tuple(_numbers_in(element) for element in value)
+
+
+def _is_handle(value: Any) -> bool:
+    """An object of a C type that is told from others by its identity alone, and that nobody calls."""
+    cls = type(value)
+    return (
+        not cls.__flags__ & _HEAP_TYPE
+        and cls.__module__ != "builtins"
+        and cls.__hash__ is object.__hash__
+        and not isinstance(value, torch.dtype | torch.layout | torch.memory_format)
+        and not hasattr(value, "__dict__")
+        and not hasattr(cls, "__len__")
+        and not callable(value)
+    )
 
 
 def _lies_in(place: str, arguments: list[int]) -> bool:
@@ -138,6 +153,7 @@ class Engine:
         self.branches = Branches(self)
         self._seen: dict[int, Any] = {}
         self._held: dict[int, Any] = {}
+        self._handles: set[int] = set()
         self._unseen: set[int] = set()
         # Lifted places that a record of this continuation was made with.
         self._tried: set[str] = set()
@@ -194,6 +210,7 @@ class Engine:
             self.lifted.add("$")
         if self.settings.fullgraph:
             return self._capture_whole(args, kwargs)
+        self._note_handles((*args, *kwargs.values()))
         root = self.root
         root._observed_since = self._backoff.clock()
         root.captures += 1
@@ -209,6 +226,7 @@ class Engine:
                 root.cut_points | root.passed,
                 root._plan,
                 self.lifted,
+                tuple(self._handles),
             )
         except Exception:
             # The program's own: nothing is recorded of such a call.
@@ -286,6 +304,19 @@ class Engine:
             else:
                 compiled.stay_quiet(unseen)
             self._hits_before = compiled.hits
+
+    def _note_handles(self, given: tuple) -> None:
+        """Notes arguments that records know by identity and that are new in each call (a generator
+        of random numbers, an open file): from the second on, records only pass them on."""
+        for i, value in enumerate(given):
+            if not _is_handle(value):
+                continue
+            known = self._held.setdefault(i, id(value))
+            if known != id(value):
+                self._handles.add(i)
+        self._handles = {
+            i for i in self._handles if i < len(given) and _is_handle(given[i])
+        }
 
     def _give_up(self) -> None:
         """So many cuts leave nothing to win."""

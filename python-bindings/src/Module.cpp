@@ -102,12 +102,18 @@ PyObject *capture(PyObject *, PyObject *args) {
 }
 
 PyObject *captureWithCuts(PyObject *, PyObject *args) {
-  PyObject *target, *arguments, *keywords, *points, *planner, *lifted = nullptr;
+  PyObject *target, *arguments, *keywords, *points, *planner, *lifted = nullptr,
+                                                              *passed = nullptr;
   const char *name;
-  if (!PyArg_ParseTuple(args, "OO!O!sO!O|O!:capture_with_cuts", &target,
+  if (!PyArg_ParseTuple(args, "OO!O!sO!O|O!O!:capture_with_cuts", &target,
                         &PyTuple_Type, &arguments, &PyDict_Type, &keywords,
                         &name, &PyDict_Type, &points, &planner, &PySet_Type,
-                        &lifted))
+                        &lifted, &PyTuple_Type, &passed))
+    return nullptr;
+  std::set<int> unseen;
+  for (Py_ssize_t i = 0; passed && i < PyTuple_GET_SIZE(passed); ++i)
+    unseen.insert(int(PyLong_AsLong(PyTuple_GET_ITEM(passed, i))));
+  if (PyErr_Occurred())
     return nullptr;
   Arguments call;
   std::set<std::string> places;
@@ -118,7 +124,8 @@ PyObject *captureWithCuts(PyObject *, PyObject *args) {
     NoCollection guard;
     captured = capture::captureWithCuts(target, call.values.data(),
                                         call.positional, call.names.get(), name,
-                                        points, planner, std::move(places));
+                                        points, planner, std::move(places),
+                                        std::move(unseen));
   }
   PyObject *error = PyErr_GetRaisedException(); // the user's
   Reference segments = Reference::steal(PyList_New(0));
@@ -268,7 +275,7 @@ PyMethodDef methods[] = {
      "Runs one monitored call. reason is empty when it was captured."},
     {"capture_with_cuts", captureWithCuts, METH_VARARGS,
      "capture_with_cuts(target, args, kwargs, name, points, planner, "
-     "lifted=set()) -> "
+     "lifted=set(), unseen=()) -> "
      "(result,"
      " segments, learned, reason)\n"
      "Runs one monitored call, recorded in parts. A segment is (key, trace, "

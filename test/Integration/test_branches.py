@@ -26,14 +26,20 @@ def branch_scenario(
     cuts: str | Iterable[str] | None = (),
     left: str = "",
     captured: bool | str = "late",
+    versions: bool = True,
 ) -> Any:
     """A test of a story in which at least so many branches (0: none) become parts of programs.
 
-    cuts: as for ``scenario``; left: a part of the reason that is given for a branch that stays.
+    cuts, versions: as for ``scenario``; left: a part of the reason that is given for a branch that stays.
     """
     if story is None:
         return functools.partial(
-            branch_scenario, branches=branches, cuts=cuts, left=left, captured=captured
+            branch_scenario,
+            branches=branches,
+            cuts=cuts,
+            left=left,
+            captured=captured,
+            versions=versions,
         )
 
     def check(made: list[Any]) -> None:
@@ -43,7 +49,9 @@ def branch_scenario(
         assert found >= branches if branches else found == 0, (found, reasons)
         assert any(left in why for why in reasons) if left else not reasons, reasons
 
-    return as_test(story, captured=captured, cuts=cuts, check=check)
+    return as_test(
+        story, captured=captured, cuts=cuts, check=check, versions=versions
+    )
 
 
 BRANCH = "a branch on a tensor's data"
@@ -342,7 +350,7 @@ def test_state_of_one_side_is_guarded(compile: Compile) -> Steps:
         yield f(x)
 
 
-@branch_scenario
+@branch_scenario(versions=False)
 def test_a_tensor_of_the_call_is_written(compile: Compile) -> Steps:
     def g(x: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor]:
         y = x * 2
@@ -402,7 +410,7 @@ def test_an_input_is_written(compile: Compile) -> Steps:
         yield f(x, log), log, alias
 
 
-@branch_scenario
+@branch_scenario(versions=False)
 def test_an_input_is_written_on_one_side(compile: Compile) -> Steps:
     def g(x: torch.Tensor) -> torch.Tensor:
         if x.sum() < 0:
@@ -433,7 +441,7 @@ def test_an_attribute_is_written_after_it(compile: Compile) -> Steps:
         yield y, log.last, y is log.last
 
 
-@branch_scenario
+@branch_scenario(versions=False)
 def test_an_attribute_is_written_before_it(compile: Compile) -> Steps:
     class Log:
         last: Any = None

@@ -5,6 +5,7 @@ from __future__ import annotations
 import contextlib
 import contextvars
 import ctypes
+import random
 import threading
 import time
 import weakref
@@ -20,8 +21,10 @@ from Integration.harness import (
     Compile,
     Steps,
     attempt,
+    difference,
     module_of,
     scenario,
+    snapshot,
     tell,
     values,
 )
@@ -688,3 +691,83 @@ def test_first_parameter_deleted_before_a_cut(compile: Compile) -> Steps:
     f = compile(g)
     for seed in range(4):
         yield attempt(f, values(4, seed=seed), values(4))
+
+
+def _settles(f: Any, calls: int, *make: Any) -> None:
+    """The last half of the calls, and what follows cuts in them, is compiled code's."""
+    fast = pyjit.compile(f)
+    for call in range(calls):
+        if call == calls // 2:
+            before = pyjit.stats(fast)
+        torch.manual_seed(call)
+        random.seed(call)
+        arguments = [one() for one in make]
+        states = torch.get_rng_state(), random.getstate()
+        want = attempt(f, *arguments)
+        torch.set_rng_state(states[0])
+        random.setstate(states[1])
+        have = attempt(fast, *arguments)
+        found = difference(snapshot(want), snapshot(have))
+        assert not found, found
+    after = pyjit.stats(fast)
+    assert after["hits"] - before["hits"] >= calls - calls // 2 - 1, after
+    assert after["eager_calls"] - before["eager_calls"] <= 1, after
+    assert after["records"] <= 24, after
+
+
+@pytest.mark.filterwarnings("ignore")
+def test_nested_tensors_settle() -> None:
+    """The encoder's fast path packs what the padding mask leaves into a nested tensor."""
+    layer = nn.TransformerEncoderLayer(16, 2, 32, batch_first=True)
+    net = nn.TransformerEncoder(layer, 2).eval()
+    mask = torch.tensor([[False] * 5, [False] * 3 + [True] * 2])
+    with torch.no_grad():
+        _settles(
+            lambda x, m: net(x, src_key_padding_mask=m),
+            20,
+            lambda: torch.randn(2, 5, 16),
+            lambda: mask,
+        )
+
+
+def test_new_generators_settle() -> None:
+    def made(x: torch.Tensor) -> torch.Tensor:
+        return x * torch.rand(4, generator=torch.Generator().manual_seed(3)) + x.sin()
+
+    def given(x: torch.Tensor, generator: torch.Generator) -> torch.Tensor:
+        y = x.sin() * 2
+        return y * torch.rand(4, generator=generator.manual_seed(5)) + x.cos()
+
+    def given_last(x: torch.Tensor, *, generator: torch.Generator) -> torch.Tensor:
+        return torch.randn(4, generator=generator) + x
+
+    with torch.no_grad():
+        _settles(made, 20, lambda: torch.randn(4))
+        _settles(given, 20, lambda: torch.randn(4), torch.Generator)
+        _settles(
+            lambda x, g: given_last(x, generator=g.manual_seed(1)),
+            20,
+            lambda: torch.randn(4),
+            torch.Generator,
+        )
+
+
+RANDOM_INTS = [
+    "return x * dice(1, 9) + dice(1, 9)",
+    "return x[dice(0, 3):dice(4, 8)] * 2",
+    "h, w = dice(0, 4), dice(0, 4)\n    return x[h:h + 4, w:w + 4].mean()",
+    "return torch.zeros(dice(1, 5), dice(1, 5)) + x[0, 0]",
+    "return torch.roll(x, (dice(-3, 3), dice(-3, 3)), (0, 1)) * 2",
+    "i, j = dice(0, 8), dice(0, 8)\n    return x[i, j] * 2",
+    "i, j = dice(0, 8), dice(0, 8)\n    x = x.clone()\n    x[i], x[:, j] = 0, 1\n    return x * 2",
+    "for _ in range(dice(1, 4)):\n        x = x * 2\n    return x + dice(0, 5)",
+]
+
+
+@pytest.mark.parametrize("body", RANDOM_INTS)
+def test_random_ints_settle(body: str) -> None:
+    module = module_of(
+        f"import torch\nfrom random import randint as dice\ndef f(x):\n    {body}\n"
+    )
+    with torch.no_grad():
+        _settles(module.f, 60, lambda: torch.randn(9, 9))

@@ -25,10 +25,12 @@ def at_scales(f: Any, x: torch.Tensor, *scales: float) -> Steps:
         yield f(x * scale)
 
 
-def loop_scenario(story: Story | None = None, *, loops: int = 1) -> Any:
+def loop_scenario(
+    story: Story | None = None, *, loops: int = 1, versions: bool = True
+) -> Any:
     """A test of a story in which so many loops (0: none) become programs."""
     if story is None:
-        return functools.partial(loop_scenario, loops=loops)
+        return functools.partial(loop_scenario, loops=loops, versions=versions)
 
     def check(made: list[Any]) -> None:
         stats = [pyjit.stats(compiled) for compiled in made]
@@ -36,7 +38,7 @@ def loop_scenario(story: Story | None = None, *, loops: int = 1) -> Any:
         left = [why for s in stats for why in s["loops_left"]]
         assert found >= loops if loops else found == 0, (found, left)
 
-    return as_test(story, captured="late", cuts=ANY, check=check)
+    return as_test(story, captured="late", cuts=ANY, check=check, versions=versions)
 
 
 def tensor(*numbers: float) -> torch.Tensor:
@@ -133,7 +135,7 @@ def test_condition_that_is_a_float(compile: Compile) -> Steps:
         yield f(values(3), torch.tensor([n]))
 
 
-@loop_scenario
+@loop_scenario(versions=False)
 def test_an_input_is_written_in_place(compile: Compile) -> Steps:
     def g(x: torch.Tensor) -> torch.Tensor:
         while x.abs().max() > 1:

@@ -82,6 +82,7 @@ LogicalResult MockOp::verifyRegions() {
   if (failed(verifyTerminator<LeaveOp>(*this)))
     return failure();
   return verifyBody<ObjectOp, ConstantOp, CreateOp, SetOp, DeleteOp, AppendOp,
+                    AdvanceOp, RequireGradOp,
                     ReplaceOp, ViewOp, CopyBackOp, LeaveOp>(*this);
 }
 
