@@ -278,8 +278,8 @@ Post Session::call(const Call &call, int depth) {
   Node *node = require(f);
   if (!node)
     return Post::Known;
-  // A function of Python's is followed: what its frame does with a value that is
-  // passed on unseen shows there.
+  // A function of Python's is followed: what its frame does with a value that
+  // is passed on unseen shows there.
   bool followed = PyFunction_Check(f) || PyMethod_Check(f);
   for (PyObject *arg : call.args)
     if (!isValue(arg) && !(followed && unseen.count(arg)) && !require(arg))

@@ -167,8 +167,7 @@ void Session::passUnseen(size_t i, PyObject *object, PyObject *name) {
   std::string type = typeText(object);
   writer.line("%" + std::to_string(value) + " = refgraph.get %" +
                   std::to_string(external) + " arg(" + std::to_string(i) +
-                  ", " + (name ? quotedString(name) : "\"\"") +
-                  ") : " + type,
+                  ", " + (name ? quotedString(name) : "\"\"") + ") : " + type,
               location());
   auto isThe = [&](int first) {
     writer.line("refgraph.same %" + std::to_string(value) + ", %" +

@@ -133,10 +133,10 @@ PyObject *Run::askPlanner(Session &next, const std::vector<PyObject **> &places,
     // No record can look at a nested or a sparse tensor.
     bool foreign = next.isTensor(object) && !TensorRecorder::isPlain(object);
     kinds += opaque.count(object) || foreign ? 'u'
-             : followed.count(object)   ? 'l'
-             : isValue(object)          ? (result ? 'r' : 'v')
-             : isOwnRange(places, i)    ? 'g'
-             : isNativeIterator(object) ? 'i'
+             : followed.count(object)        ? 'l'
+             : isValue(object)               ? (result ? 'r' : 'v')
+             : isOwnRange(places, i)         ? 'g'
+             : isNativeIterator(object)      ? 'i'
              : !next.isTensor(object) && next.shouldPin(object) ? 'p'
                                                                 : 'o';
   }

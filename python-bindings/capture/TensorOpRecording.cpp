@@ -339,9 +339,8 @@ bool OperatorRecording::checkWritten() {
       const at::Tensor &t = arguments.operands[written],
                        &other = arguments.operands[j];
       bool bothWritten = contains(mutated, j);
-      if (j == written || (bothWritten && j < written) ||
-          !arguments.infos[j] || !other.defined() ||
-          !t.has_storage() || !other.has_storage() ||
+      if (j == written || (bothWritten && j < written) || !arguments.infos[j] ||
+          !other.defined() || !t.has_storage() || !other.has_storage() ||
           !t.storage().is_alias_of(other.storage()))
         continue;
       bool same = showsTheSame(t, other);

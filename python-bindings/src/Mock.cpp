@@ -181,7 +181,8 @@ PyObject *Mock::run(std::vector<PyObject *> &registers,
   std::fill(registers.begin() + program->firstResult, registers.end(), nullptr);
   bool ok = true;
   for (uint32_t i = 0; ok && i < program->numResults; ++i)
-    ok = (registers[program->firstResult + i] = wrapResult(results[i])) != nullptr;
+    ok = (registers[program->firstResult + i] = wrapResult(results[i])) !=
+         nullptr;
   PyObject *returned = nullptr;
   for (uint32_t i = 0; ok && i < program->numInsts; ++i) {
     const PyjitInst &inst = program->insts[i];

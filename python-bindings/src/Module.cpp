@@ -122,10 +122,9 @@ PyObject *captureWithCuts(PyObject *, PyObject *args) {
   capture::CutResult captured;
   {
     NoCollection guard;
-    captured = capture::captureWithCuts(target, call.values.data(),
-                                        call.positional, call.names.get(), name,
-                                        points, planner, std::move(places),
-                                        std::move(unseen));
+    captured = capture::captureWithCuts(
+        target, call.values.data(), call.positional, call.names.get(), name,
+        points, planner, std::move(places), std::move(unseen));
   }
   PyObject *error = PyErr_GetRaisedException(); // the user's
   Reference segments = Reference::steal(PyList_New(0));

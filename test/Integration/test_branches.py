@@ -49,9 +49,7 @@ def branch_scenario(
         assert found >= branches if branches else found == 0, (found, reasons)
         assert any(left in why for why in reasons) if left else not reasons, reasons
 
-    return as_test(
-        story, captured=captured, cuts=cuts, check=check, versions=versions
-    )
+    return as_test(story, captured=captured, cuts=cuts, check=check, versions=versions)
 
 
 BRANCH = "a branch on a tensor's data"

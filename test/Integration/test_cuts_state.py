@@ -631,11 +631,28 @@ SUPER = {
     "called": ["{cut}", "s = super()", "return s.h(x)"],
     "explicit": ["{cut}", "return super(Child, self).h(x)"],
     "in a cell": ["{cut}", "up = lambda: self", "return super().h(x) + up().k"],
-    "in a nested function": ["def up(self):", "    {cut}", "    return super().h(x)", "return up(self)"],
+    "in a nested function": [
+        "def up(self):",
+        "    {cut}",
+        "    return super().h(x)",
+        "return up(self)",
+    ],
     "in a comprehension": ["{cut}", "return sum([super().h(x) for _ in range(2)])"],
-    "in a loop": ["for i in range(2):", "    {cut}", "    x = super().h(x)", "return x"],
+    "in a loop": [
+        "for i in range(2):",
+        "    {cut}",
+        "    x = super().h(x)",
+        "return x",
+    ],
     "after": ["y = super().h(x)", "{cut}", "return y + super().h(x)"],
-    "with self gone": ["me = self", "{cut}", "y = super().h(x)", "del self", "{cut}", "return y * me.k"],
+    "with self gone": [
+        "me = self",
+        "{cut}",
+        "y = super().h(x)",
+        "del self",
+        "{cut}",
+        "return y * me.k",
+    ],
     "class": ["{cut}", "return __class__.k * super().h(x)"],
 }
 

@@ -113,14 +113,22 @@ def choices(schema: torch._C.FunctionSchema, argument: Any) -> list[str]:
     if kind == "Tensor" and name == "noise":
         return ["torch.zeros_like({self})"]
     if kind == "Tensor" and base == "binomial":
-        return ["torch.full((5,), 6.0)"] if name == "count" else ["torch.rand(5)", "torch.zeros(5)"]
+        return (
+            ["torch.full((5,), 6.0)"]
+            if name == "count"
+            else ["torch.rand(5)", "torch.zeros(5)"]
+        )
     if kind == "Tensor" and base == "normal":
         return ["draw(3, 5)", "torch.zeros(3, 5)", "draw(0, 5)"]
     if kind == "Tensor" and name == "p":
         return ["torch.zeros_like({self})", "torch.full_like({self}, 0.5)"]
     if kind == "Tensor" and name in ("query", "key", "value"):
         return ["draw(2, 2, 5, 8)"]
-    if kind == "Tensor" and name.startswith("input") and base.startswith(("feature", "native", "d", "a")):
+    if (
+        kind == "Tensor"
+        and name.startswith("input")
+        and base.startswith(("feature", "native", "d", "a"))
+    ):
         return [*TENSORS, "draw(2, 3, 4, 4)"]
     if kind == "Tensor":
         return TENSORS
@@ -157,7 +165,9 @@ def recurrent(name: str, pick: random.Random) -> tuple[list[str], str]:
     return [f"net = {made}", "v = draw(5, 2, 3)"], "net(v)[0]"
 
 
-def program(schema: torch._C.FunctionSchema, pick: random.Random) -> tuple[list[str], str]:
+def program(
+    schema: torch._C.FunctionSchema, pick: random.Random
+) -> tuple[list[str], str]:
     """Lines that make its arguments, and the call."""
     name = schema.name.removeprefix("aten::")
     if name in RECURRENT:
@@ -182,9 +192,7 @@ def program(schema: torch._C.FunctionSchema, pick: random.Random) -> tuple[list[
     return made, call
 
 
-def program_of(
-    name: str, pick: random.Random, raises: bool
-) -> tuple[list[str], str]:
+def program_of(name: str, pick: random.Random, raises: bool) -> tuple[list[str], str]:
     """One that Python's binding takes (some overloads have none); `raises`: it may raise."""
     for _ in range(30):
         made, call = program(ALL[name], pick)
@@ -259,7 +267,8 @@ def differs(want: Any, have: Any, rounds: bool = False) -> bool:
         return not torch.allclose(want, have, 1e-5, 1e-6, equal_nan=True)
     if isinstance(want, torch.Tensor) and isinstance(have, torch.Tensor):
         return want.dtype != have.dtype or not (
-            want.shape == have.shape and torch.equal(*(t.nan_to_num(77) for t in (want, have)))
+            want.shape == have.shape
+            and torch.equal(*(t.nan_to_num(77) for t in (want, have)))
         )
     return isinstance(want, (type, torch.Tensor)) and want is not have
 
@@ -281,7 +290,9 @@ def compare(text: str, made: list[str]) -> tuple[bool, list[str]]:
         where = f"call {call} of\n{text}\n{made}"
         assert len(want) == len(have), f"{where}: {want[0]} became {have[0]}"
         for i, (a, b) in enumerate(zip(want, have, strict=True)):
-            what = {len(want) - 1: "later numbers", len(want) - 3: "the state"}.get(i, i)
+            what = {len(want) - 1: "later numbers", len(want) - 3: "the state"}.get(
+                i, i
+            )
             rounds = what == i and ROUNDS.search(text + "".join(made)) is not None
             found = differs(a, b, rounds)
             assert not found, f"{where}: {what}: {a} became {b}"
@@ -294,7 +305,9 @@ ALL = {full_name(schema): schema for schema in overloads()}
 
 
 def test_the_table_is_covered() -> None:
-    known = set(re.findall(r'Schema<"aten::([\w.]+)\([^"]*", "Random">', SCHEMAS.read_text()))
+    known = set(
+        re.findall(r'Schema<"aten::([\w.]+)\([^"]*", "Random">', SCHEMAS.read_text())
+    )
     # The functional forms that stand for in-place ones in tensor programs have no name in Python.
     nameless = {name for name in known if not spelling(name.split(".")[0])}
     assert known and known <= set(ALL) | nameless, known - set(ALL)
@@ -320,6 +333,12 @@ def test_draws(name: str) -> None:
 
 def test_degenerate_bernoulli() -> None:
     """Probability 0 draws all the same."""
-    for call in ("torch.bernoulli(v0, 0.0)", "v0.bernoulli_(0.0)", "torch.native_dropout(v0, 0.0, True)"):
-        answered, reasons = compare(source(FORMS[1], ["v0 = draw(4, 9)"], call), ["v0 = draw(4, 9)"])
+    for call in (
+        "torch.bernoulli(v0, 0.0)",
+        "v0.bernoulli_(0.0)",
+        "torch.native_dropout(v0, 0.0, True)",
+    ):
+        answered, reasons = compare(
+            source(FORMS[1], ["v0 = draw(4, 9)"], call), ["v0 = draw(4, 9)"]
+        )
         assert answered, (call, reasons)

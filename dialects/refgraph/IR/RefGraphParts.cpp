@@ -82,8 +82,8 @@ LogicalResult MockOp::verifyRegions() {
   if (failed(verifyTerminator<LeaveOp>(*this)))
     return failure();
   return verifyBody<ObjectOp, ConstantOp, CreateOp, SetOp, DeleteOp, AppendOp,
-                    AdvanceOp, RequireGradOp,
-                    ReplaceOp, ViewOp, CopyBackOp, LeaveOp>(*this);
+                    AdvanceOp, RequireGradOp, ReplaceOp, ViewOp, CopyBackOp,
+                    LeaveOp>(*this);
 }
 
 LogicalResult GraphOp::verifyRegions() {

@@ -330,7 +330,8 @@ LogicalResult RecordPlan::planResults(TraceOp trace) {
 
 /// Version counters are shared like storage: what is written through a view
 /// counts for the tensor that the mock has of that memory. Of a tensor that
-/// nobody sees in the end (an earlier part of the call left it) nothing is said.
+/// nobody sees in the end (an earlier part of the call left it) nothing is
+/// said.
 LogicalResult RecordPlan::planCounters(TraceOp trace) {
   llvm::MapVector<Value, int64_t> counts;
   for (auto advance : trace.getBody().getOps<AdvanceOp>()) {

@@ -29,3 +29,20 @@ refgraph.graph @unknown(%x: !T) {
   %0 = refgraph.tensor_op "mylib::thing"(%x) {traits = ["pure"]} : (!T) -> !T
   refgraph.yield %0 : !T
 }
+
+// What a call draws and throws away has been drawn: only what its kernel does
+// not draw at all is switched off.
+// CHECK-LABEL: refgraph.graph @probability_zero
+refgraph.graph @probability_zero(%x: !T) {
+  // CHECK: "aten::bernoulli.p"({{.*}}) {traits = ["as-op-node", "random"]}
+  %0 = refgraph.tensor_op "aten::bernoulli.p"(%x, 0.0 : f64, none) : (!T) -> !T
+  // CHECK: "aten::bernoulli_.float"({{.*}}) mutates [0] {traits = ["as-op-node", "random"]}
+  %1 = refgraph.tensor_op "aten::bernoulli_.float"(%0, 0.0 : f64, none) mutates [0] : (!T) -> !T
+  // CHECK: "aten::native_dropout"({{.*}}) {traits = ["as-op-node", "random"]}
+  // CHECK: "aten::native_dropout"({{.*}}) {traits = ["as-op-node", "pure"]}
+  %2:2 = refgraph.tensor_op "aten::native_dropout"(%1, 0.0 : f64, true) : (!T) -> (!T, !T)
+  %3:2 = refgraph.tensor_op "aten::native_dropout"(%1, 0.5 : f64, false) : (!T) -> (!T, !T)
+  // CHECK: "aten::scaled_dot_product_attention"({{.*}}) {traits = ["as-op-node", "pure"]}
+  %4 = refgraph.tensor_op "aten::scaled_dot_product_attention"(%x, %x, %x, none, 0.0 : f64, false, none, false) : (!T, !T, !T) -> !T
+  refgraph.yield %2#0 : !T
+}

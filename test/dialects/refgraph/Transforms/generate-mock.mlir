@@ -138,3 +138,41 @@ refgraph.trace @symbolic_view {
   %v = refgraph.tensor_op "aten::select.int"(%x, 0 : i64, affine_map<()[s0] -> (s0 - 1)>) aliases [0] {offsets = array<i64: 32>, symbolic_offsets = [affine_map<()[s0] -> (s0 * 8 - 8)>], traits = ["pure"]} : (!S) -> !R
   refgraph.leave %v : !R
 }
+
+// -----
+
+!T = !refgraph.tensor<[4], [1], f32, "cpu">
+!H = !refgraph.tensor<[2], [1], f32, "cpu">
+!Z = !refgraph.tensor<[0], [1], f32, "cpu">
+
+// Copying back is one of three writes; an empty tensor is written, and nothing
+// is copied; what is written through a view counts for the tensor that is left.
+// CHECK-LABEL: refgraph.mock @counters
+// CHECK-SAME:    inputs(%[[X:.*]]: !refgraph.tensor<[4], [1], f32, "cpu">) keeps(%[[Z:.*]]: {{.*}}) results(%[[R:.*]]: {{.*}}, %[[L:.*]]: {{.*}}, %[[NEW:.*]]: {{.*}}) {
+// CHECK-NEXT:    refgraph.copy_back %[[X]], %[[NEW]]
+// CHECK-NEXT:    refgraph.create "tuple" [%[[R]], %[[L]]]
+// CHECK-DAG:     refgraph.advance %[[X]] by 2 :
+// CHECK-DAG:     refgraph.advance %[[Z]] by 1 :
+// CHECK-DAG:     refgraph.advance %[[R]] by 4 :
+// CHECK:         refgraph.require_grad %[[L]] :
+// CHECK-NEXT:    refgraph.leave
+refgraph.trace @counters {
+  %e = refgraph.external
+  %x = refgraph.get %e arg(0, "x") : !T
+  %z = refgraph.get %e arg(1, "z") : !Z
+  %x1 = refgraph.tensor_op "aten::neg_"(%x) mutates [0] {traits = ["in-place"]} : (!T) -> !T
+  %z1 = refgraph.tensor_op "aten::neg_"(%z) mutates [0] {traits = ["in-place"]} : (!Z) -> !Z
+  %r = refgraph.tensor_op "aten::neg"(%x1) {traits = ["pure"]} : (!T) -> !T
+  %v = refgraph.tensor_op "aten::slice.Tensor"(%r, 0 : i64, 2 : i64, 4 : i64, 1 : i64) aliases [0] {offsets = array<i64: 2>, traits = ["pure"]} : (!T) -> !H
+  %v1 = refgraph.tensor_op "aten::neg_"(%v) mutates [0] {traits = ["in-place"]} : (!H) -> !H
+  %l = refgraph.tensor_op "aten::abs"(%x1) {traits = ["pure"]} : (!T) -> !T
+  // A part of the call wrote what it handed to the next, which nobody sees now.
+  %p = refgraph.tensor_op "aten::exp"(%x1) {traits = ["pure"]} : (!T) -> !T
+  refgraph.advance %p by 7 : !T
+  refgraph.advance %x1 by 3 : !T
+  refgraph.advance %z1 by 1 : !Z
+  refgraph.advance %v1 by 4 : !H
+  refgraph.require_grad %l : !T
+  %o = refgraph.create "tuple" [%r, %l] : (!T, !T) -> !refgraph.obj<"tuple">
+  refgraph.leave %o : !refgraph.obj<"tuple">
+}

@@ -221,3 +221,42 @@ refgraph.trace @one_way_1 attributes {refgraph.part = "false", refgraph.takes = 
   refgraph.expect %d is true : !B
   refgraph.leave %y : !T
 }
+
+// -----
+
+!T = !refgraph.tensor<[4], [1], f32, "cpu">
+!B = !refgraph.tensor<[], [], i1, "cpu">
+
+// Writes in front of the branch and behind it add up; of the arms, the one that
+// writes more often counts.
+// CHECK-LABEL: refgraph.trace @counters {
+// CHECK:         %[[X:.*]] = refgraph.get {{.*}} arg(0, "x")
+// CHECK:         refgraph.advance %{{.*}} by 1 :
+// CHECK:         refgraph.if
+// CHECK-NOT:     refgraph.advance
+// CHECK:         refgraph.advance %[[X]] by 3 :
+// CHECK:         refgraph.leave
+refgraph.trace @counters attributes {refgraph.part = "prefix", refgraph.condition = 0 : i64} {
+  %e = refgraph.external
+  %x = refgraph.get %e arg(0, "x") : !T
+  %x1 = refgraph.tensor_op "aten::neg_"(%x) mutates [0] {traits = ["as-op-node", "in-place"]} : (!T) -> !T
+  %c = refgraph.tensor_op "aten::any"(%x1) {traits = ["as-op-node", "pure"]} : (!T) -> !B
+  %inner = refgraph.create "tuple" [%c, %x1] : (!B, !T) -> !refgraph.obj<"tuple">
+  %t = refgraph.create "tuple" [%inner] : (!refgraph.obj<"tuple">) -> !refgraph.obj<"tuple">
+  refgraph.advance %x1 by 1 : !T
+  refgraph.leave %t : !refgraph.obj<"tuple">
+}
+refgraph.trace @counters_1 attributes {refgraph.part = "true", refgraph.takes = array<i64: 1>} {
+  %e = refgraph.external
+  %x = refgraph.get %e arg(0, "x") : !T
+  %y = refgraph.tensor_op "aten::abs_"(%x) mutates [0] {traits = ["as-op-node", "in-place"]} : (!T) -> !T
+  refgraph.advance %y by 3 : !T
+  refgraph.leave %y : !T
+}
+refgraph.trace @counters_2 attributes {refgraph.part = "false", refgraph.takes = array<i64: 1>} {
+  %e = refgraph.external
+  %x = refgraph.get %e arg(0, "x") : !T
+  %y = refgraph.tensor_op "aten::exp_"(%x) mutates [0] {traits = ["as-op-node", "in-place"]} : (!T) -> !T
+  refgraph.advance %y by 1 : !T
+  refgraph.leave %y : !T
+}
