@@ -51,7 +51,7 @@ def function(overload: str) -> Any:
 
 
 def name_of(op: Any) -> str:
-    """"add.Tensor" of an OpOverload."""
+    """ "add.Tensor" of an OpOverload."""
     name = op._schema.name.removeprefix("aten::")
     return f"{name}.{op._schema.overload_name}" if op._schema.overload_name else name
 
@@ -102,7 +102,9 @@ class Call:
         """The arguments as Python; the tensors are t0, t1, ... Raises ValueError for others."""
         names = itertools.count()
         parts = [rendered(value, names) for value in self.args]
-        parts += [f"{name}={rendered(value, names)}" for name, value in self.kwargs.items()]
+        parts += [
+            f"{name}={rendered(value, names)}" for name, value in self.kwargs.items()
+        ]
         return ", ".join(parts)
 
     def copy(self) -> Call:
@@ -129,7 +131,9 @@ class Calls:
             self.kept[key] += 1
             self.found[call.overload].append(call.copy())
 
-    def offer(self, overload: str, args: tuple[Any, ...], kwargs: dict[str, Any]) -> None:
+    def offer(
+        self, overload: str, args: tuple[Any, ...], kwargs: dict[str, Any]
+    ) -> None:
         """Adds a call if eager takes it."""
         call = Call(overload, args, kwargs).copy()
         try:
@@ -166,7 +170,9 @@ def from_op_db(calls: Calls) -> None:
         for dtype in DTYPES:
             if dtype not in op.dtypes:
                 continue
-            for number, sample in enumerate(op.sample_inputs("cpu", dtype, requires_grad=False)):
+            for number, sample in enumerate(
+                op.sample_inputs("cpu", dtype, requires_grad=False)
+            ):
                 if number == SAMPLES:
                     break
                 args = (sample.input, *sample.args)
@@ -198,7 +204,11 @@ def from_others(calls: Calls) -> None:
     for name in table():
         base = name.split(".")[0]
         plain = base if base.startswith("__") else base.rstrip("_")
-        relatives = [o for o in calls.found if o != name and o.split(".")[0].rstrip("_") in (plain, base)]
+        relatives = [
+            o
+            for o in calls.found
+            if o != name and o.split(".")[0].rstrip("_") in (plain, base)
+        ]
         if len(calls.found[name]) < 2:
             for relative in relatives:
                 for call in list(calls.found[relative]):
@@ -206,7 +216,11 @@ def from_others(calls: Calls) -> None:
         if calls.found[name]:
             continue
         schema = function(name)._schema
-        needed = [a for a in schema.arguments if not a.has_default_value() and not a.kwarg_only]
+        needed = [
+            a
+            for a in schema.arguments
+            if not a.has_default_value() and not a.kwarg_only
+        ]
         for integers in (False, True):
             args = [by_type(str(a.type), i, integers) for i, a in enumerate(needed)]
             calls.offer(name, tuple(args), {})

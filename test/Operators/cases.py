@@ -74,8 +74,8 @@ class Rejected(Exception):
 class Generator:
     """Draws the arguments of one overload."""
 
-    def __init__(self, row: Row, draw: random.Random) -> None:
-        self.row, self.draw = row, draw
+    def __init__(self, row: Row, draw: random.Random, device: str = "cpu") -> None:
+        self.row, self.draw, self.device = row, draw, device
         self.arguments = arguments(row.op)
         self.tensors = [a for a in self.arguments if a.plain == "Tensor"]
         # The least integer divided by -1 ends the process in eager.
@@ -106,7 +106,7 @@ class Generator:
                 values.append(fixed[argument.name])
             else:
                 values.append(self.value(argument))
-        return values
+        return placed(values, self.device)
 
     def value(self, a: Argument) -> Any:
         if a.plain == "Tensor":
@@ -175,8 +175,10 @@ class Generator:
         draw, rank = self.draw, len(self.shape)
         if a.plain == "ScalarType":
             return draw.choice((None, *DTYPES) if a.optional else DTYPES)
-        if a.name in ("layout", "device", "pin_memory"):
-            return None if a.optional else "cpu"
+        if a.name == "device":
+            return None if a.optional and self.device == "cpu" else self.device
+        if a.name in ("layout", "pin_memory"):
+            return None
         if a.plain == "MemoryFormat":
             return None if a.optional else torch.contiguous_format
         if a.plain == "bool":
@@ -227,6 +229,25 @@ def run(row: Row, values: list[Any]) -> Any:
     return row.op(*positional, **keyword)
 
 
+def placed(value: Any, device: str) -> Any:
+    """The same tensors on a device, in the same layout."""
+    if isinstance(value, torch.Tensor) and device != "cpu":
+        if value.numel() == 0 or value.is_contiguous():
+            return value.to(device)
+        base = value.as_strided((extent(value),), (1,)).to(device)
+        return base.as_strided(value.shape, value.stride())
+    if isinstance(value, list):
+        return [placed(item, device) for item in value]
+    return value
+
+
+def extent(value: torch.Tensor) -> int:
+    """How many elements of memory a tensor reaches over."""
+    return (
+        sum((n - 1) * s for n, s in zip(value.shape, value.stride(), strict=True)) + 1
+    )
+
+
 def copied(value: Any) -> Any:
     """The same values in the same layout, in memory of their own."""
     if isinstance(value, torch.Tensor):
@@ -235,16 +256,18 @@ def copied(value: Any) -> Any:
         if value.numel() == 0 or 0 in value.stride() or value.stride()[-1:] == (1,):
             return value
         return torch.empty_strided(
-            value.shape, value.stride(), dtype=value.dtype
+            value.shape, value.stride(), dtype=value.dtype, device=value.device
         ).copy_(value)
     if isinstance(value, (list, tuple)):
         return [copied(item) for item in value]
     return value
 
 
-def plan(row: Row, draw: random.Random, part: float = 1.0) -> Iterator[Case]:
+def plan(
+    row: Row, draw: random.Random, part: float = 1.0, device: str = "cpu"
+) -> Iterator[Case]:
     """The cases of an overload, kind by kind; of each kind about `part` of them, at least one."""
-    make = Generator(row, draw)
+    make = Generator(row, draw, device)
     refused: Counter[tuple[torch.dtype, ...]] = Counter()
     for kind, ways in (
         ("pairs", dtype_pairs(make)),

@@ -66,7 +66,7 @@ def value_difference(
     else:
         wrong = ulps(have, want) > bound
         if slack is not None:
-            close = (have.double() - want.double()).abs() <= slack
+            close = (have.double() - want.double()).abs() <= slack.cpu()
             wrong &= ~close
     if not wrong.any():
         return ""

@@ -64,7 +64,7 @@ def source_of(
     return "\n".join(lines), tensors, numbers
 
 
-def check(cases: list[Case], report: Report, device: str = "cpu") -> None:
+def check(cases: list[Case], report: Report) -> None:
     """One program of several calls, its second call (a hit) against eager; taken apart where it is not compiled."""
     import pyjit
 
@@ -83,7 +83,7 @@ def check(cases: list[Case], report: Report, device: str = "cpu") -> None:
     if not stats["hits"] or stats["cuts"]:
         if len(cases) > 1:
             for case in cases:
-                check([case], report, device)
+                check([case], report)
             return
         reasons = [*stats["reasons"], *stats["cut_sites"], "no reason given"]
         note_library(cases, 1, f"eager: {reasons[0]}", report)
@@ -91,7 +91,7 @@ def check(cases: list[Case], report: Report, device: str = "cpu") -> None:
         left = library_calls(fast, len(cases))
         if left != sum(bool(why_library(case)) for case in cases) and len(cases) > 1:
             for case in cases:  # which ones is seen only one at a time
-                check([case], report, device)
+                check([case], report)
             return
         note_library(cases, left, "a library call", report)
     for case, h, w in zip(cases, have, want, strict=True):

@@ -38,7 +38,7 @@ DIFFERENCES = {
 
 
 def base_name(overload: str) -> str:
-    """"gelu" of "aten::gelu_", "aten::gelu" and "aten.gelu.default"."""
+    """ "gelu" of "aten::gelu_", "aten::gelu" and "aten.gelu.default"."""
     name = overload.replace("aten::", "").replace("aten.", "").split(".")[0]
     return name if name.startswith("__") else name.rstrip("_")
 

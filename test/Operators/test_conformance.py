@@ -21,7 +21,7 @@ from pathlib import Path
 
 import pytest
 import torch
-from Operators.cases import NUMBERS, Case, Generator, drawn_case, plan
+from Operators.cases import NUMBERS, Generator, drawn_case, plan
 from Operators.conformance import GROUP, Report, check, check_lifted
 from Operators.schemas import Row, compiled_rows
 
@@ -43,39 +43,45 @@ def quiet() -> Iterator[None]:
 
 @pytest.mark.parametrize("row", compiled_rows(), ids=lambda row: row.overload)
 def test_overload(row: Row) -> None:
+    conforms(row, "cpu")
+
+
+def conforms(row: Row, device: str) -> None:
+    """Fails where a call of an overload is not what eager answers on that device."""
     report = reports.setdefault(row.overload, Report())
     draw = random.Random(f"{row.overload} {SEED}")
-    cases = sorted(plan(row, draw, PART), key=lambda case: str(case.default_dtype))
-    cases = cases or list(itertools.islice(plan(row, draw), 8))
+    cases = list(plan(row, draw, PART, device))
+    cases = cases or list(itertools.islice(plan(row, draw, 1.0, device), 8))
     assert cases, "eager accepts nothing that the generator draws"
+    cases.sort(key=lambda case: str(case.default_dtype))
     for _, group in itertools.groupby(cases, key=lambda case: case.default_dtype):
         for some in itertools.batched(group, GROUP):
             check(list(some), report)
-    lifted_numbers(row, draw, report)
+    lifted_numbers(Generator(row, draw, device), report)
     assert not report.wrong, f"{len(report.wrong)} of {len(cases)}:\n" + "\n".join(
         report.wrong[:12]
     )
     assert report.compiled or len(report.library) > 0
 
 
-def lifted_numbers(row: Row, draw: random.Random, report: Report) -> None:
+LIFTED = [torch.float32, torch.float64, torch.bfloat16, torch.float16, torch.int64]
+
+
+def lifted_numbers(make: Generator, report: Report) -> None:
     """Numbers that differ between calls: the third call and later ones meet a record that has them as inputs."""
-    make = Generator(row, draw)
     if not make.scalars:
         return
-    for dtype in draw.sample(
-        [torch.float32, torch.float64, torch.bfloat16, torch.float16, torch.int64], 2
-    ):
+    for dtype in make.draw.sample(LIFTED, 2):
         case = drawn_case(
-            row,
+            make.row,
             "lifted",
             torch.float32,
             lambda d=dtype: make.call((d,), (3, 4), scalar=2.0),
             Counter(),
         )
         floats = [n for n in NUMBERS if type(n) is float]
-        if isinstance(case, Case):
-            check_lifted(case, [2.0, 3.0, *draw.sample(floats, 8)], report)
+        if case:
+            check_lifted(case, [2.0, 3.0, *make.draw.sample(floats, 8)], report)
 
 
 def test_report(capsys: pytest.CaptureFixture[str]) -> None:

@@ -70,6 +70,8 @@ def test_paths(dtype: torch.dtype) -> None:
         if apart.any() and base_name(overload) not in DIFFERENCES:
             place = int(apart.nonzero()[0])
             at = [operand[place].item() for operand in operands]
-            found[overload] = [f"{at}: {one[place].item()} alone, {long[place].item()} among others"]
+            found[overload] = [
+                f"{at}: {one[place].item()} alone, {long[place].item()} among others"
+            ]
     assert pointwise > 60
     assert not found, found

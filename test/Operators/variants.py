@@ -27,7 +27,7 @@ def explained(case: Case, have: torch.Tensor, want: torch.Tensor, bound: int) ->
     if count == 0 or count > MOST:
         return False
     mine = have[differ]
-    right = torch.zeros(count, dtype=torch.bool)
+    right = torch.zeros(count, dtype=torch.bool, device=have.device)
     for answer in answers(case, want.shape, differ):
         if answer.shape == mine.shape and answer.dtype == mine.dtype:
             right |= ~differing(mine, answer, bound)

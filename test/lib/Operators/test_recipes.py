@@ -225,7 +225,11 @@ def check(overload: str, call: Call, actual: torch.Tensor) -> None:
             apart = differ(actual, expected)
             expected = alone(call.again, call.operands, expected, apart)
     torch.testing.assert_close(
-        actual, expected, equal_nan=True, check_stride=False, **tolerance(expected.dtype)
+        actual,
+        expected,
+        equal_nan=True,
+        check_stride=False,
+        **tolerance(expected.dtype),
     )
 
 
@@ -255,9 +259,7 @@ def test_recipes(bin_dir: Path) -> None:
             for _ in range(4 if len(mix) == 1 else 1):
                 if call := make_call(overload, mix):
                     calls.append(call)
-    module = "".join(
-        call.text.replace("@c", f"@c{i}") for i, call in enumerate(calls)
-    )
+    module = "".join(call.text.replace("@c", f"@c{i}") for i, call in enumerate(calls))
     run = subprocess.run(
         [bin_dir / "pyjit-translate", "--tssa-to-recipes"],
         input=module,
@@ -276,9 +278,7 @@ def test_recipes(bin_dir: Path) -> None:
         try:
             check(overload, call, evaluate(steps, call.operands))
         except Exception as error:
-            wrong.append(
-                f"{call.text}{steps}\n{call.operands}\n{type(error)} {error}"
-            )
+            wrong.append(f"{call.text}{steps}\n{call.operands}\n{type(error)} {error}")
     names = sorted(set(re.findall(r'tssa.aten "(.*?)"', "".join(wrong))))
     assert not wrong, f"{len(wrong)} of {len(calls)} differ: {names}\n" + "\n\n".join(
         wrong[:5]
