@@ -23,7 +23,7 @@ class Lowering<string name> {
 ///            become the default float type), Bool, Self, Stated (by the call)
 ///   numbers: what eager makes of a Python number beside half precision: Wide
 ///            (computes with it as it is), Narrow (rounds it to half precision
-///            first), NarrowOnCPU, WideScalar (as Wide, and on the CPU a second
+///            first), NarrowOnCPU, NarrowOnDevice, WideScalar (as Wide, and on the CPU a second
 ///            operand of one element is taken as it is, too)
 class Op<string name, dag expression, string compute = "Result",
          string result = "Promote", string numbers = "Wide"> : Lowering<name> {
@@ -148,6 +148,8 @@ def IfString : TableNode<2>;    // (IfString $argument, "text", a, b)
 def IfNumber : TableNode<2>;    // (IfNumber $argument, number, a, b)
 def IfDivisor : TableNode<2>;   // (IfDivisor $argument, a, b)
 def IfFloat : TableNode<2>;     // (IfFloat a, b)
+def IfOnDevice : TableNode<2>;  // (IfOnDevice a, b)
+def IfNumberOnDevice : TableNode<2>; // (IfNumberOnDevice $argument, a, b): a number of the host
 def IfHalfOnCPU : TableNode<2>; // (IfHalfOnCPU a, b): half precision, no device
 def IfConstant : TableNode<2>;  // (IfConstant $argument, a, b): not lifted
 def Let : TableNode<2>;         // (Let $name, value, body)

@@ -49,23 +49,28 @@ def : Op<"aten::gelu",
                 (Add (Erf (Mul $self, "0.70710678118654752440")), 1)))>;
 def : Op<"aten::silu", (Div $self, (Add (Exp (Neg $self)), 1))>;
 def : Op<"aten::mish", (Mul $self, (Tanh (Log1p (Exp $self))))>;
+// Zero is on the side of the positive numbers, on a device on the other.
+defvar isNegative = (IfOnDevice (Le $self, 0), (Lt $self, 0));
 def : Op<"aten::elu",
-         (Select (Lt $self, 0),
+         (Select isNegative,
                  (Mul (Expm1 (Mul $self, $input_scale)), (Mul $alpha, $scale)),
                  (Mul $self, $scale))>;
 def : Op<"aten::selu",
-         (Select (Lt $self, 0),
+         (Select isNegative,
                  (Mul (Expm1 $self), "1.7580993408473768600"),
                  (Mul $self, "1.0507009873554804934"))>;
 def : Op<"aten::celu",
-         (Select (Lt $self, 0), (Mul (Expm1 (Mul $self, (Div 1, $alpha))), $alpha),
+         (Select isNegative, (Mul (Expm1 (Mul $self, (Div 1, $alpha))), $alpha),
                  $self)>;
 def : Op<"aten::leaky_relu",
          (Select (Gt $self, 0), $self, (Mul $self, $negative_slope))>;
 def : Op<"aten::prelu", (Select (Gt $self, 0), $self, (Mul $self, (Channel $weight)))>;
+// A device multiplies by a sixth in single precision, doubles too.
+defvar sixth = "0.16666667163372039794921875";
+defvar ramp = (Minimum (Maximum (Add $self, 3), 0), 6);
 def : Op<"aten::hardswish",
-         (Div (Mul $self, (Minimum (Maximum (Add $self, 3), 0), 6)), 6)>;
-def : Op<"aten::hardsigmoid", (Div (Minimum (Maximum (Add $self, 3), 0), 6), 6)>;
+         (IfOnDevice (Mul (Mul $self, ramp), sixth), (Div (Mul $self, ramp), 6))>;
+def : Op<"aten::hardsigmoid", (IfOnDevice (Mul ramp, sixth), (Div ramp, 6))>;
 def : Op<"aten::softplus",
          (Select (Gt (Mul $self, $beta), $threshold), $self,
                  (Div (Log1p (Exp (Mul $self, $beta))), $beta))>;
@@ -76,7 +81,8 @@ def : Op<"aten::log_sigmoid",
 def : Op<"aten::softshrink",
          (Select (BitAnd (Ge $self, (Neg $lambd)), (Le $self, $lambd)), 0,
                  (Select (Gt $self, $lambd), (Sub $self, $lambd),
-                         (Add $self, $lambd)))>;
+                         (Add $self, $lambd))),
+         "Result", "Promote", "NarrowOnDevice">;
 def : Op<"aten::hardshrink",
          (Select (BitAnd (Ge $self, (Neg $lambd)), (Le $self, $lambd)), 0, $self),
          "Result", "Promote", "Narrow">;
@@ -85,6 +91,11 @@ def : Op<"aten::hardshrink",
 // Pointwise, more operands
 //===----------------------------------------------------------------------===//
 
+// A device multiplies by a number's inverse instead of dividing by it.
+defvar quotient =
+    (IfNumberOnDevice $other, (Mul $self, (Reciprocal $other)), (Div $self, $other));
+defvar floorQuotient =
+    (IfNumberOnDevice $other, (Unsupported), (FloorDiv $self, $other));
 foreach ov = ["Tensor", "Scalar"] in {
   def : Op<"aten::add." # ov,
            (IfNumber $alpha, 1, (Add $self, $other),
@@ -105,18 +116,17 @@ foreach ov = ["Tensor", "Scalar"] in {
     def : Op<"aten::" # name # "." # ov, (Mul $self, $other), "Result", "Promote",
              "WideScalar">;
   foreach name = ["div", "divide", "true_divide"] in
-    def : Op<"aten::" # name # "." # ov, (Div $self, $other), "Result", "Float",
-             "WideScalar">;
+    def : Op<"aten::" # name # "." # ov, quotient, "Result", "Float", "WideScalar">;
   // Without rounding an integer quotient is a float; with it, it is computed
   // in integers, where division by zero raises: only a constant divisor that
   // is not zero is ours.
   foreach name = ["div", "divide"] in
     def : Op<"aten::" # name # "." # ov # "_mode",
-             (IfNone $rounding_mode, (Div $self, $other),
+             (IfNone $rounding_mode, quotient,
                (IfString $rounding_mode, "trunc",
-                 (IfFloat (TruncDiv $self, $other),
+                 (IfFloat (IfNumberOnDevice $other, (Trunc quotient), (TruncDiv $self, $other)),
                           (IfDivisor $other, (TruncDiv $self, $other), (Unsupported))),
-                 (IfFloat (FloorDiv $self, $other),
+                 (IfFloat floorQuotient,
                           (IfDivisor $other, (FloorDiv $self, $other), (Unsupported))))),
              "Result", "Promote", "WideScalar">;
   def : Op<"aten::remainder." # ov,
@@ -140,10 +150,10 @@ foreach ov = ["Tensor", "Tensor_Scalar"] in
   foreach op = [Shl, Shr] in
     def : Op<"aten::" # op.Aten # "." # ov, (op $self, $other)>;
 def : Op<"aten::floor_divide",
-         (IfFloat (FloorDiv $self, $other),
+         (IfFloat floorQuotient,
                   (IfDivisor $other, (FloorDiv $self, $other), (Unsupported)))>;
 def : Op<"aten::floor_divide.Scalar",
-         (IfFloat (FloorDiv $self, $other),
+         (IfFloat floorQuotient,
                   (IfDivisor $other, (FloorDiv $self, $other), (Unsupported)))>;
 foreach op = [Maximum, Minimum, Fmax, Fmin] in
   def : Op<"aten::" # op.Aten, (op $self, $other)>;
@@ -223,12 +233,23 @@ foreach ov = ["Scalar", "Tensor"] in
   def : Op<"aten::lerp." # ov,
            (Select (Lt (Abs $weight), "0.5"),
                    (Fma $weight, (Sub $end, $self), $self),
-                   (Fma (Sub $weight, 1), (Sub $end, $self), $end))>;
+                   (IfOnDevice
+                     (Fma (Neg (Sub $end, $self)), (Sub 1, $weight), $end),
+                     (Fma (Sub $weight, 1), (Sub $end, $self), $end)))>;
+// A device multiplies by the value last.
 def : Op<"aten::addcmul",
-         (IfFloat (Fma (Mul $tensor1, $value), $tensor2, $self),
-                  (Add $self, (Mul (Mul $tensor1, $value), $tensor2)))>;
+         (IfFloat
+           (IfOnDevice
+             (IfNumber $value, 1, (Fma $tensor1, $tensor2, $self),
+                       (Fma (Mul $tensor1, $tensor2), $value, $self)),
+             (Fma (Mul $tensor1, $value), $tensor2, $self)),
+           (Add $self, (Mul (Mul $tensor1, $value), $tensor2)))>;
 def : Op<"aten::addcdiv",
-         (IfFloat (Add $self, (Div (Mul $tensor1, $value), $tensor2)), (Unsupported))>;
+         (IfFloat
+           (IfOnDevice
+             (Fma (Div $tensor1, $tensor2), $value, $self),
+             (Add $self, (Div (Mul $tensor1, $value), $tensor2))),
+           (Unsupported))>;
 
 //===----------------------------------------------------------------------===//
 // Copies, casts, constants

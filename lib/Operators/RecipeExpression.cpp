@@ -246,6 +246,8 @@ static unsigned getTableChildren(const TableNode &node) {
   case TableOp::IfNumber:
   case TableOp::IfDivisor:
   case TableOp::IfFloat:
+  case TableOp::IfOnDevice:
+  case TableOp::IfNumberOnDevice:
   case TableOp::IfHalfOnCPU:
   case TableOp::IfConstant:
   case TableOp::Let:
@@ -364,6 +366,15 @@ Resolver::MaybeValue Resolver::eval(Type expected) {
   }
   case TableOp::IfFloat:
     return choose(isa<FloatType>(compute), expected);
+  case TableOp::IfOnDevice:
+    return choose(place.onDevice, expected);
+  case TableOp::IfNumberOnDevice: {
+    unsigned operand = firstOperand[node.index];
+    bool onHost = !isOperandPlaceholder(args[node.index]) ||
+                  (operand < place.hostOperands.size() &&
+                   place.hostOperands[operand]);
+    return choose(place.onDevice && onHost, expected);
+  }
   case TableOp::IfHalfOnCPU:
     return choose(common != compute && !place.onDevice, expected);
   case TableOp::IfConstant:

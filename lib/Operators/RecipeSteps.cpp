@@ -83,6 +83,8 @@ Resolver::MaybeValue Resolver::evalReduction(const TableNode &node,
         return failure();
       count *= child->shape[dim];
     }
+    if (count == 0)
+      return failure(); // eager has rules of its own for what divides by none
     return constant(builder.getI64IntegerAttr(count), expected);
   }
 

@@ -48,7 +48,8 @@ public:
                                         : builder.getF32Type()),
         narrowNumbers(
             info.numbers == NumberRule::Narrow ||
-            (info.numbers == NumberRule::NarrowOnCPU && !place.onDevice)) {
+            info.numbers == (place.onDevice ? NumberRule::NarrowOnDevice
+                                            : NumberRule::NarrowOnCPU)) {
     walkCallArguments(args, [&](unsigned, Attribute, unsigned first) {
       firstOperand.push_back(first);
     });

@@ -106,7 +106,7 @@ class Generator:
                 values.append(fixed[argument.name])
             else:
                 values.append(self.value(argument))
-        return placed(values, self.device)
+        return values
 
     def value(self, a: Argument) -> Any:
         if a.plain == "Tensor":
@@ -176,7 +176,7 @@ class Generator:
         if a.plain == "ScalarType":
             return draw.choice((None, *DTYPES) if a.optional else DTYPES)
         if a.name == "device":
-            return None if a.optional and self.device == "cpu" else self.device
+            return None if a.optional and self.device == "cpu" else torch.device("cpu")
         if a.name in ("layout", "pin_memory"):
             return None
         if a.plain == "MemoryFormat":
@@ -238,7 +238,7 @@ def placed(value: Any, device: str) -> Any:
         return base.as_strided(value.shape, value.stride())
     if isinstance(value, list):
         return [placed(item, device) for item in value]
-    return value
+    return torch.device(device) if isinstance(value, torch.device) else value
 
 
 def extent(value: torch.Tensor) -> int:
@@ -280,7 +280,7 @@ def plan(
         all_ways = list(ways)
         count = max(1, round(part * len(all_ways)))
         for default, fill in draw.sample(all_ways, min(count, len(all_ways))):
-            if case := drawn_case(row, kind, default, fill, refused):
+            if case := drawn_case(row, kind, default, fill, refused, device):
                 yield case
 
 
@@ -290,6 +290,7 @@ def drawn_case(
     default: torch.dtype,
     fill: Callable[[], list[Any]],
     refused: Counter[tuple[torch.dtype, ...]],
+    device: str = "cpu",
 ) -> Case | None:
     """The first of some draws that eager accepts."""
     torch.set_default_dtype(default)
@@ -305,7 +306,10 @@ def drawn_case(
             # Eager's errors are slow to raise: what was refused as often is a matter of dtypes.
             if refused[dtypes] >= 6:
                 return None
-            if accepted(case):
+            # The CPU refuses an index out of range; a device would lose its context over it.
+            fine = accepted(case)
+            case.arguments = placed(case.arguments, device)
+            if fine and (device == "cpu" or accepted(case)):
                 refused[dtypes] = -1000
                 return case
             refused[dtypes] += 1

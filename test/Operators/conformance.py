@@ -41,6 +41,8 @@ def text_of(value: Any, tensors: list[torch.Tensor], numbers: list[Any] | None) 
     if numbers is not None and type(value) in (int, float):
         numbers.append(value)
         return f"n[{len(numbers) - 1}]"
+    if isinstance(value, torch.device):
+        return repr(str(value))
     if isinstance(value, float) and not math.isfinite(value):
         return f"float('{value}')"
     return repr(value)

@@ -78,6 +78,7 @@ def lifted_numbers(make: Generator, report: Report) -> None:
             torch.float32,
             lambda d=dtype: make.call((d,), (3, 4), scalar=2.0),
             Counter(),
+            make.device,
         )
         floats = [n for n in NUMBERS if type(n) is float]
         if case:

@@ -162,7 +162,7 @@ public:
     if (name == "IterIndex")
       return node(name, cast<IntInit>(dag->getArg(0))->getValue());
     if (name == "IfNone" || name == "IfTrue" || name == "IfDivisor" ||
-        name == "IfConstant") {
+        name == "IfConstant" || name == "IfNumberOnDevice") {
       node(name, argument(dag->getArgNameStr(0)));
       return children(dag, 1);
     }

@@ -172,6 +172,9 @@ enum class TableOp : uint8_t {
   IfNumber,  ///< argument `index` is the number `number` ? child 0 : child 1
   IfDivisor, ///< argument `index` is a number but not 0 ? child 0 : child 1
   IfFloat,   ///< the computation's type is a float type ? child 0 : child 1
+  IfOnDevice, ///< computed on a device ? child 0 : child 1
+  IfNumberOnDevice, ///< on a device, and argument `index` a number or 0-dim
+                    ///< tensor of the host ? child 0 : child 1
   IfHalfOnCPU, ///< in half precision and on the CPU ? child 0 : child 1
   IfConstant,  ///< argument `index` is no number that differs between calls ?
   Let,         ///< child 0 named as local `index`; then child 1
