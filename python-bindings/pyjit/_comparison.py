@@ -1,7 +1,7 @@
 """Whether a record answers its calls sooner than eager would.
 
 A few of the program's own calls are timed, some answered by the record and some by eager. No call is
-made twice, so effects do not matter. Medians decide; the record stays unless it is slower by more
+made twice, so effects do not matter. Medians (the lower of two) decide; the record stays unless it is slower by more
 than a margin, twice as many calls agreeing. Later the question is asked again: machines, sizes and
 neighbours change. The distance grows fourfold each time, and is so long that the calls answered by
 the slower side take a small share of the time in between.
@@ -35,9 +35,10 @@ class Comparison:
         self.prefers_eager = False
         self.compiled_seconds: float | None = None
         self.eager_seconds: float | None = None
-        self._begin()
+        self.begin()
 
-    def _begin(self) -> None:
+    def begin(self) -> None:
+        """A look begins: what was timed before is another time's."""
         self._compiled: list[float] = []
         self._eager: list[float] = []
 
@@ -54,8 +55,8 @@ class Comparison:
         number = len(self._compiled)
         if number != len(self._eager) or number < _FEW:
             return False
-        compiled = statistics.median(self._compiled)
-        eager = statistics.median(self._eager)
+        compiled = statistics.median_low(self._compiled)
+        eager = statistics.median_low(self._eager)
         far = max(self._compiled) * _FAR < min(self._eager)
         slower = compiled > (1 + MARGIN) * eager
         if not far and number < (2 * _SAMPLES if slower else _SAMPLES):
@@ -63,7 +64,7 @@ class Comparison:
         self.compiled_seconds, self.eager_seconds = compiled, eager
         self.prefers_eager = slower
         self.looks += 1
-        self._begin()
+        self.begin()
         return True
 
     def distance(self) -> int:

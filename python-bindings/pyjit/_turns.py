@@ -41,6 +41,7 @@ class Turns:
             record.look_after(_LATER)
             return
         comparison = self.comparisons.setdefault(record, Comparison())
+        comparison.begin()
         record.answer_again()
         self.compiled.compare(record, comparison.eager_next)
 

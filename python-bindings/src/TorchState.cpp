@@ -83,8 +83,9 @@ uint64_t signatureOf(PyObject *const *args, Py_ssize_t nargs) {
     const at::Tensor &tensor = THPVariable_Unpack(args[i]);
     signature = mix(signature, uint64_t(tensor.scalar_type()));
     signature = mix(signature, tensor.requires_grad());
-    // A subclass may compute its sizes in Python.
-    if (tensor.unsafeGetTensorImpl()->key_set().has(c10::DispatchKey::Python))
+    // A subclass may compute its sizes in Python; nested tensors have none.
+    if (tensor.key_set().has(c10::DispatchKey::Python) || tensor.is_nested() ||
+        tensor.unsafeGetTensorImpl()->has_symbolic_sizes_strides())
       continue;
     for (int64_t size : tensor.sizes())
       signature = mix(signature, size);

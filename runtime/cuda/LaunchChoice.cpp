@@ -90,6 +90,14 @@ void LaunchChoice::failed(std::string why) {
     goOn();
 }
 
+void LaunchChoice::assume(Variant variant) {
+  if (fixed || !(offered >> unsigned(variant) & 1))
+    return;
+  best = variant;
+  looking = false;
+  gap = kFirstDistance;
+}
+
 void LaunchChoice::fix(Variant variant) {
   best = variant;
   fixed = true;

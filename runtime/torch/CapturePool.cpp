@@ -15,9 +15,13 @@
 #include <dlfcn.h>
 
 #include <cstring>
+#include <map>
 #include <mutex>
 #include <new>
+#include <shared_mutex>
+#include <tuple>
 #include <utility>
+#include <vector>
 
 using namespace pyjit::rt;
 
@@ -51,6 +55,12 @@ private:
 
 using PoolId = std::pair<unsigned long long, unsigned long long>;
 
+/// at::cuda::WorkspaceMapWithMutex: by handle and stream.
+struct Workspaces {
+  std::map<std::tuple<void *, void *>, at::DataPtr> map;
+  std::shared_mutex mutex;
+};
+
 /// at::cuda::CUDAGraph's methods, `this` first.
 struct GraphClass {
   void (*construct)(void *, bool keepGraph) = nullptr;
@@ -59,10 +69,8 @@ struct GraphClass {
   void (*end)(void *) = nullptr;
   cuda::Graph (*raw)(void *) = nullptr;
   PoolId (*pool)(void *) = nullptr;
-  /// cuBLAS' workspaces are kept by handle and stream, whoever allocated them.
-  /// A capture that met another one's would write memory that goes with that
-  /// one, or with the next call of this very function.
-  void (*clearWorkspaces)() = nullptr;
+  Workspaces &(*workspaces)() = nullptr;
+  Workspaces &(*lightWorkspaces)() = nullptr; // of cuBLASLt
   std::string error;
 
   GraphClass() {
@@ -85,7 +93,28 @@ struct GraphClass {
     find(end, "_ZN2at4cuda9CUDAGraph11capture_endEv");
     find(raw, "_ZN2at4cuda9CUDAGraph14raw_cuda_graphEv");
     find(pool, "_ZN2at4cuda9CUDAGraph4poolEv");
-    find(clearWorkspaces, "_ZN2at4cuda21clearCublasWorkspacesEv");
+    find(workspaces, "_ZN2at4cuda33cublas_handle_stream_to_workspaceEv");
+    find(lightWorkspaces, "_ZN2at4cuda35cublaslt_handle_stream_to_workspaceEv");
+  }
+
+  /// The libraries' workspaces are kept by handle and stream, whoever allocated
+  /// them. A capture that met another one's would write memory that goes with
+  /// that one. Those of other streams stay: another thread may be about to
+  /// launch a product that writes one.
+  void forgetWorkspaces(cuda::Stream stream) const {
+    std::vector<at::DataPtr> dropped; // freed without the lock
+    for (auto *get : {workspaces, lightWorkspaces}) {
+      Workspaces &known = get();
+      std::unique_lock<std::shared_mutex> lock(known.mutex);
+      for (auto it = known.map.begin(); it != known.map.end();) {
+        if (std::get<1>(it->first) != stream) {
+          ++it;
+          continue;
+        }
+        dropped.push_back(std::move(it->second));
+        it = known.map.erase(it);
+      }
+    }
   }
 };
 
@@ -122,22 +151,22 @@ public:
   }
   ~PoolCapture() override { graphClass().destroy(object); }
 
-  void begin(cuda::Stream) override {
+  void begin(cuda::Stream stream) override {
     constexpr int kThreadLocal = 1;
-    graphClass().clearWorkspaces();
+    graphClass().forgetWorkspaces(stream);
     beginWithoutGenerator(object, pool, kThreadLocal, device);
   }
-  cuda::Graph end(cuda::Stream) override {
+  cuda::Graph end(cuda::Stream stream) override {
     graphClass().end(object);
     // Back to the capture's own pool, which lives as long as this object.
-    graphClass().clearWorkspaces();
+    graphClass().forgetWorkspaces(stream);
     return graphClass().raw(object);
   }
   bool ownsGraph() const override { return true; }
   void abandon(cuda::Stream stream) noexcept override {
     try {
       graphClass().end(object); // gives the pool back, too
-      graphClass().clearWorkspaces();
+      graphClass().forgetWorkspaces(stream);
     } catch (const std::exception &) {
       bool capturing = false;
       cuda::Graph graph = nullptr;

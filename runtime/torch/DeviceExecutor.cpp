@@ -23,15 +23,16 @@ static size_t elementBytes(uint8_t dtype) {
 std::unique_ptr<DeviceExecutor>
 DeviceExecutor::create(Program program, std::vector<KernelFn> kernels,
                        std::string &error,
-                       std::shared_ptr<cuda::LoadedCode> *shared) {
+                       std::shared_ptr<SharedBySizes> shared) {
   const Header &header = program.header();
   auto device = TorchDevice::open(header.deviceType, header.deviceIndex, error);
   if (!device)
     return nullptr;
-  std::unique_ptr<DeviceExecutor> executor(new DeviceExecutor(
-      std::move(program), std::move(kernels), std::move(device)));
+  std::unique_ptr<DeviceExecutor> executor(
+      new DeviceExecutor(std::move(program), std::move(kernels),
+                         std::move(device), std::move(shared)));
   try {
-    if (!executor->load(error, shared))
+    if (!executor->load(error))
       return nullptr;
   } catch (const std::exception &exception) {
     error = exception.what();
@@ -42,11 +43,18 @@ DeviceExecutor::create(Program program, std::vector<KernelFn> kernels,
 
 DeviceExecutor::DeviceExecutor(Program loadedProgram,
                                std::vector<KernelFn> functions,
-                               std::unique_ptr<TorchDevice> where)
+                               std::unique_ptr<TorchDevice> where,
+                               std::shared_ptr<SharedBySizes> sizes)
     : TorchExecutor(std::move(loadedProgram), std::move(functions)),
-      device(std::move(where)), loaded(device->sharedDriver()) {}
+      device(std::move(where)), shared(std::move(sizes)),
+      loaded(device->sharedDriver()) {
+  if (shared && !shared->pool)
+    shared->pool = device->driver().graphPool();
+}
 
 DeviceExecutor::~DeviceExecutor() {
+  if (shared)
+    shared->pool->leave(*this);
   if (!captureStream)
     return;
   try {
@@ -61,8 +69,7 @@ DeviceExecutor::~DeviceExecutor() {
   }
 }
 
-bool DeviceExecutor::load(std::string &error,
-                          std::shared_ptr<cuda::LoadedCode> *shared) {
+bool DeviceExecutor::load(std::string &error) {
   TorchDevice::Scope scope(*device);
   for (uint32_t i = 0; i < program.numSteps(); ++i) {
     const Step &step = program.steps()[i];
@@ -73,7 +80,8 @@ bool DeviceExecutor::load(std::string &error,
       return false;
     }
   }
-  if (!plan(error) || !loaded.load(program, kernels, error, shared) ||
+  if (!plan(error) ||
+      !loaded.load(program, kernels, error, shared ? &shared->code : nullptr) ||
       (device->driver().isSoftware() && !loadCalls(error)))
     return false;
   int32_t call = 0;
@@ -217,12 +225,73 @@ void DeviceExecutor::findGraphs() {
 // One call
 //===----------------------------------------------------------------------===//
 
-std::unique_ptr<DeviceExecutor::Instance> DeviceExecutor::makeInstance() {
-  auto instance = std::make_unique<Instance>();
+/// Memory that nobody else writes.
+void DeviceExecutor::ownArena(Instance &instance) {
   // Even where all are empty: tensors have to know their device.
   int64_t bytes = std::max<int64_t>(program.header().arenaBytes, 1), one = 1;
-  fillArena(*instance, device->empty(bytes, one, at::kByte));
-  return instance;
+  fillArena(instance, device->empty(bytes, one, at::kByte));
+  instance.ownsArena = true;
+}
+
+/// The memory of all sizes, which is as large as the largest of them needs.
+void DeviceExecutor::borrowArena(Instance &instance, cuda::Stream stream) {
+  at::Tensor &arena = shared->arenas[stream];
+  int64_t bytes = std::max<int64_t>(program.header().arenaBytes, 1), one = 1;
+  if (!arena.defined() || arena.numel() < bytes) {
+    // Sizes that grow would need more each time.
+    int64_t more = arena.defined() ? arena.numel() + arena.numel() / 2 : 0;
+    arena.reset();
+    arena = device->empty(std::max(bytes, more), one, at::kByte);
+  }
+  if (instance.filledFor == arena.const_data_ptr())
+    instance.storage = arena;
+  else
+    fillArena(instance, arena);
+  instance.filledFor = arena.const_data_ptr();
+}
+
+/// Plain launches, with memory of its own or borrowed until they are made.
+bool DeviceExecutor::runPlain(Instance &instance, const at::Tensor *inputs,
+                              const at::Tensor *cached, at::Tensor *outputs,
+                              cuda::Stream stream) {
+  if (!shared && !instance.ownsArena)
+    ownArena(instance);
+  if (instance.ownsArena)
+    return runOnce(instance, Variant::Plain, inputs, cached, outputs, stream);
+  std::lock_guard<std::mutex> guard(shared->arenaLock);
+  borrowArena(instance, stream);
+  struct GiveBack {
+    Instance &instance;
+    ~GiveBack() { instance.storage.reset(); }
+  } giveBack{instance};
+  return runOnce(instance, Variant::Plain, inputs, cached, outputs, stream);
+}
+
+bool DeviceExecutor::giveUpGraphs() {
+  std::unique_lock<std::mutex> guard(runLock, std::try_to_lock);
+  if (!guard)
+    return false;
+  try {
+    TorchDevice::Scope scope(*device);
+    cuda::Driver &driver = device->driver();
+    for (auto &[stream, instance] : instances) {
+      bool captured = false;
+      if (driver.isCapturing(stream, &captured) || captured)
+        return false;
+    }
+    for (auto &[stream, instance] : instances) {
+      if (!instance->ownsArena)
+        continue;
+      dropGraphs(*instance, stream);
+      instance->ownsArena = false;
+      instance->storage.reset();
+      instance->filledFor = nullptr;
+      instance->runs = 0;
+    }
+    return true;
+  } catch (const std::exception &) {
+    return false;
+  }
 }
 
 bool DeviceExecutor::run(const at::Tensor *inputs, const at::Tensor *cached,
@@ -240,21 +309,44 @@ bool DeviceExecutor::run(const at::Tensor *inputs, const at::Tensor *cached,
     if (decides || expects)
       throw std::runtime_error("a loop or branch that data decide cannot be "
                                "launched into a graph of the user's own");
-    auto once = makeInstance();
+    auto once = std::make_unique<Instance>();
+    ownArena(*once);
     return runOnce(*once, Variant::Plain, inputs, cached, outputs, stream);
   }
   std::unique_ptr<Instance> &instance = instances[stream];
   if (!instance)
-    instance = makeInstance();
+    instance = std::make_unique<Instance>();
   dropOtherSettings(*instance, stream);
-  if (!instance->warm) {
-    // Libraries set themselves up here, which a capture does not allow.
-    bool answered =
-        runOnce(*instance, Variant::Plain, inputs, cached, outputs, stream);
-    instance->warm = everyCallRan();
+  // Libraries set themselves up in a plain run, which a capture does not allow.
+  // One of several sizes may never come back: graphs are for those that do.
+  constexpr uint64_t kComesBack = 2;
+  uint64_t run = instance->runs++;
+  if (!instance->warm || (shared && run < kComesBack)) {
+    bool answered = runPlain(*instance, inputs, cached, outputs, stream);
+    instance->warm = instance->warm || everyCallRan();
     return answered;
   }
-  return runNext(*instance, inputs, cached, outputs, stream);
+  if (!shared)
+    return runNext(*instance, inputs, cached, outputs, stream);
+  if (!choice->numLooks()) {
+    std::lock_guard<std::mutex> guard(shared->bestLock);
+    if (shared->best && run == kComesBack)
+      choice->assume(*shared->best);
+  }
+  if (choice->decided() && choice->chosen() == Variant::Plain &&
+      !choice->wantsTime()) {
+    choice->passed();
+    return runPlain(*instance, inputs, cached, outputs, stream);
+  }
+  if (!instance->ownsArena)
+    ownArena(*instance);
+  shared->pool->use(*this);
+  bool answered = runNext(*instance, inputs, cached, outputs, stream);
+  if (choice->decided() && choice->numLooks()) {
+    std::lock_guard<std::mutex> guard(shared->bestLock);
+    shared->best = choice->chosen();
+  }
+  return answered;
 }
 
 bool DeviceExecutor::settle() {

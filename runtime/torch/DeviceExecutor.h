@@ -16,16 +16,33 @@
 
 namespace pyjit::rt {
 
+/// What the executors of one program's sizes have in common.
+struct SharedBySizes {
+  std::shared_ptr<cuda::LoadedCode> code; ///< once loaded
+  std::shared_ptr<cuda::GraphPool> pool;
+  /// Memory for the intermediates of plain launches: by stream, whose order
+  /// keeps them apart once they are launched; until then, the lock does.
+  std::mutex arenaLock;
+  std::map<cuda::Stream, at::Tensor> arenas;
+  /// How to launch, as far as any of them knows.
+  std::mutex bestLock;
+  std::optional<Variant> best;
+};
+
 /// Runs one launch program on PyTorch's current stream, in the way that was
 /// measured to be the fastest (cudagraph-select).
 ///
 /// Outputs are fresh tensors that the launch writes in place; no later call
 /// writes them again.
-class DeviceExecutor final : public TorchExecutor {
+class DeviceExecutor final : public TorchExecutor,
+                             private cuda::GraphPool::Tenant {
 public:
+  /// `shared`: for one of several sizes. It launches plainly until it comes
+  /// back, has memory of its own only when it has graphs, and may have to give
+  /// these up.
   static std::unique_ptr<DeviceExecutor>
   create(Program program, std::vector<KernelFn> kernels, std::string &error,
-         std::shared_ptr<cuda::LoadedCode> *shared = nullptr);
+         std::shared_ptr<SharedBySizes> shared = nullptr);
   ~DeviceExecutor() override;
 
   bool run(const at::Tensor *inputs, const at::Tensor *cached,
@@ -96,19 +113,27 @@ private:
     /// for nothing but its stream.
     at::Tensor flag;
     bool warm = false;
+    bool ownsArena = false;
+    uint64_t runs = 0;
     LibrarySettings settings; ///< of the captured graphs' library calls
     unsigned recaptures = 0;
     unsigned captures = 0; ///< graphs made so far
   };
 
   DeviceExecutor(Program program, std::vector<KernelFn> functions,
-                 std::unique_ptr<TorchDevice> device);
-  bool load(std::string &error, std::shared_ptr<cuda::LoadedCode> *shared);
+                 std::unique_ptr<TorchDevice> device,
+                 std::shared_ptr<SharedBySizes> shared);
+  bool load(std::string &error);
   bool loadCalls(std::string &error);
   void findOrigins();
   void findGraphs();
 
-  std::unique_ptr<Instance> makeInstance();
+  void ownArena(Instance &instance);
+  void borrowArena(Instance &instance, cuda::Stream stream);
+  bool runPlain(Instance &instance, const at::Tensor *inputs,
+                const at::Tensor *cached, at::Tensor *outputs,
+                cuda::Stream stream);
+  bool giveUpGraphs() override;
   void bind(Instance &instance, const at::Tensor *inputs,
             const at::Tensor *cached);
   void bindAddress(Instance &instance, uint32_t slot);
@@ -172,6 +197,7 @@ private:
                cuda::Stream stream);
 
   std::unique_ptr<TorchDevice> device;
+  std::shared_ptr<SharedBySizes> shared; ///< null: a program of one size
   cuda::LoadedKernels loaded;
   std::vector<Origin> origins;      // by slot
   std::vector<uint32_t> inputAlign; // by slot, in bytes

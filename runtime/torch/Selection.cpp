@@ -34,6 +34,8 @@ bool DeviceExecutor::runNext(Instance &instance, const at::Tensor *inputs,
                              const at::Tensor *cached, at::Tensor *outputs,
                              cuda::Stream stream) {
   using Clock = std::chrono::steady_clock;
+  if (!instance.ownsArena)
+    ownArena(instance);
   Variant variant = choice->next();
   bool wanted = choice->wantsTime();
   unsigned captures = instance.captures;

@@ -12,6 +12,7 @@ SymbolicExecutor::SymbolicExecutor(Program program,
                                    std::vector<KernelFn> kernels)
     : TorchExecutor(std::move(program), std::move(kernels)) {
   sharedStorage = std::make_shared<StorageCache>();
+  sizes = std::make_shared<SharedBySizes>();
 }
 
 std::shared_ptr<TorchExecutor> SymbolicExecutor::makeExecutor(Program special) {
@@ -20,7 +21,7 @@ std::shared_ptr<TorchExecutor> SymbolicExecutor::makeExecutor(Program special) {
   if (special.header().variants) {
     std::lock_guard<std::mutex> guard(loadLock);
     executor =
-        DeviceExecutor::create(std::move(special), kernels, error, &code);
+        DeviceExecutor::create(std::move(special), kernels, error, sizes);
   } else {
     executor = create(std::move(special), kernels, error);
   }
@@ -31,9 +32,8 @@ std::shared_ptr<TorchExecutor> SymbolicExecutor::makeExecutor(Program special) {
 
 std::shared_ptr<TorchExecutor>
 SymbolicExecutor::executorFor(const std::vector<int64_t> &values) {
-  // Each keeps the tensors that stand for its intermediates, not their memory;
-  // on a device the memory too.
-  const size_t kMaxInstances = program.header().variants ? 16 : 64;
+  // Each keeps the tensors that stand for its intermediates, not their memory.
+  constexpr size_t kMaxInstances = 64;
   {
     std::lock_guard<std::mutex> guard(instancesLock);
     auto found = std::find_if(

@@ -3,8 +3,9 @@
 // Each combination of sizes gets a launch program with numbers in the places of
 // symbols, made when it is first seen, and an executor of its own for that: a
 // copy of some kilobytes and a look at each step, no compilation. The kernels'
-// code is the same for all of them, and so is the memory of intermediates; on a
-// device each has that memory, and graphs of its own.
+// code is the same for all of them, and so is the memory of intermediates. On a
+// device, sizes that come back have that memory and graphs of their own, as
+// long as there is room for them.
 //
 //===----------------------------------------------------------------------===//
 
@@ -12,11 +13,12 @@
 #define PYJIT_RUNTIME_TORCH_SYMBOLICEXECUTOR_H
 
 #include "pyjit-rt/TorchExecutor.h"
-#include "pyjit-rt/cuda/LoadedKernels.h"
 
 #include <optional>
 
 namespace pyjit::rt {
+
+struct SharedBySizes;
 
 class SymbolicExecutor final : public TorchExecutor {
 public:
@@ -40,7 +42,7 @@ private:
 
   std::optional<Variant> preferred;
   std::mutex loadLock;
-  std::shared_ptr<cuda::LoadedCode> code; ///< a device's, once loaded
+  std::shared_ptr<SharedBySizes> sizes; ///< a device's
   mutable std::mutex instancesLock;
   std::vector<Instance> instances; ///< most recently used first
 };

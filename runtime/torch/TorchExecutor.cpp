@@ -407,6 +407,15 @@ at::Tensor TorchExecutor::makeView(const Slot &slot, const at::Tensor &base,
   return view;
 }
 
+/// Whether these strides show the same elements: those of dimensions of one
+/// show nothing.
+static bool sameMemory(const at::Tensor &tensor, at::IntArrayRef strides) {
+  for (int64_t i = 0; i < tensor.dim(); ++i)
+    if (tensor.size(i) > 1 && tensor.stride(i) != strides[i])
+      return false;
+  return tensor.numel() != 0;
+}
+
 void TorchExecutor::runCall(const CallPlan &plan, Arena &arena) const {
   c10::Stack stack(plan.arguments);
   for (const TensorArgument &argument : plan.tensors) {
@@ -473,10 +482,14 @@ void TorchExecutor::runCall(const CallPlan &plan, Arena &arena) const {
       TORCH_CHECK(value.sizes() == sizes(slot),
                   "pyjit: ", plan.op.schema().name(), " returned sizes ",
                   value.sizes(), ", recorded were ", sizes(slot));
-      value = at::empty_strided(
-          sizes(slot), strides(slot),
-          result.options().dtype(static_cast<c10::ScalarType>(slot.dtype)));
-      value.copy_(result);
+      if (sameMemory(value, strides(slot))) {
+        value = makeView(slot, result, 0);
+      } else {
+        value = at::empty_strided(
+            sizes(slot), strides(slot),
+            result.options().dtype(static_cast<c10::ScalarType>(slot.dtype)));
+        value.copy_(result);
+      }
     }
     arena.buffers[index] = const_cast<void *>(value.const_data_ptr());
     arena.values[index] = std::move(value);

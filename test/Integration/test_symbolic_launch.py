@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import threading
+
 import pyjit
 import pytest
 import symbolic_cases
@@ -69,3 +71,83 @@ def test_any_sizes(sizes: list[int]) -> None:
     for n in sizes:
         args = torch.randn(n, 8), torch.randn(n, 6)
         torch.testing.assert_close(fast(*args), f(*args), rtol=1e-4, atol=1e-4)
+
+
+def sizes_with_graphs(fast: object, args: tuple) -> int:
+    """Of those that the report names."""
+    launches = pyjit.explain(fast)(*args).split("sizes ")[1:]
+    return sum("graph of" in launch for launch in launches)
+
+
+def test_graphs_are_for_sizes_that_come_back() -> None:
+    f, make = symbolic_cases.mlp("cpu", torch.float32)
+    fast = compiled(f, launch="update")
+    with torch.no_grad():
+        for _ in range(2):
+            for n in range(2, 30):
+                args = make(n)
+                torch.testing.assert_close(fast(*args), f(*args))
+        assert sizes_with_graphs(fast, make(40)) == 0
+        for n in (5, 9):
+            args = make(n)
+            torch.testing.assert_close(fast(*args), f(*args))
+        assert sizes_with_graphs(fast, make(40)) == 2
+
+
+def test_graphs_are_as_many_as_there_is_room_for() -> None:
+    """And those that had to go come back."""
+    f, make = symbolic_cases.mlp("cpu", torch.float32)
+    fast = compiled(f, launch="update")
+    held = []
+    with torch.no_grad():
+        for _ in range(4):
+            for n in range(2, 46):
+                args = make(n)
+                want, got = f(*args), fast(*args)
+                torch.testing.assert_close(got, want)
+                held.append((got, want))
+        for got, want in held:
+            torch.testing.assert_close(got, want)
+        assert 20 < sizes_with_graphs(fast, make(45)) <= 32
+
+
+def test_what_one_size_chose_is_tried_first_by_others() -> None:
+    f, make = symbolic_cases.mlp("cpu", torch.float32)
+    fast = compiled(f)
+    with torch.no_grad():
+        fast(*make(3))
+        for _ in range(1200):
+            fast(*make(4))
+        for _ in range(3):
+            fast(*make(7))
+        report = {
+            text.split(":")[0]: text
+            for text in pyjit.explain(fast)(*make(7)).split("sizes ")[1:]
+        }
+    assert "us" in report["4"] and "as far as" not in report["4"], report["4"]
+    chosen = report["4"].splitlines()[0].split("launch: ")[1]
+    assert report["7"].splitlines()[0].endswith(chosen), report["7"]
+
+
+def test_threads_with_sizes_of_their_own() -> None:
+    """Plain launches of several sizes borrow one memory."""
+    f, make = symbolic_cases.reductions("cpu", torch.float32)
+    fast = compiled(f)
+    for n in (2, 3, 4):
+        fast(*make(n))
+    wrong = []
+
+    def work(first: int) -> None:
+        for n in 3 * list(range(first, first + 15)):
+            args = make(n)
+            try:
+                torch.testing.assert_close(fast(*args), f(*args), rtol=1e-4, atol=1e-4)
+            except AssertionError as error:
+                wrong.append(str(error))
+
+    threads = [threading.Thread(target=work, args=(5 + 15 * k,)) for k in range(3)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    assert not wrong, wrong[0]

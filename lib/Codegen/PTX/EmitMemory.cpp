@@ -89,11 +89,16 @@ Value Emitter::address(Value base, Value offset, int64_t constant,
   Type at = memoryType(element);
   Value result = LLVM::GEPOp::create(b, base.getType(), at, base,
                                      ArrayRef<LLVM::GEPArg>{offset});
-  if (constant != 0)
-    result = LLVM::GEPOp::create(
-        b, base.getType(), at, result,
-        ArrayRef<LLVM::GEPArg>{static_cast<int32_t>(constant)});
-  return result;
+  if (constant == 0)
+    return result;
+  // A displacement has 32 bits; the lanes of one vector may be further apart.
+  LLVM::GEPArg more = static_cast<int32_t>(constant);
+  if (!llvm::isInt<32>(constant))
+    more = LLVM::ConstantOp::create(b, b.getI64Type(),
+                                    b.getI64IntegerAttr(constant))
+               .getResult();
+  return LLVM::GEPOp::create(b, base.getType(), at, result,
+                             ArrayRef<LLVM::GEPArg>{more});
 }
 
 unsigned Emitter::alignment(unsigned buffer, AffineExpr offset, Type element,

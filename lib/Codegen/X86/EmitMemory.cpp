@@ -105,11 +105,13 @@ Value KernelEmitter::address(Value base, Value offset, int64_t constant,
       LLVM::GEPOp::create(b, ptr, memory, base, ArrayRef<LLVM::GEPArg>{offset});
   // Apart from the offset, so that copies share it and differ in what an
   // instruction's displacement holds.
-  if (constant != 0)
-    at = LLVM::GEPOp::create(
-        b, ptr, memory, at,
-        ArrayRef<LLVM::GEPArg>{static_cast<int32_t>(constant)});
-  return at;
+  if (constant == 0)
+    return at;
+  // A displacement has 32 bits; the lanes of one vector may be further apart.
+  LLVM::GEPArg more = static_cast<int32_t>(constant);
+  if (!llvm::isInt<32>(constant))
+    more = i64(constant);
+  return LLVM::GEPOp::create(b, ptr, memory, at, ArrayRef<LLVM::GEPArg>{more});
 }
 
 Value KernelEmitter::load(Value base, AffineExpr offset, Type element,

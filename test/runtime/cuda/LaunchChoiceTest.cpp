@@ -185,6 +185,16 @@ TEST(LaunchChoice, FixedForGood) {
   EXPECT_EQ(choice.failure(Variant::Copy), "no");
 }
 
+TEST(LaunchChoice, WhatOthersChoseIsLookedAtLater) {
+  LaunchChoice choice(kAll, false);
+  choice.assume(Variant::Update);
+  Program program(choice, steady);
+  program.calls(1000);
+  EXPECT_EQ(program.counts[unsigned(Variant::Update)], 1000u);
+  program.calls(3000);
+  EXPECT_EQ(choice.chosen(), Variant::Table);
+}
+
 TEST(LaunchChoice, NoiseAndLuck) {
   unsigned wrong = 0;
   for (unsigned seed = 0; seed < 300; ++seed) {

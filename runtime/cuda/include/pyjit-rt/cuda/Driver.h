@@ -9,6 +9,8 @@
 #ifndef PYJIT_RT_CUDA_DRIVER_H
 #define PYJIT_RT_CUDA_DRIVER_H
 
+#include "pyjit-rt/cuda/GraphPool.h"
+
 #include "pyjit-rt/Launch.h"
 
 #include <cstddef>
@@ -113,6 +115,8 @@ inline constexpr uint64_t kReservedAlign = 32 << 20;
 class Driver {
 public:
   virtual ~Driver();
+  /// For the graphs of programs that have several sets of them.
+  std::shared_ptr<GraphPool> graphPool() const { return pool; }
   /// Whether device memory is host memory and kernels are host functions.
   virtual bool isSoftware() const = 0;
   virtual std::string describe(Result result) const = 0;
@@ -210,6 +214,10 @@ public:
                                const FillNodeParams &params) = 0;
   virtual Result destroyExec(GraphExec exec) = 0;
   virtual Result destroyGraph(Graph graph) = 0;
+
+private:
+  static constexpr size_t kGraphs = 32;
+  std::shared_ptr<GraphPool> pool = std::make_shared<GraphPool>(kGraphs);
 };
 
 /// The driver of this machine, opened once per process; null, with the reason

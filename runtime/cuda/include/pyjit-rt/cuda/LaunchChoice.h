@@ -42,6 +42,8 @@ public:
   void passed();
   /// `next()` cannot be had, as far as this look is concerned.
   void failed(std::string why);
+  /// Until the first look, which is later then: as a program of its kind chose.
+  void assume(Variant variant);
   /// From now on, without measuring.
   void fix(Variant variant);
 
