@@ -155,7 +155,7 @@ CASES = {f.__name__: f for f in (newton, halve, power, layer, swap, many_rounds)
 BRANCHES = {f.__name__: f for f in (either, nested)}
 
 
-def check(fast: Callable, f: Callable, calls: list[tuple], rounds: int = 2) -> None:
+def check(fast: Callable, f: Callable, calls: list[tuple], rounds: int = 4) -> None:
     """All answers agree with ``f``; one program holds the loop or branch."""
     agree(fast, f, calls * rounds, rtol=1e-4, atol=1e-4)
     stats = pyjit.stats(fast)

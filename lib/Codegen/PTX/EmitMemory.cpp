@@ -91,9 +91,10 @@ Value Emitter::address(Value base, Value offset, int64_t constant,
                                      ArrayRef<LLVM::GEPArg>{offset});
   if (constant == 0)
     return result;
-  // A displacement has 32 bits; the lanes of one vector may be further apart.
+  // A constant displacement has few bits; lanes of one vector may be further
+  // apart.
   LLVM::GEPArg more = static_cast<int32_t>(constant);
-  if (!llvm::isInt<32>(constant))
+  if (!llvm::isInt<LLVM::kGEPConstantBitWidth>(constant))
     more = LLVM::ConstantOp::create(b, b.getI64Type(),
                                     b.getI64IntegerAttr(constant))
                .getResult();

@@ -107,9 +107,10 @@ Value KernelEmitter::address(Value base, Value offset, int64_t constant,
   // instruction's displacement holds.
   if (constant == 0)
     return at;
-  // A displacement has 32 bits; the lanes of one vector may be further apart.
+  // A constant displacement has few bits; lanes of one vector may be further
+  // apart.
   LLVM::GEPArg more = static_cast<int32_t>(constant);
-  if (!llvm::isInt<32>(constant))
+  if (!llvm::isInt<LLVM::kGEPConstantBitWidth>(constant))
     more = i64(constant);
   return LLVM::GEPOp::create(b, ptr, memory, at, ArrayRef<LLVM::GEPArg>{more});
 }

@@ -64,3 +64,20 @@ func.func @column_sum(%x: tensor<999x256xf32>) -> tensor<256xf32> attributes {py
   } -> tensor<256xf32>
   return %s : tensor<256xf32>
 }
+
+// Lanes that lie further apart than a constant displacement reaches.
+// CHECK: func.func @addi_far
+// CHECK: %[[ONE:.*]] = llvm.mlir.constant(1073741824 : i64) : i64
+// CHECK: llvm.getelementptr %{{.*}}[%[[ONE]]]
+// CHECK: %[[TWO:.*]] = llvm.mlir.constant(2147483648 : i64) : i64
+// CHECK: llvm.getelementptr %{{.*}}[%[[TWO]]]
+func.func @far(%x: tensor<4x16xi8, #tssa.strides<[1, 1073741824]>>) -> tensor<4x16xi8> attributes {pyjit.kernel, pyjit.schedule = {family = "flat", lanes = 4, vectors = 1, threads = 32}} {
+  %e = tensor.empty() : tensor<4x16xi8>
+  %r = linalg.generic {indexing_maps = [#id, #id], iterator_types = ["parallel", "parallel"]}
+      ins(%x : tensor<4x16xi8, #tssa.strides<[1, 1073741824]>>) outs(%e : tensor<4x16xi8>) {
+  ^bb0(%a: i8, %o: i8):
+    %t = arith.addi %a, %a : i8
+    linalg.yield %t : i8
+  } -> tensor<4x16xi8>
+  return %r : tensor<4x16xi8>
+}
