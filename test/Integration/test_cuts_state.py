@@ -701,7 +701,7 @@ def test_first_parameter_deleted_before_a_cut(compile: Compile) -> Steps:
         del a
         time.time()
         try:
-            return y, a
+            return y, a  # noqa: F821
         except UnboundLocalError as error:
             return y, str(error)
 

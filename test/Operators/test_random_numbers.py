@@ -49,9 +49,9 @@ def overloads() -> Iterator[torch._C.FunctionSchema]:
             continue
         packet = getattr(torch.ops.aten, name, None)
         overload = getattr(packet, schema.overload_name or "default", None)
-        if overload and torch.Tag.nondeterministic_seeded in overload.tags:
-            if spelling(name):
-                yield schema
+        draws = overload and torch.Tag.nondeterministic_seeded in overload.tags
+        if draws and spelling(name):
+            yield schema
 
 
 def full_name(schema: torch._C.FunctionSchema) -> str:
