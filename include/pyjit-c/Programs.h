@@ -329,6 +329,12 @@ typedef enum PyjitMockOp {
   PYJIT_MOCK_RETURN = 64 // the call's result is register a; last
 } PyjitMockOp;
 
+/// Flags of VIEW: what refgraph.shown said of the tensor.
+#define PYJIT_MOCK_FLAG_DETACHED 1
+#define PYJIT_MOCK_FLAG_OF_DETACHED 2
+#define PYJIT_MOCK_FLAG_NO_GRAD 4
+#define PYJIT_MOCK_FLAG_GRAD 8
+
 /// VIEW with b != 0: sizes and strides that are PYJIT_ANY_DIM, in order, and
 /// then what is added to the offset are computed by pools.ints from b - 1 on:
 /// the number of symbols and their registers (ints), and for each of these sums

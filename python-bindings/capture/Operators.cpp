@@ -267,6 +267,30 @@ Post Session::format(PyObject *o) {
       PyCode_Check(o))
     end("printing a " + typeName(o)); // its address
   else
-    readDeep(o);
+    formatParts(o);
   return Post::Fresh;
+}
+
+/// A container prints its elements by their own classes.
+void Session::formatParts(PyObject *o) {
+  readDeep(o);
+  auto part = [&](PyObject *element) {
+    if (!isValue(element) && !ended())
+      format(element);
+  };
+  // One that holds itself prints that as dots.
+  if (Py_ReprEnter(o) != 0)
+    return;
+  if (PyList_Check(o) || PyTuple_Check(o)) {
+    for (Py_ssize_t i = 0; i < PySequence_Fast_GET_SIZE(o); ++i)
+      part(PySequence_Fast_GET_ITEM(o, i));
+  } else if (PyDict_Check(o)) {
+    PyObject *key, *value;
+    Py_ssize_t position = 0;
+    while (PyDict_Next(o, &position, &key, &value)) {
+      part(key);
+      part(value);
+    }
+  }
+  Py_ReprLeave(o);
 }

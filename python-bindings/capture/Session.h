@@ -264,6 +264,7 @@ public:
   Post compare(PyObject *left, PyObject *right, const char *op);
   void identity(PyObject *left, PyObject *right);
   Post format(PyObject *object);
+  void formatParts(PyObject *container);
   void exceptionArguments(PyObject *exception);
 
   //===--- Functions that C code calls (Calls.cpp)

@@ -11,6 +11,7 @@
 #include <c10/core/impl/LocalDispatchKeySet.h>
 #include <c10/core/impl/TorchDispatchModeTLS.h>
 #include <torch/csrc/autograd/python_variable.h>
+#include <torch/csrc/autograd/variable.h>
 
 #include <algorithm>
 #include <cstring>
@@ -334,6 +335,26 @@ bool TensorRecorder::requiresGrad(PyObject *object) {
   return THPVariable_Unpack(object).requires_grad();
 }
 
+/// The tensor that autograd counts a view as part of.
+static const at::TensorImpl *baseOf(const at::TensorBase &t) {
+  return t.is_view() ? t._base().unsafeGetTensorImpl()
+                     : t.unsafeGetTensorImpl();
+}
+
+/// How autograd sees a tensor that shares memory with `other`, which the call
+/// was given or made first; empty: as a view of it, made in `gradMode`.
+static std::string shownAs(const at::TensorBase &t, const at::TensorBase &other,
+                           bool gradMode) {
+  if (!t.is_view())
+    return "detached";
+  if (baseOf(t) != baseOf(other))
+    return "view of detached";
+  auto meta = torch::autograd::impl::get_view_autograd_meta(t);
+  bool made = !meta || meta->get_creation_meta() !=
+                           torch::autograd::CreationMeta::NO_GRAD_MODE;
+  return made == gradMode ? "" : made ? "grad" : "no_grad";
+}
+
 /// Says how far the version counters of inputs and of what leaves went, and
 /// which tensors require grad: neither follows from the operators alone.
 void TensorRecorder::writeCounters() {
@@ -350,19 +371,38 @@ void TensorRecorder::writeCounters() {
       return info.impl.get();
     return info.impl->unsafe_storage().unsafeGetStorageImpl();
   };
-  std::set<const void *> externals;
+  std::map<const void *, at::TensorBase> externals;
   for (auto &entry : impl->tensors) {
     const TensorInfo &info = entry.second;
     if (!info.external || info.value < 0)
       continue;
-    externals.insert(storageOf(info));
     at::TensorBase t(info.impl);
+    externals.emplace(storageOf(info), t);
     if (int64_t count = versionOf(t) - info.version)
       counts[storageOf(info)] = {&info, count};
   }
+  std::map<const void *, at::TensorBase> first = externals;
+  std::map<const void *, int> values;
   for (const at::Tensor &t : impl->leaving) {
     const TensorInfo *info = impl->find(t);
-    if (!info || externals.count(storageOf(*info)))
+    if (!info || t.is_view() || externals.count(storageOf(*info)))
+      continue;
+    auto [value, isNew] = values.emplace(storageOf(*info), info->value);
+    if (!isNew && value->second < info->value)
+      continue;
+    value->second = info->value;
+    first.insert_or_assign(storageOf(*info), t);
+  }
+  for (const at::Tensor &t : impl->leaving) {
+    const TensorInfo *info = impl->find(t);
+    if (!info || info->external)
+      continue;
+    if (auto other = first.find(storageOf(*info));
+        other != first.end() && !other->second.is_same(t) && !t.is_inference())
+      if (std::string how = shownAs(t, other->second, impl->state.gradMode);
+          !how.empty())
+        line("shown", *info, " \"" + how + "\"");
+    if (externals.count(storageOf(*info)))
       continue;
     auto &count = counts[storageOf(*info)];
     if (int64_t version = versionOf(t); version > count.second)

@@ -6,8 +6,10 @@
 #include "capture/cpython_3_12.h"
 
 #include <ATen/ops/as_strided.h>
+#include <ATen/ops/detach.h>
 #include <ATen/ops/view_as_complex.h>
 #include <ATen/ops/view_as_real.h>
+#include <c10/core/GradMode.h>
 #include <structmember.h>
 #include <torch/csrc/Size.h>
 #include <torch/csrc/autograd/python_variable.h>
@@ -232,6 +234,18 @@ static at::Tensor retyped(const at::Tensor &tensor, c10::ScalarType type) {
   return at::as_strided(tensor, {count}, {1}, 0).view(type);
 }
 
+/// What `detach()` of a view gives: the same memory and version counter, and
+/// nothing that autograd knows of.
+static at::Tensor detachedPart(const at::Tensor &tensor, at::IntArrayRef sizes,
+                               at::IntArrayRef strides, int64_t offset) {
+  at::Tensor whole = tensor.detach();
+  auto *impl = whole.unsafeGetTensorImpl();
+  impl->set_allow_tensor_metadata_change(true);
+  impl->set_sizes_and_strides(sizes, strides, offset);
+  impl->set_allow_tensor_metadata_change(false);
+  return whole;
+}
+
 /// Puts what depends on symbols into sizes and strides; returns what is added
 /// to the offset.
 static int64_t computeDims(const int64_t *code,
@@ -271,6 +285,15 @@ PyObject *Mock::makeView(const PyjitInst &inst,
       strides(dims.data() + meta.rank, meta.rank);
   auto type = c10::ScalarType(meta.dtype);
   try {
+    std::optional<c10::AutoGradMode> mode;
+    if (inst.flags & (PYJIT_MOCK_FLAG_NO_GRAD | PYJIT_MOCK_FLAG_GRAD))
+      mode.emplace(inst.flags & PYJIT_MOCK_FLAG_GRAD);
+    if (inst.flags & PYJIT_MOCK_FLAG_OF_DETACHED)
+      tensor = tensor.detach();
+    if (inst.flags & PYJIT_MOCK_FLAG_DETACHED &&
+        tensor.scalar_type() == type)
+      return wrap(detachedPart(tensor, sizes, strides,
+                               tensor.storage_offset() + offset));
     if (tensor.scalar_type() != type) {
       // A guard has compared the base's offset.
       int64_t begin = tensor.storage_offset() * tensor.element_size() /

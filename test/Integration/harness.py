@@ -65,6 +65,7 @@ def snapshot(value: object) -> object:
             "dtype": value.dtype,
             "shape": tuple(value.shape),
             "requires_grad": value.requires_grad,
+            "is_leaf": value.is_leaf,
             "device": value.device,
         }
         if value.layout == torch.strided:

@@ -6,8 +6,18 @@ import collections
 import traceback
 from typing import Any
 
+import pytest
 import torch
-from Integration.harness import Compile, Steps, attempt, module_of, scenario, values
+from Integration.harness import (
+    ANY,
+    Compile,
+    Steps,
+    attempt,
+    module_of,
+    scenario,
+    tell,
+    values,
+)
 from torch import nn
 
 
@@ -760,3 +770,36 @@ def test_out_beside_what_is_read(compile: Compile) -> Steps:
     for seed in range(4):
         x = values(3, 6, seed=seed)
         yield f(x), x
+
+
+VIEWS = {
+    "detach": "return p.detach(), p.detach()[1:]",
+    "view without grad": "with torch.no_grad():\n        v = p.view(-1)\n        w = v[1:]\n    return v, w",
+    "part without grad": "with torch.no_grad():\n        v = p[1:]\n    return v.detach(), x * 2",
+    "view with grad": "with torch.enable_grad():\n        v = x.view(-1)\n    return v, v.detach()",
+    "leaf and detached": "leaf = torch.zeros(3, requires_grad=True)\n"
+    "    return leaf.detach(), leaf, leaf.detach()[1:]",
+    "written": "y = x * 2\n    d = y.detach()\n    d.add_(1)\n    return y, d, y[1:]",
+    "detached and written": "d = x.detach()\n    d.mul_(2)\n    return d, x[0]",
+}
+
+
+@pytest.mark.parametrize("grad", [False, True])
+@pytest.mark.parametrize("way", VIEWS)
+def test_views_as_autograd_sees_them(way: str, grad: bool) -> None:
+    def story(compile: Compile) -> Steps:
+        f = compile(module_of(f"import torch\ndef f(x, p):\n    {VIEWS[way]}\n").f)
+        for seed in range(4):
+            x, p = values(3, 4, seed=seed), values(3, 4, seed=seed).requires_grad_()
+            shown = attempt(f, x, p)
+            yield shown, x, p
+            yield [(t.is_leaf, t.grad_fn is None, t._version) for t in (*shown, x, p)]
+            if not shown[0].requires_grad:
+                with torch.no_grad():
+                    shown[0].add_(1)  # memory and counters are shared
+            if not any(t.requires_grad for t in shown):
+                yield shown, x, p, [t._version for t in (*shown, x, p)]
+
+    # In grad mode an operator on what requires grad is left to eager.
+    left = grad and way in ("detach", "part without grad", "leaf and detached")
+    tell(story, captured=not left and "late", cuts=ANY, grad=grad)

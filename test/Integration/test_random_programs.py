@@ -41,6 +41,11 @@ def compare(
     assert want._version == have._version, (
         f"{what}: version {want._version} became {have._version}"
     )
+    if rtol == 0 and want.is_floating_point():
+        zeros = torch.stack([want.detach() == 0, torch.signbit(want.detach())])
+        ours = torch.stack([have.detach() == 0, torch.signbit(have.detach())])
+        same = (zeros.all(0) == ours.all(0)).all()
+        assert same, f"{what}: signs of zeros of {want} became {have}"
     if not want.dtype.is_floating_point:
         assert torch.equal(want, have), f"{what}: {want} became {have}"
         return

@@ -492,6 +492,13 @@ void TensorOp::replaceArguments(ArrayAttr args, ValueRange kept) {
   getInputsMutable().assign(kept);
 }
 
+LogicalResult ShownOp::verify() {
+  if (getMode() == "detached" || getMode() == "view of detached" ||
+      getMode() == "no_grad" || getMode() == "grad")
+    return success();
+  return emitOpError("in an unknown way: '") << getMode() << "'";
+}
+
 LogicalResult ViewOp::verify() {
   auto base = cast<TensorType>(getBase().getType());
   auto type = cast<TensorType>(getResult().getType());

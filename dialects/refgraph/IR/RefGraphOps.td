@@ -623,6 +623,24 @@ def RefGraph_RequireGradOp : RefGraph_Op<"require_grad", [
   let assemblyFormat = "$tensor attr-dict `:` type($tensor)";
 }
 
+def RefGraph_ShownOp : RefGraph_Op<"shown", [
+    ParentOneOf<["TraceOp", "IfOp"]>]> {
+  let summary = "how autograd sees a tensor that shares another's memory";
+  let description = [{
+    `"detached"`: it is no view to autograd (`detach()`). `"view of detached"`:
+    a view of such a tensor. `"no_grad"`, `"grad"`: a view that was made in this
+    grad mode, where that is another than the call began with. Without this
+    line it is a view like any.
+
+    ```mlir
+    refgraph.shown %v "detached" : !refgraph.tensor<[4], [1], f32, "cpu">
+    ```
+  }];
+  let arguments = (ins RefGraph_Tensor:$tensor, StrAttr:$mode);
+  let assemblyFormat = "$tensor $mode attr-dict `:` type($tensor)";
+  let hasVerifier = 1;
+}
+
 def RefGraph_LeaveOp : RefGraph_Op<"leave", [Terminator,
     ParentOneOf<["TraceOp", "MockOp"]>]> {
   let summary = "what the call returns";
@@ -715,7 +733,8 @@ def RefGraph_ViewOp : RefGraph_Op<"view", [HasParent<"MockOp">]> {
   let description = [{
     The result type says shape, strides and element type; `offset` is its storage
     offset less the base's, in elements of the result; `plus` is added to it.
-    Symbol N of the type and of that expression is the Nth of `symbols`.
+    Symbol N of the type and of that expression is the Nth of `symbols`. `shown`
+    is what refgraph.shown said of it.
 
     ```mlir
     %v = refgraph.view %x offset 2 : !refgraph.tensor<[4], [1], f32, "cpu"> -> !refgraph.tensor<[2], [1], f32, "cpu">
@@ -723,10 +742,11 @@ def RefGraph_ViewOp : RefGraph_Op<"view", [HasParent<"MockOp">]> {
   }];
   let arguments = (ins RefGraph_Tensor:$base, I64Attr:$offset,
                        OptionalAttr<AffineMapAttr>:$plus,
-                       Variadic<RefGraph_ObjType>:$symbols);
+                       Variadic<RefGraph_ObjType>:$symbols,
+                       OptionalAttr<StrAttr>:$shown);
   let results = (outs RefGraph_Tensor:$result);
   let assemblyFormat = [{
-    $base `offset` $offset (`plus` $plus^)?
+    $base `offset` $offset (`plus` $plus^)? (`shown` $shown^)?
     (`symbols` `(` $symbols^ `:` type($symbols) `)`)? attr-dict
     `:` type($base) `->` type($result)
   }];

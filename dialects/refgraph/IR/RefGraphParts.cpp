@@ -35,7 +35,7 @@ LogicalResult TraceOp::verifyRegions() {
                     LengthOp, KeysOp, OffsetOp, SameOp, DistinctOp, StateOp,
                     ArithOp, CompareOp, SizeOp, StrideOp, LayoutOp, SymbolOp,
                     TensorOp, DecideOp, ExpectOp, IfOp, CreateOp, SetOp,
-                    DeleteOp, AppendOp, ReplaceOp, AdvanceOp, RequireGradOp,
+                    DeleteOp, AppendOp, ReplaceOp, AdvanceOp, ShownOp, RequireGradOp,
                     LeaveOp>(*this);
 }
 

@@ -106,7 +106,7 @@ private:
       for (Value number : plan.symbolNumbers)
         symbols.push_back(getObject(number, loc));
     return ViewOp::create(builder, loc, type, getObject(view.base, loc),
-                          known.value_or(0), plus, symbols);
+                          known.value_or(0), plus, symbols, view.shown);
   }
 
   TraceOp trace;

@@ -561,7 +561,7 @@ FailureOr<Value> PartComposer::append(TraceOp part, ArrayRef<Value> arguments,
           return op.emitError("sets a context variable in one arm");
         settings.push_back(copy);
       }
-    } else if (isa<AdvanceOp>(op)) {
+    } else if (isa<AdvanceOp, ShownOp>(op)) {
       body.clone(op, mapping);
     } else if (isa<ExpectOp>(op)) {
       if (inArm)

@@ -281,6 +281,9 @@ RecordPlan::getDistance(Value value, Value base, Operation *user) const {
 LogicalResult RecordPlan::planResults(TraceOp trace) {
   llvm::MapVector<Value, SmallVector<Value>> fresh;
   SmallVector<Value> bases;
+  llvm::DenseMap<Value, StringAttr> shown;
+  for (auto op : trace.getBody().getOps<ShownOp>())
+    shown[getNode(op.getTensor())] = op.getModeAttr();
   for (Value value : escaping) {
     if (!isa<TensorType>(value.getType()) || isExternal(value))
       continue;
@@ -296,7 +299,7 @@ LogicalResult RecordPlan::planResults(TraceOp trace) {
         getDistance(value, *base, user);
     if (failed(distance))
       return failure();
-    views[value] = {*base, *distance};
+    views[value] = {*base, *distance, shown.lookup(value)};
     bases.push_back(*base);
   }
   for (auto &[root, members] : fresh) {
@@ -313,7 +316,7 @@ LogicalResult RecordPlan::planResults(TraceOp trace) {
           getDistance(member, root, escapesAt.lookup(member));
       if (failed(distance))
         return failure();
-      views[member] = {root, *distance};
+      views[member] = {root, *distance, shown.lookup(member)};
     }
   }
   for (Value base : bases)

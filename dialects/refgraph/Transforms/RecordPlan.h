@@ -48,6 +48,7 @@ public:
     mlir::Value base; // node of an external tensor or of a result
     /// From the base's storage offset, in elements of the view.
     operators::SizePolynomial offset;
+    mlir::StringAttr shown; // of refgraph.shown
   };
   /// How often the call wrote the memory of inputs, kept tensors and results.
   llvm::SmallVector<std::pair<mlir::Value, int64_t>> advances;

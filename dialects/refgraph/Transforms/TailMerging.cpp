@@ -84,7 +84,7 @@ private:
   Value rebuild(Value value, OpBuilder &builder);
   Operation *cloneWith(Operation *op, ArrayRef<Value> operands,
                        OpBuilder &builder);
-  void cloneAdvances(IfOp merged, const Split &split, OpBuilder &builder);
+  void cloneCounters(IfOp merged, const Split &split, OpBuilder &builder);
   void eraseLeftovers(IfOp merged, unsigned tailSize);
 
   ArrayRef<Operation *> getTail(unsigned side, unsigned size) const {
@@ -392,9 +392,10 @@ void TailMerger::cloneTail(unsigned tailSize, OpBuilder &builder) {
   }
 }
 
+/// What the arms said of tensors that are visible behind them.
 /// Which arm runs is known on the device alone, so a counter advances as far as
 /// the arm that writes more often would have it.
-void TailMerger::cloneAdvances(IfOp merged, const Split &split,
+void TailMerger::cloneCounters(IfOp merged, const Split &split,
                                OpBuilder &builder) {
   llvm::MapVector<Value, int64_t> most;
   for (unsigned side : {0, 1}) {
@@ -416,6 +417,13 @@ void TailMerger::cloneAdvances(IfOp merged, const Split &split,
   }
   for (auto [tensor, count] : most)
     AdvanceOp::create(builder, merged.getLoc(), tensor, count);
+  for (auto shown : merged->getRegion(0).front().getOps<ShownOp>()) {
+    Value node = composer.getNode(shown.getTensor());
+    if (Value copy = cloned.lookupOrNull(node))
+      node = copy;
+    if (node.getParentBlock() == block)
+      ShownOp::create(builder, shown.getLoc(), node, shown.getModeAttr());
+  }
 }
 
 /// Drops the arms' own objects and writes, and the two originals of the tail.
@@ -471,7 +479,7 @@ FailureOr<ArmEnd> TailMerger::run(const ArmEnd (&arms)[2],
     end.writes.push_back(cloneWith(write, operands, builder));
   }
   end.left = rebuild(arms[0].left, builder);
-  cloneAdvances(merged, *split, builder);
+  cloneCounters(merged, *split, builder);
   eraseLeftovers(merged, split->tailSize);
   return end;
 }
