@@ -131,7 +131,7 @@ PyObject *Run::askPlanner(Session &next, const std::vector<PyObject **> &places,
     PyTuple_SET_ITEM(values, i, Py_NewRef(object));
     bool result = i + 1 == depth; // of the instruction cut at
     // No record can look at a nested or a sparse tensor.
-    bool foreign = next.isTensor(object) && !TensorRecorder::isPlain(object);
+    bool foreign = next.isTensor(object) && !TensorRecorder::hasStrides(object);
     kinds += opaque.count(object) || foreign ? 'u'
              : followed.count(object)        ? 'l'
              : isValue(object)               ? (result ? 'r' : 'v')

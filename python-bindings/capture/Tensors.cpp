@@ -267,7 +267,7 @@ bool TensorRecorder::describe(PyObject *object, bool parameter,
 
 std::string TensorRecorder::typeText(PyObject *object) {
   // A nested tensor throws when asked for its sizes; it is only passed on.
-  if (!isPlain(object))
+  if (!hasStrides(object))
     return "!refgraph.obj<\"torch.Tensor\">";
   return impl->type(THPVariable_Unpack(object));
 }
@@ -327,8 +327,9 @@ int TensorRecorder::truthOf(PyObject *object) {
 void TensorRecorder::suspend(bool on) { impl->suspended = on; }
 bool TensorRecorder::suspended() const { return impl->suspended; }
 
-bool TensorRecorder::isPlain(PyObject *object) {
-  return !unsupportedTensor(THPVariable_Unpack(object));
+bool TensorRecorder::hasStrides(PyObject *object) {
+  const at::Tensor &t = THPVariable_Unpack(object);
+  return t.layout() == at::kStrided && !t.unsafeGetTensorImpl()->is_nested();
 }
 
 bool TensorRecorder::requiresGrad(PyObject *object) {

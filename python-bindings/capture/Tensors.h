@@ -58,8 +58,8 @@ public:
   bool isData(PyObject *tensor);
   /// Records what Python saw of a tensor's storage offset.
   void readOffset(PyObject *tensor);
-  /// Whether a record may look at a tensor.
-  static bool isPlain(PyObject *tensor);
+  /// No record looks at one that has none: a nested or a sparse tensor.
+  static bool hasStrides(PyObject *tensor);
   bool requiresGrad(PyObject *tensor);
   /// At the end of a trace, when all that leaves is known.
   void writeCounters();
