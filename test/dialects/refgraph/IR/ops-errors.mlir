@@ -553,3 +553,13 @@ refgraph.mock @f inputs(%x: !T) {
   %v = refgraph.view %x offset 0 : !T -> !refgraph.tensor<[s0], [1], f32, "cpu">
   refgraph.leave %v : !refgraph.tensor<[s0], [1], f32, "cpu">
 }
+
+// -----
+
+refgraph.trace @f {
+  %e = refgraph.external
+  %x = refgraph.get %e arg(0, "x") : !refgraph.tensor<[4], [1], f32, "cpu">
+  // expected-error @+1 {{in an unknown way: 'upside down'}}
+  refgraph.shown %x "upside down" : !refgraph.tensor<[4], [1], f32, "cpu">
+  refgraph.leave %x : !refgraph.tensor<[4], [1], f32, "cpu">
+}
