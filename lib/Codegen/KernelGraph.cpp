@@ -188,7 +188,11 @@ void KernelGraph::dropEmptyRows() {
       auto zero = std::make_unique<Node>();
       zero->kind = Node::Kind::Constant;
       zero->type = store.node->type;
-      zero->constant = Builder(zero->type.getContext()).getZeroAttr(zero->type);
+      Builder builder(zero->type.getContext());
+      // Kernels compute without signs.
+      if (zero->type.isUnsignedInteger())
+        zero->type = builder.getIntegerType(zero->type.getIntOrFloatBitWidth());
+      zero->constant = builder.getZeroAttr(zero->type);
       store.node = zero.get();
       nodes.push_back(std::move(zero));
     }

@@ -803,3 +803,16 @@ def test_views_as_autograd_sees_them(way: str, grad: bool) -> None:
     # In grad mode an operator on what requires grad is left to eager.
     left = grad and way in ("detach", "part without grad", "leaf and detached")
     tell(story, captured=not left and "late", cuts=ANY, grad=grad)
+
+
+@scenario
+def test_unsigned_rows_without_elements(compile: Compile) -> Steps:
+    """Found by the random programs: the kernel of such rows did not compile."""
+
+    def g(x: torch.Tensor) -> Any:
+        y = x + 2
+        return y, y.sum(-1, dtype=torch.float32)
+
+    f = compile(g)
+    for _ in range(3):
+        yield f(torch.zeros(3, 0, dtype=torch.uint8))
