@@ -314,7 +314,7 @@ Record::Outcome Record::launchGraph(Frame &frame) {
         prepared ? prepared->values(use, inputs.data()) : nullptr;
     if (measuring)
       start = std::chrono::steady_clock::now();
-    if (!launch->run(inputs.data(), cached, frame.outputs.data()))
+    if (!launch->runOrRestore(inputs.data(), cached, frame.outputs.data()))
       outcome = Outcome::Miss;
     if (measuring)
       frame.launchTime = std::chrono::steady_clock::now() - start;

@@ -8,6 +8,7 @@
 
 #include "pyjit-rt/Control.h"
 
+#include <ATen/Context.h>
 #include <ATen/EmptyTensor.h>
 #include <ATen/ScalarOps.h>
 #include <ATen/core/LegacyTypeDispatch.h>
@@ -124,8 +125,11 @@ bool TorchExecutor::plan(std::string &error) {
     kernelSteps += step.kind == StepKind::Kernel;
     expects |= step.kind == StepKind::Expect;
     callOf.push_back(calls.size());
-    if (step.kind == StepKind::Call && !planCall(step, error))
+    if (step.kind != StepKind::Call)
+      continue;
+    if (!planCall(step, error))
       return false;
+    random |= calls.back().op.hasTag(at::Tag::nondeterministic_seeded);
   }
   return true;
 }
@@ -226,6 +230,54 @@ bool TorchExecutor::run(const at::Tensor *inputs, const at::Tensor *cached,
     outputs[i] = ownOutput(*arena, i);
   giveArena(std::move(arena));
   return answered;
+}
+
+namespace {
+/// The default generators that a program draws from, as they are now.
+class Generators {
+public:
+  explicit Generators(const Header &header) {
+    keep(at::kCPU);
+    if (header.variants && c10::DeviceType(header.deviceType) != at::kCPU)
+      keep(at::Device(c10::DeviceType(header.deviceType),
+                      c10::DeviceIndex(header.deviceIndex)));
+  }
+  void restore() {
+    for (auto &[generator, state] : kept) {
+      std::lock_guard<std::mutex> lock(generator.mutex());
+      generator.set_state(state);
+    }
+  }
+
+private:
+  void keep(at::Device device) {
+    at::Generator generator = at::globalContext().defaultGenerator(device);
+    std::lock_guard<std::mutex> lock(generator.mutex());
+    try {
+      kept.emplace_back(generator, generator.get_state());
+    } catch (const c10::Error &) {
+      // A generator that a graph of the user's own captures tells nothing.
+    }
+  }
+  std::vector<std::pair<at::Generator, at::Tensor>> kept;
+};
+} // namespace
+
+bool TorchExecutor::runOrRestore(const at::Tensor *inputs,
+                                 const at::Tensor *cached,
+                                 at::Tensor *outputs) {
+  if (!random)
+    return run(inputs, cached, outputs);
+  Generators before(program.header());
+  try {
+    bool answered = run(inputs, cached, outputs);
+    if (!answered)
+      before.restore();
+    return answered;
+  } catch (...) {
+    before.restore();
+    throw;
+  }
 }
 
 /// Output `i` as a tensor that shares its memory with nothing else.

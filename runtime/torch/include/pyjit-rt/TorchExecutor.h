@@ -86,6 +86,10 @@ public:
   /// threads at once.
   virtual bool run(const at::Tensor *inputs, const at::Tensor *cached,
                    at::Tensor *outputs);
+  /// `run`, after which PyTorch's generators are as they were before it unless
+  /// it has answered: eager does then, and draws the same numbers.
+  bool runOrRestore(const at::Tensor *inputs, const at::Tensor *cached,
+                    at::Tensor *outputs);
   /// Waits until the device has done everything that it was told; false where
   /// that cannot be asked now. Nothing to wait for on the CPU.
   virtual bool settle() { return true; }
@@ -173,6 +177,7 @@ protected:
   std::vector<size_t> callOf;  // by step: the plan of a Call
   size_t kernelSteps = 0;
   bool expects = false;
+  bool random = false; ///< some call draws from a generator
   bool briefRun = false;
   std::vector<bool> inputUsed;
   /// By slot: a library call, a view or the caller sees the tensor; a kernel
