@@ -12,6 +12,8 @@ answer (comparisons, floor, casts to integers, argmax) takes exact operands only
 
 from __future__ import annotations
 
+import contextlib
+from collections.abc import Iterator
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -20,6 +22,7 @@ from hypothesis import strategies as st
 
 DTYPES = [torch.float32] * 4 + [torch.bfloat16, torch.float16] * 2
 DTYPES += [torch.float64, torch.int64, torch.int32, torch.bool, torch.uint8]
+DTYPES += [torch.int8, torch.int16]
 LOW = (torch.bfloat16, torch.float16)
 LAYOUTS = ["plain", "plain", "transposed", "strided", "offset", "expanded"]
 BASES = [(4, 4), (3, 5), (2, 3, 4), (8,), (1, 4), (16, 17), (4, 1), (), (2, 1, 3, 2)]
@@ -27,6 +30,9 @@ BASES += [(0, 4), (3, 0), (0,), (1,), (33,), (5, 1, 4)]
 ALIASES = ["{v}", "{v}", "{v}.detach()", "{v}[1:]", "{v}.t()", "{v}.view(-1)[1:]"]
 ALIASES += ["{v}[::2]", "{v}.transpose(0, -1)", "{v}[0]", "{v}.unsqueeze(0)"]
 ALIASES += ["{v}.expand(2, *{v}.shape)", "{v}[..., :-1]", "{v}.flatten()"]
+# Sizes that cross the limits of threads, of split reductions and of vectors.
+LARGE = [(300_000,), (70, 4097), (3, 65_537), (2, 3, 33_000), (4099, 33)]
+DEFAULTS = [torch.float32] * 6 + [torch.float64, torch.bfloat16, torch.float16]
 NUMBERS = ["2", "-1", "0.5", "3", "0", "True"]
 
 
@@ -92,13 +98,18 @@ class Program:
     results: list[str] = field(default_factory=list)
     exact: list[bool] = field(default_factory=list)
     options: dict[str, bool | str] = field(default_factory=dict)
+    default: torch.dtype = torch.float32  # what torch.get_default_dtype() is
+    autocast: bool = False  # to bfloat16, within the function
     device: str = "cpu"  # where it is checked; it grows on the CPU
 
     def names(self) -> list[str]:
         return [f"v{i}" for i in range(len(self.inputs))]
 
     def source(self) -> str:
-        body = "".join(f"    {line}\n" for line in self.lines)
+        indent = "    " * (2 if self.autocast else 1)
+        body = "".join(f"{indent}{line}\n" for line in self.lines)
+        if self.autocast:
+            body = f"    with torch.autocast('cpu'):\n{body}" if body else ""
         names = ", ".join(self.names())
         return f"def f({names}):\n{body}    return ({', '.join(self.results)},)\n"
 
@@ -109,6 +120,23 @@ class Program:
             f"{name} = {one.source(seed + i, grow, where)}"
             for i, (name, one) in enumerate(pairs)
         ]
+
+    @contextlib.contextmanager
+    def world(self) -> Iterator[None]:
+        """The settings that calls are made with."""
+        before = torch.get_default_dtype()
+        torch.set_default_dtype(self.default)
+        try:
+            with torch.no_grad():
+                yield
+        finally:
+            torch.set_default_dtype(before)
+
+    def run(self, scope: dict[str, Any]) -> None:
+        """Carries out the function's lines on the inputs in `scope`."""
+        with self.world(), torch.autocast("cpu", enabled=self.autocast):
+            for line in self.lines:
+                exec(line, scope)
 
     def scope(self, seed: int, grow: int = 0, device: str = "") -> dict[str, Any]:
         scope: dict[str, Any] = {"torch": torch, "make": make, "index": index}
@@ -128,7 +156,7 @@ class Program:
             "import torch, pyjit\n"
             "from Integration.random_programs import index, make\n"
             f"{self.source()}"
-            "torch.set_grad_enabled(False)\n"
+            f"torch.set_grad_enabled(False); torch.set_default_dtype({self.default})\n"
             f"fast = pyjit.compile(f, options={{'strict': True, **{self.options}}})\n"
             "for _ in range(2):\n"
             f"    {inputs}\n    print({call}, [{', '.join(self.names())}])\n"
@@ -243,6 +271,7 @@ class Builder:
             else:
                 (self.indices if one.kind == "index" else self.tensors).append(name)
         self.count = len(program.inputs)
+        self.limit = 3 * max(1366, *(self.scope[name].numel() for name in self.tensors))
         self.inexact: set[int] = set()
         # Statements that raise for some values: an operator whose result nothing
         # uses is dropped, with what it would have raised, so these are used.
@@ -301,28 +330,28 @@ class Builder:
 
     def runs(self, line: str, name: str | None = None) -> bool:
         """Runs a line on top of the program so far; on an error restores the world."""
+        program = self.program
         try:
-            with torch.no_grad():
+            with program.world(), torch.autocast("cpu", enabled=program.autocast):
                 exec(line, self.scope)
             if name is None:
                 return True
             value = self.scope[name]
-            if isinstance(value, torch.Tensor) and value.numel() <= 4096:
+            if isinstance(value, torch.Tensor) and value.numel() <= self.limit:
                 return value.dim() <= 5
         except (RuntimeError, IndexError, ValueError, TypeError):
             pass
         inexact = {n for n in self.tensors if not self.is_exact(n)}
         self.scope = self.program.scope(0)
-        with torch.no_grad():
-            for earlier in self.program.lines:
-                exec(earlier, self.scope)
+        program.run(self.scope)
         self.inexact = {self.storage(n) for n in inexact}
         return False
 
 
 @st.composite
 def inputs(draw: st.DrawFn) -> list[Input]:
-    base = draw(st.sampled_from(BASES))
+    large = draw(st.integers(0, 24)) == 24
+    base = draw(st.sampled_from(LARGE if large else BASES))
     found = [Input("tensor", base, draw(st.sampled_from(DTYPES)))]
     found[0].layout = draw(st.sampled_from(LAYOUTS))
     for _ in range(draw(st.integers(0, 3))):
@@ -355,6 +384,8 @@ def inputs(draw: st.DrawFn) -> list[Input]:
 def programs(draw: st.DrawFn) -> Program:
     program = Program(draw(inputs()))
     program.options = {"eager_rounding": draw(st.booleans())}
+    program.default = draw(st.sampled_from(DEFAULTS))
+    program.autocast = draw(st.integers(0, 9)) == 9
     builder = Builder(program)
     for _ in range(draw(st.integers(1, 12))):
         kind, template = draw(st.sampled_from(TEMPLATES))

@@ -13,12 +13,14 @@ what a change to the compiler should pass).
 from __future__ import annotations
 
 import os
+from collections.abc import Sequence
 from typing import Any
 
 import pytest
 import torch
 from hypothesis import HealthCheck, Phase, given, settings
-from Integration.random_programs import LOW, Program, programs
+from Integration.random_programs import Program, programs
+from Integration.tolerances import apart, bounds
 
 EXAMPLES = int(os.environ.get("PYJIT_EXAMPLES", "200"))
 # (seed, how much larger each dimension is)
@@ -28,7 +30,7 @@ reasons: dict[str, int] = {}
 
 
 def compare(
-    want: torch.Tensor, have: torch.Tensor, what: str, rtol: float, atol: float
+    want: torch.Tensor, have: torch.Tensor, what: str, bound: torch.Tensor | float
 ) -> None:
     assert want.dtype == have.dtype, f"{what}: dtype {want.dtype} became {have.dtype}"
     assert want.shape == have.shape, f"{what}: shape {want.shape} became {have.shape}"
@@ -41,34 +43,14 @@ def compare(
     assert want._version == have._version, (
         f"{what}: version {want._version} became {have._version}"
     )
-    if rtol == 0 and want.is_floating_point():
-        zeros = torch.stack([want.detach() == 0, torch.signbit(want.detach())])
-        ours = torch.stack([have.detach() == 0, torch.signbit(have.detach())])
-        same = (zeros.all(0) == ours.all(0)).all()
-        assert same, f"{what}: signs of zeros of {want} became {have}"
-    if not want.dtype.is_floating_point:
-        assert torch.equal(want, have), f"{what}: {want} became {have}"
-        return
-    torch.testing.assert_close(
-        have,
-        want,
-        rtol=rtol,
-        atol=atol,
-        equal_nan=True,
-        check_stride=False,
-        msg=lambda m: f"{what}: {m}",
-    )
-
-
-def tolerance(scope: dict[str, Any]) -> tuple[float, float]:
-    """By the coarsest type and the largest number that the eager run met."""
-    tensors = [v for v in scope.values() if isinstance(v, torch.Tensor)]
-    floats = [t.double() for t in tensors if t.dtype.is_floating_point and t.numel()]
-    largest = max((float(t[t.isfinite()].abs().max()) for t in floats
-                   if t.isfinite().any()), default=1.0)  # fmt: skip
-    low = any(t.dtype in LOW for t in tensors)
-    unit = 3e-2 if low else 1e-4
-    return unit, unit * max(1.0, largest)
+    wrong = apart(want, have, bound)
+    if wrong.any():
+        first = tuple(wrong.nonzero()[0].tolist())
+        raise AssertionError(
+            f"{what}: {int(wrong.sum())} of {wrong.numel()} elements, the first at {first}: "
+            f"{want[first].item()} became {have[first].item()}, "
+            f"allowed {torch.as_tensor(bound).expand(want.shape)[first].item()}"
+        )
 
 
 def outcome(f: Any, arguments: list[Any]) -> tuple[Any, Exception | None]:
@@ -101,7 +83,7 @@ def check(program: Program) -> None:
     scope: dict[str, Any] = {"torch": torch}
     exec(program.source(), scope)
     f = scope["f"]
-    with torch.no_grad():
+    with program.world():
         fast = pyjit.compile(f, options={"strict": True, **program.options})
         for number, (seed, grow) in enumerate(CALLS):
             try:
@@ -119,26 +101,49 @@ def check(program: Program) -> None:
             assert type(error) is type(ours_error), (
                 f"{where}: eager raised {error!r}, pyjit {ours_error!r}"
             )
-            # The largest number of the whole run, intermediate ones included.
-            trial = program.scope(seed, grow)
-            if error is None:
-                for line in program.lines:
-                    exec(line, trial)
-            bounds = tolerance(trial | theirs)
-            results = zip(program.results, program.exact, want or [], have or [])
-            for name, exact, a, b in results:
-                strict = exact and (seed, grow) == (0, 0)
-                compare(
-                    a, b, f"{where}, result {name}", *((0, 0) if strict else bounds)
-                )
-            for name in names:
-                if isinstance(theirs[name], torch.Tensor):
-                    compare(
-                        theirs[name],
-                        ours[name],
-                        f"{where}, input {name} afterwards",
-                        *bounds,
-                    )
+            check_values(program, want or (), have or (), theirs, ours, (seed, grow))
+
+
+def check_values(
+    program: Program,
+    want: Sequence[torch.Tensor],
+    have: Sequence[torch.Tensor],
+    theirs: dict[str, Any],
+    ours: dict[str, Any],
+    call: tuple[int, int],
+) -> None:
+    """Compares results and inputs afterwards, element by element."""
+    inputs = [n for n in program.names() if isinstance(theirs[n], torch.Tensor)]
+    names = [f"result {n}" for n in program.results[: len(want)]]
+    names += [f"input {n} afterwards" for n in inputs]
+    eager = [*want, *(theirs[n] for n in inputs)]
+    mine = [*have, *(ours[n] for n in inputs)]
+    exact = [*program.exact[: len(want)], *(False for _ in inputs)]
+    strict = [flag and call == (0, 0) for flag in exact]
+    pairs = zip(eager, mine, strict=True)
+    if all(torch.equal(a, b) for a, b in pairs):
+        limits: list[Any] = [0.0] * len(eager)  # dtypes, strides and zeros are left
+    elif not want:
+        limits = [torch.inf] * len(eager)  # what a call wrote before it raised
+    else:
+        limits = bounds(lambda: again(program, inputs, call), eager)
+    for name, a, b, alike, limit in zip(
+        names, eager, mine, strict, limits, strict=True
+    ):
+        compare(
+            a, b, f"seed {call[0]}, grown {call[1]}, {name}", 0.0 if alike else limit
+        )
+
+
+def again(
+    program: Program, inputs: Sequence[str], call: tuple[int, int]
+) -> list[torch.Tensor]:
+    """The results and inputs of another eager run."""
+    scope: dict[str, Any] = {"torch": torch}
+    exec(program.source(), scope)
+    values = program.scope(*call)
+    results = scope["f"](*(values[name] for name in program.names()))
+    return [*results, *(values[name] for name in inputs)]
 
 
 def raises(f: Any, program: Program, seed: int, grow: int) -> bool:
@@ -166,3 +171,23 @@ def test_programs_are_captured(capsys: pytest.CaptureFixture[str]) -> None:
         for reason, count in common:
             print(f"  {count} not, as {reason}")
     assert share > 0.6, common
+
+
+def test_bounds() -> None:
+    """An element's bound is its own: neither a neighbour's, nor larger than its operands' rounding."""
+    x = torch.tensor([3e6, 3.0, 0.0])
+
+    def run() -> list[torch.Tensor]:
+        return [torch.sin(x), (x + 1) / 3, (x / 3 + 1e6) - 1e6, (x / 3).floor()]
+
+    plain, scaled, cancelled, steps = bounds(run, run())
+    assert plain[1] < 1e-5
+    assert 0 < scaled[1] < 1e-5 < scaled[0] < 20
+    assert scaled[2] < 1e-5
+    assert 1e-2 < cancelled[1] < 10
+    # A decision that rounding turns may be either.
+    assert steps[1] >= 1
+    zeros = torch.tensor([0.0, -0.0])
+    assert apart(zeros, zeros.flip(0), 0.0).all()
+    assert apart(torch.tensor([1.0]), torch.tensor([1.0001]), scaled[1:2]).all()
+    assert not apart(torch.tensor([torch.nan]), torch.tensor([torch.nan]), 0.0).any()

@@ -1,0 +1,119 @@
+"""How far a right answer may be from eager's, element by element.
+
+No bound by the largest number of a program: it would hide every error of a small one. Instead the program
+runs in eager a few times more, with each operator's results (and, where it adds up or cancels inside,
+its operands) off by a rounding of their type. What an element moves by is what other orders of
+operations, or no rounding between them, may move it by. An element that does not move must be equal but
+for a few units in the last place; one whose decision flips may be anything that a run has shown.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import torch
+from torch.utils._python_dispatch import TorchDispatchMode
+
+RUNS = 4
+# Distances beyond what the runs have shown: they are samples.
+FACTOR = 16.0
+UNITS = 4.0
+
+# Operators without arithmetic: their results are their operands' elements, or what tests say.
+MOVES = {
+    "alias", "as_strided", "cat", "clone", "copy_", "detach", "diagonal", "embedding", "expand",
+    "fill_", "flip", "full_like", "gather", "index", "index_fill", "index_fill_", "index_put_",
+    "index_select", "lift_fresh", "masked_fill", "masked_fill_", "permute", "repeat", "reshape", "roll",
+    "scatter", "scatter_", "select", "slice", "sort", "split", "squeeze", "stack", "t", "transpose",
+    "tril", "triu", "unbind", "unfold", "unsqueeze", "view", "where", "zero_", "zeros_like",
+    "_unsafe_view", "_reshape_alias", "constant_pad_nd", "neg", "abs", "relu", "maximum", "minimum",
+    "amax", "amin", "max", "min", "clamp", "clamp_", "relu_", "empty", "empty_like", "new_empty",
+    "full", "zeros", "arange", "movedim", "unflatten", "narrow", "contiguous", "sign", "floor",
+    "ceil", "round", "trunc", "floor_", "argmax", "empty_strided", "scalar_tensor", "repeat_interleave",
+}  # fmt: skip
+
+
+def off(value: torch.Tensor, generator: torch.Generator) -> torch.Tensor:
+    """The same numbers, each off by up to a unit in the last place."""
+    noise = torch.rand(value.shape, generator=generator, dtype=torch.float64) * 2 - 1
+    unit = torch.finfo(value.dtype).eps
+    moved = value.double() * (1 + unit * noise.to(value.device))
+    return torch.where(value.isfinite(), moved.to(value.dtype), value)
+
+
+class Noise(TorchDispatchMode):
+    """Moves what arithmetic reads and gives by a rounding."""
+
+    def __init__(self, seed: int) -> None:
+        super().__init__()
+        self.generator = torch.Generator().manual_seed(seed)
+
+    def __torch_dispatch__(
+        self, func: Any, types: Any, args: Any = (), kwargs: Any = None
+    ) -> Any:
+        name = func._schema.name.split("::")[1]
+        if name in MOVES:
+            return func(*args, **(kwargs or {}))
+        if not func._schema.is_mutable:
+            args = tuple(self.moved(value) for value in args)
+        result = func(*args, **(kwargs or {}))
+        if func._schema.is_mutable:
+            written = result if isinstance(result, torch.Tensor) else None
+            if written is not None and written.dtype.is_floating_point:
+                written.copy_(off(written, self.generator))
+            return result
+        if isinstance(result, (tuple, list)):
+            return type(result)(self.moved(value) for value in result)
+        return self.moved(result)
+
+    def moved(self, value: Any) -> Any:
+        plain = isinstance(value, torch.Tensor) and value.dtype.is_floating_point
+        return off(value, self.generator) if plain else value
+
+
+def bounds(
+    run: Callable[[], list[torch.Tensor]], want: list[torch.Tensor]
+) -> list[torch.Tensor]:
+    """How far each element of the tensors of `want` may be from it, in float64.
+
+    run: makes the same tensors anew.
+    """
+    spreads = [torch.zeros(value.shape, dtype=torch.float64) for value in want]
+    for seed in range(RUNS):
+        with Noise(seed):
+            again = run()
+        for number, (value, other) in enumerate(zip(want, again, strict=True)):
+            far = (other.detach().double() - value.double()).abs()
+            far = torch.where(far.isnan(), torch.inf, far)
+            same = (other == value) | (other.isnan() & value.isnan())
+            far = torch.where(same, 0.0, far)
+            spreads[number] = torch.maximum(spreads[number], far.cpu())
+    result = []
+    for value, spread in zip(want, spreads, strict=True):
+        if not value.dtype.is_floating_point:
+            result.append(spread * FACTOR)
+            continue
+        info = torch.finfo(value.dtype)
+        unit = value.double().abs().cpu() * info.eps + info.tiny * info.eps
+        result.append(spread * FACTOR + torch.nan_to_num(unit, posinf=0.0) * UNITS)
+    return result
+
+
+def apart(
+    want: torch.Tensor, have: torch.Tensor, bound: torch.Tensor | float
+) -> torch.Tensor:
+    """Where `have` is further from `want` than `bound`, or a zero of the other sign.
+
+    A zero that may be something else may have either sign.
+    """
+    bound = torch.as_tensor(bound, dtype=torch.float64)
+    x, y = want.double().cpu(), have.double().cpu()
+    equal = (x == y) | (x.isnan() & y.isnan())
+    near = (x - y).abs() <= bound
+    # What overflows in one order of operations and not in another.
+    free = bound == torch.inf
+    zeros = (x == 0) & (y == 0) & (x.signbit() != y.signbit()) & (bound <= 1e-300)
+    if want.dtype.is_floating_point:
+        zeros &= bound <= torch.finfo(want.dtype).tiny
+    return ~(equal | near | free) | zeros
