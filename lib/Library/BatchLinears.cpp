@@ -126,7 +126,7 @@ struct BatchLinears : pyjit::library::impl::BatchLinearsPassBase<BatchLinears> {
       return;
     // Operations that have effects stay in their order.
     for (Operation &op : getOperation().front().without_terminator())
-      if (!isMemoryEffectFree(&op))
+      if (!tssa::mayMove(&op))
         return;
     llvm::MapVector<std::pair<Value, Value>, SmallVector<tssa::AtenOp>> groups;
     for (auto op : getOperation().front().getOps<tssa::AtenOp>())

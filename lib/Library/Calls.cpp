@@ -137,6 +137,6 @@ bool library::isFromParameters(Value value) {
     return function && function.getArgAttr(arg.getArgNumber(), "pyjit.param");
   }
   Operation *op = value.getDefiningOp();
-  return isMemoryEffectFree(op) && op->getNumRegions() == 0 &&
+  return tssa::mayMove(op) && op->getNumRegions() == 0 &&
          llvm::all_of(op->getOperands(), isFromParameters);
 }

@@ -65,7 +65,7 @@ struct HoistParameters
     for (Operation &op : function.front().without_terminator()) {
       // What is already linalg is part of a product with the call's inputs.
       bool pure = isa<tssa::TSSADialect>(op.getDialect()) &&
-                  isMemoryEffectFree(&op) && op.getNumRegions() == 0 &&
+                  tssa::mayMove(&op) && op.getNumRegions() == 0 &&
                   !dependsOnSymbols(&op);
       if (pure && llvm::all_of(op.getOperands(), [&](Value operand) {
             if (auto arg = dyn_cast<BlockArgument>(operand))

@@ -44,9 +44,11 @@ class Structured<string name, string rule> : Lowering<name> {
 }
 
 /// An overload that raises for some values of its operands (an index out of
-/// range), and so has to run though nothing uses its result.
-class Raises<string name> {
+/// range), and so has to run though nothing uses its result; `integers`: only
+/// where its result is one of integers (a division by zero).
+class Raises<string name, bit integers = 0> {
   string Name = name;
+  bit Integers = integers;
 }
 
 /// A library call, although its functional form has a kernel: eager computes the

@@ -13,8 +13,26 @@ namespace {
 
 llvm::ArrayRef<OperatorInfo> getOperators() { return operators; }
 
-bool mayRaise(llvm::StringRef overload) {
-  return std::binary_search(std::begin(raising), std::end(raising), overload);
+Raising lookupRaising(llvm::StringRef overload) {
+  const auto *found =
+      std::lower_bound(std::begin(raising), std::end(raising), overload,
+                       [](const auto &entry, llvm::StringRef name) {
+                         return entry.first < name;
+                       });
+  bool known = found != std::end(raising) && found->first == overload;
+  return known ? found->second : Raising::Never;
+}
+
+bool mayRaise(llvm::StringRef overload, mlir::Type element) {
+  switch (lookupRaising(overload)) {
+  case Raising::Never:
+    return false;
+  case Raising::WithIntegers:
+    return element.isIntOrIndex();
+  case Raising::Always:
+    return true;
+  }
+  llvm_unreachable("unknown kind");
 }
 
 } // namespace pyjit::operators

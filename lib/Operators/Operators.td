@@ -458,18 +458,31 @@ foreach name = ["embedding", "gather", "index.Tensor", "index.Tensor_hacked_twin
                 "index_select", "scatter.reduce", "scatter.src", "scatter.value",
                 "scatter.value_reduce", "scatter_.reduce", "scatter_.src",
                 "scatter_.value", "scatter_.value_reduce", "scatter_add",
-                "scatter_add_", "take_along_dim", "cross_entropy_loss", "nll_loss",
+                "scatter_add_", "cross_entropy_loss", "nll_loss",
                 "one_hot", "repeat_interleave.Tensor",
                 "repeat_interleave.self_Tensor", "_embedding_bag", "linalg_cholesky",
                 "linalg_inv", "linalg_solve", "multi_margin_loss",
                 "multilabel_margin_loss_forward", "nll_loss_forward",
                 "nll_loss2d_forward", "scatter_reduce.two", "scatter_reduce_.two"] in
   def : Raises<"aten::" # name>;
+// Probabilities outside of [0, 1], a source with too few elements, numbers out of
+// range (a number that differs between calls is an operand).
+foreach name = ["binary_cross_entropy", "masked_scatter", "masked_scatter_",
+                "_cdist_forward", "huber_loss", "linalg_vector_norm"] in
+  def : Raises<"aten::" # name>;
+// Numbers that the type of the elements does not have; negative exponents.
+foreach name = ["constant_pad_nd", "copy_.float", "fill_.Scalar", "full", "full_like",
+                "hardtanh", "hardtanh_", "masked_fill.Scalar",
+                "masked_fill_.Scalar", "new_full", "pow.Tensor_Scalar",
+                "pow_.Scalar", "scalar_tensor", "threshold", "threshold_"] in
+  def : Raises<"aten::" # name, /*integers=*/1>;
 // Division of integers by zero.
 foreach name = ["div.Tensor_mode", "div_.Tensor_mode", "div.Scalar_mode",
-                "div_.Scalar_mode", "floor_divide", "floor_divide.Scalar",
+                "div_.Scalar_mode", "divide.Scalar_mode",
+                "divide.Tensor_mode", "divide_.Scalar_mode", "divide_.Tensor_mode",
+                "floor_divide", "floor_divide.Scalar",
                 "floor_divide_.Scalar", "floor_divide_.Tensor", "fmod.Scalar",
                 "fmod.Tensor", "fmod_.Scalar", "fmod_.Tensor", "remainder.Scalar",
                 "remainder.Scalar_Tensor", "remainder.Tensor", "remainder_.Scalar",
                 "remainder_.Tensor"] in
-  def : Raises<"aten::" # name>;
+  def : Raises<"aten::" # name, /*integers=*/1>;

@@ -359,17 +359,19 @@ bool emitTable(raw_ostream &os, const RecordKeeper &records) {
     ++number;
   }
   os << "static const OperatorInfo operators[] = {\n" << rows << "};\n";
-  std::set<std::string> raising;
+  std::map<std::string, bool> raising; // whether only with integers
   for (const Record *record : records.getAllDerivedDefinitions("Raises")) {
     std::string name = record->getValueAsString("Name").str();
-    if (!all.count(name) || !raising.insert(name).second) {
+    bool integers = record->getValueAsBit("Integers");
+    if (!all.count(name) || !raising.emplace(name, integers).second) {
       PrintError(record->getLoc(), "no schema of, or a second time, " + name);
       return true;
     }
   }
-  os << "static const llvm::StringRef raising[] = {\n";
-  for (const std::string &name : raising)
-    os << "    \"" << name << "\",\n";
+  os << "static const std::pair<llvm::StringRef, Raising> raising[] = {\n";
+  for (const auto &[name, integers] : raising)
+    os << "    {\"" << name
+       << "\", Raising::" << (integers ? "WithIntegers" : "Always") << "},\n";
   os << "};\n";
   return false;
 }

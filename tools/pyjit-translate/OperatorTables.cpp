@@ -11,6 +11,7 @@
 #include "mlir/IR/BuiltinOps.h"
 #include "mlir/Tools/mlir-translate/Translation.h"
 #include "pyjit/Operators/OperatorInfo.h"
+#include "pyjit/Operators/Raises.h"
 #include "pyjit/Operators/Recipe.h"
 
 using namespace mlir;
@@ -94,6 +95,20 @@ static LogicalResult printCoverage(Operation *, raw_ostream &os) {
       os << info.rule;
     os << " |\n";
   }
+  // Which calls have to run for the error that they may raise.
+  auto list = [&](StringRef title, operators::Raising when) {
+    os << "\n" << title << ":";
+    for (const operators::OperatorInfo &info : operators::getOperators())
+      if (operators::lookupRaising(info.name) == when)
+        os << " `" << info.name << "`";
+    os << "\n";
+  };
+  os << "\n## Errors\n\nThese overloads raise for some values of their "
+        "operands. "
+        "test/Operators/test_errors.py finds out which.\n";
+  list("Always", operators::Raising::Always);
+  list("Where their result is one of integers",
+       operators::Raising::WithIntegers);
   return success();
 }
 

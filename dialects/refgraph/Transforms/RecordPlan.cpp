@@ -356,6 +356,16 @@ LogicalResult RecordPlan::planCounters(TraceOp trace) {
   return success();
 }
 
+/// Whether a call may raise because of its operands' values.
+static bool mayRaise(TensorOp call) {
+  if (call.getNumResults() == 0)
+    return pyjit::operators::lookupRaising(call.getOverload()) !=
+           pyjit::operators::Raising::Never;
+  auto tensor = dyn_cast<TensorType>(call.getResult(0).getType());
+  return tensor && pyjit::operators::mayRaise(call.getOverload(),
+                                              tensor.getElementType());
+}
+
 /// Backward slice from results, updates and operators that may not be dropped.
 void RecordPlan::markNeeded(TraceOp trace) {
   llvm::DenseMap<Value, SmallVector<Operation *>> mutatorsOf;
@@ -401,15 +411,14 @@ void RecordPlan::markNeeded(TraceOp trace) {
     }
   };
   close();
-  // What nothing needs runs for its error; the last first, for it needs others.
-  for (TensorOp call : llvm::reverse(calls)) {
-    if (needed.contains(call) ||
-        !pyjit::operators::mayRaise(call.getOverload()))
+  // What may raise runs for its error, be its result needed or not.
+  for (TensorOp call : calls) {
+    if (!mayRaise(call))
       continue;
     raising.insert(call);
     needOp(call);
-    close();
   }
+  close();
 }
 
 /// What each symbol is read from: the tensor, where the graph is given it.

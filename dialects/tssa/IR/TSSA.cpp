@@ -218,19 +218,34 @@ namespace {
 struct Generator : SideEffects::Resource::Base<Generator> {
   StringRef getName() final { return "PyTorchGenerator"; }
 };
+
+/// An exception. Which of several is raised does not matter: eager answers a
+/// call that raises.
+struct Errors : SideEffects::Resource::Base<Errors> {
+  StringRef getName() final { return "Errors"; }
+};
 } // namespace
+
+bool tssa::mayMove(Operation *op) {
+  std::optional<SmallVector<MemoryEffects::EffectInstance>> effects =
+      getEffectsRecursively(op);
+  return effects && llvm::all_of(*effects, [](auto &effect) {
+           return effect.getResource() == Errors::get();
+         });
+}
 
 void AtenOp::getEffects(
     SmallVectorImpl<SideEffects::EffectInstance<MemoryEffects::Effect>>
         &effects) {
   const operators::OperatorInfo *info =
       operators::lookupOperator(getOverload());
-  // An overload that is not in the table may do anything; one that has to run
-  // may raise.
-  if (info && !(*this)->hasAttr(operators::kMustRun) &&
-      info->kind != operators::OperatorClass::Random &&
-      info->kind != operators::OperatorClass::Dynamic)
+  // An overload that is not in the table may do anything.
+  if (info && info->kind != operators::OperatorClass::Random &&
+      info->kind != operators::OperatorClass::Dynamic) {
+    if ((*this)->hasAttr(operators::kMustRun))
+      effects.emplace_back(MemoryEffects::Write::get(), Errors::get());
     return;
+  }
   effects.emplace_back(MemoryEffects::Read::get(), Generator::get());
   effects.emplace_back(MemoryEffects::Write::get(), Generator::get());
 }

@@ -26,6 +26,11 @@
 
 namespace pyjit::tssa {
 
+/// Whether `op` does nothing besides computing its results, but raise for some
+/// operands: it may run earlier or later, or once for several iterations, and
+/// only may not be left out (`isMemoryEffectFree`).
+bool mayMove(mlir::Operation *op);
+
 /// Adds the dialect to a registry.
 void registerTSSADialect(mlir::DialectRegistry &registry);
 

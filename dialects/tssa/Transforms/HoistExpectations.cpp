@@ -53,7 +53,8 @@ bool isHarmless(Operation *op) {
     return false;
   auto call = dyn_cast<AtenOp>(op);
   return !call || (operators::lookupOperator(call.getOverload()) &&
-                   !operators::mayRaise(call.getOverload()));
+                   operators::lookupRaising(call.getOverload()) ==
+                       operators::Raising::Never);
 }
 
 /// One expectation of two that stand one after the other.
@@ -85,7 +86,7 @@ struct HoistExpectations
       if (last)
         llvm::erase_if(
             slice, [&](Operation *op) { return op->isBeforeInBlock(last); });
-      if (!llvm::all_of(slice, isMemoryEffectFree)) {
+      if (!llvm::all_of(slice, mayMove)) {
         last = expect;
         continue;
       }

@@ -67,7 +67,7 @@ bool isParallel(scf::ForOp loop) {
   WalkResult ordered = loop.getBody()->walk([](Operation *op) {
     bool fine = op->hasTrait<OpTrait::IsTerminator>() ||
                 op->hasTrait<OpTrait::HasRecursiveMemoryEffects>() ||
-                isMemoryEffectFree(op);
+                mayMove(op);
     return fine ? WalkResult::advance() : WalkResult::interrupt();
   });
   if (ordered.wasInterrupted())

@@ -3,16 +3,25 @@
 #ifndef PYJIT_OPERATORS_RAISES_H
 #define PYJIT_OPERATORS_RAISES_H
 
+#include "mlir/IR/Types.h"
 #include "llvm/ADT/StringRef.h"
 
 namespace pyjit::operators {
 
-/// Whether an overload of the table may raise because of its operands' values:
-/// a call of it has to run though nothing uses its result.
-bool mayRaise(llvm::StringRef overload);
+/// When an overload of the table may raise because of its operands' values.
+enum class Raising : uint8_t {
+  Never,
+  WithIntegers, ///< where its result is one of integers
+  Always
+};
+Raising lookupRaising(llvm::StringRef overload);
 
-/// The attribute (of refgraph.tensor_op and tssa.aten) of a call that has to
-/// run for that reason alone.
+/// Whether a call may raise because of its operands' values: it has to run
+/// though nothing uses its result. `element`: the element type of its result.
+bool mayRaise(llvm::StringRef overload, mlir::Type element);
+
+/// The attribute (of refgraph.tensor_op and tssa.aten) of such a call. It may
+/// move, but not go, whatever becomes of the users of its result.
 inline constexpr llvm::StringLiteral kMustRun = "pyjit.must_run";
 
 } // namespace pyjit::operators
