@@ -36,8 +36,8 @@ Kernel = Callable[..., Any]
 
 def own_kernels() -> list[str]:
     return sorted(
-        row.overload
-        for row in table().values()
+        name
+        for name, row in table().items()
         if row.kind == "pure" and row.lowering.startswith("own kernel")
     )
 
