@@ -122,14 +122,13 @@ LogicalResult MockEncoder::encodeView(refgraph::ViewOp op) {
   }
   add(PYJIT_MOCK_VIEW, define(op.getResult()), base, expressions,
       out.pools.addTensor(*meta));
-  out.insts.back().flags = llvm::StringSwitch<uint16_t>(
-                               op.getShown().value_or(""))
-                               .Case("detached", PYJIT_MOCK_FLAG_DETACHED)
-                               .Case("view of detached",
-                                     PYJIT_MOCK_FLAG_OF_DETACHED)
-                               .Case("no_grad", PYJIT_MOCK_FLAG_NO_GRAD)
-                               .Case("grad", PYJIT_MOCK_FLAG_GRAD)
-                               .Default(0);
+  out.insts.back().flags =
+      llvm::StringSwitch<uint16_t>(op.getShown().value_or(""))
+          .Case("detached", PYJIT_MOCK_FLAG_DETACHED)
+          .Case("view of detached", PYJIT_MOCK_FLAG_OF_DETACHED)
+          .Case("no_grad", PYJIT_MOCK_FLAG_NO_GRAD)
+          .Case("grad", PYJIT_MOCK_FLAG_GRAD)
+          .Default(0);
   return success();
 }
 

@@ -370,9 +370,9 @@ Resolver::MaybeValue Resolver::eval(Type expected) {
     return choose(place.onDevice, expected);
   case TableOp::IfNumberOnDevice: {
     unsigned operand = firstOperand[node.index];
-    bool onHost = !isOperandPlaceholder(args[node.index]) ||
-                  (operand < place.hostOperands.size() &&
-                   place.hostOperands[operand]);
+    bool onHost =
+        !isOperandPlaceholder(args[node.index]) ||
+        (operand < place.hostOperands.size() && place.hostOperands[operand]);
     return choose(place.onDevice && onHost, expected);
   }
   case TableOp::IfHalfOnCPU:

@@ -46,10 +46,10 @@ public:
         builder(args.getContext()), place(place),
         defaultFloat(place.defaultFloat ? place.defaultFloat
                                         : builder.getF32Type()),
-        narrowNumbers(
-            info.numbers == NumberRule::Narrow ||
-            info.numbers == (place.onDevice ? NumberRule::NarrowOnDevice
-                                            : NumberRule::NarrowOnCPU)) {
+        narrowNumbers(info.numbers == NumberRule::Narrow ||
+                      info.numbers == (place.onDevice
+                                           ? NumberRule::NarrowOnDevice
+                                           : NumberRule::NarrowOnCPU)) {
     walkCallArguments(args, [&](unsigned, Attribute, unsigned first) {
       firstOperand.push_back(first);
     });

@@ -290,8 +290,7 @@ PyObject *Mock::makeView(const PyjitInst &inst,
       mode.emplace(inst.flags & PYJIT_MOCK_FLAG_GRAD);
     if (inst.flags & PYJIT_MOCK_FLAG_OF_DETACHED)
       tensor = tensor.detach();
-    if (inst.flags & PYJIT_MOCK_FLAG_DETACHED &&
-        tensor.scalar_type() == type)
+    if (inst.flags & PYJIT_MOCK_FLAG_DETACHED && tensor.scalar_type() == type)
       return wrap(detachedPart(tensor, sizes, strides,
                                tensor.storage_offset() + offset));
     if (tensor.scalar_type() != type) {

@@ -167,9 +167,9 @@ METHODS: dict[str, Any] = {
     "__getitem__": lambda self, key: [11, 12][key],
     "__setitem__": lambda self, key, value: None,
     "__getattr__": lambda self, name: 13,
-    "__getattribute__": lambda self, name: object.__getattribute__(self, name)
-    if name.startswith("__")
-    else 14,
+    "__getattribute__": lambda self, name: (
+        object.__getattribute__(self, name) if name.startswith("__") else 14
+    ),
     "__setattr__": lambda self, name, value: None,
     "__delattr__": lambda self, name: None,
     "__add__": lambda self, other: 15,
@@ -196,7 +196,9 @@ METHODS: dict[str, Any] = {
     "__subclasscheck__": lambda cls, sub: False,
     "__init__": lambda self, *args: self.__dict__.update(k=30),
     "__new__": lambda cls, *args: object.__new__(cls),
-    "__torch_function__": classmethod(lambda cls, func, types, args=(), kwargs=None: 31),
+    "__torch_function__": classmethod(
+        lambda cls, func, types, args=(), kwargs=None: 31
+    ),
     "method": lambda self: 32,
     "k": 33,
     "missing": 34,
@@ -214,7 +216,11 @@ def seen(f: Any, x: Any) -> Any:
 
 
 def _plain(value: Any) -> Any:
-    return re.sub(r"scenario_source_\d+|0x[0-9a-f]+", "", value) if isinstance(value, str) else value
+    return (
+        re.sub(r"scenario_source_\d+|0x[0-9a-f]+", "", value)
+        if isinstance(value, str)
+        else value
+    )
 
 
 def chosen() -> list[tuple[str, str]]:
@@ -227,7 +233,11 @@ def fresh_of(method: Any, other: int) -> Any:
     """The same method with another answer: a class that has it already changes, too."""
     if not callable(method) and not isinstance(method, classmethod):
         return method + other
-    return method if other == 0 else lambda *args, **kwargs: _shift(method(*args, **kwargs))
+    return (
+        method
+        if other == 0
+        else lambda *args, **kwargs: _shift(method(*args, **kwargs))
+    )
 
 
 def _shift(answer: Any) -> Any:

@@ -35,8 +35,8 @@ LogicalResult TraceOp::verifyRegions() {
                     LengthOp, KeysOp, OffsetOp, SameOp, DistinctOp, StateOp,
                     ArithOp, CompareOp, SizeOp, StrideOp, LayoutOp, SymbolOp,
                     TensorOp, DecideOp, ExpectOp, IfOp, CreateOp, SetOp,
-                    DeleteOp, AppendOp, ReplaceOp, AdvanceOp, ShownOp, RequireGradOp,
-                    LeaveOp>(*this);
+                    DeleteOp, AppendOp, ReplaceOp, AdvanceOp, ShownOp,
+                    RequireGradOp, LeaveOp>(*this);
 }
 
 LogicalResult GuardsOp::verifyRegions() {

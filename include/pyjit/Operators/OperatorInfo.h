@@ -59,9 +59,9 @@ enum class ResultRule : uint8_t {
 
 /// What eager makes of a Python number in a computation of half precision.
 enum class NumberRule : uint8_t {
-  Wide,        ///< nothing: it is as exact as the computation
-  Narrow,      ///< it is rounded to half precision first
-  NarrowOnCPU, ///< on the processor it is, on a device it is not
+  Wide,           ///< nothing: it is as exact as the computation
+  Narrow,         ///< it is rounded to half precision first
+  NarrowOnCPU,    ///< on the processor it is, on a device it is not
   NarrowOnDevice, ///< the other way round
   /// As Wide, and so on the CPU a second operand of one element, of whatever
   /// type (TensorIterator's is_cpu_scalar).

@@ -153,32 +153,32 @@ void print(llvm::raw_ostream &os, llvm::ArrayRef<ScalarNode> expr);
 
 /// Nodes of table expressions beyond those of ScalarOp.
 enum class TableOp : uint8_t {
-  Scalar,    ///< a ScalarOp, in `scalar`
-  Argument,  ///< schema argument `index`, converted to the computation's type
-  Raw,       ///< schema argument `index`, in its own type
-  Channel,   ///< argument `index`, its dimension 0 laid along dimension 1
-  Exact,     ///< argument `index` as Argument, not rounded to half on the CPU
-  Negated,   ///< argument `index`, a number, negated before it is converted
-  Number,    ///< `number`
-  IterIndex, ///< index (i64) in the `index`-th dimension from the last, from 1
-  Value,     ///< child
-  Bool,      ///< child != 0, as i1
-  Narrowed,  ///< child, rounded to the type that eager keeps it in
-  Wide,      ///< child, a float on the CPU as double
-  Step,      ///< child, computed once per element in a step of its own
-  IfNone,    ///< argument `index` is none ? child 0 : child 1
-  IfTrue,    ///< argument `index` is true or not 0 ? child 0 : child 1
-  IfString,  ///< argument `index` is the string `text` ? child 0 : child 1
-  IfNumber,  ///< argument `index` is the number `number` ? child 0 : child 1
-  IfDivisor, ///< argument `index` is a number but not 0 ? child 0 : child 1
-  IfFloat,   ///< the computation's type is a float type ? child 0 : child 1
+  Scalar,     ///< a ScalarOp, in `scalar`
+  Argument,   ///< schema argument `index`, converted to the computation's type
+  Raw,        ///< schema argument `index`, in its own type
+  Channel,    ///< argument `index`, its dimension 0 laid along dimension 1
+  Exact,      ///< argument `index` as Argument, not rounded to half on the CPU
+  Negated,    ///< argument `index`, a number, negated before it is converted
+  Number,     ///< `number`
+  IterIndex,  ///< index (i64) in the `index`-th dimension from the last, from 1
+  Value,      ///< child
+  Bool,       ///< child != 0, as i1
+  Narrowed,   ///< child, rounded to the type that eager keeps it in
+  Wide,       ///< child, a float on the CPU as double
+  Step,       ///< child, computed once per element in a step of its own
+  IfNone,     ///< argument `index` is none ? child 0 : child 1
+  IfTrue,     ///< argument `index` is true or not 0 ? child 0 : child 1
+  IfString,   ///< argument `index` is the string `text` ? child 0 : child 1
+  IfNumber,   ///< argument `index` is the number `number` ? child 0 : child 1
+  IfDivisor,  ///< argument `index` is a number but not 0 ? child 0 : child 1
+  IfFloat,    ///< the computation's type is a float type ? child 0 : child 1
   IfOnDevice, ///< computed on a device ? child 0 : child 1
   IfNumberOnDevice, ///< on a device, and argument `index` a number or 0-dim
                     ///< tensor of the host ? child 0 : child 1
-  IfHalfOnCPU, ///< in half precision and on the CPU ? child 0 : child 1
-  IfConstant,  ///< argument `index` is no number that differs between calls ?
-  Let,         ///< child 0 named as local `index`; then child 1
-  Local,       ///< local `index`
+  IfHalfOnCPU,      ///< in half precision and on the CPU ? child 0 : child 1
+  IfConstant, ///< argument `index` is no number that differs between calls ?
+  Let,        ///< child 0 named as local `index`; then child 1
+  Local,      ///< local `index`
   // Reductions of the child over `dims`; the result keeps these as size 1.
   ReduceSum,
   ReduceProd,
