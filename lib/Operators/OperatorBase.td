@@ -139,6 +139,7 @@ def Raw : TableNode<0>;         // (Raw $argument)
 def Channel : TableNode<0>;     // (Channel $argument)
 def IterIndex : TableNode<0>;   // (IterIndex n): from the last dimension, 1-based
 def Exact : TableNode<0>;       // (Exact $argument): not rounded to half precision on the CPU
+def Inverse : TableNode<0>;     // (Inverse $argument): of a number, computed as double
 def Negated : TableNode<0>;     // (Negated $argument): a number, in its own type
 def Bool : TableNode<1>;        // (Bool x)
 def Narrowed : TableNode<1>;    // (Narrowed x): to half precision, where eager does

@@ -93,7 +93,7 @@ def : Op<"aten::hardshrink",
 
 // A device multiplies by a number's inverse instead of dividing by it.
 defvar quotient =
-    (IfNumberOnDevice $other, (Mul $self, (Reciprocal $other)), (Div $self, $other));
+    (IfNumberOnDevice $other, (Mul $self, (Inverse $other)), (Div $self, $other));
 defvar floorQuotient =
     (IfNumberOnDevice $other, (Unsupported), (FloorDiv $self, $other));
 foreach ov = ["Tensor", "Scalar"] in {

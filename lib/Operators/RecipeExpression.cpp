@@ -226,6 +226,27 @@ Resolver::MaybeValue Resolver::evalNegated(unsigned index) {
   return literal(cast<TypedAttr>(number), compute);
 }
 
+/// What a device multiplies by in place of a division: a number's inverse is
+/// taken in double, a tensor's in the type of the computation.
+Resolver::MaybeValue Resolver::evalInverse(unsigned index) {
+  Attribute arg = args[index];
+  Type f64 = builder.getF64Type();
+  if (TypedAttr wrapped = getWrappedNumber(arg))
+    arg = wrapped;
+  if (std::optional<double> number = getNumber(arg))
+    return constant(builder.getF64FloatAttr(1.0 / *number), compute);
+  bool isNumber = isNumberOperand(arg);
+  MaybeValue value = evalArgument(index, isNumber ? Type() : compute);
+  if (failed(value))
+    return failure();
+  Type type = isNumber ? f64 : compute;
+  MaybeValue inverse =
+      combine(ScalarOp::Reciprocal, type, convert(*value, type));
+  if (failed(inverse))
+    return failure();
+  return convert(*inverse, compute);
+}
+
 static unsigned getTableChildren(const TableNode &node) {
   switch (node.op) {
   case TableOp::Scalar:
@@ -234,6 +255,7 @@ static unsigned getTableChildren(const TableNode &node) {
   case TableOp::Raw:
   case TableOp::Channel:
   case TableOp::Exact:
+  case TableOp::Inverse:
   case TableOp::Negated:
   case TableOp::Number:
   case TableOp::IterIndex:
@@ -302,6 +324,8 @@ Resolver::MaybeValue Resolver::eval(Type expected) {
       return failure();
     return convert(*own, compute);
   }
+  case TableOp::Inverse:
+    return evalInverse(node.index);
   case TableOp::Negated:
     return evalNegated(node.index);
   case TableOp::Number:

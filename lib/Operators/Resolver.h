@@ -64,6 +64,7 @@ private:
   MaybeValue eval(Type expected);
   MaybeValue evalArgument(unsigned index, Type type);
   MaybeValue evalNegated(unsigned index);
+  MaybeValue evalInverse(unsigned index);
   MaybeValue literal(TypedAttr number, Type type);
   bool isRounded(unsigned index, RankedTensorType type);
   MaybeValue evalScalar(ScalarOp op, Type expected);

@@ -350,6 +350,16 @@ void Composites::begin(const std::string &name,
     pin(running.back());
 }
 
+bool Composites::owns(const at::Tensor &tensor) const {
+  return !running.empty() &&
+         std::none_of(running.front().tensors.begin(),
+                      running.front().tensors.end(),
+                      [&](const at::Tensor &given) {
+                        return given.defined() && given.has_storage() &&
+                               given.storage().is_alias_of(tensor.storage());
+                      });
+}
+
 void Composites::question(const std::string &name,
                           const std::vector<c10::IValue> &inputs) {
   if (!s.scalars.liftsSizes())

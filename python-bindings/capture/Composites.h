@@ -35,6 +35,8 @@ public:
   /// Such an operator is about to run, and has run.
   void begin(const std::string &name, const std::vector<c10::IValue> &inputs);
   void end() { running.pop_back(); }
+  /// Whether a running composite has made this memory itself.
+  bool owns(const at::Tensor &tensor) const;
   /// One that answers a question about tensors.
   void question(const std::string &name,
                 const std::vector<c10::IValue> &inputs);

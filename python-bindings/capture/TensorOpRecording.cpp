@@ -346,8 +346,10 @@ bool OperatorRecording::checkWritten() {
       bool same = showsTheSame(t, other);
       if (mayShareElements(t, other) && (bothWritten || !same || !elementwise))
         return refuse("it writes memory that it reads as another tensor");
-      // Of other sizes they could overlap.
-      if (!t.is_same(other) && session.scalars.liftsSizes())
+      // Of other sizes they could overlap, but for the parts into which a
+      // composite divides what it has made (gates of a recurrent cell).
+      if (!t.is_same(other) && !impl.composites.owns(t) &&
+          session.scalars.liftsSizes())
         for (size_t k : {written, j})
           session.writer.line("refgraph.layout %" +
                                   std::to_string(arguments.infos[k]->value) +

@@ -157,7 +157,7 @@ public:
       return children(dag, 0);
     }
     if (name == "Raw" || name == "Channel" || name == "Negated" ||
-        name == "Exact")
+        name == "Exact" || name == "Inverse")
       return node(name, argument(dag->getArgNameStr(0)));
     if (name == "IterIndex")
       return node(name, cast<IntInit>(dag->getArg(0))->getValue());

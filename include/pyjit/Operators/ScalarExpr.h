@@ -158,6 +158,7 @@ enum class TableOp : uint8_t {
   Raw,        ///< schema argument `index`, in its own type
   Channel,    ///< argument `index`, its dimension 0 laid along dimension 1
   Exact,      ///< argument `index` as Argument, not rounded to half on the CPU
+  Inverse,    ///< 1 / argument `index`, of a number in double
   Negated,    ///< argument `index`, a number, negated before it is converted
   Number,     ///< `number`
   IterIndex,  ///< index (i64) in the `index`-th dimension from the last, from 1

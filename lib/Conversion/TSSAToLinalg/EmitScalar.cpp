@@ -103,7 +103,7 @@ private:
 
 /// Toward zero. What does not fit is poison to `fptosi`, so it never sees it:
 /// x86 gives the least integer for it and for NaN; a GPU the nearest integer,
-/// and for NaN zero, in 64 bits the least one.
+/// and for NaN the least one, but zero from single precision to 32 bits.
 Value Emitter::toInteger(Value value, FloatType from, IntegerType to) {
   unsigned width = to.getWidth();
   double limit = std::ldexp(1.0, width - 1);
@@ -124,7 +124,8 @@ Value Emitter::toInteger(Value value, FloatType from, IntegerType to) {
   if (!onDevice)
     return select(fits, result, integer(least));
   Value isNan = cmpf(arith::CmpFPredicate::UNO, value, value);
-  Value nan = integer(width == 64 ? least : APInt::getZero(width));
+  bool isZero = width == 32 && from.getWidth() == 32;
+  Value nan = integer(isZero ? APInt::getZero(width) : least);
   Value positive = cmpf(arith::CmpFPredicate::OGT, value, constant(from, 0));
   Value end = select(positive, integer(APInt::getSignedMaxValue(width)),
                      integer(least));
