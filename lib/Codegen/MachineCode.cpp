@@ -6,6 +6,7 @@
 #include "mlir/Target/LLVMIR/Export.h"
 #include "llvm/Analysis/CGSCCPassManager.h"
 #include "llvm/Analysis/LoopAnalysisManager.h"
+#include "llvm/IR/InstrTypes.h"
 #include "llvm/IR/LegacyPassManager.h"
 #include "llvm/IR/Module.h"
 #include "llvm/Passes/PassBuilder.h"
@@ -21,6 +22,16 @@ using namespace llvm;
 
 namespace pyjit {
 
+/// The C library's functions are called as they stand: LLVM would turn
+/// pow(2^n, x) into exp2(n * x), whose product is rounded.
+static void keepCalls(Module &module) {
+  for (Function &function : module)
+    if (function.isDeclaration() && !function.isIntrinsic())
+      for (User *user : function.users())
+        if (auto *call = dyn_cast<CallBase>(user))
+          call->addFnAttr(Attribute::NoBuiltin);
+}
+
 Expected<std::unique_ptr<Module>>
 codegen::translateKernels(mlir::ModuleOp kernels, LLVMContext &context,
                           TargetMachine &machine) {
@@ -32,6 +43,7 @@ codegen::translateKernels(mlir::ModuleOp kernels, LLVMContext &context,
     return createStringError("kernels do not translate to LLVM IR");
   module->setDataLayout(machine.createDataLayout());
   module->setTargetTriple(machine.getTargetTriple());
+  keepCalls(*module);
   return std::move(module);
 }
 

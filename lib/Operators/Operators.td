@@ -175,17 +175,19 @@ foreach ov = ["Tensor", "Scalar_Self", "Scalar_Other"] in
            "Result", "Float", "Narrow">;
 
 // ATen's own special cases of exponents.
+// A device multiplies in half precision.
+defvar square = (IfOnDevice (Narrowed (Mul $self, $self)), (Mul $self, $self));
 // pow(x, 0.5), which is no square root at -0 and -inf.
 defvar powHalf = (Select (IsInf $self), (Abs $self), (Sqrt (Add $self, 0)));
 def : Op<"aten::pow.Tensor_Scalar",
          (IfNumber $exponent, 2, (Mul $self, $self),
-         (IfNumber $exponent, 3, (Mul (Mul $self, $self), $self),
+         (IfNumber $exponent, 3, (Mul square, $self),
          (IfNumber $exponent, 1, $self,
          (IfFloat
            (IfNumber $exponent, "0.5", (IfHalfOnCPU powHalf, (Sqrt $self)),
            (IfNumber $exponent, "-0.5", (Rsqrt $self),
            (IfNumber $exponent, -1, (Reciprocal $self),
-           (IfNumber $exponent, -2, (Reciprocal (Mul $self, $self)),
+           (IfNumber $exponent, -2, (Reciprocal square),
              // One that differs between calls may be any of these.
              (IfConstant $exponent, (Pow $self, $exponent), (Unsupported)))))),
            (Unsupported))))), "Result", "Promote", "Narrow">;
@@ -387,9 +389,12 @@ def : Op<"aten::batch_norm",
 
 multiclass Loss<string name, dag value> {
   def : Op<"aten::" # name,
-           (IfNumber $reduction, 0, value,
-           (IfNumber $reduction, 1, (Div (ReduceSum value, (Every)), (Count value, (Every))),
-             (ReduceSum value, (Every))))>;
+           // Of integers eager's differences wrap around in their own type.
+           (IfFloat
+             (IfNumber $reduction, 0, value,
+             (IfNumber $reduction, 1, (Div (ReduceSum value, (Every)), (Count value, (Every))),
+               (ReduceSum value, (Every)))),
+             (Unsupported))>;
 }
 // Eager has the losses of elements in memory before it adds them up.
 defvar error = (Narrowed (Sub $self, $target));

@@ -61,6 +61,7 @@ PROGRAMS: dict[str, tuple[Program, tuple[torch.Tensor, ...]]] = {
     "half ** 0.5": (lambda x: x**0.5, (single.half(),)),
     "sub with alpha 0": (lambda x: torch.sub(x, x, alpha=0), (single[:2].repeat(8),)),
     "sub of an int, alpha the least": (lambda x: x.sub(1, alpha=-(2**63)), (torch.ones(3),)),
+    "a power of two to a power": (lambda x: 16777216**x, (torch.tensor([-0.9, 0.3]),)),
     "sin of nothing": (lambda x: torch.sin(x).sum(), (torch.zeros(0),)),
     "std near 1e30": (lambda x: x.std(0), (torch.tensor([1e30, -1e30, 3e30]),)),
 }  # fmt: skip

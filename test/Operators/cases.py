@@ -135,6 +135,12 @@ class Generator:
 
     def operand(self, shape: tuple[int, ...]) -> torch.Tensor:
         value = drawn(shape, next(self.dtypes), self.draw)
+        if (
+            self.divides
+            and not value.dtype.is_floating_point
+            and value.dtype != torch.bool
+        ):
+            value = value.clamp(min=torch.iinfo(value.dtype).min + 1)
         return self.layout(value) if self.layout else value
 
     def index(self, rank: int | None = None) -> torch.Tensor:
