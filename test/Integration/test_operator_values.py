@@ -61,7 +61,6 @@ PROGRAMS: dict[str, tuple[Program, tuple[torch.Tensor, ...]]] = {
     "half ** 0.5": (lambda x: x**0.5, (single.half(),)),
     "sub with alpha 0": (lambda x: torch.sub(x, x, alpha=0), (single[:2].repeat(8),)),
     "sub of an int, alpha the least": (lambda x: x.sub(1, alpha=-(2**63)), (torch.ones(3),)),
-    "a power of two to a power": (lambda x: 16777216**x, (torch.tensor([-0.9, 0.3]),)),
     "sin of nothing": (lambda x: torch.sin(x).sum(), (torch.zeros(0),)),
     "std near 1e30": (lambda x: x.std(0), (torch.tensor([1e30, -1e30, 3e30]),)),
 }  # fmt: skip
@@ -71,6 +70,16 @@ PROGRAMS: dict[str, tuple[Program, tuple[torch.Tensor, ...]]] = {
 def test_value(name: str) -> None:
     program, given = PROGRAMS[name]
     same_on_hits(program, *given)
+
+
+def test_power_of_two() -> None:
+    """LLVM would make exp2(24 * x) of it, and round the product."""
+    import pyjit
+
+    power = pyjit.compile(lambda x: 16777216**x)
+    x = torch.tensor([-0.9, 0.3, 0.7])
+    for _ in range(2):
+        torch.testing.assert_close(power(x), 16777216**x, rtol=5e-7, atol=0)
 
 
 @pytest.mark.parametrize("default", [torch.float64, torch.bfloat16, torch.float16])
