@@ -87,7 +87,9 @@ def picked(
     value: Any, shape: torch.Size, at: tuple[torch.Tensor, ...], lay_out: Any
 ) -> Any:
     """An operand's elements at those places; one of a single element stays as it is, as loops see that."""
-    if not isinstance(value, torch.Tensor) or value.numel() == 1:
+    if not isinstance(value, torch.Tensor) or (
+        value.numel() == 1 and shape.numel() > 1
+    ):
         return value
     return lay_out(value.expand(shape)[at])
 
