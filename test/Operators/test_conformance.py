@@ -110,3 +110,8 @@ def test_report(capsys: pytest.CaptureFixture[str]) -> None:
         )
         for reason, count in why.most_common():
             print(f"  {count:6} {reason}")
+        stale = sum((r.stale for r in reports.values()), Counter[str]())
+        for reason, count in stale.most_common():
+            print(
+                f"  {count:6} listed as '{reason}', but compiled: the rule is too wide"
+            )
