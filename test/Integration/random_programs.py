@@ -69,6 +69,18 @@ def index(shape: tuple[int, ...], seed: int, device: str = "cpu") -> torch.Tenso
     return torch.randint(0, 2, shape, generator=generator).to(device)
 
 
+def storages(scope: dict[str, Any]) -> dict[str, int]:
+    """Bytes of each tensor's storage."""
+    tensors = {k: t for k, t in scope.items() if isinstance(t, torch.Tensor)}
+    return {name: t.untyped_storage().nbytes() for name, t in tensors.items()}
+
+
+def grew(before: dict[str, int], scope: dict[str, Any]) -> bool:
+    """Whether one of these storages has grown since: an `out=` did not fit."""
+    after = storages(scope)
+    return any(after[name] > size for name, size in before.items())
+
+
 @dataclass
 class Input:
     kind: str  # tensor, index, number or alias
@@ -332,8 +344,11 @@ class Builder:
         """Runs a line on top of the program so far; on an error restores the world."""
         program = self.program
         try:
+            before = storages(self.scope)
             with program.world(), torch.autocast("cpu", enabled=program.autocast):
                 exec(line, self.scope)
+            if grew(before, self.scope):
+                raise RuntimeError("an `out=` has grown: nobody has filled its rest")
             if name is None:
                 return True
             value = self.scope[name]

@@ -6,7 +6,12 @@ from __future__ import annotations
 import random
 from typing import Any
 
-from Integration.random_sources import EXAMPLES, Grammar, compare_programs
+from Integration.random_sources import (
+    EXAMPLES,
+    Grammar,
+    compare_program,
+    compare_programs,
+)
 from Integration.test_random_loops import NAMES, outcome
 
 
@@ -81,12 +86,16 @@ def program(seed: int) -> str:
     return "\n".join(lines) + "\n"
 
 
+CALLS = tuple((call, 1) for call in (0, 1, 2, 3, 4, 5, 0, 6, 7, 1, 8, 9, 2, 5))
+
+
+def check(seed: int, **settings: Any) -> None:
+    compare_program(program(seed), outcome, CALLS, **settings)
+
+
 def compare(**settings: Any) -> list[int]:
     """How many branches were merged in each program."""
-    calls = (0, 1, 2, 3, 4, 5, 0, 6, 7, 1, 8, 9, 2, 5)
-    stats = compare_programs(
-        program, lambda f, call: outcome(f, (call, 1)), calls, **settings
-    )
+    stats = compare_programs(program, outcome, CALLS, **settings)
     return [s["branches"] for s in stats]
 
 

@@ -122,15 +122,19 @@ def outcome(f: Any, call: tuple[int, int, float]) -> Any:
     return snapshot((result, a, b, c))
 
 
+def check(seed: int) -> Any:
+    calls = [(9, 1e9), (9, 1.0), (9, 1e9), (9, 2.0), (0, 1.0), (1, 1e9), (2, 0.5)]
+    calls += [(14, 1e9), (6, 3.0), (9, 1e9), (5, 0.1), (11, 1.5)]
+    story = [(number % 3, n, lim) for number, (n, lim) in enumerate(calls)]
+    return compare_program(program(seed), outcome, story)
+
+
 counted: list[Any] = []
 
 
 @pytest.mark.parametrize("seed", range(PROGRAMS))
 def test_program(seed: int) -> None:
-    calls = [(9, 1e9), (9, 1.0), (9, 1e9), (9, 2.0), (0, 1.0), (1, 1e9), (2, 0.5)]
-    calls += [(14, 1e9), (6, 3.0), (9, 1e9), (5, 0.1), (11, 1.5)]
-    story = [(number % 3, n, lim) for number, (n, lim) in enumerate(calls)]
-    counted.append(compare_program(program(seed), outcome, story))
+    counted.append(check(seed))
 
 
 def test_that_loops_were_compiled() -> None:

@@ -10,7 +10,7 @@ from typing import Any
 
 import torch
 from Integration.harness import snapshot
-from Integration.random_sources import EXAMPLES, compare_programs
+from Integration.random_sources import EXAMPLES, compare_program, compare_programs
 
 TENSORS = ("x", "y")
 FLOATS = ("v", "w")
@@ -143,11 +143,10 @@ def loop(pick: random.Random) -> Iterator[str]:
     ]
     form = pick.randrange(4)
     test = pick.choice(tests)
-    if f" {t} = " in " " + " ".join(body[1:]):
+    if any(s.startswith((f"{t} = ", f"{t}[")) for s in body[1:]):
         more = more or f"{k} < 9"
-    bound = [f"{k} += 1"] if f"{k} < 9" in more else []
-    if f"{v} < 5" in more:
-        bound = [f"{v} += 0.5"]
+    if form < 2:
+        body, bound = ending(body, more, k, v)
     if form == 0:
         yield f"while {test}{' and ' + more if more else ''}:"
         yield from (f"    {s}" for s in body + bound)
@@ -165,6 +164,17 @@ def loop(pick: random.Random) -> Iterator[str]:
             yield f"    {t} = {t} + 1"
         if pick.random() < 0.5:
             yield "k = k + i"
+
+
+def ending(
+    body: list[str], more: str, k: str, v: str
+) -> tuple[list[str], list[str]]:
+    """A while loop's body without what could keep its second test true, and what makes it false."""
+    counter, step = (k, "1") if f"{k} < 9" in more else (v, "0.5")
+    if not more:
+        return body, []
+    others = (f"{counter} = ", "k, m = ")
+    return [s for s in body if not s.startswith(others)], [f"{counter} += {step}"]
 
 
 def block(pick: random.Random, depth: int, budget: list[int]) -> Iterator[str]:
@@ -218,6 +228,10 @@ def outcome(f: Any, seed: int) -> Any:
 # Branches whose sides hold numbers are seldom merged: this program's is.
 MERGED = 1185668
 CALLS = (0, 1, 2, 3, 4, 5, 0, 6, 7, 1, 8, 2, 4)
+
+
+def check(seed: int, **settings: Any) -> None:
+    compare_program(program(seed), outcome, CALLS, **settings)
 
 
 def test_programs() -> None:

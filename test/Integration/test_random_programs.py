@@ -19,7 +19,7 @@ from typing import Any
 import pytest
 import torch
 from hypothesis import HealthCheck, Phase, given, settings
-from Integration.random_programs import Program, programs
+from Integration.random_programs import Program, grew, programs, storages
 from Integration.tolerances import apart, bounds
 
 EXAMPLES = int(os.environ.get("PYJIT_EXAMPLES", "200"))
@@ -93,7 +93,10 @@ def check(program: Program) -> None:
             names = program.names()
             if program.device != "cpu" and raises(f, program, seed, grow):
                 continue  # an index out of range ends a device's context
+            before = storages(theirs)
             want, error = outcome(f, [theirs[name] for name in names])
+            if grew(before, theirs):
+                continue  # nobody has filled the rest, eager reads what is there
             have, ours_error = outcome(fast, [ours[name] for name in names])
             where = f"seed {seed}, grown {grow}"
             if number == 1:

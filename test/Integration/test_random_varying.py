@@ -7,7 +7,12 @@ import random
 from typing import Any
 
 from Integration.harness import snapshot, values
-from Integration.random_sources import EXAMPLES, Grammar, compare_programs
+from Integration.random_sources import (
+    EXAMPLES,
+    Grammar,
+    compare_program,
+    compare_programs,
+)
 
 NAMES = ("a", "b", "c")
 CALLS = (0, 1, 2, 3, 1, 4, 5, 6, 2, 7, 8, 9, 4, 10)
@@ -114,6 +119,10 @@ def outcome(states: dict[Any, State], vary: str) -> Any:
         return snapshot((result, a, b, c, w, state.n, state.r, state.last))
 
     return call
+
+
+def check(seed: int, vary: str, **settings: Any) -> None:
+    compare_program(program(seed), outcome({}, vary), CALLS, **settings)
 
 
 def compare(vary: str, **settings: Any) -> list[dict[str, Any]]:

@@ -72,6 +72,10 @@ def program(rng: random.Random) -> tuple[str, int, int]:
 
 @pytest.mark.parametrize("seed", range(EXAMPLES))
 def test_random_writes(seed: int) -> None:
+    check(seed)
+
+
+def check(seed: int) -> None:
     rng = random.Random(seed)
     source, n, steps = program(rng)
     scope: dict = {"torch": torch, "n": n, "steps": steps}

@@ -1,0 +1,159 @@
+#!/usr/bin/env python3
+"""Compares random programs of all kinds with eager, in as many processes as asked.
+
+  tools/dev/random_programs.py 200000 -j 16        that many programs, in the kinds' shares
+  tools/dev/random_programs.py 500 --kind loops    of one kind
+  tools/dev/random_programs.py 200000 --minutes 9  ends in time, and says how far it came
+
+Numbers start at --first: another one gives other programs, the same one the same. Prints a table of
+programs by kind and each difference with what makes it again; exits with 1 if there is one.
+A process answers for one batch: a crash, or a program that does not end, is a difference of its batch.
+"""
+
+from __future__ import annotations
+
+import argparse
+import collections
+import json
+import multiprocessing
+import multiprocessing.connection
+import os
+import sys
+import time
+import warnings
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any, NamedTuple
+
+ROOT = Path(__file__).resolve().parents[2]
+BUILD = Path(os.environ.get("PYJIT_BUILD", ROOT / "build"))
+sys.path[:0] = [str(BUILD / "python"), str(ROOT / "test")]
+# Who answers a call would hang from the machine's load.
+os.environ.setdefault("PYJIT_COMPARE_WITH_EAGER", "0")
+
+SIZE = 50  # programs to a process
+LIMIT = 300.0  # seconds for a batch
+
+
+class Job(NamedTuple):
+    kind: str
+    first: int
+    count: int
+
+    def __str__(self) -> str:
+        return f"{self.kind}, {self.count} from {self.first}"
+
+
+def jobs(total: int, first: int, shares: dict[str, int]) -> Iterator[Job]:
+    """Batches of every kind, mixed, so that a run that ends early has run some of each."""
+    whole = sum(shares.values())
+    left = {kind: total * share // whole for kind, share in shares.items()}
+    place = dict.fromkeys(shares, first)
+    while any(left.values()):
+        # The kind that has the most left of its share.
+        kind = max(left, key=lambda k: left[k] / shares[k])
+        count = min(SIZE, left[kind])
+        yield Job(kind, place[kind], count)
+        place[kind] += count
+        left[kind] -= count
+
+
+def carry_out(job: Job, pipe: multiprocessing.connection.Connection) -> None:
+    from Integration.random_kinds import KINDS
+
+    warnings.simplefilter("ignore")
+    # What programs print is compared, and not to be read here.
+    os.dup2(os.open(os.devnull, os.O_WRONLY), 1)
+    batch = KINDS[job.kind][1](job.first, job.count)
+    pipe.send((batch.ran, batch.failures))
+
+
+class Running:
+    """A batch in a process of its own."""
+
+    def __init__(self, job: Job, method: str) -> None:
+        context: Any = multiprocessing.get_context(method)
+        self.job = job
+        self.pipe, theirs = context.Pipe(duplex=False)
+        self.process = context.Process(target=carry_out, args=(job, theirs))
+        self.process.start()
+        theirs.close()
+        self.until = time.monotonic() + LIMIT
+
+    def over(self) -> bool:
+        return self.pipe.poll() or time.monotonic() > self.until
+
+    def result(self) -> tuple[int, list[str]]:
+        """Programs that ran, and what differed."""
+        try:
+            found = self.pipe.recv() if self.pipe.poll() else (0, ["took too long"])
+        except EOFError:
+            self.process.join()
+            found = (0, [f"the process ended with status {self.process.exitcode}"])
+        self.process.kill()
+        self.process.join()
+        self.pipe.close()
+        return found
+
+
+def run(todo: Iterator[Job], processes: int, until: float, method: str) -> Any:
+    """Programs by kind, and differences, as they come."""
+    ran: collections.Counter[str] = collections.Counter()
+    failures: list[str] = []
+    running: list[Running] = []
+    waiting = True
+    while running or waiting:
+        while waiting and len(running) < processes:
+            job = next(todo, None) if time.monotonic() < until else None
+            waiting = job is not None
+            if job:
+                running.append(Running(job, method))
+        multiprocessing.connection.wait([r.pipe for r in running], timeout=1.0)
+        for one in [r for r in running if r.over()]:
+            running.remove(one)
+            count, found = one.result()
+            ran[one.job.kind] += count
+            for text in found:
+                failures.append(f"{one.job}: {text}")
+                print(failures[-1], flush=True)
+    return ran, failures
+
+
+def main() -> int:
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
+    parser.add_argument("programs", type=int)
+    parser.add_argument("--jobs", "-j", type=int, default=os.cpu_count() or 1)
+    parser.add_argument("--first", type=int, default=0, help="number of the first")
+    parser.add_argument("--kind", action="append", help="only these kinds")
+    parser.add_argument("--minutes", type=float, default=1e9)
+    parser.add_argument("--json", type=Path, help="keep counts and differences here")
+    options = parser.parse_args()
+
+    import torch
+    from Integration.random_kinds import KINDS
+
+    torch.set_num_threads(1)
+    kinds = options.kind or list(KINDS)
+    if unknown := [kind for kind in kinds if kind not in KINDS]:
+        parser.error(f"unknown kind {unknown[0]!r}; known: {', '.join(KINDS)}")
+    start = time.monotonic()
+    todo = jobs(options.programs, options.first, {k: KINDS[k][0] for k in kinds})
+    # A process that is forked has no CUDA.
+    method = "spawn" if any("CUDA" in kind for kind in kinds) else "fork"
+    ran, failures = run(todo, options.jobs, start + 60 * options.minutes, method)
+    print("\n| kind | programs |\n| --- | --- |")
+    for kind in kinds:
+        print(f"| {kind} | {ran[kind]} |")
+    print(f"| all, from {options.first} | {sum(ran.values())} |")
+    took = time.monotonic() - start
+    print(f"{len(failures)} differences, {took:.0f} s")
+    if options.json:
+        found = {"ran": ran, "failures": failures, "seconds": took}
+        options.json.write_text(json.dumps(found, indent=1))
+    return 1 if failures else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())
