@@ -94,6 +94,10 @@ def : Op<"aten::hardshrink",
 // A device multiplies by a number's inverse instead of dividing by it.
 defvar quotient =
     (IfNumberOnDevice $other, (Mul $self, (Inverse $other)), (Div $self, $other));
+// ... and here it takes the inverse in the computation's type.
+defvar truncQuotient =
+    (IfNumberOnDevice $other, (Trunc (Mul $self, (Div 1, $other))),
+                              (TruncDiv $self, $other));
 defvar floorQuotient =
     (IfNumberOnDevice $other, (Unsupported), (FloorDiv $self, $other));
 foreach ov = ["Tensor", "Scalar"] in {
@@ -124,7 +128,7 @@ foreach ov = ["Tensor", "Scalar"] in {
     def : Op<"aten::" # name # "." # ov # "_mode",
              (IfNone $rounding_mode, quotient,
                (IfString $rounding_mode, "trunc",
-                 (IfFloat (IfNumberOnDevice $other, (Trunc quotient), (TruncDiv $self, $other)),
+                 (IfFloat truncQuotient,
                           (IfDivisor $other, (TruncDiv $self, $other), (Unsupported))),
                  (IfFloat floorQuotient,
                           (IfDivisor $other, (FloorDiv $self, $other), (Unsupported))))),
@@ -185,7 +189,8 @@ def : Op<"aten::pow.Tensor_Scalar",
          (IfNumber $exponent, 1, $self,
          (IfFloat
            (IfNumber $exponent, "0.5", (IfHalfOnCPU powHalf, (Sqrt $self)),
-           (IfNumber $exponent, "-0.5", (Rsqrt $self),
+           (IfNumber $exponent, "-0.5",
+             (IfHalfOnCPU (Reciprocal powHalf), (Rsqrt $self)),
            (IfNumber $exponent, -1, (Reciprocal $self),
            (IfNumber $exponent, -2, (Reciprocal square),
              // One that differs between calls may be any of these.

@@ -4,6 +4,9 @@
 #include "DeviceMath.h"
 #include "mlir/Dialect/Func/IR/FuncOps.h"
 #include "pyjit/Codegen/MachineCode.h"
+#include "llvm/IR/IRBuilder.h"
+#include "llvm/IR/InstIterator.h"
+#include "llvm/IR/IntrinsicInst.h"
 #include "llvm/IR/Module.h"
 #include "llvm/MC/TargetRegistry.h"
 #include "llvm/Support/TargetSelect.h"
@@ -86,6 +89,27 @@ static KernelCode launchOf(mlir::func::FuncOp declaration) {
   return code;
 }
 
+/// |x| of 16 bits is taken in 32: ptxas holds the result of `abs.s16` for
+/// non-negative, and |-32768|, which is -32768, is 32768 when it is widened.
+static void widenAbsolutes(Module &module) {
+  SmallVector<IntrinsicInst *> found;
+  for (Function &function : module)
+    for (Instruction &instruction : instructions(function))
+      if (auto *call = dyn_cast<IntrinsicInst>(&instruction);
+          call && call->getIntrinsicID() == Intrinsic::abs &&
+          call->getType()->isIntegerTy(16))
+        found.push_back(call);
+  for (IntrinsicInst *call : found) {
+    IRBuilder<> builder(call);
+    Value *wide =
+        builder.CreateSExt(call->getArgOperand(0), builder.getInt32Ty());
+    wide = builder.CreateBinaryIntrinsic(Intrinsic::abs, wide,
+                                         builder.getTrue());
+    call->replaceAllUsesWith(builder.CreateTrunc(wide, call->getType()));
+    call->eraseFromParent();
+  }
+}
+
 Expected<Code> compileKernels(mlir::ModuleOp module, const Target &target) {
   auto machine = machineFor(target);
   if (!machine)
@@ -123,6 +147,7 @@ Expected<Code> compileKernels(mlir::ModuleOp module, const Target &target) {
       function->addFnAttr("nvvm.minctasm", std::to_string(blocks.getInt()));
   }
   codegen::cleanUp(**translated, **machine, /*scalarize=*/true);
+  widenAbsolutes(**translated);
   auto text =
       codegen::emitFile(**translated, **machine, CodeGenFileType::AssemblyFile);
   if (!text)

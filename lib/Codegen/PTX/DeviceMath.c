@@ -721,7 +721,60 @@ static inline int isOdd(double y) {
          ((int64_t)absolute(y) & 1) != 0;
 }
 
-double F(pow)(double x, double y) {
+/// A number as the sum of two, the second below the first's last place.
+typedef struct {
+  double high, low;
+} Pair;
+
+/// a * b.
+static inline Pair multiply(Pair a, Pair b) {
+  double product = a.high * b.high;
+  double rest = fma(a.high, b.high, -product);
+  return (Pair){product, rest + (a.high * b.low + a.low * b.high)};
+}
+
+/// a + b for |a| > |b|.
+static inline Pair addSmaller(Pair a, Pair b) {
+  double sum = a.high + b.high;
+  double lost = b.high - (sum - a.high);
+  double rest = lost + (a.low + b.low);
+  double high = sum + rest;
+  return (Pair){high, rest - (high - sum)};
+}
+
+/// log(x) to 67 bits for a positive finite x: a power multiplies the error by
+/// up to 745.
+static Pair logTwice(double x) {
+  int e;
+  double m = splitNumber(x, &e);
+  // atanh(f) = f + f^3 / 3 + f^5 / 5 + ..., f = (m - 1) / (m + 1) < 0.172.
+  double d = m + 1.0, dLow = m - (d - 1.0), above = m - 1.0;
+  double quotient = above / d;
+  Pair f = {quotient, (fma(-quotient, d, above) - quotient * dLow) / d};
+  Pair z = multiply(f, f);
+  double p = 1.0 / 25.0;
+  p = fma(p, z.high, 1.0 / 23.0);
+  p = fma(p, z.high, 1.0 / 21.0);
+  p = fma(p, z.high, 1.0 / 19.0);
+  p = fma(p, z.high, 1.0 / 17.0);
+  p = fma(p, z.high, 1.0 / 15.0);
+  p = fma(p, z.high, 1.0 / 13.0);
+  p = fma(p, z.high, 1.0 / 11.0);
+  p = fma(p, z.high, 1.0 / 9.0);
+  p = fma(p, z.high, 1.0 / 7.0);
+  Pair fifth = {1.0 / 5.0, -0x1.999999999999ap-57};
+  Pair third = {1.0 / 3.0, 0x1.5555555555555p-56};
+  Pair sum = addSmaller(fifth, multiply(z, (Pair){p, 0.0}));
+  sum = addSmaller(third, multiply(z, sum));
+  Pair twice = {2.0 * f.high, 2.0 * f.low};
+  Pair logarithm = addSmaller(twice, multiply(twice, multiply(z, sum)));
+  if (e == 0)
+    return logarithm;
+  return addSmaller((Pair){e * ln2High, e * ln2Low}, logarithm);
+}
+
+/// x^y within a unit in the last place, or, rounded to f32 afterwards, within 9.
+static inline double power(double x, double y, int single) {
   if (y == 0.0 || x == 1.0)
     return 1.0;
   if (isNan(x) || isNan(y))
@@ -739,14 +792,17 @@ double F(pow)(double x, double y) {
   }
   if (x < 0.0 && !isInteger(y))
     return __builtin_nan("");
-  double low;
-  double high = logWithTail(a, &low);
-  double product = high * y;
-  double value;
-  if (!(absolute(product) < 0x1p60))
-    value = product > 0.0 ? infinity : 0.0;
+  Pair logarithm;
+  if (single)
+    logarithm.high = logWithTail(a, &logarithm.low);
   else
-    value = expWithTail(product, fma(high, y, -product) + low * y);
+    logarithm = logTwice(a);
+  Pair product = multiply(logarithm, (Pair){y, 0.0});
+  double value;
+  if (!(absolute(product.high) < 0x1p60))
+    value = product.high > 0.0 ? infinity : 0.0;
+  else
+    value = expWithTail(product.high, product.low);
   return negative ? -value : value;
 }
 
@@ -816,7 +872,10 @@ THROUGH_F64(atanh)
 THROUGH_F64(erf)
 THROUGH_F64(erfc)
 THROUGH_F64(cbrt)
-float F(powf)(float x, float y) { return (float)F(pow)((double)x, (double)y); }
+double F(pow)(double x, double y) { return power(x, y, 0); }
+float F(powf)(float x, float y) {
+  return (float)power((double)x, (double)y, 1);
+}
 float F(atan2f)(float y, float x) {
   return (float)F(atan2)((double)y, (double)x);
 }
