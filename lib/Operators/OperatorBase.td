@@ -153,7 +153,7 @@ def IfDivisor : TableNode<2>;   // (IfDivisor $argument, a, b)
 def IfFloat : TableNode<2>;     // (IfFloat a, b)
 def IfOnDevice : TableNode<2>;  // (IfOnDevice a, b)
 def IfNumberOnDevice : TableNode<2>; // (IfNumberOnDevice $argument, a, b): a number of the host
-def IfHalfOnCPU : TableNode<2>; // (IfHalfOnCPU a, b): half precision, no device
+def IfFloat16OnCPU : TableNode<2>; // (IfFloat16OnCPU a, b): float16, no device
 def IfConstant : TableNode<2>;  // (IfConstant $argument, a, b): not lifted
 def Let : TableNode<2>;         // (Let $name, value, body)
 def ReduceSum : TableNode<1>;   // (ReduceSum x, DIMS), and so on

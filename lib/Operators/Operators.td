@@ -181,16 +181,17 @@ foreach ov = ["Tensor", "Scalar_Self", "Scalar_Other"] in
 // ATen's own special cases of exponents.
 // A device multiplies in half precision.
 defvar square = (IfOnDevice (Narrowed (Mul $self, $self)), (Mul $self, $self));
-// pow(x, 0.5), which is no square root at -0 and -inf.
+// pow(x, 0.5), which is no square root at -0 and -inf: eager asks for the root in
+// every type but float16.
 defvar powHalf = (Select (IsInf $self), (Abs $self), (Sqrt (Add $self, 0)));
 def : Op<"aten::pow.Tensor_Scalar",
          (IfNumber $exponent, 2, (Mul $self, $self),
          (IfNumber $exponent, 3, (Mul square, $self),
          (IfNumber $exponent, 1, $self,
          (IfFloat
-           (IfNumber $exponent, "0.5", (IfHalfOnCPU powHalf, (Sqrt $self)),
+           (IfNumber $exponent, "0.5", (IfFloat16OnCPU powHalf, (Sqrt $self)),
            (IfNumber $exponent, "-0.5",
-             (IfHalfOnCPU (Reciprocal powHalf), (Rsqrt $self)),
+             (IfFloat16OnCPU (Reciprocal powHalf), (Rsqrt $self)),
            (IfNumber $exponent, -1, (Reciprocal $self),
            (IfNumber $exponent, -2, (Reciprocal square),
              // One that differs between calls may be any of these.

@@ -270,7 +270,7 @@ static unsigned getTableChildren(const TableNode &node) {
   case TableOp::IfFloat:
   case TableOp::IfOnDevice:
   case TableOp::IfNumberOnDevice:
-  case TableOp::IfHalfOnCPU:
+  case TableOp::IfFloat16OnCPU:
   case TableOp::IfConstant:
   case TableOp::Let:
     return 2;
@@ -399,8 +399,8 @@ Resolver::MaybeValue Resolver::eval(Type expected) {
         (operand < place.hostOperands.size() && place.hostOperands[operand]);
     return choose(place.onDevice && onHost, expected);
   }
-  case TableOp::IfHalfOnCPU:
-    return choose(common != compute && !place.onDevice, expected);
+  case TableOp::IfFloat16OnCPU:
+    return choose(common.isF16() && !place.onDevice, expected);
   case TableOp::IfConstant:
     return choose(!isNumberOperand(args[node.index]), expected);
   case TableOp::Let: {

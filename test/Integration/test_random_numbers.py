@@ -166,9 +166,7 @@ def loop(pick: random.Random) -> Iterator[str]:
             yield "k = k + i"
 
 
-def ending(
-    body: list[str], more: str, k: str, v: str
-) -> tuple[list[str], list[str]]:
+def ending(body: list[str], more: str, k: str, v: str) -> tuple[list[str], list[str]]:
     """A while loop's body without what could keep its second test true, and what makes it false."""
     counter, step = (k, "1") if f"{k} < 9" in more else (v, "0.5")
     if not more:

@@ -268,12 +268,6 @@ def tiny(case: Case, have: torch.Tensor, want: torch.Tensor) -> Any:
     return small & want.is_cuda
 
 
-def half_root(case: Case, have: torch.Tensor, want: torch.Tensor) -> Any:
-    x, exponent = case.arguments
-    at_end = (x == 0) | (x == -math.inf)
-    return at_end & (want.dtype in HALVES and exponent == 0.5)
-
-
 def squares_overflow(case: Case, have: torch.Tensor, want: torch.Tensor) -> bool:
     size = case.arguments[0].double().nan_to_num(0, 0, 0).abs().amax()
     return bool(size > (1e153 if want.dtype == torch.float64 else 1e18))
@@ -296,7 +290,6 @@ EXCUSES = (
     Excuse("a row of one element: eager does not square it", r".*norm",
            lambda c, h, w: w.numel() == c.arguments[0].numel()),
     Excuse("exponentials of half precision flush results below 2^-119 (lib/Codegen/PTX)", r"_?softmax|mish|softplus|exp", tiny),
-    Excuse("eager's root of -0 and -inf in half precision differs between AVX2 and AVX-512", r"pow", half_root),
     Excuse("squares overflow: in another order or precision they do elsewhere", r"var|std", squares_overflow),
     Excuse("which zero: a product that is fused or not", r"lerp", both_zero),
     Excuse("integers and alpha under a default dtype of half precision: eager rounds the product", r"(r?sub|subtract|add)",

@@ -12,6 +12,7 @@ PYJIT_SEED: another draw of them.
 from __future__ import annotations
 
 import itertools
+import json
 import os
 import random
 import warnings
@@ -27,9 +28,8 @@ from Operators.schemas import Row, compiled_rows
 
 PART = float(os.environ.get("PYJIT_CONFORMANCE", "0.1"))
 SEED = os.environ.get("PYJIT_SEED", "0")
-REPORT = (
-    Path(__file__).resolve().parents[2] / "build" / "test-reports" / "conformance.md"
-)
+BUILD = Path(os.environ.get("PYJIT_BUILD", Path(__file__).parents[2] / "build"))
+REPORT = BUILD / "test-reports" / "conformance.md"
 reports: dict[str, Report] = {}
 
 
@@ -58,10 +58,31 @@ def conforms(row: Row, device: str) -> None:
         for some in itertools.batched(group, GROUP):
             check(list(some), report)
     lifted_numbers(Generator(row, draw, device), report)
+    note(row, device, report)
     assert not report.wrong, f"{len(report.wrong)} of {len(cases)}:\n" + "\n".join(
         report.wrong[:12]
     )
     assert report.compiled or len(report.library) > 0
+
+
+def note(row: Row, device: str, report: Report) -> None:
+    """Adds what ran to the file that tools/dev/update_operators.py takes in."""
+    found = {
+        "overload": row.overload,
+        "machine": "CUDA"
+        if device == "cuda"
+        else torch.backends.cpu.get_cpu_capability(),
+        "part": PART,
+        "seed": SEED,
+        "kernels": report.compiled,
+        "library": report.library,
+        "excused": report.excused,
+        "wrong": len(report.wrong),
+    }
+    REPORT.parent.mkdir(parents=True, exist_ok=True)
+    # Several processes write, a line at a time.
+    with REPORT.with_suffix(".jsonl").open("a") as file:
+        file.write(json.dumps(found) + "\n")
 
 
 LIFTED = [torch.float32, torch.float64, torch.bfloat16, torch.float16, torch.int64]

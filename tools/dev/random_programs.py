@@ -15,8 +15,6 @@ from __future__ import annotations
 import argparse
 import collections
 import json
-import multiprocessing
-import multiprocessing.connection
 import os
 import sys
 import time
@@ -24,6 +22,8 @@ import warnings
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any, NamedTuple
+
+import separately
 
 ROOT = Path(__file__).resolve().parents[2]
 BUILD = Path(os.environ.get("PYJIT_BUILD", ROOT / "build"))
@@ -58,64 +58,28 @@ def jobs(total: int, first: int, shares: dict[str, int]) -> Iterator[Job]:
         left[kind] -= count
 
 
-def carry_out(job: Job, pipe: multiprocessing.connection.Connection) -> None:
+def carry_out(job: Job) -> tuple[int, list[str]]:
     from Integration.random_kinds import KINDS
 
     warnings.simplefilter("ignore")
     # What programs print is compared, and not to be read here.
     os.dup2(os.open(os.devnull, os.O_WRONLY), 1)
     batch = KINDS[job.kind][1](job.first, job.count)
-    pipe.send((batch.ran, batch.failures))
-
-
-class Running:
-    """A batch in a process of its own."""
-
-    def __init__(self, job: Job, method: str) -> None:
-        context: Any = multiprocessing.get_context(method)
-        self.job = job
-        self.pipe, theirs = context.Pipe(duplex=False)
-        self.process = context.Process(target=carry_out, args=(job, theirs))
-        self.process.start()
-        theirs.close()
-        self.until = time.monotonic() + LIMIT
-
-    def over(self) -> bool:
-        return self.pipe.poll() or time.monotonic() > self.until
-
-    def result(self) -> tuple[int, list[str]]:
-        """Programs that ran, and what differed."""
-        try:
-            found = self.pipe.recv() if self.pipe.poll() else (0, ["took too long"])
-        except EOFError:
-            self.process.join()
-            found = (0, [f"the process ended with status {self.process.exitcode}"])
-        self.process.kill()
-        self.process.join()
-        self.pipe.close()
-        return found
+    return batch.ran, batch.failures
 
 
 def run(todo: Iterator[Job], processes: int, until: float, method: str) -> Any:
     """Programs by kind, and differences, as they come."""
     ran: collections.Counter[str] = collections.Counter()
     failures: list[str] = []
-    running: list[Running] = []
-    waiting = True
-    while running or waiting:
-        while waiting and len(running) < processes:
-            job = next(todo, None) if time.monotonic() < until else None
-            waiting = job is not None
-            if job:
-                running.append(Running(job, method))
-        multiprocessing.connection.wait([r.pipe for r in running], timeout=1.0)
-        for one in [r for r in running if r.over()]:
-            running.remove(one)
-            count, found = one.result()
-            ran[one.job.kind] += count
-            for text in found:
-                failures.append(f"{one.job}: {text}")
-                print(failures[-1], flush=True)
+    for outcome in separately.run(
+        carry_out, todo, processes=processes, limit=LIMIT, until=until, method=method
+    ):
+        count, found = outcome.value or (0, [outcome.lost])
+        ran[outcome.job.kind] += count
+        for text in found:
+            failures.append(f"{outcome.job}: {text}")
+            print(failures[-1], flush=True)
     return ran, failures
 
 
