@@ -59,6 +59,20 @@ from zoo.tables import (
 RESULTS = HERE / "results"
 
 
+class Known(dict[str, Any]):
+    """What was found, by name; kept in a file if there is one."""
+
+    def __init__(self, path: Path | None) -> None:
+        super().__init__()
+        self.path = path
+        if path and path.exists():
+            self.update((f["name"], f) for f in json.loads(path.read_text()))
+
+    def save(self) -> None:
+        if self.path:
+            self.path.write_text(json.dumps(list(self.values()), default=str))
+
+
 def examined(program: Program) -> dict[str, Any]:
     """What a process of its own finds out about a program."""
     try:
@@ -70,17 +84,20 @@ def examined(program: Program) -> dict[str, Any]:
 
 
 def examine_all(
-    programs: list[Program], processes: int, limit: float, known: dict[str, Any]
+    programs: list[Program], processes: int, limit: float, known: Known
 ) -> None:
     """Adds what is found to ``known``, by name, and prints it as it comes."""
     outcomes = separately.run(examined, programs, processes=processes, limit=limit)
-    for outcome in outcomes:
+    for number, outcome in enumerate(outcomes):
         found = {"name": outcome.job.name, "family": outcome.job.family}
         if outcome.lost:
             late = "took more" in outcome.lost
             found["error" if late else "crash"] = outcome.lost
         known[outcome.job.name] = found | (outcome.value or {})
         tell(known[outcome.job.name])
+        if number % 20 == 19:
+            known.save()
+    known.save()
 
 
 def tell(found: dict[str, Any]) -> None:
@@ -106,9 +123,7 @@ def main() -> int:
     options = parser.parse_args()
     warnings.filterwarnings("ignore")
     torch.set_num_threads(1)
-    known: dict[str, dict[str, Any]] = {}
-    if options.json and options.json.exists():
-        known = {f["name"]: f for f in json.loads(options.json.read_text())}
+    known = Known(options.json)
     programs = load(options.families or list(FAMILIES))
     programs = [on_device(p, options.device) for p in programs]
     chosen = [p for p in programs if re.search(options.k, p.name)]
@@ -133,8 +148,7 @@ def main() -> int:
         if options.jobs > 1 and again:
             print(f"\n{len(again)} seemed behind eager; without neighbours:")
             examine_all(again, 1, options.limit, known)
-    if options.json:
-        options.json.write_text(json.dumps(list(known.values()), default=str))
+    known.save()
     order = {p.name: i for i, p in enumerate(programs)}
     results = sorted(known.values(), key=lambda f: order.get(f["name"], 1 << 30))
     print("\n" + headline(results) + "\n\n" + summary(results))
