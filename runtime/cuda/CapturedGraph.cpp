@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <cstdio>
 #include <cstring>
+#include <sstream>
 #include <stdexcept>
 #include <utility>
 
@@ -88,6 +89,14 @@ void CapturedGraph::addKernel(const LoadedKernel &kernel,
     kernels.push_back(std::move(entry));
 }
 
+/// A copy in an error message: an address of the host, or none, is one there.
+static std::string describe(const CopyNodeParams &copy) {
+  std::ostringstream text;
+  text << "a copy of " << copy.bytes << " bytes from 0x" << std::hex
+       << copy.source << " to 0x" << copy.target;
+  return text.str();
+}
+
 void CapturedGraph::addCopy(const Address &target, const Address &source,
                             size_t bytes, Stream stream) {
   if (!bytes)
@@ -97,8 +106,9 @@ void CapturedGraph::addCopy(const Address &target, const Address &source,
   CopyNodeParams params{source.value, target.value, bytes};
   GraphNode node = nullptr;
   if (levels.empty()) {
-    check(*driver, driver->copyAsync(target.value, source.value, bytes, stream),
-          "copy");
+    Result result =
+        driver->copyAsync(target.value, source.value, bytes, stream);
+    check(*driver, result, result ? describe(params) : "");
   } else {
     check(*driver,
           driver->addCopyNode(&node, levels.back().graph, levels.back().last,
