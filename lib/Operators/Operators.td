@@ -357,11 +357,15 @@ foreach name = ["softmax.int", "_softmax"] in
   def : Op<"aten::" # name,
            (Let $power, (Step (Exp (Sub $self, (ReduceMax $self, $dim)))),
              (Div $power, (ReduceSum $power, $dim))), "Result", "Stated">;
+// Along the last dimension the CPU keeps the sum and its logarithm in the
+// result's type: in float16 65,520 equal elements give -inf.
+defvar powers = (ReduceSum (Exp (Sub $self, $top)), $dim);
 foreach name = ["log_softmax.int", "_log_softmax"] in
   def : Op<"aten::" # name,
            (Let $top, (ReduceMax $self, $dim),
              (Sub (Sub $self, $top),
-                  (Log (ReduceSum (Exp (Sub $self, $top)), $dim)))),
+                  (IfLastOnCPU $dim, (Narrowed (Log (Narrowed powers))),
+                                     (Log powers)))),
            "Result", "Stated">;
 
 def : Op<"aten::layer_norm",

@@ -271,6 +271,7 @@ static unsigned getTableChildren(const TableNode &node) {
   case TableOp::IfOnDevice:
   case TableOp::IfNumberOnDevice:
   case TableOp::IfFloat16OnCPU:
+  case TableOp::IfLastOnCPU:
   case TableOp::IfConstant:
   case TableOp::Let:
     return 2;
@@ -401,6 +402,13 @@ Resolver::MaybeValue Resolver::eval(Type expected) {
   }
   case TableOp::IfFloat16OnCPU:
     return choose(common.isF16() && !place.onDevice, expected);
+  case TableOp::IfLastOnCPU: {
+    auto dim = dyn_cast<IntegerAttr>(args[node.index]);
+    int64_t rank = cast<RankedTensorType>(operands[0]).getRank();
+    bool last =
+        dim && (dim.getInt() == -1 || dim.getInt() == rank - 1 || !rank);
+    return choose(last && !place.onDevice, expected);
+  }
   case TableOp::IfConstant:
     return choose(!isNumberOperand(args[node.index]), expected);
   case TableOp::Let: {

@@ -13,6 +13,8 @@ from typing import Any
 
 import torch
 
+from pyjit import _C
+
 _SLOTS = ("_pyjit_call", "_pyjit_module", "_pyjit_settings")
 
 
@@ -57,7 +59,9 @@ def _compiled_class(cls: type) -> type:
         "__doc__": cls.__doc__,
         "_pyjit_compiled": True,
     }
-    return type(cls)(cls.__name__, (cls,), members)
+    made = type(cls)(cls.__name__, (cls,), members)
+    _C.call_through(made, "_pyjit_call")
+    return made
 
 
 def _recompile(module: torch.nn.Module, settings: Any) -> torch.nn.Module:

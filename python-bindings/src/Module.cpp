@@ -5,6 +5,7 @@
 #include "CompiledFunction.h"
 #include "CrossCompile.h"
 #include "Cut.h"
+#include "ModuleCall.h"
 #include "RecordObject.h"
 #include "Reference.h"
 
@@ -300,6 +301,9 @@ PyMethodDef methods[] = {
      "attributes say which part each is. Raises BuildError."},
     {"is_capturing", isCapturing, METH_NOARGS,
      "Whether this thread is inside a monitored run."},
+    {"call_through", callThrough, METH_VARARGS,
+     "call_through(type, slot): calls of instances go to what they hold "
+     "there."},
     {"call_disabled", callDisabled, METH_VARARGS,
      "call_disabled(function, args, kwargs): calls it; no capture goes past."},
     {"measure_host", measureHost, METH_O,

@@ -106,9 +106,9 @@ void CapturedGraph::addCopy(const Address &target, const Address &source,
   CopyNodeParams params{source.value, target.value, bytes};
   GraphNode node = nullptr;
   if (levels.empty()) {
-    Result result =
-        driver->copyAsync(target.value, source.value, bytes, stream);
-    check(*driver, result, result ? describe(params) : "");
+    if (Result failed =
+            driver->copyAsync(target.value, source.value, bytes, stream))
+      check(*driver, failed, describe(params).c_str());
   } else {
     check(*driver,
           driver->addCopyNode(&node, levels.back().graph, levels.back().last,

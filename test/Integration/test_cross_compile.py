@@ -147,3 +147,22 @@ def test_products_of_parts_of_parameters(built: list[Built]) -> None:
     x, memory = torch.randn(2, 4, 16), torch.randn(2, 6, 16)
     run(model, [(x, memory)])
     check(built)
+
+
+def test_tensors_of_the_cpu_stay_there(built: list[Built]) -> None:
+    """What a program of the GPU computes from tensors of the CPU alone is the CPU's, and no kernel reads it."""
+
+    def anchors(x: torch.Tensor, sizes: torch.Tensor) -> tuple[torch.Tensor, ...]:
+        repeated = sizes.clamp(0, 1).repeat(9, 1)
+        chosen = sizes.gather(0, torch.zeros(1, 2, dtype=torch.int64))
+        return x * 2, torch.cat((repeated, repeated), 1), chosen, sizes.max(0).values
+
+    run(anchors, [(torch.randn(2, 8, 10), torch.rand(4, 2))])
+    ((trace, rounding, pinned),) = dict.fromkeys(built)
+    of_the_gpu = '[2, 8, 10], [80, 10, 1], f32, "cpu"'
+    mixed = trace.replace(of_the_gpu, of_the_gpu.replace("cpu", "cuda:0"))
+    launch, _ = pyjit._C.cross_compile(mixed, CAPABILITY, rounding, pinned)
+    calls = re.findall(r"call (\S+)", launch)
+    for name in ("repeat", "cat", "gather", "max.dim"):
+        assert f"aten::{name}" in calls, launch
+    assert launch.count("  kernel ") == 1, launch

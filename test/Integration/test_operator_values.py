@@ -72,6 +72,23 @@ def test_value(name: str) -> None:
     same_on_hits(program, *given)
 
 
+@pytest.mark.parametrize("dtype", [torch.float16, torch.bfloat16], ids=str)
+def test_sum_of_exponentials_beyond_half_precision(dtype: torch.dtype) -> None:
+    """Eager keeps it, and its logarithm, in the result's type along the last dimension only."""
+    rows, columns = (
+        torch.ones(2, 65_600, dtype=dtype),
+        torch.ones(65_600, 2, dtype=dtype),
+    )
+    same_on_hits(lambda x, y: (x.log_softmax(-1), y.log_softmax(0)), rows, columns)
+
+
+@pytest.mark.parametrize("dtype", [torch.float16, torch.bfloat16], ids=str)
+def test_roots_in_half_precision(dtype: torch.dtype) -> None:
+    """float16 has pow's ends, bfloat16 the root's."""
+    x = torch.tensor([-0.0, 0.0, -INF, INF, 4.0, NAN] * 8, dtype=dtype)
+    same_on_hits(lambda x: (x**0.5, x**-0.5), x)
+
+
 def test_power_of_two() -> None:
     """LLVM would make exp2(24 * x) of it, and round the product."""
     import pyjit

@@ -397,6 +397,14 @@ def sizes(make: Generator) -> Ways:
                 continue
             dtype = make.draw.choice((*FLOATS, make.draw.choice(INTEGERS)))
             yield torch.float32, lambda d=dtype, s=shape: make.call((d,), s)
+    # Equal elements add up beyond what half precision holds, where random ones cancel.
+    for dtype, count in itertools.product((torch.float16, torch.bfloat16), (65_600, 131_073)):  # fmt: skip
+        for shape in ((count,), (2, count), (count, 2)):
+            yield torch.float32, lambda d=dtype, s=shape: make.call((d,), s, layout=equal)  # fmt: skip
+
+
+def equal(value: torch.Tensor) -> torch.Tensor:
+    return torch.ones_like(value)
 
 
 def defaults(make: Generator) -> Ways:

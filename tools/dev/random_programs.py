@@ -68,6 +68,15 @@ def carry_out(job: Job) -> tuple[int, list[str]]:
     return batch.ran, batch.failures
 
 
+def warm_up() -> None:
+    """Loads what torch loads at first use: once, and not in each process."""
+    import torch
+    from Integration.tolerances import bounds
+
+    x = torch.ones(2)
+    bounds(lambda: [torch.tanh(x) + 1], [torch.tanh(x) + 1])
+
+
 def run(todo: Iterator[Job], processes: int, until: float, method: str) -> Any:
     """Programs by kind, and differences, as they come."""
     ran: collections.Counter[str] = collections.Counter()
@@ -99,6 +108,7 @@ def main() -> int:
     from Integration.random_kinds import KINDS
 
     torch.set_num_threads(1)
+    warm_up()
     kinds = options.kind or list(KINDS)
     if unknown := [kind for kind in kinds if kind not in KINDS]:
         parser.error(f"unknown kind {unknown[0]!r}; known: {', '.join(KINDS)}")

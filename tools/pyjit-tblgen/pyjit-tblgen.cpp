@@ -162,7 +162,8 @@ public:
     if (name == "IterIndex")
       return node(name, cast<IntInit>(dag->getArg(0))->getValue());
     if (name == "IfNone" || name == "IfTrue" || name == "IfDivisor" ||
-        name == "IfConstant" || name == "IfNumberOnDevice") {
+        name == "IfConstant" || name == "IfNumberOnDevice" ||
+        name == "IfLastOnCPU") {
       node(name, argument(dag->getArgNameStr(0)));
       return children(dag, 1);
     }

@@ -103,8 +103,8 @@ static void widenAbsolutes(Module &module) {
     IRBuilder<> builder(call);
     Value *wide =
         builder.CreateSExt(call->getArgOperand(0), builder.getInt32Ty());
-    wide = builder.CreateBinaryIntrinsic(Intrinsic::abs, wide,
-                                         builder.getTrue());
+    wide =
+        builder.CreateBinaryIntrinsic(Intrinsic::abs, wide, builder.getTrue());
     call->replaceAllUsesWith(builder.CreateTrunc(wide, call->getType()));
     call->eraseFromParent();
   }

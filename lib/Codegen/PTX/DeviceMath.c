@@ -773,7 +773,8 @@ static Pair logTwice(double x) {
   return addSmaller((Pair){e * ln2High, e * ln2Low}, logarithm);
 }
 
-/// x^y within a unit in the last place, or, rounded to f32 afterwards, within 9.
+/// x^y within a unit in the last place, or, rounded to f32 afterwards,
+/// within 9.
 static inline double power(double x, double y, int single) {
   if (y == 0.0 || x == 1.0)
     return 1.0;

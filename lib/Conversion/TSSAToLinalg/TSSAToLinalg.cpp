@@ -174,7 +174,9 @@ static operators::CallPlace findPlace(OpBuilder &b, ValueRange operands) {
     return place;
   if (auto type = function->getAttrOfType<TypeAttr>("pyjit.default_dtype"))
     place.defaultFloat = type.getValue();
-  place.onDevice = function->hasAttr("pyjit.device");
+  // A device made of software has the CPU's library, and its roundings.
+  auto device = function->getAttrOfType<StringAttr>("pyjit.device");
+  place.onDevice = device && device.getValue() != "cpu";
   place.hostOperands.resize(operands.size());
   for (auto [i, operand] : llvm::enumerate(operands)) {
     auto arg = dyn_cast<BlockArgument>(operand);
@@ -302,8 +304,6 @@ struct ConvertPass : impl::ConvertTSSAToLinalgBase<ConvertPass> {
   }
 
   void lowerOperator(tssa::AtenOp op) {
-    if (op->hasAttr("pyjit.library"))
-      return stays(op, "it meets tensors of several devices");
     if (op.getNumResults() != 1 || op.getMutates())
       return stays(op, "several results");
     auto type = cast<RankedTensorType>(op.getResult(0).getType());
@@ -372,6 +372,10 @@ struct ConvertPass : impl::ConvertTSSAToLinalgBase<ConvertPass> {
   LogicalResult lowerOne(Operation *op) {
     OpBuilder b(op);
     if (auto aten = dyn_cast<tssa::AtenOp>(op)) {
+      if (op->hasAttr("pyjit.library")) {
+        stays(aten, "it meets tensors of several devices");
+        return success();
+      }
       auto *info = operators::lookupOperator(aten.getOverload());
       if (info && info->lowering == operators::Lowering::Structured)
         lowerStructured(aten, info->rule);

@@ -74,3 +74,12 @@ func.func @max_dim(%x: tensor<4x16xf32>) -> (tensor<4xf32>, tensor<4xi64>) {
   %0, %1 = tssa.aten "aten::max.dim"(%x, 1 : i64, false) : (tensor<4x16xf32>) -> (tensor<4xf32>, tensor<4xi64>)
   return %0, %1 : tensor<4xf32>, tensor<4xi64>
 }
+
+// What meets tensors of several devices, or of the CPU alone, is no kernel's.
+// CHECK-LABEL: func.func @on_the_host
+// CHECK: aten::repeat
+func.func @on_the_host(%a: tensor<4x2xf32> {pyjit.device = "cpu"}) -> tensor<36x2xf32> attributes {pyjit.device = "cuda:0"} {
+  // expected-remark @+1 {{'aten::repeat' stays a library call: it meets tensors of several devices}}
+  %0 = tssa.aten "aten::repeat"(%a, [9 : i64, 1 : i64]) {pyjit.device = "cpu", pyjit.library} : (tensor<4x2xf32>) -> tensor<36x2xf32>
+  return %0 : tensor<36x2xf32>
+}
