@@ -154,6 +154,7 @@ def IfFloat : TableNode<2>;     // (IfFloat a, b)
 def IfOnDevice : TableNode<2>;  // (IfOnDevice a, b)
 def IfNumberOnDevice : TableNode<2>; // (IfNumberOnDevice $argument, a, b): a number of the host
 def IfFloat16OnCPU : TableNode<2>; // (IfFloat16OnCPU a, b): float16, no device
+def IfHalfOnCPU : TableNode<2>; // (IfHalfOnCPU a, b): half precision, no device
 def IfLastOnCPU : TableNode<2>; // (IfLastOnCPU $dim, a, b): the last dimension, no device
 def IfConstant : TableNode<2>;  // (IfConstant $argument, a, b): not lifted
 def Let : TableNode<2>;         // (Let $name, value, body)

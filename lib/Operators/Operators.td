@@ -296,8 +296,11 @@ def : Op<"aten::triu",
 
 def : Op<"aten::sum", (ReduceSum $self, (Every)), "Result", "Stated">;
 def : Op<"aten::sum.dim_IntList", (ReduceSum $self, $dim), "Result", "Stated">;
-def : Op<"aten::prod", (ReduceProd $self, (Every)), "Result", "Stated">;
-def : Op<"aten::prod.dim_int", (ReduceProd $self, $dim), "Result", "Stated">;
+// In half precision the CPU rounds each partial product.
+def : Op<"aten::prod",
+         (IfHalfOnCPU (Unsupported), (ReduceProd $self, (Every))), "Result", "Stated">;
+def : Op<"aten::prod.dim_int",
+         (IfHalfOnCPU (Unsupported), (ReduceProd $self, $dim)), "Result", "Stated">;
 // On the CPU a mean in half precision is one of single precision, then rounded.
 def : Op<"aten::mean",
          (Div (ReduceSum (Exact $self), (Every)), (Count $self, (Every))),
@@ -335,10 +338,13 @@ def : Op<"aten::std.correction", (Sqrt varOverDim), "Result", "Self">;
 def : Op<"aten::var.dim", varUnbiased, "Result", "Self">;
 def : Op<"aten::std.dim", (Sqrt varUnbiased), "Result", "Self">;
 
+// Eager has each step in memory.
 def : Op<"aten::logsumexp",
          (Let $top, (ReduceMax $self, $dim),
          (Let $shift, (Select (IsInf $top), 0, $top),
-           (Add (Log (ReduceSum (Exp (Sub $self, $shift)), $dim)), $shift))),
+           (Add (Narrowed (Log (Narrowed (ReduceSum
+                  (Narrowed (Exp (Narrowed (Sub $self, $shift)))), $dim)))),
+                $shift))),
          "Result", "Float">;
 def : Op<"aten::linalg_vector_norm",
          (IfNumber $ord, 2, (Sqrt (ReduceSum (Mul $self, $self), $dim)),

@@ -271,6 +271,7 @@ static unsigned getTableChildren(const TableNode &node) {
   case TableOp::IfOnDevice:
   case TableOp::IfNumberOnDevice:
   case TableOp::IfFloat16OnCPU:
+  case TableOp::IfHalfOnCPU:
   case TableOp::IfLastOnCPU:
   case TableOp::IfConstant:
   case TableOp::Let:
@@ -402,6 +403,8 @@ Resolver::MaybeValue Resolver::eval(Type expected) {
   }
   case TableOp::IfFloat16OnCPU:
     return choose(common.isF16() && !place.onDevice, expected);
+  case TableOp::IfHalfOnCPU:
+    return choose(common != compute && !place.onDevice, expected);
   case TableOp::IfLastOnCPU: {
     auto dim = dyn_cast<IntegerAttr>(args[node.index]);
     int64_t rank = cast<RankedTensorType>(operands[0]).getRank();

@@ -300,7 +300,8 @@ class Builder:
         value = self.scope[name]
         if not value.dtype.is_floating_point:
             return True
-        wide = value.double() * 64
+        with torch.no_grad():
+            wide = value.double() * 64
         return bool(((wide == wide.round()) & (wide.abs() <= 2**17)).all())
 
     def offer(self, kind: str, template: str, choices: dict[str, str]) -> None:

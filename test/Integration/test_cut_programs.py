@@ -116,7 +116,8 @@ CUTS = [
     "time.sleep(0)",
     "{k} = libc.abs(-2)",
     "{k} = int({a}.sum())",
-    "{k} = {a}.max().item()",
+    # Which zero is the largest depends on the order of the comparisons.
+    "{k} = {a}.max().item() + 0.0",
     "{k} = min(3, int(dice.random() * 4))",
     "{a} = {b}[{b} > 0].sum() + {c}; {a}.clamp_(-8, 8)",
     "out.append({a}.tolist())",

@@ -205,6 +205,8 @@ LIBRARY = (
     Rule("a result that is not dense", r"copy", lambda c: not is_dense(result_of(c))),
     Rule("a floored quotient by a number on a device", r"(div|divide|floor_divide)_?(\..*|$)",
          lambda c: rounds(c) and c.arguments[0].is_cuda and not isinstance(given(c)["other"], torch.Tensor)),
+    Rule("a product in half precision on the CPU", r"prod(\..*|$)",
+         lambda c: result_of(c).dtype in HALVES and not result_of(c).is_cuda),
     Rule("losses of integers", r"(mse_loss|l1_loss)", lambda c: not result_of(c).dtype.is_floating_point),
     Rule("a mean or variance of no elements", r"(mean|var|std|mse_loss|l1_loss|rms_norm|layer_norm)(\..*|$)", is_empty),
     Rule("a truncated quotient in half precision", r"(div|divide|floor_divide)_?(\..*|$)",

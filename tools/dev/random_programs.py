@@ -77,10 +77,15 @@ def warm_up() -> None:
     bounds(lambda: [torch.tanh(x) + 1], [torch.tanh(x) + 1])
 
 
-def run(todo: Iterator[Job], processes: int, until: float, method: str) -> Any:
-    """Programs by kind, and differences, as they come."""
-    ran: collections.Counter[str] = collections.Counter()
-    failures: list[str] = []
+def run(
+    todo: Iterator[Job],
+    processes: int,
+    until: float,
+    method: str,
+    ran: collections.Counter[str],
+    failures: list[str],
+) -> Iterator[None]:
+    """Counts programs by kind, and collects differences, as they come."""
     for outcome in separately.run(
         carry_out, todo, processes=processes, limit=LIMIT, until=until, method=method
     ):
@@ -89,7 +94,7 @@ def run(todo: Iterator[Job], processes: int, until: float, method: str) -> Any:
         for text in found:
             failures.append(f"{outcome.job}: {text}")
             print(failures[-1], flush=True)
-    return ran, failures
+        yield
 
 
 def main() -> int:
@@ -116,16 +121,20 @@ def main() -> int:
     todo = jobs(options.programs, options.first, {k: KINDS[k][0] for k in kinds})
     # A process that is forked has no CUDA.
     method = "spawn" if any("CUDA" in kind for kind in kinds) else "fork"
-    ran, failures = run(todo, options.jobs, start + 60 * options.minutes, method)
+    until = start + 60 * options.minutes
+    ran: collections.Counter[str] = collections.Counter()
+    failures: list[str] = []
+    for _ in run(todo, options.jobs, until, method, ran, failures):
+        if options.json:
+            took = time.monotonic() - start
+            found = {"ran": ran, "failures": failures, "seconds": took}
+            options.json.write_text(json.dumps(found, indent=1))
     print("\n| kind | programs |\n| --- | --- |")
     for kind in kinds:
         print(f"| {kind} | {ran[kind]} |")
     print(f"| all, from {options.first} | {sum(ran.values())} |")
     took = time.monotonic() - start
     print(f"{len(failures)} differences, {took:.0f} s")
-    if options.json:
-        found = {"ran": ran, "failures": failures, "seconds": took}
-        options.json.write_text(json.dumps(found, indent=1))
     return 1 if failures else 0
 
 

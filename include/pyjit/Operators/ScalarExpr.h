@@ -176,6 +176,7 @@ enum class TableOp : uint8_t {
   IfOnDevice, ///< computed on a device ? child 0 : child 1
   IfNumberOnDevice, ///< on a device, and argument `index` a number or 0-dim
                     ///< tensor of the host ? child 0 : child 1
+  IfHalfOnCPU,      ///< in half precision on the CPU ? child 0 : child 1
   IfLastOnCPU,      ///< argument `index` is the last dimension, no device ? …
   IfFloat16OnCPU,   ///< in float16 on the CPU ? child 0 : child 1
   IfConstant, ///< argument `index` is no number that differs between calls ?
