@@ -5,7 +5,6 @@
 #include <algorithm>
 #include <cstdio>
 #include <cstring>
-#include <sstream>
 #include <stdexcept>
 #include <utility>
 
@@ -89,14 +88,6 @@ void CapturedGraph::addKernel(const LoadedKernel &kernel,
     kernels.push_back(std::move(entry));
 }
 
-/// A copy in an error message: an address of the host, or none, is one there.
-static std::string describe(const CopyNodeParams &copy) {
-  std::ostringstream text;
-  text << "a copy of " << copy.bytes << " bytes from 0x" << std::hex
-       << copy.source << " to 0x" << copy.target;
-  return text.str();
-}
-
 void CapturedGraph::addCopy(const Address &target, const Address &source,
                             size_t bytes, Stream stream) {
   if (!bytes)
@@ -106,9 +97,9 @@ void CapturedGraph::addCopy(const Address &target, const Address &source,
   CopyNodeParams params{source.value, target.value, bytes};
   GraphNode node = nullptr;
   if (levels.empty()) {
-    if (Result failed =
-            driver->copyAsync(target.value, source.value, bytes, stream))
-      check(*driver, failed, describe(params).c_str());
+    checkCopy(*driver,
+              driver->copyAsync(target.value, source.value, bytes, stream),
+              asPointer(target.value), asPointer(source.value), bytes);
   } else {
     check(*driver,
           driver->addCopyNode(&node, levels.back().graph, levels.back().last,
@@ -384,7 +375,9 @@ unsigned CapturedGraph::update(void *const *buffers) {
         params.target == entry.params.target)
       continue;
     entry.params = params;
-    check(*driver, driver->setCopyParams(exec, entry.node, params), "copy");
+    checkCopy(*driver, driver->setCopyParams(exec, entry.node, params),
+              asPointer(params.target), asPointer(params.source),
+              params.bytes);
     ++touched;
   }
   for (ValueNode &entry : values) {

@@ -2,6 +2,7 @@
 
 #include "pyjit-rt/cuda/Driver.h"
 
+#include <sstream>
 #include <stdexcept>
 
 using namespace pyjit::rt;
@@ -13,4 +14,13 @@ void cuda::check(const Driver &driver, Result result, const char *what) {
   if (result != kSuccess)
     throw std::runtime_error(std::string("CUDA driver: ") + what + ": " +
                              driver.describe(result));
+}
+
+void cuda::checkCopy(const Driver &driver, Result result, const void *target,
+                     const void *source, size_t bytes) {
+  if (result == kSuccess)
+    return;
+  std::ostringstream what;
+  what << "a copy of " << bytes << " bytes from " << source << " to " << target;
+  check(driver, result, what.str().c_str());
 }

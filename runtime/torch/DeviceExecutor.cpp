@@ -8,7 +8,6 @@
 #include <ATen/core/LegacyTypeDispatch.h>
 
 #include <algorithm>
-#include <sstream>
 #include <stdexcept>
 
 using namespace pyjit::rt;
@@ -571,19 +570,13 @@ void DeviceExecutor::step(uint32_t index, Instance &instance,
     if (slots[step.b].flags & kSlotHost)
       throw std::runtime_error("a copy to the host is no launch");
     bool host = slots[step.a].flags & kSlotHost;
-    cuda::Result failed =
-        host
-            ? driver.copyFromHostAsync(cuda::asAddress(target), source,
-                                       slots[step.a].bytes, stream)
-            : driver.copyAsync(cuda::asAddress(target), cuda::asAddress(source),
-                               slots[step.a].bytes, stream);
-    if (failed) {
-      std::ostringstream what;
-      what << "copy of " << slots[step.a].bytes << " bytes, slot " << step.a
-           << (host ? " of the host" : "") << " at " << source << " to slot "
-           << step.b << " at " << target;
-      cuda::check(driver, failed, what.str().c_str());
-    }
+    size_t bytes = slots[step.a].bytes;
+    cuda::Result result =
+        host ? driver.copyFromHostAsync(cuda::asAddress(target), source, bytes,
+                                        stream)
+             : driver.copyAsync(cuda::asAddress(target),
+                                cuda::asAddress(source), bytes, stream);
+    cuda::checkCopy(driver, result, target, source, bytes);
     return;
   }
   case StepKind::HostValue: {

@@ -377,11 +377,11 @@ void DeviceExecutor::replay(Captured &captured, const GraphInfo &info,
         continue;
       auto own = cuda::asAddress(copy.const_data_ptr());
       auto actual = cuda::asAddress(instance.buffers[slot]);
-      cuda::check(driver,
-                  driver.copyAsync(toGraph ? own : actual,
-                                   toGraph ? actual : own, external.bytes,
-                                   stream),
-                  "copy");
+      auto target = toGraph ? own : actual, source = toGraph ? actual : own;
+      cuda::checkCopy(driver,
+                      driver.copyAsync(target, source, external.bytes, stream),
+                      cuda::asPointer(target), cuda::asPointer(source),
+                      external.bytes);
     }
   };
   copies(/*toGraph=*/true);
