@@ -384,6 +384,22 @@ def : Op<"aten::layer_norm",
          (Let $normal, (Mul $centered, (Rsqrt (Add $variance, $eps))),
          (Let $scaled, (IfNone $weight, $normal, (Mul $normal, $weight)),
            (IfNone $bias, $scaled, (Add $scaled, $bias))))))), "Result", "Self">;
+// Group norm of groups x channels x points; eager multiplies the mean by the
+// weight before it subtracts it, which shows where a weight is infinite.
+def : Schema<"pyjit::grouped_norm(Tensor input, SymInt[] normalized_shape, Tensor? weight, Tensor? bias, float eps) -> Tensor">;
+def : Op<"pyjit::grouped_norm",
+         (Let $mean, (Div (ReduceSum $input, (Last $normalized_shape)),
+                          (Count $input, (Last $normalized_shape))),
+         (Let $centered, (Sub $input, $mean),
+         (Let $variance, (Div (ReduceSum (Mul $centered, $centered),
+                                         (Last $normalized_shape)),
+                              (Count $input, (Last $normalized_shape))),
+         (Let $inverse, (Rsqrt (Add $variance, $eps)),
+         (Let $scale, (IfNone $weight, $inverse, (Mul $inverse, $weight)),
+           (Add (Mul $input, $scale),
+                (IfNone $bias, (Neg (Mul $mean, $scale)),
+                               (Sub $bias, (Mul $mean, $scale))))))))),
+         "Result", "Self">;
 def : Op<"aten::rms_norm",
          (IfNone $eps, (Unsupported),
          (Let $normal,

@@ -72,6 +72,21 @@ def test_value(name: str) -> None:
     same_on_hits(program, *given)
 
 
+def test_group_norm_by_infinite_weights() -> None:
+    """The mean is multiplied by the weight before it is subtracted: inf less inf."""
+    import pyjit
+
+    norm = pyjit.compile(lambda x, w, b: torch.nn.functional.group_norm(x, 2, w, b))
+    x = torch.tensor([-1.0, 2.0, 3.0] * 8).reshape(2, 4, 3)
+    weights = torch.tensor([INF, 1.0, -INF, 0.5])
+    for _ in range(2):
+        have = norm(x, weights, torch.ones(4))
+    want = torch.nn.functional.group_norm(x, 2, weights, torch.ones(4))
+    assert pyjit.stats(norm)["hits"] == 1 and not pyjit.stats(norm)["library_calls"]
+    assert want.isnan().any() and want.isinf().any()
+    torch.testing.assert_close(have, want, equal_nan=True)
+
+
 @pytest.mark.parametrize("dtype", [torch.float16, torch.bfloat16], ids=str)
 def test_sum_of_exponentials_beyond_half_precision(dtype: torch.dtype) -> None:
     """Eager keeps it, and its logarithm, in the result's type along the last dimension only."""

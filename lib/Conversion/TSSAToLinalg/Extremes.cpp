@@ -207,39 +207,26 @@ SmallVector<Value> lowerGroupNorm(StructuredCall &call) {
   SmallVector<Attribute> normalized;
   for (int64_t size : ArrayRef<int64_t>(apart).drop_front(2))
     normalized.push_back(b.getI64IntegerAttr(size));
-  Attribute none = operators::getNoneArgument(b.getContext());
-  SmallVector<Attribute> args{operators::getOperandPlaceholder(b.getContext()),
-                              b.getArrayAttr(normalized),
-                              none,
-                              none,
-                              eps,
-                              b.getBoolAttr(true)};
-  Value shown = show(call, call.shown(input), grouped, in);
-  Value normal =
-      lowerRecipe(b, call.loc(), "aten::layer_norm", b.getArrayAttr(args),
-                  TypeRange(grouped), shown, grouped, call.reason);
+  Attribute given = operators::getOperandPlaceholder(b.getContext());
+  SmallVector<Attribute> args{given, b.getArrayAttr(normalized)};
+  SmallVector<Value> inputs{show(call, call.shown(input), grouped, in)};
+  // Weights are one per channel, wherever its group begins.
+  SmallVector<int64_t> perChannel(apart.size(), 1);
+  perChannel[1] = *groups;
+  perChannel[2] = channels;
+  for (Value value : {weight, bias}) {
+    args.push_back(value ? given : operators::getNoneArgument(b.getContext()));
+    if (value)
+      inputs.push_back(show(call, call.shown(value),
+                            RankedTensorType::get(perChannel, element), in[1]));
+  }
+  args.push_back(eps);
+  Value normal = lowerRecipe(b, call.loc(), "pyjit::grouped_norm",
+                             b.getArrayAttr(args), TypeRange(inputs), inputs,
+                             grouped, call.reason);
   if (!normal)
     return {};
-  Value back = show(call, normal, RankedTensorType::get(shape, element), out);
-  SmallVector<Value> inputs{back};
-  SmallVector<AffineMap> maps{b.getMultiDimIdentityMap(shape.size())};
-  AffineMap channel =
-      AffineMap::get(shape.size(), 0, b.getAffineDimExpr(1), b.getContext());
-  for (Value value : {weight, bias})
-    if (value) {
-      inputs.push_back(call.shown(value));
-      maps.push_back(channel);
-    }
-  return {makeMap(b, call.loc(), type, inputs, maps,
-                  [&](OpBuilder &at, Location loc, ValueRange x) -> Value {
-                    Value value = x[0];
-                    unsigned next = 1;
-                    if (weight)
-                      value = arith::MulFOp::create(at, loc, value, x[next++]);
-                    if (bias)
-                      value = arith::AddFOp::create(at, loc, value, x[next]);
-                    return value;
-                  })};
+  return {show(call, normal, type, out)};
 }
 
 } // namespace pyjit
