@@ -38,8 +38,8 @@ struct CompiledFunction {
   } unasked[4];
   uint64_t anyUnasked; ///< all of them
   /// Calls in these modes that eager answers where no record did, before the
-  /// engine is asked.
-  uint64_t quiet, quietModes;
+  /// engine is asked; the modes that the latest such call began in.
+  uint64_t quiet, quietModes, missModes;
   /// The record that is compared with eager, or null; who answers the next of
   /// the calls compared; the signature that they have (0: the next call's).
   PyObject *compared;
@@ -109,8 +109,9 @@ thread_local uint64_t timesAsked = 0;
 PyObject *callMiss(CompiledFunction *self, PyObject *const *args, size_t nargsf,
                    PyObject *kwnames) {
   ++self->misses;
+  self->missModes = modesNow();
   if (self->quiet) {
-    if (self->quietModes == modesNow()) {
+    if (self->quietModes == self->missModes) {
       --self->quiet;
       return callEager(self, args, nargsf, kwnames);
     }
@@ -370,7 +371,8 @@ PyObject *stayQuiet(PyObject *self, PyObject *calls) {
   if (PyErr_Occurred())
     return nullptr;
   self_of(self)->quiet = number;
-  self_of(self)->quietModes = modesNow();
+  // What follows a cut may begin in one mode and end in another.
+  self_of(self)->quietModes = self_of(self)->missModes;
   Py_RETURN_NONE;
 }
 

@@ -109,6 +109,9 @@ public:
   }
   Result copyAsync(DevicePtr target, DevicePtr source, size_t bytes,
                    Stream stream) override {
+    // Memory that nobody has allocated: what can be told of it here.
+    if (!target || !source)
+      return kInvalidValue;
     return submit(stream, SoftNode::makeCopy({source, target, bytes}));
   }
   Result copyFromHostAsync(DevicePtr target, const void *source, size_t bytes,

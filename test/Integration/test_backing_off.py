@@ -135,6 +135,33 @@ def apart(x: torch.Tensor) -> None:
     pass
 
 
+def test_what_follows_a_cut_may_end_in_another_mode(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """What is not asked is a matter of the mode in which it begins."""
+    from pyjit._engine import Engine
+
+    asked = []
+    answer = Engine._answer_in_eager
+    monkeypatch.setattr(
+        Engine,
+        "_answer_in_eager",
+        lambda self, *rest: (asked.append(self), answer(self, *rest))[1],
+    )
+
+    def squares(x: torch.Tensor) -> torch.Tensor | None:
+        with torch.enable_grad():
+            w = x.clone().requires_grad_()
+            (w * w).sum().backward()
+        return w.grad
+
+    fast, x = pyjit.compile(squares), values(4)
+    with torch.no_grad():
+        for _ in range(200):
+            assert torch.equal(fast(x), 2 * x)  # type: ignore[arg-type]
+    assert asked and len(asked) < 40
+
+
 def test_limit_of_records_is_cheap() -> None:
     """Beyond it, neither the engine nor guards are asked each time; those that hit still are."""
     asked = 0

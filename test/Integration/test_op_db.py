@@ -32,6 +32,8 @@ with warnings.catch_warnings():
     from torch.testing._internal import common_methods_invocations
     from torch.testing._internal.common_methods_invocations import op_db
 
+from Operators.cases import copied
+
 # The samples of random operators come with a seed and a saved generator state of
 # their own; here every run is seeded.
 common_methods_invocations.wrapper_set_seed = lambda op, *args, **kwargs: op(
@@ -109,22 +111,6 @@ TOLERANCE = {
     torch.complex64: (1e-5, 1e-5),
     torch.complex128: (1e-9, 1e-9),
 }
-
-
-def copied(value: Any) -> Any:
-    """A deep copy whose tensors have the same strides but their own storage."""
-    if isinstance(value, torch.Tensor):
-        if value.layout != torch.strided or value.is_contiguous():
-            return value.detach().clone()
-        copy = torch.empty_strided(
-            value.shape, value.stride(), dtype=value.dtype, device=value.device
-        )
-        return copy.copy_(value.detach()) if 0 not in value.stride() else value.detach()
-    if isinstance(value, (list, tuple)):
-        return type(value)(copied(item) for item in value)
-    if isinstance(value, dict):
-        return {key: copied(item) for key, item in value.items()}
-    return value
 
 
 def same(want: Any, have: Any, what: str) -> None:

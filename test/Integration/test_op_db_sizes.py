@@ -14,7 +14,8 @@ from typing import Any
 
 import pytest
 import torch
-from Integration.test_op_db import FULL, NOT_COMPARABLE, copied, op_db, same
+from Integration.test_op_db import FULL, NOT_COMPARABLE, op_db, same
+from Operators.cases import copied
 
 pyjit = pytest.importorskip("pyjit", exc_type=ImportError)
 

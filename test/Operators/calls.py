@@ -19,6 +19,7 @@ from typing import Any
 
 import torch
 from Operators import schemas
+from Operators.cases import copied
 from Operators.schemas import Row
 from torch.utils._python_dispatch import TorchDispatchMode
 
@@ -48,14 +49,6 @@ def name_of(op: Any) -> str:
     """ "add.Tensor" of an OpOverload."""
     name = op._schema.name.removeprefix("aten::")
     return f"{name}.{op._schema.overload_name}" if op._schema.overload_name else name
-
-
-def copied(value: Any) -> Any:
-    if isinstance(value, torch.Tensor):
-        return value.detach().clone()
-    if isinstance(value, (list, tuple)):
-        return type(value)(copied(item) for item in value)
-    return value
 
 
 def tensors_of(value: Any) -> list[torch.Tensor]:

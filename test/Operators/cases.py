@@ -283,15 +283,20 @@ def extent(value: torch.Tensor) -> int:
 def copied(value: Any) -> Any:
     """The same values in the same layout, in memory of their own."""
     if isinstance(value, torch.Tensor):
-        if value.is_contiguous():
+        value = value.detach()
+        if value.layout != torch.strided:
             return value.clone()
-        if value.numel() == 0 or 0 in value.stride() or value.stride()[-1:] == (1,):
-            return value
-        return torch.empty_strided(
-            value.shape, value.stride(), dtype=value.dtype, device=value.device
-        ).copy_(value)
+        if value.numel() == 0:
+            return torch.empty_strided(
+                value.shape, value.stride(), dtype=value.dtype, device=value.device
+            )
+        # Elements that share memory go on doing so.
+        memory = value.as_strided((extent(value),), (1,)).clone()
+        return memory.as_strided(value.shape, value.stride(), 0)
     if isinstance(value, (list, tuple)):
-        return [copied(item) for item in value]
+        return type(value)(copied(item) for item in value)
+    if isinstance(value, dict):
+        return {key: copied(item) for key, item in value.items()}
     return value
 
 
