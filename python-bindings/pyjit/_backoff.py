@@ -19,7 +19,9 @@ BUDGET = 0.03
 _FREE = 2
 """Runs in vain before any has to be paid for: what the first one learns may help the second."""
 _MOST_UNSEEN = 64
-"""How many calls may pass between two that are timed."""
+"""How many calls may pass between two that are timed,"""
+_UNSEEN_SECONDS = 2e-3
+"""or how much time, if that is more: timing costs as much as a short call takes."""
 _MOST_REASONS = 16
 
 
@@ -79,7 +81,10 @@ class Backoff:
         taken = max(self.clock() - start, 0.0)
         account.shortest = min(account.shortest, taken)
         account.wait -= taken + account.unseen * account.shortest
-        unseen = min(2 * account.unseen + 1, _MOST_UNSEEN)
+        most = _MOST_UNSEEN
+        if account.shortest > 0:
+            most = max(most, int(_UNSEEN_SECONDS / account.shortest))
+        unseen = min(2 * account.unseen + 1, most)
         if account.shortest > 0 and account.wait < math.inf:
             unseen = min(unseen, int(max(account.wait, 0.0) / account.shortest))
         account.unseen = unseen
