@@ -273,7 +273,7 @@ bool CapturedGraph::isRenewed(GraphNode node) const {
 
 bool CapturedGraph::patch(const std::vector<OperandWord> &words,
                           const std::vector<PatchedOperand> &proved,
-                          std::string &reason) {
+                          void *const *buffers, std::string &reason) {
   std::vector<GraphNode> nodes;
   check(*driver, driver->getNodes(graph, &nodes), "nodes of a graph");
   std::vector<LibraryNode> made;
@@ -289,11 +289,12 @@ bool CapturedGraph::patch(const std::vector<OperandWord> &words,
     if (word.offset == kCopySource) {
       CopyNodeParams params{};
       check(*driver, driver->getCopyParams(node, &params), "a copy");
-      madeCopies.push_back(
-          {node,
-           params,
-           {params.target, -1, 0},
-           {params.source, int32_t(operand.slot), word.addend}});
+      Address source{params.source, int32_t(operand.slot), word.addend};
+      params.source = asAddress(buffers[operand.slot]) + word.addend;
+      checkCopy(*driver, driver->setCopyParams(node, params),
+                asPointer(params.target), asPointer(params.source),
+                params.bytes);
+      madeCopies.push_back({node, params, {params.target, -1, 0}, source});
       continue;
     }
     if (word.node != last) {
@@ -376,8 +377,7 @@ unsigned CapturedGraph::update(void *const *buffers) {
       continue;
     entry.params = params;
     checkCopy(*driver, driver->setCopyParams(exec, entry.node, params),
-              asPointer(params.target), asPointer(params.source),
-              params.bytes);
+              asPointer(params.target), asPointer(params.source), params.bytes);
     ++touched;
   }
   for (ValueNode &entry : values) {

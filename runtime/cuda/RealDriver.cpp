@@ -105,6 +105,7 @@ static_assert(sizeof(ConditionNodeParams) == 256);
   X(cuGraphNodeGetType, (GraphNode, int *))                                    \
   X(cuGraphKernelNodeGetParams_v2, (GraphNode, KernelNodeParams *))            \
   X(cuGraphMemcpyNodeGetParams, (GraphNode, Memcpy3D *))                       \
+  X(cuGraphMemcpyNodeSetParams, (GraphNode, const Memcpy3D *))                 \
   X(cuGraphMemsetNodeGetParams, (GraphNode, MemsetNodeParams *))               \
   X(cuGraphInstantiateWithFlags, (GraphExec *, Graph, uint64_t))               \
   X(cuGraphLaunch, (GraphExec, Stream))                                        \
@@ -467,6 +468,10 @@ public:
   Result setKernelParams(GraphExec exec, GraphNode node,
                          const KernelNodeParams &params) override {
     return as(t.cuGraphExecKernelNodeSetParams_v2(exec, node, &params));
+  }
+  Result setCopyParams(GraphNode node, const CopyNodeParams &params) override {
+    Memcpy3D copy = copyOf(params);
+    return as(t.cuGraphMemcpyNodeSetParams(node, &copy));
   }
   Result setCopyParams(GraphExec exec, GraphNode node,
                        const CopyNodeParams &params) override {

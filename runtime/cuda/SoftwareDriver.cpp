@@ -178,7 +178,7 @@ public:
       return kOutOfMemory;
     auto whole = reinterpret_cast<DevicePtr>(found);
     *begin = (whole + kReservedAlign - 1) / kReservedAlign * kReservedAlign;
-    reserved[*begin] = whole;
+    reserved[*begin] = {whole, bytes};
     return kSuccess;
   }
   Result unreserve(DevicePtr begin, size_t bytes) override {
@@ -186,7 +186,8 @@ public:
     auto found = reserved.find(begin);
     if (found == reserved.end())
       return kInvalidValue;
-    munmap(reinterpret_cast<void *>(found->second), bytes + kReservedAlign);
+    munmap(reinterpret_cast<void *>(found->second.mapping),
+           bytes + kReservedAlign);
     reserved.erase(found);
     return kSuccess;
   }
@@ -377,7 +378,11 @@ public:
       return kCaptureUnsupported;
     if (as<SoftGraph>(graph)->isBody)
       return kInvalidValue;
-    *exec = as<GraphExecTag>(new SoftExec(*as<SoftGraph>(graph)));
+    auto made = std::make_unique<SoftExec>(*as<SoftGraph>(graph));
+    for (SoftNode &node : made->nodes)
+      if (node.type == NodeType::Memcpy)
+        node.window = windowOf(node.copy);
+    *exec = as<GraphExecTag>(made.release());
     return kSuccess;
   }
   Result launchGraph(GraphExec exec, Stream stream) override {
@@ -406,7 +411,16 @@ public:
     SoftNode *node = as<SoftExec>(exec)->find(as<SoftNode>(origin));
     if (!node || node->type != NodeType::Memcpy)
       return kInvalidValue;
+    std::lock_guard<std::mutex> guard(lock);
+    if (node->window && !reserved.count(node->window))
+      return kInvalidValue;
     node->copy = params;
+    return kSuccess;
+  }
+  Result setCopyParams(GraphNode node, const CopyNodeParams &params) override {
+    if (as<SoftNode>(node)->type != NodeType::Memcpy)
+      return kInvalidValue;
+    as<SoftNode>(node)->copy = params;
     return kSuccess;
   }
   Result setFillParams(GraphExec exec, GraphNode origin,
@@ -464,7 +478,25 @@ private:
 
   std::mutex lock;
   std::map<Stream, SoftStream> streams;
-  std::map<DevicePtr, DevicePtr> reserved; // where they begin, and the mappings
+  /// Where the reserved memory begins that an operand of the copy lies in, or
+  /// 0.
+  DevicePtr windowOf(const CopyNodeParams &copy) const {
+    for (DevicePtr address : {copy.source, copy.target}) {
+      auto next = reserved.upper_bound(address);
+      if (next == reserved.begin())
+        continue;
+      auto window = std::prev(next);
+      if (address - window->first < window->second.bytes)
+        return window->first;
+    }
+    return 0;
+  }
+
+  struct Reserved {
+    DevicePtr mapping;
+    size_t bytes;
+  };
+  std::map<DevicePtr, Reserved> reserved; // by where they begin
 };
 
 } // namespace

@@ -31,6 +31,8 @@ struct SoftNode {
   /// Alignments of a library call's operands when the library chose its code.
   std::vector<uint64_t> chosenFor;
   CopyNodeParams copy{};
+  /// Where the reserved memory begins that a copy was instantiated with.
+  DevicePtr window = 0;
   FillNodeParams fill{};
   std::shared_ptr<SoftGraph> body; ///< of a conditional node or a child graph
   std::shared_ptr<uint32_t> condition;

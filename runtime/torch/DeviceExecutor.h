@@ -182,6 +182,7 @@ private:
   cuda::DevicePtr flagAddress(const Step &step, const Instance &instance) const;
   void prepareTable(Captured &captured, const GraphInfo &info,
                     Instance &instance);
+  bool renew(Captured &captured, Instance &instance, std::string &reason);
   void replay(Captured &captured, const GraphInfo &info, Instance &instance,
               cuda::Stream stream);
   cuda::Address addressOf(uint32_t slot, Variant variant,

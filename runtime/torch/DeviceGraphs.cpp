@@ -44,7 +44,7 @@ DeviceExecutor::Captured *DeviceExecutor::graphFor(uint32_t number,
   if (!graph)
     makeAnew();
   std::string reason;
-  if (!graph->graph.fits(instance.buffers.data(), reason)) {
+  if (!renew(*graph, instance, reason)) {
     cuda::check(device->driver(), device->driver().synchronize(stream),
                 "waiting for a graph that is made anew");
     instance.refused[number] = std::move(reason);
@@ -52,8 +52,26 @@ DeviceExecutor::Captured *DeviceExecutor::graphFor(uint32_t number,
     for (uint32_t i = number; i < graphs.size(); ++i)
       graphs[i].reset();
     makeAnew();
+    if (!renew(*graph, instance, reason))
+      throw std::runtime_error(reason);
   }
   return graph.get();
+}
+
+/// The graph holds this call's addresses afterwards; false, with the reason,
+/// where it cannot.
+bool DeviceExecutor::renew(Captured &captured, Instance &instance,
+                           std::string &reason) {
+  void *const *buffers = instance.buffers.data();
+  if (!captured.graph.fits(buffers, reason))
+    return false;
+  try {
+    captured.graph.update(buffers);
+    return true;
+  } catch (const std::exception &exception) {
+    reason = exception.what();
+    return false;
+  }
 }
 
 /// Null, with the reason in `captureFailure`, where the graph cannot be
@@ -69,7 +87,7 @@ DeviceExecutor::Captured *DeviceExecutor::tryGraph(uint32_t number,
   auto &graphs = instance.graphs[unsigned(variant)];
   std::string reason;
   if (number < graphs.size() && graphs[number] &&
-      graphs[number]->graph.fits(instance.buffers.data(), reason))
+      renew(*graphs[number], instance, reason))
     return graphs[number].get();
   std::vector<at::Tensor> values = instance.values;
   std::vector<void *> buffers = instance.buffers;
@@ -364,6 +382,7 @@ void DeviceExecutor::captureCall(uint32_t step, Instance &instance,
             " returns memory of its operand");
 }
 
+/// Launches a graph that `renew` has prepared.
 void DeviceExecutor::replay(Captured &captured, const GraphInfo &info,
                             Instance &instance, cuda::Stream stream) {
   cuda::Driver &driver = device->driver();
@@ -378,14 +397,12 @@ void DeviceExecutor::replay(Captured &captured, const GraphInfo &info,
       auto own = cuda::asAddress(copy.const_data_ptr());
       auto actual = cuda::asAddress(instance.buffers[slot]);
       auto target = toGraph ? own : actual, source = toGraph ? actual : own;
-      cuda::checkCopy(driver,
-                      driver.copyAsync(target, source, external.bytes, stream),
-                      cuda::asPointer(target), cuda::asPointer(source),
-                      external.bytes);
+      cuda::checkCopy(
+          driver, driver.copyAsync(target, source, external.bytes, stream),
+          cuda::asPointer(target), cuda::asPointer(source), external.bytes);
     }
   };
   copies(/*toGraph=*/true);
-  captured.graph.update(instance.buffers.data());
   captured.graph.replay(stream);
   copies(/*toGraph=*/false);
   for (auto &[slot, tensor] : captured.results) {

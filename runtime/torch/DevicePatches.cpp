@@ -314,7 +314,8 @@ DeviceExecutor::makePatched(Captured &plain, uint32_t number, Variant variant,
       if (captured && proof.copies.size() < asked)
         continue;
       if (captured &&
-          captured->graph.patch(proof.words, proof.patched, proof.reason)) {
+          captured->graph.patch(proof.words, proof.patched,
+                                instance.buffers.data(), proof.reason)) {
         captured->graph.finish();
         captured->standIns.clear();
         captured->callNodes.clear();

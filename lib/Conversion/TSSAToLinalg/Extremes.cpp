@@ -221,9 +221,9 @@ SmallVector<Value> lowerGroupNorm(StructuredCall &call) {
                             RankedTensorType::get(perChannel, element), in[1]));
   }
   args.push_back(eps);
-  Value normal = lowerRecipe(b, call.loc(), "pyjit::grouped_norm",
-                             b.getArrayAttr(args), TypeRange(inputs), inputs,
-                             grouped, call.reason);
+  Value normal =
+      lowerRecipe(b, call.loc(), "pyjit::grouped_norm", b.getArrayAttr(args),
+                  TypeRange(inputs), inputs, grouped, call.reason);
   if (!normal)
     return {};
   return {show(call, normal, type, out)};

@@ -264,10 +264,12 @@ TEST_P(Differential, ReplaysFollowWhatWasProved) {
   EXPECT_EQ(words[1].addend, 32);
 
   CapturedGraph captured(driver);
-  captured.finish(graphs.back(), true);
+  captured.take(graphs.back(), true);
   graphs.pop_back();
   PatchedOperand operand{0, x.address[2], ~uint64_t(0), 4};
-  ASSERT_TRUE(captured.patch(words, {operand}, reason)) << reason;
+  void *first[] = {asPointer(x.address[2])};
+  ASSERT_TRUE(captured.patch(words, {operand}, first, reason)) << reason;
+  captured.finish();
   EXPECT_EQ(captured.numExternalNodes(), 2u);
   std::vector<float> values = repeat(7), more = repeat(5);
   values.insert(values.end(), more.begin(), more.end());
@@ -289,7 +291,8 @@ TEST_P(Differential, AProofHoldsForWhatWasVaried) {
   Graph graph = nullptr;
   ASSERT_EQ(driver->endCapture(stream, &graph), kSuccess);
   captured.finish(graph, true);
-  ASSERT_TRUE(captured.patch({}, {{0, 0x1000, 0xff00, 0x100}}, reason));
+  void *none[] = {nullptr};
+  ASSERT_TRUE(captured.patch({}, {{0, 0x1000, 0xff00, 0x100}}, none, reason));
   for (uint64_t address : {0x1000, 0xff00, 0x0}) {
     void *buffers[] = {reinterpret_cast<void *>(address)};
     EXPECT_TRUE(captured.fits(buffers, reason)) << address;
@@ -344,6 +347,33 @@ TEST_P(Differential, OtherThingsThatDifferAreRefused) {
     CapturedGraph(driver).addKernel(k == 1 ? indirect : kernel,
                                     {{at}, {a}, {b}, {pool}}, stream);
   }));
+}
+
+/// The memory that stood in for an operand is gone when a call renews the copy
+/// that reads it: the driver would refuse other addresses then.
+TEST_P(Differential, CopiesForgetWhatStoodIn) {
+  DevicePtr here = make(repeat(1)), there = make(repeat(7)),
+            t = make(repeat(0)), window = 0;
+  constexpr size_t kBytes = 4096;
+  ASSERT_EQ(driver->reserve(&window, kBytes, 0), kSuccess);
+  CapturedGraph captured(driver);
+  ASSERT_EQ(driver->beginCapture(stream), kSuccess);
+  ASSERT_EQ(driver->copyAsync(t, window + 64, 32, stream), kSuccess);
+  Graph graph = nullptr;
+  ASSERT_EQ(driver->endCapture(stream, &graph), kSuccess);
+  captured.take(graph, true);
+  void *buffers[] = {asPointer(here)}, *others[] = {asPointer(there)};
+  PatchedOperand operand{0, here, ~uint64_t(0), 4};
+  ASSERT_TRUE(
+      captured.patch({{0, kCopySource, 0, 0}}, {operand}, buffers, reason))
+      << reason;
+  captured.finish();
+  ASSERT_EQ(driver->unreserve(window, kBytes), kSuccess);
+  for (auto [addresses, expected] : {std::pair(buffers, 1), {others, 7}}) {
+    captured.update(addresses);
+    captured.replay(stream);
+    EXPECT_EQ(get(t), repeat(expected));
+  }
 }
 
 TEST_P(Differential, ReservedAddressesAreFarApart) {

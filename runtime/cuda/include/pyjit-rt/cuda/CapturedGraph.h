@@ -76,10 +76,13 @@ public:
   }
   Graph handle() const { return graph; }
   /// Renews words of library calls' nodes, too, from now on: `words`, found in
-  /// this very graph, follow `operands`. Call before the first `update`. False,
-  /// with the reason, where a node cannot be renewed so.
+  /// this very graph, follow `operands`. Call before `finish`, since addresses
+  /// that only stood in for an operand have to be gone by then: `buffers` has
+  /// those of the slots now. False, with the reason, where a node cannot be
+  /// renewed so.
   bool patch(const std::vector<OperandWord> &words,
-             const std::vector<PatchedOperand> &operands, std::string &reason);
+             const std::vector<PatchedOperand> &operands, void *const *buffers,
+             std::string &reason);
   /// Whether the proof holds for these addresses.
   bool fits(void *const *buffers, std::string &reason) const;
   size_t numPatchedOperands() const { return operands.size(); }

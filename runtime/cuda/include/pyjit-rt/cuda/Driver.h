@@ -211,6 +211,11 @@ public:
   virtual Result launchGraph(GraphExec exec, Stream stream) = 0;
   virtual Result setKernelParams(GraphExec exec, GraphNode node,
                                  const KernelNodeParams &params) = 0;
+  /// Of a graph that is instantiated afterwards.
+  virtual Result setCopyParams(GraphNode node,
+                               const CopyNodeParams &params) = 0;
+  /// kInvalidValue, too, where the memory that the node was instantiated with
+  /// is not mapped any more.
   virtual Result setCopyParams(GraphExec exec, GraphNode node,
                                const CopyNodeParams &params) = 0;
   virtual Result setFillParams(GraphExec exec, GraphNode node,
