@@ -60,7 +60,7 @@ FORMS = {
 
 def marked() -> set[str]:
     page = (ROOT / "docs/Operators.md").read_text()
-    section = page.split("## Errors\n")[1]
+    section = page.split("## Errors\n")[1].split("\n## ")[0]
     return set(re.findall(r"`aten::([^`]+)`", section))
 
 
