@@ -60,7 +60,7 @@ def _compiled_class(cls: type) -> type:
         "_pyjit_compiled": True,
     }
     made = type(cls)(cls.__name__, (cls,), members)
-    _C.call_through(made, "_pyjit_call")
+    _C.call_through(made)
     return made
 
 

@@ -152,7 +152,7 @@ PyObject *answer(PyObject *callable, PyObject *const *args, size_t nargsf,
   if (capture::isCapturing())
     return PyObject_Vectorcall(self->target, args, nargsf, kwnames);
   Py_ssize_t nargs = countArguments(nargsf, kwnames);
-  if (self->anyUnasked && isUnasked(self, signatureOf(args, nargs)))
+  if (self->anyUnasked && isUnasked(self, signatureOf(args, nargs, modesNow())))
     return callEager(self, args, nargsf, kwnames);
   // By index: a guard may run no Python code, but a hit's mock may, and that
   // code may clear the records.
@@ -208,7 +208,7 @@ PyObject *compare(CompiledFunction *self, PyObject *const *args, size_t nargsf,
   using Clock = std::chrono::steady_clock;
   PyObject *callable = reinterpret_cast<PyObject *>(self);
   Py_ssize_t nargs = countArguments(nargsf, kwnames);
-  uint64_t signature = signatureOf(args, nargs);
+  uint64_t signature = signatureOf(args, nargs, modesNow());
   Reference holder = Reference::borrow(self->compared);
   Record &record = recordOf(holder.get());
   if (self->patience-- == 0) {
@@ -394,7 +394,8 @@ PyObject *letPastNext(PyObject *self, PyObject *const *args, Py_ssize_t nargs) {
   unsigned long long calls = PyLong_AsUnsignedLongLong(args[0]);
   if (PyErr_Occurred())
     return nullptr;
-  letPast(self_of(self), signatureOf(args + 1, nargs - 1), calls);
+  letPast(self_of(self),
+          signatureOf(args + 1, nargs - 1, self_of(self)->missModes), calls);
   Py_RETURN_NONE;
 }
 

@@ -301,9 +301,8 @@ PyMethodDef methods[] = {
      "attributes say which part each is. Raises BuildError."},
     {"is_capturing", isCapturing, METH_NOARGS,
      "Whether this thread is inside a monitored run."},
-    {"call_through", callThrough, METH_VARARGS,
-     "call_through(type, slot): calls of instances go to what they hold "
-     "there."},
+    {"call_through", callThrough, METH_O,
+     "call_through(type): calls of instances go to their `_pyjit_call`."},
     {"call_disabled", callDisabled, METH_VARARGS,
      "call_disabled(function, args, kwargs): calls it; no capture goes past."},
     {"measure_host", measureHost, METH_O,

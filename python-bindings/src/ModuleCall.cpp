@@ -2,36 +2,22 @@
 
 #include "ModuleCall.h"
 
-#include "Reference.h"
-
 #include "capture/Recorder.h"
 
 namespace pyjit::python {
 namespace {
 
-/// The attribute that calls go to: one name for all types.
-PyObject *slotName = nullptr;
-
-/// As CPython's own slot does it.
-PyObject *callMethod(PyObject *self, PyObject *args, PyObject *kwargs) {
-  Reference method = Reference::steal(PyObject_GetAttrString(
-      reinterpret_cast<PyObject *>(Py_TYPE(self)), "__call__"));
-  Reference whole = Reference::steal(PyTuple_New(PyTuple_GET_SIZE(args) + 1));
-  if (!method || !whole)
-    return nullptr;
-  PyTuple_SET_ITEM(whole.get(), 0, Py_NewRef(self));
-  for (Py_ssize_t i = 0; i < PyTuple_GET_SIZE(args); ++i)
-    PyTuple_SET_ITEM(whole.get(), i + 1, Py_NewRef(PyTuple_GET_ITEM(args, i)));
-  return PyObject_Call(method.get(), whole.get(), kwargs);
-}
+/// What CPython fills tp_call of a class with: it looks `__call__` up.
+ternaryfunc callMethod = nullptr;
 
 /// tp_call of such a type.
 PyObject *call(PyObject *self, PyObject *args, PyObject *kwargs) {
   // A recording follows frames.
   if (capture::isCapturing())
     return callMethod(self, args, kwargs);
+  static PyObject *const name = PyUnicode_InternFromString("_pyjit_call");
   // Past `__getattr__` of the instance's class, which modules define in Python.
-  PyObject *target = PyObject_GenericGetAttr(self, slotName);
+  PyObject *target = PyObject_GenericGetAttr(self, name);
   if (!target)
     return nullptr;
   PyObject *result = PyObject_VectorcallDict(
@@ -43,25 +29,16 @@ PyObject *call(PyObject *self, PyObject *args, PyObject *kwargs) {
 
 } // namespace
 
-PyObject *callThrough(PyObject *, PyObject *args) {
-  PyObject *type, *name;
-  if (!PyArg_ParseTuple(args, "O!U:call_through", &PyType_Type, &type, &name))
-    return nullptr;
+PyObject *callThrough(PyObject *, PyObject *type) {
   auto *heapType = reinterpret_cast<PyTypeObject *>(type);
-  if (!PyType_HasFeature(heapType, Py_TPFLAGS_HEAPTYPE)) {
+  if (!PyType_Check(type) ||
+      !PyType_HasFeature(heapType, Py_TPFLAGS_HEAPTYPE)) {
     PyErr_Format(PyExc_TypeError, "call_through: %R is no class made in Python",
                  type);
     return nullptr;
   }
-  if (!slotName) {
-    slotName = Py_NewRef(name);
-    PyUnicode_InternInPlace(&slotName);
-  }
-  if (PyUnicode_Compare(slotName, name) != 0) {
-    PyErr_Format(PyExc_ValueError, "call_through: calls go to %R, not to %R",
-                 slotName, name);
-    return nullptr;
-  }
+  if (heapType->tp_call != call)
+    callMethod = heapType->tp_call;
   heapType->tp_call = call;
   Py_RETURN_NONE;
 }

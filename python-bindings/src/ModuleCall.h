@@ -7,12 +7,11 @@
 
 namespace pyjit::python {
 
-/// call_through(type, slot): calls of the instances of a heap type go to what
-/// they hold in that attribute, without a frame of Python in between (300 ns of
-/// a call that may take 2 us). `type.__call__` has to do the same: assigning
-/// it, or to a base of the type, takes this back, as CPython fills the slot
-/// anew.
-PyObject *callThrough(PyObject *self, PyObject *args);
+/// call_through(type): calls of the instances of a heap type with `__call__` go
+/// to what they hold as `_pyjit_call`, without a frame of Python in between
+/// (300 ns of a call that may take 2 us). `type.__call__` has to do the same:
+/// assigning it takes this back, as CPython fills the slot anew.
+PyObject *callThrough(PyObject *self, PyObject *type);
 
 } // namespace pyjit::python
 

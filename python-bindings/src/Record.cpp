@@ -194,7 +194,8 @@ bool Record::settle() {
 }
 
 bool Record::isEagers(PyObject *const *args, Py_ssize_t nargs) const {
-  return eager && (!eagerFor || *eagerFor == signatureOf(args, nargs));
+  return eager &&
+         (!eagerFor || *eagerFor == signatureOf(args, nargs, modesNow()));
 }
 
 bool Record::noteMistake() {

@@ -69,8 +69,8 @@ uint64_t modesNow() {
   return mix(modes, keys.excluded);
 }
 
-uint64_t signatureOf(PyObject *const *args, Py_ssize_t nargs) {
-  uint64_t signature = mix(modesNow(), nargs);
+uint64_t signatureOf(PyObject *const *args, Py_ssize_t nargs, uint64_t modes) {
+  uint64_t signature = mix(modes, nargs);
   for (Py_ssize_t i = 0; i < nargs; ++i) {
     if (!THPVariable_Check(args[i])) {
       // Numbers may be inputs of one record; text, flags and the like are not.

@@ -28,10 +28,10 @@ struct DispatchState {
 /// Grad mode and the dispatcher's state as one word: a call that runs in eager
 /// without a look at any guard is expected to run under the same.
 uint64_t modesNow();
-/// The modes, the number and types of the arguments, and the sizes of tensors
+/// Those modes, the number and types of the arguments, and the sizes of tensors
 /// among them; never 0. What was measured of one call holds for calls of the
 /// same signature.
-uint64_t signatureOf(PyObject *const *args, Py_ssize_t nargs);
+uint64_t signatureOf(PyObject *const *args, Py_ssize_t nargs, uint64_t modes);
 
 /// Whether two tensors share no byte. Conservative: compares the ranges that
 /// their elements span.

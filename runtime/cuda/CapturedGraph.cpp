@@ -99,7 +99,7 @@ void CapturedGraph::addCopy(const Address &target, const Address &source,
   if (levels.empty()) {
     checkCopy(*driver,
               driver->copyAsync(target.value, source.value, bytes, stream),
-              asPointer(target.value), asPointer(source.value), bytes);
+              params);
   } else {
     check(*driver,
           driver->addCopyNode(&node, levels.back().graph, levels.back().last,
@@ -291,9 +291,7 @@ bool CapturedGraph::patch(const std::vector<OperandWord> &words,
       check(*driver, driver->getCopyParams(node, &params), "a copy");
       Address source{params.source, int32_t(operand.slot), word.addend};
       params.source = asAddress(buffers[operand.slot]) + word.addend;
-      checkCopy(*driver, driver->setCopyParams(node, params),
-                asPointer(params.target), asPointer(params.source),
-                params.bytes);
+      checkCopy(*driver, driver->setCopyParams(node, params), params);
       madeCopies.push_back({node, params, {params.target, -1, 0}, source});
       continue;
     }
@@ -376,8 +374,7 @@ unsigned CapturedGraph::update(void *const *buffers) {
         params.target == entry.params.target)
       continue;
     entry.params = params;
-    checkCopy(*driver, driver->setCopyParams(exec, entry.node, params),
-              asPointer(params.target), asPointer(params.source), params.bytes);
+    checkCopy(*driver, driver->setCopyParams(exec, entry.node, params), params);
     ++touched;
   }
   for (ValueNode &entry : values) {

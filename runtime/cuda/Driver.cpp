@@ -16,11 +16,12 @@ void cuda::check(const Driver &driver, Result result, const char *what) {
                              driver.describe(result));
 }
 
-void cuda::checkCopy(const Driver &driver, Result result, const void *target,
-                     const void *source, size_t bytes) {
+void cuda::checkCopy(const Driver &driver, Result result,
+                     const CopyNodeParams &copy) {
   if (result == kSuccess)
     return;
   std::ostringstream what;
-  what << "a copy of " << bytes << " bytes from " << source << " to " << target;
+  what << "a copy of " << copy.bytes << " bytes from 0x" << std::hex
+       << copy.source << " to 0x" << copy.target;
   check(driver, result, what.str().c_str());
 }

@@ -476,8 +476,6 @@ private:
     return any;
   }
 
-  std::mutex lock;
-  std::map<Stream, SoftStream> streams;
   /// Where the reserved memory begins that an operand of the copy lies in, or
   /// 0.
   DevicePtr windowOf(const CopyNodeParams &copy) const {
@@ -496,6 +494,9 @@ private:
     DevicePtr mapping;
     size_t bytes;
   };
+
+  std::mutex lock;
+  std::map<Stream, SoftStream> streams;
   std::map<DevicePtr, Reserved> reserved; // by where they begin
 };
 

@@ -576,7 +576,8 @@ void DeviceExecutor::step(uint32_t index, Instance &instance,
                                         stream)
              : driver.copyAsync(cuda::asAddress(target),
                                 cuda::asAddress(source), bytes, stream);
-    cuda::checkCopy(driver, result, target, source, bytes);
+    cuda::checkCopy(driver, result,
+                    {cuda::asAddress(source), cuda::asAddress(target), bytes});
     return;
   }
   case StepKind::HostValue: {

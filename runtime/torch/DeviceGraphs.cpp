@@ -397,9 +397,9 @@ void DeviceExecutor::replay(Captured &captured, const GraphInfo &info,
       auto own = cuda::asAddress(copy.const_data_ptr());
       auto actual = cuda::asAddress(instance.buffers[slot]);
       auto target = toGraph ? own : actual, source = toGraph ? actual : own;
-      cuda::checkCopy(
-          driver, driver.copyAsync(target, source, external.bytes, stream),
-          cuda::asPointer(target), cuda::asPointer(source), external.bytes);
+      cuda::checkCopy(driver,
+                      driver.copyAsync(target, source, external.bytes, stream),
+                      {source, target, external.bytes});
     }
   };
   copies(/*toGraph=*/true);

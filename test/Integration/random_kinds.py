@@ -42,7 +42,7 @@ class Batch:
         try:
             what()
         except Exception as error:
-            if "CUDA error" in str(error):
+            if "CUDA" in str(error) and "error" in str(error):
                 raise  # the context may be lost
             self.failures.append(f"{name}: {type(error).__name__}: {error}")
 

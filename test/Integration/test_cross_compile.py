@@ -149,6 +149,16 @@ def test_products_of_parts_of_parameters(built: list[Built]) -> None:
     check(built)
 
 
+def test_absolute_of_16_bits(built: list[Built]) -> None:
+    """ptxas takes `abs.s16` for non-negative: |-32768|, which is -32768, would be widened to 32768."""
+    x = torch.tensor([-32768, 5], dtype=torch.int16)
+    run(lambda x: x.abs().sum(), [(x,)])
+    ((trace, rounding, pinned),) = dict.fromkeys(built)
+    on_gpu = trace.replace('"cpu"', '"cuda:0"')
+    _, code = pyjit._C.cross_compile(on_gpu, CAPABILITY, rounding, pinned)
+    assert "abs.s32" in code and "abs.s16" not in code, code
+
+
 def test_tensors_of_the_cpu_stay_there(built: list[Built]) -> None:
     """What a program of the GPU computes from tensors of the CPU alone is the CPU's, and no kernel reads it."""
 

@@ -266,8 +266,7 @@ def placed(value: Any, device: str) -> Any:
     if isinstance(value, torch.Tensor) and device != "cpu":
         if value.numel() == 0 or value.is_contiguous():
             return value.to(device)
-        base = value.as_strided((extent(value),), (1,)).to(device)
-        return base.as_strided(value.shape, value.stride())
+        return laid_out(value, lambda memory: memory.to(device))
     if isinstance(value, list):
         return [placed(item, device) for item in value]
     return torch.device(device) if isinstance(value, torch.device) else value
@@ -280,6 +279,14 @@ def extent(value: torch.Tensor) -> int:
     )
 
 
+def laid_out(
+    value: torch.Tensor, move: Callable[[torch.Tensor], torch.Tensor]
+) -> torch.Tensor:
+    """The same layout over what `move` makes of a tensor's memory: elements that share memory go on doing so."""
+    memory = move(value.as_strided((extent(value),), (1,)))
+    return memory.as_strided(value.shape, value.stride(), 0)
+
+
 def copied(value: Any) -> Any:
     """The same values in the same layout, in memory of their own."""
     if isinstance(value, torch.Tensor):
@@ -290,9 +297,7 @@ def copied(value: Any) -> Any:
             return torch.empty_strided(
                 value.shape, value.stride(), dtype=value.dtype, device=value.device
             )
-        # Elements that share memory go on doing so.
-        memory = value.as_strided((extent(value),), (1,)).clone()
-        return memory.as_strided(value.shape, value.stride(), 0)
+        return laid_out(value, torch.clone)
     if isinstance(value, (list, tuple)):
         return type(value)(copied(item) for item in value)
     if isinstance(value, dict):

@@ -12,9 +12,8 @@ from __future__ import annotations
 import os
 
 import pytest
-from hypothesis import HealthCheck, Phase, given, seed, settings
 from Integration import test_random_programs as on_cpu
-from Integration.random_programs import Program, programs
+from Integration.random_kinds import straight_line
 
 PARTS = 10
 EXAMPLES = int(os.environ.get("PYJIT_EXAMPLES", "1000"))
@@ -23,31 +22,12 @@ EXAMPLES = int(os.environ.get("PYJIT_EXAMPLES", "1000"))
 @pytest.mark.parametrize("part", range(PARTS))
 @pytest.mark.filterwarnings("ignore")
 def test_random_programs(part: int) -> None:
-    failures: list[str] = []
-    ran = captured = 0
-
-    @seed(part)
-    @settings(
-        max_examples=max(1, EXAMPLES // PARTS),
-        deadline=None,
-        database=None,
-        suppress_health_check=list(HealthCheck),
-        phases=[Phase.generate],
-    )
-    @given(programs())
-    def run(program: Program) -> None:
-        program.device = "cuda"
-        try:
-            on_cpu.check(program)
-        except Exception as error:
-            if "CUDA" in str(error) and "error" in str(error):
-                raise  # the context may be lost
-            failures.append(f"{type(error).__name__}: {error}\n{program.snippet()}")
-
     before = dict(on_cpu.tally)
-    run()
+    batch = straight_line(device="cuda")(part, max(1, EXAMPLES // PARTS))
     ran = on_cpu.tally["programs"] - before["programs"]
     captured = on_cpu.tally["captured"] - before["captured"]
-    print(f"part {part}: {captured} of {ran} captured, {len(failures)} differ")
-    assert not failures, f"{len(failures)} of {ran}:\n" + "\n".join(failures[:20])
+    print(f"part {part}: {captured} of {ran} captured, {len(batch.failures)} differ")
+    assert not batch.failures, f"{len(batch.failures)} of {ran}:\n" + "\n".join(
+        batch.failures[:20]
+    )
     assert captured > 0.6 * ran, on_cpu.reasons

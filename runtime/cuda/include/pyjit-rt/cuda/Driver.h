@@ -33,9 +33,6 @@ using GraphExec = struct GraphExecTag *;
 inline DevicePtr asAddress(const void *data) {
   return reinterpret_cast<DevicePtr>(data);
 }
-inline const void *asPointer(DevicePtr address) {
-  return reinterpret_cast<const void *>(address);
-}
 
 /// CUresult: the numbers that this code looks at.
 enum Result : int {
@@ -242,10 +239,9 @@ std::shared_ptr<Driver> makeSoftwareDriver();
 /// Throws std::runtime_error saying what was tried, unless `result` is success.
 void check(const Driver &driver, Result result, const char *what);
 
-/// The same for a copy of so many bytes; the message has both addresses, by
+/// The same for a copy; the message has both addresses, by
 /// which an operand of the host, or one that has no memory, is seen.
-void checkCopy(const Driver &driver, Result result, const void *target,
-               const void *source, size_t bytes);
+void checkCopy(const Driver &driver, Result result, const CopyNodeParams &copy);
 
 } // namespace pyjit::rt::cuda
 
