@@ -74,8 +74,9 @@ void ConvolutionChain::matchAddition(Elements elements) {
            elements(typeOf(value).getElementType());
   };
   // oneDNN makes no memory for the operand of a binary epilogue whose images
-  // are single points.
-  if (typeOf(last).getDimSize(2) * typeOf(last).getDimSize(3) == 1)
+  // are single points or have one channel.
+  ArrayRef<int64_t> sizes = typeOf(last).getShape();
+  if (sizes[1] == 1 || sizes[2] * sizes[3] == 1)
     return;
   // The new call stands where the addition stood, after both operands.
   if (!same(candidate) || !same(op.getResult(0)) ||

@@ -166,12 +166,12 @@ def : Op<"aten::min.other", (Minimum $self, $other)>;
 foreach op = [Atan2, Copysign] in
   def : Op<"aten::" # op.Aten, (op $self, $other), "Result", "Float", "Narrow">;
 def : Op<"aten::hypot", (Hypot $self, $other)>;
-def : Op<"aten::logical_and",
-         (BitAnd (Bool (Raw $self)), (Bool (Raw $other))), "Self", "Bool">;
-def : Op<"aten::logical_or",
-         (BitOr (Bool (Raw $self)), (Bool (Raw $other))), "Self", "Bool">;
-def : Op<"aten::logical_xor",
-         (BitXor (Bool (Raw $self)), (Bool (Raw $other))), "Self", "Bool">;
+def : Op<"aten::logical_and", (BitAnd (Ne $self, 0), (Ne $other, 0)), "Promote", "Bool",
+         "Narrow">;
+def : Op<"aten::logical_or", (BitOr (Ne $self, 0), (Ne $other, 0)), "Promote", "Bool",
+         "Narrow">;
+def : Op<"aten::logical_xor", (BitXor (Ne $self, 0), (Ne $other, 0)), "Promote", "Bool",
+         "Narrow">;
 foreach ov = ["Tensor", "Scalar_Self", "Scalar_Other"] in
   def : Op<"aten::xlogy." # ov,
            (Select (IsNan $other), $other,

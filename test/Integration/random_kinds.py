@@ -19,6 +19,7 @@ from Integration import (
     test_cut_programs,
     test_random_branches,
     test_random_counted_loops,
+    test_random_layers,
     test_random_loops,
     test_random_numbers,
     test_random_programs,
@@ -105,6 +106,11 @@ def check_cuts(number: int) -> None:
 SOFTWARE = {"software_device": True}
 varying = functools.partial(numbered, test_random_varying.check)
 
+
+def layers(kind: Callable[..., object], **settings: Any) -> Kind:
+    return numbered(test_random_layers.check, kind=kind, **settings)
+
+
 # Each with its share of the programs.
 KINDS: dict[str, tuple[int, Kind]] = {
     "straight line": (30, straight_line()),
@@ -119,6 +125,8 @@ KINDS: dict[str, tuple[int, Kind]] = {
     "branches, sizes vary": (3, varying(vary="s")),
     "branches, both vary": (3, varying(vary="ns")),
     "branches, both vary, launched": (2, varying(vary="ns", options=SOFTWARE)),
+    "layers of images": (4, layers(test_random_layers.images)),
+    "layers of sequences": (4, layers(test_random_layers.sequences)),
     "loops": (6, numbered(test_random_loops.check)),
     "counted loops": (4, numbered(test_random_counted_loops.check)),
     "numbers of data": (6, numbered(test_random_numbers.check)),
@@ -130,3 +138,5 @@ KINDS: dict[str, tuple[int, Kind]] = {
 }
 if torch.cuda.is_available():
     KINDS["straight line, CUDA"] = (15, straight_line(device="cuda"))
+    for what in (test_random_layers.images, test_random_layers.sequences):
+        KINDS[f"layers of {what.__name__}, CUDA"] = (4, layers(what, device="cuda"))

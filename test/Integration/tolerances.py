@@ -38,20 +38,23 @@ MOVES = {
 CANCELS = {"gelu"}
 
 
-def off(value: torch.Tensor, generator: torch.Generator) -> torch.Tensor:
-    """The same numbers, each off by up to a unit in the last place."""
-    noise = torch.rand(value.shape, generator=generator, dtype=torch.float64) * 2 - 1
-    unit = torch.finfo(value.dtype).eps
-    moved = value.double() * (1 + unit * noise.to(value.device))
-    return torch.where(value.isfinite(), moved.to(value.dtype), value)
-
-
 class Noise(TorchDispatchMode):
     """Moves what arithmetic reads and gives by a rounding."""
 
     def __init__(self, seed: int) -> None:
         super().__init__()
         self.generator = torch.Generator().manual_seed(seed)
+
+    def noise(self, like: torch.Tensor) -> torch.Tensor:
+        """From -1 to 1, in double."""
+        noise = torch.rand(like.shape, generator=self.generator, dtype=torch.float64)
+        return (noise * 2 - 1).to(like.device)
+
+    def off(self, value: torch.Tensor) -> torch.Tensor:
+        """The same numbers, each off by up to a unit in the last place."""
+        unit = torch.finfo(value.dtype).eps
+        moved = value.double() * (1 + unit * self.noise(value))
+        return torch.where(value.isfinite(), moved.to(value.dtype), value)
 
     def __torch_dispatch__(
         self, func: Any, types: Any, args: Any = (), kwargs: Any = None
@@ -65,28 +68,33 @@ class Noise(TorchDispatchMode):
         if func._schema.is_mutable:
             written = result if isinstance(result, torch.Tensor) else None
             if written is not None and written.dtype.is_floating_point:
-                written.copy_(off(written, self.generator))
+                written.copy_(self.off(written))
             return result
         if name in CANCELS:
-            return result + off(args[0], self.generator) - args[0]
+            x = args[0].double()
+            noise = (
+                torch.finfo(result.dtype).eps * self.noise(x) * x.nan_to_num(0, 0, 0)
+            )
+            return (result.double() + noise).to(result.dtype)
         if isinstance(result, (tuple, list)):
             return type(result)(self.moved(value) for value in result)
         return self.moved(result)
 
     def moved(self, value: Any) -> Any:
         plain = isinstance(value, torch.Tensor) and value.dtype.is_floating_point
-        return off(value, self.generator) if plain else value
+        return self.off(value) if plain else value
 
 
 def bounds(
-    run: Callable[[], list[torch.Tensor]], want: list[torch.Tensor]
+    run: Callable[[], list[torch.Tensor]], want: list[torch.Tensor], runs: int = RUNS
 ) -> list[torch.Tensor]:
     """How far each element of the tensors of `want` may be from it, in float64.
 
     run: makes the same tensors anew.
+    runs: how often that is tried; more where few roundings of eager's are moved at once.
     """
     spreads = [torch.zeros(value.shape, dtype=torch.float64) for value in want]
-    for seed in range(RUNS):
+    for seed in range(runs):
         with Noise(seed):
             again = run()
         for number, (value, other) in enumerate(zip(want, again, strict=True)):

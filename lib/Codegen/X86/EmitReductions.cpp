@@ -103,7 +103,8 @@ void KernelEmitter::stage(unsigned number) {
         total = broadcast(total, lanes);
         init = broadcast(init, lanes);
       }
-      scopes[rowScope].values[{node, u}] = combine(node, init, total);
+      scopes[rowScope].values[{node, rowAndVector(u)}] =
+          combine(node, init, total);
     }
   }
 }

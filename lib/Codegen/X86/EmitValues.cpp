@@ -38,7 +38,7 @@ Value KernelEmitter::broadcast(Value scalar, unsigned width) {
 Value KernelEmitter::emit(const Node *node, unsigned u) {
   if (node->kind == Node::Kind::Constant) {
     return inScope(0, [&]() -> Value {
-      Value &known = scopes[0].values[{node, 0}];
+      Value &known = scopes[0].values[{node, Copy()}];
       if (!known)
         known = arith::ConstantOp::create(b, node->constant);
       return known;
@@ -51,7 +51,7 @@ Value KernelEmitter::emit(const Node *node, unsigned u) {
       node->kind == Node::Kind::Reduce ? rowScope : scopeOf(node->dims);
   if (node->stage > 0)
     k = std::max(k, rowScope);
-  if (Value known = scopes[k].values.lookup({node, u}))
+  if (Value known = scopes[k].values.lookup({node, rowAndVector(u)}))
     return known;
   if (isTransposed(node)) {
     SmallVector<Value> square;
@@ -60,7 +60,7 @@ Value KernelEmitter::emit(const Node *node, unsigned u) {
       return square.front();
     });
     for (auto [row, value] : llvm::enumerate(square))
-      scopes[k].values[{node, row * unroll}] = value;
+      scopes[k].values[{node, Copy(row, 0)}] = value;
     return square[u / unroll];
   }
   assert(node->kind != Node::Kind::Reduce && "a reduction not yet known");
@@ -72,7 +72,7 @@ Value KernelEmitter::emit(const Node *node, unsigned u) {
       return load(buffers[node->buffer], node->offset, node->type, u);
     return compute(node, u);
   });
-  scopes[k].values[{node, u}] = result;
+  scopes[k].values[{node, rowAndVector(u)}] = result;
   return result;
 }
 

@@ -50,11 +50,14 @@ public:
   bool readsSymbols() const { return !symbols.empty(); }
 
 private:
+  /// Row and vector of a copy. Its number would not do where values are looked
+  /// up: what a row's scope holds serves loops of several vectors and of one.
+  using Copy = std::pair<unsigned, unsigned>;
   struct Scope {
     llvm::SmallBitVector bound;
     /// The loop in this scope that is being filled; null in the innermost.
     Operation *anchor = nullptr;
-    DenseMap<std::pair<const Node *, unsigned>, Value> values;
+    DenseMap<std::pair<const Node *, Copy>, Value> values;
     DenseMap<AffineExpr, Value> indices;
   };
   using Body = llvm::function_ref<SmallVector<Value>(ValueRange)>;
@@ -115,6 +118,7 @@ private:
     unsigned vector = lanes > 1 && onLanes(dims) ? u % unroll : 0;
     return row * unroll + vector;
   }
+  Copy rowAndVector(unsigned u) const { return {u / unroll, u % unroll}; }
   /// What copy `u` adds to an offset for its row, and the first of its lanes.
   int64_t rowShift(const codegen::LinearForm &form, unsigned u) const;
   int64_t firstLane(unsigned u) const { return int64_t(u % unroll) * lanes; }

@@ -54,6 +54,22 @@ func.func @residual(%x: tensor<1x3x8x8xf32>, %w: tensor<4x3x1x1xf32> {pyjit.para
   return %2 : tensor<1x4x8x8xf32>
 }
 
+// oneDNN refuses the operand of an addition of one channel, or of single points.
+// CHECK-LABEL: func.func @residual_of_one
+// CHECK: "mkldnn::_convolution_pointwise"
+// CHECK: "aten::add.Tensor"
+// CHECK: "mkldnn::_convolution_pointwise"
+// CHECK: "aten::add.Tensor"
+func.func @residual_of_one(%x: tensor<1x3x8x8xf32>, %w: tensor<1x3x1x1xf32> {pyjit.param}, %y: tensor<1x1x8x8xf32>,
+                           %p: tensor<1x3x1x1xf32>, %v: tensor<4x3x1x1xf32> {pyjit.param}, %q: tensor<1x4x1x1xf32>)
+    -> (tensor<1x1x8x8xf32>, tensor<1x4x1x1xf32>) {
+  %0 = tssa.aten "aten::conv2d"(%x, %w, none, [1 : i64, 1 : i64], [0 : i64, 0 : i64], [1 : i64, 1 : i64], 1 : i64) : (tensor<1x3x8x8xf32>, tensor<1x3x1x1xf32>) -> tensor<1x1x8x8xf32>
+  %1 = tssa.aten "aten::add.Tensor"(%0, %y, 1 : i64) : (tensor<1x1x8x8xf32>, tensor<1x1x8x8xf32>) -> tensor<1x1x8x8xf32>
+  %2 = tssa.aten "aten::conv2d"(%p, %v, none, [1 : i64, 1 : i64], [0 : i64, 0 : i64], [1 : i64, 1 : i64], 1 : i64) : (tensor<1x3x1x1xf32>, tensor<4x3x1x1xf32>) -> tensor<1x4x1x1xf32>
+  %3 = tssa.aten "aten::add.Tensor"(%2, %q, 1 : i64) : (tensor<1x4x1x1xf32>, tensor<1x4x1x1xf32>) -> tensor<1x4x1x1xf32>
+  return %1, %3 : tensor<1x1x8x8xf32>, tensor<1x4x1x1xf32>
+}
+
 // With panels, single points are a product of our own, read channels-last; what
 // follows is left to fusion. Too few points, columns that are no vectors, strides
 // stay with the library.

@@ -30,3 +30,47 @@ func.func @product(%x: tensor<34x8xf32>, %w: tensor<2x8x16xf32>) -> tensor<34x32
   } -> tensor<34x32xf32>
   return %r : tensor<34x32xf32>
 }
+
+#points = affine_map<(c, p, k) -> (k, p)>
+#panel = affine_map<(c, p, k) -> (k, c)>
+#image = affine_map<(c, p, k) -> (c, p)>
+
+// Each row has a number of its own, which is read once for the loops of two
+// vectors, of one and of single points: the third row's in the third row of each.
+// CHECK-LABEL: func.func @bias_by_row
+// CHECK: %[[AT:.*]] = llvm.getelementptr %{{.*}}[%{{.*}}] : (!llvm.ptr, i64) -> !llvm.ptr, f32
+// CHECK-NEXT: %[[B0:.*]] = llvm.load
+// CHECK: llvm.getelementptr {{.*}}[1]
+// CHECK-NEXT: %[[B1:.*]] = llvm.load
+// CHECK: llvm.getelementptr {{.*}}[2]
+// CHECK-NEXT: %[[B2:.*]] = llvm.load
+// CHECK: llvm.getelementptr {{.*}}[3]
+// CHECK-NEXT: %[[B3:.*]] = llvm.load
+// CHECK-COUNT-2: vector.broadcast %[[B0]]
+// CHECK-COUNT-2: vector.broadcast %[[B1]]
+// CHECK-COUNT-2: vector.broadcast %[[B2]]
+// CHECK-COUNT-2: vector.broadcast %[[B3]]
+// CHECK: vector.broadcast %[[B0]]
+// CHECK: vector.broadcast %[[B1]]
+// CHECK: vector.broadcast %[[B2]]
+// CHECK: vector.broadcast %[[B3]]
+// CHECK: arith.addf %{{.*}}, %[[B2]] : f32
+func.func @bias_by_row(%x: tensor<32x25xf32>, %w: tensor<32x8xf32>, %b: tensor<8xf32>) -> tensor<8x25xf32> attributes {pyjit.kernel} {
+  %z = arith.constant 0.0 : f32
+  %e = tensor.empty() : tensor<8x25xf32>
+  %i = linalg.fill ins(%z : f32) outs(%e : tensor<8x25xf32>) -> tensor<8x25xf32>
+  %r = linalg.generic {indexing_maps = [#points, #panel, #image], iterator_types = ["parallel", "parallel", "reduction"]}
+      ins(%x, %w : tensor<32x25xf32>, tensor<32x8xf32>) outs(%i : tensor<8x25xf32>) {
+  ^bb0(%in: f32, %f: f32, %s: f32):
+    %p = arith.mulf %in, %f : f32
+    %t = arith.addf %s, %p : f32
+    linalg.yield %t : f32
+  } -> tensor<8x25xf32>
+  %y = linalg.generic {indexing_maps = [affine_map<(c, p) -> (c, p)>, affine_map<(c, p) -> (c)>, affine_map<(c, p) -> (c, p)>], iterator_types = ["parallel", "parallel"]}
+      ins(%r, %b : tensor<8x25xf32>, tensor<8xf32>) outs(%e : tensor<8x25xf32>) {
+  ^bb0(%in: f32, %f: f32, %s: f32):
+    %t = arith.addf %in, %f : f32
+    linalg.yield %t : f32
+  } -> tensor<8x25xf32>
+  return %y : tensor<8x25xf32>
+}
