@@ -158,7 +158,7 @@ class Sequences(Network):
         )
 
     def attention(self) -> None:
-        *outer, width = self.shapes[-1]
+        width = self.shapes[-1][-1]
         heads = self.rng.choice([h for h in (1, 2, 4) if width % h == 0])
         joined = self.own(nn.Linear(width, 3 * width))
         causal, plain = self.rng.random() < 0.5, self.rng.random() < 0.3
@@ -188,7 +188,7 @@ class Sequences(Network):
         )
 
     def gate(self) -> None:
-        *outer, width = self.shapes[-1]
+        width = self.shapes[-1][-1]
         layer = self.own(nn.Linear(width, 2 * width))
 
         def gated(values: list[torch.Tensor]) -> torch.Tensor:
