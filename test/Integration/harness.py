@@ -205,8 +205,8 @@ def tell(
 ) -> None:
     """Runs a story both ways and fails on the first difference. See `scenario`.
 
-    versions: version counters are compared; False where a branch or a loop on data writes, of
-    which an upper bound is known.
+    versions: version counters are compared; False where a loop on data writes, of
+    which a bound is known.
     check: looks at what the story compiled, unless it is said to run in eager.
     """
     import pyjit

@@ -26,11 +26,10 @@ def branch_scenario(
     cuts: str | Iterable[str] | None = (),
     left: str = "",
     captured: bool | str = "late",
-    versions: bool = True,
 ) -> Any:
     """A test of a story in which at least so many branches (0: none) become parts of programs.
 
-    cuts, versions: as for ``scenario``; left: a part of the reason that is given for a branch that stays.
+    cuts: as for ``scenario``; left: a part of the reason that is given for a branch that stays.
     """
     if story is None:
         return functools.partial(
@@ -39,7 +38,6 @@ def branch_scenario(
             cuts=cuts,
             left=left,
             captured=captured,
-            versions=versions,
         )
 
     def check(made: list[Any]) -> None:
@@ -49,7 +47,7 @@ def branch_scenario(
         assert found >= branches if branches else found == 0, (found, reasons)
         assert any(left in why for why in reasons) if left else not reasons, reasons
 
-    return as_test(story, captured=captured, cuts=cuts, check=check, versions=versions)
+    return as_test(story, captured=captured, cuts=cuts, check=check)
 
 
 BRANCH = "a branch on a tensor's data"
@@ -348,7 +346,7 @@ def test_state_of_one_side_is_guarded(compile: Compile) -> Steps:
         yield f(x)
 
 
-@branch_scenario(versions=False)
+@branch_scenario
 def test_a_tensor_of_the_call_is_written(compile: Compile) -> Steps:
     def g(x: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor]:
         y = x * 2
@@ -357,6 +355,7 @@ def test_a_tensor_of_the_call_is_written(compile: Compile) -> Steps:
             y[1].mul_(3)
         else:
             y[:, 0].zero_()
+            y.sub_(1)
         row = y[0]
         row.neg_()
         return y, row
@@ -367,6 +366,30 @@ def test_a_tensor_of_the_call_is_written(compile: Compile) -> Steps:
         yield y, row
         row.fill_(8)
         yield y, row
+
+
+@branch_scenario(branches=0, cuts=BRANCH, left="version counter")
+def test_a_tensor_of_the_call_is_written_differently_often(compile: Compile) -> Steps:
+    def g(x: torch.Tensor) -> torch.Tensor:
+        y = x * 2
+        if x.sum() > 0:
+            y.add_(1)
+        return y
+
+    yield from either_way(compile(g))
+
+
+@branch_scenario
+def test_what_is_written_differently_often_stays_inside(compile: Compile) -> Steps:
+    def g(x: torch.Tensor) -> torch.Tensor:
+        y = x * 2
+        if x.sum() > 0:
+            y.add_(1).mul_(3)
+        else:
+            y.sub_(1)
+        return y * 2
+
+    yield from either_way(compile(g))
 
 
 @branch_scenario(branches=0, cuts=(BRANCH, "shares memory"))
@@ -408,7 +431,7 @@ def test_an_input_is_written(compile: Compile) -> Steps:
         yield f(x, log), log, alias
 
 
-@branch_scenario(versions=False)
+@branch_scenario(branches=0, cuts=BRANCH, left="version counter")
 def test_an_input_is_written_on_one_side(compile: Compile) -> Steps:
     def g(x: torch.Tensor) -> torch.Tensor:
         if x.sum() < 0:
@@ -439,7 +462,7 @@ def test_an_attribute_is_written_after_it(compile: Compile) -> Steps:
         yield y, log.last, y is log.last
 
 
-@branch_scenario(versions=False)
+@branch_scenario(branches=0, cuts=BRANCH, left="version counter")
 def test_an_attribute_is_written_before_it(compile: Compile) -> Steps:
     class Log:
         last: Any = None

@@ -213,7 +213,7 @@ class Sequences(Network):
         )
 
     def end(self) -> None:
-        n, t, width = self.shapes[-1]
+        n, _, width = self.shapes[-1]
         whole = self.rng.random() < 0.5
         self.step(
             lambda v: v[-1].mean(1, keepdim=True) if whole else v[-1][:, -1:],

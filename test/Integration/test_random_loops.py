@@ -99,7 +99,7 @@ def outcome(f: Any, call: tuple[int, int]) -> Any:
 
 def check(seed: int) -> Any:
     calls = enumerate((5, 4, 0, 1, 2, 9, 3))
-    return compare_program(program(seed), outcome, calls)
+    return compare_program(program(seed), outcome, calls, versions=False)
 
 
 counted: list[Any] = []

@@ -603,12 +603,19 @@ def RefGraph_AdvanceOp : RefGraph_Op<"advance", [
     comes out of the launch as version 0, so the trace says how far the counter
     went. A tensor without this line is as a launch and a copy leave it.
 
+    Where the arms of a branch on data write it differently often, `or` is the
+    smaller number. Nobody but a device knows which it is: a record whose user
+    could see that counter is refused.
+
     ```mlir
     refgraph.advance %x by 3 : !refgraph.tensor<[4], [1], f32, "cpu">
+    refgraph.advance %y by 2 or 0 : !refgraph.tensor<[4], [1], f32, "cpu">
     ```
   }];
-  let arguments = (ins RefGraph_Tensor:$tensor, I64Attr:$count);
-  let assemblyFormat = "$tensor `by` $count attr-dict `:` type($tensor)";
+  let arguments = (ins RefGraph_Tensor:$tensor, I64Attr:$count,
+    OptionalAttr<I64Attr>:$least);
+  let assemblyFormat =
+      "$tensor `by` $count (`or` $least^)? attr-dict `:` type($tensor)";
 }
 
 def RefGraph_RequireGradOp : RefGraph_Op<"require_grad", [

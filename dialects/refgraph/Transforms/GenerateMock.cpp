@@ -59,7 +59,8 @@ private:
     for (auto [tensor, count] : plan.advances)
       if (int64_t left = count - copied.contains(tensor); left > 0)
         AdvanceOp::create(builder, trace.getLoc(),
-                          getObject(tensor, trace.getLoc()), left);
+                          getObject(tensor, trace.getLoc()), left,
+                          /*least=*/IntegerAttr());
   }
 
   void createOp() {

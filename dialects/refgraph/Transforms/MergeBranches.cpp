@@ -14,6 +14,7 @@
 
 #include "dialects/refgraph/Transforms/PartComposer.h"
 #include "dialects/refgraph/Transforms/Passes.h"
+#include "dialects/refgraph/Transforms/RecordPlan.h"
 #include "dialects/refgraph/Transforms/TailMerging.h"
 #include "mlir/IR/BuiltinOps.h"
 
@@ -48,6 +49,7 @@ private:
   LogicalResult goOn(TraceOp part, const Frame &frame, Value found);
   FailureOr<TraceOp> appendCallers(TraceOp last);
   LogicalResult leaveFrames();
+  LogicalResult checkCounters();
   void cleanUp();
   TraceOp find(StringRef role) {
     for (TraceOp trace : parts)
@@ -221,7 +223,7 @@ LogicalResult Merger::run() {
   }
   leave.getValueMutable().assign(result);
   cleanUp();
-  return success();
+  return checkCounters();
 }
 
 /// Each caller's frame goes on with what the frame above it returned. Returns
@@ -256,6 +258,14 @@ LogicalResult Merger::leaveFrames() {
     tuples.push_back(tuple(frame));
   result = tuple(tuples);
   return success();
+}
+
+/// A counter that the arms advance differently far is nobody's to see.
+LogicalResult Merger::checkCounters() {
+  bool differ = llvm::any_of(
+      prefix.getBody().front().getOps<AdvanceOp>(),
+      [](AdvanceOp advance) { return advance.getLeast().has_value(); });
+  return success(!differ || succeeded(RecordPlan::compute(prefix)));
 }
 
 /// Erases the frames that the prefix left for the parts, and its attributes.

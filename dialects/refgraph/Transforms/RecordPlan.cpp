@@ -346,8 +346,14 @@ LogicalResult RecordPlan::planCounters(TraceOp trace) {
     Value group = getGroup(advance.getTensor());
     auto shown = llvm::find_if(
         results, [&](Value result) { return getGroup(result) == group; });
-    if (*base || shown != results.end())
-      counts[*base ? *base : *shown] += advance.getCount();
+    if (!*base && shown == results.end())
+      continue;
+    if (advance.getLeast())
+      return advance.emitError(
+                 "stays a cut: the arms of a branch write a tensor ")
+             << advance.getCount() << " and " << *advance.getLeast()
+             << " times, which its version counter would show";
+    counts[*base ? *base : *shown] += advance.getCount();
   }
   llvm::append_range(advances, counts);
   for (auto leaf : trace.getBody().getOps<RequireGradOp>())

@@ -393,30 +393,40 @@ void TailMerger::cloneTail(unsigned tailSize, OpBuilder &builder) {
 }
 
 /// What the arms said of tensors that are visible behind them.
-/// Which arm runs is known on the device alone, so a counter advances as far as
-/// the arm that writes more often would have it.
+/// Which arm runs is known on the device alone: a counter that the arms advance
+/// differently far has both numbers.
 void TailMerger::cloneCounters(IfOp merged, const Split &split,
                                OpBuilder &builder) {
-  llvm::MapVector<Value, int64_t> most;
+  struct Count {
+    int64_t least = 0, most = 0;
+  };
+  llvm::MapVector<Value, Count> arms[2];
   for (unsigned side : {0, 1}) {
     DenseMap<Value, Value> behind;
     for (const Pair &pair : split.crossing)
       behind[getSide(pair, side)] = getTensorBehind(pair.first);
-    llvm::MapVector<Value, int64_t> counts;
     for (auto advance : merged->getRegion(side).front().getOps<AdvanceOp>()) {
       Value node = composer.getNode(advance.getTensor());
       if (Value tensor = behind.lookup(node))
         node = tensor;
       else if (Value copy = side == 0 ? cloned.lookupOrNull(node) : Value())
         node = copy;
-      if (node.getParentBlock() == block)
-        counts[node] += advance.getCount();
+      if (node.getParentBlock() != block)
+        continue;
+      for (unsigned arm : {0, 1})
+        (void)arms[arm][node];
+      Count &count = arms[side][node];
+      count.least += advance.getLeast().value_or(advance.getCount());
+      count.most += advance.getCount();
     }
-    for (auto [tensor, count] : counts)
-      most[tensor] = std::max(most[tensor], count);
   }
-  for (auto [tensor, count] : most)
-    AdvanceOp::create(builder, merged.getLoc(), tensor, count);
+  for (auto [entry, other] : llvm::zip(arms[0], arms[1])) {
+    Count a = entry.second, b = other.second;
+    int64_t least = std::min(a.least, b.least), most = std::max(a.most, b.most);
+    AdvanceOp::create(builder, merged.getLoc(), entry.first, most,
+                      least == most ? IntegerAttr()
+                                    : builder.getI64IntegerAttr(least));
+  }
   for (auto shown : merged->getRegion(0).front().getOps<ShownOp>()) {
     Value node = composer.getNode(shown.getTensor());
     if (Value copy = cloned.lookupOrNull(node))

@@ -772,3 +772,31 @@ refgraph.trace @f_2 attributes {refgraph.part = "false", refgraph.takes = array<
   %y = refgraph.tensor_op "aten::abs"(%x) : (!T) -> !T
   refgraph.leave %y : !T
 }
+
+// -----
+
+!T = !refgraph.tensor<[4], [1], f32, "cpu">
+!B = !refgraph.tensor<[], [], i1, "cpu">
+
+// An input is written by one arm alone: its version counter would show which.
+refgraph.trace @f attributes {refgraph.part = "prefix", refgraph.condition = 0 : i64} {
+  %e = refgraph.external
+  %x = refgraph.get %e arg(0, "x") : !T
+  %c = refgraph.tensor_op "aten::any"(%x) {traits = ["as-op-node", "pure"]} : (!T) -> !B
+  %inner = refgraph.create "tuple" [%c, %x] : (!B, !T) -> !refgraph.obj<"tuple">
+  %t = refgraph.create "tuple" [%inner] : (!refgraph.obj<"tuple">) -> !refgraph.obj<"tuple">
+  // expected-error @+1 {{stays a cut: the arms of a branch write a tensor 1 and 0 times, which its version counter would show}}
+  refgraph.leave %t : !refgraph.obj<"tuple">
+}
+refgraph.trace @f_1 attributes {refgraph.part = "true", refgraph.takes = array<i64: 1>} {
+  %e = refgraph.external
+  %x = refgraph.get %e arg(0, "x") : !T
+  %y = refgraph.tensor_op "aten::neg_"(%x) mutates [0] {traits = ["as-op-node", "in-place"]} : (!T) -> !T
+  refgraph.advance %y by 1 : !T
+  refgraph.leave %y : !T
+}
+refgraph.trace @f_2 attributes {refgraph.part = "false", refgraph.takes = array<i64: 1>} {
+  %e = refgraph.external
+  %x = refgraph.get %e arg(0, "x") : !T
+  refgraph.leave %x : !T
+}

@@ -227,8 +227,7 @@ refgraph.trace @one_way_1 attributes {refgraph.part = "false", refgraph.takes = 
 !T = !refgraph.tensor<[4], [1], f32, "cpu">
 !B = !refgraph.tensor<[], [], i1, "cpu">
 
-// Writes in front of the branch and behind it add up; of the arms, the one that
-// writes more often counts.
+// Writes in front of the branch and in it add up; the arms write equally often.
 // CHECK-LABEL: refgraph.trace @counters {
 // CHECK:         %[[X:.*]] = refgraph.get {{.*}} arg(0, "x")
 // CHECK:         refgraph.advance %{{.*}} by 1 :
@@ -257,6 +256,6 @@ refgraph.trace @counters_2 attributes {refgraph.part = "false", refgraph.takes =
   %e = refgraph.external
   %x = refgraph.get %e arg(0, "x") : !T
   %y = refgraph.tensor_op "aten::exp_"(%x) mutates [0] {traits = ["as-op-node", "in-place"]} : (!T) -> !T
-  refgraph.advance %y by 1 : !T
+  refgraph.advance %y by 3 : !T
   refgraph.leave %y : !T
 }
