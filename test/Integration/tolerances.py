@@ -38,6 +38,12 @@ MOVES = {
 CANCELS = {"gelu"}
 
 
+# Of 0.0 and -0.0 eager's vectors give one and its loops for single elements the other (Operators/eager_paths.py).
+EITHER_ZERO = {"maximum", "minimum", "max", "min", "clamp", "clamp_", "clamp_min", "clamp_max"}  # fmt: skip
+# Logarithms of sums that eager adds up one after the other, in each lane of a vector.
+SUMS = {"_log_softmax", "logsumexp"}
+
+
 class Noise(TorchDispatchMode):
     """Moves what arithmetic reads and gives by a rounding."""
 
@@ -60,6 +66,8 @@ class Noise(TorchDispatchMode):
         self, func: Any, types: Any, args: Any = (), kwargs: Any = None
     ) -> Any:
         name = func._schema.name.split("::")[1]
+        if name in EITHER_ZERO and len(args) > 1:
+            return self.zeros_moved(func(*args, **(kwargs or {})), args)
         if name in MOVES:
             return func(*args, **(kwargs or {}))
         if not func._schema.is_mutable:
@@ -76,9 +84,32 @@ class Noise(TorchDispatchMode):
                 torch.finfo(result.dtype).eps * self.noise(x) * x.nan_to_num(0, 0, 0)
             )
             return (result.double() + noise).to(result.dtype)
+        if name in SUMS:
+            dims = args[1] if isinstance(args[1], list) else [args[1]]
+            sums = args[0].sum(dims, keepdim=result.dim() == args[0].dim())
+            count = max(1, args[0].numel() // max(1, sums.numel()))
+            noise = torch.finfo(result.dtype).eps * self.noise(sums) * count**0.5
+            return (result.double() + noise).to(result.dtype)
         if isinstance(result, (tuple, list)):
             return type(result)(self.moved(value) for value in result)
         return self.moved(result)
+
+    def zeros_moved(self, result: Any, args: Any) -> Any:
+        """Zeros that come of two of either sign as something that is almost zero."""
+        if not isinstance(result, torch.Tensor) or not result.dtype.is_floating_point:
+            return result
+        numbers = [
+            torch.as_tensor(a).to(result)
+            for a in args
+            if not isinstance(a, bool | list | None)
+        ]
+        zeros = [value for value in numbers if bool((value == 0).any())]
+        if len(zeros) < 2:
+            return result
+        a, b = zeros[:2]
+        either = (a == 0) & (b == 0) & (a.signbit() != b.signbit()) & (result == 0)
+        almost = 8 * torch.finfo(result.dtype).tiny * self.noise(result)
+        return result.copy_(torch.where(either, almost.to(result), result))
 
     def moved(self, value: Any) -> Any:
         plain = isinstance(value, torch.Tensor) and value.dtype.is_floating_point
