@@ -126,7 +126,7 @@ def check(seed: int) -> Any:
     calls = [(9, 1e9), (9, 1.0), (9, 1e9), (9, 2.0), (0, 1.0), (1, 1e9), (2, 0.5)]
     calls += [(14, 1e9), (6, 3.0), (9, 1e9), (5, 0.1), (11, 1.5)]
     story = [(number % 3, n, lim) for number, (n, lim) in enumerate(calls)]
-    return compare_program(program(seed), outcome, story)
+    return compare_program(program(seed), outcome, story, versions=False)
 
 
 counted: list[Any] = []

@@ -85,6 +85,7 @@ private:
   Operation *cloneWith(Operation *op, ArrayRef<Value> operands,
                        OpBuilder &builder);
   void cloneCounters(IfOp merged, const Split &split, OpBuilder &builder);
+  void cloneShown(IfOp merged, OpBuilder &builder);
   void eraseLeftovers(IfOp merged, unsigned tailSize);
 
   ArrayRef<Operation *> getTail(unsigned side, unsigned size) const {
@@ -392,41 +393,88 @@ void TailMerger::cloneTail(unsigned tailSize, OpBuilder &builder) {
   }
 }
 
-/// What the arms said of tensors that are visible behind them.
-/// Which arm runs is known on the device alone: a counter that the arms advance
-/// differently far has both numbers.
+namespace {
+/// How far a version counter goes: as far as one of the arms takes it.
+struct Advance {
+  int64_t least = 0, most = 0;
+
+  Advance operator+(Advance other) const {
+    return {least + other.least, most + other.most};
+  }
+  /// Which arm runs is known on the device alone.
+  Advance either(Advance other) const {
+    return {std::min(least, other.least), std::max(most, other.most)};
+  }
+};
+} // namespace
+
+/// Of the memory of each tensor that `ops` says something of.
+static llvm::MapVector<Value, Advance>
+sumAdvances(llvm::iterator_range<Block::iterator> ops,
+            const TensorNodes &nodes) {
+  llvm::MapVector<Value, Advance> sums;
+  for (Operation &op : ops)
+    if (auto advance = dyn_cast<AdvanceOp>(op)) {
+      Advance &sum = sums[nodes.getGroup(advance.getTensor())];
+      int64_t most = advance.getCount();
+      int64_t least = advance.getLeast() ? int64_t(*advance.getLeast()) : most;
+      sum = sum + Advance{least, most};
+    }
+  return sums;
+}
+
+/// What the arms said of counters of tensors that are visible behind them.
 void TailMerger::cloneCounters(IfOp merged, const Split &split,
                                OpBuilder &builder) {
-  struct Count {
-    int64_t least = 0, most = 0;
+  auto emit = [&](Value tensor, Advance advance) {
+    if (advance.most)
+      AdvanceOp::create(builder, merged.getLoc(), tensor, advance.most,
+                        advance.least == advance.most
+                            ? IntegerAttr()
+                            : builder.getI64IntegerAttr(advance.least));
   };
-  llvm::MapVector<Value, Count> arms[2];
+  TensorNodes nodes(*block);
+  auto before = sumAdvances({block->begin(), merged->getIterator()}, nodes);
+  llvm::MapVector<Value, Advance> arms[2];
   for (unsigned side : {0, 1}) {
-    DenseMap<Value, Value> behind;
-    for (const Pair &pair : split.crossing)
-      behind[getSide(pair, side)] = getTensorBehind(pair.first);
-    for (auto advance : merged->getRegion(side).front().getOps<AdvanceOp>()) {
-      Value node = composer.getNode(advance.getTensor());
-      if (Value tensor = behind.lookup(node))
-        node = tensor;
-      else if (Value copy = side == 0 ? cloned.lookupOrNull(node) : Value())
-        node = copy;
-      if (node.getParentBlock() != block)
-        continue;
-      for (unsigned arm : {0, 1})
-        (void)arms[arm][node];
-      Count &count = arms[side][node];
-      count.least += advance.getLeast().value_or(advance.getCount());
-      count.most += advance.getCount();
+    Block &arm = merged->getRegion(side).front();
+    arms[side] = sumAdvances({arm.begin(), arm.end()}, nodes);
+  }
+  // What was there before the branch.
+  auto isOuterGroup = [&](Value group) {
+    return group.getParentBlock() == block;
+  };
+  llvm::SetVector<Value> outer;
+  for (auto &arm : arms)
+    for (auto [group, advance] : arm)
+      if (isOuterGroup(group))
+        outer.insert(group);
+  for (Value group : outer)
+    emit(group, arms[0].lookup(group).either(arms[1].lookup(group)));
+  // Copies that the branch returns stand for the arms' tensors.
+  DenseSet<Value> crossing;
+  for (auto [number, pair] : llvm::enumerate(split.crossing)) {
+    Advance ends[2];
+    for (unsigned side : {0, 1}) {
+      Value group = nodes.getGroup(getSide(pair, side));
+      ends[side] = arms[side].lookup(group);
+      if (isOuterGroup(group))
+        ends[side] = ends[side] + before.lookup(group);
+      else
+        crossing.insert(group);
     }
+    if (llvm::is_contained(split.results, number))
+      emit(getTensorBehind(pair.first), ends[0].either(ends[1]));
   }
-  for (auto [entry, other] : llvm::zip(arms[0], arms[1])) {
-    Count a = entry.second, b = other.second;
-    int64_t least = std::min(a.least, b.least), most = std::max(a.most, b.most);
-    AdvanceOp::create(builder, merged.getLoc(), entry.first, most,
-                      least == most ? IntegerAttr()
-                                    : builder.getI64IntegerAttr(least));
-  }
+  // What the tail makes, it makes in both arms.
+  for (auto [group, advance] : arms[0])
+    if (Value copy = cloned.lookupOrNull(group);
+        copy && !isOuterGroup(group) && !crossing.contains(group))
+      emit(copy, advance);
+}
+
+/// How autograd sees what is visible behind the arms.
+void TailMerger::cloneShown(IfOp merged, OpBuilder &builder) {
   for (auto shown : merged->getRegion(0).front().getOps<ShownOp>()) {
     Value node = composer.getNode(shown.getTensor());
     if (Value copy = cloned.lookupOrNull(node))
@@ -490,6 +538,7 @@ FailureOr<ArmEnd> TailMerger::run(const ArmEnd (&arms)[2],
   }
   end.left = rebuild(arms[0].left, builder);
   cloneCounters(merged, *split, builder);
+  cloneShown(merged, builder);
   eraseLeftovers(merged, split->tailSize);
   return end;
 }
