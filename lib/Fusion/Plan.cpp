@@ -52,7 +52,8 @@ private:
   /// The group with the kernel's boundary; ops in block order.
   Group boundary(const Candidate &candidate);
   bool neededOutside(Value value, const Candidate &candidate);
-  bool readThrough(Value view, const Candidate &candidate);
+  bool readThrough(Operation *view, const Candidate &candidate);
+  bool isStoredAlone(Operation *view);
   void addViews(Operation *op, Candidate &candidate);
   bool leavesAndReturns(const Candidate &candidate);
   bool worthwhile(const Candidate &merged, const Candidate &consumer,
@@ -68,16 +69,20 @@ private:
   DenseMap<Operation *, Candidate *> groupOf;
 };
 
-/// Whether another kernel looks through the view with this result at what it
-/// views.
-bool Planner::readThrough(Value view, const Candidate &candidate) {
-  for (Operation *user : view.getUsers()) {
-    if (candidate.owned.contains(user) || !isa<linalg::GenericOp>(user))
-      continue;
-    if (!isView(user) || groupOf.contains(user) ||
-        readThrough(user->getResult(0), candidate))
-      return true;
-  }
+/// Whether another kernel looks through `view`, directly or through views of
+/// it, at what it views. Who is in no group yet will not: see `isStoredAlone`.
+bool Planner::readThrough(Operation *view, const Candidate &candidate) {
+  SmallVector<Operation *> views{view};
+  while (!views.empty())
+    for (Operation *user : views.pop_back_val()->getUsers()) {
+      if (candidate.owned.contains(user) || !isa<linalg::GenericOp>(user))
+        continue;
+      Candidate *reader = groupOf.lookup(user);
+      if (reader && reader->views.contains(view))
+        return true;
+      if (!reader && isView(user))
+        views.push_back(user);
+    }
   return false;
 }
 
@@ -87,7 +92,7 @@ bool Planner::neededOutside(Value value, const Candidate &candidate) {
   for (Operation *user : value.getUsers()) {
     if (candidate.owned.contains(user)) {
       // A view that is copied here is still read through elsewhere.
-      if (isView(user) && readThrough(user->getResult(0), candidate))
+      if (isView(user) && readThrough(user, candidate))
         return true;
       continue;
     }
@@ -103,12 +108,24 @@ bool Planner::neededOutside(Value value, const Candidate &candidate) {
   return false;
 }
 
+/// Whether a kernel computes this view together with what it views: whoever
+/// looks through it has that kernel store both.
+bool Planner::isStoredAlone(Operation *view) {
+  Candidate *owner = groupOf.lookup(view);
+  if (!owner)
+    return false;
+  return llvm::any_of(view->getOperands(), [&](Value operand) {
+    Operation *producer = operand.getDefiningOp();
+    return producer && owner->owned.contains(producer);
+  });
+}
+
 /// Views that `op` reads through become part of the candidate.
 void Planner::addViews(Operation *op, Candidate &candidate) {
   for (Value operand : op->getOperands())
     if (Operation *producer = operand.getDefiningOp())
       if (producer->getBlock() == &block && isView(producer) &&
-          !candidate.owned.contains(producer)) {
+          !candidate.owned.contains(producer) && !isStoredAlone(producer)) {
         candidate.views.insert(producer);
         addViews(producer, candidate);
       }

@@ -62,3 +62,33 @@ func.func @copied_and_read_through(%x: tensor<8x64xf32>, %w: tensor<8x8xf32>) ->
      linalg.yield %s : f32 } -> tensor<64x8xf32>
   return %v, %p : tensor<64x8xf32>, tensor<64x8xf32>
 }
+
+#twice = affine_map<(d0,d1)->(d0 mod 8,d1)>
+#half = affine_map<(d0,d1,d2)->(d0,d2)>
+#whole = affine_map<(d0,d1,d2)->(d0,d1,d2)>
+#joined = affine_map<(d0,d1)->(d0,d1 floordiv 16,d1 mod 16)>
+
+// One kernel computes a value and its view for the caller; the copy of a view of
+// that view, for a library call, reads the view: looking through it would ask the
+// first kernel for the value as well, in another shape.
+// CHECK-LABEL: func.func @view_of_a_stored_view
+// CHECK-NEXT: %[[V:.*]] = call @{{.*}}(%arg0) : (tensor<8x16xf32>) -> tensor<8x32xf32>
+// CHECK-NEXT: %[[R:.*]] = call @{{.*}}(%[[V]]) : (tensor<8x32xf32>) -> tensor<16x32xf32>
+// CHECK-NEXT: tssa.aten "aten::relu"(%[[R]])
+func.func @view_of_a_stored_view(%x: tensor<8x16xf32>) -> (tensor<8x32xf32>, tensor<16x32xf32>) {
+  %e = tensor.empty() : tensor<8x2x16xf32>
+  %f = tensor.empty() : tensor<8x32xf32>
+  %g = tensor.empty() : tensor<16x32xf32>
+  %a = linalg.generic {indexing_maps=[#half,#whole], iterator_types=["parallel","parallel","parallel"]} ins(%x: tensor<8x16xf32>) outs(%e: tensor<8x2x16xf32>) {
+   ^bb0(%i: f32, %o: f32):
+     %r = arith.negf %i : f32
+     linalg.yield %r : f32 } -> tensor<8x2x16xf32>
+  %v = linalg.generic {indexing_maps=[#joined,#id], iterator_types=["parallel","parallel"]} ins(%a: tensor<8x2x16xf32>) outs(%f: tensor<8x32xf32>) {
+   ^bb0(%i: f32, %o: f32):
+     linalg.yield %i : f32 } -> tensor<8x32xf32>
+  %w = linalg.generic {indexing_maps=[#twice,#id], iterator_types=["parallel","parallel"]} ins(%v: tensor<8x32xf32>) outs(%g: tensor<16x32xf32>) {
+   ^bb0(%i: f32, %o: f32):
+     linalg.yield %i : f32 } -> tensor<16x32xf32>
+  %m = tssa.aten "aten::relu"(%w) : (tensor<16x32xf32>) -> tensor<16x32xf32>
+  return %v, %m : tensor<8x32xf32>, tensor<16x32xf32>
+}
