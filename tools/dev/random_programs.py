@@ -31,7 +31,6 @@ sys.path[:0] = [str(BUILD / "python"), str(ROOT / "test")]
 # Who answers a call would hang from the machine's load.
 os.environ.setdefault("PYJIT_COMPARE_WITH_EAGER", "0")
 
-SIZE = 50  # programs to a process
 LIMIT = 300.0  # seconds for a batch
 
 
@@ -44,7 +43,7 @@ class Job(NamedTuple):
         return f"{self.kind}, {self.count} from {self.first}"
 
 
-def jobs(total: int, first: int, shares: dict[str, int]) -> Iterator[Job]:
+def jobs(total: int, first: int, shares: dict[str, int], size: int) -> Iterator[Job]:
     """Batches of every kind, mixed, so that a run that ends early has run some of each."""
     whole = sum(shares.values())
     left = {kind: total * share // whole for kind, share in shares.items()}
@@ -52,7 +51,7 @@ def jobs(total: int, first: int, shares: dict[str, int]) -> Iterator[Job]:
     while any(left.values()):
         # The kind that has the most left of its share.
         kind = max(left, key=lambda k: left[k] / shares[k])
-        count = min(SIZE, left[kind])
+        count = min(size, left[kind])
         yield Job(kind, place[kind], count)
         place[kind] += count
         left[kind] -= count
@@ -105,6 +104,7 @@ def main() -> int:
     parser.add_argument("--jobs", "-j", type=int, default=os.cpu_count() or 1)
     parser.add_argument("--first", type=int, default=0, help="number of the first")
     parser.add_argument("--kind", action="append", help="only these kinds")
+    parser.add_argument("--batch", type=int, default=50, help="programs to a process")
     parser.add_argument("--minutes", type=float, default=1e9)
     parser.add_argument("--json", type=Path, help="keep counts and differences here")
     options = parser.parse_args()
@@ -118,7 +118,9 @@ def main() -> int:
     if unknown := [kind for kind in kinds if kind not in KINDS]:
         parser.error(f"unknown kind {unknown[0]!r}; known: {', '.join(KINDS)}")
     start = time.monotonic()
-    todo = jobs(options.programs, options.first, {k: KINDS[k][0] for k in kinds})
+    todo = jobs(
+        options.programs, options.first, {k: KINDS[k][0] for k in kinds}, options.batch
+    )
     # A process that is forked has no CUDA.
     method = "spawn" if any("CUDA" in kind for kind in kinds) else "fork"
     until = start + 60 * options.minutes
