@@ -535,6 +535,48 @@ def test_random_numbers_behind_it(compile: Compile) -> Steps:
     yield from either_way(compile(g))
 
 
+@branch_scenario
+def test_sizes_behind_a_branch(compile: Compile) -> Steps:
+    def side(p: torch.Tensor, q: int) -> torch.Tensor:
+        if p[0, 0] > 0:
+            return p * 2
+        return p - q
+
+    def g(x: torch.Tensor, k: int) -> tuple[torch.Tensor, int]:
+        n, m = x.shape
+        if 0 in x:
+            x = x * n
+        else:
+            x = side(x, m)
+            x = x + x.mean() * x.shape[0]
+        return x, k
+
+    f = compile(g)
+    for k, x in enumerate(inputs(1, 1, 1, 1, 1, 1, -1, -1, 1, 1, 1, -1)):
+        yield f(x, k)
+
+
+@branch_scenario(branches=0, cuts=BRANCH, left="an arm leaves")
+def test_two_names_of_one_tensor_on_one_side(compile: Compile) -> Steps:
+    def g(a: torch.Tensor, b: torch.Tensor, c: torch.Tensor) -> tuple[torch.Tensor, ...]:
+        if b.sum() > 0:
+            c = torch.tanh(c) - b * 0.25
+            a = c
+        else:
+            b = b + 2
+            c.mul_(0.5)
+        if not (b[0, 1] > 0):
+            b = torch.tanh(b) - a * 0.25
+            a = a * 3
+        else:
+            a = c * 3
+        return a, b, c
+
+    f = compile(g)
+    for number in range(16):
+        yield f(*(values(3, 4, seed=3 * number + i) for i in range(3)))
+
+
 # What stays a cut.
 
 

@@ -84,7 +84,7 @@ class Noise(TorchDispatchMode):
                 torch.finfo(result.dtype).eps * self.noise(x) * x.nan_to_num(0, 0, 0)
             )
             return (result.double() + noise).to(result.dtype)
-        if name in SUMS:
+        if name in SUMS and result.dtype.is_floating_point:
             dims = args[1] if isinstance(args[1], list) else [args[1]]
             sums = args[0].sum(dims, keepdim=result.dim() == args[0].dim())
             count = max(1, args[0].numel() // max(1, sums.numel()))

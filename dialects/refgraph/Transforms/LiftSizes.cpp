@@ -159,6 +159,11 @@ void SizeLifter::visit(Operation &op) {
     if (auto type =
             dyn_cast<refgraph::TensorType>(object.getResult().getType()))
       shapes[object.getResult()] = constantShape(type);
+  } else if (op.getNumRegions() != 0) {
+    // A branch or a loop: its sizes are fixed.
+    for (Value result : op.getResults())
+      if (auto type = dyn_cast<refgraph::TensorType>(result.getType()))
+        shapes[result] = constantShape(type);
   } else if (auto constant = dyn_cast<ConstantOp>(op)) {
     if (auto value = recordedValue(constant.getResult()))
       numbers[constant.getResult()] = *value;

@@ -422,6 +422,7 @@ LogicalResult PartComposer::appendRead(GetOp get) {
     return success();
   }
   note(reads->clone(*get, mapping));
+  fresh.insert(mapping.lookup(get.getResult()));
   keepSizes(mapping.lookup(get.getResult()), get.getLoc());
   return success();
 }
@@ -440,6 +441,10 @@ LogicalResult PartComposer::appendCheck(Operation *op) {
     if (made && same != isa<SameOp>(op))
       return op->emitError("does not hold of what the part before leaves");
     if (same && isa<DistinctOp>(op))
+      return op->emitError("does not hold of what the part before leaves");
+    // Parts before this one took two objects that both know for two.
+    auto isNew = [&](Value value) { return fresh.contains(getNode(value)); };
+    if (!same && isa<SameOp>(op) && llvm::none_of(operands, isNew))
       return op->emitError("does not hold of what the part before leaves");
     if (!made && !same)
       note(reads->clone(*op, mapping));
@@ -492,6 +497,7 @@ FailureOr<Value> PartComposer::append(TraceOp part, ArrayRef<Value> arguments,
                                       SmallVectorImpl<Operation *> &written) {
   renumber(part);
   mapping.clear();
+  fresh.clear();
   reads = &readsAt;
   for (Operation *op : settings)
     noteVariable(op);

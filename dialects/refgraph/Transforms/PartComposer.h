@@ -105,6 +105,8 @@ private:
   llvm::DenseMap<mlir::Value, mlir::Value> parent;
   llvm::DenseMap<int64_t, mlir::Value> byIndex;
   llvm::DenseMap<Place, GetOp> places;
+  /// What the current part is the first to read.
+  llvm::DenseSet<mlir::Value> fresh;
   llvm::SmallVector<mlir::Operation *> writes;
   mlir::Value external;
   /// A context variable that is set: its token, and its value until the token

@@ -219,3 +219,26 @@ refgraph.trace @letters {
   %r = refgraph.create "tuple" [%sum, %p] : (!refgraph.tensor<[], [], f32, "cpu">, !P) -> !refgraph.obj<"tuple">
   refgraph.leave %r : !refgraph.obj<"tuple">
 }
+
+// -----
+
+// The sizes of what a branch returns are fixed.
+// CHECK-LABEL: refgraph.trace @behind_a_branch
+// CHECK:         %[[N:.*]] = refgraph.constant 3
+// CHECK:         "aten::mul.Tensor"(%{{.*}}, wrapped(%[[N]]))
+!M = !refgraph.tensor<[3, 4], [4, 1], f32, "cpu">
+!C = !refgraph.tensor<[], [], i1, "cpu">
+refgraph.trace @behind_a_branch {
+  %e = refgraph.external
+  %x = refgraph.get %e arg(0, "x") : !M
+  %c = refgraph.tensor_op "aten::any"(%x) : (!M) -> !C
+  %r = refgraph.if %c : (!C) -> !M {
+    %a = refgraph.tensor_op "aten::abs"(%x) : (!M) -> !M
+    refgraph.yield %a : !M
+  } else {
+    refgraph.yield %x : !M
+  }
+  %n = refgraph.size %r[0] is(3) : !M
+  %y = refgraph.tensor_op "aten::mul.Tensor"(%r, wrapped(%n)) : (!M, !refgraph.obj<"int">) -> !M
+  refgraph.leave %y : !M
+}
