@@ -158,9 +158,15 @@ Value lowerAssign(OpBuilder &b, tssa::AssignOp op, Value target, Value source) {
   if (!op.getIndices().empty() || !tssa::hasKnownSizes(type) ||
       isa<ComplexType>(type.getElementType()))
     return {};
-  // Nothing is assigned, and no element is there to be read.
-  if (llvm::is_contained(part.getShape(), 0))
+  // Nothing is assigned, and no element is there to be read. A kernel that made
+  // the target laid it out as it liked.
+  if (llvm::is_contained(part.getShape(), 0) && target.getType() == type)
     return target;
+  if (llvm::is_contained(part.getShape(), 0))
+    return makeMap(
+        b, op.getLoc(), type, target,
+        b.getMultiDimIdentityMap(type.getRank()),
+        [](OpBuilder &, Location, ValueRange elements) { return elements[0]; });
   auto rule = tssa::getAssignRule(op.getPath(), type);
   if (!rule)
     return {};

@@ -110,3 +110,14 @@ func.func @nothing(%a: tensor<4x1xf32>) -> tensor<4x0xf32> {
   %1 = tssa.aten "aten::exp"(%0) : (tensor<4x0xf32, #tssa.strides<[1, 1]>>) -> tensor<4x0xf32>
   return %1 : tensor<4x0xf32>
 }
+
+// Nothing is assigned: the target, laid out as the result says.
+// CHECK-LABEL: func.func @assigns_nothing
+// CHECK: %[[A:.*]] = linalg.generic {{.*}} -> tensor<1x4xf32>
+// CHECK: %[[R:.*]] = linalg.generic {{.*}} ins(%[[A]] : tensor<1x4xf32>) outs({{.*}} : tensor<1x4xf32, #tssa.strides<[8, 2]>>)
+// CHECK: return %[[R]]
+func.func @assigns_nothing(%x: tensor<1x4xf32, #tssa.strides<[8, 2]>>, %p: tensor<0x4xf32>) -> tensor<1x4xf32, #tssa.strides<[8, 2]>> {
+  %0 = tssa.aten "aten::add.Tensor"(%x, wrapped(3 : i64), 1 : i64) : (tensor<1x4xf32, #tssa.strides<[8, 2]>>) -> tensor<1x4xf32, #tssa.strides<[8, 2]>>
+  %1 = tssa.assign %0, %p [#tssa.view<slice [0, 1, 0, 1]>] : tensor<1x4xf32, #tssa.strides<[8, 2]>>, tensor<0x4xf32>
+  return %1 : tensor<1x4xf32, #tssa.strides<[8, 2]>>
+}
