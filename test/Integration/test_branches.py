@@ -558,7 +558,9 @@ def test_sizes_behind_a_branch(compile: Compile) -> Steps:
 
 @branch_scenario(branches=0, cuts=BRANCH, left="an arm leaves")
 def test_two_names_of_one_tensor_on_one_side(compile: Compile) -> Steps:
-    def g(a: torch.Tensor, b: torch.Tensor, c: torch.Tensor) -> tuple[torch.Tensor, ...]:
+    def g(
+        a: torch.Tensor, b: torch.Tensor, c: torch.Tensor
+    ) -> tuple[torch.Tensor, ...]:
         if b.sum() > 0:
             c = torch.tanh(c) - b * 0.25
             a = c
