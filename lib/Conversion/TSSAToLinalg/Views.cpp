@@ -164,8 +164,7 @@ Value lowerAssign(OpBuilder &b, tssa::AssignOp op, Value target, Value source) {
     return target;
   if (llvm::is_contained(part.getShape(), 0))
     return makeMap(
-        b, op.getLoc(), type, target,
-        b.getMultiDimIdentityMap(type.getRank()),
+        b, op.getLoc(), type, target, b.getMultiDimIdentityMap(type.getRank()),
         [](OpBuilder &, Location, ValueRange elements) { return elements[0]; });
   auto rule = tssa::getAssignRule(op.getPath(), type);
   if (!rule)
