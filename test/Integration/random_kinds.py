@@ -125,8 +125,16 @@ KINDS: dict[str, tuple[int, Kind]] = {
     "branches, sizes vary": (3, varying(vary="s")),
     "branches, both vary": (3, varying(vary="ns")),
     "branches, both vary, launched": (2, varying(vary="ns", options=SOFTWARE)),
-    "layers of images": (4, layers(test_random_layers.images)),
-    "layers of sequences": (4, layers(test_random_layers.sequences)),
+    "layers of images": (3, layers(test_random_layers.images)),
+    "layers of sequences": (3, layers(test_random_layers.sequences)),
+    "layers of images, sizes vary": (
+        3,
+        layers(test_random_layers.images, vary=True),
+    ),
+    "layers of sequences, sizes vary": (
+        3,
+        layers(test_random_layers.sequences, vary=True),
+    ),
     "loops": (6, numbered(test_random_loops.check)),
     "counted loops": (4, numbered(test_random_counted_loops.check)),
     "numbers of data": (6, numbered(test_random_numbers.check)),
