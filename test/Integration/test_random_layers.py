@@ -144,7 +144,8 @@ class Sequences(Network):
         often = (
             (self.linear,) * 3 + (self.norm, self.addition) * 2 + (self.attention,) * 2
         )
-        return (*often, self.convolution, self.gate, self.softmax, self.left, self.end)
+        rare = (self.convolution, self.gate, self.softmax, self.left, self.end)
+        return (*often, *rare, self.masked, self.rotary, self.recurrent, self.mixture, self.lookup)  # fmt: skip
 
     def linear(self) -> None:
         *outer, width = self.shapes[-1]
@@ -177,6 +178,81 @@ class Sequences(Network):
 
         text = f"attention, {heads} heads, causal: {causal}, plain: {plain}"
         self.step(attend, self.shapes[-1], text)
+
+    def masked(self) -> None:
+        """Grouped heads, and a mask that each call computes."""
+        *_, width = self.shapes[-1]
+        heads = self.rng.choice([h for h in (1, 2, 4) if width % h == 0])
+        shared = self.rng.choice([h for h in (1, 2, 4) if heads % h == 0])
+        size = width // heads
+        query, pair = self.own(nn.Linear(width, width)), self.own(nn.Linear(width, 2 * shared * size))  # fmt: skip
+        way = self.rng.choice(("padding", "window", "bias"))
+
+        def attend(values: list[torch.Tensor]) -> torch.Tensor:
+            x = values[-1]
+            n, t, _ = x.shape
+            q = query(x).view(n, t, heads, size).transpose(1, 2)
+            k, v = pair(x).view(n, t, 2, shared, size).permute(2, 0, 3, 1, 4)
+            k, v = (p.repeat_interleave(heads // shared, 1) for p in (k, v))
+            place = torch.arange(t, device=x.device)
+            if way == "padding":
+                lengths = (x[:, :, 0] > 0).sum(1).clamp(min=1)
+                mask = (place[None] < lengths[:, None])[:, None, None]
+            elif way == "window":
+                mask = (place[:, None] - place).abs() < 3
+            else:
+                mask = -(place[:, None] - place).abs().to(x.dtype) * 0.5
+            mixed = F.scaled_dot_product_attention(q, k, v, attn_mask=mask)
+            return mixed.transpose(1, 2).flatten(2)
+
+        self.step(
+            attend, self.shapes[-1], f"{way} attention, {heads} heads of {shared}"
+        )
+
+    def rotary(self) -> None:
+        *_, width = self.shapes[-1]
+        if width % 2:
+            return
+
+        def rotate(values: list[torch.Tensor]) -> torch.Tensor:
+            x = values[-1]
+            places = torch.arange(x.shape[1], device=x.device, dtype=torch.float32)
+            speeds = 100.0 ** (-torch.arange(0, width, 2, device=x.device) / width)
+            angles = torch.cat([torch.outer(places, speeds)] * 2, -1)
+            half = torch.cat([-x[..., width // 2 :], x[..., : width // 2]], -1)
+            return x * angles.cos() + half * angles.sin()
+
+        self.step(rotate, self.shapes[-1], "rotary")
+
+    def recurrent(self) -> None:
+        n, t, width = self.shapes[-1]
+        kind = self.rng.choice((nn.GRU, nn.LSTM, nn.RNN))
+        layer = self.own(kind(width, self.rng.choice(CHANNELS), batch_first=True))
+        self.step(lambda v: layer(v[-1])[0], (n, t, layer.hidden_size), str(layer))
+
+    def mixture(self) -> None:
+        n, t, width = self.shapes[-1]
+        gate = self.own(nn.Linear(width, 3))
+        experts = [self.own(nn.Linear(width, width)) for _ in range(3)]
+
+        def mix(values: list[torch.Tensor]) -> torch.Tensor:
+            shares = torch.softmax(gate(values[-1]), -1)
+            parts = torch.stack([expert(values[-1]) for expert in experts], -1)
+            return (parts * shares[..., None, :]).sum(-1)
+
+        self.step(mix, (n, t, width), "mixture")
+
+    def lookup(self) -> None:
+        """What no rounding turns: a place decides."""
+        n, t, width = self.shapes[-1]
+        table = self.own(nn.Embedding(7, width))
+
+        def look(values: list[torch.Tensor]) -> torch.Tensor:
+            x = values[-1]
+            places = torch.arange(x.shape[1], device=x.device) * 3 % 7
+            return x + table(places)
+
+        self.step(look, (n, t, width), "lookup")
 
     def convolution(self) -> None:
         n, t, width = self.shapes[-1]
