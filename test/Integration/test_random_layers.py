@@ -2,7 +2,7 @@
 and products with what follows them, against eager.
 
 Sizes are small, and ones and rests behind whole vectors are frequent: special cases are there.
-PYJIT_EXAMPLES sets the number of networks of each kind, 40 by default.
+PYJIT_EXAMPLES sets the number of networks of each kind, 15 by default.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ import torch.nn.functional as F
 from Integration.tolerances import apart, bounds
 from torch import nn
 
-EXAMPLES = int(os.environ.get("PYJIT_EXAMPLES", "40"))
+EXAMPLES = int(os.environ.get("PYJIT_EXAMPLES", "15"))
 CALLS = 3
 GROWTH = (0, 0, 1, 3, 0, 2)  # of the first size, where sizes differ between calls
 SIZES = (1, 1, 2, 3, 5, 7, 16)

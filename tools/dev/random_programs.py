@@ -47,6 +47,7 @@ def jobs(total: int, first: int, shares: dict[str, int], size: int) -> Iterator[
     """Batches of every kind, mixed, so that a run that ends early has run some of each."""
     whole = sum(shares.values())
     left = {kind: total * share // whole for kind, share in shares.items()}
+    left[max(shares, key=shares.__getitem__)] += total - sum(left.values())
     place = dict.fromkeys(shares, first)
     while any(left.values()):
         # The kind that has the most left of its share.
