@@ -438,13 +438,13 @@ LogicalResult PartComposer::appendCheck(Operation *op) {
   }
   if (isa<SameOp, DistinctOp>(op)) {
     bool same = getNode(operands[0]) == getNode(operands[1]);
-    if (made && same != isa<SameOp>(op))
-      return op->emitError("does not hold of what the part before leaves");
-    if (same && isa<DistinctOp>(op))
-      return op->emitError("does not hold of what the part before leaves");
-    // Parts before this one took two objects that both know for two.
-    auto isNew = [&](Value value) { return fresh.contains(getNode(value)); };
-    if (!same && isa<SameOp>(op) && llvm::none_of(operands, isNew))
+    // An object that no part has read yet may turn out to be another one. Two
+    // that parts before this one took are two.
+    bool mayBeSame =
+        !made && isa<SameOp>(op) && llvm::any_of(operands, [&](Value value) {
+          return fresh.contains(getNode(value));
+        });
+    if (same != isa<SameOp>(op) && !mayBeSame)
       return op->emitError("does not hold of what the part before leaves");
     if (!made && !same)
       note(reads->clone(*op, mapping));

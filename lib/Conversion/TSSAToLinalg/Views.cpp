@@ -160,12 +160,13 @@ Value lowerAssign(OpBuilder &b, tssa::AssignOp op, Value target, Value source) {
     return {};
   // Nothing is assigned, and no element is there to be read. A kernel that made
   // the target laid it out as it liked.
-  if (llvm::is_contained(part.getShape(), 0) && target.getType() == type)
-    return target;
-  if (llvm::is_contained(part.getShape(), 0))
+  if (llvm::is_contained(part.getShape(), 0)) {
+    if (target.getType() == type)
+      return target;
     return makeMap(
         b, op.getLoc(), type, target, b.getMultiDimIdentityMap(type.getRank()),
         [](OpBuilder &, Location, ValueRange elements) { return elements[0]; });
+  }
   auto rule = tssa::getAssignRule(op.getPath(), type);
   if (!rule)
     return {};
