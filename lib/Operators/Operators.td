@@ -184,7 +184,10 @@ defvar square = (IfOnDevice (Narrowed (Mul $self, $self)), (Mul $self, $self));
 // pow(x, 0.5), which is no square root at -0 and -inf: eager asks for the root in
 // every type but float16.
 defvar powHalf = (Select (IsInf $self), (Abs $self), (Sqrt (Add $self, 0)));
+// Eager fills with ones for an exponent of 0 and a base of 1, where pow answers
+// nan to a signalling nan.
 def : Op<"aten::pow.Tensor_Scalar",
+         (IfNumber $exponent, 0, 1,
          (IfNumber $exponent, 2, (Mul $self, $self),
          (IfNumber $exponent, 3, (Mul square, $self),
          (IfNumber $exponent, 1, $self,
@@ -196,11 +199,13 @@ def : Op<"aten::pow.Tensor_Scalar",
            (IfNumber $exponent, -2, (Reciprocal square),
              // One that differs between calls may be any of these.
              (IfConstant $exponent, (Pow $self, $exponent), (Unsupported)))))),
-           (Unsupported))))), "Result", "Promote", "Narrow">;
+           (Unsupported)))))), "Result", "Promote", "Narrow">;
 def : Op<"aten::pow.Tensor_Tensor",
          (IfFloat (Pow $self, $exponent), (Unsupported)),
          "Result", "Promote", "Narrow">;
-def : Op<"aten::pow.Scalar", (IfFloat (Pow $self, $exponent), (Unsupported)),
+def : Op<"aten::pow.Scalar",
+         (IfFloat (Select (Eq $self, 1), 1, (Pow $self, $exponent)),
+           (Unsupported)),
          "Result", "Promote", "Narrow">;
 
 foreach ov = ["self", "ScalarSelf", "ScalarOther", "Scalar"] in

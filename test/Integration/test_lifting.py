@@ -193,6 +193,55 @@ def test_overflow_and_division_by_zero(compile: Compile) -> Steps:
     yield f(values(4), 4, 4)
 
 
+@pytest.mark.parametrize(
+    "spoil, number",
+    [
+        (lambda s: 1.0 / s, 0.0),
+        (lambda s: 1.0 // s, 0.0),
+        (lambda s: 1.0 % s, 0.0),
+        (lambda s: s**-1.0, 0.0),
+        (lambda s: 10.0**s, 400.0),
+        (lambda s: int(s), math.nan),
+        (lambda s: int(s), math.inf),
+        (lambda s: math.sqrt(s), -1.0),
+        (lambda s: math.sin(s), math.inf),
+    ],
+)
+def test_error_of_a_number_that_nothing_uses(
+    spoil: Callable[[float], Any], number: float
+) -> None:
+    """Also in one arm of a branch, and behind one."""
+    import pyjit
+
+    def alone(x: Any, s: float) -> Any:
+        spoil(s)
+        return x * 2
+
+    def in_an_arm(x: Any, s: float) -> Any:
+        if x.sum() > 0:
+            spoil(s)
+        return x * 2
+
+    def behind_a_branch(x: Any, s: float) -> Any:
+        v = 2.0 if x.sum() > 0 else 0.5
+        spoil(s)
+        return x * v
+
+    def answer(f: Any, x: Any, s: float) -> Any:
+        try:
+            return f(x, s).tolist()
+        except (ArithmeticError, ValueError) as error:
+            return type(error)
+
+    x = torch.tensor([1.0, -3.0, 4.0])
+    for f in (alone, in_an_arm, behind_a_branch):
+        fast = pyjit.compile(f)
+        for s in (2.0, 3.0, 4.0, 5.0, number, 2.0, number):
+            for given in (x, -x):
+                assert answer(fast, given, s) == answer(f, given, s), (f, s)
+        assert pyjit.stats(fast)["hits"] > 0
+
+
 @scenario(captured="late")
 def test_type_changes(compile: Compile) -> Steps:
     f = compile(lambda x, n: x * n)

@@ -214,6 +214,18 @@ LogicalResult ArithOp::verify() {
   return verifyNumbers(*this);
 }
 
+bool ArithOp::mayRaise() {
+  int function = rt::findName(rt::kArithNames, getFunction().str().c_str());
+  return function >= 0 && rt::mayRaise(static_cast<rt::Arith>(function));
+}
+
+/// An error is seen from outside.
+void ArithOp::getEffects(
+    SmallVectorImpl<MemoryEffects::EffectInstance> &effects) {
+  if (mayRaise())
+    effects.emplace_back(MemoryEffects::Write::get());
+}
+
 LogicalResult CompareOp::verify() {
   if (rt::findName(rt::kCompareNames, getFunction().str().c_str()) < 0)
     return emitOpError("unknown function '") << getFunction() << "'";

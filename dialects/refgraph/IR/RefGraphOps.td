@@ -354,12 +354,14 @@ def RefGraph_StateOp : RefGraph_Op<"state"> {
 // Numbers
 //===----------------------------------------------------------------------===//
 
-def RefGraph_ArithOp : RefGraph_Op<"arith", [Pure]> {
+def RefGraph_ArithOp : RefGraph_Op<"arith", [
+    DeclareOpInterfaceMethods<MemoryEffectsOpInterface>]> {
   let summary = "a number that Python computed from numbers";
   let description = [{
     Written where an operand hangs from a number that was read `lift`. `is` says
     what the recorded run got. Ints are Python's as long as they fit 64 bits; a
-    call in which one does not, or in which Python would raise, fails the guards.
+    call in which one does not, or in which Python would raise, fails the guards,
+    so that one which may raise (`mayRaise`) is kept when nothing uses it.
     Functions: add sub mul truediv floordiv mod pow; neg abs float int sqrt sin
     cos of one operand.
 
@@ -375,6 +377,10 @@ def RefGraph_ArithOp : RefGraph_Op<"arith", [Pure]> {
     functional-type($operands, $result)
   }];
   let hasVerifier = 1;
+  let extraClassDeclaration = [{
+    /// Whether Python raises for some operands (a division by zero).
+    bool mayRaise();
+  }];
 }
 
 def RefGraph_CompareOp : RefGraph_Op<"compare"> {

@@ -306,8 +306,12 @@ Value GuardBuilder::emitNumber(Value number) {
   return numbers[number] = made;
 }
 
-/// Outcomes of comparisons that the run relied on.
+/// Outcomes of comparisons that the run relied on, and arithmetic that Python
+/// would raise in for other numbers.
 void GuardBuilder::buildNumbers() {
+  for (auto arith : trace.getBody().getOps<ArithOp>())
+    if (arith.mayRaise())
+      emitNumber(arith.getResult());
   for (auto compare : trace.getBody().getOps<CompareOp>()) {
     IRMapping mapping;
     for (Value operand : compare->getOperands())

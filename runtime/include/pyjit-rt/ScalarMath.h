@@ -71,6 +71,24 @@ inline constexpr const char *kCompareNames[] = {"lt", "le", "eq", "ne",
 
 inline bool isUnary(Arith op) { return op >= Arith::Neg; }
 
+/// Whether Python raises for some operands: a call in which it would must fail
+/// the guards, whether or not anything uses the result.
+inline bool mayRaise(Arith op) {
+  switch (op) {
+  case Arith::TrueDiv:
+  case Arith::FloorDiv:
+  case Arith::Mod:
+  case Arith::Pow:
+  case Arith::Int: // of nan and of infinities
+  case Arith::Sqrt:
+  case Arith::Sin: // of infinities
+  case Arith::Cos:
+    return true;
+  default:
+    return false;
+  }
+}
+
 /// The entry of `names` that `name` is, or -1.
 template <unsigned N>
 inline int findName(const char *const (&names)[N], const char *name) {

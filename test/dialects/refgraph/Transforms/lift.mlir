@@ -92,3 +92,26 @@ refgraph.trace @computed {
   %0 = refgraph.tensor_op "aten::relu"(%x) : (!T) -> !T
   refgraph.leave %0 : !T
 }
+
+// -----
+
+!T = !refgraph.tensor<[4], [1], f32, "cpu">
+!F = !refgraph.obj<"float">
+
+// Nothing uses either result: a call in which the quotient would raise fails
+// the guards, and a sum does not raise.
+// RECORD-LABEL: refgraph.guards @raises
+// RECORD:         %[[S:.*]] = refgraph.get %{{.*}} arg(1, "s") type(3) :
+// RECORD-NOT:     "add"
+// RECORD:         refgraph.arith "truediv"(%{{.*}}, %[[S]])
+// RECORD:         refgraph.accept(%{{.*}} : !refgraph.tensor<[4], [1], f32, "cpu">)
+refgraph.trace @raises {
+  %e = refgraph.external
+  %x = refgraph.get %e arg(0, "x") type(4) : !T
+  %s = refgraph.get %e arg(1, "s") type(3) equals(2.0) {lift} : !F
+  %one = refgraph.constant 1.0
+  %0 = refgraph.arith "add"(%s, %one) is(3.0) : (!F, !F) -> !F
+  %1 = refgraph.arith "truediv"(%one, %s) is(0.5) : (!F, !F) -> !F
+  %y = refgraph.tensor_op "aten::neg"(%x) : (!T) -> !T
+  refgraph.leave %y : !T
+}
