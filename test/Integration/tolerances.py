@@ -40,8 +40,12 @@ CANCELS = {"gelu"}
 
 # Of 0.0 and -0.0 eager's vectors give one and its loops for single elements the other (Operators/eager_paths.py).
 EITHER_ZERO = {"maximum", "minimum", "max", "min", "clamp", "clamp_", "clamp_min", "clamp_max"}  # fmt: skip
+# What lies at the mean: which zero depends on how eager's loop for the row's length adds up.
+CENTRED = {"native_layer_norm", "native_group_norm", "native_batch_norm"}
 # Logarithms of sums that eager adds up one after the other, in each lane of a vector.
 SUMS = {"_log_softmax", "logsumexp"}
+# Roots of such sums.
+NORMS = {"linalg_vector_norm"}
 
 
 class Noise(TorchDispatchMode):
@@ -90,6 +94,15 @@ class Noise(TorchDispatchMode):
             count = max(1, args[0].numel() // max(1, sums.numel()))
             noise = torch.finfo(result.dtype).eps * self.noise(sums) * count**0.5
             return (result.double() + noise).to(result.dtype)
+        if name in NORMS and result.dtype.is_floating_point:
+            count = max(1, args[0].numel() // max(1, result.numel()))
+            noise = torch.finfo(result.dtype).eps * self.noise(result) * count**0.5
+            return (result.double() * (1 + noise)).to(result.dtype)
+        if name in CENTRED:
+            centred, *statistics = result
+            almost = 8 * torch.finfo(centred.dtype).tiny * self.noise(centred)
+            centred = torch.where(centred == 0, almost.to(centred), centred)
+            result = (centred, *statistics)
         if isinstance(result, (tuple, list)):
             return type(result)(self.moved(value) for value in result)
         return self.moved(result)
