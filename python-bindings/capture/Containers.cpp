@@ -251,7 +251,10 @@ void Session::own(PyObject *o) {
     keep(list);
     Py_DECREF(list);
   } else {
+    size_t before = scalars.pendingReads();
     readAll(o);
+    if (PyList_CheckExact(o))
+      scalars.ownNumbers(node, before);
   }
   if (dead)
     return;

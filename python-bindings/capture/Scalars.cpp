@@ -7,6 +7,7 @@
 
 #include <opcode.h>
 
+#include <algorithm>
 #include <cstdio>
 
 using namespace pyjit;
@@ -138,6 +139,11 @@ std::string Scalars::placeOf(Node *owner, Select select, PyObject *key,
       return overflow ? "" : holder + "[" + std::to_string(number);
     }
     return name(":");
+  case Select::Field: {
+    // What a bound method is given first.
+    std::string place = name(">");
+    return place == holder + ">__self__" ? place : "";
+  }
   case Select::Cell:
     return holder + "^" + std::to_string(index);
   default:
@@ -175,6 +181,25 @@ bool Scalars::read(Node *owner, Select select, const std::string &selector,
     return true;
   pending.push_back({frame, op, unique, result, -1, number, {}});
   return true;
+}
+
+void Scalars::ownNumbers(Node *list, size_t before) {
+  PyObject *object = list->object;
+  for (Py_ssize_t i = 0; i < PyList_GET_SIZE(object); ++i) {
+    std::string place = placeOf(list, Select::Item, nullptr, i);
+    auto known = reads.find(place);
+    PyObject *number = PyList_GET_ITEM(object, i);
+    auto isIt = [&](const Pending &entry) {
+      return known != reads.end() && entry.unique == known->second &&
+             entry.original == number;
+    };
+    auto found = std::find_if(pending.begin() + before, pending.end(), isIt);
+    if (found == pending.end())
+      continue;
+    PyList_SET_ITEM(object, i, Py_NewRef(found->unique));
+    pending.erase(found);
+    Py_DECREF(number);
+  }
 }
 
 PyObject *Scalars::takeArgument(PyObject *argument) {

@@ -67,6 +67,11 @@ public:
   bool isLifted(const std::string &place) const { return places.count(place); }
   /// `number`, which a container of an argument holds, is nobody else's.
   void own(PyObject *number) { owned.insert(number); }
+  /// Reads whose number has not taken its place yet.
+  size_t pendingReads() const { return pending.size(); }
+  /// A list that the call changes was read as a whole, from the `before`th
+  /// read on: its lifted numbers take their places in it.
+  void ownNumbers(Node *list, size_t before);
   /// What the call is to be given for an argument that was just read.
   PyObject *takeArgument(PyObject *argument);
 

@@ -7,6 +7,7 @@
 
 #include <cstdio>
 #include <cstring>
+#include <string_view>
 
 namespace pyjit::python {
 
@@ -125,12 +126,12 @@ std::string Guards::placeOf(uint32_t reg) const {
         return indexed("[");
       case PYJIT_GUARD_CELL:
         return indexed("^");
-      case PYJIT_GUARD_FIELD: { // of a range's iterator
+      case PYJIT_GUARD_FIELD: { // of a range's iterator, of a bound method
         std::string place = named(">");
-        size_t field = place.rfind('>') + 1;
-        bool counts = place.compare(field, std::string::npos, "next") == 0 ||
-                      place.compare(field, std::string::npos, "left") == 0;
-        return counts ? place : "";
+        std::string_view field =
+            std::string_view(place).substr(place.rfind('>') + 1);
+        bool leads = field == "next" || field == "left" || field == "__self__";
+        return leads ? place : "";
       }
       default:
         return "";

@@ -125,6 +125,39 @@ def test_attribute_of_argument(compile: Compile) -> Steps:
 
 
 @misses(2)
+def test_counter_in_a_list(compile: Compile) -> Steps:
+    """The other elements differ between calls as well, and stay where they were."""
+    state = [0, 0.5, "a", 7]
+
+    def step(x: torch.Tensor) -> Any:
+        y = x * state[0] + state[1]
+        state[0] += 1
+        state[1] = state[1] / 2
+        return y, state[3]
+
+    f = compile(step)
+    for _ in range(5):
+        state[3] += 1
+        yield [f(values(4)), list(state)]
+
+
+@misses(2)
+def test_attribute_of_a_bound_methods_object(compile: Compile) -> Steps:
+    class Counter:
+        def __init__(self) -> None:
+            self.calls = 0
+
+        def run(self, x: torch.Tensor) -> Any:
+            self.calls += 1
+            return x * 2, self.calls
+
+    counter = Counter()
+    f = compile(counter.run)
+    for _ in range(5):
+        yield [f(values(4)), counter.calls]
+
+
+@misses(2)
 def test_adam_step(compile: Compile) -> Steps:
     state = Plain(t=0, lr=1e-2)
 

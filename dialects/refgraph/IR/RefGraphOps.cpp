@@ -214,6 +214,18 @@ LogicalResult ArithOp::verify() {
   return verifyNumbers(*this);
 }
 
+bool GetOp::keepsValue() {
+  if (!getEqualsAttr() || !getExactTypeAttr())
+    return true;
+  return llvm::any_of(getResult().getUsers(), [](Operation *user) {
+    auto compare = dyn_cast<CompareOp>(user);
+    if (!compare || compare.getFunction() != "is" || !compare.getOutcome())
+      return false;
+    return compare.getLhs().getDefiningOp<ConstantOp>() ||
+           compare.getRhs().getDefiningOp<ConstantOp>();
+  });
+}
+
 bool ArithOp::mayRaise() {
   int function = rt::findName(rt::kArithNames, getFunction().str().c_str());
   return function >= 0 && rt::mayRaise(static_cast<rt::Arith>(function));

@@ -226,6 +226,9 @@ def RefGraph_GetOp : RefGraph_Op<"get"> {
     bool hasObjectChecks() {
       return getExactTypeAttr() || getEqualsAttr() || getIdentityAttr();
     }
+    /// Whether the run used the number in a way that is not written down, so
+    /// that calls in which it is another one are other calls.
+    bool keepsValue();
   }];
 }
 

@@ -22,19 +22,6 @@ using namespace mlir;
 using namespace pyjit::refgraph;
 using pyjit::operators::isNumberOperand;
 
-/// Whether the run used the number in a way that is not written down.
-static bool keepsValue(GetOp get) {
-  if (!get.getEqualsAttr() || !get.getExactTypeAttr())
-    return true;
-  return llvm::any_of(get.getResult().getUsers(), [&](Operation *user) {
-    auto compare = dyn_cast<CompareOp>(user);
-    if (!compare || compare.getFunction() != "is" || !compare.getOutcome())
-      return false;
-    return compare.getLhs().getDefiningOp<ConstantOp>() ||
-           compare.getRhs().getDefiningOp<ConstantOp>();
-  });
-}
-
 static void replaceByConstant(Operation *op, Value number, Attribute value) {
   OpBuilder builder(op->getContext());
   builder.setInsertionPointAfter(op);
@@ -97,7 +84,7 @@ struct LiftPass : public pyjit::refgraph::impl::LiftPassBase<LiftPass> {
   void lift(TraceOp trace) {
     for (Operation &op : llvm::make_early_inc_range(trace.getBody().front())) {
       if (auto get = dyn_cast<GetOp>(op); get && get.getLift()) {
-        if (keepsValue(get)) {
+        if (get.keepsValue()) {
           ++numKept;
           get.setLift(false);
           if (Attribute value = get.getEqualsAttr())

@@ -41,7 +41,22 @@ void SizeLifter::visit(GetOp get) {
   shapes[result] = shape;
 }
 
+/// Whether refgraph-lift makes a constant of a number.
+static bool keepsValue(Value number) {
+  Operation *op = number.getDefiningOp();
+  if (auto get = dyn_cast<GetOp>(op))
+    return get.getLift() && get.keepsValue();
+  if (auto arith = dyn_cast<ArithOp>(op))
+    return llvm::all_of(arith.getOperands(), keepsValue);
+  return isa<ConstantOp>(op);
+}
+
 void SizeLifter::visit(ArithOp arith) {
+  auto value = recordedValue(arith.getResult());
+  if (value && keepsValue(arith.getResult())) {
+    numbers[arith.getResult()] = *value;
+    return;
+  }
   SmallVector<SizePolynomial> operands;
   for (Value operand : arith.getOperands()) {
     auto it = numbers.find(operand);
@@ -51,7 +66,6 @@ void SizeLifter::visit(ArithOp arith) {
   }
   StringRef function = arith.getFunction();
   auto set = [&](const SizePolynomial &size) {
-    auto value = recordedValue(arith.getResult());
     if (value && evaluate(size) == *value)
       numbers[arith.getResult()] = size;
   };

@@ -26,3 +26,21 @@ refgraph.trace @arithmetic {
   %r = refgraph.tensor_op "aten::neg"(%v) : (!B) -> !B
   refgraph.leave %r : !B
 }
+
+// A number that the run looked at is a constant, and so is what Python made of
+// it: no symbol stands for either.
+// CHECK-LABEL: refgraph.trace @looked_at
+// CHECK:         "aten::slice.Tensor"(%{{.*}}, 0 : i64, 0 : i64, 3 : i64, 1 : i64)
+// CHECK-NOT:     refgraph.symbol
+!C = !refgraph.tensor<[3, 8], [8, 1], f32, "cpu">
+refgraph.trace @looked_at {
+  %e = refgraph.external
+  %x = refgraph.get %e arg(0, "x") type(3) : !A
+  %n = refgraph.get %e arg(1, "n") type(4) equals(7) {lift} : !I
+  %four = refgraph.constant 4
+  %m = refgraph.arith "mod"(%n, %four) is(3) : (!I, !I) -> !I
+  %v = refgraph.tensor_op "aten::slice.Tensor"(%x, 0 : i64, 0 : i64, size(%m), 1 : i64) aliases [0] : (!A, !I) -> !C
+  %seven = refgraph.constant 7
+  refgraph.compare "is"(%n, %seven) is true {why = "printed"} : !I, !I
+  refgraph.leave %v : !C
+}
