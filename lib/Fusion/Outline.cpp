@@ -102,7 +102,7 @@ LogicalResult restoreOrder(Block &block) {
           if (producer->getBlock() == &block && producer != op)
             before.insert(number.lookup(producer));
     });
-    if (!tssa::mayMove(op) && !isa<func::CallOp>(op)) {
+    if (keepsItsPlace(op)) {
       if (effect)
         before.insert(number.lookup(effect));
       effect = op;

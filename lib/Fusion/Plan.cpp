@@ -10,6 +10,7 @@
 #include "pyjit/Fusion/Plan.h"
 #include "dialects/tssa/IR/TSSA.h"
 #include "mlir/Dialect/Arith/IR/Arith.h"
+#include "mlir/Dialect/Func/IR/FuncOps.h"
 #include "mlir/Dialect/Tensor/IR/Tensor.h"
 #include "pyjit/Codegen/Schedule.h"
 
@@ -31,6 +32,10 @@ bool isView(Operation *op) {
 bool isFree(Operation *op) {
   return isa<arith::ConstantOp, tensor::EmptyOp, linalg::FillOp, tssa::EmptyOp,
              tssa::SizeOp>(op);
+}
+
+bool keepsItsPlace(Operation *op) {
+  return !tssa::mayMove(op) && !isa<func::CallOp>(op);
 }
 
 namespace {
@@ -65,6 +70,8 @@ private:
   /// How many expectations stand in front of an operation: a kernel runs before
   /// one or behind it.
   DenseMap<Operation *, unsigned> epoch;
+  /// What waits for an operation with effects: the next one.
+  DenseMap<Operation *, Operation *> nextEffect;
   std::vector<std::unique_ptr<Candidate>> candidates;
   DenseMap<Operation *, Candidate *> groupOf;
 };
@@ -114,10 +121,18 @@ bool Planner::isStoredAlone(Operation *view) {
   Candidate *owner = groupOf.lookup(view);
   if (!owner)
     return false;
-  return llvm::any_of(view->getOperands(), [&](Value operand) {
-    Operation *producer = operand.getDefiningOp();
-    return producer && owner->owned.contains(producer);
-  });
+  SmallVector<Operation *> views{view};
+  while (!views.empty())
+    for (Value operand : views.pop_back_val()->getOperands()) {
+      Operation *producer = operand.getDefiningOp();
+      if (!producer)
+        continue;
+      if (owner->owned.contains(producer))
+        return true;
+      if (owner->views.contains(producer))
+        views.push_back(producer);
+    }
+  return false;
 }
 
 /// Views that `op` reads through become part of the candidate.
@@ -175,7 +190,10 @@ bool Planner::leavesAndReturns(const Candidate &candidate) {
   llvm::SmallPtrSet<Operation *, 32> visited;
   SmallVector<Operation *> stack;
   auto push = [&](Operation *op) {
-    for (Operation *user : op->getUsers()) {
+    SmallVector<Operation *> after(op->getUsers());
+    if (Operation *effect = nextEffect.lookup(op))
+      after.push_back(effect);
+    for (Operation *user : after) {
       while (user && user->getBlock() != &block)
         user = user->getParentOp();
       if (!user)
@@ -295,10 +313,16 @@ bool Planner::worthwhile(const Candidate &merged, const Candidate &consumer,
 
 Plan Planner::run() {
   unsigned expectations = 0;
+  Operation *effect = nullptr;
   for (Operation &op : block) {
     position[&op] = position.size();
     epoch[&op] = expectations;
     expectations += isa<tssa::ExpectOp>(op);
+    if (keepsItsPlace(&op)) {
+      if (effect)
+        nextEffect[effect] = &op;
+      effect = &op;
+    }
   }
   for (Operation &op : block) {
     if (!isa<linalg::GenericOp>(op))

@@ -44,8 +44,8 @@ EITHER_ZERO = {"maximum", "minimum", "max", "min", "clamp", "clamp_", "clamp_min
 CENTRED = {"native_layer_norm", "native_group_norm", "native_batch_norm"}
 # Logarithms of sums that eager adds up one after the other, in each lane of a vector.
 SUMS = {"_log_softmax", "logsumexp"}
-# Roots of such sums.
-NORMS = {"linalg_vector_norm"}
+# Roots of such sums, and quotients by them.
+NORMS = {"linalg_vector_norm", "_softmax"}
 
 
 class Noise(TorchDispatchMode):
@@ -95,17 +95,27 @@ class Noise(TorchDispatchMode):
             noise = torch.finfo(result.dtype).eps * self.noise(sums) * count**0.5
             return (result.double() + noise).to(result.dtype)
         if name in NORMS and result.dtype.is_floating_point:
-            count = max(1, args[0].numel() // max(1, result.numel()))
+            summed = args[0].numel() // max(1, result.numel())
+            count = args[0].size(args[1]) if name == "_softmax" else max(1, summed)
             noise = torch.finfo(result.dtype).eps * self.noise(result) * count**0.5
             return (result.double() * (1 + noise)).to(result.dtype)
         if name in CENTRED:
-            centred, *statistics = result
-            almost = 8 * torch.finfo(centred.dtype).tiny * self.noise(centred)
-            centred = torch.where(centred == 0, almost.to(centred), centred)
-            result = (centred, *statistics)
+            result = self.off_centre(*result)
         if isinstance(result, (tuple, list)):
             return type(result)(self.moved(value) for value in result)
         return self.moved(result)
+
+    def off_centre(
+        self, result: torch.Tensor, mean: torch.Tensor, rstd: torch.Tensor
+    ) -> tuple[torch.Tensor, ...]:
+        """A norm subtracts two products: what rounds there is of their size, not the result's."""
+        noise = 8 * torch.finfo(result.dtype).tiny * self.noise(result)
+        if (
+            mean.dim() == result.dim()
+        ):  # of a layer; those of groups are of many elements
+            far = torch.finfo(mean.dtype).eps * mean.double().abs() * rstd.double()
+            noise = noise + far.nan_to_num(0, 0, 0) * self.noise(result)
+        return (result.double() + noise).to(result.dtype), mean, rstd
 
     def zeros_moved(self, result: Any, args: Any) -> Any:
         """Zeros that come of two of either sign as something that is almost zero."""

@@ -46,6 +46,9 @@ bool isView(mlir::Operation *op);
 /// Whether `op` is a constant, a fill or an empty tensor: part of every group
 /// that uses it.
 bool isFree(mlir::Operation *op);
+/// Whether `op` runs before and behind the same operations with effects as it
+/// did.
+bool keepsItsPlace(mlir::Operation *op);
 
 Plan makePlan(mlir::Block &block, const PlanOptions &options = {});
 

@@ -92,3 +92,57 @@ func.func @view_of_a_stored_view(%x: tensor<8x16xf32>) -> (tensor<8x32xf32>, ten
   %m = tssa.aten "aten::relu"(%w) : (tensor<16x32xf32>) -> tensor<16x32xf32>
   return %v, %m : tensor<8x32xf32>, tensor<16x32xf32>
 }
+
+// The sign, which the first call reads, may not become one kernel with what
+// reads the second one's result: calls with effects keep their order.
+// CHECK-LABEL: func.func @between_effects
+// CHECK:      %[[S:.*]] = call @{{.*}} : (tensor<8x64xf32>) -> tensor<8x64xf32>
+// CHECK:      tssa.aten "aten::add.out"(%{{.*}}, %[[S]], 1 : i64, %{{.*}})
+// CHECK:      %[[Q:.*]] = tssa.aten "aten::mul.out"
+// CHECK-NEXT: %[[R:.*]] = call @{{.*}}({{.*}}%[[Q]]{{.*}})
+// CHECK-NEXT: return %[[R]]
+func.func @between_effects(%x: tensor<8x64xf32>, %a: tensor<8x64xf32>, %b: tensor<8x64xf32>) -> tensor<8x64xf32> {
+  %f = tensor.empty() : tensor<8x64xf32>
+  %s = linalg.generic {indexing_maps=[#id,#id], iterator_types=["parallel","parallel"]} ins(%x: tensor<8x64xf32>) outs(%f: tensor<8x64xf32>) {
+   ^bb0(%i: f32, %o: f32):
+     %r = math.absf %i : f32
+     linalg.yield %r : f32 } -> tensor<8x64xf32>
+  %p = tssa.aten "aten::add.out"(%a, %s, 1 : i64, %a) mutates [2] : (tensor<8x64xf32>, tensor<8x64xf32>, tensor<8x64xf32>) -> tensor<8x64xf32>
+  %q = tssa.aten "aten::mul.out"(%b, wrapped(3 : i64), %b) mutates [1] : (tensor<8x64xf32>, tensor<8x64xf32>) -> tensor<8x64xf32>
+  %c = linalg.generic {indexing_maps=[#id,#id,#id], iterator_types=["parallel","parallel"]} ins(%s, %q: tensor<8x64xf32>, tensor<8x64xf32>) outs(%f: tensor<8x64xf32>) {
+   ^bb0(%i: f32, %j: f32, %o: f32):
+     %m = arith.mulf %i, %j : f32
+     linalg.yield %m : f32 } -> tensor<8x64xf32>
+  return %c : tensor<8x64xf32>
+}
+
+// The first kernel stores a view of a view of what it computes; the second
+// reads what is stored, and not what it shows.
+// CHECK-LABEL: func.func @view_of_a_view_stored_alone
+// CHECK-NEXT: %[[V:.*]] = call @{{.*}}(%{{.*}}) : (tensor<8x64xf32>) -> tensor<8x64xf32>
+// CHECK-NEXT: %[[W:.*]] = call @{{.*}}(%[[V]]) : (tensor<8x64xf32>) -> tensor<64x8xf32>
+// CHECK-NEXT: tssa.aten "aten::relu"(%[[V]])
+// CHECK-NEXT: tssa.aten "aten::relu"(%[[W]])
+func.func @view_of_a_view_stored_alone(%x: tensor<8x64xf32>) -> (tensor<8x64xf32>, tensor<64x8xf32>) {
+  %f = tensor.empty() : tensor<8x64xf32>
+  %g = tensor.empty() : tensor<64x8xf32>
+  %a = linalg.generic {indexing_maps=[#id,#id], iterator_types=["parallel","parallel"]} ins(%x: tensor<8x64xf32>) outs(%f: tensor<8x64xf32>) {
+   ^bb0(%i: f32, %o: f32):
+     %r = math.exp %i : f32
+     linalg.yield %r : f32 } -> tensor<8x64xf32>
+  %t = linalg.generic {indexing_maps=[#t,#id], iterator_types=["parallel","parallel"]} ins(%a: tensor<8x64xf32>) outs(%g: tensor<64x8xf32>) {
+   ^bb0(%i: f32, %o: f32):
+     linalg.yield %i : f32 } -> tensor<64x8xf32>
+  %v = linalg.generic {indexing_maps=[#t,#id], iterator_types=["parallel","parallel"]} ins(%t: tensor<64x8xf32>) outs(%f: tensor<8x64xf32>) {
+   ^bb0(%i: f32, %o: f32):
+     linalg.yield %i : f32 } -> tensor<8x64xf32>
+  %u = linalg.generic {indexing_maps=[#t,#id], iterator_types=["parallel","parallel"]} ins(%v: tensor<8x64xf32>) outs(%g: tensor<64x8xf32>) {
+   ^bb0(%i: f32, %o: f32):
+     linalg.yield %i : f32 } -> tensor<64x8xf32>
+  %w = linalg.generic {indexing_maps=[#id,#id], iterator_types=["parallel","parallel"]} ins(%u: tensor<64x8xf32>) outs(%g: tensor<64x8xf32>) {
+   ^bb0(%i: f32, %o: f32):
+     linalg.yield %i : f32 } -> tensor<64x8xf32>
+  %y = tssa.aten "aten::relu"(%v) : (tensor<8x64xf32>) -> tensor<8x64xf32>
+  %z = tssa.aten "aten::relu"(%w) : (tensor<64x8xf32>) -> tensor<64x8xf32>
+  return %y, %z : tensor<8x64xf32>, tensor<64x8xf32>
+}
