@@ -11,6 +11,9 @@ import pytest
 # Who answers a call would hang from the machine's load. Tests of that turn it on by the option.
 os.environ.setdefault("PYJIT_COMPARE_WITH_EAGER", "0")
 
+# What each pass leaves is verified, not only what each stage does.
+os.environ.setdefault("PYJIT_VERIFY", "1")
+
 ROOT = Path(__file__).resolve().parents[1]
 BUILD = Path(os.environ.get("PYJIT_BUILD", ROOT / "build"))
 

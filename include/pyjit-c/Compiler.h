@@ -32,20 +32,28 @@ typedef struct PyjitExecutable PyjitExecutable;
 /* A diagnostic of the compiler, with its location, one call per diagnostic. */
 typedef void (*PyjitDiagnosticFn)(PyjitString message, void *user);
 
+/* A CUDA device, as its driver describes it. It does not have to be on this
+   machine. */
+typedef struct {
+  int32_t capability; /* 90 for compute capability 9.0; 0: there is no GPU */
+  int32_t multiprocessors;          /* 0: as the chip's largest part */
+  int32_t threadsPerMultiprocessor; /* 0: likewise */
+} PyjitGpu;
+
 typedef struct {
   uint32_t size; /* sizeof(PyjitCompileOptions), checked */
   /* Keep eager's intermediate roundings in half-precision chains. */
   uint8_t eagerRounding;
   /* Let lifted sizes keep the values that were recorded. */
   uint8_t pinSizes;
-  /* Directory for the IR at each wall, or empty. */
+  /* Verify every operation behind each pass. */
+  uint8_t verify;
+  /* Directory for the IR that each stage leaves, or empty. */
   PyjitString dumpDirectory;
   PyjitDiagnosticFn diagnostic;
   void *user;
-  /* The GPU to compile for, 90 for compute capability 9.0; 0 if there is none.
-     Asked for only where a trace has tensors on one. Neither it nor its driver
-     has to be on this machine. */
-  int32_t cudaCapability;
+  /* The GPU to compile for; asked for only where a trace has tensors on one. */
+  PyjitGpu gpu;
   /* A device ("cpu") to launch on as on a GPU, by a driver made of software;
      empty for none. */
   PyjitString accelerator;
@@ -97,15 +105,23 @@ PYJIT_API size_t pyjitExecutablePrepareInputs(const PyjitExecutable *executable,
 /* Seconds spent in stage `index`, or -1 past the last one. */
 PYJIT_API double pyjitExecutableStage(const PyjitExecutable *executable,
                                       size_t index, PyjitString *name);
-/* A report for readers on one topic: "guards" (the guard program, then the mock
-   program), "graph" (the functional tensor program), "fusion" (what calls the
-   kernels), "kernels" (the kernels before code generation; for a GPU, their
-   PTX), "launch" (the launch programs as they were encoded), "sizes" (a line
-   for each size that was to differ and could not, and why). Empty for an
-   unknown one. Made when it is first asked for, which takes about as long as
-   the stages that lead there. */
-PYJIT_API PyjitString pyjitExecutableText(const PyjitExecutable *executable,
-                                          PyjitString topic);
+/* What an executable can tell a reader. */
+typedef enum {
+  PyjitReportGuards = 0, /* the guard program, then the mock program */
+  PyjitReportGraph,      /* the functional tensor program */
+  PyjitReportFusion,     /* what calls the kernels */
+  PyjitReportKernels,    /* before code generation; for a GPU, their PTX */
+  PyjitReportCudaGraph,  /* the launch program of a device, planned */
+  PyjitReportLaunch,     /* the launch programs as they were encoded */
+  PyjitReportPinnedSizes /* a line for each size that was to differ and could
+                            not, and why */
+} PyjitReport;
+
+/* Made when it is first asked for, which takes about as long as the stages that
+   lead there. Empty where there is nothing to tell; valid until the executable
+   is destroyed. */
+PYJIT_API PyjitString pyjitExecutableReport(const PyjitExecutable *executable,
+                                            PyjitReport report);
 
 #ifdef __cplusplus
 }

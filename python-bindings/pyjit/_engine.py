@@ -20,7 +20,7 @@ from pyjit._continuation import Key, continuation, step
 from pyjit._errors import CaptureError, CompileError
 from pyjit._places import places_in
 from pyjit._progress import progress
-from pyjit._settings import Settings, dump_dir, log_topics
+from pyjit._settings import Settings, dump_dir, log_topics, verifies
 from pyjit._turns import Turns
 
 # Concurrent captures would observe one another; one at a time in the process.
@@ -562,6 +562,7 @@ class Engine:
                 str(dump_dir() or ""),
                 "cpu" if self.settings.software_device else "",
                 pin_sizes,
+                verifies(),
             )
             if self.settings.launch:
                 record.prefer_launch(self.settings.launch)

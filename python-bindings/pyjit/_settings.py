@@ -90,6 +90,11 @@ def log_topics() -> frozenset[str]:
     return frozenset(topics)
 
 
+def verifies() -> bool:
+    """Whether ``PYJIT_VERIFY=1`` asks for the verifier of every operation behind each pass."""
+    return os.environ.get("PYJIT_VERIFY", "0") == "1"
+
+
 def dump_dir() -> Path | None:
     """Where ``PYJIT_DUMP_DIR`` asks the trace and the IR at each wall to be written."""
     value = os.environ.get("PYJIT_DUMP_DIR")

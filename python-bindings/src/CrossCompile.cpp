@@ -11,8 +11,8 @@
 namespace pyjit::python {
 namespace {
 
-std::string textOf(const PyjitExecutable *exe, const std::string &topic) {
-  PyjitString text = pyjitExecutableText(exe, {topic.data(), topic.size()});
+std::string textOf(const PyjitExecutable *exe, PyjitReport report) {
+  PyjitString text = pyjitExecutableReport(exe, report);
   return {text.data, text.size};
 }
 
@@ -35,8 +35,8 @@ std::optional<CrossCompiled> crossCompile(const std::string &trace,
     if (blob.size && !program.load(blob.data, blob.size, error))
       return std::nullopt;
   }
-  return CrossCompiled{textOf(exe.get(), "launch"),
-                       textOf(exe.get(), "kernels")};
+  return CrossCompiled{textOf(exe.get(), PyjitReportLaunch),
+                       textOf(exe.get(), PyjitReportKernels)};
 }
 
 } // namespace pyjit::python

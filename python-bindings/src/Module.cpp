@@ -170,17 +170,17 @@ PyObject *build(PyObject *, PyObject *args) {
   Py_ssize_t traceSize, nargs;
   PyObject *objects, *keywords;
   const char *accelerator = "";
-  int eagerRounding, pinSizes = 0;
-  if (!PyArg_ParseTuple(args, "s#O!nOps|sp:build", &trace, &traceSize,
+  int eagerRounding, pinSizes = 0, verify = 0;
+  if (!PyArg_ParseTuple(args, "s#O!nOps|spp:build", &trace, &traceSize,
                         &PyList_Type, &objects, &nargs, &keywords,
-                        &eagerRounding, &dumpDirectory, &accelerator,
-                        &pinSizes))
+                        &eagerRounding, &dumpDirectory, &accelerator, &pinSizes,
+                        &verify))
     return nullptr;
   std::string error;
   auto record =
       Record::build({trace, size_t(traceSize)}, objects, nargs,
                     keywords == Py_None ? nullptr : keywords, eagerRounding,
-                    dumpDirectory, accelerator, pinSizes, error);
+                    dumpDirectory, accelerator, pinSizes, verify, error);
   if (!record) {
     PyErr_SetString(buildError, error.c_str());
     return nullptr;
@@ -200,7 +200,7 @@ PyObject *crossCompile(PyObject *, PyObject *args) {
   options.size = sizeof options;
   options.eagerRounding = eagerRounding;
   options.pinSizes = pinSizes;
-  options.cudaCapability = capability;
+  options.gpu.capability = capability;
   options.diagnostic = appendDiagnostic;
   options.user = &error;
   std::optional<CrossCompiled> made =
@@ -285,7 +285,8 @@ PyMethodDef methods[] = {
      "grad_mode, footing)."},
     {"build", build, METH_VARARGS,
      "build(trace, objects, nargs, keyword_names, eager_rounding, dump_dir, "
-     "accelerator='', pin_sizes=False) -> Record\nCompiles a captured call. "
+     "accelerator='', pin_sizes=False, verify=False) -> Record\nCompiles a "
+     "captured call. "
      "Raises BuildError."},
     {"cross_compile", crossCompile, METH_VARARGS,
      "cross_compile(trace, capability, eager_rounding=False, pin_sizes=False) "

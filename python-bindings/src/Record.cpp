@@ -4,6 +4,8 @@
 
 #include "Reference.h"
 
+#include "pyjit-rt/cuda/Driver.h"
+
 #include <c10/core/GradMode.h>
 #include <c10/core/InferenceMode.h>
 #include <torch/csrc/autograd/python_variable.h>
@@ -45,24 +47,27 @@ void appendDiagnostic(PyjitString message, void *user) {
   text->append(message.data, message.size);
 }
 
-std::unique_ptr<Record> Record::build(const std::string &trace,
-                                      PyObject *objects, Py_ssize_t nargs,
-                                      PyObject *kwnames, bool eagerRounding,
-                                      const std::string &dumpDirectory,
-                                      const std::string &accelerator,
-                                      bool pinSizes, std::string &error) {
+std::unique_ptr<Record>
+Record::build(const std::string &trace, PyObject *objects, Py_ssize_t nargs,
+              PyObject *kwnames, bool eagerRounding,
+              const std::string &dumpDirectory, const std::string &accelerator,
+              bool pinSizes, bool verify, std::string &error) {
   PyjitCompileOptions options{};
   options.size = sizeof options;
   options.eagerRounding = eagerRounding;
   options.pinSizes = pinSizes;
+  options.verify = verify;
   options.dumpDirectory = {dumpDirectory.data(), dumpDirectory.size()};
   options.diagnostic = appendDiagnostic;
   options.user = &error;
   options.accelerator = {accelerator.data(), accelerator.size()};
   // The type of a tensor ends in its device.
-  if (size_t at = trace.find(", \"cuda:"); at != std::string::npos)
-    options.cudaCapability =
-        rt::cudaCapability(std::atoi(trace.c_str() + at + 8));
+  if (size_t at = trace.find(", \"cuda:"); at != std::string::npos) {
+    rt::cuda::DeviceFacts device =
+        rt::describeCudaDevice(std::atoi(trace.c_str() + at + 8));
+    options.gpu = {device.capability, device.multiprocessors,
+                   device.threadsPerMultiprocessor};
+  }
 
   std::unique_ptr<Record> record(new Record);
   // Other Python threads go on meanwhile; the compiler knows nothing of Python.

@@ -44,7 +44,8 @@ public:
   static std::unique_ptr<Record>
   build(const std::string &trace, PyObject *objects, Py_ssize_t nargs,
         PyObject *kwnames, bool eagerRounding, const std::string &dumpDirectory,
-        const std::string &accelerator, bool pinSizes, std::string &error);
+        const std::string &accelerator, bool pinSizes, bool verify,
+        std::string &error);
   ~Record();
   Record(const Record &) = delete;
   Record &operator=(const Record &) = delete;

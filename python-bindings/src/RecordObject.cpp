@@ -7,6 +7,8 @@
 
 #include <algorithm>
 #include <cstring>
+#include <map>
+#include <string_view>
 
 namespace pyjit::python {
 namespace {
@@ -65,12 +67,20 @@ PyObject *text(PyObject *self, PyObject *topic) {
   const char *data = PyUnicode_AsUTF8AndSize(topic, &size);
   if (!data)
     return nullptr;
-  if (std::string(data, size) == "launch") {
+  static const std::map<std::string_view, PyjitReport> reports = {
+      {"guards", PyjitReportGuards},       {"graph", PyjitReportGraph},
+      {"fusion", PyjitReportFusion},       {"kernels", PyjitReportKernels},
+      {"cudagraph", PyjitReportCudaGraph}, {"sizes", PyjitReportPinnedSizes}};
+  std::string_view name(data, size);
+  if (name == "launch") { // with what the launches have come to
     std::string report = recordOf(self).launchReport();
     return unicode({report.data(), report.size()});
   }
+  auto found = reports.find(name);
+  if (found == reports.end())
+    return PyErr_Format(PyExc_ValueError, "no report on '%U'", topic);
   return unicode(
-      pyjitExecutableText(recordOf(self).executable(), {data, size_t(size)}));
+      pyjitExecutableReport(recordOf(self).executable(), found->second));
 }
 
 /// changed_numbers(args, kwargs): the places whose number keeps the record from

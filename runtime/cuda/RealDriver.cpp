@@ -201,14 +201,18 @@ public:
     return as(t.cuCtxSetCurrent(context));
   }
 
-  int capability(int device) override {
-    constexpr int kMajor = 75, kMinor = 76;
-    int handle = 0, major = 0, minor = 0;
-    if (t.cuDeviceGet(&handle, device) ||
-        t.cuDeviceGetAttribute(&major, kMajor, handle) ||
-        t.cuDeviceGetAttribute(&minor, kMinor, handle))
-      return 0;
-    return 10 * major + minor;
+  DeviceFacts factsOf(int device) override {
+    constexpr int kMultiprocessors = 16, kThreadsPerMultiprocessor = 39,
+                  kMajor = 75, kMinor = 76;
+    int handle = 0;
+    if (t.cuDeviceGet(&handle, device))
+      return {};
+    auto ask = [&](int attribute) {
+      int value = 0;
+      return t.cuDeviceGetAttribute(&value, attribute, handle) ? 0 : value;
+    };
+    return {10 * ask(kMajor) + ask(kMinor), ask(kMultiprocessors),
+            ask(kThreadsPerMultiprocessor)};
   }
 
   Result loadModule(Module *module, const char *ptx,

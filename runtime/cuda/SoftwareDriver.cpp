@@ -50,7 +50,7 @@ public:
   // Device and modules.
 
   Result enter(int) override { return kSuccess; }
-  int capability(int) override { return 0; }
+  DeviceFacts factsOf(int) override { return {}; }
 
   Result loadModule(Module *, const char *, std::string &log) override {
     log = "a software driver runs host functions, not PTX";

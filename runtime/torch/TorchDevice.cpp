@@ -10,10 +10,10 @@
 
 using namespace pyjit::rt;
 
-int pyjit::rt::cudaCapability(int device) {
+cuda::DeviceFacts pyjit::rt::describeCudaDevice(int device) {
   std::string error;
   auto driver = cuda::openDriver(error);
-  return driver ? driver->capability(device) : 0;
+  return driver ? driver->factsOf(device) : cuda::DeviceFacts();
 }
 
 std::unique_ptr<TorchDevice> TorchDevice::open(int type, int index,

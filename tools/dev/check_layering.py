@@ -78,8 +78,8 @@ RULES = [
             "lib/GraphPlan/",
         )
         + ("lib/Operators/", "lib/Executable/", "dialects/"),
-        r"^pyjit/(Pipelines|CAPI)/",
-        "only lib/CAPI and tools know the pipelines",
+        r"^pyjit/(Compiler|CAPI)/",
+        "only lib/CAPI and tools know the compiler as a whole",
     ),
 ]
 

@@ -18,18 +18,11 @@
 #include "Safetensors.h"
 
 #include "dialects/cudagraph/IR/CudaGraph.h"
-#include "dialects/refgraph/IR/RefGraph.h"
-#include "dialects/tssa/IR/TSSA.h"
 #include "pyjit-rt/HostExecutor.h"
-#include "pyjit/Codegen/PTX/Compile.h"
-#include "pyjit/Codegen/X86/JIT.h"
-#include "pyjit/Executable/LaunchEncoding.h"
-#include "pyjit/Executable/LaunchText.h"
-#include "pyjit/Pipelines/Pipelines.h"
+#include "pyjit/Compiler/Session.h"
 
-#include "mlir/IR/MLIRContext.h"
+#include "mlir/IR/Builders.h"
 #include "mlir/Parser/Parser.h"
-#include "mlir/Pass/PassManager.h"
 #include "mlir/Support/FileUtilities.h"
 
 #include "llvm/Support/CommandLine.h"
@@ -76,32 +69,6 @@ int fail(const Twine &what) {
   return 1;
 }
 
-bool hasTrace(ModuleOp module) {
-  return llvm::any_of(*module.getBody(), [](Operation &op) {
-    return isa<refgraph::TraceOp, refgraph::GraphOp>(op);
-  });
-}
-
-/// Whether tensors are handles still.
-bool isImperative(ModuleOp module) {
-  return module
-      .walk([](Operation *op) {
-        auto isHandle = [](Type type) { return isa<tssa::RefType>(type); };
-        auto function = dyn_cast<func::FuncOp>(op);
-        return llvm::any_of(op->getResultTypes(), isHandle) ||
-                       (function &&
-                        llvm::any_of(function.getArgumentTypes(), isHandle))
-                   ? WalkResult::interrupt()
-                   : WalkResult::advance();
-      })
-      .wasInterrupted();
-}
-
-bool isLowered(ModuleOp module) {
-  return llvm::any_of(*module.getBody(),
-                      [](Operation &op) { return isa<ModuleOp>(op); });
-}
-
 /// What --entry can name.
 std::string listFunctions(ModuleOp module) {
   std::string names;
@@ -115,76 +82,33 @@ std::string listFunctions(ModuleOp module) {
   return names;
 }
 
-/// One compiled function.
-struct Compiled {
-  rt::Program program;
-  std::vector<rt::KernelFn> kernels;
-  std::string blob;
-  std::vector<uint32_t> prepareInputs;
-};
+using Compiled = compiler::Executable::Program;
 
-/// The code of a module's kernels: of the host, or of a GPU.
-struct Code {
-  std::unique_ptr<x86::JitLibrary> library;
-  std::string ptx;
-};
-
-Error compileKernels(ModuleOp module, Code &code) {
-  if (chip.empty())
-    return x86::compileKernels(module).moveInto(code.library);
-  auto made = ptx::compileKernels(module, {chip});
-  if (!made)
-    return made.takeError();
-  code.ptx = std::move(made->ptx);
-  return Error::success();
+bool load(const Compiled &compiled, rt::Program &program, std::string &error) {
+  return program.load(compiled.launch.blob.data(), compiled.launch.blob.size(),
+                      error);
 }
 
-LogicalResult compileFunction(ModuleOp module, Operation *function,
-                              const Code &code, Compiled &compiled) {
-  auto program = dyn_cast<cudagraph::ProgramOp>(function);
-  if (!chip.empty() && !program)
-    return function->emitError("has no tensors on a GPU to compile for");
-  // One way alone; a program without graphs has no other than the plain one.
-  if (!deviceLaunch.empty() && program &&
-      program->walk([](cudagraph::GraphOp) { return WalkResult::interrupt(); })
-          .wasInterrupted())
-    program.setVariantsAttr(
-        Builder(module.getContext()).getStrArrayAttr({deviceLaunch}));
-  auto launch =
-      executable::encodeEntry(function, code.ptx, [&](StringRef name) {
-        return executable::describeKernel(module, name);
-      });
-  if (failed(launch))
-    return failure();
-  if (code.library) {
-    auto kernels = code.library->lookupAll(launch->kernels);
-    if (!kernels)
-      return function->emitError() << toString(kernels.takeError());
-    compiled.kernels.assign(kernels->begin(), kernels->end());
-  }
-  compiled.blob = std::move(launch->blob);
-  std::string error;
-  if (!compiled.program.load(compiled.blob.data(), compiled.blob.size(), error))
-    return function->emitError() << error;
-  return success();
+PyjitProgramImage imageOf(const Compiled &compiled,
+                          ArrayRef<uint32_t> prepareInputs) {
+  return {compiled.launch.blob.data(), compiled.launch.blob.size(),
+          compiled.kernels.data(),     compiled.kernels.size(),
+          prepareInputs.data(),        prepareInputs.size()};
 }
 
-PyjitProgramImage imageOf(const Compiled &compiled) {
-  return {compiled.blob.data(),          compiled.blob.size(),
-          compiled.kernels.data(),       compiled.kernels.size(),
-          compiled.prepareInputs.data(), compiled.prepareInputs.size()};
-}
-
-/// `special` is the program for the inputs' sizes. Runs through Torch where the
-/// program makes library calls, or computes from parameters first what only
-/// Torch can hold (packed weights).
-bool execute(const Compiled &compiled, const Compiled *prepare,
+/// `special` is `program`, the executable's main one, for the inputs' sizes.
+/// Runs through Torch where the program makes library calls, or computes from
+/// parameters first what only Torch can hold (packed weights).
+bool execute(const compiler::Executable &exe, const rt::Program &program,
              const rt::Program &special, const std::vector<PyjitArray> &inputs,
              std::vector<PyjitArray> &outputs, const char *tool,
              std::string &error) {
-  if (!prepare && !compiled.program.header().variants &&
-      !rt::needsLibrary(compiled.program))
-    return rt::runOnHost(special, compiled.kernels, inputs, outputs, error);
+  bool prepares = !exe.prepare.launch.blob.empty();
+  if (!prepares && !program.header().variants && !rt::needsLibrary(program)) {
+    std::vector<rt::KernelFn> kernels(exe.main.kernels.begin(),
+                                      exe.main.kernels.end());
+    return rt::runOnHost(special, kernels, inputs, outputs, error);
+  }
   SmallString<256> path;
   if (const char *given = std::getenv("PYJIT_RT_TORCH")) {
     path = given;
@@ -204,11 +128,10 @@ bool execute(const Compiled &compiled, const Compiled *prepare,
             error;
     return false;
   }
-  PyjitProgramImage image = imageOf(compiled), prepareImage;
-  if (prepare)
-    prepareImage = imageOf(*prepare);
+  PyjitProgramImage image = imageOf(exe.main, {}),
+                    prepareImage = imageOf(exe.prepare, exe.prepareInputs);
   char *message =
-      run(PYJIT_RT_ABI_VERSION, &image, prepare ? &prepareImage : nullptr,
+      run(PYJIT_RT_ABI_VERSION, &image, prepares ? &prepareImage : nullptr,
           inputs.data(), inputs.size(), outputs.data(), outputs.size());
   if (!message)
     return true;
@@ -286,17 +209,19 @@ Error readArguments(const rt::Program &program, rt::Program &special,
   return Error::success();
 }
 
-int runFunction(const Compiled &compiled, const Compiled *prepare,
-                const char *tool) {
+int runFunction(const compiler::Executable &exe, const char *tool) {
+  std::string error;
+  rt::Program whole, program;
+  if (!load(exe.main, whole, error))
+    return fail(error);
   if (printProgram) {
-    executable::printLaunch(compiled.blob, outs());
+    outs() << exe.getReport(compiler::Report::Launch);
     return 0;
   }
   std::vector<PyjitArray> inputs, outputs;
   std::vector<OwnedArray> arguments, results;
-  rt::Program program;
-  if (Error error = readArguments(compiled.program, program, arguments))
-    return fail(toString(std::move(error)));
+  if (Error failed = readArguments(whole, program, arguments))
+    return fail(toString(std::move(failed)));
   rt::describe(program, inputs, outputs);
   for (auto [i, argument] : enumerate(arguments))
     inputs[i] = argument.array;
@@ -304,8 +229,7 @@ int runFunction(const Compiled &compiled, const Compiled *prepare,
     results.push_back(allocateLike(output));
     output = results.back().array;
   }
-  std::string error;
-  if (!execute(compiled, prepare, program, inputs, outputs, tool, error))
+  if (!execute(exe, whole, program, inputs, outputs, tool, error))
     return fail(error);
   for (auto [i, output] : enumerate(outputs)) {
     if (savePrefix.empty()) {
@@ -320,6 +244,62 @@ int runFunction(const Compiled &compiled, const Compiled *prepare,
   return 0;
 }
 
+/// The options' machine, or an error.
+Expected<compiler::Target> readTarget() {
+  compiler::Target target;
+  if (!deviceLaunch.empty() && !cudagraph::symbolizeVariant(deviceLaunch))
+    return createStringError("--device-launch takes plain, copy, table or "
+                             "update, not '" +
+                             deviceLaunch + "'");
+  if (!deviceLaunch.empty())
+    target.simulatedDevice = "cpu";
+  if (chip.empty())
+    return target;
+  if (!deviceLaunch.empty() || !printProgram)
+    return createStringError("--chip takes --print-launch beside it, and no "
+                             "--device-launch: a GPU's code does not run here");
+  auto gpu = compiler::GpuTarget::named(chip);
+  if (!gpu)
+    return gpu.takeError();
+  target.gpu = *gpu;
+  return target;
+}
+
+/// Says that the tensors of the module's functions are on the target's device.
+void moveToDevice(ModuleOp module, const compiler::Target &target) {
+  StringRef device = target.gpu ? "cuda:0" : StringRef(target.simulatedDevice);
+  if (device.empty())
+    return;
+  for (auto function : module.getOps<func::FuncOp>())
+    if (!function.isExternal())
+      function->setAttr("pyjit.device",
+                        StringAttr::get(module.getContext(), device));
+}
+
+/// The function that --entry names, or the first.
+std::string findEntry(ModuleOp module) {
+  if (!entry.empty())
+    return entry;
+  for (Operation &op : *module.getBody())
+    if (isa<cudagraph::ProgramOp>(op) ||
+        (isa<func::FuncOp>(op) && !cast<func::FuncOp>(op).isExternal()))
+      return SymbolTable::getSymbolName(&op).str();
+  return "";
+}
+
+/// One way of launching alone; a program without graphs has no other than the
+/// plain one.
+void chooseLaunch(Operation *function) {
+  auto program = dyn_cast<cudagraph::ProgramOp>(function);
+  if (deviceLaunch.empty() || !program)
+    return;
+  WalkResult graph =
+      program->walk([](cudagraph::GraphOp) { return WalkResult::interrupt(); });
+  if (graph.wasInterrupted())
+    program.setVariantsAttr(
+        Builder(program.getContext()).getStrArrayAttr({deviceLaunch}));
+}
+
 } // namespace
 
 int main(int argc, char **argv) {
@@ -329,90 +309,38 @@ int main(int argc, char **argv) {
   auto buffer = openInputFile(inputFile, &message);
   if (!buffer)
     return fail(message);
+  compiler::CompileOptions options;
+  auto target = readTarget();
+  if (!target)
+    return fail(toString(target.takeError()));
+  options.target = *target;
 
-  DialectRegistry registry;
-  pipelines::registerDialects(registry);
-  MLIRContext context(registry, MLIRContext::Threading::DISABLED);
+  compiler::Session session(options);
   SourceMgr sources;
   sources.AddNewSourceBuffer(std::move(buffer), SMLoc());
-  SourceMgrDiagnosticHandler handler(sources, &context);
-  OwningOpRef<ModuleOp> module = parseSourceFile<ModuleOp>(sources, &context);
+  SourceMgrDiagnosticHandler handler(sources, &session.getContext());
+  OwningOpRef<ModuleOp> module =
+      parseSourceFile<ModuleOp>(sources, &session.getContext());
   if (!module)
     return 1;
-
-  std::string name = entry;
-  for (auto candidate : module->getOps<func::FuncOp>())
-    if (name.empty() && !candidate.isExternal())
-      name = candidate.getName().str();
-  bool onDevice = !deviceLaunch.empty();
-  if (onDevice && !cudagraph::symbolizeVariant(deviceLaunch))
-    return fail("--device-launch takes plain, copy, table or update, not '" +
-                deviceLaunch + "'");
-  bool forGpu = !chip.empty();
-  if (forGpu && (onDevice || !printProgram))
-    return fail("--chip takes --print-launch beside it, and no "
-                "--device-launch: a GPU's code does not run here");
-  if (onDevice || forGpu)
-    for (auto function : module->getOps<func::FuncOp>())
-      if (!function.isExternal())
-        function->setAttr(
-            "pyjit.device",
-            StringAttr::get(&context, onDevice ? "cpu" : "cuda:0"));
-
-  // The stages that are still ahead.
-  PassManager manager(&context);
-  pipelines::Options options;
-  if (onDevice)
-    options.accelerator = "cpu";
-  if (hasTrace(*module))
-    pipelines::buildFrontendPipeline(manager, options);
-  else if (isImperative(*module))
-    pipelines::buildFunctionalPipeline(manager);
-  if (!isLowered(*module)) {
-    if (onDevice || forGpu)
-      pipelines::buildLaunchPipeline(manager, options);
-    else
-      pipelines::buildFusePipeline(manager, options);
-    if (forGpu)
-      pipelines::buildPtxPipeline(manager, options);
-    else
-      pipelines::buildX86Pipeline(manager, options);
-  }
-  if (mlir::failed(manager.run(*module)))
+  // Before kernels stand in front of it. A trace names its function itself.
+  std::string name = findEntry(*module);
+  moveToDevice(*module, *target);
+  if (mlir::failed(session.lower(*module)))
     return 1;
-  // A trace names its function itself.
   if (name.empty())
-    for (Operation &op : *module->getBody())
-      if (isa<cudagraph::ProgramOp>(op) ||
-          (isa<func::FuncOp>(op) && !cast<func::FuncOp>(op).isExternal()))
-        if (name.empty())
-          name = SymbolTable::getSymbolName(&op).str();
-
+    name = findEntry(*module);
   Operation *function = SymbolTable::lookupSymbolIn(*module, name);
   if (!function && entry.empty())
     return fail("the module has no function");
   if (!function)
     return fail("the module has no function @" + Twine(entry) +
                 "; --entry can name " + listFunctions(*module));
-  Code code;
-  if (Error error = compileKernels(*module, code))
-    return fail(toString(std::move(error)));
-  Compiled compiled;
-  if (mlir::failed(compileFunction(*module, function, code, compiled)))
+  chooseLaunch(function);
+  if (!chip.empty() && !isa<cudagraph::ProgramOp>(function)) {
+    function->emitError("has no tensors on a GPU to compile for");
     return 1;
-  Operation *prepareFunction =
-      SymbolTable::lookupSymbolIn(*module, name + "_prepare");
-  if (!prepareFunction)
-    return runFunction(compiled, nullptr, argv[0]);
-  Compiled prepare;
-  if (mlir::failed(compileFunction(*module, prepareFunction, code, prepare)))
-    return 1;
-  if (auto inputs =
-          prepareFunction->getAttrOfType<DenseI64ArrayAttr>("pyjit.inputs"))
-    llvm::append_range(prepare.prepareInputs, inputs.asArrayRef());
-  else if (auto planned = dyn_cast<func::FuncOp>(prepareFunction))
-    for (unsigned i = 0; i < planned.getNumArguments(); ++i)
-      if (auto input = planned.getArgAttrOfType<IntegerAttr>(i, "pyjit.input"))
-        prepare.prepareInputs.push_back(input.getInt());
-  return runFunction(compiled, &prepare, argv[0]);
+  }
+  auto exe = session.emit(*module, name);
+  return exe ? runFunction(*exe, argv[0]) : 1;
 }

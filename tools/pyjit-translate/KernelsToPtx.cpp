@@ -8,7 +8,7 @@
 #include "mlir/IR/BuiltinOps.h"
 #include "mlir/Tools/mlir-translate/Translation.h"
 #include "pyjit/Codegen/PTX/Compile.h"
-#include "pyjit/Pipelines/Pipelines.h"
+#include "pyjit/Compiler/Pipelines.h"
 #include "llvm/Support/CommandLine.h"
 
 using namespace mlir;
@@ -32,5 +32,5 @@ static LogicalResult translate(Operation *op, raw_ostream &os) {
 void pyjit::registerKernelsToPtx() {
   static TranslateFromMLIRRegistration registration(
       "kernels-to-ptx", "GPU kernels in the LLVM dialect to PTX", translate,
-      pipelines::registerDialects);
+      compiler::registerDialects);
 }

@@ -5,9 +5,9 @@
 #include "mlir/IR/BuiltinOps.h"
 #include "mlir/Tools/mlir-translate/MlirTranslateMain.h"
 #include "mlir/Tools/mlir-translate/Translation.h"
+#include "pyjit/Compiler/Pipelines.h"
 #include "pyjit/Executable/MockProgram.h"
 #include "pyjit/Executable/ProgramText.h"
-#include "pyjit/Pipelines/Pipelines.h"
 
 using namespace mlir;
 using namespace pyjit;
@@ -38,7 +38,7 @@ static LogicalResult printRecords(Operation *top, raw_ostream &os) {
 int main(int argc, char **argv) {
   TranslateFromMLIRRegistration records(
       "record-to-text", "flat guard and mock programs of each record",
-      printRecords, pipelines::registerDialects);
+      printRecords, compiler::registerDialects);
   registerOperatorTableTranslations();
   registerKernelsToPtx();
   return failed(mlirTranslateMain(argc, argv, "pyjit translation driver\n"));

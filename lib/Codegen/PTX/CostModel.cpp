@@ -65,7 +65,8 @@ static Schedule chooseFlat(const Domain &domain, const Machine &machine) {
   Schedule schedule;
   Traffic traffic = trafficOf(domain);
   schedule.lanes = chooseLanes(domain, traffic, domain.numParallel == 1);
-  int64_t capacity = machine.multiprocessors * machine.threadsPerMultiprocessor;
+  int64_t capacity =
+      int64_t(machine.multiprocessors) * machine.threadsPerMultiprocessor;
   // Little work wants many threads, not wide ones; of how much there is the
   // estimate says nothing, and narrow accesses cost more than few threads.
   unsigned least =

@@ -118,7 +118,8 @@ struct EmitKernelsPass : impl::PtxEmitKernelsBase<EmitKernelsPass> {
                << kernel.getName() << "': " << reason;
       schedule = *parsed;
     } else {
-      schedule = chooseSchedule(domain, Machine());
+      schedule = chooseSchedule(
+          domain, Machine{multiprocessors, threadsPerMultiprocessor});
     }
     if (!verifySchedule(schedule, domain, reason))
       return kernel.emitError("the schedule of '")

@@ -129,7 +129,7 @@ struct SplitReductionsPass : impl::PtxSplitReductionsBase<SplitReductionsPass> {
     Domain domain = arrange(std::move(graph));
     if (domain.empty || domain.numReduction == 0)
       return 1;
-    Machine machine;
+    Machine machine{multiprocessors, threadsPerMultiprocessor};
     if (parts > 1)
       return largestDivisor(extent, parts);
     return chooseParts(domain, chooseSchedule(domain, machine), machine, bytes,

@@ -18,13 +18,16 @@ unsigned hostVectorBits() {
   return features.lookup("avx2") ? 256 : 128;
 }
 
-ProductLimits hostProductLimits() {
-  unsigned bits = hostVectorBits();
-  if (bits < 256)
+ProductLimits productLimits(unsigned vectorBits, bool amd) {
+  if (vectorBits < 256)
     return {0, 0};
-  bool amd = llvm::sys::getHostCPUName().starts_with("znver");
   constexpr int64_t fewRows = 64;
-  return {2 * bits / 32, amd && bits == 256 ? INT64_MAX : fewRows};
+  return {2 * vectorBits / 32, amd && vectorBits == 256 ? INT64_MAX : fewRows};
+}
+
+ProductLimits hostProductLimits() {
+  return productLimits(hostVectorBits(),
+                       llvm::sys::getHostCPUName().starts_with("znver"));
 }
 
 void buildX86Pipeline(OpPassManager &pm, const X86Options &options) {

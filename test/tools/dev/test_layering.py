@@ -35,7 +35,7 @@ def test_this_tree(scan: ModuleType, root: Path) -> None:
         ("dialects/tssa/IR/A.td", 'include "dialects/refgraph/IR/RefGraph.td"'),
         ("lib/Fusion/A.cpp", "#include <ATen/ATen.h>"),
         ("lib/Fusion/A.cpp", "#include <cuda_runtime.h>"),
-        ("lib/Fusion/A.cpp", '#include "pyjit/Pipelines/Pipelines.h"'),
+        ("lib/Fusion/A.cpp", '#include "pyjit/Compiler/Session.h"'),
         ("include/pyjit/A.h", "#include <torch/torch.h>"),
         ("include/pyjit-c/A.h", '#include "mlir/IR/MLIRContext.h"'),
         ("runtime/host/A.cpp", '#include "mlir/IR/MLIRContext.h"'),

@@ -5,6 +5,7 @@
 
 #include "mlir/Pass/Pass.h"
 #include "mlir/Pass/PassManager.h"
+#include "pyjit/Codegen/PTX/Schedule.h"
 
 namespace pyjit::ptx {
 
@@ -14,7 +15,12 @@ namespace pyjit::ptx {
 struct PtxOptions {
   /// Code for the host, to run schedules where there is no GPU.
   bool simulate = false;
+  /// The GPU that schedules are chosen for.
+  Machine machine = {};
 };
+
+/// `ptx-split-reductions` for a GPU.
+PtxSplitReductionsOptions splitOptions(const Machine &machine);
 
 /// Kernels on tensors to kernels in the LLVM dialect (pipeline `pyjit-ptx`).
 void buildPtxPipeline(mlir::OpPassManager &pm, const PtxOptions &options);

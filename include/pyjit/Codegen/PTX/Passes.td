@@ -22,6 +22,12 @@ def PtxSplitReductions : Pass<"ptx-split-reductions", "mlir::ModuleOp"> {
     ```
   }];
   let options = [
+    Option<"multiprocessors", "multiprocessors", "unsigned",
+           "::pyjit::ptx::Machine().multiprocessors",
+           "Multiprocessors of the GPU">,
+    Option<"threadsPerMultiprocessor", "threads-per-multiprocessor", "unsigned",
+           "::pyjit::ptx::Machine().threadsPerMultiprocessor",
+           "Threads that one of them holds at once">,
     Option<"parts", "parts", "int64_t", "0",
            "At most this many parts, whatever the cost model thinks">
   ];
@@ -59,6 +65,12 @@ def PtxEmitKernels : Pass<"ptx-emit-kernels", "mlir::ModuleOp"> {
     ```
   }];
   let options = [
+    Option<"multiprocessors", "multiprocessors", "unsigned",
+           "::pyjit::ptx::Machine().multiprocessors",
+           "Multiprocessors of the GPU">,
+    Option<"threadsPerMultiprocessor", "threads-per-multiprocessor", "unsigned",
+           "::pyjit::ptx::Machine().threadsPerMultiprocessor",
+           "Threads that one of them holds at once">,
     Option<"printSchedules", "print-schedules", "bool", "false",
            "Report each kernel's graph and schedule as a remark">
   ];

@@ -85,10 +85,11 @@ struct Domain {
 
 Domain arrange(std::unique_ptr<codegen::KernelGraph> graph);
 
-/// What the cost model has to know of the GPU: these are an H200's numbers.
+/// What the cost model has to know of the GPU. Without one to ask or a name for
+/// it (pyjit/Compiler/Target.h), an H200.
 struct Machine {
   unsigned multiprocessors = 132;
-  int64_t threadsPerMultiprocessor = 2048;
+  unsigned threadsPerMultiprocessor = 2048;
 };
 
 Schedule chooseSchedule(const Domain &domain, const Machine &machine);

@@ -27,10 +27,11 @@ struct ProductLimits {
   int64_t rows;
 };
 
-/// What this CPU's limits are, as measured. AMD with 256-bit vectors: all
-/// (Zen 3: 185 against 155 GFLOP/s on two cores). Elsewhere few rows, where the
-/// weight's way from memory counts: a Xeon with 512-bit vectors took 1.0 to 0.3
-/// of MKL's time for 1 to 32 rows, 0.9 for 64, 1.2 for 256.
+/// A CPU's limits, as measured. AMD with 256-bit vectors: all (Zen 3: 185
+/// against 155 GFLOP/s on two cores). Elsewhere few rows, where the weight's
+/// way from memory counts: a Xeon with 512-bit vectors took 1.0 to 0.3 of MKL's
+/// time for 1 to 32 rows, 0.9 for 64, 1.2 for 256.
+ProductLimits productLimits(unsigned vectorBits, bool amd);
 ProductLimits hostProductLimits();
 
 /// Kernels on tensors to kernels in the LLVM dialect (pipeline `pyjit-x86`).

@@ -16,6 +16,10 @@
 #include <string>
 #include <vector>
 
+namespace pyjit::rt::cuda {
+struct DeviceFacts;
+} // namespace pyjit::rt::cuda
+
 namespace pyjit::rt {
 
 /// Thrown by a run that was told to end.
@@ -188,8 +192,8 @@ protected:
   std::vector<std::unique_ptr<Arena>> arenas;
 };
 
-/// 90 for a CUDA device of compute capability 9.0; 0 where there is no driver.
-int cudaCapability(int device);
+/// See pyjit-rt/cuda/Driver.h; nothing where there is no driver.
+cuda::DeviceFacts describeCudaDevice(int device);
 
 } // namespace pyjit::rt
 

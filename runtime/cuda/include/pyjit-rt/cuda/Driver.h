@@ -112,6 +112,13 @@ inline constexpr uint64_t kReservedAlign = 32 << 20;
 
 /// What this project uses of the driver, one method per entry point. All
 /// methods may be called from several threads.
+/// What code generation is told of a device. 0: cannot be found out.
+struct DeviceFacts {
+  int capability = 0; ///< 90 for compute capability 9.0
+  int multiprocessors = 0;
+  int threadsPerMultiprocessor = 0;
+};
+
 class Driver {
 public:
   virtual ~Driver();
@@ -123,8 +130,7 @@ public:
 
   /// Makes the device's primary context current on this thread if none is.
   virtual Result enter(int device) = 0;
-  /// 90 for compute capability 9.0; 0 if it cannot be found out.
-  virtual int capability(int device) = 0;
+  virtual DeviceFacts factsOf(int device) = 0;
 
   /// `log` receives what the assembler says about bad code.
   virtual Result loadModule(Module *module, const char *ptx,

@@ -1,6 +1,6 @@
 //===- Pipelines.cpp - The order of the stages ----------------------------===//
 
-#include "pyjit/Pipelines/Pipelines.h"
+#include "pyjit/Compiler/Pipelines.h"
 
 #include "dialects/cudagraph/Transforms/Passes.h"
 #include "dialects/refgraph/Transforms/Passes.h"
@@ -13,23 +13,26 @@
 #include "pyjit/Fusion/Passes.h"
 #include "pyjit/Library/Passes.h"
 
+#include "mlir/Pass/PassOptions.h"
 #include "mlir/Pass/PassRegistry.h"
 #include "mlir/Transforms/Passes.h"
 
 using namespace mlir;
 using namespace pyjit;
 
-void pipelines::buildFrontendPipeline(OpPassManager &manager,
-                                      const Options &options) {
+namespace pyjit::compiler {
+
+void buildFrontendPipeline(OpPassManager &manager,
+                           const CompileOptions &options) {
   // What Python did: checks, effects, and the tensor operators between them.
   refgraph::buildRecordPipeline(manager, options.pinSizes);
   ConvertRefGraphToTSSAPassOptions convert;
-  convert.accelerator = options.accelerator;
+  convert.accelerator = options.target.simulatedDevice;
   manager.addPass(createConvertRefGraphToTSSAPass(convert));
-  buildFunctionalPipeline(manager);
+  buildFunctionalPipeline(manager, options);
 }
 
-void pipelines::buildFunctionalPipeline(OpPassManager &manager) {
+void buildFunctionalPipeline(OpPassManager &manager, const CompileOptions &) {
   // What the tensors did: values instead of handles.
   tssa::buildFunctionalizePipeline(manager);
   OpPassManager &function = manager.nest<func::FuncOp>();
@@ -40,8 +43,7 @@ void pipelines::buildFunctionalPipeline(OpPassManager &manager) {
   function.addPass(tssa::createHoistExpectationsPass());
 }
 
-void pipelines::buildFusePipeline(OpPassManager &manager,
-                                  const Options &options) {
+void buildFusePipeline(OpPassManager &manager, const CompileOptions &options) {
   // Before anything moves: what the dispatcher did not see is not compiled.
   manager.addNestedPass<func::FuncOp>(createVerifyInitialized());
   // Library calls first: they claim the operators that become their epilogues.
@@ -50,7 +52,7 @@ void pipelines::buildFusePipeline(OpPassManager &manager,
     OpPassManager &function = manager.nest<func::FuncOp>();
     library::PlanConvolutionsPassOptions convolutions;
     // A convolution has many rows.
-    x86::ProductLimits limits = x86::hostProductLimits();
+    const x86::ProductLimits &limits = options.target.cpu.products;
     convolutions.columns = limits.rows == INT64_MAX ? limits.columns : 0;
     function.addPass(library::createPlanConvolutionsPass(convolutions));
     library::PlanProductsPassOptions products;
@@ -72,31 +74,35 @@ void pipelines::buildFusePipeline(OpPassManager &manager,
   fusion::buildFusionPipeline(manager, fuse);
 }
 
-void pipelines::buildX86Pipeline(OpPassManager &manager, const Options &) {
-  x86::X86Options options;
-  options.vectorBits = x86::hostVectorBits();
-  x86::buildX86Pipeline(manager, options);
+void buildX86Pipeline(OpPassManager &manager, const CompileOptions &options) {
+  x86::X86Options x86;
+  x86.vectorBits = options.target.cpu.vectorBits;
+  x86::buildX86Pipeline(manager, x86);
 }
 
-void pipelines::buildCpuPipeline(OpPassManager &manager,
-                                 const Options &options) {
+void buildCpuPipeline(OpPassManager &manager, const CompileOptions &options) {
   buildFrontendPipeline(manager, options);
   buildFusePipeline(manager, options);
   buildX86Pipeline(manager, options);
 }
 
-void pipelines::buildLaunchPipeline(OpPassManager &manager,
-                                    const Options &options) {
+/// Schedules are made without a GPU, too.
+static ptx::Machine machineOf(const CompileOptions &options) {
+  return options.target.gpu ? options.target.gpu->machine : ptx::Machine();
+}
+
+void buildLaunchPipeline(OpPassManager &manager,
+                         const CompileOptions &options) {
   // The CPU's libraries and their packed weights are out of place here.
   manager.addNestedPass<func::FuncOp>(createVerifyInitialized());
   if (!options.eagerRounding) {
     OpPassManager &function = manager.nest<func::FuncOp>();
-    if (options.accelerator.empty())
+    if (options.target.simulatedDevice.empty())
       function.addPass(library::createPlanImagesPass());
     function.addPass(library::createPlanLossesPass());
     function.addPass(library::createBatchLinearsPass());
     function.addPass(library::createMergeLinearsPass());
-    if (options.accelerator.empty())
+    if (options.target.simulatedDevice.empty())
       function.addPass(library::createPlanEpiloguesPass());
   }
   manager.addNestedPass<func::FuncOp>(createCSEPass());
@@ -105,35 +111,86 @@ void pipelines::buildLaunchPipeline(OpPassManager &manager,
   manager.addNestedPass<func::FuncOp>(tssa::createParallelizeLoopsPass());
   fusion::buildFusionPipeline(manager, fusion::FusionOptions());
   // Reductions that would leave a GPU idle become two launches.
-  if (options.accelerator.empty())
-    manager.addPass(ptx::createPtxSplitReductions());
+  if (options.target.simulatedDevice.empty())
+    manager.addPass(
+        ptx::createPtxSplitReductions(ptx::splitOptions(machineOf(options))));
   // A loop was for fusion's sake: launches stand one after the other.
   manager.addNestedPass<func::FuncOp>(tssa::createUnrollLoopsPass());
   manager.addPass(createConvertTSSAToCudaGraphPass());
   cudagraph::buildGraphPipeline(manager);
 }
 
-void pipelines::buildPtxPipeline(OpPassManager &manager, const Options &) {
-  ptx::buildPtxPipeline(manager, ptx::PtxOptions());
+void buildPtxPipeline(OpPassManager &manager, const CompileOptions &options) {
+  ptx::PtxOptions ptx;
+  ptx.machine = machineOf(options);
+  ptx::buildPtxPipeline(manager, ptx);
 }
 
-void pipelines::buildCudaPipeline(OpPassManager &manager,
-                                  const Options &options) {
+void buildCudaPipeline(OpPassManager &manager, const CompileOptions &options) {
   buildFrontendPipeline(manager, options);
   buildLaunchPipeline(manager, options);
   buildPtxPipeline(manager, options);
 }
 
-void pipelines::registerPipelines() {
-  PassPipelineRegistration<Options>(
-      "pyjit-frontend",
+namespace {
+struct PipelineOptions : PassPipelineOptions<PipelineOptions> {
+  Option<bool> eagerRounding{
+      *this, "eager-rounding",
+      llvm::cl::desc("Keep eager's intermediate roundings in half precision"),
+      llvm::cl::init(false)};
+  Option<bool> pinSizes{*this, "pin-sizes",
+                        llvm::cl::desc("Compile for the recorded sizes only"),
+                        llvm::cl::init(false)};
+  Option<std::string> cpu{
+      *this, "cpu",
+      llvm::cl::desc("The CPU: host, or x86-64-v2, -v3, -v4 (psABI levels)"),
+      llvm::cl::init("host")};
+  Option<std::string> gpu{
+      *this, "gpu",
+      llvm::cl::desc("The GPU: a chip (sm_90) or a part (h200, a100, ...)"),
+      llvm::cl::init("sm_90")};
+  Option<std::string> accelerator{
+      *this, "accelerator",
+      llvm::cl::desc("Treat this device as a GPU (\"cpu\": a software device, "
+                     "for tests); empty: every device but the CPU"),
+      llvm::cl::init("")};
+
+  CompileOptions get() const {
+    CompileOptions options;
+    options.eagerRounding = eagerRounding;
+    options.pinSizes = pinSizes;
+    options.target.cpu = orFail(CpuTarget::named(cpu));
+    options.target.gpu = orFail(GpuTarget::named(gpu));
+    options.target.simulatedDevice = accelerator;
+    return options;
+  }
+
+private:
+  /// The builder of a pipeline has no other way to refuse an option.
+  template <typename T> static T orFail(llvm::Expected<T> value) {
+    if (!value)
+      llvm::report_fatal_error(value.takeError(), /*gen_crash_diag=*/false);
+    return *value;
+  }
+};
+} // namespace
+
+void registerPipelines() {
+  auto add = [](StringRef name, StringRef description, auto build) {
+    PassPipelineRegistration<PipelineOptions>(
+        name, description,
+        [build](OpPassManager &manager, const PipelineOptions &options) {
+          build(manager, options.get());
+        });
+  };
+  add("pyjit-frontend",
       "A trace becomes guards, mock and a functional tensor program",
       buildFrontendPipeline);
-  PassPipelineRegistration<Options>(
-      "pyjit-cpu", "All stages, from a trace to machine code for the host",
+  add("pyjit-cpu", "All stages, from a trace to machine code for the host",
       buildCpuPipeline);
-  PassPipelineRegistration<Options>(
-      "pyjit-cuda",
+  add("pyjit-cuda",
       "All stages, from a trace to a launch program and code for a GPU",
       buildCudaPipeline);
 }
+
+} // namespace pyjit::compiler

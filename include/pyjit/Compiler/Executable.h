@@ -1,0 +1,90 @@
+//===- Executable.h - What a compilation makes ------------------*- C++ -*-===//
+
+#ifndef PYJIT_COMPILER_EXECUTABLE_H
+#define PYJIT_COMPILER_EXECUTABLE_H
+
+#include "pyjit/Codegen/X86/JIT.h"
+#include "pyjit/Compiler/Pipelines.h"
+#include "pyjit/Executable/GuardProgram.h"
+#include "pyjit/Executable/LaunchEncoding.h"
+#include "pyjit/Executable/MockProgram.h"
+
+#include <map>
+#include <mutex>
+
+namespace pyjit::compiler {
+
+/// The steps of a compilation, in order; which of them there are depends on
+/// what is compiled and for what.
+enum class Stage {
+  Parse,
+  Frontend,
+  Fuse,
+  Launch,
+  Alignments,
+  X86,
+  Ptx,
+  Jit,
+  Encode
+};
+llvm::StringRef getName(Stage stage);
+
+struct StageTime {
+  Stage stage;
+  double seconds;
+};
+
+/// What an executable can tell a reader.
+enum class Report {
+  Guards,      ///< the guard program, then the mock program
+  Graph,       ///< the functional tensor program
+  Fusion,      ///< what calls the kernels
+  Kernels,     ///< kernels before code generation; for a GPU, their PTX
+  CudaGraph,   ///< the launch program of a device, planned
+  Launch,      ///< the launch programs as they were encoded
+  PinnedSizes, ///< a line for each size that was to differ and could not
+};
+
+/// One compiled function: programs that the runtime executes, and the machine
+/// code that they call. Immutable but for reports, which are made when they are
+/// first asked for; safe on several threads.
+class Executable {
+public:
+  /// A launch program (runtime/include/pyjit-rt/Launch.h) and the code of its
+  /// kernels, in its order.
+  struct Program {
+    executable::LaunchProgram launch;
+    std::vector<x86::KernelFunction> kernels;
+  };
+
+  /// Of a trace; empty for a function without one.
+  executable::GuardProgram guards;
+  executable::MockProgram mock;
+  /// Runs at each call.
+  Program main;
+  /// Computes, from the inputs of `main` that are parameters, what `main` takes
+  /// as cached values. Without a blob there is nothing to prepare.
+  Program prepare;
+  /// Inputs of `main` that `prepare` reads, in its order.
+  std::vector<uint32_t> prepareInputs;
+  /// How many sizes are taken as they come.
+  size_t numSymbols = 0;
+  std::vector<StageTime> stages;
+
+  /// Takes about as long as the stages that lead there, once.
+  llvm::StringRef getReport(Report topic) const;
+
+private:
+  friend class Session;
+  std::string makeReport(Report topic) const;
+
+  std::unique_ptr<x86::JitLibrary> library;
+  std::string trace; ///< as text, for reports
+  CompileOptions options;
+  mutable std::mutex lock; ///< guards `reports`
+  mutable std::map<Report, std::string> reports;
+};
+
+} // namespace pyjit::compiler
+
+#endif // PYJIT_COMPILER_EXECUTABLE_H

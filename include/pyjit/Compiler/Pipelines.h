@@ -1,0 +1,70 @@
+//===- Pipelines.h - The order of the stages --------------------*- C++ -*-===//
+//
+// The only place that knows every stage.
+//
+//===----------------------------------------------------------------------===//
+
+#ifndef PYJIT_COMPILER_PIPELINES_H
+#define PYJIT_COMPILER_PIPELINES_H
+
+#include "pyjit/Compiler/Target.h"
+
+#include "mlir/Pass/PassManager.h"
+
+namespace pyjit::compiler {
+
+/// What a compilation may vary.
+struct CompileOptions {
+  Target target;
+  /// Keep eager's intermediate roundings in half-precision chains.
+  bool eagerRounding = false;
+  /// Compile for the recorded sizes only.
+  bool pinSizes = false;
+  /// Run the verifier of every operation behind each pass, not only the passes
+  /// that state a stage's contract (docs/Walls.md).
+  bool verify = false;
+  /// Where the IR goes that each stage leaves; empty: nowhere.
+  std::string dumpDirectory;
+};
+
+/// `pyjit-frontend`: a trace becomes guards, mock and a functional tensor
+/// program.
+void buildFrontendPipeline(mlir::OpPassManager &manager,
+                           const CompileOptions &options);
+/// A tensor program on handles (the imperative level of tssa) becomes a
+/// functional one; the end of `pyjit-frontend`.
+void buildFunctionalPipeline(mlir::OpPassManager &manager,
+                             const CompileOptions &options);
+/// `pyjit-fuse`: a functional tensor program becomes calls of kernels (linalg
+/// on tensors) and of libraries.
+void buildFusePipeline(mlir::OpPassManager &manager,
+                       const CompileOptions &options);
+/// `pyjit-x86`: kernels become LLVM IR for the host.
+void buildX86Pipeline(mlir::OpPassManager &manager,
+                      const CompileOptions &options);
+/// `pyjit-cpu`: all of the above.
+void buildCpuPipeline(mlir::OpPassManager &manager,
+                      const CompileOptions &options);
+
+/// A functional tensor program of a device becomes a launch program and kernels
+/// on tensors.
+void buildLaunchPipeline(mlir::OpPassManager &manager,
+                         const CompileOptions &options);
+/// `pyjit-ptx`: kernels become LLVM IR for NVIDIA GPUs.
+void buildPtxPipeline(mlir::OpPassManager &manager,
+                      const CompileOptions &options);
+/// `pyjit-cuda`: all stages for a GPU.
+void buildCudaPipeline(mlir::OpPassManager &manager,
+                       const CompileOptions &options);
+
+/// Registers the pipelines under the names above, with options by name.
+void registerPipelines();
+/// Registers every pass and pipeline of pyjit.
+void registerPasses();
+/// Registers every dialect that a pipeline meets, and what their translation to
+/// LLVM IR needs.
+void registerDialects(mlir::DialectRegistry &registry);
+
+} // namespace pyjit::compiler
+
+#endif // PYJIT_COMPILER_PIPELINES_H

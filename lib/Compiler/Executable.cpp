@@ -1,0 +1,70 @@
+//===- Executable.cpp - What a compilation makes --------------------------===//
+
+#include "pyjit/Compiler/Executable.h"
+#include "pyjit/Compiler/Session.h"
+#include "pyjit/Executable/LaunchText.h"
+#include "pyjit/Executable/ProgramText.h"
+
+using namespace llvm;
+
+namespace pyjit::compiler {
+
+StringRef getName(Stage stage) {
+  switch (stage) {
+  case Stage::Parse:
+    return "parse";
+  case Stage::Frontend:
+    return "frontend";
+  case Stage::Fuse:
+    return "fuse";
+  case Stage::Launch:
+    return "launch";
+  case Stage::Alignments:
+    return "alignments";
+  case Stage::X86:
+    return "x86";
+  case Stage::Ptx:
+    return "ptx";
+  case Stage::Jit:
+    return "jit";
+  case Stage::Encode:
+    return "encode";
+  }
+  llvm_unreachable("stage");
+}
+
+StringRef Executable::getReport(Report topic) const {
+  std::lock_guard<std::mutex> guard(lock);
+  auto [text, isNew] = reports.try_emplace(topic);
+  if (isNew)
+    text->second = makeReport(topic);
+  return text->second;
+}
+
+std::string Executable::makeReport(Report topic) const {
+  std::string text;
+  raw_string_ostream os(text);
+  switch (topic) {
+  case Report::Guards:
+    executable::printProgram(*guards.get(), os);
+    os << "effects:\n";
+    executable::printProgram(*mock.get(), os);
+    return text;
+  case Report::Launch:
+    executable::printLaunch(main.launch.blob, os);
+    if (!prepare.launch.blob.empty()) {
+      os << "prepare:\n";
+      executable::printLaunch(prepare.launch.blob, os);
+    }
+    return text;
+  case Report::PinnedSizes: // told by the compilation
+    return text;
+  default:
+    // Kept by nobody: compiled once more, as far as it takes.
+    return trace.empty()
+               ? text
+               : Session(options, [](StringRef) {}).makeReport(trace, topic);
+  }
+}
+
+} // namespace pyjit::compiler

@@ -1,0 +1,56 @@
+//===- Registration.cpp - Every dialect and every pass --------------------===//
+//
+// A file of its own: it is slow to compile.
+//
+//===----------------------------------------------------------------------===//
+
+#include "pyjit/Compiler/Pipelines.h"
+
+#include "dialects/cudagraph/IR/CudaGraph.h"
+#include "dialects/cudagraph/Transforms/Passes.h"
+#include "dialects/refgraph/IR/RefGraph.h"
+#include "dialects/refgraph/Transforms/Passes.h"
+#include "dialects/tssa/IR/TSSA.h"
+#include "dialects/tssa/Transforms/Passes.h"
+#include "pyjit/Codegen/PTX/Passes.h"
+#include "pyjit/Codegen/X86/Passes.h"
+#include "pyjit/Conversion/RefGraphToTSSA/Passes.h"
+#include "pyjit/Conversion/TSSAToCudaGraph/Passes.h"
+#include "pyjit/Fusion/Passes.h"
+#include "pyjit/Library/Passes.h"
+
+#include "mlir/Dialect/Arith/IR/Arith.h"
+#include "mlir/Dialect/Func/IR/FuncOps.h"
+#include "mlir/Dialect/LLVMIR/LLVMDialect.h"
+#include "mlir/Dialect/Linalg/IR/Linalg.h"
+#include "mlir/Dialect/Math/IR/Math.h"
+#include "mlir/Dialect/SCF/IR/SCF.h"
+#include "mlir/Dialect/Tensor/IR/Tensor.h"
+#include "mlir/Dialect/Vector/IR/VectorOps.h"
+#include "mlir/Transforms/Passes.h"
+
+void pyjit::compiler::registerDialects(mlir::DialectRegistry &registry) {
+  registry.insert<mlir::arith::ArithDialect, mlir::func::FuncDialect,
+                  mlir::LLVM::LLVMDialect, mlir::linalg::LinalgDialect,
+                  mlir::math::MathDialect, mlir::scf::SCFDialect,
+                  mlir::tensor::TensorDialect, mlir::vector::VectorDialect>();
+  refgraph::registerRefGraphDialect(registry);
+  tssa::registerTSSADialect(registry);
+  cudagraph::registerCudaGraphDialect(registry);
+}
+
+void pyjit::compiler::registerPasses() {
+  mlir::registerTransformsPasses();
+  refgraph::registerRefGraphPasses();
+  registerRefGraphToTSSAPasses();
+  tssa::registerTSSAPasses();
+  tssa::registerFunctionalizePipeline();
+  library::registerLibraryPasses();
+  fusion::registerFusionPasses();
+  registerTSSAToCudaGraphPasses();
+  cudagraph::registerCudaGraphPasses();
+  cudagraph::registerGraphPipeline();
+  x86::registerCodegenPasses();
+  ptx::registerPtxCodegenPasses();
+  registerPipelines();
+}

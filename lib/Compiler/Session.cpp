@@ -1,0 +1,404 @@
+//===- Session.cpp - Compiling --------------------------------------------===//
+
+#include "pyjit/Compiler/Session.h"
+
+#include "dialects/cudagraph/IR/CudaGraph.h"
+#include "dialects/refgraph/IR/RefGraph.h"
+#include "dialects/refgraph/Transforms/Passes.h"
+#include "dialects/tssa/IR/TSSA.h"
+#include "pyjit/Codegen/PTX/Compile.h"
+
+#include "mlir/AsmParser/AsmParser.h"
+#include "mlir/IR/Verifier.h"
+#include "mlir/Parser/Parser.h"
+
+#include "llvm/Support/FileSystem.h"
+#include "llvm/Support/Path.h"
+
+#include <chrono>
+
+using namespace mlir;
+
+namespace pyjit::compiler {
+
+//===----------------------------------------------------------------------===//
+// Traces
+//===----------------------------------------------------------------------===//
+
+StringRef Trace::getName() const {
+  for (auto op : module.get().getOps<refgraph::TraceOp>())
+    return op.getRecord();
+  return "";
+}
+
+std::string Trace::print() const {
+  if (!text.empty())
+    return text;
+  std::string printed;
+  llvm::raw_string_ostream os(printed);
+  module.get().print(os, OpPrintingFlags().enableDebugInfo());
+  return printed;
+}
+
+static DialectRegistry makeRegistry() {
+  DialectRegistry registry;
+  registerDialects(registry);
+  return registry;
+}
+
+/// With its location and notes; empty for a remark.
+static std::string inOneLine(Diagnostic &diagnostic) {
+  std::string text;
+  llvm::raw_string_ostream os(text);
+  if (diagnostic.getSeverity() == DiagnosticSeverity::Remark)
+    return text;
+  if (!isa<UnknownLoc>(diagnostic.getLocation()))
+    os << diagnostic.getLocation() << ": ";
+  os << diagnostic;
+  for (Diagnostic &note : diagnostic.getNotes())
+    os << "; " << note;
+  return text;
+}
+
+Session::Session(CompileOptions options,
+                 std::function<void(StringRef)> onDiagnostic)
+    : options(std::move(options)),
+      context(makeRegistry(), MLIRContext::Threading::DISABLED) {
+  if (onDiagnostic)
+    handler.emplace(&context, [tell = std::move(onDiagnostic)](Diagnostic &d) {
+      if (std::string text = inOneLine(d); !text.empty())
+        tell(text);
+      return success();
+    });
+}
+
+Trace Session::parse(StringRef text) {
+  Trace trace{{}, text.str()};
+  (void)time(Stage::Parse, [&] {
+    trace.module = parseSourceString<ModuleOp>(text, &context, "trace");
+    return success(static_cast<bool>(trace));
+  });
+  return trace;
+}
+
+Trace Session::merge(ArrayRef<StringRef> parts,
+                     ArrayRef<StringRef> attributes) {
+  Trace merged{ModuleOp::create(UnknownLoc::get(&context)), ""};
+  for (auto [text, given] : llvm::zip(parts, attributes)) {
+    Trace part = parse(text);
+    auto values =
+        dyn_cast_or_null<DictionaryAttr>(parseAttribute(given, &context));
+    if (!part || !values)
+      return {};
+    for (Operation &op : llvm::make_early_inc_range(*part.module->getBody())) {
+      for (NamedAttribute value : values)
+        op.setAttr(value.getName(), value.getValue());
+      op.remove();
+      merged.module->push_back(&op);
+    }
+  }
+  PassManager manager(&context);
+  manager.addPass(refgraph::createAnnotatePass());
+  manager.addPass(refgraph::createMergeBranchesPass());
+  if (failed(manager.run(*merged.module)))
+    return {};
+  return merged;
+}
+
+//===----------------------------------------------------------------------===//
+// Stages
+//===----------------------------------------------------------------------===//
+
+LogicalResult Session::time(Stage stage,
+                            llvm::function_ref<LogicalResult()> body) {
+  auto start = std::chrono::steady_clock::now();
+  LogicalResult result = body();
+  std::chrono::duration<double> taken =
+      std::chrono::steady_clock::now() - start;
+  stages.push_back({stage, taken.count()});
+  return result;
+}
+
+LogicalResult Session::run(Stage stage, ModuleOp module, BuildPipeline build) {
+  return time(stage, [&] {
+    PassManager manager(&context);
+    manager.enableVerifier(options.verify);
+    build(manager, options);
+    LogicalResult result = manager.run(module);
+    dump(getName(stage), module);
+    return result;
+  });
+}
+
+void Session::dump(StringRef stage, ModuleOp module) {
+  if (options.dumpDirectory.empty())
+    return;
+  SmallString<128> path(options.dumpDirectory);
+  llvm::sys::fs::create_directories(path);
+  llvm::sys::path::append(path, name + "." + stage + ".mlir");
+  std::error_code error;
+  llvm::raw_fd_ostream os(path, error);
+  if (!error)
+    module.print(os, OpPrintingFlags().enableDebugInfo());
+}
+
+static bool hasTrace(ModuleOp module) {
+  return llvm::any_of(*module.getBody(), [](Operation &op) {
+    return isa<refgraph::TraceOp, refgraph::GraphOp>(op);
+  });
+}
+
+/// Whether tensors are handles still.
+static bool isImperative(ModuleOp module) {
+  auto isHandle = [](Type type) { return isa<tssa::RefType>(type); };
+  return module
+      .walk([&](Operation *op) {
+        auto function = dyn_cast<func::FuncOp>(op);
+        bool found =
+            llvm::any_of(op->getResultTypes(), isHandle) ||
+            (function && llvm::any_of(function.getArgumentTypes(), isHandle));
+        return found ? WalkResult::interrupt() : WalkResult::advance();
+      })
+      .wasInterrupted();
+}
+
+/// Whether kernels are in the LLVM dialect.
+static bool isLowered(ModuleOp module) {
+  return llvm::any_of(*module.getBody(),
+                      [](Operation &op) { return isa<ModuleOp>(op); });
+}
+
+/// Whether tensors are on a device that is launched by a driver.
+static bool isForDevice(ModuleOp module) {
+  return llvm::any_of(module.getOps<func::FuncOp>(), [](func::FuncOp function) {
+    return function->hasAttr("pyjit.device");
+  });
+}
+
+LogicalResult Session::lower(ModuleOp module) {
+  if (hasTrace(module)) {
+    if (failed(run(Stage::Frontend, module, buildFrontendPipeline)))
+      return failure();
+  } else if (isImperative(module)) {
+    if (failed(run(Stage::Frontend, module, buildFunctionalPipeline)))
+      return failure();
+  }
+  return isLowered(module) ? success()
+                           : lowerKernels(module, isForDevice(module));
+}
+
+LogicalResult Session::lowerKernels(ModuleOp module, bool onDevice) {
+  if (!onDevice)
+    return failure(failed(run(Stage::Fuse, module, buildFusePipeline)) ||
+                   failed(run(Stage::X86, module, buildX86Pipeline)));
+  // Launch programs have no verifier but that of their operations.
+  if (failed(run(Stage::Launch, module, buildLaunchPipeline)) ||
+      failed(verify(module)))
+    return failure();
+  // A simulated device runs the CPU's code, and refuses what the GPU's would
+  // have refused.
+  if (!options.target.simulatedDevice.empty())
+    return failure(failed(findAlignments(module)) ||
+                   failed(run(Stage::X86, module, buildX86Pipeline)));
+  if (!options.target.gpu)
+    return module->emitError("tensors are on a GPU that the CUDA driver does "
+                             "not show");
+  return run(Stage::Ptx, module, buildPtxPipeline);
+}
+
+LogicalResult Session::findAlignments(ModuleOp module) {
+  return time(Stage::Alignments, [&]() -> LogicalResult {
+    OwningOpRef<ModuleOp> copy(module.clone());
+    PassManager manager(&context);
+    buildPtxPipeline(manager, options);
+    if (failed(manager.run(*copy)))
+      return failure();
+    for (auto kernel : copy->getOps<func::FuncOp>()) {
+      auto aligned = kernel->getAttrOfType<DenseI32ArrayAttr>("pyjit.align");
+      auto own = module.lookupSymbol<func::FuncOp>(kernel.getName());
+      if (own && aligned &&
+          aligned.size() == own.getNumArguments() + own.getNumResults())
+        alignments[kernel.getName().str()].assign(aligned.asArrayRef().begin(),
+                                                  aligned.asArrayRef().end());
+    }
+    return success();
+  });
+}
+
+//===----------------------------------------------------------------------===//
+// Executables
+//===----------------------------------------------------------------------===//
+
+/// Where a trace becomes a function, what it says of that function's sizes.
+static void readSizes(ModuleOp module, StringRef name, size_t &symbols,
+                      std::string &pinned) {
+  if (auto lines = module->getAttrOfType<ArrayAttr>(refgraph::kPinnedSizes))
+    for (auto line : lines.getAsRange<StringAttr>())
+      pinned += (line.getValue() + "\n").str();
+  if (Operation *function = SymbolTable::lookupSymbolIn(module, name))
+    if (auto found = function->getAttrOfType<ArrayAttr>("pyjit.symbols"))
+      symbols = found.size();
+}
+
+std::unique_ptr<Executable> Session::compile(Trace &trace) {
+  if (!trace)
+    return nullptr;
+  name = trace.getName().str();
+  if (name.empty()) {
+    trace.module->emitError("holds no refgraph.trace");
+    return nullptr;
+  }
+  dump("trace", *trace.module);
+  std::string text = trace.print(), pinned;
+  size_t symbols = 0;
+  // Lowering erases what the frontend says of sizes.
+  if (failed(run(Stage::Frontend, *trace.module, buildFrontendPipeline)))
+    return nullptr;
+  readSizes(*trace.module, name, symbols, pinned);
+  if (failed(lowerKernels(*trace.module, isForDevice(*trace.module))))
+    return nullptr;
+  std::unique_ptr<Executable> exe = emit(*trace.module, name);
+  if (!exe)
+    return nullptr;
+  exe->numSymbols = symbols;
+  exe->reports[Report::PinnedSizes] = std::move(pinned);
+  exe->trace = std::move(text);
+  return exe;
+}
+
+std::unique_ptr<Executable> Session::emit(ModuleOp module, StringRef name) {
+  auto exe = std::make_unique<Executable>();
+  exe->options = options;
+  exe->options.dumpDirectory.clear();
+  if (failed(emitKernels(module, *exe)) || failed(encode(module, name, *exe)))
+    return nullptr;
+  exe->stages = std::move(stages);
+  stages.clear();
+  return exe;
+}
+
+LogicalResult Session::emitKernels(ModuleOp module, Executable &exe) {
+  return time(Stage::Jit, [&]() -> LogicalResult {
+    bool onGpu = options.target.simulatedDevice.empty() &&
+                 !module.getOps<cudagraph::ProgramOp>().empty();
+    if (onGpu) {
+      if (!options.target.gpu)
+        return module->emitError("is for a GPU, and no GPU is compiled for");
+      auto code = ptx::compileKernels(module, {options.target.gpu->chip});
+      if (!code)
+        return module->emitError() << llvm::toString(code.takeError());
+      ptx = std::move(code->ptx);
+      exe.reports[Report::Kernels] = ptx;
+      return success();
+    }
+    auto library = x86::compileKernels(module);
+    if (!library)
+      return module->emitError() << llvm::toString(library.takeError());
+    exe.library = std::move(*library);
+    return success();
+  });
+}
+
+LogicalResult Session::encodeProgram(ModuleOp module, StringRef symbol,
+                                     Executable &exe,
+                                     Executable::Program &program) {
+  Operation *function = SymbolTable::lookupSymbolIn(module, symbol);
+  if (!function)
+    return module->emitError() << "holds no program @" << symbol;
+  auto describe = [&](StringRef kernel) {
+    executable::KernelInfo info = executable::describeKernel(module, kernel);
+    if (auto known = alignments.find(kernel); known != alignments.end())
+      info.align.assign(known->second.begin(), known->second.end());
+    return info;
+  };
+  auto launch = executable::encodeEntry(function, ptx, describe);
+  if (failed(launch))
+    return failure();
+  program.launch = std::move(*launch);
+  if (!exe.library)
+    return success();
+  auto kernels = exe.library->lookupAll(program.launch.kernels);
+  if (!kernels)
+    return function->emitError() << llvm::toString(kernels.takeError());
+  program.kernels = std::move(*kernels);
+  return success();
+}
+
+/// Which inputs of the main program a prepare program reads.
+static std::vector<uint32_t> readPrepareInputs(Operation *prepare) {
+  std::vector<uint32_t> indices;
+  if (auto inputs = prepare->getAttrOfType<DenseI64ArrayAttr>("pyjit.inputs"))
+    indices.assign(inputs.asArrayRef().begin(), inputs.asArrayRef().end());
+  else if (auto function = dyn_cast<func::FuncOp>(prepare))
+    for (unsigned i = 0; i < function.getNumArguments(); ++i)
+      if (auto input = function.getArgAttrOfType<IntegerAttr>(i, "pyjit.input"))
+        indices.push_back(input.getInt());
+  return indices;
+}
+
+LogicalResult Session::encode(ModuleOp module, StringRef name,
+                              Executable &exe) {
+  return time(Stage::Encode, [&]() -> LogicalResult {
+    refgraph::GuardsOp guards;
+    refgraph::MockOp mock;
+    for (Operation &op : *module.getBody()) {
+      if (auto found = dyn_cast<refgraph::GuardsOp>(op))
+        guards = found;
+      if (auto found = dyn_cast<refgraph::MockOp>(op))
+        mock = found;
+    }
+    if (guards && mock &&
+        failed(executable::encodeRecord(guards, mock, exe.guards, exe.mock)))
+      return failure();
+    if (failed(encodeProgram(module, name, exe, exe.main)))
+      return failure();
+    std::string prepareName = (name + "_prepare").str();
+    Operation *prepare = SymbolTable::lookupSymbolIn(module, prepareName);
+    if (!prepare)
+      return success();
+    exe.prepareInputs = readPrepareInputs(prepare);
+    return encodeProgram(module, prepareName, exe, exe.prepare);
+  });
+}
+
+//===----------------------------------------------------------------------===//
+// Reports
+//===----------------------------------------------------------------------===//
+
+/// The module's kernels, or what calls them.
+static std::string printFunctions(ModuleOp module, bool kernels) {
+  std::string text;
+  llvm::raw_string_ostream os(text);
+  for (auto function : module.getOps<func::FuncOp>())
+    if (function->hasAttr("pyjit.kernel") == kernels) {
+      function.print(os);
+      os << "\n";
+    }
+  return text;
+}
+
+std::string Session::makeReport(StringRef text, Report topic) {
+  Trace trace = parse(text);
+  if (!trace ||
+      failed(run(Stage::Frontend, *trace.module, buildFrontendPipeline)))
+    return "";
+  ModuleOp module = *trace.module;
+  if (topic == Report::Graph)
+    return printFunctions(module, /*kernels=*/false);
+  bool onDevice = isForDevice(module);
+  if (failed(onDevice ? run(Stage::Launch, module, buildLaunchPipeline)
+                      : run(Stage::Fuse, module, buildFusePipeline)))
+    return "";
+  if (topic == Report::Kernels || (topic == Report::Fusion && !onDevice))
+    return printFunctions(module, /*kernels=*/topic == Report::Kernels);
+  std::string printed;
+  llvm::raw_string_ostream os(printed);
+  if (topic == Report::CudaGraph)
+    for (auto program : module.getOps<cudagraph::ProgramOp>()) {
+      program.print(os);
+      os << "\n";
+    }
+  return printed;
+}
+
+} // namespace pyjit::compiler
