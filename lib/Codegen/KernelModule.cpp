@@ -1,6 +1,7 @@
 //===- KernelModule.cpp - The nested module that holds emitted code -------===//
 
 #include "pyjit/Codegen/KernelModule.h"
+#include "dialects/pyjit/IR/Attributes.h"
 #include "mlir/Conversion/ArithToLLVM/ArithToLLVM.h"
 #include "mlir/Conversion/ControlFlowToLLVM/ControlFlowToLLVM.h"
 #include "mlir/Conversion/FuncToLLVM/ConvertFuncToLLVM.h"
@@ -39,7 +40,7 @@ emitKernels(ModuleOp module,
             function_ref<LogicalResult(func::FuncOp, ModuleOp)> emit) {
   SmallVector<func::FuncOp> kernels;
   for (auto function : module.getOps<func::FuncOp>())
-    if (function->hasAttr("pyjit.kernel") && !function.isExternal())
+    if (function->hasAttr(attribute::kKernel) && !function.isExternal())
       kernels.push_back(function);
   if (kernels.empty())
     return success();

@@ -8,6 +8,7 @@
 
 #include "dialects/cudagraph/IR/CudaGraph.h"
 #include "dialects/cudagraph/Transforms/Passes.h"
+#include "dialects/pyjit/IR/Pyjit.h"
 #include "dialects/refgraph/IR/RefGraph.h"
 #include "dialects/refgraph/Transforms/Passes.h"
 #include "dialects/tssa/IR/TSSA.h"
@@ -34,6 +35,7 @@ void pyjit::compiler::registerDialects(mlir::DialectRegistry &registry) {
                   mlir::LLVM::LLVMDialect, mlir::linalg::LinalgDialect,
                   mlir::math::MathDialect, mlir::scf::SCFDialect,
                   mlir::tensor::TensorDialect, mlir::vector::VectorDialect>();
+  registerPyjitDialect(registry);
   refgraph::registerRefGraphDialect(registry);
   tssa::registerTSSADialect(registry);
   cudagraph::registerCudaGraphDialect(registry);

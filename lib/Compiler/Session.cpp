@@ -1,6 +1,7 @@
 //===- Session.cpp - Compiling --------------------------------------------===//
 
 #include "pyjit/Compiler/Session.h"
+#include "dialects/pyjit/IR/Attributes.h"
 
 #include "dialects/cudagraph/IR/CudaGraph.h"
 #include "dialects/refgraph/IR/RefGraph.h"
@@ -171,7 +172,7 @@ static bool isLowered(ModuleOp module) {
 /// Whether tensors are on a device that is launched by a driver.
 static bool isForDevice(ModuleOp module) {
   return llvm::any_of(module.getOps<func::FuncOp>(), [](func::FuncOp function) {
-    return function->hasAttr("pyjit.device");
+    return function->hasAttr(attribute::kDevice);
   });
 }
 
@@ -214,7 +215,8 @@ LogicalResult Session::findAlignments(ModuleOp module) {
     if (failed(manager.run(*copy)))
       return failure();
     for (auto kernel : copy->getOps<func::FuncOp>()) {
-      auto aligned = kernel->getAttrOfType<DenseI32ArrayAttr>("pyjit.align");
+      auto aligned =
+          kernel->getAttrOfType<DenseI32ArrayAttr>(attribute::kAlign);
       auto own = module.lookupSymbol<func::FuncOp>(kernel.getName());
       if (own && aligned &&
           aligned.size() == own.getNumArguments() + own.getNumResults())
@@ -236,7 +238,7 @@ static void readSizes(ModuleOp module, StringRef name, size_t &symbols,
     for (auto line : lines.getAsRange<StringAttr>())
       pinned += (line.getValue() + "\n").str();
   if (Operation *function = SymbolTable::lookupSymbolIn(module, name))
-    if (auto found = function->getAttrOfType<ArrayAttr>("pyjit.symbols"))
+    if (auto found = function->getAttrOfType<ArrayAttr>(attribute::kSymbols))
       symbols = found.size();
 }
 
@@ -327,11 +329,13 @@ LogicalResult Session::encodeProgram(ModuleOp module, StringRef symbol,
 /// Which inputs of the main program a prepare program reads.
 static std::vector<uint32_t> readPrepareInputs(Operation *prepare) {
   std::vector<uint32_t> indices;
-  if (auto inputs = prepare->getAttrOfType<DenseI64ArrayAttr>("pyjit.inputs"))
+  if (auto inputs =
+          prepare->getAttrOfType<DenseI64ArrayAttr>(attribute::kInputs))
     indices.assign(inputs.asArrayRef().begin(), inputs.asArrayRef().end());
   else if (auto function = dyn_cast<func::FuncOp>(prepare))
     for (unsigned i = 0; i < function.getNumArguments(); ++i)
-      if (auto input = function.getArgAttrOfType<IntegerAttr>(i, "pyjit.input"))
+      if (auto input =
+              function.getArgAttrOfType<IntegerAttr>(i, attribute::kInput))
         indices.push_back(input.getInt());
   return indices;
 }
@@ -370,7 +374,7 @@ static std::string printFunctions(ModuleOp module, bool kernels) {
   std::string text;
   llvm::raw_string_ostream os(text);
   for (auto function : module.getOps<func::FuncOp>())
-    if (function->hasAttr("pyjit.kernel") == kernels) {
+    if (function->hasAttr(attribute::kKernel) == kernels) {
       function.print(os);
       os << "\n";
     }

@@ -1,6 +1,7 @@
 //===- BlobBuilder.cpp - Tables of a launch program in the making ---------===//
 
 #include "BlobBuilder.h"
+#include "dialects/pyjit/IR/Attributes.h"
 
 #include "dialects/tssa/IR/TSSA.h"
 #include "dialects/tssa/IR/Views.h"
@@ -135,7 +136,7 @@ BlobBuilder::addKernel(StringRef name,
 }
 
 LogicalResult BlobBuilder::readSymbols(Operation *program) {
-  auto symbols = program->getAttrOfType<ArrayAttr>("pyjit.symbols");
+  auto symbols = program->getAttrOfType<ArrayAttr>(attribute::kSymbols);
   context = program->getContext();
   if (!symbols)
     return success();

@@ -1,6 +1,7 @@
 //===- LaunchEncoding.cpp - From a planned function to launch bytes -------===//
 
 #include "pyjit/Executable/LaunchEncoding.h"
+#include "dialects/pyjit/IR/Attributes.h"
 
 #include "LaunchEncoder.h"
 
@@ -408,7 +409,7 @@ FailureOr<LaunchProgram> LaunchEncoder::run() {
         "control flow that is not structured cannot be launched");
   for (BlockArgument arg : function.getArguments()) {
     auto cached = function.getArgAttrOfType<IntegerAttr>(arg.getArgNumber(),
-                                                         "pyjit.cached");
+                                                         attribute::kCached);
     if (failed(addSlot(arg, cached ? rt::SlotKind::Cached : rt::SlotKind::Input,
                        cached ? cached.getInt() : numInputs)))
       return failure();
@@ -431,7 +432,7 @@ FailureOr<LaunchProgram> LaunchEncoder::run() {
 /// How a GPU's code of the kernel is launched. Nothing where the declaration is
 /// one of the host's.
 static void describeLaunch(Operation *kernel, KernelInfo &info) {
-  auto symbol = kernel->getAttrOfType<StringAttr>("pyjit.symbol");
+  auto symbol = kernel->getAttrOfType<StringAttr>(attribute::kSymbol);
   if (!symbol)
     return;
   info.symbol = symbol.str();
@@ -439,15 +440,15 @@ static void describeLaunch(Operation *kernel, KernelInfo &info) {
     if (auto attr = kernel->getAttrOfType<DenseI32ArrayAttr>(name))
       llvm::copy(attr.asArrayRef().take_front(3), numbers.begin());
   };
-  read("pyjit.grid", info.grid);
-  read("pyjit.block", info.block);
-  if (auto shared = kernel->getAttrOfType<IntegerAttr>("pyjit.shared"))
+  read(attribute::kGrid, info.grid);
+  read(attribute::kBlock, info.block);
+  if (auto shared = kernel->getAttrOfType<IntegerAttr>(attribute::kShared))
     info.sharedBytes = shared.getInt();
-  if (auto align = kernel->getAttrOfType<DenseI32ArrayAttr>("pyjit.align"))
+  if (auto align = kernel->getAttrOfType<DenseI32ArrayAttr>(attribute::kAlign))
     info.align.assign(align.asArrayRef().begin(), align.asArrayRef().end());
   // A word that holds an address is always aligned.
   if (auto indirect =
-          kernel->getAttrOfType<DenseBoolArrayAttr>("pyjit.indirect"))
+          kernel->getAttrOfType<DenseBoolArrayAttr>(attribute::kIndirect))
     for (auto [align, isIndirect] :
          llvm::zip(info.align, indirect.asArrayRef()))
       if (isIndirect)
@@ -466,14 +467,14 @@ KernelInfo pyjit::executable::describeKernel(Operation *module,
     else if (auto map = dyn_cast_or_null<AffineMapAttr>(attr))
       symbolic = map.getValue().getResult(0);
   };
-  read("pyjit.work", info.work, info.symbolicWork);
-  read("pyjit.grain", info.grain, info.symbolicGrain);
+  read(attribute::kWork, info.work, info.symbolicWork);
+  read(attribute::kGrain, info.grain, info.symbolicGrain);
   int64_t blocks = 0;
-  read("pyjit.blocks", blocks, info.symbolicBlocks);
-  if (auto count = kernel->getAttrOfType<IntegerAttr>("pyjit.reads_symbols"))
+  read(attribute::kBlocks, blocks, info.symbolicBlocks);
+  if (auto count = kernel->getAttrOfType<IntegerAttr>(attribute::kReadsSymbols))
     info.symbolParameters = count.getInt();
   else
-    info.readsSymbols = kernel->hasAttr("pyjit.reads_symbols");
+    info.readsSymbols = kernel->hasAttr(attribute::kReadsSymbols);
   describeLaunch(kernel, info);
   return info;
 }

@@ -1,5 +1,6 @@
 //===- Outline.cpp - Groups of the fusion plan become kernels -------------===//
 
+#include "dialects/pyjit/IR/Attributes.h"
 #include "dialects/tssa/IR/TSSA.h"
 #include "mlir/Dialect/Arith/IR/Arith.h"
 #include "mlir/Dialect/Func/IR/FuncOps.h"
@@ -66,7 +67,7 @@ SmallVector<Block *> blocksToPlan(func::FuncOp function) {
 
 struct PrintPlanPass : impl::FusionPrintPlanBase<PrintPlanPass> {
   void runOnOperation() override {
-    if (getOperation()->hasAttr("pyjit.kernel"))
+    if (getOperation()->hasAttr(attribute::kKernel))
       return;
     sinkViews(getOperation());
     for (Block *block : blocksToPlan(getOperation())) {
@@ -159,7 +160,7 @@ struct OutlinePass : impl::FusionOutlineBase<OutlinePass> {
         func::FuncOp::create(FusedLoc::get(b.getContext(), locations), "kernel",
                              b.getFunctionType(inputs, results));
     function.setPrivate();
-    function->setAttr("pyjit.kernel", b.getUnitAttr());
+    function->setAttr(attribute::kKernel, b.getUnitAttr());
     Block *entry = function.addEntryBlock();
     b.setInsertionPointToStart(entry);
     IRMapping mapping;
@@ -249,7 +250,7 @@ struct OutlinePass : impl::FusionOutlineBase<OutlinePass> {
   void runOnOperation() override {
     SmallVector<func::FuncOp> functions;
     for (auto function : getOperation().getOps<func::FuncOp>())
-      if (!function->hasAttr("pyjit.kernel"))
+      if (!function->hasAttr(attribute::kKernel))
         functions.push_back(function);
     for (func::FuncOp function : functions) {
       sinkViews(function);

@@ -7,6 +7,7 @@
 //
 //===----------------------------------------------------------------------===//
 
+#include "dialects/pyjit/IR/Attributes.h"
 #include "mlir/Dialect/Arith/IR/Arith.h"
 #include "mlir/Dialect/Func/IR/FuncOps.h"
 #include "mlir/Dialect/Linalg/IR/Linalg.h"
@@ -244,7 +245,7 @@ struct SplitReductionsPass
   using FusionSplitReductionsBase::FusionSplitReductionsBase;
 
   void runOnOperation() override {
-    if (getOperation()->hasAttr("pyjit.kernel") || parts < 2)
+    if (getOperation()->hasAttr(attribute::kKernel) || parts < 2)
       return;
     SmallVector<linalg::GenericOp> reductions;
     getOperation().walk([&](linalg::GenericOp op) {

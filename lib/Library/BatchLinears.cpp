@@ -4,6 +4,7 @@
 //
 //===----------------------------------------------------------------------===//
 
+#include "dialects/pyjit/IR/Attributes.h"
 #include "pyjit/Library/Passes.h"
 
 #include "Calls.h"
@@ -30,7 +31,8 @@ struct BatchLinears : pyjit::library::impl::BatchLinearsPassBase<BatchLinears> {
   using BatchLinearsPassBase::BatchLinearsPassBase;
 
   bool isCandidate(tssa::AtenOp op) {
-    if (op.getOverload() != "aten::linear" || op->hasAttr("pyjit.library") ||
+    if (op.getOverload() != "aten::linear" ||
+        op->hasAttr(attribute::kLibrary) ||
         op->getBlock() != &getOperation().front())
       return false;
     Value input = tensorArgument(op, 0), weight = tensorArgument(op, 1);

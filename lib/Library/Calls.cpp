@@ -1,6 +1,7 @@
 //===- Calls.cpp - Building and matching library calls --------------------===//
 
 #include "Calls.h"
+#include "dialects/pyjit/IR/Attributes.h"
 
 #include "dialects/tssa/IR/Views.h"
 #include "pyjit/Operators/CallArguments.h"
@@ -134,7 +135,8 @@ std::optional<double> library::wrappedArgument(tssa::AtenOp op,
 bool library::isFromParameters(Value value) {
   if (auto arg = dyn_cast<BlockArgument>(value)) {
     auto function = dyn_cast<func::FuncOp>(arg.getOwner()->getParentOp());
-    return function && function.getArgAttr(arg.getArgNumber(), "pyjit.param");
+    return function &&
+           function.getArgAttr(arg.getArgNumber(), attribute::kParam);
   }
   Operation *op = value.getDefiningOp();
   return tssa::mayMove(op) && op->getNumRegions() == 0 &&

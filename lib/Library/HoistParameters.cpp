@@ -1,5 +1,6 @@
 //===- HoistParameters.cpp - What depends on parameters alone -------------===//
 
+#include "dialects/pyjit/IR/Attributes.h"
 #include "pyjit/Library/Passes.h"
 
 #include "Calls.h"
@@ -28,10 +29,11 @@ bool isView(Operation *op) { return isa<tssa::AccessOp>(op); }
 /// What lives on the host though the program runs on a device.
 bool isOnHost(func::FuncOp function, Value value) {
   if (auto arg = dyn_cast<BlockArgument>(value))
-    return function.getArgAttr(arg.getArgNumber(), "pyjit.device") != nullptr;
+    return function.getArgAttr(arg.getArgNumber(), attribute::kDevice) !=
+           nullptr;
   Operation *op = value.getDefiningOp();
   return isView(op) ? isOnHost(function, op->getOperand(0))
-                    : op->hasAttr("pyjit.device");
+                    : op->hasAttr(attribute::kDevice);
 }
 
 /// What is computed once per parameter may not follow the sizes of a call.
@@ -69,7 +71,8 @@ struct HoistParameters
                   !dependsOnSymbols(&op);
       if (pure && llvm::all_of(op.getOperands(), [&](Value operand) {
             if (auto arg = dyn_cast<BlockArgument>(operand))
-              return !!function.getArgAttr(arg.getArgNumber(), "pyjit.param");
+              return !!function.getArgAttr(arg.getArgNumber(),
+                                           attribute::kParam);
             return members.contains(operand.getDefiningOp());
           }))
         members.insert(&op);
@@ -99,7 +102,7 @@ struct HoistParameters
     auto prepare = func::FuncOp::create(builder, function.getLoc(),
                                         (function.getName() + "_prepare").str(),
                                         builder.getFunctionType({}, {}));
-    for (StringRef name : {"pyjit.device", "pyjit.default_dtype"})
+    for (StringRef name : {attribute::kDevice, attribute::kDefaultDtype})
       if (Attribute attribute = function->getAttr(name))
         prepare->setAttr(name, attribute);
     Block *body = prepare.addEntryBlock();
@@ -123,17 +126,18 @@ struct HoistParameters
     prepare.setFunctionType(builder.getFunctionType(
         body->getArgumentTypes(), ValueRange(results).getTypes()));
     for (auto [i, input] : llvm::enumerate(inputs)) {
-      prepare.setArgAttr(i, "pyjit.input", builder.getI64IntegerAttr(input));
-      if (Attribute device = function.getArgAttr(input, "pyjit.device"))
-        prepare.setArgAttr(i, "pyjit.device", device);
+      prepare.setArgAttr(i, attribute::kInput,
+                         builder.getI64IntegerAttr(input));
+      if (Attribute device = function.getArgAttr(input, attribute::kDevice))
+        prepare.setArgAttr(i, attribute::kDevice, device);
     }
 
     for (auto [i, value] : llvm::enumerate(kept)) {
       unsigned number = function.getNumArguments();
-      SmallVector<NamedAttribute> attributes{
-          builder.getNamedAttr("pyjit.cached", builder.getI64IntegerAttr(i))};
+      SmallVector<NamedAttribute> attributes{builder.getNamedAttr(
+          attribute::kCached, builder.getI64IntegerAttr(i))};
       if (Attribute known = tssa::getKnownElements(value))
-        attributes.push_back(builder.getNamedAttr(tssa::kElements, known));
+        attributes.push_back(builder.getNamedAttr(attribute::kElements, known));
       (void)function.insertArgument(number, value.getType(),
                                     builder.getDictionaryAttr(attributes),
                                     value.getLoc());
@@ -148,7 +152,7 @@ struct HoistParameters
     for (auto function :
          llvm::make_early_inc_range(getOperation().getOps<func::FuncOp>()))
       if (!function.isExternal() && function.getBody().hasOneBlock() &&
-          !function->hasAttr("pyjit.kernel"))
+          !function->hasAttr(attribute::kKernel))
         hoist(function);
   }
 };

@@ -1,5 +1,6 @@
 //===- MergeLinears.cpp - Products that share an input --------------------===//
 
+#include "dialects/pyjit/IR/Attributes.h"
 #include "pyjit/Library/Passes.h"
 
 #include "Calls.h"
@@ -98,7 +99,7 @@ struct MergeLinears : pyjit::library::impl::MergeLinearsPassBase<MergeLinears> {
   using MergeLinearsPassBase::MergeLinearsPassBase;
 
   bool isCandidate(tssa::AtenOp op) {
-    if (op.getOverload() != "aten::linear" || op->hasAttr("pyjit.library"))
+    if (op.getOverload() != "aten::linear" || op->hasAttr(attribute::kLibrary))
       return false;
     Value input = tensorArgument(op, 0), weight = tensorArgument(op, 1);
     Value bias = tensorArgument(op, 2);

@@ -4,6 +4,7 @@
 //
 //===----------------------------------------------------------------------===//
 
+#include "dialects/pyjit/IR/Attributes.h"
 #include "pyjit/Library/Passes.h"
 
 #include "Calls.h"
@@ -132,7 +133,7 @@ struct PlanEpilogues
       product = access.getSource();
     }
     auto call = product.getDefiningOp<tssa::AtenOp>();
-    if (!call || call->hasAttr("pyjit.library") || !onlyFor(product, op))
+    if (!call || call->hasAttr(attribute::kLibrary) || !onlyFor(product, op))
       return;
     OpBuilder builder(op);
     CallBuilder calls(builder, op.getLoc());

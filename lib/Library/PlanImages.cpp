@@ -5,6 +5,7 @@
 //
 //===----------------------------------------------------------------------===//
 
+#include "dialects/pyjit/IR/Attributes.h"
 #include "pyjit/Library/Passes.h"
 
 #include "Calls.h"
@@ -79,7 +80,7 @@ std::optional<Image> Image::match(tssa::AtenOp op) {
   Value input = tensorArgument(op, 0), weight = tensorArgument(op, 1);
   Value bias = tensorArgument(op, 2);
   if (!input || !weight || typeOf(input).getRank() != 4 ||
-      op->hasAttr("pyjit.library") ||
+      op->hasAttr(attribute::kLibrary) ||
       !isHalf(typeOf(weight).getElementType()) ||
       !typeOf(op.getResult(0)).hasStaticShape() ||
       typeOf(op.getResult(0)).getNumElements() == 0 ||

@@ -5,6 +5,7 @@
 //
 //===----------------------------------------------------------------------===//
 
+#include "dialects/pyjit/IR/Attributes.h"
 #include "pyjit/Library/Passes.h"
 
 #include "Calls.h"
@@ -44,7 +45,7 @@ struct PlanLosses : pyjit::library::impl::PlanLossesPassBase<PlanLosses> {
     if (!softmax || softmax.getOverload() != "aten::log_softmax.int" ||
         onlyUser(rows) != op || tensorArgument(op, 2) || !target ||
         !reduction || !ignored || op->getNumResults() != 2 ||
-        !op.getResult(1).use_empty() || op->hasAttr("pyjit.library"))
+        !op.getResult(1).use_empty() || op->hasAttr(attribute::kLibrary))
       return std::nullopt;
     Value x = tensorArgument(softmax, 0);
     RankedTensorType type = typeOf(rows);

@@ -16,6 +16,7 @@
 
 #include "Npy.h"
 #include "Safetensors.h"
+#include "dialects/pyjit/IR/Attributes.h"
 
 #include "dialects/cudagraph/IR/CudaGraph.h"
 #include "pyjit-rt/HostExecutor.h"
@@ -272,7 +273,7 @@ void moveToDevice(ModuleOp module, const compiler::Target &target) {
     return;
   for (auto function : module.getOps<func::FuncOp>())
     if (!function.isExternal())
-      function->setAttr("pyjit.device",
+      function->setAttr(attribute::kDevice,
                         StringAttr::get(module.getContext(), device));
 }
 

@@ -1,6 +1,7 @@
 //===- IndirectParams.cpp - Kernels that find their buffers in a table ----===//
 
 #include "dialects/cudagraph/Transforms/Passes.h"
+#include "dialects/pyjit/IR/Attributes.h"
 
 #include "mlir/IR/SymbolTable.h"
 
@@ -30,7 +31,7 @@ struct IndirectParams
                               false);
       for (int64_t i : indirect)
         flags[i] = true;
-      version->setAttr("pyjit.indirect",
+      version->setAttr(attribute::kIndirect,
                        DenseBoolArrayAttr::get(&getContext(), flags));
       symbols.insert(version, std::next(Block::iterator(kernel)));
     }

@@ -1,6 +1,7 @@
 //===- Select.cpp - Which ways to launch are worth measuring --------------===//
 
 #include "dialects/cudagraph/Transforms/Passes.h"
+#include "dialects/pyjit/IR/Attributes.h"
 
 namespace pyjit::cudagraph {
 #define GEN_PASS_DEF_SELECTPASS
@@ -38,7 +39,7 @@ struct Select : cudagraph::impl::SelectPassBase<Select> {
     });
     SmallVector<StringRef> variants{stringifyVariant(Variant::plain)};
     // A prepare program runs when parameters change, hardly ever.
-    if (program->hasAttr("pyjit.inputs"))
+    if (program->hasAttr(attribute::kInputs))
       graphs = indirect = false;
     if (graphs && copied <= maxCopyBytes)
       variants.push_back(stringifyVariant(Variant::copy));

@@ -5,6 +5,7 @@
 //
 //===----------------------------------------------------------------------===//
 
+#include "dialects/pyjit/IR/Attributes.h"
 #include "dialects/refgraph/Transforms/Passes.h"
 #include "dialects/refgraph/Transforms/RecordPlan.h"
 #include "mlir/IR/Builders.h"
@@ -92,7 +93,7 @@ static void cloneNeeded(Block &block, const RecordPlan &plan,
     if (!branch) {
       Operation *copy = builder.clone(op, mapping);
       if (plan.mustRun(&op))
-        copy->setAttr(pyjit::operators::kMustRun, builder.getUnitAttr());
+        copy->setAttr(pyjit::attribute::kMustRun, builder.getUnitAttr());
       continue;
     }
     auto copy = IfOp::create(builder, op.getLoc(), branch.getResultTypes(),
@@ -129,7 +130,7 @@ static void extractGraph(TraceOp trace, const RecordPlan &plan) {
       builder.getDenseI64ArrayAttr(plan.updates), getParams(plan, builder),
       getHolds(plan, builder), getSymbols(plan, builder));
   if (TypeAttr type = getDefaultType(trace))
-    graph->setAttr("pyjit.default_dtype", type);
+    graph->setAttr(pyjit::attribute::kDefaultDtype, type);
   Block *body = &graph.getBody().emplaceBlock();
   IRMapping mapping;
   llvm::DenseMap<Value, Value> arguments;

@@ -1,6 +1,7 @@
 //===- KnownElements.cpp - Tensors whose elements are known ---------------===//
 
 #include "dialects/tssa/IR/KnownElements.h"
+#include "dialects/pyjit/IR/Attributes.h"
 
 #include "dialects/tssa/IR/TSSA.h"
 
@@ -34,6 +35,6 @@ DenseI64ArrayAttr tssa::getKnownElements(Value tensor) {
   auto function =
       dyn_cast<FunctionOpInterface>(argument.getOwner()->getParentOp());
   return function ? function.getArgAttrOfType<DenseI64ArrayAttr>(
-                        argument.getArgNumber(), kElements)
+                        argument.getArgNumber(), attribute::kElements)
                   : DenseI64ArrayAttr();
 }

@@ -8,10 +8,6 @@
 
 namespace pyjit::tssa {
 
-/// The argument attribute of a function that lists the elements of a tensor of
-/// a few integers, in any order: a constant of the program.
-inline constexpr llvm::StringLiteral kElements = "pyjit.elements";
-
 /// Every element of `tensor` is one of these; null if nothing is known. Looks
 /// through copies and views, which show no others.
 mlir::DenseI64ArrayAttr getKnownElements(mlir::Value tensor);

@@ -1,6 +1,7 @@
 //===- TSSA.cpp - the tssa dialect ----------------------------------------===//
 
 #include "dialects/tssa/IR/TSSA.h"
+#include "dialects/pyjit/IR/Attributes.h"
 #include "dialects/tssa/IR/Views.h"
 #include "mlir/IR/Builders.h"
 #include "mlir/IR/DialectImplementation.h"
@@ -242,7 +243,7 @@ void AtenOp::getEffects(
   // An overload that is not in the table may do anything.
   if (info && info->kind != operators::OperatorClass::Random &&
       info->kind != operators::OperatorClass::Dynamic) {
-    if ((*this)->hasAttr(operators::kMustRun))
+    if ((*this)->hasAttr(attribute::kMustRun))
       effects.emplace_back(MemoryEffects::Write::get(), Errors::get());
     return;
   }

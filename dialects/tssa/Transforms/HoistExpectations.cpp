@@ -6,6 +6,7 @@
 //
 //===----------------------------------------------------------------------===//
 
+#include "dialects/pyjit/IR/Attributes.h"
 #include "dialects/tssa/Transforms/Passes.h"
 
 #include "pyjit/Operators/CallArguments.h"
@@ -76,7 +77,7 @@ struct HoistExpectations
     : pyjit::tssa::impl::HoistExpectationsPassBase<HoistExpectations> {
   void runOnOperation() override {
     func::FuncOp function = getOperation();
-    if (function.isExternal() || function->hasAttr("pyjit.kernel"))
+    if (function.isExternal() || function->hasAttr(attribute::kKernel))
       return;
     Block &block = function.front();
     SmallVector<ExpectOp> expectations(block.getOps<ExpectOp>());

@@ -9,6 +9,7 @@
 //===----------------------------------------------------------------------===//
 
 #include "RepetitionProof.h"
+#include "dialects/pyjit/IR/Attributes.h"
 
 #include "dialects/tssa/IR/Views.h"
 
@@ -214,7 +215,7 @@ bool RepetitionProver::matchJoin(Repetition &found, const Item &item,
                                  Collection &made) {
   auto join = dyn_cast<AtenOp>(item.op);
   if (!join || join->getNumResults() != 1 || join.getMutates() ||
-      join->hasAttr("pyjit.library") || join.getArgs().size() != 2)
+      join->hasAttr(attribute::kLibrary) || join.getArgs().size() != 2)
     return false;
   bool isCat = join.getOverload() == "aten::cat";
   auto dim = dyn_cast<IntegerAttr>(join.getArgs()[1]);

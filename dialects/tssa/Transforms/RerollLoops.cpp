@@ -7,6 +7,7 @@
 //
 //===----------------------------------------------------------------------===//
 
+#include "dialects/pyjit/IR/Attributes.h"
 #include "dialects/tssa/Transforms/Passes.h"
 
 #include "Repetition.h"
@@ -415,13 +416,13 @@ struct RerollLoops : pyjit::tssa::impl::RerollLoopsPassBase<RerollLoops> {
 
   void runOnOperation() override {
     func::FuncOp function = getOperation();
-    if (function.isExternal() || function->hasAttr("pyjit.kernel") ||
+    if (function.isExternal() || function->hasAttr(pyjit::attribute::kKernel) ||
         !function.getBody().hasOneBlock())
       return;
     // What is prepared from parameters may be opaque (packed weights): it has
     // no elements that a loop could leave in a larger tensor.
     for (unsigned i = 0; i < function.getNumArguments(); ++i)
-      if (function.getArgAttr(i, "pyjit.input"))
+      if (function.getArgAttr(i, pyjit::attribute::kInput))
         return;
     reroll(function.front());
   }

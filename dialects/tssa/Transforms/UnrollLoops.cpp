@@ -6,6 +6,7 @@
 //
 //===----------------------------------------------------------------------===//
 
+#include "dialects/pyjit/IR/Attributes.h"
 #include "dialects/tssa/Transforms/Passes.h"
 
 #include "mlir/IR/IRMapping.h"
@@ -71,7 +72,7 @@ bool unroll(scf::ForOp loop) {
 struct UnrollLoops : pyjit::tssa::impl::UnrollLoopsPassBase<UnrollLoops> {
   void runOnOperation() override {
     func::FuncOp function = getOperation();
-    if (function->hasAttr("pyjit.kernel"))
+    if (function->hasAttr(pyjit::attribute::kKernel))
       return;
     // Inner loops first, so that they are unrolled once.
     SmallVector<scf::ForOp> loops;

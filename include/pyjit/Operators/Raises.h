@@ -20,10 +20,6 @@ Raising lookupRaising(llvm::StringRef overload);
 /// though nothing uses its result. `element`: the element type of its result.
 bool mayRaise(llvm::StringRef overload, mlir::Type element);
 
-/// The attribute (of refgraph.tensor_op and tssa.aten) of such a call. It may
-/// move, but not go, whatever becomes of the users of its result.
-inline constexpr llvm::StringLiteral kMustRun = "pyjit.must_run";
-
 } // namespace pyjit::operators
 
 #endif // PYJIT_OPERATORS_RAISES_H

@@ -2,6 +2,7 @@
 
 #include "pyjit/Codegen/PTX/Compile.h"
 #include "DeviceMath.h"
+#include "dialects/pyjit/IR/Attributes.h"
 #include "mlir/Dialect/Func/IR/FuncOps.h"
 #include "pyjit/Codegen/MachineCode.h"
 #include "llvm/IR/IRBuilder.h"
@@ -71,19 +72,19 @@ static KernelCode launchOf(mlir::func::FuncOp declaration) {
       out[i] = attr && i < unsigned(attr.size()) ? attr[i] : 1;
   };
   code.function = declaration.getName();
-  code.name =
-      declaration->getAttrOfType<mlir::StringAttr>("pyjit.symbol").getValue();
-  three("pyjit.grid", code.grid);
-  three("pyjit.block", code.block);
+  code.name = declaration->getAttrOfType<mlir::StringAttr>(attribute::kSymbol)
+                  .getValue();
+  three(attribute::kGrid, code.grid);
+  three(attribute::kBlock, code.block);
   if (auto shared =
-          declaration->getAttrOfType<mlir::IntegerAttr>("pyjit.shared"))
+          declaration->getAttrOfType<mlir::IntegerAttr>(attribute::kShared))
     code.sharedBytes = shared.getInt();
   if (auto indirect = declaration->getAttrOfType<mlir::DenseBoolArrayAttr>(
-          "pyjit.indirect"))
+          attribute::kIndirect))
     code.indirect.assign(indirect.asArrayRef().begin(),
                          indirect.asArrayRef().end());
-  if (auto aligned =
-          declaration->getAttrOfType<mlir::DenseI32ArrayAttr>("pyjit.align"))
+  if (auto aligned = declaration->getAttrOfType<mlir::DenseI32ArrayAttr>(
+          attribute::kAlign))
     code.alignment.assign(aligned.asArrayRef().begin(),
                           aligned.asArrayRef().end());
   return code;
@@ -116,7 +117,7 @@ Expected<Code> compileKernels(mlir::ModuleOp module, const Target &target) {
     return machine.takeError();
   Code code;
   for (auto function : module.getOps<mlir::func::FuncOp>())
-    if (function->hasAttr("pyjit.symbol"))
+    if (function->hasAttr(attribute::kSymbol))
       code.kernels.push_back(launchOf(function));
   mlir::ModuleOp kernels;
   for (auto nested : module.getOps<mlir::ModuleOp>())
@@ -140,8 +141,9 @@ Expected<Code> compileKernels(mlir::ModuleOp module, const Target &target) {
       threads += (threads.empty() ? "" : ",") + std::to_string(n);
     function->addFnAttr("nvvm.reqntid", threads);
     function->addFnAttr(Attribute::NoUnwind);
-    auto schedule = module.lookupSymbol(kernel.function)
-                        ->getAttrOfType<mlir::DictionaryAttr>("pyjit.schedule");
+    auto schedule =
+        module.lookupSymbol(kernel.function)
+            ->getAttrOfType<mlir::DictionaryAttr>(attribute::kSchedule);
     if (auto blocks = schedule ? schedule.getAs<mlir::IntegerAttr>("blocks")
                                : mlir::IntegerAttr())
       function->addFnAttr("nvvm.minctasm", std::to_string(blocks.getInt()));

@@ -1,6 +1,7 @@
 //===- EmitKernelsPass.cpp - Kernels on tensors to one thread's work ------===//
 
 #include "Emitter.h"
+#include "dialects/pyjit/IR/Attributes.h"
 #include "mlir/Dialect/Linalg/IR/Linalg.h"
 #include "mlir/Dialect/Math/IR/Math.h"
 #include "mlir/Dialect/Vector/IR/VectorOps.h"
@@ -85,23 +86,24 @@ struct EmitKernelsPass : impl::PtxEmitKernelsBase<EmitKernelsPass> {
       frame.function =
           func::FuncOp::create(b, kernel.getLoc(), readableName(kernel),
                                b.getFunctionType(pointers, {}));
-      frame.function->setAttr("pyjit.entry", b.getUnitAttr());
+      frame.function->setAttr(attribute::kEntry, b.getUnitAttr());
       emitBody(frame);
       if (failed(declareEntry(kernel, frame, b)))
         return failure();
     } else {
-      kernel->setAttr("pyjit.symbol", b.getStringAttr(""));
-      kernel->setAttr("pyjit.grid", b.getDenseI32ArrayAttr({0, 1, 1}));
+      kernel->setAttr(attribute::kSymbol, b.getStringAttr(""));
+      kernel->setAttr(attribute::kGrid, b.getDenseI32ArrayAttr({0, 1, 1}));
     }
     kernel->setAttr(
-        "pyjit.block",
+        attribute::kBlock,
         b.getDenseI32ArrayAttr({static_cast<int32_t>(schedule.threads), 1, 1}));
-    kernel->setAttr("pyjit.shared", b.getI32IntegerAttr(0));
-    kernel->setAttr("pyjit.align",
+    kernel->setAttr(attribute::kShared, b.getI32IntegerAttr(0));
+    kernel->setAttr(attribute::kAlign,
                     b.getDenseI32ArrayAttr(SmallVector<int32_t>(
                         frame.reliedOn.begin(), frame.reliedOn.end())));
-    kernel->setAttr("pyjit.indirect", b.getDenseBoolArrayAttr(frame.indirect));
-    kernel->setAttr("pyjit.schedule", schedule.toAttr(b.getContext()));
+    kernel->setAttr(attribute::kIndirect,
+                    b.getDenseBoolArrayAttr(frame.indirect));
+    kernel->setAttr(attribute::kSchedule, schedule.toAttr(b.getContext()));
     kernel.eraseBody();
     kernel.setPrivate();
     return success();
@@ -111,7 +113,8 @@ struct EmitKernelsPass : impl::PtxEmitKernelsBase<EmitKernelsPass> {
   LogicalResult findSchedule(func::FuncOp kernel, const Domain &domain,
                              Schedule &schedule) {
     std::string reason;
-    if (auto given = kernel->getAttrOfType<DictionaryAttr>("pyjit.schedule")) {
+    if (auto given =
+            kernel->getAttrOfType<DictionaryAttr>(attribute::kSchedule)) {
       auto parsed = Schedule::fromAttr(given, reason);
       if (!parsed)
         return kernel.emitError("the schedule of '")
@@ -135,9 +138,11 @@ struct EmitKernelsPass : impl::PtxEmitKernelsBase<EmitKernelsPass> {
     frame.indirect.resize(count, false);
     frame.alignment.resize(count, 16);
     frame.reliedOn.resize(count, 1);
-    if (auto mask = kernel->getAttrOfType<DenseBoolArrayAttr>("pyjit.indirect"))
+    if (auto mask =
+            kernel->getAttrOfType<DenseBoolArrayAttr>(attribute::kIndirect))
       frame.indirect.assign(mask.asArrayRef().begin(), mask.asArrayRef().end());
-    if (auto known = kernel->getAttrOfType<DenseI32ArrayAttr>("pyjit.align"))
+    if (auto known =
+            kernel->getAttrOfType<DenseI32ArrayAttr>(attribute::kAlign))
       frame.alignment.assign(known.asArrayRef().begin(),
                              known.asArrayRef().end());
     if (frame.indirect.size() != count || frame.alignment.size() != count)
@@ -186,14 +191,15 @@ struct EmitKernelsPass : impl::PtxEmitKernelsBase<EmitKernelsPass> {
     frame.function.setType(b.getFunctionType(
         frame.function.getBody().front().getArgumentTypes(), {}));
     if (frame.symbols != 0)
-      kernel->setAttr("pyjit.reads_symbols",
+      kernel->setAttr(attribute::kReadsSymbols,
                       b.getI64IntegerAttr(frame.symbols));
     if (!number)
-      kernel->setAttr("pyjit.blocks",
+      kernel->setAttr(attribute::kBlocks,
                       operators::makeSizeArgument(frame.blocks));
     int32_t blocks = number ? number.getValue() : 1;
-    kernel->setAttr("pyjit.symbol", b.getStringAttr(frame.function.getName()));
-    kernel->setAttr("pyjit.grid", b.getDenseI32ArrayAttr({blocks, 1, 1}));
+    kernel->setAttr(attribute::kSymbol,
+                    b.getStringAttr(frame.function.getName()));
+    kernel->setAttr(attribute::kGrid, b.getDenseI32ArrayAttr({blocks, 1, 1}));
     if (frame.sharedBytes != 0) {
       b.setInsertionPoint(frame.function);
       auto bytes = LLVM::LLVMArrayType::get(b.getI8Type(), frame.sharedBytes);

@@ -1,5 +1,6 @@
 //===- LowerKernels.cpp - Emitted GPU kernels to the LLVM dialect ---------===//
 
+#include "dialects/pyjit/IR/Attributes.h"
 #include "mlir/Dialect/ControlFlow/IR/ControlFlow.h"
 #include "mlir/Dialect/Func/IR/FuncOps.h"
 #include "mlir/Dialect/LLVMIR/LLVMDialect.h"
@@ -98,7 +99,7 @@ struct LowerKernelsPass : impl::PtxLowerKernelsBase<LowerKernelsPass> {
     }
     SmallVector<func::FuncOp> functions(kernels.getOps<func::FuncOp>());
     for (func::FuncOp function : functions) {
-      if (function.isExternal() || !function->hasAttr("pyjit.entry"))
+      if (function.isExternal() || !function->hasAttr(attribute::kEntry))
         continue;
       b.setInsertionPointToEnd(kernels.getBody());
       Location loc = function.getLoc();

@@ -8,6 +8,7 @@
 //
 //===----------------------------------------------------------------------===//
 
+#include "dialects/pyjit/IR/Attributes.h"
 #include "mlir/Dialect/Arith/IR/Arith.h"
 #include "mlir/Dialect/Func/IR/FuncOps.h"
 #include "mlir/Dialect/Linalg/IR/Linalg.h"
@@ -62,7 +63,7 @@ public:
     function =
         func::FuncOp::create(b, from.getLoc(), name, b.getFunctionType({}, {}));
     function.setPrivate();
-    function->setAttr("pyjit.kernel", b.getUnitAttr());
+    function->setAttr(attribute::kKernel, b.getUnitAttr());
     block = function.addEntryBlock();
     b.setInsertionPointToStart(block);
   }
@@ -271,7 +272,8 @@ struct SplitReductionsPass : impl::PtxSplitReductionsBase<SplitReductionsPass> {
             return isa<func::CallOp>(use.getUser());
           }))
         return {};
-    if (kernel->hasAttr("pyjit.schedule") || kernel->hasAttr("pyjit.indirect"))
+    if (kernel->hasAttr(attribute::kSchedule) ||
+        kernel->hasAttr(attribute::kIndirect))
       return {};
     SmallVector<linalg::GenericOp> first = firstReductions(kernel);
     if (!llvm::all_of(first, [&](linalg::GenericOp op) {
@@ -402,7 +404,7 @@ struct SplitReductionsPass : impl::PtxSplitReductionsBase<SplitReductionsPass> {
     ModuleOp module = getOperation();
     SmallVector<func::FuncOp> kernels;
     for (auto function : module.getOps<func::FuncOp>())
-      if (function->hasAttr("pyjit.kernel") && !function.isExternal())
+      if (function->hasAttr(attribute::kKernel) && !function.isExternal())
         kernels.push_back(function);
     while (!kernels.empty()) {
       func::FuncOp kernel = kernels.pop_back_val();

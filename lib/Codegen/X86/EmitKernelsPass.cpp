@@ -1,6 +1,7 @@
 //===- EmitKernelsPass.cpp - Kernels on tensors to loops over vectors -----===//
 
 #include "EmitKernel.h"
+#include "dialects/pyjit/IR/Attributes.h"
 #include "mlir/Dialect/Arith/IR/Arith.h"
 #include "mlir/Dialect/LLVMIR/LLVMDialect.h"
 #include "mlir/Dialect/SCF/IR/SCF.h"
@@ -40,14 +41,14 @@ struct EmitKernelsPass : impl::X86EmitKernelsBase<EmitKernelsPass> {
     auto emitted =
         func::FuncOp::create(b, kernel.getLoc(), kernel.getName(), type);
     if (emitKernel(emitted, graph, schedule, body.inputs))
-      kernel->setAttr("pyjit.reads_symbols", b.getUnitAttr());
+      kernel->setAttr(attribute::kReadsSymbols, b.getUnitAttr());
 
     auto setNumber = [&](StringRef name, int64_t value, AffineExpr symbolic) {
       kernel->setAttr(name, symbolic ? operators::makeSizeArgument(symbolic)
                                      : b.getI64IntegerAttr(value));
     };
-    setNumber("pyjit.work", schedule.work, schedule.symbolicWork);
-    setNumber("pyjit.grain", schedule.grain, schedule.symbolicGrain);
+    setNumber(attribute::kWork, schedule.work, schedule.symbolicWork);
+    setNumber(attribute::kGrain, schedule.grain, schedule.symbolicGrain);
     kernel.eraseBody();
     kernel.setPrivate();
     return success();

@@ -9,6 +9,7 @@
 //
 //===----------------------------------------------------------------------===//
 
+#include "dialects/pyjit/IR/Attributes.h"
 #include "pyjit/Conversion/RefGraphToTSSA/Passes.h"
 
 #include "Converter.h"
@@ -126,14 +127,14 @@ LogicalResult Converter::findDevice() {
 /// States what is not plain computation on the program's device. Numbers of the
 /// CPU (tensors of rank 0) may be read by any operator, as in eager.
 void Converter::placeCall(refgraph::TensorOp op, tssa::AtenOp call) {
-  if (Attribute must = op->getAttr(operators::kMustRun))
-    call->setAttr(operators::kMustRun, must);
+  if (Attribute must = op->getAttr(attribute::kMustRun))
+    call->setAttr(attribute::kMustRun, must);
   if (device.empty())
     return;
   bool library = false;
   for (Value result : op.getResults())
     if (deviceOf(result) != device) {
-      call->setAttr("pyjit.device", builder.getStringAttr("cpu"));
+      call->setAttr(attribute::kDevice, builder.getStringAttr("cpu"));
       library = true;
     }
   bool anyOnDevice = false;
@@ -145,7 +146,7 @@ void Converter::placeCall(refgraph::TensorOp op, tssa::AtenOp call) {
   // A move between devices is no computation.
   library |= !op.getInputs().empty() && !anyOnDevice;
   if (library)
-    call->setAttr("pyjit.library", builder.getUnitAttr());
+    call->setAttr(attribute::kLibrary, builder.getUnitAttr());
 }
 
 LogicalResult Converter::run() {
@@ -175,22 +176,22 @@ LogicalResult Converter::run() {
        llvm::zip(body.getArguments(), entry->getArguments()))
     handles[recorded] = handle;
   if (ArrayAttr symbols = graph.getSymbolsAttr())
-    function->setAttr("pyjit.symbols", symbols);
+    function->setAttr(attribute::kSymbols, symbols);
   if (auto params = graph->getAttrOfType<DenseI64ArrayAttr>("params"))
     for (int64_t number : params.asArrayRef())
-      function.setArgAttr(number, "pyjit.param", builder.getUnitAttr());
+      function.setArgAttr(number, attribute::kParam, builder.getUnitAttr());
   if (ArrayAttr holds = graph.getHoldsAttr())
     for (auto entry : holds.getAsRange<DenseI64ArrayAttr>())
       function.setArgAttr(
-          entry[0], tssa::kElements,
+          entry[0], attribute::kElements,
           builder.getDenseI64ArrayAttr(entry.asArrayRef().drop_front()));
-  if (Attribute type = graph->getAttr("pyjit.default_dtype"))
-    function->setAttr("pyjit.default_dtype", type);
+  if (Attribute type = graph->getAttr(attribute::kDefaultDtype))
+    function->setAttr(attribute::kDefaultDtype, type);
   if (!device.empty()) {
-    function->setAttr("pyjit.device", builder.getStringAttr(device));
+    function->setAttr(attribute::kDevice, builder.getStringAttr(device));
     for (BlockArgument arg : body.getArguments())
       if (deviceOf(arg) != device)
-        function.setArgAttr(arg.getArgNumber(), "pyjit.device",
+        function.setArgAttr(arg.getArgNumber(), attribute::kDevice,
                             builder.getStringAttr(deviceOf(arg)));
   }
 

@@ -1,5 +1,6 @@
 //===- TSSAToCudaGraph.cpp - From planned functions to launch programs ----===//
 
+#include "dialects/pyjit/IR/Attributes.h"
 #include "pyjit/Conversion/TSSAToCudaGraph/Passes.h"
 
 #include "Converter.h"
@@ -26,10 +27,10 @@ void LaunchConverter::declareInputs() {
   int64_t inputs = 0;
   for (BlockArgument arg : function.getArguments()) {
     unsigned i = arg.getArgNumber();
-    auto cached = function.getArgAttrOfType<IntegerAttr>(i, "pyjit.cached");
-    auto device = function.getArgAttrOfType<StringAttr>(i, "pyjit.device");
+    auto cached = function.getArgAttrOfType<IntegerAttr>(i, attribute::kCached);
+    auto device = function.getArgAttrOfType<StringAttr>(i, attribute::kDevice);
     bool host = device && device.getValue() == "cpu";
-    bool stable = cached || function.getArgAttr(i, "pyjit.param");
+    bool stable = cached || function.getArgAttr(i, attribute::kParam);
     buffers.map(
         arg, ExternalOp::create(builder, arg.getLoc(),
                                 typeOf(arg, host ? Space::host : Space::device),
@@ -84,7 +85,7 @@ LogicalResult LaunchConverter::convert(tssa::AtenOp op) {
     inputs[operand] = clone.getResult(0);
     buffers.map(version, inputs[operand]);
   }
-  auto device = op->getAttrOfType<StringAttr>("pyjit.device");
+  auto device = op->getAttrOfType<StringAttr>(attribute::kDevice);
   Space space =
       device && device.getValue() == "cpu" ? Space::host : Space::device;
   auto fresh = op.getResults().drop_back(mutates.size());
@@ -252,18 +253,19 @@ Value LaunchConverter::giveBack(Value value) {
 LogicalResult LaunchConverter::run() {
   if (!function.getBody().hasOneBlock())
     return function.emitError("only structured functions can be launched");
-  auto device = function->getAttrOfType<StringAttr>("pyjit.device");
+  auto device = function->getAttrOfType<StringAttr>(attribute::kDevice);
   program = ProgramOp::create(builder, function.getLoc(), function.getName(),
                               device.getValue(), IntegerAttr(), ArrayAttr());
   // How the prepare program finds its inputs.
   SmallVector<int64_t> sources;
   for (unsigned i = 0; i < function.getNumArguments(); ++i)
-    if (auto input = function.getArgAttrOfType<IntegerAttr>(i, "pyjit.input"))
+    if (auto input =
+            function.getArgAttrOfType<IntegerAttr>(i, attribute::kInput))
       sources.push_back(input.getInt());
   if (!sources.empty())
-    program->setAttr("pyjit.inputs", builder.getDenseI64ArrayAttr(sources));
-  if (Attribute symbols = function->getAttr("pyjit.symbols"))
-    program->setAttr("pyjit.symbols", symbols);
+    program->setAttr(attribute::kInputs, builder.getDenseI64ArrayAttr(sources));
+  if (Attribute symbols = function->getAttr(attribute::kSymbols))
+    program->setAttr(attribute::kSymbols, symbols);
   builder.setInsertionPointToStart(&program.getBody().emplaceBlock());
   declareInputs();
   if (failed(convert(function.front())))
@@ -327,7 +329,7 @@ void tellAlignments(ModuleOp module) {
     auto kernel = module.lookupSymbol<func::FuncOp>(name);
     if (!kernel || llvm::all_of(alignments, [](int32_t n) { return n >= 16; }))
       continue;
-    kernel->setAttr("pyjit.align",
+    kernel->setAttr(attribute::kAlign,
                     DenseI32ArrayAttr::get(module.getContext(), alignments));
   }
 }
@@ -337,8 +339,8 @@ struct ConvertTSSAToCudaGraph
   void runOnOperation() override {
     for (auto function :
          llvm::make_early_inc_range(getOperation().getOps<func::FuncOp>())) {
-      if (!function->hasAttr("pyjit.device") ||
-          function->hasAttr("pyjit.kernel"))
+      if (!function->hasAttr(attribute::kDevice) ||
+          function->hasAttr(attribute::kKernel))
         continue;
       if (failed(LaunchConverter(function).run()))
         return signalPassFailure();

@@ -8,6 +8,7 @@
 //===----------------------------------------------------------------------===//
 
 #include "Lowering.h"
+#include "dialects/pyjit/IR/Attributes.h"
 #include "dialects/tssa/IR/Views.h"
 #include "mlir/Dialect/Arith/IR/Arith.h"
 #include "mlir/Dialect/Linalg/IR/Linalg.h"
@@ -258,7 +259,7 @@ bool Batcher::run() {
 
 struct BatchLoopsPass : impl::BatchLoopsBase<BatchLoopsPass> {
   void runOnOperation() override {
-    if (getOperation()->hasAttr("pyjit.kernel"))
+    if (getOperation()->hasAttr(attribute::kKernel))
       return;
     SmallVector<scf::ForOp> loops;
     getOperation().walk([&](scf::ForOp loop) {

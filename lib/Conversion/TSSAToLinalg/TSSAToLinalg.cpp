@@ -3,6 +3,7 @@
 #include "EmitScalar.h"
 #include "Lowering.h"
 #include "Structured.h"
+#include "dialects/pyjit/IR/Attributes.h"
 #include "dialects/tssa/IR/Views.h"
 #include "mlir/Dialect/Arith/IR/Arith.h"
 #include "mlir/Dialect/Linalg/IR/Linalg.h"
@@ -172,19 +173,20 @@ static operators::CallPlace findPlace(OpBuilder &b, ValueRange operands) {
   operators::CallPlace place;
   if (!function)
     return place;
-  if (auto type = function->getAttrOfType<TypeAttr>("pyjit.default_dtype"))
+  if (auto type = function->getAttrOfType<TypeAttr>(attribute::kDefaultDtype))
     place.defaultFloat = type.getValue();
   // A device made of software has the CPU's library, and its roundings.
-  auto device = function->getAttrOfType<StringAttr>("pyjit.device");
+  auto device = function->getAttrOfType<StringAttr>(attribute::kDevice);
   place.onDevice = device && device.getValue() != "cpu";
   place.hostOperands.resize(operands.size());
   for (auto [i, operand] : llvm::enumerate(operands)) {
     auto arg = dyn_cast<BlockArgument>(operand);
     if (arg && arg.getOwner() == &function.front())
       place.hostOperands[i] =
-          function.getArgAttr(arg.getArgNumber(), "pyjit.device") != nullptr;
+          function.getArgAttr(arg.getArgNumber(), attribute::kDevice) !=
+          nullptr;
     else if (Operation *op = operand.getDefiningOp())
-      place.hostOperands[i] = op->hasAttr("pyjit.device");
+      place.hostOperands[i] = op->hasAttr(attribute::kDevice);
   }
   return place;
 }
@@ -372,7 +374,7 @@ struct ConvertPass : impl::ConvertTSSAToLinalgBase<ConvertPass> {
   LogicalResult lowerOne(Operation *op) {
     OpBuilder b(op);
     if (auto aten = dyn_cast<tssa::AtenOp>(op)) {
-      if (op->hasAttr("pyjit.library")) {
+      if (op->hasAttr(attribute::kLibrary)) {
         stays(aten, "it meets tensors of several devices");
         return success();
       }
@@ -403,7 +405,7 @@ struct ConvertPass : impl::ConvertTSSAToLinalgBase<ConvertPass> {
   }
 
   void runOnOperation() override {
-    if (getOperation()->hasAttr("pyjit.kernel"))
+    if (getOperation()->hasAttr(attribute::kKernel))
       return;
     shown.clear();
     doubled.clear();

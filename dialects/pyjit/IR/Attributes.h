@@ -1,0 +1,92 @@
+//===- Attributes.h - What stages tell each other ---------------*- C++ -*-===//
+//
+// The names of the `pyjit` dialect's attributes. Pyjit.cpp verifies where each
+// of them stands and of which kind it is.
+//
+//===----------------------------------------------------------------------===//
+
+#ifndef PYJIT_DIALECTS_PYJIT_IR_ATTRIBUTES_H
+#define PYJIT_DIALECTS_PYJIT_IR_ATTRIBUTES_H
+
+#include "llvm/ADT/StringRef.h"
+
+namespace pyjit::attribute {
+
+using Name = llvm::StringLiteral;
+
+//===----------------------------------------------------------------------===//
+// Of functions: what is compiled
+//===----------------------------------------------------------------------===//
+
+/// A string, "cuda:0": where the function's tensors are. Without it they are on
+/// the CPU. Of an argument and of a call: "cpu" where that one's are, all the
+/// same.
+inline constexpr Name kDevice = "pyjit.device";
+/// A type: what eager makes of Python's floats.
+inline constexpr Name kDefaultDtype = "pyjit.default_dtype";
+/// Arrays of two integers, an input and a dim of it (-1: it is a number
+/// itself): where each symbolic size is read.
+inline constexpr Name kSymbols = "pyjit.symbols";
+/// Integers: which inputs of the main program a prepare program reads.
+inline constexpr Name kInputs = "pyjit.inputs";
+
+//===----------------------------------------------------------------------===//
+// Of arguments
+//===----------------------------------------------------------------------===//
+
+/// Unit: a parameter, the same memory in each call.
+inline constexpr Name kParam = "pyjit.param";
+/// An integer: this output of the prepare program.
+inline constexpr Name kCached = "pyjit.cached";
+/// An integer: this input of the main program.
+inline constexpr Name kInput = "pyjit.input";
+/// Integers: the elements of a tensor of a few integers, in any order, which is
+/// a constant of the program.
+inline constexpr Name kElements = "pyjit.elements";
+
+//===----------------------------------------------------------------------===//
+// Of calls
+//===----------------------------------------------------------------------===//
+
+/// Unit: stays a library's call, whatever a kernel could do.
+inline constexpr Name kLibrary = "pyjit.library";
+/// Unit, of refgraph.tensor_op and tssa.aten: may raise because of its
+/// operands' values. It may move, but not go, whatever becomes of its result's
+/// users.
+inline constexpr Name kMustRun = "pyjit.must_run";
+
+//===----------------------------------------------------------------------===//
+// Of kernels: what a launch has to know
+//===----------------------------------------------------------------------===//
+
+/// Unit: the function is a kernel.
+inline constexpr Name kKernel = "pyjit.kernel";
+/// Integers or maps of the symbols, on the CPU: the size of the parallel range,
+/// and the smallest part of it that is worth a thread.
+inline constexpr Name kWork = "pyjit.work";
+inline constexpr Name kGrain = "pyjit.grain";
+/// Unit: a pointer to the symbols' values follows the buffers. An integer, on a
+/// GPU: so many of the values follow.
+inline constexpr Name kReadsSymbols = "pyjit.reads_symbols";
+/// A string: the function's name in a GPU's code.
+inline constexpr Name kSymbol = "pyjit.symbol";
+/// Three integers each: blocks, and threads of a block.
+inline constexpr Name kGrid = "pyjit.grid";
+inline constexpr Name kBlock = "pyjit.block";
+/// A map of the symbols: the number of blocks, where it differs between calls.
+inline constexpr Name kBlocks = "pyjit.blocks";
+/// An integer: bytes of dynamic shared memory.
+inline constexpr Name kShared = "pyjit.shared";
+/// Integers, one for each buffer: what the code relies on its address to be a
+/// multiple of.
+inline constexpr Name kAlign = "pyjit.align";
+/// Booleans, one for each buffer: the parameter points to the pointer.
+inline constexpr Name kIndirect = "pyjit.indirect";
+/// A dictionary: how a GPU's threads share the work (Codegen/PTX/Schedule.h).
+inline constexpr Name kSchedule = "pyjit.schedule";
+/// Unit, in the module of kernels: the driver launches this function.
+inline constexpr Name kEntry = "pyjit.entry";
+
+} // namespace pyjit::attribute
+
+#endif // PYJIT_DIALECTS_PYJIT_IR_ATTRIBUTES_H

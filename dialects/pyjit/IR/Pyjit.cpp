@@ -1,0 +1,120 @@
+//===- Pyjit.cpp - The dialect of attributes ------------------------------===//
+
+#include "dialects/pyjit/IR/Pyjit.h"
+#include "dialects/pyjit/IR/Attributes.h"
+
+#include "mlir/Dialect/Func/IR/FuncOps.h"
+#include "mlir/IR/BuiltinAttributes.h"
+#include "mlir/IR/SymbolTable.h"
+
+using namespace mlir;
+using namespace pyjit;
+
+#include "dialects/pyjit/IR/PyjitDialect.cpp.inc"
+
+void PyjitDialect::initialize() {}
+
+namespace {
+
+/// Where an attribute may stand.
+enum Places : unsigned { Function = 1, Argument = 2, Call = 4 };
+
+struct Rule {
+  llvm::StringLiteral name;
+  unsigned places;
+  bool (*fits)(Attribute value);
+  const char *expected;
+};
+
+bool isUnit(Attribute value) { return isa<UnitAttr>(value); }
+bool isString(Attribute value) { return isa<StringAttr>(value); }
+bool isInteger(Attribute value) { return isa<IntegerAttr>(value); }
+bool isIntegers(Attribute value) { return isa<DenseI64ArrayAttr>(value); }
+bool isBytes(Attribute value) { return isa<DenseI32ArrayAttr>(value); }
+bool isMap(Attribute value) {
+  auto map = dyn_cast<AffineMapAttr>(value);
+  return map && map.getValue().getNumResults() == 1;
+}
+bool isSize(Attribute value) { return isInteger(value) || isMap(value); }
+bool isThree(Attribute value) {
+  auto array = dyn_cast<DenseI32ArrayAttr>(value);
+  return array && array.size() == 3;
+}
+bool isSources(Attribute value) {
+  auto list = dyn_cast<ArrayAttr>(value);
+  return list && llvm::all_of(list, [](Attribute entry) {
+           auto source = dyn_cast<DenseI64ArrayAttr>(entry);
+           return source && source.size() == 2;
+         });
+}
+
+const Rule kRules[] = {
+    {attribute::kDevice, Function | Argument | Call, isString, "a string"},
+    {attribute::kDefaultDtype, Function,
+     [](Attribute value) { return isa<TypeAttr>(value); }, "a type"},
+    {attribute::kSymbols, Function, isSources, "arrays of an input and a dim"},
+    {attribute::kInputs, Function, isIntegers, "an array of i64"},
+    {attribute::kParam, Argument, isUnit, "no value"},
+    {attribute::kCached, Argument, isInteger, "an integer"},
+    {attribute::kInput, Argument, isInteger, "an integer"},
+    {attribute::kElements, Argument, isIntegers, "an array of i64"},
+    {attribute::kLibrary, Call, isUnit, "no value"},
+    {attribute::kMustRun, Call, isUnit, "no value"},
+    {attribute::kKernel, Function, isUnit, "no value"},
+    {attribute::kWork, Function, isSize, "an integer or a map of one result"},
+    {attribute::kGrain, Function, isSize, "an integer or a map of one result"},
+    {attribute::kReadsSymbols, Function,
+     [](Attribute value) { return isUnit(value) || isInteger(value); },
+     "no value or an integer"},
+    {attribute::kSymbol, Function, isString, "a string"},
+    {attribute::kGrid, Function, isThree, "an array of three i32"},
+    {attribute::kBlock, Function, isThree, "an array of three i32"},
+    {attribute::kBlocks, Function, isMap, "a map of one result"},
+    {attribute::kShared, Function, isInteger, "an integer"},
+    {attribute::kAlign, Function, isBytes, "an array of i32"},
+    {attribute::kIndirect, Function,
+     [](Attribute value) { return isa<DenseBoolArrayAttr>(value); },
+     "an array of i1"},
+    {attribute::kSchedule, Function,
+     [](Attribute value) { return isa<DictionaryAttr>(value); },
+     "a dictionary"},
+    {attribute::kEntry, Function, isUnit, "no value"},
+};
+
+LogicalResult verifyAttribute(Operation *op, NamedAttribute given,
+                              unsigned place, const char *placeName) {
+  const Rule *rule = llvm::find_if(
+      kRules, [&](const Rule &r) { return r.name == given.getName(); });
+  if (rule == std::end(kRules))
+    return op->emitError("'")
+           << given.getName().getValue() << "' is no attribute of pyjit's";
+  if (!(rule->places & place))
+    return op->emitError("'") << given.getName().getValue()
+                              << "' does not belong to " << placeName;
+  if (!rule->fits(given.getValue()))
+    return op->emitError("'") << given.getName().getValue() << "' takes "
+                              << rule->expected << ", not " << given.getValue();
+  return success();
+}
+
+} // namespace
+
+LogicalResult PyjitDialect::verifyOperationAttribute(Operation *op,
+                                                     NamedAttribute given) {
+  bool isFunction = isa<SymbolOpInterface>(op);
+  return verifyAttribute(op, given, isFunction ? Function : Call,
+                         isFunction ? "a function" : "a call");
+}
+
+LogicalResult PyjitDialect::verifyRegionArgAttribute(Operation *op, unsigned,
+                                                     unsigned,
+                                                     NamedAttribute given) {
+  return verifyAttribute(op, given, Argument, "an argument");
+}
+
+void pyjit::registerPyjitDialect(DialectRegistry &registry) {
+  registry.insert<PyjitDialect>();
+  registry.addExtension(+[](MLIRContext *context, func::FuncDialect *) {
+    context->getOrLoadDialect<PyjitDialect>();
+  });
+}
