@@ -30,6 +30,7 @@ BUILD = Path(os.environ.get("PYJIT_BUILD", ROOT / "build"))
 sys.path[:0] = [str(BUILD / "python"), str(ROOT / "test")]
 # Who answers a call would hang from the machine's load.
 os.environ.setdefault("PYJIT_COMPARE_WITH_EAGER", "0")
+os.environ.setdefault("PYJIT_VERIFY", "1")
 
 LIMIT = 300.0  # seconds for a batch
 

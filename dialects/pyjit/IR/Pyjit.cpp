@@ -101,7 +101,9 @@ LogicalResult verifyAttribute(Operation *op, NamedAttribute given,
 
 LogicalResult PyjitDialect::verifyOperationAttribute(Operation *op,
                                                      NamedAttribute given) {
-  bool isFunction = isa<SymbolOpInterface>(op);
+  // A graph of a record has no symbol of its own.
+  bool isFunction = isa<SymbolOpInterface>(op) ||
+                    op->hasTrait<OpTrait::IsIsolatedFromAbove>();
   return verifyAttribute(op, given, isFunction ? Function : Call,
                          isFunction ? "a function" : "a call");
 }

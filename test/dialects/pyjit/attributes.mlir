@@ -16,6 +16,9 @@ func.func @arguments(%x: tensor<4xf32> {pyjit.param, pyjit.device = "cpu"},
   %0 = tssa.aten "aten::relu"(%x) {pyjit.library, pyjit.must_run} : (tensor<4xf32>) -> tensor<4xf32>
   return %0 : tensor<4xf32>
 }
+refgraph.graph @graph(%x: !refgraph.tensor<[4], [1], f32, "cpu">) attributes {pyjit.default_dtype = f64} {
+  refgraph.yield %x : !refgraph.tensor<[4], [1], f32, "cpu">
+}
 
 // -----
 
