@@ -34,10 +34,13 @@ add_library(pyjit_llvm INTERFACE)
 set(pyjit_is_static
   $<OR:$<BOOL:${PYJIT_STATIC_LLVM}>,$<BOOL:$<TARGET_PROPERTY:PYJIT_LINK_STATIC_LLVM>>>)
 target_link_libraries(pyjit_llvm INTERFACE
-  "$<${pyjit_is_static}:${PYJIT_STATIC_LLVM_LIBRARIES}>"
-  "$<$<NOT:${pyjit_is_static}>:MLIR;LLVM>")
+  "$<BUILD_INTERFACE:$<${pyjit_is_static}:${PYJIT_STATIC_LLVM_LIBRARIES}>>"
+  "$<BUILD_INTERFACE:$<$<NOT:${pyjit_is_static}>:MLIR;LLVM>>"
+  "$<INSTALL_INTERFACE:MLIR;LLVM>")
 target_link_options(pyjit_llvm INTERFACE
-  "$<${pyjit_is_static}:${PYJIT_STATIC_LLVM_OPTIONS}>")
+  "$<BUILD_INTERFACE:$<${pyjit_is_static}:${PYJIT_STATIC_LLVM_OPTIONS}>>")
+
+install(TARGETS pyjit_llvm EXPORT PyJITTargets COMPONENT compiler)
 
 function(pyjit_link_static_llvm target)
   set_target_properties(${target} PROPERTIES PYJIT_LINK_STATIC_LLVM ON)

@@ -40,6 +40,7 @@ function(add_pyjit_library name)
   if(ARG_DEPENDS)
     add_dependencies(${name} ${ARG_DEPENDS})
   endif()
+  pyjit_install_library(${name})
 endfunction()
 
 # pyjit_tablegen(OUT.inc INPUT.td action...) adds a mlir-tblgen rule whose output
