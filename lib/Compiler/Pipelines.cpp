@@ -186,6 +186,12 @@ void registerPipelines() {
   add("pyjit-frontend",
       "A trace becomes guards, mock and a functional tensor program",
       buildFrontendPipeline);
+  add("pyjit-fuse",
+      "Functional tensor programs to kernels and library calls of the CPU",
+      buildFusePipeline);
+  add("pyjit-launch",
+      "Functional tensor programs to launch programs and kernels of a GPU",
+      buildLaunchPipeline);
   add("pyjit-cpu", "All stages, from a trace to machine code for the host",
       buildCpuPipeline);
   add("pyjit-cuda",

@@ -1,7 +1,6 @@
 //===- Pipeline.cpp - The fusion stage as one pipeline --------------------===//
 
 #include "mlir/IR/BuiltinOps.h"
-#include "mlir/Pass/PassRegistry.h"
 #include "mlir/Transforms/Passes.h"
 #include "pyjit/Conversion/TSSAToLinalg/Passes.h"
 #include "pyjit/Fusion/Passes.h"
@@ -29,9 +28,6 @@ void buildFusionPipeline(OpPassManager &pm, const FusionOptions &options) {
 void registerFusionPasses() {
   registerFusionGeneratedPasses();
   registerTSSAToLinalgPasses();
-  PassPipelineRegistration<>(
-      "pyjit-fuse", "Functional tensor programs to kernels and library calls",
-      [](OpPassManager &pm) { buildFusionPipeline(pm, {}); });
 }
 
 } // namespace pyjit::fusion

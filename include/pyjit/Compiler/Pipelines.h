@@ -46,8 +46,8 @@ void buildX86Pipeline(mlir::OpPassManager &manager,
 void buildCpuPipeline(mlir::OpPassManager &manager,
                       const CompileOptions &options);
 
-/// A functional tensor program of a device becomes a launch program and kernels
-/// on tensors.
+/// `pyjit-launch`: a functional tensor program of a device becomes a launch
+/// program and kernels on tensors.
 void buildLaunchPipeline(mlir::OpPassManager &manager,
                          const CompileOptions &options);
 /// `pyjit-ptx`: kernels become LLVM IR for NVIDIA GPUs.

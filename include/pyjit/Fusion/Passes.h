@@ -17,13 +17,14 @@ struct FusionOptions {
   int64_t reductionParts = 0;
 };
 
-/// Functional tensor programs to kernels and library calls (`pyjit-fuse`).
+/// Functional tensor programs to kernels and library calls: what `pyjit-fuse`
+/// and `pyjit-launch` have in common.
 void buildFusionPipeline(mlir::OpPassManager &pm, const FusionOptions &options);
 
 #define GEN_PASS_REGISTRATION
 #include "lib/Fusion/Passes.h.inc"
 
-/// Passes of lib/Fusion and lib/Conversion/TSSAToLinalg, and `pyjit-fuse`.
+/// Passes of lib/Fusion and lib/Conversion/TSSAToLinalg.
 void registerFusionPasses();
 
 } // namespace pyjit::fusion
