@@ -114,7 +114,7 @@ class Noise(TorchDispatchMode):
             mean.dim() == result.dim()
         ):  # of a layer; those of groups are of many elements
             far = torch.finfo(mean.dtype).eps * mean.double().abs() * rstd.double()
-            noise = noise + far.nan_to_num(0, 0, 0) * self.noise(result)
+            noise = noise + far.nan_to_num(0, 0, 0) * self.noise(result).sign()
         return (result.double() + noise).to(result.dtype), mean, rstd
 
     def zeros_moved(self, result: Any, args: Any) -> Any:
