@@ -113,7 +113,9 @@ class Noise(TorchDispatchMode):
         if (
             mean.dim() == result.dim()
         ):  # of a layer; those of groups are of many elements
-            far = torch.finfo(mean.dtype).eps * mean.double().abs() * rstd.double()
+            count = result.numel() // max(1, mean.numel())
+            far = torch.finfo(mean.dtype).eps * count**0.5 * mean.double().abs()
+            far = far * rstd.double()
             noise = noise + far.nan_to_num(0, 0, 0) * self.noise(result).sign()
         return (result.double() + noise).to(result.dtype), mean, rstd
 
