@@ -34,6 +34,8 @@ StringRef getName(Stage stage) {
 }
 
 StringRef Executable::getReport(Report topic) const {
+  if (topic == Report::Kernels && !ptx.empty())
+    return ptx;
   std::lock_guard<std::mutex> guard(lock);
   auto [text, isNew] = reports.try_emplace(topic);
   if (isNew)

@@ -112,8 +112,8 @@ void buildLaunchPipeline(OpPassManager &manager,
   fusion::buildFusionPipeline(manager, fusion::FusionOptions());
   // Reductions that would leave a GPU idle become two launches.
   if (options.target.simulatedDevice.empty())
-    manager.addPass(
-        ptx::createPtxSplitReductions(ptx::splitOptions(machineOf(options))));
+    manager.addPass(ptx::createPtxSplitReductions(
+        ptx::optionsFor<ptx::PtxSplitReductionsOptions>(machineOf(options))));
   // A loop was for fusion's sake: launches stand one after the other.
   manager.addNestedPass<func::FuncOp>(tssa::createUnrollLoopsPass());
   manager.addPass(createConvertTSSAToCudaGraphPass());

@@ -231,7 +231,7 @@ LogicalResult Session::findAlignments(ModuleOp module) {
 // Executables
 //===----------------------------------------------------------------------===//
 
-/// Where a trace becomes a function, what it says of that function's sizes.
+/// What the frontend has said of the function's sizes.
 static void readSizes(ModuleOp module, StringRef name, size_t &symbols,
                       std::string &pinned) {
   if (auto lines = module->getAttrOfType<ArrayAttr>(refgraph::kPinnedSizes))
@@ -251,20 +251,12 @@ std::unique_ptr<Executable> Session::compile(Trace &trace) {
     return nullptr;
   }
   dump("trace", *trace.module);
-  std::string text = trace.print(), pinned;
-  size_t symbols = 0;
-  // Lowering erases what the frontend says of sizes.
-  if (failed(run(Stage::Frontend, *trace.module, buildFrontendPipeline)))
-    return nullptr;
-  readSizes(*trace.module, name, symbols, pinned);
-  if (failed(lowerKernels(*trace.module, isForDevice(*trace.module))))
+  std::string text = trace.print();
+  if (failed(lower(*trace.module)))
     return nullptr;
   std::unique_ptr<Executable> exe = emit(*trace.module, name);
-  if (!exe)
-    return nullptr;
-  exe->numSymbols = symbols;
-  exe->reports[Report::PinnedSizes] = std::move(pinned);
-  exe->trace = std::move(text);
+  if (exe)
+    exe->trace = std::move(text);
   return exe;
 }
 
@@ -272,6 +264,7 @@ std::unique_ptr<Executable> Session::emit(ModuleOp module, StringRef name) {
   auto exe = std::make_unique<Executable>();
   exe->options = options;
   exe->options.dumpDirectory.clear();
+  readSizes(module, name, exe->numSymbols, exe->reports[Report::PinnedSizes]);
   if (failed(emitKernels(module, *exe)) || failed(encode(module, name, *exe)))
     return nullptr;
   exe->stages = std::move(stages);
@@ -289,8 +282,7 @@ LogicalResult Session::emitKernels(ModuleOp module, Executable &exe) {
       auto code = ptx::compileKernels(module, {options.target.gpu->chip});
       if (!code)
         return module->emitError() << llvm::toString(code.takeError());
-      ptx = std::move(code->ptx);
-      exe.reports[Report::Kernels] = ptx;
+      exe.ptx = std::move(code->ptx);
       return success();
     }
     auto library = x86::compileKernels(module);
@@ -313,7 +305,7 @@ LogicalResult Session::encodeProgram(ModuleOp module, StringRef symbol,
       info.align.assign(known->second.begin(), known->second.end());
     return info;
   };
-  auto launch = executable::encodeEntry(function, ptx, describe);
+  auto launch = executable::encodeEntry(function, exe.ptx, describe);
   if (failed(launch))
     return failure();
   program.launch = std::move(*launch);

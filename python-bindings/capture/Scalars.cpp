@@ -141,8 +141,8 @@ std::string Scalars::placeOf(Node *owner, Select select, PyObject *key,
     return name(":");
   case Select::Field: {
     // What a bound method is given first.
-    std::string place = name(">");
-    return place == holder + ">__self__" ? place : "";
+    std::string place = name(".");
+    return place == holder + ".__self__" ? place : "";
   }
   case Select::Cell:
     return holder + "^" + std::to_string(index);
@@ -186,6 +186,8 @@ bool Scalars::read(Node *owner, Select select, const std::string &selector,
 void Scalars::ownNumbers(Node *list, size_t before) {
   PyObject *object = list->object;
   for (Py_ssize_t i = 0; i < PyList_GET_SIZE(object); ++i) {
+    if (pending.size() == before)
+      return;
     std::string place = placeOf(list, Select::Item, nullptr, i);
     auto known = reads.find(place);
     PyObject *number = PyList_GET_ITEM(object, i);

@@ -7,7 +7,6 @@
 
 #include <cstdio>
 #include <cstring>
-#include <string_view>
 
 namespace pyjit::python {
 
@@ -126,12 +125,15 @@ std::string Guards::placeOf(uint32_t reg) const {
         return indexed("[");
       case PYJIT_GUARD_CELL:
         return indexed("^");
-      case PYJIT_GUARD_FIELD: { // of a range's iterator, of a bound method
+      case PYJIT_GUARD_FIELD: { // of a bound method, of a range's iterator
         std::string place = named(">");
-        std::string_view field =
-            std::string_view(place).substr(place.rfind('>') + 1);
-        bool leads = field == "next" || field == "left" || field == "__self__";
-        return leads ? place : "";
+        size_t field = place.rfind('>') + 1;
+        auto is = [&](const char *name) {
+          return place.compare(field, std::string::npos, name) == 0;
+        };
+        if (is("__self__"))
+          return named(".");
+        return is("next") || is("left") ? place : "";
       }
       default:
         return "";

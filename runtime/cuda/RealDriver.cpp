@@ -211,7 +211,8 @@ public:
       int value = 0;
       return t.cuDeviceGetAttribute(&value, attribute, handle) ? 0 : value;
     };
-    return {10 * ask(kMajor) + ask(kMinor), ask(kMultiprocessors),
+    int major = ask(kMajor);
+    return {major ? 10 * major + ask(kMinor) : 0, ask(kMultiprocessors),
             ask(kThreadsPerMultiprocessor)};
   }
 

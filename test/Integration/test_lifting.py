@@ -157,6 +157,24 @@ def test_attribute_of_a_bound_methods_object(compile: Compile) -> Steps:
         yield [f(values(4)), counter.calls]
 
 
+@misses(3)
+def test_index_in_a_bound_methods_object(compile: Compile) -> Steps:
+    """Followed as a number first, then as a size: as one in a function's own list is."""
+
+    class Ring:
+        def __init__(self) -> None:
+            self.at, self.rows = 0, torch.zeros(9, 4)
+
+        def push(self, x: torch.Tensor) -> torch.Tensor:
+            self.rows[self.at] = x
+            self.at += 1
+            return self.rows.sum(0)
+
+    f = compile(Ring().push)
+    for _ in range(7):
+        yield f(values(4))
+
+
 @misses(2)
 def test_adam_step(compile: Compile) -> Steps:
     state = Plain(t=0, lr=1e-2)

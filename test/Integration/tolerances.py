@@ -110,9 +110,8 @@ class Noise(TorchDispatchMode):
     ) -> tuple[torch.Tensor, ...]:
         """A norm subtracts two products: what rounds there is of their size, not the result's."""
         noise = 8 * torch.finfo(result.dtype).tiny * self.noise(result)
-        if (
-            mean.dim() == result.dim()
-        ):  # of a layer; those of groups are of many elements
+        # Of a layer; those of groups are of many elements.
+        if mean.dim() == result.dim():
             count = result.numel() // max(1, mean.numel())
             far = torch.finfo(mean.dtype).eps * count**0.5 * mean.double().abs()
             far = far * rstd.double()

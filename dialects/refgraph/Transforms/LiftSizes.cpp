@@ -41,20 +41,19 @@ void SizeLifter::visit(GetOp get) {
   shapes[result] = shape;
 }
 
-/// Whether refgraph-lift makes a constant of a number.
-static bool keepsValue(Value number) {
-  Operation *op = number.getDefiningOp();
-  if (auto get = dyn_cast<GetOp>(op))
+bool SizeLifter::keepsValue(Value number) const {
+  if (auto get = number.getDefiningOp<GetOp>())
     return get.getLift() && get.keepsValue();
-  if (auto arith = dyn_cast<ArithOp>(op))
-    return llvm::all_of(arith.getOperands(), keepsValue);
-  return isa<ConstantOp>(op);
+  return number.getDefiningOp<ConstantOp>() || kept.contains(number);
 }
 
 void SizeLifter::visit(ArithOp arith) {
   auto value = recordedValue(arith.getResult());
-  if (value && keepsValue(arith.getResult())) {
-    numbers[arith.getResult()] = *value;
+  if (llvm::all_of(arith.getOperands(),
+                   [&](Value operand) { return keepsValue(operand); })) {
+    kept.insert(arith.getResult());
+    if (value)
+      numbers[arith.getResult()] = *value;
     return;
   }
   SmallVector<SizePolynomial> operands;

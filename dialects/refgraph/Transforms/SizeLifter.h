@@ -71,6 +71,8 @@ private:
   void visit(TensorOp call);
   void visit(ArithOp arith);
   void visitLayout(LayoutOp op);
+  /// Whether refgraph-lift makes a constant of a number.
+  bool keepsValue(mlir::Value number) const;
 
   SizePolynomial getSymbol(Source source, int64_t value);
   std::optional<SizePolynomial> round(const SizePolynomial &size, int64_t by,
@@ -131,6 +133,7 @@ private:
   std::string why;               ///< more than that two sizes have to be equal
   llvm::DenseMap<mlir::Value, SymbolicShape> shapes;
   llvm::DenseMap<mlir::Value, SizePolynomial> numbers;
+  llvm::DenseSet<mlir::Value> kept; ///< made of numbers that keep their value
   llvm::SmallVector<SizePolynomial> notNegative;
   llvm::SmallVector<std::pair<SizePolynomial, SizePolynomial>> different;
   llvm::DenseSet<unsigned> divided; ///< quotients that something relies on

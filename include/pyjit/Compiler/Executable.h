@@ -78,8 +78,9 @@ private:
   friend class Session;
   std::string makeReport(Report topic) const;
 
-  std::unique_ptr<x86::JitLibrary> library;
-  std::string trace; ///< as text, for reports
+  std::unique_ptr<x86::JitLibrary> library; ///< the kernels, on the CPU
+  std::string ptx;                          ///< the kernels, on a GPU
+  std::string trace;                        ///< as text, for reports
   CompileOptions options;
   mutable std::mutex lock; ///< guards `reports`
   mutable std::map<Report, std::string> reports;

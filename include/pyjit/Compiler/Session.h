@@ -92,7 +92,6 @@ private:
   std::optional<mlir::ScopedDiagnosticHandler> handler;
   std::vector<StageTime> stages; ///< of the executable in the making
   std::string name;              ///< what dumps are named by
-  std::string ptx;               ///< the kernels' code for a GPU
   /// For a simulated device: what a GPU's code of a kernel would rely on.
   std::map<std::string, llvm::SmallVector<uint32_t>, std::less<>> alignments;
 };

@@ -9,19 +9,11 @@ using namespace mlir;
 
 namespace pyjit::ptx {
 
-PtxSplitReductionsOptions splitOptions(const Machine &machine) {
-  PtxSplitReductionsOptions split;
-  split.multiprocessors = machine.multiprocessors;
-  split.threadsPerMultiprocessor = machine.threadsPerMultiprocessor;
-  return split;
-}
-
 void buildPtxPipeline(OpPassManager &pm, const PtxOptions &options) {
-  pm.addPass(createPtxSplitReductions(splitOptions(options.machine)));
-  PtxEmitKernelsOptions emit;
-  emit.multiprocessors = options.machine.multiprocessors;
-  emit.threadsPerMultiprocessor = options.machine.threadsPerMultiprocessor;
-  pm.addPass(createPtxEmitKernels(emit));
+  pm.addPass(createPtxSplitReductions(
+      optionsFor<PtxSplitReductionsOptions>(options.machine)));
+  pm.addPass(
+      createPtxEmitKernels(optionsFor<PtxEmitKernelsOptions>(options.machine)));
   pm.addNestedPass<ModuleOp>(createPtxExpandMath());
   codegen::CodegenExpandMathOptions math;
   math.nativeBF16 = !options.simulate;

@@ -19,8 +19,13 @@ struct PtxOptions {
   Machine machine = {};
 };
 
-/// `ptx-split-reductions` for a GPU.
-PtxSplitReductionsOptions splitOptions(const Machine &machine);
+/// The options of a pass that chooses schedules, for a GPU.
+template <typename PassOptions> PassOptions optionsFor(const Machine &machine) {
+  PassOptions options;
+  options.multiprocessors = machine.multiprocessors;
+  options.threadsPerMultiprocessor = machine.threadsPerMultiprocessor;
+  return options;
+}
 
 /// Kernels on tensors to kernels in the LLVM dialect (pipeline `pyjit-ptx`).
 void buildPtxPipeline(mlir::OpPassManager &pm, const PtxOptions &options);

@@ -5,6 +5,16 @@
 
 include "mlir/Pass/PassBase.td"
 
+// The GPU that schedules are chosen for.
+defvar machine = [
+  Option<"multiprocessors", "multiprocessors", "unsigned",
+         "::pyjit::ptx::Machine().multiprocessors",
+         "Multiprocessors of the GPU">,
+  Option<"threadsPerMultiprocessor", "threads-per-multiprocessor", "unsigned",
+         "::pyjit::ptx::Machine().threadsPerMultiprocessor",
+         "Threads that one of them holds at once">
+];
+
 def PtxSplitReductions : Pass<"ptx-split-reductions", "mlir::ModuleOp"> {
   let summary = "Cut large reductions to few values into two kernels";
   let description = [{
@@ -21,13 +31,7 @@ def PtxSplitReductions : Pass<"ptx-split-reductions", "mlir::ModuleOp"> {
     %r = call @sum_whole(%p) : (tensor<256xf32>) -> tensor<f32>
     ```
   }];
-  let options = [
-    Option<"multiprocessors", "multiprocessors", "unsigned",
-           "::pyjit::ptx::Machine().multiprocessors",
-           "Multiprocessors of the GPU">,
-    Option<"threadsPerMultiprocessor", "threads-per-multiprocessor", "unsigned",
-           "::pyjit::ptx::Machine().threadsPerMultiprocessor",
-           "Threads that one of them holds at once">,
+  let options = machine # [
     Option<"parts", "parts", "int64_t", "0",
            "At most this many parts, whatever the cost model thinks">
   ];
@@ -64,13 +68,7 @@ def PtxEmitKernels : Pass<"ptx-emit-kernels", "mlir::ModuleOp"> {
     }
     ```
   }];
-  let options = [
-    Option<"multiprocessors", "multiprocessors", "unsigned",
-           "::pyjit::ptx::Machine().multiprocessors",
-           "Multiprocessors of the GPU">,
-    Option<"threadsPerMultiprocessor", "threads-per-multiprocessor", "unsigned",
-           "::pyjit::ptx::Machine().threadsPerMultiprocessor",
-           "Threads that one of them holds at once">,
+  let options = machine # [
     Option<"printSchedules", "print-schedules", "bool", "false",
            "Report each kernel's graph and schedule as a remark">
   ];
