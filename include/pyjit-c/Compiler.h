@@ -1,9 +1,7 @@
-/*===- pyjit-c/Compiler.h - The compiler behind a C API ------------*- C
--*-===*\
+/*===- pyjit-c/Compiler.h - The compiler behind a C API ---------*- C -*-===*\
 |*                                                                            *|
-|* The only door from other languages to the compiler: a captured trace goes  *|
-|* in as refgraph text, an executable comes out. Safe on several threads at   *|
-|* once; every compilation has a context of its own.                          *|
+|* The only door from other languages to the compiler: a trace (Trace.h) goes *|
+|* in, an executable comes out. Safe on several threads at once.              *|
 |*                                                                            *|
 \*===----------------------------------------------------------------------===*/
 
@@ -11,6 +9,7 @@
 #define PYJIT_C_COMPILER_H
 
 #include "pyjit-c/Programs.h"
+#include "pyjit-c/Trace.h"
 
 #include <stddef.h>
 #include <stdint.h>
@@ -19,18 +18,7 @@
 extern "C" {
 #endif
 
-#define PYJIT_API __attribute__((visibility("default")))
-
-/* Bytes with a length; not NUL-terminated. */
-typedef struct {
-  const char *data;
-  size_t size;
-} PyjitString;
-
 typedef struct PyjitExecutable PyjitExecutable;
-
-/* A diagnostic of the compiler, with its location, one call per diagnostic. */
-typedef void (*PyjitDiagnosticFn)(PyjitString message, void *user);
 
 /* A CUDA device, as its driver describes it. It does not have to be on this
    machine. */
@@ -59,22 +47,44 @@ typedef struct {
   PyjitString accelerator;
 } PyjitCompileOptions;
 
-/* Compiles one `refgraph.trace` for this machine's CPU. Returns null when
-   it does not compile; `options->diagnostic` was told why. */
-PYJIT_API PyjitExecutable *pyjitCompile(PyjitString trace,
+/* Compiles a trace for this machine's CPU, and for a GPU where it has tensors
+   on one; the trace stays as it is. Returns null when it does not compile;
+   `options->diagnostic` was told why. */
+PYJIT_API PyjitExecutable *pyjitCompile(const PyjitTrace *trace,
                                         const PyjitCompileOptions *options);
 PYJIT_API void pyjitExecutableDestroy(PyjitExecutable *executable);
 
-/* Makes one trace of the parts of a call that was cut at a branch on a tensor's
-   data (pass refgraph-merge-branches). `attributes` says of each part which one
-   it is: a dictionary of the attributes that the pass reads. Returns null where
-   that cannot be; `options->diagnostic` was told why. */
-typedef struct PyjitText PyjitText;
-PYJIT_API PyjitText *pyjitMerge(const PyjitString *traces,
-                                const PyjitString *attributes, size_t count,
-                                const PyjitCompileOptions *options);
-PYJIT_API PyjitString pyjitTextGet(const PyjitText *text);
-PYJIT_API void pyjitTextDestroy(PyjitText *text);
+/* What a part of a call is, where a branch on a tensor's data has cut it. */
+typedef enum {
+  PyjitPartPrefix, /* up to the branch */
+  PyjitPartTrue,   /* what follows where the condition is true */
+  PyjitPartFalse,
+  PyjitPartRest /* what follows once that has returned */
+} PyjitPartKind;
+
+typedef struct {
+  const PyjitTrace *trace;
+  PyjitPartKind kind;
+  /* Of the prefix: which value of the innermost frame is the condition, and the
+     entry of the object table that is torch.Tensor, or -1. */
+  int64_t condition;
+  int64_t tensorClass;
+  /* Of the others: which values of the frame that they go on from are their
+     arguments (-1: what the frame above returned), and for each entry of their
+     object table the one of the merged table. */
+  PyjitInts takes;
+  PyjitInts objects;
+  /* Whether it ends with a cut, and not with its function. */
+  bool endsAtCut;
+  /* The grad mode that it leaves behind, if it set it. */
+  PyjitOptionalBool leavesGradMode;
+} PyjitPart;
+
+/* One trace of the parts of a call (pass refgraph-merge-branches), which are of
+   one context and stay as they are. Returns null where that cannot be;
+   `options->diagnostic` was told why. */
+PYJIT_API PyjitTrace *pyjitMerge(const PyjitPart *parts, size_t count,
+                                 const PyjitCompileOptions *options);
 
 /* How many sizes the executable takes as they come. */
 PYJIT_API size_t pyjitExecutableSymbols(const PyjitExecutable *executable);

@@ -2,24 +2,17 @@
 
 #include "pyjit-c/Compiler.h"
 
+#include "Objects.h"
+
 #include "pyjit/Compiler/Session.h"
 
 using namespace llvm;
 using namespace pyjit;
 using compiler::Report;
 
-struct PyjitText {
-  std::string text;
-};
-
 struct PyjitExecutable {
   std::unique_ptr<compiler::Executable> exe;
 };
-
-static StringRef toStringRef(PyjitString text) {
-  return {text.data, text.size};
-}
-static PyjitString toC(StringRef text) { return {text.data(), text.size()}; }
 
 static compiler::CompileOptions convert(const PyjitCompileOptions &given) {
   compiler::CompileOptions options;
@@ -35,41 +28,55 @@ static compiler::CompileOptions convert(const PyjitCompileOptions &given) {
   return options;
 }
 
-static std::function<void(StringRef)>
-diagnosticsOf(const PyjitCompileOptions &options) {
-  return [tell = options.diagnostic, user = options.user](StringRef text) {
-    if (tell)
-      tell(toC(text), user);
-  };
+static compiler::Session makeSession(const PyjitTrace *trace,
+                                     const PyjitCompileOptions &options) {
+  return compiler::Session(convert(options),
+                           toFunction(options.diagnostic, options.user),
+                           trace->trace.context);
 }
 
-PyjitExecutable *pyjitCompile(PyjitString trace,
+/// A trace that names what it never made, in a diagnostic.
+static bool isWhole(const PyjitTrace *trace,
+                    const PyjitCompileOptions &options) {
+  if (trace->spoiled)
+    toFunction(options.diagnostic, options.user)(
+        "the trace uses a value, type or attribute that was never made");
+  return !trace->spoiled;
+}
+
+PyjitExecutable *pyjitCompile(const PyjitTrace *trace,
                               const PyjitCompileOptions *options) {
-  if (options->size != sizeof(PyjitCompileOptions))
+  if (options->size != sizeof(PyjitCompileOptions) || !isWhole(trace, *options))
     return nullptr;
-  compiler::Session session(convert(*options), diagnosticsOf(*options));
-  compiler::Trace parsed = session.parse(toStringRef(trace));
-  std::unique_ptr<compiler::Executable> exe = session.compile(parsed);
+  compiler::Session session = makeSession(trace, *options);
+  std::unique_ptr<compiler::Executable> exe = session.compile(trace->trace);
   return exe ? new PyjitExecutable{std::move(exe)} : nullptr;
 }
 
-PyjitText *pyjitMerge(const PyjitString *traces, const PyjitString *attributes,
-                      size_t count, const PyjitCompileOptions *options) {
-  if (options->size != sizeof(PyjitCompileOptions))
-    return nullptr;
-  SmallVector<StringRef> parts, given;
-  for (size_t i = 0; i < count; ++i) {
-    parts.push_back(toStringRef(traces[i]));
-    given.push_back(toStringRef(attributes[i]));
-  }
-  compiler::Session session(convert(*options), diagnosticsOf(*options));
-  compiler::Trace merged = session.merge(parts, given);
-  return merged ? new PyjitText{merged.print()} : nullptr;
+static ArrayRef<int64_t> toArrayRef(PyjitInts ints) {
+  return {ints.data, ints.size};
 }
 
-PyjitString pyjitTextGet(const PyjitText *text) { return toC(text->text); }
-
-void pyjitTextDestroy(PyjitText *text) { delete text; }
+PyjitTrace *pyjitMerge(const PyjitPart *parts, size_t count,
+                       const PyjitCompileOptions *options) {
+  if (options->size != sizeof(PyjitCompileOptions) || !count)
+    return nullptr;
+  std::vector<compiler::Part> given;
+  for (const PyjitPart &part : ArrayRef(parts, count)) {
+    if (!isWhole(part.trace, *options))
+      return nullptr;
+    given.push_back({part.trace->trace,
+                     static_cast<compiler::Part::Kind>(part.kind),
+                     part.condition, part.tensorClass, toArrayRef(part.takes),
+                     toArrayRef(part.objects), part.endsAtCut,
+                     part.leavesGradMode.given
+                         ? std::optional<bool>(part.leavesGradMode.value)
+                         : std::nullopt});
+  }
+  compiler::Session session = makeSession(parts[0].trace, *options);
+  compiler::Trace merged = session.merge(given);
+  return merged ? new PyjitTrace{std::move(merged), {}} : nullptr;
+}
 
 void pyjitExecutableDestroy(PyjitExecutable *executable) { delete executable; }
 

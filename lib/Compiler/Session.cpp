@@ -5,11 +5,11 @@
 
 #include "dialects/cudagraph/IR/CudaGraph.h"
 #include "dialects/refgraph/IR/RefGraph.h"
+#include "dialects/refgraph/Transforms/PartAttributes.h"
 #include "dialects/refgraph/Transforms/Passes.h"
 #include "dialects/tssa/IR/TSSA.h"
 #include "pyjit/Codegen/PTX/Compile.h"
 
-#include "mlir/AsmParser/AsmParser.h"
 #include "mlir/IR/Verifier.h"
 #include "mlir/Parser/Parser.h"
 
@@ -17,35 +17,11 @@
 #include "llvm/Support/Path.h"
 
 #include <chrono>
+#include <thread>
 
 using namespace mlir;
 
 namespace pyjit::compiler {
-
-//===----------------------------------------------------------------------===//
-// Traces
-//===----------------------------------------------------------------------===//
-
-StringRef Trace::getName() const {
-  for (auto op : module.get().getOps<refgraph::TraceOp>())
-    return op.getRecord();
-  return "";
-}
-
-std::string Trace::print() const {
-  if (!text.empty())
-    return text;
-  std::string printed;
-  llvm::raw_string_ostream os(printed);
-  module.get().print(os, OpPrintingFlags().enableDebugInfo());
-  return printed;
-}
-
-static DialectRegistry makeRegistry() {
-  DialectRegistry registry;
-  registerDialects(registry);
-  return registry;
-}
 
 /// With its location and notes; empty for a remark.
 static std::string inOneLine(Diagnostic &diagnostic) {
@@ -62,43 +38,67 @@ static std::string inOneLine(Diagnostic &diagnostic) {
 }
 
 Session::Session(CompileOptions options,
-                 std::function<void(StringRef)> onDiagnostic)
+                 std::function<void(StringRef)> onDiagnostic,
+                 std::shared_ptr<Context> given)
     : options(std::move(options)),
-      context(makeRegistry(), MLIRContext::Threading::DISABLED) {
-  if (onDiagnostic)
-    handler.emplace(&context, [tell = std::move(onDiagnostic)](Diagnostic &d) {
-      if (std::string text = inOneLine(d); !text.empty())
-        tell(text);
-      return success();
-    });
+      context(given ? std::move(given) : std::make_shared<Context>()) {
+  if (!onDiagnostic)
+    return;
+  // Other sessions' diagnostics come by here, too.
+  auto tell = [own = std::this_thread::get_id(),
+               tell = std::move(onDiagnostic)](Diagnostic &diagnostic) {
+    if (std::this_thread::get_id() != own)
+      return failure();
+    if (std::string text = inOneLine(diagnostic); !text.empty())
+      tell(text);
+    return success();
+  };
+  handler.emplace(&getContext(), std::move(tell));
 }
 
 Trace Session::parse(StringRef text) {
-  Trace trace{{}, text.str()};
+  Trace trace{context, {}};
   (void)time(Stage::Parse, [&] {
-    trace.module = parseSourceString<ModuleOp>(text, &context, "trace");
+    trace.module = parseSourceString<ModuleOp>(text, &getContext(), "trace");
     return success(static_cast<bool>(trace));
   });
   return trace;
 }
 
-Trace Session::merge(ArrayRef<StringRef> parts,
-                     ArrayRef<StringRef> attributes) {
-  Trace merged{ModuleOp::create(UnknownLoc::get(&context)), ""};
-  for (auto [text, given] : llvm::zip(parts, attributes)) {
-    Trace part = parse(text);
-    auto values =
-        dyn_cast_or_null<DictionaryAttr>(parseAttribute(given, &context));
-    if (!part || !values)
-      return {};
-    for (Operation &op : llvm::make_early_inc_range(*part.module->getBody())) {
-      for (NamedAttribute value : values)
-        op.setAttr(value.getName(), value.getValue());
-      op.remove();
-      merged.module->push_back(&op);
-    }
+/// What refgraph-merge-branches reads of a part.
+static void describePart(const Part &part, Operation *op) {
+  static constexpr llvm::StringLiteral kRoles[] = {"prefix", "true", "false",
+                                                   "rest"};
+  namespace attribute = refgraph::part;
+  Builder builder(op->getContext());
+  op->setAttr(attribute::kRole,
+              builder.getStringAttr(kRoles[size_t(part.kind)]));
+  if (part.kind == Part::Kind::Prefix) {
+    op->setAttr(attribute::kCondition,
+                builder.getI64IntegerAttr(part.condition));
+    op->setAttr(attribute::kTensorClass,
+                builder.getI64IntegerAttr(part.tensorClass));
+  } else {
+    op->setAttr(attribute::kTakes, builder.getDenseI64ArrayAttr(part.takes));
+    op->setAttr(attribute::kObjects,
+                builder.getDenseI64ArrayAttr(part.objects));
+    if (part.endsAtCut)
+      op->setAttr(attribute::kCut, builder.getUnitAttr());
   }
-  PassManager manager(&context);
+  if (part.leavesGradMode)
+    op->setAttr(attribute::kGradMode,
+                builder.getBoolAttr(*part.leavesGradMode));
+}
+
+Trace Session::merge(ArrayRef<Part> parts) {
+  Trace merged{context, ModuleOp::create(UnknownLoc::get(&getContext()))};
+  for (const Part &part : parts) {
+    assert(part.trace.context == context && "a trace of another context");
+    Operation *op = part.trace.getOp()->clone();
+    describePart(part, op);
+    merged.module->push_back(op);
+  }
+  PassManager manager(&getContext());
   manager.addPass(refgraph::createAnnotatePass());
   manager.addPass(refgraph::createMergeBranchesPass());
   if (failed(manager.run(*merged.module)))
@@ -122,7 +122,7 @@ LogicalResult Session::time(Stage stage,
 
 LogicalResult Session::run(Stage stage, ModuleOp module, BuildPipeline build) {
   return time(stage, [&] {
-    PassManager manager(&context);
+    PassManager manager(&getContext());
     manager.enableVerifier(options.verify);
     build(manager, options);
     LogicalResult result = manager.run(module);
@@ -210,7 +210,7 @@ LogicalResult Session::lowerKernels(ModuleOp module, bool onDevice) {
 LogicalResult Session::findAlignments(ModuleOp module) {
   return time(Stage::Alignments, [&]() -> LogicalResult {
     OwningOpRef<ModuleOp> copy(module.clone());
-    PassManager manager(&context);
+    PassManager manager(&getContext());
     buildPtxPipeline(manager, options);
     if (failed(manager.run(*copy)))
       return failure();
@@ -242,21 +242,25 @@ static void readSizes(ModuleOp module, StringRef name, size_t &symbols,
       symbols = found.size();
 }
 
-std::unique_ptr<Executable> Session::compile(Trace &trace) {
+std::unique_ptr<Executable> Session::compile(const Trace &trace) {
   if (!trace)
     return nullptr;
+  assert(trace.context == context && "a trace of another context");
   name = trace.getName().str();
   if (name.empty()) {
-    trace.module->emitError("holds no refgraph.trace");
+    trace.module.get().emitError("holds no refgraph.trace");
     return nullptr;
   }
-  dump("trace", *trace.module);
-  std::string text = trace.print();
-  if (failed(lower(*trace.module)))
+  Trace copy = trace.clone();
+  dump("trace", *copy.module);
+  // What was parsed was verified then.
+  if (options.verify && failed(verify(*copy.module)))
     return nullptr;
-  std::unique_ptr<Executable> exe = emit(*trace.module, name);
+  if (failed(lower(*copy.module)))
+    return nullptr;
+  std::unique_ptr<Executable> exe = emit(*copy.module, name);
   if (exe)
-    exe->trace = std::move(text);
+    exe->trace = trace.serialize();
   return exe;
 }
 
@@ -373,8 +377,8 @@ static std::string printFunctions(ModuleOp module, bool kernels) {
   return text;
 }
 
-std::string Session::makeReport(StringRef text, Report topic) {
-  Trace trace = parse(text);
+std::string Session::makeReport(StringRef bytecode, Report topic) {
+  Trace trace = parse(bytecode);
   if (!trace ||
       failed(run(Stage::Frontend, *trace.module, buildFrontendPipeline)))
     return "";

@@ -64,6 +64,10 @@ Attribute makeNumberOperand(MLIRContext *context, bool wrapped) {
                          UnitAttr::get(context));
 }
 
+Attribute makeSizeOperand(MLIRContext *context) {
+  return makeSingleEntry("size", UnitAttr::get(context));
+}
+
 StringAttr getDeviceArgument(Attribute arg) {
   return dyn_cast_or_null<StringAttr>(getSingleEntry(arg, "device"));
 }

@@ -51,6 +51,12 @@ class Raises<string name, bit integers = 0> {
   bit Integers = integers;
 }
 
+/// All overloads of an operator whose work is more than that of reading its
+/// operands and writing its results once: no call should do it twice.
+class Costly<string name> {
+  string Name = name;
+}
+
 /// A library call, although its functional form has a kernel: eager computes the
 /// two in different ways.
 class Library<string name> : Lowering<name>;

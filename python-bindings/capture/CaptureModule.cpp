@@ -32,9 +32,12 @@ static PyObject *run(PyObject *args, bool surveying) {
       arguments.push_back(value);
     }
   }
+  PyjitContext *context = pyjitContextCreate();
   CaptureResult out =
-      surveying ? survey(callable, arguments.data(), nargs, kwnames)
-                : capture(callable, arguments.data(), nargs, kwnames, name);
+      surveying
+          ? survey(callable, arguments.data(), nargs, kwnames)
+          : capture(context, callable, arguments.data(), nargs, kwnames, name);
+  pyjitContextDestroy(context);
   Py_XDECREF(kwnames);
   if (!out.result) {
     Py_XDECREF(out.objects);
@@ -44,9 +47,14 @@ static PyObject *run(PyObject *args, bool surveying) {
     Py_XDECREF(out.objects);
     return Py_BuildValue("Ns", out.result, out.reason.c_str());
   }
-  return Py_BuildValue("Ns#Ns", out.result, out.trace.data(),
-                       Py_ssize_t(out.trace.size()), out.objects,
-                       out.reason.c_str());
+  PyjitText *printed = out.trace ? pyjitTracePrint(out.trace.get()) : nullptr;
+  PyjitString text = printed ? pyjitTextGet(printed) : PyjitString{"", 0};
+  PyObject *answer =
+      Py_BuildValue("Ns#Ns", out.result, text.data, Py_ssize_t(text.size),
+                    out.objects, out.reason.c_str());
+  if (printed)
+    pyjitTextDestroy(printed);
+  return answer;
 }
 
 static PyObject *captureEntry(PyObject *, PyObject *args) {

@@ -13,8 +13,6 @@
 using namespace pyjit;
 using namespace pyjit::capture;
 
-static const char *const kInt = "!refgraph.obj<\"int\">";
-
 /// "view" of "aten::view.dtype".
 static std::string baseName(const std::string &overload) {
   std::string base = overload.substr(overload.find("::") + 2);
@@ -300,10 +298,8 @@ bool Composites::pinDim(const at::Tensor &t, int64_t dim) {
     return false;
   int value = write(Computed{{{t, dim}}});
   int constant = writeConstant(t.size(dim));
-  s.writer.line("refgraph.compare \"is\"(%" + std::to_string(value) + ", %" +
-                    std::to_string(constant) + ") is true : " + kInt + ", " +
-                    kInt,
-                s.location());
+  s.add(PyjitCompareOp{
+      .function = view("is"), .lhs = value, .rhs = constant, .outcome = true});
   return true;
 }
 
@@ -314,10 +310,8 @@ void Composites::pin(Composite &composite) {
   for (const at::Tensor &t : composite.tensors) {
     TensorInfo *info = t.defined() ? s.tensors->impl->find(t) : nullptr;
     if (info && info->value >= 0)
-      s.writer.line("refgraph.layout %" + std::to_string(info->value) + " " +
-                        pyjit::capture::quoted(composite.name) + " : " +
-                        s.tensors->impl->type(t),
-                    s.location());
+      s.add(PyjitLayoutOp{.tensor = info->value,
+                          .question = view(composite.name)});
   }
 }
 
@@ -373,21 +367,15 @@ void Composites::question(const std::string &name,
 //===----------------------------------------------------------------------===//
 
 int Composites::writeConstant(int64_t number) {
-  int value = s.writer.fresh();
-  s.writer.line("%" + std::to_string(value) + " = refgraph.constant " +
-                    std::to_string(number),
-                s.location());
-  return value;
+  return s.scalars.writeInt(number);
 }
 
 int Composites::writeArith(const char *function, int a, int b, int64_t number) {
-  int value = s.writer.fresh();
-  s.writer.line("%" + std::to_string(value) + " = refgraph.arith \"" +
-                    function + "\"(%" + std::to_string(a) + ", %" +
-                    std::to_string(b) + ") is(" + std::to_string(number) +
-                    ") : (" + kInt + ", " + kInt + ") -> " + kInt,
-                s.location());
-  return value;
+  std::vector<PyjitValue> operands{a, b};
+  return s.add(PyjitArithOp{.function = view(function),
+                            .operands = view(operands),
+                            .value = s.writer.integer(number),
+                            .resultType = s.writer.object("int")});
 }
 
 /// The number of the value that it is, or -1.
@@ -398,12 +386,10 @@ int Composites::write(const Computed &number) {
     TensorInfo *info = s.tensors->impl->find(tensor);
     if (!info || info->value < 0)
       return -1;
-    int size = s.writer.fresh();
-    s.writer.line("%" + std::to_string(size) + " = refgraph.size %" +
-                      std::to_string(info->value) + "[" + std::to_string(dim) +
-                      "] is(" + std::to_string(tensor.size(dim)) +
-                      ") : " + s.tensors->impl->type(tensor),
-                  s.location());
+    PyjitValue size = s.add(PyjitSizeOp{.tensor = info->value,
+                                        .dim = dim,
+                                        .value = tensor.size(dim),
+                                        .resultType = s.writer.object("int")});
     known *= tensor.size(dim);
     value = value < 0 ? size : writeArith("mul", value, size, known);
   }
@@ -419,9 +405,9 @@ int Composites::write(const Computed &number) {
 }
 
 /// A list of sizes that a part of a composite was given.
-std::string Composites::list(const std::string &name,
-                             const std::vector<c10::IValue> &inputs,
-                             TensorOpArguments &arguments) {
+PyjitAttribute Composites::list(const std::string &name,
+                                const std::vector<c10::IValue> &inputs,
+                                TensorOpArguments &arguments) {
   std::vector<int64_t> values = inputs[1].toIntVector();
   const Numbers *match = nullptr;
   for (const Composite &composite : running)
@@ -429,19 +415,18 @@ std::string Composites::list(const std::string &name,
       if (evaluate(known) == values) {
         if (match) { // which of the two is not known
           pinRunning();
-          return "";
+          return nullptr;
         }
         match = &known;
       }
-  std::string text;
+  std::vector<PyjitAttribute> sizes;
   if (match) {
     for (const Computed &number : *match) {
       int value = number.sizes.empty() ? -1 : write(number);
-      text += (text.empty() ? "" : ", ") +
-              (value < 0 ? std::to_string(evaluate(number)) + " : i64"
-                         : arguments.computed(value, "size"));
+      sizes.push_back(value < 0 ? s.writer.integer(evaluate(number))
+                                : arguments.computed(value, PyjitNumberSize));
     }
-    return "[" + text + "]";
+    return s.writer.list(sizes);
   }
   const at::Tensor &self = inputs[0].toTensor();
   if (name == "expand") {
@@ -451,10 +436,9 @@ std::string Composites::list(const std::string &name,
       bool own = i >= ahead && self.size(i - ahead) != 1;
       if (!own && values[i] > 1 && !running.back().repeats)
         pinRunning();
-      text += (text.empty() ? "" : ", ") +
-              std::to_string(own ? -1 : values[i]) + " : i64";
+      sizes.push_back(s.writer.integer(own ? -1 : values[i]));
     }
-    return "[" + text + "]";
+    return s.writer.list(sizes);
   }
   // With all sizes given, their product is compared.
   bool open = std::count(values.begin(), values.end(), -1) > 0;
@@ -462,14 +446,14 @@ std::string Composites::list(const std::string &name,
       std::any_of(values.begin(), values.end(),
                   [](int64_t value) { return value > 1; }))
     pinRunning();
-  return "";
+  return nullptr;
 }
 
-std::string Composites::argument(const std::string &overload,
-                                 const std::vector<c10::IValue> &inputs,
-                                 size_t i, TensorOpArguments &arguments) {
+PyjitAttribute Composites::argument(const std::string &overload,
+                                    const std::vector<c10::IValue> &inputs,
+                                    size_t i, TensorOpArguments &arguments) {
   if (running.empty())
-    return "";
+    return nullptr;
   std::string name = baseName(overload);
   static const std::set<std::string> lists = {
       "expand", "view", "reshape", "_unsafe_view", "repeat", "unflatten"};
@@ -480,16 +464,17 @@ std::string Composites::argument(const std::string &overload,
   bool slice = overload == "aten::slice.Tensor" && i == 3;
   bool divisor = overload == "aten::div.Scalar" && i == 1;
   if ((!slice && !divisor) || !inputs[i].isInt())
-    return "";
+    return nullptr;
   bool computes = false;
   for (const Composite &composite : running)
     for (const Computed &number : composite.numbers) {
       computes = true;
       if (evaluate(number) == inputs[i].toInt() && !number.sizes.empty())
         if (int value = write(number); value >= 0)
-          return arguments.computed(value, slice ? "size" : "number");
+          return arguments.computed(value, slice ? PyjitNumberSize
+                                                 : PyjitNumberScalar);
     }
   if (computes)
     pinRunning();
-  return "";
+  return nullptr;
 }

@@ -12,6 +12,8 @@
 #ifndef PYJIT_CAPTURE_COMPOSITES_H
 #define PYJIT_CAPTURE_COMPOSITES_H
 
+#include "TraceWriter.h"
+
 #include <ATen/core/Tensor.h>
 #include <ATen/core/ivalue.h>
 
@@ -42,9 +44,9 @@ public:
                 const std::vector<c10::IValue> &inputs);
   /// Argument `i` of a part of a composite, where it is an expression of the
   /// composite's sizes; empty: what stands there.
-  std::string argument(const std::string &overload,
-                       const std::vector<c10::IValue> &inputs, size_t i,
-                       TensorOpArguments &arguments);
+  PyjitAttribute argument(const std::string &overload,
+                          const std::vector<c10::IValue> &inputs, size_t i,
+                          TensorOpArguments &arguments);
 
 private:
   /// A number that Torch computes of sizes: `plus` and `times` the product of
@@ -82,9 +84,9 @@ private:
   int writeConstant(int64_t number);
   int writeArith(const char *function, int a, int b, int64_t number);
   int write(const Computed &number);
-  std::string list(const std::string &name,
-                   const std::vector<c10::IValue> &inputs,
-                   TensorOpArguments &arguments);
+  PyjitAttribute list(const std::string &name,
+                      const std::vector<c10::IValue> &inputs,
+                      TensorOpArguments &arguments);
 
   Session &s;
   std::vector<Composite> running;

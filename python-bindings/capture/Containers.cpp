@@ -202,10 +202,8 @@ void Session::setItem(PyObject *set, PyObject *item) {
     return absent(node, Select::Item, item);
   if (!firstTime(node, Select::Item, item))
     return;
-  int value = ssa(node);
-  writer.line("refgraph.holds %" + std::to_string(value) + " item(" +
-                  keyText(item) + ") : " + node->type,
-              location());
+  PyjitValue holder = ssa(node);
+  add(PyjitHoldsOp{.holder = holder, .key = constant(item)});
 }
 
 /// What it held before the call is what stands before the appended elements.

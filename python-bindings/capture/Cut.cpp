@@ -119,8 +119,7 @@ void Session::beginAt(PyjitFrame *frame, PyCodeObject *code, int offset,
   shadow.code = code;
   shadow.offset = offset;
   frames.push_back(shadow);
-  writer.header("%" + std::to_string(external) + " = refgraph.external");
-  writer.header(tensors->stateText());
+  writer.add(PyjitStateOp{.values = tensors->stateAtStart()});
   Node *node = pin(function);
   ssa(node);
   this->function(node);
@@ -163,22 +162,17 @@ void Session::beginAt(PyjitFrame *frame, PyCodeObject *code, int offset,
 /// Argument `i`, on which the record does not depend.
 void Session::passUnseen(size_t i, PyObject *object, PyObject *name) {
   keep(object);
-  int value = writer.fresh();
-  std::string type = typeText(object);
-  writer.line("%" + std::to_string(value) + " = refgraph.get %" +
-                  std::to_string(external) + " arg(" + std::to_string(i) +
-                  ", " + (name ? quotedString(name) : "\"\"") + ") : " + type,
-              location());
-  auto isThe = [&](int first) {
-    writer.line("refgraph.same %" + std::to_string(value) + ", %" +
-                    std::to_string(first) + " : " + type + ", " + type,
-                location());
-  };
+  std::string label = name ? utf8(name) : "";
+  PyjitValue value = add(PyjitGetOp{.holder = external,
+                                    .selector = PyjitSelectorArg,
+                                    .key = writer.integer(int64_t(i)),
+                                    .label = view(label),
+                                    .resultType = irType(object)});
   if (Node *node = find(object); node && node->external)
-    return isThe(ssa(node));
+    return addSame(value, ssa(node));
   auto [first, isNew] = unseen.insert({object, value});
   if (!isNew)
-    isThe(first->second);
+    addSame(value, first->second);
 }
 
 bool Session::onlyMoves(int op) {

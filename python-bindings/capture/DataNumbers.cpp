@@ -157,26 +157,20 @@ int TensorRecorder::liftNumber(const rt::Number &number, int value,
   impl->suspended = was;
   if (!tensor.defined())
     return -1;
-  int result = s.writer.fresh();
-  s.writer.line("%" + std::to_string(result) +
-                    " = refgraph.tensor_op \"aten::full\"([], number(%" +
-                    std::to_string(value) + "), " + std::to_string(int(type)) +
-                    " : i64, none, device(" + pyjit::capture::quoted(device) +
-                    "), none) : (!refgraph.obj<\"" +
-                    (number.isFloat ? "float" : "int") + "\">) -> " +
-                    impl->type(tensor),
-                s.location());
-  impl->bind(tensor, result);
+  TraceWriter &writer = s.writer;
+  OperatorCall call;
+  call.overload = "aten::full";
+  call.operands = {value};
+  call.arguments = {writer.list({}),           writer.number(PyjitNumberScalar),
+                    writer.integer(int(type)), writer.none(),
+                    writer.device(device),     writer.none()};
+  impl->bind(tensor, impl->add(call, {tensor}));
   return impl->addShadow(tensor, kUnknown);
 }
 
-int TensorRecorder::shadowValue(int shadow) {
+PyjitValue TensorRecorder::shadowValue(int shadow) {
   TensorInfo *info = impl->find(impl->shadows[shadow].tensor);
   return info ? info->value : -1;
-}
-
-std::string TensorRecorder::shadowType(int shadow) {
-  return impl->type(impl->shadows[shadow].tensor);
 }
 
 std::string TensorRecorder::deviceOf(PyObject *tensor) {

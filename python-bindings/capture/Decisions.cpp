@@ -53,7 +53,7 @@ public:
     if (s.scalars.isTracked(object) && !s.scalars.isPinned(object))
       return number(object);
     if (isValue(object)) {
-      text += s.keyText(object);
+      text += textOf(s.constant(object));
       return;
     }
     auto [first, isNew] = seen.insert({object, seen.size()});
@@ -252,31 +252,21 @@ bool Session::describeState(const FrameState &state, std::string &text,
   return walk.ok;
 }
 
-void Session::decide(const std::pair<int, std::string> &condition, int outcome,
-                     const std::string &site, const std::string &state,
-                     const std::vector<std::pair<int, std::string>> &values) {
-  std::string text, types = condition.second;
-  for (const auto &[value, type] : values) {
-    text += (text.empty() ? "%" : ", %") + std::to_string(value);
-    types += ", " + type;
-  }
-  writer.line("refgraph.decide %" + std::to_string(condition.first) + " is " +
-                  (outcome < 0 ? "open"
-                   : outcome   ? "true"
-                               : "false") +
-                  " at " + quoted(site) + " state " + quoted(state) + " [" +
-                  text + "] : (" + types + ") -> ()",
-              location());
+void Session::decide(PyjitValue condition, int outcome, const std::string &site,
+                     const std::string &state,
+                     const std::vector<PyjitValue> &values) {
+  add(PyjitDecideOp{.condition = condition,
+                    .outcome = {outcome >= 0, outcome > 0},
+                    .site = view(site),
+                    .state = view(state),
+                    .values = view(values)});
 }
 
-void Session::expect(const std::pair<int, std::string> &flag, bool outcome) {
-  writer.line("refgraph.expect %" + std::to_string(flag.first) + " is " +
-                  (outcome ? "true" : "false") + " : " + flag.second,
-              location());
+void Session::expect(PyjitValue flag, bool outcome) {
+  add(PyjitExpectOp{.flag = flag, .outcome = outcome});
 }
 
-/// Forgets the SSA values that were given out since `first`: their lines were
-/// taken back.
+/// Forgets the values that were made since `first`: they were taken back.
 void Session::forgetValues(int first) {
   for (auto &entry : nodes)
     if (entry.second->value >= first)
@@ -308,8 +298,7 @@ bool Run::isInLoop(Session &next, PyCodeObject *code, int offset) {
 
 /// The recording as it would be if it ended here.
 bool Run::addPlain(Session &s, const FrameState &state, int truth) {
-  Writer text = s.writer;
-  int first = s.writer.fresh();
+  PyjitTraceEnd here = s.writer.end();
   Py_ssize_t pinned = PyList_GET_SIZE(s.objects);
   std::string why = "a branch on a tensor's data" + s.where();
   s.truthLeft = truth;
@@ -320,7 +309,9 @@ bool Run::addPlain(Session &s, const FrameState &state, int truth) {
     PyTuple_SET_ITEM(frames, 0, describe(state));
     Segment segment;
     segment.key = Py_XNewRef(key);
-    segment.trace = s.writer.finish(s.name, s.scalars.traceAttribute());
+    if (s.scalars.liftsSizes())
+      s.writer.setFollowsSizes();
+    segment.trace = s.writer.copy();
     segment.objects = PySequence_List(s.objects);
     segment.nargs = s.argumentCount;
     segment.cut = Py_BuildValue("(sN)", why.c_str(), frames);
@@ -331,9 +322,8 @@ bool Run::addPlain(Session &s, const FrameState &state, int truth) {
           {Py_NewRef(reinterpret_cast<PyObject *>(code)), offset});
     segments.push_back(std::move(segment));
   }
-  s.writer = text;
-  s.writer.fresh();
-  s.forgetValues(first);
+  s.writer.rewind(here);
+  s.forgetValues(here.nextValue);
   s.dead = false;
   s.reason.clear();
   s.refused = nullptr;
@@ -365,12 +355,12 @@ struct Condition {
     return isTensor() ? TensorRecorder::deviceOf(object)
                       : s.tensors->shadowDevice(shadow);
   }
-  /// Asks it as Python does: its SSA value and type.
-  std::pair<int, std::string> ask() const {
+  /// Asks it as Python does.
+  PyjitValue ask() const {
     if (!isTensor())
-      return {s.tensors->shadowValue(shadow), s.tensors->shadowType(shadow)};
+      return s.tensors->shadowValue(shadow);
     s.special(object, "__bool__");
-    return {s.tensors->valueOf(object), s.typeText(object)};
+    return s.tensors->valueOf(object);
   }
 };
 
@@ -427,21 +417,20 @@ bool Run::isHead(int offset, int truth, int outcome, bool wanted,
   return true;
 }
 
-/// SSA values and types of what a state names; from here on, each iteration has
+/// The values of what a state names; from here on, each iteration has
 /// numbers of its own. False if a number cannot be computed in the record.
 static bool carryState(Session &s, const std::vector<PyObject *> &found,
                        const std::string &device,
-                       std::vector<std::pair<int, std::string>> &values) {
+                       std::vector<PyjitValue> &values) {
   for (PyObject *object : found) {
     if (s.isTensor(object)) {
-      values.push_back({s.tensors->valueOf(object), s.typeText(object)});
+      values.push_back(s.tensors->valueOf(object));
       continue;
     }
     if (!s.scalars.carry(object, device))
       return false;
     int shadow = s.scalars.shadowOf(object);
-    values.push_back({s.tensors->shadowValue(shadow), // its own tensor
-                      s.tensors->shadowType(shadow)});
+    values.push_back(s.tensors->shadowValue(shadow)); // its own tensor
   }
   return true;
 }
@@ -472,14 +461,14 @@ bool Run::goesOn(PyCodeObject *code, int offset, PyObject *object, int truth) {
   int outcome = condition.outcome();
   std::string text;
   std::vector<PyObject *> found;
-  std::vector<std::pair<int, std::string>> values;
+  std::vector<PyjitValue> values;
   if (!isHead(offset, truth, outcome, *wanted, text, found) ||
       !carryState(s, found, condition.device(), values)) {
     heads.spoiled = true;
     return false;
   }
   bool last = heads.count + 1 == kHeads;
-  std::pair<int, std::string> asked = condition.ask();
+  PyjitValue asked = condition.ask();
   if (!condition.isTensor())
     values.push_back(asked);
   const char *name = PyUnicode_AsUTF8(code->co_qualname);

@@ -30,11 +30,8 @@ void Session::separateWritten() {
           Py_TYPE(other->object) != Py_TYPE(node->object) || other->value < 0 ||
           isTensor(other->object) || (written.count(other) && other < node))
         continue;
-      int a = ssa(node), b = ssa(other);
-      writer.line("refgraph.distinct %" + std::to_string(a) + ", %" +
-                      std::to_string(b) + " : " + node->type + ", " +
-                      other->type,
-                  location());
+      PyjitValue a = ssa(node), b = ssa(other);
+      add(PyjitDistinctOp{.lhs = a, .rhs = b});
     }
   }
 }
@@ -75,12 +72,13 @@ bool Session::leaveCells(EscapeWalk &walk) {
       end("a closure variable that the call leaves empty");
       return false;
     }
-    TypedValue value = walk.value(held);
-    writer.line("refgraph.set %" + std::to_string(ssa(home.function)) +
-                    " cell(" + std::to_string(home.index) + ", " +
-                    quotedString(home.name) + ") = " + value.name + " : " +
-                    home.function->type + ", " + value.type,
-                location());
+    PyjitValue value = walk.value(held), holder = ssa(home.function);
+    std::string label = utf8(home.name);
+    add(PyjitSetOp{.holder = holder,
+                   .selector = PyjitSelectorCell,
+                   .key = writer.integer(home.index),
+                   .label = view(label),
+                   .value = value});
   }
   return true;
 }
@@ -110,30 +108,23 @@ void Session::leaveWrites(EscapeWalk &walk) {
     if (dead)
       return;
     if (write.appended) {
-      TypedValue value = walk.value(write.appended);
-      writer.line("refgraph.append %" + std::to_string(ssa(write.owner)) +
-                      ", " + value.name + " : " + write.owner->type + ", " +
-                      value.type,
-                  location());
+      PyjitValue value = walk.value(write.appended), list = ssa(write.owner);
+      add(PyjitAppendOp{.holder = list, .value = value});
       continue;
     }
     if (write.owner->owned && write.select == Select::Item)
       continue;
     PyObject *held = isReinserted(write) ? nullptr : finalValue(*this, write);
-    std::string place = "%" + std::to_string(ssa(write.owner));
-    place += write.select == Select::Attr   ? " attr("
-             : write.select == Select::Slot ? " slot("
-                                            : " item(";
-    place += keyText(write.key) + ")";
+    PyjitValue holder = ssa(write.owner);
+    PyjitSelector selector = PyjitSelector(write.select);
+    PyjitAttribute key = constant(write.key);
     if (!held) {
-      writer.line("refgraph.delete " + place + " : " + write.owner->type,
-                  location());
+      add(PyjitDeleteOp{.holder = holder, .selector = selector, .key = key});
       continue;
     }
-    TypedValue value = walk.value(held);
-    writer.line("refgraph.set " + place + " = " + value.name + " : " +
-                    write.owner->type + ", " + value.type,
-                location());
+    PyjitValue value = walk.value(held);
+    add(PyjitSetOp{
+        .holder = holder, .selector = selector, .key = key, .value = value});
   }
 }
 
@@ -142,12 +133,12 @@ void Session::leaveReplaced(EscapeWalk &walk) {
   for (Node *node : replacedNodes) {
     if (dead)
       return;
-    int holder = ssa(node);
+    PyjitValue holder = ssa(node);
     PyObject *object = node->object;
-    OperandText contents;
-    bool dict = PyDict_Check(object);
-    if (dict) {
-      contents = walk.entries(object);
+    std::vector<PyjitValue> contents;
+    PyjitAttribute keys = nullptr;
+    if (PyDict_Check(object)) {
+      contents = walk.entries(object, keys);
     } else {
       PyObject *list = PySequence_List(object);
       std::vector<PyObject *> elements;
@@ -157,11 +148,8 @@ void Session::leaveReplaced(EscapeWalk &walk) {
       keep(list);
       Py_DECREF(list);
     }
-    writer.line("refgraph.replace %" + std::to_string(holder) +
-                    (dict ? " items {" + contents.names + "}"
-                          : " [" + contents.names + "]") +
-                    " : " + node->type + ", (" + contents.types + ")",
-                location());
+    add(PyjitReplaceOp{
+        .holder = holder, .keys = keys, .values = view(contents)});
   }
 }
 
@@ -181,17 +169,19 @@ template <typename Result> void Session::leaveWith(const Result &result) {
     return end(change);
   separateWritten();
   EscapeWalk walk(*this);
-  for (Node *token : contextResets)
-    writer.line("refgraph.delete %" + std::to_string(ssa(token)) +
-                    " slot(\"value\") : " + token->type,
-                location());
+  for (Node *token : contextResets) {
+    PyjitValue holder = ssa(token);
+    add(PyjitDeleteOp{.holder = holder,
+                      .selector = PyjitSelectorSlot,
+                      .key = writer.string("value")});
+  }
   if (!leaveCells(walk))
     return;
   leaveWrites(walk);
   leaveReplaced(walk);
   if (dead)
     return;
-  TypedValue left = result(walk);
+  PyjitValue left = result(walk);
   // Handing out its token is what sets a context variable.
   for (PyObject *variable : contextVariables)
     if (PyObject *token = tokenOf(variable); !dead && !walk.hasSet(token)) {
@@ -201,7 +191,7 @@ template <typename Result> void Session::leaveWith(const Result &result) {
   if (!dead)
     tensors->writeCounters();
   if (!dead)
-    writer.line("refgraph.leave " + left.name + " : " + left.type, location());
+    add(PyjitLeaveOp{.value = left});
 }
 
 void Session::leave(PyObject *result) {
@@ -217,9 +207,9 @@ bool Session::leaveCut(const std::vector<FrameState> &states) {
   forgetInstruction();
   mayLeaveGradMode = true;
   leaveWith([&](EscapeWalk &walk) {
-    OperandText frames;
+    std::vector<PyjitValue> frames;
     for (const FrameState &state : states) {
-      OperandText values;
+      std::vector<PyjitValue> values;
       // The branch's condition: on top of the operand stack, which stands in
       // front of the locals.
       size_t condition =
@@ -227,9 +217,9 @@ bool Session::leaveCut(const std::vector<FrameState> &states) {
               ? std::count(state.stack.begin(), state.stack.end(), true) - 1
               : state.values.size();
       for (size_t i = 0; i < state.values.size(); ++i)
-        values.add(i == condition ? walk.truth(truthLeft)
-                                  : walk.value(state.values[i]));
-      frames.add(walk.tuple(values));
+        values.push_back(i == condition ? walk.truth(truthLeft)
+                                        : walk.value(state.values[i]));
+      frames.push_back(walk.tuple(values));
     }
     return walk.tuple(frames);
   });

@@ -11,23 +11,6 @@
 
 using namespace pyjit::capture;
 
-//===----------------------------------------------------------------------===//
-// Text
-//===----------------------------------------------------------------------===//
-
-void OperandText::add(const TypedValue &value, const std::string &prefix) {
-  const char *comma = names.empty() ? "" : ", ";
-  names += comma + prefix + value.name;
-  types += comma + value.type;
-}
-
-void EscapeWalk::Creation::add(const std::string &text,
-                               const OperandText &operands) {
-  body += " " + text;
-  types +=
-      (types.empty() || operands.types.empty() ? "" : ", ") + operands.types;
-}
-
 static std::vector<PyObject *> elementsOf(PyObject *sequence) {
   std::vector<PyObject *> out;
   for (Py_ssize_t i = 0; i < PySequence_Fast_GET_SIZE(sequence); ++i)
@@ -35,73 +18,85 @@ static std::vector<PyObject *> elementsOf(PyObject *sequence) {
   return out;
 }
 
-OperandText EscapeWalk::values(const std::vector<PyObject *> &objects) {
-  OperandText text;
+std::vector<PyjitValue>
+EscapeWalk::values(const std::vector<PyObject *> &objects) {
+  std::vector<PyjitValue> out;
   for (PyObject *object : objects)
-    text.add(value(object));
-  return text;
+    out.push_back(value(object));
+  return out;
 }
 
-OperandText EscapeWalk::entries(PyObject *dict) {
-  OperandText text;
-  PyObject *keys = keysInOrder(dict);
-  for (PyObject *key : elementsOf(keys)) {
+std::vector<PyjitValue> EscapeWalk::entries(PyObject *dict,
+                                            PyjitAttribute &keys) {
+  std::vector<PyjitValue> out;
+  std::vector<PyjitAttribute> names;
+  PyObject *inOrder = keysInOrder(dict);
+  for (PyObject *key : elementsOf(inOrder)) {
     PyObject *item = PyDict_GetItemWithError(dict, key);
     if (!item || s.ended())
       break;
-    TypedValue held = value(item);
-    text.add(held, s.keyText(key) + " = ");
+    out.push_back(value(item));
+    names.push_back(s.constant(key));
   }
-  s.keep(keys);
-  Py_DECREF(keys);
-  return text;
+  s.keep(inOrder);
+  Py_DECREF(inOrder);
+  keys = s.writer.list(names);
+  return out;
 }
 
-TypedValue EscapeWalk::tuple(const OperandText &elements) {
-  TypedValue made{fresh(), "!refgraph.obj<\"tuple\">"};
-  line(made.name + " = refgraph.create \"tuple\" [" + elements.names + "] : (" +
-       elements.types + ") -> " + made.type);
-  return made;
+PyjitValue EscapeWalk::add(const Creation &made, PyjitType type) {
+  return s.add(PyjitCreateOp{.kind = view(made.kind),
+                             .exactType = made.exactType,
+                             .itemKeys = made.itemKeys,
+                             .attrNames = made.attributeNames,
+                             .elements = view(made.elements),
+                             .items = view(made.items),
+                             .entries = view(made.attributes),
+                             .resultType = type});
 }
 
-TypedValue EscapeWalk::truth(int tensor) {
-  TypedValue made{fresh(), "!refgraph.obj<\"bool\">"};
-  line(made.name + " = refgraph.create \"number\" [%" +
-       std::to_string(s.tensors->shadowValue(tensor)) + "] : (" +
-       s.tensors->shadowType(tensor) + ") -> " + made.type);
-  return made;
+PyjitValue EscapeWalk::tuple(const std::vector<PyjitValue> &elements) {
+  Creation made;
+  made.kind = "tuple";
+  made.elements = elements;
+  return add(made, s.writer.object("tuple"));
 }
 
-TypedValue EscapeWalk::refuse(PyObject *object, const char *why) {
+PyjitValue EscapeWalk::truth(int tensor) {
+  Creation made;
+  made.kind = "number";
+  made.elements = {s.tensors->shadowValue(tensor)};
+  return add(made, s.writer.object("bool"));
+}
+
+/// The trace is not used: any value will do.
+PyjitValue EscapeWalk::refuse(PyObject *object, const char *why) {
   if (!s.ended())
     s.refused = object;
   s.end("the result holds a " + typeName(object) + why);
-  return {"%0", "!refgraph.obj<\"?\">"};
+  return s.external;
 }
 
 //===----------------------------------------------------------------------===//
 // Objects that the trace knows already
 //===----------------------------------------------------------------------===//
 
-TypedValue EscapeWalk::value(PyObject *object) {
+PyjitValue EscapeWalk::value(PyObject *object) {
   auto found = done.find(object);
   if (found != done.end())
     return found->second;
-  TypedValue result = compute(object);
+  PyjitValue result = compute(object);
   done[object] = result;
   return result;
 }
 
-TypedValue EscapeWalk::compute(PyObject *object) {
+PyjitValue EscapeWalk::compute(PyObject *object) {
   if (auto found = s.unseen.find(object); found != s.unseen.end())
-    return {"%" + std::to_string(found->second), s.typeText(object)};
+    return found->second;
   if (int number = s.scalars.valueOf(object); number >= 0)
-    return {"%" + std::to_string(number), s.typeText(object)};
-  if (isValue(object)) {
-    TypedValue made{fresh(), s.typeText(object)};
-    line(made.name + " = refgraph.constant " + s.keyText(object));
-    return made;
-  }
+    return number;
+  if (isValue(object))
+    return s.addConstant(object);
   if (s.isTensor(object))
     return computeTensor(object);
   Node *node = s.find(object);
@@ -115,14 +110,10 @@ TypedValue EscapeWalk::compute(PyObject *object) {
       (!std::strcmp(Py_TYPE(object)->tp_name, "torch.device") ||
        isNumpyNumber(object)))
     return immutable(object);
-  if (node->external) {
-    int value = s.ssa(node);
-    return {"%" + std::to_string(value), node->type};
-  }
-  return create(object);
+  return node->external ? s.ssa(node) : create(object);
 }
 
-TypedValue EscapeWalk::computeTensor(PyObject *object) {
+PyjitValue EscapeWalk::computeTensor(PyObject *object) {
   int value = s.tensors->valueOf(object);
   if (value < 0)
     return refuse(object, " of unknown origin");
@@ -131,30 +122,29 @@ TypedValue EscapeWalk::computeTensor(PyObject *object) {
   if (s.tensors->isData(object))
     return refuse(object, " that is the .data of another one");
   if (!s.tensors->leaves(object)) {
-    TypedValue refused =
+    PyjitValue refused =
         refuse(object, " of inference mode beside one that is not");
     s.refused = s.firstInferenceMode;
     return refused;
   }
-  return {"%" + std::to_string(value), s.typeText(object)};
+  return value;
 }
 
 /// Nobody can tell this very object from an equal one: it goes into the table
 /// of objects.
-TypedValue EscapeWalk::immutable(PyObject *object) {
+PyjitValue EscapeWalk::immutable(PyObject *object) {
   int index = int(PyList_GET_SIZE(s.objects));
   PyList_Append(s.objects, object);
-  TypedValue made{fresh(), s.typeText(object)};
-  line(made.name + " = refgraph.object " + std::to_string(index) + " " +
-       quoted(typeName(object)) + " : " + made.type);
-  return made;
+  std::string hint = typeName(object);
+  return s.add(PyjitObjectOp{
+      .index = index, .hint = view(hint), .resultType = s.irType(object)});
 }
 
 //===----------------------------------------------------------------------===//
 // Objects that the call made
 //===----------------------------------------------------------------------===//
 
-TypedValue EscapeWalk::create(PyObject *object) {
+PyjitValue EscapeWalk::create(PyObject *object) {
   if ((PyList_CheckExact(object) || PyDict_CheckExact(object)) &&
       holdsItself(object))
     return createCyclic(object);
@@ -165,7 +155,7 @@ TypedValue EscapeWalk::create(PyObject *object) {
   Creation made;
   if (const char *why = describe(object, made))
     return refuse(object, why);
-  std::vector<std::pair<std::string, TypedValue>> slots;
+  std::vector<std::pair<std::string, PyjitValue>> slots;
   if (made.kind == "instance")
     for (const HeldSlot &slot : slotsOf(object)) {
       if (slot.reachable)
@@ -174,20 +164,19 @@ TypedValue EscapeWalk::create(PyObject *object) {
         refuse(object, " with a slot that is hidden");
     }
   open.erase(object);
-  TypedValue result{fresh(), s.typeText(object)};
-  line(result.name + " = refgraph.create " + quoted(made.kind) + made.body +
-       " : (" + made.types + ") -> " + result.type);
+  PyjitValue result = add(made, s.irType(object));
   for (auto &[slot, held] : slots)
-    line("refgraph.set " + result.name + " slot(" + quoted(slot) +
-         ") = " + held.name + " : " + result.type + ", " + held.type);
+    s.add(PyjitSetOp{.holder = result,
+                     .selector = PyjitSelectorSlot,
+                     .key = s.writer.string(slot),
+                     .value = held});
   return result;
 }
 
 void EscapeWalk::describeList(Creation &made, const char *kind,
                               const std::vector<PyObject *> &elements) {
   made.kind = kind;
-  OperandText text = values(elements);
-  made.add("[" + text.names + "]", text);
+  made.elements = values(elements);
 }
 
 /// Fills in `made`; returns null, or why the object cannot leave.
@@ -200,8 +189,7 @@ const char *EscapeWalk::describe(PyObject *object, Creation &made) {
     describeList(made, "size", elementsOf(object));
   } else if (type == &PyDict_Type) {
     made.kind = "dict";
-    OperandText text = entries(object);
-    made.add("items {" + text.names + "}", text);
+    made.items = entries(object, made.itemKeys);
   } else if (type == &PySet_Type || type == &PyFrozenSet_Type) {
     PyObject *elements = PySequence_List(object);
     describeList(made, type == &PySet_Type ? "set" : "frozenset",
@@ -263,42 +251,37 @@ void EscapeWalk::describeFunction(PyObject *object, Creation &made) {
 }
 
 void EscapeWalk::describeInstance(PyObject *object, Creation &made) {
-  int index = s.pin(reinterpret_cast<PyObject *>(Py_TYPE(object)))->index;
-  made.body += " type(" + std::to_string(index) + ")";
+  made.exactType =
+      some(s.pin(reinterpret_cast<PyObject *>(Py_TYPE(object)))->index);
   if (PyTuple_Check(object) || PyList_Check(object))
     describeList(made, "instance", elementsOf(object));
   made.kind = "instance";
-  if (PyDict_Check(object)) {
-    OperandText text = entries(object);
-    made.add("items {" + text.names + "}", text);
-  }
-  if (PyObject *dict = pyjitInstanceDict(object);
-      dict && PyDict_GET_SIZE(dict)) {
-    OperandText text = entries(dict);
-    made.add("attrs {" + text.names + "}", text);
-  }
+  if (PyDict_Check(object))
+    made.items = entries(object, made.itemKeys);
+  if (PyObject *dict = pyjitInstanceDict(object); dict && PyDict_GET_SIZE(dict))
+    made.attributes = entries(dict, made.attributeNames);
 }
 
 /// Made empty, so that its elements can hold it, and then filled.
-TypedValue EscapeWalk::createCyclic(PyObject *object) {
-  TypedValue made{fresh(), s.typeText(object)};
-  bool dict = PyDict_Check(object);
-  line(made.name + " = refgraph.create " +
-       (dict ? "\"dict\" items {}" : "\"list\" []") + " : () -> " + made.type);
+PyjitValue EscapeWalk::createCyclic(PyObject *object) {
+  Creation empty;
+  empty.kind = PyDict_Check(object) ? "dict" : "list";
+  PyjitValue made = add(empty, s.irType(object));
   done[object] = made;
-  if (dict) {
+  if (PyDict_Check(object)) {
     PyObject *key, *item;
     Py_ssize_t position = 0;
     while (!s.ended() && PyDict_Next(object, &position, &key, &item)) {
-      TypedValue held = value(item);
-      line("refgraph.set " + made.name + " item(" + s.keyText(key) +
-           ") = " + held.name + " : " + made.type + ", " + held.type);
+      PyjitValue held = value(item);
+      s.add(PyjitSetOp{.holder = made,
+                       .selector = PyjitSelectorItem,
+                       .key = s.constant(key),
+                       .value = held});
     }
   } else {
     for (PyObject *item : elementsOf(object)) {
-      TypedValue held = value(item);
-      line("refgraph.append " + made.name + ", " + held.name + " : " +
-           made.type + ", " + held.type);
+      PyjitValue held = value(item);
+      s.add(PyjitAppendOp{.holder = made, .value = held});
     }
   }
   return made;

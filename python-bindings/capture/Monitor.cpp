@@ -35,13 +35,13 @@ CodeInfo &Session::info(PyCodeObject *code) {
   return *slot;
 }
 
-int Session::location() {
+PyjitLocation Session::location() {
   // Locations of outer frames change only while they run themselves.
-  int caller = -1;
+  PyjitLocation caller = nullptr;
   for (ShadowFrame &frame : frames) {
     if (!frame.code)
       continue;
-    if (frame.loc < 0 || frame.locOffset != frame.offset) {
+    if (!frame.loc || frame.locOffset != frame.offset) {
       frame.loc = writer.location(frame.code, frame.offset, caller);
       frame.locOffset = frame.offset;
     }
@@ -414,8 +414,7 @@ bool Session::begin(PyObject *callable, std::vector<PyObject *> &args,
   ShadowFrame base;
   base.frame = pyjitCurrentFrame();
   frames.push_back(base);
-  writer.header("%" + std::to_string(external) + " = refgraph.external");
-  writer.header(tensors->stateText());
+  writer.add(PyjitStateOp{.values = tensors->stateAtStart()});
   ssa(pin(callable));
   Call call;
   call.callable = callable;

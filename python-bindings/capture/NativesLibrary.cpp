@@ -436,7 +436,7 @@ Post handledException(Session &s, const Call &c) {
   Py_XDECREF(handled);
   if (handled)
     return s.unknownNative(c);
-  s.writer.line("refgraph.state {handles_exception = false}", s.location());
+  s.add(PyjitStateOp{.values = s.writer.state("handles_exception", false)});
   return Post::Fresh;
 }
 

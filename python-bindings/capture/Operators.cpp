@@ -211,10 +211,8 @@ void Session::apart(Node *left, Node *right) {
     return;
   if (!doneIndex.insert({left, -3, reinterpret_cast<Py_ssize_t>(b)}).second)
     return;
-  int x = ssa(left), y = ssa(right);
-  writer.line("refgraph.distinct %" + std::to_string(x) + ", %" +
-                  std::to_string(y) + " : " + left->type + ", " + right->type,
-              location());
+  PyjitValue x = ssa(left), y = ssa(right);
+  add(PyjitDistinctOp{.lhs = x, .rhs = y});
 }
 
 /// What C code raised holds a tuple that no instruction made.

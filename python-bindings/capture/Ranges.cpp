@@ -62,36 +62,31 @@ void Scalars::followRange(PyObject *iterator, Py_ssize_t index,
   Range parts;
   long next, left;
   pyjitRangeParts(iterator, &next, &parts.step, &left);
-  std::string type = s.typeText(iterator);
   int number = s.pin(reinterpret_cast<PyObject *>(&PyLong_Type))->index;
   int kind = s.pin(reinterpret_cast<PyObject *>(Py_TYPE(iterator)))->index;
-  int holder = s.writer.fresh();
-  s.writer.line("%" + std::to_string(holder) + " = refgraph.get %" +
-                    std::to_string(s.external) + " arg(" +
-                    std::to_string(index) + ", " +
-                    (name ? quotedString(name) : "\"\"") + ") type(" +
-                    std::to_string(kind) + ") : " + type,
-                s.location());
-  auto field = [&](const std::string &what, const std::string &checks,
-                   const std::string &result) {
-    int value = s.writer.fresh();
-    s.writer.line("%" + std::to_string(value) + " = refgraph.get %" +
-                      std::to_string(holder) + " field(\"" + what + "\") " +
-                      checks + " : " + type + " -> !refgraph.obj<\"" + result +
-                      "\">",
-                  s.location());
-    return value;
+  std::string label = name ? utf8(name) : "";
+  PyjitValue holder = s.add(PyjitGetOp{.holder = s.external,
+                                       .selector = PyjitSelectorArg,
+                                       .key = s.writer.integer(index),
+                                       .label = view(label),
+                                       .exactType = some(kind),
+                                       .resultType = s.irType(iterator)});
+  auto field = [&](const char *what, PyjitAttribute value, const char *type) {
+    return PyjitGetOp{.holder = holder,
+                      .selector = PyjitSelectorField,
+                      .key = s.writer.string(what),
+                      .equals = value,
+                      .resultType = s.writer.object(type)};
   };
-  auto lift = [&](const std::string &what, long value) {
-    int read = field(what,
-                     "type(" + std::to_string(number) + ") equals(" +
-                         std::to_string(value) + ") {lift}",
-                     "int");
-    return track(constant(value), rt::Number::of(int64_t(value)), read);
+  auto lift = [&](const char *what, long value) {
+    PyjitGetOp get = field(what, s.writer.integer(value), "int");
+    get.exactType = some(number);
+    get.lift = true;
+    return track(constant(value), rt::Number::of(int64_t(value)), s.add(get));
   };
   // Another holder would see the record's loop leave its iterator as it was.
-  field("alone", "equals(true)", "bool");
-  field("step", "equals(" + std::to_string(parts.step) + ")", "int");
+  s.add(field("alone", s.writer.boolean(true), "bool"));
+  s.add(field("step", s.writer.integer(parts.step), "int"));
   parts.next = lift("next", next);
   parts.left = lift("left", left);
   if (!parts.next || !parts.left)

@@ -1,4 +1,4 @@
-//===- Reads.cpp - Reads of external objects, as text -------------------===//
+//===- Reads.cpp - Reads of external objects ------------------------------===//
 
 #include "Natives.h"
 #include "ObjectKinds.h"
@@ -9,82 +9,77 @@
 
 using namespace pyjit::capture;
 
-std::string Session::keyText(PyObject *o) {
+PyjitAttribute Session::constant(PyObject *o) {
+  PyjitContext *context = writer.getContext();
   if (o == Py_None)
-    return "none";
+    return writer.none();
   if (o == Py_Ellipsis)
-    return "ellipsis";
+    return pyjitAttributeEllipsis(context);
   if (PyBool_Check(o))
-    return o == Py_True ? "true" : "false";
+    return writer.boolean(o == Py_True);
   if (PyLong_CheckExact(o)) {
     int overflow = 0;
-    PyLong_AsLongLongAndOverflow(o, &overflow);
-    PyObject *text = PyObject_Str(o);
-    if (!text) { // beyond the limit of digits
+    long long value = PyLong_AsLongLongAndOverflow(o, &overflow);
+    if (!overflow)
+      return writer.integer(value);
+    PyObject *digits = PyObject_Str(o);
+    if (!digits) { // beyond the limit of digits
       PyErr_Clear();
       end("a very large integer");
-      return "0";
+      return writer.integer(0);
     }
-    std::string out = PyUnicode_AsUTF8(text);
-    Py_DECREF(text);
-    if (overflow)
-      out += " : i" + std::to_string(_PyLong_NumBits(o) + 2);
-    return out;
+    std::string text = PyUnicode_AsUTF8(digits);
+    Py_DECREF(digits);
+    return pyjitAttributeBigInt(context, view(text),
+                                uint32_t(_PyLong_NumBits(o) + 2));
   }
   if (PyFloat_CheckExact(o))
-    return floatText(PyFloat_AS_DOUBLE(o)) + " : f64";
+    return writer.real(PyFloat_AS_DOUBLE(o));
   if (PyComplex_CheckExact(o))
-    return "complex(" + floatText(PyComplex_RealAsDouble(o)) + " : f64, " +
-           floatText(PyComplex_ImagAsDouble(o)) + " : f64)";
+    return pyjitAttributeComplex(context, PyComplex_RealAsDouble(o),
+                                 PyComplex_ImagAsDouble(o));
   if (PyUnicode_CheckExact(o))
-    return quotedString(o);
+    return writer.string(utf8(o));
   if (PyBytes_CheckExact(o))
-    return "bytes(" +
-           quoted(std::string(PyBytes_AS_STRING(o), PyBytes_GET_SIZE(o))) + ")";
+    return pyjitAttributeBytes(
+        context, {PyBytes_AS_STRING(o), size_t(PyBytes_GET_SIZE(o))});
   if (PyTuple_CheckExact(o)) {
-    std::string out = "(";
+    std::vector<PyjitAttribute> elements;
     for (Py_ssize_t i = 0; i < PyTuple_GET_SIZE(o); ++i)
-      out += (i ? ", " : "") + keyText(PyTuple_GET_ITEM(o, i));
-    return out + ")";
+      elements.push_back(constant(PyTuple_GET_ITEM(o, i)));
+    return writer.list(elements);
   }
   Node *node = find(o);
   if (!node && isProcessConstant(o))
     node = pin(o);
   if (!node || !node->external) {
     end("a key of type " + typeName(o));
-    return "none";
+    return writer.none();
   }
-  return "object " + std::to_string(pin(o)->index);
+  return pyjitAttributeObject(context, pin(o)->index);
 }
 
-static std::string selectorText(Session &session, Select select,
-                                PyObject *key) {
+PyjitValue Session::addConstant(PyObject *object) {
+  return add(
+      PyjitConstantOp{.value = constant(object), .resultType = irType(object)});
+}
+
+Selector Session::selectorOf(Select select, PyObject *key) {
+  Selector selector{PyjitSelector(select)};
   switch (select) {
   case Select::Attr:
-    return "attr(" + quotedString(key) + ")";
   case Select::TypeAttr:
-    return "typeattr(" + quotedString(key) + ")";
   case Select::Slot:
-    return "slot(" + quotedString(key) + ")";
   case Select::Field:
-    return "field(" + quotedString(key) + ")";
+    selector.key = writer.string(utf8(key));
+    break;
   case Select::Item:
-    return "item(" + session.keyText(key) + ")";
-  case Select::Dict:
-    return "dict";
-  case Select::Type:
-    return "type";
-  case Select::Code:
-    return "code";
-  case Select::Defaults:
-    return "defaults";
-  case Select::KwDefaults:
-    return "kwdefaults";
-  case Select::Globals:
-    return "globals";
+    selector.key = constant(key);
+    break;
   default:
-    return "";
+    break;
   }
+  return selector;
 }
 
 Node *Session::canonical(Node *owner, Select &select) {
@@ -126,7 +121,7 @@ bool Session::firstTime(Node *owner, Select select, PyObject *key) {
 }
 
 /// What an object that is known by its contents is told apart by.
-void Session::readParts(PyObject *object, int value, const std::string &type) {
+void Session::readParts(PyObject *object, PyjitValue value) {
   bool number = isNumpyNumber(object);
   auto part = [&](const char *name) {
     PyObject *item = number ? PyObject_CallMethod(object, name, nullptr)
@@ -135,11 +130,11 @@ void Session::readParts(PyObject *object, int value, const std::string &type) {
     if (!item || !isValue(item))
       end("an unusual " + typeName(object));
     else
-      writer.line("%" + std::to_string(writer.fresh()) + " = refgraph.get %" +
-                      std::to_string(value) + " field(\"" + name +
-                      "\") equals(" + keyText(item) + ") : " + type + " -> " +
-                      typeText(item),
-                  location());
+      add(PyjitGetOp{.holder = value,
+                     .selector = PyjitSelectorField,
+                     .key = writer.string(name),
+                     .equals = constant(item),
+                     .resultType = irType(item)});
     Py_XDECREF(item);
   };
   if (number)
@@ -158,75 +153,59 @@ bool Session::isPassedOn(Node *owner, PyObject *object) {
   return code->co_flags & CO_NESTED;
 }
 
-void Session::emitGet(Node *owner, Select select, const std::string &selector,
-                      PyObject *result, const std::string &place) {
-  int loc = location();
-  std::string head = "refgraph.get %" +
-                     std::to_string(owner ? ssa(owner) : external) + " " +
-                     selector;
-  std::string holder = owner ? " : " + owner->type + " -> " : " : ";
+void Session::emitTensorGet(Node *owner, PyjitGetOp get, PyObject *tensor,
+                            const std::string &place) {
+  Node *node = find(tensor);
+  if (node && !node->external && tensors->valueOf(tensor) >= 0)
+    return end("an external object holds a tensor made by the call");
+  get.exactType =
+      some(pin(reinterpret_cast<PyObject *>(Py_TYPE(tensor)))->index);
+  if (!tensors->describe(tensor, get))
+    return;
+  get.param = owner && owner->paramDict;
+  std::vector<int64_t> lifted = scalars.liftedSizes(place, tensor);
+  get.liftSizes = view(lifted);
+  PyjitValue value = add(get);
+  if (node && node->external)
+    return addSame(value, node->value);
+  node = born(tensor);
+  node->external = node->typeRead = true;
+  node->value = value;
+  tensors->bindExternal(tensor, value);
+}
+
+void Session::emitGet(Node *owner, const Selector &selector, PyObject *result,
+                      const std::string &place) {
+  PyjitGetOp get{.holder = owner ? ssa(owner) : external,
+                 .selector = selector.kind,
+                 .key = selector.key,
+                 .label = selector.label()};
   if (isValue(result)) {
-    writer.line("%" + std::to_string(writer.fresh()) + " = " + head +
-                    " equals(" + keyText(result) + ")" + holder +
-                    typeText(result),
-                loc);
+    get.equals = constant(result);
+    get.resultType = irType(result);
+    add(get);
     return;
   }
-  auto same = [&](int a, int b, const std::string &type) {
-    writer.line("refgraph.same %" + std::to_string(a) + ", %" +
-                    std::to_string(b) + " : " + type + ", " + type,
-                loc);
-  };
+  if (isTensor(result))
+    return emitTensorGet(owner, get, result, place);
   Node *node = find(result);
-  if (isTensor(result)) {
-    if (node && !node->external && tensors->valueOf(result) >= 0)
-      return end("an external object holds a tensor made by the call");
-    int typeIndex = pin(reinterpret_cast<PyObject *>(Py_TYPE(result)))->index;
-    std::string type, attributes;
-    bool parameter = owner && owner->paramDict;
-    if (!tensors->describe(result, parameter, type, attributes))
-      return;
-    std::string lifted = scalars.liftedSizes(place, result);
-    if (!lifted.empty())
-      attributes.insert(attributes.size() - 1, ", " + lifted);
-    int value = writer.fresh();
-    writer.line("%" + std::to_string(value) + " = " + head + " type(" +
-                    std::to_string(typeIndex) + ") " + attributes + holder +
-                    type,
-                loc);
-    if (node && node->external) {
-      same(value, node->value, type);
-      return;
-    }
-    node = born(result);
-    node->external = node->typeRead = true;
-    node->value = value;
-    node->type = type;
-    tensors->bindExternal(result, value);
-    return;
-  }
   if (node && !node->external)
     return end("an external object holds an object made by the call (" +
                typeName(result) + ")");
   bool pinned = node ? node->pinned
                      : isProcessConstant(result) ||
                            (shouldPin(result) && !isPassedOn(owner, result));
-  std::string check;
   if (pinned)
-    check = " is(" + std::to_string(pin(result)->index) + ")";
+    get.identity = some(pin(result)->index);
   else
-    check = " type(" +
-            std::to_string(
-                pin(reinterpret_cast<PyObject *>(Py_TYPE(result)))->index) +
-            ")";
-  std::string type = typeText(result);
-  int value = writer.fresh();
-  writer.line(
-      "%" + std::to_string(value) + " = " + head + check + holder + type, loc);
+    get.exactType =
+        some(pin(reinterpret_cast<PyObject *>(Py_TYPE(result)))->index);
+  get.resultType = irType(result);
+  PyjitValue value = add(get);
   if (!pinned && isByValue(result))
-    readParts(result, value, type);
+    readParts(result, value);
   else if (node && !pinned)
-    same(value, node->value, type);
+    addSame(value, node->value);
   if (node && !pinned)
     return;
   meet(result, value);
@@ -236,15 +215,14 @@ void Session::emitGet(Node *owner, Select select, const std::string &selector,
     node->typeRead = true;
     node->place = place;
   }
-  if (node->value < 0) {
+  if (node->value < 0)
     node->value = value;
-    node->type = type;
-  }
-  if (select == Select::Dict)
+  if (selector.kind == PyjitSelectorDict)
     node->dictOf = owner;
-  if (select == Select::Attr && owner && owner->pinned &&
+  if (selector.kind == PyjitSelectorAttr && owner && owner->pinned &&
       PyDict_CheckExact(result) &&
-      (selector == "attr(\"_parameters\")" || selector == "attr(\"_buffers\")"))
+      (selector.key == writer.string("_parameters") ||
+       selector.key == writer.string("_buffers")))
     node->paramDict = true;
 }
 
@@ -256,11 +234,11 @@ void Session::read(Node *owner, Select select, PyObject *key,
   if (written(owner, select, key))
     return;
   std::string place = scalars.placeOf(owner, select, key, 0);
-  if (scalars.read(owner, select, selectorText(*this, select, key), place,
-                   result) ||
+  Selector selector = selectorOf(select, key);
+  if (scalars.read(owner, selector, place, result) ||
       !firstTime(owner, select, key))
     return;
-  emitGet(owner, select, selectorText(*this, select, key), result, place);
+  emitGet(owner, selector, result, place);
 }
 
 void Session::readIndex(Node *owner, Select select, Py_ssize_t index,
@@ -275,17 +253,16 @@ void Session::readIndex(Node *owner, Select select, Py_ssize_t index,
   if (owner && owner->pinned && PyTuple_CheckExact(owner->object) &&
       isValue(result))
     return;
-  std::string text = std::to_string(index);
-  std::string selector =
-      select == Select::Item ? "item(" + text + ")"
-      : select == Select::Cell
-          ? "cell(" + text + ", " + (name ? quotedString(name) : "\"\"") + ")"
-          : "arg(" + text + ", " + (name ? quotedString(name) : "\"\"") + ")";
+  Selector selector{PyjitSelector(select), writer.integer(index)};
+  if (select != Select::Item) {
+    selector.labelled = true;
+    selector.name = name ? utf8(name) : "";
+  }
   std::string place = scalars.placeOf(owner, select, nullptr, index);
-  if (scalars.read(owner, select, selector, place, result) ||
+  if (scalars.read(owner, selector, place, result) ||
       !doneIndex.insert({owner, int(select), index}).second)
     return;
-  emitGet(owner, select, selector, result, place);
+  emitGet(owner, selector, result, place);
 }
 
 void Session::absent(Node *owner, Select select, PyObject *key) {
@@ -294,10 +271,12 @@ void Session::absent(Node *owner, Select select, PyObject *key) {
   owner = canonical(owner, select);
   if (written(owner, select, key) || !firstTime(owner, select, key))
     return;
-  int value = ssa(owner);
-  writer.line("refgraph.absent %" + std::to_string(value) + " " +
-                  selectorText(*this, select, key) + " : " + owner->type,
-              location());
+  PyjitValue holder = ssa(owner);
+  Selector selector = selectorOf(select, key);
+  add(PyjitAbsentOp{.holder = holder,
+                    .selector = selector.kind,
+                    .key = selector.key,
+                    .label = selector.label()});
 }
 
 void Session::length(Node *owner, Py_ssize_t n) {
@@ -310,10 +289,8 @@ void Session::length(Node *owner, Py_ssize_t n) {
   // A dict's length stands for its keys where those are read anyway.
   if (!doneIndex.insert({owner, -1, 0}).second)
     return;
-  int value = ssa(owner);
-  writer.line("refgraph.length %" + std::to_string(value) + " is " +
-                  std::to_string(n) + " : " + owner->type,
-              location());
+  PyjitValue holder = ssa(owner);
+  add(PyjitLengthOp{.holder = holder, .length = n});
 }
 
 void Session::keys(Node *owner, PyObject *keyList) {
@@ -333,13 +310,11 @@ void Session::keys(Node *owner, PyObject *keyList) {
     if (!known(key))
       pin(key);
   }
-  std::string text;
+  std::vector<PyjitAttribute> keys;
   for (Py_ssize_t i = 0; i < PyList_GET_SIZE(keyList); ++i)
-    text += (i ? ", " : "") + keyText(PyList_GET_ITEM(keyList, i));
-  int value = ssa(owner);
-  writer.line("refgraph.keys %" + std::to_string(value) + " are [" + text +
-                  "] : " + owner->type,
-              location());
+    keys.push_back(constant(PyList_GET_ITEM(keyList, i)));
+  PyjitValue holder = ssa(owner);
+  add(PyjitKeysOp{.holder = holder, .keys = writer.list(keys)});
 }
 
 /// An object that is known by identity may still change its class.

@@ -4,6 +4,8 @@
 
 #include <Python.h>
 
+#include "TraceWriter.h"
+
 #include <set>
 #include <string>
 #include <vector>
@@ -26,8 +28,8 @@ struct Segment {
   /// `stack` says of each value on the operand stack whether it is one or a
   /// NULL and `slots` lists the locals that are arguments.
   PyObject *key = nullptr;
-  std::string trace;           ///< refgraph text of one `refgraph.trace`
-  PyObject *objects = nullptr; ///< new reference: what the text names by index
+  TraceHandle trace;
+  PyObject *objects = nullptr; ///< new reference: what it names by index
   Py_ssize_t nargs = 0;
   /// Null for a part that ends with its function. Otherwise a new reference to
   /// (reason, frames); the trace returns a tuple with one tuple of values for
@@ -50,9 +52,8 @@ struct CaptureResult {
   /// New reference: what the call returned. Null, with a Python exception set,
   /// if the user's code raised.
   PyObject *result = nullptr;
-  /// refgraph text of one `refgraph.trace`; empty if the capture ended early.
-  std::string trace;
-  /// New reference: the list of live objects that the text names by index.
+  TraceHandle trace; ///< null if the capture ended early
+  /// New reference: the list of live objects that the trace names by index.
   PyObject *objects = nullptr;
   Footing footing;
   /// Why the capture ended: construct, file and line. Empty on success.
@@ -60,11 +61,12 @@ struct CaptureResult {
 };
 
 /// Calls `callable` once, as `PyObject_Vectorcall` would, and records what the
-/// call does. `arg(i)` in the text is `args[i]`, keyword values included.
+/// call does. `arg(i)` in the trace is `args[i]`, keyword values included.
 /// Whatever the recorder does not model ends the capture, never the call.
 /// `lifted` names places (Scalars.h) whose number may differ between calls.
-CaptureResult capture(PyObject *callable, PyObject *const *args, size_t nargs,
-                      PyObject *kwnames, const std::string &name,
+CaptureResult capture(PyjitContext *context, PyObject *callable,
+                      PyObject *const *args, size_t nargs, PyObject *kwnames,
+                      const std::string &name,
                       std::set<std::string> lifted = {});
 
 struct CutResult {
@@ -84,10 +86,11 @@ struct CutResult {
 /// depend on (-1 among them: no loop is expected), False where it is recorded
 /// already, or None where nothing shall be recorded. `unseen`: arguments of the
 /// call itself that its records only pass on.
-CutResult captureWithCuts(PyObject *callable, PyObject *const *args,
-                          size_t nargs, PyObject *kwnames,
-                          const std::string &name, PyObject *points,
-                          PyObject *planner, std::set<std::string> lifted = {},
+CutResult captureWithCuts(PyjitContext *context, PyObject *callable,
+                          PyObject *const *args, size_t nargs,
+                          PyObject *kwnames, const std::string &name,
+                          PyObject *points, PyObject *planner,
+                          std::set<std::string> lifted = {},
                           std::set<int> unseen = {});
 
 /// Whether this thread is inside a monitored run.

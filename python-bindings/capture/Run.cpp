@@ -41,8 +41,9 @@ static PyMethodDef instructionMethod = {"pyjit_instruction",
                                         asMethod<&Run::onInstruction>(),
                                         METH_FASTCALL, nullptr};
 
-Run::Run(const std::string &name, bool surveying)
-    : name(name), surveying(surveying), learned(PyList_New(0)) {}
+Run::Run(PyjitContext *context, const std::string &name, bool surveying)
+    : context(context), name(name), surveying(surveying),
+      learned(PyList_New(0)) {}
 
 Run::~Run() {
   Py_XDECREF(learned);
@@ -92,7 +93,7 @@ PyObject *Run::execute(PyObject *callable, PyObject *const *args, size_t nargs,
       Entry entry = entryOf(callable);
       waiting.push_back({nullptr, entry.code, -1, {entry.offset}});
     } else {
-      session = std::make_unique<Session>(name, surveying, lifted);
+      session = std::make_unique<Session>(context, name, surveying, lifted);
       session->cutPoints = planner ? &known : nullptr;
       if (!session->begin(callable, given, nargs, kwnames, unseen)) {
         reason = session->reason;
@@ -145,8 +146,9 @@ void Run::add(Session &session, PyObject *cut) {
   Segment segment;
   segment.key = key;
   key = nullptr;
-  segment.trace =
-      session.writer.finish(session.name, session.scalars.traceAttribute());
+  if (session.scalars.liftsSizes())
+    session.writer.setFollowsSizes();
+  segment.trace = session.writer.take();
   segment.objects = Py_NewRef(session.objects);
   segment.nargs = session.argumentCount;
   segment.cut = cut;
@@ -268,7 +270,7 @@ static CaptureResult finish(Run &run, PyObject *result) {
     for (const std::string &entry : run.whole->surveyed)
       out.reason += entry + "\n";
   else if (result && run.segments.size() == 1)
-    out.trace = run.segments[0].trace;
+    out.trace = std::move(run.segments[0].trace);
   if (!run.segments.empty())
     out.footing = run.segments[0].footing;
   out.objects = run.segments.empty() ? PyList_New(0) : run.segments[0].objects;
@@ -277,10 +279,11 @@ static CaptureResult finish(Run &run, PyObject *result) {
   return out;
 }
 
-CaptureResult pyjit::capture::capture(PyObject *callable, PyObject *const *args,
-                                      size_t nargs, PyObject *kwnames,
+CaptureResult pyjit::capture::capture(PyjitContext *context, PyObject *callable,
+                                      PyObject *const *args, size_t nargs,
+                                      PyObject *kwnames,
                                       const std::string &name, Places lifted) {
-  Run run(name, /*surveying=*/false);
+  Run run(context, name, /*surveying=*/false);
   run.lifted = std::move(lifted);
   PyObject *result =
       run.execute(callable, args, PyVectorcall_NARGS(nargs), kwnames);
@@ -289,19 +292,19 @@ CaptureResult pyjit::capture::capture(PyObject *callable, PyObject *const *args,
 
 CaptureResult pyjit::capture::survey(PyObject *callable, PyObject *const *args,
                                      size_t nargs, PyObject *kwnames) {
-  Run run("survey", /*surveying=*/true);
+  PyjitContext *context = pyjitContextCreate();
+  Run run(context, "survey", /*surveying=*/true);
   PyObject *result =
       run.execute(callable, args, PyVectorcall_NARGS(nargs), kwnames);
+  pyjitContextDestroy(context); // its traces keep what they need
   return finish(run, result);
 }
 
-CutResult pyjit::capture::captureWithCuts(PyObject *callable,
-                                          PyObject *const *args, size_t nargs,
-                                          PyObject *kwnames,
-                                          const std::string &name,
-                                          PyObject *points, PyObject *planner,
-                                          Places lifted, std::set<int> unseen) {
-  Run run(name, /*surveying=*/false);
+CutResult pyjit::capture::captureWithCuts(
+    PyjitContext *context, PyObject *callable, PyObject *const *args,
+    size_t nargs, PyObject *kwnames, const std::string &name, PyObject *points,
+    PyObject *planner, Places lifted, std::set<int> unseen) {
+  Run run(context, name, /*surveying=*/false);
   run.lifted = std::move(lifted);
   run.unseen = std::move(unseen);
   run.allowCuts(points, planner);

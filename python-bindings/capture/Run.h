@@ -23,7 +23,8 @@ PyObject *keyOf(PyObject *function, PyCodeObject *code, int offset,
 
 class Run {
 public:
-  Run(const std::string &name, bool surveying);
+  /// `context`: of the traces; outlives the run.
+  Run(PyjitContext *context, const std::string &name, bool surveying);
   ~Run();
   Run(const Run &) = delete;
 
@@ -35,6 +36,7 @@ public:
   void onInstruction(PyCodeObject *code, int offset);
   static Run *current;
 
+  PyjitContext *context;
   std::string name;
   bool surveying;
   std::string reason;

@@ -188,7 +188,7 @@ void Run::start(PyjitFrame *frame, PyCodeObject *code, int offset) {
   if (!why.empty())
     return stop(why);
   auto next = std::make_unique<Session>(
-      name + "_resume" + std::to_string(count), false);
+      context, name + "_resume" + std::to_string(count), false);
   CodeInfo &facts = next->info(code);
   const Instruction &in = facts.at(offset);
   if (!in.start || in.depth < 0)

@@ -39,13 +39,10 @@ int Scalars::valueOf(PyObject *object) {
     return -1;
   Tracked &number = it->second;
   if (number.shadow >= 0 && number.value < 0) {
-    number.value = s.writer.fresh();
-    s.writer.line("%" + std::to_string(number.value) +
-                      " = refgraph.create \"number\" [%" +
-                      std::to_string(s.tensors->shadowValue(number.shadow)) +
-                      "] : (" + s.tensors->shadowType(number.shadow) + ") -> " +
-                      typeOf(number.number),
-                  s.location());
+    std::vector<PyjitValue> tensor{s.tensors->shadowValue(number.shadow)};
+    number.value = s.add(PyjitCreateOp{.kind = view("number"),
+                                       .elements = view(tensor),
+                                       .resultType = typeOf(number.number)});
   }
   return number.value;
 }
@@ -79,8 +76,8 @@ const rt::Number *Scalars::numberOf(PyObject *object) const {
   return it == tracked.end() ? nullptr : &it->second.number;
 }
 
-std::string Scalars::typeOf(const rt::Number &number) const {
-  return number.isFloat ? "!refgraph.obj<\"float\">" : "!refgraph.obj<\"int\">";
+PyjitType Scalars::typeOf(const rt::Number &number) const {
+  return s.writer.object(number.isFloat ? "float" : "int");
 }
 
 /// An object that equals `original` and is nobody else's.
@@ -151,7 +148,7 @@ std::string Scalars::placeOf(Node *owner, Select select, PyObject *key,
   }
 }
 
-bool Scalars::read(Node *owner, Select select, const std::string &selector,
+bool Scalars::read(Node *owner, const Selector &selector,
                    const std::string &place, PyObject *result) {
   rt::Number number;
   if (place.empty() || !places.count(place) || !asNumber(result, number))
@@ -159,15 +156,15 @@ bool Scalars::read(Node *owner, Select select, const std::string &selector,
   PyObject *&unique = reads[place];
   if (!unique) {
     int type = s.pin(reinterpret_cast<PyObject *>(Py_TYPE(result)))->index;
-    int holder = owner ? s.ssa(owner) : s.external;
-    int value = s.writer.fresh();
-    s.writer.line(
-        "%" + std::to_string(value) + " = refgraph.get %" +
-            std::to_string(holder) + " " + selector + " type(" +
-            std::to_string(type) + ") equals(" + s.keyText(result) +
-            ") {lift} : " + (owner ? owner->type + " -> " : std::string()) +
-            typeOf(number),
-        s.location());
+    PyjitValue holder = owner ? s.ssa(owner) : s.external;
+    PyjitValue value = s.add(PyjitGetOp{.holder = holder,
+                                        .selector = selector.kind,
+                                        .key = selector.key,
+                                        .label = selector.label(),
+                                        .exactType = some(type),
+                                        .equals = s.constant(result),
+                                        .lift = true,
+                                        .resultType = typeOf(number)});
     if (owned.count(result) && !isTracked(result)) {
       unique = Py_NewRef(result);
       tracked[unique] = {value, number, Py_NewRef(result)};
@@ -217,15 +214,9 @@ PyObject *Scalars::takeArgument(PyObject *argument) {
 //===----------------------------------------------------------------------===//
 
 /// SSA value of any number, tracked or not.
-std::string Scalars::operand(PyObject *number) {
-  int value = valueOf(number);
-  if (value < 0) {
-    value = s.writer.fresh();
-    s.writer.line("%" + std::to_string(value) + " = refgraph.constant " +
-                      s.keyText(number),
-                  s.location());
-  }
-  return "%" + std::to_string(value);
+PyjitValue Scalars::operand(PyObject *number) {
+  PyjitValue value = valueOf(number);
+  return value < 0 ? s.addConstant(number) : value;
 }
 
 void Scalars::pin(PyObject *number) {
@@ -235,13 +226,12 @@ void Scalars::pin(PyObject *number) {
   it->second.pinned = true;
   if (it->second.shadow >= 0)
     return lose(it->second.site, it->second.data);
-  std::string constant = operand(it->second.original);
-  std::string type = typeOf(it->second.number);
-  s.writer.line("refgraph.compare \"is\"(%" + std::to_string(it->second.value) +
-                    ", " + constant + ") is true" +
-                    (cause.empty() ? "" : " {why = " + quoted(cause) + "}") +
-                    " : " + type + ", " + type,
-                s.location());
+  PyjitValue constant = operand(it->second.original);
+  s.add(PyjitCompareOp{.function = view("is"),
+                       .lhs = it->second.value,
+                       .rhs = constant,
+                       .outcome = true,
+                       .why = cause.empty() ? PyjitString{} : view(cause)});
 }
 
 void Scalars::pinAll() {
@@ -338,20 +328,15 @@ void Scalars::arith(rt::Arith function, PyObject *a, PyObject *b) {
 
 int Scalars::writeArith(rt::Arith function, PyObject *a, PyObject *b,
                         const rt::Number &result) {
-  rt::Number x, y;
-  asNumber(a, x);
+  std::vector<PyjitValue> operands{operand(a)};
   if (b)
-    asNumber(b, y);
-  std::string first = operand(a), second = b ? ", " + operand(b) : "";
-  int value = s.writer.fresh();
-  std::string text = result.isFloat ? floatText(result.real) + " : f64"
-                                    : std::to_string(result.integer);
-  s.writer.line("%" + std::to_string(value) + " = refgraph.arith \"" +
-                    rt::kArithNames[unsigned(function)] + "\"(" + first +
-                    second + ") is(" + text + ") : (" + typeOf(x) +
-                    (b ? ", " + typeOf(y) : "") + ") -> " + typeOf(result),
-                s.location());
-  return value;
+    operands.push_back(operand(b));
+  return s.add(
+      PyjitArithOp{.function = view(rt::kArithNames[unsigned(function)]),
+                   .operands = view(operands),
+                   .value = result.isFloat ? s.writer.real(result.real)
+                                           : s.writer.integer(result.integer),
+                   .resultType = typeOf(result)});
 }
 
 void Scalars::compare(rt::Compare function, PyObject *a, PyObject *b,
@@ -366,13 +351,11 @@ void Scalars::compare(rt::Compare function, PyObject *a, PyObject *b,
   }
   if (shadowOf(a) >= 0 || shadowOf(b) >= 0)
     return compareComputed(function, a, b, outcome, branches);
-  std::string first = operand(a), second = operand(b);
-  s.writer.line("refgraph.compare \"" +
-                    std::string(rt::kCompareNames[unsigned(function)]) + "\"(" +
-                    first + ", " + second + ") is " +
-                    (outcome ? "true" : "false") + " : " + typeOf(x) + ", " +
-                    typeOf(y),
-                s.location());
+  PyjitValue first = operand(a), second = operand(b);
+  s.add(PyjitCompareOp{.function = view(rt::kCompareNames[unsigned(function)]),
+                       .lhs = first,
+                       .rhs = second,
+                       .outcome = outcome});
 }
 
 void Scalars::keepWithin(PyObject *number, double lowest, double highest) {
@@ -454,8 +437,7 @@ bool Scalars::carry(PyObject *number, const std::string &device) {
 }
 
 void Scalars::expect(int shadow, bool outcome) {
-  s.expect({s.tensors->shadowValue(shadow), s.tensors->shadowType(shadow)},
-           outcome);
+  s.expect(s.tensors->shadowValue(shadow), outcome);
 }
 
 bool Scalars::compute(rt::Arith function, PyObject *a, PyObject *b,

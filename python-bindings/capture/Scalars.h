@@ -62,8 +62,8 @@ public:
   std::string placeOf(Node *owner, Select select, PyObject *key,
                       Py_ssize_t index);
   /// A read of a lifted place: writes it, and says so.
-  bool read(Node *owner, Select select, const std::string &selector,
-            const std::string &place, PyObject *result);
+  bool read(Node *owner, const Selector &selector, const std::string &place,
+            PyObject *result);
   bool isLifted(const std::string &place) const { return places.count(place); }
   /// `number`, which a container of an argument holds, is nobody else's.
   void own(PyObject *number) { owned.insert(number); }
@@ -155,11 +155,10 @@ public:
   //-------------------------------------===//
   bool liftsSizes() const { return sizes; }
   /// Says of a trace that sizes are followed in it.
-  const char *traceAttribute() const {
-    return sizes ? "refgraph.follows_sizes" : "";
-  }
   /// The attribute of a read of a tensor whose sizes are lifted, or nothing.
-  std::string liftedSizes(const std::string &place, PyObject *tensor);
+  std::vector<int64_t> liftedSizes(const std::string &place, PyObject *tensor);
+  PyjitValue writeInt(int64_t value);
+  PyjitValue writeProduct(PyjitValue a, PyjitValue b, int64_t value);
   void attribute(PyObject *tensor, const char *name);
   void layout(PyObject *tensor, const char *question);
   /// All that is to be known of a tensor, or of those that a container holds.
@@ -216,8 +215,8 @@ private:
                        bool outcome, bool branches);
   void expect(int shadow, bool outcome);
   int nextJump();
-  std::string operand(PyObject *number);
-  std::string typeOf(const rt::Number &number) const;
+  PyjitValue operand(PyObject *number);
+  PyjitType typeOf(const rt::Number &number) const;
   void arith(rt::Arith function, PyObject *a, PyObject *b);
   /// `branches`: the outcome is what the instruction leaves.
   void compare(rt::Compare function, PyObject *a, PyObject *b,

@@ -56,12 +56,14 @@ std::string pyjit::capture::typeName(PyObject *o) {
   return name;
 }
 
-Session::Session(const std::string &name, bool surveying, Places lifted)
-    : name(name), surveying(surveying),
+Session::Session(PyjitContext *context, const std::string &name, bool surveying,
+                 Places lifted)
+    : name(name), surveying(surveying), writer(context, name),
       tensors(std::make_unique<TensorRecorder>(*this)),
       scalars(*this, std::move(lifted)) {
   objects = PyList_New(0);
-  external = writer.fresh();
+  external =
+      writer.add(PyjitExternalOp{.resultType = writer.object("external")});
 }
 
 Session::~Session() {
@@ -172,10 +174,10 @@ void Session::settle(Post post, PyObject *result) {
   }
 }
 
-std::string Session::typeText(PyObject *object) {
+PyjitType Session::irType(PyObject *object) {
   if (isTensor(object))
-    return tensors->typeText(object);
-  return "!refgraph.obj<" + quoted(typeName(object)) + ">";
+    return tensors->irType(object);
+  return writer.object(typeName(object));
 }
 
 static std::string describeObject(PyObject *o) {
@@ -215,10 +217,7 @@ Node *Session::pin(PyObject *object) {
   if (hadPath && path >= 0) {
     node->value = -1;
     int root = ssa(node);
-    writer.line("refgraph.same %" + std::to_string(root) + ", %" +
-                    std::to_string(path) + " : " + node->type + ", " +
-                    node->type,
-                location());
+    addSame(root, path);
     node->value = path;
   }
   if (unseen.count(object))
@@ -230,23 +229,17 @@ void Session::meet(PyObject *object, int value) {
   auto found = unseen.find(object);
   if (found == unseen.end())
     return;
-  std::string type = typeText(object);
-  writer.line("refgraph.same %" + std::to_string(found->second) + ", %" +
-                  std::to_string(value) + " : " + type + ", " + type,
-              location());
+  addSame(found->second, value);
   unseen.erase(found);
 }
 
 int Session::ssa(Node *node) {
   if (node->value >= 0)
     return node->value;
-  if (node->type.empty())
-    node->type = typeText(node->object);
-  node->value = writer.fresh();
-  writer.line("%" + std::to_string(node->value) + " = refgraph.object " +
-                  std::to_string(node->index) + " " +
-                  quoted(describeObject(node->object)) + " : " + node->type,
-              location());
+  std::string hint = describeObject(node->object);
+  node->value = add(PyjitObjectOp{.index = node->index,
+                                  .hint = view(hint),
+                                  .resultType = irType(node->object)});
   return node->value;
 }
 

@@ -4,7 +4,7 @@
 //   Session.cpp      what is known about objects
 //   Monitor.cpp      events, frames, what happens after an instruction
 //   Opcodes*.cpp     one handler per bytecode that reads, writes or creates
-//   Reads.cpp        reads of external objects, as text
+//   Reads.cpp        reads of external objects
 //   Attributes.cpp, Descriptors.cpp   look-up and store, as CPython does them
 //   Containers.cpp, Items.cpp, Operators.cpp   containers and operators
 //   Calls.cpp        what calling an object means, by its type
@@ -13,7 +13,7 @@
 //   Tensors.cpp, TensorOp*.cpp   metadata and the dispatcher's operators
 //   Escape.cpp, EscapeWalk.cpp   the result and the writes, at the end
 //   Cut.cpp          the state at a cut, and starting from such a state
-//   Writer.cpp       text
+//   TraceWriter.cpp  the trace, with locations
 //
 // Handlers run *before* the interpreter carries the instruction out: they look
 // at its operands, record what it is about to read, and say what its result
@@ -25,7 +25,7 @@
 
 #include "Code.h"
 #include "Scalars.h"
-#include "Writer.h"
+#include "TraceWriter.h"
 #include "cpython_3_12.h"
 
 #include <functional>
@@ -63,24 +63,23 @@ struct Node {
   PyObject *writtenAttrs = nullptr;
   PyObject *writtenItems = nullptr;
   PyObject *writtenSlots = nullptr;
-  std::string type;  ///< text of the refgraph type
   std::string place; ///< see Scalars.h; empty unless numbers are lifted
 };
 
 enum class Select {
-  Arg,
-  Attr,
-  Dict,
-  Item,
-  Type,
-  TypeAttr,
-  Code,
-  Defaults,
-  KwDefaults,
-  Globals,
-  Cell,
-  Slot,
-  Field
+  Arg = PyjitSelectorArg,
+  Attr = PyjitSelectorAttr,
+  Dict = PyjitSelectorDict,
+  Item = PyjitSelectorItem,
+  Type = PyjitSelectorType,
+  TypeAttr = PyjitSelectorTypeattr,
+  Code = PyjitSelectorCode,
+  Defaults = PyjitSelectorDefaults,
+  KwDefaults = PyjitSelectorKwdefaults,
+  Globals = PyjitSelectorGlobals,
+  Cell = PyjitSelectorCell,
+  Slot = PyjitSelectorSlot,
+  Field = PyjitSelectorField
 };
 
 /// What an instruction's or a native function's result will be.
@@ -109,7 +108,7 @@ struct ShadowFrame {
   PyjitFrame *frame = nullptr;
   PyCodeObject *code = nullptr;
   int offset = 0;
-  int loc = -1;
+  PyjitLocation loc = nullptr;
   int locOffset = -1;
   // What to do at the next event of this frame if the instruction succeeded.
   bool pending = false;
@@ -152,7 +151,8 @@ class TensorRecorder;
 
 class Session {
 public:
-  Session(const std::string &name, bool surveying, Places lifted = {});
+  Session(PyjitContext *context, const std::string &name, bool surveying,
+          Places lifted = {});
   ~Session();
 
   //===--- Life (Monitor.cpp)
@@ -173,7 +173,11 @@ public:
   /// Looks at the result of a call recorded from its start.
   void finishCall(PyObject *result);
   std::string where();
-  int location();
+  PyjitLocation location();
+  /// Appends an operation at the present location.
+  template <typename Op> PyjitValue add(const Op &op) {
+    return writer.add(op, location());
+  }
   static Session *current;
 
   //===--- Known objects (Session.cpp)
@@ -324,11 +328,10 @@ public:
   bool describeState(const FrameState &state, std::string &text,
                      std::vector<PyObject *> &found, bool truth);
   /// `outcome`: -1 leaves it to who goes on after the cut.
-  void decide(const std::pair<int, std::string> &condition, int outcome,
-              const std::string &site, const std::string &state,
-              const std::vector<std::pair<int, std::string>> &values);
+  void decide(PyjitValue condition, int outcome, const std::string &site,
+              const std::string &state, const std::vector<PyjitValue> &values);
   /// The iteration went on because `flag` was so.
-  void expect(const std::pair<int, std::string> &flag, bool outcome);
+  void expect(PyjitValue flag, bool outcome);
   void forgetValues(int first);
   /// The heads of a loop that the recording has come by.
   struct Heads {
@@ -384,8 +387,14 @@ public:
   std::unordered_map<PyObject *, std::vector<Birth>> births;
 
   static bool isTensor(PyObject *object);
-  std::string typeText(PyObject *object);
-  std::string keyText(PyObject *key);
+  PyjitType irType(PyObject *object);
+  /// A value, or an entry of the object table, as an attribute.
+  PyjitAttribute constant(PyObject *object);
+  /// `object`, a number or None say, as a value of the trace.
+  PyjitValue addConstant(PyObject *object);
+  void addSame(PyjitValue lhs, PyjitValue rhs) {
+    add(PyjitSameOp{.lhs = lhs, .rhs = rhs});
+  }
 
   std::string name;
   bool surveying;
@@ -394,7 +403,7 @@ public:
   std::vector<std::string> surveyed;
   std::set<std::string> surveyedSet;
   PyThreadState *thread = nullptr;
-  Writer writer;
+  TraceWriter writer;
   std::unique_ptr<TensorRecorder> tensors;
   Scalars scalars;
   PyObject *objects = nullptr; ///< list: the object table
@@ -492,9 +501,12 @@ private:
   bool align(PyjitFrame *frame, PyCodeObject *code, int offset, bool starts);
   void frameStart(ShadowFrame &shadow, ShadowFrame *caller);
   bool isPassedOn(Node *owner, PyObject *object);
-  void readParts(PyObject *object, int value, const std::string &type);
-  void emitGet(Node *owner, Select select, const std::string &selector,
-               PyObject *result, const std::string &place = "");
+  void readParts(PyObject *object, PyjitValue value);
+  void emitGet(Node *owner, const Selector &selector, PyObject *result,
+               const std::string &place = "");
+  void emitTensorGet(Node *owner, PyjitGetOp get, PyObject *tensor,
+                     const std::string &place);
+  Selector selectorOf(Select select, PyObject *key);
   Node *canonical(Node *owner, Select &select);
   bool written(Node *owner, Select select, PyObject *key);
   bool firstTime(Node *owner, Select select, PyObject *key);

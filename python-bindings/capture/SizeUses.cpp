@@ -199,11 +199,8 @@ bool Scalars::followSlice(PyObject *tensor, PyObject *part, int64_t dim,
   int of = t.size(dim) > 1 ? sizeValue(tensor, dim) : -1;
   int bound = valueOf(slice->stop);
   if (of >= 0 && bound >= 0) {
-    s.writer.line("refgraph.compare \"le\"(%" + std::to_string(of) + ", %" +
-                      std::to_string(bound) +
-                      ") is true : !refgraph.obj<\"int\">, "
-                      "!refgraph.obj<\"int\">",
-                  s.location());
+    s.add(PyjitCompareOp{
+        .function = view("le"), .lhs = of, .rhs = bound, .outcome = true});
     currentUse.usedInts.insert(slice->stop);
   } else if (of >= 0) {
     relate("le", of, stop);

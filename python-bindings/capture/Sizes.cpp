@@ -24,15 +24,16 @@ static const at::Tensor &unpack(PyObject *tensor) {
   return THPVariable_Unpack(tensor);
 }
 
-std::string Scalars::liftedSizes(const std::string &place, PyObject *tensor) {
+std::vector<int64_t> Scalars::liftedSizes(const std::string &place,
+                                          PyObject *tensor) {
+  std::vector<int64_t> dims;
   if (!sizes || place.empty())
-    return "";
+    return dims;
   const at::Tensor &t = unpack(tensor);
-  std::string dims;
   for (int64_t d = 0; d < t.dim(); ++d)
     if (t.size(d) > 1 && places.count(place + "$" + std::to_string(d)))
-      dims += (dims.empty() ? "" : ", ") + std::to_string(d);
-  return dims.empty() ? "" : "lift_sizes = array<i64: " + dims + ">";
+      dims.push_back(d);
+  return dims;
 }
 
 bool Scalars::isSize(PyObject *object) {
@@ -44,22 +45,17 @@ int Scalars::sizeValue(PyObject *tensor, int64_t dim) {
   int of = s.isTensor(tensor) ? s.tensors->valueOf(tensor) : -1;
   if (of < 0)
     return -1;
-  int value = s.writer.fresh();
-  s.writer.line("%" + std::to_string(value) + " = refgraph.size %" +
-                    std::to_string(of) + "[" + std::to_string(dim) + "] is(" +
-                    std::to_string(unpack(tensor).size(dim)) +
-                    ") : " + s.tensors->typeText(tensor),
-                s.location());
-  return value;
+  return s.add(PyjitSizeOp{.tensor = of,
+                           .dim = dim,
+                           .value = unpack(tensor).size(dim),
+                           .resultType = s.writer.object("int")});
 }
 
 /// Python learns more of a tensor's layout than sizes.
 void Scalars::layout(PyObject *tensor, const char *question) {
   int of = sizes && s.isTensor(tensor) ? s.tensors->valueOf(tensor) : -1;
   if (of >= 0)
-    s.writer.line("refgraph.layout %" + std::to_string(of) + " " +
-                      quoted(question) + " : " + s.tensors->typeText(tensor),
-                  s.location());
+    s.add(PyjitLayoutOp{.tensor = of, .question = view(question)});
 }
 
 void Scalars::layoutDeep(PyObject *object) {
@@ -78,17 +74,26 @@ void Scalars::layoutDeep(PyObject *object) {
   }
 }
 
+/// An int that is known.
+PyjitValue Scalars::writeInt(int64_t value) {
+  return s.add(PyjitConstantOp{.value = s.writer.integer(value),
+                               .resultType = s.writer.object("int")});
+}
+
+/// The product of two ints.
+PyjitValue Scalars::writeProduct(PyjitValue a, PyjitValue b, int64_t value) {
+  std::vector<PyjitValue> factors{a, b};
+  return s.add(PyjitArithOp{.function = view("mul"),
+                            .operands = view(factors),
+                            .value = s.writer.integer(value),
+                            .resultType = s.writer.object("int")});
+}
+
 /// A comparison of a number with a constant that held.
 void Scalars::relate(const char *function, int value, int64_t constant) {
-  int other = s.writer.fresh();
-  s.writer.line("%" + std::to_string(other) + " = refgraph.constant " +
-                    std::to_string(constant),
-                s.location());
-  s.writer.line("refgraph.compare \"" + std::string(function) + "\"(%" +
-                    std::to_string(value) + ", %" + std::to_string(other) +
-                    ") is true : !refgraph.obj<\"int\">, "
-                    "!refgraph.obj<\"int\">",
-                s.location());
+  PyjitValue other = writeInt(constant);
+  s.add(PyjitCompareOp{
+      .function = view(function), .lhs = value, .rhs = other, .outcome = true});
 }
 
 //===----------------------------------------------------------------------===//
@@ -129,14 +134,9 @@ void Scalars::askSize(PyObject *tensor, int64_t dim) {
 void Scalars::askProduct(const std::vector<std::pair<int, int64_t>> &factors) {
   int product = -1;
   int64_t number = 1;
-  const char *type = "!refgraph.obj<\"int\">";
   for (auto [value, factor] : factors) {
-    if (value < 0) {
-      value = s.writer.fresh();
-      s.writer.line("%" + std::to_string(value) + " = refgraph.constant " +
-                        std::to_string(factor),
-                    s.location());
-    }
+    if (value < 0)
+      value = writeInt(factor);
     if (product < 0) {
       product = value;
       number = factor;
@@ -144,13 +144,7 @@ void Scalars::askProduct(const std::vector<std::pair<int, int64_t>> &factors) {
     }
     if (__builtin_mul_overflow(number, factor, &number))
       return;
-    int next = s.writer.fresh();
-    s.writer.line("%" + std::to_string(next) + " = refgraph.arith \"mul\"(%" +
-                      std::to_string(product) + ", %" + std::to_string(value) +
-                      ") is(" + std::to_string(number) + ") : (" + type + ", " +
-                      type + ") -> " + type,
-                  s.location());
-    product = next;
+    product = writeProduct(product, value, number);
   }
   if (product >= 0)
     askNumber(product, number);

@@ -29,7 +29,7 @@ struct TensorInfo {
   /// A view through which a write would have no one meaning in the tensor
   /// program: of an expanded tensor, of overlapping windows.
   bool readOnly = false;
-  std::string type; ///< when bound; a change of shape shows
+  PyjitType type = nullptr; ///< when bound; a change of shape shows
 };
 
 struct State {
@@ -39,6 +39,15 @@ struct State {
   at::ScalarType defaultDtype, autocastCpuDtype, autocastCudaDtype;
   uint64_t includedKeys, excludedKeys;
   static State now();
+};
+
+/// An operator call as the trace has it: its operands are the tensors and
+/// numbers among its arguments.
+struct OperatorCall {
+  std::string overload;
+  std::vector<PyjitValue> operands;
+  std::vector<PyjitAttribute> arguments;
+  std::vector<int64_t> aliases, mutates;
 };
 
 /// What a record computes a number of Python's by (DataNumbers.cpp).
@@ -79,17 +88,20 @@ struct TensorRecorder::Impl {
   explicit Impl(Session &session) : session(session), composites(session) {}
   TensorInfo *find(const at::TensorBase &tensor);
   TensorInfo &bind(const at::TensorBase &tensor, int value);
-  std::string type(const at::TensorBase &tensor);
+  PyjitType type(const at::TensorBase &tensor);
+  /// Appends an operator with these results; returns the first one's value.
+  PyjitValue add(const OperatorCall &call,
+                 const std::vector<at::Tensor> &results);
   void readOffset(const at::TensorBase &tensor, int value);
   /// Binds a tensor of Python data to a constant of the record.
   TensorInfo *constant(const at::TensorBase &tensor);
-  int findConstant(const at::Tensor &copy, const std::string &type) const;
+  int findConstant(const at::Tensor &copy, PyjitType type) const;
 
   /// A number that the program made of Python data, and its object.
   struct Constant {
     at::Tensor copy;
-    std::string type;
-    int root;
+    PyjitType type;
+    PyjitValue root;
   };
   std::vector<Constant> constants;
 
@@ -99,16 +111,15 @@ struct TensorRecorder::Impl {
   std::unique_ptr<at::ObserverContext> begin(const at::RecordFunction &fn);
   void end(const at::RecordFunction &fn, Operation &operation);
   void record(const at::RecordFunction &fn, Operation &operation);
-  void recordShapeChange(const std::string &name, const std::string &arguments,
-                         const at::Tensor &t, std::string before);
+  void recordShapeChange(OperatorCall call, const at::Tensor &t);
 };
 
 /// Whether two elements may share a place in memory (an expanded tensor, say).
 bool mayOverlap(const at::TensorBase &tensor);
 /// Whether an element of one tensor may lie where an element of the other does.
 bool mayShareElements(const at::TensorBase &a, const at::TensorBase &b);
-/// The name of a dtype in refgraph text; null if it has none.
-const char *dtypeName(at::ScalarType type);
+/// PyjitElementNone: tensors of this type are not modelled.
+PyjitElement elementOf(at::ScalarType type);
 /// Why the recorder does not model this tensor, or null.
 const char *unsupportedTensor(const at::TensorBase &tensor);
 

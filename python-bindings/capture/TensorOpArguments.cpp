@@ -1,4 +1,4 @@
-//===- TensorOpArguments.cpp - The text of an operator's arguments --------===//
+//===- TensorOpArguments.cpp - An operator's arguments --------------------===//
 
 #include "TensorOpArguments.h"
 
@@ -6,25 +6,27 @@
 
 using namespace pyjit::capture;
 
-static std::string wrappedText(const at::TensorBase &t) {
+/// The number that Torch has wrapped, or null.
+static PyjitAttribute wrappedNumber(TraceWriter &writer,
+                                    const at::TensorBase &t) {
   const void *data = t.const_data_ptr();
   switch (t.scalar_type()) {
   case at::kDouble:
-    return floatText(*static_cast<const double *>(data)) + " : f64";
+    return writer.real(*static_cast<const double *>(data));
   case at::kFloat:
-    return floatText(*static_cast<const float *>(data)) + " : f64";
+    return writer.real(*static_cast<const float *>(data));
   case at::kLong:
-    return std::to_string(*static_cast<const int64_t *>(data)) + " : i64";
+    return writer.integer(*static_cast<const int64_t *>(data));
   case at::kBool:
-    return *static_cast<const bool *>(data) ? "true" : "false";
+    return writer.boolean(*static_cast<const bool *>(data));
   default:
-    return "";
+    return nullptr;
   }
 }
 
-std::string TensorOpArguments::tensor(const at::Tensor &t) {
+PyjitAttribute TensorOpArguments::tensor(const at::Tensor &t) {
   if (!t.defined())
-    return "none";
+    return writer.none();
   TensorInfo *info = impl.find(t);
   if (!info && impl.session.scripting &&
       impl.session.scripting == pyjitCurrentFrame()) {
@@ -33,76 +35,72 @@ std::string TensorOpArguments::tensor(const at::Tensor &t) {
   }
   if (!info || info->value < 0) {
     if (t.unsafeGetTensorImpl()->is_wrapped_number() && t.dim() == 0 &&
-        t.device().is_cpu()) {
-      std::string value = wrappedText(t);
-      if (!value.empty())
-        return "wrapped(" + value + ")";
-    }
+        t.device().is_cpu())
+      if (PyjitAttribute number = wrappedNumber(writer, t))
+        return pyjitArgumentWrapped(number);
     failure = "a tensor of unknown origin";
-    return "none";
+    return writer.none();
   }
-  return add(t, info, info->value, impl.type(t));
+  add(t, info, info->value);
+  return writer.operand();
 }
 
-std::string TensorOpArguments::number(PyObject *object, const char *form) {
+PyjitAttribute TensorOpArguments::number(PyObject *object,
+                                         PyjitNumberForm form) {
   Scalars &scalars = impl.session.scalars;
-  TensorRecorder &tensors = *impl.session.tensors;
   int shadow = scalars.shadowOf(object);
-  const char *type = scalars.numberOf(object)->isFloat ? "float" : "int";
-  std::string operand =
-      shadow >= 0 ? add({}, nullptr, tensors.shadowValue(shadow),
-                        tensors.shadowType(shadow))
-                  : add({}, nullptr, scalars.valueOf(object),
-                        std::string("!refgraph.obj<\"") + type + "\">");
-  return std::string(form) + "(" + operand + ")";
+  return computed(shadow >= 0 ? impl.session.tensors->shadowValue(shadow)
+                              : scalars.valueOf(object),
+                  form);
 }
 
-std::string TensorOpArguments::computed(int value, const char *form) {
-  return std::string(form) + "(" +
-         add({}, nullptr, value, "!refgraph.obj<\"int\">") + ")";
+PyjitAttribute TensorOpArguments::computed(PyjitValue value,
+                                           PyjitNumberForm form) {
+  add({}, nullptr, value);
+  return writer.number(form);
 }
 
-std::string TensorOpArguments::sizes(const c10::IValue &v,
-                                     const std::vector<PyObject *> &numbers) {
+PyjitAttribute
+TensorOpArguments::sizes(const c10::IValue &v,
+                         const std::vector<PyObject *> &numbers) {
   if (!v.isList())
-    return number(numbers[0], "size");
-  std::string out;
+    return number(numbers[0], PyjitNumberSize);
+  std::vector<PyjitAttribute> out;
   auto elements = v.toListRef();
   for (size_t i = 0; i < elements.size(); ++i)
-    out += (out.empty() ? "" : ", ") +
-           (numbers[i] ? number(numbers[i], "size") : text(elements[i]));
-  return "[" + out + "]";
+    out.push_back(numbers[i] ? number(numbers[i], PyjitNumberSize)
+                             : argument(elements[i]));
+  return writer.list(out);
 }
 
-std::string TensorOpArguments::text(const c10::IValue &v) {
+PyjitAttribute TensorOpArguments::argument(const c10::IValue &v) {
   if (v.isNone())
-    return "none";
+    return writer.none();
   if (v.isTensor())
     return tensor(v.toTensor());
   if (v.isBool())
-    return v.toBool() ? "true" : "false";
+    return writer.boolean(v.toBool());
   if (v.isInt())
-    return std::to_string(v.toInt()) + " : i64";
+    return writer.integer(v.toInt());
   if (v.isDouble())
-    return floatText(v.toDouble()) + " : f64";
+    return writer.real(v.toDouble());
   if (v.isString())
-    return pyjit::capture::quoted(v.toStringRef());
+    return writer.string(v.toStringRef());
   if (v.isDevice())
-    return "device(" + pyjit::capture::quoted(v.toDevice().str()) + ")";
+    return writer.device(v.toDevice().str());
   if (v.isList()) {
-    std::string out;
+    std::vector<PyjitAttribute> out;
     for (const c10::IValue &element : v.toListRef())
-      out += (out.empty() ? "" : ", ") + text(element);
-    return "[" + out + "]";
+      out.push_back(argument(element));
+    return writer.list(out);
   }
   failure = "an argument of kind " + v.tagKind();
-  return "none";
+  return writer.none();
 }
 
-std::string TensorOpArguments::add(const at::Tensor &t, TensorInfo *info,
-                                   int value, const std::string &type) {
+void TensorOpArguments::add(const at::Tensor &t, TensorInfo *info,
+                            PyjitValue value) {
   operands.push_back(t);
   infos.push_back(info);
-  types += (types.empty() ? "" : ", ") + type;
-  return "%" + std::to_string(value);
+  values.push_back(value);
 }

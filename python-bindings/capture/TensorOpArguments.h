@@ -1,4 +1,4 @@
-//===- TensorOpArguments.h - The text of an operator's arguments *- C++ -*-===//
+//===- TensorOpArguments.h - An operator's arguments ------------*- C++ -*-===//
 #ifndef PYJIT_CAPTURE_TENSOROPARGUMENTS_H
 #define PYJIT_CAPTURE_TENSOROPARGUMENTS_H
 
@@ -6,31 +6,32 @@
 
 namespace pyjit::capture {
 
-/// Collects the text of a call's arguments (docs/Walls.md, wall 1) and the
-/// operands among them.
+/// Collects a call's arguments (docs/Walls.md, wall 1) and the operands among
+/// them.
 struct TensorOpArguments {
-  explicit TensorOpArguments(TensorRecorder::Impl &impl) : impl(impl) {}
+  explicit TensorOpArguments(TensorRecorder::Impl &impl)
+      : impl(impl), writer(impl.session.writer) {}
 
   std::vector<at::Tensor> operands; ///< undefined: a number
   std::vector<TensorInfo *> infos;  ///< of each operand; null: a number
-  std::string types;                ///< of the operands
+  std::vector<PyjitValue> values;   ///< of each operand
   std::string failure;              ///< why it cannot be written, or empty
 
-  std::string text(const c10::IValue &v);
-  std::string tensor(const at::Tensor &t);
-  /// A lifted number: `form` is "wrapped", "number" or "size".
-  std::string number(PyObject *object, const char *form);
+  PyjitAttribute argument(const c10::IValue &v);
+  PyjitAttribute tensor(const at::Tensor &t);
+  /// A lifted number.
+  PyjitAttribute number(PyObject *object, PyjitNumberForm form);
   /// An int, or a list of ints, some of which are lifted.
-  std::string sizes(const c10::IValue &v,
-                    const std::vector<PyObject *> &numbers);
-  /// A number that the trace computes: `form` is "number" or "size".
-  std::string computed(int value, const char *form);
+  PyjitAttribute sizes(const c10::IValue &v,
+                       const std::vector<PyObject *> &numbers);
+  /// A number that the trace computes.
+  PyjitAttribute computed(PyjitValue value, PyjitNumberForm form);
 
 private:
-  std::string add(const at::Tensor &t, TensorInfo *info, int value,
-                  const std::string &type);
+  void add(const at::Tensor &t, TensorInfo *info, PyjitValue value);
 
   TensorRecorder::Impl &impl;
+  TraceWriter &writer;
 };
 
 } // namespace pyjit::capture

@@ -94,18 +94,17 @@ void pyjit::capture::asLeakyRelu(std::optional<c10::OperatorHandle> &handle,
   handle = c10::Dispatcher::singleton().findSchema({name, ""});
 }
 
-void pyjit::capture::fillEmpty(std::string &name,
-                               const std::vector<c10::IValue> &inputs,
-                               std::string &text) {
+bool pyjit::capture::fillEmpty(std::string &name,
+                               const std::vector<c10::IValue> &inputs) {
   if (at::globalContext().deterministicAlgorithms())
-    return; // filled by eager
+    return false; // filled by eager
   if (name == "aten::new_empty") {
     name = "aten::new_zeros";
   } else if (name == "aten::empty_like") {
     name = "aten::zeros_like";
-  } else if (name == "aten::empty.memory_format" && inputs.back().isNone() &&
-             text.size() > 6 && !text.compare(text.size() - 6, 6, ", none")) {
+  } else if (name == "aten::empty.memory_format" && inputs.back().isNone()) {
     name = "aten::zeros";
-    text.resize(text.size() - 6);
+    return true;
   }
+  return false;
 }

@@ -48,9 +48,9 @@ void asLeakyRelu(std::optional<c10::OperatorHandle> &handle, std::string &name,
 /// What a program leaves unwritten of memory that it asked for may hold
 /// anything: zeros do, and then it may be written in parts, by indices or
 /// masks. Memory that operators ask for is another matter: they may fill it
-/// out of the dispatcher's sight. `text`: the arguments, as they are written.
-void fillEmpty(std::string &name, const std::vector<c10::IValue> &inputs,
-               std::string &text);
+/// out of the dispatcher's sight. True: the last argument is to go, because the
+/// operator that fills does not have it.
+bool fillEmpty(std::string &name, const std::vector<c10::IValue> &inputs);
 
 } // namespace pyjit::capture
 

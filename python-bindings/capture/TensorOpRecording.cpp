@@ -1,4 +1,4 @@
-//===- TensorOpRecording.cpp - One operator call, as text -----------------===//
+//===- TensorOpRecording.cpp - One operator call, recorded ----------------===//
 //
 // What becomes of an operator that has returned: the reasons why it cannot be
 // recorded, what its results alias, the line of the trace, and the SSA values
@@ -77,13 +77,6 @@ bool contains(const std::vector<size_t> &list, size_t element) {
   return std::find(list.begin(), list.end(), element) != list.end();
 }
 
-std::string indexList(const std::vector<size_t> &list) {
-  std::string text = "[";
-  for (size_t i = 0; i < list.size(); ++i)
-    text += (i ? ", " : "") + std::to_string(list[i]);
-  return text + "]";
-}
-
 //===----------------------------------------------------------------------===//
 // A recording
 //===----------------------------------------------------------------------===//
@@ -101,22 +94,23 @@ public:
     if (outputs.size() != schema.returns().size())
       return; // it raised
     bindNumbers();
-    writeArguments();
+    readArguments();
     if (!checkWhatPythonSees() || !checkStorage() || !checkOperands() ||
         !checkWritten())
       return;
     if (isShapeChange(op.name) && mutated == std::vector<size_t>{0} &&
         arguments.operands.size() == 1 && !arguments.infos[0]->external)
-      return impl.recordShapeChange(op.name, text, arguments.operands[0],
-                                    arguments.infos[0]->type);
+      return impl.recordShapeChange(
+          {op.name, arguments.values, given, /*aliases=*/{0}, /*mutates=*/{}},
+          arguments.operands[0]);
     if (!findFresh())
       return;
     findAliases();
     if (!checkRetyped())
       return;
-    std::vector<int> values = writeLine();
-    bindFresh(values);
-    bindMutated(values);
+    PyjitValue first = append();
+    bindFresh(first);
+    bindMutated(first + PyjitValue(fresh.size()));
   }
 
 private:
@@ -130,7 +124,7 @@ private:
   }
 
   void bindNumbers();
-  void writeArguments();
+  void readArguments();
   const char *whyDataDependent() const;
   bool checkWhatPythonSees();
   bool checkStorage();
@@ -140,9 +134,9 @@ private:
   bool findFresh();
   void findAliases();
   bool checkRetyped();
-  std::vector<int> writeLine();
-  void bindFresh(const std::vector<int> &values);
-  void bindMutated(const std::vector<int> &values);
+  PyjitValue append();
+  void bindFresh(PyjitValue value);
+  void bindMutated(PyjitValue value);
 
   Impl &impl;
   Session &session;
@@ -151,7 +145,7 @@ private:
   const std::vector<c10::IValue> &outputs;
 
   TensorOpArguments arguments;
-  std::string text; ///< of the arguments
+  std::vector<PyjitAttribute> given; ///< the arguments
   /// Numbers of operands that the schema says are written, or shown by results.
   std::vector<size_t> mutated, viewed;
   bool constant = true; ///< a function of constants
@@ -185,28 +179,27 @@ void OperatorRecording::bindNumbers() {
       }
 }
 
-void OperatorRecording::writeArguments() {
+void OperatorRecording::readArguments() {
   std::vector<PyObject *> lifted =
       findLiftedNumbers(session.scalars, op.name, schema, op.inputs);
   std::vector<std::vector<PyObject *>> sizes =
       findLiftedSizes(session.scalars, op.name, schema, op.inputs);
   for (size_t i = 0; i < op.inputs.size(); ++i) {
     size_t first = arguments.operands.size();
-    text += i ? ", " : "";
     if (!sizes[i].empty()) {
-      text += arguments.sizes(op.inputs[i], sizes[i]);
+      given.push_back(arguments.sizes(op.inputs[i], sizes[i]));
       continue;
     }
-    if (std::string part =
-            impl.composites.argument(op.name, op.inputs, i, arguments);
-        !part.empty()) {
-      text += part;
+    if (PyjitAttribute part =
+            impl.composites.argument(op.name, op.inputs, i, arguments)) {
+      given.push_back(part);
       continue;
     }
-    text += lifted[i]
-                ? arguments.number(
-                      lifted[i], op.inputs[i].isTensor() ? "wrapped" : "number")
-                : arguments.text(op.inputs[i]);
+    given.push_back(lifted[i]
+                        ? arguments.number(lifted[i], op.inputs[i].isTensor()
+                                                          ? PyjitNumberWrapped
+                                                          : PyjitNumberScalar)
+                        : arguments.argument(op.inputs[i]));
     if (i >= schema.arguments().size())
       continue;
     const c10::AliasInfo *alias = schema.arguments()[i].alias_info();
@@ -220,8 +213,8 @@ void OperatorRecording::writeArguments() {
       keepWithin(session.scalars, lifted[i],
                  outputs[0].toTensor().scalar_type());
 
-  if (session.makesEmpty)
-    fillEmpty(op.name, op.inputs, text);
+  if (session.makesEmpty && fillEmpty(op.name, op.inputs))
+    given.pop_back();
 }
 
 /// How Python gets to see operands' data by way of the result, or null.
@@ -289,8 +282,8 @@ bool OperatorRecording::checkKeptCast() {
     return refuseCall("autocast keeps a weight's cast in a region around the "
                       "call (enter the region inside of what is compiled, or "
                       "call requires_grad_(False))");
-  session.writer.line("refgraph.state {autocast_nested = false}",
-                      session.location());
+  session.add(
+      PyjitStateOp{.values = session.writer.state("autocast_nested", false)});
   return true;
 }
 
@@ -351,10 +344,8 @@ bool OperatorRecording::checkWritten() {
       if (!t.is_same(other) && !impl.composites.owns(t) &&
           session.scalars.liftsSizes())
         for (size_t k : {written, j})
-          session.writer.line("refgraph.layout %" +
-                                  std::to_string(arguments.infos[k]->value) +
-                                  " \"all\" : " + arguments.infos[k]->type,
-                              session.location());
+          session.add(PyjitLayoutOp{.tensor = arguments.infos[k]->value,
+                                    .question = view("all")});
     }
   }
   return true;
@@ -411,39 +402,21 @@ bool OperatorRecording::checkRetyped() {
   return true;
 }
 
-/// Returns the SSA values: of the fresh results, then of the mutated operands.
-std::vector<int> OperatorRecording::writeLine() {
-  std::string results, resultTypes, offsets;
-  std::vector<int> values;
-  bool anyOffset = false;
-  size_t count = fresh.size() + mutated.size();
-  for (size_t i = 0; i < count; ++i) {
-    const at::Tensor &t = i < fresh.size()
-                              ? fresh[i]
-                              : arguments.operands[mutated[i - fresh.size()]];
-    values.push_back(session.writer.fresh());
-    results += (i ? ", %" : "%") + std::to_string(values.back());
-    resultTypes += (i ? ", " : "") + impl.type(t);
-    if (i < fresh.size()) {
-      offsets += (i ? ", " : "") + std::to_string(t.storage_offset());
-      anyOffset |= t.storage_offset() != 0;
-    }
-  }
-  std::string line = results + " = refgraph.tensor_op " +
-                     pyjit::capture::quoted(op.name) + "(" + text + ")";
-  if (!mutated.empty())
-    line += " mutates " + indexList(mutated);
-  if (!aliases.empty())
-    line += " aliases " + indexList(aliases);
-  if (anyOffset)
-    line += " {offsets = array<i64: " + offsets + ">}";
-  line += " : (" + arguments.types + ") -> " +
-          (count == 1 ? resultTypes : "(" + resultTypes + ")");
-  session.writer.line(line, session.location());
-  return values;
+/// Returns the value of the first fresh result; the others follow, and then the
+/// new versions of the mutated operands.
+PyjitValue OperatorRecording::append() {
+  OperatorCall call{op.name,
+                    arguments.values,
+                    given,
+                    {aliases.begin(), aliases.end()},
+                    {mutated.begin(), mutated.end()}};
+  std::vector<at::Tensor> results = fresh;
+  for (size_t j : mutated)
+    results.push_back(arguments.operands[j]);
+  return impl.add(call, results);
 }
 
-void OperatorRecording::bindFresh(const std::vector<int> &values) {
+void OperatorRecording::bindFresh(PyjitValue value) {
   bool uninitialized = isEmptyFactory(op.name);
   bool readOnly = !aliases.empty() &&
                   (op.name == "aten::unfold" || op.name == "aten::as_strided");
@@ -457,7 +430,7 @@ void OperatorRecording::bindFresh(const std::vector<int> &values) {
               std::none_of(arguments.infos.begin(), arguments.infos.end(),
                            [](TensorInfo *operand) { return operand; });
   for (size_t i = 0; i < fresh.size(); ++i) {
-    TensorInfo &info = impl.bind(fresh[i], values[i]);
+    TensorInfo &info = impl.bind(fresh[i], value + PyjitValue(i));
     info.external = false;
     info.constant = constant && !uninitialized;
     info.uninitialized = uninitialized && fresh[i].numel() > 0;
@@ -467,10 +440,10 @@ void OperatorRecording::bindFresh(const std::vector<int> &values) {
   }
 }
 
-void OperatorRecording::bindMutated(const std::vector<int> &values) {
+void OperatorRecording::bindMutated(PyjitValue value) {
   for (size_t i = 0; i < mutated.size(); ++i) {
     const at::Tensor &t = arguments.operands[mutated[i]];
-    impl.bind(t, values[fresh.size() + i]);
+    impl.bind(t, value + PyjitValue(i));
     const void *storage = storageOf(t);
     impl.writtenStorages.emplace(storage, op.name);
     // Whatever shows this memory holds what was written.
@@ -490,22 +463,11 @@ void TensorRecorder::Impl::record(const at::RecordFunction &fn, Operation &op) {
 }
 
 /// The tensor's next version is a view of the last.
-void TensorRecorder::Impl::recordShapeChange(const std::string &name,
-                                             const std::string &arguments,
-                                             const at::Tensor &t,
-                                             std::string before) {
-  std::string view = name;
+void TensorRecorder::Impl::recordShapeChange(OperatorCall call,
+                                             const at::Tensor &t) {
+  std::string &view = call.overload;
   view.erase(view.find('_', view.find("::") + 2), 1);
   if (view == "aten::transpose")
     view += ".int";
-  int value = session.writer.fresh();
-  std::string line = "%" + std::to_string(value) + " = refgraph.tensor_op " +
-                     pyjit::capture::quoted(view) + "(" + arguments +
-                     ") aliases [0]";
-  if (t.storage_offset())
-    line +=
-        " {offsets = array<i64: " + std::to_string(t.storage_offset()) + ">}";
-  line += " : (" + before + ") -> " + type(t);
-  session.writer.line(line, session.location());
-  bind(t, value);
+  bind(t, add(call, {t}));
 }

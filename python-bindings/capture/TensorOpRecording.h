@@ -1,4 +1,4 @@
-//===- TensorOpRecording.h - One operator call, as text ---------*- C++ -*-===//
+//===- TensorOpRecording.h - One operator call, recorded --------*- C++ -*-===//
 #ifndef PYJIT_CAPTURE_TENSOROPRECORDING_H
 #define PYJIT_CAPTURE_TENSOROPRECORDING_H
 

@@ -18,34 +18,34 @@
 
 using namespace pyjit::capture;
 
-const char *pyjit::capture::dtypeName(at::ScalarType type) {
+PyjitElement pyjit::capture::elementOf(at::ScalarType type) {
   switch (type) {
   case at::kHalf:
-    return "f16";
+    return PyjitElementF16;
   case at::kBFloat16:
-    return "bf16";
+    return PyjitElementBF16;
   case at::kFloat:
-    return "f32";
+    return PyjitElementF32;
   case at::kDouble:
-    return "f64";
+    return PyjitElementF64;
   case at::kChar:
-    return "i8";
+    return PyjitElementI8;
   case at::kShort:
-    return "i16";
+    return PyjitElementI16;
   case at::kInt:
-    return "i32";
+    return PyjitElementI32;
   case at::kLong:
-    return "i64";
+    return PyjitElementI64;
   case at::kByte:
-    return "ui8";
+    return PyjitElementUI8;
   case at::kBool:
-    return "i1";
+    return PyjitElementBool;
   case at::kComplexFloat:
-    return "complex<f32>";
+    return PyjitElementC64;
   case at::kComplexDouble:
-    return "complex<f64>";
+    return PyjitElementC128;
   default:
-    return nullptr;
+    return PyjitElementNone;
   }
 }
 
@@ -57,7 +57,7 @@ const char *pyjit::capture::unsupportedTensor(const at::TensorBase &t) {
     return "a tensor that is not strided";
   if (t.device().type() != at::kCPU && t.device().type() != at::kCUDA)
     return "a tensor that is neither on the CPU nor on a CUDA device";
-  if (t.is_quantized() || !dtypeName(t.scalar_type()))
+  if (t.is_quantized() || elementOf(t.scalar_type()) == PyjitElementNone)
     return "a tensor of an unusual dtype";
   if (t.is_conj() || t.is_neg())
     return "a tensor with a pending conjugation or negation";
@@ -205,16 +205,32 @@ TensorInfo *TensorRecorder::Impl::find(const at::TensorBase &tensor) {
   return nullptr;
 }
 
-std::string TensorRecorder::Impl::type(const at::TensorBase &t) {
-  auto list = [](c10::IntArrayRef values) {
-    std::string text = "[";
-    for (size_t i = 0; i < values.size(); ++i)
-      text += (i ? ", " : "") + std::to_string(values[i]);
-    return text + "]";
-  };
-  const char *dtype = dtypeName(t.scalar_type());
-  return "!refgraph.tensor<" + list(t.sizes()) + ", " + list(t.strides()) +
-         ", " + (dtype ? dtype : "none") + ", \"" + t.device().str() + "\">";
+PyjitType TensorRecorder::Impl::type(const at::TensorBase &t) {
+  return session.writer.tensor(t.sizes().data(), t.strides().data(),
+                               size_t(t.dim()), elementOf(t.scalar_type()),
+                               t.device().str());
+}
+
+PyjitValue TensorRecorder::Impl::add(const OperatorCall &call,
+                                     const std::vector<at::Tensor> &results) {
+  std::vector<PyjitType> types;
+  std::vector<int64_t> offsets;
+  for (const at::Tensor &t : results) {
+    types.push_back(type(t));
+    // The written ones come last, and are where they were.
+    if (types.size() + call.mutates.size() <= results.size())
+      offsets.push_back(t.storage_offset());
+  }
+  if (std::none_of(offsets.begin(), offsets.end(),
+                   [](int64_t offset) { return offset; }))
+    offsets.clear();
+  return session.add(PyjitTensorOp{.overload = view(call.overload),
+                                   .inputs = view(call.operands),
+                                   .args = session.writer.list(call.arguments),
+                                   .aliases = view(call.aliases),
+                                   .mutates = view(call.mutates),
+                                   .offsets = view(offsets),
+                                   .resultTypes = view(types)});
 }
 
 TensorInfo &TensorRecorder::Impl::bind(const at::TensorBase &tensor,
@@ -234,8 +250,7 @@ static bool isPlainSubclass(Session &s, PyTypeObject *cls) {
   return disabled && s.typeLookup(cls, "__torch_function__") == disabled;
 }
 
-bool TensorRecorder::describe(PyObject *object, bool parameter,
-                              std::string &type, std::string &attributes) {
+bool TensorRecorder::describe(PyObject *object, PyjitGetOp &get) {
   const at::Tensor &t = THPVariable_Unpack(object);
   PyTypeObject *cls = Py_TYPE(object);
   static PyObject *parameterClass = findObject("torch.nn:Parameter");
@@ -249,26 +264,19 @@ bool TensorRecorder::describe(PyObject *object, bool parameter,
     impl->session.endWhole(why);
     return false;
   }
-  type = impl->type(t);
-  attributes = "{requires_grad = ";
-  attributes += t.requires_grad() ? "true" : "false";
-  attributes +=
-      ", keyset = " + std::to_string(int64_t(t.key_set().raw_repr())) +
-      " : i64";
+  get.resultType = impl->type(t);
+  get.requiresGrad = {true, t.requires_grad()};
+  get.keyset = some(int64_t(t.key_set().raw_repr()));
   if (t.storage_offset())
-    attributes += ", offset = " + std::to_string(t.storage_offset()) + " : i64";
-  if (t.is_inference())
-    attributes += ", inference";
-  if (parameter)
-    attributes += ", param";
-  attributes += "}";
+    get.offset = some(t.storage_offset());
+  get.inference = t.is_inference();
   return true;
 }
 
-std::string TensorRecorder::typeText(PyObject *object) {
+PyjitType TensorRecorder::irType(PyObject *object) {
   // A nested tensor throws when asked for its sizes; it is only passed on.
   if (!hasStrides(object))
-    return "!refgraph.obj<\"torch.Tensor\">";
+    return impl->session.writer.object("torch.Tensor");
   return impl->type(THPVariable_Unpack(object));
 }
 
@@ -302,7 +310,7 @@ bool TensorRecorder::stateOf(PyObject *object, std::string &text,
   if (!info || info->value < 0 || info->uninitialized || unsupportedTensor(t))
     return false;
   external = info->external;
-  text = " " + impl->type(t) + " " + Py_TYPE(object)->tp_name + " " +
+  text = " " + textOf(impl->type(t)) + " " + Py_TYPE(object)->tp_name + " " +
          std::to_string(t.key_set().raw_repr()) + " " +
          std::to_string(t.storage_offset()) +
          (t.requires_grad() ? " grad" : "") + (info->readOnly ? " read" : "");
@@ -359,13 +367,7 @@ static std::string shownAs(const at::TensorBase &t, const at::TensorBase &other,
 /// Says how far the version counters of inputs and of what leaves went, and
 /// which tensors require grad: neither follows from the operators alone.
 void TensorRecorder::writeCounters() {
-  auto line = [&](const std::string &op, const TensorInfo &info,
-                  const std::string &more) {
-    impl->session.writer.line("refgraph." + op + " %" +
-                                  std::to_string(info.value) + more + " : " +
-                                  info.type,
-                              impl->session.location());
-  };
+  Session &session = impl->session;
   std::map<const void *, std::pair<const TensorInfo *, int64_t>> counts;
   auto storageOf = [](const TensorInfo &info) -> const void * {
     if (!info.impl->has_storage())
@@ -402,23 +404,23 @@ void TensorRecorder::writeCounters() {
         other != first.end() && !other->second.is_same(t) && !t.is_inference())
       if (std::string how = shownAs(t, other->second, impl->state.gradMode);
           !how.empty())
-        line("shown", *info, " \"" + how + "\"");
+        session.add(PyjitShownOp{.tensor = info->value, .mode = view(how)});
     if (externals.count(storageOf(*info)))
       continue;
     auto &count = counts[storageOf(*info)];
     if (int64_t version = versionOf(t); version > count.second)
       count = {info, version};
     if (t.requires_grad())
-      line("require_grad", *info, "");
+      session.add(PyjitRequireGradOp{.tensor = info->value});
   }
-  // In the order of the trace, so that equal calls give equal text.
+  // In the order of the trace, so that equal calls give equal traces.
   std::map<int, std::pair<const TensorInfo *, int64_t>> inOrder;
   for (auto &entry : counts)
     if (entry.second.second > 0)
       inOrder[entry.second.first->value] = entry.second;
   for (auto &entry : inOrder)
-    line("advance", *entry.second.first,
-         " by " + std::to_string(entry.second.second));
+    session.add(PyjitAdvanceOp{.tensor = entry.second.first->value,
+                               .count = entry.second.second});
 }
 
 bool TensorRecorder::leaves(PyObject *object) {
@@ -455,9 +457,7 @@ void TensorRecorder::readOffset(PyObject *object) {
 }
 
 void TensorRecorder::Impl::readOffset(const at::TensorBase &t, int value) {
-  session.writer.line("refgraph.offset %" + std::to_string(value) + " is " +
-                          std::to_string(t.storage_offset()) + " : " + type(t),
-                      session.location());
+  session.add(PyjitOffsetOp{.tensor = value, .offset = t.storage_offset()});
 }
 
 void TensorRecorder::bindConstant(PyObject *object) {
@@ -476,16 +476,12 @@ void TensorRecorder::bindData(PyObject *object, PyObject *of) {
       impl->type(t) != impl->type(from))
     return s.end("tensor attribute data");
   TensorInfo source = *found;
-  int value = s.writer.fresh();
-  std::string line = "%" + std::to_string(value) +
-                     " = refgraph.tensor_op \"aten::detach\"(%" +
-                     std::to_string(source.value) + ") aliases [0]";
-  if (t.storage_offset())
-    line +=
-        " {offsets = array<i64: " + std::to_string(t.storage_offset()) + ">}";
-  s.writer.line(line + " : (" + source.type + ") -> " + impl->type(t),
-                s.location());
-  TensorInfo &info = impl->bind(t, value);
+  OperatorCall call;
+  call.overload = "aten::detach";
+  call.operands = {source.value};
+  call.arguments = {s.writer.operand()};
+  call.aliases = {0};
+  TensorInfo &info = impl->bind(t, impl->add(call, {t}));
   info.constant = source.constant;
   info.uninitialized = source.uninitialized;
   info.readOnly = source.readOnly;
@@ -513,7 +509,7 @@ bool TensorRecorder::isData(PyObject *object) {
 /// The object of an equal number, or -1: each layer makes its own
 /// `torch.tensor(8.0)`, and each would be an input.
 int TensorRecorder::Impl::findConstant(const at::Tensor &copy,
-                                       const std::string &type) const {
+                                       PyjitType type) const {
   for (const Constant &known : constants)
     if (known.type == type && !copy.dim() && copy.device().is_cpu() &&
         !std::memcmp(known.copy.const_data_ptr(), copy.const_data_ptr(),
@@ -522,19 +518,16 @@ int TensorRecorder::Impl::findConstant(const at::Tensor &copy,
   return -1;
 }
 
-/// ` holds [...]`, the elements of a few indices: what follows from them is
-/// found out when the record is compiled.
-static std::string heldText(const at::Tensor &copy) {
+/// The elements of a few indices: what follows from them is found out when the
+/// record is compiled.
+static std::vector<int64_t> heldBy(const at::Tensor &copy) {
   constexpr int64_t kFew = 16;
   if (copy.scalar_type() != at::kLong || !copy.device().is_cpu() ||
       copy.dim() == 0 || copy.numel() == 0 || copy.numel() > kFew)
-    return "";
+    return {};
   at::Tensor flat = copy.contiguous();
   auto *elements = static_cast<const int64_t *>(flat.const_data_ptr());
-  std::string text;
-  for (int64_t i = 0; i < flat.numel(); ++i)
-    text += (i ? ", " : "") + std::to_string(elements[i]);
-  return " holds [" + text + "]";
+  return {elements, elements + flat.numel()};
 }
 
 /// The record keeps a copy of its own: the program may write to the tensor.
@@ -549,28 +542,26 @@ TensorInfo *TensorRecorder::Impl::constant(const at::TensorBase &tensor) {
   suspended = true;
   at::Tensor copy = t.detach().clone();
   PyObject *wrapped = THPVariable_Wrap(copy);
-  std::string held = heldText(copy);
+  std::vector<int64_t> held = heldBy(copy);
   suspended = was;
-  std::string text = type(t);
-  int root = findConstant(copy, text), value = s.writer.fresh();
+  PyjitType type = this->type(t);
+  PyjitValue root = findConstant(copy, type);
   if (root < 0) {
     int index = int(PyList_GET_SIZE(s.objects));
     PyList_Append(s.objects, wrapped);
-    root = value;
-    value = s.writer.fresh();
-    s.writer.line("%" + std::to_string(root) + " = refgraph.object " +
-                      std::to_string(index) + " \"constant tensor\"" + held +
-                      " : " + text,
-                  s.location());
+    root = s.add(PyjitObjectOp{.index = index,
+                               .hint = view("constant tensor"),
+                               .holds = view(held),
+                               .resultType = type});
     if (copy.dim() == 0)
-      constants.push_back({copy, text, root});
+      constants.push_back({copy, type, root});
   }
   Py_DECREF(wrapped);
-  s.writer.line(
-      "%" + std::to_string(value) + " = refgraph.tensor_op \"aten::clone\"(%" +
-          std::to_string(root) + ", none) : (" + text + ") -> " + text,
-      s.location());
-  TensorInfo &info = bind(t, value);
+  OperatorCall call;
+  call.overload = "aten::clone";
+  call.operands = {root};
+  call.arguments = {s.writer.operand(), s.writer.none()};
+  TensorInfo &info = bind(t, add(call, {t}));
   info.constant = true;
   info.uninitialized = false;
   return &info;
@@ -580,12 +571,14 @@ TensorInfo *TensorRecorder::Impl::constant(const at::TensorBase &tensor) {
 // State
 //===----------------------------------------------------------------------===//
 
-std::string TensorRecorder::stateText() {
+PyjitAttribute TensorRecorder::stateAtStart() {
   const State &s = impl->state;
-  std::string text;
+  TraceWriter &writer = impl->session.writer;
+  std::vector<PyjitString> names;
+  std::vector<PyjitAttribute> values;
   auto flag = [&](const char *name, bool value) {
-    text += (text.empty() ? "" : ", ") + std::string(name) + " = " +
-            (value ? "true" : "false");
+    names.push_back(view(name));
+    values.push_back(writer.boolean(value));
   };
   flag("grad_mode", s.gradMode);
   flag("inference_mode", s.inferenceMode);
@@ -599,13 +592,18 @@ std::string TensorRecorder::stateText() {
   flag("torch_function_mode", false);
   flag("dispatch_mode", false);
   auto dtype = [&](const char *name, at::ScalarType type) {
-    if (const char *known = dtypeName(type))
-      text += std::string(", ") + name + " = " + known;
+    PyjitAttribute known =
+        pyjitAttributeElement(writer.getContext(), elementOf(type));
+    if (!known)
+      return;
+    names.push_back(view(name));
+    values.push_back(known);
   };
   dtype("default_dtype", s.defaultDtype);
   dtype("autocast_cpu_dtype", s.autocastCpuDtype);
   dtype("autocast_cuda_dtype", s.autocastCudaDtype);
-  return "refgraph.state {" + text + "}";
+  return pyjitAttributeDictionary(writer.getContext(), names.data(),
+                                  values.data(), names.size());
 }
 
 std::string TensorRecorder::stateChange(int *gradMode) {

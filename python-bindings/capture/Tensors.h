@@ -11,6 +11,7 @@
 #include "pyjit-rt/ScalarMath.h"
 
 #include "Recorder.h"
+#include "TraceWriter.h"
 
 #include <memory>
 #include <string>
@@ -40,11 +41,10 @@ public:
   void start();
   void stop();
 
-  /// The refgraph type of a tensor, and the attributes that a guard compares.
-  /// Ends the capture if the tensor is of a kind that is not modelled.
-  bool describe(PyObject *tensor, bool parameter, std::string &type,
-                std::string &attributes);
-  std::string typeText(PyObject *tensor);
+  /// Fills in the type of a tensor, and what a guard compares. Ends the capture
+  /// if the tensor is of a kind that is not modelled.
+  bool describe(PyObject *tensor, PyjitGetOp &get);
+  PyjitType irType(PyObject *tensor);
   /// Current SSA value of the tensor; -1 if it has none.
   int valueOf(PyObject *tensor);
   void bindExternal(PyObject *tensor, int value);
@@ -92,8 +92,7 @@ public:
   int computeNumber(rt::Arith function, const NumberOperand *operands,
                     std::vector<std::pair<int, bool>> *expected);
   int compareNumbers(rt::Compare function, const NumberOperand *operands);
-  int shadowValue(int shadow);
-  std::string shadowType(int shadow);
+  PyjitValue shadowValue(int shadow);
   std::string shadowDevice(int shadow);
   static std::string deviceOf(PyObject *tensor);
   static bool isBool(PyObject *tensor);
@@ -107,8 +106,8 @@ public:
   /// Whether the dispatcher has an overload of this name ("aten::add").
   static bool isOperator(const std::string &name);
 
-  /// The `refgraph.state` line for the state at the start.
-  std::string stateText();
+  /// What refgraph.state says of the state at the start.
+  PyjitAttribute stateAtStart();
   /// What of that state differs now; empty if nothing.
   /// `gradMode`: where to put the grad mode if it may differ, or null.
   std::string stateChange(int *gradMode = nullptr);

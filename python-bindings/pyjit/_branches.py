@@ -9,6 +9,7 @@ program, each gets a record, and the cut goes on answering.
 
 from __future__ import annotations
 
+import enum
 import itertools
 import re
 from typing import TYPE_CHECKING, Any, NamedTuple
@@ -17,7 +18,6 @@ import torch
 
 from pyjit import _C
 from pyjit._continuation import Key, instruction
-from pyjit._flags import is_costly
 
 if TYPE_CHECKING:
     from pyjit._engine import Engine
@@ -43,7 +43,7 @@ class Part:
 
     def __init__(
         self,
-        trace: str,
+        trace: _C.Trace,
         objects: list,
         nargs: int,
         keywords: tuple[str, ...],
@@ -86,7 +86,7 @@ class Part:
     @property
     def branches(self) -> bool:
         """Whether it ends at an instruction that asks for the truth of a value."""
-        if not self.cut or "refgraph.decide" in self.trace:
+        if not self.cut or self.trace.decides:
             return False
         _, code, offset, *_, exits = self.frames[-1]
         return len(exits) == 2 and instruction(code, offset)[0] in (
@@ -97,15 +97,15 @@ class Part:
     @property
     def varies(self) -> bool:
         """Whether sizes differ between its calls: what has both sides of a branch has them fixed."""
-        return "lift_sizes = " in self.trace
+        return self.trace.lifts_sizes
 
     @property
     def is_costly(self) -> bool:
         """Whether to ask the branch that it ends at, and those that it expects, is work that no
         call should do twice."""
         if self._costly is None:
-            self._costly = bool(self.branches) and is_costly(
-                self.trace, sum(self.frames[-1][3]) - 1
+            self._costly = self.branches and self.trace.is_costly(
+                sum(self.frames[-1][3]) - 1
             )
             if self.expects and self.made_of:
                 self._costly |= self.made_of.is_costly
@@ -122,7 +122,7 @@ class Part:
     def is_same(self, other: Part) -> bool:
         """Whether it is another recording of the same."""
         return (
-            self.trace == other.trace
+            self.trace.equals(other.trace)
             and len(self.objects) == len(other.objects)
             and all(a is b for a, b in zip(self.objects, other.objects))
         )
@@ -140,10 +140,32 @@ def _message(error: Exception) -> str:
     return re.sub(r"^loc\(.*?\)+: (stays a cut: )?", "", text)
 
 
+class _Role(enum.IntEnum):
+    """What a part is to the branch (``PyjitPartKind``)."""
+
+    PREFIX = 0
+    TRUE = 1
+    FALSE = 2
+    REST = 3
+
+
 class _Step(NamedTuple):
-    role: str
+    role: _Role
     part: Part
     takes: tuple[int, ...]
+
+
+class _MergePart(NamedTuple):
+    """A part as ``_C.merge`` takes it (``PyjitPart`` of include/pyjit-c/Compiler.h)."""
+
+    trace: _C.Trace
+    role: _Role
+    condition: int
+    tensor_class: int
+    takes: tuple[int, ...]
+    objects: tuple[int, ...]
+    ends_at_cut: bool
+    grad_mode: int
 
 
 def _takes(frame: tuple, key: Key) -> tuple[int, ...] | None:
@@ -179,36 +201,30 @@ def _callers(root: Engine, frames: tuple) -> tuple[list[_Step], int] | None:
         takes = _takes(frames[left], Key(*exits[0]))
         if not engine or not engine.parts or takes is None:
             return None
-        steps.append(_Step("rest", engine.parts[-1], takes))
+        steps.append(_Step(_Role.REST, engine.parts[-1], takes))
     return steps, left
 
 
-def _attributes(step: _Step, table: list, condition: int, last: bool) -> str:
-    """What ``refgraph-merge-branches`` has to know of a part."""
-    entries = [f'refgraph.part = "{step.role}"']
-    if step.role == "prefix":
-        entries.append(f"refgraph.condition = {condition} : i64")
-        index = next((i for i, o in enumerate(table) if o is torch.Tensor), -1)
-        entries.append(f"refgraph.tensor_class = {index} : i64")
-    else:
-        known = {id(entry): index for index, entry in enumerate(table)}
-        numbers = [known[id(entry)] for entry in step.part.objects]
-        for name, values in (("takes", step.takes), ("objects", numbers)):
-            text = ": " + ", ".join(map(str, values)) if values else ""
-            entries.append(f"refgraph.{name} = array<i64{text}>")
-        if last and step.part.cut:
-            entries.append("refgraph.cut")
-    if step.part.grad_mode >= 0:
-        mode = "true" if step.part.grad_mode else "false"
-        entries.append(f"refgraph.leaves_grad_mode = {mode}")
-    return "{" + ", ".join(entries) + "}"
+def _merge_part(step: _Step, table: list, condition: int) -> _MergePart:
+    """A part with what its place in the call makes of it."""
+    known = {id(entry): index for index, entry in enumerate(table)}
+    return _MergePart(
+        step.part.trace,
+        step.role,
+        condition,
+        known.get(id(torch.Tensor), -1),
+        step.takes,
+        tuple(known[id(entry)] for entry in step.part.objects),
+        step.part.cut is not None,
+        step.part.grad_mode,
+    )
 
 
 def _merge(
     prefix: Part, sides: tuple[_Step, ...], rests: list[_Step], left: int
 ) -> Part:
     """One part of several. ``sides``: both, or the one that it expects. Raises BuildError."""
-    steps = [_Step("prefix", prefix, ()), *sides, *rests]
+    steps = [_Step(_Role.PREFIX, prefix, ()), *sides, *rests]
     table = list(prefix.objects)
     known = {id(entry) for entry in table}
     for step in steps:
@@ -218,15 +234,7 @@ def _merge(
                 table.append(entry)
     end = steps[-1].part
     condition = sum(prefix.frames[-1][3]) - 1
-    trace = _C.merge(
-        [
-            (
-                step.part.trace,
-                _attributes(step, table, condition, step.part.cut is not None),
-            )
-            for step in steps
-        ]
-    )
+    trace = _C.merge([_merge_part(step, table, condition) for step in steps])
     cut = (end.cut[0], (*prefix.frames[:left], *end.frames)) if end.cut else None
     modes = [step.part.grad_mode for step in steps if step.part.grad_mode >= 0]
     merged = Part(
@@ -366,7 +374,7 @@ class Branches:
             [_Step(role, p, taken) for p in reversed(engine.parts[-_SIDES:])]
             if engine
             else []
-            for role, engine, taken in zip(("true", "false"), engines, takes)
+            for role, engine, taken in zip((_Role.TRUE, _Role.FALSE), engines, takes)
         ]
         if all(sides) and not although:
             if one_way:

@@ -151,6 +151,7 @@ class Engine:
         # The recordings behind the records, where a branch may join them.
         self.parts: list[Part] = []
         self.branches = Branches(self)
+        self._context: _C.Context | None = None
         self._seen: dict[int, Any] = {}
         self._held: dict[int, Any] = {}
         self._handles: set[int] = set()
@@ -219,6 +220,7 @@ class Engine:
         self._missed = True
         try:
             result, segments, learned, reason = _C.capture_with_cuts(
+                root.context(),
                 compiled.target,
                 args,
                 kwargs,
@@ -275,6 +277,7 @@ class Engine:
         if max(len(root.cut_sites), len(root.cut_points)) > _MAX_CUTS:
             root._give_up()
         root.branches.merge(new)
+        root.leave_context()
         if not recorded:
             compiled.eager_calls += 1
         if not progressed:
@@ -331,7 +334,12 @@ class Engine:
         compiled = self.compiled
         try:
             result, trace, objects, reason, footing = _C.capture(
-                compiled.target, args, kwargs, self._symbol(), self.lifted
+                self.context(),
+                compiled.target,
+                args,
+                kwargs,
+                self._symbol(),
+                self.lifted,
             )
         finally:
             _capture_lock.release()
@@ -342,7 +350,19 @@ class Engine:
             raise CaptureError(f"pyjit.compile(fullgraph=True): {self.name}: {reason}")
         nargs = len(args) + len(kwargs)
         self.make_record(Part(trace, objects, nargs, tuple(kwargs), None, -1, footing))
+        self.leave_context()
         return result
+
+    def context(self) -> _C.Context:
+        """Where traces are made: one context for those that may be merged."""
+        if self._context is None:
+            self._context = _C.Context()
+        return self._context
+
+    def leave_context(self) -> None:
+        """Nothing is left to be merged: what was compiled does not need its context."""
+        if not any(engine.parts for engine in self.engines()):
+            self._context = None
 
     def _continuation(self, key: Key) -> Engine:
         engine = self.continuations.get(key)
@@ -548,7 +568,7 @@ class Engine:
         self.parts.clear()
 
     def _build(
-        self, trace: str, objects: list, nargs: int, keywords: tuple[str, ...]
+        self, trace: _C.Trace, objects: list, nargs: int, keywords: tuple[str, ...]
     ) -> Any:
         """Where a record for all sizes does not compile, one for the recorded sizes."""
 
@@ -568,7 +588,7 @@ class Engine:
                 record.prefer_launch(self.settings.launch)
             return record
 
-        if "lift_sizes = " not in trace and "size(%" not in trace:
+        if not trace.lifts_sizes and not trace.computes_sizes:
             return build(False)
         if not self.fixed_sizes:
             try:

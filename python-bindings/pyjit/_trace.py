@@ -37,7 +37,9 @@ def trace(fn: Callable) -> Callable[..., Trace]:
     @functools.wraps(fn, updated=())
     def run(*args: Any, **kwargs: Any) -> Trace:
         name = getattr(target, "__name__", type(target).__name__)
-        result, text, _objects, reason, _ = _C.capture(target, args, kwargs, name)
-        return Trace(result, text, reason)
+        result, trace, _objects, reason, _ = _C.capture(
+            _C.Context(), target, args, kwargs, name
+        )
+        return Trace(result, str(trace) if trace else "", reason)
 
     return run

@@ -18,14 +18,13 @@ std::string textOf(const PyjitExecutable *exe, PyjitReport report) {
 
 } // namespace
 
-std::optional<CrossCompiled> crossCompile(const std::string &trace,
+std::optional<CrossCompiled> crossCompile(const PyjitTrace *trace,
                                           const PyjitCompileOptions &options,
                                           std::string &error) {
   // Other Python threads go on meanwhile; the compiler knows nothing of Python.
   PyThreadState *thread = PyEval_SaveThread();
   std::unique_ptr<PyjitExecutable, decltype(&pyjitExecutableDestroy)> exe(
-      pyjitCompile({trace.data(), trace.size()}, &options),
-      pyjitExecutableDestroy);
+      pyjitCompile(trace, &options), pyjitExecutableDestroy);
   PyEval_RestoreThread(thread);
   if (!exe)
     return std::nullopt;

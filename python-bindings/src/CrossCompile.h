@@ -19,7 +19,7 @@ struct CrossCompiled {
 /// Compiles `trace`, whose tensors are on a GPU, for `options.gpu`,
 /// and validates the launch programs as loading them would. Takes the same way
 /// as `Record::build`, but needs no driver. On failure, `error` says why.
-std::optional<CrossCompiled> crossCompile(const std::string &trace,
+std::optional<CrossCompiled> crossCompile(const PyjitTrace *trace,
                                           const PyjitCompileOptions &options,
                                           std::string &error);
 

@@ -8,6 +8,7 @@
 #include "ModuleCall.h"
 #include "RecordObject.h"
 #include "Reference.h"
+#include "TraceObject.h"
 
 #include "capture/Continuation.h"
 #include "capture/Recorder.h"
@@ -15,6 +16,7 @@
 
 #include "pyjit-c/Compiler.h"
 
+#include <cstring>
 #include <optional>
 
 namespace pyjit::python {
@@ -76,11 +78,12 @@ PyObject *toTuple(const capture::Footing &footing) {
 }
 
 PyObject *capture(PyObject *, PyObject *args) {
+  PyjitContext *context;
   PyObject *target, *arguments, *keywords, *lifted = nullptr;
   const char *name;
-  if (!PyArg_ParseTuple(args, "OO!O!s|O!:capture", &target, &PyTuple_Type,
-                        &arguments, &PyDict_Type, &keywords, &name, &PySet_Type,
-                        &lifted))
+  if (!PyArg_ParseTuple(args, "O&OO!O!s|O!:capture", toContext, &context,
+                        &target, &PyTuple_Type, &arguments, &PyDict_Type,
+                        &keywords, &name, &PySet_Type, &lifted))
     return nullptr;
   Arguments call;
   std::set<std::string> places;
@@ -89,27 +92,28 @@ PyObject *capture(PyObject *, PyObject *args) {
   capture::CaptureResult captured;
   {
     NoCollection guard;
-    captured = capture::capture(target, call.values.data(), call.positional,
-                                call.names.get(), name, std::move(places));
+    captured =
+        capture::capture(context, target, call.values.data(), call.positional,
+                         call.names.get(), name, std::move(places));
   }
   Reference objects = Reference::steal(captured.objects);
   if (!captured.result)
     return nullptr;
   return Py_BuildValue(
-      "(Ns#Os#N)", captured.result, captured.trace.data(),
-      Py_ssize_t(captured.trace.size()), objects ? objects.get() : Py_None,
-      captured.reason.data(), Py_ssize_t(captured.reason.size()),
-      toTuple(captured.footing));
+      "(NNOs#N)", captured.result, wrapTrace(std::move(captured.trace)),
+      objects ? objects.get() : Py_None, captured.reason.data(),
+      Py_ssize_t(captured.reason.size()), toTuple(captured.footing));
 }
 
 PyObject *captureWithCuts(PyObject *, PyObject *args) {
+  PyjitContext *context;
   PyObject *target, *arguments, *keywords, *points, *planner, *lifted = nullptr,
                                                               *passed = nullptr;
   const char *name;
-  if (!PyArg_ParseTuple(args, "OO!O!sO!O|O!O!:capture_with_cuts", &target,
-                        &PyTuple_Type, &arguments, &PyDict_Type, &keywords,
-                        &name, &PyDict_Type, &points, &planner, &PySet_Type,
-                        &lifted, &PyTuple_Type, &passed))
+  if (!PyArg_ParseTuple(args, "O&OO!O!sO!O|O!O!:capture_with_cuts", toContext,
+                        &context, &target, &PyTuple_Type, &arguments,
+                        &PyDict_Type, &keywords, &name, &PyDict_Type, &points,
+                        &planner, &PySet_Type, &lifted, &PyTuple_Type, &passed))
     return nullptr;
   std::set<int> unseen;
   for (Py_ssize_t i = 0; passed && i < PyTuple_GET_SIZE(passed); ++i)
@@ -124,8 +128,8 @@ PyObject *captureWithCuts(PyObject *, PyObject *args) {
   {
     NoCollection guard;
     captured = capture::captureWithCuts(
-        target, call.values.data(), call.positional, call.names.get(), name,
-        points, planner, std::move(places), std::move(unseen));
+        context, target, call.values.data(), call.positional, call.names.get(),
+        name, points, planner, std::move(places), std::move(unseen));
   }
   PyObject *error = PyErr_GetRaisedException(); // the user's
   Reference segments = Reference::steal(PyList_New(0));
@@ -137,9 +141,8 @@ PyObject *captureWithCuts(PyObject *, PyObject *args) {
     PyObject *fallback = nullptr;
     for (capture::Segment &plain : segment.fallback) {
       Py_XDECREF(plain.key); // the segment's
-      fallback = Py_BuildValue("(s#NNiN)", plain.trace.data(),
-                               Py_ssize_t(plain.trace.size()), plain.objects,
-                               orNone(plain.cut), plain.gradMode,
+      fallback = Py_BuildValue("(NNNiN)", wrapTrace(std::move(plain.trace)),
+                               plain.objects, orNone(plain.cut), plain.gradMode,
                                toTuple(plain.footing));
     }
     PyObject *numbers = PyList_New(0);
@@ -148,8 +151,8 @@ PyObject *captureWithCuts(PyObject *, PyObject *args) {
       ok = ok && site && PyList_Append(numbers, site.get()) == 0;
     }
     Reference entry = Reference::steal(Py_BuildValue(
-        "(Ns#NnNiNNNN)", orNone(segment.key), segment.trace.data(),
-        Py_ssize_t(segment.trace.size()), segment.objects, segment.nargs,
+        "(NNNnNiNNNN)", orNone(segment.key),
+        wrapTrace(std::move(segment.trace)), segment.objects, segment.nargs,
         orNone(segment.cut), segment.gradMode, orNone(fallback),
         PyBool_FromLong(segment.mayLoop), numbers, toTuple(segment.footing)));
     ok = ok && entry && PyList_Append(segments.get(), entry.get()) == 0;
@@ -165,22 +168,30 @@ PyObject *captureWithCuts(PyObject *, PyObject *args) {
                        Py_ssize_t(captured.reason.size()));
 }
 
+PyjitString toString(const char *text) { return {text, std::strlen(text)}; }
+
 PyObject *build(PyObject *, PyObject *args) {
-  const char *trace, *dumpDirectory;
-  Py_ssize_t traceSize, nargs;
+  PyjitTrace *trace;
+  const char *dumpDirectory, *accelerator = "";
+  Py_ssize_t nargs;
   PyObject *objects, *keywords;
-  const char *accelerator = "";
   int eagerRounding, pinSizes = 0, verify = 0;
-  if (!PyArg_ParseTuple(args, "s#O!nOps|spp:build", &trace, &traceSize,
+  if (!PyArg_ParseTuple(args, "O&O!nOps|spp:build", toTrace, &trace,
                         &PyList_Type, &objects, &nargs, &keywords,
                         &eagerRounding, &dumpDirectory, &accelerator, &pinSizes,
                         &verify))
     return nullptr;
+  PyjitCompileOptions options{};
+  options.size = sizeof options;
+  options.eagerRounding = eagerRounding;
+  options.pinSizes = pinSizes;
+  options.verify = verify;
+  options.dumpDirectory = toString(dumpDirectory);
+  options.accelerator = toString(accelerator);
   std::string error;
   auto record =
-      Record::build({trace, size_t(traceSize)}, objects, nargs,
-                    keywords == Py_None ? nullptr : keywords, eagerRounding,
-                    dumpDirectory, accelerator, pinSizes, verify, error);
+      Record::build(trace, objects, nargs,
+                    keywords == Py_None ? nullptr : keywords, options, error);
   if (!record) {
     PyErr_SetString(buildError, error.c_str());
     return nullptr;
@@ -189,10 +200,9 @@ PyObject *build(PyObject *, PyObject *args) {
 }
 
 PyObject *crossCompile(PyObject *, PyObject *args) {
-  const char *trace;
-  Py_ssize_t traceSize;
+  PyjitTrace *trace;
   int capability, eagerRounding = 0, pinSizes = 0;
-  if (!PyArg_ParseTuple(args, "s#i|pp:cross_compile", &trace, &traceSize,
+  if (!PyArg_ParseTuple(args, "O&i|pp:cross_compile", toTrace, &trace,
                         &capability, &eagerRounding, &pinSizes))
     return nullptr;
   std::string error;
@@ -204,7 +214,7 @@ PyObject *crossCompile(PyObject *, PyObject *args) {
   options.diagnostic = appendDiagnostic;
   options.user = &error;
   std::optional<CrossCompiled> made =
-      python::crossCompile({trace, size_t(traceSize)}, options, error);
+      python::crossCompile(trace, options, error);
   if (!made) {
     PyErr_SetString(buildError, error.c_str());
     return nullptr;
@@ -214,19 +224,39 @@ PyObject *crossCompile(PyObject *, PyObject *args) {
                        Py_ssize_t(made->kernels.size()));
 }
 
+/// A tuple of ints.
+bool toInts(PyObject *tuple, std::vector<int64_t> &ints) {
+  for (Py_ssize_t i = 0; i < PyTuple_GET_SIZE(tuple); ++i)
+    ints.push_back(PyLong_AsLongLong(PyTuple_GET_ITEM(tuple, i)));
+  return !PyErr_Occurred();
+}
+
 PyObject *merge(PyObject *, PyObject *args) {
-  PyObject *parts;
-  if (!PyArg_ParseTuple(args, "O!:merge", &PyList_Type, &parts))
+  PyObject *list;
+  if (!PyArg_ParseTuple(args, "O!:merge", &PyList_Type, &list))
     return nullptr;
-  std::vector<PyjitString> traces, attributes;
-  for (Py_ssize_t i = 0; i < PyList_GET_SIZE(parts); ++i) {
-    const char *trace, *given;
-    Py_ssize_t traceSize, givenSize;
-    if (!PyArg_ParseTuple(PyList_GET_ITEM(parts, i), "s#s#", &trace, &traceSize,
-                          &given, &givenSize))
+  size_t count = PyList_GET_SIZE(list);
+  std::vector<PyjitPart> parts(count);
+  std::vector<std::vector<int64_t>> takes(count), objects(count);
+  for (size_t i = 0; i < count; ++i) {
+    PyjitTrace *trace;
+    PyObject *taken, *numbers;
+    int kind, endsAtCut, gradMode;
+    long long condition, tensorClass;
+    if (!PyArg_ParseTuple(PyList_GET_ITEM(list, i), "O&iLLO!O!pi", toTrace,
+                          &trace, &kind, &condition, &tensorClass,
+                          &PyTuple_Type, &taken, &PyTuple_Type, &numbers,
+                          &endsAtCut, &gradMode) ||
+        !toInts(taken, takes[i]) || !toInts(numbers, objects[i]))
       return nullptr;
-    traces.push_back({trace, size_t(traceSize)});
-    attributes.push_back({given, size_t(givenSize)});
+    parts[i] = {trace,
+                PyjitPartKind(kind),
+                condition,
+                tensorClass,
+                {takes[i].data(), takes[i].size()},
+                {objects[i].data(), objects[i].size()},
+                bool(endsAtCut),
+                {gradMode >= 0, gradMode > 0}};
   }
   std::string error;
   PyjitCompileOptions options{};
@@ -234,18 +264,13 @@ PyObject *merge(PyObject *, PyObject *args) {
   options.diagnostic = appendDiagnostic;
   options.user = &error;
   PyThreadState *thread = PyEval_SaveThread();
-  PyjitText *text =
-      pyjitMerge(traces.data(), attributes.data(), traces.size(), &options);
+  capture::TraceHandle merged(pyjitMerge(parts.data(), count, &options));
   PyEval_RestoreThread(thread);
-  if (!text) {
+  if (!merged) {
     PyErr_SetString(buildError, error.c_str());
     return nullptr;
   }
-  PyjitString made = pyjitTextGet(text);
-  PyObject *result =
-      PyUnicode_FromStringAndSize(made.data, Py_ssize_t(made.size));
-  pyjitTextDestroy(text);
-  return result;
+  return wrapTrace(std::move(merged));
 }
 
 PyObject *isCapturing(PyObject *, PyObject *) {
@@ -270,11 +295,11 @@ PyObject *measureHost(PyObject *, PyObject *on) {
 
 PyMethodDef methods[] = {
     {"capture", capture, METH_VARARGS,
-     "capture(target, args, kwargs, name, lifted=set()) -> (result, trace, "
-     "objects, reason, footing)\n"
+     "capture(context, target, args, kwargs, name, lifted=set()) -> (result, "
+     "trace, objects, reason, footing)\n"
      "Runs one monitored call. reason is empty when it was captured."},
     {"capture_with_cuts", captureWithCuts, METH_VARARGS,
-     "capture_with_cuts(target, args, kwargs, name, points, planner, "
+     "capture_with_cuts(context, target, args, kwargs, name, points, planner, "
      "lifted=set(), unseen=()) -> "
      "(result,"
      " segments, learned, reason)\n"
@@ -297,9 +322,9 @@ PyMethodDef methods[] = {
      "has "
      "to be here. Raises BuildError."},
     {"merge", merge, METH_VARARGS,
-     "merge([(trace, attributes), ...]) -> trace\n"
-     "One trace of the parts of a call that was cut at a branch on data; "
-     "attributes say which part each is. Raises BuildError."},
+     "merge([MergePart, ...]) -> Trace\n"
+     "One trace of the parts of a call that was cut at a branch on data, in "
+     "one context. Raises BuildError."},
     {"is_capturing", isCapturing, METH_NOARGS,
      "Whether this thread is inside a monitored run."},
     {"call_through", callThrough, METH_O,
@@ -331,7 +356,8 @@ PyMODINIT_FUNC PyInit__C() {
     return nullptr;
   Reference module = Reference::steal(PyModule_Create(&definition));
   if (!module || !addCompiledFunctionType(module.get()) ||
-      !addRecordType(module.get()) || !addCutType(module.get()) ||
+      !addRecordType(module.get()) || !addTraceTypes(module.get()) ||
+      !addCutType(module.get()) ||
       !pyjit::capture::addContinuationType(module.get()))
     return nullptr;
   buildError = PyErr_NewExceptionWithDoc(

@@ -47,24 +47,15 @@ void appendDiagnostic(PyjitString message, void *user) {
   text->append(message.data, message.size);
 }
 
-std::unique_ptr<Record>
-Record::build(const std::string &trace, PyObject *objects, Py_ssize_t nargs,
-              PyObject *kwnames, bool eagerRounding,
-              const std::string &dumpDirectory, const std::string &accelerator,
-              bool pinSizes, bool verify, std::string &error) {
-  PyjitCompileOptions options{};
-  options.size = sizeof options;
-  options.eagerRounding = eagerRounding;
-  options.pinSizes = pinSizes;
-  options.verify = verify;
-  options.dumpDirectory = {dumpDirectory.data(), dumpDirectory.size()};
+std::unique_ptr<Record> Record::build(const PyjitTrace *trace,
+                                      PyObject *objects, Py_ssize_t nargs,
+                                      PyObject *kwnames,
+                                      PyjitCompileOptions options,
+                                      std::string &error) {
   options.diagnostic = appendDiagnostic;
   options.user = &error;
-  options.accelerator = {accelerator.data(), accelerator.size()};
-  // The type of a tensor ends in its device.
-  if (size_t at = trace.find(", \"cuda:"); at != std::string::npos) {
-    rt::cuda::DeviceFacts device =
-        rt::describeCudaDevice(std::atoi(trace.c_str() + at + 8));
+  if (int number = pyjitTraceCudaDevice(trace); number >= 0) {
+    rt::cuda::DeviceFacts device = rt::describeCudaDevice(number);
     options.gpu = {device.capability, device.multiprocessors,
                    device.threadsPerMultiprocessor};
   }
@@ -72,7 +63,7 @@ Record::build(const std::string &trace, PyObject *objects, Py_ssize_t nargs,
   std::unique_ptr<Record> record(new Record);
   // Other Python threads go on meanwhile; the compiler knows nothing of Python.
   PyThreadState *thread = PyEval_SaveThread();
-  record->exe.reset(pyjitCompile({trace.data(), trace.size()}, &options));
+  record->exe.reset(pyjitCompile(trace, &options));
   PyEval_RestoreThread(thread);
   if (!record->exe)
     return nullptr;

@@ -38,14 +38,13 @@ public:
     Raise, ///< a Python exception is set
   };
 
-  /// Compiles `trace` against `objects` (a list; borrowed). On failure returns
-  /// null and leaves the compiler's diagnostics in `error`.
-  /// `signature`: number of call arguments and tuple of keyword names or null.
+  /// Compiles `trace` against `objects` (a list; borrowed), for the CUDA device
+  /// that its tensors are on, if they are on one. On failure returns null and
+  /// leaves the compiler's diagnostics in `error`. `nargs`, `kwnames`: number
+  /// of call arguments, and tuple of keyword names or null.
   static std::unique_ptr<Record>
-  build(const std::string &trace, PyObject *objects, Py_ssize_t nargs,
-        PyObject *kwnames, bool eagerRounding, const std::string &dumpDirectory,
-        const std::string &accelerator, bool pinSizes, bool verify,
-        std::string &error);
+  build(const PyjitTrace *trace, PyObject *objects, Py_ssize_t nargs,
+        PyObject *kwnames, PyjitCompileOptions options, std::string &error);
   ~Record();
   Record(const Record &) = delete;
   Record &operator=(const Record &) = delete;

@@ -20,6 +20,7 @@ import symbolic_cases
 import torch
 from Integration import test_random_branches, test_random_varying, test_static_cache
 from lib.Codegen.PTX.kernels import PTXAS, assemble
+from pyjit._C import Trace
 
 # A trace, whether half precision is rounded as in eager, and whether sizes are pinned.
 Built = tuple[str, bool, bool]
@@ -32,10 +33,10 @@ def built(monkeypatch: pytest.MonkeyPatch) -> Iterator[list[Built]]:
     build = pyjit._C.build
     traces: list[Built] = []
 
-    def noting(trace: str, *rest: object) -> object:
+    def noting(trace: pyjit._C.Trace, *rest: object) -> object:
         record = build(trace, *rest)
         rounding, pinned = rest[3], rest[6]
-        traces.append((trace, bool(rounding), bool(pinned)))
+        traces.append((str(trace), bool(rounding), bool(pinned)))
         return record
 
     monkeypatch.setattr(pyjit._C, "build", noting)
@@ -55,7 +56,9 @@ def check(built: list[Built]) -> list[str]:
     programs = []
     for trace, rounding, pinned in dict.fromkeys(built):
         on_gpu = trace.replace('"cpu"', '"cuda:0"')
-        launch, code = pyjit._C.cross_compile(on_gpu, CAPABILITY, rounding, pinned)
+        launch, code = pyjit._C.cross_compile(
+            Trace.parse(on_gpu), CAPABILITY, rounding, pinned
+        )
         assert launch.startswith("launch: "), launch
         if " = " not in launch:
             continue  # the end of a call that computes no tensor
@@ -135,9 +138,9 @@ def test_reasons() -> None:
     """What cannot be compiled for a GPU says why."""
     text = pyjit.trace(torch.relu)(torch.randn(4)).text
     with pytest.raises(pyjit._C.BuildError, match="no chip from sm_80 on: 'sm_70'"):
-        pyjit._C.cross_compile(text.replace('"cpu"', '"cuda:0"'), 70)
+        pyjit._C.cross_compile(Trace.parse(text.replace('"cpu"', '"cuda:0"')), 70)
     with pytest.raises(pyjit._C.BuildError, match="CUDA driver does not show"):
-        pyjit._C.cross_compile(text.replace('"cpu"', '"cuda:0"'), 0)
+        pyjit._C.cross_compile(Trace.parse(text.replace('"cpu"', '"cuda:0"')), 0)
 
 
 def test_products_of_parts_of_parameters(built: list[Built]) -> None:
@@ -155,7 +158,7 @@ def test_absolute_of_16_bits(built: list[Built]) -> None:
     run(lambda x: x.abs().sum(), [(x,)])
     ((trace, rounding, pinned),) = dict.fromkeys(built)
     on_gpu = trace.replace('"cpu"', '"cuda:0"')
-    _, code = pyjit._C.cross_compile(on_gpu, CAPABILITY, rounding, pinned)
+    _, code = pyjit._C.cross_compile(Trace.parse(on_gpu), CAPABILITY, rounding, pinned)
     assert "abs.s32" in code and "abs.s16" not in code, code
 
 
@@ -171,7 +174,7 @@ def test_tensors_of_the_cpu_stay_there(built: list[Built]) -> None:
     ((trace, rounding, pinned),) = dict.fromkeys(built)
     of_the_gpu = '[2, 8, 10], [80, 10, 1], f32, "cpu"'
     mixed = trace.replace(of_the_gpu, of_the_gpu.replace("cpu", "cuda:0"))
-    launch, _ = pyjit._C.cross_compile(mixed, CAPABILITY, rounding, pinned)
+    launch, _ = pyjit._C.cross_compile(Trace.parse(mixed), CAPABILITY, rounding, pinned)
     calls = re.findall(r"call (\S+)", launch)
     for name in ("repeat", "cat", "gather", "max.dim"):
         assert f"aten::{name}" in calls, launch

@@ -24,6 +24,25 @@ Attribute getPyNone(MLIRContext *context) {
   return TypeAttr::get(NoneType::get(context));
 }
 
+Attribute makePyEllipsis(MLIRContext *context) {
+  return makeSingleEntry("ellipsis", UnitAttr::get(context));
+}
+
+Attribute makePyBytes(MLIRContext *context, StringRef bytes) {
+  return makeSingleEntry("bytes", StringAttr::get(context, bytes));
+}
+
+Attribute makePyComplex(MLIRContext *context, double real, double imaginary) {
+  Builder builder(context);
+  return makeSingleEntry(
+      "complex", builder.getArrayAttr({builder.getF64FloatAttr(real),
+                                       builder.getF64FloatAttr(imaginary)}));
+}
+
+Attribute makePyObject(MLIRContext *context, int64_t index) {
+  return makeSingleEntry("object", Builder(context).getI64IntegerAttr(index));
+}
+
 bool isPyNone(Attribute value) {
   auto type = dyn_cast<TypeAttr>(value);
   return type && isa<NoneType>(type.getValue());
@@ -108,13 +127,13 @@ ParseResult parsePyValue(OpAsmParser &parser, Attribute &value) {
     } else if (keyword == "true" || keyword == "false") {
       value = builder.getBoolAttr(keyword == "true");
     } else if (keyword == "ellipsis") {
-      value = makeSingleEntry("ellipsis", builder.getUnitAttr());
+      value = makePyEllipsis(builder.getContext());
     } else if (keyword == "bytes") {
       StringAttr bytes;
       if (parser.parseLParen() || parser.parseAttribute(bytes) ||
           parser.parseRParen())
         return failure();
-      value = makeSingleEntry("bytes", bytes);
+      value = makePyBytes(builder.getContext(), bytes.getValue());
     } else if (keyword == "complex") {
       FloatAttr real, imaginary;
       if (parser.parseLParen() || parser.parseAttribute(real) ||
@@ -127,7 +146,7 @@ ParseResult parsePyValue(OpAsmParser &parser, Attribute &value) {
       int64_t index;
       if (parser.parseInteger(index))
         return failure();
-      value = makeSingleEntry("object", builder.getI64IntegerAttr(index));
+      value = makePyObject(builder.getContext(), index);
     }
     return success();
   }

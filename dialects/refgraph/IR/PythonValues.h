@@ -24,6 +24,11 @@
 namespace pyjit::refgraph {
 
 mlir::Attribute getPyNone(mlir::MLIRContext *context);
+mlir::Attribute makePyEllipsis(mlir::MLIRContext *context);
+mlir::Attribute makePyBytes(mlir::MLIRContext *context, llvm::StringRef bytes);
+mlir::Attribute makePyComplex(mlir::MLIRContext *context, double real,
+                              double imaginary);
+mlir::Attribute makePyObject(mlir::MLIRContext *context, int64_t index);
 bool isPyNone(mlir::Attribute value);
 bool isPyEllipsis(mlir::Attribute value);
 /// The payload of `bytes`, `complex` and `object`, or null.

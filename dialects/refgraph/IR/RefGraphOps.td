@@ -195,7 +195,8 @@ def RefGraph_GetOp : RefGraph_Op<"get"> {
   let description = [{
     Selectors and checks are listed in docs/Walls.md. A read of a tensor
     also claims its layout (the result type), `requires_grad`, `keyset` and
-    storage `offset`, unless it is `unchecked` (guards only). `param` marks a
+    storage `offset`, unless it is `unchecked` (guards only). `inference` says
+    that it was made in inference mode. `param` marks a
     tensor that stays the same from call to call as a rule: a module's parameter.
     `lift` marks a number whose value differed between calls: the recorder wrote
     all that was made of it as `arith` and `compare`. `lift_sizes` lists the
@@ -212,8 +213,8 @@ def RefGraph_GetOp : RefGraph_Op<"get"> {
     OptionalAttr<I64Attr>:$exact_type, OptionalAttr<AnyAttr>:$equals,
     OptionalAttr<I64Attr>:$identity, UnitAttr:$unchecked,
     OptionalAttr<BoolAttr>:$requires_grad, OptionalAttr<I64Attr>:$keyset,
-    OptionalAttr<I64Attr>:$offset, UnitAttr:$param, UnitAttr:$lift,
-    OptionalAttr<DenseI64ArrayAttr>:$lift_sizes);
+    OptionalAttr<I64Attr>:$offset, UnitAttr:$inference, UnitAttr:$param,
+    UnitAttr:$lift, OptionalAttr<DenseI64ArrayAttr>:$lift_sizes);
   let results = (outs RefGraph_Value:$result);
   let assemblyFormat = [{
     $holder custom<PlaceAndChecks>($selector, $key, $label, $exact_type,
@@ -398,7 +399,12 @@ def RefGraph_CompareOp : RefGraph_Op<"compare"> {
     ```
   }];
   let arguments = (ins StrAttr:$function, RefGraph_Obj:$lhs, RefGraph_Obj:$rhs,
-                       BoolAttr:$outcome);
+                       BoolAttr:$outcome, OptionalAttr<StrAttr>:$why);
+  let builders = [OpBuilder<(ins "::llvm::StringRef":$function,
+      "::mlir::Value":$lhs, "::mlir::Value":$rhs, "bool":$outcome), [{
+    build($_builder, $_state, function, lhs, rhs, outcome,
+          ::mlir::StringAttr());
+  }]>];
   let assemblyFormat = [{
     $function `` `(` $lhs `,` $rhs `)` `is` $outcome attr-dict `:` type($lhs)
     `,` type($rhs)

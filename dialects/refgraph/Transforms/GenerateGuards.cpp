@@ -110,11 +110,12 @@ Value GuardBuilder::getExternal(Location loc) {
 
 GetOp GuardBuilder::createGet(GuardRead *read, Value holder, Selector selector,
                               bool unchecked) {
-  auto get = GetOp::create(
-      builder, read->loc, read->type, holder, selector, read->key, read->label,
-      /*exact_type=*/IntegerAttr(), read->equals, read->identity, unchecked,
-      BoolAttr(), IntegerAttr(), IntegerAttr(), /*param=*/false,
-      /*lift=*/false, DenseI64ArrayAttr());
+  auto get = GetOp::create(builder, read->loc, read->type, holder, selector,
+                           read->key, read->label,
+                           /*exact_type=*/IntegerAttr(), read->equals,
+                           read->identity, unchecked, BoolAttr(), IntegerAttr(),
+                           IntegerAttr(), /*inference=*/false, /*param=*/false,
+                           /*lift=*/false, DenseI64ArrayAttr());
   if (unchecked)
     return get;
   if (checksTypeWhenRead(read))
@@ -137,7 +138,7 @@ Value GuardBuilder::emitDict(GuardRead *holder) {
       GetOp::create(builder, holder->loc, type, object, Selector::dict,
                     Attribute(), StringAttr(), IntegerAttr(), Attribute(),
                     IntegerAttr(), false, BoolAttr(), IntegerAttr(),
-                    IntegerAttr(), false, false, DenseI64ArrayAttr());
+                    IntegerAttr(), false, false, false, DenseI64ArrayAttr());
   return dicts[holder] = made;
 }
 

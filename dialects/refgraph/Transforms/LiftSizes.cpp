@@ -210,7 +210,7 @@ void SizeLifter::visit(Operation &op) {
     if (lhs == numbers.end() || rhs == numbers.end() ||
         lhs->second.isConstant() == rhs->second.isConstant())
       return;
-    auto said = compare->getAttrOfType<StringAttr>("why");
+    StringAttr said = compare.getWhyAttr();
     why = said ? said.str() : "it was used in a way that is not followed";
     pin(lhs->second - rhs->second);
   }

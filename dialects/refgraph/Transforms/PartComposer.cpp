@@ -371,7 +371,7 @@ LogicalResult PartComposer::bind(GetOp get, Value value) {
       note(GetOp::create(*reads, get.getLoc(), type, value, Selector::type,
                          Attribute(), StringAttr(), IntegerAttr(), Attribute(),
                          get.getExactTypeAttr(), false, BoolAttr(),
-                         IntegerAttr(), IntegerAttr(), false, false,
+                         IntegerAttr(), IntegerAttr(), false, false, false,
                          DenseI64ArrayAttr()));
     }
   } else {

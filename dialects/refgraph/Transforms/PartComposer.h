@@ -12,33 +12,13 @@
 #define PYJIT_DIALECTS_REFGRAPH_TRANSFORMS_PARTCOMPOSER_H
 
 #include "dialects/refgraph/IR/RefGraph.h"
+#include "dialects/refgraph/Transforms/PartAttributes.h"
 #include "mlir/IR/Builders.h"
 #include "mlir/IR/IRMapping.h"
 #include "llvm/ADT/DenseMap.h"
 #include "llvm/ADT/DenseSet.h"
 
 namespace pyjit::refgraph {
-
-/// Attributes of a part that its place in the call decides.
-namespace part {
-/// Which part: "prefix", "true", "false" or "rest".
-constexpr llvm::StringLiteral kRole = "refgraph.part";
-/// Numbers of the values that the arguments are; -1 is the result of the part
-/// before.
-constexpr llvm::StringLiteral kTakes = "refgraph.takes";
-/// Entries of the prefix' object table, by the part's own numbers.
-constexpr llvm::StringLiteral kObjects = "refgraph.objects";
-/// The grad mode that a part leaves behind, if it set it.
-constexpr llvm::StringLiteral kGradMode = "refgraph.leaves_grad_mode";
-/// The part leaves frames, not a result.
-constexpr llvm::StringLiteral kCut = "refgraph.cut";
-/// Of the prefix: where its innermost frame has the tensor that is asked.
-constexpr llvm::StringLiteral kCondition = "refgraph.condition";
-/// Of the prefix: where `torch.Tensor` is in the object table.
-constexpr llvm::StringLiteral kTensorClass = "refgraph.tensor_class";
-/// What Python saw of sizes is written down (the recorder says so).
-constexpr llvm::StringLiteral kFollowsSizes = "refgraph.follows_sizes";
-} // namespace part
 
 class PartComposer {
 public:

@@ -228,7 +228,7 @@ LogicalResult PartComposer::appendCompare(CompareOp compare) {
   int function =
       rt::findName(rt::kCompareNames, compare.getFunction().str().c_str());
   bool outcome = false;
-  auto why = compare->getAttrOfType<StringAttr>("why");
+  StringAttr why = compare.getWhyAttr();
   if (compare.getFunction() == "is" && a && b && !areSame(*a, *b))
     return compare.emitError("a number that differs between calls keeps its "
                              "value")
@@ -240,8 +240,7 @@ LogicalResult PartComposer::appendCompare(CompareOp compare) {
                              "part before");
   auto copy = CompareOp::create(*reads, compare.getLoc(), compare.getFunction(),
                                 lhs, rhs, compare.getOutcome());
-  if (why)
-    copy->setAttr("why", why);
+  copy.setWhyAttr(compare.getWhyAttr());
   return success();
 }
 

@@ -80,7 +80,7 @@ private:
 
   std::unique_ptr<x86::JitLibrary> library; ///< the kernels, on the CPU
   std::string ptx;                          ///< the kernels, on a GPU
-  std::string trace;                        ///< as text, for reports
+  std::string trace;                        ///< serialized, for reports
   CompileOptions options;
   mutable std::mutex lock; ///< guards `reports`
   mutable std::map<Report, std::string> reports;

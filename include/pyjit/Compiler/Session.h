@@ -13,53 +13,36 @@
 
 #include "pyjit/Compiler/Executable.h"
 #include "pyjit/Compiler/Pipelines.h"
+#include "pyjit/Compiler/Trace.h"
 
-#include "mlir/IR/BuiltinOps.h"
 #include "mlir/IR/Diagnostics.h"
-#include "mlir/IR/MLIRContext.h"
-#include "mlir/IR/OwningOpRef.h"
 
 #include <functional>
 
 namespace pyjit::compiler {
 
-/// What Python did in one call, or in a part of one: a module with one
-/// `refgraph.trace`.
-struct Trace {
-  mlir::OwningOpRef<mlir::ModuleOp> module;
-  std::string text; ///< what it was parsed from; empty where it was made
-
-  explicit operator bool() const { return static_cast<bool>(module); }
-  /// The record's, which its functions have, too.
-  llvm::StringRef getName() const;
-  /// With locations, so that it can be parsed again.
-  std::string print() const;
-};
-
-/// A context and what is compiled in it. On one thread at a time; several
-/// sessions may work side by side.
+/// Compilations with the same options, one after the other. On one thread at a
+/// time; several sessions may work side by side, in one context, too.
 class Session {
 public:
   /// `onDiagnostic` is told of errors and warnings, each with its location and
-  /// notes in one line.
+  /// notes in one line. Traces that the session is given are of its context.
   explicit Session(CompileOptions options,
-                   std::function<void(llvm::StringRef)> onDiagnostic = nullptr);
+                   std::function<void(llvm::StringRef)> onDiagnostic = nullptr,
+                   std::shared_ptr<Context> context = nullptr);
 
-  mlir::MLIRContext &getContext() { return context; }
+  mlir::MLIRContext &getContext() { return context->get(); }
   const CompileOptions &getOptions() const { return options; }
 
-  /// Empty, with a diagnostic, where the text is no IR of pyjit's.
+  /// Empty, with a diagnostic, where the text (or bytecode) is no IR of
+  /// pyjit's.
   Trace parse(llvm::StringRef text);
-  /// One trace of the parts of a call that was cut at a branch on a tensor's
-  /// data (pass refgraph-merge-branches). `attributes` says of each part which
-  /// one it is: a dictionary of the attributes that the pass reads. Empty, with
-  /// a diagnostic, where that cannot be.
-  Trace merge(llvm::ArrayRef<llvm::StringRef> parts,
-              llvm::ArrayRef<llvm::StringRef> attributes);
+  /// One trace of the parts of a call (pass refgraph-merge-branches), which
+  /// stay as they are. Empty, with a diagnostic, where that cannot be.
+  Trace merge(llvm::ArrayRef<Part> parts);
 
-  /// All stages. Consumes the trace's module. Null, with a diagnostic, where it
-  /// does not compile.
-  std::unique_ptr<Executable> compile(Trace &trace);
+  /// All stages, of a copy. Null, with a diagnostic, where it does not compile.
+  std::unique_ptr<Executable> compile(const Trace &trace);
 
   /// The stages that `module` has before it still, from a trace, a tensor
   /// program on handles, a functional one or kernels: up to the LLVM dialect.
@@ -84,11 +67,11 @@ private:
   llvm::LogicalResult encodeProgram(mlir::ModuleOp module,
                                     llvm::StringRef symbol, Executable &exe,
                                     Executable::Program &program);
-  std::string makeReport(llvm::StringRef trace, Report topic);
+  std::string makeReport(llvm::StringRef bytecode, Report topic);
   void dump(llvm::StringRef stage, mlir::ModuleOp module);
 
   CompileOptions options;
-  mlir::MLIRContext context;
+  std::shared_ptr<Context> context;
   std::optional<mlir::ScopedDiagnosticHandler> handler;
   std::vector<StageTime> stages; ///< of the executable in the making
   std::string name;              ///< what dumps are named by

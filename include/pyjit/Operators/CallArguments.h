@@ -57,6 +57,7 @@ bool isNumberOperand(mlir::Attribute arg);
 bool isWrappedOperand(mlir::Attribute arg);
 bool isSizeOperand(mlir::Attribute arg);
 mlir::Attribute makeNumberOperand(mlir::MLIRContext *context, bool wrapped);
+mlir::Attribute makeSizeOperand(mlir::MLIRContext *context);
 /// The expression of a size that differs between calls, or null.
 mlir::AffineExpr getSizeArgument(mlir::Attribute arg);
 mlir::Attribute makeSizeArgument(mlir::AffineExpr size);

@@ -98,6 +98,10 @@ struct OperatorInfo {
 /// The record of an overload ("aten::add.Tensor"), or null.
 const OperatorInfo *lookupOperator(llvm::StringRef name);
 
+/// Whether the work of an overload is more than that of reading its operands
+/// and writing its results once: no call should do it twice.
+bool isCostly(llvm::StringRef overload);
+
 /// All records, sorted by name.
 llvm::ArrayRef<OperatorInfo> getOperators();
 

@@ -1,0 +1,120 @@
+"""What Python asks of a trace."""
+
+from __future__ import annotations
+
+import pyjit
+import pytest
+import torch
+from pyjit._C import BuildError, Context, Trace, capture, cross_compile
+
+TENSOR = '!refgraph.tensor<[4, 4], [4, 1], f32, "cpu">'
+FLAG = '!refgraph.tensor<[], [], i1, "cpu">'
+# Leaves two frames: the second one with a flag of the input, one of a product, and the input.
+LEAVES = f"""
+refgraph.trace @f {{
+  %0 = refgraph.external
+  %1 = refgraph.get %0 arg(0, "x") type(1) {{requires_grad = false}} : {TENSOR}
+  %2 = refgraph.tensor_op "aten::linear"(%1, %1, none) : ({TENSOR}, {TENSOR}) -> {TENSOR}
+  %3 = refgraph.tensor_op "aten::relu"(%2) : ({TENSOR}) -> {TENSOR}
+  %4 = refgraph.tensor_op "aten::any"(%1) : ({TENSOR}) -> {FLAG}
+  %5 = refgraph.tensor_op "aten::any"(%3) : ({TENSOR}) -> {FLAG}
+  %6 = refgraph.create "number" [%5] : ({FLAG}) -> !refgraph.obj<"bool">
+  %7 = refgraph.create "tuple" [%2] : ({TENSOR}) -> !refgraph.obj<"tuple">
+  %8 = refgraph.create "tuple" [%4, %6, %1] : ({FLAG}, !refgraph.obj<"bool">, {TENSOR}) -> !refgraph.obj<"tuple">
+  %9 = refgraph.create "tuple" [%7, %8] : (!refgraph.obj<"tuple">, !refgraph.obj<"tuple">) -> !refgraph.obj<"tuple">
+  refgraph.leave %9 : !refgraph.obj<"tuple">
+}}
+"""
+
+
+def record(function, *args, lifted=frozenset()) -> Trace:
+    return capture(Context(), function, args, {}, "f", set(lifted))[1]
+
+
+def test_costs_nothing_of_an_input() -> None:
+    assert not Trace.parse(LEAVES).is_costly(0)
+    assert not Trace.parse(LEAVES).is_costly(2)
+
+
+def test_costs_behind_a_product() -> None:
+    assert Trace.parse(LEAVES).is_costly(1)
+
+
+def test_costs_of_the_unknown() -> None:
+    """What cannot be found is taken for work."""
+    assert Trace.parse(LEAVES).is_costly(7)
+    leaves_no_frames = LEAVES.replace("leave %9", "leave %4").replace(
+        '%4 : !refgraph.obj<"tuple">', f"%4 : {FLAG}"
+    )
+    assert Trace.parse(leaves_no_frames).is_costly(0)
+
+
+def test_text_is_a_serialization() -> None:
+    trace = record(lambda x: torch.relu(x) + 1, torch.ones(3))
+    again = Trace.parse(str(trace))
+    assert str(again) == str(trace)
+    # Of another context.
+    assert not again.equals(trace)
+
+
+def test_equals_but_for_locations() -> None:
+    def f(x):
+        return x + 1
+
+    def g(x):
+        return x * 2
+
+    context = Context()
+    x = torch.ones(3)
+    traces = [capture(context, h, (x,), {}, "f")[1] for h in (f, f, g)]
+    assert traces[0].equals(traces[1])
+    assert not traces[0].equals(traces[2])
+
+
+def test_sizes() -> None:
+    def f(x):
+        return x.reshape(x.shape[0] * 2, -1)
+
+    fixed = record(f, torch.ones(4, 6))
+    lifted = record(f, torch.ones(4, 6), lifted={"#0$0"})
+    assert not fixed.lifts_sizes
+    assert not fixed.computes_sizes
+    assert lifted.lifts_sizes
+    assert lifted.computes_sizes
+    assert not lifted.decides
+
+
+def test_device() -> None:
+    trace = record(torch.relu, torch.ones(3))
+    assert trace.cuda_device is None
+    text = str(trace).replace('"cpu"', '"cuda:3"')
+    assert Trace.parse(text).cuda_device == 3
+
+
+def test_no_trace() -> None:
+    with pytest.raises(ValueError, match="custom op 'hello' is unknown"):
+        Trace.parse("hello")
+    with pytest.raises(ValueError, match=r"holds no refgraph\.trace"):
+        Trace.parse("module {}")
+
+
+def test_outlives_its_context() -> None:
+    context = Context()
+    trace = capture(context, torch.relu, (torch.ones(3),), {}, "f")[1]
+    del context
+    with pytest.raises(BuildError, match="CUDA driver does not show|no chip"):
+        cross_compile(Trace.parse(str(trace).replace('"cpu"', '"cuda:0"')), 0)
+    assert "aten::relu" in str(trace)
+
+
+def test_what_is_no_trace() -> None:
+    with pytest.raises(TypeError, match="expected a Trace"):
+        cross_compile("refgraph.trace @f {}", 90)
+    with pytest.raises(TypeError, match="expected a Context"):
+        capture(None, torch.relu, (torch.ones(3),), {}, "f")
+
+
+def test_saved_text(tmp_path) -> None:
+    path = tmp_path / "f.mlir"
+    pyjit.trace(torch.relu)(torch.ones(3)).save(path)
+    assert Trace.parse(path.read_text()).equals
