@@ -32,12 +32,13 @@ static PyObject *run(PyObject *args, bool surveying) {
       arguments.push_back(value);
     }
   }
-  PyjitContext *context = pyjitContextCreate();
+  CaptureRequest request;
+  request.context = pyjitContextCreate();
+  request.name = name;
   CaptureResult out =
-      surveying
-          ? survey(callable, arguments.data(), nargs, kwnames)
-          : capture(context, callable, arguments.data(), nargs, kwnames, name);
-  pyjitContextDestroy(context);
+      surveying ? survey(callable, arguments.data(), nargs, kwnames)
+                : capture(request, callable, arguments.data(), nargs, kwnames);
+  pyjitContextDestroy(request.context);
   Py_XDECREF(kwnames);
   if (!out.result) {
     Py_XDECREF(out.objects);

@@ -126,7 +126,8 @@ void Session::beginAt(PyjitFrame *frame, PyCodeObject *code, int offset,
   for (size_t i = 0; i < places.size(); ++i) {
     if (!unseenPlaces.count(int(i)) &&
         Py_IS_TYPE(*places[i], &PyRangeIter_Type) &&
-        scalars.isLifted("#" + std::to_string(i) + ">left")) {
+        scalars.isLifted(AccessPath::argument(int(i)).then(
+            AccessPath::Step::Field, "left"))) {
       scalars.followRange(*places[i], Py_ssize_t(i), names[i]);
       continue;
     }

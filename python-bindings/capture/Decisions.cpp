@@ -8,6 +8,7 @@
 //
 //===----------------------------------------------------------------------===//
 
+#include "CaptureTypes.h"
 #include "Continuation.h"
 #include "Run.h"
 #include "Tensors.h"
@@ -305,8 +306,6 @@ bool Run::addPlain(Session &s, const FrameState &state, int truth) {
   bool left = s.leaveCut({state});
   s.truthLeft = -1;
   if (left) {
-    PyObject *frames = PyTuple_New(1);
-    PyTuple_SET_ITEM(frames, 0, describe(state));
     Segment segment;
     segment.key = Py_XNewRef(key);
     if (s.scalars.liftsSizes())
@@ -314,7 +313,7 @@ bool Run::addPlain(Session &s, const FrameState &state, int truth) {
     segment.trace = s.writer.copy();
     segment.objects = PySequence_List(s.objects);
     segment.nargs = s.argumentCount;
-    segment.cut = Py_BuildValue("(sN)", why.c_str(), frames);
+    segment.cut = makeGraphBreak(why, {state});
     segment.gradMode = s.gradModeLeft;
     segment.footing = s.tensors->footing();
     for (auto [code, offset] : s.sites)

@@ -84,9 +84,8 @@ void Session::endOnce(const std::string &what) {
   if (!cutPoints || !frame.code || dead)
     return end(what);
   Origin origin = originOf(frame.code, nullptr);
-  auto times =
-      cutPoints->find({origin.code, passKey(frame.offset - origin.shift)});
-  if (times != cutPoints->end() && std::stoi(times->second) >= kPasses)
+  auto times = passCounts->find({origin.code, frame.offset - origin.shift});
+  if (times != passCounts->end() && times->second >= kPasses)
     return end(what);
   passes = true;
   end(what);

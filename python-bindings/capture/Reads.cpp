@@ -65,7 +65,8 @@ PyjitValue Session::addConstant(PyObject *object) {
 }
 
 Selector Session::selectorOf(Select select, PyObject *key) {
-  Selector selector{PyjitSelector(select)};
+  Selector selector;
+  selector.kind = PyjitSelector(select);
   switch (select) {
   case Select::Attr:
   case Select::TypeAttr:
@@ -154,7 +155,7 @@ bool Session::isPassedOn(Node *owner, PyObject *object) {
 }
 
 void Session::emitTensorGet(Node *owner, PyjitGetOp get, PyObject *tensor,
-                            const std::string &place) {
+                            const AccessPath &path) {
   Node *node = find(tensor);
   if (node && !node->external && tensors->valueOf(tensor) >= 0)
     return end("an external object holds a tensor made by the call");
@@ -163,7 +164,7 @@ void Session::emitTensorGet(Node *owner, PyjitGetOp get, PyObject *tensor,
   if (!tensors->describe(tensor, get))
     return;
   get.param = owner && owner->paramDict;
-  std::vector<int64_t> lifted = scalars.liftedSizes(place, tensor);
+  std::vector<int64_t> lifted = scalars.liftedSizes(path, tensor);
   get.liftSizes = view(lifted);
   PyjitValue value = add(get);
   if (node && node->external)
@@ -175,7 +176,7 @@ void Session::emitTensorGet(Node *owner, PyjitGetOp get, PyObject *tensor,
 }
 
 void Session::emitGet(Node *owner, const Selector &selector, PyObject *result,
-                      const std::string &place) {
+                      const AccessPath &path) {
   PyjitGetOp get{.holder = owner ? ssa(owner) : external,
                  .selector = selector.kind,
                  .key = selector.key,
@@ -187,7 +188,7 @@ void Session::emitGet(Node *owner, const Selector &selector, PyObject *result,
     return;
   }
   if (isTensor(result))
-    return emitTensorGet(owner, get, result, place);
+    return emitTensorGet(owner, get, result, path);
   Node *node = find(result);
   if (node && !node->external)
     return end("an external object holds an object made by the call (" +
@@ -213,7 +214,7 @@ void Session::emitGet(Node *owner, const Selector &selector, PyObject *result,
   node->external = true;
   if (!pinned) {
     node->typeRead = true;
-    node->place = place;
+    node->path = path;
   }
   if (node->value < 0)
     node->value = value;
@@ -233,12 +234,12 @@ void Session::read(Node *owner, Select select, PyObject *key,
   owner = canonical(owner, select);
   if (written(owner, select, key))
     return;
-  std::string place = scalars.placeOf(owner, select, key, 0);
+  AccessPath path = scalars.pathTo(owner, select, key, 0);
   Selector selector = selectorOf(select, key);
-  if (scalars.read(owner, selector, place, result) ||
+  if (scalars.read(owner, selector, path, result) ||
       !firstTime(owner, select, key))
     return;
-  emitGet(owner, selector, result, place);
+  emitGet(owner, selector, result, path);
 }
 
 void Session::readIndex(Node *owner, Select select, Py_ssize_t index,
@@ -253,16 +254,18 @@ void Session::readIndex(Node *owner, Select select, Py_ssize_t index,
   if (owner && owner->pinned && PyTuple_CheckExact(owner->object) &&
       isValue(result))
     return;
-  Selector selector{PyjitSelector(select), writer.integer(index)};
+  Selector selector;
+  selector.kind = PyjitSelector(select);
+  selector.key = writer.integer(index);
   if (select != Select::Item) {
     selector.labelled = true;
     selector.name = name ? utf8(name) : "";
   }
-  std::string place = scalars.placeOf(owner, select, nullptr, index);
-  if (scalars.read(owner, selector, place, result) ||
+  AccessPath path = scalars.pathTo(owner, select, nullptr, index);
+  if (scalars.read(owner, selector, path, result) ||
       !doneIndex.insert({owner, int(select), index}).second)
     return;
-  emitGet(owner, selector, result, place);
+  emitGet(owner, selector, result, path);
 }
 
 void Session::absent(Node *owner, Select select, PyObject *key) {

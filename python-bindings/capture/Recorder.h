@@ -4,6 +4,7 @@
 
 #include <Python.h>
 
+#include "AccessPath.h"
 #include "TraceWriter.h"
 
 #include <set>
@@ -24,17 +25,14 @@ struct Footing {
 /// or to the end of a function.
 struct Segment {
   /// Null for a part that begins with the call. Otherwise a new reference to
-  /// the continuation's key: (function, code, offset, stack, slots), where
-  /// `stack` says of each value on the operand stack whether it is one or a
-  /// NULL and `slots` lists the locals that are arguments.
+  /// the continuation's Key (CaptureTypes.h).
   PyObject *key = nullptr;
   TraceHandle trace;
   PyObject *objects = nullptr; ///< new reference: what it names by index
   Py_ssize_t nargs = 0;
   /// Null for a part that ends with its function. Otherwise a new reference to
-  /// (reason, frames); the trace returns a tuple with one tuple of values for
-  /// each frame, outermost first. A frame is a key with the offset of its
-  /// present instruction, plus a tuple of keys: where it may go on.
+  /// its GraphBreak; the trace returns a tuple with one tuple of values for
+  /// each frame, outermost first.
   PyObject *cut = nullptr;
   int gradMode = -1; ///< grad mode that the part leaves behind, if it set it
   Footing footing;
@@ -43,8 +41,8 @@ struct Segment {
   std::vector<Segment> fallback;
   /// An iteration of a loop that ended too early to be recorded as one.
   bool mayLoop = false;
-  /// Instructions (code, offset) whose numbers of tensors' data the record
-  /// computes; borrowed from `objects`' owners.
+  /// Instructions (new references) whose numbers of tensors' data the record
+  /// computes.
   std::vector<std::pair<PyObject *, int>> numbers;
 };
 
@@ -55,43 +53,84 @@ struct CaptureResult {
   TraceHandle trace; ///< null if the capture ended early
   /// New reference: the list of live objects that the trace names by index.
   PyObject *objects = nullptr;
+  Py_ssize_t nargs = 0;
   Footing footing;
   /// Why the capture ended: construct, file and line. Empty on success.
   std::string reason;
 };
 
+/// An instruction of original code: its code object and offset.
+using Site = std::pair<PyObject *, int>;
+
+/// What to record, and how.
+struct CaptureRequest {
+  PyjitContext *context = nullptr; ///< of the traces; outlives the call
+  std::string name;
+  /// Where numbers and sizes are that may differ between calls.
+  std::set<AccessPath> lifted;
+  bool followSizes = false; ///< as if one of them were a size
+  /// Arguments of the call itself that its records only pass on.
+  std::set<int> unseen;
+
+  // Of captureWithCuts; borrowed.
+
+  /// Dict from (code, offset) to reason: cuts that are known to be needed.
+  PyObject *points = nullptr;
+  /// Dict from (code, offset) to how often something was so there that was not
+  /// likely to be so again (CutResult::passed).
+  PyObject *passed = nullptr;
+  /// Asked before a continuation is recorded: planner(key, kinds, values) with
+  /// a byte of ArgumentKind for each value; answers with a Plan.
+  PyObject *planner = nullptr;
+};
+
+/// What a planner needs to know of an argument of a continuation.
+enum class ArgumentKind : char {
+  Opaque,   ///< no record can look at it, or none before did
+  Pinned,   ///< known by identity
+  Value,    ///< an immutable value
+  Result,   ///< ... that the instruction cut at has just made
+  Lifted,   ///< a number that the part before followed
+  Range,    ///< the only iterator of its range
+  Iterator, ///< another iterator of native code
+  Object    ///< known by what it holds
+};
+
+/// What comes of asking it (the field `action` of a Plan).
+enum class PlanAction {
+  Record,   ///< record it
+  Recorded, ///< it has a record: wait for what that record must have come to
+  Stop      ///< nothing of the call shall be recorded any more
+};
+
 /// Calls `callable` once, as `PyObject_Vectorcall` would, and records what the
 /// call does. `arg(i)` in the trace is `args[i]`, keyword values included.
 /// Whatever the recorder does not model ends the capture, never the call.
-/// `lifted` names places (Scalars.h) whose number may differ between calls.
-CaptureResult capture(PyjitContext *context, PyObject *callable,
-                      PyObject *const *args, size_t nargs, PyObject *kwnames,
-                      const std::string &name,
-                      std::set<std::string> lifted = {});
+CaptureResult capture(const CaptureRequest &request, PyObject *callable,
+                      PyObject *const *args, size_t nargs, PyObject *kwnames);
 
 struct CutResult {
   PyObject *result = nullptr; ///< as above
   std::vector<Segment> segments;
-  /// (code, offset, reason): instructions in front of which the next capture
-  /// should cut, because only hindsight showed that it is needed.
-  PyObject *learned = nullptr; ///< new reference: list
+  /// An instruction in front of which the next capture should cut, because only
+  /// hindsight showed that it is needed.
+  struct Lesson {
+    PyObject *code; ///< new reference
+    int offset;
+    std::string reason;
+  };
+  std::vector<Lesson> learned;
+  /// Instructions (new references) at which something was so that is not likely
+  /// to be so in the next call.
+  std::vector<Site> passed;
   /// Why the call's first part is not among the segments.
   std::string reason;
 };
 
 /// As `capture`, but what is not modelled cuts the recording in parts.
-/// `points`: dict from (code, offset) to reason, cuts that are known to be
-/// needed. `planner(key, kinds, values)` is asked before a continuation is
-/// recorded: returns the numbers of the arguments that its record must not
-/// depend on (-1 among them: no loop is expected), False where it is recorded
-/// already, or None where nothing shall be recorded. `unseen`: arguments of the
-/// call itself that its records only pass on.
-CutResult captureWithCuts(PyjitContext *context, PyObject *callable,
+CutResult captureWithCuts(const CaptureRequest &request, PyObject *callable,
                           PyObject *const *args, size_t nargs,
-                          PyObject *kwnames, const std::string &name,
-                          PyObject *points, PyObject *planner,
-                          std::set<std::string> lifted = {},
-                          std::set<int> unseen = {});
+                          PyObject *kwnames);
 
 /// Whether this thread is inside a monitored run.
 bool isCapturing();

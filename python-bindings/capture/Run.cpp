@@ -41,27 +41,35 @@ static PyMethodDef instructionMethod = {"pyjit_instruction",
                                         asMethod<&Run::onInstruction>(),
                                         METH_FASTCALL, nullptr};
 
-Run::Run(PyjitContext *context, const std::string &name, bool surveying)
-    : context(context), name(name), surveying(surveying),
-      learned(PyList_New(0)) {}
+Run::Run(const CaptureRequest &request, bool surveying)
+    : request(request), surveying(surveying) {}
 
 Run::~Run() {
-  Py_XDECREF(learned);
+  for (const CutResult::Lesson &lesson : learned)
+    Py_DECREF(lesson.code);
+  for (const Site &site : passed)
+    Py_DECREF(site.first);
   Py_XDECREF(key);
   Py_XDECREF(handled);
   for (PyObject *object : kept)
     Py_DECREF(object);
 }
 
-void Run::allowCuts(PyObject *points, PyObject *cutPlanner) {
-  planner = cutPlanner;
-  PyObject *at, *why;
+/// A key (code, offset) of one of the planner's dicts.
+static std::pair<PyCodeObject *, int> siteOf(PyObject *at) {
+  return {reinterpret_cast<PyCodeObject *>(PyTuple_GET_ITEM(at, 0)),
+          int(PyLong_AsLong(PyTuple_GET_ITEM(at, 1)))};
+}
+
+void Run::allowCuts() {
+  planner = request.planner;
+  PyObject *at, *value;
   Py_ssize_t position = 0;
-  while (PyDict_Next(points, &position, &at, &why))
-    if (PyTuple_Check(at) && PyTuple_GET_SIZE(at) == 2 && PyUnicode_Check(why))
-      known[{reinterpret_cast<PyCodeObject *>(PyTuple_GET_ITEM(at, 0)),
-             int(PyLong_AsLong(PyTuple_GET_ITEM(at, 1)))}] =
-          PyUnicode_AsUTF8(why);
+  while (PyDict_Next(request.points, &position, &at, &value))
+    known[siteOf(at)] = PyUnicode_AsUTF8(value);
+  position = 0;
+  while (PyDict_Next(request.passed, &position, &at, &value))
+    passes[siteOf(at)] = int(PyLong_AsLong(value));
 }
 
 PyObject *Run::execute(PyObject *callable, PyObject *const *args, size_t nargs,
@@ -93,9 +101,13 @@ PyObject *Run::execute(PyObject *callable, PyObject *const *args, size_t nargs,
       Entry entry = entryOf(callable);
       waiting.push_back({nullptr, entry.code, -1, {entry.offset}});
     } else {
-      session = std::make_unique<Session>(context, name, surveying, lifted);
-      session->cutPoints = planner ? &known : nullptr;
-      if (!session->begin(callable, given, nargs, kwnames, unseen)) {
+      session = std::make_unique<Session>(request.context, request.name,
+                                          surveying, request.lifted);
+      if (request.followSizes)
+        session->scalars.followSizes();
+      if (planner)
+        cutAt(*session);
+      if (!session->begin(callable, given, nargs, kwnames, request.unseen)) {
         reason = session->reason;
         session.reset();
         stopped = true;
@@ -269,22 +281,25 @@ static CaptureResult finish(Run &run, PyObject *result) {
   if (run.surveying && run.whole)
     for (const std::string &entry : run.whole->surveyed)
       out.reason += entry + "\n";
-  else if (result && run.segments.size() == 1)
-    out.trace = std::move(run.segments[0].trace);
-  if (!run.segments.empty())
-    out.footing = run.segments[0].footing;
-  out.objects = run.segments.empty() ? PyList_New(0) : run.segments[0].objects;
+  if (run.segments.empty()) {
+    out.objects = PyList_New(0);
+    return out;
+  }
+  Segment &first = run.segments[0];
+  if (!run.surveying && result && run.segments.size() == 1)
+    out.trace = std::move(first.trace);
+  out.objects = first.objects;
+  out.nargs = first.nargs;
+  out.footing = first.footing;
   for (size_t i = 1; i < run.segments.size(); ++i)
     Py_DECREF(run.segments[i].objects);
   return out;
 }
 
-CaptureResult pyjit::capture::capture(PyjitContext *context, PyObject *callable,
-                                      PyObject *const *args, size_t nargs,
-                                      PyObject *kwnames,
-                                      const std::string &name, Places lifted) {
-  Run run(context, name, /*surveying=*/false);
-  run.lifted = std::move(lifted);
+CaptureResult pyjit::capture::capture(const CaptureRequest &request,
+                                      PyObject *callable, PyObject *const *args,
+                                      size_t nargs, PyObject *kwnames) {
+  Run run(request, /*surveying=*/false);
   PyObject *result =
       run.execute(callable, args, PyVectorcall_NARGS(nargs), kwnames);
   return finish(run, result);
@@ -292,26 +307,29 @@ CaptureResult pyjit::capture::capture(PyjitContext *context, PyObject *callable,
 
 CaptureResult pyjit::capture::survey(PyObject *callable, PyObject *const *args,
                                      size_t nargs, PyObject *kwnames) {
-  PyjitContext *context = pyjitContextCreate();
-  Run run(context, "survey", /*surveying=*/true);
+  CaptureRequest request;
+  request.context = pyjitContextCreate();
+  request.name = "survey";
+  Run run(request, /*surveying=*/true);
   PyObject *result =
       run.execute(callable, args, PyVectorcall_NARGS(nargs), kwnames);
-  pyjitContextDestroy(context); // its traces keep what they need
+  pyjitContextDestroy(request.context); // its traces keep what they need
   return finish(run, result);
 }
 
-CutResult pyjit::capture::captureWithCuts(
-    PyjitContext *context, PyObject *callable, PyObject *const *args,
-    size_t nargs, PyObject *kwnames, const std::string &name, PyObject *points,
-    PyObject *planner, Places lifted, std::set<int> unseen) {
-  Run run(context, name, /*surveying=*/false);
-  run.lifted = std::move(lifted);
-  run.unseen = std::move(unseen);
-  run.allowCuts(points, planner);
+CutResult pyjit::capture::captureWithCuts(const CaptureRequest &request,
+                                          PyObject *callable,
+                                          PyObject *const *args, size_t nargs,
+                                          PyObject *kwnames) {
+  Run run(request, /*surveying=*/false);
+  run.allowCuts();
   CutResult out;
   out.result = run.execute(callable, args, PyVectorcall_NARGS(nargs), kwnames);
   out.segments = std::move(run.segments);
-  out.learned = Py_NewRef(run.learned);
+  out.learned = std::move(run.learned);
+  out.passed = std::move(run.passed);
   out.reason = run.reason;
+  run.learned.clear();
+  run.passed.clear();
   return out;
 }

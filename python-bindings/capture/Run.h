@@ -14,36 +14,26 @@
 
 namespace pyjit::capture {
 
-/// A frame's place and where it may go on, for the extension.
-PyObject *describe(const FrameState &state);
-/// The name of a continuation: a place in original code, which operands are
-/// there, and which locals go with them.
-PyObject *keyOf(PyObject *function, PyCodeObject *code, int offset,
-                const std::vector<bool> &stack, const std::vector<int> &slots);
-
 class Run {
 public:
-  /// `context`: of the traces; outlives the run.
-  Run(PyjitContext *context, const std::string &name, bool surveying);
+  Run(const CaptureRequest &request, bool surveying);
   ~Run();
   Run(const Run &) = delete;
 
   /// Cuts are made; see `captureWithCuts`.
-  void allowCuts(PyObject *points, PyObject *planner);
+  void allowCuts();
   PyObject *execute(PyObject *callable, PyObject *const *args, size_t nargs,
                     PyObject *kwnames);
   void onStart(PyCodeObject *code, int offset);
   void onInstruction(PyCodeObject *code, int offset);
   static Run *current;
 
-  PyjitContext *context;
-  std::string name;
+  const CaptureRequest &request;
   bool surveying;
   std::string reason;
-  Places lifted; ///< see Scalars.h; of the part that begins with the call
-  std::set<int> unseen; ///< arguments of the call, see `captureWithCuts`
   std::vector<Segment> segments;
-  PyObject *learned; ///< list
+  std::vector<CutResult::Lesson> learned;
+  std::vector<Site> passed;
   PyThreadState *thread = nullptr;
   /// The session of the whole call, when no cut was needed.
   std::unique_ptr<Session> whole;
@@ -57,6 +47,11 @@ private:
     std::vector<int> exits;
   };
 
+  /// Has the session end at instructions that are known.
+  void cutAt(Session &session) {
+    session.cutPoints = &known;
+    session.passCounts = &passes;
+  }
   /// Looks at what became of the session.
   void after();
   void add(Session &session, PyObject *cut);
@@ -91,9 +86,11 @@ private:
               std::string &text, std::vector<PyObject *> &found);
   bool goesOn(PyCodeObject *code, int offset, PyObject *condition, int truth);
 
-  PyObject *planner = nullptr; ///< borrowed
+  PyObject *planner = nullptr; ///< borrowed; null: no cuts
   /// Instructions (of original code) to cut in front of, and why.
   std::map<std::pair<PyCodeObject *, int>, std::string> known;
+  /// Instructions at which something was so in other calls, and how often.
+  std::map<std::pair<PyCodeObject *, int>, int> passes;
   std::unique_ptr<Session> session;
   PyObject *key = nullptr;      ///< of the session's continuation
   std::vector<Waiting> waiting; ///< outermost first

@@ -7,6 +7,7 @@
 //
 //===----------------------------------------------------------------------===//
 
+#include "CaptureTypes.h"
 #include "Continuation.h"
 #include "Run.h"
 #include "Tensors.h"
@@ -14,59 +15,13 @@
 using namespace pyjit::capture;
 
 //===----------------------------------------------------------------------===//
-// Names of places
-//===----------------------------------------------------------------------===//
-
-static PyObject *boolTuple(const std::vector<bool> &values) {
-  PyObject *tuple = PyTuple_New(values.size());
-  for (size_t i = 0; i < values.size(); ++i)
-    PyTuple_SET_ITEM(tuple, i, PyBool_FromLong(values[i]));
-  return tuple;
-}
-
-static PyObject *intTuple(const std::vector<int> &values) {
-  PyObject *tuple = PyTuple_New(values.size());
-  for (size_t i = 0; i < values.size(); ++i)
-    PyTuple_SET_ITEM(tuple, i, PyLong_FromLong(values[i]));
-  return tuple;
-}
-
-PyObject *pyjit::capture::keyOf(PyObject *function, PyCodeObject *code,
-                                int offset, const std::vector<bool> &stack,
-                                const std::vector<int> &slots) {
-  return Py_BuildValue("(OOiNN)", function, code, offset, boolTuple(stack),
-                       intTuple(slots));
-}
-
-PyObject *pyjit::capture::describe(const FrameState &state) {
-  PyObject *exits = PyTuple_New(state.exits.size());
-  for (size_t i = 0; i < state.exits.size(); ++i) {
-    const Exit &exit = state.exits[i];
-    std::vector<bool> stack(exit.depth, true);
-    for (int j = 0; j < exit.kept; ++j)
-      stack[j] = state.stack[j];
-    if (exit.null)
-      stack[exit.kept] = false;
-    PyTuple_SET_ITEM(exits, i,
-                     keyOf(state.function, state.code, exit.offset, stack,
-                           state.exitSlots[i]));
-  }
-  return Py_BuildValue("(OOiNNN)", state.function, state.code, state.offset,
-                       boolTuple(state.stack), intTuple(state.slots), exits);
-}
-
-//===----------------------------------------------------------------------===//
 // What the next run should do better
 //===----------------------------------------------------------------------===//
 
 void Run::learn(const FrameState &state, const std::string &why) {
-  if (!known.insert({{state.code, state.offset}, why}).second)
-    return;
-  PyObject *entry =
-      Py_BuildValue("(Ois)", state.code, state.offset, why.c_str());
-  if (entry)
-    PyList_Append(learned, entry);
-  Py_XDECREF(entry);
+  if (known.insert({{state.code, state.offset}, why}).second)
+    learned.push_back({Py_NewRef(reinterpret_cast<PyObject *>(state.code)),
+                       state.offset, why});
 }
 
 /// An object that cannot be carried over the cut: next time, cut in front of
@@ -112,14 +67,8 @@ bool Run::learnAtEnd(Session &session) {
 void Run::pass(Session &session) {
   const ShadowFrame &frame = session.frames.back();
   Origin origin = originOf(frame.code, nullptr);
-  int key = passKey(frame.offset - origin.shift);
-  auto before = known.find({origin.code, key});
-  int times = before == known.end() ? 1 : std::stoi(before->second) + 1;
-  PyObject *entry = Py_BuildValue("(OiN)", origin.code, key,
-                                  PyUnicode_FromFormat("%d", times));
-  if (entry)
-    PyList_Append(learned, entry);
-  Py_XDECREF(entry);
+  passed.emplace_back(Py_NewRef(reinterpret_cast<PyObject *>(origin.code)),
+                      frame.offset - origin.shift);
   if (reason.empty())
     reason = session.reason;
   stopped = true;
@@ -211,10 +160,7 @@ void Run::cut(std::unique_ptr<Session> session) {
     learn(states.back(), why);
     noteReason();
   } else if (session->leaveCut(states)) {
-    PyObject *frames = PyTuple_New(states.size());
-    for (size_t i = 0; i < states.size(); ++i)
-      PyTuple_SET_ITEM(frames, i, describe(states[i]));
-    add(*session, Py_BuildValue("(sN)", why.c_str(), frames));
+    add(*session, makeGraphBreak(why, states));
   } else {
     learnNumbers(*session);
     learnBirth(*session, states);

@@ -7,6 +7,7 @@
 //
 //===----------------------------------------------------------------------===//
 
+#include "CaptureTypes.h"
 #include "Continuation.h"
 #include "ObjectKinds.h"
 #include "Run.h"
@@ -51,12 +52,6 @@ struct FrameValues {
   std::vector<PyObject *> names; ///< null: an operand
 };
 
-/// What the planner says of a part that is not recorded yet.
-struct Plan {
-  std::set<int> unseen;
-  std::vector<std::string> lifted;
-};
-
 } // namespace
 
 static FrameValues collectValues(CodeInfo &facts, PyjitFrame *frame,
@@ -80,21 +75,6 @@ static FrameValues collectValues(CodeInfo &facts, PyjitFrame *frame,
     values.names.push_back(PyTuple_GET_ITEM(code->co_localsplusnames, i));
   }
   return values;
-}
-
-/// False: the planner wants no record of this.
-static bool readPlan(PyObject *object, Plan &plan) {
-  PyObject *unseen, *lifted;
-  if (!PyTuple_Check(object) ||
-      !PyArg_ParseTuple(object, "O!O!", &PyTuple_Type, &unseen, &PyTuple_Type,
-                        &lifted))
-    return false;
-  for (Py_ssize_t i = 0; i < PyTuple_GET_SIZE(unseen); ++i)
-    plan.unseen.insert(int(PyLong_AsLong(PyTuple_GET_ITEM(unseen, i))));
-  for (Py_ssize_t i = 0; i < PyTuple_GET_SIZE(lifted); ++i)
-    if (const char *place = PyUnicode_AsUTF8(PyTuple_GET_ITEM(lifted, i)))
-      plan.lifted.push_back(place);
-  return true;
 }
 
 /// Why no recording can begin in this frame, or empty.
@@ -121,7 +101,7 @@ static bool isOwnRange(const std::vector<PyObject **> &places, size_t i) {
 }
 
 /// Asks the planner about the part that begins with these values; see
-/// `captureWithCuts`.
+/// `CaptureRequest`.
 PyObject *Run::askPlanner(Session &next, const std::vector<PyObject **> &places,
                           size_t depth) {
   std::string kinds;
@@ -132,15 +112,19 @@ PyObject *Run::askPlanner(Session &next, const std::vector<PyObject **> &places,
     bool result = i + 1 == depth; // of the instruction cut at
     // No record can look at a nested or a sparse tensor.
     bool foreign = next.isTensor(object) && !TensorRecorder::hasStrides(object);
-    kinds += opaque.count(object) || foreign ? 'u'
-             : followed.count(object)        ? 'l'
-             : isValue(object)               ? (result ? 'r' : 'v')
-             : isOwnRange(places, i)         ? 'g'
-             : isNativeIterator(object)      ? 'i'
-             : !next.isTensor(object) && next.shouldPin(object) ? 'p'
-                                                                : 'o';
+    using Kind = ArgumentKind;
+    kinds +=
+        char(opaque.count(object) || foreign ? Kind::Opaque
+             : followed.count(object)        ? Kind::Lifted
+             : isValue(object)          ? (result ? Kind::Result : Kind::Value)
+             : isOwnRange(places, i)    ? Kind::Range
+             : isNativeIterator(object) ? Kind::Iterator
+             : !next.isTensor(object) && next.shouldPin(object) ? Kind::Pinned
+                                                                : Kind::Object);
   }
-  return PyObject_CallFunction(planner, "OsN", key, kinds.c_str(), values);
+  PyObject *bytes =
+      PyBytes_FromStringAndSize(kinds.data(), Py_ssize_t(kinds.size()));
+  return PyObject_CallFunction(planner, "ONN", key, bytes, values);
 }
 
 /// What the part before followed is followed on: sizes, and numbers in tuples
@@ -158,7 +142,8 @@ std::vector<PyObject *> Run::follow(Session &next,
     tuples.push_back(object);
     for (Py_ssize_t j = 0; j < PyTuple_GET_SIZE(object); ++j)
       if (followed.count(PyTuple_GET_ITEM(object, j))) {
-        next.scalars.lift("#" + std::to_string(i) + "[" + std::to_string(j));
+        next.scalars.lift(AccessPath::argument(int(i)).then(
+            AccessPath::Step::Item, int64_t(j)));
         next.scalars.own(PyTuple_GET_ITEM(object, j));
       }
   }
@@ -188,46 +173,51 @@ void Run::start(PyjitFrame *frame, PyCodeObject *code, int offset) {
   if (!why.empty())
     return stop(why);
   auto next = std::make_unique<Session>(
-      context, name + "_resume" + std::to_string(count), false);
+      request.context, request.name + "_resume" + std::to_string(count), false);
   CodeInfo &facts = next->info(code);
   const Instruction &in = facts.at(offset);
   if (!in.start || in.depth < 0)
     return stop("bytecode of unknown stack height");
   FrameValues values = collectValues(facts, frame, code, offset);
   Origin origin = originOf(code, pyjitFrameFunction(frame));
-  Py_XSETREF(key, keyOf(origin.function, origin.code, offset - origin.shift,
-                        values.stack, values.slots));
+  Py_XSETREF(key, makeKey(origin.function, origin.code, offset - origin.shift,
+                          values.stack, values.slots));
 
-  PyObject *answer = isInLoop(*next, code, offset)
-                         ? Py_NewRef(Py_False)
-                         : askPlanner(*next, values.places, in.depth);
-  if (answer == Py_False) {
-    // Recorded already: wait for what that record must have come to.
-    Py_DECREF(answer);
-    return skip(frame, code, offset);
-  }
-  if (!answer) {
-    PyObject *error = PyErr_GetRaisedException();
-    PyObject *text = error ? PyObject_Repr(error) : nullptr;
-    stop("pyjit could not plan what follows a cut: " +
-         std::string(text ? PyUnicode_AsUTF8(text) : "no reason given"));
-    Py_XDECREF(text);
-    Py_XDECREF(error);
-    return;
-  }
   Plan plan;
-  bool wanted = readPlan(answer, plan);
-  Py_DECREF(answer);
-  if (!wanted)
+  if (isInLoop(*next, code, offset)) {
+    plan.action = PlanAction::Recorded;
+  } else {
+    PyObject *answer = askPlanner(*next, values.places, in.depth);
+    bool planned = answer && toPlan(answer, plan);
+    Py_XDECREF(answer);
+    if (!planned) {
+      PyObject *error = PyErr_GetRaisedException();
+      PyObject *text = error ? PyObject_Repr(error) : nullptr;
+      stop("pyjit could not plan what follows a cut: " +
+           std::string(text ? PyUnicode_AsUTF8(text) : "no reason given"));
+      Py_XDECREF(text);
+      Py_XDECREF(error);
+      return;
+    }
+  }
+  switch (plan.action) {
+  case PlanAction::Record:
+    break;
+  case PlanAction::Recorded:
+    return skip(frame, code, offset);
+  case PlanAction::Stop:
     return stop("so many continuations");
-  for (const std::string &place : plan.lifted)
-    next->scalars.lift(place);
+  }
+  for (const AccessPath &path : plan.lifted)
+    next->scalars.lift(path);
+  if (plan.followSizes)
+    next->scalars.followSizes();
   std::vector<PyObject *> tuples = follow(*next, values.places, plan.unseen);
 
   session = std::move(next);
-  session->cutPoints = &known;
+  cutAt(*session);
   session->argumentCount = Py_ssize_t(values.places.size());
-  if (!plan.unseen.erase(-1)) // a loop that was tried in vain
+  if (plan.expectsLoop)
     expectLoop(*session, frame, code, offset);
   Session::current = session.get();
   session->beginAt(frame, code, offset, origin.function, values.places,

@@ -100,60 +100,56 @@ PyObject *Scalars::track(PyObject *original, const rt::Number &number,
 // Reads
 //===----------------------------------------------------------------------===//
 
-std::string Scalars::placeOf(Node *owner, Select select, PyObject *key,
-                             Py_ssize_t index) {
+AccessPath Scalars::pathTo(Node *owner, Select select, PyObject *key,
+                           Py_ssize_t index) {
+  using Step = AccessPath::Step;
   if (!enabled())
-    return "";
-  std::string holder;
-  if (owner && owner->pinned) {
-    char text[32];
-    std::snprintf(text, sizeof text, "@%p", static_cast<void *>(owner->object));
-    holder = text;
-  } else if (owner) {
-    holder = owner->place;
-    if (holder.empty())
-      return "";
-  }
-  auto name = [&](const char *separator) -> std::string {
+    return {};
+  if (select == Select::Arg)
+    return AccessPath::argument(int(index));
+  if (!owner)
+    return {};
+  AccessPath holder =
+      owner->pinned ? AccessPath::object(owner->object) : owner->path;
+  auto named = [&](Step step) {
     const char *text =
         key && PyUnicode_CheckExact(key) ? PyUnicode_AsUTF8(key) : nullptr;
     PyErr_Clear();
-    return text ? holder + separator + text : "";
+    return text ? holder.then(step, text) : AccessPath();
   };
   switch (select) {
-  case Select::Arg:
-    return "#" + std::to_string(index);
   case Select::Attr:
-    return name(".");
+    return named(Step::Attr);
   case Select::Slot:
-    return name("~");
+    return named(Step::Slot);
   case Select::Item:
     if (!key)
-      return holder + "[" + std::to_string(index);
+      return holder.then(Step::Item, int64_t(index));
     if (PyLong_CheckExact(key)) {
       int overflow;
       long long number = PyLong_AsLongLongAndOverflow(key, &overflow);
-      return overflow ? "" : holder + "[" + std::to_string(number);
+      return overflow ? AccessPath() : holder.then(Step::Item, int64_t(number));
     }
-    return name(":");
-  case Select::Field: {
+    return named(Step::Key);
+  case Select::Field:
     // What a bound method is given first.
-    std::string place = name(".");
-    return place == holder + ".__self__" ? place : "";
-  }
+    if (PyUnicode_Check(key) &&
+        !PyUnicode_CompareWithASCIIString(key, "__self__"))
+      return named(Step::Attr);
+    return {};
   case Select::Cell:
-    return holder + "^" + std::to_string(index);
+    return holder.then(Step::Cell, int64_t(index));
   default:
-    return "";
+    return {};
   }
 }
 
 bool Scalars::read(Node *owner, const Selector &selector,
-                   const std::string &place, PyObject *result) {
+                   const AccessPath &path, PyObject *result) {
   rt::Number number;
-  if (place.empty() || !places.count(place) || !asNumber(result, number))
+  if (!path || !isLifted(path) || !asNumber(result, number))
     return false;
-  PyObject *&unique = reads[place];
+  PyObject *&unique = reads[path];
   if (!unique) {
     int type = s.pin(reinterpret_cast<PyObject *>(Py_TYPE(result)))->index;
     PyjitValue holder = owner ? s.ssa(owner) : s.external;
@@ -185,8 +181,7 @@ void Scalars::ownNumbers(Node *list, size_t before) {
   for (Py_ssize_t i = 0; i < PyList_GET_SIZE(object); ++i) {
     if (pending.size() == before)
       return;
-    std::string place = placeOf(list, Select::Item, nullptr, i);
-    auto known = reads.find(place);
+    auto known = reads.find(pathTo(list, Select::Item, nullptr, i));
     PyObject *number = PyList_GET_ITEM(object, i);
     auto isIt = [&](const Pending &entry) {
       return known != reads.end() && entry.unique == known->second &&

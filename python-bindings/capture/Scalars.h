@@ -12,12 +12,14 @@
 #ifndef PYJIT_CAPTURE_SCALARS_H
 #define PYJIT_CAPTURE_SCALARS_H
 
+#include "AccessPath.h"
 #include "Code.h"
 #include "Tensors.h"
 #include "cpython_3_12.h"
 
 #include "pyjit-rt/ScalarMath.h"
 
+#include <map>
 #include <set>
 #include <string>
 #include <unordered_map>
@@ -35,36 +37,34 @@ struct Call;
 struct Node;
 enum class Select;
 
-/// Names of places, as `Guards::placeOf` of the extension makes them: "#0" an
-/// argument, "@7f…" a pinned object, then ".n" an attribute, ":n" and "[3" an
-/// item, "^0" a cell, and of a tensor "$0" a size.
-using Places = std::set<std::string>;
+using AccessPaths = std::set<AccessPath>;
 
 class Scalars {
 public:
-  Scalars(Session &session, Places places)
-      : s(session), places(std::move(places)) {
-    for (const std::string &place : this->places)
-      sizes |= place.find('$') != std::string::npos;
+  Scalars(Session &session, AccessPaths paths)
+      : s(session), paths(std::move(paths)) {
+    for (const AccessPath &path : this->paths)
+      sizes |= path.isSize();
   }
   ~Scalars();
 
   bool enabled() const {
-    return !places.empty() || !tracked.empty() || !pending.empty();
+    return !paths.empty() || sizes || !tracked.empty() || !pending.empty();
   }
   /// Sizes are followed as if one of them were lifted.
-  void followSizes() { lift("$"); }
-  void lift(const std::string &place) {
-    places.insert(place);
-    sizes |= place.find('$') != std::string::npos;
+  void followSizes() { sizes = true; }
+  void lift(const AccessPath &path) {
+    paths.insert(path);
+    sizes |= path.isSize();
   }
-  /// The name of a place; empty where it has none.
-  std::string placeOf(Node *owner, Select select, PyObject *key,
-                      Py_ssize_t index);
+  /// The path to a place in `owner`; empty where it has none, and where no
+  /// numbers are followed.
+  AccessPath pathTo(Node *owner, Select select, PyObject *key,
+                    Py_ssize_t index);
   /// A read of a lifted place: writes it, and says so.
-  bool read(Node *owner, const Selector &selector, const std::string &place,
+  bool read(Node *owner, const Selector &selector, const AccessPath &path,
             PyObject *result);
-  bool isLifted(const std::string &place) const { return places.count(place); }
+  bool isLifted(const AccessPath &path) const { return paths.count(path); }
   /// `number`, which a container of an argument holds, is nobody else's.
   void own(PyObject *number) { owned.insert(number); }
   /// Reads whose number has not taken its place yet.
@@ -156,7 +156,7 @@ public:
   bool liftsSizes() const { return sizes; }
   /// Says of a trace that sizes are followed in it.
   /// The attribute of a read of a tensor whose sizes are lifted, or nothing.
-  std::vector<int64_t> liftedSizes(const std::string &place, PyObject *tensor);
+  std::vector<int64_t> liftedSizes(const AccessPath &path, PyObject *tensor);
   PyjitValue writeInt(int64_t value);
   PyjitValue writeProduct(PyjitValue a, PyjitValue b, int64_t value);
   void attribute(PyObject *tensor, const char *name);
@@ -253,11 +253,11 @@ private:
   void beginSlice(PyObject *tensor, PyObject *start, PyObject *stop);
 
   Session &s;
-  Places places;
+  AccessPaths paths;
   bool sizes = false;                ///< one of the places is a size
   PyjitFrame *lengthFrame = nullptr; ///< in whose instruction len(x) runs
   std::unordered_map<PyObject *, Tracked> tracked;
-  std::unordered_map<std::string, PyObject *> reads; ///< by place
+  std::map<AccessPath, PyObject *> reads; ///< what they became
   std::set<PyObject *> owned; ///< numbers that tell their place already
   std::vector<Pending> pending;
   /// By range or iterator, which the session holds.

@@ -57,7 +57,7 @@ std::string pyjit::capture::typeName(PyObject *o) {
 }
 
 Session::Session(PyjitContext *context, const std::string &name, bool surveying,
-                 Places lifted)
+                 AccessPaths lifted)
     : name(name), surveying(surveying), writer(context, name),
       tensors(std::make_unique<TensorRecorder>(*this)),
       scalars(*this, std::move(lifted)) {

@@ -63,7 +63,7 @@ struct Node {
   PyObject *writtenAttrs = nullptr;
   PyObject *writtenItems = nullptr;
   PyObject *writtenSlots = nullptr;
-  std::string place; ///< see Scalars.h; empty unless numbers are lifted
+  AccessPath path; ///< empty unless numbers are lifted
 };
 
 enum class Select {
@@ -152,7 +152,7 @@ class TensorRecorder;
 class Session {
 public:
   Session(PyjitContext *context, const std::string &name, bool surveying,
-          Places lifted = {});
+          AccessPaths lifted = {});
   ~Session();
 
   //===--- Life (Monitor.cpp)
@@ -360,6 +360,9 @@ public:
   /// Instructions (of original code) in front of which the recording stops.
   const std::map<std::pair<PyCodeObject *, int>, std::string> *cutPoints =
       nullptr;
+  /// Instructions at which `endOnce` ended recordings, and how often; set where
+  /// `cutPoints` is.
+  const std::map<std::pair<PyCodeObject *, int>, int> *passCounts = nullptr;
   bool resumed = false;  ///< began in the middle of a function
   bool finished = false; ///< ... which has returned
   Py_ssize_t argumentCount = 0;
@@ -503,9 +506,9 @@ private:
   bool isPassedOn(Node *owner, PyObject *object);
   void readParts(PyObject *object, PyjitValue value);
   void emitGet(Node *owner, const Selector &selector, PyObject *result,
-               const std::string &place = "");
+               const AccessPath &path = {});
   void emitTensorGet(Node *owner, PyjitGetOp get, PyObject *tensor,
-                     const std::string &place);
+                     const AccessPath &path);
   Selector selectorOf(Select select, PyObject *key);
   Node *canonical(Node *owner, Select &select);
   bool written(Node *owner, Select select, PyObject *key);
@@ -527,9 +530,6 @@ private:
   std::unordered_map<PyObject *, unsigned> callbacks;
   std::vector<PyObject *> kept;
 };
-
-/// Where the table of places to cut at notes that an instruction was passed.
-inline int passKey(int offset) { return -1 - offset; }
 
 /// Values: immutable, compared by content, known concretely wherever they are.
 bool isValue(PyObject *object);

@@ -24,14 +24,14 @@ static const at::Tensor &unpack(PyObject *tensor) {
   return THPVariable_Unpack(tensor);
 }
 
-std::vector<int64_t> Scalars::liftedSizes(const std::string &place,
+std::vector<int64_t> Scalars::liftedSizes(const AccessPath &path,
                                           PyObject *tensor) {
   std::vector<int64_t> dims;
-  if (!sizes || place.empty())
+  if (!sizes || !path)
     return dims;
   const at::Tensor &t = unpack(tensor);
   for (int64_t d = 0; d < t.dim(); ++d)
-    if (t.size(d) > 1 && places.count(place + "$" + std::to_string(d)))
+    if (t.size(d) > 1 && isLifted(path.size(d)))
       dims.push_back(d);
   return dims;
 }

@@ -57,7 +57,7 @@ std::string utf8(PyObject *unicode);
 
 /// A place in an object, as reads and writes name it.
 struct Selector {
-  PyjitSelector kind;
+  PyjitSelector kind = PyjitSelectorArg;
   PyjitAttribute key = nullptr;
   /// Of arguments and cells: the variable's name, for readers.
   bool labelled = false;

@@ -9,7 +9,7 @@ from typing import Any
 
 import torch
 
-from pyjit import _C
+from pyjit import _C, _statistics
 from pyjit._engine import Engine
 from pyjit._module import compile_module, compiled_call
 from pyjit._settings import Settings
@@ -97,12 +97,12 @@ def engine_of(compiled: Any, caller: str) -> Engine:
 def stats(compiled: Any) -> dict[str, Any]:
     """Counters of a compiled function: ``records graphs cuts hits misses eager_calls
     compile_seconds kernels guards reasons`` and the seconds of each compiler stage."""
-    return engine_of(compiled, "stats").stats()
+    return _statistics.stats(engine_of(compiled, "stats"))
 
 
 def records(compiled: Any) -> list[dict[str, Any]]:
     """One dict per specialisation that is kept, most recently hit first."""
-    return engine_of(compiled, "records").describe_records()
+    return _statistics.describe_records(engine_of(compiled, "records"))
 
 
 def reset() -> None:

@@ -9,7 +9,6 @@ program, each gets a record, and the cut goes on answering.
 
 from __future__ import annotations
 
-import enum
 import itertools
 import re
 from typing import TYPE_CHECKING, Any, NamedTuple
@@ -17,6 +16,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 import torch
 
 from pyjit import _C
+from pyjit._C import PartKind
 from pyjit._continuation import Key, instruction
 
 if TYPE_CHECKING:
@@ -38,7 +38,7 @@ class Part:
     """A recording of a part of a call, and the record that was made of it.
 
     ``numbers``: instructions that leave numbers to Python where it cannot be compiled;
-    ``lifted``: places whose numbers are its inputs; ``made_of``: the part that it goes on from.
+    ``lifted``: numbers and sizes that are its inputs; ``made_of``: the part that it goes on from.
     """
 
     def __init__(
@@ -47,23 +47,22 @@ class Part:
         objects: list,
         nargs: int,
         keywords: tuple[str, ...],
-        cut: tuple | None,
-        grad_mode: int,
-        footing: tuple[int, int, int],
+        graph_break: _C.GraphBreak | None,
+        grad_mode: bool | None,
+        dispatch_state: _C.DispatchState,
         made_of: Part | None = None,
     ) -> None:
         self.trace = trace
         self.objects = objects
         self.nargs = nargs
         self.keywords = keywords
-        self.cut = cut
+        self.graph_break = graph_break
         self.grad_mode = grad_mode
-        # The dispatcher's keys where it begins; whether it makes its results in inference mode.
-        self.footing = footing
+        self.dispatch_state = dispatch_state
         self.made_of = made_of
         self.record: Any = None
         self.numbers: dict[tuple[Any, int], str] = {}
-        self.lifted: set[str] = made_of.lifted if made_of else set()
+        self.lifted: set[_C.AccessPath] = made_of.lifted if made_of else set()
         # What the run that it was recorded in went on with.
         self.took: Key | None = None
         self.branch_count = 0  # that are merged in it
@@ -74,22 +73,52 @@ class Part:
         self.serial = next(_serials)
         self.includes = {self.serial}
 
+    @classmethod
+    def of(cls, segment: _C.Segment, keywords: tuple[str, ...]) -> Part:
+        part = cls(
+            segment.trace,
+            segment.objects,
+            segment.nargs,
+            keywords,
+            segment.graph_break,
+            segment.grad_mode,
+            segment.dispatch_state,
+        )
+        part.numbers = dict.fromkeys(
+            segment.scalar_sites, "a tensor's data as a Python number"
+        )
+        return part
+
     @property
-    def frames(self) -> tuple:
-        return self.cut[1] if self.cut else ()
+    def frames(self) -> tuple[_C.Frame, ...]:
+        return self.graph_break.frames if self.graph_break else ()
+
+    @property
+    def reason(self) -> str:
+        """Why it ends where it does."""
+        return self.graph_break.reason if self.graph_break else ""
 
     @property
     def site(self) -> tuple[Any, int] | None:
         """The instruction that it ends at."""
-        return self.frames[-1][1:3] if self.cut else None
+        if not self.graph_break:
+            return None
+        key = self.frames[-1].key
+        return key.code, key.offset
+
+    @property
+    def _condition(self) -> int:
+        """Number of the value on top of the innermost operand stack."""
+        return sum(self.frames[-1].key.stack) - 1
 
     @property
     def branches(self) -> bool:
         """Whether it ends at an instruction that asks for the truth of a value."""
-        if not self.cut or self.trace.decides:
+        if not self.graph_break or self.trace.decides:
             return False
-        _, code, offset, *_, exits = self.frames[-1]
-        return len(exits) == 2 and instruction(code, offset)[0] in (
+        frame = self.frames[-1]
+        name, *_ = instruction(frame.key.code, frame.key.offset)
+        return len(frame.exits) == 2 and name in (
             "POP_JUMP_IF_TRUE",
             "POP_JUMP_IF_FALSE",
         )
@@ -104,9 +133,7 @@ class Part:
         """Whether to ask the branch that it ends at, and those that it expects, is work that no
         call should do twice."""
         if self._costly is None:
-            self._costly = self.branches and self.trace.is_costly(
-                sum(self.frames[-1][3]) - 1
-            )
+            self._costly = self.branches and self.trace.is_costly(self._condition)
             if self.expects and self.made_of:
                 self._costly |= self.made_of.is_costly
         return self._costly
@@ -128,10 +155,10 @@ class Part:
         )
 
     def ends_like(self, other: Part) -> bool:
-        def places(part: Part) -> list:
-            return [frame[:5] for frame in part.frames]
+        def places(part: Part) -> list[Key]:
+            return [frame.key for frame in part.frames]
 
-        return bool(self.cut) == bool(other.cut) and places(self) == places(other)
+        return places(self) == places(other)
 
 
 def _message(error: Exception) -> str:
@@ -140,17 +167,8 @@ def _message(error: Exception) -> str:
     return re.sub(r"^loc\(.*?\)+: (stays a cut: )?", "", text)
 
 
-class _Role(enum.IntEnum):
-    """What a part is to the branch (``PyjitPartKind``)."""
-
-    PREFIX = 0
-    TRUE = 1
-    FALSE = 2
-    REST = 3
-
-
 class _Step(NamedTuple):
-    role: _Role
+    role: PartKind
     part: Part
     takes: tuple[int, ...]
 
@@ -159,7 +177,7 @@ class _MergePart(NamedTuple):
     """A part as ``_C.merge`` takes it (``PyjitPart`` of include/pyjit-c/Compiler.h)."""
 
     trace: _C.Trace
-    role: _Role
+    role: PartKind
     condition: int
     tensor_class: int
     takes: tuple[int, ...]
@@ -168,10 +186,10 @@ class _MergePart(NamedTuple):
     grad_mode: int
 
 
-def _takes(frame: tuple, key: Key) -> tuple[int, ...] | None:
+def _takes(frame: _C.Frame, key: Key) -> tuple[int, ...] | None:
     """Which values of a frame are the arguments of what goes on from it; -1 is the value that its
     instruction has put on the stack."""
-    _, _, _, stack, slots, _ = frame
+    stack, slots = frame.key.stack, frame.key.slots
     numbers = []
     for index, present in enumerate(key.stack):
         if not present:
@@ -189,19 +207,21 @@ def _takes(frame: tuple, key: Key) -> tuple[int, ...] | None:
     return tuple(numbers)
 
 
-def _callers(root: Engine, frames: tuple) -> tuple[list[_Step], int] | None:
+def _callers(
+    root: Engine, frames: tuple[_C.Frame, ...]
+) -> tuple[list[_Step], int] | None:
     """What the frames below go on with when the innermost has returned, and how many of them are
     then left."""
     steps: list[_Step] = []
     left = len(frames) - 1
-    while left and not (steps and steps[-1].part.cut):
+    while left and not (steps and steps[-1].part.graph_break):
         left -= 1
-        exits = frames[left][-1]
-        engine = root.continuations.get(Key(*exits[0])) if len(exits) == 1 else None
-        takes = _takes(frames[left], Key(*exits[0]))
+        key, *others = frames[left].exits
+        engine = None if others else root.continuations.get(key)
+        takes = _takes(frames[left], key)
         if not engine or not engine.parts or takes is None:
             return None
-        steps.append(_Step(_Role.REST, engine.parts[-1], takes))
+        steps.append(_Step(PartKind.REST, engine.parts[-1], takes))
     return steps, left
 
 
@@ -215,8 +235,8 @@ def _merge_part(step: _Step, table: list, condition: int) -> _MergePart:
         known.get(id(torch.Tensor), -1),
         step.takes,
         tuple(known[id(entry)] for entry in step.part.objects),
-        step.part.cut is not None,
-        step.part.grad_mode,
+        step.part.graph_break is not None,
+        -1 if step.part.grad_mode is None else step.part.grad_mode,
     )
 
 
@@ -224,7 +244,7 @@ def _merge(
     prefix: Part, sides: tuple[_Step, ...], rests: list[_Step], left: int
 ) -> Part:
     """One part of several. ``sides``: both, or the one that it expects. Raises BuildError."""
-    steps = [_Step(_Role.PREFIX, prefix, ()), *sides, *rests]
+    steps = [_Step(PartKind.PREFIX, prefix, ()), *sides, *rests]
     table = list(prefix.objects)
     known = {id(entry) for entry in table}
     for step in steps:
@@ -233,18 +253,20 @@ def _merge(
                 known.add(id(entry))
                 table.append(entry)
     end = steps[-1].part
-    condition = sum(prefix.frames[-1][3]) - 1
-    trace = _C.merge([_merge_part(step, table, condition) for step in steps])
-    cut = (end.cut[0], (*prefix.frames[:left], *end.frames)) if end.cut else None
-    modes = [step.part.grad_mode for step in steps if step.part.grad_mode >= 0]
+    trace = _C.merge([_merge_part(s, table, prefix._condition) for s in steps])
+    graph_break = None
+    if end.graph_break:
+        frames = (*prefix.frames[:left], *end.frames)
+        graph_break = _C.GraphBreak((end.reason, frames))
+    modes = [s.part.grad_mode for s in steps if s.part.grad_mode is not None]
     merged = Part(
         trace,
         table,
         prefix.nargs,
         prefix.keywords,
-        cut,
-        modes[-1] if modes else -1,
-        prefix.footing,
+        graph_break,
+        modes[-1] if modes else None,
+        prefix.dispatch_state,
         made_of=prefix,
     )
     merged.took = end.took
@@ -362,19 +384,21 @@ class Branches:
         taken (``although`` others took the other)."""
         if not part.branches:
             return None
-        *_, code, offset, _, _, exits = part.frames[-1]
-        if instruction(code, offset)[0] == "POP_JUMP_IF_TRUE":
-            exits = exits[::-1]
-        keys = [Key(*key) for key in exits]
+        frame = part.frames[-1]
+        keys = frame.exits
+        if instruction(frame.key.code, frame.key.offset)[0] == "POP_JUMP_IF_TRUE":
+            keys = keys[::-1]
         engines = [self.root.continuations.get(key) for key in keys]
-        takes = [_takes(part.frames[-1], key) for key in keys]
+        takes = [_takes(frame, key) for key in keys]
         if None in takes:
             return None
         sides = [
             [_Step(role, p, taken) for p in reversed(engine.parts[-_SIDES:])]
             if engine
             else []
-            for role, engine, taken in zip((_Role.TRUE, _Role.FALSE), engines, takes)
+            for role, engine, taken in zip(
+                (PartKind.TRUE, PartKind.FALSE), engines, takes
+            )
         ]
         if all(sides) and not although:
             if one_way:
@@ -391,7 +415,7 @@ class Branches:
             for step in sides[way]:
                 if step.part is not part and (merged := self._try(part, (step,))):
                     merged.expects = (*merged.expects, keys[1 - way])
-                    merged.expectations = (*merged.expectations, part.cut[0])
+                    merged.expectations = (*merged.expectations, part.reason)
                     return merged
         return None
 
@@ -399,7 +423,7 @@ class Branches:
         """The part with these sides, where that has not been tried and can be."""
         rests: list[_Step] = []
         left = len(part.frames) - 1
-        if not sides[0].part.cut:
+        if not sides[0].part.graph_break:
             callers = _callers(self.root, part.frames)
             if callers is None:
                 return None
@@ -410,20 +434,21 @@ class Branches:
         if len(self._tried) >= _MAX_TRIES:
             self.left.setdefault(
                 part.serial,
-                f"{_MAX_TRIES} sets of recordings were tried: {part.cut[0]}",
+                f"{_MAX_TRIES} sets of recordings were tried: {part.reason}",
             )
             return None
         self._tried.add(tried)
-        if any(step.part.footing != part.footing for step in (*sides, *rests)):
+        states = {step.part.dispatch_state for step in (*sides, *rests)}
+        if states != {part.dispatch_state}:
             self.left.setdefault(
-                part.serial, f"Torch's state differs between parts: {part.cut[0]}"
+                part.serial, f"Torch's state differs between parts: {part.reason}"
             )
             return None
         try:
             merged = _merge(part, sides, rests, left)
         except _C.BuildError as error:
             # What the newest recordings say counts.
-            self.left.setdefault(part.serial, f"{_message(error)}: {part.cut[0]}")
+            self.left.setdefault(part.serial, f"{_message(error)}: {part.reason}")
             return None
         self.left.pop(part.serial, None)
         return merged
@@ -444,15 +469,17 @@ class Branches:
                     part = self._install(engine, part)
                 if part is None:
                     continue
-                if part.cut:
+                if part.site:
                     sites.add(part.site)
                 for frame in part.frames:
-                    for key in frame[-1]:
-                        if found := self.root.continuations.get(Key(*key)):
+                    for key in frame.exits:
+                        if found := self.root.continuations.get(key):
                             work.append(found)
             # The whole call is one record: nothing goes on from it.
             engine.parts = [
-                p for p in engine.parts if p.cut or p.expects or engine is not self.root
+                p
+                for p in engine.parts
+                if p.graph_break or p.expects or engine is not self.root
             ]
         for site in [site for site in self.root.cut_sites if site not in sites]:
             del self.root.cut_sites[site]
@@ -469,7 +496,7 @@ class Branches:
             except _C.BuildError as error:
                 part = part.made_of
                 # What the newest recordings say counts.
-                self.left.setdefault(part.serial, f"{_message(error)}: {part.cut[0]}")
+                self.left.setdefault(part.serial, f"{_message(error)}: {part.reason}")
                 continue
             if base.record:
                 self.merged += part.branch_count - base.branch_count

@@ -18,21 +18,14 @@ from __future__ import annotations
 import dis
 import opcode
 import types
-from typing import Any, NamedTuple
+from typing import Any
 
 from pyjit import _C
 
 _CACHES = opcode._inline_cache_entries
 
 
-class Key(NamedTuple):
-    """Where a continuation starts: ``stack`` tells values from NULLs, ``slots`` are locals."""
-
-    function: types.FunctionType
-    code: types.CodeType
-    offset: int
-    stack: tuple[bool, ...]
-    slots: tuple[int, ...]
+Key = _C.Key
 
 
 class _Assembler:

@@ -6,7 +6,7 @@ import functools
 from collections.abc import Callable
 from typing import Any
 
-from pyjit import _C
+from pyjit import _C, _statistics
 from pyjit._module import compiled_call
 
 
@@ -35,7 +35,7 @@ def explain(fn: Callable) -> Callable[..., str]:
 
 def report(engine: Any) -> str:
     """The report on an engine's present state."""
-    stats = engine.stats()
+    stats = _statistics.stats(engine)
     lines = [
         (
             f"pyjit: {engine.name}: {stats['graphs']} graph(s), {stats['cuts']} cut(s), {stats['hits']} hit(s), "

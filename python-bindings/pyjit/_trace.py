@@ -37,9 +37,8 @@ def trace(fn: Callable) -> Callable[..., Trace]:
     @functools.wraps(fn, updated=())
     def run(*args: Any, **kwargs: Any) -> Trace:
         name = getattr(target, "__name__", type(target).__name__)
-        result, trace, _objects, reason, _ = _C.capture(
-            _C.Context(), target, args, kwargs, name
-        )
-        return Trace(result, str(trace) if trace else "", reason)
+        run = _C.capture(_C.Context(), target, args, kwargs, name)
+        text = "".join(str(segment.trace) for segment in run.segments)
+        return Trace(run.result, text, run.reason)
 
     return run

@@ -8,6 +8,8 @@
 #include "Snapshot.h"
 #include "Watch.h"
 
+#include "capture/AccessPath.h"
+
 #include "pyjit-c/Programs.h"
 
 #include <ATen/core/Tensor.h>
@@ -50,12 +52,11 @@ public:
   c10::TensorImpl *numberInput(Frame &frame, uint32_t i) const;
   void makeNumbers(Frame &frame) const;
 
-  /// Places (see placeOf) whose number is not the one that was recorded, or
-  /// (the tensor's, then `$` and the dimension) whose size, in a call that no
-  /// record answered. Looks at every check that it can reach.
+  /// Where numbers and sizes are that are not those that were recorded, in a
+  /// call that no record answered. Looks at every check that it can reach.
   void collectChangedNumbers(Frame &frame, PyObject *const *args,
                              Py_ssize_t nargs,
-                             std::vector<std::string> &places);
+                             std::vector<capture::AccessPath> &changed);
 
   uint32_t numInputs() const { return program->numInputs; }
   uint32_t numRegisters() const { return program->numRegisters; }
@@ -85,7 +86,8 @@ private:
   bool step(const PyjitInst &inst, Frame &frame, PyObject *const *args,
             Py_ssize_t nargs);
   bool stepNumber(const PyjitInst &inst, Frame &frame);
-  std::string placeOf(uint32_t reg) const;
+  const PyjitInst *readOf(uint32_t reg) const;
+  capture::AccessPath pathOf(uint32_t reg) const;
   void adoptRegisters(Frame &frame) const;
   bool checkWatched(Frame &frame, PyObject *const *args, Py_ssize_t nargs);
   void armWatch(Frame &frame);
@@ -96,8 +98,8 @@ private:
   bool tensorMatches(PyObject *object, const PyjitTensorMeta &meta,
                      bool layout = true) const;
   void collectChangedSizes(PyObject *object, const PyjitTensorMeta &meta,
-                           const std::string &place,
-                           std::vector<std::string> &places) const;
+                           const capture::AccessPath &path,
+                           std::vector<capture::AccessPath> &changed) const;
   /// Takes the checks of watched tensors and instances out of the always
   /// segment.
   void splitAlways();

@@ -10,6 +10,7 @@
 #include "Reference.h"
 #include "TraceObject.h"
 
+#include "capture/CaptureTypes.h"
 #include "capture/Continuation.h"
 #include "capture/Recorder.h"
 #include "capture/cpython_3_12.h"
@@ -58,128 +59,114 @@ struct NoCollection {
   ~NoCollection() { pyjitAllowCollection(threshold); }
 };
 
-/// A set of strings, or null.
-bool toPlaces(PyObject *set, std::set<std::string> &places) {
+/// A set of access paths, or null.
+bool toPaths(PyObject *set, std::set<capture::AccessPath> &paths) {
   if (!set)
     return true;
   Reference iterator = Reference::steal(PyObject_GetIter(set));
   if (!iterator)
     return false;
-  while (Reference place = Reference::steal(PyIter_Next(iterator.get())))
-    if (const char *text = PyUnicode_AsUTF8(place.get()))
-      places.insert(text);
+  while (Reference item = Reference::steal(PyIter_Next(iterator.get()))) {
+    const capture::AccessPath *path = capture::accessPathOf(item.get());
+    if (!path)
+      return false;
+    paths.insert(*path);
+  }
   return !PyErr_Occurred();
 }
 
-/// For `Record.set_end`.
-PyObject *toTuple(const capture::Footing &footing) {
-  return Py_BuildValue("(KKi)", (unsigned long long)footing.included,
-                       (unsigned long long)footing.excluded, footing.inference);
+/// A tuple of ints.
+template <typename Ints> bool toInts(PyObject *tuple, Ints &ints) {
+  for (Py_ssize_t i = 0; i < PyTuple_GET_SIZE(tuple); ++i)
+    ints.insert(ints.end(), PyLong_AsLongLong(PyTuple_GET_ITEM(tuple, i)));
+  return !PyErr_Occurred();
 }
 
-PyObject *capture(PyObject *, PyObject *args) {
-  PyjitContext *context;
-  PyObject *target, *arguments, *keywords, *lifted = nullptr;
+char **names(const char *const *keywords) {
+  return const_cast<char **>(keywords);
+}
+
+PyObject *capture(PyObject *, PyObject *args, PyObject *options) {
+  static const char *const keywords[] = {"context",      "target", "args",
+                                         "kwargs",       "name",   "lifted",
+                                         "follow_sizes", nullptr};
+  PyObject *target, *arguments, *given, *lifted = nullptr;
   const char *name;
-  if (!PyArg_ParseTuple(args, "O&OO!O!s|O!:capture", toContext, &context,
-                        &target, &PyTuple_Type, &arguments, &PyDict_Type,
-                        &keywords, &name, &PySet_Type, &lifted))
+  int followSizes = 0;
+  capture::CaptureRequest request;
+  if (!PyArg_ParseTupleAndKeywords(
+          args, options, "O&OO!O!s|$O!p:capture", names(keywords), toContext,
+          &request.context, &target, &PyTuple_Type, &arguments, &PyDict_Type,
+          &given, &name, &PySet_Type, &lifted, &followSizes))
     return nullptr;
   Arguments call;
-  std::set<std::string> places;
-  if (!call.set(arguments, keywords) || !toPlaces(lifted, places))
+  request.name = name;
+  request.followSizes = followSizes;
+  if (!call.set(arguments, given) || !toPaths(lifted, request.lifted))
     return nullptr;
   capture::CaptureResult captured;
   {
     NoCollection guard;
-    captured =
-        capture::capture(context, target, call.values.data(), call.positional,
-                         call.names.get(), name, std::move(places));
+    captured = capture::capture(request, target, call.values.data(),
+                                call.positional, call.names.get());
   }
-  Reference objects = Reference::steal(captured.objects);
-  if (!captured.result)
+  if (!captured.result) {
+    Py_XDECREF(captured.objects);
     return nullptr;
-  return Py_BuildValue(
-      "(NNOs#N)", captured.result, wrapTrace(std::move(captured.trace)),
-      objects ? objects.get() : Py_None, captured.reason.data(),
-      Py_ssize_t(captured.reason.size()), toTuple(captured.footing));
+  }
+  return capture::toPython(captured, wrapTrace);
 }
 
-PyObject *captureWithCuts(PyObject *, PyObject *args) {
-  PyjitContext *context;
-  PyObject *target, *arguments, *keywords, *points, *planner, *lifted = nullptr,
-                                                              *passed = nullptr;
+PyObject *captureWithCuts(PyObject *, PyObject *args, PyObject *options) {
+  static const char *const keywords[] = {
+      "context", "target",  "args",   "kwargs",       "name",   "points",
+      "passed",  "planner", "lifted", "follow_sizes", "unseen", nullptr};
+  PyObject *target, *arguments, *given, *lifted = nullptr, *unseen = nullptr;
   const char *name;
-  if (!PyArg_ParseTuple(args, "O&OO!O!sO!O|O!O!:capture_with_cuts", toContext,
-                        &context, &target, &PyTuple_Type, &arguments,
-                        &PyDict_Type, &keywords, &name, &PyDict_Type, &points,
-                        &planner, &PySet_Type, &lifted, &PyTuple_Type, &passed))
-    return nullptr;
-  std::set<int> unseen;
-  for (Py_ssize_t i = 0; passed && i < PyTuple_GET_SIZE(passed); ++i)
-    unseen.insert(int(PyLong_AsLong(PyTuple_GET_ITEM(passed, i))));
-  if (PyErr_Occurred())
+  int followSizes;
+  capture::CaptureRequest request;
+  if (!PyArg_ParseTupleAndKeywords(
+          args, options, "O&OO!O!s$O!O!OO!pO!:capture_with_cuts",
+          names(keywords), toContext, &request.context, &target, &PyTuple_Type,
+          &arguments, &PyDict_Type, &given, &name, &PyDict_Type,
+          &request.points, &PyDict_Type, &request.passed, &request.planner,
+          &PySet_Type, &lifted, &followSizes, &PyTuple_Type, &unseen))
     return nullptr;
   Arguments call;
-  std::set<std::string> places;
-  if (!call.set(arguments, keywords) || !toPlaces(lifted, places))
+  request.name = name;
+  request.followSizes = followSizes;
+  if (!toInts(unseen, request.unseen) || !call.set(arguments, given) ||
+      !toPaths(lifted, request.lifted))
     return nullptr;
   capture::CutResult captured;
   {
     NoCollection guard;
-    captured = capture::captureWithCuts(
-        context, target, call.values.data(), call.positional, call.names.get(),
-        name, points, planner, std::move(places), std::move(unseen));
+    captured = capture::captureWithCuts(request, target, call.values.data(),
+                                        call.positional, call.names.get());
   }
   PyObject *error = PyErr_GetRaisedException(); // the user's
-  Reference segments = Reference::steal(PyList_New(0));
-  bool ok = bool(segments);
-  for (capture::Segment &segment : captured.segments) {
-    auto orNone = [](PyObject *object) {
-      return object ? object : Py_NewRef(Py_None);
-    };
-    PyObject *fallback = nullptr;
-    for (capture::Segment &plain : segment.fallback) {
-      Py_XDECREF(plain.key); // the segment's
-      fallback = Py_BuildValue("(NNNiN)", wrapTrace(std::move(plain.trace)),
-                               plain.objects, orNone(plain.cut), plain.gradMode,
-                               toTuple(plain.footing));
-    }
-    PyObject *numbers = PyList_New(0);
-    for (auto [code, offset] : segment.numbers) {
-      Reference site = Reference::steal(Py_BuildValue("(Ni)", code, offset));
-      ok = ok && site && PyList_Append(numbers, site.get()) == 0;
-    }
-    Reference entry = Reference::steal(Py_BuildValue(
-        "(NNNnNiNNNN)", orNone(segment.key),
-        wrapTrace(std::move(segment.trace)), segment.objects, segment.nargs,
-        orNone(segment.cut), segment.gradMode, orNone(fallback),
-        PyBool_FromLong(segment.mayLoop), numbers, toTuple(segment.footing)));
-    ok = ok && entry && PyList_Append(segments.get(), entry.get()) == 0;
-  }
-  Reference learned = Reference::steal(captured.learned);
-  Reference result = Reference::steal(captured.result);
-  if (error)
+  bool raised = !captured.result;
+  Reference run = Reference::steal(capture::toPython(captured, wrapTrace));
+  if (raised)
     PyErr_SetRaisedException(error);
-  if (!result || !ok)
-    return nullptr;
-  return Py_BuildValue("(OOOs#)", result.get(), segments.get(), learned.get(),
-                       captured.reason.data(),
-                       Py_ssize_t(captured.reason.size()));
+  return raised ? nullptr : run.release();
 }
 
 PyjitString toString(const char *text) { return {text, std::strlen(text)}; }
 
-PyObject *build(PyObject *, PyObject *args) {
+PyObject *build(PyObject *, PyObject *args, PyObject *given) {
+  static const char *const keywords[] = {
+      "trace",    "objects",     "nargs",     "keyword_names", "eager_rounding",
+      "dump_dir", "accelerator", "pin_sizes", "verify",        nullptr};
   PyjitTrace *trace;
-  const char *dumpDirectory, *accelerator = "";
+  const char *dumpDirectory, *accelerator;
   Py_ssize_t nargs;
-  PyObject *objects, *keywords;
-  int eagerRounding, pinSizes = 0, verify = 0;
-  if (!PyArg_ParseTuple(args, "O&O!nOps|spp:build", toTrace, &trace,
-                        &PyList_Type, &objects, &nargs, &keywords,
-                        &eagerRounding, &dumpDirectory, &accelerator, &pinSizes,
-                        &verify))
+  PyObject *objects, *keywordNames;
+  int eagerRounding, pinSizes, verify;
+  if (!PyArg_ParseTupleAndKeywords(
+          args, given, "O&O!nO$psspp:build", names(keywords), toTrace, &trace,
+          &PyList_Type, &objects, &nargs, &keywordNames, &eagerRounding,
+          &dumpDirectory, &accelerator, &pinSizes, &verify))
     return nullptr;
   PyjitCompileOptions options{};
   options.size = sizeof options;
@@ -189,9 +176,9 @@ PyObject *build(PyObject *, PyObject *args) {
   options.dumpDirectory = toString(dumpDirectory);
   options.accelerator = toString(accelerator);
   std::string error;
-  auto record =
-      Record::build(trace, objects, nargs,
-                    keywords == Py_None ? nullptr : keywords, options, error);
+  auto record = Record::build(trace, objects, nargs,
+                              keywordNames == Py_None ? nullptr : keywordNames,
+                              options, error);
   if (!record) {
     PyErr_SetString(buildError, error.c_str());
     return nullptr;
@@ -222,13 +209,6 @@ PyObject *crossCompile(PyObject *, PyObject *args) {
   return Py_BuildValue("(s#s#)", made->launch.data(),
                        Py_ssize_t(made->launch.size()), made->kernels.data(),
                        Py_ssize_t(made->kernels.size()));
-}
-
-/// A tuple of ints.
-bool toInts(PyObject *tuple, std::vector<int64_t> &ints) {
-  for (Py_ssize_t i = 0; i < PyTuple_GET_SIZE(tuple); ++i)
-    ints.push_back(PyLong_AsLongLong(PyTuple_GET_ITEM(tuple, i)));
-  return !PyErr_Occurred();
 }
 
 PyObject *merge(PyObject *, PyObject *args) {
@@ -293,25 +273,23 @@ PyObject *measureHost(PyObject *, PyObject *on) {
   Py_RETURN_NONE;
 }
 
+PyCFunction method(PyCFunctionWithKeywords function) {
+  return reinterpret_cast<PyCFunction>(reinterpret_cast<void (*)()>(function));
+}
+
 PyMethodDef methods[] = {
-    {"capture", capture, METH_VARARGS,
-     "capture(context, target, args, kwargs, name, lifted=set()) -> (result, "
-     "trace, objects, reason, footing)\n"
-     "Runs one monitored call. reason is empty when it was captured."},
-    {"capture_with_cuts", captureWithCuts, METH_VARARGS,
-     "capture_with_cuts(context, target, args, kwargs, name, points, planner, "
-     "lifted=set(), unseen=()) -> "
-     "(result,"
-     " segments, learned, reason)\n"
-     "Runs one monitored call, recorded in parts. A segment is (key, trace, "
-     "objects, nargs, cut, grad_mode, fallback, may_loop, numbers, footing); "
-     "fallback, or None, is what to "
-     "compile where trace's decisions are no loop: (trace, objects, cut, "
-     "grad_mode, footing)."},
-    {"build", build, METH_VARARGS,
-     "build(trace, objects, nargs, keyword_names, eager_rounding, dump_dir, "
-     "accelerator='', pin_sizes=False, verify=False) -> Record\nCompiles a "
-     "captured call. "
+    {"capture", method(capture), METH_VARARGS | METH_KEYWORDS,
+     "capture(context, target, args, kwargs, name, *, lifted=set(), "
+     "follow_sizes=False) -> Capture\n"
+     "Runs one monitored call, which is recorded as a whole or not at all."},
+    {"capture_with_cuts", method(captureWithCuts), METH_VARARGS | METH_KEYWORDS,
+     "capture_with_cuts(context, target, args, kwargs, name, *, points, "
+     "passed, "
+     "planner, lifted, follow_sizes, unseen) -> Capture\n"
+     "Runs one monitored call, recorded in parts."},
+    {"build", method(build), METH_VARARGS | METH_KEYWORDS,
+     "build(trace, objects, nargs, keyword_names, *, eager_rounding, dump_dir, "
+     "accelerator, pin_sizes, verify) -> Record\nCompiles a captured call. "
      "Raises BuildError."},
     {"cross_compile", crossCompile, METH_VARARGS,
      "cross_compile(trace, capability, eager_rounding=False, pin_sizes=False) "
@@ -358,7 +336,8 @@ PyMODINIT_FUNC PyInit__C() {
   if (!module || !addCompiledFunctionType(module.get()) ||
       !addRecordType(module.get()) || !addTraceTypes(module.get()) ||
       !addCutType(module.get()) ||
-      !pyjit::capture::addContinuationType(module.get()))
+      !pyjit::capture::addContinuationType(module.get()) ||
+      !pyjit::capture::addCaptureTypes(module.get()))
     return nullptr;
   buildError = PyErr_NewExceptionWithDoc(
       "pyjit._C.BuildError",

@@ -5,10 +5,11 @@
 #include <ATen/EmptyTensor.h>
 #include <torch/csrc/autograd/python_variable.h>
 
-#include <cstdio>
 #include <cstring>
 
 namespace pyjit::python {
+
+using capture::AccessPath;
 
 bool Guards::stepNumber(const PyjitInst &inst, Frame &frame) {
   std::vector<rt::Number> &numbers = frame.numbers;
@@ -63,9 +64,9 @@ bool Guards::stepNumber(const PyjitInst &inst, Frame &frame) {
 /// Sizes that keep a tensor from being what was recorded, if nothing but sizes
 /// (and strides) does.
 void Guards::collectChangedSizes(PyObject *object, const PyjitTensorMeta &meta,
-                                 const std::string &place,
-                                 std::vector<std::string> &places) const {
-  if (place.empty() || !THPVariable_Check(object))
+                                 const AccessPath &path,
+                                 std::vector<AccessPath> &changed) const {
+  if (!path || !THPVariable_Check(object))
     return;
   const c10::TensorImpl *impl =
       THPVariable_Unpack(object).unsafeGetTensorImpl();
@@ -76,76 +77,70 @@ void Guards::collectChangedSizes(PyObject *object, const PyjitTensorMeta &meta,
   for (uint32_t d = 0; d < meta.rank; ++d)
     if (dims[d] != PYJIT_ANY_DIM && impl->sizes()[d] != dims[d] &&
         impl->sizes()[d] > 1 && dims[d] > 1)
-      places.push_back(place + "$" + std::to_string(d));
+      changed.push_back(path.size(d));
 }
 
-/// How the recorder names a place (capture/Scalars.cpp), or nothing.
-std::string Guards::placeOf(uint32_t reg) const {
+/// The instruction that reads a register, or null.
+const PyjitInst *Guards::readOf(uint32_t reg) const {
   for (auto [insts, count] : {std::pair(program->watched, program->numWatched),
-                              std::pair(program->always, program->numAlways)}) {
-    for (uint32_t i = 0; i < count; ++i) {
-      const PyjitInst &inst = insts[i];
-      if (inst.op >= PYJIT_GUARD_NO_ATTR || inst.dst != reg)
-        continue;
-      auto named = [&](const char *separator) {
-        std::string holder = placeOf(inst.a);
-        PyObject *key = constants.constant(inst.b);
-        const char *text =
-            PyUnicode_CheckExact(key) ? PyUnicode_AsUTF8(key) : nullptr;
-        if (!text)
-          PyErr_Clear();
-        return holder.empty() || !text ? "" : holder + separator + text;
-      };
-      auto indexed = [&](const char *separator) {
-        std::string holder = placeOf(inst.a);
-        return holder.empty() ? ""
-                              : holder + separator + std::to_string(inst.imm);
-      };
-      switch (inst.op) {
-      case PYJIT_GUARD_OBJECT: {
-        char text[32];
-        std::snprintf(text, sizeof text, "@%p",
-                      static_cast<void *>(constants.object(inst.imm)));
-        return text;
-      }
-      case PYJIT_GUARD_ARG:
-        return "#" + std::to_string(inst.imm);
-      case PYJIT_GUARD_ATTR:
-        return named(".");
-      case PYJIT_GUARD_SLOT:
-        return named("~");
-      case PYJIT_GUARD_DICT: // the instance itself: see KEY
-        return placeOf(inst.a) + "|";
-      case PYJIT_GUARD_KEY: {
-        std::string place = named(":");
-        size_t dict = place.find("|:");
-        return dict == std::string::npos ? place : place.replace(dict, 2, ".");
-      }
-      case PYJIT_GUARD_ITEM:
-        return indexed("[");
-      case PYJIT_GUARD_CELL:
-        return indexed("^");
-      case PYJIT_GUARD_FIELD: { // of a bound method, of a range's iterator
-        std::string place = named(">");
-        size_t field = place.rfind('>') + 1;
-        auto is = [&](const char *name) {
-          return place.compare(field, std::string::npos, name) == 0;
-        };
-        if (is("__self__"))
-          return named(".");
-        return is("next") || is("left") ? place : "";
-      }
-      default:
-        return "";
-      }
-    }
+                              std::pair(program->always, program->numAlways)})
+    for (uint32_t i = 0; i < count; ++i)
+      if (insts[i].op < PYJIT_GUARD_NO_ATTR && insts[i].dst == reg)
+        return &insts[i];
+  return nullptr;
+}
+
+/// The path by which the recorder reads what is in a register, or nothing.
+AccessPath Guards::pathOf(uint32_t reg) const {
+  using Step = AccessPath::Step;
+  const PyjitInst *found = readOf(reg);
+  if (!found)
+    return {};
+  const PyjitInst &inst = *found;
+  auto named = [&](uint32_t holder, Step step) -> AccessPath {
+    PyObject *key = constants.constant(inst.b);
+    const char *text =
+        PyUnicode_CheckExact(key) ? PyUnicode_AsUTF8(key) : nullptr;
+    PyErr_Clear();
+    return text ? pathOf(holder).then(step, text) : AccessPath();
+  };
+  switch (inst.op) {
+  case PYJIT_GUARD_OBJECT:
+    return AccessPath::object(constants.object(inst.imm));
+  case PYJIT_GUARD_ARG:
+    return AccessPath::argument(int(inst.imm));
+  case PYJIT_GUARD_ATTR:
+    return named(inst.a, Step::Attr);
+  case PYJIT_GUARD_SLOT:
+    return named(inst.a, Step::Slot);
+  case PYJIT_GUARD_KEY: {
+    // An entry of an instance's `__dict__` is the instance's attribute.
+    const PyjitInst *dict = readOf(inst.a);
+    bool isAttr = dict && dict->op == PYJIT_GUARD_DICT;
+    return isAttr ? named(dict->a, Step::Attr) : named(inst.a, Step::Key);
   }
-  return "";
+  case PYJIT_GUARD_ITEM:
+    return pathOf(inst.a).then(Step::Item, int64_t(inst.imm));
+  case PYJIT_GUARD_CELL:
+    return pathOf(inst.a).then(Step::Cell, int64_t(inst.imm));
+  case PYJIT_GUARD_FIELD: { // of a bound method, of a range's iterator
+    PyObject *key = constants.constant(inst.b);
+    auto is = [&](const char *name) {
+      return PyUnicode_Check(key) &&
+             !PyUnicode_CompareWithASCIIString(key, name);
+    };
+    if (is("__self__"))
+      return named(inst.a, Step::Attr);
+    return is("next") || is("left") ? named(inst.a, Step::Field) : AccessPath();
+  }
+  default:
+    return {};
+  }
 }
 
 void Guards::collectChangedNumbers(Frame &frame, PyObject *const *args,
                                    Py_ssize_t nargs,
-                                   std::vector<std::string> &places) {
+                                   std::vector<AccessPath> &changed) {
   std::vector<PyObject *> &registers = frame.registers;
   std::fill(registers.begin(), registers.end(), nullptr);
   frame.epoch = 0; // what is read here vouches for nothing
@@ -164,15 +159,14 @@ void Guards::collectChangedNumbers(Frame &frame, PyObject *const *args,
       PyObject *number = registers[inst.a];
       if (inst.op == PYJIT_GUARD_TENSOR) {
         collectChangedSizes(number, program->pools.tensors[inst.imm],
-                            placeOf(inst.a), places);
+                            pathOf(inst.a), changed);
         continue;
       }
       if (inst.op == PYJIT_GUARD_EQ_INT ? !PyLong_CheckExact(number)
                                         : !PyFloat_CheckExact(number))
         continue; // another type: another record
-      std::string place = placeOf(inst.a);
-      if (!place.empty())
-        places.push_back(std::move(place));
+      if (AccessPath path = pathOf(inst.a))
+        changed.push_back(std::move(path));
     }
   }
 }

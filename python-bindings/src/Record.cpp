@@ -124,11 +124,11 @@ bool Record::matchesSignature(Py_ssize_t nargs, PyObject *kwnames) const {
 
 void Record::collectChangedNumbers(PyObject *const *args, Py_ssize_t nargs,
                                    PyObject *kwnames,
-                                   std::vector<std::string> &places) {
+                                   std::vector<capture::AccessPath> &changed) {
   if (!matchesSignature(nargs, kwnames))
     return;
   std::unique_ptr<Frame> frame = takeFrame();
-  guards->collectChangedNumbers(*frame, args, nargs, places);
+  guards->collectChangedNumbers(*frame, args, nargs, changed);
   frames.push_back(std::move(frame));
 }
 

@@ -74,11 +74,11 @@ public:
   bool settle();
   bool onDevice() const { return launch->onDevice(); }
 
-  /// Places whose number keeps the record from answering these arguments, by
-  /// the recorder's names.
+  /// Where numbers and sizes are that keep the record from answering these
+  /// arguments.
   void collectChangedNumbers(PyObject *const *args, Py_ssize_t nargs,
                              PyObject *kwnames,
-                             std::vector<std::string> &places);
+                             std::vector<capture::AccessPath> &changed);
 
   uint64_t hits = 0;
   /// Calls until the engine is told (0: never); counted down by whoever calls.

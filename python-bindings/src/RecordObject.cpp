@@ -5,6 +5,8 @@
 #include "Cut.h"
 #include "Reference.h"
 
+#include "capture/CaptureTypes.h"
+
 #include <algorithm>
 #include <cstring>
 #include <map>
@@ -83,8 +85,8 @@ PyObject *text(PyObject *self, PyObject *topic) {
       pyjitExecutableReport(recordOf(self).executable(), found->second));
 }
 
-/// changed_numbers(args, kwargs): the places whose number keeps the record from
-/// answering.
+/// changed_numbers(args, kwargs): where numbers and sizes are that keep the
+/// record from answering.
 PyObject *changedNumbers(PyObject *self, PyObject *args) {
   PyObject *positional, *keywords;
   if (!PyArg_ParseTuple(args, "O!O!:changed_numbers", &PyTuple_Type,
@@ -105,14 +107,13 @@ PyObject *changedNumbers(PyObject *self, PyObject *args) {
       values.push_back(value);
     }
   }
-  std::vector<std::string> places;
+  std::vector<capture::AccessPath> changed;
   recordOf(self).collectChangedNumbers(values.data(), values.size(),
-                                       names.get(), places);
+                                       names.get(), changed);
   PyObject *list = PyList_New(0);
-  for (const std::string &place : places) {
-    Reference text = Reference::steal(
-        PyUnicode_DecodeUTF8(place.data(), place.size(), "surrogateescape"));
-    if (!list || !text || PyList_Append(list, text.get()) < 0) {
+  for (const capture::AccessPath &path : changed) {
+    Reference wrapped = Reference::steal(capture::wrapAccessPath(path));
+    if (!list || !wrapped || PyList_Append(list, wrapped.get()) < 0) {
       Py_XDECREF(list);
       return nullptr;
     }
@@ -140,12 +141,18 @@ PyObject *getError(PyObject *self, void *) {
   return PyUnicode_FromString(recordOf(self).lastError.c_str());
 }
 
+/// A flag that may be None.
+bool toFlag(PyObject *object, int &flag) {
+  flag = object == Py_None ? -1 : PyObject_IsTrue(object);
+  return !PyErr_Occurred();
+}
+
 PyObject *setEnd(PyObject *self, PyObject *args) {
-  PyObject *cut;
-  int gradMode, inference;
-  unsigned long long included, excluded;
-  if (!PyArg_ParseTuple(args, "Oi(KKi):set_end", &cut, &gradMode, &included,
-                        &excluded, &inference))
+  PyObject *cut, *gradMode, *state;
+  capture::Footing footing;
+  int flag;
+  if (!PyArg_ParseTuple(args, "OOO:set_end", &cut, &gradMode, &state) ||
+      !toFlag(gradMode, flag) || !capture::toFooting(state, footing))
     return nullptr;
   if (cut != Py_None && !isCut(cut)) {
     PyErr_SetString(PyExc_TypeError, "set_end takes a Cut or None");
@@ -153,8 +160,8 @@ PyObject *setEnd(PyObject *self, PyObject *args) {
   }
   Record &record = recordOf(self);
   Py_XSETREF(record.cut, cut == Py_None ? nullptr : Py_NewRef(cut));
-  record.gradMode = gradMode;
-  record.setFooting({included, excluded}, inference);
+  record.gradMode = flag;
+  record.setFooting({footing.included, footing.excluded}, footing.inference);
   Py_RETURN_NONE;
 }
 
@@ -206,10 +213,10 @@ PyObject *getHostMicroseconds(PyObject *self, void *) {
 
 PyMethodDef methods[] = {
     {"set_end", setEnd, METH_VARARGS,
-     "set_end(cut, grad_mode, footing): where the record ends if not with its "
-     "function; the grad mode that it leaves behind, or -1; the dispatcher's "
-     "included and excluded keys where it begins, and whether its results are "
-     "of inference mode, or -1."},
+     "set_end(cut, grad_mode, dispatch_state): where the record ends if not "
+     "with "
+     "its function; the grad mode that it leaves behind, or None; the "
+     "DispatchState that it belongs to."},
     {"prefer_launch", preferLaunch, METH_O,
      "Launch on a device in this way, unmeasured, where it is offered."},
     {"look_after", lookAfter, METH_O,
@@ -221,7 +228,9 @@ PyMethodDef methods[] = {
      "Takes `leave_to_eager` and `give_up` back."},
     {"stages", stages, METH_NOARGS, "Pairs of stage and seconds, in order."},
     {"changed_numbers", changedNumbers, METH_VARARGS,
-     "Places whose number keeps the record from answering these arguments."},
+     "Access paths of the numbers and sizes that keep the record from "
+     "answering "
+     "these arguments."},
     {"text", text, METH_O, "A report on one topic; empty for an unknown one."},
     {nullptr, nullptr, 0, nullptr}};
 

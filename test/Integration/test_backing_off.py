@@ -43,9 +43,9 @@ def fake_time(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
 
     observe = _C.capture_with_cuts
 
-    def capture_with_cuts(*args: Any) -> Any:
+    def capture_with_cuts(*args: Any, **options: Any) -> Any:
         clock.now += OBSERVED
-        return observe(*args)
+        return observe(*args, **options)
 
     monkeypatch.setattr(_engine, "Backoff", Backoff)
     monkeypatch.setattr(_engine._C, "capture_with_cuts", capture_with_cuts)

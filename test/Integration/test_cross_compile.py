@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Iterable, Iterator
+from typing import Any
 
 import conditional_cases
 import launch_cases
@@ -33,10 +34,9 @@ def built(monkeypatch: pytest.MonkeyPatch) -> Iterator[list[Built]]:
     build = pyjit._C.build
     traces: list[Built] = []
 
-    def noting(trace: pyjit._C.Trace, *rest: object) -> object:
-        record = build(trace, *rest)
-        rounding, pinned = rest[3], rest[6]
-        traces.append((str(trace), bool(rounding), bool(pinned)))
+    def noting(trace: Trace, *rest: Any, **options: Any) -> object:
+        record = build(trace, *rest, **options)
+        traces.append((str(trace), options["eager_rounding"], options["pin_sizes"]))
         return record
 
     monkeypatch.setattr(pyjit._C, "build", noting)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pyjit
 import pytest
 import torch
-from pyjit._C import BuildError, Context, Trace, capture, cross_compile
+from pyjit._C import AccessPath, BuildError, Context, Trace, capture, cross_compile
 
 TENSOR = '!refgraph.tensor<[4, 4], [4, 1], f32, "cpu">'
 FLAG = '!refgraph.tensor<[], [], i1, "cpu">'
@@ -28,7 +28,8 @@ refgraph.trace @f {{
 
 
 def record(function, *args, lifted=frozenset()) -> Trace:
-    return capture(Context(), function, args, {}, "f", set(lifted))[1]
+    run = capture(Context(), function, args, {}, "f", lifted=set(lifted))
+    return run.segments[0].trace
 
 
 def test_costs_nothing_of_an_input() -> None:
@@ -66,7 +67,8 @@ def test_equals_but_for_locations() -> None:
 
     context = Context()
     x = torch.ones(3)
-    traces = [capture(context, h, (x,), {}, "f")[1] for h in (f, f, g)]
+    runs = [capture(context, h, (x,), {}, "f") for h in (f, f, g)]
+    traces = [run.segments[0].trace for run in runs]
     assert traces[0].equals(traces[1])
     assert not traces[0].equals(traces[2])
 
@@ -76,7 +78,7 @@ def test_sizes() -> None:
         return x.reshape(x.shape[0] * 2, -1)
 
     fixed = record(f, torch.ones(4, 6))
-    lifted = record(f, torch.ones(4, 6), lifted={"#0$0"})
+    lifted = record(f, torch.ones(4, 6), lifted={AccessPath.of_argument(0).size(0)})
     assert not fixed.lifts_sizes
     assert not fixed.computes_sizes
     assert lifted.lifts_sizes
@@ -100,7 +102,8 @@ def test_no_trace() -> None:
 
 def test_outlives_its_context() -> None:
     context = Context()
-    trace = capture(context, torch.relu, (torch.ones(3),), {}, "f")[1]
+    run = capture(context, torch.relu, (torch.ones(3),), {}, "f")
+    trace = run.segments[0].trace
     del context
     with pytest.raises(BuildError, match="CUDA driver does not show|no chip"):
         cross_compile(Trace.parse(str(trace).replace('"cpu"', '"cuda:0"')), 0)

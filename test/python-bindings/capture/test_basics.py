@@ -32,7 +32,7 @@ def test_relu_add(capture):
 def test_global_value_is_guarded(capture):
     t = capture(scaled, torch.ones(3))
     assert t.has('item("SCALE") equals(2.000000e+00 : f64)')
-    assert t.has("wrapped(2.0 : f64)")
+    assert t.has("wrapped(2.000000e+00 : f64)")
 
 
 def test_mlp(capture):

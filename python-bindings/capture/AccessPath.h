@@ -1,0 +1,95 @@
+//===- AccessPath.h - Where a guard reads something -------------*- C++ -*-===//
+//
+// An access path (the *source* of a guard) begins at an argument of the call or
+// at an object that is known by identity, and leads from holder to holder to a
+// number, a tensor or a size of one. Recorder, guards and the engine tell by
+// their paths which numbers differ between calls.
+//
+//===----------------------------------------------------------------------===//
+#ifndef PYJIT_CAPTURE_ACCESSPATH_H
+#define PYJIT_CAPTURE_ACCESSPATH_H
+
+#include <Python.h>
+
+#include <compare>
+#include <optional>
+#include <string>
+#include <vector>
+
+namespace pyjit::capture {
+
+class AccessPath {
+public:
+  enum class Step : unsigned char {
+    Attr,  ///< `.name`
+    Slot,  ///< `.name`, of a `__slots__`
+    Key,   ///< `["name"]`
+    Item,  ///< `[index]`
+    Cell,  ///< the contents of a closure's cell
+    Field, ///< what CPython keeps in C: "next" and "left" of a range's iterator
+    Size   ///< of a tensor's dimension
+  };
+
+  /// The path to nothing that has a name.
+  AccessPath() = default;
+  static AccessPath argument(int number);
+  /// `object` has to stay alive.
+  static AccessPath object(PyObject *object);
+
+  /// Empty where this one is.
+  AccessPath then(Step step, std::string name) const;
+  AccessPath then(Step step, int64_t index) const;
+  AccessPath size(int64_t dim) const { return then(Step::Size, dim); }
+
+  bool empty() const { return number < 0 && !root; }
+  explicit operator bool() const { return !empty(); }
+  /// The argument that it begins at, or -1.
+  int getArgument() const { return number; }
+  bool isSize() const { return endsWith(Step::Size); }
+  bool isField() const { return endsWith(Step::Field); }
+  /// Whether its first step is to an element.
+  bool beginsWithItem() const {
+    return !steps.empty() && steps[0].step == Step::Item;
+  }
+
+  /// What it is called where `arguments` are given and `values` are arguments:
+  /// for each of these that it leads through, the way from there; itself where
+  /// it begins at an object. Runs none of the user's code.
+  std::vector<AccessPath> seenFrom(const std::vector<PyObject *> &arguments,
+                                   const std::vector<PyObject *> &values) const;
+
+  /// For readers: `#0.weight$1` (argument 0, an attribute, size 1).
+  std::string text() const;
+
+  bool operator==(const AccessPath &) const = default;
+  auto operator<=>(const AccessPath &) const = default;
+
+private:
+  struct Element {
+    Step step;
+    int64_t index = 0;
+    std::string name; ///< empty: `index` counts
+    bool operator==(const Element &) const = default;
+    auto operator<=>(const Element &) const = default;
+  };
+  bool endsWith(Step step) const {
+    return !steps.empty() && steps.back().step == step;
+  }
+  AccessPath from(int argument, size_t step) const;
+  static PyObject *follow(PyObject *holder, const Element &element);
+
+  int number = -1;          ///< of the argument
+  PyObject *root = nullptr; ///< or the object; compared only
+  std::vector<Element> steps;
+};
+
+/// Adds the type `AccessPath` to the module: immutable, compared by contents.
+bool addAccessPathType(PyObject *module);
+/// A new reference.
+PyObject *wrapAccessPath(const AccessPath &path);
+/// Null, with a TypeError, where it is none.
+const AccessPath *accessPathOf(PyObject *object);
+
+} // namespace pyjit::capture
+
+#endif // PYJIT_CAPTURE_ACCESSPATH_H

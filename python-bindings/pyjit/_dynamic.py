@@ -1,0 +1,232 @@
+"""Numbers and sizes that differ between calls: which of them records take as inputs.
+
+A number, or a size of a tensor, is a constant of the first record. Where a later call differs from
+it, and from nothing else, the next record takes it as an input (it is *lifted*), and sizes become
+symbols. What a record looked at all the same is not lifted again.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from typing import Any
+
+import torch
+
+from pyjit._C import AccessPath, ArgumentKind
+
+# Records of a continuation that differ in what came of comparing a number.
+MAX_OUTCOMES = 4
+
+_VALUES = (ArgumentKind.VALUE, ArgumentKind.RESULT, ArgumentKind.LIFTED)
+
+
+def mark(kind: ArgumentKind, value: Any) -> Any:
+    """What a record of a continuation is likely to depend on in one of its arguments."""
+    if kind == ArgumentKind.OPAQUE:
+        return type(value)  # nobody looks at it, and it may not like to be asked
+    if kind == ArgumentKind.PINNED:
+        return id(value)
+    if kind in _VALUES:
+        return type(value), str(value) if type(value) is float else value
+    if isinstance(value, torch.Tensor):
+        return value.shape, value.dtype, value.requires_grad
+    return type(value)
+
+
+def _numbers_in(value: Any) -> Any:
+    """What a tuple or a slice (an index, say) holds, if that is numbers; None for all else."""
+    if type(value) is slice:
+        return _numbers_in((value.start, value.stop, value.step))
+    if type(value) is not tuple:
+        return value if isinstance(value, int | float) else None
+    return tuple(_numbers_in(element) for element in value)
+
+
+def _changed_sizes(path: AccessPath, before: Any, now: Any) -> set[AccessPath]:
+    """The sizes that differ between two marks of tensors of one rank."""
+    if not (isinstance(before, tuple) and isinstance(now, tuple)):
+        return set()
+    old, new = before[0], now[0]
+    if not isinstance(old, torch.Size) or not isinstance(new, torch.Size):
+        return set()
+    if len(old) != len(new):
+        return set()
+    return {path.size(d) for d in range(len(new)) if old[d] != new[d]}
+
+
+def _without_sizes(path: AccessPath, mark: Any, lifted: set[AccessPath]) -> Any:
+    """A mark as far as a record depends on it: not on lifted sizes but zero and one."""
+    if not isinstance(mark, tuple) or not isinstance(mark[0], torch.Size):
+        return mark
+    sizes = tuple(
+        None if size > 1 and path.size(d) in lifted else size
+        for d, size in enumerate(mark[0])
+    )
+    return (sizes, *mark[1:])
+
+
+class Arguments:
+    """What a continuation is about to be given: values, what the recorder knows of each, and
+    their marks."""
+
+    def __init__(self, kinds: bytes, values: tuple) -> None:
+        self.kinds = [ArgumentKind(kind) for kind in kinds]
+        self.values = values
+        self.marks = [mark(k, v) for k, v in zip(self.kinds, values)]
+
+
+class DynamicNumbers:
+    """What is known of the numbers of one function, or of one continuation."""
+
+    def __init__(self) -> None:
+        self.lifted: set[AccessPath] = set()
+        # Sizes are followed, whether or not a tensor's differ by themselves.
+        self.follows_sizes = False
+        # Why sizes that differ between calls are compiled one by one; empty: they need not be.
+        self.fixed_sizes = ""
+        # Of a continuation: lifted paths that a record was made with; arguments that its records
+        # only pass on.
+        self.tried: set[AccessPath] = set()
+        self.unseen: set[int] = set()
+        # Lifted paths of each record, and those of them that the present call finds looked at.
+        self._made_with: dict[Any, set[AccessPath]] = {}
+        self._looked_at: set[AccessPath] = set()
+        # Of a continuation: marks of its latest arguments, and the numbers in tuples among them.
+        self._marks: dict[int, Any] = {}
+        self._held: dict[int, Any] = {}
+
+    def fix_sizes(self, why: str) -> None:
+        """From now on there is a record for each size."""
+        self.fixed_sizes = why
+        self.follows_sizes = False
+        self.lifted = {path for path in self.lifted if not path.is_size}
+
+    def made(self, record: Any, lifted: set[AccessPath]) -> None:
+        """A record was made with these inputs."""
+        self._made_with[record] = lifted
+
+    def missed(
+        self, records: Iterable[Any], args: tuple, kwargs: dict, may_follow: bool
+    ) -> None:
+        """No record answers a call with these arguments. ``may_follow``: sizes may become
+        symbols."""
+        self._looked_at = set()
+        before = set(self.lifted)
+        again = False
+        for record in records:
+            changed = record.changed_numbers(args, kwargs)
+            again |= any(path in before for path in changed if not path.is_field)
+            self._looked_at |= self._made_with.get(record, set()).intersection(changed)
+            self.lifted.update(
+                path for path in changed if not (path.is_size and self.fixed_sizes)
+            )
+        # A number that was an input already, and looked at all the same, may be a size or a part
+        # of one: the recorder then follows sizes.
+        if again and not self.fixed_sizes and may_follow:
+            self.follows_sizes = True
+
+    def take_over(self, lifted: set[AccessPath], given: tuple, values: tuple) -> None:
+        """What is lifted among the arguments ``given`` of the call is lifted where its parts are
+        arguments ``values`` of a continuation."""
+        for path in lifted:
+            self.lifted |= path.seen_from(given, values)
+
+    def learn(self, arguments: Arguments, missed: bool, records: int) -> None:
+        """Compares a continuation's arguments with its latest ones. ``missed``: its ``records``,
+        so many, did not answer."""
+        for i, (kind, value) in enumerate(zip(arguments.kinds, arguments.values)):
+            path = AccessPath.of_argument(i)
+            before, now = self._marks.get(i), arguments.marks[i]
+            differs = i in self._marks and before != now
+            if not self.fixed_sizes:
+                self.lifted |= _changed_sizes(path, before, now)
+            self._marks[i] = now
+            if kind == ArgumentKind.RANGE:
+                self._learn_range(i, path, missed, records)
+            elif kind == ArgumentKind.OBJECT and type(value) in (tuple, slice):
+                self._learn_tuple(i, value, missed, records)
+            else:
+                self._learn_value(i, path, kind, value, differs, missed, records)
+
+    def _learn_range(
+        self, i: int, path: AccessPath, missed: bool, records: int
+    ) -> None:
+        """Where an iterator of a range stands is a number like others, unless a record looked at
+        that."""
+        numbers = {path.field("next"), path.field("left")}
+        looked_at = not numbers.isdisjoint(self._looked_at)
+        if missed and (looked_at or records >= 2 * MAX_OUTCOMES):
+            self.unseen.add(i)
+        self.lifted |= numbers
+
+    def _learn_tuple(self, i: int, value: Any, missed: bool, records: int) -> None:
+        """Numbers in it that a record takes as inputs may be looked at all the same."""
+        held = _numbers_in(value)
+        if missed and self._held.setdefault(i, held) != held:
+            looked_at = any(
+                path.argument == i and path.begins_with_item for path in self._looked_at
+            )
+            if looked_at or records >= MAX_OUTCOMES:
+                self.unseen.add(i)
+        self._held[i] = held
+
+    def _learn_value(
+        self,
+        i: int,
+        path: AccessPath,
+        kind: ArgumentKind,
+        value: Any,
+        differs: bool,
+        missed: bool,
+        records: int,
+    ) -> None:
+        # What has differed before will differ again: a time, a counter, an open file.
+        told_by_value = kind in (*_VALUES, ArgumentKind.PINNED)
+        varies = (
+            (kind == ArgumentKind.RESULT and type(value) is float)
+            or kind == ArgumentKind.LIFTED
+            or (told_by_value and not isinstance(value, bool | None) and differs)
+        )
+        is_number = type(value) in (int, float)
+        if kind in (ArgumentKind.ITERATOR, ArgumentKind.OPAQUE) or (
+            varies and not is_number
+        ):
+            self.unseen.add(i)
+        elif varies and path not in self.tried:
+            self.lifted.add(path)
+        elif (
+            differs and missed and (path in self._looked_at or records >= MAX_OUTCOMES)
+        ):
+            # To take it as an input did not help: its value was looked at.
+            self.unseen.add(i)
+
+    def choose(self, arguments: Arguments) -> tuple[tuple[int, ...], set[AccessPath]]:
+        """The arguments that the next record only passes on, and what is lifted of the others."""
+        unseen = tuple(
+            i
+            for i in sorted(self.unseen)
+            if i < len(arguments.values)
+            # One of two values cannot be made an object of its own.
+            and not isinstance(arguments.values[i], bool | None)
+            and (
+                arguments.kinds[i] != ArgumentKind.OBJECT
+                or type(arguments.values[i]) in (tuple, slice)
+            )
+        )
+        return unseen, {p for p in self.lifted if p.argument not in unseen}
+
+    @staticmethod
+    def signature(
+        arguments: Arguments, unseen: tuple[int, ...], lifted: set[AccessPath]
+    ) -> tuple:
+        """What a record that is made so depends on."""
+        parts = []
+        for i, (value, known) in enumerate(zip(arguments.values, arguments.marks)):
+            path = AccessPath.of_argument(i)
+            if i in unseen:
+                parts.append(None)
+            elif path in lifted:
+                parts.append(type(value))
+            else:
+                parts.append(_without_sizes(path, known, lifted))
+        return tuple(parts)

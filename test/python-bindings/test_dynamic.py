@@ -1,0 +1,228 @@
+"""Which numbers a record takes as inputs, told to the policies without a recorder."""
+
+from __future__ import annotations
+
+import torch
+from pyjit._C import AccessPath, ArgumentKind, PlanAction
+from pyjit._dynamic import MAX_OUTCOMES, Arguments, DynamicNumbers
+from pyjit._loops import Loops
+from pyjit._planner import REPEATS, Planner
+
+VALUE, OBJECT, RESULT = ArgumentKind.VALUE, ArgumentKind.OBJECT, ArgumentKind.RESULT
+
+
+def arguments(*given: tuple[ArgumentKind, object]) -> Arguments:
+    return Arguments(bytes(k for k, _ in given), tuple(v for _, v in given))
+
+
+def path(argument: int) -> AccessPath:
+    return AccessPath.of_argument(argument)
+
+
+class Record:
+    """Says what kept it from answering."""
+
+    def __init__(self, *changed: AccessPath) -> None:
+        self.changed = list(changed)
+
+    def changed_numbers(self, args: tuple, kwargs: dict) -> list[AccessPath]:
+        return self.changed
+
+
+# ---- Calls ---------------------------------------------------------------------------------------
+
+
+def test_a_number_that_differs_is_lifted() -> None:
+    numbers = DynamicNumbers()
+    numbers.missed([Record(path(1))], (), {}, may_follow=True)
+    assert numbers.lifted == {path(1)}
+    assert not numbers.follows_sizes
+
+
+def test_a_lifted_number_that_was_looked_at() -> None:
+    """It may be a size, or a part of one: sizes are followed."""
+    numbers = DynamicNumbers()
+    numbers.missed([Record(path(1))], (), {}, may_follow=True)
+    numbers.missed([Record(path(1))], (), {}, may_follow=True)
+    assert numbers.follows_sizes
+
+
+def test_loops_on_data_follow_no_sizes() -> None:
+    numbers = DynamicNumbers()
+    for _ in range(2):
+        numbers.missed([Record(path(1))], (), {}, may_follow=False)
+    assert not numbers.follows_sizes
+
+
+def test_an_iterator_that_goes_on_says_nothing_of_sizes() -> None:
+    numbers = DynamicNumbers()
+    for _ in range(2):
+        numbers.missed([Record(path(0).field("next"))], (), {}, may_follow=True)
+    assert not numbers.follows_sizes
+
+
+def test_fixed_sizes_stay() -> None:
+    numbers = DynamicNumbers()
+    numbers.missed([Record(path(0).size(1), path(2))], (), {}, may_follow=True)
+    numbers.fix_sizes("no kernel for it")
+    assert numbers.lifted == {path(2)}
+    numbers.missed([Record(path(0).size(1))], (), {}, may_follow=True)
+    assert numbers.lifted == {path(2)}
+    assert not numbers.follows_sizes
+
+
+# ---- Continuations -------------------------------------------------------------------------------
+
+
+def test_an_argument_that_differs() -> None:
+    numbers = DynamicNumbers()
+    numbers.learn(arguments((VALUE, 3)), missed=False, records=0)
+    assert not numbers.lifted
+    numbers.learn(arguments((VALUE, 4)), missed=True, records=1)
+    assert numbers.lifted == {path(0)}
+
+
+def test_a_string_that_differs_is_passed_on() -> None:
+    numbers = DynamicNumbers()
+    for text in ("a", "b"):
+        numbers.learn(arguments((VALUE, text)), missed=False, records=1)
+    assert numbers.choose(arguments((VALUE, "c"))) == ((0,), set())
+
+
+def test_truth_is_not_passed_on() -> None:
+    """One of two values cannot be made an object of its own."""
+    numbers = DynamicNumbers()
+    for truth in (True, False):
+        numbers.learn(arguments((VALUE, truth)), missed=True, records=1)
+    assert numbers.choose(arguments((VALUE, True))) == ((), set())
+
+
+def test_a_float_result_varies_at_once() -> None:
+    numbers = DynamicNumbers()
+    numbers.learn(arguments((RESULT, 0.5)), missed=False, records=0)
+    assert numbers.lifted == {path(0)}
+
+
+def test_sizes_of_an_argument() -> None:
+    numbers = DynamicNumbers()
+    for n in (3, 4):
+        numbers.learn(arguments((OBJECT, torch.ones(2, n))), False, 0)
+    assert numbers.lifted == {path(0).size(1)}
+
+
+def test_a_number_that_records_look_at() -> None:
+    """Lifting it did not help: from so many records on it is only passed on."""
+    numbers = DynamicNumbers()
+    numbers.tried.add(path(0))
+    for n in range(3):
+        numbers.learn(arguments((VALUE, n)), missed=True, records=MAX_OUTCOMES)
+    assert numbers.unseen == {0}
+
+
+def test_what_is_lifted_goes_over_a_cut() -> None:
+    numbers = DynamicNumbers()
+    config = {"width": 3}
+    lifted = {AccessPath.of_argument(1).size(0)}
+    x = torch.ones(4)
+    numbers.take_over(lifted, (config, x), (x, config))
+    assert numbers.lifted == {path(0).size(0)}
+
+
+# ---- Plans ---------------------------------------------------------------------------------------
+
+
+def plan(
+    planner: Planner, run: int, given: Arguments, records: int = 0, limit: int = 8
+):
+    return planner.plan(run, given, records, limit, True, True, None)
+
+
+def test_recorded_once_for_the_same() -> None:
+    planner = Planner(DynamicNumbers())
+    given = arguments((VALUE, 3))
+    assert plan(planner, 1, given).action == PlanAction.RECORD
+    assert plan(planner, 2, given, records=1).action == PlanAction.RECORDED
+
+
+def test_a_miss_is_recorded_again() -> None:
+    planner = Planner(DynamicNumbers())
+    given = arguments((VALUE, 3))
+    plan(planner, 1, given)
+    planner.missed = True
+    assert plan(planner, 2, given, records=1).action == PlanAction.RECORD
+    # Once in the run.
+    assert plan(planner, 2, given, records=1).action == PlanAction.RECORDED
+
+
+def test_what_made_no_record_is_recorded_again() -> None:
+    planner = Planner(DynamicNumbers())
+    given = arguments((VALUE, 3))
+    plan(planner, 1, given)
+    assert plan(planner, 2, given, records=0).action == PlanAction.RECORD
+
+
+def test_limits() -> None:
+    planner = Planner(DynamicNumbers())
+    different = [[], {}, set(), frozenset()][: REPEATS + 1]
+    actions = [plan(planner, 1, arguments((OBJECT, v))).action for v in different]
+    assert actions == [PlanAction.RECORD] * REPEATS + [PlanAction.RECORDED]
+    planner = Planner(DynamicNumbers())
+    full = plan(planner, 1, arguments((VALUE, 3)), records=8)
+    assert full.action == PlanAction.RECORDED
+
+
+def test_a_lifted_number_makes_calls_alike() -> None:
+    numbers = DynamicNumbers()
+    planner = Planner(numbers)
+    numbers.lifted.add(path(0))
+    first = plan(planner, 1, arguments((VALUE, 3)))
+    assert first.lifted == (path(0),)
+    assert numbers.tried == {path(0)}
+    again = plan(planner, 2, arguments((VALUE, 3)), records=1)
+    assert again.action == PlanAction.RECORDED
+
+
+# ---- Loops ---------------------------------------------------------------------------------------
+
+
+def test_a_short_loop_is_tried_again() -> None:
+    loops = Loops()
+    assert not loops.try_again()
+    loops.was_short = True
+    assert loops.try_again()
+    assert not loops.try_again()
+    loops.was_short = loops.given_up = True
+    assert not loops.try_again()
+
+
+# ---- Paths ---------------------------------------------------------------------------------------
+
+
+class Config:
+    def __init__(self) -> None:
+        self.inner = {"n": 3}
+
+
+def test_paths_are_compared_by_contents() -> None:
+    assert path(0).size(1) == path(0).size(1)
+    assert hash(path(0).size(1)) == hash(path(0).size(1))
+    assert path(0).size(1) != path(0).size(0)
+    assert path(0).size(1) != path(0).field("next")
+    assert path(0) != "#0"
+    assert str(path(2).field("left")) == "#2>left"
+    assert (path(2).argument, path(2).is_size, path(2).size(0).is_size) == (
+        2,
+        False,
+        True,
+    )
+
+
+def test_paths_through_objects() -> None:
+    """By way of the holders: of what the recorder names, only sizes and fields are made here."""
+    x = torch.ones(3)
+    assert path(0).size(0).seen_from((x,), (1, x, x)) == {
+        path(1).size(0),
+        path(2).size(0),
+    }
+    assert path(0).size(0).seen_from((x,), (1,)) == set()
+    assert path(7).size(0).seen_from((x,), (x,)) == set()
