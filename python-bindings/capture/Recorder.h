@@ -4,8 +4,8 @@
 
 #include <Python.h>
 
-#include "AccessPath.h"
 #include "TraceWriter.h"
+#include "objects/AccessPath.h"
 
 #include <set>
 #include <string>

@@ -1,8 +1,8 @@
 //===- Session.cpp - What is known about objects ------------------------===//
 
-#include "Continuation.h"
-#include "Natives.h"
-#include "Tensors.h"
+#include "breaks/Continuation.h"
+#include "builtins/Natives.h"
+#include "tensors/Tensors.h"
 
 #include <cstring>
 

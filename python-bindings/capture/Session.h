@@ -23,10 +23,13 @@
 #ifndef PYJIT_CAPTURE_SESSION_H
 #define PYJIT_CAPTURE_SESSION_H
 
-#include "Code.h"
-#include "Scalars.h"
+#include "CPython.h"
 #include "TraceWriter.h"
-#include "cpython_3_12.h"
+#include "interpreter/Code.h"
+#include "interpreter/Frames.h"
+#include "numbers/Scalars.h"
+#include "objects/EffectLog.h"
+#include "objects/Node.h"
 
 #include <functional>
 #include <map>
@@ -39,59 +42,6 @@
 
 namespace pyjit::capture {
 
-/// What is known about an object. External objects existed before the call:
-/// they have a path (an SSA value of the text). Others were created by it.
-struct Node {
-  PyObject *object = nullptr; ///< strong: addresses are not reused
-  bool external = false;
-  /// External and identified by its index in the object table.
-  bool pinned = false;
-  /// External container whose contents before the call are recorded in full.
-  bool owned = false;
-  bool typeRead = false;
-  bool functionRead = false;
-  bool paramDict = false; ///< `_parameters` or `_buffers` of an nn.Module
-  /// Appended to without having been read: reads end the capture.
-  bool appended = false;
-  /// The contents changed: written out whole at the end.
-  bool replaced = false;
-  int index = -1;         ///< in the object table
-  int value = -1;         ///< SSA number
-  Node *dictOf = nullptr; ///< this is the `__dict__` of that instance
-  /// Keys of attributes, items and slots that the call has written (dicts,
-  /// owned).
-  PyObject *writtenAttrs = nullptr;
-  PyObject *writtenItems = nullptr;
-  PyObject *writtenSlots = nullptr;
-  AccessPath path; ///< empty unless numbers are lifted
-};
-
-enum class Select {
-  Arg = PyjitSelectorArg,
-  Attr = PyjitSelectorAttr,
-  Dict = PyjitSelectorDict,
-  Item = PyjitSelectorItem,
-  Type = PyjitSelectorType,
-  TypeAttr = PyjitSelectorTypeattr,
-  Code = PyjitSelectorCode,
-  Defaults = PyjitSelectorDefaults,
-  KwDefaults = PyjitSelectorKwdefaults,
-  Globals = PyjitSelectorGlobals,
-  Cell = PyjitSelectorCell,
-  Slot = PyjitSelectorSlot,
-  Field = PyjitSelectorField
-};
-
-/// What an instruction's or a native function's result will be.
-enum class Post {
-  Known,       ///< an object that is known already, or becomes known by a frame
-  Fresh,       ///< a new object
-  FreshTuples, ///< a new object that may hold new tuples (of `items()`, `zip`)
-  FreshDeep,   ///< new tuples and lists of tensors and values
-  Constant,    ///< made by code that is not followed: a tensor made of Python
-               ///< data, without operators, or a truth that is computed already
-};
-
 /// Arguments of a call.
 struct Call {
   PyObject *callable = nullptr;
@@ -102,48 +52,6 @@ struct Call {
   }
   PyObject *arg(size_t i) const { return i < args.size() ? args[i] : nullptr; }
   PyObject *keyword(const char *name) const;
-};
-
-struct ShadowFrame {
-  PyjitFrame *frame = nullptr;
-  PyCodeObject *code = nullptr;
-  int offset = 0;
-  PyjitLocation loc = nullptr;
-  int locOffset = -1;
-  // What to do at the next event of this frame if the instruction succeeded.
-  bool pending = false;
-  int pendingNext = 0;
-  Post post = Post::Known;
-  PyTypeObject *instantiating = nullptr;
-  bool truthOfYields = false;
-  bool hashing = false;
-  PyObject *dataOf = nullptr;
-  int freshAt = 0;     ///< a further new object, counted from the top; 0: none
-  int op = 0;          ///< of the instruction in progress
-  bool native = false; ///< it calls a native function
-  int pendingOffset = 0; ///< of the instruction that `pending` is about
-  /// The Python function that the present instruction enters, if its result is
-  /// the instruction's.
-  PyObject *callee = nullptr;
-  bool direct = false; ///< the frame's result is its caller's instruction's
-};
-
-/// How far a frame is with its instruction: not begun; in the call of the frame
-/// above, whose result is the instruction's; somewhere in the middle.
-enum class FramePhase { Before, Calling, During };
-
-/// A frame in front of, or in the middle of, an instruction.
-struct FrameState {
-  size_t frame = 0; ///< index in Session::frames
-  PyObject *function = nullptr;
-  PyCodeObject *code = nullptr; ///< the original, as all offsets here
-  int offset = 0;
-  int shift = 0; ///< of the offsets of the code that runs
-  std::vector<bool> stack;
-  std::vector<int> slots;
-  std::vector<PyObject *> values; ///< non-null ones of the stack, then slots
-  std::vector<Exit> exits;
-  std::vector<std::vector<int>> exitSlots;
 };
 
 class EscapeWalk;
@@ -318,8 +226,6 @@ public:
   static bool onlyMoves(int op);
   bool shouldPin(PyObject *object);
   CodeInfo &info(PyCodeObject *code);
-  /// Undoes what the handler of the instruction in progress noted of writes.
-  void forgetInstruction();
 
   //===--- Decisions on data (Decisions.cpp)
   /// Writes what the rest of the run depends on, tensors' data apart: two equal
@@ -350,7 +256,6 @@ public:
   /// Asked in front of a branch: whether to record on through it.
   /// The last is the shadow of a condition that is a number, or -1.
   std::function<bool(PyCodeObject *, int, PyObject *, int)> atBranch;
-  bool deciding = false; ///< operators of the branch itself are not recorded
 
   /// Values that are passed on unseen, by address: SSA value.
   std::map<PyObject *, int> unseen;
@@ -367,9 +272,6 @@ public:
   bool finished = false; ///< ... which has returned
   Py_ssize_t argumentCount = 0;
   bool inHandler = false;
-  /// Of the present instruction: an operator began, or sizes that differ
-  /// between calls may decide whether it raises.
-  bool operatorBegan = false, sizesDecide = false;
   bool passes = false; ///< ended by `endOnce`
   bool noCut = false;  ///< what ended the capture is not one instruction's
   /// The capture ended in front of an instruction, not in the middle of one.
@@ -377,9 +279,6 @@ public:
   PyObject *refused = nullptr; ///< the object that could not leave
   bool mayLeaveGradMode = false;
   int gradModeLeft = -1;
-  struct Mark {
-    size_t writes = 0, replaced = 0, contexts = 0, resets = 0, cells = 0;
-  } mark;
   /// Where objects that cannot leave were made: frames and instructions,
   /// outermost first.
   struct Birth {
@@ -412,56 +311,22 @@ public:
   PyObject *objects = nullptr; ///< list: the object table
   std::vector<ShadowFrame> frames;
   ShadowFrame *top() { return frames.empty() ? nullptr : &frames.back(); }
-  /// Writes in execution order, for attributes and items of external objects.
-  struct Write {
-    Node *owner;
-    Select select;
-    PyObject *key;
-    PyObject *appended = nullptr; ///< list.append: the element
-  };
-  std::vector<Write> writes;
-  /// Whose entries were deleted and set again.
-  std::set<Node *> reinserted;
+  EffectLog effects;
   void noteWrite(Node *node, Select select, PyObject *key, PyObject *value);
-  /// Whether a later write of the same entry comes after it was deleted.
-  bool isReinserted(const Write &write) const;
-  std::vector<Node *> replacedNodes;
-  /// Context variables that are set and not yet reset.
-  std::vector<PyObject *> contextVariables;
-  /// Tokens of context variables that were set before, and are reset now.
-  std::vector<Node *> contextResets;
   PyObject *tokenOf(PyObject *variable) const;
   /// torch._C._InferenceMode objects that the call has entered and not left.
   std::vector<PyObject *> inferenceModes;
   PyObject *firstInferenceMode = nullptr;
   /// Modules of the call that Dynamo has noted: they may not leave it.
   std::set<PyObject *> markedModules;
-  /// Closure cells of external functions, in the order of the first write.
-  std::vector<PyObject *> cellWrites;
-  /// Set by a native handler for the instruction in progress.
-  PyTypeObject *instantiating = nullptr;
-  bool truthOfYields = false;
-  /// The instruction reads `.data` of this tensor.
-  PyObject *dataOf = nullptr;
-  int freshAt = 0;
-  /// The instruction in progress calls a native function.
-  bool callsNative = false;
-  /// A Python number is being stored into a tensor.
-  bool storingNumber = false;
-  /// The call in progress is Python's own to torch.empty or the like.
-  bool makesEmpty = false;
-  /// Python numbers between a tensor's brackets become a tensor.
-  bool numbersAsTensors = false;
+  /// Of the instruction in progress.
+  InstructionContext now;
   /// This frame's instruction calls a TorchScript function whose own
   /// instructions make tensors of Python data alone, unseen by the dispatcher.
   PyjitFrame *scripting = nullptr;
   /// ... and such a tensor was met.
   bool scriptConstants = false;
-  /// The instruction hashes tensors: `Tensor.__hash__` may ask for `id()`.
-  bool hashing = false;
   int external = -1; ///< SSA number of refgraph.external
-
-  PyObject *callee = nullptr; ///< see ShadowFrame
 
   //===--- Numbers that the record computes (DataNumbers.cpp)
   /// Instructions (of original code) that gave Python a number of a tensor's

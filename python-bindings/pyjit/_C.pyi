@@ -49,7 +49,7 @@ class AccessPath:
     @property
     def begins_with_item(self) -> bool: ...
 
-# ---- Monitored runs (capture/CaptureTypes.cpp says what each field is) ---------------------------
+# ---- Monitored runs (capture/breaks/CaptureTypes.cpp says what each field is) ---------------------------
 
 class Key(NamedTuple):
     function: FunctionType

@@ -12,7 +12,7 @@
 
 #include "Reference.h"
 
-#include "capture/Continuation.h"
+#include "capture/breaks/Continuation.h"
 
 #include <structmember.h>
 

@@ -8,7 +8,7 @@
 #include "Snapshot.h"
 #include "Watch.h"
 
-#include "capture/AccessPath.h"
+#include "capture/objects/AccessPath.h"
 
 #include "pyjit-c/Programs.h"
 

@@ -2,8 +2,8 @@
 
 #include "Mock.h"
 
+#include "CPython.h"
 #include "Reads.h"
-#include "capture/cpython_3_12.h"
 
 #include <ATen/ops/as_strided.h>
 #include <ATen/ops/detach.h>

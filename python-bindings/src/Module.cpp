@@ -10,10 +10,10 @@
 #include "Reference.h"
 #include "TraceObject.h"
 
-#include "capture/CaptureTypes.h"
-#include "capture/Continuation.h"
+#include "CPython.h"
 #include "capture/Recorder.h"
-#include "capture/cpython_3_12.h"
+#include "capture/breaks/CaptureTypes.h"
+#include "capture/breaks/Continuation.h"
 
 #include "pyjit-c/Compiler.h"
 

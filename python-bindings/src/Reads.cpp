@@ -2,8 +2,8 @@
 
 #include "Reads.h"
 
+#include "CPython.h"
 #include "Constants.h"
-#include "capture/cpython_3_12.h"
 
 #include <structmember.h>
 #include <torch/csrc/Device.h>

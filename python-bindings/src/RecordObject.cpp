@@ -5,7 +5,7 @@
 #include "Cut.h"
 #include "Reference.h"
 
-#include "capture/CaptureTypes.h"
+#include "capture/breaks/CaptureTypes.h"
 
 #include <algorithm>
 #include <cstring>

@@ -62,7 +62,7 @@ RULES = [
     Rule(
         ("python-bindings/src/",),
         r"^(internal/pycore_)",
-        "CPython internals stay in python-bindings/capture/cpython_<version>.*",
+        "CPython internals stay in python-bindings/cpython/<version>",
     ),
     Rule(
         ("include/pyjit-c/",),
@@ -86,6 +86,7 @@ RULES = [
 DIALECTS = ("refgraph", "tssa", "cudagraph")
 DIALECT_INCLUDE = re.compile(r"^dialects/(\w+)/")
 CPYTHON_INTERNAL = re.compile(r"^internal/pycore_")
+CPYTHON_WHERE = "python-bindings/cpython/"
 
 # Text that must not occur in compiler and runtime code: options are pass
 # options or session state, never process-wide.
@@ -144,10 +145,8 @@ def check_line(name: str, line: str) -> list[str]:
         other = DIALECT_INCLUDE.match(target)
         if other and other.group(1) not in (own, "pyjit") and own in DIALECTS:
             problems.append(f"includes {target}: no dialect includes another")
-    if CPYTHON_INTERNAL.match(target) and not Path(name).name.startswith("cpython_"):
-        problems.append(
-            f"includes {target}: CPython internals stay in cpython_<version>.*"
-        )
+    if CPYTHON_INTERNAL.match(target) and not name.startswith(CPYTHON_WHERE):
+        problems.append(f"includes {target}: CPython internals stay in {CPYTHON_WHERE}")
     return problems
 
 

@@ -64,7 +64,7 @@ def test_finds(scan: ModuleType, tmp_path: Path, file: str, line: str) -> None:
         ("runtime/torch/A.cpp", "#include <ATen/ATen.h>"),
         ("python-bindings/src/A.cpp", '#include "pyjit-c/Compiler.h"'),
         (
-            "python-bindings/capture/cpython_312.cpp",
+            "python-bindings/cpython/3_12/CPython.c",
             '#include "internal/pycore_frame.h"',
         ),
         ("lib/Conversion/A.cpp", '#include "dialects/refgraph/IR/RefGraph.h"'),

@@ -1,0 +1,230 @@
+//===- RunResume.cpp - Where a run goes on recording ----------------------===//
+//
+// A frame has come to an exit of a cut: the next session begins there, in the
+// middle of a function, with the frame's operands and live locals as its
+// arguments. The extension's planner says whether that part is recorded
+// already, and which of the arguments the record must not look at.
+//
+//===----------------------------------------------------------------------===//
+
+#include "breaks/CaptureTypes.h"
+#include "breaks/Continuation.h"
+#include "breaks/Run.h"
+#include "objects/ObjectKinds.h"
+#include "tensors/Tensors.h"
+
+#include <algorithm>
+#include <utility>
+
+using namespace pyjit::capture;
+
+/// So many parts of one call are recorded; a loop with a cut in it may go round
+/// for ever.
+static constexpr size_t kMaxSessions = 1000;
+
+/// Lets a part of the frame that is recorded already pass by.
+void Run::skip(PyjitFrame *frame, PyCodeObject *code, int offset) {
+  skipped = {frame, code, offset, {}};
+  PyObject *function = pyjitFrameFunction(frame);
+  skippedShift = originOf(code, function).shift;
+}
+
+/// The next instruction of a frame that is skipped: whether it is where a cut
+/// of an earlier part went on.
+bool Run::leavesSkipped(PyCodeObject *code, int offset) {
+  int last = std::exchange(skipped.offset, offset);
+  auto site = sites.find({originOf(code, nullptr).code, last - skippedShift});
+  if (site == sites.end())
+    return false;
+  for (int exit : site->second)
+    if (exit + skippedShift == offset)
+      return true;
+  return false;
+}
+
+namespace {
+
+/// What a frame hands to the record that begins in its middle.
+struct FrameValues {
+  std::vector<bool> stack; ///< whether an operand is there
+  std::vector<int> slots;  ///< of the locals
+  std::vector<PyObject **> places;
+  std::vector<PyObject *> names; ///< null: an operand
+};
+
+} // namespace
+
+static FrameValues collectValues(CodeInfo &facts, PyjitFrame *frame,
+                                 PyCodeObject *code, int offset) {
+  FrameValues values;
+  PyObject **stack = pyjitFrameStack(frame);
+  for (int i = 0; i < facts.at(offset).depth; ++i) {
+    values.stack.push_back(stack[i] != nullptr);
+    if (stack[i]) {
+      values.places.push_back(&stack[i]);
+      values.names.push_back(nullptr);
+    }
+  }
+  PyObject **locals = pyjitFrameLocals(frame);
+  const std::vector<bool> &live = facts.liveAt(offset);
+  for (int i = 0; i < code->co_nlocalsplus - code->co_nfreevars; ++i) {
+    if (!Session::isCarried(live[i], locals[i]))
+      continue;
+    values.slots.push_back(i);
+    values.places.push_back(&locals[i]);
+    values.names.push_back(PyTuple_GET_ITEM(code->co_localsplusnames, i));
+  }
+  return values;
+}
+
+/// Why no recording can begin in this frame, or empty.
+std::string Run::whyNoStart(PyjitFrame *frame) {
+  PyObject *handledNow = PyErr_GetHandledException();
+  Py_XDECREF(handledNow);
+  if (handledNow != handled)
+    return "a cut while an exception is being handled";
+  std::string state = TensorRecorder::unsupportedState();
+  if (!state.empty())
+    return state;
+  PyObject *function = pyjitFrameFunction(frame);
+  if (!function || !PyFunction_Check(function) || ++count > kMaxSessions)
+    return "so many cuts in one call";
+  return "";
+}
+
+/// An iterator of a range that has one place among what the frame hands over.
+static bool isOwnRange(const std::vector<PyObject **> &places, size_t i) {
+  return Py_IS_TYPE(*places[i], &PyRangeIter_Type) &&
+         std::count_if(places.begin(), places.end(), [&](PyObject **place) {
+           return *place == *places[i];
+         }) == 1;
+}
+
+/// Asks the planner about the part that begins with these values; see
+/// `CaptureRequest`.
+PyObject *Run::askPlanner(Session &next, const std::vector<PyObject **> &places,
+                          size_t depth) {
+  std::string kinds;
+  PyObject *values = PyTuple_New(places.size());
+  for (size_t i = 0; i < places.size(); ++i) {
+    PyObject *object = *places[i];
+    PyTuple_SET_ITEM(values, i, Py_NewRef(object));
+    bool result = i + 1 == depth; // of the instruction cut at
+    // No record can look at a nested or a sparse tensor.
+    bool foreign = next.isTensor(object) && !TensorRecorder::hasStrides(object);
+    using Kind = ArgumentKind;
+    kinds +=
+        char(opaque.count(object) || foreign ? Kind::Opaque
+             : followed.count(object)        ? Kind::Lifted
+             : isValue(object)          ? (result ? Kind::Result : Kind::Value)
+             : isOwnRange(places, i)    ? Kind::Range
+             : isNativeIterator(object) ? Kind::Iterator
+             : !next.isTensor(object) && next.shouldPin(object) ? Kind::Pinned
+                                                                : Kind::Object);
+  }
+  PyObject *bytes =
+      PyBytes_FromStringAndSize(kinds.data(), Py_ssize_t(kinds.size()));
+  return PyObject_CallFunction(planner, "ONN", key, bytes, values);
+}
+
+/// What the part before followed is followed on: sizes, and numbers in tuples
+/// (those that stand alone are the planner's).
+std::vector<PyObject *> Run::follow(Session &next,
+                                    const std::vector<PyObject **> &places,
+                                    const std::set<int> &unseen) {
+  std::vector<PyObject *> tuples;
+  if (followsSizes)
+    next.scalars.followSizes();
+  for (size_t i = 0; i < places.size(); ++i) {
+    PyObject *object = *places[i];
+    if (unseen.count(int(i)) || !PyTuple_Check(object))
+      continue;
+    tuples.push_back(object);
+    for (Py_ssize_t j = 0; j < PyTuple_GET_SIZE(object); ++j)
+      if (followed.count(PyTuple_GET_ITEM(object, j))) {
+        next.scalars.lift(AccessPath::argument(int(i)).then(
+            AccessPath::Step::Item, int64_t(j)));
+        next.scalars.own(PyTuple_GET_ITEM(object, j));
+      }
+  }
+  return tuples;
+}
+
+/// A tuple that is handed to native code has been looked into by then.
+void Run::readFollowed(Session &next, const std::vector<PyObject *> &objects) {
+  for (PyObject *object : objects) {
+    Node *node = next.find(object);
+    if (!node || !node->external || node->pinned)
+      continue;
+    for (Py_ssize_t j = 0; j < PyTuple_GET_SIZE(object); ++j)
+      if (followed.count(PyTuple_GET_ITEM(object, j)))
+        next.readIndex(node, Select::Item, j, PyTuple_GET_ITEM(object, j));
+  }
+}
+
+/// Records from here on, in front of the instruction at `offset`.
+void Run::start(PyjitFrame *frame, PyCodeObject *code, int offset) {
+  auto stop = [&](const std::string &why) {
+    stopped = true;
+    if (reason.empty())
+      reason = why;
+  };
+  std::string why = whyNoStart(frame);
+  if (!why.empty())
+    return stop(why);
+  auto next = std::make_unique<Session>(
+      request.context, request.name + "_resume" + std::to_string(count), false);
+  CodeInfo &facts = next->info(code);
+  const Instruction &in = facts.at(offset);
+  if (!in.start || in.depth < 0)
+    return stop("bytecode of unknown stack height");
+  FrameValues values = collectValues(facts, frame, code, offset);
+  Origin origin = originOf(code, pyjitFrameFunction(frame));
+  Py_XSETREF(key, makeKey(origin.function, origin.code, offset - origin.shift,
+                          values.stack, values.slots));
+
+  Plan plan;
+  if (isInLoop(*next, code, offset)) {
+    plan.action = PlanAction::Recorded;
+  } else {
+    PyObject *answer = askPlanner(*next, values.places, in.depth);
+    bool planned = answer && toPlan(answer, plan);
+    Py_XDECREF(answer);
+    if (!planned) {
+      PyObject *error = PyErr_GetRaisedException();
+      PyObject *text = error ? PyObject_Repr(error) : nullptr;
+      stop("pyjit could not plan what follows a cut: " +
+           std::string(text ? PyUnicode_AsUTF8(text) : "no reason given"));
+      Py_XDECREF(text);
+      Py_XDECREF(error);
+      return;
+    }
+  }
+  switch (plan.action) {
+  case PlanAction::Record:
+    break;
+  case PlanAction::Recorded:
+    return skip(frame, code, offset);
+  case PlanAction::Stop:
+    return stop("so many continuations");
+  }
+  for (const AccessPath &path : plan.lifted)
+    next->scalars.lift(path);
+  if (plan.followSizes)
+    next->scalars.followSizes();
+  std::vector<PyObject *> tuples = follow(*next, values.places, plan.unseen);
+
+  session = std::move(next);
+  cutAt(*session);
+  session->argumentCount = Py_ssize_t(values.places.size());
+  if (plan.expectsLoop)
+    expectLoop(*session, frame, code, offset);
+  Session::current = session.get();
+  session->beginAt(frame, code, offset, origin.function, values.places,
+                   values.names, plan.unseen);
+  session->tensors->start();
+  readFollowed(*session, tuples);
+  if (!session->ended())
+    session->onInstruction(code, offset);
+  after();
+}

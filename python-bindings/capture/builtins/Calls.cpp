@@ -1,0 +1,543 @@
+//===- Calls.cpp - What calling an object means, by its type --------------===//
+
+#include "builtins/Natives.h"
+#include "objects/Bases.h"
+#include "tensors/Tensors.h"
+
+#include <cstring>
+#include <optional>
+
+using namespace pyjit::capture;
+
+PyObject *Call::keyword(const char *name) const {
+  if (!kwnames)
+    return nullptr;
+  for (Py_ssize_t i = 0; i < PyTuple_GET_SIZE(kwnames); ++i)
+    if (!PyUnicode_CompareWithASCIIString(PyTuple_GET_ITEM(kwnames, i), name))
+      return args[positional() + i];
+  return nullptr;
+}
+
+static std::string functionName(PyObject *callable) {
+  PyObject *name = PyObject_GetAttrString(callable, "__qualname__");
+  if (!name) {
+    PyErr_Clear();
+    name = PyObject_GetAttrString(callable, "__name__");
+  }
+  if (!name || !PyUnicode_Check(name)) {
+    PyErr_Clear();
+    Py_XDECREF(name);
+    return typeName(callable);
+  }
+  std::string text = PyUnicode_AsUTF8(name);
+  Py_DECREF(name);
+  PyObject *module = PyObject_GetAttrString(callable, "__module__");
+  if (module && PyUnicode_Check(module))
+    text = std::string(PyUnicode_AsUTF8(module)) + "." + text;
+  PyErr_Clear();
+  Py_XDECREF(module);
+  return text;
+}
+
+void Session::callsBack(PyObject *function, unsigned uses) {
+  if (!uses)
+    return;
+  keep(function);
+  callbacks[function] |= uses;
+}
+
+unsigned Session::callbackOf(PyjitFrame *frame) {
+  if (callbacks.empty())
+    return 0;
+  auto found = callbacks.find(pyjitFrameFunction(frame));
+  return found == callbacks.end() ? 0 : found->second;
+}
+
+void Session::returns(PyObject *result) {
+  ShadowFrame &frame = frames.back();
+  if (frame.direct || !frame.frame)
+    return;
+  unsigned uses = callbackOf(frame.frame);
+  if (uses & Truth)
+    truth(result);
+  if (uses & Compared)
+    readDeep(result);
+}
+
+Post Session::unknownNative(const Call &call) {
+  end("native function " + functionName(call.callable));
+  return Post::Fresh;
+}
+
+/// A partial object's parts, read-only C members.
+bool pyjit::capture::partialParts(Session &s, PyObject *partial, Call &out,
+                                  const Call &call) {
+  PyObject *parts[3];
+  const char *names[] = {"func", "args", "keywords"};
+  Node *node = s.require(partial);
+  if (!node)
+    return false;
+  for (int i = 0; i < 3; ++i) {
+    parts[i] = PyObject_GetAttrString(partial, names[i]);
+    if (!parts[i]) {
+      PyErr_Clear();
+      return false;
+    }
+    s.keep(parts[i]);
+    Py_DECREF(parts[i]);
+    if (node->external) {
+      PyObject *name = PyUnicode_InternFromString(names[i]);
+      s.read(node, Select::Field, name, parts[i]);
+    } else if (!s.known(parts[i])) {
+      s.born(parts[i]);
+    }
+  }
+  out.callable = parts[0];
+  s.readAll(parts[1]);
+  for (Py_ssize_t i = 0; i < PyTuple_GET_SIZE(parts[1]); ++i)
+    out.args.push_back(PyTuple_GET_ITEM(parts[1], i));
+  out.args.insert(out.args.end(), call.args.begin(),
+                  call.args.begin() + call.positional());
+  s.readAll(parts[2]);
+  PyObject *merged = PyDict_Copy(parts[2]);
+  for (size_t i = call.positional(); i < call.args.size(); ++i)
+    PyDict_SetItem(merged,
+                   PyTuple_GET_ITEM(call.kwnames, i - call.positional()),
+                   call.args[i]);
+  PyObject *kwnames = PyTuple_New(PyDict_GET_SIZE(merged));
+  PyObject *key, *value;
+  Py_ssize_t position = 0, i = 0;
+  while (PyDict_Next(merged, &position, &key, &value)) {
+    PyTuple_SET_ITEM(kwnames, i++, Py_NewRef(key));
+    out.args.push_back(value);
+  }
+  out.kwnames = i ? kwnames : nullptr;
+  s.keep(merged);
+  s.keep(kwnames);
+  Py_DECREF(merged);
+  Py_DECREF(kwnames);
+  return true;
+}
+
+/// What pybind11 binds its functions to.
+static bool isFunctionRecord(PyObject *object) {
+  return std::strstr(Py_TYPE(object)->tp_name,
+                     "pybind11_detail_function_record") != nullptr;
+}
+
+/// Classes whose instances C code makes of nothing but their arguments.
+static bool isPlainNew(PyObject *newMethod) {
+  if (!PyCFunction_Check(newMethod))
+    return false;
+  PyObject *self = PyCFunction_GET_SELF(newMethod);
+  if (!self || !PyType_Check(self))
+    return false;
+  auto *type = reinterpret_cast<PyTypeObject *>(self);
+  return type == &PyBaseObject_Type || type == &PyDict_Type ||
+         type == &PyList_Type || type == &PyTuple_Type || type == &PySet_Type ||
+         type == &PyODict_Type ||
+         PyType_IsSubtype(
+             type, reinterpret_cast<PyTypeObject *>(PyExc_BaseException));
+}
+
+/// Functions of Python's whose inside is of no use to a record: what they do
+/// is copying objects that it cannot make, or changing generators' states. One
+/// cut around the call is better than a dozen in it.
+static bool isCutAround(PyObject *f) {
+  static const std::set<PyObject *> functions = [] {
+    std::set<PyObject *> found;
+    for (const char *path : {"copy:deepcopy", "torch:manual_seed", "torch:seed",
+                             "random:Random.choice", "random:Random.choices",
+                             "random:Random.sample", "random:Random.shuffle",
+                             "random:Random.randint", "random:Random.randrange",
+                             "random:Random.uniform", "random:Random.gauss",
+                             "random:Random.normalvariate", "json:dumps",
+                             "json:loads", "traceback:format_exc",
+                             "traceback:format_stack", "traceback:print_exc"})
+      if (PyObject *function = findObject(path))
+        found.insert(function);
+    return found;
+  }();
+  return functions.count(f);
+}
+
+static Post callFunction(Session &s, Node *node, PyObject *f) {
+  s.function(node);
+  if (isCutAround(f))
+    s.end("a call of " +
+          std::string(PyUnicode_AsUTF8(
+              reinterpret_cast<PyFunctionObject *>(f)->func_qualname)));
+  auto *code = reinterpret_cast<PyCodeObject *>(
+      reinterpret_cast<PyFunctionObject *>(f)->func_code);
+  if (code->co_flags & (CO_COROUTINE | CO_ASYNC_GENERATOR))
+    s.end("a coroutine");
+  if (!(code->co_flags & CO_GENERATOR))
+    s.now.callee = f;
+  return code->co_flags & CO_GENERATOR ? Post::Fresh : Post::Known;
+}
+
+static Post callMethod(Session &s, Node *node, const Call &call, int depth) {
+  PyObject *f = call.callable, *self = PyMethod_GET_SELF(f);
+  Call inner;
+  inner.callable = PyMethod_GET_FUNCTION(f);
+  if (node->external) {
+    s.read(node, Select::Field, PyUnicode_InternFromString("__func__"),
+           inner.callable);
+    s.read(node, Select::Field, PyUnicode_InternFromString("__self__"), self);
+  }
+  inner.args.push_back(self);
+  inner.args.insert(inner.args.end(), call.args.begin(), call.args.end());
+  inner.kwnames = call.kwnames;
+  return s.call(inner, depth + 1);
+}
+
+/// `T.__new__` of a builtin type.
+static Post callNew(Session &s, const Call &call) {
+  if (!isPlainNew(call.callable))
+    return s.unknownNative(call);
+  s.now.callsNative = true;
+  s.scalars.wrapper("__new__", call);
+  if (PyCFunction_GET_SELF(call.callable) ==
+      reinterpret_cast<PyObject *>(&PyTuple_Type))
+    for (size_t i = 1; i < call.args.size(); ++i)
+      s.iterate(call.args[i]);
+  return Post::Fresh;
+}
+
+/// A function or method that C code defines.
+static Post callNative(Session &s, Node *node, PyMethodDef *def,
+                       const Call &call) {
+  PyObject *f = call.callable;
+  // All `__new__` methods share one definition.
+  if (!std::strcmp(def->ml_name, "__new__"))
+    return callNew(s, call);
+  NativeHandler handler = NativeTable::get().find(def);
+  if (!handler && isTorchOperator(f)) {
+    for (PyObject *arg : call.args)
+      s.scalars.pinDeep(arg);
+    return s.torchCall(call);
+  }
+  if (!handler)
+    return s.unknownNative(call);
+  s.now.callsNative = true;
+  // Bound: handlers see `self` as the first argument.
+  PyObject *self = PyCFunction_Check(f) ? PyCFunction_GET_SELF(f) : nullptr;
+  if (!self || PyModule_Check(self) || PyType_Check(self) ||
+      PyCapsule_CheckExact(self) || isFunctionRecord(self) ||
+      (def->ml_flags & METH_STATIC)) {
+    s.scalars.native(call, def->ml_name);
+    return handler(s, call);
+  }
+  if (node->external && !s.find(self) && !isValue(self)) {
+    if (Session::isTensor(self))
+      return s.unknownNative(call);
+    s.pin(self);
+  }
+  Call inner = call;
+  inner.args.insert(inner.args.begin(), self);
+  s.scalars.native(inner, def->ml_name);
+  return handler(s, inner);
+}
+
+/// `x.__add__` of a builtin type, bound to `x`.
+static Post callMethodWrapper(Session &s, Node *node, const Call &call) {
+  PyObject *f = call.callable;
+  Call inner = call;
+  PyObject *self = PyObject_GetAttrString(f, "__self__");
+  if (node->external && !s.find(self) && !isValue(self))
+    s.pin(self);
+  inner.args.insert(inner.args.begin(), self);
+  s.keep(self);
+  Py_DECREF(self);
+  return s.callWrapper(pyjitWrapperName(f), f, inner);
+}
+
+/// Calls of what pyjit itself has compiled are followed.
+static Post callCompiled(Session &s, const Call &call, int depth) {
+  Call inner = call;
+  inner.callable = PyObject_GetAttrString(call.callable, "target");
+  if (!inner.callable) {
+    PyErr_Clear();
+    return s.unknownNative(call);
+  }
+  s.keep(inner.callable);
+  Py_DECREF(inner.callable);
+  if (!s.find(inner.callable))
+    s.pin(inner.callable);
+  return s.call(inner, depth + 1);
+}
+
+Post Session::call(const Call &call, int depth) {
+  PyObject *f = call.callable;
+  if (dead)
+    return Post::Known;
+  if (depth > 20) {
+    end("a chain of callables");
+    return Post::Known;
+  }
+  Node *node = require(f);
+  if (!node)
+    return Post::Known;
+  // A function of Python's is followed: what its frame does with a value that
+  // is passed on unseen shows there.
+  bool followed = PyFunction_Check(f) || PyMethod_Check(f);
+  for (PyObject *arg : call.args)
+    if (!isValue(arg) && !(followed && unseen.count(arg)) && !require(arg))
+      return Post::Known;
+
+  if (PyFunction_Check(f) && isModuleMark(f)) {
+    function(node);
+    return callModuleMark(*this, call);
+  }
+  if (PyFunction_Check(f))
+    return callFunction(*this, node, f);
+  if (PyMethod_Check(f))
+    return callMethod(*this, node, call, depth);
+  if (PyMethodDef *def = pyjitMethodDef(f))
+    return callNative(*this, node, def, call);
+  if (isGetter(f))
+    return callGetter(*this, call);
+  if (isNumpyFunction(f))
+    return callNumpy(*this, call);
+  if (PyWeakref_CheckRefExact(f))
+    return callWeakReference(*this, call);
+  if (pyjitCache(f))
+    return callCached(*this, call);
+  if (isScriptFunction(f)) {
+    // It computes with sizes by itself.
+    for (PyObject *arg : call.args)
+      scalars.layoutDeep(arg);
+    return callScript(*this, call);
+  }
+  PyTypeObject *type = Py_TYPE(f);
+  if (type == &PyWrapperDescr_Type)
+    return callWrapper(pyjitWrapperName(f), f, call);
+  if (pyjitIsMethodWrapper(f))
+    return callMethodWrapper(*this, node, call);
+  if (PyType_Check(f))
+    return callType(reinterpret_cast<PyTypeObject *>(f), call);
+  if (!std::strcmp(type->tp_name, "functools.partial")) {
+    Call inner;
+    if (partialParts(*this, f, inner, call))
+      return this->call(inner, depth + 1);
+    end("an unusual functools.partial");
+    return Post::Known;
+  }
+  if (!std::strcmp(type->tp_name, "pyjit._C.CompiledFunction"))
+    return callCompiled(*this, call, depth);
+  PyObject *method = special(f, "__call__");
+  if (!method || Py_TYPE(method) == &PyWrapperDescr_Type)
+    return unknownNative(call);
+  Call inner = call;
+  inner.callable = method;
+  inner.args.insert(inner.args.begin(), f);
+  return this->call(inner, depth + 1);
+}
+
+Post Session::callType(PyTypeObject *type, const Call &call) {
+  if (NativeHandler handler = NativeTable::get().find(type)) {
+    now.callsNative = true;
+    scalars.nativeType(type, call);
+    return handler(*this, call);
+  }
+  if (isNumpyNumberType(type))
+    return callNumpy(*this, call);
+  auto *object = reinterpret_cast<PyObject *>(type);
+  PyObject *metaCall = special(object, "__call__");
+  if (metaCall && PyFunction_Check(metaCall))
+    return Post::Known;
+  if (!metaCall || Py_TYPE(metaCall) != &PyWrapperDescr_Type)
+    return unknownNative(call);
+  return callTypeDirectly(type, call);
+}
+
+/// What `type.__call__` does: `__new__`, then `__init__`.
+Post Session::callTypeDirectly(PyTypeObject *type, const Call &call) {
+  auto *object = reinterpret_cast<PyObject *>(type);
+  PyObject *newMethod = typeLookup(type, "__new__");
+  PyObject *init = typeLookup(type, "__init__");
+  // It dies when the last reference goes, and the recorder's are more.
+  if (typeLookup(type, "__del__"))
+    endWhole("an object with __del__");
+  // `except` goes by them.
+  if (PyExceptionClass_Check(object))
+    readBases(*this, type);
+  if (newMethod)
+    if (PyObject *inner = pyjitInnerCallable(newMethod)) {
+      if (!find(inner))
+        pin(inner);
+      newMethod = inner;
+    }
+  bool pythonNew = newMethod && PyFunction_Check(newMethod);
+  if (!pythonNew && (!newMethod || !isPlainNew(newMethod)))
+    return unknownNative(call);
+  bool pythonInit = init && PyFunction_Check(init);
+  if (!pythonInit) {
+    if (!init || Py_TYPE(init) != &PyWrapperDescr_Type)
+      return unknownNative(call);
+    if (pyjitDescrType(init) != &PyBaseObject_Type) {
+      if (!PyExceptionClass_Check(object))
+        for (PyObject *arg : call.args)
+          iterate(arg);
+    }
+  }
+  if (!pythonInit ||
+      (newMethod && !pythonNew && PyType_IsSubtype(type, &PyTuple_Type)))
+    scalars.nativeType(type, call);
+  if (PyType_IsSubtype(type, &PyTuple_Type) && !pythonNew)
+    for (PyObject *arg : call.args)
+      iterate(arg);
+  now.instantiating = type;
+  return pythonNew ? Post::Known : Post::Fresh;
+}
+
+namespace {
+
+/// A slot of a builtin type as a method: `dict.__setitem__(self, ...)`.
+struct SlotCall {
+  Session &s;
+  const std::string slot;
+  PyObject *wrapper, *self;
+  PyTypeObject *owner;
+  const Call &call;
+
+  bool is(const char *name, size_t arguments) const {
+    return slot == name && call.args.size() == arguments;
+  }
+  bool isDict() const {
+    return owner == &PyDict_Type || owner == &PyODict_Type;
+  }
+
+  /// Not dict's, called on an OrderedDict.
+  bool isOwnMethod() const {
+    return PyDict_Check(self) &&
+           (owner == &PyODict_Type) == bool(PyODict_Check(self));
+  }
+
+  std::optional<Post> init() const;
+  std::optional<Post> attribute() const;
+  std::optional<Post> container() const;
+  std::optional<Post> invocation() const;
+};
+
+} // namespace
+
+std::optional<Post> SlotCall::init() const {
+  if (slot != "__init__")
+    return std::nullopt;
+  if (owner == &PyBaseObject_Type)
+    return Post::Known;
+  bool plain = owner == &PyDict_Type || owner == &PyList_Type ||
+               owner == &PySet_Type || owner == &PyODict_Type;
+  if (plain && !s.isExternal(self)) {
+    for (size_t i = 1; i < call.positional(); ++i)
+      s.iterate(call.args[i]);
+    return Post::Known;
+  }
+  if (PyExceptionInstance_Check(self))
+    return Post::Known;
+  return s.unknownNative(call);
+}
+
+std::optional<Post> SlotCall::attribute() const {
+  if (call.args.size() < 2 || !PyUnicode_Check(call.args[1]))
+    return std::nullopt;
+  PyObject *name = call.args[1];
+  if (is("__getattribute__", 2) &&
+      pyjitWrappedSlot(wrapper) ==
+          reinterpret_cast<void *>(PyObject_GenericGetAttr)) {
+    Session::Found found = s.genericAttr(self, name);
+    return found.kind == Session::Found::Fresh ? Post::Fresh : Post::Known;
+  }
+  if (is("__setattr__", 3) &&
+      pyjitWrappedSlot(wrapper) ==
+          reinterpret_cast<void *>(PyObject_GenericSetAttr)) {
+    s.genericStore(self, name, call.args[2]);
+    return Post::Known;
+  }
+  if (is("__delattr__", 2) && owner == &PyBaseObject_Type) {
+    s.genericStore(self, name, nullptr);
+    return Post::Known;
+  }
+  return std::nullopt;
+}
+
+std::optional<Post> SlotCall::container() const {
+  if (isDict() && is("__setitem__", 3)) {
+    if (s.isExternal(self) && !isOwnMethod())
+      s.end("a change of a " + typeName(self) + " from before the call");
+    else
+      s.writeItem(self, call.args[1], call.args[2]);
+    return Post::Known;
+  }
+  if (isDict() && is("__delitem__", 2) &&
+      (!s.isExternal(self) || isOwnMethod())) {
+    s.writeItem(self, call.args[1], nullptr);
+    return Post::Known;
+  }
+  if (isDict() && is("__contains__", 2)) {
+    s.dictItem(self, call.args[1]);
+    return Post::Known;
+  }
+  bool sequence = owner == &PyTuple_Type || owner == &PyList_Type;
+  if (sequence && is("__getitem__", 2)) {
+    s.readAll(self);
+    return Post::Fresh;
+  }
+  if (is("__len__", 1) &&
+      !PyType_HasFeature(Py_TYPE(self), Py_TPFLAGS_HEAPTYPE)) {
+    s.lengthOf(self);
+    return Post::Known;
+  }
+  if (is("__len__", 1) && PyDict_Check(self)) {
+    if (Node *node = s.require(self))
+      s.length(node, PyDict_GET_SIZE(self));
+    return Post::Known;
+  }
+  if (is("__iter__", 1) && (isDict() || sequence)) {
+    s.readAll(self);
+    return Post::Fresh;
+  }
+  return std::nullopt;
+}
+
+std::optional<Post> SlotCall::invocation() const {
+  if (slot == "__get__" && PyFunction_Check(self))
+    return Post::Fresh;
+  if (slot != "__call__")
+    return std::nullopt;
+  Call inner;
+  inner.callable = self;
+  inner.args.assign(call.args.begin() + 1, call.args.end());
+  inner.kwnames = call.kwnames;
+  if (owner == &PyType_Type && PyType_Check(self))
+    return s.callTypeDirectly(reinterpret_cast<PyTypeObject *>(self), inner);
+  if (PyFunction_Check(self) || PyMethod_Check(self))
+    return s.call(inner);
+  return std::nullopt;
+}
+
+Post Session::callWrapper(const char *name, PyObject *wrapper,
+                          const Call &call) {
+  PyObject *self = call.arg(0);
+  PyTypeObject *owner = pyjitDescrType(pyjitIsMethodWrapper(wrapper)
+                                           ? pyjitMethodWrapperDescr(wrapper)
+                                           : wrapper);
+  if (!self)
+    return unknownNative(call);
+  scalars.wrapper(name, call);
+  SlotCall slot{*this, name, wrapper, self, owner, call};
+  for (auto step : {&SlotCall::init, &SlotCall::attribute, &SlotCall::container,
+                    &SlotCall::invocation})
+    if (std::optional<Post> post = (slot.*step)())
+      return *post;
+  bool compares =
+      slot.slot == "__eq__" || slot.slot == "__ne__" || slot.slot == "__hash__";
+  if (compares && !isTensor(self)) {
+    for (PyObject *arg : call.args)
+      readDeep(arg);
+    return Post::Fresh;
+  }
+  end("native slot " + std::string(owner->tp_name) + "." + name);
+  return Post::Fresh;
+}

@@ -1,0 +1,213 @@
+//===- NativeContainers.cpp - Methods of builtin containers ---------------===//
+
+#include "builtins/Natives.h"
+#include "objects/ObjectKinds.h"
+#include "tensors/Tensors.h"
+
+using namespace pyjit::capture;
+
+namespace {
+
+Post dictGet(Session &s, const Call &c) {
+  if (c.args.size() >= 2 && PyDict_Check(c.args[0]))
+    s.dictItem(c.args[0], c.args[1]);
+  return Post::Known;
+}
+
+Post dictSetDefault(Session &s, const Call &c) {
+  if (c.args.size() < 2)
+    return Post::Known;
+  s.dictItem(c.args[0], c.args[1]);
+  if (PyDict_Contains(c.args[0], c.args[1]) == 0)
+    s.writeItem(c.args[0], c.args[1], c.arg(2) ? c.args[2] : Py_None);
+  return Post::Known;
+}
+
+Post dictPop(Session &s, const Call &c) {
+  if (c.args.size() < 2)
+    return Post::Known;
+  s.dictItem(c.args[0], c.args[1]);
+  if (PyDict_Contains(c.args[0], c.args[1]) == 1)
+    s.writeItem(c.args[0], c.args[1], nullptr);
+  return Post::Known;
+}
+
+/// Views and copies: what they show is read now.
+Post dictView(Session &s, const Call &c) {
+  s.readAll(c.args[0]);
+  return Post::Fresh;
+}
+
+Post dictKeys(Session &s, const Call &c) {
+  Node *node = s.require(c.args[0]);
+  if (node && node->external && PyDict_Check(c.args[0])) {
+    PyObject *list = keysInOrder(c.args[0]);
+    s.keys(node, list);
+    s.keep(list);
+    Py_DECREF(list);
+  }
+  return Post::Fresh;
+}
+
+Post dictUpdate(Session &s, const Call &c) {
+  if (s.isExternal(c.args[0]))
+    s.own(c.args[0]);
+  for (size_t i = 1; i < c.positional(); ++i) {
+    PyObject *arg = c.args[i];
+    s.iterate(arg);
+    if (PyList_Check(arg) || PyTuple_Check(arg))
+      for (Py_ssize_t j = 0; j < PySequence_Fast_GET_SIZE(arg); ++j)
+        s.iterate(PySequence_Fast_GET_ITEM(arg, j));
+    else if (!PyDict_Check(arg) && !PyGen_CheckExact(arg))
+      s.end("dict.update with a " + typeName(arg));
+  }
+  return Post::Known;
+}
+
+Post mutate(Session &s, const Call &c) {
+  if (s.isExternal(c.args[0]))
+    s.own(c.args[0]);
+  return Post::Known;
+}
+
+Post listAppend(Session &s, const Call &c) {
+  if (c.args.size() == 2 && PyList_CheckExact(c.args[0]) &&
+      s.append(c.args[0], c.args[1]))
+    return Post::Known;
+  return mutate(s, c);
+}
+
+Post mutateFresh(Session &s, const Call &c) {
+  mutate(s, c);
+  return Post::Fresh;
+}
+
+Post mutateFrom(Session &s, const Call &c) {
+  mutate(s, c);
+  for (size_t i = 1; i < c.args.size(); ++i)
+    s.iterate(c.args[i]);
+  return Post::Known;
+}
+
+Post mutateHashing(Session &s, const Call &c) {
+  mutate(s, c);
+  for (size_t i = 1; i < c.args.size(); ++i)
+    s.readDeep(c.args[i]);
+  return Post::Known;
+}
+
+/// `discard` and `add` change nothing where there is nothing to do.
+Post setDiscard(Session &s, const Call &c) {
+  if (c.args.size() != 2)
+    return Post::Known;
+  s.readDeep(c.args[1]);
+  s.setItem(c.args[0], c.args[1]);
+  return PySet_Contains(c.args[0], c.args[1]) == 1 ? mutate(s, c) : Post::Known;
+}
+
+Post setAdd(Session &s, const Call &c) {
+  if (c.args.size() != 2)
+    return Post::Known;
+  s.hashInto(c.args[0], c.args[1]);
+  s.setItem(c.args[0], c.args[1]);
+  if (s.isTensor(c.args[1])) // into a set that the call made
+    return Post::Known;
+  return PySet_Contains(c.args[0], c.args[1]) == 0 ? mutate(s, c) : Post::Known;
+}
+
+Post searching(Session &s, const Call &c) {
+  for (PyObject *arg : c.args)
+    s.readDeep(arg);
+  return Post::Known;
+}
+
+Post setContains(Session &s, const Call &c) {
+  if (c.args.size() == 2)
+    s.contains(c.args[0], c.args[1]);
+  return Post::Known;
+}
+
+/// Methods of immutable builtin types: functions of their arguments' contents.
+Post pureMethod(Session &s, const Call &c) {
+  for (PyObject *arg : c.args) {
+    if (isValue(arg))
+      continue;
+    if (PyGen_CheckExact(arg)) // str.join(generator)
+      s.iterate(arg);
+    else
+      s.readDeep(arg);
+  }
+  return Post::Fresh;
+}
+
+/// A generator's or iterator's own methods.
+Post generatorMethod(Session &s, const Call &c) {
+  if (s.isExternal(c.args[0]))
+    s.end("a generator from before the call");
+  return Post::Known;
+}
+
+Post proxyGet(Session &s, const Call &c) {
+  // Views made by the call are over things read when they were made.
+  if (s.isExternal(c.args[0]))
+    s.end("a mappingproxy from before the call");
+  return Post::Known;
+}
+
+Post proxyView(Session &s, const Call &c) {
+  proxyGet(s, c);
+  return Post::Fresh;
+}
+
+} // namespace
+
+void pyjit::capture::addContainerMethods(NativeTable &t) {
+  for (const char *type : {"builtins:dict.", "collections:OrderedDict."}) {
+    auto add = [&](const char *name, NativeHandler handler) {
+      t.add((std::string(type) + name).c_str(), handler);
+    };
+    add("get", dictGet);
+    add("__getitem__", dictGet);
+    add("__contains__", dictGet);
+    add("pop", dictPop);
+    add("setdefault", dictSetDefault);
+    add("items", dictView);
+    add("values", dictView);
+    add("copy", dictView);
+    add("keys", dictKeys);
+    add("update", dictUpdate);
+    add("clear", mutate);
+    add("popitem", mutateFresh);
+  }
+  t.add("collections:OrderedDict.move_to_end", mutateHashing);
+  t.add("builtins:dict.fromkeys", nativeShallow);
+  for (const char *name : {"insert", "pop", "reverse", "clear"})
+    t.add(("builtins:list." + std::string(name)).c_str(), mutate);
+  t.add("builtins:list.append", listAppend);
+  t.add("builtins:list.extend", mutateFrom);
+  t.add("builtins:list.remove", mutateHashing);
+  t.add("builtins:list.index", searching);
+  t.add("builtins:list.count", searching);
+  t.add("builtins:list.copy", dictView);
+  t.add("builtins:list.__getitem__", searching);
+  t.add("builtins:set.add", setAdd);
+  t.add("builtins:set.discard", setDiscard);
+  t.add("builtins:set.remove", mutateHashing);
+  t.add("builtins:set.update", mutateFrom);
+  t.add("builtins:set.clear", mutate);
+  t.add("builtins:set.__contains__", setContains);
+  t.add("builtins:frozenset.__contains__", setContains);
+  t.addMethods(&PySet_Type, nativeShallow);
+  t.addMethods(&PyFrozenSet_Type, nativeShallow);
+  for (PyTypeObject *type :
+       {&PyUnicode_Type, &PyBytes_Type, &PyLong_Type, &PyFloat_Type,
+        &PyComplex_Type, &PyTuple_Type, &PyRange_Type, &PySlice_Type})
+    t.addMethods(type, pureMethod);
+  t.addMethods(&PyGen_Type, generatorMethod);
+  t.add("types:MappingProxyType.get", proxyGet);
+  t.add("types:MappingProxyType.items", proxyView);
+  t.add("types:MappingProxyType.values", proxyView);
+  t.add("types:MappingProxyType.keys", proxyView);
+  t.addMethods(reinterpret_cast<PyTypeObject *>(PyExc_BaseException),
+               nativeNothing);
+}

@@ -1,0 +1,611 @@
+//===- Natives.cpp - Builtins that the recorder models --------------------===//
+
+#include "builtins/Natives.h"
+#include "objects/Bases.h"
+#include "tensors/Tensors.h"
+
+#include <algorithm>
+#include <cstring>
+
+using namespace pyjit::capture;
+
+//===----------------------------------------------------------------------===//
+// The table
+//===----------------------------------------------------------------------===//
+
+void NativeTable::add(PyObject *callable, NativeHandler handler) {
+  if (PyInstanceMethod_Check(callable)) // of a class of pybind11's
+    callable = PyInstanceMethod_GET_FUNCTION(callable);
+  if (PyMethodDef *def = pyjitMethodDef(callable))
+    functions[def] = handler;
+  else if (PyType_Check(callable))
+    types[reinterpret_cast<PyTypeObject *>(callable)] = handler;
+}
+
+PyObject *pyjit::capture::findObject(const char *path) {
+  const char *colon = std::strchr(path, ':');
+  std::string module(path, colon - path);
+  PyObject *object = PyImport_ImportModule(module.c_str());
+  std::string rest = colon + 1;
+  while (object && !rest.empty()) {
+    size_t dot = rest.find('.');
+    std::string head = rest.substr(0, dot);
+    rest = dot == std::string::npos ? "" : rest.substr(dot + 1);
+    PyObject *next = PyObject_GetAttrString(object, head.c_str());
+    Py_DECREF(object);
+    object = next;
+  }
+  PyErr_Clear();
+  return object;
+}
+
+void NativeTable::add(const char *path, NativeHandler handler) {
+  PyObject *object = findObject(path);
+  if (object)
+    add(object, handler);
+  Py_XDECREF(object);
+  PyErr_Clear();
+}
+
+void NativeTable::addMethods(PyTypeObject *type, NativeHandler handler) {
+  PyObject *dict = PyType_GetDict(type);
+  PyObject *key, *value;
+  Py_ssize_t position = 0;
+  while (PyDict_Next(dict, &position, &key, &value))
+    if (PyMethodDef *def = pyjitMethodDef(value))
+      functions.insert({def, handler});
+  Py_DECREF(dict);
+}
+
+const NativeTable &NativeTable::get() {
+  static const NativeTable *table = [] {
+    PyObject *error = PyErr_GetRaisedException();
+    auto *t = new NativeTable;
+    addBuiltins(*t);
+    addContainerMethods(*t);
+    addTorch(*t);
+    addLibrary(*t);
+    addOrder(*t);
+    addIterators(*t);
+    addPlain(*t);
+    addWarnings(*t);
+    PyErr_Clear();
+    PyErr_SetRaisedException(error);
+    return t;
+  }();
+  return *table;
+}
+
+Post pyjit::capture::nativePure(Session &s, const Call &call) {
+  for (PyObject *arg : call.args)
+    s.readDeep(arg);
+  return Post::Fresh;
+}
+
+Post pyjit::capture::nativeShallow(Session &s, const Call &call) {
+  for (PyObject *arg : call.args)
+    s.iterate(arg);
+  return Post::FreshTuples;
+}
+
+Post pyjit::capture::nativeNothing(Session &, const Call &) {
+  return Post::Fresh;
+}
+
+//===----------------------------------------------------------------------===//
+// Builtin functions
+//===----------------------------------------------------------------------===//
+
+static Post toPost(Session::Found found) {
+  return found.kind == Session::Found::Fresh ? Post::Fresh : Post::Known;
+}
+
+static Post nativeLen(Session &s, const Call &c) {
+  if (c.args.size() == 1)
+    s.lengthOf(c.args[0]);
+  return Post::Known;
+}
+
+static void classes(Session &s, PyObject *spec, const char *hook,
+                    int depth = 0) {
+  if (PyTuple_Check(spec)) {
+    s.readAll(spec);
+    for (Py_ssize_t i = 0; i < PyTuple_GET_SIZE(spec) && depth < 10; ++i)
+      classes(s, PyTuple_GET_ITEM(spec, i), hook, depth + 1);
+    return;
+  }
+  if (PyType_Check(spec)) {
+    s.require(spec);
+    s.special(spec, hook);
+    return;
+  }
+  if (!std::strcmp(Py_TYPE(spec)->tp_name, "types.UnionType"))
+    return;
+  s.require(spec);
+  s.special(spec, hook); // typing's aliases: Python
+}
+
+static Post nativeIsInstance(Session &s, const Call &c) {
+  if (c.args.size() != 2)
+    return Post::Known;
+  PyObject *object = c.args[0];
+  if (!isValue(object)) {
+    if (!s.require(object))
+      return Post::Known;
+    s.typeOf(object);
+    readBases(s, Py_TYPE(object));
+    // Where the type does not match, C asks for `__class__`.
+    if (PyType_HasFeature(Py_TYPE(object), Py_TPFLAGS_HEAPTYPE) &&
+        !s.isTensor(object))
+      s.loadAttr(object, PyUnicode_InternFromString("__class__"));
+  }
+  classes(s, c.args[1], "__instancecheck__");
+  return Post::Known;
+}
+
+/// `type.__instancecheck__(cls, object)`.
+static Post nativeTypeCheck(Session &s, const Call &c) {
+  if (c.args.size() != 2)
+    return Post::Known;
+  PyObject *object = c.args[1];
+  if (!isValue(object) && s.require(object)) {
+    s.typeOf(object);
+    readBases(s, PyType_Check(object) ? reinterpret_cast<PyTypeObject *>(object)
+                                      : Py_TYPE(object));
+    if (PyType_HasFeature(Py_TYPE(object), Py_TPFLAGS_HEAPTYPE) &&
+        !s.isTensor(object) && !PyType_Check(object))
+      s.loadAttr(object, PyUnicode_InternFromString("__class__"));
+  }
+  return Post::Known;
+}
+
+/// `_abc._abc_instancecheck(cls, object)` and `_abc_subclasscheck`: what they
+/// answer follows from the classes and from what has been registered, for which
+/// the interpreter keeps one number that grows.
+static Post nativeAbcCheck(Session &s, const Call &c) {
+  if (c.args.size() != 2)
+    return s.unknownNative(c);
+  nativeTypeCheck(s, c);
+  static PyObject *getToken = findObject("_abc:get_cache_token");
+  PyObject *token = getToken ? PyObject_CallNoArgs(getToken) : nullptr;
+  if (!token) {
+    PyErr_Clear();
+    return s.unknownNative(c);
+  }
+  static PyObject *field = PyUnicode_InternFromString("abc_cache_token");
+  if (Node *node = s.require(c.args[0]))
+    s.read(node, Select::Field, field, token);
+  Py_DECREF(token);
+  return Post::Known;
+}
+
+static Post nativeIsSubclass(Session &s, const Call &c) {
+  if (c.args.size() == 2) {
+    s.require(c.args[0]);
+    if (PyType_Check(c.args[0]))
+      readBases(s, reinterpret_cast<PyTypeObject *>(c.args[0]));
+    classes(s, c.args[1], "__subclasscheck__");
+  }
+  return Post::Known;
+}
+
+static Post nativeGetattr(Session &s, const Call &c) {
+  if (c.args.size() < 2 || !PyUnicode_CheckExact(c.args[1]))
+    return Post::Known;
+  return toPost(s.loadAttr(c.args[0], c.args[1]));
+}
+
+static Post nativeHasattr(Session &s, const Call &c) {
+  if (c.args.size() == 2 && PyUnicode_CheckExact(c.args[1]))
+    s.loadAttr(c.args[0], c.args[1]);
+  return Post::Known;
+}
+
+static Post nativeSetattr(Session &s, const Call &c) {
+  if (c.args.size() == 3 && PyUnicode_CheckExact(c.args[1]))
+    s.storeAttr(c.args[0], c.args[1], c.args[2]);
+  return Post::Known;
+}
+
+static Post nativeDelattr(Session &s, const Call &c) {
+  if (c.args.size() == 2 && PyUnicode_CheckExact(c.args[1]))
+    s.storeAttr(c.args[0], c.args[1], nullptr);
+  return Post::Known;
+}
+
+static Post nativeCallable(Session &s, const Call &c) {
+  if (c.args.size() == 1 && !isValue(c.args[0]) && s.require(c.args[0]))
+    s.special(c.args[0], "__call__");
+  return Post::Known;
+}
+
+static Post nativeIter(Session &s, const Call &c) {
+  if (c.args.size() != 1)
+    return s.unknownNative(c);
+  return s.iterate(c.args[0]);
+}
+
+static Post nativeNext(Session &s, const Call &c) {
+  return c.args.empty() ? Post::Known : s.next(c.args[0]);
+}
+
+static Post nativeAllAny(Session &s, const Call &c) {
+  if (c.args.size() != 1)
+    return Post::Known;
+  PyObject *arg = c.args[0];
+  s.iterate(arg);
+  if (PyList_Check(arg) || PyTuple_Check(arg)) {
+    for (Py_ssize_t i = 0; i < PySequence_Fast_GET_SIZE(arg); ++i)
+      s.truth(PySequence_Fast_GET_ITEM(arg, i));
+  } else if (PyGen_CheckExact(arg)) {
+    s.now.truthOfYields = true;
+  } else if (Py_IS_TYPE(arg, &PyDictValues_Type) && !s.isExternal(arg)) {
+    PyObject *values = PySequence_List(arg);
+    for (Py_ssize_t i = 0; values && i < PyList_GET_SIZE(values); ++i)
+      s.truth(PyList_GET_ITEM(values, i));
+    Py_XDECREF(values);
+    PyErr_Clear();
+  } else if (!PyDict_Check(arg) && !isValue(arg)) {
+    s.end("all() or any() of a " + typeName(arg));
+  }
+  return Post::Known;
+}
+
+/// `__add__` and `__radd__`, as far as there are any, are Python functions.
+static bool addsInPython(Session &s, PyObject *object) {
+  if (!PyType_HasFeature(Py_TYPE(object), Py_TPFLAGS_HEAPTYPE) ||
+      !s.require(object))
+    return false;
+  bool python = false;
+  for (const char *name : {"__add__", "__radd__"})
+    if (PyObject *method = s.special(object, name)) {
+      if (!PyFunction_Check(method))
+        return false;
+      python = true;
+    }
+  return python;
+}
+
+static Post nativeSum(Session &s, const Call &c) {
+  if (c.args.empty())
+    return Post::Known;
+  s.iterate(c.args[0]);
+  PyObject *arg = c.args[0];
+  if (PyList_Check(arg) || PyTuple_Check(arg)) {
+    for (Py_ssize_t i = 0; i < PySequence_Fast_GET_SIZE(arg); ++i) {
+      PyObject *item = PySequence_Fast_GET_ITEM(arg, i);
+      if (s.isTensor(item)) {
+        s.special(item, "__add__");
+        s.special(item, "__radd__");
+      } else if (PyList_CheckExact(item) || PyTuple_CheckExact(item)) {
+        s.readAll(item);
+      } else if (!isValue(item) && !addsInPython(s, item)) {
+        s.end("sum() of a " + typeName(item));
+      }
+    }
+  }
+  for (size_t i = 1; i < c.args.size(); ++i)
+    if (PyObject *start = c.args[i];
+        !isValue(start) && !s.isTensor(start) && !PyList_CheckExact(start) &&
+        !PyTuple_CheckExact(start) && !addsInPython(s, start))
+      s.end("sum() from a " + typeName(start));
+  return Post::Fresh;
+}
+
+/// Elements of a set are hashed and compared.
+static Post nativeSet(Session &s, const Call &c) {
+  for (PyObject *arg : c.args) {
+    if (isValue(arg) || PyFunction_Check(arg))
+      continue;
+    s.iterate(arg);
+    if (PyList_Check(arg) || PyTuple_Check(arg)) {
+      s.readDeep(arg);
+    } else if (PyDict_Check(arg)) {
+      PyObject *key;
+      Py_ssize_t position = 0;
+      while (PyDict_Next(arg, &position, &key, nullptr))
+        s.readDeep(key);
+    }
+  }
+  return Post::FreshTuples;
+}
+
+static Post nativePrint(Session &s, const Call &) {
+  s.end("print");
+  return Post::Known;
+}
+
+/// Stable as long as the objects of the record live, and they do.
+static Post nativeId(Session &s, const Call &c) {
+  if (c.args.size() == 1) {
+    PyObject *object = c.args[0];
+    Node *node = isValue(object) ? nullptr : s.require(object);
+    if (node && node->external && !s.isTensor(object)) {
+      s.pin(object);
+      return Post::Known;
+    }
+  }
+  // Its only use there is a hash: which tensors are one object is guarded.
+  if (s.frames.size() > 1 && s.frames[s.frames.size() - 2].context.hashing &&
+      c.args.size() == 1 && s.isTensor(c.args[0]))
+    return Post::Known;
+  // An address that no later call will see: fine as a dictionary key, never as
+  // something that leaves; the escape walk cannot tell, so it ends here.
+  s.end("id() of an object made by the call");
+  return Post::Known;
+}
+
+static Post nativeStr(Session &s, const Call &c) {
+  if (c.args.size() == 1)
+    return s.format(c.args[0]);
+  for (PyObject *arg : c.args)
+    s.readDeep(arg);
+  return Post::Fresh;
+}
+
+/// `float(x)`, `int(x)`, `bool(x)` by the user's own call.
+static bool readsNumber(Session &s, const Call &c) {
+  auto is = [&](PyTypeObject &type) {
+    return c.callable == reinterpret_cast<PyObject *>(&type);
+  };
+  if (c.args.size() != 1 || c.kwnames || s.called != c.callable)
+    return false;
+  if (!is(PyFloat_Type) && !is(PyLong_Type) && !is(PyBool_Type))
+    return false;
+  return s.scalars.readData(c.args[0], is(PyFloat_Type)  ? NumberKind::Float
+                                       : is(PyLong_Type) ? NumberKind::Int
+                                                         : NumberKind::Bool);
+}
+
+static Post nativeNumber(Session &s, const Call &c) {
+  for (PyObject *arg : c.args) {
+    if (isValue(arg))
+      continue;
+    if (s.isTensor(arg)) {
+      if (!s.tensors->isConstant(arg) && !readsNumber(s, c))
+        s.end("a tensor's data as a Python number");
+      for (const char *name : {"__int__", "__index__", "__float__", "__bool__"})
+        s.special(arg, name);
+    } else if (isNumpyNumber(arg)) {
+      s.require(arg);
+    } else {
+      s.end("a number made of a " + typeName(arg));
+    }
+  }
+  return Post::Known;
+}
+
+static Post nativeRange(Session &s, const Call &c) {
+  nativeNumber(s, c);
+  return Post::Fresh;
+}
+
+static Post nativeBool(Session &s, const Call &c) {
+  if (c.args.size() == 1 && s.isTensor(c.args[0]) &&
+      !s.tensors->isConstant(c.args[0])) {
+    s.special(c.args[0], "__bool__");
+    if (readsNumber(s, c))
+      return Post::Known;
+  }
+  if (c.args.size() == 1)
+    s.truth(c.args[0]);
+  return Post::Known;
+}
+
+static Post nativeRound(Session &s, const Call &c) {
+  for (PyObject *arg : c.args)
+    if (!isValue(arg))
+      s.end("abs() or round() of a " + typeName(arg));
+  return Post::Known;
+}
+
+static Post nativeAbs(Session &s, const Call &c) {
+  if (c.args.size() == 1 && s.isTensor(c.args[0])) {
+    s.special(c.args[0], "__abs__");
+    return Post::Known;
+  }
+  return nativeRound(s, c);
+}
+
+static Post nativeTypeCall(Session &s, const Call &c) {
+  if (c.args.size() != 1)
+    return s.unknownNative(c);
+  if (!isValue(c.args[0]) && s.require(c.args[0]))
+    s.typeOf(c.args[0]);
+  return Post::Known;
+}
+
+static Post nativeSuper(Session &s, const Call &c) {
+  for (PyObject *arg : c.args)
+    if (!isValue(arg))
+      s.require(arg);
+  return Post::Fresh;
+}
+
+/// The dict that the running function's names are looked up in.
+static Post nativeGlobals(Session &s, const Call &) {
+  s.pin(pyjitFrameGlobals(s.top()->frame));
+  return Post::Known;
+}
+
+/// A weak reference of the call's own; with a callback it would tell.
+static Post nativeReference(Session &s, const Call &c) {
+  return c.args.size() == 1 ? Post::Fresh : s.unknownNative(c);
+}
+
+/// `class C(B):` where nobody but `type` makes the class. The body is Python
+/// code that is followed.
+static Post nativeBuildClass(Session &s, const Call &c) {
+  if (c.kwnames || c.args.size() < 2)
+    return s.unknownNative(c);
+  static PyObject *hook = PyUnicode_InternFromString("__init_subclass__");
+  for (size_t i = 2; i < c.args.size(); ++i) {
+    if (Py_TYPE(c.args[i]) != &PyType_Type)
+      return s.unknownNative(c);
+    PyObject *found =
+        s.typeLookup(reinterpret_cast<PyTypeObject *>(c.args[i]), hook);
+    if (!found || Py_TYPE(found) != &PyClassMethodDescr_Type)
+      return s.unknownNative(c);
+  }
+  return Post::Fresh;
+}
+
+static Post nativeVars(Session &s, const Call &c) {
+  if (c.args.size() != 1)
+    return s.unknownNative(c);
+  return toPost(s.loadAttr(c.args[0], PyUnicode_InternFromString("__dict__")));
+}
+
+static Post nativeDictType(Session &s, const Call &c) {
+  for (size_t i = 0; i < c.positional(); ++i) {
+    s.iterate(c.args[i]);
+    if (PyList_Check(c.args[i]) || PyTuple_Check(c.args[i]))
+      for (Py_ssize_t j = 0; j < PySequence_Fast_GET_SIZE(c.args[i]); ++j)
+        s.iterate(PySequence_Fast_GET_ITEM(c.args[i], j));
+  }
+  return Post::Fresh;
+}
+
+//===----------------------------------------------------------------------===//
+// Context variables
+//===----------------------------------------------------------------------===//
+
+static Post nativeContextGet(Session &s, const Call &c) {
+  PyObject *variable = c.args[0];
+  Node *node = s.require(variable);
+  if (!node)
+    return Post::Known;
+  for (PyObject *set : s.effects.contextVariables)
+    if (set == variable)
+      return Post::Known; // set by the call
+  for (Node *token : s.effects.contextResets)
+    if (pyjitTokenVariable(token->object) == variable) {
+      s.end("a context variable that was reset");
+      return Post::Known;
+    }
+  PyObject *value = nullptr;
+  static PyObject *missing = PyList_New(0);
+  if (PyContextVar_Get(variable, missing, &value) < 0)
+    return Post::Known;
+  static PyObject *field = PyUnicode_InternFromString("value");
+  static PyObject *isSet = PyUnicode_InternFromString("is_set");
+  if (value == missing)
+    s.read(node, Select::Field, isSet, Py_False);
+  else
+    s.read(node, Select::Field, field, value);
+  s.keep(value);
+  Py_DECREF(value);
+  return Post::Known;
+}
+
+static Post nativeContextSet(Session &s, const Call &c) {
+  // Balanced by a reset, or left set at a cut.
+  s.require(c.args[0]);
+  s.effects.contextVariables.push_back(c.args[0]);
+  return Post::Fresh;
+}
+
+static Post nativeContextReset(Session &s, const Call &c) {
+  PyObject *variable = c.args[0], *token = c.arg(1);
+  if (c.args.size() != 2 || !PyContextToken_CheckExact(token) ||
+      pyjitTokenVariable(token) != variable || pyjitTokenUsed(token))
+    return s.unknownNative(c);
+  Node *node = s.require(token);
+  if (!node)
+    return Post::Known;
+  auto &set = s.effects.contextVariables;
+  if (!node->external) {
+    for (size_t i = set.size(); i-- > 0;) {
+      if (set[i] == variable) {
+        set.erase(set.begin() + i);
+        return Post::Known;
+      }
+    }
+    return s.unknownNative(c);
+  }
+  if (std::find(set.begin(), set.end(), variable) != set.end()) {
+    s.end("a context variable that is set and reset across each other");
+    return Post::Known;
+  }
+  static PyObject *field = PyUnicode_InternFromString("var");
+  s.read(node, Select::Field, field, variable);
+  s.effects.contextResets.push_back(node);
+  return Post::Known;
+}
+
+//===----------------------------------------------------------------------===//
+
+static Post nativeRecursionLimit(Session &s, const Call &c) {
+  static PyObject *sys = PyImport_ImportModule("sys");
+  static PyObject *name = PyUnicode_InternFromString("recursion_limit");
+  PyObject *now = PyLong_FromLong(Py_GetRecursionLimit());
+  s.keep(now);
+  Py_DECREF(now);
+  s.read(s.pin(sys), Select::Field, name, now);
+  return Post::Fresh;
+}
+
+void pyjit::capture::addBuiltins(NativeTable &t) {
+  t.add("builtins:len", nativeLen);
+  t.add("builtins:isinstance", nativeIsInstance);
+  t.add("builtins:issubclass", nativeIsSubclass);
+  t.add("builtins:getattr", nativeGetattr);
+  t.add("builtins:hasattr", nativeHasattr);
+  t.add("builtins:setattr", nativeSetattr);
+  t.add("builtins:delattr", nativeDelattr);
+  t.add("builtins:callable", nativeCallable);
+  t.add("builtins:iter", nativeIter);
+  t.add("builtins:next", nativeNext);
+  t.add("builtins:all", nativeAllAny);
+  t.add("builtins:any", nativeAllAny);
+  t.add("builtins:sum", nativeSum);
+  t.add("builtins:print", nativePrint);
+  t.add("builtins:id", nativeId);
+  t.add("builtins:repr", nativeStr);
+  t.add("builtins:abs", nativeAbs);
+  t.add("builtins:round", nativeRound);
+  t.add("builtins:pow", nativeRound);
+  t.add("builtins:divmod", nativePure);
+  t.add("builtins:ord", nativePure);
+  t.add("builtins:chr", nativePure);
+  t.add("builtins:hash", nativePure);
+  t.add("builtins:vars", nativeVars);
+  t.add("builtins:globals", nativeGlobals);
+  t.add("builtins:__build_class__", nativeBuildClass);
+  t.add("sys:getrecursionlimit", nativeRecursionLimit);
+  t.add("sys:intern", nativePure);
+  t.add("_operator:index", nativePure);
+  t.add("_abc:_abc_instancecheck", nativeAbcCheck);
+  t.add("_abc:_abc_subclasscheck", nativeAbcCheck);
+  t.add("builtins:type.__instancecheck__", nativeTypeCheck);
+  t.add("builtins:type.__subclasscheck__", nativeTypeCheck);
+  t.add("_contextvars:ContextVar.get", nativeContextGet);
+  t.add("_contextvars:ContextVar.set", nativeContextSet);
+  t.add("_contextvars:ContextVar.reset", nativeContextReset);
+
+  t.addType(&PyType_Type, nativeTypeCall);
+  t.addType(&PySuper_Type, nativeSuper);
+  t.addType(&PyUnicode_Type, nativeStr);
+  t.addType(&PyLong_Type, nativeNumber);
+  t.addType(&PyFloat_Type, nativeNumber);
+  t.addType(&PyComplex_Type, nativeNumber);
+  t.addType(&PyBool_Type, nativeBool);
+  t.addType(&PyTuple_Type, nativeShallow);
+  t.addType(&PyList_Type, nativeShallow);
+  t.addType(&PySet_Type, nativeSet);
+  t.addType(&PyFrozenSet_Type, nativeSet);
+  t.addType(&PyDict_Type, nativeDictType);
+  t.addType(&PyODict_Type, nativeDictType);
+  t.addType(&PyDictProxy_Type, nativeShallow);
+  t.addType(&_PyWeakref_RefType, nativeReference);
+  t.addType(&PyRange_Type, nativeRange);
+  t.addType(&PySlice_Type, nativeNothing);
+  t.addType(&PyEnum_Type, nativeShallow);
+  t.addType(&PyZip_Type, nativeShallow);
+  t.addType(&PyBaseObject_Type, nativeNothing);
+  t.addType(&PyProperty_Type, nativeNothing);
+  t.addType(&PyStaticMethod_Type, nativeNothing);
+  t.addType(&PyClassMethod_Type, nativeNothing);
+  t.addType(&PyMethod_Type, nativeNothing);
+  t.add("functools:partial", nativeNothing);
+}

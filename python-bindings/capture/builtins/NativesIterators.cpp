@@ -1,0 +1,239 @@
+//===- NativesIterators.cpp - Natives that make iterators -----------------===//
+//
+// What an iterator walks over is read when it is made. Python functions that it
+// calls are followed when it does; what it asks of their results is noted with
+// the function (Session::callsBack).
+//
+//===----------------------------------------------------------------------===//
+
+#include "builtins/Natives.h"
+#include "objects/ObjectKinds.h"
+
+#include <algorithm>
+#include <cstring>
+
+using namespace pyjit::capture;
+
+namespace {
+
+/// The Python function that calling `f` runs; null if it is not one.
+PyObject *pythonFunction(Session &s, PyObject *f) {
+  if (PyFunction_Check(f))
+    return f;
+  if (PyMethod_Check(f)) {
+    if (s.isExternal(f))
+      s.readFields(f, {"__func__", "__self__"});
+    PyObject *function = PyMethod_GET_FUNCTION(f);
+    return PyFunction_Check(function) ? function : nullptr;
+  }
+  if (PyType_Check(f) || !isHeap(f))
+    return nullptr;
+  PyObject *method = s.special(f, "__call__");
+  return method && PyFunction_Check(method) ? method : nullptr;
+}
+
+/// A native function over lists and tuples: what its calls will read is read
+/// now, call by call. `unpack`: each element is a tuple of the arguments.
+Post mapNative(Session &s, const Call &c, bool unpack) {
+  Py_ssize_t n = PY_SSIZE_T_MAX;
+  for (size_t i = 1; i < c.args.size(); ++i) {
+    PyObject *from = c.args[i];
+    s.iterate(from);
+    if (!PyTuple_Check(from) && !PyList_Check(from)) {
+      s.end("map() or filter() of a native function over a " + typeName(from));
+      return Post::Fresh;
+    }
+    n = std::min(n, PySequence_Fast_GET_SIZE(from));
+  }
+  for (Py_ssize_t k = 0; k < n && !s.ended(); ++k) {
+    Call call;
+    call.callable = c.args[0];
+    for (size_t i = 1; i < c.args.size(); ++i) {
+      PyObject *element = PySequence_Fast_GET_ITEM(c.args[i], k);
+      if (!unpack) {
+        call.args.push_back(element);
+        continue;
+      }
+      if (!PyTuple_CheckExact(element)) {
+        s.end("starmap() over a " + typeName(element));
+        break;
+      }
+      s.readAll(element);
+      for (Py_ssize_t j = 0; j < PyTuple_GET_SIZE(element); ++j)
+        call.args.push_back(PyTuple_GET_ITEM(element, j));
+    }
+    if (s.ended())
+      break;
+    Post post = s.call(call);
+    if (post == Post::Constant)
+      s.end("map() of a function that makes tensors");
+  }
+  return Post::Fresh;
+}
+
+/// Whether the results of calling `f` need no look: it is Python's, or makes
+/// values.
+Post mapOver(Session &s, const Call &c, unsigned uses) {
+  if (c.args.empty())
+    return Post::Fresh;
+  PyObject *f = c.args[0];
+  if (PyCFunction_Check(f) || Py_TYPE(f) == &PyMethodDescr_Type ||
+      !std::strcmp(Py_TYPE(f)->tp_name, "functools.partial"))
+    return mapNative(s, c, false);
+  PyObject *function = pythonFunction(s, f);
+  for (size_t i = 1; i < c.args.size(); ++i) {
+    s.iterate(c.args[i]);
+    if (makesTuples(c.args[i]))
+      uses |= Session::Tuples;
+    if (!function && PyList_Check(c.args[i]))
+      s.readDeep(c.args[i]);
+  }
+  if (function) {
+    if (s.require(function))
+      s.callsBack(function, uses);
+  } else if (f != Py_None && f != (PyObject *)&PyLong_Type &&
+             f != (PyObject *)&PyUnicode_Type &&
+             f != (PyObject *)&PyFloat_Type) {
+    s.end("map() or filter() with a " + typeName(f));
+  }
+  return Post::Fresh;
+}
+
+Post map(Session &s, const Call &c) { return mapOver(s, c, 0); }
+
+/// The truth of what the function returns is asked for, or of the elements.
+Post filter(Session &s, const Call &c) {
+  if (c.args.size() == 2 &&
+      (c.args[0] == Py_None || c.args[0] == (PyObject *)&PyBool_Type)) {
+    s.iterate(c.args[1]);
+    if (!PyList_Check(c.args[1]) && !PyTuple_Check(c.args[1]))
+      s.end("filter() over a " + typeName(c.args[1]));
+    else
+      for (Py_ssize_t i = 0; i < PySequence_Fast_GET_SIZE(c.args[1]); ++i)
+        s.truth(PySequence_Fast_GET_ITEM(c.args[1], i));
+    return Post::Fresh;
+  }
+  if (!c.args.empty() && !PyFunction_Check(c.args[0]) &&
+      !PyMethod_Check(c.args[0]))
+    s.end("filter() with a " + typeName(c.args[0]));
+  return mapOver(s, c, Session::Truth);
+}
+
+/// `compress(data, selectors)`.
+Post compress(Session &s, const Call &c) {
+  if (c.args.size() != 2 || c.kwnames)
+    return s.unknownNative(c);
+  s.iterate(c.args[0]);
+  s.iterate(c.args[1]);
+  if (!PyList_Check(c.args[1]) && !PyTuple_Check(c.args[1])) {
+    s.end("compress() by a " + typeName(c.args[1]));
+    return Post::Fresh;
+  }
+  for (Py_ssize_t i = 0; i < PySequence_Fast_GET_SIZE(c.args[1]); ++i)
+    s.truth(PySequence_Fast_GET_ITEM(c.args[1], i));
+  return Post::Fresh;
+}
+
+/// accumulate() of Python functions; sums of values and tensors.
+Post accumulate(Session &s, const Call &c) {
+  if (c.args.empty())
+    return Post::Fresh;
+  PyObject *from = c.args[0];
+  s.iterate(from);
+  PyObject *f = c.arg(1) && c.positional() > 1 ? c.args[1] : c.keyword("func");
+  if (f && f != Py_None && PyFunction_Check(f))
+    return Post::Fresh;
+  PyMethodDef *def = f ? pyjitMethodDef(f) : nullptr;
+  bool add =
+      !f || f == Py_None ||
+      (def && PyCFunction_Check(f) && !std::strcmp(def->ml_name, "add") &&
+       NativeTable::get().find(def));
+  bool sums =
+      add && (PyList_Check(from) || PyTuple_Check(from) || PyRange_Check(from));
+  for (Py_ssize_t i = 0;
+       sums && !PyRange_Check(from) && i < PySequence_Fast_GET_SIZE(from);
+       ++i) {
+    PyObject *item = PySequence_Fast_GET_ITEM(from, i);
+    if (s.isTensor(item))
+      for (const char *name : {"__add__", "__radd__"})
+        s.special(item, name);
+    else
+      sums = isValue(item);
+  }
+  if (PyObject *initial = c.keyword("initial"))
+    sums &= isValue(initial) || s.isTensor(initial);
+  if (!sums)
+    s.end("accumulate() of something else than numbers and tensors");
+  return Post::Fresh;
+}
+
+Post starmap(Session &s, const Call &c) {
+  if (c.args.size() != 2)
+    return Post::Fresh;
+  if (PyCFunction_Check(c.args[0]))
+    return mapNative(s, c, true);
+  if (!PyFunction_Check(c.args[0]))
+    s.end("starmap() of a " + typeName(c.args[0]));
+  s.iterate(c.args[1]);
+  return Post::Fresh;
+}
+
+Post tee(Session &s, const Call &c) {
+  if (!c.args.empty())
+    s.iterate(c.args[0]);
+  return Post::FreshDeep;
+}
+
+/// Of a class of the user's: by its own method, or by length and items.
+Post reversed(Session &s, const Call &c) {
+  if (c.args.size() != 1)
+    return s.unknownNative(c);
+  PyObject *o = c.args[0];
+  if (isValue(o) || !isHeap(o) || PyType_Check(o)) {
+    s.iterate(o);
+    return Post::Fresh;
+  }
+  if (!s.require(o))
+    return Post::Fresh;
+  PyObject *method = s.special(o, "__reversed__");
+  if (method && PyFunction_Check(method))
+    return Post::Known;
+  if (method) {
+    if (PyList_Check(o) || PyDict_Check(o))
+      s.readAll(o);
+    else
+      s.end("reversed() of a " + typeName(o));
+    return Post::Fresh;
+  }
+  for (const char *name : {"__len__", "__getitem__"})
+    if (PyObject *found = s.special(o, name);
+        !found || !PyFunction_Check(found)) {
+      if (PyTuple_Check(o))
+        s.readAll(o);
+      else
+        s.end("reversed() of a " + typeName(o));
+      break;
+    }
+  return Post::Fresh;
+}
+
+} // namespace
+
+void pyjit::capture::addIterators(NativeTable &t) {
+  t.addType(&PyMap_Type, map);
+  t.addType(&PyFilter_Type, filter);
+  t.addType(&PyReversed_Type, reversed);
+  for (const char *name :
+       {"chain", "islice", "product", "zip_longest", "combinations",
+        "permutations", "pairwise", "cycle", "combinations_with_replacement",
+        "batched", "chain.from_iterable"})
+    t.add(("itertools:" + std::string(name)).c_str(), nativeShallow);
+  for (const char *name : {"takewhile", "dropwhile", "filterfalse"})
+    t.add(("itertools:" + std::string(name)).c_str(), filter);
+  t.add("itertools:compress", compress);
+  t.add("itertools:tee", tee);
+  t.add("itertools:repeat", nativeNothing);
+  t.add("itertools:count", nativeNothing);
+  t.add("itertools:accumulate", accumulate);
+  t.add("itertools:starmap", starmap);
+}

@@ -1,0 +1,488 @@
+//===- NativesLibrary.cpp - Natives of the standard library and others ----===//
+
+#include "builtins/Natives.h"
+#include "objects/ObjectKinds.h"
+#include "tensors/Tensors.h"
+
+#include <algorithm>
+#include <cstring>
+
+using namespace pyjit::capture;
+
+//===----------------------------------------------------------------------===//
+// Callables told by their type
+//===----------------------------------------------------------------------===//
+
+Post pyjit::capture::callWeakReference(Session &s, const Call &c) {
+  Node *node = s.require(c.callable);
+  if (!node || !c.args.empty())
+    return Post::Known;
+  PyObject *target = PyWeakref_GetObject(c.callable);
+  if (!node->external) {
+    // What the call made may be gone; the recording keeps it alive.
+    Node *referent = target && target != Py_None ? s.find(target) : nullptr;
+    if (!referent || !referent->external)
+      s.end("a weak reference to what the call made");
+    return Post::Known;
+  }
+  static PyObject *name = PyUnicode_InternFromString("referent");
+  s.read(node, Select::Field, name, target);
+  return Post::Known;
+}
+
+/// The dict's key for these arguments, or null: the one argument itself, or a
+/// tuple of the positional ones and, behind a mark, names and values. `typed`:
+/// then the types of all of them.
+static PyObject *cacheKey(PyObject *cache, const Call &c, bool typed) {
+  PyObject *key, *value;
+  Py_ssize_t position = 0;
+  size_t positional = c.positional(), named = c.args.size() - positional;
+  auto same = [](PyObject *a, PyObject *b) {
+    if (a == b)
+      return true;
+    int equal = Py_TYPE(a) == Py_TYPE(b) && isValue(a)
+                    ? PyObject_RichCompareBool(a, b, Py_EQ)
+                    : 0;
+    PyErr_Clear();
+    return equal == 1;
+  };
+  while (PyDict_Next(cache, &position, &key, &value)) {
+    if (named == 0 && positional == 1 && !typed && same(key, c.args[0]))
+      return key;
+    size_t plain = positional + (named ? 1 + 2 * named : 0);
+    size_t length = plain + (typed ? c.args.size() : 0);
+    if (!PyTuple_CheckExact(key) || size_t(PyTuple_GET_SIZE(key)) != length)
+      continue;
+    bool equal = true;
+    for (size_t i = 0; i < positional; ++i)
+      equal = equal && same(PyTuple_GET_ITEM(key, i), c.args[i]);
+    for (size_t i = 0; i < named; ++i) {
+      size_t at = positional + 1 + 2 * i;
+      equal = equal &&
+              same(PyTuple_GET_ITEM(key, at), PyTuple_GET_ITEM(c.kwnames, i)) &&
+              same(PyTuple_GET_ITEM(key, at + 1), c.args[positional + i]);
+    }
+    if (equal && named &&
+        Py_TYPE(PyTuple_GET_ITEM(key, positional)) != &PyBaseObject_Type)
+      continue;
+    for (size_t i = 0; typed && i < c.args.size(); ++i)
+      equal = equal && PyTuple_GET_ITEM(key, plain + i) ==
+                           reinterpret_cast<PyObject *>(Py_TYPE(c.args[i]));
+    if (equal)
+      return key;
+  }
+  return nullptr;
+}
+
+/// From before the call, and told from others by its address alone.
+static bool isKnownByAddress(Session &s, PyObject *object) {
+  PyTypeObject *type = Py_TYPE(object);
+  Node *node = s.find(object);
+  if (node ? !node->external : !isProcessConstant(object))
+    return false;
+  if (isHeapType(type) && !PyType_Check(object))
+    for (const char *name : {"__hash__", "__eq__"})
+      s.special(object, name);
+  return type->tp_hash == PyBaseObject_Type.tp_hash &&
+         (!type->tp_richcompare ||
+          type->tp_richcompare == PyBaseObject_Type.tp_richcompare);
+}
+
+Post pyjit::capture::callCached(Session &s, const Call &c) {
+  Node *node = s.pin(c.callable);
+  if (!node || s.ended())
+    return Post::Known;
+  for (PyObject *arg : c.args)
+    s.scalars.pinDeep(arg);
+  // Values, and objects that are hashed by their address: known without calling
+  // anything of the user's.
+  for (PyObject *arg : c.args)
+    if (!isValue(arg) && !isKnownByAddress(s, arg)) {
+      s.end("a cached function given a " + typeName(arg));
+      return Post::Known;
+    } else if (!isValue(arg)) {
+      s.pin(arg);
+    }
+  PyObject *cache = pyjitCache(c.callable);
+  PyObject *key = cacheKey(cache, c, pyjitCacheTyped(c.callable));
+  if (!key) {
+    s.endOnce("the first call of a cached function with these arguments");
+    return Post::Known;
+  }
+  if (PyTuple_CheckExact(key))
+    for (Py_ssize_t i = 0; i < PyTuple_GET_SIZE(key); ++i)
+      if (PyObject *part = PyTuple_GET_ITEM(key, i); !isValue(part))
+        s.pin(part);
+  static PyObject *cacheName = PyUnicode_InternFromString("cache");
+  static PyObject *resultName = PyUnicode_InternFromString("result");
+  s.read(node, Select::Field, cacheName, cache);
+  PyObject *value = PyDict_GetItemWithError(cache, key);
+  Node *dict = s.find(cache);
+  if (!value || !dict) {
+    s.end("a cached function");
+    return Post::Known;
+  }
+  s.keep(key);
+  s.read(dict, Select::Item, key, value);
+  if (PyObject *result = pyjitCacheLink(value))
+    s.read(s.find(value), Select::Field, resultName, result);
+  return Post::Known;
+}
+
+bool pyjit::capture::isTorchOperator(PyObject *object) {
+  if (!PyCFunction_Check(object))
+    return false;
+  PyObject *module = reinterpret_cast<PyCFunctionObject *>(object)->m_module;
+  const char *name =
+      module && PyUnicode_Check(module) ? PyUnicode_AsUTF8(module) : nullptr;
+  PyErr_Clear();
+  return name && !std::strncmp(name, "torch._ops.", 11);
+}
+
+//===----------------------------------------------------------------------===//
+// torch._dynamo.mutation_guard.GenerationTracker.tag(module)
+//===----------------------------------------------------------------------===//
+
+bool pyjit::capture::isModuleMark(PyObject *object) {
+  static PyObject *tag = nullptr;
+  static PyObject *name =
+      PyUnicode_InternFromString("torch._dynamo.mutation_guard");
+  if (!tag) {
+    if (!PyDict_GetItemWithError(PyImport_GetModuleDict(), name))
+      return false;
+    tag = findObject("torch._dynamo.mutation_guard:GenerationTracker.tag");
+    if (!tag)
+      return false;
+  }
+  return PyMethod_Check(tag) && PyMethod_GET_FUNCTION(tag) == object;
+}
+
+/// The table lets go of a module when it dies; one that the call makes and
+/// does not hand out leaves no trace there.
+Post pyjit::capture::callModuleMark(Session &s, const Call &c) {
+  Node *node = c.args.size() == 2 ? s.find(c.args[1]) : nullptr;
+  if (!node || node->external)
+    s.end("a module from before the call that Dynamo notes");
+  else
+    s.markedModules.insert(c.args[1]);
+  return Post::Constant; // what the function does within is not looked at
+}
+
+namespace {
+
+//===----------------------------------------------------------------------===//
+// functools and operator
+//===----------------------------------------------------------------------===//
+
+struct Binary {
+  const char *function;
+  const char *special;
+};
+constexpr Binary kBinary[] = {{"add", "add"},       {"sub", "sub"},
+                              {"mul", "mul"},       {"truediv", "truediv"},
+                              {"matmul", "matmul"}, {"and_", "and"},
+                              {"or_", "or"},        {"xor", "xor"},
+                              {"mod", "mod"},       {"floordiv", "floordiv"},
+                              {"pow", "pow"}};
+
+template <size_t I> Post binaryAt(Session &s, const Call &c) {
+  if (c.args.size() != 2)
+    return s.unknownNative(c);
+  return s.binary(c.args[0], c.args[1], kBinary[I].special, false);
+}
+
+template <size_t I> Post inplaceAt(Session &s, const Call &c) {
+  if (c.args.size() != 2)
+    return s.unknownNative(c);
+  return s.binary(c.args[0], c.args[1], kBinary[I].special, true);
+}
+
+/// `iand` of `and_`.
+std::string inplaceName(std::string name) {
+  if (name.back() == '_')
+    name.pop_back();
+  return "_operator:i" + name;
+}
+
+template <size_t... I>
+void addBinary(NativeTable &t, std::index_sequence<I...>) {
+  (t.add(("_operator:" + std::string(kBinary[I].function)).c_str(),
+         binaryAt<I>),
+   ...);
+  (t.add(inplaceName(kBinary[I].function).c_str(), inplaceAt<I>), ...);
+}
+
+Post notOf(Session &s, const Call &c) {
+  if (c.args.size() != 1)
+    return s.unknownNative(c);
+  s.truth(c.args[0]);
+  return Post::Fresh;
+}
+
+/// Python functions are followed; of native ones, operators on tensors and
+/// values: each step's result is one, too.
+Post reduce(Session &s, const Call &c) {
+  if (c.args.size() < 2)
+    return Post::Known;
+  PyObject *f = c.args[0], *from = c.args[1];
+  s.iterate(from);
+  if (PyFunction_Check(f))
+    return Post::Known;
+  NativeHandler handler = nullptr;
+  if (PyMethodDef *def = pyjitMethodDef(f))
+    handler = NativeTable::get().find(def);
+  bool isOperator =
+      handler && PyCFunction_Check(f) &&
+      std::any_of(
+          std::begin(kBinary), std::end(kBinary), [&](const Binary &binary) {
+            return !std::strcmp(pyjitMethodDef(f)->ml_name, binary.function);
+          });
+  if (!isOperator || (!PyList_Check(from) && !PyTuple_Check(from))) {
+    s.end("reduce() with a " + typeName(f) + " over a " + typeName(from));
+    return Post::Known;
+  }
+  std::vector<PyObject *> items(c.args.begin() + 2, c.args.end());
+  for (Py_ssize_t i = 0; i < PySequence_Fast_GET_SIZE(from); ++i)
+    items.push_back(PySequence_Fast_GET_ITEM(from, i));
+  Post post = Post::Known;
+  for (PyObject *item : items) {
+    if (!isValue(item) && !s.isTensor(item))
+      s.end("reduce() over a " + typeName(item));
+    Call call;
+    call.callable = f;
+    call.args = {items[0], item};
+    post = handler(s, call);
+  }
+  return post;
+}
+
+//===----------------------------------------------------------------------===//
+// collections.deque: those that the call makes
+//===----------------------------------------------------------------------===//
+
+Post dequeMethod(Session &s, const Call &c) {
+  if (s.isExternal(c.args[0]))
+    s.end("a deque from before the call");
+  return Post::Known;
+}
+
+Post makeDefaultDict(Session &s, const Call &c) {
+  for (size_t i = 1; i < c.positional(); ++i) {
+    if (!PyDict_Check(c.args[i]))
+      s.end("a defaultdict made of a " + typeName(c.args[i]));
+    s.iterate(c.args[i]);
+  }
+  return Post::Fresh;
+}
+
+Post dequeExtend(Session &s, const Call &c) {
+  dequeMethod(s, c);
+  for (size_t i = 1; i < c.args.size(); ++i)
+    s.iterate(c.args[i]);
+  return Post::Known;
+}
+
+//===----------------------------------------------------------------------===//
+// torch.autograd.Function.apply without a gradient: makes the context object
+// and runs `forward`, a Python function.
+//===----------------------------------------------------------------------===//
+
+Post functionApply(Session &s, const Call &c) {
+  PyObject *self = PyCFunction_Check(c.callable)
+                       ? PyCFunction_GET_SELF(c.callable)
+                       : nullptr;
+  if (!self || !PyType_Check(self))
+    return s.unknownNative(c);
+  auto *cls = reinterpret_cast<PyTypeObject *>(self);
+  for (PyObject *arg : c.args)
+    s.scalars.pinDeep(arg);
+  for (PyObject *arg : c.args)
+    if (s.isTensor(arg) && s.tensors->requiresGrad(arg) &&
+        s.tensors->gradMode())
+      s.end("an autograd function with a gradient");
+  static auto *base =
+      reinterpret_cast<PyTypeObject *>(findObject("torch.autograd:Function"));
+  PyObject *forward = s.typeLookup(cls, "forward");
+  PyObject *context = s.typeLookup(cls, "_backward_cls");
+  PyObject *setup = s.typeLookup(cls, "setup_context");
+  static PyObject *setupName = PyUnicode_InternFromString("setup_context");
+  PyObject *function = forward ? pyjitInnerCallable(forward) : nullptr;
+  if (!base || !function || !PyFunction_Check(function) || !context ||
+      !PyType_Check(context) || setup != pyjitTypeLookup(base, setupName))
+    return s.unknownNative(c);
+  if (!s.find(function))
+    s.pin(function);
+  s.now.instantiating = reinterpret_cast<PyTypeObject *>(context);
+  return Post::FreshDeep;
+}
+
+/// Hands back the tensor itself: those of functorch end the capture anyway.
+Post sameTensor(Session &s, const Call &c) {
+  for (PyObject *arg : c.args)
+    s.tensorArgument(arg);
+  return Post::Known;
+}
+
+//===----------------------------------------------------------------------===//
+// Autocast inside the call: it changes what operators run, and those are
+// recorded; at the end everything has to be as it was.
+//===----------------------------------------------------------------------===//
+
+Post torchSetting(Session &s, const Call &c) {
+  for (PyObject *arg : c.args)
+    s.tensorArgument(arg);
+  return Post::Known;
+}
+
+//===----------------------------------------------------------------------===//
+// torch.inference_mode() inside the call: the mode shows in the tensors that
+// leave, and a record makes them in that mode. It cannot stay on at a cut.
+//===----------------------------------------------------------------------===//
+
+Post makeInferenceMode(Session &s, const Call &c) {
+  for (PyObject *arg : c.args)
+    if (!isValue(arg))
+      return s.unknownNative(c);
+  return Post::Fresh;
+}
+
+Post enterInferenceMode(Session &s, const Call &c) {
+  if (c.args.size() != 1 || s.isExternal(c.args[0]))
+    return s.unknownNative(c);
+  s.inferenceModes.push_back(c.args[0]);
+  if (!s.firstInferenceMode)
+    s.firstInferenceMode = c.args[0];
+  return Post::Known;
+}
+
+Post leaveInferenceMode(Session &s, const Call &c) {
+  auto &modes = s.inferenceModes;
+  if (c.args.empty() || modes.empty() || modes.back() != c.args[0])
+    return s.unknownNative(c);
+  modes.pop_back();
+  return Post::Known;
+}
+
+/// What stands behind a lock is often done once: loggers keep what their levels
+/// come to.
+Post takeLock(Session &s, const Call &c) {
+  s.endOnce("a lock");
+  return Post::Known;
+}
+
+//===----------------------------------------------------------------------===//
+// copy.copy() of plain objects: `object.__reduce_ex__`
+//===----------------------------------------------------------------------===//
+
+/// What a class or `object` says, and no instance.
+bool isInherited(Session &s, PyObject *object, const char *name) {
+  static auto *base = reinterpret_cast<PyObject *>(&PyBaseObject_Type);
+  PyObject *text = PyUnicode_InternFromString(name);
+  Session::Found found = s.loadAttr(object, text);
+  PyObject *own = PyObject_GetAttr(base, text);
+  PyErr_Clear();
+  Py_XDECREF(own); // `object` keeps it
+  return own ? found.kind == Session::Found::Fresh && found.object == own
+             : found.kind == Session::Found::Absent;
+}
+
+/// (copyreg.__newobj__, (class,), __dict__ or None, None, None)
+Post reduceObject(Session &s, const Call &c) {
+  PyObject *object = c.arg(0);
+  auto *type = Py_TYPE(object);
+  if (c.args.size() != 2 || c.kwnames || !PyLong_CheckExact(c.args[1]) ||
+      PyLong_AsLong(c.args[1]) < 2 ||
+      !PyType_HasFeature(type, Py_TPFLAGS_HEAPTYPE) || PyType_Check(object) ||
+      PyList_Check(object) || PyDict_Check(object) || PyTuple_Check(object) ||
+      type->tp_itemsize)
+    return s.unknownNative(c);
+  for (const char *name :
+       {"__reduce__", "__getstate__", "__getnewargs_ex__", "__getnewargs__"})
+    if (!isInherited(s, object, name))
+      return s.unknownNative(c);
+  // Python code fills it in at the first copy.
+  static PyObject *slotNames = PyUnicode_InternFromString("__slotnames__");
+  PyObject *slots = PyDict_GetItemWithError(type->tp_dict, slotNames);
+  if (!slots) {
+    s.endOnce("the first copy of a " + typeName(object));
+    return Post::Fresh;
+  }
+  s.typeLookup(type, slotNames);
+  s.readAll(slots);
+  if (!PyList_CheckExact(slots) || PyList_GET_SIZE(slots))
+    return s.unknownNative(c);
+  static PyObject *dictName = PyUnicode_InternFromString("__dict__");
+  Session::Found dict = s.loadAttr(object, dictName);
+  if (dict.kind != Session::Found::Value || !dict.object)
+    return s.unknownNative(c);
+  s.readAll(dict.object); // whether it is empty
+  static PyObject *module = PyImport_ImportModule("copyreg");
+  static PyObject *newName = PyUnicode_InternFromString("__newobj__");
+  PyObject *globals = pyjitModuleDict(module);
+  PyObject *make = PyDict_GetItemWithError(globals, newName);
+  if (!make)
+    return s.unknownNative(c);
+  s.read(s.pin(globals), Select::Item, newName, make);
+  return Post::FreshTuples;
+}
+
+//===----------------------------------------------------------------------===//
+// The exception that is being handled: contextlib.ExitStack asks for it
+//===----------------------------------------------------------------------===//
+
+/// None, in a record for calls that begin while none is.
+Post handledException(Session &s, const Call &c) {
+  PyObject *handled = PyErr_GetHandledException();
+  Py_XDECREF(handled);
+  if (handled)
+    return s.unknownNative(c);
+  s.add(PyjitStateOp{.values = s.writer.state("handles_exception", false)});
+  return Post::Fresh;
+}
+
+} // namespace
+
+void pyjit::capture::addLibrary(NativeTable &t) {
+  // Numbers only: other arguments end the capture.
+  PyObject *math = PyImport_ImportModule("math");
+  PyObject *dict = math ? PyModule_GetDict(math) : nullptr;
+  PyObject *key, *value;
+  Py_ssize_t position = 0;
+  while (dict && PyDict_Next(dict, &position, &key, &value))
+    if (PyCFunction_Check(value))
+      t.add(value, nativePure);
+  Py_XDECREF(math);
+
+  t.add("_functools:reduce", reduce);
+  addBinary(t, std::make_index_sequence<std::size(kBinary)>());
+  t.add("_operator:not_", notOf);
+  t.add("_operator:truth", notOf);
+
+  t.add("collections:defaultdict", makeDefaultDict);
+  t.add("collections:deque", nativeShallow);
+  for (const char *name :
+       {"append", "appendleft", "pop", "popleft", "reverse", "rotate", "clear"})
+    t.add(("collections:deque." + std::string(name)).c_str(), dequeMethod);
+  for (const char *name : {"extend", "extendleft"})
+    t.add(("collections:deque." + std::string(name)).c_str(), dequeExtend);
+
+  t.add("torch._C:_FunctionBase.apply", functionApply);
+  t.add("torch._C._functorch:unwrap_if_dead", sameTensor);
+  t.add("builtins:object.__reduce_ex__", reduceObject);
+  t.add("_thread:RLock.acquire", takeLock);
+  t.add("_thread:RLock.__enter__", takeLock);
+  t.add("_thread:lock.acquire", takeLock);
+  t.add("_thread:lock.__enter__", takeLock);
+  t.add("sys:exc_info", handledException);
+  t.add("sys:exception", handledException);
+  if (PyObject *type = findObject("torch._C:_InferenceMode")) {
+    t.addType(reinterpret_cast<PyTypeObject *>(type), makeInferenceMode);
+    t.add("torch._C:_InferenceMode.__enter__", enterInferenceMode);
+    t.add("torch._C:_InferenceMode.__exit__", leaveInferenceMode);
+  }
+  for (const char *name :
+       {"set_autocast_enabled", "set_autocast_dtype",
+        "set_autocast_cache_enabled", "autocast_increment_nesting",
+        "autocast_decrement_nesting", "clear_autocast_cache"})
+    t.add(("torch:" + std::string(name)).c_str(), torchSetting);
+}

@@ -1,0 +1,308 @@
+//===- NativesOrder.cpp - Natives that put things in order ----------------===//
+//
+// What sorted(), min() and max() compare are their elements or, with a key,
+// what the key makes of each. A key that is a Python function is followed when
+// C calls it, and its results are looked at there (Session::returns); a native
+// one is carried out here, in front of the call, for what it will read.
+//
+//===----------------------------------------------------------------------===//
+
+#include "builtins/Natives.h"
+#include "objects/ObjectKinds.h"
+
+#include <cstring>
+
+using namespace pyjit::capture;
+
+//===----------------------------------------------------------------------===//
+// operator.itemgetter and the like
+//===----------------------------------------------------------------------===//
+
+bool pyjit::capture::isGetter(PyObject *object) {
+  const char *name = Py_TYPE(object)->tp_name;
+  return !std::strcmp(name, "operator.itemgetter") ||
+         !std::strcmp(name, "operator.attrgetter") ||
+         !std::strcmp(name, "operator.methodcaller");
+}
+
+/// Its keys or names, or a method's name and arguments: fixed when it was made.
+static PyObject *getterParts(Session &s, PyObject *getter) {
+  PyObject *reduced = PyObject_CallMethod(getter, "__reduce__", nullptr);
+  PyObject *parts = reduced && PyTuple_Check(reduced) &&
+                            PyTuple_GET_SIZE(reduced) == 2 &&
+                            PyType_Check(PyTuple_GET_ITEM(reduced, 0))
+                        ? PyTuple_GET_ITEM(reduced, 1)
+                        : nullptr;
+  PyErr_Clear();
+  if (!parts || !PyTuple_Check(parts)) {
+    Py_XDECREF(reduced);
+    s.end("an unusual " + typeName(getter));
+    return nullptr;
+  }
+  s.keep(reduced);
+  Py_DECREF(reduced);
+  bool external = s.isExternal(getter);
+  for (Py_ssize_t i = 0; i < PyTuple_GET_SIZE(parts); ++i)
+    if (PyObject *part = PyTuple_GET_ITEM(parts, i);
+        external && !isValue(part) && !s.known(part))
+      s.pin(part);
+  return parts;
+}
+
+/// `object.a.b`, as far as it can be told before it happens.
+static Session::Found dotted(Session &s, PyObject *object, PyObject *path) {
+  PyObject *names = PyUnicode_Check(path)
+                        ? PyObject_CallMethod(path, "split", "s", ".")
+                        : nullptr;
+  Session::Found found{Session::Found::Value, object};
+  for (Py_ssize_t i = 0; names && i < PyList_GET_SIZE(names); ++i) {
+    if (found.kind != Session::Found::Value || !found.object) {
+      s.end("a chain of attributes");
+      break;
+    }
+    PyObject *name = Py_NewRef(PyList_GET_ITEM(names, i));
+    PyUnicode_InternInPlace(&name);
+    s.keep(name);
+    found = s.loadAttr(found.object, name);
+    Py_DECREF(name);
+  }
+  PyErr_Clear();
+  Py_XDECREF(names);
+  return found;
+}
+
+Post pyjit::capture::callGetter(Session &s, const Call &c) {
+  PyObject *parts = getterParts(s, c.callable);
+  if (!parts || c.args.size() != 1 || c.kwnames)
+    return s.unknownNative(c);
+  PyObject *object = c.args[0];
+  Py_ssize_t count = PyTuple_GET_SIZE(parts);
+  const char *kind = Py_TYPE(c.callable)->tp_name;
+  if (!std::strcmp(kind, "operator.methodcaller")) {
+    PyObject *name = PyTuple_GET_ITEM(parts, 0);
+    Session::Found found = dotted(s, object, name);
+    if (found.kind != Session::Found::Fresh || !found.object)
+      return s.unknownNative(c);
+    Call call;
+    call.callable = found.object;
+    call.args.push_back(object);
+    for (Py_ssize_t i = 1; i < count; ++i)
+      call.args.push_back(PyTuple_GET_ITEM(parts, i));
+    return s.call(call);
+  }
+  bool items = !std::strcmp(kind, "operator.itemgetter");
+  Post post = Post::Known;
+  for (Py_ssize_t i = 0; i < count; ++i) {
+    PyObject *part = PyTuple_GET_ITEM(parts, i);
+    if (items)
+      post = s.subscript(object, part);
+    else
+      post = dotted(s, object, part).kind == Session::Found::Fresh
+                 ? Post::Fresh
+                 : Post::Known;
+    // A tuple of them: each is known, or comes out of a dispatcher's operator.
+    if (count > 1 && post != Post::Known)
+      s.end("several new objects at once of a " + std::string(kind));
+  }
+  return count > 1 ? Post::Fresh : post;
+}
+
+//===----------------------------------------------------------------------===//
+// Order
+//===----------------------------------------------------------------------===//
+
+namespace {
+
+/// Compared with `<`.
+void compared(Session &s, PyObject *object, int depth = 0) {
+  if (isValue(object) || s.ended())
+    return;
+  if (isHeap(object) && !PyType_Check(object) && s.require(object)) {
+    for (const char *name : {"__lt__", "__gt__"})
+      s.special(object, name);
+    if (PyObject *method = s.special(object, "__lt__");
+        method && PyFunction_Check(method))
+      return;
+  }
+  if ((PyTuple_CheckExact(object) || PyList_CheckExact(object)) && depth < 10) {
+    s.readAll(object);
+    for (Py_ssize_t i = 0; i < PySequence_Fast_GET_SIZE(object); ++i)
+      compared(s, PySequence_Fast_GET_ITEM(object, i), depth + 1);
+    return;
+  }
+  s.readDeep(object);
+}
+
+/// What iterating hands out, where it is there already.
+bool elementsOf(PyObject *from, std::vector<PyObject *> &out) {
+  if (PyList_Check(from) || PyTuple_Check(from)) {
+    for (Py_ssize_t i = 0; i < PySequence_Fast_GET_SIZE(from); ++i)
+      out.push_back(PySequence_Fast_GET_ITEM(from, i));
+    return true;
+  }
+  if (!PyDict_CheckExact(from))
+    return false;
+  PyObject *key;
+  Py_ssize_t position = 0;
+  while (PyDict_Next(from, &position, &key, nullptr))
+    out.push_back(key);
+  return true;
+}
+
+bool isNamed(PyObject *function, std::initializer_list<const char *> names) {
+  PyMethodDef *def = pyjitMethodDef(function);
+  for (const char *name : names)
+    if (def && !std::strcmp(def->ml_name, name))
+      return true;
+  return false;
+}
+
+/// What a native key makes of an element is read and compared.
+void applyKey(Session &s, PyObject *key, PyObject *element) {
+  Call call;
+  call.callable = key;
+  call.args = {element};
+  if (isGetter(key)) {
+    PyObject *parts = getterParts(s, key);
+    bool items = !std::strcmp(Py_TYPE(key)->tp_name, "operator.itemgetter");
+    if (!parts || !s.require(element))
+      return;
+    for (Py_ssize_t i = 0; i < PyTuple_GET_SIZE(parts); ++i) {
+      PyObject *part = PyTuple_GET_ITEM(parts, i);
+      if (items && (PyTuple_CheckExact(element) || PyList_CheckExact(element) ||
+                    PyDict_CheckExact(element))) {
+        s.subscript(element, part);
+        PyObject *value = PyObject_GetItem(element, part);
+        PyErr_Clear();
+        if (value)
+          compared(s, value);
+        Py_XDECREF(value);
+      } else if (Session::Found found =
+                     items ? Session::Found{} : dotted(s, element, part);
+                 found.kind == Session::Found::Value && found.object) {
+        compared(s, found.object);
+      } else {
+        s.end("a key of a " + typeName(element));
+      }
+    }
+    return;
+  }
+  PyObject *self = PyCFunction_Check(key) ? PyCFunction_GET_SELF(key) : nullptr;
+  if (self && PyDict_CheckExact(self) && isNamed(key, {"get", "__getitem__"})) {
+    if (!s.find(self) && s.isExternal(key))
+      s.pin(self);
+    s.dictItem(self, element);
+    PyObject *value = PyDict_GetItemWithError(self, element);
+    PyErr_Clear();
+    if (value)
+      compared(s, value);
+    return;
+  }
+  // Numbers and strings come out of these.
+  bool plain =
+      (self && PyModule_Check(self) &&
+       isNamed(key, {"len", "abs", "ord", "round", "sqrt", "log", "fabs"})) ||
+      (Py_IS_TYPE(key, &PyMethodDescr_Type) &&
+       (pyjitDescrType(key) == &PyUnicode_Type ||
+        pyjitDescrType(key) == &PyLong_Type ||
+        pyjitDescrType(key) == &PyFloat_Type)) ||
+      key == reinterpret_cast<PyObject *>(&PyLong_Type) ||
+      key == reinterpret_cast<PyObject *>(&PyFloat_Type);
+  if (!plain)
+    return s.end("a key that is a " + typeName(key));
+  s.call(call);
+}
+
+/// Notes what will be compared. `sources`: the container, or the things
+/// themselves.
+void order(Session &s, PyObject *key, std::vector<PyObject *> sources,
+           bool themselves) {
+  if (key && (PyFunction_Check(key) || PyMethod_Check(key))) {
+    unsigned uses = Session::Compared;
+    if (!themselves) {
+      s.iterate(sources[0]);
+      if (makesTuples(sources[0]))
+        uses |= Session::Tuples;
+    }
+    if (PyMethod_Check(key) && s.isExternal(key))
+      s.readFields(key, {"__func__", "__self__"});
+    PyObject *function = PyMethod_Check(key) ? PyMethod_GET_FUNCTION(key) : key;
+    if (!PyFunction_Check(function) || !s.require(function))
+      return s.end("a key that is a " + typeName(key));
+    return s.callsBack(function, uses);
+  }
+  std::vector<PyObject *> elements = sources;
+  if (!themselves) {
+    s.iterate(sources[0]);
+    elements.clear();
+    PyObject *view = sources[0];
+    bool there = elementsOf(view, elements);
+    if (!there && !key && (isValue(view) || PyRange_Check(view)))
+      return;
+    if (!there && (isView(view) || PyAnySet_Check(view) || isValue(view)) &&
+        !s.isExternal(view)) {
+      // Of the call's own: walking it has no effect.
+      PyObject *list = PySequence_List(view);
+      PyErr_Clear();
+      if (!list)
+        return s.end("the order of a " + typeName(view));
+      s.settle(Post::FreshTuples, list);
+      s.keep(list);
+      Py_DECREF(list);
+      there = elementsOf(list, elements);
+    }
+    if (!there) {
+      bool values = !makesTuples(view) || Py_IS_TYPE(view, &PyMap_Type) ||
+                    !std::strcmp(Py_TYPE(view)->tp_name, "itertools._tee");
+      if (key || !values)
+        s.end("the order of a " + typeName(view));
+      return; // Python code hands them out, or a native iterator of values
+    }
+  }
+  for (PyObject *element : elements)
+    if (key)
+      applyKey(s, key, element);
+    else
+      compared(s, element);
+}
+
+PyObject *keyOf(const Call &c) {
+  PyObject *key = c.keyword("key");
+  return key == Py_None ? nullptr : key;
+}
+
+Post sorted(Session &s, const Call &c) {
+  if (c.positional() != 1)
+    return s.unknownNative(c);
+  order(s, keyOf(c), {c.args[0]}, false);
+  return Post::FreshTuples;
+}
+
+Post sortList(Session &s, const Call &c) {
+  if (c.positional() != 1)
+    return s.unknownNative(c);
+  if (s.isExternal(c.args[0]))
+    s.own(c.args[0]);
+  order(s, keyOf(c), {c.args[0]}, false);
+  return Post::Known;
+}
+
+Post minMax(Session &s, const Call &c) {
+  size_t n = c.positional();
+  if (!n)
+    return Post::Known;
+  std::vector<PyObject *> sources(c.args.begin(), c.args.begin() + n);
+  order(s, keyOf(c), sources, n > 1);
+  return n == 1 && makesTuples(sources[0]) ? Post::FreshTuples : Post::Known;
+}
+
+} // namespace
+
+void pyjit::capture::addOrder(NativeTable &t) {
+  t.add("builtins:sorted", sorted);
+  t.add("builtins:list.sort", sortList);
+  t.add("builtins:min", minMax);
+  t.add("builtins:max", minMax);
+  for (const char *name : {"itemgetter", "attrgetter", "methodcaller"})
+    t.add(("operator:" + std::string(name)).c_str(), nativeNothing);
+}

@@ -1,0 +1,172 @@
+//===- NativesPlain.cpp - Natives whose results never change --------------===//
+//
+// Made of values alone, and immutable: what they hand out follows from what
+// they were made of.
+//
+//===----------------------------------------------------------------------===//
+
+#include "builtins/Natives.h"
+#include "objects/ObjectKinds.h"
+
+#include <cstring>
+
+using namespace pyjit::capture;
+
+//===----------------------------------------------------------------------===//
+// numpy's numbers
+//===----------------------------------------------------------------------===//
+
+/// numpy.NAME, if numpy is there; borrowed for good.
+static PyObject *numpyMember(const char *name) {
+  PyObject *modules = PyImport_GetModuleDict();
+  PyObject *numpy = PyDict_GetItemString(modules, "numpy");
+  PyObject *found = numpy ? PyObject_GetAttrString(numpy, name) : nullptr;
+  PyErr_Clear();
+  return found;
+}
+
+bool pyjit::capture::isNumpyNumberType(PyTypeObject *type) {
+  if (std::strncmp(type->tp_name, "numpy.", 6) || isHeapType(type))
+    return false;
+  static PyObject *base = nullptr;
+  if (!base)
+    base = numpyMember("number");
+  // Python's floats do not hold these.
+  if (!std::strcmp(type->tp_name, "numpy.longdouble") ||
+      !std::strcmp(type->tp_name, "numpy.clongdouble"))
+    return false;
+  return base && PyType_Check(base) &&
+         PyType_IsSubtype(type, reinterpret_cast<PyTypeObject *>(base));
+}
+
+bool pyjit::capture::isNumpyNumber(PyObject *object) {
+  return isNumpyNumberType(Py_TYPE(object));
+}
+
+bool pyjit::capture::isByValue(PyObject *object) {
+  return isNumpyNumber(object) ||
+         !std::strcmp(Py_TYPE(object)->tp_name, "torch.device");
+}
+
+static bool isNumpyDispatcher(PyObject *object) {
+  return !std::strcmp(Py_TYPE(object)->tp_name,
+                      "numpy._ArrayFunctionDispatcher");
+}
+
+bool pyjit::capture::isNumpyFunction(PyObject *object) {
+  return !std::strcmp(Py_TYPE(object)->tp_name, "numpy.ufunc") ||
+         isNumpyDispatcher(object);
+}
+
+/// `np.prod(x.shape)`: one number made of a list of numbers. The Python code
+/// beneath computes with arrays that nobody else sees.
+static Post reduceNumbers(Session &s, const Call &c) {
+  static const char *const names[] = {"prod", "sum",  "mean",   "max", "min",
+                                      "amax", "amin", "median", "std", "var"};
+  bool known = false;
+  for (const char *name : names) {
+    PyObject *function = numpyMember(name);
+    known |= function == c.callable;
+    Py_XDECREF(function);
+  }
+  PyObject *list = c.arg(0);
+  if (!known || c.args.size() != 1 || c.kwnames || s.isTensor(list) ||
+      (!PyTuple_Check(list) && !PyList_CheckExact(list)))
+    return s.unknownNative(c);
+  s.readAll(list);
+  for (Py_ssize_t i = 0; i < PySequence_Fast_GET_SIZE(list); ++i)
+    if (PyObject *item = PySequence_Fast_GET_ITEM(list, i);
+        !PyLong_CheckExact(item) && !PyFloat_CheckExact(item) &&
+        !PyBool_Check(item))
+      return s.unknownNative(c);
+  s.scalars.pinDeep(list);
+  return Post::Constant;
+}
+
+Post pyjit::capture::callNumpy(Session &s, const Call &c) {
+  if (isNumpyDispatcher(c.callable))
+    return reduceNumbers(s, c);
+  for (PyObject *arg : c.args) {
+    bool number = PyLong_CheckExact(arg) || PyFloat_CheckExact(arg) ||
+                  PyBool_Check(arg) || isNumpyNumber(arg);
+    if (!number || c.kwnames)
+      return s.unknownNative(c);
+    s.scalars.pinDeep(arg);
+  }
+  return Post::Fresh;
+}
+
+namespace {
+
+//===----------------------------------------------------------------------===//
+// Strings
+//===----------------------------------------------------------------------===//
+
+bool areValues(const Call &c, size_t from) {
+  for (size_t i = from; i < c.args.size(); ++i)
+    if (!isValue(c.args[i]))
+      return false;
+  return true;
+}
+
+/// A compiled pattern is known by identity and never changes.
+Post pattern(Session &s, const Call &c) {
+  if (c.args.empty() || !areValues(c, 1))
+    return s.unknownNative(c); // a replacement that is a function, say
+  return Post::FreshDeep;
+}
+
+/// So is a match.
+Post match(Session &s, const Call &c) { return pattern(s, c); }
+
+Post bytes(Session &s, const Call &c) {
+  return areValues(c, 0) ? Post::Fresh : s.unknownNative(c);
+}
+
+Post plain(Session &s, const Call &c) { return bytes(s, c); }
+
+//===----------------------------------------------------------------------===//
+// Namespaces
+//===----------------------------------------------------------------------===//
+
+Post makeNamespace(Session &s, const Call &c) {
+  return c.positional() ? s.unknownNative(c) : Post::Fresh;
+}
+
+/// Marks for a profiler, and switches for tensor subclasses, of which there are
+/// none: nothing that a call is to do.
+Post nothingToDo(Session &, const Call &) { return Post::Fresh; }
+
+void addPatterns(NativeTable &t) {
+  PyObject *re = PyImport_ImportModule("re");
+  for (auto [name, handler] :
+       {std::pair<const char *, NativeHandler>("Pattern", pattern),
+        {"Match", match}}) {
+    PyObject *type = re ? PyObject_GetAttrString(re, name) : nullptr;
+    static const char *methods[] = {
+        "match", "search",    "fullmatch", "split",  "findall",
+        "sub",   "subn",      "group",     "groups", "start",
+        "end",   "groupdict", "span",      "expand", "__getitem__"};
+    for (const char *method : methods)
+      if (PyObject *found =
+              type ? PyObject_GetAttrString(type, method) : nullptr) {
+        t.add(found, handler);
+        Py_DECREF(found);
+      }
+    PyErr_Clear();
+    Py_XDECREF(type);
+  }
+  Py_XDECREF(re);
+}
+
+} // namespace
+
+void pyjit::capture::addPlain(NativeTable &t) {
+  addPatterns(t);
+  t.add("builtins:str.maketrans", plain);
+  t.addType(&PyBytes_Type, bytes);
+  t.add("types:SimpleNamespace", makeNamespace);
+  t.add("torch._C:DisableTorchFunctionSubclass", nothingToDo);
+  t.add("torch._C:DisableTorchFunctionSubclass.__enter__", nothingToDo);
+  t.add("torch._C:DisableTorchFunctionSubclass.__exit__", nothingToDo);
+}

@@ -1,0 +1,133 @@
+//===- NativesScript.cpp - Functions compiled by TorchScript --------------===//
+
+#include "builtins/Natives.h"
+#include "tensors/Tensors.h"
+
+#include <cstring>
+
+using namespace pyjit::capture;
+
+bool pyjit::capture::isScriptFunction(PyObject *object) {
+  const char *name = Py_TYPE(object)->tp_name;
+  size_t n = std::strlen(name), m = std::strlen("ScriptFunction");
+  if (n < m || std::strcmp(name + n - m, "ScriptFunction"))
+    return false;
+  static PyObject *cls = findObject("torch._C:ScriptFunction");
+  return reinterpret_cast<PyObject *>(Py_TYPE(object)) == cls;
+}
+
+static std::string textOf(PyObject *graph) {
+  PyObject *text = graph ? PyObject_Str(graph) : nullptr;
+  const char *chars = text ? PyUnicode_AsUTF8(text) : nullptr;
+  std::string out = chars ? chars : "";
+  Py_XDECREF(text);
+  Py_XDECREF(graph);
+  PyErr_Clear();
+  return out;
+}
+
+/// TorchScript's own instructions that read tensor data, call back into Python
+/// or do something besides computing.
+static bool isPlainScript(const std::string &graph) {
+  for (const char *word :
+       {"prim::tolist", "prim::PythonOp", "prim::Print", "prim::fork",
+        "prim::rpc", "prim::Interface", "prim::SetAttr", "prim::RaiseException",
+        "aten::manual_seed", "aten::wait", "prim::BroadcastMKLDNNTensors",
+        "prim::CallMethod", "prim::data", "aten::warn", "prim::Enter"})
+    if (graph.find(word) != std::string::npos)
+      return false;
+  return !graph.empty();
+}
+
+/// `%2 : int = prim::Constant…`: a tensor among a graph's constants may be one
+/// that the program still holds.
+static bool isPlainConstant(const std::string &graph, size_t at) {
+  size_t line = graph.rfind('\n', at);
+  line = line == std::string::npos ? 0 : line + 1;
+  size_t colon = graph.find(" : ", line), equals = graph.find(" = ", line);
+  if (colon > at || equals > at)
+    return false;
+  static const std::set<std::string> types = {
+      "int",   "float",  "bool",    "str",      "NoneType", "Device",
+      "int[]", "bool[]", "float[]", "Function", "str[]"};
+  return types.count(graph.substr(colon + 3, equals - colon - 3));
+}
+
+/// Whether each instruction of a TorchScript graph is an operator that the
+/// dispatcher shows, or computes with Python data and tensors' metadata alone.
+/// A tensor that no operator made is then made of these. `folded`: a tensor
+/// among the constants is the result of such instructions.
+static bool showsItsTensors(const std::string &graph, bool folded) {
+  static const std::set<std::string> fine = {
+      "prim::Constant",      "prim::If",         "prim::Loop",
+      "prim::ListConstruct", "prim::ListUnpack", "prim::TupleConstruct",
+      "prim::TupleUnpack",   "prim::TupleIndex", "prim::NumToTensor",
+      "prim::device",        "prim::dtype",      "prim::layout",
+      "prim::is_cuda",       "prim::max",        "prim::min",
+      "prim::abs",           "prim::shape",      "prim::unchecked_cast",
+      "prim::Return",        "prim::profile",    "prim::Uninitialized",
+      "aten::tensor",        "aten::as_tensor",  "aten::len",
+      "aten::__getitem__",   "aten::__is__",     "aten::__isnot__",
+      "aten::__not__",       "aten::__and__",    "aten::__or__",
+      "aten::append",        "aten::list",       "aten::dim",
+      "aten::numel",         "aten::neg",        "aten::floordiv",
+      "aten::__contains__"};
+  for (size_t at = 0; (at = graph.find("::", at)) != std::string::npos;
+       at += 2) {
+    size_t begin = at, end = at + 2;
+    auto isName = [](char c) {
+      return c == '_' || std::isalnum(static_cast<unsigned char>(c));
+    };
+    while (begin > 0 && isName(graph[begin - 1]))
+      --begin;
+    while (end < graph.size() && isName(graph[end]))
+      ++end;
+    std::string name = graph.substr(begin, end - begin);
+    if (name == "prim::Constant" && !folded && !isPlainConstant(graph, begin))
+      return false;
+    if (!fine.count(name) &&
+        (name.rfind("aten::", 0) || !TensorRecorder::isOperator(name)))
+      return false;
+  }
+  return true;
+}
+
+Post pyjit::capture::callScript(Session &s, const Call &c) {
+  s.pin(c.callable);
+  for (PyObject *arg : c.args)
+    s.scalars.pinDeep(arg);
+  // Asked from C++.
+  static PyObject *asked = findObject("torch.compiler:is_exporting");
+  if (asked && !s.find(asked))
+    s.pin(asked);
+  std::string graph =
+      textOf(PyObject_GetAttrString(c.callable, "inlined_graph"));
+  if (!isPlainScript(graph))
+    return s.unknownNative(c);
+  s.scripting = showsItsTensors(graph, false) ? s.top()->frame : nullptr;
+  s.scriptConstants = false;
+  return s.torchCall(c);
+}
+
+/// A tensor of unknown origin was taken for one of Python data. What ran may be
+/// another graph than the function's: fused, say, so that operators are not
+/// seen.
+void Session::finishScript(PyObject *result) {
+  if (result && isTensor(result) && tensors->valueOf(result) < 0) {
+    tensors->bindConstant(result);
+    scriptConstants = true;
+  }
+  scripting = nullptr;
+  if (!scriptConstants || dead)
+    return;
+  scriptConstants = false;
+  PyObject *module = PyImport_ImportModule("torch._C");
+  PyObject *graph =
+      module ? PyObject_CallMethod(module, "_last_executed_optimized_graph",
+                                   nullptr)
+             : nullptr;
+  Py_XDECREF(module);
+  std::string text = textOf(graph);
+  if (text.empty() || !showsItsTensors(text, true))
+    end("a TorchScript function that runs in another form");
+}

@@ -1,0 +1,395 @@
+//===- NativesTorch.cpp - Torch's native functions ------------------------===//
+//
+// Most of them only call operators, and the dispatcher shows those. What moves
+// tensor data into Python, makes tensors of Python data or changes a tensor
+// behind the dispatcher's back is told apart by name, before the rest is let
+// through.
+//
+//===----------------------------------------------------------------------===//
+
+#include "builtins/Natives.h"
+#include "tensors/Tensors.h"
+
+#include <cstring>
+
+using namespace pyjit::capture;
+
+void Session::tensorArgument(PyObject *o, int depth) {
+  if (dead || isValue(o))
+    return;
+  if (!require(o))
+    return;
+  if (isTensor(o))
+    return;
+  if ((PyTuple_Check(o) || PyList_Check(o)) && depth < 5) {
+    readAll(o);
+    for (Py_ssize_t i = 0; i < PySequence_Fast_GET_SIZE(o); ++i)
+      tensorArgument(PySequence_Fast_GET_ITEM(o, i), depth + 1);
+    return;
+  }
+  static const std::set<std::string> fine = {
+      "torch.dtype", "torch.device", "torch.layout", "torch.memory_format",
+      "ellipsis",    "slice",        "torch.Size"};
+  if (fine.count(Py_TYPE(o)->tp_name))
+    return;
+  if (PyType_Check(o))
+    return;
+  // What an operator of TorchScript's has just handed out.
+  if (!std::strcmp(Py_TYPE(o)->tp_name, "torch._C.ScriptObject") &&
+      !isExternal(o))
+    return;
+  end("a tensor function given a " + typeName(o));
+}
+
+Post Session::torchCall(const Call &call) {
+  for (PyObject *arg : call.args)
+    tensorArgument(arg);
+  return Post::FreshDeep;
+}
+
+namespace {
+
+Post torchOp(Session &s, const Call &c) { return s.torchCall(c); }
+
+Post tensorMetadata(Session &s, const Call &c) {
+  for (PyObject *arg : c.args)
+    s.tensorArgument(arg);
+  return Post::FreshDeep;
+}
+
+/// Seen by Python: becomes a guard.
+Post storageOffset(Session &s, const Call &c) {
+  if (c.args.size() == 1 && s.isTensor(c.args[0]) && s.require(c.args[0]))
+    s.tensors->readOffset(c.args[0]);
+  return Post::Known;
+}
+
+/// Data into Python: only of tensors that no input reaches.
+Post tensorData(Session &s, const Call &c) {
+  PyMethodDef *def = pyjitMethodDef(c.callable);
+  if (def && c.args.size() == 1 && s.called == c.callable &&
+      s.isTensor(c.args[0]) && !s.tensors->isConstant(c.args[0])) {
+    s.tensorArgument(c.args[0]);
+    bool truth = !std::strcmp(def->ml_name, "is_nonzero");
+    if ((truth || !std::strcmp(def->ml_name, "item")) &&
+        s.scalars.readData(c.args[0],
+                           truth ? NumberKind::Bool : NumberKind::Own))
+      return Post::Known;
+  }
+  for (PyObject *arg : c.args) {
+    s.tensorArgument(arg);
+    if (s.isTensor(arg) && !s.tensors->isConstant(arg))
+      s.end("a tensor's data read by Python");
+  }
+  return Post::FreshDeep;
+}
+
+Post fromData(Session &s, const Call &c) {
+  for (PyObject *arg : c.args) {
+    if (s.isTensor(arg))
+      s.end("a tensor made of a tensor by torch.tensor");
+    s.tensorArgument(arg);
+    if (PyList_Check(arg) || PyTuple_Check(arg))
+      for (Py_ssize_t i = 0; i < PySequence_Fast_GET_SIZE(arg); ++i)
+        if (s.isTensor(PySequence_Fast_GET_ITEM(arg, i)))
+          s.end("a tensor made of tensors by torch.tensor");
+  }
+  return Post::Constant;
+}
+
+/// Without an argument the name of the type, else a conversion.
+Post tensorType(Session &s, const Call &c) {
+  if (c.args.size() == 1)
+    return tensorMetadata(s, c);
+  if (c.args.size() == 2 && !c.kwnames &&
+      !std::strcmp(Py_TYPE(c.args[1])->tp_name, "torch.dtype"))
+    return s.torchCall(c);
+  return s.unknownNative(c);
+}
+
+/// Of Python data, with the dtype and device of `self`.
+Post newTensor(Session &s, const Call &c) {
+  Call data = c;
+  if (!data.args.empty()) {
+    s.tensorArgument(data.args[0]);
+    data.args.erase(data.args.begin());
+  }
+  return fromData(s, data);
+}
+
+/// State that refgraph.state pins, or that only debugging looks at.
+Post stateGetter(Session &s, const Call &c) {
+  for (PyObject *arg : c.args)
+    if (!isValue(arg))
+      s.require(arg);
+  return Post::Fresh;
+}
+
+/// Looks at the types of its arguments only.
+Post hasTorchFunction(Session &s, const Call &c) {
+  for (PyObject *arg : c.args) {
+    if (isValue(arg) || s.isTensor(arg))
+      continue;
+    s.require(arg);
+    if (PyTuple_Check(arg) || PyList_Check(arg))
+      s.readAll(arg);
+  }
+  return Post::Known;
+}
+
+Post setGradMode(Session &s, const Call &c) {
+  for (PyObject *arg : c.args)
+    if (!isValue(arg))
+      s.end("set_grad_enabled of a " + typeName(arg));
+  return Post::Known;
+}
+
+Post makeSize(Session &s, const Call &c) {
+  for (PyObject *arg : c.args)
+    s.tensorArgument(arg);
+  return Post::Fresh;
+}
+
+template <size_t N> bool oneOf(const char *name, const char *const (&list)[N]) {
+  for (const char *entry : list)
+    if (!std::strcmp(name, entry))
+      return true;
+  return false;
+}
+
+/// What is not let through though it lies among the operators.
+const char *const kDenied[] = {"set_",
+                               "set_data",
+                               "resize_",
+                               "resize_as_",
+                               "data_ptr",
+                               "storage",
+                               "untyped_storage",
+                               "_storage",
+                               "numpy",
+                               "__array__",
+                               "_make_subclass",
+                               "_make_wrapper_subclass",
+                               "_make_dtensor",
+                               "backward",
+                               "_backward",
+                               "register_hook",
+                               "requires_grad_",
+                               "retain_grad",
+                               "share_memory_",
+                               "from_numpy",
+                               "frombuffer",
+                               "asarray",
+                               "from_file",
+                               "map_",
+                               "map2_",
+                               "apply_",
+                               "_typed_storage",
+                               "new",
+                               "record_stream",
+                               "_fix_weakref",
+                               "_clear_non_serializable_cached_data",
+                               "__dlpack__",
+                               "cuda",
+                               "xpu",
+                               "ipu",
+                               "hpu",
+                               "mtia",
+                               "type",
+                               "manual_seed",
+                               "seed",
+                               "initial_seed",
+                               "pin_memory",
+                               "names",
+                               "rename_",
+                               "rename",
+                               "set_names",
+                               "refine_names",
+                               "align_to",
+                               "align_as",
+                               "cpu_",
+                               "_sync",
+                               "_to_functional_tensor",
+                               "_from_functional_tensor",
+                               "_functionalize_sync",
+                               "_enable_functionalization",
+                               "_disable_functionalization",
+                               "nonzero",
+                               "argwhere",
+                               "unique_dim",
+                               "_unique",
+                               "_unique2",
+                               "unique_consecutive",
+                               "masked_select",
+                               "compile",
+                               "as_subclass",
+                               "_set_throw_on_mutable_data_ptr",
+                               "_set_warn_deprecated_on_mutable_data_ptr",
+                               "__setstate__",
+                               "_use_zero_impl",
+                               "_view_func",
+                               "_view_func_unsafe",
+                               "_rev_view_func_unsafe"};
+
+const char *const kMetadata[] = {
+    "size",
+    "dim",
+    "ndimension",
+    "stride",
+    "numel",
+    "nelement",
+    "is_contiguous",
+    "element_size",
+    "get_device",
+    "is_floating_point",
+    "is_complex",
+    "is_signed",
+    "is_same_size",
+    "is_inference",
+    "is_conj",
+    "is_neg",
+    "is_distributed",
+    "has_names",
+    "sym_size",
+    "result_type",
+    "can_cast",
+    "promote_types",
+    "__len__",
+    "is_nonzero_",
+    "is_tensor",
+    "dense_dim",
+    "sparse_dim",
+    "is_cuda",
+    "is_autocast_enabled",
+    "is_autocast_cpu_enabled",
+    "is_inference_mode_enabled",
+    "is_autocast_cache_enabled",
+    "get_autocast_dtype",
+    "get_autocast_cpu_dtype",
+    "get_autocast_gpu_dtype",
+    "is_grad_enabled",
+    "is_vulkan_available",
+};
+
+/// Ask the dispatcher for an operator whose result is a Python value: the
+/// recorder of operators ends the capture unless all inputs are constants.
+const char *const kData[] = {"item",     "tolist",      "is_nonzero",
+                             "equal",    "allclose",    "__bool__",
+                             "__int__",  "__float__",   "__index__",
+                             "__long__", "__complex__", "__contains__"};
+
+/// The program's own: nobody but recorded operators fills it (TensorOps.cpp).
+Post emptyFactory(Session &s, const Call &c) {
+  s.now.makesEmpty = true;
+  return torchOp(s, c);
+}
+
+NativeHandler classify(const char *name) {
+  if (oneOf(name, kDenied))
+    return nullptr;
+  if (!std::strcmp(name, "storage_offset"))
+    return storageOffset;
+  if (oneOf(name, kMetadata))
+    return tensorMetadata;
+  if (oneOf(name, kData))
+    return tensorData;
+  if (!std::strcmp(name, "empty") || !std::strcmp(name, "empty_like") ||
+      !std::strcmp(name, "new_empty"))
+    return emptyFactory;
+  if (!std::strcmp(name, "new_tensor"))
+    return newTensor;
+  if (!std::strcmp(name, "tensor") || !std::strcmp(name, "as_tensor") ||
+      !std::strcmp(name, "scalar_tensor"))
+    return fromData;
+  return torchOp;
+}
+
+void addFamily(NativeTable &t, const char *module, const char *attribute) {
+  PyObject *object = PyImport_ImportModule(module);
+  if (object && attribute) {
+    PyObject *inner = PyObject_GetAttrString(object, attribute);
+    Py_DECREF(object);
+    object = inner;
+  }
+  PyObject *names = object ? PyObject_Dir(object) : nullptr;
+  for (Py_ssize_t i = 0; names && i < PyList_GET_SIZE(names); ++i) {
+    PyObject *name = PyList_GET_ITEM(names, i);
+    // Every object has these.
+    if (PyObject_HasAttr(reinterpret_cast<PyObject *>(&PyBaseObject_Type),
+                         name))
+      continue;
+    PyObject *member = PyObject_GetAttr(object, name);
+    if (member && pyjitMethodDef(member))
+      if (NativeHandler handler = classify(PyUnicode_AsUTF8(name)))
+        t.add(member, handler);
+    PyErr_Clear();
+    Py_XDECREF(member);
+  }
+  PyErr_Clear();
+  Py_XDECREF(names);
+  Py_XDECREF(object);
+}
+
+} // namespace
+
+void pyjit::capture::addTorch(NativeTable &t) {
+  addFamily(t, "torch._C", "_VariableFunctions");
+  addFamily(t, "torch._C._nn", nullptr);
+  addFamily(t, "torch._C._linalg", nullptr);
+  addFamily(t, "torch._C._fft", nullptr);
+  addFamily(t, "torch._C._special", nullptr);
+  PyObject *base = findObject("torch._C:TensorBase");
+  if (base) {
+    PyObject *dict = PyType_GetDict(reinterpret_cast<PyTypeObject *>(base));
+    PyObject *key, *value;
+    Py_ssize_t position = 0;
+    while (PyDict_Next(dict, &position, &key, &value))
+      if (pyjitMethodDef(value))
+        if (NativeHandler handler = classify(PyUnicode_AsUTF8(key)))
+          t.add(value, handler);
+    Py_DECREF(dict);
+  }
+  Py_XDECREF(base);
+  PyErr_Clear();
+  t.add("torch._C:TensorBase.size", tensorMetadata);
+  t.add("torch._C:TensorBase.type", tensorType);
+  for (const char *name : {
+           "_get_tracing_state",
+           "_get_cudnn_enabled",
+           "_is_tracing",
+           "is_grad_enabled",
+           "_get_deterministic_algorithms",
+           "_get_deterministic_algorithms_warn_only",
+           "_log_api_usage_once",
+           "_cuda_isCurrentStreamCapturing",
+           "_get_mkldnn_enabled",
+           "get_default_dtype",
+           "is_autocast_enabled",
+           "is_autocast_cpu_enabled",
+           "is_inference_mode_enabled",
+           "_is_any_autocast_enabled",
+           "_is_torch_function_enabled",
+           "get_autocast_dtype",
+           "is_autocast_cache_enabled",
+           "_is_torch_function_all_disabled",
+           "_len_torch_function_stack",
+           "_len_torch_dispatch_stack",
+           "_is_tracing",
+           "_are_functorch_transforms_active",
+           "_is_torch_function_mode_enabled",
+           "_is_autocast_available",
+           "_get_privateuse1_backend_name",
+           "_get_cpu_capability",
+           "_cuda_getDeviceCount",
+       })
+    t.add(("torch._C:" + std::string(name)).c_str(), stateGetter);
+  for (const char *name : {"_has_torch_function", "_has_torch_function_unary",
+                           "_has_torch_function_variadic"})
+    t.add(("torch._C:" + std::string(name)).c_str(), hasTorchFunction);
+  t.add("torch._C:_set_grad_enabled", setGradMode);
+  t.add("torch:Size", makeSize);
+  t.add("torch:Size.numel", nativePure);
+  t.add("torch:device", nativePure);
+  t.add("torch:finfo", nativePure);
+  t.add("torch:iinfo", nativePure);
+}

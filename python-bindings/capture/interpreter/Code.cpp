@@ -1,0 +1,147 @@
+//===- Code.cpp - Stack heights and operands of bytecode ------------------===//
+
+#include "interpreter/Code.h"
+#include "CPython.h"
+
+#include <opcode.h>
+
+using namespace pyjit::capture;
+
+int pyjit::capture::jumpTarget(const Instruction &instruction) {
+  switch (instruction.op) {
+  case FOR_ITER:
+  case JUMP_FORWARD:
+  case POP_JUMP_IF_FALSE:
+  case POP_JUMP_IF_TRUE:
+  case POP_JUMP_IF_NONE:
+  case POP_JUMP_IF_NOT_NONE:
+  case SEND:
+    return instruction.next + 2 * instruction.arg;
+  case JUMP_BACKWARD:
+  case JUMP_BACKWARD_NO_INTERRUPT:
+    return instruction.next - 2 * instruction.arg;
+  default:
+    return -1;
+  }
+}
+
+bool pyjit::capture::endsBlock(int op) {
+  switch (op) {
+  case JUMP_FORWARD:
+  case JUMP_BACKWARD:
+  case JUMP_BACKWARD_NO_INTERRUPT:
+  case RETURN_VALUE:
+  case RETURN_CONST:
+  case RAISE_VARARGS:
+  case RERAISE:
+  case INTERPRETER_EXIT:
+    return true;
+  default:
+    return false;
+  }
+}
+
+namespace {
+
+/// Reads the variable-length integers of `co_exceptiontable`.
+struct TableReader {
+  const uint8_t *at, *end;
+  int next() {
+    int value = *at & 63;
+    while (*at & 64) {
+      ++at;
+      value = (value << 6) | (*at & 63);
+    }
+    ++at;
+    return value;
+  }
+};
+
+} // namespace
+
+CodeInfo::CodeInfo(PyCodeObject *code) : code(code) {
+  PyObject *bytes = PyCode_GetCode(code);
+  if (!bytes) {
+    PyErr_Clear();
+    return;
+  }
+  auto *data = reinterpret_cast<const uint8_t *>(PyBytes_AS_STRING(bytes));
+  int units = PyBytes_GET_SIZE(bytes) / 2;
+  instructions.resize(units + 1);
+
+  int extended = 0;
+  PyObject *kwnames = nullptr;
+  for (int unit = 0; unit < units;) {
+    Instruction &instruction = instructions[unit];
+    instruction.op = data[2 * unit];
+    instruction.arg = extended << 8 | data[2 * unit + 1];
+    instruction.start = true;
+    instruction.next = 2 * (unit + 1 + pyjitCacheEntries(instruction.op));
+    if (instruction.op == EXTENDED_ARG) {
+      extended = instruction.arg;
+      ++unit;
+      continue;
+    }
+    extended = 0;
+    if (instruction.op == KW_NAMES)
+      kwnames = PyTuple_GET_ITEM(code->co_consts, instruction.arg);
+    if (instruction.op == CALL) {
+      instruction.kwnames = kwnames;
+      kwnames = nullptr;
+    }
+    unit = instruction.next / 2;
+  }
+  Py_DECREF(bytes);
+
+  std::vector<int> work;
+  auto reach = [&](int offset, int depth) {
+    if (offset < 0 || offset / 2 >= units)
+      return;
+    Instruction &instruction = instructions[offset / 2];
+    if (instruction.depth >= 0)
+      return;
+    instruction.depth = depth;
+    work.push_back(offset);
+  };
+  auto drain = [&] {
+    while (!work.empty()) {
+      int offset = work.back();
+      work.pop_back();
+      const Instruction instruction = instructions[offset / 2];
+      int depth = instruction.depth;
+      if (instruction.op == EXTENDED_ARG) {
+        reach(offset + 2, depth);
+        continue;
+      }
+      int target = jumpTarget(instruction);
+      int op = instruction.op;
+      // Opcodes without an argument are asked for with 0.
+      int arg = op >= HAVE_ARGUMENT ? instruction.arg : 0;
+      if (target >= 0)
+        reach(target, depth + PyCompile_OpcodeStackEffectWithJump(op, arg, 1));
+      if (!endsBlock(op))
+        reach(instruction.next,
+              depth + PyCompile_OpcodeStackEffectWithJump(op, arg, 0));
+    }
+  };
+  // RETURN_GENERATOR leaves a value that the POP_TOP behind it takes away.
+  bool generator =
+      code->co_flags & (CO_GENERATOR | CO_COROUTINE | CO_ASYNC_GENERATOR);
+  reach(0, generator ? 1 : 0);
+  drain();
+  TableReader table;
+  table.at = reinterpret_cast<const uint8_t *>(
+      PyBytes_AS_STRING(code->co_exceptiontable));
+  table.end = table.at + PyBytes_GET_SIZE(code->co_exceptiontable);
+  while (table.at < table.end) {
+    int start = table.next();
+    int length = table.next();
+    int target = table.next();
+    int packed = table.next();
+    handlers.push_back(
+        {2 * start, 2 * (start + length), 2 * target, packed >> 1});
+    reach(2 * target, (packed >> 1) + (packed & 1) + 1);
+    drain();
+  }
+  valid = true;
+}

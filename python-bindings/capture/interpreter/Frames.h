@@ -1,0 +1,81 @@
+//===- Frames.h - The frames of a recording ---------------------*- C++ -*-===//
+#ifndef PYJIT_CAPTURE_INTERPRETER_FRAMES_H
+#define PYJIT_CAPTURE_INTERPRETER_FRAMES_H
+
+#include "CPython.h"
+#include "TraceWriter.h"
+#include "interpreter/Code.h"
+
+namespace pyjit::capture {
+
+/// What an instruction's or a native function's result will be.
+enum class Post {
+  Known,       ///< an object that is known already, or becomes known by a frame
+  Fresh,       ///< a new object
+  FreshTuples, ///< a new object that may hold new tuples (of `items()`, `zip`)
+  FreshDeep,   ///< new tuples and lists of tensors and values
+  Constant,    ///< made by code that is not followed: a tensor made of Python
+               ///< data, without operators, or a truth that is computed already
+};
+
+/// What handlers have said of one instruction, besides its result.
+struct InstructionContext {
+  /// The Python function that it enters, if the function's result is its own.
+  PyObject *callee = nullptr;
+  bool callsNative = false; ///< it calls a native function
+  PyTypeObject *instantiating = nullptr;
+  bool truthOfYields = false;
+  /// It hashes tensors: `Tensor.__hash__` may ask for `id()`.
+  bool hashing = false;
+  PyObject *dataOf = nullptr; ///< it reads `.data` of this tensor
+  int freshAt = 0; ///< a further new object, counted from the top; 0: none
+
+  // Of operators that run meanwhile.
+
+  bool deciding = false;      ///< those of the branch itself are not recorded
+  bool storingNumber = false; ///< a Python number is stored into a tensor
+  /// Python numbers between a tensor's brackets become a tensor.
+  bool numbersAsTensors = false;
+  bool makesEmpty = false; ///< Python itself calls torch.empty or the like
+  bool operatorBegan = false;
+  /// Sizes that differ between calls may decide whether it raises.
+  bool sizesDecide = false;
+};
+
+struct ShadowFrame {
+  PyjitFrame *frame = nullptr;
+  PyCodeObject *code = nullptr;
+  int offset = 0;
+  PyjitLocation loc = nullptr;
+  int locOffset = -1;
+  // What to do at the next event of this frame if the instruction succeeded.
+  bool pending = false;
+  int pendingNext = 0;
+  Post post = Post::Known;
+  InstructionContext context; ///< of the instruction in progress
+  int op = 0;                 ///< likewise
+  int pendingOffset = 0;      ///< of the instruction that `pending` is about
+  bool direct = false; ///< the frame's result is its caller's instruction's
+};
+
+/// How far a frame is with its instruction: not begun; in the call of the frame
+/// above, whose result is the instruction's; somewhere in the middle.
+enum class FramePhase { Before, Calling, During };
+
+/// A frame in front of, or in the middle of, an instruction.
+struct FrameState {
+  size_t frame = 0; ///< index in Session::frames
+  PyObject *function = nullptr;
+  PyCodeObject *code = nullptr; ///< the original, as all offsets here
+  int offset = 0;
+  int shift = 0; ///< of the offsets of the code that runs
+  std::vector<bool> stack;
+  std::vector<int> slots;
+  std::vector<PyObject *> values; ///< non-null ones of the stack, then slots
+  std::vector<Exit> exits;
+  std::vector<std::vector<int>> exitSlots;
+};
+
+} // namespace pyjit::capture
+
+#endif // PYJIT_CAPTURE_INTERPRETER_FRAMES_H

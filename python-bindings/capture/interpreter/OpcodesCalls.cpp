@@ -1,0 +1,107 @@
+//===- OpcodesCalls.cpp - Calls, super and with ---------------------------===//
+
+#include "interpreter/Opcodes.h"
+#include "objects/ObjectKinds.h"
+
+#include <cstring>
+
+using namespace pyjit::capture;
+
+Post pyjit::capture::loadSuperAttr(const Op &o) {
+  PyObject *super = o.peek(3), *cls = o.peek(2), *self = o.peek(1);
+  PyObject *name = o.name(o.in.arg >> 2);
+  if (super != reinterpret_cast<PyObject *>(&PySuper_Type) ||
+      !PyType_Check(cls)) {
+    o.s.end("super is not the builtin one");
+    return Post::Known;
+  }
+  auto *type = reinterpret_cast<PyTypeObject *>(cls);
+  PyTypeObject *start = Py_TYPE(self);
+  if (PyType_Check(self) &&
+      PyType_IsSubtype(reinterpret_cast<PyTypeObject *>(self), type))
+    start = reinterpret_cast<PyTypeObject *>(self);
+  return toPost(o.s.superAttr(type, self, start, name));
+}
+
+/// Functions, methods and objects whose `__call__` is a Python function.
+static bool isPythonCallable(const Op &o, PyObject *callable) {
+  if (PyMethod_Check(callable))
+    callable = PyMethod_GET_FUNCTION(callable);
+  if (PyFunction_Check(callable))
+    return true;
+  if (PyType_Check(callable) || !isHeap(callable))
+    return false;
+  PyObject *method = o.s.special(callable, "__call__");
+  return method && PyFunction_Check(method);
+}
+
+Post pyjit::capture::callFunctionEx(const Op &o) {
+  bool hasKwargs = o.in.arg & 1;
+  PyObject *kwargs = hasKwargs ? o.peek(1) : nullptr;
+  PyObject *args = o.peek(hasKwargs ? 2 : 1);
+  Call call;
+  call.callable = o.peek(hasKwargs ? 3 : 2);
+  bool isSize = !std::strcmp(Py_TYPE(args)->tp_name, "torch.Size");
+  if (!PyTuple_CheckExact(args) && !PyList_CheckExact(args) && !isSize) {
+    o.s.iterate(args);
+    // What the generator yields becomes arguments within the instruction; a
+    // Python function needs no look at them.
+    if (PyGen_CheckExact(args) && !kwargs && isPythonCallable(o, call.callable))
+      return o.s.call(call);
+    o.s.end("a call with * of a " + typeName(args));
+    return Post::Known;
+  }
+  o.s.readAll(args);
+  for (Py_ssize_t i = 0; i < PySequence_Fast_GET_SIZE(args); ++i)
+    call.args.push_back(PySequence_Fast_GET_ITEM(args, i));
+  if (kwargs) {
+    if (!PyDict_CheckExact(kwargs)) {
+      o.s.end("a call with ** of a " + typeName(kwargs));
+      return Post::Known;
+    }
+    o.s.readAll(kwargs);
+    PyObject *names = PyTuple_New(PyDict_GET_SIZE(kwargs));
+    Py_ssize_t position = 0, i = 0;
+    PyObject *key, *value;
+    while (PyDict_Next(kwargs, &position, &key, &value)) {
+      PyTuple_SET_ITEM(names, i++, Py_NewRef(key));
+      call.args.push_back(value);
+    }
+    o.s.keep(names);
+    Py_DECREF(names);
+    call.kwnames = i ? names : nullptr;
+  }
+  return o.s.call(call);
+}
+
+Post pyjit::capture::callOp(const Op &o) {
+  int nargs = o.in.arg;
+  PyObject *method = o.peek(nargs + 2), *callable = o.peek(nargs + 1);
+  Call call;
+  if (method) {
+    call.callable = method;
+    call.args.push_back(callable);
+  } else {
+    call.callable = callable;
+  }
+  for (int i = nargs; i > 0; --i)
+    call.args.push_back(o.peek(i));
+  call.kwnames = o.in.kwnames;
+  o.s.called = call.callable;
+  Post post = o.s.call(call);
+  o.s.called = nullptr;
+  return post;
+}
+
+Post pyjit::capture::beforeWith(const Op &o) {
+  PyObject *manager = o.peek(1);
+  o.s.special(manager, "__enter__");
+  PyObject *exit = o.s.special(manager, "__exit__");
+  // It switches off what only subclasses of tensors have.
+  bool idle = !std::strcmp(Py_TYPE(manager)->tp_name,
+                           "torch._C.DisableTorchFunctionSubclass");
+  if (!idle && (!exit || !PyFunction_Check(exit)))
+    o.s.end("a with statement over a native " + typeName(manager));
+  o.s.now.freshAt = 2; // the bound `__exit__`
+  return Post::Known;
+}

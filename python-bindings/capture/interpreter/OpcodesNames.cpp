@@ -1,0 +1,123 @@
+//===- OpcodesNames.cpp - Globals, imports, class bodies, closures --------===//
+
+#include "builtins/Natives.h"
+#include "interpreter/Opcodes.h"
+
+using namespace pyjit::capture;
+
+static Post loadNamed(const Op &o, PyObject *name) {
+  PyObject *globals = pyjitFrameGlobals(o.frame);
+  PyObject *builtins = pyjitFrameBuiltins(o.frame);
+  if (!PyDict_CheckExact(globals) || !PyDict_CheckExact(builtins)) {
+    o.s.end("globals that are no plain dict");
+    return Post::Known;
+  }
+  Node *node = o.s.pin(globals);
+  if (PyObject *value = PyDict_GetItemWithError(globals, name)) {
+    o.s.read(node, Select::Item, name, value);
+    return Post::Known;
+  }
+  o.s.absent(node, Select::Item, name);
+  Node *builtinsNode = o.s.pin(builtins);
+  if (PyObject *value = PyDict_GetItemWithError(builtins, name))
+    o.s.read(builtinsNode, Select::Item, name, value);
+  else
+    o.s.absent(builtinsNode, Select::Item, name);
+  return Post::Known;
+}
+
+Post pyjit::capture::loadGlobal(const Op &o) {
+  return loadNamed(o, o.name(o.in.arg >> 1));
+}
+
+PyObject *pyjit::capture::ownNames(const Op &o) {
+  PyObject *names = pyjitFrameNamespace(o.frame);
+  return names && PyDict_CheckExact(names) && !o.s.isExternal(names) &&
+                 names != pyjitFrameGlobals(o.frame)
+             ? names
+             : nullptr;
+}
+
+Post pyjit::capture::loadName(const Op &o) {
+  PyObject *names = ownNames(o), *name = o.name(o.in.arg);
+  if (!names) {
+    o.s.end("names in a namespace that is no plain dict");
+    return Post::Known;
+  }
+  if (PyObject *value = PyDict_GetItemWithError(names, name)) {
+    // Stored there by the body, or the dict of SETUP_ANNOTATIONS.
+    if (PyDict_CheckExact(value) && !o.s.known(value) &&
+        PyUnicode_CompareWithASCIIString(name, "__annotations__") == 0)
+      o.s.born(value);
+    return Post::Known;
+  }
+  return loadNamed(o, name);
+}
+
+Post pyjit::capture::loadBuildClass(const Op &o) {
+  PyObject *builtins = pyjitFrameBuiltins(o.frame);
+  static PyObject *name = PyUnicode_InternFromString("__build_class__");
+  PyObject *value = PyDict_CheckExact(builtins)
+                        ? PyDict_GetItemWithError(builtins, name)
+                        : nullptr;
+  if (value)
+    o.s.read(o.s.pin(builtins), Select::Item, name, value);
+  else
+    o.s.end("builtins that are no plain dict");
+  return Post::Known;
+}
+
+void pyjit::capture::knowConstant(Session &s, PyObject *constant) {
+  if (isValue(constant) || s.find(constant))
+    return;
+  if (PyCode_Check(constant)) { // as fixed as the code that it is part of
+    s.pin(constant);
+    return;
+  }
+  s.born(constant);
+  if (PyTuple_CheckExact(constant))
+    for (Py_ssize_t i = 0; i < PyTuple_GET_SIZE(constant); ++i)
+      knowConstant(s, PyTuple_GET_ITEM(constant, i));
+}
+
+Post pyjit::capture::importName(const Op &o) {
+  PyObject *name = o.name(o.in.arg);
+  PyObject *level = o.peek(2);
+  if (!PyLong_Check(level) || PyLong_AsLong(level) != 0) {
+    o.s.end("a relative import inside a function");
+    return Post::Known;
+  }
+  // `import a.b` without names gives the package `a`.
+  PyObject *modules = PyImport_GetModuleDict();
+  PyObject *module = PyDict_GetItemWithError(modules, name);
+  if (!module) {
+    o.s.endOnce("the first import of a module");
+    return Post::Known;
+  }
+  o.s.read(o.s.pin(modules), Select::Item, name, module);
+  // `from package import name` runs a function of importlib's.
+  if (o.peek(1) != Py_None) {
+    static PyObject *handle = findObject("_frozen_importlib:_handle_fromlist");
+    if (handle && !o.s.find(handle))
+      o.s.pin(handle);
+  }
+  if (o.peek(1) == Py_None) {
+    Py_ssize_t dot =
+        PyUnicode_FindChar(name, '.', 0, PyUnicode_GET_LENGTH(name), 1);
+    if (dot > 0) {
+      PyObject *package = PyUnicode_Substring(name, 0, dot);
+      PyObject *root = PyDict_GetItemWithError(modules, package);
+      if (root)
+        o.s.read(o.s.pin(modules), Select::Item, package, root);
+      o.s.keep(package);
+      Py_DECREF(package);
+    }
+  }
+  return Post::Known;
+}
+
+void pyjit::capture::readDeref(const Op &o) {
+  PyObject *cell = pyjitFrameLocals(o.frame)[o.in.arg];
+  if (cell && PyCell_Check(cell))
+    o.s.readCell(cell);
+}

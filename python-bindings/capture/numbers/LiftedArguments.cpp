@@ -1,0 +1,251 @@
+//===- LiftedArguments.cpp - Lifted numbers in an operator's call ---------===//
+
+#include "numbers/LiftedArguments.h"
+
+#include <ATen/core/Tensor.h>
+#include <ATen/core/jit_type.h>
+#include <c10/util/BFloat16.h>
+#include <c10/util/Half.h>
+
+#include <algorithm>
+#include <limits>
+#include <optional>
+#include <set>
+
+using namespace pyjit::capture;
+
+namespace {
+
+using Argument = Scalars::Use::Argument;
+
+/// "add" of "aten::add.Tensor".
+std::string baseName(const std::string &overload) {
+  std::string name = overload.substr(overload.find("::") + 2);
+  return name.substr(0, name.find('.'));
+}
+
+/// A Python number that the dispatcher sees as a tensor, of this type.
+bool isWrapped(const c10::IValue &v, at::ScalarType type) {
+  return v.isTensor() && v.toTensor().defined() &&
+         v.toTensor().unsafeGetTensorImpl()->is_wrapped_number() &&
+         v.toTensor().dim() == 0 && v.toTensor().scalar_type() == type;
+}
+
+/// The number that an argument is, as the dispatcher shows it.
+bool toNumber(const c10::IValue &v, pyjit::rt::Number &number) {
+  if (v.isInt())
+    number = pyjit::rt::Number::of(int64_t(v.toInt()));
+  else if (v.isDouble())
+    number = pyjit::rt::Number::of(v.toDouble());
+  else if (isWrapped(v, at::kLong))
+    number = pyjit::rt::Number::of(
+        *static_cast<const int64_t *>(v.toTensor().const_data_ptr()));
+  else if (isWrapped(v, at::kDouble))
+    number = pyjit::rt::Number::of(
+        *static_cast<const double *>(v.toTensor().const_data_ptr()));
+  else
+    return false;
+  return true;
+}
+
+/// Operators whose Python function hands its numbers on as they are, and whose
+/// result's shape and type no number decides.
+bool takesNumbers(const std::string &name) {
+  static const std::set<std::string> names = {
+      "add",         "sub",     "rsub",      "mul",        "div",
+      "remainder",   "pow",     "lt",        "le",         "gt",
+      "ge",          "eq",      "ne",        "clamp",      "clamp_min",
+      "clamp_max",   "addcmul", "addcdiv",   "lerp",       "fill",
+      "masked_fill", "full",    "full_like", "leaky_relu", "fmod",
+      "floor_divide"};
+  return names.count(name);
+}
+
+/// Operators that take sizes in lists, as their Python function was given them.
+bool takesSizes(const std::string &name) {
+  static const std::set<std::string> names = {
+      "view",           "reshape",   "expand",    "repeat",
+      "zeros",          "ones",      "empty",     "full",
+      "rand",           "randn",     "new_zeros", "new_ones",
+      "new_full",       "new_empty", "unflatten", "split_with_sizes",
+      "constant_pad_nd"};
+  return names.count(name);
+}
+
+/// Operators that take single ints on which their result's shape depends.
+bool takesInts(const std::string &name) {
+  return name == "arange" || name == "topk" || name == "split" ||
+         name == "one_hot" || name == "linspace" || name == "eye";
+}
+
+/// Whether an operator takes a number, or a tensor in its place, there.
+bool isNumberPlace(const c10::IValue &input, const c10::Argument &formal) {
+  auto isNumber = [](const c10::Type &type) {
+    return type.kind() == c10::TypeKind::NumberType;
+  };
+  const c10::Type &type = *formal.real_type();
+  return input.isTensor() || isNumber(type) ||
+         (type.kind() == c10::TypeKind::OptionalType &&
+          isNumber(*type.castRaw<c10::OptionalType>()->getElementType()));
+}
+
+/// The one argument of the operator that `argument` can have become, or
+/// nothing.
+std::optional<size_t> findPlace(const Argument &argument,
+                                const pyjit::rt::Number &wanted,
+                                const c10::FunctionSchema &schema,
+                                const std::vector<c10::IValue> &inputs) {
+  std::optional<size_t> place;
+  for (size_t i = 0; i < inputs.size(); ++i) {
+    pyjit::rt::Number number;
+    if (!toNumber(inputs[i], number) || number.isFloat != wanted.isFloat ||
+        number.bits() != wanted.bits())
+      continue;
+    const c10::Argument &formal = schema.arguments()[i];
+    // `x + n` has an alpha of 1.
+    if (argument.keyword.empty() ? formal.name() == "alpha"
+                                 : formal.name() != argument.keyword)
+      continue;
+    if (place || !isNumberPlace(inputs[i], formal))
+      return std::nullopt;
+    place = i;
+  }
+  return place;
+}
+
+/// `x[n]`, `x[a:b]`: the parts of the subscript become operators one by one.
+void findInSubscript(Scalars &scalars, const std::string &overload,
+                     const std::vector<c10::IValue> &inputs,
+                     std::vector<std::vector<PyObject *>> &found) {
+  bool slice = overload == "aten::slice.Tensor";
+  if ((!slice && overload != "aten::select.int") || !inputs[1].isInt())
+    return;
+  auto [first, second] = scalars.findPart(overload, inputs[1].toInt());
+  for (auto [number, i] : {std::pair(first, 2), std::pair(second, 3)}) {
+    pyjit::rt::Number value;
+    if (!number || !toNumber(inputs[i], value) ||
+        value.bits() != scalars.numberOf(number)->bits())
+      continue;
+    found[i] = {number};
+    scalars.noteUsed(number);
+  }
+}
+
+void findInLists(Scalars &scalars, const std::vector<c10::IValue> &inputs,
+                 std::vector<std::vector<PyObject *>> &found) {
+  for (size_t i = 0; i < inputs.size(); ++i) {
+    if (!inputs[i].isIntList())
+      continue;
+    std::vector<PyObject *> numbers = scalars.findInts(inputs[i].toIntVector());
+    if (std::any_of(numbers.begin(), numbers.end(),
+                    [](PyObject *number) { return number; }))
+      found[i] = std::move(numbers);
+  }
+}
+
+void findInts(Scalars &scalars, Scalars::Use &use,
+              const c10::FunctionSchema &schema,
+              const std::vector<c10::IValue> &inputs,
+              std::vector<std::vector<PyObject *>> &found) {
+  for (Argument &argument : use.arguments) {
+    const pyjit::rt::Number &wanted = *scalars.numberOf(argument.number);
+    std::vector<size_t> equal;
+    for (size_t i = 0; i < inputs.size(); ++i) {
+      if (!inputs[i].isInt() || wanted.isFloat ||
+          inputs[i].toInt() != wanted.integer)
+        continue;
+      const std::string &formal = schema.arguments()[i].name();
+      if (argument.keyword.empty() || formal == argument.keyword)
+        equal.push_back(i);
+    }
+    if (equal.size() != 1 || !found[equal[0]].empty())
+      continue;
+    found[equal[0]] = {argument.number};
+    argument.used = true;
+  }
+}
+
+} // namespace
+
+std::vector<PyObject *>
+pyjit::capture::findLiftedNumbers(Scalars &scalars, const std::string &overload,
+                                  const c10::FunctionSchema &schema,
+                                  const std::vector<c10::IValue> &inputs) {
+  std::vector<PyObject *> lifted(inputs.size(), nullptr);
+  Scalars::Use *use = scalars.use();
+  if (!use || ++use->operators > 1 || use->composite)
+    return lifted;
+  std::string name = baseName(overload);
+  if (!name.empty() && name.back() == '_')
+    name.pop_back();
+  bool same = name == use->name || (name == "rsub" && use->name == "sub");
+  if (!same || !takesNumbers(name))
+    return lifted;
+  for (Argument &argument : use->arguments) {
+    const pyjit::rt::Number &wanted = *scalars.numberOf(argument.number);
+    std::optional<size_t> place = findPlace(argument, wanted, schema, inputs);
+    if (!place || lifted[*place])
+      continue;
+    // A negative power of an integer raises.
+    if (name == "pow" && !wanted.isFloat)
+      continue;
+    lifted[*place] = argument.number;
+    argument.used = true;
+  }
+  return lifted;
+}
+
+std::vector<std::vector<PyObject *>>
+pyjit::capture::findLiftedSizes(Scalars &scalars, const std::string &overload,
+                                const c10::FunctionSchema &schema,
+                                const std::vector<c10::IValue> &inputs) {
+  std::vector<std::vector<PyObject *>> found(inputs.size());
+  Scalars::Use *use = scalars.use();
+  if (!use || !scalars.liftsSizes() || use->composite)
+    return found;
+  if (use->name == "getitem") {
+    findInSubscript(scalars, overload, inputs, found);
+    return found;
+  }
+  if (use->operators != 1)
+    return found;
+  std::string name = baseName(overload);
+  if (name != use->name &&
+      !(name == "split_with_sizes" && use->name == "split") &&
+      !(name == "constant_pad_nd" && use->name == "pad"))
+    return found;
+  if (takesSizes(name))
+    findInLists(scalars, inputs, found);
+  if (takesInts(name))
+    findInts(scalars, *use, schema, inputs, found);
+  return found;
+}
+
+void pyjit::capture::keepWithin(Scalars &scalars, PyObject *number,
+                                at::ScalarType type) {
+  // Of the type's own numbers, least and greatest.
+  auto within = [&](auto example) {
+    using Limits = std::numeric_limits<decltype(example)>;
+    scalars.keepWithin(number, double(Limits::lowest()), double(Limits::max()));
+  };
+  switch (type) {
+  case at::kHalf:
+    return within(c10::Half());
+  case at::kBFloat16:
+    return within(c10::BFloat16());
+  case at::kFloat:
+    if (PyFloat_Check(number))
+      within(float());
+    return;
+  case at::kByte: // eager wraps what is negative
+    return scalars.keepWithin(number, -255, 255);
+  case at::kChar:
+    return within(int8_t());
+  case at::kShort:
+    return within(int16_t());
+  case at::kInt:
+    return within(int32_t());
+  default:
+    return;
+  }
+}

@@ -1,0 +1,230 @@
+//===- ScalarCalls.cpp - Numbers that operators and functions take --------===//
+
+#include "Session.h"
+#include "numbers/Scalars.h"
+
+#include <opcode.h>
+
+#include <cstring>
+
+using namespace pyjit;
+using namespace pyjit::capture;
+
+static bool isNumber(PyObject *object) {
+  rt::Number number;
+  return asNumber(object, number);
+}
+
+//===----------------------------------------------------------------------===//
+// Operators of tensors
+//===----------------------------------------------------------------------===//
+
+void Scalars::beginUse(const std::string &name, const Call &call) {
+  endUse();
+  currentUse = {};
+  currentUse.frame = frame;
+  currentUse.name = name;
+  if (sizes)
+    collectInts(call);
+  for (size_t i = 0; i < call.args.size(); ++i) {
+    PyObject *argument = call.args[i];
+    if (!isTracked(argument)) {
+      if (sizes && (PyTuple_Check(argument) || PyList_CheckExact(argument))) {
+        for (Py_ssize_t k = 0; k < PySequence_Fast_GET_SIZE(argument); ++k) {
+          PyObject *item = PySequence_Fast_GET_ITEM(argument, k);
+          if (isTracked(item))
+            currentUse.ints.push_back(item);
+          else if (!s.isTensor(item))
+            pinDeep(item);
+        }
+      } else if (!s.isTensor(argument)) {
+        pinDeep(argument);
+      }
+      continue;
+    }
+    std::string keyword;
+    if (i >= call.positional())
+      if (const char *text = PyUnicode_AsUTF8(
+              PyTuple_GET_ITEM(call.kwnames, i - call.positional())))
+        keyword = text;
+    currentUse.arguments.push_back({argument, keyword});
+  }
+  hasUse = !currentUse.arguments.empty() || !currentUse.ints.empty();
+  if (!currentUse.name.empty() && currentUse.name.back() == '_' &&
+      currentUse.name.front() != '_')
+    currentUse.name.pop_back();
+}
+
+/// What no operator took as a number was used in a way that nobody saw.
+void Scalars::endUse() {
+  if (!hasUse)
+    return;
+  hasUse = false;
+  bool clear = currentUse.operators == 1 && !currentUse.composite;
+  std::string before = std::move(cause);
+  cause = "it goes into '" + currentUse.name +
+          "', where no operator is seen to take it";
+  for (const Use::Argument &argument : currentUse.arguments)
+    if (!clear ||
+        !(argument.used || currentUse.usedInts.count(argument.number)))
+      pin(argument.number);
+  clear |= currentUse.name == "getitem";
+  for (PyObject *number : currentUse.ints)
+    if (!clear || !currentUse.usedInts.count(number))
+      pin(number);
+  cause = std::move(before);
+}
+
+//===----------------------------------------------------------------------===//
+// Calls
+//===----------------------------------------------------------------------===//
+
+/// Native functions that hand references on and look at no number.
+static bool onlyMoves(const char *name, const Call &call) {
+  static const std::set<std::string> names = {"isinstance",
+                                              "hasattr",
+                                              "getattr",
+                                              "len",
+                                              "iter",
+                                              "id",
+                                              "append",
+                                              "extend",
+                                              "setattr",
+                                              "items",
+                                              "keys",
+                                              "values",
+                                              "update",
+                                              "__instancecheck__",
+                                              "issubclass",
+                                              "get",
+                                              "has_torch_function_unary",
+                                              "has_torch_function_variadic",
+                                              "_has_torch_function",
+                                              "has_torch_function",
+                                              "callable"};
+  if (!names.count(name))
+    return false;
+  // A number is looked into, and a key is hashed.
+  bool dictOnly = !std::strcmp(name, "update") || !std::strcmp(name, "get");
+  return !dictOnly || (!call.args.empty() && PyDict_Check(call.args[0]));
+}
+
+void Scalars::native(const Call &call, const char *name) {
+  if (question(call, name) || tracked.empty())
+    return;
+  cause = std::string("the native function '") + name + "' may look at it";
+  bool tensor = false, any = false, numbers = !call.kwnames;
+  for (PyObject *argument : call.args) {
+    tensor |= s.isTensor(argument);
+    any |= isTracked(argument);
+    numbers &= isNumber(argument);
+  }
+  static const std::set<std::string> factories = {
+      "full",  "zeros",  "ones", "empty",   "rand",
+      "randn", "arange", "eye",  "linspace"};
+  if (tensor || factories.count(name)) {
+    if (!onlyMoves(name, call))
+      beginUse(name, call);
+    return;
+  }
+  if (onlyMoves(name, call)) {
+    // Keys are looked at, and what `update` iterates over.
+    if (!std::strcmp(name, "get") && call.args.size() > 1)
+      pinDeep(call.args[1]);
+    if (!std::strcmp(name, "update"))
+      for (size_t i = 1; i < call.args.size(); ++i)
+        if (!PyDict_Check(call.args[i]))
+          pinDeep(call.args[i]);
+    if (!std::strcmp(name, "id"))
+      pinDeep(call.args.empty() ? nullptr : call.args[0]);
+    return;
+  }
+  if (any && numbers && !call.args.empty()) {
+    PyObject *first = call.args[0];
+    int unary = rt::findName(rt::kArithNames, name);
+    if (call.args.size() == 1 && unary >= 0 && rt::isUnary(rt::Arith(unary)))
+      return arith(rt::Arith(unary), first, nullptr);
+    bool least = !std::strcmp(name, "min");
+    if ((least || !std::strcmp(name, "max")) && call.args.size() > 1) {
+      // The result is one of the arguments.
+      PyObject *best = first;
+      for (size_t i = 1; i < call.args.size(); ++i) {
+        rt::Compare function = least ? rt::Compare::Lt : rt::Compare::Gt;
+        rt::Number x, y;
+        bool outcome = false;
+        asNumber(call.args[i], x);
+        asNumber(best, y);
+        if (!rt::compare(function, x, y, outcome))
+          break;
+        compare(function, call.args[i], best);
+        if (outcome)
+          best = call.args[i];
+        if (i + 1 == call.args.size())
+          return;
+      }
+    }
+  }
+  for (PyObject *argument : call.args)
+    pinDeep(argument);
+}
+
+void Scalars::nativeType(PyTypeObject *type, const Call &call) {
+  if (tracked.empty())
+    return;
+  if (call.args.size() == 1 && !call.kwnames && isTracked(call.args[0])) {
+    if (type == &PyFloat_Type)
+      return arith(rt::Arith::Float, call.args[0], nullptr);
+    if (type == &PyLong_Type)
+      return arith(rt::Arith::Int, call.args[0], nullptr);
+  }
+  if (type == &PyType_Type && call.args.size() == 1)
+    return;
+  if (type == &PyRange_Type && makeRange(call))
+    return;
+  if ((type == &PyTuple_Type || type == &PyList_Type || type == &PyDict_Type) &&
+      !call.args.empty() &&
+      (PyTuple_CheckExact(call.args[0]) || PyList_CheckExact(call.args[0]) ||
+       PyDict_CheckExact(call.args[0]) || isSize(call.args[0])))
+    return;
+  cause = std::string("'") + type->tp_name + "' may look at it";
+  for (PyObject *argument : call.args)
+    pinDeep(argument);
+}
+
+void Scalars::wrapper(const char *slot, const Call &call) {
+  if (tracked.empty())
+    return;
+  static const std::set<std::string> names = {
+      "__setattr__", "__getattribute__", "__delattr__", "__len__",
+      "__iter__",    "__get__",          "__call__"};
+  if (names.count(slot))
+    return;
+  cause = std::string("the native method '") + slot + "' may look at it";
+  for (size_t i = 0; i < call.args.size(); ++i) {
+    if (!std::strcmp(slot, "__setitem__") && i == 2)
+      continue;
+    if (i == 0 && (PyDict_Check(call.args[0]) || PyList_Check(call.args[0])) &&
+        (!std::strcmp(slot, "__setitem__") ||
+         !std::strcmp(slot, "__getitem__") ||
+         !std::strcmp(slot, "__contains__")))
+      continue;
+    pinDeep(call.args[i]);
+  }
+}
+
+/// A Python function that C code called gives its result to code that may look
+/// at it.
+void Scalars::returned(PyObject *value) {
+  if (s.frames.size() < 2)
+    return;
+  const ShadowFrame &caller = s.frames[s.frames.size() - 2];
+  // len(x): the number is on its way.
+  if (lengthFrame && caller.frame == lengthFrame)
+    return;
+  if (!caller.code || (!caller.context.callsNative &&
+                       (caller.op == CALL || caller.op == CALL_FUNCTION_EX ||
+                        caller.op == LOAD_ATTR)))
+    return;
+  cause = "native code called the function that returns it";
+  pinDeep(value);
+}

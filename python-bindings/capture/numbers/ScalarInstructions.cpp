@@ -1,0 +1,324 @@
+//===- ScalarInstructions.cpp - Numbers that instructions take ------------===//
+
+#include "Session.h"
+#include "numbers/Scalars.h"
+
+#include <opcode.h>
+
+using namespace pyjit;
+using namespace pyjit::capture;
+
+void Scalars::pinOperands(PyjitFrame *of, const Instruction &in, int count) {
+  for (int i = 1; i <= count && i <= in.depth; ++i)
+    pinDeep(pyjitFrameStack(of)[in.depth - i]);
+}
+
+static const char *binaryName(int arg) {
+  static const char *names[] = {
+      "add", "and", "floordiv", "lshift", "matmul",  "mul", "mod",
+      "or",  "pow", "rshift",   "sub",    "truediv", "xor"};
+  return names[arg % 13];
+}
+
+/// The operator that a tensor's `+` calls, by ATen's name.
+static std::string tensorName(const std::string &name) {
+  if (name == "truediv")
+    return "div";
+  if (name == "floordiv")
+    return "floor_divide";
+  if (name == "mod")
+    return "remainder";
+  return name;
+}
+
+void Scalars::before(PyjitFrame *current, PyCodeObject *,
+                     const Instruction &in) {
+  frame = current;
+  op = in.op;
+  if (lengthFrame == current)
+    lengthFrame = nullptr;
+  if (!enabled() || (tracked.empty() && !sizes))
+    return;
+  // A slot of the tensor's type is a Python method: it is given the number.
+  if (hasUse && currentUse.slot && currentUse.frame != current &&
+      !currentUse.operators && !currentUse.composite)
+    hasUse = false;
+  endUse();
+  cause = "Python looks at its value";
+  if (madeRange.frame == current)
+    madeRange.frame = nullptr;
+  if (!ranges.empty())
+    beforeRanges(in);
+  if (!followNumbers(in))
+    pinLookedAt(in);
+}
+
+/// An operator of Python's on a tensor: which one it calls, and with what.
+void Scalars::beginSlot(const std::string &name, PyObject *a, PyObject *b) {
+  Call call;
+  call.args = {a, b};
+  beginUse(name, call);
+  currentUse.slot = true;
+}
+
+/// Puts the object back that a number stands for.
+void Scalars::restore(PyObject **slot) {
+  auto it = tracked.find(*slot);
+  if (it == tracked.end())
+    return;
+  pin(*slot);
+  PyObject *old = *slot;
+  *slot = Py_NewRef(it->second.original);
+  Py_DECREF(old);
+}
+
+/// Instructions whose result the record can say in terms of numbers: true if
+/// this is one of them.
+bool Scalars::followNumbers(const Instruction &in) {
+  PyObject **stack = pyjitFrameStack(frame);
+  auto peek = [&](int i) { return stack[in.depth - i]; };
+  switch (in.op) {
+  case BINARY_OP: {
+    PyObject *a = peek(2), *b = peek(1);
+    if (s.isTensor(a) || s.isTensor(b)) {
+      beginSlot(tensorName(binaryName(in.arg)), a, b);
+      return true;
+    }
+    int function = rt::findName(rt::kArithNames, binaryName(in.arg));
+    if ((isTracked(a) || isTracked(b)) && function >= 0)
+      arith(rt::Arith(function), a, b);
+    else if (isTracked(a) || isTracked(b) || in.arg % 13 != 0)
+      // Concatenation hands references on; everything else may look.
+      pinOperands(frame, in, 2);
+    return true;
+  }
+  case COMPARE_OP: {
+    PyObject *a = peek(2), *b = peek(1);
+    static const rt::Compare functions[] = {rt::Compare::Lt, rt::Compare::Le,
+                                            rt::Compare::Eq, rt::Compare::Ne,
+                                            rt::Compare::Gt, rt::Compare::Ge};
+    rt::Compare function = functions[in.arg >> 4];
+    if (s.isTensor(a) || s.isTensor(b))
+      beginSlot(rt::kCompareNames[unsigned(function)], a, b);
+    else if (isTracked(a) || isTracked(b))
+      compare(function, a, b, /*branches=*/true);
+    else if (!compareTuples(function, a, b))
+      pinOperands(frame, in, 2);
+    return true;
+  }
+  case UNARY_NEGATIVE:
+    if (isTracked(peek(1)))
+      arith(rt::Arith::Neg, peek(1), nullptr);
+    return true;
+  case UNARY_NOT:
+  case POP_JUMP_IF_TRUE:
+  case POP_JUMP_IF_FALSE:
+    if (isTracked(peek(1))) {
+      PyObject *zero = PyLong_FromLong(0);
+      compare(rt::Compare::Ne, peek(1), zero, in.op != UNARY_NOT);
+      Py_DECREF(zero);
+    }
+    return true;
+  case FOR_ITER:
+    if (ranges.count(peek(1)))
+      nextOfRange(peek(1));
+    return true;
+  case IS_OP:
+    // As it is without us.
+    restore(&stack[in.depth - 1]);
+    restore(&stack[in.depth - 2]);
+    return true;
+  case RETURN_VALUE:
+    returned(peek(1));
+    return true;
+  case BINARY_SUBSCR:
+    if (!sizes || !s.isTensor(peek(2)))
+      return false;
+    beginSubscript(peek(2), peek(1));
+    return true;
+  case BINARY_SLICE:
+    if (!sizes || !s.isTensor(peek(3)))
+      return false;
+    beginSlice(peek(3), peek(2), peek(1));
+    return true;
+  case STORE_SUBSCR:
+    if (!sizes || !s.isTensor(peek(2)))
+      return false;
+    pinDeep(peek(3));
+    beginSubscript(peek(2), peek(1));
+    return true;
+  case STORE_SLICE:
+    if (!sizes || !s.isTensor(peek(3)))
+      return false;
+    pinDeep(peek(4));
+    beginSlice(peek(3), peek(2), peek(1));
+    return true;
+  default:
+    return false;
+  }
+}
+
+/// Numbers as holders, keys, bounds, text: their value matters. What is stored
+/// keeps its identity.
+void Scalars::pinLookedAt(const Instruction &in) {
+  PyObject **stack = pyjitFrameStack(frame);
+  auto peek = [&](int i) { return stack[in.depth - i]; };
+  switch (in.op) {
+  case LOAD_ATTR:
+  case UNPACK_SEQUENCE:
+  case UNPACK_EX:
+  case GET_ITER:
+    if (isTracked(peek(1)))
+      pin(peek(1));
+    return;
+  case STORE_ATTR:
+    if (s.isTensor(peek(1)) ||
+        !PyType_HasFeature(Py_TYPE(peek(1)), Py_TPFLAGS_HEAPTYPE))
+      pinDeep(peek(2));
+    return;
+  case BINARY_SUBSCR:
+  case DELETE_SUBSCR:
+    return pinDeep(peek(1));
+  case BINARY_SLICE:
+    return pinOperands(frame, in, 2);
+  case STORE_SUBSCR:
+    pinDeep(peek(1));
+    if (!PyDict_Check(peek(2)) && !PyList_CheckExact(peek(2)))
+      pinDeep(peek(3));
+    return;
+  case STORE_SLICE:
+    pinOperands(frame, in, 2);
+    if (!PyList_CheckExact(peek(3)))
+      pinDeep(peek(4));
+    return;
+  case CONTAINS_OP:
+    // Keys were pinned when they were put in.
+    pinDeep(peek(2));
+    if (!PyDict_Check(peek(1)) && !PyAnySet_Check(peek(1)))
+      pinDeep(peek(1));
+    return;
+  case UNARY_INVERT:
+  case FORMAT_VALUE:
+    return pinOperands(frame, in, 1 + (in.op == FORMAT_VALUE && in.arg & 4));
+  case CALL_INTRINSIC_1:
+    if (in.arg != 6) // INTRINSIC_LIST_TO_TUPLE
+      pinOperands(frame, in, 1);
+    return;
+  case BUILD_MAP:
+    for (int i = 0; i < in.arg; ++i)
+      pinDeep(peek(2 * i + 2));
+    return;
+  case BUILD_SET:
+    return pinOperands(frame, in, in.arg);
+  case SET_ADD:
+  case SET_UPDATE:
+  case YIELD_VALUE: // C code may be the one that iterates
+    return pinOperands(frame, in, 1);
+  case MAP_ADD:
+    return pinDeep(peek(2));
+  case RAISE_VARARGS:
+    return pinOperands(frame, in, in.arg);
+  default:
+    // Calls are looked at by what they call; the rest moves references, or ends
+    // the capture.
+    return;
+  }
+}
+
+void Scalars::pinPending(const Pending &entry) {
+  if (entry.shadow >= 0)
+    return lose(entry.site, entry.data);
+  if (entry.unique)
+    return pin(entry.unique);
+  if (!entry.dims.empty())
+    return pinShape(entry);
+  PyObject *object = entry.number.isFloat
+                         ? PyFloat_FromDouble(entry.number.real)
+                         : PyLong_FromLongLong(entry.number.integer);
+  if (PyObject *unique =
+          object ? track(object, entry.number, entry.value) : nullptr)
+    pin(unique);
+  Py_XDECREF(object);
+  for (PyObject *number : entry.operands)
+    pin(number);
+}
+
+void Scalars::after(PyjitFrame *current, PyObject **top, bool completed) {
+  if (!enabled())
+    return;
+  if (hasUse && currentUse.frame == current)
+    endUse();
+  if (madeRange.frame == current)
+    settleRange(completed && top ? *top : nullptr);
+  std::vector<Pending> mine;
+  for (size_t i = 0; i < pending.size();) {
+    if (pending[i].frame != current) {
+      ++i;
+      continue;
+    }
+    mine.push_back(pending[i]);
+    pending.erase(pending.begin() + i);
+  }
+  if (mine.empty())
+    return;
+  if (!completed || !top || !*top || mine.size() > 1) {
+    for (const Pending &entry : mine)
+      pinPending(entry);
+    return;
+  }
+  Pending &entry = mine.front();
+  PyObject *unique = entry.unique;
+  rt::Number number;
+  if (entry.shadow >= 0) {
+    if (!asNumber(*top, number) || !s.tensors->shadowIs(entry.shadow, *top))
+      return pinPending(entry);
+    unique = track(*top, number, -1);
+    if (!unique)
+      return;
+    Tracked &made = tracked[unique];
+    made.shadow = entry.shadow;
+    made.data = entry.data;
+    made.site = entry.site;
+    PyObject *old = *top;
+    *top = Py_NewRef(unique);
+    Py_DECREF(old);
+    return;
+  }
+  if (!entry.dims.empty()) {
+    PyObject *size = makeSize(entry, *top);
+    if (!size)
+      return pinPending(entry);
+    PyObject *old = *top;
+    *top = size;
+    Py_DECREF(old);
+    return;
+  }
+  if (unique) {
+    bool plain = entry.op == LOAD_ATTR || entry.op == LOAD_GLOBAL ||
+                 entry.op == LOAD_DEREF || entry.op == BINARY_SUBSCR;
+    // An iterator of a range makes an int anew each time.
+    bool same = entry.op == FOR_ITER
+                    ? asNumber(*top, number) && !number.isFloat &&
+                          number.integer == entry.number.integer
+                    : plain && *top == entry.original;
+    if (!same)
+      return pinPending(entry);
+  } else {
+    if (!asNumber(*top, number) || number.isFloat != entry.number.isFloat ||
+        number.bits() != entry.number.bits())
+      return pinPending(entry);
+    unique = track(*top, number, entry.value);
+    if (!unique)
+      return;
+  }
+  PyObject *old = *top;
+  *top = Py_NewRef(unique);
+  Py_DECREF(old);
+}
+
+void Scalars::finish() {
+  endUse();
+  for (const Pending &entry : pending)
+    pinPending(entry);
+  pending.clear();
+}

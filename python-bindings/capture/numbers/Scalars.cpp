@@ -1,0 +1,553 @@
+//===- Scalars.cpp - Numbers whose value may differ between calls ---------===//
+
+#include "numbers/Scalars.h"
+
+#include "Session.h"
+#include "builtins/Natives.h"
+
+#include <opcode.h>
+
+#include <algorithm>
+#include <cstdio>
+
+using namespace pyjit;
+using namespace pyjit::capture;
+
+bool pyjit::capture::asNumber(PyObject *object, rt::Number &number) {
+  if (PyFloat_CheckExact(object)) {
+    number = rt::Number::of(PyFloat_AS_DOUBLE(object));
+    return true;
+  }
+  if (!PyLong_CheckExact(object))
+    return false;
+  int overflow;
+  long long value = PyLong_AsLongLongAndOverflow(object, &overflow);
+  number = rt::Number::of(int64_t(value));
+  return !overflow;
+}
+
+Scalars::~Scalars() {
+  for (auto &entry : tracked) {
+    Py_DECREF(entry.first);
+    Py_DECREF(entry.second.original);
+  }
+}
+
+int Scalars::valueOf(PyObject *object) {
+  auto it = tracked.find(object);
+  if (it == tracked.end())
+    return -1;
+  Tracked &number = it->second;
+  if (number.shadow >= 0 && number.value < 0) {
+    std::vector<PyjitValue> tensor{s.tensors->shadowValue(number.shadow)};
+    number.value = s.add(PyjitCreateOp{.kind = view("number"),
+                                       .elements = view(tensor),
+                                       .resultType = typeOf(number.number)});
+  }
+  return number.value;
+}
+
+int Scalars::shadowOf(PyObject *object) const {
+  auto it = tracked.find(object);
+  return it == tracked.end() ? -1 : it->second.shadow;
+}
+
+bool Scalars::isPinned(PyObject *object) const {
+  auto it = tracked.find(object);
+  return it != tracked.end() && it->second.pinned;
+}
+
+std::vector<PyObject *> Scalars::followed() const {
+  std::vector<PyObject *> numbers;
+  for (auto &[number, facts] : tracked)
+    if (!facts.pinned && facts.shadow < 0)
+      numbers.push_back(number);
+  return numbers;
+}
+
+void Scalars::forgetValues(int first) {
+  for (auto &entry : tracked)
+    if (entry.second.shadow >= 0 && entry.second.value >= first)
+      entry.second.value = -1;
+}
+
+const rt::Number *Scalars::numberOf(PyObject *object) const {
+  auto it = tracked.find(object);
+  return it == tracked.end() ? nullptr : &it->second.number;
+}
+
+PyjitType Scalars::typeOf(const rt::Number &number) const {
+  return s.writer.object(number.isFloat ? "float" : "int");
+}
+
+/// An object that equals `original` and is nobody else's.
+PyObject *Scalars::track(PyObject *original, const rt::Number &number,
+                         int value) {
+  // `abs`, `int` and `float` give back the number that they were given, ours.
+  auto given = tracked.find(original);
+  if (given != tracked.end())
+    original = given->second.original;
+  PyObject *unique = pyjitUniqueCopy(original);
+  if (!unique) {
+    s.end("out of memory");
+    return nullptr;
+  }
+  tracked[unique] = {value, number, Py_NewRef(original)};
+  return unique;
+}
+
+//===----------------------------------------------------------------------===//
+// Reads
+//===----------------------------------------------------------------------===//
+
+AccessPath Scalars::pathTo(Node *owner, Select select, PyObject *key,
+                           Py_ssize_t index) {
+  using Step = AccessPath::Step;
+  if (!enabled())
+    return {};
+  if (select == Select::Arg)
+    return AccessPath::argument(int(index));
+  if (!owner)
+    return {};
+  AccessPath holder =
+      owner->pinned ? AccessPath::object(owner->object) : owner->path;
+  auto named = [&](Step step) {
+    const char *text =
+        key && PyUnicode_CheckExact(key) ? PyUnicode_AsUTF8(key) : nullptr;
+    PyErr_Clear();
+    return text ? holder.then(step, text) : AccessPath();
+  };
+  switch (select) {
+  case Select::Attr:
+    return named(Step::Attr);
+  case Select::Slot:
+    return named(Step::Slot);
+  case Select::Item:
+    if (!key)
+      return holder.then(Step::Item, int64_t(index));
+    if (PyLong_CheckExact(key)) {
+      int overflow;
+      long long number = PyLong_AsLongLongAndOverflow(key, &overflow);
+      return overflow ? AccessPath() : holder.then(Step::Item, int64_t(number));
+    }
+    return named(Step::Key);
+  case Select::Field:
+    // What a bound method is given first.
+    if (PyUnicode_Check(key) &&
+        !PyUnicode_CompareWithASCIIString(key, "__self__"))
+      return named(Step::Attr);
+    return {};
+  case Select::Cell:
+    return holder.then(Step::Cell, int64_t(index));
+  default:
+    return {};
+  }
+}
+
+bool Scalars::read(Node *owner, const Selector &selector,
+                   const AccessPath &path, PyObject *result) {
+  rt::Number number;
+  if (!path || !isLifted(path) || !asNumber(result, number))
+    return false;
+  PyObject *&unique = reads[path];
+  if (!unique) {
+    int type = s.pin(reinterpret_cast<PyObject *>(Py_TYPE(result)))->index;
+    PyjitValue holder = owner ? s.ssa(owner) : s.external;
+    PyjitValue value = s.add(PyjitGetOp{.holder = holder,
+                                        .selector = selector.kind,
+                                        .key = selector.key,
+                                        .label = selector.label(),
+                                        .exactType = some(type),
+                                        .equals = s.constant(result),
+                                        .lift = true,
+                                        .resultType = typeOf(number)});
+    if (owned.count(result) && !isTracked(result)) {
+      unique = Py_NewRef(result);
+      tracked[unique] = {value, number, Py_NewRef(result)};
+      return true;
+    }
+    unique = track(result, number, value);
+    if (!unique)
+      return true;
+  }
+  if (unique == result)
+    return true;
+  pending.push_back({frame, op, unique, result, -1, number, {}});
+  return true;
+}
+
+void Scalars::ownNumbers(Node *list, size_t before) {
+  PyObject *object = list->object;
+  for (Py_ssize_t i = 0; i < PyList_GET_SIZE(object); ++i) {
+    if (pending.size() == before)
+      return;
+    auto known = reads.find(pathTo(list, Select::Item, nullptr, i));
+    PyObject *number = PyList_GET_ITEM(object, i);
+    auto isIt = [&](const Pending &entry) {
+      return known != reads.end() && entry.unique == known->second &&
+             entry.original == number;
+    };
+    auto found = std::find_if(pending.begin() + before, pending.end(), isIt);
+    if (found == pending.end())
+      continue;
+    PyList_SET_ITEM(object, i, Py_NewRef(found->unique));
+    pending.erase(found);
+    Py_DECREF(number);
+  }
+}
+
+PyObject *Scalars::takeArgument(PyObject *argument) {
+  if (pending.empty() || pending.back().original != argument)
+    return argument;
+  PyObject *unique = pending.back().unique;
+  pending.pop_back();
+  return unique;
+}
+
+//===----------------------------------------------------------------------===//
+// Pinning
+//===----------------------------------------------------------------------===//
+
+/// SSA value of any number, tracked or not.
+PyjitValue Scalars::operand(PyObject *number) {
+  PyjitValue value = valueOf(number);
+  return value < 0 ? s.addConstant(number) : value;
+}
+
+void Scalars::pin(PyObject *number) {
+  auto it = tracked.find(number);
+  if (it == tracked.end() || it->second.pinned)
+    return;
+  it->second.pinned = true;
+  if (it->second.shadow >= 0)
+    return lose(it->second.site, it->second.data);
+  PyjitValue constant = operand(it->second.original);
+  s.add(PyjitCompareOp{.function = view("is"),
+                       .lhs = it->second.value,
+                       .rhs = constant,
+                       .outcome = true,
+                       .why = cause.empty() ? PyjitString{} : view(cause)});
+}
+
+void Scalars::pinAll() {
+  std::vector<PyObject *> numbers;
+  for (auto &entry : tracked)
+    numbers.push_back(entry.first);
+  for (PyObject *number : numbers)
+    pin(number);
+}
+
+/// Collects what an object of a built-in type refers to.
+static int collectReferents(PyObject *referent, void *into) {
+  static_cast<std::vector<PyObject *> *>(into)->push_back(referent);
+  return 0;
+}
+
+void Scalars::pinDeep(PyObject *object, int depth) {
+  if (!object || tracked.empty())
+    return;
+  if (isValue(object))
+    return pin(object);
+  if (ranges.count(object))
+    return pinRange(object);
+  if (depth > 8)
+    return pinAll();
+  if (PyTuple_Check(object) || PyList_Check(object)) {
+    for (Py_ssize_t i = 0; i < PySequence_Fast_GET_SIZE(object); ++i)
+      pinDeep(PySequence_Fast_GET_ITEM(object, i), depth + 1);
+  } else if (PyDict_Check(object)) {
+    PyObject *key, *value;
+    Py_ssize_t position = 0;
+    while (PyDict_Next(object, &position, &key, &value)) {
+      pinDeep(key, depth + 1);
+      pinDeep(value, depth + 1);
+    }
+  } else if (PySlice_Check(object)) {
+    auto *slice = reinterpret_cast<PySliceObject *>(object);
+    for (PyObject *part : {slice->start, slice->stop, slice->step})
+      pinDeep(part, depth + 1);
+  } else if (PyMethod_Check(object)) {
+    pinDeep(PyMethod_GET_SELF(object), depth + 1);
+  } else if (s.isTensor(object) || PyType_Check(object) ||
+             PyModule_Check(object) || PyCode_Check(object) ||
+             PyAnySet_Check(object) || isProcessConstant(object)) {
+    // Holds no number of ours; a set's elements were pinned when they were put
+    // in.
+  } else if (PyType_HasFeature(Py_TYPE(object), Py_TPFLAGS_HEAPTYPE) &&
+             pyjitInstanceDict(object)) {
+    // C code sees an instance's attributes by look-ups, which find the number
+    // itself.
+  } else if (PyFunction_Check(object) || PyGen_Check(object) ||
+             PyCoro_CheckExact(object)) {
+    // Run as Python code, which we see; what they hand to C code is pinned as
+    // they do.
+  } else if (PyCFunction_Check(object)) {
+    pinDeep(PyCFunction_GET_SELF(object), depth + 1);
+  } else if (PyObject_IS_GC(object) && Py_TYPE(object)->tp_traverse) {
+    // Iterators and views of containers, cells, slots: what the collector sees.
+    std::vector<PyObject *> parts;
+    Py_TYPE(object)->tp_traverse(object, collectReferents, &parts);
+    for (PyObject *part : parts)
+      pinDeep(part, depth + 1);
+  }
+  // What the collector does not see was made by native code, and numbers that
+  // native code was given were pinned then.
+}
+
+//===----------------------------------------------------------------------===//
+// Computation
+//===----------------------------------------------------------------------===//
+
+void Scalars::arith(rt::Arith function, PyObject *a, PyObject *b) {
+  rt::Number x, y, result;
+  bool unary = rt::isUnary(function);
+  if (!asNumber(a, x) || (!unary && !asNumber(b, y)) ||
+      !rt::compute(function, x, y, result)) {
+    pinDeep(a);
+    if (!unary)
+      pinDeep(b);
+    return;
+  }
+  if (shadowOf(a) >= 0 || (!unary && shadowOf(b) >= 0)) {
+    if (compute(function, a, unary ? nullptr : b, result))
+      return;
+    pin(a);
+    if (!unary)
+      pin(b);
+    return;
+  }
+  int value = writeArith(function, a, unary ? nullptr : b, result);
+  pending.push_back(
+      {frame, op, nullptr, nullptr, value, result, {a, unary ? nullptr : b}});
+}
+
+int Scalars::writeArith(rt::Arith function, PyObject *a, PyObject *b,
+                        const rt::Number &result) {
+  std::vector<PyjitValue> operands{operand(a)};
+  if (b)
+    operands.push_back(operand(b));
+  return s.add(
+      PyjitArithOp{.function = view(rt::kArithNames[unsigned(function)]),
+                   .operands = view(operands),
+                   .value = result.isFloat ? s.writer.real(result.real)
+                                           : s.writer.integer(result.integer),
+                   .resultType = typeOf(result)});
+}
+
+void Scalars::compare(rt::Compare function, PyObject *a, PyObject *b,
+                      bool branches) {
+  rt::Number x, y;
+  bool outcome;
+  if (!asNumber(a, x) || !asNumber(b, y) ||
+      !rt::compare(function, x, y, outcome)) {
+    pinDeep(a);
+    pinDeep(b);
+    return;
+  }
+  if (shadowOf(a) >= 0 || shadowOf(b) >= 0)
+    return compareComputed(function, a, b, outcome, branches);
+  PyjitValue first = operand(a), second = operand(b);
+  s.add(PyjitCompareOp{.function = view(rt::kCompareNames[unsigned(function)]),
+                       .lhs = first,
+                       .rhs = second,
+                       .outcome = outcome});
+}
+
+void Scalars::keepWithin(PyObject *number, double lowest, double highest) {
+  rt::Number value;
+  if (!asNumber(number, value))
+    return;
+  double real = value.isFloat ? value.real : double(value.integer);
+  if (!(real >= lowest && real <= highest))
+    return pin(number);
+  auto bound = [&](rt::Compare function, double limit) {
+    PyObject *object =
+        value.isFloat ? PyFloat_FromDouble(limit) : PyLong_FromDouble(limit);
+    s.keep(object);
+    Py_DECREF(object);
+    compare(function, number, object);
+  };
+  bound(rt::Compare::Ge, lowest);
+  bound(rt::Compare::Le, highest);
+}
+
+//===----------------------------------------------------------------------===//
+// Numbers that the record computes
+//===----------------------------------------------------------------------===//
+
+/// A number was used in a way that the record cannot repeat with another value.
+void Scalars::lose(int site, bool data) {
+  if (site >= 0)
+    s.lostSites.insert(site);
+  s.endWhole(data ? "a tensor's data as a Python number"
+                  : "a number that the loop changes");
+}
+
+/// The offset of the branch that takes what the running instruction leaves, or
+/// that it is; -1 if there is none. (True and False cannot be followed.)
+int Scalars::nextJump() {
+  const ShadowFrame &top = s.frames.back();
+  if (!top.code || top.frame != frame)
+    return -1;
+  const CodeInfo &info = s.info(top.code);
+  int offset = top.offset;
+  auto branches = [&] {
+    int op = info.at(offset).op;
+    return op == POP_JUMP_IF_TRUE || op == POP_JUMP_IF_FALSE;
+  };
+  if (branches())
+    return offset;
+  offset = info.at(offset).next;
+  while (size_t(offset) / 2 < info.instructions.size() &&
+         info.at(offset).op == EXTENDED_ARG)
+    offset += 2;
+  return size_t(offset) / 2 < info.instructions.size() && branches() ? offset
+                                                                     : -1;
+}
+
+NumberOperand Scalars::computed(PyObject *number, const std::string &device) {
+  NumberOperand operand;
+  asNumber(number, operand.number);
+  auto it = tracked.find(number);
+  if (it == tracked.end())
+    return operand;
+  if (it->second.shadow >= 0)
+    operand.shadow = it->second.shadow;
+  else if (!it->second.pinned)
+    operand.shadow =
+        s.tensors->liftNumber(operand.number, it->second.value, device);
+  return operand;
+}
+
+bool Scalars::carry(PyObject *number, const std::string &device) {
+  Tracked &entry = tracked.find(number)->second;
+  if (entry.shadow >= 0)
+    return s.tensors->shadowDevice(entry.shadow) == device;
+  int shadow = s.tensors->liftNumber(entry.number, entry.value, device);
+  if (shadow < 0)
+    return false;
+  entry.shadow = shadow;
+  entry.value = -1;
+  return true;
+}
+
+void Scalars::expect(int shadow, bool outcome) {
+  s.expect(s.tensors->shadowValue(shadow), outcome);
+}
+
+bool Scalars::compute(rt::Arith function, PyObject *a, PyObject *b,
+                      const rt::Number &result) {
+  Pending entry{frame, op, nullptr, nullptr, -1, result, {a, b}};
+  entry.shadow = computeShadow(function, a, b, entry.data, entry.site);
+  if (entry.shadow < 0)
+    return false;
+  pending.push_back(entry);
+  return true;
+}
+
+int Scalars::computeShadow(rt::Arith function, PyObject *a, PyObject *b,
+                           bool &data, int &site) {
+  data = false;
+  site = -1;
+  std::string device;
+  for (PyObject *number : {a, b})
+    if (auto it = tracked.find(number);
+        it != tracked.end() && it->second.shadow >= 0) {
+      data |= it->second.data;
+      site = std::max(site, it->second.site);
+      device = s.tensors->shadowDevice(it->second.shadow);
+    }
+  NumberOperand operands[2] = {computed(a, device)};
+  if (b)
+    operands[1] = computed(b, device);
+  std::vector<std::pair<int, bool>> expected;
+  int shadow =
+      s.tensors->computeNumber(function, operands, data ? nullptr : &expected);
+  if (shadow < 0)
+    return -1;
+  for (auto [flag, outcome] : expected)
+    if (!s.tensors->shadowIs(flag, outcome ? Py_True : Py_False))
+      shadow = -1;
+  if (shadow < 0 || s.ended())
+    return -1;
+  for (auto [flag, outcome] : expected)
+    expect(flag, outcome);
+  return shadow;
+}
+
+/// What data decide is left to a branch; what a loop's numbers decide has to
+/// be decided alike by each iteration.
+void Scalars::compareComputed(rt::Compare function, PyObject *a, PyObject *b,
+                              bool outcome, bool branches) {
+  bool data = false;
+  std::string device;
+  for (PyObject *number : {a, b})
+    if (auto it = tracked.find(number);
+        it != tracked.end() && it->second.shadow >= 0) {
+      data |= it->second.data;
+      device = s.tensors->shadowDevice(it->second.shadow);
+    }
+  int jump = data && branches ? nextJump() : -1;
+  int flag = -1;
+  if (!data || jump >= 0) {
+    NumberOperand operands[2] = {computed(a, device), computed(b, device)};
+    flag = s.tensors->compareNumbers(function, operands);
+  }
+  if (flag < 0 || s.ended() ||
+      !s.tensors->shadowIs(flag, outcome ? Py_True : Py_False)) {
+    pin(a);
+    pin(b);
+    return;
+  }
+  if (data)
+    s.truthAhead = {frame, jump, flag};
+  else
+    expect(flag, outcome);
+}
+
+bool Scalars::findData(PyObject *tensor, PyObject *item, bool negated) {
+  static PyObject *own = findObject("torch:Tensor.__contains__");
+  bool number =
+      PyBool_Check(item) || PyLong_CheckExact(item) || PyFloat_CheckExact(item);
+  if (s.surveying || s.ended() || s.frames.back().frame != frame ||
+      !s.isTensor(tensor) || !(number || s.isTensor(item)))
+    return false;
+  int jump = nextJump();
+  if (jump < 0 || s.special(tensor, "__contains__") != own)
+    return false;
+  pin(item);
+  s.readDeep(item);
+  int shadow = s.ended() ? -1 : s.tensors->readContains(tensor, item, negated);
+  if (shadow < 0)
+    return false;
+  s.truthAhead = {frame, jump, shadow};
+  return true;
+}
+
+bool Scalars::readData(PyObject *tensor, NumberKind kind) {
+  const ShadowFrame &top = s.frames.back();
+  if (s.surveying || s.ended() || !top.code || top.frame != frame ||
+      s.info(top.code).at(top.offset).op != CALL)
+    return false;
+  bool truth = kind == NumberKind::Bool ||
+               (kind == NumberKind::Own && TensorRecorder::isBool(tensor));
+  int jump = truth ? nextJump() : -1;
+  if (truth && jump < 0)
+    return false;
+  int shadow = s.tensors->readNumber(tensor, kind);
+  if (shadow < 0)
+    return false;
+  int site = s.noteSite();
+  // The call itself is not recorded.
+  s.now.deciding = true;
+  if (truth) {
+    s.truthAhead = {frame, jump, shadow};
+    return true;
+  }
+  Pending entry{frame, op, nullptr, nullptr, -1, {}, {}};
+  entry.shadow = shadow;
+  entry.data = true;
+  entry.site = site;
+  pending.push_back(entry);
+  return true;
+}

@@ -1,0 +1,284 @@
+//===- Scalars.h - Numbers whose value may differ between calls -*- C++ -*-===//
+//
+// A number that is read from a place whose value differed between calls is
+// replaced, on the interpreter's stack, by an object of its own: from then on
+// its identity says where it came from, wherever Python moves it. Arithmetic on
+// it is written as refgraph.arith, comparisons as refgraph.compare, and its use
+// by an operator as an operand. Every other use *pins* it: refgraph.compare
+// "is" with its value, as if it had been guarded from the start. What cannot be
+// looked into pins all of them.
+//
+//===----------------------------------------------------------------------===//
+#ifndef PYJIT_CAPTURE_SCALARS_H
+#define PYJIT_CAPTURE_SCALARS_H
+
+#include "CPython.h"
+#include "interpreter/Code.h"
+#include "objects/AccessPath.h"
+#include "tensors/Tensors.h"
+
+#include "pyjit-rt/ScalarMath.h"
+
+#include <map>
+#include <set>
+#include <string>
+#include <unordered_map>
+#include <utility>
+#include <vector>
+
+namespace c10 {
+struct IValue;
+}
+
+namespace pyjit::capture {
+
+class Session;
+struct Call;
+struct Node;
+enum class Select;
+
+using AccessPaths = std::set<AccessPath>;
+
+class Scalars {
+public:
+  Scalars(Session &session, AccessPaths paths)
+      : s(session), paths(std::move(paths)) {
+    for (const AccessPath &path : this->paths)
+      sizes |= path.isSize();
+  }
+  ~Scalars();
+
+  bool enabled() const {
+    return !paths.empty() || sizes || !tracked.empty() || !pending.empty();
+  }
+  /// Sizes are followed as if one of them were lifted.
+  void followSizes() { sizes = true; }
+  void lift(const AccessPath &path) {
+    paths.insert(path);
+    sizes |= path.isSize();
+  }
+  /// The path to a place in `owner`; empty where it has none, and where no
+  /// numbers are followed.
+  AccessPath pathTo(Node *owner, Select select, PyObject *key,
+                    Py_ssize_t index);
+  /// A read of a lifted place: writes it, and says so.
+  bool read(Node *owner, const Selector &selector, const AccessPath &path,
+            PyObject *result);
+  bool isLifted(const AccessPath &path) const { return paths.count(path); }
+  /// `number`, which a container of an argument holds, is nobody else's.
+  void own(PyObject *number) { owned.insert(number); }
+  /// Reads whose number has not taken its place yet.
+  size_t pendingReads() const { return pending.size(); }
+  /// A list that the call changes was read as a whole, from the `before`th
+  /// read on: its lifted numbers take their places in it.
+  void ownNumbers(Node *list, size_t before);
+  /// What the call is to be given for an argument that was just read.
+  PyObject *takeArgument(PyObject *argument);
+
+  /// Before an instruction is carried out, and when its frame goes on.
+  void before(PyjitFrame *frame, PyCodeObject *code, const Instruction &in);
+  void after(PyjitFrame *frame, PyObject **top, bool completed);
+  /// A native function is about to run.
+  void native(const Call &call, const char *name);
+  void nativeType(PyTypeObject *type, const Call &call);
+  void wrapper(const char *slot, const Call &call);
+  /// At the end: what nobody resolved keeps its value.
+  void finish();
+
+  bool isTracked(PyObject *object) const { return tracked.count(object); }
+  /// Numbers that the part that follows may follow, too.
+  std::vector<PyObject *> followed() const;
+  /// SSA value of a tracked number, as an object of Python's; or -1.
+  int valueOf(PyObject *object);
+  /// What the record computes a number by (DataNumbers.cpp), or -1.
+  int shadowOf(PyObject *object) const;
+  /// Whether a tracked number keeps the value that it had.
+  bool isPinned(PyObject *object) const;
+  /// From here on the record computes the number.
+  bool carry(PyObject *number, const std::string &device);
+  /// The running instruction gives Python a number of a tensor's data; false
+  /// if the record cannot compute it.
+  bool readData(PyObject *tensor, NumberKind kind);
+  /// The running instruction is `item in tensor`, and the next one branches on
+  /// it; false if the record cannot compute it.
+  bool findData(PyObject *tensor, PyObject *item, bool negated);
+  /// SSA values given out since `first` are taken back.
+  void forgetValues(int first);
+  void pin(PyObject *number);
+  /// Eager raises where a number is beyond what it is converted to.
+  void keepWithin(PyObject *number, double lowest, double highest);
+  void pinDeep(PyObject *object, int depth = 0);
+  void pinAll();
+
+  /// Tracked numbers that the running instruction hands to an operator.
+  struct Use {
+    PyjitFrame *frame = nullptr;
+    std::string name; ///< of the Python function, without a trailing `_`
+    struct Argument {
+      PyObject *number;
+      std::string keyword;
+      bool used = false;
+    };
+    std::vector<Argument> arguments;
+    int operators = 0;
+    bool composite = false;
+    bool slot = false; ///< an operator of Python's, not a call
+    // Sizes (Sizes.cpp).
+    std::vector<std::vector<PyObject *>> lists; ///< ints of the arguments
+    bool open = false;                          ///< the last one goes on
+    std::vector<PyObject *> ints; ///< may be numbers that nobody takes
+    std::set<PyObject *> usedInts;
+    struct Part {
+      const char *name;
+      int64_t dim;
+      PyObject *first, *second;
+    };
+    std::vector<Part> parts; ///< of a subscript, in order
+  };
+  Use *use() { return hasUse ? &currentUse : nullptr; }
+  /// What an operator's number argument may be: for LiftedArguments.cpp.
+  const rt::Number *numberOf(PyObject *object) const;
+
+  //===--- Ranges (Ranges.cpp)
+  /// What a range, or an iterator of one, counts by: ints, tracked or not.
+  struct Range {
+    PyObject *next;
+    long step;
+    PyObject *left;
+  };
+  /// Argument `index` is an iterator of a range that nobody else holds.
+  void followRange(PyObject *iterator, Py_ssize_t index, PyObject *name);
+  /// False: it stands elsewhere than its numbers say.
+  bool rangeParts(PyObject *iterator, Range &parts);
+
+  //===--- Sizes (Sizes.cpp, SizeUses.cpp)
+  //-------------------------------------===//
+  bool liftsSizes() const { return sizes; }
+  /// Says of a trace that sizes are followed in it.
+  /// The attribute of a read of a tensor whose sizes are lifted, or nothing.
+  std::vector<int64_t> liftedSizes(const AccessPath &path, PyObject *tensor);
+  PyjitValue writeInt(int64_t value);
+  PyjitValue writeProduct(PyjitValue a, PyjitValue b, int64_t value);
+  void attribute(PyObject *tensor, const char *name);
+  void layout(PyObject *tensor, const char *question);
+  /// All that is to be known of a tensor, or of those that a container holds.
+  void layoutDeep(PyObject *object);
+  std::vector<PyObject *> findInts(const std::vector<int64_t> &values);
+  std::pair<PyObject *, PyObject *> findPart(const std::string &name,
+                                             int64_t dim);
+  void noteUsed(PyObject *number);
+
+private:
+  struct Tracked {
+    int value;
+    rt::Number number;
+    PyObject *original; ///< what stood in its place
+    bool pinned = false;
+    int shadow = -1;   ///< see DataNumbers.cpp
+    bool data = false; ///< it depends on tensors' data
+    int site = -1;     ///< the instruction that it came from: Session::sites
+  };
+  /// A number that the next event of `frame` should find on its stack.
+  struct Pending {
+    PyjitFrame *frame;
+    int op;
+    PyObject *unique;   ///< of a read: takes the original's place
+    PyObject *original; ///< of a read
+    int value;          ///< of a computation
+    rt::Number number;
+    PyObject *operands[2];
+    // Of a shape: the value of each size, or -1, and the sizes.
+    std::vector<int> dims = {};
+    std::vector<int64_t> shape = {};
+    int shadow = -1; ///< of what the record computes
+    bool data = false;
+    int site = -1;
+  };
+
+  PyObject *track(PyObject *original, const rt::Number &number, int value);
+  NumberOperand computed(PyObject *number, const std::string &device);
+  PyObject *derive(rt::Arith function, PyObject *a, PyObject *b);
+  PyObject *constant(long value);
+  void beforeRanges(const Instruction &in);
+  void nextOfRange(PyObject *iterator);
+  bool makeRange(const Call &call);
+  void pinRange(PyObject *range);
+  void settleRange(PyObject *made);
+  bool compute(rt::Arith function, PyObject *a, PyObject *b,
+               const rt::Number &result);
+  /// What the record computes: its tensor, or -1.
+  int computeShadow(rt::Arith function, PyObject *a, PyObject *b, bool &data,
+                    int &site);
+  int writeArith(rt::Arith function, PyObject *a, PyObject *b,
+                 const rt::Number &result);
+  void compareComputed(rt::Compare function, PyObject *a, PyObject *b,
+                       bool outcome, bool branches);
+  void expect(int shadow, bool outcome);
+  int nextJump();
+  PyjitValue operand(PyObject *number);
+  PyjitType typeOf(const rt::Number &number) const;
+  void arith(rt::Arith function, PyObject *a, PyObject *b);
+  /// `branches`: the outcome is what the instruction leaves.
+  void compare(rt::Compare function, PyObject *a, PyObject *b,
+               bool branches = false);
+  void beginUse(const std::string &name, const Call &call);
+  void endUse();
+  void pinPending(const Pending &entry);
+  void lose(int site, bool data);
+  void pinOperands(PyjitFrame *frame, const Instruction &in, int count);
+  // ScalarInstructions.cpp.
+  bool followNumbers(const Instruction &in);
+  void pinLookedAt(const Instruction &in);
+  void beginSlot(const std::string &name, PyObject *a, PyObject *b);
+  void restore(PyObject **slot);
+  void returned(PyObject *value);
+
+  static bool isSize(PyObject *object);
+  int sizeValue(PyObject *tensor, int64_t dim);
+  void relate(const char *function, int value, int64_t constant);
+  void askShape(PyObject *tensor);
+  void askSize(PyObject *tensor, int64_t dim);
+  void askNumber(int value, int64_t number);
+  void askProduct(const std::vector<std::pair<int, int64_t>> &factors);
+  bool question(const Call &call, const char *name);
+  bool compareTuples(rt::Compare function, PyObject *a, PyObject *b);
+  PyObject *makeSize(const Pending &entry, PyObject *found);
+  void pinShape(const Pending &entry);
+  void collectInts(const Call &call);
+  void beginSubscript(PyObject *tensor, PyObject *key);
+  bool followParts(PyObject *tensor, const std::vector<PyObject *> &parts);
+  bool followSlice(PyObject *tensor, PyObject *part, int64_t dim,
+                   int64_t shown);
+  /// Of `tensor[start:stop]`.
+  void beginSlice(PyObject *tensor, PyObject *start, PyObject *stop);
+
+  Session &s;
+  AccessPaths paths;
+  bool sizes = false;                ///< one of the places is a size
+  PyjitFrame *lengthFrame = nullptr; ///< in whose instruction len(x) runs
+  std::unordered_map<PyObject *, Tracked> tracked;
+  std::map<AccessPath, PyObject *> reads; ///< what they became
+  std::set<PyObject *> owned; ///< numbers that tell their place already
+  std::vector<Pending> pending;
+  /// By range or iterator, which the session holds.
+  std::unordered_map<PyObject *, Range> ranges;
+  struct MadeRange {
+    PyjitFrame *frame = nullptr;
+    Range parts;
+  } madeRange;                 ///< the running instruction makes one
+  PyjitFrame *frame = nullptr; ///< of the instruction in progress
+  PyCodeObject *code = nullptr;
+  int op = 0;
+  std::string cause; ///< why what is pinned now is, for readers
+  Use currentUse;
+  bool hasUse = false;
+
+  bool isListOfInts(PyObject *part) const;
+};
+
+/// An exact int that fits 64 bits, or an exact float.
+bool asNumber(PyObject *object, rt::Number &number);
+
+} // namespace pyjit::capture
+
+#endif // PYJIT_CAPTURE_SCALARS_H

@@ -1,0 +1,228 @@
+//===- SizeUses.cpp - Sizes that operators are given ----------------------===//
+//
+// A size that Python asked for comes back as a bound of a slice, or as one of
+// the ints of a list.
+//
+//===----------------------------------------------------------------------===//
+
+#include "Session.h"
+#include "numbers/Scalars.h"
+#include "tensors/TensorImpl.h"
+
+#include <torch/csrc/autograd/python_variable.h>
+
+using namespace pyjit;
+using namespace pyjit::capture;
+
+static const at::Tensor &unpack(PyObject *tensor) {
+  return THPVariable_Unpack(tensor);
+}
+
+//===----------------------------------------------------------------------===//
+// Lists of ints
+//===----------------------------------------------------------------------===//
+
+/// The ints that a call's arguments hold, in their order.
+void Scalars::collectInts(const Call &call) {
+  for (size_t i = 0; i < call.args.size(); ++i) {
+    PyObject *argument = call.args[i];
+    if (s.isTensor(argument))
+      continue;
+    std::vector<PyObject *> group;
+    if (PyTuple_Check(argument) || PyList_CheckExact(argument)) {
+      for (Py_ssize_t k = 0; k < PySequence_Fast_GET_SIZE(argument); ++k)
+        group.push_back(PySequence_Fast_GET_ITEM(argument, k));
+    } else if (PyLong_CheckExact(argument) && i < call.positional()) {
+      // x.view(a, b): one list.
+      if (!currentUse.lists.empty() && currentUse.open) {
+        currentUse.lists.back().push_back(argument);
+        continue;
+      }
+      group.push_back(argument);
+      currentUse.lists.push_back(group);
+      currentUse.open = true;
+      continue;
+    }
+    currentUse.open = false;
+    currentUse.lists.push_back(group);
+  }
+  currentUse.open = false;
+}
+
+/// Tracked numbers among the elements of an operator's list of ints: told by
+/// the whole list, which is one of the call's.
+std::vector<PyObject *> Scalars::findInts(const std::vector<int64_t> &values) {
+  std::vector<PyObject *> found(values.size(), nullptr);
+  const std::vector<PyObject *> *match = nullptr;
+  for (const auto &list : currentUse.lists) {
+    bool equal = list.size() == values.size();
+    for (size_t i = 0; equal && i < list.size(); ++i)
+      equal =
+          PyLong_CheckExact(list[i]) && PyLong_AsLongLong(list[i]) == values[i];
+    PyErr_Clear();
+    if (!equal)
+      continue;
+    if (match)
+      return found; // which of the two is not known
+    match = &list;
+  }
+  if (!match)
+    return found;
+  for (size_t i = 0; i < values.size(); ++i)
+    if (isTracked((*match)[i])) {
+      found[i] = (*match)[i];
+      currentUse.usedInts.insert(found[i]);
+    }
+  return found;
+}
+
+//===----------------------------------------------------------------------===//
+// Subscripts
+//===----------------------------------------------------------------------===//
+
+void Scalars::beginSlice(PyObject *tensor, PyObject *start, PyObject *stop) {
+  PyObject *key = PySlice_New(start, stop, nullptr);
+  if (!key)
+    return s.end("out of memory");
+  beginSubscript(tensor, key);
+  Py_DECREF(key);
+}
+
+/// A tensor between brackets.
+void Scalars::beginSubscript(PyObject *tensor, PyObject *key) {
+  std::vector<PyObject *> parts;
+  if (PyTuple_CheckExact(key))
+    for (Py_ssize_t i = 0; i < PyTuple_GET_SIZE(key); ++i)
+      parts.push_back(PyTuple_GET_ITEM(key, i));
+  else
+    parts.push_back(key);
+  endUse();
+  currentUse = {};
+  currentUse.frame = frame;
+  currentUse.name = "getitem";
+  hasUse = followParts(tensor, parts);
+  if (!hasUse) {
+    pinDeep(key);
+    return layout(tensor, "all");
+  }
+  for (PyObject *part : parts) {
+    if (PySlice_Check(part)) {
+      auto *slice = reinterpret_cast<PySliceObject *>(part);
+      currentUse.ints.push_back(slice->start);
+      currentUse.ints.push_back(slice->stop);
+    } else {
+      currentUse.ints.push_back(part);
+    }
+  }
+}
+
+/// `x[:, [-1, 0]]`: a tensor of positions, made of what is written there.
+bool Scalars::isListOfInts(PyObject *part) const {
+  if (!PyList_CheckExact(part) || PyList_GET_SIZE(part) == 0)
+    return false;
+  for (Py_ssize_t i = 0; i < PyList_GET_SIZE(part); ++i)
+    if (!PyLong_CheckExact(PyList_GET_ITEM(part, i)) ||
+        isTracked(PyList_GET_ITEM(part, i)))
+      return false;
+  return true;
+}
+
+/// Which operators the parts of a subscript will become. False: not known.
+bool Scalars::followParts(PyObject *tensor,
+                          const std::vector<PyObject *> &parts) {
+  int64_t taken = 0; // dimensions, by all parts but an ellipsis
+  for (PyObject *part : parts) {
+    if (PyBool_Check(part))
+      return false;
+    if (s.isTensor(part)) {
+      at::ScalarType type = unpack(part).scalar_type();
+      bool mask = type == at::kBool || type == at::kByte;
+      taken += mask ? unpack(part).dim() : 1;
+    } else if (part != Py_None && part != Py_Ellipsis) {
+      ++taken;
+    }
+  }
+  int64_t dim = 0, shown = 0; // of the tensor, of what is shown so far
+  for (PyObject *part : parts) {
+    if (part == Py_None) {
+      ++shown;
+    } else if (part == Py_Ellipsis) {
+      dim += unpack(tensor).dim() - taken;
+      shown += unpack(tensor).dim() - taken;
+    } else if (PyLong_CheckExact(part)) {
+      if (isTracked(part))
+        currentUse.parts.push_back({"aten::select.int", shown, part, nullptr});
+      ++dim;
+    } else if (PySlice_Check(part)) {
+      if (!followSlice(tensor, part, dim, shown))
+        return false;
+      ++dim;
+      ++shown;
+    } else if (s.isTensor(part) || isListOfInts(part)) {
+      ++dim;
+      ++shown;
+    } else {
+      return false;
+    }
+  }
+  return true;
+}
+
+/// A slice of dimension `dim`, which is `shown` of what is shown so far. Torch
+/// leaves out slices that show all of a dimension, which another size may not
+/// be.
+bool Scalars::followSlice(PyObject *tensor, PyObject *part, int64_t dim,
+                          int64_t shown) {
+  const at::Tensor &t = unpack(tensor);
+  auto *slice = reinterpret_cast<PySliceObject *>(part);
+  auto isInt = [](PyObject *o) { return o == Py_None || PyLong_CheckExact(o); };
+  if (!isInt(slice->start) || !isInt(slice->stop) || !isInt(slice->step) ||
+      dim < 0 || dim >= t.dim())
+    return false;
+  pinDeep(slice->step);
+  PyObject *start = isTracked(slice->start) ? slice->start : nullptr;
+  PyObject *end = isTracked(slice->stop) ? slice->stop : nullptr;
+  if (start || end)
+    currentUse.parts.push_back({"aten::slice.Tensor", shown, start, end});
+
+  auto asInt = [](PyObject *o, int64_t otherwise) {
+    int overflow;
+    return o == Py_None ? otherwise
+                        : PyLong_AsLongLongAndOverflow(o, &overflow);
+  };
+  int64_t stop = asInt(slice->stop, INT64_MAX);
+  bool showsAll = slice->stop != Py_None && asInt(slice->start, 0) == 0 &&
+                  asInt(slice->step, 1) == 1 && stop >= t.size(dim);
+  if (!showsAll)
+    return true;
+  // No operator shows that all of it is meant.
+  int of = t.size(dim) > 1 ? sizeValue(tensor, dim) : -1;
+  int bound = valueOf(slice->stop);
+  if (of >= 0 && bound >= 0) {
+    s.add(PyjitCompareOp{
+        .function = view("le"), .lhs = of, .rhs = bound, .outcome = true});
+    currentUse.usedInts.insert(slice->stop);
+  } else if (of >= 0) {
+    relate("le", of, stop);
+  } else {
+    pinDeep(slice->stop);
+  }
+  pinDeep(slice->start);
+  return true;
+}
+
+/// The numbers that a slice or selection of the running subscript was given.
+std::pair<PyObject *, PyObject *> Scalars::findPart(const std::string &name,
+                                                    int64_t dim) {
+  if (!hasUse || currentUse.name != "getitem")
+    return {};
+  for (auto it = currentUse.parts.begin(); it != currentUse.parts.end(); ++it)
+    if (name == it->name && dim == it->dim) {
+      std::pair<PyObject *, PyObject *> found{it->first, it->second};
+      currentUse.parts.erase(it);
+      return found;
+    }
+  return {};
+}
+
+void Scalars::noteUsed(PyObject *number) { currentUse.usedInts.insert(number); }

@@ -1,0 +1,282 @@
+//===- Sizes.cpp - Sizes that may differ between calls --------------------===//
+//
+// Once a size of some tensor is lifted, every size that Python asks for, of any
+// tensor, is a number as those in Scalars.cpp: refgraph.size. Which of them
+// differ between calls is found out by refgraph-lift-sizes; the others become
+// constants again. What Python learns of a layout without asking for a size
+// (whether it is contiguous, a slice that shows all of a dimension) is written
+// down too. What operators do with such numbers is in SizeUses.cpp.
+//
+//===----------------------------------------------------------------------===//
+
+#include "Session.h"
+#include "numbers/Scalars.h"
+#include "tensors/TensorImpl.h"
+
+#include <torch/csrc/autograd/python_variable.h>
+
+#include <cstring>
+
+using namespace pyjit;
+using namespace pyjit::capture;
+
+static const at::Tensor &unpack(PyObject *tensor) {
+  return THPVariable_Unpack(tensor);
+}
+
+std::vector<int64_t> Scalars::liftedSizes(const AccessPath &path,
+                                          PyObject *tensor) {
+  std::vector<int64_t> dims;
+  if (!sizes || !path)
+    return dims;
+  const at::Tensor &t = unpack(tensor);
+  for (int64_t d = 0; d < t.dim(); ++d)
+    if (t.size(d) > 1 && isLifted(path.size(d)))
+      dims.push_back(d);
+  return dims;
+}
+
+bool Scalars::isSize(PyObject *object) {
+  return !std::strcmp(Py_TYPE(object)->tp_name, "torch.Size");
+}
+
+/// SSA value of size `dim` of a tensor, or -1.
+int Scalars::sizeValue(PyObject *tensor, int64_t dim) {
+  int of = s.isTensor(tensor) ? s.tensors->valueOf(tensor) : -1;
+  if (of < 0)
+    return -1;
+  return s.add(PyjitSizeOp{.tensor = of,
+                           .dim = dim,
+                           .value = unpack(tensor).size(dim),
+                           .resultType = s.writer.object("int")});
+}
+
+/// Python learns more of a tensor's layout than sizes.
+void Scalars::layout(PyObject *tensor, const char *question) {
+  int of = sizes && s.isTensor(tensor) ? s.tensors->valueOf(tensor) : -1;
+  if (of >= 0)
+    s.add(PyjitLayoutOp{.tensor = of, .question = view(question)});
+}
+
+void Scalars::layoutDeep(PyObject *object) {
+  if (!sizes)
+    return;
+  if (s.isTensor(object))
+    return layout(object, "all");
+  if (PyTuple_Check(object) || PyList_Check(object)) {
+    for (Py_ssize_t i = 0; i < PySequence_Fast_GET_SIZE(object); ++i)
+      layoutDeep(PySequence_Fast_GET_ITEM(object, i));
+  } else if (PyDict_Check(object)) {
+    PyObject *key, *value;
+    Py_ssize_t position = 0;
+    while (PyDict_Next(object, &position, &key, &value))
+      layoutDeep(value);
+  }
+}
+
+/// An int that is known.
+PyjitValue Scalars::writeInt(int64_t value) {
+  return s.add(PyjitConstantOp{.value = s.writer.integer(value),
+                               .resultType = s.writer.object("int")});
+}
+
+/// The product of two ints.
+PyjitValue Scalars::writeProduct(PyjitValue a, PyjitValue b, int64_t value) {
+  std::vector<PyjitValue> factors{a, b};
+  return s.add(PyjitArithOp{.function = view("mul"),
+                            .operands = view(factors),
+                            .value = s.writer.integer(value),
+                            .resultType = s.writer.object("int")});
+}
+
+/// A comparison of a number with a constant that held.
+void Scalars::relate(const char *function, int value, int64_t constant) {
+  PyjitValue other = writeInt(constant);
+  s.add(PyjitCompareOp{
+      .function = view(function), .lhs = value, .rhs = other, .outcome = true});
+}
+
+//===----------------------------------------------------------------------===//
+// Questions
+//===----------------------------------------------------------------------===//
+
+/// `x.shape`, `x.size()`: the next object on the stack is a torch.Size.
+void Scalars::askShape(PyObject *tensor) {
+  if (s.tensors->valueOf(tensor) < 0)
+    return;
+  Pending entry{frame, op, nullptr, nullptr, -1, {}, {}};
+  const at::Tensor &t = unpack(tensor);
+  if (t.dim() == 0)
+    return; // the empty torch.Size says nothing that could differ
+  for (int64_t d = 0; d < t.dim(); ++d) {
+    // One and zero decide about layouts: they stay what they are.
+    entry.dims.push_back(t.size(d) > 1 ? sizeValue(tensor, d) : -1);
+    entry.shape.push_back(t.size(d));
+  }
+  pending.push_back(std::move(entry));
+}
+
+void Scalars::askNumber(int value, int64_t number) {
+  pending.push_back(
+      {frame, op, nullptr, nullptr, value, rt::Number::of(number), {}});
+}
+
+void Scalars::askSize(PyObject *tensor, int64_t dim) {
+  int64_t rank = unpack(tensor).dim();
+  dim = dim < 0 ? dim + rank : dim;
+  if (dim < 0 || dim >= rank || unpack(tensor).size(dim) < 2)
+    return;
+  if (int value = sizeValue(tensor, dim); value >= 0)
+    askNumber(value, unpack(tensor).size(dim));
+}
+
+/// A product of numbers, written as Python's.
+void Scalars::askProduct(const std::vector<std::pair<int, int64_t>> &factors) {
+  int product = -1;
+  int64_t number = 1;
+  for (auto [value, factor] : factors) {
+    if (value < 0)
+      value = writeInt(factor);
+    if (product < 0) {
+      product = value;
+      number = factor;
+      continue;
+    }
+    if (__builtin_mul_overflow(number, factor, &number))
+      return;
+    product = writeProduct(product, value, number);
+  }
+  if (product >= 0)
+    askNumber(product, number);
+}
+
+void Scalars::attribute(PyObject *tensor, const char *name) {
+  if (!sizes)
+    return;
+  if (!std::strcmp(name, "shape"))
+    askShape(tensor);
+  else if (!std::strcmp(name, "nbytes"))
+    layout(tensor, "all");
+}
+
+/// A native function of Torch that is about to answer about a tensor.
+bool Scalars::question(const Call &call, const char *name) {
+  if (!sizes || call.args.empty())
+    return false;
+  PyObject *first = call.args[0];
+  auto is = [&](const char *text) { return !std::strcmp(name, text); };
+  if (is("prod") || is("numel")) {
+    std::vector<std::pair<int, int64_t>> factors;
+    if (call.args.size() == 1 && PyTuple_Check(first)) {
+      for (Py_ssize_t i = 0; i < PyTuple_GET_SIZE(first); ++i) {
+        PyObject *item = PyTuple_GET_ITEM(first, i);
+        rt::Number number;
+        if (!asNumber(item, number) || number.isFloat)
+          return false;
+        factors.emplace_back(valueOf(item), number.integer);
+      }
+      askProduct(factors);
+      return !factors.empty();
+    }
+  }
+  if (!s.isTensor(first))
+    return false;
+  const at::Tensor &t = unpack(first);
+  if (is("size")) {
+    PyObject *dim = call.args.size() > 1 ? call.args[1] : nullptr;
+    if (!dim || dim == Py_None)
+      askShape(first);
+    else if (PyLong_CheckExact(dim))
+      askSize(first, PyLong_AsLong(dim));
+    return false;
+  }
+  if (is("numel") || is("nelement")) {
+    std::vector<std::pair<int, int64_t>> factors;
+    for (int64_t d = 0; d < t.dim(); ++d)
+      factors.emplace_back(t.size(d) > 1 ? sizeValue(first, d) : -1, t.size(d));
+    askProduct(factors);
+    return false;
+  }
+  if (is("len")) {
+    if (t.dim() > 0) {
+      lengthFrame = frame;
+      askSize(first, 0);
+    }
+    return true;
+  }
+  if (is("is_contiguous")) {
+    layout(first, call.args.size() == 1 ? "contiguous" : "all");
+    return false;
+  }
+  if (is("stride") || is("sym_size") || is("sym_stride") || is("sym_numel") ||
+      is("is_same_size") || is("is_set_to"))
+    for (PyObject *argument : call.args)
+      layout(argument, "all");
+  return false;
+}
+
+/// Two tuples are equal if their elements are, one after the other.
+bool Scalars::compareTuples(rt::Compare function, PyObject *a, PyObject *b) {
+  if ((function != rt::Compare::Eq && function != rt::Compare::Ne) ||
+      !PyTuple_Check(a) || !PyTuple_Check(b))
+    return false;
+  bool any = false;
+  for (PyObject *tuple : {a, b})
+    for (Py_ssize_t i = 0; i < PyTuple_GET_SIZE(tuple); ++i) {
+      rt::Number number;
+      if (!asNumber(PyTuple_GET_ITEM(tuple, i), number))
+        return false;
+      any |= isTracked(PyTuple_GET_ITEM(tuple, i));
+    }
+  if (!any)
+    return false;
+  if (PyTuple_GET_SIZE(a) != PyTuple_GET_SIZE(b))
+    return true; // lengths are no sizes
+  for (Py_ssize_t i = 0; i < PyTuple_GET_SIZE(a); ++i) {
+    PyObject *x = PyTuple_GET_ITEM(a, i), *y = PyTuple_GET_ITEM(b, i);
+    rt::Number m, n;
+    bool equal = false;
+    asNumber(x, m);
+    asNumber(y, n);
+    if (isTracked(x) || isTracked(y))
+      compare(rt::Compare::Eq, x, y);
+    if (!rt::compare(rt::Compare::Eq, m, n, equal) || !equal)
+      break;
+  }
+  return true;
+}
+
+//===----------------------------------------------------------------------===//
+// What an instruction's result was
+//===----------------------------------------------------------------------===//
+
+/// The torch.Size on the stack, made of numbers that are told by identity.
+PyObject *Scalars::makeSize(const Pending &entry, PyObject *found) {
+  if (!isSize(found) ||
+      PyTuple_GET_SIZE(found) != Py_ssize_t(entry.dims.size()))
+    return nullptr;
+  for (size_t d = 0; d < entry.dims.size(); ++d)
+    if (PyLong_AsLongLong(PyTuple_GET_ITEM(found, d)) != entry.shape[d])
+      return nullptr;
+  PyTypeObject *type = Py_TYPE(found);
+  PyObject *size = type->tp_alloc(type, Py_ssize_t(entry.dims.size()));
+  if (!size) {
+    PyErr_Clear();
+    return nullptr;
+  }
+  for (size_t d = 0; d < entry.dims.size(); ++d) {
+    PyObject *item = PyTuple_GET_ITEM(found, d), *unique = nullptr;
+    if (entry.dims[d] >= 0)
+      unique = track(item, rt::Number::of(entry.shape[d]), entry.dims[d]);
+    PyTuple_SET_ITEM(size, d, Py_NewRef(unique ? unique : item));
+  }
+  if (!s.known(size))
+    s.born(size);
+  return size;
+}
+
+void Scalars::pinShape(const Pending &entry) {
+  for (size_t d = 0; d < entry.dims.size(); ++d)
+    if (entry.dims[d] >= 0)
+      relate("is", entry.dims[d], entry.shape[d]);
+}

@@ -1,0 +1,366 @@
+//===- Attributes.cpp - Attribute look-up as CPython does it --------------===//
+//
+// A look-up is a chain of reads: the type's MRO, the instance's __dict__, a
+// descriptor. Each link that was asked is recorded, those that found nothing
+// included; a Python function at the end of the chain is simply followed when
+// its frame starts.
+//
+//===----------------------------------------------------------------------===//
+
+#include "Session.h"
+#include "objects/Bases.h"
+#include "objects/ObjectKinds.h"
+#include "tensors/Tensors.h"
+
+#include <cstring>
+
+using namespace pyjit::capture;
+
+namespace {
+
+PyObject *interned(const char *text) {
+  // Interned strings live as long as the process.
+  PyObject *name = PyUnicode_InternFromString(text);
+  return name;
+}
+
+} // namespace
+
+/// Made by the call.
+static bool isOwn(Session &s, PyObject *object) {
+  Node *node = s.find(object);
+  return node && !node->external;
+}
+
+PyObject *Session::typeLookup(PyTypeObject *type, const char *name) {
+  return typeLookup(type, interned(name));
+}
+
+PyObject *Session::typeLookup(PyTypeObject *type, PyObject *name) {
+  PyObject *found = pyjitTypeLookup(type, name);
+  if (!isHeapType(type)) {
+    // Static types cannot change; their members need no path.
+    if (found && !find(found) && !isValue(found))
+      pin(found);
+    return found;
+  }
+  if (Node *own = find(reinterpret_cast<PyObject *>(type));
+      own && !own->external) {
+    // A class made by the call: what it inherits was there before.
+    PyObject *mro = type->tp_mro;
+    for (Py_ssize_t i = 1; mro && i < PyTuple_GET_SIZE(mro); ++i)
+      if (PyObject *base = PyTuple_GET_ITEM(mro, i); !isOwn(*this, base))
+        typeLookup(reinterpret_cast<PyTypeObject *>(base), name);
+    return found;
+  }
+  Node *node = pin(reinterpret_cast<PyObject *>(type));
+  if (found)
+    read(node, Select::TypeAttr, name, found);
+  else
+    absent(node, Select::TypeAttr, name);
+  return found;
+}
+
+PyObject *Session::special(PyObject *object, const char *name) {
+  typeOf(object);
+  return typeLookup(Py_TYPE(object), name);
+}
+
+/// What a class defines decides whether its instances are descriptors, and
+/// whether they come before an instance's own entries: a class of Python's may
+/// be given `__get__`, `__set__` or `__delete__` later.
+void Session::descriptorKind(PyObject *descr) {
+  if (!descr || !isHeap(descr) ||
+      PyType_HasFeature(Py_TYPE(descr), Py_TPFLAGS_IMMUTABLETYPE))
+    return;
+  for (const char *name : {"__get__", "__set__", "__delete__"})
+    special(descr, name);
+}
+
+Session::Found Session::genericAttr(PyObject *object, PyObject *name,
+                                    bool skipDict) {
+  PyTypeObject *type = Py_TYPE(object);
+  typeOf(object);
+  PyObject *descr = typeLookup(type, name);
+  descriptorKind(descr);
+  if (descr && Py_TYPE(descr)->tp_descr_get && Py_TYPE(descr)->tp_descr_set)
+    return throughDescriptor(descr, object, name);
+  if (PyObject *dict = skipDict ? nullptr : pyjitInstanceDict(object)) {
+    PyObject *value = PyDict_GetItemWithError(dict, name);
+    Node *node = find(object);
+    if (value) {
+      read(node, Select::Attr, name, value);
+      return {Found::Value, value};
+    }
+    absent(node, Select::Attr, name);
+  } else if (!skipDict && (type->tp_dictoffset ||
+                           (type->tp_flags & Py_TPFLAGS_MANAGED_DICT))) {
+    absent(find(object), Select::Attr, name);
+  }
+  if (!descr)
+    return {Found::Absent, nullptr};
+  if (Py_TYPE(descr)->tp_descr_get)
+    return throughDescriptor(descr, object, name);
+  return {Found::Value, descr};
+}
+
+/// Attributes of classes: the metaclass first, then the class's own MRO.
+static Session::Found classAttr(Session &s, PyObject *object, PyObject *name) {
+  using Found = Session::Found;
+  auto *type = reinterpret_cast<PyTypeObject *>(object);
+  s.typeOf(object);
+  PyObject *meta = s.typeLookup(Py_TYPE(object), name);
+  s.descriptorKind(meta);
+  if (meta && Py_TYPE(meta)->tp_descr_get && Py_TYPE(meta)->tp_descr_set)
+    return s.throughDescriptor(meta, object, name);
+  if (PyObject *found = s.typeLookup(type, name)) {
+    s.descriptorKind(found);
+    if (PyObject *inner = pyjitInnerCallable(found)) {
+      if (!s.find(inner) && !isValue(inner))
+        s.pin(inner);
+      if (PyObject_TypeCheck(found, &PyClassMethod_Type))
+        return {Found::Fresh, inner};
+      return {Found::Value, inner};
+    }
+    PyTypeObject *kind = Py_TYPE(found);
+    if (kind == &PyClassMethodDescr_Type)
+      return {Found::Fresh, found};
+    if (!kind->tp_descr_get || PyFunction_Check(found) ||
+        kind == &PyMethodDescr_Type || kind == &PyWrapperDescr_Type ||
+        kind == &PyProperty_Type || kind == &PyGetSetDescr_Type ||
+        kind == &PyMemberDescr_Type)
+      return {Found::Value, found};
+    PyObject *get = s.special(found, "__get__");
+    if (get && PyFunction_Check(get))
+      return {Found::Python, nullptr};
+    s.end("class attribute through a descriptor of type " + typeName(found));
+    return {Found::Fresh, nullptr};
+  }
+  if (!meta)
+    return {Found::Absent, nullptr};
+  if (Py_TYPE(meta)->tp_descr_get)
+    return s.throughDescriptor(meta, object, name);
+  return {Found::Value, meta};
+}
+
+void pyjit::capture::readBases(Session &s, PyTypeObject *type) {
+  PyObject *mro = type->tp_mro;
+  auto *object = reinterpret_cast<PyObject *>(type);
+  if (!mro || !isHeapType(type) || isOwn(s, object))
+    return;
+  static PyObject *order = PyUnicode_InternFromString("__mro__");
+  s.pin(mro);
+  s.read(s.pin(object), Select::Field, order, mro);
+}
+
+Session::Found Session::superAttr(PyTypeObject *cls, PyObject *self,
+                                  PyTypeObject *start, PyObject *name) {
+  if (!isValue(self) && !require(self))
+    return {};
+  typeOf(self);
+  PyObject *mro = start->tp_mro;
+  readBases(*this, start);
+  bool behind = false;
+  for (Py_ssize_t i = 0; mro && i < PyTuple_GET_SIZE(mro); ++i) {
+    PyObject *base = PyTuple_GET_ITEM(mro, i);
+    if (!behind) {
+      behind = base == reinterpret_cast<PyObject *>(cls);
+      continue;
+    }
+    auto *baseType = reinterpret_cast<PyTypeObject *>(base);
+    // What each class on the way answers fixes that it defines nothing itself,
+    // and what the one that does defines.
+    PyObject *found = typeLookup(baseType, name);
+    PyObject *dict = baseType->tp_dict;
+    bool own = !isHeapType(baseType) ? found != nullptr
+                                     : dict && PyDict_Contains(dict, name) == 1;
+    if (!own)
+      continue;
+    descriptorKind(found);
+    if (!Py_TYPE(found)->tp_descr_get)
+      return {Found::Value, found};
+    if (start != Py_TYPE(self)) { // super() inside a classmethod or __new__
+      if (PyObject *inner = pyjitInnerCallable(found)) {
+        if (!find(inner))
+          pin(inner);
+        return {Found::Fresh, inner};
+      }
+      return {Found::Fresh, found};
+    }
+    return throughDescriptor(found, self, name);
+  }
+  // super falls back to its own attributes (`__class__`, ...).
+  return {Found::Absent, nullptr};
+}
+
+Session::Found Session::loadAttr(PyObject *object, PyObject *name) {
+  if (!isValue(object) && !require(object))
+    return {};
+  typeOf(object);
+  PyTypeObject *type = Py_TYPE(object);
+  getattrofunc getter = type->tp_getattro;
+  bool hasHook = false;
+  if (isHeapType(type)) {
+    PyObject *implementation = typeLookup(type, "__getattribute__");
+    if (implementation && PyFunction_Check(implementation)) {
+      typeLookup(type, "__getattr__");
+      return {Found::Python, nullptr};
+    }
+    if (!implementation || Py_TYPE(implementation) != &PyWrapperDescr_Type) {
+      end("__getattribute__ of type " + typeName(implementation));
+      return {};
+    }
+    getter = reinterpret_cast<getattrofunc>(pyjitWrappedSlot(implementation));
+    hasHook = true;
+  }
+  Found found;
+  if (getter == PyType_Type.tp_getattro) {
+    found = classAttr(*this, object, name);
+  } else if (getter == PyModule_Type.tp_getattro) {
+    found = genericAttr(object, name);
+    if (found.kind == Found::Absent) {
+      PyObject *dict = pyjitModuleDict(object);
+      static PyObject *hookName = interned("__getattr__");
+      PyObject *hook = PyDict_GetItemWithError(dict, hookName);
+      if (hook) {
+        read(find(object), Select::Attr, hookName, hook);
+        found.kind = Found::Python;
+      } else {
+        absent(find(object), Select::Attr, hookName);
+      }
+    }
+  } else if (getter == PySuper_Type.tp_getattro) {
+    PyTypeObject *cls, *objType;
+    PyObject *self;
+    if (!pyjitSuperParts(object, &cls, &self, &objType)) {
+      end("an unbound super object");
+      return {};
+    }
+    found = superAttr(cls, self, objType, name);
+  } else if (getter == PyMethod_Type.tp_getattro) {
+    found = genericAttr(object, name, /*skipDict=*/true);
+    if (found.kind == Found::Absent) {
+      PyObject *function = PyMethod_GET_FUNCTION(object);
+      if (!find(function) && isExternal(object))
+        pin(function);
+      return loadAttr(function, name);
+    }
+  } else if (getter == PyObject_GenericGetAttr || !getter) {
+    found = genericAttr(object, name);
+  } else if (!isHeapType(type) && isTorchValueType(type)) {
+    return {Found::Fresh, nullptr};
+  } else {
+    end("attributes of a " + typeName(object));
+    return {};
+  }
+  if (found.kind == Found::Absent && hasHook) {
+    PyObject *hook = typeLookup(type, "__getattr__");
+    if (hook && PyFunction_Check(hook))
+      found.kind = Found::Python;
+    else if (hook)
+      end("a native __getattr__");
+  }
+  return found;
+}
+
+//===----------------------------------------------------------------------===//
+// Stores
+//===----------------------------------------------------------------------===//
+
+void Session::storeAttr(PyObject *object, PyObject *name, PyObject *value) {
+  Node *node = require(object);
+  if (!node)
+    return;
+  typeOf(object);
+  PyTypeObject *type = Py_TYPE(object);
+  if (isHeapType(type)) {
+    PyObject *setter = typeLookup(type, value ? "__setattr__" : "__delattr__");
+    if (setter && PyFunction_Check(setter))
+      return;
+    if (!setter || Py_TYPE(setter) != &PyWrapperDescr_Type ||
+        pyjitWrappedSlot(setter) !=
+            reinterpret_cast<void *>(PyObject_GenericSetAttr))
+      return end("a native __setattr__ of a " + typeName(object));
+  } else if (type->tp_setattro != PyObject_GenericSetAttr) {
+    return end("setting an attribute of a " + typeName(object));
+  }
+  genericStore(object, name, value);
+}
+
+/// A place that `__slots__` of a class of Python's made.
+static bool isSlot(PyObject *descr, PyObject *object) {
+  auto *member = reinterpret_cast<PyMemberDescrObject *>(descr);
+  return Py_TYPE(descr) == &PyMemberDescr_Type &&
+         isHeapType(pyjitDescrType(descr)) &&
+         !PyType_HasFeature(pyjitDescrType(descr), Py_TPFLAGS_IMMUTABLETYPE) &&
+         PyObject_TypeCheck(object, pyjitDescrType(descr)) &&
+         member->d_member->type == Py_T_OBJECT_EX &&
+         !(member->d_member->flags & Py_READONLY) && !Session::isTensor(object);
+}
+
+/// Sets, or empties (`value` null), a slot of an object from before the call.
+void Session::writeSlot(PyObject *object, PyObject *descr, PyObject *name,
+                        PyObject *value) {
+  Node *node = require(object);
+  if (!node || (value && !isValue(value) && !require(value)))
+    return;
+  if (!value && !written(node, Select::Slot, name))
+    throughDescriptor(descr, object, name); // whether it holds something
+  noteWrite(node, Select::Slot, name, value);
+}
+
+void Session::genericStore(PyObject *object, PyObject *name, PyObject *value) {
+  if (!require(object))
+    return;
+  PyObject *descr = typeLookup(Py_TYPE(object), name);
+  descriptorKind(descr);
+  if (descr && Py_TYPE(descr)->tp_descr_set) {
+    if (Py_TYPE(descr) == &PyProperty_Type) {
+      PyObject *setter = pyjitPropertySetter(descr);
+      if (setter && PyFunction_Check(setter)) {
+        if (!find(setter))
+          pin(setter);
+        return;
+      }
+    } else if (Py_TYPE(descr) == &PyMemberDescr_Type ||
+               Py_TYPE(descr) == &PyGetSetDescr_Type) {
+      if (!isExternal(object) && !isTensor(object))
+        return;
+      if (isSlot(descr, object))
+        return writeSlot(object, descr, name, value);
+    } else {
+      PyObject *set = special(descr, value ? "__set__" : "__delete__");
+      if (set && PyFunction_Check(set))
+        return;
+    }
+    return end("setting the attribute " + std::string(PyUnicode_AsUTF8(name)) +
+               " of a " + typeName(object));
+  }
+  writeAttr(object, name, value);
+}
+
+/// A change of the instance's `__dict__`, however it comes about.
+void Session::writeAttr(PyObject *object, PyObject *name, PyObject *value) {
+  Node *node = find(object);
+  if (!node || !node->external) {
+    if (isTensor(object))
+      end("a Python attribute set on a tensor");
+    return;
+  }
+  PyObject *dict = pyjitInstanceDict(object);
+  if (isTensor(object) || PyType_Check(object) || PyModule_Check(object))
+    return end("setting the attribute " + std::string(PyUnicode_AsUTF8(name)) +
+               " of a " + typeName(object) + " from before the call");
+  if (value && !isValue(value) && !require(value))
+    return;
+  // Setting does the same to a dict with and without the entry; deleting does
+  // not.
+  PyObject *old = dict ? PyDict_GetItemWithError(dict, name) : nullptr;
+  if (!value && !written(node, Select::Attr, name)) {
+    if (old)
+      read(node, Select::Attr, name, old);
+    else
+      absent(node, Select::Attr, name);
+  }
+  noteWrite(node, Select::Attr, name, value);
+}

@@ -1,0 +1,313 @@
+//===- Descriptors.cpp - What descriptors of a type hand out ------------===//
+
+#include "Session.h"
+#include "objects/ObjectKinds.h"
+#include "tensors/Tensors.h"
+
+#include <cstring>
+#include <optional>
+
+using namespace pyjit::capture;
+
+namespace {
+
+/// T_OBJECT of CPython's structmember.h, which the public headers lack.
+constexpr int kOldObject = 6;
+
+/// C attributes of external objects that cannot change: those of code, and the
+/// names of builtin functions and descriptors.
+bool isFixedGetSet(PyObject *object) {
+  PyTypeObject *type = Py_TYPE(object);
+  return PyCode_Check(object) || PyCFunction_Check(object) ||
+         type == &PyMethodDescr_Type || type == &PyWrapperDescr_Type ||
+         type == &PyGetSetDescr_Type || type == &PyMemberDescr_Type ||
+         type == &PyClassMethodDescr_Type;
+}
+
+/// Metadata of tensors, dtypes, devices: covered by the tensor's guard.
+bool isTensorMetadata(PyObject *descr) {
+  static const std::set<std::string> names = {
+      "shape",       "dtype",     "device",    "layout",        "ndim",
+      "is_cuda",     "is_cpu",    "is_sparse", "is_sparse_csr", "is_quantized",
+      "is_meta",     "is_mkldnn", "is_nested", "requires_grad", "itemsize",
+      "nbytes",      "names",     "is_xpu",    "is_mps",        "is_xla",
+      "is_ipu",      "is_hpu",    "is_vulkan", "is_maia",       "is_mtia",
+      "is_inference"};
+  const char *name = PyUnicode_AsUTF8(pyjitDescrName(descr));
+  return name && names.count(name);
+}
+
+/// Answered by `requires_grad` alone for tensors that do not require grad.
+bool isLeafQuestion(PyObject *descr) {
+  const char *name = PyUnicode_AsUTF8(pyjitDescrName(descr));
+  return name &&
+         (!std::strcmp(name, "is_leaf") || !std::strcmp(name, "grad_fn") ||
+          !std::strcmp(name, "retains_grad"));
+}
+
+/// Getters of tensors whose effect is an operator that the dispatcher shows.
+bool isTensorOperatorGetSet(PyObject *descr) {
+  static const std::set<std::string> names = {"T",  "mT",   "H",
+                                              "mH", "real", "imag"};
+  const char *name = PyUnicode_AsUTF8(pyjitDescrName(descr));
+  return name && names.count(name);
+}
+
+using Found = Session::Found;
+
+bool is(PyObject *name, const char *text) {
+  return PyUnicode_CompareWithASCIIString(name, text) == 0;
+}
+
+/// Records the read of a C field.
+Found readField(Session &s, Node *node, PyObject *name, PyObject *value) {
+  s.read(node, Select::Field, name, value);
+  return {Found::Value, value};
+}
+
+/// A member's value, held by the session; null, without an error, if empty.
+PyObject *memberValue(Session &s, PyObject *object, PyMemberDef *member) {
+  PyObject *value = PyMember_GetOne(reinterpret_cast<char *>(object), member);
+  if (!value) {
+    PyErr_Clear();
+    return nullptr;
+  }
+  s.keep(value);
+  Py_DECREF(value);
+  return value;
+}
+
+} // namespace
+
+//===----------------------------------------------------------------------===//
+// Kinds of descriptors
+//===----------------------------------------------------------------------===//
+
+/// C attributes of functions; nothing for those that need no care.
+static std::optional<Found> functionAttribute(Session &s, PyObject *object,
+                                              PyObject *name) {
+  Node *node = s.find(object);
+  auto *f = reinterpret_cast<PyFunctionObject *>(object);
+  if (is(name, "__globals__") || is(name, "__builtins__")) {
+    // Read-only: the function's identity fixes them.
+    PyObject *value =
+        is(name, "__globals__") ? f->func_globals : f->func_builtins;
+    s.pin(value);
+    return Found{Found::Value, value};
+  }
+  if (!node || !node->external)
+    return std::nullopt;
+  if (is(name, "__code__") || is(name, "__defaults__") ||
+      is(name, "__kwdefaults__")) {
+    s.function(node);
+    PyObject *value = is(name, "__code__")       ? f->func_code
+                      : is(name, "__defaults__") ? f->func_defaults
+                                                 : f->func_kwdefaults;
+    return Found{Found::Value, value ? value : Py_None};
+  }
+  if (is(name, "__name__"))
+    return readField(s, node, name, f->func_name);
+  if (is(name, "__qualname__"))
+    return readField(s, node, name, f->func_qualname);
+  if (is(name, "__type_params__")) {
+    static PyObject *none = PyTuple_New(0);
+    return readField(s, node, name,
+                     f->func_typeparams ? f->func_typeparams : none);
+  }
+  if (is(name, "__annotations__")) {
+    // Makes the dict, if it is not there yet, as the read itself would.
+    PyObject *value = PyObject_GetAttr(object, name);
+    if (!value) {
+      PyErr_Clear();
+      return std::nullopt;
+    }
+    s.keep(value);
+    Py_DECREF(value);
+    return readField(s, node, name, value);
+  }
+  return std::nullopt;
+}
+
+static Found throughProperty(Session &s, PyObject *descr, PyObject *object) {
+  PyObject *getter = pyjitPropertyGetter(descr);
+  if (!getter)
+    return {Found::Absent, nullptr};
+  if (!s.find(getter))
+    s.pin(getter);
+  if (PyFunction_Check(getter)) {
+    // A getter that raises AttributeError sends the look-up on.
+    s.special(object, "__getattr__");
+    return {Found::Python, nullptr};
+  }
+  Call call;
+  call.callable = getter;
+  call.args.push_back(object);
+  Post post = s.call(call);
+  return {post == Post::Known ? Found::Python : Found::Fresh, nullptr};
+}
+
+/// A C member, or an entry of `__slots__`.
+static Found throughMember(Session &s, PyObject *descr, PyObject *object,
+                           PyObject *name) {
+  Node *node = s.find(object);
+  if (!node || !node->external)
+    return {Found::Fresh, nullptr};
+  auto *member = reinterpret_cast<PyMemberDescrObject *>(descr)->d_member;
+  if (isHeapType(pyjitDescrType(descr))) {
+    PyObject *value = memberValue(s, object, member);
+    if (!value) {
+      s.absent(node, Select::Slot, name);
+      return {Found::Absent, nullptr};
+    }
+    s.read(node, Select::Slot, name, value);
+    return {Found::Value, value};
+  }
+  if (isTorchValueType(Py_TYPE(object)))
+    return {Found::Fresh, nullptr};
+  if (member->type == Py_T_OBJECT_EX || member->type == kOldObject) {
+    PyObject *value = memberValue(s, object, member);
+    if (!value) {
+      s.end("an empty C member of a " + typeName(object));
+      return {Found::Absent, nullptr};
+    }
+    return readField(s, node, name, value);
+  }
+  if (!isFixedGetSet(object))
+    s.end("C member " + std::string(PyUnicode_AsUTF8(name)) + " of a " +
+          typeName(object));
+  return {Found::Fresh, nullptr};
+}
+
+static Found instanceDict(Session &s, PyObject *object) {
+  PyObject *dict = pyjitInstanceDict(object);
+  Node *node = s.find(object);
+  if (PyFunction_Check(object) && !dict) {
+    // Reading it makes it.
+    dict = PyObject_GenericGetDict(object, nullptr);
+    Py_XDECREF(dict); // the function keeps it
+    PyErr_Clear();
+  }
+  if (PyType_Check(object)) {
+    s.end("the __dict__ of a class");
+    return {Found::Fresh, nullptr};
+  }
+  if (!dict || !node || !node->external) {
+    if (dict && !s.find(dict)) {
+      Node *dictNode = s.born(dict);
+      dictNode->dictOf = node;
+    }
+    return {Found::Value, dict};
+  }
+  s.read(node, Select::Dict, nullptr, dict);
+  return {Found::Value, dict};
+}
+
+static Found tensorAttribute(Session &s, PyObject *descr, PyObject *object,
+                             PyObject *name) {
+  if (isTensorMetadata(descr)) {
+    s.scalars.attribute(object, PyUnicode_AsUTF8(pyjitDescrName(descr)));
+    return {Found::Fresh, nullptr};
+  }
+  if (isLeafQuestion(descr) && !s.tensors->requiresGrad(object))
+    return {Found::Fresh, nullptr};
+  if (isTensorOperatorGetSet(descr))
+    return {Found::Python, nullptr};
+  if (is(name, "data")) {
+    s.now.dataOf = object;
+    return {Found::Fresh, nullptr};
+  }
+  s.end("tensor attribute " + std::string(PyUnicode_AsUTF8(name)));
+  return {Found::Fresh, nullptr};
+}
+
+/// C attributes of classes; nothing for those that are not modelled.
+static std::optional<Found> classAttribute(Session &s, PyObject *object,
+                                           PyObject *name) {
+  auto *type = reinterpret_cast<PyTypeObject *>(object);
+  if (!isHeapType(type))
+    return Found{Found::Fresh, nullptr};
+  auto *heap = reinterpret_cast<PyHeapTypeObject *>(object);
+  if (is(name, "__name__"))
+    return readField(s, s.find(object), name, heap->ht_name);
+  if (is(name, "__qualname__"))
+    return readField(s, s.find(object), name, heap->ht_qualname);
+  if (is(name, "__module__") || is(name, "__doc__"))
+    return Found{Found::Value, s.typeLookup(type, name)};
+  return std::nullopt;
+}
+
+/// An attribute that C code computes.
+static Found throughGetSet(Session &s, PyObject *descr, PyObject *object,
+                           PyObject *name) {
+  if (is(name, "__class__"))
+    return {Found::Value, reinterpret_cast<PyObject *>(Py_TYPE(object))};
+  if (is(name, "__dict__"))
+    return instanceDict(s, object);
+  if (s.isTensor(object))
+    return tensorAttribute(s, descr, object, name);
+  // Objects made by the call have no state that is not known; what is handed
+  // out is checked where it is used.
+  if (isTorchValueType(Py_TYPE(object)) || !s.isExternal(object) ||
+      isFixedGetSet(object))
+    return {Found::Fresh, nullptr};
+  if (PyType_Check(object))
+    if (std::optional<Found> found = classAttribute(s, object, name))
+      return *found;
+  s.end("C attribute " + std::string(PyUnicode_AsUTF8(name)) + " of a " +
+        typeName(object));
+  return {Found::Fresh, nullptr};
+}
+
+//===----------------------------------------------------------------------===//
+// All of them
+//===----------------------------------------------------------------------===//
+
+/// What reading through the descriptor `descr` of `object`'s type gives.
+Found Session::throughDescriptor(PyObject *descr, PyObject *object,
+                                 PyObject *name) {
+  PyTypeObject *kind = Py_TYPE(descr);
+  if (PyFunction_Check(descr) || kind == &PyMethodDescr_Type ||
+      kind == &PyWrapperDescr_Type || kind == &PyClassMethodDescr_Type)
+    return {Found::Fresh, descr};
+  if (kind == &PyInstanceMethod_Type) { // how pybind11 keeps its methods
+    PyObject *function = PyInstanceMethod_GET_FUNCTION(descr);
+    if (!find(function))
+      pin(function);
+    return {Found::Fresh, descr};
+  }
+  if (kind == &PyProperty_Type)
+    return throughProperty(*this, descr, object);
+  if (PyObject *inner = pyjitInnerCallable(descr)) {
+    if (!find(inner) && !isValue(inner))
+      pin(inner);
+    if (PyObject_TypeCheck(descr, &PyClassMethod_Type))
+      return {Found::Fresh, inner};
+    return {Found::Value, inner};
+  }
+  if (PyFunction_Check(object))
+    if (std::optional<Found> found = functionAttribute(*this, object, name))
+      return *found;
+  if (kind == &PyMemberDescr_Type)
+    return throughMember(*this, descr, object, name);
+  if (kind == &PyGetSetDescr_Type)
+    return throughGetSet(*this, descr, object, name);
+  Py_ssize_t index = pyjitTupleGetterIndex(descr);
+  if (index >= 0 && PyTuple_Check(object) && index < PyTuple_GET_SIZE(object)) {
+    PyObject *value = PyTuple_GET_ITEM(object, index);
+    if (Node *node = find(object))
+      readIndex(node, Select::Item, index, value);
+    return {Found::Value, value};
+  }
+  if (pyjitCache(descr)) // binds as a function does
+    return {Found::Fresh, descr};
+  PyObject *get = special(descr, "__get__");
+  if (!get)
+    return {Found::Value, descr};
+  if (PyFunction_Check(get)) {
+    if (isTensor(object))
+      special(object, "__getattr__");
+    return {Found::Python, nullptr};
+  }
+  end("descriptor of type " + typeName(descr));
+  return {Found::Fresh, nullptr};
+}

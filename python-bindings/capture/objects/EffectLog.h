@@ -1,0 +1,60 @@
+//===- EffectLog.h - What the call does to objects from before --*- C++ -*-===//
+#ifndef PYJIT_CAPTURE_OBJECTS_EFFECTLOG_H
+#define PYJIT_CAPTURE_OBJECTS_EFFECTLOG_H
+
+#include "objects/Node.h"
+
+#include <set>
+#include <vector>
+
+namespace pyjit::capture {
+
+/// A write of an attribute, a slot or an item of an object that existed before
+/// the call, or an element that was appended to a list.
+struct Write {
+  Node *owner;
+  Select select;
+  PyObject *key;
+  PyObject *appended = nullptr; ///< list.append: the element
+};
+
+/// Effects that can be seen from outside, in the order in which Python made
+/// them. What is written is the final state; the trace's end writes it out
+/// (Escape.cpp).
+class EffectLog {
+public:
+  std::vector<Write> writes;
+  /// Whose entries were deleted and set again.
+  std::set<Node *> reinserted;
+  /// Containers whose contents are written as a whole.
+  std::vector<Node *> replaced;
+  /// Closure cells of external functions, in the order of the first write.
+  std::vector<PyObject *> cells;
+  /// Context variables that are set and not yet reset.
+  std::vector<PyObject *> contextVariables;
+  /// Tokens of context variables that were set before, and are reset now.
+  std::vector<Node *> contextResets;
+
+  bool empty() const {
+    return writes.empty() && replaced.empty() && cells.empty() &&
+           contextVariables.empty() && contextResets.empty();
+  }
+  /// What is noted from here on is forgotten if the handler of the instruction
+  /// ends the recording: the interpreter will carry it out.
+  void beginInstruction() {
+    mark = {writes.size(), replaced.size(), cells.size(),
+            contextVariables.size(), contextResets.size()};
+  }
+  void forgetInstruction();
+  /// Whether a later write of the same entry comes after it was deleted.
+  bool isReinserted(const Write &write) const;
+
+private:
+  struct Mark {
+    size_t writes = 0, replaced = 0, cells = 0, variables = 0, resets = 0;
+  } mark;
+};
+
+} // namespace pyjit::capture
+
+#endif // PYJIT_CAPTURE_OBJECTS_EFFECTLOG_H

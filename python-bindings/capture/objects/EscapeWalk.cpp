@@ -1,0 +1,356 @@
+//===- EscapeWalk.cpp - Objects that leave the call -----------------------===//
+
+#include "objects/EscapeWalk.h"
+#include "builtins/Natives.h"
+#include "objects/ObjectKinds.h"
+#include "objects/ObjectLayout.h"
+#include "tensors/Tensors.h"
+
+#include <algorithm>
+#include <cstring>
+
+using namespace pyjit::capture;
+
+static std::vector<PyObject *> elementsOf(PyObject *sequence) {
+  std::vector<PyObject *> out;
+  for (Py_ssize_t i = 0; i < PySequence_Fast_GET_SIZE(sequence); ++i)
+    out.push_back(PySequence_Fast_GET_ITEM(sequence, i));
+  return out;
+}
+
+std::vector<PyjitValue>
+EscapeWalk::values(const std::vector<PyObject *> &objects) {
+  std::vector<PyjitValue> out;
+  for (PyObject *object : objects)
+    out.push_back(value(object));
+  return out;
+}
+
+std::vector<PyjitValue> EscapeWalk::entries(PyObject *dict,
+                                            PyjitAttribute &keys) {
+  std::vector<PyjitValue> out;
+  std::vector<PyjitAttribute> names;
+  PyObject *inOrder = keysInOrder(dict);
+  for (PyObject *key : elementsOf(inOrder)) {
+    PyObject *item = PyDict_GetItemWithError(dict, key);
+    if (!item || s.ended())
+      break;
+    out.push_back(value(item));
+    names.push_back(s.constant(key));
+  }
+  s.keep(inOrder);
+  Py_DECREF(inOrder);
+  keys = s.writer.list(names);
+  return out;
+}
+
+PyjitValue EscapeWalk::add(const Creation &made, PyjitType type) {
+  return s.add(PyjitCreateOp{.kind = view(made.kind),
+                             .exactType = made.exactType,
+                             .itemKeys = made.itemKeys,
+                             .attrNames = made.attributeNames,
+                             .elements = view(made.elements),
+                             .items = view(made.items),
+                             .entries = view(made.attributes),
+                             .resultType = type});
+}
+
+PyjitValue EscapeWalk::tuple(const std::vector<PyjitValue> &elements) {
+  Creation made;
+  made.kind = "tuple";
+  made.elements = elements;
+  return add(made, s.writer.object("tuple"));
+}
+
+PyjitValue EscapeWalk::truth(int tensor) {
+  Creation made;
+  made.kind = "number";
+  made.elements = {s.tensors->shadowValue(tensor)};
+  return add(made, s.writer.object("bool"));
+}
+
+/// The trace is not used: any value will do.
+PyjitValue EscapeWalk::refuse(PyObject *object, const char *why) {
+  if (!s.ended())
+    s.refused = object;
+  s.end("the result holds a " + typeName(object) + why);
+  return s.external;
+}
+
+//===----------------------------------------------------------------------===//
+// Objects that the trace knows already
+//===----------------------------------------------------------------------===//
+
+PyjitValue EscapeWalk::value(PyObject *object) {
+  auto found = done.find(object);
+  if (found != done.end())
+    return found->second;
+  PyjitValue result = compute(object);
+  done[object] = result;
+  return result;
+}
+
+PyjitValue EscapeWalk::compute(PyObject *object) {
+  if (auto found = s.unseen.find(object); found != s.unseen.end())
+    return found->second;
+  if (int number = s.scalars.valueOf(object); number >= 0)
+    return number;
+  if (isValue(object))
+    return s.addConstant(object);
+  if (s.isTensor(object))
+    return computeTensor(object);
+  Node *node = s.find(object);
+  if (!node && isProcessConstant(object))
+    node = s.pin(object);
+  if (!node && PyCell_Check(object) && s.isOwnCell(object))
+    return create(object);
+  if (!node)
+    return refuse(object, " of unknown origin");
+  if (!node->external &&
+      (!std::strcmp(Py_TYPE(object)->tp_name, "torch.device") ||
+       isNumpyNumber(object)))
+    return immutable(object);
+  return node->external ? s.ssa(node) : create(object);
+}
+
+PyjitValue EscapeWalk::computeTensor(PyObject *object) {
+  int value = s.tensors->valueOf(object);
+  if (value < 0)
+    return refuse(object, " of unknown origin");
+  if (s.tensors->isUninitialized(object))
+    return refuse(object, " whose memory no recorded operator has filled");
+  if (s.tensors->isData(object))
+    return refuse(object, " that is the .data of another one");
+  if (!s.tensors->leaves(object)) {
+    PyjitValue refused =
+        refuse(object, " of inference mode beside one that is not");
+    s.refused = s.firstInferenceMode;
+    return refused;
+  }
+  return value;
+}
+
+/// Nobody can tell this very object from an equal one: it goes into the table
+/// of objects.
+PyjitValue EscapeWalk::immutable(PyObject *object) {
+  int index = int(PyList_GET_SIZE(s.objects));
+  PyList_Append(s.objects, object);
+  std::string hint = typeName(object);
+  return s.add(PyjitObjectOp{
+      .index = index, .hint = view(hint), .resultType = s.irType(object)});
+}
+
+//===----------------------------------------------------------------------===//
+// Objects that the call made
+//===----------------------------------------------------------------------===//
+
+PyjitValue EscapeWalk::create(PyObject *object) {
+  if ((PyList_CheckExact(object) || PyDict_CheckExact(object)) &&
+      holdsItself(object))
+    return createCyclic(object);
+  if (!open.insert(object).second)
+    return refuse(object, " that contains itself");
+  if (s.markedModules.count(object))
+    return refuse(object, " that Dynamo has noted");
+  Creation made;
+  if (const char *why = describe(object, made))
+    return refuse(object, why);
+  std::vector<std::pair<std::string, PyjitValue>> slots;
+  if (made.kind == "instance")
+    for (const HeldSlot &slot : slotsOf(object)) {
+      if (slot.reachable)
+        slots.emplace_back(slot.name, value(slot.held));
+      else
+        refuse(object, " with a slot that is hidden");
+    }
+  open.erase(object);
+  PyjitValue result = add(made, s.irType(object));
+  for (auto &[slot, held] : slots)
+    s.add(PyjitSetOp{.holder = result,
+                     .selector = PyjitSelectorSlot,
+                     .key = s.writer.string(slot),
+                     .value = held});
+  return result;
+}
+
+void EscapeWalk::describeList(Creation &made, const char *kind,
+                              const std::vector<PyObject *> &elements) {
+  made.kind = kind;
+  made.elements = values(elements);
+}
+
+/// Fills in `made`; returns null, or why the object cannot leave.
+const char *EscapeWalk::describe(PyObject *object, Creation &made) {
+  PyTypeObject *type = Py_TYPE(object);
+  if (type == &PyTuple_Type || type == &PyList_Type) {
+    describeList(made, type == &PyTuple_Type ? "tuple" : "list",
+                 elementsOf(object));
+  } else if (!std::strcmp(type->tp_name, "torch.Size")) {
+    describeList(made, "size", elementsOf(object));
+  } else if (type == &PyDict_Type) {
+    made.kind = "dict";
+    made.items = entries(object, made.itemKeys);
+  } else if (type == &PySet_Type || type == &PyFrozenSet_Type) {
+    PyObject *elements = PySequence_List(object);
+    describeList(made, type == &PySet_Type ? "set" : "frozenset",
+                 elementsOf(elements));
+    s.keep(elements);
+    Py_DECREF(elements);
+  } else if (type == &PySlice_Type) {
+    auto *slice = reinterpret_cast<PySliceObject *>(object);
+    describeList(made, "slice", {slice->start, slice->stop, slice->step});
+  } else if (type == &PyRangeIter_Type) {
+    Scalars::Range parts;
+    if (!s.scalars.rangeParts(object, parts))
+      return " that moved unseen";
+    PyObject *step = PyLong_FromLong(parts.step);
+    s.keep(step);
+    Py_DECREF(step);
+    describeList(made, "range_iterator", {parts.next, step, parts.left});
+  } else if (type == &PyCell_Type && PyCell_GET(object)) {
+    describeList(made, "cell", {PyCell_GET(object)});
+  } else if (type == &PyContextToken_Type && staysSet(object)) {
+    return describeToken(object, made);
+  } else if (type == &PyFunction_Type && isPlainFunction(object)) {
+    describeFunction(object, made);
+  } else if (type == &PyMethod_Type) {
+    describeList(made, "method",
+                 {PyMethod_GET_FUNCTION(object), PyMethod_GET_SELF(object)});
+  } else if (isPlainInstance(object) || isStructSequence(object)) {
+    describeInstance(object, made);
+  } else {
+    return " made by the call";
+  }
+  return nullptr;
+}
+
+const char *EscapeWalk::describeToken(PyObject *token, Creation &made) {
+  PyObject *variable = pyjitTokenVariable(token), *set = nullptr;
+  if (PyContextVar_Get(variable, nullptr, &set) < 0 || !set)
+    return " of a variable that is not set";
+  s.keep(set);
+  Py_DECREF(set);
+  describeList(made, "token", {variable, set});
+  tokens.insert(token);
+  return nullptr;
+}
+
+void EscapeWalk::describeFunction(PyObject *object, Creation &made) {
+  auto *function = reinterpret_cast<PyFunctionObject *>(object);
+  s.pin(function->func_globals);
+  // The tuple of cells was made by the instruction that made the function.
+  if (PyObject *closure = function->func_closure)
+    if (!s.find(closure))
+      s.born(closure);
+  auto orNone = [](PyObject *part) { return part ? part : Py_None; };
+  describeList(
+      made, "function",
+      {function->func_code, function->func_globals,
+       orNone(function->func_defaults), orNone(function->func_kwdefaults),
+       orNone(function->func_annotations), orNone(function->func_closure)});
+}
+
+void EscapeWalk::describeInstance(PyObject *object, Creation &made) {
+  made.exactType =
+      some(s.pin(reinterpret_cast<PyObject *>(Py_TYPE(object)))->index);
+  if (PyTuple_Check(object) || PyList_Check(object))
+    describeList(made, "instance", elementsOf(object));
+  made.kind = "instance";
+  if (PyDict_Check(object))
+    made.items = entries(object, made.itemKeys);
+  if (PyObject *dict = pyjitInstanceDict(object); dict && PyDict_GET_SIZE(dict))
+    made.attributes = entries(dict, made.attributeNames);
+}
+
+/// Made empty, so that its elements can hold it, and then filled.
+PyjitValue EscapeWalk::createCyclic(PyObject *object) {
+  Creation empty;
+  empty.kind = PyDict_Check(object) ? "dict" : "list";
+  PyjitValue made = add(empty, s.irType(object));
+  done[object] = made;
+  if (PyDict_Check(object)) {
+    PyObject *key, *item;
+    Py_ssize_t position = 0;
+    while (!s.ended() && PyDict_Next(object, &position, &key, &item)) {
+      PyjitValue held = value(item);
+      s.add(PyjitSetOp{.holder = made,
+                       .selector = PyjitSelectorItem,
+                       .key = s.constant(key),
+                       .value = held});
+    }
+  } else {
+    for (PyObject *item : elementsOf(object)) {
+      PyjitValue held = value(item);
+      s.add(PyjitAppendOp{.holder = made, .value = held});
+    }
+  }
+  return made;
+}
+
+//===----------------------------------------------------------------------===//
+// Questions about objects
+//===----------------------------------------------------------------------===//
+
+/// A function as MAKE_FUNCTION leaves it: nothing was set on it, and its
+/// variables are those of frames of the call.
+bool EscapeWalk::isPlainFunction(PyObject *object) {
+  auto *function = reinterpret_cast<PyFunctionObject *>(object);
+  auto *code = reinterpret_cast<PyCodeObject *>(function->func_code);
+  Node *node = s.find(function->func_code);
+  if (!node || !node->pinned || function->func_name != code->co_name ||
+      function->func_qualname != code->co_qualname ||
+      (function->func_dict && PyDict_GET_SIZE(function->func_dict)) ||
+      (function->func_typeparams &&
+       PyTuple_GET_SIZE(function->func_typeparams)))
+    return false;
+  auto *fresh = reinterpret_cast<PyFunctionObject *>(
+      PyFunction_New(function->func_code, function->func_globals));
+  bool same = fresh && fresh->func_doc == function->func_doc &&
+              fresh->func_module == function->func_module &&
+              fresh->func_builtins == function->func_builtins;
+  Py_XDECREF(fresh);
+  PyErr_Clear();
+  PyObject *closure = function->func_closure;
+  for (Py_ssize_t i = 0; closure && i < PyTuple_GET_SIZE(closure); ++i) {
+    PyObject *cell = PyTuple_GET_ITEM(closure, i);
+    same &= (s.isOwnCell(cell) || s.isExternal(cell)) && PyCell_GET(cell);
+  }
+  return same;
+}
+
+/// A variable that the call has set once and not reset.
+bool EscapeWalk::staysSet(PyObject *token) const {
+  PyObject *variable = pyjitTokenVariable(token);
+  return !pyjitTokenUsed(token) && s.tokenOf(variable) == token &&
+         std::count(s.effects.contextVariables.begin(),
+                    s.effects.contextVariables.end(), variable) == 1;
+}
+
+/// Whether `object` can be reached from its own elements, through other
+/// objects that the call made.
+bool EscapeWalk::holdsItself(PyObject *object) {
+  std::set<PyObject *> seen;
+  std::vector<PyObject *> work{object};
+  while (!work.empty() && seen.size() < 100000) {
+    PyObject *holder = work.back();
+    work.pop_back();
+    auto visit = [&](PyObject *held) {
+      Node *node = s.find(held);
+      if (node && !node->external && seen.insert(held).second)
+        work.push_back(held);
+    };
+    if (PyList_Check(holder) || PyTuple_Check(holder))
+      for (PyObject *element : elementsOf(holder))
+        visit(element);
+    PyObject *attributes =
+        isPlainInstance(holder) ? pyjitInstanceDict(holder) : nullptr;
+    for (PyObject *dict :
+         {PyDict_Check(holder) ? holder : nullptr, attributes}) {
+      PyObject *key, *item;
+      Py_ssize_t position = 0;
+      while (dict && PyDict_Next(dict, &position, &key, &item))
+        visit(item);
+    }
+  }
+  return seen.count(object);
+}

@@ -1,0 +1,55 @@
+//===- Node.h - What is known about an object -------------------*- C++ -*-===//
+#ifndef PYJIT_CAPTURE_OBJECTS_NODE_H
+#define PYJIT_CAPTURE_OBJECTS_NODE_H
+
+#include "TraceWriter.h"
+#include "objects/AccessPath.h"
+
+namespace pyjit::capture {
+
+/// What is known about an object. External objects existed before the call:
+/// they have a path (an SSA value of the text). Others were created by it.
+struct Node {
+  PyObject *object = nullptr; ///< strong: addresses are not reused
+  bool external = false;
+  /// External and identified by its index in the object table.
+  bool pinned = false;
+  /// External container whose contents before the call are recorded in full.
+  bool owned = false;
+  bool typeRead = false;
+  bool functionRead = false;
+  bool paramDict = false; ///< `_parameters` or `_buffers` of an nn.Module
+  /// Appended to without having been read: reads end the capture.
+  bool appended = false;
+  /// The contents changed: written out whole at the end.
+  bool replaced = false;
+  int index = -1;         ///< in the object table
+  int value = -1;         ///< SSA number
+  Node *dictOf = nullptr; ///< this is the `__dict__` of that instance
+  /// Keys of attributes, items and slots that the call has written (dicts,
+  /// owned).
+  PyObject *writtenAttrs = nullptr;
+  PyObject *writtenItems = nullptr;
+  PyObject *writtenSlots = nullptr;
+  AccessPath path; ///< empty unless numbers are lifted
+};
+
+enum class Select {
+  Arg = PyjitSelectorArg,
+  Attr = PyjitSelectorAttr,
+  Dict = PyjitSelectorDict,
+  Item = PyjitSelectorItem,
+  Type = PyjitSelectorType,
+  TypeAttr = PyjitSelectorTypeattr,
+  Code = PyjitSelectorCode,
+  Defaults = PyjitSelectorDefaults,
+  KwDefaults = PyjitSelectorKwdefaults,
+  Globals = PyjitSelectorGlobals,
+  Cell = PyjitSelectorCell,
+  Slot = PyjitSelectorSlot,
+  Field = PyjitSelectorField
+};
+
+} // namespace pyjit::capture
+
+#endif // PYJIT_CAPTURE_OBJECTS_NODE_H

@@ -1,0 +1,112 @@
+//===- ObjectKinds.cpp - Kinds of objects, told by their type -----------===//
+
+#include "objects/ObjectKinds.h"
+
+#include <set>
+#include <string>
+
+bool pyjit::capture::isNativeIterator(PyObject *o) {
+  static const std::set<std::string> names = {"list_iterator",
+                                              "tuple_iterator",
+                                              "range_iterator",
+                                              "str_iterator",
+                                              "str_ascii_iterator",
+                                              "set_iterator",
+                                              "dict_keyiterator",
+                                              "dict_valueiterator",
+                                              "dict_itemiterator",
+                                              "dict_reversekeyiterator",
+                                              "dict_reversevalueiterator",
+                                              "dict_reverseitemiterator",
+                                              "odict_iterator",
+                                              "list_reverseiterator",
+                                              "reversed",
+                                              "enumerate",
+                                              "zip",
+                                              "map",
+                                              "filter",
+                                              "generator",
+                                              "bytes_iterator",
+                                              "itertools.chain",
+                                              "itertools.islice",
+                                              "itertools.product",
+                                              "itertools.zip_longest",
+                                              "itertools.starmap",
+                                              "itertools.repeat",
+                                              "itertools.count",
+                                              "itertools.accumulate",
+                                              "itertools.combinations",
+                                              "itertools.permutations",
+                                              "itertools.pairwise",
+                                              "itertools.cycle",
+                                              "itertools.combinations_with_"
+                                              "replacement",
+                                              "itertools.batched",
+                                              "itertools.takewhile",
+                                              "itertools.dropwhile",
+                                              "itertools.filterfalse",
+                                              "itertools.compress",
+                                              "itertools._tee",
+                                              "_collections._deque_iterator"};
+  return names.count(Py_TYPE(o)->tp_name);
+}
+
+PyObject *pyjit::capture::keysInOrder(PyObject *dict) {
+  if (!PyODict_Check(dict))
+    return PyDict_Keys(dict);
+  PyObject *walk = PyODict_Type.tp_iter(dict);
+  PyObject *keys = walk ? PySequence_List(walk) : nullptr;
+  Py_XDECREF(walk);
+  if (keys)
+    return keys;
+  PyErr_Clear();
+  return PyDict_Keys(dict);
+}
+
+bool pyjit::capture::isView(PyObject *o) {
+  static const std::set<std::string> names = {
+      "dict_keys",   "dict_values",  "dict_items", "odict_keys", "odict_values",
+      "odict_items", "mappingproxy", "range",      "slice"};
+  return names.count(Py_TYPE(o)->tp_name);
+}
+
+bool pyjit::capture::makesTuples(PyObject *o) {
+  static const std::set<std::string> names = {
+      "dict_items",
+      "odict_items",
+      "enumerate",
+      "zip",
+      "dict_itemiterator",
+      "dict_reverseitemiterator",
+      "odict_iterator",
+      "itertools.product",
+      "itertools.zip_longest",
+      "itertools.pairwise",
+      "itertools.combinations",
+      "itertools.permutations",
+      "itertools.combinations_with_replacement",
+      "itertools.batched",
+      "itertools._tee",
+      "map"};
+  return names.count(Py_TYPE(o)->tp_name);
+}
+
+bool pyjit::capture::isPlainObject(PyObject *o) {
+  if (PyType_Check(o) || PyFunction_Check(o) || PyCFunction_Check(o) ||
+      PyModule_Check(o) || PyCode_Check(o) || PySlice_Check(o) ||
+      PyRange_Check(o) || PyMethod_Check(o))
+    return true;
+  static const std::set<std::string> names = {
+      "torch.dtype",         "torch.device",      "torch.layout",
+      "torch.memory_format", "method_descriptor", "wrapper_descriptor",
+      "method-wrapper",      "getset_descriptor", "member_descriptor",
+      "types.GenericAlias",  "types.UnionType",   "traceback"};
+  return names.count(Py_TYPE(o)->tp_name);
+}
+
+bool pyjit::capture::isTorchValueType(PyTypeObject *type) {
+  static const std::set<std::string> names = {
+      "torch.dtype",  "torch.device", "torch.finfo",        "torch.iinfo",
+      "torch.layout", "torch.Size",   "torch.memory_format"};
+  return names.count(type->tp_name);
+}

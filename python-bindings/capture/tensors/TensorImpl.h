@@ -1,0 +1,128 @@
+//===- TensorImpl.h - What the tensor files share ---------------*- C++ -*-===//
+#ifndef PYJIT_CAPTURE_TENSORIMPL_H
+#define PYJIT_CAPTURE_TENSORIMPL_H
+
+#include "Session.h"
+#include "tensors/Composites.h"
+#include "tensors/Tensors.h"
+
+#include <ATen/core/Tensor.h>
+#include <ATen/core/ivalue.h>
+#include <ATen/record_function.h>
+#include <c10/core/TensorImpl.h>
+
+#include <map>
+#include <optional>
+#include <set>
+#include <unordered_map>
+
+namespace pyjit::capture {
+
+struct TensorInfo {
+  c10::intrusive_ptr<c10::TensorImpl> impl; ///< addresses are not reused
+  int value = -1;
+  bool external = false;
+  int64_t version = 0; ///< of an external tensor, when it was read
+  bool constant = false;
+  /// Made by an `empty` whose contents nobody has written yet.
+  bool uninitialized = false;
+  /// A view through which a write would have no one meaning in the tensor
+  /// program: of an expanded tensor, of overlapping windows.
+  bool readOnly = false;
+  PyjitType type = nullptr; ///< when bound; a change of shape shows
+};
+
+struct State {
+  bool gradMode, inferenceMode, autocastCpu, autocastCuda, autocastCache;
+  bool autocastNested; ///< inside a region, be it one that switches it off
+  bool deterministic, deterministicWarnOnly, cudnn, mkldnn;
+  at::ScalarType defaultDtype, autocastCpuDtype, autocastCudaDtype;
+  uint64_t includedKeys, excludedKeys;
+  static State now();
+};
+
+/// An operator call as the trace has it: its operands are the tensors and
+/// numbers among its arguments.
+struct OperatorCall {
+  std::string overload;
+  std::vector<PyjitValue> operands;
+  std::vector<PyjitAttribute> arguments;
+  std::vector<int64_t> aliases, mutates;
+};
+
+/// What a record computes a number of Python's by (DataNumbers.cpp).
+struct Shadow {
+  at::Tensor tensor;
+  int64_t bound; ///< an int is no larger
+};
+
+struct TensorRecorder::Impl {
+  Session &session;
+  std::unordered_map<c10::TensorImpl *, TensorInfo> tensors;
+  /// Results of operators without tensor operands. Torch's factory functions
+  /// hand out a shallow copy when somebody else holds the result, as this
+  /// recorder does: such a copy is the same tensor.
+  std::vector<c10::TensorImpl *> factories;
+  /// Storages that a view shows as numbers of another type.
+  std::map<const void *, std::string> retypedStorages;
+  /// Storages of inputs that Python took `.data` of.
+  std::set<const void *> dataStorages;
+  /// Storages that an operator wrote to.
+  std::map<const void *, std::string> writtenStorages;
+  at::CallbackHandle callback = 0;
+  bool watching = false;
+  bool suspended = false;
+  int depth = 0; ///< inside an operator that is recorded as one
+  /// Inside an operator that autocast calls again: grad mode of the caller. The
+  /// casts of weights turn it on, for autocast keeps them till its region ends.
+  std::optional<bool> gradModeAroundCasts;
+  State state = State::now();
+  int leavingMode = -1; ///< whether what leaves is of inference mode
+  /// What the call hands out.
+  std::vector<at::Tensor> leaving;
+
+  std::vector<Shadow> shadows;
+  /// -1 if the operator was not recorded.
+  int addShadow(const at::Tensor &tensor, int64_t bound);
+
+  explicit Impl(Session &session) : session(session), composites(session) {}
+  TensorInfo *find(const at::TensorBase &tensor);
+  TensorInfo &bind(const at::TensorBase &tensor, int value);
+  PyjitType type(const at::TensorBase &tensor);
+  /// Appends an operator with these results; returns the first one's value.
+  PyjitValue add(const OperatorCall &call,
+                 const std::vector<at::Tensor> &results);
+  void readOffset(const at::TensorBase &tensor, int value);
+  /// Binds a tensor of Python data to a constant of the record.
+  TensorInfo *constant(const at::TensorBase &tensor);
+  int findConstant(const at::Tensor &copy, PyjitType type) const;
+
+  /// A number that the program made of Python data, and its object.
+  struct Constant {
+    at::Tensor copy;
+    PyjitType type;
+    PyjitValue root;
+  };
+  std::vector<Constant> constants;
+
+  // Operators (TensorOps.cpp, TensorOpRecording.cpp, Composites.cpp).
+  Composites composites;
+  struct Operation;
+  std::unique_ptr<at::ObserverContext> begin(const at::RecordFunction &fn);
+  void end(const at::RecordFunction &fn, Operation &operation);
+  void record(const at::RecordFunction &fn, Operation &operation);
+  void recordShapeChange(OperatorCall call, const at::Tensor &t);
+};
+
+/// Whether two elements may share a place in memory (an expanded tensor, say).
+bool mayOverlap(const at::TensorBase &tensor);
+/// Whether an element of one tensor may lie where an element of the other does.
+bool mayShareElements(const at::TensorBase &a, const at::TensorBase &b);
+/// PyjitElementNone: tensors of this type are not modelled.
+PyjitElement elementOf(at::ScalarType type);
+/// Why the recorder does not model this tensor, or null.
+const char *unsupportedTensor(const at::TensorBase &tensor);
+
+} // namespace pyjit::capture
+
+#endif // PYJIT_CAPTURE_TENSORIMPL_H

@@ -1,0 +1,473 @@
+//===- TensorOpRecording.cpp - One operator call, recorded ----------------===//
+//
+// What becomes of an operator that has returned: the reasons why it cannot be
+// recorded, what its results alias, the line of the trace, and the SSA values
+// that its results and the tensors that it wrote have from then on.
+//
+//===----------------------------------------------------------------------===//
+
+#include "tensors/TensorOpRecording.h"
+#include "numbers/LiftedArguments.h"
+#include "tensors/TensorOpArguments.h"
+#include "tensors/TensorOpFacts.h"
+
+#include <ATen/core/Tensor.h>
+#include <c10/core/GradMode.h>
+
+#include <algorithm>
+#include <set>
+
+using namespace pyjit::capture;
+
+void pyjit::capture::collectTensors(const c10::IValue &v,
+                                    std::vector<at::Tensor> &out) {
+  if (v.isTensor()) {
+    if (v.toTensor().defined())
+      out.push_back(v.toTensor());
+  } else if (v.isList()) {
+    for (const c10::IValue &element : v.toListRef())
+      collectTensors(element, out);
+  } else if (v.isTuple()) {
+    for (const c10::IValue &element : v.toTupleRef().elements())
+      collectTensors(element, out);
+  }
+}
+
+namespace {
+
+using Impl = TensorRecorder::Impl;
+
+//===----------------------------------------------------------------------===//
+// Questions about values
+//===----------------------------------------------------------------------===//
+
+bool isTensorValue(const c10::IValue &v) {
+  return v.isTensor() && v.toTensor().defined();
+}
+
+const void *storageOf(const at::TensorBase &t) {
+  return t.has_storage() ? t.storage().unsafeGetStorageImpl() : nullptr;
+}
+
+bool hasStorage(c10::TensorImpl *t, const void *storage) {
+  return t->has_storage() &&
+         t->unsafe_storage().unsafeGetStorageImpl() == storage;
+}
+
+/// The strides of dimensions of one included.
+bool isRowMajor(const at::TensorBase &t) {
+  int64_t expected = 1;
+  for (int64_t d = t.dim(); d-- > 0;) {
+    if (t.stride(d) != expected)
+      return false;
+    expected *= std::max<int64_t>(1, t.size(d));
+  }
+  return true;
+}
+
+bool holdsOtherThanTensors(const c10::IValue &v) {
+  if (v.isTensor() || v.isNone())
+    return false;
+  if (v.isTensorList() || v.isOptionalTensorList())
+    return false;
+  return true;
+}
+
+bool contains(const std::vector<size_t> &list, size_t element) {
+  return std::find(list.begin(), list.end(), element) != list.end();
+}
+
+//===----------------------------------------------------------------------===//
+// A recording
+//===----------------------------------------------------------------------===//
+
+/// The steps of `run`, each of which builds on those before it. A step that
+/// returns false has recorded all that there is, or has ended the capture.
+class OperatorRecording {
+public:
+  OperatorRecording(Impl &impl, Impl::Operation &op,
+                    const std::vector<c10::IValue> &outputs)
+      : impl(impl), session(impl.session), op(op), schema(op.handle.schema()),
+        outputs(outputs), arguments(impl) {}
+
+  void run() {
+    if (outputs.size() != schema.returns().size())
+      return; // it raised
+    bindNumbers();
+    readArguments();
+    if (!checkWhatPythonSees() || !checkStorage() || !checkOperands() ||
+        !checkWritten())
+      return;
+    if (isShapeChange(op.name) && mutated == std::vector<size_t>{0} &&
+        arguments.operands.size() == 1 && !arguments.infos[0]->external)
+      return impl.recordShapeChange(
+          {op.name, arguments.values, given, /*aliases=*/{0}, /*mutates=*/{}},
+          arguments.operands[0]);
+    if (!findFresh())
+      return;
+    findAliases();
+    if (!checkRetyped())
+      return;
+    PyjitValue first = append();
+    bindFresh(first);
+    bindMutated(first + PyjitValue(fresh.size()));
+  }
+
+private:
+  bool refuse(const std::string &why) {
+    session.end("operator " + op.name + ": " + why);
+    return false;
+  }
+  bool refuseCall(const std::string &why) {
+    session.endWhole("operator " + op.name + ": " + why);
+    return false;
+  }
+
+  void bindNumbers();
+  void readArguments();
+  const char *whyDataDependent() const;
+  bool checkWhatPythonSees();
+  bool checkStorage();
+  bool checkKeptCast();
+  bool checkOperands();
+  bool checkWritten();
+  bool findFresh();
+  void findAliases();
+  bool checkRetyped();
+  PyjitValue append();
+  void bindFresh(PyjitValue value);
+  void bindMutated(PyjitValue value);
+
+  Impl &impl;
+  Session &session;
+  Impl::Operation &op;
+  const c10::FunctionSchema &schema;
+  const std::vector<c10::IValue> &outputs;
+
+  TensorOpArguments arguments;
+  std::vector<PyjitAttribute> given; ///< the arguments
+  /// Numbers of operands that the schema says are written, or shown by results.
+  std::vector<size_t> mutated, viewed;
+  bool constant = true; ///< a function of constants
+  /// Results that are not the very operand that went in.
+  std::vector<at::Tensor> fresh;
+  /// Numbers of operands that the fresh results share storage with.
+  std::vector<size_t> aliases;
+};
+
+/// Tensors that Torch makes of Python's numbers behind the dispatcher's back.
+void OperatorRecording::bindNumbers() {
+  // `x[i] = 2.0` fills a tensor of the number.
+  if (op.name == "aten::lift_fresh" && session.now.storingNumber &&
+      op.inputs[0].isTensor() && op.inputs[0].toTensor().dim() == 0 &&
+      !impl.find(op.inputs[0].toTensor()))
+    impl.constant(op.inputs[0].toTensor());
+
+  // So do lists between a tensor's brackets; for a device they are moved there.
+  if (session.now.numbersAsTensors && op.name == "aten::_to_copy" &&
+      op.inputs[0].isTensor())
+    if (TensorInfo *info = impl.find(op.inputs[0].toTensor());
+        info && info->uninitialized)
+      impl.constant(op.inputs[0].toTensor());
+  if (session.now.numbersAsTensors && op.name.rfind("aten::index", 0) == 0 &&
+      op.inputs.size() > 1 && op.inputs[1].isList())
+    for (const c10::IValue &index : op.inputs[1].toListRef())
+      if (isTensorValue(index)) {
+        TensorInfo *info = impl.find(index.toTensor());
+        if (!info || info->uninitialized)
+          impl.constant(index.toTensor());
+      }
+}
+
+void OperatorRecording::readArguments() {
+  std::vector<PyObject *> lifted =
+      findLiftedNumbers(session.scalars, op.name, schema, op.inputs);
+  std::vector<std::vector<PyObject *>> sizes =
+      findLiftedSizes(session.scalars, op.name, schema, op.inputs);
+  for (size_t i = 0; i < op.inputs.size(); ++i) {
+    size_t first = arguments.operands.size();
+    if (!sizes[i].empty()) {
+      given.push_back(arguments.sizes(op.inputs[i], sizes[i]));
+      continue;
+    }
+    if (PyjitAttribute part =
+            impl.composites.argument(op.name, op.inputs, i, arguments)) {
+      given.push_back(part);
+      continue;
+    }
+    given.push_back(lifted[i]
+                        ? arguments.number(lifted[i], op.inputs[i].isTensor()
+                                                          ? PyjitNumberWrapped
+                                                          : PyjitNumberScalar)
+                        : arguments.argument(op.inputs[i]));
+    if (i >= schema.arguments().size())
+      continue;
+    const c10::AliasInfo *alias = schema.arguments()[i].alias_info();
+    for (size_t j = first; alias && j < arguments.operands.size(); ++j)
+      (alias->isWrite() ? mutated : viewed).push_back(j);
+  }
+
+  for (size_t i = 0; i < op.inputs.size(); ++i)
+    if (lifted[i] && !op.inputs[i].isTensor() && !outputs.empty() &&
+        outputs[0].isTensor())
+      keepWithin(session.scalars, lifted[i],
+                 outputs[0].toTensor().scalar_type());
+
+  if (session.now.makesEmpty && fillEmpty(op.name, op.inputs))
+    given.pop_back();
+}
+
+/// How Python gets to see operands' data by way of the result, or null.
+const char *OperatorRecording::whyDataDependent() const {
+  bool dynamicShape = op.handle.hasTag(at::Tag::dynamic_output_shape);
+  if (op.name.rfind("aten::index.", 0) == 0 ||
+      op.name.rfind("aten::index_put", 0) == 0) {
+    // Only masks make the result's shape depend on data.
+    bool isIndex = op.name.rfind("aten::index.", 0) == 0;
+    dynamicShape = false;
+    for (size_t j = 1; isIndex && j < arguments.operands.size(); ++j) {
+      at::ScalarType type = arguments.operands[j].scalar_type();
+      dynamicShape |= type == at::kBool || type == at::kByte;
+    }
+  }
+  if (op.name == "aten::one_hot") // with a number of classes given
+    dynamicShape = false;
+  if (op.handle.hasTag(at::Tag::data_dependent_output))
+    return "its tensor's data flows into Python";
+  return dynamicShape ? "the result's shape depends on data" : nullptr;
+}
+
+bool OperatorRecording::checkWhatPythonSees() {
+  for (TensorInfo *info : arguments.infos)
+    constant &= info && info->constant;
+  if (const char *why = whyDataDependent(); why && !constant)
+    return refuse(why);
+  bool other =
+      std::any_of(outputs.begin(), outputs.end(), holdsOtherThanTensors);
+  if (other && mutated.empty()) {
+    if (!constant && !isQuestion(op.name))
+      return refuse("its tensor's data flows into Python");
+    impl.composites.question(op.name, op.inputs);
+    return false;
+  }
+  if (!isShapeKnown(op.name))
+    return refuse("nothing is known about it");
+  if (!arguments.failure.empty())
+    return refuse(arguments.failure);
+  // The launch program draws from the same generator in the same order.
+  if (op.handle.hasTag(at::Tag::nondeterministic_seeded))
+    constant = false;
+  if (other || outputs.empty())
+    return refuse("results other than tensors");
+  return true;
+}
+
+/// `as_strided` counts from the start of the storage, and how far into its
+/// storage an input begins may differ between calls.
+bool OperatorRecording::checkStorage() {
+  if (op.name.rfind("aten::as_strided", 0) != 0 || arguments.operands.empty())
+    return true;
+  for (auto &entry : impl.tensors)
+    if (entry.second.external && storageOf(at::TensorBase(entry.second.impl)) ==
+                                     storageOf(arguments.operands[0]))
+      return refuse("it views an input's storage");
+  return true;
+}
+
+/// Autocast keeps casts of weights until the outermost region ends, and later
+/// uses find them even if somebody has written the weight meanwhile. Where that
+/// region lies inside of the call, the record's data flow says the same.
+bool OperatorRecording::checkKeptCast() {
+  if (impl.state.autocastNested)
+    return refuseCall("autocast keeps a weight's cast in a region around the "
+                      "call (enter the region inside of what is compiled, or "
+                      "call requires_grad_(False))");
+  session.add(
+      PyjitStateOp{.values = session.writer.state("autocast_nested", false)});
+  return true;
+}
+
+bool OperatorRecording::checkOperands() {
+  bool keptCast = impl.gradModeAroundCasts == false &&
+                  c10::GradMode::is_enabled() && op.name == "aten::_to_copy";
+  if (keptCast && !checkKeptCast())
+    return false;
+  bool gradient = c10::GradMode::is_enabled() && !keptCast;
+  for (size_t j = 0; j < arguments.operands.size(); ++j) {
+    const at::Tensor &t = arguments.operands[j];
+    const TensorInfo *info = arguments.infos[j];
+    if (!info)
+      continue; // a number
+    if (gradient && t.requires_grad())
+      return refuseCall("grad mode is on and an input requires grad");
+    if (const char *why = unsupportedTensor(t))
+      return refuseCall(why);
+    bool writes = contains(mutated, j);
+    if (info->uninitialized && !writes && viewed.empty())
+      return refuse("it reads memory that no operator has filled");
+    if (writes && (mayOverlap(t) || info->readOnly))
+      return refuse("it writes through a view that shows an element twice, or "
+                    "that no kernel can write");
+    if (writes && impl.type(t) != info->type &&
+        !(isShapeChange(op.name) && !info->external))
+      return refuse("it changes the shape of a tensor in place");
+  }
+  return true;
+}
+
+static bool showsTheSame(const at::TensorBase &a, const at::TensorBase &b) {
+  return a.const_data_ptr() == b.const_data_ptr() && a.sizes() == b.sizes() &&
+         a.strides() == b.strides() && a.dtype() == b.dtype();
+}
+
+/// In the tensor program an operator reads all before it writes anything. In
+/// eager, one that writes what it still has to read finds its own results
+/// there, in an order that is its kernel's alone.
+bool OperatorRecording::checkWritten() {
+  // Each element is read just before it is written.
+  bool elementwise =
+      op.handle.hasTag(at::Tag::pointwise) || op.name == "aten::copy_";
+  for (size_t written : mutated) {
+    for (size_t j = 0; j < arguments.operands.size(); ++j) {
+      const at::Tensor &t = arguments.operands[written],
+                       &other = arguments.operands[j];
+      bool bothWritten = contains(mutated, j);
+      if (j == written || (bothWritten && j < written) || !arguments.infos[j] ||
+          !other.defined() || !t.has_storage() || !other.has_storage() ||
+          !t.storage().is_alias_of(other.storage()))
+        continue;
+      bool same = showsTheSame(t, other);
+      if (mayShareElements(t, other) && (bothWritten || !same || !elementwise))
+        return refuse("it writes memory that it reads as another tensor");
+      // Of other sizes they could overlap, but for the parts into which a
+      // composite divides what it has made (gates of a recurrent cell).
+      if (!t.is_same(other) && !impl.composites.owns(t) &&
+          session.scalars.liftsSizes())
+        for (size_t k : {written, j})
+          session.add(PyjitLayoutOp{.tensor = arguments.infos[k]->value,
+                                    .question = view("all")});
+    }
+  }
+  return true;
+}
+
+bool OperatorRecording::findFresh() {
+  std::vector<at::Tensor> returned;
+  for (const c10::IValue &output : outputs)
+    collectTensors(output, returned);
+  for (const at::Tensor &t : returned) {
+    bool isOperand = false;
+    for (const at::Tensor &operand : arguments.operands)
+      isOperand |= operand.defined() && operand.is_same(t);
+    if (isOperand)
+      continue;
+    if (const char *why = unsupportedTensor(t))
+      return refuse(why);
+    fresh.push_back(t);
+  }
+  return !fresh.empty() || !mutated.empty();
+}
+
+/// Of the operands that the schema says results are views of, or else of all.
+void OperatorRecording::findAliases() {
+  std::set<const void *> freshStorages;
+  for (const at::Tensor &t : fresh)
+    if (storageOf(t))
+      freshStorages.insert(storageOf(t));
+  std::vector<size_t> others;
+  for (size_t j = 0; j < arguments.operands.size(); ++j)
+    if (arguments.infos[j] &&
+        freshStorages.count(storageOf(arguments.operands[j])))
+      (contains(viewed, j) ? aliases : others).push_back(j);
+  if (aliases.empty())
+    aliases = std::move(others);
+}
+
+/// A view with another element type becomes a copy; see convertRetyped.
+bool OperatorRecording::checkRetyped() {
+  for (size_t j : aliases) {
+    const at::Tensor &source = arguments.operands[j];
+    if (fresh[0].scalar_type() == source.scalar_type())
+      continue;
+    if (fresh.size() != 1 || !isRowMajor(fresh[0]) ||
+        (op.name != "aten::view_as_real" &&
+         op.name != "aten::view_as_complex" && op.name != "aten::view.dtype"))
+      return refuse("its result shows memory as numbers of another type");
+    impl.retypedStorages.emplace(storageOf(source), op.name);
+    for (auto &entry : impl.tensors)
+      if (entry.second.external && entry.second.value >= 0 &&
+          hasStorage(entry.first, storageOf(source)))
+        impl.readOffset(at::TensorBase(entry.second.impl), entry.second.value);
+  }
+  return true;
+}
+
+/// Returns the value of the first fresh result; the others follow, and then the
+/// new versions of the mutated operands.
+PyjitValue OperatorRecording::append() {
+  OperatorCall call{op.name,
+                    arguments.values,
+                    given,
+                    {aliases.begin(), aliases.end()},
+                    {mutated.begin(), mutated.end()}};
+  std::vector<at::Tensor> results = fresh;
+  for (size_t j : mutated)
+    results.push_back(arguments.operands[j]);
+  return impl.add(call, results);
+}
+
+void OperatorRecording::bindFresh(PyjitValue value) {
+  bool uninitialized = isEmptyFactory(op.name);
+  bool readOnly = !aliases.empty() &&
+                  (op.name == "aten::unfold" || op.name == "aten::as_strided");
+  for (size_t j : aliases) {
+    uninitialized |= arguments.infos[j]->uninitialized;
+    readOnly |= arguments.infos[j]->readOnly ||
+                mayOverlap(arguments.operands[j]) ||
+                arguments.operands[j].is_complex();
+  }
+  bool made = isFactory(op.name) ||
+              std::none_of(arguments.infos.begin(), arguments.infos.end(),
+                           [](TensorInfo *operand) { return operand; });
+  for (size_t i = 0; i < fresh.size(); ++i) {
+    TensorInfo &info = impl.bind(fresh[i], value + PyjitValue(i));
+    info.external = false;
+    info.constant = constant && !uninitialized;
+    info.uninitialized = uninitialized && fresh[i].numel() > 0;
+    info.readOnly = readOnly;
+    if (made)
+      impl.factories.push_back(fresh[i].unsafeGetTensorImpl());
+  }
+}
+
+void OperatorRecording::bindMutated(PyjitValue value) {
+  for (size_t i = 0; i < mutated.size(); ++i) {
+    const at::Tensor &t = arguments.operands[mutated[i]];
+    impl.bind(t, value + PyjitValue(i));
+    const void *storage = storageOf(t);
+    impl.writtenStorages.emplace(storage, op.name);
+    // Whatever shows this memory holds what was written.
+    for (auto &entry : impl.tensors) {
+      if (hasStorage(entry.first, storage)) {
+        entry.second.uninitialized = false;
+        entry.second.constant &= constant;
+      }
+    }
+  }
+}
+
+} // namespace
+
+void TensorRecorder::Impl::record(const at::RecordFunction &fn, Operation &op) {
+  OperatorRecording(*this, op, fn.outputs()).run();
+}
+
+/// The tensor's next version is a view of the last.
+void TensorRecorder::Impl::recordShapeChange(OperatorCall call,
+                                             const at::Tensor &t) {
+  std::string &view = call.overload;
+  view.erase(view.find('_', view.find("::") + 2), 1);
+  if (view == "aten::transpose")
+    view += ".int";
+  bind(t, add(call, {t}));
+}

@@ -1,0 +1,26 @@
+//===- TensorOpRecording.h - One operator call, recorded --------*- C++ -*-===//
+#ifndef PYJIT_CAPTURE_TENSOROPRECORDING_H
+#define PYJIT_CAPTURE_TENSOROPRECORDING_H
+
+#include "tensors/TensorImpl.h"
+
+#include <ATen/core/dispatch/Dispatcher.h>
+
+namespace pyjit::capture {
+
+/// One operator call between its start and its end.
+struct TensorRecorder::Impl::Operation : at::ObserverContext {
+  explicit Operation(c10::OperatorHandle handle) : handle(handle) {}
+  c10::OperatorHandle handle;
+  std::string name; ///< with overload
+  std::vector<c10::IValue> inputs;
+  bool composite = false; ///< its parts are recorded
+  bool autocast = false;  ///< its casts, and its call with them, are recorded
+};
+
+/// The tensors of an argument or a result, those in lists included.
+void collectTensors(const c10::IValue &value, std::vector<at::Tensor> &out);
+
+} // namespace pyjit::capture
+
+#endif // PYJIT_CAPTURE_TENSOROPRECORDING_H

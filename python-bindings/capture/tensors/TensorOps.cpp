@@ -1,0 +1,153 @@
+//===- TensorOps.cpp - Operators as the dispatcher saw them ---------------===//
+//
+// A thread-local RecordFunction callback sees every call that goes through the
+// dispatcher, nested ones included. Composite operators are looked into, except
+// for those that a library or a fused kernel serves whole. What becomes of an
+// operator is in TensorOpRecording.cpp.
+//
+//===----------------------------------------------------------------------===//
+
+#include "tensors/TensorOpFacts.h"
+#include "tensors/TensorOpRecording.h"
+
+#include <c10/core/impl/LocalDispatchKeySet.h>
+
+#include <set>
+
+using namespace pyjit::capture;
+
+namespace {
+
+/// Operators run without the interpreter's lock.
+struct HoldLock {
+  PyGILState_STATE state = PyGILState_Ensure();
+  ~HoldLock() { PyGILState_Release(state); }
+};
+
+/// Whether the dispatcher hands the call to autocast before anybody else.
+bool autocastComesFirst(const c10::OperatorHandle &handle,
+                        const std::vector<c10::IValue> &inputs) {
+  std::vector<at::Tensor> tensors;
+  for (const c10::IValue &input : inputs)
+    collectTensors(input, tensors);
+  c10::DispatchKeySet keys;
+  for (const at::Tensor &tensor : tensors)
+    keys = keys | tensor.key_set();
+  for (auto key :
+       {c10::DispatchKey::AutocastCPU, c10::DispatchKey::AutocastCUDA})
+    if (keys.has(key) && !c10::impl::tls_is_dispatch_key_excluded(key) &&
+        handle.hasKernelForDispatchKey(key))
+      return true;
+  return false;
+}
+
+} // namespace
+
+std::unique_ptr<at::ObserverContext>
+TensorRecorder::Impl::begin(const at::RecordFunction &fn) {
+  session.now.operatorBegan = true;
+  if (session.ended() || suspended || session.now.deciding || depth > 0)
+    return nullptr;
+  auto operatorName = fn.operator_name();
+  if (!operatorName)
+    return nullptr;
+  auto handle = c10::Dispatcher::singleton().findSchema(*operatorName);
+  if (!handle)
+    return nullptr;
+  std::string name = operatorName->name;
+  if (!operatorName->overload_name.empty())
+    name += "." + operatorName->overload_name;
+  auto inputs = fn.inputs();
+  std::vector<c10::IValue> copies(inputs.begin(), inputs.end());
+  asLeakyRelu(handle, name, copies);
+  // Autocast casts the operands and calls the operator again.
+  if (autocastComesFirst(*handle, copies)) {
+    auto operation = std::make_unique<Operation>(*handle);
+    operation->autocast = true;
+    gradModeAroundCasts = c10::GradMode::is_enabled();
+    return operation;
+  }
+  bool training = isTrainingBatchNorm(name, copies);
+  bool composite = handle->hasKernelForDispatchKey(
+      c10::DispatchKey::CompositeImplicitAutograd);
+  // With a number of classes given, the result's shape follows from it.
+  bool oneHot = name == "aten::one_hot" && copies.size() == 2 &&
+                copies[1].isInt() && copies[1].toInt() > 0;
+  bool sizes = session.scalars.liftsSizes();
+  if (composite &&
+      (!(isKept(name) || oneHot || composites.keepsWhole(name, copies)) ||
+       training)) {
+    // A constant margin is handed on as it was given.
+    if (Scalars::Use *use = session.scalars.use(); use && name != "aten::pad")
+      use->composite = true;
+    if (!sizes)
+      return nullptr; // its parts are recorded
+    HoldLock lock;
+    auto operation = std::make_unique<Operation>(*handle);
+    operation->composite = true;
+    composites.begin(name, copies);
+    return operation;
+  }
+  if (training) {
+    HoldLock lock;
+    session.end("batch_norm in training mode updates its statistics");
+    return nullptr;
+  }
+  auto operation = std::make_unique<Operation>(*handle);
+  operation->name = std::move(name);
+  operation->inputs = std::move(copies);
+  ++depth;
+  return operation;
+}
+
+void TensorRecorder::Impl::end(const at::RecordFunction &fn,
+                               Operation &operation) {
+  if (operation.composite)
+    return composites.end();
+  if (operation.autocast) {
+    gradModeAroundCasts.reset();
+    return;
+  }
+  --depth;
+  if (session.ended() || suspended)
+    return;
+  HoldLock lock;
+  record(fn, operation);
+}
+
+bool TensorRecorder::isOperator(const std::string &name) {
+  static const std::set<std::string> *names = [] {
+    auto *all = new std::set<std::string>;
+    for (const c10::OperatorName &op :
+         c10::Dispatcher::singleton().getAllOpNames())
+      all->insert(op.name);
+    return all;
+  }();
+  return names->count(name);
+}
+
+void TensorRecorder::start() {
+  impl->callback = at::addThreadLocalCallback(
+      at::RecordFunctionCallback(
+          [](const at::RecordFunction &fn)
+              -> std::unique_ptr<at::ObserverContext> {
+            Session *session = Session::current;
+            return session ? session->tensors->impl->begin(fn) : nullptr;
+          },
+          [](const at::RecordFunction &fn, at::ObserverContext *context) {
+            Session *session = Session::current;
+            if (session && context)
+              session->tensors->impl->end(
+                  fn, *static_cast<Impl::Operation *>(context));
+          })
+          .needsInputs(true)
+          .needsOutputs(true)
+          .scopes({at::RecordScope::FUNCTION}));
+  impl->watching = true;
+}
+
+void TensorRecorder::stop() {
+  if (impl->watching)
+    at::removeCallback(impl->callback);
+  impl->watching = false;
+}

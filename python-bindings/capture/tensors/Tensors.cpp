@@ -1,0 +1,669 @@
+//===- Tensors.cpp - Tensors and Torch's global state ---------------------===//
+
+#include "builtins/Natives.h"
+#include "tensors/TensorImpl.h"
+
+#include <ATen/Context.h>
+#include <ATen/PythonTorchFunctionTLS.h>
+#include <ATen/autocast_mode.h>
+#include <c10/core/GradMode.h>
+#include <c10/core/InferenceMode.h>
+#include <c10/core/impl/LocalDispatchKeySet.h>
+#include <c10/core/impl/TorchDispatchModeTLS.h>
+#include <torch/csrc/autograd/python_variable.h>
+#include <torch/csrc/autograd/variable.h>
+
+#include <algorithm>
+#include <cstring>
+
+using namespace pyjit::capture;
+
+PyjitElement pyjit::capture::elementOf(at::ScalarType type) {
+  switch (type) {
+  case at::kHalf:
+    return PyjitElementF16;
+  case at::kBFloat16:
+    return PyjitElementBF16;
+  case at::kFloat:
+    return PyjitElementF32;
+  case at::kDouble:
+    return PyjitElementF64;
+  case at::kChar:
+    return PyjitElementI8;
+  case at::kShort:
+    return PyjitElementI16;
+  case at::kInt:
+    return PyjitElementI32;
+  case at::kLong:
+    return PyjitElementI64;
+  case at::kByte:
+    return PyjitElementUI8;
+  case at::kBool:
+    return PyjitElementBool;
+  case at::kComplexFloat:
+    return PyjitElementC64;
+  case at::kComplexDouble:
+    return PyjitElementC128;
+  default:
+    return PyjitElementNone;
+  }
+}
+
+const char *pyjit::capture::unsupportedTensor(const at::TensorBase &t) {
+  if (!t.defined())
+    return "an undefined tensor";
+  // A nested tensor calls itself strided, and throws when asked for its sizes.
+  if (t.layout() != at::kStrided || t.unsafeGetTensorImpl()->is_nested())
+    return "a tensor that is not strided";
+  if (t.device().type() != at::kCPU && t.device().type() != at::kCUDA)
+    return "a tensor that is neither on the CPU nor on a CUDA device";
+  if (t.is_quantized() || elementOf(t.scalar_type()) == PyjitElementNone)
+    return "a tensor of an unusual dtype";
+  if (t.is_conj() || t.is_neg())
+    return "a tensor with a pending conjugation or negation";
+  auto *impl = t.unsafeGetTensorImpl();
+  if (impl->has_named_tensor_meta() && impl->named_tensor_meta())
+    return "a tensor with named dimensions";
+  if (impl->is_python_dispatch() || impl->has_symbolic_sizes_strides())
+    return "a tensor subclass";
+  c10::DispatchKeySet keys = t.key_set();
+  if (keys.has(c10::DispatchKey::FuncTorchBatched) ||
+      keys.has(c10::DispatchKey::FuncTorchGradWrapper) ||
+      keys.has(c10::DispatchKey::Functionalize) ||
+      keys.has(c10::DispatchKey::ZeroTensor))
+    return "a tensor of a transform (functorch, functionalization)";
+  return nullptr;
+}
+
+bool pyjit::capture::mayOverlap(const at::TensorBase &t) {
+  std::vector<std::pair<int64_t, int64_t>> dims; // stride, size
+  for (int64_t d = 0; d < t.dim(); ++d) {
+    if (t.size(d) == 0)
+      return false; // nothing is there to be written
+    if (t.size(d) > 1)
+      dims.emplace_back(t.stride(d), t.size(d));
+  }
+  std::sort(dims.begin(), dims.end());
+  int64_t reach = 0;
+  for (auto [stride, size] : dims) {
+    if (stride <= reach)
+      return true;
+    reach += stride * (size - 1);
+  }
+  return false;
+}
+
+namespace {
+/// The bytes that a tensor spans.
+struct Span {
+  const char *begin, *end;
+  explicit Span(const at::TensorBase &t)
+      : begin(static_cast<const char *>(t.const_data_ptr())), end(begin) {
+    for (int64_t d = 0; d < t.dim(); ++d)
+      end += (t.size(d) - 1) * t.stride(d) * int64_t(t.element_size());
+    end += t.element_size();
+  }
+};
+
+/// Calls `visit` with the address of each element; false if that was enough.
+template <typename Visit>
+bool visitElements(const at::TensorBase &t, const char *at, int64_t dim,
+                   Visit visit) {
+  if (dim == t.dim())
+    return visit(at);
+  for (int64_t i = 0; i < t.size(dim); ++i)
+    if (!visitElements(t, at + i * t.stride(dim) * int64_t(t.element_size()),
+                       dim + 1, visit))
+      return false;
+  return true;
+}
+} // namespace
+
+bool pyjit::capture::mayShareElements(const at::TensorBase &a,
+                                      const at::TensorBase &b) {
+  if (!a.has_storage() || !b.has_storage() ||
+      !a.storage().is_alias_of(b.storage()) || !a.numel() || !b.numel())
+    return false;
+  Span first(a), second(b);
+  if (first.end <= second.begin || second.end <= first.begin)
+    return false;
+  // Interleaved (columns of a matrix): every byte is looked at once.
+  constexpr int64_t kMost = 1 << 24;
+  const char *begin = std::min(first.begin, second.begin);
+  int64_t bytes = std::max(first.end, second.end) - begin;
+  if (bytes > kMost || a.numel() > kMost || b.numel() > kMost)
+    return true;
+  std::vector<bool> taken(bytes);
+  visitElements(a, first.begin, 0, [&](const char *at) {
+    std::fill_n(taken.begin() + (at - begin), a.element_size(), true);
+    return true;
+  });
+  return !visitElements(b, second.begin, 0, [&](const char *at) {
+    auto from = taken.begin() + (at - begin);
+    return std::find(from, from + b.element_size(), true) ==
+           from + b.element_size();
+  });
+}
+
+State State::now() {
+  State s;
+  auto &context = at::globalContext();
+  s.gradMode = c10::GradMode::is_enabled();
+  s.inferenceMode = c10::InferenceMode::is_enabled();
+  s.autocastCpu = at::autocast::is_autocast_enabled(at::kCPU);
+  s.autocastCuda = at::autocast::is_autocast_enabled(at::kCUDA);
+  s.autocastCache = at::autocast::is_autocast_cache_enabled();
+  at::autocast::increment_nesting();
+  s.autocastNested = at::autocast::decrement_nesting() > 0;
+  s.deterministic = context.deterministicAlgorithms();
+  s.deterministicWarnOnly = context.deterministicAlgorithmsWarnOnly();
+  s.cudnn = context.userEnabledCuDNN();
+  s.mkldnn = context.userEnabledMkldnn();
+  s.defaultDtype = c10::typeMetaToScalarType(at::get_default_dtype());
+  s.autocastCpuDtype = at::autocast::get_autocast_dtype(at::kCPU);
+  s.autocastCudaDtype = at::autocast::get_autocast_dtype(at::kCUDA);
+  auto keys = c10::impl::tls_local_dispatch_key_set();
+  s.includedKeys = keys.included_.raw_repr();
+  s.excludedKeys = keys.excluded_.raw_repr();
+  return s;
+}
+
+//===----------------------------------------------------------------------===//
+// Tensors
+//===----------------------------------------------------------------------===//
+
+static int64_t versionOf(const at::TensorBase &t) {
+  return t.is_inference() ? 0 : t._version();
+}
+
+TensorRecorder::TensorRecorder(Session &session)
+    : impl(std::make_unique<Impl>(session)) {}
+
+TensorRecorder::~TensorRecorder() { stop(); }
+
+bool TensorRecorder::isTensor(PyObject *object) {
+  return THPVariableClass && THPVariable_Check(object);
+}
+
+TensorInfo *TensorRecorder::Impl::find(const at::TensorBase &tensor) {
+  auto it = tensors.find(tensor.unsafeGetTensorImpl());
+  if (it != tensors.end())
+    return &it->second;
+  if (!tensor.has_storage() || !tensor.storage().unsafeGetStorageImpl())
+    return nullptr;
+  for (c10::TensorImpl *factory : factories) {
+    TensorInfo &made = tensors[factory];
+    if (factory->unsafe_storage().unsafeGetStorageImpl() !=
+            tensor.storage().unsafeGetStorageImpl() ||
+        factory->storage_offset() != tensor.storage_offset() ||
+        made.type != type(tensor))
+      continue;
+    TensorInfo copy = made;
+    copy.impl = tensor.getIntrusivePtr();
+    return &(tensors[tensor.unsafeGetTensorImpl()] = copy);
+  }
+  return nullptr;
+}
+
+PyjitType TensorRecorder::Impl::type(const at::TensorBase &t) {
+  return session.writer.tensor(t.sizes().data(), t.strides().data(),
+                               size_t(t.dim()), elementOf(t.scalar_type()),
+                               t.device().str());
+}
+
+PyjitValue TensorRecorder::Impl::add(const OperatorCall &call,
+                                     const std::vector<at::Tensor> &results) {
+  std::vector<PyjitType> types;
+  std::vector<int64_t> offsets;
+  for (const at::Tensor &t : results) {
+    types.push_back(type(t));
+    // The written ones come last, and are where they were.
+    if (types.size() + call.mutates.size() <= results.size())
+      offsets.push_back(t.storage_offset());
+  }
+  if (std::none_of(offsets.begin(), offsets.end(),
+                   [](int64_t offset) { return offset; }))
+    offsets.clear();
+  return session.add(PyjitTensorOp{.overload = view(call.overload),
+                                   .inputs = view(call.operands),
+                                   .args = session.writer.list(call.arguments),
+                                   .aliases = view(call.aliases),
+                                   .mutates = view(call.mutates),
+                                   .offsets = view(offsets),
+                                   .resultTypes = view(types)});
+}
+
+TensorInfo &TensorRecorder::Impl::bind(const at::TensorBase &tensor,
+                                       int value) {
+  TensorInfo &info = tensors[tensor.unsafeGetTensorImpl()];
+  if (!info.impl)
+    info.impl = tensor.getIntrusivePtr();
+  info.value = value;
+  info.type = type(tensor);
+  return info;
+}
+
+/// A class whose tensors PyTorch takes for tensors like any others.
+static bool isPlainSubclass(Session &s, PyTypeObject *cls) {
+  static PyObject *disabled =
+      findObject("torch._C:_disabled_torch_function_impl");
+  return disabled && s.typeLookup(cls, "__torch_function__") == disabled;
+}
+
+bool TensorRecorder::describe(PyObject *object, PyjitGetOp &get) {
+  const at::Tensor &t = THPVariable_Unpack(object);
+  PyTypeObject *cls = Py_TYPE(object);
+  static PyObject *parameterClass = findObject("torch.nn:Parameter");
+  if (reinterpret_cast<PyObject *>(cls) != THPVariableClass &&
+      reinterpret_cast<PyObject *>(cls) != parameterClass &&
+      !isPlainSubclass(impl->session, cls)) {
+    impl->session.endWhole("a tensor of class " + std::string(cls->tp_name));
+    return false;
+  }
+  if (const char *why = unsupportedTensor(t)) {
+    impl->session.endWhole(why);
+    return false;
+  }
+  get.resultType = impl->type(t);
+  get.requiresGrad = {true, t.requires_grad()};
+  get.keyset = some(int64_t(t.key_set().raw_repr()));
+  if (t.storage_offset())
+    get.offset = some(t.storage_offset());
+  get.inference = t.is_inference();
+  return true;
+}
+
+PyjitType TensorRecorder::irType(PyObject *object) {
+  // A nested tensor throws when asked for its sizes; it is only passed on.
+  if (!hasStrides(object))
+    return impl->session.writer.object("torch.Tensor");
+  return impl->type(THPVariable_Unpack(object));
+}
+
+int TensorRecorder::valueOf(PyObject *object) {
+  TensorInfo *info = impl->find(THPVariable_Unpack(object));
+  return info ? info->value : -1;
+}
+
+void TensorRecorder::bindExternal(PyObject *object, int value) {
+  const at::Tensor &t = THPVariable_Unpack(object);
+  TensorInfo &info = impl->bind(t, value);
+  if (!info.external)
+    info.version = versionOf(t);
+  info.external = true;
+}
+
+bool TensorRecorder::isConstant(PyObject *object) {
+  TensorInfo *info = impl->find(THPVariable_Unpack(object));
+  return info && info->constant;
+}
+
+bool TensorRecorder::isUninitialized(PyObject *object) {
+  TensorInfo *info = impl->find(THPVariable_Unpack(object));
+  return info && info->uninitialized;
+}
+
+bool TensorRecorder::stateOf(PyObject *object, std::string &text,
+                             bool &external) {
+  const at::Tensor &t = THPVariable_Unpack(object);
+  TensorInfo *info = impl->find(t);
+  if (!info || info->value < 0 || info->uninitialized || unsupportedTensor(t))
+    return false;
+  external = info->external;
+  text = " " + textOf(impl->type(t)) + " " + Py_TYPE(object)->tp_name + " " +
+         std::to_string(t.key_set().raw_repr()) + " " +
+         std::to_string(t.storage_offset()) +
+         (t.requires_grad() ? " grad" : "") + (info->readOnly ? " read" : "");
+  // Data of constants may flow into Python: the very same one.
+  if (info->constant)
+    text += " constant " + std::to_string(info->value);
+  return true;
+}
+
+int TensorRecorder::truthOf(PyObject *object) {
+  const at::Tensor &t = THPVariable_Unpack(object);
+  if (t.numel() != 1)
+    return -1;
+  at::DisableRecordFunctionGuard unseen;
+  try {
+    return t.is_nonzero();
+  } catch (const std::exception &) {
+    return -1;
+  }
+}
+
+void TensorRecorder::suspend(bool on) { impl->suspended = on; }
+bool TensorRecorder::suspended() const { return impl->suspended; }
+
+bool TensorRecorder::hasStrides(PyObject *object) {
+  const at::Tensor &t = THPVariable_Unpack(object);
+  return t.layout() == at::kStrided && !t.unsafeGetTensorImpl()->is_nested();
+}
+
+bool TensorRecorder::requiresGrad(PyObject *object) {
+  return THPVariable_Unpack(object).requires_grad();
+}
+
+/// The tensor that autograd counts a view as part of.
+static const at::TensorImpl *baseOf(const at::TensorBase &t) {
+  return t.is_view() ? t._base().unsafeGetTensorImpl()
+                     : t.unsafeGetTensorImpl();
+}
+
+/// How autograd sees a tensor that shares memory with `other`, which the call
+/// was given or made first; empty: as a view of it, made in `gradMode`.
+static std::string shownAs(const at::TensorBase &t, const at::TensorBase &other,
+                           bool gradMode) {
+  if (!t.is_view())
+    return "detached";
+  if (baseOf(t) != baseOf(other))
+    return "view of detached";
+  auto meta = torch::autograd::impl::get_view_autograd_meta(t);
+  bool made = !meta || meta->get_creation_meta() !=
+                           torch::autograd::CreationMeta::NO_GRAD_MODE;
+  return made == gradMode ? "" : made ? "grad" : "no_grad";
+}
+
+/// Says how far the version counters of inputs and of what leaves went, and
+/// which tensors require grad: neither follows from the operators alone.
+void TensorRecorder::writeCounters() {
+  Session &session = impl->session;
+  std::map<const void *, std::pair<const TensorInfo *, int64_t>> counts;
+  auto storageOf = [](const TensorInfo &info) -> const void * {
+    if (!info.impl->has_storage())
+      return info.impl.get();
+    return info.impl->unsafe_storage().unsafeGetStorageImpl();
+  };
+  std::map<const void *, at::TensorBase> externals;
+  for (auto &entry : impl->tensors) {
+    const TensorInfo &info = entry.second;
+    if (!info.external || info.value < 0)
+      continue;
+    at::TensorBase t(info.impl);
+    externals.emplace(storageOf(info), t);
+    if (int64_t count = versionOf(t) - info.version)
+      counts[storageOf(info)] = {&info, count};
+  }
+  std::map<const void *, at::TensorBase> first = externals;
+  std::map<const void *, int> values;
+  for (const at::Tensor &t : impl->leaving) {
+    const TensorInfo *info = impl->find(t);
+    if (!info || t.is_view() || externals.count(storageOf(*info)))
+      continue;
+    auto [value, isNew] = values.emplace(storageOf(*info), info->value);
+    if (!isNew && value->second < info->value)
+      continue;
+    value->second = info->value;
+    first.insert_or_assign(storageOf(*info), t);
+  }
+  for (const at::Tensor &t : impl->leaving) {
+    const TensorInfo *info = impl->find(t);
+    if (!info || info->external)
+      continue;
+    if (auto other = first.find(storageOf(*info));
+        other != first.end() && !other->second.is_same(t) && !t.is_inference())
+      if (std::string how = shownAs(t, other->second, impl->state.gradMode);
+          !how.empty())
+        session.add(PyjitShownOp{.tensor = info->value, .mode = view(how)});
+    if (externals.count(storageOf(*info)))
+      continue;
+    auto &count = counts[storageOf(*info)];
+    if (int64_t version = versionOf(t); version > count.second)
+      count = {info, version};
+    if (t.requires_grad())
+      session.add(PyjitRequireGradOp{.tensor = info->value});
+  }
+  // In the order of the trace, so that equal calls give equal traces.
+  std::map<int, std::pair<const TensorInfo *, int64_t>> inOrder;
+  for (auto &entry : counts)
+    if (entry.second.second > 0)
+      inOrder[entry.second.first->value] = entry.second;
+  for (auto &entry : inOrder)
+    session.add(PyjitAdvanceOp{.tensor = entry.second.first->value,
+                               .count = entry.second.second});
+}
+
+bool TensorRecorder::leaves(PyObject *object) {
+  const at::Tensor &t = THPVariable_Unpack(object);
+  if (std::none_of(impl->leaving.begin(), impl->leaving.end(),
+                   [&](const at::Tensor &known) { return known.is_same(t); }))
+    impl->leaving.push_back(t);
+  // What was there before the call is what it is, and so are its views.
+  for (auto &entry : impl->tensors)
+    if (entry.second.external && entry.first->has_storage() &&
+        t.has_storage() &&
+        entry.first->unsafe_storage().unsafeGetStorageImpl() ==
+            t.storage().unsafeGetStorageImpl())
+      return true;
+  int mode = t.is_inference();
+  if (impl->leavingMode >= 0 && impl->leavingMode != mode)
+    return false;
+  impl->leavingMode = mode;
+  return true;
+}
+
+Footing TensorRecorder::footing() const {
+  const State &state = impl->state;
+  bool other =
+      impl->leavingMode >= 0 && impl->leavingMode != int(state.inferenceMode);
+  return {state.includedKeys, state.excludedKeys,
+          other ? impl->leavingMode : -1};
+}
+
+bool TensorRecorder::gradMode() { return c10::GradMode::is_enabled(); }
+
+void TensorRecorder::readOffset(PyObject *object) {
+  impl->readOffset(THPVariable_Unpack(object), valueOf(object));
+}
+
+void TensorRecorder::Impl::readOffset(const at::TensorBase &t, int value) {
+  session.add(PyjitOffsetOp{.tensor = value, .offset = t.storage_offset()});
+}
+
+void TensorRecorder::bindConstant(PyObject *object) {
+  if (isTensor(object) && valueOf(object) < 0)
+    impl->constant(THPVariable_Unpack(object));
+}
+
+void TensorRecorder::bindData(PyObject *object, PyObject *of) {
+  Session &s = impl->session;
+  if (!isTensor(object) || s.ended())
+    return;
+  const at::Tensor &t = THPVariable_Unpack(object);
+  const at::Tensor &from = THPVariable_Unpack(of);
+  TensorInfo *found = impl->find(from);
+  if (!found || found->value < 0 || unsupportedTensor(t) ||
+      impl->type(t) != impl->type(from))
+    return s.end("tensor attribute data");
+  TensorInfo source = *found;
+  OperatorCall call;
+  call.overload = "aten::detach";
+  call.operands = {source.value};
+  call.arguments = {s.writer.operand()};
+  call.aliases = {0};
+  TensorInfo &info = impl->bind(t, impl->add(call, {t}));
+  info.constant = source.constant;
+  info.uninitialized = source.uninitialized;
+  info.readOnly = source.readOnly;
+  // Writes that leave an input's version as it is cannot be reproduced.
+  for (auto &entry : impl->tensors) {
+    if (!entry.second.external || !entry.first->has_storage() ||
+        !t.has_storage() ||
+        entry.first->unsafe_storage().unsafeGetStorageImpl() !=
+            t.storage().unsafeGetStorageImpl())
+      continue;
+    info.readOnly = true;
+    impl->dataStorages.insert(t.storage().unsafeGetStorageImpl());
+  }
+}
+
+bool TensorRecorder::isData(PyObject *object) {
+  if (impl->dataStorages.empty())
+    return false;
+  const at::Tensor &t = THPVariable_Unpack(object);
+  TensorInfo *info = impl->find(t);
+  return info && info->readOnly && !info->external && t.has_storage() &&
+         impl->dataStorages.count(t.storage().unsafeGetStorageImpl());
+}
+
+/// The object of an equal number, or -1: each layer makes its own
+/// `torch.tensor(8.0)`, and each would be an input.
+int TensorRecorder::Impl::findConstant(const at::Tensor &copy,
+                                       PyjitType type) const {
+  for (const Constant &known : constants)
+    if (known.type == type && !copy.dim() && copy.device().is_cpu() &&
+        !std::memcmp(known.copy.const_data_ptr(), copy.const_data_ptr(),
+                     copy.nbytes()))
+      return known.root;
+  return -1;
+}
+
+/// The elements of a few indices: what follows from them is found out when the
+/// record is compiled.
+static std::vector<int64_t> heldBy(const at::Tensor &copy) {
+  constexpr int64_t kFew = 16;
+  if (copy.scalar_type() != at::kLong || !copy.device().is_cpu() ||
+      copy.dim() == 0 || copy.numel() == 0 || copy.numel() > kFew)
+    return {};
+  at::Tensor flat = copy.contiguous();
+  auto *elements = static_cast<const int64_t *>(flat.const_data_ptr());
+  return {elements, elements + flat.numel()};
+}
+
+/// The record keeps a copy of its own: the program may write to the tensor.
+TensorInfo *TensorRecorder::Impl::constant(const at::TensorBase &tensor) {
+  Session &s = session;
+  at::Tensor t(tensor);
+  if (const char *why = unsupportedTensor(t)) {
+    s.end(why);
+    return nullptr;
+  }
+  bool was = suspended;
+  suspended = true;
+  at::Tensor copy = t.detach().clone();
+  PyObject *wrapped = THPVariable_Wrap(copy);
+  std::vector<int64_t> held = heldBy(copy);
+  suspended = was;
+  PyjitType type = this->type(t);
+  PyjitValue root = findConstant(copy, type);
+  if (root < 0) {
+    int index = int(PyList_GET_SIZE(s.objects));
+    PyList_Append(s.objects, wrapped);
+    root = s.add(PyjitObjectOp{.index = index,
+                               .hint = view("constant tensor"),
+                               .holds = view(held),
+                               .resultType = type});
+    if (copy.dim() == 0)
+      constants.push_back({copy, type, root});
+  }
+  Py_DECREF(wrapped);
+  OperatorCall call;
+  call.overload = "aten::clone";
+  call.operands = {root};
+  call.arguments = {s.writer.operand(), s.writer.none()};
+  TensorInfo &info = bind(t, add(call, {t}));
+  info.constant = true;
+  info.uninitialized = false;
+  return &info;
+}
+
+//===----------------------------------------------------------------------===//
+// State
+//===----------------------------------------------------------------------===//
+
+PyjitAttribute TensorRecorder::stateAtStart() {
+  const State &s = impl->state;
+  TraceWriter &writer = impl->session.writer;
+  std::vector<PyjitString> names;
+  std::vector<PyjitAttribute> values;
+  auto flag = [&](const char *name, bool value) {
+    names.push_back(view(name));
+    values.push_back(writer.boolean(value));
+  };
+  flag("grad_mode", s.gradMode);
+  flag("inference_mode", s.inferenceMode);
+  flag("autocast_cpu", s.autocastCpu);
+  flag("autocast_cuda", s.autocastCuda);
+  flag("autocast_cache", s.autocastCache);
+  flag("deterministic", s.deterministic);
+  flag("deterministic_warn_only", s.deterministicWarnOnly);
+  flag("cudnn_enabled", s.cudnn);
+  flag("mkldnn_enabled", s.mkldnn);
+  flag("torch_function_mode", false);
+  flag("dispatch_mode", false);
+  auto dtype = [&](const char *name, at::ScalarType type) {
+    PyjitAttribute known =
+        pyjitAttributeElement(writer.getContext(), elementOf(type));
+    if (!known)
+      return;
+    names.push_back(view(name));
+    values.push_back(known);
+  };
+  dtype("default_dtype", s.defaultDtype);
+  dtype("autocast_cpu_dtype", s.autocastCpuDtype);
+  dtype("autocast_cuda_dtype", s.autocastCudaDtype);
+  return pyjitAttributeDictionary(writer.getContext(), names.data(),
+                                  values.data(), names.size());
+}
+
+std::string TensorRecorder::stateChange(int *gradMode) {
+  const State &a = impl->state, b = State::now();
+  if (a.gradMode != b.gradMode) {
+    if (!gradMode)
+      return "grad mode changed by the call";
+    *gradMode = b.gradMode;
+  }
+  if (a.inferenceMode != b.inferenceMode || a.autocastCpu != b.autocastCpu ||
+      a.autocastCuda != b.autocastCuda || a.autocastCache != b.autocastCache ||
+      a.deterministic != b.deterministic || a.cudnn != b.cudnn ||
+      a.deterministicWarnOnly != b.deterministicWarnOnly ||
+      a.mkldnn != b.mkldnn || a.defaultDtype != b.defaultDtype)
+    return "Torch's global state changed by the call";
+  return "";
+}
+
+std::string TensorRecorder::finalConflict() {
+  for (auto &entry : impl->tensors) {
+    TensorInfo &info = entry.second;
+    if (info.external && impl->type(at::TensorBase(info.impl)) != info.type)
+      return "an input whose shape the call changed";
+  }
+  if (impl->writtenStorages.empty())
+    return "";
+  std::map<const void *, int> externals;
+  for (auto &entry : impl->tensors)
+    if (entry.second.external && entry.first->has_storage())
+      ++externals[entry.first->unsafe_storage().unsafeGetStorageImpl()];
+  // The new contents are copied back as a whole, which such a tensor refuses.
+  for (auto &entry : impl->tensors)
+    if (entry.second.external && entry.first->has_storage() &&
+        mayOverlap(at::TensorBase(entry.second.impl)))
+      if (auto written = impl->writtenStorages.find(
+              entry.first->unsafe_storage().unsafeGetStorageImpl());
+          written != impl->writtenStorages.end())
+        return "an in-place operator (" + written->second +
+               ") on an input whose elements share memory";
+  for (auto &entry : impl->writtenStorages)
+    if (impl->retypedStorages.count(entry.first))
+      return "an in-place operator (" + entry.second +
+             ") on memory that a view (" + impl->retypedStorages[entry.first] +
+             ") shows as numbers of another type";
+  for (auto &entry : impl->writtenStorages)
+    if (externals[entry.first] > 1)
+      return "an in-place operator (" + entry.second +
+             ") on an input that shares memory with another input";
+  return "";
+}
+
+std::string TensorRecorder::unsupportedState() {
+  if (at::impl::torch_function_mode_enabled())
+    return "a __torch_function__ mode is active";
+  if (c10::impl::TorchDispatchModeTLS::any_modes_set())
+    return "a __torch_dispatch__ mode is active";
+  if (c10::impl::tls_is_dispatch_key_included(c10::DispatchKey::Tracer))
+    return "torch.jit.trace is running";
+  if (c10::impl::tls_is_dispatch_key_included(
+          c10::DispatchKey::FuncTorchDynamicLayerFrontMode))
+    return "a functorch transform is running";
+  return "";
+}

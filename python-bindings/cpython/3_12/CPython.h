@@ -1,0 +1,92 @@
+//===- CPython.h - What the recorder needs of CPython's inside -*- C -*-=//
+//
+// The only door to the interpreter's private structures. The implementation is
+// C, because CPython's internal headers are.
+//
+//===----------------------------------------------------------------------===//
+#ifndef PYJIT_CAPTURE_CPYTHON_3_12_H
+#define PYJIT_CAPTURE_CPYTHON_3_12_H
+
+#define PY_SSIZE_T_CLEAN
+#include <Python.h>
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+/// An interpreter frame. Valid only while the frame lives.
+typedef struct _PyInterpreterFrame PyjitFrame;
+
+/// The innermost Python frame of this thread, or null.
+PyjitFrame *pyjitCurrentFrame(void);
+/// The Python frame below, frames of the C stack skipped.
+PyjitFrame *pyjitPreviousFrame(PyjitFrame *frame);
+
+PyCodeObject *pyjitFrameCode(PyjitFrame *frame);
+PyObject *pyjitFrameFunction(PyjitFrame *frame);
+PyObject *pyjitFrameGlobals(PyjitFrame *frame);
+PyObject *pyjitFrameBuiltins(PyjitFrame *frame);
+/// Locals, cells and free variables, then the operand stack.
+PyObject **pyjitFrameLocals(PyjitFrame *frame);
+PyObject **pyjitFrameStack(PyjitFrame *frame);
+/// The dict that a class body's names go to; null in a function.
+PyObject *pyjitFrameNamespace(PyjitFrame *frame);
+int pyjitFrameIsGenerator(PyjitFrame *frame);
+
+/// The instance `__dict__` of `object`, borrowed; materialised where CPython
+/// keeps inline values. Null where there is none (no error set).
+PyObject *pyjitInstanceDict(PyObject *object);
+
+/// `lookup` along the MRO of `type` without calling descriptors; borrowed.
+PyObject *pyjitTypeLookup(PyTypeObject *type, PyObject *name);
+
+/// A bound C method's or function's definition; null for other objects.
+PyMethodDef *pyjitMethodDef(PyObject *callable);
+/// The slot function behind a wrapper descriptor or a method wrapper.
+void *pyjitWrappedSlot(PyObject *wrapper);
+const char *pyjitWrapperName(PyObject *wrapper);
+/// The descriptor of a method wrapper (`x.__init__` of a C slot).
+PyObject *pyjitMethodWrapperDescr(PyObject *wrapper);
+PyTypeObject *pyjitDescrType(PyObject *descr);
+PyObject *pyjitDescrName(PyObject *descr);
+int pyjitIsMethodWrapper(PyObject *object);
+/// The callable inside a classmethod or staticmethod object; null for others.
+PyObject *pyjitInnerCallable(PyObject *object);
+PyObject *pyjitPropertyGetter(PyObject *property);
+PyObject *pyjitPropertySetter(PyObject *property);
+/// Type, class and object of a super object.
+int pyjitSuperParts(PyObject *super, PyTypeObject **type, PyObject **object,
+                    PyTypeObject **objectType);
+/// The index behind a namedtuple's field; -1 for other objects.
+Py_ssize_t pyjitTupleGetterIndex(PyObject *descr);
+/* Keeps the collector from running by itself; what is handed back lets it run
+   again, unless the program has set the threshold since. */
+int pyjitHoldCollection(void);
+void pyjitAllowCollection(int threshold);
+/// The dict of a functools.lru_cache, borrowed; null for other objects.
+PyObject *pyjitCache(PyObject *object);
+/// Whether it tells arguments apart by type.
+int pyjitCacheTyped(PyObject *object);
+/// A bounded cache's dict holds links: the result in one, borrowed; else null.
+PyObject *pyjitCacheLink(PyObject *object);
+/// The context variable that a token of it belongs to, borrowed, and whether
+/// the token has been used.
+PyObject *pyjitTokenVariable(PyObject *token);
+int pyjitTokenUsed(PyObject *token);
+PyObject *pyjitModuleDict(PyObject *module);
+/// How often this interpreter's warning filters have changed.
+long pyjitWarningFilters(void);
+/// A number or string equal to `value` that is an object of its own, even where
+/// CPython keeps one for all. Null for other types.
+PyObject *pyjitUniqueCopy(PyObject *value);
+/// Of a range's iterator: the number that comes next, the step, and how many
+/// are left. False for other objects.
+int pyjitRangeParts(PyObject *iterator, long *next, long *step, long *left);
+/// Number of inline cache entries behind an opcode.
+int pyjitCacheEntries(int opcode);
+
+#ifdef __cplusplus
+}
+#endif
+
+#endif // PYJIT_CAPTURE_CPYTHON_3_12_H
