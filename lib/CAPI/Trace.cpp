@@ -36,10 +36,7 @@ static Location toCpp(PyjitLocation location) {
 //===----------------------------------------------------------------------===//
 
 PyjitContext *pyjitContextCreate(void) {
-  auto *made = new PyjitContext{std::make_shared<compiler::Context>()};
-  // Types and attributes are asked for in front of the first operation.
-  get(made)->loadDialect<refgraph::RefGraphDialect>();
-  return made;
+  return new PyjitContext{std::make_shared<compiler::Context>()};
 }
 
 void pyjitContextDestroy(PyjitContext *context) { delete context; }

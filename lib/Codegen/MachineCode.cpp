@@ -4,6 +4,7 @@
 #include "mlir/Target/LLVMIR/Dialect/Builtin/BuiltinToLLVMIRTranslation.h"
 #include "mlir/Target/LLVMIR/Dialect/LLVMIR/LLVMToLLVMIRTranslation.h"
 #include "mlir/Target/LLVMIR/Export.h"
+#include "mlir/Target/LLVMIR/LLVMTranslationInterface.h"
 #include "llvm/Analysis/CGSCCPassManager.h"
 #include "llvm/Analysis/LoopAnalysisManager.h"
 #include "llvm/IR/InstrTypes.h"
@@ -32,11 +33,21 @@ static void keepCalls(Module &module) {
           call->addFnAttr(Attribute::NoBuiltin);
 }
 
+/// Where nobody has done it: a context that several threads use must not
+/// change.
+static void registerTranslations(mlir::MLIRContext &context) {
+  mlir::Dialect *llvm = context.getLoadedDialect("llvm");
+  if (llvm &&
+      llvm->getRegisteredInterface<mlir::LLVMTranslationDialectInterface>())
+    return;
+  mlir::registerBuiltinDialectTranslation(context);
+  mlir::registerLLVMDialectTranslation(context);
+}
+
 Expected<std::unique_ptr<Module>>
 codegen::translateKernels(mlir::ModuleOp kernels, LLVMContext &context,
                           TargetMachine &machine) {
-  mlir::registerBuiltinDialectTranslation(*kernels.getContext());
-  mlir::registerLLVMDialectTranslation(*kernels.getContext());
+  registerTranslations(*kernels.getContext());
   std::unique_ptr<Module> module =
       mlir::translateModuleToLLVMIR(kernels, context, "kernels");
   if (!module)

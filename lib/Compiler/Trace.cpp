@@ -19,14 +19,32 @@ namespace pyjit::compiler {
 // Contexts
 //===----------------------------------------------------------------------===//
 
-static DialectRegistry makeRegistry() {
-  DialectRegistry registry;
-  registerDialects(registry);
+/// Every dialect that the IR of a stage is in, or that a pass may make: nothing
+/// is loaded any more once several threads may be at work.
+static std::unique_ptr<DialectRegistry> makeRegistry() {
+  auto registry = std::make_unique<DialectRegistry>();
+  registerDialects(*registry);
+  MLIRContext context(*registry, MLIRContext::Threading::DISABLED);
+  for (auto *build :
+       {buildFrontendPipeline, buildFunctionalPipeline, buildFusePipeline,
+        buildX86Pipeline, buildLaunchPipeline, buildPtxPipeline}) {
+    PassManager manager(&context);
+    CompileOptions options;
+    options.target.gpu.emplace();
+    build(manager, options);
+    manager.getDependentDialects(*registry);
+  }
   return registry;
 }
 
-Context::Context() : context(makeRegistry(), MLIRContext::Threading::DISABLED) {
+static const DialectRegistry &getRegistry() {
+  static const std::unique_ptr<DialectRegistry> registry = makeRegistry();
+  return *registry;
+}
+
+Context::Context() : context(getRegistry(), MLIRContext::Threading::DISABLED) {
   context.setThreadPool(threads);
+  context.loadAllAvailableDialects();
 }
 
 //===----------------------------------------------------------------------===//
@@ -35,7 +53,6 @@ Context::Context() : context(makeRegistry(), MLIRContext::Threading::DISABLED) {
 
 Trace Trace::create(std::shared_ptr<Context> context, StringRef name) {
   MLIRContext *ir = &context->get();
-  ir->loadDialect<refgraph::RefGraphDialect>();
   Location unknown = UnknownLoc::get(ir);
   Trace trace{std::move(context), ModuleOp::create(unknown)};
   OpBuilder builder = OpBuilder::atBlockEnd(trace.module->getBody());

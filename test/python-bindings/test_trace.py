@@ -2,10 +2,20 @@
 
 from __future__ import annotations
 
+import threading
+
 import pyjit
 import pytest
 import torch
-from pyjit._C import AccessPath, BuildError, Context, Trace, capture, cross_compile
+from pyjit._C import (
+    AccessPath,
+    BuildError,
+    Context,
+    Trace,
+    build,
+    capture,
+    cross_compile,
+)
 
 TENSOR = '!refgraph.tensor<[4, 4], [4, 1], f32, "cpu">'
 FLAG = '!refgraph.tensor<[], [], i1, "cpu">'
@@ -121,3 +131,41 @@ def test_saved_text(tmp_path) -> None:
     path = tmp_path / "f.mlir"
     pyjit.trace(torch.relu)(torch.ones(3)).save(path)
     assert Trace.parse(path.read_text()).equals
+
+
+def test_threads_share_a_context() -> None:
+    """Captures and compilations of one context at the same time."""
+
+    def f(x, k):
+        return torch.softmax(x * k, -1).sum(0) + torch.relu(x[:, ::2]).mean()
+
+    context, x, errors = Context(), torch.rand(4, 6), []
+    runs = [capture(context, f, (x, k), {}, f"f{k}") for k in range(8)]
+
+    def work(run) -> None:
+        (segment,) = run.segments
+        try:
+            for _ in range(4):
+                build(
+                    segment.trace,
+                    segment.objects,
+                    segment.nargs,
+                    None,
+                    eager_rounding=False,
+                    dump_dir="",
+                    accelerator="",
+                    pin_sizes=False,
+                    verify=True,
+                )
+                str(segment.trace)
+        except Exception as error:
+            errors.append(error)
+
+    threads = [threading.Thread(target=work, args=(run,)) for run in runs]
+    for thread in threads:
+        thread.start()
+    for k in range(8):
+        capture(context, f, (x, k), {}, f"g{k}")
+    for thread in threads:
+        thread.join()
+    assert not errors

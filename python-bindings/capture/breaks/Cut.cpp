@@ -2,6 +2,7 @@
 
 #include "Session.h"
 #include "breaks/Continuation.h"
+#include "interpreter/OpcodeTable.h"
 #include "objects/ObjectKinds.h"
 #include "tensors/Tensors.h"
 
@@ -166,33 +167,8 @@ void Session::passUnseen(size_t i, PyObject *object, PyObject *name) {
 }
 
 bool Session::onlyMoves(int op) {
-  switch (op) {
-  case RESUME:
-  case NOP:
-  case POP_TOP:
-  case PUSH_NULL:
-  case LOAD_FAST:
-  case LOAD_FAST_CHECK:
-  case LOAD_FAST_AND_CLEAR:
-  case STORE_FAST:
-  case DELETE_FAST:
-  case COPY:
-  case SWAP:
-  case LOAD_CONST:
-  case LOAD_GLOBAL:
-  case LOAD_DEREF:
-  case LOAD_CLOSURE:
-  case KW_NAMES:
-  case JUMP_FORWARD:
-  case JUMP_BACKWARD:
-  case JUMP_BACKWARD_NO_INTERRUPT:
-  case END_FOR:
-  case RETURN_VALUE:
-  case RETURN_CONST:
-    return true;
-  default:
-    return false;
-  }
+  NumberUse use = infoOf(op).numbers;
+  return use == NumberUse::Moves || use == NumberUse::MovesReturned;
 }
 
 PyObject *Session::looksAtUnseen(const Instruction &in, PyObject **stack) {

@@ -2,43 +2,29 @@
 
 #include "interpreter/Code.h"
 #include "CPython.h"
+#include "interpreter/OpcodeTable.h"
 
 #include <opcode.h>
 
 using namespace pyjit::capture;
 
 int pyjit::capture::jumpTarget(const Instruction &instruction) {
-  switch (instruction.op) {
-  case FOR_ITER:
-  case JUMP_FORWARD:
-  case POP_JUMP_IF_FALSE:
-  case POP_JUMP_IF_TRUE:
-  case POP_JUMP_IF_NONE:
-  case POP_JUMP_IF_NOT_NONE:
-  case SEND:
+  switch (infoOf(instruction.op).flow) {
+  case Flow::Branch:
+  case Flow::Forward:
     return instruction.next + 2 * instruction.arg;
-  case JUMP_BACKWARD:
-  case JUMP_BACKWARD_NO_INTERRUPT:
+  case Flow::Back:
     return instruction.next - 2 * instruction.arg;
-  default:
+  case Flow::Next:
+  case Flow::End:
     return -1;
   }
+  return -1;
 }
 
 bool pyjit::capture::endsBlock(int op) {
-  switch (op) {
-  case JUMP_FORWARD:
-  case JUMP_BACKWARD:
-  case JUMP_BACKWARD_NO_INTERRUPT:
-  case RETURN_VALUE:
-  case RETURN_CONST:
-  case RAISE_VARARGS:
-  case RERAISE:
-  case INTERPRETER_EXIT:
-    return true;
-  default:
-    return false;
-  }
+  Flow flow = infoOf(op).flow;
+  return flow == Flow::Forward || flow == Flow::Back || flow == Flow::End;
 }
 
 namespace {

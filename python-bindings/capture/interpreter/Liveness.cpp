@@ -2,94 +2,13 @@
 
 #include "CPython.h"
 #include "interpreter/Code.h"
+#include "interpreter/OpcodeTable.h"
 
 #include <opcode.h>
 
 #include <cstring>
 
 using namespace pyjit::capture;
-
-bool CodeInfo::stackUse(const Instruction &in, int &pops, int &pushes) {
-  auto is = [&](int taken, int put) {
-    pops = taken;
-    pushes = put;
-    return true;
-  };
-  switch (in.op) {
-  case CALL:
-    return is(in.arg + 2, 1);
-  case CALL_FUNCTION_EX:
-    return is(3 + (in.arg & 1), 1);
-  case LOAD_ATTR:
-    return is(1, 1 + (in.arg & 1));
-  case LOAD_GLOBAL:
-    return is(0, 1 + (in.arg & 1));
-  case LOAD_DEREF:
-  case LOAD_BUILD_CLASS:
-    return is(0, 1);
-  case STORE_ATTR:
-  case BINARY_OP:
-  case COMPARE_OP:
-  case BINARY_SUBSCR:
-  case IS_OP:
-  case CONTAINS_OP:
-  case IMPORT_NAME:
-    return is(2, in.op == STORE_ATTR ? 0 : 1);
-  case DELETE_ATTR:
-  case STORE_GLOBAL:
-  case LIST_EXTEND:
-  case SET_UPDATE:
-  case DICT_UPDATE:
-  case DICT_MERGE:
-  case LIST_APPEND:
-  case SET_ADD:
-  case POP_JUMP_IF_FALSE:
-  case POP_JUMP_IF_TRUE:
-    return is(1, 0);
-  case DELETE_SUBSCR:
-  case MAP_ADD:
-    return is(2, 0);
-  case STORE_SUBSCR:
-    return is(3, 0);
-  case BINARY_SLICE:
-    return is(3, 1);
-  case STORE_SLICE:
-    return is(4, 0);
-  case UNARY_NEGATIVE:
-  case UNARY_INVERT:
-  case UNARY_NOT:
-  case GET_ITER:
-  case CALL_INTRINSIC_1:
-    return is(1, 1);
-  case FORMAT_VALUE:
-    return is(in.arg & 4 ? 2 : 1, 1);
-  case BUILD_TUPLE:
-  case BUILD_LIST:
-  case BUILD_SET:
-  case BUILD_STRING:
-    return is(in.arg, 1);
-  case BUILD_MAP:
-    return is(2 * in.arg, 1);
-  case BUILD_CONST_KEY_MAP:
-    return is(in.arg + 1, 1);
-  case BUILD_SLICE:
-    return is(in.arg == 3 ? 3 : 2, 1);
-  case MAKE_FUNCTION:
-    return is(1 + __builtin_popcount(in.arg & 15), 1);
-  case UNPACK_SEQUENCE:
-    return is(1, in.arg);
-  case UNPACK_EX:
-    return is(1, (in.arg & 0xff) + (in.arg >> 8) + 1);
-  case BEFORE_WITH:
-    return is(1, 2);
-  case IMPORT_FROM:
-  case FOR_ITER:
-  case GET_LEN:
-    return is(1, 2);
-  default:
-    return false;
-  }
-}
 
 std::vector<Exit> CodeInfo::exits(int byteOffset) const {
   const Instruction &in = at(byteOffset);
@@ -175,22 +94,9 @@ void CodeInfo::computeLiveness() {
         if (!endsBlock(in.op))
           join(in.next);
         join(jumpTarget(in));
-        switch (in.op) {
-        case STORE_FAST:
-          now[in.arg] = seesDeadLocals(code);
-          break;
-        case LOAD_FAST:
-        case LOAD_FAST_CHECK:
-        case LOAD_FAST_AND_CLEAR:
-        case DELETE_FAST:
-        case LOAD_CLOSURE:
-        case LOAD_DEREF:
-        case STORE_DEREF:
-        case DELETE_DEREF:
-        case MAKE_CELL:
-          now[in.arg] = true;
-          break;
-        }
+        LocalUse use = infoOf(in.op).local;
+        if (use != LocalUse::None)
+          now[in.arg] = use == LocalUse::Use || seesDeadLocals(code);
         for (const Handler &handler : handlers)
           if (handler.start <= int(2 * unit) && int(2 * unit) < handler.end)
             join(handler.target);

@@ -7,6 +7,7 @@
 #define PYJIT_CAPTURE_OPCODES_H
 
 #include "Session.h"
+#include "interpreter/OpcodeTable.h"
 
 namespace pyjit::capture {
 
@@ -29,26 +30,20 @@ inline Post toPost(Session::Found found) {
   return found.kind == Session::Found::Fresh ? Post::Fresh : Post::Known;
 }
 
-//===--- Names (OpcodesNames.cpp)
-
-Post loadGlobal(const Op &o);
 /// The namespace of a class body that the call runs, or null.
 PyObject *ownNames(const Op &o);
-Post loadName(const Op &o);
-Post loadBuildClass(const Op &o);
 /// Constants of code are fixed by the code's identity; tuples of them are
 /// created anew where they escape.
 void knowConstant(Session &s, PyObject *constant);
-Post importName(const Op &o);
 /// LOAD_DEREF and friends: the cell lies among the locals.
 void readDeref(const Op &o);
 
-//===--- Calls (OpcodesCalls.cpp)
-
-Post loadSuperAttr(const Op &o);
-Post callOp(const Op &o);
-Post callFunctionEx(const Op &o);
-Post beforeWith(const Op &o);
+/// A handler for each row of Opcodes.def; several rows may share one.
+namespace opcodes {
+#define OPCODE(NAME, FLOW, LOCAL, POPS, PUSHES, NUMBERS, HANDLER)              \
+  Post HANDLER(const Op &o);
+#include "Opcodes.def"
+} // namespace opcodes
 
 } // namespace pyjit::capture
 

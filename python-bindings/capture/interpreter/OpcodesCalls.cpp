@@ -7,7 +7,7 @@
 
 using namespace pyjit::capture;
 
-Post pyjit::capture::loadSuperAttr(const Op &o) {
+Post opcodes::loadSuperAttr(const Op &o) {
   PyObject *super = o.peek(3), *cls = o.peek(2), *self = o.peek(1);
   PyObject *name = o.name(o.in.arg >> 2);
   if (super != reinterpret_cast<PyObject *>(&PySuper_Type) ||
@@ -35,7 +35,7 @@ static bool isPythonCallable(const Op &o, PyObject *callable) {
   return method && PyFunction_Check(method);
 }
 
-Post pyjit::capture::callFunctionEx(const Op &o) {
+Post opcodes::callFunctionEx(const Op &o) {
   bool hasKwargs = o.in.arg & 1;
   PyObject *kwargs = hasKwargs ? o.peek(1) : nullptr;
   PyObject *args = o.peek(hasKwargs ? 2 : 1);
@@ -74,7 +74,7 @@ Post pyjit::capture::callFunctionEx(const Op &o) {
   return o.s.call(call);
 }
 
-Post pyjit::capture::callOp(const Op &o) {
+Post opcodes::callOp(const Op &o) {
   int nargs = o.in.arg;
   PyObject *method = o.peek(nargs + 2), *callable = o.peek(nargs + 1);
   Call call;
@@ -93,7 +93,7 @@ Post pyjit::capture::callOp(const Op &o) {
   return post;
 }
 
-Post pyjit::capture::beforeWith(const Op &o) {
+Post opcodes::beforeWith(const Op &o) {
   PyObject *manager = o.peek(1);
   o.s.special(manager, "__enter__");
   PyObject *exit = o.s.special(manager, "__exit__");

@@ -26,7 +26,7 @@ static Post loadNamed(const Op &o, PyObject *name) {
   return Post::Known;
 }
 
-Post pyjit::capture::loadGlobal(const Op &o) {
+Post opcodes::loadGlobal(const Op &o) {
   return loadNamed(o, o.name(o.in.arg >> 1));
 }
 
@@ -38,7 +38,7 @@ PyObject *pyjit::capture::ownNames(const Op &o) {
              : nullptr;
 }
 
-Post pyjit::capture::loadName(const Op &o) {
+Post opcodes::loadName(const Op &o) {
   PyObject *names = ownNames(o), *name = o.name(o.in.arg);
   if (!names) {
     o.s.end("names in a namespace that is no plain dict");
@@ -54,7 +54,7 @@ Post pyjit::capture::loadName(const Op &o) {
   return loadNamed(o, name);
 }
 
-Post pyjit::capture::loadBuildClass(const Op &o) {
+Post opcodes::loadBuildClass(const Op &o) {
   PyObject *builtins = pyjitFrameBuiltins(o.frame);
   static PyObject *name = PyUnicode_InternFromString("__build_class__");
   PyObject *value = PyDict_CheckExact(builtins)
@@ -80,7 +80,7 @@ void pyjit::capture::knowConstant(Session &s, PyObject *constant) {
       knowConstant(s, PyTuple_GET_ITEM(constant, i));
 }
 
-Post pyjit::capture::importName(const Op &o) {
+Post opcodes::importName(const Op &o) {
   PyObject *name = o.name(o.in.arg);
   PyObject *level = o.peek(2);
   if (!PyLong_Check(level) || PyLong_AsLong(level) != 0) {

@@ -1,6 +1,7 @@
 //===- ScalarInstructions.cpp - Numbers that instructions take ------------===//
 
 #include "Session.h"
+#include "interpreter/OpcodeTable.h"
 #include "numbers/Scalars.h"
 
 #include <opcode.h>
@@ -77,8 +78,8 @@ void Scalars::restore(PyObject **slot) {
 bool Scalars::followNumbers(const Instruction &in) {
   PyObject **stack = pyjitFrameStack(frame);
   auto peek = [&](int i) { return stack[in.depth - i]; };
-  switch (in.op) {
-  case BINARY_OP: {
+  switch (infoOf(in.op).numbers) {
+  case NumberUse::Arithmetic: {
     PyObject *a = peek(2), *b = peek(1);
     if (s.isTensor(a) || s.isTensor(b)) {
       beginSlot(tensorName(binaryName(in.arg)), a, b);
@@ -92,7 +93,7 @@ bool Scalars::followNumbers(const Instruction &in) {
       pinOperands(frame, in, 2);
     return true;
   }
-  case COMPARE_OP: {
+  case NumberUse::Comparison: {
     PyObject *a = peek(2), *b = peek(1);
     static const rt::Compare functions[] = {rt::Compare::Lt, rt::Compare::Le,
                                             rt::Compare::Eq, rt::Compare::Ne,
@@ -106,48 +107,48 @@ bool Scalars::followNumbers(const Instruction &in) {
       pinOperands(frame, in, 2);
     return true;
   }
-  case UNARY_NEGATIVE:
+  case NumberUse::Negation:
     if (isTracked(peek(1)))
       arith(rt::Arith::Neg, peek(1), nullptr);
     return true;
-  case UNARY_NOT:
-  case POP_JUMP_IF_TRUE:
-  case POP_JUMP_IF_FALSE:
+  case NumberUse::Truth:
+  case NumberUse::BranchTruth:
     if (isTracked(peek(1))) {
       PyObject *zero = PyLong_FromLong(0);
-      compare(rt::Compare::Ne, peek(1), zero, in.op != UNARY_NOT);
+      bool branches = infoOf(in.op).numbers == NumberUse::BranchTruth;
+      compare(rt::Compare::Ne, peek(1), zero, branches);
       Py_DECREF(zero);
     }
     return true;
-  case FOR_ITER:
+  case NumberUse::NextOf:
     if (ranges.count(peek(1)))
       nextOfRange(peek(1));
     return true;
-  case IS_OP:
+  case NumberUse::Identity:
     // As it is without us.
     restore(&stack[in.depth - 1]);
     restore(&stack[in.depth - 2]);
     return true;
-  case RETURN_VALUE:
+  case NumberUse::MovesReturned:
     returned(peek(1));
     return true;
-  case BINARY_SUBSCR:
+  case NumberUse::Subscript:
     if (!sizes || !s.isTensor(peek(2)))
       return false;
     beginSubscript(peek(2), peek(1));
     return true;
-  case BINARY_SLICE:
+  case NumberUse::Slice:
     if (!sizes || !s.isTensor(peek(3)))
       return false;
     beginSlice(peek(3), peek(2), peek(1));
     return true;
-  case STORE_SUBSCR:
+  case NumberUse::StoredItem:
     if (!sizes || !s.isTensor(peek(2)))
       return false;
     pinDeep(peek(3));
     beginSubscript(peek(2), peek(1));
     return true;
-  case STORE_SLICE:
+  case NumberUse::StoredSlice:
     if (!sizes || !s.isTensor(peek(3)))
       return false;
     pinDeep(peek(4));
@@ -163,60 +164,54 @@ bool Scalars::followNumbers(const Instruction &in) {
 void Scalars::pinLookedAt(const Instruction &in) {
   PyObject **stack = pyjitFrameStack(frame);
   auto peek = [&](int i) { return stack[in.depth - i]; };
-  switch (in.op) {
-  case LOAD_ATTR:
-  case UNPACK_SEQUENCE:
-  case UNPACK_EX:
-  case GET_ITER:
+  switch (infoOf(in.op).numbers) {
+  case NumberUse::Holder:
     if (isTracked(peek(1)))
       pin(peek(1));
     return;
-  case STORE_ATTR:
+  case NumberUse::StoredAttribute:
     if (s.isTensor(peek(1)) ||
         !PyType_HasFeature(Py_TYPE(peek(1)), Py_TPFLAGS_HEAPTYPE))
       pinDeep(peek(2));
     return;
-  case BINARY_SUBSCR:
-  case DELETE_SUBSCR:
+  case NumberUse::Subscript:
+  case NumberUse::DeletedItem:
     return pinDeep(peek(1));
-  case BINARY_SLICE:
+  case NumberUse::Slice:
     return pinOperands(frame, in, 2);
-  case STORE_SUBSCR:
+  case NumberUse::StoredItem:
     pinDeep(peek(1));
     if (!PyDict_Check(peek(2)) && !PyList_CheckExact(peek(2)))
       pinDeep(peek(3));
     return;
-  case STORE_SLICE:
+  case NumberUse::StoredSlice:
     pinOperands(frame, in, 2);
     if (!PyList_CheckExact(peek(3)))
       pinDeep(peek(4));
     return;
-  case CONTAINS_OP:
+  case NumberUse::Contained:
     // Keys were pinned when they were put in.
     pinDeep(peek(2));
     if (!PyDict_Check(peek(1)) && !PyAnySet_Check(peek(1)))
       pinDeep(peek(1));
     return;
-  case UNARY_INVERT:
-  case FORMAT_VALUE:
-    return pinOperands(frame, in, 1 + (in.op == FORMAT_VALUE && in.arg & 4));
-  case CALL_INTRINSIC_1:
+  case NumberUse::Formatted: // and what says how
+    return pinOperands(frame, in, in.arg & 4 ? 2 : 1);
+  case NumberUse::Intrinsic:
     if (in.arg != 6) // INTRINSIC_LIST_TO_TUPLE
       pinOperands(frame, in, 1);
     return;
-  case BUILD_MAP:
+  case NumberUse::Keys:
     for (int i = 0; i < in.arg; ++i)
       pinDeep(peek(2 * i + 2));
     return;
-  case BUILD_SET:
+  case NumberUse::Elements:
     return pinOperands(frame, in, in.arg);
-  case SET_ADD:
-  case SET_UPDATE:
-  case YIELD_VALUE: // C code may be the one that iterates
+  case NumberUse::Top:
     return pinOperands(frame, in, 1);
-  case MAP_ADD:
+  case NumberUse::Key:
     return pinDeep(peek(2));
-  case RAISE_VARARGS:
+  case NumberUse::Raised:
     return pinOperands(frame, in, in.arg);
   default:
     // Calls are looked at by what they call; the rest moves references, or ends

@@ -1,0 +1,49 @@
+//===- OpcodeTable.cpp - What is known of each instruction ----------------===//
+
+#include "interpreter/OpcodeTable.h"
+
+#include "interpreter/Opcodes.h"
+
+#include <opcode.h>
+
+#include <array>
+
+using namespace pyjit::capture;
+
+static std::array<OpcodeInfo, 256> makeTable() {
+  std::array<OpcodeInfo, 256> table;
+#define OPCODE(NAME, FLOW, LOCAL, POPS, PUSHES, NUMBERS, HANDLER)              \
+  table[NAME] = {Flow::FLOW, LocalUse::LOCAL, NumberUse::NUMBERS,              \
+                 opcodes::HANDLER};
+#include "Opcodes.def"
+  return table;
+}
+
+const OpcodeInfo &pyjit::capture::infoOf(int opcode) {
+  static const std::array<OpcodeInfo, 256> table = makeTable();
+  return table[opcode & 0xff];
+}
+
+bool CodeInfo::stackUse(const Instruction &instruction, int &pops,
+                        int &pushes) {
+  constexpr int ANY = -1;
+  const int arg = instruction.arg;
+  pops = ANY;
+  switch (instruction.op) {
+#define OPCODE(NAME, FLOW, LOCAL, POPS, PUSHES, NUMBERS, HANDLER)              \
+  case NAME:                                                                   \
+    pops = POPS, pushes = PUSHES;                                              \
+    break;
+#include "Opcodes.def"
+  }
+  return pops != ANY;
+}
+
+Post pyjit::capture::handleOpcode(Session &s, PyjitFrame *frame,
+                                  PyCodeObject *code, const Instruction &in) {
+  auto *handle = infoOf(in.op).handle;
+  if (handle)
+    return handle(Op{s, frame, code, in});
+  s.end("opcode " + std::to_string(in.op));
+  return Post::Known;
+}

@@ -1,0 +1,70 @@
+//===- OpcodeTable.h - What is known of each instruction --------*- C++ -*-===//
+//
+// The rows of cpython/<version>/Opcodes.def: to support an instruction is to
+// add a row there and, where none of the handlers fits, a handler.
+//
+//===----------------------------------------------------------------------===//
+#ifndef PYJIT_CAPTURE_INTERPRETER_OPCODETABLE_H
+#define PYJIT_CAPTURE_INTERPRETER_OPCODETABLE_H
+
+#include "interpreter/Frames.h"
+
+namespace pyjit::capture {
+
+struct Op;
+
+/// Where execution goes on, other than to a handler of exceptions.
+enum class Flow : unsigned char {
+  Next,
+  Branch,  ///< forward, or to the next instruction
+  Forward, ///< a jump
+  Back,    ///< likewise
+  End      ///< the frame is left
+};
+
+/// What becomes of the local that the argument names.
+enum class LocalUse : unsigned char { None, Use, Store };
+
+/// What an instruction does with lifted numbers among its operands
+/// (ScalarInstructions.cpp).
+enum class NumberUse : unsigned char {
+  Moves,         ///< it moves references, and looks at nothing
+  MovesReturned, ///< likewise, to the caller
+  Ignores,       ///< nothing that matters, or its handler says
+  Arithmetic,
+  Comparison,
+  Negation,
+  Truth,
+  BranchTruth,
+  NextOf,
+  Identity,
+  Subscript,
+  Slice,
+  StoredItem,
+  StoredSlice,
+  DeletedItem,
+  Holder, ///< the top is looked into
+  StoredAttribute,
+  Contained,
+  Top, ///< the top's value matters
+  Formatted,
+  Intrinsic,
+  Keys,     ///< of `arg` entries
+  Key,      ///< of one
+  Elements, ///< the upper `arg` operands
+  Raised
+};
+
+struct OpcodeInfo {
+  Flow flow = Flow::Next;
+  LocalUse local = LocalUse::None;
+  NumberUse numbers = NumberUse::Ignores;
+  /// Null where an instruction is not modelled.
+  Post (*handle)(const Op &op) = nullptr;
+};
+
+const OpcodeInfo &infoOf(int opcode);
+
+} // namespace pyjit::capture
+
+#endif // PYJIT_CAPTURE_INTERPRETER_OPCODETABLE_H
