@@ -71,7 +71,9 @@ def one(status: int) -> Count:
 
 
 def run_layering(_: argparse.Namespace) -> Count:
-    return one(call([sys.executable, "tools/dev/check_layering.py"]))
+    return one(call([sys.executable, "tools/dev/check_layering.py"])) + one(
+        call([sys.executable, "tools/dev/check_structure.py"])
+    )
 
 
 def run_format(_: argparse.Namespace) -> Count:
