@@ -21,6 +21,7 @@ endforeach()
 install(DIRECTORY ${CMAKE_SOURCE_DIR}/dialects ${CMAKE_BINARY_DIR}/dialects
         DESTINATION include COMPONENT compiler ${headers} PATTERN "CMakeFiles" EXCLUDE)
 install(DIRECTORY ${CMAKE_BINARY_DIR}/lib ${CMAKE_BINARY_DIR}/include/pyjit
+                  ${CMAKE_BINARY_DIR}/include/pyjit-c
         DESTINATION include COMPONENT compiler FILES_MATCHING PATTERN "*.inc"
         PATTERN "CMakeFiles" EXCLUDE)
 

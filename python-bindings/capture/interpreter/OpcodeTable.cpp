@@ -24,6 +24,15 @@ const OpcodeInfo &pyjit::capture::infoOf(int opcode) {
   return table[opcode & 0xff];
 }
 
+const char *pyjit::capture::binaryName(int arg) {
+  static const char *names[] = {
+      "add", "and", "floordiv", "lshift", "matmul",  "mul", "mod",
+      "or",  "pow", "rshift",   "sub",    "truediv", "xor"};
+  return names[arg % 13];
+}
+
+int pyjit::capture::comparisonOf(int arg) { return arg >> PYJIT_COMPARE_SHIFT; }
+
 bool CodeInfo::stackUse(const Instruction &instruction, int &pops,
                         int &pushes) {
   constexpr int ANY = -1;

@@ -65,6 +65,11 @@ struct OpcodeInfo {
 
 const OpcodeInfo &infoOf(int opcode);
 
+/// The operator of a BINARY_OP, without `__`; in place it has the same name.
+const char *binaryName(int arg);
+/// The operator of a COMPARE_OP: lt, le, eq, ne, gt, ge.
+int comparisonOf(int arg);
+
 } // namespace pyjit::capture
 
 #endif // PYJIT_CAPTURE_INTERPRETER_OPCODETABLE_H

@@ -17,13 +17,6 @@ using namespace pyjit::capture;
 
 namespace {
 
-const char *binaryName(int arg) {
-  static const char *names[] = {
-      "add", "and", "floordiv", "lshift", "matmul",  "mul", "mod",
-      "or",  "pow", "rshift",   "sub",    "truediv", "xor"};
-  return names[arg % 13];
-}
-
 /// A container under construction that is from before the recording.
 void ownBegun(const Op &o, int fromTop) {
   if (o.s.isExternal(o.peek(fromTop)))
@@ -252,7 +245,7 @@ Post binaryOperator(const Op &o) {
 
 Post compareOperator(const Op &o) {
   static const char *names[] = {"lt", "le", "eq", "ne", "gt", "ge"};
-  return o.s.compare(o.peek(2), o.peek(1), names[o.in.arg >> 4]);
+  return o.s.compare(o.peek(2), o.peek(1), names[comparisonOf(o.in.arg)]);
 }
 
 Post identity(const Op &o) {

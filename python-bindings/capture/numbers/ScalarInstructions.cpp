@@ -14,13 +14,6 @@ void Scalars::pinOperands(PyjitFrame *of, const Instruction &in, int count) {
     pinDeep(pyjitFrameStack(of)[in.depth - i]);
 }
 
-static const char *binaryName(int arg) {
-  static const char *names[] = {
-      "add", "and", "floordiv", "lshift", "matmul",  "mul", "mod",
-      "or",  "pow", "rshift",   "sub",    "truediv", "xor"};
-  return names[arg % 13];
-}
-
 /// The operator that a tensor's `+` calls, by ATen's name.
 static std::string tensorName(const std::string &name) {
   if (name == "truediv")
@@ -98,7 +91,7 @@ bool Scalars::followNumbers(const Instruction &in) {
     static const rt::Compare functions[] = {rt::Compare::Lt, rt::Compare::Le,
                                             rt::Compare::Eq, rt::Compare::Ne,
                                             rt::Compare::Gt, rt::Compare::Ge};
-    rt::Compare function = functions[in.arg >> 4];
+    rt::Compare function = functions[comparisonOf(in.arg)];
     if (s.isTensor(a) || s.isTensor(b))
       beginSlot(rt::kCompareNames[unsigned(function)], a, b);
     else if (isTracked(a) || isTracked(b))

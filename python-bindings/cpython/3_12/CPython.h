@@ -10,6 +10,9 @@
 #define PY_SSIZE_T_CLEAN
 #include <Python.h>
 
+/* The operator of a COMPARE_OP stands above these bits of its argument. */
+#define PYJIT_COMPARE_SHIFT 4
+
 #ifdef __cplusplus
 extern "C" {
 #endif
