@@ -78,6 +78,15 @@ Post storeGlobal(const Op &o) {
   return Post::Known;
 }
 
+Post deleteGlobal(const Op &o) {
+  PyObject *globals = pyjitFrameGlobals(o.frame);
+  if (PyDict_CheckExact(globals) && o.s.pin(globals))
+    o.s.storeSubscript(globals, o.name(o.in.arg), nullptr);
+  else
+    o.s.end("globals that are no plain dict");
+  return Post::Known;
+}
+
 Post loadDeref(const Op &o) {
   readDeref(o);
   return Post::Known;
