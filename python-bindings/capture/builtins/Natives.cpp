@@ -568,6 +568,9 @@ void pyjit::capture::addBuiltins(NativeTable &t) {
   t.add("builtins:divmod", nativePure);
   t.add("builtins:ord", nativePure);
   t.add("builtins:chr", nativePure);
+  t.add("builtins:bin", nativePure);
+  t.add("builtins:oct", nativePure);
+  t.add("builtins:hex", nativePure);
   t.add("builtins:hash", nativePure);
   t.add("builtins:vars", nativeVars);
   t.add("builtins:globals", nativeGlobals);

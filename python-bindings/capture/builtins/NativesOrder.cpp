@@ -296,9 +296,25 @@ Post minMax(Session &s, const Call &c) {
   return n == 1 && makesTuples(sources[0]) ? Post::FreshTuples : Post::Known;
 }
 
+/// Where a value belongs among sorted values.
+Post bisect(Session &s, const Call &c) {
+  PyObject *sorted = c.arg(0), *value = c.arg(1);
+  if (c.kwnames || !value || !isValue(value) ||
+      !(PyList_CheckExact(sorted) || PyTuple_CheckExact(sorted)))
+    return s.unknownNative(c);
+  s.readAll(sorted);
+  for (Py_ssize_t i = 0; i < PySequence_Fast_GET_SIZE(sorted); ++i)
+    if (!isValue(PySequence_Fast_GET_ITEM(sorted, i)))
+      return s.unknownNative(c);
+  s.scalars.pinDeep(sorted);
+  return Post::Fresh;
+}
+
 } // namespace
 
 void pyjit::capture::addOrder(NativeTable &t) {
+  t.add("_bisect:bisect_left", bisect);
+  t.add("_bisect:bisect_right", bisect);
   t.add("builtins:sorted", sorted);
   t.add("builtins:list.sort", sortList);
   t.add("builtins:min", minMax);
