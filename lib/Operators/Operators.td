@@ -64,6 +64,8 @@ def : Op<"aten::celu",
                  $self)>;
 def : Op<"aten::leaky_relu",
          (Select (Gt $self, 0), $self, (Mul $self, $negative_slope))>;
+def : Op<"aten::heaviside",
+         (Select (Eq $self, 0), $values, (Select (Gt $self, 0), 1, 0))>;
 def : Op<"aten::prelu", (Select (Gt $self, 0), $self, (Mul $self, (Channel $weight)))>;
 // A device multiplies by a sixth in single precision, doubles too.
 defvar sixth = "0.16666667163372039794921875";
