@@ -34,34 +34,15 @@ std::string pyjit::capture::textOf(PyjitAttribute attribute) {
 TraceWriter::TraceWriter(PyjitContext *context, const std::string &name)
     : context(context), trace(pyjitTraceCreate(context, view(name))) {}
 
-PyjitType TraceWriter::object(const std::string &typeName) {
-  PyjitType &type = objectTypes[typeName];
-  if (!type)
-    type = pyjitTypeObject(context, view(typeName));
-  return type;
-}
-
-PyjitType TraceWriter::object(const char *typeName) {
-  return object(std::string(typeName));
-}
-
 PyjitLocation TraceWriter::location(PyCodeObject *code, int offset,
                                     PyjitLocation caller) {
   int line = 0, column = 0, endLine = 0, endColumn = 0;
   PyCode_Addr2Location(code, offset, &line, &column, &endLine, &endColumn);
   line = line < 0 ? 0 : line;
   column = column < 0 ? 0 : column + 1;
-  PyjitLocation &inner = places[{code, line, column}];
-  if (!inner) {
-    std::string &file = files[code];
-    if (file.empty())
-      file = utf8(code->co_filename);
-    inner = pyjitLocationFile(context, view(file), line, column);
-  }
-  if (!caller)
-    return inner;
-  PyjitLocation &nested = calls[{inner, caller}];
-  if (!nested)
-    nested = pyjitLocationCall(inner, caller);
-  return nested;
+  std::string &file = files[code];
+  if (file.empty())
+    file = utf8(code->co_filename);
+  PyjitLocation inner = pyjitLocationFile(context, view(file), line, column);
+  return caller ? pyjitLocationCall(inner, caller) : inner;
 }

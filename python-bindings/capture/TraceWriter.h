@@ -15,7 +15,6 @@
 #include <map>
 #include <memory>
 #include <string>
-#include <tuple>
 #include <utility>
 #include <vector>
 
@@ -87,8 +86,9 @@ public:
   /// outermost).
   PyjitLocation location(PyCodeObject *code, int offset, PyjitLocation caller);
 
-  PyjitType object(const char *typeName);
-  PyjitType object(const std::string &typeName);
+  PyjitType object(const std::string &typeName) {
+    return pyjitTypeObject(context, view(typeName));
+  }
   PyjitType tensor(const int64_t *sizes, const int64_t *strides, size_t rank,
                    PyjitElement element, const std::string &device) {
     return pyjitTypeTensor(context, sizes, strides, rank, element,
@@ -130,9 +130,6 @@ public:
 private:
   PyjitContext *context;
   TraceHandle trace;
-  std::map<std::string, PyjitType> objectTypes;
-  std::map<std::tuple<PyCodeObject *, int, int>, PyjitLocation> places;
-  std::map<std::pair<PyjitLocation, PyjitLocation>, PyjitLocation> calls;
   std::map<PyCodeObject *, std::string> files;
 };
 

@@ -2,16 +2,15 @@
 
 from __future__ import annotations
 
-import importlib.util
+from collections.abc import Callable
 from pathlib import Path
+from types import ModuleType
 
 
-def test_page_is_current(root: Path, bin_dir: Path) -> None:
-    script = root / "tools/dev/update_architecture.py"
-    spec = importlib.util.spec_from_file_location("update_architecture", script)
-    assert spec and spec.loader
-    module = importlib.util.module_from_spec(spec)
-    spec.loader.exec_module(module)
+def test_page_is_current(
+    root: Path, bin_dir: Path, load_script: Callable[[str], ModuleType]
+) -> None:
+    module = load_script("update_architecture")
     page = (root / "docs/Architecture.md").read_text()
     made = module.blocks(bin_dir)
     for name in made:

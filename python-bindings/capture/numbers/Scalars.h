@@ -158,7 +158,9 @@ public:
   /// The attribute of a read of a tensor whose sizes are lifted, or nothing.
   std::vector<int64_t> liftedSizes(const AccessPath &path, PyObject *tensor);
   PyjitValue writeInt(int64_t value);
-  PyjitValue writeProduct(PyjitValue a, PyjitValue b, int64_t value);
+  PyjitValue writeInts(const char *function, PyjitValue a, PyjitValue b,
+                       int64_t value);
+  void relate(const char *function, int value, int64_t constant);
   void attribute(PyObject *tensor, const char *name);
   void layout(PyObject *tensor, const char *question);
   /// All that is to be known of a tensor, or of those that a container holds.
@@ -235,7 +237,6 @@ private:
 
   static bool isSize(PyObject *object);
   int sizeValue(PyObject *tensor, int64_t dim);
-  void relate(const char *function, int value, int64_t constant);
   void askShape(PyObject *tensor);
   void askSize(PyObject *tensor, int64_t dim);
   void askNumber(int value, int64_t number);

@@ -80,11 +80,12 @@ PyjitValue Scalars::writeInt(int64_t value) {
                                .resultType = s.writer.object("int")});
 }
 
-/// The product of two ints.
-PyjitValue Scalars::writeProduct(PyjitValue a, PyjitValue b, int64_t value) {
-  std::vector<PyjitValue> factors{a, b};
-  return s.add(PyjitArithOp{.function = view("mul"),
-                            .operands = view(factors),
+/// What two ints come to.
+PyjitValue Scalars::writeInts(const char *function, PyjitValue a, PyjitValue b,
+                              int64_t value) {
+  std::vector<PyjitValue> operands{a, b};
+  return s.add(PyjitArithOp{.function = view(function),
+                            .operands = view(operands),
                             .value = s.writer.integer(value),
                             .resultType = s.writer.object("int")});
 }
@@ -144,7 +145,7 @@ void Scalars::askProduct(const std::vector<std::pair<int, int64_t>> &factors) {
     }
     if (__builtin_mul_overflow(number, factor, &number))
       return;
-    product = writeProduct(product, value, number);
+    product = writeInts("mul", product, value, number);
   }
   if (product >= 0)
     askNumber(product, number);

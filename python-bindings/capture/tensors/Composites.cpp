@@ -296,10 +296,7 @@ bool Composites::pinDim(const at::Tensor &t, int64_t dim) {
   dim = dim < 0 ? dim + t.dim() : dim;
   if (!info || info->value < 0 || dim < 0 || dim >= t.dim())
     return false;
-  int value = write(Computed{{{t, dim}}});
-  int constant = writeConstant(t.size(dim));
-  s.add(PyjitCompareOp{
-      .function = view("is"), .lhs = value, .rhs = constant, .outcome = true});
+  s.scalars.relate("is", write(Computed{{{t, dim}}}), t.size(dim));
   return true;
 }
 
@@ -366,18 +363,6 @@ void Composites::question(const std::string &name,
 // Expressions
 //===----------------------------------------------------------------------===//
 
-int Composites::writeConstant(int64_t number) {
-  return s.scalars.writeInt(number);
-}
-
-int Composites::writeArith(const char *function, int a, int b, int64_t number) {
-  std::vector<PyjitValue> operands{a, b};
-  return s.add(PyjitArithOp{.function = view(function),
-                            .operands = view(operands),
-                            .value = s.writer.integer(number),
-                            .resultType = s.writer.object("int")});
-}
-
 /// The number of the value that it is, or -1.
 int Composites::write(const Computed &number) {
   int value = -1;
@@ -391,15 +376,17 @@ int Composites::write(const Computed &number) {
                                         .value = tensor.size(dim),
                                         .resultType = s.writer.object("int")});
     known *= tensor.size(dim);
-    value = value < 0 ? size : writeArith("mul", value, size, known);
+    value = value < 0 ? size : s.scalars.writeInts("mul", value, size, known);
   }
   if (value >= 0 && number.times != 1) {
     known *= number.times;
-    value = writeArith("mul", value, writeConstant(number.times), known);
+    PyjitValue factor = s.scalars.writeInt(number.times);
+    value = s.scalars.writeInts("mul", value, factor, known);
   }
   if (value >= 0 && number.plus != 0) {
     known += number.plus;
-    value = writeArith("add", value, writeConstant(number.plus), known);
+    PyjitValue term = s.scalars.writeInt(number.plus);
+    value = s.scalars.writeInts("add", value, term, known);
   }
   return value;
 }

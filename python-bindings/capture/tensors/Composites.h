@@ -81,8 +81,6 @@ private:
   bool pinDim(const at::Tensor &tensor, int64_t dim);
   void pin(Composite &composite);
   void pinRunning();
-  int writeConstant(int64_t number);
-  int writeArith(const char *function, int a, int b, int64_t number);
   int write(const Computed &number);
   PyjitAttribute list(const std::string &name,
                       const std::vector<c10::IValue> &inputs,

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-import importlib.util
+from collections.abc import Callable
 from pathlib import Path
 from types import ModuleType
 
@@ -10,17 +10,8 @@ import pytest
 
 
 @pytest.fixture(scope="module")
-def scan(root: Path) -> ModuleType:
-    spec = importlib.util.spec_from_file_location(
-        "check_layering", root / "tools" / "dev" / "check_layering.py"
-    )
-    assert spec and spec.loader
-    module = importlib.util.module_from_spec(spec)
-    import sys
-
-    sys.modules["check_layering"] = module
-    spec.loader.exec_module(module)
-    return module
+def scan(load_script: Callable[[str], ModuleType]) -> ModuleType:
+    return load_script("check_layering")
 
 
 def test_this_tree(scan: ModuleType, root: Path) -> None:

@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-import importlib.util
-import sys
+from collections.abc import Callable
 from pathlib import Path
 from types import ModuleType
 
@@ -11,14 +10,8 @@ import pytest
 
 
 @pytest.fixture(scope="module")
-def scan(root: Path) -> ModuleType:
-    path = root / "tools/dev/check_structure.py"
-    spec = importlib.util.spec_from_file_location("check_structure", path)
-    assert spec and spec.loader
-    module = importlib.util.module_from_spec(spec)
-    sys.modules["check_structure"] = module
-    spec.loader.exec_module(module)
-    return module
+def scan(load_script: Callable[[str], ModuleType]) -> ModuleType:
+    return load_script("check_structure")
 
 
 def test_this_tree(scan: ModuleType, root: Path) -> None:
