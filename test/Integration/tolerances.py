@@ -74,6 +74,8 @@ class Noise(TorchDispatchMode):
             return self.zeros_moved(func(*args, **(kwargs or {})), args)
         if name in MOVES:
             return func(*args, **(kwargs or {}))
+        if name == "_to_copy":
+            return self.converted(args[0], func(*args, **(kwargs or {})))
         if not func._schema.is_mutable:
             args = tuple(self.moved(value) for value in args)
         result = func(*args, **(kwargs or {}))
@@ -96,14 +98,22 @@ class Noise(TorchDispatchMode):
             return (result.double() + noise).to(result.dtype)
         if name in NORMS and result.dtype.is_floating_point:
             summed = args[0].numel() // max(1, result.numel())
-            count = args[0].size(args[1]) if name == "_softmax" else max(1, summed)
-            noise = torch.finfo(result.dtype).eps * self.noise(result) * count**0.5
+            if name == "_softmax":
+                summed = args[0].size(args[1]) if args[0].dim() else 1
+            noise = torch.finfo(result.dtype).eps * self.noise(result)
+            noise = noise * max(1, summed) ** 0.5
             return (result.double() * (1 + noise)).to(result.dtype)
         if name in CENTRED:
             result = self.off_centre(*result)
         if isinstance(result, (tuple, list)):
             return type(result)(self.moved(value) for value in result)
         return self.moved(result)
+
+    def converted(self, value: torch.Tensor, result: torch.Tensor) -> torch.Tensor:
+        """A wider type holds the same number: moved here, its last step could be taken back."""
+        floats = value.dtype.is_floating_point and result.dtype.is_floating_point
+        wider = floats and result.dtype.itemsize > value.dtype.itemsize
+        return result if wider else self.moved(result)
 
     def off_centre(
         self, result: torch.Tensor, mean: torch.Tensor, rstd: torch.Tensor

@@ -81,6 +81,8 @@ class Generator:
         # The least integer divided by -1 ends the process in eager.
         self.divides = any(w in row.overload for w in ("div", "remainder", "fmod"))
         self.scalars = [a for a in self.arguments if a.plain == "Scalar"]
+        # They say how long the result is: a large one is no memory.
+        self.numbers_are_sizes = row.overload.startswith("aten::arange")
 
     def call(
         self,
@@ -122,12 +124,8 @@ class Generator:
         if a.plain == "Scalar":
             if a.optional and self.draw.random() < 0.3:
                 return None
-            if a.name in ("start", "end", "step") and self.row.overload.startswith(
-                "aten::arange"
-            ):
-                return self.draw.choice(
-                    (0, 1, 2, -3, 7, 2.5, 40)
-                )  # they decide how long the result is
+            if self.numbers_are_sizes and a.name in ("start", "end", "step"):
+                return self.draw.choice((0, 1, 2, -3, 7, 2.5, 40))
             return (
                 self.draw.choice(MILD_NUMBERS) if self.scalar is None else self.scalar
             )

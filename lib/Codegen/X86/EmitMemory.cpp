@@ -242,11 +242,14 @@ Value KernelEmitter::extent(unsigned dim) {
   return d.isSymbolic() ? index(d.extent) : i64(d.size);
 }
 
-/// Rows are kept densely, in the order of the reduction loops.
-AffineExpr KernelEmitter::scratchOffset() {
+/// Rows are kept densely, in the order of the reduction loops that `node`
+/// depends on: it is read outside of the others.
+AffineExpr KernelEmitter::scratchOffset(const Node *node) {
   AffineExpr offset = getAffineConstantExpr(0, b.getContext());
   for (unsigned d = schedule.numParallel; d < graph.dims.size(); ++d)
-    offset = offset * graph.dims[d].size + getAffineDimExpr(d, b.getContext());
+    if (node->dims.test(d))
+      offset =
+          offset * graph.dims[d].size + getAffineDimExpr(d, b.getContext());
   return offset;
 }
 

@@ -221,10 +221,12 @@ SmallVector<Value> KernelEmitter::point(ValueRange accumulators) {
   for (auto [i, node] : llvm::enumerate(reduces))
     for (unsigned u = 0; u < inFlight(); ++u)
       results.push_back(accumulate(node, accumulators[i * inFlight() + u], u));
-  for (unsigned number : stageSaves)
+  for (unsigned number : stageSaves) {
+    const Node *node = schedule.saved[number].node;
     for (unsigned u = 0; u < unroll; ++u)
-      store(emit(schedule.saved[number].node, u), scratch[number],
-            scratchOffset(), u);
+      if (copyOf(node->dims, u) == u)
+        store(emit(node, u), scratch[number], scratchOffset(node), u);
+  }
   storeAll(/*rows=*/false);
   return results;
 }

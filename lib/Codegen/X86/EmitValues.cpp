@@ -67,7 +67,7 @@ Value KernelEmitter::emit(const Node *node, unsigned u) {
   Value result = inScope(k, [&]() -> Value {
     for (auto [number, saved] : llvm::enumerate(schedule.saved))
       if (saved.node == node && saved.stage < currentStage)
-        return load(scratch[number], scratchOffset(), node->type, u);
+        return load(scratch[number], scratchOffset(node), node->type, u);
     if (node->kind == Node::Kind::Load)
       return load(buffers[node->buffer], node->offset, node->type, u);
     return compute(node, u);

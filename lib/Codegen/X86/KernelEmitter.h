@@ -142,7 +142,7 @@ private:
   }
   Value load(Value base, AffineExpr offset, Type element, unsigned u);
   void store(Value value, Value base, AffineExpr offset, unsigned u);
-  AffineExpr scratchOffset();
+  AffineExpr scratchOffset(const Node *node);
 
   //===--- Nodes (EmitValues.cpp) -----------------------------------------===//
   Value emit(const Node *node, unsigned u);

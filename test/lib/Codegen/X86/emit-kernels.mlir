@@ -34,6 +34,38 @@ func.func @row_sum(%x: tensor<6x67xf32>) -> tensor<6xf32> attributes {pyjit.kern
   return %r : tensor<6xf32>
 }
 
+// What depends on the outer of two reduction dims alone is kept once per index of it: the second walk
+// reads it before its inner loop begins.
+// CHECK-LABEL: func.func private @repeated
+#both = affine_map<(d0, d1) -> (d0, d1)>
+#outer = affine_map<(d0, d1) -> (d0)>
+#none = affine_map<(d0, d1) -> ()>
+func.func @repeated(%x: tensor<4xf32>) -> tensor<4x2xf32> attributes {pyjit.kernel} {
+  %z = arith.constant 0.0 : f32
+  %e = tensor.empty() : tensor<4x2xf32>
+  %s = tensor.empty() : tensor<f32>
+  %exp = linalg.generic {indexing_maps = [#outer, #both], iterator_types = ["parallel", "parallel"]}
+      ins(%x : tensor<4xf32>) outs(%e : tensor<4x2xf32>) {
+  ^bb0(%a: f32, %o: f32):
+    %v = math.exp %a : f32
+    linalg.yield %v : f32
+  } -> tensor<4x2xf32>
+  %i = linalg.fill ins(%z : f32) outs(%s : tensor<f32>) -> tensor<f32>
+  %sum = linalg.generic {indexing_maps = [#both, #none], iterator_types = ["reduction", "reduction"]}
+      ins(%exp : tensor<4x2xf32>) outs(%i : tensor<f32>) {
+  ^bb0(%a: f32, %o: f32):
+    %t = arith.addf %a, %o : f32
+    linalg.yield %t : f32
+  } -> tensor<f32>
+  %r = linalg.generic {indexing_maps = [#both, #none, #both], iterator_types = ["parallel", "parallel"]}
+      ins(%exp, %sum : tensor<4x2xf32>, tensor<f32>) outs(%e : tensor<4x2xf32>) {
+  ^bb0(%a: f32, %b: f32, %o: f32):
+    %q = arith.divf %a, %b : f32
+    linalg.yield %q : f32
+  } -> tensor<4x2xf32>
+  return %r : tensor<4x2xf32>
+}
+
 // CHECK-LABEL: module @kernels
 // CHECK: func.func @pointwise(%{{.*}}: !llvm.ptr, %[[BEGIN:.*]]: i64, %[[END:.*]]: i64)
 // CHECK: scf.for %{{.*}} = %[[BEGIN]] to %[[END]]
@@ -45,3 +77,11 @@ func.func @row_sum(%x: tensor<6x67xf32>) -> tensor<6xf32> attributes {pyjit.kern
 // CHECK: scf.for {{.*}} -> (vector<8xf32>, vector<8xf32>, vector<8xf32>, vector<8xf32>)
 // CHECK: vector.shuffle
 // CHECK: scf.for {{.*}} -> (f32)
+// CHECK: func.func @repeated
+// CHECK: %[[KEPT:.*]] = llvm.alloca
+// CHECK: math.exp
+// CHECK: llvm.getelementptr %[[KEPT]][%[[OUTER:.*]]]
+// CHECK: scf.for %[[SECOND:.*]] = {{.*}} {
+// CHECK: %[[AT:.*]] = llvm.getelementptr %[[KEPT]][%[[SECOND]]]
+// CHECK: llvm.load %[[AT]]
+// CHECK: scf.for
