@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import importlib.util
 import os
+import random
 import sys
 from collections.abc import Callable
 from pathlib import Path
@@ -20,9 +21,31 @@ os.environ.setdefault("PYJIT_VERIFY", "1")
 ROOT = Path(__file__).resolve().parents[1]
 BUILD = Path(os.environ.get("PYJIT_BUILD", ROOT / "build"))
 
-# The package of this checkout, not of whoever owns the virtual environment.
-sys.path.insert(0, str(BUILD / "python"))
+# The package of this checkout, not of whoever owns the virtual environment; of a CPython beside the
+# main one, its own.
+OWN = BUILD / "python-{}.{}".format(*sys.version_info)
+sys.path.insert(0, str(OWN if OWN.exists() else BUILD / "python"))
 sys.path.insert(0, str(ROOT / "test"))
+
+
+def pytest_addoption(parser: pytest.Parser) -> None:
+    """Adds what a sample is asked for with."""
+    parser.addoption(
+        "--part", type=float, default=1.0, help="run this part of the tests, drawn"
+    )
+    parser.addoption("--part-seed", default="0", help="another one gives others")
+
+
+def pytest_collection_modifyitems(
+    config: pytest.Config, items: list[pytest.Item]
+) -> None:
+    """Keeps the tests that ``--part`` draws: the same ones for the same seed."""
+    part, seed = config.getoption("--part"), config.getoption("--part-seed")
+    if part >= 1:
+        return
+    drawn = [i for i in items if random.Random(f"{seed} {i.nodeid}").random() < part]
+    config.hook.pytest_deselected(items=[i for i in items if i not in drawn])
+    items[:] = drawn
 
 
 @pytest.fixture(scope="session")

@@ -363,6 +363,10 @@ private:
   void leaveResumed(PyjitFrame *frame, PyCodeObject *code,
                     const Instruction &instruction, PyObject **stack);
   void branch(PyCodeObject *code, int offset, PyObject *condition);
+  void askAhead(PyjitFrame *frame, PyCodeObject *code, const Instruction &in,
+                int jump);
+  Post carryOut(PyjitFrame *frame, PyCodeObject *code,
+                const Instruction &instruction, int offset);
   void expectResult(Post post, const Instruction &instruction, int offset);
 
   void noteBirth(PyObject *object);
@@ -402,9 +406,11 @@ bool isValue(PyObject *object);
 /// their methods, torch's dtypes.
 bool isProcessConstant(PyObject *object);
 std::string typeName(PyObject *object);
-/// Handles one instruction; returns what its result is.
+/// Handles one instruction; returns what its result is. condition: as in
+/// ShadowFrame.
 Post handleOpcode(Session &session, PyjitFrame *frame, PyCodeObject *code,
-                  const Instruction &instruction);
+                  const Instruction &instruction,
+                  PyObject *condition = nullptr);
 
 } // namespace pyjit::capture
 

@@ -9,21 +9,19 @@ of operand stack and locals from ``_C._take`` and puts them in place.
 returns a tuple of the values that the rest needs, with a marker that names where it goes on. If the
 instruction raises, the function's own handlers, which follow in the code, run to its end.
 
-CPython 3.12's jumps are relative, so the original bytecode can stand behind a prologue unchanged;
-the exception table and the table of positions are shifted.
+CPython's jumps are relative, so the original bytecode can stand behind a prologue unchanged; the
+exception table and the table of positions are shifted. What differs between versions of it is in
+``_bytecode`` (python-bindings/cpython/3_12, 3_13).
 """
 
 from __future__ import annotations
 
 import dis
-import opcode
 import types
 from typing import Any
 
 from pyjit import _C
-
-_CACHES = opcode._inline_cache_entries
-
+from pyjit._bytecode import ASK_TRUTH, CACHES, LOOP_ENDS, NAMES_OF_CALL, WITHOUT_SELF
 
 Key = _C.Key
 
@@ -39,7 +37,7 @@ class _Assembler:
         for shift in (24, 16, 8):
             if arg >> shift:
                 self.units += bytes((dis.EXTENDED_ARG, arg >> shift & 255))
-        self.units += bytes((op, arg & 255)) + bytes(2 * _CACHES[op])
+        self.units += bytes((op, arg & 255)) + bytes(2 * CACHES.get(name, 0))
 
     def constant(self, value: Any) -> None:
         self.constants.append(value)
@@ -50,8 +48,8 @@ class _Assembler:
         if self.code.co_freevars:
             self.emit("COPY_FREE_VARS", len(self.code.co_freevars))
         self.emit("RESUME")
-        self.emit("PUSH_NULL")
         self.constant(_C._take)
+        self.without_self()
         self.emit("CALL", 0)
         index = 0
         for value in stack:
@@ -67,6 +65,11 @@ class _Assembler:
             self.element(index)
             index += 1
             self.emit("STORE_FAST", slot)
+
+    def without_self(self) -> None:
+        """Makes a callable on top of the stack what CALL finds below its arguments."""
+        for name, arg in WITHOUT_SELF:
+            self.emit(name, arg)
 
     def element(self, index: int) -> None:
         self.emit("COPY", 1)
@@ -158,15 +161,17 @@ def step(
         assembler.element(sum(at.stack) + len(at.slots))
         assembler.emit("SWAP", 2)
         assembler.emit("POP_TOP")
-        assembler.emit("PUSH_NULL")
-        assembler.emit("SWAP", 2)
+        assembler.without_self()
         start = len(assembler.units) // 2
         assembler.emit("CALL", 0)
     else:
         assembler.emit("POP_TOP")
         if names is not None:
-            assembler.emit("KW_NAMES", names)
+            assembler.emit(NAMES_OF_CALL, names)
         start = len(assembler.units) // 2
+        if name in ("POP_JUMP_IF_TRUE", "POP_JUMP_IF_FALSE"):
+            for ask in ASK_TRUTH:
+                assembler.emit(ask)
         if len(exits) > 1:
             assembler.emit(name, len(endings[0]) // 2)
         elif name == "LOAD_ATTR":
@@ -175,13 +180,12 @@ def step(
             assembler.emit(name, arg)
     end = len(assembler.units) // 2
     if not inner and name == "LOAD_ATTR" and arg & 1:
-        # The bound method, in the form of a callable without `self`.
-        assembler.emit("PUSH_NULL")
-        assembler.emit("SWAP", 2)
+        assembler.without_self()  # the bound method
     assembler.units += endings[0]
     if len(endings) > 1:
         if name == "FOR_ITER":
-            assembler.emit("END_FOR")  # skipped, but looked for
+            for skipped in LOOP_ENDS:
+                assembler.emit(skipped)
         assembler.units += endings[1]
     depth = 3 + max(len(e.stack) + len(e.slots) for e in (at, *exits))
     code = assembler.finish(
@@ -204,7 +208,7 @@ def _function(original: types.FunctionType, code: types.CodeType) -> types.Funct
 
 
 def instruction(code: types.CodeType, offset: int) -> tuple[str, int, int | None]:
-    """Name and argument of an instruction; the argument of KW_NAMES in front of a call."""
+    """Name and argument of an instruction; the index of the names of a call, if they stand in front of it."""
     data = code.co_code
     at, extended, names = 0, 0, None
     while at <= offset:
@@ -217,8 +221,8 @@ def instruction(code: types.CodeType, offset: int) -> tuple[str, int, int | None
         if at == offset:
             return name, arg, names
         extended = 0
-        names = arg if name == "KW_NAMES" else None
-        at += 2 + 2 * _CACHES[op]
+        names = arg if name == NAMES_OF_CALL else None
+        at += 2 + 2 * CACHES.get(name, 0)
     raise ValueError(f"no instruction at {offset}")
 
 

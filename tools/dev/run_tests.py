@@ -20,6 +20,9 @@ ROOT = Path(__file__).resolve().parents[2]
 BUILD = ROOT / "build"
 REPORTS = BUILD / "test-reports"
 VENV = ROOT / ".venv" / "bin"
+# The CPython beside the main one, and how much of the tests runs on it.
+OTHER = "3.13"
+OTHERS_PART = 0.2
 
 
 @dataclass
@@ -103,9 +106,32 @@ def run_gtest(options: argparse.Namespace) -> Count:
 
 
 def run_pytest(options: argparse.Namespace) -> Count:
-    report = REPORTS / "pytest.xml"
+    return pytest(VENV / "python", "pytest", options)
+
+
+def run_pytest_other(options: argparse.Namespace) -> Count:
+    """The tests on a CPython beside the main one: a part, another one with each commit."""
+    python = ROOT / f".venv-{OTHER}" / "bin" / "python"
+    if not python.exists():
+        print(f"run_tests: no .venv-{OTHER}: see tools/dev/setup.sh --also {OTHER}")
+        return Count(skipped=1)
+    seed = subprocess.run(
+        ["git", "rev-parse", "--short", "HEAD"],
+        cwd=ROOT,
+        capture_output=True,
+        text=True,
+        check=False,
+    ).stdout.strip()
+    part = [f"--part={1.0 if options.whole else OTHERS_PART}", f"--part-seed={seed}"]
+    return pytest(python, f"pytest-{OTHER}", options, *part)
+
+
+def pytest(
+    python: Path, name: str, options: argparse.Namespace, *part: str
+) -> Count:
+    report = REPORTS / f"{name}.xml"
     status = call(
-        [VENV / "python", "-m", "pytest", "-q", "-rfE", "--durations=15"]
+        [python, "-m", "pytest", "-q", "-rfE", "--durations=15", *part]
         + [f"--junitxml={report}", *options.pytest_args, "test"]
     )
     return from_junit(report, status)
@@ -118,6 +144,7 @@ STAGES = {
     "lit": run_lit,
     "gtest": run_gtest,
     "pytest": run_pytest,
+    f"pytest-{OTHER}": run_pytest_other,
 }
 
 
@@ -125,6 +152,9 @@ def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument(
         "--only", default=",".join(STAGES), help="stages, comma-separated"
+    )
+    parser.add_argument(
+        "--whole", action="store_true", help=f"all tests on CPython {OTHER}, too"
     )
     parser.add_argument("--jobs", "-j", type=int, default=os.cpu_count() or 2)
     parser.add_argument("pytest_args", nargs="*", help="passed on to pytest (after --)")
@@ -140,7 +170,7 @@ def main() -> int:
     for name in chosen:
         start = time.monotonic()
         count = STAGES[name](options)
-        lines.append(f"{name:10} {count} ({time.monotonic() - start:.0f} s)")
+        lines.append(f"{name:11} {count} ({time.monotonic() - start:.0f} s)")
         total += count
         if name == "build" and count.failed:
             break

@@ -207,8 +207,8 @@ PyObject *pyjit::capture::makeFrame(const FrameState &state) {
     std::vector<bool> stack(exit.depth, true);
     for (int j = 0; j < exit.kept; ++j)
       stack[j] = state.stack[j];
-    if (exit.null)
-      stack[exit.kept] = false;
+    if (exit.null >= 0)
+      stack[exit.null] = false;
     PyTuple_SET_ITEM(exits, Py_ssize_t(i),
                      makeKey(state.function, state.code, exit.offset, stack,
                              state.exitSlots[i]));

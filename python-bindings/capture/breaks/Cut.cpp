@@ -43,8 +43,8 @@ bool Session::frameState(size_t i, FramePhase phase, FrameState &state) {
   const Instruction &in = facts.at(shadow.offset);
   if (!in.start || in.depth < 0)
     return false;
-  bool call = in.op == CALL || in.op == CALL_FUNCTION_EX;
-  if (phase == FramePhase::Calling && (!call || !frames[i + 1].direct))
+  if (phase == FramePhase::Calling &&
+      (!isCall(in.op) || !frames[i + 1].direct))
     return false;
   state.frame = i;
   state.function = origin.function;
@@ -55,7 +55,10 @@ bool Session::frameState(size_t i, FramePhase phase, FrameState &state) {
   if (state.exits.empty())
     return false;
 
-  PyObject **stack = pyjitFrameStack(frame);
+  std::vector<PyObject *> stack(pyjitFrameStack(frame),
+                                pyjitFrameStack(frame) + in.depth);
+  if (shadow.condition)
+    stack.back() = shadow.condition;
   // What the instruction in progress has taken off is gone.
   int kept = in.depth;
   if (phase != FramePhase::Before)

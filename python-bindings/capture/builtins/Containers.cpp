@@ -117,7 +117,7 @@ bool Session::holdsTensors(PyObject *set) {
   PyObject *item;
   Py_ssize_t position = 0;
   Py_hash_t hash;
-  while (_PySet_NextEntry(set, &position, &item, &hash))
+  while (pyjitNextOfSet(set, &position, &item, &hash))
     if (isTensor(item))
       return true;
   return false;
@@ -141,7 +141,7 @@ void Session::hashInto(PyObject *set, PyObject *item) {
   PyObject *other;
   Py_ssize_t position = 0;
   Py_hash_t hash;
-  while (_PySet_NextEntry(set, &position, &other, &hash))
+  while (pyjitNextOfSet(set, &position, &other, &hash))
     if (Node *known = find(other);
         known && known != node && known->external && node->external)
       apart(node, known);

@@ -16,10 +16,15 @@ int pyjit::capture::jumpTarget(const Instruction &instruction) {
   case Flow::Back:
     return instruction.next - 2 * instruction.arg;
   case Flow::Next:
+  case Flow::Call:
   case Flow::End:
     return -1;
   }
   return -1;
+}
+
+bool pyjit::capture::isJumpIf(int op) {
+  return op == POP_JUMP_IF_TRUE || op == POP_JUMP_IF_FALSE;
 }
 
 bool pyjit::capture::endsBlock(int op) {
@@ -45,6 +50,16 @@ struct TableReader {
 
 } // namespace
 
+int CodeInfo::jumpBehind(int byteOffset) const {
+  auto skips = [](int op) { return op == EXTENDED_ARG || op == PYJIT_ASKS_TRUTH; };
+  int offset = at(byteOffset).next;
+  while (size_t(offset) / 2 < instructions.size() && skips(at(offset).op))
+    offset = at(offset).next;
+  return size_t(offset) / 2 < instructions.size() && isJumpIf(at(offset).op)
+             ? offset
+             : -1;
+}
+
 CodeInfo::CodeInfo(PyCodeObject *code) : code(code) {
   PyObject *bytes = PyCode_GetCode(code);
   if (!bytes) {
@@ -69,7 +84,7 @@ CodeInfo::CodeInfo(PyCodeObject *code) : code(code) {
       continue;
     }
     extended = 0;
-    if (instruction.op == KW_NAMES)
+    if (int(instruction.op) == PYJIT_NAMES_OF_CALL)
       kwnames = PyTuple_GET_ITEM(code->co_consts, instruction.arg);
     if (instruction.op == CALL) {
       instruction.kwnames = kwnames;
@@ -110,10 +125,10 @@ CodeInfo::CodeInfo(PyCodeObject *code) : code(code) {
               depth + PyCompile_OpcodeStackEffectWithJump(op, arg, 0));
     }
   };
-  // RETURN_GENERATOR leaves a value that the POP_TOP behind it takes away.
+  // The POP_TOP behind RETURN_GENERATOR takes it away.
   bool generator =
       code->co_flags & (CO_GENERATOR | CO_COROUTINE | CO_ASYNC_GENERATOR);
-  reach(0, generator ? 1 : 0);
+  reach(0, generator ? PYJIT_GENERATOR_LEAVES : 0);
   drain();
   TableReader table;
   table.at = reinterpret_cast<const uint8_t *>(

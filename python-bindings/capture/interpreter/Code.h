@@ -16,7 +16,8 @@ struct Instruction {
   int arg = 0;
   int depth = -1;              ///< operand stack before it; -1: unreachable
   int next = 0;                ///< byte offset of the fall-through
-  PyObject *kwnames = nullptr; ///< names before a CALL, borrowed from co_consts
+  /// Names that stand before a CALL, borrowed from co_consts.
+  PyObject *kwnames = nullptr;
 };
 
 /// An entry of `co_exceptiontable`, in byte offsets.
@@ -29,7 +30,7 @@ struct Exit {
   int offset;
   int depth;         ///< operand stack there
   int kept;          ///< so many values at the bottom are as they were before
-  bool null = false; ///< the first value above those is a NULL (for a call)
+  int null = -1;     ///< the value that is a NULL (for a call)
 };
 
 /// The interpreter does not keep the operand stack's height while it runs, so
@@ -43,6 +44,10 @@ struct CodeInfo {
   const Instruction &at(int byteOffset) const {
     return instructions[byteOffset / 2];
   }
+
+  /// The offset of the jump that takes the truth that the instruction at
+  /// `byteOffset` leaves; -1 if what follows it is none.
+  int jumpBehind(int byteOffset) const;
 
   // Liveness.cpp.
   /// How many values an instruction takes off the stack, and how many it then
@@ -61,6 +66,8 @@ private:
   std::vector<std::vector<bool>> live; ///< by code unit, once computed
 };
 
+/// Whether it jumps by a truth.
+bool isJumpIf(int op);
 /// Byte offset that `instruction` may jump to, or -1.
 int jumpTarget(const Instruction &instruction);
 /// Whether what follows is not reached by falling through.

@@ -19,12 +19,13 @@ std::vector<Exit> CodeInfo::exits(int byteOffset) const {
   switch (in.op) {
   case LOAD_ATTR:
   case LOAD_GLOBAL:
-    through.null = in.arg & 1;
+    if (in.arg & 1)
+      through.null = through.kept + PYJIT_NULL_ABOVE;
     break;
   case FOR_ITER: {
     through.kept = in.depth;
-    // The interpreter skips the END_FOR at the target.
-    Exit done{jumpTarget(in) + 2, in.depth - 1, in.depth - 1};
+    int behind = jumpTarget(in) + 2 * PYJIT_FOR_ITER_SKIPS;
+    Exit done{behind, in.depth - 1, in.depth - 1};
     return {through, done};
   }
   case IMPORT_FROM:
@@ -68,6 +69,31 @@ static bool seesDeadLocals(PyCodeObject *code) {
   return false;
 }
 
+/// Backwards: what is alive before an instruction, of what is behind it.
+static void useLocals(const Instruction &in, bool stays,
+                      std::vector<bool> &live) {
+  auto store = [&](int slot) { live[slot] = stays; };
+  int first = in.arg >> 4, second = in.arg & 15;
+  switch (infoOf(in.op).local) {
+  case LocalUse::None:
+    return;
+  case LocalUse::Use:
+    live[in.arg] = true;
+    return;
+  case LocalUse::Store:
+    return store(in.arg);
+  case LocalUse::UseUse:
+    live[first] = live[second] = true;
+    return;
+  case LocalUse::StoreUse:
+    live[second] = true;
+    return store(first);
+  case LocalUse::StoreStore:
+    store(second);
+    return store(first);
+  }
+}
+
 void CodeInfo::computeLiveness() {
   size_t slots = code->co_nlocalsplus;
   live.assign(instructions.size(),
@@ -94,9 +120,7 @@ void CodeInfo::computeLiveness() {
         if (!endsBlock(in.op))
           join(in.next);
         join(jumpTarget(in));
-        LocalUse use = infoOf(in.op).local;
-        if (use != LocalUse::None)
-          now[in.arg] = use == LocalUse::Use || seesDeadLocals(code);
+        useLocals(in, seesDeadLocals(code), now);
         for (const Handler &handler : handlers)
           if (handler.start <= int(2 * unit) && int(2 * unit) < handler.end)
             join(handler.target);

@@ -10,6 +10,7 @@
 
 #include "Session.h"
 #include "breaks/Continuation.h"
+#include "interpreter/OpcodeTable.h"
 #include "tensors/Tensors.h"
 
 #include <opcode.h>
@@ -225,6 +226,8 @@ bool Session::finishInstruction(const Instruction &next, int offset,
   shadow.pending = false;
   bool completed = offset == shadow.pendingNext;
   PyObject **result = next.depth > 0 ? &stack[next.depth - 1] : nullptr;
+  if (PYJIT_NULL_ABOVE && result && !*result)
+    result = next.depth > 1 ? result - 1 : nullptr;
   if (scripting == shadow.frame)
     finishScript(completed && result ? *result : nullptr);
   shadow.context.instantiating = nullptr;
@@ -255,11 +258,11 @@ bool Session::raisedByTensors(const Instruction &next) const {
 
 /// Whether a tensor is among the operands, as far as they are on the stack.
 static bool takesTensor(const Instruction &instruction, PyObject **stack) {
-  int count = 0;
+  int count = 0, pushes;
   if (instruction.op == BINARY_SUBSCR || instruction.op == STORE_SUBSCR)
     count = 2;
-  else if (instruction.op == CALL)
-    count = instruction.arg + 2;
+  else if (takesArguments(instruction.op))
+    CodeInfo::stackUse(instruction, count, pushes);
   for (int i = 1; i <= std::min(count, instruction.depth); ++i)
     if (PyObject *object = stack[instruction.depth - i];
         object && Session::isTensor(object))
@@ -269,10 +272,13 @@ static bool takesTensor(const Instruction &instruction, PyObject **stack) {
 
 /// Forgets what handlers have said of the instruction before.
 void Session::beginInstruction(PyjitFrame *frame, int offset) {
-  // Only the very next instruction branches on it.
-  if (truthAhead.shadow >= 0 &&
-      (truthAhead.frame != frame || truthAhead.offset != offset))
+  // Only the very next instruction branches on it, or one that asks for the
+  // truth in between.
+  bool asks = asksTruth(info(top()->code).at(offset));
+  if (truthAhead.shadow >= 0 && (truthAhead.frame != frame ||
+                                 (truthAhead.offset != offset && !asks)))
     truthAhead = {};
+  top()->condition = nullptr;
   if (scripting == frame)
     scripting = nullptr;
   now = {};
@@ -323,6 +329,34 @@ void Session::branch(PyCodeObject *code, int offset, PyObject *condition) {
   }
 }
 
+/// An instruction may ask for the truth of what it computes, or of its operand,
+/// for the jump behind it, which then sees True or False. Of a tensor that
+/// truth is data: the recorder computes the tensor itself and stands in front
+/// of the jump, as if that asked.
+void Session::askAhead(PyjitFrame *frame, PyCodeObject *code,
+                       const Instruction &in, int jump) {
+  PyObject **operands = pyjitFrameStack(frame) + in.depth;
+  PyObject *condition = operands[-1];
+  if (in.op == COMPARE_OP) {
+    PyObject *a = operands[-2], *b = operands[-1];
+    if (!isTensor(a) && !isTensor(b))
+      return;
+    handleOpcode(*this, frame, code, in);
+    if (dead)
+      return;
+    condition = PyObject_RichCompare(a, b, comparisonOf(in.arg));
+    if (!condition) // and so will the interpreter find
+      return PyErr_Clear();
+    keep(condition);
+    Py_DECREF(condition);
+  }
+  if (!isTensor(condition))
+    return;
+  ShadowFrame &shadow = *top();
+  shadow.offset = jump;
+  shadow.condition = condition;
+}
+
 /// What to do with the result when the instruction has run.
 void Session::expectResult(Post post, const Instruction &instruction,
                            int offset) {
@@ -335,6 +369,27 @@ void Session::expectResult(Post post, const Instruction &instruction,
   shadow.op = instruction.op;
   if (post == Post::Constant)
     tensors->suspend(true);
+}
+
+/// What the instruction does, or the jump in front of which it already stands.
+Post Session::carryOut(PyjitFrame *frame, PyCodeObject *code,
+                       const Instruction &instruction, int offset) {
+  if (dead)
+    return Post::Known;
+  PyObject *condition = top()->condition;
+  int at = condition ? top()->offset : offset;
+  const Instruction &in = info(code).at(at);
+  PyObject **stack = pyjitFrameStack(frame);
+  if (condition)
+    checkCuts(code, at, in, stack);
+  if (!dead && isJumpIf(in.op))
+    branch(code, at, condition ? condition : stack[in.depth - 1]);
+  Post post = dead || now.deciding
+                  ? Post::Known
+                  : handleOpcode(*this, frame, code, in, condition);
+  // The interpreter computes it once more.
+  now.deciding |= condition && instruction.op == COMPARE_OP;
+  return post;
 }
 
 void Session::onInstruction(PyCodeObject *code, int offset) {
@@ -378,12 +433,10 @@ void Session::onInstruction(PyCodeObject *code, int offset) {
   if (!dead && resumed && frames.size() == 2 &&
       (instruction.op == RETURN_VALUE || instruction.op == RETURN_CONST))
     return leaveResumed(frame, code, instruction, stack);
-  if (!dead && (instruction.op == POP_JUMP_IF_TRUE ||
-                instruction.op == POP_JUMP_IF_FALSE))
-    branch(code, offset, stack[instruction.depth - 1]);
-  Post post = dead || now.deciding
-                  ? Post::Known
-                  : handleOpcode(*this, frame, code, instruction);
+  if (!dead && asksTruth(instruction))
+    if (int jump = codeInfo.jumpBehind(offset); jump >= 0)
+      askAhead(frame, code, instruction, jump);
+  Post post = carryOut(frame, code, instruction, offset);
   inHandler = false;
   if (!dead)
     expectResult(post, instruction, offset);

@@ -33,6 +33,16 @@ const char *pyjit::capture::binaryName(int arg) {
 
 int pyjit::capture::comparisonOf(int arg) { return arg >> PYJIT_COMPARE_SHIFT; }
 
+bool pyjit::capture::takesArguments(int opcode) {
+  return isCall(opcode) && opcode != CALL_FUNCTION_EX;
+}
+
+bool pyjit::capture::asksTruth(const Instruction &instruction) {
+  return int(instruction.op) == PYJIT_ASKS_TRUTH ||
+         (instruction.op == COMPARE_OP &&
+          (instruction.arg & PYJIT_COMPARE_ASKS_TRUTH));
+}
+
 bool CodeInfo::stackUse(const Instruction &instruction, int &pops,
                         int &pushes) {
   constexpr int ANY = -1;
@@ -49,10 +59,11 @@ bool CodeInfo::stackUse(const Instruction &instruction, int &pops,
 }
 
 Post pyjit::capture::handleOpcode(Session &s, PyjitFrame *frame,
-                                  PyCodeObject *code, const Instruction &in) {
+                                  PyCodeObject *code, const Instruction &in,
+                                  PyObject *condition) {
   auto *handle = infoOf(in.op).handle;
   if (handle)
-    return handle(Op{s, frame, code, in});
+    return handle(Op{s, frame, code, in, condition});
   s.end("opcode " + std::to_string(in.op));
   return Post::Known;
 }

@@ -1,6 +1,6 @@
 //===- OpcodeTable.h - What is known of each instruction --------*- C++ -*-===//
 //
-// The rows of cpython/<version>/Opcodes.def: to support an instruction is to
+// The rows of cpython/Opcodes.def: to support an instruction is to
 // add a row there and, where none of the handlers fits, a handler.
 //
 //===----------------------------------------------------------------------===//
@@ -16,14 +16,22 @@ struct Op;
 /// Where execution goes on, other than to a handler of exceptions.
 enum class Flow : unsigned char {
   Next,
+  Call,    ///< next, when the frame that it may begin has returned
   Branch,  ///< forward, or to the next instruction
   Forward, ///< a jump
   Back,    ///< likewise
   End      ///< the frame is left
 };
 
-/// What becomes of the local that the argument names.
-enum class LocalUse : unsigned char { None, Use, Store };
+/// What becomes of the local that the argument names, or of the two.
+enum class LocalUse : unsigned char {
+  None,
+  Use,
+  Store,
+  UseUse,
+  StoreUse,
+  StoreStore
+};
 
 /// What an instruction does with lifted numbers among its operands
 /// (ScalarInstructions.cpp).
@@ -46,7 +54,8 @@ enum class NumberUse : unsigned char {
   Holder, ///< the top is looked into
   StoredAttribute,
   Contained,
-  Top, ///< the top's value matters
+  Top,    ///< the top's value matters
+  TopTwo, ///< likewise that below it
   Formatted,
   Intrinsic,
   Keys,     ///< of `arg` entries
@@ -64,6 +73,12 @@ struct OpcodeInfo {
 };
 
 const OpcodeInfo &infoOf(int opcode);
+
+inline bool isCall(int opcode) { return infoOf(opcode).flow == Flow::Call; }
+/// A call whose arguments are on the stack, one by one.
+bool takesArguments(int opcode);
+/// Whether it asks for the truth of what another instruction then jumps by.
+bool asksTruth(const Instruction &instruction);
 
 /// The operator of a BINARY_OP, without `__`; in place it has the same name.
 const char *binaryName(int arg);

@@ -345,11 +345,6 @@ Post dictUpdate(const Op &o) {
   return Post::Known;
 }
 
-Post formatValue(const Op &o) {
-  bool hasSpec = o.in.arg & 4;
-  return o.s.format(o.peek(hasSpec ? 2 : 1));
-}
-
 //===--- Generators and exceptions
 
 Post yieldValue(const Op &o) {

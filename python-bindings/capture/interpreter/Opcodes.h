@@ -17,8 +17,11 @@ struct Op {
   PyjitFrame *frame;
   PyCodeObject *code;
   const Instruction &in;
+  PyObject *condition = nullptr; ///< on top of the stack, as in ShadowFrame
 
   PyObject *peek(int fromTop) const {
+    if (condition && fromTop == 1)
+      return condition;
     return pyjitFrameStack(frame)[in.depth - fromTop];
   }
   PyObject *name(int index) const {
@@ -30,6 +33,10 @@ inline Post toPost(Session::Found found) {
   return found.kind == Session::Found::Fresh ? Post::Fresh : Post::Known;
 }
 
+/// A call of `callable`, of `self` if there is one, and of `o.in.arg` operands
+/// below the upper `above` ones. kwnames: of the last of them; null: none.
+Post callWith(const Op &o, PyObject *callable, PyObject *self, int above,
+              PyObject *kwnames);
 /// The namespace of a class body that the call runs, or null.
 PyObject *ownNames(const Op &o);
 /// Constants of code are fixed by the code's identity; tuples of them are

@@ -40,7 +40,7 @@ Post opcodes::callFunctionEx(const Op &o) {
   PyObject *kwargs = hasKwargs ? o.peek(1) : nullptr;
   PyObject *args = o.peek(hasKwargs ? 2 : 1);
   Call call;
-  call.callable = o.peek(hasKwargs ? 3 : 2);
+  call.callable = o.peek((hasKwargs ? 3 : 2) + PYJIT_NULL_ABOVE);
   bool isSize = !std::strcmp(Py_TYPE(args)->tp_name, "torch.Size");
   if (!PyTuple_CheckExact(args) && !PyList_CheckExact(args) && !isSize) {
     o.s.iterate(args);
@@ -74,19 +74,15 @@ Post opcodes::callFunctionEx(const Op &o) {
   return o.s.call(call);
 }
 
-Post opcodes::callOp(const Op &o) {
-  int nargs = o.in.arg;
-  PyObject *method = o.peek(nargs + 2), *callable = o.peek(nargs + 1);
+Post pyjit::capture::callWith(const Op &o, PyObject *callable, PyObject *self,
+                              int above, PyObject *kwnames) {
   Call call;
-  if (method) {
-    call.callable = method;
-    call.args.push_back(callable);
-  } else {
-    call.callable = callable;
-  }
-  for (int i = nargs; i > 0; --i)
-    call.args.push_back(o.peek(i));
-  call.kwnames = o.in.kwnames;
+  call.callable = callable;
+  if (self)
+    call.args.push_back(self);
+  for (int i = o.in.arg; i > 0; --i)
+    call.args.push_back(o.peek(above + i));
+  call.kwnames = kwnames;
   o.s.called = call.callable;
   Post post = o.s.call(call);
   o.s.called = nullptr;

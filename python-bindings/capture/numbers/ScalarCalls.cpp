@@ -1,6 +1,7 @@
 //===- ScalarCalls.cpp - Numbers that operators and functions take --------===//
 
 #include "Session.h"
+#include "interpreter/OpcodeTable.h"
 #include "numbers/Scalars.h"
 
 #include <opcode.h>
@@ -222,8 +223,7 @@ void Scalars::returned(PyObject *value) {
   if (lengthFrame && caller.frame == lengthFrame)
     return;
   if (!caller.code || (!caller.context.callsNative &&
-                       (caller.op == CALL || caller.op == CALL_FUNCTION_EX ||
-                        caller.op == LOAD_ATTR)))
+                       (isCall(caller.op) || caller.op == LOAD_ATTR)))
     return;
   cause = "native code called the function that returns it";
   pinDeep(value);

@@ -202,6 +202,8 @@ void Scalars::pinLookedAt(const Instruction &in) {
     return pinOperands(frame, in, in.arg);
   case NumberUse::Top:
     return pinOperands(frame, in, 1);
+  case NumberUse::TopTwo:
+    return pinOperands(frame, in, 2);
   case NumberUse::Key:
     return pinDeep(peek(2));
   case NumberUse::Raised:

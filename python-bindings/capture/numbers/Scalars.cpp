@@ -4,6 +4,7 @@
 
 #include "Session.h"
 #include "builtins/Natives.h"
+#include "interpreter/OpcodeTable.h"
 
 #include <opcode.h>
 
@@ -390,19 +391,8 @@ int Scalars::nextJump() {
   if (!top.code || top.frame != frame)
     return -1;
   const CodeInfo &info = s.info(top.code);
-  int offset = top.offset;
-  auto branches = [&] {
-    int op = info.at(offset).op;
-    return op == POP_JUMP_IF_TRUE || op == POP_JUMP_IF_FALSE;
-  };
-  if (branches())
-    return offset;
-  offset = info.at(offset).next;
-  while (size_t(offset) / 2 < info.instructions.size() &&
-         info.at(offset).op == EXTENDED_ARG)
-    offset += 2;
-  return size_t(offset) / 2 < info.instructions.size() && branches() ? offset
-                                                                     : -1;
+  return isJumpIf(info.at(top.offset).op) ? top.offset
+                                          : info.jumpBehind(top.offset);
 }
 
 NumberOperand Scalars::computed(PyObject *number, const std::string &device) {
@@ -527,7 +517,7 @@ bool Scalars::findData(PyObject *tensor, PyObject *item, bool negated) {
 bool Scalars::readData(PyObject *tensor, NumberKind kind) {
   const ShadowFrame &top = s.frames.back();
   if (s.surveying || s.ended() || !top.code || top.frame != frame ||
-      s.info(top.code).at(top.offset).op != CALL)
+      !takesArguments(s.info(top.code).at(top.offset).op))
     return false;
   bool truth = kind == NumberKind::Bool ||
                (kind == NumberKind::Own && TensorRecorder::isBool(tensor));

@@ -1,17 +1,17 @@
 //===- CPython.h - What the recorder needs of CPython's inside -*- C -*-=//
 //
 // The only door to the interpreter's private structures. The implementation is
-// C, because CPython's internal headers are.
+// C, because CPython's internal headers are: CPython.c where all versions that
+// are supported agree, <version>/Version.c elsewhere.
 //
 //===----------------------------------------------------------------------===//
-#ifndef PYJIT_CAPTURE_CPYTHON_3_12_H
-#define PYJIT_CAPTURE_CPYTHON_3_12_H
+#ifndef PYJIT_CPYTHON_CPYTHON_H
+#define PYJIT_CPYTHON_CPYTHON_H
 
 #define PY_SSIZE_T_CLEAN
 #include <Python.h>
 
-/* The operator of a COMPARE_OP stands above these bits of its argument. */
-#define PYJIT_COMPARE_SHIFT 4
+#include "Version.h"
 
 #ifdef __cplusplus
 extern "C" {
@@ -37,7 +37,8 @@ PyObject *pyjitFrameNamespace(PyjitFrame *frame);
 int pyjitFrameIsGenerator(PyjitFrame *frame);
 
 /// The instance `__dict__` of `object`, borrowed; materialised where CPython
-/// keeps inline values. Null where there is none (no error set).
+/// keeps inline values, so that watchers hear of stores of attributes. Null
+/// where there is none (no error set).
 PyObject *pyjitInstanceDict(PyObject *object);
 
 /// `lookup` along the MRO of `type` without calling descriptors; borrowed.
@@ -66,6 +67,10 @@ Py_ssize_t pyjitTupleGetterIndex(PyObject *descr);
    again, unless the program has set the threshold since. */
 int pyjitHoldCollection(void);
 void pyjitAllowCollection(int threshold);
+/// The next element of a set behind `position`, borrowed, and its hash; false
+/// at the end.
+int pyjitNextOfSet(PyObject *set, Py_ssize_t *position, PyObject **element,
+                   Py_hash_t *hash);
 /// The dict of a functools.lru_cache, borrowed; null for other objects.
 PyObject *pyjitCache(PyObject *object);
 /// Whether it tells arguments apart by type.
@@ -92,4 +97,4 @@ int pyjitCacheEntries(int opcode);
 }
 #endif
 
-#endif // PYJIT_CAPTURE_CPYTHON_3_12_H
+#endif // PYJIT_CPYTHON_CPYTHON_H

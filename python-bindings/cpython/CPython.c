@@ -1,54 +1,16 @@
-//===- CPython.c - What the recorder needs of CPython's inside -------===//
+//===- CPython.c - What is the same in every supported version ------------===//
 
 #define Py_BUILD_CORE 1
 #include "CPython.h"
 
 #include "internal/pycore_context.h"
 #include "internal/pycore_descrobject.h"
-#include "internal/pycore_frame.h"
 #include "internal/pycore_interp.h"
 #include "internal/pycore_long.h"
 #include "internal/pycore_moduleobject.h"
 #include "internal/pycore_object.h"
 #include "internal/pycore_pystate.h"
 #include "internal/pycore_range.h"
-#include "opcode.h"
-
-#if PY_VERSION_HEX < 0x030C0000 || PY_VERSION_HEX >= 0x030D0000
-#error "this file is for CPython 3.12"
-#endif
-
-static PyjitFrame *skipCStack(PyjitFrame *frame) {
-  while (frame && frame->owner == FRAME_OWNED_BY_CSTACK)
-    frame = frame->previous;
-  return frame;
-}
-
-PyjitFrame *pyjitCurrentFrame(void) {
-  return skipCStack(PyThreadState_Get()->cframe->current_frame);
-}
-
-PyjitFrame *pyjitPreviousFrame(PyjitFrame *frame) {
-  return skipCStack(frame->previous);
-}
-
-PyCodeObject *pyjitFrameCode(PyjitFrame *frame) { return frame->f_code; }
-PyObject *pyjitFrameFunction(PyjitFrame *frame) { return frame->f_funcobj; }
-PyObject *pyjitFrameGlobals(PyjitFrame *frame) { return frame->f_globals; }
-PyObject *pyjitFrameBuiltins(PyjitFrame *frame) { return frame->f_builtins; }
-PyObject **pyjitFrameLocals(PyjitFrame *frame) { return frame->localsplus; }
-PyObject **pyjitFrameStack(PyjitFrame *frame) {
-  return _PyFrame_Stackbase(frame);
-}
-PyObject *pyjitFrameNamespace(PyjitFrame *frame) { return frame->f_locals; }
-int pyjitFrameIsGenerator(PyjitFrame *frame) {
-  return frame->owner == FRAME_OWNED_BY_GENERATOR;
-}
-
-PyObject *pyjitInstanceDict(PyObject *object) {
-  PyObject **slot = _PyObject_GetDictPtr(object);
-  return slot ? *slot : NULL;
-}
 
 PyObject *pyjitTypeLookup(PyTypeObject *type, PyObject *name) {
   return _PyType_Lookup(type, name);
@@ -68,8 +30,19 @@ typedef struct {
   PyObject *self;
 } MethodWrapper;
 
+/* CPython does not export it in each version. */
+static PyTypeObject *methodWrapperType(void) {
+  static PyTypeObject *type;
+  if (!type) {
+    PyObject *wrapper = PyObject_GetAttrString(Py_None, "__repr__");
+    type = wrapper ? (PyTypeObject *)Py_NewRef(Py_TYPE(wrapper)) : NULL;
+    Py_XDECREF(wrapper);
+  }
+  return type;
+}
+
 int pyjitIsMethodWrapper(PyObject *object) {
-  return Py_IS_TYPE(object, &_PyMethodWrapper_Type);
+  return Py_TYPE(object) == methodWrapperType();
 }
 
 PyObject *pyjitMethodWrapperDescr(PyObject *wrapper) {
@@ -193,29 +166,6 @@ PyObject *pyjitUniqueCopy(PyObject *value) {
     return copy;
   }
   return NULL;
-}
-
-int pyjitCacheEntries(int opcode) {
-  switch (opcode) {
-  case BINARY_SUBSCR:
-  case STORE_SUBSCR:
-  case UNPACK_SEQUENCE:
-  case FOR_ITER:
-  case COMPARE_OP:
-  case BINARY_OP:
-  case SEND:
-  case LOAD_SUPER_ATTR:
-    return 1;
-  case CALL:
-    return 3;
-  case STORE_ATTR:
-  case LOAD_GLOBAL:
-    return 4;
-  case LOAD_ATTR:
-    return 9;
-  default:
-    return 0;
-  }
 }
 
 int pyjitHoldCollection(void) {

@@ -1,0 +1,20 @@
+//===- OwnOpcodes.cpp - How only CPython 3.13 calls and formats -----------===//
+
+#include "interpreter/Opcodes.h"
+
+using namespace pyjit::capture;
+
+/// A callable and `self` or NULL below the arguments.
+Post opcodes::callOp(const Op &o) {
+  int count = o.in.arg;
+  return callWith(o, o.peek(count + 2), o.peek(count + 1), 0, nullptr);
+}
+
+/// Likewise, with the names on top.
+Post opcodes::callNamed(const Op &o) {
+  int count = o.in.arg;
+  return callWith(o, o.peek(count + 3), o.peek(count + 2), 1, o.peek(1));
+}
+
+Post opcodes::formatTop(const Op &o) { return o.s.format(o.peek(1)); }
+Post opcodes::formatBySpec(const Op &o) { return o.s.format(o.peek(2)); }
