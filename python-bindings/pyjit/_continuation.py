@@ -188,9 +188,9 @@ def step(
                 assembler.emit(skipped)
         assembler.units += endings[1]
     depth = 3 + max(len(e.stack) + len(e.slots) for e in (at, *exits))
-    code = assembler.finish(
-        _line(at.code, at.offset), depth, [(start, end, at.offset // 2)]
-    )
+    # CPython 3.13 looks for the handler of a call's exception one unit before the call.
+    handled = [(start - 1, end, at.offset // 2)]
+    code = assembler.finish(_line(at.code, at.offset), depth, handled)
     return _function(at.function, code), markers
 
 

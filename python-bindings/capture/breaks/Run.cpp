@@ -237,7 +237,7 @@ void Run::onInstruction(PyCodeObject *code, int offset) {
         return start(frame, code, offset);
       }
     // The prologue of a continuation, or the instruction itself.
-    if (!wanted.frame || offset == wanted.offset)
+    if (!wanted.frame || offset == wanted.offset || offset == wanted.running)
       return;
     stopped = true; // an exception handler, or another call
     return;

@@ -43,8 +43,10 @@ private:
   struct Waiting {
     PyjitFrame *frame; ///< null: any frame of `code`
     PyCodeObject *code;
-    int offset;
+    int offset; ///< of the instruction that is cut at
     std::vector<int> exits;
+    /// Of the one that runs meanwhile; see ShadowFrame::condition.
+    int running = -1;
   };
 
   /// Has the session end at instructions that are known.

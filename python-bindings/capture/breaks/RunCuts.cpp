@@ -183,7 +183,8 @@ void Run::await(Session &session, const std::vector<FrameState> &states) {
   followsSizes |= session.scalars.liftsSizes();
   for (const FrameState &state : states) {
     const ShadowFrame &shadow = session.frames[state.frame];
-    Waiting wanted{shadow.frame, shadow.code, shadow.offset, {}};
+    Waiting wanted{
+        shadow.frame, shadow.code, shadow.offset, {}, shadow.running};
     std::vector<int> &exits = sites[{state.code, state.offset}];
     exits.clear();
     for (const Exit &exit : state.exits) {

@@ -54,6 +54,7 @@ struct ShadowFrame {
   Post post = Post::Known;
   InstructionContext context; ///< of the instruction in progress
   int op = 0;                 ///< likewise
+  int running = -1; ///< offset of the instruction in progress
   /// `offset` is that of a jump whose truth an instruction before it asks for:
   /// what stands on the stack there.
   PyObject *condition = nullptr;

@@ -279,6 +279,7 @@ void Session::beginInstruction(PyjitFrame *frame, int offset) {
                                  (truthAhead.offset != offset && !asks)))
     truthAhead = {};
   top()->condition = nullptr;
+  top()->running = offset;
   if (scripting == frame)
     scripting = nullptr;
   now = {};
