@@ -31,11 +31,16 @@ print("wheel runs", stats["kernels"])
 
 @pytest.fixture(scope="module")
 def wheel(root: Path) -> Path:
+    version = "{}.{}".format(*sys.version_info)
     done = subprocess.run(
-        [root / "tools/dev/wheel.sh"], capture_output=True, text=True, check=False
+        [root / "tools/dev/wheel.sh", version],
+        capture_output=True,
+        text=True,
+        check=False,
     )
     assert done.returncode == 0, done.stdout + done.stderr
-    (found,) = (root / "dist").glob("pyjit-*.whl")
+    tag = version.replace(".", "")
+    (found,) = (root / "dist").glob(f"pyjit-*-cp{tag}-*.whl")
     return found
 
 
