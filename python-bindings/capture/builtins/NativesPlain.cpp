@@ -8,6 +8,7 @@
 #include "builtins/Natives.h"
 #include "objects/ObjectKinds.h"
 
+#include <algorithm>
 #include <cstring>
 
 using namespace pyjit::capture;
@@ -111,7 +112,12 @@ bool areValues(const Call &c, size_t from) {
 
 /// A compiled pattern is known by identity and never changes.
 Post pattern(Session &s, const Call &c) {
-  if (c.args.empty() || !areValues(c, 1))
+  auto known = [&](PyObject *argument) {
+    // A mark of re's for "no count", which is an int of a class of its own.
+    return isValue(argument) || (PyLong_Check(argument) && s.pin(argument));
+  };
+  if (c.args.empty() ||
+      !std::all_of(c.args.begin() + 1, c.args.end(), known))
     return s.unknownNative(c); // a replacement that is a function, say
   return Post::FreshDeep;
 }
