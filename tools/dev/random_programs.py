@@ -27,7 +27,9 @@ import separately
 
 ROOT = Path(__file__).resolve().parents[2]
 BUILD = Path(os.environ.get("PYJIT_BUILD", ROOT / "build"))
-sys.path[:0] = [str(BUILD / "python"), str(ROOT / "test")]
+# As in test/conftest.py: of a CPython beside the main one, its own.
+OWN = BUILD / "python-{}.{}".format(*sys.version_info)
+sys.path[:0] = [str(OWN if OWN.exists() else BUILD / "python"), str(ROOT / "test")]
 # Who answers a call would hang from the machine's load.
 os.environ.setdefault("PYJIT_COMPARE_WITH_EAGER", "0")
 os.environ.setdefault("PYJIT_VERIFY", "1")

@@ -126,9 +126,7 @@ def run_pytest_other(options: argparse.Namespace) -> Count:
     return pytest(python, f"pytest-{OTHER}", options, *part)
 
 
-def pytest(
-    python: Path, name: str, options: argparse.Namespace, *part: str
-) -> Count:
+def pytest(python: Path, name: str, options: argparse.Namespace, *part: str) -> Count:
     report = REPORTS / f"{name}.xml"
     status = call(
         [python, "-m", "pytest", "-q", "-rfE", "--durations=15", *part]

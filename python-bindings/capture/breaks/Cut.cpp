@@ -43,8 +43,7 @@ bool Session::frameState(size_t i, FramePhase phase, FrameState &state) {
   const Instruction &in = facts.at(shadow.offset);
   if (!in.start || in.depth < 0)
     return false;
-  if (phase == FramePhase::Calling &&
-      (!isCall(in.op) || !frames[i + 1].direct))
+  if (phase == FramePhase::Calling && (!isCall(in.op) || !frames[i + 1].direct))
     return false;
   state.frame = i;
   state.function = origin.function;

@@ -116,8 +116,7 @@ Post pattern(Session &s, const Call &c) {
     // A mark of re's for "no count", which is an int of a class of its own.
     return isValue(argument) || (PyLong_Check(argument) && s.pin(argument));
   };
-  if (c.args.empty() ||
-      !std::all_of(c.args.begin() + 1, c.args.end(), known))
+  if (c.args.empty() || !std::all_of(c.args.begin() + 1, c.args.end(), known))
     return s.unknownNative(c); // a replacement that is a function, say
   return Post::FreshDeep;
 }

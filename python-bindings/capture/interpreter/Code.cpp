@@ -51,7 +51,9 @@ struct TableReader {
 } // namespace
 
 int CodeInfo::jumpBehind(int byteOffset) const {
-  auto skips = [](int op) { return op == EXTENDED_ARG || op == PYJIT_ASKS_TRUTH; };
+  auto skips = [](int op) {
+    return op == EXTENDED_ARG || op == PYJIT_ASKS_TRUTH;
+  };
   int offset = at(byteOffset).next;
   while (size_t(offset) / 2 < instructions.size() && skips(at(offset).op))
     offset = at(offset).next;

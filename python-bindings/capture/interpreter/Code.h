@@ -14,8 +14,8 @@ struct Instruction {
   uint8_t op = 0;
   bool start = false; ///< an instruction starts at this code unit
   int arg = 0;
-  int depth = -1;              ///< operand stack before it; -1: unreachable
-  int next = 0;                ///< byte offset of the fall-through
+  int depth = -1; ///< operand stack before it; -1: unreachable
+  int next = 0;   ///< byte offset of the fall-through
   /// Names that stand before a CALL, borrowed from co_consts.
   PyObject *kwnames = nullptr;
 };
@@ -28,9 +28,9 @@ struct Handler {
 /// A place where the interpreter may go on after an instruction.
 struct Exit {
   int offset;
-  int depth;         ///< operand stack there
-  int kept;          ///< so many values at the bottom are as they were before
-  int null = -1;     ///< the value that is a NULL (for a call)
+  int depth;     ///< operand stack there
+  int kept;      ///< so many values at the bottom are as they were before
+  int null = -1; ///< the value that is a NULL (for a call)
 };
 
 /// The interpreter does not keep the operand stack's height while it runs, so

@@ -54,12 +54,12 @@ struct ShadowFrame {
   Post post = Post::Known;
   InstructionContext context; ///< of the instruction in progress
   int op = 0;                 ///< likewise
-  int running = -1; ///< offset of the instruction in progress
+  int running = -1;           ///< offset of the instruction in progress
   /// `offset` is that of a jump whose truth an instruction before it asks for:
   /// what stands on the stack there.
   PyObject *condition = nullptr;
-  int pendingOffset = 0;      ///< of the instruction that `pending` is about
-  bool direct = false; ///< the frame's result is its caller's instruction's
+  int pendingOffset = 0; ///< of the instruction that `pending` is about
+  bool direct = false;   ///< the frame's result is its caller's instruction's
 };
 
 /// How far a frame is with its instruction: not begun; in the call of the frame

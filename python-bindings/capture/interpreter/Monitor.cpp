@@ -275,8 +275,8 @@ void Session::beginInstruction(PyjitFrame *frame, int offset) {
   // Only the very next instruction branches on it, or one that asks for the
   // truth in between.
   bool asks = asksTruth(info(top()->code).at(offset));
-  if (truthAhead.shadow >= 0 && (truthAhead.frame != frame ||
-                                 (truthAhead.offset != offset && !asks)))
+  if (truthAhead.shadow >= 0 &&
+      (truthAhead.frame != frame || (truthAhead.offset != offset && !asks)))
     truthAhead = {};
   top()->condition = nullptr;
   top()->running = offset;

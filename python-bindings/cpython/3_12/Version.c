@@ -1,4 +1,5 @@
-//===- Version.c - What only CPython 3.12 does this way --------------------===//
+//===- Version.c - What only CPython 3.12 does this way
+//--------------------===//
 
 #define Py_BUILD_CORE 1
 #include "CPython.h"

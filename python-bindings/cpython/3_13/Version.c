@@ -1,4 +1,5 @@
-//===- Version.c - What only CPython 3.13 does this way --------------------===//
+//===- Version.c - What only CPython 3.13 does this way
+//--------------------===//
 
 #define Py_BUILD_CORE 1
 #include "CPython.h"
@@ -26,7 +27,9 @@ PyjitFrame *pyjitPreviousFrame(PyjitFrame *frame) {
   return skipCStack(frame->previous);
 }
 
-PyCodeObject *pyjitFrameCode(PyjitFrame *frame) { return _PyFrame_GetCode(frame); }
+PyCodeObject *pyjitFrameCode(PyjitFrame *frame) {
+  return _PyFrame_GetCode(frame);
+}
 PyObject *pyjitFrameFunction(PyjitFrame *frame) { return frame->f_funcobj; }
 PyObject *pyjitFrameGlobals(PyjitFrame *frame) { return frame->f_globals; }
 PyObject *pyjitFrameBuiltins(PyjitFrame *frame) { return frame->f_builtins; }
@@ -40,8 +43,8 @@ int pyjitFrameIsGenerator(PyjitFrame *frame) {
 }
 
 /* Watchers are not told of stores to inline values, not even when there is a
-   dict of them: from here on the dict has its own. (As `o.__dict__ = o.__dict__`
-   does it.) */
+   dict of them: from here on the dict has its own. (As `o.__dict__ =
+   o.__dict__` does it.) */
 PyObject *pyjitInstanceDict(PyObject *object) {
   PyObject **slot = _PyObject_GetDictPtr(object);
   PyObject *dict = slot ? *slot : NULL;

@@ -55,7 +55,7 @@ def test_finds(scan: ModuleType, tmp_path: Path, file: str, line: str) -> None:
         ("runtime/torch/A.cpp", "#include <ATen/ATen.h>"),
         ("python-bindings/src/A.cpp", '#include "pyjit-c/Compiler.h"'),
         (
-            "python-bindings/cpython/3_12/CPython.c",
+            "python-bindings/cpython/3_12/Version.c",
             '#include "internal/pycore_frame.h"',
         ),
         ("lib/Conversion/A.cpp", '#include "dialects/refgraph/IR/RefGraph.h"'),
