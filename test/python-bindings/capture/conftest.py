@@ -18,8 +18,9 @@ def find_opt() -> Path | None:
 def recorder():
     import importlib.util
 
-    root = Path(__file__).resolve().parents[3]
-    path = root / "build/python/pyjit/_capture.so"
+    import pyjit
+
+    path = Path(pyjit.__file__).with_name("_capture.so")
     spec = importlib.util.spec_from_file_location("_capture", path)
     module = importlib.util.module_from_spec(spec)
     spec.loader.exec_module(module)
