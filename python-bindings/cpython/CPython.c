@@ -5,12 +5,40 @@
 
 #include "internal/pycore_context.h"
 #include "internal/pycore_descrobject.h"
+#include "internal/pycore_frame.h"
 #include "internal/pycore_interp.h"
 #include "internal/pycore_long.h"
 #include "internal/pycore_moduleobject.h"
 #include "internal/pycore_object.h"
 #include "internal/pycore_pystate.h"
 #include "internal/pycore_range.h"
+
+/* In Version.c: the thread's innermost frame, of C code's calls, too. */
+PyjitFrame *pyjitFrameOnTop(void);
+
+static PyjitFrame *skipCStack(PyjitFrame *frame) {
+  while (frame && frame->owner == FRAME_OWNED_BY_CSTACK)
+    frame = frame->previous;
+  return frame;
+}
+
+PyjitFrame *pyjitCurrentFrame(void) { return skipCStack(pyjitFrameOnTop()); }
+
+PyjitFrame *pyjitPreviousFrame(PyjitFrame *frame) {
+  return skipCStack(frame->previous);
+}
+
+PyObject *pyjitFrameFunction(PyjitFrame *frame) { return frame->f_funcobj; }
+PyObject *pyjitFrameGlobals(PyjitFrame *frame) { return frame->f_globals; }
+PyObject *pyjitFrameBuiltins(PyjitFrame *frame) { return frame->f_builtins; }
+PyObject **pyjitFrameLocals(PyjitFrame *frame) { return frame->localsplus; }
+PyObject **pyjitFrameStack(PyjitFrame *frame) {
+  return _PyFrame_Stackbase(frame);
+}
+PyObject *pyjitFrameNamespace(PyjitFrame *frame) { return frame->f_locals; }
+int pyjitFrameIsGenerator(PyjitFrame *frame) {
+  return frame->owner == FRAME_OWNED_BY_GENERATOR;
+}
 
 PyObject *pyjitTypeLookup(PyTypeObject *type, PyObject *name) {
   return _PyType_Lookup(type, name);

@@ -274,9 +274,9 @@ static bool takesTensor(const Instruction &instruction, PyObject **stack) {
 void Session::beginInstruction(PyjitFrame *frame, int offset) {
   // Only the very next instruction branches on it, or one that asks for the
   // truth in between.
-  bool asks = asksTruth(info(top()->code).at(offset));
   if (truthAhead.shadow >= 0 &&
-      (truthAhead.frame != frame || (truthAhead.offset != offset && !asks)))
+      (truthAhead.frame != frame || (truthAhead.offset != offset &&
+                                     !asksTruth(info(top()->code).at(offset)))))
     truthAhead = {};
   top()->condition = nullptr;
   top()->running = offset;
@@ -379,7 +379,7 @@ Post Session::carryOut(PyjitFrame *frame, PyCodeObject *code,
     return Post::Known;
   PyObject *condition = top()->condition;
   int at = condition ? top()->offset : offset;
-  const Instruction &in = info(code).at(at);
+  const Instruction &in = condition ? info(code).at(at) : instruction;
   PyObject **stack = pyjitFrameStack(frame);
   if (condition)
     checkCuts(code, at, in, stack);

@@ -96,12 +96,12 @@ Post opcodes::beforeWith(const Op &o) {
   // It switches off what only subclasses of tensors have.
   bool idle = !std::strcmp(Py_TYPE(manager)->tp_name,
                            "torch._C.DisableTorchFunctionSubclass");
-  std::string native = "a with statement over a native " + typeName(manager);
-  // What stands behind logging's is done once.
-  if (!std::strcmp(Py_TYPE(manager)->tp_name, "_thread.RLock"))
-    o.s.endOnce(native);
-  else if (!idle && (!exit || !PyFunction_Check(exit)))
-    o.s.end(native);
+  if (!idle && (!exit || !PyFunction_Check(exit))) {
+    std::string why = "a with statement over a native " + typeName(manager);
+    // What stands behind logging's is done once.
+    bool once = !std::strcmp(Py_TYPE(manager)->tp_name, "_thread.RLock");
+    once ? o.s.endOnce(why) : o.s.end(why);
+  }
   o.s.now.freshAt = 2; // the bound `__exit__`
   return Post::Known;
 }

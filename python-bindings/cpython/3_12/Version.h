@@ -1,5 +1,4 @@
-//===- Version.h - Constants of CPython 3.12's bytecode ------------*- C
-//-*-===//
+//===- Version.h - Constants of CPython 3.12's bytecode -----------*- C -*-===//
 #ifndef PYJIT_CPYTHON_VERSION_H
 #define PYJIT_CPYTHON_VERSION_H
 

@@ -1,5 +1,4 @@
-//===- Version.c - What only CPython 3.13 does this way
-//--------------------===//
+//===- Version.c - What only CPython 3.13 does this way -------------------===//
 
 #define Py_BUILD_CORE 1
 #include "CPython.h"
@@ -13,33 +12,10 @@
 #error "this file is for CPython 3.13"
 #endif
 
-static PyjitFrame *skipCStack(PyjitFrame *frame) {
-  while (frame && frame->owner == FRAME_OWNED_BY_CSTACK)
-    frame = frame->previous;
-  return frame;
-}
-
-PyjitFrame *pyjitCurrentFrame(void) {
-  return skipCStack(PyThreadState_Get()->current_frame);
-}
-
-PyjitFrame *pyjitPreviousFrame(PyjitFrame *frame) {
-  return skipCStack(frame->previous);
-}
+PyjitFrame *pyjitFrameOnTop(void) { return PyThreadState_Get()->current_frame; }
 
 PyCodeObject *pyjitFrameCode(PyjitFrame *frame) {
   return _PyFrame_GetCode(frame);
-}
-PyObject *pyjitFrameFunction(PyjitFrame *frame) { return frame->f_funcobj; }
-PyObject *pyjitFrameGlobals(PyjitFrame *frame) { return frame->f_globals; }
-PyObject *pyjitFrameBuiltins(PyjitFrame *frame) { return frame->f_builtins; }
-PyObject **pyjitFrameLocals(PyjitFrame *frame) { return frame->localsplus; }
-PyObject **pyjitFrameStack(PyjitFrame *frame) {
-  return _PyFrame_Stackbase(frame);
-}
-PyObject *pyjitFrameNamespace(PyjitFrame *frame) { return frame->f_locals; }
-int pyjitFrameIsGenerator(PyjitFrame *frame) {
-  return frame->owner == FRAME_OWNED_BY_GENERATOR;
 }
 
 /* Watchers are not told of stores to inline values, not even when there is a
