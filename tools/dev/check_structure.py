@@ -28,10 +28,6 @@ EXCEPTIONS = {
     "lib/Conversion/TSSAToLinalg/EmitScalar.cpp: Emitter::unary": "a case for each function",
     "dialects/refgraph/Transforms/SizeRules.cpp: findRule": "a case for each operator, until the "
     "operator table has its size rules",
-    "python-bindings/capture/Session.h: Session": "the rooms' functions, until each has an object "
-    "of its own",
-    "python-bindings/capture/numbers/Scalars.h: Scalars": "sizes, ranges and uses, likewise",
-    "python-bindings/capture/tensors/Tensors.h: TensorRecorder": "numbers of data, likewise",
     "runtime/cuda/include/pyjit-rt/cuda/Driver.h: Driver": "a function for each of the CUDA driver's",
     "runtime/cuda/RealDriver.cpp: RealDriver": "likewise",
     "runtime/cuda/SoftwareDriver.cpp: SoftwareDriver": "likewise",

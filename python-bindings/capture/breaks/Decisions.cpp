@@ -47,14 +47,14 @@ public:
   void walk(PyObject *object) {
     if (!ok)
       return;
-    if (s.unseen.count(object))
+    if (s.objects.unseen.count(object))
       return identity("u", object);
     if (object == Py_NotImplemented)
       return refuse();
     if (s.scalars.isTracked(object) && !s.scalars.isPinned(object))
       return number(object);
     if (isValue(object)) {
-      text += textOf(s.constant(object));
+      text += textOf(s.objects.constant(object));
       return;
     }
     auto [first, isNew] = seen.insert({object, seen.size()});
@@ -64,9 +64,9 @@ public:
     }
     if (seen.size() > kStateObjects)
       return refuse();
-    if (s.isTensor(object))
+    if (s.objects.isTensor(object))
       return tensor(object);
-    Node *node = s.find(object);
+    Node *node = s.objects.find(object);
     if (isProcessConstant(object) || (node && node->external))
       return node && (node->appended || node->replaced) ? refuse()
                                                         : identity("o", object);
@@ -81,8 +81,9 @@ private:
   void refuse() { ok = false; }
 
   void identity(const char *kind, PyObject *object) {
-    auto number = s.heads.numbers.insert({object, s.heads.numbers.size()});
-    s.keep(object);
+    auto number = s.decisions.heads.numbers.insert(
+        {object, s.decisions.heads.numbers.size()});
+    s.objects.keep(object);
     text += kind + std::to_string(number.first->second);
   }
 
@@ -135,7 +136,7 @@ private:
 
   void contents(PyObject *object, Node *node) {
     PyTypeObject *type = Py_TYPE(object);
-    if (PyCell_Check(object) && s.isOwnCell(object)) {
+    if (PyCell_Check(object) && s.reads.isOwnCell(object)) {
       text += "cell(";
       if (PyObject *inside = PyCell_GET(object))
         walk(inside);
@@ -226,13 +227,13 @@ bool reaches(const CodeInfo &info, int from, int to, int avoided) {
 
 } // namespace
 
-bool Session::describeState(const FrameState &state, std::string &text,
-                            std::vector<PyObject *> &found, bool truth) {
+bool Decisions::describeState(const FrameState &state, std::string &text,
+                              std::vector<PyObject *> &found, bool truth) {
   // Effects so far, or a state of Torch's that differs: what the rest depends
   // on is more than the frame shows.
-  if (!effects.empty() || !tensors->stateChange().empty())
+  if (!s.effects.empty() || !s.tensors->stateChange().empty())
     return false;
-  StateWalk walk(*this, found);
+  StateWalk walk(s, found);
   size_t value = 0;
   for (size_t i = 0; i < state.stack.size(); ++i) {
     bool asked = truth && i + 1 == state.stack.size();
@@ -251,26 +252,26 @@ bool Session::describeState(const FrameState &state, std::string &text,
   return walk.ok;
 }
 
-void Session::decide(PyjitValue condition, int outcome, const std::string &site,
-                     const std::string &state,
-                     const std::vector<PyjitValue> &values) {
-  add(PyjitDecideOp{.condition = condition,
-                    .outcome = {outcome >= 0, outcome > 0},
-                    .site = view(site),
-                    .state = view(state),
-                    .values = view(values)});
+void Decisions::decide(PyjitValue condition, int outcome,
+                       const std::string &site, const std::string &state,
+                       const std::vector<PyjitValue> &values) {
+  s.add(PyjitDecideOp{.condition = condition,
+                      .outcome = {outcome >= 0, outcome > 0},
+                      .site = view(site),
+                      .state = view(state),
+                      .values = view(values)});
 }
 
-void Session::expect(PyjitValue flag, bool outcome) {
-  add(PyjitExpectOp{.flag = flag, .outcome = outcome});
+void Decisions::expect(PyjitValue flag, bool outcome) {
+  s.add(PyjitExpectOp{.flag = flag, .outcome = outcome});
 }
 
 /// Forgets the values that were made since `first`: they were taken back.
-void Session::forgetValues(int first) {
-  for (auto &entry : nodes)
+void Decisions::forgetValues(int first) {
+  for (auto &entry : s.objects.nodes)
     if (entry.second->value >= first)
       entry.second->value = -1;
-  scalars.forgetValues(first);
+  s.scalars.forgetValues(first);
 }
 
 //===----------------------------------------------------------------------===//
@@ -279,9 +280,9 @@ void Session::forgetValues(int first) {
 
 void Run::expectLoop(Session &next, PyjitFrame *, PyCodeObject *code,
                      int offset) {
-  next.heads.start = landing(next.info(code), offset);
-  next.atBranch = [this](PyCodeObject *code, int offset, PyObject *condition,
-                         int truth) {
+  next.decisions.heads.start = landing(next.tracker.info(code), offset);
+  next.decisions.atBranch = [this](PyCodeObject *code, int offset,
+                                   PyObject *condition, int truth) {
     return goesOn(code, offset, condition, truth);
   };
 }
@@ -292,42 +293,42 @@ bool Run::isInLoop(Session &next, PyCodeObject *code, int offset) {
     return false;
   Origin origin = originOf(code, nullptr);
   return loops.count(
-      {origin.code, landing(next.info(code), offset) - origin.shift});
+      {origin.code, landing(next.tracker.info(code), offset) - origin.shift});
 }
 
 /// The recording as it would be if it ended here.
 bool Run::addPlain(Session &s, const FrameState &state, int truth) {
   PyjitTraceEnd here = s.writer.end();
-  Py_ssize_t pinned = PyList_GET_SIZE(s.objects);
-  std::string why = "a branch on a tensor's data" + s.where();
-  s.truthLeft = truth;
-  bool left = s.leaveCut({state});
-  s.truthLeft = -1;
+  Py_ssize_t pinned = PyList_GET_SIZE(s.objects.list);
+  std::string why = "a branch on a tensor's data" + s.tracker.where();
+  s.decisions.truthLeft = truth;
+  bool left = s.escape.leaveCut({state});
+  s.decisions.truthLeft = -1;
   if (left) {
     Segment segment;
     segment.key = Py_XNewRef(key);
-    if (s.scalars.liftsSizes())
+    if (s.sizes.followed)
       s.writer.setFollowsSizes();
     segment.trace = s.writer.copy();
-    segment.objects = PySequence_List(s.objects);
-    segment.nargs = s.argumentCount;
+    segment.objects = PySequence_List(s.objects.list);
+    segment.nargs = s.breaks.argumentCount;
     segment.cut = makeGraphBreak(why, {state});
-    segment.gradMode = s.gradModeLeft;
+    segment.gradMode = s.breaks.gradModeLeft;
     segment.footing = s.tensors->footing();
-    for (auto [code, offset] : s.sites)
+    for (auto [code, offset] : s.dataNumbers.sites)
       segment.numbers.push_back(
           {Py_NewRef(reinterpret_cast<PyObject *>(code)), offset});
     segments.push_back(std::move(segment));
   }
   s.writer.rewind(here);
-  s.forgetValues(here.nextValue);
+  s.decisions.forgetValues(here.nextValue);
   s.dead = false;
   s.reason.clear();
-  s.refused = nullptr;
-  s.mayLeaveGradMode = false;
-  s.gradModeLeft = -1;
+  s.breaks.refused = nullptr;
+  s.breaks.mayLeaveGradMode = false;
+  s.breaks.gradModeLeft = -1;
   // What was pinned by then has lines that are gone.
-  return left && PyList_GET_SIZE(s.objects) == pinned;
+  return left && PyList_GET_SIZE(s.objects.list) == pinned;
 }
 
 namespace {
@@ -341,7 +342,7 @@ struct Condition {
   bool isTensor() const { return shadow < 0; }
   bool isRecorded() const {
     return !isTensor() ||
-           (s.isTensor(object) && !s.tensors->isConstant(object) &&
+           (s.objects.isTensor(object) && !s.tensors->isConstant(object) &&
             s.tensors->valueOf(object) >= 0);
   }
   /// 0, 1, or -1: the tensor has none.
@@ -349,14 +350,14 @@ struct Condition {
     return isTensor() ? TensorRecorder::truthOf(object) : object == Py_True;
   }
   std::string device() const {
-    return isTensor() ? TensorRecorder::deviceOf(object)
-                      : s.tensors->shadowDevice(shadow);
+    return isTensor() ? DataNumbers::deviceOf(object)
+                      : s.dataNumbers.shadowDevice(shadow);
   }
   /// Asks it as Python does.
   PyjitValue ask() const {
     if (!isTensor())
-      return s.tensors->shadowValue(shadow);
-    s.special(object, "__bool__");
+      return s.dataNumbers.shadowValue(shadow);
+    s.attributes.special(object, "__bool__");
     return s.tensors->valueOf(object);
   }
 };
@@ -384,10 +385,10 @@ static std::optional<bool> outcomeAround(const CodeInfo &info,
 bool Run::isHead(int offset, int truth, int outcome, bool wanted,
                  std::string &text, std::vector<PyObject *> &found) {
   Session &s = *session;
-  Session::Heads &heads = s.heads;
+  Decisions::Heads &heads = s.decisions.heads;
   FrameState state;
-  if (outcome < 0 || !s.frameState(1, FramePhase::Before, state) ||
-      !s.describeState(state, text, found, truth >= 0))
+  if (outcome < 0 || !s.breaks.frameState(1, FramePhase::Before, state) ||
+      !s.decisions.describeState(state, text, found, truth >= 0))
     return false;
   bool around = bool(outcome) == wanted;
   if (heads.count > 0) {
@@ -420,14 +421,14 @@ static bool carryState(Session &s, const std::vector<PyObject *> &found,
                        const std::string &device,
                        std::vector<PyjitValue> &values) {
   for (PyObject *object : found) {
-    if (s.isTensor(object)) {
+    if (s.objects.isTensor(object)) {
       values.push_back(s.tensors->valueOf(object));
       continue;
     }
     if (!s.scalars.carry(object, device))
       return false;
     int shadow = s.scalars.shadowOf(object);
-    values.push_back(s.tensors->shadowValue(shadow)); // its own tensor
+    values.push_back(s.dataNumbers.shadowValue(shadow)); // its own tensor
   }
   return true;
 }
@@ -436,10 +437,11 @@ static bool carryState(Session &s, const std::vector<PyObject *> &found,
 /// is in, and the recording goes on through it.
 bool Run::goesOn(PyCodeObject *code, int offset, PyObject *object, int truth) {
   Session &s = *session;
-  Session::Heads &heads = s.heads;
+  Decisions::Heads &heads = s.decisions.heads;
   Condition condition{s, object, truth};
-  if (heads.spoiled || !planner || surveying || s.scalars.liftsSizes() ||
-      !s.resumed || s.frames.size() != 2 || !condition.isRecorded())
+  if (heads.spoiled || !planner || surveying || s.sizes.followed ||
+      !s.breaks.resumed || s.tracker.frames.size() != 2 ||
+      !condition.isRecorded())
     return false;
   // Another test of the same iteration: the loop ends in front of one that it
   // ends (see refgraph-reroll-loops).
@@ -447,10 +449,10 @@ bool Run::goesOn(PyCodeObject *code, int offset, PyObject *object, int truth) {
     int outcome = condition.outcome();
     if (outcome < 0)
       return false;
-    s.expect(condition.ask(), outcome);
+    s.decisions.expect(condition.ask(), outcome);
     return !s.ended();
   }
-  CodeInfo &info = s.info(code);
+  CodeInfo &info = s.tracker.info(code);
   std::optional<bool> wanted =
       outcomeAround(info, info.at(offset), offset, heads.start);
   if (!wanted)
@@ -469,12 +471,13 @@ bool Run::goesOn(PyCodeObject *code, int offset, PyObject *object, int truth) {
   if (!condition.isTensor())
     values.push_back(asked);
   const char *name = PyUnicode_AsUTF8(code->co_qualname);
-  s.decide(asked, last ? -1 : outcome,
-           std::string(name ? name : "?") + ":" + std::to_string(offset), text,
-           values);
+  s.decisions.decide(asked, last ? -1 : outcome,
+                     std::string(name ? name : "?") + ":" +
+                         std::to_string(offset),
+                     text, values);
   ++heads.count;
   heads.complete = last;
   if (last)
-    s.truthLeft = truth;
+    s.decisions.truthLeft = truth;
   return !last && !s.ended();
 }

@@ -104,7 +104,7 @@ PyObject *Run::execute(PyObject *callable, PyObject *const *args, size_t nargs,
       session = std::make_unique<Session>(request.context, request.name,
                                           surveying, request.lifted);
       if (request.followSizes)
-        session->scalars.followSizes();
+        session->sizes.followed = true;
       if (planner)
         cutAt(*session);
       if (!session->begin(callable, given, nargs, kwnames, request.unseen)) {
@@ -132,7 +132,7 @@ PyObject *Run::execute(PyObject *callable, PyObject *const *args, size_t nargs,
         cut(std::move(session));
       else
         reason = session->reason;
-    } else if (!session->resumed) {
+    } else if (!session->breaks.resumed) {
       session->finishCall(result);
       learnNumbers(*session);
       if (session->ended() && !learnAtEnd(*session))
@@ -149,8 +149,10 @@ PyObject *Run::execute(PyObject *callable, PyObject *const *args, size_t nargs,
 
 void Run::add(Session &session, PyObject *cut) {
   // Ended somewhere else than at a head: what was kept at the first one does.
-  if (session.heads.forked && !(session.heads.complete && cut)) {
-    segments[session.heads.plain].mayLoop |= session.heads.ranOut;
+  if (session.decisions.heads.forked &&
+      !(session.decisions.heads.complete && cut)) {
+    segments[session.decisions.heads.plain].mayLoop |=
+        session.decisions.heads.ranOut;
     Py_XDECREF(cut);
     Py_CLEAR(key);
     return;
@@ -158,28 +160,28 @@ void Run::add(Session &session, PyObject *cut) {
   Segment segment;
   segment.key = key;
   key = nullptr;
-  if (session.scalars.liftsSizes())
+  if (session.sizes.followed)
     session.writer.setFollowsSizes();
   segment.trace = session.writer.take();
-  segment.objects = Py_NewRef(session.objects);
-  segment.nargs = session.argumentCount;
+  segment.objects = Py_NewRef(session.objects.list);
+  segment.nargs = session.breaks.argumentCount;
   segment.cut = cut;
-  segment.gradMode = session.gradModeLeft;
+  segment.gradMode = session.breaks.gradModeLeft;
   segment.footing = session.tensors->footing();
-  segment.mayLoop = session.heads.early;
-  for (auto [code, offset] : session.sites)
+  segment.mayLoop = session.decisions.heads.early;
+  for (auto [code, offset] : session.dataNumbers.sites)
     segment.numbers.push_back(
         {Py_NewRef(reinterpret_cast<PyObject *>(code)), offset});
-  if (!session.heads.forked) {
+  if (!session.decisions.heads.forked) {
     segments.push_back(std::move(segment));
     return;
   }
-  Segment &place = segments[session.heads.plain];
+  Segment &place = segments[session.decisions.heads.plain];
   segment.fallback.push_back(std::move(place));
   place = std::move(segment);
-  const ShadowFrame &frame = session.frames[1];
+  const ShadowFrame &frame = session.tracker.frames[1];
   Origin origin = originOf(frame.code, pyjitFrameFunction(frame.frame));
-  loops.insert({origin.code, session.heads.start - origin.shift});
+  loops.insert({origin.code, session.decisions.heads.start - origin.shift});
 }
 
 void Run::onStart(PyCodeObject *code, int offset) {
@@ -256,7 +258,7 @@ void Run::after() {
       session.reset();
       stopped = true;
     }
-  } else if (session->finished) {
+  } else if (session->breaks.finished) {
     session->tensors->stop();
     Session::current = nullptr;
     add(*session, nullptr);

@@ -51,8 +51,8 @@ private:
 
   /// Has the session end at instructions that are known.
   void cutAt(Session &session) {
-    session.cutPoints = &known;
-    session.passCounts = &passes;
+    session.breaks.cutPoints = &known;
+    session.breaks.passCounts = &passes;
   }
   /// Looks at what became of the session.
   void after();

@@ -27,17 +27,19 @@ void Run::learn(const FrameState &state, const std::string &why) {
 /// An object that cannot be carried over the cut: next time, cut in front of
 /// the instruction that makes it, and it is only passed on.
 void Run::learnBirth(Session &session, const std::vector<FrameState> &states) {
-  auto birth = session.births.find(session.refused);
-  if (!session.refused || birth == session.births.end())
+  auto birth = session.breaks.births.find(session.breaks.refused);
+  if (!session.breaks.refused || birth == session.breaks.births.end())
     return;
   for (size_t i = states.size(); i-- > 0;) {
-    const ShadowFrame &shadow = session.frames[states[i].frame];
+    const ShadowFrame &shadow = session.tracker.frames[states[i].frame];
     if (i >= birth->second.size() || birth->second[i].frame != shadow.frame ||
         birth->second[i].code != shadow.code)
       continue;
     FrameState state = states[i];
     state.offset = birth->second[i].offset - state.shift;
-    if (session.info(shadow.code).exits(birth->second[i].offset).empty())
+    if (session.tracker.info(shadow.code)
+            .exits(birth->second[i].offset)
+            .empty())
       continue;
     return learn(state, session.reason);
   }
@@ -46,15 +48,16 @@ void Run::learnBirth(Session &session, const std::vector<FrameState> &states) {
 /// What the call returns shows that it was partly in inference mode, or is the
 /// `.data` of an input: next time, a part ends where that was made.
 bool Run::learnAtEnd(Session &session) {
-  PyObject *refused = session.refused;
-  auto birth = session.births.find(refused);
+  PyObject *refused = session.breaks.refused;
+  auto birth = session.breaks.births.find(refused);
   if (!planner || !refused ||
-      (refused != session.firstInferenceMode && !session.isTensor(refused)) ||
-      birth == session.births.end() || birth->second.empty())
+      (refused != session.calls.firstInferenceMode &&
+       !session.objects.isTensor(refused)) ||
+      birth == session.breaks.births.end() || birth->second.empty())
     return false;
-  const Session::Birth &at = birth->second.front();
+  const GraphBreaks::Birth &at = birth->second.front();
   Origin origin = originOf(at.code, nullptr);
-  if (session.info(at.code).exits(at.offset).empty())
+  if (session.tracker.info(at.code).exits(at.offset).empty())
     return false;
   FrameState state;
   state.code = origin.code;
@@ -65,7 +68,7 @@ bool Run::learnAtEnd(Session &session) {
 
 /// What was so in this call is not likely to be so again.
 void Run::pass(Session &session) {
-  const ShadowFrame &frame = session.frames.back();
+  const ShadowFrame &frame = session.tracker.frames.back();
   Origin origin = originOf(frame.code, nullptr);
   passed.emplace_back(Py_NewRef(reinterpret_cast<PyObject *>(origin.code)),
                       frame.offset - origin.shift);
@@ -77,8 +80,8 @@ void Run::pass(Session &session) {
 /// Where a number of a tensor's data was used in a way that a record cannot
 /// repeat, the tensor has to be asked by Python itself.
 void Run::learnNumbers(Session &session) {
-  for (int site : session.lostSites) {
-    auto [code, offset] = session.sites[site];
+  for (int site : session.dataNumbers.lostSites) {
+    auto [code, offset] = session.dataNumbers.sites[site];
     FrameState state;
     state.code = code;
     state.offset = offset;
@@ -94,26 +97,27 @@ void Run::learnNumbers(Session &session) {
 /// cannot be made to go on from here.
 static std::vector<FrameState> framesAtCut(Session &session) {
   std::vector<FrameState> states;
-  size_t innermost = session.frames.size() - 1;
-  bool direct = session.resumed || (innermost >= 1 && session.frames[1].direct);
-  if (session.noCut || !direct)
+  size_t innermost = session.tracker.frames.size() - 1;
+  bool direct = session.breaks.resumed ||
+                (innermost >= 1 && session.tracker.frames[1].direct);
+  if (session.breaks.noCut || !direct)
     return states;
   // An exception may have left some of the frames meanwhile.
   std::set<PyjitFrame *> running;
   for (PyjitFrame *f = pyjitCurrentFrame(); f; f = pyjitPreviousFrame(f))
     running.insert(f);
   for (size_t i = 1; i <= innermost; ++i) {
-    if (!running.count(session.frames[i].frame))
+    if (!running.count(session.tracker.frames[i].frame))
       break;
     FrameState state;
     auto is = [&](FramePhase phase) {
       state = {};
-      return session.frameState(i, phase, state);
+      return session.breaks.frameState(i, phase, state);
     };
     bool last = i == innermost;
-    bool inner =
-        last ? is(session.endedBefore ? FramePhase::Before : FramePhase::During)
-             : is(FramePhase::Calling);
+    bool inner = last ? is(session.breaks.endedBefore ? FramePhase::Before
+                                                      : FramePhase::During)
+                      : is(FramePhase::Calling);
     // The cut may be around all that this frame's instruction does.
     if (!inner && (last || !is(FramePhase::During)))
       break;
@@ -137,14 +141,14 @@ static std::string joinReasons(std::string why, const std::string &more) {
 }
 
 void Run::cut(std::unique_ptr<Session> session) {
-  if (session->passes)
+  if (session->breaks.passes)
     return pass(*session);
   std::string why = session->reason;
   auto noteReason = [&] {
     if (reason.empty())
       reason = why;
   };
-  bool lost = !session->lostSites.empty();
+  bool lost = !session->dataNumbers.lostSites.empty();
   std::vector<FrameState> states;
   if (lost)
     learnNumbers(*session);
@@ -155,11 +159,11 @@ void Run::cut(std::unique_ptr<Session> session) {
     stopped = true;
     return;
   }
-  size_t innermost = session->frames.size() - 1;
-  if (!session->endedBefore || states.back().frame != innermost) {
+  size_t innermost = session->tracker.frames.size() - 1;
+  if (!session->breaks.endedBefore || states.back().frame != innermost) {
     learn(states.back(), why);
     noteReason();
-  } else if (session->leaveCut(states)) {
+  } else if (session->escape.leaveCut(states)) {
     add(*session, makeGraphBreak(why, states));
   } else {
     learnNumbers(*session);
@@ -172,7 +176,7 @@ void Run::cut(std::unique_ptr<Session> session) {
 
 /// Waits for the frames to go on behind the cut.
 void Run::await(Session &session, const std::vector<FrameState> &states) {
-  for (const auto &entry : session.unseen)
+  for (const auto &entry : session.objects.unseen)
     if (opaque.insert(entry.first).second)
       kept.push_back(Py_NewRef(entry.first));
   followed.clear();
@@ -180,9 +184,9 @@ void Run::await(Session &session, const std::vector<FrameState> &states) {
     followed.insert(number);
     kept.push_back(Py_NewRef(number));
   }
-  followsSizes |= session.scalars.liftsSizes();
+  followsSizes |= session.sizes.followed;
   for (const FrameState &state : states) {
-    const ShadowFrame &shadow = session.frames[state.frame];
+    const ShadowFrame &shadow = session.tracker.frames[state.frame];
     Waiting wanted{
         shadow.frame, shadow.code, shadow.offset, {}, shadow.running};
     std::vector<int> &exits = sites[{state.code, state.offset}];

@@ -68,7 +68,7 @@ static FrameValues collectValues(CodeInfo &facts, PyjitFrame *frame,
   PyObject **locals = pyjitFrameLocals(frame);
   const std::vector<bool> &live = facts.liveAt(offset);
   for (int i = 0; i < code->co_nlocalsplus - code->co_nfreevars; ++i) {
-    if (!Session::isCarried(live[i], locals[i]))
+    if (!GraphBreaks::isCarried(live[i], locals[i]))
       continue;
     values.slots.push_back(i);
     values.places.push_back(&locals[i]);
@@ -111,7 +111,8 @@ PyObject *Run::askPlanner(Session &next, const std::vector<PyObject **> &places,
     PyTuple_SET_ITEM(values, i, Py_NewRef(object));
     bool result = i + 1 == depth; // of the instruction cut at
     // No record can look at a nested or a sparse tensor.
-    bool foreign = next.isTensor(object) && !TensorRecorder::hasStrides(object);
+    bool foreign =
+        next.objects.isTensor(object) && !TensorRecorder::hasStrides(object);
     using Kind = ArgumentKind;
     kinds +=
         char(opaque.count(object) || foreign ? Kind::Opaque
@@ -119,8 +120,9 @@ PyObject *Run::askPlanner(Session &next, const std::vector<PyObject **> &places,
              : isValue(object)          ? (result ? Kind::Result : Kind::Value)
              : isOwnRange(places, i)    ? Kind::Range
              : isNativeIterator(object) ? Kind::Iterator
-             : !next.isTensor(object) && next.shouldPin(object) ? Kind::Pinned
-                                                                : Kind::Object);
+             : !next.objects.isTensor(object) && next.objects.shouldPin(object)
+                 ? Kind::Pinned
+                 : Kind::Object);
   }
   PyObject *bytes =
       PyBytes_FromStringAndSize(kinds.data(), Py_ssize_t(kinds.size()));
@@ -134,7 +136,7 @@ std::vector<PyObject *> Run::follow(Session &next,
                                     const std::set<int> &unseen) {
   std::vector<PyObject *> tuples;
   if (followsSizes)
-    next.scalars.followSizes();
+    next.sizes.followed = true;
   for (size_t i = 0; i < places.size(); ++i) {
     PyObject *object = *places[i];
     if (unseen.count(int(i)) || !PyTuple_Check(object))
@@ -153,12 +155,13 @@ std::vector<PyObject *> Run::follow(Session &next,
 /// A tuple that is handed to native code has been looked into by then.
 void Run::readFollowed(Session &next, const std::vector<PyObject *> &objects) {
   for (PyObject *object : objects) {
-    Node *node = next.find(object);
+    Node *node = next.objects.find(object);
     if (!node || !node->external || node->pinned)
       continue;
     for (Py_ssize_t j = 0; j < PyTuple_GET_SIZE(object); ++j)
       if (followed.count(PyTuple_GET_ITEM(object, j)))
-        next.readIndex(node, Select::Item, j, PyTuple_GET_ITEM(object, j));
+        next.reads.readIndex(node, Select::Item, j,
+                             PyTuple_GET_ITEM(object, j));
   }
 }
 
@@ -174,7 +177,7 @@ void Run::start(PyjitFrame *frame, PyCodeObject *code, int offset) {
     return stop(why);
   auto next = std::make_unique<Session>(
       request.context, request.name + "_resume" + std::to_string(count), false);
-  CodeInfo &facts = next->info(code);
+  CodeInfo &facts = next->tracker.info(code);
   const Instruction &in = facts.at(offset);
   if (!in.start || in.depth < 0)
     return stop("bytecode of unknown stack height");
@@ -211,12 +214,12 @@ void Run::start(PyjitFrame *frame, PyCodeObject *code, int offset) {
   for (const AccessPath &path : plan.lifted)
     next->scalars.lift(path);
   if (plan.followSizes)
-    next->scalars.followSizes();
+    next->sizes.followed = true;
   std::vector<PyObject *> tuples = follow(*next, values.places, plan.unseen);
 
   session = std::move(next);
   cutAt(*session);
-  session->argumentCount = Py_ssize_t(values.places.size());
+  session->breaks.argumentCount = Py_ssize_t(values.places.size());
   if (plan.expectsLoop)
     expectLoop(*session, frame, code, offset);
   Session::current = session.get();

@@ -39,33 +39,33 @@ static std::string functionName(PyObject *callable) {
   return text;
 }
 
-void Session::callsBack(PyObject *function, unsigned uses) {
+void Calls::callsBack(PyObject *function, unsigned uses) {
   if (!uses)
     return;
-  keep(function);
+  s.objects.keep(function);
   callbacks[function] |= uses;
 }
 
-unsigned Session::callbackOf(PyjitFrame *frame) {
+unsigned Calls::callbackOf(PyjitFrame *frame) {
   if (callbacks.empty())
     return 0;
   auto found = callbacks.find(pyjitFrameFunction(frame));
   return found == callbacks.end() ? 0 : found->second;
 }
 
-void Session::returns(PyObject *result) {
-  ShadowFrame &frame = frames.back();
+void Calls::returns(PyObject *result) {
+  ShadowFrame &frame = s.tracker.frames.back();
   if (frame.direct || !frame.frame)
     return;
   unsigned uses = callbackOf(frame.frame);
   if (uses & Truth)
-    truth(result);
+    s.operators.truth(result);
   if (uses & Compared)
-    readDeep(result);
+    s.containers.readDeep(result);
 }
 
-Post Session::unknownNative(const Call &call) {
-  end("native function " + functionName(call.callable));
+Post Calls::unknownNative(const Call &call) {
+  s.end("native function " + functionName(call.callable));
   return Post::Fresh;
 }
 
@@ -74,7 +74,7 @@ bool pyjit::capture::partialParts(Session &s, PyObject *partial, Call &out,
                                   const Call &call) {
   PyObject *parts[3];
   const char *names[] = {"func", "args", "keywords"};
-  Node *node = s.require(partial);
+  Node *node = s.objects.require(partial);
   if (!node)
     return false;
   for (int i = 0; i < 3; ++i) {
@@ -83,22 +83,22 @@ bool pyjit::capture::partialParts(Session &s, PyObject *partial, Call &out,
       PyErr_Clear();
       return false;
     }
-    s.keep(parts[i]);
+    s.objects.keep(parts[i]);
     Py_DECREF(parts[i]);
     if (node->external) {
       PyObject *name = PyUnicode_InternFromString(names[i]);
-      s.read(node, Select::Field, name, parts[i]);
-    } else if (!s.known(parts[i])) {
-      s.born(parts[i]);
+      s.reads.read(node, Select::Field, name, parts[i]);
+    } else if (!s.objects.known(parts[i])) {
+      s.objects.born(parts[i]);
     }
   }
   out.callable = parts[0];
-  s.readAll(parts[1]);
+  s.containers.readAll(parts[1]);
   for (Py_ssize_t i = 0; i < PyTuple_GET_SIZE(parts[1]); ++i)
     out.args.push_back(PyTuple_GET_ITEM(parts[1], i));
   out.args.insert(out.args.end(), call.args.begin(),
                   call.args.begin() + call.positional());
-  s.readAll(parts[2]);
+  s.containers.readAll(parts[2]);
   PyObject *merged = PyDict_Copy(parts[2]);
   for (size_t i = call.positional(); i < call.args.size(); ++i)
     PyDict_SetItem(merged,
@@ -112,8 +112,8 @@ bool pyjit::capture::partialParts(Session &s, PyObject *partial, Call &out,
     out.args.push_back(value);
   }
   out.kwnames = i ? kwnames : nullptr;
-  s.keep(merged);
-  s.keep(kwnames);
+  s.objects.keep(merged);
+  s.objects.keep(kwnames);
   Py_DECREF(merged);
   Py_DECREF(kwnames);
   return true;
@@ -162,7 +162,7 @@ static bool isCutAround(PyObject *f) {
 }
 
 static Post callFunction(Session &s, Node *node, PyObject *f) {
-  s.function(node);
+  s.reads.function(node);
   if (isCutAround(f))
     s.end("a call of " +
           std::string(PyUnicode_AsUTF8(
@@ -181,26 +181,27 @@ static Post callMethod(Session &s, Node *node, const Call &call, int depth) {
   Call inner;
   inner.callable = PyMethod_GET_FUNCTION(f);
   if (node->external) {
-    s.read(node, Select::Field, PyUnicode_InternFromString("__func__"),
-           inner.callable);
-    s.read(node, Select::Field, PyUnicode_InternFromString("__self__"), self);
+    s.reads.read(node, Select::Field, PyUnicode_InternFromString("__func__"),
+                 inner.callable);
+    s.reads.read(node, Select::Field, PyUnicode_InternFromString("__self__"),
+                 self);
   }
   inner.args.push_back(self);
   inner.args.insert(inner.args.end(), call.args.begin(), call.args.end());
   inner.kwnames = call.kwnames;
-  return s.call(inner, depth + 1);
+  return s.calls.call(inner, depth + 1);
 }
 
 /// `T.__new__` of a builtin type.
 static Post callNew(Session &s, const Call &call) {
   if (!isPlainNew(call.callable))
-    return s.unknownNative(call);
+    return s.calls.unknownNative(call);
   s.now.callsNative = true;
   s.scalars.wrapper("__new__", call);
   if (PyCFunction_GET_SELF(call.callable) ==
       reinterpret_cast<PyObject *>(&PyTuple_Type))
     for (size_t i = 1; i < call.args.size(); ++i)
-      s.iterate(call.args[i]);
+      s.containers.iterate(call.args[i]);
   return Post::Fresh;
 }
 
@@ -215,10 +216,10 @@ static Post callNative(Session &s, Node *node, PyMethodDef *def,
   if (!handler && isTorchOperator(f)) {
     for (PyObject *arg : call.args)
       s.scalars.pinDeep(arg);
-    return s.torchCall(call);
+    return s.calls.torchCall(call);
   }
   if (!handler)
-    return s.unknownNative(call);
+    return s.calls.unknownNative(call);
   s.now.callsNative = true;
   // Bound: handlers see `self` as the first argument.
   PyObject *self = PyCFunction_Check(f) ? PyCFunction_GET_SELF(f) : nullptr;
@@ -228,10 +229,10 @@ static Post callNative(Session &s, Node *node, PyMethodDef *def,
     s.scalars.native(call, def->ml_name);
     return handler(s, call);
   }
-  if (node->external && !s.find(self) && !isValue(self)) {
-    if (Session::isTensor(self))
-      return s.unknownNative(call);
-    s.pin(self);
+  if (node->external && !s.objects.find(self) && !isValue(self)) {
+    if (ObjectTable::isTensor(self))
+      return s.calls.unknownNative(call);
+    s.objects.pin(self);
   }
   Call inner = call;
   inner.args.insert(inner.args.begin(), self);
@@ -244,12 +245,12 @@ static Post callMethodWrapper(Session &s, Node *node, const Call &call) {
   PyObject *f = call.callable;
   Call inner = call;
   PyObject *self = PyObject_GetAttrString(f, "__self__");
-  if (node->external && !s.find(self) && !isValue(self))
-    s.pin(self);
+  if (node->external && !s.objects.find(self) && !isValue(self))
+    s.objects.pin(self);
   inner.args.insert(inner.args.begin(), self);
-  s.keep(self);
+  s.objects.keep(self);
   Py_DECREF(self);
-  return s.callWrapper(pyjitWrapperName(f), f, inner);
+  return s.calls.callWrapper(pyjitWrapperName(f), f, inner);
 }
 
 /// Calls of what pyjit itself has compiled are followed.
@@ -258,74 +259,75 @@ static Post callCompiled(Session &s, const Call &call, int depth) {
   inner.callable = PyObject_GetAttrString(call.callable, "target");
   if (!inner.callable) {
     PyErr_Clear();
-    return s.unknownNative(call);
+    return s.calls.unknownNative(call);
   }
-  s.keep(inner.callable);
+  s.objects.keep(inner.callable);
   Py_DECREF(inner.callable);
-  if (!s.find(inner.callable))
-    s.pin(inner.callable);
-  return s.call(inner, depth + 1);
+  if (!s.objects.find(inner.callable))
+    s.objects.pin(inner.callable);
+  return s.calls.call(inner, depth + 1);
 }
 
-Post Session::call(const Call &call, int depth) {
+Post Calls::call(const Call &call, int depth) {
   PyObject *f = call.callable;
-  if (dead)
+  if (s.dead)
     return Post::Known;
   if (depth > 20) {
-    end("a chain of callables");
+    s.end("a chain of callables");
     return Post::Known;
   }
-  Node *node = require(f);
+  Node *node = s.objects.require(f);
   if (!node)
     return Post::Known;
   // A function of Python's is followed: what its frame does with a value that
   // is passed on unseen shows there.
   bool followed = PyFunction_Check(f) || PyMethod_Check(f);
   for (PyObject *arg : call.args)
-    if (!isValue(arg) && !(followed && unseen.count(arg)) && !require(arg))
+    if (!isValue(arg) && !(followed && s.objects.unseen.count(arg)) &&
+        !s.objects.require(arg))
       return Post::Known;
 
   if (PyFunction_Check(f) && isModuleMark(f)) {
-    function(node);
-    return callModuleMark(*this, call);
+    s.reads.function(node);
+    return callModuleMark(s, call);
   }
   if (PyFunction_Check(f))
-    return callFunction(*this, node, f);
+    return callFunction(s, node, f);
   if (PyMethod_Check(f))
-    return callMethod(*this, node, call, depth);
+    return callMethod(s, node, call, depth);
   if (PyMethodDef *def = pyjitMethodDef(f))
-    return callNative(*this, node, def, call);
+    return callNative(s, node, def, call);
   if (isGetter(f))
-    return callGetter(*this, call);
+    return callGetter(s, call);
   if (isNumpyFunction(f))
-    return callNumpy(*this, call);
+    return callNumpy(s, call);
   if (PyWeakref_CheckRefExact(f))
-    return callWeakReference(*this, call);
+    return callWeakReference(s, call);
   if (pyjitCache(f))
-    return callCached(*this, call);
+    return callCached(s, call);
   if (isScriptFunction(f)) {
     // It computes with sizes by itself.
     for (PyObject *arg : call.args)
-      scalars.layoutDeep(arg);
-    return callScript(*this, call);
+      s.sizes.layoutDeep(arg);
+    return callScript(s, call);
   }
   PyTypeObject *type = Py_TYPE(f);
   if (type == &PyWrapperDescr_Type)
     return callWrapper(pyjitWrapperName(f), f, call);
   if (pyjitIsMethodWrapper(f))
-    return callMethodWrapper(*this, node, call);
+    return callMethodWrapper(s, node, call);
   if (PyType_Check(f))
     return callType(reinterpret_cast<PyTypeObject *>(f), call);
   if (!std::strcmp(type->tp_name, "functools.partial")) {
     Call inner;
-    if (partialParts(*this, f, inner, call))
+    if (partialParts(s, f, inner, call))
       return this->call(inner, depth + 1);
-    end("an unusual functools.partial");
+    s.end("an unusual functools.partial");
     return Post::Known;
   }
   if (!std::strcmp(type->tp_name, "pyjit._C.CompiledFunction"))
-    return callCompiled(*this, call, depth);
-  PyObject *method = special(f, "__call__");
+    return callCompiled(s, call, depth);
+  PyObject *method = s.attributes.special(f, "__call__");
   if (!method || Py_TYPE(method) == &PyWrapperDescr_Type)
     return unknownNative(call);
   Call inner = call;
@@ -334,16 +336,16 @@ Post Session::call(const Call &call, int depth) {
   return this->call(inner, depth + 1);
 }
 
-Post Session::callType(PyTypeObject *type, const Call &call) {
+Post Calls::callType(PyTypeObject *type, const Call &call) {
   if (NativeHandler handler = NativeTable::get().find(type)) {
-    now.callsNative = true;
-    scalars.nativeType(type, call);
-    return handler(*this, call);
+    s.now.callsNative = true;
+    s.scalars.nativeType(type, call);
+    return handler(s, call);
   }
   if (isNumpyNumberType(type))
-    return callNumpy(*this, call);
+    return callNumpy(s, call);
   auto *object = reinterpret_cast<PyObject *>(type);
-  PyObject *metaCall = special(object, "__call__");
+  PyObject *metaCall = s.attributes.special(object, "__call__");
   if (metaCall && PyFunction_Check(metaCall))
     return Post::Known;
   if (!metaCall || Py_TYPE(metaCall) != &PyWrapperDescr_Type)
@@ -352,20 +354,20 @@ Post Session::callType(PyTypeObject *type, const Call &call) {
 }
 
 /// What `type.__call__` does: `__new__`, then `__init__`.
-Post Session::callTypeDirectly(PyTypeObject *type, const Call &call) {
+Post Calls::callTypeDirectly(PyTypeObject *type, const Call &call) {
   auto *object = reinterpret_cast<PyObject *>(type);
-  PyObject *newMethod = typeLookup(type, "__new__");
-  PyObject *init = typeLookup(type, "__init__");
+  PyObject *newMethod = s.attributes.typeLookup(type, "__new__");
+  PyObject *init = s.attributes.typeLookup(type, "__init__");
   // It dies when the last reference goes, and the recorder's are more.
-  if (typeLookup(type, "__del__"))
-    endWhole("an object with __del__");
+  if (s.attributes.typeLookup(type, "__del__"))
+    s.endWhole("an object with __del__");
   // `except` goes by them.
   if (PyExceptionClass_Check(object))
-    readBases(*this, type);
+    readBases(s, type);
   if (newMethod)
     if (PyObject *inner = pyjitInnerCallable(newMethod)) {
-      if (!find(inner))
-        pin(inner);
+      if (!s.objects.find(inner))
+        s.objects.pin(inner);
       newMethod = inner;
     }
   bool pythonNew = newMethod && PyFunction_Check(newMethod);
@@ -378,16 +380,16 @@ Post Session::callTypeDirectly(PyTypeObject *type, const Call &call) {
     if (pyjitDescrType(init) != &PyBaseObject_Type) {
       if (!PyExceptionClass_Check(object))
         for (PyObject *arg : call.args)
-          iterate(arg);
+          s.containers.iterate(arg);
     }
   }
   if (!pythonInit ||
       (newMethod && !pythonNew && PyType_IsSubtype(type, &PyTuple_Type)))
-    scalars.nativeType(type, call);
+    s.scalars.nativeType(type, call);
   if (PyType_IsSubtype(type, &PyTuple_Type) && !pythonNew)
     for (PyObject *arg : call.args)
-      iterate(arg);
-  now.instantiating = type;
+      s.containers.iterate(arg);
+  s.now.instantiating = type;
   return pythonNew ? Post::Known : Post::Fresh;
 }
 
@@ -429,14 +431,14 @@ std::optional<Post> SlotCall::init() const {
     return Post::Known;
   bool plain = owner == &PyDict_Type || owner == &PyList_Type ||
                owner == &PySet_Type || owner == &PyODict_Type;
-  if (plain && !s.isExternal(self)) {
+  if (plain && !s.objects.isExternal(self)) {
     for (size_t i = 1; i < call.positional(); ++i)
-      s.iterate(call.args[i]);
+      s.containers.iterate(call.args[i]);
     return Post::Known;
   }
   if (PyExceptionInstance_Check(self))
     return Post::Known;
-  return s.unknownNative(call);
+  return s.calls.unknownNative(call);
 }
 
 std::optional<Post> SlotCall::attribute() const {
@@ -446,17 +448,17 @@ std::optional<Post> SlotCall::attribute() const {
   if (is("__getattribute__", 2) &&
       pyjitWrappedSlot(wrapper) ==
           reinterpret_cast<void *>(PyObject_GenericGetAttr)) {
-    Session::Found found = s.genericAttr(self, name);
-    return found.kind == Session::Found::Fresh ? Post::Fresh : Post::Known;
+    Attributes::Found found = s.attributes.genericAttr(self, name);
+    return found.kind == Attributes::Found::Fresh ? Post::Fresh : Post::Known;
   }
   if (is("__setattr__", 3) &&
       pyjitWrappedSlot(wrapper) ==
           reinterpret_cast<void *>(PyObject_GenericSetAttr)) {
-    s.genericStore(self, name, call.args[2]);
+    s.attributes.genericStore(self, name, call.args[2]);
     return Post::Known;
   }
   if (is("__delattr__", 2) && owner == &PyBaseObject_Type) {
-    s.genericStore(self, name, nullptr);
+    s.attributes.genericStore(self, name, nullptr);
     return Post::Known;
   }
   return std::nullopt;
@@ -464,38 +466,38 @@ std::optional<Post> SlotCall::attribute() const {
 
 std::optional<Post> SlotCall::container() const {
   if (isDict() && is("__setitem__", 3)) {
-    if (s.isExternal(self) && !isOwnMethod())
+    if (s.objects.isExternal(self) && !isOwnMethod())
       s.end("a change of a " + typeName(self) + " from before the call");
     else
-      s.writeItem(self, call.args[1], call.args[2]);
+      s.containers.writeItem(self, call.args[1], call.args[2]);
     return Post::Known;
   }
   if (isDict() && is("__delitem__", 2) &&
-      (!s.isExternal(self) || isOwnMethod())) {
-    s.writeItem(self, call.args[1], nullptr);
+      (!s.objects.isExternal(self) || isOwnMethod())) {
+    s.containers.writeItem(self, call.args[1], nullptr);
     return Post::Known;
   }
   if (isDict() && is("__contains__", 2)) {
-    s.dictItem(self, call.args[1]);
+    s.containers.dictItem(self, call.args[1]);
     return Post::Known;
   }
   bool sequence = owner == &PyTuple_Type || owner == &PyList_Type;
   if (sequence && is("__getitem__", 2)) {
-    s.readAll(self);
+    s.containers.readAll(self);
     return Post::Fresh;
   }
   if (is("__len__", 1) &&
       !PyType_HasFeature(Py_TYPE(self), Py_TPFLAGS_HEAPTYPE)) {
-    s.lengthOf(self);
+    s.operators.lengthOf(self);
     return Post::Known;
   }
   if (is("__len__", 1) && PyDict_Check(self)) {
-    if (Node *node = s.require(self))
-      s.length(node, PyDict_GET_SIZE(self));
+    if (Node *node = s.objects.require(self))
+      s.reads.length(node, PyDict_GET_SIZE(self));
     return Post::Known;
   }
   if (is("__iter__", 1) && (isDict() || sequence)) {
-    s.readAll(self);
+    s.containers.readAll(self);
     return Post::Fresh;
   }
   return std::nullopt;
@@ -511,33 +513,33 @@ std::optional<Post> SlotCall::invocation() const {
   inner.args.assign(call.args.begin() + 1, call.args.end());
   inner.kwnames = call.kwnames;
   if (owner == &PyType_Type && PyType_Check(self))
-    return s.callTypeDirectly(reinterpret_cast<PyTypeObject *>(self), inner);
+    return s.calls.callTypeDirectly(reinterpret_cast<PyTypeObject *>(self),
+                                    inner);
   if (PyFunction_Check(self) || PyMethod_Check(self))
-    return s.call(inner);
+    return s.calls.call(inner);
   return std::nullopt;
 }
 
-Post Session::callWrapper(const char *name, PyObject *wrapper,
-                          const Call &call) {
+Post Calls::callWrapper(const char *name, PyObject *wrapper, const Call &call) {
   PyObject *self = call.arg(0);
   PyTypeObject *owner = pyjitDescrType(pyjitIsMethodWrapper(wrapper)
                                            ? pyjitMethodWrapperDescr(wrapper)
                                            : wrapper);
   if (!self)
     return unknownNative(call);
-  scalars.wrapper(name, call);
-  SlotCall slot{*this, name, wrapper, self, owner, call};
+  s.scalars.wrapper(name, call);
+  SlotCall slot{s, name, wrapper, self, owner, call};
   for (auto step : {&SlotCall::init, &SlotCall::attribute, &SlotCall::container,
                     &SlotCall::invocation})
     if (std::optional<Post> post = (slot.*step)())
       return *post;
   bool compares =
       slot.slot == "__eq__" || slot.slot == "__ne__" || slot.slot == "__hash__";
-  if (compares && !isTensor(self)) {
+  if (compares && !ObjectTable::isTensor(self)) {
     for (PyObject *arg : call.args)
-      readDeep(arg);
+      s.containers.readDeep(arg);
     return Post::Fresh;
   }
-  end("native slot " + std::string(owner->tp_name) + "." + name);
+  s.end("native slot " + std::string(owner->tp_name) + "." + name);
   return Post::Fresh;
 }

@@ -15,8 +15,8 @@ static PyObject *tensorHash() {
   return hash;
 }
 
-void Session::readAll(PyObject *o) {
-  Node *node = isValue(o) ? nullptr : require(o);
+void Containers::readAll(PyObject *o) {
+  Node *node = isValue(o) ? nullptr : s.objects.require(o);
   if (!node)
     return;
   if (!node->external)
@@ -25,44 +25,44 @@ void Session::readAll(PyObject *o) {
     Py_ssize_t n = PySequence_Fast_GET_SIZE(o);
     bool fixed = node->pinned && PyTuple_CheckExact(o);
     if (!fixed)
-      length(node, n);
+      s.reads.length(node, n);
     for (Py_ssize_t i = 0; i < n; ++i)
-      readIndex(node, Select::Item, i, PySequence_Fast_GET_ITEM(o, i));
+      s.reads.readIndex(node, Select::Item, i, PySequence_Fast_GET_ITEM(o, i));
     return;
   }
   if (PyDict_Check(o)) {
     PyObject *list = keysInOrder(o);
-    keys(node, list);
-    keep(list);
+    s.reads.keys(node, list);
+    s.objects.keep(list);
     Py_DECREF(list);
     PyObject *key, *value;
     Py_ssize_t position = 0;
-    while (!dead && PyDict_Next(o, &position, &key, &value))
-      read(node, Select::Item, key, value);
+    while (!s.dead && PyDict_Next(o, &position, &key, &value))
+      s.reads.read(node, Select::Item, key, value);
     return;
   }
   if (PyFrozenSet_CheckExact(o) && node->pinned) {
     PyObject *list = PySequence_List(o);
     for (Py_ssize_t i = 0; i < PyList_GET_SIZE(list); ++i)
-      if (!known(PyList_GET_ITEM(list, i)))
-        pin(PyList_GET_ITEM(list, i));
-    keep(list);
+      if (!s.objects.known(PyList_GET_ITEM(list, i)))
+        s.objects.pin(PyList_GET_ITEM(list, i));
+    s.objects.keep(list);
     Py_DECREF(list);
     return;
   }
   if (PyAnySet_Check(o))
-    return end("walking a set from before the call: its order is not known");
-  end("reading a " + typeName(o) + " from before the call");
+    return s.end("walking a set from before the call: its order is not known");
+  s.end("reading a " + typeName(o) + " from before the call");
 }
 
-void Session::readDeep(PyObject *o, int depth) {
-  if (dead || isValue(o))
+void Containers::readDeep(PyObject *o, int depth) {
+  if (s.dead || isValue(o))
     return;
   if (depth > 20)
-    return end("a deeply nested object");
-  if (isTensor(o))
-    return end("comparing, hashing or printing a tensor");
-  if (!require(o))
+    return s.end("a deeply nested object");
+  if (ObjectTable::isTensor(o))
+    return s.end("comparing, hashing or printing a tensor");
+  if (!s.objects.require(o))
     return;
   if (PySlice_Check(o))
     return readFields(o, {"start", "stop", "step"});
@@ -90,108 +90,108 @@ void Session::readDeep(PyObject *o, int depth) {
     return readAll(o);
   if (isHeap(o)) {
     // By identity, or by Python code that is followed.
-    PyObject *eq = special(o, "__eq__");
-    special(o, "__hash__");
+    PyObject *eq = s.attributes.special(o, "__eq__");
+    s.attributes.special(o, "__hash__");
     if (eq && PyFunction_Check(eq))
       return;
-    Node *node = find(o);
+    Node *node = s.objects.find(o);
     if (eq && Py_TYPE(eq) == &PyWrapperDescr_Type &&
         pyjitDescrType(eq) == &PyBaseObject_Type) {
       if (node->external && !node->pinned)
-        pin(o);
+        s.objects.pin(o);
       return;
     }
     // IntEnum, str enumerations and the like, pinned by identity.
     if (node->pinned)
       return;
   }
-  if (Node *node = find(o);
+  if (Node *node = s.objects.find(o);
       node && node->pinned &&
       (Py_TYPE(o)->tp_richcompare == nullptr ||
        Py_TYPE(o)->tp_richcompare == PyBaseObject_Type.tp_richcompare))
     return;
-  end("comparing, hashing or printing a " + typeName(o));
+  s.end("comparing, hashing or printing a " + typeName(o));
 }
 
-bool Session::holdsTensors(PyObject *set) {
+bool Containers::holdsTensors(PyObject *set) {
   PyObject *item;
   Py_ssize_t position = 0;
   Py_hash_t hash;
   while (pyjitNextOfSet(set, &position, &item, &hash))
-    if (isTensor(item))
+    if (ObjectTable::isTensor(item))
       return true;
   return false;
 }
 
 /// A tensor's hash is its address and its equality identity, so that a set of
 /// tensors says which of them are one object, and nothing else.
-void Session::hashInto(PyObject *set, PyObject *item) {
-  if (!isTensor(item))
+void Containers::hashInto(PyObject *set, PyObject *item) {
+  if (!ObjectTable::isTensor(item))
     return readDeep(item);
-  Node *node = require(item);
-  PyObject *method = node ? special(item, "__hash__") : nullptr;
+  Node *node = s.objects.require(item);
+  PyObject *method = node ? s.attributes.special(item, "__hash__") : nullptr;
   PyObject *own = tensorHash();
-  if (dead || !method)
+  if (s.dead || !method)
     return;
-  if (method != own || isExternal(set))
-    return end("hashing a tensor");
+  if (method != own || s.objects.isExternal(set))
+    return s.end("hashing a tensor");
   if (PySet_GET_SIZE(set) > 256)
-    return end("a set of many tensors");
-  now.hashing = true;
+    return s.end("a set of many tensors");
+  s.now.hashing = true;
   PyObject *other;
   Py_ssize_t position = 0;
   Py_hash_t hash;
   while (pyjitNextOfSet(set, &position, &other, &hash))
-    if (Node *known = find(other);
+    if (Node *known = s.objects.find(other);
         known && known != node && known->external && node->external)
-      apart(node, known);
+      s.operators.apart(node, known);
 }
 
-void Session::dictItem(PyObject *dict, PyObject *key) {
+void Containers::dictItem(PyObject *dict, PyObject *key) {
   readDeep(key);
-  Node *node = require(dict);
-  if (!node || dead || !node->external)
+  Node *node = s.objects.require(dict);
+  if (!node || s.dead || !node->external)
     return;
   PyObject *value = PyDict_GetItemWithError(dict, key);
   if (value)
-    read(node, Select::Item, key, value);
+    s.reads.read(node, Select::Item, key, value);
   else if (!PyErr_Occurred())
-    absent(node, Select::Item, key);
+    s.reads.absent(node, Select::Item, key);
   PyErr_Clear();
 }
 
-void Session::readFields(PyObject *object,
-                         std::initializer_list<const char *> names) {
-  Node *node = find(object);
+void Containers::readFields(PyObject *object,
+                            std::initializer_list<const char *> names) {
+  Node *node = s.objects.find(object);
   if (!node || !node->external)
     return;
   for (const char *text : names) {
     PyObject *value = PyObject_GetAttrString(object, text);
     if (!value)
-      return end("an unusual " + typeName(object));
+      return s.end("an unusual " + typeName(object));
     PyObject *name = PyUnicode_InternFromString(text);
-    keep(value);
+    s.objects.keep(value);
     Py_DECREF(value);
-    read(node, Select::Field, name, value);
+    s.reads.read(node, Select::Field, name, value);
   }
 }
 
-bool Session::append(PyObject *list, PyObject *item) {
-  Node *node = require(list);
-  if (!node || dead || !node->external || node->owned)
+bool Containers::append(PyObject *list, PyObject *item) {
+  Node *node = s.objects.require(list);
+  if (!node || s.dead || !node->external || node->owned)
     return node && !node->external;
-  if (doneIndex.count({node, -1, 0})) // read already: its contents are at hand
+  if (s.reads.lengthIsRead(node)) // its contents are at hand
     return false;
   // What was read before stays guarded; from now on nothing may be.
   node->appended = true;
-  keep(item);
-  effects.writes.push_back({node, Select::Item, nullptr, item});
+  s.objects.keep(item);
+  s.effects.writes.push_back({node, Select::Item, nullptr, item});
   return true;
 }
 
-void Session::setItem(PyObject *set, PyObject *item) {
-  Node *node = require(set);
-  if (!node || dead || !node->external || node->owned)
+void Containers::setItem(PyObject *set, PyObject *item) {
+  Node *node = s.objects.require(set);
+  if (!node || s.dead || !node->external || node->owned)
     return;
   if (node->pinned && PyFrozenSet_CheckExact(set))
     return;
@@ -199,106 +199,87 @@ void Session::setItem(PyObject *set, PyObject *item) {
   if (found < 0)
     return PyErr_Clear();
   if (!found)
-    return absent(node, Select::Item, item);
-  if (!firstTime(node, Select::Item, item))
+    return s.reads.absent(node, Select::Item, item);
+  if (!s.reads.firstTime(node, Select::Item, item))
     return;
-  PyjitValue holder = ssa(node);
-  add(PyjitHoldsOp{.holder = holder, .key = constant(item)});
+  PyjitValue holder = s.objects.ssa(node);
+  s.add(PyjitHoldsOp{.holder = holder, .key = s.objects.constant(item)});
 }
 
 /// What it held before the call is what stands before the appended elements.
-void Session::ownAppended(Node *list) {
+void Containers::ownAppended(Node *list) {
   size_t count = 0;
-  for (const Write &write : effects.writes)
+  for (const Write &write : s.effects.writes)
     count += write.owner == list;
   Py_ssize_t before = PyList_GET_SIZE(list->object) - Py_ssize_t(count);
   if (before < 0)
-    return end("a list that changed behind the recorder's back");
+    return s.end("a list that changed behind the recorder's back");
   list->appended = false;
-  length(list, before);
-  for (Py_ssize_t i = 0; i < before && !dead; ++i)
-    readIndex(list, Select::Item, i, PyList_GET_ITEM(list->object, i));
-  effects.writes.erase(
-      std::remove_if(effects.writes.begin(), effects.writes.end(),
+  s.reads.length(list, before);
+  for (Py_ssize_t i = 0; i < before && !s.dead; ++i)
+    s.reads.readIndex(list, Select::Item, i, PyList_GET_ITEM(list->object, i));
+  s.effects.writes.erase(
+      std::remove_if(s.effects.writes.begin(), s.effects.writes.end(),
                      [&](const Write &write) { return write.owner == list; }),
-      effects.writes.end());
+      s.effects.writes.end());
   list->owned = list->replaced = true;
-  effects.replaced.push_back(list);
+  s.effects.replaced.push_back(list);
 }
 
-void Session::own(PyObject *o) {
-  Node *node = require(o);
+void Containers::own(PyObject *o) {
+  Node *node = s.objects.require(o);
   if (!node || !node->external || node->owned)
     return;
   if (node->dictOf)
-    return end("a change of an instance's __dict__");
+    return s.end("a change of an instance's __dict__");
   if (node->appended)
     return ownAppended(node);
   if (!PyList_CheckExact(o) && !PyDict_Check(o) && !PySet_Check(o))
-    return end("a change of a " + typeName(o) + " from before the call");
+    return s.end("a change of a " + typeName(o) + " from before the call");
   if (PySet_Check(o)) {
     // Its order is not known, and not needed unless somebody walks it.
     PyObject *list = PySequence_List(o);
-    length(node, PySet_GET_SIZE(o));
+    s.reads.length(node, PySet_GET_SIZE(o));
     for (Py_ssize_t i = 0; i < PyList_GET_SIZE(list); ++i) {
       PyObject *item = PyList_GET_ITEM(list, i);
-      if (!known(item))
-        pin(item);
+      if (!s.objects.known(item))
+        s.objects.pin(item);
       setItem(o, item);
     }
-    keep(list);
+    s.objects.keep(list);
     Py_DECREF(list);
   } else {
-    size_t before = scalars.pendingReads();
+    size_t before = s.scalars.pendingReads();
     readAll(o);
     if (PyList_CheckExact(o))
-      scalars.ownNumbers(node, before);
+      s.scalars.ownNumbers(node, before);
   }
-  if (dead)
+  if (s.dead)
     return;
   node->owned = node->replaced = true;
-  effects.replaced.push_back(node);
+  s.effects.replaced.push_back(node);
 }
 
-void Session::writeItem(PyObject *dict, PyObject *key, PyObject *value) {
-  Node *node = find(dict);
+void Containers::writeItem(PyObject *dict, PyObject *key, PyObject *value) {
+  Node *node = s.objects.find(dict);
   if (!node)
-    node = pin(dict);
+    node = s.objects.pin(dict);
   readDeep(key);
-  if (dead || !node->external || node->owned)
+  if (s.dead || !node->external || node->owned)
     return;
   if (node->dictOf) {
     if (!PyUnicode_CheckExact(key))
-      return end("a change of an instance's __dict__");
-    return writeAttr(node->dictOf->object, key, value);
+      return s.end("a change of an instance's __dict__");
+    return s.attributes.writeAttr(node->dictOf->object, key, value);
   }
-  if (value && !isValue(value) && !require(value))
+  if (value && !isValue(value) && !s.objects.require(value))
     return;
   PyObject *old = PyDict_GetItemWithError(dict, key);
-  if (!value && !written(node, Select::Item, key)) {
+  if (!value && !s.reads.written(node, Select::Item, key)) {
     if (old)
-      read(node, Select::Item, key, old);
+      s.reads.read(node, Select::Item, key, old);
     else
-      absent(node, Select::Item, key);
+      s.reads.absent(node, Select::Item, key);
   }
-  noteWrite(node, Select::Item, key, value);
-}
-
-/// One entry per key says what becomes of it; an entry that was deleted comes
-/// last when it is set again, and so does a second entry for its key.
-void Session::noteWrite(Node *node, Select select, PyObject *key,
-                        PyObject *value) {
-  PyObject *&keys = select == Select::Attr   ? node->writtenAttrs
-                    : select == Select::Slot ? node->writtenSlots
-                                             : node->writtenItems;
-  if (!keys)
-    keys = PyDict_New();
-  PyObject *before = PyDict_GetItemWithError(keys, key);
-  bool again = before == Py_False && value;
-  if (!before || again)
-    effects.writes.push_back({node, select, key});
-  if (again)
-    effects.reinserted.insert(node);
-  PyDict_SetItem(keys, key, value ? Py_True : Py_False);
-  keep(key);
+  s.effects.noteWrite(node, Select::Item, key, value);
 }

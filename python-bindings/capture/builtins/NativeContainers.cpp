@@ -10,54 +10,55 @@ namespace {
 
 Post dictGet(Session &s, const Call &c) {
   if (c.args.size() >= 2 && PyDict_Check(c.args[0]))
-    s.dictItem(c.args[0], c.args[1]);
+    s.containers.dictItem(c.args[0], c.args[1]);
   return Post::Known;
 }
 
 Post dictSetDefault(Session &s, const Call &c) {
   if (c.args.size() < 2)
     return Post::Known;
-  s.dictItem(c.args[0], c.args[1]);
+  s.containers.dictItem(c.args[0], c.args[1]);
   if (PyDict_Contains(c.args[0], c.args[1]) == 0)
-    s.writeItem(c.args[0], c.args[1], c.arg(2) ? c.args[2] : Py_None);
+    s.containers.writeItem(c.args[0], c.args[1],
+                           c.arg(2) ? c.args[2] : Py_None);
   return Post::Known;
 }
 
 Post dictPop(Session &s, const Call &c) {
   if (c.args.size() < 2)
     return Post::Known;
-  s.dictItem(c.args[0], c.args[1]);
+  s.containers.dictItem(c.args[0], c.args[1]);
   if (PyDict_Contains(c.args[0], c.args[1]) == 1)
-    s.writeItem(c.args[0], c.args[1], nullptr);
+    s.containers.writeItem(c.args[0], c.args[1], nullptr);
   return Post::Known;
 }
 
 /// Views and copies: what they show is read now.
 Post dictView(Session &s, const Call &c) {
-  s.readAll(c.args[0]);
+  s.containers.readAll(c.args[0]);
   return Post::Fresh;
 }
 
 Post dictKeys(Session &s, const Call &c) {
-  Node *node = s.require(c.args[0]);
+  Node *node = s.objects.require(c.args[0]);
   if (node && node->external && PyDict_Check(c.args[0])) {
     PyObject *list = keysInOrder(c.args[0]);
-    s.keys(node, list);
-    s.keep(list);
+    s.reads.keys(node, list);
+    s.objects.keep(list);
     Py_DECREF(list);
   }
   return Post::Fresh;
 }
 
 Post dictUpdate(Session &s, const Call &c) {
-  if (s.isExternal(c.args[0]))
-    s.own(c.args[0]);
+  if (s.objects.isExternal(c.args[0]))
+    s.containers.own(c.args[0]);
   for (size_t i = 1; i < c.positional(); ++i) {
     PyObject *arg = c.args[i];
-    s.iterate(arg);
+    s.containers.iterate(arg);
     if (PyList_Check(arg) || PyTuple_Check(arg))
       for (Py_ssize_t j = 0; j < PySequence_Fast_GET_SIZE(arg); ++j)
-        s.iterate(PySequence_Fast_GET_ITEM(arg, j));
+        s.containers.iterate(PySequence_Fast_GET_ITEM(arg, j));
     else if (!PyDict_Check(arg) && !PyGen_CheckExact(arg))
       s.end("dict.update with a " + typeName(arg));
   }
@@ -65,14 +66,14 @@ Post dictUpdate(Session &s, const Call &c) {
 }
 
 Post mutate(Session &s, const Call &c) {
-  if (s.isExternal(c.args[0]))
-    s.own(c.args[0]);
+  if (s.objects.isExternal(c.args[0]))
+    s.containers.own(c.args[0]);
   return Post::Known;
 }
 
 Post listAppend(Session &s, const Call &c) {
   if (c.args.size() == 2 && PyList_CheckExact(c.args[0]) &&
-      s.append(c.args[0], c.args[1]))
+      s.containers.append(c.args[0], c.args[1]))
     return Post::Known;
   return mutate(s, c);
 }
@@ -85,14 +86,14 @@ Post mutateFresh(Session &s, const Call &c) {
 Post mutateFrom(Session &s, const Call &c) {
   mutate(s, c);
   for (size_t i = 1; i < c.args.size(); ++i)
-    s.iterate(c.args[i]);
+    s.containers.iterate(c.args[i]);
   return Post::Known;
 }
 
 Post mutateHashing(Session &s, const Call &c) {
   mutate(s, c);
   for (size_t i = 1; i < c.args.size(); ++i)
-    s.readDeep(c.args[i]);
+    s.containers.readDeep(c.args[i]);
   return Post::Known;
 }
 
@@ -100,30 +101,30 @@ Post mutateHashing(Session &s, const Call &c) {
 Post setDiscard(Session &s, const Call &c) {
   if (c.args.size() != 2)
     return Post::Known;
-  s.readDeep(c.args[1]);
-  s.setItem(c.args[0], c.args[1]);
+  s.containers.readDeep(c.args[1]);
+  s.containers.setItem(c.args[0], c.args[1]);
   return PySet_Contains(c.args[0], c.args[1]) == 1 ? mutate(s, c) : Post::Known;
 }
 
 Post setAdd(Session &s, const Call &c) {
   if (c.args.size() != 2)
     return Post::Known;
-  s.hashInto(c.args[0], c.args[1]);
-  s.setItem(c.args[0], c.args[1]);
-  if (s.isTensor(c.args[1])) // into a set that the call made
+  s.containers.hashInto(c.args[0], c.args[1]);
+  s.containers.setItem(c.args[0], c.args[1]);
+  if (s.objects.isTensor(c.args[1])) // into a set that the call made
     return Post::Known;
   return PySet_Contains(c.args[0], c.args[1]) == 0 ? mutate(s, c) : Post::Known;
 }
 
 Post searching(Session &s, const Call &c) {
   for (PyObject *arg : c.args)
-    s.readDeep(arg);
+    s.containers.readDeep(arg);
   return Post::Known;
 }
 
 Post setContains(Session &s, const Call &c) {
   if (c.args.size() == 2)
-    s.contains(c.args[0], c.args[1]);
+    s.containers.contains(c.args[0], c.args[1]);
   return Post::Known;
 }
 
@@ -133,23 +134,23 @@ Post pureMethod(Session &s, const Call &c) {
     if (isValue(arg))
       continue;
     if (PyGen_CheckExact(arg)) // str.join(generator)
-      s.iterate(arg);
+      s.containers.iterate(arg);
     else
-      s.readDeep(arg);
+      s.containers.readDeep(arg);
   }
   return Post::Fresh;
 }
 
 /// A generator's or iterator's own methods.
 Post generatorMethod(Session &s, const Call &c) {
-  if (s.isExternal(c.args[0]))
+  if (s.objects.isExternal(c.args[0]))
     s.end("a generator from before the call");
   return Post::Known;
 }
 
 Post proxyGet(Session &s, const Call &c) {
   // Views made by the call are over things read when they were made.
-  if (s.isExternal(c.args[0]))
+  if (s.objects.isExternal(c.args[0]))
     s.end("a mappingproxy from before the call");
   return Post::Known;
 }

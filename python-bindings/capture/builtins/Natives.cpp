@@ -78,13 +78,13 @@ const NativeTable &NativeTable::get() {
 
 Post pyjit::capture::nativePure(Session &s, const Call &call) {
   for (PyObject *arg : call.args)
-    s.readDeep(arg);
+    s.containers.readDeep(arg);
   return Post::Fresh;
 }
 
 Post pyjit::capture::nativeShallow(Session &s, const Call &call) {
   for (PyObject *arg : call.args)
-    s.iterate(arg);
+    s.containers.iterate(arg);
   return Post::FreshTuples;
 }
 
@@ -96,33 +96,33 @@ Post pyjit::capture::nativeNothing(Session &, const Call &) {
 // Builtin functions
 //===----------------------------------------------------------------------===//
 
-static Post toPost(Session::Found found) {
-  return found.kind == Session::Found::Fresh ? Post::Fresh : Post::Known;
+static Post toPost(Attributes::Found found) {
+  return found.kind == Attributes::Found::Fresh ? Post::Fresh : Post::Known;
 }
 
 static Post nativeLen(Session &s, const Call &c) {
   if (c.args.size() == 1)
-    s.lengthOf(c.args[0]);
+    s.operators.lengthOf(c.args[0]);
   return Post::Known;
 }
 
 static void classes(Session &s, PyObject *spec, const char *hook,
                     int depth = 0) {
   if (PyTuple_Check(spec)) {
-    s.readAll(spec);
+    s.containers.readAll(spec);
     for (Py_ssize_t i = 0; i < PyTuple_GET_SIZE(spec) && depth < 10; ++i)
       classes(s, PyTuple_GET_ITEM(spec, i), hook, depth + 1);
     return;
   }
   if (PyType_Check(spec)) {
-    s.require(spec);
-    s.special(spec, hook);
+    s.objects.require(spec);
+    s.attributes.special(spec, hook);
     return;
   }
   if (!std::strcmp(Py_TYPE(spec)->tp_name, "types.UnionType"))
     return;
-  s.require(spec);
-  s.special(spec, hook); // typing's aliases: Python
+  s.objects.require(spec);
+  s.attributes.special(spec, hook); // typing's aliases: Python
 }
 
 static Post nativeIsInstance(Session &s, const Call &c) {
@@ -130,14 +130,14 @@ static Post nativeIsInstance(Session &s, const Call &c) {
     return Post::Known;
   PyObject *object = c.args[0];
   if (!isValue(object)) {
-    if (!s.require(object))
+    if (!s.objects.require(object))
       return Post::Known;
-    s.typeOf(object);
+    s.reads.typeOf(object);
     readBases(s, Py_TYPE(object));
     // Where the type does not match, C asks for `__class__`.
     if (PyType_HasFeature(Py_TYPE(object), Py_TPFLAGS_HEAPTYPE) &&
-        !s.isTensor(object))
-      s.loadAttr(object, PyUnicode_InternFromString("__class__"));
+        !s.objects.isTensor(object))
+      s.attributes.loadAttr(object, PyUnicode_InternFromString("__class__"));
   }
   classes(s, c.args[1], "__instancecheck__");
   return Post::Known;
@@ -148,13 +148,13 @@ static Post nativeTypeCheck(Session &s, const Call &c) {
   if (c.args.size() != 2)
     return Post::Known;
   PyObject *object = c.args[1];
-  if (!isValue(object) && s.require(object)) {
-    s.typeOf(object);
+  if (!isValue(object) && s.objects.require(object)) {
+    s.reads.typeOf(object);
     readBases(s, PyType_Check(object) ? reinterpret_cast<PyTypeObject *>(object)
                                       : Py_TYPE(object));
     if (PyType_HasFeature(Py_TYPE(object), Py_TPFLAGS_HEAPTYPE) &&
-        !s.isTensor(object) && !PyType_Check(object))
-      s.loadAttr(object, PyUnicode_InternFromString("__class__"));
+        !s.objects.isTensor(object) && !PyType_Check(object))
+      s.attributes.loadAttr(object, PyUnicode_InternFromString("__class__"));
   }
   return Post::Known;
 }
@@ -164,24 +164,24 @@ static Post nativeTypeCheck(Session &s, const Call &c) {
 /// the interpreter keeps one number that grows.
 static Post nativeAbcCheck(Session &s, const Call &c) {
   if (c.args.size() != 2)
-    return s.unknownNative(c);
+    return s.calls.unknownNative(c);
   nativeTypeCheck(s, c);
   static PyObject *getToken = findObject("_abc:get_cache_token");
   PyObject *token = getToken ? PyObject_CallNoArgs(getToken) : nullptr;
   if (!token) {
     PyErr_Clear();
-    return s.unknownNative(c);
+    return s.calls.unknownNative(c);
   }
   static PyObject *field = PyUnicode_InternFromString("abc_cache_token");
-  if (Node *node = s.require(c.args[0]))
-    s.read(node, Select::Field, field, token);
+  if (Node *node = s.objects.require(c.args[0]))
+    s.reads.read(node, Select::Field, field, token);
   Py_DECREF(token);
   return Post::Known;
 }
 
 static Post nativeIsSubclass(Session &s, const Call &c) {
   if (c.args.size() == 2) {
-    s.require(c.args[0]);
+    s.objects.require(c.args[0]);
     if (PyType_Check(c.args[0]))
       readBases(s, reinterpret_cast<PyTypeObject *>(c.args[0]));
     classes(s, c.args[1], "__subclasscheck__");
@@ -192,57 +192,58 @@ static Post nativeIsSubclass(Session &s, const Call &c) {
 static Post nativeGetattr(Session &s, const Call &c) {
   if (c.args.size() < 2 || !PyUnicode_CheckExact(c.args[1]))
     return Post::Known;
-  return toPost(s.loadAttr(c.args[0], c.args[1]));
+  return toPost(s.attributes.loadAttr(c.args[0], c.args[1]));
 }
 
 static Post nativeHasattr(Session &s, const Call &c) {
   if (c.args.size() == 2 && PyUnicode_CheckExact(c.args[1]))
-    s.loadAttr(c.args[0], c.args[1]);
+    s.attributes.loadAttr(c.args[0], c.args[1]);
   return Post::Known;
 }
 
 static Post nativeSetattr(Session &s, const Call &c) {
   if (c.args.size() == 3 && PyUnicode_CheckExact(c.args[1]))
-    s.storeAttr(c.args[0], c.args[1], c.args[2]);
+    s.attributes.storeAttr(c.args[0], c.args[1], c.args[2]);
   return Post::Known;
 }
 
 static Post nativeDelattr(Session &s, const Call &c) {
   if (c.args.size() == 2 && PyUnicode_CheckExact(c.args[1]))
-    s.storeAttr(c.args[0], c.args[1], nullptr);
+    s.attributes.storeAttr(c.args[0], c.args[1], nullptr);
   return Post::Known;
 }
 
 static Post nativeCallable(Session &s, const Call &c) {
-  if (c.args.size() == 1 && !isValue(c.args[0]) && s.require(c.args[0]))
-    s.special(c.args[0], "__call__");
+  if (c.args.size() == 1 && !isValue(c.args[0]) && s.objects.require(c.args[0]))
+    s.attributes.special(c.args[0], "__call__");
   return Post::Known;
 }
 
 static Post nativeIter(Session &s, const Call &c) {
   if (c.args.size() != 1)
-    return s.unknownNative(c);
-  return s.iterate(c.args[0]);
+    return s.calls.unknownNative(c);
+  return s.containers.iterate(c.args[0]);
 }
 
 static Post nativeNext(Session &s, const Call &c) {
-  return c.args.empty() ? Post::Known : s.next(c.args[0]);
+  return c.args.empty() ? Post::Known : s.containers.next(c.args[0]);
 }
 
 static Post nativeAllAny(Session &s, const Call &c) {
   if (c.args.size() != 1)
     return Post::Known;
   PyObject *arg = c.args[0];
-  s.iterate(arg);
+  s.containers.iterate(arg);
   if (PyList_Check(arg) || PyTuple_Check(arg)) {
     for (Py_ssize_t i = 0; i < PySequence_Fast_GET_SIZE(arg); ++i)
-      s.truth(PySequence_Fast_GET_ITEM(arg, i));
+      s.operators.truth(PySequence_Fast_GET_ITEM(arg, i));
   } else if (PyGen_CheckExact(arg)) {
     s.now.truthOfYields = true;
-  } else if (Py_IS_TYPE(arg, &PyDictValues_Type) && !s.isExternal(arg)) {
+  } else if (Py_IS_TYPE(arg, &PyDictValues_Type) &&
+             !s.objects.isExternal(arg)) {
     PyObject *values = PySequence_List(arg);
     for (Py_ssize_t i = 0; values && i < PyList_GET_SIZE(values); ++i)
-      s.truth(PyList_GET_ITEM(values, i));
+      s.operators.truth(PyList_GET_ITEM(values, i));
     Py_XDECREF(values);
     PyErr_Clear();
   } else if (!PyDict_Check(arg) && !isValue(arg)) {
@@ -254,11 +255,11 @@ static Post nativeAllAny(Session &s, const Call &c) {
 /// `__add__` and `__radd__`, as far as there are any, are Python functions.
 static bool addsInPython(Session &s, PyObject *object) {
   if (!PyType_HasFeature(Py_TYPE(object), Py_TPFLAGS_HEAPTYPE) ||
-      !s.require(object))
+      !s.objects.require(object))
     return false;
   bool python = false;
   for (const char *name : {"__add__", "__radd__"})
-    if (PyObject *method = s.special(object, name)) {
+    if (PyObject *method = s.attributes.special(object, name)) {
       if (!PyFunction_Check(method))
         return false;
       python = true;
@@ -269,16 +270,16 @@ static bool addsInPython(Session &s, PyObject *object) {
 static Post nativeSum(Session &s, const Call &c) {
   if (c.args.empty())
     return Post::Known;
-  s.iterate(c.args[0]);
+  s.containers.iterate(c.args[0]);
   PyObject *arg = c.args[0];
   if (PyList_Check(arg) || PyTuple_Check(arg)) {
     for (Py_ssize_t i = 0; i < PySequence_Fast_GET_SIZE(arg); ++i) {
       PyObject *item = PySequence_Fast_GET_ITEM(arg, i);
-      if (s.isTensor(item)) {
-        s.special(item, "__add__");
-        s.special(item, "__radd__");
+      if (s.objects.isTensor(item)) {
+        s.attributes.special(item, "__add__");
+        s.attributes.special(item, "__radd__");
       } else if (PyList_CheckExact(item) || PyTuple_CheckExact(item)) {
-        s.readAll(item);
+        s.containers.readAll(item);
       } else if (!isValue(item) && !addsInPython(s, item)) {
         s.end("sum() of a " + typeName(item));
       }
@@ -286,8 +287,9 @@ static Post nativeSum(Session &s, const Call &c) {
   }
   for (size_t i = 1; i < c.args.size(); ++i)
     if (PyObject *start = c.args[i];
-        !isValue(start) && !s.isTensor(start) && !PyList_CheckExact(start) &&
-        !PyTuple_CheckExact(start) && !addsInPython(s, start))
+        !isValue(start) && !s.objects.isTensor(start) &&
+        !PyList_CheckExact(start) && !PyTuple_CheckExact(start) &&
+        !addsInPython(s, start))
       s.end("sum() from a " + typeName(start));
   return Post::Fresh;
 }
@@ -297,14 +299,14 @@ static Post nativeSet(Session &s, const Call &c) {
   for (PyObject *arg : c.args) {
     if (isValue(arg) || PyFunction_Check(arg))
       continue;
-    s.iterate(arg);
+    s.containers.iterate(arg);
     if (PyList_Check(arg) || PyTuple_Check(arg)) {
-      s.readDeep(arg);
+      s.containers.readDeep(arg);
     } else if (PyDict_Check(arg)) {
       PyObject *key;
       Py_ssize_t position = 0;
       while (PyDict_Next(arg, &position, &key, nullptr))
-        s.readDeep(key);
+        s.containers.readDeep(key);
     }
   }
   return Post::FreshTuples;
@@ -319,15 +321,16 @@ static Post nativePrint(Session &s, const Call &) {
 static Post nativeId(Session &s, const Call &c) {
   if (c.args.size() == 1) {
     PyObject *object = c.args[0];
-    Node *node = isValue(object) ? nullptr : s.require(object);
-    if (node && node->external && !s.isTensor(object)) {
-      s.pin(object);
+    Node *node = isValue(object) ? nullptr : s.objects.require(object);
+    if (node && node->external && !s.objects.isTensor(object)) {
+      s.objects.pin(object);
       return Post::Known;
     }
   }
   // Its only use there is a hash: which tensors are one object is guarded.
-  if (s.frames.size() > 1 && s.frames[s.frames.size() - 2].context.hashing &&
-      c.args.size() == 1 && s.isTensor(c.args[0]))
+  if (s.tracker.frames.size() > 1 &&
+      s.tracker.frames[s.tracker.frames.size() - 2].context.hashing &&
+      c.args.size() == 1 && s.objects.isTensor(c.args[0]))
     return Post::Known;
   // An address that no later call will see: fine as a dictionary key, never as
   // something that leaves; the escape walk cannot tell, so it ends here.
@@ -337,9 +340,9 @@ static Post nativeId(Session &s, const Call &c) {
 
 static Post nativeStr(Session &s, const Call &c) {
   if (c.args.size() == 1)
-    return s.format(c.args[0]);
+    return s.operators.format(c.args[0]);
   for (PyObject *arg : c.args)
-    s.readDeep(arg);
+    s.containers.readDeep(arg);
   return Post::Fresh;
 }
 
@@ -348,7 +351,7 @@ static bool readsNumber(Session &s, const Call &c) {
   auto is = [&](PyTypeObject &type) {
     return c.callable == reinterpret_cast<PyObject *>(&type);
   };
-  if (c.args.size() != 1 || c.kwnames || s.called != c.callable)
+  if (c.args.size() != 1 || c.kwnames || s.calls.called != c.callable)
     return false;
   if (!is(PyFloat_Type) && !is(PyLong_Type) && !is(PyBool_Type))
     return false;
@@ -361,13 +364,13 @@ static Post nativeNumber(Session &s, const Call &c) {
   for (PyObject *arg : c.args) {
     if (isValue(arg))
       continue;
-    if (s.isTensor(arg)) {
+    if (s.objects.isTensor(arg)) {
       if (!s.tensors->isConstant(arg) && !readsNumber(s, c))
         s.end("a tensor's data as a Python number");
       for (const char *name : {"__int__", "__index__", "__float__", "__bool__"})
-        s.special(arg, name);
+        s.attributes.special(arg, name);
     } else if (isNumpyNumber(arg)) {
-      s.require(arg);
+      s.objects.require(arg);
     } else {
       s.end("a number made of a " + typeName(arg));
     }
@@ -381,14 +384,14 @@ static Post nativeRange(Session &s, const Call &c) {
 }
 
 static Post nativeBool(Session &s, const Call &c) {
-  if (c.args.size() == 1 && s.isTensor(c.args[0]) &&
+  if (c.args.size() == 1 && s.objects.isTensor(c.args[0]) &&
       !s.tensors->isConstant(c.args[0])) {
-    s.special(c.args[0], "__bool__");
+    s.attributes.special(c.args[0], "__bool__");
     if (readsNumber(s, c))
       return Post::Known;
   }
   if (c.args.size() == 1)
-    s.truth(c.args[0]);
+    s.operators.truth(c.args[0]);
   return Post::Known;
 }
 
@@ -400,8 +403,8 @@ static Post nativeRound(Session &s, const Call &c) {
 }
 
 static Post nativeAbs(Session &s, const Call &c) {
-  if (c.args.size() == 1 && s.isTensor(c.args[0])) {
-    s.special(c.args[0], "__abs__");
+  if (c.args.size() == 1 && s.objects.isTensor(c.args[0])) {
+    s.attributes.special(c.args[0], "__abs__");
     return Post::Known;
   }
   return nativeRound(s, c);
@@ -409,59 +412,60 @@ static Post nativeAbs(Session &s, const Call &c) {
 
 static Post nativeTypeCall(Session &s, const Call &c) {
   if (c.args.size() != 1)
-    return s.unknownNative(c);
-  if (!isValue(c.args[0]) && s.require(c.args[0]))
-    s.typeOf(c.args[0]);
+    return s.calls.unknownNative(c);
+  if (!isValue(c.args[0]) && s.objects.require(c.args[0]))
+    s.reads.typeOf(c.args[0]);
   return Post::Known;
 }
 
 static Post nativeSuper(Session &s, const Call &c) {
   for (PyObject *arg : c.args)
     if (!isValue(arg))
-      s.require(arg);
+      s.objects.require(arg);
   return Post::Fresh;
 }
 
 /// The dict that the running function's names are looked up in.
 static Post nativeGlobals(Session &s, const Call &) {
-  s.pin(pyjitFrameGlobals(s.top()->frame));
+  s.objects.pin(pyjitFrameGlobals(s.tracker.top()->frame));
   return Post::Known;
 }
 
 /// A weak reference of the call's own; with a callback it would tell.
 static Post nativeReference(Session &s, const Call &c) {
-  return c.args.size() == 1 ? Post::Fresh : s.unknownNative(c);
+  return c.args.size() == 1 ? Post::Fresh : s.calls.unknownNative(c);
 }
 
 /// `class C(B):` where nobody but `type` makes the class. The body is Python
 /// code that is followed.
 static Post nativeBuildClass(Session &s, const Call &c) {
   if (c.kwnames || c.args.size() < 2)
-    return s.unknownNative(c);
+    return s.calls.unknownNative(c);
   static PyObject *hook = PyUnicode_InternFromString("__init_subclass__");
   for (size_t i = 2; i < c.args.size(); ++i) {
     if (Py_TYPE(c.args[i]) != &PyType_Type)
-      return s.unknownNative(c);
-    PyObject *found =
-        s.typeLookup(reinterpret_cast<PyTypeObject *>(c.args[i]), hook);
+      return s.calls.unknownNative(c);
+    PyObject *found = s.attributes.typeLookup(
+        reinterpret_cast<PyTypeObject *>(c.args[i]), hook);
     if (!found || Py_TYPE(found) != &PyClassMethodDescr_Type)
-      return s.unknownNative(c);
+      return s.calls.unknownNative(c);
   }
   return Post::Fresh;
 }
 
 static Post nativeVars(Session &s, const Call &c) {
   if (c.args.size() != 1)
-    return s.unknownNative(c);
-  return toPost(s.loadAttr(c.args[0], PyUnicode_InternFromString("__dict__")));
+    return s.calls.unknownNative(c);
+  return toPost(
+      s.attributes.loadAttr(c.args[0], PyUnicode_InternFromString("__dict__")));
 }
 
 static Post nativeDictType(Session &s, const Call &c) {
   for (size_t i = 0; i < c.positional(); ++i) {
-    s.iterate(c.args[i]);
+    s.containers.iterate(c.args[i]);
     if (PyList_Check(c.args[i]) || PyTuple_Check(c.args[i]))
       for (Py_ssize_t j = 0; j < PySequence_Fast_GET_SIZE(c.args[i]); ++j)
-        s.iterate(PySequence_Fast_GET_ITEM(c.args[i], j));
+        s.containers.iterate(PySequence_Fast_GET_ITEM(c.args[i], j));
   }
   return Post::Fresh;
 }
@@ -472,7 +476,7 @@ static Post nativeDictType(Session &s, const Call &c) {
 
 static Post nativeContextGet(Session &s, const Call &c) {
   PyObject *variable = c.args[0];
-  Node *node = s.require(variable);
+  Node *node = s.objects.require(variable);
   if (!node)
     return Post::Known;
   for (PyObject *set : s.effects.contextVariables)
@@ -490,17 +494,17 @@ static Post nativeContextGet(Session &s, const Call &c) {
   static PyObject *field = PyUnicode_InternFromString("value");
   static PyObject *isSet = PyUnicode_InternFromString("is_set");
   if (value == missing)
-    s.read(node, Select::Field, isSet, Py_False);
+    s.reads.read(node, Select::Field, isSet, Py_False);
   else
-    s.read(node, Select::Field, field, value);
-  s.keep(value);
+    s.reads.read(node, Select::Field, field, value);
+  s.objects.keep(value);
   Py_DECREF(value);
   return Post::Known;
 }
 
 static Post nativeContextSet(Session &s, const Call &c) {
   // Balanced by a reset, or left set at a cut.
-  s.require(c.args[0]);
+  s.objects.require(c.args[0]);
   s.effects.contextVariables.push_back(c.args[0]);
   return Post::Fresh;
 }
@@ -509,8 +513,8 @@ static Post nativeContextReset(Session &s, const Call &c) {
   PyObject *variable = c.args[0], *token = c.arg(1);
   if (c.args.size() != 2 || !PyContextToken_CheckExact(token) ||
       pyjitTokenVariable(token) != variable || pyjitTokenUsed(token))
-    return s.unknownNative(c);
-  Node *node = s.require(token);
+    return s.calls.unknownNative(c);
+  Node *node = s.objects.require(token);
   if (!node)
     return Post::Known;
   auto &set = s.effects.contextVariables;
@@ -521,14 +525,14 @@ static Post nativeContextReset(Session &s, const Call &c) {
         return Post::Known;
       }
     }
-    return s.unknownNative(c);
+    return s.calls.unknownNative(c);
   }
   if (std::find(set.begin(), set.end(), variable) != set.end()) {
     s.end("a context variable that is set and reset across each other");
     return Post::Known;
   }
   static PyObject *field = PyUnicode_InternFromString("var");
-  s.read(node, Select::Field, field, variable);
+  s.reads.read(node, Select::Field, field, variable);
   s.effects.contextResets.push_back(node);
   return Post::Known;
 }
@@ -539,9 +543,9 @@ static Post nativeRecursionLimit(Session &s, const Call &c) {
   static PyObject *sys = PyImport_ImportModule("sys");
   static PyObject *name = PyUnicode_InternFromString("recursion_limit");
   PyObject *now = PyLong_FromLong(Py_GetRecursionLimit());
-  s.keep(now);
+  s.objects.keep(now);
   Py_DECREF(now);
-  s.read(s.pin(sys), Select::Field, name, now);
+  s.reads.read(s.objects.pin(sys), Select::Field, name, now);
   return Post::Fresh;
 }
 

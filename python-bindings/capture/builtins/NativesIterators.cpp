@@ -2,7 +2,7 @@
 //
 // What an iterator walks over is read when it is made. Python functions that it
 // calls are followed when it does; what it asks of their results is noted with
-// the function (Session::callsBack).
+// the function (Calls::callsBack).
 //
 //===----------------------------------------------------------------------===//
 
@@ -21,14 +21,14 @@ PyObject *pythonFunction(Session &s, PyObject *f) {
   if (PyFunction_Check(f))
     return f;
   if (PyMethod_Check(f)) {
-    if (s.isExternal(f))
-      s.readFields(f, {"__func__", "__self__"});
+    if (s.objects.isExternal(f))
+      s.containers.readFields(f, {"__func__", "__self__"});
     PyObject *function = PyMethod_GET_FUNCTION(f);
     return PyFunction_Check(function) ? function : nullptr;
   }
   if (PyType_Check(f) || !isHeap(f))
     return nullptr;
-  PyObject *method = s.special(f, "__call__");
+  PyObject *method = s.attributes.special(f, "__call__");
   return method && PyFunction_Check(method) ? method : nullptr;
 }
 
@@ -38,7 +38,7 @@ Post mapNative(Session &s, const Call &c, bool unpack) {
   Py_ssize_t n = PY_SSIZE_T_MAX;
   for (size_t i = 1; i < c.args.size(); ++i) {
     PyObject *from = c.args[i];
-    s.iterate(from);
+    s.containers.iterate(from);
     if (!PyTuple_Check(from) && !PyList_Check(from)) {
       s.end("map() or filter() of a native function over a " + typeName(from));
       return Post::Fresh;
@@ -58,13 +58,13 @@ Post mapNative(Session &s, const Call &c, bool unpack) {
         s.end("starmap() over a " + typeName(element));
         break;
       }
-      s.readAll(element);
+      s.containers.readAll(element);
       for (Py_ssize_t j = 0; j < PyTuple_GET_SIZE(element); ++j)
         call.args.push_back(PyTuple_GET_ITEM(element, j));
     }
     if (s.ended())
       break;
-    Post post = s.call(call);
+    Post post = s.calls.call(call);
     if (post == Post::Constant)
       s.end("map() of a function that makes tensors");
   }
@@ -82,15 +82,15 @@ Post mapOver(Session &s, const Call &c, unsigned uses) {
     return mapNative(s, c, false);
   PyObject *function = pythonFunction(s, f);
   for (size_t i = 1; i < c.args.size(); ++i) {
-    s.iterate(c.args[i]);
+    s.containers.iterate(c.args[i]);
     if (makesTuples(c.args[i]))
-      uses |= Session::Tuples;
+      uses |= Calls::Tuples;
     if (!function && PyList_Check(c.args[i]))
-      s.readDeep(c.args[i]);
+      s.containers.readDeep(c.args[i]);
   }
   if (function) {
-    if (s.require(function))
-      s.callsBack(function, uses);
+    if (s.objects.require(function))
+      s.calls.callsBack(function, uses);
   } else if (f != Py_None && f != (PyObject *)&PyLong_Type &&
              f != (PyObject *)&PyUnicode_Type &&
              f != (PyObject *)&PyFloat_Type) {
@@ -105,32 +105,32 @@ Post map(Session &s, const Call &c) { return mapOver(s, c, 0); }
 Post filter(Session &s, const Call &c) {
   if (c.args.size() == 2 &&
       (c.args[0] == Py_None || c.args[0] == (PyObject *)&PyBool_Type)) {
-    s.iterate(c.args[1]);
+    s.containers.iterate(c.args[1]);
     if (!PyList_Check(c.args[1]) && !PyTuple_Check(c.args[1]))
       s.end("filter() over a " + typeName(c.args[1]));
     else
       for (Py_ssize_t i = 0; i < PySequence_Fast_GET_SIZE(c.args[1]); ++i)
-        s.truth(PySequence_Fast_GET_ITEM(c.args[1], i));
+        s.operators.truth(PySequence_Fast_GET_ITEM(c.args[1], i));
     return Post::Fresh;
   }
   if (!c.args.empty() && !PyFunction_Check(c.args[0]) &&
       !PyMethod_Check(c.args[0]))
     s.end("filter() with a " + typeName(c.args[0]));
-  return mapOver(s, c, Session::Truth);
+  return mapOver(s, c, Calls::Truth);
 }
 
 /// `compress(data, selectors)`.
 Post compress(Session &s, const Call &c) {
   if (c.args.size() != 2 || c.kwnames)
-    return s.unknownNative(c);
-  s.iterate(c.args[0]);
-  s.iterate(c.args[1]);
+    return s.calls.unknownNative(c);
+  s.containers.iterate(c.args[0]);
+  s.containers.iterate(c.args[1]);
   if (!PyList_Check(c.args[1]) && !PyTuple_Check(c.args[1])) {
     s.end("compress() by a " + typeName(c.args[1]));
     return Post::Fresh;
   }
   for (Py_ssize_t i = 0; i < PySequence_Fast_GET_SIZE(c.args[1]); ++i)
-    s.truth(PySequence_Fast_GET_ITEM(c.args[1], i));
+    s.operators.truth(PySequence_Fast_GET_ITEM(c.args[1], i));
   return Post::Fresh;
 }
 
@@ -139,7 +139,7 @@ Post accumulate(Session &s, const Call &c) {
   if (c.args.empty())
     return Post::Fresh;
   PyObject *from = c.args[0];
-  s.iterate(from);
+  s.containers.iterate(from);
   PyObject *f = c.arg(1) && c.positional() > 1 ? c.args[1] : c.keyword("func");
   if (f && f != Py_None && PyFunction_Check(f))
     return Post::Fresh;
@@ -154,14 +154,14 @@ Post accumulate(Session &s, const Call &c) {
        sums && !PyRange_Check(from) && i < PySequence_Fast_GET_SIZE(from);
        ++i) {
     PyObject *item = PySequence_Fast_GET_ITEM(from, i);
-    if (s.isTensor(item))
+    if (s.objects.isTensor(item))
       for (const char *name : {"__add__", "__radd__"})
-        s.special(item, name);
+        s.attributes.special(item, name);
     else
       sums = isValue(item);
   }
   if (PyObject *initial = c.keyword("initial"))
-    sums &= isValue(initial) || s.isTensor(initial);
+    sums &= isValue(initial) || s.objects.isTensor(initial);
   if (!sums)
     s.end("accumulate() of something else than numbers and tensors");
   return Post::Fresh;
@@ -174,42 +174,42 @@ Post starmap(Session &s, const Call &c) {
     return mapNative(s, c, true);
   if (!PyFunction_Check(c.args[0]))
     s.end("starmap() of a " + typeName(c.args[0]));
-  s.iterate(c.args[1]);
+  s.containers.iterate(c.args[1]);
   return Post::Fresh;
 }
 
 Post tee(Session &s, const Call &c) {
   if (!c.args.empty())
-    s.iterate(c.args[0]);
+    s.containers.iterate(c.args[0]);
   return Post::FreshDeep;
 }
 
 /// Of a class of the user's: by its own method, or by length and items.
 Post reversed(Session &s, const Call &c) {
   if (c.args.size() != 1)
-    return s.unknownNative(c);
+    return s.calls.unknownNative(c);
   PyObject *o = c.args[0];
   if (isValue(o) || !isHeap(o) || PyType_Check(o)) {
-    s.iterate(o);
+    s.containers.iterate(o);
     return Post::Fresh;
   }
-  if (!s.require(o))
+  if (!s.objects.require(o))
     return Post::Fresh;
-  PyObject *method = s.special(o, "__reversed__");
+  PyObject *method = s.attributes.special(o, "__reversed__");
   if (method && PyFunction_Check(method))
     return Post::Known;
   if (method) {
     if (PyList_Check(o) || PyDict_Check(o))
-      s.readAll(o);
+      s.containers.readAll(o);
     else
       s.end("reversed() of a " + typeName(o));
     return Post::Fresh;
   }
   for (const char *name : {"__len__", "__getitem__"})
-    if (PyObject *found = s.special(o, name);
+    if (PyObject *found = s.attributes.special(o, name);
         !found || !PyFunction_Check(found)) {
       if (PyTuple_Check(o))
-        s.readAll(o);
+        s.containers.readAll(o);
       else
         s.end("reversed() of a " + typeName(o));
       break;

@@ -14,19 +14,20 @@ using namespace pyjit::capture;
 //===----------------------------------------------------------------------===//
 
 Post pyjit::capture::callWeakReference(Session &s, const Call &c) {
-  Node *node = s.require(c.callable);
+  Node *node = s.objects.require(c.callable);
   if (!node || !c.args.empty())
     return Post::Known;
   PyObject *target = PyWeakref_GetObject(c.callable);
   if (!node->external) {
     // What the call made may be gone; the recording keeps it alive.
-    Node *referent = target && target != Py_None ? s.find(target) : nullptr;
+    Node *referent =
+        target && target != Py_None ? s.objects.find(target) : nullptr;
     if (!referent || !referent->external)
       s.end("a weak reference to what the call made");
     return Post::Known;
   }
   static PyObject *name = PyUnicode_InternFromString("referent");
-  s.read(node, Select::Field, name, target);
+  s.reads.read(node, Select::Field, name, target);
   return Post::Known;
 }
 
@@ -77,19 +78,19 @@ static PyObject *cacheKey(PyObject *cache, const Call &c, bool typed) {
 /// From before the call, and told from others by its address alone.
 static bool isKnownByAddress(Session &s, PyObject *object) {
   PyTypeObject *type = Py_TYPE(object);
-  Node *node = s.find(object);
+  Node *node = s.objects.find(object);
   if (node ? !node->external : !isProcessConstant(object))
     return false;
   if (isHeapType(type) && !PyType_Check(object))
     for (const char *name : {"__hash__", "__eq__"})
-      s.special(object, name);
+      s.attributes.special(object, name);
   return type->tp_hash == PyBaseObject_Type.tp_hash &&
          (!type->tp_richcompare ||
           type->tp_richcompare == PyBaseObject_Type.tp_richcompare);
 }
 
 Post pyjit::capture::callCached(Session &s, const Call &c) {
-  Node *node = s.pin(c.callable);
+  Node *node = s.objects.pin(c.callable);
   if (!node || s.ended())
     return Post::Known;
   for (PyObject *arg : c.args)
@@ -101,7 +102,7 @@ Post pyjit::capture::callCached(Session &s, const Call &c) {
       s.end("a cached function given a " + typeName(arg));
       return Post::Known;
     } else if (!isValue(arg)) {
-      s.pin(arg);
+      s.objects.pin(arg);
     }
   PyObject *cache = pyjitCache(c.callable);
   PyObject *key = cacheKey(cache, c, pyjitCacheTyped(c.callable));
@@ -112,20 +113,20 @@ Post pyjit::capture::callCached(Session &s, const Call &c) {
   if (PyTuple_CheckExact(key))
     for (Py_ssize_t i = 0; i < PyTuple_GET_SIZE(key); ++i)
       if (PyObject *part = PyTuple_GET_ITEM(key, i); !isValue(part))
-        s.pin(part);
+        s.objects.pin(part);
   static PyObject *cacheName = PyUnicode_InternFromString("cache");
   static PyObject *resultName = PyUnicode_InternFromString("result");
-  s.read(node, Select::Field, cacheName, cache);
+  s.reads.read(node, Select::Field, cacheName, cache);
   PyObject *value = PyDict_GetItemWithError(cache, key);
-  Node *dict = s.find(cache);
+  Node *dict = s.objects.find(cache);
   if (!value || !dict) {
     s.end("a cached function");
     return Post::Known;
   }
-  s.keep(key);
-  s.read(dict, Select::Item, key, value);
+  s.objects.keep(key);
+  s.reads.read(dict, Select::Item, key, value);
   if (PyObject *result = pyjitCacheLink(value))
-    s.read(s.find(value), Select::Field, resultName, result);
+    s.reads.read(s.objects.find(value), Select::Field, resultName, result);
   return Post::Known;
 }
 
@@ -160,11 +161,11 @@ bool pyjit::capture::isModuleMark(PyObject *object) {
 /// The table lets go of a module when it dies; one that the call makes and
 /// does not hand out leaves no trace there.
 Post pyjit::capture::callModuleMark(Session &s, const Call &c) {
-  Node *node = c.args.size() == 2 ? s.find(c.args[1]) : nullptr;
+  Node *node = c.args.size() == 2 ? s.objects.find(c.args[1]) : nullptr;
   if (!node || node->external)
     s.end("a module from before the call that Dynamo notes");
   else
-    s.markedModules.insert(c.args[1]);
+    s.calls.markedModules.insert(c.args[1]);
   return Post::Constant; // what the function does within is not looked at
 }
 
@@ -187,14 +188,14 @@ constexpr Binary kBinary[] = {{"add", "add"},       {"sub", "sub"},
 
 template <size_t I> Post binaryAt(Session &s, const Call &c) {
   if (c.args.size() != 2)
-    return s.unknownNative(c);
-  return s.binary(c.args[0], c.args[1], kBinary[I].special, false);
+    return s.calls.unknownNative(c);
+  return s.operators.binary(c.args[0], c.args[1], kBinary[I].special, false);
 }
 
 template <size_t I> Post inplaceAt(Session &s, const Call &c) {
   if (c.args.size() != 2)
-    return s.unknownNative(c);
-  return s.binary(c.args[0], c.args[1], kBinary[I].special, true);
+    return s.calls.unknownNative(c);
+  return s.operators.binary(c.args[0], c.args[1], kBinary[I].special, true);
 }
 
 /// `iand` of `and_`.
@@ -214,8 +215,8 @@ void addBinary(NativeTable &t, std::index_sequence<I...>) {
 
 Post notOf(Session &s, const Call &c) {
   if (c.args.size() != 1)
-    return s.unknownNative(c);
-  s.truth(c.args[0]);
+    return s.calls.unknownNative(c);
+  s.operators.truth(c.args[0]);
   return Post::Fresh;
 }
 
@@ -225,7 +226,7 @@ Post reduce(Session &s, const Call &c) {
   if (c.args.size() < 2)
     return Post::Known;
   PyObject *f = c.args[0], *from = c.args[1];
-  s.iterate(from);
+  s.containers.iterate(from);
   if (PyFunction_Check(f))
     return Post::Known;
   NativeHandler handler = nullptr;
@@ -246,7 +247,7 @@ Post reduce(Session &s, const Call &c) {
     items.push_back(PySequence_Fast_GET_ITEM(from, i));
   Post post = Post::Known;
   for (PyObject *item : items) {
-    if (!isValue(item) && !s.isTensor(item))
+    if (!isValue(item) && !s.objects.isTensor(item))
       s.end("reduce() over a " + typeName(item));
     Call call;
     call.callable = f;
@@ -261,7 +262,7 @@ Post reduce(Session &s, const Call &c) {
 //===----------------------------------------------------------------------===//
 
 Post dequeMethod(Session &s, const Call &c) {
-  if (s.isExternal(c.args[0]))
+  if (s.objects.isExternal(c.args[0]))
     s.end("a deque from before the call");
   return Post::Known;
 }
@@ -270,7 +271,7 @@ Post makeDefaultDict(Session &s, const Call &c) {
   for (size_t i = 1; i < c.positional(); ++i) {
     if (!PyDict_Check(c.args[i]))
       s.end("a defaultdict made of a " + typeName(c.args[i]));
-    s.iterate(c.args[i]);
+    s.containers.iterate(c.args[i]);
   }
   return Post::Fresh;
 }
@@ -278,7 +279,7 @@ Post makeDefaultDict(Session &s, const Call &c) {
 Post dequeExtend(Session &s, const Call &c) {
   dequeMethod(s, c);
   for (size_t i = 1; i < c.args.size(); ++i)
-    s.iterate(c.args[i]);
+    s.containers.iterate(c.args[i]);
   return Post::Known;
 }
 
@@ -292,26 +293,26 @@ Post functionApply(Session &s, const Call &c) {
                        ? PyCFunction_GET_SELF(c.callable)
                        : nullptr;
   if (!self || !PyType_Check(self))
-    return s.unknownNative(c);
+    return s.calls.unknownNative(c);
   auto *cls = reinterpret_cast<PyTypeObject *>(self);
   for (PyObject *arg : c.args)
     s.scalars.pinDeep(arg);
   for (PyObject *arg : c.args)
-    if (s.isTensor(arg) && s.tensors->requiresGrad(arg) &&
+    if (s.objects.isTensor(arg) && s.tensors->requiresGrad(arg) &&
         s.tensors->gradMode())
       s.end("an autograd function with a gradient");
   static auto *base =
       reinterpret_cast<PyTypeObject *>(findObject("torch.autograd:Function"));
-  PyObject *forward = s.typeLookup(cls, "forward");
-  PyObject *context = s.typeLookup(cls, "_backward_cls");
-  PyObject *setup = s.typeLookup(cls, "setup_context");
+  PyObject *forward = s.attributes.typeLookup(cls, "forward");
+  PyObject *context = s.attributes.typeLookup(cls, "_backward_cls");
+  PyObject *setup = s.attributes.typeLookup(cls, "setup_context");
   static PyObject *setupName = PyUnicode_InternFromString("setup_context");
   PyObject *function = forward ? pyjitInnerCallable(forward) : nullptr;
   if (!base || !function || !PyFunction_Check(function) || !context ||
       !PyType_Check(context) || setup != pyjitTypeLookup(base, setupName))
-    return s.unknownNative(c);
-  if (!s.find(function))
-    s.pin(function);
+    return s.calls.unknownNative(c);
+  if (!s.objects.find(function))
+    s.objects.pin(function);
   s.now.instantiating = reinterpret_cast<PyTypeObject *>(context);
   return Post::FreshDeep;
 }
@@ -319,7 +320,7 @@ Post functionApply(Session &s, const Call &c) {
 /// Hands back the tensor itself: those of functorch end the capture anyway.
 Post sameTensor(Session &s, const Call &c) {
   for (PyObject *arg : c.args)
-    s.tensorArgument(arg);
+    s.calls.tensorArgument(arg);
   return Post::Known;
 }
 
@@ -330,7 +331,7 @@ Post sameTensor(Session &s, const Call &c) {
 
 Post torchSetting(Session &s, const Call &c) {
   for (PyObject *arg : c.args)
-    s.tensorArgument(arg);
+    s.calls.tensorArgument(arg);
   return Post::Known;
 }
 
@@ -342,23 +343,23 @@ Post torchSetting(Session &s, const Call &c) {
 Post makeInferenceMode(Session &s, const Call &c) {
   for (PyObject *arg : c.args)
     if (!isValue(arg))
-      return s.unknownNative(c);
+      return s.calls.unknownNative(c);
   return Post::Fresh;
 }
 
 Post enterInferenceMode(Session &s, const Call &c) {
-  if (c.args.size() != 1 || s.isExternal(c.args[0]))
-    return s.unknownNative(c);
-  s.inferenceModes.push_back(c.args[0]);
-  if (!s.firstInferenceMode)
-    s.firstInferenceMode = c.args[0];
+  if (c.args.size() != 1 || s.objects.isExternal(c.args[0]))
+    return s.calls.unknownNative(c);
+  s.calls.inferenceModes.push_back(c.args[0]);
+  if (!s.calls.firstInferenceMode)
+    s.calls.firstInferenceMode = c.args[0];
   return Post::Known;
 }
 
 Post leaveInferenceMode(Session &s, const Call &c) {
-  auto &modes = s.inferenceModes;
+  auto &modes = s.calls.inferenceModes;
   if (c.args.empty() || modes.empty() || modes.back() != c.args[0])
-    return s.unknownNative(c);
+    return s.calls.unknownNative(c);
   modes.pop_back();
   return Post::Known;
 }
@@ -378,12 +379,12 @@ Post takeLock(Session &s, const Call &c) {
 bool isInherited(Session &s, PyObject *object, const char *name) {
   static auto *base = reinterpret_cast<PyObject *>(&PyBaseObject_Type);
   PyObject *text = PyUnicode_InternFromString(name);
-  Session::Found found = s.loadAttr(object, text);
+  Attributes::Found found = s.attributes.loadAttr(object, text);
   PyObject *own = PyObject_GetAttr(base, text);
   PyErr_Clear();
   Py_XDECREF(own); // `object` keeps it
-  return own ? found.kind == Session::Found::Fresh && found.object == own
-             : found.kind == Session::Found::Absent;
+  return own ? found.kind == Attributes::Found::Fresh && found.object == own
+             : found.kind == Attributes::Found::Absent;
 }
 
 /// (copyreg.__newobj__, (class,), __dict__ or None, None, None)
@@ -395,11 +396,11 @@ Post reduceObject(Session &s, const Call &c) {
       !PyType_HasFeature(type, Py_TPFLAGS_HEAPTYPE) || PyType_Check(object) ||
       PyList_Check(object) || PyDict_Check(object) || PyTuple_Check(object) ||
       type->tp_itemsize)
-    return s.unknownNative(c);
+    return s.calls.unknownNative(c);
   for (const char *name :
        {"__reduce__", "__getstate__", "__getnewargs_ex__", "__getnewargs__"})
     if (!isInherited(s, object, name))
-      return s.unknownNative(c);
+      return s.calls.unknownNative(c);
   // Python code fills it in at the first copy.
   static PyObject *slotNames = PyUnicode_InternFromString("__slotnames__");
   PyObject *slots = PyDict_GetItemWithError(type->tp_dict, slotNames);
@@ -407,22 +408,22 @@ Post reduceObject(Session &s, const Call &c) {
     s.endOnce("the first copy of a " + typeName(object));
     return Post::Fresh;
   }
-  s.typeLookup(type, slotNames);
-  s.readAll(slots);
+  s.attributes.typeLookup(type, slotNames);
+  s.containers.readAll(slots);
   if (!PyList_CheckExact(slots) || PyList_GET_SIZE(slots))
-    return s.unknownNative(c);
+    return s.calls.unknownNative(c);
   static PyObject *dictName = PyUnicode_InternFromString("__dict__");
-  Session::Found dict = s.loadAttr(object, dictName);
-  if (dict.kind != Session::Found::Value || !dict.object)
-    return s.unknownNative(c);
-  s.readAll(dict.object); // whether it is empty
+  Attributes::Found dict = s.attributes.loadAttr(object, dictName);
+  if (dict.kind != Attributes::Found::Value || !dict.object)
+    return s.calls.unknownNative(c);
+  s.containers.readAll(dict.object); // whether it is empty
   static PyObject *module = PyImport_ImportModule("copyreg");
   static PyObject *newName = PyUnicode_InternFromString("__newobj__");
   PyObject *globals = pyjitModuleDict(module);
   PyObject *make = PyDict_GetItemWithError(globals, newName);
   if (!make)
-    return s.unknownNative(c);
-  s.read(s.pin(globals), Select::Item, newName, make);
+    return s.calls.unknownNative(c);
+  s.reads.read(s.objects.pin(globals), Select::Item, newName, make);
   return Post::FreshTuples;
 }
 
@@ -435,7 +436,7 @@ Post handledException(Session &s, const Call &c) {
   PyObject *handled = PyErr_GetHandledException();
   Py_XDECREF(handled);
   if (handled)
-    return s.unknownNative(c);
+    return s.calls.unknownNative(c);
   s.add(PyjitStateOp{.values = s.writer.state("handles_exception", false)});
   return Post::Fresh;
 }

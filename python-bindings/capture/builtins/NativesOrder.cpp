@@ -2,7 +2,7 @@
 //
 // What sorted(), min() and max() compare are their elements or, with a key,
 // what the key makes of each. A key that is a Python function is followed when
-// C calls it, and its results are looked at there (Session::returns); a native
+// C calls it, and its results are looked at there (Calls::returns); a native
 // one is carried out here, in front of the call, for what it will read.
 //
 //===----------------------------------------------------------------------===//
@@ -39,31 +39,31 @@ static PyObject *getterParts(Session &s, PyObject *getter) {
     s.end("an unusual " + typeName(getter));
     return nullptr;
   }
-  s.keep(reduced);
+  s.objects.keep(reduced);
   Py_DECREF(reduced);
-  bool external = s.isExternal(getter);
+  bool external = s.objects.isExternal(getter);
   for (Py_ssize_t i = 0; i < PyTuple_GET_SIZE(parts); ++i)
     if (PyObject *part = PyTuple_GET_ITEM(parts, i);
-        external && !isValue(part) && !s.known(part))
-      s.pin(part);
+        external && !isValue(part) && !s.objects.known(part))
+      s.objects.pin(part);
   return parts;
 }
 
 /// `object.a.b`, as far as it can be told before it happens.
-static Session::Found dotted(Session &s, PyObject *object, PyObject *path) {
+static Attributes::Found dotted(Session &s, PyObject *object, PyObject *path) {
   PyObject *names = PyUnicode_Check(path)
                         ? PyObject_CallMethod(path, "split", "s", ".")
                         : nullptr;
-  Session::Found found{Session::Found::Value, object};
+  Attributes::Found found{Attributes::Found::Value, object};
   for (Py_ssize_t i = 0; names && i < PyList_GET_SIZE(names); ++i) {
-    if (found.kind != Session::Found::Value || !found.object) {
+    if (found.kind != Attributes::Found::Value || !found.object) {
       s.end("a chain of attributes");
       break;
     }
     PyObject *name = Py_NewRef(PyList_GET_ITEM(names, i));
     PyUnicode_InternInPlace(&name);
-    s.keep(name);
-    found = s.loadAttr(found.object, name);
+    s.objects.keep(name);
+    found = s.attributes.loadAttr(found.object, name);
     Py_DECREF(name);
   }
   PyErr_Clear();
@@ -74,30 +74,30 @@ static Session::Found dotted(Session &s, PyObject *object, PyObject *path) {
 Post pyjit::capture::callGetter(Session &s, const Call &c) {
   PyObject *parts = getterParts(s, c.callable);
   if (!parts || c.args.size() != 1 || c.kwnames)
-    return s.unknownNative(c);
+    return s.calls.unknownNative(c);
   PyObject *object = c.args[0];
   Py_ssize_t count = PyTuple_GET_SIZE(parts);
   const char *kind = Py_TYPE(c.callable)->tp_name;
   if (!std::strcmp(kind, "operator.methodcaller")) {
     PyObject *name = PyTuple_GET_ITEM(parts, 0);
-    Session::Found found = dotted(s, object, name);
-    if (found.kind != Session::Found::Fresh || !found.object)
-      return s.unknownNative(c);
+    Attributes::Found found = dotted(s, object, name);
+    if (found.kind != Attributes::Found::Fresh || !found.object)
+      return s.calls.unknownNative(c);
     Call call;
     call.callable = found.object;
     call.args.push_back(object);
     for (Py_ssize_t i = 1; i < count; ++i)
       call.args.push_back(PyTuple_GET_ITEM(parts, i));
-    return s.call(call);
+    return s.calls.call(call);
   }
   bool items = !std::strcmp(kind, "operator.itemgetter");
   Post post = Post::Known;
   for (Py_ssize_t i = 0; i < count; ++i) {
     PyObject *part = PyTuple_GET_ITEM(parts, i);
     if (items)
-      post = s.subscript(object, part);
+      post = s.containers.subscript(object, part);
     else
-      post = dotted(s, object, part).kind == Session::Found::Fresh
+      post = dotted(s, object, part).kind == Attributes::Found::Fresh
                  ? Post::Fresh
                  : Post::Known;
     // A tuple of them: each is known, or comes out of a dispatcher's operator.
@@ -117,20 +117,20 @@ namespace {
 void compared(Session &s, PyObject *object, int depth = 0) {
   if (isValue(object) || s.ended())
     return;
-  if (isHeap(object) && !PyType_Check(object) && s.require(object)) {
+  if (isHeap(object) && !PyType_Check(object) && s.objects.require(object)) {
     for (const char *name : {"__lt__", "__gt__"})
-      s.special(object, name);
-    if (PyObject *method = s.special(object, "__lt__");
+      s.attributes.special(object, name);
+    if (PyObject *method = s.attributes.special(object, "__lt__");
         method && PyFunction_Check(method))
       return;
   }
   if ((PyTuple_CheckExact(object) || PyList_CheckExact(object)) && depth < 10) {
-    s.readAll(object);
+    s.containers.readAll(object);
     for (Py_ssize_t i = 0; i < PySequence_Fast_GET_SIZE(object); ++i)
       compared(s, PySequence_Fast_GET_ITEM(object, i), depth + 1);
     return;
   }
-  s.readDeep(object);
+  s.containers.readDeep(object);
 }
 
 /// What iterating hands out, where it is there already.
@@ -165,21 +165,21 @@ void applyKey(Session &s, PyObject *key, PyObject *element) {
   if (isGetter(key)) {
     PyObject *parts = getterParts(s, key);
     bool items = !std::strcmp(Py_TYPE(key)->tp_name, "operator.itemgetter");
-    if (!parts || !s.require(element))
+    if (!parts || !s.objects.require(element))
       return;
     for (Py_ssize_t i = 0; i < PyTuple_GET_SIZE(parts); ++i) {
       PyObject *part = PyTuple_GET_ITEM(parts, i);
       if (items && (PyTuple_CheckExact(element) || PyList_CheckExact(element) ||
                     PyDict_CheckExact(element))) {
-        s.subscript(element, part);
+        s.containers.subscript(element, part);
         PyObject *value = PyObject_GetItem(element, part);
         PyErr_Clear();
         if (value)
           compared(s, value);
         Py_XDECREF(value);
-      } else if (Session::Found found =
-                     items ? Session::Found{} : dotted(s, element, part);
-                 found.kind == Session::Found::Value && found.object) {
+      } else if (Attributes::Found found =
+                     items ? Attributes::Found{} : dotted(s, element, part);
+                 found.kind == Attributes::Found::Value && found.object) {
         compared(s, found.object);
       } else {
         s.end("a key of a " + typeName(element));
@@ -189,9 +189,9 @@ void applyKey(Session &s, PyObject *key, PyObject *element) {
   }
   PyObject *self = PyCFunction_Check(key) ? PyCFunction_GET_SELF(key) : nullptr;
   if (self && PyDict_CheckExact(self) && isNamed(key, {"get", "__getitem__"})) {
-    if (!s.find(self) && s.isExternal(key))
-      s.pin(self);
-    s.dictItem(self, element);
+    if (!s.objects.find(self) && s.objects.isExternal(key))
+      s.objects.pin(self);
+    s.containers.dictItem(self, element);
     PyObject *value = PyDict_GetItemWithError(self, element);
     PyErr_Clear();
     if (value)
@@ -210,7 +210,7 @@ void applyKey(Session &s, PyObject *key, PyObject *element) {
       key == reinterpret_cast<PyObject *>(&PyFloat_Type);
   if (!plain)
     return s.end("a key that is a " + typeName(key));
-  s.call(call);
+  s.calls.call(call);
 }
 
 /// Notes what will be compared. `sources`: the container, or the things
@@ -218,36 +218,36 @@ void applyKey(Session &s, PyObject *key, PyObject *element) {
 void order(Session &s, PyObject *key, std::vector<PyObject *> sources,
            bool themselves) {
   if (key && (PyFunction_Check(key) || PyMethod_Check(key))) {
-    unsigned uses = Session::Compared;
+    unsigned uses = Calls::Compared;
     if (!themselves) {
-      s.iterate(sources[0]);
+      s.containers.iterate(sources[0]);
       if (makesTuples(sources[0]))
-        uses |= Session::Tuples;
+        uses |= Calls::Tuples;
     }
-    if (PyMethod_Check(key) && s.isExternal(key))
-      s.readFields(key, {"__func__", "__self__"});
+    if (PyMethod_Check(key) && s.objects.isExternal(key))
+      s.containers.readFields(key, {"__func__", "__self__"});
     PyObject *function = PyMethod_Check(key) ? PyMethod_GET_FUNCTION(key) : key;
-    if (!PyFunction_Check(function) || !s.require(function))
+    if (!PyFunction_Check(function) || !s.objects.require(function))
       return s.end("a key that is a " + typeName(key));
-    return s.callsBack(function, uses);
+    return s.calls.callsBack(function, uses);
   }
   std::vector<PyObject *> elements = sources;
   if (!themselves) {
-    s.iterate(sources[0]);
+    s.containers.iterate(sources[0]);
     elements.clear();
     PyObject *view = sources[0];
     bool there = elementsOf(view, elements);
     if (!there && !key && (isValue(view) || PyRange_Check(view)))
       return;
     if (!there && (isView(view) || PyAnySet_Check(view) || isValue(view)) &&
-        !s.isExternal(view)) {
+        !s.objects.isExternal(view)) {
       // Of the call's own: walking it has no effect.
       PyObject *list = PySequence_List(view);
       PyErr_Clear();
       if (!list)
         return s.end("the order of a " + typeName(view));
-      s.settle(Post::FreshTuples, list);
-      s.keep(list);
+      s.objects.settle(Post::FreshTuples, list);
+      s.objects.keep(list);
       Py_DECREF(list);
       there = elementsOf(list, elements);
     }
@@ -273,16 +273,16 @@ PyObject *keyOf(const Call &c) {
 
 Post sorted(Session &s, const Call &c) {
   if (c.positional() != 1)
-    return s.unknownNative(c);
+    return s.calls.unknownNative(c);
   order(s, keyOf(c), {c.args[0]}, false);
   return Post::FreshTuples;
 }
 
 Post sortList(Session &s, const Call &c) {
   if (c.positional() != 1)
-    return s.unknownNative(c);
-  if (s.isExternal(c.args[0]))
-    s.own(c.args[0]);
+    return s.calls.unknownNative(c);
+  if (s.objects.isExternal(c.args[0]))
+    s.containers.own(c.args[0]);
   order(s, keyOf(c), {c.args[0]}, false);
   return Post::Known;
 }
@@ -301,11 +301,11 @@ Post bisect(Session &s, const Call &c) {
   PyObject *sorted = c.arg(0), *value = c.arg(1);
   if (c.kwnames || !value || !isValue(value) ||
       !(PyList_CheckExact(sorted) || PyTuple_CheckExact(sorted)))
-    return s.unknownNative(c);
-  s.readAll(sorted);
+    return s.calls.unknownNative(c);
+  s.containers.readAll(sorted);
   for (Py_ssize_t i = 0; i < PySequence_Fast_GET_SIZE(sorted); ++i)
     if (!isValue(PySequence_Fast_GET_ITEM(sorted, i)))
-      return s.unknownNative(c);
+      return s.calls.unknownNative(c);
   s.scalars.pinDeep(sorted);
   return Post::Fresh;
 }

@@ -71,15 +71,15 @@ static Post reduceNumbers(Session &s, const Call &c) {
     Py_XDECREF(function);
   }
   PyObject *list = c.arg(0);
-  if (!known || c.args.size() != 1 || c.kwnames || s.isTensor(list) ||
+  if (!known || c.args.size() != 1 || c.kwnames || s.objects.isTensor(list) ||
       (!PyTuple_Check(list) && !PyList_CheckExact(list)))
-    return s.unknownNative(c);
-  s.readAll(list);
+    return s.calls.unknownNative(c);
+  s.containers.readAll(list);
   for (Py_ssize_t i = 0; i < PySequence_Fast_GET_SIZE(list); ++i)
     if (PyObject *item = PySequence_Fast_GET_ITEM(list, i);
         !PyLong_CheckExact(item) && !PyFloat_CheckExact(item) &&
         !PyBool_Check(item))
-      return s.unknownNative(c);
+      return s.calls.unknownNative(c);
   s.scalars.pinDeep(list);
   return Post::Constant;
 }
@@ -91,7 +91,7 @@ Post pyjit::capture::callNumpy(Session &s, const Call &c) {
     bool number = PyLong_CheckExact(arg) || PyFloat_CheckExact(arg) ||
                   PyBool_Check(arg) || isNumpyNumber(arg);
     if (!number || c.kwnames)
-      return s.unknownNative(c);
+      return s.calls.unknownNative(c);
     s.scalars.pinDeep(arg);
   }
   return Post::Fresh;
@@ -114,10 +114,11 @@ bool areValues(const Call &c, size_t from) {
 Post pattern(Session &s, const Call &c) {
   auto known = [&](PyObject *argument) {
     // A mark of re's for "no count", which is an int of a class of its own.
-    return isValue(argument) || (PyLong_Check(argument) && s.pin(argument));
+    return isValue(argument) ||
+           (PyLong_Check(argument) && s.objects.pin(argument));
   };
   if (c.args.empty() || !std::all_of(c.args.begin() + 1, c.args.end(), known))
-    return s.unknownNative(c); // a replacement that is a function, say
+    return s.calls.unknownNative(c); // a replacement that is a function, say
   return Post::FreshDeep;
 }
 
@@ -125,7 +126,7 @@ Post pattern(Session &s, const Call &c) {
 Post match(Session &s, const Call &c) { return pattern(s, c); }
 
 Post bytes(Session &s, const Call &c) {
-  return areValues(c, 0) ? Post::Fresh : s.unknownNative(c);
+  return areValues(c, 0) ? Post::Fresh : s.calls.unknownNative(c);
 }
 
 Post plain(Session &s, const Call &c) { return bytes(s, c); }
@@ -135,7 +136,7 @@ Post plain(Session &s, const Call &c) { return bytes(s, c); }
 //===----------------------------------------------------------------------===//
 
 Post makeNamespace(Session &s, const Call &c) {
-  return c.positional() ? s.unknownNative(c) : Post::Fresh;
+  return c.positional() ? s.calls.unknownNative(c) : Post::Fresh;
 }
 
 /// Marks for a profiler, and switches for tensor subclasses, of which there are

@@ -93,32 +93,34 @@ static bool showsItsTensors(const std::string &graph, bool folded) {
 }
 
 Post pyjit::capture::callScript(Session &s, const Call &c) {
-  s.pin(c.callable);
+  s.objects.pin(c.callable);
   for (PyObject *arg : c.args)
     s.scalars.pinDeep(arg);
   // Asked from C++.
   static PyObject *asked = findObject("torch.compiler:is_exporting");
-  if (asked && !s.find(asked))
-    s.pin(asked);
+  if (asked && !s.objects.find(asked))
+    s.objects.pin(asked);
   std::string graph =
       textOf(PyObject_GetAttrString(c.callable, "inlined_graph"));
   if (!isPlainScript(graph))
-    return s.unknownNative(c);
-  s.scripting = showsItsTensors(graph, false) ? s.top()->frame : nullptr;
-  s.scriptConstants = false;
-  return s.torchCall(c);
+    return s.calls.unknownNative(c);
+  s.calls.scripting =
+      showsItsTensors(graph, false) ? s.tracker.top()->frame : nullptr;
+  s.calls.scriptConstants = false;
+  return s.calls.torchCall(c);
 }
 
 /// A tensor of unknown origin was taken for one of Python data. What ran may be
 /// another graph than the function's: fused, say, so that operators are not
 /// seen.
-void Session::finishScript(PyObject *result) {
-  if (result && isTensor(result) && tensors->valueOf(result) < 0) {
-    tensors->bindConstant(result);
+void Calls::finishScript(PyObject *result) {
+  if (result && ObjectTable::isTensor(result) &&
+      s.tensors->valueOf(result) < 0) {
+    s.tensors->bindConstant(result);
     scriptConstants = true;
   }
   scripting = nullptr;
-  if (!scriptConstants || dead)
+  if (!scriptConstants || s.dead)
     return;
   scriptConstants = false;
   PyObject *module = PyImport_ImportModule("torch._C");
@@ -129,5 +131,5 @@ void Session::finishScript(PyObject *result) {
   Py_XDECREF(module);
   std::string text = textOf(graph);
   if (text.empty() || !showsItsTensors(text, true))
-    end("a TorchScript function that runs in another form");
+    s.end("a TorchScript function that runs in another form");
 }

@@ -14,15 +14,15 @@
 
 using namespace pyjit::capture;
 
-void Session::tensorArgument(PyObject *o, int depth) {
-  if (dead || isValue(o))
+void Calls::tensorArgument(PyObject *o, int depth) {
+  if (s.dead || isValue(o))
     return;
-  if (!require(o))
+  if (!s.objects.require(o))
     return;
-  if (isTensor(o))
+  if (ObjectTable::isTensor(o))
     return;
   if ((PyTuple_Check(o) || PyList_Check(o)) && depth < 5) {
-    readAll(o);
+    s.containers.readAll(o);
     for (Py_ssize_t i = 0; i < PySequence_Fast_GET_SIZE(o); ++i)
       tensorArgument(PySequence_Fast_GET_ITEM(o, i), depth + 1);
     return;
@@ -36,12 +36,12 @@ void Session::tensorArgument(PyObject *o, int depth) {
     return;
   // What an operator of TorchScript's has just handed out.
   if (!std::strcmp(Py_TYPE(o)->tp_name, "torch._C.ScriptObject") &&
-      !isExternal(o))
+      !s.objects.isExternal(o))
     return;
-  end("a tensor function given a " + typeName(o));
+  s.end("a tensor function given a " + typeName(o));
 }
 
-Post Session::torchCall(const Call &call) {
+Post Calls::torchCall(const Call &call) {
   for (PyObject *arg : call.args)
     tensorArgument(arg);
   return Post::FreshDeep;
@@ -49,17 +49,18 @@ Post Session::torchCall(const Call &call) {
 
 namespace {
 
-Post torchOp(Session &s, const Call &c) { return s.torchCall(c); }
+Post torchOp(Session &s, const Call &c) { return s.calls.torchCall(c); }
 
 Post tensorMetadata(Session &s, const Call &c) {
   for (PyObject *arg : c.args)
-    s.tensorArgument(arg);
+    s.calls.tensorArgument(arg);
   return Post::FreshDeep;
 }
 
 /// Seen by Python: becomes a guard.
 Post storageOffset(Session &s, const Call &c) {
-  if (c.args.size() == 1 && s.isTensor(c.args[0]) && s.require(c.args[0]))
+  if (c.args.size() == 1 && s.objects.isTensor(c.args[0]) &&
+      s.objects.require(c.args[0]))
     s.tensors->readOffset(c.args[0]);
   return Post::Known;
 }
@@ -67,9 +68,9 @@ Post storageOffset(Session &s, const Call &c) {
 /// Data into Python: only of tensors that no input reaches.
 Post tensorData(Session &s, const Call &c) {
   PyMethodDef *def = pyjitMethodDef(c.callable);
-  if (def && c.args.size() == 1 && s.called == c.callable &&
-      s.isTensor(c.args[0]) && !s.tensors->isConstant(c.args[0])) {
-    s.tensorArgument(c.args[0]);
+  if (def && c.args.size() == 1 && s.calls.called == c.callable &&
+      s.objects.isTensor(c.args[0]) && !s.tensors->isConstant(c.args[0])) {
+    s.calls.tensorArgument(c.args[0]);
     bool truth = !std::strcmp(def->ml_name, "is_nonzero");
     if ((truth || !std::strcmp(def->ml_name, "item")) &&
         s.scalars.readData(c.args[0],
@@ -77,8 +78,8 @@ Post tensorData(Session &s, const Call &c) {
       return Post::Known;
   }
   for (PyObject *arg : c.args) {
-    s.tensorArgument(arg);
-    if (s.isTensor(arg) && !s.tensors->isConstant(arg))
+    s.calls.tensorArgument(arg);
+    if (s.objects.isTensor(arg) && !s.tensors->isConstant(arg))
       s.end("a tensor's data read by Python");
   }
   return Post::FreshDeep;
@@ -86,12 +87,12 @@ Post tensorData(Session &s, const Call &c) {
 
 Post fromData(Session &s, const Call &c) {
   for (PyObject *arg : c.args) {
-    if (s.isTensor(arg))
+    if (s.objects.isTensor(arg))
       s.end("a tensor made of a tensor by torch.tensor");
-    s.tensorArgument(arg);
+    s.calls.tensorArgument(arg);
     if (PyList_Check(arg) || PyTuple_Check(arg))
       for (Py_ssize_t i = 0; i < PySequence_Fast_GET_SIZE(arg); ++i)
-        if (s.isTensor(PySequence_Fast_GET_ITEM(arg, i)))
+        if (s.objects.isTensor(PySequence_Fast_GET_ITEM(arg, i)))
           s.end("a tensor made of tensors by torch.tensor");
   }
   return Post::Constant;
@@ -103,15 +104,15 @@ Post tensorType(Session &s, const Call &c) {
     return tensorMetadata(s, c);
   if (c.args.size() == 2 && !c.kwnames &&
       !std::strcmp(Py_TYPE(c.args[1])->tp_name, "torch.dtype"))
-    return s.torchCall(c);
-  return s.unknownNative(c);
+    return s.calls.torchCall(c);
+  return s.calls.unknownNative(c);
 }
 
 /// Of Python data, with the dtype and device of `self`.
 Post newTensor(Session &s, const Call &c) {
   Call data = c;
   if (!data.args.empty()) {
-    s.tensorArgument(data.args[0]);
+    s.calls.tensorArgument(data.args[0]);
     data.args.erase(data.args.begin());
   }
   return fromData(s, data);
@@ -121,18 +122,18 @@ Post newTensor(Session &s, const Call &c) {
 Post stateGetter(Session &s, const Call &c) {
   for (PyObject *arg : c.args)
     if (!isValue(arg))
-      s.require(arg);
+      s.objects.require(arg);
   return Post::Fresh;
 }
 
 /// Looks at the types of its arguments only.
 Post hasTorchFunction(Session &s, const Call &c) {
   for (PyObject *arg : c.args) {
-    if (isValue(arg) || s.isTensor(arg))
+    if (isValue(arg) || s.objects.isTensor(arg))
       continue;
-    s.require(arg);
+    s.objects.require(arg);
     if (PyTuple_Check(arg) || PyList_Check(arg))
-      s.readAll(arg);
+      s.containers.readAll(arg);
   }
   return Post::Known;
 }
@@ -146,7 +147,7 @@ Post setGradMode(Session &s, const Call &c) {
 
 Post makeSize(Session &s, const Call &c) {
   for (PyObject *arg : c.args)
-    s.tensorArgument(arg);
+    s.calls.tensorArgument(arg);
   return Post::Fresh;
 }
 

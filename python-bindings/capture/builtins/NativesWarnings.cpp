@@ -24,19 +24,19 @@ PyObject *argument(const Call &c, size_t place, const char *name) {
 
 /// The frame that the warning is about: as many frames down as it says.
 const ShadowFrame *frameAt(Session &s, long level) {
-  size_t i = s.frames.size();
-  PyjitFrame *frame = s.frames.back().frame;
+  size_t i = s.tracker.frames.size();
+  PyjitFrame *frame = s.tracker.frames.back().frame;
   for (; level > 1 && frame; --level)
     frame = pyjitPreviousFrame(frame);
   while (frame && i-- > 1)
-    if (s.frames[i].frame == frame)
-      return s.frames[i].code ? &s.frames[i] : nullptr;
+    if (s.tracker.frames[i].frame == frame)
+      return s.tracker.frames[i].code ? &s.tracker.frames[i] : nullptr;
   return nullptr; // below what is recorded
 }
 
 /// Frames of the import system are left out of account.
 bool isImporting(Session &s) {
-  for (const ShadowFrame &frame : s.frames) {
+  for (const ShadowFrame &frame : s.tracker.frames) {
     const char *file =
         frame.code ? PyUnicode_AsUTF8(frame.code->co_filename) : "";
     if (!file || std::string(file).find("importlib") != std::string::npos)
@@ -95,7 +95,7 @@ Post warn(Session &s, const Call &c) {
   const ShadowFrame *frame =
       known ? frameAt(s, level ? PyLong_AsLong(level) : 1) : nullptr;
   PyObject *globals = frame ? pyjitFrameGlobals(frame->frame) : nullptr;
-  if (!globals || !PyDict_CheckExact(globals) || !s.require(category)) {
+  if (!globals || !PyDict_CheckExact(globals) || !s.objects.require(category)) {
     s.end("a warning");
     return Post::Known;
   }
@@ -108,7 +108,7 @@ Post warn(Session &s, const Call &c) {
                           ? PyDict_GetItemWithError(registry, versionName)
                           : nullptr;
   PyObject *now = PyLong_FromLong(pyjitWarningFilters());
-  s.keep(now);
+  s.objects.keep(now);
   Py_DECREF(now);
   if (!version || !PyLong_CheckExact(version) ||
       PyLong_AsLong(version) != pyjitWarningFilters()) {
@@ -118,17 +118,17 @@ Post warn(Session &s, const Call &c) {
   // The module that holds the filters; its C half counts their changes.
   static PyObject *warnings = PyImport_ImportModule("warnings");
   static PyObject *versionField = PyUnicode_InternFromString("filters_version");
-  s.read(s.pin(warnings), Select::Field, versionField, now);
-  s.read(s.pin(globals), Select::Item, registryName, registry);
-  Node *notes = s.find(registry);
-  s.read(notes, Select::Item, versionName, version);
+  s.reads.read(s.objects.pin(warnings), Select::Field, versionField, now);
+  s.reads.read(s.objects.pin(globals), Select::Item, registryName, registry);
+  Node *notes = s.objects.find(registry);
+  s.reads.read(notes, Select::Item, versionName, version);
   PyObject *key = Py_BuildValue("(OOl)", text, category, line);
-  s.keep(key);
+  s.objects.keep(key);
   Py_DECREF(key);
   PyObject *noted = PyDict_GetItemWithError(registry, key);
   PyErr_Clear();
   if (noted == Py_True) {
-    s.read(notes, Select::Item, key, noted);
+    s.reads.read(notes, Select::Item, key, noted);
     return Post::Known;
   }
   static PyObject *filtersName = PyUnicode_InternFromString("filters");
@@ -149,13 +149,13 @@ Post warn(Session &s, const Call &c) {
       s.endOnce("a warning that is shown");
     return Post::Known;
   }
-  s.absent(notes, Select::Item, key);
-  s.read(s.pin(globals), Select::Item, moduleName, module);
+  s.reads.absent(notes, Select::Item, key);
+  s.reads.read(s.objects.pin(globals), Select::Item, moduleName, module);
   // Filters are tuples, which copies of the list share.
   for (Py_ssize_t i = 0; i < PyList_GET_SIZE(filters); ++i)
-    s.pin(PyList_GET_ITEM(filters, i));
-  s.read(s.pin(own), Select::Item, filtersName, filters);
-  s.readAll(filters);
+    s.objects.pin(PyList_GET_ITEM(filters, i));
+  s.reads.read(s.objects.pin(own), Select::Item, filtersName, filters);
+  s.containers.readAll(filters);
   return Post::Known;
 }
 

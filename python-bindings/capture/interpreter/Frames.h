@@ -68,7 +68,7 @@ enum class FramePhase { Before, Calling, During };
 
 /// A frame in front of, or in the middle of, an instruction.
 struct FrameState {
-  size_t frame = 0; ///< index in Session::frames
+  size_t frame = 0; ///< index in FrameTracker::frames
   PyObject *function = nullptr;
   PyCodeObject *code = nullptr; ///< the original, as all offsets here
   int offset = 0;

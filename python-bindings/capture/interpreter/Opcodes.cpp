@@ -19,15 +19,15 @@ namespace {
 
 /// A container under construction that is from before the recording.
 void ownBegun(const Op &o, int fromTop) {
-  if (o.s.isExternal(o.peek(fromTop)))
-    o.s.own(o.peek(fromTop));
+  if (o.s.objects.isExternal(o.peek(fromTop)))
+    o.s.containers.own(o.peek(fromTop));
 }
 
 Post unary(const Op &o, const char *special) {
   PyObject *operand = o.peek(1);
   if (isValue(operand))
     return Post::Known;
-  if (!o.s.special(operand, special))
+  if (!o.s.attributes.special(operand, special))
     o.s.end(std::string(special) + " of a " + typeName(operand));
   return Post::Fresh;
 }
@@ -46,12 +46,12 @@ Post makesNew(const Op &) { return Post::Fresh; }
 Post returnConstant(const Op &o) {
   PyObject *constant = PyTuple_GET_ITEM(o.code->co_consts, o.in.arg);
   knowConstant(o.s, constant);
-  o.s.returns(constant);
+  o.s.calls.returns(constant);
   return Post::Known;
 }
 
 Post returnTop(const Op &o) {
-  o.s.returns(o.peek(1));
+  o.s.calls.returns(o.peek(1));
   return Post::Known;
 }
 
@@ -61,7 +61,7 @@ Post loadConstant(const Op &o) {
 }
 
 Post loadAssertionError(const Op &o) {
-  o.s.require(PyExc_AssertionError);
+  o.s.objects.require(PyExc_AssertionError);
   return Post::Known;
 }
 
@@ -74,14 +74,15 @@ Post storeName(const Op &o) {
 }
 
 Post storeGlobal(const Op &o) {
-  o.s.writeItem(pyjitFrameGlobals(o.frame), o.name(o.in.arg), o.peek(1));
+  o.s.containers.writeItem(pyjitFrameGlobals(o.frame), o.name(o.in.arg),
+                           o.peek(1));
   return Post::Known;
 }
 
 Post deleteGlobal(const Op &o) {
   PyObject *globals = pyjitFrameGlobals(o.frame);
-  if (PyDict_CheckExact(globals) && o.s.pin(globals))
-    o.s.storeSubscript(globals, o.name(o.in.arg), nullptr);
+  if (PyDict_CheckExact(globals) && o.s.objects.pin(globals))
+    o.s.containers.storeSubscript(globals, o.name(o.in.arg), nullptr);
   else
     o.s.end("globals that are no plain dict");
   return Post::Known;
@@ -94,7 +95,7 @@ Post loadDeref(const Op &o) {
 
 Post storeDeref(const Op &o) {
   if (PyObject *cell = pyjitFrameLocals(o.frame)[o.in.arg])
-    o.s.writeCell(cell);
+    o.s.reads.writeCell(cell);
   return Post::Known;
 }
 
@@ -106,61 +107,63 @@ Post deleteDeref(const Op &o) {
 //===--- Attributes
 
 Post loadAttribute(const Op &o) {
-  return toPost(o.s.loadAttr(o.peek(1), o.name(o.in.arg >> 1)));
+  return toPost(o.s.attributes.loadAttr(o.peek(1), o.name(o.in.arg >> 1)));
 }
 
 Post storeAttribute(const Op &o) {
-  o.s.storeAttr(o.peek(1), o.name(o.in.arg), o.peek(2));
+  o.s.attributes.storeAttr(o.peek(1), o.name(o.in.arg), o.peek(2));
   return Post::Known;
 }
 
 Post deleteAttribute(const Op &o) {
-  o.s.storeAttr(o.peek(1), o.name(o.in.arg), nullptr);
+  o.s.attributes.storeAttr(o.peek(1), o.name(o.in.arg), nullptr);
   return Post::Known;
 }
 
 Post importFrom(const Op &o) {
   if (!PyModule_Check(o.peek(1)))
     o.s.end("import from something that is no module");
-  return toPost(o.s.loadAttr(o.peek(1), o.name(o.in.arg)));
+  return toPost(o.s.attributes.loadAttr(o.peek(1), o.name(o.in.arg)));
 }
 
 //===--- Items and iteration
 
-Post subscript(const Op &o) { return o.s.subscript(o.peek(2), o.peek(1)); }
+Post subscript(const Op &o) {
+  return o.s.containers.subscript(o.peek(2), o.peek(1));
+}
 
 Post slice(const Op &o) {
   PyObject *object = o.peek(3);
-  if (o.s.isTensor(object))
-    o.s.special(object, "__getitem__");
+  if (o.s.objects.isTensor(object))
+    o.s.attributes.special(object, "__getitem__");
   else if (PyTuple_CheckExact(object) || PyList_CheckExact(object))
-    o.s.readAll(object);
-  else if (!isValue(object) && !o.s.special(object, "__getitem__"))
+    o.s.containers.readAll(object);
+  else if (!isValue(object) && !o.s.attributes.special(object, "__getitem__"))
     o.s.end("a slice of a " + typeName(object));
   return Post::Fresh;
 }
 
 Post storeSubscript(const Op &o) {
-  o.s.storeSubscript(o.peek(2), o.peek(1), o.peek(3));
+  o.s.containers.storeSubscript(o.peek(2), o.peek(1), o.peek(3));
   return Post::Known;
 }
 
 Post deleteSubscript(const Op &o) {
-  o.s.storeSubscript(o.peek(2), o.peek(1), nullptr);
+  o.s.containers.storeSubscript(o.peek(2), o.peek(1), nullptr);
   return Post::Known;
 }
 
 Post storeSlice(const Op &o) {
   PyObject *object = o.peek(3);
-  if (o.s.isTensor(object)) {
-    o.s.special(object, "__setitem__");
+  if (o.s.objects.isTensor(object)) {
+    o.s.attributes.special(object, "__setitem__");
     for (int i : {1, 2, 4})
-      if (!isValue(o.peek(i)) && !o.s.isTensor(o.peek(i)))
+      if (!isValue(o.peek(i)) && !o.s.objects.isTensor(o.peek(i)))
         o.s.end("a slice assignment of a " + typeName(o.peek(i)));
     o.s.now.storingNumber = isValue(o.peek(4));
   } else if (PyList_CheckExact(object)) {
-    o.s.own(object);
-    o.s.iterate(o.peek(4));
+    o.s.containers.own(object);
+    o.s.containers.iterate(o.peek(4));
   } else {
     o.s.end("a slice assignment to a " + typeName(object));
   }
@@ -169,8 +172,8 @@ Post storeSlice(const Op &o) {
 
 /// Whether the subject is a sequence, or a mapping.
 Post matchKind(const Op &o) {
-  if (!isValue(o.peek(1)) && o.s.require(o.peek(1)))
-    o.s.typeOf(o.peek(1));
+  if (!isValue(o.peek(1)) && o.s.objects.require(o.peek(1)))
+    o.s.reads.typeOf(o.peek(1));
   return Post::Known;
 }
 
@@ -182,7 +185,7 @@ Post matchKeys(const Op &o) {
     return Post::Known;
   }
   for (Py_ssize_t i = 0; i < PyTuple_GET_SIZE(keys); ++i)
-    o.s.dictItem(subject, PyTuple_GET_ITEM(keys, i));
+    o.s.containers.dictItem(subject, PyTuple_GET_ITEM(keys, i));
   return Post::Fresh;
 }
 
@@ -198,67 +201,68 @@ Post matchClass(const Op &o) {
     o.s.end("matching a class");
     return Post::Known;
   }
-  o.s.pin(isInstance);
-  o.s.call(test);
+  o.s.objects.pin(isInstance);
+  o.s.calls.call(test);
   auto *type = reinterpret_cast<PyTypeObject *>(cls);
   if (o.in.arg > 0 && PyType_HasFeature(type, Py_TPFLAGS_HEAPTYPE)) {
     static PyObject *matchArgs = PyUnicode_InternFromString("__match_args__");
-    PyObject *positional = o.s.typeLookup(type, matchArgs);
+    PyObject *positional = o.s.attributes.typeLookup(type, matchArgs);
     if (!positional || !PyTuple_CheckExact(positional)) {
       o.s.end("matching a class by position");
       return Post::Known;
     }
     for (Py_ssize_t i = 0;
          i < std::min<Py_ssize_t>(o.in.arg, PyTuple_GET_SIZE(positional)); ++i)
-      o.s.loadAttr(subject, PyTuple_GET_ITEM(positional, i));
+      o.s.attributes.loadAttr(subject, PyTuple_GET_ITEM(positional, i));
   } else if (o.in.arg > 1) {
     o.s.end("matching a builtin class by position");
   }
   for (Py_ssize_t i = 0; i < PyTuple_GET_SIZE(names); ++i)
-    o.s.loadAttr(subject, PyTuple_GET_ITEM(names, i));
+    o.s.attributes.loadAttr(subject, PyTuple_GET_ITEM(names, i));
   return Post::Fresh;
 }
 
-Post iterate(const Op &o) { return o.s.iterate(o.peek(1)); }
-Post nextOf(const Op &o) { return o.s.next(o.peek(1)); }
+Post iterate(const Op &o) { return o.s.containers.iterate(o.peek(1)); }
+Post nextOf(const Op &o) { return o.s.containers.next(o.peek(1)); }
 
 Post unpackSequence(const Op &o) {
-  o.s.iterate(o.peek(1));
+  o.s.containers.iterate(o.peek(1));
   return Post::FreshTuples;
 }
 
 Post unpackRest(const Op &o) {
-  o.s.iterate(o.peek(1));
+  o.s.containers.iterate(o.peek(1));
   o.s.now.freshAt = (o.in.arg & 0xff) + 1; // the list of the rest
   return Post::Known;
 }
 
 Post length(const Op &o) {
-  o.s.lengthOf(o.peek(1));
+  o.s.operators.lengthOf(o.peek(1));
   return Post::Known;
 }
 
 Post contains(const Op &o) {
   if (o.s.scalars.findData(o.peek(1), o.peek(2), /*negated=*/o.in.arg & 1))
     return Post::Constant;
-  o.s.contains(o.peek(1), o.peek(2));
+  o.s.containers.contains(o.peek(1), o.peek(2));
   return Post::Known;
 }
 
 //===--- Operators
 
 Post binaryOperator(const Op &o) {
-  return o.s.binary(o.peek(2), o.peek(1), binaryName(o.in.arg),
-                    /*inplace=*/o.in.arg >= 13);
+  return o.s.operators.binary(o.peek(2), o.peek(1), binaryName(o.in.arg),
+                              /*inplace=*/o.in.arg >= 13);
 }
 
 Post compareOperator(const Op &o) {
   static const char *names[] = {"lt", "le", "eq", "ne", "gt", "ge"};
-  return o.s.compare(o.peek(2), o.peek(1), names[comparisonOf(o.in.arg)]);
+  return o.s.operators.compare(o.peek(2), o.peek(1),
+                               names[comparisonOf(o.in.arg)]);
 }
 
 Post identity(const Op &o) {
-  o.s.identity(o.peek(2), o.peek(1));
+  o.s.operators.identity(o.peek(2), o.peek(1));
   return Post::Known;
 }
 
@@ -267,8 +271,8 @@ Post intrinsic1(const Op &o) {
   case 3: // INTRINSIC_STOPITERATION_ERROR
     return Post::Fresh;
   case 5: { // INTRINSIC_UNARY_POSITIVE
-    if (o.s.isTensor(o.peek(1)))
-      o.s.special(o.peek(1), "__pos__");
+    if (o.s.objects.isTensor(o.peek(1)))
+      o.s.attributes.special(o.peek(1), "__pos__");
     else if (!isValue(o.peek(1)))
       o.s.end("unary + on a " + typeName(o.peek(1)));
     return Post::Fresh;
@@ -285,7 +289,7 @@ Post negative(const Op &o) { return unary(o, "__neg__"); }
 Post invert(const Op &o) { return unary(o, "__invert__"); }
 
 Post truth(const Op &o) {
-  o.s.truth(o.peek(1));
+  o.s.operators.truth(o.peek(1));
   return Post::Known;
 }
 
@@ -293,13 +297,13 @@ Post truth(const Op &o) {
 
 Post buildMap(const Op &o) {
   for (int i = 0; i < o.in.arg; ++i)
-    o.s.readDeep(o.peek(2 * i + 2));
+    o.s.containers.readDeep(o.peek(2 * i + 2));
   return Post::Fresh;
 }
 
 Post buildSet(const Op &o) {
   for (int i = 0; i < o.in.arg; ++i)
-    o.s.readDeep(o.peek(i + 1));
+    o.s.containers.readDeep(o.peek(i + 1));
   return Post::Fresh;
 }
 
@@ -307,33 +311,33 @@ Post listExtend(const Op &o) {
   // Items, zips and the like make a tuple for each step.
   PyObject *from = o.peek(1);
   ownBegun(o, o.in.arg + 1);
-  o.s.iterate(from);
+  o.s.containers.iterate(from);
   bool makesTuples = !PyList_Check(from) && !PyTuple_Check(from);
   return makesTuples && o.in.arg == 1 ? Post::FreshTuples : Post::Known;
 }
 
 Post setUpdate(const Op &o) {
   ownBegun(o, o.in.arg + 1);
-  o.s.iterate(o.peek(1));
+  o.s.containers.iterate(o.peek(1));
   return Post::Known;
 }
 
 Post listAppend(const Op &o) {
   PyObject *list = o.peek(o.in.arg + 1);
-  if (o.s.isExternal(list) && !o.s.append(list, o.peek(1)))
-    o.s.own(list);
+  if (o.s.objects.isExternal(list) && !o.s.containers.append(list, o.peek(1)))
+    o.s.containers.own(list);
   return Post::Known;
 }
 
 Post setAdd(const Op &o) {
   ownBegun(o, o.in.arg + 1);
-  o.s.hashInto(o.peek(o.in.arg + 1), o.peek(1));
+  o.s.containers.hashInto(o.peek(o.in.arg + 1), o.peek(1));
   return Post::Known;
 }
 
 Post mapAdd(const Op &o) {
   ownBegun(o, o.in.arg + 2);
-  o.s.readDeep(o.peek(2));
+  o.s.containers.readDeep(o.peek(2));
   return Post::Known;
 }
 
@@ -341,7 +345,7 @@ Post dictUpdate(const Op &o) {
   ownBegun(o, o.in.arg + 1);
   if (!PyDict_Check(o.peek(1)))
     o.s.end("** of a " + typeName(o.peek(1)));
-  o.s.readAll(o.peek(1));
+  o.s.containers.readAll(o.peek(1));
   return Post::Known;
 }
 
@@ -349,16 +353,16 @@ Post dictUpdate(const Op &o) {
 
 Post yieldValue(const Op &o) {
   // `all(f(x) for x in xs)`: C code looks at the truth of what is yielded.
-  const auto &frames = o.s.frames;
+  const auto &frames = o.s.tracker.frames;
   if (frames.size() > 1 && frames[frames.size() - 2].context.truthOfYields)
-    o.s.truth(o.peek(1));
+    o.s.operators.truth(o.peek(1));
   return Post::Known;
 }
 
-Post send(const Op &o) { return o.s.next(o.peek(2)); }
+Post send(const Op &o) { return o.s.containers.next(o.peek(2)); }
 
 Post pushException(const Op &o) {
-  o.s.born(o.peek(1));
+  o.s.objects.born(o.peek(1));
   return Post::Known;
 }
 
@@ -369,9 +373,9 @@ Post raise(const Op &o) {
   if (PyType_Check(what)) {
     Call call;
     call.callable = what;
-    o.s.call(call);
+    o.s.calls.call(call);
   } else {
-    o.s.require(what);
+    o.s.objects.require(what);
   }
   return Post::Known;
 }

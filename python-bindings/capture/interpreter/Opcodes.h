@@ -29,8 +29,8 @@ struct Op {
   }
 };
 
-inline Post toPost(Session::Found found) {
-  return found.kind == Session::Found::Fresh ? Post::Fresh : Post::Known;
+inline Post toPost(Attributes::Found found) {
+  return found.kind == Attributes::Found::Fresh ? Post::Fresh : Post::Known;
 }
 
 /// A call of `callable`, of `self` if there is one, and of `o.in.arg` operands

@@ -20,7 +20,7 @@ Post opcodes::loadSuperAttr(const Op &o) {
   if (PyType_Check(self) &&
       PyType_IsSubtype(reinterpret_cast<PyTypeObject *>(self), type))
     start = reinterpret_cast<PyTypeObject *>(self);
-  return toPost(o.s.superAttr(type, self, start, name));
+  return toPost(o.s.attributes.superAttr(type, self, start, name));
 }
 
 /// Functions, methods and objects whose `__call__` is a Python function.
@@ -31,7 +31,7 @@ static bool isPythonCallable(const Op &o, PyObject *callable) {
     return true;
   if (PyType_Check(callable) || !isHeap(callable))
     return false;
-  PyObject *method = o.s.special(callable, "__call__");
+  PyObject *method = o.s.attributes.special(callable, "__call__");
   return method && PyFunction_Check(method);
 }
 
@@ -43,15 +43,15 @@ Post opcodes::callFunctionEx(const Op &o) {
   call.callable = o.peek((hasKwargs ? 3 : 2) + PYJIT_NULL_ABOVE);
   bool isSize = !std::strcmp(Py_TYPE(args)->tp_name, "torch.Size");
   if (!PyTuple_CheckExact(args) && !PyList_CheckExact(args) && !isSize) {
-    o.s.iterate(args);
+    o.s.containers.iterate(args);
     // What the generator yields becomes arguments within the instruction; a
     // Python function needs no look at them.
     if (PyGen_CheckExact(args) && !kwargs && isPythonCallable(o, call.callable))
-      return o.s.call(call);
+      return o.s.calls.call(call);
     o.s.end("a call with * of a " + typeName(args));
     return Post::Known;
   }
-  o.s.readAll(args);
+  o.s.containers.readAll(args);
   for (Py_ssize_t i = 0; i < PySequence_Fast_GET_SIZE(args); ++i)
     call.args.push_back(PySequence_Fast_GET_ITEM(args, i));
   if (kwargs) {
@@ -59,7 +59,7 @@ Post opcodes::callFunctionEx(const Op &o) {
       o.s.end("a call with ** of a " + typeName(kwargs));
       return Post::Known;
     }
-    o.s.readAll(kwargs);
+    o.s.containers.readAll(kwargs);
     PyObject *names = PyTuple_New(PyDict_GET_SIZE(kwargs));
     Py_ssize_t position = 0, i = 0;
     PyObject *key, *value;
@@ -67,11 +67,11 @@ Post opcodes::callFunctionEx(const Op &o) {
       PyTuple_SET_ITEM(names, i++, Py_NewRef(key));
       call.args.push_back(value);
     }
-    o.s.keep(names);
+    o.s.objects.keep(names);
     Py_DECREF(names);
     call.kwnames = i ? names : nullptr;
   }
-  return o.s.call(call);
+  return o.s.calls.call(call);
 }
 
 Post pyjit::capture::callWith(const Op &o, PyObject *callable, PyObject *self,
@@ -83,16 +83,16 @@ Post pyjit::capture::callWith(const Op &o, PyObject *callable, PyObject *self,
   for (int i = o.in.arg; i > 0; --i)
     call.args.push_back(o.peek(above + i));
   call.kwnames = kwnames;
-  o.s.called = call.callable;
-  Post post = o.s.call(call);
-  o.s.called = nullptr;
+  o.s.calls.called = call.callable;
+  Post post = o.s.calls.call(call);
+  o.s.calls.called = nullptr;
   return post;
 }
 
 Post opcodes::beforeWith(const Op &o) {
   PyObject *manager = o.peek(1);
-  o.s.special(manager, "__enter__");
-  PyObject *exit = o.s.special(manager, "__exit__");
+  o.s.attributes.special(manager, "__enter__");
+  PyObject *exit = o.s.attributes.special(manager, "__exit__");
   // It switches off what only subclasses of tensors have.
   bool idle = !std::strcmp(Py_TYPE(manager)->tp_name,
                            "torch._C.DisableTorchFunctionSubclass");

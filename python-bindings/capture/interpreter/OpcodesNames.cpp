@@ -12,17 +12,17 @@ static Post loadNamed(const Op &o, PyObject *name) {
     o.s.end("globals that are no plain dict");
     return Post::Known;
   }
-  Node *node = o.s.pin(globals);
+  Node *node = o.s.objects.pin(globals);
   if (PyObject *value = PyDict_GetItemWithError(globals, name)) {
-    o.s.read(node, Select::Item, name, value);
+    o.s.reads.read(node, Select::Item, name, value);
     return Post::Known;
   }
-  o.s.absent(node, Select::Item, name);
-  Node *builtinsNode = o.s.pin(builtins);
+  o.s.reads.absent(node, Select::Item, name);
+  Node *builtinsNode = o.s.objects.pin(builtins);
   if (PyObject *value = PyDict_GetItemWithError(builtins, name))
-    o.s.read(builtinsNode, Select::Item, name, value);
+    o.s.reads.read(builtinsNode, Select::Item, name, value);
   else
-    o.s.absent(builtinsNode, Select::Item, name);
+    o.s.reads.absent(builtinsNode, Select::Item, name);
   return Post::Known;
 }
 
@@ -32,7 +32,7 @@ Post opcodes::loadGlobal(const Op &o) {
 
 PyObject *pyjit::capture::ownNames(const Op &o) {
   PyObject *names = pyjitFrameNamespace(o.frame);
-  return names && PyDict_CheckExact(names) && !o.s.isExternal(names) &&
+  return names && PyDict_CheckExact(names) && !o.s.objects.isExternal(names) &&
                  names != pyjitFrameGlobals(o.frame)
              ? names
              : nullptr;
@@ -46,9 +46,9 @@ Post opcodes::loadName(const Op &o) {
   }
   if (PyObject *value = PyDict_GetItemWithError(names, name)) {
     // Stored there by the body, or the dict of SETUP_ANNOTATIONS.
-    if (PyDict_CheckExact(value) && !o.s.known(value) &&
+    if (PyDict_CheckExact(value) && !o.s.objects.known(value) &&
         PyUnicode_CompareWithASCIIString(name, "__annotations__") == 0)
-      o.s.born(value);
+      o.s.objects.born(value);
     return Post::Known;
   }
   return loadNamed(o, name);
@@ -61,20 +61,20 @@ Post opcodes::loadBuildClass(const Op &o) {
                         ? PyDict_GetItemWithError(builtins, name)
                         : nullptr;
   if (value)
-    o.s.read(o.s.pin(builtins), Select::Item, name, value);
+    o.s.reads.read(o.s.objects.pin(builtins), Select::Item, name, value);
   else
     o.s.end("builtins that are no plain dict");
   return Post::Known;
 }
 
 void pyjit::capture::knowConstant(Session &s, PyObject *constant) {
-  if (isValue(constant) || s.find(constant))
+  if (isValue(constant) || s.objects.find(constant))
     return;
   if (PyCode_Check(constant)) { // as fixed as the code that it is part of
-    s.pin(constant);
+    s.objects.pin(constant);
     return;
   }
-  s.born(constant);
+  s.objects.born(constant);
   if (PyTuple_CheckExact(constant))
     for (Py_ssize_t i = 0; i < PyTuple_GET_SIZE(constant); ++i)
       knowConstant(s, PyTuple_GET_ITEM(constant, i));
@@ -94,12 +94,12 @@ Post opcodes::importName(const Op &o) {
     o.s.endOnce("the first import of a module");
     return Post::Known;
   }
-  o.s.read(o.s.pin(modules), Select::Item, name, module);
+  o.s.reads.read(o.s.objects.pin(modules), Select::Item, name, module);
   // `from package import name` runs a function of importlib's.
   if (o.peek(1) != Py_None) {
     static PyObject *handle = findObject("_frozen_importlib:_handle_fromlist");
-    if (handle && !o.s.find(handle))
-      o.s.pin(handle);
+    if (handle && !o.s.objects.find(handle))
+      o.s.objects.pin(handle);
   }
   if (o.peek(1) == Py_None) {
     Py_ssize_t dot =
@@ -108,8 +108,8 @@ Post opcodes::importName(const Op &o) {
       PyObject *package = PyUnicode_Substring(name, 0, dot);
       PyObject *root = PyDict_GetItemWithError(modules, package);
       if (root)
-        o.s.read(o.s.pin(modules), Select::Item, package, root);
-      o.s.keep(package);
+        o.s.reads.read(o.s.objects.pin(modules), Select::Item, package, root);
+      o.s.objects.keep(package);
       Py_DECREF(package);
     }
   }
@@ -119,5 +119,5 @@ Post opcodes::importName(const Op &o) {
 void pyjit::capture::readDeref(const Op &o) {
   PyObject *cell = pyjitFrameLocals(o.frame)[o.in.arg];
   if (cell && PyCell_Check(cell))
-    o.s.readCell(cell);
+    o.s.reads.readCell(cell);
 }

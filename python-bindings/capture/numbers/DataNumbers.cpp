@@ -12,6 +12,7 @@
 //
 //===----------------------------------------------------------------------===//
 
+#include "breaks/Continuation.h"
 #include "tensors/TensorImpl.h"
 
 #include <ATen/ScalarOps.h>
@@ -80,9 +81,9 @@ int TensorRecorder::Impl::addShadow(const at::Tensor &tensor, int64_t bound) {
   return int(shadows.size()) - 1;
 }
 
-int TensorRecorder::readNumber(PyObject *object, NumberKind kind) {
+int DataNumbers::readNumber(PyObject *object, NumberKind kind) {
   at::Tensor t = THPVariable_Unpack(object);
-  TensorInfo *info = impl->find(t);
+  TensorInfo *info = s.tensors->impl->find(t);
   if (!info || info->value < 0 || info->uninitialized || t.numel() != 1 ||
       t.is_complex() || unsupportedTensor(t))
     return -1;
@@ -100,8 +101,8 @@ int TensorRecorder::readNumber(PyObject *object, NumberKind kind) {
     if (t.dim())
       t = at::reshape(t, {});
     if (kind == NumberKind::Bool)
-      return impl->addShadow(at::ne(t, 0), 1);
-    return impl->addShadow(
+      return s.tensors->impl->addShadow(at::ne(t, 0), 1);
+    return s.tensors->impl->addShadow(
         at::_to_copy(t, kind == NumberKind::Int ? at::kLong : at::kDouble),
         bound);
   } catch (const std::exception &) {
@@ -109,11 +110,10 @@ int TensorRecorder::readNumber(PyObject *object, NumberKind kind) {
   }
 }
 
-int TensorRecorder::readContains(PyObject *object, PyObject *item,
-                                 bool negated) {
+int DataNumbers::readContains(PyObject *object, PyObject *item, bool negated) {
   auto usable = [&](PyObject *tensor) {
     const at::Tensor &t = THPVariable_Unpack(tensor);
-    TensorInfo *info = impl->find(t);
+    TensorInfo *info = s.tensors->impl->find(t);
     return info && info->value >= 0 && !info->uninitialized &&
            !unsupportedTensor(t);
   };
@@ -134,17 +134,17 @@ int TensorRecorder::readContains(PyObject *object, PyObject *item,
     if (!same.defined())
       return -1;
     at::Tensor found = at::any(same);
-    return impl->addShadow(negated ? at::logical_not(found) : found, 1);
+    return s.tensors->impl->addShadow(negated ? at::logical_not(found) : found,
+                                      1);
   } catch (const std::exception &) {
     return -1;
   }
 }
 
-int TensorRecorder::liftNumber(const rt::Number &number, int value,
-                               const std::string &device) {
-  Session &s = impl->session;
-  bool was = impl->suspended;
-  impl->suspended = true;
+int DataNumbers::liftNumber(const rt::Number &number, int value,
+                            const std::string &device) {
+  bool was = s.tensors->impl->suspended;
+  s.tensors->impl->suspended = true;
   at::Tensor tensor;
   at::ScalarType type = number.isFloat ? at::kDouble : at::kLong;
   try {
@@ -154,7 +154,7 @@ int TensorRecorder::liftNumber(const rt::Number &number, int value,
     tensor = at::full({}, scalar, options);
   } catch (const std::exception &) {
   }
-  impl->suspended = was;
+  s.tensors->impl->suspended = was;
   if (!tensor.defined())
     return -1;
   TraceWriter &writer = s.writer;
@@ -164,30 +164,31 @@ int TensorRecorder::liftNumber(const rt::Number &number, int value,
   call.arguments = {writer.list({}),           writer.number(PyjitNumberScalar),
                     writer.integer(int(type)), writer.none(),
                     writer.device(device),     writer.none()};
-  impl->bind(tensor, impl->add(call, {tensor}));
-  return impl->addShadow(tensor, kUnknown);
+  s.tensors->impl->bind(tensor, s.tensors->impl->add(call, {tensor}));
+  return s.tensors->impl->addShadow(tensor, kUnknown);
 }
 
-PyjitValue TensorRecorder::shadowValue(int shadow) {
-  TensorInfo *info = impl->find(impl->shadows[shadow].tensor);
+PyjitValue DataNumbers::shadowValue(int shadow) {
+  TensorInfo *info =
+      s.tensors->impl->find(s.tensors->impl->shadows[shadow].tensor);
   return info ? info->value : -1;
 }
 
-std::string TensorRecorder::deviceOf(PyObject *tensor) {
+std::string DataNumbers::deviceOf(PyObject *tensor) {
   return THPVariable_Unpack(tensor).device().str();
 }
 
-bool TensorRecorder::isBool(PyObject *tensor) {
+bool DataNumbers::isBool(PyObject *tensor) {
   return THPVariable_Unpack(tensor).scalar_type() == at::kBool;
 }
 
-std::string TensorRecorder::shadowDevice(int shadow) {
-  return impl->shadows[shadow].tensor.device().str();
+std::string DataNumbers::shadowDevice(int shadow) {
+  return s.tensors->impl->shadows[shadow].tensor.device().str();
 }
 
-bool TensorRecorder::shadowIs(int shadow, PyObject *number) {
+bool DataNumbers::shadowIs(int shadow, PyObject *number) {
   at::DisableRecordFunctionGuard unseen;
-  const at::Tensor &tensor = impl->shadows[shadow].tensor;
+  const at::Tensor &tensor = s.tensors->impl->shadows[shadow].tensor;
   try {
     at::Scalar found = tensor.item();
     switch (tensor.scalar_type()) {
@@ -260,9 +261,9 @@ static bool prepare(const std::vector<Shadow> &shadows,
   return true;
 }
 
-int TensorRecorder::computeNumber(rt::Arith function,
-                                  const NumberOperand *operands,
-                                  std::vector<std::pair<int, bool>> *expected) {
+int DataNumbers::computeNumber(rt::Arith function,
+                               const NumberOperand *operands,
+                               std::vector<std::pair<int, bool>> *expected) {
   Quietly quietly;
   bool real;
   Operand made[2];
@@ -273,14 +274,14 @@ int TensorRecorder::computeNumber(rt::Arith function,
       return operand.bound <= limit;
     if (!expected)
       return false;
-    int below = impl->addShadow(at::lt(operand.tensor, limit), 1);
-    int above = impl->addShadow(at::gt(operand.tensor, -limit), 1);
+    int below = s.tensors->impl->addShadow(at::lt(operand.tensor, limit), 1);
+    int above = s.tensors->impl->addShadow(at::gt(operand.tensor, -limit), 1);
     expected->push_back({below, true});
     expected->push_back({above, true});
     return below >= 0 && above >= 0;
   };
   try {
-    if (!prepare(impl->shadows, operands, count, real, made))
+    if (!prepare(s.tensors->impl->shadows, operands, count, real, made))
       return -1;
     at::Tensor &a = made[0].tensor, &b = made[1].tensor;
     int64_t x = made[0].bound, y = made[1].bound;
@@ -288,20 +289,20 @@ int TensorRecorder::computeNumber(rt::Arith function,
     if (real) {
       switch (function) {
       case rt::Arith::Add:
-        return impl->addShadow(at::add(a, b), 0);
+        return s.tensors->impl->addShadow(at::add(a, b), 0);
       case rt::Arith::Sub:
-        return impl->addShadow(at::sub(a, b), 0);
+        return s.tensors->impl->addShadow(at::sub(a, b), 0);
       case rt::Arith::Mul:
-        return impl->addShadow(at::mul(a, b), 0);
+        return s.tensors->impl->addShadow(at::mul(a, b), 0);
       case rt::Arith::TrueDiv:
         // Zero raises.
         if (!made[1].isConstant || operands[1].number.toDouble() == 0)
           return -1;
-        return impl->addShadow(at::div(a, b), 0);
+        return s.tensors->impl->addShadow(at::div(a, b), 0);
       case rt::Arith::Neg:
-        return impl->addShadow(at::neg(a), 0);
+        return s.tensors->impl->addShadow(at::neg(a), 0);
       case rt::Arith::Abs:
-        return impl->addShadow(at::abs(a), 0);
+        return s.tensors->impl->addShadow(at::abs(a), 0);
       case rt::Arith::Float:
         return operands[0].shadow;
       default:
@@ -310,28 +311,29 @@ int TensorRecorder::computeNumber(rt::Arith function,
     }
     switch (function) {
     case rt::Arith::Float:
-      return impl->addShadow(at::_to_copy(a, at::kDouble), 0);
+      return s.tensors->impl->addShadow(at::_to_copy(a, at::kDouble), 0);
     case rt::Arith::Int:
-      return impl->addShadow(a, x);
+      return s.tensors->impl->addShadow(a, x);
     case rt::Arith::Add:
     case rt::Arith::Sub: {
       if (!within(made[0], kExact) || !within(made[1], kExact))
         return -1;
       bool add = function == rt::Arith::Add;
-      return impl->addShadow(add ? at::add(a, b) : at::sub(a, b),
-                             known(x) && known(y) ? x + y : kUnknown);
+      return s.tensors->impl->addShadow(add ? at::add(a, b) : at::sub(a, b),
+                                        known(x) && known(y) ? x + y
+                                                             : kUnknown);
     }
     case rt::Arith::Mul: {
       bool fits = double(x) * double(y) <= double(kExact);
       if (!fits && (!within(made[0], kFactor) || !within(made[1], kFactor)))
         return -1;
-      return impl->addShadow(at::mul(a, b), fits ? x * y : kUnknown);
+      return s.tensors->impl->addShadow(at::mul(a, b), fits ? x * y : kUnknown);
     }
     case rt::Arith::Neg:
     case rt::Arith::Abs:
       if (!within(made[0], kExact))
         return -1;
-      return impl->addShadow(
+      return s.tensors->impl->addShadow(
           function == rt::Arith::Neg ? at::neg(a) : at::abs(a), x);
     default:
       return -1;
@@ -341,20 +343,21 @@ int TensorRecorder::computeNumber(rt::Arith function,
   }
 }
 
-int TensorRecorder::compareNumbers(rt::Compare function,
-                                   const NumberOperand *operands) {
+int DataNumbers::compareNumbers(rt::Compare function,
+                                const NumberOperand *operands) {
   Quietly quietly;
   bool real;
   Operand made[2];
   // Python compares an int with a float exactly.
   bool mixed[2];
   for (unsigned i = 0; i < 2; ++i)
-    mixed[i] = operands[i].shadow >= 0
-                   ? !at::isFloatingType(
-                         impl->shadows[operands[i].shadow].tensor.scalar_type())
-                   : !operands[i].number.isFloat;
+    mixed[i] =
+        operands[i].shadow >= 0
+            ? !at::isFloatingType(s.tensors->impl->shadows[operands[i].shadow]
+                                      .tensor.scalar_type())
+            : !operands[i].number.isFloat;
   try {
-    if (!prepare(impl->shadows, operands, 2, real, made))
+    if (!prepare(s.tensors->impl->shadows, operands, 2, real, made))
       return -1;
     for (unsigned i = 0; i < 2; ++i)
       if (real && mixed[i] && made[i].bound > kExact)
@@ -381,7 +384,7 @@ int TensorRecorder::compareNumbers(rt::Compare function,
     }
     at::Tensor &a = made[0].tensor, &b = made[1].tensor;
     auto compare = [&](auto apply) {
-      return impl->addShadow(
+      return s.tensors->impl->addShadow(
           made[1].isConstant ? apply(a, b.item()) : apply(a, b), 1);
     };
     switch (function) {
@@ -403,4 +406,12 @@ int TensorRecorder::compareNumbers(rt::Compare function,
   } catch (const std::exception &) {
   }
   return -1;
+}
+
+int DataNumbers::noteSite() {
+  const ShadowFrame &frame = s.tracker.frames.back();
+  Origin origin = originOf(frame.code, nullptr);
+  s.objects.keep(reinterpret_cast<PyObject *>(origin.code));
+  sites.push_back({origin.code, frame.offset - origin.shift});
+  return int(sites.size()) - 1;
 }

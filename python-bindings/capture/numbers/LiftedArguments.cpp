@@ -16,7 +16,7 @@ using namespace pyjit::capture;
 
 namespace {
 
-using Argument = Scalars::Use::Argument;
+using Argument = OperatorUse::Argument;
 
 /// "add" of "aten::add.Tensor".
 std::string baseName(const std::string &overload) {
@@ -114,36 +114,39 @@ std::optional<size_t> findPlace(const Argument &argument,
 }
 
 /// `x[n]`, `x[a:b]`: the parts of the subscript become operators one by one.
-void findInSubscript(Scalars &scalars, const std::string &overload,
+void findInSubscript(Scalars &scalars, OperatorUse &use,
+                     const std::string &overload,
                      const std::vector<c10::IValue> &inputs,
                      std::vector<std::vector<PyObject *>> &found) {
   bool slice = overload == "aten::slice.Tensor";
   if ((!slice && overload != "aten::select.int") || !inputs[1].isInt())
     return;
-  auto [first, second] = scalars.findPart(overload, inputs[1].toInt());
+  auto [first, second] = use.findPart(overload, inputs[1].toInt());
   for (auto [number, i] : {std::pair(first, 2), std::pair(second, 3)}) {
     pyjit::rt::Number value;
     if (!number || !toNumber(inputs[i], value) ||
         value.bits() != scalars.numberOf(number)->bits())
       continue;
     found[i] = {number};
-    scalars.noteUsed(number);
+    use.usedInts.insert(number);
   }
 }
 
-void findInLists(Scalars &scalars, const std::vector<c10::IValue> &inputs,
+void findInLists(Scalars &scalars, OperatorUse &use,
+                 const std::vector<c10::IValue> &inputs,
                  std::vector<std::vector<PyObject *>> &found) {
   for (size_t i = 0; i < inputs.size(); ++i) {
     if (!inputs[i].isIntList())
       continue;
-    std::vector<PyObject *> numbers = scalars.findInts(inputs[i].toIntVector());
+    std::vector<PyObject *> numbers =
+        use.findInts(scalars, inputs[i].toIntVector());
     if (std::any_of(numbers.begin(), numbers.end(),
                     [](PyObject *number) { return number; }))
       found[i] = std::move(numbers);
   }
 }
 
-void findInts(Scalars &scalars, Scalars::Use &use,
+void findInts(Scalars &scalars, OperatorUse &use,
               const c10::FunctionSchema &schema,
               const std::vector<c10::IValue> &inputs,
               std::vector<std::vector<PyObject *>> &found) {
@@ -172,7 +175,7 @@ pyjit::capture::findLiftedNumbers(Scalars &scalars, const std::string &overload,
                                   const c10::FunctionSchema &schema,
                                   const std::vector<c10::IValue> &inputs) {
   std::vector<PyObject *> lifted(inputs.size(), nullptr);
-  Scalars::Use *use = scalars.use();
+  OperatorUse *use = scalars.use();
   if (!use || ++use->operators > 1 || use->composite)
     return lifted;
   std::string name = baseName(overload);
@@ -200,11 +203,11 @@ pyjit::capture::findLiftedSizes(Scalars &scalars, const std::string &overload,
                                 const c10::FunctionSchema &schema,
                                 const std::vector<c10::IValue> &inputs) {
   std::vector<std::vector<PyObject *>> found(inputs.size());
-  Scalars::Use *use = scalars.use();
-  if (!use || !scalars.liftsSizes() || use->composite)
+  OperatorUse *use = scalars.use();
+  if (!use || use->composite)
     return found;
   if (use->name == "getitem") {
-    findInSubscript(scalars, overload, inputs, found);
+    findInSubscript(scalars, *use, overload, inputs, found);
     return found;
   }
   if (use->operators != 1)
@@ -215,7 +218,7 @@ pyjit::capture::findLiftedSizes(Scalars &scalars, const std::string &overload,
       !(name == "constant_pad_nd" && use->name == "pad"))
     return found;
   if (takesSizes(name))
-    findInLists(scalars, inputs, found);
+    findInLists(scalars, *use, inputs, found);
   if (takesInts(name))
     findInts(scalars, *use, schema, inputs, found);
   return found;

@@ -28,7 +28,7 @@ findLiftedNumbers(Scalars &scalars, const std::string &overload,
 
 /// Likewise for ints that are sizes, positions or numbers of elements: of each
 /// argument the lifted numbers among its elements, null for the others. To be
-/// asked after `findLiftedNumbers`.
+/// asked after `findLiftedNumbers`, where sizes are followed.
 std::vector<std::vector<PyObject *>>
 findLiftedSizes(Scalars &scalars, const std::string &overload,
                 const c10::FunctionSchema &schema,

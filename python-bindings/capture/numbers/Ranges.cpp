@@ -19,7 +19,7 @@ using namespace pyjit::capture;
 /// An int that lives as long as the session.
 PyObject *Scalars::constant(long value) {
   PyObject *object = PyLong_FromLong(value);
-  s.keep(object);
+  s.objects.keep(object);
   Py_DECREF(object);
   return object;
 }
@@ -40,7 +40,7 @@ PyObject *Scalars::derive(rt::Arith function, PyObject *a, PyObject *b) {
     return track(number, result, writeArith(function, a, b, result));
   bool data;
   int site, shadow = computeShadow(function, a, b, data, site);
-  if (shadow < 0 || !s.tensors->shadowIs(shadow, number)) {
+  if (shadow < 0 || !s.dataNumbers.shadowIs(shadow, number)) {
     pin(a);
     pin(b);
     if (!s.ended())
@@ -62,15 +62,17 @@ void Scalars::followRange(PyObject *iterator, Py_ssize_t index,
   Range parts;
   long next, left;
   pyjitRangeParts(iterator, &next, &parts.step, &left);
-  int number = s.pin(reinterpret_cast<PyObject *>(&PyLong_Type))->index;
-  int kind = s.pin(reinterpret_cast<PyObject *>(Py_TYPE(iterator)))->index;
+  int number = s.objects.pin(reinterpret_cast<PyObject *>(&PyLong_Type))->index;
+  int kind =
+      s.objects.pin(reinterpret_cast<PyObject *>(Py_TYPE(iterator)))->index;
   std::string label = name ? utf8(name) : "";
-  PyjitValue holder = s.add(PyjitGetOp{.holder = s.external,
-                                       .selector = PyjitSelectorArg,
-                                       .key = s.writer.integer(index),
-                                       .label = view(label),
-                                       .exactType = some(kind),
-                                       .resultType = s.irType(iterator)});
+  PyjitValue holder =
+      s.add(PyjitGetOp{.holder = s.objects.external,
+                       .selector = PyjitSelectorArg,
+                       .key = s.writer.integer(index),
+                       .label = view(label),
+                       .exactType = some(kind),
+                       .resultType = s.objects.irType(iterator)});
   auto field = [&](const char *what, PyjitAttribute value, const char *type) {
     return PyjitGetOp{.holder = holder,
                       .selector = PyjitSelectorField,
@@ -92,7 +94,7 @@ void Scalars::followRange(PyObject *iterator, Py_ssize_t index,
   if (!parts.next || !parts.left)
     return;
   ranges[iterator] = parts;
-  s.born(iterator);
+  s.objects.born(iterator);
 }
 
 bool Scalars::rangeParts(PyObject *iterator, Range &parts) {
@@ -136,7 +138,7 @@ bool Scalars::makeRange(const Call &call) {
   }
   // Where sizes are followed no loop goes round in a record, and one that is
   // unrolled (`range(x.shape[0])`) needs its number of iterations.
-  if (!any || sizes)
+  if (!any || s.sizes.followed)
     return false;
   PyObject *start = count > 1 ? call.args[0] : constant(0);
   PyObject *stop = call.args[count > 1];
@@ -183,7 +185,7 @@ void Scalars::settleRange(PyObject *made) {
   long next, step, left;
   rt::Number first, count;
   bool known = made && asNumber(parts.next, first) &&
-               asNumber(parts.left, count) && s.find(made);
+               asNumber(parts.left, count) && s.objects.find(made);
   if (known && PyRange_Check(made)) {
     known = PyObject_Size(made) == count.integer;
   } else if (known) {
@@ -209,7 +211,7 @@ void Scalars::beforeRanges(const Instruction &in) {
       madeRange = {frame, range->second};
     return;
   }
-  if (in.op == FOR_ITER || Session::onlyMoves(in.op))
+  if (in.op == FOR_ITER || GraphBreaks::onlyMoves(in.op))
     return;
   int pops = 3, pushes;
   if (!CodeInfo::stackUse(in, pops, pushes))
@@ -232,7 +234,7 @@ void Scalars::nextOfRange(PyObject *iterator) {
   if (s.ended())
     return;
   if (left.integer <= 0) {
-    s.heads.ranOut = s.heads.count > 0;
+    s.decisions.heads.ranOut = s.decisions.heads.count > 0;
     return;
   }
   PyObject *given = range.next;

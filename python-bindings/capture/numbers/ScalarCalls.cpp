@@ -3,6 +3,7 @@
 #include "Session.h"
 #include "interpreter/OpcodeTable.h"
 #include "numbers/Scalars.h"
+#include "objects/ObjectKinds.h"
 
 #include <opcode.h>
 
@@ -25,20 +26,21 @@ void Scalars::beginUse(const std::string &name, const Call &call) {
   currentUse = {};
   currentUse.frame = frame;
   currentUse.name = name;
-  if (sizes)
-    collectInts(call);
+  if (s.sizes.followed)
+    currentUse.collectInts(call);
   for (size_t i = 0; i < call.args.size(); ++i) {
     PyObject *argument = call.args[i];
     if (!isTracked(argument)) {
-      if (sizes && (PyTuple_Check(argument) || PyList_CheckExact(argument))) {
+      if (s.sizes.followed &&
+          (PyTuple_Check(argument) || PyList_CheckExact(argument))) {
         for (Py_ssize_t k = 0; k < PySequence_Fast_GET_SIZE(argument); ++k) {
           PyObject *item = PySequence_Fast_GET_ITEM(argument, k);
           if (isTracked(item))
             currentUse.ints.push_back(item);
-          else if (!s.isTensor(item))
+          else if (!s.objects.isTensor(item))
             pinDeep(item);
         }
-      } else if (!s.isTensor(argument)) {
+      } else if (!s.objects.isTensor(argument)) {
         pinDeep(argument);
       }
       continue;
@@ -65,7 +67,7 @@ void Scalars::endUse() {
   std::string before = std::move(cause);
   cause = "it goes into '" + currentUse.name +
           "', where no operator is seen to take it";
-  for (const Use::Argument &argument : currentUse.arguments)
+  for (const OperatorUse::Argument &argument : currentUse.arguments)
     if (!clear ||
         !(argument.used || currentUse.usedInts.count(argument.number)))
       pin(argument.number);
@@ -116,7 +118,7 @@ void Scalars::native(const Call &call, const char *name) {
   cause = std::string("the native function '") + name + "' may look at it";
   bool tensor = false, any = false, numbers = !call.kwnames;
   for (PyObject *argument : call.args) {
-    tensor |= s.isTensor(argument);
+    tensor |= s.objects.isTensor(argument);
     any |= isTracked(argument);
     numbers &= isNumber(argument);
   }
@@ -185,7 +187,7 @@ void Scalars::nativeType(PyTypeObject *type, const Call &call) {
   if ((type == &PyTuple_Type || type == &PyList_Type || type == &PyDict_Type) &&
       !call.args.empty() &&
       (PyTuple_CheckExact(call.args[0]) || PyList_CheckExact(call.args[0]) ||
-       PyDict_CheckExact(call.args[0]) || isSize(call.args[0])))
+       PyDict_CheckExact(call.args[0]) || isTorchSize(call.args[0])))
     return;
   cause = std::string("'") + type->tp_name + "' may look at it";
   for (PyObject *argument : call.args)
@@ -216,9 +218,9 @@ void Scalars::wrapper(const char *slot, const Call &call) {
 /// A Python function that C code called gives its result to code that may look
 /// at it.
 void Scalars::returned(PyObject *value) {
-  if (s.frames.size() < 2)
+  if (s.tracker.frames.size() < 2)
     return;
-  const ShadowFrame &caller = s.frames[s.frames.size() - 2];
+  const ShadowFrame &caller = s.tracker.frames[s.tracker.frames.size() - 2];
   // len(x): the number is on its way.
   if (lengthFrame && caller.frame == lengthFrame)
     return;

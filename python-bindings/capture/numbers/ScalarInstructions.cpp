@@ -31,7 +31,7 @@ void Scalars::before(PyjitFrame *current, PyCodeObject *,
   op = in.op;
   if (lengthFrame == current)
     lengthFrame = nullptr;
-  if (!enabled() || (tracked.empty() && !sizes))
+  if (!enabled() || (tracked.empty() && !s.sizes.followed))
     return;
   // A slot of the tensor's type is a Python method: it is given the number.
   if (hasUse && currentUse.slot && currentUse.frame != current &&
@@ -74,7 +74,7 @@ bool Scalars::followNumbers(const Instruction &in) {
   switch (infoOf(in.op).numbers) {
   case NumberUse::Arithmetic: {
     PyObject *a = peek(2), *b = peek(1);
-    if (s.isTensor(a) || s.isTensor(b)) {
+    if (s.objects.isTensor(a) || s.objects.isTensor(b)) {
       beginSlot(tensorName(binaryName(in.arg)), a, b);
       return true;
     }
@@ -92,7 +92,7 @@ bool Scalars::followNumbers(const Instruction &in) {
                                             rt::Compare::Eq, rt::Compare::Ne,
                                             rt::Compare::Gt, rt::Compare::Ge};
     rt::Compare function = functions[comparisonOf(in.arg)];
-    if (s.isTensor(a) || s.isTensor(b))
+    if (s.objects.isTensor(a) || s.objects.isTensor(b))
       beginSlot(rt::kCompareNames[unsigned(function)], a, b);
     else if (isTracked(a) || isTracked(b))
       compare(function, a, b, /*branches=*/true);
@@ -126,23 +126,23 @@ bool Scalars::followNumbers(const Instruction &in) {
     returned(peek(1));
     return true;
   case NumberUse::Subscript:
-    if (!sizes || !s.isTensor(peek(2)))
+    if (!s.sizes.followed || !s.objects.isTensor(peek(2)))
       return false;
     beginSubscript(peek(2), peek(1));
     return true;
   case NumberUse::Slice:
-    if (!sizes || !s.isTensor(peek(3)))
+    if (!s.sizes.followed || !s.objects.isTensor(peek(3)))
       return false;
     beginSlice(peek(3), peek(2), peek(1));
     return true;
   case NumberUse::StoredItem:
-    if (!sizes || !s.isTensor(peek(2)))
+    if (!s.sizes.followed || !s.objects.isTensor(peek(2)))
       return false;
     pinDeep(peek(3));
     beginSubscript(peek(2), peek(1));
     return true;
   case NumberUse::StoredSlice:
-    if (!sizes || !s.isTensor(peek(3)))
+    if (!s.sizes.followed || !s.objects.isTensor(peek(3)))
       return false;
     pinDeep(peek(4));
     beginSlice(peek(3), peek(2), peek(1));
@@ -163,7 +163,7 @@ void Scalars::pinLookedAt(const Instruction &in) {
       pin(peek(1));
     return;
   case NumberUse::StoredAttribute:
-    if (s.isTensor(peek(1)) ||
+    if (s.objects.isTensor(peek(1)) ||
         !PyType_HasFeature(Py_TYPE(peek(1)), Py_TPFLAGS_HEAPTYPE))
       pinDeep(peek(2));
     return;
@@ -260,7 +260,7 @@ void Scalars::after(PyjitFrame *current, PyObject **top, bool completed) {
   PyObject *unique = entry.unique;
   rt::Number number;
   if (entry.shadow >= 0) {
-    if (!asNumber(*top, number) || !s.tensors->shadowIs(entry.shadow, *top))
+    if (!asNumber(*top, number) || !s.dataNumbers.shadowIs(entry.shadow, *top))
       return pinPending(entry);
     unique = track(*top, number, -1);
     if (!unique)

@@ -27,11 +27,26 @@ bool pyjit::capture::asNumber(PyObject *object, rt::Number &number) {
   return !overflow;
 }
 
+Scalars::Scalars(Session &session, AccessPaths paths) : s(session) {
+  for (const AccessPath &path : paths)
+    lift(path);
+}
+
 Scalars::~Scalars() {
   for (auto &entry : tracked) {
     Py_DECREF(entry.first);
     Py_DECREF(entry.second.original);
   }
+}
+
+bool Scalars::enabled() const {
+  return !paths.empty() || s.sizes.followed || !tracked.empty() ||
+         !pending.empty();
+}
+
+void Scalars::lift(const AccessPath &path) {
+  paths.insert(path);
+  s.sizes.followed |= path.isSize();
 }
 
 int Scalars::valueOf(PyObject *object) {
@@ -40,7 +55,7 @@ int Scalars::valueOf(PyObject *object) {
     return -1;
   Tracked &number = it->second;
   if (number.shadow >= 0 && number.value < 0) {
-    std::vector<PyjitValue> tensor{s.tensors->shadowValue(number.shadow)};
+    std::vector<PyjitValue> tensor{s.dataNumbers.shadowValue(number.shadow)};
     number.value = s.add(PyjitCreateOp{.kind = view("number"),
                                        .elements = view(tensor),
                                        .resultType = typeOf(number.number)});
@@ -152,14 +167,15 @@ bool Scalars::read(Node *owner, const Selector &selector,
     return false;
   PyObject *&unique = reads[path];
   if (!unique) {
-    int type = s.pin(reinterpret_cast<PyObject *>(Py_TYPE(result)))->index;
-    PyjitValue holder = owner ? s.ssa(owner) : s.external;
+    int type =
+        s.objects.pin(reinterpret_cast<PyObject *>(Py_TYPE(result)))->index;
+    PyjitValue holder = owner ? s.objects.ssa(owner) : s.objects.external;
     PyjitValue value = s.add(PyjitGetOp{.holder = holder,
                                         .selector = selector.kind,
                                         .key = selector.key,
                                         .label = selector.label(),
                                         .exactType = some(type),
-                                        .equals = s.constant(result),
+                                        .equals = s.objects.constant(result),
                                         .lift = true,
                                         .resultType = typeOf(number)});
     if (owned.count(result) && !isTracked(result)) {
@@ -212,7 +228,7 @@ PyObject *Scalars::takeArgument(PyObject *argument) {
 /// SSA value of any number, tracked or not.
 PyjitValue Scalars::operand(PyObject *number) {
   PyjitValue value = valueOf(number);
-  return value < 0 ? s.addConstant(number) : value;
+  return value < 0 ? s.objects.addConstant(number) : value;
 }
 
 void Scalars::pin(PyObject *number) {
@@ -269,7 +285,7 @@ void Scalars::pinDeep(PyObject *object, int depth) {
       pinDeep(part, depth + 1);
   } else if (PyMethod_Check(object)) {
     pinDeep(PyMethod_GET_SELF(object), depth + 1);
-  } else if (s.isTensor(object) || PyType_Check(object) ||
+  } else if (s.objects.isTensor(object) || PyType_Check(object) ||
              PyModule_Check(object) || PyCode_Check(object) ||
              PyAnySet_Check(object) || isProcessConstant(object)) {
     // Holds no number of ours; a set's elements were pinned when they were put
@@ -364,7 +380,7 @@ void Scalars::keepWithin(PyObject *number, double lowest, double highest) {
   auto bound = [&](rt::Compare function, double limit) {
     PyObject *object =
         value.isFloat ? PyFloat_FromDouble(limit) : PyLong_FromDouble(limit);
-    s.keep(object);
+    s.objects.keep(object);
     Py_DECREF(object);
     compare(function, number, object);
   };
@@ -379,7 +395,7 @@ void Scalars::keepWithin(PyObject *number, double lowest, double highest) {
 /// A number was used in a way that the record cannot repeat with another value.
 void Scalars::lose(int site, bool data) {
   if (site >= 0)
-    s.lostSites.insert(site);
+    s.dataNumbers.lostSites.insert(site);
   s.endWhole(data ? "a tensor's data as a Python number"
                   : "a number that the loop changes");
 }
@@ -387,10 +403,10 @@ void Scalars::lose(int site, bool data) {
 /// The offset of the branch that takes what the running instruction leaves, or
 /// that it is; -1 if there is none. (True and False cannot be followed.)
 int Scalars::nextJump() {
-  const ShadowFrame &top = s.frames.back();
+  const ShadowFrame &top = s.tracker.frames.back();
   if (!top.code || top.frame != frame)
     return -1;
-  const CodeInfo &info = s.info(top.code);
+  const CodeInfo &info = s.tracker.info(top.code);
   return isJumpIf(info.at(top.offset).op) ? top.offset
                                           : info.jumpBehind(top.offset);
 }
@@ -405,15 +421,15 @@ NumberOperand Scalars::computed(PyObject *number, const std::string &device) {
     operand.shadow = it->second.shadow;
   else if (!it->second.pinned)
     operand.shadow =
-        s.tensors->liftNumber(operand.number, it->second.value, device);
+        s.dataNumbers.liftNumber(operand.number, it->second.value, device);
   return operand;
 }
 
 bool Scalars::carry(PyObject *number, const std::string &device) {
   Tracked &entry = tracked.find(number)->second;
   if (entry.shadow >= 0)
-    return s.tensors->shadowDevice(entry.shadow) == device;
-  int shadow = s.tensors->liftNumber(entry.number, entry.value, device);
+    return s.dataNumbers.shadowDevice(entry.shadow) == device;
+  int shadow = s.dataNumbers.liftNumber(entry.number, entry.value, device);
   if (shadow < 0)
     return false;
   entry.shadow = shadow;
@@ -422,7 +438,7 @@ bool Scalars::carry(PyObject *number, const std::string &device) {
 }
 
 void Scalars::expect(int shadow, bool outcome) {
-  s.expect(s.tensors->shadowValue(shadow), outcome);
+  s.decisions.expect(s.dataNumbers.shadowValue(shadow), outcome);
 }
 
 bool Scalars::compute(rt::Arith function, PyObject *a, PyObject *b,
@@ -445,18 +461,18 @@ int Scalars::computeShadow(rt::Arith function, PyObject *a, PyObject *b,
         it != tracked.end() && it->second.shadow >= 0) {
       data |= it->second.data;
       site = std::max(site, it->second.site);
-      device = s.tensors->shadowDevice(it->second.shadow);
+      device = s.dataNumbers.shadowDevice(it->second.shadow);
     }
   NumberOperand operands[2] = {computed(a, device)};
   if (b)
     operands[1] = computed(b, device);
   std::vector<std::pair<int, bool>> expected;
-  int shadow =
-      s.tensors->computeNumber(function, operands, data ? nullptr : &expected);
+  int shadow = s.dataNumbers.computeNumber(function, operands,
+                                           data ? nullptr : &expected);
   if (shadow < 0)
     return -1;
   for (auto [flag, outcome] : expected)
-    if (!s.tensors->shadowIs(flag, outcome ? Py_True : Py_False))
+    if (!s.dataNumbers.shadowIs(flag, outcome ? Py_True : Py_False))
       shadow = -1;
   if (shadow < 0 || s.ended())
     return -1;
@@ -475,22 +491,22 @@ void Scalars::compareComputed(rt::Compare function, PyObject *a, PyObject *b,
     if (auto it = tracked.find(number);
         it != tracked.end() && it->second.shadow >= 0) {
       data |= it->second.data;
-      device = s.tensors->shadowDevice(it->second.shadow);
+      device = s.dataNumbers.shadowDevice(it->second.shadow);
     }
   int jump = data && branches ? nextJump() : -1;
   int flag = -1;
   if (!data || jump >= 0) {
     NumberOperand operands[2] = {computed(a, device), computed(b, device)};
-    flag = s.tensors->compareNumbers(function, operands);
+    flag = s.dataNumbers.compareNumbers(function, operands);
   }
   if (flag < 0 || s.ended() ||
-      !s.tensors->shadowIs(flag, outcome ? Py_True : Py_False)) {
+      !s.dataNumbers.shadowIs(flag, outcome ? Py_True : Py_False)) {
     pin(a);
     pin(b);
     return;
   }
   if (data)
-    s.truthAhead = {frame, jump, flag};
+    s.decisions.truthAhead = {frame, jump, flag};
   else
     expect(flag, outcome);
 }
@@ -499,39 +515,40 @@ bool Scalars::findData(PyObject *tensor, PyObject *item, bool negated) {
   static PyObject *own = findObject("torch:Tensor.__contains__");
   bool number =
       PyBool_Check(item) || PyLong_CheckExact(item) || PyFloat_CheckExact(item);
-  if (s.surveying || s.ended() || s.frames.back().frame != frame ||
-      !s.isTensor(tensor) || !(number || s.isTensor(item)))
+  if (s.surveying || s.ended() || s.tracker.frames.back().frame != frame ||
+      !s.objects.isTensor(tensor) || !(number || s.objects.isTensor(item)))
     return false;
   int jump = nextJump();
-  if (jump < 0 || s.special(tensor, "__contains__") != own)
+  if (jump < 0 || s.attributes.special(tensor, "__contains__") != own)
     return false;
   pin(item);
-  s.readDeep(item);
-  int shadow = s.ended() ? -1 : s.tensors->readContains(tensor, item, negated);
+  s.containers.readDeep(item);
+  int shadow =
+      s.ended() ? -1 : s.dataNumbers.readContains(tensor, item, negated);
   if (shadow < 0)
     return false;
-  s.truthAhead = {frame, jump, shadow};
+  s.decisions.truthAhead = {frame, jump, shadow};
   return true;
 }
 
 bool Scalars::readData(PyObject *tensor, NumberKind kind) {
-  const ShadowFrame &top = s.frames.back();
+  const ShadowFrame &top = s.tracker.frames.back();
   if (s.surveying || s.ended() || !top.code || top.frame != frame ||
-      !takesArguments(s.info(top.code).at(top.offset).op))
+      !takesArguments(s.tracker.info(top.code).at(top.offset).op))
     return false;
   bool truth = kind == NumberKind::Bool ||
-               (kind == NumberKind::Own && TensorRecorder::isBool(tensor));
+               (kind == NumberKind::Own && DataNumbers::isBool(tensor));
   int jump = truth ? nextJump() : -1;
   if (truth && jump < 0)
     return false;
-  int shadow = s.tensors->readNumber(tensor, kind);
+  int shadow = s.dataNumbers.readNumber(tensor, kind);
   if (shadow < 0)
     return false;
-  int site = s.noteSite();
+  int site = s.dataNumbers.noteSite();
   // The call itself is not recorded.
   s.now.deciding = true;
   if (truth) {
-    s.truthAhead = {frame, jump, shadow};
+    s.decisions.truthAhead = {frame, jump, shadow};
     return true;
   }
   Pending entry{frame, op, nullptr, nullptr, -1, {}, {}};

@@ -14,8 +14,9 @@
 
 #include "CPython.h"
 #include "interpreter/Code.h"
+#include "numbers/DataNumbers.h"
+#include "numbers/OperatorUse.h"
 #include "objects/AccessPath.h"
-#include "tensors/Tensors.h"
 
 #include "pyjit-rt/ScalarMath.h"
 
@@ -41,22 +42,11 @@ using AccessPaths = std::set<AccessPath>;
 
 class Scalars {
 public:
-  Scalars(Session &session, AccessPaths paths)
-      : s(session), paths(std::move(paths)) {
-    for (const AccessPath &path : this->paths)
-      sizes |= path.isSize();
-  }
+  Scalars(Session &session, AccessPaths paths);
   ~Scalars();
 
-  bool enabled() const {
-    return !paths.empty() || sizes || !tracked.empty() || !pending.empty();
-  }
-  /// Sizes are followed as if one of them were lifted.
-  void followSizes() { sizes = true; }
-  void lift(const AccessPath &path) {
-    paths.insert(path);
-    sizes |= path.isSize();
-  }
+  bool enabled() const;
+  void lift(const AccessPath &path);
   /// The path to a place in `owner`; empty where it has none, and where no
   /// numbers are followed.
   AccessPath pathTo(Node *owner, Select select, PyObject *key,
@@ -110,32 +100,8 @@ public:
   void pinDeep(PyObject *object, int depth = 0);
   void pinAll();
 
-  /// Tracked numbers that the running instruction hands to an operator.
-  struct Use {
-    PyjitFrame *frame = nullptr;
-    std::string name; ///< of the Python function, without a trailing `_`
-    struct Argument {
-      PyObject *number;
-      std::string keyword;
-      bool used = false;
-    };
-    std::vector<Argument> arguments;
-    int operators = 0;
-    bool composite = false;
-    bool slot = false; ///< an operator of Python's, not a call
-    // Sizes (Sizes.cpp).
-    std::vector<std::vector<PyObject *>> lists; ///< ints of the arguments
-    bool open = false;                          ///< the last one goes on
-    std::vector<PyObject *> ints; ///< may be numbers that nobody takes
-    std::set<PyObject *> usedInts;
-    struct Part {
-      const char *name;
-      int64_t dim;
-      PyObject *first, *second;
-    };
-    std::vector<Part> parts; ///< of a subscript, in order
-  };
-  Use *use() { return hasUse ? &currentUse : nullptr; }
+  /// What the running instruction hands to an operator, or null.
+  OperatorUse *use() { return hasUse ? &currentUse : nullptr; }
   /// What an operator's number argument may be: for LiftedArguments.cpp.
   const rt::Number *numberOf(PyObject *object) const;
 
@@ -153,22 +119,10 @@ public:
 
   //===--- Sizes (Sizes.cpp, SizeUses.cpp)
   //-------------------------------------===//
-  bool liftsSizes() const { return sizes; }
-  /// Says of a trace that sizes are followed in it.
   /// The attribute of a read of a tensor whose sizes are lifted, or nothing.
   std::vector<int64_t> liftedSizes(const AccessPath &path, PyObject *tensor);
-  PyjitValue writeInt(int64_t value);
-  PyjitValue writeInts(const char *function, PyjitValue a, PyjitValue b,
-                       int64_t value);
-  void relate(const char *function, int value, int64_t constant);
+  /// Python reads an attribute of a tensor that may tell of its sizes.
   void attribute(PyObject *tensor, const char *name);
-  void layout(PyObject *tensor, const char *question);
-  /// All that is to be known of a tensor, or of those that a container holds.
-  void layoutDeep(PyObject *object);
-  std::vector<PyObject *> findInts(const std::vector<int64_t> &values);
-  std::pair<PyObject *, PyObject *> findPart(const std::string &name,
-                                             int64_t dim);
-  void noteUsed(PyObject *number);
 
 private:
   struct Tracked {
@@ -178,7 +132,7 @@ private:
     bool pinned = false;
     int shadow = -1;   ///< see DataNumbers.cpp
     bool data = false; ///< it depends on tensors' data
-    int site = -1;     ///< the instruction that it came from: Session::sites
+    int site = -1; ///< the instruction that it came from: DataNumbers::sites
   };
   /// A number that the next event of `frame` should find on its stack.
   struct Pending {
@@ -235,8 +189,6 @@ private:
   void restore(PyObject **slot);
   void returned(PyObject *value);
 
-  static bool isSize(PyObject *object);
-  int sizeValue(PyObject *tensor, int64_t dim);
   void askShape(PyObject *tensor);
   void askSize(PyObject *tensor, int64_t dim);
   void askNumber(int value, int64_t number);
@@ -245,7 +197,6 @@ private:
   bool compareTuples(rt::Compare function, PyObject *a, PyObject *b);
   PyObject *makeSize(const Pending &entry, PyObject *found);
   void pinShape(const Pending &entry);
-  void collectInts(const Call &call);
   void beginSubscript(PyObject *tensor, PyObject *key);
   bool followParts(PyObject *tensor, const std::vector<PyObject *> &parts);
   bool followSlice(PyObject *tensor, PyObject *part, int64_t dim,
@@ -255,7 +206,6 @@ private:
 
   Session &s;
   AccessPaths paths;
-  bool sizes = false;                ///< one of the places is a size
   PyjitFrame *lengthFrame = nullptr; ///< in whose instruction len(x) runs
   std::unordered_map<PyObject *, Tracked> tracked;
   std::map<AccessPath, PyObject *> reads; ///< what they became
@@ -271,7 +221,7 @@ private:
   PyCodeObject *code = nullptr;
   int op = 0;
   std::string cause; ///< why what is pinned now is, for readers
-  Use currentUse;
+  OperatorUse currentUse;
   bool hasUse = false;
 
   bool isListOfInts(PyObject *part) const;

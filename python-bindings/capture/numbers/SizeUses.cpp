@@ -22,11 +22,10 @@ static const at::Tensor &unpack(PyObject *tensor) {
 // Lists of ints
 //===----------------------------------------------------------------------===//
 
-/// The ints that a call's arguments hold, in their order.
-void Scalars::collectInts(const Call &call) {
+void OperatorUse::collectInts(const Call &call) {
   for (size_t i = 0; i < call.args.size(); ++i) {
     PyObject *argument = call.args[i];
-    if (s.isTensor(argument))
+    if (ObjectTable::isTensor(argument))
       continue;
     std::vector<PyObject *> group;
     if (PyTuple_Check(argument) || PyList_CheckExact(argument)) {
@@ -34,27 +33,27 @@ void Scalars::collectInts(const Call &call) {
         group.push_back(PySequence_Fast_GET_ITEM(argument, k));
     } else if (PyLong_CheckExact(argument) && i < call.positional()) {
       // x.view(a, b): one list.
-      if (!currentUse.lists.empty() && currentUse.open) {
-        currentUse.lists.back().push_back(argument);
+      if (!lists.empty() && open) {
+        lists.back().push_back(argument);
         continue;
       }
       group.push_back(argument);
-      currentUse.lists.push_back(group);
-      currentUse.open = true;
+      lists.push_back(group);
+      open = true;
       continue;
     }
-    currentUse.open = false;
-    currentUse.lists.push_back(group);
+    open = false;
+    lists.push_back(group);
   }
-  currentUse.open = false;
+  open = false;
 }
 
-/// Tracked numbers among the elements of an operator's list of ints: told by
-/// the whole list, which is one of the call's.
-std::vector<PyObject *> Scalars::findInts(const std::vector<int64_t> &values) {
+std::vector<PyObject *>
+OperatorUse::findInts(const Scalars &scalars,
+                      const std::vector<int64_t> &values) {
   std::vector<PyObject *> found(values.size(), nullptr);
   const std::vector<PyObject *> *match = nullptr;
-  for (const auto &list : currentUse.lists) {
+  for (const auto &list : lists) {
     bool equal = list.size() == values.size();
     for (size_t i = 0; equal && i < list.size(); ++i)
       equal =
@@ -69,9 +68,9 @@ std::vector<PyObject *> Scalars::findInts(const std::vector<int64_t> &values) {
   if (!match)
     return found;
   for (size_t i = 0; i < values.size(); ++i)
-    if (isTracked((*match)[i])) {
+    if (scalars.isTracked((*match)[i])) {
       found[i] = (*match)[i];
-      currentUse.usedInts.insert(found[i]);
+      usedInts.insert(found[i]);
     }
   return found;
 }
@@ -103,7 +102,7 @@ void Scalars::beginSubscript(PyObject *tensor, PyObject *key) {
   hasUse = followParts(tensor, parts);
   if (!hasUse) {
     pinDeep(key);
-    return layout(tensor, "all");
+    return s.sizes.layout(tensor, "all");
   }
   for (PyObject *part : parts) {
     if (PySlice_Check(part)) {
@@ -134,7 +133,7 @@ bool Scalars::followParts(PyObject *tensor,
   for (PyObject *part : parts) {
     if (PyBool_Check(part))
       return false;
-    if (s.isTensor(part)) {
+    if (s.objects.isTensor(part)) {
       at::ScalarType type = unpack(part).scalar_type();
       bool mask = type == at::kBool || type == at::kByte;
       taken += mask ? unpack(part).dim() : 1;
@@ -158,7 +157,7 @@ bool Scalars::followParts(PyObject *tensor,
         return false;
       ++dim;
       ++shown;
-    } else if (s.isTensor(part) || isListOfInts(part)) {
+    } else if (s.objects.isTensor(part) || isListOfInts(part)) {
       ++dim;
       ++shown;
     } else {
@@ -196,14 +195,14 @@ bool Scalars::followSlice(PyObject *tensor, PyObject *part, int64_t dim,
   if (!showsAll)
     return true;
   // No operator shows that all of it is meant.
-  int of = t.size(dim) > 1 ? sizeValue(tensor, dim) : -1;
+  int of = t.size(dim) > 1 ? s.sizes.valueOf(tensor, dim) : -1;
   int bound = valueOf(slice->stop);
   if (of >= 0 && bound >= 0) {
     s.add(PyjitCompareOp{
         .function = view("le"), .lhs = of, .rhs = bound, .outcome = true});
     currentUse.usedInts.insert(slice->stop);
   } else if (of >= 0) {
-    relate("le", of, stop);
+    s.sizes.relate("le", of, stop);
   } else {
     pinDeep(slice->stop);
   }
@@ -211,18 +210,15 @@ bool Scalars::followSlice(PyObject *tensor, PyObject *part, int64_t dim,
   return true;
 }
 
-/// The numbers that a slice or selection of the running subscript was given.
-std::pair<PyObject *, PyObject *> Scalars::findPart(const std::string &name,
-                                                    int64_t dim) {
-  if (!hasUse || currentUse.name != "getitem")
+std::pair<PyObject *, PyObject *>
+OperatorUse::findPart(const std::string &overload, int64_t dim) {
+  if (name != "getitem")
     return {};
-  for (auto it = currentUse.parts.begin(); it != currentUse.parts.end(); ++it)
-    if (name == it->name && dim == it->dim) {
+  for (auto it = parts.begin(); it != parts.end(); ++it)
+    if (overload == it->name && dim == it->dim) {
       std::pair<PyObject *, PyObject *> found{it->first, it->second};
-      currentUse.parts.erase(it);
+      parts.erase(it);
       return found;
     }
   return {};
 }
-
-void Scalars::noteUsed(PyObject *number) { currentUse.usedInts.insert(number); }

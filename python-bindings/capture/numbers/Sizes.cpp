@@ -27,74 +27,13 @@ static const at::Tensor &unpack(PyObject *tensor) {
 std::vector<int64_t> Scalars::liftedSizes(const AccessPath &path,
                                           PyObject *tensor) {
   std::vector<int64_t> dims;
-  if (!sizes || !path)
+  if (!s.sizes.followed || !path)
     return dims;
   const at::Tensor &t = unpack(tensor);
   for (int64_t d = 0; d < t.dim(); ++d)
     if (t.size(d) > 1 && isLifted(path.size(d)))
       dims.push_back(d);
   return dims;
-}
-
-bool Scalars::isSize(PyObject *object) {
-  return !std::strcmp(Py_TYPE(object)->tp_name, "torch.Size");
-}
-
-/// SSA value of size `dim` of a tensor, or -1.
-int Scalars::sizeValue(PyObject *tensor, int64_t dim) {
-  int of = s.isTensor(tensor) ? s.tensors->valueOf(tensor) : -1;
-  if (of < 0)
-    return -1;
-  return s.add(PyjitSizeOp{.tensor = of,
-                           .dim = dim,
-                           .value = unpack(tensor).size(dim),
-                           .resultType = s.writer.object("int")});
-}
-
-/// Python learns more of a tensor's layout than sizes.
-void Scalars::layout(PyObject *tensor, const char *question) {
-  int of = sizes && s.isTensor(tensor) ? s.tensors->valueOf(tensor) : -1;
-  if (of >= 0)
-    s.add(PyjitLayoutOp{.tensor = of, .question = view(question)});
-}
-
-void Scalars::layoutDeep(PyObject *object) {
-  if (!sizes)
-    return;
-  if (s.isTensor(object))
-    return layout(object, "all");
-  if (PyTuple_Check(object) || PyList_Check(object)) {
-    for (Py_ssize_t i = 0; i < PySequence_Fast_GET_SIZE(object); ++i)
-      layoutDeep(PySequence_Fast_GET_ITEM(object, i));
-  } else if (PyDict_Check(object)) {
-    PyObject *key, *value;
-    Py_ssize_t position = 0;
-    while (PyDict_Next(object, &position, &key, &value))
-      layoutDeep(value);
-  }
-}
-
-/// An int that is known.
-PyjitValue Scalars::writeInt(int64_t value) {
-  return s.add(PyjitConstantOp{.value = s.writer.integer(value),
-                               .resultType = s.writer.object("int")});
-}
-
-/// What two ints come to.
-PyjitValue Scalars::writeInts(const char *function, PyjitValue a, PyjitValue b,
-                              int64_t value) {
-  std::vector<PyjitValue> operands{a, b};
-  return s.add(PyjitArithOp{.function = view(function),
-                            .operands = view(operands),
-                            .value = s.writer.integer(value),
-                            .resultType = s.writer.object("int")});
-}
-
-/// A comparison of a number with a constant that held.
-void Scalars::relate(const char *function, int value, int64_t constant) {
-  PyjitValue other = writeInt(constant);
-  s.add(PyjitCompareOp{
-      .function = view(function), .lhs = value, .rhs = other, .outcome = true});
 }
 
 //===----------------------------------------------------------------------===//
@@ -111,7 +50,7 @@ void Scalars::askShape(PyObject *tensor) {
     return; // the empty torch.Size says nothing that could differ
   for (int64_t d = 0; d < t.dim(); ++d) {
     // One and zero decide about layouts: they stay what they are.
-    entry.dims.push_back(t.size(d) > 1 ? sizeValue(tensor, d) : -1);
+    entry.dims.push_back(t.size(d) > 1 ? s.sizes.valueOf(tensor, d) : -1);
     entry.shape.push_back(t.size(d));
   }
   pending.push_back(std::move(entry));
@@ -127,7 +66,7 @@ void Scalars::askSize(PyObject *tensor, int64_t dim) {
   dim = dim < 0 ? dim + rank : dim;
   if (dim < 0 || dim >= rank || unpack(tensor).size(dim) < 2)
     return;
-  if (int value = sizeValue(tensor, dim); value >= 0)
+  if (int value = s.sizes.valueOf(tensor, dim); value >= 0)
     askNumber(value, unpack(tensor).size(dim));
 }
 
@@ -137,7 +76,7 @@ void Scalars::askProduct(const std::vector<std::pair<int, int64_t>> &factors) {
   int64_t number = 1;
   for (auto [value, factor] : factors) {
     if (value < 0)
-      value = writeInt(factor);
+      value = s.sizes.writeInt(factor);
     if (product < 0) {
       product = value;
       number = factor;
@@ -145,24 +84,24 @@ void Scalars::askProduct(const std::vector<std::pair<int, int64_t>> &factors) {
     }
     if (__builtin_mul_overflow(number, factor, &number))
       return;
-    product = writeInts("mul", product, value, number);
+    product = s.sizes.writeInts("mul", product, value, number);
   }
   if (product >= 0)
     askNumber(product, number);
 }
 
 void Scalars::attribute(PyObject *tensor, const char *name) {
-  if (!sizes)
+  if (!s.sizes.followed)
     return;
   if (!std::strcmp(name, "shape"))
     askShape(tensor);
   else if (!std::strcmp(name, "nbytes"))
-    layout(tensor, "all");
+    s.sizes.layout(tensor, "all");
 }
 
 /// A native function of Torch that is about to answer about a tensor.
 bool Scalars::question(const Call &call, const char *name) {
-  if (!sizes || call.args.empty())
+  if (!s.sizes.followed || call.args.empty())
     return false;
   PyObject *first = call.args[0];
   auto is = [&](const char *text) { return !std::strcmp(name, text); };
@@ -180,7 +119,7 @@ bool Scalars::question(const Call &call, const char *name) {
       return !factors.empty();
     }
   }
-  if (!s.isTensor(first))
+  if (!s.objects.isTensor(first))
     return false;
   const at::Tensor &t = unpack(first);
   if (is("size")) {
@@ -194,7 +133,8 @@ bool Scalars::question(const Call &call, const char *name) {
   if (is("numel") || is("nelement")) {
     std::vector<std::pair<int, int64_t>> factors;
     for (int64_t d = 0; d < t.dim(); ++d)
-      factors.emplace_back(t.size(d) > 1 ? sizeValue(first, d) : -1, t.size(d));
+      factors.emplace_back(t.size(d) > 1 ? s.sizes.valueOf(first, d) : -1,
+                           t.size(d));
     askProduct(factors);
     return false;
   }
@@ -206,13 +146,13 @@ bool Scalars::question(const Call &call, const char *name) {
     return true;
   }
   if (is("is_contiguous")) {
-    layout(first, call.args.size() == 1 ? "contiguous" : "all");
+    s.sizes.layout(first, call.args.size() == 1 ? "contiguous" : "all");
     return false;
   }
   if (is("stride") || is("sym_size") || is("sym_stride") || is("sym_numel") ||
       is("is_same_size") || is("is_set_to"))
     for (PyObject *argument : call.args)
-      layout(argument, "all");
+      s.sizes.layout(argument, "all");
   return false;
 }
 
@@ -253,7 +193,7 @@ bool Scalars::compareTuples(rt::Compare function, PyObject *a, PyObject *b) {
 
 /// The torch.Size on the stack, made of numbers that are told by identity.
 PyObject *Scalars::makeSize(const Pending &entry, PyObject *found) {
-  if (!isSize(found) ||
+  if (!isTorchSize(found) ||
       PyTuple_GET_SIZE(found) != Py_ssize_t(entry.dims.size()))
     return nullptr;
   for (size_t d = 0; d < entry.dims.size(); ++d)
@@ -271,13 +211,13 @@ PyObject *Scalars::makeSize(const Pending &entry, PyObject *found) {
       unique = track(item, rt::Number::of(entry.shape[d]), entry.dims[d]);
     PyTuple_SET_ITEM(size, d, Py_NewRef(unique ? unique : item));
   }
-  if (!s.known(size))
-    s.born(size);
+  if (!s.objects.known(size))
+    s.objects.born(size);
   return size;
 }
 
 void Scalars::pinShape(const Pending &entry) {
   for (size_t d = 0; d < entry.dims.size(); ++d)
     if (entry.dims[d] >= 0)
-      relate("is", entry.dims[d], entry.shape[d]);
+      s.sizes.relate("is", entry.dims[d], entry.shape[d]);
 }

@@ -28,48 +28,48 @@ PyObject *interned(const char *text) {
 
 /// Made by the call.
 static bool isOwn(Session &s, PyObject *object) {
-  Node *node = s.find(object);
+  Node *node = s.objects.find(object);
   return node && !node->external;
 }
 
-PyObject *Session::typeLookup(PyTypeObject *type, const char *name) {
+PyObject *Attributes::typeLookup(PyTypeObject *type, const char *name) {
   return typeLookup(type, interned(name));
 }
 
-PyObject *Session::typeLookup(PyTypeObject *type, PyObject *name) {
+PyObject *Attributes::typeLookup(PyTypeObject *type, PyObject *name) {
   PyObject *found = pyjitTypeLookup(type, name);
   if (!isHeapType(type)) {
     // Static types cannot change; their members need no path.
-    if (found && !find(found) && !isValue(found))
-      pin(found);
+    if (found && !s.objects.find(found) && !isValue(found))
+      s.objects.pin(found);
     return found;
   }
-  if (Node *own = find(reinterpret_cast<PyObject *>(type));
+  if (Node *own = s.objects.find(reinterpret_cast<PyObject *>(type));
       own && !own->external) {
     // A class made by the call: what it inherits was there before.
     PyObject *mro = type->tp_mro;
     for (Py_ssize_t i = 1; mro && i < PyTuple_GET_SIZE(mro); ++i)
-      if (PyObject *base = PyTuple_GET_ITEM(mro, i); !isOwn(*this, base))
+      if (PyObject *base = PyTuple_GET_ITEM(mro, i); !isOwn(s, base))
         typeLookup(reinterpret_cast<PyTypeObject *>(base), name);
     return found;
   }
-  Node *node = pin(reinterpret_cast<PyObject *>(type));
+  Node *node = s.objects.pin(reinterpret_cast<PyObject *>(type));
   if (found)
-    read(node, Select::TypeAttr, name, found);
+    s.reads.read(node, Select::TypeAttr, name, found);
   else
-    absent(node, Select::TypeAttr, name);
+    s.reads.absent(node, Select::TypeAttr, name);
   return found;
 }
 
-PyObject *Session::special(PyObject *object, const char *name) {
-  typeOf(object);
+PyObject *Attributes::special(PyObject *object, const char *name) {
+  s.reads.typeOf(object);
   return typeLookup(Py_TYPE(object), name);
 }
 
 /// What a class defines decides whether its instances are descriptors, and
 /// whether they come before an instance's own entries: a class of Python's may
 /// be given `__get__`, `__set__` or `__delete__` later.
-void Session::descriptorKind(PyObject *descr) {
+void Attributes::descriptorKind(PyObject *descr) {
   if (!descr || !isHeap(descr) ||
       PyType_HasFeature(Py_TYPE(descr), Py_TPFLAGS_IMMUTABLETYPE))
     return;
@@ -77,25 +77,25 @@ void Session::descriptorKind(PyObject *descr) {
     special(descr, name);
 }
 
-Session::Found Session::genericAttr(PyObject *object, PyObject *name,
-                                    bool skipDict) {
+Attributes::Found Attributes::genericAttr(PyObject *object, PyObject *name,
+                                          bool skipDict) {
   PyTypeObject *type = Py_TYPE(object);
-  typeOf(object);
+  s.reads.typeOf(object);
   PyObject *descr = typeLookup(type, name);
   descriptorKind(descr);
   if (descr && Py_TYPE(descr)->tp_descr_get && Py_TYPE(descr)->tp_descr_set)
     return throughDescriptor(descr, object, name);
   if (PyObject *dict = skipDict ? nullptr : pyjitInstanceDict(object)) {
     PyObject *value = PyDict_GetItemWithError(dict, name);
-    Node *node = find(object);
+    Node *node = s.objects.find(object);
     if (value) {
-      read(node, Select::Attr, name, value);
+      s.reads.read(node, Select::Attr, name, value);
       return {Found::Value, value};
     }
-    absent(node, Select::Attr, name);
+    s.reads.absent(node, Select::Attr, name);
   } else if (!skipDict && (type->tp_dictoffset ||
                            (type->tp_flags & Py_TPFLAGS_MANAGED_DICT))) {
-    absent(find(object), Select::Attr, name);
+    s.reads.absent(s.objects.find(object), Select::Attr, name);
   }
   if (!descr)
     return {Found::Absent, nullptr};
@@ -105,19 +105,20 @@ Session::Found Session::genericAttr(PyObject *object, PyObject *name,
 }
 
 /// Attributes of classes: the metaclass first, then the class's own MRO.
-static Session::Found classAttr(Session &s, PyObject *object, PyObject *name) {
-  using Found = Session::Found;
+static Attributes::Found classAttr(Session &s, PyObject *object,
+                                   PyObject *name) {
+  using Found = Attributes::Found;
   auto *type = reinterpret_cast<PyTypeObject *>(object);
-  s.typeOf(object);
-  PyObject *meta = s.typeLookup(Py_TYPE(object), name);
-  s.descriptorKind(meta);
+  s.reads.typeOf(object);
+  PyObject *meta = s.attributes.typeLookup(Py_TYPE(object), name);
+  s.attributes.descriptorKind(meta);
   if (meta && Py_TYPE(meta)->tp_descr_get && Py_TYPE(meta)->tp_descr_set)
-    return s.throughDescriptor(meta, object, name);
-  if (PyObject *found = s.typeLookup(type, name)) {
-    s.descriptorKind(found);
+    return s.attributes.throughDescriptor(meta, object, name);
+  if (PyObject *found = s.attributes.typeLookup(type, name)) {
+    s.attributes.descriptorKind(found);
     if (PyObject *inner = pyjitInnerCallable(found)) {
-      if (!s.find(inner) && !isValue(inner))
-        s.pin(inner);
+      if (!s.objects.find(inner) && !isValue(inner))
+        s.objects.pin(inner);
       if (PyObject_TypeCheck(found, &PyClassMethod_Type))
         return {Found::Fresh, inner};
       return {Found::Value, inner};
@@ -130,7 +131,7 @@ static Session::Found classAttr(Session &s, PyObject *object, PyObject *name) {
         kind == &PyProperty_Type || kind == &PyGetSetDescr_Type ||
         kind == &PyMemberDescr_Type)
       return {Found::Value, found};
-    PyObject *get = s.special(found, "__get__");
+    PyObject *get = s.attributes.special(found, "__get__");
     if (get && PyFunction_Check(get))
       return {Found::Python, nullptr};
     s.end("class attribute through a descriptor of type " + typeName(found));
@@ -139,7 +140,7 @@ static Session::Found classAttr(Session &s, PyObject *object, PyObject *name) {
   if (!meta)
     return {Found::Absent, nullptr};
   if (Py_TYPE(meta)->tp_descr_get)
-    return s.throughDescriptor(meta, object, name);
+    return s.attributes.throughDescriptor(meta, object, name);
   return {Found::Value, meta};
 }
 
@@ -149,17 +150,17 @@ void pyjit::capture::readBases(Session &s, PyTypeObject *type) {
   if (!mro || !isHeapType(type) || isOwn(s, object))
     return;
   static PyObject *order = PyUnicode_InternFromString("__mro__");
-  s.pin(mro);
-  s.read(s.pin(object), Select::Field, order, mro);
+  s.objects.pin(mro);
+  s.reads.read(s.objects.pin(object), Select::Field, order, mro);
 }
 
-Session::Found Session::superAttr(PyTypeObject *cls, PyObject *self,
-                                  PyTypeObject *start, PyObject *name) {
-  if (!isValue(self) && !require(self))
+Attributes::Found Attributes::superAttr(PyTypeObject *cls, PyObject *self,
+                                        PyTypeObject *start, PyObject *name) {
+  if (!isValue(self) && !s.objects.require(self))
     return {};
-  typeOf(self);
+  s.reads.typeOf(self);
   PyObject *mro = start->tp_mro;
-  readBases(*this, start);
+  readBases(s, start);
   bool behind = false;
   for (Py_ssize_t i = 0; mro && i < PyTuple_GET_SIZE(mro); ++i) {
     PyObject *base = PyTuple_GET_ITEM(mro, i);
@@ -181,8 +182,8 @@ Session::Found Session::superAttr(PyTypeObject *cls, PyObject *self,
       return {Found::Value, found};
     if (start != Py_TYPE(self)) { // super() inside a classmethod or __new__
       if (PyObject *inner = pyjitInnerCallable(found)) {
-        if (!find(inner))
-          pin(inner);
+        if (!s.objects.find(inner))
+          s.objects.pin(inner);
         return {Found::Fresh, inner};
       }
       return {Found::Fresh, found};
@@ -193,10 +194,10 @@ Session::Found Session::superAttr(PyTypeObject *cls, PyObject *self,
   return {Found::Absent, nullptr};
 }
 
-Session::Found Session::loadAttr(PyObject *object, PyObject *name) {
-  if (!isValue(object) && !require(object))
+Attributes::Found Attributes::loadAttr(PyObject *object, PyObject *name) {
+  if (!isValue(object) && !s.objects.require(object))
     return {};
-  typeOf(object);
+  s.reads.typeOf(object);
   PyTypeObject *type = Py_TYPE(object);
   getattrofunc getter = type->tp_getattro;
   bool hasHook = false;
@@ -207,7 +208,7 @@ Session::Found Session::loadAttr(PyObject *object, PyObject *name) {
       return {Found::Python, nullptr};
     }
     if (!implementation || Py_TYPE(implementation) != &PyWrapperDescr_Type) {
-      end("__getattribute__ of type " + typeName(implementation));
+      s.end("__getattribute__ of type " + typeName(implementation));
       return {};
     }
     getter = reinterpret_cast<getattrofunc>(pyjitWrappedSlot(implementation));
@@ -215,7 +216,7 @@ Session::Found Session::loadAttr(PyObject *object, PyObject *name) {
   }
   Found found;
   if (getter == PyType_Type.tp_getattro) {
-    found = classAttr(*this, object, name);
+    found = classAttr(s, object, name);
   } else if (getter == PyModule_Type.tp_getattro) {
     found = genericAttr(object, name);
     if (found.kind == Found::Absent) {
@@ -223,17 +224,17 @@ Session::Found Session::loadAttr(PyObject *object, PyObject *name) {
       static PyObject *hookName = interned("__getattr__");
       PyObject *hook = PyDict_GetItemWithError(dict, hookName);
       if (hook) {
-        read(find(object), Select::Attr, hookName, hook);
+        s.reads.read(s.objects.find(object), Select::Attr, hookName, hook);
         found.kind = Found::Python;
       } else {
-        absent(find(object), Select::Attr, hookName);
+        s.reads.absent(s.objects.find(object), Select::Attr, hookName);
       }
     }
   } else if (getter == PySuper_Type.tp_getattro) {
     PyTypeObject *cls, *objType;
     PyObject *self;
     if (!pyjitSuperParts(object, &cls, &self, &objType)) {
-      end("an unbound super object");
+      s.end("an unbound super object");
       return {};
     }
     found = superAttr(cls, self, objType, name);
@@ -241,8 +242,8 @@ Session::Found Session::loadAttr(PyObject *object, PyObject *name) {
     found = genericAttr(object, name, /*skipDict=*/true);
     if (found.kind == Found::Absent) {
       PyObject *function = PyMethod_GET_FUNCTION(object);
-      if (!find(function) && isExternal(object))
-        pin(function);
+      if (!s.objects.find(function) && s.objects.isExternal(object))
+        s.objects.pin(function);
       return loadAttr(function, name);
     }
   } else if (getter == PyObject_GenericGetAttr || !getter) {
@@ -250,7 +251,7 @@ Session::Found Session::loadAttr(PyObject *object, PyObject *name) {
   } else if (!isHeapType(type) && isTorchValueType(type)) {
     return {Found::Fresh, nullptr};
   } else {
-    end("attributes of a " + typeName(object));
+    s.end("attributes of a " + typeName(object));
     return {};
   }
   if (found.kind == Found::Absent && hasHook) {
@@ -258,7 +259,7 @@ Session::Found Session::loadAttr(PyObject *object, PyObject *name) {
     if (hook && PyFunction_Check(hook))
       found.kind = Found::Python;
     else if (hook)
-      end("a native __getattr__");
+      s.end("a native __getattr__");
   }
   return found;
 }
@@ -267,11 +268,11 @@ Session::Found Session::loadAttr(PyObject *object, PyObject *name) {
 // Stores
 //===----------------------------------------------------------------------===//
 
-void Session::storeAttr(PyObject *object, PyObject *name, PyObject *value) {
-  Node *node = require(object);
+void Attributes::storeAttr(PyObject *object, PyObject *name, PyObject *value) {
+  Node *node = s.objects.require(object);
   if (!node)
     return;
-  typeOf(object);
+  s.reads.typeOf(object);
   PyTypeObject *type = Py_TYPE(object);
   if (isHeapType(type)) {
     PyObject *setter = typeLookup(type, value ? "__setattr__" : "__delattr__");
@@ -280,9 +281,9 @@ void Session::storeAttr(PyObject *object, PyObject *name, PyObject *value) {
     if (!setter || Py_TYPE(setter) != &PyWrapperDescr_Type ||
         pyjitWrappedSlot(setter) !=
             reinterpret_cast<void *>(PyObject_GenericSetAttr))
-      return end("a native __setattr__ of a " + typeName(object));
+      return s.end("a native __setattr__ of a " + typeName(object));
   } else if (type->tp_setattro != PyObject_GenericSetAttr) {
-    return end("setting an attribute of a " + typeName(object));
+    return s.end("setting an attribute of a " + typeName(object));
   }
   genericStore(object, name, value);
 }
@@ -295,22 +296,24 @@ static bool isSlot(PyObject *descr, PyObject *object) {
          !PyType_HasFeature(pyjitDescrType(descr), Py_TPFLAGS_IMMUTABLETYPE) &&
          PyObject_TypeCheck(object, pyjitDescrType(descr)) &&
          member->d_member->type == Py_T_OBJECT_EX &&
-         !(member->d_member->flags & Py_READONLY) && !Session::isTensor(object);
+         !(member->d_member->flags & Py_READONLY) &&
+         !ObjectTable::isTensor(object);
 }
 
 /// Sets, or empties (`value` null), a slot of an object from before the call.
-void Session::writeSlot(PyObject *object, PyObject *descr, PyObject *name,
-                        PyObject *value) {
-  Node *node = require(object);
-  if (!node || (value && !isValue(value) && !require(value)))
+void Attributes::writeSlot(PyObject *object, PyObject *descr, PyObject *name,
+                           PyObject *value) {
+  Node *node = s.objects.require(object);
+  if (!node || (value && !isValue(value) && !s.objects.require(value)))
     return;
-  if (!value && !written(node, Select::Slot, name))
+  if (!value && !s.reads.written(node, Select::Slot, name))
     throughDescriptor(descr, object, name); // whether it holds something
-  noteWrite(node, Select::Slot, name, value);
+  s.effects.noteWrite(node, Select::Slot, name, value);
 }
 
-void Session::genericStore(PyObject *object, PyObject *name, PyObject *value) {
-  if (!require(object))
+void Attributes::genericStore(PyObject *object, PyObject *name,
+                              PyObject *value) {
+  if (!s.objects.require(object))
     return;
   PyObject *descr = typeLookup(Py_TYPE(object), name);
   descriptorKind(descr);
@@ -318,13 +321,13 @@ void Session::genericStore(PyObject *object, PyObject *name, PyObject *value) {
     if (Py_TYPE(descr) == &PyProperty_Type) {
       PyObject *setter = pyjitPropertySetter(descr);
       if (setter && PyFunction_Check(setter)) {
-        if (!find(setter))
-          pin(setter);
+        if (!s.objects.find(setter))
+          s.objects.pin(setter);
         return;
       }
     } else if (Py_TYPE(descr) == &PyMemberDescr_Type ||
                Py_TYPE(descr) == &PyGetSetDescr_Type) {
-      if (!isExternal(object) && !isTensor(object))
+      if (!s.objects.isExternal(object) && !ObjectTable::isTensor(object))
         return;
       if (isSlot(descr, object))
         return writeSlot(object, descr, name, value);
@@ -333,34 +336,37 @@ void Session::genericStore(PyObject *object, PyObject *name, PyObject *value) {
       if (set && PyFunction_Check(set))
         return;
     }
-    return end("setting the attribute " + std::string(PyUnicode_AsUTF8(name)) +
-               " of a " + typeName(object));
+    return s.end("setting the attribute " +
+                 std::string(PyUnicode_AsUTF8(name)) + " of a " +
+                 typeName(object));
   }
   writeAttr(object, name, value);
 }
 
 /// A change of the instance's `__dict__`, however it comes about.
-void Session::writeAttr(PyObject *object, PyObject *name, PyObject *value) {
-  Node *node = find(object);
+void Attributes::writeAttr(PyObject *object, PyObject *name, PyObject *value) {
+  Node *node = s.objects.find(object);
   if (!node || !node->external) {
-    if (isTensor(object))
-      end("a Python attribute set on a tensor");
+    if (ObjectTable::isTensor(object))
+      s.end("a Python attribute set on a tensor");
     return;
   }
   PyObject *dict = pyjitInstanceDict(object);
-  if (isTensor(object) || PyType_Check(object) || PyModule_Check(object))
-    return end("setting the attribute " + std::string(PyUnicode_AsUTF8(name)) +
-               " of a " + typeName(object) + " from before the call");
-  if (value && !isValue(value) && !require(value))
+  if (ObjectTable::isTensor(object) || PyType_Check(object) ||
+      PyModule_Check(object))
+    return s.end("setting the attribute " +
+                 std::string(PyUnicode_AsUTF8(name)) + " of a " +
+                 typeName(object) + " from before the call");
+  if (value && !isValue(value) && !s.objects.require(value))
     return;
   // Setting does the same to a dict with and without the entry; deleting does
   // not.
   PyObject *old = dict ? PyDict_GetItemWithError(dict, name) : nullptr;
-  if (!value && !written(node, Select::Attr, name)) {
+  if (!value && !s.reads.written(node, Select::Attr, name)) {
     if (old)
-      read(node, Select::Attr, name, old);
+      s.reads.read(node, Select::Attr, name, old);
     else
-      absent(node, Select::Attr, name);
+      s.reads.absent(node, Select::Attr, name);
   }
-  noteWrite(node, Select::Attr, name, value);
+  s.effects.noteWrite(node, Select::Attr, name, value);
 }

@@ -53,7 +53,7 @@ bool isTensorOperatorGetSet(PyObject *descr) {
   return name && names.count(name);
 }
 
-using Found = Session::Found;
+using Found = Attributes::Found;
 
 bool is(PyObject *name, const char *text) {
   return PyUnicode_CompareWithASCIIString(name, text) == 0;
@@ -61,7 +61,7 @@ bool is(PyObject *name, const char *text) {
 
 /// Records the read of a C field.
 Found readField(Session &s, Node *node, PyObject *name, PyObject *value) {
-  s.read(node, Select::Field, name, value);
+  s.reads.read(node, Select::Field, name, value);
   return {Found::Value, value};
 }
 
@@ -72,7 +72,7 @@ PyObject *memberValue(Session &s, PyObject *object, PyMemberDef *member) {
     PyErr_Clear();
     return nullptr;
   }
-  s.keep(value);
+  s.objects.keep(value);
   Py_DECREF(value);
   return value;
 }
@@ -86,20 +86,20 @@ PyObject *memberValue(Session &s, PyObject *object, PyMemberDef *member) {
 /// C attributes of functions; nothing for those that need no care.
 static std::optional<Found> functionAttribute(Session &s, PyObject *object,
                                               PyObject *name) {
-  Node *node = s.find(object);
+  Node *node = s.objects.find(object);
   auto *f = reinterpret_cast<PyFunctionObject *>(object);
   if (is(name, "__globals__") || is(name, "__builtins__")) {
     // Read-only: the function's identity fixes them.
     PyObject *value =
         is(name, "__globals__") ? f->func_globals : f->func_builtins;
-    s.pin(value);
+    s.objects.pin(value);
     return Found{Found::Value, value};
   }
   if (!node || !node->external)
     return std::nullopt;
   if (is(name, "__code__") || is(name, "__defaults__") ||
       is(name, "__kwdefaults__")) {
-    s.function(node);
+    s.reads.function(node);
     PyObject *value = is(name, "__code__")       ? f->func_code
                       : is(name, "__defaults__") ? f->func_defaults
                                                  : f->func_kwdefaults;
@@ -121,7 +121,7 @@ static std::optional<Found> functionAttribute(Session &s, PyObject *object,
       PyErr_Clear();
       return std::nullopt;
     }
-    s.keep(value);
+    s.objects.keep(value);
     Py_DECREF(value);
     return readField(s, node, name, value);
   }
@@ -132,34 +132,34 @@ static Found throughProperty(Session &s, PyObject *descr, PyObject *object) {
   PyObject *getter = pyjitPropertyGetter(descr);
   if (!getter)
     return {Found::Absent, nullptr};
-  if (!s.find(getter))
-    s.pin(getter);
+  if (!s.objects.find(getter))
+    s.objects.pin(getter);
   if (PyFunction_Check(getter)) {
     // A getter that raises AttributeError sends the look-up on.
-    s.special(object, "__getattr__");
+    s.attributes.special(object, "__getattr__");
     return {Found::Python, nullptr};
   }
   Call call;
   call.callable = getter;
   call.args.push_back(object);
-  Post post = s.call(call);
+  Post post = s.calls.call(call);
   return {post == Post::Known ? Found::Python : Found::Fresh, nullptr};
 }
 
 /// A C member, or an entry of `__slots__`.
 static Found throughMember(Session &s, PyObject *descr, PyObject *object,
                            PyObject *name) {
-  Node *node = s.find(object);
+  Node *node = s.objects.find(object);
   if (!node || !node->external)
     return {Found::Fresh, nullptr};
   auto *member = reinterpret_cast<PyMemberDescrObject *>(descr)->d_member;
   if (isHeapType(pyjitDescrType(descr))) {
     PyObject *value = memberValue(s, object, member);
     if (!value) {
-      s.absent(node, Select::Slot, name);
+      s.reads.absent(node, Select::Slot, name);
       return {Found::Absent, nullptr};
     }
-    s.read(node, Select::Slot, name, value);
+    s.reads.read(node, Select::Slot, name, value);
     return {Found::Value, value};
   }
   if (isTorchValueType(Py_TYPE(object)))
@@ -180,7 +180,7 @@ static Found throughMember(Session &s, PyObject *descr, PyObject *object,
 
 static Found instanceDict(Session &s, PyObject *object) {
   PyObject *dict = pyjitInstanceDict(object);
-  Node *node = s.find(object);
+  Node *node = s.objects.find(object);
   if (PyFunction_Check(object) && !dict) {
     // Reading it makes it.
     dict = PyObject_GenericGetDict(object, nullptr);
@@ -192,13 +192,13 @@ static Found instanceDict(Session &s, PyObject *object) {
     return {Found::Fresh, nullptr};
   }
   if (!dict || !node || !node->external) {
-    if (dict && !s.find(dict)) {
-      Node *dictNode = s.born(dict);
+    if (dict && !s.objects.find(dict)) {
+      Node *dictNode = s.objects.born(dict);
       dictNode->dictOf = node;
     }
     return {Found::Value, dict};
   }
-  s.read(node, Select::Dict, nullptr, dict);
+  s.reads.read(node, Select::Dict, nullptr, dict);
   return {Found::Value, dict};
 }
 
@@ -228,11 +228,11 @@ static std::optional<Found> classAttribute(Session &s, PyObject *object,
     return Found{Found::Fresh, nullptr};
   auto *heap = reinterpret_cast<PyHeapTypeObject *>(object);
   if (is(name, "__name__"))
-    return readField(s, s.find(object), name, heap->ht_name);
+    return readField(s, s.objects.find(object), name, heap->ht_name);
   if (is(name, "__qualname__"))
-    return readField(s, s.find(object), name, heap->ht_qualname);
+    return readField(s, s.objects.find(object), name, heap->ht_qualname);
   if (is(name, "__module__") || is(name, "__doc__"))
-    return Found{Found::Value, s.typeLookup(type, name)};
+    return Found{Found::Value, s.attributes.typeLookup(type, name)};
   return std::nullopt;
 }
 
@@ -243,11 +243,11 @@ static Found throughGetSet(Session &s, PyObject *descr, PyObject *object,
     return {Found::Value, reinterpret_cast<PyObject *>(Py_TYPE(object))};
   if (is(name, "__dict__"))
     return instanceDict(s, object);
-  if (s.isTensor(object))
+  if (s.objects.isTensor(object))
     return tensorAttribute(s, descr, object, name);
   // Objects made by the call have no state that is not known; what is handed
   // out is checked where it is used.
-  if (isTorchValueType(Py_TYPE(object)) || !s.isExternal(object) ||
+  if (isTorchValueType(Py_TYPE(object)) || !s.objects.isExternal(object) ||
       isFixedGetSet(object))
     return {Found::Fresh, nullptr};
   if (PyType_Check(object))
@@ -263,39 +263,39 @@ static Found throughGetSet(Session &s, PyObject *descr, PyObject *object,
 //===----------------------------------------------------------------------===//
 
 /// What reading through the descriptor `descr` of `object`'s type gives.
-Found Session::throughDescriptor(PyObject *descr, PyObject *object,
-                                 PyObject *name) {
+Found Attributes::throughDescriptor(PyObject *descr, PyObject *object,
+                                    PyObject *name) {
   PyTypeObject *kind = Py_TYPE(descr);
   if (PyFunction_Check(descr) || kind == &PyMethodDescr_Type ||
       kind == &PyWrapperDescr_Type || kind == &PyClassMethodDescr_Type)
     return {Found::Fresh, descr};
   if (kind == &PyInstanceMethod_Type) { // how pybind11 keeps its methods
     PyObject *function = PyInstanceMethod_GET_FUNCTION(descr);
-    if (!find(function))
-      pin(function);
+    if (!s.objects.find(function))
+      s.objects.pin(function);
     return {Found::Fresh, descr};
   }
   if (kind == &PyProperty_Type)
-    return throughProperty(*this, descr, object);
+    return throughProperty(s, descr, object);
   if (PyObject *inner = pyjitInnerCallable(descr)) {
-    if (!find(inner) && !isValue(inner))
-      pin(inner);
+    if (!s.objects.find(inner) && !isValue(inner))
+      s.objects.pin(inner);
     if (PyObject_TypeCheck(descr, &PyClassMethod_Type))
       return {Found::Fresh, inner};
     return {Found::Value, inner};
   }
   if (PyFunction_Check(object))
-    if (std::optional<Found> found = functionAttribute(*this, object, name))
+    if (std::optional<Found> found = functionAttribute(s, object, name))
       return *found;
   if (kind == &PyMemberDescr_Type)
-    return throughMember(*this, descr, object, name);
+    return throughMember(s, descr, object, name);
   if (kind == &PyGetSetDescr_Type)
-    return throughGetSet(*this, descr, object, name);
+    return throughGetSet(s, descr, object, name);
   Py_ssize_t index = pyjitTupleGetterIndex(descr);
   if (index >= 0 && PyTuple_Check(object) && index < PyTuple_GET_SIZE(object)) {
     PyObject *value = PyTuple_GET_ITEM(object, index);
-    if (Node *node = find(object))
-      readIndex(node, Select::Item, index, value);
+    if (Node *node = s.objects.find(object))
+      s.reads.readIndex(node, Select::Item, index, value);
     return {Found::Value, value};
   }
   if (pyjitCache(descr)) // binds as a function does
@@ -304,10 +304,10 @@ Found Session::throughDescriptor(PyObject *descr, PyObject *object,
   if (!get)
     return {Found::Value, descr};
   if (PyFunction_Check(get)) {
-    if (isTensor(object))
+    if (ObjectTable::isTensor(object))
       special(object, "__getattr__");
     return {Found::Python, nullptr};
   }
-  end("descriptor of type " + typeName(descr));
+  s.end("descriptor of type " + typeName(descr));
   return {Found::Fresh, nullptr};
 }

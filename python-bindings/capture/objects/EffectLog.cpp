@@ -4,6 +4,11 @@
 
 using namespace pyjit::capture;
 
+EffectLog::~EffectLog() {
+  for (PyObject *key : held)
+    Py_DECREF(key);
+}
+
 void EffectLog::forgetInstruction() {
   // What was written before is written out all the same.
   writes.resize(mark.writes);
@@ -25,4 +30,23 @@ bool EffectLog::isReinserted(const Write &write) const {
         PyObject_RichCompareBool(later->key, write.key, Py_EQ) == 1)
       return true;
   return false;
+}
+
+/// One entry per key says what becomes of it; an entry that was deleted comes
+/// last when it is set again, and so does a second entry for its key.
+void EffectLog::noteWrite(Node *node, Select select, PyObject *key,
+                          PyObject *value) {
+  PyObject *&keys = select == Select::Attr   ? node->writtenAttrs
+                    : select == Select::Slot ? node->writtenSlots
+                                             : node->writtenItems;
+  if (!keys)
+    keys = PyDict_New();
+  PyObject *before = PyDict_GetItemWithError(keys, key);
+  bool again = before == Py_False && value;
+  if (!before || again)
+    writes.push_back({node, select, key});
+  if (again)
+    reinserted.insert(node);
+  PyDict_SetItem(keys, key, value ? Py_True : Py_False);
+  held.push_back(Py_NewRef(key));
 }

@@ -23,6 +23,10 @@ struct Write {
 /// (Escape.cpp).
 class EffectLog {
 public:
+  EffectLog() = default;
+  EffectLog(const EffectLog &) = delete;
+  ~EffectLog();
+
   std::vector<Write> writes;
   /// Whose entries were deleted and set again.
   std::set<Node *> reinserted;
@@ -34,6 +38,9 @@ public:
   std::vector<PyObject *> contextVariables;
   /// Tokens of context variables that were set before, and are reset now.
   std::vector<Node *> contextResets;
+
+  /// `value`: null for a deletion.
+  void noteWrite(Node *node, Select select, PyObject *key, PyObject *value);
 
   bool empty() const {
     return writes.empty() && replaced.empty() && cells.empty() &&
@@ -53,6 +60,7 @@ private:
   struct Mark {
     size_t writes = 0, replaced = 0, cells = 0, variables = 0, resets = 0;
   } mark;
+  std::vector<PyObject *> held; ///< keys
 };
 
 } // namespace pyjit::capture

@@ -18,27 +18,28 @@ using namespace pyjit::capture;
 
 /// A write reaches every path to its object: objects that were met as two stay
 /// two.
-void Session::separateWritten() {
-  std::set<Node *> written(effects.replaced.begin(), effects.replaced.end());
-  for (const Write &write : effects.writes)
+void Escape::separateWritten() {
+  std::set<Node *> written(s.effects.replaced.begin(),
+                           s.effects.replaced.end());
+  for (const Write &write : s.effects.writes)
     written.insert(write.owner);
   for (Node *node : written) {
-    for (auto &entry : nodes) {
+    for (auto &entry : s.objects.nodes) {
       Node *other = entry.second.get();
       if (other == node || !other->external ||
           (other->pinned && node->pinned) ||
           Py_TYPE(other->object) != Py_TYPE(node->object) || other->value < 0 ||
-          isTensor(other->object) || (written.count(other) && other < node))
+          ObjectTable::isTensor(other->object) ||
+          (written.count(other) && other < node))
         continue;
-      PyjitValue a = ssa(node), b = ssa(other);
-      add(PyjitDistinctOp{.lhs = a, .rhs = b});
+      PyjitValue a = s.objects.ssa(node), b = s.objects.ssa(other);
+      s.add(PyjitDistinctOp{.lhs = a, .rhs = b});
     }
   }
 }
 
-/// What the call's `set` of a context variable answered.
-PyObject *Session::tokenOf(PyObject *variable) const {
-  for (const auto &birth : births) {
+PyObject *Escape::tokenOf(PyObject *variable) const {
+  for (const auto &birth : s.breaks.births) {
     if (Py_TYPE(birth.first) != &PyContextToken_Type ||
         pyjitTokenUsed(birth.first))
       continue;
@@ -52,21 +53,21 @@ PyObject *Session::tokenOf(PyObject *variable) const {
 }
 
 /// Variables of frames below, which the call has written.
-bool Session::leaveCells(EscapeWalk &walk) {
-  for (PyObject *cell : effects.cells) {
-    const CellHome &home = cellHomes.find(cell)->second;
+bool Escape::leaveCells(EscapeWalk &walk) {
+  for (PyObject *cell : s.effects.cells) {
+    const ExternalReads::CellHome &home = s.reads.cellHomes.find(cell)->second;
     PyObject *held = PyCell_GET(cell);
-    if (dead || !held) {
-      end("a closure variable that the call leaves empty");
+    if (s.dead || !held) {
+      s.end("a closure variable that the call leaves empty");
       return false;
     }
-    PyjitValue value = walk.value(held), holder = ssa(home.function);
+    PyjitValue value = walk.value(held), holder = s.objects.ssa(home.function);
     std::string label = utf8(home.name);
-    add(PyjitSetOp{.holder = holder,
-                   .selector = PyjitSelectorCell,
-                   .key = writer.integer(home.index),
-                   .label = view(label),
-                   .value = value});
+    s.add(PyjitSetOp{.holder = holder,
+                     .selector = PyjitSelectorCell,
+                     .key = s.writer.integer(home.index),
+                     .label = view(label),
+                     .value = value});
   }
   return true;
 }
@@ -81,7 +82,7 @@ static PyObject *finalValue(Session &s, const Write &write) {
         PyMember_GetOne(reinterpret_cast<char *>(object), descr->d_member);
     PyErr_Clear();
     if (held)
-      s.keep(held);
+      s.objects.keep(held);
     Py_XDECREF(held);
     return held;
   }
@@ -91,38 +92,39 @@ static PyObject *finalValue(Session &s, const Write &write) {
 }
 
 /// Attributes, slots and items, in the order in which Python wrote them.
-void Session::leaveWrites(EscapeWalk &walk) {
-  for (const Write &write : effects.writes) {
-    if (dead)
+void Escape::leaveWrites(EscapeWalk &walk) {
+  for (const Write &write : s.effects.writes) {
+    if (s.dead)
       return;
     if (write.appended) {
-      PyjitValue value = walk.value(write.appended), list = ssa(write.owner);
-      add(PyjitAppendOp{.holder = list, .value = value});
+      PyjitValue value = walk.value(write.appended),
+                 list = s.objects.ssa(write.owner);
+      s.add(PyjitAppendOp{.holder = list, .value = value});
       continue;
     }
     if (write.owner->owned && write.select == Select::Item)
       continue;
     PyObject *held =
-        effects.isReinserted(write) ? nullptr : finalValue(*this, write);
-    PyjitValue holder = ssa(write.owner);
+        s.effects.isReinserted(write) ? nullptr : finalValue(s, write);
+    PyjitValue holder = s.objects.ssa(write.owner);
     PyjitSelector selector = PyjitSelector(write.select);
-    PyjitAttribute key = constant(write.key);
+    PyjitAttribute key = s.objects.constant(write.key);
     if (!held) {
-      add(PyjitDeleteOp{.holder = holder, .selector = selector, .key = key});
+      s.add(PyjitDeleteOp{.holder = holder, .selector = selector, .key = key});
       continue;
     }
     PyjitValue value = walk.value(held);
-    add(PyjitSetOp{
+    s.add(PyjitSetOp{
         .holder = holder, .selector = selector, .key = key, .value = value});
   }
 }
 
 /// Containers whose contents are written as a whole.
-void Session::leaveReplaced(EscapeWalk &walk) {
-  for (Node *node : effects.replaced) {
-    if (dead)
+void Escape::leaveReplaced(EscapeWalk &walk) {
+  for (Node *node : s.effects.replaced) {
+    if (s.dead)
       return;
-    PyjitValue holder = ssa(node);
+    PyjitValue holder = s.objects.ssa(node);
     PyObject *object = node->object;
     std::vector<PyjitValue> contents;
     PyjitAttribute keys = nullptr;
@@ -134,10 +136,10 @@ void Session::leaveReplaced(EscapeWalk &walk) {
       for (Py_ssize_t i = 0; i < PyList_GET_SIZE(list); ++i)
         elements.push_back(PyList_GET_ITEM(list, i));
       contents = walk.values(elements);
-      keep(list);
+      s.objects.keep(list);
       Py_DECREF(list);
     }
-    add(PyjitReplaceOp{
+    s.add(PyjitReplaceOp{
         .holder = holder, .keys = keys, .values = view(contents)});
   }
 }
@@ -146,55 +148,55 @@ void Session::leaveReplaced(EscapeWalk &walk) {
 // The end
 //===----------------------------------------------------------------------===//
 
-template <typename Result> void Session::leaveWith(const Result &result) {
-  std::string change =
-      tensors->stateChange(mayLeaveGradMode ? &gradModeLeft : nullptr);
+template <typename Result> void Escape::leaveWith(const Result &result) {
+  std::string change = s.tensors->stateChange(
+      s.breaks.mayLeaveGradMode ? &s.breaks.gradModeLeft : nullptr);
   // Next time a cut is made in front of it.
-  if (!change.empty() && !inferenceModes.empty() && !refused)
-    refused = inferenceModes.front();
+  if (!change.empty() && !s.calls.inferenceModes.empty() && !s.breaks.refused)
+    s.breaks.refused = s.calls.inferenceModes.front();
   if (change.empty())
-    change = tensors->finalConflict();
+    change = s.tensors->finalConflict();
   if (!change.empty())
-    return end(change);
+    return s.end(change);
   separateWritten();
-  EscapeWalk walk(*this);
-  for (Node *token : effects.contextResets) {
-    PyjitValue holder = ssa(token);
-    add(PyjitDeleteOp{.holder = holder,
-                      .selector = PyjitSelectorSlot,
-                      .key = writer.string("value")});
+  EscapeWalk walk(s);
+  for (Node *token : s.effects.contextResets) {
+    PyjitValue holder = s.objects.ssa(token);
+    s.add(PyjitDeleteOp{.holder = holder,
+                        .selector = PyjitSelectorSlot,
+                        .key = s.writer.string("value")});
   }
   if (!leaveCells(walk))
     return;
   leaveWrites(walk);
   leaveReplaced(walk);
-  if (dead)
+  if (s.dead)
     return;
   PyjitValue left = result(walk);
   // Handing out its token is what sets a context variable.
-  for (PyObject *variable : effects.contextVariables)
-    if (PyObject *token = tokenOf(variable); !dead && !walk.hasSet(token)) {
-      refused = token;
-      return end("a context variable that stays set");
+  for (PyObject *variable : s.effects.contextVariables)
+    if (PyObject *token = tokenOf(variable); !s.dead && !walk.hasSet(token)) {
+      s.breaks.refused = token;
+      return s.end("a context variable that stays set");
     }
-  if (!dead)
-    tensors->writeCounters();
-  if (!dead)
-    add(PyjitLeaveOp{.value = left});
+  if (!s.dead)
+    s.tensors->writeCounters();
+  if (!s.dead)
+    s.add(PyjitLeaveOp{.value = left});
 }
 
-void Session::leave(PyObject *result) {
-  scalars.finish();
+void Escape::leave(PyObject *result) {
+  s.scalars.finish();
   leaveWith([&](EscapeWalk &walk) { return walk.value(result); });
 }
 
-bool Session::leaveCut(const std::vector<FrameState> &states) {
-  scalars.finish();
-  if (!lostSites.empty())
+bool Escape::leaveCut(const std::vector<FrameState> &states) {
+  s.scalars.finish();
+  if (!s.dataNumbers.lostSites.empty())
     return false;
-  dead = false;
-  effects.forgetInstruction();
-  mayLeaveGradMode = true;
+  s.dead = false;
+  s.effects.forgetInstruction();
+  s.breaks.mayLeaveGradMode = true;
   leaveWith([&](EscapeWalk &walk) {
     std::vector<PyjitValue> frames;
     for (const FrameState &state : states) {
@@ -202,15 +204,15 @@ bool Session::leaveCut(const std::vector<FrameState> &states) {
       // The branch's condition: on top of the operand stack, which stands in
       // front of the locals.
       size_t condition =
-          &state == &states.back() && truthLeft >= 0
+          &state == &states.back() && s.decisions.truthLeft >= 0
               ? std::count(state.stack.begin(), state.stack.end(), true) - 1
               : state.values.size();
       for (size_t i = 0; i < state.values.size(); ++i)
-        values.push_back(i == condition ? walk.truth(truthLeft)
+        values.push_back(i == condition ? walk.truth(s.decisions.truthLeft)
                                         : walk.value(state.values[i]));
       frames.push_back(walk.tuple(values));
     }
     return walk.tuple(frames);
   });
-  return !dead;
+  return !s.dead;
 }

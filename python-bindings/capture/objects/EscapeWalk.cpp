@@ -36,9 +36,9 @@ std::vector<PyjitValue> EscapeWalk::entries(PyObject *dict,
     if (!item || s.ended())
       break;
     out.push_back(value(item));
-    names.push_back(s.constant(key));
+    names.push_back(s.objects.constant(key));
   }
-  s.keep(inOrder);
+  s.objects.keep(inOrder);
   Py_DECREF(inOrder);
   keys = s.writer.list(names);
   return out;
@@ -65,16 +65,16 @@ PyjitValue EscapeWalk::tuple(const std::vector<PyjitValue> &elements) {
 PyjitValue EscapeWalk::truth(int tensor) {
   Creation made;
   made.kind = "number";
-  made.elements = {s.tensors->shadowValue(tensor)};
+  made.elements = {s.dataNumbers.shadowValue(tensor)};
   return add(made, s.writer.object("bool"));
 }
 
 /// The trace is not used: any value will do.
 PyjitValue EscapeWalk::refuse(PyObject *object, const char *why) {
   if (!s.ended())
-    s.refused = object;
+    s.breaks.refused = object;
   s.end("the result holds a " + typeName(object) + why);
-  return s.external;
+  return s.objects.external;
 }
 
 //===----------------------------------------------------------------------===//
@@ -91,18 +91,19 @@ PyjitValue EscapeWalk::value(PyObject *object) {
 }
 
 PyjitValue EscapeWalk::compute(PyObject *object) {
-  if (auto found = s.unseen.find(object); found != s.unseen.end())
+  if (auto found = s.objects.unseen.find(object);
+      found != s.objects.unseen.end())
     return found->second;
   if (int number = s.scalars.valueOf(object); number >= 0)
     return number;
   if (isValue(object))
-    return s.addConstant(object);
-  if (s.isTensor(object))
+    return s.objects.addConstant(object);
+  if (s.objects.isTensor(object))
     return computeTensor(object);
-  Node *node = s.find(object);
+  Node *node = s.objects.find(object);
   if (!node && isProcessConstant(object))
-    node = s.pin(object);
-  if (!node && PyCell_Check(object) && s.isOwnCell(object))
+    node = s.objects.pin(object);
+  if (!node && PyCell_Check(object) && s.reads.isOwnCell(object))
     return create(object);
   if (!node)
     return refuse(object, " of unknown origin");
@@ -110,7 +111,7 @@ PyjitValue EscapeWalk::compute(PyObject *object) {
       (!std::strcmp(Py_TYPE(object)->tp_name, "torch.device") ||
        isNumpyNumber(object)))
     return immutable(object);
-  return node->external ? s.ssa(node) : create(object);
+  return node->external ? s.objects.ssa(node) : create(object);
 }
 
 PyjitValue EscapeWalk::computeTensor(PyObject *object) {
@@ -124,7 +125,7 @@ PyjitValue EscapeWalk::computeTensor(PyObject *object) {
   if (!s.tensors->leaves(object)) {
     PyjitValue refused =
         refuse(object, " of inference mode beside one that is not");
-    s.refused = s.firstInferenceMode;
+    s.breaks.refused = s.calls.firstInferenceMode;
     return refused;
   }
   return value;
@@ -133,11 +134,12 @@ PyjitValue EscapeWalk::computeTensor(PyObject *object) {
 /// Nobody can tell this very object from an equal one: it goes into the table
 /// of objects.
 PyjitValue EscapeWalk::immutable(PyObject *object) {
-  int index = int(PyList_GET_SIZE(s.objects));
-  PyList_Append(s.objects, object);
+  int index = int(PyList_GET_SIZE(s.objects.list));
+  PyList_Append(s.objects.list, object);
   std::string hint = typeName(object);
-  return s.add(PyjitObjectOp{
-      .index = index, .hint = view(hint), .resultType = s.irType(object)});
+  return s.add(PyjitObjectOp{.index = index,
+                             .hint = view(hint),
+                             .resultType = s.objects.irType(object)});
 }
 
 //===----------------------------------------------------------------------===//
@@ -150,7 +152,7 @@ PyjitValue EscapeWalk::create(PyObject *object) {
     return createCyclic(object);
   if (!open.insert(object).second)
     return refuse(object, " that contains itself");
-  if (s.markedModules.count(object))
+  if (s.calls.markedModules.count(object))
     return refuse(object, " that Dynamo has noted");
   Creation made;
   if (const char *why = describe(object, made))
@@ -164,7 +166,7 @@ PyjitValue EscapeWalk::create(PyObject *object) {
         refuse(object, " with a slot that is hidden");
     }
   open.erase(object);
-  PyjitValue result = add(made, s.irType(object));
+  PyjitValue result = add(made, s.objects.irType(object));
   for (auto &[slot, held] : slots)
     s.add(PyjitSetOp{.holder = result,
                      .selector = PyjitSelectorSlot,
@@ -194,7 +196,7 @@ const char *EscapeWalk::describe(PyObject *object, Creation &made) {
     PyObject *elements = PySequence_List(object);
     describeList(made, type == &PySet_Type ? "set" : "frozenset",
                  elementsOf(elements));
-    s.keep(elements);
+    s.objects.keep(elements);
     Py_DECREF(elements);
   } else if (type == &PySlice_Type) {
     auto *slice = reinterpret_cast<PySliceObject *>(object);
@@ -204,7 +206,7 @@ const char *EscapeWalk::describe(PyObject *object, Creation &made) {
     if (!s.scalars.rangeParts(object, parts))
       return " that moved unseen";
     PyObject *step = PyLong_FromLong(parts.step);
-    s.keep(step);
+    s.objects.keep(step);
     Py_DECREF(step);
     describeList(made, "range_iterator", {parts.next, step, parts.left});
   } else if (type == &PyCell_Type && PyCell_GET(object)) {
@@ -228,7 +230,7 @@ const char *EscapeWalk::describeToken(PyObject *token, Creation &made) {
   PyObject *variable = pyjitTokenVariable(token), *set = nullptr;
   if (PyContextVar_Get(variable, nullptr, &set) < 0 || !set)
     return " of a variable that is not set";
-  s.keep(set);
+  s.objects.keep(set);
   Py_DECREF(set);
   describeList(made, "token", {variable, set});
   tokens.insert(token);
@@ -237,11 +239,11 @@ const char *EscapeWalk::describeToken(PyObject *token, Creation &made) {
 
 void EscapeWalk::describeFunction(PyObject *object, Creation &made) {
   auto *function = reinterpret_cast<PyFunctionObject *>(object);
-  s.pin(function->func_globals);
+  s.objects.pin(function->func_globals);
   // The tuple of cells was made by the instruction that made the function.
   if (PyObject *closure = function->func_closure)
-    if (!s.find(closure))
-      s.born(closure);
+    if (!s.objects.find(closure))
+      s.objects.born(closure);
   auto orNone = [](PyObject *part) { return part ? part : Py_None; };
   describeList(
       made, "function",
@@ -252,7 +254,7 @@ void EscapeWalk::describeFunction(PyObject *object, Creation &made) {
 
 void EscapeWalk::describeInstance(PyObject *object, Creation &made) {
   made.exactType =
-      some(s.pin(reinterpret_cast<PyObject *>(Py_TYPE(object)))->index);
+      some(s.objects.pin(reinterpret_cast<PyObject *>(Py_TYPE(object)))->index);
   if (PyTuple_Check(object) || PyList_Check(object))
     describeList(made, "instance", elementsOf(object));
   made.kind = "instance";
@@ -266,7 +268,7 @@ void EscapeWalk::describeInstance(PyObject *object, Creation &made) {
 PyjitValue EscapeWalk::createCyclic(PyObject *object) {
   Creation empty;
   empty.kind = PyDict_Check(object) ? "dict" : "list";
-  PyjitValue made = add(empty, s.irType(object));
+  PyjitValue made = add(empty, s.objects.irType(object));
   done[object] = made;
   if (PyDict_Check(object)) {
     PyObject *key, *item;
@@ -275,7 +277,7 @@ PyjitValue EscapeWalk::createCyclic(PyObject *object) {
       PyjitValue held = value(item);
       s.add(PyjitSetOp{.holder = made,
                        .selector = PyjitSelectorItem,
-                       .key = s.constant(key),
+                       .key = s.objects.constant(key),
                        .value = held});
     }
   } else {
@@ -296,7 +298,7 @@ PyjitValue EscapeWalk::createCyclic(PyObject *object) {
 bool EscapeWalk::isPlainFunction(PyObject *object) {
   auto *function = reinterpret_cast<PyFunctionObject *>(object);
   auto *code = reinterpret_cast<PyCodeObject *>(function->func_code);
-  Node *node = s.find(function->func_code);
+  Node *node = s.objects.find(function->func_code);
   if (!node || !node->pinned || function->func_name != code->co_name ||
       function->func_qualname != code->co_qualname ||
       (function->func_dict && PyDict_GET_SIZE(function->func_dict)) ||
@@ -313,7 +315,8 @@ bool EscapeWalk::isPlainFunction(PyObject *object) {
   PyObject *closure = function->func_closure;
   for (Py_ssize_t i = 0; closure && i < PyTuple_GET_SIZE(closure); ++i) {
     PyObject *cell = PyTuple_GET_ITEM(closure, i);
-    same &= (s.isOwnCell(cell) || s.isExternal(cell)) && PyCell_GET(cell);
+    same &= (s.reads.isOwnCell(cell) || s.objects.isExternal(cell)) &&
+            PyCell_GET(cell);
   }
   return same;
 }
@@ -321,7 +324,7 @@ bool EscapeWalk::isPlainFunction(PyObject *object) {
 /// A variable that the call has set once and not reset.
 bool EscapeWalk::staysSet(PyObject *token) const {
   PyObject *variable = pyjitTokenVariable(token);
-  return !pyjitTokenUsed(token) && s.tokenOf(variable) == token &&
+  return !pyjitTokenUsed(token) && s.escape.tokenOf(variable) == token &&
          std::count(s.effects.contextVariables.begin(),
                     s.effects.contextVariables.end(), variable) == 1;
 }
@@ -335,7 +338,7 @@ bool EscapeWalk::holdsItself(PyObject *object) {
     PyObject *holder = work.back();
     work.pop_back();
     auto visit = [&](PyObject *held) {
-      Node *node = s.find(held);
+      Node *node = s.objects.find(held);
       if (node && !node->external && seen.insert(held).second)
         work.push_back(held);
     };

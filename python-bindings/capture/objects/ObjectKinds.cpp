@@ -2,6 +2,9 @@
 
 #include "objects/ObjectKinds.h"
 
+#include "CPython.h"
+
+#include <cstring>
 #include <set>
 #include <string>
 
@@ -109,4 +112,50 @@ bool pyjit::capture::isTorchValueType(PyTypeObject *type) {
       "torch.dtype",  "torch.device", "torch.finfo",        "torch.iinfo",
       "torch.layout", "torch.Size",   "torch.memory_format"};
   return names.count(type->tp_name);
+}
+
+bool pyjit::capture::isValue(PyObject *o) {
+  return o == Py_None || o == Py_Ellipsis || PyBool_Check(o) ||
+         PyLong_CheckExact(o) || PyFloat_CheckExact(o) ||
+         PyUnicode_CheckExact(o) || PyBytes_CheckExact(o) ||
+         PyComplex_CheckExact(o) ||
+         (PyTuple_CheckExact(o) && PyTuple_GET_SIZE(o) == 0);
+}
+
+static bool isStaticType(PyTypeObject *type) {
+  return !PyType_HasFeature(type, Py_TPFLAGS_HEAPTYPE);
+}
+
+bool pyjit::capture::isProcessConstant(PyObject *o) {
+  if (PyType_Check(o))
+    return isStaticType(reinterpret_cast<PyTypeObject *>(o));
+  if (o == Py_NotImplemented)
+    return true;
+  PyTypeObject *type = Py_TYPE(o);
+  if (type == &PyMethodDescr_Type || type == &PyWrapperDescr_Type ||
+      type == &PyGetSetDescr_Type || type == &PyMemberDescr_Type ||
+      type == &PyClassMethodDescr_Type)
+    return isStaticType(pyjitDescrType(o));
+  const char *n = type->tp_name;
+  return !std::strcmp(n, "torch.dtype") || !std::strcmp(n, "torch.layout") ||
+         !std::strcmp(n, "torch.memory_format");
+}
+
+std::string pyjit::capture::typeName(PyObject *o) {
+  PyTypeObject *type = Py_TYPE(o);
+  if (!PyType_HasFeature(type, Py_TPFLAGS_HEAPTYPE))
+    return type->tp_name;
+  PyObject *dict = type->tp_dict;
+  PyObject *module = dict ? PyDict_GetItemString(dict, "__module__") : nullptr;
+  std::string name = type->tp_name;
+  if (module && PyUnicode_Check(module)) {
+    const char *text = PyUnicode_AsUTF8(module);
+    static const std::set<std::string> reserved = {
+        "dict", "list",  "tuple", "type", "function",  "code",   "cell",  "int",
+        "str",  "float", "bool",  "set",  "frozenset", "module", "object"};
+    if (text && reserved.count(name))
+      return std::string(text) + "." + name;
+    PyErr_Clear();
+  }
+  return name;
 }

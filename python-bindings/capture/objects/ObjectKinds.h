@@ -4,6 +4,9 @@
 
 #include <Python.h>
 
+#include <cstring>
+#include <string>
+
 namespace pyjit::capture {
 
 inline bool isHeapType(PyTypeObject *type) {
@@ -11,6 +14,13 @@ inline bool isHeapType(PyTypeObject *type) {
 }
 /// An instance of a class that is not built in.
 inline bool isHeap(PyObject *o) { return isHeapType(Py_TYPE(o)); }
+
+/// Values: immutable, compared by content, known concretely wherever they are.
+bool isValue(PyObject *object);
+/// Objects that live as long as the process and need no path: static types,
+/// their methods, torch's dtypes.
+bool isProcessConstant(PyObject *object);
+std::string typeName(PyObject *object);
 
 /// Native iterators over things that were read when they were made.
 bool isNativeIterator(PyObject *o);
@@ -24,6 +34,9 @@ bool isPlainObject(PyObject *o);
 /// A new list of a dict's keys, in the order in which Python shows them, which
 /// an OrderedDict keeps beside the dict that it is.
 PyObject *keysInOrder(PyObject *dict);
+inline bool isTorchSize(PyObject *o) {
+  return !std::strcmp(Py_TYPE(o)->tp_name, "torch.Size");
+}
 /// Torch's immutable descriptions: dtypes, devices, sizes, ...
 bool isTorchValueType(PyTypeObject *type);
 

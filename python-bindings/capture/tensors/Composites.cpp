@@ -28,7 +28,7 @@ bool Composites::keepsWhole(const std::string &name,
   static const std::set<std::string> names = {
       "aten::reshape", "aten::flatten.using_ints", "aten::unflatten.int",
       "aten::view_as", "aten::expand_as",          "aten::_pad_circular"};
-  if (!s.scalars.liftsSizes())
+  if (!s.sizes.followed)
     return false;
   if (names.count(name))
     return true;
@@ -296,7 +296,7 @@ bool Composites::pinDim(const at::Tensor &t, int64_t dim) {
   dim = dim < 0 ? dim + t.dim() : dim;
   if (!info || info->value < 0 || dim < 0 || dim >= t.dim())
     return false;
-  s.scalars.relate("is", write(Computed{{{t, dim}}}), t.size(dim));
+  s.sizes.relate("is", write(Computed{{{t, dim}}}), t.size(dim));
   return true;
 }
 
@@ -353,7 +353,7 @@ bool Composites::owns(const at::Tensor &tensor) const {
 
 void Composites::question(const std::string &name,
                           const std::vector<c10::IValue> &inputs) {
-  if (!s.scalars.liftsSizes())
+  if (!s.sizes.followed)
     return;
   begin(name, inputs);
   end();
@@ -376,17 +376,17 @@ int Composites::write(const Computed &number) {
                                         .value = tensor.size(dim),
                                         .resultType = s.writer.object("int")});
     known *= tensor.size(dim);
-    value = value < 0 ? size : s.scalars.writeInts("mul", value, size, known);
+    value = value < 0 ? size : s.sizes.writeInts("mul", value, size, known);
   }
   if (value >= 0 && number.times != 1) {
     known *= number.times;
-    PyjitValue factor = s.scalars.writeInt(number.times);
-    value = s.scalars.writeInts("mul", value, factor, known);
+    PyjitValue factor = s.sizes.writeInt(number.times);
+    value = s.sizes.writeInts("mul", value, factor, known);
   }
   if (value >= 0 && number.plus != 0) {
     known += number.plus;
-    PyjitValue term = s.scalars.writeInt(number.plus);
-    value = s.scalars.writeInts("add", value, term, known);
+    PyjitValue term = s.sizes.writeInt(number.plus);
+    value = s.sizes.writeInts("add", value, term, known);
   }
   return value;
 }

@@ -28,10 +28,10 @@ PyjitAttribute TensorOpArguments::tensor(const at::Tensor &t) {
   if (!t.defined())
     return writer.none();
   TensorInfo *info = impl.find(t);
-  if (!info && impl.session.scripting &&
-      impl.session.scripting == pyjitCurrentFrame()) {
+  if (!info && impl.session.calls.scripting &&
+      impl.session.calls.scripting == pyjitCurrentFrame()) {
     info = impl.constant(t);
-    impl.session.scriptConstants = true;
+    impl.session.calls.scriptConstants = true;
   }
   if (!info || info->value < 0) {
     if (t.unsafeGetTensorImpl()->is_wrapped_number() && t.dim() == 0 &&
@@ -49,7 +49,7 @@ PyjitAttribute TensorOpArguments::number(PyObject *object,
                                          PyjitNumberForm form) {
   Scalars &scalars = impl.session.scalars;
   int shadow = scalars.shadowOf(object);
-  return computed(shadow >= 0 ? impl.session.tensors->shadowValue(shadow)
+  return computed(shadow >= 0 ? impl.session.dataNumbers.shadowValue(shadow)
                               : scalars.valueOf(object),
                   form);
 }

@@ -182,8 +182,9 @@ void OperatorRecording::bindNumbers() {
 void OperatorRecording::readArguments() {
   std::vector<PyObject *> lifted =
       findLiftedNumbers(session.scalars, op.name, schema, op.inputs);
-  std::vector<std::vector<PyObject *>> sizes =
-      findLiftedSizes(session.scalars, op.name, schema, op.inputs);
+  std::vector<std::vector<PyObject *>> sizes(op.inputs.size());
+  if (session.sizes.followed)
+    sizes = findLiftedSizes(session.scalars, op.name, schema, op.inputs);
   for (size_t i = 0; i < op.inputs.size(); ++i) {
     size_t first = arguments.operands.size();
     if (!sizes[i].empty()) {
@@ -342,7 +343,7 @@ bool OperatorRecording::checkWritten() {
       // Of other sizes they could overlap, but for the parts into which a
       // composite divides what it has made (gates of a recurrent cell).
       if (!t.is_same(other) && !impl.composites.owns(t) &&
-          session.scalars.liftsSizes())
+          session.sizes.followed)
         for (size_t k : {written, j})
           session.add(PyjitLayoutOp{.tensor = arguments.infos[k]->value,
                                     .question = view("all")});

@@ -73,12 +73,12 @@ TensorRecorder::Impl::begin(const at::RecordFunction &fn) {
   // With a number of classes given, the result's shape follows from it.
   bool oneHot = name == "aten::one_hot" && copies.size() == 2 &&
                 copies[1].isInt() && copies[1].toInt() > 0;
-  bool sizes = session.scalars.liftsSizes();
+  bool sizes = session.sizes.followed;
   if (composite &&
       (!(isKept(name) || oneHot || composites.keepsWhole(name, copies)) ||
        training)) {
     // A constant margin is handed on as it was given.
-    if (Scalars::Use *use = session.scalars.use(); use && name != "aten::pad")
+    if (OperatorUse *use = session.scalars.use(); use && name != "aten::pad")
       use->composite = true;
     if (!sizes)
       return nullptr; // its parts are recorded

@@ -247,7 +247,8 @@ TensorInfo &TensorRecorder::Impl::bind(const at::TensorBase &tensor,
 static bool isPlainSubclass(Session &s, PyTypeObject *cls) {
   static PyObject *disabled =
       findObject("torch._C:_disabled_torch_function_impl");
-  return disabled && s.typeLookup(cls, "__torch_function__") == disabled;
+  return disabled &&
+         s.attributes.typeLookup(cls, "__torch_function__") == disabled;
 }
 
 bool TensorRecorder::describe(PyObject *object, PyjitGetOp &get) {
@@ -547,8 +548,8 @@ TensorInfo *TensorRecorder::Impl::constant(const at::TensorBase &tensor) {
   PyjitType type = this->type(t);
   PyjitValue root = findConstant(copy, type);
   if (root < 0) {
-    int index = int(PyList_GET_SIZE(s.objects));
-    PyList_Append(s.objects, wrapped);
+    int index = int(PyList_GET_SIZE(s.objects.list));
+    PyList_Append(s.objects.list, wrapped);
     root = s.add(PyjitObjectOp{.index = index,
                                .hint = view("constant tensor"),
                                .holds = view(held),

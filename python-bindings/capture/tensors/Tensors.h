@@ -8,8 +8,6 @@
 
 #include <Python.h>
 
-#include "pyjit-rt/ScalarMath.h"
-
 #include "Recorder.h"
 #include "TraceWriter.h"
 
@@ -20,15 +18,6 @@
 namespace pyjit::capture {
 
 class Session;
-
-/// What Python asked a tensor for: `item()`, `int()`, `float()`, `bool()`.
-enum class NumberKind { Own, Int, Float, Bool };
-
-/// A number that the record computes (DataNumbers.cpp), or a known one.
-struct NumberOperand {
-  int shadow = -1;
-  rt::Number number;
-};
 
 class TensorRecorder {
 public:
@@ -78,26 +67,6 @@ public:
   bool stateOf(PyObject *tensor, std::string &text, bool &external);
   /// `bool` of a tensor with one element; -1 for any other.
   static int truthOf(PyObject *tensor);
-  //===--- Numbers that the record computes (DataNumbers.cpp)
-  //----------------===//
-  // All return the number of a shadow; -1: it cannot be computed.
-  int readNumber(PyObject *tensor, NumberKind kind);
-  /// Likewise, of `item in tensor`, or `not in`: `torch.Tensor.__contains__`.
-  int readContains(PyObject *tensor, PyObject *item, bool negated);
-  /// Of a lifted number with this SSA value.
-  int liftNumber(const rt::Number &number, int value,
-                 const std::string &device);
-  /// `expected`: where to put flags that have to be so for the result to be
-  /// exact; null: nothing may be expected.
-  int computeNumber(rt::Arith function, const NumberOperand *operands,
-                    std::vector<std::pair<int, bool>> *expected);
-  int compareNumbers(rt::Compare function, const NumberOperand *operands);
-  PyjitValue shadowValue(int shadow);
-  std::string shadowDevice(int shadow);
-  static std::string deviceOf(PyObject *tensor);
-  static bool isBool(PyObject *tensor);
-  /// Whether Python has the number that the record would have.
-  bool shadowIs(int shadow, PyObject *number);
 
   /// Operators are not recorded while a tensor is built from Python data.
   void suspend(bool on);

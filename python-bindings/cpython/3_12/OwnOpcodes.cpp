@@ -14,5 +14,5 @@ Post opcodes::callOp(const Op &o) {
 
 Post opcodes::formatValue(const Op &o) {
   bool hasSpec = o.in.arg & 4;
-  return o.s.format(o.peek(hasSpec ? 2 : 1));
+  return o.s.operators.format(o.peek(hasSpec ? 2 : 1));
 }

@@ -16,5 +16,7 @@ Post opcodes::callNamed(const Op &o) {
   return callWith(o, o.peek(count + 3), o.peek(count + 2), 1, o.peek(1));
 }
 
-Post opcodes::formatTop(const Op &o) { return o.s.format(o.peek(1)); }
-Post opcodes::formatBySpec(const Op &o) { return o.s.format(o.peek(2)); }
+Post opcodes::formatTop(const Op &o) { return o.s.operators.format(o.peek(1)); }
+Post opcodes::formatBySpec(const Op &o) {
+  return o.s.operators.format(o.peek(2));
+}

@@ -1,4 +1,4 @@
-//===- Cut.cpp - The state at a cut, and starting from such a state -------===//
+//===- GraphBreaks.cpp - The state of frames at a graph break -------------===//
 
 #include "Session.h"
 #include "breaks/Continuation.h"
@@ -17,15 +17,15 @@ static constexpr int kCellLocal = 0x40;
 
 /// An unused local goes on living while its frame does, which a weak reference
 /// shows.
-bool Session::isCarried(bool live, PyObject *local) {
-  if (live || !local || isTensor(local))
+bool GraphBreaks::isCarried(bool live, PyObject *local) {
+  if (live || !local || ObjectTable::isTensor(local))
     return live && local;
   return PyType_SUPPORTS_WEAKREFS(Py_TYPE(local)) &&
          *PyObject_GET_WEAKREFS_LISTPTR(local);
 }
 
-bool Session::frameState(size_t i, FramePhase phase, FrameState &state) {
-  ShadowFrame &shadow = frames[i];
+bool GraphBreaks::frameState(size_t i, FramePhase phase, FrameState &state) {
+  ShadowFrame &shadow = s.tracker.frames[i];
   PyjitFrame *frame = shadow.frame;
   PyCodeObject *code = shadow.code;
   if (!code || pyjitFrameIsGenerator(frame) ||
@@ -36,14 +36,15 @@ bool Session::frameState(size_t i, FramePhase phase, FrameState &state) {
     return false;
   Origin origin = originOf(code, function);
   // A function that the call made has cells that no other call shares.
-  Node *node = find(origin.function);
+  Node *node = s.objects.find(origin.function);
   if (!node || !node->external || !node->pinned)
     return false;
-  CodeInfo &facts = info(code);
+  CodeInfo &facts = s.tracker.info(code);
   const Instruction &in = facts.at(shadow.offset);
   if (!in.start || in.depth < 0)
     return false;
-  if (phase == FramePhase::Calling && (!isCall(in.op) || !frames[i + 1].direct))
+  if (phase == FramePhase::Calling &&
+      (!isCall(in.op) || !s.tracker.frames[i + 1].direct))
     return false;
   state.frame = i;
   state.function = origin.function;
@@ -98,89 +99,41 @@ bool Session::frameState(size_t i, FramePhase phase, FrameState &state) {
   return true;
 }
 
-void Session::beginAt(PyjitFrame *frame, PyCodeObject *code, int offset,
-                      PyObject *function,
-                      const std::vector<PyObject **> &places,
-                      const std::vector<PyObject *> &names,
-                      const std::set<int> &unseenPlaces) {
-  thread = PyThreadState_Get();
-  resumed = true;
-  frames.push_back({});
-  ShadowFrame shadow;
-  shadow.frame = frame;
-  shadow.code = code;
-  shadow.offset = offset;
-  frames.push_back(shadow);
-  writer.add(PyjitStateOp{.values = tensors->stateAtStart()});
-  Node *node = pin(function);
-  ssa(node);
-  this->function(node);
-  for (size_t i = 0; i < places.size(); ++i) {
-    if (!unseenPlaces.count(int(i)) &&
-        Py_IS_TYPE(*places[i], &PyRangeIter_Type) &&
-        scalars.isLifted(AccessPath::argument(int(i)).then(
-            AccessPath::Step::Field, "left"))) {
-      scalars.followRange(*places[i], Py_ssize_t(i), names[i]);
-      continue;
-    }
-    if (!unseenPlaces.count(int(i))) {
-      readIndex(nullptr, Select::Arg, Py_ssize_t(i), *places[i], names[i]);
-      if (PyObject *taken = scalars.takeArgument(*places[i]);
-          taken != *places[i]) {
-        PyObject *old = *places[i];
-        *places[i] = Py_NewRef(taken);
-        Py_DECREF(old);
-      }
-      // A variable that nested functions share.
-      if (Node *cell = PyCell_Check(*places[i]) ? find(*places[i]) : nullptr)
-        cellHomes.insert({*places[i], CellHome{cell, 0, names[i]}});
-      continue;
-    }
-    // Told apart by its address, which numbers and strings share freely.
-    if (isValue(*places[i])) {
-      PyObject *copy = pyjitUniqueCopy(*places[i]);
-      if (!copy) {
-        PyErr_Clear();
-        readIndex(nullptr, Select::Arg, Py_ssize_t(i), *places[i], names[i]);
-        continue;
-      }
-      PyObject *old = *places[i];
-      *places[i] = copy;
-      Py_DECREF(old);
-    }
-    passUnseen(i, *places[i], names[i]);
-  }
-}
-
-/// Argument `i`, on which the record does not depend.
-void Session::passUnseen(size_t i, PyObject *object, PyObject *name) {
-  keep(object);
-  std::string label = name ? utf8(name) : "";
-  PyjitValue value = add(PyjitGetOp{.holder = external,
-                                    .selector = PyjitSelectorArg,
-                                    .key = writer.integer(int64_t(i)),
-                                    .label = view(label),
-                                    .resultType = irType(object)});
-  if (Node *node = find(object); node && node->external)
-    return addSame(value, ssa(node));
-  auto [first, isNew] = unseen.insert({object, value});
-  if (!isNew)
-    addSame(value, first->second);
-}
-
-bool Session::onlyMoves(int op) {
+bool GraphBreaks::onlyMoves(int op) {
   NumberUse use = infoOf(op).numbers;
   return use == NumberUse::Moves || use == NumberUse::MovesReturned;
 }
 
-PyObject *Session::looksAtUnseen(const Instruction &in, PyObject **stack) {
+PyObject *GraphBreaks::looksAtUnseen(const Instruction &in, PyObject **stack) {
   if (onlyMoves(in.op))
     return nullptr;
   int pops = 3, pushes;
   if (!CodeInfo::stackUse(in, pops, pushes))
     pops = 3;
   for (int i = 1; i <= pops && i <= in.depth; ++i)
-    if (PyObject *object = stack[in.depth - i]; object && unseen.count(object))
+    if (PyObject *object = stack[in.depth - i];
+        object && s.objects.unseen.count(object))
       return object;
   return nullptr;
+}
+
+/// Objects that a cut cannot carry can be made after one: where they were made
+/// is a good place for it.
+void GraphBreaks::noteBirth(PyObject *object) {
+  if (!object || isValue(object) || births.count(object))
+    return;
+  Node *node = s.objects.find(object);
+  if (ObjectTable::isTensor(object) && s.tensors->isData(object))
+    node = s.objects.born(object);
+  else if (ObjectTable::isTensor(object))
+    return;
+  if (!node || node->external || PyList_Check(object) ||
+      PyTuple_Check(object) || PyDict_Check(object) || PyMethod_Check(object))
+    return;
+  std::vector<Birth> &birth = births[object];
+  for (size_t i = 1; i < s.tracker.frames.size(); ++i)
+    birth.push_back({s.tracker.frames[i].frame, s.tracker.frames[i].code,
+                     i + 1 == s.tracker.frames.size()
+                         ? s.tracker.frames[i].pendingOffset
+                         : s.tracker.frames[i].offset});
 }

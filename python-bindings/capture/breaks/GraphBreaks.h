@@ -1,0 +1,70 @@
+//===- GraphBreaks.h - What a graph break needs to know ---------*- C++ -*-===//
+#ifndef PYJIT_CAPTURE_BREAKS_GRAPHBREAKS_H
+#define PYJIT_CAPTURE_BREAKS_GRAPHBREAKS_H
+
+#include "CPython.h"
+#include "interpreter/Code.h"
+#include "interpreter/Frames.h"
+
+#include <map>
+#include <string>
+#include <unordered_map>
+#include <utility>
+#include <vector>
+
+namespace pyjit::capture {
+
+class Session;
+
+/// Where a recording stops, how it ended, and the frames' state there.
+class GraphBreaks {
+public:
+  explicit GraphBreaks(Session &session) : s(session) {}
+
+  /// Describes frame `i`. False if the interpreter cannot be made to go on
+  /// from it.
+  bool frameState(size_t i, FramePhase phase, FrameState &state);
+  /// Whether a frame's local has to be there after a cut.
+  static bool isCarried(bool live, PyObject *local);
+  /// Whether the instruction looks at an unseen value.
+  PyObject *looksAtUnseen(const Instruction &instruction, PyObject **stack);
+  /// Whether an instruction moves references, and looks at nothing.
+  static bool onlyMoves(int op);
+  /// Objects that a cut cannot carry can be made after one: where they were
+  /// made is a good place for it.
+  void noteBirth(PyObject *object);
+
+  /// Instructions (of original code) in front of which the recording stops.
+  const std::map<std::pair<PyCodeObject *, int>, std::string> *cutPoints =
+      nullptr;
+  /// Instructions at which `endOnce` ended recordings, and how often; set where
+  /// `cutPoints` is.
+  const std::map<std::pair<PyCodeObject *, int>, int> *passCounts = nullptr;
+  /// Where objects that cannot leave were made: frames and instructions,
+  /// outermost first.
+  struct Birth {
+    PyjitFrame *frame;
+    PyCodeObject *code;
+    int offset;
+  };
+  std::unordered_map<PyObject *, std::vector<Birth>> births;
+
+  bool resumed = false;  ///< began in the middle of a function
+  bool finished = false; ///< ... which has returned
+  Py_ssize_t argumentCount = 0;
+  bool inHandler = false;
+  bool passes = false; ///< ended by `endOnce`
+  bool noCut = false;  ///< what ended the capture is not one instruction's
+  /// The capture ended in front of an instruction, not in the middle of one.
+  bool endedBefore = false;
+  PyObject *refused = nullptr; ///< the object that could not leave
+  bool mayLeaveGradMode = false;
+  int gradModeLeft = -1;
+
+private:
+  Session &s;
+};
+
+} // namespace pyjit::capture
+
+#endif // PYJIT_CAPTURE_BREAKS_GRAPHBREAKS_H

@@ -1,0 +1,51 @@
+//===- Containers.h - Elements of containers --------------------*- C++ -*-===//
+#ifndef PYJIT_CAPTURE_BUILTINS_CONTAINERS_H
+#define PYJIT_CAPTURE_BUILTINS_CONTAINERS_H
+
+#include "interpreter/Frames.h"
+#include "objects/Node.h"
+
+#include <initializer_list>
+
+namespace pyjit::capture {
+
+class Session;
+
+/// What indexing, iterating and storing into containers reads and writes.
+class Containers {
+public:
+  explicit Containers(Session &session) : s(session) {}
+
+  Post subscript(PyObject *object, PyObject *key);
+  void storeSubscript(PyObject *object, PyObject *key, PyObject *value);
+  Post iterate(PyObject *object);
+  Post next(PyObject *iterator);
+  void contains(PyObject *container, PyObject *item);
+  /// Reads every element (and key) of an external container.
+  void readAll(PyObject *container);
+  /// Reads all that comparing, hashing or printing `object` could look at.
+  void readDeep(PyObject *object, int depth = 0);
+  /// Reads `dict[key]`: present or absent.
+  void dictItem(PyObject *dict, PyObject *key);
+  /// `item` is looked for in, or put into, a set: hashed and compared.
+  void hashInto(PyObject *set, PyObject *item);
+  bool holdsTensors(PyObject *set);
+  /// Reads all of an external list that was appended to without a look.
+  void ownAppended(Node *list);
+  /// Reads whether a set holds `item`.
+  void setItem(PyObject *set, PyObject *item);
+  /// list.append on an external list whose contents nobody looks at.
+  bool append(PyObject *list, PyObject *item);
+  /// C members of external slices, methods and partial objects.
+  void readFields(PyObject *object, std::initializer_list<const char *> names);
+  /// Before a write to an external container: records all of it.
+  void own(PyObject *container);
+  void writeItem(PyObject *dict, PyObject *key, PyObject *value);
+
+private:
+  Session &s;
+};
+
+} // namespace pyjit::capture
+
+#endif // PYJIT_CAPTURE_BUILTINS_CONTAINERS_H

@@ -1,0 +1,56 @@
+//===- OperatorUse.h - Numbers that an operator is given --------*- C++ -*-===//
+#ifndef PYJIT_CAPTURE_NUMBERS_OPERATORUSE_H
+#define PYJIT_CAPTURE_NUMBERS_OPERATORUSE_H
+
+#include "CPython.h"
+
+#include <set>
+#include <string>
+#include <utility>
+#include <vector>
+
+namespace pyjit::capture {
+
+class Scalars;
+struct Call;
+
+/// Tracked numbers that the running instruction hands to an operator.
+struct OperatorUse {
+  PyjitFrame *frame = nullptr;
+  std::string name; ///< of the Python function, without a trailing `_`
+  struct Argument {
+    PyObject *number;
+    std::string keyword;
+    bool used = false;
+  };
+  std::vector<Argument> arguments;
+  int operators = 0;
+  bool composite = false;
+  bool slot = false; ///< an operator of Python's, not a call
+
+  // Sizes (SizeUses.cpp).
+  std::vector<std::vector<PyObject *>> lists; ///< ints of the arguments
+  bool open = false;                          ///< the last one goes on
+  std::vector<PyObject *> ints; ///< may be numbers that nobody takes
+  std::set<PyObject *> usedInts;
+  struct Part {
+    const char *name;
+    int64_t dim;
+    PyObject *first, *second;
+  };
+  std::vector<Part> parts; ///< of a subscript, in order
+
+  /// The ints that a call's arguments hold, in their order.
+  void collectInts(const Call &call);
+  /// Tracked numbers among the elements of an operator's list of ints: told by
+  /// the whole list, which is one of the call's.
+  std::vector<PyObject *> findInts(const Scalars &scalars,
+                                   const std::vector<int64_t> &values);
+  /// The numbers that a slice or selection of a subscript was given.
+  std::pair<PyObject *, PyObject *> findPart(const std::string &overload,
+                                             int64_t dim);
+};
+
+} // namespace pyjit::capture
+
+#endif // PYJIT_CAPTURE_NUMBERS_OPERATORUSE_H

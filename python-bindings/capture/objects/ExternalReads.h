@@ -1,0 +1,76 @@
+//===- ExternalReads.h - Reads of objects from before -----------*- C++ -*-===//
+//
+// Each read of an object that existed before the call becomes an operation,
+// once: what guards compare. A closure cell is read through a function that
+// holds it.
+//
+//===----------------------------------------------------------------------===//
+#ifndef PYJIT_CAPTURE_OBJECTS_EXTERNALREADS_H
+#define PYJIT_CAPTURE_OBJECTS_EXTERNALREADS_H
+
+#include "objects/Node.h"
+
+#include <set>
+#include <string>
+#include <tuple>
+#include <unordered_map>
+
+namespace pyjit::capture {
+
+class Session;
+
+class ExternalReads {
+public:
+  explicit ExternalReads(Session &session) : s(session) {}
+
+  void read(Node *owner, Select select, PyObject *key, PyObject *result);
+  void readIndex(Node *owner, Select select, Py_ssize_t index, PyObject *result,
+                 PyObject *name = nullptr);
+  void absent(Node *owner, Select select, PyObject *key);
+  void length(Node *owner, Py_ssize_t n);
+  void keys(Node *owner, PyObject *keyList);
+  void typeOf(PyObject *object);
+  void function(Node *node);
+
+  void readCell(PyObject *cell);
+  /// Whether the call made the cell.
+  bool isOwnCell(PyObject *cell) { return !cellHomes.count(cell); }
+  void writeCell(PyObject *cell);
+
+  /// Whether the call has written this place.
+  bool written(Node *owner, Select select, PyObject *key);
+  /// Whether nothing has asked for this place, notes that something does.
+  bool firstTime(Node *owner, Select select, PyObject *key);
+  bool lengthIsRead(Node *owner) const;
+  /// Likewise, for whether two objects are two.
+  bool firstApart(Node *left, Node *right);
+
+  /// Closure cells of external functions: where they are read from.
+  struct CellHome {
+    Node *function;
+    int index;
+    PyObject *name;
+  };
+  std::unordered_map<PyObject *, CellHome> cellHomes;
+
+private:
+  bool isPassedOn(Node *owner, PyObject *object);
+  void readParts(PyObject *object, PyjitValue value);
+  void emitGet(Node *owner, const Selector &selector, PyObject *result,
+               const AccessPath &path = {});
+  void emitTensorGet(Node *owner, PyjitGetOp get, PyObject *tensor,
+                     const AccessPath &path);
+  Selector selectorOf(Select select, PyObject *key);
+  Node *canonical(Node *owner, Select &select);
+
+  Session &s;
+  std::set<std::tuple<Node *, int, PyObject *>> done;
+  /// By selector and index, or by what else was asked.
+  enum : int { kLength = -1, kKeys = -2, kApart = -3 };
+  std::set<std::tuple<Node *, int, Py_ssize_t>> doneIndex;
+  std::set<PyObject *> writtenCells;
+};
+
+} // namespace pyjit::capture
+
+#endif // PYJIT_CAPTURE_OBJECTS_EXTERNALREADS_H
