@@ -2,6 +2,7 @@
 
 #include "pyjit/Executable/LaunchEncoding.h"
 #include "dialects/pyjit/IR/Attributes.h"
+#include "pyjit/Operators/OperatorNames.h"
 
 #include "LaunchEncoder.h"
 
@@ -153,7 +154,7 @@ LogicalResult LaunchEncoder::encodeCopy(tssa::AtenOp op, Value written,
   uint32_t arguments =
       blob.words({word(rt::ArgTag::Tensor), slot, word(rt::ArgTag::None),
                   word(rt::ArgTag::End)});
-  step(rt::StepKind::Call, blob.string("aten::clone"), arguments,
+  step(rt::StepKind::Call, blob.string(operators::aten::clone), arguments,
        blob.words({1, static_cast<int64_t>(slotOf[version])}));
   return success();
 }

@@ -11,6 +11,7 @@
 
 #include "dialects/tssa/IR/Views.h"
 #include "pyjit/Operators/CallArguments.h"
+#include "pyjit/Operators/OperatorNames.h"
 
 #include "mlir/Analysis/TopologicalSortUtils.h"
 
@@ -31,7 +32,7 @@ struct BatchLinears : pyjit::library::impl::BatchLinearsPassBase<BatchLinears> {
   using BatchLinearsPassBase::BatchLinearsPassBase;
 
   bool isCandidate(tssa::AtenOp op) {
-    if (op.getOverload() != "aten::linear" ||
+    if (op.getOverload() != operators::aten::linear ||
         op->hasAttr(attribute::kLibrary) ||
         op->getBlock() != &getOperation().front())
       return false;
@@ -97,10 +98,10 @@ struct BatchLinears : pyjit::library::impl::BatchLinearsPassBase<BatchLinears> {
                     builder, loc,
                     TypeRange{RankedTensorType::get({rows, type.getDimSize(1)},
                                                     type.getElementType())},
-                    "aten::cat", inputs, args, DenseI64ArrayAttr())
+                    operators::aten::cat, inputs, args, DenseI64ArrayAttr())
                     .getResult(0);
     Value product =
-        calls.call("aten::linear",
+        calls.call(operators::aten::linear,
                    {all, tensorArgument(first, 1),
                     calls.optional(tensorArgument(first, 2))},
                    RankedTensorType::get({rows, result.getDimSize(1)},

@@ -7,8 +7,8 @@
 #include "dialects/tssa/IR/Views.h"
 
 #include "mlir/Dialect/Linalg/IR/Linalg.h"
-
-#include "llvm/ADT/StringSet.h"
+#include "pyjit/Operators/OperatorFacts.h"
+#include "pyjit/Operators/OperatorNames.h"
 
 using namespace mlir;
 using namespace pyjit;
@@ -22,16 +22,9 @@ RankedTensorType library::channelsLast(RankedTensorType type) {
 
 namespace {
 
-/// Operators whose result has the layout of their operands, and those that take
-/// any layout and state their own.
 bool keepsLayout(tssa::AtenOp op) {
-  static const llvm::StringSet<> names{
-      "aten::relu",       "aten::hardswish",  "aten::hardsigmoid",
-      "aten::silu",       "aten::sigmoid",    "aten::hardtanh",
-      "aten::gelu",       "aten::max_pool2d", "aten::avg_pool2d",
-      "aten::add.Tensor", "aten::mul.Tensor", "aten::adaptive_avg_pool2d",
-      "aten::leaky_relu", "aten::elu",        "aten::batch_norm"};
-  return op->getNumResults() == 1 && names.contains(functionalName(op));
+  return op->getNumResults() == 1 &&
+         operators::lookupFacts(functionalName(op)).keepsLayout;
 }
 
 bool takesAnyLayout(Operation *op) {
@@ -42,9 +35,9 @@ bool takesAnyLayout(Operation *op) {
   if (!call)
     return false;
   // 2: torch.channels_last, whatever it is a copy of.
-  if (call.getOverload() == "aten::clone")
+  if (call.getOverload() == operators::aten::clone)
     return numberArgument(call, 1) == 2.0;
-  return call.getOverload().starts_with("mkldnn::_convolution_pointwise");
+  return operators::lookupFacts(call.getOverload()).givesChannelsLast;
 }
 
 } // namespace
@@ -70,7 +63,8 @@ void library::handOnLayout(Value value, RankedTensorType recorded) {
       CallBuilder calls(builder, value.getLoc());
       // 0: torch.contiguous_format. The recorded layout is row-major, or the
       // runtime's check of library results restores it.
-      copy = calls.call("aten::clone", {value, calls.integer(0)}, recorded);
+      copy = calls.call(operators::aten::clone, {value, calls.integer(0)},
+                        recorded);
     }
     use.set(copy);
   }

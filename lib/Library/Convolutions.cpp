@@ -5,6 +5,7 @@
 #include "Calls.h"
 
 #include "dialects/tssa/IR/Views.h"
+#include "pyjit/Operators/OperatorNames.h"
 
 using namespace mlir;
 using namespace pyjit;
@@ -43,7 +44,7 @@ bool ConvolutionChain::isOfPoints() const {
 
 void ConvolutionChain::matchBatchNorm(Elements elements) {
   tssa::AtenOp op = onlyUser(last);
-  if (!op || op.getOverload() != "aten::batch_norm" ||
+  if (!op || op.getOverload() != operators::aten::batch_norm ||
       tensorArgument(op, 0) != last)
     return;
   auto training = dyn_cast<BoolAttr>(constantArgument(op, 5));
@@ -63,7 +64,8 @@ void ConvolutionChain::matchBatchNorm(Elements elements) {
 void ConvolutionChain::matchAddition(Elements elements) {
   tssa::AtenOp op = onlyUser(last);
   if (!op || op->getNumResults() != 1 ||
-      functionalName(op) != "aten::add.Tensor" || numberArgument(op, 2) != 1.0)
+      functionalName(op) != operators::aten::add_Tensor ||
+      numberArgument(op, 2) != 1.0)
     return;
   Value left = tensorArgument(op, 0), right = tensorArgument(op, 1);
   if (!left || !right || left == right)
@@ -93,7 +95,7 @@ static Value converted(CallBuilder &calls, Value value, Type element,
   RankedTensorType type = typeOf(value);
   if (type.getElementType() == element)
     return value;
-  return calls.call("aten::to.dtype",
+  return calls.call(operators::aten::to_dtype,
                     {value, calls.integer(dtype), calls.boolean(false),
                      calls.boolean(false), calls.none()},
                     type.clone(element));
@@ -119,22 +121,22 @@ void ConvolutionChain::foldBatchNorm(CallBuilder &calls, Value &weight,
   Type channel = mean.getType();
   Attribute one = calls.integer(1);
   Value scale = calls.call(
-      "aten::add.Scalar",
+      operators::aten::add_Scalar,
       {variance, builder.getF64FloatAttr(*numberArgument(batchNorm, 7)), one},
       channel);
-  scale = calls.call("aten::rsqrt", {scale}, channel);
+  scale = calls.call(operators::aten::rsqrt, {scale}, channel);
   if (gamma)
-    scale = calls.call("aten::mul.Tensor", {scale, gamma}, channel);
+    scale = calls.call(operators::aten::mul_Tensor, {scale, gamma}, channel);
   int64_t channels = typeOf(mean).getDimSize(0);
-  weight = calls.call("aten::mul.Tensor",
+  weight = calls.call(operators::aten::mul_Tensor,
                       {weight, calls.view(scale, {channels, 1, 1, 1})},
                       weight.getType());
-  Value shift = bias
-                    ? calls.call("aten::sub.Tensor", {bias, mean, one}, channel)
-                    : calls.call("aten::neg", {mean}, channel);
-  bias = calls.call("aten::mul.Tensor", {shift, scale}, channel);
+  Value shift =
+      bias ? calls.call(operators::aten::sub_Tensor, {bias, mean, one}, channel)
+           : calls.call(operators::aten::neg, {mean}, channel);
+  bias = calls.call(operators::aten::mul_Tensor, {shift, scale}, channel);
   if (beta)
-    bias = calls.call("aten::add.Tensor", {bias, beta, one}, channel);
+    bias = calls.call(operators::aten::add_Tensor, {bias, beta, one}, channel);
   int64_t number = narrow.isF16() ? f16 : narrow.isBF16() ? bf16 : f32;
   weight = converted(calls, weight, narrow, number);
   bias = converted(calls, bias, narrow, number);

@@ -7,6 +7,7 @@
 
 #include "dialects/tssa/IR/Views.h"
 #include "pyjit/Operators/CallArguments.h"
+#include "pyjit/Operators/OperatorNames.h"
 
 #include "llvm/ADT/MapVector.h"
 
@@ -99,7 +100,8 @@ struct MergeLinears : pyjit::library::impl::MergeLinearsPassBase<MergeLinears> {
   using MergeLinearsPassBase::MergeLinearsPassBase;
 
   bool isCandidate(tssa::AtenOp op) {
-    if (op.getOverload() != "aten::linear" || op->hasAttr(attribute::kLibrary))
+    if (op.getOverload() != operators::aten::linear ||
+        op->hasAttr(attribute::kLibrary))
       return false;
     Value input = tensorArgument(op, 0), weight = tensorArgument(op, 1);
     Value bias = tensorArgument(op, 2);
@@ -126,7 +128,7 @@ struct MergeLinears : pyjit::library::impl::MergeLinearsPassBase<MergeLinears> {
     return tssa::AtenOp::create(
                builder, loc,
                TypeRange{RankedTensorType::get(shape, first.getElementType())},
-               "aten::cat", parts, args, DenseI64ArrayAttr())
+               operators::aten::cat, parts, args, DenseI64ArrayAttr())
         .getResult(0);
   }
 
@@ -173,7 +175,7 @@ struct MergeLinears : pyjit::library::impl::MergeLinearsPassBase<MergeLinears> {
     Value weight = join(builder, loc, weights);
     Value bias = biases.empty() ? Value() : join(builder, loc, biases);
     Value whole = calls.call(
-        "aten::linear",
+        operators::aten::linear,
         {tensorArgument(group.front(), 0), weight, calls.optional(bias)},
         merged);
     for (auto [op, path] : llvm::zip(group, paths)) {

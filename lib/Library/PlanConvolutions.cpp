@@ -14,6 +14,8 @@
 
 #include "dialects/tssa/IR/Views.h"
 #include "pyjit/Operators/CallArguments.h"
+#include "pyjit/Operators/OperatorFacts.h"
+#include "pyjit/Operators/OperatorNames.h"
 
 #include "mlir/Dialect/Linalg/IR/Linalg.h"
 
@@ -42,25 +44,20 @@ struct Activation {
 std::optional<Activation> matchActivation(tssa::AtenOp op) {
   if (op->getNumResults() != 1)
     return std::nullopt;
-  std::string name = functionalName(op);
-  if (name == "aten::relu")
-    return Activation{"relu", {}, ""};
-  if (name == "aten::hardswish")
-    return Activation{"hardswish", {}, ""};
-  if (name == "aten::sigmoid")
-    return Activation{"sigmoid", {}, ""};
-  if (name == "aten::silu")
-    return Activation{"swish", {}, ""};
-  if (name == "aten::hardtanh") {
-    Builder builder(op.getContext());
-    auto low = numberArgument(op, 1), high = numberArgument(op, 2);
-    if (low && high)
-      return Activation{
-          "hardtanh",
-          {builder.getF64FloatAttr(*low), builder.getF64FloatAttr(*high)},
-          ""};
-  }
-  return std::nullopt;
+  std::string overload = functionalName(op);
+  const char *name = operators::lookupFacts(overload).oneDNNActivation;
+  if (!name)
+    return std::nullopt;
+  if (overload != operators::aten::hardtanh)
+    return Activation{name, {}, ""};
+  Builder builder(op.getContext());
+  auto low = numberArgument(op, 1), high = numberArgument(op, 2);
+  if (!low || !high)
+    return std::nullopt;
+  return Activation{
+      name,
+      {builder.getF64FloatAttr(*low), builder.getF64FloatAttr(*high)},
+      ""};
 }
 
 class Chain : ConvolutionChain {
@@ -91,7 +88,7 @@ bool Chain::isProduct() const {
 }
 
 std::optional<Chain> Chain::match(tssa::AtenOp op, int64_t columns) {
-  if (op.getOverload() != "aten::conv2d" || op->getNumResults() != 1)
+  if (op.getOverload() != operators::aten::conv2d || op->getNumResults() != 1)
     return std::nullopt;
   Value input = tensorArgument(op, 0), weight = tensorArgument(op, 1);
   Value bias = tensorArgument(op, 2);
@@ -141,7 +138,7 @@ Value Chain::rewriteAsProduct(CallBuilder &calls, OpBuilder &builder,
                              /*channel=*/1);
   if (bias)
     result = calls.call(
-        "aten::add.Tensor",
+        operators::aten::add_Tensor,
         {result, calls.view(bias, {shape[0], 1, 1}), calls.integer(1)}, type);
   return result;
 }
@@ -166,7 +163,7 @@ Value Chain::rewrite(RankedTensorType &recorded) {
             padding = constantArgument(convolution, 4);
   Attribute dilation = constantArgument(convolution, 5),
             groups = constantArgument(convolution, 6);
-  Value packed = calls.call("mkldnn::_reorder_convolution_weight",
+  Value packed = calls.call(operators::mkldnn::_reorder_convolution_weight,
                             {weight, padding, stride, dilation, groups,
                              calls.integers(typeOf(input).getShape())},
                             weight.getType());
@@ -176,14 +173,14 @@ Value Chain::rewrite(RankedTensorType &recorded) {
   if (other) {
     bool plain = activation.name == "none";
     result =
-        calls.call("mkldnn::_convolution_pointwise.binary",
+        calls.call(operators::mkldnn::_convolution_pointwise_binary,
                    {input, other, packed, calls.optional(bias), padding, stride,
                     dilation, groups, calls.string("add"), calls.none(),
                     plain ? calls.none() : calls.string(activation.name),
                     calls.list({}), calls.none()},
                    type);
   } else {
-    result = calls.call("mkldnn::_convolution_pointwise",
+    result = calls.call(operators::mkldnn::_convolution_pointwise,
                         {input, packed, calls.optional(bias), padding, stride,
                          dilation, groups, calls.string(activation.name),
                          calls.list(activation.scalars),
@@ -202,7 +199,7 @@ struct PlanConvolutions
   void runOnOperation() override {
     SmallVector<tssa::AtenOp> convolutions;
     getOperation().walk([&](tssa::AtenOp op) {
-      if (op.getOverload() == "aten::conv2d")
+      if (op.getOverload() == operators::aten::conv2d)
         convolutions.push_back(op);
     });
     SmallVector<std::pair<Value, RankedTensorType>> results;
@@ -225,8 +222,9 @@ struct PlanConvolutions
       OpBuilder builder(op);
       CallBuilder calls(builder, op.getLoc());
       // 2: torch.channels_last
-      op->setOperand(0, calls.call("aten::clone", {input, calls.integer(2)},
-                                   channelsLast(type)));
+      op->setOperand(0,
+                     calls.call(operators::aten::clone,
+                                {input, calls.integer(2)}, channelsLast(type)));
     });
   }
 };

@@ -6,6 +6,7 @@
 
 #include "dialects/pyjit/IR/Attributes.h"
 #include "pyjit/Library/Passes.h"
+#include "pyjit/Operators/OperatorNames.h"
 
 #include "Calls.h"
 
@@ -30,7 +31,7 @@ bool isClose(std::optional<double> number, double wanted) {
 
 /// The operand that `value` multiplies by the number `factor`, or null.
 Value timesNumber(Value value, double factor) {
-  tssa::AtenOp op = matchCall(value, "aten::mul.Tensor");
+  tssa::AtenOp op = matchCall(value, operators::aten::mul_Tensor);
   if (!op)
     return {};
   for (unsigned i : {0, 1})
@@ -43,7 +44,7 @@ Value timesNumber(Value value, double factor) {
 /// x, if `value` is 0.5 x (1 + tanh(sqrt(2 / pi) (x + 0.044715 x^3))) written
 /// out, as GPT-2's code has it.
 Value matchGeluTanh(Value value) {
-  tssa::AtenOp product = matchCall(value, "aten::mul.Tensor");
+  tssa::AtenOp product = matchCall(value, operators::aten::mul_Tensor);
   if (!product)
     return {};
   for (unsigned i : {0, 1}) {
@@ -52,19 +53,19 @@ Value matchGeluTanh(Value value) {
     if (!half || !rest)
       continue;
     Value x = timesNumber(half, 0.5);
-    tssa::AtenOp onePlus = matchCall(rest, "aten::add.Tensor");
+    tssa::AtenOp onePlus = matchCall(rest, operators::aten::add_Tensor);
     if (!x || !onePlus || numberArgument(onePlus, 2) != 1.0)
       continue;
     for (unsigned k : {0, 1}) {
       Value inner = tensorArgument(onePlus, k);
       if (!inner || !isClose(wrappedArgument(onePlus, 1 - k), 1.0))
         continue;
-      tssa::AtenOp tanh = matchCall(inner, "aten::tanh");
+      tssa::AtenOp tanh = matchCall(inner, operators::aten::tanh);
       Value scaled =
           tanh ? timesNumber(tensorArgument(tanh, 0), std::sqrt(2 / M_PI))
                : Value();
       tssa::AtenOp sum =
-          scaled ? matchCall(scaled, "aten::add.Tensor") : nullptr;
+          scaled ? matchCall(scaled, operators::aten::add_Tensor) : nullptr;
       if (!sum || numberArgument(sum, 2) != 1.0)
         continue;
       for (unsigned m : {0, 1}) {
@@ -73,7 +74,8 @@ Value matchGeluTanh(Value value) {
           continue;
         Value cube = timesNumber(cubic, 0.044715);
         tssa::AtenOp power =
-            cube ? matchCall(cube, "aten::pow.Tensor_Scalar") : nullptr;
+            cube ? matchCall(cube, operators::aten::pow_Tensor_Scalar)
+                 : nullptr;
         if (power && tensorArgument(power, 0) == x &&
             isClose(numberArgument(power, 1), 3))
           return x;
@@ -91,10 +93,11 @@ struct PlanEpilogues
   std::pair<Value, bool> matchActivation(tssa::AtenOp op) {
     if (op->getNumResults() != 1)
       return {};
-    if (functionalName(op) == "aten::relu")
+    if (functionalName(op) == operators::aten::relu)
       return {tensorArgument(op, 0), false};
     auto form = dyn_cast_or_null<StringAttr>(constantArgument(op, 1));
-    if (functionalName(op) == "aten::gelu" && form && form.getValue() == "tanh")
+    if (functionalName(op) == operators::aten::gelu && form &&
+        form.getValue() == "tanh")
       return {tensorArgument(op, 0), true};
     return {matchGeluTanh(op.getResult(0)), true};
   }
@@ -138,13 +141,13 @@ struct PlanEpilogues
     OpBuilder builder(op);
     CallBuilder calls(builder, op.getLoc());
     Value bias, rows, matrix;
-    if (call.getOverload() == "aten::addmm" &&
+    if (call.getOverload() == operators::aten::addmm &&
         isClose(numberArgument(call, 3), 1) &&
         isClose(numberArgument(call, 4), 1)) {
       bias = tensorArgument(call, 0);
       rows = tensorArgument(call, 1);
       matrix = tensorArgument(call, 2);
-    } else if (call.getOverload() == "aten::linear") {
+    } else if (call.getOverload() == operators::aten::linear) {
       bias = tensorArgument(call, 2);
       rows = tensorArgument(call, 0);
       if (!bias || !rows || typeOf(tensorArgument(call, 1)).getRank() != 2 ||
@@ -164,7 +167,7 @@ struct PlanEpilogues
         typeOf(value).getElementType());
     if (typeOf(bias).getDimSize(0) != flat.getDimSize(1))
       return;
-    Value result = calls.call("aten::_addmm_activation",
+    Value result = calls.call(operators::aten::_addmm_activation,
                               {bias, rows, matrix, calls.integer(1),
                                calls.integer(1), calls.boolean(gelu)},
                               flat);

@@ -7,6 +7,7 @@
 
 #include "dialects/pyjit/IR/Attributes.h"
 #include "pyjit/Library/Passes.h"
+#include "pyjit/Operators/OperatorNames.h"
 
 #include "Calls.h"
 #include "ChannelsLast.h"
@@ -42,9 +43,9 @@ public:
     OpBuilder builder(value.getContext());
     builder.setInsertionPointAfterValue(value);
     CallBuilder calls(builder, value.getLoc());
-    return copy =
-               calls.call("aten::clone", {value, calls.integer(kChannelsLast)},
-                          channelsLast(typeOf(value)));
+    return copy = calls.call(operators::aten::clone,
+                             {value, calls.integer(kChannelsLast)},
+                             channelsLast(typeOf(value)));
   }
   void removeNeedless() {
     for (auto [value, copy] : copies)
@@ -73,7 +74,8 @@ private:
 };
 
 bool isRelu(tssa::AtenOp op) {
-  return op && op->getNumResults() == 1 && functionalName(op) == "aten::relu";
+  return op && op->getNumResults() == 1 &&
+         functionalName(op) == operators::aten::relu;
 }
 
 std::optional<Image> Image::match(tssa::AtenOp op) {
@@ -118,13 +120,13 @@ Value Image::asProduct(CallBuilder &calls, Value input, Value weight,
       RankedTensorType::get({rows, matrix[0]}, typeOf(last).getElementType());
   Value product;
   if (relu)
-    product = calls.call("aten::_addmm_activation",
+    product = calls.call(operators::aten::_addmm_activation,
                          {bias, points, calls.permute(columns, {1, 0}),
                           calls.integer(1), calls.integer(1),
                           calls.boolean(/*gelu=*/false)},
                          type);
   else
-    product = calls.call("aten::linear",
+    product = calls.call(operators::aten::linear,
                          {points, columns, calls.optional(bias)}, type);
   return calls.permute(
       calls.view(product, {shape[0], shape[2], shape[3], shape[1]}),
@@ -146,12 +148,13 @@ Value Image::rewrite(Layouts &layouts, RankedTensorType &recorded) {
   recorded = typeOf(last);
   RankedTensorType type = channelsLast(recorded);
   auto laidOut = [&](Value value) -> Value {
-    return calls.call("aten::clone", {value, calls.integer(kChannelsLast)},
+    return calls.call(operators::aten::clone,
+                      {value, calls.integer(kChannelsLast)},
                       channelsLast(typeOf(value)));
   };
   Value result;
   if (addition) {
-    result = calls.call("aten::cudnn_convolution_add_relu",
+    result = calls.call(operators::aten::cudnn_convolution_add_relu,
                         {input, laidOut(weight), layouts.get(other),
                          calls.number(1.0), calls.optional(bias), stride,
                          padding, dilation, groups},
@@ -159,18 +162,18 @@ Value Image::rewrite(Layouts &layouts, RankedTensorType &recorded) {
   } else if (isOfPoints()) {
     result = asProduct(calls, input, weight, bias);
   } else if (relu) {
-    result = calls.call("aten::cudnn_convolution_relu",
+    result = calls.call(operators::aten::cudnn_convolution_relu,
                         {input, laidOut(weight), calls.optional(bias), stride,
                          padding, dilation, groups},
                         type);
   } else {
     // The library would add a bias in a kernel of its own.
-    result = calls.call("aten::conv2d",
+    result = calls.call(operators::aten::conv2d,
                         {input, laidOut(weight), calls.none(), stride, padding,
                          dilation, groups},
                         type);
     if (bias)
-      result = calls.call("aten::add.Tensor",
+      result = calls.call(operators::aten::add_Tensor,
                           {result, calls.view(bias, {type.getDimSize(1), 1, 1}),
                            calls.integer(1)},
                           type);
@@ -187,7 +190,8 @@ struct PlanImages : pyjit::library::impl::PlanImagesPassBase<PlanImages> {
     SmallVector<tssa::AtenOp> convolutions;
     bool grouped = false;
     getOperation().walk([&](tssa::AtenOp op) {
-      if (op.getOverload() != "aten::conv2d" || op->getNumResults() != 1)
+      if (op.getOverload() != operators::aten::conv2d ||
+          op->getNumResults() != 1)
         return;
       convolutions.push_back(op);
       grouped |= numberArgument(op, 6) != 1.0;

@@ -1,6 +1,7 @@
 //===- PlanLinear.cpp - Matrix products with parameters -------------------===//
 
 #include "pyjit/Library/Passes.h"
+#include "pyjit/Operators/OperatorNames.h"
 
 #include "Calls.h"
 
@@ -29,9 +30,9 @@ bool isRowMajorF32(Value value) {
 Value packedLinear(CallBuilder &calls, Value input, Value weight, Value bias,
                    int64_t rows, Type result) {
   Attribute count = calls.integer(rows);
-  Value packed = calls.call("mkl::_mkl_reorder_linear_weight", {weight, count},
-                            weight.getType());
-  return calls.call("mkl::_mkl_linear",
+  Value packed = calls.call(operators::mkl::_mkl_reorder_linear_weight,
+                            {weight, count}, weight.getType());
+  return calls.call(operators::mkl::_mkl_linear,
                     {input, packed, weight, calls.optional(bias), count},
                     result);
 }
@@ -80,7 +81,7 @@ bool planAddmm(tssa::AtenOp op) {
       tssa::AccessOp::create(builder, op.getLoc(), transposed, weight,
                              builder.getArrayAttr(view), ValueRange());
   // 0: torch.contiguous_format
-  turned = calls.call("aten::clone", {turned, calls.integer(0)},
+  turned = calls.call(operators::aten::clone, {turned, calls.integer(0)},
                       RankedTensorType::get({out, in}, builder.getF32Type()));
   op.getResult(0).replaceAllUsesWith(packedLinear(
       calls, input, turned, bias, rows, op.getResult(0).getType()));
@@ -93,9 +94,9 @@ struct PlanLinear : pyjit::library::impl::PlanLinearPassBase<PlanLinear> {
     SmallVector<tssa::AtenOp> calls;
     getOperation().walk([&](tssa::AtenOp op) { calls.push_back(op); });
     for (tssa::AtenOp op : calls) {
-      if (op.getOverload() == "aten::linear")
+      if (op.getOverload() == operators::aten::linear)
         planLinear(op);
-      else if (op.getOverload() == "aten::addmm")
+      else if (op.getOverload() == operators::aten::addmm)
         planAddmm(op);
     }
   }

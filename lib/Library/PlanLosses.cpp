@@ -7,6 +7,7 @@
 
 #include "dialects/pyjit/IR/Attributes.h"
 #include "pyjit/Library/Passes.h"
+#include "pyjit/Operators/OperatorNames.h"
 
 #include "Calls.h"
 
@@ -42,7 +43,7 @@ struct PlanLosses : pyjit::library::impl::PlanLossesPassBase<PlanLosses> {
     auto reduction = numberArgument(op, 3), ignored = numberArgument(op, 4);
     tssa::AtenOp softmax = rows ? rows.getDefiningOp<tssa::AtenOp>() : nullptr;
     // A second result that is used would be the sum of the weights.
-    if (!softmax || softmax.getOverload() != "aten::log_softmax.int" ||
+    if (!softmax || softmax.getOverload() != operators::aten::log_softmax_int ||
         onlyUser(rows) != op || tensorArgument(op, 2) || !target ||
         !reduction || !ignored || op->getNumResults() != 2 ||
         !op.getResult(1).use_empty() || op->hasAttr(attribute::kLibrary))
@@ -59,8 +60,8 @@ struct PlanLosses : pyjit::library::impl::PlanLossesPassBase<PlanLosses> {
     Value source = x;
     auto conversion = x.getDefiningOp<tssa::AtenOp>();
     if (conversion &&
-        (conversion.getOverload() == "aten::_to_copy" ||
-         conversion.getOverload() == "aten::to.dtype") &&
+        (conversion.getOverload() == operators::aten::_to_copy ||
+         conversion.getOverload() == operators::aten::to_dtype) &&
         typeOf(conversion.getOperand(0)).getShape() == type.getShape())
       source = conversion.getOperand(0);
     else if (typeOf(x) != type)
@@ -82,38 +83,40 @@ struct PlanLosses : pyjit::library::impl::PlanLossesPassBase<PlanLosses> {
     Attribute one = calls.integer(1), none = calls.none();
     auto toF32 = [&](Value value, RankedTensorType result) {
       constexpr int64_t kFloat = 6; // c10::ScalarType
-      return calls.call("aten::to.dtype",
+      return calls.call(operators::aten::to_dtype,
                         {value, calls.integer(kFloat), calls.boolean(false),
                          calls.boolean(false), none},
                         result);
     };
     auto subtract = [&](Value a, Value b, RankedTensorType result) {
-      return calls.call("aten::sub.Tensor", {a, b, one}, result);
+      return calls.call(operators::aten::sub_Tensor, {a, b, one}, result);
     };
     auto sum = [&](Value value, int64_t dim, bool keeps,
                    RankedTensorType result) {
       return calls.call(
-          "aten::sum.dim_IntList",
+          operators::aten::sum_dim_IntList,
           {value, calls.integers({dim}), calls.boolean(keeps), none}, result);
     };
 
     Value wide =
         typeOf(loss.logits) == type ? loss.logits : toF32(loss.logits, type);
     // As log_softmax does it: relative to the row's largest value.
-    Value largest = calls.call(
-        "aten::amax", {wide, calls.integers({1}), calls.boolean(true)}, column);
+    Value largest =
+        calls.call(operators::aten::amax,
+                   {wide, calls.integers({1}), calls.boolean(true)}, column);
     Value relative = subtract(wide, largest, type);
-    Value total = sum(calls.call("aten::exp", {relative}, type), 1,
+    Value total = sum(calls.call(operators::aten::exp, {relative}, type), 1,
                       /*keeps=*/true, column);
-    Value norm = calls.call("aten::log", {total}, column);
+    Value norm = calls.call(operators::aten::log, {total}, column);
 
-    Value unused = calls.call(
-        "aten::eq.Scalar", {loss.target, calls.integer(loss.ignored)}, flags);
-    Value index = calls.call("aten::masked_fill.Scalar",
+    Value unused =
+        calls.call(operators::aten::eq_Scalar,
+                   {loss.target, calls.integer(loss.ignored)}, flags);
+    Value index = calls.call(operators::aten::masked_fill_Scalar,
                              {loss.target, unused, calls.integer(0)},
                              loss.target.getType());
     Value chosen = calls.call(
-        "aten::gather",
+        operators::aten::gather,
         {loss.source, one, calls.view(index, {count, 1}), calls.boolean(false)},
         RankedTensorType::get({count, 1},
                               typeOf(loss.source).getElementType()));
@@ -121,22 +124,22 @@ struct PlanLosses : pyjit::library::impl::PlanLossesPassBase<PlanLosses> {
       chosen = toF32(chosen, column);
     Value distance = subtract(chosen, largest, column);
     Value each = calls.view(subtract(norm, distance, column), {count});
-    each = calls.call("aten::masked_fill.Scalar",
+    each = calls.call(operators::aten::masked_fill_Scalar,
                       {each, unused, calls.number(0.0)}, list);
     if (loss.reduction == kNone)
       return each;
     Value all = sum(each, 0, /*keeps=*/false, single);
     if (loss.reduction == kSum)
       return all;
-    Value used = calls.call("aten::logical_not", {unused}, flags);
+    Value used = calls.call(operators::aten::logical_not, {unused}, flags);
     Value number = sum(toF32(used, list), 0, /*keeps=*/false, single);
-    return calls.call("aten::div.Tensor", {all, number}, single);
+    return calls.call(operators::aten::div_Tensor, {all, number}, single);
   }
 
   void runOnOperation() override {
     SmallVector<tssa::AtenOp> losses;
     getOperation().walk([&](tssa::AtenOp op) {
-      if (op.getOverload() == "aten::nll_loss_forward")
+      if (op.getOverload() == operators::aten::nll_loss_forward)
         losses.push_back(op);
     });
     for (tssa::AtenOp op : losses) {

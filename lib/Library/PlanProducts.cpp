@@ -8,6 +8,7 @@
 //===----------------------------------------------------------------------===//
 
 #include "pyjit/Library/Passes.h"
+#include "pyjit/Operators/OperatorNames.h"
 
 #include "Calls.h"
 #include "Products.h"
@@ -49,14 +50,14 @@ std::optional<Call> matchCall(tssa::AtenOp op) {
   };
   Call call{};
   StringRef name = op.getOverload();
-  if (name == "aten::linear") {
+  if (name == operators::aten::linear) {
     call = {tensorArgument(op, 0),
             tensorArgument(op, 1),
             tensorArgument(op, 2),
             0,
             0,
             false};
-  } else if (name == "aten::addmm" && ones(3, 4)) {
+  } else if (name == operators::aten::addmm && ones(3, 4)) {
     // As GPT-2's Conv1D has it.
     call = {tensorArgument(op, 1),
             tensorArgument(op, 2),
@@ -66,7 +67,7 @@ std::optional<Call> matchCall(tssa::AtenOp op) {
             true};
     if (!call.bias || typeOf(call.bias).getRank() != 1)
       return std::nullopt;
-  } else if (name == "aten::mm" || name == "aten::matmul") {
+  } else if (name == operators::aten::mm || name == operators::aten::matmul) {
     call = {tensorArgument(op, 0), tensorArgument(op, 1), Value(), 0, 0, true};
   } else {
     return std::nullopt;
@@ -118,7 +119,7 @@ struct PlanProducts : pyjit::library::impl::PlanProductsPassBase<PlanProducts> {
     Value result = makeProduct(builder, op.getLoc(), call->input, packed, type,
                                type.getRank() - 1);
     if (call->bias)
-      result = calls.call("aten::add.Tensor",
+      result = calls.call(operators::aten::add_Tensor,
                           {result, call->bias, calls.integer(1)}, type);
     op.getResult(0).replaceAllUsesWith(result);
     op.erase();

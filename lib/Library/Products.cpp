@@ -7,6 +7,7 @@
 #include "mlir/Dialect/Arith/IR/Arith.h"
 #include "mlir/Dialect/Linalg/IR/Linalg.h"
 #include "mlir/Dialect/Tensor/IR/Tensor.h"
+#include "pyjit/Operators/OperatorNames.h"
 
 using namespace mlir;
 using namespace pyjit;
@@ -43,7 +44,7 @@ Value library::packWeight(CallBuilder &calls, OpBuilder &builder, Value weight,
       tssa::getTensorType(shape, strides, type.getElementType()),
       calls.view(weight, apart), builder.getArrayAttr(turn), ValueRange());
   // 0: torch.contiguous_format
-  return calls.call("aten::clone", {turned, calls.integer(0)},
+  return calls.call(operators::aten::clone, {turned, calls.integer(0)},
                     RankedTensorType::get(shape, type.getElementType()));
 }
 

@@ -51,12 +51,6 @@ class Raises<string name, bit integers = 0> {
   bit Integers = integers;
 }
 
-/// All overloads of an operator whose work is more than that of reading its
-/// operands and writing its results once: no call should do it twice.
-class Costly<string name> {
-  string Name = name;
-}
-
 /// A library call, although its functional form has a kernel: eager computes the
 /// two in different ways.
 class Library<string name> : Lowering<name>;
@@ -177,5 +171,164 @@ def Unsupported : TableNode<0>; // no recipe for this call: a library call
 /// long, or (Every), all of them.
 def Last;
 def Every;
+
+//===----------------------------------------------------------------------===//
+// Facts: what neither a schema nor a tag of torch's states of an operator
+//===----------------------------------------------------------------------===//
+
+/// A fact about operators, each by its name:
+///   "aten::squeeze_.dim"  one overload ("aten::squeeze_": the one without a
+///                         name of its own)
+///   "aten::cdist.*"       all overloads of an operator
+///   "prims::*"            all operators of a library
+/// An operator needs no schema in Schemas.td for that; a test looks the names
+/// up in torch.
+class Fact<list<string> operators> {
+  list<string> Operators = operators;
+}
+/// The names of these operators of ATen's: all overloads, or those without a
+/// name of their own (or with the name that is given).
+class All<list<string> names> {
+  list<string> Of = !foreach(name, names, "aten::" # name # ".*");
+}
+class One<list<string> names> {
+  list<string> Of = !foreach(name, names, "aten::" # name);
+}
+
+/// A fact that holds of an operator or does not: `Fact::NAME` in C++, and
+/// `PyjitFactNAME` in C.
+class Flag<list<string> operators> : Fact<operators>;
+/// A fact that is one of several: an enumerator `NAME::Value`.
+class Choice<string value, list<string> operators> : Fact<operators> {
+  string Value = value;
+}
+/// A fact that is a text, or a name.
+class Text<string value, list<string> operators> : Fact<operators> {
+  string Value = value;
+}
+
+/// No fact: C++ code names these operators (OperatorNames.h), which Schemas.td
+/// and the facts do not mention otherwise.
+class Named<list<string> operators> : Fact<operators>;
+
+// Cost, memory.
+
+/// The work is more than that of reading the operands and writing the results
+/// once: no call should do it twice.
+class Costly<list<string> operators> : Flag<operators>;
+/// Hands out memory that nobody has written.
+class Allocates<list<string> operators> : Flag<operators>;
+/// The result is a new tensor, whatever the operands are; of the first one only
+/// type and shape are asked for.
+class MakesTensor<list<string> operators> : Flag<operators>;
+/// Does not read what operand number `operand` holds: the call asks for its type
+/// only, or overwrites it whole.
+class Overwrites<int operand, list<string> operators> : Fact<operators> {
+  int Operand = operand;
+}
+/// Counts from the start of the first operand's storage, not from where the
+/// operand begins.
+class AddressesStorage<list<string> operators> : Flag<operators>;
+/// Gives the first operand another storage.
+class ReplacesStorage<list<string> operators> : Flag<operators>;
+/// The tensor becomes a view of what it was, in place; `view` is that view.
+class ShapeChange<string view, list<string> operators> : Text<view, operators>;
+/// A view as elements of another type; `copy` computes the same as a copy.
+class RetypedView<string copy, list<string> operators> : Text<copy, operators>;
+
+// Sizes.
+
+/// How the sizes of the results follow from those of the operands: a function of
+/// dialects/refgraph/Transforms/Size*.cpp, in namespace size_rules. It holds of
+/// in-place forms, too.
+class SizeRule<string rule, list<string> operators> : Choice<rule, operators>;
+/// How the numbers of a view are read from the arguments and the sizes: a
+/// function of lib/Conversion/RefGraphToTSSA/ViewRules.cpp.
+class ViewRule<string rule, list<string> operators> : Choice<rule, operators>;
+/// A view of the whole first operand, or a copy where its memory allows none: it
+/// is replaced by `view` of computed sizes.
+class WholeView<list<string> operators> : Flag<operators>;
+/// The shapes of the results follow from those of the operands, or else a tag of
+/// torch's says so. Nothing is known of an operator without this fact: it blocks
+/// capture.
+class ShapeFollows<list<string> operators> : Flag<operators>;
+
+// Capture: what is recorded whole, what blocks it, whose numbers are lifted.
+
+/// Composite, but recorded whole.
+class KeptWhole<list<string> operators> : Flag<operators>;
+/// Likewise where sizes are lifted: its parts would be given numbers computed
+/// from sizes.
+class KeptWithSizes<list<string> operators> : Flag<operators>;
+/// Of a composite whose parts are recorded: what sizes the parts are given
+/// (python-bindings/capture/tensors/Composites.cpp). `Transparent`: nothing but
+/// what the composite was given, and they are the same parts for all sizes other
+/// than zero and one.
+class PartSizes<string rule, list<string> operators> : Choice<rule, operators>;
+/// New sizes are the old ones times factors.
+class Resizes<list<string> operators> : Flag<operators>;
+/// A part of composites that is given a list of computed sizes.
+class TakesSizesAsPart<list<string> operators> : Flag<operators>;
+/// Answers about metadata, which the tensor's guard covers. Any other operator
+/// that hands out Python values reads data, which blocks capture.
+class AsksMetadata<list<string> operators> : Flag<operators>;
+/// Normalises with statistics of the batch, and in training mode updates the
+/// running ones, which no schema says: that blocks capture.
+class BatchStatistics<list<string> operators> : Flag<operators>;
+/// Reads or writes at places that a list of indices or masks gives.
+class TakesIndexLists<list<string> operators> : Flag<operators>;
+/// Of those: reads, so that masks decide the shape of the result.
+class ReadsAtIndices<list<string> operators> : Flag<operators>;
+/// Its Python function hands numbers on as they are, and no number decides shape
+/// or type of the result.
+class TakesNumbers<list<string> operators> : Flag<operators>;
+/// Of those: takes Python floats only so; ints may raise.
+class TakesFloatsOnly<list<string> operators> : Flag<operators>;
+/// Takes sizes in lists, as its Python function was given them.
+class TakesSizes<list<string> operators> : Flag<operators>;
+/// Takes single ints on which the shape of the result depends.
+class TakesInts<list<string> operators> : Flag<operators>;
+/// The Python function that calls it, where that has another name.
+class PythonName<string name, list<string> operators> : Text<name, operators>;
+/// An instruction of TorchScript that reads tensor data, calls back into Python
+/// or does something besides computing.
+class StopsScript<list<string> operators> : Flag<operators>;
+/// An instruction of TorchScript that computes with Python data and tensors'
+/// metadata alone.
+class PlainInScript<list<string> operators> : Flag<operators>;
+
+// CUDA graphs.
+
+/// The CUDA implementation copies to or from the host, or waits for the device,
+/// although the schema does not show it.
+class WaitsForDevice<list<string> operators> : Flag<operators>;
+/// Takes a boolean mask for indices, and expands it by its contents.
+class ExpandsMasks<list<string> operators> : Flag<operators>;
+/// Stops the device where a check fails, and waits for nothing.
+class DeviceAssertion<list<string> operators> : Flag<operators>;
+/// Of a library of the CPU's.
+class OfCPULibrary<list<string> operators> : Flag<operators>;
+
+// Random numbers.
+
+/// Draws nothing where the argument `argument`, a probability, is 0. Not every
+/// operator with a probability has such a test: `bernoulli(0.0)` and
+/// `native_dropout(x, 0.0)` draw, and throw away what they drew.
+class DrawsByProbability<string argument, list<string> operators>
+    : Text<argument, operators>;
+/// Draws nothing where the argument `argument` is false.
+class DrawsByFlag<string argument, list<string> operators>
+    : Text<argument, operators>;
+
+// Vendor libraries.
+
+/// The result has the layout of the operands; or the operator takes any layout
+/// and states its own. In-place forms: where the functional one does.
+class KeepsLayout<list<string> operators> : Flag<operators>;
+/// The result is in channels-last layout.
+class GivesChannelsLast<list<string> operators> : Flag<operators>;
+/// What oneDNN calls it as an activation after a convolution.
+class OneDNNActivation<string name, list<string> operators>
+    : Text<name, operators>;
 
 #endif

@@ -23,12 +23,6 @@ Raising lookupRaising(llvm::StringRef overload) {
   return known ? found->second : Raising::Never;
 }
 
-bool isCostly(llvm::StringRef overload) {
-  // The dot behind the namespace begins the overload's own name.
-  return std::binary_search(std::begin(costly), std::end(costly),
-                            overload.split('.').first);
-}
-
 bool mayRaise(llvm::StringRef overload, mlir::Type element) {
   switch (lookupRaising(overload)) {
   case Raising::Never:

@@ -1,6 +1,7 @@
 // How overloads lower. An overload without a record here is a library call.
 
 include "Schemas.td"
+include "Facts.td"
 
 //===----------------------------------------------------------------------===//
 // Pointwise, one operand
@@ -530,19 +531,3 @@ foreach name = ["div.Tensor_mode", "div_.Tensor_mode", "div.Scalar_mode",
                 "remainder.Scalar_Tensor", "remainder.Tensor", "remainder_.Scalar",
                 "remainder_.Tensor"] in
   def : Raises<"aten::" # name, /*integers=*/1>;
-
-//===----------------------------------------------------------------------===//
-// Costs
-//===----------------------------------------------------------------------===//
-
-// Products, convolutions, recurrences; what sorts or solves.
-foreach name = ["_cdist_forward", "_convolution", "_embedding_bag", "_fft_c2c",
-                "_fft_c2r", "_fft_r2c", "_native_multi_head_attention", "addbmm",
-                "addmm", "argsort", "baddbmm", "bilinear", "bmm", "cdist", "conv1d",
-                "conv2d", "conv3d", "conv_transpose1d", "conv_transpose2d",
-                "convolution", "cudnn_convolution_add_relu",
-                "cudnn_convolution_relu", "einsum", "gru", "gru_cell",
-                "linalg_cholesky", "linalg_inv", "linalg_solve", "linear", "lstm",
-                "lstm_cell", "matmul", "mkldnn_rnn_layer", "mm", "rnn_tanh",
-                "scaled_dot_product_attention", "searchsorted", "sort", "topk"] in
-  def : Costly<"aten::" # name>;

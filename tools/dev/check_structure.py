@@ -26,8 +26,6 @@ EXCEPTIONS = {
     "lib/Operators/RecipeExpression.cpp: Resolver::eval": "a case for each node of the table",
     "python-bindings/src/Guards.cpp: Guards::step": "a case for each guard, in the hot loop",
     "lib/Conversion/TSSAToLinalg/EmitScalar.cpp: Emitter::unary": "a case for each function",
-    "dialects/refgraph/Transforms/SizeRules.cpp: findRule": "a case for each operator, until the "
-    "operator table has its size rules",
     "runtime/cuda/include/pyjit-rt/cuda/Driver.h: Driver": "a function for each of the CUDA driver's",
     "runtime/cuda/RealDriver.cpp: RealDriver": "likewise",
     "runtime/cuda/SoftwareDriver.cpp: SoftwareDriver": "likewise",

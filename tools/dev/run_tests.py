@@ -74,8 +74,9 @@ def one(status: int) -> Count:
 
 
 def run_layering(_: argparse.Namespace) -> Count:
-    return one(call([sys.executable, "tools/dev/check_layering.py"])) + one(
-        call([sys.executable, "tools/dev/check_structure.py"])
+    checks = ("check_layering.py", "check_structure.py", "check_operator_names.py")
+    return sum(
+        (one(call([sys.executable, f"tools/dev/{check}"])) for check in checks), Count()
     )
 
 

@@ -14,6 +14,16 @@ namespace pyjit::tblgen {
 bool emitOperatorTable(llvm::raw_ostream &os,
                        const llvm::RecordKeeper &records);
 
+/// Facts about operators (lib/Operators/Facts.td): the lists of their kinds, as
+/// macros for C and C++; the facts, as C++ data; a constant for each operator's
+/// name. True: an error.
+bool emitOperatorFactKinds(llvm::raw_ostream &os,
+                           const llvm::RecordKeeper &records);
+bool emitOperatorFacts(llvm::raw_ostream &os,
+                       const llvm::RecordKeeper &records);
+bool emitOperatorNames(llvm::raw_ostream &os,
+                       const llvm::RecordKeeper &records);
+
 /// Of each operation that may stand in a trace, as the trace builder's C API
 /// shows it: a struct of its operands, attributes and result types, and a
 /// function that appends one. True: an error.

@@ -14,7 +14,6 @@
 #include "llvm/TableGen/Error.h"
 #include "llvm/TableGen/Record.h"
 #include <map>
-#include <set>
 
 using namespace llvm;
 
@@ -287,27 +286,6 @@ std::string findFunctionalForm(const Overload &overload,
   return name;
 }
 
-/// The sorted names of operators, without overload, that are `Costly`.
-bool emitCostly(raw_ostream &os, const RecordKeeper &records,
-                const std::map<std::string, Overload> &all) {
-  std::set<std::string> costly;
-  for (const Record *record : records.getAllDerivedDefinitions("Costly")) {
-    std::string name = record->getValueAsString("Name").str();
-    bool known = any_of(all, [&](const auto &entry) {
-      return StringRef(entry.first).split('.').first == name;
-    });
-    if (!known || !costly.insert(name).second) {
-      PrintError(record->getLoc(), "no schema of, or a second time, " + name);
-      return true;
-    }
-  }
-  os << "static const llvm::StringRef costly[] = {\n";
-  for (const std::string &name : costly)
-    os << "    \"" << name << "\",\n";
-  os << "};\n";
-  return false;
-}
-
 } // namespace
 
 bool pyjit::tblgen::emitOperatorTable(raw_ostream &os,
@@ -398,5 +376,5 @@ bool pyjit::tblgen::emitOperatorTable(raw_ostream &os,
     os << "    {\"" << name
        << "\", Raising::" << (integers ? "WithIntegers" : "Always") << "},\n";
   os << "};\n";
-  return emitCostly(os, records, all);
+  return false;
 }

@@ -10,6 +10,7 @@
 #include "mlir/Dialect/Func/IR/FuncOps.h"
 #include "mlir/IR/BuiltinOps.h"
 #include "mlir/Tools/mlir-translate/Translation.h"
+#include "pyjit/Operators/OperatorFacts.h"
 #include "pyjit/Operators/OperatorInfo.h"
 #include "pyjit/Operators/Raises.h"
 #include "pyjit/Operators/Recipe.h"
@@ -64,6 +65,25 @@ static LogicalResult printViews(Operation *top, raw_ostream &os) {
   return success();
 }
 
+/// Facts that no schema states, and the operators that each is stated of.
+static void printFacts(raw_ostream &os) {
+  os << "\n## Facts\n\nWhat neither schemas nor torch's tags state. Their "
+        "meanings are in lib/Operators/OperatorBase.td. `NAME.*`: all "
+        "overloads of an operator; `LIBRARY::*`: all operators of a "
+        "library.\n\n| fact | operators |\n| --- | --- |\n";
+  for (const operators::FactStatement &fact : operators::getFactStatements()) {
+    os << "| " << fact.kind;
+    if (!fact.value.empty())
+      os << " " << fact.value;
+    os << " |";
+    SmallVector<StringRef> names;
+    fact.operators.split(names, ' ');
+    for (StringRef name : names)
+      os << " `" << name << "`";
+    os << " |\n";
+  }
+}
+
 static LogicalResult printCoverage(Operation *, raw_ostream &os) {
   static const char *const kinds[] = {"pure",   "view",     "mutation",
                                       "random", "metadata", "dynamic"};
@@ -114,6 +134,7 @@ static LogicalResult printCoverage(Operation *, raw_ostream &os) {
   list("Always", operators::Raising::Always);
   list("Where their result is one of integers",
        operators::Raising::WithIntegers);
+  printFacts(os);
   return success();
 }
 

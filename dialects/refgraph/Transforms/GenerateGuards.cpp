@@ -12,6 +12,7 @@
 #include "mlir/IR/Builders.h"
 #include "mlir/IR/BuiltinOps.h"
 #include "mlir/IR/IRMapping.h"
+#include "pyjit/Operators/OperatorFacts.h"
 #include "llvm/ADT/TypeSwitch.h"
 #include <functional>
 
@@ -21,6 +22,7 @@ namespace pyjit::refgraph {
 } // namespace pyjit::refgraph
 
 using namespace mlir;
+using namespace pyjit;
 using namespace pyjit::refgraph;
 
 namespace {
@@ -80,7 +82,7 @@ private:
 void GuardBuilder::findOffsetReads() {
   llvm::DenseSet<Value> groups;
   trace.walk([&](TensorOp call) {
-    if (call.getOverload().starts_with("aten::as_strided"))
+    if (operators::lookupFacts(call.getOverload()).addressesStorage)
       for (Value operand : call.getInputs())
         groups.insert(plan.getGroup(operand));
   });

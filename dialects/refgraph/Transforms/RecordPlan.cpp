@@ -3,6 +3,7 @@
 #include "dialects/refgraph/Transforms/RecordPlan.h"
 #include "dialects/refgraph/IR/PythonValues.h"
 #include "pyjit/Operators/CallArguments.h"
+#include "pyjit/Operators/OperatorFacts.h"
 #include "pyjit/Operators/Raises.h"
 
 using namespace mlir;
@@ -193,9 +194,10 @@ bool RecordPlan::hasSymbolicOffset(Value value) const {
 bool RecordPlan::liesInside(Value value, Value base) const {
   for (value = getNode(value); value != base;) {
     auto call = value.getDefiningOp<TensorOp>();
-    if (!call || call.getAliases().size() != 1 ||
-        call.getOverload().starts_with("aten::as_strided") ||
-        call.getOverload().starts_with("aten::set_"))
+    if (!call || call.getAliases().size() != 1)
+      return false;
+    const auto &facts = operators::lookupFacts(call.getOverload());
+    if (facts.addressesStorage || facts.replacesStorage)
       return false;
     value = getNode(call.getInputs()[call.getAliases()[0]]);
   }

@@ -26,6 +26,7 @@
 #include "mlir/IR/BuiltinOps.h"
 #include "mlir/IR/IRMapping.h"
 #include "pyjit/Operators/CallArguments.h"
+#include "pyjit/Operators/OperatorNames.h"
 #include "llvm/ADT/SetVector.h"
 
 namespace pyjit::refgraph {
@@ -34,6 +35,7 @@ namespace pyjit::refgraph {
 } // namespace pyjit::refgraph
 
 using namespace mlir;
+using namespace pyjit;
 using namespace pyjit::refgraph;
 
 namespace {
@@ -359,14 +361,15 @@ Value DecidedLoop::makeCondition(OpBuilder &builder, Location loc,
     builder.clone(*op, mapping);
   }
   auto is = [&](Value flag, bool outcome) {
-    return outcome ? flag : call("aten::logical_not", {flag}, flag.getType());
+    return outcome ? flag
+                   : call(operators::aten::logical_not, {flag}, flag.getType());
   };
   Value all = is(condition, *heads.front().getOutcome());
   for (ExpectOp expect : expectations) {
     Value flag = expect.getFlag();
     Value known = mapping.contains(flag) ? mapping.lookup(flag) : map(flag);
-    all = call("aten::logical_and", {all, is(known, expect.getOutcome())},
-               condition.getType());
+    all = call(operators::aten::logical_and,
+               {all, is(known, expect.getOutcome())}, condition.getType());
   }
   return all;
 }

@@ -23,18 +23,9 @@ bool SymbolicShape::isSymbolic() const {
 // Arguments
 //===----------------------------------------------------------------------===//
 
-/// "add" of "aten::add_.Tensor".
-static StringRef baseName(TensorOp op) {
-  StringRef name = op.getOverload();
-  name.consume_front("aten::");
-  name = name.split('.').first;
-  if (!op.getMutates().empty() && !name.ends_with("__"))
-    name.consume_back("_");
-  return name;
-}
-
 SizeCall::SizeCall(TensorOp op, SizeFacts &facts)
-    : op(op), facts(facts), name(baseName(op)),
+    : op(op), facts(facts),
+      rule(operators::lookupFacts(op.getOverload()).sizeRule),
       info(operators::lookupOperator(op.getOverload())) {}
 
 /// The argument of that name, and the number of its first operand.

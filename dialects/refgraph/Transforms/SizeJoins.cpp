@@ -1,7 +1,6 @@
 //===- SizeJoins.cpp - Sizes of joins, indexed reads and new tensors ------===//
 
 #include "dialects/refgraph/Transforms/SizeRules.h"
-#include "llvm/ADT/StringMap.h"
 
 #include <map>
 
@@ -15,7 +14,7 @@ using Shapes = std::optional<SymbolicShapes>;
 // Joins, indexed reads, writes
 //===----------------------------------------------------------------------===//
 
-static Shapes cat(const SizeCall &c) {
+Shapes size_rules::cat(const SizeCall &c) {
   auto tensors = c.tensors("tensors");
   if (tensors.empty() || llvm::is_contained(tensors, nullptr))
     return std::nullopt;
@@ -42,7 +41,7 @@ static Shapes cat(const SizeCall &c) {
   return allResults(c, sizes);
 }
 
-static Shapes stack(const SizeCall &c) {
+Shapes size_rules::stack(const SizeCall &c) {
   auto tensors = c.tensors("tensors");
   if (tensors.empty() || llvm::is_contained(tensors, nullptr))
     return std::nullopt;
@@ -62,7 +61,7 @@ static Shapes stack(const SizeCall &c) {
   return allResults(c, sizes);
 }
 
-static Shapes repeat(const SizeCall &c) {
+Shapes size_rules::repeat(const SizeCall &c) {
   const SymbolicShape *self = c.tensor();
   auto repeats = c.sizes("repeats");
   if (!self || !repeats || repeats->size() < self->rank())
@@ -74,7 +73,7 @@ static Shapes repeat(const SizeCall &c) {
   return allResults(c, sizes);
 }
 
-static Shapes pad(const SizeCall &c) {
+Shapes size_rules::pad(const SizeCall &c) {
   const SymbolicShape *self = c.tensor();
   auto amounts = c.sizes("pad");
   if (!self || !amounts || amounts->size() > 2 * self->rank())
@@ -89,7 +88,7 @@ static Shapes pad(const SizeCall &c) {
   return allResults(c, sizes);
 }
 
-static Shapes gather(const SizeCall &c) {
+Shapes size_rules::gather(const SizeCall &c) {
   const SymbolicShape *self = c.tensor(), *index = c.tensor("index");
   if (!self || !index || self->rank() != index->rank() || self->rank() == 0)
     return std::nullopt;
@@ -103,7 +102,7 @@ static Shapes gather(const SizeCall &c) {
   return allResults(c, index->sizes);
 }
 
-static Shapes indexSelect(const SizeCall &c) {
+Shapes size_rules::indexSelect(const SizeCall &c) {
   const SymbolicShape *self = c.tensor(), *index = c.tensor("index");
   if (!self || !index || self->rank() == 0 || index->rank() != 1)
     return std::nullopt;
@@ -116,7 +115,7 @@ static Shapes indexSelect(const SizeCall &c) {
 }
 
 /// The last dimension, on the diagonal of the last two.
-static Shapes diagEmbed(const SizeCall &c) {
+Shapes size_rules::diagEmbed(const SizeCall &c) {
   const SymbolicShape *self = c.tensor();
   if (!self || self->rank() == 0 || c.integer("offset") != 0 ||
       c.integer("dim1") != -2 || c.integer("dim2") != -1)
@@ -128,7 +127,7 @@ static Shapes diagEmbed(const SizeCall &c) {
 
 /// `x[i, :, j]` with tensors of integers: together where they stand side by
 /// side, else in front.
-static Shapes index(const SizeCall &c) {
+Shapes size_rules::index(const SizeCall &c) {
   const SymbolicShape *self = c.tensor();
   auto indices = c.tensors("indices");
   if (!self || indices.size() > self->rank())
@@ -169,7 +168,7 @@ static Shapes index(const SizeCall &c) {
 // Factories
 //===----------------------------------------------------------------------===//
 
-static Shapes factory(const SizeCall &c) {
+Shapes size_rules::factory(const SizeCall &c) {
   auto sizes = c.sizes("size");
   if (!sizes)
     return std::nullopt;
@@ -179,7 +178,7 @@ static Shapes factory(const SizeCall &c) {
   return allResults(c, *sizes);
 }
 
-static Shapes arange(const SizeCall &c) {
+Shapes size_rules::arange(const SizeCall &c) {
   SizePolynomial start = 0, step = 1;
   if (!c.isNone("start")) {
     auto given = c.size("start");
@@ -200,14 +199,14 @@ static Shapes arange(const SizeCall &c) {
   return count ? Shapes(allResults(c, {*count})) : std::nullopt;
 }
 
-static Shapes linspace(const SizeCall &c) {
+Shapes size_rules::linspace(const SizeCall &c) {
   auto steps = c.size("steps");
   if (!steps || !c.facts.requireNotNegative(*steps))
     return std::nullopt;
   return allResults(c, {*steps});
 }
 
-static Shapes eye(const SizeCall &c) {
+Shapes size_rules::eye(const SizeCall &c) {
   auto rows = c.size("n"), columns = c.size("m");
   if (!rows || !c.facts.requireNotNegative(*rows) ||
       (columns && !c.facts.requireNotNegative(*columns)))
@@ -220,7 +219,7 @@ static Shapes eye(const SizeCall &c) {
 //===----------------------------------------------------------------------===//
 
 /// `einsum`: sizes by letters. Dimensions of an ellipsis count from the last.
-static Shapes einsum(const SizeCall &c) {
+Shapes size_rules::einsum(const SizeCall &c) {
   auto tensors = c.tensors("tensors");
   StringRef equation = c.text("equation");
   if (equation.empty() || tensors.empty() ||
@@ -279,33 +278,4 @@ static Shapes einsum(const SizeCall &c) {
   for (char letter : back)
     result.push_back(sizes[letter]);
   return allResults(c, result);
-}
-
-SizeRule refgraph::findSizeJoinRule(StringRef name) {
-  static const llvm::StringMap<SizeRule> rules{
-      {"cat", cat},
-      {"concat", cat},
-      {"stack", stack},
-      {"repeat", repeat},
-      {"constant_pad_nd", pad},
-      {"gather", gather},
-      {"index_select", indexSelect},
-      {"index", index},
-      {"zeros", factory},
-      {"ones", factory},
-      {"full", factory},
-      {"empty", factory},
-      {"rand", factory},
-      {"randn", factory},
-      {"new_zeros", factory},
-      {"new_ones", factory},
-      {"new_full", factory},
-      {"new_empty", factory},
-      {"arange", arange},
-      {"linspace", linspace},
-      {"eye", eye},
-      {"einsum", einsum},
-      {"diag_embed", diagEmbed},
-  };
-  return rules.lookup(name);
 }

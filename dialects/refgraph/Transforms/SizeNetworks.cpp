@@ -1,7 +1,6 @@
 //===- SizeNetworks.cpp - Sizes of products and of networks' operators ----===//
 
 #include "dialects/refgraph/Transforms/SizeRules.h"
-#include "llvm/ADT/StringMap.h"
 
 using namespace mlir;
 using namespace pyjit;
@@ -33,29 +32,29 @@ static Shapes product(const SizeCall &c, const SymbolicShape *a,
   return allResults(c, sizes);
 }
 
-static Shapes mm(const SizeCall &c) {
+Shapes size_rules::mm(const SizeCall &c) {
   return product(c, c.tensor(), c.tensor("mat2"), nullptr);
 }
-static Shapes matmul(const SizeCall &c) {
+Shapes size_rules::matmul(const SizeCall &c) {
   return product(c, c.tensor(), c.tensor("other"), nullptr);
 }
-static Shapes dot(const SizeCall &c) {
+Shapes size_rules::dot(const SizeCall &c) {
   return product(c, c.tensor(), c.tensor("tensor"), nullptr);
 }
-static Shapes mv(const SizeCall &c) {
+Shapes size_rules::mv(const SizeCall &c) {
   return product(c, c.tensor(), c.tensor("vec"), nullptr);
 }
-static Shapes addmm(const SizeCall &c) {
+Shapes size_rules::addmm(const SizeCall &c) {
   return product(c, c.tensor("mat1"), c.tensor("mat2"), c.tensor());
 }
-static Shapes addmv(const SizeCall &c) {
+Shapes size_rules::addmv(const SizeCall &c) {
   return product(c, c.tensor("mat"), c.tensor("vec"), c.tensor());
 }
-static Shapes baddbmm(const SizeCall &c) {
+Shapes size_rules::baddbmm(const SizeCall &c) {
   return product(c, c.tensor("batch1"), c.tensor("batch2"), c.tensor());
 }
 
-static Shapes linear(const SizeCall &c) {
+Shapes size_rules::linear(const SizeCall &c) {
   const SymbolicShape *x = c.tensor("input"), *w = c.tensor("weight"),
                       *bias = c.tensor("bias");
   if (!x || !w || x->rank() == 0 || w->rank() != 2 ||
@@ -68,7 +67,7 @@ static Shapes linear(const SizeCall &c) {
   return allResults(c, sizes);
 }
 
-static Shapes attention(const SizeCall &c) {
+Shapes size_rules::attention(const SizeCall &c) {
   const SymbolicShape *q = c.tensor("query"), *k = c.tensor("key"),
                       *v = c.tensor("value"), *mask = c.tensor("attn_mask");
   if (!q || !k || !v || q->rank() < 3 || k->rank() != q->rank() ||
@@ -110,8 +109,12 @@ template <unsigned rank> static Shapes batched(const SizeCall &c) {
   return x ? leading(c, x, x->rank() > rank ? 1 : 0) : std::nullopt;
 }
 
+Shapes size_rules::batchAlone(const SizeCall &c) { return batched<0>(c); }
+Shapes size_rules::imageColumns(const SizeCall &c) { return batched<3>(c); }
+Shapes size_rules::columnImages(const SizeCall &c) { return batched<2>(c); }
+
 /// Margins of the last dimensions: reflected, repeated.
-static Shapes margins(const SizeCall &c) {
+Shapes size_rules::margins(const SizeCall &c) {
   const SymbolicShape *x = c.tensor();
   auto amounts = c.integers("padding");
   if (!amounts)
@@ -129,7 +132,7 @@ static Shapes margins(const SizeCall &c) {
 }
 
 /// Matrices in the last two dimensions, or transforms over some.
-static Shapes matrices(const SizeCall &c) {
+Shapes size_rules::matrices(const SizeCall &c) {
   auto tensors = c.allTensors();
   if (tensors.empty() || tensors[0]->rank() < 2)
     return std::nullopt;
@@ -150,7 +153,7 @@ static Shapes matrices(const SizeCall &c) {
   return shapes;
 }
 
-static Shapes solve(const SizeCall &c) {
+Shapes size_rules::solve(const SizeCall &c) {
   const SymbolicShape *a = c.tensor("A"), *b = c.tensor("B");
   // Of the same rank, so that the second holds no batch of vectors.
   if (!a || !b || a->rank() < 2 || a->rank() != b->rank() ||
@@ -162,7 +165,7 @@ static Shapes solve(const SizeCall &c) {
   return allResults(c, b->sizes);
 }
 
-static Shapes transform(const SizeCall &c) {
+Shapes size_rules::transform(const SizeCall &c) {
   const SymbolicShape *x = c.tensor();
   auto dims = c.integers("dim");
   if (!x || !dims || c.op.getNumFresh() != 1 ||
@@ -180,7 +183,7 @@ static Shapes transform(const SizeCall &c) {
   return allResults(c, sizes);
 }
 
-static Shapes gridSampler(const SizeCall &c) {
+Shapes size_rules::gridSampler(const SizeCall &c) {
   const SymbolicShape *x = c.tensor("input"), *grid = c.tensor("grid");
   if (!x || !grid || x->rank() < 4 || grid->rank() != x->rank() ||
       !c.facts.requireEqual(x->sizes[0], grid->sizes[0]))
@@ -192,7 +195,7 @@ static Shapes gridSampler(const SizeCall &c) {
 }
 
 /// One layer in one direction: all steps, the state behind the last.
-static Shapes rnnLayer(const SizeCall &c) {
+Shapes size_rules::rnnLayer(const SizeCall &c) {
   const SymbolicShape *x = c.tensor("input"), *h = c.tensor("hx_"),
                       *cell = c.tensor("cx_");
   // Of how many layers and directions it is one does not matter here.
@@ -217,7 +220,7 @@ static Shapes rnnLayer(const SizeCall &c) {
 }
 
 /// The attention of torch.nn, with its projections.
-static Shapes nativeAttention(const SizeCall &c) {
+Shapes size_rules::nativeAttention(const SizeCall &c) {
   const SymbolicShape *q = c.tensor("query"), *k = c.tensor("key"),
                       *v = c.tensor("value"), *mask = c.tensor("mask");
   auto heads = c.integer("num_head");
@@ -252,7 +255,7 @@ static Shapes nativeAttention(const SizeCall &c) {
   return shapes;
 }
 
-static Shapes encoderLayer(const SizeCall &c) {
+Shapes size_rules::encoderLayer(const SizeCall &c) {
   const SymbolicShape *x = c.tensor("src"), *mask = c.tensor("mask");
   // Masks come in several meanings.
   if (!x || x->rank() != 3 || (mask && (mask->isSymbolic() || x->isSymbolic())))
@@ -260,7 +263,7 @@ static Shapes encoderLayer(const SizeCall &c) {
   return allResults(c, x->sizes);
 }
 
-static Shapes embeddingBag(const SizeCall &c) {
+Shapes size_rules::embeddingBag(const SizeCall &c) {
   const SymbolicShape *w = c.tensor("weight"), *indices = c.tensor("indices"),
                       *offsets = c.tensor("offsets");
   if (!w || !indices || !offsets || w->rank() != 2 || indices->rank() != 1 ||
@@ -286,7 +289,7 @@ static Shapes embeddingBag(const SizeCall &c) {
                         given(2, bags), given(3, bags)};
 }
 
-static Shapes distances(const SizeCall &c) {
+Shapes size_rules::distances(const SizeCall &c) {
   const SymbolicShape *a = c.tensor("x1"), *b = c.tensor("x2");
   if (!a || !b || a->rank() < 2 || b->rank() < 2 ||
       !c.facts.requireEqual(a->sizes.back(), b->sizes.back()))
@@ -299,7 +302,7 @@ static Shapes distances(const SizeCall &c) {
   return allResults(c, sizes);
 }
 
-static Shapes glu(const SizeCall &c) {
+Shapes size_rules::glu(const SizeCall &c) {
   const SymbolicShape *x = c.tensor();
   if (!x || x->rank() == 0)
     return std::nullopt;
@@ -312,7 +315,7 @@ static Shapes glu(const SizeCall &c) {
   return allResults(c, sizes);
 }
 
-static Shapes normalisedLast(const SizeCall &c) {
+Shapes size_rules::normalisedLast(const SizeCall &c) {
   const SymbolicShape *x = c.tensor("input");
   auto last = c.sizes("normalized_shape");
   if (!x || !last || last->size() > x->rank())
@@ -327,7 +330,7 @@ static Shapes normalisedLast(const SizeCall &c) {
   return allResults(c, x->sizes);
 }
 
-static Shapes normalisedChannels(const SizeCall &c) {
+Shapes size_rules::normalisedChannels(const SizeCall &c) {
   const SymbolicShape *x = c.tensor("input");
   if (!x || x->rank() < 2 || c.op.getNumFresh() != 1)
     return std::nullopt;
@@ -336,12 +339,16 @@ static Shapes normalisedChannels(const SizeCall &c) {
     if (const SymbolicShape *p = c.tensor(name))
       if (p->rank() != 1 || !c.facts.requireEqual(p->sizes[0], x->sizes[1]))
         return std::nullopt;
-  if (!x->sizes[1].isConstant() && c.name != "batch_norm")
+  if (!x->sizes[1].isConstant() && c.rule != operators::SizeRule::BatchNorm)
     return std::nullopt;
   return allResults(c, x->sizes);
 }
 
-static Shapes embedding(const SizeCall &c) {
+Shapes size_rules::batchNorm(const SizeCall &c) {
+  return normalisedChannels(c);
+}
+
+Shapes size_rules::embedding(const SizeCall &c) {
   const SymbolicShape *w = c.tensor("weight"), *indices = c.tensor("indices");
   if (!w || !indices || w->rank() != 2)
     return std::nullopt;
@@ -350,7 +357,7 @@ static Shapes embedding(const SizeCall &c) {
   return allResults(c, sizes);
 }
 
-static Shapes oneHot(const SizeCall &c) {
+Shapes size_rules::oneHot(const SizeCall &c) {
   const SymbolicShape *self = c.tensor();
   auto classes = c.size("num_classes");
   if (!self || !classes || c.facts.evaluate(*classes) <= 0)
@@ -358,53 +365,4 @@ static Shapes oneHot(const SizeCall &c) {
   SizePolynomials sizes = self->sizes;
   sizes.push_back(*classes);
   return allResults(c, sizes);
-}
-
-SizeRule refgraph::findSizeNetworkRule(StringRef name) {
-  static const llvm::StringMap<SizeRule> rules{
-      {"mm", mm},
-      {"bmm", mm},
-      {"matmul", matmul},
-      {"dot", dot},
-      {"mv", mv},
-      {"addmm", addmm},
-      {"addmv", addmv},
-      {"baddbmm", baddbmm},
-      {"linear", linear},
-      {"scaled_dot_product_attention", attention},
-      {"channel_shuffle", batched<0>},
-      {"im2col", batched<3>},
-      {"col2im", batched<2>},
-      {"reflection_pad1d", margins},
-      {"reflection_pad2d", margins},
-      {"reflection_pad3d", margins},
-      {"replication_pad1d", margins},
-      {"replication_pad2d", margins},
-      {"replication_pad3d", margins},
-      {"_pad_circular", margins},
-      {"linalg_inv", matrices},
-      {"linalg_cholesky", matrices},
-      {"_linalg_det", matrices},
-      {"linalg_solve", solve},
-      {"_fft_r2c", transform},
-      {"_fft_c2c", transform},
-      {"_fft_c2r", transform},
-      {"grid_sampler_2d", gridSampler},
-      {"grid_sampler_3d", gridSampler},
-      {"mkldnn_rnn_layer", rnnLayer},
-      {"_native_multi_head_attention", nativeAttention},
-      {"_transformer_encoder_layer_fwd", encoderLayer},
-      {"_embedding_bag", embeddingBag},
-      {"_cdist_forward", distances},
-      {"glu", glu},
-      {"layer_norm", normalisedLast},
-      {"rms_norm", normalisedLast},
-      {"_fused_rms_norm", normalisedLast},
-      {"batch_norm", normalisedChannels},
-      {"group_norm", normalisedChannels},
-      {"instance_norm", normalisedChannels},
-      {"embedding", embedding},
-      {"one_hot", oneHot},
-  };
-  return rules.lookup(name);
 }

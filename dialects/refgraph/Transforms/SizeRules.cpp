@@ -5,7 +5,6 @@
 //===----------------------------------------------------------------------===//
 
 #include "dialects/refgraph/Transforms/SizeRules.h"
-#include "llvm/ADT/StringMap.h"
 
 using namespace mlir;
 using namespace pyjit;
@@ -54,7 +53,7 @@ bool refgraph::broadcastsTo(ArrayRef<SizePolynomial> from,
          ArrayRef(joined) == to;
 }
 
-static Shapes pointwise(const SizeCall &c) {
+Shapes size_rules::pointwise(const SizeCall &c) {
   SizePolynomials sizes;
   for (const SymbolicShape *shape : c.allTensors())
     if (!broadcast(sizes, shape->sizes, c.facts))
@@ -63,7 +62,7 @@ static Shapes pointwise(const SizeCall &c) {
 }
 
 /// The first operand's sizes; whatever else there is does not matter.
-static Shapes same(const SizeCall &c) {
+Shapes size_rules::same(const SizeCall &c) {
   auto tensors = c.allTensors();
   if (tensors.empty())
     return std::nullopt;
@@ -71,7 +70,7 @@ static Shapes same(const SizeCall &c) {
 }
 
 /// Losses: of each element, or of all.
-static Shapes loss(const SizeCall &c) {
+Shapes size_rules::loss(const SizeCall &c) {
   auto reduction = c.integer("reduction");
   if (!reduction)
     return std::nullopt;
@@ -80,7 +79,7 @@ static Shapes loss(const SizeCall &c) {
 }
 
 /// Of rows, or of images: classes are the second dimension.
-static Shapes nllLoss(const SizeCall &c) {
+Shapes size_rules::nllLoss(const SizeCall &c) {
   auto reduction = c.integer("reduction");
   const SymbolicShape *self = c.tensor(), *target = c.tensor("target"),
                       *weight = c.tensor("weight");
@@ -102,7 +101,7 @@ static Shapes nllLoss(const SizeCall &c) {
 }
 
 /// Of rows; the second result, of some, is where the target's classes are.
-static Shapes marginLoss(const SizeCall &c) {
+Shapes size_rules::marginLoss(const SizeCall &c) {
   auto reduction = c.integer("reduction");
   const SymbolicShape *self = c.tensor(), *target = c.tensor("target");
   if (!reduction || !self || !target || self->rank() != 2 ||
@@ -117,7 +116,7 @@ static Shapes marginLoss(const SizeCall &c) {
 }
 
 /// The second result is scratch memory, of some builds.
-static Shapes logSigmoid(const SizeCall &c) {
+Shapes size_rules::logSigmoid(const SizeCall &c) {
   const SymbolicShape *self = c.tensor();
   if (!self || c.op.getNumFresh() != 2)
     return std::nullopt;
@@ -128,7 +127,7 @@ static Shapes logSigmoid(const SizeCall &c) {
 }
 
 /// Positions in rows that are one, or as many as there are.
-static Shapes searched(const SizeCall &c) {
+Shapes size_rules::searched(const SizeCall &c) {
   const SymbolicShape *sorted = c.tensor("sorted_sequence"), *self = c.tensor();
   if (!sorted || !self ||
       (sorted->rank() != 1 && sorted->rank() != self->rank()))
@@ -139,7 +138,7 @@ static Shapes searched(const SizeCall &c) {
   return allResults(c, self->sizes);
 }
 
-static Shapes rot90(const SizeCall &c) {
+Shapes size_rules::rot90(const SizeCall &c) {
   const SymbolicShape *self = c.tensor();
   auto turns = c.integer("k");
   auto dims = c.integers("dims");
@@ -158,7 +157,7 @@ static Shapes rot90(const SizeCall &c) {
 // Reductions, positions
 //===----------------------------------------------------------------------===//
 
-static Shapes reduction(const SizeCall &c) {
+Shapes size_rules::reduction(const SizeCall &c) {
   const SymbolicShape *self = c.tensor();
   if (!self)
     self = c.tensor("input");
@@ -185,7 +184,7 @@ static Shapes reduction(const SizeCall &c) {
   return allResults(c, sizes);
 }
 
-static Shapes topk(const SizeCall &c) {
+Shapes size_rules::topk(const SizeCall &c) {
   const SymbolicShape *self = c.tensor();
   auto k = c.size("k");
   if (!self || !k || self->rank() == 0)
@@ -210,112 +209,28 @@ static bool isPointwise(const operators::OperatorInfo *info) {
          });
 }
 
-static SizeRule findRule(const SizeCall &c) {
-  static const llvm::StringMap<SizeRule> rules{
-      {"_softmax", same},
-      {"softmax", same},
-      {"log_softmax", same},
-      {"_log_softmax", same},
-      {"clone", same},
-      {"contiguous", same},
-      {"_to_copy", same},
-      {"to", same},
-      {"dropout", same},
-      {"native_dropout", same},
-      {"cumsum", same},
-      {"cumprod", same},
-      {"flip", same},
-      {"roll", same},
-      {"sort", same},
-      {"argsort", same},
-      {"tril", same},
-      {"triu", same},
-      {"zeros_like", same},
-      {"ones_like", same},
-      {"full_like", same},
-      {"empty_like", same},
-      {"rand_like", same},
-      {"randn_like", same},
-      {"bernoulli", same},
-      {"scatter", same},
-      {"scatter_add", same},
-      {"scatter_reduce", same},
-      {"index_add", same},
-      {"index_copy", same},
-      {"index_fill", same},
-      {"index_put", same},
-      {"fill", same},
-      {"zero", same},
-      {"normal", same},
-      {"uniform", same},
-      {"exponential", same},
-      {"logcumsumexp", same},
-      {"cummax", same},
-      {"cummin", same},
-      {"log_sigmoid_forward", logSigmoid},
-      {"_prelu_kernel", pointwise},
-      {"searchsorted", searched},
-      {"bucketize", same},
-      {"rot90", rot90},
-      {"where", pointwise},
-      {"copy", pointwise},
-      {"masked_fill", pointwise},
-      {"lerp", pointwise},
-      {"mse_loss", loss},
-      {"l1_loss", loss},
-      {"smooth_l1_loss", loss},
-      {"huber_loss", loss},
-      {"binary_cross_entropy", loss},
-      {"binary_cross_entropy_with_logits", loss},
-      {"soft_margin_loss", loss},
-      {"multi_margin_loss", marginLoss},
-      {"multilabel_margin_loss_forward", marginLoss},
-      {"nll_loss_forward", nllLoss},
-      {"nll_loss2d_forward", nllLoss},
-      {"median", reduction},
-      {"nanmedian", reduction},
-      {"mode", reduction},
-      {"kthvalue", reduction},
-      {"sum", reduction},
-      {"mean", reduction},
-      {"prod", reduction},
-      {"amax", reduction},
-      {"amin", reduction},
-      {"max", reduction},
-      {"min", reduction},
-      {"all", reduction},
-      {"any", reduction},
-      {"argmax", reduction},
-      {"argmin", reduction},
-      {"logsumexp", reduction},
-      {"var", reduction},
-      {"std", reduction},
-      {"var_mean", reduction},
-      {"std_mean", reduction},
-      {"norm", reduction},
-      {"linalg_vector_norm", reduction},
-      {"topk", topk},
+static SizeRuleFunction findRule(const SizeCall &c) {
+  static constexpr SizeRuleFunction functions[] = {
+      nullptr,
+#define PYJIT_SIZE_RULE(Name, name) size_rules::name,
+#include "pyjit-c/OperatorFacts.h.inc"
   };
-  for (auto *find : {findSizeViewRule, findSizeNetworkRule, findSizeWindowRule,
-                     findSizeJoinRule})
-    if (SizeRule rule = find(c.name))
-      return rule;
-  SizeRule named = rules.lookup(c.name);
+  SizeRuleFunction named = functions[static_cast<unsigned>(c.rule)];
   // That an operator is computed element by element says nothing about what its
   // operands' sizes are to each other (a norm's channels); overloads of a
   // reduction's name may be pointwise (`max.other`).
-  if (named && named != reduction && named != same)
+  if (named && named != size_rules::reduction && named != size_rules::same)
     return named;
   const operators::OperatorInfo *info = c.info;
   if (info && info->lowering == operators::Lowering::InPlace)
     info = operators::lookupOperator(info->functional);
-  return isPointwise(info) ? pointwise : named;
+  return isPointwise(info) ? size_rules::pointwise : named;
 }
 
 Shapes refgraph::inferShapes(const SizeCall &call) {
   if (!call.info)
     return std::nullopt;
-  SizeRule rule = findRule(call);
+  SizeRuleFunction rule = findRule(call);
   if (!rule)
     return std::nullopt;
   ArrayRef<int64_t> written = call.op.getMutates();
@@ -329,9 +244,9 @@ Shapes refgraph::inferShapes(const SizeCall &call) {
   // without broadcasting it.
   if (written.size() != 1 || written[0] != 0 || call.op.getNumFresh() != 0)
     return std::nullopt;
-  if (rule == same)
+  if (rule == size_rules::same)
     return SymbolicShapes();
-  if (rule != pointwise)
+  if (rule != size_rules::pointwise)
     return std::nullopt;
   SizePolynomials sizes = call.allTensors()[0]->sizes;
   for (const SymbolicShape *shape : call.allTensors())

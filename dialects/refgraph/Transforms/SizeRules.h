@@ -11,6 +11,7 @@
 #define PYJIT_DIALECTS_REFGRAPH_TRANSFORMS_SIZERULES_H
 
 #include "dialects/refgraph/IR/RefGraph.h"
+#include "pyjit/Operators/OperatorFacts.h"
 #include "pyjit/Operators/OperatorInfo.h"
 
 namespace pyjit::refgraph {
@@ -60,8 +61,7 @@ public:
 
   mutable TensorOp op; // ops are handles; their accessors are not const
   SizeFacts &facts;
-  /// "view" of "aten::view"; of an operator that writes, without the `_`.
-  llvm::StringRef name;
+  operators::SizeRule rule;
   /// Null for an overload that the table does not know.
   const operators::OperatorInfo *info;
 
@@ -99,12 +99,13 @@ using SymbolicShapes = llvm::SmallVector<SymbolicShape, 2>;
 /// keep their shape). Nothing where no rule is known, or a fact does not hold.
 std::optional<SymbolicShapes> inferShapes(const SizeCall &call);
 
-/// By an operator's name, in the file of that name; null where there is none.
-using SizeRule = std::optional<SymbolicShapes> (*)(const SizeCall &);
-SizeRule findSizeViewRule(llvm::StringRef name);
-SizeRule findSizeNetworkRule(llvm::StringRef name);
-SizeRule findSizeWindowRule(llvm::StringRef name);
-SizeRule findSizeJoinRule(llvm::StringRef name);
+using SizeRuleFunction = std::optional<SymbolicShapes> (*)(const SizeCall &);
+/// A function for each rule that the operator table names.
+namespace size_rules {
+#define PYJIT_SIZE_RULE(Name, name)                                            \
+  std::optional<SymbolicShapes> name(const SizeCall &call);
+#include "pyjit-c/OperatorFacts.h.inc"
+} // namespace size_rules
 
 // What rules are made of.
 SymbolicShape fresh(SizePolynomials sizes);

@@ -2,8 +2,6 @@
 
 #include "dialects/refgraph/Transforms/SizeRules.h"
 
-#include "llvm/ADT/StringMap.h"
-
 using namespace mlir;
 using namespace pyjit;
 using namespace pyjit::refgraph;
@@ -16,7 +14,7 @@ static SymbolicShapes one(SymbolicShape shape) {
   return shapes;
 }
 
-static Shapes alias(const SizeCall &c) {
+Shapes size_rules::alias(const SizeCall &c) {
   const SymbolicShape *self = c.tensor();
   return self ? Shapes(one(*self)) : std::nullopt;
 }
@@ -41,16 +39,16 @@ static Shapes swapped(const SymbolicShape *self, std::optional<unsigned> a,
   return permuted(*self, order);
 }
 
-static Shapes transpose(const SizeCall &c) {
+Shapes size_rules::transpose(const SizeCall &c) {
   const SymbolicShape *self = c.tensor();
   return self ? swapped(self, c.dim("dim0", self->rank()),
                         c.dim("dim1", self->rank()))
               : std::nullopt;
 }
 
-static Shapes t(const SizeCall &c) { return swapped(c.tensor(), 0, 1); }
+Shapes size_rules::t(const SizeCall &c) { return swapped(c.tensor(), 0, 1); }
 
-static Shapes permute(const SizeCall &c) {
+Shapes size_rules::permute(const SizeCall &c) {
   const SymbolicShape *self = c.tensor();
   auto dims = c.integers("dims");
   if (!self || !dims || dims->size() != self->rank())
@@ -64,7 +62,7 @@ static Shapes permute(const SizeCall &c) {
   return permuted(*self, order);
 }
 
-static Shapes select(const SizeCall &c) {
+Shapes size_rules::select(const SizeCall &c) {
   const SymbolicShape *self = c.tensor();
   auto index = c.size("index");
   if (!self || !index)
@@ -122,7 +120,7 @@ bound(SizePolynomial at, const SizePolynomial &size, SizeFacts &facts) {
   return over ? size : at;
 }
 
-static Shapes slice(const SizeCall &c) {
+Shapes size_rules::slice(const SizeCall &c) {
   const SymbolicShape *self = c.tensor();
   if (!self || self->rank() == 0)
     return std::nullopt;
@@ -154,7 +152,7 @@ static Shapes slice(const SizeCall &c) {
   return one(part(*self, *dim, *start, length, *step));
 }
 
-static Shapes narrow(const SizeCall &c) {
+Shapes size_rules::narrow(const SizeCall &c) {
   const SymbolicShape *self = c.tensor();
   auto start = c.size("start"), length = c.size("length");
   if (!self || !start || !length)
@@ -167,7 +165,7 @@ static Shapes narrow(const SizeCall &c) {
   return one(part(*self, *dim, *start, *length, 1));
 }
 
-static Shapes split(const SizeCall &c) {
+Shapes size_rules::split(const SizeCall &c) {
   const SymbolicShape *self = c.tensor();
   auto each = c.size("split_size");
   if (!self || !each)
@@ -192,7 +190,7 @@ static Shapes split(const SizeCall &c) {
   return shapes;
 }
 
-static Shapes splitWithSizes(const SizeCall &c) {
+Shapes size_rules::splitWithSizes(const SizeCall &c) {
   const SymbolicShape *self = c.tensor();
   auto lengths = c.sizes("split_sizes");
   if (!self || !lengths)
@@ -213,7 +211,7 @@ static Shapes splitWithSizes(const SizeCall &c) {
   return shapes;
 }
 
-static Shapes unbind(const SizeCall &c) {
+Shapes size_rules::unbind(const SizeCall &c) {
   const SymbolicShape *self = c.tensor();
   if (!self)
     return std::nullopt;
@@ -235,7 +233,7 @@ static Shapes unbind(const SizeCall &c) {
   return shapes;
 }
 
-static Shapes unsqueeze(const SizeCall &c) {
+Shapes size_rules::unsqueeze(const SizeCall &c) {
   const SymbolicShape *self = c.tensor();
   if (!self)
     return std::nullopt;
@@ -251,7 +249,7 @@ static Shapes unsqueeze(const SizeCall &c) {
   return one(shown);
 }
 
-static Shapes squeeze(const SizeCall &c) {
+Shapes size_rules::squeeze(const SizeCall &c) {
   const SymbolicShape *self = c.tensor();
   if (!self)
     return std::nullopt;
@@ -276,7 +274,7 @@ static Shapes squeeze(const SizeCall &c) {
   return one(shown);
 }
 
-static Shapes expand(const SizeCall &c) {
+Shapes size_rules::expand(const SizeCall &c) {
   const SymbolicShape *self = c.tensor();
   std::optional<SizePolynomials> sizes;
   if (const SymbolicShape *other = c.tensor("other"))
@@ -368,7 +366,7 @@ std::optional<SizePolynomials> refgraph::resolveViewSizes(const SizeCall &c) {
   if (!self)
     return std::nullopt;
   SizePolynomial count = self->numElements();
-  if (c.name == "flatten") {
+  if (c.rule == operators::SizeRule::Flatten) {
     if (self->rank() == 0)
       return SizePolynomials{SizePolynomial(1)};
     auto start = c.dim("start_dim", self->rank(), 0);
@@ -383,17 +381,18 @@ std::optional<SizePolynomials> refgraph::resolveViewSizes(const SizeCall &c) {
     sizes.append(self->sizes.begin() + *end + 1, self->sizes.end());
     return sizes;
   }
+  bool unflattens = c.rule == operators::SizeRule::Unflatten;
   std::optional<SizePolynomials> sizes;
   if (const SymbolicShape *other = c.tensor("other"))
     sizes = other->sizes;
-  else if (c.name == "unflatten")
+  else if (unflattens)
     sizes = c.sizes("sizes");
   else
-    sizes = c.sizes(c.name == "reshape" ? "shape" : "size");
+    sizes = c.sizes(c.rule == operators::SizeRule::Reshape ? "shape" : "size");
   if (!sizes)
     return std::nullopt;
   unsigned at = 0;
-  if (c.name == "unflatten") {
+  if (unflattens) {
     auto dim = c.dim("dim", self->rank());
     if (!dim)
       return std::nullopt;
@@ -418,7 +417,7 @@ std::optional<SizePolynomials> refgraph::resolveViewSizes(const SizeCall &c) {
   } else if (!c.facts.requireEqual(count, product)) {
     return std::nullopt;
   }
-  if (c.name != "unflatten")
+  if (!unflattens)
     return sizes;
   SizePolynomials whole(ArrayRef(self->sizes).take_front(at));
   whole.append(sizes->begin(), sizes->end());
@@ -459,14 +458,14 @@ static bool requireNoView(const SymbolicShape &source,
   return found;
 }
 
-static Shapes view(const SizeCall &c) {
+Shapes size_rules::view(const SizeCall &c) {
   const SymbolicShape *self = c.tensor();
   auto sizes = resolveViewSizes(c);
   if (!self || !sizes || c.op.getNumFresh() != 1)
     return std::nullopt;
   SymbolicShape shown{*sizes, {}, 0};
   // `reshape` copies what no view can show.
-  if (c.op.getAliases().empty() && c.name != "_unsafe_view") {
+  if (c.op.getAliases().empty() && c.rule != operators::SizeRule::UnsafeView) {
     if (!requireNoView(*self, *sizes, c.facts))
       return std::nullopt;
     return one(shown);
@@ -479,21 +478,7 @@ static Shapes view(const SizeCall &c) {
   return one(shown);
 }
 
-SizeRule refgraph::findSizeViewRule(StringRef name) {
-  static const llvm::StringMap<SizeRule> rules{
-      {"alias", alias},         {"detach", alias},
-      {"lift_fresh", alias},    {"transpose", transpose},
-      {"swapaxes", transpose},  {"t", t},
-      {"permute", permute},     {"select", select},
-      {"slice", slice},         {"narrow", narrow},
-      {"split", split},         {"split_with_sizes", splitWithSizes},
-      {"unsafe_split", split},  {"unbind", unbind},
-      {"unsqueeze", unsqueeze}, {"squeeze", squeeze},
-      {"expand", expand},       {"expand_as", expand},
-      {"view", view},           {"view_as", view},
-      {"_unsafe_view", view},   {"reshape", view},
-      {"flatten", view},        {"unflatten", view},
-  };
-  auto found = rules.find(name);
-  return found == rules.end() ? nullptr : found->second;
-}
+Shapes size_rules::unsafeView(const SizeCall &c) { return view(c); }
+Shapes size_rules::reshape(const SizeCall &c) { return view(c); }
+Shapes size_rules::flatten(const SizeCall &c) { return view(c); }
+Shapes size_rules::unflatten(const SizeCall &c) { return view(c); }

@@ -6,7 +6,6 @@
 //===----------------------------------------------------------------------===//
 
 #include "dialects/refgraph/Transforms/SizeRules.h"
-#include "llvm/ADT/StringMap.h"
 
 using namespace mlir;
 using namespace pyjit;
@@ -89,7 +88,7 @@ static std::optional<SizePolynomials> convolve(const SizeCall &c,
   Windows windows;
   SmallVector<int64_t> extra;
   bool transposed =
-      c.isTrue("transposed") || c.name.starts_with("conv_transpose");
+      c.isTrue("transposed") || c.rule == operators::SizeRule::ConvTranspose;
   for (unsigned i = 0; i < count; ++i)
     windows.kernel.push_back(c.facts.evaluate(w->sizes[2 + i]));
   if (!read(c, "stride", count, {1}, windows.stride) ||
@@ -116,7 +115,7 @@ static std::optional<SizePolynomials> convolve(const SizeCall &c,
   return sizes;
 }
 
-static Shapes convolution(const SizeCall &c) {
+Shapes size_rules::convolution(const SizeCall &c) {
   const SymbolicShape *x = c.tensor("input"), *w = c.tensor("weight"),
                       *bias = c.tensor("bias");
   if (!x)
@@ -138,6 +137,8 @@ static Shapes convolution(const SizeCall &c) {
   }
   return leading(c, x, batch);
 }
+
+Shapes size_rules::convTranspose(const SizeCall &c) { return convolution(c); }
 
 /// Over the last dimensions, each image by itself; their sizes stay.
 template <unsigned spatial> static Shapes images(const SizeCall &c) {
@@ -198,42 +199,13 @@ template <unsigned spatial> static Shapes resized(const SizeCall &c) {
   return shapes;
 }
 
-SizeRule refgraph::findSizeWindowRule(StringRef name) {
-  static const llvm::StringMap<SizeRule> rules{
-      {"convolution", convolution},
-      {"_convolution", convolution},
-      {"conv1d", convolution},
-      {"conv2d", convolution},
-      {"conv3d", convolution},
-      {"mkldnn_convolution", convolution},
-      {"conv_transpose1d", convolution},
-      {"conv_transpose2d", convolution},
-      {"conv_transpose3d", convolution},
-      {"max_pool1d", pool<1>},
-      {"avg_pool1d", pool<1>},
-      {"adaptive_avg_pool1d", adaptive<1>},
-      {"max_pool2d", pool<2>},
-      {"max_pool2d_with_indices", pool<2>},
-      {"avg_pool2d", pool<2>},
-      {"adaptive_avg_pool2d", adaptive<2>},
-      {"_adaptive_avg_pool2d", adaptive<2>},
-      {"adaptive_max_pool2d", adaptive<2>},
-      {"avg_pool3d", pool<3>},
-      {"max_pool3d", pool<3>},
-      {"max_pool3d_with_indices", pool<3>},
-      {"adaptive_avg_pool3d", adaptive<3>},
-      {"adaptive_max_pool3d", adaptive<3>},
-      {"upsample_nearest1d", resized<1>},
-      {"_upsample_nearest_exact1d", resized<1>},
-      {"upsample_linear1d", resized<1>},
-      {"upsample_nearest2d", resized<2>},
-      {"_upsample_nearest_exact2d", resized<2>},
-      {"upsample_bilinear2d", resized<2>},
-      {"upsample_bicubic2d", resized<2>},
-      {"upsample_nearest3d", resized<3>},
-      {"upsample_trilinear3d", resized<3>},
-      {"pixel_shuffle", images<3>},
-      {"pixel_unshuffle", images<3>},
-  };
-  return rules.lookup(name);
-}
+Shapes size_rules::pool1d(const SizeCall &c) { return pool<1>(c); }
+Shapes size_rules::pool2d(const SizeCall &c) { return pool<2>(c); }
+Shapes size_rules::pool3d(const SizeCall &c) { return pool<3>(c); }
+Shapes size_rules::adaptive1d(const SizeCall &c) { return adaptive<1>(c); }
+Shapes size_rules::adaptive2d(const SizeCall &c) { return adaptive<2>(c); }
+Shapes size_rules::adaptive3d(const SizeCall &c) { return adaptive<3>(c); }
+Shapes size_rules::resized1d(const SizeCall &c) { return resized<1>(c); }
+Shapes size_rules::resized2d(const SizeCall &c) { return resized<2>(c); }
+Shapes size_rules::resized3d(const SizeCall &c) { return resized<3>(c); }
+Shapes size_rules::images(const SizeCall &c) { return ::images<3>(c); }

@@ -7,6 +7,8 @@
 #include "dialects/refgraph/Transforms/SizeLifter.h"
 
 #include "pyjit/Operators/CallArguments.h"
+#include "pyjit/Operators/OperatorFacts.h"
+#include "pyjit/Operators/OperatorNames.h"
 
 using namespace mlir;
 using namespace pyjit;
@@ -221,9 +223,9 @@ void SizeLifter::writeStart(TensorOp call) {
   const auto *info = operators::lookupOperator(call.getOverload());
   auto start = shapes[call.getResult(0)].start;
   int argument = -1;
-  if (start && call.getOverload() == "aten::select.int")
+  if (start && call.getOverload() == operators::aten::select_int)
     argument = info->findArgument("index");
-  else if (start && call.getOverload() == "aten::slice.Tensor")
+  else if (start && call.getOverload() == operators::aten::slice_Tensor)
     argument = info->findArgument("start");
   if (argument < 0)
     return;
@@ -255,10 +257,7 @@ void SizeLifter::writeCalls() {
 }
 
 bool refgraph::isWholeView(TensorOp call) {
-  StringRef name = call.getOverload();
-  return (name == "aten::reshape" || name == "aten::flatten.using_ints" ||
-          name == "aten::unflatten.int" || name == "aten::view_as" ||
-          name == "aten::expand_as") &&
+  return operators::lookupFacts(call.getOverload()).wholeView &&
          call.getNumFresh() == 1 && call.getMutates().empty();
 }
 
@@ -280,7 +279,7 @@ void SizeLifter::writeWholeViews() {
     }
     Attribute operand = operators::getOperandPlaceholder(context);
     Value self = call.getInputs()[0];
-    bool expands = call.getOverload() == "aten::expand_as";
+    bool expands = call.getOverload() == operators::aten::expand_as;
     bool copies = call.getAliases().empty() && !expands;
     builder.setInsertionPoint(call);
     if (copies) {
@@ -295,7 +294,7 @@ void SizeLifter::writeWholeViews() {
       for (unsigned i = 0; i < type.getRank(); ++i)
         whole.push_back(type.getSize(i));
       auto copy = cast<TensorOp>(builder.clone(*call));
-      copy.setOverload("aten::clone");
+      copy.setOverload(operators::aten::clone);
       copy.getInputsMutable().assign(self);
       copy.setArgsAttr(
           builder.getArrayAttr({operand, builder.getI64IntegerAttr(0)}));
@@ -303,9 +302,9 @@ void SizeLifter::writeWholeViews() {
           context, whole, strides, type.getElementType(), type.getDevice()));
       self = copy.getResult(0);
     }
-    call.setOverload(copies    ? "aten::_unsafe_view"
-                     : expands ? "aten::expand"
-                               : "aten::view");
+    call.setOverload(copies    ? operators::aten::_unsafe_view
+                     : expands ? operators::aten::expand
+                               : operators::aten::view);
     SmallVector<Attribute> args{operand, builder.getArrayAttr(sizes)};
     if (expands)
       args.push_back(builder.getBoolAttr(false));

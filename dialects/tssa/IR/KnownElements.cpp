@@ -6,13 +6,15 @@
 #include "dialects/tssa/IR/TSSA.h"
 
 #include "mlir/Interfaces/FunctionInterfaces.h"
+#include "pyjit/Operators/OperatorNames.h"
 
 using namespace mlir;
 using namespace pyjit;
 
 /// The same integers elsewhere, or of another width that holds an index.
 static bool isCopy(tssa::AtenOp op) {
-  if (op.getOverload() != "aten::clone" && op.getOverload() != "aten::_to_copy")
+  if (op.getOverload() != operators::aten::clone &&
+      op.getOverload() != operators::aten::_to_copy)
     return false;
   Type element =
       cast<RankedTensorType>(op.getResult(0).getType()).getElementType();

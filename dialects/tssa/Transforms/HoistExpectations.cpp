@@ -11,6 +11,7 @@
 
 #include "pyjit/Operators/CallArguments.h"
 #include "pyjit/Operators/OperatorInfo.h"
+#include "pyjit/Operators/OperatorNames.h"
 #include "pyjit/Operators/Raises.h"
 
 #include "llvm/ADT/SetVector.h"
@@ -63,10 +64,11 @@ ExpectOp join(ExpectOp first, ExpectOp second) {
   OpBuilder builder(second);
   Location loc = builder.getFusedLoc({first.getLoc(), second.getLoc()});
   Attribute operand = operators::getOperandPlaceholder(builder.getContext());
-  auto both = AtenOp::create(
-      builder, loc, TypeRange{first.getFlag().getType()}, "aten::logical_and",
-      ValueRange{first.getFlag(), second.getFlag()},
-      builder.getArrayAttr({operand, operand}), DenseI64ArrayAttr());
+  auto both = AtenOp::create(builder, loc, TypeRange{first.getFlag().getType()},
+                             operators::aten::logical_and,
+                             ValueRange{first.getFlag(), second.getFlag()},
+                             builder.getArrayAttr({operand, operand}),
+                             DenseI64ArrayAttr());
   auto joined = ExpectOp::create(builder, loc, both.getResult(0));
   first.erase();
   second.erase();

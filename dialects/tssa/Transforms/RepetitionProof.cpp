@@ -12,8 +12,10 @@
 #include "dialects/pyjit/IR/Attributes.h"
 
 #include "dialects/tssa/IR/Views.h"
+#include "pyjit/Operators/OperatorNames.h"
 
 using namespace mlir;
+using namespace pyjit;
 using namespace pyjit::tssa;
 
 /// Iterations that a value may have to wait for its last reader.
@@ -217,10 +219,10 @@ bool RepetitionProver::matchJoin(Repetition &found, const Item &item,
   if (!join || join->getNumResults() != 1 || join.getMutates() ||
       join->hasAttr(attribute::kLibrary) || join.getArgs().size() != 2)
     return false;
-  bool isCat = join.getOverload() == "aten::cat";
+  bool isCat = join.getOverload() == operators::aten::cat;
   auto dim = dyn_cast<IntegerAttr>(join.getArgs()[1]);
   auto type = cast<RankedTensorType>(join.getResult(0).getType());
-  if ((!isCat && join.getOverload() != "aten::stack") || !dim ||
+  if ((!isCat && join.getOverload() != operators::aten::stack) || !dim ||
       !type.hasStaticShape() || type.getEncoding() || type.getRank() == 0)
     return false;
   int64_t d = dim.getInt() < 0 ? dim.getInt() + type.getRank() : dim.getInt();

@@ -13,6 +13,7 @@
 
 #include "mlir/Dialect/SCF/IR/SCF.h"
 #include "mlir/Dialect/Tensor/IR/Tensor.h"
+#include "pyjit/Operators/OperatorNames.h"
 
 using namespace mlir;
 using namespace pyjit;
@@ -27,17 +28,17 @@ Value Converter::makeFlag(Location loc, Value contents, bool outcome) {
     SmallVector<Attribute> args{operators::getOperandPlaceholder(context()),
                                 builder.getI64IntegerAttr(0)};
     contents =
-        tssa::AtenOp::create(builder, loc, TypeRange{type}, "aten::ne.Scalar",
-                             ValueRange{contents}, builder.getArrayAttr(args),
-                             DenseI64ArrayAttr())
+        tssa::AtenOp::create(builder, loc, TypeRange{type},
+                             operators::aten::ne_Scalar, ValueRange{contents},
+                             builder.getArrayAttr(args), DenseI64ArrayAttr())
             .getResult(0);
   }
   if (!outcome) {
     SmallVector<Attribute> args{operators::getOperandPlaceholder(context())};
     contents =
-        tssa::AtenOp::create(builder, loc, TypeRange{type}, "aten::logical_not",
-                             ValueRange{contents}, builder.getArrayAttr(args),
-                             DenseI64ArrayAttr())
+        tssa::AtenOp::create(builder, loc, TypeRange{type},
+                             operators::aten::logical_not, ValueRange{contents},
+                             builder.getArrayAttr(args), DenseI64ArrayAttr())
             .getResult(0);
   }
   if (type.getRank() == 0)

@@ -21,14 +21,15 @@
 #include "dialects/tssa/IR/Views.h"
 #include "pyjit/Operators/CallArguments.h"
 #include "pyjit/Operators/ElementTypes.h"
+#include "pyjit/Operators/OperatorFacts.h"
 #include "pyjit/Operators/OperatorInfo.h"
+#include "pyjit/Operators/OperatorNames.h"
 #include "pyjit/Operators/Raises.h"
 
 #include "mlir/Dialect/Func/IR/FuncOps.h"
 #include "mlir/Dialect/SCF/IR/SCF.h"
 #include "mlir/Dialect/Tensor/IR/Tensor.h"
 #include "mlir/IR/IRMapping.h"
-#include "llvm/ADT/StringSwitch.h"
 #include "llvm/ADT/TypeSwitch.h"
 
 namespace pyjit {
@@ -229,7 +230,7 @@ LogicalResult Converter::convert(refgraph::TensorOp op) {
              << device;
   const operators::OperatorInfo *info =
       operators::lookupOperator(op.getOverload());
-  bool unsafeView = op.getOverload() == "aten::_unsafe_view";
+  bool unsafeView = op.getOverload() == operators::aten::_unsafe_view;
   if (!op.getAliases().empty() || unsafeView)
     return convertView(op);
   if (info && info->lowering == operators::Lowering::InPlace &&
@@ -306,15 +307,10 @@ LogicalResult Converter::convertView(refgraph::TensorOp op) {
 /// are different values here, so the view is a copy; the recorder sees to it
 /// that neither is written.
 LogicalResult Converter::convertRetyped(refgraph::TensorOp op) {
-  StringRef copy =
-      llvm::StringSwitch<StringRef>(op.getOverload())
-          .Case("aten::view_as_real", "aten::view_as_real_copy")
-          .Case("aten::view_as_complex", "aten::view_as_complex_copy")
-          .Case("aten::view.dtype", "aten::view_copy.dtype")
-          .Default("");
+  const char *copy = operators::lookupFacts(op.getOverload()).retypedView;
   auto shown = cast<refgraph::TensorType>(op.getResult(0).getType());
   RankedTensorType contents = contentsOf(shown);
-  if (copy.empty() || contents.getEncoding())
+  if (!copy || contents.getEncoding())
     return op.emitError("is a view that no rule describes: ")
            << op.getInputs()[0].getType() << " shown as " << shown;
   SmallVector<Value> operands{load(op.getLoc(), op.getInputs()[0])};

@@ -5,8 +5,7 @@
 #include "dialects/tssa/IR/TSSA.h"
 #include "dialects/tssa/IR/Views.h"
 #include "pyjit/Operators/CallArguments.h"
-
-#include "llvm/ADT/StringMap.h"
+#include "pyjit/Operators/OperatorFacts.h"
 
 using namespace mlir;
 using namespace pyjit;
@@ -198,52 +197,32 @@ std::optional<Steps> unfold(const Call &call) {
                                call.integer(3).value_or(1)});
 }
 
-/// By operator name; overloads of one name take their arguments alike.
-Rule findRule(StringRef name) {
-  static const llvm::StringMap<Rule> rules{
-      {"alias", alias},
-      {"detach", alias},
-      {"view_as", reshaped},
-      {"view", reshaped},
-      {"_unsafe_view", reshaped},
-      {"_reshape_alias", reshaped},
-      {"unflatten", reshaped},
-      {"flatten", reshaped},
-      {"reshape", reshaped},
-      {"expand", expanded},
-      {"expand_as", expanded},
-      {"broadcast_to", expanded},
-      {"select", select},
-      {"slice", slice},
-      {"split", split},
-      {"split_with_sizes", splitWithSizes},
-      {"unsafe_split", split},
-      {"unsafe_split_with_sizes", splitWithSizes},
-      {"unbind",
-       [](const Call &call) -> std::optional<Steps> {
-         return one(ViewKind::select,
-                    ArrayRef<int64_t>{call.dim(1), int64_t(call.result)});
-       }},
-      {"narrow",
-       [](const Call &call) -> std::optional<Steps> {
-         int64_t dim = call.dim(1);
-         return sliced(dim,
-                       Call::wrap(call.size(2).value_or(0), call.source[dim]),
-                       call.shown[dim]);
-       }},
-      {"permute", permute},
-      {"t", [](const Call &call) { return swapped(call, 0, 1); }},
-      {"transpose",
-       [](const Call &call) {
-         return swapped(call, call.dim(1), call.dim(2));
-       }},
-      {"squeeze", squeeze},
-      {"unsqueeze", unsqueeze},
-      {"diagonal", diagonal},
-      {"unfold", unfold},
+std::optional<Steps> unbind(const Call &call) {
+  return one(ViewKind::select,
+             ArrayRef<int64_t>{call.dim(1), int64_t(call.result)});
+}
+
+std::optional<Steps> narrow(const Call &call) {
+  int64_t dim = call.dim(1);
+  return sliced(dim, Call::wrap(call.size(2).value_or(0), call.source[dim]),
+                call.shown[dim]);
+}
+
+std::optional<Steps> t(const Call &call) { return swapped(call, 0, 1); }
+
+std::optional<Steps> transpose(const Call &call) {
+  return swapped(call, call.dim(1), call.dim(2));
+}
+
+/// Overloads of one name take their arguments alike.
+Rule findRule(StringRef overload) {
+  static constexpr Rule functions[] = {
+      nullptr,
+#define PYJIT_VIEW_RULE(Name, name) name,
+#include "pyjit-c/OperatorFacts.h.inc"
   };
-  auto found = rules.find(name);
-  return found == rules.end() ? nullptr : found->second;
+  auto rule = operators::lookupFacts(overload).viewRule;
+  return functions[static_cast<unsigned>(rule)];
 }
 
 } // namespace
@@ -251,10 +230,7 @@ Rule findRule(StringRef name) {
 ArrayAttr conversion::getViewPath(StringRef overload, ArrayAttr args,
                                   RankedTensorType source,
                                   RankedTensorType shown, unsigned result) {
-  StringRef name = overload;
-  if (!name.consume_front("aten::"))
-    return {};
-  Rule rule = findRule(name.split('.').first);
+  Rule rule = findRule(overload);
   if (!rule || source.getElementType() != shown.getElementType())
     return {};
   SmallVector<Size> from = tssa::getSizes(source), to = tssa::getSizes(shown);

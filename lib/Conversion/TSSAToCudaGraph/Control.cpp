@@ -13,6 +13,7 @@
 #include "mlir/Dialect/Arith/IR/Arith.h"
 #include "mlir/IR/Matchers.h"
 #include "pyjit/Operators/CallArguments.h"
+#include "pyjit/Operators/OperatorNames.h"
 
 using namespace mlir;
 using namespace pyjit;
@@ -227,9 +228,9 @@ LogicalResult LaunchConverter::convert(tensor::FromElementsOp op) {
       {builder.getArrayAttr({}), builder.getI64IntegerAttr(*number),
        builder.getI64IntegerAttr(kLong), none,
        operators::makeDeviceArgument(device), none});
-  auto call =
-      CallOp::create(builder, op.getLoc(), TypeRange{typeOf(op.getResult())},
-                     "aten::full", ValueRange(), args, DenseI64ArrayAttr());
+  auto call = CallOp::create(
+      builder, op.getLoc(), TypeRange{typeOf(op.getResult())},
+      operators::aten::full, ValueRange(), args, DenseI64ArrayAttr());
   buffers.map(op.getResult(), call.getOutputs().front());
   return success();
 }

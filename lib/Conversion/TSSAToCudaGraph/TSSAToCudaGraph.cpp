@@ -9,6 +9,7 @@
 
 #include "mlir/Dialect/Arith/IR/Arith.h"
 #include "pyjit/Operators/CallArguments.h"
+#include "pyjit/Operators/OperatorNames.h"
 #include "pyjit/Operators/SizeExpr.h"
 #include "llvm/ADT/MapVector.h"
 #include "llvm/ADT/TypeSwitch.h"
@@ -81,7 +82,8 @@ LogicalResult LaunchConverter::convert(tssa::AtenOp op) {
     auto clone = CallOp::create(
         builder, op.getLoc(),
         TypeRange{typeOf(version, spaceOf(op.getInputs()[operand]))},
-        "aten::clone", ValueRange{inputs[operand]}, args, DenseI64ArrayAttr());
+        operators::aten::clone, ValueRange{inputs[operand]}, args,
+        DenseI64ArrayAttr());
     inputs[operand] = clone.getResult(0);
     buffers.map(version, inputs[operand]);
   }
@@ -191,7 +193,7 @@ LogicalResult LaunchConverter::convert(tssa::AssignOp op) {
   MLIRContext *context = op.getContext();
   Attribute operand = operators::getOperandPlaceholder(context);
   CallOp::create(
-      builder, op.getLoc(), TypeRange(), "aten::copy_",
+      builder, op.getLoc(), TypeRange(), operators::aten::copy_,
       ValueRange{*target, source},
       builder.getArrayAttr({operand, operand, builder.getBoolAttr(false)}),
       builder.getDenseI64ArrayAttr({0}));

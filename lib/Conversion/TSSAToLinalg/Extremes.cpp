@@ -11,6 +11,7 @@
 #include "mlir/Dialect/Linalg/IR/Linalg.h"
 #include "mlir/Dialect/Tensor/IR/Tensor.h"
 #include "pyjit/Operators/CallArguments.h"
+#include "pyjit/Operators/OperatorNames.h"
 
 using namespace mlir;
 
@@ -34,7 +35,8 @@ static Value findExtreme(StructuredCall &call, unsigned dim, bool largest,
   SmallVector<Attribute> args{operators::getOperandPlaceholder(b.getContext()),
                               b.getArrayAttr(b.getI64IntegerAttr(dim)),
                               b.getBoolAttr(false)};
-  return lowerRecipe(b, call.loc(), largest ? "aten::amax" : "aten::amin",
+  return lowerRecipe(b, call.loc(),
+                     largest ? operators::aten::amax : operators::aten::amin,
                      b.getArrayAttr(args), TypeRange(self.getType()),
                      call.shown(self), kept, call.reason);
 }

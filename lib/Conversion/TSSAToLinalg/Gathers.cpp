@@ -15,6 +15,7 @@
 #include "mlir/Dialect/Linalg/IR/Linalg.h"
 #include "mlir/Dialect/Tensor/IR/Tensor.h"
 #include "pyjit/Operators/CallArguments.h"
+#include "pyjit/Operators/OperatorNames.h"
 
 using namespace mlir;
 
@@ -81,8 +82,8 @@ Value checked(StructuredCall &call, Value operand, int64_t lowest,
   SmallVector<Attribute> args{
       operators::getOperandPlaceholder(b.getContext()),
       b.getStringAttr("an index is out of range: eager answers the call")};
-  tssa::AtenOp::create(b, loc, TypeRange(), "aten::_assert_async.msg", valid,
-                       b.getArrayAttr(args), DenseI64ArrayAttr());
+  tssa::AtenOp::create(b, loc, TypeRange(), operators::aten::_assert_async_msg,
+                       valid, b.getArrayAttr(args), DenseI64ArrayAttr());
   return indices;
 }
 

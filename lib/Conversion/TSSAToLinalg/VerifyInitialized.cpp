@@ -3,6 +3,7 @@
 #include "dialects/tssa/IR/TSSA.h"
 #include "mlir/Dialect/SCF/IR/SCF.h"
 #include "pyjit/Conversion/TSSAToLinalg/Passes.h"
+#include "pyjit/Operators/OperatorFacts.h"
 
 using namespace mlir;
 
@@ -11,11 +12,6 @@ namespace pyjit {
 #include "lib/Conversion/TSSAToLinalg/Passes.h.inc"
 
 namespace {
-
-bool allocates(StringRef overload) {
-  return overload.starts_with("aten::empty") ||
-         overload.starts_with("aten::new_empty");
-}
 
 /// Whether an overload computes into memory that it is given, all of it.
 bool isOut(StringRef overload) {
@@ -34,20 +30,8 @@ bool overwrites(OpOperand &use) {
     return true;
   if (!call)
     return false;
-  StringRef name = call.getOverload();
-  name = name.take_front(name.find('.'));
-  // In training, the noise is what it draws.
-  if (name.starts_with("aten::rrelu_with_noise"))
-    return use.getOperandNumber() == 1;
-  if (use.getOperandNumber() != 0)
-    return false;
-  return name == "aten::fill" || name == "aten::zero" || name == "aten::copy" ||
-         name.ends_with("_like") || name.starts_with("aten::new_") ||
-         // Random fills, functional or on a copy.
-         name == "aten::normal_functional" || name == "aten::uniform" ||
-         name == "aten::normal_" || name == "aten::uniform_" ||
-         name == "aten::bernoulli_" || name == "aten::random_" ||
-         name == "aten::exponential_";
+  return operators::lookupFacts(call.getOverload()).overwrites ==
+         static_cast<int>(use.getOperandNumber());
 }
 
 /// The values that stand for a use's operand elsewhere: what a view shows, what
@@ -84,7 +68,7 @@ struct VerifyInitializedPass
   void runOnOperation() override {
     bool failed = false;
     getOperation().walk([&](tssa::AtenOp op) {
-      if (!allocates(op.getOverload()))
+      if (!operators::lookupFacts(op.getOverload()).allocates)
         return;
       SmallVector<Value> values(op.getResults());
       llvm::SmallPtrSet<Value, 8> seen;

@@ -1,10 +1,12 @@
 //===- NativesScript.cpp - Functions compiled by TorchScript --------------===//
 
 #include "builtins/Natives.h"
+#include "tensors/TensorOpFacts.h"
 #include "tensors/Tensors.h"
 
 #include <cstring>
 
+using namespace pyjit;
 using namespace pyjit::capture;
 
 bool pyjit::capture::isScriptFunction(PyObject *object) {
@@ -26,17 +28,33 @@ static std::string textOf(PyObject *graph) {
   return out;
 }
 
-/// TorchScript's own instructions that read tensor data, call back into Python
-/// or do something besides computing.
-static bool isPlainScript(const std::string &graph) {
-  for (const char *word :
-       {"prim::tolist", "prim::PythonOp", "prim::Print", "prim::fork",
-        "prim::rpc", "prim::Interface", "prim::SetAttr", "prim::RaiseException",
-        "aten::manual_seed", "aten::wait", "prim::BroadcastMKLDNNTensors",
-        "prim::CallMethod", "prim::data", "aten::warn", "prim::Enter"})
-    if (graph.find(word) != std::string::npos)
+/// The names of a graph's instructions, each with its place in the text, until
+/// `visit` returns false. Returns whether it never did.
+template <typename Visit>
+static bool everyInstruction(const std::string &graph, Visit visit) {
+  auto isName = [](char c) {
+    return c == '_' || std::isalnum(static_cast<unsigned char>(c));
+  };
+  for (size_t at = 0; (at = graph.find("::", at)) != std::string::npos;
+       at += 2) {
+    size_t begin = at, end = at + 2;
+    while (begin > 0 && isName(graph[begin - 1]))
+      --begin;
+    while (end < graph.size() && isName(graph[end]))
+      ++end;
+    if (!visit(graph.substr(begin, end - begin), begin))
       return false;
-  return !graph.empty();
+  }
+  return true;
+}
+
+/// Whether no instruction reads tensor data, calls back into Python or does
+/// something besides computing.
+static bool isPlainScript(const std::string &graph) {
+  return !graph.empty() &&
+         everyInstruction(graph, [](const std::string &name, size_t) {
+           return !factsOf(name).stopsScript;
+         });
 }
 
 /// `%2 : int = prim::Constant…`: a tensor among a graph's constants may be one
@@ -58,38 +76,13 @@ static bool isPlainConstant(const std::string &graph, size_t at) {
 /// A tensor that no operator made is then made of these. `folded`: a tensor
 /// among the constants is the result of such instructions.
 static bool showsItsTensors(const std::string &graph, bool folded) {
-  static const std::set<std::string> fine = {
-      "prim::Constant",      "prim::If",         "prim::Loop",
-      "prim::ListConstruct", "prim::ListUnpack", "prim::TupleConstruct",
-      "prim::TupleUnpack",   "prim::TupleIndex", "prim::NumToTensor",
-      "prim::device",        "prim::dtype",      "prim::layout",
-      "prim::is_cuda",       "prim::max",        "prim::min",
-      "prim::abs",           "prim::shape",      "prim::unchecked_cast",
-      "prim::Return",        "prim::profile",    "prim::Uninitialized",
-      "aten::tensor",        "aten::as_tensor",  "aten::len",
-      "aten::__getitem__",   "aten::__is__",     "aten::__isnot__",
-      "aten::__not__",       "aten::__and__",    "aten::__or__",
-      "aten::append",        "aten::list",       "aten::dim",
-      "aten::numel",         "aten::neg",        "aten::floordiv",
-      "aten::__contains__"};
-  for (size_t at = 0; (at = graph.find("::", at)) != std::string::npos;
-       at += 2) {
-    size_t begin = at, end = at + 2;
-    auto isName = [](char c) {
-      return c == '_' || std::isalnum(static_cast<unsigned char>(c));
-    };
-    while (begin > 0 && isName(graph[begin - 1]))
-      --begin;
-    while (end < graph.size() && isName(graph[end]))
-      ++end;
-    std::string name = graph.substr(begin, end - begin);
-    if (name == "prim::Constant" && !folded && !isPlainConstant(graph, begin))
+  return everyInstruction(graph, [&](const std::string &name, size_t begin) {
+    if (name == operators::prim::Constant && !folded &&
+        !isPlainConstant(graph, begin))
       return false;
-    if (!fine.count(name) &&
-        (name.rfind("aten::", 0) || !TensorRecorder::isOperator(name)))
-      return false;
-  }
-  return true;
+    return factsOf(name).plainInScript ||
+           (name.rfind("aten::", 0) == 0 && TensorRecorder::isOperator(name));
+  });
 }
 
 Post pyjit::capture::callScript(Session &s, const Call &c) {

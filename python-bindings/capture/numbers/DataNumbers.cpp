@@ -13,6 +13,7 @@
 //===----------------------------------------------------------------------===//
 
 #include "breaks/Continuation.h"
+#include "pyjit-c/Operators.h"
 #include "tensors/TensorImpl.h"
 
 #include <ATen/ScalarOps.h>
@@ -159,7 +160,7 @@ int DataNumbers::liftNumber(const rt::Number &number, int value,
     return -1;
   TraceWriter &writer = s.writer;
   OperatorCall call;
-  call.overload = "aten::full";
+  call.overload = operators::aten::full;
   call.operands = {value};
   call.arguments = {writer.list({}),           writer.number(PyjitNumberScalar),
                     writer.integer(int(type)), writer.none(),

@@ -10,8 +10,8 @@
 #include <algorithm>
 #include <limits>
 #include <optional>
-#include <set>
 
+using namespace pyjit;
 using namespace pyjit::capture;
 
 namespace {
@@ -48,34 +48,10 @@ bool toNumber(const c10::IValue &v, pyjit::rt::Number &number) {
   return true;
 }
 
-/// Operators whose Python function hands its numbers on as they are, and whose
-/// result's shape and type no number decides.
-bool takesNumbers(const std::string &name) {
-  static const std::set<std::string> names = {
-      "add",         "sub",     "rsub",      "mul",        "div",
-      "remainder",   "pow",     "lt",        "le",         "gt",
-      "ge",          "eq",      "ne",        "clamp",      "clamp_min",
-      "clamp_max",   "addcmul", "addcdiv",   "lerp",       "fill",
-      "masked_fill", "full",    "full_like", "leaky_relu", "fmod",
-      "floor_divide"};
-  return names.count(name);
-}
-
-/// Operators that take sizes in lists, as their Python function was given them.
-bool takesSizes(const std::string &name) {
-  static const std::set<std::string> names = {
-      "view",           "reshape",   "expand",    "repeat",
-      "zeros",          "ones",      "empty",     "full",
-      "rand",           "randn",     "new_zeros", "new_ones",
-      "new_full",       "new_empty", "unflatten", "split_with_sizes",
-      "constant_pad_nd"};
-  return names.count(name);
-}
-
-/// Operators that take single ints on which their result's shape depends.
-bool takesInts(const std::string &name) {
-  return name == "arange" || name == "topk" || name == "split" ||
-         name == "one_hot" || name == "linspace" || name == "eye";
+/// Whether a Python function calls the operator of that name.
+bool calls(const std::string &function, const std::string &name,
+           const PyjitOperatorFacts &facts) {
+  return function == name || (facts.pythonName && function == facts.pythonName);
 }
 
 /// Whether an operator takes a number, or a tensor in its place, there.
@@ -118,8 +94,8 @@ void findInSubscript(Scalars &scalars, OperatorUse &use,
                      const std::string &overload,
                      const std::vector<c10::IValue> &inputs,
                      std::vector<std::vector<PyObject *>> &found) {
-  bool slice = overload == "aten::slice.Tensor";
-  if ((!slice && overload != "aten::select.int") || !inputs[1].isInt())
+  bool slice = overload == operators::aten::slice_Tensor;
+  if ((!slice && overload != operators::aten::select_int) || !inputs[1].isInt())
     return;
   auto [first, second] = use.findPart(overload, inputs[1].toInt());
   for (auto [number, i] : {std::pair(first, 2), std::pair(second, 3)}) {
@@ -172,6 +148,7 @@ void findInts(Scalars &scalars, OperatorUse &use,
 
 std::vector<PyObject *>
 pyjit::capture::findLiftedNumbers(Scalars &scalars, const std::string &overload,
+                                  const PyjitOperatorFacts &facts,
                                   const c10::FunctionSchema &schema,
                                   const std::vector<c10::IValue> &inputs) {
   std::vector<PyObject *> lifted(inputs.size(), nullptr);
@@ -181,16 +158,14 @@ pyjit::capture::findLiftedNumbers(Scalars &scalars, const std::string &overload,
   std::string name = baseName(overload);
   if (!name.empty() && name.back() == '_')
     name.pop_back();
-  bool same = name == use->name || (name == "rsub" && use->name == "sub");
-  if (!same || !takesNumbers(name))
+  if (!calls(use->name, name, facts) || !facts.takesNumbers)
     return lifted;
   for (Argument &argument : use->arguments) {
     const pyjit::rt::Number &wanted = *scalars.numberOf(argument.number);
     std::optional<size_t> place = findPlace(argument, wanted, schema, inputs);
     if (!place || lifted[*place])
       continue;
-    // A negative power of an integer raises.
-    if (name == "pow" && !wanted.isFloat)
+    if (facts.takesFloatsOnly && !wanted.isFloat)
       continue;
     lifted[*place] = argument.number;
     argument.used = true;
@@ -200,6 +175,7 @@ pyjit::capture::findLiftedNumbers(Scalars &scalars, const std::string &overload,
 
 std::vector<std::vector<PyObject *>>
 pyjit::capture::findLiftedSizes(Scalars &scalars, const std::string &overload,
+                                const PyjitOperatorFacts &facts,
                                 const c10::FunctionSchema &schema,
                                 const std::vector<c10::IValue> &inputs) {
   std::vector<std::vector<PyObject *>> found(inputs.size());
@@ -212,14 +188,11 @@ pyjit::capture::findLiftedSizes(Scalars &scalars, const std::string &overload,
   }
   if (use->operators != 1)
     return found;
-  std::string name = baseName(overload);
-  if (name != use->name &&
-      !(name == "split_with_sizes" && use->name == "split") &&
-      !(name == "constant_pad_nd" && use->name == "pad"))
+  if (!calls(use->name, baseName(overload), facts))
     return found;
-  if (takesSizes(name))
+  if (facts.takesSizes)
     findInLists(scalars, *use, inputs, found);
-  if (takesInts(name))
+  if (facts.takesInts)
     findInts(scalars, *use, schema, inputs, found);
   return found;
 }

@@ -10,6 +10,7 @@
 #define PYJIT_CAPTURE_LIFTEDARGUMENTS_H
 
 #include "numbers/Scalars.h"
+#include "pyjit-c/Operators.h"
 
 #include <ATen/core/function_schema.h>
 #include <ATen/core/ivalue.h>
@@ -23,6 +24,7 @@ namespace pyjit::capture {
 /// each operator: only an instruction's first one can be told.
 std::vector<PyObject *>
 findLiftedNumbers(Scalars &scalars, const std::string &overload,
+                  const PyjitOperatorFacts &facts,
                   const c10::FunctionSchema &schema,
                   const std::vector<c10::IValue> &inputs);
 
@@ -31,6 +33,7 @@ findLiftedNumbers(Scalars &scalars, const std::string &overload,
 /// asked after `findLiftedNumbers`, where sizes are followed.
 std::vector<std::vector<PyObject *>>
 findLiftedSizes(Scalars &scalars, const std::string &overload,
+                const PyjitOperatorFacts &facts,
                 const c10::FunctionSchema &schema,
                 const std::vector<c10::IValue> &inputs);
 

@@ -7,6 +7,7 @@
 
 #include "Session.h"
 #include "numbers/Scalars.h"
+#include "pyjit-c/Operators.h"
 #include "tensors/TensorImpl.h"
 
 #include <torch/csrc/autograd/python_variable.h>
@@ -150,7 +151,8 @@ bool Scalars::followParts(PyObject *tensor,
       shown += unpack(tensor).dim() - taken;
     } else if (PyLong_CheckExact(part)) {
       if (isTracked(part))
-        currentUse.parts.push_back({"aten::select.int", shown, part, nullptr});
+        currentUse.parts.push_back(
+            {operators::aten::select_int, shown, part, nullptr});
       ++dim;
     } else if (PySlice_Check(part)) {
       if (!followSlice(tensor, part, dim, shown))
@@ -182,7 +184,8 @@ bool Scalars::followSlice(PyObject *tensor, PyObject *part, int64_t dim,
   PyObject *start = isTracked(slice->start) ? slice->start : nullptr;
   PyObject *end = isTracked(slice->stop) ? slice->stop : nullptr;
   if (start || end)
-    currentUse.parts.push_back({"aten::slice.Tensor", shown, start, end});
+    currentUse.parts.push_back(
+        {operators::aten::slice_Tensor, shown, start, end});
 
   auto asInt = [](PyObject *o, int64_t otherwise) {
     int overflow;

@@ -13,75 +13,22 @@
 using namespace pyjit;
 using namespace pyjit::capture;
 
-/// "view" of "aten::view.dtype".
-static std::string baseName(const std::string &overload) {
-  std::string base = overload.substr(overload.find("::") + 2);
-  return base.substr(0, base.find('.'));
-}
-
 //===----------------------------------------------------------------------===//
 // What is known of composites
 //===----------------------------------------------------------------------===//
 
 bool Composites::keepsWhole(const std::string &name,
+                            const PyjitOperatorFacts &facts,
                             const std::vector<c10::IValue> &inputs) const {
-  static const std::set<std::string> names = {
-      "aten::reshape", "aten::flatten.using_ints", "aten::unflatten.int",
-      "aten::view_as", "aten::expand_as",          "aten::_pad_circular"};
   if (!s.sizes.followed)
     return false;
-  if (names.count(name))
+  if (facts.keptWithSizes)
     return true;
   // Under autocast its products have another type; of one tensor it is a view.
-  return name == "aten::einsum" && inputs.size() > 1 &&
+  return name == operators::aten::einsum && inputs.size() > 1 &&
          inputs[1].isTensorList() && inputs[1].toTensorVector().size() > 1 &&
          !at::autocast::is_autocast_enabled(at::kCPU) &&
          !at::autocast::is_autocast_enabled(at::kCUDA);
-}
-
-/// The parts of such an operator are given nothing but what it was given, and
-/// are the same ones for all sizes (other than zero and one). Views that widen
-/// or split dimensions by numbers are noticed all the same (`argument`), and
-/// rules keep the sizes that windows and transforms go over.
-static bool isTransparent(const std::string &name) {
-  // `max` and `min`: those of two tensors.
-  // clang-format off
-  static const std::set<std::string> names = {
-      "T", "mT", "H", "mH", "__and__", "__or__", "__xor__", "_convolution_mode",
-      "_to_cpu", "_upsample_bicubic2d_aa", "_upsample_bilinear2d_aa",
-      "_upsample_nearest_exact1d", "_upsample_nearest_exact2d",
-      "_upsample_nearest_exact3d", "absolute", "adaptive_avg_pool1d",
-      "adaptive_max_pool1d", "adjoint", "alpha_dropout", "argsort",
-      "atleast_1d", "atleast_2d", "avg_pool1d", "broadcast_to", "cdist", "clip",
-      "clip_", "concat", "concatenate", "contiguous", "cudnn_is_acceptable", "conv1d", "conv2d",
-      "conv3d", "conv_transpose1d", "conv_transpose2d", "conv_transpose3d",
-      "cosine_embedding_loss", "cosine_similarity", "divide", "dropout",
-      "dropout_", "embedding_bag", "feature_dropout", "fft_fft", "fft_fft2",
-      "fft_fftn", "fft_ifft", "fft_ifft2", "fft_ifftn", "fft_irfft",
-      "fft_rfft", "fft_rfft2", "fft_rfftn", "grid_sampler", "gru_cell",
-      "hinge_embedding_loss", "hstack", "is_complex", "is_floating_point", "isfinite", "kl_div", "l1_loss",
-      "linalg_det", "result_type", "can_cast", "promote_types",
-      "log_sigmoid", "log_softmax", "lstm_cell", "margin_ranking_loss",
-      "matrix_H", "max", "max_pool1d_with_indices", "max_pool3d", "min",
-      "movedim", "moveaxis", "multiply", "narrow", "negative", "nll_loss",
-      "nll_loss2d", "numpy_T", "pad", "pairwise_distance", "poisson_nll_loss",
-      "prelu", "ravel", "relu6", "relu6_", "rnn_relu_cell", "rnn_tanh_cell",
-      "rrelu", "rrelu_", "selu", "selu_", "softmax", "split", "square", "std",
-      "std_mean", "subtract", "sum_to_size_", "swapaxes", "swapdims", "tile",
-      "to", "triplet_margin_loss", "true_divide", "type_as",
-      "upsample_bicubic2d", "upsample_bilinear2d", "upsample_linear1d",
-      "upsample_nearest1d", "upsample_nearest2d", "upsample_nearest3d",
-      "upsample_trilinear3d", "var", "var_mean", "vstack", "where"};
-  // Of a packed sequence they follow how long its parts are.
-  static const std::set<std::string> overloads = {
-      "aten::lstm.input", "aten::gru.input", "aten::rnn_tanh.input",
-      "aten::rnn_relu.input"};
-  // clang-format on
-  return names.count(baseName(name)) || overloads.count(name);
-}
-
-static bool isResize(const std::string &name) {
-  return baseName(name).find("upsample_") != std::string::npos;
 }
 
 Composites::Computed Composites::sizeOf(const at::Tensor &tensor, int64_t dim) {
@@ -126,7 +73,7 @@ bool Composites::describeLoss(Composite &composite,
                               const std::vector<c10::IValue> &inputs) {
   const at::Tensor &self = inputs[0].toTensor(), &target = inputs[1].toTensor();
   Numbers sizes = sizesOf(self);
-  if (composite.name == "aten::nll_loss_nd") {
+  if (composite.facts.partSizes == PyjitPartSizesNllLoss) {
     if (self.dim() <= 2 || self.dim() == 4)
       return true;
     composite.lists.push_back({sizes[0], sizes[1], {{}, 1, 0}, {{}, -1, 0}});
@@ -136,7 +83,7 @@ bool Composites::describeLoss(Composite &composite,
     composite.lists.push_back(rest);
     return true;
   }
-  // aten::cross_entropy_loss
+  // PyjitPartSizesCrossEntropy
   bool probabilities = target.is_floating_point();
   bool smooth = !inputs[5].isDouble() || inputs[5].toDouble() != 0;
   if (!probabilities && !smooth)
@@ -174,8 +121,8 @@ void Composites::describeResize(Composite &composite,
 /// Operators that widen and join dimensions. False: not known.
 bool Composites::describeJoin(Composite &composite,
                               const std::vector<c10::IValue> &inputs) {
-  const std::string &name = composite.name;
-  if (name == "aten::broadcast_tensors") {
+  PyjitPartSizes rule = composite.facts.partSizes;
+  if (rule == PyjitPartSizesBroadcastTensors) {
     Numbers sizes;
     for (const at::Tensor &t : composite.tensors)
       for (int64_t d = 1; d <= t.dim(); ++d) {
@@ -188,7 +135,7 @@ bool Composites::describeJoin(Composite &composite,
     composite.lists.push_back(sizes);
     return true;
   }
-  if (name == "aten::meshgrid" || name == "aten::meshgrid.indexing") {
+  if (rule == PyjitPartSizesMeshgrid) {
     Numbers sizes;
     for (const at::Tensor &t : composite.tensors)
       sizes.push_back(t.dim() == 0 ? Computed() : sizeOf(t, 0));
@@ -199,15 +146,15 @@ bool Composites::describeJoin(Composite &composite,
     return true;
   }
   const at::Tensor &self = inputs[0].toTensor();
-  if (name == "aten::outer" || name == "aten::ger") {
+  if (rule == PyjitPartSizesOuter) {
     composite.lists.push_back({product(sizesOf(self)), {{}, 1, 0}});
     return self.dim() == 1;
   }
-  if (name == "aten::repeat_interleave.self_int") {
+  if (rule == PyjitPartSizesRepeatInterleave) {
     composite.repeats = true;
     return inputs.size() < 4 || inputs[3].isNone();
   }
-  if (name == "aten::diff") {
+  if (rule == PyjitPartSizesDiff) {
     // Of the neighbours along one dimension.
     if (!inputs[1].isInt() || inputs[1].toInt() != 1 || !inputs[2].isInt() ||
         !inputs[3].isNone() || !inputs[4].isNone() || self.dim() == 0)
@@ -221,7 +168,7 @@ bool Composites::describeJoin(Composite &composite,
     composite.numbers.back().plus = -1;
     return true;
   }
-  if (name == "aten::instance_norm") {
+  if (rule == PyjitPartSizesInstanceNorm) {
     Numbers sizes = sizesOf(self), joined = sizes;
     if (self.dim() < 2)
       return false;
@@ -230,7 +177,7 @@ bool Composites::describeJoin(Composite &composite,
     composite.lists = {joined, sizes, {sizes[0]}};
     return true;
   }
-  if (name != "aten::tensordot" || !inputs[2].isIntList() ||
+  if (rule != PyjitPartSizesTensordot || !inputs[2].isIntList() ||
       !inputs[3].isIntList())
     return false;
   const at::Tensor &other = inputs[1].toTensor();
@@ -260,31 +207,26 @@ bool Composites::describeJoin(Composite &composite,
 /// What the parts will be given. False: that is not known.
 bool Composites::describe(Composite &composite,
                           const std::vector<c10::IValue> &inputs) {
-  const std::string &name = composite.name;
-  if (isResize(name))
+  if (composite.facts.resizes)
     describeResize(composite, inputs);
-  if (isTransparent(name))
+  switch (composite.facts.partSizes) {
+  case PyjitPartSizesNone:
+    return false;
+  case PyjitPartSizesTransparent:
     return true;
-  if (name == "aten::einsum") // of one tensor: sums and diagonals
+  case PyjitPartSizesEinsum: // of one tensor: sums and diagonals
     return composite.tensors.size() == 1;
-  if (name == "aten::nll_loss_nd" ||
-      (name == "aten::cross_entropy_loss" && inputs.size() > 5))
+  case PyjitPartSizesNllLoss:
     return describeLoss(composite, inputs);
-  // How many parts there are depends on one dimension only.
-  if ((name == "aten::chunk" || name == "aten::unsafe_chunk") &&
-      inputs.size() == 3 && inputs[0].isTensor() && inputs[2].isInt())
-    return pinDim(inputs[0].toTensor(), inputs[2].toInt());
-  static const std::set<std::string> joins = {
-      "aten::broadcast_tensors",
-      "aten::diff",
-      "aten::ger",
-      "aten::instance_norm",
-      "aten::meshgrid",
-      "aten::meshgrid.indexing",
-      "aten::outer",
-      "aten::repeat_interleave.self_int",
-      "aten::tensordot"};
-  return joins.count(name) && describeJoin(composite, inputs);
+  case PyjitPartSizesCrossEntropy:
+    return inputs.size() > 5 && describeLoss(composite, inputs);
+  case PyjitPartSizesChunk:
+    // How many parts there are depends on one dimension only.
+    return inputs.size() == 3 && inputs[0].isTensor() && inputs[2].isInt() &&
+           pinDim(inputs[0].toTensor(), inputs[2].toInt());
+  default:
+    return describeJoin(composite, inputs);
+  }
 }
 
 //===----------------------------------------------------------------------===//
@@ -329,10 +271,11 @@ static void collect(const c10::IValue &input, std::vector<at::Tensor> &out) {
   }
 }
 
-void Composites::begin(const std::string &name,
+void Composites::begin(const std::string &name, const PyjitOperatorFacts &facts,
                        const std::vector<c10::IValue> &inputs) {
   Composite composite;
   composite.name = name;
+  composite.facts = facts;
   for (const c10::IValue &input : inputs)
     collect(input, composite.tensors);
   bool known = describe(composite, inputs);
@@ -352,10 +295,11 @@ bool Composites::owns(const at::Tensor &tensor) const {
 }
 
 void Composites::question(const std::string &name,
+                          const PyjitOperatorFacts &facts,
                           const std::vector<c10::IValue> &inputs) {
   if (!s.sizes.followed)
     return;
-  begin(name, inputs);
+  begin(name, facts, inputs);
   end();
 }
 
@@ -416,7 +360,7 @@ PyjitAttribute Composites::list(const std::string &name,
     return s.writer.list(sizes);
   }
   const at::Tensor &self = inputs[0].toTensor();
-  if (name == "expand") {
+  if (name == operators::aten::expand) {
     // What is not widened is as large as it is, whatever that is.
     int64_t ahead = int64_t(values.size()) - self.dim();
     for (int64_t i = 0; i < int64_t(values.size()); ++i) {
@@ -429,7 +373,7 @@ PyjitAttribute Composites::list(const std::string &name,
   }
   // With all sizes given, their product is compared.
   bool open = std::count(values.begin(), values.end(), -1) > 0;
-  if (name != "repeat" && open &&
+  if (name != operators::aten::repeat && open &&
       std::any_of(values.begin(), values.end(),
                   [](int64_t value) { return value > 1; }))
     pinRunning();
@@ -437,19 +381,17 @@ PyjitAttribute Composites::list(const std::string &name,
 }
 
 PyjitAttribute Composites::argument(const std::string &overload,
+                                    const PyjitOperatorFacts &facts,
                                     const std::vector<c10::IValue> &inputs,
                                     size_t i, TensorOpArguments &arguments) {
   if (running.empty())
     return nullptr;
-  std::string name = baseName(overload);
-  static const std::set<std::string> lists = {
-      "expand", "view", "reshape", "_unsafe_view", "repeat", "unflatten"};
   if (i == 1 && inputs[1].isIntList() &&
-      (lists.count(name) || isResize(overload)))
-    return list(name, inputs, arguments);
+      (facts.takesSizesAsPart || facts.resizes))
+    return list(overload, inputs, arguments);
   // `diff` says where its slices end, and where they begin is no size.
-  bool slice = overload == "aten::slice.Tensor" && i == 3;
-  bool divisor = overload == "aten::div.Scalar" && i == 1;
+  bool slice = overload == operators::aten::slice_Tensor && i == 3;
+  bool divisor = overload == operators::aten::div_Scalar && i == 1;
   if ((!slice && !divisor) || !inputs[i].isInt())
     return nullptr;
   bool computes = false;

@@ -13,6 +13,7 @@
 #define PYJIT_CAPTURE_COMPOSITES_H
 
 #include "TraceWriter.h"
+#include "pyjit-c/Operators.h"
 
 #include <ATen/core/Tensor.h>
 #include <ATen/core/ivalue.h>
@@ -32,19 +33,21 @@ public:
 
   /// Recorded whole once sizes matter: what the parts are given is known of the
   /// whole only.
-  bool keepsWhole(const std::string &name,
+  bool keepsWhole(const std::string &name, const PyjitOperatorFacts &facts,
                   const std::vector<c10::IValue> &inputs) const;
   /// Such an operator is about to run, and has run.
-  void begin(const std::string &name, const std::vector<c10::IValue> &inputs);
+  void begin(const std::string &name, const PyjitOperatorFacts &facts,
+             const std::vector<c10::IValue> &inputs);
   void end() { running.pop_back(); }
   /// Whether a running composite has made this memory itself.
   bool owns(const at::Tensor &tensor) const;
   /// One that answers a question about tensors.
-  void question(const std::string &name,
+  void question(const std::string &name, const PyjitOperatorFacts &facts,
                 const std::vector<c10::IValue> &inputs);
   /// Argument `i` of a part of a composite, where it is an expression of the
   /// composite's sizes; empty: what stands there.
   PyjitAttribute argument(const std::string &overload,
+                          const PyjitOperatorFacts &facts,
                           const std::vector<c10::IValue> &inputs, size_t i,
                           TensorOpArguments &arguments);
 
@@ -58,6 +61,7 @@ private:
   using Numbers = std::vector<Computed>;
   struct Composite {
     std::string name;
+    PyjitOperatorFacts facts;
     std::vector<at::Tensor> tensors;
     /// What it gives to its parts: lists, and numbers.
     std::vector<Numbers> lists;

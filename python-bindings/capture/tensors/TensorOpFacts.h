@@ -1,11 +1,13 @@
 //===- TensorOpFacts.h - What the recorder knows of operators ---*- C++ -*-===//
 //
-// Facts that no schema and no tag of the dispatcher states, by the operator's
-// name with its overload.
+// Facts that no schema and no tag of the dispatcher states: those of the
+// operator table, and what follows from them and a call's arguments.
 //
 //===----------------------------------------------------------------------===//
 #ifndef PYJIT_CAPTURE_TENSOROPFACTS_H
 #define PYJIT_CAPTURE_TENSOROPFACTS_H
+
+#include "pyjit-c/Operators.h"
 
 #include <ATen/core/dispatch/Dispatcher.h>
 #include <ATen/core/ivalue.h>
@@ -16,28 +18,11 @@
 
 namespace pyjit::capture {
 
-/// Composite operators that stay whole.
-bool isKept(const std::string &name);
-
-/// Operators that hand out memory which nobody has written.
-bool isEmptyFactory(const std::string &name);
-
-/// Operators whose result is a new tensor, whatever their operands are.
-bool isFactory(const std::string &name);
-
-/// Answers about metadata: functions of what the tensor's guard covers. Any
-/// other operator that hands out Python values reads data.
-bool isQuestion(const std::string &name);
-
-/// Operators whose result's shape follows from their operands' shapes. Of a
-/// foreign library's operators nothing is known but these.
-bool isShapeKnown(const std::string &name);
-
-/// `squeeze_` and the like: the tensor becomes a view of what it was.
-bool isShapeChange(const std::string &name);
+/// Of an operator, by its name with its overload.
+PyjitOperatorFacts factsOf(const std::string &name);
 
 /// batch_norm in training mode writes its statistics, which no schema says.
-bool isTrainingBatchNorm(const std::string &name,
+bool isTrainingBatchNorm(const PyjitOperatorFacts &facts,
                          const std::vector<c10::IValue> &inputs);
 
 /// RReLU draws slopes in training only. In evaluation it is a leaky ReLU of

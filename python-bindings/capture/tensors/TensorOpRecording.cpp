@@ -17,6 +17,7 @@
 #include <algorithm>
 #include <set>
 
+using namespace pyjit;
 using namespace pyjit::capture;
 
 void pyjit::capture::collectTensors(const c10::IValue &v,
@@ -98,7 +99,7 @@ public:
     if (!checkWhatPythonSees() || !checkStorage() || !checkOperands() ||
         !checkWritten())
       return;
-    if (isShapeChange(op.name) && mutated == std::vector<size_t>{0} &&
+    if (op.facts.shapeChange && mutated == std::vector<size_t>{0} &&
         arguments.operands.size() == 1 && !arguments.infos[0]->external)
       return impl.recordShapeChange(
           {op.name, arguments.values, given, /*aliases=*/{0}, /*mutates=*/{}},
@@ -158,18 +159,18 @@ private:
 /// Tensors that Torch makes of Python's numbers behind the dispatcher's back.
 void OperatorRecording::bindNumbers() {
   // `x[i] = 2.0` fills a tensor of the number.
-  if (op.name == "aten::lift_fresh" && session.now.storingNumber &&
+  if (op.name == operators::aten::lift_fresh && session.now.storingNumber &&
       op.inputs[0].isTensor() && op.inputs[0].toTensor().dim() == 0 &&
       !impl.find(op.inputs[0].toTensor()))
     impl.constant(op.inputs[0].toTensor());
 
   // So do lists between a tensor's brackets; for a device they are moved there.
-  if (session.now.numbersAsTensors && op.name == "aten::_to_copy" &&
+  if (session.now.numbersAsTensors && op.name == operators::aten::_to_copy &&
       op.inputs[0].isTensor())
     if (TensorInfo *info = impl.find(op.inputs[0].toTensor());
         info && info->uninitialized)
       impl.constant(op.inputs[0].toTensor());
-  if (session.now.numbersAsTensors && op.name.rfind("aten::index", 0) == 0 &&
+  if (session.now.numbersAsTensors && op.facts.takesIndexLists &&
       op.inputs.size() > 1 && op.inputs[1].isList())
     for (const c10::IValue &index : op.inputs[1].toListRef())
       if (isTensorValue(index)) {
@@ -181,18 +182,19 @@ void OperatorRecording::bindNumbers() {
 
 void OperatorRecording::readArguments() {
   std::vector<PyObject *> lifted =
-      findLiftedNumbers(session.scalars, op.name, schema, op.inputs);
+      findLiftedNumbers(session.scalars, op.name, op.facts, schema, op.inputs);
   std::vector<std::vector<PyObject *>> sizes(op.inputs.size());
   if (session.sizes.followed)
-    sizes = findLiftedSizes(session.scalars, op.name, schema, op.inputs);
+    sizes =
+        findLiftedSizes(session.scalars, op.name, op.facts, schema, op.inputs);
   for (size_t i = 0; i < op.inputs.size(); ++i) {
     size_t first = arguments.operands.size();
     if (!sizes[i].empty()) {
       given.push_back(arguments.sizes(op.inputs[i], sizes[i]));
       continue;
     }
-    if (PyjitAttribute part =
-            impl.composites.argument(op.name, op.inputs, i, arguments)) {
+    if (PyjitAttribute part = impl.composites.argument(
+            op.name, op.facts, op.inputs, i, arguments)) {
       given.push_back(part);
       continue;
     }
@@ -214,24 +216,26 @@ void OperatorRecording::readArguments() {
       keepWithin(session.scalars, lifted[i],
                  outputs[0].toTensor().scalar_type());
 
-  if (session.now.makesEmpty && fillEmpty(op.name, op.inputs))
-    given.pop_back();
+  if (session.now.makesEmpty) {
+    if (fillEmpty(op.name, op.inputs))
+      given.pop_back();
+    op.facts = factsOf(op.name); // it may be another operator now
+  }
 }
 
 /// How Python gets to see operands' data by way of the result, or null.
 const char *OperatorRecording::whyDataDependent() const {
   bool dynamicShape = op.handle.hasTag(at::Tag::dynamic_output_shape);
-  if (op.name.rfind("aten::index.", 0) == 0 ||
-      op.name.rfind("aten::index_put", 0) == 0) {
+  if (op.facts.takesIndexLists) {
     // Only masks make the result's shape depend on data.
-    bool isIndex = op.name.rfind("aten::index.", 0) == 0;
     dynamicShape = false;
-    for (size_t j = 1; isIndex && j < arguments.operands.size(); ++j) {
+    for (size_t j = 1; op.facts.readsAtIndices && j < arguments.operands.size();
+         ++j) {
       at::ScalarType type = arguments.operands[j].scalar_type();
       dynamicShape |= type == at::kBool || type == at::kByte;
     }
   }
-  if (op.name == "aten::one_hot") // with a number of classes given
+  if (op.name == operators::aten::one_hot) // with a number of classes given
     dynamicShape = false;
   if (op.handle.hasTag(at::Tag::data_dependent_output))
     return "its tensor's data flows into Python";
@@ -246,12 +250,12 @@ bool OperatorRecording::checkWhatPythonSees() {
   bool other =
       std::any_of(outputs.begin(), outputs.end(), holdsOtherThanTensors);
   if (other && mutated.empty()) {
-    if (!constant && !isQuestion(op.name))
+    if (!constant && !op.facts.asksMetadata)
       return refuse("its tensor's data flows into Python");
-    impl.composites.question(op.name, op.inputs);
+    impl.composites.question(op.name, op.facts, op.inputs);
     return false;
   }
-  if (!isShapeKnown(op.name))
+  if (!op.facts.shapeFollows)
     return refuse("nothing is known about it");
   if (!arguments.failure.empty())
     return refuse(arguments.failure);
@@ -266,7 +270,7 @@ bool OperatorRecording::checkWhatPythonSees() {
 /// `as_strided` counts from the start of the storage, and how far into its
 /// storage an input begins may differ between calls.
 bool OperatorRecording::checkStorage() {
-  if (op.name.rfind("aten::as_strided", 0) != 0 || arguments.operands.empty())
+  if (!op.facts.addressesStorage || arguments.operands.empty())
     return true;
   for (auto &entry : impl.tensors)
     if (entry.second.external && storageOf(at::TensorBase(entry.second.impl)) ==
@@ -290,7 +294,8 @@ bool OperatorRecording::checkKeptCast() {
 
 bool OperatorRecording::checkOperands() {
   bool keptCast = impl.gradModeAroundCasts == false &&
-                  c10::GradMode::is_enabled() && op.name == "aten::_to_copy";
+                  c10::GradMode::is_enabled() &&
+                  op.name == operators::aten::_to_copy;
   if (keptCast && !checkKeptCast())
     return false;
   bool gradient = c10::GradMode::is_enabled() && !keptCast;
@@ -310,7 +315,7 @@ bool OperatorRecording::checkOperands() {
       return refuse("it writes through a view that shows an element twice, or "
                     "that no kernel can write");
     if (writes && impl.type(t) != info->type &&
-        !(isShapeChange(op.name) && !info->external))
+        !(op.facts.shapeChange && !info->external))
       return refuse("it changes the shape of a tensor in place");
   }
   return true;
@@ -327,7 +332,7 @@ static bool showsTheSame(const at::TensorBase &a, const at::TensorBase &b) {
 bool OperatorRecording::checkWritten() {
   // Each element is read just before it is written.
   bool elementwise =
-      op.handle.hasTag(at::Tag::pointwise) || op.name == "aten::copy_";
+      op.handle.hasTag(at::Tag::pointwise) || op.name == operators::aten::copy_;
   for (size_t written : mutated) {
     for (size_t j = 0; j < arguments.operands.size(); ++j) {
       const at::Tensor &t = arguments.operands[written],
@@ -390,9 +395,7 @@ bool OperatorRecording::checkRetyped() {
     const at::Tensor &source = arguments.operands[j];
     if (fresh[0].scalar_type() == source.scalar_type())
       continue;
-    if (fresh.size() != 1 || !isRowMajor(fresh[0]) ||
-        (op.name != "aten::view_as_real" &&
-         op.name != "aten::view_as_complex" && op.name != "aten::view.dtype"))
+    if (fresh.size() != 1 || !isRowMajor(fresh[0]) || !op.facts.retypedView)
       return refuse("its result shows memory as numbers of another type");
     impl.retypedStorages.emplace(storageOf(source), op.name);
     for (auto &entry : impl.tensors)
@@ -418,16 +421,16 @@ PyjitValue OperatorRecording::append() {
 }
 
 void OperatorRecording::bindFresh(PyjitValue value) {
-  bool uninitialized = isEmptyFactory(op.name);
-  bool readOnly = !aliases.empty() &&
-                  (op.name == "aten::unfold" || op.name == "aten::as_strided");
+  bool uninitialized = op.facts.allocates;
+  bool readOnly = !aliases.empty() && (op.name == operators::aten::unfold ||
+                                       op.name == operators::aten::as_strided);
   for (size_t j : aliases) {
     uninitialized |= arguments.infos[j]->uninitialized;
     readOnly |= arguments.infos[j]->readOnly ||
                 mayOverlap(arguments.operands[j]) ||
                 arguments.operands[j].is_complex();
   }
-  bool made = isFactory(op.name) ||
+  bool made = op.facts.makesTensor ||
               std::none_of(arguments.infos.begin(), arguments.infos.end(),
                            [](TensorInfo *operand) { return operand; });
   for (size_t i = 0; i < fresh.size(); ++i) {
@@ -466,9 +469,6 @@ void TensorRecorder::Impl::record(const at::RecordFunction &fn, Operation &op) {
 /// The tensor's next version is a view of the last.
 void TensorRecorder::Impl::recordShapeChange(OperatorCall call,
                                              const at::Tensor &t) {
-  std::string &view = call.overload;
-  view.erase(view.find('_', view.find("::") + 2), 1);
-  if (view == "aten::transpose")
-    view += ".int";
+  call.overload = factsOf(call.overload).shapeChange;
   bind(t, add(call, {t}));
 }

@@ -2,6 +2,7 @@
 #ifndef PYJIT_CAPTURE_TENSOROPRECORDING_H
 #define PYJIT_CAPTURE_TENSOROPRECORDING_H
 
+#include "pyjit-c/Operators.h"
 #include "tensors/TensorImpl.h"
 
 #include <ATen/core/dispatch/Dispatcher.h>
@@ -13,6 +14,7 @@ struct TensorRecorder::Impl::Operation : at::ObserverContext {
   explicit Operation(c10::OperatorHandle handle) : handle(handle) {}
   c10::OperatorHandle handle;
   std::string name; ///< with overload
+  PyjitOperatorFacts facts = {};
   std::vector<c10::IValue> inputs;
   bool composite = false; ///< its parts are recorded
   bool autocast = false;  ///< its casts, and its call with them, are recorded

@@ -67,25 +67,27 @@ TensorRecorder::Impl::begin(const at::RecordFunction &fn) {
     gradModeAroundCasts = c10::GradMode::is_enabled();
     return operation;
   }
-  bool training = isTrainingBatchNorm(name, copies);
+  PyjitOperatorFacts facts = factsOf(name);
+  bool training = isTrainingBatchNorm(facts, copies);
   bool composite = handle->hasKernelForDispatchKey(
       c10::DispatchKey::CompositeImplicitAutograd);
   // With a number of classes given, the result's shape follows from it.
-  bool oneHot = name == "aten::one_hot" && copies.size() == 2 &&
+  bool oneHot = name == operators::aten::one_hot && copies.size() == 2 &&
                 copies[1].isInt() && copies[1].toInt() > 0;
   bool sizes = session.sizes.followed;
-  if (composite &&
-      (!(isKept(name) || oneHot || composites.keepsWhole(name, copies)) ||
-       training)) {
+  if (composite && (!(facts.keptWhole || oneHot ||
+                      composites.keepsWhole(name, facts, copies)) ||
+                    training)) {
     // A constant margin is handed on as it was given.
-    if (OperatorUse *use = session.scalars.use(); use && name != "aten::pad")
+    if (OperatorUse *use = session.scalars.use();
+        use && name != operators::aten::pad)
       use->composite = true;
     if (!sizes)
       return nullptr; // its parts are recorded
     HoldLock lock;
     auto operation = std::make_unique<Operation>(*handle);
     operation->composite = true;
-    composites.begin(name, copies);
+    composites.begin(name, facts, copies);
     return operation;
   }
   if (training) {
@@ -95,6 +97,7 @@ TensorRecorder::Impl::begin(const at::RecordFunction &fn) {
   }
   auto operation = std::make_unique<Operation>(*handle);
   operation->name = std::move(name);
+  operation->facts = facts;
   operation->inputs = std::move(copies);
   ++depth;
   return operation;

@@ -1,6 +1,7 @@
 //===- Tensors.cpp - Tensors and Torch's global state ---------------------===//
 
 #include "builtins/Natives.h"
+#include "pyjit-c/Operators.h"
 #include "tensors/TensorImpl.h"
 
 #include <ATen/Context.h>
@@ -478,7 +479,7 @@ void TensorRecorder::bindData(PyObject *object, PyObject *of) {
     return s.end("tensor attribute data");
   TensorInfo source = *found;
   OperatorCall call;
-  call.overload = "aten::detach";
+  call.overload = operators::aten::detach;
   call.operands = {source.value};
   call.arguments = {s.writer.operand()};
   call.aliases = {0};
@@ -559,7 +560,7 @@ TensorInfo *TensorRecorder::Impl::constant(const at::TensorBase &tensor) {
   }
   Py_DECREF(wrapped);
   OperatorCall call;
-  call.overload = "aten::clone";
+  call.overload = operators::aten::clone;
   call.operands = {root};
   call.arguments = {s.writer.operand(), s.writer.none()};
   TensorInfo &info = bind(t, add(call, {t}));

@@ -4,8 +4,11 @@ from __future__ import annotations
 
 import importlib.util
 import json
+import re
 from pathlib import Path
 from typing import Any
+
+import torch
 
 
 def loaded(script: Path) -> Any:
@@ -29,3 +32,37 @@ def test_coverage_page_is_current(root: Path) -> None:
     assert (root / "docs/Operators.md").read_text() == page
     counts = page.count("| own kernel |") + page.count("| view |")
     assert counts + page.count("| in-place form |") >= 150
+
+
+def symbols_of_torchscript() -> set[str]:
+    """The names that torch's headers know: instructions that have no schema are among them."""
+    header = Path(torch.__file__).parent / "include/ATen/core/interned_strings.h"
+    found = re.findall(r"_\((\w+), (\w+)\)", header.read_text())
+    return {f"{library}::{name}" for library, name in found}
+
+
+def test_facts_are_of_torch_s_operators(root: Path) -> None:
+    """lib/Operators/Facts.td misspells no name."""
+    overloads = set(torch._C._dispatch_get_all_op_names()) | symbols_of_torchscript()
+    overloads |= {
+        schema.name + (f".{schema.overload_name}" if schema.overload_name else "")
+        for schema in torch._C._jit_get_all_schemas()
+    }
+    # TorchScript prints instructions without their overloads.
+    operators = {name.split(".")[0] for name in overloads}
+    libraries = {name.split("::")[0] for name in overloads}
+    page = (root / "docs/Operators.md").read_text()
+    facts = page.split("## Facts")[1].split("\n## ")[0].split("| --- | --- |")[1]
+    unknown = []
+    for line in facts.strip().splitlines():
+        fact, names = line.strip("| ").split(" | ")
+        for name in re.findall(r"`([^`]+)`", names):
+            base, star, _ = name.partition("*")
+            if star:
+                known = base.strip(".:") in operators | libraries
+            else:
+                known = name in (operators if "Script" in fact else overloads)
+            if not known and not name.startswith("torchvision::"):
+                unknown.append(f"{fact}: {name}")
+    assert unknown == []
+    assert facts.count("`aten::") > 500
