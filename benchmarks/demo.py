@@ -17,7 +17,7 @@ from measure import interleaved, seconds
 
 MODELS = ["bert-base", "resnet50", "gpt2", "mobilenetv3", "gru-cell"]
 COLUMNS = ["model", "eager ms", "pyjit ms", "speed-up", "first call s"]
-COLUMNS += ["graphs", "cuts", "guards", "kernels", "largest difference"]
+COLUMNS += ["graphs", "graph_breaks", "guards", "kernels", "largest difference"]
 
 
 def run(name: str) -> tuple[list[str], list[str]]:
@@ -39,7 +39,7 @@ def run(name: str) -> tuple[list[str], list[str]]:
         before = pyjit.stats(compiled)["hits"]
         want, have = model(*other), compiled(*other)
         worst = max(worst, largest_difference(want, have, relative=True))
-        # Read before another shape makes a record of its own.
+        # Read before another shape makes a specialization of its own.
         stats: dict[str, Any] = pyjit.stats(compiled)
         if stats["hits"] != before + 1:
             reasons = "; ".join(str(reason) for reason in stats["reasons"])
@@ -55,7 +55,7 @@ def run(name: str) -> tuple[list[str], list[str]]:
     eager, fast = times["eager"] * 1e3, times["pyjit"] * 1e3
     row = [name, f"{eager:.3g}", f"{fast:.3g}", f"{eager / fast:.2f}x"]
     row += [f"{first_call:.2f} (eager {eager_once:.2f})"]
-    row += [str(stats[key]) for key in ("graphs", "cuts", "guards", "kernels")]
+    row += [str(stats[key]) for key in ("graphs", "graph_breaks", "guards", "kernels")]
     return [*row, f"{worst:.1e}"], complaints
 
 

@@ -111,7 +111,14 @@ def table(results: dict[str, dict[str, dict[str, Any]]], runners: list[str]) -> 
     if "torch.compile" in runners:
         head.append("pyjit : torch.compile")
     head += [*(f"first call s, {r}" for r in runners if r != "eager")]
-    head += ["host us, pyjit", "graphs", "cuts", "guards", "kernels", "difference"]
+    head += [
+        "host us, pyjit",
+        "graphs",
+        "graph breaks",
+        "guards",
+        "kernels",
+        "difference",
+    ]
     lines = ["| " + " | ".join(head) + " |", "|" + " --- |" * len(head)]
     for name, found in results.items():
         mine = found.get("pyjit", {})
@@ -131,7 +138,10 @@ def table(results: dict[str, dict[str, dict[str, Any]]], runners: list[str]) -> 
         stats = mine.get("stats", {})
         host = stats.get("host_microseconds")
         row.append(f"{host:.1f}" if host is not None else "-")
-        row += [str(stats.get(k, "-")) for k in ("graphs", "cuts", "guards", "kernels")]
+        row += [
+            str(stats.get(k, "-"))
+            for k in ("graphs", "graph_breaks", "guards", "kernels")
+        ]
         gap = mine.get("difference")
         row.append(f"{gap:.1e}" if gap is not None else "-")
         lines.append("| " + " | ".join(row) + " |")

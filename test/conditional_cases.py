@@ -1,4 +1,4 @@
-"""Loops that data end and branches on data, for a software device and for a GPU.
+"""Loops that data end and branches on data, for a simulated device and for a GPU.
 
 Each case is a function of a device that gives a callable and a list of arguments, one tuple for
 each call: numbers of rounds change between calls.
@@ -48,7 +48,7 @@ def halve(device: str) -> Made:
 
 
 def power(device: str) -> Made:
-    """A product of the library in each round."""
+    """A matmul of the vendor library in each round."""
 
     def f(m: torch.Tensor, v: torch.Tensor) -> torch.Tensor:
         change = v.abs().sum()
@@ -83,7 +83,7 @@ def layer(device: str) -> Made:
 
 
 def swap(device: str) -> Made:
-    """Two carried values that need one another, and one that nothing changes."""
+    """Two loop-carried values that need one another, and one that nothing changes."""
 
     def f(a: torch.Tensor, b: torch.Tensor, s: torch.Tensor) -> tuple:
         while a.sum() < s:
@@ -114,7 +114,7 @@ def many_rounds(device: str) -> Made:
 
 
 def either(device: str) -> Made:
-    """A product of the library on one side, a kernel on the other."""
+    """A matmul of the vendor library on one side, a kernel on the other."""
 
     def f(x: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor]:
         y = x * 2

@@ -1,4 +1,4 @@
-"""Programs for launch tests, the same for a software device and for a GPU.
+"""Programs for launch tests, the same for a simulated device and for a GPU.
 
 Each case is a function of a device and a dtype that gives a callable and a
 function that makes its arguments anew.
@@ -40,10 +40,10 @@ def agree(
 
 
 def check(fast: Callable, f: Callable, make: Callable, **tolerance: float) -> None:
-    """All calls agree with ``f``, and all but the first were answered by one record."""
+    """All calls agree with ``f``, and all but the first were answered by one specialization."""
     agree(fast, f, (make() for _ in range(CALLS)), **tolerance)
     stats = pyjit.stats(fast)
-    assert stats["records"] == 1, stats
+    assert stats["specializations"] == 1, stats
     assert stats["hits"] == CALLS - 1, stats
 
 
@@ -133,8 +133,8 @@ def embedding(device: str, dtype: torch.dtype) -> Made:
     return f, lambda: (torch.randint(0, 50, (3, 5), device=device),)
 
 
-def library_result(device: str, dtype: torch.dtype) -> Made:
-    """The caller gets what a library call made, and a view of another's result."""
+def vendor_result(device: str, dtype: torch.dtype) -> Made:
+    """The caller gets what a vendor call made, and a view of another's result."""
 
     def f(x: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor]:
         s = torch.cumsum(x.float() * 2, 0)
@@ -162,7 +162,7 @@ def in_place(device: str, dtype: torch.dtype) -> Made:
 
 
 def rerolled_states(device: str, dtype: torch.dtype) -> Made:
-    """Equal iterations: carried states, rows by the loop's index, results stacked."""
+    """Equal iterations: loop-carried states, rows by the loop's index, results stacked."""
     w = tensor(8, 8, device=device, dtype=dtype) * 0.3
     u = tensor(8, 8, device=device, dtype=dtype) * 0.3
 
@@ -189,7 +189,7 @@ def rerolled_layers(device: str, dtype: torch.dtype) -> Made:
 
 
 def written_parts(device: str, dtype: torch.dtype) -> Made:
-    """What a library call makes is written between elements that stay."""
+    """What a vendor call makes is written between elements that stay."""
 
     def f(x: torch.Tensor, w: torch.Tensor, k: torch.Tensor) -> torch.Tensor:
         k = k.clone()
@@ -227,7 +227,7 @@ CASES: dict[str, Callable[[str, torch.dtype], Made]] = by_name(
     mlp,
     attention,
     embedding,
-    library_result,
+    vendor_result,
     returned_input,
     in_place,
     rerolled_states,

@@ -1,4 +1,4 @@
-"""Library calls that read what moves, the same for a software device and for a GPU.
+"""Vendor calls that read what moves, the same for a simulated device and for a GPU.
 
 Each case is a function of a device and a dtype that gives a callable, a function that makes its
 arguments anew, and how many operands the calls read in place once their nodes are known.
@@ -24,7 +24,7 @@ def report(fast: Callable, args: tuple) -> str:
 
 def patched(text: str) -> int:
     """How many operands the report says are patched."""
-    found = re.findall(r"operands of library calls patched in place: (\d+)", text)
+    found = re.findall(r"operands of vendor calls patched in place: (\d+)", text)
     return sum(map(int, found))
 
 

@@ -1,4 +1,4 @@
-"""Programs that are called with batches of many sizes, for a software device and for a GPU."""
+"""Programs that are called with batches of many sizes, for a simulated device and for a GPU."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ SIZES = [4, 2, 3, 5, 17] + 4 * [2, 3, 5, 17] + [130]
 def check(
     fast: Callable, f: Callable, make: Callable[[int], tuple], **tolerance: float
 ) -> None:
-    """All calls agree with `f`; one record of the first size and one of all are made."""
+    """All calls agree with `f`; one specialization of the first size and one of all are made."""
     held = []
     with torch.no_grad():
         for n in SIZES:
@@ -30,7 +30,7 @@ def check(
             torch.testing.assert_close(have, want, **tolerance)
     stats = pyjit.stats(fast)
     assert not stats["reasons"] and not stats["fixed_sizes"], stats
-    assert stats["records"] == 2, stats
+    assert stats["specializations"] == 2, stats
     assert stats["hits"] == len(SIZES) - 2, stats
 
 

@@ -17,7 +17,7 @@ from zoo.compare import compare
 from zoo.tables import captured
 
 PHASES = ("first", "again", "other", "shape", "first after shape")
-# Calls, or seconds, in which a program is to have settled: pyjit compares its records with eager's
+# Calls, or seconds, in which a program is to have settled: pyjit compares its specializations with eager's
 # time, on a device from the 512th call on.
 SETTLE_CALLS, SETTLE_SECONDS = {"cpu": 40, "cuda": 560}, 3.0
 TIMED_SECONDS = 0.7  # of each side

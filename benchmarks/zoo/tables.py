@@ -28,9 +28,9 @@ def captured(found: dict[str, Any]) -> str:
     stats = found.get("stats", {})
     if not stats:
         return "-"
-    if stats["graphs"] == 1 and not stats["cuts"] and not stats["reasons"]:
+    if stats["graphs"] == 1 and not stats["graph_breaks"] and not stats["reasons"]:
         return "one graph"
-    return f"{stats['graphs']} graphs, {stats['cuts']} cuts"
+    return f"{stats['graphs']} graphs, {stats['graph_breaks']} graph breaks"
 
 
 def reason(found: dict[str, Any]) -> str:

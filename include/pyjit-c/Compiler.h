@@ -33,7 +33,7 @@ typedef struct {
   /* Keep eager's intermediate roundings in half-precision chains. */
   uint8_t eagerRounding;
   /* Let lifted sizes keep the values that were recorded. */
-  uint8_t pinSizes;
+  uint8_t specializeSizes;
   /* Verify every operation behind each pass. */
   uint8_t verify;
   /* Directory for the IR that each stage leaves, or empty. */
@@ -42,7 +42,7 @@ typedef struct {
   void *user;
   /* The GPU to compile for; asked for only where a trace has tensors on one. */
   PyjitGpu gpu;
-  /* A device ("cpu") to launch on as on a GPU, by a driver made of software;
+  /* A device ("cpu") to launch on as on a GPU, by a simulated driver;
      empty for none. */
   PyjitString accelerator;
 } PyjitCompileOptions;
@@ -54,17 +54,18 @@ PYJIT_API PyjitExecutable *pyjitCompile(const PyjitTrace *trace,
                                         const PyjitCompileOptions *options);
 PYJIT_API void pyjitExecutableDestroy(PyjitExecutable *executable);
 
-/* What a part of a call is, where a branch on a tensor's data has cut it. */
+/* What a segment of a call is, where a branch on a tensor's data has broken its
+ * graph. */
 typedef enum {
-  PyjitPartPrefix, /* up to the branch */
-  PyjitPartTrue,   /* what follows where the condition is true */
-  PyjitPartFalse,
-  PyjitPartRest /* what follows once that has returned */
-} PyjitPartKind;
+  PyjitSegmentPrefix, /* up to the branch */
+  PyjitSegmentTrue,   /* what follows where the condition is true */
+  PyjitSegmentFalse,
+  PyjitSegmentRest /* what follows once that has returned */
+} PyjitSegmentKind;
 
 typedef struct {
   const PyjitTrace *trace;
-  PyjitPartKind kind;
+  PyjitSegmentKind kind;
   /* Of the prefix: which value of the innermost frame is the condition, and the
      entry of the object table that is torch.Tensor, or -1. */
   int64_t condition;
@@ -74,16 +75,16 @@ typedef struct {
      object table the one of the merged table. */
   PyjitInts takes;
   PyjitInts objects;
-  /* Whether it ends with a cut, and not with its function. */
-  bool endsAtCut;
+  /* Whether it ends with a graph break, and not with its function. */
+  bool endsAtGraphBreak;
   /* The grad mode that it leaves behind, if it set it. */
   PyjitOptionalBool leavesGradMode;
-} PyjitPart;
+} PyjitSegment;
 
-/* One trace of the parts of a call (pass refgraph-merge-branches), which are of
-   one context and stay as they are. Returns null where that cannot be;
+/* One trace of the segments of a call (pass refgraph-merge-branches), which are
+   of one context and stay as they are. Returns null where that cannot be;
    `options->diagnostic` was told why. */
-PYJIT_API PyjitTrace *pyjitMerge(const PyjitPart *parts, size_t count,
+PYJIT_API PyjitTrace *pyjitMerge(const PyjitSegment *parts, size_t count,
                                  const PyjitCompileOptions *options);
 
 /* How many sizes the executable takes as they come. */
@@ -117,14 +118,14 @@ PYJIT_API double pyjitExecutableStage(const PyjitExecutable *executable,
                                       size_t index, PyjitString *name);
 /* What an executable can tell a reader. */
 typedef enum {
-  PyjitReportGuards = 0, /* the guard program, then the mock program */
-  PyjitReportGraph,      /* the functional tensor program */
-  PyjitReportFusion,     /* what calls the kernels */
-  PyjitReportKernels,    /* before code generation; for a GPU, their PTX */
-  PyjitReportCudaGraph,  /* the launch program of a device, planned */
-  PyjitReportLaunch,     /* the launch programs as they were encoded */
-  PyjitReportPinnedSizes /* a line for each size that was to differ and could
-                            not, and why */
+  PyjitReportGuards = 0,      /* the guard program, then the mock program */
+  PyjitReportGraph,           /* the functional tensor program */
+  PyjitReportFusion,          /* what calls the kernels */
+  PyjitReportKernels,         /* before code generation; for a GPU, their PTX */
+  PyjitReportCudaGraph,       /* the launch program of a device, planned */
+  PyjitReportLaunch,          /* the launch programs as they were encoded */
+  PyjitReportSpecializedSizes /* a line for each size that was to differ and
+                            could not, and why */
 } PyjitReport;
 
 /* Made when it is first asked for, which takes about as long as the stages that

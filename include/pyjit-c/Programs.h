@@ -1,20 +1,24 @@
 //===- Programs.h - Flat guard and mock programs ----------------*- C -*-===//
 //
-// What passes between the compiler and the extension once a record is compiled
-// (docs/Walls.md, wall 2). Plain C, no includes but stdint.h: the
-// extension carries these programs out without allocating in the guard.
+// What passes between the compiler and the extension once a specialization is
+// compiled (docs/StageContracts.md, contract 2). Plain C, no includes but
+// stdint.h: the extension carries these programs out without allocating in the
+// guard.
 //
 // Words used below:
-//   register  a slot that holds a borrowed PyObject*. Both programs of a record
+//   register  a slot that holds a borrowed PyObject*. Both programs of a
+//   specialization
 //             share one register file: registers [0, guard.numRegisters) belong
 //             to the guard program, then come the graph's results, then the
 //             temporaries of the mock program (new references that the
 //             executor owns until the program ends).
-//   object    an entry of the record's object table, a live pinned PyObject*,
+//   object    an entry of the specialization's object table, a live pinned
+//   PyObject*,
 //             named by index.
 //   constant  an entry of the constant pool, made into a PyObject* once, when
 //             the program is loaded (strings interned).
-//   fail      the record does not match this call; the next record is tried.
+//   fail      the specialization does not match this call; the next
+//   specialization is tried.
 //
 // A guard instruction never runs Python code, never raises and never creates
 // an object (PYJIT_GUARD_DICT may materialise an instance's __dict__). Whatever
@@ -219,7 +223,7 @@ typedef enum PyjitGuardOp {
 /// int64 tensor.
 #define PYJIT_INPUT_NUMBER 0x80000000u
 
-/// Flag of PYJIT_GUARD_TYPE_IS in the watched segment: the check is not
+/// Flag of PYJIT_GUARD_TYPE_IS in the watched part: the check is not
 /// repeated because objects of a builtin type keep it. An executor refuses to
 /// watch (see below) when the type object is a heap type.
 #define PYJIT_GUARD_FLAG_STATIC_TYPE 1
@@ -234,7 +238,7 @@ typedef enum PyjitWatchKind {
 
 typedef struct PyjitWatch {
   uint32_t kind;
-  uint32_t reg; // holder, in this register once the watched segment has passed
+  uint32_t reg; // holder, in this register once the watched part has passed
   // A dict's entries that matter: string constants pools.lists[firstKey ..
   // firstKey+numKeys), or PYJIT_WATCH_ALL_KEYS. Other entries may come and go:
   // a script that assigns its globals in a loop changes the same dict.

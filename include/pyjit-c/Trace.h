@@ -80,7 +80,7 @@ PYJIT_API PyjitContext *pyjitContextCreate(void);
 /* Its traces live on. */
 PYJIT_API void pyjitContextDestroy(PyjitContext *context);
 
-/* An empty trace; the name is the record's. */
+/* An empty trace; the name is the specialization's. */
 PYJIT_API PyjitTrace *pyjitTraceCreate(PyjitContext *context, PyjitString name);
 /* Null, with a diagnostic, where the text is no module with a trace. */
 PYJIT_API PyjitTrace *pyjitTraceParse(PyjitContext *context, PyjitString text,
@@ -114,9 +114,9 @@ PYJIT_API bool pyjitTraceLiftsSizes(const PyjitTrace *trace);
 PYJIT_API bool pyjitTraceComputesSizes(const PyjitTrace *trace);
 /* Whether it goes on through branches on tensors' data (refgraph.decide). */
 PYJIT_API bool pyjitTraceDecides(const PyjitTrace *trace);
-/* Of a trace that ends at a cut, with a tuple of values for each frame: whether
-   value `index` of the innermost frame hangs from operators that no call should
-   carry out twice. True where there is no such value. */
+/* Of a trace that ends at a graph break, with a tuple of values for each frame:
+   whether value `index` of the innermost frame hangs from operators that no
+   call should carry out twice. True where there is no such value. */
 PYJIT_API bool pyjitTraceIsCostly(const PyjitTrace *trace, size_t index);
 
 /*===-- Locations, types, attributes --===*/

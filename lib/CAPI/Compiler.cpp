@@ -17,7 +17,7 @@ struct PyjitExecutable {
 static compiler::CompileOptions convert(const PyjitCompileOptions &given) {
   compiler::CompileOptions options;
   options.eagerRounding = given.eagerRounding;
-  options.pinSizes = given.pinSizes;
+  options.specializeSizes = given.specializeSizes;
   options.verify = given.verify;
   options.dumpDirectory = toStringRef(given.dumpDirectory).str();
   options.target.simulatedDevice = toStringRef(given.accelerator).str();
@@ -57,23 +57,24 @@ static ArrayRef<int64_t> toArrayRef(PyjitInts ints) {
   return {ints.data, ints.size};
 }
 
-PyjitTrace *pyjitMerge(const PyjitPart *parts, size_t count,
+PyjitTrace *pyjitMerge(const PyjitSegment *segments, size_t count,
                        const PyjitCompileOptions *options) {
   if (options->size != sizeof(PyjitCompileOptions) || !count)
     return nullptr;
-  std::vector<compiler::Part> given;
-  for (const PyjitPart &part : ArrayRef(parts, count)) {
-    if (!isWhole(part.trace, *options))
+  std::vector<compiler::Segment> given;
+  for (const PyjitSegment &segment : ArrayRef(segments, count)) {
+    if (!isWhole(segment.trace, *options))
       return nullptr;
-    given.push_back({part.trace->trace,
-                     static_cast<compiler::Part::Kind>(part.kind),
-                     part.condition, part.tensorClass, toArrayRef(part.takes),
-                     toArrayRef(part.objects), part.endsAtCut,
-                     part.leavesGradMode.given
-                         ? std::optional<bool>(part.leavesGradMode.value)
+    given.push_back({segment.trace->trace,
+                     static_cast<compiler::Segment::Kind>(segment.kind),
+                     segment.condition, segment.tensorClass,
+                     toArrayRef(segment.takes), toArrayRef(segment.objects),
+                     segment.endsAtGraphBreak,
+                     segment.leavesGradMode.given
+                         ? std::optional<bool>(segment.leavesGradMode.value)
                          : std::nullopt});
   }
-  compiler::Session session = makeSession(parts[0].trace, *options);
+  compiler::Session session = makeSession(segments[0].trace, *options);
   compiler::Trace merged = session.merge(given);
   return merged ? new PyjitTrace{std::move(merged), {}} : nullptr;
 }
@@ -143,8 +144,8 @@ PyjitString pyjitExecutableReport(const PyjitExecutable *executable,
     return toC(executable->exe->getReport(Report::CudaGraph));
   case PyjitReportLaunch:
     return toC(executable->exe->getReport(Report::Launch));
-  case PyjitReportPinnedSizes:
-    return toC(executable->exe->getReport(Report::PinnedSizes));
+  case PyjitReportSpecializedSizes:
+    return toC(executable->exe->getReport(Report::SpecializedSizes));
   }
   return {};
 }

@@ -3,7 +3,7 @@
 #include "Objects.h"
 
 #include "dialects/refgraph/IR/PythonValues.h"
-#include "dialects/refgraph/Transforms/PartAttributes.h"
+#include "dialects/refgraph/Transforms/SegmentAttributes.h"
 #include "pyjit/Compiler/Session.h"
 #include "pyjit/Operators/CallArguments.h"
 
@@ -90,7 +90,7 @@ PyjitText *pyjitTracePrint(const PyjitTrace *trace) {
 
 void pyjitTraceSetFollowsSizes(PyjitTrace *trace) {
   refgraph::TraceOp op = trace->trace.getOp();
-  op->setAttr(refgraph::part::kFollowsSizes, UnitAttr::get(op.getContext()));
+  op->setAttr(refgraph::segment::kFollowsSizes, UnitAttr::get(op.getContext()));
 }
 
 PyjitTraceEnd pyjitTraceGetEnd(const PyjitTrace *trace) {

@@ -217,7 +217,7 @@ void KernelGraph::dropEmptyRows() {
   update();
 }
 
-std::optional<Product> asProduct(const Node *reduce) {
+std::optional<Contraction> asContraction(const Node *reduce) {
   if (reduce->kind != Node::Kind::Reduce ||
       !isa<arith::AddFOp>(reduce->combiner))
     return std::nullopt;
@@ -235,7 +235,7 @@ std::optional<Product> asProduct(const Node *reduce) {
     Node *node = element->inputs[argument.getArgNumber()];
     return node && node->kind == Node::Kind::Load ? node : nullptr;
   };
-  Product found{factor(product.getLhs()), factor(product.getRhs())};
+  Contraction found{factor(product.getLhs()), factor(product.getRhs())};
   if (!found.left || !found.right)
     return std::nullopt;
   auto lacks = [&](const Node *a, const Node *b) {

@@ -40,13 +40,13 @@ namespace {
 
 /// The one sum of products that a kernel computes: `columns` is read by
 /// vectors, `rows` is the same for all lanes.
-struct VectorProduct {
+struct VectorContraction {
   Node *columns, *rows;
   /// Elements of `rows` that one sum reads.
   int64_t rowElements = 1;
 
-  static std::optional<VectorProduct> find(const KernelGraph &graph,
-                                           unsigned vector);
+  static std::optional<VectorContraction> find(const KernelGraph &graph,
+                                               unsigned vector);
   int64_t rowBytes() const { return rowElements * bytesOf(rows->type); }
 };
 
@@ -62,18 +62,18 @@ struct WalkOrder {
 
 } // namespace
 
-std::optional<VectorProduct> VectorProduct::find(const KernelGraph &graph,
-                                                 unsigned vector) {
-  std::optional<Product> product;
+std::optional<VectorContraction>
+VectorContraction::find(const KernelGraph &graph, unsigned vector) {
+  std::optional<Contraction> contraction;
   unsigned sums = 0;
   for (auto &node : graph.nodes)
     if (node->kind == Node::Kind::Reduce) {
       ++sums;
-      product = asProduct(node.get());
+      contraction = asContraction(node.get());
     }
-  if (sums != 1 || !product)
+  if (sums != 1 || !contraction)
     return std::nullopt;
-  VectorProduct found{product->left, product->right};
+  VectorContraction found{contraction->left, contraction->right};
   if (!found.columns->dims.test(vector))
     std::swap(found.columns, found.rows);
   if (!found.columns->dims.test(vector) || found.rows->dims.test(vector))
@@ -93,11 +93,11 @@ static bool isNearIn(const LinearForm &form, unsigned dim) {
 
 /// The longest dim that only the rows have, or -1.
 static int chooseTileDim(const KernelGraph &graph, const Schedule &schedule,
-                         const VectorProduct &product) {
+                         const VectorContraction &contraction) {
   int tile = -1;
   for (int d = 0; d < int(schedule.numParallel); ++d) {
-    if (d == schedule.vectorDim || product.columns->dims.test(d) ||
-        !product.rows->dims.test(d))
+    if (d == schedule.vectorDim || contraction.columns->dims.test(d) ||
+        !contraction.rows->dims.test(d))
       continue;
     bool usable = graph.dims[d].size > 1;
     graph.forEachIndex([&](AffineExpr expr, unsigned, bool) {
@@ -110,12 +110,12 @@ static int chooseTileDim(const KernelGraph &graph, const Schedule &schedule,
 }
 
 static WalkOrder chooseWalk(const KernelGraph &graph, const Schedule &schedule,
-                            const VectorProduct &product, int tile) {
-  int64_t rowBytes = product.rowBytes(), columnBytes = rowBytes;
+                            const VectorContraction &contraction, int tile) {
+  int64_t rowBytes = contraction.rowBytes(), columnBytes = rowBytes;
   SmallVector<unsigned> both, rows, columns;
   for (int d = 0; d < int(schedule.numParallel); ++d) {
-    bool inRows = product.rows->dims.test(d);
-    bool inColumns = product.columns->dims.test(d);
+    bool inRows = contraction.rows->dims.test(d);
+    bool inColumns = contraction.columns->dims.test(d);
     if (inRows && !inColumns)
       rowBytes *= graph.dims[d].size;
     if (inColumns && !inRows)
@@ -137,11 +137,12 @@ static WalkOrder chooseWalk(const KernelGraph &graph, const Schedule &schedule,
 /// columns are walked once, all rows. Enough units for the threads.
 static int64_t chooseRowBlock(const KernelGraph &graph,
                               const Schedule &schedule,
-                              const VectorProduct &product, bool rowsOutside) {
+                              const VectorContraction &contraction,
+                              bool rowsOutside) {
   constexpr int64_t cacheBytes = 160 << 10, enoughUnits = 16;
   int64_t length = graph.dims[schedule.tileDim].size, block = length;
   if (rowsOutside)
-    block = std::clamp<int64_t>(cacheBytes / product.rowBytes(),
+    block = std::clamp<int64_t>(cacheBytes / contraction.rowBytes(),
                                 schedule.tileRows, length);
   int64_t others = 1;
   for (unsigned d = 0; d + 2 < schedule.numParallel; ++d)
@@ -175,16 +176,16 @@ void chooseTile(KernelGraph &graph, Schedule &schedule,
       schedule.vectorInReduction() || schedule.numReduction == 0 ||
       schedule.numParallel < 2 || graph.usesSymbols())
     return;
-  std::optional<VectorProduct> product =
-      VectorProduct::find(graph, schedule.vectorDim);
-  if (!product)
+  std::optional<VectorContraction> contraction =
+      VectorContraction::find(graph, schedule.vectorDim);
+  if (!contraction)
     return;
   schedule.unroll = std::min<int64_t>(2, graph.dims[schedule.vectorDim].size /
                                              schedule.lanes);
-  int tile = chooseTileDim(graph, schedule, *product);
+  int tile = chooseTileDim(graph, schedule, *contraction);
   if (tile < 0)
     return;
-  WalkOrder walk = chooseWalk(graph, schedule, *product, tile);
+  WalkOrder walk = chooseWalk(graph, schedule, *contraction, tile);
   orderForTile(graph, schedule, walk.dims, tile);
 
   // Registers for the vectors of a row, a broadcast element, one to spare.
@@ -193,7 +194,8 @@ void chooseTile(KernelGraph &graph, Schedule &schedule,
   int64_t length = graph.dims[schedule.tileDim].size;
   schedule.tileRows = chooseRows(length, std::max<int64_t>(2, most));
 
-  int64_t block = chooseRowBlock(graph, schedule, *product, walk.rowsOutside);
+  int64_t block =
+      chooseRowBlock(graph, schedule, *contraction, walk.rowsOutside);
   auto addBlocks = [&] {
     if (block < length)
       schedule.unitParts.push_back(blocksOf(graph, schedule.tileDim, block));

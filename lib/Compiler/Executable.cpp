@@ -59,7 +59,7 @@ std::string Executable::makeReport(Report topic) const {
       executable::printLaunch(prepare.launch.blob, os);
     }
     return text;
-  case Report::PinnedSizes: // told by the compilation
+  case Report::SpecializedSizes: // told by the compilation
     return text;
   default:
     // Kept by nobody: compiled once more, as far as it takes.

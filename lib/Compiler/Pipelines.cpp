@@ -25,7 +25,7 @@ namespace pyjit::compiler {
 void buildFrontendPipeline(OpPassManager &manager,
                            const CompileOptions &options) {
   // What Python did: checks, effects, and the tensor operators between them.
-  refgraph::buildRecordPipeline(manager, options.pinSizes);
+  refgraph::buildSpecializationPipeline(manager, options.specializeSizes);
   ConvertRefGraphToTSSAPassOptions convert;
   convert.accelerator = options.target.simulatedDevice;
   manager.addPass(createConvertRefGraphToTSSAPass(convert));
@@ -40,25 +40,25 @@ void buildFunctionalPipeline(OpPassManager &manager, const CompileOptions &) {
   // Most accesses meet the assign or access that they cancel with.
   function.addPass(tssa::createFoldViewsPass());
   function.addPass(createCSEPass());
-  function.addPass(tssa::createHoistExpectationsPass());
+  function.addPass(tssa::createHoistSpeculationsPass());
 }
 
 void buildFusePipeline(OpPassManager &manager, const CompileOptions &options) {
   // Before anything moves: what the dispatcher did not see is not compiled.
   manager.addNestedPass<func::FuncOp>(createVerifyInitialized());
-  // Library calls first: they claim the operators that become their epilogues.
+  // Vendor calls first: they claim the operators that become their epilogues.
   // Folding and packing round differently, which eager-rounding forbids.
   if (!options.eagerRounding) {
     OpPassManager &function = manager.nest<func::FuncOp>();
     library::PlanConvolutionsPassOptions convolutions;
     // A convolution has many rows.
-    const x86::ProductLimits &limits = options.target.cpu.products;
+    const x86::MatmulLimits &limits = options.target.cpu.matmul;
     convolutions.columns = limits.rows == INT64_MAX ? limits.columns : 0;
     function.addPass(library::createPlanConvolutionsPass(convolutions));
-    library::PlanProductsPassOptions products;
-    products.columns = limits.columns;
-    products.maxRows = limits.rows;
-    function.addPass(library::createPlanProductsPass(products));
+    library::PlanMatmulsPassOptions matmuls;
+    matmuls.columns = limits.columns;
+    matmuls.maxRows = limits.rows;
+    function.addPass(library::createPlanMatmulsPass(matmuls));
     function.addPass(library::createPlanLinearPass());
   }
   // Then what is left of the parameters' own arithmetic runs once, and once for
@@ -138,9 +138,10 @@ struct PipelineOptions : PassPipelineOptions<PipelineOptions> {
       *this, "eager-rounding",
       llvm::cl::desc("Keep eager's intermediate roundings in half precision"),
       llvm::cl::init(false)};
-  Option<bool> pinSizes{*this, "pin-sizes",
-                        llvm::cl::desc("Compile for the recorded sizes only"),
-                        llvm::cl::init(false)};
+  Option<bool> specializeSizes{
+      *this, "specialize-sizes",
+      llvm::cl::desc("Compile for the recorded sizes only"),
+      llvm::cl::init(false)};
   Option<std::string> cpu{
       *this, "cpu",
       llvm::cl::desc("The CPU: host, or x86-64-v2, -v3, -v4 (psABI levels)"),
@@ -151,14 +152,14 @@ struct PipelineOptions : PassPipelineOptions<PipelineOptions> {
       llvm::cl::init("sm_90")};
   Option<std::string> accelerator{
       *this, "accelerator",
-      llvm::cl::desc("Treat this device as a GPU (\"cpu\": a software device, "
+      llvm::cl::desc("Treat this device as a GPU (\"cpu\": a simulated device, "
                      "for tests); empty: every device but the CPU"),
       llvm::cl::init("")};
 
   CompileOptions get() const {
     CompileOptions options;
     options.eagerRounding = eagerRounding;
-    options.pinSizes = pinSizes;
+    options.specializeSizes = specializeSizes;
     options.target.cpu = orFail(CpuTarget::named(cpu));
     options.target.gpu = orFail(GpuTarget::named(gpu));
     options.target.simulatedDevice = accelerator;
@@ -187,7 +188,7 @@ void registerPipelines() {
       "A trace becomes guards, mock and a functional tensor program",
       buildFrontendPipeline);
   add("pyjit-fuse",
-      "Functional tensor programs to kernels and library calls of the CPU",
+      "Functional tensor programs to kernels and vendor calls of the CPU",
       buildFusePipeline);
   add("pyjit-launch",
       "Functional tensor programs to launch programs and kernels of a GPU",

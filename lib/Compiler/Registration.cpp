@@ -28,6 +28,7 @@
 #include "mlir/Dialect/SCF/IR/SCF.h"
 #include "mlir/Dialect/Tensor/IR/Tensor.h"
 #include "mlir/Dialect/Vector/IR/VectorOps.h"
+#include "mlir/Pass/PassRegistry.h"
 #include "mlir/Target/LLVMIR/Dialect/Builtin/BuiltinToLLVMIRTranslation.h"
 #include "mlir/Target/LLVMIR/Dialect/LLVMIR/LLVMToLLVMIRTranslation.h"
 #include "mlir/Transforms/Passes.h"
@@ -45,6 +46,25 @@ void pyjit::compiler::registerDialects(mlir::DialectRegistry &registry) {
   cudagraph::registerCudaGraphDialect(registry);
 }
 
+/// A former name of a pass, for one release: a pipeline of this name, which
+/// takes the pass's options.
+static void registerFormerName(llvm::StringRef former, llvm::StringRef present,
+                               mlir::PassAllocatorFunction create) {
+  mlir::registerPassPipeline(
+      former, ("The former name of " + present).str(),
+      [create = std::move(create)](
+          mlir::OpPassManager &manager, llvm::StringRef options,
+          llvm::function_ref<llvm::LogicalResult(const llvm::Twine &)> error)
+          -> llvm::LogicalResult {
+        std::unique_ptr<mlir::Pass> pass = create();
+        if (llvm::failed(pass->initializeOptions(options, error)))
+          return llvm::failure();
+        manager.addPass(std::move(pass));
+        return llvm::success();
+      },
+      [](llvm::function_ref<void(const mlir::detail::PassOptions &)>) {});
+}
+
 void pyjit::compiler::registerPasses() {
   mlir::registerTransformsPasses();
   refgraph::registerRefGraphPasses();
@@ -59,4 +79,10 @@ void pyjit::compiler::registerPasses() {
   x86::registerCodegenPasses();
   ptx::registerPtxCodegenPasses();
   registerPipelines();
+  registerFormerName("refgraph-reroll-loops", "refgraph-form-loops",
+                     [] { return refgraph::createFormLoopsPass(); });
+  registerFormerName("tssa-hoist-expectations", "tssa-hoist-speculations",
+                     [] { return tssa::createHoistSpeculationsPass(); });
+  registerFormerName("library-plan-products", "library-plan-matmuls",
+                     [] { return library::createPlanMatmulsPass(); });
 }

@@ -5,8 +5,8 @@
 
 #include "dialects/cudagraph/IR/CudaGraph.h"
 #include "dialects/refgraph/IR/RefGraph.h"
-#include "dialects/refgraph/Transforms/PartAttributes.h"
 #include "dialects/refgraph/Transforms/Passes.h"
+#include "dialects/refgraph/Transforms/SegmentAttributes.h"
 #include "dialects/tssa/IR/TSSA.h"
 #include "pyjit/Codegen/PTX/Compile.h"
 
@@ -65,37 +65,37 @@ Trace Session::parse(StringRef text) {
   return trace;
 }
 
-/// What refgraph-merge-branches reads of a part.
-static void describePart(const Part &part, Operation *op) {
+/// What refgraph-merge-branches reads of a segment.
+static void describeSegment(const Segment &segment, Operation *op) {
   static constexpr llvm::StringLiteral kRoles[] = {"prefix", "true", "false",
                                                    "rest"};
-  namespace attribute = refgraph::part;
+  namespace attribute = refgraph::segment;
   Builder builder(op->getContext());
   op->setAttr(attribute::kRole,
-              builder.getStringAttr(kRoles[size_t(part.kind)]));
-  if (part.kind == Part::Kind::Prefix) {
+              builder.getStringAttr(kRoles[size_t(segment.kind)]));
+  if (segment.kind == Segment::Kind::Prefix) {
     op->setAttr(attribute::kCondition,
-                builder.getI64IntegerAttr(part.condition));
+                builder.getI64IntegerAttr(segment.condition));
     op->setAttr(attribute::kTensorClass,
-                builder.getI64IntegerAttr(part.tensorClass));
+                builder.getI64IntegerAttr(segment.tensorClass));
   } else {
-    op->setAttr(attribute::kTakes, builder.getDenseI64ArrayAttr(part.takes));
+    op->setAttr(attribute::kTakes, builder.getDenseI64ArrayAttr(segment.takes));
     op->setAttr(attribute::kObjects,
-                builder.getDenseI64ArrayAttr(part.objects));
-    if (part.endsAtCut)
-      op->setAttr(attribute::kCut, builder.getUnitAttr());
+                builder.getDenseI64ArrayAttr(segment.objects));
+    if (segment.endsAtGraphBreak)
+      op->setAttr(attribute::kGraphBreak, builder.getUnitAttr());
   }
-  if (part.leavesGradMode)
+  if (segment.leavesGradMode)
     op->setAttr(attribute::kGradMode,
-                builder.getBoolAttr(*part.leavesGradMode));
+                builder.getBoolAttr(*segment.leavesGradMode));
 }
 
-Trace Session::merge(ArrayRef<Part> parts) {
+Trace Session::merge(ArrayRef<Segment> segments) {
   Trace merged{context, ModuleOp::create(UnknownLoc::get(&getContext()))};
-  for (const Part &part : parts) {
-    assert(part.trace.context == context && "a trace of another context");
-    Operation *op = part.trace.getOp()->clone();
-    describePart(part, op);
+  for (const Segment &segment : segments) {
+    assert(segment.trace.context == context && "a trace of another context");
+    Operation *op = segment.trace.getOp()->clone();
+    describeSegment(segment, op);
     merged.module->push_back(op);
   }
   PassManager manager(&getContext());
@@ -234,7 +234,8 @@ LogicalResult Session::findAlignments(ModuleOp module) {
 /// What the frontend has said of the function's sizes.
 static void readSizes(ModuleOp module, StringRef name, size_t &symbols,
                       std::string &pinned) {
-  if (auto lines = module->getAttrOfType<ArrayAttr>(refgraph::kPinnedSizes))
+  if (auto lines =
+          module->getAttrOfType<ArrayAttr>(refgraph::kSpecializedSizes))
     for (auto line : lines.getAsRange<StringAttr>())
       pinned += (line.getValue() + "\n").str();
   if (Operation *function = SymbolTable::lookupSymbolIn(module, name))
@@ -268,7 +269,8 @@ std::unique_ptr<Executable> Session::emit(ModuleOp module, StringRef name) {
   auto exe = std::make_unique<Executable>();
   exe->options = options;
   exe->options.dumpDirectory.clear();
-  readSizes(module, name, exe->numSymbols, exe->reports[Report::PinnedSizes]);
+  readSizes(module, name, exe->numSymbols,
+            exe->reports[Report::SpecializedSizes]);
   if (failed(emitKernels(module, *exe)) || failed(encode(module, name, *exe)))
     return nullptr;
   exe->stages = std::move(stages);
@@ -348,7 +350,8 @@ LogicalResult Session::encode(ModuleOp module, StringRef name,
         mock = found;
     }
     if (guards && mock &&
-        failed(executable::encodeRecord(guards, mock, exe.guards, exe.mock)))
+        failed(executable::encodeSpecialization(guards, mock, exe.guards,
+                                                exe.mock)))
       return failure();
     if (failed(encodeProgram(module, name, exe, exe.main)))
       return failure();

@@ -9,7 +9,7 @@ using namespace llvm;
 namespace pyjit::compiler {
 
 CpuTarget CpuTarget::host() {
-  return {x86::hostVectorBits(), x86::hostProductLimits()};
+  return {x86::hostVectorBits(), x86::hostMatmulLimits()};
 }
 
 Expected<CpuTarget> CpuTarget::named(StringRef name) {
@@ -24,7 +24,7 @@ Expected<CpuTarget> CpuTarget::named(StringRef name) {
     return createStringError("no CPU is named '" + name +
                              "'; known are host, x86-64-v2, x86-64-v3 and "
                              "x86-64-v4");
-  return CpuTarget{bits, x86::productLimits(bits, /*amd=*/false)};
+  return CpuTarget{bits, x86::matmulLimits(bits, /*amd=*/false)};
 }
 
 namespace {

@@ -74,7 +74,7 @@ refgraph::TraceOp Trace::getOp() const {
 
 StringRef Trace::getName() const {
   refgraph::TraceOp op = getOp();
-  return op ? op.getRecord() : "";
+  return op ? op.getSpecialization() : "";
 }
 
 std::string Trace::print() const {

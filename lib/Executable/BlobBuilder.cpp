@@ -303,7 +303,7 @@ LogicalResult BlobBuilder::addArgument(Operation *op, Attribute arg,
   if (succeeded(
           number(arg, rt::ArgTag::Int, rt::ArgTag::Bool, rt::ArgTag::Double)))
     return success();
-  return op->emitError("a library call cannot take the argument ") << arg;
+  return op->emitError("a vendor call cannot take the argument ") << arg;
 }
 
 LaunchProgram BlobBuilder::assemble(rt::Header header) {

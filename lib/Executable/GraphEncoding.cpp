@@ -61,8 +61,8 @@ LogicalResult Encoder::encodeKernel(cudagraph::KernelOp op) {
   SmallVector<int64_t> words;
   for (Value buffer : op->getOperands())
     words.push_back(slot(buffer));
-  // Symbols follow the buffers: each by value, or their table on a device made
-  // of software.
+  // Symbols follow the buffers: each by value, or their table on a simulated
+  // device.
   KernelInfo info = lookup(op.getKernel()), indirect;
   if (op.getIndirectKernel())
     indirect = lookup(*op.getIndirectKernel());
@@ -204,8 +204,8 @@ LogicalResult Encoder::encode(Operation &op) {
               slot(value.getTarget()));
     return success();
   }
-  if (auto expect = dyn_cast<cudagraph::ExpectOp>(op)) {
-    blob.step(rt::StepKind::Expect, slot(expect.getFlag()));
+  if (auto speculate = dyn_cast<cudagraph::SpeculateOp>(op)) {
+    blob.step(rt::StepKind::Speculate, slot(speculate.getFlag()));
     return success();
   }
   if (auto kernel = dyn_cast<cudagraph::KernelOp>(op))

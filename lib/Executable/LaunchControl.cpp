@@ -26,7 +26,7 @@ LogicalResult LaunchEncoder::encodeNumber(Operation *op) {
   if (!made) {
     for (Type type : op->getResultTypes())
       if (isa<ShapedType>(type))
-        return op->emitError("is neither a kernel, a library call nor a view; "
+        return op->emitError("is neither a kernel, a vendor call nor a view; "
                              "fusion-outline should have put it into a kernel");
     return success();
   }
@@ -92,7 +92,8 @@ FailureOr<uint32_t> LaunchEncoder::flagOf(Operation *user, Value value) {
 // Loops
 //===----------------------------------------------------------------------===//
 
-/// Gives each carried value its buffer, with the value that it starts with.
+/// Gives each loop-carried value its buffer, with the value that it starts
+/// with.
 LogicalResult LaunchEncoder::enterLoop(Operation *op, ValueRange inits,
                                        ValueRange arguments) {
   int64_t begin = lifetimes.begin(op), end = lifetimes.end(op);
@@ -125,8 +126,8 @@ LogicalResult LaunchEncoder::enterLoop(Operation *op, ValueRange inits,
   return success();
 }
 
-/// Moves what an iteration yields to the carried buffers: all at once, as far
-/// as anyone can see.
+/// Moves what an iteration yields to the loop-carried buffers: all at once, as
+/// far as anyone can see.
 LogicalResult LaunchEncoder::nextIteration(Operation *yield) {
   struct Pending {
     uint32_t from, to;

@@ -5,7 +5,7 @@
 
 #include "ArenaPlan.h"
 #include "BlobBuilder.h"
-#include "Lifetimes.h"
+#include "ValueLifetimes.h"
 
 #include "dialects/tssa/IR/TSSA.h"
 
@@ -72,8 +72,8 @@ private:
   llvm::LogicalResult enterLoop(mlir::Operation *op, mlir::ValueRange inits,
                                 mlir::ValueRange arguments);
   llvm::LogicalResult nextIteration(mlir::Operation *yield);
-  /// The carried buffer in which a kernel may leave its result for the next
-  /// iteration.
+  /// The loop-carried buffer in which a kernel may leave its result for the
+  /// next iteration.
   std::optional<uint32_t> carriedBuffer(mlir::OpResult result);
 
   uint32_t step(rt::StepKind kind, uint32_t a = 0, uint32_t b = 0,
@@ -84,7 +84,7 @@ private:
 
   mlir::func::FuncOp function;
   llvm::function_ref<KernelInfo(llvm::StringRef)> lookup;
-  Lifetimes lifetimes;
+  ValueLifetimes lifetimes;
   BlobBuilder blob;
 
   llvm::DenseMap<mlir::Value, uint32_t> slotOf;
@@ -95,7 +95,7 @@ private:
   llvm::MapVector<uint32_t, Lifetime> buffers;
   /// Buffers that count: nobody else writes them.
   llvm::DenseSet<uint32_t> counters;
-  /// By loop: the buffers of its carried values.
+  /// By loop: the buffers of its loop-carried values.
   llvm::DenseMap<mlir::Operation *, Slots> carried;
   /// By position: slots whose tensors are dropped then.
   llvm::DenseMap<int64_t, Slots> releases;

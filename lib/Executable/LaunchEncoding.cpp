@@ -47,7 +47,7 @@ LogicalResult LaunchEncoder::addSlot(Value value, rt::SlotKind kind,
   if (failed(slot))
     return failure();
   bind(value, *slot);
-  // Library results are dropped after their last use, so that the allocator may
+  // Vendor results are dropped after their last use, so that the allocator may
   // give their memory to the next one.
   if (kind == rt::SlotKind::Result || kind == rt::SlotKind::View)
     releases[lifetimes.lastUse(value)].push_back(*slot);
@@ -134,7 +134,7 @@ LogicalResult LaunchEncoder::encodeCall(tssa::AtenOp op) {
   return success();
 }
 
-/// Values do not change, so a library call that writes an operand gets a copy
+/// Values do not change, so a vendor call that writes an operand gets a copy
 /// of it to write, unless nothing else will ever look at the operand.
 LogicalResult LaunchEncoder::encodeCopy(tssa::AtenOp op, Value written,
                                         Value version) {
@@ -373,8 +373,8 @@ LogicalResult LaunchEncoder::encode(Operation *op) {
     bind(op->getResult(0), *buffer);
     return success();
   }
-  if (auto expect = dyn_cast<tssa::ExpectOp>(op)) {
-    step(rt::StepKind::Expect, slotOf.lookup(expect.getFlag()));
+  if (auto speculate = dyn_cast<tssa::SpeculateOp>(op)) {
+    step(rt::StepKind::Speculate, slotOf.lookup(speculate.getFlag()));
     return success();
   }
   if (auto loop = dyn_cast<scf::WhileOp>(op))
@@ -386,7 +386,7 @@ LogicalResult LaunchEncoder::encode(Operation *op) {
   if (isa<tensor::ExtractOp, tensor::FromElementsOp>(op) ||
       isa<arith::ArithDialect>(op->getDialect()))
     return encodeNumber(op);
-  return op->emitError("is neither a kernel, a library call nor a view; "
+  return op->emitError("is neither a kernel, a vendor call nor a view; "
                        "fusion-outline should have put it into a kernel");
 }
 

@@ -172,8 +172,8 @@ private:
     case rt::StepKind::IfEnd:
       os << "}";
       break;
-    case rt::StepKind::Expect:
-      os << "expect s" << step.a;
+    case rt::StepKind::Speculate:
+      os << "speculate s" << step.a;
       break;
     case rt::StepKind::Move:
       os << "s" << step.a << " = s" << step.b;

@@ -21,7 +21,7 @@ private:
   LogicalResult encodeCreate(refgraph::CreateOp op);
   LogicalResult encodeView(refgraph::ViewOp op);
   /// The instruction that writes (or deletes) a place of `holder`.
-  LogicalResult encodePlace(Operation *op, bool isDelete, Value holder,
+  LogicalResult encodeWrite(Operation *op, bool isDelete, Value holder,
                             refgraph::Selector selector, Attribute key,
                             uint32_t value);
 
@@ -132,7 +132,7 @@ LogicalResult MockEncoder::encodeView(refgraph::ViewOp op) {
   return success();
 }
 
-LogicalResult MockEncoder::encodePlace(Operation *op, bool isDelete,
+LogicalResult MockEncoder::encodeWrite(Operation *op, bool isDelete,
                                        Value holder,
                                        refgraph::Selector selector,
                                        Attribute key, uint32_t value) {
@@ -182,11 +182,11 @@ LogicalResult MockEncoder::encodeOp(Operation *op) {
         return success();
       })
       .Case([&](refgraph::SetOp set) {
-        return encodePlace(set, false, set.getHolder(), set.getSelector(),
+        return encodeWrite(set, false, set.getHolder(), set.getSelector(),
                            set.getKeyAttr(), use(set.getValue()));
       })
       .Case([&](refgraph::DeleteOp del) {
-        return encodePlace(del, true, del.getHolder(), del.getSelector(),
+        return encodeWrite(del, true, del.getHolder(), del.getSelector(),
                            del.getKeyAttr(), 0);
       })
       .Case([&](refgraph::AppendOp append) {
@@ -264,9 +264,10 @@ LogicalResult encodeMock(refgraph::MockOp mock, const GuardProgram &guards,
   return MockEncoder(guards, program).encode(mock);
 }
 
-LogicalResult encodeRecord(refgraph::GuardsOp guards, refgraph::MockOp mock,
-                           GuardProgram &guardProgram,
-                           MockProgram &mockProgram) {
+LogicalResult encodeSpecialization(refgraph::GuardsOp guards,
+                                   refgraph::MockOp mock,
+                                   GuardProgram &guardProgram,
+                                   MockProgram &mockProgram) {
   if (failed(encodeGuards(guards, guardProgram)))
     return failure();
   return encodeMock(mock, guardProgram, mockProgram);

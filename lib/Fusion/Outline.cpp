@@ -83,7 +83,7 @@ struct PrintPlanPass : impl::FusionPrintPlanBase<PrintPlanPass> {
 };
 
 /// Orders a block by its operands again, stable, with everything that has side
-/// effects in its old order, and nothing in front of an expectation that stood
+/// effects in its old order, and nothing in front of a speculation that stood
 /// behind it.
 LogicalResult restoreOrder(Block &block) {
   DenseMap<Operation *, unsigned> number;
@@ -94,7 +94,7 @@ LogicalResult restoreOrder(Block &block) {
   }
   SmallVector<SmallVector<unsigned, 2>> users(ops.size());
   SmallVector<unsigned> waiting(ops.size());
-  Operation *effect = nullptr, *expectation = nullptr;
+  Operation *effect = nullptr, *speculation = nullptr;
   for (auto [i, op] : llvm::enumerate(ops)) {
     llvm::SmallDenseSet<unsigned> before;
     op->walk([&](Operation *inner) {
@@ -108,10 +108,10 @@ LogicalResult restoreOrder(Block &block) {
         before.insert(number.lookup(effect));
       effect = op;
     }
-    if (expectation)
-      before.insert(number.lookup(expectation));
-    if (isa<tssa::ExpectOp>(op))
-      expectation = op;
+    if (speculation)
+      before.insert(number.lookup(speculation));
+    if (isa<tssa::SpeculateOp>(op))
+      speculation = op;
     for (unsigned j : before)
       users[j].push_back(i);
     waiting[i] = before.size();

@@ -56,7 +56,7 @@ private:
 
   /// The group with the kernel's boundary; ops in block order.
   Group boundary(const Candidate &candidate);
-  bool neededOutside(Value value, const Candidate &candidate);
+  bool isLiveOut(Value value, const Candidate &candidate);
   bool readThrough(Operation *view, const Candidate &candidate);
   bool isStoredAlone(Operation *view);
   void addViews(Operation *op, Candidate &candidate);
@@ -67,7 +67,7 @@ private:
   Block &block;
   const PlanOptions &options;
   DenseMap<Operation *, unsigned> position;
-  /// How many expectations stand in front of an operation: a kernel runs before
+  /// How many speculations stand in front of an operation: a kernel runs before
   /// one or behind it.
   DenseMap<Operation *, unsigned> epoch;
   /// What waits for an operation with effects: the next one.
@@ -95,7 +95,7 @@ bool Planner::readThrough(Operation *view, const Candidate &candidate) {
 
 /// Whether someone outside of the candidate reads `value`, directly or through
 /// views.
-bool Planner::neededOutside(Value value, const Candidate &candidate) {
+bool Planner::isLiveOut(Value value, const Candidate &candidate) {
   for (Operation *user : value.getUsers()) {
     if (candidate.owned.contains(user)) {
       // A view that is copied here is still read through elsewhere.
@@ -106,7 +106,7 @@ bool Planner::neededOutside(Value value, const Candidate &candidate) {
     if (candidate.views.contains(user) || isView(user)) {
       // Read through by another group, or by none.
       if (user->getBlock() != &block ||
-          neededOutside(user->getResult(0), candidate))
+          isLiveOut(user->getResult(0), candidate))
         return true;
       continue;
     }
@@ -176,7 +176,7 @@ Group Planner::boundary(const Candidate &candidate) {
   for (Operation *op : group.ops)
     if (candidate.owned.contains(op))
       for (Value result : op->getResults())
-        if (neededOutside(result, candidate))
+        if (isLiveOut(result, candidate))
           group.results.push_back(result);
   return group;
 }
@@ -260,19 +260,20 @@ bool Planner::worthwhile(const Candidate &merged, const Candidate &consumer,
       return false;
   // The factors of a product are read many times: they stay loads, and nothing
   // else is summed beside it.
-  auto products = [](const KernelGraph &g) {
-    return llvm::count_if(
-        g.nodes, [](auto &node) { return asProduct(node.get()).has_value(); });
+  auto contractions = [](const KernelGraph &g) {
+    return llvm::count_if(g.nodes, [](auto &node) {
+      return asContraction(node.get()).has_value();
+    });
   };
   auto sums = llvm::count_if(graph->nodes, [](auto &node) {
     return node->kind == Node::Kind::Reduce;
   });
-  if (sums != 1 || products(*graph) != 1) {
+  if (sums != 1 || contractions(*graph) != 1) {
     std::string ignored;
     for (const Candidate *part : {&consumer, &producer}) {
       Group alone = boundary(*part);
       auto single = KernelGraph::build(alone.inputs, alone.results, ignored);
-      if (single && products(*single) != 0)
+      if (single && contractions(*single) != 0)
         return false;
     }
   }
@@ -312,12 +313,12 @@ bool Planner::worthwhile(const Candidate &merged, const Candidate &consumer,
 }
 
 Plan Planner::run() {
-  unsigned expectations = 0;
+  unsigned speculations = 0;
   Operation *effect = nullptr;
   for (Operation &op : block) {
     position[&op] = position.size();
-    epoch[&op] = expectations;
-    expectations += isa<tssa::ExpectOp>(op);
+    epoch[&op] = speculations;
+    speculations += isa<tssa::SpeculateOp>(op);
     if (keepsItsPlace(&op)) {
       if (effect)
         nextEffect[effect] = &op;

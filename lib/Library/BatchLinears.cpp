@@ -1,4 +1,4 @@
-//===- BatchLinears.cpp - Products that share a weight --------------------===//
+//===- BatchLinears.cpp - Matmuls that share a weight ---------------------===//
 //
 // Contract: values equal up to rounding.
 //
@@ -33,7 +33,7 @@ struct BatchLinears : pyjit::library::impl::BatchLinearsPassBase<BatchLinears> {
 
   bool isCandidate(tssa::AtenOp op) {
     if (op.getOverload() != operators::aten::linear ||
-        op->hasAttr(attribute::kLibrary) ||
+        op->hasAttr(attribute::kVendorCall) ||
         op->getBlock() != &getOperation().front())
       return false;
     Value input = tensorArgument(op, 0), weight = tensorArgument(op, 1);

@@ -1,4 +1,4 @@
-//===- Calls.cpp - Building and matching library calls --------------------===//
+//===- Calls.cpp - Building and matching vendor calls ---------------------===//
 
 #include "Calls.h"
 #include "dialects/pyjit/IR/Attributes.h"

@@ -1,4 +1,4 @@
-//===- Calls.h - Building and matching library calls ------------*- C++ -*-===//
+//===- Calls.h - Building and matching vendor calls -------------*- C++ -*-===//
 
 #ifndef PYJIT_LIB_LIBRARY_CALLS_H
 #define PYJIT_LIB_LIBRARY_CALLS_H

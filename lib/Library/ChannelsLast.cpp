@@ -28,7 +28,7 @@ bool keepsLayout(tssa::AtenOp op) {
 }
 
 bool takesAnyLayout(Operation *op) {
-  // A product of our own.
+  // A matmul of our own.
   if (isa<linalg::GenericOp>(op))
     return true;
   auto call = dyn_cast<tssa::AtenOp>(op);
@@ -62,7 +62,7 @@ void library::handOnLayout(Value value, RankedTensorType recorded) {
       builder.setInsertionPointAfterValue(value);
       CallBuilder calls(builder, value.getLoc());
       // 0: torch.contiguous_format. The recorded layout is row-major, or the
-      // runtime's check of library results restores it.
+      // runtime's check of vendor results restores it.
       copy = calls.call(operators::aten::clone, {value, calls.integer(0)},
                         recorded);
     }

@@ -1,4 +1,4 @@
-//===- Convolutions.cpp - A convolution and what follows it ---------------===//
+//===- Convolutions.cpp - A convolution and its epilogue ------------------===//
 
 #include "Convolutions.h"
 

@@ -1,4 +1,4 @@
-//===- Convolutions.h - A convolution and what follows it -------*- C++ -*-===//
+//===- Convolutions.h - A convolution and its epilogue ----------*- C++ -*-===//
 
 #ifndef PYJIT_LIB_LIBRARY_CONVOLUTIONS_H
 #define PYJIT_LIB_LIBRARY_CONVOLUTIONS_H

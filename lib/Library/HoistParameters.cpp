@@ -65,7 +65,7 @@ struct HoistParameters
     // In order, so that a member's operands are members or parameters.
     llvm::SetVector<Operation *> members;
     for (Operation &op : function.front().without_terminator()) {
-      // What is already linalg is part of a product with the call's inputs.
+      // What is already linalg is part of a matmul with the call's inputs.
       bool pure = isa<tssa::TSSADialect>(op.getDialect()) &&
                   tssa::mayMove(&op) && op.getNumRegions() == 0 &&
                   !dependsOnSymbols(&op);
@@ -82,15 +82,15 @@ struct HoistParameters
     llvm::SetVector<Value> kept;
     llvm::SmallPtrSet<Operation *, 8> staying;
     for (Operation *op : llvm::reverse(members)) {
-      bool usedOutside = llvm::any_of(op->getUsers(), [&](Operation *user) {
+      bool isLiveOut = llvm::any_of(op->getUsers(), [&](Operation *user) {
         return !members.contains(user) || staying.contains(user);
       });
       bool cheap = isView(op) || llvm::any_of(op->getResults(), [&](Value r) {
                      return isOnHost(function, r);
                    });
-      if (usedOutside && cheap)
+      if (isLiveOut && cheap)
         staying.insert(op);
-      else if (usedOutside)
+      else if (isLiveOut)
         kept.insert_range(op->getResults());
     }
     kept.remove_if([](Value value) { return value.use_empty(); });

@@ -1,4 +1,4 @@
-//===- MergeLinears.cpp - Products that share an input --------------------===//
+//===- MergeLinears.cpp - Matmuls that share an input ---------------------===//
 
 #include "dialects/pyjit/IR/Attributes.h"
 #include "pyjit/Library/Passes.h"
@@ -101,7 +101,7 @@ struct MergeLinears : pyjit::library::impl::MergeLinearsPassBase<MergeLinears> {
 
   bool isCandidate(tssa::AtenOp op) {
     if (op.getOverload() != operators::aten::linear ||
-        op->hasAttr(attribute::kLibrary))
+        op->hasAttr(attribute::kVendorCall))
       return false;
     Value input = tensorArgument(op, 0), weight = tensorArgument(op, 1);
     Value bias = tensorArgument(op, 2);

@@ -10,7 +10,7 @@
 #include "Calls.h"
 #include "ChannelsLast.h"
 #include "Convolutions.h"
-#include "Products.h"
+#include "PackedMatmul.h"
 
 #include "dialects/tssa/IR/Views.h"
 #include "pyjit/Operators/CallArguments.h"
@@ -62,23 +62,23 @@ std::optional<Activation> matchActivation(tssa::AtenOp op) {
 
 class Chain : ConvolutionChain {
 public:
-  /// `columns`: of a panel of a product of our own, or 0.
+  /// `columns`: of a panel of a matmul of our own, or 0.
   static std::optional<Chain> match(tssa::AtenOp convolution, int64_t columns);
   /// Returns the new call's result; `recorded` becomes the type it had.
   Value rewrite(RankedTensorType &recorded);
 
 private:
   bool isProduct() const;
-  Value rewriteAsProduct(CallBuilder &calls, OpBuilder &builder, Value weight,
-                         Value bias, RankedTensorType type);
+  Value rewriteAsMatmul(CallBuilder &calls, OpBuilder &builder, Value weight,
+                        Value bias, RankedTensorType type);
   void matchActivationAfter();
 
   Activation activation;
-  /// Not 0: a product of our own on panels of so many columns.
+  /// Not 0: a matmul of our own on panels of so many columns.
   int64_t columns = 0;
 };
 
-/// Fewer rows are left to the library.
+/// Fewer rows are left to the vendor library.
 bool Chain::isProduct() const {
   constexpr int64_t minRows = 16;
   tssa::AtenOp op = convolution;
@@ -107,7 +107,7 @@ std::optional<Chain> Chain::match(tssa::AtenOp op, int64_t columns) {
   chain.matchBatchNorm(isF32);
   if (columns && chain.isProduct())
     chain.columns = panelWidth(typeOf(op.getResult(0)).getDimSize(1), columns);
-  // What follows a product is fused like what follows any kernel.
+  // What follows a matmul is fused like what follows any kernel.
   if (!chain.columns) {
     chain.matchAddition(isF32);
     chain.matchActivationAfter();
@@ -127,15 +127,15 @@ void Chain::matchActivationAfter() {
   take(op);
 }
 
-Value Chain::rewriteAsProduct(CallBuilder &calls, OpBuilder &builder,
-                              Value weight, Value bias, RankedTensorType type) {
+Value Chain::rewriteAsMatmul(CallBuilder &calls, OpBuilder &builder,
+                             Value weight, Value bias, RankedTensorType type) {
   Value input = tensorArgument(convolution, 0);
   ArrayRef<int64_t> shape = typeOf(weight).getShape();
   Value packed =
       packWeight(calls, builder, calls.view(weight, {shape[0], shape[1]}),
                  /*transposed=*/false, columns);
-  Value result = makeProduct(builder, convolution.getLoc(), input, packed, type,
-                             /*channel=*/1);
+  Value result = makeMatmul(builder, convolution.getLoc(), input, packed, type,
+                            /*channel=*/1);
   if (bias)
     result = calls.call(
         operators::aten::add_Tensor,
@@ -154,7 +154,7 @@ Value Chain::rewrite(RankedTensorType &recorded) {
   if (columns) {
     recorded = typeOf(last);
     Value result =
-        rewriteAsProduct(calls, builder, weight, bias, channelsLast(recorded));
+        rewriteAsMatmul(calls, builder, weight, bias, channelsLast(recorded));
     last.replaceAllUsesWith(result);
     erase();
     return result;
@@ -213,7 +213,7 @@ struct PlanConvolutions
     for (auto [result, recorded] : results)
       if (result.getType() != recorded)
         handOnLayout(result, recorded);
-    // A product reads channels that lie together.
+    // A matmul reads channels that lie together.
     getOperation().walk([&](linalg::GenericOp op) {
       Value input = op.getDpsInputs()[0];
       RankedTensorType type = typeOf(input);

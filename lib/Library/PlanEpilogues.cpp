@@ -1,4 +1,4 @@
-//===- PlanEpilogues.cpp - Activations of a product -----------------------===//
+//===- PlanEpilogues.cpp - Activations of a matmul ------------------------===//
 //
 // Contract: values equal up to rounding.
 //
@@ -124,7 +124,7 @@ struct PlanEpilogues
     if (!value || !isHalf(typeOf(value)) ||
         typeOf(value) != op.getResult(0).getType())
       return;
-    // The product, under another shape perhaps.
+    // The matmul, under another shape perhaps.
     Value product = value;
     while (auto access = product.getDefiningOp<tssa::AccessOp>()) {
       if (access.getPath().size() != 1 ||
@@ -136,7 +136,7 @@ struct PlanEpilogues
       product = access.getSource();
     }
     auto call = product.getDefiningOp<tssa::AtenOp>();
-    if (!call || call->hasAttr(attribute::kLibrary) || !onlyFor(product, op))
+    if (!call || call->hasAttr(attribute::kVendorCall) || !onlyFor(product, op))
       return;
     OpBuilder builder(op);
     CallBuilder calls(builder, op.getLoc());

@@ -68,7 +68,7 @@ public:
   Value rewrite(Layouts &layouts, RankedTensorType &recorded);
 
 private:
-  Value asProduct(CallBuilder &calls, Value input, Value weight, Value bias);
+  Value asMatmul(CallBuilder &calls, Value input, Value weight, Value bias);
 
   bool relu = false;
 };
@@ -82,7 +82,7 @@ std::optional<Image> Image::match(tssa::AtenOp op) {
   Value input = tensorArgument(op, 0), weight = tensorArgument(op, 1);
   Value bias = tensorArgument(op, 2);
   if (!input || !weight || typeOf(input).getRank() != 4 ||
-      op->hasAttr(attribute::kLibrary) ||
+      op->hasAttr(attribute::kVendorCall) ||
       !isHalf(typeOf(weight).getElementType()) ||
       !typeOf(op.getResult(0)).hasStaticShape() ||
       typeOf(op.getResult(0)).getNumElements() == 0 ||
@@ -108,8 +108,8 @@ std::optional<Image> Image::match(tssa::AtenOp op) {
 }
 
 /// Rows of channels times the weight, with bias and activation.
-Value Image::asProduct(CallBuilder &calls, Value input, Value weight,
-                       Value bias) {
+Value Image::asMatmul(CallBuilder &calls, Value input, Value weight,
+                      Value bias) {
   SmallVector<int64_t> shape(typeOf(last).getShape());
   ArrayRef<int64_t> matrix = typeOf(weight).getShape();
   int64_t rows = shape[0] * shape[2] * shape[3];
@@ -118,18 +118,18 @@ Value Image::asProduct(CallBuilder &calls, Value input, Value weight,
   Value columns = calls.view(weight, {matrix[0], matrix[1]});
   auto type =
       RankedTensorType::get({rows, matrix[0]}, typeOf(last).getElementType());
-  Value product;
+  Value matmul;
   if (relu)
-    product = calls.call(operators::aten::_addmm_activation,
-                         {bias, points, calls.permute(columns, {1, 0}),
-                          calls.integer(1), calls.integer(1),
-                          calls.boolean(/*gelu=*/false)},
-                         type);
+    matmul = calls.call(operators::aten::_addmm_activation,
+                        {bias, points, calls.permute(columns, {1, 0}),
+                         calls.integer(1), calls.integer(1),
+                         calls.boolean(/*gelu=*/false)},
+                        type);
   else
-    product = calls.call(operators::aten::linear,
-                         {points, columns, calls.optional(bias)}, type);
+    matmul = calls.call(operators::aten::linear,
+                        {points, columns, calls.optional(bias)}, type);
   return calls.permute(
-      calls.view(product, {shape[0], shape[2], shape[3], shape[1]}),
+      calls.view(matmul, {shape[0], shape[2], shape[3], shape[1]}),
       {0, 3, 1, 2});
 }
 
@@ -160,7 +160,7 @@ Value Image::rewrite(Layouts &layouts, RankedTensorType &recorded) {
                          padding, dilation, groups},
                         type);
   } else if (isOfPoints()) {
-    result = asProduct(calls, input, weight, bias);
+    result = asMatmul(calls, input, weight, bias);
   } else if (relu) {
     result = calls.call(operators::aten::cudnn_convolution_relu,
                         {input, laidOut(weight), calls.optional(bias), stride,

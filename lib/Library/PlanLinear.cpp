@@ -1,4 +1,4 @@
-//===- PlanLinear.cpp - Matrix products with parameters -------------------===//
+//===- PlanLinear.cpp - Matmuls with parameters ---------------------------===//
 
 #include "pyjit/Library/Passes.h"
 #include "pyjit/Operators/OperatorNames.h"

@@ -46,7 +46,7 @@ struct PlanLosses : pyjit::library::impl::PlanLossesPassBase<PlanLosses> {
     if (!softmax || softmax.getOverload() != operators::aten::log_softmax_int ||
         onlyUser(rows) != op || tensorArgument(op, 2) || !target ||
         !reduction || !ignored || op->getNumResults() != 2 ||
-        !op.getResult(1).use_empty() || op->hasAttr(attribute::kLibrary))
+        !op.getResult(1).use_empty() || op->hasAttr(attribute::kVendorCall))
       return std::nullopt;
     Value x = tensorArgument(softmax, 0);
     RankedTensorType type = typeOf(rows);

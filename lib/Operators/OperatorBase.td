@@ -51,7 +51,7 @@ class Raises<string name, bit integers = 0> {
   bit Integers = integers;
 }
 
-/// A library call, although its functional form has a kernel: eager computes the
+/// A vendor call, although its functional form has a kernel: eager computes the
 /// two in different ways.
 class Library<string name> : Lowering<name>;
 
@@ -165,7 +165,7 @@ def ReduceMin : TableNode<1>;
 def ReduceAny : TableNode<1>;
 def ReduceAll : TableNode<1>;
 def Count : TableNode<1>;       // (Count x, DIMS)
-def Unsupported : TableNode<0>; // no recipe for this call: a library call
+def Unsupported : TableNode<0>; // no recipe for this call: a vendor call
 
 /// DIMS: `$argument`, or (Last $list), as many last dimensions as the list is
 /// long, or (Every), all of them.
@@ -243,7 +243,7 @@ class RetypedView<string copy, list<string> operators> : Text<copy, operators>;
 /// in-place forms, too.
 class SizeRule<string rule, list<string> operators> : Choice<rule, operators>;
 /// How the numbers of a view are read from the arguments and the sizes: a
-/// function of lib/Conversion/RefGraphToTSSA/ViewRules.cpp.
+/// function of lib/Conversion/RefGraphToTSSA/AtenViews.cpp.
 class ViewRule<string rule, list<string> operators> : Choice<rule, operators>;
 /// A view of the whole first operand, or a copy where its memory allows none: it
 /// is replaced by `view` of computed sizes.

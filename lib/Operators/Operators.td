@@ -1,4 +1,4 @@
-// How overloads lower. An overload without a record here is a library call.
+// How overloads lower. An overload without a record here is a vendor call.
 
 include "Schemas.td"
 include "Facts.td"
@@ -285,7 +285,7 @@ foreach name = ["ones", "new_ones", "ones_like"] in
 foreach name = ["full", "new_full", "full_like"] in
   def : Op<"aten::" # name, (Value $fill_value), "Result", "Stated">;
 def : Op<"aten::scalar_tensor", (Value $s), "Result", "Stated">;
-// Eager computes a float range in wider arithmetic: left to the library.
+// Eager computes a float range in wider arithmetic: left to the vendor library.
 def : Op<"aten::arange", (IfFloat (Unsupported), (IterIndex 1)), "Result", "Stated">;
 def : Op<"aten::arange.start",
          (IfFloat (Unsupported), (Add $start, (IterIndex 1))), "Result", "Stated">;

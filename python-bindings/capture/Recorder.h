@@ -13,36 +13,37 @@
 
 namespace pyjit::capture {
 
-/// What a record needs to know of Torch's thread state besides its guards.
-struct Footing {
+/// What a specialization needs to know of Torch's thread state besides its
+/// guards.
+struct DispatchState {
   uint64_t included = 0, excluded = 0; ///< dispatch keys where it begins
   /// Whether what it hands out is of inference mode, where that is not the
   /// mode that it begins in; else -1.
   int inference = -1;
 };
 
-/// A part of a call that was recorded: up to a cut, or from a cut to the next
-/// or to the end of a function.
+/// A part of a call that was recorded: up to a graph break, or from a graph
+/// break to the next or to the end of a function.
 struct Segment {
-  /// Null for a part that begins with the call. Otherwise a new reference to
+  /// Null for a segment that begins with the call. Otherwise a new reference to
   /// the continuation's Key (CaptureTypes.h).
   PyObject *key = nullptr;
   TraceHandle trace;
   PyObject *objects = nullptr; ///< new reference: what it names by index
   Py_ssize_t nargs = 0;
-  /// Null for a part that ends with its function. Otherwise a new reference to
-  /// its GraphBreak; the trace returns a tuple with one tuple of values for
+  /// Null for a segment that ends with its function. Otherwise a new reference
+  /// to its GraphBreak; the trace returns a tuple with one tuple of values for
   /// each frame, outermost first.
-  PyObject *cut = nullptr;
-  int gradMode = -1; ///< grad mode that the part leaves behind, if it set it
-  Footing footing;
-  /// Where the part goes on through decisions on data: the same part up to the
-  /// first of them, in case that no loop can be made of it. At most one.
+  PyObject *graphBreak = nullptr;
+  int gradMode = -1; ///< grad mode that the segment leaves behind, if it set it
+  DispatchState dispatchState;
+  /// Where the segment goes on through decisions on data: the same segment up
+  /// to the first of them, in case that no loop can be made of it. At most one.
   std::vector<Segment> fallback;
   /// An iteration of a loop that ended too early to be recorded as one.
   bool mayLoop = false;
-  /// Instructions (new references) whose numbers of tensors' data the record
-  /// computes.
+  /// Instructions (new references) whose data-dependent scalars the
+  /// specialization computes.
   std::vector<std::pair<PyObject *, int>> numbers;
 };
 
@@ -54,7 +55,7 @@ struct CaptureResult {
   /// New reference: the list of live objects that the trace names by index.
   PyObject *objects = nullptr;
   Py_ssize_t nargs = 0;
-  Footing footing;
+  DispatchState dispatchState;
   /// Why the capture ended: construct, file and line. Empty on success.
   std::string reason;
 };
@@ -69,15 +70,16 @@ struct CaptureRequest {
   /// Where numbers and sizes are that may differ between calls.
   std::set<AccessPath> lifted;
   bool followSizes = false; ///< as if one of them were a size
-  /// Arguments of the call itself that its records only pass on.
+  /// Arguments of the call itself that its specializations only pass on.
   std::set<int> unseen;
 
-  // Of captureWithCuts; borrowed.
+  // Of captureWithGraphBreaks; borrowed.
 
-  /// Dict from (code, offset) to reason: cuts that are known to be needed.
+  /// Dict from (code, offset) to reason: graph breaks that are known to be
+  /// needed.
   PyObject *points = nullptr;
   /// Dict from (code, offset) to how often something was so there that was not
-  /// likely to be so again (CutResult::passed).
+  /// likely to be so again (SegmentedResult::passed).
   PyObject *passed = nullptr;
   /// Asked before a continuation is recorded: planner(key, kinds, values) with
   /// a byte of ArgumentKind for each value; answers with a Plan.
@@ -86,11 +88,11 @@ struct CaptureRequest {
 
 /// What a planner needs to know of an argument of a continuation.
 enum class ArgumentKind : char {
-  Opaque,   ///< no record can look at it, or none before did
+  Opaque,   ///< no specialization can look at it, or none before did
   Pinned,   ///< known by identity
   Value,    ///< an immutable value
-  Result,   ///< ... that the instruction cut at has just made
-  Lifted,   ///< a number that the part before followed
+  Result,   ///< ... that the instruction of the graph break has just made
+  Lifted,   ///< a number that the segment before followed
   Range,    ///< the only iterator of its range
   Iterator, ///< another iterator of native code
   Object    ///< known by what it holds
@@ -99,7 +101,8 @@ enum class ArgumentKind : char {
 /// What comes of asking it (the field `action` of a Plan).
 enum class PlanAction {
   Record,   ///< record it
-  Recorded, ///< it has a record: wait for what that record must have come to
+  Recorded, ///< it has a specialization: wait for what that specialization must
+            ///< have come to
   Stop      ///< nothing of the call shall be recorded any more
 };
 
@@ -109,11 +112,11 @@ enum class PlanAction {
 CaptureResult capture(const CaptureRequest &request, PyObject *callable,
                       PyObject *const *args, size_t nargs, PyObject *kwnames);
 
-struct CutResult {
+struct SegmentedResult {
   PyObject *result = nullptr; ///< as above
   std::vector<Segment> segments;
-  /// An instruction in front of which the next capture should cut, because only
-  /// hindsight showed that it is needed.
+  /// An instruction in front of which the next capture should break, because
+  /// only hindsight showed that it is needed.
   struct Lesson {
     PyObject *code; ///< new reference
     int offset;
@@ -123,14 +126,15 @@ struct CutResult {
   /// Instructions (new references) at which something was so that is not likely
   /// to be so in the next call.
   std::vector<Site> passed;
-  /// Why the call's first part is not among the segments.
+  /// Why the call's first segment is not among the segments.
   std::string reason;
 };
 
-/// As `capture`, but what is not modelled cuts the recording in parts.
-CutResult captureWithCuts(const CaptureRequest &request, PyObject *callable,
-                          PyObject *const *args, size_t nargs,
-                          PyObject *kwnames);
+/// As `capture`, but what is not modelled breaks the recording into segments.
+SegmentedResult captureWithGraphBreaks(const CaptureRequest &request,
+                                       PyObject *callable,
+                                       PyObject *const *args, size_t nargs,
+                                       PyObject *kwnames);
 
 /// Whether this thread is inside a monitored run.
 bool isCapturing();

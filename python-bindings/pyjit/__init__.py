@@ -2,10 +2,18 @@
 
 >>> fast = pyjit.compile(model)
 >>> fast(x)                              # first call: monitored, the result is eager's
->>> print(pyjit.explain(model)(x))       # graphs, cuts, guards, kernels, time per stage
+>>> print(pyjit.explain(model)(x))       # graphs, graph breaks, guards, kernels, time per stage
 """
 
-from pyjit._api import compile, disable, is_compiling, records, reset, stats
+from pyjit._api import (
+    compile,
+    disable,
+    is_compiling,
+    records,
+    reset,
+    specializations,
+    stats,
+)
 from pyjit._errors import CaptureError, CompileError
 from pyjit._explain import explain
 from pyjit._trace import Trace, trace
@@ -20,6 +28,7 @@ __all__ = [
     "is_compiling",
     "records",
     "reset",
+    "specializations",
     "stats",
     "trace",
 ]

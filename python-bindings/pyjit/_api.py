@@ -95,18 +95,23 @@ def engine_of(compiled: Any, caller: str) -> Engine:
 
 
 def stats(compiled: Any) -> dict[str, Any]:
-    """Counters of a compiled function: ``records graphs cuts hits misses eager_calls
+    """Counters of a compiled function: ``specializations graphs graph_breaks hits misses eager_calls
     compile_seconds kernels guards reasons`` and the seconds of each compiler stage."""
     return _statistics.stats(engine_of(compiled, "stats"))
 
 
+def specializations(compiled: Any) -> list[dict[str, Any]]:
+    """One dict per specialization that is kept, most recently hit first."""
+    return _statistics.describe_specializations(engine_of(compiled, "specializations"))
+
+
 def records(compiled: Any) -> list[dict[str, Any]]:
-    """One dict per specialisation that is kept, most recently hit first."""
-    return _statistics.describe_records(engine_of(compiled, "records"))
+    """The former name of ``specializations``."""
+    return specializations(compiled)
 
 
 def reset() -> None:
-    """Forgets every record and counter of every compiled function."""
+    """Forgets every specialization and counter of every compiled function."""
     for engine in list(_engines):
         engine.reset()
 

@@ -1,4 +1,4 @@
-"""When a call that no record answers may be observed again.
+"""When a call that no specialization answers may be observed again.
 
 A monitored run, and the compilation behind it, takes many times what the call takes in eager. Where
 runs come to nothing they are therefore paid for: the next one waits until eager calls have taken so

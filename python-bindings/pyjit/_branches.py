@@ -1,10 +1,10 @@
-"""Branches on tensor data: one record answers for what came before a branch and what follows.
+"""Branches on tensor data: one specialization answers for what came before a branch and what follows.
 
-A branch cuts a call; what came before and each side are recorded as parts of their own, which
+A branch breaks the graph of a call; what came before and each side are recorded as segments of their own, which
 ``refgraph-merge-branches`` makes one program of: nothing is run again for it. As long as calls
-have taken one side only, the program expects that side, and its launch says when a call takes the
-other; then that one is recorded, too, and the program has both. Where the parts cannot be one
-program, each gets a record, and the cut goes on answering.
+have taken one side only, the program speculates on that side, and its launch says when a call takes the
+other; then that one is recorded, too, and the program has both. Where the segments cannot be one
+program, each gets a specialization, and the graph break goes on answering.
 """
 
 from __future__ import annotations
@@ -16,29 +16,29 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 import torch
 
 from pyjit import _C
-from pyjit._C import PartKind
+from pyjit._C import SegmentKind
 from pyjit._continuation import Key, instruction
 
 if TYPE_CHECKING:
     from pyjit._engine import Engine
 
-# How many sets of parts are tried in one function, and how many recordings of one side.
+# How many sets of segments are tried in one function, and how many recordings of one side.
 _MAX_TRIES = 256
 _SIDES = 3
-# How many branches one record expects to go one way: a loop whose end nobody has recorded would
+# How many branches one specialization speculates to go one way: a loop whose end nobody has recorded would
 # be unrolled for ever.
-_MAX_EXPECTATIONS = 16
-# How many records of one function, whose sizes differ between calls, expect different ways.
+_MAX_SPECULATIONS = 16
+# How many specializations of one function, whose sizes differ between calls, speculate on different ways.
 _MAX_WAYS = 4
 
 _serials = itertools.count()
 
 
-class Part:
-    """A recording of a part of a call, and the record that was made of it.
+class CallSegment:
+    """A recording of a segment of a call, and the specialization that was made of it.
 
     ``numbers``: instructions that leave numbers to Python where it cannot be compiled;
-    ``lifted``: numbers and sizes that are its inputs; ``made_of``: the part that it goes on from.
+    ``lifted``: numbers and sizes that are its inputs; ``made_of``: the segment that it goes on from.
     """
 
     def __init__(
@@ -50,7 +50,7 @@ class Part:
         graph_break: _C.GraphBreak | None,
         grad_mode: bool | None,
         dispatch_state: _C.DispatchState,
-        made_of: Part | None = None,
+        made_of: CallSegment | None = None,
     ) -> None:
         self.trace = trace
         self.objects = objects
@@ -60,7 +60,7 @@ class Part:
         self.grad_mode = grad_mode
         self.dispatch_state = dispatch_state
         self.made_of = made_of
-        self.record: Any = None
+        self.specialization: Any = None
         self.numbers: dict[tuple[Any, int], str] = {}
         self.lifted: set[_C.AccessPath] = made_of.lifted if made_of else set()
         # What the run that it was recorded in went on with.
@@ -68,26 +68,26 @@ class Part:
         self.branch_count = 0  # that are merged in it
         self._costly: bool | None = None
         # The sides that no call has taken where it goes one way, and the branches.
-        self.expects: tuple[Key, ...] = ()
-        self.expectations: tuple[str, ...] = ()
+        self.speculates: tuple[Key, ...] = ()
+        self.speculations: tuple[str, ...] = ()
         self.serial = next(_serials)
         self.includes = {self.serial}
 
     @classmethod
-    def of(cls, segment: _C.Segment, keywords: tuple[str, ...]) -> Part:
-        part = cls(
-            segment.trace,
-            segment.objects,
-            segment.nargs,
+    def of(cls, found: _C.Segment, keywords: tuple[str, ...]) -> CallSegment:
+        segment = cls(
+            found.trace,
+            found.objects,
+            found.nargs,
             keywords,
-            segment.graph_break,
-            segment.grad_mode,
-            segment.dispatch_state,
+            found.graph_break,
+            found.grad_mode,
+            found.dispatch_state,
         )
-        part.numbers = dict.fromkeys(
-            segment.scalar_sites, "a tensor's data as a Python number"
+        segment.numbers = dict.fromkeys(
+            found.scalar_sites, "a tensor's data as a Python number"
         )
-        return part
+        return segment
 
     @property
     def frames(self) -> tuple[_C.Frame, ...]:
@@ -130,23 +130,23 @@ class Part:
 
     @property
     def is_costly(self) -> bool:
-        """Whether to ask the branch that it ends at, and those that it expects, is work that no
+        """Whether to ask the branch that it ends at, and those that it speculates on, is work that no
         call should do twice."""
         if self._costly is None:
             self._costly = self.branches and self.trace.is_costly(self._condition)
-            if self.expects and self.made_of:
+            if self.speculates and self.made_of:
                 self._costly |= self.made_of.is_costly
         return self._costly
 
     @property
-    def recorded(self) -> Part:
-        """The part that it begins with, without anything that is only expected."""
-        part = self
-        while part.expects and part.made_of:
-            part = part.made_of
-        return part
+    def recorded(self) -> CallSegment:
+        """The segment that it begins with, without anything that is only speculated."""
+        segment = self
+        while segment.speculates and segment.made_of:
+            segment = segment.made_of
+        return segment
 
-    def is_same(self, other: Part) -> bool:
+    def is_same(self, other: CallSegment) -> bool:
         """Whether it is another recording of the same."""
         return (
             self.trace.equals(other.trace)
@@ -154,9 +154,9 @@ class Part:
             and all(a is b for a, b in zip(self.objects, other.objects))
         )
 
-    def ends_like(self, other: Part) -> bool:
-        def places(part: Part) -> list[Key]:
-            return [frame.key for frame in part.frames]
+    def ends_like(self, other: CallSegment) -> bool:
+        def places(segment: CallSegment) -> list[Key]:
+            return [frame.key for frame in segment.frames]
 
         return places(self) == places(other)
 
@@ -164,25 +164,25 @@ class Part:
 def _message(error: Exception) -> str:
     """What the compiler said, without locations of its own."""
     text = str(error).splitlines()[0].split("; see current operation")[0]
-    return re.sub(r"^loc\(.*?\)+: (stays a cut: )?", "", text)
+    return re.sub(r"^loc\(.*?\)+: (stays a graph break: )?", "", text)
 
 
 class _Step(NamedTuple):
-    role: PartKind
-    part: Part
+    role: SegmentKind
+    segment: CallSegment
     takes: tuple[int, ...]
 
 
-class _MergePart(NamedTuple):
-    """A part as ``_C.merge`` takes it (``PyjitPart`` of include/pyjit-c/Compiler.h)."""
+class _MergeSegment(NamedTuple):
+    """A segment as ``_C.merge`` takes it (``PyjitSegment`` of include/pyjit-c/Compiler.h)."""
 
     trace: _C.Trace
-    role: PartKind
+    role: SegmentKind
     condition: int
     tensor_class: int
     takes: tuple[int, ...]
     objects: tuple[int, ...]
-    ends_at_cut: bool
+    ends_at_graph_break: bool
     grad_mode: int
 
 
@@ -214,52 +214,52 @@ def _callers(
     then left."""
     steps: list[_Step] = []
     left = len(frames) - 1
-    while left and not (steps and steps[-1].part.graph_break):
+    while left and not (steps and steps[-1].segment.graph_break):
         left -= 1
         key, *others = frames[left].exits
         engine = None if others else root.continuations.get(key)
         takes = _takes(frames[left], key)
-        if not engine or not engine.parts or takes is None:
+        if not engine or not engine.call_segments or takes is None:
             return None
-        steps.append(_Step(PartKind.REST, engine.parts[-1], takes))
+        steps.append(_Step(SegmentKind.REST, engine.call_segments[-1], takes))
     return steps, left
 
 
-def _merge_part(step: _Step, table: list, condition: int) -> _MergePart:
-    """A part with what its place in the call makes of it."""
+def _merge_segment(step: _Step, table: list, condition: int) -> _MergeSegment:
+    """A segment with what its place in the call makes of it."""
     known = {id(entry): index for index, entry in enumerate(table)}
-    return _MergePart(
-        step.part.trace,
+    return _MergeSegment(
+        step.segment.trace,
         step.role,
         condition,
         known.get(id(torch.Tensor), -1),
         step.takes,
-        tuple(known[id(entry)] for entry in step.part.objects),
-        step.part.graph_break is not None,
-        -1 if step.part.grad_mode is None else step.part.grad_mode,
+        tuple(known[id(entry)] for entry in step.segment.objects),
+        step.segment.graph_break is not None,
+        -1 if step.segment.grad_mode is None else step.segment.grad_mode,
     )
 
 
 def _merge(
-    prefix: Part, sides: tuple[_Step, ...], rests: list[_Step], left: int
-) -> Part:
-    """One part of several. ``sides``: both, or the one that it expects. Raises BuildError."""
-    steps = [_Step(PartKind.PREFIX, prefix, ()), *sides, *rests]
+    prefix: CallSegment, sides: tuple[_Step, ...], rests: list[_Step], left: int
+) -> CallSegment:
+    """One segment of several. ``sides``: both, or the one that it speculates on. Raises BuildError."""
+    steps = [_Step(SegmentKind.PREFIX, prefix, ()), *sides, *rests]
     table = list(prefix.objects)
     known = {id(entry) for entry in table}
     for step in steps:
-        for entry in step.part.objects:
+        for entry in step.segment.objects:
             if id(entry) not in known:
                 known.add(id(entry))
                 table.append(entry)
-    end = steps[-1].part
-    trace = _C.merge([_merge_part(s, table, prefix._condition) for s in steps])
+    end = steps[-1].segment
+    trace = _C.merge([_merge_segment(s, table, prefix._condition) for s in steps])
     graph_break = None
     if end.graph_break:
         frames = (*prefix.frames[:left], *end.frames)
         graph_break = _C.GraphBreak((end.reason, frames))
-    modes = [s.part.grad_mode for s in steps if s.part.grad_mode is not None]
-    merged = Part(
+    modes = [s.segment.grad_mode for s in steps if s.segment.grad_mode is not None]
+    merged = CallSegment(
         trace,
         table,
         prefix.nargs,
@@ -270,11 +270,13 @@ def _merge(
         made_of=prefix,
     )
     merged.took = end.took
-    parts = [step.part for step in steps]
-    merged.branch_count = len(sides) - 1 + sum(part.branch_count for part in parts)
-    merged.expects = sum((part.expects for part in parts), ())
-    merged.expectations = sum((part.expectations for part in parts), ())
-    merged.includes = merged.includes.union(*(part.includes for part in parts))
+    segments = [step.segment for step in steps]
+    merged.branch_count = (
+        len(sides) - 1 + sum(segment.branch_count for segment in segments)
+    )
+    merged.speculates = sum((segment.speculates for segment in segments), ())
+    merged.speculations = sum((segment.speculations for segment in segments), ())
+    merged.includes = merged.includes.union(*(segment.includes for segment in segments))
     return merged
 
 
@@ -284,86 +286,95 @@ class Branches:
     def __init__(self, root: Engine) -> None:
         self.root = root
         self.merged = 0
-        # Why parts whose sides have both been seen end with a cut, by serial number.
+        # Why segments whose sides have both been seen end with a graph break, by serial number.
         self.left: dict[int, str] = {}
         self._tried: set[tuple[int, ...]] = set()
-        # Parts that records made just now answer for, by serial number.
+        # Parts that specializations made just now answer for, by serial number.
         self._answered: set[int] = set()
         self._busy = False
-        # Functions whose calls take so many ways that they are left to cuts.
+        # Functions whose calls take so many ways that they are left to graph breaks.
         self._ways_spent: set[Engine] = set()
 
-    def merge(self, new: list[tuple[Engine, Part]]) -> None:
-        """Makes records of the ``new`` parts, alone or with those that are there."""
+    def merge(self, new: list[tuple[Engine, CallSegment]]) -> None:
+        """Makes specializations of the ``new`` segments, alone or with those that are there."""
         if self._busy:
             # Another thread's call is at it.
-            for engine, part in new:
-                engine.make_record(part)
+            for engine, segment in new:
+                engine.make_specialization(segment)
             return
         self._busy = True
         try:
             self._answered.clear()
             self._recognize(new)
             self._take_back()
-            changed = self._merge_parts()
+            changed = self._merge_segments()
             if changed or new:
                 self._compile()
             # What no call can reach from the beginning answers by itself.
-            for engine, part in new:
-                if part in engine.parts and part.serial not in self._answered:
-                    self._install(engine, part)
+            for engine, segment in new:
+                if (
+                    segment in engine.call_segments
+                    and segment.serial not in self._answered
+                ):
+                    self._install(engine, segment)
         finally:
             self._busy = False
 
-    def _recognize(self, new: list[tuple[Engine, Part]]) -> None:
+    def _recognize(self, new: list[tuple[Engine, CallSegment]]) -> None:
         """What has been tried with a recording need not be tried with another one of the same."""
-        for engine, part in new:
-            for other in engine.parts:
-                if other is not part and not other.expects and other.is_same(part):
-                    part.serial = other.serial
-                    part.includes = {part.serial}
+        for engine, segment in new:
+            for other in engine.call_segments:
+                if (
+                    other is not segment
+                    and not other.speculates
+                    and other.is_same(segment)
+                ):
+                    segment.serial = other.serial
+                    segment.includes = {segment.serial}
 
     def _take_back(self) -> None:
         """Drops what expected a branch to go one way where a call has been recorded since that
         went the other."""
         for engine in self.root.engines():
             disproved = [
-                part
-                for part in engine.parts
+                segment
+                for segment in engine.call_segments
                 if any(
-                    found.parts
-                    for key in part.expects
+                    found.call_segments
+                    for key in segment.speculates
                     if (found := self.root.continuations.get(key))
                 )
             ]
-            # Where sizes differ between calls, each way has a record, as long as they are few.
-            if sum(part.varies for part in disproved) >= _MAX_WAYS:
+            # Where sizes differ between calls, each way has a specialization, as long as they are few.
+            if sum(segment.varies for segment in disproved) >= _MAX_WAYS:
                 self._ways_spent.add(engine)
             if self._has_ways(engine):
                 continue
-            for part in disproved:
-                if part.record:
-                    engine.compiled.drop_record(part.record)
-                base = part.recorded
-                place = engine.parts.index(part)
-                if any(p is not part and p.is_same(base) for p in engine.parts):
-                    del engine.parts[place]
+            for segment in disproved:
+                if segment.specialization:
+                    engine.compiled.drop_specialization(segment.specialization)
+                base = segment.recorded
+                place = engine.call_segments.index(segment)
+                if any(
+                    p is not segment and p.is_same(base) for p in engine.call_segments
+                ):
+                    del engine.call_segments[place]
                 else:
-                    engine.parts[place] = base
+                    engine.call_segments[place] = base
 
     def _has_ways(self, engine: Engine) -> bool:
-        """Whether each way that its calls take has a record."""
+        """Whether each way that its calls take has a specialization."""
         return (
             engine not in self._ways_spent
-            and any(p.varies for p in engine.parts)
-            and not any(p.is_costly for p in engine.parts)
+            and any(p.varies for p in engine.call_segments)
+            and not any(p.is_costly for p in engine.call_segments)
         )
 
-    def _merge_parts(self) -> bool:
+    def _merge_segments(self) -> bool:
         found = False
         again = True
         while again:
-            # What can have both sides shall not expect one.
+            # What can have both sides shall not speculate on one.
             again = self._grow_all(one_way=False) or self._grow_all(one_way=True)
             found |= again
         return found
@@ -371,20 +382,22 @@ class Branches:
     def _grow_all(self, one_way: bool) -> bool:
         found = False
         for engine in self.root.engines():
-            for number, part in enumerate(engine.parts):
+            for number, segment in enumerate(engine.call_segments):
                 although = one_way and self._has_ways(engine)
-                merged = self._grow(part, one_way, although)
+                merged = self._grow(segment, one_way, although)
                 if merged:
-                    engine.parts[number] = merged
+                    engine.call_segments[number] = merged
                     found = True
         return found
 
-    def _grow(self, part: Part, one_way: bool, although: bool) -> Part | None:
-        """The part with both sides of the branch that it ends at, or with the one that calls have
+    def _grow(
+        self, segment: CallSegment, one_way: bool, although: bool
+    ) -> CallSegment | None:
+        """The segment with both sides of the branch that it ends at, or with the one that calls have
         taken (``although`` others took the other)."""
-        if not part.branches:
+        if not segment.branches:
             return None
-        frame = part.frames[-1]
+        frame = segment.frames[-1]
         keys = frame.exits
         if instruction(frame.key.code, frame.key.offset)[0] == "POP_JUMP_IF_TRUE":
             keys = keys[::-1]
@@ -393,11 +406,11 @@ class Branches:
         if None in takes:
             return None
         sides = [
-            [_Step(role, p, taken) for p in reversed(engine.parts[-_SIDES:])]
+            [_Step(role, p, taken) for p in reversed(engine.call_segments[-_SIDES:])]
             if engine
             else []
             for role, engine, taken in zip(
-                (PartKind.TRUE, PartKind.FALSE), engines, takes
+                (SegmentKind.TRUE, SegmentKind.FALSE), engines, takes
             )
         ]
         if all(sides) and not although:
@@ -405,56 +418,65 @@ class Branches:
                 return None
             for one, other in itertools.product(*sides):
                 if (
-                    one.part.ends_like(other.part)
-                    and part not in (one.part, other.part)
-                    and (merged := self._try(part, (one, other)))
+                    one.segment.ends_like(other.segment)
+                    and segment not in (one.segment, other.segment)
+                    and (merged := self._try(segment, (one, other)))
                 ):
                     return merged
-        elif one_way and part.took in keys and len(part.expects) < _MAX_EXPECTATIONS:
-            way = keys.index(part.took)
+        elif (
+            one_way
+            and segment.took in keys
+            and len(segment.speculates) < _MAX_SPECULATIONS
+        ):
+            way = keys.index(segment.took)
             for step in sides[way]:
-                if step.part is not part and (merged := self._try(part, (step,))):
-                    merged.expects = (*merged.expects, keys[1 - way])
-                    merged.expectations = (*merged.expectations, part.reason)
+                if step.segment is not segment and (
+                    merged := self._try(segment, (step,))
+                ):
+                    merged.speculates = (*merged.speculates, keys[1 - way])
+                    merged.speculations = (*merged.speculations, segment.reason)
                     return merged
         return None
 
-    def _try(self, part: Part, sides: tuple[_Step, ...]) -> Part | None:
-        """The part with these sides, where that has not been tried and can be."""
+    def _try(
+        self, segment: CallSegment, sides: tuple[_Step, ...]
+    ) -> CallSegment | None:
+        """The segment with these sides, where that has not been tried and can be."""
         rests: list[_Step] = []
-        left = len(part.frames) - 1
-        if not sides[0].part.graph_break:
-            callers = _callers(self.root, part.frames)
+        left = len(segment.frames) - 1
+        if not sides[0].segment.graph_break:
+            callers = _callers(self.root, segment.frames)
             if callers is None:
                 return None
             rests, left = callers
-        tried = (part.serial, *(step.part.serial for step in (*sides, *rests)))
+        tried = (segment.serial, *(step.segment.serial for step in (*sides, *rests)))
         if tried in self._tried:
             return None
         if len(self._tried) >= _MAX_TRIES:
             self.left.setdefault(
-                part.serial,
-                f"{_MAX_TRIES} sets of recordings were tried: {part.reason}",
+                segment.serial,
+                f"{_MAX_TRIES} sets of recordings were tried: {segment.reason}",
             )
             return None
         self._tried.add(tried)
-        states = {step.part.dispatch_state for step in (*sides, *rests)}
-        if states != {part.dispatch_state}:
+        states = {step.segment.dispatch_state for step in (*sides, *rests)}
+        if states != {segment.dispatch_state}:
             self.left.setdefault(
-                part.serial, f"Torch's state differs between parts: {part.reason}"
+                segment.serial,
+                f"Torch's state differs between segments: {segment.reason}",
             )
             return None
         try:
-            merged = _merge(part, sides, rests, left)
+            merged = _merge(segment, sides, rests, left)
         except _C.BuildError as error:
             # What the newest recordings say counts.
-            self.left.setdefault(part.serial, f"{_message(error)}: {part.reason}")
+            self.left.setdefault(segment.serial, f"{_message(error)}: {segment.reason}")
             return None
-        self.left.pop(part.serial, None)
+        self.left.pop(segment.serial, None)
         return merged
 
     def _compile(self) -> None:
-        """Makes records of the parts that a call can reach, outermost first: what one holds needs
+        """Makes specializations of the segments that a call can reach, outermost first: what one holds needs
         none of its own."""
         done: set[int] = set()
         work = [self.root]
@@ -464,50 +486,52 @@ class Branches:
             if id(engine) in done:
                 continue
             done.add(id(engine))
-            for part in list(engine.parts):
-                if part.record is None:
-                    part = self._install(engine, part)
-                if part is None:
+            for segment in list(engine.call_segments):
+                if segment.specialization is None:
+                    segment = self._install(engine, segment)
+                if segment is None:
                     continue
-                if part.site:
-                    sites.add(part.site)
-                for frame in part.frames:
+                if segment.site:
+                    sites.add(segment.site)
+                for frame in segment.frames:
                     for key in frame.exits:
                         if found := self.root.continuations.get(key):
                             work.append(found)
-            # The whole call is one record: nothing goes on from it.
-            engine.parts = [
+            # The whole call is one specialization: nothing goes on from it.
+            engine.call_segments = [
                 p
-                for p in engine.parts
-                if p.graph_break or p.expects or engine is not self.root
+                for p in engine.call_segments
+                if p.graph_break or p.speculates or engine is not self.root
             ]
-        for site in [site for site in self.root.cut_sites if site not in sites]:
-            del self.root.cut_sites[site]
+        for site in [site for site in self.root.graph_break_sites if site not in sites]:
+            del self.root.graph_break_sites[site]
 
-    def _install(self, engine: Engine, part: Part) -> Part | None:
-        """The part with its record, or the one that it was made of where it does not compile."""
-        place = engine.parts.index(part)
-        while part.record is None and part.made_of:
-            base = part.made_of
-            while base.record is None and base.made_of:
+    def _install(self, engine: Engine, segment: CallSegment) -> CallSegment | None:
+        """The segment with its specialization, or the one that it was made of where it does not compile."""
+        place = engine.call_segments.index(segment)
+        while segment.specialization is None and segment.made_of:
+            base = segment.made_of
+            while base.specialization is None and base.made_of:
                 base = base.made_of
             try:
-                engine.install(part)
+                engine.install(segment)
             except _C.BuildError as error:
-                part = part.made_of
+                segment = segment.made_of
                 # What the newest recordings say counts.
-                self.left.setdefault(part.serial, f"{_message(error)}: {part.reason}")
+                self.left.setdefault(
+                    segment.serial, f"{_message(error)}: {segment.reason}"
+                )
                 continue
-            if base.record:
-                self.merged += part.branch_count - base.branch_count
-                # It answers where an expectation does not hold.
-                if not part.expects:
-                    engine.compiled.drop_record(base.record)
+            if base.specialization:
+                self.merged += segment.branch_count - base.branch_count
+                # It answers where a speculation does not hold.
+                if not segment.speculates:
+                    engine.compiled.drop_specialization(base.specialization)
             else:
-                self.merged += part.branch_count
-        if part.record is None and not engine.make_record(part):
-            del engine.parts[place]
+                self.merged += segment.branch_count
+        if segment.specialization is None and not engine.make_specialization(segment):
+            del engine.call_segments[place]
             return None
-        engine.parts[place] = part
-        self._answered |= part.includes
-        return part
+        engine.call_segments[place] = segment
+        self._answered |= segment.includes
+        return segment

@@ -1,7 +1,7 @@
-"""Whether a record answers its calls sooner than eager would.
+"""Whether a specialization answers its calls sooner than eager would.
 
-A few of the program's own calls are timed, some answered by the record and some by eager. No call is
-made twice, so effects do not matter. Medians (the lower of two) decide; the record stays unless it is slower by more
+A few of the program's own calls are timed, some answered by the specialization and some by eager. No call is
+made twice, so effects do not matter. Medians (the lower of two) decide; the specialization stays unless it is slower by more
 than a margin, twice as many calls agreeing. Later the question is asked again: machines, sizes and
 neighbours change. The distance grows fourfold each time, and is so long that the calls answered by
 the slower side take a small share of the time in between.
@@ -13,22 +13,22 @@ import math
 import statistics
 
 MARGIN = 0.05
-"""By how much slower than eager a record may be."""
+"""By how much slower than eager a specialization may be."""
 FIRST_LOOK = 3
-"""Calls that a record answers before it is compared: the first ones fill caches."""
+"""Calls that a specialization answers before it is compared: the first ones fill caches."""
 _SHARE = 0.01
 """What the slower side's calls may cost, as a share of the time between two looks."""
 _SAMPLES = 4
 """Of each side; twice as many before eager is preferred."""
 _FEW = 2
-"""Of each side where the record is faster by far."""
+"""Of each side where the specialization is faster by far."""
 _FAR = 1.5
 _FIRST_DISTANCE = 256
 _LONGEST_DISTANCE = 1 << 30
 
 
 class Comparison:
-    """What is known of one record."""
+    """What is known of one specialization."""
 
     def __init__(self) -> None:
         self.looks = 0

@@ -1,6 +1,6 @@
 """Code for the rest of a function, and for one instruction in the middle of it.
 
-A cut leaves frames in front of an instruction that pyjit does not model. To go on, two kinds of
+A graph break leaves frames in front of an instruction that pyjit does not model. To go on, two kinds of
 function are made from the original bytecode, both without parameters: a prologue takes the values
 of operand stack and locals from ``_C._take`` and puts them in place.
 

@@ -1,8 +1,8 @@
-"""Numbers and sizes that differ between calls: which of them records take as inputs.
+"""Numbers and sizes that differ between calls: which of them specializations take as inputs.
 
-A number, or a size of a tensor, is a constant of the first record. Where a later call differs from
-it, and from nothing else, the next record takes it as an input (it is *lifted*), and sizes become
-symbols. What a record looked at all the same is not lifted again.
+A number, or a size of a tensor, is a constant of the first specialization. Where a later call differs from
+it, and from nothing else, the next specialization takes it as an input (it is *lifted*), and sizes become
+symbols. What a specialization looked at all the same is not lifted again.
 """
 
 from __future__ import annotations
@@ -14,14 +14,14 @@ import torch
 
 from pyjit._C import AccessPath, ArgumentKind
 
-# Records of a continuation that differ in what came of comparing a number.
+# Specializations of a continuation that differ in what came of comparing a number.
 MAX_OUTCOMES = 4
 
 _VALUES = (ArgumentKind.VALUE, ArgumentKind.RESULT, ArgumentKind.LIFTED)
 
 
 def mark(kind: ArgumentKind, value: Any) -> Any:
-    """What a record of a continuation is likely to depend on in one of its arguments."""
+    """What a specialization of a continuation is likely to depend on in one of its arguments."""
     if kind == ArgumentKind.OPAQUE:
         return type(value)  # nobody looks at it, and it may not like to be asked
     if kind == ArgumentKind.PINNED:
@@ -55,7 +55,7 @@ def _changed_sizes(path: AccessPath, before: Any, now: Any) -> set[AccessPath]:
 
 
 def _without_sizes(path: AccessPath, mark: Any, lifted: set[AccessPath]) -> Any:
-    """A mark as far as a record depends on it: not on lifted sizes but zero and one."""
+    """A mark as far as a specialization depends on it: not on lifted sizes but zero and one."""
     if not isinstance(mark, tuple) or not isinstance(mark[0], torch.Size):
         return mark
     sizes = tuple(
@@ -84,11 +84,11 @@ class DynamicNumbers:
         self.follows_sizes = False
         # Why sizes that differ between calls are compiled one by one; empty: they need not be.
         self.fixed_sizes = ""
-        # Of a continuation: lifted paths that a record was made with; arguments that its records
+        # Of a continuation: lifted paths that a specialization was made with; arguments that its specializations
         # only pass on.
         self.tried: set[AccessPath] = set()
         self.unseen: set[int] = set()
-        # Lifted paths of each record, and those of them that the present call finds looked at.
+        # Lifted paths of each specialization, and those of them that the present call finds looked at.
         self._made_with: dict[Any, set[AccessPath]] = {}
         self._looked_at: set[AccessPath] = set()
         # Of a continuation: marks of its latest arguments, and the numbers in tuples among them.
@@ -96,27 +96,33 @@ class DynamicNumbers:
         self._held: dict[int, Any] = {}
 
     def fix_sizes(self, why: str) -> None:
-        """From now on there is a record for each size."""
+        """From now on there is a specialization for each size."""
         self.fixed_sizes = why
         self.follows_sizes = False
         self.lifted = {path for path in self.lifted if not path.is_size}
 
-    def made(self, record: Any, lifted: set[AccessPath]) -> None:
-        """A record was made with these inputs."""
-        self._made_with[record] = lifted
+    def made(self, specialization: Any, lifted: set[AccessPath]) -> None:
+        """A specialization was made with these inputs."""
+        self._made_with[specialization] = lifted
 
     def missed(
-        self, records: Iterable[Any], args: tuple, kwargs: dict, may_follow: bool
+        self,
+        specializations: Iterable[Any],
+        args: tuple,
+        kwargs: dict,
+        may_follow: bool,
     ) -> None:
-        """No record answers a call with these arguments. ``may_follow``: sizes may become
+        """No specialization answers a call with these arguments. ``may_follow``: sizes may become
         symbols."""
         self._looked_at = set()
         before = set(self.lifted)
         again = False
-        for record in records:
-            changed = record.changed_numbers(args, kwargs)
+        for specialization in specializations:
+            changed = specialization.changed_numbers(args, kwargs)
             again |= any(path in before for path in changed if not path.is_field)
-            self._looked_at |= self._made_with.get(record, set()).intersection(changed)
+            self._looked_at |= self._made_with.get(specialization, set()).intersection(
+                changed
+            )
             self.lifted.update(
                 path for path in changed if not (path.is_size and self.fixed_sizes)
             )
@@ -131,8 +137,8 @@ class DynamicNumbers:
         for path in lifted:
             self.lifted |= path.seen_from(given, values)
 
-    def learn(self, arguments: Arguments, missed: bool, records: int) -> None:
-        """Compares a continuation's arguments with its latest ones. ``missed``: its ``records``,
+    def learn(self, arguments: Arguments, missed: bool, specializations: int) -> None:
+        """Compares a continuation's arguments with its latest ones. ``missed``: its ``specializations``,
         so many, did not answer."""
         for i, (kind, value) in enumerate(zip(arguments.kinds, arguments.values)):
             path = AccessPath.of_argument(i)
@@ -142,31 +148,35 @@ class DynamicNumbers:
                 self.lifted |= _changed_sizes(path, before, now)
             self._marks[i] = now
             if kind == ArgumentKind.RANGE:
-                self._learn_range(i, path, missed, records)
+                self._learn_range(i, path, missed, specializations)
             elif kind == ArgumentKind.OBJECT and type(value) in (tuple, slice):
-                self._learn_tuple(i, value, missed, records)
+                self._learn_tuple(i, value, missed, specializations)
             else:
-                self._learn_value(i, path, kind, value, differs, missed, records)
+                self._learn_value(
+                    i, path, kind, value, differs, missed, specializations
+                )
 
     def _learn_range(
-        self, i: int, path: AccessPath, missed: bool, records: int
+        self, i: int, path: AccessPath, missed: bool, specializations: int
     ) -> None:
-        """Where an iterator of a range stands is a number like others, unless a record looked at
+        """Where an iterator of a range stands is a number like others, unless a specialization looked at
         that."""
         numbers = {path.field("next"), path.field("left")}
         looked_at = not numbers.isdisjoint(self._looked_at)
-        if missed and (looked_at or records >= 2 * MAX_OUTCOMES):
+        if missed and (looked_at or specializations >= 2 * MAX_OUTCOMES):
             self.unseen.add(i)
         self.lifted |= numbers
 
-    def _learn_tuple(self, i: int, value: Any, missed: bool, records: int) -> None:
-        """Numbers in it that a record takes as inputs may be looked at all the same."""
+    def _learn_tuple(
+        self, i: int, value: Any, missed: bool, specializations: int
+    ) -> None:
+        """Numbers in it that a specialization takes as inputs may be looked at all the same."""
         held = _numbers_in(value)
         if missed and self._held.setdefault(i, held) != held:
             looked_at = any(
                 path.argument == i and path.begins_with_item for path in self._looked_at
             )
-            if looked_at or records >= MAX_OUTCOMES:
+            if looked_at or specializations >= MAX_OUTCOMES:
                 self.unseen.add(i)
         self._held[i] = held
 
@@ -178,7 +188,7 @@ class DynamicNumbers:
         value: Any,
         differs: bool,
         missed: bool,
-        records: int,
+        specializations: int,
     ) -> None:
         # What has differed before will differ again: a time, a counter, an open file.
         told_by_value = kind in (*_VALUES, ArgumentKind.PINNED)
@@ -195,13 +205,15 @@ class DynamicNumbers:
         elif varies and path not in self.tried:
             self.lifted.add(path)
         elif (
-            differs and missed and (path in self._looked_at or records >= MAX_OUTCOMES)
+            differs
+            and missed
+            and (path in self._looked_at or specializations >= MAX_OUTCOMES)
         ):
             # To take it as an input did not help: its value was looked at.
             self.unseen.add(i)
 
     def choose(self, arguments: Arguments) -> tuple[tuple[int, ...], set[AccessPath]]:
-        """The arguments that the next record only passes on, and what is lifted of the others."""
+        """The arguments that the next specialization only passes on, and what is lifted of the others."""
         unseen = tuple(
             i
             for i in sorted(self.unseen)
@@ -219,7 +231,7 @@ class DynamicNumbers:
     def signature(
         arguments: Arguments, unseen: tuple[int, ...], lifted: set[AccessPath]
     ) -> tuple:
-        """What a record that is made so depends on."""
+        """What a specialization that is made so depends on."""
         parts = []
         for i, (value, known) in enumerate(zip(arguments.values, arguments.marks)):
             path = AccessPath.of_argument(i)

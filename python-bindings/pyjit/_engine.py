@@ -1,4 +1,4 @@
-"""What happens when a call meets no record: observe it, compile it, remember it."""
+"""What happens when a call meets no specialization: observe it, compile it, remember it."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ import torch
 
 from pyjit import _C
 from pyjit._backoff import Backoff
-from pyjit._branches import Branches, Part
+from pyjit._branches import Branches, CallSegment
 from pyjit._continuation import Key, continuation, step
 from pyjit._dynamic import Arguments, DynamicNumbers
 from pyjit._errors import CaptureError, CompileError
@@ -30,7 +30,7 @@ _capture_lock = threading.Lock()
 
 
 _MAX_CONTINUATIONS = 256
-_MAX_CUTS = 64
+_MAX_GRAPH_BREAKS = 64
 _HEAP_TYPE = 1 << 9  # Py_TPFLAGS_HEAPTYPE: a class statement made it
 
 
@@ -57,9 +57,9 @@ class _Observed(NamedTuple):
 
 
 class Engine:
-    """The records of one compiled function and the policy that makes them.
+    """The specializations of one compiled function and the policy that makes them.
 
-    Where a call is cut, what follows is a function of its own with an engine of its own; the
+    Where a call has a graph break, what follows is a function of its own with an engine of its own; the
     engine of the function that the user compiled is their ``root``.
     """
 
@@ -73,34 +73,34 @@ class Engine:
         )
         self.compiled = _C.CompiledFunction(target, self._miss)
         self.compiled.engine = self
-        # A continuation's record is part of a call: the call's first record is compared.
+        # A continuation's specialization is part of a call: the call's first specialization is compared.
         self.turns = Turns(self.compiled, settings.compare_with_eager and root is None)
         self._clear()
 
     def _clear(self) -> None:
         self.captures = 0
-        self.cuts = 0
+        self.graph_breaks = 0
         self.compile_seconds = 0.0
         self.stage_seconds: dict[str, float] = {}
         self.reasons: list[str] = []
         self.numbers = DynamicNumbers()
         self.planner = Planner(self.numbers)
         self.loops = Loops()
-        # Loops that data end: compiled, and why others go round through cuts.
+        # Loops that data end: compiled, and why others go round through graph breaks.
         self.compiled_loops = 0
         self.loops_left: list[str] = []
         self.continuations: dict[Key, Engine] = {}
-        # Instructions in front of which the recorder cuts, and why.
-        self.cut_points: dict[tuple[Any, int], str] = {}
+        # Instructions in front of which the recorder breaks the graph, and why.
+        self.graph_break_points: dict[tuple[Any, int], str] = {}
         # Instructions at which something was so in one call only, and how often that was.
         self.passed: collections.Counter[tuple[Any, int]] = collections.Counter()
-        # What the present capture went on with after each cut.
+        # What the present capture went on with after each graph break.
         self._path: list[Key] = []
         self._observed: _Observed | None = None
-        # Where records end, and why.
-        self.cut_sites: dict[tuple[Any, int], str] = {}
-        # The recordings behind the records, where a branch may join them.
-        self.parts: list[Part] = []
+        # Where specializations end, and why.
+        self.graph_break_sites: dict[tuple[Any, int], str] = {}
+        # The recordings behind the specializations, where a branch may join them.
+        self.call_segments: list[CallSegment] = []
         self.branches = Branches(self)
         self._context: _C.Context | None = None
         # Arguments that are known by identity, and those that were new in each call.
@@ -120,14 +120,14 @@ class Engine:
         self._clear()
 
     def _miss(self, args: tuple, kwargs: dict[str, Any]) -> Any:
-        """Answers a call that no record answers; called by the compiled function."""
+        """Answers a call that no specialization answers; called by the compiled function."""
         compiled = self.compiled
         modes = self._observed_modes = self._modes()
         if not self.settings.fullgraph and not self._backoff.may_observe(modes):
             return self._answer_in_eager(modes, args, kwargs)
-        if len(compiled.records) >= self.settings.max_records:
+        if len(compiled.specializations) >= self.settings.max_records:
             self.note(
-                f"the limit of {self.settings.max_records} records is reached (option max_records); "
+                f"the limit of {self.settings.max_records} specializations is reached (option max_records); "
                 "calls that meet none of them run in eager"
             )
             self._backoff.give_up("limit")
@@ -135,15 +135,15 @@ class Engine:
         if not _capture_lock.acquire(blocking=False):
             compiled.eager_calls += 1
             return compiled.target(*args, **kwargs)
-        # Records with loops on data have no sizes that differ.
+        # Specializations with loops on data have no sizes that differ.
         may_follow = not self.root.compiled_loops
-        self.numbers.missed(compiled.records, args, kwargs, may_follow)
+        self.numbers.missed(compiled.specializations, args, kwargs, may_follow)
         if self.settings.fullgraph:
             return self._capture_whole(args, kwargs)
-        return self._capture_parts(args, kwargs)
+        return self._capture_segments(args, kwargs)
 
-    def _capture_parts(self, args: tuple, kwargs: dict[str, Any]) -> Any:
-        """Runs a call, monitored, and makes records of its parts."""
+    def _capture_segments(self, args: tuple, kwargs: dict[str, Any]) -> Any:
+        """Runs a call, monitored, and makes specializations of its segments."""
         compiled, root = self.compiled, self.root
         self._note_handles((*args, *kwargs.values()))
         root._observed_since = self._backoff.clock()
@@ -152,13 +152,13 @@ class Engine:
         root._observed = _Observed(self, args, kwargs)
         self.planner.missed = True
         try:
-            run = _C.capture_with_cuts(
+            run = _C.capture_with_graph_breaks(
                 root.context(),
                 compiled.target,
                 args,
                 kwargs,
                 self._symbol(),
-                points=root.cut_points,
+                points=root.graph_break_points,
                 passed=root.passed,
                 planner=root._plan,
                 lifted=self.numbers.lifted,
@@ -174,9 +174,12 @@ class Engine:
             _capture_lock.release()
         recorded, new = self._take(run.segments, tuple(kwargs))
         for code, offset, why in run.learned:
-            root.cut_points[code, offset] = why
+            root.graph_break_points[code, offset] = why
         root.passed.update(run.passed)
-        if max(len(root.cut_sites), len(root.cut_points)) > _MAX_CUTS:
+        if (
+            max(len(root.graph_break_sites), len(root.graph_break_points))
+            > _MAX_GRAPH_BREAKS
+        ):
             root._give_up()
         root.branches.merge(new)
         root.leave_context()
@@ -188,13 +191,13 @@ class Engine:
 
     def _take(
         self, segments: tuple[_C.Segment, ...], keywords: tuple[str, ...]
-    ) -> tuple[bool, list[tuple[Engine, Part]]]:
-        """Makes parts of what a run recorded. Whether this function is among them, and those that
+    ) -> tuple[bool, list[tuple[Engine, CallSegment]]]:
+        """Makes segments of what a run recorded. Whether this function is among them, and those that
         branches may join."""
         root, path = self.root, self.root._path
         recorded = False
-        new: list[tuple[Engine, Part]] = []
-        place = 0  # on the path: parts that need no record are there, too
+        new: list[tuple[Engine, CallSegment]] = []
+        place = 0  # on the path: segments that need no specialization are there, too
         for segment in segments:
             owner = self
             if segment.key is not None:
@@ -206,22 +209,24 @@ class Engine:
             recorded |= owner is self
             given = keywords if segment.key is None else ()
             if segment.fallback is not None:
-                if owner._add_loop(owner._part(segment, given)):
+                if owner._add_loop(owner._call_segment(segment, given)):
                     continue
                 segment = segment.fallback
-            part = owner._part(segment, given)
-            part.took = path[place] if place < len(path) else None
-            if part.graph_break is None and owner is root:
-                owner.make_record(part)
+            call_segment = owner._call_segment(segment, given)
+            call_segment.took = path[place] if place < len(path) else None
+            if call_segment.graph_break is None and owner is root:
+                owner.make_specialization(call_segment)
             else:
-                owner.parts.append(part)
-                new.append((owner, part))
+                owner.call_segments.append(call_segment)
+                new.append((owner, call_segment))
         return recorded, new
 
-    def _part(self, segment: _C.Segment, keywords: tuple[str, ...]) -> Part:
-        part = Part.of(segment, keywords)
-        part.lifted = set(self.numbers.tried)
-        return part
+    def _call_segment(
+        self, segment: _C.Segment, keywords: tuple[str, ...]
+    ) -> CallSegment:
+        call_segment = CallSegment.of(segment, keywords)
+        call_segment.lifted = set(self.numbers.tried)
+        return call_segment
 
     def _modes(self) -> tuple:
         """What may change what comes of a monitored run, and costs little to look at."""
@@ -240,16 +245,16 @@ class Engine:
             return compiled.target(*args, **kwargs)
         finally:
             unseen = self._backoff.answered(reason, start)
-            if compiled.records and compiled.hits == self._hits_before:
-                # Nor do records need to be asked that answer nothing.
+            if compiled.specializations and compiled.hits == self._hits_before:
+                # Nor do specializations need to be asked that answer nothing.
                 compiled.let_past(unseen, *args, *kwargs.values())
             else:
                 compiled.stay_quiet(unseen)
             self._hits_before = compiled.hits
 
     def _note_handles(self, given: tuple) -> None:
-        """Notes arguments that records know by identity and that are new in each call (a generator
-        of random numbers, an open file): from the second on, records only pass them on."""
+        """Notes arguments that specializations know by identity and that are new in each call (a generator
+        of random numbers, an open file): from the second on, specializations only pass them on."""
         for i, value in enumerate(given):
             if not _is_handle(value):
                 continue
@@ -261,12 +266,14 @@ class Engine:
         }
 
     def _give_up(self) -> None:
-        """So many cuts leave nothing to win."""
-        sites = [*self.cut_points.values(), *self.cut_sites.values()]
+        """So many graph breaks leave nothing to win."""
+        sites = [*self.graph_break_points.values(), *self.graph_break_sites.values()]
         modes = self._observed_modes
         self.compiled.clear()
         self._clear()
-        self.note(f"more than {_MAX_CUTS} cuts, the last of them: {sites[-1]}")
+        self.note(
+            f"more than {_MAX_GRAPH_BREAKS} graph breaks, the last of them: {sites[-1]}"
+        )
         self._backoff.give_up(modes)
 
     def _capture_whole(self, args: tuple, kwargs: dict[str, Any]) -> Any:
@@ -291,7 +298,7 @@ class Engine:
                 f"pyjit.compile(fullgraph=True): {self.name}: {run.reason}"
             )
         for segment in run.segments:
-            self.make_record(self._part(segment, tuple(kwargs)))
+            self.make_specialization(self._call_segment(segment, tuple(kwargs)))
         self.leave_context()
         return run.result
 
@@ -303,7 +310,7 @@ class Engine:
 
     def leave_context(self) -> None:
         """Nothing is left to be merged: what was compiled does not need its context."""
-        if not any(engine.parts for engine in self.engines()):
+        if not any(engine.call_segments for engine in self.engines()):
             self._context = None
 
     def _continuation(self, key: Key) -> Engine:
@@ -324,7 +331,7 @@ class Engine:
 
     def _plan(self, key: Key, kinds: bytes, values: tuple) -> _C.Plan:
         """Whether the continuation at ``key`` is to be recorded now, and which of its arguments
-        its record may depend on. Called by the recorder."""
+        its specialization may depend on. Called by the recorder."""
         self._path.append(key)
         known = key in self.continuations
         if not known and len(self.continuations) >= _MAX_CONTINUATIONS:
@@ -340,34 +347,36 @@ class Engine:
         return self.planner.plan(
             self.root.captures,
             arguments,
-            len(self.compiled.records),
+            len(self.compiled.specializations),
             self.settings.max_records,
             self._backoff.may_observe(modes),
             not self.loops.given_up,
             lifted,
         )
 
-    def _add_loop(self, part: Part) -> bool:
-        """A part that is a loop, if it can be compiled."""
-        if not self.make_record(part, attempt=True):
+    def _add_loop(self, call_segment: CallSegment) -> bool:
+        """A segment that is a loop, if it can be compiled."""
+        if not self.make_specialization(call_segment, attempt=True):
             return False
         self.root.compiled_loops += 1
-        if part.graph_break or self is not self.root:
-            self.parts.append(part)
+        if call_segment.graph_break or self is not self.root:
+            self.call_segments.append(call_segment)
         return True
 
-    def make_record(self, part: Part, attempt: bool = False) -> bool:
-        """Makes a record of a recording. ``attempt``: that it cannot be compiled is no failure;
-        nor is it where cuts leave the part's numbers to Python."""
+    def make_specialization(
+        self, call_segment: CallSegment, attempt: bool = False
+    ) -> bool:
+        """Makes a specialization of a recording. ``attempt``: that it cannot be compiled is no failure;
+        nor is it where graph breaks leave the segment's numbers to Python."""
         try:
-            self.install(part)
+            self.install(call_segment)
         except _C.BuildError as error:
             if attempt:
                 self.root.loops_left.append(str(error).splitlines()[0])
                 self.loops.given_up = True
                 return False
-            if part.numbers:
-                self.root.cut_points |= part.numbers
+            if call_segment.numbers:
+                self.root.graph_break_points |= call_segment.numbers
                 return False
             self._failed(f"pyjit's compiler failed: {error}")
             if self.settings.strict:
@@ -384,60 +393,65 @@ class Engine:
             return False
         return True
 
-    def _add(self, part: Part) -> None:
-        """From now on, a part's record answers calls."""
+    def _add(self, call_segment: CallSegment) -> None:
+        """From now on, a segment's specialization answers calls."""
         end = None
-        record = part.record
-        if part.graph_break is not None:
-            self.root.cut_sites.setdefault(part.site, part.graph_break.reason)
-            end = self._end(part.frames)
-        record.set_end(end, part.grad_mode, part.dispatch_state)
-        for stage, seconds in record.stages():
+        specialization = call_segment.specialization
+        if call_segment.graph_break is not None:
+            self.root.graph_break_sites.setdefault(
+                call_segment.site, call_segment.graph_break.reason
+            )
+            end = self._end(call_segment.frames)
+        specialization.set_end(end, call_segment.grad_mode, call_segment.dispatch_state)
+        for stage, seconds in specialization.stages():
             self.stage_seconds[stage] = self.stage_seconds.get(stage, 0.0) + seconds
         self._backoff.came_to_something(self._observed_modes)
-        self.compiled.add_record(record)
-        self.turns.begin(record)
-        self.numbers.made(record, set(part.lifted))
-        log(self, record)
+        self.compiled.add_specialization(specialization)
+        self.turns.begin(specialization)
+        self.numbers.made(specialization, set(call_segment.lifted))
+        log(self, specialization)
 
-    def install(self, part: Part) -> None:
-        """Compiles a part. Raises BuildError."""
+    def install(self, call_segment: CallSegment) -> None:
+        """Compiles a segment. Raises BuildError."""
         start = time.perf_counter()
         try:
             with progress(self.name):
-                part.record = self._build(
-                    part.trace, part.objects, part.nargs, part.keywords
+                call_segment.specialization = self._build(
+                    call_segment.trace,
+                    call_segment.objects,
+                    call_segment.nargs,
+                    call_segment.keywords,
                 )
         finally:
             self.compile_seconds += time.perf_counter() - start
-        self._add(part)
+        self._add(call_segment)
 
     def _goes_round(self) -> None:
-        """One call comes by here again and again: called by ``_C.Cut``."""
+        """One call comes by here again and again: called by ``_C.Resumption``."""
         if self.loops.try_again():
-            self.compiled.drop_records()
-            self.parts.clear()
+            self.compiled.drop_specializations()
+            self.call_segments.clear()
 
     def _build(
         self, trace: _C.Trace, objects: list, nargs: int, keywords: tuple[str, ...]
     ) -> Any:
-        """Where a record for all sizes does not compile, one for the recorded sizes."""
+        """Where a specialization for all sizes does not compile, one for the recorded sizes."""
 
-        def build(pin_sizes: bool) -> Any:
-            record = _C.build(
+        def build(specialize_sizes: bool) -> Any:
+            specialization = _C.build(
                 trace,
                 objects,
                 nargs,
                 keywords or None,
                 eager_rounding=self.settings.eager_rounding,
                 dump_dir=str(dump_dir() or ""),
-                accelerator="cpu" if self.settings.software_device else "",
-                pin_sizes=pin_sizes,
+                accelerator="cpu" if self.settings.simulated_device else "",
+                specialize_sizes=specialize_sizes,
                 verify=verifies(),
             )
             if self.settings.launch:
-                record.prefer_launch(self.settings.launch)
-            return record
+                specialization.prefer_launch(self.settings.launch)
+            return specialization
 
         if not trace.lifts_sizes and not trace.computes_sizes:
             return build(False)
@@ -449,7 +463,7 @@ class Engine:
         return build(True)
 
     def _end(self, frames: tuple[_C.Frame, ...]) -> Any:
-        """What runs the frames that a record leaves at a cut."""
+        """What runs the frames that a specialization leaves at a graph break."""
         steps = []
         for level, frame in enumerate(frames):
             inner = level + 1 < len(frames)
@@ -459,33 +473,38 @@ class Engine:
                 for marker, key in zip(markers, frame.exits)
             )
             steps.append((function, goes_on))
-        return _C.Cut(tuple(steps))
+        return _C.Resumption(tuple(steps))
 
     def _failed(self, reason: str) -> None:
-        self.cuts += 1
+        self.graph_breaks += 1
         self.note(reason)
         since = self.root._observed_since
         self._backoff.observed_in_vain(self._observed_modes, since)
 
-    def _look(self, record: Any) -> None:
-        """A record is due to be compared with eager: called by the compiled function."""
-        self.turns.look(record)
+    def _look(self, specialization: Any) -> None:
+        """A specialization is due to be compared with eager: called by the compiled function."""
+        self.turns.look(specialization)
 
-    def _compared(self, record: Any, seconds: float | None) -> None:
+    def _compared(self, specialization: Any, seconds: float | None) -> None:
         """A call of it, or of eager, was timed: called by the compiled function."""
-        self.turns.compared(record, seconds)
+        self.turns.compared(specialization, seconds)
 
-    def _raised(self, record: Any) -> None:
+    def _raised(self, specialization: Any) -> None:
         """Its launch has raised several times where eager did not: called by the compiled function."""
-        error = next(iter(record.last_error.splitlines()), "no message")
-        if record.symbols and not self.numbers.fixed_sizes:
+        error = next(iter(specialization.last_error.splitlines()), "no message")
+        if specialization.symbols and not self.numbers.fixed_sizes:
             # With its sizes as numbers it may be another matter.
             self.numbers.fix_sizes(f"a graph for all sizes raised: {error}")
-            self.parts = [part for part in self.parts if part.record is not record]
-            self.compiled.drop_record(record)
+            self.call_segments = [
+                call_segment
+                for call_segment in self.call_segments
+                if call_segment.specialization is not specialization
+            ]
+            self.compiled.drop_specialization(specialization)
         else:
             self.turns.give_up(
-                record, f"a graph raises where eager does not, the last time: {error}"
+                specialization,
+                f"a graph raises where eager does not, the last time: {error}",
             )
 
     def note(self, reason: str) -> None:

@@ -11,10 +11,10 @@ from pyjit._module import compiled_call
 
 
 def explain(fn: Callable) -> Callable[..., str]:
-    """Returns a callable that runs ``fn`` and reports on it: graphs, cuts with source lines,
-    guards, kernels, library calls, seconds per stage.
+    """Returns a callable that runs ``fn`` and reports on it: graphs, graph breaks with source lines,
+    guards, kernels, vendor calls, seconds per stage.
 
-    ``fn`` may be a compiled function (its own records are reported) or anything that
+    ``fn`` may be a compiled function (its own specializations are reported) or anything that
     ``pyjit.compile`` takes (it is compiled for the report alone).
     """
     from pyjit._api import compile, engine_of
@@ -38,51 +38,56 @@ def report(engine: Any) -> str:
     stats = _statistics.stats(engine)
     lines = [
         (
-            f"pyjit: {engine.name}: {stats['graphs']} graph(s), {stats['cuts']} cut(s), {stats['hits']} hit(s), "
+            f"pyjit: {engine.name}: {stats['graphs']} graph(s), {stats['graph_breaks']} graph break(s), {stats['hits']} hit(s), "
             f"{stats['misses']} miss(es), {stats['eager_calls']} eager call(s)"
         )
     ]
     lines += [f"  runs in eager: {reason}" for reason in stats["reasons"]]
-    lines += [f"  cut: {reason}" for reason in stats["cut_sites"]]
+    lines += [f"  graph break: {reason}" for reason in stats["graph_break_sites"]]
     if stats["loops"]:
         lines.append(f"  loops that data end, in one program: {stats['loops']}")
     lines += [
-        f"  a loop goes round through cuts: {why}"
+        f"  a loop goes round through graph breaks: {why}"
         for why in dict.fromkeys(stats["loops_left"])
     ]
     if stats["branches"]:
         lines.append(
             f"  branches on data, both sides in one program: {stats['branches']}"
         )
-    lines += [f"  goes one way so far: {reason}" for reason in stats["expectations"]]
-    lines += [f"  a branch stays a cut: {why}" for why in stats["branches_left"]]
-    lines += [f"  compiled for each size: {reason}" for reason in stats["fixed_sizes"]]
-    lines += [f"  {line}" for line in stats["pinned_sizes"]]
-    records = [
-        (part, record) for part in engine.engines() for record in part.compiled.records
+    lines += [f"  goes one way so far: {reason}" for reason in stats["speculations"]]
+    lines += [
+        f"  a branch stays a graph break: {why}" for why in stats["branches_left"]
     ]
-    for number, (part, record) in enumerate(records):
+    lines += [f"  compiled for each size: {reason}" for reason in stats["fixed_sizes"]]
+    lines += [f"  {line}" for line in stats["specialized_sizes"]]
+    specializations = [
+        (part, specialization)
+        for part in engine.engines()
+        for specialization in part.compiled.specializations
+    ]
+    for number, (part, specialization) in enumerate(specializations):
         where = "" if part is engine else f" ({part.name})"
         lines.append(
-            f"  graph {number}{where}: {record.inputs} inputs, {record.guards} guards, {record.kernels} kernels, "
-            f"{record.library_calls} library calls, {record.hits} hits"
+            f"  graph {number}{where}: {specialization.inputs} inputs, {specialization.guards} guards, {specialization.kernels} kernels, "
+            f"{specialization.vendor_calls} vendor calls, {specialization.hits} hits"
         )
-        if answers := part.turns.describe(record):
+        if answers := part.turns.describe(specialization):
             lines.append(f"    {answers}")
-        if record.symbols:
-            lines.append(f"    sizes that may differ: {record.symbols}")
-        if record.hashed:
+        if specialization.symbols:
+            lines.append(f"    sizes that may differ: {specialization.symbols}")
+        if specialization.hashed:
             lines.append(
-                f"    {record.hashed} of {record.prepared} packed parameters are hashed at each call, because "
+                f"    {specialization.hashed} of {specialization.prepared} packed parameters are hashed at each call, because "
                 "writes to their memory could go unseen (memory that PyTorch's allocator did not hand out, say; "
                 "p.data = p.data.clone() makes it PyTorch's)"
             )
         stages = ", ".join(
-            f"{name} {1e3 * seconds:.1f} ms" for name, seconds in record.stages()
+            f"{name} {1e3 * seconds:.1f} ms"
+            for name, seconds in specialization.stages()
         )
         lines.append(f"    compiled in: {stages}")
         for topic in ("guards", "fusion", "kernels", "cudagraph", "launch"):
-            text = record.text(topic)
+            text = specialization.text(topic)
             if text:
                 lines.append(f"    {topic}:")
                 lines += [f"      {line}" for line in text.splitlines()]

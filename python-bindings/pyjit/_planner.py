@@ -1,4 +1,4 @@
-"""When a continuation is recorded, and what its record may depend on."""
+"""When a continuation is recorded, and what its specialization may depend on."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ class Planner:
         self.numbers = numbers
         # The monitored run that looked here last, and the last that recorded.
         self._run = self._recorded_in = self._repeats = 0
-        # A call of it has met no record since.
+        # A call of it has met no specialization since.
         self.missed = False
         self._signatures: set[tuple] = set()
 
@@ -24,34 +24,34 @@ class Planner:
         self,
         run: int,
         arguments: Arguments,
-        records: int,
+        specializations: int,
         limit: int,
         may_observe: bool,
         expects_loop: bool,
         lifted: tuple[set, tuple] | None,
     ) -> Plan:
-        """``run``: the number of the monitored run; ``records``: how many there are, of at most
+        """``run``: the number of the monitored run; ``specializations``: how many there are, of at most
         ``limit``; ``lifted``: what is lifted of the call that is observed, and its arguments."""
         first = self._run != run
         if first:
             self._run = run
             self._repeats = 0
-        # What has a record that is likely to hit gets another when it has missed.
+        # What has a specialization that is likely to hit gets another when it has missed.
         missed = first and self.missed
         self.missed = False
-        self.numbers.learn(arguments, missed, records)
+        self.numbers.learn(arguments, missed, specializations)
         if lifted:
             paths, given = lifted
             self.numbers.take_over(paths, given, arguments.values)
         unseen, inputs = self.numbers.choose(arguments)
         signature = self.numbers.signature(arguments, unseen, inputs)
-        # A recording that is part of something larger has no record of its own.
-        answers = records or self._recorded_in == self._run
+        # A recording that is part of something larger has no specialization of its own.
+        answers = specializations or self._recorded_in == self._run
         if (
             (signature in self._signatures and not missed and answers)
             or not may_observe
             or self._repeats >= REPEATS
-            or records + self._repeats >= limit
+            or specializations + self._repeats >= limit
         ):
             return Plan((PlanAction.RECORDED, (), (), False, False))
         self._signatures.add(signature)

@@ -8,6 +8,8 @@ from pathlib import Path
 from typing import Any
 
 LAUNCHES = ("plain", "copy", "table", "update")
+# Options that were renamed; the former names go with the next release.
+FORMER_OPTIONS = {"software_device": "simulated_device"}
 LOG_TOPICS = ("guards", "graph", "fusion", "kernels", "cudagraph", "cache")
 
 
@@ -21,8 +23,8 @@ class Settings:
     """Raise ``CompileError`` where pyjit's own compiler fails, instead of answering from eager."""
     eager_rounding: bool = False
     """Keep the intermediate roundings of eager PyTorch in half-precision chains."""
-    software_device: bool = False
-    """Launch work on CPU tensors as on a GPU, through a driver made of software (for tests)."""
+    simulated_device: bool = False
+    """Launch work on CPU tensors as on a GPU, through a simulated driver (for tests)."""
     launch: str | None = None
     """Launch on a device in this way instead of measuring which is the fastest: one of `LAUNCHES`."""
     max_records: int = 16
@@ -30,7 +32,7 @@ class Settings:
     compare_with_eager: bool = field(
         default_factory=lambda: os.environ.get("PYJIT_COMPARE_WITH_EAGER", "1") != "0"
     )
-    """Time a few calls of each record against eager, which answers from then on where it is faster.
+    """Time a few calls of each specialization against eager, which answers from then on where it is faster.
     ``PYJIT_COMPARE_WITH_EAGER=0`` turns it off where the option is not given."""
 
     @classmethod
@@ -57,8 +59,9 @@ class Settings:
             )
         if options is not None and not isinstance(options, dict):
             raise TypeError(f"pyjit.compile: options must be a dict, got {options!r}")
+        options = {FORMER_OPTIONS.get(k, k): v for k, v in (options or {}).items()}
         known = {f.name: f for f in fields(cls) if f.name not in ("fullgraph", "name")}
-        for key, value in (options or {}).items():
+        for key, value in options.items():
             if key not in known:
                 raise ValueError(
                     f"pyjit.compile: unknown option {key!r}; known are {', '.join(sorted(known))}"
@@ -72,7 +75,7 @@ class Settings:
                 raise ValueError(
                     f"pyjit.compile: option 'launch' is one of {', '.join(LAUNCHES)}, got {value!r}"
                 )
-        return cls(fullgraph=bool(fullgraph), name=name, **(options or {}))
+        return cls(fullgraph=bool(fullgraph), name=name, **options)
 
 
 def log_topics() -> frozenset[str]:
@@ -96,6 +99,6 @@ def verifies() -> bool:
 
 
 def dump_dir() -> Path | None:
-    """Where ``PYJIT_DUMP_DIR`` asks the trace and the IR at each wall to be written."""
+    """Where ``PYJIT_DUMP_DIR`` asks the trace and the IR at each stage contract to be written."""
     value = os.environ.get("PYJIT_DUMP_DIR")
     return Path(value) if value else None

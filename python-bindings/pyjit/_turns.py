@@ -1,4 +1,4 @@
-"""Who answers the calls that a record's guards accept: the record, or eager after all."""
+"""Who answers the calls that a specialization's guards accept: the specialization, or eager after all."""
 
 from __future__ import annotations
 
@@ -7,15 +7,15 @@ from typing import Any
 from pyjit._comparison import FIRST_LOOK, Comparison
 
 _ON_DEVICE = 512
-"""Calls on a device before a record is compared: the way to launch is chosen first."""
+"""Calls on a device before a specialization is compared: the way to launch is chosen first."""
 _LATER = 64
-"""Calls until a record is looked at whose turn it is not."""
+"""Calls until a specialization is looked at whose turn it is not."""
 
 
 class Turns:
-    """Leaves records to eager that are slower than it, or that raise where it does not.
+    """Leaves specializations to eager that are slower than it, or that raise where it does not.
 
-    The compiled function calls the engine when a record is due, times the calls, and carries out
+    The compiled function calls the engine when a specialization is due, times the calls, and carries out
     what is decided here (``CompiledFunction.cpp``).
     """
 
@@ -28,65 +28,67 @@ class Turns:
         self.comparisons: dict[Any, Comparison] = {}
         self.given_up: dict[Any, str] = {}
 
-    def begin(self, record: Any) -> None:
-        """A new record answers calls from now on."""
+    def begin(self, specialization: Any) -> None:
+        """A new specialization answers calls from now on."""
         if self.compares:
-            record.look_after(_ON_DEVICE if record.on_device else FIRST_LOOK)
+            specialization.look_after(
+                _ON_DEVICE if specialization.on_device else FIRST_LOOK
+            )
 
-    def look(self, record: Any) -> None:
-        """It is time to compare ``record`` with eager."""
-        if record in self.given_up:
+    def look(self, specialization: Any) -> None:
+        """It is time to compare ``specialization`` with eager."""
+        if specialization in self.given_up:
             return
         if self.compiled.compared is not None:
-            record.look_after(_LATER)
+            specialization.look_after(_LATER)
             return
-        comparison = self.comparisons.setdefault(record, Comparison())
+        comparison = self.comparisons.setdefault(specialization, Comparison())
         comparison.begin()
-        record.answer_again()
-        self.compiled.compare(record, comparison.eager_next)
+        specialization.answer_again()
+        self.compiled.compare(specialization, comparison.eager_next)
 
-    def compared(self, record: Any, seconds: float | None) -> None:
+    def compared(self, specialization: Any, seconds: float | None) -> None:
         """A call took so long; None: no further call could be timed."""
-        comparison = self.comparisons[record]
+        comparison = self.comparisons[specialization]
         if seconds is not None and not comparison.add(seconds):
-            self.compiled.compare(record, comparison.eager_next)
+            self.compiled.compare(specialization, comparison.eager_next)
             return
         distance = comparison.distance()
         if seconds is not None and comparison.prefers_eager:
-            # Where other records answer, the guards have to say whose call it is.
+            # Where other specializations answer, the guards have to say whose call it is.
             alone = all(
-                other is record or other.left_to_eager
-                for other in self.compiled.records
+                other is specialization or other.left_to_eager
+                for other in self.compiled.specializations
             )
-            if self.compiled.leave_to_eager(record, distance if alone else 0):
+            if self.compiled.leave_to_eager(specialization, distance if alone else 0):
                 distance = 1
         self.compiled.compare()
-        record.look_after(distance)
+        specialization.look_after(distance)
 
-    def give_up(self, record: Any, why: str) -> None:
-        """Eager answers the record's calls for good."""
-        self.given_up[record] = why
-        if self.compiled.compared is record:
+    def give_up(self, specialization: Any, why: str) -> None:
+        """Eager answers the specialization's calls for good."""
+        self.given_up[specialization] = why
+        if self.compiled.compared is specialization:
             self.compiled.compare()
-        record.give_up()
+        specialization.give_up()
 
-    def describe(self, record: Any) -> str:
-        """A line on who answers the record's calls and what was measured; empty: nothing was."""
-        if record in self.given_up:
-            return f"given up: {self.given_up[record]}"
-        comparison = self.comparisons.get(record)
+    def describe(self, specialization: Any) -> str:
+        """A line on who answers the specialization's calls and what was measured; empty: nothing was."""
+        if specialization in self.given_up:
+            return f"given up: {self.given_up[specialization]}"
+        comparison = self.comparisons.get(specialization)
         if comparison is None or not comparison.looks:
             return ""
         figures = comparison.describe()
-        return f"{figures}: eager answers" if record.left_to_eager else figures
+        return f"{figures}: eager answers" if specialization.left_to_eager else figures
 
     def reasons(self) -> list[str]:
-        """Why eager answers calls that records could."""
-        left = [r for r in self.compiled.records if r.left_to_eager]
+        """Why eager answers calls that specializations could."""
+        left = [r for r in self.compiled.specializations if r.left_to_eager]
         return [
-            self.given_up[record]
-            if record in self.given_up
-            else "eager is faster than the record: "
-            + self.comparisons[record].describe()
-            for record in left
+            self.given_up[specialization]
+            if specialization in self.given_up
+            else "eager is faster than the specialization: "
+            + self.comparisons[specialization].describe()
+            for specialization in left
         ]

@@ -7,10 +7,10 @@
 
 #include "CompiledFunction.h"
 
-#include "Cut.h"
-#include "Record.h"
-#include "RecordObject.h"
 #include "Reference.h"
+#include "Resumption.h"
+#include "Specialization.h"
+#include "SpecializationObject.h"
 #include "TorchState.h"
 
 #include "capture/Recorder.h"
@@ -32,36 +32,39 @@ struct CompiledFunction {
   PyObject *dict;
   PyObject *weakrefs;
   uint64_t hits, misses, eagerCalls;
-  /// Calls of one signature that eager answers before any record is asked.
+  /// Calls of one signature that eager answers before any specialization is
+  /// asked.
   struct Unasked {
     uint64_t signature, calls;
   } unasked[4];
   uint64_t anyUnasked; ///< all of them
-  /// Calls in these modes that eager answers where no record did, before the
-  /// engine is asked; the modes that the latest such call began in.
+  /// Calls in these modes that eager answers where no specialization did,
+  /// before the engine is asked; the modes that the latest such call began in.
   uint64_t quiet, quietModes, missModes;
-  /// The record that is compared with eager, or null; who answers the next of
-  /// the calls compared; the signature that they have (0: the next call's).
+  /// The specialization that is compared with eager, or null; who answers the
+  /// next of the calls compared; the signature that they have (0: the next
+  /// call's).
   PyObject *compared;
   uint64_t comparedSignature;
   uint32_t patience; ///< calls until the comparison ends without a result
   bool eagerNext;
   /// Strong; most recently hit first, but those whose launch may not answer in
-  /// front: the others may be made for the same calls, with a cut in them.
-  std::vector<PyObject *> *records;
+  /// front: the others may be made for the same calls, with a graph break in
+  /// them.
+  std::vector<PyObject *> *specializations;
 };
 
 CompiledFunction *self_of(PyObject *object) {
   return reinterpret_cast<CompiledFunction *>(object);
 }
 
-/// How many records stand in front whatever is hit.
-size_t countFront(const std::vector<PyObject *> &records) {
-  return std::find_if(records.begin(), records.end(),
-                      [](PyObject *record) {
-                        return !recordOf(record).mayNotAnswer();
+/// How many specializations stand in front whatever is hit.
+size_t countFront(const std::vector<PyObject *> &specializations) {
+  return std::find_if(specializations.begin(), specializations.end(),
+                      [](PyObject *specialization) {
+                        return !specializationOf(specialization).mayNotAnswer();
                       }) -
-         records.begin();
+         specializations.begin();
 }
 
 Py_ssize_t countArguments(size_t nargsf, PyObject *kwnames) {
@@ -75,15 +78,15 @@ PyObject *callEager(CompiledFunction *self, PyObject *const *args,
 }
 
 /// Calls a method of the engine, whose errors are none of the call's.
-void tellEngine(CompiledFunction *self, const char *method, PyObject *record,
-                PyObject *detail = nullptr) {
+void tellEngine(CompiledFunction *self, const char *method,
+                PyObject *specialization, PyObject *detail = nullptr) {
   PyObject *raised = PyErr_GetRaisedException();
   PyObject *engine =
       PyObject_GetAttrString(reinterpret_cast<PyObject *>(self), "engine");
   PyObject *name = engine ? PyUnicode_FromString(method) : nullptr;
-  PyObject *done =
-      name ? PyObject_CallMethodObjArgs(engine, name, record, detail, nullptr)
-           : nullptr;
+  PyObject *done = name ? PyObject_CallMethodObjArgs(
+                              engine, name, specialization, detail, nullptr)
+                        : nullptr;
   if (!done)
     PyErr_WriteUnraisable(engine);
   Py_XDECREF(done);
@@ -92,7 +95,7 @@ void tellEngine(CompiledFunction *self, const char *method, PyObject *record,
   PyErr_SetRaisedException(raised);
 }
 
-/// Counts a call that no record is asked to answer.
+/// Counts a call that no specialization is asked to answer.
 bool isUnasked(CompiledFunction *self, uint64_t signature) {
   for (auto &unasked : self->unasked)
     if (unasked.calls && unasked.signature == signature) {
@@ -103,7 +106,7 @@ bool isUnasked(CompiledFunction *self, uint64_t signature) {
   return false;
 }
 
-/// How often engines were asked for calls that no record answers.
+/// How often engines were asked for calls that no specialization answers.
 thread_local uint64_t timesAsked = 0;
 
 PyObject *callMiss(CompiledFunction *self, PyObject *const *args, size_t nargsf,
@@ -136,17 +139,18 @@ PyObject *callMiss(CompiledFunction *self, PyObject *const *args, size_t nargsf,
 }
 
 void moveToFront(CompiledFunction *self, size_t i, PyObject *holder) {
-  std::vector<PyObject *> &records = *self->records;
-  if (i == 0 || i >= records.size() || records[i] != holder)
+  std::vector<PyObject *> &specializations = *self->specializations;
+  if (i == 0 || i >= specializations.size() || specializations[i] != holder)
     return;
-  size_t first = recordOf(holder).mayNotAnswer() ? 0 : countFront(records);
-  std::rotate(records.begin() + first, records.begin() + i,
-              records.begin() + i + 1);
+  size_t first =
+      specializationOf(holder).mayNotAnswer() ? 0 : countFront(specializations);
+  std::rotate(specializations.begin() + first, specializations.begin() + i,
+              specializations.begin() + i + 1);
 }
 
-/// See `Answer`: everything but what follows a cut.
+/// See `Answer`: everything but what follows a graph break.
 PyObject *answer(PyObject *callable, PyObject *const *args, size_t nargsf,
-                 PyObject *kwnames, PyObject **cut) {
+                 PyObject *kwnames, PyObject **resumption) {
   CompiledFunction *self = self_of(callable);
   // A monitored run looks through compiled functions: it captures the whole.
   if (capture::isCapturing())
@@ -155,37 +159,38 @@ PyObject *answer(PyObject *callable, PyObject *const *args, size_t nargsf,
   if (self->anyUnasked && isUnasked(self, signatureOf(args, nargs, modesNow())))
     return callEager(self, args, nargsf, kwnames);
   // By index: a guard may run no Python code, but a hit's mock may, and that
-  // code may clear the records.
-  for (size_t i = 0; i < self->records->size(); ++i) {
-    PyObject *holder = Py_NewRef((*self->records)[i]);
+  // code may clear the specializations.
+  for (size_t i = 0; i < self->specializations->size(); ++i) {
+    PyObject *holder = Py_NewRef((*self->specializations)[i]);
     PyObject *result = nullptr;
-    Record &record = recordOf(holder);
-    Record::Outcome outcome = record.call(args, nargs, kwnames, &result);
+    Specialization &specialization = specializationOf(holder);
+    Specialization::Outcome outcome =
+        specialization.call(args, nargs, kwnames, &result);
     switch (outcome) {
-    case Record::Outcome::Miss:
+    case Specialization::Outcome::Miss:
       break;
-    case Record::Outcome::Hit:
+    case Specialization::Outcome::Hit:
       ++self->hits;
-      ++record.hits;
-      *cut = Py_XNewRef(record.cut);
+      ++specialization.hits;
+      *resumption = Py_XNewRef(specialization.resumption);
       moveToFront(self, i, holder);
       break;
-    case Record::Outcome::Error:
+    case Specialization::Outcome::Error:
       result = callEager(self, args, nargsf, kwnames);
-      if (result && record.noteMistake())
+      if (result && specialization.noteMistake())
         tellEngine(self, "_raised", holder);
       break;
-    case Record::Outcome::Eager:
+    case Specialization::Outcome::Eager:
       result = callEager(self, args, nargsf, kwnames);
       break;
-    case Record::Outcome::Raise:
+    case Specialization::Outcome::Raise:
       break;
     }
-    if (outcome != Record::Outcome::Miss && record.untilLook &&
-        --record.untilLook == 0)
+    if (outcome != Specialization::Outcome::Miss && specialization.untilLook &&
+        --specialization.untilLook == 0)
       tellEngine(self, "_look", holder);
     Py_DECREF(holder);
-    if (outcome != Record::Outcome::Miss)
+    if (outcome != Specialization::Outcome::Miss)
       return result;
   }
   return callMiss(self, args, nargsf, kwnames);
@@ -193,16 +198,17 @@ PyObject *answer(PyObject *callable, PyObject *const *args, size_t nargsf,
 
 PyObject *answerWhole(PyObject *callable, PyObject *const *args, size_t nargsf,
                       PyObject *kwnames) {
-  PyObject *cut = nullptr;
-  PyObject *result = answer(callable, args, nargsf, kwnames, &cut);
-  return cut ? goOn(cut, result, answer) : result;
+  PyObject *resumption = nullptr;
+  PyObject *result = answer(callable, args, nargsf, kwnames, &resumption);
+  return resumption ? goOn(resumption, result, answer) : result;
 }
 
 /// Whether a call is being timed on this thread: what it calls is not.
 thread_local bool timing = false;
 
-/// A call that is timed, if it is one of the record's that is compared: it is
-/// answered as any other, by the record and what follows it or by eager.
+/// A call that is timed, if it is one of the specialization's that is compared:
+/// it is answered as any other, by the specialization and what follows it or by
+/// eager.
 PyObject *compare(CompiledFunction *self, PyObject *const *args, size_t nargsf,
                   PyObject *kwnames) {
   using Clock = std::chrono::steady_clock;
@@ -210,28 +216,29 @@ PyObject *compare(CompiledFunction *self, PyObject *const *args, size_t nargsf,
   Py_ssize_t nargs = countArguments(nargsf, kwnames);
   uint64_t signature = signatureOf(args, nargs, modesNow());
   Reference holder = Reference::borrow(self->compared);
-  Record &record = recordOf(holder.get());
+  Specialization &specialization = specializationOf(holder.get());
   if (self->patience-- == 0) {
     tellEngine(self, "_compared", holder.get(), Py_None);
     return answerWhole(callable, args, nargsf, kwnames);
   }
   bool fits = !self->comparedSignature || self->comparedSignature == signature;
   if (timing || capture::isCapturing() || !fits ||
-      !record.accepts(args, nargs, kwnames) || !record.settle())
+      !specialization.accepts(args, nargs, kwnames) || !specialization.settle())
     return answerWhole(callable, args, nargsf, kwnames);
   self->comparedSignature = signature;
   bool eager = self->eagerNext;
-  uint64_t hits = record.hits, asked = timesAsked;
+  uint64_t hits = specialization.hits, asked = timesAsked;
   timing = true;
   auto start = Clock::now();
   PyObject *result = eager ? callEager(self, args, nargsf, kwnames)
                            : answerWhole(callable, args, nargsf, kwnames);
-  bool settled = record.settle();
+  bool settled = specialization.settle();
   std::chrono::duration<double> taken = Clock::now() - start;
   timing = false;
-  // Not one that raised, that another record answered, or that was observed.
+  // Not one that raised, that another specialization answered, or that was
+  // observed.
   bool counts = result && settled && asked == timesAsked &&
-                (eager || record.hits == hits + 1);
+                (eager || specialization.hits == hits + 1);
   if (counts && self->compared == holder.get()) {
     Reference seconds = Reference::steal(PyFloat_FromDouble(taken.count()));
     if (seconds)
@@ -261,7 +268,7 @@ PyObject *create(PyTypeObject *type, PyObject *args, PyObject *kwargs) {
   self->vectorcall = vectorcall;
   self->target = Py_NewRef(target);
   self->miss = Py_NewRef(miss);
-  self->records = new std::vector<PyObject *>();
+  self->specializations = new std::vector<PyObject *>();
   return reinterpret_cast<PyObject *>(self);
 }
 
@@ -276,13 +283,13 @@ void askAlways(CompiledFunction *self) {
   self->anyUnasked = 0;
 }
 
-void dropRecords(CompiledFunction *self) {
+void dropSpecializations(CompiledFunction *self) {
   askAlways(self);
   endComparison(self);
   std::vector<PyObject *> dropped;
-  dropped.swap(*self->records);
-  for (PyObject *record : dropped)
-    Py_DECREF(record);
+  dropped.swap(*self->specializations);
+  for (PyObject *specialization : dropped)
+    Py_DECREF(specialization);
 }
 
 int traverse(PyObject *object, visitproc visit, void *arg) {
@@ -292,8 +299,8 @@ int traverse(PyObject *object, visitproc visit, void *arg) {
   Py_VISIT(self->miss);
   Py_VISIT(self->dict);
   Py_VISIT(self->compared);
-  for (PyObject *record : *self->records)
-    Py_VISIT(record);
+  for (PyObject *specialization : *self->specializations)
+    Py_VISIT(specialization);
   return 0;
 }
 
@@ -302,7 +309,7 @@ int clearReferences(PyObject *object) {
   Py_CLEAR(self->target);
   Py_CLEAR(self->miss);
   Py_CLEAR(self->dict);
-  dropRecords(self); // and `compared`
+  dropSpecializations(self); // and `compared`
   return 0;
 }
 
@@ -313,7 +320,7 @@ void destroy(PyObject *object) {
   if (self->weakrefs)
     PyObject_ClearWeakRefs(object);
   clearReferences(object);
-  delete self->records;
+  delete self->specializations;
   type->tp_free(object);
   Py_DECREF(type);
 }
@@ -329,39 +336,44 @@ PyObject *represent(PyObject *self) {
   return PyUnicode_FromFormat("<pyjit compiled %R>", self_of(self)->target);
 }
 
-PyObject *addRecord(PyObject *self, PyObject *record) {
-  if (!isRecord(record)) {
-    PyErr_SetString(PyExc_TypeError, "add_record takes a Record");
+PyObject *addSpecialization(PyObject *self, PyObject *specialization) {
+  if (!isSpecialization(specialization)) {
+    PyErr_SetString(PyExc_TypeError,
+                    "add_specialization takes a Specialization");
     return nullptr;
   }
-  auto &records = *self_of(self)->records;
-  size_t first = recordOf(record).mayNotAnswer() ? 0 : countFront(records);
-  records.insert(records.begin() + first, Py_NewRef(record));
+  auto &specializations = *self_of(self)->specializations;
+  size_t first = specializationOf(specialization).mayNotAnswer()
+                     ? 0
+                     : countFront(specializations);
+  specializations.insert(specializations.begin() + first,
+                         Py_NewRef(specialization));
   Py_RETURN_NONE;
 }
 
 PyObject *clear(PyObject *self, PyObject *) {
   CompiledFunction *function = self_of(self);
-  dropRecords(function);
+  dropSpecializations(function);
   function->hits = function->misses = function->eagerCalls = 0;
   function->quiet = 0;
   Py_RETURN_NONE;
 }
 
 PyObject *dropAll(PyObject *self, PyObject *) {
-  dropRecords(self_of(self));
+  dropSpecializations(self_of(self));
   Py_RETURN_NONE;
 }
 
-PyObject *dropOne(PyObject *self, PyObject *record) {
-  auto &records = *self_of(self)->records;
-  auto found = std::find(records.begin(), records.end(), record);
-  if (found != records.end()) {
-    if (self_of(self)->compared == record)
+PyObject *dropOne(PyObject *self, PyObject *specialization) {
+  auto &specializations = *self_of(self)->specializations;
+  auto found =
+      std::find(specializations.begin(), specializations.end(), specialization);
+  if (found != specializations.end()) {
+    if (self_of(self)->compared == specialization)
       endComparison(self_of(self));
     askAlways(self_of(self));
-    records.erase(found);
-    Py_DECREF(record);
+    specializations.erase(found);
+    Py_DECREF(specialization);
   }
   Py_RETURN_NONE;
 }
@@ -371,7 +383,7 @@ PyObject *stayQuiet(PyObject *self, PyObject *calls) {
   if (PyErr_Occurred())
     return nullptr;
   self_of(self)->quiet = number;
-  // What follows a cut may begin in one mode and end in another.
+  // What follows a graph break may begin in one mode and end in another.
   self_of(self)->quietModes = self_of(self)->missModes;
   Py_RETURN_NONE;
 }
@@ -399,40 +411,41 @@ PyObject *letPastNext(PyObject *self, PyObject *const *args, Py_ssize_t nargs) {
   Py_RETURN_NONE;
 }
 
-/// leave_to_eager(record, unasked) -> bool
+/// leave_to_eager(specialization, unasked) -> bool
 PyObject *leaveToEager(PyObject *object, PyObject *args) {
   CompiledFunction *self = self_of(object);
-  PyObject *record;
+  PyObject *specialization;
   unsigned long long calls;
-  if (!PyArg_ParseTuple(args, "OK:leave_to_eager", &record, &calls))
+  if (!PyArg_ParseTuple(args, "OK:leave_to_eager", &specialization, &calls))
     return nullptr;
   uint64_t signature = self->comparedSignature;
-  if (record != self->compared || !signature) {
-    PyErr_SetString(PyExc_ValueError, "leave_to_eager: a record that is not "
-                                      "compared with eager");
+  if (specialization != self->compared || !signature) {
+    PyErr_SetString(PyExc_ValueError,
+                    "leave_to_eager: a specialization that is not "
+                    "compared with eager");
     return nullptr;
   }
-  recordOf(record).leaveToEager(signature);
+  specializationOf(specialization).leaveToEager(signature);
   return PyBool_FromLong(calls && letPast(self, signature, calls));
 }
 
 PyObject *compareNext(PyObject *object, PyObject *args) {
   CompiledFunction *self = self_of(object);
-  PyObject *record = Py_None;
+  PyObject *specialization = Py_None;
   int eager = 0;
-  if (!PyArg_ParseTuple(args, "|Op:compare", &record, &eager))
+  if (!PyArg_ParseTuple(args, "|Op:compare", &specialization, &eager))
     return nullptr;
-  if (record == Py_None) {
+  if (specialization == Py_None) {
     endComparison(self);
     Py_RETURN_NONE;
   }
-  if (!isRecord(record)) {
-    PyErr_SetString(PyExc_TypeError, "compare takes a Record");
+  if (!isSpecialization(specialization)) {
+    PyErr_SetString(PyExc_TypeError, "compare takes a Specialization");
     return nullptr;
   }
-  if (record != self->compared) {
+  if (specialization != self->compared) {
     endComparison(self);
-    self->compared = Py_NewRef(record);
+    self->compared = Py_NewRef(specialization);
     constexpr uint32_t kPatience = 256;
     self->patience = kPatience;
   }
@@ -441,38 +454,45 @@ PyObject *compareNext(PyObject *object, PyObject *args) {
 }
 
 PyObject *getCompared(PyObject *self, void *) {
-  PyObject *record = self_of(self)->compared;
-  return Py_NewRef(record ? record : Py_None);
+  PyObject *specialization = self_of(self)->compared;
+  return Py_NewRef(specialization ? specialization : Py_None);
 }
 
-PyObject *getRecords(PyObject *self, void *) {
-  auto &records = *self_of(self)->records;
-  PyObject *list = PyList_New(records.size());
-  for (size_t i = 0; list && i < records.size(); ++i)
-    PyList_SET_ITEM(list, i, Py_NewRef(records[i]));
+PyObject *getSpecializations(PyObject *self, void *) {
+  auto &specializations = *self_of(self)->specializations;
+  PyObject *list = PyList_New(specializations.size());
+  for (size_t i = 0; list && i < specializations.size(); ++i)
+    PyList_SET_ITEM(list, i, Py_NewRef(specializations[i]));
   return list;
 }
 
 PyMethodDef methods[] = {
-    {"add_record", addRecord, METH_O, "Adds a record; it is tried first."},
-    {"drop_record", dropOne, METH_O, "Forgets a record."},
-    {"drop_records", dropAll, METH_NOARGS, "Forgets all records."},
-    {"clear", clear, METH_NOARGS, "Forgets all records and counters."},
+    {"add_specialization", addSpecialization, METH_O,
+     "Adds a specialization; it is tried first."},
+    {"drop_specialization", dropOne, METH_O, "Forgets a specialization."},
+    {"drop_specializations", dropAll, METH_NOARGS,
+     "Forgets all specializations."},
+    {"clear", clear, METH_NOARGS, "Forgets all specializations and counters."},
     {"stay_quiet", stayQuiet, METH_O,
-     "stay_quiet(calls): so many calls that no record answers run in eager "
+     "stay_quiet(calls): so many calls that no specialization answers run in "
+     "eager "
      "before the engine is asked again, unless grad mode and its kin change."},
     {"let_past", reinterpret_cast<PyCFunction>(letPastNext), METH_FASTCALL,
      "let_past(calls, *values): so many calls with arguments like these run in "
-     "eager before any record is asked."},
+     "eager before any specialization is asked."},
     {"compare", compareNext, METH_VARARGS,
-     "compare(record=None, eager=False): times the next call that the record's "
-     "guards accept and tells the engine; eager answers it, or the record. "
+     "compare(specialization=None, eager=False): times the next call that the "
+     "specialization's "
+     "guards accept and tells the engine; eager answers it, or the "
+     "specialization. "
      "None: ends that."},
     {"leave_to_eager", leaveToEager, METH_VARARGS,
-     "leave_to_eager(record, unasked) -> bool: from now on, eager answers "
+     "leave_to_eager(specialization, unasked) -> bool: from now on, eager "
+     "answers "
      "those "
-     "of the record's calls that are like the compared ones. True: so many of "
-     "them before any record is asked."},
+     "of the specialization's calls that are like the compared ones. True: so "
+     "many of "
+     "them before any specialization is asked."},
     {nullptr, nullptr, 0, nullptr}};
 
 PyMemberDef members[] = {
@@ -487,19 +507,19 @@ PyMemberDef members[] = {
     {"hits", T_ULONGLONG, offsetof(CompiledFunction, hits), READONLY,
      "Calls answered by compiled code."},
     {"misses", T_ULONGLONG, offsetof(CompiledFunction, misses), READONLY,
-     "Calls that met no record."},
+     "Calls that met no specialization."},
     {"eager_calls", T_ULONGLONG, offsetof(CompiledFunction, eagerCalls), 0,
      "Calls answered by eager PyTorch."},
     {nullptr, 0, 0, 0, nullptr}};
 
-PyGetSetDef getset[] = {{"records", getRecords, nullptr,
-                         "The records, most recently hit first.", nullptr},
-                        {"compared", getCompared, nullptr,
-                         "The record that is compared with eager, or None.",
-                         nullptr},
-                        {"__dict__", PyObject_GenericGetDict,
-                         PyObject_GenericSetDict, nullptr, nullptr},
-                        {nullptr, nullptr, nullptr, nullptr, nullptr}};
+PyGetSetDef getset[] = {
+    {"specializations", getSpecializations, nullptr,
+     "The specializations, most recently hit first.", nullptr},
+    {"compared", getCompared, nullptr,
+     "The specialization that is compared with eager, or None.", nullptr},
+    {"__dict__", PyObject_GenericGetDict, PyObject_GenericSetDict, nullptr,
+     nullptr},
+    {nullptr, nullptr, nullptr, nullptr, nullptr}};
 
 PyType_Slot slots[] = {
     {Py_tp_new, reinterpret_cast<void *>(create)},

@@ -11,8 +11,9 @@ namespace pyjit::python {
 /// Creates the type `pyjit._C.CompiledFunction` and adds it to `module`.
 /// Returns false with a Python exception set.
 ///
-/// An instance answers a call from the first of its records whose guards pass,
-/// most recently hit first; otherwise it calls `miss(args, kwargs)`.
+/// An instance answers a call from the first of its specializations whose
+/// guards pass, most recently hit first; otherwise it calls `miss(args,
+/// kwargs)`.
 bool addCompiledFunctionType(PyObject *module);
 
 } // namespace pyjit::python

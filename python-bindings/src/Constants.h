@@ -15,8 +15,8 @@ namespace pyjit::python {
 /// The constant pool and the object table of one program, made once at load.
 class Constants {
 public:
-  /// `objects`: the record's object table, a list (borrowed; its entries are
-  /// kept alive). On failure returns false and says why.
+  /// `objects`: the specialization's object table, a list (borrowed; its
+  /// entries are kept alive). On failure returns false and says why.
   bool load(const PyjitPools &pools, PyObject *objects, std::string &error);
 
   PyObject *constant(size_t index) const { return constants[index].get(); }

@@ -10,7 +10,7 @@
 
 namespace pyjit::python {
 
-/// What a record for a GPU would load.
+/// What a specialization for a GPU would load.
 struct CrossCompiled {
   std::string launch;  ///< its launch programs, as text
   std::string kernels; ///< PTX
@@ -18,7 +18,8 @@ struct CrossCompiled {
 
 /// Compiles `trace`, whose tensors are on a GPU, for `options.gpu`,
 /// and validates the launch programs as loading them would. Takes the same way
-/// as `Record::build`, but needs no driver. On failure, `error` says why.
+/// as `Specialization::build`, but needs no driver. On failure, `error` says
+/// why.
 std::optional<CrossCompiled> crossCompile(const PyjitTrace *trace,
                                           const PyjitCompileOptions &options,
                                           std::string &error);

@@ -1,4 +1,4 @@
-//===- Frame.h - What one call of a record works on -------------*- C++ -*-===//
+//===- Frame.h - What one call of a specialization works on -----*- C++ -*-===//
 
 #ifndef PYJIT_PYTHON_FRAME_H
 #define PYJIT_PYTHON_FRAME_H
@@ -16,17 +16,17 @@
 namespace pyjit::python {
 
 /// Tensors that are borrowed from whoever owns them: setting and clearing them
-/// counts no references. They are let go of before anything may destroy them.
+/// counts no references. They are dropped before anything may destroy them.
 inline void borrowTensor(at::Tensor &place, c10::TensorImpl *impl) {
   place.unsafeReleaseTensorImpl();
   place = at::Tensor(
       c10::intrusive_ptr<c10::TensorImpl, c10::UndefinedTensorImpl>::reclaim(
           impl));
 }
-inline void letGo(at::Tensor &place) { place.unsafeReleaseTensorImpl(); }
+inline void drop(at::Tensor &place) { place.unsafeReleaseTensorImpl(); }
 
-/// The scratch of one call. Calls of one record on several threads, or within
-/// one another, have a frame each; between calls a pool keeps them.
+/// The scratch of one call. Calls of one specialization on several threads, or
+/// within one another, have a frame each; between calls a pool keeps them.
 struct Frame {
   /// See include/pyjit-c/Programs.h. Those that the watched guards set stay
   /// valid from call to call while `epoch` is the guards'.
@@ -50,7 +50,7 @@ struct Frame {
   Frame(const Frame &) = delete;
   ~Frame() {
     for (at::Tensor &input : inputs)
-      letGo(input);
+      drop(input);
   }
 };
 

@@ -2,7 +2,7 @@
 
 #include "Guards.h"
 
-#include "Reads.h"
+#include "ObjectReads.h"
 
 #include <torch/csrc/autograd/python_variable.h>
 

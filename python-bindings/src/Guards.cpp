@@ -2,7 +2,7 @@
 
 #include "Guards.h"
 
-#include "Reads.h"
+#include "ObjectReads.h"
 #include "TorchState.h"
 
 #include <torch/csrc/autograd/python_variable.h>
@@ -33,7 +33,7 @@ bool Guards::load(const PyjitGuardProgram &guards, PyObject *objects,
   if (!constants.load(guards.pools, objects, error))
     return false;
   splitAlways();
-  findLent();
+  findBorrowed();
   watchKeys.resize(guards.numWatches);
   for (uint32_t i = 0; i < guards.numWatches; ++i) {
     const PyjitWatch &entry = guards.watches[i];
@@ -61,7 +61,7 @@ bool Guards::check(Frame &frame, PyObject *const *args, Py_ssize_t nargs) {
   bool clean = watch.clean();
   if (clean && snapshot.taken()) {
     adoptRegisters(frame);
-    // The arguments come first: they tell records apart.
+    // The arguments come first: they tell specializations apart.
     if (!run(rest.data(), rest.size(), frame, args, nargs))
       return false;
     if (snapshot.holds())
@@ -124,7 +124,7 @@ bool Guards::checkWatched(Frame &frame, PyObject *const *args,
 }
 
 /// Inputs that a watched dict holds: it tells before it lets go of one.
-void Guards::findLent() {
+void Guards::findBorrowed() {
   std::vector<const PyjitInst *> origin(program->numRegisters);
   for (uint32_t i = 0; i < program->numWatched; ++i)
     if (program->watched[i].op < PYJIT_GUARD_NO_ATTR) // a read
@@ -140,7 +140,7 @@ void Guards::findLent() {
   for (uint32_t i = 0; i < program->numInputs; ++i) {
     const PyjitInst *read =
         isNumberInput(i) ? nullptr : origin[program->inputs[i]];
-    lent.push_back(
+    borrowed.push_back(
         read && (read->op == PYJIT_GUARD_KEY || read->op == PYJIT_GUARD_ITEM) &&
         std::any_of(program->watches, program->watches + program->numWatches,
                     [&](const auto &entry) { return holds(entry, *read); }));

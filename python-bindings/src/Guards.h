@@ -31,8 +31,8 @@ public:
   bool load(const PyjitGuardProgram &program, PyObject *objects,
             std::string &error);
 
-  /// Whether the record answers a call with these arguments. Sets the frame's
-  /// guard registers (borrowed references).
+  /// Whether the specialization answers a call with these arguments. Sets the
+  /// frame's guard registers (borrowed references).
   bool check(Frame &frame, PyObject *const *args, Py_ssize_t nargs);
 
   /// The graph's input tensor `i`, after a successful check.
@@ -44,7 +44,7 @@ public:
     return program->inputs[i] & PYJIT_INPUT_NUMBER;
   }
   /// Whether input `i` is an entry of a watched dict, which may be borrowed.
-  bool lends(uint32_t i) const { return lent[i]; }
+  bool isBorrowed(uint32_t i) const { return borrowed[i]; }
   /// Inputs that may be other tensors than in the last call of this epoch.
   const std::vector<uint32_t> &freeInputs() const { return unbound; }
   uint64_t currentEpoch() const { return epoch; }
@@ -53,7 +53,8 @@ public:
   void makeNumbers(Frame &frame) const;
 
   /// Where numbers and sizes are that are not those that were recorded, in a
-  /// call that no record answered. Looks at every check that it can reach.
+  /// call that no specialization answered. Looks at every check that it can
+  /// reach.
   void collectChangedNumbers(Frame &frame, PyObject *const *args,
                              Py_ssize_t nargs,
                              std::vector<capture::AccessPath> &changed);
@@ -64,14 +65,14 @@ public:
 
 private:
   struct Settled;
-  /// A tensor that the watched segment found, a parameter say.
+  /// A tensor that the watched part found, a parameter say.
   struct TensorCheck {
     PyObject *object; ///< of `epoch`
     PyTypeObject *type;
     const PyjitTensorMeta *meta;
     uint32_t reg;
   };
-  /// An object that the watched segment found, with the dict that it found
+  /// An object that the watched part found, with the dict that it found
   /// there: a module, say.
   struct InstanceCheck {
     PyObject *object; ///< of `epoch`, as `place` and `dict`
@@ -106,7 +107,7 @@ private:
   bool checkTensor(const TensorCheck &check) const;
   bool checkInstances() const;
   bool checkAll(Frame &frame, PyObject *const *args, Py_ssize_t nargs);
-  void findLent();
+  void findBorrowed();
   /// After a check that has passed.
   void takeSnapshot(Frame &frame);
   bool snapshotInstruction(const PyjitInst &inst, uint32_t owner,
@@ -115,13 +116,13 @@ private:
 
   const PyjitGuardProgram *program = nullptr;
   Constants constants;
-  /// What the watched segment found when it last ran, and how often it ran.
+  /// What the watched part found when it last ran, and how often it ran.
   std::vector<PyObject *> watchedRegisters;
   uint64_t epoch = 0;
   std::vector<TensorCheck> tensors;
   std::vector<InstanceCheck> instances;
-  std::vector<bool> isWatched; ///< by register: the watched segment sets it
-  std::vector<bool> lent;      ///< by input
+  std::vector<bool> isWatched; ///< by register: the watched part sets it
+  std::vector<bool> borrowed;  ///< by input
   std::vector<PyjitInst> always;
   /// Stands for `always`, `tensors` and `instances` while the watch is clean,
   /// apart from what is left in `rest` and `restTensors`.
@@ -135,7 +136,7 @@ private:
   /// Of each entry of `program->watches`.
   std::vector<Watch::Keys> watchKeys;
   Watch watch;
-  bool watchable = true; ///< false: run the watched segment at each call
+  bool watchable = true; ///< false: run the watched part at each call
 };
 
 } // namespace pyjit::python

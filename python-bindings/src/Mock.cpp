@@ -3,7 +3,7 @@
 #include "Mock.h"
 
 #include "CPython.h"
-#include "Reads.h"
+#include "ObjectReads.h"
 
 #include <ATen/ops/as_strided.h>
 #include <ATen/ops/detach.h>

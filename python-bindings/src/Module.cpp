@@ -4,10 +4,10 @@
 
 #include "CompiledFunction.h"
 #include "CrossCompile.h"
-#include "Cut.h"
 #include "ModuleCall.h"
-#include "RecordObject.h"
 #include "Reference.h"
+#include "Resumption.h"
+#include "SpecializationObject.h"
 #include "TraceObject.h"
 
 #include "CPython.h"
@@ -117,7 +117,8 @@ PyObject *capture(PyObject *, PyObject *args, PyObject *options) {
   return capture::toPython(captured, wrapTrace);
 }
 
-PyObject *captureWithCuts(PyObject *, PyObject *args, PyObject *options) {
+PyObject *captureWithGraphBreaks(PyObject *, PyObject *args,
+                                 PyObject *options) {
   static const char *const keywords[] = {
       "context", "target",  "args",   "kwargs",       "name",   "points",
       "passed",  "planner", "lifted", "follow_sizes", "unseen", nullptr};
@@ -126,7 +127,7 @@ PyObject *captureWithCuts(PyObject *, PyObject *args, PyObject *options) {
   int followSizes;
   capture::CaptureRequest request;
   if (!PyArg_ParseTupleAndKeywords(
-          args, options, "O&OO!O!s$O!O!OO!pO!:capture_with_cuts",
+          args, options, "O&OO!O!s$O!O!OO!pO!:capture_with_graph_breaks",
           names(keywords), toContext, &request.context, &target, &PyTuple_Type,
           &arguments, &PyDict_Type, &given, &name, &PyDict_Type,
           &request.points, &PyDict_Type, &request.passed, &request.planner,
@@ -138,11 +139,11 @@ PyObject *captureWithCuts(PyObject *, PyObject *args, PyObject *options) {
   if (!toInts(unseen, request.unseen) || !call.set(arguments, given) ||
       !toPaths(lifted, request.lifted))
     return nullptr;
-  capture::CutResult captured;
+  capture::SegmentedResult captured;
   {
     NoCollection guard;
-    captured = capture::captureWithCuts(request, target, call.values.data(),
-                                        call.positional, call.names.get());
+    captured = capture::captureWithGraphBreaks(
+        request, target, call.values.data(), call.positional, call.names.get());
   }
   PyObject *error = PyErr_GetRaisedException(); // the user's
   bool raised = !captured.result;
@@ -156,47 +157,48 @@ PyjitString toString(const char *text) { return {text, std::strlen(text)}; }
 
 PyObject *build(PyObject *, PyObject *args, PyObject *given) {
   static const char *const keywords[] = {
-      "trace",    "objects",     "nargs",     "keyword_names", "eager_rounding",
-      "dump_dir", "accelerator", "pin_sizes", "verify",        nullptr};
+      "trace",          "objects",  "nargs",       "keyword_names",
+      "eager_rounding", "dump_dir", "accelerator", "specialize_sizes",
+      "verify",         nullptr};
   PyjitTrace *trace;
   const char *dumpDirectory, *accelerator;
   Py_ssize_t nargs;
   PyObject *objects, *keywordNames;
-  int eagerRounding, pinSizes, verify;
+  int eagerRounding, specializeSizes, verify;
   if (!PyArg_ParseTupleAndKeywords(
           args, given, "O&O!nO$psspp:build", names(keywords), toTrace, &trace,
           &PyList_Type, &objects, &nargs, &keywordNames, &eagerRounding,
-          &dumpDirectory, &accelerator, &pinSizes, &verify))
+          &dumpDirectory, &accelerator, &specializeSizes, &verify))
     return nullptr;
   PyjitCompileOptions options{};
   options.size = sizeof options;
   options.eagerRounding = eagerRounding;
-  options.pinSizes = pinSizes;
+  options.specializeSizes = specializeSizes;
   options.verify = verify;
   options.dumpDirectory = toString(dumpDirectory);
   options.accelerator = toString(accelerator);
   std::string error;
-  auto record = Record::build(trace, objects, nargs,
-                              keywordNames == Py_None ? nullptr : keywordNames,
-                              options, error);
-  if (!record) {
+  auto specialization = Specialization::build(
+      trace, objects, nargs, keywordNames == Py_None ? nullptr : keywordNames,
+      options, error);
+  if (!specialization) {
     PyErr_SetString(buildError, error.c_str());
     return nullptr;
   }
-  return wrapRecord(std::move(record));
+  return wrapSpecialization(std::move(specialization));
 }
 
 PyObject *crossCompile(PyObject *, PyObject *args) {
   PyjitTrace *trace;
-  int capability, eagerRounding = 0, pinSizes = 0;
+  int capability, eagerRounding = 0, specializeSizes = 0;
   if (!PyArg_ParseTuple(args, "O&i|pp:cross_compile", toTrace, &trace,
-                        &capability, &eagerRounding, &pinSizes))
+                        &capability, &eagerRounding, &specializeSizes))
     return nullptr;
   std::string error;
   PyjitCompileOptions options{};
   options.size = sizeof options;
   options.eagerRounding = eagerRounding;
-  options.pinSizes = pinSizes;
+  options.specializeSizes = specializeSizes;
   options.gpu.capability = capability;
   options.diagnostic = appendDiagnostic;
   options.user = &error;
@@ -216,26 +218,26 @@ PyObject *merge(PyObject *, PyObject *args) {
   if (!PyArg_ParseTuple(args, "O!:merge", &PyList_Type, &list))
     return nullptr;
   size_t count = PyList_GET_SIZE(list);
-  std::vector<PyjitPart> parts(count);
+  std::vector<PyjitSegment> parts(count);
   std::vector<std::vector<int64_t>> takes(count), objects(count);
   for (size_t i = 0; i < count; ++i) {
     PyjitTrace *trace;
     PyObject *taken, *numbers;
-    int kind, endsAtCut, gradMode;
+    int kind, endsAtGraphBreak, gradMode;
     long long condition, tensorClass;
     if (!PyArg_ParseTuple(PyList_GET_ITEM(list, i), "O&iLLO!O!pi", toTrace,
                           &trace, &kind, &condition, &tensorClass,
                           &PyTuple_Type, &taken, &PyTuple_Type, &numbers,
-                          &endsAtCut, &gradMode) ||
+                          &endsAtGraphBreak, &gradMode) ||
         !toInts(taken, takes[i]) || !toInts(numbers, objects[i]))
       return nullptr;
     parts[i] = {trace,
-                PyjitPartKind(kind),
+                PyjitSegmentKind(kind),
                 condition,
                 tensorClass,
                 {takes[i].data(), takes[i].size()},
                 {objects[i].data(), objects[i].size()},
-                bool(endsAtCut),
+                bool(endsAtGraphBreak),
                 {gradMode >= 0, gradMode > 0}};
   }
   std::string error;
@@ -269,7 +271,7 @@ PyObject *measureHost(PyObject *, PyObject *on) {
   int truth = PyObject_IsTrue(on);
   if (truth < 0)
     return nullptr;
-  Record::measureHost(truth);
+  Specialization::measureHost(truth);
   Py_RETURN_NONE;
 }
 
@@ -282,17 +284,21 @@ PyMethodDef methods[] = {
      "capture(context, target, args, kwargs, name, *, lifted=set(), "
      "follow_sizes=False) -> Capture\n"
      "Runs one monitored call, which is recorded as a whole or not at all."},
-    {"capture_with_cuts", method(captureWithCuts), METH_VARARGS | METH_KEYWORDS,
-     "capture_with_cuts(context, target, args, kwargs, name, *, points, "
+    {"capture_with_graph_breaks", method(captureWithGraphBreaks),
+     METH_VARARGS | METH_KEYWORDS,
+     "capture_with_graph_breaks(context, target, args, kwargs, name, *, "
+     "points, "
      "passed, "
      "planner, lifted, follow_sizes, unseen) -> Capture\n"
-     "Runs one monitored call, recorded in parts."},
+     "Runs one monitored call, recorded in segments."},
     {"build", method(build), METH_VARARGS | METH_KEYWORDS,
      "build(trace, objects, nargs, keyword_names, *, eager_rounding, dump_dir, "
-     "accelerator, pin_sizes, verify) -> Record\nCompiles a captured call. "
+     "accelerator, specialize_sizes, verify) -> Specialization\nCompiles a "
+     "captured call. "
      "Raises BuildError."},
     {"cross_compile", crossCompile, METH_VARARGS,
-     "cross_compile(trace, capability, eager_rounding=False, pin_sizes=False) "
+     "cross_compile(trace, capability, eager_rounding=False, "
+     "specialize_sizes=False) "
      "-> (launch, kernels)\n"
      "The launch programs as text and the PTX that build would load where a "
      "GPU "
@@ -300,8 +306,9 @@ PyMethodDef methods[] = {
      "has "
      "to be here. Raises BuildError."},
     {"merge", merge, METH_VARARGS,
-     "merge([MergePart, ...]) -> Trace\n"
-     "One trace of the parts of a call that was cut at a branch on data, in "
+     "merge([MergeSegment, ...]) -> Trace\n"
+     "One trace of the segments of a call with a graph break at a branch on "
+     "data, in "
      "one context. Raises BuildError."},
     {"is_capturing", isCapturing, METH_NOARGS,
      "Whether this thread is inside a monitored run."},
@@ -334,8 +341,8 @@ PyMODINIT_FUNC PyInit__C() {
     return nullptr;
   Reference module = Reference::steal(PyModule_Create(&definition));
   if (!module || !addCompiledFunctionType(module.get()) ||
-      !addRecordType(module.get()) || !addTraceTypes(module.get()) ||
-      !addCutType(module.get()) ||
+      !addSpecializationType(module.get()) || !addTraceTypes(module.get()) ||
+      !addResumptionType(module.get()) ||
       !pyjit::capture::addContinuationType(module.get()) ||
       !pyjit::capture::addCaptureTypes(module.get()))
     return nullptr;

@@ -49,7 +49,7 @@ bool Guards::stepNumber(const PyjitInst &inst, Frame &frame) {
       return false;
     const c10::TensorImpl *impl =
         THPVariable_Unpack(object).unsafeGetTensorImpl();
-    // A tensor that the watched segment found is checked after this.
+    // A tensor that the watched part found is checked after this.
     if (inst.imm >= impl->dim() || impl->layout() != c10::kStrided)
       return false;
     numbers[inst.dst] =
@@ -164,7 +164,7 @@ void Guards::collectChangedNumbers(Frame &frame, PyObject *const *args,
       }
       if (inst.op == PYJIT_GUARD_EQ_INT ? !PyLong_CheckExact(number)
                                         : !PyFloat_CheckExact(number))
-        continue; // another type: another record
+        continue; // another type: another specialization
       if (AccessPath path = pathOf(inst.a))
         changed.push_back(std::move(path));
     }

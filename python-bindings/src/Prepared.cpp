@@ -216,7 +216,7 @@ void Prepared::compute(State &state, const at::Tensor *inputs,
     arguments.push_back(readOnlyAlias(inputs[source]));
   std::vector<at::Tensor> outputs(program->numOutputs());
   program->run(arguments.data(), nullptr, outputs.data());
-  // What a library call hands through must not outlive the parameter.
+  // What a vendor call hands through must not outlive the parameter.
   for (at::Tensor &output : outputs)
     if (output.has_storage())
       for (const at::Tensor &argument : arguments)

@@ -12,8 +12,9 @@
 
 namespace pyjit::python {
 
-/// The results of a record's prepare program (folded and packed weights), kept
-/// while the parameters that they were computed from are what they were.
+/// The results of a specialization's prepare program (folded and packed
+/// weights), kept while the parameters that they were computed from are what
+/// they were.
 ///
 /// A parameter shows a change as another storage, another address, or a write
 /// barrier that somebody has crossed. One that no barrier can stand on (see
@@ -24,7 +25,7 @@ namespace pyjit::python {
 /// it. Calls on several threads may overlap.
 class Prepared {
 public:
-  /// `sources`: indices into the record's inputs, in the order of the
+  /// `sources`: indices into the specialization's inputs, in the order of the
   /// program's.
   Prepared(std::unique_ptr<rt::TorchExecutor> program,
            std::vector<uint32_t> sources);

@@ -73,7 +73,8 @@ uint64_t signatureOf(PyObject *const *args, Py_ssize_t nargs, uint64_t modes) {
   uint64_t signature = mix(modes, nargs);
   for (Py_ssize_t i = 0; i < nargs; ++i) {
     if (!THPVariable_Check(args[i])) {
-      // Numbers may be inputs of one record; text, flags and the like are not.
+      // Numbers may be inputs of one specialization; text, flags and the like
+      // are not.
       bool itself = PyUnicode_CheckExact(args[i]) || PyBool_Check(args[i]) ||
                     PyFunction_Check(args[i]);
       const void *seen = itself ? args[i] : (PyObject *)Py_TYPE(args[i]);

@@ -2,7 +2,7 @@
 
 #include "TraceObject.h"
 
-#include "Record.h"
+#include "Specialization.h"
 
 namespace pyjit::python {
 namespace {

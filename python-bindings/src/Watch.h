@@ -20,7 +20,7 @@ namespace pyjit::python {
 /// threads may change these dicts.
 class Borrower {
 public:
-  /// Called at most once, with the GIL, before any of them is let go of: takes
+  /// Called at most once, with the GIL, before any of them is dropped: takes
   /// references.
   virtual void secure() = 0;
 
@@ -66,14 +66,14 @@ public:
     return same;
   }
 
-  /// From now on until `giveBack`, `borrower` relies on the entries that the
+  /// From now on until `release`, `borrower` relies on the entries that the
   /// watch names. False if they are not watched. Both with the GIL.
-  bool lend(Borrower &borrower) {
+  bool borrow(Borrower &borrower) {
     if (armed)
       borrowers.push_back(&borrower);
     return armed;
   }
-  void giveBack(Borrower &borrower) {
+  void release(Borrower &borrower) {
     borrowers.erase(std::remove(borrowers.begin(), borrowers.end(), &borrower),
                     borrowers.end());
   }

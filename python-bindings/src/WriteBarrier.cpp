@@ -9,8 +9,8 @@
 namespace pyjit::python {
 namespace {
 
-/// Storages belong to PyTorch and to no record in particular, so the marks on
-/// them are process state; the GIL guards it.
+/// Storages belong to PyTorch and to no specialization in particular, so the
+/// marks on them are process state; the GIL guards it.
 struct Mark {
   c10::weak_intrusive_ptr<c10::StorageImpl> storage; // pins the address
   const void *context;

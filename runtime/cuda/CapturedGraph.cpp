@@ -155,7 +155,7 @@ void CapturedGraph::addGraph(Graph child) {
   GraphNode node = nullptr;
   Level &level = levels.back();
   check(*driver, driver->addGraphNode(&node, level.graph, level.last, child),
-        "a captured library call");
+        "a captured vendor call");
   addNode(node);
 }
 
@@ -276,14 +276,14 @@ bool CapturedGraph::patch(const std::vector<OperandWord> &words,
                           void *const *buffers, std::string &reason) {
   std::vector<GraphNode> nodes;
   check(*driver, driver->getNodes(graph, &nodes), "nodes of a graph");
-  std::vector<LibraryNode> made;
+  std::vector<VendorNode> made;
   std::vector<CopyNode> madeCopies;
   uint32_t last = ~0u; // whose words are being collected
   for (const OperandWord &word : words) {
     GraphNode node = nodes.at(word.node);
     const PatchedOperand &operand = proved.at(word.operand);
     if (isRenewed(node)) {
-      reason = "a kernel of this program's own holds a library operand";
+      reason = "a kernel of this program's own holds a vendor operand";
       return false;
     }
     if (word.offset == kCopySource) {
@@ -389,9 +389,9 @@ unsigned CapturedGraph::update(void *const *buffers) {
           "number from the host");
     ++touched;
   }
-  for (LibraryNode &entry : libraries) {
+  for (VendorNode &entry : libraries) {
     bool changed = all;
-    for (const LibraryWord &word : entry.words) {
+    for (const VendorWord &word : entry.words) {
       uint64_t value = asAddress(buffers[word.slot]) + word.addend;
       if (entry.node.get(word.offset) == value)
         continue;
@@ -401,7 +401,7 @@ unsigned CapturedGraph::update(void *const *buffers) {
     if (!changed)
       continue;
     check(*driver, entry.node.write(*driver, exec),
-          "the address of a library call's operand");
+          "the address of a vendor call's operand");
     ++touched;
   }
   renewAll = false;

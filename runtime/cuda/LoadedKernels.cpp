@@ -129,7 +129,7 @@ const LoadedKernel &LoadedKernels::conditionSetter() {
   setterCode = std::make_unique<LoadedCode>(driver);
   Module &module = setterCode->module;
   Result result =
-      driver->isSoftware()
+      driver->isSimulated()
           ? driver->loadHostModule(&module, {conditionSetterFunction()})
           : driver->loadModule(&module, conditionSetterCode().c_str(), log);
   setter.name = "pyjit_set_condition";
@@ -147,8 +147,8 @@ bool LoadedKernels::load(const Program &program,
                          const std::vector<KernelFn> &functions,
                          std::string &error,
                          std::shared_ptr<LoadedCode> *shared) {
-  // What the functions of a device made of software do depends on sizes.
-  if (driver->isSoftware())
+  // What the functions of a simulated device do depends on sizes.
+  if (driver->isSimulated())
     shared = nullptr;
   if (shared)
     code = *shared;
@@ -169,7 +169,7 @@ bool LoadedKernels::load(const Program &program,
   }
   writer.name = "pyjit_write_table";
   writer.shape = {{1, 1, 1}, {1, 1, 1}, 0};
-  if (driver->isSoftware())
+  if (driver->isSimulated())
     return loadFunctions(program, functions, error);
   if (!loadCode(program, error))
     return false;
@@ -273,7 +273,7 @@ bool LoadedKernels::loadFunctions(const Program &program,
   host.push_back(tableWriterFunction());
   code = std::make_shared<LoadedCode>(driver);
   if (driver->loadHostModule(&code->module, std::move(host))) {
-    error = "the software driver takes no module now";
+    error = "the simulated driver takes no module now";
     return false;
   }
   for (LoadedKernel &kernel : kernels)

@@ -177,7 +177,7 @@ class RealDriver final : public Driver {
 public:
   Table t;
 
-  bool isSoftware() const override { return false; }
+  bool isSimulated() const override { return false; }
 
   std::string describe(Result result) const override {
     const char *name = nullptr, *text = nullptr;
@@ -522,7 +522,7 @@ private:
       };
       piece = round(std::min(wanted, kPiece), granule);
       bytes = round(wanted, piece);
-      // The driver may cut smaller ranges out of larger ones that it has,
+      // The driver may take smaller ranges out of larger ones that it has,
       // whatever the wish (580.159 on an H200). Addresses cost nothing.
       constexpr size_t kTakesWishes = size_t(1) << 30;
       range = round(bytes, kTakesWishes);

@@ -2,7 +2,7 @@
 
 #include "pyjit-rt/HostExecutor.h"
 
-#include "pyjit-rt/Control.h"
+#include "pyjit-rt/ControlFlow.h"
 
 #include <algorithm>
 #include <cstring>
@@ -29,7 +29,7 @@ PyjitArray arrayOf(const Program &program, const Slot &slot) {
 
 } // namespace
 
-bool needsLibrary(const Program &program) {
+bool needsVendorCalls(const Program &program) {
   return std::any_of(
       program.steps(), program.steps() + program.numSteps(),
       [](const Step &step) { return step.kind == StepKind::Call; });
@@ -80,8 +80,8 @@ bool runOnHost(const Program &program, const std::vector<KernelFn> &kernels,
     error = "the program's sizes have no values yet";
     return false;
   }
-  if (needsLibrary(program)) {
-    error = "the program makes library calls, which need Torch";
+  if (needsVendorCalls(program)) {
+    error = "the program makes vendor calls, which need Torch";
     return false;
   }
   constexpr size_t kAlign = 64;
@@ -136,7 +136,7 @@ bool runOnHost(const Program &program, const std::vector<KernelFn> &kernels,
       copySlot(program, program.slots()[step.a], data[step.a],
                program.slots()[step.b], data[step.b]);
       break;
-    case StepKind::Expect:
+    case StepKind::Speculate:
       if (*static_cast<const uint8_t *>(data[step.a]))
         break;
       error = kUnanswered;

@@ -1,4 +1,4 @@
-//===- PatchableCopies.cpp - Copies that library calls can do without -----===//
+//===- PatchableCopies.cpp - Copies that vendor calls can do without ------===//
 
 #include "Validator.h"
 

@@ -241,7 +241,7 @@ bool Validator::checkSteps() {
     if (steps[i].kind == StepKind::Copy && steps[i].flags & kStepPatchable &&
         !isPatchable(program, i))
       return fail("step " + std::to_string(i) +
-                  ": others than library calls meet the copy");
+                  ": others than vendor calls meet the copy");
   return true;
 }
 
@@ -272,7 +272,7 @@ bool Validator::checkStep(uint32_t i) {
   case StepKind::Else:
   case StepKind::IfEnd:
     return checkBranch(i);
-  case StepKind::Expect:
+  case StepKind::Speculate:
     return (isFlag(s.a) && graph < 0 && scopes.empty()) ||
            failStep("no such flag, or inside of something");
   case StepKind::Move:

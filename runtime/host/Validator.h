@@ -18,7 +18,7 @@ inline constexpr unsigned kMaxExpressionDepth = 64;
 /// false and says in `error` what does not hold.
 bool validate(const Program &program, std::string &error);
 
-/// Whether library calls alone meet the target of Copy step `index`, and no
+/// Whether vendor calls alone meet the target of Copy step `index`, and no
 /// copy in the rest of its graph writes its source: then the calls may read the
 /// source itself.
 bool isPatchable(const Program &program, uint32_t index);

@@ -1,6 +1,6 @@
-//===- CallPlan.cpp - Library calls, resolved at load ---------------------===//
+//===- CallPlan.cpp - Vendor calls, resolved at load ----------------------===//
 //
-// Turns the encoded arguments of a library call into boxed constants plus the
+// Turns the encoded arguments of a vendor call into boxed constants plus the
 // list of tensor arguments that each run fills in.
 //
 //===----------------------------------------------------------------------===//

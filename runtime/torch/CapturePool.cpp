@@ -1,4 +1,4 @@
-//===- CapturePool.cpp - Capturing library calls --------------------------===//
+//===- CapturePool.cpp - Capturing vendor calls ---------------------------===//
 //
 // PyTorch's allocator serves captured calls from a private pool, which only its
 // class at::cuda::CUDAGraph can ask for. Its methods are exported by
@@ -100,7 +100,7 @@ struct GraphClass {
   /// The libraries' workspaces are kept by handle and stream, whoever allocated
   /// them. A capture that met another one's would write memory that goes with
   /// that one. Those of other streams stay: another thread may be about to
-  /// launch a product that writes one.
+  /// launch a matmul that writes one.
   void forgetWorkspaces(cuda::Stream stream) const {
     std::vector<at::DataPtr> dropped; // freed without the lock
     for (auto *get : {workspaces, lightWorkspaces}) {
@@ -187,10 +187,10 @@ private:
 } // namespace
 
 std::unique_ptr<CapturePool> CapturePool::make(const TorchDevice &device,
-                                               bool libraryCalls,
+                                               bool vendorCalls,
                                                std::string &error,
                                                CapturePool *sharing) {
-  if (!libraryCalls || device.driver().isSoftware())
+  if (!vendorCalls || device.driver().isSimulated())
     return std::make_unique<DriverCapture>(device.driver());
   if (!graphClass().error.empty()) {
     error = graphClass().error;

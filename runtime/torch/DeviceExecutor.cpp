@@ -2,7 +2,7 @@
 
 #include "DeviceExecutor.h"
 
-#include "pyjit-rt/Control.h"
+#include "pyjit-rt/ControlFlow.h"
 
 #include <ATen/EmptyTensor.h>
 #include <ATen/core/LegacyTypeDispatch.h>
@@ -82,7 +82,7 @@ bool DeviceExecutor::load(std::string &error) {
   }
   if (!plan(error) ||
       !loaded.load(program, kernels, error, shared ? &shared->code : nullptr) ||
-      (device->driver().isSoftware() && !loadCalls(error)))
+      (device->driver().isSimulated() && !loadCalls(error)))
     return false;
   int32_t call = 0;
   for (uint32_t i = 0; i < program.numSteps(); ++i)
@@ -110,7 +110,7 @@ void DeviceExecutor::findOrigins() {
     const Step &step = program.steps()[i];
     inGraph |= step.kind == StepKind::GraphBegin;
     inGraph &= step.kind != StepKind::GraphEnd;
-    // What a library call outside of graphs allocates is elsewhere next time.
+    // What a vendor call outside of graphs allocates is elsewhere next time.
     if (step.kind == StepKind::Call && !inGraph) {
       const CallPlan &plan = calls[callOfStep[i]];
       for (int64_t k = 0; k < plan.numResults; ++k)
@@ -180,7 +180,7 @@ void DeviceExecutor::findGraphs() {
           read(slot);
       if (current < 0)
         break;
-      graphInfos[current].libraryCalls = true;
+      graphInfos[current].vendorCalls = true;
       for (int64_t k = 0; k < plan.numResults; ++k)
         if (plan.results[k] >= 0)
           madeIn[plan.results[k]] = current;
@@ -203,7 +203,7 @@ void DeviceExecutor::findGraphs() {
     case StepKind::HostValue:
       read(step.a);
       break;
-    case StepKind::Expect:
+    case StepKind::Speculate:
       read(step.a);
       break;
     case StepKind::If:
@@ -260,10 +260,10 @@ bool DeviceExecutor::runPlain(Instance &instance, const at::Tensor *inputs,
     return runOnce(instance, Variant::Plain, inputs, cached, outputs, stream);
   std::lock_guard<std::mutex> guard(shared->arenaLock);
   borrowArena(instance, stream);
-  struct GiveBack {
+  struct Release {
     Instance &instance;
-    ~GiveBack() { instance.storage.reset(); }
-  } giveBack{instance};
+    ~Release() { instance.storage.reset(); }
+  } release{instance};
   return runOnce(instance, Variant::Plain, inputs, cached, outputs, stream);
 }
 
@@ -306,7 +306,7 @@ bool DeviceExecutor::run(const at::Tensor *inputs, const at::Tensor *cached,
   if (captured) {
     // The user's own graph: memory that lives as long as it does, plain
     // launches.
-    if (decides || expects)
+    if (decides || speculates)
       throw std::runtime_error("a loop or branch that data decide cannot be "
                                "launched into a graph of the user's own");
     auto once = std::make_unique<Instance>();
@@ -448,7 +448,7 @@ void DeviceExecutor::dropOtherSettings(Instance &instance,
                                        cuda::Stream stream) {
   if (calls.empty())
     return;
-  LibrarySettings settings = LibrarySettings::now();
+  VendorSettings settings = VendorSettings::now();
   if (instance.settings == settings)
     return;
   instance.settings = settings;
@@ -467,7 +467,7 @@ void DeviceExecutor::dropGraphs(Instance &instance, cuda::Stream stream) {
   instance.stable.clear();
 }
 
-/// A body that no call has entered yet may hold library calls that still have
+/// A body that no call has entered yet may hold vendor calls that still have
 /// to set themselves up.
 bool DeviceExecutor::everyCallRan() const {
   for (uint32_t i = 0; i < program.numSteps(); ++i)
@@ -504,7 +504,7 @@ bool DeviceExecutor::execute(Instance &instance, Variant variant,
     }
     if (program.steps()[i].kind == StepKind::WhileEnd)
       interruption.check();
-    if (program.steps()[i].kind == StepKind::Expect &&
+    if (program.steps()[i].kind == StepKind::Speculate &&
         !readFlag(program.steps()[i], instance, stream))
       return false;
     step(i, instance, stream);
@@ -530,7 +530,7 @@ bool DeviceExecutor::readFlag(const Step &step, Instance &instance,
   cuda::Driver &driver = device->driver();
   if (!instance.flag.defined())
     instance.flag = at::detail::empty_cpu({1}, at::kByte,
-                                          /*pin_memory=*/!driver.isSoftware());
+                                          /*pin_memory=*/!driver.isSimulated());
   auto *flag = static_cast<uint8_t *>(instance.flag.mutable_data_ptr());
   cuda::check(driver,
               driver.copyToHostAsync(

@@ -3,8 +3,8 @@
 #ifndef PYJIT_RUNTIME_TORCH_DEVICEEXECUTOR_H
 #define PYJIT_RUNTIME_TORCH_DEVICEEXECUTOR_H
 
-#include "LibrarySettings.h"
 #include "TorchDevice.h"
+#include "VendorSettings.h"
 
 #include "pyjit-rt/TorchExecutor.h"
 #include "pyjit-rt/cuda/CapturedGraph.h"
@@ -59,27 +59,27 @@ private:
   };
   struct GraphInfo {
     uint32_t begin = 0, end = 0; ///< steps
-    bool libraryCalls = false;
+    bool vendorCalls = false;
     bool conditional = false;        ///< has loops or branches
     std::vector<uint32_t> externals; ///< slots
     std::vector<uint32_t> results;   ///< slots that later steps read
     std::vector<uint32_t> carried;   ///< outputs that earlier steps wrote
     std::vector<uint32_t> patchable; ///< copies, steps
   };
-  /// What library calls on a software device write: a replay needs it again,
+  /// What vendor calls on a simulated device write: a replay needs it again,
   /// and equal captures find it in equal places.
-  struct SoftwareMemory {
+  struct SimulatedMemory {
     std::vector<at::Tensor> blocks;
     size_t next = 0;
     at::Tensor take(uint64_t bytes);
   };
-  /// Addresses that library calls see instead of a patchable copy's source.
+  /// Addresses that vendor calls see instead of a patchable copy's source.
   struct StandIn {
     uint32_t copy; ///< step
     cuda::DevicePtr address;
     uint64_t bytes;
   };
-  /// What a library call's capture added: nodes behind `before`, up to `last`.
+  /// What a vendor call's capture added: nodes behind `before`, up to `last`.
   struct CallNodes {
     uint32_t step;
     cuda::GraphNode before, last;
@@ -90,9 +90,9 @@ private:
         : graph(std::move(driver)) {}
     std::vector<std::unique_ptr<CapturePool>> pools; ///< outlive `graph`
     cuda::CapturedGraph graph;
-    /// What library calls made inside: read later, and kept for the replays.
+    /// What vendor calls made inside: read later, and kept for the replays.
     std::vector<std::pair<uint32_t, at::Tensor>> results;
-    std::shared_ptr<SoftwareMemory> memory; ///< software devices
+    std::shared_ptr<SimulatedMemory> memory; ///< simulated devices
     /// Variant::Copy: the graph's own memory of external slots.
     std::vector<std::pair<uint32_t, at::Tensor>> copies;
     at::Tensor table; ///< Variant::Table
@@ -115,7 +115,7 @@ private:
     bool warm = false;
     bool ownsArena = false;
     uint64_t runs = 0;
-    LibrarySettings settings; ///< of the captured graphs' library calls
+    VendorSettings settings; ///< of the captured graphs' vendor calls
     unsigned recaptures = 0;
     unsigned captures = 0; ///< graphs made so far
   };
@@ -167,18 +167,18 @@ private:
   void keepDearCopies(Proof &proof);
   bool readInPlace(Captured &captured, uint32_t step, Variant variant,
                    Instance &instance);
-  CapturePool &beginLibrary(Captured &captured, bool libraryCalls,
-                            CapturePool *sharing = nullptr);
-  void addLibrary(Captured &captured, uint32_t begin, uint32_t end,
-                  Instance &instance);
+  CapturePool &beginVendorCalls(Captured &captured, bool vendorCalls,
+                                CapturePool *sharing = nullptr);
+  void addVendorCalls(Captured &captured, uint32_t begin, uint32_t end,
+                      Instance &instance);
   void addSteps(Captured &captured, const GraphInfo &info, Variant variant,
                 Instance &instance);
   void captureKernel(Captured &captured, const Step &step, Variant variant,
                      Instance &instance);
   void captureCall(uint32_t step, Instance &instance, Captured &captured);
-  void launchSoftwareCall(uint32_t call, Instance &instance,
-                          Captured &captured);
-  void runSoftwareCall(uint32_t call, const uint64_t *params) const;
+  void launchSimulatedCall(uint32_t call, Instance &instance,
+                           Captured &captured);
+  void runSimulatedCall(uint32_t call, const uint64_t *params) const;
   cuda::DevicePtr flagAddress(const Step &step, const Instance &instance) const;
   void prepareTable(Captured &captured, const GraphInfo &info,
                     Instance &instance);
@@ -205,9 +205,9 @@ private:
   std::vector<GraphInfo> graphInfos;
   std::vector<int32_t> callOfStep; // index into `calls`, or -1
   std::vector<int32_t> standsFor; // by slot: the patchable copy it shows, or -1
-  std::unique_ptr<cuda::LoadedCode> callCode; // software devices
+  std::unique_ptr<cuda::LoadedCode> callCode; // simulated devices
   std::vector<cuda::LoadedKernel> callKernels;
-  std::vector<bool> ran; // by step: library calls
+  std::vector<bool> ran; // by step: vendor calls
   bool decides = false;  // has loops or branches
 
   mutable std::mutex runLock;

@@ -2,7 +2,7 @@
 //
 // A graph without loops and branches is captured: its launches go to a stream
 // of our own once. One with them is made node by node, since a stream cannot be
-// told of them; its library calls are captured for themselves and become nodes
+// told of them; its vendor calls are captured for themselves and become nodes
 // that hold graphs.
 //
 //===----------------------------------------------------------------------===//
@@ -48,7 +48,7 @@ DeviceExecutor::Captured *DeviceExecutor::graphFor(uint32_t number,
     cuda::check(device->driver(), device->driver().synchronize(stream),
                 "waiting for a graph that is made anew");
     instance.refused[number] = std::move(reason);
-    // Later graphs hold addresses of what this one's library calls made.
+    // Later graphs hold addresses of what this one's vendor calls made.
     for (uint32_t i = number; i < graphs.size(); ++i)
       graphs[i].reset();
     makeAnew();
@@ -111,7 +111,7 @@ DeviceExecutor::make(uint32_t number, Variant variant, Instance &instance) {
                 "a stream to capture");
   const GraphInfo &info = graphInfos[number];
   auto captured = std::make_unique<Captured>(device->sharedDriver());
-  captured->memory = std::make_shared<SoftwareMemory>();
+  captured->memory = std::make_shared<SimulatedMemory>();
 
   // What the graph holds of external memory.
   std::vector<std::pair<uint32_t, void *>> actual;
@@ -171,7 +171,7 @@ DeviceExecutor::make(uint32_t number, Variant variant, Instance &instance) {
 void DeviceExecutor::capture(Captured &captured, const GraphInfo &info,
                              Variant variant, Instance &instance,
                              CapturePool *sharing) {
-  CapturePool &pool = beginLibrary(captured, info.libraryCalls, sharing);
+  CapturePool &pool = beginVendorCalls(captured, info.vendorCalls, sharing);
   cuda::Graph graph = nullptr;
   try {
     addSteps(captured, info, variant, instance);
@@ -183,10 +183,11 @@ void DeviceExecutor::capture(Captured &captured, const GraphInfo &info,
   captured.graph.take(graph, !pool.ownsGraph());
 }
 
-CapturePool &DeviceExecutor::beginLibrary(Captured &captured, bool libraryCalls,
-                                          CapturePool *sharing) {
+CapturePool &DeviceExecutor::beginVendorCalls(Captured &captured,
+                                              bool vendorCalls,
+                                              CapturePool *sharing) {
   std::string error;
-  auto pool = CapturePool::make(*device, libraryCalls, error, sharing);
+  auto pool = CapturePool::make(*device, vendorCalls, error, sharing);
   if (!pool)
     throw std::runtime_error(error);
   pool->begin(captureStream);
@@ -194,10 +195,10 @@ CapturePool &DeviceExecutor::beginLibrary(Captured &captured, bool libraryCalls,
   return *captured.pools.back();
 }
 
-/// Captures library calls that stand side by side: one node of the whole.
-void DeviceExecutor::addLibrary(Captured &captured, uint32_t begin,
-                                uint32_t end, Instance &instance) {
-  CapturePool &pool = beginLibrary(captured, /*libraryCalls=*/true);
+/// Captures vendor calls that stand side by side: one node of the whole.
+void DeviceExecutor::addVendorCalls(Captured &captured, uint32_t begin,
+                                    uint32_t end, Instance &instance) {
+  CapturePool &pool = beginVendorCalls(captured, /*vendorCalls=*/true);
   cuda::Graph graph = nullptr;
   try {
     for (uint32_t i = begin; i < end; ++i)
@@ -209,7 +210,7 @@ void DeviceExecutor::addLibrary(Captured &captured, uint32_t begin,
   }
   std::vector<cuda::GraphNode> nodes;
   cuda::check(device->driver(), device->driver().getNodes(graph, &nodes),
-              "nodes of a library call");
+              "nodes of a vendor call");
   if (!nodes.empty())
     captured.graph.addGraph(graph);
 }
@@ -253,7 +254,7 @@ void DeviceExecutor::addSteps(Captured &captured, const GraphInfo &info,
   }
   const Slot *slots = program.slots();
   const Step *steps = program.steps();
-  bool software = device->driver().isSoftware();
+  bool simulated = device->driver().isSimulated();
   std::vector<bool> loops; // of the bodies around the step
   for (uint32_t i = info.begin + 1; i < info.end; ++i) {
     const Step &step = steps[i];
@@ -262,7 +263,7 @@ void DeviceExecutor::addSteps(Captured &captured, const GraphInfo &info,
       captureKernel(captured, step, variant, instance);
       break;
     case StepKind::Call: {
-      if (!info.conditional || software) {
+      if (!info.conditional || simulated) {
         captureCall(i, instance, captured);
         break;
       }
@@ -272,7 +273,7 @@ void DeviceExecutor::addSteps(Captured &captured, const GraphInfo &info,
           steps[end].kind == StepKind::Release ||
           (steps[end].kind == StepKind::View && origins[steps[end].a].slot < 0))
         ++end;
-      addLibrary(captured, i, end, instance);
+      addVendorCalls(captured, i, end, instance);
       i = end - 1;
       break;
     }
@@ -362,8 +363,8 @@ void DeviceExecutor::captureCall(uint32_t step, Instance &instance,
   if (watched)
     cuda::check(driver, driver.lastCaptured(captureStream, &nodes.before),
                 "the captured stream");
-  if (driver.isSoftware())
-    launchSoftwareCall(callOfStep[step], instance, captured);
+  if (driver.isSimulated())
+    launchSimulatedCall(callOfStep[step], instance, captured);
   else
     runCall(plan, instance);
   if (!watched)

@@ -1,6 +1,6 @@
-//===- DevicePatches.cpp - Library calls that read what moves -------------===//
+//===- DevicePatches.cpp - Vendor calls that read what moves --------------===//
 //
-// A library call inside a graph reads a copy of an external buffer, because
+// A vendor call inside a graph reads a copy of an external buffer, because
 // nobody says where in its nodes it keeps an operand's address. Here that is
 // found out, and then the copy is not needed: the graph is captured three times
 // with the operands at other addresses and everything else in its place
@@ -121,7 +121,7 @@ struct DeviceExecutor::Proof {
   std::string reason; ///< why not, or why not all
 };
 
-/// A library call that reads a copy in some variants reads the source itself:
+/// A vendor call that reads a copy in some variants reads the source itself:
 /// what was made of it for this variant, or a stand-in. False: the copy is
 /// made.
 bool DeviceExecutor::readInPlace(Captured &captured, uint32_t index,
@@ -147,7 +147,7 @@ bool DeviceExecutor::readInPlace(Captured &captured, uint32_t index,
   return false;
 }
 
-/// Whether each library call shows each operand in a node of its own, and
+/// Whether each vendor call shows each operand in a node of its own, and
 /// nobody else does. An operand that a call hides (behind a pointer in memory)
 /// would show nowhere.
 bool DeviceExecutor::everyCallShows(const Proof &proof, Captured &captured,
@@ -194,7 +194,7 @@ bool DeviceExecutor::everyCallShows(const Proof &proof, Captured &captured,
     }
   }
   if (std::find(known.begin(), known.end(), false) != known.end()) {
-    reason = "a node of no library call shows an operand's address";
+    reason = "a node of no vendor call shows an operand's address";
     return false;
   }
   return true;
@@ -226,7 +226,7 @@ std::unique_ptr<DeviceExecutor::Captured>
 DeviceExecutor::prove(Proof &proof, Captured &plain, const GraphInfo &info,
                       Variant variant, Instance &instance) {
   cuda::Driver &driver = device->driver();
-  uint64_t align = driver.isSoftware() ? cuda::kLibraryAlign : kOperandAlign;
+  uint64_t align = driver.isSimulated() ? cuda::kVendorAlign : kOperandAlign;
   std::vector<std::unique_ptr<Places>> places;
   std::vector<cuda::MovedOperand> operands;
   for (uint32_t copy : proof.copies) {
@@ -286,7 +286,7 @@ DeviceExecutor::prove(Proof &proof, Captured &plain, const GraphInfo &info,
   return std::move(captured[2]);
 }
 
-/// A graph whose library calls read external buffers where they are; null, with
+/// A graph whose vendor calls read external buffers where they are; null, with
 /// the reason in `plain`, where copies stay.
 std::unique_ptr<DeviceExecutor::Captured>
 DeviceExecutor::makePatched(Captured &plain, uint32_t number, Variant variant,

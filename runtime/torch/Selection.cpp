@@ -93,7 +93,7 @@ std::string DeviceExecutor::report() const {
     return everyCallRan() || !decides
                ? "launch: not chosen yet (the first calls decide)\n"
                : "launch: plain launches, until a call has entered every body "
-                 "with library calls\n";
+                 "with vendor calls\n";
   text = std::string("launch: ") + nameOf(chosen) +
          (choice->decided() ? "\n" : ", as far as calls were timed\n");
   if (decides)
@@ -120,10 +120,10 @@ std::string DeviceExecutor::report() const {
               " nodes, " + std::to_string(captured->graph.numExternalNodes()) +
               " of them renewed where addresses change\n";
       if (size_t count = captured->graph.numPatchedOperands())
-        text += "  operands of library calls patched in place: " +
+        text += "  operands of vendor calls patched in place: " +
                 std::to_string(count) + "\n";
       if (!captured->keptCopies.empty())
-        text += "  library calls read copies: " + captured->keptCopies + "\n";
+        text += "  vendor calls read copies: " + captured->keptCopies + "\n";
     }
   return text;
 }

@@ -20,7 +20,7 @@ std::unique_ptr<TorchDevice> TorchDevice::open(int type, int index,
                                                std::string &error) {
   if (type == 0)
     return std::unique_ptr<TorchDevice>(
-        new TorchDevice(cuda::makeSoftwareDriver(), c10::Device(c10::kCPU)));
+        new TorchDevice(cuda::makeSimulatedDriver(), c10::Device(c10::kCPU)));
   if (type != int(c10::DeviceType::CUDA)) {
     error = "no driver for devices of type " + std::to_string(type);
     return nullptr;
@@ -38,7 +38,7 @@ std::unique_ptr<TorchDevice> TorchDevice::open(int type, int index,
 }
 
 cuda::Stream TorchDevice::currentStream() const {
-  if (driverApi->isSoftware())
+  if (driverApi->isSimulated())
     return nullptr;
   c10::impl::VirtualGuardImpl guard(where.type());
   return static_cast<cuda::Stream>(
@@ -47,7 +47,7 @@ cuda::Stream TorchDevice::currentStream() const {
 
 at::Tensor TorchDevice::empty(at::IntArrayRef sizes, at::IntArrayRef strides,
                               c10::ScalarType dtype) const {
-  if (driverApi->isSoftware())
+  if (driverApi->isSimulated())
     return at::detail::empty_strided_cpu(sizes, strides, dtype);
   return at::detail::empty_strided_generic(
       sizes, strides, c10::GetAllocator(where.type()),
@@ -56,7 +56,7 @@ at::Tensor TorchDevice::empty(at::IntArrayRef sizes, at::IntArrayRef strides,
 
 TorchDevice::Scope::Scope(const TorchDevice &device)
     : device(device), before(device.where) {
-  if (device.driver().isSoftware())
+  if (device.driver().isSimulated())
     return;
   before = c10::impl::VirtualGuardImpl(device.where.type())
                .exchangeDevice(device.where);
@@ -65,14 +65,14 @@ TorchDevice::Scope::Scope(const TorchDevice &device)
 }
 
 TorchDevice::Scope::~Scope() {
-  if (!device.driver().isSoftware())
+  if (!device.driver().isSimulated())
     c10::impl::VirtualGuardImpl(device.where.type()).uncheckedSetDevice(before);
 }
 
 TorchDevice::StreamScope::StreamScope(const TorchDevice &device,
                                       cuda::Stream stream)
     : device(device), before(c10::Stream(c10::Stream::DEFAULT, device.where)) {
-  if (device.driver().isSoftware())
+  if (device.driver().isSimulated())
     return;
   // PyTorch's number for a stream made elsewhere is its address.
   c10::Stream external(c10::Stream::UNSAFE, device.where,
@@ -82,6 +82,6 @@ TorchDevice::StreamScope::StreamScope(const TorchDevice &device,
 }
 
 TorchDevice::StreamScope::~StreamScope() {
-  if (!device.driver().isSoftware())
+  if (!device.driver().isSimulated())
     c10::impl::VirtualGuardImpl(device.where.type()).exchangeStream(before);
 }

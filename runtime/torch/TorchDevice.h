@@ -19,7 +19,7 @@ namespace pyjit::rt {
 class TorchDevice {
 public:
   /// Null, with the reason in `error`, where the device cannot be used.
-  /// `type` 0, the CPU, stands for a device made of software.
+  /// `type` 0, the CPU, stands for a simulated device.
   static std::unique_ptr<TorchDevice> open(int type, int index,
                                            std::string &error);
 
@@ -61,7 +61,7 @@ private:
   c10::Device where;
 };
 
-/// Captures library calls: what they allocate meanwhile comes from a pool that
+/// Captures vendor calls: what they allocate meanwhile comes from a pool that
 /// belongs to the capture, as long as this object lives.
 class CapturePool {
 public:
@@ -74,13 +74,12 @@ public:
   /// After a failure between `begin` and `end`: leaves no stream capturing.
   virtual void abandon(cuda::Stream stream) noexcept = 0;
 
-  /// `libraryCalls`: whether any are captured; without them the driver's own
+  /// `vendorCalls`: whether any are captured; without them the driver's own
   /// capture does. `sharing`: an ended capture whose pool is used again. Null,
   /// with the reason in `error`, where PyTorch's library has not what is
   /// needed.
   static std::unique_ptr<CapturePool> make(const TorchDevice &device,
-                                           bool libraryCalls,
-                                           std::string &error,
+                                           bool vendorCalls, std::string &error,
                                            CapturePool *sharing = nullptr);
 };
 

@@ -6,7 +6,7 @@
 #include "Parallel.h"
 #include "SymbolicExecutor.h"
 
-#include "pyjit-rt/Control.h"
+#include "pyjit-rt/ControlFlow.h"
 
 #include <ATen/Context.h>
 #include <ATen/EmptyTensor.h>
@@ -55,7 +55,7 @@ void TorchExecutor::planUses() {
     switch (step.kind) {
     case StepKind::WhileTest:
     case StepKind::If:
-    case StepKind::Expect:
+    case StepKind::Speculate:
     case StepKind::Copy:
       read[step.a] = true;
       break;
@@ -123,7 +123,7 @@ bool TorchExecutor::plan(std::string &error) {
   for (uint32_t i = 0; i < program.numSteps(); ++i) {
     const Step &step = program.steps()[i];
     kernelSteps += step.kind == StepKind::Kernel;
-    expects |= step.kind == StepKind::Expect;
+    speculates |= step.kind == StepKind::Speculate;
     callOf.push_back(calls.size());
     if (step.kind != StepKind::Call)
       continue;
@@ -290,7 +290,7 @@ at::Tensor TorchExecutor::ownOutput(const Arena &arena, uint32_t i) const {
   bool shared = kind != SlotKind::Fresh && kind != SlotKind::Result;
   for (uint32_t k = 0; k < i; ++k)
     shared |= program.outputSlot(k) == index;
-  // A library result may not carry arena memory out of the call either.
+  // A vendor result may not carry arena memory out of the call either.
   if (kind == SlotKind::Result && arena.storage.defined()) {
     auto *data = static_cast<const char *>(value.storage().data());
     auto *base = static_cast<const char *>(arena.storage.const_data_ptr());
@@ -394,7 +394,7 @@ bool TorchExecutor::execute(Arena &arena, const at::Tensor *inputs,
     case StepKind::Else:
     case StepKind::IfEnd:
       break; // followStep
-    case StepKind::Expect:
+    case StepKind::Speculate:
       if (!*static_cast<const uint8_t *>(arena.buffers[step.a]))
         return false;
       break;
@@ -523,7 +523,7 @@ void TorchExecutor::runCall(const CallPlan &plan, Arena &arena) const {
     if (index < 0)
       return;
     const Slot &slot = program.slots()[index];
-    if (!result.has_storage()) { // opaque: only library calls look inside
+    if (!result.has_storage()) { // opaque: only vendor calls look inside
       arena.values[index] = result;
       return;
     }

@@ -173,14 +173,16 @@ ANY = None
 
 
 def reports(compiled: Any) -> list[str]:
-    """What pyjit.explain says of calls that were not one graph: cuts and eager calls."""
+    """What pyjit.explain says of calls that were not one graph: graph breaks and eager calls."""
     from pyjit._api import engine_of
     from pyjit._explain import report
 
     lines = [
         line.strip() for line in report(engine_of(compiled, "explain")).splitlines()
     ]
-    return [line for line in lines if line.startswith(("cut: ", "runs in eager: "))]
+    return [
+        line for line in lines if line.startswith(("graph break: ", "runs in eager: "))
+    ]
 
 
 def check_reports(found: list[str], expected: Iterable[str]) -> None:
@@ -189,7 +191,7 @@ def check_reports(found: list[str], expected: Iterable[str]) -> None:
         assert any(text in line for text in expected), f"not one graph: {line}"
     for text in expected:
         assert any(text in line for line in found), (
-            f"no cut or eager call for {text!r}: {found}"
+            f"no graph break or eager call for {text!r}: {found}"
         )
 
 
@@ -197,7 +199,7 @@ def tell(
     story: Callable[..., Steps],
     *,
     captured: bool | str = True,
-    cuts: str | Iterable[str] | None = (),
+    graph_breaks: str | Iterable[str] | None = (),
     eager: str | Iterable[str] = (),
     grad: bool = False,
     versions: bool = True,
@@ -240,8 +242,10 @@ def tell(
         check_reports(given, [eager] if isinstance(eager, str) else eager)
         assert not any(hits), "a call of a story that is said to run in eager hit"
         return
-    if cuts is not ANY:
-        check_reports(given, [cuts] if isinstance(cuts, str) else cuts)
+    if graph_breaks is not ANY:
+        check_reports(
+            given, [graph_breaks] if isinstance(graph_breaks, str) else graph_breaks
+        )
     # The steps before anything changes: an equal call must be a hit, or else
     # what comes later is no test of a guard.
     early = hits if captured == "late" else hits[:2]
@@ -265,7 +269,7 @@ def scenario(
     story: Callable[..., Steps] | None = None,
     *,
     captured: bool | str = True,
-    cuts: str | Iterable[str] | None = (),
+    graph_breaks: str | Iterable[str] | None = (),
     eager: str | Iterable[str] = (),
     grad: bool = False,
     versions: bool = True,
@@ -274,8 +278,8 @@ def scenario(
 
     captured: compiled code must have answered a call within the first two steps,
     so that the story is no test of eager against eager; "late": within the story. False: it
-    need not (a call that raises, or that is cut everywhere, has to be right as well).
-    cuts: why calls are cut or run in eager. Each line that pyjit.explain gives must
+    need not (a call that raises, or that has graph breaks everywhere, has to be right as well).
+    graph breaks: why calls have graph breaks or run in eager. Each line that pyjit.explain gives must
     contain one of these texts, and each text must be in a line: without them, every
     call of the story was one graph. ANY: not looked at.
     eager: no call of the story may hit, for these reasons.
@@ -286,7 +290,7 @@ def scenario(
         return functools.partial(
             scenario,
             captured=captured,
-            cuts=cuts,
+            graph_breaks=graph_breaks,
             eager=eager,
             grad=grad,
             versions=versions,
@@ -295,7 +299,7 @@ def scenario(
     return as_test(
         story,
         captured=captured,
-        cuts=cuts,
+        graph_breaks=graph_breaks,
         eager=eager,
         grad=grad,
         versions=versions,

@@ -11,7 +11,7 @@ import torch
 
 
 def graphs(f: Any) -> int:
-    """How many records a compiled function has."""
+    """How many specializations a compiled function has."""
     return int(pyjit.stats(f)["graphs"])
 
 

@@ -16,7 +16,7 @@ import torch
 from hypothesis import HealthCheck, Phase, given, seed, settings
 from hypothesis import strategies as st
 from Integration import (
-    test_cut_programs,
+    test_graph_break_programs,
     test_random_branches,
     test_random_counted_loops,
     test_random_layers,
@@ -85,7 +85,7 @@ def straight_line(**changes: Any) -> Kind:
         def grow(program: Program, launch: str) -> None:
             program.device = changes.get("device", "cpu")
             if changes.get("launch"):
-                program.options["software_device"] = True
+                program.options["simulated_device"] = True
             if launch:
                 program.options["launch"] = launch
             batch.check(
@@ -99,11 +99,13 @@ def straight_line(**changes: Any) -> Kind:
     return run
 
 
-def check_cuts(number: int) -> None:
-    test_cut_programs.compare(test_cut_programs.program(random.Random(number)))
+def check_graph_breaks(number: int) -> None:
+    test_graph_break_programs.compare(
+        test_graph_break_programs.program(random.Random(number))
+    )
 
 
-SOFTWARE = {"software_device": True}
+SIMULATED = {"simulated_device": True}
 varying = functools.partial(numbered, test_random_varying.check)
 
 
@@ -119,12 +121,12 @@ KINDS: dict[str, tuple[int, Kind]] = {
     "branches": (8, numbered(test_random_branches.check)),
     "branches, launched": (
         3,
-        numbered(test_random_branches.check, options=SOFTWARE),
+        numbered(test_random_branches.check, options=SIMULATED),
     ),
     "branches, numbers vary": (3, varying(vary="n")),
     "branches, sizes vary": (3, varying(vary="s")),
     "branches, both vary": (3, varying(vary="ns")),
-    "branches, both vary, launched": (2, varying(vary="ns", options=SOFTWARE)),
+    "branches, both vary, launched": (2, varying(vary="ns", options=SIMULATED)),
     "layers of images": (3, layers(test_random_layers.images)),
     "layers of sequences": (3, layers(test_random_layers.sequences)),
     "layers of images, sizes vary": (
@@ -137,12 +139,12 @@ KINDS: dict[str, tuple[int, Kind]] = {
     ),
     "loops": (6, numbered(test_random_loops.check)),
     "counted loops": (4, numbered(test_random_counted_loops.check)),
-    "numbers of data": (6, numbered(test_random_numbers.check)),
-    "numbers of data, launched": (
+    "data-dependent scalars": (6, numbered(test_random_numbers.check)),
+    "data-dependent scalars, launched": (
         3,
-        numbered(test_random_numbers.check, options=SOFTWARE),
+        numbered(test_random_numbers.check, options=SIMULATED),
     ),
-    "graph breaks": (6, numbered(check_cuts)),
+    "graph breaks": (6, numbered(check_graph_breaks)),
 }
 if torch.cuda.is_available():
     KINDS["straight line, CUDA"] = (15, straight_line(device="cuda"))

@@ -361,7 +361,7 @@ class Writer:
         self.aten(depth, s.results[0].text,
                   f'"{function}"' + form.format(*(n.text for n in s.operands)),
                   ", ".join(n.type for n in s.operands), s.results[0].type,
-                  " {pyjit.library}" if library else "")  # fmt: skip
+                  " {pyjit.vendor_call}" if library else "")  # fmt: skip
 
     def write_small(self, s: Statement, depth: int) -> None:
         self.aten(depth, s.results[0].text,

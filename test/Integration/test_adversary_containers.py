@@ -151,8 +151,8 @@ def test_defaults_that_raise(compile: Compile) -> Steps:
         yield attempt(g, values(2), key), dict(none)
 
 
-@scenario(cuts="native function time.time", captured="late")
-def test_default_with_a_cut(compile: Compile) -> Steps:
+@scenario(graph_breaks="native function time.time", captured="late")
+def test_default_with_a_graph_break(compile: Compile) -> Steps:
     import time
 
     calls = []
@@ -228,7 +228,7 @@ def test_ordered_dict(compile: Compile) -> Steps:
 # The interpreter -------------------------------------------------------------------
 
 
-@scenario(cuts=ANY, captured="late")
+@scenario(graph_breaks=ANY, captured="late")
 def test_collector(compile: Compile) -> Steps:
     def switch(x: Any) -> Any:
         before = gc.isenabled()
@@ -259,10 +259,10 @@ def test_recursion_limit(compile: Compile) -> Steps:
     sys.setrecursionlimit(limit)
 
 
-# Library functions that are cut around ---------------------------------------------
+# Library functions with a graph break around ---------------------------------------------
 
 
-@scenario(cuts="a call of deepcopy", captured="late")
+@scenario(graph_breaks="a call of deepcopy", captured="late")
 def test_deepcopy(compile: Compile) -> Steps:
     config = {"a": [1, 2], "b": {"c": 3.0}}
 
@@ -277,7 +277,7 @@ def test_deepcopy(compile: Compile) -> Steps:
         config["a"].append(seed)  # type: ignore[attr-defined]
 
 
-@scenario(cuts=("a call of manual_seed", "a call of Random."), captured="late")
+@scenario(graph_breaks=("a call of manual_seed", "a call of Random."), captured="late")
 def test_seeds(compile: Compile) -> Steps:
     def draw(x: Any, seed: int) -> Any:
         torch.manual_seed(seed)

@@ -60,7 +60,7 @@ def test_finalizers_run_when_eager_runs_them(compile: Compile) -> Steps:
 
 
 def test_an_interrupt_behind_a_compilation_stays_one() -> None:
-    """The record that was just made dies while the interrupt is on its way, and must not
+    """The specialization that was just made dies while the interrupt is on its way, and must not
     take it along."""
 
     def handler(number: int, frame: FrameType | None) -> None:

@@ -290,7 +290,7 @@ def test_random_between_calls_stays_in_step(compile: Compile) -> Steps:
     yield [a, f(values(4))]
 
 
-@scenario(cuts="a tensor function given a torch._C.Generator")
+@scenario(graph_breaks="a tensor function given a torch._C.Generator")
 def test_generator_of_the_user(compile: Compile) -> Steps:
     g = torch.Generator().manual_seed(3)
     f = compile(lambda x: x + torch.rand(4, generator=g))
@@ -311,7 +311,7 @@ def test_unused_random_draw_still_advances(compile: Compile) -> Steps:
 
 @scenario(
     captured="late",
-    cuts=(
+    graph_breaks=(
         "autocast keeps a weight's cast in a region around the call",
         "operator aten::linear: a tensor of unknown origin",
     ),

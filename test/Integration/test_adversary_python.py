@@ -12,7 +12,7 @@ import weakref
 from typing import Any
 
 import torch
-from Integration.cuts import cut_scenario
+from Integration.graph_breaks import graph_break_scenario
 from Integration.harness import Compile, Steps, attempt, module_of, scenario, values
 
 
@@ -533,7 +533,7 @@ def test_sort_with_key(compile: Compile) -> Steps:
     yield f(values(4))
 
 
-@cut_scenario(hits=0)
+@graph_break_scenario(hits=0)
 def test_weak_reference_to_what_the_call_made(compile: Compile) -> Steps:
     def g(x: torch.Tensor) -> Any:
         gone = weakref.ref(x * 2)

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 import torch
-from Integration.cuts import cut_scenario
+from Integration.graph_breaks import graph_break_scenario
 from Integration.harness import Compile, Steps, attempt, scenario, values
 from torch import nn
 
@@ -104,7 +104,7 @@ def test_constant_written_inside(compile: Compile) -> Steps:
 
 
 @scenario(
-    cuts="an in-place operator (aten::fill_.Tensor) on an input that shares memory with another input"
+    graph_breaks="an in-place operator (aten::fill_.Tensor) on an input that shares memory with another input"
 )
 def test_view_of_another_argument(compile: Compile) -> Steps:
     def g(x: torch.Tensor, y: torch.Tensor) -> Any:
@@ -126,7 +126,7 @@ def test_view_of_another_argument(compile: Compile) -> Steps:
 
 
 @scenario(
-    cuts="an in-place operator (aten::add_.Tensor) on an input that shares memory with another input"
+    graph_breaks="an in-place operator (aten::add_.Tensor) on an input that shares memory with another input"
 )
 def test_detached_alias(compile: Compile) -> Steps:
     def g(x: torch.Tensor, y: torch.Tensor) -> Any:
@@ -146,7 +146,7 @@ def test_detached_alias(compile: Compile) -> Steps:
 
 
 @scenario(
-    cuts="an in-place operator (aten::mul_.Tensor) on an input that shares memory with another input"
+    graph_breaks="an in-place operator (aten::mul_.Tensor) on an input that shares memory with another input"
 )
 def test_alias_outside_of_arguments(compile: Compile) -> Steps:
     """A written input shares memory with a module's buffer in one call only."""
@@ -276,7 +276,7 @@ def test_zero_dim_and_one_element(compile: Compile) -> Steps:
     yield f(values(3, dtype=torch.int32), values(dtype=torch.float64))
 
 
-@scenario(cuts="a tensor with a pending conjugation or negation")
+@scenario(graph_breaks="a tensor with a pending conjugation or negation")
 def test_conj_and_neg_bits_flip(compile: Compile) -> Steps:
     f = compile(lambda x: x * x)
     a = values(4, dtype=torch.complex64)
@@ -308,7 +308,7 @@ def test_requires_grad_flipped_on_parameter(compile: Compile) -> Steps:
     yield f(values(2, 4))
 
 
-@scenario(cuts="grad mode is on and an input requires grad", grad=True)
+@scenario(graph_breaks="grad mode is on and an input requires grad", grad=True)
 def test_grad_flows_after_a_compiled_call(compile: Compile) -> Steps:
     m = nn.Linear(4, 4)
     f = compile(m)
@@ -325,7 +325,7 @@ def test_grad_flows_after_a_compiled_call(compile: Compile) -> Steps:
     yield [out, out.requires_grad]
 
 
-@scenario(cuts="tensor attribute is_leaf")
+@scenario(graph_breaks="tensor attribute is_leaf")
 def test_leaf_and_grad_fn(compile: Compile) -> Steps:
     f = compile(lambda x: x + (1 if x.is_leaf else 2))
     yield f(values(4))
@@ -335,7 +335,7 @@ def test_leaf_and_grad_fn(compile: Compile) -> Steps:
     yield f(b)
 
 
-@scenario(cuts="a tensor of class Loud")
+@scenario(graph_breaks="a tensor of class Loud")
 def test_subclass_on_second_call(compile: Compile) -> Steps:
     class Loud(torch.Tensor):
         @classmethod
@@ -351,7 +351,7 @@ def test_subclass_on_second_call(compile: Compile) -> Steps:
     yield [type(out).__name__, out.as_subclass(torch.Tensor), seen]
 
 
-@scenario(cuts="a tensor with named dimensions")
+@scenario(graph_breaks="a tensor with named dimensions")
 def test_named_tensor(compile: Compile) -> Steps:
     f = compile(lambda x: x * 2)
     yield f(values(2, 3))
@@ -373,7 +373,7 @@ def test_unbacked_scalar_tensor_as_number(compile: Compile) -> Steps:
     yield f(values(4, dtype=torch.int32), torch.tensor(2.5, dtype=torch.float64))
 
 
-@scenario(cuts="an index is out of range: eager answers the call")
+@scenario(graph_breaks="an index is out of range: eager answers the call")
 def test_index_and_mask_arguments(compile: Compile) -> Steps:
     f = compile(
         lambda x, i, m: (
@@ -393,7 +393,7 @@ def test_index_and_mask_arguments(compile: Compile) -> Steps:
     yield f(x, torch.tensor([3, 4, 5]), m)
 
 
-@scenario(cuts="index 99 is out of bounds for dimension 0 with size 6")
+@scenario(graph_breaks="index 99 is out of bounds for dimension 0 with size 6")
 def test_index_put_and_scatter(compile: Compile) -> Steps:
     def g(x: torch.Tensor, i: torch.Tensor) -> Any:
         y = x.clone()
@@ -410,7 +410,7 @@ def test_index_put_and_scatter(compile: Compile) -> Steps:
     yield [type(attempt(f, x, torch.tensor([0, 99, 2]))).__name__]
 
 
-@scenario(cuts="an index is out of range: eager answers the call")
+@scenario(graph_breaks="an index is out of range: eager answers the call")
 def test_embedding_out_of_range_after_hit(compile: Compile) -> Steps:
     m = nn.Embedding(5, 3)
     f = compile(lambda i: m(i) * 2)
@@ -421,7 +421,7 @@ def test_embedding_out_of_range_after_hit(compile: Compile) -> Steps:
     yield f(torch.tensor([2, 2]))
 
 
-@scenario(cuts="ZeroDivisionError")
+@scenario(graph_breaks="ZeroDivisionError")
 def test_integer_division_by_zero_after_hit(compile: Compile) -> Steps:
     f = compile(lambda x, y: (x // y, x % y))
     a = torch.tensor([4, 5, 6])
@@ -431,7 +431,7 @@ def test_integer_division_by_zero_after_hit(compile: Compile) -> Steps:
     yield f(a, torch.tensor([-1, -2, 4]))
 
 
-@scenario(cuts="an index is out of range: eager answers the call")
+@scenario(graph_breaks="an index is out of range: eager answers the call")
 def test_error_in_compiled_call_leaves_inputs(compile: Compile) -> Steps:
     """An exception after a write: eager has written, so must pyjit have."""
 
@@ -447,7 +447,7 @@ def test_error_in_compiled_call_leaves_inputs(compile: Compile) -> Steps:
         yield [type(out).__name__, x, log]
 
 
-@scenario(cuts="the limit of 16 records is reached")
+@scenario(graph_breaks="the limit of 16 specializations is reached")
 def test_many_ranks_then_first_again(compile: Compile) -> Steps:
     f = compile(lambda x: torch.softmax(x, -1) + x.shape[0])
     yield f(values(2, 3))
@@ -493,7 +493,7 @@ def test_empty_written_in_parts(compile: Compile) -> Steps:
         yield f(values(4, seed=seed), i, values(4, seed=seed) > 0)
 
 
-@cut_scenario(hits=2)
+@graph_break_scenario(hits=2)
 def test_padded_and_packed_sequences(compile: Compile) -> Steps:
     m = torch.nn.GRU(4, 5, 2, batch_first=True).eval()
     rnn = torch.nn.utils.rnn

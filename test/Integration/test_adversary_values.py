@@ -174,7 +174,7 @@ def test_chainmap_and_counter(compile: Compile) -> Steps:
     yield attempt(f, values(4), c)
 
 
-@scenario(cuts="an item of a mappingproxy")
+@scenario(graph_breaks="an item of a mappingproxy")
 def test_mapping_proxy(compile: Compile) -> Steps:
     inner = {"k": 2.0}
     proxy = types.MappingProxyType(inner)
@@ -195,7 +195,7 @@ def test_simple_namespace(compile: Compile) -> Steps:
     yield attempt(f, values(4))
 
 
-@scenario(cuts="an item of a bytearray")
+@scenario(graph_breaks="an item of a bytearray")
 def test_bytearray_and_array(compile: Compile) -> Steps:
     data = bytearray(b"\x02\x03")
     f = compile(lambda x: x * data[0])
@@ -205,7 +205,7 @@ def test_bytearray_and_array(compile: Compile) -> Steps:
     yield attempt(f, values(4))
 
 
-@scenario(cuts="an item of a numpy.ndarray")
+@scenario(graph_breaks="an item of a numpy.ndarray")
 def test_numpy_array_and_scalar(compile: Compile) -> Steps:
     a = numpy.array([2.0, 3.0])
     f = compile(lambda x: x * float(a[0]))
@@ -292,14 +292,14 @@ def test_argument_is_generator(compile: Compile) -> Steps:
         yield attempt(f, (values(4) * i * k for i in range(3)))
 
 
-@scenario(cuts="a list_iterator from before the call")
+@scenario(graph_breaks="a list_iterator from before the call")
 def test_argument_is_iterator(compile: Compile) -> Steps:
     f = compile(lambda x, it: x * next(it))
     it = iter([1.0, 2.0, 3.0])
     yield [attempt(f, values(4), it) for _ in range(4)]
 
 
-@scenario(cuts="iterating over a dict_values from before the call")
+@scenario(graph_breaks="iterating over a dict_values from before the call")
 def test_argument_is_dict_view(compile: Compile) -> Steps:
     d = {"a": 1.0, "b": 2.0}
     f = compile(lambda x, v: x * sum(v))
@@ -363,7 +363,7 @@ def test_type_name_and_doc(compile: Compile) -> Steps:
 
 @scenario(
     captured="late",
-    cuts=(
+    graph_breaks=(
         "the result holds a builtin_function_or_method made by the call",
         "native function test_subclass_registered_later.<locals>.A.__subclasses__",
     ),
@@ -383,7 +383,9 @@ def test_subclass_registered_later(compile: Compile) -> Steps:
     yield B is not None
 
 
-@scenario(captured="late", cuts="function of unknown origin ABCMeta.__subclasscheck__")
+@scenario(
+    captured="late", graph_breaks="function of unknown origin ABCMeta.__subclasscheck__"
+)
 def test_abc_registration(compile: Compile) -> Steps:
     class C:
         pass
@@ -476,7 +478,7 @@ def test_module_attribute_is_plain_list_of_layers(compile: Compile) -> Steps:
 # What nothing uses may raise -------------------------------------------------------
 
 
-@scenario(cuts="an index is out of range")
+@scenario(graph_breaks="an index is out of range")
 def test_unused_read_out_of_range(compile: Compile) -> Steps:
     def g(x: torch.Tensor, index: torch.Tensor) -> torch.Tensor:
         x[index]
@@ -487,7 +489,7 @@ def test_unused_read_out_of_range(compile: Compile) -> Steps:
         yield attempt(f, values(4), torch.tensor(index))
 
 
-@scenario(cuts="ZeroDivisionError")
+@scenario(graph_breaks="ZeroDivisionError")
 def test_unused_integer_division(compile: Compile) -> Steps:
     def g(x: torch.Tensor, by: torch.Tensor) -> torch.Tensor:
         unused = (x // by) + 1
@@ -499,7 +501,7 @@ def test_unused_integer_division(compile: Compile) -> Steps:
         yield attempt(f, torch.arange(4), torch.tensor([by] * 4))
 
 
-@scenario(cuts="index 9 is out of bounds")
+@scenario(graph_breaks="index 9 is out of bounds")
 def test_unused_scatter(compile: Compile) -> Steps:
     def g(x: torch.Tensor, index: torch.Tensor) -> torch.Tensor:
         torch.zeros(4).scatter_(0, index, x)

@@ -246,16 +246,23 @@ def test_compiled_calls_compiled() -> None:
 
 def test_statistics() -> None:
     f = pyjit.compile(doubled)
-    keys = {"records", "graphs", "cuts", "hits", "misses", "eager_calls"}
+    keys = {
+        "specializations",
+        "graphs",
+        "graph_breaks",
+        "hits",
+        "misses",
+        "eager_calls",
+    }
     keys |= {"compile_seconds", "kernels", "guards", "reasons"}
     assert keys <= set(pyjit.stats(f))
     f(values(4))
     f(values(4))
     f(values(5))
     stats = pyjit.stats(f)
-    assert stats["records"] == 2
+    assert stats["specializations"] == 2
     assert stats["graphs"] == 2
-    assert stats["cuts"] == 0
+    assert stats["graph_breaks"] == 0
     assert stats["hits"] == 1
     assert stats["misses"] == 2
     assert stats["guards"] > 0
@@ -264,13 +271,13 @@ def test_statistics() -> None:
     assert list(stats["reasons"]) == []
 
 
-def test_records_are_limited_and_right() -> None:
+def test_specializations_are_limited_and_right() -> None:
     f = pyjit.compile(lambda x, n: x * int(n))  # a text each: no number to lift
     for _ in range(2):
         for n in range(80):
             assert torch.equal(f(values(4), str(n)), values(4) * n)
     stats = pyjit.stats(f)
-    assert stats["records"] <= 64
+    assert stats["specializations"] <= 64
     assert any("limit" in str(reason) for reason in stats["reasons"])
 
 
@@ -297,7 +304,7 @@ def test_reset() -> None:
     f(values(4))
     f(values(4))
     pyjit.reset()
-    assert pyjit.stats(f)["records"] == 0
+    assert pyjit.stats(f)["specializations"] == 0
     assert torch.equal(f(values(4)), doubled(values(4)))
     assert torch.equal(f(values(4)), doubled(values(4)))
 

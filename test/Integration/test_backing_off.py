@@ -1,4 +1,4 @@
-"""Calls that no record answers are observed now and then, and cost little otherwise.
+"""Calls that no specialization answers are observed now and then, and cost little otherwise.
 
 The clock is the tests' own: what a monitored run and a call in eager take is made up.
 """
@@ -41,14 +41,16 @@ def fake_time(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
         def __init__(self) -> None:
             super().__init__(clock)
 
-    observe = _C.capture_with_cuts
+    observe = _C.capture_with_graph_breaks
 
-    def capture_with_cuts(*args: Any, **options: Any) -> Any:
+    def capture_with_graph_breaks(*args: Any, **options: Any) -> Any:
         clock.now += OBSERVED
         return observe(*args, **options)
 
     monkeypatch.setattr(_engine, "Backoff", Backoff)
-    monkeypatch.setattr(_engine._C, "capture_with_cuts", capture_with_cuts)
+    monkeypatch.setattr(
+        _engine._C, "capture_with_graph_breaks", capture_with_graph_breaks
+    )
     yield
 
 
@@ -84,12 +86,12 @@ def test_changed_grad_mode_is_noticed_at_once() -> None:
     f, w = pyjit.compile(refused), weight()
     for _ in range(200):
         f(w, w)
-    assert pyjit.stats(f)["records"] == 0
+    assert pyjit.stats(f)["specializations"] == 0
     with torch.no_grad():
         for _ in range(3):
             torch.testing.assert_close(f(w, w), torch.tanh(w * w) * 2)
     stats = pyjit.stats(f)
-    assert stats["records"] == 1 and stats["hits"] == 2, stats
+    assert stats["specializations"] == 1 and stats["hits"] == 2, stats
     runs = observed(f)
     for _ in range(50):
         f(w, w)
@@ -112,7 +114,7 @@ def test_changed_mode_of_a_module_is_noticed_soon() -> None:
     assert observed(f) > runs
 
 
-def test_reason_behind_a_cut() -> None:
+def test_reason_behind_a_graph_break() -> None:
     """Each call leaves grad mode on where it began with it off: what is in vain is the part's."""
 
     def f(x: torch.Tensor, w: torch.Tensor) -> torch.Tensor:
@@ -135,7 +137,7 @@ def apart(x: torch.Tensor) -> None:
     pass
 
 
-def test_what_follows_a_cut_may_end_in_another_mode(
+def test_what_follows_a_graph_break_may_end_in_another_mode(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     """What is not asked is a matter of the mode in which it begins."""
@@ -162,7 +164,7 @@ def test_what_follows_a_cut_may_end_in_another_mode(
     assert asked and len(asked) < 40
 
 
-def test_limit_of_records_is_cheap() -> None:
+def test_limit_of_specializations_is_cheap() -> None:
     """Beyond it, neither the engine nor guards are asked each time; those that hit still are."""
     asked = 0
 
@@ -192,7 +194,7 @@ def test_limit_of_records_is_cheap() -> None:
     assert observed(fast) == 4
 
 
-def test_limit_of_records_with_hits_in_between() -> None:
+def test_limit_of_specializations_with_hits_in_between() -> None:
     def f(x: torch.Tensor, name: str) -> torch.Tensor:
         return torch.relu(x) * len(name)
 

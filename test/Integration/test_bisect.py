@@ -21,7 +21,7 @@ def test_hits() -> None:
         assert torch.equal(fast(x, 5, edges), bucket(x, 5, edges))
     stats = pyjit.stats(fast)
     assert stats["hits"] == 2
-    assert not stats["cut_sites"]
+    assert not stats["graph_break_sites"]
 
 
 def test_what_is_sorted_changes() -> None:

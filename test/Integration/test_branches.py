@@ -1,7 +1,7 @@
 """Branches on tensor data: both sides in one program once both have been seen.
 
 Each story is told by eager and by pyjit. A story's calls go either way again and again; unless
-it names the cut that stays, there is none at its end.
+it names the graph break that stays, there is none at its end.
 """
 
 from __future__ import annotations
@@ -23,19 +23,19 @@ def branch_scenario(
     story: Story | None = None,
     *,
     branches: int = 1,
-    cuts: str | Iterable[str] | None = (),
+    graph_breaks: str | Iterable[str] | None = (),
     left: str = "",
     captured: bool | str = "late",
 ) -> Any:
     """A test of a story in which at least so many branches (0: none) become parts of programs.
 
-    cuts: as for ``scenario``; left: a part of the reason that is given for a branch that stays.
+    graph breaks: as for ``scenario``; left: a part of the reason that is given for a branch that stays.
     """
     if story is None:
         return functools.partial(
             branch_scenario,
             branches=branches,
-            cuts=cuts,
+            graph_breaks=graph_breaks,
             left=left,
             captured=captured,
         )
@@ -47,7 +47,7 @@ def branch_scenario(
         assert found >= branches if branches else found == 0, (found, reasons)
         assert any(left in why for why in reasons) if left else not reasons, reasons
 
-    return as_test(story, captured=captured, cuts=cuts, check=check)
+    return as_test(story, captured=captured, graph_breaks=graph_breaks, check=check)
 
 
 BRANCH = "a branch on a tensor's data"
@@ -368,7 +368,7 @@ def test_a_tensor_of_the_call_is_written(compile: Compile) -> Steps:
         yield y, row
 
 
-@branch_scenario(branches=0, cuts=BRANCH, left="version counter")
+@branch_scenario(branches=0, graph_breaks=BRANCH, left="version counter")
 def test_a_tensor_of_the_call_is_written_differently_often(compile: Compile) -> Steps:
     def g(x: torch.Tensor) -> torch.Tensor:
         y = x * 2
@@ -392,7 +392,7 @@ def test_what_is_written_differently_often_stays_inside(compile: Compile) -> Ste
     yield from either_way(compile(g))
 
 
-@branch_scenario(branches=0, cuts=(BRANCH, "shares memory"))
+@branch_scenario(branches=0, graph_breaks=(BRANCH, "shares memory"))
 def test_two_views_of_what_is_written(compile: Compile) -> Steps:
     def g(x: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor]:
         y = x * 2
@@ -431,7 +431,7 @@ def test_an_input_is_written(compile: Compile) -> Steps:
         yield f(x, log), log, alias
 
 
-@branch_scenario(branches=0, cuts=BRANCH, left="version counter")
+@branch_scenario(branches=0, graph_breaks=BRANCH, left="version counter")
 def test_an_input_is_written_on_one_side(compile: Compile) -> Steps:
     def g(x: torch.Tensor) -> torch.Tensor:
         if x.sum() < 0:
@@ -462,7 +462,7 @@ def test_an_attribute_is_written_after_it(compile: Compile) -> Steps:
         yield y, log.last, y is log.last
 
 
-@branch_scenario(branches=0, cuts=BRANCH, left="version counter")
+@branch_scenario(branches=0, graph_breaks=BRANCH, left="version counter")
 def test_an_attribute_is_written_before_it(compile: Compile) -> Steps:
     class Log:
         last: Any = None
@@ -556,7 +556,7 @@ def test_sizes_behind_a_branch(compile: Compile) -> Steps:
         yield f(x, k)
 
 
-@branch_scenario(branches=0, cuts=BRANCH, left="an arm leaves")
+@branch_scenario(branches=0, graph_breaks=BRANCH, left="an arm leaves")
 def test_two_names_of_one_tensor_on_one_side(compile: Compile) -> Steps:
     def g(
         a: torch.Tensor, b: torch.Tensor, c: torch.Tensor
@@ -579,10 +579,10 @@ def test_two_names_of_one_tensor_on_one_side(compile: Compile) -> Steps:
         yield f(*(values(3, 4, seed=3 * number + i) for i in range(3)))
 
 
-# What stays a cut.
+# What stays a graph break.
 
 
-@branch_scenario(branches=0, cuts=BRANCH, left="aten::rand")
+@branch_scenario(branches=0, graph_breaks=BRANCH, left="aten::rand")
 def test_random_numbers_on_one_side(compile: Compile) -> Steps:
     def g(x: torch.Tensor) -> torch.Tensor:
         y = x * 2
@@ -594,7 +594,7 @@ def test_random_numbers_on_one_side(compile: Compile) -> Steps:
     yield from either_way(compile(g))
 
 
-@branch_scenario(branches=0, cuts=BRANCH, left="the arms leave")
+@branch_scenario(branches=0, graph_breaks=BRANCH, left="the arms leave")
 def test_shapes_differ(compile: Compile) -> Steps:
     def g(x: torch.Tensor) -> torch.Tensor:
         y = x * 2
@@ -605,7 +605,7 @@ def test_shapes_differ(compile: Compile) -> Steps:
     yield from either_way(compile(g))
 
 
-@branch_scenario(branches=0, cuts=BRANCH, left="the arms write")
+@branch_scenario(branches=0, graph_breaks=BRANCH, left="the arms write")
 def test_an_attribute_is_written_on_one_side(compile: Compile) -> Steps:
     class Log:
         last: Any = None
@@ -623,7 +623,7 @@ def test_an_attribute_is_written_on_one_side(compile: Compile) -> Steps:
         yield f(x), log.last
 
 
-@branch_scenario(branches=0, cuts=BRANCH, left="outside of the call")
+@branch_scenario(branches=0, graph_breaks=BRANCH, left="outside of the call")
 def test_one_side_returns_its_input(compile: Compile) -> Steps:
     def g(x: torch.Tensor) -> torch.Tensor:
         if x.sum() > 0:
@@ -638,7 +638,7 @@ def test_one_side_returns_its_input(compile: Compile) -> Steps:
         yield x, y
 
 
-@branch_scenario(branches=0, cuts=BRANCH, left="outside of the call")
+@branch_scenario(branches=0, graph_breaks=BRANCH, left="outside of the call")
 def test_one_side_returns_a_view_of_its_input(compile: Compile) -> Steps:
     def g(x: torch.Tensor) -> torch.Tensor:
         y = x.view(4, 3) if x.sum() > 0 else (x * 2).view(4, 3)
@@ -651,7 +651,7 @@ def test_one_side_returns_a_view_of_its_input(compile: Compile) -> Steps:
         yield x, y
 
 
-@branch_scenario(branches=0, cuts=BRANCH, left="one in one arm and two")
+@branch_scenario(branches=0, graph_breaks=BRANCH, left="one in one arm and two")
 def test_two_names_for_one_tensor_on_one_side(compile: Compile) -> Steps:
     def g(x: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor]:
         a = x + 1
@@ -665,7 +665,7 @@ def test_two_names_for_one_tensor_on_one_side(compile: Compile) -> Steps:
         yield a, b, a is b
 
 
-@branch_scenario(branches=0, cuts=BRANCH, left="the arms leave")
+@branch_scenario(branches=0, graph_breaks=BRANCH, left="the arms leave")
 def test_other_objects_on_each_side(compile: Compile) -> Steps:
     def g(x: torch.Tensor) -> Any:
         y = x * 2
@@ -689,7 +689,7 @@ def test_one_side_raises(compile: Compile) -> Steps:
         yield attempt(f, x)
 
 
-@branch_scenario(cuts="an index is out of range")
+@branch_scenario(graph_breaks="an index is out of range")
 def test_an_operator_raises_on_one_side(compile: Compile) -> Steps:
     def g(x: torch.Tensor, index: torch.Tensor) -> torch.Tensor:
         y = x * 2
@@ -710,7 +710,7 @@ def test_an_operator_raises_on_one_side(compile: Compile) -> Steps:
     yield attempt(f, inputs(1)[0], fine)
 
 
-@branch_scenario(branches=0, cuts=(BRANCH, "print"))
+@branch_scenario(branches=0, graph_breaks=(BRANCH, "print"))
 def test_an_unknown_call_on_one_side(compile: Compile) -> Steps:
     seen: list[float] = []
 
@@ -741,4 +741,4 @@ def test_explain_names_the_branch() -> None:
             f(x)
         text = pyjit.explain(f)(inputs(1)[0])
     assert "branches on data, both sides in one program: 1" in text
-    assert "0 cut(s)" in text
+    assert "0 graph break(s)" in text

@@ -1,4 +1,4 @@
-"""Functions that a part of a call makes and hands on over a cut, or to the caller."""
+"""Functions that a segment of a call makes and hands on over a graph break, or to the caller."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ def check(program: Any, calls: int = 6, hits: int = 3) -> Any:
     return fast
 
 
-def test_a_closure_called_behind_the_cut() -> None:
+def test_a_closure_called_behind_the_graph_break() -> None:
     def run(x: torch.Tensor) -> torch.Tensor:
         k = 3.0
 
@@ -116,7 +116,7 @@ def test_other_defaults_are_a_miss() -> None:
         torch.testing.assert_close(fast(x, n), run(x, n))
 
 
-def test_a_cut_inside_of_it() -> None:
+def test_a_graph_break_inside_of_it() -> None:
     def run(x: torch.Tensor) -> torch.Tensor:
         def inner(t: torch.Tensor) -> torch.Tensor:
             t = t * 2
@@ -181,7 +181,7 @@ def test_what_was_set_on_a_function_is_not_lost() -> None:
         assert f.extra == 3
 
 
-def test_in_a_loop_with_cuts() -> None:
+def test_in_a_loop_with_graph_breaks() -> None:
     def run(x: torch.Tensor) -> torch.Tensor:
         for k in (1.0, 2.0, 3.0):
 

@@ -1,5 +1,5 @@
 """Errors of operators on tensors that the program itself catches: whether they come depends on
-data, which no guard sees, or on sizes that a record leaves open."""
+data, which no guard sees, or on sizes that a specialization leaves open."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Loops on data as conditional nodes, on a device made of software.
+"""Loops on data as conditional nodes, on a simulated device.
 
 The same cases run on a real device in test/gpu.
 """
@@ -12,7 +12,7 @@ import torch
 
 
 def compiled(f: object) -> object:
-    return pyjit.compile(f, options={"software_device": True})
+    return pyjit.compile(f, options={"simulated_device": True})
 
 
 @pytest.mark.parametrize("name", conditional_cases.CASES)

@@ -19,7 +19,7 @@ def stats(f: Any) -> dict[str, Any]:
     return dict(pyjit.stats(f))
 
 
-def check(program: Any, *, cuts: int | None = None, eager: int = 0) -> Any:
+def check(program: Any, *, graph_breaks: int | None = None, eager: int = 0) -> Any:
     """Equal to eager in eight calls, the variables as before after each of them."""
     fast = pyjit.compile(program)
     for seed in range(8):
@@ -38,8 +38,10 @@ def check(program: Any, *, cuts: int | None = None, eager: int = 0) -> Any:
             torch.testing.assert_close(got, expected)
         else:
             assert got == expected
-    if cuts is not None:
-        assert stats(fast)["cuts"] == cuts, stats(fast)["cut_sites"]
+    if graph_breaks is not None:
+        assert stats(fast)["graph_breaks"] == graph_breaks, stats(fast)[
+            "graph_break_sites"
+        ]
         assert stats(fast)["eager_calls"] == eager
         assert stats(fast)["hits"] >= 3
     return fast
@@ -60,14 +62,14 @@ def around(x: torch.Tensor) -> torch.Tensor:
         SCALE.reset(token)
 
 
-def test_a_cut_between_set_and_reset() -> None:
+def test_a_graph_break_between_set_and_reset() -> None:
     check(around)
     with_one = pyjit.compile(around)
     x = values(4).abs()
     for _ in range(4):
         torch.testing.assert_close(with_one(x), around(x))
     # One side alone was ever taken: that is expected.
-    assert stats(with_one)["cuts"] == 0
+    assert stats(with_one)["graph_breaks"] == 0
     assert stats(with_one)["hits"] == 3
 
 
@@ -109,7 +111,7 @@ def test_in_a_called_function_and_a_method() -> None:
     check(run)
 
 
-def test_the_interpreter_sees_it_at_the_cut() -> None:
+def test_the_interpreter_sees_it_at_the_graph_break() -> None:
     seen: list[Any] = []
 
     def run(x: torch.Tensor) -> torch.Tensor:
@@ -124,7 +126,7 @@ def test_the_interpreter_sees_it_at_the_cut() -> None:
     assert set(seen) == {2.0}
 
 
-def test_two_variables_and_two_cuts() -> None:
+def test_two_variables_and_two_graph_breaks() -> None:
     def run(x: torch.Tensor) -> torch.Tensor:
         first = SCALE.set(2.0)
         x = scaled(x)
@@ -190,7 +192,7 @@ def test_set_again_behind_a_reset() -> None:
     check(run)
 
 
-def test_balanced_and_then_set_over_a_cut() -> None:
+def test_balanced_and_then_set_over_a_graph_break() -> None:
     def run(x: torch.Tensor) -> torch.Tensor:
         token = SCALE.set(2.0)
         x = scaled(x)

@@ -1,6 +1,6 @@
 """`for i in range(n)` that tensor data may end: one program, whatever the number of iterations.
 
-What a loop's iterator stands at is no constant of a record. Who else holds the iterator, and what
+What a loop's iterator stands at is no constant of a specialization. Who else holds the iterator, and what
 else looks at it, has to see it move as in eager.
 """
 
@@ -19,19 +19,21 @@ Story = Callable[[Compile], Steps]
 SCALES = (100.0, 0.1, 3.0, 1e9, 0.3, 40.0, 1e9, 2.0, 1e5)
 
 
-def counted(story: Story | None = None, *, loops: int = 1, records: int = 8) -> Any:
-    """A test of a story in which so many loops become programs, of so many records at most."""
+def counted(
+    story: Story | None = None, *, loops: int = 1, specializations: int = 8
+) -> Any:
+    """A test of a story in which so many loops become programs, of so many specializations at most."""
     if story is None:
-        return functools.partial(counted, loops=loops, records=records)
+        return functools.partial(counted, loops=loops, specializations=specializations)
 
     def check(made: list[Any]) -> None:
         stats = [pyjit.stats(compiled) for compiled in made]
         found = sum(s["loops"] for s in stats)
         left = [why for s in stats for why in s["loops_left"]]
         assert found >= loops if loops else found == 0, (found, left)
-        assert sum(s["records"] for s in stats) <= records, stats
+        assert sum(s["specializations"] for s in stats) <= specializations, stats
 
-    return as_test(story, captured="late", cuts=ANY, check=check)
+    return as_test(story, captured="late", graph_breaks=ANY, check=check)
 
 
 def start(scale: float) -> torch.Tensor:
@@ -121,7 +123,7 @@ def test_work_behind_the_test(compile: Compile) -> Steps:
     yield from over(compile(g))
 
 
-@counted(records=14)
+@counted(specializations=14)
 def test_the_number_of_iterations_is_an_argument(compile: Compile) -> Steps:
     def g(x: torch.Tensor, n: int) -> tuple[torch.Tensor, int]:
         i = -1
@@ -152,7 +154,7 @@ def test_few_iterations_first(compile: Compile) -> Steps:
         yield f(start(1e9), n)
 
 
-@counted(records=12)
+@counted(specializations=12)
 def test_in_a_module(compile: Compile) -> Steps:
     class Solve(nn.Module):
         def __init__(self) -> None:
@@ -184,7 +186,7 @@ def test_in_a_module(compile: Compile) -> Steps:
         yield f(values(2, 4, seed=seed))
 
 
-@counted(records=16)
+@counted(specializations=16)
 def test_in_a_called_function(compile: Compile) -> Steps:
     def solve(x: torch.Tensor, limit: float) -> torch.Tensor:
         for _ in range(15):
@@ -199,7 +201,7 @@ def test_in_a_called_function(compile: Compile) -> Steps:
     yield from over(compile(g))
 
 
-@counted(records=20)
+@counted(specializations=20)
 def test_around_a_called_function(compile: Compile) -> Steps:
     def halve(x: torch.Tensor) -> torch.Tensor:
         while x.sum() > 50:
@@ -214,7 +216,7 @@ def test_around_a_called_function(compile: Compile) -> Steps:
     yield from over(compile(g))
 
 
-@counted(loops=0, records=12)
+@counted(loops=0, specializations=12)
 def test_a_growing_list(compile: Compile) -> Steps:
     def g(x: torch.Tensor) -> list[torch.Tensor]:
         out = []
@@ -228,7 +230,7 @@ def test_a_growing_list(compile: Compile) -> Steps:
     yield from over(compile(g))
 
 
-@counted(loops=0, records=12)
+@counted(loops=0, specializations=12)
 def test_decoding(compile: Compile) -> Steps:
     table = values(5, 5, seed=3)
 
@@ -246,7 +248,7 @@ def test_decoding(compile: Compile) -> Steps:
         yield f(torch.tensor(first), 6)
 
 
-@counted(loops=0, records=40)
+@counted(loops=0, specializations=40)
 def test_two_hold_the_iterator(compile: Compile) -> Steps:
     def g(x: torch.Tensor) -> tuple[torch.Tensor, list[int]]:
         numbers = iter(range(12))
@@ -276,7 +278,7 @@ def test_a_list_holds_the_iterator() -> None:
             assert list(have[0]) == list(want[0])
 
 
-@counted(loops=0, records=40)
+@counted(loops=0, specializations=40)
 def test_the_iterator_is_read_on(compile: Compile) -> Steps:
     def g(x: torch.Tensor) -> tuple[torch.Tensor, int, list[int]]:
         numbers = iter(range(12))
@@ -292,7 +294,7 @@ def test_the_iterator_is_read_on(compile: Compile) -> Steps:
     yield from over(compile(g))
 
 
-@counted(loops=0, records=24)
+@counted(loops=0, specializations=24)
 def test_a_list_is_read_at_the_index(compile: Compile) -> Steps:
     weights = [0.5, 0.4, 0.3, 0.6, 0.2, 0.9]
 
@@ -306,7 +308,7 @@ def test_a_list_is_read_at_the_index(compile: Compile) -> Steps:
     yield from over(compile(g))
 
 
-@counted(loops=0, records=24)
+@counted(loops=0, specializations=24)
 def test_a_print_inside(compile: Compile) -> Steps:
     def g(x: torch.Tensor) -> torch.Tensor:
         for i in range(6):
@@ -317,7 +319,7 @@ def test_a_print_inside(compile: Compile) -> Steps:
     yield from over(compile(g))
 
 
-@counted(records=12)
+@counted(specializations=12)
 def test_nested(compile: Compile) -> Steps:
     def g(x: torch.Tensor) -> tuple[torch.Tensor, int]:
         total = 0

@@ -1,8 +1,8 @@
-"""Records of the other tests, compiled for a GPU on a machine that has none.
+"""Specializations of the other tests, compiled for a GPU on a machine that has none.
 
 Their traces are taken as if the tensors had been on `cuda:0`, and go through all stages that they
 would go through there: to the launch program, which is validated as loading it would, and to PTX,
-which `ptxas` assembles where it is installed. (The device made of software, on which the other
+which `ptxas` assembles where it is installed. (The simulated device, on which the other
 tests run, takes the host's kernels and thus another way through the encoder.)
 """
 
@@ -23,21 +23,23 @@ from Integration import test_random_branches, test_random_varying, test_static_c
 from lib.Codegen.PTX.kernels import PTXAS, assemble
 from pyjit._C import Trace
 
-# A trace, whether half precision is rounded as in eager, and whether sizes are pinned.
+# A trace, whether half precision is rounded as in eager, and whether sizes are specialized.
 Built = tuple[str, bool, bool]
 CAPABILITY = 90
 
 
 @pytest.fixture
 def built(monkeypatch: pytest.MonkeyPatch) -> Iterator[list[Built]]:
-    """The traces of the records that are made meanwhile."""
+    """The traces of the specializations that are made meanwhile."""
     build = pyjit._C.build
     traces: list[Built] = []
 
     def noting(trace: Trace, *rest: Any, **options: Any) -> object:
-        record = build(trace, *rest, **options)
-        traces.append((str(trace), options["eager_rounding"], options["pin_sizes"]))
-        return record
+        specialization = build(trace, *rest, **options)
+        traces.append(
+            (str(trace), options["eager_rounding"], options["specialize_sizes"])
+        )
+        return specialization
 
     monkeypatch.setattr(pyjit._C, "build", noting)
     yield traces
@@ -51,13 +53,13 @@ def run(f: Callable, calls: Iterable[tuple], **options: object) -> None:
 
 
 def check(built: list[Built]) -> list[str]:
-    """Every record has a launch program for the GPU, and code for each of its kernels."""
+    """Every specialization has a launch program for the GPU, and code for each of its kernels."""
     assert built
     programs = []
-    for trace, rounding, pinned in dict.fromkeys(built):
+    for trace, rounding, specialized in dict.fromkeys(built):
         on_gpu = trace.replace('"cpu"', '"cuda:0"')
         launch, code = pyjit._C.cross_compile(
-            Trace.parse(on_gpu), CAPABILITY, rounding, pinned
+            Trace.parse(on_gpu), CAPABILITY, rounding, specialized
         )
         assert launch.startswith("launch: "), launch
         if " = " not in launch:
@@ -97,7 +99,7 @@ def test_static_caches(built: list[Built], f: Callable) -> None:
     places = [p for p in test_static_cache.POSITIONS if p + 3 <= 20]
     run(f, [(buffer, torch.randn(3, 3, 8), p) for p in places])
     check(built)
-    assert not any(pinned for *_, pinned in built)
+    assert not any(specialized for *_, specialized in built)
 
 
 @pytest.mark.parametrize("name", symbolic_cases.CASES)
@@ -105,7 +107,7 @@ def test_symbolic_sizes(built: list[Built], name: str) -> None:
     f, make = symbolic_cases.CASES[name]("cpu", torch.float32)
     run(f, (make(n) for n in symbolic_cases.SIZES[:4]))
     programs = check(built)
-    assert not any(pinned for *_, pinned in built)
+    assert not any(specialized for *_, specialized in built)
     # One of the first sizes, one of any.
     assert len(programs) == 2 and "[-1, " in programs[1], programs[1]
 
@@ -143,7 +145,7 @@ def test_reasons() -> None:
         pyjit._C.cross_compile(Trace.parse(text.replace('"cpu"', '"cuda:0"')), 0)
 
 
-def test_products_of_parts_of_parameters(built: list[Built]) -> None:
+def test_matmuls_of_parts_of_parameters(built: list[Built]) -> None:
     """Two layers take keys and values of one memory: their weights are parts of larger ones."""
     layer = torch.nn.TransformerDecoderLayer(16, 2, 32, batch_first=True)
     model = torch.nn.TransformerDecoder(layer, 2).eval()
@@ -156,9 +158,11 @@ def test_absolute_of_16_bits(built: list[Built]) -> None:
     """ptxas takes `abs.s16` for non-negative: |-32768|, which is -32768, would be widened to 32768."""
     x = torch.tensor([-32768, 5], dtype=torch.int16)
     run(lambda x: x.abs().sum(), [(x,)])
-    ((trace, rounding, pinned),) = dict.fromkeys(built)
+    ((trace, rounding, specialized),) = dict.fromkeys(built)
     on_gpu = trace.replace('"cpu"', '"cuda:0"')
-    _, code = pyjit._C.cross_compile(Trace.parse(on_gpu), CAPABILITY, rounding, pinned)
+    _, code = pyjit._C.cross_compile(
+        Trace.parse(on_gpu), CAPABILITY, rounding, specialized
+    )
     assert "abs.s32" in code and "abs.s16" not in code, code
 
 
@@ -171,10 +175,12 @@ def test_tensors_of_the_cpu_stay_there(built: list[Built]) -> None:
         return x * 2, torch.cat((repeated, repeated), 1), chosen, sizes.max(0).values
 
     run(anchors, [(torch.randn(2, 8, 10), torch.rand(4, 2))])
-    ((trace, rounding, pinned),) = dict.fromkeys(built)
+    ((trace, rounding, specialized),) = dict.fromkeys(built)
     of_the_gpu = '[2, 8, 10], [80, 10, 1], f32, "cpu"'
     mixed = trace.replace(of_the_gpu, of_the_gpu.replace("cpu", "cuda:0"))
-    launch, _ = pyjit._C.cross_compile(Trace.parse(mixed), CAPABILITY, rounding, pinned)
+    launch, _ = pyjit._C.cross_compile(
+        Trace.parse(mixed), CAPABILITY, rounding, specialized
+    )
     calls = re.findall(r"call (\S+)", launch)
     for name in ("repeat", "cat", "gather", "max.dim"):
         assert f"aten::{name}" in calls, launch

@@ -1,4 +1,4 @@
-"""`del` of a global: in one record, and as Python leaves the module."""
+"""`del` of a global: in one specialization, and as Python leaves the module."""
 
 from __future__ import annotations
 
@@ -59,4 +59,4 @@ def test_delete(function, before: int | None) -> None:
     if before is not None:
         stats = pyjit.stats(fast)
         assert stats["hits"] == 2
-        assert not stats["cut_sites"]
+        assert not stats["graph_break_sites"]

@@ -1,4 +1,4 @@
-"""A software device refuses the addresses that a GPU's code of the same kernels would fault on."""
+"""A simulated device refuses the addresses that a GPU's code of the same kernels would fault on."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ def parts(x: torch.Tensor) -> Any:
 
 
 def behind_a_size(x: torch.Tensor) -> Any:
-    """A library call's result, from a place that depends on the call."""
+    """A vendor call's result, from a place that depends on the call."""
     return x.reshape(-1).cumsum(0)[x.shape[0] :].exp()
 
 
@@ -37,7 +37,7 @@ def half(x: torch.Tensor) -> Any:
 def test_views_are_aligned_as_kernels_rely_on(f: Callable[..., Any]) -> None:
     import pyjit
 
-    fast = pyjit.compile(f, options={"software_device": True})
+    fast = pyjit.compile(f, options={"simulated_device": True})
     with torch.no_grad():
         for n in (5, 6, 7, 9, 11, 8, 4):
             for extra in (0, 1):

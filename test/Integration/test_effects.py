@@ -75,7 +75,7 @@ def test_list_methods(compile: Compile) -> Steps:
         yield [f(values(4), xs), xs]
 
 
-@scenario(cuts="keys of an external dict after a write to it")
+@scenario(graph_breaks="keys of an external dict after a write to it")
 def test_dict_methods(compile: Compile) -> Steps:
     def g(x: torch.Tensor, d: dict[str, Any]) -> torch.Tensor:
         d["a"] = x * 2
@@ -92,7 +92,7 @@ def test_dict_methods(compile: Compile) -> Steps:
         yield [f(values(4), d), d]
 
 
-@scenario(captured="late", cuts="a deque from before the call")
+@scenario(captured="late", graph_breaks="a deque from before the call")
 def test_set_and_deque(compile: Compile) -> Steps:
     seen: set[int] = set()
     queue: collections.deque[torch.Tensor] = collections.deque(maxlen=2)
@@ -295,7 +295,7 @@ def test_out_argument(compile: Compile) -> Steps:
 
 @scenario(
     captured="late",
-    cuts="operator aten::add.out: it changes the shape of a tensor in place",
+    graph_breaks="operator aten::add.out: it changes the shape of a tensor in place",
 )
 def test_out_argument_resized(compile: Compile) -> Steps:
     def g(x: torch.Tensor, out: torch.Tensor) -> torch.Tensor:
@@ -522,7 +522,7 @@ def test_swap_attributes(compile: Compile) -> Steps:
         yield [f(values(4)), c.a, c.b]
 
 
-@scenario(cuts="print")
+@scenario(graph_breaks="print")
 def test_print_each_time(compile: Compile) -> Steps:
     import contextlib
     import io
@@ -539,7 +539,7 @@ def test_print_each_time(compile: Compile) -> Steps:
     yield out.getvalue()
 
 
-@scenario(cuts="a warning that is shown")
+@scenario(graph_breaks="a warning that is shown")
 def test_warning_each_time(compile: Compile) -> Steps:
     import warnings
 
@@ -731,7 +731,9 @@ def test_leaf_that_requires_grad_in_grad_mode(compile: Compile) -> Steps:
         yield leaf, y, leaf.grad, leaf.is_leaf
 
 
-@scenario(captured="late", cuts="it writes memory that it reads as another tensor")
+@scenario(
+    captured="late", graph_breaks="it writes memory that it reads as another tensor"
+)
 def test_out_that_the_operator_reads(compile: Compile) -> Steps:
     def g(x: torch.Tensor) -> torch.Tensor:
         torch.mul(x[0], 3, out=x[1])
@@ -744,7 +746,9 @@ def test_out_that_the_operator_reads(compile: Compile) -> Steps:
         yield f(x), x
 
 
-@scenario(captured="late", cuts="it writes memory that it reads as another tensor")
+@scenario(
+    captured="late", graph_breaks="it writes memory that it reads as another tensor"
+)
 def test_copy_over_itself(compile: Compile) -> Steps:
     def g(x: torch.Tensor) -> torch.Tensor:
         x[:, 1:].copy_(x[:, :-1])
@@ -802,7 +806,7 @@ def test_views_as_autograd_sees_them(way: str, grad: bool) -> None:
 
     # In grad mode an operator on what requires grad is left to eager.
     left = grad and way in ("detach", "part without grad", "leaf and detached")
-    tell(story, captured=not left and "late", cuts=ANY, grad=grad)
+    tell(story, captured=not left and "late", graph_breaks=ANY, grad=grad)
 
 
 @scenario

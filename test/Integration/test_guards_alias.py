@@ -137,7 +137,7 @@ def test_same_object_twice(compile: Compile) -> Steps:
 
 
 @scenario(
-    cuts="an in-place operator (aten::mul_.Tensor) on an input that shares memory with another input"
+    graph_breaks="an in-place operator (aten::mul_.Tensor) on an input that shares memory with another input"
 )
 def test_tensor_inside_two_containers(compile: Compile) -> Steps:
     def g(xs: list[torch.Tensor], ys: list[torch.Tensor]) -> torch.Tensor:
@@ -155,7 +155,7 @@ def test_tensor_inside_two_containers(compile: Compile) -> Steps:
 
 
 @scenario(
-    cuts="an in-place operator (aten::add_.Tensor) on an input that shares memory with another input"
+    graph_breaks="an in-place operator (aten::add_.Tensor) on an input that shares memory with another input"
 )
 def test_argument_is_also_global(compile: Compile) -> Steps:
     w = values(4, seed=1)
@@ -173,7 +173,7 @@ def test_argument_is_also_global(compile: Compile) -> Steps:
 
 
 @scenario(
-    cuts="an in-place operator (aten::mul_.Tensor) on an input that shares memory with another input"
+    graph_breaks="an in-place operator (aten::mul_.Tensor) on an input that shares memory with another input"
 )
 def test_argument_is_also_parameter(compile: Compile) -> Steps:
     m = torch.nn.Linear(4, 4)
@@ -213,7 +213,7 @@ def test_tied_and_untied_parameters(compile: Compile) -> Steps:
 
 
 @scenario(
-    cuts="an in-place operator (aten::add_.Tensor) on an input whose elements share memory"
+    graph_breaks="an in-place operator (aten::add_.Tensor) on an input whose elements share memory"
 )
 def test_out_of_views_of_expanded(compile: Compile) -> Steps:
     """Writing through one row of an expanded tensor is an error in eager."""
@@ -231,7 +231,7 @@ def test_out_of_views_of_expanded(compile: Compile) -> Steps:
 
 
 @scenario(
-    cuts="an in-place operator (aten::zero_) on an input that shares memory with another input"
+    graph_breaks="an in-place operator (aten::zero_) on an input that shares memory with another input"
 )
 def test_other_dtype_view_of_same_bytes(compile: Compile) -> Steps:
     def g(x: torch.Tensor, y: torch.Tensor) -> torch.Tensor:
@@ -247,7 +247,7 @@ def test_other_dtype_view_of_same_bytes(compile: Compile) -> Steps:
 
 
 @scenario(
-    cuts="an in-place operator (aten::add_.Tensor) on an input that shares memory with another input"
+    graph_breaks="an in-place operator (aten::add_.Tensor) on an input that shares memory with another input"
 )
 def test_set_data_makes_alias(compile: Compile) -> Steps:
     f = compile(_add_first_then_multiply)

@@ -158,7 +158,7 @@ def test_optimizer_step(compile: Compile) -> Steps:
     yield f(values(3, 4))
 
 
-@scenario(cuts="grad mode is on and an input requires grad", grad=True)
+@scenario(graph_breaks="grad mode is on and an input requires grad", grad=True)
 def test_training_loop(compile: Compile) -> Steps:
     torch.manual_seed(0)
     m = nn.Sequential(nn.Linear(4, 8), nn.Tanh(), nn.Linear(8, 1))
@@ -230,7 +230,7 @@ def test_folded_batch_norm_changes(compile: Compile) -> Steps:
 
 @scenario(
     captured="late",
-    cuts=(
+    graph_breaks=(
         # Of the loop over the layers: which of them is in hand differs.
         "a value that may be another in each call (",
         "the result holds a dict_valueiterator made by the call",
@@ -497,7 +497,7 @@ def test_memory_format_of_module(compile: Compile) -> Steps:
     yield f(x.to(memory_format=torch.channels_last))
 
 
-@scenario(cuts="grad mode is on and an input requires grad", grad=True)
+@scenario(graph_breaks="grad mode is on and an input requires grad", grad=True)
 def test_parameter_starts_to_require_grad(compile: Compile) -> Steps:
     m = nn.Linear(4, 2).requires_grad_(False)
     f = compile(m)

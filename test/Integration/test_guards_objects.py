@@ -539,7 +539,7 @@ def test_try_except_inside(compile: Compile) -> Steps:
 # What must never be frozen -----------------------------------------------------
 
 
-@scenario(cuts="native function Random.random")
+@scenario(graph_breaks="native function Random.random")
 def test_python_random(compile: Compile) -> Steps:
     f = compile(lambda x: x * random.random())
     yield [f(values(4)) for _ in range(4)]
@@ -548,7 +548,7 @@ def test_python_random(compile: Compile) -> Steps:
     yield random.random()
 
 
-@scenario(cuts="native function time.perf_counter_ns")
+@scenario(graph_breaks="native function time.perf_counter_ns")
 def test_time_moves_on(compile: Compile) -> Steps:
     f = compile(lambda: (torch.ones(1) * 1, time.perf_counter_ns()))
     stamps = [f()[1] for _ in range(4)]
@@ -569,7 +569,7 @@ def test_environment(compile: Compile) -> Steps:
 
 
 @scenario(
-    cuts=(
+    graph_breaks=(
         "native function _io.text_encoding",
         "native function _io.open",
         "a with statement over a native _io.TextIOWrapper",
@@ -593,7 +593,7 @@ def test_file_content(compile: Compile) -> Steps:
         path.unlink()
 
 
-@scenario(cuts="a range_iterator from before the call")
+@scenario(graph_breaks="a range_iterator from before the call")
 def test_external_iterator(compile: Compile) -> Steps:
     numbers = iter(range(100))
     f = compile(lambda x: x * next(numbers))
@@ -601,7 +601,7 @@ def test_external_iterator(compile: Compile) -> Steps:
     yield next(numbers)
 
 
-@scenario(cuts="a generator from before the call")
+@scenario(graph_breaks="a generator from before the call")
 def test_external_generator(compile: Compile) -> Steps:
     def count():  # type: ignore[no-untyped-def]
         n = 0
@@ -681,4 +681,4 @@ def test_descriptor_methods_added(way: str, instance: bool, added: str) -> None:
             delattr(module.Value, name)
         yield attempt(f, values(4)), list(module.seen)
 
-    tell(story, captured="late", cuts=ANY)
+    tell(story, captured="late", graph_breaks=ANY)

@@ -270,5 +270,5 @@ def test_method_is_added(expression: str, method: str) -> None:
                 delattr(cls, method)
             yield seen(f, x)
 
-    # Some are cut, or raise from the start: whatever answers, the answer is eager's.
-    tell(story, captured=False, cuts=ANY)
+    # Some break, or raise from the start: whatever answers, the answer is eager's.
+    tell(story, captured=False, graph_breaks=ANY)

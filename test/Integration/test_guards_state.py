@@ -22,7 +22,7 @@ def test_grad_mode_seen_by_program(compile: Compile) -> Steps:
     yield f(values(4))
 
 
-@scenario(cuts="grad mode is on and an input requires grad")
+@scenario(graph_breaks="grad mode is on and an input requires grad")
 def test_grad_mode_with_parameters(compile: Compile) -> Steps:
     m = nn.Linear(4, 2)
     f = compile(m)
@@ -36,7 +36,7 @@ def test_grad_mode_with_parameters(compile: Compile) -> Steps:
     yield f(values(3, 4))
 
 
-@scenario(cuts="grad mode is on and an input requires grad")
+@scenario(graph_breaks="grad mode is on and an input requires grad")
 def test_enable_grad_inside(compile: Compile) -> Steps:
     def g(x: torch.Tensor) -> torch.Tensor:
         with torch.enable_grad():
@@ -104,7 +104,7 @@ def test_inference_tensor_as_input(compile: Compile) -> Steps:
     yield [out, out.is_inference()]
 
 
-@scenario(cuts="autocast keeps a weight's cast in a region around the call")
+@scenario(graph_breaks="autocast keeps a weight's cast in a region around the call")
 def test_autocast(compile: Compile) -> Steps:
     m = nn.Linear(8, 8)
     f = compile(lambda x: torch.relu(m(x)) + 1)
@@ -131,7 +131,7 @@ def test_autocast_inside_keeps_casts_of_weights(compile: Compile) -> Steps:
         yield f(values(3, 8, seed=seed))
 
 
-@scenario(cuts="autocast keeps a weight's cast in a region around the call")
+@scenario(graph_breaks="autocast keeps a weight's cast in a region around the call")
 def test_autocast_inside_of_a_region_that_is_off(compile: Compile) -> Steps:
     m = nn.Linear(8, 8)
 
@@ -216,7 +216,7 @@ def test_default_dtype_decides_promotion(compile: Compile) -> Steps:
         torch.set_default_dtype(torch.float32)
 
 
-@scenario(cuts="a __torch_function__ mode is active")
+@scenario(graph_breaks="a __torch_function__ mode is active")
 def test_default_device(compile: Compile) -> Steps:
     f = compile(lambda n: torch.ones(n) * 2)
     yield f(3)
@@ -262,7 +262,7 @@ def test_deterministic_fill(compile: Compile) -> Steps:
         torch.use_deterministic_algorithms(False)
 
 
-@scenario(cuts="a __torch_function__ mode is active")
+@scenario(graph_breaks="a __torch_function__ mode is active")
 def test_torch_function_mode(compile: Compile) -> Steps:
     class Shift(TorchFunctionMode):
         def __torch_function__(self, func, types, args=(), kwargs=None):  # type: ignore[no-untyped-def]
@@ -277,7 +277,7 @@ def test_torch_function_mode(compile: Compile) -> Steps:
     yield f(values(4))
 
 
-@scenario(cuts="a __torch_dispatch__ mode is active")
+@scenario(graph_breaks="a __torch_dispatch__ mode is active")
 def test_torch_dispatch_mode(compile: Compile) -> Steps:
     class Log(TorchDispatchMode):
         def __init__(self) -> None:
@@ -297,7 +297,7 @@ def test_torch_dispatch_mode(compile: Compile) -> Steps:
     yield f(values(4))
 
 
-@scenario(cuts="a functorch transform is running")
+@scenario(graph_breaks="a functorch transform is running")
 def test_inside_vmap(compile: Compile) -> Steps:
     f = compile(lambda x: torch.relu(x).sum() * 2)
     yield f(values(4))
@@ -306,7 +306,7 @@ def test_inside_vmap(compile: Compile) -> Steps:
     yield f(values(4))
 
 
-@scenario(cuts="a functorch transform is running")
+@scenario(graph_breaks="a functorch transform is running")
 def test_inside_grad_transform(compile: Compile) -> Steps:
     f = compile(lambda x: (x * x).sum())
     yield f(values(4))
@@ -329,7 +329,7 @@ def test_forward_mode_dual(compile: Compile) -> Steps:
         yield [out.primal, out.tangent]
 
 
-@scenario(cuts="a __torch_dispatch__ mode is active")
+@scenario(graph_breaks="a __torch_dispatch__ mode is active")
 def test_fake_tensor_mode(compile: Compile) -> Steps:
     from torch._subclasses.fake_tensor import FakeTensorMode
 

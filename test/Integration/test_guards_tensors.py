@@ -150,7 +150,8 @@ def test_contiguous_aliases_or_copies(compile: Compile) -> Steps:
 
 
 @scenario(
-    captured="late", cuts="operator aten::as_strided: it views an input's storage"
+    captured="late",
+    graph_breaks="operator aten::as_strided: it views an input's storage",
 )
 def test_storage_offset_as_strided(compile: Compile) -> Steps:
     """as_strided counts from the storage's start, not from the tensor's."""
@@ -221,7 +222,7 @@ def test_conjugate_bit(compile: Compile) -> Steps:
     yield f(a.conj())
 
 
-@scenario(cuts="a tensor with a pending conjugation or negation")
+@scenario(graph_breaks="a tensor with a pending conjugation or negation")
 def test_negative_bit(compile: Compile) -> Steps:
     f = compile(lambda x: x + 1)
     a = values(8, dtype=torch.complex64)
@@ -230,7 +231,7 @@ def test_negative_bit(compile: Compile) -> Steps:
     yield f(a.conj().imag)
 
 
-@scenario(cuts="a tensor that is not strided")
+@scenario(graph_breaks="a tensor that is not strided")
 def test_sparse(compile: Compile) -> Steps:
     f = compile(lambda x: (x * 2).to_dense())
     yield attempt(f, values(4, 4))
@@ -238,7 +239,7 @@ def test_sparse(compile: Compile) -> Steps:
     yield f(torch.eye(4).to_sparse())
 
 
-@scenario(cuts="a tensor that is neither on the CPU nor on a CUDA device")
+@scenario(graph_breaks="a tensor that is neither on the CPU nor on a CUDA device")
 def test_meta_device(compile: Compile) -> Steps:
     f = compile(lambda x: x + 1)
     yield f(values(4))
@@ -246,7 +247,7 @@ def test_meta_device(compile: Compile) -> Steps:
     yield f(torch.empty(4, device="meta"))
 
 
-@scenario(cuts="grad mode is on and an input requires grad", grad=True)
+@scenario(graph_breaks="grad mode is on and an input requires grad", grad=True)
 def test_requires_grad(compile: Compile) -> Steps:
     f = compile(lambda x: (x * x).sum())
     a = values(4)
@@ -259,7 +260,7 @@ def test_requires_grad(compile: Compile) -> Steps:
     yield b.grad
 
 
-@scenario(cuts="grad mode is on and an input requires grad", grad=True)
+@scenario(graph_breaks="grad mode is on and an input requires grad", grad=True)
 def test_requires_grad_after_compiled(compile: Compile) -> Steps:
     f = compile(lambda x, y: x * y)
     yield f(values(4), values(4, seed=1))
@@ -287,7 +288,9 @@ def test_parameter_is_tensor_subclass(compile: Compile) -> Steps:
     yield f(values(4))
 
 
-@scenario(cuts=("a tensor of class Loud", "native function TensorBase.as_subclass"))
+@scenario(
+    graph_breaks=("a tensor of class Loud", "native function TensorBase.as_subclass")
+)
 def test_subclass_with_torch_function(compile: Compile) -> Steps:
     class Loud(torch.Tensor):
         @classmethod
@@ -358,7 +361,7 @@ def test_item(compile: Compile) -> Steps:
     yield f(values(4, seed=2), 0)
 
 
-@scenario(cuts="a tensor's data read by Python")
+@scenario(graph_breaks="a tensor's data read by Python")
 def test_tolist(compile: Compile) -> Steps:
     f = compile(lambda x: x * sum(x.tolist()))
     yield f(values(4))
@@ -367,7 +370,7 @@ def test_tolist(compile: Compile) -> Steps:
 
 
 @scenario(
-    cuts=(
+    graph_breaks=(
         "native function TensorBase.numpy",
         "operator mul of a numpy.ndarray",
         "native function torch._VariableFunctionsClass.from_numpy",
@@ -382,7 +385,7 @@ def test_numpy_bridge(compile: Compile) -> Steps:
 
 @scenario(
     captured="late",
-    cuts="operator aten::index.Tensor: the result's shape depends on data",
+    graph_breaks="operator aten::index.Tensor: the result's shape depends on data",
 )
 def test_data_dependent_shape(compile: Compile) -> Steps:
     f = compile(lambda x: x[x > 0] * 2)
@@ -392,7 +395,7 @@ def test_data_dependent_shape(compile: Compile) -> Steps:
     yield f(values(8).abs())
 
 
-@scenario(cuts="native function TensorBase.nonzero")
+@scenario(graph_breaks="native function TensorBase.nonzero")
 def test_nonzero_count(compile: Compile) -> Steps:
     f = compile(lambda x: x.nonzero().shape[0] + x.sum())
     yield f(values(8))
@@ -402,7 +405,7 @@ def test_nonzero_count(compile: Compile) -> Steps:
 
 @scenario(
     captured="late",
-    cuts="operator aten::_local_scalar_dense: its tensor's data flows into Python",
+    graph_breaks="operator aten::_local_scalar_dense: its tensor's data flows into Python",
 )
 def test_index_by_tensor_value(compile: Compile) -> Steps:
     f = compile(lambda x, i: x[i] * 2)
@@ -413,7 +416,7 @@ def test_index_by_tensor_value(compile: Compile) -> Steps:
     yield attempt(lambda: type(f(values(8), torch.tensor(9))))
 
 
-@scenario(cuts="an index is out of range: eager answers the call")
+@scenario(graph_breaks="an index is out of range: eager answers the call")
 def test_index_out_of_range_raises(compile: Compile) -> Steps:
     table = values(5, 3)
     f = compile(lambda i: torch.nn.functional.embedding(i, table) + 1)
@@ -432,7 +435,7 @@ def _error(f, *args):  # type: ignore[no-untyped-def]
     return None
 
 
-@scenario(cuts="tensor attribute _version")
+@scenario(graph_breaks="tensor attribute _version")
 def test_version_counter(compile: Compile) -> Steps:
     def g(x: torch.Tensor) -> int:
         x.add_(1)
@@ -443,7 +446,7 @@ def test_version_counter(compile: Compile) -> Steps:
     yield [f(a), f(a), f(a)]
 
 
-@scenario(cuts="native function TensorBase.data_ptr")
+@scenario(graph_breaks="native function TensorBase.data_ptr")
 def test_data_pointer(compile: Compile) -> Steps:
     f = compile(lambda x, y: x + (1 if x.data_ptr() == y.data_ptr() else 2))
     a = values(4)
@@ -452,7 +455,7 @@ def test_data_pointer(compile: Compile) -> Steps:
     yield f(a, a.clone())
 
 
-@scenario(cuts="tensor attribute grad")
+@scenario(graph_breaks="tensor attribute grad")
 def test_grad_attribute(compile: Compile) -> Steps:
     f = compile(lambda x: x + 1 if x.grad is None else x.grad)
     a = values(4).requires_grad_()

@@ -317,7 +317,7 @@ def test_a_cached_function() -> None:
     x = values(4)
     for _ in range(4):
         same(x * 6.0, f(x))
-    before = hits(f)  # the first call, which fills the cache, is a cut
+    before = hits(f)  # the first call, which fills the cache, is a graph break
     same(x * 6.0, f(x))
     assert hits(f) > before
     # The cache still answers what it computed with the old setting.

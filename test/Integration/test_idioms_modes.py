@@ -1,5 +1,5 @@
 """What hand-written inference code is full of: modes, contexts, copies, things that are so in the
-first call only. One graph, unless a test names the cut."""
+first call only. One graph, unless a test names the graph break."""
 
 from __future__ import annotations
 
@@ -94,7 +94,7 @@ def test_a_function_that_is_called_in_both_modes(compile: Compile) -> Steps:
 
 
 @scenario(
-    cuts=("Torch's global state", "__exit__"),
+    graph_breaks=("Torch's global state", "__exit__"),
     captured="late",
 )
 def test_a_branch_on_data_in_inference_mode(compile: Compile) -> Steps:
@@ -110,7 +110,8 @@ def test_a_branch_on_data_in_inference_mode(compile: Compile) -> Steps:
 
 
 @scenario(
-    cuts=("of inference mode beside one that is not", "__exit__"), captured="late"
+    graph_breaks=("of inference mode beside one that is not", "__exit__"),
+    captured="late",
 )
 def test_tensors_of_both_modes_leave(compile: Compile) -> Steps:
     def f(x: torch.Tensor) -> Any:
@@ -142,7 +143,7 @@ def test_exit_stack(compile: Compile) -> Steps:
         yield fast(values(4, seed=seed))
 
 
-@scenario(captured="late", cuts="native function sys.exc")
+@scenario(captured="late", graph_breaks="native function sys.exc")
 def test_the_exception_that_is_handled(compile: Compile) -> Steps:
     def f(x: torch.Tensor) -> Any:
         error = sys.exc_info()[1]
@@ -186,7 +187,7 @@ class Point(typing.NamedTuple):
     y: torch.Tensor
 
 
-@scenario(captured="late", cuts=ANY)
+@scenario(captured="late", graph_breaks=ANY)
 def test_an_unseen_value_is_met_by_its_name(compile: Compile) -> Steps:
     """`m` was taken for the constant that it was compared with."""
 
@@ -305,7 +306,7 @@ def _shown(fast: Any, x: torch.Tensor) -> Any:
         warnings.showwarning = before
 
 
-@scenario(captured="late", cuts=("a warning that",))
+@scenario(captured="late", graph_breaks=("a warning that",))
 def test_a_warning_that_is_shown_once(compile: Compile) -> Steps:
     fast = compile(_warn)
     globals().pop("__warningregistry__", None)
@@ -321,7 +322,7 @@ def test_a_warning_that_is_shown_once(compile: Compile) -> Steps:
             yield _shown(fast, values(4))
 
 
-@scenario(captured="late", cuts=("a warning that",))
+@scenario(captured="late", graph_breaks=("a warning that",))
 def test_a_warning_that_is_ignored(compile: Compile) -> Steps:
     fast = compile(_warn)
     with warnings.catch_warnings():
@@ -360,7 +361,7 @@ def test_data(compile: Compile) -> Steps:
         yield found, x, linear.weight, fast(x)
 
 
-@scenario(cuts="that is the .data of another one", captured="late")
+@scenario(graph_breaks="that is the .data of another one", captured="late")
 def test_data_that_is_handed_out(compile: Compile) -> Steps:
     linear = nn.Linear(4, 4)
     fast = compile(lambda x: (x * 2, linear.weight.data, x.data[1:]))
@@ -372,7 +373,7 @@ def test_data_that_is_handed_out(compile: Compile) -> Steps:
         yield found, x, x._version, linear.weight, linear.weight._version
 
 
-@scenario(cuts=("writes through a view", "that is the .data"), captured="late")
+@scenario(graph_breaks=("writes through a view", "that is the .data"), captured="late")
 def test_writes_to_data(compile: Compile) -> Steps:
     def f(x: torch.Tensor) -> torch.Tensor:
         x.data.mul_(2)

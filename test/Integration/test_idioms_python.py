@@ -264,7 +264,7 @@ def test_program(name: str) -> None:
             else:
                 same(expected, got)
         stats = pyjit.stats(fast)
-        assert (stats["reasons"], stats["cut_sites"]) == ([], [])
+        assert (stats["reasons"], stats["graph_break_sites"]) == ([], [])
         assert (graphs(fast), hits(fast)) == (1, 2)
 
 
@@ -290,7 +290,7 @@ def follows(
         change(step)
         for _ in range(2):
             same(program(*args), fast(*args))
-    assert pyjit.stats(fast)["cut_sites"] == []
+    assert pyjit.stats(fast)["graph_break_sites"] == []
     assert hits(fast) >= 1
 
 
@@ -436,7 +436,7 @@ def test_a_string_that_is_matched_is_guarded() -> None:
     x = values(4)
     for name in ("a1", "a1", "b2", "none", "a1", "none"):
         same(run(x, name), fast(x, name))
-    assert pyjit.stats(fast)["cut_sites"] == []
+    assert pyjit.stats(fast)["graph_break_sites"] == []
 
 
 def test_rrelu_in_training_draws() -> None:

@@ -1,4 +1,4 @@
-"""Launch programs on a device made of software: the whole path without a GPU.
+"""Launch programs on a simulated device: the whole path without a GPU.
 
 The same cases run on a real device in test/gpu.
 """
@@ -13,7 +13,7 @@ import torch
 
 def compiled(f: object, **options: str) -> object:
     return pyjit.compile(
-        f, options={"software_device": True, "strict": True, **options}
+        f, options={"simulated_device": True, "strict": True, **options}
     )
 
 
@@ -66,7 +66,7 @@ def test_parameter_moves() -> None:
             f[3].bias.add_(1)
             args = make()
             torch.testing.assert_close(fast(*args), f(*args))
-    assert pyjit.stats(fast)["records"] == 1
+    assert pyjit.stats(fast)["specializations"] == 1
 
 
 def test_random_numbers_stay_outside_of_graphs() -> None:
@@ -87,13 +87,13 @@ def test_random_numbers_stay_outside_of_graphs() -> None:
         assert torch.equal(torch.get_rng_state(), after)
 
 
-def test_failing_library_call_leaves_a_usable_process() -> None:
+def test_failing_vendor_call_leaves_a_usable_process() -> None:
     table = torch.nn.Embedding(10, 4)
 
     def f(tokens: torch.Tensor) -> torch.Tensor:
         return torch.cumsum(table(tokens).sin(), 0)
 
-    fast = pyjit.compile(f, options={"software_device": True})
+    fast = pyjit.compile(f, options={"simulated_device": True})
     with torch.no_grad():
         for _ in range(launch_cases.CALLS):
             tokens = torch.randint(0, 10, (6,))

@@ -22,7 +22,7 @@ from Integration.harness import (
 
 
 def hits_from(story: Callable[..., Steps], misses: int) -> Callable[[], None]:
-    """A test that tells a story and counts the calls that no record answered."""
+    """A test that tells a story and counts the calls that no specialization answered."""
 
     def test() -> None:
         import pyjit
@@ -208,7 +208,7 @@ def test_branch_on_a_lifted_number(compile: Compile) -> Steps:
 
 @scenario(captured="late")
 def test_size_from_a_number(compile: Compile) -> Steps:
-    """A number that becomes a size keeps its value in each record."""
+    """A number that becomes a size keeps its value in each specialization."""
     f = compile(lambda x, n: x.view(n, -1) * n)
     for n in (1, 2, 3, 2, 1, 3):
         yield f(values(12), n)
@@ -323,7 +323,7 @@ def test_integer_tensors(compile: Compile) -> Steps:
         yield f(torch.arange(-6, 6), n)
 
 
-@scenario(captured="late", cuts="ZeroDivisionError")
+@scenario(captured="late", graph_breaks="ZeroDivisionError")
 def test_integer_division_by_zero_raises(compile: Compile) -> Steps:
     f = compile(lambda x, n: x // n)
     for n in (1, 2, 3, 0, 4):
@@ -371,7 +371,7 @@ def test_generator_and_comprehension(compile: Compile) -> Steps:
         yield f(values(4), n)
 
 
-@scenario(captured="late", cuts="`is` between two numbers or strings")
+@scenario(captured="late", graph_breaks="`is` between two numbers or strings")
 def test_identity_of_numbers(compile: Compile) -> Steps:
     default = 0.25
 
@@ -407,7 +407,7 @@ def test_two_counters_at_once(compile: Compile) -> Steps:
 
 @pytest.mark.parametrize("count", [30])
 def test_many_steps_hit(count: int) -> None:
-    """More calls than records are allowed: only lifting answers them."""
+    """More calls than specializations are allowed: only lifting answers them."""
     import pyjit
 
     state = Plain(steps=0)
@@ -424,14 +424,16 @@ def test_many_steps_hit(count: int) -> None:
     assert pyjit.stats(f)["hits"] == count - 2
 
 
-def after_a_cut(story: Callable[..., Steps], cut: str) -> Callable[[], None]:
-    """A test that tells a story with one kind of cut, after which all but the first two calls
+def after_a_graph_break(
+    story: Callable[..., Steps], graph_break: str
+) -> Callable[[], None]:
+    """A test that tells a story with one kind of graph break, after which all but the first two calls
     go on in compiled code."""
 
     def test() -> None:
         import pyjit
 
-        tell(story, cuts=cut)
+        tell(story, graph_breaks=graph_break)
         made = []
 
         def compile(f: Any, **options: Any) -> Any:
@@ -458,12 +460,14 @@ def _python_random(compile: Compile) -> Steps:
         yield f(values(4, seed=seed))
 
 
-test_data_after_a_cut = after_a_cut(_tolist, "data read by Python")
-test_random_number_after_a_cut = after_a_cut(_python_random, "Random.random")
+test_data_after_a_graph_break = after_a_graph_break(_tolist, "data read by Python")
+test_random_number_after_a_graph_break = after_a_graph_break(
+    _python_random, "Random.random"
+)
 
 
-@scenario(captured="late", cuts=ANY)
-def test_shape_after_a_cut(compile: Compile) -> Steps:
+@scenario(captured="late", graph_breaks=ANY)
+def test_shape_after_a_graph_break(compile: Compile) -> Steps:
     """A number that the continuation looks at is no input of it."""
 
     def g(x: torch.Tensor) -> torch.Tensor:
@@ -475,8 +479,8 @@ def test_shape_after_a_cut(compile: Compile) -> Steps:
         yield f(values(8, seed=seed))
 
 
-@scenario(captured="late", cuts=ANY)
-def test_counter_in_a_cut_loop(compile: Compile) -> Steps:
+@scenario(captured="late", graph_breaks=ANY)
+def test_counter_in_a_loop_with_a_graph_break(compile: Compile) -> Steps:
     def g(x: torch.Tensor, out: list[float]) -> torch.Tensor:
         for i in range(5):
             out.append(x.sum().item())

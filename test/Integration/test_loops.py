@@ -1,7 +1,7 @@
 """Loops that tensor data end: one program, whatever the number of iterations.
 
 Each story is told by eager and by pyjit. Numbers of iterations change between calls; state that is
-no tensor (counters, lists, iterators) must not be frozen, so such loops go round through cuts.
+no tensor (counters, lists, iterators) must not be frozen, so such loops go round through graph breaks.
 """
 
 from __future__ import annotations
@@ -38,7 +38,9 @@ def loop_scenario(
         left = [why for s in stats for why in s["loops_left"]]
         assert found >= loops if loops else found == 0, (found, left)
 
-    return as_test(story, captured="late", cuts=ANY, check=check, versions=versions)
+    return as_test(
+        story, captured="late", graph_breaks=ANY, check=check, versions=versions
+    )
 
 
 def tensor(*numbers: float) -> torch.Tensor:
@@ -550,4 +552,4 @@ def test_explain_counts_loops() -> None:
     with torch.no_grad():
         text = pyjit.explain(newton)(torch.full((3,), 100.0), a, tol)
     assert "loops that data end, in one program: 1" in text
-    assert "goes round through cuts" not in text
+    assert "goes round through graph breaks" not in text

@@ -1,4 +1,4 @@
-"""Models whose batch and sequence length change between calls: two records, then hits."""
+"""Models whose batch and sequence length change between calls: two specializations, then hits."""
 
 from __future__ import annotations
 
@@ -115,7 +115,7 @@ def check(
                 torch.testing.assert_close(b, a, rtol=1e-3, atol=1e-3)
                 assert a.stride() == b.stride()
     stats = pyjit.stats(fast)
-    assert not stats["pinned_sizes"] and not stats["fixed_sizes"], stats
+    assert not stats["specialized_sizes"] and not stats["fixed_sizes"], stats
     assert stats["misses"] == 2 and stats["hits"] == len(sizes) - 2, stats
     assert not stats["eager_calls"] and not stats["reasons"], stats
 
@@ -143,13 +143,13 @@ def test_image_models(make: Callable[[], nn.Module]) -> None:
 
 
 @pytest.mark.parametrize("make", [bert, gpt2])
-def test_language_models_on_a_software_device(make: Callable[[], nn.Module]) -> None:
+def test_language_models_on_a_simulated_device(make: Callable[[], nn.Module]) -> None:
     pytest.importorskip("transformers")
     torch.manual_seed(0)
-    check(make(), tokens, BOTH, software_device=True)
+    check(make(), tokens, BOTH, simulated_device=True)
 
 
-def test_images_on_a_software_device() -> None:
+def test_images_on_a_simulated_device() -> None:
     pytest.importorskip("torchvision")
     torch.manual_seed(0)
-    check(resnet18(), images, BATCHES, software_device=True)
+    check(resnet18(), images, BATCHES, simulated_device=True)

@@ -99,7 +99,7 @@ def test_model(made: Made) -> None:
         stats = pyjit.stats(fast)
         assert stats["hits"] == 2, stats["reasons"]
         assert stats["graphs"] == 1
-        assert stats["cuts"] == 0
+        assert stats["graph_breaks"] == 0
         # Another shape, and back.
         for n, seed in ((2, 5), (2, 6), (1, 7)):
             args = inputs(n, seed)

@@ -74,7 +74,7 @@ def test_counter(compile: Compile) -> Steps:
 
 
 def test_refused_write() -> None:
-    """A write at a place that is a number: for each number its own record."""
+    """A write at a place that is a number: for each number its own specialization."""
     position = _Position()
     buffer, expected = torch.zeros(2, 12, 4), torch.zeros(2, 12, 4)
 

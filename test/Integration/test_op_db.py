@@ -56,7 +56,7 @@ def table() -> set[str]:
 
 KNOWN = table()
 # PYJIT_OPDB_EVERY=1: also operators that the table does not have; they run as
-# library calls, which must be right too.
+# vendor calls, which must be right too.
 EVERY = bool(os.environ.get("PYJIT_OPDB_EVERY"))
 NOT_COMPARABLE = {
     # Uninitialised memory, or random numbers that no seed fixes between samples.
@@ -185,15 +185,17 @@ def check(name: str, function: Callable[..., Any], calls: list[Any], what: str) 
     if stats["hits"]:
         note_overloads(fast)
         kind = "own kernels" if stats["kernels"] else "dispatcher"
-        if stats["kernels"] and stats.get("library_calls"):
+        if stats["kernels"] and stats.get("vendor_calls"):
             kind = "both"
         counts[kind] = counts.get(kind, 0) + len(calls)
     elif len(calls) > 1:
         for index, one in enumerate(calls):
             check(name, function, [one], f"{what}, sample {index}")
     else:
-        # Behind a cut in the middle of `run` its own loop is another one.
-        sites = [site for site in stats["cut_sites"] if "_iterator" not in str(site)]
+        # Behind a graph break in the middle of `run` its own loop is another one.
+        sites = [
+            site for site in stats["graph_break_sites"] if "_iterator" not in str(site)
+        ]
         reason = str([*stats["reasons"], *sites, "no reason given"][0])
         key = f"eager: {reason.splitlines()[0][:100]}"
         counts[key] = counts.get(key, 0) + 1
@@ -237,11 +239,11 @@ def test_operator(op: Any) -> None:
 
 
 def note_overloads(fast: Any) -> None:
-    """Which overloads of a program became kernels, and which library calls."""
-    for record in fast.engine.compiled.records:
+    """Which overloads of a program became kernels, and which vendor calls."""
+    for specialization in fast.engine.compiled.specializations:
         calls = r'tssa\.aten "([^"]+)"'
-        before = set(re.findall(calls, record.text("graph")))
-        after = set(re.findall(calls, record.text("fusion")))
+        before = set(re.findall(calls, specialization.text("graph")))
+        after = set(re.findall(calls, specialization.text("fusion")))
         for name in before - after:
             overloads.setdefault(name, set()).add("own kernels")
         for name in after:

@@ -1,5 +1,5 @@
 """PyTorch's samples again, longer or shorter at each call: sizes that were numbers in the
-first record become symbols, and every answer has to be eager's.
+first specialization become symbols, and every answer has to be eager's.
 
 A dimension of all tensors of a sample is repeated; what an operator then refuses, pyjit
 has to refuse. PYJIT_OPDB=full takes every operator and dimension, some ten minutes on one
@@ -73,7 +73,7 @@ def test_sizes_change(op: Any) -> None:
     except Exception as error:
         pytest.skip(f"no samples here: {error}")
     for sample in samples:
-        # A function of its own: sizes are found to change record by record.
+        # A function of its own: sizes are found to change specialization by specialization.
         def f(x: Any, *args: Any, **kwargs: Any) -> Any:
             return op.op(x, *args, **kwargs)
 

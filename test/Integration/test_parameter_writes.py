@@ -223,8 +223,8 @@ def test_write_of_one_element(kind: str, door: str, when: str, keep: bool) -> No
         alias = None
     compiled(x)
     check(module, compiled, x)
-    record = pyjit.records(compiled)[0]
-    assert record["prepared"] > 0
+    specialization = pyjit.specializations(compiled)[0]
+    assert specialization["prepared"] > 0
     for value, index in enumerate([0, weight.numel() - 1, weight.numel() // 2 + 1]):
         if alias is None:
             alias = open_door(weight)
@@ -248,7 +248,7 @@ def test_many_writes(door: str) -> None:
         check(module, compiled, x)
     for _ in range(40):
         check(module, compiled, x)
-    assert pyjit.records(compiled)[0]["hashed"] == (1 if door == "numpy" else 0)
+    assert pyjit.specializations(compiled)[0]["hashed"] == (1 if door == "numpy" else 0)
     write(open_door(module.weight), 11, -20.0)
     check(module, compiled, x)
 
@@ -259,9 +259,9 @@ def test_quiet_parameters_are_not_hashed() -> None:
     for _ in range(3):
         compiled(x)
         module(x)
-    record = pyjit.records(compiled)[0]
-    assert record["prepared"] == 5
-    assert record["hashed"] == 0
+    specialization = pyjit.specializations(compiled)[0]
+    assert specialization["prepared"] == 5
+    assert specialization["hashed"] == 0
 
 
 def test_two_functions_share_a_weight() -> None:
@@ -299,12 +299,12 @@ def test_memory_of_numpy() -> None:
         array.reshape(-1)[index] = 40.0
         check(module, compiled, x)
         check(module, compiled, x)
-    assert pyjit.records(compiled)[0]["hashed"] == 1
+    assert pyjit.specializations(compiled)[0]["hashed"] == 1
     assert "1 of 1 packed parameters are hashed" in pyjit.explain(compiled)(x)
     module.weight.data = module.weight.data.clone()
     for _ in range(20):
         check(module, compiled, x)
-    assert pyjit.records(compiled)[0]["hashed"] == 0
+    assert pyjit.specializations(compiled)[0]["hashed"] == 0
 
 
 def test_shared_memory() -> None:
@@ -315,7 +315,7 @@ def test_shared_memory() -> None:
     check(module, compiled, x)
     module.weight.data.view(-1)[17] = 40.0
     check(module, compiled, x)
-    assert pyjit.records(compiled)[0]["hashed"] >= 1
+    assert pyjit.specializations(compiled)[0]["hashed"] >= 1
 
 
 def test_shared_later() -> None:

@@ -1,6 +1,6 @@
-"""Library calls that read what moves where it is, on a device made of software.
+"""Vendor calls that read what moves where it is, on a simulated device.
 
-Its library calls are kernels whose parameters are the addresses of what they read and write, chosen
+Its vendor calls are kernels whose parameters are the addresses of what they read and write, chosen
 by how these are aligned. The same cases run on a real device in test/gpu.
 """
 
@@ -21,7 +21,7 @@ from patched_cases import patched
 
 def compiled(f: object, launch: str) -> object:
     return pyjit.compile(
-        f, options={"software_device": True, "strict": True, "launch": launch}
+        f, options={"simulated_device": True, "strict": True, "launch": launch}
     )
 
 
@@ -116,7 +116,7 @@ def test_a_failing_call_while_words_are_looked_for() -> None:
     def f(tokens: torch.Tensor, w: torch.Tensor) -> torch.Tensor:
         return torch.cumsum(torch.nn.functional.embedding(tokens, w).sin(), 0)
 
-    fast = pyjit.compile(f, options={"software_device": True, "launch": "update"})
+    fast = pyjit.compile(f, options={"simulated_device": True, "launch": "update"})
     good = torch.randint(0, 10, (6,))
     torch.testing.assert_close(fast(good, table), f(good, table))
     torch.testing.assert_close(fast(good, table), f(good, table))
@@ -186,7 +186,7 @@ import patched_cases, pyjit, torch
 def f(x, v):
     return torch.relu(torch.mv(x, v)) + 1
 
-fast = pyjit.compile(f, options={"software_device": True, "strict": True, "launch": "update"})
+fast = pyjit.compile(f, options={"simulated_device": True, "strict": True, "launch": "update"})
 x, v = torch.randn(3000, 4000), torch.randn(4000)
 for i in range(6):
     if i == 2:

@@ -105,5 +105,5 @@ def test_programs() -> None:
     assert sum(count > 0 for count in merged) * 3 >= len(merged)
 
 
-def test_programs_on_a_device_of_software() -> None:
-    compare(examples=max(EXAMPLES // 4, 1), options={"software_device": True})
+def test_programs_on_a_simulated_device() -> None:
+    compare(examples=max(EXAMPLES // 4, 1), options={"simulated_device": True})

@@ -1,6 +1,6 @@
-"""Random programs through launch programs, on a device made of software.
+"""Random programs through launch programs, on a simulated device.
 
-What plans launches (graphs, copies, memory) is the GPU's; kernels and library calls
+What plans launches (graphs, copies, memory) is the GPU's; kernels and vendor calls
 are the CPU's. PYJIT_EXAMPLES sets the number of programs, 100 by default.
 """
 
@@ -25,7 +25,7 @@ from Integration.random_programs import Program, programs
 @pytest.mark.filterwarnings("ignore")
 def test_random_program(program: Program, launch: str) -> None:
     """Launched as measured, or in one way: what is the fastest here says nothing of the others."""
-    program.options["software_device"] = True
+    program.options["simulated_device"] = True
     if launch:
         program.options["launch"] = launch
     plain.check(program)

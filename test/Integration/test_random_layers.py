@@ -1,5 +1,5 @@
 """Random networks of layers in evaluation mode, of images and of sequences: what lib/Library joins, folds and packs,
-and products with what follows them, against eager.
+and matmuls with their epilogues, against eager.
 
 Sizes are small, and ones and rests behind whole vectors are frequent: special cases are there.
 PYJIT_EXAMPLES sets the number of networks of each kind, 15 by default.
@@ -280,7 +280,7 @@ class Sequences(Network):
         self.step(lambda v: kind(v[-1], dim), self.shapes[-1], f"{kind.__name__} {dim}")
 
     def left(self) -> None:
-        """A product from the left, and what is added by its rows."""
+        """A matmul from the left, and what is added by its rows."""
         n, t, width = self.shapes[-1]
         layer = self.own(nn.Linear(t, self.rng.choice(CHANNELS)))
         self.step(

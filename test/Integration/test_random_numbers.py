@@ -239,11 +239,11 @@ def test_programs() -> None:
     assert any(s["loops"] for s in stats) and any(s["branches"] for s in stats)
 
 
-def test_programs_on_a_device_of_software() -> None:
+def test_programs_on_a_simulated_device() -> None:
     compare_programs(
         program,
         outcome,
         CALLS,
         examples=max(EXAMPLES // 4, 1),
-        options={"software_device": True},
+        options={"simulated_device": True},
     )

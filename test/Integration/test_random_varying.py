@@ -131,7 +131,7 @@ def compare(vary: str, **settings: Any) -> list[dict[str, Any]]:
 
 def test_numbers() -> None:
     stats = compare("n")
-    assert sum(s["branches"] + len(s["expectations"]) > 0 for s in stats) * 4 > len(
+    assert sum(s["branches"] + len(s["speculations"]) > 0 for s in stats) * 4 > len(
         stats
     )
 
@@ -145,5 +145,5 @@ def test_numbers_and_sizes() -> None:
     compare("ns")
 
 
-def test_on_a_device_of_software() -> None:
-    compare("ns", examples=max(EXAMPLES // 4, 1), options={"software_device": True})
+def test_on_a_simulated_device() -> None:
+    compare("ns", examples=max(EXAMPLES // 4, 1), options={"simulated_device": True})

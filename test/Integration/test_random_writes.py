@@ -1,5 +1,5 @@
-"""Random programs that fill a buffer part by part with what library calls give, on a device made of
-software: statements that follow each other, and loops that Python unrolls.
+"""Random programs that fill a buffer part by part with what vendor calls give, on a simulated
+device: statements that follow each other, and loops that Python unrolls.
 
 Compared with eager, and no graph may raise where eager does not: eager would answer such a call
 rightly, and late. PYJIT_EXAMPLES sets the number of programs, 60 by default.
@@ -19,7 +19,7 @@ ITERATIONS = (1, 3, 24)
 WAYS = ("", "plain", "copy", "table", "update")
 
 
-# What a library call makes of a matrix of n × n, as an expression in `m` and `w`.
+# What a vendor call makes of a matrix of n × n, as an expression in `m` and `w`.
 CALLS = [
     "m @ w",
     "torch.linalg.solve(w, m)",
@@ -81,7 +81,7 @@ def check(seed: int) -> None:
     scope: dict = {"torch": torch, "n": n, "steps": steps}
     exec(source, scope)
     f = scope["f"]
-    options = {"software_device": True, "strict": True}
+    options = {"simulated_device": True, "strict": True}
     if way := rng.choice(WAYS):
         options["launch"] = way
     fast = pyjit.compile(f, options=options)

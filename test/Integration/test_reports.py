@@ -38,8 +38,8 @@ def logged(topic: str, capsys: Any, monkeypatch: Any) -> str:
         ("graph", ["func.func @scaled", '"aten::relu"']),
         ("fusion", ["func.func @scaled", "call @"]),
         ("kernels", ["pyjit.kernel", "linalg.generic"]),
-        ("cudagraph", ["no graph: 1 kernels and 0 library calls"]),
-        ("cache", ["record 1 of at most 16", "0 hits and 1 misses"]),
+        ("cudagraph", ["no graph: 1 kernels and 0 vendor calls"]),
+        ("cache", ["specialization 1 of at most 16", "0 hits and 1 misses"]),
     ],
 )
 def test_logs(topic: str, words: list[str], capsys: Any, monkeypatch: Any) -> None:
@@ -63,7 +63,7 @@ def test_no_logs(capsys: Any) -> None:
 
 def test_explain_of_a_graph() -> None:
     text = pyjit.explain(scaled)(values(8), 2.0)
-    assert "1 graph(s), 0 cut(s)" in text
+    assert "1 graph(s), 0 graph break(s)" in text
     assert "1 kernels" in text
     for part in ("compiled in: frontend", "guards:", "fusion:", "kernels:", "ms"):
         assert part in text
@@ -71,7 +71,7 @@ def test_explain_of_a_graph() -> None:
         assert f"{stage} " in text
 
 
-def test_explain_of_a_cut() -> None:
+def test_explain_of_a_graph_break() -> None:
     """Construct, file and line."""
 
     def f(x: torch.Tensor) -> torch.Tensor:
@@ -105,7 +105,7 @@ def test_compiler_failure_warns_once(monkeypatch: Any) -> None:
         for k in (2.0, 3.0, 4.0):
             assert torch.equal(f(values(8), k), scaled(values(8), k))
     stats = pyjit.stats(f)
-    assert stats["records"] == 0
+    assert stats["specializations"] == 0
     assert stats["hits"] == 0
     text = pyjit.explain(f)(values(8), 2.0)
     assert "pyjit's compiler failed" in text
@@ -120,7 +120,7 @@ def test_compiler_failure_raises_when_strict(monkeypatch: Any) -> None:
 
 
 def test_launch_that_raises() -> None:
-    """A library call's own error: eager raises it again, as itself."""
+    """A vendor call's own error: eager raises it again, as itself."""
 
     def f(x: torch.Tensor, index: torch.Tensor) -> torch.Tensor:
         return x.scatter(0, index, 5.0) + 1

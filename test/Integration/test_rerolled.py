@@ -1,7 +1,7 @@
 """Python loops with a fixed number of iterations: one loop in the program, as eager would have it.
 
 Each story is told by eager and by pyjit. A loop is worth it where it leaves out some hundred
-operators, so iterations are many; a product in each keeps kernels from joining iterations.
+operators, so iterations are many; a matmul in each keeps kernels from joining iterations.
 """
 
 from __future__ import annotations
@@ -20,22 +20,28 @@ STEPS = 80
 
 
 def loops_of(compiled: Any) -> list[int]:
-    """How many loops the program of each record has, after fusion."""
+    """How many loops the program of each specialization has, after fusion."""
     from pyjit._api import engine_of
 
     return [
-        record.text("fusion").count("scf.for")
+        specialization.text("fusion").count("scf.for")
         for part in engine_of(compiled, "test").engines()
-        for record in part.compiled.records
+        for specialization in part.compiled.specializations
     ]
 
 
 def rerolled(
-    story: Story | None = None, *, loops: int = 1, cuts: Any = (), every: bool = False
+    story: Story | None = None,
+    *,
+    loops: int = 1,
+    graph_breaks: Any = (),
+    every: bool = False,
 ) -> Any:
-    """A test of a story in which some record (`every`: each) has so many loops."""
+    """A test of a story in which some specialization (`every`: each) has so many loops."""
     if story is None:
-        return functools.partial(rerolled, loops=loops, cuts=cuts, every=every)
+        return functools.partial(
+            rerolled, loops=loops, graph_breaks=graph_breaks, every=every
+        )
 
     def check(made: list[Any]) -> None:
         found = [n for compiled in made for n in loops_of(compiled)]
@@ -43,7 +49,7 @@ def rerolled(
         assert max(found) == loops, found
         assert not every or min(found) == loops, found
 
-    return as_test(story, captured="late", cuts=cuts, check=check)
+    return as_test(story, captured="late", graph_breaks=graph_breaks, check=check)
 
 
 def twice(f: Any, *shapes: tuple[int, ...]) -> Steps:
@@ -353,7 +359,7 @@ def test_states_that_change_places(compile: Compile) -> Steps:
 
 @rerolled(every=True)
 def test_another_number_of_iterations(compile: Compile) -> Steps:
-    """Another record, each with its loop."""
+    """Another specialization, each with its loop."""
 
     def f(x, h):
         for t in range(x.shape[0]):
@@ -397,7 +403,7 @@ def test_random_numbers_keep_their_order(compile: Compile) -> Steps:
 
 @rerolled
 def test_symbolic_batch(compile: Compile) -> Steps:
-    """A size that differs between calls, of the carried state."""
+    """A size that differs between calls, of the loop-carried state."""
 
     def f(h):
         for _ in range(STEPS * 2):
@@ -437,9 +443,9 @@ def test_slices_that_grow_stay(compile: Compile) -> Steps:
     yield from twice(compile(f), (40, 8))
 
 
-@rerolled(cuts=ANY)
-def test_a_cut_in_the_middle(compile: Compile) -> Steps:
-    """The loop before a cut is one of the prefix's."""
+@rerolled(graph_breaks=ANY)
+def test_a_graph_break_in_the_middle(compile: Compile) -> Steps:
+    """The loop before a graph break is one of the prefix's."""
 
     def f(x, h):
         for t in range(STEPS):
@@ -476,7 +482,7 @@ def test_the_same_in_each_iteration(compile: Compile) -> Steps:
     yield from twice(compile(f), (2 * STEPS, 2, 8), (2, 8), (8, 8))
 
 
-@rerolled(cuts="an index is out of range")
+@rerolled(graph_breaks="an index is out of range")
 def test_raising_index(compile: Compile) -> Steps:
     """An index out of range raises out of the loop, as in eager."""
     from Integration.harness import attempt

@@ -60,21 +60,21 @@ def test_tensor_of_a_size_is_returned(compile: Compile) -> Steps:
         yield f(values(*shape))
 
 
-@scenario(captured="late", cuts="its tensor's data flows into Python")
+@scenario(captured="late", graph_breaks="its tensor's data flows into Python")
 def test_tensor_of_data(compile: Compile) -> Steps:
     f = compile(lambda x: by_data(x) + 1)
     for seed in range(4):
         yield f(values(4, seed=seed))
 
 
-@scenario(cuts="ScriptFunction")
+@scenario(graph_breaks="ScriptFunction")
 def test_list_of_data(compile: Compile) -> Steps:
     f = compile(lambda x: list_of_data(x) + 1)
     for seed in range(4):
         yield f(values(4, seed=seed))
 
 
-@scenario(captured="late", cuts="a tensor of unknown origin")
+@scenario(captured="late", graph_breaks="a tensor of unknown origin")
 def test_traced_constant_is_no_number(compile: Compile) -> Steps:
     """A trace's constants may be tensors that the program still holds."""
     held = torch.ones(4)

@@ -1,5 +1,5 @@
-"""Operators that Torch makes of others, and library calls, with sizes that differ between
-calls: a record for the first size, one for all others."""
+"""Operators that Torch makes of others, and vendor calls, with sizes that differ between
+calls: a specialization for the first size, one for all others."""
 
 from __future__ import annotations
 

@@ -62,7 +62,7 @@ def written(x: torch.Tensor) -> torch.Tensor:
     return x * 2
 
 
-# The function, its input, and how many of the sizes below need no new record.
+# The function, its input, and how many of the sizes below need no new specialization.
 CASES: dict[str, tuple[Callable, Callable, int]] = {
     "every other": (lambda x: x[:, ::2] * 2, rows, 11),
     "even and odd": (lambda x: (x[:, 1::2] + 1, x[:, ::2].sum(1)), rows, 10),
@@ -109,12 +109,12 @@ CASES: dict[str, tuple[Callable, Callable, int]] = {
 SIZES = (20, 21, 22, 23, 40, 33, 64, 31, 9, 8, 7, 6, 5, 4, 3, 2, 1, 0, 24)
 
 
-@pytest.mark.parametrize("device", ["cpu", "software"])
+@pytest.mark.parametrize("device", ["cpu", "simulated"])
 @pytest.mark.parametrize("name", CASES)
 def test_sizes(name: str, device: str) -> None:
-    """Eager's answers, layouts and errors at each size, and few records."""
+    """Eager's answers, layouts and errors at each size, and few specializations."""
     f, make, hits = CASES[name]
-    fast = pyjit.compile(f, options={"software_device": device == "software"})
+    fast = pyjit.compile(f, options={"simulated_device": device == "simulated"})
     with torch.no_grad():
         for n in SIZES:
             torch.manual_seed(n)
@@ -133,7 +133,7 @@ def test_sizes(name: str, device: str) -> None:
             ):
                 assert a.stride() == b.stride(), (n, a.shape)
     stats = pyjit.stats(fast)
-    assert not stats["cuts"], stats
+    assert not stats["graph_breaks"], stats
     if device == "cpu":
         assert stats["hits"] >= hits, stats
 

@@ -70,7 +70,7 @@ def test_views_that_escape(name: str) -> None:
                 have[0].fill_(7)
                 assert (want[0] == 7).all()
     stats = pyjit.stats(fast)
-    assert not stats["fixed_sizes"] and not stats["pinned_sizes"], stats
+    assert not stats["fixed_sizes"] and not stats["specialized_sizes"], stats
     assert not stats["eager_calls"] and stats["misses"] <= 3, stats
 
 

@@ -1,6 +1,6 @@
 """Sizes that change between calls become symbols: one recompilation, then hits.
 
-A test counts the calls that no record answered. Where the stages behind the capture
+A test counts the calls that no specialization answered. Where the stages behind the capture
 still compile one size at a time (`fixed_sizes` of the stats), it only compares answers.
 """
 
@@ -34,7 +34,7 @@ def hits_from(story: Callable[..., Steps], count: int | None) -> Callable[[], No
             found = difference(*pair, where=f"step {index}")
             assert not found, found
         stats = [pyjit.stats(compiled) for compiled in made]
-        assert all(s["records"] for s in stats), stats
+        assert all(s["specializations"] for s in stats), stats
         if count is None or any(s["fixed_sizes"] for s in stats):
             return
         assert sum(s["misses"] for s in stats) == count, stats
@@ -47,7 +47,7 @@ def hits_from(story: Callable[..., Steps], count: int | None) -> Callable[[], No
 
 
 def misses(count: int | None) -> Callable[[Callable[..., Steps]], Callable[[], None]]:
-    """None: some sizes keep their values; how many records there are is not stated."""
+    """None: some sizes keep their values; how many specializations there are is not stated."""
     return lambda story: hits_from(story, count)
 
 
@@ -90,7 +90,7 @@ def test_cnn(compile: Compile) -> Steps:
     yield from over(compile(model), *shapes)
 
 
-def test_a_pinned_size_says_why() -> None:
+def test_a_specialized_size_says_why() -> None:
     import pyjit
 
     f = pyjit.compile(
@@ -101,7 +101,7 @@ def test_a_pinned_size_says_why() -> None:
             f(torch.randn(n, 4))
         stats = pyjit.stats(f)
         assert stats["misses"] == 3, stats
-        lines = stats["pinned_sizes"]
+        lines = stats["specialized_sizes"]
         assert any("size 0 of argument 0 stays 5: aten::" in s for s in lines), lines
         assert all(".py:" in line for line in lines), lines
         assert lines[0] in pyjit.explain(f)(torch.randn(2, 4))
@@ -162,7 +162,7 @@ def test_numel(compile: Compile) -> Steps:
 
 
 def test_branch_on_a_size() -> None:
-    """A branch is a guard: each side has a record."""
+    """A branch is a guard: each side has a specialization."""
 
     def story(compile: Compile) -> Steps:
         f = compile(lambda x: x + 1 if x.shape[0] > 4 else x - 1)
@@ -258,7 +258,7 @@ def test_broadcast_between_dimensions(compile: Compile) -> Steps:
 
 @misses(None)
 def test_strides(compile: Compile) -> Steps:
-    """The same sizes in other layouts are other records."""
+    """The same sizes in other layouts are other specializations."""
     f = compile(lambda x: (x * 2, x.contiguous() is x, x.is_contiguous()))
     for n in (3, 5, 6):
         yield f(torch.randn(n, 8))
@@ -291,7 +291,7 @@ def test_shapes_compared(compile: Compile) -> Steps:
 
 @misses(None)
 def test_loop_over_a_size(compile: Compile) -> Steps:
-    """The iterations are unrolled: each size is a record."""
+    """The iterations are unrolled: each size is a specialization."""
 
     def f(x: torch.Tensor) -> torch.Tensor:
         total = x[0] * 0

@@ -20,10 +20,10 @@ def agree(f: Callable[..., Any], *args: Any, calls: int | None = None) -> None:
             torch.testing.assert_close(have, want, equal_nan=True)
             if isinstance(want, torch.Tensor):
                 assert have.stride() == want.stride()
-    (record,) = pyjit.records(compiled)
-    assert record["hits"] == 1
+    (specialization,) = pyjit.specializations(compiled)
+    assert specialization["hits"] == 1
     if calls is not None:
-        assert record["library_calls"] == calls
+        assert specialization["vendor_calls"] == calls
 
 
 def values(*shape: int, dtype: torch.dtype = torch.float32) -> torch.Tensor:
@@ -59,11 +59,11 @@ def test_cat_of_what_is_computed() -> None:
     c, s = values(10, 64), values(1, 10, 64)
     agree(rotary, x, c, s, calls=0)
     compiled(x, c, s)
-    (record,) = pyjit.records(compiled)
-    assert record["kernels"] == 1
+    (specialization,) = pyjit.specializations(compiled)
+    assert specialization["kernels"] == 1
 
 
-def test_cat_that_the_library_keeps() -> None:
+def test_cat_that_stays_a_vendor_call() -> None:
     a, b = values(4, 3), values(4, 1)
     agree(lambda a, b: torch.cat([a, b], 1), a, b)
     agree(lambda a, b: torch.cat([a, b.long()], 1), a, b)

@@ -2,7 +2,7 @@
 
 structured_ir.py makes them, as IR on handles and as PyTorch; both must agree to the
 last bit. PYJIT_EXAMPLES sets the number of examples as elsewhere; a tenth of them
-makes library calls, which costs pyjit-run a second of loading.
+makes vendor calls, which costs pyjit-run a second of loading.
 """
 
 from __future__ import annotations
@@ -73,7 +73,7 @@ def test_agrees_with_torch(library: bool, tmp_path: Path, bin_dir: Path) -> None
 
 @pytest.mark.parametrize("way", ["plain", "copy", "table", "update"])
 def test_agrees_with_torch_on_a_device(way: str, tmp_path: Path, bin_dir: Path) -> None:
-    """Made of software, one way to launch at a time: graphs with conditional nodes in them."""
+    """On the simulated device, one way to launch at a time: graphs with conditional nodes in them."""
 
     @settings(
         max_examples=max(3, EXAMPLES // 40),

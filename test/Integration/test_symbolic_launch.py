@@ -1,4 +1,4 @@
-"""Sizes that differ between calls on a device made of software; on a GPU: test/gpu/test_symbolic_gpu.py."""
+"""Sizes that differ between calls on a simulated device; on a GPU: test/gpu/test_symbolic_gpu.py."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 
 def compiled(f: object, **options: str) -> object:
     return pyjit.compile(
-        f, options={"software_device": True, "max_records": 64, **options}
+        f, options={"simulated_device": True, "max_records": 64, **options}
     )
 
 
@@ -54,13 +54,13 @@ def test_more_sizes_than_are_kept() -> None:
         for n in range(2, 40):
             args = make(n)
             torch.testing.assert_close(fast(*args), f(*args), rtol=1e-4, atol=1e-4)
-    assert pyjit.stats(fast)["records"] == 2
+    assert pyjit.stats(fast)["specializations"] == 2
 
 
 @settings(max_examples=25, deadline=None)
 @given(st.lists(st.integers(0, 40), min_size=2, max_size=8))
 def test_any_sizes(sizes: list[int]) -> None:
-    """0 and 1 are records of their own."""
+    """0 and 1 are specializations of their own."""
     weight = torch.randn(8, 6, generator=torch.Generator().manual_seed(0))
 
     def f(x: torch.Tensor, y: torch.Tensor) -> tuple[torch.Tensor, ...]:

@@ -153,7 +153,7 @@ def test_layer_norm_and_linear(tmp_path):
 
 
 def test_heads(tmp_path):
-    """What attention does around its products: split, transpose, merge."""
+    """What attention does around its matmuls: split, transpose, merge."""
     x = layout("s0, s1, 64", "s1 * 64, 64, 1")
     split = layout("s0, s1, 4, 16", "s1 * 64, 64, 16, 1")
     heads = layout("s0, 4, s1, 16", "s1 * 64, 16, 64, 1")

@@ -54,7 +54,7 @@ def meanwhile(change: Callable[[], None], call: Callable[[], Any]) -> None:
 
 
 class Network(nn.Module):
-    """Kernels, library calls, packed weights and an arena."""
+    """Kernels, vendor calls, packed weights and an arena."""
 
     def __init__(self, width: int = 128) -> None:
         super().__init__()
@@ -151,12 +151,12 @@ def test_attributes_change_meanwhile() -> None:
         assert any(torch.allclose(have, w, atol=1e-4) for w in want.values())
 
     meanwhile(change, call)
-    assert pyjit.stats(compiled)["records"] == 2
+    assert pyjit.stats(compiled)["specializations"] == 2
 
 
 @pytest.mark.parametrize("width", [128, 129])
 def test_parameters_replaced_meanwhile(width: int) -> None:
-    """What a call in flight reads stays alive, also while a library call (129
+    """What a call in flight reads stays alive, also while a vendor call (129
     columns are no kernel's) counts one more owner of it."""
     module = Network(width).eval()
     compiled = pyjit.compile(module)

@@ -1,4 +1,4 @@
-"""Who answers: a record, or eager although a record could (``python-bindings/pyjit/_turns.py``)."""
+"""Who answers: a specialization, or eager although a specialization could (``python-bindings/pyjit/_turns.py``)."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ pytestmark = pytest.mark.filterwarnings("ignore:Warning only once for all operat
 
 
 class Faulty:
-    """Takes the place of ``cumsum`` when records call it already: while it is out of order, every
+    """Takes the place of ``cumsum`` when specializations call it already: while it is out of order, every
     other call raises. A graph's call does then, and eager's, which follows, does not."""
 
     def __init__(self, library: torch.library.Library) -> None:
@@ -69,7 +69,7 @@ def call(f: Callable, *args: Any) -> None:
 
 
 def prepared(faulty: Faulty, **options: Any) -> Callable:
-    """One record, which answers."""
+    """One specialization, which answers."""
     f = pyjit.compile(program, options={"strict": True, **options})
     for _ in range(3):
         call(f, values(8))
@@ -89,9 +89,9 @@ def alone(f: Callable, faulty: Faulty, *args: Any) -> None:
     faulty.calls = calls
 
 
-@pytest.mark.parametrize("software", [False, True])
-def test_graph_that_raises_alone_is_given_up(faulty: Faulty, software: bool) -> None:
-    f = prepared(faulty, software_device=software)
+@pytest.mark.parametrize("simulated", [False, True])
+def test_graph_that_raises_alone_is_given_up(faulty: Faulty, simulated: bool) -> None:
+    f = prepared(faulty, simulated_device=simulated)
     for _ in range(3):
         alone(f, faulty)
     assert faulty.calls == 6, "each by the graph, then by eager"
@@ -100,7 +100,7 @@ def test_graph_that_raises_alone_is_given_up(faulty: Faulty, software: bool) -> 
         alone(f, faulty)
         assert faulty.calls == 2, "by eager alone"
     stats = pyjit.stats(f)
-    assert stats["hits"] == 2 and stats["records"] == 1, stats
+    assert stats["hits"] == 2 and stats["specializations"] == 1, stats
     assert any("out of order" in reason for reason in stats["reasons"]), stats
     faulty.calls = 1
     text = pyjit.explain(f)(values(8))
@@ -135,12 +135,12 @@ def test_rare_mistakes_are_forgiven(faulty: Faulty) -> None:
     assert pyjit.stats(f)["hits"] >= 420
 
 
-def test_sizes_get_records_of_their_own_first(faulty: Faulty) -> None:
-    """Where the record for all sizes raises, one for a size may not."""
+def test_sizes_get_specializations_of_their_own_first(faulty: Faulty) -> None:
+    """Where the specialization for all sizes raises, one for a size may not."""
     f = pyjit.compile(program, options={"strict": True})
     for n in (8, 9, 10, 11):
         call(f, values(n))
-    assert pyjit.records(f)[0]["symbols"], "sizes are inputs"
+    assert pyjit.specializations(f)[0]["symbols"], "sizes are inputs"
     faulty.place()
     faulty.calls, faulty.out_of_order = 0, True
     for n in (12, 13, 14):
@@ -149,9 +149,9 @@ def test_sizes_get_records_of_their_own_first(faulty: Faulty) -> None:
     for _ in range(3):
         call(f, values(20))
     stats = pyjit.stats(f)
-    assert not any(r["symbols"] for r in pyjit.records(f)), stats
+    assert not any(r["symbols"] for r in pyjit.specializations(f)), stats
     assert any("raised" in reason for reason in stats["fixed_sizes"]), stats
-    assert pyjit.records(f)[0]["hits"] >= 1, stats
+    assert pyjit.specializations(f)[0]["hits"] >= 1, stats
 
 
 # Slower than eager -------------------------------------------------------------------------------
@@ -173,13 +173,13 @@ def answers(f: Callable) -> list[str]:
     return [known["answers"] for known in pyjit.stats(f)["compared"]]
 
 
-@pytest.mark.parametrize("software", [False, True])
-def test_slow_record_is_left_to_eager(
-    faulty: Faulty, software: bool, monkeypatch: pytest.MonkeyPatch
+@pytest.mark.parametrize("simulated", [False, True])
+def test_slow_specialization_is_left_to_eager(
+    faulty: Faulty, simulated: bool, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr("pyjit._turns._ON_DEVICE", 3)
     faulty.slow_graph = 2e-3
-    f = comparing(faulty, software_device=software)
+    f = comparing(faulty, simulated_device=simulated)
     for number in range(LOOK):
         x = values(8, seed=number)
         torch.testing.assert_close(f(x), torch.relu((x + 1).cumsum(0)))
@@ -198,12 +198,12 @@ def test_slow_record_is_left_to_eager(
     assert "us compiled, " in text and "us in eager: eager answers" in text, text
 
 
-def test_fast_record_stays(faulty: Faulty) -> None:
+def test_fast_specialization_stays(faulty: Faulty) -> None:
     faulty.slow_eager = 2e-3
     f = comparing(faulty)
     for _ in range(2 * LOOK):
         f(values(8))
-    assert answers(f) == ["record"], pyjit.stats(f)
+    assert answers(f) == ["specialization"], pyjit.stats(f)
     stats = pyjit.stats(f)
     # Two calls of each were enough.
     assert stats["eager_calls"] == 2 and stats["hits"] == 2 * LOOK - 2, stats
@@ -221,7 +221,7 @@ def test_looks_again(faulty: Faulty, monkeypatch: pytest.MonkeyPatch) -> None:
     faulty.slow_graph, faulty.slow_eager = 0.0, 1e-3
     for _ in range(LOOK + 8):
         f(values(8))
-    assert answers(f) == ["record"], pyjit.stats(f)
+    assert answers(f) == ["specialization"], pyjit.stats(f)
     hits = pyjit.stats(f)["hits"]
     for _ in range(8):
         f(values(8))
@@ -268,7 +268,7 @@ def note(seen: list[float], x: torch.Tensor) -> None:
     seen.append(float(x.sum()))
 
 
-def test_call_with_cuts_is_compared_as_a_whole(faulty: Faulty) -> None:
+def test_call_with_graph_breaks_is_compared_as_a_whole(faulty: Faulty) -> None:
     def f(x: torch.Tensor, seen: list[float]) -> torch.Tensor:
         y = torch.cumsum(x + 1, 0)
         note(seen, y)

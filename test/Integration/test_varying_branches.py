@@ -10,7 +10,7 @@ import pyjit
 import pytest
 import torch
 from Integration.harness import Compile, Steps, difference, tell, values
-from Integration.test_expectations import checked, positive
+from Integration.test_speculations import checked, positive
 from torch import nn
 
 DEVICES = pytest.mark.parametrize("device", [False, True], ids=["cpu", "device"])
@@ -20,7 +20,7 @@ def check(
     f: Callable[..., Any], calls: Iterable[tuple], device: bool, **options: Any
 ) -> dict[str, Any]:
     """Compares calls with eager."""
-    fast = pyjit.compile(f, options={"software_device": device, **options})
+    fast = pyjit.compile(f, options={"simulated_device": device, **options})
     with torch.no_grad():
         for number, arguments in enumerate(calls):
             found = difference(f(*arguments), fast(*arguments))
@@ -28,9 +28,11 @@ def check(
     return pyjit.stats(fast)
 
 
-def one_graph(stats: dict[str, Any], *, records: int, misses: int) -> None:
-    assert not stats["cut_sites"] and not stats["eager_calls"], stats
-    assert (stats["records"], stats["misses"]) == (records, misses), stats
+def one_graph(stats: dict[str, Any], *, specializations: int, misses: int) -> None:
+    assert not stats["graph_break_sites"] and not stats["eager_calls"], stats
+    assert (stats["specializations"], stats["misses"]) == (specializations, misses), (
+        stats
+    )
 
 
 def padded(ids: torch.Tensor, table: torch.Tensor) -> torch.Tensor:
@@ -67,8 +69,8 @@ def scheduled(x: torch.Tensor, rate: float, step: int) -> tuple:
 def test_sizes(f: Callable[..., Any], device: bool) -> None:
     calls = [(positive(n, 4, seed=n),) for n in (2, 3, 5, 17, 4, 2, 9)]
     stats = check(f, calls, device)
-    one_graph(stats, records=2, misses=2)
-    assert stats["symbols"] == 1 and len(stats["expectations"]) == 1, stats
+    one_graph(stats, specializations=2, misses=2)
+    assert stats["symbols"] == 1 and len(stats["speculations"]) == 1, stats
 
 
 @DEVICES
@@ -79,15 +81,15 @@ def test_sizes_that_python_computes_with(device: bool) -> None:
         (1 + torch.arange(n * length).reshape(n, length) % 40, table)
         for n, length in shapes
     ]
-    one_graph(check(padded, calls, device), records=2, misses=2)
+    one_graph(check(padded, calls, device), specializations=2, misses=2)
 
 
 @DEVICES
 def test_sizes_and_either_way(device: bool) -> None:
-    """Where sizes differ, each way has a record."""
+    """Where sizes differ, each way has a specialization."""
     signs = (1, 1, 1, -1, 1, -1, -1, 1, -1, 1)
     calls = [(s * positive(2 + n, 4, seed=n),) for n, s in enumerate(signs)]
-    one_graph(check(either, calls, device), records=3, misses=3)
+    one_graph(check(either, calls, device), specializations=3, misses=3)
 
 
 def many(x: torch.Tensor) -> torch.Tensor:
@@ -99,14 +101,14 @@ def many(x: torch.Tensor) -> torch.Tensor:
     return x
 
 
-def test_more_ways_than_records() -> None:
-    """Then they are cuts again."""
+def test_more_ways_than_specializations() -> None:
+    """Then they are graph breaks again."""
     calls = []
     for number in range(40):
         signs = torch.tensor([1.0 if number >> i & 1 else -1.0 for i in range(4)])
         calls.append((positive(2 + number % 5, 4, seed=number) * signs * 50,))
     stats = check(many, calls, False, max_records=32)
-    assert stats["cut_sites"] and stats["records"] < 32, stats
+    assert stats["graph_break_sites"] and stats["specializations"] < 32, stats
 
 
 def late(x: torch.Tensor) -> torch.Tensor:
@@ -117,22 +119,22 @@ def late(x: torch.Tensor) -> torch.Tensor:
 
 
 def test_what_is_asked_is_work() -> None:
-    """No call computes it twice: where both sides are taken, a cut stays."""
+    """No call computes it twice: where both sides are taken, a graph break stays."""
     signs = (1, 1, 1, -1, 1, -1, -1, 1, -1, 1)
     calls = []
     for number, sign in enumerate(signs):
         x = positive(2 + number, 4, seed=number)
         x[1] *= sign
         calls.append((x,))
-    one_graph(check(late, calls[:3], False), records=2, misses=2)
+    one_graph(check(late, calls[:3], False), specializations=2, misses=2)
     stats = check(late, calls, False)
-    assert len(stats["cut_sites"]) == 1 and not stats["expectations"], stats
+    assert len(stats["graph_break_sites"]) == 1 and not stats["speculations"], stats
 
 
 @DEVICES
 def test_a_step(device: bool) -> None:
     calls = [(values(4, 3, seed=n), n) for n in range(8)]
-    one_graph(check(stepped, calls, device), records=2, misses=2)
+    one_graph(check(stepped, calls, device), specializations=2, misses=2)
 
 
 @DEVICES
@@ -141,7 +143,7 @@ def test_numbers_of_the_sides(device: bool) -> None:
     signs = (1, 1, -1, 1, -1, -1, 1, -1, 1, 1)
     calls = [(s * positive(4, seed=n), 0.25 * n, n + 2) for n, s in enumerate(signs)]
     stats = check(scheduled, calls, device)
-    assert not stats["cut_sites"] and not stats["expectations"], stats
+    assert not stats["graph_break_sites"] and not stats["speculations"], stats
     assert stats["branches"] and stats["misses"] == 3, stats
 
 
@@ -185,7 +187,7 @@ def test_a_counter_of_a_module() -> None:
             assert not found, found
             assert module.step == plain.step
             assert torch.equal(module.last, plain.last)
-    one_graph(pyjit.stats(fast), records=2, misses=2)
+    one_graph(pyjit.stats(fast), specializations=2, misses=2)
 
 
 def test_a_number_behind_the_branch() -> None:
@@ -220,7 +222,7 @@ def test_a_size_object_that_is_carried() -> None:
         return (y * 2).view(shape) + shape[0]
 
     calls = [(values(n, 4, seed=n),) for n in (2, 3, 5, 17, 4)]
-    one_graph(check(g, calls, False), records=2, misses=2)
+    one_graph(check(g, calls, False), specializations=2, misses=2)
 
 
 def test_a_number_that_is_passed_on_and_stored() -> None:
@@ -238,7 +240,7 @@ def test_a_number_that_is_passed_on_and_stored() -> None:
         for n in range(6):
             yield f(values(4, seed=n) + (200 if n == 4 else 0), n, log), list(log)
 
-    tell(story, captured="late", cuts=("a branch on a tensor's data",))
+    tell(story, captured="late", graph_breaks=("a branch on a tensor's data",))
 
 
 @pytest.mark.parametrize("padding", ["none", "always", "sometimes"])
@@ -269,6 +271,6 @@ def test_a_transformer(padding: str) -> None:
             have = fast(input_ids=ids, attention_mask=mask).last_hidden_state
             torch.testing.assert_close(have, want, rtol=1e-4, atol=1e-5)
     stats = pyjit.stats(fast)
-    assert not stats["cut_sites"] and not stats["pinned_sizes"], stats
+    assert not stats["graph_break_sites"] and not stats["specialized_sizes"], stats
     # The first sizes, other rows, another length; each way at least once more.
-    assert stats["records"] <= (3 if padding != "sometimes" else 6), stats
+    assert stats["specializations"] <= (3 if padding != "sometimes" else 6), stats

@@ -12,7 +12,7 @@ import torch
 from Integration.harness import module_of
 from Operators.cases import Case, copied, describe
 from Operators.compare import difference
-from Operators.exceptions import bound_of, excused, slack_of, why_library
+from Operators.exceptions import bound_of, excused, slack_of, why_vendor_call
 from Operators.schemas import arguments
 
 GROUP = 16
@@ -82,28 +82,31 @@ def check(cases: list[Case], report: Report) -> None:
     finally:
         torch.set_default_dtype(torch.float32)
     stats = pyjit.stats(fast)
-    if not stats["hits"] or stats["cuts"]:
+    if not stats["hits"] or stats["graph_breaks"]:
         if len(cases) > 1:
             for case in cases:
                 check([case], report)
             return
-        reasons = [*stats["reasons"], *stats["cut_sites"], "no reason given"]
-        note_library(cases, 1, f"eager: {reasons[0]}", report)
+        reasons = [*stats["reasons"], *stats["graph_break_sites"], "no reason given"]
+        note_vendor_call(cases, 1, f"eager: {reasons[0]}", report)
     else:
-        left = library_calls(fast, len(cases))
-        if left != sum(bool(why_library(case)) for case in cases) and len(cases) > 1:
+        left = vendor_calls(fast, len(cases))
+        if (
+            left != sum(bool(why_vendor_call(case)) for case in cases)
+            and len(cases) > 1
+        ):
             for case in cases:  # which ones is seen only one at a time
                 check([case], report)
             return
-        note_library(cases, left, "a library call", report)
+        note_vendor_call(cases, left, "a vendor call", report)
     for case, h, w in zip(cases, have, want, strict=True):
         compare(case, h, w, report)
 
 
-def note_library(cases: list[Case], left: int, how: str, report: Report) -> None:
+def note_vendor_call(cases: list[Case], left: int, how: str, report: Report) -> None:
     """Of a program's calls `left` were not computed by our kernels: is that listed?"""
     report.compiled += len(cases) - left
-    expected = [reason for case in cases if (reason := why_library(case))]
+    expected = [reason for case in cases if (reason := why_vendor_call(case))]
     report.library.update(expected)
     if left > len(expected):
         listed = ", ".join(case.signature() for case in cases)
@@ -114,11 +117,11 @@ def note_library(cases: list[Case], left: int, how: str, report: Report) -> None
         report.stale.update(expected)
 
 
-def library_calls(fast: Any, most: int) -> int:
+def vendor_calls(fast: Any, most: int) -> int:
     """How many of `most` calls no kernel has taken; a composite one may have left several behind."""
     count = 0
-    for record in fast.engine.compiled.records:
-        names = re.findall(r'tssa\.aten "([^"]+)"', record.text("fusion"))
+    for specialization in fast.engine.compiled.specializations:
+        names = re.findall(r'tssa\.aten "([^"]+)"', specialization.text("fusion"))
         count += sum(not name.startswith("aten::_assert_async") for name in names)
     return min(count, most)
 

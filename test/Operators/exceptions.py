@@ -114,7 +114,7 @@ def tensors(case: Case) -> list[torch.Tensor]:
 
 @dataclass(frozen=True)
 class Rule:
-    """Calls that stay library calls: `overloads` is matched with the name behind `aten::`."""
+    """Calls that stay vendor calls: `overloads` is matched with the name behind `aten::`."""
 
     reason: str
     overloads: str
@@ -243,7 +243,7 @@ LIBRARY = (
 )  # fmt: skip
 
 
-def why_library(case: Case) -> str:
+def why_vendor_call(case: Case) -> str:
     """Why no kernel of ours computes this call; empty: one has to."""
     name = case.row.overload.removeprefix("aten::")
     for rule in LIBRARY:

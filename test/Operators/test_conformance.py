@@ -89,7 +89,7 @@ LIFTED = [torch.float32, torch.float64, torch.bfloat16, torch.float16, torch.int
 
 
 def lifted_numbers(make: Generator, report: Report) -> None:
-    """Numbers that differ between calls: the third call and later ones meet a record that has them as inputs."""
+    """Numbers that differ between calls: the third call and later ones meet a specialization that has them as inputs."""
     if not make.scalars:
         return
     for dtype in make.draw.sample(LIFTED, 2):

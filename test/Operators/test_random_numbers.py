@@ -150,7 +150,7 @@ def choices(schema: torch._C.FunctionSchema, argument: Any) -> list[str]:
     return []
 
 
-# What is computed of what was drawn, by products of matrices.
+# What is computed of what was drawn, by matmuls.
 ROUNDS = re.compile(r"nn\.(LSTM|GRU|RNN)|scaled_dot")
 RECURRENT = ("lstm", "gru", "rnn_tanh", "rnn_relu")
 
@@ -298,7 +298,7 @@ def compare(text: str, made: list[str]) -> tuple[bool, list[str]]:
             assert not found, f"{where}: {what}: {a} became {b}"
     stats = pyjit.stats(compiled)
     answered = stats["hits"] + stats["continuation_hits"] > 0
-    return answered, stats["reasons"] + stats["cut_sites"]
+    return answered, stats["reasons"] + stats["graph_break_sites"]
 
 
 ALL = {full_name(schema): schema for schema in overloads()}

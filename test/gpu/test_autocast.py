@@ -1,4 +1,4 @@
-"""Autocast on a GPU: the casts are operators of the record, those of weights too."""
+"""Autocast on a GPU: the casts are operators of the specialization, those of weights too."""
 
 from __future__ import annotations
 
@@ -48,7 +48,7 @@ def test_inside() -> None:
         for x in inputs():
             check(fast(x), model(x))
     stats = pyjit.stats(fast)
-    assert (stats["records"], stats["cuts"], stats["hits"]) == (1, 0, 4)
+    assert (stats["specializations"], stats["graph_breaks"], stats["hits"]) == (1, 0, 4)
 
 
 @pytest.mark.parametrize("dtype", [torch.float16, torch.bfloat16])
@@ -61,7 +61,7 @@ def test_around(dtype: torch.dtype) -> None:
         with torch.autocast("cuda", dtype=dtype, enabled=number % 5 != 2):
             check(fast(x), model(x))
     stats = pyjit.stats(fast)
-    assert (stats["records"], stats["cuts"], stats["hits"]) == (2, 0, 8)
+    assert (stats["specializations"], stats["graph_breaks"], stats["hits"]) == (2, 0, 8)
 
 
 def test_around_with_weights_that_require_grad() -> None:

@@ -1,4 +1,4 @@
-"""The driver's conformance suite, which CI runs on the software driver, on the real one."""
+"""The driver's conformance suite, which CI runs on the simulated driver, on the real one."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Library calls that read what moves where it is, on a GPU."""
+"""Vendor calls that read what moves where it is, on a GPU."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ def test_cases(name: str, dtype: torch.dtype, launch: str) -> None:
 
 
 @pytest.mark.parametrize("name", ["addmm", "bmm", "kernels_too", "output_read"])
-def test_products_are_patched(name: str) -> None:
+def test_matmuls_are_patched(name: str) -> None:
     """Words of cuBLAS' nodes were found when this was planned; so they have to be."""
     f, make, operands = patched_cases.CASES[name]("cuda", torch.float16)
     fast = compiled(f, "update")

@@ -1,4 +1,4 @@
-"""Settings of PyTorch's libraries that change between calls: graphs follow them."""
+"""Settings of The vendor libraries that change between calls: graphs follow them."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ def worst(have: torch.Tensor, exact: torch.Tensor) -> float:
     return (have.double() - exact).abs().max().item()
 
 
-def test_precision_of_products() -> None:
+def test_precision_of_matmuls() -> None:
     import pyjit
 
     x, w = (torch.randn(256, 256, device="cuda") for _ in range(2))
@@ -37,7 +37,7 @@ def test_precision_of_products() -> None:
                 assert max(errors) < 1e-4
             else:
                 assert min(errors) > 1e-4, "what was asked for was not used"
-    assert pyjit.stats(fast)["records"] == 1
+    assert pyjit.stats(fast)["specializations"] == 1
 
 
 def test_precision_of_convolutions() -> None:

@@ -45,7 +45,7 @@ def test_sizes_alternate_and_results_stay() -> None:
             held.append((fast(*args), f(*args)))
         for have, want in held:
             torch.testing.assert_close(have, want, rtol=1e-3, atol=1e-4)
-    assert pyjit.stats(fast)["records"] == 2
+    assert pyjit.stats(fast)["specializations"] == 2
 
 
 def test_many_sizes() -> None:
@@ -57,7 +57,7 @@ def test_many_sizes() -> None:
             for n in range(2, 50):
                 args = make(n)
                 torch.testing.assert_close(fast(*args), f(*args), rtol=1e-3, atol=1e-4)
-    assert pyjit.stats(fast)["records"] == 2
+    assert pyjit.stats(fast)["specializations"] == 2
 
 
 def test_streams() -> None:

@@ -1,4 +1,4 @@
-"""Whether records or eager answer calls (``pyjit/_comparison.py``), from times made up."""
+"""Whether specializations or eager answer calls (``pyjit/_comparison.py``), from times made up."""
 
 from __future__ import annotations
 

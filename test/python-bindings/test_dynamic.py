@@ -1,4 +1,4 @@
-"""Which numbers a record takes as inputs, told to the policies without a recorder."""
+"""Which numbers a specialization takes as inputs, told to the policies without a recorder."""
 
 from __future__ import annotations
 
@@ -76,16 +76,16 @@ def test_fixed_sizes_stay() -> None:
 
 def test_an_argument_that_differs() -> None:
     numbers = DynamicNumbers()
-    numbers.learn(arguments((VALUE, 3)), missed=False, records=0)
+    numbers.learn(arguments((VALUE, 3)), missed=False, specializations=0)
     assert not numbers.lifted
-    numbers.learn(arguments((VALUE, 4)), missed=True, records=1)
+    numbers.learn(arguments((VALUE, 4)), missed=True, specializations=1)
     assert numbers.lifted == {path(0)}
 
 
 def test_a_string_that_differs_is_passed_on() -> None:
     numbers = DynamicNumbers()
     for text in ("a", "b"):
-        numbers.learn(arguments((VALUE, text)), missed=False, records=1)
+        numbers.learn(arguments((VALUE, text)), missed=False, specializations=1)
     assert numbers.choose(arguments((VALUE, "c"))) == ((0,), set())
 
 
@@ -93,13 +93,13 @@ def test_truth_is_not_passed_on() -> None:
     """One of two values cannot be made an object of its own."""
     numbers = DynamicNumbers()
     for truth in (True, False):
-        numbers.learn(arguments((VALUE, truth)), missed=True, records=1)
+        numbers.learn(arguments((VALUE, truth)), missed=True, specializations=1)
     assert numbers.choose(arguments((VALUE, True))) == ((), set())
 
 
 def test_a_float_result_varies_at_once() -> None:
     numbers = DynamicNumbers()
-    numbers.learn(arguments((RESULT, 0.5)), missed=False, records=0)
+    numbers.learn(arguments((RESULT, 0.5)), missed=False, specializations=0)
     assert numbers.lifted == {path(0)}
 
 
@@ -110,16 +110,16 @@ def test_sizes_of_an_argument() -> None:
     assert numbers.lifted == {path(0).size(1)}
 
 
-def test_a_number_that_records_look_at() -> None:
-    """Lifting it did not help: from so many records on it is only passed on."""
+def test_a_number_that_specializations_look_at() -> None:
+    """Lifting it did not help: from so many specializations on it is only passed on."""
     numbers = DynamicNumbers()
     numbers.tried.add(path(0))
     for n in range(3):
-        numbers.learn(arguments((VALUE, n)), missed=True, records=MAX_OUTCOMES)
+        numbers.learn(arguments((VALUE, n)), missed=True, specializations=MAX_OUTCOMES)
     assert numbers.unseen == {0}
 
 
-def test_what_is_lifted_goes_over_a_cut() -> None:
+def test_what_is_lifted_goes_over_a_graph_break() -> None:
     numbers = DynamicNumbers()
     config = {"width": 3}
     lifted = {AccessPath.of_argument(1).size(0)}
@@ -132,16 +132,20 @@ def test_what_is_lifted_goes_over_a_cut() -> None:
 
 
 def plan(
-    planner: Planner, run: int, given: Arguments, records: int = 0, limit: int = 8
+    planner: Planner,
+    run: int,
+    given: Arguments,
+    specializations: int = 0,
+    limit: int = 8,
 ):
-    return planner.plan(run, given, records, limit, True, True, None)
+    return planner.plan(run, given, specializations, limit, True, True, None)
 
 
 def test_recorded_once_for_the_same() -> None:
     planner = Planner(DynamicNumbers())
     given = arguments((VALUE, 3))
     assert plan(planner, 1, given).action == PlanAction.RECORD
-    assert plan(planner, 2, given, records=1).action == PlanAction.RECORDED
+    assert plan(planner, 2, given, specializations=1).action == PlanAction.RECORDED
 
 
 def test_a_miss_is_recorded_again() -> None:
@@ -149,16 +153,16 @@ def test_a_miss_is_recorded_again() -> None:
     given = arguments((VALUE, 3))
     plan(planner, 1, given)
     planner.missed = True
-    assert plan(planner, 2, given, records=1).action == PlanAction.RECORD
+    assert plan(planner, 2, given, specializations=1).action == PlanAction.RECORD
     # Once in the run.
-    assert plan(planner, 2, given, records=1).action == PlanAction.RECORDED
+    assert plan(planner, 2, given, specializations=1).action == PlanAction.RECORDED
 
 
-def test_what_made_no_record_is_recorded_again() -> None:
+def test_what_gave_no_specialization_is_recorded_again() -> None:
     planner = Planner(DynamicNumbers())
     given = arguments((VALUE, 3))
     plan(planner, 1, given)
-    assert plan(planner, 2, given, records=0).action == PlanAction.RECORD
+    assert plan(planner, 2, given, specializations=0).action == PlanAction.RECORD
 
 
 def test_limits() -> None:
@@ -167,7 +171,7 @@ def test_limits() -> None:
     actions = [plan(planner, 1, arguments((OBJECT, v))).action for v in different]
     assert actions == [PlanAction.RECORD] * REPEATS + [PlanAction.RECORDED]
     planner = Planner(DynamicNumbers())
-    full = plan(planner, 1, arguments((VALUE, 3)), records=8)
+    full = plan(planner, 1, arguments((VALUE, 3)), specializations=8)
     assert full.action == PlanAction.RECORDED
 
 
@@ -178,7 +182,7 @@ def test_a_lifted_number_makes_calls_alike() -> None:
     first = plan(planner, 1, arguments((VALUE, 3)))
     assert first.lifted == (path(0),)
     assert numbers.tried == {path(0)}
-    again = plan(planner, 2, arguments((VALUE, 3)), records=1)
+    again = plan(planner, 2, arguments((VALUE, 3)), specializations=1)
     assert again.action == PlanAction.RECORDED
 
 

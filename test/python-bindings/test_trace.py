@@ -37,7 +37,7 @@ refgraph.trace @f {{
 """
 
 
-def record(function, *args, lifted=frozenset()) -> Trace:
+def specialization(function, *args, lifted=frozenset()) -> Trace:
     run = capture(Context(), function, args, {}, "f", lifted=set(lifted))
     return run.segments[0].trace
 
@@ -47,7 +47,7 @@ def test_costs_nothing_of_an_input() -> None:
     assert not Trace.parse(LEAVES).is_costly(2)
 
 
-def test_costs_behind_a_product() -> None:
+def test_costs_behind_a_matmul() -> None:
     assert Trace.parse(LEAVES).is_costly(1)
 
 
@@ -61,7 +61,7 @@ def test_costs_of_the_unknown() -> None:
 
 
 def test_text_is_a_serialization() -> None:
-    trace = record(lambda x: torch.relu(x) + 1, torch.ones(3))
+    trace = specialization(lambda x: torch.relu(x) + 1, torch.ones(3))
     again = Trace.parse(str(trace))
     assert str(again) == str(trace)
     # Of another context.
@@ -87,8 +87,10 @@ def test_sizes() -> None:
     def f(x):
         return x.reshape(x.shape[0] * 2, -1)
 
-    fixed = record(f, torch.ones(4, 6))
-    lifted = record(f, torch.ones(4, 6), lifted={AccessPath.of_argument(0).size(0)})
+    fixed = specialization(f, torch.ones(4, 6))
+    lifted = specialization(
+        f, torch.ones(4, 6), lifted={AccessPath.of_argument(0).size(0)}
+    )
     assert not fixed.lifts_sizes
     assert not fixed.computes_sizes
     assert lifted.lifts_sizes
@@ -97,7 +99,7 @@ def test_sizes() -> None:
 
 
 def test_device() -> None:
-    trace = record(torch.relu, torch.ones(3))
+    trace = specialization(torch.relu, torch.ones(3))
     assert trace.cuda_device is None
     text = str(trace).replace('"cpu"', '"cuda:3"')
     assert Trace.parse(text).cuda_device == 3
@@ -154,7 +156,7 @@ def test_threads_share_a_context() -> None:
                     eager_rounding=False,
                     dump_dir="",
                     accelerator="",
-                    pin_sizes=False,
+                    specialize_sizes=False,
                     verify=True,
                 )
                 str(segment.trace)

@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""Checks which part of the tree includes which: the walls of the design.
+"""Checks which part of the tree includes which: the borders of the design.
 
 One rule per entry of RULES; a violation is printed as FILE:LINE: message.
 Exit status 1 if there is any.

@@ -28,7 +28,7 @@ EXCEPTIONS = {
     "lib/Conversion/TSSAToLinalg/EmitScalar.cpp: Emitter::unary": "a case for each function",
     "runtime/cuda/include/pyjit-rt/cuda/Driver.h: Driver": "a function for each of the CUDA driver's",
     "runtime/cuda/RealDriver.cpp: RealDriver": "likewise",
-    "runtime/cuda/SoftwareDriver.cpp: SoftwareDriver": "likewise",
+    "runtime/cuda/SimulatedDriver.cpp: SimulatedDriver": "likewise",
 }
 
 # What begins a line at column 0 and is no function.

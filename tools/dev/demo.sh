@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
 # Sets up if needed, builds, and shows what pyjit does to five models: a table of
-# eager ms, pyjit ms, first call, graphs, cuts, guards, kernels, largest difference.
+# eager ms, pyjit ms, first call, graphs, graph breaks, guards, kernels, largest difference.
 # Arguments: names of cases (benchmarks/cases.py), default the five models.
 set -euo pipefail
 cd "$(dirname "$0")/../.."

@@ -16,7 +16,7 @@ ROOT = Path(__file__).resolve().parents[2]
 MODEL = ROOT / "docs/example/model.py"
 PAGE = ROOT / "docs/Architecture.md"
 
-RECORD = [
+SPECIALIZATION = [
     "--refgraph-annotate",
     "--refgraph-generate-guards",
     "--refgraph-generate-mock",
@@ -74,7 +74,7 @@ def blocks(bin_dir: Path) -> dict[str, str]:
     tools = Tools(bin_dir)
     raw = tools.run("pyjit-trace", MODEL, "--function", "model", "-o", "-")
     trace = tools.opt(raw)
-    record = tools.opt(trace, *RECORD)
+    specialization = tools.opt(trace, *SPECIALIZATION)
     functional = tools.opt(trace, "--pyjit-frontend")
     fused = tools.opt(functional, "--pyjit-fuse")
     x86 = tools.opt(fused, "--x86-emit-kernels=vector-bits=256")
@@ -92,13 +92,13 @@ def blocks(bin_dir: Path) -> dict[str, str]:
             end="^  }$",
         ),
         "guards": lines(
-            record,
+            specialization,
             "refgraph.guards",
             keep=r'item\("weight"|watch|arg\(0|check %\d+ type.*key|accept',
         ),
-        "mock": lines(record, "refgraph.mock"),
+        "mock": lines(specialization, "refgraph.mock"),
         "handles": lines(
-            tools.opt(record, "--convert-refgraph-to-tssa"),
+            tools.opt(specialization, "--convert-refgraph-to-tssa"),
             "func.func @model",
             keep="aten::(linear|fill)|tssa.view|tssa.store|return|%8 = ",
         ),

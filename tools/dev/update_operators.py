@@ -28,7 +28,7 @@ ABOUT = """
 ## Compared with eager
 
 Calls that the last full run of `test/Operators/test_conformance.py` compared, computed by our kernels
-(+ by the library), on CPUs with AVX2 and AVX-512 and on a GPU. All other overloads are library calls:
+(+ by the library), on CPUs with AVX2 and AVX-512 and on a GPU. All other overloads are vendor calls:
 their meaning is eager's; `test_op_db.py` checks their effects, `test_errors.py` their errors.
 """
 

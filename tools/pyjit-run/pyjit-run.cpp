@@ -6,9 +6,9 @@
 //
 // Compiles whatever stages the module has still before it, runs the function
 // and prints its results, or saves them as prefix0.npy, prefix1.npy, ...
-// Library calls go to Torch through libpyjit-rt-torch.so, found beside the tool
+// Vendor calls go to Torch through libpyjit-rt-torch.so, found beside the tool
 // or where PYJIT_RT_TORCH says. With --device-launch the function runs on a
-// device made of software, as it would on a GPU; graphs are made and replayed
+// simulated device, as it would on a GPU; graphs are made and replayed
 // before the results are printed. With --chip nothing runs: the function is
 // compiled for a GPU, by the same stages as where there is one.
 //
@@ -54,7 +54,7 @@ static cl::opt<bool>
                  cl::desc("Print the launch program instead of running it"));
 static cl::opt<std::string> deviceLaunch(
     "device-launch",
-    cl::desc("Launch on a device made of software, in one way: plain, copy, "
+    cl::desc("Launch on a simulated device, in one way: plain, copy, "
              "table or update"),
     cl::init(""));
 static cl::opt<std::string>
@@ -98,14 +98,15 @@ PyjitProgramImage imageOf(const Compiled &compiled,
 }
 
 /// `special` is `program`, the executable's main one, for the inputs' sizes.
-/// Runs through Torch where the program makes library calls, or computes from
+/// Runs through Torch where the program makes vendor calls, or computes from
 /// parameters first what only Torch can hold (packed weights).
 bool execute(const compiler::Executable &exe, const rt::Program &program,
              const rt::Program &special, const std::vector<PyjitArray> &inputs,
              std::vector<PyjitArray> &outputs, const char *tool,
              std::string &error) {
   bool prepares = !exe.prepare.launch.blob.empty();
-  if (!prepares && !program.header().variants && !rt::needsLibrary(program)) {
+  if (!prepares && !program.header().variants &&
+      !rt::needsVendorCalls(program)) {
     std::vector<rt::KernelFn> kernels(exe.main.kernels.begin(),
                                       exe.main.kernels.end());
     return rt::runOnHost(special, kernels, inputs, outputs, error);

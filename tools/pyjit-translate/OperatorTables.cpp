@@ -87,7 +87,7 @@ static void printFacts(raw_ostream &os) {
 static LogicalResult printCoverage(Operation *, raw_ostream &os) {
   static const char *const kinds[] = {"pure",   "view",     "mutation",
                                       "random", "metadata", "dynamic"};
-  static const char *const lowerings[] = {"library call", "own kernel", "view",
+  static const char *const lowerings[] = {"vendor call", "own kernel", "view",
                                           "own kernel by rule",
                                           "in-place form"};
   // Records of ours are parts of what lowers an overload.
@@ -106,7 +106,7 @@ static LogicalResult printCoverage(Operation *, raw_ostream &os) {
   for (unsigned i = 1; i < 5; ++i)
     os << counts[i] << " " << lowerings[i] << ", ";
   os << counts[0]
-     << " library call. An overload that is not listed runs as a library call "
+     << " vendor call. An overload that is not listed runs as a vendor call "
         "whose effects are those of its schema.\n\n"
      << "| overload | class | lowering | in-place form of, or view kind |\n"
      << "| --- | --- | --- | --- |\n";

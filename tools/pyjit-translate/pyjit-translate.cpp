@@ -12,8 +12,8 @@
 using namespace mlir;
 using namespace pyjit;
 
-/// Each record's guards and mock, encoded and printed.
-static LogicalResult printRecords(Operation *top, raw_ostream &os) {
+/// Each specialization's guards and mock, encoded and printed.
+static LogicalResult printSpecializations(Operation *top, raw_ostream &os) {
   auto module = dyn_cast<ModuleOp>(top);
   if (!module)
     return top->emitError("expected a module");
@@ -21,10 +21,10 @@ static LogicalResult printRecords(Operation *top, raw_ostream &os) {
     executable::GuardProgram guardProgram;
     if (failed(executable::encodeGuards(guards, guardProgram)))
       return failure();
-    os << "@" << guards.getRecord() << "\n";
+    os << "@" << guards.getSpecialization() << "\n";
     executable::printProgram(*guardProgram.get(), os);
     for (auto mock : module.getOps<refgraph::MockOp>()) {
-      if (mock.getRecordAttr() != guards.getRecordAttr())
+      if (mock.getSpecializationAttr() != guards.getSpecializationAttr())
         continue;
       executable::MockProgram mockProgram;
       if (failed(executable::encodeMock(mock, guardProgram, mockProgram)))
@@ -37,8 +37,9 @@ static LogicalResult printRecords(Operation *top, raw_ostream &os) {
 
 int main(int argc, char **argv) {
   TranslateFromMLIRRegistration records(
-      "record-to-text", "flat guard and mock programs of each record",
-      printRecords, compiler::registerDialects);
+      "specialization-to-text",
+      "flat guard and mock programs of each specialization",
+      printSpecializations, compiler::registerDialects);
   registerOperatorTableTranslations();
   registerKernelsToPtx();
   return failed(mlirTranslateMain(argc, argv, "pyjit translation driver\n"));

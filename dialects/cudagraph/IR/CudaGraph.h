@@ -30,7 +30,7 @@ void registerCudaGraphDialect(mlir::DialectRegistry &registry);
 /// The buffer that a chain of views ends in.
 mlir::Value getRoot(mlir::Value buffer);
 /// The external memory that `buffer` is a part of, or null: what the call
-/// brings along, or what a library call outside of graphs allocated, anew at
+/// brings along, or what a vendor call outside of graphs allocated, anew at
 /// each call.
 mlir::Value getExternal(mlir::Value buffer);
 /// Whether the address of this external memory may differ from call to call.

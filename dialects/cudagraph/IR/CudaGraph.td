@@ -12,7 +12,7 @@ def CudaGraph_Dialect : Dialect {
   let cppNamespace = "::pyjit::cudagraph";
   let summary = "how a program is launched on a device";
   let description = [{
-    A launch program: kernels, library calls and copies over buffers, in the
+    A launch program: kernels, vendor calls and copies over buffers, in the
     order in which one stream carries them out, and which of them are captured
     and replayed as one graph. Words and reasons: README.md in this folder.
   }];

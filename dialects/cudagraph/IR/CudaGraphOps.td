@@ -132,7 +132,7 @@ def CudaGraph_ViewOp : CudaGraph_Op<"view", [Pure]> {
 def CudaGraph_ReleaseOp : CudaGraph_Op<"release"> {
   let summary = "the last use is past";
   let description = [{
-    What a library call allocated may be given to the next one.
+    What a vendor call allocated may be given to the next one.
 
     ```mlir
     cudagraph.release %r : !cudagraph.buffer<tensor<8xf32>>
@@ -179,7 +179,7 @@ def CudaGraph_KernelOp : CudaGraph_Op<"kernel", [AttrSizedOperandSegments]> {
   }];
 }
 def CudaGraph_CallOp : CudaGraph_Op<"call"> {
-  let summary = "one call of a library through the dispatcher";
+  let summary = "one vendor call through the dispatcher";
   let description = [{
     Calls an ATen overload with the arguments of its full schema (the format of
     lib/Operators/CallArguments) on the current stream. The results are buffers
@@ -209,7 +209,7 @@ def CudaGraph_CopyOp : CudaGraph_Op<"copy"> {
     device too, but not inside a graph.
 
     `patchable`: the target stands in for an external buffer that moves, in one
-    graph, and nobody but library calls of this graph reads it. Who launches the
+    graph, and nobody but vendor calls of this graph reads it. Who launches the
     graph may leave the copy out and let the calls read the source itself,
     provided that each replay gives the nodes of these calls the source's
     address; where that cannot be proved, the copy is made.
@@ -248,7 +248,7 @@ def CudaGraph_HostValueOp : CudaGraph_Op<"host_value"> {
   let hasVerifier = 1;
 }
 
-def CudaGraph_ExpectOp : CudaGraph_Op<"expect", [HasParent<"ProgramOp">]> {
+def CudaGraph_SpeculateOp : CudaGraph_Op<"speculate", [HasParent<"ProgramOp">]> {
   let summary = "ends the launch unless a boolean is true";
   let description = [{
     The host waits for the boolean. Where it is false, nothing behind this op is
@@ -256,7 +256,7 @@ def CudaGraph_ExpectOp : CudaGraph_Op<"expect", [HasParent<"ProgramOp">]> {
     wrote.
 
     ```mlir
-    cudagraph.expect %p : !cudagraph.buffer<tensor<i1>>
+    cudagraph.speculate %p : !cudagraph.buffer<tensor<i1>>
     ```
   }];
   let arguments = (ins Arg<CudaGraph_BufferType, "", [MemRead]>:$flag);
@@ -273,7 +273,7 @@ def CudaGraph_GraphOp : CudaGraph_Op<"graph", [SingleBlock, NoTerminator, Recurs
   let description = [{
     The ops of the body become one graph. `externals` declares every external
     buffer whose address the body needs: those are what a replay has to renew.
-    Ends in `cudagraph.yield` of what library calls allocated inside and ops
+    Ends in `cudagraph.yield` of what vendor calls allocated inside and ops
     outside read; such memory belongs to the graph and is written anew by the
     next replay.
 
@@ -342,7 +342,7 @@ def CudaGraph_WhileOp : CudaGraph_Op<"while", [NoTerminator, RecursiveMemoryEffe
 }
 
 def CudaGraph_YieldOp : CudaGraph_Op<"yield", [HasParent<"GraphOp">, Terminator]> {
-  let summary = "library results that outlive their graph's body";
+  let summary = "vendor results that outlive their graph's body";
   let description = [{
     ```mlir
     cudagraph.yield %r : !cudagraph.buffer<tensor<4x4xf32>>
@@ -356,7 +356,7 @@ def CudaGraph_ReturnOp : CudaGraph_Op<"return", [HasParent<"ProgramOp">, Termina
   let summary = "the buffers that answer the call";
   let description = [{
     Output i of the call is the tensor in buffer i: an output external, or what
-    a library call allocated outside of every graph. Anything else (an input, a
+    a vendor call allocated outside of every graph. Anything else (an input, a
     view) is copied for the caller, who gets memory that nobody else has.
 
     ```mlir

@@ -23,7 +23,7 @@ LogicalResult ExternalOp::verify() {
   if (!isa<ProgramOp>((*this)->getParentOp()))
     return emitOpError("belongs to the program, not into one of its bodies");
   if (getRole() == Role::output && getType().isHost())
-    return emitOpError("is an output in host memory, which only library calls "
+    return emitOpError("is an output in host memory, which only vendor calls "
                        "can allocate");
   return success();
 }
@@ -55,7 +55,7 @@ LogicalResult ViewOp::verify() {
 LogicalResult ReleaseOp::verify() {
   Operation *maker = getBuffer().getDefiningOp();
   if (!isa_and_nonnull<CallOp, GraphOp>(maker))
-    return emitOpError("releases what no library call allocated");
+    return emitOpError("releases what no vendor call allocated");
   if (maker->getBlock() != (*this)->getBlock())
     return emitOpError("releases what was not made in its own block");
   return success();
@@ -152,7 +152,9 @@ static LogicalResult verifyCondition(Operation *op, Value condition) {
   return success();
 }
 
-LogicalResult ExpectOp::verify() { return verifyCondition(*this, getFlag()); }
+LogicalResult SpeculateOp::verify() {
+  return verifyCondition(*this, getFlag());
+}
 
 LogicalResult IfOp::verify() { return verifyCondition(*this, getCondition()); }
 
@@ -226,7 +228,7 @@ static LogicalResult verifyPatchable(CopyOp copy) {
         fits &= getRoot(written) != copy.getTarget();
       if (!fits)
         return copy.emitOpError("is patchable, but its target is not read by "
-                                "library calls behind it alone")
+                                "vendor calls behind it alone")
                    .attachNote(user->getLoc())
                << "the other use";
     }

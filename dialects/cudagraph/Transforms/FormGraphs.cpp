@@ -33,7 +33,7 @@ StringRef whyOutside(Operation &op) {
           return reason;
     return "";
   }
-  if (isa<ExpectOp>(op))
+  if (isa<SpeculateOp>(op))
     return "the host decides by it whether to go on";
   if (isa<HostValueOp, BufferOp, ViewOp, ReleaseOp>(op))
     return "";
@@ -93,7 +93,7 @@ struct FormGraphs : cudagraph::impl::FormGraphsPassBase<FormGraphs> {
     return OpBuilder(run.front());
   }
 
-  /// Whether library calls alone read `buffer`, outside of bodies.
+  /// Whether vendor calls alone read `buffer`, outside of bodies.
   static bool isReadByCallsAlone(Value buffer, Operation *copy) {
     return llvm::all_of(buffer.getUses(), [&](OpOperand &use) {
       Operation *user = use.getOwner();
@@ -109,7 +109,7 @@ struct FormGraphs : cudagraph::impl::FormGraphsPassBase<FormGraphs> {
     });
   }
 
-  /// Library calls, and bodies of conditional nodes, read copies of external
+  /// Vendor calls, and bodies of conditional nodes, read copies of external
   /// buffers that move. Those of calls alone are patchable.
   void stage(ArrayRef<Operation *> run) {
     DenseMap<Value, Value> staged;
@@ -251,14 +251,14 @@ struct FormGraphs : cudagraph::impl::FormGraphsPassBase<FormGraphs> {
                                  externals.getArrayRef());
     Block *inner = &graph.getBody().emplaceBlock();
     for (Operation *op : body) {
-      bool usedOutside = llvm::any_of(op->getUsers(), [&](Operation *user) {
+      bool isLiveOut = llvm::any_of(op->getUsers(), [&](Operation *user) {
         return !inside.contains(user);
       });
       // A buffer is planned by the program; a view that the rest uses too is
       // shown outside as well.
       if (isa<BufferOp, ExternalOp>(op)) {
         op->moveBefore(graph);
-      } else if (isa<ViewOp>(op) && usedOutside &&
+      } else if (isa<ViewOp>(op) && isLiveOut &&
                  !yielded.contains(getRoot(op->getResult(0)))) {
         if (!inside.contains(getRoot(op->getResult(0)).getDefiningOp()) ||
             isa<BufferOp>(getRoot(op->getResult(0)).getDefiningOp()))

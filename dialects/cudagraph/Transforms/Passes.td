@@ -43,9 +43,9 @@ def FormGraphsPass : Pass<"cudagraph-form-graphs", "::pyjit::cudagraph::ProgramO
     Partitions the program around what cannot be captured (a call that draws
     random numbers, waits for the device or touches host memory) instead of
     giving up: each longest run of other launches becomes a `cudagraph.graph`,
-    if it has at least `min-launches`. A library call inside reads a copy of an
+    if it has at least `min-launches`. A vendor call inside reads a copy of an
     external buffer that is not stable, because its node would hold the address;
-    what a library call inside allocates and the caller gets is copied to an
+    what a vendor call inside allocates and the caller gets is copied to an
     output of its own, so that no replay overwrites what a caller holds. A loop
     or branch whose body can be captured becomes a conditional node; its body
     reads copies of what moves, too, since no replay renews its nodes. Otherwise
@@ -72,12 +72,12 @@ def FormGraphsPass : Pass<"cudagraph-form-graphs", "::pyjit::cudagraph::ProgramO
 }
 
 def PlanMemoryPass : Pass<"cudagraph-plan-memory", "::pyjit::cudagraph::ProgramOp"> {
-  let summary = "Place buffers in one arena and release library results";
+  let summary = "Place buffers in one arena and release vendor results";
   let description = [{
     Gives each `cudagraph.buffer` an offset in one arena, such that two buffers
     overlap only where their lifetimes do not (greedy best fit by size, as in
     Pisarchyk and Lee, 2020, section 4.3), and inserts `cudagraph.release` after
-    the last use of what a library call allocated. What one iteration of a loop may
+    the last use of what a vendor call allocated. What one iteration of a loop may
     leave for the next lives as long as the loop.
 
     ```mlir

@@ -48,8 +48,8 @@ inline constexpr Name kElements = "pyjit.elements";
 // Of calls
 //===----------------------------------------------------------------------===//
 
-/// Unit: stays a library's call, whatever a kernel could do.
-inline constexpr Name kLibrary = "pyjit.library";
+/// Unit: stays a vendor library's call, whatever a kernel could do.
+inline constexpr Name kVendorCall = "pyjit.vendor_call";
 /// Unit, of refgraph.tensor_op and tssa.aten: may raise because of its
 /// operands' values. It may move, but not go, whatever becomes of its result's
 /// users.

@@ -58,7 +58,7 @@ const Rule kRules[] = {
     {attribute::kCached, Argument, isInteger, "an integer"},
     {attribute::kInput, Argument, isInteger, "an integer"},
     {attribute::kElements, Argument, isIntegers, "an array of i64"},
-    {attribute::kLibrary, Call, isUnit, "no value"},
+    {attribute::kVendorCall, Call, isUnit, "no value"},
     {attribute::kMustRun, Call, isUnit, "no value"},
     {attribute::kKernel, Function, isUnit, "no value"},
     {attribute::kWork, Function, isSize, "an integer or a map of one result"},
@@ -101,7 +101,7 @@ LogicalResult verifyAttribute(Operation *op, NamedAttribute given,
 
 LogicalResult PyjitDialect::verifyOperationAttribute(Operation *op,
                                                      NamedAttribute given) {
-  // A graph of a record has no symbol of its own.
+  // A graph of a specialization has no symbol of its own.
   bool isFunction = isa<SymbolOpInterface>(op) ||
                     op->hasTrait<OpTrait::IsIsolatedFromAbove>();
   return verifyAttribute(op, given, isFunction ? Function : Call,

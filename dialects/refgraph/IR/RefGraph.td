@@ -1,7 +1,7 @@
 //===- RefGraph.td - the refgraph dialect, its types and enums -*- tablegen -*-//
 //
 // Words and reasons: dialects/refgraph/README.md. Exact text format:
-// docs/Walls.md, wall 1.
+// docs/StageContracts.md, contract 1.
 //
 //===----------------------------------------------------------------------===//
 
@@ -17,7 +17,7 @@ def RefGraph_Dialect : Dialect {
   let cppNamespace = "::pyjit::refgraph";
   let summary = "What one run of a Python function read, wrote and created";
   let description = [{
-    A record of one real execution as SSA: each value is one version of a
+    A log of one real execution as SSA: each value is one version of a
     Python object or tensor, each read or write of an object through another
     is an op. Reachability over the first versions gives the guards,
     reachability over the last versions gives the mock that reproduces the
@@ -91,7 +91,7 @@ def RefGraph_TensorType : RefGraph_Type<"Tensor", "tensor"> {
 }
 
 // Where in an object a read or write takes place.
-def RefGraph_Selector : I32EnumAttr<"Selector", "place in an object", [
+def RefGraph_Selector : I32EnumAttr<"Selector", "source: where in an object", [
     I32EnumAttrCase<"arg", 0>,
     I32EnumAttrCase<"attr", 1>,
     I32EnumAttrCase<"dict", 2>,

@@ -39,7 +39,9 @@ LogicalResult DecideOp::verify() {
   return verifyCondition(*this, getCondition());
 }
 
-LogicalResult ExpectOp::verify() { return verifyCondition(*this, getFlag()); }
+LogicalResult SpeculateOp::verify() {
+  return verifyCondition(*this, getFlag());
+}
 
 LogicalResult WhileOp::verifyRegions() {
   if (failed(verifyCondition(*this, getCondition())))

@@ -11,7 +11,7 @@ def RefGraph_DecideOp : RefGraph_Op<"decide", [
     ParentOneOf<["TraceOp", "GraphOp"]>]> {
   let summary = "Python branched on a tensor's data, and the run went on";
   let description = [{
-    `is true`, `is false`: what `bool` of the tensor was. `is open`: the record
+    `is true`, `is false`: what `bool` of the tensor was. `is open`: the specialization
     ends here, and whoever goes on decides; the state is what it hands over.
 
     `site` names the instruction. `values` are all tensors that Python could
@@ -38,7 +38,7 @@ def RefGraph_DecideOp : RefGraph_Op<"decide", [
   let hasVerifier = 1;
 }
 
-def RefGraph_ExpectOp : RefGraph_Op<"expect", [
+def RefGraph_SpeculateOp : RefGraph_Op<"speculate", [
     ParentOneOf<["TraceOp", "GraphOp"]>]> {
   let summary = "what the data have to be for the run to go on like this";
   let description = [{
@@ -49,11 +49,11 @@ def RefGraph_ExpectOp : RefGraph_Op<"expect", [
     loop's, which ends in front of it.
 
     Elsewhere it is a guard that only the launch can check: of a branch whose
-    other side no call has taken yet. Where it does not hold, the record does
+    other side no call has taken yet. Where it does not hold, the specialization does
     not answer the call, and nothing that it did can be seen.
 
     ```mlir
-    refgraph.expect %c is true : !refgraph.tensor<[], [], i1, "cpu">
+    refgraph.speculate %c is true : !refgraph.tensor<[], [], i1, "cpu">
     ```
   }];
   let arguments = (ins RefGraph_TensorType:$flag, BoolAttr:$outcome);
@@ -65,9 +65,9 @@ def RefGraph_WhileOp : RefGraph_Op<"while", [SingleBlock]> {
   let summary = "iterations that tensor data end";
   let description = [{
     As long as `bool` of the condition is the stated outcome, the body runs: its
-    block arguments are the carried tensors, `refgraph.next` gives the condition
+    block arguments are the loop-carried tensors, `refgraph.next` gives the condition
     for the next time and the tensors to carry on. The first test comes before
-    the first iteration. A carried tensor is carried by contents: in each
+    the first iteration. A loop-carried tensor is carried by contents: in each
     iteration it is a tensor of its own. The body may read and write tensors of
     the outside, which are references as everywhere: what an iteration wrote is
     seen by the next, and after the loop.

@@ -1,6 +1,6 @@
 //===- RefGraphOps.cpp - verifiers of the refgraph ops --------------------===//
 //
-// Decisions and loops: RefGraphControl.cpp; the parts of a record:
+// Decisions and loops: RefGraphControl.cpp; the parts of a specialization:
 // RefGraphParts.cpp.
 //
 //===----------------------------------------------------------------------===//
@@ -42,8 +42,8 @@ static bool isNumberTensor(TensorType type) {
 
 /// The selector has the key that it needs and stands on a holder that has such
 /// places.
-static LogicalResult verifyPlace(Operation *op, Type holder, Selector selector,
-                                 Attribute key) {
+static LogicalResult verifySource(Operation *op, Type holder, Selector selector,
+                                  Attribute key) {
   StringRef name = stringifySelector(selector);
   auto index = dyn_cast_or_null<IntegerAttr>(key);
   switch (selector) {
@@ -104,7 +104,7 @@ static LogicalResult verifyWrite(Operation *op, Type holder, Selector selector,
   case Selector::typeattr:
   case Selector::cell:
   case Selector::slot:
-    return verifyPlace(op, holder, selector, key);
+    return verifySource(op, holder, selector, key);
   default:
     return op->emitOpError("selector '")
            << stringifySelector(selector) << "' cannot be written";
@@ -134,8 +134,8 @@ template <typename OpTy> static LogicalResult verifyChecks(OpTy op, Type type) {
 }
 
 LogicalResult GetOp::verify() {
-  if (failed(verifyPlace(*this, getHolder().getType(), getSelector(),
-                         getKeyAttr())))
+  if (failed(verifySource(*this, getHolder().getType(), getSelector(),
+                          getKeyAttr())))
     return failure();
   if (getUnchecked() && !isa<GuardsOp>((*this)->getParentOp()))
     return emitOpError("is 'unchecked' outside of guards");
@@ -161,8 +161,8 @@ LogicalResult AbsentOp::verify() {
   case Selector::typeattr:
   case Selector::cell:
   case Selector::slot:
-    return verifyPlace(*this, getHolder().getType(), getSelector(),
-                       getKeyAttr());
+    return verifySource(*this, getHolder().getType(), getSelector(),
+                        getKeyAttr());
   default:
     return emitOpError("selector '")
            << stringifySelector(getSelector()) << "' always finds something";

@@ -19,13 +19,13 @@ def RefGraph_Tensor : AnyTypeOf<[RefGraph_TensorType], "tensor">;
 class RefGraph_Op<string mnemonic, list<Trait> traits = []>
     : Op<RefGraph_Dialect, mnemonic, traits>;
 
-// A record part: a region of one block that sees nothing from outside.
+// A specialization part: a region of one block that sees nothing from outside.
 class RefGraph_PartOp<string mnemonic, list<Trait> traits = []>
     : RefGraph_Op<mnemonic, !listconcat([IsolatedFromAbove, SingleBlock],
                                         traits)>;
 
 //===----------------------------------------------------------------------===//
-// Parts of a record
+// Parts of a specialization
 //===----------------------------------------------------------------------===//
 
 def RefGraph_TraceOp : RefGraph_PartOp<"trace", [NoRegionArguments]> {
@@ -34,7 +34,7 @@ def RefGraph_TraceOp : RefGraph_PartOp<"trace", [NoRegionArguments]> {
     Everything that the run read from objects that existed before it, in order,
     the tensor operators as the dispatcher saw them, the objects that escape,
     built from their final state, and the writes to objects that existed before.
-    The name ties the parts of a record together; it is no symbol.
+    The name ties the parts of a specialization together; it is no symbol.
 
     ```mlir
     refgraph.trace @f {
@@ -45,14 +45,14 @@ def RefGraph_TraceOp : RefGraph_PartOp<"trace", [NoRegionArguments]> {
     }
     ```
   }];
-  let arguments = (ins FlatSymbolRefAttr:$record);
+  let arguments = (ins FlatSymbolRefAttr:$specialization);
   let regions = (region SizedRegion<1>:$body);
-  let assemblyFormat = "$record attr-dict-with-keyword $body";
+  let assemblyFormat = "$specialization attr-dict-with-keyword $body";
   let hasRegionVerifier = 1;
 }
 
 def RefGraph_GuardsOp : RefGraph_PartOp<"guards", [NoRegionArguments]> {
-  let summary = "what must hold for a record to answer a call";
+  let summary = "the guards that a call must pass for a specialization to answer it";
   let description = [{
     Reads and checks, in the order in which they are carried out. At most one
     `refgraph.watch`: what stands before it depends only on the holders that it
@@ -70,14 +70,14 @@ def RefGraph_GuardsOp : RefGraph_PartOp<"guards", [NoRegionArguments]> {
     }
     ```
   }];
-  let arguments = (ins FlatSymbolRefAttr:$record);
+  let arguments = (ins FlatSymbolRefAttr:$specialization);
   let regions = (region SizedRegion<1>:$body);
-  let assemblyFormat = "$record attr-dict-with-keyword $body";
+  let assemblyFormat = "$specialization attr-dict-with-keyword $body";
   let hasRegionVerifier = 1;
 }
 
 def RefGraph_MockOp : RefGraph_PartOp<"mock"> {
-  let summary = "how a record's effects and result are reproduced";
+  let summary = "how a specialization's effects and result are reproduced";
   let description = [{
     Block arguments: the graph's inputs and what else the guards keep, as
     `refgraph.accept` lists them, then the results of the graph. Copy-backs
@@ -91,7 +91,7 @@ def RefGraph_MockOp : RefGraph_PartOp<"mock"> {
     }
     ```
   }];
-  let arguments = (ins FlatSymbolRefAttr:$record, I64Attr:$num_inputs,
+  let arguments = (ins FlatSymbolRefAttr:$specialization, I64Attr:$num_inputs,
                        I64Attr:$num_kept);
   let regions = (region SizedRegion<1>:$body);
   let hasCustomAssemblyFormat = 1;
@@ -104,13 +104,13 @@ def RefGraph_MockOp : RefGraph_PartOp<"mock"> {
 }
 
 def RefGraph_GraphOp : RefGraph_PartOp<"graph"> {
-  let summary = "the tensor operators that a record's results need";
+  let summary = "the tensor operators that a specialization's results need";
   let description = [{
     Block arguments are the inputs: tensors, and lifted numbers. `mutates` lists the inputs that are
     written; their new contents are the last results, in that order. Values stay
     references as in the trace: `refgraph.yield` states each tensor's contents
     at the end, whatever wrote to it, through a view or directly. `params` lists
-    the inputs that are parameters, or constants of the record, and not written;
+    the inputs that are parameters, or constants of the specialization, and not written;
     `holds` the elements of constants, behind their input's number. `symbols`
     says of each symbol of the types which input it is read from: a tensor's
     number and the dimension, or a number's and -1.
@@ -122,7 +122,7 @@ def RefGraph_GraphOp : RefGraph_PartOp<"graph"> {
     }
     ```
   }];
-  let arguments = (ins FlatSymbolRefAttr:$record,
+  let arguments = (ins FlatSymbolRefAttr:$specialization,
                        DefaultValuedAttr<DenseI64ArrayAttr, "{}">:$mutates,
                        OptionalAttr<DenseI64ArrayAttr>:$params,
                        OptionalAttr<ArrayAttr>:$holds,
@@ -150,11 +150,11 @@ def RefGraph_ExternalOp : RefGraph_Op<"external", [Pure]> {
 }
 
 def RefGraph_ObjectOp : RefGraph_Op<"object", [Pure]> {
-  let summary = "an object that the record pins";
+  let summary = "an object that the specialization pins";
   let description = [{
-    Entry N of the record's object table: known by identity, alive as long as
-    the record. The string is for readers. `holds` gives the elements of a tensor
-    of a few integers that the record made for itself and nobody writes to.
+    Entry N of the specialization's object table: known by identity, alive as long as
+    the specialization. The string is for readers. `holds` gives the elements of a tensor
+    of a few integers that the specialization made for itself and nobody writes to.
 
     ```mlir
     %g = refgraph.object 12 "module globals" : !refgraph.obj<"dict">
@@ -191,9 +191,9 @@ def RefGraph_ConstantOp : RefGraph_Op<"constant", [Pure]> {
 }
 
 def RefGraph_GetOp : RefGraph_Op<"get"> {
-  let summary = "read one place of an object, and check what was found";
+  let summary = "read one attribute, item or field of an object, and check what was found";
   let description = [{
-    Selectors and checks are listed in docs/Walls.md. A read of a tensor
+    Selectors and checks are listed in docs/StageContracts.md. A read of a tensor
     also claims its layout (the result type), `requires_grad`, `keyset` and
     storage `offset`, unless it is `unchecked` (guards only). `inference` says
     that it was made in inference mode. `param` marks a
@@ -217,7 +217,7 @@ def RefGraph_GetOp : RefGraph_Op<"get"> {
     UnitAttr:$lift, OptionalAttr<DenseI64ArrayAttr>:$lift_sizes);
   let results = (outs RefGraph_Value:$result);
   let assemblyFormat = [{
-    $holder custom<PlaceAndChecks>($selector, $key, $label, $exact_type,
+    $holder custom<SourceAndChecks>($selector, $key, $label, $exact_type,
                                    $equals, $identity)
     (`unchecked` $unchecked^)? attr-dict `:`
     custom<GetTypes>(ref($selector), type($holder), type($result))
@@ -550,7 +550,7 @@ def RefGraph_CreateOp : RefGraph_Op<"create", [AttrSizedOperandSegments]> {
 }
 
 def RefGraph_SetOp : RefGraph_Op<"set"> {
-  let summary = "write one place of an object";
+  let summary = "write one attribute, item or field of an object";
   let description = [{
     ```mlir
     refgraph.set %c attr("n") = %v : !refgraph.obj<"Config">, !refgraph.obj<"int">
@@ -567,7 +567,7 @@ def RefGraph_SetOp : RefGraph_Op<"set"> {
 }
 
 def RefGraph_DeleteOp : RefGraph_Op<"delete"> {
-  let summary = "remove one place of an object";
+  let summary = "remove one attribute, item or field of an object";
   let description = [{
     ```mlir
     refgraph.delete %c attr("n") : !refgraph.obj<"Config">
@@ -619,7 +619,7 @@ def RefGraph_AdvanceOp : RefGraph_Op<"advance", [
     went. A tensor without this line is as a launch and a copy leave it.
 
     Where the arms of a branch on data write it differently often, `or` is the
-    smaller number. Nobody but a device knows which it is: a record whose user
+    smaller number. Nobody but a device knows which it is: a specialization whose user
     could see that counter is refused.
 
     ```mlir

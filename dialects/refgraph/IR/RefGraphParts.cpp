@@ -1,4 +1,4 @@
-//===- RefGraphParts.cpp - verifiers of a record's parts ------------------===//
+//===- RefGraphParts.cpp - verifiers of a specialization's parts ----------===//
 //
 // What may stand in a trace, in guards, in a mock and in a graph, and how each
 // of them ends.
@@ -34,7 +34,7 @@ LogicalResult TraceOp::verifyRegions() {
   return verifyBody<ExternalOp, ObjectOp, ConstantOp, GetOp, AbsentOp, HoldsOp,
                     LengthOp, KeysOp, OffsetOp, SameOp, DistinctOp, StateOp,
                     ArithOp, CompareOp, SizeOp, StrideOp, LayoutOp, SymbolOp,
-                    TensorOp, DecideOp, ExpectOp, IfOp, CreateOp, SetOp,
+                    TensorOp, DecideOp, SpeculateOp, IfOp, CreateOp, SetOp,
                     DeleteOp, AppendOp, ReplaceOp, AdvanceOp, ShownOp,
                     RequireGradOp, LeaveOp>(*this);
 }
@@ -88,8 +88,9 @@ LogicalResult MockOp::verifyRegions() {
 
 LogicalResult GraphOp::verifyRegions() {
   if (failed(verifyTerminator<YieldOp>(*this)) ||
-      failed(verifyBody<TensorOp, DecideOp, ExpectOp, WhileOp, IfOp, YieldOp>(
-          *this)))
+      failed(
+          verifyBody<TensorOp, DecideOp, SpeculateOp, WhileOp, IfOp, YieldOp>(
+              *this)))
     return failure();
   ArrayRef<Attribute> sources;
   if (ArrayAttr symbols = getSymbolsAttr())

@@ -114,18 +114,18 @@ void printChecks(OpAsmPrinter &printer, Operation *, IntegerAttr exactType,
   printChecksAfter(printer, exactType, equals, identity);
 }
 
-ParseResult parsePlaceAndChecks(OpAsmParser &parser, SelectorAttr &selector,
-                                Attribute &key, StringAttr &label,
-                                IntegerAttr &exactType, Attribute &equals,
-                                IntegerAttr &identity) {
+ParseResult parseSourceAndChecks(OpAsmParser &parser, SelectorAttr &selector,
+                                 Attribute &key, StringAttr &label,
+                                 IntegerAttr &exactType, Attribute &equals,
+                                 IntegerAttr &identity) {
   return failure(failed(parseSelector(parser, selector, key, label)) ||
                  failed(parseChecks(parser, exactType, equals, identity)));
 }
 
-void printPlaceAndChecks(OpAsmPrinter &printer, Operation *op,
-                         SelectorAttr selector, Attribute key, StringAttr label,
-                         IntegerAttr exactType, Attribute equals,
-                         IntegerAttr identity) {
+void printSourceAndChecks(OpAsmPrinter &printer, Operation *op,
+                          SelectorAttr selector, Attribute key,
+                          StringAttr label, IntegerAttr exactType,
+                          Attribute equals, IntegerAttr identity) {
   printSelector(printer, op, selector, key, label);
   printChecksAfter(printer, exactType, equals, identity);
 }
@@ -390,7 +390,7 @@ ParseResult MockOp::parse(OpAsmParser &parser, OperationState &result) {
   auto &properties = result.getOrAddProperties<Properties>();
   Builder &builder = parser.getBuilder();
   Arguments arguments;
-  if (parser.parseAttribute(properties.record) ||
+  if (parser.parseAttribute(properties.specialization) ||
       parseOptionalArguments(parser, "inputs", arguments))
     return failure();
   int64_t inputs = arguments.size();
@@ -405,7 +405,7 @@ ParseResult MockOp::parse(OpAsmParser &parser, OperationState &result) {
 
 void MockOp::print(OpAsmPrinter &printer) {
   printer << " ";
-  printer.printSymbolName(getRecord());
+  printer.printSymbolName(getSpecialization());
   for (auto [keyword, arguments] :
        {std::pair("inputs", getInputs()), std::pair("keeps", getKept()),
         std::pair("results", getResults())}) {
@@ -415,7 +415,7 @@ void MockOp::print(OpAsmPrinter &printer) {
     printArguments(printer, arguments);
   }
   printer.printOptionalAttrDictWithKeyword(
-      (*this)->getAttrs(), {"record", "num_inputs", "num_kept"});
+      (*this)->getAttrs(), {"specialization", "num_inputs", "num_kept"});
   printer << " ";
   printer.printRegion(getBody(), /*printEntryBlockArgs=*/false);
 }
@@ -424,7 +424,7 @@ ParseResult GraphOp::parse(OpAsmParser &parser, OperationState &result) {
   auto &properties = result.getOrAddProperties<Properties>();
   Arguments arguments;
   properties.mutates = parser.getBuilder().getDenseI64ArrayAttr({});
-  if (parser.parseAttribute(properties.record) ||
+  if (parser.parseAttribute(properties.specialization) ||
       parser.parseArgumentList(arguments, OpAsmParser::Delimiter::Paren,
                                /*allowType=*/true))
     return failure();
@@ -437,11 +437,11 @@ ParseResult GraphOp::parse(OpAsmParser &parser, OperationState &result) {
 
 void GraphOp::print(OpAsmPrinter &printer) {
   printer << " ";
-  printer.printSymbolName(getRecord());
+  printer.printSymbolName(getSpecialization());
   printArguments(printer, getBody().getArguments());
   printNumbers(printer, "mutates", getMutates());
   printer.printOptionalAttrDictWithKeyword((*this)->getAttrs(),
-                                           {"record", "mutates"});
+                                           {"specialization", "mutates"});
   printer << " ";
   printer.printRegion(getBody(), /*printEntryBlockArgs=*/false);
 }

@@ -44,14 +44,14 @@ void printChecks(mlir::OpAsmPrinter &printer, mlir::Operation *op,
                  mlir::IntegerAttr identity);
 
 mlir::ParseResult
-parsePlaceAndChecks(mlir::OpAsmParser &parser, SelectorAttr &selector,
-                    mlir::Attribute &key, mlir::StringAttr &label,
-                    mlir::IntegerAttr &exactType, mlir::Attribute &equals,
-                    mlir::IntegerAttr &identity);
-void printPlaceAndChecks(mlir::OpAsmPrinter &printer, mlir::Operation *op,
-                         SelectorAttr selector, mlir::Attribute key,
-                         mlir::StringAttr label, mlir::IntegerAttr exactType,
-                         mlir::Attribute equals, mlir::IntegerAttr identity);
+parseSourceAndChecks(mlir::OpAsmParser &parser, SelectorAttr &selector,
+                     mlir::Attribute &key, mlir::StringAttr &label,
+                     mlir::IntegerAttr &exactType, mlir::Attribute &equals,
+                     mlir::IntegerAttr &identity);
+void printSourceAndChecks(mlir::OpAsmPrinter &printer, mlir::Operation *op,
+                          SelectorAttr selector, mlir::Attribute key,
+                          mlir::StringAttr label, mlir::IntegerAttr exactType,
+                          mlir::Attribute equals, mlir::IntegerAttr identity);
 
 /// `HOLDER -> RESULT`; only `RESULT` for arguments, whose holder has one type.
 mlir::ParseResult parseGetTypes(mlir::OpAsmParser &parser,

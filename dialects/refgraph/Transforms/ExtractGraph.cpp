@@ -7,7 +7,7 @@
 
 #include "dialects/pyjit/IR/Attributes.h"
 #include "dialects/refgraph/Transforms/Passes.h"
-#include "dialects/refgraph/Transforms/RecordPlan.h"
+#include "dialects/refgraph/Transforms/SpecializationPlan.h"
 #include "mlir/IR/Builders.h"
 #include "mlir/IR/BuiltinOps.h"
 #include "mlir/IR/IRMapping.h"
@@ -21,7 +21,7 @@ namespace pyjit::refgraph {
 using namespace mlir;
 using namespace pyjit::refgraph;
 
-/// The elements of an input that is a constant of the record.
+/// The elements of an input that is a constant of the specialization.
 static DenseI64ArrayAttr getHeld(Value input) {
   auto object = input.getDefiningOp<ObjectOp>();
   return object ? object.getHoldsAttr() : DenseI64ArrayAttr();
@@ -29,7 +29,8 @@ static DenseI64ArrayAttr getHeld(Value input) {
 
 /// The inputs, in order, that are the same at each call as a rule and not
 /// written.
-static DenseI64ArrayAttr getParams(const RecordPlan &plan, Builder &builder) {
+static DenseI64ArrayAttr getParams(const SpecializationPlan &plan,
+                                   Builder &builder) {
   SmallVector<int64_t> params;
   for (auto [i, input] : llvm::enumerate(plan.inputs)) {
     auto get = input.getDefiningOp<GetOp>();
@@ -42,7 +43,7 @@ static DenseI64ArrayAttr getParams(const RecordPlan &plan, Builder &builder) {
 }
 
 /// [input, element...] of each constant.
-static ArrayAttr getHolds(const RecordPlan &plan, Builder &builder) {
+static ArrayAttr getHolds(const SpecializationPlan &plan, Builder &builder) {
   SmallVector<Attribute> holds;
   for (auto [i, input] : llvm::enumerate(plan.inputs))
     if (DenseI64ArrayAttr held = getHeld(input);
@@ -68,7 +69,7 @@ static void cloneDecision(DecideOp decide, OpBuilder &builder,
                    decide.getStateAttr(), values, decide.getUnfoldedAttr());
 }
 
-static ArrayAttr getSymbols(const RecordPlan &plan, Builder &builder) {
+static ArrayAttr getSymbols(const SpecializationPlan &plan, Builder &builder) {
   SmallVector<Attribute> symbols;
   for (auto [input, dim] : plan.symbols)
     symbols.push_back(builder.getDenseI64ArrayAttr({input, dim}));
@@ -76,14 +77,14 @@ static ArrayAttr getSymbols(const RecordPlan &plan, Builder &builder) {
 }
 
 /// What the graph needs of `block`, terminator apart.
-static void cloneNeeded(Block &block, const RecordPlan &plan,
+static void cloneNeeded(Block &block, const SpecializationPlan &plan,
                         OpBuilder &builder, IRMapping &mapping) {
   for (Operation &op : block) {
     if (auto decide = dyn_cast<DecideOp>(op)) {
       cloneDecision(decide, builder, mapping);
       continue;
     }
-    if (isa<ExpectOp>(op)) {
+    if (isa<SpeculateOp>(op)) {
       builder.clone(op, mapping);
       continue;
     }
@@ -123,10 +124,10 @@ static TypeAttr getDefaultType(TraceOp trace) {
   return {};
 }
 
-static void extractGraph(TraceOp trace, const RecordPlan &plan) {
+static void extractGraph(TraceOp trace, const SpecializationPlan &plan) {
   OpBuilder builder(trace);
   auto graph = GraphOp::create(
-      builder, trace.getLoc(), trace.getRecordAttr(),
+      builder, trace.getLoc(), trace.getSpecializationAttr(),
       builder.getDenseI64ArrayAttr(plan.updates), getParams(plan, builder),
       getHolds(plan, builder), getSymbols(plan, builder));
   if (TypeAttr type = getDefaultType(trace))
@@ -158,7 +159,7 @@ struct ExtractGraphPass
   void runOnOperation() override {
     for (TraceOp trace :
          llvm::make_early_inc_range(getOperation().getOps<TraceOp>())) {
-      FailureOr<RecordPlan> plan = RecordPlan::compute(trace);
+      FailureOr<SpecializationPlan> plan = SpecializationPlan::compute(trace);
       if (failed(plan))
         return signalPassFailure();
       extractGraph(trace, *plan);

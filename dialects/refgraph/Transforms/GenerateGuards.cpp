@@ -8,7 +8,7 @@
 
 #include "dialects/refgraph/Transforms/GuardReads.h"
 #include "dialects/refgraph/Transforms/Passes.h"
-#include "dialects/refgraph/Transforms/RecordPlan.h"
+#include "dialects/refgraph/Transforms/SpecializationPlan.h"
 #include "mlir/IR/Builders.h"
 #include "mlir/IR/BuiltinOps.h"
 #include "mlir/IR/IRMapping.h"
@@ -29,7 +29,8 @@ namespace {
 
 class GuardBuilder {
 public:
-  GuardBuilder(TraceOp trace, const RecordPlan &plan, const GuardReads &reads)
+  GuardBuilder(TraceOp trace, const SpecializationPlan &plan,
+               const GuardReads &reads)
       : trace(trace), plan(plan), reads(reads), builder(trace) {}
 
   void build();
@@ -62,7 +63,7 @@ private:
   }
 
   TraceOp trace;
-  const RecordPlan &plan;
+  const SpecializationPlan &plan;
   const GuardReads &reads;
   OpBuilder builder;
   Value external;
@@ -144,7 +145,7 @@ Value GuardBuilder::emitDict(GuardRead *holder) {
   return dicts[holder] = made;
 }
 
-/// Notes who reports a change of this place.
+/// Notes who reports a change of this source.
 void GuardBuilder::watch(GuardRead *holder, Selector selector) {
   switch (selector) {
   case Selector::attr:
@@ -409,7 +410,7 @@ void GuardBuilder::buildDistinct() {
 
 void GuardBuilder::build() {
   auto guards =
-      GuardsOp::create(builder, trace.getLoc(), trace.getRecordAttr());
+      GuardsOp::create(builder, trace.getLoc(), trace.getSpecializationAttr());
   builder.setInsertionPointToEnd(&guards.getBody().emplaceBlock());
   findOffsetReads();
   buildWatched();
@@ -459,7 +460,7 @@ struct GenerateGuardsPass
     for (TraceOp trace : getOperation().getOps<TraceOp>()) {
       if (failed(verifyNumbers(trace)))
         return signalPassFailure();
-      FailureOr<RecordPlan> plan = RecordPlan::compute(trace);
+      FailureOr<SpecializationPlan> plan = SpecializationPlan::compute(trace);
       if (failed(plan))
         return signalPassFailure();
       FailureOr<GuardReads> reads = GuardReads::collect(trace, *plan);

@@ -7,7 +7,7 @@
 //===----------------------------------------------------------------------===//
 
 #include "dialects/refgraph/Transforms/Passes.h"
-#include "dialects/refgraph/Transforms/RecordPlan.h"
+#include "dialects/refgraph/Transforms/SpecializationPlan.h"
 #include "mlir/IR/Builders.h"
 #include "mlir/IR/BuiltinOps.h"
 #include "mlir/IR/IRMapping.h"
@@ -25,7 +25,7 @@ namespace {
 
 class MockBuilder {
 public:
-  MockBuilder(TraceOp trace, const RecordPlan &plan)
+  MockBuilder(TraceOp trace, const SpecializationPlan &plan)
       : trace(trace), plan(plan), builder(trace) {}
 
   void build() {
@@ -64,9 +64,10 @@ private:
   }
 
   void createOp() {
-    auto mock = MockOp::create(builder, trace.getLoc(), trace.getRecordAttr(),
-                               builder.getI64IntegerAttr(plan.inputs.size()),
-                               builder.getI64IntegerAttr(plan.kept.size()));
+    auto mock =
+        MockOp::create(builder, trace.getLoc(), trace.getSpecializationAttr(),
+                       builder.getI64IntegerAttr(plan.inputs.size()),
+                       builder.getI64IntegerAttr(plan.kept.size()));
     Block *body = &mock.getBody().emplaceBlock();
     auto add = [&](Value value) {
       return body->addArgument(plan.getLatest(value).getType(), value.getLoc());
@@ -96,7 +97,8 @@ private:
     return object;
   }
 
-  Value makeView(Type type, const RecordPlan::View &view, Location loc) {
+  Value makeView(Type type, const SpecializationPlan::View &view,
+                 Location loc) {
     auto known = view.offset.getConstant();
     AffineMapAttr plus;
     if (!known)
@@ -111,7 +113,7 @@ private:
   }
 
   TraceOp trace;
-  const RecordPlan &plan;
+  const SpecializationPlan &plan;
   OpBuilder builder;
   llvm::DenseMap<Value, Value> objects;
   SmallVector<Value> updates;
@@ -121,7 +123,7 @@ struct GenerateMockPass
     : public pyjit::refgraph::impl::GenerateMockPassBase<GenerateMockPass> {
   void runOnOperation() override {
     for (TraceOp trace : getOperation().getOps<TraceOp>()) {
-      FailureOr<RecordPlan> plan = RecordPlan::compute(trace);
+      FailureOr<SpecializationPlan> plan = SpecializationPlan::compute(trace);
       if (failed(plan))
         return signalPassFailure();
       MockBuilder(trace, *plan).build();

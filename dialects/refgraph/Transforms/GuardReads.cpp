@@ -1,4 +1,4 @@
-//===- GuardReads.cpp - what a trace read, each place once ----------------===//
+//===- GuardReads.cpp - what a trace read, each source once ---------------===//
 
 #include "dialects/refgraph/Transforms/GuardReads.h"
 #include "dialects/refgraph/IR/PythonValues.h"
@@ -145,7 +145,7 @@ LogicalResult GuardReads::merge(GetOp get, GuardRead &into,
                                 const GuardRead &from) {
   auto conflict = [&](StringRef what) {
     auto diag = get.emitOpError("finds another ")
-                << what << " than an earlier read of the same place";
+                << what << " than an earlier read of the same source";
     diag.attachNote(into.loc) << "earlier read";
     return diag;
   };
@@ -207,9 +207,9 @@ LogicalResult GuardReads::visit(GetOp get) {
       read.exactType = {};
     }
   }
-  Place place{read.holder, static_cast<int>(read.selector.getValue()),
-              read.key};
-  auto [it, isNew] = places.try_emplace(place, nullptr);
+  Source source{read.holder, static_cast<int>(read.selector.getValue()),
+                read.key};
+  auto [it, isNew] = sources.try_emplace(source, nullptr);
   if (isNew)
     it->second = add(std::move(read));
   else if (failed(merge(get, *it->second, read)))
@@ -296,7 +296,7 @@ void GuardReads::dropImplied() {
 }
 
 FailureOr<GuardReads> GuardReads::collect(TraceOp trace,
-                                          const RecordPlan &plan) {
+                                          const SpecializationPlan &plan) {
   GuardReads result;
   result.plan = &plan;
   for (Operation &op : trace.getBody().front()) {

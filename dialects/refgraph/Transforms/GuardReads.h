@@ -1,10 +1,10 @@
-//===- GuardReads.h - what a trace read, each place once --------*- C++ -*-===//
+//===- GuardReads.h - what a trace read, each source once -------*- C++ -*-===//
 //
 // The first half of refgraph-generate-guards: the reads of a trace, with equal
 // ones merged, told apart by how their results may change.
 //
-// Place: holder, selector, key. Pinned: known by identity. Stable: reached from
-// a pinned object through places whose changes a watcher reports, or that
+// Source: holder, selector, key. Pinned: known by identity. Stable: reached
+// from a pinned object through sources whose changes a watcher reports, or that
 // cannot change; a stable object is the same one until a watcher fires.
 //
 //===----------------------------------------------------------------------===//
@@ -12,18 +12,18 @@
 #ifndef PYJIT_DIALECTS_REFGRAPH_TRANSFORMS_GUARDREADS_H
 #define PYJIT_DIALECTS_REFGRAPH_TRANSFORMS_GUARDREADS_H
 
-#include "dialects/refgraph/Transforms/RecordPlan.h"
+#include "dialects/refgraph/Transforms/SpecializationPlan.h"
 #include "llvm/ADT/DenseMap.h"
 #include "llvm/ADT/SetVector.h"
 #include <memory>
 
 namespace pyjit::refgraph {
 
-/// An object that the guards look at: a pinned one, or what a place holds.
+/// An object that the guards look at: a pinned one, or what a source holds.
 struct GuardRead {
   mlir::Location loc;
   mlir::Type type;
-  // Pinned: `object`, else a place; `holder` is null for arguments.
+  // Pinned: `object`, else a source; `holder` is null for arguments.
   mlir::IntegerAttr object = {};
   mlir::StringAttr hint = {};
   GuardRead *holder = nullptr;
@@ -61,7 +61,7 @@ struct GuardCondition {
   mlir::Operation *op;
   GuardRead *lhs = nullptr;
   GuardRead *rhs = nullptr;
-  // The place of `absent`.
+  // The source of `absent`.
   SelectorAttr selector = {};
   mlir::Attribute key = {};
 };
@@ -71,7 +71,7 @@ public:
   /// Fails, with an error at the op, if two reads contradict each other or hang
   /// from something that the call made.
   static llvm::FailureOr<GuardReads> collect(TraceOp trace,
-                                             const RecordPlan &plan);
+                                             const SpecializationPlan &plan);
 
   /// In the order of the trace: a holder stands before what it holds.
   std::vector<std::unique_ptr<GuardRead>> reads;
@@ -82,7 +82,7 @@ public:
   /// Likewise, any of its versions; the pinned object where it is known.
   GuardRead *lookupHolder(mlir::Value value) const;
   /// Whether a watcher on the holder (or the holder's own nature) vouches for
-  /// what a stable holder's place holds.
+  /// what a stable holder's source holds.
   static bool isWatchable(const GuardRead &holder, Selector selector,
                           mlir::Attribute key);
 
@@ -99,11 +99,11 @@ private:
   llvm::LogicalResult visitCondition(mlir::Operation *op);
   void dropImplied();
 
-  const RecordPlan *plan = nullptr;
-  using Place = std::tuple<GuardRead *, int, mlir::Attribute>;
+  const SpecializationPlan *plan = nullptr;
+  using Source = std::tuple<GuardRead *, int, mlir::Attribute>;
   llvm::DenseMap<mlir::Value, GuardRead *> readOf;
   llvm::DenseMap<int64_t, GuardRead *> pinned;
-  llvm::DenseMap<Place, GuardRead *> places;
+  llvm::DenseMap<Source, GuardRead *> sources;
 };
 
 /// Names of builtin types whose instances never change their type.

@@ -33,7 +33,7 @@ void SizeLifter::visit(GetOp get) {
     for (int64_t dim : *dims)
       shape.sizes[dim] = getSymbol({result, dim}, type.getShape()[dim]);
     if (!order(shape, type, /*dense=*/false) || !settle(shape, type)) {
-      pin(shape);
+      specialize(shape);
       shape = constantShape(type);
       shape.offset = get.getOffset().value_or(0);
     }
@@ -136,7 +136,7 @@ void SizeLifter::visit(TensorOp call) {
                                               "says"
                                             : " has no rule for its sizes"))
                 .str();
-      pinOperands(call);
+      specializeOperands(call);
     }
   }
   for (unsigned i = 0; i < fresh; ++i) {
@@ -187,7 +187,7 @@ void SizeLifter::visit(Operation &op) {
         shapes[stride.getTensor()].strides[stride.getDim()];
   } else if (auto offset = dyn_cast<OffsetOp>(op)) {
     why = "Python asked for its storage offset";
-    pin(SizePolynomial(shapes[offset.getTensor()].offset));
+    specialize(SizePolynomial(shapes[offset.getTensor()].offset));
   } else if (auto same = dyn_cast<SameOp>(op)) {
     if (!isa<refgraph::TensorType>(same.getLhs().getType()) ||
         !isa<refgraph::TensorType>(same.getRhs().getType()))
@@ -198,8 +198,8 @@ void SizeLifter::visit(Operation &op) {
     for (unsigned i = 0; i < lhs.rank(); ++i)
       if (!requireEqual(lhs.sizes[i], rhs.sizes[i]) ||
           !requireEqual(lhs.strides[i], rhs.strides[i])) {
-        pin(lhs);
-        pin(rhs);
+        specialize(lhs);
+        specialize(rhs);
       }
   } else if (auto compare = dyn_cast<CompareOp>(op)) {
     // Used in a way that was not recorded.
@@ -212,7 +212,7 @@ void SizeLifter::visit(Operation &op) {
       return;
     StringAttr said = compare.getWhyAttr();
     why = said ? said.str() : "it was used in a way that is not followed";
-    pin(lhs->second - rhs->second);
+    specialize(lhs->second - rhs->second);
   }
 }
 
@@ -230,11 +230,11 @@ void SizeLifter::run() {
   if (!any)
     return;
   // What a loop on data carries keeps its sizes.
-  if (!pinEverything && !trace.getBody().getOps<DecideOp>().empty())
-    whyEverything = "the record has a loop that data end";
-  if (!pinEverything && !trace.getBody().getOps<IfOp>().empty())
-    whyEverything = "the record has a branch on data";
-  pinEverything |= !whyEverything.empty();
+  if (!specializeEverything && !trace.getBody().getOps<DecideOp>().empty())
+    whyEverything = "the specialization has a loop that data end";
+  if (!specializeEverything && !trace.getBody().getOps<IfOp>().empty())
+    whyEverything = "the specialization has a branch on data";
+  specializeEverything |= !whyEverything.empty();
   do {
     changed = false;
     shapes.clear();
@@ -257,19 +257,19 @@ struct LiftSizesPass
   using LiftSizesPassBase::LiftSizesPassBase;
 
   void runOnOperation() override {
-    SmallVector<std::string> pinned;
+    SmallVector<std::string> specialized;
     for (TraceOp trace : getOperation().getOps<TraceOp>()) {
-      SizeLifter lifter(trace, pin);
+      SizeLifter lifter(trace, specialize);
       lifter.run();
       numSymbols += lifter.numLifted;
       numKept += lifter.numKept;
-      pinned.append(lifter.explainPinned());
+      specialized.append(lifter.explainSpecialized());
     }
-    if (pinned.empty())
+    if (specialized.empty())
       return;
     auto lines = llvm::map_to_vector(
-        pinned, [](const std::string &line) { return StringRef(line); });
-    getOperation()->setAttr(kPinnedSizes,
+        specialized, [](const std::string &line) { return StringRef(line); });
+    getOperation()->setAttr(kSpecializedSizes,
                             Builder(&getContext()).getStrArrayAttr(lines));
   }
 };

@@ -1,20 +1,20 @@
 //===- MergeBranches.cpp - both sides of a branch in one trace ------------===//
 //
-// Contract: in, the parts of one call that was cut at a branch on a tensor's
-// data: what came before (`prefix`), what follows on either side (`true`,
-// `false`), and what the frames below go on with (`rest`, innermost first).
-// Out, one trace, in which the sides are the arms of a refgraph.if, followed by
-// what both end with (TailMerging.h). Fails where somebody could tell the one
-// trace from the parts.
+// Contract: in, the segments of one call with a graph break at a branch on a
+// tensor's data: what came before (`prefix`), what follows on either side
+// (`true`, `false`), and what the frames below go on with (`rest`, innermost
+// first). Out, one trace, in which the sides are the arms of a refgraph.if,
+// followed by what both end with (TailMerging.h). Fails where somebody could
+// tell the one trace from the segments.
 //
 // If only one side was recorded, the trace goes on with that side behind a
-// refgraph.expect: the launch checks which way the branch goes.
+// refgraph.speculate: the launch checks which way the branch goes.
 //
 //===----------------------------------------------------------------------===//
 
-#include "dialects/refgraph/Transforms/PartComposer.h"
 #include "dialects/refgraph/Transforms/Passes.h"
-#include "dialects/refgraph/Transforms/RecordPlan.h"
+#include "dialects/refgraph/Transforms/SegmentComposer.h"
+#include "dialects/refgraph/Transforms/SpecializationPlan.h"
 #include "dialects/refgraph/Transforms/TailMerging.h"
 #include "mlir/IR/BuiltinOps.h"
 
@@ -25,47 +25,47 @@ namespace pyjit::refgraph {
 
 using namespace mlir;
 using namespace pyjit::refgraph;
-namespace part = pyjit::refgraph::part;
+namespace segment = pyjit::refgraph::segment;
 
 namespace {
 
 /// The values of one Python frame: its operand stack, then its locals.
 using Frame = SmallVector<Value>;
 
-/// Makes one trace of the parts around one branch.
+/// Makes one trace of the segments around one branch.
 class Merger {
 public:
-  Merger(TraceOp prefix, ArrayRef<TraceOp> parts)
-      : prefix(prefix), parts(parts), composer(prefix) {}
+  Merger(TraceOp prefix, ArrayRef<TraceOp> segments)
+      : prefix(prefix), segments(segments), composer(prefix) {}
   LogicalResult run();
 
 private:
   LogicalResult readFrames(Value value, SmallVectorImpl<Frame> &into);
-  FailureOr<SmallVector<Value>> getArguments(TraceOp part, const Frame &frame,
-                                             Value result);
+  FailureOr<SmallVector<Value>> getArguments(TraceOp segment,
+                                             const Frame &frame, Value result);
   FailureOr<Value> getCondition(const Frame &frame);
   LogicalResult mergeArms(TraceOp side[2]);
   LogicalResult goOneWay(TraceOp side, bool outcome);
-  LogicalResult goOn(TraceOp part, const Frame &frame, Value found);
+  LogicalResult goOn(TraceOp segment, const Frame &frame, Value found);
   FailureOr<TraceOp> appendCallers(TraceOp last);
   LogicalResult leaveFrames();
   LogicalResult checkCounters();
   void cleanUp();
   TraceOp find(StringRef role) {
-    for (TraceOp trace : parts)
-      if (auto name = trace->getAttrOfType<StringAttr>(part::kRole))
+    for (TraceOp trace : segments)
+      if (auto name = trace->getAttrOfType<StringAttr>(segment::kRole))
         if (name.getValue() == role)
           return trace;
     return {};
   }
 
   TraceOp prefix;
-  ArrayRef<TraceOp> parts;
-  PartComposer composer;
+  ArrayRef<TraceOp> segments;
+  SegmentComposer composer;
   LeaveOp leave;
-  /// Those that no part has gone on with yet, innermost last.
+  /// Those that no segment has gone on with yet, innermost last.
   SmallVector<Frame> frames;
-  /// What the last part returned.
+  /// What the last segment returned.
   Value result;
 };
 
@@ -83,12 +83,12 @@ LogicalResult Merger::readFrames(Value value, SmallVectorImpl<Frame> &into) {
 }
 
 FailureOr<SmallVector<Value>>
-Merger::getArguments(TraceOp part, const Frame &frame, Value result) {
-  auto takes = part->getAttrOfType<DenseI64ArrayAttr>(part::kTakes);
+Merger::getArguments(TraceOp segment, const Frame &frame, Value result) {
+  auto takes = segment->getAttrOfType<DenseI64ArrayAttr>(segment::kTakes);
   SmallVector<Value> arguments;
   for (int64_t number : takes ? takes.asArrayRef() : ArrayRef<int64_t>()) {
     if (number >= int64_t(frame.size()) || (number < 0 && !result))
-      return part.emitError("takes a value that nobody leaves");
+      return segment.emitError("takes a value that nobody leaves");
     arguments.push_back(number < 0 ? result : frame[number]);
   }
   return arguments;
@@ -97,7 +97,7 @@ Merger::getArguments(TraceOp part, const Frame &frame, Value result) {
 /// The tensor that is asked: on top of the operand stack, in front of the
 /// locals.
 FailureOr<Value> Merger::getCondition(const Frame &frame) {
-  auto number = prefix->getAttrOfType<IntegerAttr>(part::kCondition);
+  auto number = prefix->getAttrOfType<IntegerAttr>(segment::kCondition);
   if (!number || number.getInt() < 0 ||
       number.getInt() >= int64_t(frame.size()))
     return prefix.emitError("leaves no condition");
@@ -113,15 +113,15 @@ FailureOr<Value> Merger::getCondition(const Frame &frame) {
   return condition;
 }
 
-/// The trace goes on with `part`, which begins with values of `frame`.
-LogicalResult Merger::goOn(TraceOp part, const Frame &frame, Value found) {
-  FailureOr<SmallVector<Value>> arguments = getArguments(part, frame, found);
+/// The trace goes on with `segment`, which begins with values of `frame`.
+LogicalResult Merger::goOn(TraceOp segment, const Frame &frame, Value found) {
+  FailureOr<SmallVector<Value>> arguments = getArguments(segment, frame, found);
   if (failed(arguments))
     return failure();
   OpBuilder builder(leave);
   SmallVector<Operation *> written;
   FailureOr<Value> value =
-      composer.append(part, *arguments, builder, builder, written);
+      composer.append(segment, *arguments, builder, builder, written);
   if (failed(value))
     return failure();
   for (Operation *write : written)
@@ -136,7 +136,7 @@ LogicalResult Merger::goOneWay(TraceOp side, bool outcome) {
   WalkResult walked = prefix.walk([&](TensorOp call) {
     if (!call.hasOperatorTrait("random") && call.hasOperatorTrait("as-op-node"))
       return WalkResult::advance();
-    call.emitError("stays a cut: '")
+    call.emitError("stays a graph break: '")
         << call.getOverload()
         << "' in front of the branch has effects beyond its results";
     return WalkResult::interrupt();
@@ -148,7 +148,7 @@ LogicalResult Merger::goOneWay(TraceOp side, bool outcome) {
   if (failed(condition))
     return failure();
   OpBuilder builder(leave);
-  ExpectOp::create(builder, leave.getLoc(), *condition, outcome);
+  SpeculateOp::create(builder, leave.getLoc(), *condition, outcome);
   return goOn(side, frame, Value());
 }
 
@@ -156,7 +156,8 @@ LogicalResult Merger::mergeArms(TraceOp side[2]) {
   for (TraceOp recorded : {prefix, side[0], side[1]})
     for (auto get : recorded.getBody().getOps<GetOp>())
       if (get.getLiftSizes())
-        return get.emitError("stays a cut: sizes that differ between calls");
+        return get.emitError(
+            "stays a graph break: sizes that differ between calls");
   Frame frame = frames.pop_back_val();
   FailureOr<Value> condition = getCondition(frame);
   if (failed(condition))
@@ -180,8 +181,9 @@ LogicalResult Merger::mergeArms(TraceOp side[2]) {
       return failure();
     arms[i].left = *value;
     if (i && composer.state != leftState)
-      return branch.emitError("stays a cut: the arms leave different states of "
-                              "the thread");
+      return branch.emitError(
+          "stays a graph break: the arms leave different states of "
+          "the thread");
     leftState = composer.state;
   }
   // What the frames below and older objects see of the prefix.
@@ -215,7 +217,7 @@ LogicalResult Merger::run() {
   FailureOr<TraceOp> end = appendCallers(last);
   if (failed(end))
     return failure();
-  if ((*end)->hasAttr(part::kCut)) {
+  if ((*end)->hasAttr(segment::kGraphBreak)) {
     if (failed(leaveFrames()))
       return failure();
   } else if (!frames.empty()) {
@@ -227,13 +229,13 @@ LogicalResult Merger::run() {
 }
 
 /// Each caller's frame goes on with what the frame above it returned. Returns
-/// the last part.
+/// the last segment.
 FailureOr<TraceOp> Merger::appendCallers(TraceOp last) {
-  for (TraceOp rest : parts) {
-    auto role = rest->getAttrOfType<StringAttr>(part::kRole);
+  for (TraceOp rest : segments) {
+    auto role = rest->getAttrOfType<StringAttr>(segment::kRole);
     if (!role || role.getValue() != "rest")
       continue;
-    if (frames.empty() || last->hasAttr(part::kCut))
+    if (frames.empty() || last->hasAttr(segment::kGraphBreak))
       return rest.emitError("goes on with a frame that is not there");
     if (failed(goOn(rest, frames.pop_back_val(), result)))
       return failure();
@@ -242,7 +244,8 @@ FailureOr<TraceOp> Merger::appendCallers(TraceOp last) {
   return last;
 }
 
-/// The last part ends with a cut: its frames lie above those that are left.
+/// The last segment ends with a graph break: its frames lie above those that
+/// are left.
 LogicalResult Merger::leaveFrames() {
   if (failed(readFrames(result, frames)))
     return failure();
@@ -265,35 +268,35 @@ LogicalResult Merger::checkCounters() {
   bool differ = llvm::any_of(
       prefix.getBody().front().getOps<AdvanceOp>(),
       [](AdvanceOp advance) { return advance.getLeast().has_value(); });
-  return success(!differ || succeeded(RecordPlan::compute(prefix)));
+  return success(!differ || succeeded(SpecializationPlan::compute(prefix)));
 }
 
-/// Erases the frames that the prefix left for the parts, and its attributes.
+/// Erases the frames that the prefix left for the segments, and its attributes.
 void Merger::cleanUp() {
   for (Operation &op : llvm::make_early_inc_range(
            llvm::reverse(prefix.getBody().front().getOperations())))
     if (isa<CreateOp, ConstantOp>(op) && op.use_empty())
       op.erase();
   for (StringRef name :
-       {StringRef(part::kRole), StringRef(part::kGradMode),
-        StringRef(part::kTensorClass), StringRef(part::kCondition)})
+       {StringRef(segment::kRole), StringRef(segment::kGradMode),
+        StringRef(segment::kTensorClass), StringRef(segment::kCondition)})
     prefix->removeAttr(name);
 }
 
 struct MergeBranches
     : public pyjit::refgraph::impl::MergeBranchesPassBase<MergeBranches> {
   void runOnOperation() override {
-    SmallVector<TraceOp> parts(getOperation().getOps<TraceOp>());
-    for (TraceOp trace : parts) {
-      auto role = trace->getAttrOfType<StringAttr>(part::kRole);
+    SmallVector<TraceOp> segments(getOperation().getOps<TraceOp>());
+    for (TraceOp trace : segments) {
+      auto role = trace->getAttrOfType<StringAttr>(segment::kRole);
       if (!role || role.getValue() != "prefix")
         continue;
-      if (failed(Merger(trace, parts).run()))
+      if (failed(Merger(trace, segments).run()))
         return signalPassFailure();
       ++numBranches;
     }
-    for (TraceOp trace : parts)
-      if (trace->hasAttr(part::kRole))
+    for (TraceOp trace : segments)
+      if (trace->hasAttr(segment::kRole))
         trace.erase();
   }
 };

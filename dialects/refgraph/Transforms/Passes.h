@@ -14,11 +14,13 @@ namespace pyjit::refgraph {
 
 /// Of the module: what refgraph-lift-sizes says of sizes that keep their value,
 /// for readers.
-inline constexpr llvm::StringLiteral kPinnedSizes = "refgraph.pinned_sizes";
+inline constexpr llvm::StringLiteral kSpecializedSizes =
+    "refgraph.specialized_sizes";
 
-/// From traces to guards, mock and graph. `pinSizes`: sizes keep the values
-/// that were recorded.
-void buildRecordPipeline(mlir::OpPassManager &manager, bool pinSizes = false);
+/// From traces to guards, mock and graph. `specializeSizes`: sizes keep the
+/// values that were recorded.
+void buildSpecializationPipeline(mlir::OpPassManager &manager,
+                                 bool specializeSizes = false);
 
 } // namespace pyjit::refgraph
 

@@ -16,8 +16,8 @@ def LiftSizesPass : Pass<"refgraph-lift-sizes", "::mlir::ModuleOp"> {
     be equal are, strides are as the types say. An operator without a rule, or
     whose rule does not give what was recorded, gives the symbols that it sees
     their recorded values back; so does a number that was used in a way that
-    nobody recorded. With `pin`, all of them keep their values. Why a size does is
-    said in the module's attribute `refgraph.pinned_sizes`, a list of lines.
+    nobody recorded. With `specialize`, all of them keep their values. Why a size does is
+    said in the module's attribute `refgraph.specialized_sizes`, a list of lines.
 
     ```mlir
     refgraph.trace @f {
@@ -45,7 +45,7 @@ def LiftSizesPass : Pass<"refgraph-lift-sizes", "::mlir::ModuleOp"> {
   }];
   let dependentDialects = ["::pyjit::refgraph::RefGraphDialect"];
   let options = [
-    Option<"pin", "pin", "bool", "false",
+    Option<"specialize", "specialize", "bool", "false",
            "Let every size keep the value that was recorded">
   ];
   let statistics = [
@@ -125,12 +125,12 @@ def AnnotatePass : Pass<"refgraph-annotate", "::mlir::ModuleOp"> {
 }
 
 def GenerateGuardsPass : Pass<"refgraph-generate-guards", "::mlir::ModuleOp"> {
-  let summary = "Derive from each trace what must hold for its record to apply";
+  let summary = "Derive from each trace the guards of its specialization";
   let description = [{
     Reachability over the first versions: every read of external state in the
     trace becomes a read or check of `refgraph.guards`, once. Reads that follow
     from others are dropped (a length where the keys are known). Reads that hang
-    from pinned objects through places that can be watched come first, up to
+    from pinned objects through sources that can be watched come first, up to
     `refgraph.watch`; then what must be looked at in each call, arguments before
     module state. Inputs that the call writes must not overlap other tensors, and
     containers that it writes must be other objects than those that it read:
@@ -216,18 +216,18 @@ def ExtractGraphPass : Pass<"refgraph-extract-graph", "::mlir::ModuleOp"> {
   let dependentDialects = ["::pyjit::refgraph::RefGraphDialect"];
 }
 
-def RerollLoopsPass : Pass<"refgraph-reroll-loops", "::mlir::ModuleOp"> {
+def FormLoopsPass : Pass<"refgraph-form-loops", "::mlir::ModuleOp"> {
   let summary = "Make one loop of iterations that are equal";
   let description = [{
     The operators between two decisions of one site are an iteration. Iterations
     are equal if one turns into the next by renaming: what an iteration takes
     from the one before is carried, all else that it uses is the same tensor in
     each. All that were recorded are compared. Written tensors that live outside
-    stay references; carried tensors are handed on by contents, which is refused
+    stay references; loop-carried tensors are handed on by contents, which is refused
     where somebody could see that their memory is another.
 
-    Decisions that are no such loop stay, and say why: the record is then not
-    used, and the call is cut at the decision.
+    Decisions that are no such loop stay, and say why: the specialization is then not
+    used, and the call has a graph break at the decision.
 
     ```mlir
     refgraph.graph @f(%a0: !refgraph.tensor<[4], [1], f32, "cpu">) {
@@ -268,8 +268,8 @@ def RerollLoopsPass : Pass<"refgraph-reroll-loops", "::mlir::ModuleOp"> {
 def MergeBranchesPass : Pass<"refgraph-merge-branches", "::mlir::ModuleOp"> {
   let summary = "Make one trace of the parts on both sides of a branch";
   let description = [{
-    A call that was cut at a branch on a tensor's data has left three recordings
-    or more: what came before the branch (`refgraph.part = "prefix"`, which leaves
+    A call with a graph break at a branch on a tensor's data has left three recordings
+    or more: what came before the branch (`refgraph.segment = "prefix"`, which leaves
     a tuple of values for each frame), what each side did (`"true"`, `"false"`),
     and, where the branch was in a called function, what its callers went on with
     (`"rest"`, innermost first). They become one trace: the sides are the arms of
@@ -289,7 +289,7 @@ def MergeBranchesPass : Pass<"refgraph-merge-branches", "::mlir::ModuleOp"> {
     stands in front of the arms, and has to come out as it was recorded.
 
     ```mlir
-    refgraph.trace @f attributes {refgraph.part = "prefix", refgraph.condition = 0 : i64} {
+    refgraph.trace @f attributes {refgraph.segment = "prefix", refgraph.condition = 0 : i64} {
       %e = refgraph.external
       %x = refgraph.get %e arg(0, "x") : !refgraph.tensor<[4], [1], f32, "cpu">
       %c = refgraph.tensor_op "aten::any"(%x) : (!refgraph.tensor<[4], [1], f32, "cpu">) -> !refgraph.tensor<[], [], i1, "cpu">
@@ -297,14 +297,14 @@ def MergeBranchesPass : Pass<"refgraph-merge-branches", "::mlir::ModuleOp"> {
       %t = refgraph.create "tuple" [%s] : (!refgraph.obj<"tuple">) -> !refgraph.obj<"tuple">
       refgraph.leave %t : !refgraph.obj<"tuple">
     }
-    refgraph.trace @f_1 attributes {refgraph.part = "true", refgraph.takes = array<i64: 1>} {
+    refgraph.trace @f_1 attributes {refgraph.segment = "true", refgraph.takes = array<i64: 1>} {
       %e = refgraph.external
       %x = refgraph.get %e arg(0, "x") : !refgraph.tensor<[4], [1], f32, "cpu">
       %a = refgraph.tensor_op "aten::neg"(%x) {traits = ["as-op-node", "pure"]} : (!refgraph.tensor<[4], [1], f32, "cpu">) -> !refgraph.tensor<[4], [1], f32, "cpu">
       %r = refgraph.tensor_op "aten::relu"(%a) {traits = ["as-op-node", "pure"]} : (!refgraph.tensor<[4], [1], f32, "cpu">) -> !refgraph.tensor<[4], [1], f32, "cpu">
       refgraph.leave %r : !refgraph.tensor<[4], [1], f32, "cpu">
     }
-    refgraph.trace @f_2 attributes {refgraph.part = "false", refgraph.takes = array<i64: 1>} {
+    refgraph.trace @f_2 attributes {refgraph.segment = "false", refgraph.takes = array<i64: 1>} {
       %e = refgraph.external
       %x = refgraph.get %e arg(0, "x") : !refgraph.tensor<[4], [1], f32, "cpu">
       %a = refgraph.tensor_op "aten::abs"(%x) {traits = ["as-op-node", "pure"]} : (!refgraph.tensor<[4], [1], f32, "cpu">) -> !refgraph.tensor<[4], [1], f32, "cpu">

@@ -3,10 +3,10 @@
 #include "dialects/refgraph/Transforms/Passes.h"
 #include "mlir/Pass/PassManager.h"
 
-void pyjit::refgraph::buildRecordPipeline(mlir::OpPassManager &manager,
-                                          bool pinSizes) {
+void pyjit::refgraph::buildSpecializationPipeline(mlir::OpPassManager &manager,
+                                                  bool specializeSizes) {
   LiftSizesPassOptions sizes;
-  sizes.pin = pinSizes;
+  sizes.specialize = specializeSizes;
   manager.addPass(createLiftSizesPass(sizes));
   manager.addPass(createLiftPass());
   manager.addPass(createAnnotatePass());
@@ -14,5 +14,5 @@ void pyjit::refgraph::buildRecordPipeline(mlir::OpPassManager &manager,
   manager.addPass(createGenerateMockPass());
   // It erases the trace.
   manager.addPass(createExtractGraphPass());
-  manager.addPass(createRerollLoopsPass());
+  manager.addPass(createFormLoopsPass());
 }

@@ -127,5 +127,5 @@ void SizeLifter::visitLayout(LayoutOp op) {
         : question == "all"
             ? "Python asked for more of it than sizes"
             : (question + " may compute other sizes from it").str();
-  pin(SymbolicShape(shape));
+  specialize(SymbolicShape(shape));
 }

@@ -31,12 +31,13 @@ std::optional<int64_t> recordedValue(mlir::Value number);
 
 class SizeLifter : public SizeFacts {
 public:
-  SizeLifter(TraceOp trace, bool pinAll)
-      : trace(trace), builder(trace.getContext()), pinEverything(pinAll) {}
+  SizeLifter(TraceOp trace, bool specializeAll)
+      : trace(trace), builder(trace.getContext()),
+        specializeEverything(specializeAll) {}
 
   void run();
   /// One line for each size that keeps its value.
-  llvm::SmallVector<std::string> explainPinned() const;
+  llvm::SmallVector<std::string> explainSpecialized() const;
   unsigned numLifted = 0, numKept = 0;
 
   int64_t evaluate(const SizePolynomial &size) const override {
@@ -82,9 +83,9 @@ private:
   SizePolynomial resolve(SizePolynomial size) const;
   void replace(unsigned symbol, SizePolynomial by);
   std::string describeReason(const llvm::Twine &what) const;
-  void pin(const SizePolynomial &size);
-  void pin(const SymbolicShape &shape);
-  void pinOperands(TensorOp call);
+  void specialize(const SizePolynomial &size);
+  void specialize(const SymbolicShape &shape);
+  void specializeOperands(TensorOp call);
   SymbolicShape constantShape(TensorType type) const;
   bool order(SymbolicShape &shape, TensorType recorded, bool dense);
   bool equateFactors(const SizePolynomial &rest);
@@ -116,7 +117,7 @@ private:
 
   TraceOp trace;
   mlir::OpBuilder builder;
-  bool pinEverything;
+  bool specializeEverything;
   std::string whyEverything;
 
   llvm::MapVector<Source, unsigned> symbols;

@@ -24,9 +24,9 @@ SizePolynomial SizeLifter::getSymbol(Source source, int64_t value) {
   if (isNew) {
     values.push_back(value);
     // One and zero decide about broadcasting and layouts.
-    if (value < 2 || pinEverything)
+    if (value < 2 || specializeEverything)
       replaced[it->second] = SizePolynomial(value);
-    if (pinEverything && !whyEverything.empty())
+    if (specializeEverything && !whyEverything.empty())
       reasons[it->second] = whyEverything;
   }
   return resolve(SizePolynomial::symbol(it->second));
@@ -54,7 +54,7 @@ static std::string describeTensor(Value tensor) {
   return text;
 }
 
-SmallVector<std::string> SizeLifter::explainPinned() const {
+SmallVector<std::string> SizeLifter::explainSpecialized() const {
   SmallVector<std::string> lines;
   for (auto &[source, symbol] : symbols) {
     auto [value, dim] = source;
@@ -93,29 +93,29 @@ void SizeLifter::replace(unsigned symbol, SizePolynomial by) {
   changed = true;
 }
 
-void SizeLifter::pin(const SizePolynomial &size) {
+void SizeLifter::specialize(const SizePolynomial &size) {
   resolve(size).walkSymbols([&](unsigned symbol) {
     replace(symbol, SizePolynomial(values[symbol]));
   });
 }
 
-void SizeLifter::pin(const SymbolicShape &shape) {
+void SizeLifter::specialize(const SymbolicShape &shape) {
   for (const SizePolynomial &size : shape.sizes)
-    pin(size);
+    specialize(size);
   for (const SizePolynomial &stride : shape.strides)
-    pin(stride);
-  pin(shape.offset);
+    specialize(stride);
+  specialize(shape.offset);
 }
 
-void SizeLifter::pinOperands(TensorOp call) {
+void SizeLifter::specializeOperands(TensorOp call) {
   for (Value input : call.getInputs())
     if (isa<refgraph::TensorType>(input.getType())) {
       SymbolicShape shape = shapes[input];
       for (const SizePolynomial &size : shape.sizes)
         requireRecorded(size);
-      pin(shape);
+      specialize(shape);
     } else if (auto it = numbers.find(input); it != numbers.end())
-      pin(it->second);
+      specialize(it->second);
 }
 
 //===----------------------------------------------------------------------===//
@@ -135,7 +135,7 @@ bool SizeLifter::equateFactors(const SizePolynomial &rest) {
       !llvm::all_of(llvm::zip_equal(lhs, rhs), [&](auto pair) {
         return values[std::get<0>(pair)] == values[std::get<1>(pair)];
       })) {
-    pin(rest);
+    specialize(rest);
     return true;
   }
   for (auto [a, b] : llvm::zip_equal(lhs, rhs))

@@ -97,8 +97,8 @@ void SizeLifter::compare(StringRef function, const SizePolynomial &a,
   CompareOp::create(builder, trace.getLoc(), function, lhs, rhs, outcome);
 }
 
-/// Quotients that types or arguments name are symbols of the record; of others
-/// it is enough that they are compared.
+/// Quotients that types or arguments name are symbols of the specialization; of
+/// others it is enough that they are compared.
 void SizeLifter::findShown() {
   auto look = [&](const SizePolynomial &size) {
     size.walkSymbols([&](unsigned symbol) { shown.insert(symbol); });

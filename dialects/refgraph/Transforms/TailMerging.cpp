@@ -8,7 +8,7 @@
 //===----------------------------------------------------------------------===//
 
 #include "dialects/refgraph/Transforms/TailMerging.h"
-#include "dialects/refgraph/Transforms/PartComposer.h"
+#include "dialects/refgraph/Transforms/SegmentComposer.h"
 #include "dialects/refgraph/Transforms/TensorNodes.h"
 
 using namespace mlir;
@@ -53,7 +53,7 @@ struct Split {
 
 class TailMerger {
 public:
-  TailMerger(IfOp branch, PartComposer &composer)
+  TailMerger(IfOp branch, SegmentComposer &composer)
       : branch(branch), composer(composer), block(branch->getBlock()) {
     for (unsigned side : {0, 1})
       for (Operation &op : branch->getRegion(side).front())
@@ -100,7 +100,7 @@ private:
   }
 
   IfOp branch;
-  PartComposer &composer;
+  SegmentComposer &composer;
   Block *block;
   /// The tensor work of each arm, in order.
   SmallVector<Operation *> ops[2];
@@ -509,7 +509,7 @@ void TailMerger::eraseLeftovers(IfOp merged, unsigned tailSize) {
 FailureOr<ArmEnd> TailMerger::run(const ArmEnd (&arms)[2],
                                   ArrayRef<Value> seen) {
   auto report = [&]() -> LogicalResult {
-    return branch.emitError("stays a cut: ") << reason;
+    return branch.emitError("stays a graph break: ") << reason;
   };
   for (Value value : seen)
     matchOuter(value);
@@ -548,7 +548,7 @@ FailureOr<ArmEnd> TailMerger::run(const ArmEnd (&arms)[2],
 namespace pyjit::refgraph {
 
 FailureOr<ArmEnd> mergeTails(IfOp branch, const ArmEnd (&arms)[2],
-                             ArrayRef<Value> seen, PartComposer &composer) {
+                             ArrayRef<Value> seen, SegmentComposer &composer) {
   return TailMerger(branch, composer).run(arms, seen);
 }
 

@@ -1,9 +1,9 @@
 //===- TailMerging.h - sink the common end of two arms ----------*- C++ -*-===//
 //
 // Two recordings that start at the two sides of a branch run on to the end of
-// the function, or to the next cut, so most of the time they end with the same
-// operators. Tail merging moves that common end behind the branch. What stays
-// in the arms yields the tensors that the tail needs.
+// the function, or to the next graph break, so most of the time they end with
+// the same operators. Tail merging moves that common end behind the branch.
+// What stays in the arms yields the tensors that the tail needs.
 //
 //===----------------------------------------------------------------------===//
 
@@ -14,7 +14,7 @@
 
 namespace pyjit::refgraph {
 
-class PartComposer;
+class SegmentComposer;
 
 /// What one arm of a branch ends with.
 struct ArmEnd {
@@ -33,7 +33,7 @@ struct ArmEnd {
 /// at `branch` and fails; the IR is then not usable.
 llvm::FailureOr<ArmEnd> mergeTails(IfOp branch, const ArmEnd (&arms)[2],
                                    llvm::ArrayRef<mlir::Value> seen,
-                                   PartComposer &composer);
+                                   SegmentComposer &composer);
 
 } // namespace pyjit::refgraph
 

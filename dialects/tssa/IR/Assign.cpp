@@ -1,6 +1,6 @@
 //===- Assign.cpp - an assignment through a view as a read ----------------===//
 
-#include "ViewRules.h"
+#include "ViewKinds.h"
 #include "llvm/ADT/STLExtras.h"
 
 using namespace mlir;

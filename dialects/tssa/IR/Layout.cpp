@@ -1,6 +1,6 @@
 //===- Layout.cpp - sizes and strides of tensor types ---------------------===//
 
-#include "ViewRules.h"
+#include "ViewKinds.h"
 #include "llvm/ADT/STLExtras.h"
 
 using namespace mlir;

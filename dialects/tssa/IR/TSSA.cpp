@@ -344,7 +344,7 @@ LogicalResult PickOp::verify() {
   return success();
 }
 
-LogicalResult ExpectOp::verify() {
+LogicalResult SpeculateOp::verify() {
   auto type = cast<RankedTensorType>(getFlag().getType());
   if (type.getRank() != 0 || !type.getElementType().isInteger(1))
     return emitOpError("is decided by a bool tensor without dimensions, not ")

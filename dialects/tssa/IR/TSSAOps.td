@@ -59,7 +59,7 @@ def TSSA_SizeOp : TSSA_Op<"size", [Pure]> {
   let hasVerifier = 1;
 }
 
-def TSSA_ExpectOp : TSSA_Op<"expect", [MemoryEffects<[MemWrite]>]> {
+def TSSA_SpeculateOp : TSSA_Op<"speculate", [MemoryEffects<[MemWrite]>]> {
   let summary = "what the call has to find in its data";
   let description = [{
     The program was made of a call that went on as it did because this flag was
@@ -69,10 +69,10 @@ def TSSA_ExpectOp : TSSA_Op<"expect", [MemoryEffects<[MemWrite]>]> {
 
     Stands in a function's own block. Its effect is that of an exit: operations
     may go in front of it where running them in vain does no harm
-    (`tssa-hoist-expectations`).
+    (`tssa-hoist-speculations`).
 
     ```mlir
-    tssa.expect %flag : tensor<i1>
+    tssa.speculate %flag : tensor<i1>
     ```
   }];
   let arguments = (ins AnyRankedTensor:$flag);

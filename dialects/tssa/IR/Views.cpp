@@ -1,6 +1,6 @@
 //===- Views.cpp - views and paths of views -------------------------------===//
 
-#include "ViewRules.h"
+#include "ViewKinds.h"
 #include "mlir/IR/Builders.h"
 #include "llvm/ADT/STLExtras.h"
 

@@ -39,7 +39,7 @@ def PropagateBlocksPass : Pass<"tssa-propagate-blocks", "::mlir::func::FuncOp"> 
   let description = [{
     The second step of functionalization (TensorSSA, section 4.3). An origin that
     a region of `scf.if`, `scf.for` or `scf.while` writes, and that lives outside,
-    becomes a result of the op and, for loops, a carried value: its contents are loaded
+    becomes a result of the op and, for loops, a loop-carried value: its contents are loaded
     before the op, stored where the region begins, loaded where it ends, and
     stored after the op. Afterwards no region changes what another one sees.
 
@@ -121,13 +121,13 @@ def FoldViewsPass : Pass<"tssa-fold-views", "::mlir::func::FuncOp"> {
 }
 
 def ParallelizeLoopsPass : Pass<"tssa-parallelize-loops", "::mlir::func::FuncOp"> {
-  let summary = "Mark carried loops whose iterations touch parts of their own";
+  let summary = "Mark loops with loop-carried values whose iterations touch parts of their own";
   let description = [{
     TensorSSA's horizontal parallelisation. A tensor that a `scf.for` carries is
     shared by its iterations only in appearance where each one reads and replaces
     nothing but the part at its own index: every access of it, and the one assign
     that is yielded, go along one path whose first step selects the induction
-    variable. Where that holds for all carried values, the loop is marked
+    variable. Where that holds for all loop-carried values, the loop is marked
     `tssa.parallel`: its iterations may run in any order, or at once. The step
     must be a constant other than 0, so that no index comes twice. `batch-loops`
     (lib/Conversion/TSSAToLinalg) makes one more dimension of such a loop.
@@ -273,12 +273,12 @@ def VerifyFunctionalPass : Pass<"tssa-verify-functional", "::mlir::func::FuncOp"
   }];
 }
 
-def HoistExpectationsPass : Pass<"tssa-hoist-expectations", "::mlir::func::FuncOp"> {
+def HoistSpeculationsPass : Pass<"tssa-hoist-speculations", "::mlir::func::FuncOp"> {
   let summary = "Ask as early as possible what may end the program";
   let description = [{
-    Moves each `tssa.expect`, and what its flag is computed from, to the front of
+    Moves each `tssa.speculate`, and what its flag is computed from, to the front of
     the function: what runs before it is lost where it does not hold, and a
-    device's host waits for the flag. Expectations keep their order; neighbours
+    device's host waits for the flag. Speculations keep their order; neighbours
     become one where what lies between them can neither raise nor loop, so that
     it may run although the first does not hold. A flag that depends on an
     operator with effects (random numbers) stays where it is.
@@ -287,7 +287,7 @@ def HoistExpectationsPass : Pass<"tssa-hoist-expectations", "::mlir::func::FuncO
     func.func @f(%x: tensor<4xf32>, %flag: tensor<i1>) -> tensor<4xf32> {
       %0 = tssa.aten "aten::relu"(%x) : (tensor<4xf32>) -> tensor<4xf32>
       %1 = tssa.aten "aten::logical_not"(%flag) : (tensor<i1>) -> tensor<i1>
-      tssa.expect %1 : tensor<i1>
+      tssa.speculate %1 : tensor<i1>
       return %0 : tensor<4xf32>
     }
     ```
@@ -295,7 +295,7 @@ def HoistExpectationsPass : Pass<"tssa-hoist-expectations", "::mlir::func::FuncO
     ```mlir
     func.func @f(%x: tensor<4xf32>, %flag: tensor<i1>) -> tensor<4xf32> {
       %1 = tssa.aten "aten::logical_not"(%flag) : (tensor<i1>) -> tensor<i1>
-      tssa.expect %1 : tensor<i1>
+      tssa.speculate %1 : tensor<i1>
       %0 = tssa.aten "aten::relu"(%x) : (tensor<4xf32>) -> tensor<4xf32>
       return %0 : tensor<4xf32>
     }
@@ -303,7 +303,7 @@ def HoistExpectationsPass : Pass<"tssa-hoist-expectations", "::mlir::func::FuncO
   }];
   let dependentDialects = ["::pyjit::tssa::TSSADialect"];
   let statistics = [
-    Statistic<"numHoisted", "hoisted", "Expectations that moved">
+    Statistic<"numHoisted", "hoisted", "Speculations that moved">
   ];
 }
 

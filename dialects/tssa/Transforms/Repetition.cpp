@@ -199,7 +199,7 @@ bool Finder::searchWindows(const Run &run, bool exact) {
 /// not reach across it. `from` is where three periods follow.
 ///
 /// Such an operation reads what a kernel of the iteration before made, waits
-/// for no library call of its own iteration, and is asked for by one, or by the
+/// for no vendor call of its own iteration, and is asked for by one, or by the
 /// next iteration: no other kernel of its own iteration can take it in.
 SmallVector<unsigned> Finder::countLostFusions(int from, int period) {
   SmallVector<unsigned> lost(period, 0);
@@ -209,7 +209,7 @@ SmallVector<unsigned> Finder::countLostFusions(int from, int period) {
     return lost;
   int limit = std::min<int>(from + 3 * period, items.size());
   // By operation: the first one before it with which it could share a kernel
-  // directly, because no path between them goes through a library call.
+  // directly, because no path between them goes through a vendor call.
   SmallVector<int> partner(limit - from, limit);
   for (int i = from; i < limit; ++i) {
     if (!items[i].leads)

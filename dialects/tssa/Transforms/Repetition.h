@@ -36,7 +36,7 @@ struct Item {
   /// the numbers of the path of an assignment.
   unsigned kind;
   /// Whether a kernel may hold it together with those that make its operands,
-  /// and together with its users. (Matrix products: with users only.)
+  /// and together with its users. (Matmuls: with users only.)
   bool joins, leads;
   mlir::ArrayAttr path; ///< of an assignment
   llvm::SmallVector<Reading, 3> reads;

@@ -217,7 +217,7 @@ bool RepetitionProver::matchJoin(Repetition &found, const Item &item,
                                  Collection &made) {
   auto join = dyn_cast<AtenOp>(item.op);
   if (!join || join->getNumResults() != 1 || join.getMutates() ||
-      join->hasAttr(attribute::kLibrary) || join.getArgs().size() != 2)
+      join->hasAttr(attribute::kVendorCall) || join.getArgs().size() != 2)
     return false;
   bool isCat = join.getOverload() == operators::aten::cat;
   auto dim = dyn_cast<IntegerAttr>(join.getArgs()[1]);

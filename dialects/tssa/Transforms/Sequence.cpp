@@ -238,7 +238,7 @@ Sequence::Sequence(Block &block)
     for (Value operand : op.getOperands())
       item.reads.push_back(read(operand));
     // An exit is part of no iteration.
-    if (isSelfContained(op) && !isa<ExpectOp>(op)) {
+    if (isSelfContained(op) && !isa<SpeculateOp>(op)) {
       llvm::hash_code hash =
           llvm::hash_combine(op.getName(), attributes, hashShape(item.path),
                              llvm::hash_combine_range(op.operand_type_begin(),

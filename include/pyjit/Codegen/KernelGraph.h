@@ -123,13 +123,13 @@ struct KernelGraph {
 };
 
 /// A sum of products of two loaded factors of one float type.
-struct Product {
+struct Contraction {
   Node *left, *right;
 };
 /// `reduce` as a sum of products whose operands are reused: each factor is a
-/// load that lacks a parallel dim that the other one has. Matrix products and
+/// load that lacks a parallel dim that the other one has. Matmuls and
 /// convolutions look so.
-std::optional<Product> asProduct(const Node *reduce);
+std::optional<Contraction> asContraction(const Node *reduce);
 
 /// What a reduction begins with, of its node's type: combining it with a value
 /// gives that value. `negativeZero`: a floating-point sum begins with -0.0.

@@ -51,8 +51,8 @@ struct Schedule {
   /// Vectors in flight per iteration.
   unsigned unroll = 1;
   /// A second parallel dim, the last but one, of which `tileRows` elements are
-  /// in flight with the vectors; -1: none. For sums of products that share
-  /// operands (asProduct), so that each operand is loaded once for a whole
+  /// in flight with the vectors; -1: none. For contractions whose operands are
+  /// shared (asContraction), so that each operand is loaded once for a whole
   /// tile; for kernels without reduction that read along that dim, so that a
   /// square of elements is read by vectors and transposed in registers.
   int tileDim = -1;

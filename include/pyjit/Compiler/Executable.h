@@ -36,13 +36,13 @@ struct StageTime {
 
 /// What an executable can tell a reader.
 enum class Report {
-  Guards,      ///< the guard program, then the mock program
-  Graph,       ///< the functional tensor program
-  Fusion,      ///< what calls the kernels
-  Kernels,     ///< kernels before code generation; for a GPU, their PTX
-  CudaGraph,   ///< the launch program of a device, planned
-  Launch,      ///< the launch programs as they were encoded
-  PinnedSizes, ///< a line for each size that was to differ and could not
+  Guards,           ///< the guard program, then the mock program
+  Graph,            ///< the functional tensor program
+  Fusion,           ///< what calls the kernels
+  Kernels,          ///< kernels before code generation; for a GPU, their PTX
+  CudaGraph,        ///< the launch program of a device, planned
+  Launch,           ///< the launch programs as they were encoded
+  SpecializedSizes, ///< a line for each size that was to differ and could not
 };
 
 /// One compiled function: programs that the runtime executes, and the machine

@@ -19,9 +19,9 @@ struct CompileOptions {
   /// Keep eager's intermediate roundings in half-precision chains.
   bool eagerRounding = false;
   /// Compile for the recorded sizes only.
-  bool pinSizes = false;
+  bool specializeSizes = false;
   /// Run the verifier of every operation behind each pass, not only the passes
-  /// that state a stage's contract (docs/Walls.md).
+  /// that state a stage's contract (docs/StageContracts.md).
   bool verify = false;
   /// Where the IR goes that each stage leaves; empty: nowhere.
   std::string dumpDirectory;

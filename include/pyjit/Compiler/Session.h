@@ -37,9 +37,9 @@ public:
   /// Empty, with a diagnostic, where the text (or bytecode) is no IR of
   /// pyjit's.
   Trace parse(llvm::StringRef text);
-  /// One trace of the parts of a call (pass refgraph-merge-branches), which
+  /// One trace of the segments of a call (pass refgraph-merge-branches), which
   /// stay as they are. Empty, with a diagnostic, where that cannot be.
-  Trace merge(llvm::ArrayRef<Part> parts);
+  Trace merge(llvm::ArrayRef<Segment> segments);
 
   /// All stages, of a copy. Null, with a diagnostic, where it does not compile.
   std::unique_ptr<Executable> compile(const Trace &trace);

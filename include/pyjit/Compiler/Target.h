@@ -23,8 +23,8 @@ namespace pyjit::compiler {
 struct CpuTarget {
   /// 128, 256 or 512.
   unsigned vectorBits = 256;
-  /// Where products with packed matrices are kernels of ours.
-  x86::ProductLimits products = {0, 0};
+  /// Where matmuls with packed weights are kernels of ours.
+  x86::MatmulLimits matmul = {0, 0};
 
   static CpuTarget host();
   /// By the levels of the x86-64 psABI: "x86-64-v2" (128 bits), "x86-64-v3"
@@ -50,8 +50,8 @@ struct Target {
   CpuTarget cpu = CpuTarget::host();
   /// None: tensors on a GPU do not compile.
   std::optional<GpuTarget> gpu;
-  /// A device ("cpu") whose tensors are launched on as on a GPU, by a driver
-  /// made of software; empty for none. Kernels are the CPU's, and need of their
+  /// A device ("cpu") whose tensors are launched on as on a GPU, by a simulated
+  /// driver; empty for none. Kernels are the CPU's, and need of their
   /// pointers what a GPU's would.
   std::string simulatedDevice;
 };

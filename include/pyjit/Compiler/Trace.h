@@ -39,7 +39,7 @@ private:
   mlir::MLIRContext context;
 };
 
-/// What Python did in one call, or in a part of one: a module with one
+/// What Python did in one call, or in a segment of one: a module with one
 /// `refgraph.trace`.
 struct Trace {
   std::shared_ptr<Context> context; ///< outlives the module
@@ -52,7 +52,7 @@ struct Trace {
   explicit operator bool() const { return static_cast<bool>(module); }
   /// Null where the module has none.
   refgraph::TraceOp getOp() const;
-  /// The record's, which its functions have, too.
+  /// The specialization's, which its functions have, too.
   llvm::StringRef getName() const;
   /// With locations, so that it can be parsed again.
   std::string print() const;
@@ -70,14 +70,14 @@ struct Trace {
   bool computesSizes() const;
   /// Whether it goes on through branches on tensors' data.
   bool decides() const;
-  /// Of a trace that ends at a cut, with a tuple of values for each frame:
-  /// whether value `index` of the innermost frame hangs from operators that no
-  /// call should carry out twice. True where there is no such value.
+  /// Of a trace that ends at a graph break, with a tuple of values for each
+  /// frame: whether value `index` of the innermost frame hangs from operators
+  /// that no call should carry out twice. True where there is no such value.
   bool isCostly(size_t index) const;
 };
 
-/// A part of a call that was cut at a branch on a tensor's data.
-struct Part {
+/// A segment of a call with a graph break at a branch on a tensor's data.
+struct Segment {
   enum class Kind {
     Prefix, ///< up to the branch
     True,   ///< what follows where the condition is true
@@ -93,8 +93,8 @@ struct Part {
   /// arguments (-1: what the frame above returned), and for each entry of their
   /// object table the one of the merged table.
   llvm::ArrayRef<int64_t> takes, objects;
-  /// Whether it ends with a cut, and not with its function.
-  bool endsAtCut = false;
+  /// Whether it ends with a graph break, and not with its function.
+  bool endsAtGraphBreak = false;
   /// The grad mode that it leaves behind, if it set it.
   std::optional<bool> leavesGradMode;
 };

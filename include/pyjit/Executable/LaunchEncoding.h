@@ -47,14 +47,14 @@ struct LaunchProgram {
   std::vector<std::string> kernels;
 };
 
-/// Encodes a function whose body is calls of kernels, `tssa.aten` library calls
-/// and `tssa.access` strided views (docs/Walls.md, wall 4) as a launch
-/// program (runtime/include/pyjit-rt/Launch.h). Arguments with the attribute
-/// `pyjit.cached` are outputs of the prepare program, all others inputs, in
-/// order. Intermediates that kernels write share one arena: two values overlap
-/// only where their lifetimes do not (greedy best fit by size, as in Pisarchyk
-/// and Lee, "Efficient Memory Management for Deep Neural Net Inference", 2020,
-/// section 4.3).
+/// Encodes a function whose body is calls of kernels, `tssa.aten` vendor calls
+/// and `tssa.access` strided views (docs/StageContracts.md, contract 4) as a
+/// launch program (runtime/include/pyjit-rt/Launch.h). Arguments with the
+/// attribute `pyjit.cached` are outputs of the prepare program, all others
+/// inputs, in order. Intermediates that kernels write share one arena: two
+/// values overlap only where their lifetimes do not (greedy best fit by size,
+/// as in Pisarchyk and Lee, "Efficient Memory Management for Deep Neural Net
+/// Inference", 2020, section 4.3).
 ///
 /// `lookup` says what is known of a kernel. Emits a located error and fails on
 /// any other op.
@@ -63,7 +63,7 @@ encodeLaunch(mlir::func::FuncOp function,
              llvm::function_ref<KernelInfo(llvm::StringRef)> lookup);
 
 /// Encodes a `cudagraph.program` whose memory is planned. `code` is the
-/// kernels' PTX, or empty where they are functions of the host (a software
+/// kernels' PTX, or empty where they are functions of the host (a simulated
 /// driver).
 llvm::FailureOr<LaunchProgram>
 encodeProgram(mlir::Operation *program, llvm::StringRef code,

@@ -23,16 +23,17 @@ private:
   PyjitMockProgram program = {};
 };
 
-/// Encodes the mock over the register file of `guards`, its record's guards.
+/// Encodes the mock over the register file of `guards`, its specialization's
+/// guards.
 llvm::LogicalResult encodeMock(refgraph::MockOp mock,
                                const GuardProgram &guards,
                                MockProgram &program);
 
-/// Both programs of a record.
-llvm::LogicalResult encodeRecord(refgraph::GuardsOp guards,
-                                 refgraph::MockOp mock,
-                                 GuardProgram &guardProgram,
-                                 MockProgram &mockProgram);
+/// Both programs of a specialization.
+llvm::LogicalResult encodeSpecialization(refgraph::GuardsOp guards,
+                                         refgraph::MockOp mock,
+                                         GuardProgram &guardProgram,
+                                         MockProgram &mockProgram);
 
 } // namespace pyjit::executable
 

@@ -17,7 +17,7 @@ struct FusionOptions {
   int64_t reductionParts = 0;
 };
 
-/// Functional tensor programs to kernels and library calls: what `pyjit-fuse`
+/// Functional tensor programs to kernels and vendor calls: what `pyjit-fuse`
 /// and `pyjit-launch` have in common.
 void buildFusionPipeline(mlir::OpPassManager &pm, const FusionOptions &options);
 

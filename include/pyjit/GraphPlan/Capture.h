@@ -8,7 +8,7 @@
 
 namespace pyjit::graphplan {
 
-/// Why a library call cannot be captured into a graph, as an end of the
+/// Why a vendor call cannot be captured into a graph, as an end of the
 /// sentence "… stays outside of graphs: …"; empty if it can.
 ///
 /// An overload that waits for the device, that allocates by what it finds

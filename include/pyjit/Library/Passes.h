@@ -1,4 +1,4 @@
-//===- Passes.h - Planning library calls ------------------------*- C++ -*-===//
+//===- Passes.h - Planning vendor calls -------------------------*- C++ -*-===//
 
 #ifndef PYJIT_LIBRARY_PASSES_H
 #define PYJIT_LIBRARY_PASSES_H

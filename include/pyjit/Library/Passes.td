@@ -1,4 +1,4 @@
-//===- Passes.td - Planning library calls ------------------*- tablegen -*-===//
+//===- Passes.td - Planning vendor calls ------------------*- tablegen -*-===//
 
 #ifndef PYJIT_LIBRARY_PASSES_TD
 #define PYJIT_LIBRARY_PASSES_TD
@@ -18,7 +18,7 @@ def PlanConvolutionsPass
     one where the others begin.
 
     With `columns`, a convolution of single points, stride one and one group is a
-    product of our own instead (see `library-plan-products`), and what follows it is
+    matmul of our own instead (see `library-plan-matmuls`), and its epilogue is
     fused like what follows any kernel.
 
     What is computed from parameters alone is left to
@@ -40,7 +40,7 @@ def PlanConvolutionsPass
   }];
   let options = [
     Option<"columns", "columns", "unsigned", "0",
-           "Columns of a panel of our own products; 0: the library's alone">
+           "Columns of a panel of our own matmuls; 0: the vendor library's alone">
   ];
   let dependentDialects = ["::pyjit::tssa::TSSADialect",
                            "::mlir::arith::ArithDialect",
@@ -49,7 +49,7 @@ def PlanConvolutionsPass
 }
 
 def MergeLinearsPass : Pass<"library-merge-linears", "::mlir::func::FuncOp"> {
-  let summary = "Products of one input with several parameters as one product";
+  let summary = "Matmuls of one input with several parameters as one matmul";
   let description = [{
     `aten::linear` calls of one input (query, key and value of attention, gate and
     up of a gated layer) become one call on the joined weights, of which each
@@ -77,12 +77,12 @@ def MergeLinearsPass : Pass<"library-merge-linears", "::mlir::func::FuncOp"> {
   let dependentDialects = ["::pyjit::tssa::TSSADialect"];
   let options = [
     Option<"maxRows", "max-rows", "int64_t", "2048",
-           "Most rows of an input whose products are merged">
+           "Most rows of an input whose matmuls are merged">
   ];
 }
 
 def BatchLinearsPass : Pass<"library-batch-linears", "::mlir::func::FuncOp"> {
-  let summary = "Products of several inputs with one parameter as one product";
+  let summary = "Matmuls of several inputs with one parameter as one matmul";
   let description = [{
     `aten::linear` calls with the same weight and bias (the steps of a recurrent
     cell, the projections of single tokens) become one call on the joined rows, of
@@ -108,15 +108,15 @@ def BatchLinearsPass : Pass<"library-batch-linears", "::mlir::func::FuncOp"> {
   let dependentDialects = ["::pyjit::tssa::TSSADialect"];
   let options = [
     Option<"maxRows", "max-rows", "int64_t", "16",
-           "Most rows of an input whose products are joined">
+           "Most rows of an input whose matmuls are joined">
   ];
   let statistics = [
-    Statistic<"numBatched", "batched", "Products that took several products' place">
+    Statistic<"numBatched", "batched", "Matmuls that took several matmuls' place">
   ];
 }
 
 def PlanEpiloguesPass : Pass<"library-plan-epilogues", "::mlir::func::FuncOp"> {
-  let summary = "A product's bias and activation in one call of cuBLAS";
+  let summary = "A matmul's bias and activation in one call of cuBLAS";
   let description = [{
     A half-precision `aten::linear` or `aten::addmm` with a bias, whose result only a
     `relu` or a GELU in its tanh form uses, becomes `aten::_addmm_activation`. GELU is
@@ -137,7 +137,7 @@ def PlanEpiloguesPass : Pass<"library-plan-epilogues", "::mlir::func::FuncOp"> {
   }];
   let dependentDialects = ["::pyjit::tssa::TSSADialect"];
   let statistics = [
-    Statistic<"numPlanned", "epilogues", "Activations that a product does">
+    Statistic<"numPlanned", "epilogues", "Activations that a matmul does">
   ];
 }
 
@@ -176,7 +176,7 @@ def PlanImagesPass : Pass<"library-plan-images", "::mlir::func::FuncOp"> {
     writes channels last. A batch norm in inference mode that alone uses it is folded
     into weight and bias (in float32, then rounded); `relu`, and an addition before
     it, are done by cuDNN's fused calls; a convolution of single points becomes a
-    product of rows of channels. The layout is handed on through operators that keep
+    matmul of rows of channels. The layout is handed on through operators that keep
     it; copies stand where it begins and ends. A function with grouped convolutions
     is left as it is. What is computed from parameters alone is left to
     `library-hoist-parameters`.
@@ -203,7 +203,7 @@ def PlanImagesPass : Pass<"library-plan-images", "::mlir::func::FuncOp"> {
 }
 
 def PlanLinearPass : Pass<"library-plan-linear", "::mlir::func::FuncOp"> {
-  let summary = "Matrix products with parameters on packed weights";
+  let summary = "Matmuls with parameters on packed weights";
   let description = [{
     A float32 `aten::linear` of at least 16 rows whose weight is a parameter
     becomes `mkl::_mkl_linear` on a weight that is packed once; fewer rows gain
@@ -225,17 +225,17 @@ def PlanLinearPass : Pass<"library-plan-linear", "::mlir::func::FuncOp"> {
   let dependentDialects = ["::pyjit::tssa::TSSADialect"];
 }
 
-def PlanProductsPass : Pass<"library-plan-products", "::mlir::func::FuncOp"> {
-  let summary = "Matrix products with parameters as kernels of our own";
+def PlanMatmulsPass : Pass<"library-plan-matmuls", "::mlir::func::FuncOp"> {
+  let summary = "Matmuls with parameters as kernels of our own";
   let description = [{
     A float32 `aten::linear`, `addmm`, `mm` or `matmul` whose weight is a
     parameter becomes a sum of products over a packed weight: panels of `columns`
     output columns, in which the columns of one input channel lie together. It is
     then fused and scheduled like any other reduction
     (`include/pyjit/Codegen/Schedule.h`, tiles), with bias and activation in the
-    same kernel. With few rows the weight's way from memory is what a product
+    same kernel. With few rows the weight's way from memory is what a matmul
     costs: a panel is read once, in order. Columns that do not divide into
-    vectors, and weights that are no parameters stay library calls.
+    vectors, and weights that are no parameters stay vendor calls.
 
     ```mlir
     func.func @f(%x: tensor<32x8xf32>, %w: tensor<16x8xf32> {pyjit.param}) -> tensor<32x16xf32> {
@@ -253,16 +253,16 @@ def PlanProductsPass : Pass<"library-plan-products", "::mlir::func::FuncOp"> {
   }];
   let options = [
     Option<"columns", "columns", "unsigned", "16",
-           "Columns of a panel: two vectors; 0 leaves every product to the library">,
+           "Columns of a panel: two vectors; 0 leaves every matmul to the vendor library">,
     Option<"minRows", "min-rows", "unsigned", "1",
-           "Fewer rows are left to the library">,
+           "Fewer rows are left to the vendor library">,
     Option<"maxRows", "max-rows", "int64_t", "INT64_MAX",
-           "More rows are left to the library">,
+           "More rows are left to the vendor library">,
     Option<"explain", "explain", "bool", "false",
-           "Say why a product stays a library call">
+           "Say why a matmul stays a vendor call">
   ];
   let statistics = [
-    Statistic<"numProducts", "products", "Products that became kernels">
+    Statistic<"numMatmuls", "matmuls", "Matmuls that became kernels">
   ];
   let dependentDialects = ["::pyjit::tssa::TSSADialect",
                            "::mlir::arith::ArithDialect",

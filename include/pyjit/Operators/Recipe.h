@@ -59,7 +59,7 @@ struct CallPlace {
 
 /// The recipe of a call, or failure where the table has none for it (another
 /// lowering, several results, complex types, arguments that its expression does
-/// not cover): a library call then.
+/// not cover): a vendor call then.
 ///
 /// Sizes may be `?`, which is never 1. Two of them count as equal here: who
 /// knows which ones are (the caller) has to check that a step's inputs agree.

@@ -1,6 +1,6 @@
 //===- EmitFlat.cpp - Kernels without reductions --------------------------===//
 //
-// The domain is one range of vectors, cut into blocks; the vectors of one
+// The domain is one range of vectors, divided into blocks; the vectors of one
 // thread lie a block's width apart, so that neighbours always access
 // neighbours. The elements after the last whole vector of a one-dimensional
 // domain are taken one by one by the last block; where sizes differ between

@@ -56,14 +56,14 @@ private:
   SmallVector<Value> walk();
   void finish(ArrayRef<Value> totals);
   /// Small integers meet as i32.
-  Type meetingType(const Node *node) {
+  Type exchangeType(const Node *node) {
     return node->type.isInteger(8) || node->type.isInteger(16) ? b.getI32Type()
                                                                : node->type;
   }
-  Value toMeeting(const Node *node, Value value);
-  Value fromMeeting(const Node *node, Value value);
-  SmallVector<Value> meetInRow(SmallVector<Value> partials);
-  SmallVector<Value> meetInColumn(SmallVector<Value> partials);
+  Value toExchanged(const Node *node, Value value);
+  Value fromExchanged(const Node *node, Value value);
+  SmallVector<Value> reduceInWarps(SmallVector<Value> partials);
+  SmallVector<Value> reduceInColumns(SmallVector<Value> partials);
   void storeRows();
 
   bool columns;
@@ -219,7 +219,7 @@ SmallVector<Value> ReductionEmitter::walk(
     state.assign(forOp.getResults().begin(), forOp.getResults().end());
   }
   if (!exact) {
-    // An operation of its own, which outer values may stand before.
+    // An operation of its own, which outer values may dominate.
     Operation *here = constant(0).getDefiningOp();
     state = pass(here, whole, rest, state);
   }
@@ -306,7 +306,7 @@ bool ReductionEmitter::stagesOnline(unsigned number) {
         return {most, arith::AddFOp::create(b, kept, acrossLanes(sum, total))};
       });
   reduces.assign({greatest});
-  finish(meetInRow({state[0]}));
+  finish(reduceInWarps({state[0]}));
   Value whole = scopes[rowScope].values.lookup({greatest, 0});
   if (auto type = dyn_cast<VectorType>(whole.getType()))
     whole = vector::ExtractOp::create(b, whole, 0);
@@ -320,12 +320,12 @@ bool ReductionEmitter::stagesOnline(unsigned number) {
     subtracted = vector::ExtractOp::create(b, subtracted, 0);
   Value mine = exponential(bounded(state[0], whole), subtracted);
   reduces.assign({sum});
-  finish(meetInRow({arith::MulFOp::create(b, state[1], mine)}));
+  finish(reduceInWarps({arith::MulFOp::create(b, state[1], mine)}));
   return true;
 }
 
-Value ReductionEmitter::toMeeting(const Node *node, Value value) {
-  Type type = meetingType(node);
+Value ReductionEmitter::toExchanged(const Node *node, Value value) {
+  Type type = exchangeType(node);
   if (type == value.getType())
     return value;
   if (isa<arith::MaxUIOp, arith::MinUIOp>(node->combiner))
@@ -333,7 +333,7 @@ Value ReductionEmitter::toMeeting(const Node *node, Value value) {
   return arith::ExtSIOp::create(b, type, value);
 }
 
-Value ReductionEmitter::fromMeeting(const Node *node, Value value) {
+Value ReductionEmitter::fromExchanged(const Node *node, Value value) {
   if (value.getType() == node->type)
     return value;
   return arith::TruncIOp::create(b, node->type, value);
@@ -352,9 +352,10 @@ Value ReductionEmitter::acrossLanes(const Node *node, Value value) {
   return parts[0];
 }
 
-SmallVector<Value> ReductionEmitter::meetInRow(SmallVector<Value> partials) {
+SmallVector<Value>
+ReductionEmitter::reduceInWarps(SmallVector<Value> partials) {
   for (auto [node, value] : llvm::zip(reduces, partials)) {
-    value = toMeeting(node, acrossLanes(node, value));
+    value = toExchanged(node, acrossLanes(node, value));
   }
   auto meet = [&](unsigned width) {
     for (unsigned distance = width / 2; distance != 0; distance /= 2)
@@ -363,7 +364,7 @@ SmallVector<Value> ReductionEmitter::meetInRow(SmallVector<Value> partials) {
   };
   auto met = [&] {
     for (auto [node, value] : llvm::zip(reduces, partials))
-      value = fromMeeting(node, value);
+      value = fromExchanged(node, value);
     return partials;
   };
   meet(std::min(schedule.group, 32u));
@@ -377,7 +378,7 @@ SmallVector<Value> ReductionEmitter::meetInRow(SmallVector<Value> partials) {
   for (Node *node : reduces)
     places.push_back(
         shared(int64_t(all) *
-               memoryType(meetingType(node)).getIntOrFloatBitWidth() / 8));
+               memoryType(exchangeType(node)).getIntOrFloatBitWidth() / 8));
   Value leads =
       arith::CmpIOp::create(b, arith::CmpIPredicate::eq, lane, constant(0));
   auto ifOp = scf::IfOp::create(b, leads, /*withElse=*/false);
@@ -386,20 +387,21 @@ SmallVector<Value> ReductionEmitter::meetInRow(SmallVector<Value> partials) {
     b.setInsertionPointToStart(ifOp.thenBlock());
     for (auto [node, value, base] : llvm::zip(reduces, partials, places))
       LLVM::StoreOp::create(b, toMemory(value),
-                            sharedAddress(base, warp, meetingType(node)));
+                            sharedAddress(base, warp, exchangeType(node)));
   }
   barrier();
   Value from = add(mul(position, warps), rem(lane, warps));
   for (auto [node, value, base] : llvm::zip(reduces, partials, places))
     value = fromMemory(
-        LLVM::LoadOp::create(b, memoryType(meetingType(node)),
-                             sharedAddress(base, from, meetingType(node))),
-        meetingType(node));
+        LLVM::LoadOp::create(b, memoryType(exchangeType(node)),
+                             sharedAddress(base, from, exchangeType(node))),
+        exchangeType(node));
   meet(warps);
   return met();
 }
 
-SmallVector<Value> ReductionEmitter::meetInColumn(SmallVector<Value> partials) {
+SmallVector<Value>
+ReductionEmitter::reduceInColumns(SmallVector<Value> partials) {
   if (schedule.group == 1)
     return partials;
   int64_t groups = schedule.threads / schedule.group;
@@ -412,7 +414,7 @@ SmallVector<Value> ReductionEmitter::meetInColumn(SmallVector<Value> partials) {
   sharedCursor = 0;
   // Element by element, so that neighbouring threads use neighbouring words.
   for (Node *node : reduces) {
-    unsigned bytes = memoryType(meetingType(node)).getIntOrFloatBitWidth() / 8;
+    unsigned bytes = memoryType(exchangeType(node)).getIntOrFloatBitWidth() / 8;
     places.push_back(shared(int64_t(schedule.threads) * lanes * bytes));
   }
   auto lane = [&](Value value, unsigned i) -> Value {
@@ -424,10 +426,10 @@ SmallVector<Value> ReductionEmitter::meetInColumn(SmallVector<Value> partials) {
   for (auto [node, value, base] : llvm::zip(reduces, partials, places))
     for (unsigned i = 0; i < lanes; ++i)
       LLVM::StoreOp::create(
-          b, toMemory(toMeeting(node, lane(value, i))),
+          b, toMemory(toExchanged(node, lane(value, i))),
           sharedAddress(base,
                         add(thread, constant(int64_t(i) * schedule.threads)),
-                        meetingType(node)));
+                        exchangeType(node)));
   barrier();
   for (auto [node, value, base] : llvm::zip(reduces, partials, places)) {
     SmallVector<Value> elements;
@@ -440,16 +442,16 @@ SmallVector<Value> ReductionEmitter::meetInColumn(SmallVector<Value> partials) {
           Value at = add(position, constant(int64_t(i) * schedule.threads +
                                             int64_t(m) * groups));
           parts.push_back(fromMemory(
-              LLVM::LoadOp::create(b, memoryType(meetingType(node)),
-                                   sharedAddress(base, at, meetingType(node))),
-              meetingType(node)));
+              LLVM::LoadOp::create(b, memoryType(exchangeType(node)),
+                                   sharedAddress(base, at, exchangeType(node))),
+              exchangeType(node)));
         }
         for (unsigned width = parts.size(); width > 1; width /= 2)
           for (unsigned j = 0; j < width / 2; ++j)
             parts[j] = combine(node, parts[j], parts[j + width / 2]);
         total = total ? combine(node, total, parts[0]) : parts[0];
       }
-      elements.push_back(fromMeeting(node, total));
+      elements.push_back(fromExchanged(node, total));
     }
     value = lanes == 1 ? elements[0]
                        : vector::FromElementsOp::create(
@@ -478,7 +480,7 @@ void ReductionEmitter::stage(unsigned number) {
     return;
   SmallVector<Value> totals = walk();
   if (!reduces.empty())
-    finish(columns ? meetInColumn(totals) : meetInRow(totals));
+    finish(columns ? reduceInColumns(totals) : reduceInWarps(totals));
 }
 
 /// The reductions' values, known in the row from here on.

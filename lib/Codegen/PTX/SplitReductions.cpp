@@ -137,8 +137,8 @@ struct SplitReductionsPass : impl::PtxSplitReductionsBase<SplitReductionsPass> {
                        extent);
   }
 
-  /// The reduction `op`, of one part of what it reduces: loop `dim` is cut into
-  /// `count` parts, which come first in the result.
+  /// The reduction `op`, of one part of what it reduces: loop `dim` is divided
+  /// into `count` parts, which come first in the result.
   Value reducePart(Slice &slice, linalg::GenericOp op, unsigned dim,
                    int64_t count) {
     OpBuilder &b = slice.b;
@@ -241,7 +241,7 @@ struct SplitReductionsPass : impl::PtxSplitReductionsBase<SplitReductionsPass> {
     return *arith::getNeutralElement(combiner);
   }
 
-  /// The loop to cut: the outermost that reduces, in the order of memory.
+  /// The loop to divide: the outermost that reduces, in the order of memory.
   static std::optional<unsigned> loopToCut(linalg::GenericOp op) {
     for (auto [d, kind] : llvm::enumerate(op.getIteratorTypesArray()))
       if (kind == utils::IteratorType::reduction &&
@@ -262,7 +262,7 @@ struct SplitReductionsPass : impl::PtxSplitReductionsBase<SplitReductionsPass> {
            arith::getNeutralElement(combiner).has_value();
   }
 
-  /// The reductions to cut, all of which have the same loops; none if the
+  /// The reductions to divide, all of which have the same loops; none if the
   /// kernel stays whole.
   SmallVector<linalg::GenericOp> findReductions(func::FuncOp kernel,
                                                 ModuleOp module) {

@@ -16,9 +16,9 @@ namespace pyjit::x86 {
 Value KernelEmitter::accumulate(const Node *reduce, Value accumulator,
                                 unsigned u) {
   Node *element = reduce->inputs[0];
-  if (std::optional<Product> product = asProduct(reduce))
-    return math::FmaOp::create(b, broadcast(emit(product->left, u), lanes),
-                               broadcast(emit(product->right, u), lanes),
+  if (std::optional<Contraction> contraction = asContraction(reduce))
+    return math::FmaOp::create(b, broadcast(emit(contraction->left, u), lanes),
+                               broadcast(emit(contraction->right, u), lanes),
                                accumulator);
   return combine(reduce, accumulator, broadcast(emit(element, u), lanes));
 }

@@ -139,7 +139,7 @@ static ArrayRef<Symbol> librarySymbols() {
 static Expected<std::unique_ptr<JitLibrary>>
 link(std::vector<std::unique_ptr<MemoryBuffer>> objects,
      const std::vector<std::pair<std::string, void *>> &more) {
-  initializeTarget(); // a program of library calls alone has no kernel
+  initializeTarget(); // a program of vendor calls alone has no kernel
   auto jit = orc::LLJITBuilder().setNumCompileThreads(0).create();
   if (!jit)
     return jit.takeError();

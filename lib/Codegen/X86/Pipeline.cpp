@@ -18,16 +18,16 @@ unsigned hostVectorBits() {
   return features.lookup("avx2") ? 256 : 128;
 }
 
-ProductLimits productLimits(unsigned vectorBits, bool amd) {
+MatmulLimits matmulLimits(unsigned vectorBits, bool amd) {
   if (vectorBits < 256)
     return {0, 0};
   constexpr int64_t fewRows = 64;
   return {2 * vectorBits / 32, amd && vectorBits == 256 ? INT64_MAX : fewRows};
 }
 
-ProductLimits hostProductLimits() {
-  return productLimits(hostVectorBits(),
-                       llvm::sys::getHostCPUName().starts_with("znver"));
+MatmulLimits hostMatmulLimits() {
+  return matmulLimits(hostVectorBits(),
+                      llvm::sys::getHostCPUName().starts_with("znver"));
 }
 
 void buildX86Pipeline(OpPassManager &pm, const X86Options &options) {

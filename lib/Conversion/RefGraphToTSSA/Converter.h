@@ -33,11 +33,11 @@ private:
   /// All but the terminator.
   mlir::LogicalResult convert(mlir::Block &block);
   mlir::LogicalResult convert(refgraph::TensorOp op);
-  // Control.cpp.
+  // ControlToSCF.cpp.
   mlir::LogicalResult convert(refgraph::WhileOp op);
   mlir::LogicalResult convert(refgraph::IfOp op);
   mlir::LogicalResult convert(refgraph::DecideOp op);
-  mlir::LogicalResult convert(refgraph::ExpectOp op);
+  mlir::LogicalResult convert(refgraph::SpeculateOp op);
   mlir::Value makeFlag(mlir::Location loc, mlir::Value contents, bool outcome);
   mlir::LogicalResult convertView(refgraph::TensorOp op);
   mlir::LogicalResult convertRetyped(refgraph::TensorOp op);

@@ -18,10 +18,10 @@ def ConvertRefGraphToTSSAPass
     Where tensors are on a device that is not the CPU (with `accelerator`: on the
     device of that name, be it the CPU), the function gets `pyjit.device`, and so
     do arguments and calls that are on the CPU all the same. A call gets
-    `pyjit.library` if it meets tensors of both, other than numbers.
+    `pyjit.vendor_call` if it meets tensors of both, other than numbers.
 
     `refgraph.if` becomes `scf.if`, whose results are contents. `refgraph.while`
-    becomes `scf.while`: carried tensors go round by contents, with a 0-dim bool tensor that says whether the loop goes on.
+    becomes `scf.while`: loop-carried tensors go round by contents, with a 0-dim bool tensor that says whether the loop goes on.
 
     Fails on a decision that no pass folded and, naming the operator, on a view that no rule describes, on a second
     device, and where a program of a device writes a tensor of the CPU.
@@ -49,7 +49,7 @@ def ConvertRefGraphToTSSAPass
                            "::pyjit::tssa::TSSADialect"];
   let options = [
     Option<"accelerator", "accelerator", "std::string", "",
-           "Treat this device as a GPU (\"cpu\": a software device, for tests); empty: every device but the CPU">
+           "Treat this device as a GPU (\"cpu\": a simulated device, for tests); empty: every device but the CPU">
   ];
 }
 

@@ -12,8 +12,8 @@
 #include "dialects/pyjit/IR/Attributes.h"
 #include "pyjit/Conversion/RefGraphToTSSA/Passes.h"
 
+#include "AtenViews.h"
 #include "Converter.h"
-#include "ViewRules.h"
 
 #include "dialects/refgraph/IR/RefGraph.h"
 #include "dialects/tssa/IR/KnownElements.h"
@@ -147,7 +147,7 @@ void Converter::placeCall(refgraph::TensorOp op, tssa::AtenOp call) {
   // A move between devices is no computation.
   library |= !op.getInputs().empty() && !anyOnDevice;
   if (library)
-    call->setAttr(attribute::kLibrary, builder.getUnitAttr());
+    call->setAttr(attribute::kVendorCall, builder.getUnitAttr());
 }
 
 LogicalResult Converter::run() {
@@ -169,7 +169,7 @@ LogicalResult Converter::run() {
 
   builder.setInsertionPoint(graph);
   auto function =
-      func::FuncOp::create(builder, graph.getLoc(), graph.getRecord(),
+      func::FuncOp::create(builder, graph.getLoc(), graph.getSpecialization(),
                            builder.getFunctionType(inputs, results));
   Block *entry = function.addEntryBlock();
   builder.setInsertionPointToEnd(entry);
@@ -212,7 +212,7 @@ LogicalResult Converter::convert(Block &block) {
     LogicalResult converted =
         llvm::TypeSwitch<Operation *, LogicalResult>(&op)
             .Case<refgraph::TensorOp, refgraph::WhileOp, refgraph::IfOp,
-                  refgraph::DecideOp, refgraph::ExpectOp>(
+                  refgraph::DecideOp, refgraph::SpeculateOp>(
                 [&](auto known) { return convert(known); });
     if (failed(converted))
       return failure();
@@ -323,7 +323,7 @@ LogicalResult Converter::convertRetyped(refgraph::TensorOp op) {
 
 /// Whether the functional form's result has the element type of the tensor that
 /// is written: another one would be rounded on the way, and the result would
-/// not say so. Such a call stays a library call on a copy.
+/// not say so. Such a call stays a vendor call on a copy.
 bool Converter::functionalFormFits(refgraph::TensorOp op,
                                    const operators::OperatorInfo &info) {
   const operators::OperatorInfo *functional =

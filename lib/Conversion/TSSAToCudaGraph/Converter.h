@@ -35,9 +35,9 @@ private:
                                     mlir::RankedTensorType type);
   void declareInputs();
   mlir::Value makeBuffer(mlir::Value value);
-  mlir::Value giveBack(mlir::Value value);
+  mlir::Value outputBuffer(mlir::Value value);
 
-  // Control.cpp: loops and branches.
+  // ControlToLaunches.cpp: loops and branches.
   llvm::LogicalResult convert(mlir::scf::WhileOp op);
   llvm::LogicalResult convert(mlir::scf::ForOp op);
   llvm::LogicalResult convert(mlir::scf::IfOp op);

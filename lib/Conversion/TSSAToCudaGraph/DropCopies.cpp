@@ -46,7 +46,7 @@ KernelOp onlyWriter(CopyOp copy) {
       return {};
     if (writes)
       writer = kernel;
-    // Library calls may write what they mutate; copies write their target.
+    // Vendor calls may write what they mutate; copies write their target.
     auto call = dyn_cast<CallOp>(user);
     auto other = dyn_cast<CopyOp>(user);
     if ((call && call.getMutates()) || isa<HostValueOp>(user) ||

@@ -10,7 +10,7 @@ def ConvertTSSAToCudaGraphPass
   let summary = "Turn functions of kernel calls into launch programs";
   let description = [{
     A function with the attribute `pyjit.device` whose body is calls of kernels,
-    `tssa.aten` library calls and `tssa.access` views (docs/Walls.md, wall
+    `tssa.aten` vendor calls and `tssa.access` views (docs/StageContracts.md, contract
     4) becomes a `cudagraph.program`: each value gets a buffer, each op a launch.
     Kernel results that are returned are written straight into outputs. A value
     lives on the host if `pyjit.device = "cpu"` stands on the argument or on the

@@ -216,9 +216,9 @@ LogicalResult LaunchConverter::convert(Operation *op) {
       .Case<func::CallOp, tssa::AtenOp, tssa::AccessOp, tssa::AssignOp,
             scf::WhileOp, scf::ForOp, scf::IfOp, tensor::FromElementsOp>(
           [&](auto known) { return convert(known); })
-      .Case<tssa::ExpectOp>([&](auto expect) {
-        ExpectOp::create(builder, expect.getLoc(),
-                         buffers.lookup(expect.getFlag()));
+      .Case<tssa::SpeculateOp>([&](auto speculate) {
+        SpeculateOp::create(builder, speculate.getLoc(),
+                            buffers.lookup(speculate.getFlag()));
         return success();
       })
       .Case<tensor::EmptyOp>([&](auto empty) {
@@ -227,7 +227,7 @@ LogicalResult LaunchConverter::convert(Operation *op) {
         return success();
       })
       .Default([](Operation *other) {
-        return other->emitError("is neither a kernel, a library call nor a "
+        return other->emitError("is neither a kernel, a vendor call nor a "
                                 "view; fusion-outline should have put it into "
                                 "a kernel");
       });
@@ -241,7 +241,7 @@ LogicalResult LaunchConverter::convert(Block &block) {
 }
 
 /// The buffer that answers the call with a value.
-Value LaunchConverter::giveBack(Value value) {
+Value LaunchConverter::outputBuffer(Value value) {
   Value buffer = buffers.lookup(value);
   if (!buffer.getDefiningOp<BufferOp>())
     return buffer;
@@ -278,7 +278,7 @@ LogicalResult LaunchConverter::run() {
   for (Value value : last->getOperands()) {
     Value &known = given[buffers.lookup(value)];
     if (!known)
-      known = giveBack(value);
+      known = outputBuffer(value);
     returned.push_back(known);
   }
   ReturnOp::create(builder, last->getLoc(), returned);

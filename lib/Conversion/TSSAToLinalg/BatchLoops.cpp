@@ -83,7 +83,7 @@ bool Batcher::isSelect(ArrayAttr path, ValueRange indices, Value source) {
 
 bool Batcher::matches(Operation &op) {
   if (auto access = dyn_cast<tssa::AccessOp>(op)) {
-    // What is read at this index: of a carried value, or of one outside.
+    // What is read at this index: of a loop-carried value, or of one outside.
     return isSelect(access.getPath(), access.getIndices(),
                     access.getSource()) &&
            !isInside(outer(access.getSource()));
@@ -116,7 +116,7 @@ bool Batcher::matches(Operation &op) {
   for (Value operand : generic->getOperands())
     fine &= isa<RankedTensorType>(operand.getType()) &&
             cast<RankedTensorType>(operand.getType()).hasStaticShape() &&
-            // A carried value as a whole is no iteration's own.
+            // A loop-carried value as a whole is no iteration's own.
             !(isa<BlockArgument>(operand) && isInside(operand));
   return fine;
 }

@@ -8,7 +8,7 @@
 
 namespace pyjit {
 
-/// Why `expr` has to stay a library call, or an empty string: integer division
+/// Why `expr` has to stay a vendor call, or an empty string: integer division
 /// by what may be zero raises in eager, indexed reads are not checked.
 llvm::StringRef whyNotEmitted(llvm::ArrayRef<operators::ScalarNode> expr);
 

@@ -18,7 +18,7 @@ using namespace mlir;
 namespace pyjit {
 namespace {
 
-/// More parts than these cost more choices than the library's copies.
+/// More parts than these cost more choices than the vendor library's copies.
 constexpr size_t kMaxParts = 8;
 /// Shorter runs of one part are no vectors.
 constexpr int64_t kMinRun = 8;

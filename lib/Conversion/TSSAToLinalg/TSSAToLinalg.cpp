@@ -58,8 +58,8 @@ Value combine(OpBuilder &b, Location loc, ScalarOp op, Value x, Value y) {
   }
 }
 
-/// Why a recipe has to stay a library call, or an empty string.
-StringRef whyLibrary(const Recipe &recipe) {
+/// Why a recipe has to stay a vendor call, or an empty string.
+StringRef whyVendorCall(const Recipe &recipe) {
   for (const Step &step : recipe.steps) {
     // Eager rounds the quotient to half precision before it is truncated.
     if (step.getElementType().isF16() || step.getElementType().isBF16())
@@ -175,7 +175,7 @@ static operators::CallPlace findPlace(OpBuilder &b, ValueRange operands) {
     return place;
   if (auto type = function->getAttrOfType<TypeAttr>(attribute::kDefaultDtype))
     place.defaultFloat = type.getValue();
-  // A device made of software has the CPU's library, and its roundings.
+  // A simulated device has the CPU's vendor library, and its roundings.
   auto device = function->getAttrOfType<StringAttr>(attribute::kDevice);
   place.onDevice = device && device.getValue() != "cpu";
   place.hostOperands.resize(operands.size());
@@ -204,7 +204,7 @@ Value lowerRecipe(OpBuilder &b, Location loc, StringRef overload,
     reason = "the operator table has no recipe for it";
     return {};
   }
-  reason = whyLibrary(*recipe).str();
+  reason = whyVendorCall(*recipe).str();
   if (!reason.empty())
     return {};
   SmallVector<Value> results;
@@ -277,7 +277,7 @@ struct ConvertPass : impl::ConvertTSSAToLinalgBase<ConvertPass> {
   using ConvertTSSAToLinalgBase::ConvertTSSAToLinalgBase;
 
   /// Values as kernels see them: accesses, and results that are not dense.
-  /// Library calls and the function's results keep the original.
+  /// Vendor calls and the function's results keep the original.
   DenseMap<Value, Value> shown;
 
   /// What may have two forms now, in the order of the function.
@@ -302,7 +302,7 @@ struct ConvertPass : impl::ConvertTSSAToLinalgBase<ConvertPass> {
   void stays(tssa::AtenOp op, const Twine &reason) {
     if (explain)
       op.emitRemark("'") << op.getOverload()
-                         << "' stays a library call: " << reason;
+                         << "' stays a vendor call: " << reason;
   }
 
   void lowerOperator(tssa::AtenOp op) {
@@ -374,7 +374,7 @@ struct ConvertPass : impl::ConvertTSSAToLinalgBase<ConvertPass> {
   LogicalResult lowerOne(Operation *op) {
     OpBuilder b(op);
     if (auto aten = dyn_cast<tssa::AtenOp>(op)) {
-      if (op->hasAttr(attribute::kLibrary)) {
+      if (op->hasAttr(attribute::kVendorCall)) {
         stays(aten, "it meets tensors of several devices");
         return success();
       }

@@ -2,7 +2,7 @@
 
 #include "breaks/CaptureTypes.h"
 
-#include "Session.h"
+#include "Recording.h"
 
 #include <initializer_list>
 
@@ -37,21 +37,21 @@ PyStructSequence_Field graphBreakFields[] = {
     {"frames", "Outermost first; the trace leaves a tuple of values for each."},
     {nullptr, nullptr}};
 PyStructSequence_Field dispatchStateFields[] = {
-    {"included", "Dispatch keys where the part begins."},
+    {"included", "Dispatch keys where the segment begins."},
     {"excluded", "Likewise."},
     {"inference", "Whether what it hands out is of inference mode, where that "
                   "is not the mode that it begins in; else None."},
     {nullptr, nullptr}};
 PyStructSequence_Field segmentFields[] = {
-    {"key", "Where the part begins; None: with the call."},
+    {"key", "Where the segment begins; None: with the call."},
     {"trace", "What it did."},
     {"objects", "What the trace names by index."},
-    {"nargs", "How many arguments the part has."},
+    {"nargs", "How many arguments the segment has."},
     {"graph_break", "Where it ends; None: with its function."},
     {"grad_mode", "The grad mode that it leaves behind; None: that it found."},
     {"dispatch_state", "Torch's thread state that it belongs to."},
     {"fallback",
-     "Where the trace goes on through decisions on data: the part "
+     "Where the trace goes on through decisions on data: the segment "
      "up to the first of them, in case that no loop is made of it."},
     {"may_loop", "An iteration of a loop that ended too early to be recorded "
                  "as one."},
@@ -60,29 +60,32 @@ PyStructSequence_Field segmentFields[] = {
     {nullptr, nullptr}};
 PyStructSequence_Field captureFields[] = {
     {"result", "What the call returned."},
-    {"segments", "The recorded parts."},
-    {"learned", "(code, offset, reason): where the next run is to end a part, "
-                "because only hindsight showed that it has to."},
+    {"segments", "The recorded segments."},
+    {"learned",
+     "(code, offset, reason): where the next run is to end a segment, "
+     "because only hindsight showed that it has to."},
     {"passed", "Instructions (code, offset) at which something was so that is "
                "not likely to be so in the next call."},
-    {"reason", "Why the call's first part is not among the segments, or ''."},
+    {"reason",
+     "Why the call's first segment is not among the segments, or ''."},
     {nullptr, nullptr}};
 
 PyStructSequence_Field planFields[] = {
     {"action", "A PlanAction."},
-    {"unseen", "Numbers of the arguments that the record must not depend on."},
+    {"unseen",
+     "Numbers of the arguments that the specialization must not depend on."},
     {"lifted", "Where the numbers and sizes are that are its inputs."},
     {"follow_sizes", "As if one of them were a size."},
-    {"expects_loop", "Whether the part may be an iteration of a loop."},
+    {"expects_loop", "Whether the segment may be an iteration of a loop."},
     {nullptr, nullptr}};
 
 PyStructSequence_Desc descriptions[kKinds] = {
     {"pyjit._C.Key", "The name of a continuation.", keyFields, 5},
     {"pyjit._C.Frame", "A frame at a graph break.", frameFields, 2},
-    {"pyjit._C.GraphBreak", "Where a part ends.", graphBreakFields, 2},
+    {"pyjit._C.GraphBreak", "Where a segment ends.", graphBreakFields, 2},
     {"pyjit._C.DispatchState", "Torch's thread state.", dispatchStateFields, 3},
-    {"pyjit._C.Segment", "A part of a call that was recorded.", segmentFields,
-     10},
+    {"pyjit._C.Segment", "A segment of a call that was recorded.",
+     segmentFields, 10},
     {"pyjit._C.Capture", "One monitored call.", captureFields, 5},
     {"pyjit._C.Plan", "What becomes of a continuation.", planFields, 5}};
 
@@ -129,10 +132,11 @@ PyObject *toTuple(const List &list, Item item) {
   return tuple;
 }
 
-PyObject *toPython(const Footing &footing) {
-  return make(kDispatchState, {PyLong_FromUnsignedLongLong(footing.included),
-                               PyLong_FromUnsignedLongLong(footing.excluded),
-                               toFlag(footing.inference)});
+PyObject *toPython(const DispatchState &dispatchState) {
+  return make(kDispatchState,
+              {PyLong_FromUnsignedLongLong(dispatchState.included),
+               PyLong_FromUnsignedLongLong(dispatchState.excluded),
+               toFlag(dispatchState.inference)});
 }
 
 /// Takes over the code objects.
@@ -149,8 +153,8 @@ PyObject *toPython(Segment &segment, PyObject *(*wrap)(TraceHandle)) {
   return make(kSegment,
               {orNone(segment.key), wrap(std::move(segment.trace)),
                segment.objects, PyLong_FromSsize_t(segment.nargs),
-               orNone(segment.cut), toFlag(segment.gradMode),
-               toPython(segment.footing), orNone(fallback),
+               orNone(segment.graphBreak), toFlag(segment.gradMode),
+               toPython(segment.dispatchState), orNone(fallback),
                PyBool_FromLong(segment.mayLoop), toPython(segment.numbers)});
 }
 
@@ -178,7 +182,7 @@ bool pyjit::capture::addCaptureTypes(PyObject *module) {
       !addEnum(module, "ArgumentKind",
                "OPAQUE PINNED VALUE RESULT LIFTED RANGE ITERATOR OBJECT") ||
       !addEnum(module, "PlanAction", "RECORD RECORDED STOP") ||
-      !addEnum(module, "PartKind", "PREFIX TRUE FALSE REST"))
+      !addEnum(module, "SegmentKind", "PREFIX TRUE FALSE REST"))
     return false;
   for (int kind = 0; kind < kKinds; ++kind) {
     auto *type = reinterpret_cast<PyObject *>(typeOf(Kind(kind)));
@@ -226,9 +230,9 @@ pyjit::capture::makeGraphBreak(const std::string &reason,
                             toTuple(states, makeFrame)});
 }
 
-PyObject *pyjit::capture::toPython(CutResult &result,
+PyObject *pyjit::capture::toPython(SegmentedResult &result,
                                    PyObject *(*wrap)(TraceHandle)) {
-  auto lesson = [](const CutResult::Lesson &lesson) {
+  auto lesson = [](const SegmentedResult::Lesson &lesson) {
     return Py_BuildValue("(Nis)", lesson.code, lesson.offset,
                          lesson.reason.c_str());
   };
@@ -244,14 +248,14 @@ PyObject *pyjit::capture::toPython(CutResult &result,
 
 PyObject *pyjit::capture::toPython(CaptureResult &result,
                                    PyObject *(*wrap)(TraceHandle)) {
-  CutResult run;
+  SegmentedResult run;
   run.result = result.result;
   run.reason = result.reason;
   if (result.reason.empty() && result.trace) {
     Segment whole;
     whole.trace = std::move(result.trace);
     whole.objects = result.objects;
-    whole.footing = result.footing;
+    whole.dispatchState = result.dispatchState;
     whole.nargs = result.nargs;
     run.segments.push_back(std::move(whole));
   } else {
@@ -260,15 +264,18 @@ PyObject *pyjit::capture::toPython(CaptureResult &result,
   return toPython(run, wrap);
 }
 
-bool pyjit::capture::toFooting(PyObject *object, Footing &footing) {
+bool pyjit::capture::toDispatchState(PyObject *object,
+                                     DispatchState &dispatchState) {
   if (!Py_IS_TYPE(object, typeOf(kDispatchState))) {
     PyErr_SetString(PyExc_TypeError, "expected a DispatchState");
     return false;
   }
-  footing.included = PyLong_AsUnsignedLongLong(PyTuple_GET_ITEM(object, 0));
-  footing.excluded = PyLong_AsUnsignedLongLong(PyTuple_GET_ITEM(object, 1));
+  dispatchState.included =
+      PyLong_AsUnsignedLongLong(PyTuple_GET_ITEM(object, 0));
+  dispatchState.excluded =
+      PyLong_AsUnsignedLongLong(PyTuple_GET_ITEM(object, 1));
   PyObject *inference = PyTuple_GET_ITEM(object, 2);
-  footing.inference = inference == Py_None ? -1 : inference == Py_True;
+  dispatchState.inference = inference == Py_None ? -1 : inference == Py_True;
   return !PyErr_Occurred();
 }
 

@@ -26,19 +26,19 @@ PyObject *makeKey(PyObject *function, PyCodeObject *code, int offset,
                   const std::vector<int> &slots);
 /// Where a frame is, and the keys of where it may go on.
 PyObject *makeFrame(const FrameState &state);
-/// Why a part ends, and its frames, outermost first.
+/// Why a segment ends, and its frames, outermost first.
 PyObject *makeGraphBreak(const std::string &reason,
                          const std::vector<FrameState> &states);
 
 /// Takes over what they hold.
-PyObject *toPython(CutResult &result, PyObject *(*wrap)(TraceHandle));
+PyObject *toPython(SegmentedResult &result, PyObject *(*wrap)(TraceHandle));
 PyObject *toPython(CaptureResult &result, PyObject *(*wrap)(TraceHandle));
 
 // Of what Python gives. False: a Python error.
 
-bool toFooting(PyObject *object, Footing &footing);
+bool toDispatchState(PyObject *object, DispatchState &dispatchState);
 
-/// What the planner says of a part.
+/// What the planner says of a segment.
 struct Plan {
   PlanAction action = PlanAction::Stop;
   std::set<int> unseen;           ///< arguments that it must not depend on

@@ -14,7 +14,7 @@ struct Continuation {
   PyObject_HEAD vectorcallfunc vectorcall;
   PyObject *function;
   PyObject *origin;     ///< the original function
-  PyObject *originCode; ///< its code when it was cut
+  PyObject *originCode; ///< its code at the graph break
   int offset;           ///< in the original code
   int shift;
 };

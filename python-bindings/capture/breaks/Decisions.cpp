@@ -1,9 +1,9 @@
 //===- Decisions.cpp - Recording on through a loop that goes round --------===//
 //
-// A branch on a tensor's data cuts the recording. A recording that began at an
-// exit of such a branch and comes back to it is an iteration: it goes on
+// A branch on a tensor's data breaks the recording. A recording that began at
+// an exit of such a branch and comes back to it is an iteration: it goes on
 // through the branch for three heads, and writes down at each what the rest of
-// the run depends on. refgraph-reroll-loops makes a loop of that. The recording
+// the run depends on. refgraph-form-loops makes a loop of that. The recording
 // that would have ended at the first head is kept for the case that it cannot.
 //
 //===----------------------------------------------------------------------===//
@@ -38,8 +38,8 @@ namespace {
 /// is refused.
 class StateWalk {
 public:
-  StateWalk(Session &session, std::vector<PyObject *> &found)
-      : s(session), found(found) {}
+  StateWalk(Recording &recording, std::vector<PyObject *> &found)
+      : s(recording), found(found) {}
 
   std::string text;
   bool ok = true;
@@ -51,7 +51,7 @@ public:
       return identity("u", object);
     if (object == Py_NotImplemented)
       return refuse();
-    if (s.scalars.isTracked(object) && !s.scalars.isPinned(object))
+    if (s.scalars.isTracked(object) && !s.scalars.isSpecialized(object))
       return number(object);
     if (isValue(object)) {
       text += textOf(s.objects.constant(object));
@@ -74,7 +74,7 @@ public:
   }
 
 private:
-  Session &s;
+  Recording &s;
   std::vector<PyObject *> &found;
   std::map<PyObject *, size_t> seen;
 
@@ -87,7 +87,7 @@ private:
     text += kind + std::to_string(number.first->second);
   }
 
-  /// One that the record computes, or will: another one at each head.
+  /// One that the specialization computes, or will: another one at each head.
   void number(PyObject *object) {
     auto [first, isNew] = seen.insert({object, seen.size()});
     if (!isNew) {
@@ -262,8 +262,8 @@ void Decisions::decide(PyjitValue condition, int outcome,
                       .values = view(values)});
 }
 
-void Decisions::expect(PyjitValue flag, bool outcome) {
-  s.add(PyjitExpectOp{.flag = flag, .outcome = outcome});
+void Decisions::speculate(PyjitValue flag, bool outcome) {
+  s.add(PyjitSpeculateOp{.flag = flag, .outcome = outcome});
 }
 
 /// Forgets the values that were made since `first`: they were taken back.
@@ -278,7 +278,7 @@ void Decisions::forgetValues(int first) {
 // At a head
 //===----------------------------------------------------------------------===//
 
-void Run::expectLoop(Session &next, PyjitFrame *, PyCodeObject *code,
+void Run::expectLoop(Recording &next, PyjitFrame *, PyCodeObject *code,
                      int offset) {
   next.decisions.heads.start = landing(next.tracker.info(code), offset);
   next.decisions.atBranch = [this](PyCodeObject *code, int offset,
@@ -288,7 +288,7 @@ void Run::expectLoop(Session &next, PyjitFrame *, PyCodeObject *code,
 }
 
 /// Whether a further iteration of a loop begins that is recorded.
-bool Run::isInLoop(Session &next, PyCodeObject *code, int offset) {
+bool Run::isInLoop(Recording &next, PyCodeObject *code, int offset) {
   if (loops.empty())
     return false;
   Origin origin = originOf(code, nullptr);
@@ -297,12 +297,12 @@ bool Run::isInLoop(Session &next, PyCodeObject *code, int offset) {
 }
 
 /// The recording as it would be if it ended here.
-bool Run::addPlain(Session &s, const FrameState &state, int truth) {
+bool Run::addPlain(Recording &s, const FrameState &state, int truth) {
   PyjitTraceEnd here = s.writer.end();
   Py_ssize_t pinned = PyList_GET_SIZE(s.objects.list);
   std::string why = "a branch on a tensor's data" + s.tracker.where();
   s.decisions.truthLeft = truth;
-  bool left = s.escape.leaveCut({state});
+  bool left = s.escape.leaveAtGraphBreak({state});
   s.decisions.truthLeft = -1;
   if (left) {
     Segment segment;
@@ -312,9 +312,9 @@ bool Run::addPlain(Session &s, const FrameState &state, int truth) {
     segment.trace = s.writer.copy();
     segment.objects = PySequence_List(s.objects.list);
     segment.nargs = s.breaks.argumentCount;
-    segment.cut = makeGraphBreak(why, {state});
+    segment.graphBreak = makeGraphBreak(why, {state});
     segment.gradMode = s.breaks.gradModeLeft;
-    segment.footing = s.tensors->footing();
+    segment.dispatchState = s.tensors->dispatchState();
     for (auto [code, offset] : s.dataNumbers.sites)
       segment.numbers.push_back(
           {Py_NewRef(reinterpret_cast<PyObject *>(code)), offset});
@@ -333,13 +333,13 @@ bool Run::addPlain(Session &s, const FrameState &state, int truth) {
 
 namespace {
 
-/// What a branch asks: a tensor, or a number that the record computes.
+/// What a branch asks: a tensor, or a number that the specialization computes.
 struct Condition {
-  Session &s;
+  Recording &s;
   PyObject *object;
-  int shadow; ///< of the number, or -1
+  int proxy; ///< of the number, or -1
 
-  bool isTensor() const { return shadow < 0; }
+  bool isTensor() const { return proxy < 0; }
   bool isRecorded() const {
     return !isTensor() ||
            (s.objects.isTensor(object) && !s.tensors->isConstant(object) &&
@@ -350,13 +350,13 @@ struct Condition {
     return isTensor() ? TensorRecorder::truthOf(object) : object == Py_True;
   }
   std::string device() const {
-    return isTensor() ? DataNumbers::deviceOf(object)
-                      : s.dataNumbers.shadowDevice(shadow);
+    return isTensor() ? DataScalars::deviceOf(object)
+                      : s.dataNumbers.proxyDevice(proxy);
   }
   /// Asks it as Python does.
   PyjitValue ask() const {
     if (!isTensor())
-      return s.dataNumbers.shadowValue(shadow);
+      return s.dataNumbers.proxyValue(proxy);
     s.attributes.special(object, "__bool__");
     return s.tensors->valueOf(object);
   }
@@ -384,7 +384,7 @@ static std::optional<bool> outcomeAround(const CodeInfo &info,
 /// same state as that. `wanted`: the outcome with which the loop goes round.
 bool Run::isHead(int offset, int truth, int outcome, bool wanted,
                  std::string &text, std::vector<PyObject *> &found) {
-  Session &s = *session;
+  Recording &s = *recording;
   Decisions::Heads &heads = s.decisions.heads;
   FrameState state;
   if (outcome < 0 || !s.breaks.frameState(1, FramePhase::Before, state) ||
@@ -416,8 +416,9 @@ bool Run::isHead(int offset, int truth, int outcome, bool wanted,
 }
 
 /// The values of what a state names; from here on, each iteration has
-/// numbers of its own. False if a number cannot be computed in the record.
-static bool carryState(Session &s, const std::vector<PyObject *> &found,
+/// numbers of its own. False if a number cannot be computed in the
+/// specialization.
+static bool carryState(Recording &s, const std::vector<PyObject *> &found,
                        const std::string &device,
                        std::vector<PyjitValue> &values) {
   for (PyObject *object : found) {
@@ -427,8 +428,8 @@ static bool carryState(Session &s, const std::vector<PyObject *> &found,
     }
     if (!s.scalars.carry(object, device))
       return false;
-    int shadow = s.scalars.shadowOf(object);
-    values.push_back(s.dataNumbers.shadowValue(shadow)); // its own tensor
+    int proxy = s.scalars.proxyOf(object);
+    values.push_back(s.dataNumbers.proxyValue(proxy)); // its own tensor
   }
   return true;
 }
@@ -436,7 +437,7 @@ static bool carryState(Session &s, const std::vector<PyObject *> &found,
 /// In front of a branch: whether it is the head of the loop that the recording
 /// is in, and the recording goes on through it.
 bool Run::goesOn(PyCodeObject *code, int offset, PyObject *object, int truth) {
-  Session &s = *session;
+  Recording &s = *recording;
   Decisions::Heads &heads = s.decisions.heads;
   Condition condition{s, object, truth};
   if (heads.spoiled || !planner || surveying || s.sizes.followed ||
@@ -444,12 +445,12 @@ bool Run::goesOn(PyCodeObject *code, int offset, PyObject *object, int truth) {
       !condition.isRecorded())
     return false;
   // Another test of the same iteration: the loop ends in front of one that it
-  // ends (see refgraph-reroll-loops).
+  // ends (see refgraph-form-loops).
   if (heads.count > 0 && heads.site != offset) {
     int outcome = condition.outcome();
     if (outcome < 0)
       return false;
-    s.decisions.expect(condition.ask(), outcome);
+    s.decisions.speculate(condition.ask(), outcome);
     return !s.ended();
   }
   CodeInfo &info = s.tracker.info(code);

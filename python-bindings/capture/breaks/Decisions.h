@@ -13,24 +13,24 @@
 
 namespace pyjit::capture {
 
-class Session;
+class Recording;
 
 /// Recording on through branches on data: a loop's heads, and the state at each
 /// (Decisions.cpp).
 class Decisions {
 public:
-  explicit Decisions(Session &session) : s(session) {}
+  explicit Decisions(Recording &recording) : s(recording) {}
 
   /// Writes what the rest of the run depends on, tensors' data apart: two equal
   /// texts in front of one instruction go on alike. False: it cannot be said.
-  /// `truth`: the condition is a number that the record computes.
+  /// `truth`: the condition is a number that the specialization computes.
   bool describeState(const FrameState &state, std::string &text,
                      std::vector<PyObject *> &found, bool truth);
-  /// `outcome`: -1 leaves it to who goes on after the cut.
+  /// `outcome`: -1 leaves it to who goes on after the graph break.
   void decide(PyjitValue condition, int outcome, const std::string &site,
               const std::string &state, const std::vector<PyjitValue> &values);
   /// The iteration went on because `flag` was so.
-  void expect(PyjitValue flag, bool outcome);
+  void speculate(PyjitValue flag, bool outcome);
   void forgetValues(int first);
 
   /// The heads of a loop that the recording has come by.
@@ -48,19 +48,20 @@ public:
     std::map<PyObject *, size_t> numbers; ///< of objects known by identity
   } heads;
   /// Asked in front of a branch: whether to record on through it.
-  /// The last is the shadow of a condition that is a number, or -1.
+  /// The last is the proxy of a condition that is a number, or -1.
   std::function<bool(PyCodeObject *, int, PyObject *, int)> atBranch;
 
-  /// The instruction at `offset` branches on a number that the record computes.
+  /// The instruction at `offset` branches on a number that the specialization
+  /// computes.
   struct Truth {
     PyjitFrame *frame = nullptr;
     int offset = -1;
-    int shadow = -1;
+    int proxy = -1;
   } truthAhead;
-  int truthLeft = -1; ///< on top of the operand stack at a cut
+  int truthLeft = -1; ///< on top of the operand stack at a graph break
 
 private:
-  Session &s;
+  Recording &s;
 };
 
 } // namespace pyjit::capture

@@ -1,6 +1,6 @@
 //===- GraphBreaks.cpp - The state of frames at a graph break -------------===//
 
-#include "Session.h"
+#include "Recording.h"
 #include "breaks/Continuation.h"
 #include "interpreter/OpcodeTable.h"
 #include "objects/ObjectKinds.h"
@@ -117,23 +117,23 @@ PyObject *GraphBreaks::looksAtUnseen(const Instruction &in, PyObject **stack) {
   return nullptr;
 }
 
-/// Objects that a cut cannot carry can be made after one: where they were made
-/// is a good place for it.
-void GraphBreaks::noteBirth(PyObject *object) {
-  if (!object || isValue(object) || births.count(object))
+/// Objects that a graph break cannot carry can be made after one: where they
+/// were made is a good place for it.
+void GraphBreaks::noteAllocation(PyObject *object) {
+  if (!object || isValue(object) || allocationSites.count(object))
     return;
   Node *node = s.objects.find(object);
   if (ObjectTable::isTensor(object) && s.tensors->isData(object))
-    node = s.objects.born(object);
+    node = s.objects.allocated(object);
   else if (ObjectTable::isTensor(object))
     return;
   if (!node || node->external || PyList_Check(object) ||
       PyTuple_Check(object) || PyDict_Check(object) || PyMethod_Check(object))
     return;
-  std::vector<Birth> &birth = births[object];
+  std::vector<AllocationSite> &allocation = allocationSites[object];
   for (size_t i = 1; i < s.tracker.frames.size(); ++i)
-    birth.push_back({s.tracker.frames[i].frame, s.tracker.frames[i].code,
-                     i + 1 == s.tracker.frames.size()
-                         ? s.tracker.frames[i].pendingOffset
-                         : s.tracker.frames[i].offset});
+    allocation.push_back({s.tracker.frames[i].frame, s.tracker.frames[i].code,
+                          i + 1 == s.tracker.frames.size()
+                              ? s.tracker.frames[i].pendingOffset
+                              : s.tracker.frames[i].offset});
 }

@@ -14,47 +14,48 @@
 
 namespace pyjit::capture {
 
-class Session;
+class Recording;
 
 /// Where a recording stops, how it ended, and the frames' state there.
 class GraphBreaks {
 public:
-  explicit GraphBreaks(Session &session) : s(session) {}
+  explicit GraphBreaks(Recording &recording) : s(recording) {}
 
   /// Describes frame `i`. False if the interpreter cannot be made to go on
   /// from it.
   bool frameState(size_t i, FramePhase phase, FrameState &state);
-  /// Whether a frame's local has to be there after a cut.
+  /// Whether a frame's local has to be there after a graph break.
   static bool isCarried(bool live, PyObject *local);
   /// Whether the instruction looks at an unseen value.
   PyObject *looksAtUnseen(const Instruction &instruction, PyObject **stack);
   /// Whether an instruction moves references, and looks at nothing.
   static bool onlyMoves(int op);
-  /// Objects that a cut cannot carry can be made after one: where they were
-  /// made is a good place for it.
-  void noteBirth(PyObject *object);
+  /// Objects that a graph break cannot carry can be made after one: where they
+  /// were made is a good place for it.
+  void noteAllocation(PyObject *object);
 
   /// Instructions (of original code) in front of which the recording stops.
-  const std::map<std::pair<PyCodeObject *, int>, std::string> *cutPoints =
-      nullptr;
+  const std::map<std::pair<PyCodeObject *, int>, std::string>
+      *graphBreakPoints = nullptr;
   /// Instructions at which `endOnce` ended recordings, and how often; set where
-  /// `cutPoints` is.
+  /// `graphBreakPoints` is.
   const std::map<std::pair<PyCodeObject *, int>, int> *passCounts = nullptr;
   /// Where objects that cannot leave were made: frames and instructions,
   /// outermost first.
-  struct Birth {
+  struct AllocationSite {
     PyjitFrame *frame;
     PyCodeObject *code;
     int offset;
   };
-  std::unordered_map<PyObject *, std::vector<Birth>> births;
+  std::unordered_map<PyObject *, std::vector<AllocationSite>> allocationSites;
 
   bool resumed = false;  ///< began in the middle of a function
   bool finished = false; ///< ... which has returned
   Py_ssize_t argumentCount = 0;
   bool inHandler = false;
   bool passes = false; ///< ended by `endOnce`
-  bool noCut = false;  ///< what ended the capture is not one instruction's
+  bool noGraphBreak =
+      false; ///< what ended the capture is not one instruction's
   /// The capture ended in front of an instruction, not in the middle of one.
   bool endedBefore = false;
   PyObject *refused = nullptr; ///< the object that could not leave
@@ -62,7 +63,7 @@ public:
   int gradModeLeft = -1;
 
 private:
-  Session &s;
+  Recording &s;
 };
 
 } // namespace pyjit::capture

@@ -1,9 +1,9 @@
 //===- Run.cpp - A monitored run: recordings one after the other ----------===//
 //
-// The life of a run: the events of the interpreter, who of the sessions and
-// waiting frames they are for, and what the recordings come to. Where a run is
-// cut is in RunCuts.cpp, where it goes on in RunResume.cpp, loops on data are
-// in Decisions.cpp.
+// The life of a run: the events of the interpreter, who of the recordings and
+// waiting frames they are for, and what the recordings come to. Where a run
+// breaks is in RunBreaks.cpp, where it goes on in RunResume.cpp, loops on data
+// are in Decisions.cpp.
 //
 //===----------------------------------------------------------------------===//
 
@@ -45,7 +45,7 @@ Run::Run(const CaptureRequest &request, bool surveying)
     : request(request), surveying(surveying) {}
 
 Run::~Run() {
-  for (const CutResult::Lesson &lesson : learned)
+  for (const SegmentedResult::Lesson &lesson : learned)
     Py_DECREF(lesson.code);
   for (const Site &site : passed)
     Py_DECREF(site.first);
@@ -61,7 +61,7 @@ static std::pair<PyCodeObject *, int> siteOf(PyObject *at) {
           int(PyLong_AsLong(PyTuple_GET_ITEM(at, 1)))};
 }
 
-void Run::allowCuts() {
+void Run::allowGraphBreaks() {
   planner = request.planner;
   PyObject *at, *value;
   Py_ssize_t position = 0;
@@ -101,45 +101,45 @@ PyObject *Run::execute(PyObject *callable, PyObject *const *args, size_t nargs,
       Entry entry = entryOf(callable);
       waiting.push_back({nullptr, entry.code, -1, {entry.offset}});
     } else {
-      session = std::make_unique<Session>(request.context, request.name,
-                                          surveying, request.lifted);
+      recording = std::make_unique<Recording>(request.context, request.name,
+                                              surveying, request.lifted);
       if (request.followSizes)
-        session->sizes.followed = true;
+        recording->sizes.followed = true;
       if (planner)
-        cutAt(*session);
-      if (!session->begin(callable, given, nargs, kwnames, request.unseen)) {
-        reason = session->reason;
-        session.reset();
+        breakAt(*recording);
+      if (!recording->begin(callable, given, nargs, kwnames, request.unseen)) {
+        reason = recording->reason;
+        recording.reset();
         stopped = true;
       } else {
-        Session::current = session.get();
-        session->tensors->start();
+        Recording::current = recording.get();
+        recording->tensors->start();
       }
     }
     current = this;
     result = eager();
     current = nullptr;
-    Session::current = nullptr;
-    if (session)
-      session->tensors->stop();
+    Recording::current = nullptr;
+    if (recording)
+      recording->tensors->stop();
   }
   // Everything below looks at objects only; the call is over.
   PyObject *error = PyErr_GetRaisedException();
-  if (session && result) {
-    if (session->ended()) {
+  if (recording && result) {
+    if (recording->ended()) {
       // In the middle of the last instruction.
       if (planner)
-        cut(std::move(session));
+        breakGraph(std::move(recording));
       else
-        reason = session->reason;
-    } else if (!session->breaks.resumed) {
-      session->finishCall(result);
-      learnNumbers(*session);
-      if (session->ended() && !learnAtEnd(*session))
-        reason = session->reason;
-      else if (!session->ended())
-        add(*session, nullptr);
-      whole = std::move(session);
+        reason = recording->reason;
+    } else if (!recording->breaks.resumed) {
+      recording->finishCall(result);
+      learnNumbers(*recording);
+      if (recording->ended() && !learnAtEnd(*recording))
+        reason = recording->reason;
+      else if (!recording->ended())
+        add(*recording, nullptr);
+      whole = std::move(recording);
     }
   }
   PyErr_Clear();
@@ -147,71 +147,71 @@ PyObject *Run::execute(PyObject *callable, PyObject *const *args, size_t nargs,
   return result;
 }
 
-void Run::add(Session &session, PyObject *cut) {
+void Run::add(Recording &recording, PyObject *graphBreak) {
   // Ended somewhere else than at a head: what was kept at the first one does.
-  if (session.decisions.heads.forked &&
-      !(session.decisions.heads.complete && cut)) {
-    segments[session.decisions.heads.plain].mayLoop |=
-        session.decisions.heads.ranOut;
-    Py_XDECREF(cut);
+  if (recording.decisions.heads.forked &&
+      !(recording.decisions.heads.complete && graphBreak)) {
+    segments[recording.decisions.heads.plain].mayLoop |=
+        recording.decisions.heads.ranOut;
+    Py_XDECREF(graphBreak);
     Py_CLEAR(key);
     return;
   }
   Segment segment;
   segment.key = key;
   key = nullptr;
-  if (session.sizes.followed)
-    session.writer.setFollowsSizes();
-  segment.trace = session.writer.take();
-  segment.objects = Py_NewRef(session.objects.list);
-  segment.nargs = session.breaks.argumentCount;
-  segment.cut = cut;
-  segment.gradMode = session.breaks.gradModeLeft;
-  segment.footing = session.tensors->footing();
-  segment.mayLoop = session.decisions.heads.early;
-  for (auto [code, offset] : session.dataNumbers.sites)
+  if (recording.sizes.followed)
+    recording.writer.setFollowsSizes();
+  segment.trace = recording.writer.take();
+  segment.objects = Py_NewRef(recording.objects.list);
+  segment.nargs = recording.breaks.argumentCount;
+  segment.graphBreak = graphBreak;
+  segment.gradMode = recording.breaks.gradModeLeft;
+  segment.dispatchState = recording.tensors->dispatchState();
+  segment.mayLoop = recording.decisions.heads.early;
+  for (auto [code, offset] : recording.dataNumbers.sites)
     segment.numbers.push_back(
         {Py_NewRef(reinterpret_cast<PyObject *>(code)), offset});
-  if (!session.decisions.heads.forked) {
+  if (!recording.decisions.heads.forked) {
     segments.push_back(std::move(segment));
     return;
   }
-  Segment &place = segments[session.decisions.heads.plain];
+  Segment &place = segments[recording.decisions.heads.plain];
   segment.fallback.push_back(std::move(place));
   place = std::move(segment);
-  const ShadowFrame &frame = session.tracker.frames[1];
+  const ShadowFrame &frame = recording.tracker.frames[1];
   Origin origin = originOf(frame.code, pyjitFrameFunction(frame.frame));
-  loops.insert({origin.code, session.decisions.heads.start - origin.shift});
+  loops.insert({origin.code, recording.decisions.heads.start - origin.shift});
 }
 
 void Run::onStart(PyCodeObject *code, int offset) {
-  if (session && session->ended())
+  if (recording && recording->ended())
     after();
-  if (!session)
+  if (!recording)
     return;
-  session->onStart(code, offset);
+  recording->onStart(code, offset);
   after();
 }
 
 void Run::onInstruction(PyCodeObject *code, int offset) {
-  if (session && session->ended())
+  if (recording && recording->ended())
     after(); // in the middle of the last instruction
   if (stopped)
     return;
   PyjitFrame *frame = pyjitCurrentFrame();
-  if (session) {
+  if (recording) {
     // An exception left the frames that are recorded.
     for (const Waiting &outer : waiting)
       if (outer.frame == frame) {
-        session->tensors->stop();
-        Session::current = nullptr;
-        session.reset();
+        recording->tensors->stop();
+        Recording::current = nullptr;
+        recording.reset();
         stopped = true;
         return;
       }
-    session->onInstruction(code, offset);
+    recording->onInstruction(code, offset);
     after();
-    if (session || stopped)
+    if (recording || stopped)
       return;
   }
   if (skipped.frame) {
@@ -247,22 +247,22 @@ void Run::onInstruction(PyCodeObject *code, int offset) {
 }
 
 void Run::after() {
-  if (session->ended()) {
-    session->tensors->stop();
-    Session::current = nullptr;
+  if (recording->ended()) {
+    recording->tensors->stop();
+    Recording::current = nullptr;
     if (planner && !surveying) {
-      cut(std::move(session));
+      breakGraph(std::move(recording));
     } else {
       if (reason.empty())
-        reason = session->reason;
-      session.reset();
+        reason = recording->reason;
+      recording.reset();
       stopped = true;
     }
-  } else if (session->breaks.finished) {
-    session->tensors->stop();
-    Session::current = nullptr;
-    add(*session, nullptr);
-    session.reset();
+  } else if (recording->breaks.finished) {
+    recording->tensors->stop();
+    Recording::current = nullptr;
+    add(*recording, nullptr);
+    recording.reset();
   }
 }
 
@@ -271,9 +271,9 @@ void Run::after() {
 //===----------------------------------------------------------------------===//
 
 bool pyjit::capture::isCapturing() {
-  Session *session = Session::current;
-  return session && !session->ended() &&
-         session->thread == _PyThreadState_UncheckedGet();
+  Recording *recording = Recording::current;
+  return recording && !recording->ended() &&
+         recording->thread == _PyThreadState_UncheckedGet();
 }
 
 static CaptureResult finish(Run &run, PyObject *result) {
@@ -292,7 +292,7 @@ static CaptureResult finish(Run &run, PyObject *result) {
     out.trace = std::move(first.trace);
   out.objects = first.objects;
   out.nargs = first.nargs;
-  out.footing = first.footing;
+  out.dispatchState = first.dispatchState;
   for (size_t i = 1; i < run.segments.size(); ++i)
     Py_DECREF(run.segments[i].objects);
   return out;
@@ -319,13 +319,12 @@ CaptureResult pyjit::capture::survey(PyObject *callable, PyObject *const *args,
   return finish(run, result);
 }
 
-CutResult pyjit::capture::captureWithCuts(const CaptureRequest &request,
-                                          PyObject *callable,
-                                          PyObject *const *args, size_t nargs,
-                                          PyObject *kwnames) {
+SegmentedResult pyjit::capture::captureWithGraphBreaks(
+    const CaptureRequest &request, PyObject *callable, PyObject *const *args,
+    size_t nargs, PyObject *kwnames) {
   Run run(request, /*surveying=*/false);
-  run.allowCuts();
-  CutResult out;
+  run.allowGraphBreaks();
+  SegmentedResult out;
   out.result = run.execute(callable, args, PyVectorcall_NARGS(nargs), kwnames);
   out.segments = std::move(run.segments);
   out.learned = std::move(run.learned);

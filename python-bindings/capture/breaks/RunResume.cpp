@@ -1,9 +1,10 @@
 //===- RunResume.cpp - Where a run goes on recording ----------------------===//
 //
-// A frame has come to an exit of a cut: the next session begins there, in the
-// middle of a function, with the frame's operands and live locals as its
-// arguments. The extension's planner says whether that part is recorded
-// already, and which of the arguments the record must not look at.
+// A frame has come to an exit of a graph break: the next recording begins
+// there, in the middle of a function, with the frame's operands and live locals
+// as its arguments. The extension's planner says whether that segment is
+// recorded already, and which of the arguments the specialization must not look
+// at.
 //
 //===----------------------------------------------------------------------===//
 
@@ -18,19 +19,19 @@
 
 using namespace pyjit::capture;
 
-/// So many parts of one call are recorded; a loop with a cut in it may go round
-/// for ever.
+/// So many segments of one call are recorded; a loop with a graph break in it
+/// may go round for ever.
 static constexpr size_t kMaxSessions = 1000;
 
-/// Lets a part of the frame that is recorded already pass by.
+/// Lets a segment of the frame that is recorded already pass by.
 void Run::skip(PyjitFrame *frame, PyCodeObject *code, int offset) {
   skipped = {frame, code, offset, {}};
   PyObject *function = pyjitFrameFunction(frame);
   skippedShift = originOf(code, function).shift;
 }
 
-/// The next instruction of a frame that is skipped: whether it is where a cut
-/// of an earlier part went on.
+/// The next instruction of a frame that is skipped: whether it is where a graph
+/// break of an earlier segment went on.
 bool Run::leavesSkipped(PyCodeObject *code, int offset) {
   int last = std::exchange(skipped.offset, offset);
   auto site = sites.find({originOf(code, nullptr).code, last - skippedShift});
@@ -44,7 +45,7 @@ bool Run::leavesSkipped(PyCodeObject *code, int offset) {
 
 namespace {
 
-/// What a frame hands to the record that begins in its middle.
+/// What a frame hands to the specialization that begins in its middle.
 struct FrameValues {
   std::vector<bool> stack; ///< whether an operand is there
   std::vector<int> slots;  ///< of the locals
@@ -82,13 +83,13 @@ std::string Run::whyNoStart(PyjitFrame *frame) {
   PyObject *handledNow = PyErr_GetHandledException();
   Py_XDECREF(handledNow);
   if (handledNow != handled)
-    return "a cut while an exception is being handled";
+    return "a graph break while an exception is being handled";
   std::string state = TensorRecorder::unsupportedState();
   if (!state.empty())
     return state;
   PyObject *function = pyjitFrameFunction(frame);
   if (!function || !PyFunction_Check(function) || ++count > kMaxSessions)
-    return "so many cuts in one call";
+    return "so many graph breaks in one call";
   return "";
 }
 
@@ -100,17 +101,18 @@ static bool isOwnRange(const std::vector<PyObject **> &places, size_t i) {
          }) == 1;
 }
 
-/// Asks the planner about the part that begins with these values; see
+/// Asks the planner about the segment that begins with these values; see
 /// `CaptureRequest`.
-PyObject *Run::askPlanner(Session &next, const std::vector<PyObject **> &places,
+PyObject *Run::askPlanner(Recording &next,
+                          const std::vector<PyObject **> &places,
                           size_t depth) {
   std::string kinds;
   PyObject *values = PyTuple_New(places.size());
   for (size_t i = 0; i < places.size(); ++i) {
     PyObject *object = *places[i];
     PyTuple_SET_ITEM(values, i, Py_NewRef(object));
-    bool result = i + 1 == depth; // of the instruction cut at
-    // No record can look at a nested or a sparse tensor.
+    bool result = i + 1 == depth; // of the instruction of the graph break
+    // No specialization can look at a nested or a sparse tensor.
     bool foreign =
         next.objects.isTensor(object) && !TensorRecorder::hasStrides(object);
     using Kind = ArgumentKind;
@@ -129,9 +131,9 @@ PyObject *Run::askPlanner(Session &next, const std::vector<PyObject **> &places,
   return PyObject_CallFunction(planner, "ONN", key, bytes, values);
 }
 
-/// What the part before followed is followed on: sizes, and numbers in tuples
-/// (those that stand alone are the planner's).
-std::vector<PyObject *> Run::follow(Session &next,
+/// What the segment before followed is followed on: sizes, and numbers in
+/// tuples (those that stand alone are the planner's).
+std::vector<PyObject *> Run::follow(Recording &next,
                                     const std::vector<PyObject **> &places,
                                     const std::set<int> &unseen) {
   std::vector<PyObject *> tuples;
@@ -153,7 +155,8 @@ std::vector<PyObject *> Run::follow(Session &next,
 }
 
 /// A tuple that is handed to native code has been looked into by then.
-void Run::readFollowed(Session &next, const std::vector<PyObject *> &objects) {
+void Run::readFollowed(Recording &next,
+                       const std::vector<PyObject *> &objects) {
   for (PyObject *object : objects) {
     Node *node = next.objects.find(object);
     if (!node || !node->external || node->pinned)
@@ -175,7 +178,7 @@ void Run::start(PyjitFrame *frame, PyCodeObject *code, int offset) {
   std::string why = whyNoStart(frame);
   if (!why.empty())
     return stop(why);
-  auto next = std::make_unique<Session>(
+  auto next = std::make_unique<Recording>(
       request.context, request.name + "_resume" + std::to_string(count), false);
   CodeInfo &facts = next->tracker.info(code);
   const Instruction &in = facts.at(offset);
@@ -196,7 +199,7 @@ void Run::start(PyjitFrame *frame, PyCodeObject *code, int offset) {
     if (!planned) {
       PyObject *error = PyErr_GetRaisedException();
       PyObject *text = error ? PyObject_Repr(error) : nullptr;
-      stop("pyjit could not plan what follows a cut: " +
+      stop("pyjit could not plan what follows a graph break: " +
            std::string(text ? PyUnicode_AsUTF8(text) : "no reason given"));
       Py_XDECREF(text);
       Py_XDECREF(error);
@@ -217,17 +220,17 @@ void Run::start(PyjitFrame *frame, PyCodeObject *code, int offset) {
     next->sizes.followed = true;
   std::vector<PyObject *> tuples = follow(*next, values.places, plan.unseen);
 
-  session = std::move(next);
-  cutAt(*session);
-  session->breaks.argumentCount = Py_ssize_t(values.places.size());
+  recording = std::move(next);
+  breakAt(*recording);
+  recording->breaks.argumentCount = Py_ssize_t(values.places.size());
   if (plan.expectsLoop)
-    expectLoop(*session, frame, code, offset);
-  Session::current = session.get();
-  session->beginAt(frame, code, offset, origin.function, values.places,
-                   values.names, plan.unseen);
-  session->tensors->start();
-  readFollowed(*session, tuples);
-  if (!session->ended())
-    session->onInstruction(code, offset);
+    expectLoop(*recording, frame, code, offset);
+  Recording::current = recording.get();
+  recording->beginAt(frame, code, offset, origin.function, values.places,
+                     values.names, plan.unseen);
+  recording->tensors->start();
+  readFollowed(*recording, tuples);
+  if (!recording->ended())
+    recording->onInstruction(code, offset);
   after();
 }

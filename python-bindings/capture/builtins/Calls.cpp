@@ -64,13 +64,13 @@ void Calls::returns(PyObject *result) {
     s.containers.readDeep(result);
 }
 
-Post Calls::unknownNative(const Call &call) {
+ResultKind Calls::unknownNative(const Call &call) {
   s.end("native function " + functionName(call.callable));
-  return Post::Fresh;
+  return ResultKind::Fresh;
 }
 
 /// A partial object's parts, read-only C members.
-bool pyjit::capture::partialParts(Session &s, PyObject *partial, Call &out,
+bool pyjit::capture::partialParts(Recording &s, PyObject *partial, Call &out,
                                   const Call &call) {
   PyObject *parts[3];
   const char *names[] = {"func", "args", "keywords"};
@@ -89,7 +89,7 @@ bool pyjit::capture::partialParts(Session &s, PyObject *partial, Call &out,
       PyObject *name = PyUnicode_InternFromString(names[i]);
       s.reads.read(node, Select::Field, name, parts[i]);
     } else if (!s.objects.known(parts[i])) {
-      s.objects.born(parts[i]);
+      s.objects.allocated(parts[i]);
     }
   }
   out.callable = parts[0];
@@ -140,10 +140,10 @@ static bool isPlainNew(PyObject *newMethod) {
              type, reinterpret_cast<PyTypeObject *>(PyExc_BaseException));
 }
 
-/// Functions of Python's whose inside is of no use to a record: what they do
-/// is copying objects that it cannot make, or changing generators' states. One
-/// cut around the call is better than a dozen in it.
-static bool isCutAround(PyObject *f) {
+/// Functions of Python's whose inside is of no use to a specialization: what
+/// they do is copying objects that it cannot make, or changing generators'
+/// states. One graph break around the call is better than a dozen in it.
+static bool isGraphBreakAround(PyObject *f) {
   static const std::set<PyObject *> functions = [] {
     std::set<PyObject *> found;
     for (const char *path : {"copy:deepcopy", "torch:manual_seed", "torch:seed",
@@ -161,9 +161,9 @@ static bool isCutAround(PyObject *f) {
   return functions.count(f);
 }
 
-static Post callFunction(Session &s, Node *node, PyObject *f) {
+static ResultKind callFunction(Recording &s, Node *node, PyObject *f) {
   s.reads.function(node);
-  if (isCutAround(f))
+  if (isGraphBreakAround(f))
     s.end("a call of " +
           std::string(PyUnicode_AsUTF8(
               reinterpret_cast<PyFunctionObject *>(f)->func_qualname)));
@@ -173,10 +173,11 @@ static Post callFunction(Session &s, Node *node, PyObject *f) {
     s.end("a coroutine");
   if (!(code->co_flags & CO_GENERATOR))
     s.now.callee = f;
-  return code->co_flags & CO_GENERATOR ? Post::Fresh : Post::Known;
+  return code->co_flags & CO_GENERATOR ? ResultKind::Fresh : ResultKind::Known;
 }
 
-static Post callMethod(Session &s, Node *node, const Call &call, int depth) {
+static ResultKind callMethod(Recording &s, Node *node, const Call &call,
+                             int depth) {
   PyObject *f = call.callable, *self = PyMethod_GET_SELF(f);
   Call inner;
   inner.callable = PyMethod_GET_FUNCTION(f);
@@ -193,7 +194,7 @@ static Post callMethod(Session &s, Node *node, const Call &call, int depth) {
 }
 
 /// `T.__new__` of a builtin type.
-static Post callNew(Session &s, const Call &call) {
+static ResultKind callNew(Recording &s, const Call &call) {
   if (!isPlainNew(call.callable))
     return s.calls.unknownNative(call);
   s.now.callsNative = true;
@@ -202,12 +203,12 @@ static Post callNew(Session &s, const Call &call) {
       reinterpret_cast<PyObject *>(&PyTuple_Type))
     for (size_t i = 1; i < call.args.size(); ++i)
       s.containers.iterate(call.args[i]);
-  return Post::Fresh;
+  return ResultKind::Fresh;
 }
 
 /// A function or method that C code defines.
-static Post callNative(Session &s, Node *node, PyMethodDef *def,
-                       const Call &call) {
+static ResultKind callNative(Recording &s, Node *node, PyMethodDef *def,
+                             const Call &call) {
   PyObject *f = call.callable;
   // All `__new__` methods share one definition.
   if (!std::strcmp(def->ml_name, "__new__"))
@@ -215,7 +216,7 @@ static Post callNative(Session &s, Node *node, PyMethodDef *def,
   NativeHandler handler = NativeTable::get().find(def);
   if (!handler && isTorchOperator(f)) {
     for (PyObject *arg : call.args)
-      s.scalars.pinDeep(arg);
+      s.scalars.specializeDeep(arg);
     return s.calls.torchCall(call);
   }
   if (!handler)
@@ -241,7 +242,8 @@ static Post callNative(Session &s, Node *node, PyMethodDef *def,
 }
 
 /// `x.__add__` of a builtin type, bound to `x`.
-static Post callMethodWrapper(Session &s, Node *node, const Call &call) {
+static ResultKind callMethodWrapper(Recording &s, Node *node,
+                                    const Call &call) {
   PyObject *f = call.callable;
   Call inner = call;
   PyObject *self = PyObject_GetAttrString(f, "__self__");
@@ -254,7 +256,7 @@ static Post callMethodWrapper(Session &s, Node *node, const Call &call) {
 }
 
 /// Calls of what pyjit itself has compiled are followed.
-static Post callCompiled(Session &s, const Call &call, int depth) {
+static ResultKind callCompiled(Recording &s, const Call &call, int depth) {
   Call inner = call;
   inner.callable = PyObject_GetAttrString(call.callable, "target");
   if (!inner.callable) {
@@ -268,24 +270,24 @@ static Post callCompiled(Session &s, const Call &call, int depth) {
   return s.calls.call(inner, depth + 1);
 }
 
-Post Calls::call(const Call &call, int depth) {
+ResultKind Calls::call(const Call &call, int depth) {
   PyObject *f = call.callable;
   if (s.dead)
-    return Post::Known;
+    return ResultKind::Known;
   if (depth > 20) {
     s.end("a chain of callables");
-    return Post::Known;
+    return ResultKind::Known;
   }
   Node *node = s.objects.require(f);
   if (!node)
-    return Post::Known;
+    return ResultKind::Known;
   // A function of Python's is followed: what its frame does with a value that
   // is passed on unseen shows there.
   bool followed = PyFunction_Check(f) || PyMethod_Check(f);
   for (PyObject *arg : call.args)
     if (!isValue(arg) && !(followed && s.objects.unseen.count(arg)) &&
         !s.objects.require(arg))
-      return Post::Known;
+      return ResultKind::Known;
 
   if (PyFunction_Check(f) && isModuleMark(f)) {
     s.reads.function(node);
@@ -323,7 +325,7 @@ Post Calls::call(const Call &call, int depth) {
     if (partialParts(s, f, inner, call))
       return this->call(inner, depth + 1);
     s.end("an unusual functools.partial");
-    return Post::Known;
+    return ResultKind::Known;
   }
   if (!std::strcmp(type->tp_name, "pyjit._C.CompiledFunction"))
     return callCompiled(s, call, depth);
@@ -336,7 +338,7 @@ Post Calls::call(const Call &call, int depth) {
   return this->call(inner, depth + 1);
 }
 
-Post Calls::callType(PyTypeObject *type, const Call &call) {
+ResultKind Calls::callType(PyTypeObject *type, const Call &call) {
   if (NativeHandler handler = NativeTable::get().find(type)) {
     s.now.callsNative = true;
     s.scalars.nativeType(type, call);
@@ -347,14 +349,14 @@ Post Calls::callType(PyTypeObject *type, const Call &call) {
   auto *object = reinterpret_cast<PyObject *>(type);
   PyObject *metaCall = s.attributes.special(object, "__call__");
   if (metaCall && PyFunction_Check(metaCall))
-    return Post::Known;
+    return ResultKind::Known;
   if (!metaCall || Py_TYPE(metaCall) != &PyWrapperDescr_Type)
     return unknownNative(call);
   return callTypeDirectly(type, call);
 }
 
 /// What `type.__call__` does: `__new__`, then `__init__`.
-Post Calls::callTypeDirectly(PyTypeObject *type, const Call &call) {
+ResultKind Calls::callTypeDirectly(PyTypeObject *type, const Call &call) {
   auto *object = reinterpret_cast<PyObject *>(type);
   PyObject *newMethod = s.attributes.typeLookup(type, "__new__");
   PyObject *init = s.attributes.typeLookup(type, "__init__");
@@ -390,14 +392,14 @@ Post Calls::callTypeDirectly(PyTypeObject *type, const Call &call) {
     for (PyObject *arg : call.args)
       s.containers.iterate(arg);
   s.now.instantiating = type;
-  return pythonNew ? Post::Known : Post::Fresh;
+  return pythonNew ? ResultKind::Known : ResultKind::Fresh;
 }
 
 namespace {
 
 /// A slot of a builtin type as a method: `dict.__setitem__(self, ...)`.
 struct SlotCall {
-  Session &s;
+  Recording &s;
   const std::string slot;
   PyObject *wrapper, *self;
   PyTypeObject *owner;
@@ -416,32 +418,32 @@ struct SlotCall {
            (owner == &PyODict_Type) == bool(PyODict_Check(self));
   }
 
-  std::optional<Post> init() const;
-  std::optional<Post> attribute() const;
-  std::optional<Post> container() const;
-  std::optional<Post> invocation() const;
+  std::optional<ResultKind> init() const;
+  std::optional<ResultKind> attribute() const;
+  std::optional<ResultKind> container() const;
+  std::optional<ResultKind> invocation() const;
 };
 
 } // namespace
 
-std::optional<Post> SlotCall::init() const {
+std::optional<ResultKind> SlotCall::init() const {
   if (slot != "__init__")
     return std::nullopt;
   if (owner == &PyBaseObject_Type)
-    return Post::Known;
+    return ResultKind::Known;
   bool plain = owner == &PyDict_Type || owner == &PyList_Type ||
                owner == &PySet_Type || owner == &PyODict_Type;
   if (plain && !s.objects.isExternal(self)) {
     for (size_t i = 1; i < call.positional(); ++i)
       s.containers.iterate(call.args[i]);
-    return Post::Known;
+    return ResultKind::Known;
   }
   if (PyExceptionInstance_Check(self))
-    return Post::Known;
+    return ResultKind::Known;
   return s.calls.unknownNative(call);
 }
 
-std::optional<Post> SlotCall::attribute() const {
+std::optional<ResultKind> SlotCall::attribute() const {
   if (call.args.size() < 2 || !PyUnicode_Check(call.args[1]))
     return std::nullopt;
   PyObject *name = call.args[1];
@@ -449,63 +451,64 @@ std::optional<Post> SlotCall::attribute() const {
       pyjitWrappedSlot(wrapper) ==
           reinterpret_cast<void *>(PyObject_GenericGetAttr)) {
     Attributes::Found found = s.attributes.genericAttr(self, name);
-    return found.kind == Attributes::Found::Fresh ? Post::Fresh : Post::Known;
+    return found.kind == Attributes::Found::Fresh ? ResultKind::Fresh
+                                                  : ResultKind::Known;
   }
   if (is("__setattr__", 3) &&
       pyjitWrappedSlot(wrapper) ==
           reinterpret_cast<void *>(PyObject_GenericSetAttr)) {
     s.attributes.genericStore(self, name, call.args[2]);
-    return Post::Known;
+    return ResultKind::Known;
   }
   if (is("__delattr__", 2) && owner == &PyBaseObject_Type) {
     s.attributes.genericStore(self, name, nullptr);
-    return Post::Known;
+    return ResultKind::Known;
   }
   return std::nullopt;
 }
 
-std::optional<Post> SlotCall::container() const {
+std::optional<ResultKind> SlotCall::container() const {
   if (isDict() && is("__setitem__", 3)) {
     if (s.objects.isExternal(self) && !isOwnMethod())
       s.end("a change of a " + typeName(self) + " from before the call");
     else
       s.containers.writeItem(self, call.args[1], call.args[2]);
-    return Post::Known;
+    return ResultKind::Known;
   }
   if (isDict() && is("__delitem__", 2) &&
       (!s.objects.isExternal(self) || isOwnMethod())) {
     s.containers.writeItem(self, call.args[1], nullptr);
-    return Post::Known;
+    return ResultKind::Known;
   }
   if (isDict() && is("__contains__", 2)) {
     s.containers.dictItem(self, call.args[1]);
-    return Post::Known;
+    return ResultKind::Known;
   }
   bool sequence = owner == &PyTuple_Type || owner == &PyList_Type;
   if (sequence && is("__getitem__", 2)) {
     s.containers.readAll(self);
-    return Post::Fresh;
+    return ResultKind::Fresh;
   }
   if (is("__len__", 1) &&
       !PyType_HasFeature(Py_TYPE(self), Py_TPFLAGS_HEAPTYPE)) {
     s.operators.lengthOf(self);
-    return Post::Known;
+    return ResultKind::Known;
   }
   if (is("__len__", 1) && PyDict_Check(self)) {
     if (Node *node = s.objects.require(self))
       s.reads.length(node, PyDict_GET_SIZE(self));
-    return Post::Known;
+    return ResultKind::Known;
   }
   if (is("__iter__", 1) && (isDict() || sequence)) {
     s.containers.readAll(self);
-    return Post::Fresh;
+    return ResultKind::Fresh;
   }
   return std::nullopt;
 }
 
-std::optional<Post> SlotCall::invocation() const {
+std::optional<ResultKind> SlotCall::invocation() const {
   if (slot == "__get__" && PyFunction_Check(self))
-    return Post::Fresh;
+    return ResultKind::Fresh;
   if (slot != "__call__")
     return std::nullopt;
   Call inner;
@@ -520,7 +523,8 @@ std::optional<Post> SlotCall::invocation() const {
   return std::nullopt;
 }
 
-Post Calls::callWrapper(const char *name, PyObject *wrapper, const Call &call) {
+ResultKind Calls::callWrapper(const char *name, PyObject *wrapper,
+                              const Call &call) {
   PyObject *self = call.arg(0);
   PyTypeObject *owner = pyjitDescrType(pyjitIsMethodWrapper(wrapper)
                                            ? pyjitMethodWrapperDescr(wrapper)
@@ -531,15 +535,15 @@ Post Calls::callWrapper(const char *name, PyObject *wrapper, const Call &call) {
   SlotCall slot{s, name, wrapper, self, owner, call};
   for (auto step : {&SlotCall::init, &SlotCall::attribute, &SlotCall::container,
                     &SlotCall::invocation})
-    if (std::optional<Post> post = (slot.*step)())
-      return *post;
+    if (std::optional<ResultKind> resultKind = (slot.*step)())
+      return *resultKind;
   bool compares =
       slot.slot == "__eq__" || slot.slot == "__ne__" || slot.slot == "__hash__";
   if (compares && !ObjectTable::isTensor(self)) {
     for (PyObject *arg : call.args)
       s.containers.readDeep(arg);
-    return Post::Fresh;
+    return ResultKind::Fresh;
   }
   s.end("native slot " + std::string(owner->tp_name) + "." + name);
-  return Post::Fresh;
+  return ResultKind::Fresh;
 }

@@ -11,7 +11,7 @@
 
 namespace pyjit::capture {
 
-class Session;
+class Recording;
 
 /// Arguments of a call.
 struct Call {
@@ -29,16 +29,16 @@ struct Call {
 /// and the Python functions that C code calls.
 class Calls {
 public:
-  explicit Calls(Session &session) : s(session) {}
+  explicit Calls(Recording &recording) : s(recording) {}
 
-  Post call(const Call &call, int depth = 0);
-  Post callType(PyTypeObject *type, const Call &call);
-  Post callTypeDirectly(PyTypeObject *type, const Call &call);
-  Post callWrapper(const char *name, PyObject *wrapper, const Call &call);
-  Post unknownNative(const Call &call);
+  ResultKind call(const Call &call, int depth = 0);
+  ResultKind callType(PyTypeObject *type, const Call &call);
+  ResultKind callTypeDirectly(PyTypeObject *type, const Call &call);
+  ResultKind callWrapper(const char *name, PyObject *wrapper, const Call &call);
+  ResultKind unknownNative(const Call &call);
   /// A TorchScript function has returned.
   void finishScript(PyObject *result);
-  Post torchCall(const Call &call);
+  ResultKind torchCall(const Call &call);
   void tensorArgument(PyObject *object, int depth = 0);
 
   /// What C does with a Python function's results, or hands it.
@@ -66,7 +66,7 @@ public:
   std::set<PyObject *> markedModules;
 
 private:
-  Session &s;
+  Recording &s;
   std::unordered_map<PyObject *, unsigned> callbacks;
 };
 

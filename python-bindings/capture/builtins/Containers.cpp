@@ -1,6 +1,6 @@
 //===- Containers.cpp - Reading and changing containers -----------------===//
 
-#include "Session.h"
+#include "Recording.h"
 #include "builtins/Natives.h"
 #include "objects/ObjectKinds.h"
 #include "tensors/Tensors.h"

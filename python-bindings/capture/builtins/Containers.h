@@ -9,17 +9,17 @@
 
 namespace pyjit::capture {
 
-class Session;
+class Recording;
 
 /// What indexing, iterating and storing into containers reads and writes.
 class Containers {
 public:
-  explicit Containers(Session &session) : s(session) {}
+  explicit Containers(Recording &recording) : s(recording) {}
 
-  Post subscript(PyObject *object, PyObject *key);
+  ResultKind subscript(PyObject *object, PyObject *key);
   void storeSubscript(PyObject *object, PyObject *key, PyObject *value);
-  Post iterate(PyObject *object);
-  Post next(PyObject *iterator);
+  ResultKind iterate(PyObject *object);
+  ResultKind next(PyObject *iterator);
   void contains(PyObject *container, PyObject *item);
   /// Reads every element (and key) of an external container.
   void readAll(PyObject *container);
@@ -43,7 +43,7 @@ public:
   void writeItem(PyObject *dict, PyObject *key, PyObject *value);
 
 private:
-  Session &s;
+  Recording &s;
 };
 
 } // namespace pyjit::capture

@@ -1,6 +1,6 @@
-//===- Items.cpp - Subscripts, iteration, membership --------------------===//
+//===- Items.cpp - Subscripts, iteration, membership ----------------------===//
 
-#include "Session.h"
+#include "Recording.h"
 #include "objects/ObjectKinds.h"
 #include "tensors/Tensors.h"
 
@@ -22,7 +22,7 @@ static bool isNumberList(PyObject *list, int depth = 0) {
 
 /// What may stand between the brackets of a tensor without its data or Python
 /// sequences becoming tensors behind the dispatcher's back.
-static bool isTensorIndex(Session &s, PyObject *key) {
+static bool isTensorIndex(Recording &s, PyObject *key) {
   if (key == Py_None || key == Py_Ellipsis || PyLong_CheckExact(key))
     return true;
   if (PySlice_Check(key)) {
@@ -42,7 +42,7 @@ static bool isTensorIndex(Session &s, PyObject *key) {
   // A list of numbers becomes a tensor behind the dispatcher's back.
   if (PyList_CheckExact(key) && isNumberList(key)) {
     s.containers.readDeep(key);
-    s.scalars.pinDeep(key);
+    s.scalars.specializeDeep(key);
     s.now.numbersAsTensors = true;
     return true;
   }
@@ -55,7 +55,7 @@ static bool isDefaultDict(PyObject *dict) {
 
 /// An item that a defaultdict lacks: it calls its factory and keeps what that
 /// returns.
-static Post defaultItem(Session &s, PyObject *dict, PyObject *key) {
+static ResultKind defaultItem(Recording &s, PyObject *dict, PyObject *key) {
   PyObject *factory = PyObject_GetAttrString(dict, "default_factory");
   PyErr_Clear();
   Py_XDECREF(factory); // the dict keeps it
@@ -64,39 +64,39 @@ static Post defaultItem(Session &s, PyObject *dict, PyObject *key) {
   s.containers.readFields(dict, {"default_factory"});
   s.containers.dictItem(dict, key);
   if (factory == Py_None || s.ended())
-    return Post::Known;
+    return ResultKind::Known;
   Call call;
   call.callable = factory;
-  Post post = s.calls.call(call);
-  // What the factory returns has to be kept: no cut can go on in it.
+  ResultKind resultKind = s.calls.call(call);
+  // What the factory returns has to be kept: no graph break can go on in it.
   s.now.callee = nullptr;
   s.now.callsNative = true;
   if (s.objects.isExternal(dict))
     s.containers.writeItem(dict, key, factory);
-  return post;
+  return resultKind;
 }
 
-Post Containers::subscript(PyObject *o, PyObject *key) {
+ResultKind Containers::subscript(PyObject *o, PyObject *key) {
   if (isValue(o)) {
     readDeep(key);
-    return Post::Fresh;
+    return ResultKind::Fresh;
   }
   if (ObjectTable::isTensor(o)) {
     s.attributes.special(o, "__getitem__");
     if (!isTensorIndex(s, key))
       s.end("a tensor indexed by a " + typeName(key));
-    return Post::Known;
+    return ResultKind::Known;
   }
   Node *node = s.objects.require(o);
   if (!node)
-    return Post::Known;
+    return ResultKind::Known;
   if (isDefaultDict(o) && PyDict_Contains(o, key) == 0)
     return defaultItem(s, o, key);
   PyErr_Clear(); // a key that cannot be hashed
   if (isHeap(o) && !PyType_Check(o)) {
     PyObject *getter = s.attributes.special(o, "__getitem__");
     if (getter && PyFunction_Check(getter))
-      return Post::Known;
+      return ResultKind::Known;
     if (PyDict_Check(o)) {
       PyObject *missing = s.attributes.special(o, "__missing__");
       if (missing && !PyFunction_Check(missing) && !PyDict_Contains(o, key)) {
@@ -118,35 +118,35 @@ Post Containers::subscript(PyObject *o, PyObject *key) {
       if (i >= 0 && i < n)
         s.reads.readIndex(node, Select::Item, i,
                           PySequence_Fast_GET_ITEM(o, i));
-      return Post::Known;
+      return ResultKind::Known;
     }
     readDeep(key);
     readAll(o);
-    return Post::Fresh;
+    return ResultKind::Fresh;
   }
   if (PyDict_Check(o)) {
     dictItem(o, key);
-    return Post::Known;
+    return ResultKind::Known;
   }
   if (PyType_Check(o)) {
     PyObject *meta = s.attributes.special(o, "__getitem__");
     if (meta && PyFunction_Check(meta))
-      return Post::Known;
+      return ResultKind::Known;
     s.attributes.typeLookup(reinterpret_cast<PyTypeObject *>(o),
                             "__class_getitem__");
-    return Post::Fresh;
+    return ResultKind::Fresh;
   }
   if (PyRange_Check(o))
-    return Post::Fresh;
+    return ResultKind::Fresh;
   if (!node->external && !std::strcmp(Py_TYPE(o)->tp_name, "collections.deque"))
-    return Post::Known;
+    return ResultKind::Known;
   s.end("an item of a " + typeName(o));
-  return Post::Fresh;
+  return ResultKind::Fresh;
 }
 
 /// Whether a subscript of this dict is set, or deleted, by its builtin type's
 /// own method.
-static bool storesPlainly(Session &s, PyObject *dict, PyObject *value) {
+static bool storesPlainly(Recording &s, PyObject *dict, PyObject *value) {
   if (PyDict_CheckExact(dict) || PyODict_CheckExact(dict) ||
       isDefaultDict(dict))
     return true;
@@ -193,23 +193,23 @@ void Containers::storeSubscript(PyObject *o, PyObject *key, PyObject *value) {
   s.end("storing an item of a " + typeName(o));
 }
 
-Post Containers::iterate(PyObject *o) {
+ResultKind Containers::iterate(PyObject *o) {
   if (isValue(o))
-    return Post::Fresh;
+    return ResultKind::Fresh;
   if (ObjectTable::isTensor(o)) {
     s.attributes.special(o, "__iter__");
-    return Post::Known;
+    return ResultKind::Known;
   }
   if (!s.objects.require(o))
-    return Post::Known;
+    return ResultKind::Known;
   if (isHeap(o) && !PyType_Check(o)) {
     PyObject *iter = s.attributes.special(o, "__iter__");
     if (iter && PyFunction_Check(iter))
-      return Post::Known;
+      return ResultKind::Known;
     if (!iter) {
       s.attributes.special(o, "__getitem__");
       s.attributes.special(o, "__len__");
-      return Post::Fresh;
+      return ResultKind::Fresh;
     }
   }
   if (PyList_Check(o) || PyTuple_Check(o) || PyDict_Check(o) ||
@@ -217,40 +217,40 @@ Post Containers::iterate(PyObject *o) {
     readAll(o);
     if (PyAnySet_Check(o) && holdsTensors(o))
       s.end("walking a set of tensors: its order follows their addresses");
-    return Post::Fresh;
+    return ResultKind::Fresh;
   }
   if (!std::strcmp(Py_TYPE(o)->tp_name, "collections.deque")) {
     if (s.objects.isExternal(o))
       s.end("a deque from before the call");
-    return Post::Fresh;
+    return ResultKind::Fresh;
   }
   if (isNativeIterator(o) || isView(o)) {
     if (s.objects.isExternal(o))
       s.end("iterating over a " + typeName(o) + " from before the call");
-    return Post::Fresh;
+    return ResultKind::Fresh;
   }
   if (PyType_Check(o)) {
     PyObject *iter = s.attributes.special(o, "__iter__");
     if (iter && PyFunction_Check(iter))
-      return Post::Known;
+      return ResultKind::Known;
   }
   s.end("iterating over a " + typeName(o));
-  return Post::Fresh;
+  return ResultKind::Fresh;
 }
 
-Post Containers::next(PyObject *iterator) {
+ResultKind Containers::next(PyObject *iterator) {
   Node *node = s.objects.require(iterator);
   if (!node)
-    return Post::Known;
+    return ResultKind::Known;
   if (isNativeIterator(iterator)) {
     if (node->external)
       s.end("a " + typeName(iterator) + " from before the call");
-    return makesTuples(iterator) ? Post::FreshTuples : Post::Known;
+    return makesTuples(iterator) ? ResultKind::FreshTuples : ResultKind::Known;
   }
   PyObject *method = s.attributes.special(iterator, "__next__");
   if (!method || !PyFunction_Check(method))
     s.end("the next item of a " + typeName(iterator));
-  return Post::Known;
+  return ResultKind::Known;
 }
 
 void Containers::contains(PyObject *container, PyObject *item) {

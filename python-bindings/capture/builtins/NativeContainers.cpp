@@ -8,38 +8,38 @@ using namespace pyjit::capture;
 
 namespace {
 
-Post dictGet(Session &s, const Call &c) {
+ResultKind dictGet(Recording &s, const Call &c) {
   if (c.args.size() >= 2 && PyDict_Check(c.args[0]))
     s.containers.dictItem(c.args[0], c.args[1]);
-  return Post::Known;
+  return ResultKind::Known;
 }
 
-Post dictSetDefault(Session &s, const Call &c) {
+ResultKind dictSetDefault(Recording &s, const Call &c) {
   if (c.args.size() < 2)
-    return Post::Known;
+    return ResultKind::Known;
   s.containers.dictItem(c.args[0], c.args[1]);
   if (PyDict_Contains(c.args[0], c.args[1]) == 0)
     s.containers.writeItem(c.args[0], c.args[1],
                            c.arg(2) ? c.args[2] : Py_None);
-  return Post::Known;
+  return ResultKind::Known;
 }
 
-Post dictPop(Session &s, const Call &c) {
+ResultKind dictPop(Recording &s, const Call &c) {
   if (c.args.size() < 2)
-    return Post::Known;
+    return ResultKind::Known;
   s.containers.dictItem(c.args[0], c.args[1]);
   if (PyDict_Contains(c.args[0], c.args[1]) == 1)
     s.containers.writeItem(c.args[0], c.args[1], nullptr);
-  return Post::Known;
+  return ResultKind::Known;
 }
 
 /// Views and copies: what they show is read now.
-Post dictView(Session &s, const Call &c) {
+ResultKind dictView(Recording &s, const Call &c) {
   s.containers.readAll(c.args[0]);
-  return Post::Fresh;
+  return ResultKind::Fresh;
 }
 
-Post dictKeys(Session &s, const Call &c) {
+ResultKind dictKeys(Recording &s, const Call &c) {
   Node *node = s.objects.require(c.args[0]);
   if (node && node->external && PyDict_Check(c.args[0])) {
     PyObject *list = keysInOrder(c.args[0]);
@@ -47,10 +47,10 @@ Post dictKeys(Session &s, const Call &c) {
     s.objects.keep(list);
     Py_DECREF(list);
   }
-  return Post::Fresh;
+  return ResultKind::Fresh;
 }
 
-Post dictUpdate(Session &s, const Call &c) {
+ResultKind dictUpdate(Recording &s, const Call &c) {
   if (s.objects.isExternal(c.args[0]))
     s.containers.own(c.args[0]);
   for (size_t i = 1; i < c.positional(); ++i) {
@@ -62,74 +62,76 @@ Post dictUpdate(Session &s, const Call &c) {
     else if (!PyDict_Check(arg) && !PyGen_CheckExact(arg))
       s.end("dict.update with a " + typeName(arg));
   }
-  return Post::Known;
+  return ResultKind::Known;
 }
 
-Post mutate(Session &s, const Call &c) {
+ResultKind mutate(Recording &s, const Call &c) {
   if (s.objects.isExternal(c.args[0]))
     s.containers.own(c.args[0]);
-  return Post::Known;
+  return ResultKind::Known;
 }
 
-Post listAppend(Session &s, const Call &c) {
+ResultKind listAppend(Recording &s, const Call &c) {
   if (c.args.size() == 2 && PyList_CheckExact(c.args[0]) &&
       s.containers.append(c.args[0], c.args[1]))
-    return Post::Known;
+    return ResultKind::Known;
   return mutate(s, c);
 }
 
-Post mutateFresh(Session &s, const Call &c) {
+ResultKind mutateFresh(Recording &s, const Call &c) {
   mutate(s, c);
-  return Post::Fresh;
+  return ResultKind::Fresh;
 }
 
-Post mutateFrom(Session &s, const Call &c) {
+ResultKind mutateFrom(Recording &s, const Call &c) {
   mutate(s, c);
   for (size_t i = 1; i < c.args.size(); ++i)
     s.containers.iterate(c.args[i]);
-  return Post::Known;
+  return ResultKind::Known;
 }
 
-Post mutateHashing(Session &s, const Call &c) {
+ResultKind mutateHashing(Recording &s, const Call &c) {
   mutate(s, c);
   for (size_t i = 1; i < c.args.size(); ++i)
     s.containers.readDeep(c.args[i]);
-  return Post::Known;
+  return ResultKind::Known;
 }
 
 /// `discard` and `add` change nothing where there is nothing to do.
-Post setDiscard(Session &s, const Call &c) {
+ResultKind setDiscard(Recording &s, const Call &c) {
   if (c.args.size() != 2)
-    return Post::Known;
+    return ResultKind::Known;
   s.containers.readDeep(c.args[1]);
   s.containers.setItem(c.args[0], c.args[1]);
-  return PySet_Contains(c.args[0], c.args[1]) == 1 ? mutate(s, c) : Post::Known;
+  return PySet_Contains(c.args[0], c.args[1]) == 1 ? mutate(s, c)
+                                                   : ResultKind::Known;
 }
 
-Post setAdd(Session &s, const Call &c) {
+ResultKind setAdd(Recording &s, const Call &c) {
   if (c.args.size() != 2)
-    return Post::Known;
+    return ResultKind::Known;
   s.containers.hashInto(c.args[0], c.args[1]);
   s.containers.setItem(c.args[0], c.args[1]);
   if (s.objects.isTensor(c.args[1])) // into a set that the call made
-    return Post::Known;
-  return PySet_Contains(c.args[0], c.args[1]) == 0 ? mutate(s, c) : Post::Known;
+    return ResultKind::Known;
+  return PySet_Contains(c.args[0], c.args[1]) == 0 ? mutate(s, c)
+                                                   : ResultKind::Known;
 }
 
-Post searching(Session &s, const Call &c) {
+ResultKind searching(Recording &s, const Call &c) {
   for (PyObject *arg : c.args)
     s.containers.readDeep(arg);
-  return Post::Known;
+  return ResultKind::Known;
 }
 
-Post setContains(Session &s, const Call &c) {
+ResultKind setContains(Recording &s, const Call &c) {
   if (c.args.size() == 2)
     s.containers.contains(c.args[0], c.args[1]);
-  return Post::Known;
+  return ResultKind::Known;
 }
 
 /// Methods of immutable builtin types: functions of their arguments' contents.
-Post pureMethod(Session &s, const Call &c) {
+ResultKind pureMethod(Recording &s, const Call &c) {
   for (PyObject *arg : c.args) {
     if (isValue(arg))
       continue;
@@ -138,26 +140,26 @@ Post pureMethod(Session &s, const Call &c) {
     else
       s.containers.readDeep(arg);
   }
-  return Post::Fresh;
+  return ResultKind::Fresh;
 }
 
 /// A generator's or iterator's own methods.
-Post generatorMethod(Session &s, const Call &c) {
+ResultKind generatorMethod(Recording &s, const Call &c) {
   if (s.objects.isExternal(c.args[0]))
     s.end("a generator from before the call");
-  return Post::Known;
+  return ResultKind::Known;
 }
 
-Post proxyGet(Session &s, const Call &c) {
+ResultKind proxyGet(Recording &s, const Call &c) {
   // Views made by the call are over things read when they were made.
   if (s.objects.isExternal(c.args[0]))
     s.end("a mappingproxy from before the call");
-  return Post::Known;
+  return ResultKind::Known;
 }
 
-Post proxyView(Session &s, const Call &c) {
+ResultKind proxyView(Recording &s, const Call &c) {
   proxyGet(s, c);
-  return Post::Fresh;
+  return ResultKind::Fresh;
 }
 
 } // namespace

@@ -76,37 +76,38 @@ const NativeTable &NativeTable::get() {
   return *table;
 }
 
-Post pyjit::capture::nativePure(Session &s, const Call &call) {
+ResultKind pyjit::capture::nativePure(Recording &s, const Call &call) {
   for (PyObject *arg : call.args)
     s.containers.readDeep(arg);
-  return Post::Fresh;
+  return ResultKind::Fresh;
 }
 
-Post pyjit::capture::nativeShallow(Session &s, const Call &call) {
+ResultKind pyjit::capture::nativeShallow(Recording &s, const Call &call) {
   for (PyObject *arg : call.args)
     s.containers.iterate(arg);
-  return Post::FreshTuples;
+  return ResultKind::FreshTuples;
 }
 
-Post pyjit::capture::nativeNothing(Session &, const Call &) {
-  return Post::Fresh;
+ResultKind pyjit::capture::nativeNothing(Recording &, const Call &) {
+  return ResultKind::Fresh;
 }
 
 //===----------------------------------------------------------------------===//
 // Builtin functions
 //===----------------------------------------------------------------------===//
 
-static Post toPost(Attributes::Found found) {
-  return found.kind == Attributes::Found::Fresh ? Post::Fresh : Post::Known;
+static ResultKind toResultKind(Attributes::Found found) {
+  return found.kind == Attributes::Found::Fresh ? ResultKind::Fresh
+                                                : ResultKind::Known;
 }
 
-static Post nativeLen(Session &s, const Call &c) {
+static ResultKind nativeLen(Recording &s, const Call &c) {
   if (c.args.size() == 1)
     s.operators.lengthOf(c.args[0]);
-  return Post::Known;
+  return ResultKind::Known;
 }
 
-static void classes(Session &s, PyObject *spec, const char *hook,
+static void classes(Recording &s, PyObject *spec, const char *hook,
                     int depth = 0) {
   if (PyTuple_Check(spec)) {
     s.containers.readAll(spec);
@@ -125,13 +126,13 @@ static void classes(Session &s, PyObject *spec, const char *hook,
   s.attributes.special(spec, hook); // typing's aliases: Python
 }
 
-static Post nativeIsInstance(Session &s, const Call &c) {
+static ResultKind nativeIsInstance(Recording &s, const Call &c) {
   if (c.args.size() != 2)
-    return Post::Known;
+    return ResultKind::Known;
   PyObject *object = c.args[0];
   if (!isValue(object)) {
     if (!s.objects.require(object))
-      return Post::Known;
+      return ResultKind::Known;
     s.reads.typeOf(object);
     readBases(s, Py_TYPE(object));
     // Where the type does not match, C asks for `__class__`.
@@ -140,13 +141,13 @@ static Post nativeIsInstance(Session &s, const Call &c) {
       s.attributes.loadAttr(object, PyUnicode_InternFromString("__class__"));
   }
   classes(s, c.args[1], "__instancecheck__");
-  return Post::Known;
+  return ResultKind::Known;
 }
 
 /// `type.__instancecheck__(cls, object)`.
-static Post nativeTypeCheck(Session &s, const Call &c) {
+static ResultKind nativeTypeCheck(Recording &s, const Call &c) {
   if (c.args.size() != 2)
-    return Post::Known;
+    return ResultKind::Known;
   PyObject *object = c.args[1];
   if (!isValue(object) && s.objects.require(object)) {
     s.reads.typeOf(object);
@@ -156,13 +157,13 @@ static Post nativeTypeCheck(Session &s, const Call &c) {
         !s.objects.isTensor(object) && !PyType_Check(object))
       s.attributes.loadAttr(object, PyUnicode_InternFromString("__class__"));
   }
-  return Post::Known;
+  return ResultKind::Known;
 }
 
 /// `_abc._abc_instancecheck(cls, object)` and `_abc_subclasscheck`: what they
 /// answer follows from the classes and from what has been registered, for which
 /// the interpreter keeps one number that grows.
-static Post nativeAbcCheck(Session &s, const Call &c) {
+static ResultKind nativeAbcCheck(Recording &s, const Call &c) {
   if (c.args.size() != 2)
     return s.calls.unknownNative(c);
   nativeTypeCheck(s, c);
@@ -176,62 +177,62 @@ static Post nativeAbcCheck(Session &s, const Call &c) {
   if (Node *node = s.objects.require(c.args[0]))
     s.reads.read(node, Select::Field, field, token);
   Py_DECREF(token);
-  return Post::Known;
+  return ResultKind::Known;
 }
 
-static Post nativeIsSubclass(Session &s, const Call &c) {
+static ResultKind nativeIsSubclass(Recording &s, const Call &c) {
   if (c.args.size() == 2) {
     s.objects.require(c.args[0]);
     if (PyType_Check(c.args[0]))
       readBases(s, reinterpret_cast<PyTypeObject *>(c.args[0]));
     classes(s, c.args[1], "__subclasscheck__");
   }
-  return Post::Known;
+  return ResultKind::Known;
 }
 
-static Post nativeGetattr(Session &s, const Call &c) {
+static ResultKind nativeGetattr(Recording &s, const Call &c) {
   if (c.args.size() < 2 || !PyUnicode_CheckExact(c.args[1]))
-    return Post::Known;
-  return toPost(s.attributes.loadAttr(c.args[0], c.args[1]));
+    return ResultKind::Known;
+  return toResultKind(s.attributes.loadAttr(c.args[0], c.args[1]));
 }
 
-static Post nativeHasattr(Session &s, const Call &c) {
+static ResultKind nativeHasattr(Recording &s, const Call &c) {
   if (c.args.size() == 2 && PyUnicode_CheckExact(c.args[1]))
     s.attributes.loadAttr(c.args[0], c.args[1]);
-  return Post::Known;
+  return ResultKind::Known;
 }
 
-static Post nativeSetattr(Session &s, const Call &c) {
+static ResultKind nativeSetattr(Recording &s, const Call &c) {
   if (c.args.size() == 3 && PyUnicode_CheckExact(c.args[1]))
     s.attributes.storeAttr(c.args[0], c.args[1], c.args[2]);
-  return Post::Known;
+  return ResultKind::Known;
 }
 
-static Post nativeDelattr(Session &s, const Call &c) {
+static ResultKind nativeDelattr(Recording &s, const Call &c) {
   if (c.args.size() == 2 && PyUnicode_CheckExact(c.args[1]))
     s.attributes.storeAttr(c.args[0], c.args[1], nullptr);
-  return Post::Known;
+  return ResultKind::Known;
 }
 
-static Post nativeCallable(Session &s, const Call &c) {
+static ResultKind nativeCallable(Recording &s, const Call &c) {
   if (c.args.size() == 1 && !isValue(c.args[0]) && s.objects.require(c.args[0]))
     s.attributes.special(c.args[0], "__call__");
-  return Post::Known;
+  return ResultKind::Known;
 }
 
-static Post nativeIter(Session &s, const Call &c) {
+static ResultKind nativeIter(Recording &s, const Call &c) {
   if (c.args.size() != 1)
     return s.calls.unknownNative(c);
   return s.containers.iterate(c.args[0]);
 }
 
-static Post nativeNext(Session &s, const Call &c) {
-  return c.args.empty() ? Post::Known : s.containers.next(c.args[0]);
+static ResultKind nativeNext(Recording &s, const Call &c) {
+  return c.args.empty() ? ResultKind::Known : s.containers.next(c.args[0]);
 }
 
-static Post nativeAllAny(Session &s, const Call &c) {
+static ResultKind nativeAllAny(Recording &s, const Call &c) {
   if (c.args.size() != 1)
-    return Post::Known;
+    return ResultKind::Known;
   PyObject *arg = c.args[0];
   s.containers.iterate(arg);
   if (PyList_Check(arg) || PyTuple_Check(arg)) {
@@ -249,11 +250,11 @@ static Post nativeAllAny(Session &s, const Call &c) {
   } else if (!PyDict_Check(arg) && !isValue(arg)) {
     s.end("all() or any() of a " + typeName(arg));
   }
-  return Post::Known;
+  return ResultKind::Known;
 }
 
 /// `__add__` and `__radd__`, as far as there are any, are Python functions.
-static bool addsInPython(Session &s, PyObject *object) {
+static bool addsInPython(Recording &s, PyObject *object) {
   if (!PyType_HasFeature(Py_TYPE(object), Py_TPFLAGS_HEAPTYPE) ||
       !s.objects.require(object))
     return false;
@@ -267,9 +268,9 @@ static bool addsInPython(Session &s, PyObject *object) {
   return python;
 }
 
-static Post nativeSum(Session &s, const Call &c) {
+static ResultKind nativeSum(Recording &s, const Call &c) {
   if (c.args.empty())
-    return Post::Known;
+    return ResultKind::Known;
   s.containers.iterate(c.args[0]);
   PyObject *arg = c.args[0];
   if (PyList_Check(arg) || PyTuple_Check(arg)) {
@@ -291,11 +292,11 @@ static Post nativeSum(Session &s, const Call &c) {
         !PyList_CheckExact(start) && !PyTuple_CheckExact(start) &&
         !addsInPython(s, start))
       s.end("sum() from a " + typeName(start));
-  return Post::Fresh;
+  return ResultKind::Fresh;
 }
 
 /// Elements of a set are hashed and compared.
-static Post nativeSet(Session &s, const Call &c) {
+static ResultKind nativeSet(Recording &s, const Call &c) {
   for (PyObject *arg : c.args) {
     if (isValue(arg) || PyFunction_Check(arg))
       continue;
@@ -309,45 +310,45 @@ static Post nativeSet(Session &s, const Call &c) {
         s.containers.readDeep(key);
     }
   }
-  return Post::FreshTuples;
+  return ResultKind::FreshTuples;
 }
 
-static Post nativePrint(Session &s, const Call &) {
+static ResultKind nativePrint(Recording &s, const Call &) {
   s.end("print");
-  return Post::Known;
+  return ResultKind::Known;
 }
 
-/// Stable as long as the objects of the record live, and they do.
-static Post nativeId(Session &s, const Call &c) {
+/// Stable as long as the objects of the specialization live, and they do.
+static ResultKind nativeId(Recording &s, const Call &c) {
   if (c.args.size() == 1) {
     PyObject *object = c.args[0];
     Node *node = isValue(object) ? nullptr : s.objects.require(object);
     if (node && node->external && !s.objects.isTensor(object)) {
       s.objects.pin(object);
-      return Post::Known;
+      return ResultKind::Known;
     }
   }
   // Its only use there is a hash: which tensors are one object is guarded.
   if (s.tracker.frames.size() > 1 &&
       s.tracker.frames[s.tracker.frames.size() - 2].context.hashing &&
       c.args.size() == 1 && s.objects.isTensor(c.args[0]))
-    return Post::Known;
+    return ResultKind::Known;
   // An address that no later call will see: fine as a dictionary key, never as
   // something that leaves; the escape walk cannot tell, so it ends here.
   s.end("id() of an object made by the call");
-  return Post::Known;
+  return ResultKind::Known;
 }
 
-static Post nativeStr(Session &s, const Call &c) {
+static ResultKind nativeStr(Recording &s, const Call &c) {
   if (c.args.size() == 1)
     return s.operators.format(c.args[0]);
   for (PyObject *arg : c.args)
     s.containers.readDeep(arg);
-  return Post::Fresh;
+  return ResultKind::Fresh;
 }
 
 /// `float(x)`, `int(x)`, `bool(x)` by the user's own call.
-static bool readsNumber(Session &s, const Call &c) {
+static bool readsNumber(Recording &s, const Call &c) {
   auto is = [&](PyTypeObject &type) {
     return c.callable == reinterpret_cast<PyObject *>(&type);
   };
@@ -360,7 +361,7 @@ static bool readsNumber(Session &s, const Call &c) {
                                                          : NumberKind::Bool);
 }
 
-static Post nativeNumber(Session &s, const Call &c) {
+static ResultKind nativeNumber(Recording &s, const Call &c) {
   for (PyObject *arg : c.args) {
     if (isValue(arg))
       continue;
@@ -375,70 +376,70 @@ static Post nativeNumber(Session &s, const Call &c) {
       s.end("a number made of a " + typeName(arg));
     }
   }
-  return Post::Known;
+  return ResultKind::Known;
 }
 
-static Post nativeRange(Session &s, const Call &c) {
+static ResultKind nativeRange(Recording &s, const Call &c) {
   nativeNumber(s, c);
-  return Post::Fresh;
+  return ResultKind::Fresh;
 }
 
-static Post nativeBool(Session &s, const Call &c) {
+static ResultKind nativeBool(Recording &s, const Call &c) {
   if (c.args.size() == 1 && s.objects.isTensor(c.args[0]) &&
       !s.tensors->isConstant(c.args[0])) {
     s.attributes.special(c.args[0], "__bool__");
     if (readsNumber(s, c))
-      return Post::Known;
+      return ResultKind::Known;
   }
   if (c.args.size() == 1)
     s.operators.truth(c.args[0]);
-  return Post::Known;
+  return ResultKind::Known;
 }
 
-static Post nativeRound(Session &s, const Call &c) {
+static ResultKind nativeRound(Recording &s, const Call &c) {
   for (PyObject *arg : c.args)
     if (!isValue(arg))
       s.end("abs() or round() of a " + typeName(arg));
-  return Post::Known;
+  return ResultKind::Known;
 }
 
-static Post nativeAbs(Session &s, const Call &c) {
+static ResultKind nativeAbs(Recording &s, const Call &c) {
   if (c.args.size() == 1 && s.objects.isTensor(c.args[0])) {
     s.attributes.special(c.args[0], "__abs__");
-    return Post::Known;
+    return ResultKind::Known;
   }
   return nativeRound(s, c);
 }
 
-static Post nativeTypeCall(Session &s, const Call &c) {
+static ResultKind nativeTypeCall(Recording &s, const Call &c) {
   if (c.args.size() != 1)
     return s.calls.unknownNative(c);
   if (!isValue(c.args[0]) && s.objects.require(c.args[0]))
     s.reads.typeOf(c.args[0]);
-  return Post::Known;
+  return ResultKind::Known;
 }
 
-static Post nativeSuper(Session &s, const Call &c) {
+static ResultKind nativeSuper(Recording &s, const Call &c) {
   for (PyObject *arg : c.args)
     if (!isValue(arg))
       s.objects.require(arg);
-  return Post::Fresh;
+  return ResultKind::Fresh;
 }
 
 /// The dict that the running function's names are looked up in.
-static Post nativeGlobals(Session &s, const Call &) {
+static ResultKind nativeGlobals(Recording &s, const Call &) {
   s.objects.pin(pyjitFrameGlobals(s.tracker.top()->frame));
-  return Post::Known;
+  return ResultKind::Known;
 }
 
 /// A weak reference of the call's own; with a callback it would tell.
-static Post nativeReference(Session &s, const Call &c) {
-  return c.args.size() == 1 ? Post::Fresh : s.calls.unknownNative(c);
+static ResultKind nativeReference(Recording &s, const Call &c) {
+  return c.args.size() == 1 ? ResultKind::Fresh : s.calls.unknownNative(c);
 }
 
 /// `class C(B):` where nobody but `type` makes the class. The body is Python
 /// code that is followed.
-static Post nativeBuildClass(Session &s, const Call &c) {
+static ResultKind nativeBuildClass(Recording &s, const Call &c) {
   if (c.kwnames || c.args.size() < 2)
     return s.calls.unknownNative(c);
   static PyObject *hook = PyUnicode_InternFromString("__init_subclass__");
@@ -450,47 +451,47 @@ static Post nativeBuildClass(Session &s, const Call &c) {
     if (!found || Py_TYPE(found) != &PyClassMethodDescr_Type)
       return s.calls.unknownNative(c);
   }
-  return Post::Fresh;
+  return ResultKind::Fresh;
 }
 
-static Post nativeVars(Session &s, const Call &c) {
+static ResultKind nativeVars(Recording &s, const Call &c) {
   if (c.args.size() != 1)
     return s.calls.unknownNative(c);
-  return toPost(
+  return toResultKind(
       s.attributes.loadAttr(c.args[0], PyUnicode_InternFromString("__dict__")));
 }
 
-static Post nativeDictType(Session &s, const Call &c) {
+static ResultKind nativeDictType(Recording &s, const Call &c) {
   for (size_t i = 0; i < c.positional(); ++i) {
     s.containers.iterate(c.args[i]);
     if (PyList_Check(c.args[i]) || PyTuple_Check(c.args[i]))
       for (Py_ssize_t j = 0; j < PySequence_Fast_GET_SIZE(c.args[i]); ++j)
         s.containers.iterate(PySequence_Fast_GET_ITEM(c.args[i], j));
   }
-  return Post::Fresh;
+  return ResultKind::Fresh;
 }
 
 //===----------------------------------------------------------------------===//
 // Context variables
 //===----------------------------------------------------------------------===//
 
-static Post nativeContextGet(Session &s, const Call &c) {
+static ResultKind nativeContextGet(Recording &s, const Call &c) {
   PyObject *variable = c.args[0];
   Node *node = s.objects.require(variable);
   if (!node)
-    return Post::Known;
+    return ResultKind::Known;
   for (PyObject *set : s.effects.contextVariables)
     if (set == variable)
-      return Post::Known; // set by the call
+      return ResultKind::Known; // set by the call
   for (Node *token : s.effects.contextResets)
     if (pyjitTokenVariable(token->object) == variable) {
       s.end("a context variable that was reset");
-      return Post::Known;
+      return ResultKind::Known;
     }
   PyObject *value = nullptr;
   static PyObject *missing = PyList_New(0);
   if (PyContextVar_Get(variable, missing, &value) < 0)
-    return Post::Known;
+    return ResultKind::Known;
   static PyObject *field = PyUnicode_InternFromString("value");
   static PyObject *isSet = PyUnicode_InternFromString("is_set");
   if (value == missing)
@@ -499,54 +500,54 @@ static Post nativeContextGet(Session &s, const Call &c) {
     s.reads.read(node, Select::Field, field, value);
   s.objects.keep(value);
   Py_DECREF(value);
-  return Post::Known;
+  return ResultKind::Known;
 }
 
-static Post nativeContextSet(Session &s, const Call &c) {
-  // Balanced by a reset, or left set at a cut.
+static ResultKind nativeContextSet(Recording &s, const Call &c) {
+  // Balanced by a reset, or left set at a graph break.
   s.objects.require(c.args[0]);
   s.effects.contextVariables.push_back(c.args[0]);
-  return Post::Fresh;
+  return ResultKind::Fresh;
 }
 
-static Post nativeContextReset(Session &s, const Call &c) {
+static ResultKind nativeContextReset(Recording &s, const Call &c) {
   PyObject *variable = c.args[0], *token = c.arg(1);
   if (c.args.size() != 2 || !PyContextToken_CheckExact(token) ||
       pyjitTokenVariable(token) != variable || pyjitTokenUsed(token))
     return s.calls.unknownNative(c);
   Node *node = s.objects.require(token);
   if (!node)
-    return Post::Known;
+    return ResultKind::Known;
   auto &set = s.effects.contextVariables;
   if (!node->external) {
     for (size_t i = set.size(); i-- > 0;) {
       if (set[i] == variable) {
         set.erase(set.begin() + i);
-        return Post::Known;
+        return ResultKind::Known;
       }
     }
     return s.calls.unknownNative(c);
   }
   if (std::find(set.begin(), set.end(), variable) != set.end()) {
     s.end("a context variable that is set and reset across each other");
-    return Post::Known;
+    return ResultKind::Known;
   }
   static PyObject *field = PyUnicode_InternFromString("var");
   s.reads.read(node, Select::Field, field, variable);
   s.effects.contextResets.push_back(node);
-  return Post::Known;
+  return ResultKind::Known;
 }
 
 //===----------------------------------------------------------------------===//
 
-static Post nativeRecursionLimit(Session &s, const Call &c) {
+static ResultKind nativeRecursionLimit(Recording &s, const Call &c) {
   static PyObject *sys = PyImport_ImportModule("sys");
   static PyObject *name = PyUnicode_InternFromString("recursion_limit");
   PyObject *now = PyLong_FromLong(Py_GetRecursionLimit());
   s.objects.keep(now);
   Py_DECREF(now);
   s.reads.read(s.objects.pin(sys), Select::Field, name, now);
-  return Post::Fresh;
+  return ResultKind::Fresh;
 }
 
 void pyjit::capture::addBuiltins(NativeTable &t) {

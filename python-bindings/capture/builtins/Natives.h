@@ -2,12 +2,12 @@
 #ifndef PYJIT_CAPTURE_NATIVES_H
 #define PYJIT_CAPTURE_NATIVES_H
 
-#include "Session.h"
+#include "Recording.h"
 
 namespace pyjit::capture {
 
 /// Records what the function is about to read and says what it returns.
-using NativeHandler = Post (*)(Session &, const Call &);
+using NativeHandler = ResultKind (*)(Recording &, const Call &);
 
 /// What "module:attribute.path" names, a new reference; null, and no error,
 /// where it does not exist.
@@ -56,25 +56,25 @@ void addPlain(NativeTable &table);
 void addWarnings(NativeTable &table);
 
 /// `ref()`: a weak reference's target never changes, it only dies.
-Post callWeakReference(Session &session, const Call &call);
+ResultKind callWeakReference(Recording &recording, const Call &call);
 /// A functools.lru_cache that holds the answer: read out of its dict.
-Post callCached(Session &session, const Call &call);
+ResultKind callCached(Recording &recording, const Call &call);
 /// Functions compiled by torch.jit.script, which call operators only.
 bool isScriptFunction(PyObject *object);
-Post callScript(Session &session, const Call &call);
+ResultKind callScript(Recording &recording, const Call &call);
 /// What stands behind `torch.ops.namespace.name`.
 bool isTorchOperator(PyObject *object);
 
 /// Once Dynamo has compiled something, it notes every nn.Module that is made in
 /// a weak table of its own.
 bool isModuleMark(PyObject *object);
-Post callModuleMark(Session &session, const Call &call);
+ResultKind callModuleMark(Recording &recording, const Call &call);
 
 /// operator.itemgetter, attrgetter and methodcaller.
 bool isGetter(PyObject *object);
-Post callGetter(Session &session, const Call &call);
+ResultKind callGetter(Recording &recording, const Call &call);
 /// A functools.partial's function and arguments, joined with those of `call`.
-bool partialParts(Session &session, PyObject *partial, Call &out,
+bool partialParts(Recording &recording, PyObject *partial, Call &out,
                   const Call &call);
 /// numpy's scalars: numbers that never change.
 bool isNumpyNumber(PyObject *object);
@@ -83,14 +83,14 @@ bool isByValue(PyObject *object);
 bool isNumpyNumberType(PyTypeObject *type);
 /// An element-wise function of numpy's, given numbers alone.
 bool isNumpyFunction(PyObject *object);
-Post callNumpy(Session &session, const Call &call);
+ResultKind callNumpy(Recording &recording, const Call &call);
 
 /// Arguments are values or immutable structures of them; result is new.
-Post nativePure(Session &s, const Call &call);
+ResultKind nativePure(Recording &s, const Call &call);
 /// Reads one level of its container arguments; result is new.
-Post nativeShallow(Session &s, const Call &call);
+ResultKind nativeShallow(Recording &s, const Call &call);
 /// Reads nothing that can change.
-Post nativeNothing(Session &s, const Call &call);
+ResultKind nativeNothing(Recording &s, const Call &call);
 
 } // namespace pyjit::capture
 

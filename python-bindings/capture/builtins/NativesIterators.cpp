@@ -17,7 +17,7 @@ using namespace pyjit::capture;
 namespace {
 
 /// The Python function that calling `f` runs; null if it is not one.
-PyObject *pythonFunction(Session &s, PyObject *f) {
+PyObject *pythonFunction(Recording &s, PyObject *f) {
   if (PyFunction_Check(f))
     return f;
   if (PyMethod_Check(f)) {
@@ -34,14 +34,14 @@ PyObject *pythonFunction(Session &s, PyObject *f) {
 
 /// A native function over lists and tuples: what its calls will read is read
 /// now, call by call. `unpack`: each element is a tuple of the arguments.
-Post mapNative(Session &s, const Call &c, bool unpack) {
+ResultKind mapNative(Recording &s, const Call &c, bool unpack) {
   Py_ssize_t n = PY_SSIZE_T_MAX;
   for (size_t i = 1; i < c.args.size(); ++i) {
     PyObject *from = c.args[i];
     s.containers.iterate(from);
     if (!PyTuple_Check(from) && !PyList_Check(from)) {
       s.end("map() or filter() of a native function over a " + typeName(from));
-      return Post::Fresh;
+      return ResultKind::Fresh;
     }
     n = std::min(n, PySequence_Fast_GET_SIZE(from));
   }
@@ -64,18 +64,18 @@ Post mapNative(Session &s, const Call &c, bool unpack) {
     }
     if (s.ended())
       break;
-    Post post = s.calls.call(call);
-    if (post == Post::Constant)
+    ResultKind resultKind = s.calls.call(call);
+    if (resultKind == ResultKind::Constant)
       s.end("map() of a function that makes tensors");
   }
-  return Post::Fresh;
+  return ResultKind::Fresh;
 }
 
 /// Whether the results of calling `f` need no look: it is Python's, or makes
 /// values.
-Post mapOver(Session &s, const Call &c, unsigned uses) {
+ResultKind mapOver(Recording &s, const Call &c, unsigned uses) {
   if (c.args.empty())
-    return Post::Fresh;
+    return ResultKind::Fresh;
   PyObject *f = c.args[0];
   if (PyCFunction_Check(f) || Py_TYPE(f) == &PyMethodDescr_Type ||
       !std::strcmp(Py_TYPE(f)->tp_name, "functools.partial"))
@@ -96,13 +96,13 @@ Post mapOver(Session &s, const Call &c, unsigned uses) {
              f != (PyObject *)&PyFloat_Type) {
     s.end("map() or filter() with a " + typeName(f));
   }
-  return Post::Fresh;
+  return ResultKind::Fresh;
 }
 
-Post map(Session &s, const Call &c) { return mapOver(s, c, 0); }
+ResultKind map(Recording &s, const Call &c) { return mapOver(s, c, 0); }
 
 /// The truth of what the function returns is asked for, or of the elements.
-Post filter(Session &s, const Call &c) {
+ResultKind filter(Recording &s, const Call &c) {
   if (c.args.size() == 2 &&
       (c.args[0] == Py_None || c.args[0] == (PyObject *)&PyBool_Type)) {
     s.containers.iterate(c.args[1]);
@@ -111,7 +111,7 @@ Post filter(Session &s, const Call &c) {
     else
       for (Py_ssize_t i = 0; i < PySequence_Fast_GET_SIZE(c.args[1]); ++i)
         s.operators.truth(PySequence_Fast_GET_ITEM(c.args[1], i));
-    return Post::Fresh;
+    return ResultKind::Fresh;
   }
   if (!c.args.empty() && !PyFunction_Check(c.args[0]) &&
       !PyMethod_Check(c.args[0]))
@@ -120,29 +120,29 @@ Post filter(Session &s, const Call &c) {
 }
 
 /// `compress(data, selectors)`.
-Post compress(Session &s, const Call &c) {
+ResultKind compress(Recording &s, const Call &c) {
   if (c.args.size() != 2 || c.kwnames)
     return s.calls.unknownNative(c);
   s.containers.iterate(c.args[0]);
   s.containers.iterate(c.args[1]);
   if (!PyList_Check(c.args[1]) && !PyTuple_Check(c.args[1])) {
     s.end("compress() by a " + typeName(c.args[1]));
-    return Post::Fresh;
+    return ResultKind::Fresh;
   }
   for (Py_ssize_t i = 0; i < PySequence_Fast_GET_SIZE(c.args[1]); ++i)
     s.operators.truth(PySequence_Fast_GET_ITEM(c.args[1], i));
-  return Post::Fresh;
+  return ResultKind::Fresh;
 }
 
 /// accumulate() of Python functions; sums of values and tensors.
-Post accumulate(Session &s, const Call &c) {
+ResultKind accumulate(Recording &s, const Call &c) {
   if (c.args.empty())
-    return Post::Fresh;
+    return ResultKind::Fresh;
   PyObject *from = c.args[0];
   s.containers.iterate(from);
   PyObject *f = c.arg(1) && c.positional() > 1 ? c.args[1] : c.keyword("func");
   if (f && f != Py_None && PyFunction_Check(f))
-    return Post::Fresh;
+    return ResultKind::Fresh;
   PyMethodDef *def = f ? pyjitMethodDef(f) : nullptr;
   bool add =
       !f || f == Py_None ||
@@ -164,46 +164,46 @@ Post accumulate(Session &s, const Call &c) {
     sums &= isValue(initial) || s.objects.isTensor(initial);
   if (!sums)
     s.end("accumulate() of something else than numbers and tensors");
-  return Post::Fresh;
+  return ResultKind::Fresh;
 }
 
-Post starmap(Session &s, const Call &c) {
+ResultKind starmap(Recording &s, const Call &c) {
   if (c.args.size() != 2)
-    return Post::Fresh;
+    return ResultKind::Fresh;
   if (PyCFunction_Check(c.args[0]))
     return mapNative(s, c, true);
   if (!PyFunction_Check(c.args[0]))
     s.end("starmap() of a " + typeName(c.args[0]));
   s.containers.iterate(c.args[1]);
-  return Post::Fresh;
+  return ResultKind::Fresh;
 }
 
-Post tee(Session &s, const Call &c) {
+ResultKind tee(Recording &s, const Call &c) {
   if (!c.args.empty())
     s.containers.iterate(c.args[0]);
-  return Post::FreshDeep;
+  return ResultKind::FreshDeep;
 }
 
 /// Of a class of the user's: by its own method, or by length and items.
-Post reversed(Session &s, const Call &c) {
+ResultKind reversed(Recording &s, const Call &c) {
   if (c.args.size() != 1)
     return s.calls.unknownNative(c);
   PyObject *o = c.args[0];
   if (isValue(o) || !isHeap(o) || PyType_Check(o)) {
     s.containers.iterate(o);
-    return Post::Fresh;
+    return ResultKind::Fresh;
   }
   if (!s.objects.require(o))
-    return Post::Fresh;
+    return ResultKind::Fresh;
   PyObject *method = s.attributes.special(o, "__reversed__");
   if (method && PyFunction_Check(method))
-    return Post::Known;
+    return ResultKind::Known;
   if (method) {
     if (PyList_Check(o) || PyDict_Check(o))
       s.containers.readAll(o);
     else
       s.end("reversed() of a " + typeName(o));
-    return Post::Fresh;
+    return ResultKind::Fresh;
   }
   for (const char *name : {"__len__", "__getitem__"})
     if (PyObject *found = s.attributes.special(o, name);
@@ -214,7 +214,7 @@ Post reversed(Session &s, const Call &c) {
         s.end("reversed() of a " + typeName(o));
       break;
     }
-  return Post::Fresh;
+  return ResultKind::Fresh;
 }
 
 } // namespace

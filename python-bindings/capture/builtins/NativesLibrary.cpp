@@ -13,10 +13,10 @@ using namespace pyjit::capture;
 // Callables told by their type
 //===----------------------------------------------------------------------===//
 
-Post pyjit::capture::callWeakReference(Session &s, const Call &c) {
+ResultKind pyjit::capture::callWeakReference(Recording &s, const Call &c) {
   Node *node = s.objects.require(c.callable);
   if (!node || !c.args.empty())
-    return Post::Known;
+    return ResultKind::Known;
   PyObject *target = PyWeakref_GetObject(c.callable);
   if (!node->external) {
     // What the call made may be gone; the recording keeps it alive.
@@ -24,11 +24,11 @@ Post pyjit::capture::callWeakReference(Session &s, const Call &c) {
         target && target != Py_None ? s.objects.find(target) : nullptr;
     if (!referent || !referent->external)
       s.end("a weak reference to what the call made");
-    return Post::Known;
+    return ResultKind::Known;
   }
   static PyObject *name = PyUnicode_InternFromString("referent");
   s.reads.read(node, Select::Field, name, target);
-  return Post::Known;
+  return ResultKind::Known;
 }
 
 /// The dict's key for these arguments, or null: the one argument itself, or a
@@ -76,7 +76,7 @@ static PyObject *cacheKey(PyObject *cache, const Call &c, bool typed) {
 }
 
 /// From before the call, and told from others by its address alone.
-static bool isKnownByAddress(Session &s, PyObject *object) {
+static bool isKnownByAddress(Recording &s, PyObject *object) {
   PyTypeObject *type = Py_TYPE(object);
   Node *node = s.objects.find(object);
   if (node ? !node->external : !isProcessConstant(object))
@@ -89,18 +89,18 @@ static bool isKnownByAddress(Session &s, PyObject *object) {
           type->tp_richcompare == PyBaseObject_Type.tp_richcompare);
 }
 
-Post pyjit::capture::callCached(Session &s, const Call &c) {
+ResultKind pyjit::capture::callCached(Recording &s, const Call &c) {
   Node *node = s.objects.pin(c.callable);
   if (!node || s.ended())
-    return Post::Known;
+    return ResultKind::Known;
   for (PyObject *arg : c.args)
-    s.scalars.pinDeep(arg);
+    s.scalars.specializeDeep(arg);
   // Values, and objects that are hashed by their address: known without calling
   // anything of the user's.
   for (PyObject *arg : c.args)
     if (!isValue(arg) && !isKnownByAddress(s, arg)) {
       s.end("a cached function given a " + typeName(arg));
-      return Post::Known;
+      return ResultKind::Known;
     } else if (!isValue(arg)) {
       s.objects.pin(arg);
     }
@@ -108,7 +108,7 @@ Post pyjit::capture::callCached(Session &s, const Call &c) {
   PyObject *key = cacheKey(cache, c, pyjitCacheTyped(c.callable));
   if (!key) {
     s.endOnce("the first call of a cached function with these arguments");
-    return Post::Known;
+    return ResultKind::Known;
   }
   if (PyTuple_CheckExact(key))
     for (Py_ssize_t i = 0; i < PyTuple_GET_SIZE(key); ++i)
@@ -121,13 +121,13 @@ Post pyjit::capture::callCached(Session &s, const Call &c) {
   Node *dict = s.objects.find(cache);
   if (!value || !dict) {
     s.end("a cached function");
-    return Post::Known;
+    return ResultKind::Known;
   }
   s.objects.keep(key);
   s.reads.read(dict, Select::Item, key, value);
   if (PyObject *result = pyjitCacheLink(value))
     s.reads.read(s.objects.find(value), Select::Field, resultName, result);
-  return Post::Known;
+  return ResultKind::Known;
 }
 
 bool pyjit::capture::isTorchOperator(PyObject *object) {
@@ -160,13 +160,13 @@ bool pyjit::capture::isModuleMark(PyObject *object) {
 
 /// The table lets go of a module when it dies; one that the call makes and
 /// does not hand out leaves no trace there.
-Post pyjit::capture::callModuleMark(Session &s, const Call &c) {
+ResultKind pyjit::capture::callModuleMark(Recording &s, const Call &c) {
   Node *node = c.args.size() == 2 ? s.objects.find(c.args[1]) : nullptr;
   if (!node || node->external)
     s.end("a module from before the call that Dynamo notes");
   else
     s.calls.markedModules.insert(c.args[1]);
-  return Post::Constant; // what the function does within is not looked at
+  return ResultKind::Constant; // what the function does within is not looked at
 }
 
 namespace {
@@ -186,13 +186,13 @@ constexpr Binary kBinary[] = {{"add", "add"},       {"sub", "sub"},
                               {"mod", "mod"},       {"floordiv", "floordiv"},
                               {"pow", "pow"}};
 
-template <size_t I> Post binaryAt(Session &s, const Call &c) {
+template <size_t I> ResultKind binaryAt(Recording &s, const Call &c) {
   if (c.args.size() != 2)
     return s.calls.unknownNative(c);
   return s.operators.binary(c.args[0], c.args[1], kBinary[I].special, false);
 }
 
-template <size_t I> Post inplaceAt(Session &s, const Call &c) {
+template <size_t I> ResultKind inplaceAt(Recording &s, const Call &c) {
   if (c.args.size() != 2)
     return s.calls.unknownNative(c);
   return s.operators.binary(c.args[0], c.args[1], kBinary[I].special, true);
@@ -213,22 +213,22 @@ void addBinary(NativeTable &t, std::index_sequence<I...>) {
   (t.add(inplaceName(kBinary[I].function).c_str(), inplaceAt<I>), ...);
 }
 
-Post notOf(Session &s, const Call &c) {
+ResultKind notOf(Recording &s, const Call &c) {
   if (c.args.size() != 1)
     return s.calls.unknownNative(c);
   s.operators.truth(c.args[0]);
-  return Post::Fresh;
+  return ResultKind::Fresh;
 }
 
 /// Python functions are followed; of native ones, operators on tensors and
 /// values: each step's result is one, too.
-Post reduce(Session &s, const Call &c) {
+ResultKind reduce(Recording &s, const Call &c) {
   if (c.args.size() < 2)
-    return Post::Known;
+    return ResultKind::Known;
   PyObject *f = c.args[0], *from = c.args[1];
   s.containers.iterate(from);
   if (PyFunction_Check(f))
-    return Post::Known;
+    return ResultKind::Known;
   NativeHandler handler = nullptr;
   if (PyMethodDef *def = pyjitMethodDef(f))
     handler = NativeTable::get().find(def);
@@ -240,47 +240,47 @@ Post reduce(Session &s, const Call &c) {
           });
   if (!isOperator || (!PyList_Check(from) && !PyTuple_Check(from))) {
     s.end("reduce() with a " + typeName(f) + " over a " + typeName(from));
-    return Post::Known;
+    return ResultKind::Known;
   }
   std::vector<PyObject *> items(c.args.begin() + 2, c.args.end());
   for (Py_ssize_t i = 0; i < PySequence_Fast_GET_SIZE(from); ++i)
     items.push_back(PySequence_Fast_GET_ITEM(from, i));
-  Post post = Post::Known;
+  ResultKind resultKind = ResultKind::Known;
   for (PyObject *item : items) {
     if (!isValue(item) && !s.objects.isTensor(item))
       s.end("reduce() over a " + typeName(item));
     Call call;
     call.callable = f;
     call.args = {items[0], item};
-    post = handler(s, call);
+    resultKind = handler(s, call);
   }
-  return post;
+  return resultKind;
 }
 
 //===----------------------------------------------------------------------===//
 // collections.deque: those that the call makes
 //===----------------------------------------------------------------------===//
 
-Post dequeMethod(Session &s, const Call &c) {
+ResultKind dequeMethod(Recording &s, const Call &c) {
   if (s.objects.isExternal(c.args[0]))
     s.end("a deque from before the call");
-  return Post::Known;
+  return ResultKind::Known;
 }
 
-Post makeDefaultDict(Session &s, const Call &c) {
+ResultKind makeDefaultDict(Recording &s, const Call &c) {
   for (size_t i = 1; i < c.positional(); ++i) {
     if (!PyDict_Check(c.args[i]))
       s.end("a defaultdict made of a " + typeName(c.args[i]));
     s.containers.iterate(c.args[i]);
   }
-  return Post::Fresh;
+  return ResultKind::Fresh;
 }
 
-Post dequeExtend(Session &s, const Call &c) {
+ResultKind dequeExtend(Recording &s, const Call &c) {
   dequeMethod(s, c);
   for (size_t i = 1; i < c.args.size(); ++i)
     s.containers.iterate(c.args[i]);
-  return Post::Known;
+  return ResultKind::Known;
 }
 
 //===----------------------------------------------------------------------===//
@@ -288,7 +288,7 @@ Post dequeExtend(Session &s, const Call &c) {
 // and runs `forward`, a Python function.
 //===----------------------------------------------------------------------===//
 
-Post functionApply(Session &s, const Call &c) {
+ResultKind functionApply(Recording &s, const Call &c) {
   PyObject *self = PyCFunction_Check(c.callable)
                        ? PyCFunction_GET_SELF(c.callable)
                        : nullptr;
@@ -296,7 +296,7 @@ Post functionApply(Session &s, const Call &c) {
     return s.calls.unknownNative(c);
   auto *cls = reinterpret_cast<PyTypeObject *>(self);
   for (PyObject *arg : c.args)
-    s.scalars.pinDeep(arg);
+    s.scalars.specializeDeep(arg);
   for (PyObject *arg : c.args)
     if (s.objects.isTensor(arg) && s.tensors->requiresGrad(arg) &&
         s.tensors->gradMode())
@@ -314,14 +314,14 @@ Post functionApply(Session &s, const Call &c) {
   if (!s.objects.find(function))
     s.objects.pin(function);
   s.now.instantiating = reinterpret_cast<PyTypeObject *>(context);
-  return Post::FreshDeep;
+  return ResultKind::FreshDeep;
 }
 
 /// Hands back the tensor itself: those of functorch end the capture anyway.
-Post sameTensor(Session &s, const Call &c) {
+ResultKind sameTensor(Recording &s, const Call &c) {
   for (PyObject *arg : c.args)
     s.calls.tensorArgument(arg);
-  return Post::Known;
+  return ResultKind::Known;
 }
 
 //===----------------------------------------------------------------------===//
@@ -329,46 +329,47 @@ Post sameTensor(Session &s, const Call &c) {
 // recorded; at the end everything has to be as it was.
 //===----------------------------------------------------------------------===//
 
-Post torchSetting(Session &s, const Call &c) {
+ResultKind torchSetting(Recording &s, const Call &c) {
   for (PyObject *arg : c.args)
     s.calls.tensorArgument(arg);
-  return Post::Known;
+  return ResultKind::Known;
 }
 
 //===----------------------------------------------------------------------===//
 // torch.inference_mode() inside the call: the mode shows in the tensors that
-// leave, and a record makes them in that mode. It cannot stay on at a cut.
+// leave, and a specialization makes them in that mode. It cannot stay on at a
+// graph break.
 //===----------------------------------------------------------------------===//
 
-Post makeInferenceMode(Session &s, const Call &c) {
+ResultKind makeInferenceMode(Recording &s, const Call &c) {
   for (PyObject *arg : c.args)
     if (!isValue(arg))
       return s.calls.unknownNative(c);
-  return Post::Fresh;
+  return ResultKind::Fresh;
 }
 
-Post enterInferenceMode(Session &s, const Call &c) {
+ResultKind enterInferenceMode(Recording &s, const Call &c) {
   if (c.args.size() != 1 || s.objects.isExternal(c.args[0]))
     return s.calls.unknownNative(c);
   s.calls.inferenceModes.push_back(c.args[0]);
   if (!s.calls.firstInferenceMode)
     s.calls.firstInferenceMode = c.args[0];
-  return Post::Known;
+  return ResultKind::Known;
 }
 
-Post leaveInferenceMode(Session &s, const Call &c) {
+ResultKind leaveInferenceMode(Recording &s, const Call &c) {
   auto &modes = s.calls.inferenceModes;
   if (c.args.empty() || modes.empty() || modes.back() != c.args[0])
     return s.calls.unknownNative(c);
   modes.pop_back();
-  return Post::Known;
+  return ResultKind::Known;
 }
 
 /// What stands behind a lock is often done once: loggers keep what their levels
 /// come to.
-Post takeLock(Session &s, const Call &c) {
+ResultKind takeLock(Recording &s, const Call &c) {
   s.endOnce("a lock");
-  return Post::Known;
+  return ResultKind::Known;
 }
 
 //===----------------------------------------------------------------------===//
@@ -376,7 +377,7 @@ Post takeLock(Session &s, const Call &c) {
 //===----------------------------------------------------------------------===//
 
 /// What a class or `object` says, and no instance.
-bool isInherited(Session &s, PyObject *object, const char *name) {
+bool isInherited(Recording &s, PyObject *object, const char *name) {
   static auto *base = reinterpret_cast<PyObject *>(&PyBaseObject_Type);
   PyObject *text = PyUnicode_InternFromString(name);
   Attributes::Found found = s.attributes.loadAttr(object, text);
@@ -388,7 +389,7 @@ bool isInherited(Session &s, PyObject *object, const char *name) {
 }
 
 /// (copyreg.__newobj__, (class,), __dict__ or None, None, None)
-Post reduceObject(Session &s, const Call &c) {
+ResultKind reduceObject(Recording &s, const Call &c) {
   PyObject *object = c.arg(0);
   auto *type = Py_TYPE(object);
   if (c.args.size() != 2 || c.kwnames || !PyLong_CheckExact(c.args[1]) ||
@@ -406,7 +407,7 @@ Post reduceObject(Session &s, const Call &c) {
   PyObject *slots = PyDict_GetItemWithError(type->tp_dict, slotNames);
   if (!slots) {
     s.endOnce("the first copy of a " + typeName(object));
-    return Post::Fresh;
+    return ResultKind::Fresh;
   }
   s.attributes.typeLookup(type, slotNames);
   s.containers.readAll(slots);
@@ -424,21 +425,21 @@ Post reduceObject(Session &s, const Call &c) {
   if (!make)
     return s.calls.unknownNative(c);
   s.reads.read(s.objects.pin(globals), Select::Item, newName, make);
-  return Post::FreshTuples;
+  return ResultKind::FreshTuples;
 }
 
 //===----------------------------------------------------------------------===//
 // The exception that is being handled: contextlib.ExitStack asks for it
 //===----------------------------------------------------------------------===//
 
-/// None, in a record for calls that begin while none is.
-Post handledException(Session &s, const Call &c) {
+/// None, in a specialization for calls that begin while none is.
+ResultKind handledException(Recording &s, const Call &c) {
   PyObject *handled = PyErr_GetHandledException();
   Py_XDECREF(handled);
   if (handled)
     return s.calls.unknownNative(c);
   s.add(PyjitStateOp{.values = s.writer.state("handles_exception", false)});
-  return Post::Fresh;
+  return ResultKind::Fresh;
 }
 
 } // namespace

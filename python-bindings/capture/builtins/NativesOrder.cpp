@@ -26,7 +26,7 @@ bool pyjit::capture::isGetter(PyObject *object) {
 }
 
 /// Its keys or names, or a method's name and arguments: fixed when it was made.
-static PyObject *getterParts(Session &s, PyObject *getter) {
+static PyObject *getterParts(Recording &s, PyObject *getter) {
   PyObject *reduced = PyObject_CallMethod(getter, "__reduce__", nullptr);
   PyObject *parts = reduced && PyTuple_Check(reduced) &&
                             PyTuple_GET_SIZE(reduced) == 2 &&
@@ -50,7 +50,8 @@ static PyObject *getterParts(Session &s, PyObject *getter) {
 }
 
 /// `object.a.b`, as far as it can be told before it happens.
-static Attributes::Found dotted(Session &s, PyObject *object, PyObject *path) {
+static Attributes::Found dotted(Recording &s, PyObject *object,
+                                PyObject *path) {
   PyObject *names = PyUnicode_Check(path)
                         ? PyObject_CallMethod(path, "split", "s", ".")
                         : nullptr;
@@ -71,7 +72,7 @@ static Attributes::Found dotted(Session &s, PyObject *object, PyObject *path) {
   return found;
 }
 
-Post pyjit::capture::callGetter(Session &s, const Call &c) {
+ResultKind pyjit::capture::callGetter(Recording &s, const Call &c) {
   PyObject *parts = getterParts(s, c.callable);
   if (!parts || c.args.size() != 1 || c.kwnames)
     return s.calls.unknownNative(c);
@@ -91,20 +92,20 @@ Post pyjit::capture::callGetter(Session &s, const Call &c) {
     return s.calls.call(call);
   }
   bool items = !std::strcmp(kind, "operator.itemgetter");
-  Post post = Post::Known;
+  ResultKind resultKind = ResultKind::Known;
   for (Py_ssize_t i = 0; i < count; ++i) {
     PyObject *part = PyTuple_GET_ITEM(parts, i);
     if (items)
-      post = s.containers.subscript(object, part);
+      resultKind = s.containers.subscript(object, part);
     else
-      post = dotted(s, object, part).kind == Attributes::Found::Fresh
-                 ? Post::Fresh
-                 : Post::Known;
+      resultKind = dotted(s, object, part).kind == Attributes::Found::Fresh
+                       ? ResultKind::Fresh
+                       : ResultKind::Known;
     // A tuple of them: each is known, or comes out of a dispatcher's operator.
-    if (count > 1 && post != Post::Known)
+    if (count > 1 && resultKind != ResultKind::Known)
       s.end("several new objects at once of a " + std::string(kind));
   }
-  return count > 1 ? Post::Fresh : post;
+  return count > 1 ? ResultKind::Fresh : resultKind;
 }
 
 //===----------------------------------------------------------------------===//
@@ -114,7 +115,7 @@ Post pyjit::capture::callGetter(Session &s, const Call &c) {
 namespace {
 
 /// Compared with `<`.
-void compared(Session &s, PyObject *object, int depth = 0) {
+void compared(Recording &s, PyObject *object, int depth = 0) {
   if (isValue(object) || s.ended())
     return;
   if (isHeap(object) && !PyType_Check(object) && s.objects.require(object)) {
@@ -158,7 +159,7 @@ bool isNamed(PyObject *function, std::initializer_list<const char *> names) {
 }
 
 /// What a native key makes of an element is read and compared.
-void applyKey(Session &s, PyObject *key, PyObject *element) {
+void applyKey(Recording &s, PyObject *key, PyObject *element) {
   Call call;
   call.callable = key;
   call.args = {element};
@@ -215,7 +216,7 @@ void applyKey(Session &s, PyObject *key, PyObject *element) {
 
 /// Notes what will be compared. `sources`: the container, or the things
 /// themselves.
-void order(Session &s, PyObject *key, std::vector<PyObject *> sources,
+void order(Recording &s, PyObject *key, std::vector<PyObject *> sources,
            bool themselves) {
   if (key && (PyFunction_Check(key) || PyMethod_Check(key))) {
     unsigned uses = Calls::Compared;
@@ -246,7 +247,7 @@ void order(Session &s, PyObject *key, std::vector<PyObject *> sources,
       PyErr_Clear();
       if (!list)
         return s.end("the order of a " + typeName(view));
-      s.objects.settle(Post::FreshTuples, list);
+      s.objects.setResult(ResultKind::FreshTuples, list);
       s.objects.keep(list);
       Py_DECREF(list);
       there = elementsOf(list, elements);
@@ -271,33 +272,34 @@ PyObject *keyOf(const Call &c) {
   return key == Py_None ? nullptr : key;
 }
 
-Post sorted(Session &s, const Call &c) {
+ResultKind sorted(Recording &s, const Call &c) {
   if (c.positional() != 1)
     return s.calls.unknownNative(c);
   order(s, keyOf(c), {c.args[0]}, false);
-  return Post::FreshTuples;
+  return ResultKind::FreshTuples;
 }
 
-Post sortList(Session &s, const Call &c) {
+ResultKind sortList(Recording &s, const Call &c) {
   if (c.positional() != 1)
     return s.calls.unknownNative(c);
   if (s.objects.isExternal(c.args[0]))
     s.containers.own(c.args[0]);
   order(s, keyOf(c), {c.args[0]}, false);
-  return Post::Known;
+  return ResultKind::Known;
 }
 
-Post minMax(Session &s, const Call &c) {
+ResultKind minMax(Recording &s, const Call &c) {
   size_t n = c.positional();
   if (!n)
-    return Post::Known;
+    return ResultKind::Known;
   std::vector<PyObject *> sources(c.args.begin(), c.args.begin() + n);
   order(s, keyOf(c), sources, n > 1);
-  return n == 1 && makesTuples(sources[0]) ? Post::FreshTuples : Post::Known;
+  return n == 1 && makesTuples(sources[0]) ? ResultKind::FreshTuples
+                                           : ResultKind::Known;
 }
 
 /// Where a value belongs among sorted values.
-Post bisect(Session &s, const Call &c) {
+ResultKind bisect(Recording &s, const Call &c) {
   PyObject *sorted = c.arg(0), *value = c.arg(1);
   if (c.kwnames || !value || !isValue(value) ||
       !(PyList_CheckExact(sorted) || PyTuple_CheckExact(sorted)))
@@ -306,8 +308,8 @@ Post bisect(Session &s, const Call &c) {
   for (Py_ssize_t i = 0; i < PySequence_Fast_GET_SIZE(sorted); ++i)
     if (!isValue(PySequence_Fast_GET_ITEM(sorted, i)))
       return s.calls.unknownNative(c);
-  s.scalars.pinDeep(sorted);
-  return Post::Fresh;
+  s.scalars.specializeDeep(sorted);
+  return ResultKind::Fresh;
 }
 
 } // namespace

@@ -61,7 +61,7 @@ bool pyjit::capture::isNumpyFunction(PyObject *object) {
 
 /// `np.prod(x.shape)`: one number made of a list of numbers. The Python code
 /// beneath computes with arrays that nobody else sees.
-static Post reduceNumbers(Session &s, const Call &c) {
+static ResultKind reduceNumbers(Recording &s, const Call &c) {
   static const char *const names[] = {"prod", "sum",  "mean",   "max", "min",
                                       "amax", "amin", "median", "std", "var"};
   bool known = false;
@@ -80,11 +80,11 @@ static Post reduceNumbers(Session &s, const Call &c) {
         !PyLong_CheckExact(item) && !PyFloat_CheckExact(item) &&
         !PyBool_Check(item))
       return s.calls.unknownNative(c);
-  s.scalars.pinDeep(list);
-  return Post::Constant;
+  s.scalars.specializeDeep(list);
+  return ResultKind::Constant;
 }
 
-Post pyjit::capture::callNumpy(Session &s, const Call &c) {
+ResultKind pyjit::capture::callNumpy(Recording &s, const Call &c) {
   if (isNumpyDispatcher(c.callable))
     return reduceNumbers(s, c);
   for (PyObject *arg : c.args) {
@@ -92,9 +92,9 @@ Post pyjit::capture::callNumpy(Session &s, const Call &c) {
                   PyBool_Check(arg) || isNumpyNumber(arg);
     if (!number || c.kwnames)
       return s.calls.unknownNative(c);
-    s.scalars.pinDeep(arg);
+    s.scalars.specializeDeep(arg);
   }
-  return Post::Fresh;
+  return ResultKind::Fresh;
 }
 
 namespace {
@@ -111,7 +111,7 @@ bool areValues(const Call &c, size_t from) {
 }
 
 /// A compiled pattern is known by identity and never changes.
-Post pattern(Session &s, const Call &c) {
+ResultKind pattern(Recording &s, const Call &c) {
   auto known = [&](PyObject *argument) {
     // A mark of re's for "no count", which is an int of a class of its own.
     return isValue(argument) ||
@@ -119,29 +119,29 @@ Post pattern(Session &s, const Call &c) {
   };
   if (c.args.empty() || !std::all_of(c.args.begin() + 1, c.args.end(), known))
     return s.calls.unknownNative(c); // a replacement that is a function, say
-  return Post::FreshDeep;
+  return ResultKind::FreshDeep;
 }
 
 /// So is a match.
-Post match(Session &s, const Call &c) { return pattern(s, c); }
+ResultKind match(Recording &s, const Call &c) { return pattern(s, c); }
 
-Post bytes(Session &s, const Call &c) {
-  return areValues(c, 0) ? Post::Fresh : s.calls.unknownNative(c);
+ResultKind bytes(Recording &s, const Call &c) {
+  return areValues(c, 0) ? ResultKind::Fresh : s.calls.unknownNative(c);
 }
 
-Post plain(Session &s, const Call &c) { return bytes(s, c); }
+ResultKind plain(Recording &s, const Call &c) { return bytes(s, c); }
 
 //===----------------------------------------------------------------------===//
 // Namespaces
 //===----------------------------------------------------------------------===//
 
-Post makeNamespace(Session &s, const Call &c) {
-  return c.positional() ? s.calls.unknownNative(c) : Post::Fresh;
+ResultKind makeNamespace(Recording &s, const Call &c) {
+  return c.positional() ? s.calls.unknownNative(c) : ResultKind::Fresh;
 }
 
 /// Marks for a profiler, and switches for tensor subclasses, of which there are
 /// none: nothing that a call is to do.
-Post nothingToDo(Session &, const Call &) { return Post::Fresh; }
+ResultKind nothingToDo(Recording &, const Call &) { return ResultKind::Fresh; }
 
 void addPatterns(NativeTable &t) {
   PyObject *re = PyImport_ImportModule("re");

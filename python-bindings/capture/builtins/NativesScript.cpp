@@ -85,10 +85,10 @@ static bool showsItsTensors(const std::string &graph, bool folded) {
   });
 }
 
-Post pyjit::capture::callScript(Session &s, const Call &c) {
+ResultKind pyjit::capture::callScript(Recording &s, const Call &c) {
   s.objects.pin(c.callable);
   for (PyObject *arg : c.args)
-    s.scalars.pinDeep(arg);
+    s.scalars.specializeDeep(arg);
   // Asked from C++.
   static PyObject *asked = findObject("torch.compiler:is_exporting");
   if (asked && !s.objects.find(asked))

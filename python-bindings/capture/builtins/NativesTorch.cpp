@@ -41,32 +41,32 @@ void Calls::tensorArgument(PyObject *o, int depth) {
   s.end("a tensor function given a " + typeName(o));
 }
 
-Post Calls::torchCall(const Call &call) {
+ResultKind Calls::torchCall(const Call &call) {
   for (PyObject *arg : call.args)
     tensorArgument(arg);
-  return Post::FreshDeep;
+  return ResultKind::FreshDeep;
 }
 
 namespace {
 
-Post torchOp(Session &s, const Call &c) { return s.calls.torchCall(c); }
+ResultKind torchOp(Recording &s, const Call &c) { return s.calls.torchCall(c); }
 
-Post tensorMetadata(Session &s, const Call &c) {
+ResultKind tensorMetadata(Recording &s, const Call &c) {
   for (PyObject *arg : c.args)
     s.calls.tensorArgument(arg);
-  return Post::FreshDeep;
+  return ResultKind::FreshDeep;
 }
 
 /// Seen by Python: becomes a guard.
-Post storageOffset(Session &s, const Call &c) {
+ResultKind storageOffset(Recording &s, const Call &c) {
   if (c.args.size() == 1 && s.objects.isTensor(c.args[0]) &&
       s.objects.require(c.args[0]))
     s.tensors->readOffset(c.args[0]);
-  return Post::Known;
+  return ResultKind::Known;
 }
 
 /// Data into Python: only of tensors that no input reaches.
-Post tensorData(Session &s, const Call &c) {
+ResultKind tensorData(Recording &s, const Call &c) {
   PyMethodDef *def = pyjitMethodDef(c.callable);
   if (def && c.args.size() == 1 && s.calls.called == c.callable &&
       s.objects.isTensor(c.args[0]) && !s.tensors->isConstant(c.args[0])) {
@@ -75,17 +75,17 @@ Post tensorData(Session &s, const Call &c) {
     if ((truth || !std::strcmp(def->ml_name, "item")) &&
         s.scalars.readData(c.args[0],
                            truth ? NumberKind::Bool : NumberKind::Own))
-      return Post::Known;
+      return ResultKind::Known;
   }
   for (PyObject *arg : c.args) {
     s.calls.tensorArgument(arg);
     if (s.objects.isTensor(arg) && !s.tensors->isConstant(arg))
       s.end("a tensor's data read by Python");
   }
-  return Post::FreshDeep;
+  return ResultKind::FreshDeep;
 }
 
-Post fromData(Session &s, const Call &c) {
+ResultKind fromData(Recording &s, const Call &c) {
   for (PyObject *arg : c.args) {
     if (s.objects.isTensor(arg))
       s.end("a tensor made of a tensor by torch.tensor");
@@ -95,11 +95,11 @@ Post fromData(Session &s, const Call &c) {
         if (s.objects.isTensor(PySequence_Fast_GET_ITEM(arg, i)))
           s.end("a tensor made of tensors by torch.tensor");
   }
-  return Post::Constant;
+  return ResultKind::Constant;
 }
 
 /// Without an argument the name of the type, else a conversion.
-Post tensorType(Session &s, const Call &c) {
+ResultKind tensorType(Recording &s, const Call &c) {
   if (c.args.size() == 1)
     return tensorMetadata(s, c);
   if (c.args.size() == 2 && !c.kwnames &&
@@ -109,7 +109,7 @@ Post tensorType(Session &s, const Call &c) {
 }
 
 /// Of Python data, with the dtype and device of `self`.
-Post newTensor(Session &s, const Call &c) {
+ResultKind newTensor(Recording &s, const Call &c) {
   Call data = c;
   if (!data.args.empty()) {
     s.calls.tensorArgument(data.args[0]);
@@ -119,15 +119,15 @@ Post newTensor(Session &s, const Call &c) {
 }
 
 /// State that refgraph.state pins, or that only debugging looks at.
-Post stateGetter(Session &s, const Call &c) {
+ResultKind stateGetter(Recording &s, const Call &c) {
   for (PyObject *arg : c.args)
     if (!isValue(arg))
       s.objects.require(arg);
-  return Post::Fresh;
+  return ResultKind::Fresh;
 }
 
 /// Looks at the types of its arguments only.
-Post hasTorchFunction(Session &s, const Call &c) {
+ResultKind hasTorchFunction(Recording &s, const Call &c) {
   for (PyObject *arg : c.args) {
     if (isValue(arg) || s.objects.isTensor(arg))
       continue;
@@ -135,20 +135,20 @@ Post hasTorchFunction(Session &s, const Call &c) {
     if (PyTuple_Check(arg) || PyList_Check(arg))
       s.containers.readAll(arg);
   }
-  return Post::Known;
+  return ResultKind::Known;
 }
 
-Post setGradMode(Session &s, const Call &c) {
+ResultKind setGradMode(Recording &s, const Call &c) {
   for (PyObject *arg : c.args)
     if (!isValue(arg))
       s.end("set_grad_enabled of a " + typeName(arg));
-  return Post::Known;
+  return ResultKind::Known;
 }
 
-Post makeSize(Session &s, const Call &c) {
+ResultKind makeSize(Recording &s, const Call &c) {
   for (PyObject *arg : c.args)
     s.calls.tensorArgument(arg);
-  return Post::Fresh;
+  return ResultKind::Fresh;
 }
 
 template <size_t N> bool oneOf(const char *name, const char *const (&list)[N]) {
@@ -280,7 +280,7 @@ const char *const kData[] = {"item",     "tolist",      "is_nonzero",
                              "__long__", "__complex__", "__contains__"};
 
 /// The program's own: nobody but recorded operators fills it (TensorOps.cpp).
-Post emptyFactory(Session &s, const Call &c) {
+ResultKind emptyFactory(Recording &s, const Call &c) {
   s.now.makesEmpty = true;
   return torchOp(s, c);
 }

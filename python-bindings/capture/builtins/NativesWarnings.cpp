@@ -2,7 +2,7 @@
 //
 // Most warnings are shown once, or never: the interpreter finds out by a note
 // in the caller's module or by its filters, and a later call finds the same
-// while these are as they are. What is shown is a cut.
+// while these are as they are. What is shown is a graph break.
 //
 //===----------------------------------------------------------------------===//
 
@@ -23,7 +23,7 @@ PyObject *argument(const Call &c, size_t place, const char *name) {
 }
 
 /// The frame that the warning is about: as many frames down as it says.
-const ShadowFrame *frameAt(Session &s, long level) {
+const ShadowFrame *frameAt(Recording &s, long level) {
   size_t i = s.tracker.frames.size();
   PyjitFrame *frame = s.tracker.frames.back().frame;
   for (; level > 1 && frame; --level)
@@ -35,7 +35,7 @@ const ShadowFrame *frameAt(Session &s, long level) {
 }
 
 /// Frames of the import system are left out of account.
-bool isImporting(Session &s) {
+bool isImporting(Recording &s) {
   for (const ShadowFrame &frame : s.tracker.frames) {
     const char *file =
         frame.code ? PyUnicode_AsUTF8(frame.code->co_filename) : "";
@@ -60,7 +60,7 @@ bool matches(PyObject *pattern, PyObject *text) {
 
 /// What the filters, all of them guarded, say of a warning; null: it cannot be
 /// told.
-PyObject *actionOf(Session &s, PyObject *filters, PyObject *text,
+PyObject *actionOf(Recording &s, PyObject *filters, PyObject *text,
                    PyTypeObject *category, long line, PyObject *module) {
   for (Py_ssize_t i = 0; i < PyList_GET_SIZE(filters); ++i) {
     PyObject *filter = PyList_GET_ITEM(filters, i);
@@ -80,7 +80,7 @@ PyObject *actionOf(Session &s, PyObject *filters, PyObject *text,
   return nullptr;
 }
 
-Post warn(Session &s, const Call &c) {
+ResultKind warn(Recording &s, const Call &c) {
   PyObject *text = argument(c, 0, "message");
   PyObject *category = argument(c, 1, "category");
   PyObject *level = argument(c, 2, "stacklevel");
@@ -97,7 +97,7 @@ Post warn(Session &s, const Call &c) {
   PyObject *globals = frame ? pyjitFrameGlobals(frame->frame) : nullptr;
   if (!globals || !PyDict_CheckExact(globals) || !s.objects.require(category)) {
     s.end("a warning");
-    return Post::Known;
+    return ResultKind::Known;
   }
   long line = PyCode_Addr2Line(frame->code, frame->offset);
   static PyObject *registryName =
@@ -113,7 +113,7 @@ Post warn(Session &s, const Call &c) {
   if (!version || !PyLong_CheckExact(version) ||
       PyLong_AsLong(version) != pyjitWarningFilters()) {
     s.endOnce("a warning that may be shown"); // notes of older filters
-    return Post::Known;
+    return ResultKind::Known;
   }
   // The module that holds the filters; its C half counts their changes.
   static PyObject *warnings = PyImport_ImportModule("warnings");
@@ -129,7 +129,7 @@ Post warn(Session &s, const Call &c) {
   PyErr_Clear();
   if (noted == Py_True) {
     s.reads.read(notes, Select::Item, key, noted);
-    return Post::Known;
+    return ResultKind::Known;
   }
   static PyObject *filtersName = PyUnicode_InternFromString("filters");
   static PyObject *moduleName = PyUnicode_InternFromString("__name__");
@@ -147,7 +147,7 @@ Post warn(Session &s, const Call &c) {
       s.end("a warning that is shown");
     else
       s.endOnce("a warning that is shown");
-    return Post::Known;
+    return ResultKind::Known;
   }
   s.reads.absent(notes, Select::Item, key);
   s.reads.read(s.objects.pin(globals), Select::Item, moduleName, module);
@@ -156,7 +156,7 @@ Post warn(Session &s, const Call &c) {
     s.objects.pin(PyList_GET_ITEM(filters, i));
   s.reads.read(s.objects.pin(own), Select::Item, filtersName, filters);
   s.containers.readAll(filters);
-  return Post::Known;
+  return ResultKind::Known;
 }
 
 } // namespace

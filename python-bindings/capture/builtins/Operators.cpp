@@ -1,6 +1,6 @@
-//===- Operators.cpp - Truth, length, operators, printing ---------------===//
+//===- Operators.cpp - Truth, length, operators, printing -----------------===//
 
-#include "Session.h"
+#include "Recording.h"
 #include "builtins/Natives.h"
 #include "objects/ObjectKinds.h"
 #include "tensors/Tensors.h"
@@ -50,8 +50,8 @@ void Operators::truth(PyObject *o) {
   if (isValue(o))
     return;
   if (ObjectTable::isTensor(o)) {
-    // In front of the cut: merged with what follows, the branch is a part of
-    // the record.
+    // In front of the graph break: merged with what follows, the branch is a
+    // part of the specialization.
     s.attributes.special(o, "__bool__");
     if (!s.tensors->isConstant(o))
       s.end("a branch on a tensor's data");
@@ -85,9 +85,10 @@ static bool isNumberMember(PyObject *o) {
          !std::strcmp(Py_TYPE(Py_TYPE(o))->tp_name, "EnumType");
 }
 
-Post Operators::binary(PyObject *a, PyObject *b, const char *op, bool inplace) {
+ResultKind Operators::binary(PyObject *a, PyObject *b, const char *op,
+                             bool inplace) {
   if (isNumberLike(a) && isNumberLike(b))
-    return Post::Fresh;
+    return ResultKind::Fresh;
   bool tensor = ObjectTable::isTensor(a) || ObjectTable::isTensor(b);
   bool python = false;
   auto method = [&](PyObject *o, const std::string &name) {
@@ -122,7 +123,7 @@ Post Operators::binary(PyObject *a, PyObject *b, const char *op, bool inplace) {
       } else if (ObjectTable::isTensor(o)) {
         s.objects.require(o);
       }
-    return Post::Known;
+    return ResultKind::Known;
   }
   if ((isNumberLike(a) || isNumpyNumber(a)) &&
       (isNumberLike(b) || isNumpyNumber(b))) {
@@ -132,8 +133,8 @@ Post Operators::binary(PyObject *a, PyObject *b, const char *op, bool inplace) {
     return PyUnicode_Check(a) || PyUnicode_Check(b) || PyBytes_Check(a) ||
                    PyBytes_Check(b)
                ? (s.end("an operator of a string and a number of numpy's"),
-                  Post::Fresh)
-               : Post::Fresh;
+                  ResultKind::Fresh)
+               : ResultKind::Fresh;
   }
   if (inplace &&
       (PyList_CheckExact(a) || PySet_Check(a) || PyDict_CheckExact(a)))
@@ -156,10 +157,10 @@ Post Operators::binary(PyObject *a, PyObject *b, const char *op, bool inplace) {
   // `"%s" % x` prints.
   if (PyUnicode_CheckExact(a) && !std::strcmp(op, "mod"))
     s.containers.readDeep(b);
-  return Post::Fresh;
+  return ResultKind::Fresh;
 }
 
-Post Operators::compare(PyObject *a, PyObject *b, const char *op) {
+ResultKind Operators::compare(PyObject *a, PyObject *b, const char *op) {
   if (ObjectTable::isTensor(a) || ObjectTable::isTensor(b)) {
     std::string name = std::string("__") + op + "__";
     for (PyObject *o : {a, b}) {
@@ -170,7 +171,7 @@ Post Operators::compare(PyObject *a, PyObject *b, const char *op) {
         s.end("a comparison of a tensor and a " + typeName(o));
       }
     }
-    return Post::Known;
+    return ResultKind::Known;
   }
   std::string name = std::string("__") + op + "__";
   for (PyObject *o : {a, b})
@@ -178,7 +179,7 @@ Post Operators::compare(PyObject *a, PyObject *b, const char *op) {
       s.attributes.special(o, name.c_str());
   s.containers.readDeep(a);
   s.containers.readDeep(b);
-  return Post::Fresh;
+  return ResultKind::Fresh;
 }
 
 void Operators::identity(PyObject *a, PyObject *b) {
@@ -221,19 +222,19 @@ void Operators::exceptionArguments(PyObject *exception) {
   if (!args || !PyTuple_Check(args))
     return;
   if (!s.objects.known(args))
-    s.objects.born(args);
+    s.objects.allocated(args);
   s.containers.readDeep(args);
 }
 
-Post Operators::format(PyObject *o) {
+ResultKind Operators::format(PyObject *o) {
   if (isValue(o))
-    return Post::Fresh;
+    return ResultKind::Fresh;
   if (ObjectTable::isTensor(o)) {
     s.end("printing a tensor");
-    return Post::Fresh;
+    return ResultKind::Fresh;
   }
   if (!s.objects.require(o))
-    return Post::Fresh;
+    return ResultKind::Fresh;
   if (isHeap(o) && !PyType_Check(o)) {
     for (const char *name : {"__format__", "__str__", "__repr__"})
       s.attributes.special(o, name);
@@ -242,31 +243,31 @@ Post Operators::format(PyObject *o) {
     PyObject *repr =
         pyjitTypeLookup(Py_TYPE(o), PyUnicode_InternFromString("__repr__"));
     if ((str && PyFunction_Check(str)) || (repr && PyFunction_Check(repr)))
-      return Post::Fresh;
+      return ResultKind::Fresh;
     if (PyExceptionInstance_Check(o) && !s.objects.isExternal(o)) {
       exceptionArguments(o);
-      return Post::Fresh;
+      return ResultKind::Fresh;
     }
     s.end("printing a " + typeName(o));
-    return Post::Fresh;
+    return ResultKind::Fresh;
   }
   if (PyExceptionInstance_Check(o) && !s.objects.isExternal(o)) {
     exceptionArguments(o);
-    return Post::Fresh;
+    return ResultKind::Fresh;
   }
   if (PyType_Check(o) && isHeap(o)) // a metaclass of the user's
     s.attributes.special(o, "__repr__");
   if (PyType_Check(o)) {
     for (const char *name : {"__module__", "__qualname__"})
       s.attributes.loadAttr(o, PyUnicode_InternFromString(name));
-    return Post::Fresh;
+    return ResultKind::Fresh;
   }
   if (PyFunction_Check(o) || PyCFunction_Check(o) || PyMethod_Check(o) ||
       PyCode_Check(o))
     s.end("printing a " + typeName(o)); // its address
   else
     formatParts(o);
-  return Post::Fresh;
+  return ResultKind::Fresh;
 }
 
 /// A container prints its elements by their own classes.

@@ -7,26 +7,27 @@
 
 namespace pyjit::capture {
 
-class Session;
+class Recording;
 
 /// What arithmetic, comparison, truth, length and printing read.
 class Operators {
 public:
-  explicit Operators(Session &session) : s(session) {}
+  explicit Operators(Recording &recording) : s(recording) {}
 
-  Post binary(PyObject *left, PyObject *right, const char *op, bool inplace);
-  Post compare(PyObject *left, PyObject *right, const char *op);
+  ResultKind binary(PyObject *left, PyObject *right, const char *op,
+                    bool inplace);
+  ResultKind compare(PyObject *left, PyObject *right, const char *op);
   void identity(PyObject *left, PyObject *right);
   void truth(PyObject *object);
   void lengthOf(PyObject *object);
-  Post format(PyObject *object);
+  ResultKind format(PyObject *object);
   void formatParts(PyObject *container);
   void exceptionArguments(PyObject *exception);
   /// Two external objects that have to stay two.
   void apart(Node *left, Node *right);
 
 private:
-  Session &s;
+  Recording &s;
 };
 
 } // namespace pyjit::capture

@@ -51,10 +51,11 @@ struct CodeInfo {
 
   // Liveness.cpp.
   /// How many values an instruction takes off the stack, and how many it then
-  /// puts there when it falls through. False for what no cut is made at.
+  /// puts there when it falls through. False for what no graph break is made
+  /// at.
   static bool stackUse(const Instruction &instruction, int &pops, int &pushes);
   /// Where execution may go on after the instruction at `byteOffset`, other
-  /// than to a handler. Empty for what no cut is made at.
+  /// than to a handler. Empty for what no graph break is made at.
   std::vector<Exit> exits(int byteOffset) const;
   /// The locals (index into `localsplus`) that may still be looked at from
   /// `byteOffset` on, handlers included.

@@ -1,6 +1,6 @@
 //===- FrameTracker.cpp - The frames above the captured call --------------===//
 
-#include "Session.h"
+#include "Recording.h"
 #include "tensors/Tensors.h"
 
 #include <algorithm>
@@ -73,26 +73,26 @@ void FrameTracker::frameStart(ShadowFrame &shadow, ShadowFrame *caller) {
     PyObject *self = local(0);
     if (self && Py_TYPE(self) == caller->context.instantiating &&
         !s.objects.known(self))
-      s.objects.born(self);
+      s.objects.allocated(self);
   }
   // C code made a tuple for it, of what is known.
   if (!shadow.direct && (s.calls.callbackOf(shadow.frame) & Calls::Tuples))
     for (int i = 0; i < count; ++i)
       if (PyObject *object = local(i); object && PyTuple_CheckExact(object))
-        s.objects.settle(Post::FreshTuples, object);
+        s.objects.setResult(ResultKind::FreshTuples, object);
   // `x[a:b]` makes the slice that `__getitem__` is given.
   for (int i = 0; i < count; ++i)
     if (PyObject *object = local(i); object && PySlice_Check(object))
       if (!s.objects.known(object))
-        s.objects.born(object);
+        s.objects.allocated(object);
   if (code->co_flags & CO_VARARGS)
     if (PyObject *args = local(count++))
       if (!s.objects.known(args))
-        s.objects.born(args);
+        s.objects.allocated(args);
   if (code->co_flags & CO_VARKEYWORDS)
     if (PyObject *kwargs = local(count))
       if (!s.objects.known(kwargs))
-        s.objects.born(kwargs);
+        s.objects.allocated(kwargs);
 }
 
 bool FrameTracker::align(PyjitFrame *frame, PyCodeObject *code, int offset,

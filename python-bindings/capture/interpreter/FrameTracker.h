@@ -20,11 +20,11 @@
 
 namespace pyjit::capture {
 
-class Session;
+class Recording;
 
 class FrameTracker {
 public:
-  explicit FrameTracker(Session &session) : s(session) {}
+  explicit FrameTracker(Recording &recording) : s(recording) {}
 
   /// Finds the frame that an event is about, or puts it on top of its caller.
   /// False: it does not belong to the captured call.
@@ -41,7 +41,7 @@ public:
 private:
   void frameStart(ShadowFrame &shadow, ShadowFrame *caller);
 
-  Session &s;
+  Recording &s;
   std::unordered_map<PyCodeObject *, std::unique_ptr<CodeInfo>> codes;
   std::set<PyjitFrame *> generators;
 };

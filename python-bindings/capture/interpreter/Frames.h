@@ -9,7 +9,7 @@
 namespace pyjit::capture {
 
 /// What an instruction's or a native function's result will be.
-enum class Post {
+enum class ResultKind {
   Known,       ///< an object that is known already, or becomes known by a frame
   Fresh,       ///< a new object
   FreshTuples, ///< a new object that may hold new tuples (of `items()`, `zip`)
@@ -51,7 +51,7 @@ struct ShadowFrame {
   // What to do at the next event of this frame if the instruction succeeded.
   bool pending = false;
   int pendingNext = 0;
-  Post post = Post::Known;
+  ResultKind resultKind = ResultKind::Known;
   InstructionContext context; ///< of the instruction in progress
   int op = 0;                 ///< likewise
   int running = -1;           ///< offset of the instruction in progress

@@ -1,4 +1,4 @@
-//===- Liveness.cpp - What a cut has to carry -----------------------------===//
+//===- Liveness.cpp - What a graph break has to carry ---------------------===//
 
 #include "CPython.h"
 #include "interpreter/Code.h"

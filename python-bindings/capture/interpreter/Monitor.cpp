@@ -6,7 +6,7 @@
 //
 //===----------------------------------------------------------------------===//
 
-#include "Session.h"
+#include "Recording.h"
 #include "breaks/Continuation.h"
 #include "interpreter/OpcodeTable.h"
 #include "tensors/Tensors.h"
@@ -18,7 +18,7 @@
 
 using namespace pyjit::capture;
 
-void Session::onStart(PyCodeObject *code, int offset) {
+void Recording::onStart(PyCodeObject *code, int offset) {
   PyjitFrame *frame = pyjitCurrentFrame();
   if (!frame || pyjitFrameCode(frame) != code)
     return end("an unexpected frame");
@@ -34,8 +34,8 @@ void Session::onStart(PyCodeObject *code, int offset) {
 
 /// The frame's instruction before this one is over: what it made is on the
 /// stack, unless it raised. False if the recording does not go on.
-bool Session::finishInstruction(const Instruction &next, int offset,
-                                PyObject **stack) {
+bool Recording::finishInstruction(const Instruction &next, int offset,
+                                  PyObject **stack) {
   ShadowFrame &shadow = *tracker.top();
   shadow.pending = false;
   bool completed = offset == shadow.pendingNext;
@@ -47,13 +47,13 @@ bool Session::finishInstruction(const Instruction &next, int offset,
   shadow.context.instantiating = nullptr;
   shadow.context.truthOfYields = shadow.context.hashing = false;
   if (completed && result) {
-    objects.settle(shadow.post, *result);
+    objects.setResult(shadow.resultKind, *result);
     if (shadow.context.dataOf)
       tensors->bindData(*result, shadow.context.dataOf);
-    breaks.noteBirth(*result);
+    breaks.noteAllocation(*result);
     int freshAt = shadow.context.freshAt;
     if (freshAt && next.depth >= freshAt)
-      objects.settle(Post::Fresh, stack[next.depth - freshAt]);
+      objects.setResult(ResultKind::Fresh, stack[next.depth - freshAt]);
   }
   if (dead) { // because of the instruction that is over
     shadow.offset = shadow.pendingOffset;
@@ -66,7 +66,7 @@ bool Session::finishInstruction(const Instruction &next, int offset,
 /// Whether the instruction before this one, in this frame or in one that the
 /// exception has left, raised because of tensors: of what they hold, which no
 /// guard sees, or of sizes that guards leave open.
-bool Session::raisedByTensors(const Instruction &next) const {
+bool Recording::raisedByTensors(const Instruction &next) const {
   return next.op == PUSH_EXC_INFO && (now.operatorBegan || now.sizesDecide);
 }
 
@@ -85,10 +85,10 @@ static bool takesTensor(const Instruction &instruction, PyObject **stack) {
 }
 
 /// Forgets what handlers have said of the instruction before.
-void Session::beginInstruction(PyjitFrame *frame, int offset) {
+void Recording::beginInstruction(PyjitFrame *frame, int offset) {
   // Only the very next instruction branches on it, or one that asks for the
   // truth in between.
-  if (decisions.truthAhead.shadow >= 0 &&
+  if (decisions.truthAhead.proxy >= 0 &&
       (decisions.truthAhead.frame != frame ||
        (decisions.truthAhead.offset != offset &&
         !asksTruth(tracker.info(tracker.top()->code).at(offset)))))
@@ -105,12 +105,14 @@ void Session::beginInstruction(PyjitFrame *frame, int offset) {
 
 /// Ends the recording in front of an instruction that an earlier run found to
 /// be a good place for it, or that looks at what may not be looked at.
-void Session::checkCuts(PyCodeObject *code, int offset,
-                        const Instruction &instruction, PyObject **stack) {
-  if (breaks.cutPoints && !breaks.cutPoints->empty()) {
+void Recording::checkGraphBreaks(PyCodeObject *code, int offset,
+                                 const Instruction &instruction,
+                                 PyObject **stack) {
+  if (breaks.graphBreakPoints && !breaks.graphBreakPoints->empty()) {
     Origin origin = originOf(code, nullptr);
-    auto point = breaks.cutPoints->find({origin.code, offset - origin.shift});
-    if (point != breaks.cutPoints->end()) {
+    auto point =
+        breaks.graphBreakPoints->find({origin.code, offset - origin.shift});
+    if (point != breaks.graphBreakPoints->end()) {
       end(point->second);
       reason = point->second;
     }
@@ -122,8 +124,8 @@ void Session::checkCuts(PyCodeObject *code, int offset,
 }
 
 /// The function that a continuation began in the middle of returns.
-void Session::leaveResumed(PyjitFrame *frame, PyCodeObject *code,
-                           const Instruction &instruction, PyObject **stack) {
+void Recording::leaveResumed(PyjitFrame *frame, PyCodeObject *code,
+                             const Instruction &instruction, PyObject **stack) {
   PyObject *result = instruction.op == RETURN_VALUE
                          ? stack[instruction.depth - 1]
                          : PyTuple_GET_ITEM(code->co_consts, instruction.arg);
@@ -135,8 +137,8 @@ void Session::leaveResumed(PyjitFrame *frame, PyCodeObject *code,
 }
 
 /// A conditional jump: `atBranch` may want to record on through it.
-void Session::branch(PyCodeObject *code, int offset, PyObject *condition) {
-  int truth = decisions.truthAhead.shadow;
+void Recording::branch(PyCodeObject *code, int offset, PyObject *condition) {
+  int truth = decisions.truthAhead.proxy;
   decisions.truthAhead = {};
   now.deciding =
       decisions.atBranch && decisions.atBranch(code, offset, condition, truth);
@@ -150,8 +152,8 @@ void Session::branch(PyCodeObject *code, int offset, PyObject *condition) {
 /// for the jump behind it, which then sees True or False. Of a tensor that
 /// truth is data: the recorder computes the tensor itself and stands in front
 /// of the jump, as if that asked.
-void Session::askAhead(PyjitFrame *frame, PyCodeObject *code,
-                       const Instruction &in, int jump) {
+void Recording::askAhead(PyjitFrame *frame, PyCodeObject *code,
+                         const Instruction &in, int jump) {
   PyObject **operands = pyjitFrameStack(frame) + in.depth;
   PyObject *condition = operands[-1];
   if (in.op == COMPARE_OP) {
@@ -175,41 +177,41 @@ void Session::askAhead(PyjitFrame *frame, PyCodeObject *code,
 }
 
 /// What to do with the result when the instruction has run.
-void Session::expectResult(Post post, const Instruction &instruction,
-                           int offset) {
+void Recording::expectResult(ResultKind resultKind,
+                             const Instruction &instruction, int offset) {
   ShadowFrame &shadow = *tracker.top();
   shadow.context = now;
   shadow.pendingOffset = offset;
   shadow.pending = true;
   shadow.pendingNext = instruction.next;
-  shadow.post = post;
+  shadow.resultKind = resultKind;
   shadow.op = instruction.op;
-  if (post == Post::Constant)
+  if (resultKind == ResultKind::Constant)
     tensors->suspend(true);
 }
 
 /// What the instruction does, or the jump in front of which it already stands.
-Post Session::carryOut(PyjitFrame *frame, PyCodeObject *code,
-                       const Instruction &instruction, int offset) {
+ResultKind Recording::carryOut(PyjitFrame *frame, PyCodeObject *code,
+                               const Instruction &instruction, int offset) {
   if (dead)
-    return Post::Known;
+    return ResultKind::Known;
   PyObject *condition = tracker.top()->condition;
   int at = condition ? tracker.top()->offset : offset;
   const Instruction &in = condition ? tracker.info(code).at(at) : instruction;
   PyObject **stack = pyjitFrameStack(frame);
   if (condition)
-    checkCuts(code, at, in, stack);
+    checkGraphBreaks(code, at, in, stack);
   if (!dead && isJumpIf(in.op))
     branch(code, at, condition ? condition : stack[in.depth - 1]);
-  Post post = dead || now.deciding
-                  ? Post::Known
-                  : handleOpcode(*this, frame, code, in, condition);
+  ResultKind resultKind = dead || now.deciding
+                              ? ResultKind::Known
+                              : handleOpcode(*this, frame, code, in, condition);
   // The interpreter computes it once more.
   now.deciding |= condition && instruction.op == COMPARE_OP;
-  return post;
+  return resultKind;
 }
 
-void Session::onInstruction(PyCodeObject *code, int offset) {
+void Recording::onInstruction(PyCodeObject *code, int offset) {
   PyjitFrame *frame = pyjitCurrentFrame();
   if (!frame || pyjitFrameCode(frame) != code)
     return end("an unexpected frame");
@@ -229,7 +231,8 @@ void Session::onInstruction(PyCodeObject *code, int offset) {
   PyObject **stack = pyjitFrameStack(frame);
   if (tensors->suspended()) {
     // The native function that built a tensor has returned or raised.
-    if (!(tracker.top()->pending && tracker.top()->post == Post::Constant))
+    if (!(tracker.top()->pending &&
+          tracker.top()->resultKind == ResultKind::Constant))
       return; // Python code called by it
     tensors->suspend(false);
   }
@@ -244,7 +247,7 @@ void Session::onInstruction(PyCodeObject *code, int offset) {
 
   beginInstruction(frame, offset);
   now.sizesDecide = sizes.followed && takesTensor(instruction, stack);
-  checkCuts(code, offset, instruction, stack);
+  checkGraphBreaks(code, offset, instruction, stack);
   if (!dead)
     scalars.before(frame, code, instruction);
   if (!dead && breaks.resumed && tracker.frames.size() == 2 &&
@@ -253,8 +256,8 @@ void Session::onInstruction(PyCodeObject *code, int offset) {
   if (!dead && asksTruth(instruction))
     if (int jump = codeInfo.jumpBehind(offset); jump >= 0)
       askAhead(frame, code, instruction, jump);
-  Post post = carryOut(frame, code, instruction, offset);
+  ResultKind resultKind = carryOut(frame, code, instruction, offset);
   breaks.inHandler = false;
   if (!dead)
-    expectResult(post, instruction, offset);
+    expectResult(resultKind, instruction, offset);
 }

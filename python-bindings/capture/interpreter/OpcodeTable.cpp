@@ -58,12 +58,13 @@ bool CodeInfo::stackUse(const Instruction &instruction, int &pops,
   return pops != ANY;
 }
 
-Post pyjit::capture::handleOpcode(Session &s, PyjitFrame *frame,
-                                  PyCodeObject *code, const Instruction &in,
-                                  PyObject *condition) {
+ResultKind pyjit::capture::handleOpcode(Recording &s, PyjitFrame *frame,
+                                        PyCodeObject *code,
+                                        const Instruction &in,
+                                        PyObject *condition) {
   auto *handle = infoOf(in.op).handle;
   if (handle)
     return handle(Op{s, frame, code, in, condition});
   s.end("opcode " + std::to_string(in.op));
-  return Post::Known;
+  return ResultKind::Known;
 }

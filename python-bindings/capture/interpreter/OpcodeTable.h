@@ -69,7 +69,7 @@ struct OpcodeInfo {
   LocalUse local = LocalUse::None;
   NumberUse numbers = NumberUse::Ignores;
   /// Null where an instruction is not modelled.
-  Post (*handle)(const Op &op) = nullptr;
+  ResultKind (*handle)(const Op &op) = nullptr;
 };
 
 const OpcodeInfo &infoOf(int opcode);

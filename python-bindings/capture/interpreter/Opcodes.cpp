@@ -23,13 +23,13 @@ void ownBegun(const Op &o, int fromTop) {
     o.s.containers.own(o.peek(fromTop));
 }
 
-Post unary(const Op &o, const char *special) {
+ResultKind unary(const Op &o, const char *special) {
   PyObject *operand = o.peek(1);
   if (isValue(operand))
-    return Post::Known;
+    return ResultKind::Known;
   if (!o.s.attributes.special(operand, special))
     o.s.end(std::string(special) + " of a " + typeName(operand));
-  return Post::Fresh;
+  return ResultKind::Fresh;
 }
 
 } // namespace
@@ -40,99 +40,100 @@ Post unary(const Op &o, const char *special) {
 
 namespace pyjit::capture::opcodes {
 
-Post moves(const Op &) { return Post::Known; }
-Post makesNew(const Op &) { return Post::Fresh; }
+ResultKind moves(const Op &) { return ResultKind::Known; }
+ResultKind makesNew(const Op &) { return ResultKind::Fresh; }
 
-Post returnConstant(const Op &o) {
+ResultKind returnConstant(const Op &o) {
   PyObject *constant = PyTuple_GET_ITEM(o.code->co_consts, o.in.arg);
   knowConstant(o.s, constant);
   o.s.calls.returns(constant);
-  return Post::Known;
+  return ResultKind::Known;
 }
 
-Post returnTop(const Op &o) {
+ResultKind returnTop(const Op &o) {
   o.s.calls.returns(o.peek(1));
-  return Post::Known;
+  return ResultKind::Known;
 }
 
-Post loadConstant(const Op &o) {
+ResultKind loadConstant(const Op &o) {
   knowConstant(o.s, PyTuple_GET_ITEM(o.code->co_consts, o.in.arg));
-  return Post::Known;
+  return ResultKind::Known;
 }
 
-Post loadAssertionError(const Op &o) {
+ResultKind loadAssertionError(const Op &o) {
   o.s.objects.require(PyExc_AssertionError);
-  return Post::Known;
+  return ResultKind::Known;
 }
 
 //===--- Names
 
-Post storeName(const Op &o) {
+ResultKind storeName(const Op &o) {
   if (!ownNames(o))
     o.s.end("names in a namespace that is no plain dict");
-  return Post::Known;
+  return ResultKind::Known;
 }
 
-Post storeGlobal(const Op &o) {
+ResultKind storeGlobal(const Op &o) {
   o.s.containers.writeItem(pyjitFrameGlobals(o.frame), o.name(o.in.arg),
                            o.peek(1));
-  return Post::Known;
+  return ResultKind::Known;
 }
 
-Post deleteGlobal(const Op &o) {
+ResultKind deleteGlobal(const Op &o) {
   PyObject *globals = pyjitFrameGlobals(o.frame);
   if (PyDict_CheckExact(globals) && o.s.objects.pin(globals))
     o.s.containers.storeSubscript(globals, o.name(o.in.arg), nullptr);
   else
     o.s.end("globals that are no plain dict");
-  return Post::Known;
+  return ResultKind::Known;
 }
 
-Post loadDeref(const Op &o) {
+ResultKind loadDeref(const Op &o) {
   readDeref(o);
-  return Post::Known;
+  return ResultKind::Known;
 }
 
-Post storeDeref(const Op &o) {
+ResultKind storeDeref(const Op &o) {
   if (PyObject *cell = pyjitFrameLocals(o.frame)[o.in.arg])
     o.s.reads.writeCell(cell);
-  return Post::Known;
+  return ResultKind::Known;
 }
 
-Post deleteDeref(const Op &o) {
+ResultKind deleteDeref(const Op &o) {
   o.s.end("del of a closure variable");
-  return Post::Known;
+  return ResultKind::Known;
 }
 
 //===--- Attributes
 
-Post loadAttribute(const Op &o) {
-  return toPost(o.s.attributes.loadAttr(o.peek(1), o.name(o.in.arg >> 1)));
+ResultKind loadAttribute(const Op &o) {
+  return toResultKind(
+      o.s.attributes.loadAttr(o.peek(1), o.name(o.in.arg >> 1)));
 }
 
-Post storeAttribute(const Op &o) {
+ResultKind storeAttribute(const Op &o) {
   o.s.attributes.storeAttr(o.peek(1), o.name(o.in.arg), o.peek(2));
-  return Post::Known;
+  return ResultKind::Known;
 }
 
-Post deleteAttribute(const Op &o) {
+ResultKind deleteAttribute(const Op &o) {
   o.s.attributes.storeAttr(o.peek(1), o.name(o.in.arg), nullptr);
-  return Post::Known;
+  return ResultKind::Known;
 }
 
-Post importFrom(const Op &o) {
+ResultKind importFrom(const Op &o) {
   if (!PyModule_Check(o.peek(1)))
     o.s.end("import from something that is no module");
-  return toPost(o.s.attributes.loadAttr(o.peek(1), o.name(o.in.arg)));
+  return toResultKind(o.s.attributes.loadAttr(o.peek(1), o.name(o.in.arg)));
 }
 
 //===--- Items and iteration
 
-Post subscript(const Op &o) {
+ResultKind subscript(const Op &o) {
   return o.s.containers.subscript(o.peek(2), o.peek(1));
 }
 
-Post slice(const Op &o) {
+ResultKind slice(const Op &o) {
   PyObject *object = o.peek(3);
   if (o.s.objects.isTensor(object))
     o.s.attributes.special(object, "__getitem__");
@@ -140,20 +141,20 @@ Post slice(const Op &o) {
     o.s.containers.readAll(object);
   else if (!isValue(object) && !o.s.attributes.special(object, "__getitem__"))
     o.s.end("a slice of a " + typeName(object));
-  return Post::Fresh;
+  return ResultKind::Fresh;
 }
 
-Post storeSubscript(const Op &o) {
+ResultKind storeSubscript(const Op &o) {
   o.s.containers.storeSubscript(o.peek(2), o.peek(1), o.peek(3));
-  return Post::Known;
+  return ResultKind::Known;
 }
 
-Post deleteSubscript(const Op &o) {
+ResultKind deleteSubscript(const Op &o) {
   o.s.containers.storeSubscript(o.peek(2), o.peek(1), nullptr);
-  return Post::Known;
+  return ResultKind::Known;
 }
 
-Post storeSlice(const Op &o) {
+ResultKind storeSlice(const Op &o) {
   PyObject *object = o.peek(3);
   if (o.s.objects.isTensor(object)) {
     o.s.attributes.special(object, "__setitem__");
@@ -167,30 +168,30 @@ Post storeSlice(const Op &o) {
   } else {
     o.s.end("a slice assignment to a " + typeName(object));
   }
-  return Post::Known;
+  return ResultKind::Known;
 }
 
 /// Whether the subject is a sequence, or a mapping.
-Post matchKind(const Op &o) {
+ResultKind matchKind(const Op &o) {
   if (!isValue(o.peek(1)) && o.s.objects.require(o.peek(1)))
     o.s.reads.typeOf(o.peek(1));
-  return Post::Known;
+  return ResultKind::Known;
 }
 
 /// `case {"k": v}`: the keys are constants.
-Post matchKeys(const Op &o) {
+ResultKind matchKeys(const Op &o) {
   PyObject *keys = o.peek(1), *subject = o.peek(2);
   if (!PyDict_CheckExact(subject)) {
     o.s.end("matching the keys of a " + typeName(subject));
-    return Post::Known;
+    return ResultKind::Known;
   }
   for (Py_ssize_t i = 0; i < PyTuple_GET_SIZE(keys); ++i)
     o.s.containers.dictItem(subject, PyTuple_GET_ITEM(keys, i));
-  return Post::Fresh;
+  return ResultKind::Fresh;
 }
 
 /// `case C(x=y)`: isinstance, then attributes.
-Post matchClass(const Op &o) {
+ResultKind matchClass(const Op &o) {
   PyObject *names = o.peek(1), *cls = o.peek(2), *subject = o.peek(3);
   Call test;
   static PyObject *isInstance =
@@ -199,7 +200,7 @@ Post matchClass(const Op &o) {
   test.args = {subject, cls};
   if (!PyType_Check(cls) || !isInstance || !PyCFunction_Check(isInstance)) {
     o.s.end("matching a class");
-    return Post::Known;
+    return ResultKind::Known;
   }
   o.s.objects.pin(isInstance);
   o.s.calls.call(test);
@@ -209,7 +210,7 @@ Post matchClass(const Op &o) {
     PyObject *positional = o.s.attributes.typeLookup(type, matchArgs);
     if (!positional || !PyTuple_CheckExact(positional)) {
       o.s.end("matching a class by position");
-      return Post::Known;
+      return ResultKind::Known;
     }
     for (Py_ssize_t i = 0;
          i < std::min<Py_ssize_t>(o.in.arg, PyTuple_GET_SIZE(positional)); ++i)
@@ -219,156 +220,157 @@ Post matchClass(const Op &o) {
   }
   for (Py_ssize_t i = 0; i < PyTuple_GET_SIZE(names); ++i)
     o.s.attributes.loadAttr(subject, PyTuple_GET_ITEM(names, i));
-  return Post::Fresh;
+  return ResultKind::Fresh;
 }
 
-Post iterate(const Op &o) { return o.s.containers.iterate(o.peek(1)); }
-Post nextOf(const Op &o) { return o.s.containers.next(o.peek(1)); }
+ResultKind iterate(const Op &o) { return o.s.containers.iterate(o.peek(1)); }
+ResultKind nextOf(const Op &o) { return o.s.containers.next(o.peek(1)); }
 
-Post unpackSequence(const Op &o) {
+ResultKind unpackSequence(const Op &o) {
   o.s.containers.iterate(o.peek(1));
-  return Post::FreshTuples;
+  return ResultKind::FreshTuples;
 }
 
-Post unpackRest(const Op &o) {
+ResultKind unpackRest(const Op &o) {
   o.s.containers.iterate(o.peek(1));
   o.s.now.freshAt = (o.in.arg & 0xff) + 1; // the list of the rest
-  return Post::Known;
+  return ResultKind::Known;
 }
 
-Post length(const Op &o) {
+ResultKind length(const Op &o) {
   o.s.operators.lengthOf(o.peek(1));
-  return Post::Known;
+  return ResultKind::Known;
 }
 
-Post contains(const Op &o) {
+ResultKind contains(const Op &o) {
   if (o.s.scalars.findData(o.peek(1), o.peek(2), /*negated=*/o.in.arg & 1))
-    return Post::Constant;
+    return ResultKind::Constant;
   o.s.containers.contains(o.peek(1), o.peek(2));
-  return Post::Known;
+  return ResultKind::Known;
 }
 
 //===--- Operators
 
-Post binaryOperator(const Op &o) {
+ResultKind binaryOperator(const Op &o) {
   return o.s.operators.binary(o.peek(2), o.peek(1), binaryName(o.in.arg),
                               /*inplace=*/o.in.arg >= 13);
 }
 
-Post compareOperator(const Op &o) {
+ResultKind compareOperator(const Op &o) {
   static const char *names[] = {"lt", "le", "eq", "ne", "gt", "ge"};
   return o.s.operators.compare(o.peek(2), o.peek(1),
                                names[comparisonOf(o.in.arg)]);
 }
 
-Post identity(const Op &o) {
+ResultKind identity(const Op &o) {
   o.s.operators.identity(o.peek(2), o.peek(1));
-  return Post::Known;
+  return ResultKind::Known;
 }
 
-Post intrinsic1(const Op &o) {
+ResultKind intrinsic1(const Op &o) {
   switch (o.in.arg) {
   case 3: // INTRINSIC_STOPITERATION_ERROR
-    return Post::Fresh;
+    return ResultKind::Fresh;
   case 5: { // INTRINSIC_UNARY_POSITIVE
     if (o.s.objects.isTensor(o.peek(1)))
       o.s.attributes.special(o.peek(1), "__pos__");
     else if (!isValue(o.peek(1)))
       o.s.end("unary + on a " + typeName(o.peek(1)));
-    return Post::Fresh;
+    return ResultKind::Fresh;
   }
   case 6: // INTRINSIC_LIST_TO_TUPLE
-    return Post::Fresh;
+    return ResultKind::Fresh;
   default:
     o.s.end("intrinsic " + std::to_string(o.in.arg));
-    return Post::Known;
+    return ResultKind::Known;
   }
 }
 
-Post negative(const Op &o) { return unary(o, "__neg__"); }
-Post invert(const Op &o) { return unary(o, "__invert__"); }
+ResultKind negative(const Op &o) { return unary(o, "__neg__"); }
+ResultKind invert(const Op &o) { return unary(o, "__invert__"); }
 
-Post truth(const Op &o) {
+ResultKind truth(const Op &o) {
   o.s.operators.truth(o.peek(1));
-  return Post::Known;
+  return ResultKind::Known;
 }
 
 //===--- New objects
 
-Post buildMap(const Op &o) {
+ResultKind buildMap(const Op &o) {
   for (int i = 0; i < o.in.arg; ++i)
     o.s.containers.readDeep(o.peek(2 * i + 2));
-  return Post::Fresh;
+  return ResultKind::Fresh;
 }
 
-Post buildSet(const Op &o) {
+ResultKind buildSet(const Op &o) {
   for (int i = 0; i < o.in.arg; ++i)
     o.s.containers.readDeep(o.peek(i + 1));
-  return Post::Fresh;
+  return ResultKind::Fresh;
 }
 
-Post listExtend(const Op &o) {
+ResultKind listExtend(const Op &o) {
   // Items, zips and the like make a tuple for each step.
   PyObject *from = o.peek(1);
   ownBegun(o, o.in.arg + 1);
   o.s.containers.iterate(from);
   bool makesTuples = !PyList_Check(from) && !PyTuple_Check(from);
-  return makesTuples && o.in.arg == 1 ? Post::FreshTuples : Post::Known;
+  return makesTuples && o.in.arg == 1 ? ResultKind::FreshTuples
+                                      : ResultKind::Known;
 }
 
-Post setUpdate(const Op &o) {
+ResultKind setUpdate(const Op &o) {
   ownBegun(o, o.in.arg + 1);
   o.s.containers.iterate(o.peek(1));
-  return Post::Known;
+  return ResultKind::Known;
 }
 
-Post listAppend(const Op &o) {
+ResultKind listAppend(const Op &o) {
   PyObject *list = o.peek(o.in.arg + 1);
   if (o.s.objects.isExternal(list) && !o.s.containers.append(list, o.peek(1)))
     o.s.containers.own(list);
-  return Post::Known;
+  return ResultKind::Known;
 }
 
-Post setAdd(const Op &o) {
+ResultKind setAdd(const Op &o) {
   ownBegun(o, o.in.arg + 1);
   o.s.containers.hashInto(o.peek(o.in.arg + 1), o.peek(1));
-  return Post::Known;
+  return ResultKind::Known;
 }
 
-Post mapAdd(const Op &o) {
+ResultKind mapAdd(const Op &o) {
   ownBegun(o, o.in.arg + 2);
   o.s.containers.readDeep(o.peek(2));
-  return Post::Known;
+  return ResultKind::Known;
 }
 
-Post dictUpdate(const Op &o) {
+ResultKind dictUpdate(const Op &o) {
   ownBegun(o, o.in.arg + 1);
   if (!PyDict_Check(o.peek(1)))
     o.s.end("** of a " + typeName(o.peek(1)));
   o.s.containers.readAll(o.peek(1));
-  return Post::Known;
+  return ResultKind::Known;
 }
 
 //===--- Generators and exceptions
 
-Post yieldValue(const Op &o) {
+ResultKind yieldValue(const Op &o) {
   // `all(f(x) for x in xs)`: C code looks at the truth of what is yielded.
   const auto &frames = o.s.tracker.frames;
   if (frames.size() > 1 && frames[frames.size() - 2].context.truthOfYields)
     o.s.operators.truth(o.peek(1));
-  return Post::Known;
+  return ResultKind::Known;
 }
 
-Post send(const Op &o) { return o.s.containers.next(o.peek(2)); }
+ResultKind send(const Op &o) { return o.s.containers.next(o.peek(2)); }
 
-Post pushException(const Op &o) {
-  o.s.objects.born(o.peek(1));
-  return Post::Known;
+ResultKind pushException(const Op &o) {
+  o.s.objects.allocated(o.peek(1));
+  return ResultKind::Known;
 }
 
-Post raise(const Op &o) {
+ResultKind raise(const Op &o) {
   if (o.in.arg < 1)
-    return Post::Known;
+    return ResultKind::Known;
   PyObject *what = o.peek(o.in.arg);
   if (PyType_Check(what)) {
     Call call;
@@ -377,7 +379,7 @@ Post raise(const Op &o) {
   } else {
     o.s.objects.require(what);
   }
-  return Post::Known;
+  return ResultKind::Known;
 }
 
 } // namespace pyjit::capture::opcodes

@@ -6,14 +6,14 @@
 #ifndef PYJIT_CAPTURE_OPCODES_H
 #define PYJIT_CAPTURE_OPCODES_H
 
-#include "Session.h"
+#include "Recording.h"
 #include "interpreter/OpcodeTable.h"
 
 namespace pyjit::capture {
 
 /// An instruction that is about to run.
 struct Op {
-  Session &s;
+  Recording &s;
   PyjitFrame *frame;
   PyCodeObject *code;
   const Instruction &in;
@@ -29,26 +29,27 @@ struct Op {
   }
 };
 
-inline Post toPost(Attributes::Found found) {
-  return found.kind == Attributes::Found::Fresh ? Post::Fresh : Post::Known;
+inline ResultKind toResultKind(Attributes::Found found) {
+  return found.kind == Attributes::Found::Fresh ? ResultKind::Fresh
+                                                : ResultKind::Known;
 }
 
 /// A call of `callable`, of `self` if there is one, and of `o.in.arg` operands
 /// below the upper `above` ones. kwnames: of the last of them; null: none.
-Post callWith(const Op &o, PyObject *callable, PyObject *self, int above,
-              PyObject *kwnames);
+ResultKind callWith(const Op &o, PyObject *callable, PyObject *self, int above,
+                    PyObject *kwnames);
 /// The namespace of a class body that the call runs, or null.
 PyObject *ownNames(const Op &o);
 /// Constants of code are fixed by the code's identity; tuples of them are
 /// created anew where they escape.
-void knowConstant(Session &s, PyObject *constant);
+void knowConstant(Recording &s, PyObject *constant);
 /// LOAD_DEREF and friends: the cell lies among the locals.
 void readDeref(const Op &o);
 
 /// A handler for each row of Opcodes.def; several rows may share one.
 namespace opcodes {
 #define OPCODE(NAME, FLOW, LOCAL, POPS, PUSHES, NUMBERS, HANDLER)              \
-  Post HANDLER(const Op &o);
+  ResultKind HANDLER(const Op &o);
 #include "Opcodes.def"
 } // namespace opcodes
 

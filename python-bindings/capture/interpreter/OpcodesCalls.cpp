@@ -7,20 +7,20 @@
 
 using namespace pyjit::capture;
 
-Post opcodes::loadSuperAttr(const Op &o) {
+ResultKind opcodes::loadSuperAttr(const Op &o) {
   PyObject *super = o.peek(3), *cls = o.peek(2), *self = o.peek(1);
   PyObject *name = o.name(o.in.arg >> 2);
   if (super != reinterpret_cast<PyObject *>(&PySuper_Type) ||
       !PyType_Check(cls)) {
     o.s.end("super is not the builtin one");
-    return Post::Known;
+    return ResultKind::Known;
   }
   auto *type = reinterpret_cast<PyTypeObject *>(cls);
   PyTypeObject *start = Py_TYPE(self);
   if (PyType_Check(self) &&
       PyType_IsSubtype(reinterpret_cast<PyTypeObject *>(self), type))
     start = reinterpret_cast<PyTypeObject *>(self);
-  return toPost(o.s.attributes.superAttr(type, self, start, name));
+  return toResultKind(o.s.attributes.superAttr(type, self, start, name));
 }
 
 /// Functions, methods and objects whose `__call__` is a Python function.
@@ -35,7 +35,7 @@ static bool isPythonCallable(const Op &o, PyObject *callable) {
   return method && PyFunction_Check(method);
 }
 
-Post opcodes::callFunctionEx(const Op &o) {
+ResultKind opcodes::callFunctionEx(const Op &o) {
   bool hasKwargs = o.in.arg & 1;
   PyObject *kwargs = hasKwargs ? o.peek(1) : nullptr;
   PyObject *args = o.peek(hasKwargs ? 2 : 1);
@@ -49,7 +49,7 @@ Post opcodes::callFunctionEx(const Op &o) {
     if (PyGen_CheckExact(args) && !kwargs && isPythonCallable(o, call.callable))
       return o.s.calls.call(call);
     o.s.end("a call with * of a " + typeName(args));
-    return Post::Known;
+    return ResultKind::Known;
   }
   o.s.containers.readAll(args);
   for (Py_ssize_t i = 0; i < PySequence_Fast_GET_SIZE(args); ++i)
@@ -57,7 +57,7 @@ Post opcodes::callFunctionEx(const Op &o) {
   if (kwargs) {
     if (!PyDict_CheckExact(kwargs)) {
       o.s.end("a call with ** of a " + typeName(kwargs));
-      return Post::Known;
+      return ResultKind::Known;
     }
     o.s.containers.readAll(kwargs);
     PyObject *names = PyTuple_New(PyDict_GET_SIZE(kwargs));
@@ -74,8 +74,9 @@ Post opcodes::callFunctionEx(const Op &o) {
   return o.s.calls.call(call);
 }
 
-Post pyjit::capture::callWith(const Op &o, PyObject *callable, PyObject *self,
-                              int above, PyObject *kwnames) {
+ResultKind pyjit::capture::callWith(const Op &o, PyObject *callable,
+                                    PyObject *self, int above,
+                                    PyObject *kwnames) {
   Call call;
   call.callable = callable;
   if (self)
@@ -84,12 +85,12 @@ Post pyjit::capture::callWith(const Op &o, PyObject *callable, PyObject *self,
     call.args.push_back(o.peek(above + i));
   call.kwnames = kwnames;
   o.s.calls.called = call.callable;
-  Post post = o.s.calls.call(call);
+  ResultKind resultKind = o.s.calls.call(call);
   o.s.calls.called = nullptr;
-  return post;
+  return resultKind;
 }
 
-Post opcodes::beforeWith(const Op &o) {
+ResultKind opcodes::beforeWith(const Op &o) {
   PyObject *manager = o.peek(1);
   o.s.attributes.special(manager, "__enter__");
   PyObject *exit = o.s.attributes.special(manager, "__exit__");
@@ -103,5 +104,5 @@ Post opcodes::beforeWith(const Op &o) {
     once ? o.s.endOnce(why) : o.s.end(why);
   }
   o.s.now.freshAt = 2; // the bound `__exit__`
-  return Post::Known;
+  return ResultKind::Known;
 }

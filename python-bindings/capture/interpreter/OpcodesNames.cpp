@@ -5,17 +5,17 @@
 
 using namespace pyjit::capture;
 
-static Post loadNamed(const Op &o, PyObject *name) {
+static ResultKind loadNamed(const Op &o, PyObject *name) {
   PyObject *globals = pyjitFrameGlobals(o.frame);
   PyObject *builtins = pyjitFrameBuiltins(o.frame);
   if (!PyDict_CheckExact(globals) || !PyDict_CheckExact(builtins)) {
     o.s.end("globals that are no plain dict");
-    return Post::Known;
+    return ResultKind::Known;
   }
   Node *node = o.s.objects.pin(globals);
   if (PyObject *value = PyDict_GetItemWithError(globals, name)) {
     o.s.reads.read(node, Select::Item, name, value);
-    return Post::Known;
+    return ResultKind::Known;
   }
   o.s.reads.absent(node, Select::Item, name);
   Node *builtinsNode = o.s.objects.pin(builtins);
@@ -23,10 +23,10 @@ static Post loadNamed(const Op &o, PyObject *name) {
     o.s.reads.read(builtinsNode, Select::Item, name, value);
   else
     o.s.reads.absent(builtinsNode, Select::Item, name);
-  return Post::Known;
+  return ResultKind::Known;
 }
 
-Post opcodes::loadGlobal(const Op &o) {
+ResultKind opcodes::loadGlobal(const Op &o) {
   return loadNamed(o, o.name(o.in.arg >> 1));
 }
 
@@ -38,23 +38,23 @@ PyObject *pyjit::capture::ownNames(const Op &o) {
              : nullptr;
 }
 
-Post opcodes::loadName(const Op &o) {
+ResultKind opcodes::loadName(const Op &o) {
   PyObject *names = ownNames(o), *name = o.name(o.in.arg);
   if (!names) {
     o.s.end("names in a namespace that is no plain dict");
-    return Post::Known;
+    return ResultKind::Known;
   }
   if (PyObject *value = PyDict_GetItemWithError(names, name)) {
     // Stored there by the body, or the dict of SETUP_ANNOTATIONS.
     if (PyDict_CheckExact(value) && !o.s.objects.known(value) &&
         PyUnicode_CompareWithASCIIString(name, "__annotations__") == 0)
-      o.s.objects.born(value);
-    return Post::Known;
+      o.s.objects.allocated(value);
+    return ResultKind::Known;
   }
   return loadNamed(o, name);
 }
 
-Post opcodes::loadBuildClass(const Op &o) {
+ResultKind opcodes::loadBuildClass(const Op &o) {
   PyObject *builtins = pyjitFrameBuiltins(o.frame);
   static PyObject *name = PyUnicode_InternFromString("__build_class__");
   PyObject *value = PyDict_CheckExact(builtins)
@@ -64,35 +64,35 @@ Post opcodes::loadBuildClass(const Op &o) {
     o.s.reads.read(o.s.objects.pin(builtins), Select::Item, name, value);
   else
     o.s.end("builtins that are no plain dict");
-  return Post::Known;
+  return ResultKind::Known;
 }
 
-void pyjit::capture::knowConstant(Session &s, PyObject *constant) {
+void pyjit::capture::knowConstant(Recording &s, PyObject *constant) {
   if (isValue(constant) || s.objects.find(constant))
     return;
   if (PyCode_Check(constant)) { // as fixed as the code that it is part of
     s.objects.pin(constant);
     return;
   }
-  s.objects.born(constant);
+  s.objects.allocated(constant);
   if (PyTuple_CheckExact(constant))
     for (Py_ssize_t i = 0; i < PyTuple_GET_SIZE(constant); ++i)
       knowConstant(s, PyTuple_GET_ITEM(constant, i));
 }
 
-Post opcodes::importName(const Op &o) {
+ResultKind opcodes::importName(const Op &o) {
   PyObject *name = o.name(o.in.arg);
   PyObject *level = o.peek(2);
   if (!PyLong_Check(level) || PyLong_AsLong(level) != 0) {
     o.s.end("a relative import inside a function");
-    return Post::Known;
+    return ResultKind::Known;
   }
   // `import a.b` without names gives the package `a`.
   PyObject *modules = PyImport_GetModuleDict();
   PyObject *module = PyDict_GetItemWithError(modules, name);
   if (!module) {
     o.s.endOnce("the first import of a module");
-    return Post::Known;
+    return ResultKind::Known;
   }
   o.s.reads.read(o.s.objects.pin(modules), Select::Item, name, module);
   // `from package import name` runs a function of importlib's.
@@ -113,7 +113,7 @@ Post opcodes::importName(const Op &o) {
       Py_DECREF(package);
     }
   }
-  return Post::Known;
+  return ResultKind::Known;
 }
 
 void pyjit::capture::readDeref(const Op &o) {

@@ -2,13 +2,14 @@
 //
 // An iterator of a range is three numbers: the one that comes next, the step,
 // and how many are left. A continuation whose frame holds one that nobody else
-// refers to takes the first and the last as inputs, so that the record does not
-// depend on where the loop stands: FOR_ITER is a comparison, an addition and a
-// subtraction. What looks at the iterator in any other way fixes its numbers.
+// refers to takes the first and the last as inputs, so that the specialization
+// does not depend on where the loop stands: FOR_ITER is a comparison, an
+// addition and a subtraction. What looks at the iterator in any other way fixes
+// its numbers.
 //
 //===----------------------------------------------------------------------===//
 
-#include "Session.h"
+#include "Recording.h"
 #include "numbers/Scalars.h"
 
 #include <opcode.h>
@@ -16,7 +17,7 @@
 using namespace pyjit;
 using namespace pyjit::capture;
 
-/// An int that lives as long as the session.
+/// An int that lives as long as the recording.
 PyObject *Scalars::constant(long value) {
   PyObject *object = PyLong_FromLong(value);
   s.objects.keep(object);
@@ -36,13 +37,13 @@ PyObject *Scalars::derive(rt::Arith function, PyObject *a, PyObject *b) {
   PyObject *number = constant(long(result.integer));
   if (!isTracked(a) && !isTracked(b))
     return number;
-  if (shadowOf(a) < 0 && shadowOf(b) < 0)
+  if (proxyOf(a) < 0 && proxyOf(b) < 0)
     return track(number, result, writeArith(function, a, b, result));
   bool data;
-  int site, shadow = computeShadow(function, a, b, data, site);
-  if (shadow < 0 || !s.dataNumbers.shadowIs(shadow, number)) {
-    pin(a);
-    pin(b);
+  int site, proxy = computeProxy(function, a, b, data, site);
+  if (proxy < 0 || !s.dataNumbers.proxyIs(proxy, number)) {
+    specialize(a);
+    specialize(b);
     if (!s.ended())
       s.endWhole("a number that the loop changes");
     return nullptr;
@@ -51,7 +52,7 @@ PyObject *Scalars::derive(rt::Arith function, PyObject *a, PyObject *b) {
   if (!unique)
     return nullptr;
   Tracked &made = tracked[unique];
-  made.shadow = shadow;
+  made.proxy = proxy;
   made.data = data;
   made.site = site;
   return unique;
@@ -86,7 +87,8 @@ void Scalars::followRange(PyObject *iterator, Py_ssize_t index,
     get.lift = true;
     return track(constant(value), rt::Number::of(int64_t(value)), s.add(get));
   };
-  // Another holder would see the record's loop leave its iterator as it was.
+  // Another holder would see the specialization's loop leave its iterator as it
+  // was.
   s.add(field("alone", s.writer.boolean(true), "bool"));
   s.add(field("step", s.writer.integer(parts.step), "int"));
   parts.next = lift("next", next);
@@ -94,7 +96,7 @@ void Scalars::followRange(PyObject *iterator, Py_ssize_t index,
   if (!parts.next || !parts.left)
     return;
   ranges[iterator] = parts;
-  s.objects.born(iterator);
+  s.objects.allocated(iterator);
 }
 
 bool Scalars::rangeParts(PyObject *iterator, Range &parts) {
@@ -113,14 +115,14 @@ bool Scalars::rangeParts(PyObject *iterator, Range &parts) {
          asNumber(parts.left, count) && count.integer == left;
 }
 
-void Scalars::pinRange(PyObject *range) {
+void Scalars::specializeRange(PyObject *range) {
   auto found = ranges.find(range);
   if (found == ranges.end())
     return;
   Range parts = found->second;
   ranges.erase(found);
-  pin(parts.next);
-  pin(parts.left);
+  specialize(parts.next);
+  specialize(parts.left);
 }
 
 /// `range` of ints, some of which are followed; false if the range is not.
@@ -131,20 +133,19 @@ bool Scalars::makeRange(const Call &call) {
   bool any = false;
   for (PyObject *argument : call.args) {
     rt::Number number;
-    if (!asNumber(argument, number) || number.isFloat ||
-        shadowOf(argument) >= 0)
+    if (!asNumber(argument, number) || number.isFloat || proxyOf(argument) >= 0)
       return false;
     any |= isTracked(argument);
   }
-  // Where sizes are followed no loop goes round in a record, and one that is
-  // unrolled (`range(x.shape[0])`) needs its number of iterations.
+  // Where sizes are followed no loop goes round in a specialization, and one
+  // that is unrolled (`range(x.shape[0])`) needs its number of iterations.
   if (!any || s.sizes.followed)
     return false;
   PyObject *start = count > 1 ? call.args[0] : constant(0);
   PyObject *stop = call.args[count > 1];
   rt::Number step = rt::Number::of(int64_t(1)), first, last;
   if (count == 3) {
-    pin(call.args[2]);
+    specialize(call.args[2]);
     asNumber(call.args[2], step);
   }
   asNumber(start, first);
@@ -179,7 +180,7 @@ bool Scalars::makeRange(const Call &call) {
 }
 
 /// The instruction has made the range, or the iterator.
-void Scalars::settleRange(PyObject *made) {
+void Scalars::setRangeResult(PyObject *made) {
   Range parts = madeRange.parts;
   madeRange.frame = nullptr;
   long next, step, left;
@@ -198,8 +199,8 @@ void Scalars::settleRange(PyObject *made) {
     ranges[made] = parts;
     return;
   }
-  pin(parts.next);
-  pin(parts.left);
+  specialize(parts.next);
+  specialize(parts.left);
 }
 
 /// Whatever looks at a range, other than a loop.
@@ -218,7 +219,7 @@ void Scalars::beforeRanges(const Instruction &in) {
     pops = in.depth;
   for (int i = 1; i <= pops && i <= in.depth; ++i)
     if (PyObject *object = stack[in.depth - i])
-      pinRange(object);
+      specializeRange(object);
 }
 
 /// FOR_ITER of an iterator that is followed.

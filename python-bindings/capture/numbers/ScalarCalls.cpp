@@ -1,6 +1,6 @@
 //===- ScalarCalls.cpp - Numbers that operators and functions take --------===//
 
-#include "Session.h"
+#include "Recording.h"
 #include "interpreter/OpcodeTable.h"
 #include "numbers/Scalars.h"
 #include "objects/ObjectKinds.h"
@@ -38,10 +38,10 @@ void Scalars::beginUse(const std::string &name, const Call &call) {
           if (isTracked(item))
             currentUse.ints.push_back(item);
           else if (!s.objects.isTensor(item))
-            pinDeep(item);
+            specializeDeep(item);
         }
       } else if (!s.objects.isTensor(argument)) {
-        pinDeep(argument);
+        specializeDeep(argument);
       }
       continue;
     }
@@ -70,11 +70,11 @@ void Scalars::endUse() {
   for (const OperatorUse::Argument &argument : currentUse.arguments)
     if (!clear ||
         !(argument.used || currentUse.usedInts.count(argument.number)))
-      pin(argument.number);
+      specialize(argument.number);
   clear |= currentUse.name == "getitem";
   for (PyObject *number : currentUse.ints)
     if (!clear || !currentUse.usedInts.count(number))
-      pin(number);
+      specialize(number);
   cause = std::move(before);
 }
 
@@ -133,13 +133,13 @@ void Scalars::native(const Call &call, const char *name) {
   if (onlyMoves(name, call)) {
     // Keys are looked at, and what `update` iterates over.
     if (!std::strcmp(name, "get") && call.args.size() > 1)
-      pinDeep(call.args[1]);
+      specializeDeep(call.args[1]);
     if (!std::strcmp(name, "update"))
       for (size_t i = 1; i < call.args.size(); ++i)
         if (!PyDict_Check(call.args[i]))
-          pinDeep(call.args[i]);
+          specializeDeep(call.args[i]);
     if (!std::strcmp(name, "id"))
-      pinDeep(call.args.empty() ? nullptr : call.args[0]);
+      specializeDeep(call.args.empty() ? nullptr : call.args[0]);
     return;
   }
   if (any && numbers && !call.args.empty()) {
@@ -168,7 +168,7 @@ void Scalars::native(const Call &call, const char *name) {
     }
   }
   for (PyObject *argument : call.args)
-    pinDeep(argument);
+    specializeDeep(argument);
 }
 
 void Scalars::nativeType(PyTypeObject *type, const Call &call) {
@@ -191,7 +191,7 @@ void Scalars::nativeType(PyTypeObject *type, const Call &call) {
     return;
   cause = std::string("'") + type->tp_name + "' may look at it";
   for (PyObject *argument : call.args)
-    pinDeep(argument);
+    specializeDeep(argument);
 }
 
 void Scalars::wrapper(const char *slot, const Call &call) {
@@ -211,7 +211,7 @@ void Scalars::wrapper(const char *slot, const Call &call) {
          !std::strcmp(slot, "__getitem__") ||
          !std::strcmp(slot, "__contains__")))
       continue;
-    pinDeep(call.args[i]);
+    specializeDeep(call.args[i]);
   }
 }
 
@@ -228,5 +228,5 @@ void Scalars::returned(PyObject *value) {
                        (isCall(caller.op) || caller.op == LOAD_ATTR)))
     return;
   cause = "native code called the function that returns it";
-  pinDeep(value);
+  specializeDeep(value);
 }

@@ -1,6 +1,6 @@
 //===- ScalarInstructions.cpp - Numbers that instructions take ------------===//
 
-#include "Session.h"
+#include "Recording.h"
 #include "interpreter/OpcodeTable.h"
 #include "numbers/Scalars.h"
 
@@ -9,9 +9,10 @@
 using namespace pyjit;
 using namespace pyjit::capture;
 
-void Scalars::pinOperands(PyjitFrame *of, const Instruction &in, int count) {
+void Scalars::specializeOperands(PyjitFrame *of, const Instruction &in,
+                                 int count) {
   for (int i = 1; i <= count && i <= in.depth; ++i)
-    pinDeep(pyjitFrameStack(of)[in.depth - i]);
+    specializeDeep(pyjitFrameStack(of)[in.depth - i]);
 }
 
 /// The operator that a tensor's `+` calls, by ATen's name.
@@ -44,7 +45,7 @@ void Scalars::before(PyjitFrame *current, PyCodeObject *,
   if (!ranges.empty())
     beforeRanges(in);
   if (!followNumbers(in))
-    pinLookedAt(in);
+    specializeLookedAt(in);
 }
 
 /// An operator of Python's on a tensor: which one it calls, and with what.
@@ -60,14 +61,14 @@ void Scalars::restore(PyObject **slot) {
   auto it = tracked.find(*slot);
   if (it == tracked.end())
     return;
-  pin(*slot);
+  specialize(*slot);
   PyObject *old = *slot;
   *slot = Py_NewRef(it->second.original);
   Py_DECREF(old);
 }
 
-/// Instructions whose result the record can say in terms of numbers: true if
-/// this is one of them.
+/// Instructions whose result the specialization can say in terms of numbers:
+/// true if this is one of them.
 bool Scalars::followNumbers(const Instruction &in) {
   PyObject **stack = pyjitFrameStack(frame);
   auto peek = [&](int i) { return stack[in.depth - i]; };
@@ -83,7 +84,7 @@ bool Scalars::followNumbers(const Instruction &in) {
       arith(rt::Arith(function), a, b);
     else if (isTracked(a) || isTracked(b) || in.arg % 13 != 0)
       // Concatenation hands references on; everything else may look.
-      pinOperands(frame, in, 2);
+      specializeOperands(frame, in, 2);
     return true;
   }
   case NumberUse::Comparison: {
@@ -97,7 +98,7 @@ bool Scalars::followNumbers(const Instruction &in) {
     else if (isTracked(a) || isTracked(b))
       compare(function, a, b, /*branches=*/true);
     else if (!compareTuples(function, a, b))
-      pinOperands(frame, in, 2);
+      specializeOperands(frame, in, 2);
     return true;
   }
   case NumberUse::Negation:
@@ -138,13 +139,13 @@ bool Scalars::followNumbers(const Instruction &in) {
   case NumberUse::StoredItem:
     if (!s.sizes.followed || !s.objects.isTensor(peek(2)))
       return false;
-    pinDeep(peek(3));
+    specializeDeep(peek(3));
     beginSubscript(peek(2), peek(1));
     return true;
   case NumberUse::StoredSlice:
     if (!s.sizes.followed || !s.objects.isTensor(peek(3)))
       return false;
-    pinDeep(peek(4));
+    specializeDeep(peek(4));
     beginSlice(peek(3), peek(2), peek(1));
     return true;
   default:
@@ -154,60 +155,60 @@ bool Scalars::followNumbers(const Instruction &in) {
 
 /// Numbers as holders, keys, bounds, text: their value matters. What is stored
 /// keeps its identity.
-void Scalars::pinLookedAt(const Instruction &in) {
+void Scalars::specializeLookedAt(const Instruction &in) {
   PyObject **stack = pyjitFrameStack(frame);
   auto peek = [&](int i) { return stack[in.depth - i]; };
   switch (infoOf(in.op).numbers) {
   case NumberUse::Holder:
     if (isTracked(peek(1)))
-      pin(peek(1));
+      specialize(peek(1));
     return;
   case NumberUse::StoredAttribute:
     if (s.objects.isTensor(peek(1)) ||
         !PyType_HasFeature(Py_TYPE(peek(1)), Py_TPFLAGS_HEAPTYPE))
-      pinDeep(peek(2));
+      specializeDeep(peek(2));
     return;
   case NumberUse::Subscript:
   case NumberUse::DeletedItem:
-    return pinDeep(peek(1));
+    return specializeDeep(peek(1));
   case NumberUse::Slice:
-    return pinOperands(frame, in, 2);
+    return specializeOperands(frame, in, 2);
   case NumberUse::StoredItem:
-    pinDeep(peek(1));
+    specializeDeep(peek(1));
     if (!PyDict_Check(peek(2)) && !PyList_CheckExact(peek(2)))
-      pinDeep(peek(3));
+      specializeDeep(peek(3));
     return;
   case NumberUse::StoredSlice:
-    pinOperands(frame, in, 2);
+    specializeOperands(frame, in, 2);
     if (!PyList_CheckExact(peek(3)))
-      pinDeep(peek(4));
+      specializeDeep(peek(4));
     return;
   case NumberUse::Contained:
-    // Keys were pinned when they were put in.
-    pinDeep(peek(2));
+    // Keys were specialized when they were put in.
+    specializeDeep(peek(2));
     if (!PyDict_Check(peek(1)) && !PyAnySet_Check(peek(1)))
-      pinDeep(peek(1));
+      specializeDeep(peek(1));
     return;
   case NumberUse::Formatted: // and what says how
-    return pinOperands(frame, in, in.arg & 4 ? 2 : 1);
+    return specializeOperands(frame, in, in.arg & 4 ? 2 : 1);
   case NumberUse::Intrinsic:
     if (in.arg != 6) // INTRINSIC_LIST_TO_TUPLE
-      pinOperands(frame, in, 1);
+      specializeOperands(frame, in, 1);
     return;
   case NumberUse::Keys:
     for (int i = 0; i < in.arg; ++i)
-      pinDeep(peek(2 * i + 2));
+      specializeDeep(peek(2 * i + 2));
     return;
   case NumberUse::Elements:
-    return pinOperands(frame, in, in.arg);
+    return specializeOperands(frame, in, in.arg);
   case NumberUse::Top:
-    return pinOperands(frame, in, 1);
+    return specializeOperands(frame, in, 1);
   case NumberUse::TopTwo:
-    return pinOperands(frame, in, 2);
+    return specializeOperands(frame, in, 2);
   case NumberUse::Key:
-    return pinDeep(peek(2));
+    return specializeDeep(peek(2));
   case NumberUse::Raised:
-    return pinOperands(frame, in, in.arg);
+    return specializeOperands(frame, in, in.arg);
   default:
     // Calls are looked at by what they call; the rest moves references, or ends
     // the capture.
@@ -215,22 +216,22 @@ void Scalars::pinLookedAt(const Instruction &in) {
   }
 }
 
-void Scalars::pinPending(const Pending &entry) {
-  if (entry.shadow >= 0)
+void Scalars::specializePending(const Pending &entry) {
+  if (entry.proxy >= 0)
     return lose(entry.site, entry.data);
   if (entry.unique)
-    return pin(entry.unique);
+    return specialize(entry.unique);
   if (!entry.dims.empty())
-    return pinShape(entry);
+    return specializeShape(entry);
   PyObject *object = entry.number.isFloat
                          ? PyFloat_FromDouble(entry.number.real)
                          : PyLong_FromLongLong(entry.number.integer);
   if (PyObject *unique =
           object ? track(object, entry.number, entry.value) : nullptr)
-    pin(unique);
+    specialize(unique);
   Py_XDECREF(object);
   for (PyObject *number : entry.operands)
-    pin(number);
+    specialize(number);
 }
 
 void Scalars::after(PyjitFrame *current, PyObject **top, bool completed) {
@@ -239,7 +240,7 @@ void Scalars::after(PyjitFrame *current, PyObject **top, bool completed) {
   if (hasUse && currentUse.frame == current)
     endUse();
   if (madeRange.frame == current)
-    settleRange(completed && top ? *top : nullptr);
+    setRangeResult(completed && top ? *top : nullptr);
   std::vector<Pending> mine;
   for (size_t i = 0; i < pending.size();) {
     if (pending[i].frame != current) {
@@ -253,20 +254,20 @@ void Scalars::after(PyjitFrame *current, PyObject **top, bool completed) {
     return;
   if (!completed || !top || !*top || mine.size() > 1) {
     for (const Pending &entry : mine)
-      pinPending(entry);
+      specializePending(entry);
     return;
   }
   Pending &entry = mine.front();
   PyObject *unique = entry.unique;
   rt::Number number;
-  if (entry.shadow >= 0) {
-    if (!asNumber(*top, number) || !s.dataNumbers.shadowIs(entry.shadow, *top))
-      return pinPending(entry);
+  if (entry.proxy >= 0) {
+    if (!asNumber(*top, number) || !s.dataNumbers.proxyIs(entry.proxy, *top))
+      return specializePending(entry);
     unique = track(*top, number, -1);
     if (!unique)
       return;
     Tracked &made = tracked[unique];
-    made.shadow = entry.shadow;
+    made.proxy = entry.proxy;
     made.data = entry.data;
     made.site = entry.site;
     PyObject *old = *top;
@@ -277,7 +278,7 @@ void Scalars::after(PyjitFrame *current, PyObject **top, bool completed) {
   if (!entry.dims.empty()) {
     PyObject *size = makeSize(entry, *top);
     if (!size)
-      return pinPending(entry);
+      return specializePending(entry);
     PyObject *old = *top;
     *top = size;
     Py_DECREF(old);
@@ -292,11 +293,11 @@ void Scalars::after(PyjitFrame *current, PyObject **top, bool completed) {
                           number.integer == entry.number.integer
                     : plain && *top == entry.original;
     if (!same)
-      return pinPending(entry);
+      return specializePending(entry);
   } else {
     if (!asNumber(*top, number) || number.isFloat != entry.number.isFloat ||
         number.bits() != entry.number.bits())
-      return pinPending(entry);
+      return specializePending(entry);
     unique = track(*top, number, entry.value);
     if (!unique)
       return;
@@ -309,6 +310,6 @@ void Scalars::after(PyjitFrame *current, PyObject **top, bool completed) {
 void Scalars::finish() {
   endUse();
   for (const Pending &entry : pending)
-    pinPending(entry);
+    specializePending(entry);
   pending.clear();
 }

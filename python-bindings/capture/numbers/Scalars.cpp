@@ -2,7 +2,7 @@
 
 #include "numbers/Scalars.h"
 
-#include "Session.h"
+#include "Recording.h"
 #include "builtins/Natives.h"
 #include "interpreter/OpcodeTable.h"
 
@@ -27,7 +27,7 @@ bool pyjit::capture::asNumber(PyObject *object, rt::Number &number) {
   return !overflow;
 }
 
-Scalars::Scalars(Session &session, AccessPaths paths) : s(session) {
+Scalars::Scalars(Recording &recording, AccessPaths paths) : s(recording) {
   for (const AccessPath &path : paths)
     lift(path);
 }
@@ -54,8 +54,8 @@ int Scalars::valueOf(PyObject *object) {
   if (it == tracked.end())
     return -1;
   Tracked &number = it->second;
-  if (number.shadow >= 0 && number.value < 0) {
-    std::vector<PyjitValue> tensor{s.dataNumbers.shadowValue(number.shadow)};
+  if (number.proxy >= 0 && number.value < 0) {
+    std::vector<PyjitValue> tensor{s.dataNumbers.proxyValue(number.proxy)};
     number.value = s.add(PyjitCreateOp{.kind = view("number"),
                                        .elements = view(tensor),
                                        .resultType = typeOf(number.number)});
@@ -63,27 +63,27 @@ int Scalars::valueOf(PyObject *object) {
   return number.value;
 }
 
-int Scalars::shadowOf(PyObject *object) const {
+int Scalars::proxyOf(PyObject *object) const {
   auto it = tracked.find(object);
-  return it == tracked.end() ? -1 : it->second.shadow;
+  return it == tracked.end() ? -1 : it->second.proxy;
 }
 
-bool Scalars::isPinned(PyObject *object) const {
+bool Scalars::isSpecialized(PyObject *object) const {
   auto it = tracked.find(object);
-  return it != tracked.end() && it->second.pinned;
+  return it != tracked.end() && it->second.specialized;
 }
 
 std::vector<PyObject *> Scalars::followed() const {
   std::vector<PyObject *> numbers;
   for (auto &[number, facts] : tracked)
-    if (!facts.pinned && facts.shadow < 0)
+    if (!facts.specialized && facts.proxy < 0)
       numbers.push_back(number);
   return numbers;
 }
 
 void Scalars::forgetValues(int first) {
   for (auto &entry : tracked)
-    if (entry.second.shadow >= 0 && entry.second.value >= first)
+    if (entry.second.proxy >= 0 && entry.second.value >= first)
       entry.second.value = -1;
 }
 
@@ -222,7 +222,7 @@ PyObject *Scalars::takeArgument(PyObject *argument) {
 }
 
 //===----------------------------------------------------------------------===//
-// Pinning
+// Specializing
 //===----------------------------------------------------------------------===//
 
 /// SSA value of any number, tracked or not.
@@ -231,12 +231,12 @@ PyjitValue Scalars::operand(PyObject *number) {
   return value < 0 ? s.objects.addConstant(number) : value;
 }
 
-void Scalars::pin(PyObject *number) {
+void Scalars::specialize(PyObject *number) {
   auto it = tracked.find(number);
-  if (it == tracked.end() || it->second.pinned)
+  if (it == tracked.end() || it->second.specialized)
     return;
-  it->second.pinned = true;
-  if (it->second.shadow >= 0)
+  it->second.specialized = true;
+  if (it->second.proxy >= 0)
     return lose(it->second.site, it->second.data);
   PyjitValue constant = operand(it->second.original);
   s.add(PyjitCompareOp{.function = view("is"),
@@ -246,12 +246,12 @@ void Scalars::pin(PyObject *number) {
                        .why = cause.empty() ? PyjitString{} : view(cause)});
 }
 
-void Scalars::pinAll() {
+void Scalars::specializeAll() {
   std::vector<PyObject *> numbers;
   for (auto &entry : tracked)
     numbers.push_back(entry.first);
   for (PyObject *number : numbers)
-    pin(number);
+    specialize(number);
 }
 
 /// Collects what an object of a built-in type refers to.
@@ -260,55 +260,55 @@ static int collectReferents(PyObject *referent, void *into) {
   return 0;
 }
 
-void Scalars::pinDeep(PyObject *object, int depth) {
+void Scalars::specializeDeep(PyObject *object, int depth) {
   if (!object || tracked.empty())
     return;
   if (isValue(object))
-    return pin(object);
+    return specialize(object);
   if (ranges.count(object))
-    return pinRange(object);
+    return specializeRange(object);
   if (depth > 8)
-    return pinAll();
+    return specializeAll();
   if (PyTuple_Check(object) || PyList_Check(object)) {
     for (Py_ssize_t i = 0; i < PySequence_Fast_GET_SIZE(object); ++i)
-      pinDeep(PySequence_Fast_GET_ITEM(object, i), depth + 1);
+      specializeDeep(PySequence_Fast_GET_ITEM(object, i), depth + 1);
   } else if (PyDict_Check(object)) {
     PyObject *key, *value;
     Py_ssize_t position = 0;
     while (PyDict_Next(object, &position, &key, &value)) {
-      pinDeep(key, depth + 1);
-      pinDeep(value, depth + 1);
+      specializeDeep(key, depth + 1);
+      specializeDeep(value, depth + 1);
     }
   } else if (PySlice_Check(object)) {
     auto *slice = reinterpret_cast<PySliceObject *>(object);
     for (PyObject *part : {slice->start, slice->stop, slice->step})
-      pinDeep(part, depth + 1);
+      specializeDeep(part, depth + 1);
   } else if (PyMethod_Check(object)) {
-    pinDeep(PyMethod_GET_SELF(object), depth + 1);
+    specializeDeep(PyMethod_GET_SELF(object), depth + 1);
   } else if (s.objects.isTensor(object) || PyType_Check(object) ||
              PyModule_Check(object) || PyCode_Check(object) ||
              PyAnySet_Check(object) || isProcessConstant(object)) {
-    // Holds no number of ours; a set's elements were pinned when they were put
-    // in.
+    // Holds no number of ours; a set's elements were specialized when they were
+    // put in.
   } else if (PyType_HasFeature(Py_TYPE(object), Py_TPFLAGS_HEAPTYPE) &&
              pyjitInstanceDict(object)) {
     // C code sees an instance's attributes by look-ups, which find the number
     // itself.
   } else if (PyFunction_Check(object) || PyGen_Check(object) ||
              PyCoro_CheckExact(object)) {
-    // Run as Python code, which we see; what they hand to C code is pinned as
-    // they do.
+    // Run as Python code, which we see; what they hand to C code is specialized
+    // as they do.
   } else if (PyCFunction_Check(object)) {
-    pinDeep(PyCFunction_GET_SELF(object), depth + 1);
+    specializeDeep(PyCFunction_GET_SELF(object), depth + 1);
   } else if (PyObject_IS_GC(object) && Py_TYPE(object)->tp_traverse) {
     // Iterators and views of containers, cells, slots: what the collector sees.
     std::vector<PyObject *> parts;
     Py_TYPE(object)->tp_traverse(object, collectReferents, &parts);
     for (PyObject *part : parts)
-      pinDeep(part, depth + 1);
+      specializeDeep(part, depth + 1);
   }
   // What the collector does not see was made by native code, and numbers that
-  // native code was given were pinned then.
+  // native code was given were specialized then.
 }
 
 //===----------------------------------------------------------------------===//
@@ -320,17 +320,17 @@ void Scalars::arith(rt::Arith function, PyObject *a, PyObject *b) {
   bool unary = rt::isUnary(function);
   if (!asNumber(a, x) || (!unary && !asNumber(b, y)) ||
       !rt::compute(function, x, y, result)) {
-    pinDeep(a);
+    specializeDeep(a);
     if (!unary)
-      pinDeep(b);
+      specializeDeep(b);
     return;
   }
-  if (shadowOf(a) >= 0 || (!unary && shadowOf(b) >= 0)) {
+  if (proxyOf(a) >= 0 || (!unary && proxyOf(b) >= 0)) {
     if (compute(function, a, unary ? nullptr : b, result))
       return;
-    pin(a);
+    specialize(a);
     if (!unary)
-      pin(b);
+      specialize(b);
     return;
   }
   int value = writeArith(function, a, unary ? nullptr : b, result);
@@ -357,11 +357,11 @@ void Scalars::compare(rt::Compare function, PyObject *a, PyObject *b,
   bool outcome;
   if (!asNumber(a, x) || !asNumber(b, y) ||
       !rt::compare(function, x, y, outcome)) {
-    pinDeep(a);
-    pinDeep(b);
+    specializeDeep(a);
+    specializeDeep(b);
     return;
   }
-  if (shadowOf(a) >= 0 || shadowOf(b) >= 0)
+  if (proxyOf(a) >= 0 || proxyOf(b) >= 0)
     return compareComputed(function, a, b, outcome, branches);
   PyjitValue first = operand(a), second = operand(b);
   s.add(PyjitCompareOp{.function = view(rt::kCompareNames[unsigned(function)]),
@@ -376,7 +376,7 @@ void Scalars::keepWithin(PyObject *number, double lowest, double highest) {
     return;
   double real = value.isFloat ? value.real : double(value.integer);
   if (!(real >= lowest && real <= highest))
-    return pin(number);
+    return specialize(number);
   auto bound = [&](rt::Compare function, double limit) {
     PyObject *object =
         value.isFloat ? PyFloat_FromDouble(limit) : PyLong_FromDouble(limit);
@@ -389,10 +389,11 @@ void Scalars::keepWithin(PyObject *number, double lowest, double highest) {
 }
 
 //===----------------------------------------------------------------------===//
-// Numbers that the record computes
+// Numbers that the specialization computes
 //===----------------------------------------------------------------------===//
 
-/// A number was used in a way that the record cannot repeat with another value.
+/// A number was used in a way that the specialization cannot repeat with
+/// another value.
 void Scalars::lose(int site, bool data) {
   if (site >= 0)
     s.dataNumbers.lostSites.insert(site);
@@ -417,68 +418,68 @@ NumberOperand Scalars::computed(PyObject *number, const std::string &device) {
   auto it = tracked.find(number);
   if (it == tracked.end())
     return operand;
-  if (it->second.shadow >= 0)
-    operand.shadow = it->second.shadow;
-  else if (!it->second.pinned)
-    operand.shadow =
+  if (it->second.proxy >= 0)
+    operand.proxy = it->second.proxy;
+  else if (!it->second.specialized)
+    operand.proxy =
         s.dataNumbers.liftNumber(operand.number, it->second.value, device);
   return operand;
 }
 
 bool Scalars::carry(PyObject *number, const std::string &device) {
   Tracked &entry = tracked.find(number)->second;
-  if (entry.shadow >= 0)
-    return s.dataNumbers.shadowDevice(entry.shadow) == device;
-  int shadow = s.dataNumbers.liftNumber(entry.number, entry.value, device);
-  if (shadow < 0)
+  if (entry.proxy >= 0)
+    return s.dataNumbers.proxyDevice(entry.proxy) == device;
+  int proxy = s.dataNumbers.liftNumber(entry.number, entry.value, device);
+  if (proxy < 0)
     return false;
-  entry.shadow = shadow;
+  entry.proxy = proxy;
   entry.value = -1;
   return true;
 }
 
-void Scalars::expect(int shadow, bool outcome) {
-  s.decisions.expect(s.dataNumbers.shadowValue(shadow), outcome);
+void Scalars::speculate(int proxy, bool outcome) {
+  s.decisions.speculate(s.dataNumbers.proxyValue(proxy), outcome);
 }
 
 bool Scalars::compute(rt::Arith function, PyObject *a, PyObject *b,
                       const rt::Number &result) {
   Pending entry{frame, op, nullptr, nullptr, -1, result, {a, b}};
-  entry.shadow = computeShadow(function, a, b, entry.data, entry.site);
-  if (entry.shadow < 0)
+  entry.proxy = computeProxy(function, a, b, entry.data, entry.site);
+  if (entry.proxy < 0)
     return false;
   pending.push_back(entry);
   return true;
 }
 
-int Scalars::computeShadow(rt::Arith function, PyObject *a, PyObject *b,
-                           bool &data, int &site) {
+int Scalars::computeProxy(rt::Arith function, PyObject *a, PyObject *b,
+                          bool &data, int &site) {
   data = false;
   site = -1;
   std::string device;
   for (PyObject *number : {a, b})
     if (auto it = tracked.find(number);
-        it != tracked.end() && it->second.shadow >= 0) {
+        it != tracked.end() && it->second.proxy >= 0) {
       data |= it->second.data;
       site = std::max(site, it->second.site);
-      device = s.dataNumbers.shadowDevice(it->second.shadow);
+      device = s.dataNumbers.proxyDevice(it->second.proxy);
     }
   NumberOperand operands[2] = {computed(a, device)};
   if (b)
     operands[1] = computed(b, device);
   std::vector<std::pair<int, bool>> expected;
-  int shadow = s.dataNumbers.computeNumber(function, operands,
-                                           data ? nullptr : &expected);
-  if (shadow < 0)
+  int proxy = s.dataNumbers.computeNumber(function, operands,
+                                          data ? nullptr : &expected);
+  if (proxy < 0)
     return -1;
   for (auto [flag, outcome] : expected)
-    if (!s.dataNumbers.shadowIs(flag, outcome ? Py_True : Py_False))
-      shadow = -1;
-  if (shadow < 0 || s.ended())
+    if (!s.dataNumbers.proxyIs(flag, outcome ? Py_True : Py_False))
+      proxy = -1;
+  if (proxy < 0 || s.ended())
     return -1;
   for (auto [flag, outcome] : expected)
-    expect(flag, outcome);
-  return shadow;
+    speculate(flag, outcome);
+  return proxy;
 }
 
 /// What data decide is left to a branch; what a loop's numbers decide has to
@@ -489,9 +490,9 @@ void Scalars::compareComputed(rt::Compare function, PyObject *a, PyObject *b,
   std::string device;
   for (PyObject *number : {a, b})
     if (auto it = tracked.find(number);
-        it != tracked.end() && it->second.shadow >= 0) {
+        it != tracked.end() && it->second.proxy >= 0) {
       data |= it->second.data;
-      device = s.dataNumbers.shadowDevice(it->second.shadow);
+      device = s.dataNumbers.proxyDevice(it->second.proxy);
     }
   int jump = data && branches ? nextJump() : -1;
   int flag = -1;
@@ -500,15 +501,15 @@ void Scalars::compareComputed(rt::Compare function, PyObject *a, PyObject *b,
     flag = s.dataNumbers.compareNumbers(function, operands);
   }
   if (flag < 0 || s.ended() ||
-      !s.dataNumbers.shadowIs(flag, outcome ? Py_True : Py_False)) {
-    pin(a);
-    pin(b);
+      !s.dataNumbers.proxyIs(flag, outcome ? Py_True : Py_False)) {
+    specialize(a);
+    specialize(b);
     return;
   }
   if (data)
     s.decisions.truthAhead = {frame, jump, flag};
   else
-    expect(flag, outcome);
+    speculate(flag, outcome);
 }
 
 bool Scalars::findData(PyObject *tensor, PyObject *item, bool negated) {
@@ -521,13 +522,13 @@ bool Scalars::findData(PyObject *tensor, PyObject *item, bool negated) {
   int jump = nextJump();
   if (jump < 0 || s.attributes.special(tensor, "__contains__") != own)
     return false;
-  pin(item);
+  specialize(item);
   s.containers.readDeep(item);
-  int shadow =
+  int proxy =
       s.ended() ? -1 : s.dataNumbers.readContains(tensor, item, negated);
-  if (shadow < 0)
+  if (proxy < 0)
     return false;
-  s.decisions.truthAhead = {frame, jump, shadow};
+  s.decisions.truthAhead = {frame, jump, proxy};
   return true;
 }
 
@@ -537,22 +538,22 @@ bool Scalars::readData(PyObject *tensor, NumberKind kind) {
       !takesArguments(s.tracker.info(top.code).at(top.offset).op))
     return false;
   bool truth = kind == NumberKind::Bool ||
-               (kind == NumberKind::Own && DataNumbers::isBool(tensor));
+               (kind == NumberKind::Own && DataScalars::isBool(tensor));
   int jump = truth ? nextJump() : -1;
   if (truth && jump < 0)
     return false;
-  int shadow = s.dataNumbers.readNumber(tensor, kind);
-  if (shadow < 0)
+  int proxy = s.dataNumbers.readNumber(tensor, kind);
+  if (proxy < 0)
     return false;
   int site = s.dataNumbers.noteSite();
   // The call itself is not recorded.
   s.now.deciding = true;
   if (truth) {
-    s.decisions.truthAhead = {frame, jump, shadow};
+    s.decisions.truthAhead = {frame, jump, proxy};
     return true;
   }
   Pending entry{frame, op, nullptr, nullptr, -1, {}, {}};
-  entry.shadow = shadow;
+  entry.proxy = proxy;
   entry.data = true;
   entry.site = site;
   pending.push_back(entry);

@@ -4,9 +4,9 @@
 // replaced, on the interpreter's stack, by an object of its own: from then on
 // its identity says where it came from, wherever Python moves it. Arithmetic on
 // it is written as refgraph.arith, comparisons as refgraph.compare, and its use
-// by an operator as an operand. Every other use *pins* it: refgraph.compare
-// "is" with its value, as if it had been guarded from the start. What cannot be
-// looked into pins all of them.
+// by an operator as an operand. Every other use *specializes* it:
+// refgraph.compare "is" with its value, as if it had been guarded from the
+// start. What cannot be looked into specializes all of them.
 //
 //===----------------------------------------------------------------------===//
 #ifndef PYJIT_CAPTURE_SCALARS_H
@@ -14,7 +14,7 @@
 
 #include "CPython.h"
 #include "interpreter/Code.h"
-#include "numbers/DataNumbers.h"
+#include "numbers/DataScalars.h"
 #include "numbers/OperatorUse.h"
 #include "objects/AccessPath.h"
 
@@ -33,7 +33,7 @@ struct IValue;
 
 namespace pyjit::capture {
 
-class Session;
+class Recording;
 struct Call;
 struct Node;
 enum class Select;
@@ -42,7 +42,7 @@ using AccessPaths = std::set<AccessPath>;
 
 class Scalars {
 public:
-  Scalars(Session &session, AccessPaths paths);
+  Scalars(Recording &recording, AccessPaths paths);
   ~Scalars();
 
   bool enabled() const;
@@ -76,29 +76,29 @@ public:
   void finish();
 
   bool isTracked(PyObject *object) const { return tracked.count(object); }
-  /// Numbers that the part that follows may follow, too.
+  /// Numbers that the segment that follows may follow, too.
   std::vector<PyObject *> followed() const;
   /// SSA value of a tracked number, as an object of Python's; or -1.
   int valueOf(PyObject *object);
-  /// What the record computes a number by (DataNumbers.cpp), or -1.
-  int shadowOf(PyObject *object) const;
+  /// What the specialization computes a number by (DataScalars.cpp), or -1.
+  int proxyOf(PyObject *object) const;
   /// Whether a tracked number keeps the value that it had.
-  bool isPinned(PyObject *object) const;
-  /// From here on the record computes the number.
+  bool isSpecialized(PyObject *object) const;
+  /// From here on the specialization computes the number.
   bool carry(PyObject *number, const std::string &device);
-  /// The running instruction gives Python a number of a tensor's data; false
-  /// if the record cannot compute it.
+  /// The running instruction gives Python a data-dependent scalar; false
+  /// if the specialization cannot compute it.
   bool readData(PyObject *tensor, NumberKind kind);
   /// The running instruction is `item in tensor`, and the next one branches on
-  /// it; false if the record cannot compute it.
+  /// it; false if the specialization cannot compute it.
   bool findData(PyObject *tensor, PyObject *item, bool negated);
   /// SSA values given out since `first` are taken back.
   void forgetValues(int first);
-  void pin(PyObject *number);
+  void specialize(PyObject *number);
   /// Eager raises where a number is beyond what it is converted to.
   void keepWithin(PyObject *number, double lowest, double highest);
-  void pinDeep(PyObject *object, int depth = 0);
-  void pinAll();
+  void specializeDeep(PyObject *object, int depth = 0);
+  void specializeAll();
 
   /// What the running instruction hands to an operator, or null.
   OperatorUse *use() { return hasUse ? &currentUse : nullptr; }
@@ -129,10 +129,10 @@ private:
     int value;
     rt::Number number;
     PyObject *original; ///< what stood in its place
-    bool pinned = false;
-    int shadow = -1;   ///< see DataNumbers.cpp
+    bool specialized = false;
+    int proxy = -1;    ///< see DataScalars.cpp
     bool data = false; ///< it depends on tensors' data
-    int site = -1; ///< the instruction that it came from: DataNumbers::sites
+    int site = -1; ///< the instruction that it came from: DataScalars::sites
   };
   /// A number that the next event of `frame` should find on its stack.
   struct Pending {
@@ -146,7 +146,7 @@ private:
     // Of a shape: the value of each size, or -1, and the sizes.
     std::vector<int> dims = {};
     std::vector<int64_t> shape = {};
-    int shadow = -1; ///< of what the record computes
+    int proxy = -1; ///< of what the specialization computes
     bool data = false;
     int site = -1;
   };
@@ -158,18 +158,18 @@ private:
   void beforeRanges(const Instruction &in);
   void nextOfRange(PyObject *iterator);
   bool makeRange(const Call &call);
-  void pinRange(PyObject *range);
-  void settleRange(PyObject *made);
+  void specializeRange(PyObject *range);
+  void setRangeResult(PyObject *made);
   bool compute(rt::Arith function, PyObject *a, PyObject *b,
                const rt::Number &result);
-  /// What the record computes: its tensor, or -1.
-  int computeShadow(rt::Arith function, PyObject *a, PyObject *b, bool &data,
-                    int &site);
+  /// What the specialization computes: its tensor, or -1.
+  int computeProxy(rt::Arith function, PyObject *a, PyObject *b, bool &data,
+                   int &site);
   int writeArith(rt::Arith function, PyObject *a, PyObject *b,
                  const rt::Number &result);
   void compareComputed(rt::Compare function, PyObject *a, PyObject *b,
                        bool outcome, bool branches);
-  void expect(int shadow, bool outcome);
+  void speculate(int proxy, bool outcome);
   int nextJump();
   PyjitValue operand(PyObject *number);
   PyjitType typeOf(const rt::Number &number) const;
@@ -179,12 +179,12 @@ private:
                bool branches = false);
   void beginUse(const std::string &name, const Call &call);
   void endUse();
-  void pinPending(const Pending &entry);
+  void specializePending(const Pending &entry);
   void lose(int site, bool data);
-  void pinOperands(PyjitFrame *frame, const Instruction &in, int count);
+  void specializeOperands(PyjitFrame *frame, const Instruction &in, int count);
   // ScalarInstructions.cpp.
   bool followNumbers(const Instruction &in);
-  void pinLookedAt(const Instruction &in);
+  void specializeLookedAt(const Instruction &in);
   void beginSlot(const std::string &name, PyObject *a, PyObject *b);
   void restore(PyObject **slot);
   void returned(PyObject *value);
@@ -196,7 +196,7 @@ private:
   bool question(const Call &call, const char *name);
   bool compareTuples(rt::Compare function, PyObject *a, PyObject *b);
   PyObject *makeSize(const Pending &entry, PyObject *found);
-  void pinShape(const Pending &entry);
+  void specializeShape(const Pending &entry);
   void beginSubscript(PyObject *tensor, PyObject *key);
   bool followParts(PyObject *tensor, const std::vector<PyObject *> &parts);
   bool followSlice(PyObject *tensor, PyObject *part, int64_t dim,
@@ -204,14 +204,14 @@ private:
   /// Of `tensor[start:stop]`.
   void beginSlice(PyObject *tensor, PyObject *start, PyObject *stop);
 
-  Session &s;
+  Recording &s;
   AccessPaths paths;
   PyjitFrame *lengthFrame = nullptr; ///< in whose instruction len(x) runs
   std::unordered_map<PyObject *, Tracked> tracked;
   std::map<AccessPath, PyObject *> reads; ///< what they became
   std::set<PyObject *> owned; ///< numbers that tell their place already
   std::vector<Pending> pending;
-  /// By range or iterator, which the session holds.
+  /// By range or iterator, which the recording holds.
   std::unordered_map<PyObject *, Range> ranges;
   struct MadeRange {
     PyjitFrame *frame = nullptr;
@@ -220,7 +220,7 @@ private:
   PyjitFrame *frame = nullptr; ///< of the instruction in progress
   PyCodeObject *code = nullptr;
   int op = 0;
-  std::string cause; ///< why what is pinned now is, for readers
+  std::string cause; ///< why what is specialized now is, for readers
   OperatorUse currentUse;
   bool hasUse = false;
 

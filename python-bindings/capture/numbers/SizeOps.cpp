@@ -2,7 +2,7 @@
 
 #include "numbers/SizeOps.h"
 
-#include "Session.h"
+#include "Recording.h"
 #include "tensors/TensorImpl.h"
 
 #include <torch/csrc/autograd/python_variable.h>

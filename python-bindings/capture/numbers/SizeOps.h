@@ -6,12 +6,12 @@
 
 namespace pyjit::capture {
 
-class Session;
+class Recording;
 
 /// Writes what Python learns of sizes, where they are followed (Sizes.cpp).
 class SizeOps {
 public:
-  explicit SizeOps(Session &session) : s(session) {}
+  explicit SizeOps(Recording &recording) : s(recording) {}
 
   /// One of them may differ between calls, or is followed as if it did.
   bool followed = false;
@@ -31,7 +31,7 @@ public:
   void layoutDeep(PyObject *object);
 
 private:
-  Session &s;
+  Recording &s;
 };
 
 } // namespace pyjit::capture

@@ -5,7 +5,7 @@
 //
 //===----------------------------------------------------------------------===//
 
-#include "Session.h"
+#include "Recording.h"
 #include "numbers/Scalars.h"
 #include "pyjit-c/Operators.h"
 #include "tensors/TensorImpl.h"
@@ -102,7 +102,7 @@ void Scalars::beginSubscript(PyObject *tensor, PyObject *key) {
   currentUse.name = "getitem";
   hasUse = followParts(tensor, parts);
   if (!hasUse) {
-    pinDeep(key);
+    specializeDeep(key);
     return s.sizes.layout(tensor, "all");
   }
   for (PyObject *part : parts) {
@@ -180,7 +180,7 @@ bool Scalars::followSlice(PyObject *tensor, PyObject *part, int64_t dim,
   if (!isInt(slice->start) || !isInt(slice->stop) || !isInt(slice->step) ||
       dim < 0 || dim >= t.dim())
     return false;
-  pinDeep(slice->step);
+  specializeDeep(slice->step);
   PyObject *start = isTracked(slice->start) ? slice->start : nullptr;
   PyObject *end = isTracked(slice->stop) ? slice->stop : nullptr;
   if (start || end)
@@ -207,9 +207,9 @@ bool Scalars::followSlice(PyObject *tensor, PyObject *part, int64_t dim,
   } else if (of >= 0) {
     s.sizes.relate("le", of, stop);
   } else {
-    pinDeep(slice->stop);
+    specializeDeep(slice->stop);
   }
-  pinDeep(slice->start);
+  specializeDeep(slice->start);
   return true;
 }
 

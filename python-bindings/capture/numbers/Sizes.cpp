@@ -9,7 +9,7 @@
 //
 //===----------------------------------------------------------------------===//
 
-#include "Session.h"
+#include "Recording.h"
 #include "numbers/Scalars.h"
 #include "tensors/TensorImpl.h"
 
@@ -212,11 +212,11 @@ PyObject *Scalars::makeSize(const Pending &entry, PyObject *found) {
     PyTuple_SET_ITEM(size, d, Py_NewRef(unique ? unique : item));
   }
   if (!s.objects.known(size))
-    s.objects.born(size);
+    s.objects.allocated(size);
   return size;
 }
 
-void Scalars::pinShape(const Pending &entry) {
+void Scalars::specializeShape(const Pending &entry) {
   for (size_t d = 0; d < entry.dims.size(); ++d)
     if (entry.dims[d] >= 0)
       s.sizes.relate("is", entry.dims[d], entry.shape[d]);

@@ -7,7 +7,7 @@
 //
 //===----------------------------------------------------------------------===//
 
-#include "Session.h"
+#include "Recording.h"
 #include "objects/Bases.h"
 #include "objects/ObjectKinds.h"
 #include "tensors/Tensors.h"
@@ -27,7 +27,7 @@ PyObject *interned(const char *text) {
 } // namespace
 
 /// Made by the call.
-static bool isOwn(Session &s, PyObject *object) {
+static bool isOwn(Recording &s, PyObject *object) {
   Node *node = s.objects.find(object);
   return node && !node->external;
 }
@@ -105,7 +105,7 @@ Attributes::Found Attributes::genericAttr(PyObject *object, PyObject *name,
 }
 
 /// Attributes of classes: the metaclass first, then the class's own MRO.
-static Attributes::Found classAttr(Session &s, PyObject *object,
+static Attributes::Found classAttr(Recording &s, PyObject *object,
                                    PyObject *name) {
   using Found = Attributes::Found;
   auto *type = reinterpret_cast<PyTypeObject *>(object);
@@ -144,7 +144,7 @@ static Attributes::Found classAttr(Session &s, PyObject *object,
   return {Found::Value, meta};
 }
 
-void pyjit::capture::readBases(Session &s, PyTypeObject *type) {
+void pyjit::capture::readBases(Recording &s, PyTypeObject *type) {
   PyObject *mro = type->tp_mro;
   auto *object = reinterpret_cast<PyObject *>(type);
   if (!mro || !isHeapType(type) || isOwn(s, object))

@@ -6,12 +6,12 @@
 
 namespace pyjit::capture {
 
-class Session;
+class Recording;
 
 /// Look-ups and stores, taken apart into the reads and writes that they are.
 class Attributes {
 public:
-  explicit Attributes(Session &session) : s(session) {}
+  explicit Attributes(Recording &recording) : s(recording) {}
 
   /// Looks `name` up along the MRO and records it; borrowed or null.
   PyObject *typeLookup(PyTypeObject *type, PyObject *name);
@@ -36,7 +36,7 @@ public:
   PyObject *special(PyObject *object, const char *name);
 
 private:
-  Session &s;
+  Recording &s;
 };
 
 } // namespace pyjit::capture

@@ -2,13 +2,13 @@
 #ifndef PYJIT_CAPTURE_BASES_H
 #define PYJIT_CAPTURE_BASES_H
 
-#include "Session.h"
+#include "Recording.h"
 
 namespace pyjit::capture {
 
 /// Records which classes a type inherits from, in order: what `super` and
 /// `isinstance` go by, and no class's own attributes say.
-void readBases(Session &session, PyTypeObject *type);
+void readBases(Recording &recording, PyTypeObject *type);
 
 } // namespace pyjit::capture
 

@@ -1,6 +1,6 @@
-//===- Descriptors.cpp - What descriptors of a type hand out ------------===//
+//===- Descriptors.cpp - What descriptors of a type hand out --------------===//
 
-#include "Session.h"
+#include "Recording.h"
 #include "objects/ObjectKinds.h"
 #include "tensors/Tensors.h"
 
@@ -60,13 +60,13 @@ bool is(PyObject *name, const char *text) {
 }
 
 /// Records the read of a C field.
-Found readField(Session &s, Node *node, PyObject *name, PyObject *value) {
+Found readField(Recording &s, Node *node, PyObject *name, PyObject *value) {
   s.reads.read(node, Select::Field, name, value);
   return {Found::Value, value};
 }
 
-/// A member's value, held by the session; null, without an error, if empty.
-PyObject *memberValue(Session &s, PyObject *object, PyMemberDef *member) {
+/// A member's value, held by the recording; null, without an error, if empty.
+PyObject *memberValue(Recording &s, PyObject *object, PyMemberDef *member) {
   PyObject *value = PyMember_GetOne(reinterpret_cast<char *>(object), member);
   if (!value) {
     PyErr_Clear();
@@ -84,7 +84,7 @@ PyObject *memberValue(Session &s, PyObject *object, PyMemberDef *member) {
 //===----------------------------------------------------------------------===//
 
 /// C attributes of functions; nothing for those that need no care.
-static std::optional<Found> functionAttribute(Session &s, PyObject *object,
+static std::optional<Found> functionAttribute(Recording &s, PyObject *object,
                                               PyObject *name) {
   Node *node = s.objects.find(object);
   auto *f = reinterpret_cast<PyFunctionObject *>(object);
@@ -128,7 +128,7 @@ static std::optional<Found> functionAttribute(Session &s, PyObject *object,
   return std::nullopt;
 }
 
-static Found throughProperty(Session &s, PyObject *descr, PyObject *object) {
+static Found throughProperty(Recording &s, PyObject *descr, PyObject *object) {
   PyObject *getter = pyjitPropertyGetter(descr);
   if (!getter)
     return {Found::Absent, nullptr};
@@ -142,12 +142,13 @@ static Found throughProperty(Session &s, PyObject *descr, PyObject *object) {
   Call call;
   call.callable = getter;
   call.args.push_back(object);
-  Post post = s.calls.call(call);
-  return {post == Post::Known ? Found::Python : Found::Fresh, nullptr};
+  ResultKind resultKind = s.calls.call(call);
+  return {resultKind == ResultKind::Known ? Found::Python : Found::Fresh,
+          nullptr};
 }
 
 /// A C member, or an entry of `__slots__`.
-static Found throughMember(Session &s, PyObject *descr, PyObject *object,
+static Found throughMember(Recording &s, PyObject *descr, PyObject *object,
                            PyObject *name) {
   Node *node = s.objects.find(object);
   if (!node || !node->external)
@@ -178,7 +179,7 @@ static Found throughMember(Session &s, PyObject *descr, PyObject *object,
   return {Found::Fresh, nullptr};
 }
 
-static Found instanceDict(Session &s, PyObject *object) {
+static Found instanceDict(Recording &s, PyObject *object) {
   PyObject *dict = pyjitInstanceDict(object);
   Node *node = s.objects.find(object);
   if (PyFunction_Check(object) && !dict) {
@@ -193,7 +194,7 @@ static Found instanceDict(Session &s, PyObject *object) {
   }
   if (!dict || !node || !node->external) {
     if (dict && !s.objects.find(dict)) {
-      Node *dictNode = s.objects.born(dict);
+      Node *dictNode = s.objects.allocated(dict);
       dictNode->dictOf = node;
     }
     return {Found::Value, dict};
@@ -202,7 +203,7 @@ static Found instanceDict(Session &s, PyObject *object) {
   return {Found::Value, dict};
 }
 
-static Found tensorAttribute(Session &s, PyObject *descr, PyObject *object,
+static Found tensorAttribute(Recording &s, PyObject *descr, PyObject *object,
                              PyObject *name) {
   if (isTensorMetadata(descr)) {
     s.scalars.attribute(object, PyUnicode_AsUTF8(pyjitDescrName(descr)));
@@ -221,7 +222,7 @@ static Found tensorAttribute(Session &s, PyObject *descr, PyObject *object,
 }
 
 /// C attributes of classes; nothing for those that are not modelled.
-static std::optional<Found> classAttribute(Session &s, PyObject *object,
+static std::optional<Found> classAttribute(Recording &s, PyObject *object,
                                            PyObject *name) {
   auto *type = reinterpret_cast<PyTypeObject *>(object);
   if (!isHeapType(type))
@@ -237,7 +238,7 @@ static std::optional<Found> classAttribute(Session &s, PyObject *object,
 }
 
 /// An attribute that C code computes.
-static Found throughGetSet(Session &s, PyObject *descr, PyObject *object,
+static Found throughGetSet(Recording &s, PyObject *descr, PyObject *object,
                            PyObject *name) {
   if (is(name, "__class__"))
     return {Found::Value, reinterpret_cast<PyObject *>(Py_TYPE(object))};

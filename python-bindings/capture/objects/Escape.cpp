@@ -39,14 +39,14 @@ void Escape::separateWritten() {
 }
 
 PyObject *Escape::tokenOf(PyObject *variable) const {
-  for (const auto &birth : s.breaks.births) {
-    if (Py_TYPE(birth.first) != &PyContextToken_Type ||
-        pyjitTokenUsed(birth.first))
+  for (const auto &allocation : s.breaks.allocationSites) {
+    if (Py_TYPE(allocation.first) != &PyContextToken_Type ||
+        pyjitTokenUsed(allocation.first))
       continue;
-    PyObject *of = PyObject_GetAttrString(birth.first, "var");
+    PyObject *of = PyObject_GetAttrString(allocation.first, "var");
     Py_XDECREF(of);
     if (of == variable)
-      return birth.first;
+      return allocation.first;
   }
   PyErr_Clear();
   return nullptr;
@@ -73,7 +73,7 @@ bool Escape::leaveCells(EscapeWalk &walk) {
 }
 
 /// What the written place holds at the end; borrowed, null if nothing.
-static PyObject *finalValue(Session &s, const Write &write) {
+static PyObject *finalValue(Recording &s, const Write &write) {
   PyObject *object = write.owner->object;
   if (write.select == Select::Slot) {
     auto *descr = reinterpret_cast<PyMemberDescrObject *>(
@@ -151,7 +151,7 @@ void Escape::leaveReplaced(EscapeWalk &walk) {
 template <typename Result> void Escape::leaveWith(const Result &result) {
   std::string change = s.tensors->stateChange(
       s.breaks.mayLeaveGradMode ? &s.breaks.gradModeLeft : nullptr);
-  // Next time a cut is made in front of it.
+  // Next time a graph break is made in front of it.
   if (!change.empty() && !s.calls.inferenceModes.empty() && !s.breaks.refused)
     s.breaks.refused = s.calls.inferenceModes.front();
   if (change.empty())
@@ -190,7 +190,7 @@ void Escape::leave(PyObject *result) {
   leaveWith([&](EscapeWalk &walk) { return walk.value(result); });
 }
 
-bool Escape::leaveCut(const std::vector<FrameState> &states) {
+bool Escape::leaveAtGraphBreak(const std::vector<FrameState> &states) {
   s.scalars.finish();
   if (!s.dataNumbers.lostSites.empty())
     return false;

@@ -9,17 +9,17 @@
 namespace pyjit::capture {
 
 class EscapeWalk;
-class Session;
+class Recording;
 
 /// The end of a trace: what the call did to objects that existed before it, in
 /// the order in which Python did it or as a final state, and what it returns.
 class Escape {
 public:
-  explicit Escape(Session &session) : s(session) {}
+  explicit Escape(Recording &recording) : s(recording) {}
 
   void leave(PyObject *result);
   /// Ends the trace with the values of the frames instead of a result.
-  bool leaveCut(const std::vector<FrameState> &states);
+  bool leaveAtGraphBreak(const std::vector<FrameState> &states);
 
   /// What the call's `set` of a context variable answered.
   PyObject *tokenOf(PyObject *variable) const;
@@ -31,7 +31,7 @@ private:
   void leaveReplaced(EscapeWalk &walk);
   template <typename Result> void leaveWith(const Result &result);
 
-  Session &s;
+  Recording &s;
 };
 
 } // namespace pyjit::capture

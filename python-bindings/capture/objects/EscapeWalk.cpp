@@ -65,7 +65,7 @@ PyjitValue EscapeWalk::tuple(const std::vector<PyjitValue> &elements) {
 PyjitValue EscapeWalk::truth(int tensor) {
   Creation made;
   made.kind = "number";
-  made.elements = {s.dataNumbers.shadowValue(tensor)};
+  made.elements = {s.dataNumbers.proxyValue(tensor)};
   return add(made, s.writer.object("bool"));
 }
 
@@ -243,7 +243,7 @@ void EscapeWalk::describeFunction(PyObject *object, Creation &made) {
   // The tuple of cells was made by the instruction that made the function.
   if (PyObject *closure = function->func_closure)
     if (!s.objects.find(closure))
-      s.objects.born(closure);
+      s.objects.allocated(closure);
   auto orNone = [](PyObject *part) { return part ? part : Py_None; };
   describeList(
       made, "function",

@@ -2,7 +2,7 @@
 #ifndef PYJIT_CAPTURE_ESCAPEWALK_H
 #define PYJIT_CAPTURE_ESCAPEWALK_H
 
-#include "Session.h"
+#include "Recording.h"
 
 namespace pyjit::capture {
 
@@ -12,7 +12,7 @@ namespace pyjit::capture {
 /// shared.
 class EscapeWalk {
 public:
-  explicit EscapeWalk(Session &session) : s(session) {}
+  explicit EscapeWalk(Recording &recording) : s(recording) {}
 
   PyjitValue value(PyObject *object);
   std::vector<PyjitValue> values(const std::vector<PyObject *> &objects);
@@ -21,7 +21,7 @@ public:
 
   /// A tuple of values.
   PyjitValue tuple(const std::vector<PyjitValue> &elements);
-  /// The True or False that the record itself computes, as 0-dim tensor
+  /// The True or False that the specialization itself computes, as 0-dim tensor
   /// `tensor` of the recorder's own.
   PyjitValue truth(int tensor);
 
@@ -56,7 +56,7 @@ private:
 
   PyjitValue refuse(PyObject *object, const char *why);
 
-  Session &s;
+  Recording &s;
   std::map<PyObject *, PyjitValue> done;
   std::set<PyObject *> tokens;
   std::set<PyObject *> open; ///< objects whose elements are being described

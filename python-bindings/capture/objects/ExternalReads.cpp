@@ -1,6 +1,6 @@
-//===- ExternalReads.cpp - Reads of external objects ---------------------===//
+//===- ExternalReads.cpp - Reads of external objects ----------------------===//
 
-#include "Session.h"
+#include "Recording.h"
 #include "builtins/Natives.h"
 #include "objects/ObjectKinds.h"
 #include "tensors/Tensors.h"
@@ -98,8 +98,8 @@ void ExternalReads::readParts(PyObject *object, PyjitValue value) {
   part("index");
 }
 
-/// Behind a cut: a function that an earlier part may have made, which is
-/// another one in each call.
+/// Behind a graph break: a function that an earlier segment may have made,
+/// which is another one in each call.
 bool ExternalReads::isPassedOn(Node *owner, PyObject *object) {
   if (!s.breaks.resumed || (owner && owner->pinned) ||
       !PyFunction_Check(object))
@@ -124,7 +124,7 @@ void ExternalReads::emitTensorGet(Node *owner, PyjitGetOp get, PyObject *tensor,
   PyjitValue value = s.add(get);
   if (node && node->external)
     return s.addSame(value, node->value);
-  node = s.objects.born(tensor);
+  node = s.objects.allocated(tensor);
   node->external = node->typeRead = true;
   node->value = value;
   s.tensors->bindExternal(tensor, value);
@@ -166,7 +166,7 @@ void ExternalReads::emitGet(Node *owner, const Selector &selector,
   if (node && !pinned)
     return;
   s.objects.meet(result, value);
-  node = s.objects.born(result);
+  node = s.objects.allocated(result);
   node->external = true;
   if (!pinned) {
     node->typeRead = true;

@@ -17,11 +17,11 @@
 
 namespace pyjit::capture {
 
-class Session;
+class Recording;
 
 class ExternalReads {
 public:
-  explicit ExternalReads(Session &session) : s(session) {}
+  explicit ExternalReads(Recording &recording) : s(recording) {}
 
   void read(Node *owner, Select select, PyObject *key, PyObject *result);
   void readIndex(Node *owner, Select select, Py_ssize_t index, PyObject *result,
@@ -63,7 +63,7 @@ private:
   Selector selectorOf(Select select, PyObject *key);
   Node *canonical(Node *owner, Select &select);
 
-  Session &s;
+  Recording &s;
   std::set<std::tuple<Node *, int, PyObject *>> done;
   /// By selector and index, or by what else was asked.
   enum : int { kLength = -1, kKeys = -2, kApart = -3 };

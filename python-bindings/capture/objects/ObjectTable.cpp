@@ -2,7 +2,7 @@
 
 #include "objects/ObjectTable.h"
 
-#include "Session.h"
+#include "Recording.h"
 #include "builtins/Natives.h"
 #include "tensors/Tensors.h"
 
@@ -10,7 +10,7 @@
 
 using namespace pyjit::capture;
 
-ObjectTable::ObjectTable(Session &session) : s(session) {
+ObjectTable::ObjectTable(Recording &recording) : s(recording) {
   list = PyList_New(0);
   external =
       s.writer.add(PyjitExternalOp{.resultType = s.writer.object("external")});
@@ -50,7 +50,7 @@ bool ObjectTable::isExternal(PyObject *object) {
   return node && node->external;
 }
 
-Node *ObjectTable::born(PyObject *object) {
+Node *ObjectTable::allocated(PyObject *object) {
   auto &slot = nodes[object];
   if (!slot) {
     slot = std::make_unique<Node>();
@@ -65,56 +65,56 @@ Node *ObjectTable::require(PyObject *object) {
   if (isProcessConstant(object))
     return pin(object);
   if (isTensor(object) && s.tensors->valueOf(object) >= 0)
-    return born(object);
+    return allocated(object);
   std::string what = "object of unknown origin (" + typeName(object) + ")";
   if (PyFunction_Check(object))
     what = "function of unknown origin " +
            std::string(PyUnicode_AsUTF8(
                reinterpret_cast<PyFunctionObject *>(object)->func_qualname));
   s.end(what);
-  return s.surveying ? born(object) : nullptr;
+  return s.surveying ? allocated(object) : nullptr;
 }
 
-void ObjectTable::settle(Post post, PyObject *result) {
+void ObjectTable::setResult(ResultKind resultKind, PyObject *result) {
   if (!result || isValue(result))
     return;
-  switch (post) {
-  case Post::Known:
+  switch (resultKind) {
+  case ResultKind::Known:
     return;
-  case Post::Constant:
+  case ResultKind::Constant:
     s.tensors->bindConstant(result);
     if (!isTensor(result) && !known(result)) // numpy's number
-      born(result);
+      allocated(result);
     return;
-  case Post::Fresh:
+  case ResultKind::Fresh:
     if (!isTensor(result) && !known(result))
-      born(result);
+      allocated(result);
     return;
-  case Post::FreshTuples:
+  case ResultKind::FreshTuples:
     if (isTensor(result))
       return;
     if (!known(result))
-      born(result);
+      allocated(result);
     if (PyTuple_CheckExact(result) || PyList_CheckExact(result))
       for (Py_ssize_t i = 0; i < PySequence_Fast_GET_SIZE(result); ++i)
         if (PyObject *item = PySequence_Fast_GET_ITEM(result, i);
             PyTuple_CheckExact(item) && !known(item))
-          settle(post, item);
+          setResult(resultKind, item);
     return;
-  case Post::FreshDeep:
+  case ResultKind::FreshDeep:
     if (isTensor(result)) {
       if (s.tensors->valueOf(result) < 0)
         s.end("a native function returned a tensor that no operator made");
       return;
     }
     if (!known(result))
-      born(result);
+      allocated(result);
     if (PyTuple_Check(result))
       for (Py_ssize_t i = 0; i < PyTuple_GET_SIZE(result); ++i)
-        settle(post, PyTuple_GET_ITEM(result, i));
+        setResult(resultKind, PyTuple_GET_ITEM(result, i));
     else if (PyList_Check(result))
       for (Py_ssize_t i = 0; i < PyList_GET_SIZE(result); ++i)
-        settle(post, PyList_GET_ITEM(result, i));
+        setResult(resultKind, PyList_GET_ITEM(result, i));
     return;
   }
 }
@@ -155,7 +155,7 @@ Node *ObjectTable::pin(PyObject *object) {
   bool hadPath = node && node->external;
   int path = hadPath ? node->value : -1;
   if (!node)
-    node = born(object);
+    node = allocated(object);
   node->external = node->pinned = true;
   node->index = int(PyList_GET_SIZE(list));
   PyList_Append(list, object);
@@ -271,7 +271,7 @@ PyjitValue ObjectTable::addConstant(PyObject *object) {
       PyjitConstantOp{.value = constant(object), .resultType = irType(object)});
 }
 
-/// Argument `i`, on which the record does not depend.
+/// Argument `i`, on which the specialization does not depend.
 void ObjectTable::passUnseen(size_t i, PyObject *object, PyObject *name) {
   keep(object);
   std::string label = name ? utf8(name) : "";

@@ -18,11 +18,11 @@
 
 namespace pyjit::capture {
 
-class Session;
+class Recording;
 
 class ObjectTable {
 public:
-  explicit ObjectTable(Session &session);
+  explicit ObjectTable(Recording &recording);
   ~ObjectTable();
   ObjectTable(const ObjectTable &) = delete;
 
@@ -32,9 +32,9 @@ public:
   Node *require(PyObject *object);
   bool known(PyObject *object);
   bool isExternal(PyObject *object);
-  Node *born(PyObject *object);
+  Node *allocated(PyObject *object);
   /// Registers what a native function returned.
-  void settle(Post post, PyObject *result);
+  void setResult(ResultKind resultKind, PyObject *result);
   /// Puts `object` into `list`; it is then known by identity.
   Node *pin(PyObject *object);
   bool shouldPin(PyObject *object);
@@ -52,7 +52,7 @@ public:
   /// An object is met by another way, as `value`. If it is passed on unseen,
   /// too, its address no longer says by which: the two have to be one.
   void meet(PyObject *object, int value);
-  /// Argument `i`, on which the record does not depend.
+  /// Argument `i`, on which the specialization does not depend.
   void passUnseen(size_t i, PyObject *object, PyObject *name);
   /// Values that are passed on unseen, by address: SSA value.
   std::map<PyObject *, int> unseen;
@@ -62,7 +62,7 @@ public:
   std::unordered_map<PyObject *, std::unique_ptr<Node>> nodes;
 
 private:
-  Session &s;
+  Recording &s;
   std::vector<PyObject *> kept;
 };
 

@@ -1,7 +1,7 @@
 //===- Composites.cpp - Operators that are made of others -----------------===//
 
 #include "tensors/Composites.h"
-#include "Session.h"
+#include "Recording.h"
 #include "tensors/TensorImpl.h"
 #include "tensors/TensorOpArguments.h"
 
@@ -88,7 +88,7 @@ bool Composites::describeLoss(Composite &composite,
   bool smooth = !inputs[5].isDouble() || inputs[5].toDouble() != 0;
   if (!probabilities && !smooth)
     return true; // the loss of a class is looked up
-  if (self.dim() < 2 || !pinDim(self, 1))
+  if (self.dim() < 2 || !specializeDim(self, 1))
     return false;
   // The mean is divided by the number of rows.
   Numbers rows = sizes;
@@ -223,7 +223,7 @@ bool Composites::describe(Composite &composite,
   case PyjitPartSizesChunk:
     // How many parts there are depends on one dimension only.
     return inputs.size() == 3 && inputs[0].isTensor() && inputs[2].isInt() &&
-           pinDim(inputs[0].toTensor(), inputs[2].toInt());
+           specializeDim(inputs[0].toTensor(), inputs[2].toInt());
   default:
     return describeJoin(composite, inputs);
   }
@@ -233,7 +233,7 @@ bool Composites::describe(Composite &composite,
 // Sizes that keep their values
 //===----------------------------------------------------------------------===//
 
-bool Composites::pinDim(const at::Tensor &t, int64_t dim) {
+bool Composites::specializeDim(const at::Tensor &t, int64_t dim) {
   TensorInfo *info = s.tensors->impl->find(t);
   dim = dim < 0 ? dim + t.dim() : dim;
   if (!info || info->value < 0 || dim < 0 || dim >= t.dim())
@@ -242,10 +242,10 @@ bool Composites::pinDim(const at::Tensor &t, int64_t dim) {
   return true;
 }
 
-void Composites::pin(Composite &composite) {
-  if (composite.pinned)
+void Composites::specialize(Composite &composite) {
+  if (composite.specialized)
     return;
-  composite.pinned = true;
+  composite.specialized = true;
   for (const at::Tensor &t : composite.tensors) {
     TensorInfo *info = t.defined() ? s.tensors->impl->find(t) : nullptr;
     if (info && info->value >= 0)
@@ -255,10 +255,10 @@ void Composites::pin(Composite &composite) {
 }
 
 /// Of whatever runs: what the outermost was given is where its sizes come from.
-void Composites::pinRunning() {
+void Composites::specializeRunning() {
   if (std::none_of(running.begin(), running.end(),
-                   [](const Composite &c) { return c.pinned; }))
-    pin(running.front());
+                   [](const Composite &c) { return c.specialized; }))
+    specialize(running.front());
 }
 
 static void collect(const c10::IValue &input, std::vector<at::Tensor> &out) {
@@ -281,7 +281,7 @@ void Composites::begin(const std::string &name, const PyjitOperatorFacts &facts,
   bool known = describe(composite, inputs);
   running.push_back(std::move(composite));
   if (!known)
-    pin(running.back());
+    specialize(running.back());
 }
 
 bool Composites::owns(const at::Tensor &tensor) const {
@@ -345,7 +345,7 @@ PyjitAttribute Composites::list(const std::string &name,
     for (const Numbers &known : composite.lists)
       if (evaluate(known) == values) {
         if (match) { // which of the two is not known
-          pinRunning();
+          specializeRunning();
           return nullptr;
         }
         match = &known;
@@ -366,7 +366,7 @@ PyjitAttribute Composites::list(const std::string &name,
     for (int64_t i = 0; i < int64_t(values.size()); ++i) {
       bool own = i >= ahead && self.size(i - ahead) != 1;
       if (!own && values[i] > 1 && !running.back().repeats)
-        pinRunning();
+        specializeRunning();
       sizes.push_back(s.writer.integer(own ? -1 : values[i]));
     }
     return s.writer.list(sizes);
@@ -376,7 +376,7 @@ PyjitAttribute Composites::list(const std::string &name,
   if (name != operators::aten::repeat && open &&
       std::any_of(values.begin(), values.end(),
                   [](int64_t value) { return value > 1; }))
-    pinRunning();
+    specializeRunning();
   return nullptr;
 }
 
@@ -404,6 +404,6 @@ PyjitAttribute Composites::argument(const std::string &overload,
                                                  : PyjitNumberScalar);
     }
   if (computes)
-    pinRunning();
+    specializeRunning();
   return nullptr;
 }

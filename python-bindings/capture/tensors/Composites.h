@@ -24,12 +24,12 @@
 
 namespace pyjit::capture {
 
-class Session;
+class Recording;
 struct TensorOpArguments;
 
 class Composites {
 public:
-  explicit Composites(Session &session) : s(session) {}
+  explicit Composites(Recording &recording) : s(recording) {}
 
   /// Recorded whole once sizes matter: what the parts are given is known of the
   /// whole only.
@@ -66,8 +66,8 @@ private:
     /// What it gives to its parts: lists, and numbers.
     std::vector<Numbers> lists;
     Numbers numbers;
-    bool repeats = false; ///< it widens by what it was told to
-    bool pinned = false;  ///< its sizes keep their values
+    bool repeats = false;     ///< it widens by what it was told to
+    bool specialized = false; ///< its sizes keep their values
   };
 
   static Computed sizeOf(const at::Tensor &tensor, int64_t dim);
@@ -82,15 +82,15 @@ private:
                       const std::vector<c10::IValue> &inputs);
   bool describeJoin(Composite &composite,
                     const std::vector<c10::IValue> &inputs);
-  bool pinDim(const at::Tensor &tensor, int64_t dim);
-  void pin(Composite &composite);
-  void pinRunning();
+  bool specializeDim(const at::Tensor &tensor, int64_t dim);
+  void specialize(Composite &composite);
+  void specializeRunning();
   int write(const Computed &number);
   PyjitAttribute list(const std::string &name,
                       const std::vector<c10::IValue> &inputs,
                       TensorOpArguments &arguments);
 
-  Session &s;
+  Recording &s;
   std::vector<Composite> running;
 };
 

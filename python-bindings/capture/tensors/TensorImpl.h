@@ -2,7 +2,7 @@
 #ifndef PYJIT_CAPTURE_TENSORIMPL_H
 #define PYJIT_CAPTURE_TENSORIMPL_H
 
-#include "Session.h"
+#include "Recording.h"
 #include "tensors/Composites.h"
 #include "tensors/Tensors.h"
 
@@ -50,14 +50,14 @@ struct OperatorCall {
   std::vector<int64_t> aliases, mutates;
 };
 
-/// What a record computes a number of Python's by (DataNumbers.cpp).
-struct Shadow {
+/// What a specialization computes a number of Python's by (DataScalars.cpp).
+struct Proxy {
   at::Tensor tensor;
   int64_t bound; ///< an int is no larger
 };
 
 struct TensorRecorder::Impl {
-  Session &session;
+  Recording &recording;
   std::unordered_map<c10::TensorImpl *, TensorInfo> tensors;
   /// Results of operators without tensor operands. Torch's factory functions
   /// hand out a shallow copy when somebody else holds the result, as this
@@ -81,11 +81,12 @@ struct TensorRecorder::Impl {
   /// What the call hands out.
   std::vector<at::Tensor> leaving;
 
-  std::vector<Shadow> shadows;
+  std::vector<Proxy> proxies;
   /// -1 if the operator was not recorded.
-  int addShadow(const at::Tensor &tensor, int64_t bound);
+  int addProxy(const at::Tensor &tensor, int64_t bound);
 
-  explicit Impl(Session &session) : session(session), composites(session) {}
+  explicit Impl(Recording &recording)
+      : recording(recording), composites(recording) {}
   TensorInfo *find(const at::TensorBase &tensor);
   TensorInfo &bind(const at::TensorBase &tensor, int value);
   PyjitType type(const at::TensorBase &tensor);
@@ -93,7 +94,7 @@ struct TensorRecorder::Impl {
   PyjitValue add(const OperatorCall &call,
                  const std::vector<at::Tensor> &results);
   void readOffset(const at::TensorBase &tensor, int value);
-  /// Binds a tensor of Python data to a constant of the record.
+  /// Binds a tensor of Python data to a constant of the specialization.
   TensorInfo *constant(const at::TensorBase &tensor);
   int findConstant(const at::Tensor &copy, PyjitType type) const;
 

@@ -28,10 +28,10 @@ PyjitAttribute TensorOpArguments::tensor(const at::Tensor &t) {
   if (!t.defined())
     return writer.none();
   TensorInfo *info = impl.find(t);
-  if (!info && impl.session.calls.scripting &&
-      impl.session.calls.scripting == pyjitCurrentFrame()) {
+  if (!info && impl.recording.calls.scripting &&
+      impl.recording.calls.scripting == pyjitCurrentFrame()) {
     info = impl.constant(t);
-    impl.session.calls.scriptConstants = true;
+    impl.recording.calls.scriptConstants = true;
   }
   if (!info || info->value < 0) {
     if (t.unsafeGetTensorImpl()->is_wrapped_number() && t.dim() == 0 &&
@@ -47,10 +47,10 @@ PyjitAttribute TensorOpArguments::tensor(const at::Tensor &t) {
 
 PyjitAttribute TensorOpArguments::number(PyObject *object,
                                          PyjitNumberForm form) {
-  Scalars &scalars = impl.session.scalars;
-  int shadow = scalars.shadowOf(object);
-  return computed(shadow >= 0 ? impl.session.dataNumbers.shadowValue(shadow)
-                              : scalars.valueOf(object),
+  Scalars &scalars = impl.recording.scalars;
+  int proxy = scalars.proxyOf(object);
+  return computed(proxy >= 0 ? impl.recording.dataNumbers.proxyValue(proxy)
+                             : scalars.valueOf(object),
                   form);
 }
 

@@ -6,11 +6,11 @@
 
 namespace pyjit::capture {
 
-/// Collects a call's arguments (docs/Walls.md, wall 1) and the operands among
-/// them.
+/// Collects a call's arguments (docs/StageContracts.md, contract 1) and the
+/// operands among them.
 struct TensorOpArguments {
   explicit TensorOpArguments(TensorRecorder::Impl &impl)
-      : impl(impl), writer(impl.session.writer) {}
+      : impl(impl), writer(impl.recording.writer) {}
 
   std::vector<at::Tensor> operands; ///< undefined: a number
   std::vector<TensorInfo *> infos;  ///< of each operand; null: a number

@@ -88,8 +88,8 @@ class OperatorRecording {
 public:
   OperatorRecording(Impl &impl, Impl::Operation &op,
                     const std::vector<c10::IValue> &outputs)
-      : impl(impl), session(impl.session), op(op), schema(op.handle.schema()),
-        outputs(outputs), arguments(impl) {}
+      : impl(impl), recording(impl.recording), op(op),
+        schema(op.handle.schema()), outputs(outputs), arguments(impl) {}
 
   void run() {
     if (outputs.size() != schema.returns().size())
@@ -116,11 +116,11 @@ public:
 
 private:
   bool refuse(const std::string &why) {
-    session.end("operator " + op.name + ": " + why);
+    recording.end("operator " + op.name + ": " + why);
     return false;
   }
   bool refuseCall(const std::string &why) {
-    session.endWhole("operator " + op.name + ": " + why);
+    recording.endWhole("operator " + op.name + ": " + why);
     return false;
   }
 
@@ -140,7 +140,7 @@ private:
   void bindMutated(PyjitValue value);
 
   Impl &impl;
-  Session &session;
+  Recording &recording;
   Impl::Operation &op;
   const c10::FunctionSchema &schema;
   const std::vector<c10::IValue> &outputs;
@@ -159,18 +159,18 @@ private:
 /// Tensors that Torch makes of Python's numbers behind the dispatcher's back.
 void OperatorRecording::bindNumbers() {
   // `x[i] = 2.0` fills a tensor of the number.
-  if (op.name == operators::aten::lift_fresh && session.now.storingNumber &&
+  if (op.name == operators::aten::lift_fresh && recording.now.storingNumber &&
       op.inputs[0].isTensor() && op.inputs[0].toTensor().dim() == 0 &&
       !impl.find(op.inputs[0].toTensor()))
     impl.constant(op.inputs[0].toTensor());
 
   // So do lists between a tensor's brackets; for a device they are moved there.
-  if (session.now.numbersAsTensors && op.name == operators::aten::_to_copy &&
+  if (recording.now.numbersAsTensors && op.name == operators::aten::_to_copy &&
       op.inputs[0].isTensor())
     if (TensorInfo *info = impl.find(op.inputs[0].toTensor());
         info && info->uninitialized)
       impl.constant(op.inputs[0].toTensor());
-  if (session.now.numbersAsTensors && op.facts.takesIndexLists &&
+  if (recording.now.numbersAsTensors && op.facts.takesIndexLists &&
       op.inputs.size() > 1 && op.inputs[1].isList())
     for (const c10::IValue &index : op.inputs[1].toListRef())
       if (isTensorValue(index)) {
@@ -181,12 +181,12 @@ void OperatorRecording::bindNumbers() {
 }
 
 void OperatorRecording::readArguments() {
-  std::vector<PyObject *> lifted =
-      findLiftedNumbers(session.scalars, op.name, op.facts, schema, op.inputs);
+  std::vector<PyObject *> lifted = findLiftedNumbers(
+      recording.scalars, op.name, op.facts, schema, op.inputs);
   std::vector<std::vector<PyObject *>> sizes(op.inputs.size());
-  if (session.sizes.followed)
-    sizes =
-        findLiftedSizes(session.scalars, op.name, op.facts, schema, op.inputs);
+  if (recording.sizes.followed)
+    sizes = findLiftedSizes(recording.scalars, op.name, op.facts, schema,
+                            op.inputs);
   for (size_t i = 0; i < op.inputs.size(); ++i) {
     size_t first = arguments.operands.size();
     if (!sizes[i].empty()) {
@@ -213,10 +213,10 @@ void OperatorRecording::readArguments() {
   for (size_t i = 0; i < op.inputs.size(); ++i)
     if (lifted[i] && !op.inputs[i].isTensor() && !outputs.empty() &&
         outputs[0].isTensor())
-      keepWithin(session.scalars, lifted[i],
+      keepWithin(recording.scalars, lifted[i],
                  outputs[0].toTensor().scalar_type());
 
-  if (session.now.makesEmpty) {
+  if (recording.now.makesEmpty) {
     if (fillEmpty(op.name, op.inputs))
       given.pop_back();
     op.facts = factsOf(op.name); // it may be another operator now
@@ -281,14 +281,15 @@ bool OperatorRecording::checkStorage() {
 
 /// Autocast keeps casts of weights until the outermost region ends, and later
 /// uses find them even if somebody has written the weight meanwhile. Where that
-/// region lies inside of the call, the record's data flow says the same.
+/// region lies inside of the call, the specialization's data flow says the
+/// same.
 bool OperatorRecording::checkKeptCast() {
   if (impl.state.autocastNested)
     return refuseCall("autocast keeps a weight's cast in a region around the "
                       "call (enter the region inside of what is compiled, or "
                       "call requires_grad_(False))");
-  session.add(
-      PyjitStateOp{.values = session.writer.state("autocast_nested", false)});
+  recording.add(
+      PyjitStateOp{.values = recording.writer.state("autocast_nested", false)});
   return true;
 }
 
@@ -348,10 +349,10 @@ bool OperatorRecording::checkWritten() {
       // Of other sizes they could overlap, but for the parts into which a
       // composite divides what it has made (gates of a recurrent cell).
       if (!t.is_same(other) && !impl.composites.owns(t) &&
-          session.sizes.followed)
+          recording.sizes.followed)
         for (size_t k : {written, j})
-          session.add(PyjitLayoutOp{.tensor = arguments.infos[k]->value,
-                                    .question = view("all")});
+          recording.add(PyjitLayoutOp{.tensor = arguments.infos[k]->value,
+                                      .question = view("all")});
     }
   }
   return true;

@@ -45,8 +45,8 @@ bool autocastComesFirst(const c10::OperatorHandle &handle,
 
 std::unique_ptr<at::ObserverContext>
 TensorRecorder::Impl::begin(const at::RecordFunction &fn) {
-  session.now.operatorBegan = true;
-  if (session.ended() || suspended || session.now.deciding || depth > 0)
+  recording.now.operatorBegan = true;
+  if (recording.ended() || suspended || recording.now.deciding || depth > 0)
     return nullptr;
   auto operatorName = fn.operator_name();
   if (!operatorName)
@@ -74,12 +74,12 @@ TensorRecorder::Impl::begin(const at::RecordFunction &fn) {
   // With a number of classes given, the result's shape follows from it.
   bool oneHot = name == operators::aten::one_hot && copies.size() == 2 &&
                 copies[1].isInt() && copies[1].toInt() > 0;
-  bool sizes = session.sizes.followed;
+  bool sizes = recording.sizes.followed;
   if (composite && (!(facts.keptWhole || oneHot ||
                       composites.keepsWhole(name, facts, copies)) ||
                     training)) {
     // A constant margin is handed on as it was given.
-    if (OperatorUse *use = session.scalars.use();
+    if (OperatorUse *use = recording.scalars.use();
         use && name != operators::aten::pad)
       use->composite = true;
     if (!sizes)
@@ -92,7 +92,7 @@ TensorRecorder::Impl::begin(const at::RecordFunction &fn) {
   }
   if (training) {
     HoldLock lock;
-    session.end("batch_norm in training mode updates its statistics");
+    recording.end("batch_norm in training mode updates its statistics");
     return nullptr;
   }
   auto operation = std::make_unique<Operation>(*handle);
@@ -112,7 +112,7 @@ void TensorRecorder::Impl::end(const at::RecordFunction &fn,
     return;
   }
   --depth;
-  if (session.ended() || suspended)
+  if (recording.ended() || suspended)
     return;
   HoldLock lock;
   record(fn, operation);
@@ -134,13 +134,13 @@ void TensorRecorder::start() {
       at::RecordFunctionCallback(
           [](const at::RecordFunction &fn)
               -> std::unique_ptr<at::ObserverContext> {
-            Session *session = Session::current;
-            return session ? session->tensors->impl->begin(fn) : nullptr;
+            Recording *recording = Recording::current;
+            return recording ? recording->tensors->impl->begin(fn) : nullptr;
           },
           [](const at::RecordFunction &fn, at::ObserverContext *context) {
-            Session *session = Session::current;
-            if (session && context)
-              session->tensors->impl->end(
+            Recording *recording = Recording::current;
+            if (recording && context)
+              recording->tensors->impl->end(
                   fn, *static_cast<Impl::Operation *>(context));
           })
           .needsInputs(true)

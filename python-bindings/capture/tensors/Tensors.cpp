@@ -177,8 +177,8 @@ static int64_t versionOf(const at::TensorBase &t) {
   return t.is_inference() ? 0 : t._version();
 }
 
-TensorRecorder::TensorRecorder(Session &session)
-    : impl(std::make_unique<Impl>(session)) {}
+TensorRecorder::TensorRecorder(Recording &recording)
+    : impl(std::make_unique<Impl>(recording)) {}
 
 TensorRecorder::~TensorRecorder() { stop(); }
 
@@ -207,9 +207,9 @@ TensorInfo *TensorRecorder::Impl::find(const at::TensorBase &tensor) {
 }
 
 PyjitType TensorRecorder::Impl::type(const at::TensorBase &t) {
-  return session.writer.tensor(t.sizes().data(), t.strides().data(),
-                               size_t(t.dim()), elementOf(t.scalar_type()),
-                               t.device().str());
+  return recording.writer.tensor(t.sizes().data(), t.strides().data(),
+                                 size_t(t.dim()), elementOf(t.scalar_type()),
+                                 t.device().str());
 }
 
 PyjitValue TensorRecorder::Impl::add(const OperatorCall &call,
@@ -225,13 +225,14 @@ PyjitValue TensorRecorder::Impl::add(const OperatorCall &call,
   if (std::none_of(offsets.begin(), offsets.end(),
                    [](int64_t offset) { return offset; }))
     offsets.clear();
-  return session.add(PyjitTensorOp{.overload = view(call.overload),
-                                   .inputs = view(call.operands),
-                                   .args = session.writer.list(call.arguments),
-                                   .aliases = view(call.aliases),
-                                   .mutates = view(call.mutates),
-                                   .offsets = view(offsets),
-                                   .resultTypes = view(types)});
+  return recording.add(
+      PyjitTensorOp{.overload = view(call.overload),
+                    .inputs = view(call.operands),
+                    .args = recording.writer.list(call.arguments),
+                    .aliases = view(call.aliases),
+                    .mutates = view(call.mutates),
+                    .offsets = view(offsets),
+                    .resultTypes = view(types)});
 }
 
 TensorInfo &TensorRecorder::Impl::bind(const at::TensorBase &tensor,
@@ -245,7 +246,7 @@ TensorInfo &TensorRecorder::Impl::bind(const at::TensorBase &tensor,
 }
 
 /// A class whose tensors PyTorch takes for tensors like any others.
-static bool isPlainSubclass(Session &s, PyTypeObject *cls) {
+static bool isPlainSubclass(Recording &s, PyTypeObject *cls) {
   static PyObject *disabled =
       findObject("torch._C:_disabled_torch_function_impl");
   return disabled &&
@@ -258,12 +259,12 @@ bool TensorRecorder::describe(PyObject *object, PyjitGetOp &get) {
   static PyObject *parameterClass = findObject("torch.nn:Parameter");
   if (reinterpret_cast<PyObject *>(cls) != THPVariableClass &&
       reinterpret_cast<PyObject *>(cls) != parameterClass &&
-      !isPlainSubclass(impl->session, cls)) {
-    impl->session.endWhole("a tensor of class " + std::string(cls->tp_name));
+      !isPlainSubclass(impl->recording, cls)) {
+    impl->recording.endWhole("a tensor of class " + std::string(cls->tp_name));
     return false;
   }
   if (const char *why = unsupportedTensor(t)) {
-    impl->session.endWhole(why);
+    impl->recording.endWhole(why);
     return false;
   }
   get.resultType = impl->type(t);
@@ -278,7 +279,7 @@ bool TensorRecorder::describe(PyObject *object, PyjitGetOp &get) {
 PyjitType TensorRecorder::irType(PyObject *object) {
   // A nested tensor throws when asked for its sizes; it is only passed on.
   if (!hasStrides(object))
-    return impl->session.writer.object("torch.Tensor");
+    return impl->recording.writer.object("torch.Tensor");
   return impl->type(THPVariable_Unpack(object));
 }
 
@@ -369,7 +370,7 @@ static std::string shownAs(const at::TensorBase &t, const at::TensorBase &other,
 /// Says how far the version counters of inputs and of what leaves went, and
 /// which tensors require grad: neither follows from the operators alone.
 void TensorRecorder::writeCounters() {
-  Session &session = impl->session;
+  Recording &recording = impl->recording;
   std::map<const void *, std::pair<const TensorInfo *, int64_t>> counts;
   auto storageOf = [](const TensorInfo &info) -> const void * {
     if (!info.impl->has_storage())
@@ -406,14 +407,14 @@ void TensorRecorder::writeCounters() {
         other != first.end() && !other->second.is_same(t) && !t.is_inference())
       if (std::string how = shownAs(t, other->second, impl->state.gradMode);
           !how.empty())
-        session.add(PyjitShownOp{.tensor = info->value, .mode = view(how)});
+        recording.add(PyjitShownOp{.tensor = info->value, .mode = view(how)});
     if (externals.count(storageOf(*info)))
       continue;
     auto &count = counts[storageOf(*info)];
     if (int64_t version = versionOf(t); version > count.second)
       count = {info, version};
     if (t.requires_grad())
-      session.add(PyjitRequireGradOp{.tensor = info->value});
+      recording.add(PyjitRequireGradOp{.tensor = info->value});
   }
   // In the order of the trace, so that equal calls give equal traces.
   std::map<int, std::pair<const TensorInfo *, int64_t>> inOrder;
@@ -421,8 +422,8 @@ void TensorRecorder::writeCounters() {
     if (entry.second.second > 0)
       inOrder[entry.second.first->value] = entry.second;
   for (auto &entry : inOrder)
-    session.add(PyjitAdvanceOp{.tensor = entry.second.first->value,
-                               .count = entry.second.second});
+    recording.add(PyjitAdvanceOp{.tensor = entry.second.first->value,
+                                 .count = entry.second.second});
 }
 
 bool TensorRecorder::leaves(PyObject *object) {
@@ -444,7 +445,7 @@ bool TensorRecorder::leaves(PyObject *object) {
   return true;
 }
 
-Footing TensorRecorder::footing() const {
+DispatchState TensorRecorder::dispatchState() const {
   const State &state = impl->state;
   bool other =
       impl->leavingMode >= 0 && impl->leavingMode != int(state.inferenceMode);
@@ -459,7 +460,7 @@ void TensorRecorder::readOffset(PyObject *object) {
 }
 
 void TensorRecorder::Impl::readOffset(const at::TensorBase &t, int value) {
-  session.add(PyjitOffsetOp{.tensor = value, .offset = t.storage_offset()});
+  recording.add(PyjitOffsetOp{.tensor = value, .offset = t.storage_offset()});
 }
 
 void TensorRecorder::bindConstant(PyObject *object) {
@@ -468,7 +469,7 @@ void TensorRecorder::bindConstant(PyObject *object) {
 }
 
 void TensorRecorder::bindData(PyObject *object, PyObject *of) {
-  Session &s = impl->session;
+  Recording &s = impl->recording;
   if (!isTensor(object) || s.ended())
     return;
   const at::Tensor &t = THPVariable_Unpack(object);
@@ -521,7 +522,7 @@ int TensorRecorder::Impl::findConstant(const at::Tensor &copy,
 }
 
 /// The elements of a few indices: what follows from them is found out when the
-/// record is compiled.
+/// specialization is compiled.
 static std::vector<int64_t> heldBy(const at::Tensor &copy) {
   constexpr int64_t kFew = 16;
   if (copy.scalar_type() != at::kLong || !copy.device().is_cpu() ||
@@ -532,9 +533,10 @@ static std::vector<int64_t> heldBy(const at::Tensor &copy) {
   return {elements, elements + flat.numel()};
 }
 
-/// The record keeps a copy of its own: the program may write to the tensor.
+/// The specialization keeps a copy of its own: the program may write to the
+/// tensor.
 TensorInfo *TensorRecorder::Impl::constant(const at::TensorBase &tensor) {
-  Session &s = session;
+  Recording &s = recording;
   at::Tensor t(tensor);
   if (const char *why = unsupportedTensor(t)) {
     s.end(why);
@@ -575,7 +577,7 @@ TensorInfo *TensorRecorder::Impl::constant(const at::TensorBase &tensor) {
 
 PyjitAttribute TensorRecorder::stateAtStart() {
   const State &s = impl->state;
-  TraceWriter &writer = impl->session.writer;
+  TraceWriter &writer = impl->recording.writer;
   std::vector<PyjitString> names;
   std::vector<PyjitAttribute> values;
   auto flag = [&](const char *name, bool value) {

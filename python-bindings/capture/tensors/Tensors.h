@@ -17,11 +17,11 @@
 
 namespace pyjit::capture {
 
-class Session;
+class Recording;
 
 class TensorRecorder {
 public:
-  explicit TensorRecorder(Session &session);
+  explicit TensorRecorder(Recording &recording);
   ~TensorRecorder();
   TensorRecorder(const TensorRecorder &) = delete;
 
@@ -47,15 +47,15 @@ public:
   bool isData(PyObject *tensor);
   /// Records what Python saw of a tensor's storage offset.
   void readOffset(PyObject *tensor);
-  /// No record looks at one that has none: a nested or a sparse tensor.
+  /// No specialization looks at one that has none: a nested or a sparse tensor.
   static bool hasStrides(PyObject *tensor);
   bool requiresGrad(PyObject *tensor);
   /// At the end of a trace, when all that leaves is known.
   void writeCounters();
-  /// A tensor leaves the part of the call. False: it is of inference mode and
-  /// another was not, or the other way round.
+  /// A tensor leaves the segment of the call. False: it is of inference mode
+  /// and another was not, or the other way round.
   bool leaves(PyObject *tensor);
-  Footing footing() const;
+  DispatchState dispatchState() const;
   static bool gradMode();
   /// Computed from constants only: its data may flow into Python.
   bool isConstant(PyObject *tensor);

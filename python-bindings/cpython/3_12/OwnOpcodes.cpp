@@ -6,13 +6,13 @@ using namespace pyjit::capture;
 
 /// NULL and a callable, or a function and `self`, below the arguments; names
 /// stand in an instruction before it.
-Post opcodes::callOp(const Op &o) {
+ResultKind opcodes::callOp(const Op &o) {
   PyObject *method = o.peek(o.in.arg + 2), *callable = o.peek(o.in.arg + 1);
   return method ? callWith(o, method, callable, 0, o.in.kwnames)
                 : callWith(o, callable, nullptr, 0, o.in.kwnames);
 }
 
-Post opcodes::formatValue(const Op &o) {
+ResultKind opcodes::formatValue(const Op &o) {
   bool hasSpec = o.in.arg & 4;
   return o.s.operators.format(o.peek(hasSpec ? 2 : 1));
 }

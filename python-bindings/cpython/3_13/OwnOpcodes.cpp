@@ -5,18 +5,20 @@
 using namespace pyjit::capture;
 
 /// A callable and `self` or NULL below the arguments.
-Post opcodes::callOp(const Op &o) {
+ResultKind opcodes::callOp(const Op &o) {
   int count = o.in.arg;
   return callWith(o, o.peek(count + 2), o.peek(count + 1), 0, nullptr);
 }
 
 /// Likewise, with the names on top.
-Post opcodes::callNamed(const Op &o) {
+ResultKind opcodes::callNamed(const Op &o) {
   int count = o.in.arg;
   return callWith(o, o.peek(count + 3), o.peek(count + 2), 1, o.peek(1));
 }
 
-Post opcodes::formatTop(const Op &o) { return o.s.operators.format(o.peek(1)); }
-Post opcodes::formatBySpec(const Op &o) {
+ResultKind opcodes::formatTop(const Op &o) {
+  return o.s.operators.format(o.peek(1));
+}
+ResultKind opcodes::formatBySpec(const Op &o) {
   return o.s.operators.format(o.peek(2));
 }

@@ -11,8 +11,8 @@
 
 namespace pyjit::rt {
 
-/// Whether the program makes library calls, which need an executor library.
-bool needsLibrary(const Program &program);
+/// Whether the program makes vendor calls, which need an executor library.
+bool needsVendorCalls(const Program &program);
 
 /// Fills in dtype, sizes and strides of what the program takes and returns; the
 /// data pointers are left null. What differs between calls is -1.
@@ -27,7 +27,7 @@ bool readSymbols(const Program &program, const std::vector<PyjitArray> &inputs,
 size_t extentBytes(const PyjitArray &array);
 
 /// Runs a program of kernels and views, serially. Fails, saying why, where it
-/// makes a library call.
+/// makes a vendor call.
 bool runOnHost(const Program &program, const std::vector<KernelFn> &kernels,
                const std::vector<PyjitArray> &inputs,
                std::vector<PyjitArray> &outputs, std::string &error);

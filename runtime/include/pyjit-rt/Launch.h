@@ -1,6 +1,6 @@
 //===- Launch.h - The launch program, as bytes ------------------*- C++ -*-===//
 //
-// What the compiler hands to the runtime: which kernels and library calls run,
+// What the compiler hands to the runtime: which kernels and vendor calls run,
 // in which order, over which buffers. The program is one relocatable blob of
 // little-endian, naturally aligned records, so that it can be written to a file
 // and loaded without the compiler. A loader validates it once
@@ -83,7 +83,7 @@ enum class SizeOp : int64_t {
 
 inline constexpr uint32_t kNone = 0xffffffff;
 
-/// What executors say whose callers know nothing of StepKind::Expect.
+/// What executors say whose callers know nothing of StepKind::Speculate.
 inline constexpr char kUnanswered[] =
     "the program does not answer a call with such data: it was made of one "
     "that went another way at a branch";
@@ -103,7 +103,7 @@ enum class SlotKind : uint8_t {
   Input,  ///< `place` is the input's number; sizes and strides were guarded
   Arena,  ///< `place` is the byte offset in the executable's arena
   Fresh,  ///< allocated at each call with these sizes and strides
-  Result, ///< produced by a library call
+  Result, ///< produced by a vendor call
   View,   ///< strided view of another slot, or another name for one, produced
           ///< by a View or a Move step
   Cached, ///< `place` is the output's number of the prepare program
@@ -146,7 +146,7 @@ enum class StepKind : uint16_t {
   /// On a device, copies the memory that slot `a` spans to slot `b`; on the
   /// host, the elements of `a` to their places in `b`, which has its sizes.
   /// kStepPatchable (in a graph, outside of loops and branches): `a` is
-  /// external and library calls of the graph alone read `b`, so that they may
+  /// external and vendor calls of the graph alone read `b`, so that they may
   /// as well read `a` itself.
   Copy,
   /// Puts the one element of host slot `a` into slot `b`.
@@ -157,7 +157,7 @@ enum class StepKind : uint16_t {
   GraphEnd,
 
   // Loops and branches, properly nested; every step names its partners, so that
-  // an executor follows them without a stack (pyjit-rt/Control.h).
+  // an executor follows them without a stack (pyjit-rt/ControlFlow.h).
 
   /// A loop up to step `a`, its WhileEnd, with one WhileTest in its body.
   While,
@@ -182,7 +182,7 @@ enum class StepKind : uint16_t {
 
   /// Ends the run, which answers nothing, unless the one bool in slot `a` is
   /// true. Outside of graphs, loops and branches.
-  Expect,
+  Speculate,
   /// Slot `a`, a View, becomes another name for what slot `b` is now.
   Move,
   /// Slot `a`, a View, becomes another name for one of several slots. Words at

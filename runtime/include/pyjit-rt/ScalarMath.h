@@ -4,7 +4,7 @@
 // objects: guard programs compute lifted numbers with it, and the recorder asks
 // it whether a recorded operation is one of these. Every function says no where
 // Python would raise, or give a number that is not representable here; the
-// record then does not apply and Python answers.
+// specialization then does not apply and Python answers.
 //
 //===----------------------------------------------------------------------===//
 

@@ -7,7 +7,7 @@
 // RUN: not pyjit-run %s --print-launch --chip=h20 2>&1 | FileCheck %s --check-prefix=NO-GPU
 
 // What is compiled for is stated, not asked from the machine that compiles: a
-// sum of much to few values is cut in parts for as many multiprocessors as the
+// sum of much to few values is divided into parts for as many multiprocessors as the
 // GPU has, and vectors are as wide as the CPU's.
 // H200: pyjit.grid = array<i32: 528, 1, 1>
 // A100: pyjit.grid = array<i32: 384, 1, 1>

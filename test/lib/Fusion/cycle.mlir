@@ -7,7 +7,7 @@
 #out = affine_map<(d0,d1,d2)->(d0,d1)>
 
 // The sum and the exponential may not become one kernel: between them, through
-// the view that both read, stands a library call.
+// the view that both read, stands a vendor call.
 // CHECK-LABEL: func.func @through_a_view
 // CHECK-NEXT: %[[A:.*]] = call @[[EXP:.*]](%{{.*}}) : (tensor<8x64xf32>) -> tensor<8x64xf32>
 // CHECK-NEXT: %[[P:.*]] = call @{{.*}}(%[[A]], %{{.*}})
@@ -69,7 +69,7 @@ func.func @copied_and_read_through(%x: tensor<8x64xf32>, %w: tensor<8x8xf32>) ->
 #joined = affine_map<(d0,d1)->(d0,d1 floordiv 16,d1 mod 16)>
 
 // One kernel computes a value and its view for the caller; the copy of a view of
-// that view, for a library call, reads the view: looking through it would ask the
+// that view, for a vendor call, reads the view: looking through it would ask the
 // first kernel for the value as well, in another shape.
 // CHECK-LABEL: func.func @view_of_a_stored_view
 // CHECK-NEXT: %[[V:.*]] = call @{{.*}}(%arg0) : (tensor<8x16xf32>) -> tensor<8x32xf32>

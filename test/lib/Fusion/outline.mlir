@@ -41,7 +41,7 @@ func.func @softmax(%x: tensor<8x64xf32>) -> tensor<8x64xf32> {
   return %q : tensor<8x64xf32>
 }
 
-// Nothing is fused across a library call that needs one value and makes another,
+// Nothing is fused across a vendor call that needs one value and makes another,
 // and a view for a kernel is read through.
 // CHECK-LABEL: func.func @around
 // CHECK-NEXT: %[[A:.*]] = call @[[K:.*]](%{{.*}}) : (tensor<8x64xf32>) -> tensor<8x64xf32>

@@ -1,7 +1,7 @@
 // RUN: pyjit-opt %s --library-batch-linears | FileCheck %s
 // RUN: pyjit-opt %s --library-batch-linears=max-rows=1 | FileCheck %s --check-prefix=FEW
 
-// Uses of the first result are put behind the joined product.
+// Uses of the first result are put behind the joined matmul.
 // CHECK-LABEL: func.func @steps(
 // CHECK: %[[E:.*]] = tssa.aten "aten::exp"(%arg1)
 // CHECK: %[[C:.*]] = tssa.aten "aten::cat"([%arg0, %[[E]]], 0 : i64) : (tensor<1x8xf32>, tensor<2x8xf32>) -> tensor<3x8xf32>

@@ -24,7 +24,7 @@ func.func @qkv(%x: tensor<6x8xf16>, %q: tensor<8x8xf16> {pyjit.param}, %k: tenso
   return %4, %5 : tensor<6x2x4xf16>, tensor<6x8xf16>
 }
 
-// A part of a parameter is computed where the joined product needs it, though
+// A part of a parameter is computed where the joined matmul needs it, though
 // the recorded program asked for it later.
 // CHECK-LABEL: func.func @late(
 // CHECK: tssa.aten "aten::linear"(%arg0, %{{.*}}, none) : (tensor<6x8xf16>, tensor<16x8xf16>) -> tensor<6x16xf16>

@@ -70,7 +70,7 @@ func.func @residual_of_one(%x: tensor<1x3x8x8xf32>, %w: tensor<1x3x1x1xf32> {pyj
   return %1, %3 : tensor<1x1x8x8xf32>, tensor<1x4x1x1xf32>
 }
 
-// With panels, single points are a product of our own, read channels-last; what
+// With panels, single points are a matmul of our own, read channels-last; what
 // follows is left to fusion. Too few points, columns that are no vectors, strides
 // stay with the library.
 // OWN-LABEL: func.func @points

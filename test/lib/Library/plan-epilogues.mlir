@@ -10,7 +10,7 @@ func.func @relu(%x: tensor<4x8xf16>, %w: tensor<6x8xf16>, %b: tensor<6xf16>) -> 
   return %1 : tensor<4x6xf16>
 }
 
-// GPT-2's own words for GELU, on a view of the product.
+// GPT-2's own words for GELU, on a view of the matmul.
 // CHECK-LABEL: func.func @written_out(
 // CHECK: %[[A:.*]] = tssa.aten "aten::_addmm_activation"(%arg2, %arg0, %arg1, 1 : i64, 1 : i64, true) : (tensor<6xf16>, tensor<4x8xf16>, tensor<8x6xf16>) -> tensor<4x6xf16>
 // CHECK-NEXT: %[[V:.*]] = tssa.access %[[A]] [#tssa.view<view [1, 4, 6]>]
@@ -29,7 +29,7 @@ func.func @written_out(%x: tensor<4x8xf16>, %w: tensor<8x6xf16>, %b: tensor<6xf1
   return %9 : tensor<1x4x6xf16>
 }
 
-// The exact GELU has no epilogue; a product that is used elsewhere stays; so
+// The exact GELU has no epilogue; a matmul that is used elsewhere stays; so
 // does one without a bias, and float32.
 // CHECK-LABEL: func.func @kept(
 // CHECK-NOT: _addmm_activation
@@ -38,7 +38,7 @@ func.func @kept(%x: tensor<4x8xf16>, %w: tensor<6x8xf16>, %b: tensor<6xf16>, %y:
     -> (tensor<4x6xf16>, tensor<4x6xf16>, tensor<4x6xf16>, tensor<4x6xf16>, tensor<4x6xf32>) {
   %0 = tssa.aten "aten::linear"(%x, %w, %b) : (tensor<4x8xf16>, tensor<6x8xf16>, tensor<6xf16>) -> tensor<4x6xf16>
   %1 = tssa.aten "aten::gelu"(%0, "none") : (tensor<4x6xf16>) -> tensor<4x6xf16>
-  %2 = tssa.aten "aten::linear"(%1, %w, %b) {pyjit.library} : (tensor<4x6xf16>, tensor<6x8xf16>, tensor<6xf16>) -> tensor<4x6xf16>
+  %2 = tssa.aten "aten::linear"(%1, %w, %b) {pyjit.vendor_call} : (tensor<4x6xf16>, tensor<6x8xf16>, tensor<6xf16>) -> tensor<4x6xf16>
   %3 = tssa.aten "aten::relu"(%2) : (tensor<4x6xf16>) -> tensor<4x6xf16>
   %4 = tssa.aten "aten::linear"(%x, %w, none) : (tensor<4x8xf16>, tensor<6x8xf16>) -> tensor<4x6xf16>
   %5 = tssa.aten "aten::relu"(%4) : (tensor<4x6xf16>) -> tensor<4x6xf16>

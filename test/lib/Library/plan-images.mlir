@@ -25,7 +25,7 @@ func.func @block(%x: !x, %w: tensor<8x8x3x3xf16> {pyjit.param}, %g: tensor<8xf16
   return %5 : !x
 }
 
-// Single points: a product of rows of channels. A bias without activation is a
+// Single points: a matmul of rows of channels. A bias without activation is a
 // kernel's work, and other activations read what it gives.
 // CHECK-LABEL: func.func @points(
 // CHECK: %[[X:.*]] = tssa.aten "aten::clone"(%arg0, 2 : i64)

@@ -116,7 +116,7 @@ def numbers(text: str) -> list[int]:
 
 
 def parse_recipes(text: str) -> list[tuple[str, list[Step] | None]]:
-    """(overload, steps or None for a library call) of each call."""
+    """(overload, steps or None for a vendor call) of each call."""
     calls: list[tuple[str, list[Step] | None]] = []
     for line in text.splitlines():
         if match := re.match(r"call \d+ (\S+)( library)?$", line):

@@ -153,7 +153,7 @@ TEST_P(Conditions, BodiesHoldNoAddressThatMoves) {
 }
 
 INSTANTIATE_TEST_SUITE_P(Drivers, Conditions,
-                         testing::Values("software", "real"),
+                         testing::Values("simulated", "real"),
                          [](const auto &info) { return info.param; });
 
 } // namespace

@@ -113,7 +113,7 @@ TEST_P(Conformance, TableRenewsAddressesOfEveryKernel) {
   DevicePtr table = make(repeat(0));
   Module writerModule = nullptr;
   std::string log;
-  if (driver->isSoftware())
+  if (driver->isSimulated())
     ASSERT_EQ(driver->loadHostModule(&writerModule, {tableWriterFunction()}),
               kSuccess);
   else
@@ -402,7 +402,7 @@ TEST_P(Differential, ReservedAddressesAreFarApart) {
 }
 
 INSTANTIATE_TEST_SUITE_P(Drivers, Differential,
-                         testing::Values("software", "real"),
+                         testing::Values("simulated", "real"),
                          [](const auto &info) { return info.param; });
 
 TEST_P(Conformance, RefusesWhatACaptureForbids) {
@@ -456,7 +456,7 @@ TEST_P(Conformance, BadLaunchesNameTheKernel) {
 }
 
 INSTANTIATE_TEST_SUITE_P(Drivers, Conformance,
-                         testing::Values("software", "real"),
+                         testing::Values("simulated", "real"),
                          [](const auto &info) { return info.param; });
 
 } // namespace

@@ -112,13 +112,13 @@ inline std::vector<HostKernel> axpbKernels() {
   return {{"axpb", direct, 4}, {"axpb_indirect", indirect, 4}};
 }
 
-/// Runs on the software driver, and on this machine's if it has one: the same
+/// Runs on the simulated driver, and on this machine's if it has one: the same
 /// program has to do the same on both.
 class DriverTest : public testing::TestWithParam<const char *> {
 protected:
   void SetUp() override {
-    if (std::string(GetParam()) == "software") {
-      driver = makeSoftwareDriver();
+    if (std::string(GetParam()) == "simulated") {
+      driver = makeSimulatedDriver();
     } else {
       std::string error;
       driver = openDriver(error);
@@ -128,7 +128,7 @@ protected:
     }
     ASSERT_EQ(driver->createStream(&stream), kSuccess);
     std::string log;
-    if (driver->isSoftware())
+    if (driver->isSimulated())
       ASSERT_EQ(driver->loadHostModule(&module, axpbKernels()), kSuccess);
     else
       ASSERT_EQ(driver->loadModule(&module, kAxpbCode, log), kSuccess) << log;
@@ -155,11 +155,11 @@ protected:
   /// The kernels of loops: one that counts, one that sets conditions.
   void loadLoopKernels() {
     std::string log;
-    bool software = driver->isSoftware();
+    bool simulated = driver->isSimulated();
     auto load = [&](Module &into, const std::string &code, HostKernel host,
                     LoadedKernel &kernel) {
-      ASSERT_EQ(software ? driver->loadHostModule(&into, {host})
-                         : driver->loadModule(&into, code.c_str(), log),
+      ASSERT_EQ(simulated ? driver->loadHostModule(&into, {host})
+                          : driver->loadModule(&into, code.c_str(), log),
                 kSuccess)
           << log;
       kernel.name = "loop kernel";

@@ -132,8 +132,8 @@ TEST(Program, RefusesIndicesThatPointNowhere) {
          p.ints.insert(p.ints.end(), {4, 1});
          p.steps[0] = {StepKind::Copy, 0, 0, 1, 0};
        }},
-      {"expectation of something that is no flag",
-       [](Parts &p) { p.steps.push_back({StepKind::Expect, 0, 0, 0, 0}); }},
+      {"speculation of something that is no flag",
+       [](Parts &p) { p.steps.push_back({StepKind::Speculate, 0, 0, 0, 0}); }},
       {"graph without an end",
        [](Parts &p) { p.steps.push_back({StepKind::GraphBegin, 0, 0, 1, 0}); }},
       {"end without a graph",

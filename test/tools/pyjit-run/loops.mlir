@@ -62,7 +62,7 @@ func.func @rows(%x: !tssa.ref<tensor<8x4xf32>>, %w: tensor<4xf32>, %n: tensor<i6
   return %r : tensor<8x4xf32>
 }
 
-// Two carried values change places: one goes aside meanwhile.
+// Two loop-carried values change places: one goes aside meanwhile.
 // SWAP: copy s0 to [[A:s[0-9]+]]
 // SWAP-NEXT: copy s1 to [[B:s[0-9]+]]
 // SWAP-NEXT: for {{s[0-9]+}} = 0 to s2 by 1 {
@@ -113,7 +113,7 @@ func.func @inside(%x: tensor<4xf32>) -> tensor<4xf32> {
   %c8 = arith.constant 8 : index
   %n = tssa.aten "aten::neg"(%x) : (tensor<4xf32>) -> tensor<4xf32>
   %r = scf.for %i = %c0 to %c8 step %c1 iter_args(%t = %n) -> tensor<4xf32> {
-    %0 = tssa.aten "aten::flip"(%t, [0 : i64]) {pyjit.library} : (tensor<4xf32>) -> tensor<4xf32>
+    %0 = tssa.aten "aten::flip"(%t, [0 : i64]) {pyjit.vendor_call} : (tensor<4xf32>) -> tensor<4xf32>
     %1 = tssa.aten "aten::neg"(%0) : (tensor<4xf32>) -> tensor<4xf32>
     scf.yield %1 : tensor<4xf32>
   }

@@ -16,7 +16,7 @@ defvar machine = [
 ];
 
 def PtxSplitReductions : Pass<"ptx-split-reductions", "mlir::ModuleOp"> {
-  let summary = "Cut large reductions to few values into two kernels";
+  let summary = "Divide large reductions to few values into two kernels";
   let description = [{
     A kernel whose rows are too few to keep a GPU busy becomes a kernel that
     reduces parts of the rows, one that reduces the parts' results, and, if

@@ -19,8 +19,9 @@ struct X86Options {
 /// What the CPU that runs this supports: 512, 256 or 128.
 unsigned hostVectorBits();
 
-/// Where our own products with packed matrices are faster than the library's.
-struct ProductLimits {
+/// Where our own matmuls with packed weights are faster than the vendor
+/// library's.
+struct MatmulLimits {
   /// How many columns a panel has: two vectors. 0: nowhere.
   unsigned columns;
   /// Up to so many rows.
@@ -31,8 +32,8 @@ struct ProductLimits {
 /// against 155 GFLOP/s on two cores). Elsewhere few rows, where the weight's
 /// way from memory counts: a Xeon with 512-bit vectors took 1.0 to 0.3 of MKL's
 /// time for 1 to 32 rows, 0.9 for 64, 1.2 for 256.
-ProductLimits productLimits(unsigned vectorBits, bool amd);
-ProductLimits hostProductLimits();
+MatmulLimits matmulLimits(unsigned vectorBits, bool amd);
+MatmulLimits hostMatmulLimits();
 
 /// Kernels on tensors to kernels in the LLVM dialect (pipeline `pyjit-x86`).
 void buildX86Pipeline(mlir::OpPassManager &pm, const X86Options &options);

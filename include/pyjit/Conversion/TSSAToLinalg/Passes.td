@@ -11,7 +11,7 @@ def ConvertTSSAToLinalg : Pass<"convert-tssa-to-linalg", "mlir::func::FuncOp"> {
     Operators whose record in the operator table has a recipe become
     `linalg.generic` operations, one per step; accesses and assignments become
     generics with affine indexing maps. Operators without a recipe stay
-    `tssa.aten`, library calls, and a `tssa.access` stays where a library call or
+    `tssa.aten`, vendor calls, and a `tssa.access` stays where a vendor call or
     the return reads it.
 
     ```mlir
@@ -24,7 +24,7 @@ def ConvertTSSAToLinalg : Pass<"convert-tssa-to-linalg", "mlir::func::FuncOp"> {
   }];
   let options = [
     Option<"explain", "explain", "bool", "false",
-           "Report why an operator stays a library call">
+           "Report why an operator stays a vendor call">
   ];
   let dependentDialects = ["mlir::arith::ArithDialect",
                            "mlir::linalg::LinalgDialect",

@@ -53,7 +53,7 @@ private:
 /// Runs one launch program with ATen's allocator, dispatcher and thread pool.
 ///
 /// A call is functional: it reads its inputs and writes nothing but fresh
-/// outputs, so a failed call (an exception of a library call) may be answered
+/// outputs, so a failed call (an exception of a vendor call) may be answered
 /// again by eager PyTorch, random numbers aside.
 class TorchExecutor {
 public:
@@ -61,18 +61,18 @@ public:
   /// and says in `error` which operator is missing or does not fit its schema.
   ///
   /// A program of a device runs there: by the CUDA driver, or, if it names the
-  /// processor as its device, by a driver made of software.
+  /// processor as its device, by a simulated driver.
   static std::unique_ptr<TorchExecutor>
   create(Program program, std::vector<KernelFn> kernels, std::string &error);
   virtual ~TorchExecutor();
 
   uint32_t numInputs() const { return program.numInputs(); }
   uint32_t numOutputs() const { return program.numOutputs(); }
-  /// Kernels launched, and library calls made, by one run.
+  /// Kernels launched, and vendor calls made, by one run.
   size_t numKernelSteps() const { return kernelSteps; }
   size_t numCallSteps() const { return calls.size(); }
   /// Whether a run may end without an answer.
-  bool mayNotAnswer() const { return expects; }
+  bool mayNotAnswer() const { return speculates; }
 
   /// Whether a run takes microseconds and calls no library: the caller may keep
   /// a lock of its own meanwhile.
@@ -83,10 +83,10 @@ public:
   /// `inputs`: numInputs() tensors whose metadata the guards have checked.
   /// `cached`: the outputs of the prepare program, or null when there is none.
   /// `outputs`: numOutputs() tensors to assign.
-  /// False where an expectation (StepKind::Expect) did not hold: the program
+  /// False where a speculation (StepKind::Speculate) did not hold: the program
   /// does not answer this call, `outputs` are as they were, and nothing
   /// happened.
-  /// Throws what library calls throw, and `Interrupted`. Safe on several
+  /// Throws what vendor calls throw, and `Interrupted`. Safe on several
   /// threads at once.
   virtual bool run(const at::Tensor *inputs, const at::Tensor *cached,
                    at::Tensor *outputs);
@@ -180,11 +180,11 @@ protected:
   std::vector<CallPlan> calls; // in step order
   std::vector<size_t> callOf;  // by step: the plan of a Call
   size_t kernelSteps = 0;
-  bool expects = false;
+  bool speculates = false;
   bool random = false; ///< some call draws from a generator
   bool briefRun = false;
   std::vector<bool> inputUsed;
-  /// By slot: a library call, a view or the caller sees the tensor; a kernel
+  /// By slot: a vendor call, a view or the caller sees the tensor; a kernel
   /// sees the address alone.
   std::vector<bool> needsTensor;
   std::shared_ptr<StorageCache> sharedStorage; // null: arenas keep theirs

@@ -190,7 +190,7 @@ cudagraph.program @twice on "cuda:0" {
 !vec = !cudagraph.buffer<tensor<8xf32>>
 cudagraph.program @release_of_own on "cuda:0" {
   %s = cudagraph.buffer : !vec
-  // expected-error @+1 {{releases what no library call allocated}}
+  // expected-error @+1 {{releases what no vendor call allocated}}
   cudagraph.release %s : !vec
   cudagraph.return
 }
@@ -470,7 +470,7 @@ cudagraph.program @patchable_kernel on "cuda:0" {
   %t = cudagraph.buffer : !vec
   %s = cudagraph.buffer : !vec
   cudagraph.graph externals(%x : !vec) {
-    // expected-error @+1 {{is patchable, but its target is not read by library calls behind it alone}}
+    // expected-error @+1 {{is patchable, but its target is not read by vendor calls behind it alone}}
     cudagraph.copy %x to %t patchable : !vec, !vec
     %v = cudagraph.view %t at 0 : !vec to !vec
     // expected-note @+1 {{the other use}}
@@ -489,7 +489,7 @@ cudagraph.program @patchable_before on "cuda:0" {
   cudagraph.graph externals(%x : !vec) {
     // expected-note @+1 {{the other use}}
     %r = cudagraph.call "aten::exp"(%t) : (!vec) -> (!vec)
-    // expected-error @+1 {{is patchable, but its target is not read by library calls behind it alone}}
+    // expected-error @+1 {{is patchable, but its target is not read by vendor calls behind it alone}}
     cudagraph.copy %x to %t patchable : !vec, !vec
     cudagraph.yield
   }
@@ -503,7 +503,7 @@ cudagraph.program @patchable_outside on "cuda:0" {
   %x = cudagraph.external input 0 : !vec
   %t = cudagraph.buffer : !vec
   cudagraph.graph externals(%x : !vec) {
-    // expected-error @+1 {{is patchable, but its target is not read by library calls behind it alone}}
+    // expected-error @+1 {{is patchable, but its target is not read by vendor calls behind it alone}}
     cudagraph.copy %x to %t patchable : !vec, !vec
     cudagraph.yield
   }
@@ -519,7 +519,7 @@ cudagraph.program @patchable_mutated on "cuda:0" {
   %x = cudagraph.external input 0 : !vec
   %t = cudagraph.buffer : !vec
   cudagraph.graph externals(%x : !vec) {
-    // expected-error @+1 {{is patchable, but its target is not read by library calls behind it alone}}
+    // expected-error @+1 {{is patchable, but its target is not read by vendor calls behind it alone}}
     cudagraph.copy %x to %t patchable : !vec, !vec
     // expected-note @+1 {{the other use}}
     cudagraph.call "aten::exp_"(%t) mutates [0] : (!vec) -> ()
@@ -549,21 +549,21 @@ cudagraph.program @patchable_written on "cuda:0" {
 // -----
 
 !vec = !cudagraph.buffer<tensor<8xi1>>
-cudagraph.program @expects_many on "cuda:0" {
+cudagraph.program @speculates_many on "cuda:0" {
   %x = cudagraph.external input 0 : !vec
   // expected-error @+1 {{is decided by one boolean}}
-  cudagraph.expect %x : !vec
+  cudagraph.speculate %x : !vec
   cudagraph.return
 }
 
 // -----
 
 !flag = !cudagraph.buffer<tensor<i1>>
-cudagraph.program @expects_in_a_graph on "cuda:0" {
+cudagraph.program @speculates_in_a_graph on "cuda:0" {
   %x = cudagraph.external input 0 : !flag
   cudagraph.graph externals(%x : !flag) {
     // expected-error @+1 {{expects parent op 'cudagraph.program'}}
-    cudagraph.expect %x : !flag
+    cudagraph.speculate %x : !flag
     cudagraph.yield
   }
   cudagraph.return

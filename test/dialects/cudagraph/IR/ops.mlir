@@ -52,8 +52,8 @@ cudagraph.program @all on "cuda:0" arena 1024 variants ["plain", "update"] {
     // CHECK: cudagraph.yield %{{.*}} : !cudagraph.buffer<tensor<8xf32>>
     cudagraph.yield %i : !vec
   }
-  // CHECK: cudagraph.expect %{{.*}} : !cudagraph.buffer<tensor<i1>>
-  cudagraph.expect %p : !flag
+  // CHECK: cudagraph.speculate %{{.*}} : !cudagraph.buffer<tensor<i1>>
+  cudagraph.speculate %p : !flag
   // CHECK: %[[V:.*]] = cudagraph.view %[[R]] at 4 : !cudagraph.buffer<tensor<8xf32>> to !cudagraph.buffer<tensor<4xf32>>
   %v = cudagraph.view %r at 4 : !vec to !cudagraph.buffer<tensor<4xf32>>
   %d = cudagraph.call "aten::exp"(%v) : (!cudagraph.buffer<tensor<4xf32>>) -> (!cudagraph.buffer<tensor<4xf32>>)

@@ -59,7 +59,7 @@ cudagraph.program @one on "cuda:0" {
 
 !vec = !cudagraph.buffer<tensor<8xf32>>
 
-// Around a call that draws random numbers; what a library call made in the
+// Around a call that draws random numbers; what a vendor call made in the
 // first graph and the second one reads is yielded.
 // CHECK-LABEL: @around
 // CHECK: %[[R:.*]] = cudagraph.graph {{.*}} to(!cudagraph.buffer<tensor<8xf32>>)
@@ -89,7 +89,7 @@ cudagraph.program @around on "cuda:0" {
 !vec = !cudagraph.buffer<tensor<8xf32>>
 !mat = !cudagraph.buffer<tensor<8x8xf32>>
 
-// A library call reads a copy of what moves, and a parameter where it is; what
+// A vendor call reads a copy of what moves, and a parameter where it is; what
 // it made and the caller gets is copied to an output.
 // CHECK-LABEL: @staged
 // CHECK: %[[Y:.*]] = cudagraph.external output 1
@@ -140,7 +140,7 @@ cudagraph.program @views on "cuda:0" {
 
 !half = !cudagraph.buffer<tensor<4xf32>>
 
-// A returned view of what a library call made is copied as the view shows it.
+// A returned view of what a vendor call made is copied as the view shows it.
 // CHECK-LABEL: @returned_view
 // CHECK: cudagraph.graph
 // CHECK: %[[T:.*]] = cudagraph.call "aten::cumsum"
@@ -238,8 +238,8 @@ cudagraph.program @written_later on "cuda:0" {
 // -----
 
 // A loop is a conditional node: no replay renews its body, so that it reads
-// copies of what moves; parameters it reads where they are. The last copy is
-// part of the graph.
+// copies of what moves; parameters it reads where they are. The last copy is part
+// of the graph.
 !vec = !cudagraph.buffer<tensor<8xf32>>
 !flag = !cudagraph.buffer<tensor<i1>>
 
@@ -295,7 +295,7 @@ cudagraph.program @walked on "cuda:0" {
 
 // -----
 
-// What a library call and a loop's body read is copied once, for good; what
+// What a vendor call and a loop's body read is copied once, for good; what
 // calls alone read, views of it too, is patchable.
 !vec = !cudagraph.buffer<tensor<8xf32>>
 !half = !cudagraph.buffer<tensor<4xf32>>
@@ -335,16 +335,16 @@ cudagraph.program @both on "cuda:0" {
 !vec = !cudagraph.buffer<tensor<8xf32>>
 !flag = !cudagraph.buffer<tensor<i1>>
 
-// Nothing behind an expectation is launched before the host has seen its flag.
-// CHECK-LABEL: @expects
+// Nothing behind a speculation is launched before the host has seen its flag.
+// CHECK-LABEL: @speculates
 // CHECK:       cudagraph.graph
 // CHECK-NEXT:    cudagraph.kernel @a
 // CHECK-NEXT:    cudagraph.kernel @b
-// CHECK:       cudagraph.expect
+// CHECK:       cudagraph.speculate
 // CHECK:       cudagraph.graph
 // CHECK-NEXT:    cudagraph.kernel @c
 // CHECK-NEXT:    cudagraph.kernel @d
-cudagraph.program @expects on "cuda:0" {
+cudagraph.program @speculates on "cuda:0" {
   %x = cudagraph.external input 0 : !vec
   %y = cudagraph.external output 0 : !vec
   %t = cudagraph.buffer : !vec
@@ -352,7 +352,7 @@ cudagraph.program @expects on "cuda:0" {
   cudagraph.kernel @a(%x) to (%t) : (!vec) -> (!vec)
   cudagraph.kernel @b(%t) to (%p) : (!vec) -> (!flag)
   // expected-remark @+1 {{stays outside of graphs: the host decides by it whether to go on}}
-  cudagraph.expect %p : !flag
+  cudagraph.speculate %p : !flag
   cudagraph.kernel @c(%x) to (%t) : (!vec) -> (!vec)
   cudagraph.kernel @d(%t) to (%y) : (!vec) -> (!vec)
   cudagraph.return %y : !vec

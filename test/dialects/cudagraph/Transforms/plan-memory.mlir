@@ -44,7 +44,7 @@ cudagraph.program @loop on "cuda:0" {
   cudagraph.return
 }
 
-// Library results are released behind their last use, views counted; what is
+// Vendor results are released behind their last use, views counted; what is
 // returned or yielded is not.
 // CHECK-LABEL: @release
 // CHECK: %[[A:.*]] = cudagraph.call "aten::exp"

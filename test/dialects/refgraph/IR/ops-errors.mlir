@@ -191,7 +191,7 @@ refgraph.trace @f {
   %e = refgraph.external
   %t = refgraph.get %e arg(0, "") : !N
   // expected-error@+1 {{decides on 4 elements of}}
-  refgraph.expect %t is true : !N
+  refgraph.speculate %t is true : !N
   refgraph.leave %t : !N
 }
 

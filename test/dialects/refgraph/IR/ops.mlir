@@ -224,11 +224,11 @@ refgraph.trace @decisions {
   %x = refgraph.get %e arg(0, "x") : !T
   %c = refgraph.tensor_op "aten::any"(%x) : (!T) -> !refgraph.tensor<[], [], i1, "cpu">
   // CHECK: refgraph.decide %[[C:.*]] is true at "f.py:3" state "x=#0" [%{{.*}}, %[[C]]] : (
-  // CHECK: refgraph.expect %[[C]] is true : !refgraph.tensor<[], [], i1, "cpu">
+  // CHECK: refgraph.speculate %[[C]] is true : !refgraph.tensor<[], [], i1, "cpu">
   // CHECK: refgraph.decide %[[C]] is false at "f.py:3" state "" [] unfolded "why" : (
   // CHECK: refgraph.decide %[[C]] is open at "f.py:3" state "" [] : (
   refgraph.decide %c is true at "f.py:3" state "x=#0" [%x, %c] : (!refgraph.tensor<[], [], i1, "cpu">, !T, !refgraph.tensor<[], [], i1, "cpu">) -> ()
-  refgraph.expect %c is true : !refgraph.tensor<[], [], i1, "cpu">
+  refgraph.speculate %c is true : !refgraph.tensor<[], [], i1, "cpu">
   refgraph.decide %c is false at "f.py:3" state "" [] unfolded "why" : (!refgraph.tensor<[], [], i1, "cpu">) -> ()
   refgraph.decide %c is open at "f.py:3" state "" [] : (!refgraph.tensor<[], [], i1, "cpu">) -> ()
   refgraph.leave %x : !T

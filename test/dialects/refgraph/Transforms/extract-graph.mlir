@@ -158,7 +158,7 @@ refgraph.trace @arms {
 
 !I = !refgraph.tensor<[2], [1], i64, "cpu">
 
-// Constants of the record are as good as parameters, and their elements known.
+// Constants of the specialization are as good as parameters, and their elements known.
 // CHECK-LABEL: refgraph.graph @constant(
 // CHECK-SAME:    attributes {holds = [array<i64: 0, -1, 0>], params = array<i64: 0>}
 refgraph.trace @constant {

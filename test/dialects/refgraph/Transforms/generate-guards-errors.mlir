@@ -5,7 +5,7 @@ refgraph.trace @contradiction {
   %d = refgraph.get %e arg(0, "d") type(2) : !refgraph.obj<"dict">
   // expected-note@+1 {{earlier read}}
   %a = refgraph.get %d item("a") equals(1) : !refgraph.obj<"dict"> -> !refgraph.obj<"int">
-  // expected-error@+1 {{finds another value than an earlier read of the same place}}
+  // expected-error@+1 {{finds another value than an earlier read of the same source}}
   %b = refgraph.get %d item("a") equals(2) : !refgraph.obj<"dict"> -> !refgraph.obj<"int">
   refgraph.leave %b : !refgraph.obj<"int">
 }
@@ -83,7 +83,7 @@ refgraph.trace @reinterpret {
 
 !T = !refgraph.tensor<[4], [1], f32, "cpu">
 !S = !refgraph.tensor<[s0], [1], f32, "cpu">
-// What is cut out of a tensor lies inside of it, whatever the size.
+// What is taken out of a tensor lies inside of it, whatever the size.
 refgraph.trace @inside {
   %e = refgraph.external
   %x = refgraph.get %e arg(0, "x") : !T

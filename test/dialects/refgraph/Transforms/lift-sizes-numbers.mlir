@@ -1,5 +1,5 @@
 // RUN: pyjit-opt %s --refgraph-lift-sizes | FileCheck %s
-// RUN: pyjit-opt %s --refgraph-lift-sizes --refgraph-lift --refgraph-generate-guards --refgraph-generate-mock --refgraph-extract-graph | FileCheck %s --check-prefix=RECORD
+// RUN: pyjit-opt %s --refgraph-lift-sizes --refgraph-lift --refgraph-generate-guards --refgraph-generate-mock --refgraph-extract-graph | FileCheck %s --check-prefix=SPECIALIZATION
 
 // Python's arithmetic and its branches; a quotient of a size
 // is a symbol of its own, given to the graph as a number.
@@ -10,7 +10,7 @@
 // CHECK:         %[[H:.*]] = refgraph.arith "floordiv"(%[[N]], %{{.*}}) is(2)
 // CHECK:         refgraph.compare "ge"(%[[H]], %{{.*}}) is true
 // CHECK:         refgraph.symbol 1 is %[[H]]
-// RECORD:      refgraph.graph @arithmetic({{.*}}) attributes {symbols = [array<i64: 0, 0>, array<i64: 1, -1>]}
+// SPECIALIZATION:      refgraph.graph @arithmetic({{.*}}) attributes {symbols = [array<i64: 0, 0>, array<i64: 1, -1>]}
 !A = !refgraph.tensor<[5, 8], [8, 1], f32, "cpu">
 !B = !refgraph.tensor<[2, 8], [8, 1], f32, "cpu">
 !I = !refgraph.obj<"int">

@@ -1,7 +1,7 @@
 // RUN: pyjit-opt %s --refgraph-lift-sizes -split-input-file | FileCheck %s
-// RUN: pyjit-opt %s --refgraph-lift-sizes=pin=true --refgraph-lift -split-input-file | FileCheck %s --check-prefix=PIN
+// RUN: pyjit-opt %s --refgraph-lift-sizes=specialize=true --refgraph-lift -split-input-file | FileCheck %s --check-prefix=SPECIALIZED
 // RUN: pyjit-opt %s --pyjit-frontend -split-input-file | FileCheck %s --check-prefix=TSSA
-// RUN: pyjit-opt %s --refgraph-lift-sizes --refgraph-lift --refgraph-generate-guards --refgraph-generate-mock --refgraph-extract-graph -split-input-file | FileCheck %s --check-prefix=RECORD
+// RUN: pyjit-opt %s --refgraph-lift-sizes --refgraph-lift --refgraph-generate-guards --refgraph-generate-mock --refgraph-extract-graph -split-input-file | FileCheck %s --check-prefix=SPECIALIZATION
 
 // Two batches are one size: the sum relies on it.
 // CHECK-LABEL: refgraph.trace @pointwise
@@ -16,15 +16,15 @@
 // PIN-LABEL:   refgraph.trace @pointwise
 // PIN-NOT:       s0
 // PIN-NOT:       refgraph.size
-// PIN:           refgraph.leave %{{.*}} : !refgraph.tensor<[5, 64], [64, 1], f32, "cpu">
+// SPECIALIZED:           refgraph.leave %{{.*}} : !refgraph.tensor<[5, 64], [64, 1], f32, "cpu">
 // TSSA-LABEL:  func.func @pointwise(
 // TSSA-SAME:     %{{.*}}: tensor<?x64xf32, #tssa.layout<[s0, 64], [64, 1]>>
 // TSSA-SAME:     attributes {pyjit.symbols = [array<i64: 0, 0>]}
-// RECORD:      refgraph.guards @pointwise
-// RECORD:        refgraph.get %{{.*}} arg(0, "x") type(3) : !refgraph.tensor<[s0, 64], [64, 1], f32, "cpu">
-// RECORD:        refgraph.size
-// RECORD:        refgraph.compare "ge"
-// RECORD:      refgraph.graph @pointwise({{.*}}) attributes {symbols = [array<i64: 0, 0>]}
+// SPECIALIZATION:      refgraph.guards @pointwise
+// SPECIALIZATION:        refgraph.get %{{.*}} arg(0, "x") type(3) : !refgraph.tensor<[s0, 64], [64, 1], f32, "cpu">
+// SPECIALIZATION:        refgraph.size
+// SPECIALIZATION:        refgraph.compare "ge"
+// SPECIALIZATION:      refgraph.graph @pointwise({{.*}}) attributes {symbols = [array<i64: 0, 0>]}
 !T = !refgraph.tensor<[5, 64], [64, 1], f32, "cpu">
 refgraph.trace @pointwise {
   %e = refgraph.external
@@ -86,11 +86,11 @@ refgraph.trace @unknown {
 
 // -----
 
-// CHECK-LABEL: refgraph.trace @pinned
+// CHECK-LABEL: refgraph.trace @specialized
 // CHECK-NOT:     s0
 // CHECK:         refgraph.leave
 !A = !refgraph.tensor<[5, 8], [8, 1], f32, "cpu">
-refgraph.trace @pinned {
+refgraph.trace @specialized {
   %e = refgraph.external
   %x = refgraph.get %e arg(0, "x") type(3) {lift_sizes = array<i64: 0>} : !A
   %n = refgraph.size %x[0] is(5) : !A

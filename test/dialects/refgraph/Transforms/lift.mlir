@@ -1,6 +1,6 @@
 // RUN: pyjit-opt %s --refgraph-lift -split-input-file | FileCheck %s
 // RUN: pyjit-opt %s --pyjit-frontend -split-input-file | FileCheck %s --check-prefix=TSSA
-// RUN: pyjit-opt %s --refgraph-lift --refgraph-generate-guards --refgraph-generate-mock --refgraph-extract-graph -split-input-file | FileCheck %s --check-prefix=RECORD
+// RUN: pyjit-opt %s --refgraph-lift --refgraph-generate-guards --refgraph-generate-mock --refgraph-extract-graph -split-input-file | FileCheck %s --check-prefix=SPECIALIZATION
 
 !T = !refgraph.tensor<[4], [1], f32, "cpu">
 !I = !refgraph.obj<"int">
@@ -21,12 +21,12 @@
 // TSSA:          tssa.aten "aten::add.Tensor"(%{{.*}}, %{{.*}}, number(%[[L]])) : (tensor<4xf32>, tensor<4xf32>, tensor<f64>) -> tensor<4xf32>
 // RECORD-LABEL: refgraph.guards @counter
 // RECORD-NOT:    watch
-// RECORD:        %[[N:.*]] = refgraph.get %{{.*}} attr("n") type(2) :
-// RECORD:        %[[N1:.*]] = refgraph.arith "add"(%[[N]], %{{.*}}) is(4)
-// RECORD:        refgraph.compare "lt"(%[[N1]], %{{.*}}) is true
-// RECORD:        refgraph.accept(%{{.*}}, %[[L:.*]], %[[N1]] : !refgraph.tensor<[4], [1], f32, "cpu">, !refgraph.obj<"float">, !refgraph.obj<"int">) keeps(
-// RECORD:      refgraph.mock @counter inputs(%{{.*}}, %{{.*}}, %[[N1:.*]]: !refgraph.obj<"int">)
-// RECORD:        refgraph.set %{{.*}} attr("n") = %[[N1]]
+// SPECIALIZATION:        %[[N:.*]] = refgraph.get %{{.*}} attr("n") type(2) :
+// SPECIALIZATION:        %[[N1:.*]] = refgraph.arith "add"(%[[N]], %{{.*}}) is(4)
+// SPECIALIZATION:        refgraph.compare "lt"(%[[N1]], %{{.*}}) is true
+// SPECIALIZATION:        refgraph.accept(%{{.*}}, %[[L:.*]], %[[N1]] : !refgraph.tensor<[4], [1], f32, "cpu">, !refgraph.obj<"float">, !refgraph.obj<"int">) keeps(
+// SPECIALIZATION:      refgraph.mock @counter inputs(%{{.*}}, %{{.*}}, %[[N1:.*]]: !refgraph.obj<"int">)
+// SPECIALIZATION:        refgraph.set %{{.*}} attr("n") = %[[N1]]
 refgraph.trace @counter {
   %e = refgraph.external
   %x = refgraph.get %e arg(0, "x") type(4) : !T
@@ -50,13 +50,13 @@ refgraph.trace @counter {
 
 // Used in a way that nobody recorded (here: a size): it keeps its value, and so
 // does everything that follows from it, in calls too.
-// CHECK-LABEL: refgraph.trace @pinned
+// CHECK-LABEL: refgraph.trace @specialized
 // CHECK:         refgraph.get %{{.*}} arg(1, "n") type(2) equals(2) :
 // CHECK-NOT:     refgraph.compare
 // CHECK-NOT:     refgraph.arith
 // CHECK:         refgraph.tensor_op "aten::mul.Tensor"(%{{.*}}, wrapped(2 : i64))
 // CHECK:         refgraph.tensor_op "aten::add_.Tensor"(%{{.*}}, %{{.*}}, 4 : i64) mutates [0]
-refgraph.trace @pinned {
+refgraph.trace @specialized {
   %e = refgraph.external
   %x = refgraph.get %e arg(0, "x") type(4) : !T
   %n = refgraph.get %e arg(1, "n") type(2) equals(2) {lift} : !I
@@ -74,13 +74,13 @@ refgraph.trace @pinned {
 !T = !refgraph.tensor<[4], [1], f32, "cpu">
 !I = !refgraph.obj<"int">
 
-// A computed number that is pinned is a guard of the computation.
+// A computed number that is specialized is a guard of the computation.
 // CHECK-LABEL: refgraph.trace @computed
 // CHECK:         %[[N:.*]] = refgraph.get %{{.*}} arg(1, "n") type(2) {lift}
 // CHECK:         %[[M:.*]] = refgraph.arith "mod"(%[[N]]
 // CHECK:         refgraph.compare "is"(%[[M]], %{{.*}}) is true
 // RECORD-LABEL: refgraph.guards @computed
-// RECORD:         refgraph.compare "is"
+// SPECIALIZATION:         refgraph.compare "is"
 refgraph.trace @computed {
   %e = refgraph.external
   %x = refgraph.get %e arg(0, "x") type(4) : !T
@@ -101,10 +101,10 @@ refgraph.trace @computed {
 // Nothing uses either result: a call in which the quotient would raise fails
 // the guards, and a sum does not raise.
 // RECORD-LABEL: refgraph.guards @raises
-// RECORD:         %[[S:.*]] = refgraph.get %{{.*}} arg(1, "s") type(3) :
+// SPECIALIZATION:         %[[S:.*]] = refgraph.get %{{.*}} arg(1, "s") type(3) :
 // RECORD-NOT:     "add"
-// RECORD:         refgraph.arith "truediv"(%{{.*}}, %[[S]])
-// RECORD:         refgraph.accept(%{{.*}} : !refgraph.tensor<[4], [1], f32, "cpu">)
+// SPECIALIZATION:         refgraph.arith "truediv"(%{{.*}}, %[[S]])
+// SPECIALIZATION:         refgraph.accept(%{{.*}} : !refgraph.tensor<[4], [1], f32, "cpu">)
 refgraph.trace @raises {
   %e = refgraph.external
   %x = refgraph.get %e arg(0, "x") type(4) : !T

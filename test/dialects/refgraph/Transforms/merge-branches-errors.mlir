@@ -1,4 +1,4 @@
-// Parts that are no one program: the cut goes on answering.
+// Parts that are no one program: the graph break goes on answering.
 // RUN: pyjit-opt %s --refgraph-annotate --refgraph-merge-branches -split-input-file -verify-diagnostics
 
 !T = !refgraph.tensor<[4], [1], f32, "cpu">
@@ -6,7 +6,7 @@
 !B = !refgraph.tensor<[], [], i1, "cpu">
 
 // Who calls could tell the input from a new tensor.
-refgraph.trace @f attributes {refgraph.part = "prefix", refgraph.condition = 0 : i64} {
+refgraph.trace @f attributes {refgraph.segment = "prefix", refgraph.condition = 0 : i64} {
   %e = refgraph.external
   refgraph.state {grad_mode = false}
   %x = refgraph.get %e arg(0, "x") {requires_grad = false} : !T
@@ -14,17 +14,17 @@ refgraph.trace @f attributes {refgraph.part = "prefix", refgraph.condition = 0 :
   %c = refgraph.tensor_op "aten::any"(%x) : (!T) -> !B
   %inner = refgraph.create "tuple" [%c, %x, %y] : (!B, !T, !T) -> !refgraph.obj<"tuple">
   %t = refgraph.create "tuple" [%inner] : (!refgraph.obj<"tuple">) -> !refgraph.obj<"tuple">
-  // expected-error @+1 {{stays a cut: an arm leaves a tensor that lives outside of the call, or a view of one, and the other does not}}
+  // expected-error @+1 {{stays a graph break: an arm leaves a tensor that lives outside of the call, or a view of one, and the other does not}}
   refgraph.leave %t : !refgraph.obj<"tuple">
 }
-refgraph.trace @f_1 attributes {refgraph.part = "true", refgraph.takes = array<i64: 1, 2>} {
+refgraph.trace @f_1 attributes {refgraph.segment = "true", refgraph.takes = array<i64: 1, 2>} {
   %e = refgraph.external
   refgraph.state {grad_mode = false}
   %x = refgraph.get %e arg(0, "x") {requires_grad = false} : !T
   %a = refgraph.tensor_op "aten::abs"(%x) : (!T) -> !T
   refgraph.leave %a : !T
 }
-refgraph.trace @f_2 attributes {refgraph.part = "false", refgraph.takes = array<i64: 1, 2>} {
+refgraph.trace @f_2 attributes {refgraph.segment = "false", refgraph.takes = array<i64: 1, 2>} {
   %e = refgraph.external
   refgraph.state {grad_mode = false}
   %x = refgraph.get %e arg(0, "x") {requires_grad = false} : !T
@@ -38,7 +38,7 @@ refgraph.trace @f_2 attributes {refgraph.part = "false", refgraph.takes = array<
 !B = !refgraph.tensor<[], [], i1, "cpu">
 
 // As well by its memory.
-refgraph.trace @f attributes {refgraph.part = "prefix", refgraph.condition = 0 : i64} {
+refgraph.trace @f attributes {refgraph.segment = "prefix", refgraph.condition = 0 : i64} {
   %e = refgraph.external
   refgraph.state {grad_mode = false}
   %x = refgraph.get %e arg(0, "x") {requires_grad = false} : !T
@@ -46,17 +46,17 @@ refgraph.trace @f attributes {refgraph.part = "prefix", refgraph.condition = 0 :
   %c = refgraph.tensor_op "aten::any"(%x) : (!T) -> !B
   %inner = refgraph.create "tuple" [%c, %x, %y] : (!B, !T, !T) -> !refgraph.obj<"tuple">
   %t = refgraph.create "tuple" [%inner] : (!refgraph.obj<"tuple">) -> !refgraph.obj<"tuple">
-  // expected-error @+1 {{stays a cut: an arm leaves a tensor that lives outside of the call, or a view of one, and the other does not}}
+  // expected-error @+1 {{stays a graph break: an arm leaves a tensor that lives outside of the call, or a view of one, and the other does not}}
   refgraph.leave %t : !refgraph.obj<"tuple">
 }
-refgraph.trace @f_1 attributes {refgraph.part = "true", refgraph.takes = array<i64: 1, 2>} {
+refgraph.trace @f_1 attributes {refgraph.segment = "true", refgraph.takes = array<i64: 1, 2>} {
   %e = refgraph.external
   refgraph.state {grad_mode = false}
   %x = refgraph.get %e arg(0, "x") {requires_grad = false} : !T
   %v = refgraph.tensor_op "aten::slice.Tensor"(%x, 0 : i64, 0 : i64, 2 : i64, 1 : i64) aliases [0] : (!T) -> !H
   refgraph.leave %v : !H
 }
-refgraph.trace @f_2 attributes {refgraph.part = "false", refgraph.takes = array<i64: 1, 2>} {
+refgraph.trace @f_2 attributes {refgraph.segment = "false", refgraph.takes = array<i64: 1, 2>} {
   %e = refgraph.external
   refgraph.state {grad_mode = false}
   %x = refgraph.get %e arg(0, "x") {requires_grad = false} : !T
@@ -73,7 +73,7 @@ refgraph.trace @f_2 attributes {refgraph.part = "false", refgraph.takes = array<
 !B = !refgraph.tensor<[], [], i1, "cpu">
 
 // One tensor under two names, or two tensors.
-refgraph.trace @f attributes {refgraph.part = "prefix", refgraph.condition = 0 : i64} {
+refgraph.trace @f attributes {refgraph.segment = "prefix", refgraph.condition = 0 : i64} {
   %e = refgraph.external
   refgraph.state {grad_mode = false}
   %x = refgraph.get %e arg(0, "x") {requires_grad = false} : !T
@@ -81,10 +81,10 @@ refgraph.trace @f attributes {refgraph.part = "prefix", refgraph.condition = 0 :
   %c = refgraph.tensor_op "aten::any"(%x) : (!T) -> !B
   %inner = refgraph.create "tuple" [%c, %x, %y] : (!B, !T, !T) -> !refgraph.obj<"tuple">
   %t = refgraph.create "tuple" [%inner] : (!refgraph.obj<"tuple">) -> !refgraph.obj<"tuple">
-  // expected-error @+1 {{stays a cut: a tensor is one in one arm and two in the other}}
+  // expected-error @+1 {{stays a graph break: a tensor is one in one arm and two in the other}}
   refgraph.leave %t : !refgraph.obj<"tuple">
 }
-refgraph.trace @f_1 attributes {refgraph.part = "true", refgraph.takes = array<i64: 1, 2>} {
+refgraph.trace @f_1 attributes {refgraph.segment = "true", refgraph.takes = array<i64: 1, 2>} {
   %e = refgraph.external
   refgraph.state {grad_mode = false}
   %x = refgraph.get %e arg(0, "x") {requires_grad = false} : !T
@@ -92,7 +92,7 @@ refgraph.trace @f_1 attributes {refgraph.part = "true", refgraph.takes = array<i
   %t = refgraph.create "tuple" [%y, %y] : (!T, !T) -> !refgraph.obj<"tuple">
   refgraph.leave %t : !refgraph.obj<"tuple">
 }
-refgraph.trace @f_2 attributes {refgraph.part = "false", refgraph.takes = array<i64: 1, 2>} {
+refgraph.trace @f_2 attributes {refgraph.segment = "false", refgraph.takes = array<i64: 1, 2>} {
   %e = refgraph.external
   refgraph.state {grad_mode = false}
   %x = refgraph.get %e arg(0, "x") {requires_grad = false} : !T
@@ -109,7 +109,7 @@ refgraph.trace @f_2 attributes {refgraph.part = "false", refgraph.takes = array<
 !B = !refgraph.tensor<[], [], i1, "cpu">
 
 // A view of what is also left, or a tensor of its own.
-refgraph.trace @f attributes {refgraph.part = "prefix", refgraph.condition = 0 : i64} {
+refgraph.trace @f attributes {refgraph.segment = "prefix", refgraph.condition = 0 : i64} {
   %e = refgraph.external
   refgraph.state {grad_mode = false}
   %x = refgraph.get %e arg(0, "x") {requires_grad = false} : !T
@@ -117,10 +117,10 @@ refgraph.trace @f attributes {refgraph.part = "prefix", refgraph.condition = 0 :
   %c = refgraph.tensor_op "aten::any"(%x) : (!T) -> !B
   %inner = refgraph.create "tuple" [%c, %x, %y] : (!B, !T, !T) -> !refgraph.obj<"tuple">
   %t = refgraph.create "tuple" [%inner] : (!refgraph.obj<"tuple">) -> !refgraph.obj<"tuple">
-  // expected-error @+1 {{stays a cut: an arm leaves a tensor whose memory can be seen by another way}}
+  // expected-error @+1 {{stays a graph break: an arm leaves a tensor whose memory can be seen by another way}}
   refgraph.leave %t : !refgraph.obj<"tuple">
 }
-refgraph.trace @f_1 attributes {refgraph.part = "true", refgraph.takes = array<i64: 1, 2>} {
+refgraph.trace @f_1 attributes {refgraph.segment = "true", refgraph.takes = array<i64: 1, 2>} {
   %e = refgraph.external
   refgraph.state {grad_mode = false}
   %x = refgraph.get %e arg(0, "x") {requires_grad = false} : !T
@@ -129,7 +129,7 @@ refgraph.trace @f_1 attributes {refgraph.part = "true", refgraph.takes = array<i
   %t = refgraph.create "tuple" [%y, %v] : (!T, !T) -> !refgraph.obj<"tuple">
   refgraph.leave %t : !refgraph.obj<"tuple">
 }
-refgraph.trace @f_2 attributes {refgraph.part = "false", refgraph.takes = array<i64: 1, 2>} {
+refgraph.trace @f_2 attributes {refgraph.segment = "false", refgraph.takes = array<i64: 1, 2>} {
   %e = refgraph.external
   refgraph.state {grad_mode = false}
   %x = refgraph.get %e arg(0, "x") {requires_grad = false} : !T
@@ -146,7 +146,7 @@ refgraph.trace @f_2 attributes {refgraph.part = "false", refgraph.takes = array<
 !B = !refgraph.tensor<[], [], i1, "cpu">
 
 // Other shapes.
-refgraph.trace @f attributes {refgraph.part = "prefix", refgraph.condition = 0 : i64} {
+refgraph.trace @f attributes {refgraph.segment = "prefix", refgraph.condition = 0 : i64} {
   %e = refgraph.external
   refgraph.state {grad_mode = false}
   %x = refgraph.get %e arg(0, "x") {requires_grad = false} : !T
@@ -154,10 +154,10 @@ refgraph.trace @f attributes {refgraph.part = "prefix", refgraph.condition = 0 :
   %c = refgraph.tensor_op "aten::any"(%x) : (!T) -> !B
   %inner = refgraph.create "tuple" [%c, %x, %y] : (!B, !T, !T) -> !refgraph.obj<"tuple">
   %t = refgraph.create "tuple" [%inner] : (!refgraph.obj<"tuple">) -> !refgraph.obj<"tuple">
-  // expected-error @+1 {{stays a cut: the arms leave !refgraph.tensor<[2], [1], f32, "cpu"> and}}
+  // expected-error @+1 {{stays a graph break: the arms leave !refgraph.tensor<[2], [1], f32, "cpu"> and}}
   refgraph.leave %t : !refgraph.obj<"tuple">
 }
-refgraph.trace @f_1 attributes {refgraph.part = "true", refgraph.takes = array<i64: 1, 2>} {
+refgraph.trace @f_1 attributes {refgraph.segment = "true", refgraph.takes = array<i64: 1, 2>} {
   %e = refgraph.external
   refgraph.state {grad_mode = false}
   %x = refgraph.get %e arg(0, "x") {requires_grad = false} : !T
@@ -165,7 +165,7 @@ refgraph.trace @f_1 attributes {refgraph.part = "true", refgraph.takes = array<i
   %v = refgraph.tensor_op "aten::slice.Tensor"(%a, 0 : i64, 0 : i64, 2 : i64, 1 : i64) aliases [0] : (!T) -> !H
   refgraph.leave %v : !H
 }
-refgraph.trace @f_2 attributes {refgraph.part = "false", refgraph.takes = array<i64: 1, 2>} {
+refgraph.trace @f_2 attributes {refgraph.segment = "false", refgraph.takes = array<i64: 1, 2>} {
   %e = refgraph.external
   refgraph.state {grad_mode = false}
   %x = refgraph.get %e arg(0, "x") {requires_grad = false} : !T
@@ -180,7 +180,7 @@ refgraph.trace @f_2 attributes {refgraph.part = "false", refgraph.takes = array<
 !B = !refgraph.tensor<[], [], i1, "cpu">
 
 // Other objects.
-refgraph.trace @f attributes {refgraph.part = "prefix", refgraph.condition = 0 : i64} {
+refgraph.trace @f attributes {refgraph.segment = "prefix", refgraph.condition = 0 : i64} {
   %e = refgraph.external
   refgraph.state {grad_mode = false}
   %x = refgraph.get %e arg(0, "x") {requires_grad = false} : !T
@@ -188,17 +188,17 @@ refgraph.trace @f attributes {refgraph.part = "prefix", refgraph.condition = 0 :
   %c = refgraph.tensor_op "aten::any"(%x) : (!T) -> !B
   %inner = refgraph.create "tuple" [%c, %x, %y] : (!B, !T, !T) -> !refgraph.obj<"tuple">
   %t = refgraph.create "tuple" [%inner] : (!refgraph.obj<"tuple">) -> !refgraph.obj<"tuple">
-  // expected-error @+1 {{stays a cut: the arms leave different objects}}
+  // expected-error @+1 {{stays a graph break: the arms leave different objects}}
   refgraph.leave %t : !refgraph.obj<"tuple">
 }
-refgraph.trace @f_1 attributes {refgraph.part = "true", refgraph.takes = array<i64: 1, 2>} {
+refgraph.trace @f_1 attributes {refgraph.segment = "true", refgraph.takes = array<i64: 1, 2>} {
   %e = refgraph.external
   refgraph.state {grad_mode = false}
   %x = refgraph.get %e arg(0, "x") {requires_grad = false} : !T
   %n = refgraph.constant 1
   refgraph.leave %n : !refgraph.obj<"int">
 }
-refgraph.trace @f_2 attributes {refgraph.part = "false", refgraph.takes = array<i64: 1, 2>} {
+refgraph.trace @f_2 attributes {refgraph.segment = "false", refgraph.takes = array<i64: 1, 2>} {
   %e = refgraph.external
   refgraph.state {grad_mode = false}
   %x = refgraph.get %e arg(0, "x") {requires_grad = false} : !T
@@ -213,7 +213,7 @@ refgraph.trace @f_2 attributes {refgraph.part = "false", refgraph.takes = array<
 !B = !refgraph.tensor<[], [], i1, "cpu">
 
 // Random numbers.
-refgraph.trace @f attributes {refgraph.part = "prefix", refgraph.condition = 0 : i64} {
+refgraph.trace @f attributes {refgraph.segment = "prefix", refgraph.condition = 0 : i64} {
   %e = refgraph.external
   refgraph.state {grad_mode = false}
   %x = refgraph.get %e arg(0, "x") {requires_grad = false} : !T
@@ -221,17 +221,17 @@ refgraph.trace @f attributes {refgraph.part = "prefix", refgraph.condition = 0 :
   %c = refgraph.tensor_op "aten::any"(%x) : (!T) -> !B
   %inner = refgraph.create "tuple" [%c, %x, %y] : (!B, !T, !T) -> !refgraph.obj<"tuple">
   %t = refgraph.create "tuple" [%inner] : (!refgraph.obj<"tuple">) -> !refgraph.obj<"tuple">
-  // expected-error @+1 {{stays a cut: 'aten::rand' of one arm has effects beyond its results}}
+  // expected-error @+1 {{stays a graph break: 'aten::rand' of one arm has effects beyond its results}}
   refgraph.leave %t : !refgraph.obj<"tuple">
 }
-refgraph.trace @f_1 attributes {refgraph.part = "true", refgraph.takes = array<i64: 1, 2>} {
+refgraph.trace @f_1 attributes {refgraph.segment = "true", refgraph.takes = array<i64: 1, 2>} {
   %e = refgraph.external
   refgraph.state {grad_mode = false}
   %x = refgraph.get %e arg(0, "x") {requires_grad = false} : !T
   %n = refgraph.tensor_op "aten::rand"([4 : i64], none, none, none, none) : () -> !T
   refgraph.leave %n : !T
 }
-refgraph.trace @f_2 attributes {refgraph.part = "false", refgraph.takes = array<i64: 1, 2>} {
+refgraph.trace @f_2 attributes {refgraph.segment = "false", refgraph.takes = array<i64: 1, 2>} {
   %e = refgraph.external
   refgraph.state {grad_mode = false}
   %x = refgraph.get %e arg(0, "x") {requires_grad = false} : !T
@@ -246,7 +246,7 @@ refgraph.trace @f_2 attributes {refgraph.part = "false", refgraph.takes = array<
 !B = !refgraph.tensor<[], [], i1, "cpu">
 
 // An operator that nobody knows.
-refgraph.trace @f attributes {refgraph.part = "prefix", refgraph.condition = 0 : i64} {
+refgraph.trace @f attributes {refgraph.segment = "prefix", refgraph.condition = 0 : i64} {
   %e = refgraph.external
   refgraph.state {grad_mode = false}
   %x = refgraph.get %e arg(0, "x") {requires_grad = false} : !T
@@ -254,17 +254,17 @@ refgraph.trace @f attributes {refgraph.part = "prefix", refgraph.condition = 0 :
   %c = refgraph.tensor_op "aten::any"(%x) : (!T) -> !B
   %inner = refgraph.create "tuple" [%c, %x, %y] : (!B, !T, !T) -> !refgraph.obj<"tuple">
   %t = refgraph.create "tuple" [%inner] : (!refgraph.obj<"tuple">) -> !refgraph.obj<"tuple">
-  // expected-error @+1 {{stays a cut: 'mylib::thing' of one arm has effects beyond its results}}
+  // expected-error @+1 {{stays a graph break: 'mylib::thing' of one arm has effects beyond its results}}
   refgraph.leave %t : !refgraph.obj<"tuple">
 }
-refgraph.trace @f_1 attributes {refgraph.part = "true", refgraph.takes = array<i64: 1, 2>} {
+refgraph.trace @f_1 attributes {refgraph.segment = "true", refgraph.takes = array<i64: 1, 2>} {
   %e = refgraph.external
   refgraph.state {grad_mode = false}
   %x = refgraph.get %e arg(0, "x") {requires_grad = false} : !T
   %n = refgraph.tensor_op "mylib::thing"(%x) : (!T) -> !T
   refgraph.leave %n : !T
 }
-refgraph.trace @f_2 attributes {refgraph.part = "false", refgraph.takes = array<i64: 1, 2>} {
+refgraph.trace @f_2 attributes {refgraph.segment = "false", refgraph.takes = array<i64: 1, 2>} {
   %e = refgraph.external
   refgraph.state {grad_mode = false}
   %x = refgraph.get %e arg(0, "x") {requires_grad = false} : !T
@@ -279,7 +279,7 @@ refgraph.trace @f_2 attributes {refgraph.part = "false", refgraph.takes = array<
 !B = !refgraph.tensor<[], [], i1, "cpu">
 
 // A write on one side.
-refgraph.trace @f attributes {refgraph.part = "prefix", refgraph.condition = 0 : i64} {
+refgraph.trace @f attributes {refgraph.segment = "prefix", refgraph.condition = 0 : i64} {
   %e = refgraph.external
   refgraph.state {grad_mode = false}
   %x = refgraph.get %e arg(0, "x") {requires_grad = false} : !T
@@ -287,10 +287,10 @@ refgraph.trace @f attributes {refgraph.part = "prefix", refgraph.condition = 0 :
   %c = refgraph.tensor_op "aten::any"(%x) : (!T) -> !B
   %inner = refgraph.create "tuple" [%c, %x, %y] : (!B, !T, !T) -> !refgraph.obj<"tuple">
   %t = refgraph.create "tuple" [%inner] : (!refgraph.obj<"tuple">) -> !refgraph.obj<"tuple">
-  // expected-error @+1 {{stays a cut: the arms write to objects in different ways}}
+  // expected-error @+1 {{stays a graph break: the arms write to objects in different ways}}
   refgraph.leave %t : !refgraph.obj<"tuple">
 }
-refgraph.trace @f_1 attributes {refgraph.part = "true", refgraph.takes = array<i64: 1, 2>} {
+refgraph.trace @f_1 attributes {refgraph.segment = "true", refgraph.takes = array<i64: 1, 2>} {
   %e = refgraph.external
   refgraph.state {grad_mode = false}
   %x = refgraph.get %e arg(0, "x") {requires_grad = false} : !T
@@ -299,7 +299,7 @@ refgraph.trace @f_1 attributes {refgraph.part = "true", refgraph.takes = array<i
   %a = refgraph.tensor_op "aten::abs"(%x) : (!T) -> !T
   refgraph.leave %a : !T
 }
-refgraph.trace @f_2 attributes {refgraph.part = "false", refgraph.takes = array<i64: 1, 2>} {
+refgraph.trace @f_2 attributes {refgraph.segment = "false", refgraph.takes = array<i64: 1, 2>} {
   %e = refgraph.external
   refgraph.state {grad_mode = false}
   %x = refgraph.get %e arg(0, "x") {requires_grad = false} : !T
@@ -314,7 +314,7 @@ refgraph.trace @f_2 attributes {refgraph.part = "false", refgraph.takes = array<
 !B = !refgraph.tensor<[], [], i1, "cpu">
 
 // A grad mode that one side leaves.
-refgraph.trace @f attributes {refgraph.part = "prefix", refgraph.condition = 0 : i64} {
+refgraph.trace @f attributes {refgraph.segment = "prefix", refgraph.condition = 0 : i64} {
   %e = refgraph.external
   refgraph.state {grad_mode = false}
   %x = refgraph.get %e arg(0, "x") {requires_grad = false} : !T
@@ -322,17 +322,17 @@ refgraph.trace @f attributes {refgraph.part = "prefix", refgraph.condition = 0 :
   %c = refgraph.tensor_op "aten::any"(%x) : (!T) -> !B
   %inner = refgraph.create "tuple" [%c, %x, %y] : (!B, !T, !T) -> !refgraph.obj<"tuple">
   %t = refgraph.create "tuple" [%inner] : (!refgraph.obj<"tuple">) -> !refgraph.obj<"tuple">
-  // expected-error @+1 {{stays a cut: the arms leave different states of the thread}}
+  // expected-error @+1 {{stays a graph break: the arms leave different states of the thread}}
   refgraph.leave %t : !refgraph.obj<"tuple">
 }
-refgraph.trace @f_1 attributes {refgraph.part = "true", refgraph.leaves_grad_mode = true, refgraph.takes = array<i64: 1, 2>} {
+refgraph.trace @f_1 attributes {refgraph.segment = "true", refgraph.leaves_grad_mode = true, refgraph.takes = array<i64: 1, 2>} {
   %e = refgraph.external
   refgraph.state {grad_mode = false}
   %x = refgraph.get %e arg(0, "x") {requires_grad = false} : !T
   %a = refgraph.tensor_op "aten::abs"(%x) : (!T) -> !T
   refgraph.leave %a : !T
 }
-refgraph.trace @f_2 attributes {refgraph.part = "false", refgraph.takes = array<i64: 1, 2>} {
+refgraph.trace @f_2 attributes {refgraph.segment = "false", refgraph.takes = array<i64: 1, 2>} {
   %e = refgraph.external
   refgraph.state {grad_mode = false}
   %x = refgraph.get %e arg(0, "x") {requires_grad = false} : !T
@@ -347,7 +347,7 @@ refgraph.trace @f_2 attributes {refgraph.part = "false", refgraph.takes = array<
 !B = !refgraph.tensor<[], [], i1, "cpu">
 
 // An arm that was recorded with another tensor.
-refgraph.trace @f attributes {refgraph.part = "prefix", refgraph.condition = 0 : i64} {
+refgraph.trace @f attributes {refgraph.segment = "prefix", refgraph.condition = 0 : i64} {
   %e = refgraph.external
   refgraph.state {grad_mode = false}
   %x = refgraph.get %e arg(0, "x") {requires_grad = false} : !T
@@ -357,16 +357,16 @@ refgraph.trace @f attributes {refgraph.part = "prefix", refgraph.condition = 0 :
   %t = refgraph.create "tuple" [%inner] : (!refgraph.obj<"tuple">) -> !refgraph.obj<"tuple">
   refgraph.leave %t : !refgraph.obj<"tuple">
 }
-refgraph.trace @f_1 attributes {refgraph.part = "true", refgraph.takes = array<i64: 1, 2>} {
+refgraph.trace @f_1 attributes {refgraph.segment = "true", refgraph.takes = array<i64: 1, 2>} {
   %e = refgraph.external
   refgraph.state {grad_mode = false}
   %x = refgraph.get %e arg(0, "x") {requires_grad = false} : !T
-  // expected-error @+1 {{was recorded with another value than the part before leaves}}
+  // expected-error @+1 {{was recorded with another value than the segment before leaves}}
   %v = refgraph.get %e arg(1, "y") : !H
   %a = refgraph.tensor_op "aten::abs"(%x) : (!T) -> !T
   refgraph.leave %a : !T
 }
-refgraph.trace @f_2 attributes {refgraph.part = "false", refgraph.takes = array<i64: 1, 2>} {
+refgraph.trace @f_2 attributes {refgraph.segment = "false", refgraph.takes = array<i64: 1, 2>} {
   %e = refgraph.external
   refgraph.state {grad_mode = false}
   %x = refgraph.get %e arg(0, "x") {requires_grad = false} : !T
@@ -381,7 +381,7 @@ refgraph.trace @f_2 attributes {refgraph.part = "false", refgraph.takes = array<
 !B = !refgraph.tensor<[], [], i1, "cpu">
 
 // Or with a parameter, which this is not.
-refgraph.trace @f attributes {refgraph.part = "prefix", refgraph.condition = 0 : i64} {
+refgraph.trace @f attributes {refgraph.segment = "prefix", refgraph.condition = 0 : i64} {
   %e = refgraph.external
   refgraph.state {grad_mode = false}
   %x = refgraph.get %e arg(0, "x") {requires_grad = false} : !T
@@ -391,16 +391,16 @@ refgraph.trace @f attributes {refgraph.part = "prefix", refgraph.condition = 0 :
   %t = refgraph.create "tuple" [%inner] : (!refgraph.obj<"tuple">) -> !refgraph.obj<"tuple">
   refgraph.leave %t : !refgraph.obj<"tuple">
 }
-refgraph.trace @f_1 attributes {refgraph.part = "true", refgraph.takes = array<i64: 1, 2>} {
+refgraph.trace @f_1 attributes {refgraph.segment = "true", refgraph.takes = array<i64: 1, 2>} {
   %e = refgraph.external
   refgraph.state {grad_mode = false}
   %x = refgraph.get %e arg(0, "x") {requires_grad = false} : !T
-  // expected-error @+1 {{was recorded with another value than the part before leaves}}
+  // expected-error @+1 {{was recorded with another value than the segment before leaves}}
   %v = refgraph.get %e arg(1, "y") type(4) {requires_grad = false, param} : !T
   %a = refgraph.tensor_op "aten::abs"(%x) : (!T) -> !T
   refgraph.leave %a : !T
 }
-refgraph.trace @f_2 attributes {refgraph.part = "false", refgraph.takes = array<i64: 1, 2>} {
+refgraph.trace @f_2 attributes {refgraph.segment = "false", refgraph.takes = array<i64: 1, 2>} {
   %e = refgraph.external
   refgraph.state {grad_mode = false}
   %x = refgraph.get %e arg(0, "x") {requires_grad = false} : !T
@@ -415,7 +415,7 @@ refgraph.trace @f_2 attributes {refgraph.part = "false", refgraph.takes = array<
 !B = !refgraph.tensor<[], [], i1, "cpu">
 
 // Arms that were recorded in different worlds.
-refgraph.trace @f attributes {refgraph.part = "prefix", refgraph.condition = 0 : i64} {
+refgraph.trace @f attributes {refgraph.segment = "prefix", refgraph.condition = 0 : i64} {
   %e = refgraph.external
   refgraph.state {grad_mode = false}
   %x = refgraph.get %e arg(0, "x") {requires_grad = false} : !T
@@ -425,7 +425,7 @@ refgraph.trace @f attributes {refgraph.part = "prefix", refgraph.condition = 0 :
   %t = refgraph.create "tuple" [%inner] : (!refgraph.obj<"tuple">) -> !refgraph.obj<"tuple">
   refgraph.leave %t : !refgraph.obj<"tuple">
 }
-refgraph.trace @f_1 attributes {refgraph.part = "true", refgraph.takes = array<i64: 1, 2>} {
+refgraph.trace @f_1 attributes {refgraph.segment = "true", refgraph.takes = array<i64: 1, 2>} {
   %e = refgraph.external
   refgraph.state {grad_mode = false}
   %x = refgraph.get %e arg(0, "x") {requires_grad = false} : !T
@@ -435,12 +435,12 @@ refgraph.trace @f_1 attributes {refgraph.part = "true", refgraph.takes = array<i
   %a = refgraph.tensor_op "aten::abs"(%x) : (!T) -> !T
   refgraph.leave %a : !T
 }
-refgraph.trace @f_2 attributes {refgraph.part = "false", refgraph.takes = array<i64: 1, 2>} {
+refgraph.trace @f_2 attributes {refgraph.segment = "false", refgraph.takes = array<i64: 1, 2>} {
   %e = refgraph.external
   refgraph.state {grad_mode = false}
   %x = refgraph.get %e arg(0, "x") {requires_grad = false} : !T
   %g = refgraph.object 0 : !refgraph.obj<"dict">
-  // expected-error @+1 {{demands another equals than an earlier part}}
+  // expected-error @+1 {{demands another equals than an earlier segment}}
   %n = refgraph.get %g item("n") equals(2) : !refgraph.obj<"dict"> -> !refgraph.obj<"int">
   %a = refgraph.tensor_op "aten::abs"(%x) : (!T) -> !T
   refgraph.leave %a : !T
@@ -453,7 +453,7 @@ refgraph.trace @f_2 attributes {refgraph.part = "false", refgraph.takes = array<
 !B = !refgraph.tensor<[], [], i1, "cpu">
 
 // What the prefix takes away is not there before the call.
-refgraph.trace @f attributes {refgraph.part = "prefix", refgraph.condition = 0 : i64} {
+refgraph.trace @f attributes {refgraph.segment = "prefix", refgraph.condition = 0 : i64} {
   %e = refgraph.external
   refgraph.state {grad_mode = false}
   %x = refgraph.get %e arg(0, "x") {requires_grad = false} : !T
@@ -465,17 +465,17 @@ refgraph.trace @f attributes {refgraph.part = "prefix", refgraph.condition = 0 :
   %t = refgraph.create "tuple" [%inner] : (!refgraph.obj<"tuple">) -> !refgraph.obj<"tuple">
   refgraph.leave %t : !refgraph.obj<"tuple">
 }
-refgraph.trace @f_1 attributes {refgraph.part = "true", refgraph.takes = array<i64: 1, 2>} {
+refgraph.trace @f_1 attributes {refgraph.segment = "true", refgraph.takes = array<i64: 1, 2>} {
   %e = refgraph.external
   refgraph.state {grad_mode = false}
   %x = refgraph.get %e arg(0, "x") {requires_grad = false} : !T
   %g = refgraph.object 0 : !refgraph.obj<"dict">
-  // expected-error @+1 {{reads an object that an earlier part writes to}}
+  // expected-error @+1 {{reads an object that an earlier segment writes to}}
   %n = refgraph.get %g item("n") equals(1) : !refgraph.obj<"dict"> -> !refgraph.obj<"int">
   %a = refgraph.tensor_op "aten::abs"(%x) : (!T) -> !T
   refgraph.leave %a : !T
 }
-refgraph.trace @f_2 attributes {refgraph.part = "false", refgraph.takes = array<i64: 1, 2>} {
+refgraph.trace @f_2 attributes {refgraph.segment = "false", refgraph.takes = array<i64: 1, 2>} {
   %e = refgraph.external
   refgraph.state {grad_mode = false}
   %x = refgraph.get %e arg(0, "x") {requires_grad = false} : !T
@@ -490,7 +490,7 @@ refgraph.trace @f_2 attributes {refgraph.part = "false", refgraph.takes = array<
 !B = !refgraph.tensor<[], [], i1, "cpu">
 
 // Grad mode was on.
-refgraph.trace @f attributes {refgraph.part = "prefix", refgraph.condition = 0 : i64} {
+refgraph.trace @f attributes {refgraph.segment = "prefix", refgraph.condition = 0 : i64} {
   %e = refgraph.external
   refgraph.state {grad_mode = false}
   %x = refgraph.get %e arg(0, "x") {requires_grad = false} : !T
@@ -500,7 +500,7 @@ refgraph.trace @f attributes {refgraph.part = "prefix", refgraph.condition = 0 :
   %t = refgraph.create "tuple" [%inner] : (!refgraph.obj<"tuple">) -> !refgraph.obj<"tuple">
   refgraph.leave %t : !refgraph.obj<"tuple">
 }
-refgraph.trace @f_1 attributes {refgraph.part = "true", refgraph.takes = array<i64: 1, 2>} {
+refgraph.trace @f_1 attributes {refgraph.segment = "true", refgraph.takes = array<i64: 1, 2>} {
   %e = refgraph.external
   // expected-error @+1 {{begins with another state of the thread}}
   refgraph.state {grad_mode = true}
@@ -508,7 +508,7 @@ refgraph.trace @f_1 attributes {refgraph.part = "true", refgraph.takes = array<i
   %a = refgraph.tensor_op "aten::abs"(%x) : (!T) -> !T
   refgraph.leave %a : !T
 }
-refgraph.trace @f_2 attributes {refgraph.part = "false", refgraph.takes = array<i64: 1, 2>} {
+refgraph.trace @f_2 attributes {refgraph.segment = "false", refgraph.takes = array<i64: 1, 2>} {
   %e = refgraph.external
   refgraph.state {grad_mode = false}
   %x = refgraph.get %e arg(0, "x") {requires_grad = false} : !T
@@ -523,7 +523,7 @@ refgraph.trace @f_2 attributes {refgraph.part = "false", refgraph.takes = array<
 !B = !refgraph.tensor<[], [], i1, "cpu">
 
 // A list of the prefix is shorter.
-refgraph.trace @f attributes {refgraph.part = "prefix", refgraph.condition = 0 : i64} {
+refgraph.trace @f attributes {refgraph.segment = "prefix", refgraph.condition = 0 : i64} {
   %e = refgraph.external
   refgraph.state {grad_mode = false}
   %x = refgraph.get %e arg(0, "x") {requires_grad = false} : !T
@@ -534,17 +534,17 @@ refgraph.trace @f attributes {refgraph.part = "prefix", refgraph.condition = 0 :
   %t = refgraph.create "tuple" [%inner] : (!refgraph.obj<"tuple">) -> !refgraph.obj<"tuple">
   refgraph.leave %t : !refgraph.obj<"tuple">
 }
-refgraph.trace @f_1 attributes {refgraph.part = "true", refgraph.takes = array<i64: 1, 2>} {
+refgraph.trace @f_1 attributes {refgraph.segment = "true", refgraph.takes = array<i64: 1, 2>} {
   %e = refgraph.external
   refgraph.state {grad_mode = false}
   %x = refgraph.get %e arg(0, "x") {requires_grad = false} : !T
   %l = refgraph.get %e arg(1, "l") : !refgraph.obj<"list">
-  // expected-error @+1 {{asks of an object that the part before made}}
+  // expected-error @+1 {{asks of an object that the segment before made}}
   refgraph.length %l is 2 : !refgraph.obj<"list">
   %a = refgraph.tensor_op "aten::abs"(%x) : (!T) -> !T
   refgraph.leave %a : !T
 }
-refgraph.trace @f_2 attributes {refgraph.part = "false", refgraph.takes = array<i64: 1, 2>} {
+refgraph.trace @f_2 attributes {refgraph.segment = "false", refgraph.takes = array<i64: 1, 2>} {
   %e = refgraph.external
   refgraph.state {grad_mode = false}
   %x = refgraph.get %e arg(0, "x") {requires_grad = false} : !T
@@ -559,7 +559,7 @@ refgraph.trace @f_2 attributes {refgraph.part = "false", refgraph.takes = array<
 !B = !refgraph.tensor<[], [], i1, "cpu">
 
 // Two arguments that were one tensor.
-refgraph.trace @f attributes {refgraph.part = "prefix", refgraph.condition = 0 : i64} {
+refgraph.trace @f attributes {refgraph.segment = "prefix", refgraph.condition = 0 : i64} {
   %e = refgraph.external
   refgraph.state {grad_mode = false}
   %x = refgraph.get %e arg(0, "x") {requires_grad = false} : !T
@@ -569,17 +569,17 @@ refgraph.trace @f attributes {refgraph.part = "prefix", refgraph.condition = 0 :
   %t = refgraph.create "tuple" [%inner] : (!refgraph.obj<"tuple">) -> !refgraph.obj<"tuple">
   refgraph.leave %t : !refgraph.obj<"tuple">
 }
-refgraph.trace @f_1 attributes {refgraph.part = "true", refgraph.takes = array<i64: 1, 2>} {
+refgraph.trace @f_1 attributes {refgraph.segment = "true", refgraph.takes = array<i64: 1, 2>} {
   %e = refgraph.external
   refgraph.state {grad_mode = false}
   %x = refgraph.get %e arg(0, "x") {requires_grad = false} : !T
   %y = refgraph.get %e arg(1, "y") : !T
-  // expected-error @+1 {{does not hold of what the part before leaves}}
+  // expected-error @+1 {{does not hold of what the segment before leaves}}
   refgraph.same %x, %y : !T, !T
   %a = refgraph.tensor_op "aten::abs"(%x) : (!T) -> !T
   refgraph.leave %a : !T
 }
-refgraph.trace @f_2 attributes {refgraph.part = "false", refgraph.takes = array<i64: 1, 2>} {
+refgraph.trace @f_2 attributes {refgraph.segment = "false", refgraph.takes = array<i64: 1, 2>} {
   %e = refgraph.external
   refgraph.state {grad_mode = false}
   %x = refgraph.get %e arg(0, "x") {requires_grad = false} : !T
@@ -594,7 +594,7 @@ refgraph.trace @f_2 attributes {refgraph.part = "false", refgraph.takes = array<
 !B = !refgraph.tensor<[], [], i1, "cpu">
 
 // A size that may differ between calls: what has both sides has it fixed.
-refgraph.trace @f attributes {refgraph.part = "prefix", refgraph.condition = 0 : i64} {
+refgraph.trace @f attributes {refgraph.segment = "prefix", refgraph.condition = 0 : i64} {
   %e = refgraph.external
   refgraph.state {grad_mode = false}
   %x = refgraph.get %e arg(0, "x") {requires_grad = false} : !T
@@ -604,17 +604,17 @@ refgraph.trace @f attributes {refgraph.part = "prefix", refgraph.condition = 0 :
   %t = refgraph.create "tuple" [%inner] : (!refgraph.obj<"tuple">) -> !refgraph.obj<"tuple">
   refgraph.leave %t : !refgraph.obj<"tuple">
 }
-refgraph.trace @f_1 attributes {refgraph.part = "true", refgraph.takes = array<i64: 1, 2>} {
+refgraph.trace @f_1 attributes {refgraph.segment = "true", refgraph.takes = array<i64: 1, 2>} {
   %e = refgraph.external
   refgraph.state {grad_mode = false}
   %x = refgraph.get %e arg(0, "x") {requires_grad = false} : !T
   %g = refgraph.object 0 : !refgraph.obj<"dict">
-  // expected-error @+1 {{stays a cut: sizes that differ between calls}}
+  // expected-error @+1 {{stays a graph break: sizes that differ between calls}}
   %n = refgraph.get %g item("n") type(2) {lift_sizes = array<i64: 0>} : !refgraph.obj<"dict"> -> !T
   %a = refgraph.tensor_op "aten::abs"(%x) : (!T) -> !T
   refgraph.leave %a : !T
 }
-refgraph.trace @f_2 attributes {refgraph.part = "false", refgraph.takes = array<i64: 1, 2>} {
+refgraph.trace @f_2 attributes {refgraph.segment = "false", refgraph.takes = array<i64: 1, 2>} {
   %e = refgraph.external
   refgraph.state {grad_mode = false}
   %x = refgraph.get %e arg(0, "x") {requires_grad = false} : !T
@@ -630,7 +630,7 @@ refgraph.trace @f_2 attributes {refgraph.part = "false", refgraph.takes = array<
 
 // Frames that nothing goes on with.
 // expected-error @+1 {{leaves frames that nothing goes on with}}
-refgraph.trace @f attributes {refgraph.part = "prefix", refgraph.condition = 0 : i64} {
+refgraph.trace @f attributes {refgraph.segment = "prefix", refgraph.condition = 0 : i64} {
   %e = refgraph.external
   refgraph.state {grad_mode = false}
   %x = refgraph.get %e arg(0, "x") {requires_grad = false} : !T
@@ -640,14 +640,14 @@ refgraph.trace @f attributes {refgraph.part = "prefix", refgraph.condition = 0 :
   %t = refgraph.create "tuple" [%inner, %inner] : (!refgraph.obj<"tuple">, !refgraph.obj<"tuple">) -> !refgraph.obj<"tuple">
   refgraph.leave %t : !refgraph.obj<"tuple">
 }
-refgraph.trace @f_1 attributes {refgraph.part = "true", refgraph.takes = array<i64: 1, 2>} {
+refgraph.trace @f_1 attributes {refgraph.segment = "true", refgraph.takes = array<i64: 1, 2>} {
   %e = refgraph.external
   refgraph.state {grad_mode = false}
   %x = refgraph.get %e arg(0, "x") {requires_grad = false} : !T
   %a = refgraph.tensor_op "aten::abs"(%x) : (!T) -> !T
   refgraph.leave %a : !T
 }
-refgraph.trace @f_2 attributes {refgraph.part = "false", refgraph.takes = array<i64: 1, 2>} {
+refgraph.trace @f_2 attributes {refgraph.segment = "false", refgraph.takes = array<i64: 1, 2>} {
   %e = refgraph.external
   refgraph.state {grad_mode = false}
   %x = refgraph.get %e arg(0, "x") {requires_grad = false} : !T
@@ -663,7 +663,7 @@ refgraph.trace @f_2 attributes {refgraph.part = "false", refgraph.takes = array<
 
 // Four elements have no truth.
 // expected-error @+1 {{which is no tensor of one element}}
-refgraph.trace @f attributes {refgraph.part = "prefix", refgraph.condition = 1 : i64} {
+refgraph.trace @f attributes {refgraph.segment = "prefix", refgraph.condition = 1 : i64} {
   %e = refgraph.external
   refgraph.state {grad_mode = false}
   %x = refgraph.get %e arg(0, "x") {requires_grad = false} : !T
@@ -673,14 +673,14 @@ refgraph.trace @f attributes {refgraph.part = "prefix", refgraph.condition = 1 :
   %t = refgraph.create "tuple" [%inner] : (!refgraph.obj<"tuple">) -> !refgraph.obj<"tuple">
   refgraph.leave %t : !refgraph.obj<"tuple">
 }
-refgraph.trace @f_1 attributes {refgraph.part = "true", refgraph.takes = array<i64: 1, 2>} {
+refgraph.trace @f_1 attributes {refgraph.segment = "true", refgraph.takes = array<i64: 1, 2>} {
   %e = refgraph.external
   refgraph.state {grad_mode = false}
   %x = refgraph.get %e arg(0, "x") {requires_grad = false} : !T
   %a = refgraph.tensor_op "aten::abs"(%x) : (!T) -> !T
   refgraph.leave %a : !T
 }
-refgraph.trace @f_2 attributes {refgraph.part = "false", refgraph.takes = array<i64: 1, 2>} {
+refgraph.trace @f_2 attributes {refgraph.segment = "false", refgraph.takes = array<i64: 1, 2>} {
   %e = refgraph.external
   refgraph.state {grad_mode = false}
   %x = refgraph.get %e arg(0, "x") {requires_grad = false} : !T
@@ -696,7 +696,7 @@ refgraph.trace @f_2 attributes {refgraph.part = "false", refgraph.takes = array<
 
 // No side.
 // expected-error @+1 {{has no side of a branch}}
-refgraph.trace @f attributes {refgraph.part = "prefix", refgraph.condition = 0 : i64} {
+refgraph.trace @f attributes {refgraph.segment = "prefix", refgraph.condition = 0 : i64} {
   %e = refgraph.external
   refgraph.state {grad_mode = false}
   %x = refgraph.get %e arg(0, "x") {requires_grad = false} : !T
@@ -706,14 +706,14 @@ refgraph.trace @f attributes {refgraph.part = "prefix", refgraph.condition = 0 :
   %t = refgraph.create "tuple" [%inner] : (!refgraph.obj<"tuple">) -> !refgraph.obj<"tuple">
   refgraph.leave %t : !refgraph.obj<"tuple">
 }
-refgraph.trace @f_1 attributes {refgraph.part = "rest", refgraph.takes = array<i64: 1, 2>} {
+refgraph.trace @f_1 attributes {refgraph.segment = "rest", refgraph.takes = array<i64: 1, 2>} {
   %e = refgraph.external
   refgraph.state {grad_mode = false}
   %x = refgraph.get %e arg(0, "x") {requires_grad = false} : !T
   %a = refgraph.tensor_op "aten::abs"(%x) : (!T) -> !T
   refgraph.leave %a : !T
 }
-refgraph.trace @f_2 attributes {refgraph.part = "rest", refgraph.takes = array<i64: 1, 2>} {
+refgraph.trace @f_2 attributes {refgraph.segment = "rest", refgraph.takes = array<i64: 1, 2>} {
   %e = refgraph.external
   refgraph.state {grad_mode = false}
   %x = refgraph.get %e arg(0, "x") {requires_grad = false} : !T
@@ -726,18 +726,18 @@ refgraph.trace @f_2 attributes {refgraph.part = "rest", refgraph.takes = array<i
 !T = !refgraph.tensor<[4], [1], f32, "cpu">
 !B = !refgraph.tensor<[], [], i1, "cpu">
 
-// Where the one way is not taken, another record draws the numbers again.
-refgraph.trace @f attributes {refgraph.part = "prefix", refgraph.condition = 0 : i64} {
+// Where the one way is not taken, another specialization draws the numbers again.
+refgraph.trace @f attributes {refgraph.segment = "prefix", refgraph.condition = 0 : i64} {
   %e = refgraph.external
   %x = refgraph.get %e arg(0, "x") : !T
-  // expected-error @+1 {{stays a cut: 'aten::rand_like' in front of the branch has effects beyond its results}}
+  // expected-error @+1 {{stays a graph break: 'aten::rand_like' in front of the branch has effects beyond its results}}
   %y = refgraph.tensor_op "aten::rand_like"(%x, none, none, none, none, none) : (!T) -> !T
   %c = refgraph.tensor_op "aten::any"(%y) : (!T) -> !B
   %inner = refgraph.create "tuple" [%c, %y] : (!B, !T) -> !refgraph.obj<"tuple">
   %t = refgraph.create "tuple" [%inner] : (!refgraph.obj<"tuple">) -> !refgraph.obj<"tuple">
   refgraph.leave %t : !refgraph.obj<"tuple">
 }
-refgraph.trace @f_1 attributes {refgraph.part = "true", refgraph.takes = array<i64: 1>} {
+refgraph.trace @f_1 attributes {refgraph.segment = "true", refgraph.takes = array<i64: 1>} {
   %e = refgraph.external
   %x = refgraph.get %e arg(0, "x") : !T
   refgraph.leave %x : !T
@@ -748,8 +748,8 @@ refgraph.trace @f_1 attributes {refgraph.part = "true", refgraph.takes = array<i
 !T = !refgraph.tensor<[4], [1], f32, "cpu">
 !B = !refgraph.tensor<[], [], i1, "cpu">
 
-// An arm cannot end the record.
-refgraph.trace @f attributes {refgraph.part = "prefix", refgraph.condition = 0 : i64} {
+// An arm cannot end the specialization.
+refgraph.trace @f attributes {refgraph.segment = "prefix", refgraph.condition = 0 : i64} {
   %e = refgraph.external
   %x = refgraph.get %e arg(0, "x") : !T
   %c = refgraph.tensor_op "aten::any"(%x) : (!T) -> !B
@@ -757,16 +757,16 @@ refgraph.trace @f attributes {refgraph.part = "prefix", refgraph.condition = 0 :
   %t = refgraph.create "tuple" [%inner] : (!refgraph.obj<"tuple">) -> !refgraph.obj<"tuple">
   refgraph.leave %t : !refgraph.obj<"tuple">
 }
-refgraph.trace @f_1 attributes {refgraph.part = "true", refgraph.takes = array<i64: 1>} {
+refgraph.trace @f_1 attributes {refgraph.segment = "true", refgraph.takes = array<i64: 1>} {
   %e = refgraph.external
   %x = refgraph.get %e arg(0, "x") : !T
   %d = refgraph.tensor_op "aten::all"(%x) : (!T) -> !B
-  // expected-error @+1 {{ends the record in one arm alone}}
-  refgraph.expect %d is true : !B
+  // expected-error @+1 {{ends the specialization in one arm alone}}
+  refgraph.speculate %d is true : !B
   %y = refgraph.tensor_op "aten::neg"(%x) : (!T) -> !T
   refgraph.leave %y : !T
 }
-refgraph.trace @f_2 attributes {refgraph.part = "false", refgraph.takes = array<i64: 1>} {
+refgraph.trace @f_2 attributes {refgraph.segment = "false", refgraph.takes = array<i64: 1>} {
   %e = refgraph.external
   %x = refgraph.get %e arg(0, "x") : !T
   %y = refgraph.tensor_op "aten::abs"(%x) : (!T) -> !T
@@ -779,23 +779,23 @@ refgraph.trace @f_2 attributes {refgraph.part = "false", refgraph.takes = array<
 !B = !refgraph.tensor<[], [], i1, "cpu">
 
 // An input is written by one arm alone: its version counter would show which.
-refgraph.trace @f attributes {refgraph.part = "prefix", refgraph.condition = 0 : i64} {
+refgraph.trace @f attributes {refgraph.segment = "prefix", refgraph.condition = 0 : i64} {
   %e = refgraph.external
   %x = refgraph.get %e arg(0, "x") : !T
   %c = refgraph.tensor_op "aten::any"(%x) {traits = ["as-op-node", "pure"]} : (!T) -> !B
   %inner = refgraph.create "tuple" [%c, %x] : (!B, !T) -> !refgraph.obj<"tuple">
   %t = refgraph.create "tuple" [%inner] : (!refgraph.obj<"tuple">) -> !refgraph.obj<"tuple">
-  // expected-error @+1 {{stays a cut: the arms of a branch write a tensor 1 and 0 times, which its version counter would show}}
+  // expected-error @+1 {{stays a graph break: the arms of a branch write a tensor 1 and 0 times, which its version counter would show}}
   refgraph.leave %t : !refgraph.obj<"tuple">
 }
-refgraph.trace @f_1 attributes {refgraph.part = "true", refgraph.takes = array<i64: 1>} {
+refgraph.trace @f_1 attributes {refgraph.segment = "true", refgraph.takes = array<i64: 1>} {
   %e = refgraph.external
   %x = refgraph.get %e arg(0, "x") : !T
   %y = refgraph.tensor_op "aten::neg_"(%x) mutates [0] {traits = ["as-op-node", "in-place"]} : (!T) -> !T
   refgraph.advance %y by 1 : !T
   refgraph.leave %y : !T
 }
-refgraph.trace @f_2 attributes {refgraph.part = "false", refgraph.takes = array<i64: 1>} {
+refgraph.trace @f_2 attributes {refgraph.segment = "false", refgraph.takes = array<i64: 1>} {
   %e = refgraph.external
   %x = refgraph.get %e arg(0, "x") : !T
   refgraph.leave %x : !T

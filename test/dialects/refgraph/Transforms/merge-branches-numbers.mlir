@@ -1,4 +1,4 @@
-// Numbers and sizes that differ between calls, in the parts of one call.
+// Numbers and sizes that differ between calls, in the segments of one call.
 // RUN: pyjit-opt %s --refgraph-annotate --refgraph-merge-branches -split-input-file | FileCheck %s
 // RUN: pyjit-opt %s --refgraph-annotate --refgraph-merge-branches --refgraph-lift-sizes --refgraph-lift -split-input-file | FileCheck %s --check-prefix=LIFT
 
@@ -12,14 +12,14 @@
 // computed anew. The comparison comes out as it did.
 // CHECK-LABEL: refgraph.trace @another_call {
 // CHECK:         %[[N:.*]] = refgraph.get %{{.*}} arg(1, "n") type(2) equals(3) {lift}
-// CHECK:         refgraph.expect %{{.*}} is true
+// CHECK:         refgraph.speculate %{{.*}} is true
 // CHECK:         %[[M:.*]] = refgraph.arith "add"(%[[N]], %{{.*}}) is(4)
 // CHECK:         refgraph.compare "lt"(%[[M]], %{{.*}}) is true
 // CHECK:         refgraph.tensor_op "aten::mul.Tensor"(%{{.*}}, wrapped(%[[M]]))
 // LIFT-LABEL:  refgraph.trace @another_call {
 // LIFT:          arg(1, "n") type(2) {lift}
 // LIFT:          refgraph.compare "lt"
-refgraph.trace @another_call attributes {refgraph.part = "prefix", refgraph.condition = 0 : i64} {
+refgraph.trace @another_call attributes {refgraph.segment = "prefix", refgraph.condition = 0 : i64} {
   %e = refgraph.external
   %x = refgraph.get %e arg(0, "x") type(1) : !T
   %n = refgraph.get %e arg(1, "n") type(2) equals(3) {lift} : !I
@@ -28,7 +28,7 @@ refgraph.trace @another_call attributes {refgraph.part = "prefix", refgraph.cond
   %t = refgraph.create "tuple" [%inner] : (!O) -> !O
   refgraph.leave %t : !O
 }
-refgraph.trace @another_call_1 attributes {refgraph.part = "true", refgraph.takes = array<i64: 1, 2>} {
+refgraph.trace @another_call_1 attributes {refgraph.segment = "true", refgraph.takes = array<i64: 1, 2>} {
   %e = refgraph.external
   %x = refgraph.get %e arg(0, "x") type(1) : !T
   %n = refgraph.get %e arg(1, "n") type(2) equals(7) {lift} : !I
@@ -54,7 +54,7 @@ refgraph.trace @another_call_1 attributes {refgraph.part = "true", refgraph.take
 // CHECK:         refgraph.compare "is"(%[[M]], %{{.*}}) is true
 // LIFT-LABEL:  refgraph.trace @kept {
 // LIFT:          refgraph.compare "is"
-refgraph.trace @kept attributes {refgraph.part = "prefix", refgraph.condition = 0 : i64} {
+refgraph.trace @kept attributes {refgraph.segment = "prefix", refgraph.condition = 0 : i64} {
   %e = refgraph.external
   %x = refgraph.get %e arg(0, "x") type(1) : !T
   %n = refgraph.get %e arg(1, "n") type(2) equals(3) {lift} : !I
@@ -65,7 +65,7 @@ refgraph.trace @kept attributes {refgraph.part = "prefix", refgraph.condition = 
   %t = refgraph.create "tuple" [%inner] : (!O) -> !O
   refgraph.leave %t : !O
 }
-refgraph.trace @kept_1 attributes {refgraph.part = "true", refgraph.takes = array<i64: 1, 2>} {
+refgraph.trace @kept_1 attributes {refgraph.segment = "true", refgraph.takes = array<i64: 1, 2>} {
   %e = refgraph.external
   %x = refgraph.get %e arg(0, "x") type(1) : !T
   %m = refgraph.get %e arg(1, "m") equals(4) : !I
@@ -95,7 +95,7 @@ refgraph.trace @kept_1 attributes {refgraph.part = "true", refgraph.takes = arra
 // CHECK-NEXT:    }
 // CHECK-NEXT:    %[[S:.*]] = refgraph.tensor_op "aten::add.Tensor"(%[[R]], wrapped(%[[M]]), 1 : i64)
 // CHECK:         refgraph.create "tuple" [%[[S]], %[[M]]]
-refgraph.trace @arms attributes {refgraph.part = "prefix", refgraph.condition = 0 : i64} {
+refgraph.trace @arms attributes {refgraph.segment = "prefix", refgraph.condition = 0 : i64} {
   %e = refgraph.external
   %x = refgraph.get %e arg(0, "x") type(1) : !T
   %n = refgraph.get %e arg(1, "n") type(2) equals(3) {lift} : !I
@@ -104,7 +104,7 @@ refgraph.trace @arms attributes {refgraph.part = "prefix", refgraph.condition = 
   %t = refgraph.create "tuple" [%inner] : (!O) -> !O
   refgraph.leave %t : !O
 }
-refgraph.trace @arms_1 attributes {refgraph.part = "true", refgraph.takes = array<i64: 1, 2>} {
+refgraph.trace @arms_1 attributes {refgraph.segment = "true", refgraph.takes = array<i64: 1, 2>} {
   %e = refgraph.external
   %x = refgraph.get %e arg(0, "x") type(1) : !T
   %n = refgraph.get %e arg(1, "n") type(2) equals(5) {lift} : !I
@@ -114,7 +114,7 @@ refgraph.trace @arms_1 attributes {refgraph.part = "true", refgraph.takes = arra
   %r = refgraph.create "tuple" [%s, %m] : (!T, !I) -> !O
   refgraph.leave %r : !O
 }
-refgraph.trace @arms_2 attributes {refgraph.part = "false", refgraph.takes = array<i64: 1, 2>} {
+refgraph.trace @arms_2 attributes {refgraph.segment = "false", refgraph.takes = array<i64: 1, 2>} {
   %e = refgraph.external
   %x = refgraph.get %e arg(0, "x") type(1) : !T
   %n = refgraph.get %e arg(1, "n") type(2) equals(6) {lift} : !I
@@ -138,10 +138,10 @@ refgraph.trace @arms_2 attributes {refgraph.part = "false", refgraph.takes = arr
 // CHECK:         %[[N:.*]] = refgraph.get %{{.*}} attr("n") type(2) equals(3) {lift}
 // CHECK:         %[[M:.*]] = refgraph.arith "add"(%[[N]],
 // CHECK:         refgraph.set %{{.*}} attr("n") = %[[M]]
-// CHECK:         refgraph.expect
+// CHECK:         refgraph.speculate
 // CHECK-NOT:     attr("n") type
 // CHECK:         wrapped(%[[M]])
-refgraph.trace @stored attributes {refgraph.part = "prefix", refgraph.condition = 0 : i64} {
+refgraph.trace @stored attributes {refgraph.segment = "prefix", refgraph.condition = 0 : i64} {
   %e = refgraph.external
   %x = refgraph.get %e arg(0, "x") type(1) : !T
   %s = refgraph.object 5 : !refgraph.obj<"S">
@@ -154,7 +154,7 @@ refgraph.trace @stored attributes {refgraph.part = "prefix", refgraph.condition 
   %t = refgraph.create "tuple" [%inner] : (!O) -> !O
   refgraph.leave %t : !O
 }
-refgraph.trace @stored_1 attributes {refgraph.part = "true", refgraph.takes = array<i64: 1, 2>} {
+refgraph.trace @stored_1 attributes {refgraph.segment = "true", refgraph.takes = array<i64: 1, 2>} {
   %e = refgraph.external
   %x = refgraph.get %e arg(0, "x") type(1) : !T
   %s = refgraph.object 5 : !refgraph.obj<"S">
@@ -179,7 +179,7 @@ refgraph.trace @stored_1 attributes {refgraph.part = "true", refgraph.takes = ar
 // CHECK-NOT:     lift_sizes
 // LIFT-LABEL:  refgraph.trace @sizes attributes
 // LIFT:          refgraph.tensor_op "aten::neg"(%{{.*}}) {{.*}} -> !refgraph.tensor<[s0], [1], f32, "cpu">
-refgraph.trace @sizes attributes {refgraph.part = "prefix", refgraph.condition = 0 : i64, refgraph.follows_sizes} {
+refgraph.trace @sizes attributes {refgraph.segment = "prefix", refgraph.condition = 0 : i64, refgraph.follows_sizes} {
   %e = refgraph.external
   %x = refgraph.get %e arg(0, "x") type(1) {lift_sizes = array<i64: 0>} : !T
   %c = refgraph.tensor_op "aten::any"(%x) : (!T) -> !B
@@ -187,7 +187,7 @@ refgraph.trace @sizes attributes {refgraph.part = "prefix", refgraph.condition =
   %t = refgraph.create "tuple" [%inner] : (!O) -> !O
   refgraph.leave %t : !O
 }
-refgraph.trace @sizes_1 attributes {refgraph.part = "true", refgraph.takes = array<i64: 1>, refgraph.follows_sizes} {
+refgraph.trace @sizes_1 attributes {refgraph.segment = "true", refgraph.takes = array<i64: 1>, refgraph.follows_sizes} {
   %e = refgraph.external
   %x = refgraph.get %e arg(0, "x") type(1) {lift_sizes = array<i64: 0>} : !T
   %s = refgraph.size %x[0] is(4) : !T
@@ -206,12 +206,12 @@ refgraph.trace @sizes_1 attributes {refgraph.part = "true", refgraph.takes = arr
 
 // A side whose recording wrote down no sizes takes the tensor as it was.
 // CHECK-LABEL: refgraph.trace @kept_sizes attributes {refgraph.follows_sizes} {
-// CHECK:         refgraph.expect
-// CHECK:         refgraph.layout %{{.*}} "a part of the call that takes its sizes as they are"
+// CHECK:         refgraph.speculate
+// CHECK:         refgraph.layout %{{.*}} "a segment of the call that takes its sizes as they are"
 // LIFT-LABEL:  refgraph.trace @kept_sizes attributes
 // LIFT-NOT:      s0
 // LIFT:          aten::neg
-refgraph.trace @kept_sizes attributes {refgraph.part = "prefix", refgraph.condition = 0 : i64, refgraph.follows_sizes} {
+refgraph.trace @kept_sizes attributes {refgraph.segment = "prefix", refgraph.condition = 0 : i64, refgraph.follows_sizes} {
   %e = refgraph.external
   %x = refgraph.get %e arg(0, "x") type(1) {lift_sizes = array<i64: 0>} : !T
   %c = refgraph.tensor_op "aten::any"(%x) : (!T) -> !B
@@ -219,7 +219,7 @@ refgraph.trace @kept_sizes attributes {refgraph.part = "prefix", refgraph.condit
   %t = refgraph.create "tuple" [%inner] : (!O) -> !O
   refgraph.leave %t : !O
 }
-refgraph.trace @kept_sizes_1 attributes {refgraph.part = "true", refgraph.takes = array<i64: 1>} {
+refgraph.trace @kept_sizes_1 attributes {refgraph.segment = "true", refgraph.takes = array<i64: 1>} {
   %e = refgraph.external
   %x = refgraph.get %e arg(0, "x") type(1) : !T
   %r = refgraph.tensor_op "aten::neg"(%x) : (!T) -> !T
@@ -237,10 +237,10 @@ refgraph.trace @kept_sizes_1 attributes {refgraph.part = "true", refgraph.takes 
 // A dict that the prefix made has no other keys.
 // CHECK-LABEL: refgraph.trace @no_key {
 // CHECK-NOT:     refgraph.absent
-// CHECK:         refgraph.expect
+// CHECK:         refgraph.speculate
 // CHECK-NOT:     refgraph.absent
 // CHECK:         refgraph.leave
-refgraph.trace @no_key attributes {refgraph.part = "prefix", refgraph.condition = 0 : i64} {
+refgraph.trace @no_key attributes {refgraph.segment = "prefix", refgraph.condition = 0 : i64} {
   %e = refgraph.external
   %x = refgraph.get %e arg(0, "x") type(1) : !T
   %c = refgraph.tensor_op "aten::any"(%x) : (!T) -> !B
@@ -249,7 +249,7 @@ refgraph.trace @no_key attributes {refgraph.part = "prefix", refgraph.condition 
   %t = refgraph.create "tuple" [%inner] : (!O) -> !O
   refgraph.leave %t : !O
 }
-refgraph.trace @no_key_1 attributes {refgraph.part = "true", refgraph.takes = array<i64: 1, 2>} {
+refgraph.trace @no_key_1 attributes {refgraph.segment = "true", refgraph.takes = array<i64: 1, 2>} {
   %e = refgraph.external
   %x = refgraph.get %e arg(0, "x") type(1) : !T
   %d = refgraph.get %e arg(1, "d") : !refgraph.obj<"dict">

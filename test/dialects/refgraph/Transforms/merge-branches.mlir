@@ -1,4 +1,4 @@
-// The parts of a call that was cut at a branch become one trace.
+// The segments of a call with a graph break at a branch become one trace.
 // RUN: pyjit-opt %s --refgraph-annotate --refgraph-merge-branches -split-input-file | FileCheck %s
 // RUN: pyjit-opt %s --refgraph-annotate --refgraph-merge-branches --refgraph-generate-guards --refgraph-generate-mock --refgraph-extract-graph -split-input-file | FileCheck %s --check-prefix=PARTS
 
@@ -30,7 +30,7 @@
 // PARTS-LABEL: refgraph.graph @called(
 // PARTS:         refgraph.if
 // PARTS:         refgraph.yield %{{.*}} : !refgraph.tensor<[4]
-refgraph.trace @called attributes {refgraph.part = "prefix", refgraph.condition = 0 : i64, refgraph.tensor_class = 3 : i64} {
+refgraph.trace @called attributes {refgraph.segment = "prefix", refgraph.condition = 0 : i64, refgraph.tensor_class = 3 : i64} {
   %e = refgraph.external
   refgraph.state {grad_mode = false}
   %g = refgraph.object 0 "globals" : !refgraph.obj<"dict">
@@ -43,7 +43,7 @@ refgraph.trace @called attributes {refgraph.part = "prefix", refgraph.condition 
   %t = refgraph.create "tuple" [%outer, %inner] : (!refgraph.obj<"tuple">, !refgraph.obj<"tuple">) -> !refgraph.obj<"tuple">
   refgraph.leave %t : !refgraph.obj<"tuple">
 }
-refgraph.trace @called_1 attributes {refgraph.part = "true", refgraph.takes = array<i64: 1>, refgraph.objects = array<i64: 3, 0, 7>} {
+refgraph.trace @called_1 attributes {refgraph.segment = "true", refgraph.takes = array<i64: 1>, refgraph.objects = array<i64: 3, 0, 7>} {
   %e = refgraph.external
   refgraph.state {grad_mode = false}
   %g = refgraph.object 1 "globals" : !refgraph.obj<"dict">
@@ -56,7 +56,7 @@ refgraph.trace @called_1 attributes {refgraph.part = "true", refgraph.takes = ar
   %r = refgraph.tensor_op "aten::relu"(%a) : (!T) -> !T
   refgraph.leave %r : !T
 }
-refgraph.trace @called_2 attributes {refgraph.part = "false", refgraph.takes = array<i64: 1>, refgraph.objects = array<i64: 0, 3, 8>} {
+refgraph.trace @called_2 attributes {refgraph.segment = "false", refgraph.takes = array<i64: 1>, refgraph.objects = array<i64: 0, 3, 8>} {
   %e = refgraph.external
   refgraph.state {grad_mode = false}
   %g = refgraph.object 0 "globals" : !refgraph.obj<"dict">
@@ -67,7 +67,7 @@ refgraph.trace @called_2 attributes {refgraph.part = "false", refgraph.takes = a
   %r = refgraph.tensor_op "aten::relu"(%a) : (!T) -> !T
   refgraph.leave %r : !T
 }
-refgraph.trace @called_3 attributes {refgraph.part = "rest", refgraph.takes = array<i64: -1, 0>} {
+refgraph.trace @called_3 attributes {refgraph.segment = "rest", refgraph.takes = array<i64: -1, 0>} {
   %e = refgraph.external
   refgraph.state {grad_mode = false}
   %r = refgraph.get %e arg(0, "") : !T
@@ -83,7 +83,7 @@ refgraph.trace @called_3 attributes {refgraph.part = "rest", refgraph.takes = ar
 !B = !refgraph.tensor<[], [], i1, "cpu">
 
 // An input is written in one arm, a tensor of the call in the other: both are
-// the references that they are, and no results. The arms end with the next cut.
+// the references that they are, and no results. The arms end with the next graph break.
 // CHECK-LABEL: refgraph.trace @writes {
 // CHECK:         %[[X:.*]] = refgraph.get %{{.*}} arg(0, "x")
 // CHECK:         %[[Y:.*]] = refgraph.tensor_op "aten::neg"(%[[X]])
@@ -106,7 +106,7 @@ refgraph.trace @called_3 attributes {refgraph.part = "rest", refgraph.takes = ar
 // PARTS:         refgraph.if
 // PARTS:         aten::relu_
 // PARTS:         aten::zero_
-refgraph.trace @writes attributes {refgraph.part = "prefix", refgraph.condition = 0 : i64} {
+refgraph.trace @writes attributes {refgraph.segment = "prefix", refgraph.condition = 0 : i64} {
   %e = refgraph.external
   %x = refgraph.get %e arg(0, "x") : !T
   %y = refgraph.tensor_op "aten::neg"(%x) : (!T) -> !T
@@ -115,7 +115,7 @@ refgraph.trace @writes attributes {refgraph.part = "prefix", refgraph.condition 
   %t = refgraph.create "tuple" [%inner] : (!refgraph.obj<"tuple">) -> !refgraph.obj<"tuple">
   refgraph.leave %t : !refgraph.obj<"tuple">
 }
-refgraph.trace @writes_1 attributes {refgraph.part = "true", refgraph.cut, refgraph.takes = array<i64: 1, 2>} {
+refgraph.trace @writes_1 attributes {refgraph.segment = "true", refgraph.graph_break, refgraph.takes = array<i64: 1, 2>} {
   %e = refgraph.external
   %x = refgraph.get %e arg(0, "x") : !T
   %y = refgraph.get %e arg(1, "y") : !T
@@ -125,7 +125,7 @@ refgraph.trace @writes_1 attributes {refgraph.part = "true", refgraph.cut, refgr
   %t = refgraph.create "tuple" [%f] : (!refgraph.obj<"tuple">) -> !refgraph.obj<"tuple">
   refgraph.leave %t : !refgraph.obj<"tuple">
 }
-refgraph.trace @writes_2 attributes {refgraph.part = "false", refgraph.cut, refgraph.takes = array<i64: 1, 2>} {
+refgraph.trace @writes_2 attributes {refgraph.segment = "false", refgraph.graph_break, refgraph.takes = array<i64: 1, 2>} {
   %e = refgraph.external
   %x = refgraph.get %e arg(0, "x") : !T
   %y = refgraph.get %e arg(1, "y") : !T
@@ -157,7 +157,7 @@ refgraph.trace @writes_2 attributes {refgraph.part = "false", refgraph.cut, refg
 // CHECK-NEXT:    %[[K:.*]] = refgraph.constant "k"
 // CHECK-NEXT:    %[[D:.*]] = refgraph.create "dict" items {"y" = %[[R]], "k" = %[[K]]}
 // CHECK-NEXT:    refgraph.leave %[[D]]
-refgraph.trace @objects attributes {refgraph.part = "prefix", refgraph.condition = 0 : i64} {
+refgraph.trace @objects attributes {refgraph.segment = "prefix", refgraph.condition = 0 : i64} {
   %e = refgraph.external
   %x = refgraph.get %e arg(0, "x") : !T
   %m = refgraph.get %e arg(1, "m") : !refgraph.obj<"Config">
@@ -167,7 +167,7 @@ refgraph.trace @objects attributes {refgraph.part = "prefix", refgraph.condition
   %t = refgraph.create "tuple" [%inner] : (!refgraph.obj<"tuple">) -> !refgraph.obj<"tuple">
   refgraph.leave %t : !refgraph.obj<"tuple">
 }
-refgraph.trace @objects_1 attributes {refgraph.part = "true", refgraph.takes = array<i64: 1, 2>} {
+refgraph.trace @objects_1 attributes {refgraph.segment = "true", refgraph.takes = array<i64: 1, 2>} {
   %e = refgraph.external
   %y = refgraph.get %e arg(0, "y") : !T
   %m = refgraph.get %e arg(1, "m") type(5) : !refgraph.obj<"Config">
@@ -177,7 +177,7 @@ refgraph.trace @objects_1 attributes {refgraph.part = "true", refgraph.takes = a
   %d = refgraph.create "dict" items {"y" = %a, "k" = %k} : (!T, !refgraph.obj<"str">) -> !refgraph.obj<"dict">
   refgraph.leave %d : !refgraph.obj<"dict">
 }
-refgraph.trace @objects_2 attributes {refgraph.part = "false", refgraph.takes = array<i64: 1, 2>} {
+refgraph.trace @objects_2 attributes {refgraph.segment = "false", refgraph.takes = array<i64: 1, 2>} {
   %e = refgraph.external
   %y = refgraph.get %e arg(0, "y") : !T
   %m = refgraph.get %e arg(1, "m") type(5) : !refgraph.obj<"Config">
@@ -196,16 +196,16 @@ refgraph.trace @objects_2 attributes {refgraph.part = "false", refgraph.takes = 
 // relies on. A side that ends at a branch itself is no different.
 // CHECK-LABEL: refgraph.trace @one_way {
 // CHECK:         %[[C:.*]] = refgraph.tensor_op "aten::any"
-// CHECK-NEXT:    refgraph.expect %[[C]] is false
+// CHECK-NEXT:    refgraph.speculate %[[C]] is false
 // CHECK-NEXT:    %[[Y:.*]] = refgraph.tensor_op "aten::neg"
 // CHECK-NEXT:    %[[D:.*]] = refgraph.tensor_op "aten::all"(%[[Y]])
-// CHECK-NEXT:    refgraph.expect %[[D]] is true
+// CHECK-NEXT:    refgraph.speculate %[[D]] is true
 // CHECK-NEXT:    refgraph.leave %[[Y]]
 // CHECK-NOT:   refgraph.trace
 // PARTS-LABEL: refgraph.graph @one_way(
-// PARTS:         refgraph.expect %{{.*}} is false
-// PARTS:         refgraph.expect %{{.*}} is true
-refgraph.trace @one_way attributes {refgraph.part = "prefix", refgraph.condition = 0 : i64} {
+// PARTS:         refgraph.speculate %{{.*}} is false
+// PARTS:         refgraph.speculate %{{.*}} is true
+refgraph.trace @one_way attributes {refgraph.segment = "prefix", refgraph.condition = 0 : i64} {
   %e = refgraph.external
   %x = refgraph.get %e arg(0, "x") : !T
   %c = refgraph.tensor_op "aten::any"(%x) : (!T) -> !B
@@ -213,12 +213,12 @@ refgraph.trace @one_way attributes {refgraph.part = "prefix", refgraph.condition
   %t = refgraph.create "tuple" [%inner] : (!refgraph.obj<"tuple">) -> !refgraph.obj<"tuple">
   refgraph.leave %t : !refgraph.obj<"tuple">
 }
-refgraph.trace @one_way_1 attributes {refgraph.part = "false", refgraph.takes = array<i64: 1>} {
+refgraph.trace @one_way_1 attributes {refgraph.segment = "false", refgraph.takes = array<i64: 1>} {
   %e = refgraph.external
   %x = refgraph.get %e arg(0, "x") : !T
   %y = refgraph.tensor_op "aten::neg"(%x) : (!T) -> !T
   %d = refgraph.tensor_op "aten::all"(%y) : (!T) -> !B
-  refgraph.expect %d is true : !B
+  refgraph.speculate %d is true : !B
   refgraph.leave %y : !T
 }
 
@@ -235,7 +235,7 @@ refgraph.trace @one_way_1 attributes {refgraph.part = "false", refgraph.takes = 
 // CHECK-NOT:     refgraph.advance
 // CHECK:         refgraph.advance %[[X]] by 3 :
 // CHECK:         refgraph.leave
-refgraph.trace @counters attributes {refgraph.part = "prefix", refgraph.condition = 0 : i64} {
+refgraph.trace @counters attributes {refgraph.segment = "prefix", refgraph.condition = 0 : i64} {
   %e = refgraph.external
   %x = refgraph.get %e arg(0, "x") : !T
   %x1 = refgraph.tensor_op "aten::neg_"(%x) mutates [0] {traits = ["as-op-node", "in-place"]} : (!T) -> !T
@@ -245,14 +245,14 @@ refgraph.trace @counters attributes {refgraph.part = "prefix", refgraph.conditio
   refgraph.advance %x1 by 1 : !T
   refgraph.leave %t : !refgraph.obj<"tuple">
 }
-refgraph.trace @counters_1 attributes {refgraph.part = "true", refgraph.takes = array<i64: 1>} {
+refgraph.trace @counters_1 attributes {refgraph.segment = "true", refgraph.takes = array<i64: 1>} {
   %e = refgraph.external
   %x = refgraph.get %e arg(0, "x") : !T
   %y = refgraph.tensor_op "aten::abs_"(%x) mutates [0] {traits = ["as-op-node", "in-place"]} : (!T) -> !T
   refgraph.advance %y by 3 : !T
   refgraph.leave %y : !T
 }
-refgraph.trace @counters_2 attributes {refgraph.part = "false", refgraph.takes = array<i64: 1>} {
+refgraph.trace @counters_2 attributes {refgraph.segment = "false", refgraph.takes = array<i64: 1>} {
   %e = refgraph.external
   %x = refgraph.get %e arg(0, "x") : !T
   %y = refgraph.tensor_op "aten::exp_"(%x) mutates [0] {traits = ["as-op-node", "in-place"]} : (!T) -> !T

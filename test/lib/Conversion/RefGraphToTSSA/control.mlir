@@ -3,7 +3,7 @@
 !T = !refgraph.tensor<[4], [1], f32, "cpu">
 !B = !refgraph.tensor<[], [], i1, "cpu">
 
-// A carried tensor is a handle of its own inside and after the loop; one of the
+// A loop-carried tensor is a handle of its own inside and after the loop; one of the
 // outside is the handle that it is.
 // CHECK-LABEL: func.func @while
 // CHECK-SAME:    (%[[X:.*]]: !tssa.ref<tensor<4xf32>>, %[[Y:.*]]: !tssa.ref<tensor<4xf32>>)
@@ -85,10 +85,10 @@ refgraph.graph @branch(%x: !T, %f: !F) mutates [0] {
 !B = !refgraph.tensor<[], [], i1, "cpu">
 
 // The program goes on where a flag is true.
-// CHECK-LABEL: func.func @expect(
+// CHECK-LABEL: func.func @speculate(
 // CHECK:         %[[N:.*]] = tssa.aten "aten::logical_not"
-// CHECK-NEXT:    tssa.expect %[[N]] : tensor<i1>
-refgraph.graph @expect(%c: !B) {
-  refgraph.expect %c is false : !B
+// CHECK-NEXT:    tssa.speculate %[[N]] : tensor<i1>
+refgraph.graph @speculate(%c: !B) {
+  refgraph.speculate %c is false : !B
   refgraph.yield
 }

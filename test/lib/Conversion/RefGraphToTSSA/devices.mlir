@@ -8,9 +8,9 @@
 // CHECK-SAME: attributes {pyjit.device = "cuda:0"}
 // A number of the CPU may take part anywhere.
 // CHECK: tssa.aten "aten::mul.Tensor"(%{{.*}}, %{{.*}}) :
-// A move between devices is a library call, and so is work of the CPU.
-// CHECK: tssa.aten "aten::_to_copy"({{.*}}) {pyjit.library}
-// CHECK: tssa.aten "aten::neg"({{.*}}) {pyjit.device = "cpu", pyjit.library}
+// A move between devices is a vendor call, and so is work of the CPU.
+// CHECK: tssa.aten "aten::_to_copy"({{.*}}) {pyjit.vendor_call}
+// CHECK: tssa.aten "aten::neg"({{.*}}) {pyjit.device = "cpu", pyjit.vendor_call}
 refgraph.graph @f(%x: !cuda, %s: !number, %h: !cpu) {
   %a = refgraph.tensor_op "aten::mul.Tensor"(%x, %s) : (!cuda, !number) -> !cuda
   %b = refgraph.tensor_op "aten::_to_copy"(%h, none, none, device("cuda:0"), none, false, none) : (!cpu) -> !cuda

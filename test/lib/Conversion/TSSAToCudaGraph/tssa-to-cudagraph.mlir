@@ -42,7 +42,7 @@ func.func @cpu(%x: tensor<8xf32>) -> tensor<8xf32> {
 // -----
 
 func.func @unplanned(%x: tensor<8xf32>) -> tensor<8xf32> attributes {pyjit.device = "cuda:0"} {
-  // expected-error @+1 {{is neither a kernel, a library call nor a view}}
+  // expected-error @+1 {{is neither a kernel, a vendor call nor a view}}
   %y = arith.negf %x : tensor<8xf32>
   return %y : tensor<8xf32>
 }

@@ -48,7 +48,7 @@ func.func @sums(%x: tensor<8x5xf32>, %o: tensor<8xf32>) -> tensor<8xf32> {
   return %r : tensor<8xf32>
 }
 
-// A library call has no batched form, an index may be out of bounds, the number
+// A vendor call has no batched form, an index may be out of bounds, the number
 // of iterations may be unknown: such loops stay.
 // CHECK-LABEL: func @library
 // CHECK: scf.for
@@ -58,7 +58,7 @@ func.func @library(%x: tensor<8x3xf32>) -> tensor<8x3xf32> {
   %c8 = arith.constant 8 : index
   %r = scf.for %i = %c0 to %c8 step %c1 iter_args(%t = %x) -> (tensor<8x3xf32>) {
     %0 = tssa.access %t [#tssa.view<select [0, ?]>] (%i) : tensor<8x3xf32> -> tensor<3xf32>
-    %1 = tssa.aten "aten::flip"(%0, [0 : i64]) {pyjit.library} : (tensor<3xf32>) -> tensor<3xf32>
+    %1 = tssa.aten "aten::flip"(%0, [0 : i64]) {pyjit.vendor_call} : (tensor<3xf32>) -> tensor<3xf32>
     %2 = tssa.assign %t, %1 [#tssa.view<select [0, ?]>] (%i) : tensor<8x3xf32>, tensor<3xf32>
     scf.yield %2 : tensor<8x3xf32>
   }

@@ -23,7 +23,7 @@ func.func @softmax(%a: tensor<4x8xf32>) -> tensor<4x8xf32> {
   return %0 : tensor<4x8xf32>
 }
 
-// A library call reads the access itself, a kernel reads through it.
+// A vendor call reads the access itself, a kernel reads through it.
 // CHECK-LABEL: func.func @views
 // CHECK: %[[V:.*]] = tssa.access
 // CHECK: tssa.aten "aten::matmul"(%{{.*}}, %[[V]])

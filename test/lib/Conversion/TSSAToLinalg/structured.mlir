@@ -15,7 +15,7 @@ func.func @cat(%a: tensor<32x4xf32>, %b: tensor<48x4xf32>) -> tensor<80x4xf32> {
 // CHECK-LABEL: func.func @short_parts
 // CHECK: aten::cat
 func.func @short_parts(%a: tensor<32x3xf32>, %b: tensor<32x2xf32>) -> tensor<32x5xf32> {
-  // expected-remark @+1 {{'aten::cat' stays a library call: parts that are shorter than a vector}}
+  // expected-remark @+1 {{'aten::cat' stays a vendor call: parts that are shorter than a vector}}
   %0 = tssa.aten "aten::cat"([%a, %b], 1 : i64) : (tensor<32x3xf32>, tensor<32x2xf32>) -> tensor<32x5xf32>
   return %0 : tensor<32x5xf32>
 }
@@ -79,7 +79,7 @@ func.func @max_dim(%x: tensor<4x16xf32>) -> (tensor<4xf32>, tensor<4xi64>) {
 // CHECK-LABEL: func.func @on_the_host
 // CHECK: aten::repeat
 func.func @on_the_host(%a: tensor<4x2xf32> {pyjit.device = "cpu"}) -> tensor<36x2xf32> attributes {pyjit.device = "cuda:0"} {
-  // expected-remark @+1 {{'aten::repeat' stays a library call: it meets tensors of several devices}}
-  %0 = tssa.aten "aten::repeat"(%a, [9 : i64, 1 : i64]) {pyjit.device = "cpu", pyjit.library} : (tensor<4x2xf32>) -> tensor<36x2xf32>
+  // expected-remark @+1 {{'aten::repeat' stays a vendor call: it meets tensors of several devices}}
+  %0 = tssa.aten "aten::repeat"(%a, [9 : i64, 1 : i64]) {pyjit.device = "cpu", pyjit.vendor_call} : (tensor<4x2xf32>) -> tensor<36x2xf32>
   return %0 : tensor<36x2xf32>
 }

@@ -16,7 +16,7 @@ struct Address {
   int64_t offset = 0;
 };
 
-/// An operand of library calls whose address a proof has found in nodes.
+/// An operand of vendor calls whose address a proof has found in nodes.
 struct PatchedOperand {
   uint32_t slot;     ///< external: where its address is found at each call
   DevicePtr address; ///< in the capture
@@ -75,7 +75,7 @@ public:
     finish();
   }
   Graph handle() const { return graph; }
-  /// Renews words of library calls' nodes, too, from now on: `words`, found in
+  /// Renews words of vendor calls' nodes, too, from now on: `words`, found in
   /// this very graph, follow `operands`. Call before `finish`, since addresses
   /// that only stood in for an operand have to be gone by then: `buffers` has
   /// those of the slots now. False, with the reason, where a node cannot be
@@ -117,13 +117,13 @@ private:
     uint32_t offset; ///< in the element, in bytes
   };
 
-  struct LibraryWord {
+  struct VendorWord {
     uint32_t offset, slot;
     int64_t addend;
   };
-  struct LibraryNode {
+  struct VendorNode {
     PatchedNode node;
-    std::vector<LibraryWord> words;
+    std::vector<VendorWord> words;
   };
 
   /// A graph that nodes are added to: the whole, or a body in it.
@@ -151,7 +151,7 @@ private:
   std::vector<KernelNode> kernels;
   std::vector<CopyNode> copies;
   std::vector<ValueNode> values;
-  std::vector<LibraryNode> libraries;
+  std::vector<VendorNode> libraries;
   std::vector<PatchedOperand> operands;
   bool renewAll = false;        ///< an update failed: who knows what nodes hold
   std::vector<void *> pointers; // scratch

@@ -56,7 +56,7 @@ enum class NodeType : int {
 };
 
 /// CUgraphConditionalHandle: what a kernel gives to `cudaGraphSetConditional`.
-/// On a software device the address of the 32-bit word that it sets.
+/// On a simulated device the address of the 32-bit word that it sets.
 using Condition = uint64_t;
 enum class ConditionKind : int { If = 0, While = 1 };
 
@@ -86,7 +86,7 @@ struct LaunchShape {
   unsigned grid[3], block[3], sharedBytes;
 };
 
-/// A kernel of a software device: a function of the host.
+/// A kernel of a simulated device: a function of the host.
 struct HostKernel {
   std::string name;
   /// Called with the parameter block, one 8-byte word for each buffer.
@@ -97,15 +97,15 @@ struct HostKernel {
   /// stands.
   std::vector<uint32_t> align = {};
   uint64_t indirect = 0;
-  /// A library's call, which chooses its code by how its operands are aligned
-  /// (up to kLibraryAlign): a replay on lesser addresses than it was captured
-  /// with is refused.
+  /// A vendor library's call, which chooses its code by how its operands are
+  /// aligned (up to kVendorAlign): a replay on lesser addresses than it was
+  /// captured with is refused.
   bool library = false;
 };
 
-/// The alignment that a software device's libraries look at, which is as much
+/// The alignment that a simulated device's libraries look at, which is as much
 /// as PyTorch's CPU allocator gives.
-inline constexpr uint32_t kLibraryAlign = 64;
+inline constexpr uint32_t kVendorAlign = 64;
 /// Reserved addresses begin at a multiple of this: other wishes are moved up to
 /// one (580.159 on an H200).
 inline constexpr uint64_t kReservedAlign = 32 << 20;
@@ -125,7 +125,7 @@ public:
   /// For the graphs of programs that have several sets of them.
   std::shared_ptr<GraphPool> graphPool() const { return pool; }
   /// Whether device memory is host memory and kernels are host functions.
-  virtual bool isSoftware() const = 0;
+  virtual bool isSimulated() const = 0;
   virtual std::string describe(Result result) const = 0;
 
   /// Makes the device's primary context current on this thread if none is.
@@ -167,7 +167,7 @@ public:
   virtual Result release(DevicePtr memory) = 0;
   /// Addresses that may be used, from `wish` on (a multiple of kReservedAlign)
   /// if these are free. On a device all of them may show the same few bytes:
-  /// nothing is kept there. Only software gives memory.
+  /// nothing is kept there. Only the simulated driver gives memory.
   virtual Result reserve(DevicePtr *begin, size_t bytes, DevicePtr wish) = 0;
   virtual Result unreserve(DevicePtr begin, size_t bytes) = 0;
 
@@ -235,12 +235,12 @@ private:
 /// in `error`, where there is none.
 std::shared_ptr<Driver> openDriver(std::string &error);
 
-/// A driver made of software. It records streams, graphs and parameters as the
+/// A simulated driver. It records streams, graphs and parameters as the
 /// real one does and refuses what the real one refuses: allocation, waiting and
 /// loading while a stream is captured, parameters of the wrong kind of node,
 /// nodes of another graph, conditions of another graph, asked for twice, or
 /// never set.
-std::shared_ptr<Driver> makeSoftwareDriver();
+std::shared_ptr<Driver> makeSimulatedDriver();
 
 /// Throws std::runtime_error saying what was tried, unless `result` is success.
 void check(const Driver &driver, Result result, const char *what);

@@ -47,7 +47,7 @@ public:
       : driver(std::move(driver)) {}
 
   /// Loads the program's PTX, or makes kernels of `functions` where the driver
-  /// is software. False, with kernel and source line in `error`, on failure.
+  /// is simulated. False, with kernel and source line in `error`, on failure.
   /// `shared`, where given, is code of the same text that is loaded already, or
   /// becomes what is loaded here.
   bool load(const Program &program, const std::vector<KernelFn> &functions,

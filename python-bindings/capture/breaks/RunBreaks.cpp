@@ -1,0 +1,205 @@
+//===- RunBreaks.cpp - Where a run breaks ---------------------------------===//
+//
+// A recording has ended at something that is not modelled. Its specialization
+// ends with the state of the frames at that place, if the interpreter can be
+// made to go on from there; what stands in the way is learned, for the next run
+// to break elsewhere. In both cases the run waits for the frames to go on.
+//
+//===----------------------------------------------------------------------===//
+
+#include "breaks/CaptureTypes.h"
+#include "breaks/Continuation.h"
+#include "breaks/Run.h"
+#include "tensors/Tensors.h"
+
+using namespace pyjit::capture;
+
+//===----------------------------------------------------------------------===//
+// What the next run should do better
+//===----------------------------------------------------------------------===//
+
+void Run::learn(const FrameState &state, const std::string &why) {
+  if (known.insert({{state.code, state.offset}, why}).second)
+    learned.push_back({Py_NewRef(reinterpret_cast<PyObject *>(state.code)),
+                       state.offset, why});
+}
+
+/// An object that cannot be carried over the graph break: next time, break in
+/// front of the instruction that makes it, and it is only passed on.
+void Run::learnAllocation(Recording &recording,
+                          const std::vector<FrameState> &states) {
+  auto allocation =
+      recording.breaks.allocationSites.find(recording.breaks.refused);
+  if (!recording.breaks.refused ||
+      allocation == recording.breaks.allocationSites.end())
+    return;
+  for (size_t i = states.size(); i-- > 0;) {
+    const ShadowFrame &shadow = recording.tracker.frames[states[i].frame];
+    if (i >= allocation->second.size() ||
+        allocation->second[i].frame != shadow.frame ||
+        allocation->second[i].code != shadow.code)
+      continue;
+    FrameState state = states[i];
+    state.offset = allocation->second[i].offset - state.shift;
+    if (recording.tracker.info(shadow.code)
+            .exits(allocation->second[i].offset)
+            .empty())
+      continue;
+    return learn(state, recording.reason);
+  }
+}
+
+/// What the call returns shows that it was partly in inference mode, or is the
+/// `.data` of an input: next time, a segment ends where that was made.
+bool Run::learnAtEnd(Recording &recording) {
+  PyObject *refused = recording.breaks.refused;
+  auto allocation = recording.breaks.allocationSites.find(refused);
+  if (!planner || !refused ||
+      (refused != recording.calls.firstInferenceMode &&
+       !recording.objects.isTensor(refused)) ||
+      allocation == recording.breaks.allocationSites.end() ||
+      allocation->second.empty())
+    return false;
+  const GraphBreaks::AllocationSite &at = allocation->second.front();
+  Origin origin = originOf(at.code, nullptr);
+  if (recording.tracker.info(at.code).exits(at.offset).empty())
+    return false;
+  FrameState state;
+  state.code = origin.code;
+  state.offset = at.offset - origin.shift;
+  learn(state, recording.reason);
+  return true;
+}
+
+/// What was so in this call is not likely to be so again.
+void Run::pass(Recording &recording) {
+  const ShadowFrame &frame = recording.tracker.frames.back();
+  Origin origin = originOf(frame.code, nullptr);
+  passed.emplace_back(Py_NewRef(reinterpret_cast<PyObject *>(origin.code)),
+                      frame.offset - origin.shift);
+  if (reason.empty())
+    reason = recording.reason;
+  stopped = true;
+}
+
+/// Where a data-dependent scalar was used in a way that a specialization cannot
+/// repeat, the tensor has to be asked by Python itself.
+void Run::learnNumbers(Recording &recording) {
+  for (int site : recording.dataNumbers.lostSites) {
+    auto [code, offset] = recording.dataNumbers.sites[site];
+    FrameState state;
+    state.code = code;
+    state.offset = offset;
+    learn(state, "a tensor's data as a Python number");
+  }
+}
+
+//===----------------------------------------------------------------------===//
+// Graph breaks
+//===----------------------------------------------------------------------===//
+
+/// The frames that a graph break takes apart, outermost first; empty if the
+/// interpreter cannot be made to go on from here.
+static std::vector<FrameState> framesAtGraphBreak(Recording &recording) {
+  std::vector<FrameState> states;
+  size_t innermost = recording.tracker.frames.size() - 1;
+  bool direct = recording.breaks.resumed ||
+                (innermost >= 1 && recording.tracker.frames[1].direct);
+  if (recording.breaks.noGraphBreak || !direct)
+    return states;
+  // An exception may have left some of the frames meanwhile.
+  std::set<PyjitFrame *> running;
+  for (PyjitFrame *f = pyjitCurrentFrame(); f; f = pyjitPreviousFrame(f))
+    running.insert(f);
+  for (size_t i = 1; i <= innermost; ++i) {
+    if (!running.count(recording.tracker.frames[i].frame))
+      break;
+    FrameState state;
+    auto is = [&](FramePhase phase) {
+      state = {};
+      return recording.breaks.frameState(i, phase, state);
+    };
+    bool last = i == innermost;
+    bool inner = last ? is(recording.breaks.endedBefore ? FramePhase::Before
+                                                        : FramePhase::During)
+                      : is(FramePhase::Calling);
+    // The graph break may be around all that this frame's instruction does.
+    if (!inner && (last || !is(FramePhase::During)))
+      break;
+    states.push_back(std::move(state));
+    if (!inner)
+      break;
+  }
+  return states;
+}
+
+/// `why` and `more`, which may both end with the same " at FILE:LINE".
+static std::string joinReasons(std::string why, const std::string &more) {
+  size_t place = why.rfind(" at ");
+  if (place != std::string::npos) {
+    size_t length = why.size() - place;
+    if (length <= more.size() &&
+        !more.compare(more.size() - length, std::string::npos, why, place))
+      why.resize(place);
+  }
+  return why + "; " + more;
+}
+
+void Run::breakGraph(std::unique_ptr<Recording> recording) {
+  if (recording->breaks.passes)
+    return pass(*recording);
+  std::string why = recording->reason;
+  auto noteReason = [&] {
+    if (reason.empty())
+      reason = why;
+  };
+  bool lost = !recording->dataNumbers.lostSites.empty();
+  std::vector<FrameState> states;
+  if (lost)
+    learnNumbers(*recording);
+  else
+    states = framesAtGraphBreak(*recording);
+  if (states.empty()) {
+    noteReason();
+    stopped = true;
+    return;
+  }
+  size_t innermost = recording->tracker.frames.size() - 1;
+  if (!recording->breaks.endedBefore || states.back().frame != innermost) {
+    learn(states.back(), why);
+    noteReason();
+  } else if (recording->escape.leaveAtGraphBreak(states)) {
+    add(*recording, makeGraphBreak(why, states));
+  } else {
+    learnNumbers(*recording);
+    learnAllocation(*recording, states);
+    why = joinReasons(why, recording->reason);
+    noteReason();
+  }
+  await(*recording, states);
+}
+
+/// Waits for the frames to go on behind the graph break.
+void Run::await(Recording &recording, const std::vector<FrameState> &states) {
+  for (const auto &entry : recording.objects.unseen)
+    if (opaque.insert(entry.first).second)
+      kept.push_back(Py_NewRef(entry.first));
+  followed.clear();
+  for (PyObject *number : recording.scalars.followed()) {
+    followed.insert(number);
+    kept.push_back(Py_NewRef(number));
+  }
+  followsSizes |= recording.sizes.followed;
+  for (const FrameState &state : states) {
+    const ShadowFrame &shadow = recording.tracker.frames[state.frame];
+    Waiting wanted{
+        shadow.frame, shadow.code, shadow.offset, {}, shadow.running};
+    std::vector<int> &exits = sites[{state.code, state.offset}];
+    exits.clear();
+    for (const Exit &exit : state.exits) {
+      exits.push_back(exit.offset);
+      wanted.exits.push_back(exit.offset + state.shift);
+    }
+    waiting.push_back(std::move(wanted));
+  }
+}

@@ -1,0 +1,46 @@
+//===- ObjectReads.h - Reads of Python objects, without effects -*- C++ -*-===//
+//
+// What guards look at. None of these runs Python code, raises or creates an
+// object, except that `instanceDict` may materialise an instance's __dict__.
+// All results are borrowed; null means that there is nothing.
+//
+//===----------------------------------------------------------------------===//
+
+#ifndef PYJIT_PYTHON_OBJECTREADS_H
+#define PYJIT_PYTHON_OBJECTREADS_H
+
+#include <Python.h>
+
+namespace pyjit::python {
+
+/// `object.__dict__` as stored, not as a property may pretend.
+PyObject *instanceDict(PyObject *object);
+/// The entry of `object.__dict__`.
+PyObject *readAttribute(PyObject *object, PyObject *name, Py_hash_t hash);
+/// The entry of a dict (or of a subclass, by dict's own lookup).
+PyObject *readKey(PyObject *dict, PyObject *key, Py_hash_t hash);
+/// The element of a list or tuple (or of a subclass).
+PyObject *readIndex(PyObject *sequence, Py_ssize_t index);
+/// The value of a `__slots__` member.
+PyObject *readSlot(PyObject *object, PyObject *name);
+/// Where it is kept, or null.
+PyObject **slotPlace(PyObject *object, PyObject *name);
+/// Finds the member descriptor of a `__slots__` name, or null.
+PyMemberDef *slotMember(PyObject *object, PyObject *name);
+/// A read-only C field: method.__func__, partial.args, slice.start, ...
+PyObject *readField(PyObject *object, PyObject *name);
+/// A field of a range's iterator: `next`, `step`, `left`, and `alone`, whether
+/// nobody but its holder refers to it. A new reference; null for other objects.
+PyObject *readRange(PyObject *iterator, PyObject *name);
+/// Where the name of a function or type is kept; null for other fields.
+PyObject **fieldPlace(PyObject *object, PyObject *name);
+/// The i-th cell of a function's closure.
+PyObject *closureCell(PyObject *function, Py_ssize_t index);
+/// C size of a builtin container, or -1.
+Py_ssize_t lengthOf(PyObject *object);
+/// Whether a dict's keys are exactly those of `keys` (a tuple), in order.
+bool keysAre(PyObject *dict, PyObject *keys);
+
+} // namespace pyjit::python
+
+#endif // PYJIT_PYTHON_OBJECTREADS_H

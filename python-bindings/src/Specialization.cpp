@@ -1,0 +1,357 @@
+//===- Specialization.cpp - One compiled recording ------------------------===//
+
+#include "Specialization.h"
+
+#include "Reference.h"
+
+#include "pyjit-rt/cuda/Driver.h"
+
+#include <c10/core/GradMode.h>
+#include <c10/core/InferenceMode.h>
+#include <torch/csrc/autograd/python_variable.h>
+
+#include <algorithm>
+#include <optional>
+
+namespace pyjit::python {
+namespace {
+
+std::unique_ptr<rt::TorchExecutor> makeExecutor(const PyjitExecutable *exe,
+                                                PyjitProgramKind kind,
+                                                std::string &error) {
+  PyjitString blob = pyjitExecutableLaunch(exe, kind);
+  rt::Program program;
+  if (!program.load(blob.data, blob.size, error))
+    return nullptr;
+  rt::KernelFn const *functions = nullptr;
+  size_t count = pyjitExecutableKernels(exe, kind, &functions);
+  return rt::TorchExecutor::create(
+      std::move(program),
+      std::vector<rt::KernelFn>(functions, functions + count), error);
+}
+
+/// Lets Python's signal handlers run while a loop does.
+bool signalsRaise() {
+  PyGILState_STATE state = PyGILState_Ensure();
+  bool raised = PyErr_CheckSignals() < 0;
+  PyGILState_Release(state);
+  return raised;
+}
+
+} // namespace
+
+void appendDiagnostic(PyjitString message, void *user) {
+  auto *text = static_cast<std::string *>(user);
+  if (!text->empty())
+    *text += '\n';
+  text->append(message.data, message.size);
+}
+
+std::unique_ptr<Specialization>
+Specialization::build(const PyjitTrace *trace, PyObject *objects,
+                      Py_ssize_t nargs, PyObject *kwnames,
+                      PyjitCompileOptions options, std::string &error) {
+  options.diagnostic = appendDiagnostic;
+  options.user = &error;
+  if (int number = pyjitTraceCudaDevice(trace); number >= 0) {
+    rt::cuda::DeviceFacts device = rt::describeCudaDevice(number);
+    options.gpu = {device.capability, device.multiprocessors,
+                   device.threadsPerMultiprocessor};
+  }
+
+  std::unique_ptr<Specialization> specialization(new Specialization);
+  // Other Python threads go on meanwhile; the compiler knows nothing of Python.
+  PyThreadState *thread = PyEval_SaveThread();
+  specialization->exe.reset(pyjitCompile(trace, &options));
+  PyEval_RestoreThread(thread);
+  if (!specialization->exe)
+    return nullptr;
+  const PyjitExecutable *exe = specialization->exe.get();
+
+  specialization->numArguments = nargs;
+  specialization->keywordNames = Py_XNewRef(kwnames);
+  specialization->mock = std::make_unique<Mock>();
+  specialization->guards = std::make_unique<Guards>();
+  const PyjitGuardProgram &guards = *pyjitExecutableGuards(exe);
+  if (!specialization->mock->load(*pyjitExecutableMock(exe), objects, error) ||
+      !specialization->guards->load(guards, objects, error))
+    return nullptr;
+  specialization->launch = makeExecutor(exe, PyjitProgramMain, error);
+  if (!specialization->launch)
+    return nullptr;
+  specialization->launch->onInterrupt(signalsRaise);
+  if (pyjitExecutableLaunch(exe, PyjitProgramPrepare).size) {
+    auto prepare = makeExecutor(exe, PyjitProgramPrepare, error);
+    if (!prepare)
+      return nullptr;
+    const uint32_t *sources = nullptr;
+    size_t count = pyjitExecutablePrepareInputs(exe, &sources);
+    specialization->prepared = std::make_unique<Prepared>(
+        std::move(prepare), std::vector<uint32_t>(sources, sources + count));
+  }
+  if (specialization->launch->numInputs() != guards.numInputs) {
+    error = "the launch program takes " +
+            std::to_string(specialization->launch->numInputs()) +
+            " inputs, the guards give " + std::to_string(guards.numInputs);
+    return nullptr;
+  }
+  specialization->dispatch = DispatchState::current();
+  specialization->kernelCount = specialization->launch->numKernelSteps();
+  specialization->callCount = specialization->launch->numCallSteps();
+  return specialization;
+}
+
+Specialization::~Specialization() {
+  Py_XDECREF(keywordNames);
+  Py_XDECREF(resumption);
+}
+
+bool Specialization::matchesSignature(Py_ssize_t nargs,
+                                      PyObject *kwnames) const {
+  if (nargs != numArguments)
+    return false;
+  Py_ssize_t keywords = kwnames ? PyTuple_GET_SIZE(kwnames) : 0;
+  if (keywords != (keywordNames ? PyTuple_GET_SIZE(keywordNames) : 0))
+    return false;
+  for (Py_ssize_t i = 0; i < keywords; ++i) {
+    PyObject *a = PyTuple_GET_ITEM(kwnames, i);
+    PyObject *b = PyTuple_GET_ITEM(keywordNames, i);
+    if (a != b && PyUnicode_Compare(a, b) != 0)
+      return false;
+  }
+  return true;
+}
+
+void Specialization::collectChangedNumbers(
+    PyObject *const *args, Py_ssize_t nargs, PyObject *kwnames,
+    std::vector<capture::AccessPath> &changed) {
+  if (!matchesSignature(nargs, kwnames))
+    return;
+  std::unique_ptr<Frame> frame = takeFrame();
+  guards->collectChangedNumbers(*frame, args, nargs, changed);
+  frames.push_back(std::move(frame));
+}
+
+std::unique_ptr<Frame> Specialization::takeFrame() {
+  if (!frames.empty()) {
+    auto frame = std::move(frames.back());
+    frames.pop_back();
+    return frame;
+  }
+  auto frame = std::make_unique<Frame>();
+  frame->registers.resize(
+      std::max(mock->numRegisters(), guards->numRegisters()));
+  guards->makeNumbers(*frame);
+  frame->inputs.resize(launch->numInputs());
+  frame->outputs.resize(launch->numOutputs());
+  return frame;
+}
+
+Specialization::Outcome Specialization::call(PyObject *const *args,
+                                             Py_ssize_t nargs,
+                                             PyObject *kwnames,
+                                             PyObject **result) {
+  std::chrono::steady_clock::time_point start;
+  if (measuring)
+    start = std::chrono::steady_clock::now();
+  if (!matchesSignature(nargs, kwnames))
+    return Outcome::Miss;
+  std::unique_ptr<Frame> frame = takeFrame();
+  Outcome outcome = Outcome::Miss;
+  if (DispatchState::current() == dispatch &&
+      guards->check(*frame, args, nargs))
+    outcome = isEagers(args, nargs) ? Outcome::Eager : answer(*frame, result);
+  if (measuring && outcome == Outcome::Hit)
+    noteHostTime(std::chrono::steady_clock::now() - start - frame->launchTime);
+  std::vector<Reference> dropped = std::move(frame->dropped);
+  frame->dropped.clear();
+  frames.push_back(std::move(frame));
+  return outcome;
+}
+
+bool Specialization::accepts(PyObject *const *args, Py_ssize_t nargs,
+                             PyObject *kwnames) {
+  if (!matchesSignature(nargs, kwnames) ||
+      !(DispatchState::current() == dispatch))
+    return false;
+  std::unique_ptr<Frame> frame = takeFrame();
+  bool accepted = guards->check(*frame, args, nargs);
+  std::vector<Reference> dropped = std::move(frame->dropped);
+  frame->dropped.clear();
+  frames.push_back(std::move(frame));
+  return accepted;
+}
+
+bool Specialization::settle() {
+  if (!launch->onDevice())
+    return true;
+  PyThreadState *thread = PyEval_SaveThread();
+  bool settled = launch->settle();
+  PyEval_RestoreThread(thread);
+  return settled;
+}
+
+bool Specialization::isEagers(PyObject *const *args, Py_ssize_t nargs) const {
+  return eager &&
+         (!eagerFor || *eagerFor == signatureOf(args, nargs, modesNow()));
+}
+
+bool Specialization::noteMistake() {
+  constexpr unsigned kOften = 3;
+  constexpr uint64_t kHits = 64; // in between: a device out of memory, say
+  if (hits - hitsAtMistake > kHits)
+    mistakes = 0;
+  hitsAtMistake = hits;
+  return ++mistakes == kOften;
+}
+
+Specialization::Outcome Specialization::answer(Frame &frame,
+                                               PyObject **result) {
+  // While the GIL is released, another thread may drop what registers borrow;
+  // and what the mock does may.
+  for (uint32_t reg : mock->externals())
+    Py_INCREF(frame.registers[reg]);
+  // What the call makes inside `with torch.inference_mode()` shows it.
+  std::optional<c10::InferenceMode> mode;
+  if (inference >= 0)
+    mode.emplace(inference);
+  Outcome outcome = launchGraph(frame);
+  if (outcome == Outcome::Hit) {
+    *result = mock->run(frame.registers, frame.numbers, frame.outputs);
+    outcome = *result ? Outcome::Hit : Outcome::Raise;
+    mode.reset();
+    if (*result && gradMode >= 0)
+      c10::GradMode::set_enabled(gradMode);
+  }
+  for (uint32_t reg : mock->externals())
+    Py_DECREF(frame.registers[reg]);
+  for (at::Tensor &output : frame.outputs)
+    output.reset();
+  return outcome;
+}
+
+namespace {
+
+/// The inputs of a launch that runs without the GIL: owned, apart from those
+/// that watched dicts hold.
+class Owned final : public Borrower {
+public:
+  Owned(Guards &guards, const Frame &frame) : guards(guards), frame(frame) {}
+  ~Owned() {
+    if (borrows)
+      guards.dicts().release(*this);
+  }
+
+  /// Takes what the launch uses.
+  template <typename Uses> void take(Uses uses) {
+    borrows = guards.dicts().borrow(*this);
+    for (uint32_t i = 0; i < frame.inputs.size(); ++i)
+      if (!(borrows && guards.isBorrowed(i)) && uses(i))
+        owned.push_back(frame.inputs[i]);
+  }
+  /// Holds the Python objects, not the tensors: a vendor call that copies a
+  /// tensor may at this moment have counted its second owner, and wait for the
+  /// GIL to make the object live as long. A third would not do that for it.
+  void secure() override {
+    borrows = false;
+    for (uint32_t i = 0; i < frame.inputs.size(); ++i)
+      if (guards.isBorrowed(i))
+        objects.push_back(Reference::borrow(guards.input(frame, i)));
+  }
+
+private:
+  Guards &guards;
+  const Frame &frame;
+  std::vector<at::Tensor> owned;
+  std::vector<Reference> objects;
+  bool borrows = false;
+};
+
+} // namespace
+
+/// Runs the programs on the frame's inputs. To count references to hundreds of
+/// parameters costs more than to look at them, so they are borrowed where
+/// nothing can happen to them: under the GIL, where the program does not look
+/// at them, and where a watched dict holds them.
+Specialization::Outcome Specialization::launchGraph(Frame &frame) {
+  std::vector<at::Tensor> &inputs = frame.inputs;
+  auto borrow = [&](uint32_t i) {
+    borrowTensor(inputs[i], guards->isNumberInput(i)
+                                ? guards->numberInput(frame, i)
+                                : THPVariable_Unpack(guards->input(frame, i))
+                                      .unsafeGetTensorImpl());
+  };
+  if (frame.boundEpoch != guards->currentEpoch()) {
+    frame.boundEpoch = guards->currentEpoch();
+    for (uint32_t i = 0; i < inputs.size(); ++i)
+      borrow(i);
+  } else {
+    for (uint32_t i : guards->freeInputs())
+      borrow(i);
+  }
+  struct Dropped {
+    std::vector<at::Tensor> &inputs;
+    const std::vector<uint32_t> &which;
+    ~Dropped() {
+      for (uint32_t i : which)
+        drop(inputs[i]);
+    }
+  } dropLast{inputs, guards->freeInputs()};
+
+  Prepared::Use use{};
+  if (prepared)
+    use = prepared->begin(inputs.data());
+  bool keepLock = launch->brief() && !use.observed;
+  Owned owned(*guards, frame);
+  if (!keepLock)
+    owned.take(
+        [&](uint32_t i) { return use.observed || launch->usesInput(i); });
+  std::chrono::steady_clock::time_point start;
+  PyThreadState *thread = keepLock ? nullptr : PyEval_SaveThread();
+  Outcome outcome = Outcome::Hit;
+  try {
+    const at::Tensor *cached =
+        prepared ? prepared->values(use, inputs.data()) : nullptr;
+    if (measuring)
+      start = std::chrono::steady_clock::now();
+    if (!launch->runOrRestore(inputs.data(), cached, frame.outputs.data()))
+      outcome = Outcome::Miss;
+    if (measuring)
+      frame.launchTime = std::chrono::steady_clock::now() - start;
+  } catch (const rt::Interrupted &) {
+    outcome = Outcome::Raise;
+  } catch (const std::exception &error) {
+    outcome = Outcome::Error;
+    frame.error = error.what();
+  }
+  if (thread)
+    PyEval_RestoreThread(thread);
+  unanswered += outcome == Outcome::Miss;
+  if (outcome == Outcome::Error) {
+    ++failures;
+    lastError = std::move(frame.error);
+  } else if (outcome == Outcome::Hit && prepared) {
+    prepared->end(std::move(use));
+  }
+  return outcome;
+}
+
+bool Specialization::measuring = false;
+
+void Specialization::noteHostTime(std::chrono::nanoseconds time) {
+  constexpr size_t kSamples = 1024;
+  if (hostSamples.size() < kSamples)
+    hostSamples.push_back(0);
+  hostSamples[nextSample++ % hostSamples.size()] = time.count();
+}
+
+double Specialization::hostMicroseconds() const {
+  if (hostSamples.empty())
+    return -1;
+  std::vector<uint32_t> sorted = hostSamples;
+  auto middle = sorted.begin() + sorted.size() / 2;
+  std::nth_element(sorted.begin(), middle, sorted.end());
+  return *middle * 1e-3;
+}
+
+} // namespace pyjit::python

@@ -1,0 +1,158 @@
+//===- Specialization.h - One compiled recording ----------------*- C++ -*-===//
+
+#ifndef PYJIT_PYTHON_SPECIALIZATION_H
+#define PYJIT_PYTHON_SPECIALIZATION_H
+
+#include "Frame.h"
+#include "Guards.h"
+#include "Mock.h"
+#include "Prepared.h"
+#include "TorchState.h"
+
+#include "pyjit-c/Compiler.h"
+#include "pyjit-rt/TorchExecutor.h"
+
+#include <Python.h>
+
+#include <chrono>
+#include <memory>
+#include <optional>
+#include <string>
+#include <vector>
+
+namespace pyjit::python {
+
+/// A compiler's `diagnostic`: `user` is a std::string that gets a line more.
+void appendDiagnostic(PyjitString message, void *user);
+
+/// A captured and compiled call: guards, mock, launch programs and kernels,
+/// plus the object table that they refer to.
+class Specialization {
+public:
+  enum class Outcome {
+    Hit,   ///< `result` is a new reference
+    Miss,  ///< a guard failed, or the program did not answer; nothing happened
+    Error, ///< the compiled program could not run (a vendor call threw, say):
+           ///< nothing observable happened, eager may answer
+    Eager, ///< the call is the specialization's, but eager is to answer it
+    Raise, ///< a Python exception is set
+  };
+
+  /// Compiles `trace` against `objects` (a list; borrowed), for the CUDA device
+  /// that its tensors are on, if they are on one. On failure returns null and
+  /// leaves the compiler's diagnostics in `error`. `nargs`, `kwnames`: number
+  /// of call arguments, and tuple of keyword names or null.
+  static std::unique_ptr<Specialization>
+  build(const PyjitTrace *trace, PyObject *objects, Py_ssize_t nargs,
+        PyObject *kwnames, PyjitCompileOptions options, std::string &error);
+  ~Specialization();
+  Specialization(const Specialization &) = delete;
+  Specialization &operator=(const Specialization &) = delete;
+
+  /// Answers the call if every guard passes. `nargs` counts positionals and
+  /// keyword values.
+  Outcome call(PyObject *const *args, Py_ssize_t nargs, PyObject *kwnames,
+               PyObject **result);
+
+  /// Whether the guards accept the call; nothing else happens.
+  bool accepts(PyObject *const *args, Py_ssize_t nargs, PyObject *kwnames);
+
+  /// From now on eager answers the calls that the guards accept: those whose
+  /// arguments have this signature (`signatureOf`), or all.
+  void leaveToEager(std::optional<uint64_t> signature) {
+    eager = true;
+    eagerFor = signature;
+  }
+  void answerAgain() { eager = false; }
+  bool isLeftToEager() const { return eager; }
+  /// Notes that the launch raised where eager did not. True: that was so too
+  /// often for the specialization to be tried again.
+  bool noteMistake();
+
+  /// Waits until the device has done what it was told; false: it cannot be
+  /// waited for now (the user captures a graph).
+  bool settle();
+  bool onDevice() const { return launch->onDevice(); }
+
+  /// Where numbers and sizes are that keep the specialization from answering
+  /// these arguments.
+  void collectChangedNumbers(PyObject *const *args, Py_ssize_t nargs,
+                             PyObject *kwnames,
+                             std::vector<capture::AccessPath> &changed);
+
+  uint64_t hits = 0;
+  /// Calls until the engine is told (0: never); counted down by whoever calls.
+  uint32_t untilLook = 0;
+  uint64_t unanswered = 0; ///< calls whose data the program was not made for
+  uint64_t failures = 0;   ///< calls with Outcome::Error
+  std::string lastError;   ///< of the last of them
+  /// Where the specialization ends if not with its function: a `Resumption`, or
+  /// null.
+  PyObject *resumption = nullptr;
+  int gradMode = -1; ///< grad mode to leave behind; -1: as it was
+  /// The dispatcher's state that the specialization belongs to, and the
+  /// inference mode that it runs in; -1: the caller's.
+  void setDispatchState(DispatchState state, int mode) {
+    dispatch = state;
+    inference = mode;
+  }
+  const PyjitExecutable *executable() const { return exe.get(); }
+  /// How the launch was chosen, for readers.
+  std::string launchReport() const { return launch->report(); }
+  /// Sizes that may differ from call to call.
+  size_t numSymbols() const { return pyjitExecutableSymbols(exe.get()); }
+  size_t numInputs() const { return guards->numInputs(); }
+  size_t numGuards() const { return guards->size(); }
+  size_t numKernels() const { return kernelCount; }
+  size_t numVendorCalls() const { return callCount; }
+  /// Whether the launch, too, may say that this is none of the specialization's
+  /// calls.
+  bool mayNotAnswer() const { return launch->mayNotAnswer(); }
+  /// Parameters that prepared values come from, and those among them that each
+  /// call hashes.
+  size_t numPrepared() const { return prepared ? prepared->numSources() : 0; }
+  size_t numHashed() const { return prepared ? prepared->numHashed() : 0; }
+
+  /// While on, each hit notes what it took beside the launch.
+  static void measureHost(bool on) { measuring = on; }
+  /// The median of the latest such notes in microseconds, or -1.
+  double hostMicroseconds() const;
+  void preferLaunch(rt::Variant variant) { launch->prefer(variant); }
+
+private:
+  Specialization() = default;
+  bool matchesSignature(Py_ssize_t nargs, PyObject *kwnames) const;
+  bool isEagers(PyObject *const *args, Py_ssize_t nargs) const;
+  std::unique_ptr<Frame> takeFrame();
+  Outcome answer(Frame &frame, PyObject **result);
+  Outcome launchGraph(Frame &frame);
+  void noteHostTime(std::chrono::nanoseconds time);
+
+  static bool measuring;
+
+  bool eager = false;
+  std::optional<uint64_t> eagerFor;
+  unsigned mistakes = 0;
+  uint64_t hitsAtMistake = 0;
+
+  struct Destroy {
+    void operator()(PyjitExecutable *e) const { pyjitExecutableDestroy(e); }
+  };
+  std::unique_ptr<PyjitExecutable, Destroy> exe;
+  std::unique_ptr<Guards> guards;
+  std::unique_ptr<Mock> mock;
+  std::unique_ptr<rt::TorchExecutor> launch;
+  std::unique_ptr<Prepared> prepared; ///< null when nothing is cached
+  Py_ssize_t numArguments = 0;
+  PyObject *keywordNames = nullptr; ///< tuple of interned names, or null
+  DispatchState dispatch;
+  int inference = -1;
+  size_t kernelCount = 0, callCount = 0;
+  std::vector<std::unique_ptr<Frame>> frames; ///< not in use
+  std::vector<uint32_t> hostSamples;          ///< a ring; nanoseconds
+  size_t nextSample = 0;
+};
+
+} // namespace pyjit::python
+
+#endif // PYJIT_PYTHON_SPECIALIZATION_H

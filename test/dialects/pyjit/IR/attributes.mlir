@@ -1,0 +1,54 @@
+// RUN: pyjit-opt %s -split-input-file -verify-diagnostics
+
+// Each attribute in its place.
+func.func private @kernel(%x: tensor<64xf32>) -> tensor<64xf32>
+    attributes {pyjit.kernel, pyjit.device = "cuda:0", pyjit.symbol = "k",
+                pyjit.grid = array<i32: 1, 1, 1>, pyjit.block = array<i32: 256, 1, 1>,
+                pyjit.blocks = affine_map<()[s0] -> (s0 ceildiv 8)>,
+                pyjit.shared = 0 : i32, pyjit.align = array<i32: 16, 16>,
+                pyjit.indirect = array<i1: false, true>, pyjit.schedule = {},
+                pyjit.work = 64 : i64, pyjit.grain = affine_map<()[s0] -> (s0)>,
+                pyjit.reads_symbols, pyjit.default_dtype = f32,
+                pyjit.symbols = [array<i64: 0, -1>], pyjit.inputs = array<i64: 1>}
+func.func @arguments(%x: tensor<4xf32> {pyjit.param, pyjit.device = "cpu"},
+                     %c: tensor<4xf32> {pyjit.cached = 0 : i64},
+                     %i: tensor<4xi64> {pyjit.input = 1 : i64, pyjit.elements = array<i64: 1, 2>}) -> tensor<4xf32> {
+  %0 = tssa.aten "aten::relu"(%x) {pyjit.vendor_call, pyjit.must_run} : (tensor<4xf32>) -> tensor<4xf32>
+  return %0 : tensor<4xf32>
+}
+refgraph.graph @graph(%x: !refgraph.tensor<[4], [1], f32, "cpu">) attributes {pyjit.default_dtype = f64} {
+  refgraph.yield %x : !refgraph.tensor<[4], [1], f32, "cpu">
+}
+
+// -----
+
+// expected-error @below {{'pyjit.kernle' is no attribute of pyjit's}}
+func.func private @misspelt() attributes {pyjit.kernle}
+
+// -----
+
+// expected-error @below {{'pyjit.param' does not belong to a function}}
+func.func private @of_an_argument() attributes {pyjit.param}
+
+// -----
+
+// expected-error @below {{'pyjit.kernel' does not belong to an argument}}
+func.func private @of_a_function(%x: tensor<4xf32> {pyjit.kernel})
+
+// -----
+
+func.func @of_a_call(%x: tensor<4xf32>) {
+  // expected-error @below {{'pyjit.grid' does not belong to a call}}
+  %0 = tssa.aten "aten::relu"(%x) {pyjit.grid = array<i32: 1, 1, 1>} : (tensor<4xf32>) -> tensor<4xf32>
+  return
+}
+
+// -----
+
+// expected-error @below {{'pyjit.grid' takes an array of three i32, not array<i32: 1>}}
+func.func private @of_another_kind() attributes {pyjit.grid = array<i32: 1>}
+
+// -----
+
+// expected-error @below {{'pyjit.symbols' takes arrays of an input and a dim, not [1]}}
+func.func private @no_sources() attributes {pyjit.symbols = [1]}

@@ -1,0 +1,135 @@
+// RUN: pyjit-opt %s -split-input-file -verify-diagnostics
+
+func.func @count(%x: tensor<4xf32>) {
+  // expected-error @+1 {{has 2 operands, but its arguments name 1}}
+  "tssa.aten"(%x, %x) {overload = "my::f", args = [unit]} : (tensor<4xf32>, tensor<4xf32>) -> ()
+  return
+}
+
+// -----
+
+func.func @argument(%x: tensor<4xf32>) {
+  // expected-error @+1 {{argument 1 is 1 : i32}}
+  tssa.aten "my::f"(%x, 1 : i32) : (tensor<4xf32>) -> ()
+  return
+}
+
+// -----
+
+func.func @mutates_type(%x: tensor<4xf32>) {
+  // expected-error @+1 {{result 0 is the new value of operand 0, but has another type}}
+  %0 = tssa.aten "my::f_"(%x) mutates [0] : (tensor<4xf32>) -> tensor<5xf32>
+  return
+}
+
+// -----
+
+func.func @mutates_operand(%x: tensor<4xf32>) {
+  // expected-error @+1 {{mutates operand 3 of 1}}
+  %0 = tssa.aten "my::f_"(%x) mutates [3] : (tensor<4xf32>) -> tensor<4xf32>
+  return
+}
+
+// -----
+
+func.func @shown(%x: tensor<4x8xf32>) {
+  // expected-error @+1 {{path shows 'tensor<8xf32>', not 'tensor<4xf32>'}}
+  %0 = tssa.access %x [#tssa.view<select [0, 1]>] : tensor<4x8xf32> -> tensor<4xf32>
+  return
+}
+
+// -----
+
+func.func @outside(%x: tensor<4x8xf32>) {
+  // expected-error @+1 {{view selects index 4 of 4}}
+  %0 = tssa.access %x [#tssa.view<select [0, 4]>] : tensor<4x8xf32> -> tensor<8xf32>
+  return
+}
+
+// -----
+
+func.func @slice(%x: tensor<8xf32>) {
+  // expected-error @+1 {{view's slice reaches outside a dimension of 8}}
+  %0 = tssa.access %x [#tssa.view<slice [0, 2, 4, 2]>] : tensor<8xf32> -> tensor<4xf32>
+  return
+}
+
+// -----
+
+func.func @indices(%x: tensor<8xf32>) {
+  // expected-error @+1 {{path takes 1 indices, but has 0}}
+  %0 = tssa.access %x [#tssa.view<select [0, ?]>] : tensor<8xf32> -> tensor<f32>
+  return
+}
+
+// -----
+
+func.func @question(%x: tensor<8xf32>, %i: index) {
+  // expected-error @+1 {{view has '?' where a number must stand}}
+  %0 = tssa.access %x [#tssa.view<select [?, 0]>] (%i) : tensor<8xf32> -> tensor<f32>
+  return
+}
+
+// -----
+
+func.func @twice(%x: tensor<1x8xf32>, %y: tensor<4x8xf32>) {
+  // expected-error @+1 {{assigns through a path that shows an element twice}}
+  %0 = tssa.assign %x, %y [#tssa.view<expand [4, 8]>] : tensor<1x8xf32>, tensor<4x8xf32>
+  return
+}
+
+// -----
+
+func.func @strided(%x: tensor<8xf32>) {
+  // expected-error @+1 {{view by strides reaches outside 8 elements}}
+  %0 = tssa.access %x [#tssa.view<as_strided [1, 2, 2, 6, 1]>] : tensor<8xf32> -> tensor<2x2xf32>
+  return
+}
+
+// -----
+
+// expected-error @+1 {{has 1 strides for a tensor of rank 2}}
+func.func @layout(%x: tensor<4x8xf32, #tssa.strides<[1]>>) {
+  return
+}
+
+// -----
+
+// expected-error @+1 {{unknown kind of view 'rotate'}}
+func.func @kind(%x: tensor<4x8xf32>) attributes {v = #tssa.view<rotate [1]>} {
+  return
+}
+
+// -----
+
+func.func @pick_none(%i: index) -> tensor<4xf32> {
+  // expected-error @+1 {{has nothing to pick from}}
+  %0 = "tssa.pick"(%i) : (index) -> tensor<4xf32>
+  return %0 : tensor<4xf32>
+}
+
+// -----
+
+func.func @pick_types(%a: tensor<4xf32>, %b: tensor<5xf32>, %i: index) -> tensor<4xf32> {
+  // expected-error @+1 {{picks a 'tensor<4xf32>', but choice 1 is a 'tensor<5xf32>'}}
+  %0 = "tssa.pick"(%a, %b, %i) : (tensor<4xf32>, tensor<5xf32>, index) -> tensor<4xf32>
+  return %0 : tensor<4xf32>
+}
+
+// -----
+
+func.func @speculate_many(%flags: tensor<4xi1>) {
+  // expected-error @+1 {{is decided by a bool tensor without dimensions, not 'tensor<4xi1>'}}
+  tssa.speculate %flags : tensor<4xi1>
+  return
+}
+
+// -----
+
+func.func @speculate_inside(%flag: tensor<i1>, %c: i1) {
+  scf.if %c {
+    // expected-error @+1 {{ends the program, which a region inside of it cannot}}
+    tssa.speculate %flag : tensor<i1>
+  }
+  return
+}

@@ -1,0 +1,76 @@
+// RUN: pyjit-opt %s --x86-emit-kernels | FileCheck %s
+// RUN: pyjit-opt %s --x86-emit-kernels=print-schedules -o /dev/null 2>&1 | FileCheck %s --check-prefix=SCHEDULE
+// RUN: pyjit-opt %s --pyjit-x86=vector-bits=512 | FileCheck %s --check-prefix=WIDE
+
+#x = affine_map<(m, n, k) -> (m, k)>
+#w = affine_map<(m, n, k) -> (n floordiv 16, k, n mod 16)>
+#y = affine_map<(m, n, k) -> (m, n)>
+
+// Six rows of two vectors are in flight: twelve sums, each of products that are
+// added in one rounding; four rows are left for the last tile of 34.
+// WIDE-LABEL: llvm.func @matmul
+// WIDE: llvm.intr.fma{{.*}} vector<16xf32>
+
+// CHECK-LABEL: func.func @matmul
+// CHECK: scf.for {{.*}} -> (vector<8xf32>, vector<8xf32>, vector<8xf32>, vector<8xf32>, vector<8xf32>, vector<8xf32>, vector<8xf32>, vector<8xf32>, vector<8xf32>, vector<8xf32>, vector<8xf32>, vector<8xf32>) : i64 {
+// CHECK-COUNT-12: math.fma {{.*}} : vector<8xf32>
+// CHECK: scf.yield
+// CHECK: scf.for {{.*}} -> (vector<8xf32>, vector<8xf32>, vector<8xf32>, vector<8xf32>, vector<8xf32>, vector<8xf32>, vector<8xf32>, vector<8xf32>) : i64 {
+// SCHEDULE: vector dim 2, 8 lanes x 2, tile dim 1, 6 rows
+func.func @matmul(%x: tensor<34x8xf32>, %w: tensor<2x8x16xf32>) -> tensor<34x32xf32> attributes {pyjit.kernel} {
+  %z = arith.constant 0.0 : f32
+  %e = tensor.empty() : tensor<34x32xf32>
+  %i = linalg.fill ins(%z : f32) outs(%e : tensor<34x32xf32>) -> tensor<34x32xf32>
+  %r = linalg.generic {indexing_maps = [#x, #w, #y], iterator_types = ["parallel", "parallel", "reduction"]}
+      ins(%x, %w : tensor<34x8xf32>, tensor<2x8x16xf32>) outs(%i : tensor<34x32xf32>) {
+  ^bb0(%a: f32, %b: f32, %s: f32):
+    %p = arith.mulf %a, %b : f32
+    %t = arith.addf %s, %p : f32
+    linalg.yield %t : f32
+  } -> tensor<34x32xf32>
+  return %r : tensor<34x32xf32>
+}
+
+#points = affine_map<(c, p, k) -> (k, p)>
+#panel = affine_map<(c, p, k) -> (k, c)>
+#image = affine_map<(c, p, k) -> (c, p)>
+
+// Each row has a number of its own, which is read once for the loops of two
+// vectors, of one and of single points: the third row's in the third row of each.
+// CHECK-LABEL: func.func @bias_by_row
+// CHECK: %[[AT:.*]] = llvm.getelementptr %{{.*}}[%{{.*}}] : (!llvm.ptr, i64) -> !llvm.ptr, f32
+// CHECK-NEXT: %[[B0:.*]] = llvm.load
+// CHECK: llvm.getelementptr {{.*}}[1]
+// CHECK-NEXT: %[[B1:.*]] = llvm.load
+// CHECK: llvm.getelementptr {{.*}}[2]
+// CHECK-NEXT: %[[B2:.*]] = llvm.load
+// CHECK: llvm.getelementptr {{.*}}[3]
+// CHECK-NEXT: %[[B3:.*]] = llvm.load
+// CHECK-COUNT-2: vector.broadcast %[[B0]]
+// CHECK-COUNT-2: vector.broadcast %[[B1]]
+// CHECK-COUNT-2: vector.broadcast %[[B2]]
+// CHECK-COUNT-2: vector.broadcast %[[B3]]
+// CHECK: vector.broadcast %[[B0]]
+// CHECK: vector.broadcast %[[B1]]
+// CHECK: vector.broadcast %[[B2]]
+// CHECK: vector.broadcast %[[B3]]
+// CHECK: arith.addf %{{.*}}, %[[B2]] : f32
+func.func @bias_by_row(%x: tensor<32x25xf32>, %w: tensor<32x8xf32>, %b: tensor<8xf32>) -> tensor<8x25xf32> attributes {pyjit.kernel} {
+  %z = arith.constant 0.0 : f32
+  %e = tensor.empty() : tensor<8x25xf32>
+  %i = linalg.fill ins(%z : f32) outs(%e : tensor<8x25xf32>) -> tensor<8x25xf32>
+  %r = linalg.generic {indexing_maps = [#points, #panel, #image], iterator_types = ["parallel", "parallel", "reduction"]}
+      ins(%x, %w : tensor<32x25xf32>, tensor<32x8xf32>) outs(%i : tensor<8x25xf32>) {
+  ^bb0(%in: f32, %f: f32, %s: f32):
+    %p = arith.mulf %in, %f : f32
+    %t = arith.addf %s, %p : f32
+    linalg.yield %t : f32
+  } -> tensor<8x25xf32>
+  %y = linalg.generic {indexing_maps = [affine_map<(c, p) -> (c, p)>, affine_map<(c, p) -> (c)>, affine_map<(c, p) -> (c, p)>], iterator_types = ["parallel", "parallel"]}
+      ins(%r, %b : tensor<8x25xf32>, tensor<8xf32>) outs(%e : tensor<8x25xf32>) {
+  ^bb0(%in: f32, %f: f32, %s: f32):
+    %t = arith.addf %in, %f : f32
+    linalg.yield %t : f32
+  } -> tensor<8x25xf32>
+  return %y : tensor<8x25xf32>
+}

@@ -1,0 +1,65 @@
+// RUN: pyjit-opt %s --library-plan-matmuls | FileCheck %s
+// RUN: pyjit-opt %s --library-plan-matmuls=columns=0 | FileCheck %s --check-prefix=NONE
+// RUN: pyjit-opt %s --library-plan-matmuls="explain min-rows=4" -verify-diagnostics -o /dev/null
+
+// NONE-NOT: linalg.generic
+
+// CHECK: #[[X:.*]] = affine_map<(d0, d1, d2) -> (d0, d2)>
+// CHECK: #[[W:.*]] = affine_map<(d0, d1, d2) -> (d1 floordiv 16, d2, d1 mod 16)>
+
+// The bias is an addition of its own, for fusion to take.
+// CHECK-LABEL: func.func @linear
+// CHECK: %[[V:.*]] = tssa.access %arg1 [#tssa.view<view [2, 16, 8]>]
+// CHECK: %[[T:.*]] = tssa.access %[[V]] [#tssa.view<permute [0, 2, 1]>] {{.*}} -> tensor<2x8x16xf32, #tssa.strides<[128, 1, 8]>>
+// CHECK: %[[P:.*]] = tssa.aten "aten::clone"(%[[T]], 0 : i64) {{.*}} -> tensor<2x8x16xf32>
+// CHECK: %[[R:.*]] = linalg.generic {indexing_maps = [#[[X]], #[[W]], {{.*}}], iterator_types = ["parallel", "parallel", "reduction"]} ins(%arg0, %[[P]]
+// CHECK: tssa.aten "aten::add.Tensor"(%[[R]], %arg2, 1 : i64)
+func.func @linear(%x: tensor<32x8xf32>, %w: tensor<32x8xf32> {pyjit.param}, %b: tensor<32xf32> {pyjit.param}) -> tensor<32x32xf32> {
+  %0 = tssa.aten "aten::linear"(%x, %w, %b) : (tensor<32x8xf32>, tensor<32x8xf32>, tensor<32xf32>) -> tensor<32x32xf32>
+  return %0 : tensor<32x32xf32>
+}
+
+// A weight that is in x out, and half a panel where a whole one does not divide.
+// CHECK-LABEL: func.func @addmm
+// CHECK: tssa.access %arg2 [#tssa.view<view [8, 3, 8]>]
+// CHECK: [#tssa.view<permute [1, 0, 2]>] {{.*}} -> tensor<3x8x8xf32, #tssa.strides<[8, 24, 1]>>
+// CHECK: linalg.generic
+func.func @addmm(%b: tensor<24xf32> {pyjit.param}, %x: tensor<32x8xf32>, %w: tensor<8x24xf32> {pyjit.param}) -> tensor<32x24xf32> {
+  %0 = tssa.aten "aten::addmm"(%b, %x, %w, 1 : i64, 1 : i64) : (tensor<24xf32>, tensor<32x8xf32>, tensor<8x24xf32>) -> tensor<32x24xf32>
+  return %0 : tensor<32x24xf32>
+}
+
+// CHECK-LABEL: func.func @matmul
+// CHECK: linalg.generic {{.*}} iterator_types = ["parallel", "parallel", "parallel", "reduction"]
+func.func @matmul(%x: tensor<2x16x8xf32>, %w: tensor<8x16xf32> {pyjit.param}) -> tensor<2x16x16xf32> {
+  %0 = tssa.aten "aten::matmul"(%x, %w) : (tensor<2x16x8xf32>, tensor<8x16xf32>) -> tensor<2x16x16xf32>
+  return %0 : tensor<2x16x16xf32>
+}
+
+// One row is a matmul like any other, unless `min-rows` says else.
+// CHECK-LABEL: func.func @few_rows
+// CHECK: linalg.generic
+func.func @few_rows(%x: tensor<2x8xf32>, %w: tensor<16x8xf32> {pyjit.param}) -> tensor<2x16xf32> {
+  // expected-remark @+1 {{'aten::linear' stays a vendor call: the weight is read for few rows only}}
+  %0 = tssa.aten "aten::linear"(%x, %w, none) : (tensor<2x8xf32>, tensor<16x8xf32>) -> tensor<2x16xf32>
+  return %0 : tensor<2x16xf32>
+}
+
+// CHECK-LABEL: func.func @odd_columns
+// CHECK: aten::linear
+func.func @odd_columns(%x: tensor<32x8xf32>, %w: tensor<10x8xf32> {pyjit.param}) -> tensor<32x10xf32> {
+  // expected-remark @+1 {{its columns do not divide into vectors}}
+  %0 = tssa.aten "aten::linear"(%x, %w, none) : (tensor<32x8xf32>, tensor<10x8xf32>) -> tensor<32x10xf32>
+  return %0 : tensor<32x10xf32>
+}
+
+// A weight that is no parameter would be packed at each call; beta and alpha are
+// not dropped.
+// CHECK-LABEL: func.func @stays
+// CHECK: aten::mm
+// CHECK: aten::addmm
+func.func @stays(%b: tensor<16xf32>, %x: tensor<32x8xf32>, %w: tensor<8x16xf32>, %p: tensor<8x16xf32> {pyjit.param}) -> (tensor<32x16xf32>, tensor<32x16xf32>) {
+  %0 = tssa.aten "aten::mm"(%x, %w) : (tensor<32x8xf32>, tensor<8x16xf32>) -> tensor<32x16xf32>
+  %1 = tssa.aten "aten::addmm"(%b, %x, %p, 1 : i64, 2 : i64) : (tensor<16xf32>, tensor<32x8xf32>, tensor<8x16xf32>) -> tensor<32x16xf32>
+  return %0, %1 : tensor<32x16xf32>, tensor<32x16xf32>
+}
