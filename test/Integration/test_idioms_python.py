@@ -386,6 +386,29 @@ def test_bases_of_own_classes_are_guarded() -> None:
     follows(run, change, values(4))
 
 
+def test_class_bodies_read_variables_around_them() -> None:
+    factor = 1
+
+    def run(x: torch.Tensor) -> torch.Tensor:
+        own = factor + 1
+
+        class Scale:
+            helper = own
+            by = helper * own
+            del helper
+
+            def go(self, y: torch.Tensor) -> torch.Tensor:
+                return y * self.by + hasattr(self, "helper")
+
+        return Scale().go(x)
+
+    def change(step: int) -> None:
+        nonlocal factor
+        factor = step
+
+    follows(run, change, values(4))
+
+
 def test_reversed_modules_are_guarded() -> None:
     layers = nn.ModuleList([nn.Linear(4, 4), nn.ReLU()]).eval()
 

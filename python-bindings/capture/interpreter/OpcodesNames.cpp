@@ -54,6 +54,31 @@ ResultKind opcodes::loadName(const Op &o) {
   return loadNamed(o, name);
 }
 
+ResultKind opcodes::deleteName(const Op &o) {
+  if (!ownNames(o))
+    o.s.end("names in a namespace that is no plain dict");
+  return ResultKind::Known;
+}
+
+/// A class body's names, for the instruction behind it.
+ResultKind opcodes::loadLocals(const Op &o) {
+  if (!ownNames(o))
+    o.s.end("names in a namespace that is no plain dict");
+  return ResultKind::Fresh;
+}
+
+/// A variable of a function around the class, unless the body has stored one of
+/// that name.
+ResultKind opcodes::loadFromDictOrDeref(const Op &o) {
+  PyObject *names = ownNames(o);
+  PyObject *name = PyTuple_GET_ITEM(o.code->co_localsplusnames, o.in.arg);
+  if (!names || o.peek(1) != names)
+    o.s.end("names in a namespace that is no plain dict");
+  else if (!PyDict_GetItemWithError(names, name))
+    readDeref(o);
+  return ResultKind::Known;
+}
+
 ResultKind opcodes::loadBuildClass(const Op &o) {
   PyObject *builtins = pyjitFrameBuiltins(o.frame);
   static PyObject *name = PyUnicode_InternFromString("__build_class__");

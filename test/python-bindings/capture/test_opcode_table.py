@@ -13,8 +13,8 @@ import pytest
 # What ends a part, and is to: coroutines, handlers of exception groups, dead ends of the compiler.
 LEFT_OUT = {
     "ASYNC_GEN_WRAP", "BEFORE_ASYNC_WITH", "CALL_INTRINSIC_2", "CHECK_EG_MATCH", "CLEANUP_THROW",
-    "DELETE_NAME", "END_ASYNC_FOR", "ENTER_EXECUTOR", "EXIT_INIT_CHECK", "GET_AITER", "GET_ANEXT",
-    "GET_AWAITABLE", "LOAD_FROM_DICT_OR_DEREF", "LOAD_FROM_DICT_OR_GLOBALS", "LOAD_LOCALS", "RESERVED",
+    "END_ASYNC_FOR", "ENTER_EXECUTOR", "EXIT_INIT_CHECK", "GET_AITER", "GET_ANEXT",
+    "GET_AWAITABLE", "LOAD_FROM_DICT_OR_GLOBALS", "RESERVED",
 }  # fmt: skip
 
 
