@@ -7,6 +7,7 @@ import enum
 import functools
 import itertools
 import operator
+import os
 import re
 import types
 import typing
@@ -405,6 +406,19 @@ def test_class_bodies_read_variables_around_them() -> None:
     def change(step: int) -> None:
         nonlocal factor
         factor = step
+
+    follows(run, change, values(4))
+
+
+def test_names_of_paths_are_guarded() -> None:
+    folder = "a"
+
+    def run(x: torch.Tensor) -> torch.Tensor:
+        return x * len(os.path.join(folder, "b"))
+
+    def change(step: int) -> None:
+        nonlocal folder
+        folder = "ab" * step
 
     follows(run, change, values(4))
 

@@ -454,6 +454,13 @@ static ResultKind nativeBuildClass(Recording &s, const Call &c) {
   return ResultKind::Fresh;
 }
 
+/// `os.fspath` of what is a path's name already; other objects are asked.
+static ResultKind nativePathName(Recording &s, const Call &c) {
+  return c.args.size() == 1 && PyUnicode_CheckExact(c.args[0])
+             ? nativePure(s, c)
+             : s.calls.unknownNative(c);
+}
+
 static ResultKind nativeVars(Recording &s, const Call &c) {
   if (c.args.size() != 1)
     return s.calls.unknownNative(c);
@@ -582,6 +589,7 @@ void pyjit::capture::addBuiltins(NativeTable &t) {
   t.add("builtins:__build_class__", nativeBuildClass);
   t.add("sys:getrecursionlimit", nativeRecursionLimit);
   t.add("sys:intern", nativePure);
+  t.add("posix:fspath", nativePathName);
   t.add("_operator:index", nativePure);
   t.add("_abc:_abc_instancecheck", nativeAbcCheck);
   t.add("_abc:_abc_subclasscheck", nativeAbcCheck);
