@@ -2,7 +2,8 @@
 """Checks the size of functions and classes, and that nobody searches the text of IR.
 
 Outside of tests: no function has more than 100 lines, no class more than 40 public members, no file
-more than 1000 lines, and the Python half names no operation of a dialect in a string (it asks
+more than 1000 lines, no variable that can change is global (objects of Python's made once, and tables
+of the C API apart), and the Python half names no operation of a dialect in a string (it asks
 `pyjit._C.Trace`). Exceptions are listed with their reasons; one that no longer applies is a problem,
 too. Prints FILE:LINE: message; exit status 1 if there is any.
 """
@@ -29,12 +30,31 @@ EXCEPTIONS = {
     "runtime/cuda/include/pyjit-rt/cuda/Driver.h: Driver": "a function for each of the CUDA driver's",
     "runtime/cuda/RealDriver.cpp: RealDriver": "likewise",
     "runtime/cuda/SimulatedDriver.cpp: SimulatedDriver": "likewise",
+    "python-bindings/capture/Recording.h: current": "the recording in progress: sys.monitoring has "
+    "one tool in an interpreter",
+    "python-bindings/capture/breaks/Run.h: current": "likewise, of the run",
+    "python-bindings/capture/breaks/Continuation.cpp: map": "a code object's continuation, for as "
+    "long as code objects live",
+    "python-bindings/src/Watch.cpp: registry": "CPython's watchers, which belong to the interpreter",
+    "python-bindings/src/Specialization.h: measuring": "a switch of the whole process, for figures",
+    "python-bindings/src/WriteBarrier.cpp: all": "marks on storages, which belong to the process",
+    "python-bindings/src/WriteBarrier.cpp: limit": "likewise",
+    "python-bindings/src/WriteBarrier.h: count": "likewise",
 }
 
 # What begins a line at column 0 and is no function.
 NO_FUNCTION = re.compile(
     r"(namespace|struct|class|enum|using|typedef|extern|static_assert|template|union|public|"
     r"private|protected|#|//|}|PYJIT_|OPCODE)"
+)
+# A variable of static storage, which is neither constant nor made once.
+STATIC_VARIABLE = re.compile(
+    r"^ *static (?!const |constexpr |.*\*const |Py[A-Z]\w+ |std::once_flag|thread_local)"
+    r"[\w:<>,* ]*?[*> ](\w+)(?: =.*|;|\{.*;)"
+)
+# Likewise, at namespace scope.
+GLOBAL_VARIABLE = re.compile(
+    r"^(?:bool|int|unsigned|u?int\d+_t|size_t|double|std::\w+(?:<.*>)?) (\w+)(?: = .*|\{.*)?;$"
 )
 IR_IN_A_STRING = re.compile(r"refgraph\.\w+|!refgraph|tssa\.\w+|!tssa")
 
@@ -125,6 +145,13 @@ def check_file(path: str, text: str) -> Iterator[Problem]:
         functions, classes = functions_of_python(tree), classes_of_python(tree)
     else:
         functions, classes = functions_of_cpp(lines), classes_of_cpp(lines)
+    if path.endswith((".cpp", ".h", ".c")):
+        for number, line in enumerate(lines):
+            if found := STATIC_VARIABLE.match(line) or GLOBAL_VARIABLE.match(line):
+                name = found[1]
+                yield Problem(
+                    path, number + 1, name, f"{name} is global and can change"
+                )
     for start, length, name in functions:
         if length > LONGEST_FUNCTION:
             yield Problem(path, start + 1, name, f"{name} has {length} lines")

@@ -301,7 +301,7 @@ ResultKind functionApply(Recording &s, const Call &c) {
     if (s.objects.isTensor(arg) && s.tensors->requiresGrad(arg) &&
         s.tensors->gradMode())
       s.end("an autograd function with a gradient");
-  static auto *base =
+  static PyTypeObject *base =
       reinterpret_cast<PyTypeObject *>(findObject("torch.autograd:Function"));
   PyObject *forward = s.attributes.typeLookup(cls, "forward");
   PyObject *context = s.attributes.typeLookup(cls, "_backward_cls");
@@ -378,7 +378,7 @@ ResultKind takeLock(Recording &s, const Call &c) {
 
 /// What a class or `object` says, and no instance.
 bool isInherited(Recording &s, PyObject *object, const char *name) {
-  static auto *base = reinterpret_cast<PyObject *>(&PyBaseObject_Type);
+  static PyObject *base = reinterpret_cast<PyObject *>(&PyBaseObject_Type);
   PyObject *text = PyUnicode_InternFromString(name);
   Attributes::Found found = s.attributes.loadAttr(object, text);
   PyObject *own = PyObject_GetAttr(base, text);

@@ -49,7 +49,14 @@ MEMBERS = "".join(f"  int member{i}() const;\n" for i in range(41))
             + "".join(f"        self.m{i} = {i}\n" for i in range(41)),
             "1: A has 41 public members",
         ),
-        ("lib/A.cpp", "int a;\n" * 1001, "1: 1001 lines"),
+        ("lib/A.cpp", "// a\n" * 1001, "1: 1001 lines"),
+        ("lib/A.cpp", "static int calls = 0;\n", "1: calls is global and can change"),
+        ("lib/A.cpp", "bool on = false;\n", "1: on is global and can change"),
+        (
+            "lib/A.cpp",
+            "int f() {\n  static auto *seen = new Set;\n}\n",
+            "2: seen is global and can change",
+        ),
         (
             "python-bindings/pyjit/a.py",
             'def f(trace):\n    return "refgraph.decide" in str(trace)\n',
