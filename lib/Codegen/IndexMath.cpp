@@ -50,20 +50,20 @@ AffineExpr LinearForm::toExpr(MLIRContext *context) const {
   return sum + constant;
 }
 
-std::optional<operators::Size> LinearForm::strideOf(unsigned dim) const {
-  operators::Size stride = coefficient(dim);
+std::optional<analysis::Size> LinearForm::strideOf(unsigned dim) const {
+  analysis::Size stride = coefficient(dim);
   for (auto &[base, factor] : terms) {
     if (isa<AffineDimExpr>(base) || !base.isFunctionOfDim(dim))
       continue;
     // d * s0 * s1: the dim is the innermost left factor.
     AffineExpr at = base;
-    operators::Size product = factor;
+    analysis::Size product = factor;
     while (at.getKind() == AffineExprKind::Mul) {
       auto binary = cast<AffineBinaryOpExpr>(at);
-      AffineExpr by = operators::normalizeSize(binary.getRHS());
+      AffineExpr by = analysis::normalizeSize(binary.getRHS());
       if (!by)
         return std::nullopt;
-      product *= operators::Size(by);
+      product *= analysis::Size(by);
       at = binary.getLHS();
     }
     if (!isa<AffineDimExpr>(at))
@@ -100,9 +100,9 @@ static void accumulate(AffineExpr expr, int64_t factor, AffineExpr scale,
         return accumulate(lhs, factor * constant.getValue(), scale, form);
       // A polynomial is multiplied term by term, so that products of symbols
       // have one form.
-      AffineExpr by = operators::normalizeSize(rhs);
+      AffineExpr by = analysis::normalizeSize(rhs);
       if (!by) {
-        by = operators::normalizeSize(lhs);
+        by = analysis::normalizeSize(lhs);
         lhs = rhs;
       }
       if (by) {
@@ -125,7 +125,7 @@ static void accumulate(AffineExpr expr, int64_t factor, AffineExpr scale,
             continue;
           }
           AffineExpr both =
-              scale ? operators::normalizeSize(scale * term) : term;
+              scale ? analysis::normalizeSize(scale * term) : term;
           accumulate(lhs, factor * times, both, form);
         }
         return;
@@ -134,7 +134,7 @@ static void accumulate(AffineExpr expr, int64_t factor, AffineExpr scale,
   }
   // Symbols join the others, in order.
   if (isa<AffineSymbolExpr>(expr)) {
-    form.add(scale ? operators::normalizeSize(scale * expr) : expr, factor);
+    form.add(scale ? analysis::normalizeSize(scale * expr) : expr, factor);
     return;
   }
   addTimes(expr);

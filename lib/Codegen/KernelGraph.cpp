@@ -17,7 +17,7 @@ using namespace mlir;
 
 namespace pyjit::codegen {
 
-using operators::Size;
+using analysis::Size;
 
 Dim Dim::of(const Size &size, bool reduction) {
   if (size.isConstant())
@@ -43,7 +43,7 @@ bool KernelGraph::hasReduction() const {
 bool KernelGraph::usesSymbols() const {
   bool uses = llvm::any_of(dims, [](const Dim &d) { return d.isSymbolic(); });
   auto look = [&](AffineExpr expr) {
-    uses |= operators::countSymbols(expr) != 0;
+    uses |= analysis::countSymbols(expr) != 0;
   };
   for (auto &node : nodes) {
     if (node->kind == Node::Kind::Load)

@@ -19,7 +19,7 @@ using namespace mlir;
 
 namespace pyjit::codegen {
 
-using operators::Size;
+using analysis::Size;
 
 bool isSupportedBodyOp(Operation *op) {
   if (isa<linalg::IndexOp, arith::ConstantOp, tensor::ExtractOp,

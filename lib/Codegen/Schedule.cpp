@@ -14,7 +14,7 @@ using namespace mlir;
 
 namespace pyjit::codegen {
 
-using operators::Size;
+using analysis::Size;
 
 /// A task of fewer scalar operations costs more to hand out than it saves.
 static constexpr int64_t kTaskCost = int64_t(1) << 18;

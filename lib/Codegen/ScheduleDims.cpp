@@ -12,7 +12,7 @@ using namespace mlir;
 
 namespace pyjit::codegen {
 
-using operators::Size;
+using analysis::Size;
 
 /// The first `d floordiv c` or `d mod c` whose c divides d's size.
 static bool findSplit(AffineExpr expr, ArrayRef<Dim> dims, unsigned &dim,
@@ -32,7 +32,7 @@ static bool findSplit(AffineExpr expr, ArrayRef<Dim> dims, unsigned &dim,
     if (auto number = dyn_cast<AffineConstantExpr>(c)) {
       if (number.getValue() <= 0 || !whole.isMultipleOf(number.getValue()))
         return;
-    } else if (!operators::normalizeSize(c) ||
+    } else if (!analysis::normalizeSize(c) ||
                !whole.getSize().dividedBy(Size(c))) {
       return;
     }

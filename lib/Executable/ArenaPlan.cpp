@@ -47,12 +47,12 @@ int64_t pyjit::executable::planArena(std::vector<Lifetime> &buffers) {
   return total;
 }
 
-SymbolicArena
-pyjit::executable::planArena(const std::vector<Lifetime> &buffers,
-                             llvm::ArrayRef<operators::Size> bytes,
-                             mlir::MLIRContext *context, int64_t alignment) {
+SymbolicArena pyjit::executable::planArena(const std::vector<Lifetime> &buffers,
+                                           llvm::ArrayRef<analysis::Size> bytes,
+                                           mlir::MLIRContext *context,
+                                           int64_t alignment) {
   struct Place {
-    operators::Size bytes;
+    analysis::Size bytes;
     std::vector<const Lifetime *> taken;
     mlir::AffineExpr offset;
   };

@@ -3,7 +3,7 @@
 #ifndef PYJIT_LIB_EXECUTABLE_ARENAPLAN_H
 #define PYJIT_LIB_EXECUTABLE_ARENAPLAN_H
 
-#include "pyjit/Operators/SizeExpr.h"
+#include "pyjit/Analysis/SizeExpr.h"
 #include "llvm/ADT/ArrayRef.h"
 #include <cstdint>
 #include <vector>
@@ -30,7 +30,7 @@ struct SymbolicArena {
   mlir::AffineExpr bytes;
 };
 SymbolicArena planArena(const std::vector<Lifetime> &buffers,
-                        llvm::ArrayRef<operators::Size> bytes,
+                        llvm::ArrayRef<analysis::Size> bytes,
                         mlir::MLIRContext *context, int64_t alignment = 64);
 
 } // namespace pyjit::executable

@@ -70,18 +70,18 @@ FailureOr<uint32_t> BlobBuilder::addSlot(Location loc, Type of,
   if (failed(dtype))
     return emitError(loc) << "a launch program cannot hold a value of type "
                           << of;
-  SmallVector<operators::Size> sizes = tssa::getSizes(type);
-  SmallVector<operators::Size> strides = tssa::getSymbolicStrides(type);
-  operators::Size extent = 1;
+  SmallVector<analysis::Size> sizes = tssa::getSizes(type);
+  SmallVector<analysis::Size> strides = tssa::getSymbolicStrides(type);
+  analysis::Size extent = 1;
   for (auto [size, stride] : llvm::zip(sizes, strides))
     extent += (size - 1) * stride;
-  if (llvm::is_contained(sizes, operators::Size(0)))
+  if (llvm::is_contained(sizes, analysis::Size(0)))
     extent = 0;
   extent *= elementBytes(type.getElementType());
-  SmallVector<operators::Size> numbers(sizes);
+  SmallVector<analysis::Size> numbers(sizes);
   numbers.append(strides);
   SmallVector<int64_t> dims;
-  for (const operators::Size &number : numbers)
+  for (const analysis::Size &number : numbers)
     dims.push_back(number.isConstant() ? number.constant() : -1);
   rt::Slot slot{};
   slot.kind = kind;

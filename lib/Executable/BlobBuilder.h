@@ -4,8 +4,8 @@
 #define PYJIT_LIB_EXECUTABLE_BLOBBUILDER_H
 
 #include "pyjit-rt/Launch.h"
+#include "pyjit/Analysis/SizeExpr.h"
 #include "pyjit/Executable/LaunchEncoding.h"
-#include "pyjit/Operators/SizeExpr.h"
 
 #include "mlir/IR/BuiltinTypes.h"
 #include "llvm/ADT/DenseMap.h"
@@ -48,9 +48,9 @@ public:
   /// The slot that is the value of symbol `number`.
   uint32_t symbolValue(uint32_t number);
   /// The bytes of a slot's value.
-  operators::Size bytesOf(uint32_t slot) const {
+  analysis::Size bytesOf(uint32_t slot) const {
     auto found = symbolicBytes.find(slot);
-    return found == symbolicBytes.end() ? operators::Size(slots[slot].bytes)
+    return found == symbolicBytes.end() ? analysis::Size(slots[slot].bytes)
                                         : found->second;
   }
   /// All of it as bytes; the counts of `header` are filled in.
@@ -81,7 +81,7 @@ private:
   std::optional<uint32_t> wordsSlot;
   std::optional<uint64_t> symbolsAt;
   llvm::DenseMap<uint32_t, uint32_t> valueSlots;
-  llvm::DenseMap<uint32_t, operators::Size> symbolicBytes;
+  llvm::DenseMap<uint32_t, analysis::Size> symbolicBytes;
   std::vector<rt::Kernel> kernels;
   std::vector<std::string> kernelNames;
   std::string chars;

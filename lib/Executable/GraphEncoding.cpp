@@ -233,7 +233,7 @@ LogicalResult Encoder::encode(Block &block) {
 void Encoder::placeBuffers() {
   if (unplaced.empty())
     return;
-  SmallVector<operators::Size> bytes;
+  SmallVector<analysis::Size> bytes;
   for (uint32_t slot : unplaced)
     bytes.push_back(blob.bytesOf(slot));
   constexpr int64_t kAlignment = 256;

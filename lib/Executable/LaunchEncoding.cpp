@@ -82,7 +82,7 @@ void LaunchEncoder::placeBuffers() {
       shared.push_back(lifetime);
       owners.push_back(slot);
     }
-  SmallVector<operators::Size> bytes;
+  SmallVector<analysis::Size> bytes;
   for (uint32_t owner : owners)
     bytes.push_back(blob.bytesOf(owner));
   if (llvm::any_of(bytes, [](auto &size) { return !size.isConstant(); })) {

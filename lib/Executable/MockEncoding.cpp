@@ -1,8 +1,8 @@
 //===- MockEncoding.cpp - refgraph.mock as a flat program -----------------===//
 
+#include "pyjit/Analysis/SizePolynomial.h"
 #include "pyjit/Executable/MockProgram.h"
 #include "pyjit/Operators/CallArguments.h"
-#include "pyjit/Operators/SizePolynomial.h"
 #include "llvm/ADT/StringSwitch.h"
 #include "llvm/ADT/TypeSwitch.h"
 
@@ -100,7 +100,7 @@ LogicalResult MockEncoder::encodeView(refgraph::ViewOp op) {
     code.push_back(op.getSymbols().size());
     for (Value symbol : op.getSymbols())
       code.push_back(use(symbol));
-    auto encode = [&](const operators::SizePolynomial &size) {
+    auto encode = [&](const analysis::SizePolynomial &size) {
       code.push_back(size.getTerms().size());
       for (auto &[monomial, factor] : size.getTerms()) {
         code.push_back(factor);
@@ -115,9 +115,9 @@ LogicalResult MockEncoder::encodeView(refgraph::ViewOp op) {
       if (ShapedType::isDynamic(type.getStrides()[i]))
         encode(type.getStride(i));
     AffineMapAttr plus = op.getPlusAttr();
-    encode(plus ? *operators::SizePolynomial::fromAffine(
+    encode(plus ? *analysis::SizePolynomial::fromAffine(
                       operators::getSizeArgument(plus))
-                : operators::SizePolynomial(0));
+                : analysis::SizePolynomial(0));
     expressions = 1 + out.pools.addInts(code);
   }
   add(PYJIT_MOCK_VIEW, define(op.getResult()), base, expressions,

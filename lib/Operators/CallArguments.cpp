@@ -5,7 +5,7 @@
 #include "mlir/IR/BuiltinTypes.h"
 #include "mlir/IR/Diagnostics.h"
 #include "mlir/IR/Operation.h"
-#include "pyjit/Operators/SizeExpr.h"
+#include "pyjit/Analysis/SizeExpr.h"
 
 using namespace mlir;
 
@@ -81,12 +81,12 @@ AffineExpr getSizeArgument(Attribute arg) {
   if (!map || map.getValue().getNumDims() != 0 ||
       map.getValue().getNumResults() != 1)
     return {};
-  return normalizeSize(map.getValue().getResult(0));
+  return analysis::normalizeSize(map.getValue().getResult(0));
 }
 
 Attribute makeSizeArgument(AffineExpr size) {
   return AffineMapAttr::get(
-      AffineMap::get(0, countSymbols(size), size, size.getContext()));
+      AffineMap::get(0, analysis::countSymbols(size), size, size.getContext()));
 }
 
 bool hasSizeArgument(ArrayAttr args) {

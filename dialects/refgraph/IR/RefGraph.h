@@ -11,7 +11,7 @@
 #include "mlir/IR/OpImplementation.h"
 #include "mlir/IR/RegionKindInterface.h"
 #include "mlir/Interfaces/SideEffectInterfaces.h"
-#include "pyjit/Operators/SizePolynomial.h"
+#include "pyjit/Analysis/SizePolynomial.h"
 
 #include "dialects/refgraph/IR/RefGraphDialect.h.inc"
 #include "dialects/refgraph/IR/RefGraphEnums.h.inc"

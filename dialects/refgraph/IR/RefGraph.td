@@ -68,8 +68,8 @@ def RefGraph_TensorType : RefGraph_Type<"Tensor", "tensor"> {
     "::mlir::Type":$elementType,
     StringRefParameter<"device, as torch.device prints it">:$device);
   let builders = [
-    TypeBuilder<(ins "::llvm::ArrayRef<operators::SizePolynomial>":$sizes,
-                     "::llvm::ArrayRef<operators::SizePolynomial>":$strides,
+    TypeBuilder<(ins "::llvm::ArrayRef<analysis::SizePolynomial>":$sizes,
+                     "::llvm::ArrayRef<analysis::SizePolynomial>":$strides,
                      "::mlir::Type":$elementType, "::llvm::StringRef":$device)>
   ];
   let assemblyFormat = [{
@@ -81,9 +81,9 @@ def RefGraph_TensorType : RefGraph_Type<"Tensor", "tensor"> {
     unsigned getRank() const { return getShape().size(); }
     /// Whether a size or stride is no constant.
     bool isSymbolic() const { return !getExprs().empty(); }
-    operators::SizePolynomial getSize(unsigned dim) const;
-    operators::SizePolynomial getStride(unsigned dim) const;
-    operators::SizePolynomial getNumElements() const;
+    analysis::SizePolynomial getSize(unsigned dim) const;
+    analysis::SizePolynomial getStride(unsigned dim) const;
+    analysis::SizePolynomial getNumElements() const;
     /// Whether the elements fill one span of memory without gap or overlap, so
     /// that a fresh tensor of this layout needs no larger storage.
     bool isDense() const;

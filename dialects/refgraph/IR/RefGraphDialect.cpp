@@ -9,8 +9,8 @@ using namespace mlir;
 
 namespace pyjit::refgraph {
 
-using operators::SizePolynomial;
-using operators::SizePolynomials;
+using analysis::SizePolynomial;
+using analysis::SizePolynomials;
 
 std::string lineOf(Location loc) {
   std::string text;
@@ -50,8 +50,8 @@ static ParseResult parseLayout(AsmParser &parser, SmallVector<int64_t> &shape,
                                SmallVector<int64_t> &strides,
                                SmallVector<AffineExpr> &exprs) {
   SizePolynomials sizes, steps;
-  if (operators::parseSizes(parser, sizes) || parser.parseComma() ||
-      operators::parseSizes(parser, steps))
+  if (analysis::parseSizes(parser, sizes) || parser.parseComma() ||
+      analysis::parseSizes(parser, steps))
     return failure();
   splitLayout(sizes, steps, parser.getContext(), shape, strides, exprs);
   return success();

@@ -529,7 +529,7 @@ LogicalResult ViewOp::verify() {
   if (base.getDevice() != type.getDevice())
     return emitOpError("moves ") << base << " to another device";
   bool known = true;
-  auto look = [&](const operators::SizePolynomial &size) {
+  auto look = [&](const analysis::SizePolynomial &size) {
     size.walkSymbols(
         [&](unsigned symbol) { known &= symbol < getSymbols().size(); });
   };
@@ -538,7 +538,7 @@ LogicalResult ViewOp::verify() {
     look(type.getStride(i));
   }
   if (AffineMapAttr plus = getPlusAttr())
-    look(*operators::SizePolynomial::fromAffine(
+    look(*analysis::SizePolynomial::fromAffine(
         operators::getSizeArgument(plus)));
   return known ? success() : emitOpError("has symbols without a number");
 }

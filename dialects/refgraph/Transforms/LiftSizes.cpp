@@ -92,7 +92,8 @@ void SizeLifter::visit(ArithOp arith) {
   auto divisor = operands[1].getConstant();
   if (!divisor || *divisor < 1)
     return;
-  if (auto rounded = round(operands[0], *divisor, /*mayPin=*/false))
+  if (auto rounded = solver.floorDivide(operands[0], *divisor,
+                                        /*mayFix=*/false))
     set(function == "mod" ? operands[0] - *rounded * *divisor : *rounded);
 }
 
@@ -119,7 +120,7 @@ void SizeLifter::visit(TensorOp call) {
   unsigned fresh = call.getNumFresh();
   SymbolicShapes results;
   bool known = false;
-  if (symbolic && !changed) {
+  if (symbolic && !solver.hasChanged()) {
     std::optional<SymbolicShapes> inferred = inferShapes(SizeCall(call, *this));
     known = inferred && inferred->size() == fresh;
     for (unsigned i = 0; known && i < fresh; ++i)
@@ -187,7 +188,7 @@ void SizeLifter::visit(Operation &op) {
         shapes[stride.getTensor()].strides[stride.getDim()];
   } else if (auto offset = dyn_cast<OffsetOp>(op)) {
     why = "Python asked for its storage offset";
-    specialize(SizePolynomial(shapes[offset.getTensor()].offset));
+    solver.fix(SizePolynomial(shapes[offset.getTensor()].offset));
   } else if (auto same = dyn_cast<SameOp>(op)) {
     if (!isa<refgraph::TensorType>(same.getLhs().getType()) ||
         !isa<refgraph::TensorType>(same.getRhs().getType()))
@@ -212,7 +213,7 @@ void SizeLifter::visit(Operation &op) {
       return;
     StringAttr said = compare.getWhyAttr();
     why = said ? said.str() : "it was used in a way that is not followed";
-    specialize(lhs->second - rhs->second);
+    solver.fix(lhs->second - rhs->second);
   }
 }
 
@@ -230,24 +231,22 @@ void SizeLifter::run() {
   if (!any)
     return;
   // What a loop on data carries keeps its sizes.
-  if (!specializeEverything && !trace.getBody().getOps<DecideOp>().empty())
-    whyEverything = "the specialization has a loop that data end";
-  if (!specializeEverything && !trace.getBody().getOps<IfOp>().empty())
-    whyEverything = "the specialization has a branch on data";
-  specializeEverything |= !whyEverything.empty();
+  if (specializeEverything)
+    solver.fixAll("");
+  else if (!trace.getBody().getOps<IfOp>().empty())
+    solver.fixAll("the specialization has a branch on data");
+  else if (!trace.getBody().getOps<DecideOp>().empty())
+    solver.fixAll("the specialization has a loop that data end");
   do {
-    changed = false;
+    solver.restart();
     shapes.clear();
     numbers.clear();
-    notNegative.clear();
-    different.clear();
-    divided.clear();
     for (Operation &op : trace.getBody().front()) {
       visit(op);
-      if (changed)
+      if (solver.hasChanged())
         break;
     }
-  } while (changed);
+  } while (solver.hasChanged());
   write();
 }
 

@@ -88,7 +88,7 @@ bool SizeLifter::settle(SymbolicShape &shape, refgraph::TensorType recorded) {
   if (shape.rank() != recorded.getRank())
     return false;
   for (unsigned i = 0; i < shape.rank(); ++i) {
-    shape.sizes[i] = resolve(shape.sizes[i]);
+    shape.sizes[i] = solver.resolve(shape.sizes[i]);
     if (evaluate(shape.sizes[i]) != recorded.getShape()[i])
       return false;
   }
@@ -96,11 +96,11 @@ bool SizeLifter::settle(SymbolicShape &shape, refgraph::TensorType recorded) {
   if (fresh && !order(shape, recorded, /*dense=*/true))
     return false;
   for (unsigned i = 0; i < shape.rank(); ++i) {
-    shape.strides[i] = resolve(shape.strides[i]);
+    shape.strides[i] = solver.resolve(shape.strides[i]);
     if (evaluate(shape.strides[i]) != recorded.getStrides()[i])
       return false;
   }
-  shape.offset = resolve(shape.offset);
+  shape.offset = solver.resolve(shape.offset);
   if (!shape.isSymbolic())
     return true;
   for (const SizePolynomial &size : shape.sizes)

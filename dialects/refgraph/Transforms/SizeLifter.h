@@ -1,16 +1,12 @@
 //===- SizeLifter.h - Solving for sizes of one trace ------------*- C++ -*-===//
 //
-// The state of refgraph-lift-sizes. A symbol is first given to every lifted
-// size and to every number that stands in a size's place. Going through the
-// trace, rules find that two expressions have to be equal, or that a symbol has
-// to keep its value: the symbol is then replaced for good, and the trace is
-// gone through again.
+// The state of refgraph-lift-sizes. A symbol is given to every lifted size and
+// to every number that stands in a size's place. Going through the trace, rules
+// ask the solver (pyjit/Analysis/SizeSolver.h) for facts; when it has replaced
+// a symbol, the trace is gone through again.
 //
-// What is rounded is no polynomial: a quotient is a symbol of its own, which
-// the guards compute. Two quotients that are always equal are one symbol.
-//
-// LiftSizes.cpp goes through the trace, SizeSolver.cpp has what symbols are,
-// SizeLayouts.cpp strides, SizeWriter.cpp the trace as it is left.
+// LiftSizes.cpp goes through the trace, SizeSources.cpp has what symbols come
+// from, SizeLayouts.cpp strides, SizeWriter.cpp the trace as it is left.
 //
 //===----------------------------------------------------------------------===//
 
@@ -19,6 +15,7 @@
 
 #include "dialects/refgraph/Transforms/SizeRules.h"
 #include "mlir/IR/Builders.h"
+#include "pyjit/Analysis/SizeSolver.h"
 #include "llvm/ADT/DenseSet.h"
 #include "llvm/ADT/MapVector.h"
 
@@ -33,6 +30,7 @@ class SizeLifter : public SizeFacts {
 public:
   SizeLifter(TraceOp trace, bool specializeAll)
       : trace(trace), builder(trace.getContext()),
+        solver([this] { return describeReason(); }),
         specializeEverything(specializeAll) {}
 
   void run();
@@ -41,15 +39,25 @@ public:
   unsigned numLifted = 0, numKept = 0;
 
   int64_t evaluate(const SizePolynomial &size) const override {
-    return size.evaluate(values);
+    return solver.evaluate(size);
   }
-  bool requireEqual(const SizePolynomial &a, const SizePolynomial &b) override;
-  bool requireNotNegative(const SizePolynomial &size) override;
+  bool requireEqual(const SizePolynomial &a, const SizePolynomial &b) override {
+    return solver.requireEqual(a, b);
+  }
+  bool requireNotNegative(const SizePolynomial &size) override {
+    return solver.requireNotNegative(size);
+  }
   bool requireDifferent(const SizePolynomial &a,
-                        const SizePolynomial &b) override;
+                        const SizePolynomial &b) override {
+    return solver.requireDifferent(a, b);
+  }
   std::optional<SizePolynomial> floorDivide(const SizePolynomial &size,
-                                            int64_t by) override;
-  bool requireRecorded(const SizePolynomial &size) override;
+                                            int64_t by) override {
+    return solver.floorDivide(size, by);
+  }
+  bool requireRecorded(const SizePolynomial &size) override {
+    return solver.requireRecorded(size);
+  }
   const SymbolicShape &shapeOf(mlir::Value tensor) override {
     return shapes[tensor];
   }
@@ -59,13 +67,6 @@ private:
   /// Where a symbol comes from: a dimension of a tensor that was read, a number
   /// (-1), or, of no value, a quotient.
   using Source = std::pair<mlir::Value, int64_t>;
-  /// A sum of at least one symbol and of nothing that divides out, rounded
-  /// down. In the symbols of when it was first met: replaced ones have a number
-  /// all the same.
-  struct Quotient {
-    SizePolynomial numerator;
-    int64_t divisor;
-  };
 
   void visit(mlir::Operation &op);
   void visit(GetOp get);
@@ -76,19 +77,11 @@ private:
   bool keepsValue(mlir::Value number) const;
 
   SizePolynomial getSymbol(Source source, int64_t value);
-  std::optional<SizePolynomial> round(const SizePolynomial &size, int64_t by,
-                                      bool mayPin);
-  SizePolynomial getQuotient(const SizePolynomial &numerator, int64_t divisor);
-  const Quotient *getQuotient(unsigned symbol) const;
-  SizePolynomial resolve(SizePolynomial size) const;
-  void replace(unsigned symbol, SizePolynomial by);
-  std::string describeReason(const llvm::Twine &what) const;
-  void specialize(const SizePolynomial &size);
+  std::string describeReason() const;
   void specialize(const SymbolicShape &shape);
   void specializeOperands(TensorOp call);
   SymbolicShape constantShape(TensorType type) const;
   bool order(SymbolicShape &shape, TensorType recorded, bool dense);
-  bool equateFactors(const SizePolynomial &rest);
   bool settle(SymbolicShape &shape, TensorType recorded);
   bool lookAtStrides(const SymbolicShape &shape);
 
@@ -117,17 +110,11 @@ private:
 
   TraceOp trace;
   mlir::OpBuilder builder;
+  analysis::SizeSolver solver;
   bool specializeEverything;
-  std::string whyEverything;
 
-  llvm::MapVector<Source, unsigned> symbols;
-  llvm::SmallVector<int64_t> values;
-  llvm::SmallVector<Quotient> quotients;
-  /// What stands for a symbol for good; resolved.
-  llvm::MapVector<unsigned, SizePolynomial> replaced;
-  bool changed = false;
-  /// Of symbols that stand for their recorded value.
-  llvm::DenseMap<unsigned, std::string> reasons;
+  llvm::DenseMap<Source, unsigned> symbols;
+  llvm::DenseMap<unsigned, Source> sources; ///< of symbols but quotients
 
   // Of one way through the trace.
   mlir::Operation *at = nullptr; ///< where it is
@@ -135,9 +122,6 @@ private:
   llvm::DenseMap<mlir::Value, SymbolicShape> shapes;
   llvm::DenseMap<mlir::Value, SizePolynomial> numbers;
   llvm::DenseSet<mlir::Value> kept; ///< made of numbers that keep their value
-  llvm::SmallVector<SizePolynomial> notNegative;
-  llvm::SmallVector<std::pair<SizePolynomial, SizePolynomial>> different;
-  llvm::DenseSet<unsigned> divided; ///< quotients that something relies on
 
   // While writing.
   llvm::DenseSet<unsigned> shown; ///< quotients in types and arguments

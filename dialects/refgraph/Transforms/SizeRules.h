@@ -16,8 +16,8 @@
 
 namespace pyjit::refgraph {
 
-using operators::SizePolynomial;
-using operators::SizePolynomials;
+using analysis::SizePolynomial;
+using analysis::SizePolynomials;
 
 /// Of one tensor. A rule that leaves `strides` empty makes a fresh tensor,
 /// whose layout has the order of the recorded one.

@@ -58,12 +58,12 @@ Value SizeLifter::arith(StringRef function, Value a, Value b, int64_t value) {
 Value SizeLifter::numberOf(unsigned symbol) {
   if (Value known = sourceNumber.lookup(symbol))
     return known;
-  const Quotient *quotient = getQuotient(symbol);
+  const analysis::SizeSolver::Quotient *quotient = solver.getQuotient(symbol);
   if (!quotient)
-    return constant(values[symbol]);
+    return constant(solver.getValue(symbol));
   Value numerator = numberOf(quotient->numerator);
-  Value number =
-      arith("floordiv", numerator, constant(quotient->divisor), values[symbol]);
+  Value number = arith("floordiv", numerator, constant(quotient->divisor),
+                       solver.getValue(symbol));
   // Numbers are asked for in the order of the trace.
   return sourceNumber[symbol] = number;
 }
@@ -77,7 +77,7 @@ Value SizeLifter::numberOf(const SizePolynomial &size) {
     int64_t value = 1;
     for (unsigned symbol : monomial) {
       Value number = numberOf(symbol);
-      value *= values[symbol];
+      value *= solver.getValue(symbol);
       product = product ? arith("mul", product, number, value) : number;
     }
     if (!product)
@@ -108,7 +108,7 @@ void SizeLifter::findShown() {
     llvm::for_each(shape.strides, look);
     look(shape.offset);
     if (shape.start)
-      look(resolve(*shape.start));
+      look(solver.resolve(*shape.start));
   }
   for (auto call : trace.getBody().getOps<TensorOp>())
     for (Value input : call.getInputs())
@@ -119,19 +119,19 @@ void SizeLifter::findShown() {
 /// Every source as a number: behind the read of its tensor.
 void SizeLifter::writeSources() {
   findShown();
-  for (auto &[source, symbol] : symbols) {
-    auto [value, dim] = source;
-    auto by = replaced.find(symbol);
+  for (unsigned symbol = 0; symbol < solver.getNumSymbols(); ++symbol) {
+    auto [value, dim] = sources.lookup(symbol);
+    const SizePolynomial *by = solver.getReplacement(symbol);
     if (!value) {
-      if (by == replaced.end() && shown.contains(symbol))
+      if (!by && shown.contains(symbol))
         finalNumber[symbol] = finalNumber.size();
       continue;
     }
-    if (by != replaced.end() && by->second.isConstant() && dim >= 0) {
+    if (by && by->isConstant() && dim >= 0) {
       ++numKept; // a size's constant is compared with its tensor
       continue;
     }
-    if (by == replaced.end())
+    if (!by)
       finalNumber[symbol] = finalNumber.size();
     if (dim < 0) {
       sourceNumber[symbol] = value;
@@ -141,7 +141,7 @@ void SizeLifter::writeSources() {
     sourceNumber[symbol] =
         SizeOp::create(builder, value.getLoc(),
                        ObjType::get(builder.getContext(), "int"), value, dim,
-                       values[symbol])
+                       solver.getValue(symbol))
             .getResult();
   }
   numLifted += finalNumber.size();
@@ -229,7 +229,7 @@ void SizeLifter::writeStart(TensorOp call) {
     argument = info->findArgument("start");
   if (argument < 0)
     return;
-  SizePolynomial at = renumber(resolve(*start));
+  SizePolynomial at = renumber(solver.resolve(*start));
   SmallVector<Attribute> args(call.getArgs().getValue());
   if (auto known = at.getConstant())
     args[argument] = builder.getI64IntegerAttr(*known);
@@ -315,34 +315,34 @@ void SizeLifter::writeWholeViews() {
 
 void SizeLifter::writeConditions() {
   builder.setInsertionPoint(trace.getBody().front().getTerminator());
-  for (auto &[source, symbol] : symbols) {
-    auto [value, dim] = source;
-    auto by = replaced.find(symbol);
+  for (unsigned symbol = 0; symbol < solver.getNumSymbols(); ++symbol) {
+    auto [value, dim] = sources.lookup(symbol);
+    const SizePolynomial *by = solver.getReplacement(symbol);
     // Of sizes that are something else by now.
-    if (!value && !divided.contains(symbol) && !shown.contains(symbol))
+    if (!value && !solver.isUsed(symbol) && !shown.contains(symbol))
       continue;
-    if (by == replaced.end()) {
+    if (!by) {
       compare("ge", SizePolynomial::symbol(symbol), 2, true);
       if (finalNumber.contains(symbol))
         SymbolOp::create(builder, trace.getLoc(), finalNumber.lookup(symbol),
                          numberOf(symbol));
-    } else if (!by->second.isConstant()) {
-      compare("eq", SizePolynomial::symbol(symbol), by->second, true);
+    } else if (!by->isConstant()) {
+      compare("eq", SizePolynomial::symbol(symbol), *by, true);
     } else if (!value) {
-      compare("is", SizePolynomial::symbol(symbol), by->second, true);
+      compare("is", SizePolynomial::symbol(symbol), *by, true);
     } else if (dim < 0 && !value.getDefiningOp<ConstantOp>()) {
-      compare("is", SizePolynomial::symbol(symbol), by->second, true);
+      compare("is", SizePolynomial::symbol(symbol), *by, true);
     }
   }
   llvm::SmallVector<SizePolynomial> done;
-  for (const SizePolynomial &size : notNegative) {
+  for (const SizePolynomial &size : solver.getNotNegative()) {
     if (llvm::is_contained(done, size) ||
         size.getLowerBound().value_or(-1) >= 0)
       continue;
     done.push_back(size);
     compare("ge", size, 0, true);
   }
-  for (auto &[a, b] : different)
+  for (auto &[a, b] : solver.getDifferent())
     compare("ne", a, b, true);
   for (auto get : trace.getBody().getOps<GetOp>()) {
     auto it = shapes.find(get.getResult());

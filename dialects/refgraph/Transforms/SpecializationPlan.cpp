@@ -174,8 +174,8 @@ void SpecializationPlan::reach(TraceOp trace) {
 //===----------------------------------------------------------------------===//
 
 /// Elements that `type` spans in storage.
-static operators::SizePolynomial getExtent(TensorType type) {
-  operators::SizePolynomial last = 0;
+static analysis::SizePolynomial getExtent(TensorType type) {
+  analysis::SizePolynomial last = 0;
   for (unsigned i = 0; i < type.getRank(); ++i) {
     if (type.getShape()[i] == 0)
       return 0;
@@ -223,8 +223,8 @@ LogicalResult SpecializationPlan::planTensors(TraceOp trace) {
       if (getExtent(type) == 0)
         continue; // nothing is written
       int64_t offset = getOffset(operand) - getOffset(*base);
-      operators::SizePolynomial room = getExtent(baseType) - getExtent(type) -
-                                       operators::SizePolynomial(offset);
+      analysis::SizePolynomial room = getExtent(baseType) - getExtent(type) -
+                                      analysis::SizePolynomial(offset);
       if (type.isSymbolic() || baseType.isSymbolic()) {
         if (!liesInside(operand, *base) &&
             (hasSymbolicOffset(operand) ||
@@ -255,23 +255,23 @@ static int64_t getElementBytes(TensorType type) {
   return count * std::max(1u, element.getIntOrFloatBitWidth() / 8);
 }
 
-operators::SizePolynomial
+analysis::SizePolynomial
 SpecializationPlan::getSymbolicOffset(Value value) const {
   if (!hasSymbolicOffset(value))
     return getOffset(value);
   value = getNode(value);
   ArrayAttr offsets = *value.getDefiningOp<TensorOp>().getSymbolicOffsets();
-  return *operators::SizePolynomial::fromAffine(operators::getSizeArgument(
+  return *analysis::SizePolynomial::fromAffine(operators::getSizeArgument(
       offsets[cast<OpResult>(value).getResultNumber()]));
 }
 
 /// How far `value` begins behind `base`, in elements of `value`.
-FailureOr<operators::SizePolynomial>
+FailureOr<analysis::SizePolynomial>
 SpecializationPlan::getDistance(Value value, Value base,
                                 Operation *user) const {
   int64_t bytes = getElementBytes(cast<TensorType>(getNode(value).getType())),
           baseBytes = getElementBytes(cast<TensorType>(base.getType()));
-  operators::SizePolynomial begin = getSymbolicOffset(base);
+  analysis::SizePolynomial begin = getSymbolicOffset(base);
   if (bytes != baseBytes) {
     auto known = begin.getConstant();
     if (!known || *known * baseBytes % bytes != 0)
@@ -300,7 +300,7 @@ LogicalResult SpecializationPlan::planResults(TraceOp trace) {
       fresh[getGroup(value)].push_back(value);
       continue;
     }
-    FailureOr<operators::SizePolynomial> distance =
+    FailureOr<analysis::SizePolynomial> distance =
         getDistance(value, *base, user);
     if (failed(distance))
       return failure();
@@ -317,7 +317,7 @@ LogicalResult SpecializationPlan::planResults(TraceOp trace) {
     for (Value member : members) {
       if (member == root)
         continue;
-      FailureOr<operators::SizePolynomial> distance =
+      FailureOr<analysis::SizePolynomial> distance =
           getDistance(member, root, escapesAt.lookup(member));
       if (failed(distance))
         return failure();

@@ -15,7 +15,7 @@
 #define PYJIT_DIALECTS_REFGRAPH_TRANSFORMS_SPECIALIZATIONPLAN_H
 
 #include "dialects/refgraph/IR/RefGraph.h"
-#include "pyjit/Operators/SizePolynomial.h"
+#include "pyjit/Analysis/SizePolynomial.h"
 #include "llvm/ADT/DenseMap.h"
 #include "llvm/ADT/DenseSet.h"
 #include "llvm/ADT/SetVector.h"
@@ -47,7 +47,7 @@ public:
   struct View {
     mlir::Value base; // node of an external tensor or of a result
     /// From the base's storage offset, in elements of the view.
-    operators::SizePolynomial offset;
+    analysis::SizePolynomial offset;
     mlir::StringAttr shown; // of refgraph.shown
   };
   /// How often the call wrote the memory of inputs, kept tensors and results.
@@ -95,9 +95,9 @@ private:
   llvm::FailureOr<mlir::Value> getExternalBase(mlir::Value value,
                                                mlir::Operation *user);
   int64_t getOffset(mlir::Value value) const;
-  operators::SizePolynomial getSymbolicOffset(mlir::Value value) const;
+  analysis::SizePolynomial getSymbolicOffset(mlir::Value value) const;
   bool liesInside(mlir::Value value, mlir::Value base) const;
-  llvm::FailureOr<operators::SizePolynomial>
+  llvm::FailureOr<analysis::SizePolynomial>
   getDistance(mlir::Value value, mlir::Value base, mlir::Operation *user) const;
 
   Parents node, group;

@@ -111,7 +111,7 @@ std::optional<AssignRule> pyjit::tssa::getAssignRule(ArrayAttr path,
   for (ArrayRef<AffineExpr> exprs : {ArrayRef<AffineExpr>(shown.index),
                                      ArrayRef<AffineExpr>(shown.constraints)})
     for (AffineExpr expr : exprs)
-      ofSizes = std::max(ofSizes, operators::countSymbols(expr));
+      ofSizes = std::max(ofSizes, analysis::countSymbols(expr));
   if (symbols == 0)
     symbols = ofSizes;
   rule.map =

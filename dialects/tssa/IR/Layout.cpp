@@ -56,7 +56,7 @@ SmallVector<int64_t> pyjit::tssa::getStrides(RankedTensorType type) {
     SmallVector<int64_t> strides;
     for (AffineExpr stride : layout.getStrides())
       strides.push_back(
-          operators::getConstantSize(stride).value_or(ShapedType::kDynamic));
+          analysis::getConstantSize(stride).value_or(ShapedType::kDynamic));
     return strides;
   }
   return getRowMajorStrides(type.getShape());

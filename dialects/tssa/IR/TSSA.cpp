@@ -6,10 +6,10 @@
 #include "mlir/IR/Builders.h"
 #include "mlir/IR/DialectImplementation.h"
 #include "mlir/Interfaces/FunctionInterfaces.h"
+#include "pyjit/Analysis/SizeExpr.h"
 #include "pyjit/Operators/CallArguments.h"
 #include "pyjit/Operators/OperatorInfo.h"
 #include "pyjit/Operators/Raises.h"
-#include "pyjit/Operators/SizeExpr.h"
 #include "llvm/ADT/TypeSwitch.h"
 
 using namespace mlir;
@@ -83,7 +83,7 @@ static ParseResult parseSize(AsmParser &parser, AffineExpr &size) {
   SMLoc loc = parser.getCurrentLocation();
   if (parser.parseAffineExpr(symbols, size))
     return failure();
-  size = operators::normalizeSize(size);
+  size = analysis::normalizeSize(size);
   if (!size)
     return parser.emitError(loc, "a size is a sum of products of symbols");
   return success();
@@ -129,12 +129,12 @@ LayoutAttr::verifyEncoding(ArrayRef<int64_t> shape, Type,
   bool symbolic = false;
   for (auto [number, size] : llvm::zip(shape, getSizes())) {
     if (number !=
-        operators::getConstantSize(size).value_or(ShapedType::kDynamic))
+        analysis::getConstantSize(size).value_or(ShapedType::kDynamic))
       return emitError() << "says other sizes than the type's dimensions";
     symbolic |= ShapedType::isDynamic(number);
   }
   for (AffineExpr stride : getStrides())
-    symbolic |= !operators::getConstantSize(stride);
+    symbolic |= !analysis::getConstantSize(stride);
   if (!symbolic)
     return emitError() << "has numbers only: #tssa.strides says that";
   return success();
@@ -177,10 +177,10 @@ ViewAttr ViewAttr::getSymbolic(MLIRContext *context, ViewKind kind,
   SmallVector<int64_t> params;
   SmallVector<AffineExpr> exprs;
   for (AffineExpr number : numbers) {
-    exprs.push_back(operators::normalizeSize(number));
+    exprs.push_back(analysis::normalizeSize(number));
     assert(exprs.back() && "numbers of views are polynomials over symbols");
     params.push_back(
-        operators::getConstantSize(exprs.back()).value_or(kSymbolic));
+        analysis::getConstantSize(exprs.back()).value_or(kSymbolic));
   }
   if (!llvm::is_contained(params, kSymbolic))
     exprs.clear();
@@ -299,7 +299,7 @@ static LogicalResult verifyPath(Operation *op, ArrayAttr path,
 LogicalResult SizeOp::verify() {
   AffineMap map = getMap();
   if (map.getNumDims() != 0 || map.getNumResults() != 1 ||
-      !operators::normalizeSize(map.getResult(0)))
+      !analysis::normalizeSize(map.getResult(0)))
     return emitOpError("takes one polynomial over symbols, not ")
            << getMapAttr();
   return success();

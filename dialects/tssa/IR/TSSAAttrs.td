@@ -38,7 +38,7 @@ def TSSA_LayoutAttr : TSSA_Attr<"Layout", "layout",
     The encoding of a tensor type with a size or a stride that is known only when
     the function is called: all sizes, then all strides, in elements. A size is a
     polynomial over the function's symbols `s0`, `s1`, … in the normal form of
-    `lib/Operators/SizeExpr`; the type has `?` exactly where it is no number.
+    `lib/Analysis/SizeExpr`; the type has `?` exactly where it is no number.
     Two tensors have the same shape in every call if and only if their sizes are
     the same expressions. The function says what its symbols are
     (`pyjit.symbols`: for each an input and a dimension of it, or -1 for the

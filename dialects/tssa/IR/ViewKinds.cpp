@@ -7,7 +7,7 @@
 using namespace mlir;
 using namespace pyjit::tssa;
 using namespace pyjit::tssa::views;
-using pyjit::operators::compareSizes;
+using pyjit::analysis::compareSizes;
 
 SmallVector<AffineExpr> pyjit::tssa::views::dims(MLIRContext *context,
                                                  unsigned count) {

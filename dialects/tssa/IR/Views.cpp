@@ -68,7 +68,7 @@ AffineMap pyjit::tssa::getViewMap(ViewAttr view, RankedTensorType source) {
       getViewRule(view.getKind()).forward(Numbers(view), from, to, context);
   unsigned symbols = view.getNumDynamic();
   for (AffineExpr expr : exprs)
-    symbols = std::max(symbols, operators::countSymbols(expr));
+    symbols = std::max(symbols, analysis::countSymbols(expr));
   return AffineMap::get(to.rank(), symbols, exprs, context);
 }
 
@@ -174,7 +174,7 @@ FailureOr<Size> pyjit::tssa::getFirstOffset(AffineMap map,
   Size offset = 0;
   for (auto [expr, stride] :
        llvm::zip(map.getResults(), getSymbolicStrides(source))) {
-    AffineExpr first = operators::normalizeSize(atOrigin(expr));
+    AffineExpr first = analysis::normalizeSize(atOrigin(expr));
     if (!first)
       return failure();
     offset += Size(first) * stride;

@@ -14,7 +14,7 @@
 #include "dialects/tssa/IR/TSSA.h"
 #include "mlir/IR/AffineMap.h"
 #include "mlir/IR/IntegerSet.h"
-#include "pyjit/Operators/SizeExpr.h"
+#include "pyjit/Analysis/SizeExpr.h"
 #include <optional>
 
 namespace pyjit::tssa {
@@ -25,7 +25,7 @@ using EmitError = llvm::function_ref<mlir::InFlightDiagnostic()>;
 // Layout
 //===----------------------------------------------------------------------===//
 
-using operators::Size;
+using analysis::Size;
 
 /// Whether a size or a stride differs between calls: the type has a
 /// `#tssa.layout`.

@@ -5,7 +5,7 @@
 // own affine folding can: with d1 < 64, (d0 * 64 + d1) floordiv 64 is d0.
 //
 // Sizes and strides that differ between calls are polynomials over symbols
-// (pyjit/Operators/SizeExpr.h). A dimension of such a size has `kDynamic` in
+// (pyjit/Analysis/SizeExpr.h). A dimension of such a size has `kDynamic` in
 // the lists of sizes; its range is not known.
 //
 //===----------------------------------------------------------------------===//
@@ -15,7 +15,7 @@
 
 #include "mlir/IR/AffineExpr.h"
 #include "mlir/IR/BuiltinTypes.h"
-#include "pyjit/Operators/SizeExpr.h"
+#include "pyjit/Analysis/SizeExpr.h"
 #include "llvm/ADT/SmallVector.h"
 #include <utility>
 
@@ -34,7 +34,7 @@ struct LinearForm {
   bool isNonlinearIn(unsigned dim) const;
   /// The stride of `dim`, symbolic or not; nothing where it occurs inside a
   /// floordiv or mod.
-  std::optional<operators::Size> strideOf(unsigned dim) const;
+  std::optional<analysis::Size> strideOf(unsigned dim) const;
   /// Whether `dim` occurs at all.
   bool uses(unsigned dim) const;
   void add(mlir::AffineExpr base, int64_t coefficient);

@@ -33,14 +33,14 @@ struct Dim {
   bool reduction;
   mlir::AffineExpr extent;
 
-  static Dim of(const operators::Size &size, bool reduction);
+  static Dim of(const analysis::Size &size, bool reduction);
   bool isSymbolic() const { return static_cast<bool>(extent); }
-  operators::Size getSize() const {
-    return extent ? operators::Size(extent) : operators::Size(size);
+  analysis::Size getSize() const {
+    return extent ? analysis::Size(extent) : analysis::Size(size);
   }
   /// For costs and orders, never for correctness.
   int64_t estimate() const {
-    return extent ? operators::estimateSize(extent) : size;
+    return extent ? analysis::estimateSize(extent) : size;
   }
   bool isMultipleOf(int64_t number) const;
   void print(llvm::raw_ostream &os) const;

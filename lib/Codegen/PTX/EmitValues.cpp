@@ -6,8 +6,8 @@
 #include "mlir/Dialect/Math/IR/Math.h"
 #include "mlir/Dialect/Tensor/IR/Tensor.h"
 #include "mlir/Dialect/Vector/IR/VectorOps.h"
+#include "pyjit/Codegen/ElementIndex.h"
 #include "llvm/ADT/SmallPtrSet.h"
-#include <numeric>
 
 using namespace mlir;
 using namespace pyjit::codegen;
@@ -73,32 +73,17 @@ void Emitter::prefetch(const Node *root, unsigned u) {
 
 /// An index as a body sees it: i64, on lanes if it follows the vector dim.
 Value Emitter::bodyIndex(AffineExpr expr, unsigned u) {
-  Type wide = b.getI64Type();
-  auto widen = [&](Value x) -> Value {
+  auto at = [&](int64_t shift) -> Value {
+    Value x = index(shift ? shifted(expr, shift) : expr, u);
+    Type wide = b.getI64Type();
     return x.getType() == wide ? x : arith::ExtSIOp::create(b, wide, x);
   };
   if (!onLanes(expr))
-    return widen(index(expr, u));
-  LinearForm form = linearize(expr);
-  auto type = VectorType::get({int64_t(lanes)}, wide);
-  if (form.isNonlinearIn(vectorDim)) {
-    SmallVector<Value> elements;
-    for (unsigned lane = 0; lane < lanes; ++lane)
-      elements.push_back(widen(index(shifted(expr, lane), u)));
-    return vector::FromElementsOp::create(b, type, elements);
-  }
-  int64_t stride = form.coefficient(vectorDim);
-  SmallVector<int64_t> steps;
-  for (unsigned lane = 0; lane < lanes; ++lane)
-    steps.push_back(lane * stride);
-  Value iota = arith::ConstantOp::create(
-      b, DenseIntElementsAttr::get(type, ArrayRef<int64_t>(steps)));
-  return arith::AddIOp::create(b, broadcast(widen(index(expr, u)), lanes),
-                               iota);
+    return at(0);
+  return laneIndices(b, linearize(expr), vectorDim, lanes, /*first=*/0, at);
 }
 
-/// A read at a place that a value names. Indices that are loop positions stay
-/// affine, so that a row that is picked by a value is still read by vectors.
+/// A read at a place that a value names.
 Value Emitter::extract(tensor::ExtractOp op, const Node *node, unsigned u,
                        DenseMap<Value, Value> &body) {
   auto type = cast<RankedTensorType>(op.getTensor().getType());
@@ -107,60 +92,37 @@ Value Emitter::extract(tensor::ExtractOp op, const Node *node, unsigned u,
   unsigned buffer =
       llvm::find(frame.inputs, op.getTensor()) - frame.inputs.begin();
   Value base = buffers[buffer];
-  AffineExpr affine = getAffineConstantExpr(0, b.getContext());
-  Value dynamic;
-  int64_t dynamicFactor = 0;
-  for (auto [operand, stride] : llvm::zip(op.getIndices(), stridesOf(type))) {
-    if (auto position = operand.getDefiningOp<linalg::IndexOp>()) {
-      affine = affine + node->loops[position.getDim()] * stride;
-      continue;
-    }
-    Value part = body.lookup(operand);
-    Value factor = arith::ConstantOp::create(b, b.getI64IntegerAttr(stride));
-    part = b.createOrFold<arith::MulIOp>(
-        part, broadcast(factor, isa<VectorType>(part.getType()) ? lanes : 1));
-    if (dynamic && dynamic.getType() != part.getType()) {
-      dynamic = broadcast(dynamic, lanes);
-      part = broadcast(part, lanes);
-    }
-    dynamic = dynamic ? add(dynamic, part) : part;
-    dynamicFactor = std::gcd(dynamicFactor, stride);
-  }
-  affine = simplify(affine, graph.sizes());
-  LinearForm form = linearize(affine);
-  bool onVector = onLanes(affine);
-  bool dynamicVector = dynamic && isa<VectorType>(dynamic.getType());
+  ExtractIndex read = splitExtract(b, op, *node, body, lanes);
+  read.affine = simplify(read.affine, graph.sizes());
+  LinearForm form = linearize(read.affine);
+  bool onVector = onLanes(read.affine);
+  bool dynamicVector = read.dynamic && isa<VectorType>(read.dynamic.getType());
   auto scalarOffset = [&] {
-    Value offset = bodyIndex(affine, u);
-    if (auto vector = dyn_cast<VectorType>(offset.getType()))
+    Value offset = bodyIndex(read.affine, u);
+    if (isa<VectorType>(offset.getType()))
       offset = vector::ExtractOp::create(b, offset, 0);
-    return dynamic ? add(offset, dynamic) : offset;
+    return read.add(b, offset, lanes);
   };
   if (!dynamicVector && !onVector)
     return fromMemory(
         loadMemory(memory, address(base, scalarOffset(), 0, element), bytes),
         element);
-  auto vectorType = VectorType::get({int64_t(lanes)}, memory);
   if (!dynamicVector && !form.isNonlinearIn(vectorDim) &&
       form.coefficient(vectorDim) == 1) {
+    auto vectorType = VectorType::get({int64_t(lanes)}, memory);
     unsigned wanted = std::min(16u, bytes * lanes);
-    while (wanted > bytes && dynamicFactor * bytes % wanted != 0)
+    while (wanted > bytes && read.factor * bytes % wanted != 0)
       wanted /= 2;
-    unsigned aligned = alignment(buffer, affine, element, wanted);
+    unsigned aligned = alignment(buffer, read.affine, element, wanted);
     Value at = address(base, scalarOffset(), 0, element);
     return fromMemory(loadMemory(vectorType, at, aligned), element);
   }
-  Value offsets = broadcast(bodyIndex(affine, u), lanes);
-  if (dynamic)
-    offsets = add(offsets, broadcast(dynamic, lanes));
-  SmallVector<Value> elements;
-  for (unsigned lane = 0; lane < lanes; ++lane) {
-    Value offset = vector::ExtractOp::create(b, offsets, lane);
-    elements.push_back(
-        loadMemory(memory, address(base, offset, 0, element), bytes));
-  }
-  return fromMemory(vector::FromElementsOp::create(b, vectorType, elements),
-                    element);
+  Value offsets =
+      read.add(b, broadcast(bodyIndex(read.affine, u), lanes), lanes);
+  auto load = [&](Value offset) {
+    return loadMemory(memory, address(base, offset, 0, element), bytes);
+  };
+  return fromMemory(gatherLanes(b, offsets, load), element);
 }
 
 Value Emitter::divideByRow(Value x, Value y, const Node *divisor) {

@@ -38,7 +38,7 @@ struct KernelFrame {
   /// How many of the function's symbols follow the buffers, by value.
   unsigned symbols = 0;
 
-  void setBlocks(const operators::Size &units, int64_t perBlock) {
+  void setBlocks(const analysis::Size &units, int64_t perBlock) {
     blocks = units.toExpr(function.getContext()).ceilDiv(perBlock);
   }
 };
@@ -53,7 +53,7 @@ protected:
   using Type = mlir::Type;
   using AffineExpr = mlir::AffineExpr;
   using Node = codegen::Node;
-  using Size = operators::Size;
+  using Size = analysis::Size;
 
   struct Scope {
     llvm::SmallBitVector bound;

@@ -7,6 +7,7 @@
 #include "mlir/Dialect/Tensor/IR/Tensor.h"
 #include "mlir/Dialect/Vector/IR/VectorOps.h"
 #include "mlir/IR/BuiltinOps.h"
+#include "pyjit/Codegen/ElementIndex.h"
 
 using namespace mlir;
 using namespace pyjit::codegen;
@@ -78,26 +79,14 @@ Value KernelEmitter::emit(const Node *node, unsigned u) {
 
 Value KernelEmitter::bodyIndex(AffineExpr expr, unsigned u) {
   LinearForm form = linearize(expr);
-  auto atRow = [&](Value value) {
-    int64_t row = rowShift(form, u);
+  int64_t row = rowShift(form, u);
+  auto at = [&](int64_t shift) {
+    Value value = index(shift ? shifted(expr, shift) : expr);
     return row ? add(value, i64(row)) : value;
   };
   if (lanes == 1 || !onLanes(expr))
-    return atRow(index(expr));
-  auto type = VectorType::get({int64_t(lanes)}, b.getI64Type());
-  if (form.isNonlinearIn(schedule.vectorDim)) {
-    SmallVector<Value> elements;
-    for (unsigned lane = 0; lane < lanes; ++lane)
-      elements.push_back(atRow(index(shifted(expr, firstLane(u) + lane))));
-    return vector::FromElementsOp::create(b, type, elements);
-  }
-  int64_t stride = form.coefficient(schedule.vectorDim);
-  SmallVector<int64_t> steps;
-  for (unsigned lane = 0; lane < lanes; ++lane)
-    steps.push_back((firstLane(u) + lane) * stride);
-  Value iota = arith::ConstantOp::create(
-      b, DenseIntElementsAttr::get(type, ArrayRef<int64_t>(steps)));
-  return arith::AddIOp::create(b, broadcast(atRow(index(expr)), lanes), iota);
+    return at(0);
+  return laneIndices(b, form, schedule.vectorDim, lanes, firstLane(u), at);
 }
 
 Value KernelEmitter::extract(tensor::ExtractOp op, const Node *node, unsigned u,
@@ -106,56 +95,29 @@ Value KernelEmitter::extract(tensor::ExtractOp op, const Node *node, unsigned u,
   Type element = type.getElementType(), memory = memoryType(element);
   unsigned bytes = std::max(1u, memory.getIntOrFloatBitWidth() / 8);
   Value base = buffers[llvm::find(inputs, op.getTensor()) - inputs.begin()];
-  // Indices that are loop positions stay affine, so that a row that is picked
-  // by a value is still read by vectors.
-  AffineExpr affine = getAffineConstantExpr(0, b.getContext());
-  Value dynamic;
-  for (auto [operand, stride] : llvm::zip(op.getIndices(), stridesOf(type))) {
-    if (auto position = operand.getDefiningOp<linalg::IndexOp>()) {
-      affine = affine + node->loops[position.getDim()] * stride;
-      continue;
-    }
-    Value part = body.lookup(operand);
-    Value factor =
-        broadcast(i64(stride), isa<VectorType>(part.getType()) ? lanes : 1);
-    part = b.createOrFold<arith::MulIOp>(part, factor);
-    if (dynamic && dynamic.getType() != part.getType()) {
-      dynamic = broadcast(dynamic, lanes);
-      part = broadcast(part, lanes);
-    }
-    dynamic = dynamic ? add(dynamic, part) : part;
-  }
-  LinearForm form = linearize(affine);
+  ExtractIndex read = splitExtract(b, op, *node, body, lanes);
+  LinearForm form = linearize(read.affine);
   int64_t row = rowShift(form, u);
-  bool onVector = onLanes(affine) && lanes > 1;
-  bool dynamicVector = dynamic && isa<VectorType>(dynamic.getType());
+  bool onVector = onLanes(read.affine) && lanes > 1;
+  bool dynamicVector = read.dynamic && isa<VectorType>(read.dynamic.getType());
   if (!dynamicVector && !onVector) {
-    Value offset = index(affine);
-    if (dynamic)
-      offset = add(offset, dynamic);
+    Value offset = read.add(b, index(read.affine), lanes);
     Value at = address(base, offset, row, element);
     return fromMemory(LLVM::LoadOp::create(b, memory, at), element);
   }
   auto vectorType = VectorType::get({int64_t(lanes)}, memory);
   if (!dynamicVector && !form.isNonlinearIn(schedule.vectorDim) &&
       form.coefficient(schedule.vectorDim) == 1) {
-    Value offset = index(affine);
-    if (dynamic)
-      offset = add(offset, dynamic);
+    Value offset = read.add(b, index(read.affine), lanes);
     Value at = address(base, offset, row + firstLane(u), element);
     return fromMemory(LLVM::LoadOp::create(b, vectorType, at, bytes), element);
   }
-  Value offsets = broadcast(bodyIndex(affine, u), lanes);
-  if (dynamic)
-    offsets = add(offsets, broadcast(dynamic, lanes));
-  SmallVector<Value> elements;
-  for (unsigned lane = 0; lane < lanes; ++lane) {
-    Value offset = vector::ExtractOp::create(b, offsets, lane);
-    elements.push_back(
-        LLVM::LoadOp::create(b, memory, address(base, offset, 0, element)));
-  }
-  return fromMemory(vector::FromElementsOp::create(b, vectorType, elements),
-                    element);
+  Value offsets =
+      read.add(b, broadcast(bodyIndex(read.affine, u), lanes), lanes);
+  auto load = [&](Value offset) -> Value {
+    return LLVM::LoadOp::create(b, memory, address(base, offset, 0, element));
+  };
+  return fromMemory(gatherLanes(b, offsets, load), element);
 }
 
 Value KernelEmitter::compute(const Node *node, unsigned u) {

@@ -10,7 +10,7 @@
 using namespace mlir;
 using namespace pyjit;
 using namespace pyjit::conversion;
-using operators::Size;
+using analysis::Size;
 using tssa::ViewKind;
 
 namespace {

@@ -8,9 +8,9 @@
 #include "dialects/tssa/IR/Views.h"
 
 #include "mlir/Dialect/Arith/IR/Arith.h"
+#include "pyjit/Analysis/SizeExpr.h"
 #include "pyjit/Operators/CallArguments.h"
 #include "pyjit/Operators/OperatorNames.h"
-#include "pyjit/Operators/SizeExpr.h"
 #include "llvm/ADT/MapVector.h"
 #include "llvm/ADT/TypeSwitch.h"
 
@@ -303,9 +303,9 @@ int32_t alignmentOf(Value buffer) {
       bytes = complex.getElementType().getIntOrFloatBitWidth() / 4;
     else
       bytes = std::max<int64_t>(1, element.getIntOrFloatBitWidth() / 8);
-    operators::Size offset = static_cast<int64_t>(view.getOffset());
+    analysis::Size offset = static_cast<int64_t>(view.getOffset());
     if (auto symbolic = view.getSymbolic())
-      offset += operators::Size(symbolic->getResult(0));
+      offset += analysis::Size(symbolic->getResult(0));
     offset *= bytes;
     while (aligned > bytes && !offset.dividedBy(aligned))
       aligned /= 2;

@@ -119,7 +119,7 @@ static std::optional<AffineMap> getReadMap(const tssa::AssignRule &rule,
   for (auto [expr, size] : llvm::zip(rule.map.getResults(), part)) {
     auto dim = dyn_cast<AffineDimExpr>(expr);
     bool whollyShown = dim && target[dim.getPosition()] == size;
-    if (operators::countSymbols(expr))
+    if (analysis::countSymbols(expr))
       return std::nullopt;
     if (size.is(1))
       exprs.push_back(getAffineConstantExpr(0, context));

@@ -66,7 +66,7 @@ struct Domain {
   /// differ between calls.
   int64_t rows = 1, rowElements = 1;
   /// The same, in every call.
-  operators::Size rowCount = 1, rowSize = 1;
+  analysis::Size rowCount = 1, rowSize = 1;
   /// Whether an extent of a parallel dim is zero: nothing is computed.
   bool empty = false;
 

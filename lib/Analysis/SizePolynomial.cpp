@@ -1,6 +1,6 @@
 //===- SizePolynomial.cpp - Sizes computed from sizes ---------------------===//
 
-#include "pyjit/Operators/SizePolynomial.h"
+#include "pyjit/Analysis/SizePolynomial.h"
 
 #include "llvm/ADT/STLExtras.h"
 
@@ -9,7 +9,7 @@
 
 using namespace mlir;
 
-namespace pyjit::operators {
+namespace pyjit::analysis {
 
 void SizePolynomial::add(const Monomial &monomial, int64_t factor) {
   int64_t &sum = terms[monomial];
@@ -219,4 +219,4 @@ void printSizes(raw_ostream &os, ArrayRef<SizePolynomial> sizes,
   os << "]";
 }
 
-} // namespace pyjit::operators
+} // namespace pyjit::analysis

@@ -9,14 +9,14 @@
 //
 //===----------------------------------------------------------------------===//
 
-#ifndef PYJIT_OPERATORS_SIZEEXPR_H
-#define PYJIT_OPERATORS_SIZEEXPR_H
+#ifndef PYJIT_ANALYSIS_SIZEEXPR_H
+#define PYJIT_ANALYSIS_SIZEEXPR_H
 
 #include "mlir/IR/AffineExpr.h"
 #include <cstdint>
 #include <optional>
 
-namespace pyjit::operators {
+namespace pyjit::analysis {
 
 /// The normal form; null where `expr` is no polynomial over symbols.
 mlir::AffineExpr normalizeSize(mlir::AffineExpr expr);
@@ -77,6 +77,6 @@ private:
 /// where that depends on the call.
 std::optional<bool> compareSizes(const Size &a, const Size &b);
 
-} // namespace pyjit::operators
+} // namespace pyjit::analysis
 
-#endif // PYJIT_OPERATORS_SIZEEXPR_H
+#endif // PYJIT_ANALYSIS_SIZEEXPR_H

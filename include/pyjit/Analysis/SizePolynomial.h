@@ -8,8 +8,8 @@
 //
 //===----------------------------------------------------------------------===//
 
-#ifndef PYJIT_OPERATORS_SIZEPOLYNOMIAL_H
-#define PYJIT_OPERATORS_SIZEPOLYNOMIAL_H
+#ifndef PYJIT_ANALYSIS_SIZEPOLYNOMIAL_H
+#define PYJIT_ANALYSIS_SIZEPOLYNOMIAL_H
 
 #include "mlir/IR/AffineExpr.h"
 #include "mlir/IR/OpImplementation.h"
@@ -19,7 +19,7 @@
 #include <optional>
 #include <vector>
 
-namespace pyjit::operators {
+namespace pyjit::analysis {
 
 class SizePolynomial {
 public:
@@ -81,6 +81,6 @@ mlir::ParseResult parseSizes(mlir::AsmParser &parser, SizePolynomials &sizes);
 void printSizes(llvm::raw_ostream &os, llvm::ArrayRef<SizePolynomial> sizes,
                 mlir::MLIRContext *context);
 
-} // namespace pyjit::operators
+} // namespace pyjit::analysis
 
-#endif // PYJIT_OPERATORS_SIZEPOLYNOMIAL_H
+#endif // PYJIT_ANALYSIS_SIZEPOLYNOMIAL_H

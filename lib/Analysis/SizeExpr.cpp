@@ -1,13 +1,13 @@
 //===- SizeExpr.cpp - Sizes that differ between calls ---------------------===//
 
-#include "pyjit/Operators/SizeExpr.h"
-#include "pyjit/Operators/SizePolynomial.h"
+#include "pyjit/Analysis/SizeExpr.h"
+#include "pyjit/Analysis/SizePolynomial.h"
 
 #include <algorithm>
 
 using namespace mlir;
 
-namespace pyjit::operators {
+namespace pyjit::analysis {
 
 AffineExpr normalizeSize(AffineExpr expr) {
   auto polynomial = SizePolynomial::fromAffine(expr);
@@ -86,7 +86,7 @@ AffineExpr Size::toExpr(MLIRContext *context) const {
 }
 
 bool Size::isKnownAtLeast(int64_t least) const {
-  return expr ? operators::isKnownAtLeast(expr, least) : value >= least;
+  return expr ? analysis::isKnownAtLeast(expr, least) : value >= least;
 }
 
 static MLIRContext *contextOf(AffineExpr a, AffineExpr b) {
@@ -135,4 +135,4 @@ std::optional<bool> compareSizes(const Size &a, const Size &b) {
   return std::nullopt;
 }
 
-} // namespace pyjit::operators
+} // namespace pyjit::analysis

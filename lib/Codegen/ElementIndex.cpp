@@ -1,0 +1,76 @@
+//===- ElementIndex.cpp - Indices as values, on lanes or not --------------===//
+
+#include "pyjit/Codegen/ElementIndex.h"
+
+#include "mlir/Dialect/Arith/IR/Arith.h"
+#include "mlir/Dialect/Vector/IR/VectorOps.h"
+#include <numeric>
+
+using namespace mlir;
+
+namespace pyjit::codegen {
+
+Value laneIndices(ImplicitLocOpBuilder &b, const LinearForm &form,
+                  unsigned vectorDim, unsigned lanes, int64_t first,
+                  llvm::function_ref<Value(int64_t)> at) {
+  auto type = VectorType::get({int64_t(lanes)}, b.getI64Type());
+  if (form.isNonlinearIn(vectorDim)) {
+    SmallVector<Value> elements;
+    for (unsigned lane = 0; lane < lanes; ++lane)
+      elements.push_back(at(first + lane));
+    return vector::FromElementsOp::create(b, type, elements);
+  }
+  int64_t stride = form.coefficient(vectorDim);
+  SmallVector<int64_t> steps;
+  for (unsigned lane = 0; lane < lanes; ++lane)
+    steps.push_back((first + lane) * stride);
+  Value iota = arith::ConstantOp::create(
+      b, DenseIntElementsAttr::get(type, ArrayRef<int64_t>(steps)));
+  return arith::AddIOp::create(b, broadcast(b, b.getLoc(), at(0), lanes), iota);
+}
+
+Value ExtractIndex::add(ImplicitLocOpBuilder &b, Value offset,
+                        unsigned lanes) const {
+  if (!dynamic)
+    return offset;
+  bool onLanes =
+      isa<VectorType>(offset.getType()) || isa<VectorType>(dynamic.getType());
+  unsigned width = onLanes ? lanes : 1;
+  return b.createOrFold<arith::AddIOp>(
+      broadcast(b, b.getLoc(), offset, width),
+      broadcast(b, b.getLoc(), dynamic, width));
+}
+
+ExtractIndex splitExtract(ImplicitLocOpBuilder &b, tensor::ExtractOp op,
+                          const Node &node, const BodyValues &known,
+                          unsigned lanes) {
+  auto type = cast<RankedTensorType>(op.getTensor().getType());
+  ExtractIndex index;
+  index.affine = getAffineConstantExpr(0, b.getContext());
+  for (auto [operand, stride] : llvm::zip(op.getIndices(), stridesOf(type))) {
+    if (auto position = operand.getDefiningOp<linalg::IndexOp>()) {
+      index.affine = index.affine + node.loops[position.getDim()] * stride;
+      continue;
+    }
+    Value part = known.lookup(operand);
+    unsigned width = isa<VectorType>(part.getType()) ? lanes : 1;
+    Value factor = arith::ConstantOp::create(b, b.getI64IntegerAttr(stride));
+    part = b.createOrFold<arith::MulIOp>(
+        part, broadcast(b, b.getLoc(), factor, width));
+    index.dynamic = index.add(b, part, lanes);
+    index.factor = std::gcd(index.factor, stride);
+  }
+  return index;
+}
+
+Value gatherLanes(ImplicitLocOpBuilder &b, Value offsets,
+                  llvm::function_ref<Value(Value)> load) {
+  int64_t lanes = cast<VectorType>(offsets.getType()).getNumElements();
+  SmallVector<Value> elements;
+  for (int64_t lane = 0; lane < lanes; ++lane)
+    elements.push_back(load(vector::ExtractOp::create(b, offsets, lane)));
+  auto type = VectorType::get({lanes}, elements.front().getType());
+  return vector::FromElementsOp::create(b, type, elements);
+}
+
+} // namespace pyjit::codegen
