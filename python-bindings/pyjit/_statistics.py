@@ -43,7 +43,10 @@ class Statistics(dict[str, Any]):
         )
 
     def get(self, key: str, default: Any = None) -> Any:
-        return self[key] if key in self else default
+        try:
+            return self[key]
+        except KeyError:
+            return default
 
 
 def _unique(items: Iterable[str]) -> list[str]:
