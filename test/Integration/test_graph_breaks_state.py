@@ -633,14 +633,14 @@ SUPER = {
     "in a cell": ["{cut}", "up = lambda: self", "return super().h(x) + up().k"],
     "in a nested function": [
         "def up(self):",
-        "    {graph break}",
+        "    {cut}",
         "    return super().h(x)",
         "return up(self)",
     ],
     "in a comprehension": ["{cut}", "return sum([super().h(x) for _ in range(2)])"],
     "in a loop": [
         "for i in range(2):",
-        "    {graph break}",
+        "    {cut}",
         "    x = super().h(x)",
         "return x",
     ],

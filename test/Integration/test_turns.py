@@ -15,7 +15,10 @@ import pytest
 import torch
 from Integration.harness import values
 
-pytestmark = pytest.mark.filterwarnings("ignore:Warning only once for all operators")
+pytestmark = [
+    pytest.mark.alone,
+    pytest.mark.filterwarnings("ignore:Warning only once for all operators"),
+]
 
 
 class Faulty:

@@ -20,6 +20,8 @@ ROOT = Path(__file__).resolve().parents[2]
 BUILD = ROOT / "build"
 REPORTS = BUILD / "test-reports"
 VENV = ROOT / ".venv" / "bin"
+# Exit status of pytest where no test was asked for.
+NOTHING_COLLECTED = 5
 # The CPython beside the main one, and how much of the tests runs on it.
 OTHER = "3.13"
 OTHERS_PART = 0.2
@@ -42,9 +44,11 @@ class Count:
         return f"{self.passed} passed, {self.failed} failed, {self.skipped} skipped"
 
 
-def call(command: list[str | Path]) -> int:
+def call(command: list[str | Path], **environment: str) -> int:
     print("+", " ".join(str(word) for word in command), flush=True)
-    return subprocess.run(command, cwd=ROOT, check=False).returncode
+    return subprocess.run(
+        command, cwd=ROOT, check=False, env={**os.environ, **environment}
+    ).returncode
 
 
 def from_junit(report: Path, status: int) -> Count:
@@ -128,12 +132,20 @@ def run_pytest_other(options: argparse.Namespace) -> Count:
 
 
 def pytest(python: Path, name: str, options: argparse.Namespace, *part: str) -> Count:
-    report = REPORTS / f"{name}.xml"
-    status = call(
-        [python, "-m", "pytest", "-q", "-rfE", "--durations=15", *part]
-        + [f"--junitxml={report}", *options.pytest_args, "test"]
-    )
-    return from_junit(report, status)
+    """Files side by side, in as many processes as there are jobs; then the tests that time something."""
+    several = ["-n", str(options.jobs), "--dist=loadfile"] if options.jobs > 1 else []
+    total = Count()
+    for which, how in (("not alone", several), ("alone", [])):
+        # A process whose threads spin takes the other's core.
+        environment = {"OMP_WAIT_POLICY": "PASSIVE"} if how else {}
+        report = REPORTS / f"{name}-{which.replace(' ', '-')}.xml"
+        status = call(
+            [python, "-m", "pytest", "-q", "-rfE", "--durations=15", "-m", which, *how]
+            + [*part, f"--junitxml={report}", *options.pytest_args, "test"],
+            **environment,
+        )
+        total += from_junit(report, 0 if status == NOTHING_COLLECTED else status)
+    return total
 
 
 STAGES = {

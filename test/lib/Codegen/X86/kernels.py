@@ -43,9 +43,12 @@ class Kernels:
         """Runs a kernel on the tensors' memory; returns its units of work."""
         tensors = [*inputs, *outputs]
         buffers = (ctypes.c_void_p * len(tensors))(*(t.data_ptr() for t in tensors))
-        return self._lib.pyjit_test_run(
+        work = self._lib.pyjit_test_run(
             self._handle, name.encode(), buffers, int(unitwise)
         )
+        if work < 0:
+            raise ValueError(f"no kernel @{name}")
+        return work
 
     def __del__(self) -> None:
         if getattr(self, "_handle", None):

@@ -27,7 +27,7 @@ def matmul(rows: int, channels: int, columns: int, panel: int) -> str:
 #w = affine_map<(m, n, k) -> (n floordiv {panel}, k, n mod {panel})>
 #y = affine_map<(m, n, k) -> (m, n)>
 #id = affine_map<(m, n) -> (m, n)>
-func.func @product(%x: {x}, %w: {w}) -> {y} attributes {{pyjit.kernel}} {{
+func.func @matmul(%x: {x}, %w: {w}) -> {y} attributes {{pyjit.kernel}} {{
   %z = arith.constant 0.0 : f32
   %e = tensor.empty() : {y}
   %i = linalg.fill ins(%z : f32) outs(%e : {y}) -> {y}
