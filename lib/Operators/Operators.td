@@ -169,18 +169,6 @@ def : Op<"aten::min.other", (Minimum $self, $other)>;
 foreach op = [Atan2, Copysign] in
   def : Op<"aten::" # op.Aten, (op $self, $other), "Result", "Float", "Narrow">;
 def : Op<"aten::hypot", (Hypot $self, $other)>;
-// Of two equal infinities the difference is nan.
-def : Op<"aten::logaddexp",
-         (Select (BitAnd (IsInf $self), (Eq $self, $other)), $self,
-                 (Add (Maximum $self, $other),
-                      (Log1p (Exp (Neg (Abs (Sub $self, $other)))))))>;
-// pi in the tensor's own half precision, rounded at each step.
-def : Op<"aten::sinc",
-         (IfHalfOnCPU (Unsupported),
-           (Select (Eq $self, 0), 1,
-                   (Div (Sin (Mul $self, "3.14159265358979323846")),
-                        (Mul $self, "3.14159265358979323846")))),
-         "Result", "Float">;
 def : Op<"aten::logical_and", (BitAnd (Ne $self, 0), (Ne $other, 0)), "Promote", "Bool",
          "Narrow">;
 def : Op<"aten::logical_or", (BitOr (Ne $self, 0), (Ne $other, 0)), "Promote", "Bool",
