@@ -23,13 +23,19 @@ class ExternalReads {
 public:
   explicit ExternalReads(Recording &recording) : s(recording) {}
 
+  /// `owner` holds `result` there; null: the call's arguments. Of a place that
+  /// the call has written this says nothing.
   void read(Node *owner, Select select, PyObject *key, PyObject *result);
   void readIndex(Node *owner, Select select, Py_ssize_t index, PyObject *result,
                  PyObject *name = nullptr);
+  /// `owner` holds nothing there.
   void absent(Node *owner, Select select, PyObject *key);
   void length(Node *owner, Py_ssize_t n);
+  /// A dict's keys, in order.
   void keys(Node *owner, PyObject *keyList);
+  /// Its exact type.
   void typeOf(PyObject *object);
+  /// The code, defaults and globals of a function that is called.
   void function(Node *node);
 
   void readCell(PyObject *cell);

@@ -26,20 +26,26 @@ public:
   ~ObjectTable();
   ObjectTable(const ObjectTable &) = delete;
 
+  /// The node of an object, or null.
   Node *find(PyObject *object);
   /// The node of `object`; ends the capture and returns null if its origin is
   /// not known. Values have no node: ask `isValue` first.
   Node *require(PyObject *object);
+  /// A value, an object with a node, or a tensor of the trace.
   bool known(PyObject *object);
+  /// Whether it existed before the call.
   bool isExternal(PyObject *object);
+  /// The node of an object that the call has made; a new one if it has none.
   Node *allocated(PyObject *object);
   /// Registers what a native function returned.
   void setResult(ResultKind resultKind, PyObject *result);
   /// Puts `object` into `list`; it is then known by identity.
   Node *pin(PyObject *object);
+  /// Whether guards know an object of its type by identity.
   bool shouldPin(PyObject *object);
   /// SSA value of an external node, emitted if it has none yet.
   int ssa(Node *node);
+  /// Holds a reference until the recording ends.
   void keep(PyObject *object);
 
   static bool isTensor(PyObject *object);
