@@ -17,7 +17,7 @@ from measure import interleaved, seconds
 
 MODELS = ["bert-base", "resnet50", "gpt2", "mobilenetv3", "gru-cell"]
 COLUMNS = ["model", "eager ms", "pyjit ms", "speed-up", "first call s"]
-COLUMNS += ["graphs", "graph_breaks", "guards", "kernels", "largest difference"]
+COLUMNS += ["graphs", "graph breaks", "guards", "kernels", "largest difference"]
 
 
 def run(name: str) -> tuple[list[str], list[str]]:
