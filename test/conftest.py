@@ -34,18 +34,31 @@ def pytest_addoption(parser: pytest.Parser) -> None:
         "--part", type=float, default=1.0, help="run this part of the tests, drawn"
     )
     parser.addoption("--part-seed", default="0", help="another one gives others")
+    parser.addoption(
+        "--alone", choices=["only", "never"], help="only, or without, what is marked so"
+    )
 
 
 def pytest_collection_modifyitems(
     config: pytest.Config, items: list[pytest.Item]
 ) -> None:
-    """Keeps the tests that ``--part`` draws: the same ones for the same seed."""
+    """Keeps the tests that ``--part`` draws, the same ones for the same seed, and ``--alone`` admits."""
     part, seed = config.getoption("--part"), config.getoption("--part-seed")
-    if part >= 1:
-        return
-    drawn = [i for i in items if random.Random(f"{seed} {i.nodeid}").random() < part]
-    config.hook.pytest_deselected(items=[i for i in items if i not in drawn])
-    items[:] = drawn
+    alone = config.getoption("--alone")
+
+    def is_kept(item: pytest.Item) -> bool:
+        if alone and (item.get_closest_marker("alone") is not None) != (
+            alone == "only"
+        ):
+            return False
+        return part >= 1 or random.Random(f"{seed} {item.nodeid}").random() < part
+
+    kept, left = [], []
+    for item in items:
+        (kept if is_kept(item) else left).append(item)
+    if left:
+        config.hook.pytest_deselected(items=left)
+    items[:] = kept
 
 
 @pytest.fixture(scope="session")

@@ -135,16 +135,21 @@ def pytest(python: Path, name: str, options: argparse.Namespace, *part: str) -> 
     """Files side by side, in as many processes as there are jobs; then the tests that time something."""
     several = ["-n", str(options.jobs), "--dist=loadfile"] if options.jobs > 1 else []
     total = Count()
-    for which, how in (("not alone", several), ("alone", [])):
+    statuses = []
+    for which, how in (("never", several), ("only", [])):
         # A process whose threads spin takes the other's core.
         environment = {"OMP_WAIT_POLICY": "PASSIVE"} if how else {}
-        report = REPORTS / f"{name}-{which.replace(' ', '-')}.xml"
+        report = REPORTS / f"{name}-alone-{which}.xml"
         status = call(
-            [python, "-m", "pytest", "-q", "-rfE", "--durations=15", "-m", which, *how]
-            + [*part, f"--junitxml={report}", *options.pytest_args, "test"],
+            [python, "-m", "pytest", "-q", "-rfE", "--durations=15", *how, *part]
+            + [f"--alone={which}", f"--junitxml={report}"]
+            + [*options.pytest_args, "test"],
             **environment,
         )
+        statuses.append(status)
         total += from_junit(report, 0 if status == NOTHING_COLLECTED else status)
+    if all(status == NOTHING_COLLECTED for status in statuses):
+        return Count(failed=1)  # a misspelt choice is no success
     return total
 
 
