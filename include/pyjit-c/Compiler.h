@@ -97,11 +97,16 @@ PYJIT_API const PyjitMockProgram *
 pyjitExecutableMock(const PyjitExecutable *executable);
 
 /* The programs of one executable: `Main` runs at each call; `Prepare` computes,
-   from the inputs that are parameters, what `Main` takes as cached values. */
-typedef enum { PyjitProgramMain = 0, PyjitProgramPrepare = 1 } PyjitProgramKind;
+   from the inputs that are parameters, what `Main` takes as cached values;
+   `Backward` computes gradients. */
+typedef enum {
+  PyjitProgramMain = 0,
+  PyjitProgramPrepare = 1,
+  PyjitProgramBackward = 2
+} PyjitProgramKind;
 
 /* A launch program (runtime/include/pyjit-rt/Launch.h); empty when there is
-   nothing to prepare. */
+   nothing to prepare, or nothing that requires grad. */
 PYJIT_API PyjitString pyjitExecutableLaunch(const PyjitExecutable *executable,
                                             PyjitProgramKind kind);
 /* Machine code of the program's kernels, in its order. */
@@ -112,6 +117,53 @@ PYJIT_API size_t pyjitExecutableKernels(
    the main program's inputs, in the order of the prepare program's inputs. */
 PYJIT_API size_t pyjitExecutablePrepareInputs(const PyjitExecutable *executable,
                                               const uint32_t **inputs);
+
+/* Where an argument of the backward program comes from. */
+typedef enum {
+  PyjitBackwardInput,   /* an input of the main program */
+  PyjitBackwardResult,  /* a result of it, shown or saved */
+  PyjitBackwardGradient /* the gradient of a result of it */
+} PyjitBackwardSource;
+
+typedef struct {
+  PyjitBackwardSource source;
+  uint32_t index;
+} PyjitBackwardArgument;
+
+/* What the backward program takes and gives. */
+typedef struct {
+  const PyjitBackwardArgument *arguments;
+  size_t numArguments;
+  /* Its result k is the gradient of the main program's input gradients[k]. */
+  const uint32_t *gradients;
+  size_t numGradients;
+  /* Results of the main program that require grad. */
+  const uint32_t *differentiable;
+  size_t numDifferentiable;
+  /* numGradients rows: whether gradient i depends on the gradient of
+     differentiable[k]. Where the engine has none of these, eager gives none. */
+  const uint8_t *reaches;
+  /* Inputs of the main program that gradients depend on in any way. */
+  const uint32_t *reads;
+  size_t numReads;
+  /* Results of the main program that the mock takes; those behind them are
+     saved for the backward program. */
+  uint32_t numResults;
+} PyjitBackward;
+
+/* Null where nothing requires grad. */
+PYJIT_API const PyjitBackward *
+pyjitExecutableBackward(const PyjitExecutable *executable);
+
+/* For gradients of gradients: an executable whose main program takes the inputs
+   of this one's and then the gradients of its differentiable results, and gives
+   gradients as this one's backward program does; its own backward program is
+   that of these. `order` is 2, or 3 for gradients of gradients of gradients,
+   whose arguments follow, and so on. Null where that cannot be; `diagnostic`
+   was told why. Takes about as long as a compilation. */
+PYJIT_API PyjitExecutable *
+pyjitExecutableDifferentiate(const PyjitExecutable *executable, uint32_t order,
+                             PyjitDiagnosticFn diagnostic, void *user);
 
 /* Seconds spent in stage `index`, or -1 past the last one. */
 PYJIT_API double pyjitExecutableStage(const PyjitExecutable *executable,

@@ -40,6 +40,10 @@ typedef struct {
 /* Of an overload: "aten::add.Tensor". */
 PYJIT_API PyjitOperatorFacts pyjitOperatorFacts(PyjitString overload);
 
+/* Whether calls of an overload, or of its functional form, can be
+   differentiated; what arguments they may have, the compiler says. */
+PYJIT_API bool pyjitOperatorDifferentiable(PyjitString overload);
+
 #ifdef __cplusplus
 }
 #endif

@@ -96,8 +96,15 @@ const PyjitMockProgram *pyjitExecutableMock(const PyjitExecutable *executable) {
 
 static const compiler::Executable::Program &
 programOf(const PyjitExecutable *executable, PyjitProgramKind kind) {
-  return kind == PyjitProgramMain ? executable->exe->main
-                                  : executable->exe->prepare;
+  switch (kind) {
+  case PyjitProgramMain:
+    return executable->exe->main;
+  case PyjitProgramPrepare:
+    return executable->exe->prepare;
+  case PyjitProgramBackward:
+    break;
+  }
+  return executable->exe->backward;
 }
 
 PyjitString pyjitExecutableLaunch(const PyjitExecutable *executable,
@@ -118,6 +125,21 @@ size_t pyjitExecutablePrepareInputs(const PyjitExecutable *executable,
                                     const uint32_t **inputs) {
   *inputs = executable->exe->prepareInputs.data();
   return executable->exe->prepareInputs.size();
+}
+
+const PyjitBackward *
+pyjitExecutableBackward(const PyjitExecutable *executable) {
+  const auto &gradients = executable->exe->gradients;
+  return gradients ? &gradients->view : nullptr;
+}
+
+PyjitExecutable *pyjitExecutableDifferentiate(const PyjitExecutable *executable,
+                                              uint32_t order,
+                                              PyjitDiagnosticFn diagnostic,
+                                              void *user) {
+  std::unique_ptr<compiler::Executable> exe =
+      executable->exe->differentiate(order, toFunction(diagnostic, user));
+  return exe ? new PyjitExecutable{std::move(exe)} : nullptr;
 }
 
 double pyjitExecutableStage(const PyjitExecutable *executable, size_t index,

@@ -4,6 +4,7 @@
 
 #include "Objects.h"
 
+#include "pyjit/Operators/Derivatives.h"
 #include "pyjit/Operators/OperatorFacts.h"
 
 using namespace pyjit;
@@ -18,4 +19,8 @@ PyjitOperatorFacts pyjitOperatorFacts(PyjitString overload) {
 #define PYJIT_FLAG(Name, name) result.name = facts.name;
 #include "pyjit-c/OperatorFacts.h.inc"
   return result;
+}
+
+bool pyjitOperatorDifferentiable(PyjitString overload) {
+  return operators::isDifferentiable(toStringRef(overload));
 }

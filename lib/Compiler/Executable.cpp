@@ -58,6 +58,10 @@ std::string Executable::makeReport(Report topic) const {
       os << "prepare:\n";
       executable::printLaunch(prepare.launch.blob, os);
     }
+    if (gradients) {
+      os << "backward:\n";
+      executable::printLaunch(backward.launch.blob, os);
+    }
     return text;
   case Report::SpecializedSizes: // told by the compilation
     return text;
@@ -67,6 +71,15 @@ std::string Executable::makeReport(Report topic) const {
                ? text
                : Session(options, [](StringRef) {}).makeReport(trace, topic);
   }
+}
+
+std::unique_ptr<Executable>
+Executable::differentiate(unsigned order,
+                          std::function<void(StringRef)> onDiagnostic) const {
+  CompileOptions own = options;
+  own.gradientOrder = order;
+  Session session(own, std::move(onDiagnostic));
+  return session.compile(session.parse(trace));
 }
 
 } // namespace pyjit::compiler

@@ -10,6 +10,7 @@
 #include "pyjit/Conversion/RefGraphToTSSA/Passes.h"
 #include "pyjit/Conversion/TSSAToCudaGraph/Passes.h"
 #include "pyjit/Conversion/TSSAToLinalg/Passes.h"
+#include "pyjit/Differentiation/Passes.h"
 #include "pyjit/Fusion/Passes.h"
 #include "pyjit/Library/Passes.h"
 
@@ -32,11 +33,23 @@ void buildFrontendPipeline(OpPassManager &manager,
   buildFunctionalPipeline(manager, options);
 }
 
-void buildFunctionalPipeline(OpPassManager &manager, const CompileOptions &) {
+void buildFunctionalPipeline(OpPassManager &manager,
+                             const CompileOptions &options) {
   // What the tensors did: values instead of handles.
   tssa::buildFunctionalizePipeline(manager);
+  manager.addNestedPass<func::FuncOp>(tssa::createVerifyFunctionalPass());
+  // In grad mode: what a backward that may come will ask for.
+  for (unsigned order = 1; order < options.gradientOrder; ++order) {
+    manager.addNestedPass<func::FuncOp>(
+        differentiation::createDifferentiatePass());
+    manager.addNestedPass<func::FuncOp>(
+        differentiation::createSelectGradientsPass());
+    manager.addNestedPass<func::FuncOp>(createCSEPass());
+  }
+  manager.addNestedPass<func::FuncOp>(
+      differentiation::createDifferentiatePass());
+  manager.addPass(differentiation::createPartitionPass());
   OpPassManager &function = manager.nest<func::FuncOp>();
-  function.addPass(tssa::createVerifyFunctionalPass());
   // Most accesses meet the assign or access that they cancel with.
   function.addPass(tssa::createFoldViewsPass());
   function.addPass(createCSEPass());

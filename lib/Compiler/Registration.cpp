@@ -17,6 +17,7 @@
 #include "pyjit/Codegen/X86/Passes.h"
 #include "pyjit/Conversion/RefGraphToTSSA/Passes.h"
 #include "pyjit/Conversion/TSSAToCudaGraph/Passes.h"
+#include "pyjit/Differentiation/Passes.h"
 #include "pyjit/Fusion/Passes.h"
 #include "pyjit/Library/Passes.h"
 
@@ -71,6 +72,7 @@ void pyjit::compiler::registerPasses() {
   registerRefGraphToTSSAPasses();
   tssa::registerTSSAPasses();
   tssa::registerFunctionalizePipeline();
+  differentiation::registerDifferentiationPasses();
   library::registerLibraryPasses();
   fusion::registerFusionPasses();
   registerTSSAToCudaGraphPasses();

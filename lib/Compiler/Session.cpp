@@ -184,6 +184,7 @@ LogicalResult Session::lower(ModuleOp module) {
     if (failed(run(Stage::Frontend, module, buildFunctionalPipeline)))
       return failure();
   }
+  readGradients(module);
   return isLowered(module) ? success()
                            : lowerKernels(module, isForDevice(module));
 }
@@ -338,6 +339,61 @@ static std::vector<uint32_t> readPrepareInputs(Operation *prepare) {
   return indices;
 }
 
+static std::string backwardNameOf(StringRef name) {
+  return (name + "_backward").str();
+}
+
+static Executable::Gradients describeGradients(func::FuncOp forward,
+                                               func::FuncOp backward) {
+  auto numbers = [](Operation *op, StringRef name) {
+    auto list = op->getAttrOfType<DenseI64ArrayAttr>(name).asArrayRef();
+    return std::vector<uint32_t>(list.begin(), list.end());
+  };
+  Executable::Gradients gradients;
+  gradients.inputs = numbers(backward, attribute::kGradientInputs);
+  gradients.results = numbers(forward, attribute::kGradientResults);
+  gradients.reads = numbers(backward, attribute::kReads);
+  for (auto list : backward->getAttrOfType<ArrayAttr>(attribute::kReaches)
+                       .getAsRange<DenseI64ArrayAttr>())
+    for (uint32_t result : gradients.results)
+      gradients.reaches.push_back(
+          llvm::is_contained(list.asArrayRef(), int64_t(result)));
+  auto saved = forward->getAttrOfType<IntegerAttr>(attribute::kSaved);
+  gradients.numResults = forward.getNumResults() - uint32_t(saved.getInt());
+  static constexpr std::pair<StringRef, PyjitBackwardSource> kSources[] = {
+      {attribute::kInput, PyjitBackwardInput},
+      {attribute::kResult, PyjitBackwardResult},
+      {attribute::kGradient, PyjitBackwardGradient}};
+  for (unsigned i = 0; i < backward.getNumArguments(); ++i)
+    for (auto [name, source] : kSources)
+      if (auto number = backward.getArgAttrOfType<IntegerAttr>(i, name))
+        gradients.arguments.push_back({source, uint32_t(number.getInt())});
+  return gradients;
+}
+
+/// Later stages know nothing of where a program's arguments come from.
+void Session::readGradients(ModuleOp module) {
+  gradients.reset();
+  auto forward = module.lookupSymbol<func::FuncOp>(name);
+  auto backward = module.lookupSymbol<func::FuncOp>(backwardNameOf(name));
+  if (forward && backward && forward->hasAttr(attribute::kSaved))
+    gradients = describeGradients(forward, backward);
+}
+
+LogicalResult Session::encodeBackward(ModuleOp module, Executable &exe) {
+  if (!gradients)
+    return success();
+  exe.gradients = std::move(gradients);
+  gradients.reset();
+  Executable::Gradients &known = *exe.gradients;
+  known.view = {known.arguments.data(), known.arguments.size(),
+                known.inputs.data(),    known.inputs.size(),
+                known.results.data(),   known.results.size(),
+                known.reaches.data(),   known.reads.data(),
+                known.reads.size(),     known.numResults};
+  return encodeProgram(module, backwardNameOf(name), exe, exe.backward);
+}
+
 LogicalResult Session::encode(ModuleOp module, StringRef name,
                               Executable &exe) {
   return time(Stage::Encode, [&]() -> LogicalResult {
@@ -353,7 +409,8 @@ LogicalResult Session::encode(ModuleOp module, StringRef name,
         failed(executable::encodeSpecialization(guards, mock, exe.guards,
                                                 exe.mock)))
       return failure();
-    if (failed(encodeProgram(module, name, exe, exe.main)))
+    if (failed(encodeProgram(module, name, exe, exe.main)) ||
+        failed(encodeBackward(module, exe)))
       return failure();
     std::string prepareName = (name + "_prepare").str();
     Operation *prepare = SymbolTable::lookupSymbolIn(module, prepareName);

@@ -151,8 +151,10 @@ struct HoistParameters
   void runOnOperation() override {
     for (auto function :
          llvm::make_early_inc_range(getOperation().getOps<func::FuncOp>()))
+      // A backward program has no parameters; what is left of it is constants.
       if (!function.isExternal() && function.getBody().hasOneBlock() &&
-          !function->hasAttr(attribute::kKernel))
+          !function->hasAttr(attribute::kKernel) &&
+          !function->hasAttr(attribute::kGradientInputs))
         hoist(function);
   }
 };

@@ -173,6 +173,36 @@ def Last;
 def Every;
 
 //===----------------------------------------------------------------------===//
+// Derivatives: see Derivatives.td
+//===----------------------------------------------------------------------===//
+
+/// How the gradient of an overload's result reaches one of its operands: an
+/// expression in the nodes above, each of which is a call of an ATen overload on
+/// whole tensors here (`Called`). Leaves are the arguments of the call, `$grad`,
+/// the gradient of its result, and `$result`. What the expression yields is
+/// summed to the operand's shape and converted to its type by itself.
+///
+/// Of the other nodes it takes Value, Let, IfNone, IfTrue, IfNumber, IfString.
+/// Arithmetic on numbers is done when the program is differentiated.
+class Derivative<string name, string operand, dag expression> {
+  string Name = name;
+  string Operand = operand;
+  dag Expression = expression;
+}
+
+/// The overload that a node of a derivative's expression calls.
+class Called<string overload, Node node> {
+  string Overload = overload;
+  Node Of = node;
+}
+
+/// (Call<"aten::gelu_backward"> $grad, $self, ...): any overload, with the
+/// arguments of its schema; those that are left out have their defaults.
+class Call<string overload> : Node {
+  string Overload = overload;
+}
+
+//===----------------------------------------------------------------------===//
 // Facts: what neither a schema nor a tag of torch's states of an operator
 //===----------------------------------------------------------------------===//
 
@@ -296,6 +326,13 @@ class StopsScript<list<string> operators> : Flag<operators>;
 /// An instruction of TorchScript that computes with Python data and tensors'
 /// metadata alone.
 class PlainInScript<list<string> operators> : Flag<operators>;
+
+// Gradients.
+
+/// How the gradient reaches the operands, where no expression says it: a
+/// function of lib/Differentiation/Rules*.cpp, in namespace gradient_rules.
+class GradientRule<string rule, list<string> operators>
+    : Choice<rule, operators>;
 
 // CUDA graphs.
 

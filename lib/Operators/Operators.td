@@ -2,6 +2,7 @@
 
 include "Schemas.td"
 include "Facts.td"
+include "Derivatives.td"
 
 //===----------------------------------------------------------------------===//
 // Pointwise, one operand

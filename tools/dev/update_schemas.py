@@ -408,6 +408,14 @@ NAMES = [
     "upsample_nearest1d",
     "upsample_nearest3d",
     "upsample_trilinear3d",
+    # Called by derivatives alone.
+    "embedding_dense_backward",
+    "nll_loss_backward",
+    "nll_loss2d_backward",
+    "convolution_backward",
+    "max_pool2d_with_indices_backward",
+    "_adaptive_avg_pool2d_backward",
+    "avg_pool2d_backward",
 ]
 
 # Overloads of other namespaces: what the library plan calls.

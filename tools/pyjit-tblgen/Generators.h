@@ -14,6 +14,11 @@ namespace pyjit::tblgen {
 bool emitOperatorTable(llvm::raw_ostream &os,
                        const llvm::RecordKeeper &records);
 
+/// The column of derivatives (lib/Operators/Derivatives.td) as C++ data. True:
+/// an error.
+bool emitOperatorDerivatives(llvm::raw_ostream &os,
+                             const llvm::RecordKeeper &records);
+
 /// Facts about operators (lib/Operators/Facts.td): the lists of their kinds, as
 /// macros for C and C++; the facts, as C++ data; a constant for each operator's
 /// name. True: an error.

@@ -12,6 +12,7 @@ using namespace pyjit::tblgen;
 namespace {
 enum class Action {
   OperatorTable,
+  OperatorDerivatives,
   OperatorFactKinds,
   OperatorFacts,
   OperatorNames,
@@ -23,6 +24,8 @@ bool write(Action action, raw_ostream &os, const RecordKeeper &records) {
   switch (action) {
   case Action::OperatorTable:
     return emitOperatorTable(os, records);
+  case Action::OperatorDerivatives:
+    return emitOperatorDerivatives(os, records);
   case Action::OperatorFactKinds:
     return emitOperatorFactKinds(os, records);
   case Action::OperatorFacts:
@@ -44,6 +47,8 @@ int main(int argc, char **argv) {
       cl::values(
           clEnumValN(Action::OperatorTable, "gen-operator-table",
                      "the operator table, as C++ data"),
+          clEnumValN(Action::OperatorDerivatives, "gen-operator-derivatives",
+                     "the column of derivatives, as C++ data"),
           clEnumValN(Action::OperatorFactKinds, "gen-operator-fact-kinds",
                      "the kinds of facts about operators, as macros"),
           clEnumValN(Action::OperatorFacts, "gen-operator-facts",

@@ -29,6 +29,20 @@ inline constexpr Name kDefaultDtype = "pyjit.default_dtype";
 inline constexpr Name kSymbols = "pyjit.symbols";
 /// Integers: which inputs of the main program a prepare program reads.
 inline constexpr Name kInputs = "pyjit.inputs";
+/// Integers: inputs that require grad, and results that do because they were
+/// computed from these. Of a backward program: the inputs that its results are
+/// the gradients of.
+inline constexpr Name kGradientInputs = "pyjit.gradient_inputs";
+inline constexpr Name kGradientResults = "pyjit.gradient_results";
+/// Arrays of integers: of each result of a backward program, the results of the
+/// main program that it depends on. Eager has no gradient where the engine has
+/// none of these.
+inline constexpr Name kReaches = "pyjit.reaches";
+/// Integers: inputs of the main program that gradients depend on in any way.
+inline constexpr Name kReads = "pyjit.reads";
+/// An integer: so many results, the last ones, are saved for the backward
+/// program.
+inline constexpr Name kSaved = "pyjit.saved";
 
 //===----------------------------------------------------------------------===//
 // Of arguments
@@ -40,6 +54,9 @@ inline constexpr Name kParam = "pyjit.param";
 inline constexpr Name kCached = "pyjit.cached";
 /// An integer: this input of the main program.
 inline constexpr Name kInput = "pyjit.input";
+/// An integer: this result of the main program, or the gradient of it.
+inline constexpr Name kResult = "pyjit.result";
+inline constexpr Name kGradient = "pyjit.gradient";
 /// Integers: the elements of a tensor of a few integers, in any order, which is
 /// a constant of the program.
 inline constexpr Name kElements = "pyjit.elements";

@@ -40,6 +40,10 @@ bool isThree(Attribute value) {
   auto array = dyn_cast<DenseI32ArrayAttr>(value);
   return array && array.size() == 3;
 }
+bool isLists(Attribute value) {
+  auto list = dyn_cast<ArrayAttr>(value);
+  return list && llvm::all_of(list, llvm::IsaPred<DenseI64ArrayAttr>);
+}
 bool isSources(Attribute value) {
   auto list = dyn_cast<ArrayAttr>(value);
   return list && llvm::all_of(list, [](Attribute entry) {
@@ -54,9 +58,16 @@ const Rule kRules[] = {
      [](Attribute value) { return isa<TypeAttr>(value); }, "a type"},
     {attribute::kSymbols, Function, isSources, "arrays of an input and a dim"},
     {attribute::kInputs, Function, isIntegers, "an array of i64"},
+    {attribute::kGradientInputs, Function, isIntegers, "an array of i64"},
+    {attribute::kGradientResults, Function, isIntegers, "an array of i64"},
+    {attribute::kReaches, Function, isLists, "arrays of i64"},
+    {attribute::kReads, Function, isIntegers, "an array of i64"},
+    {attribute::kSaved, Function, isInteger, "an integer"},
     {attribute::kParam, Argument, isUnit, "no value"},
     {attribute::kCached, Argument, isInteger, "an integer"},
     {attribute::kInput, Argument, isInteger, "an integer"},
+    {attribute::kResult, Argument, isInteger, "an integer"},
+    {attribute::kGradient, Argument, isInteger, "an integer"},
     {attribute::kElements, Argument, isIntegers, "an array of i64"},
     {attribute::kVendorCall, Call, isUnit, "no value"},
     {attribute::kMustRun, Call, isUnit, "no value"},

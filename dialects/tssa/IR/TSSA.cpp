@@ -10,6 +10,7 @@
 #include "pyjit/Operators/CallArguments.h"
 #include "pyjit/Operators/OperatorInfo.h"
 #include "pyjit/Operators/Raises.h"
+#include "pyjit/Operators/Random.h"
 #include "llvm/ADT/TypeSwitch.h"
 
 using namespace mlir;
@@ -241,8 +242,9 @@ void AtenOp::getEffects(
   const operators::OperatorInfo *info =
       operators::lookupOperator(getOverload());
   // An overload that is not in the table may do anything.
-  if (info && info->kind != operators::OperatorClass::Random &&
-      info->kind != operators::OperatorClass::Dynamic) {
+  bool draws = info && info->kind == operators::OperatorClass::Random &&
+               !operators::drawsNothing(*info, getArgs());
+  if (info && !draws && info->kind != operators::OperatorClass::Dynamic) {
     if ((*this)->hasAttr(attribute::kMustRun))
       effects.emplace_back(MemoryEffects::Write::get(), Errors::get());
     return;

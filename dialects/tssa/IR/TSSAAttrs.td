@@ -59,7 +59,8 @@ def TSSA_ViewKind : I32EnumAttr<"ViewKind", "kind of view", [
     ViewKind<"alias", 0>, ViewKind<"select", 1>, ViewKind<"slice", 2>,
     ViewKind<"permute", 3>, ViewKind<"view", 4>, ViewKind<"expand", 5>,
     ViewKind<"squeeze", 6>, ViewKind<"unsqueeze", 7>, ViewKind<"diagonal", 8>,
-    ViewKind<"unfold", 9>, ViewKind<"as_strided", 10>]> {
+    ViewKind<"unfold", 9>, ViewKind<"as_strided", 10>,
+    ViewKind<"detach", 11>]> {
   let cppNamespace = "::pyjit::tssa";
 }
 
@@ -82,6 +83,7 @@ def TSSA_ViewAttr : TSSA_Attr<"View", "view"> {
     | `diagonal` | offset, dim1, dim2 | a diagonal, as last dimension |
     | `unfold` | dim, size, step | sliding windows, window as last dimension |
     | `as_strided` | offset, sizes…, strides… | any strided part of the storage |
+    | `detach` | | the tensor itself, of which no gradient is asked: derivatives end here |
 
     `?` in the place of a select's index or a slice's start stands for an SSA
     operand of the op that holds the path. A number that differs between calls is

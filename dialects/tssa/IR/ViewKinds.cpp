@@ -439,6 +439,7 @@ const ViewRule &pyjit::tssa::views::getViewRule(ViewKind kind) {
       diagonalRule,
       unfoldRule,
       asStridedRule,
+      {inferAlias, forwardAlias, inverseAlias}, // detach
   };
   return rules[static_cast<unsigned>(kind)];
 }

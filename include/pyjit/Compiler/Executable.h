@@ -9,6 +9,9 @@
 #include "pyjit/Executable/LaunchEncoding.h"
 #include "pyjit/Executable/MockProgram.h"
 
+#include "pyjit-c/Compiler.h"
+
+#include <functional>
 #include <map>
 #include <mutex>
 
@@ -67,12 +70,39 @@ public:
   Program prepare;
   /// Inputs of `main` that `prepare` reads, in its order.
   std::vector<uint32_t> prepareInputs;
+  /// Computes gradients of inputs of `main` from those of its results. Without
+  /// a blob nothing requires grad.
+  Program backward;
+  /// Where the backward program's arguments come from, what its results are
+  /// the gradients of, which results of `main` require grad, and how many there
+  /// are without the saved ones behind them.
+  struct Gradients {
+    std::vector<PyjitBackwardArgument> arguments;
+    std::vector<uint32_t> inputs, results;
+    /// Row by row: whether gradient i depends on that of differentiable result
+    /// k.
+    std::vector<uint8_t> reaches;
+    /// Inputs of `main` that gradients depend on in any way.
+    std::vector<uint32_t> reads;
+    uint32_t numResults = 0;
+    /// The same, as the C API shows it.
+    PyjitBackward view;
+  };
+  std::optional<Gradients> gradients;
   /// How many sizes are taken as they come.
   size_t numSymbols = 0;
   std::vector<StageTime> stages;
 
   /// Takes about as long as the stages that lead there, once.
   llvm::StringRef getReport(Report topic) const;
+
+  /// For gradients of gradients: an executable whose main program takes the
+  /// inputs of `main` and then the gradients of its differentiable results, and
+  /// gives the gradients of `gradients->inputs`. `order`: 2, or 3 for gradients
+  /// of those, which take their gradients behind. Null where that cannot be.
+  std::unique_ptr<Executable>
+  differentiate(unsigned order,
+                std::function<void(llvm::StringRef)> onDiagnostic) const;
 
 private:
   friend class Session;

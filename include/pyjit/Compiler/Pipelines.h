@@ -23,6 +23,9 @@ struct CompileOptions {
   /// Run the verifier of every operation behind each pass, not only the passes
   /// that state a stage's contract (docs/StageContracts.md).
   bool verify = false;
+  /// 1: the program, and where it is in grad mode its backward program. 2: the
+  /// program of its gradients and the backward program of that, and so on.
+  unsigned gradientOrder = 1;
   /// Where the IR goes that each stage leaves; empty: nowhere.
   std::string dumpDirectory;
 };

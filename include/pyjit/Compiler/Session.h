@@ -64,6 +64,8 @@ private:
   llvm::LogicalResult emitKernels(mlir::ModuleOp module, Executable &exe);
   llvm::LogicalResult encode(mlir::ModuleOp module, llvm::StringRef name,
                              Executable &exe);
+  void readGradients(mlir::ModuleOp module);
+  llvm::LogicalResult encodeBackward(mlir::ModuleOp module, Executable &exe);
   llvm::LogicalResult encodeProgram(mlir::ModuleOp module,
                                     llvm::StringRef symbol, Executable &exe,
                                     Executable::Program &program);
@@ -75,6 +77,8 @@ private:
   std::optional<mlir::ScopedDiagnosticHandler> handler;
   std::vector<StageTime> stages; ///< of the executable in the making
   std::string name;              ///< what dumps are named by
+  /// What the frontend has said of the backward program.
+  std::optional<Executable::Gradients> gradients;
   /// For a simulated device: what a GPU's code of a kernel would rely on.
   std::map<std::string, llvm::SmallVector<uint32_t>, std::less<>> alignments;
 };

@@ -65,3 +65,35 @@ refgraph.graph @constant(%c: !refgraph.tensor<[2], [1], i64, "cpu">) attributes 
   %r = refgraph.tensor_op "aten::neg"(%c) : (!refgraph.tensor<[2], [1], i64, "cpu">) -> !refgraph.tensor<[2], [1], i64, "cpu">
   refgraph.yield %r : !refgraph.tensor<[2], [1], i64, "cpu">
 }
+
+// Where a program is to be differentiated, gradients end at what operators
+// marked `no_grad` return, show and write.
+// CHECK-LABEL: func.func @gradients
+// CHECK-SAME: attributes {pyjit.gradient_inputs = array<i64: 0>, pyjit.gradient_results = array<i64: 0>}
+// CHECK: %[[N:.*]] = tssa.aten "aten::neg"
+// CHECK-NEXT: %[[D:.*]] = tssa.access %[[N]] [#tssa.view<detach{{[^>]*}}>]
+// CHECK-NEXT: %[[R:.*]] = tssa.ref %[[D]]
+// CHECK: tssa.view %[[R]] [#tssa.view<select [0, 1]>, #tssa.view<detach{{[^>]*}}>]
+// CHECK: tssa.view %[[R]] [#tssa.view<alias>, #tssa.view<detach{{[^>]*}}>]
+// CHECK: %[[Z:.*]] = tssa.aten "aten::zero"
+// CHECK-NEXT: %[[E:.*]] = tssa.access %[[Z]] [#tssa.view<detach{{[^>]*}}>]
+// CHECK-NEXT: tssa.store %[[E]]
+// CHECK: %[[P:.*]] = tssa.aten "aten::mul.Tensor"
+// CHECK-NEXT: tssa.ref %[[P]]
+refgraph.graph @gradients(%x: !refgraph.tensor<[2, 4], [4, 1], f32, "cpu">) attributes {gradient_inputs = array<i64: 0>, gradient_results = array<i64: 0>} {
+  %n = refgraph.tensor_op "aten::neg"(%x) {no_grad} : (!refgraph.tensor<[2, 4], [4, 1], f32, "cpu">) -> !refgraph.tensor<[2, 4], [4, 1], f32, "cpu">
+  %v = refgraph.tensor_op "aten::select.int"(%n, 0 : i64, 1 : i64) aliases [0] {no_grad, offsets = array<i64: 4>} : (!refgraph.tensor<[2, 4], [4, 1], f32, "cpu">) -> !refgraph.tensor<[4], [1], f32, "cpu">
+  %d = refgraph.tensor_op "aten::detach"(%n) aliases [0] {no_grad} : (!refgraph.tensor<[2, 4], [4, 1], f32, "cpu">) -> !refgraph.tensor<[2, 4], [4, 1], f32, "cpu">
+  %w = refgraph.tensor_op "aten::zero_"(%v) mutates [0] {no_grad} : (!refgraph.tensor<[4], [1], f32, "cpu">) -> !refgraph.tensor<[4], [1], f32, "cpu">
+  %r = refgraph.tensor_op "aten::mul.Tensor"(%x, %d) : (!refgraph.tensor<[2, 4], [4, 1], f32, "cpu">, !refgraph.tensor<[2, 4], [4, 1], f32, "cpu">) -> !refgraph.tensor<[2, 4], [4, 1], f32, "cpu">
+  refgraph.yield %r : !refgraph.tensor<[2, 4], [4, 1], f32, "cpu">
+}
+
+// In any other program they mean nothing.
+// CHECK-LABEL: func.func @inference
+// CHECK-NOT: detach
+// CHECK: return
+refgraph.graph @inference(%x: !refgraph.tensor<[4], [1], f32, "cpu">) {
+  %n = refgraph.tensor_op "aten::neg"(%x) {no_grad} : (!refgraph.tensor<[4], [1], f32, "cpu">) -> !refgraph.tensor<[4], [1], f32, "cpu">
+  refgraph.yield %n : !refgraph.tensor<[4], [1], f32, "cpu">
+}

@@ -8,13 +8,21 @@ import pytest
 
 ROOT = Path(__file__).resolve().parents[3]
 OPT = ROOT / "build/bin/pyjit-opt"
-PASSES = (ROOT / "dialects/refgraph/Transforms/Passes.td").read_text()
+TABLES = [
+    "dialects/refgraph/Transforms/Passes.td",
+    "include/pyjit/Differentiation/Passes.td",
+]
 
 
 def examples() -> list[tuple[str, str, str]]:
     """Pass, input and output of each description."""
     found = []
-    for text in PASSES.split("\ndef ")[1:]:
+    texts = [
+        text
+        for name in TABLES
+        for text in (ROOT / name).read_text().split("\ndef ")[1:]
+    ]
+    for text in texts:
         name = re.search(r'Pass<"([\w-]+)"', text)
         blocks = re.findall(r"```mlir\n(.*?)```", text, flags=re.DOTALL)
         assert name and len(blocks) == 2, text[:80]

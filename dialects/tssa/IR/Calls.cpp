@@ -1,0 +1,145 @@
+//===- Calls.cpp - Building and matching calls of operators ---------------===//
+
+#include "dialects/tssa/IR/Calls.h"
+#include "dialects/tssa/IR/Views.h"
+#include "pyjit/Operators/CallArguments.h"
+#include "pyjit/Operators/OperatorInfo.h"
+
+using namespace mlir;
+using namespace pyjit;
+using namespace pyjit::tssa;
+
+CallArguments tssa::splitArguments(MLIRContext *context, StringRef overload,
+                                   ArrayRef<Argument> arguments) {
+  const operators::OperatorInfo *info = operators::lookupOperator(overload);
+  CallArguments split;
+  for (auto [i, argument] : llvm::enumerate(arguments)) {
+    if (auto *value = std::get_if<Value>(&argument)) {
+      split.operands.push_back(*value);
+      split.args.push_back(operators::getOperandPlaceholder(context));
+    } else if (auto *number = std::get_if<NumberOperand>(&argument)) {
+      bool ofTensor = info && i < info->arguments.size() &&
+                      info->arguments[i].type.starts_with("Tensor");
+      split.operands.push_back(number->value);
+      split.args.push_back(operators::makeNumberOperand(context, ofTensor));
+    } else {
+      split.args.push_back(std::get<Attribute>(argument));
+    }
+  }
+  return split;
+}
+
+Value CallBuilder::call(StringRef overload, ArrayRef<Argument> arguments,
+                        Type result) {
+  auto [operands, args] =
+      splitArguments(builder.getContext(), overload, arguments);
+  return AtenOp::create(builder, loc, TypeRange{result}, overload, operands,
+                        builder.getArrayAttr(args), DenseI64ArrayAttr())
+      .getResult(0);
+}
+
+Value CallBuilder::access(Value source, ArrayRef<ViewAttr> views,
+                          ValueRange indices) {
+  SmallVector<Attribute> steps(views.begin(), views.end());
+  ArrayAttr path = builder.getArrayAttr(steps);
+  RankedTensorType type =
+      inferPathType(path, typeOf(source), [&] { return emitError(loc); });
+  return AccessOp::create(builder, loc, type, source, path, indices);
+}
+
+Value CallBuilder::view(Value source, ArrayRef<int64_t> sizes) {
+  return access(source,
+                ViewAttr::get(builder.getContext(), ViewKind::view, sizes));
+}
+
+Value CallBuilder::permute(Value source, ArrayRef<int64_t> dims) {
+  return access(source,
+                ViewAttr::get(builder.getContext(), ViewKind::permute, dims));
+}
+
+Attribute CallBuilder::none() const {
+  return operators::getNoneArgument(builder.getContext());
+}
+Attribute CallBuilder::integer(int64_t value) const {
+  return builder.getI64IntegerAttr(value);
+}
+Attribute CallBuilder::number(double value) const {
+  return builder.getF64FloatAttr(value);
+}
+Attribute CallBuilder::boolean(bool value) const {
+  return builder.getBoolAttr(value);
+}
+Attribute CallBuilder::integers(ArrayRef<int64_t> values) const {
+  SmallVector<Attribute> list;
+  for (int64_t value : values)
+    list.push_back(integer(value));
+  return builder.getArrayAttr(list);
+}
+Attribute CallBuilder::string(StringRef value) const {
+  return builder.getStringAttr(value);
+}
+Attribute CallBuilder::list(ArrayRef<Attribute> values) const {
+  return builder.getArrayAttr(values);
+}
+Argument CallBuilder::optional(Value value) const {
+  return value ? Argument(value) : Argument(none());
+}
+
+std::string tssa::functionalName(AtenOp op) {
+  auto [name, overload] = op.getOverload().split('.');
+  std::string base = name.str();
+  if (op.getMutates() && !op.getMutates()->empty() && base.back() == '_')
+    base.pop_back();
+  return overload.empty() ? base : base + "." + overload.str();
+}
+
+AtenOp tssa::matchCall(Value value, StringRef name) {
+  auto op = value ? value.getDefiningOp<AtenOp>() : nullptr;
+  return op && op->getNumResults() == 1 && functionalName(op) == name ? op
+                                                                      : nullptr;
+}
+
+AtenOp tssa::onlyUser(Value value) {
+  return value.hasOneUse() ? dyn_cast<AtenOp>(*value.user_begin()) : nullptr;
+}
+
+static Value operandAt(AtenOp op, unsigned index,
+                       llvm::function_ref<bool(Attribute)> matches) {
+  Value found;
+  operators::walkCallArguments(op.getArgs(),
+                               [&](unsigned i, Attribute arg, unsigned first) {
+                                 if (i == index && matches(arg))
+                                   found = op.getOperands()[first];
+                               });
+  return found;
+}
+
+Value tssa::tensorArgument(AtenOp op, unsigned index) {
+  return operandAt(op, index, operators::isOperandPlaceholder);
+}
+
+Value tssa::numberOperand(AtenOp op, unsigned index) {
+  return operandAt(op, index, operators::isNumberOperand);
+}
+
+Attribute tssa::constantArgument(AtenOp op, unsigned index) {
+  return index < op.getArgs().size() ? op.getArgs()[index] : Attribute();
+}
+
+std::optional<double> tssa::numberArgument(AtenOp op, unsigned index) {
+  Attribute arg = constantArgument(op, index);
+  if (auto real = dyn_cast_or_null<FloatAttr>(arg))
+    return real.getValueAsDouble();
+  if (auto integer = dyn_cast_or_null<IntegerAttr>(arg))
+    return integer.getInt();
+  return std::nullopt;
+}
+
+std::optional<double> tssa::wrappedArgument(AtenOp op, unsigned index) {
+  TypedAttr number = operators::getWrappedNumber(constantArgument(op, index));
+  if (auto real = dyn_cast_or_null<FloatAttr>(number))
+    return real.getValueAsDouble();
+  if (auto integer = dyn_cast_or_null<IntegerAttr>(number))
+    return integer.getInt();
+  return std::nullopt;
+}

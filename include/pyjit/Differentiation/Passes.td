@@ -1,0 +1,120 @@
+//===- Passes.td - Gradients of tensor programs -----------*- tablegen -*-===//
+
+#ifndef PYJIT_DIFFERENTIATION_PASSES_TD
+#define PYJIT_DIFFERENTIATION_PASSES_TD
+
+include "mlir/Pass/PassBase.td"
+
+def DifferentiatePass : Pass<"tssa-differentiate", "::mlir::func::FuncOp"> {
+  let summary = "Append the gradients of inputs to a functional program";
+  let description = [{
+    Reverse mode (Griewank and Walther, "Evaluating Derivatives", chapter 3) over
+    values: nothing aliases and nothing is overwritten, so that what the reverse
+    sweep needs of the forward one is simply there. The function gets an argument
+    for the gradient of each result that `pyjit.gradient_results` names
+    (`pyjit.gradient`), and, behind its results, one for the gradient of each
+    input that `pyjit.gradient_inputs` names: the *joint* program, which
+    `tssa-partition` divides. An input that no result depends on goes from the
+    list. A function without these attributes stays as it is.
+
+    Operators have their derivatives in the operator table
+    (lib/Operators/Derivatives.td): expressions of operators, which have
+    derivatives themselves, or rules (Rules*.cpp). The gradient of `tssa.access`
+    is the view's inverse, a sum where the view repeats elements, or an assign
+    into zeros; of `tssa.assign`, the part that was assigned, and the rest. A
+    view of kind `detach` lets nothing pass.
+
+    An operation on the way of a gradient that has no derivative is an error.
+
+    ```mlir
+    func.func @f(%x: tensor<4xf32>) -> tensor<4xf32> attributes {pyjit.gradient_inputs = array<i64: 0>, pyjit.gradient_results = array<i64: 0>} {
+      %0 = tssa.aten "aten::exp"(%x) : (tensor<4xf32>) -> tensor<4xf32>
+      return %0 : tensor<4xf32>
+    }
+    ```
+    gives
+    ```mlir
+    func.func @f(%x: tensor<4xf32>, %g: tensor<4xf32> {pyjit.gradient = 0 : i64}) -> (tensor<4xf32>, tensor<4xf32>) attributes {pyjit.gradient_inputs = array<i64: 0>, pyjit.gradient_results = array<i64: 0>} {
+      %0 = tssa.aten "aten::exp"(%x) : (tensor<4xf32>) -> tensor<4xf32>
+      %1 = tssa.aten "aten::mul.Tensor"(%g, %0) : (tensor<4xf32>, tensor<4xf32>) -> tensor<4xf32>
+      return %0, %1 : tensor<4xf32>, tensor<4xf32>
+    }
+    ```
+  }];
+  let dependentDialects = ["::pyjit::tssa::TSSADialect"];
+}
+
+def PartitionPass : Pass<"tssa-partition", "::mlir::ModuleOp"> {
+  let summary = "Divide a joint program into forward and backward";
+  let description = [{
+    What the gradients need of the forward program is either saved, as a further
+    result of `@f` (`pyjit.saved` says how many there are), or computed again by
+    `@f_backward`. A minimum cut decides: to save a value costs its bytes twice,
+    once written and once read (almost nothing for inputs and results, which are
+    there anyway), to compute it again the work of its operator, which is without
+    limit for matmuls, reductions, random numbers and whatever only a vendor
+    library computes. (The formulation of PyTorch's
+    `min_cut_rematerialization_partition`, torch/_functorch/partitioners.py, with
+    the costs of computing again as edges of their own.)
+
+    An argument of `@f_backward` is an input of `@f` (`pyjit.input`), a result of
+    it, shown or saved (`pyjit.result`), or the gradient of one
+    (`pyjit.gradient`). Its results are the gradients of the inputs that its
+    `pyjit.gradient_inputs` lists; `pyjit.reaches` says of each of them which
+    results' gradients it depends on, `pyjit.reads` which inputs of `@f` any of
+    them depends on, or reads a size of.
+
+    ```mlir
+    func.func @f(%x: tensor<4xf32>, %g: tensor<4xf32> {pyjit.gradient = 0 : i64}) -> (tensor<4xf32>, tensor<4xf32>) attributes {pyjit.gradient_inputs = array<i64: 0>, pyjit.gradient_results = array<i64: 0>} {
+      %0 = tssa.aten "aten::exp"(%x) : (tensor<4xf32>) -> tensor<4xf32>
+      %1 = tssa.aten "aten::mul.Tensor"(%g, %0) : (tensor<4xf32>, tensor<4xf32>) -> tensor<4xf32>
+      return %0, %1 : tensor<4xf32>, tensor<4xf32>
+    }
+    ```
+    gives
+    ```mlir
+    func.func @f(%x: tensor<4xf32>) -> tensor<4xf32> attributes {pyjit.gradient_results = array<i64: 0>, pyjit.saved = 0 : i64} {
+      %0 = tssa.aten "aten::exp"(%x) : (tensor<4xf32>) -> tensor<4xf32>
+      return %0 : tensor<4xf32>
+    }
+    func.func @f_backward(%y: tensor<4xf32> {pyjit.result = 0 : i64}, %g: tensor<4xf32> {pyjit.gradient = 0 : i64}) -> tensor<4xf32> attributes {pyjit.gradient_inputs = array<i64: 0>, pyjit.reaches = [array<i64: 0>], pyjit.reads = array<i64: 0>} {
+      %0 = tssa.aten "aten::mul.Tensor"(%g, %y) : (tensor<4xf32>, tensor<4xf32>) -> tensor<4xf32>
+      return %0 : tensor<4xf32>
+    }
+    ```
+  }];
+  let dependentDialects = ["::pyjit::tssa::TSSADialect"];
+}
+
+def SelectGradientsPass
+    : Pass<"tssa-select-gradients", "::mlir::func::FuncOp"> {
+  let summary = "Make a program of the gradients alone of a joint one";
+  let description = [{
+    The results that `tssa-differentiate` found are dropped, the gradients stay,
+    and are to be differentiated themselves: by what they were gradients of, and
+    by the gradients that they were computed from. `tssa-differentiate` and
+    `tssa-partition` behind it make the program for gradients of gradients
+    (`create_graph=True`).
+
+    A program that draws random numbers is refused: it would draw others.
+
+    ```mlir
+    func.func @f(%x: tensor<4xf32>, %g: tensor<4xf32> {pyjit.gradient = 0 : i64}) -> (tensor<4xf32>, tensor<4xf32>) attributes {pyjit.gradient_inputs = array<i64: 0>, pyjit.gradient_results = array<i64: 0>} {
+      %0 = tssa.aten "aten::exp"(%x) : (tensor<4xf32>) -> tensor<4xf32>
+      %1 = tssa.aten "aten::mul.Tensor"(%g, %0) : (tensor<4xf32>, tensor<4xf32>) -> tensor<4xf32>
+      return %0, %1 : tensor<4xf32>, tensor<4xf32>
+    }
+    ```
+    gives
+    ```mlir
+    func.func @f(%x: tensor<4xf32>, %g: tensor<4xf32>) -> tensor<4xf32> attributes {pyjit.gradient_inputs = array<i64: 0, 1>, pyjit.gradient_results = array<i64: 0>} {
+      %0 = tssa.aten "aten::exp"(%x) : (tensor<4xf32>) -> tensor<4xf32>
+      %1 = tssa.aten "aten::mul.Tensor"(%g, %0) : (tensor<4xf32>, tensor<4xf32>) -> tensor<4xf32>
+      return %1 : tensor<4xf32>
+    }
+    ```
+  }];
+  let dependentDialects = ["::pyjit::tssa::TSSADialect"];
+}
+
+#endif // PYJIT_DIFFERENTIATION_PASSES_TD

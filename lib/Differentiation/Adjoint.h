@@ -1,0 +1,85 @@
+//===- Adjoint.h - The gradients of one call's operands ---------*- C++ -*-===//
+
+#ifndef PYJIT_LIB_DIFFERENTIATION_ADJOINT_H
+#define PYJIT_LIB_DIFFERENTIATION_ADJOINT_H
+
+#include "GradientBuilder.h"
+
+#include "pyjit/Operators/Derivatives.h"
+
+namespace pyjit::differentiation {
+
+/// One call of the forward program, as the reverse sweep comes by it: hands the
+/// gradients of its results to its operands.
+class Adjoint {
+public:
+  /// `wants` says of an operand whether anybody asks for its gradient, `give`
+  /// takes a gradient of the operand's shape and element type.
+  Adjoint(tssa::AtenOp call, mlir::OpBuilder &builder,
+          llvm::ArrayRef<mlir::Value> gradients,
+          llvm::function_ref<bool(mlir::Value)> wants,
+          llvm::function_ref<void(mlir::Value, mlir::Value)> give)
+      : call(call), build(builder, call.getLoc()), gradients(gradients),
+        wantsValue(wants), giveValue(give) {}
+
+  /// By the table's expressions, or by the overload's rule. Tells what has no
+  /// derivative.
+  llvm::LogicalResult run();
+
+  tssa::AtenOp call;
+  GradientBuilder build;
+
+  /// Of a result; null where nothing that counts depends on it.
+  mlir::Value gradient(unsigned result = 0) const { return gradients[result]; }
+  /// The tensor at schema argument `index`, or null.
+  mlir::Value tensor(unsigned index) const {
+    return tssa::tensorArgument(call, index);
+  }
+  mlir::Attribute constant(unsigned index) const {
+    return tssa::constantArgument(call, index);
+  }
+  /// The dimensions that schema argument `index` names, from the front, in
+  /// ascending order: one, a list; none or []: all of `rank`.
+  llvm::SmallVector<int64_t> dimensions(unsigned index, int64_t rank) const;
+  std::optional<double> number(unsigned index) const {
+    return tssa::numberArgument(call, index);
+  }
+  bool flag(unsigned index) const;
+  /// A reduction's result, or its gradient, with these dimensions as ones.
+  mlir::Value keepDims(mlir::Value value, llvm::ArrayRef<int64_t> dims);
+  /// Whether a gradient of schema argument `index` is asked for.
+  bool wants(unsigned index) const {
+    mlir::Value operand = tensor(index);
+    return operand && wantsValue(operand);
+  }
+  bool wants(mlir::Value operand) const { return wantsValue(operand); }
+  /// Sums and converts the gradient to the operand's shape and element type.
+  void give(mlir::Value operand, mlir::Value gradient) {
+    giveValue(operand, build.sumTo(gradient, tssa::typeOf(operand)));
+  }
+  void give(unsigned index, mlir::Value gradient) {
+    give(tensor(index), gradient);
+  }
+  llvm::LogicalResult refuse(const llvm::Twine &why) {
+    return call.emitError("cannot be differentiated: ") << why;
+  }
+
+private:
+  llvm::LogicalResult
+  applyExpressions(llvm::ArrayRef<operators::Derivative> derivatives);
+
+  llvm::ArrayRef<mlir::Value> gradients;
+  llvm::function_ref<bool(mlir::Value)> wantsValue;
+  llvm::function_ref<void(mlir::Value, mlir::Value)> giveValue;
+};
+
+/// Rules for operators that no expression describes (GradientRule of
+/// Derivatives.td).
+namespace gradient_rules {
+#define PYJIT_GRADIENT_RULE(Name, name) llvm::LogicalResult Name(Adjoint &);
+#include "pyjit-c/OperatorFacts.h.inc"
+} // namespace gradient_rules
+
+} // namespace pyjit::differentiation
+
+#endif // PYJIT_LIB_DIFFERENTIATION_ADJOINT_H

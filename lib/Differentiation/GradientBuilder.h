@@ -1,0 +1,82 @@
+//===- GradientBuilder.h - What gradients are made of -----------*- C++ -*-===//
+
+#ifndef PYJIT_LIB_DIFFERENTIATION_GRADIENTBUILDER_H
+#define PYJIT_LIB_DIFFERENTIATION_GRADIENTBUILDER_H
+
+#include "dialects/tssa/IR/Calls.h"
+#include "dialects/tssa/IR/Views.h"
+
+#include "mlir/Dialect/Func/IR/FuncOps.h"
+
+namespace pyjit::differentiation {
+
+using tssa::Argument;
+
+/// The type of a gradient of a value of type `type`: the same shape and element
+/// type, and the same layout where that is dense.
+mlir::RankedTensorType gradientTypeOf(mlir::RankedTensorType type);
+/// Only values of these have gradients.
+bool mayHaveGradient(mlir::Type type);
+
+mlir::RankedTensorType rowMajorType(llvm::ArrayRef<tssa::Size> sizes,
+                                    mlir::Type elementType);
+tssa::Size countOf(llvm::ArrayRef<tssa::Size> sizes);
+
+/// Builds calls of operators, and infers the types of pointwise ones.
+///
+/// The layout of a gradient on its way means nothing: shapes and element types
+/// do.
+class GradientBuilder : public tssa::CallBuilder {
+public:
+  GradientBuilder(mlir::OpBuilder &builder, mlir::Location loc);
+
+  /// A pointwise call of tensors and wrapped numbers: sizes are broadcast, the
+  /// element type follows from the table's rule. Null where that says nothing.
+  mlir::Value pointwise(llvm::StringRef overload,
+                        llvm::ArrayRef<Argument> arguments);
+  mlir::Value add(mlir::Value a, mlir::Value b);
+  mlir::Value subtract(mlir::Value a, Argument b);
+  mlir::Value multiply(mlir::Value a, Argument b);
+  mlir::Value divide(mlir::Value a, Argument b);
+  mlir::Value select(mlir::Value condition, Argument a, Argument b);
+  mlir::Value zeros(mlir::RankedTensorType type);
+  mlir::Value convert(mlir::Value value, mlir::Type elementType);
+  /// The same values laid out as `type` says.
+  mlir::Value layOut(mlir::Value value, mlir::RankedTensorType type);
+  /// Over these dimensions, which stay as ones.
+  mlir::Value mean(mlir::Value value, llvm::ArrayRef<int64_t> dims);
+  /// The product of sizes, minus `less`, in a tensor's place.
+  Argument count(llvm::ArrayRef<tssa::Size> sizes, double less = 0);
+  mlir::Value sum(mlir::Value value, llvm::ArrayRef<int64_t> dims);
+  /// The gradient of a value of type `type` that was broadcast, and converted,
+  /// to what `gradient` is the gradient of.
+  mlir::Value sumTo(mlir::Value gradient, mlir::RankedTensorType type);
+  /// Repeats dimensions of size one.
+  mlir::Value expand(mlir::Value value, mlir::RankedTensorType type);
+  mlir::Value reshape(mlir::Value value, mlir::RankedTensorType type);
+  /// What a view shows, of a copy where no strides would show it of the value
+  /// as it lies: what vendor calls are given is a strided part of memory.
+  mlir::Value show(mlir::Value value, tssa::ViewAttr view);
+  mlir::Value unsqueeze(mlir::Value value, int64_t dim);
+  mlir::Value transpose(mlir::Value value, int64_t a, int64_t b);
+  /// The matrix product of two or three dimensions.
+  mlir::Value product(mlir::Value a, mlir::Value b);
+
+  /// A call with several results.
+  mlir::ValueRange callAll(llvm::StringRef overload,
+                           llvm::ArrayRef<Argument> arguments,
+                           llvm::ArrayRef<mlir::Type> results);
+
+  /// A number in a tensor's place.
+  mlir::Attribute wrapped(double number) const;
+  mlir::Attribute sizes(mlir::RankedTensorType type) const;
+
+  mlir::OpBuilder &getBuilder() { return builder; }
+
+private:
+  mlir::OpBuilder &builder;
+};
+
+} // namespace pyjit::differentiation
+
+#endif // PYJIT_LIB_DIFFERENTIATION_GRADIENTBUILDER_H

@@ -1,0 +1,127 @@
+//===- RulesProducts.cpp - Derivatives of products of matrices ------------===//
+
+#include "Adjoint.h"
+
+using namespace mlir;
+using namespace pyjit;
+using namespace pyjit::differentiation;
+using tssa::Size;
+using tssa::typeOf;
+
+/// All dimensions but the last as one.
+static Value asMatrix(GradientBuilder &build, Value value) {
+  SmallVector<Size> sizes = tssa::getSizes(typeOf(value));
+  SmallVector<Size> matrix{countOf(ArrayRef(sizes).drop_back()), sizes.back()};
+  return build.reshape(value,
+                       rowMajorType(matrix, typeOf(value).getElementType()));
+}
+
+LogicalResult gradient_rules::Linear(Adjoint &a) {
+  GradientBuilder &build = a.build;
+  Value input = a.tensor(0), weight = a.tensor(1);
+  if (typeOf(weight).getRank() != 2)
+    return a.refuse("its weight is no matrix");
+  Value gradient = asMatrix(build, a.gradient());
+  if (a.wants(0u))
+    a.give(0, build.reshape(build.product(gradient, weight), typeOf(input)));
+  if (a.wants(1))
+    a.give(1, build.product(build.transpose(gradient, 0, 1),
+                            asMatrix(build, input)));
+  if (a.wants(2))
+    a.give(2, gradient);
+  return success();
+}
+
+namespace {
+
+/// The gradients of two factors, each of which is a vector, a matrix or
+/// matrices whose first dimensions are broadcast.
+class ProductRule {
+public:
+  ProductRule(Adjoint &a, unsigned left, unsigned right, Value gradient)
+      : a(a), build(a.build), left(left), right(right), x(a.tensor(left)),
+        y(a.tensor(right)), gradient(gradient) {}
+
+  LogicalResult run() {
+    makeMatrices();
+    batch = tssa::getSizes(typeOf(gradient));
+    batch.pop_back_n(2);
+    Value stack = asStack(gradient);
+    if (a.wants(left))
+      give(left, build.product(stack, transposed(asStack(y))), x);
+    if (a.wants(right))
+      give(right, build.product(transposed(asStack(x)), stack), y);
+    return success();
+  }
+
+private:
+  /// A vector is a row on the left and a column on the right.
+  void makeMatrices() {
+    if (typeOf(y).getRank() == 1) {
+      y = build.unsqueeze(y, 1);
+      gradient = build.unsqueeze(gradient, typeOf(gradient).getRank());
+    }
+    if (typeOf(x).getRank() == 1) {
+      x = build.unsqueeze(x, 0);
+      gradient = build.unsqueeze(gradient, typeOf(gradient).getRank() - 1);
+    }
+    // One matrix on the right: all rows on the left are of one matrix, too.
+    if (typeOf(y).getRank() == 2 && typeOf(x).getRank() > 2) {
+      x = asMatrix(build, x);
+      gradient = asMatrix(build, gradient);
+    }
+  }
+
+  /// These first dimensions and a matrix.
+  RankedTensorType matricesOf(ArrayRef<Size> first, Value matrix) {
+    SmallVector<Size> sizes(first);
+    SmallVector<Size> own = tssa::getSizes(typeOf(matrix));
+    sizes.append(own.end() - 2, own.end());
+    return rowMajorType(sizes, typeOf(matrix).getElementType());
+  }
+
+  Value asStack(Value value) {
+    value = build.expand(value, matricesOf(batch, value));
+    return batch.empty()
+               ? value
+               : build.reshape(value, matricesOf(countOf(batch), value));
+  }
+
+  Value transposed(Value stack) {
+    int64_t rank = typeOf(stack).getRank();
+    return build.transpose(stack, rank - 2, rank - 1);
+  }
+
+  void give(unsigned index, Value product, Value matrix) {
+    product = build.reshape(product, matricesOf(batch, product));
+    product = build.sumTo(product, typeOf(matrix));
+    a.give(index, build.reshape(product, typeOf(a.tensor(index))));
+  }
+
+  Adjoint &a;
+  GradientBuilder &build;
+  unsigned left, right;
+  Value x, y, gradient;
+  SmallVector<Size> batch;
+};
+
+} // namespace
+
+LogicalResult gradient_rules::MatrixProduct(Adjoint &a) {
+  return ProductRule(a, 0, 1, a.gradient()).run();
+}
+
+/// beta * self + alpha * (left @ right)
+LogicalResult gradient_rules::AddMatrixProduct(Adjoint &a) {
+  std::optional<double> beta = a.number(3), alpha = a.number(4);
+  if (!beta || !alpha)
+    return a.refuse("its factors differ between calls");
+  auto times = [&](double factor) {
+    return factor == 1.0
+               ? a.gradient()
+               : a.build.multiply(a.gradient(), a.build.wrapped(factor));
+  };
+  if (a.wants(0u))
+    a.give(0, times(*beta));
+  return ProductRule(a, 1, 2, times(*alpha)).run();
+}

@@ -1,0 +1,68 @@
+//===- SelectGradients.cpp - A program of gradients alone -----------------===//
+
+#include "pyjit/Differentiation/Passes.h"
+
+#include "dialects/pyjit/IR/Attributes.h"
+#include "dialects/tssa/IR/TSSA.h"
+
+namespace pyjit::differentiation {
+#define GEN_PASS_DEF_SELECTGRADIENTSPASS
+#include "lib/Differentiation/Passes.h.inc"
+} // namespace pyjit::differentiation
+
+using namespace mlir;
+using namespace pyjit;
+
+namespace {
+
+struct SelectGradients
+    : pyjit::differentiation::impl::SelectGradientsPassBase<SelectGradients> {
+  void runOnOperation() override {
+    func::FuncOp function = getOperation();
+    auto inputs =
+        function->getAttrOfType<DenseI64ArrayAttr>(attribute::kGradientInputs);
+    if (!inputs || !function->hasAttr(attribute::kGradientResults))
+      return;
+    if (failed(eraseUnused(function, inputs.size())))
+      return signalPassFailure();
+    Builder builder(&getContext());
+    SmallVector<int64_t> wanted(inputs.asArrayRef());
+    for (unsigned i = 0; i < function.getNumArguments(); ++i) {
+      // Nothing is prepared for a program that hardly ever runs.
+      function.removeArgAttr(i, attribute::kParam);
+      if (function.removeArgAttr(i, attribute::kGradient))
+        wanted.push_back(i);
+    }
+    function->setAttr(attribute::kGradientInputs,
+                      builder.getDenseI64ArrayAttr(wanted));
+    auto all = llvm::to_vector(llvm::seq<int64_t>(0, function.getNumResults()));
+    function->setAttr(attribute::kGradientResults,
+                      builder.getDenseI64ArrayAttr(all));
+  }
+
+  /// Leaves the last `count` results, and what they are computed from.
+  static LogicalResult eraseUnused(func::FuncOp function, unsigned count) {
+    Block &block = function.front();
+    auto returned = cast<func::ReturnOp>(block.getTerminator());
+    SmallVector<Value> gradients(returned.getOperands().take_back(count));
+    returned.getOperandsMutable().assign(gradients);
+    function.setFunctionType(
+        FunctionType::get(function.getContext(), function.getArgumentTypes(),
+                          ValueRange(gradients).getTypes()));
+    SmallVector<Operation *> ops;
+    for (Operation &op : block.without_terminator())
+      ops.push_back(&op);
+    for (Operation *op : llvm::reverse(ops)) {
+      // What may raise has raised already.
+      bool repeatable = tssa::mayMove(op);
+      if (op->use_empty() && repeatable)
+        op->erase();
+      else if (!repeatable)
+        return op->emitError("cannot be differentiated twice: to compute it "
+                             "again might give something else");
+    }
+    return success();
+  }
+};
+
+} // namespace

@@ -1,0 +1,271 @@
+"""The derivatives of the operator table, against eager's autograd.
+
+PyTorch's own samples for every operator that has derivatives (op_db), compiled in grad mode: the outputs
+and the gradients of every input that requires grad, for the same random gradients of the outputs. Pointwise
+functions also at special values: kinks, ties, zeros of both signs, infinities, nan.
+
+By default (CI) at most 3 samples per operator, in float64; PYJIT_GRADIENTS=full takes all, and float32.
+"""
+
+from __future__ import annotations
+
+import os
+import random
+import re
+import warnings
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+import torch
+
+with warnings.catch_warnings():
+    warnings.simplefilter("ignore")
+    from torch.testing._internal import common_methods_invocations
+    from torch.testing._internal.common_methods_invocations import UnaryUfuncInfo, op_db
+
+# The samples of random operators come with a seed of their own; here every run is seeded.
+common_methods_invocations.wrapper_set_seed = lambda op, *args, **kwargs: op(
+    *args, **kwargs
+)
+
+ROOT = Path(__file__).resolve().parents[2]
+FULL = os.environ.get("PYJIT_GRADIENTS", "") == "full"
+LIMIT = 10**9 if FULL else 3
+DTYPES = [torch.float64, torch.float32] if FULL else [torch.float64]
+TOLERANCE = {torch.float64: (1e-7, 1e-7), torch.float32: (1e-4, 1e-5)}
+
+
+def differentiable() -> set[str]:
+    """Overloads with a derivative, by lib/Operators/Derivatives.td."""
+    text = (ROOT / "build/lib/Operators/OperatorDerivatives.inc").read_text()
+    rows = text[text.index("derivatives[] =") :]
+    return set(re.findall(r'\{"aten::([^"]+)"', rows))
+
+
+COLUMN = differentiable()
+NAMES = {name.split(".")[0] for name in COLUMN}
+OPERATORS = sorted(
+    (
+        op
+        for op in op_db
+        if op.supports_autograd
+        and torch.float64 in op.dtypes
+        and not op.name.startswith(("_refs", "masked.", "sparse.", "linalg.", "fft."))
+    ),
+    key=lambda op: op.full_name,
+)
+# Overload -> samples that were differentiated by the compiler.
+covered: dict[str, int] = {}
+# Operator -> reason -> samples that eager differentiated.
+in_eager: dict[str, dict[str, int]] = {}
+
+
+def tensors(value: Any) -> Iterator[torch.Tensor]:
+    """All tensors within lists, tuples and dicts, in order."""
+    if isinstance(value, torch.Tensor):
+        yield value
+    elif isinstance(value, (list, tuple)):
+        for element in value:
+            yield from tensors(element)
+    elif isinstance(value, dict):
+        for element in value.values():
+            yield from tensors(element)
+
+
+def leaves(value: Any) -> Any:
+    """The same structure with tensors of its own."""
+    if isinstance(value, torch.Tensor):
+        return value.detach().clone().requires_grad_(value.requires_grad)
+    if isinstance(value, (list, tuple)):
+        return type(value)(leaves(element) for element in value)
+    if isinstance(value, dict):
+        return {key: leaves(element) for key, element in value.items()}
+    return value
+
+
+def run(
+    function: Callable[..., Any], call: Any
+) -> tuple[list[torch.Tensor], list[torch.Tensor | None], list[str]]:
+    """Outputs, gradients of the inputs that require grad, and the names of the outputs' nodes."""
+    args, kwargs = leaves(call)
+    torch.manual_seed(0)
+    outputs = list(tensors(function(*args, **kwargs)))
+    wanted = [out for out in outputs if out.requires_grad]
+    inputs = [t for t in tensors([args, kwargs]) if t.requires_grad]
+    generator = torch.Generator().manual_seed(1)
+    gradients = [
+        torch.rand(out.shape, generator=generator, dtype=torch.float64).to(out.dtype)
+        for out in wanted
+    ]
+    found: list[torch.Tensor | None] = [None] * len(inputs)
+    if wanted and inputs:
+        found = list(torch.autograd.grad(wanted, inputs, gradients, allow_unused=True))
+    return outputs, found, [out.grad_fn.name() for out in wanted if out.grad_fn]
+
+
+def assert_equal(want: Any, have: Any, what: str) -> None:
+    for index, (a, b) in enumerate(zip(want, have, strict=True)):
+        where = f"{what}[{index}]"
+        assert (a is None) == (b is None), f"{where}: {a}, {b}"
+        if a is None or a.layout != torch.strided:
+            continue
+        rtol, atol = TOLERANCE.get(a.dtype, (0, 0))
+        torch.testing.assert_close(
+            b,
+            a,
+            rtol=rtol,
+            atol=atol,
+            equal_nan=True,
+            msg=lambda m, where=where: f"{where}: {m}",
+        )
+
+
+def check(name: str, function: Callable[..., Any], call: Any, what: str) -> None:
+    import pyjit
+
+    try:
+        want, gradients, _ = run(function, call)
+    except Exception:
+        return  # eager does not take the sample, or does not differentiate it
+
+    def program(*args: Any, **kwargs: Any) -> Any:
+        return function(*args, **kwargs)
+
+    fast = pyjit.compile(program)
+    nodes: list[str] = []
+    for turn in range(3):
+        have, ours, nodes = run(fast, call)
+        assert_equal(want, have, f"{what}, call {turn}, outputs")
+        assert_equal(gradients, ours, f"{what}, call {turn}, gradients")
+    stats = pyjit.stats(fast)
+    if nodes and all("PyjitBackward" in node for node in nodes) and stats["hits"]:
+        for specialization in fast.engine.compiled.specializations:
+            calls = set(
+                re.findall(r'tssa\.aten "aten::([^"]+)"', specialization.text("graph"))
+            )
+            for overload in calls:
+                covered[overload] = covered.get(overload, 0) + 1
+    elif nodes:
+        reasons = [
+            *stats["reasons"],
+            *map(str, stats["graph_break_sites"]),
+            "no reason given",
+        ]
+        counts = in_eager.setdefault(name, {})
+        reason = str(reasons[0]).splitlines()[0][:120]
+        counts[reason] = counts.get(reason, 0) + 1
+
+
+def samples(op: Any, dtype: torch.dtype) -> list[Any]:
+    found = [
+        ((s.input, *s.args), s.kwargs)
+        for s in op.sample_inputs("cpu", dtype, requires_grad=True)
+    ]
+    draw = random.Random(op.full_name)
+    return found if len(found) <= LIMIT else draw.sample(found, LIMIT)
+
+
+@pytest.mark.parametrize("op", OPERATORS, ids=lambda op: op.full_name)
+def test_gradients(op: Any) -> None:
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        for dtype in DTYPES:
+            for index, call in enumerate(samples(op, dtype)):
+                check(op.full_name, op.op, call, f"{op.full_name}, {dtype}, {index}")
+
+
+SPECIAL = [
+    0.0, -0.0, 1.0, -1.0, 0.5, -0.5, 2.0, 3.0, -3.0, 6.0, 20.0, 21.0, 1e-8, -1e-8,
+    88.0, -88.0, 1e30, float("inf"), float("-inf"), float("nan"),
+]  # fmt: skip
+POINTWISE = [
+    op
+    for op in OPERATORS
+    if op.aten_name in NAMES
+    and (isinstance(op, UnaryUfuncInfo) or op.name.startswith("nn.functional."))
+    and op.aten_name
+    in [
+        "relu",
+        "relu6",
+        "hardtanh",
+        "gelu",
+        "silu",
+        "mish",
+        "elu",
+        "selu",
+        "celu",
+        "leaky_relu",
+        "hardswish",
+        "hardsigmoid",
+        "softplus",
+        "threshold",
+        "log_sigmoid",
+        "logsigmoid",
+    ]
+    or isinstance(op, UnaryUfuncInfo)
+]
+
+
+@pytest.mark.parametrize("op", POINTWISE, ids=lambda op: op.full_name)
+def test_special_values(op: Any) -> None:
+    """At kinks eager takes one side; infinities and nan go where eager's go."""
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        some = samples(op, torch.float64)
+        for dtype in (torch.float64, torch.float32):
+            values = torch.tensor(SPECIAL, dtype=dtype)
+            if op.aten_name == "gelu":  # eager has two answers (eager_paths.py)
+                values = values[~values.isinf()]
+            grid = values.requires_grad_()
+            for args, kwargs in some[:1]:
+                check(
+                    op.full_name,
+                    op.op,
+                    ((grid, *args[1:]), kwargs),
+                    f"{op.full_name} at special values",
+                )
+
+
+@pytest.mark.parametrize(
+    "function",
+    [
+        torch.maximum,
+        torch.minimum,
+        torch.fmax,
+        torch.mul,
+        torch.div,
+        torch.add,
+        torch.atan2,
+        torch.pow,
+    ],
+    ids=lambda f: f.__name__,
+)
+def test_special_pairs(function: Callable[..., Any]) -> None:
+    """Ties, and zeros and infinities against each other."""
+    values = torch.tensor(SPECIAL, dtype=torch.float64)
+    a = values.repeat(len(SPECIAL)).requires_grad_()
+    b = values.repeat_interleave(len(SPECIAL)).requires_grad_()
+    check(
+        function.__name__,
+        function,
+        ((a, b), {}),
+        f"{function.__name__} of special pairs",
+    )
+
+
+def test_report(capsys: pytest.CaptureFixture[str]) -> None:
+    """Prints what the compiler differentiated, and what it left to eager."""
+    if not covered:
+        pytest.skip("no operator ran")
+    lines = [f"{len(covered)} overloads in programs that the compiler differentiated."]
+    for name, counts in sorted(in_eager.items()):
+        lines += [f"- {name}: {reason} ({n})" for reason, n in sorted(counts.items())]
+    reports = ROOT / "build" / "test-reports"
+    reports.mkdir(parents=True, exist_ok=True)
+    missing = sorted(COLUMN - set(covered))
+    lines.append(f"Not reached: {', '.join(missing)}")
+    (reports / "gradients.md").write_text("\n".join(lines))
+    with capsys.disabled():
+        print(lines[0], lines[-1], sep="\n")

@@ -1,0 +1,30 @@
+// RUN: pyjit-opt %s --pass-pipeline='builtin.module(func.func(tssa-differentiate,tssa-select-gradients))' --split-input-file --verify-diagnostics | FileCheck %s
+// RUN: pyjit-opt %s --pass-pipeline='builtin.module(func.func(tssa-differentiate,tssa-select-gradients,tssa-differentiate),tssa-partition)' --split-input-file --verify-diagnostics | FileCheck %s --check-prefix=SECOND
+
+// The sine itself is gone; its gradient depends on its input and on the gradient
+// that comes in, and both are to be differentiated by.
+// CHECK-LABEL: func.func @sine(
+// CHECK-SAME: %[[X:.*]]: tensor<4xf32>, %[[G:.*]]: tensor<4xf32>) -> tensor<4xf32>
+// CHECK-SAME: pyjit.gradient_inputs = array<i64: 0, 1>, pyjit.gradient_results = array<i64: 0>
+// CHECK-NEXT: %[[COS:.*]] = tssa.aten "aten::cos"(%[[X]])
+// CHECK-NEXT: %[[D:.*]] = tssa.aten "aten::mul.Tensor"(%[[G]], %[[COS]])
+// CHECK-NEXT: return %[[D]]
+
+// SECOND-LABEL: func.func @sine_backward(
+// SECOND-SAME: pyjit.gradient_inputs = array<i64: 0, 1>
+// SECOND-SAME: pyjit.reaches = [array<i64: 0>, array<i64: 0>], pyjit.reads = array<i64: 0, 1>
+// SECOND-DAG: tssa.aten "aten::cos"
+// SECOND-DAG: tssa.aten "aten::sin"
+func.func @sine(%x: tensor<4xf32>) -> tensor<4xf32> attributes {pyjit.gradient_inputs = array<i64: 0>, pyjit.gradient_results = array<i64: 0>} {
+  %0 = tssa.aten "aten::sin"(%x) : (tensor<4xf32>) -> tensor<4xf32>
+  return %0 : tensor<4xf32>
+}
+
+// -----
+
+// A mask is drawn once.
+func.func @drawn(%x: tensor<4xf32>) -> tensor<4xf32> attributes {pyjit.gradient_inputs = array<i64: 0>, pyjit.gradient_results = array<i64: 0>} {
+  // expected-error @+1 {{cannot be differentiated twice: to compute it again might give something else}}
+  %0:2 = tssa.aten "aten::native_dropout"(%x, 0.5 : f64, true) : (tensor<4xf32>) -> (tensor<4xf32>, tensor<4xi1>)
+  return %0#0 : tensor<4xf32>
+}
