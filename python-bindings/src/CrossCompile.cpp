@@ -28,7 +28,8 @@ std::optional<CrossCompiled> crossCompile(const PyjitTrace *trace,
   PyEval_RestoreThread(thread);
   if (!exe)
     return std::nullopt;
-  for (PyjitProgramKind kind : {PyjitProgramMain, PyjitProgramPrepare}) {
+  for (PyjitProgramKind kind :
+       {PyjitProgramMain, PyjitProgramPrepare, PyjitProgramBackward}) {
     PyjitString blob = pyjitExecutableLaunch(exe.get(), kind);
     rt::Program program;
     if (blob.size && !program.load(blob.data, blob.size, error))

@@ -5,6 +5,7 @@
 
 #include "Reference.h"
 
+#include "pyjit-rt/AutogradNode.h"
 #include "pyjit-rt/ScalarMath.h"
 
 #include <ATen/core/Tensor.h>
@@ -40,6 +41,8 @@ struct Frame {
   std::vector<at::Tensor> inputs;
   uint64_t boundEpoch = 0;
   std::vector<at::Tensor> outputs;
+  /// Of outputs that require grad; else null.
+  std::shared_ptr<rt::CompiledBackward> node;
   /// Dropped when the call is over: their destructors may run Python code,
   /// which must not happen between a check and what relies on it.
   std::vector<Reference> dropped;

@@ -475,6 +475,9 @@ bool Mock::write(const PyjitInst &inst, std::vector<PyObject *> &registers) {
   switch (inst.op) {
   case PYJIT_MOCK_COPY_BACK:
     try {
+      // Autograd did not see the write: it was made under no_grad, or to a
+      // tensor that does not require grad.
+      c10::AutoGradMode noGrad(false);
       THPVariable_Unpack(a).copy_(THPVariable_Unpack(b()));
       return true;
     } catch (const std::exception &error) {

@@ -6,6 +6,7 @@
 
 #include "pyjit-rt/cuda/Driver.h"
 
+#include <ATen/SavedTensorHooks.h>
 #include <c10/core/GradMode.h>
 #include <c10/core/InferenceMode.h>
 #include <torch/csrc/autograd/python_variable.h>
@@ -28,6 +29,13 @@ std::unique_ptr<rt::TorchExecutor> makeExecutor(const PyjitExecutable *exe,
   return rt::TorchExecutor::create(
       std::move(program),
       std::vector<rt::KernelFn>(functions, functions + count), error);
+}
+
+/// Whether the user wants to see what autograd saves
+/// (`torch.autograd.graph.saved_tensors_hooks`): a compiled call saves other
+/// tensors than eager.
+bool showsSavedTensors() {
+  return !at::SavedTensorDefaultHooks::get_tls_state().stack.empty();
 }
 
 /// Lets Python's signal handlers run while a loop does.
@@ -62,7 +70,8 @@ Specialization::build(const PyjitTrace *trace, PyObject *objects,
   std::unique_ptr<Specialization> specialization(new Specialization);
   // Other Python threads go on meanwhile; the compiler knows nothing of Python.
   PyThreadState *thread = PyEval_SaveThread();
-  specialization->exe.reset(pyjitCompile(trace, &options));
+  specialization->exe.reset(pyjitCompile(trace, &options),
+                            pyjitExecutableDestroy);
   PyEval_RestoreThread(thread);
   if (!specialization->exe)
     return nullptr;
@@ -95,10 +104,48 @@ Specialization::build(const PyjitTrace *trace, PyObject *objects,
             " inputs, the guards give " + std::to_string(guards.numInputs);
     return nullptr;
   }
+  if (!specialization->loadBackward(error))
+    return nullptr;
   specialization->dispatch = DispatchState::current();
   specialization->kernelCount = specialization->launch->numKernelSteps();
   specialization->callCount = specialization->launch->numCallSteps();
   return specialization;
+}
+
+bool Specialization::loadBackward(std::string &error) {
+  const PyjitBackward *known = pyjitExecutableBackward(exe.get());
+  if (!known)
+    return true;
+  auto made = std::make_shared<rt::BackwardProgram>();
+  made->code = exe;
+  made->program = makeExecutor(exe.get(), PyjitProgramBackward, error);
+  if (!made->program)
+    return false;
+  for (size_t i = 0; i < known->numArguments; ++i) {
+    const PyjitBackwardArgument &argument = known->arguments[i];
+    using Source = rt::BackwardProgram::Source;
+    Source source = argument.source == PyjitBackwardInput    ? Source::Input
+                    : argument.source == PyjitBackwardResult ? Source::Result
+                                                             : Source::Gradient;
+    // Numbers are given in tensors of the frame's.
+    bool number = source == Source::Input &&
+                  argument.index < guards->numInputs() &&
+                  guards->isNumberInput(argument.index);
+    made->arguments.push_back({source, argument.index, number});
+  }
+  made->gradients.assign(known->gradients,
+                         known->gradients + known->numGradients);
+  made->differentiable.assign(known->differentiable,
+                              known->differentiable + known->numDifferentiable);
+  made->numResults = known->numResults;
+  for (size_t i = 0; i < known->numGradients; ++i) {
+    const uint8_t *row = known->reaches + i * known->numDifferentiable;
+    made->reaches.emplace_back(row, row + known->numDifferentiable);
+  }
+  if (!made->validate(*launch, error))
+    return false;
+  backward = std::move(made);
+  return true;
 }
 
 Specialization::~Specialization() {
@@ -160,7 +207,9 @@ Specialization::Outcome Specialization::call(PyObject *const *args,
   Outcome outcome = Outcome::Miss;
   if (DispatchState::current() == dispatch &&
       guards->check(*frame, args, nargs))
-    outcome = isEagers(args, nargs) ? Outcome::Eager : answer(*frame, result);
+    outcome = isEagers(args, nargs) || (backward && showsSavedTensors())
+                  ? Outcome::Eager
+                  : answer(*frame, result);
   if (measuring && outcome == Outcome::Hit)
     noteHostTime(std::chrono::steady_clock::now() - start - frame->launchTime);
   std::vector<Reference> dropped = std::move(frame->dropped);
@@ -218,7 +267,9 @@ Specialization::Outcome Specialization::answer(Frame &frame,
   Outcome outcome = launchGraph(frame);
   if (outcome == Outcome::Hit) {
     *result = mock->run(frame.registers, frame.numbers, frame.outputs);
-    outcome = *result ? Outcome::Hit : Outcome::Raise;
+    outcome = *result && saveOutputs(frame) ? Outcome::Hit : Outcome::Raise;
+    if (outcome == Outcome::Raise)
+      Py_CLEAR(*result);
     mode.reset();
     if (*result && gradMode >= 0)
       c10::GradMode::set_enabled(gradMode);
@@ -227,7 +278,21 @@ Specialization::Outcome Specialization::answer(Frame &frame,
     Py_DECREF(frame.registers[reg]);
   for (at::Tensor &output : frame.outputs)
     output.reset();
+  frame.node.reset();
   return outcome;
+}
+
+/// Only now do outputs have the versions that the user sees.
+bool Specialization::saveOutputs(Frame &frame) {
+  if (!frame.node)
+    return true;
+  try {
+    frame.node->save(frame.outputs);
+    return true;
+  } catch (const std::exception &error) {
+    PyErr_Format(PyExc_RuntimeError, "pyjit: saving outputs: %s", error.what());
+    return false;
+  }
 }
 
 namespace {
@@ -307,9 +372,17 @@ Specialization::Outcome Specialization::launchGraph(Frame &frame) {
     owned.take(
         [&](uint32_t i) { return use.observed || launch->usesInput(i); });
   std::chrono::steady_clock::time_point start;
-  PyThreadState *thread = keepLock ? nullptr : PyEval_SaveThread();
+  PyThreadState *thread = nullptr;
   Outcome outcome = Outcome::Hit;
   try {
+    if (backward)
+      frame.node = rt::CompiledBackward::create(backward, inputs.data());
+    // What libraries do for tensors that require grad is the node's business.
+    std::optional<c10::AutoGradMode> noGrad;
+    if (backward)
+      noGrad.emplace(false);
+    if (!keepLock)
+      thread = PyEval_SaveThread();
     const at::Tensor *cached =
         prepared ? prepared->values(use, inputs.data()) : nullptr;
     if (measuring)
@@ -318,6 +391,8 @@ Specialization::Outcome Specialization::launchGraph(Frame &frame) {
       outcome = Outcome::Miss;
     if (measuring)
       frame.launchTime = std::chrono::steady_clock::now() - start;
+    if (frame.node && outcome == Outcome::Hit)
+      frame.node->connect(frame.outputs);
   } catch (const rt::Interrupted &) {
     outcome = Outcome::Raise;
   } catch (const std::exception &error) {

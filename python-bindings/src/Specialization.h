@@ -10,6 +10,7 @@
 #include "TorchState.h"
 
 #include "pyjit-c/Compiler.h"
+#include "pyjit-rt/AutogradNode.h"
 #include "pyjit-rt/TorchExecutor.h"
 
 #include <Python.h>
@@ -126,6 +127,7 @@ private:
   std::unique_ptr<Frame> takeFrame();
   Outcome answer(Frame &frame, PyObject **result);
   Outcome launchGraph(Frame &frame);
+  static bool saveOutputs(Frame &frame);
   void noteHostTime(std::chrono::nanoseconds time);
 
   static bool measuring;
@@ -135,13 +137,15 @@ private:
   unsigned mistakes = 0;
   uint64_t hitsAtMistake = 0;
 
-  struct Destroy {
-    void operator()(PyjitExecutable *e) const { pyjitExecutableDestroy(e); }
-  };
-  std::unique_ptr<PyjitExecutable, Destroy> exe;
+  bool loadBackward(std::string &error);
+
+  /// Autograd's nodes may run its machine code when the specialization is gone.
+  std::shared_ptr<PyjitExecutable> exe;
   std::unique_ptr<Guards> guards;
   std::unique_ptr<Mock> mock;
   std::unique_ptr<rt::TorchExecutor> launch;
+  /// Null where no output requires grad.
+  std::shared_ptr<const rt::BackwardProgram> backward;
   std::unique_ptr<Prepared> prepared; ///< null when nothing is cached
   Py_ssize_t numArguments = 0;
   PyObject *keywordNames = nullptr; ///< tuple of interned names, or null

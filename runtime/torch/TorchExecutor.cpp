@@ -119,6 +119,25 @@ void TorchExecutor::planUses() {
 
 TorchExecutor::~TorchExecutor() = default;
 
+std::optional<TorchExecutor::Dims> TorchExecutor::dims(const Slot &slot) const {
+  if (program.numSymbols())
+    return std::nullopt;
+  return Dims{sizes(slot), strides(slot),
+              static_cast<at::ScalarType>(slot.dtype)};
+}
+
+std::optional<TorchExecutor::Dims> TorchExecutor::inputDims(uint32_t i) const {
+  for (uint32_t k = 0; k < program.numSlots(); ++k)
+    if (const Slot &slot = program.slots()[k];
+        slot.kind == SlotKind::Input && slot.place == i)
+      return dims(slot);
+  return std::nullopt;
+}
+
+std::optional<TorchExecutor::Dims> TorchExecutor::outputDims(uint32_t i) const {
+  return dims(program.slots()[program.outputSlot(i)]);
+}
+
 bool TorchExecutor::plan(std::string &error) {
   for (uint32_t i = 0; i < program.numSteps(); ++i) {
     const Step &step = program.steps()[i];
@@ -222,8 +241,8 @@ void TorchExecutor::giveArena(std::unique_ptr<Arena> arena) {
 bool TorchExecutor::run(const at::Tensor *inputs, const at::Tensor *cached,
                         at::Tensor *outputs) {
   auto arena = takeArena();
-  // The tensors are never seen by autograd or by view tracking: the guards have
-  // established that nothing here requires grad.
+  // The tensors are never seen by autograd or by view tracking: where inputs
+  // require grad, what gradients flow through is one node (AutogradNode.h).
   at::AutoDispatchBelowADInplaceOrView belowAutograd;
   bool answered = execute(*arena, inputs, cached);
   for (uint32_t i = 0; answered && i < program.numOutputs(); ++i)

@@ -308,7 +308,7 @@ def test_requires_grad_flipped_on_parameter(compile: Compile) -> Steps:
     yield f(values(2, 4))
 
 
-@scenario(graph_breaks="grad mode is on and an input requires grad", grad=True)
+@scenario(grad=True)
 def test_grad_flows_after_a_compiled_call(compile: Compile) -> Steps:
     m = nn.Linear(4, 4)
     f = compile(m)

@@ -55,8 +55,9 @@ def fake_time(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
 
 
 def refused(x: torch.Tensor, y: torch.Tensor) -> torch.Tensor:
-    """Grad mode is on and an input requires grad: nothing is recorded."""
-    return torch.tanh(x * y) * 2
+    """Where grad mode is on and an input requires grad, nothing is recorded under autocast."""
+    with torch.autocast("cpu"):
+        return torch.tanh(x * y) * 2
 
 
 def observed(f: Callable) -> int:
@@ -101,7 +102,7 @@ def test_changed_grad_mode_is_noticed_at_once() -> None:
 def test_changed_mode_of_a_module_is_noticed_soon() -> None:
     class Model(nn.Module):
         def forward(self, x: torch.Tensor) -> torch.Tensor:
-            return torch.relu(x) * 2
+            return refused(x, x)
 
     model, w = Model(), weight()
     f = pyjit.compile(model)

@@ -158,7 +158,7 @@ def test_optimizer_step(compile: Compile) -> Steps:
     yield f(values(3, 4))
 
 
-@scenario(graph_breaks="grad mode is on and an input requires grad", grad=True)
+@scenario(grad=True)
 def test_training_loop(compile: Compile) -> Steps:
     torch.manual_seed(0)
     m = nn.Sequential(nn.Linear(4, 8), nn.Tanh(), nn.Linear(8, 1))
@@ -497,7 +497,7 @@ def test_memory_format_of_module(compile: Compile) -> Steps:
     yield f(x.to(memory_format=torch.channels_last))
 
 
-@scenario(graph_breaks="grad mode is on and an input requires grad", grad=True)
+@scenario(grad=True)
 def test_parameter_starts_to_require_grad(compile: Compile) -> Steps:
     m = nn.Linear(4, 2).requires_grad_(False)
     f = compile(m)

@@ -247,7 +247,7 @@ def test_meta_device(compile: Compile) -> Steps:
     yield f(torch.empty(4, device="meta"))
 
 
-@scenario(graph_breaks="grad mode is on and an input requires grad", grad=True)
+@scenario(grad=True)
 def test_requires_grad(compile: Compile) -> Steps:
     f = compile(lambda x: (x * x).sum())
     a = values(4)
@@ -260,7 +260,7 @@ def test_requires_grad(compile: Compile) -> Steps:
     yield b.grad
 
 
-@scenario(graph_breaks="grad mode is on and an input requires grad", grad=True)
+@scenario(grad=True)
 def test_requires_grad_after_compiled(compile: Compile) -> Steps:
     f = compile(lambda x, y: x * y)
     yield f(values(4), values(4, seed=1))

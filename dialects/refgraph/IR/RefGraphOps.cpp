@@ -498,6 +498,9 @@ LogicalResult TensorOp::verify() {
     if (offsets->size() != getNumFresh())
       return emitOpError("has ") << offsets->size() << " offsets for "
                                  << getNumFresh() << " fresh results";
+  if (getNoGrad() &&
+      llvm::none_of(getInputs().getTypes(), llvm::IsaPred<TensorType>))
+    return emitOpError("'no_grad' without an operand that could require grad");
   return success();
 }
 
@@ -514,6 +517,13 @@ void TensorOp::replaceArguments(ArrayAttr args, ValueRange kept) {
   setMutates(renumber(getMutates()));
   setArgsAttr(args);
   getInputsMutable().assign(kept);
+}
+
+LogicalResult DifferentiableOp::verify() {
+  auto type = cast<TensorType>(getTensor().getType());
+  if (!isa<FloatType>(type.getElementType()))
+    return emitOpError("on elements that have no gradient: ") << type;
+  return success();
 }
 
 LogicalResult ShownOp::verify() {

@@ -115,6 +115,9 @@ def RefGraph_GraphOp : RefGraph_PartOp<"graph"> {
     says of each symbol of the types which input it is read from: a tensor's
     number and the dimension, or a number's and -1.
 
+    `gradient_results` lists the results that are to be differentiated, and
+    `gradient_inputs` the inputs that require grad. A graph has both or neither.
+
     ```mlir
     refgraph.graph @f(%x: !refgraph.tensor<[4], [1], f32, "cpu">) mutates [0] {
       %0 = refgraph.tensor_op "aten::relu_"(%x) mutates [0] : (!refgraph.tensor<[4], [1], f32, "cpu">) -> !refgraph.tensor<[4], [1], f32, "cpu">
@@ -126,7 +129,9 @@ def RefGraph_GraphOp : RefGraph_PartOp<"graph"> {
                        DefaultValuedAttr<DenseI64ArrayAttr, "{}">:$mutates,
                        OptionalAttr<DenseI64ArrayAttr>:$params,
                        OptionalAttr<ArrayAttr>:$holds,
-                       OptionalAttr<ArrayAttr>:$symbols);
+                       OptionalAttr<ArrayAttr>:$symbols,
+                       OptionalAttr<DenseI64ArrayAttr>:$gradient_inputs,
+                       OptionalAttr<DenseI64ArrayAttr>:$gradient_results);
   let regions = (region SizedRegion<1>:$body);
   let hasCustomAssemblyFormat = 1;
   let hasRegionVerifier = 1;
@@ -491,6 +496,10 @@ def RefGraph_TensorOp : RefGraph_Op<"tensor_op"> {
     lifted numbers. `symbolic_offsets` are expressions of symbols, `offsets` then
     those of the recorded run.
 
+    `no_grad`: some operand required grad, and nothing that the operator returned
+    or wrote does. No gradient flows through it: it ran under `torch.no_grad()`,
+    or is `detach`, or has no derivative (a comparison, `argmax`).
+
     ```mlir
     %v = refgraph.tensor_op "aten::view"(%r, [2 : i64, 2 : i64]) aliases [0] : (!refgraph.tensor<[4], [1], f32, "cpu">) -> !refgraph.tensor<[2, 2], [2, 1], f32, "cpu">
     ```
@@ -501,7 +510,7 @@ def RefGraph_TensorOp : RefGraph_Op<"tensor_op"> {
     DefaultValuedAttr<DenseI64ArrayAttr, "{}">:$mutates,
     OptionalAttr<DenseI64ArrayAttr>:$offsets,
     OptionalAttr<ArrayAttr>:$symbolic_offsets,
-    OptionalAttr<StrArrayAttr>:$traits);
+    OptionalAttr<StrArrayAttr>:$traits, UnitAttr:$no_grad);
   let results = (outs Variadic<RefGraph_TensorType>:$outputs);
   let assemblyFormat = [{
     $overload `` custom<TensorCall>($inputs, $args, $aliases, $mutates)
@@ -643,6 +652,22 @@ def RefGraph_RequireGradOp : RefGraph_Op<"require_grad", [
   }];
   let arguments = (ins RefGraph_Tensor:$tensor);
   let assemblyFormat = "$tensor attr-dict `:` type($tensor)";
+}
+
+def RefGraph_DifferentiableOp : RefGraph_Op<"differentiable", [
+    HasParent<"TraceOp">]> {
+  let summary = "a tensor that the call computed leaves it and requires grad";
+  let description = [{
+    It is no leaf: eager gave it a `grad_fn`. Of a tensor that existed before the
+    call, and of a view of one, nothing is said: autograd knows those.
+
+    ```mlir
+    refgraph.differentiable %r : !refgraph.tensor<[4], [1], f32, "cpu">
+    ```
+  }];
+  let arguments = (ins RefGraph_Tensor:$tensor);
+  let assemblyFormat = "$tensor attr-dict `:` type($tensor)";
+  let hasVerifier = 1;
 }
 
 def RefGraph_ShownOp : RefGraph_Op<"shown", [

@@ -36,7 +36,7 @@ LogicalResult TraceOp::verifyRegions() {
                     ArithOp, CompareOp, SizeOp, StrideOp, LayoutOp, SymbolOp,
                     TensorOp, DecideOp, SpeculateOp, IfOp, CreateOp, SetOp,
                     DeleteOp, AppendOp, ReplaceOp, AdvanceOp, ShownOp,
-                    RequireGradOp, LeaveOp>(*this);
+                    RequireGradOp, DifferentiableOp, LeaveOp>(*this);
 }
 
 LogicalResult GuardsOp::verifyRegions() {
@@ -86,6 +86,37 @@ LogicalResult MockOp::verifyRegions() {
                     LeaveOp>(*this);
 }
 
+/// Names tensors of `types` that may have gradients, in order.
+static LogicalResult verifyGradients(GraphOp graph, StringRef attribute,
+                                     ArrayRef<int64_t> numbers,
+                                     TypeRange types) {
+  int64_t previous = -1;
+  for (int64_t number : numbers) {
+    if (number <= previous || number >= int64_t(types.size()))
+      return graph.emitOpError("'") << attribute << "' must list numbers below "
+                                    << types.size() << " in order";
+    previous = number;
+    auto type = dyn_cast<TensorType>(types[number]);
+    if (!type || !isa<FloatType>(type.getElementType()))
+      return graph.emitOpError("'") << attribute << "' names " << types[number]
+                                    << ", which has no gradient";
+  }
+  return success();
+}
+
+static LogicalResult verifyGradients(GraphOp graph, YieldOp yield) {
+  auto inputs = graph.getGradientInputs(), results = graph.getGradientResults();
+  if (inputs.has_value() != results.has_value())
+    return graph.emitOpError(
+        "has one of 'gradient_inputs' and 'gradient_results'");
+  if (!inputs)
+    return success();
+  return failure(failed(verifyGradients(graph, "gradient_inputs", *inputs,
+                                        graph.getBody().getArgumentTypes())) ||
+                 failed(verifyGradients(graph, "gradient_results", *results,
+                                        yield.getValues().getTypes())));
+}
+
 LogicalResult GraphOp::verifyRegions() {
   if (failed(verifyTerminator<YieldOp>(*this)) ||
       failed(
@@ -131,7 +162,7 @@ LogicalResult GraphOp::verifyRegions() {
       return emitOpError("new contents of input ")
              << input << " have type " << value.getType() << ", not " << type;
   }
-  return success();
+  return verifyGradients(*this, yield);
 }
 
 } // namespace pyjit::refgraph

@@ -55,6 +55,20 @@ static ArrayAttr getHolds(const SpecializationPlan &plan, Builder &builder) {
   return holds.empty() ? ArrayAttr() : builder.getArrayAttr(holds);
 }
 
+/// The inputs, in order, that require grad.
+static DenseI64ArrayAttr getGradientInputs(const SpecializationPlan &plan,
+                                           Builder &builder) {
+  SmallVector<int64_t> numbers;
+  for (auto [i, input] : llvm::enumerate(plan.inputs)) {
+    auto get = input.getDefiningOp<GetOp>();
+    auto type = dyn_cast<pyjit::refgraph::TensorType>(input.getType());
+    if (get && type && isa<FloatType>(type.getElementType()) &&
+        get.getRequiresGrad().value_or(false))
+      numbers.push_back(i);
+  }
+  return builder.getDenseI64ArrayAttr(numbers);
+}
+
 /// An input that no operator reads is the same tensor at each decision, says
 /// the state: the graph does not know it.
 static void cloneDecision(DecideOp decide, OpBuilder &builder,
@@ -126,10 +140,17 @@ static TypeAttr getDefaultType(TraceOp trace) {
 
 static void extractGraph(TraceOp trace, const SpecializationPlan &plan) {
   OpBuilder builder(trace);
+  bool differentiable = !plan.gradientResults.empty();
+  DenseI64ArrayAttr gradientInputs, gradientResults;
+  if (differentiable) {
+    gradientInputs = getGradientInputs(plan, builder);
+    gradientResults = builder.getDenseI64ArrayAttr(plan.gradientResults);
+  }
   auto graph = GraphOp::create(
       builder, trace.getLoc(), trace.getSpecializationAttr(),
       builder.getDenseI64ArrayAttr(plan.updates), getParams(plan, builder),
-      getHolds(plan, builder), getSymbols(plan, builder));
+      getHolds(plan, builder), getSymbols(plan, builder), gradientInputs,
+      gradientResults);
   if (TypeAttr type = getDefaultType(trace))
     graph->setAttr(pyjit::attribute::kDefaultDtype, type);
   Block *body = &graph.getBody().emplaceBlock();
@@ -151,6 +172,9 @@ static void extractGraph(TraceOp trace, const SpecializationPlan &plan) {
   for (int64_t input : plan.updates)
     values.push_back(mapping.lookup(plan.getLatest(plan.inputs[input])));
   YieldOp::create(builder, trace.getBody().front().back().getLoc(), values);
+  // Where nothing is to be differentiated, all operators are alike.
+  if (!differentiable)
+    graph.walk([](TensorOp op) { op.setNoGrad(false); });
 }
 
 namespace {

@@ -347,12 +347,12 @@ Value DecidedLoop::makeCondition(OpBuilder &builder, Location loc,
     SmallVector<Attribute> args(
         operands.size(),
         pyjit::operators::getOperandPlaceholder(builder.getContext()));
-    return TensorOp::create(builder, loc, TypeRange{type},
-                            builder.getStringAttr(overload), operands,
-                            builder.getArrayAttr(args),
-                            builder.getDenseI64ArrayAttr({}),
-                            builder.getDenseI64ArrayAttr({}),
-                            DenseI64ArrayAttr(), ArrayAttr(), ArrayAttr())
+    return TensorOp::create(
+               builder, loc, TypeRange{type}, builder.getStringAttr(overload),
+               operands, builder.getArrayAttr(args),
+               builder.getDenseI64ArrayAttr({}),
+               builder.getDenseI64ArrayAttr({}), DenseI64ArrayAttr(),
+               ArrayAttr(), ArrayAttr(), UnitAttr())
         .getResult(0);
   };
   IRMapping mapping;

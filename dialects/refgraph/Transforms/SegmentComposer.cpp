@@ -85,13 +85,18 @@ static bool isOfTheCall(StateOp op) {
          op.getValues().contains("autocast_nested");
 }
 
+/// What no merged trace has.
+static LogicalResult refuse(Operation &op) {
+  if (isa<RequireGradOp, DifferentiableOp>(op))
+    return op.emitError("stays a graph break: a segment leaves a tensor that "
+                        "requires grad");
+  return op.emitError("a decision that another segment would have to follow");
+}
+
 LogicalResult SegmentComposer::begin() {
   for (Operation &op : trace.getBody().front()) {
-    if (isa<DecideOp, SymbolOp>(op))
-      return op.emitError(
-          "a decision that another segment would have to follow");
-    if (isa<RequireGradOp>(op))
-      return op.emitError("makes a tensor that requires grad");
+    if (isa<DecideOp, SymbolOp, RequireGradOp, DifferentiableOp>(op))
+      return refuse(op);
     if (auto found = dyn_cast<StateOp>(op); found && !isOfTheCall(found))
       state = found.getValues();
     note(&op);
@@ -584,8 +589,7 @@ SegmentComposer::append(TraceOp segment, ArrayRef<Value> arguments,
     } else if (auto leave = dyn_cast<LeaveOp>(op)) {
       left = mapping.lookup(leave.getValue());
     } else {
-      return op.emitError(
-          "a decision that another segment would have to follow");
+      return refuse(op);
     }
   }
   if (auto mode = segment->getAttrOfType<BoolAttr>(segment::kGradMode)) {

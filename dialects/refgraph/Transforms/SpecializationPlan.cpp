@@ -367,6 +367,19 @@ LogicalResult SpecializationPlan::planCounters(TraceOp trace) {
   return success();
 }
 
+/// A tensor that the mock makes as a view is differentiated through its base.
+void SpecializationPlan::planGradients(TraceOp trace) {
+  llvm::DenseSet<Value> differentiable;
+  for (auto op : trace.getBody().getOps<DifferentiableOp>()) {
+    Value node = getNode(op.getTensor());
+    auto view = views.find(node);
+    differentiable.insert(view == views.end() ? node : view->second.base);
+  }
+  for (auto [i, result] : llvm::enumerate(results))
+    if (differentiable.contains(result))
+      gradientResults.push_back(i);
+}
+
 /// Whether a call may raise because of its operands' values.
 static bool mayRaise(TensorOp call) {
   if (call.getNumResults() == 0)
@@ -500,6 +513,7 @@ FailureOr<SpecializationPlan> SpecializationPlan::compute(TraceOp trace) {
   if (failed(plan.planTensors(trace)) || failed(plan.planResults(trace)) ||
       failed(plan.planCounters(trace)))
     return failure();
+  plan.planGradients(trace);
   plan.markNeeded(trace);
   plan.listExternals(trace);
   plan.listSymbols(trace);

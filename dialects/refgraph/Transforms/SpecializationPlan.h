@@ -54,6 +54,8 @@ public:
   llvm::SmallVector<std::pair<mlir::Value, int64_t>> advances;
   /// Fresh tensors that the mock makes leaves that require grad.
   llvm::SmallVector<mlir::Value> gradLeaves;
+  /// Numbers of the results that are to be differentiated, in order.
+  llvm::SmallVector<int64_t> gradientResults;
 
   /// Escaping nodes that the mock makes as views.
   llvm::DenseMap<mlir::Value, View> views;
@@ -88,6 +90,7 @@ private:
   llvm::LogicalResult planTensors(TraceOp trace);
   llvm::LogicalResult planResults(TraceOp trace);
   llvm::LogicalResult planCounters(TraceOp trace);
+  void planGradients(TraceOp trace);
   void markNeeded(TraceOp trace);
   void listExternals(TraceOp trace);
   void listSymbols(TraceOp trace);

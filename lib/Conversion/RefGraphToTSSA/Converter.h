@@ -48,6 +48,9 @@ private:
   findPath(refgraph::TensorOp op, mlir::Value source, unsigned result);
   bool functionalFormFits(refgraph::TensorOp op,
                           const operators::OperatorInfo &info);
+  bool endsGradients(refgraph::TensorOp op);
+  mlir::Attribute detached();
+  mlir::Value detachIf(refgraph::TensorOp op, mlir::Value contents);
 
   mlir::Value load(mlir::Location loc, mlir::Value recorded) {
     mlir::Value handle = handles.lookup(recorded);

@@ -20,6 +20,11 @@ def ConvertRefGraphToTSSAPass
     do arguments and calls that are on the CPU all the same. A call gets
     `pyjit.vendor_call` if it meets tensors of both, other than numbers.
 
+    What is to be differentiated becomes `pyjit.gradient_inputs` and
+    `pyjit.gradient_results` of the function; the path of a view that is `no_grad`
+    then ends with `#tssa.view<detach>`, and so does what other `no_grad` operators
+    return or write.
+
     `refgraph.if` becomes `scf.if`, whose results are contents. `refgraph.while`
     becomes `scf.while`: loop-carried tensors go round by contents, with a 0-dim bool tensor that says whether the loop goes on.
 

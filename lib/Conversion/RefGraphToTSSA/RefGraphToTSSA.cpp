@@ -188,6 +188,11 @@ LogicalResult Converter::run() {
           builder.getDenseI64ArrayAttr(entry.asArrayRef().drop_front()));
   if (Attribute type = graph->getAttr(attribute::kDefaultDtype))
     function->setAttr(attribute::kDefaultDtype, type);
+  if (DenseI64ArrayAttr gradients = graph.getGradientResultsAttr()) {
+    function->setAttr(attribute::kGradientInputs,
+                      graph.getGradientInputsAttr());
+    function->setAttr(attribute::kGradientResults, gradients);
+  }
   if (!device.empty()) {
     function->setAttr(attribute::kDevice, builder.getStringAttr(device));
     for (BlockArgument arg : body.getArguments())
@@ -277,6 +282,26 @@ FailureOr<ArrayAttr> Converter::findPath(refgraph::TensorOp op, Value source,
          << from << " shown as " << shown;
 }
 
+/// Whether what the call returns and writes has no gradient, in a program that
+/// is to be differentiated.
+bool Converter::endsGradients(refgraph::TensorOp op) {
+  return op.getNoGrad() && graph.getGradientResultsAttr();
+}
+
+Attribute Converter::detached() {
+  return tssa::ViewAttr::get(context(), tssa::ViewKind::detach,
+                             ArrayRef<int64_t>());
+}
+
+/// What a call returns or stores, without a gradient where it has none.
+Value Converter::detachIf(refgraph::TensorOp op, Value contents) {
+  if (!endsGradients(op))
+    return contents;
+  return tssa::AccessOp::create(builder, op.getLoc(), contents.getType(),
+                                contents, builder.getArrayAttr(detached()),
+                                ValueRange());
+}
+
 LogicalResult Converter::convertView(refgraph::TensorOp op) {
   if (!op.getMutates().empty())
     return op.emitError(
@@ -292,9 +317,13 @@ LogicalResult Converter::convertView(refgraph::TensorOp op) {
     FailureOr<ArrayAttr> path = findPath(op, source, result.getResultNumber());
     if (failed(path))
       return failure();
+    SmallVector<Attribute> steps(path->getValue());
+    if (endsGradients(op))
+      steps.push_back(detached());
     auto shown = contentsOf(cast<refgraph::TensorType>(result.getType()));
-    Value view = tssa::ViewOp::create(builder, op.getLoc(), refTo(shown),
-                                      source, *path, ValueRange());
+    Value view =
+        tssa::ViewOp::create(builder, op.getLoc(), refTo(shown), source,
+                             builder.getArrayAttr(steps), ValueRange());
     handles[result] = view;
     if (offsets.contains(source) && !op.getSymbolicOffsets())
       offsets[view] =
@@ -317,7 +346,7 @@ LogicalResult Converter::convertRetyped(refgraph::TensorOp op) {
   auto call =
       tssa::AtenOp::create(builder, op.getLoc(), TypeRange{contents}, copy,
                            operands, op.getArgs(), DenseI64ArrayAttr());
-  define(op.getResult(0), call.getResult(0));
+  define(op.getResult(0), detachIf(op, call.getResult(0)));
   return success();
 }
 
@@ -353,7 +382,8 @@ LogicalResult Converter::convertInPlace(refgraph::TensorOp op,
                                    info.functional, operands, op.getArgs(),
                                    DenseI64ArrayAttr());
   placeCall(op, call);
-  tssa::StoreOp::create(builder, op.getLoc(), call.getResult(0), self);
+  tssa::StoreOp::create(builder, op.getLoc(), detachIf(op, call.getResult(0)),
+                        self);
   handles[op.getResult(0)] = self;
   return success();
 }
@@ -374,13 +404,14 @@ void Converter::convertCall(refgraph::TensorOp op) {
   placeCall(op, call);
   unsigned fresh = op.getNumResults() - op.getMutates().size();
   for (auto [i, result] : llvm::enumerate(op.getResults())) {
+    Value contents = detachIf(op, call.getResult(i));
     if (i < fresh) {
-      define(result, call.getResult(i));
+      define(result, contents);
       offsets[handles[result]] = 0;
       continue;
     }
     Value written = handles.lookup(op.getInputs()[op.getMutates()[i - fresh]]);
-    tssa::StoreOp::create(builder, op.getLoc(), call.getResult(i), written);
+    tssa::StoreOp::create(builder, op.getLoc(), contents, written);
     handles[result] = written;
   }
 }

@@ -441,8 +441,8 @@ bool Run::goesOn(PyCodeObject *code, int offset, PyObject *object, int truth) {
   Decisions::Heads &heads = s.decisions.heads;
   Condition condition{s, object, truth};
   if (heads.spoiled || !planner || surveying || s.sizes.followed ||
-      !s.breaks.resumed || s.tracker.frames.size() != 2 ||
-      !condition.isRecorded())
+      s.tensors->gradientFlows() || !s.breaks.resumed ||
+      s.tracker.frames.size() != 2 || !condition.isRecorded())
     return false;
   // Another test of the same iteration: the loop ends in front of one that it
   // ends (see refgraph-form-loops).

@@ -48,6 +48,7 @@ struct OperatorCall {
   std::vector<PyjitValue> operands;
   std::vector<PyjitAttribute> arguments;
   std::vector<int64_t> aliases, mutates;
+  bool noGrad = false; ///< gradients end at it
 };
 
 /// What a specialization computes a number of Python's by (DataScalars.cpp).
@@ -77,6 +78,11 @@ struct TensorRecorder::Impl {
   /// casts of weights turn it on, for autocast keeps them till its region ends.
   std::optional<bool> gradModeAroundCasts;
   State state = State::now();
+  /// Gradients flow through some operator.
+  bool gradientFlows = false;
+  /// An operator that wrote memory of a tensor that requires grad, unseen by
+  /// autograd; empty if none did.
+  std::string unseenWrite;
   int leavingMode = -1; ///< whether what leaves is of inference mode
   /// What the call hands out.
   std::vector<at::Tensor> leaving;
@@ -93,6 +99,9 @@ struct TensorRecorder::Impl {
   /// Appends an operator with these results; returns the first one's value.
   PyjitValue add(const OperatorCall &call,
                  const std::vector<at::Tensor> &results);
+  /// Appends what makes a tensor of the same memory without a gradient.
+  PyjitValue addDetach(PyjitValue source, const at::Tensor &result,
+                       bool noGrad);
   void readOffset(const at::TensorBase &tensor, int value);
   /// Binds a tensor of Python data to a constant of the specialization.
   TensorInfo *constant(const at::TensorBase &tensor);
@@ -115,6 +124,8 @@ struct TensorRecorder::Impl {
   void recordShapeChange(OperatorCall call, const at::Tensor &t);
 };
 
+/// How often the tensor's memory was written.
+int64_t versionOf(const at::TensorBase &tensor);
 /// Whether two elements may share a place in memory (an expanded tensor, say).
 bool mayOverlap(const at::TensorBase &tensor);
 /// Whether an element of one tensor may lie where an element of the other does.

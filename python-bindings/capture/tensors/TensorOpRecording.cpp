@@ -8,9 +8,12 @@
 
 #include "tensors/TensorOpRecording.h"
 #include "numbers/LiftedArguments.h"
+#include "tensors/Gradients.h"
 #include "tensors/TensorOpArguments.h"
 #include "tensors/TensorOpFacts.h"
 
+#include <ATen/SavedTensorHooks.h>
+#include <ATen/autocast_mode.h>
 #include <ATen/core/Tensor.h>
 #include <c10/core/GradMode.h>
 
@@ -97,21 +100,22 @@ public:
     bindNumbers();
     readArguments();
     if (!checkWhatPythonSees() || !checkStorage() || !checkOperands() ||
-        !checkWritten())
+        !checkWritten() || !findFresh())
+      return;
+    findAliases();
+    if (!checkGradient())
       return;
     if (op.facts.shapeChange && mutated == std::vector<size_t>{0} &&
         arguments.operands.size() == 1 && !arguments.infos[0]->external)
-      return impl.recordShapeChange(
-          {op.name, arguments.values, given, /*aliases=*/{0}, /*mutates=*/{}},
-          arguments.operands[0]);
-    if (!findFresh())
-      return;
-    findAliases();
+      return impl.recordShapeChange({op.name, arguments.values, given,
+                                     /*aliases=*/{0}, /*mutates=*/{}, noGrad},
+                                    arguments.operands[0]);
     if (!checkRetyped())
       return;
     PyjitValue first = append();
     bindFresh(first);
     bindMutated(first + PyjitValue(fresh.size()));
+    endPartialGradients();
   }
 
 private:
@@ -134,10 +138,13 @@ private:
   bool checkWritten();
   bool findFresh();
   void findAliases();
+  bool checkGradient();
+  bool checkFlow(const OperatorGradient &gradient);
   bool checkRetyped();
   PyjitValue append();
   void bindFresh(PyjitValue value);
   void bindMutated(PyjitValue value);
+  void endPartialGradients();
 
   Impl &impl;
   Recording &recording;
@@ -149,7 +156,9 @@ private:
   std::vector<PyjitAttribute> given; ///< the arguments
   /// Numbers of operands that the schema says are written, or shown by results.
   std::vector<size_t> mutated, viewed;
-  bool constant = true; ///< a function of constants
+  bool constant = true;  ///< a function of constants
+  bool keptCast = false; ///< of a weight, by autocast
+  bool noGrad = false;   ///< gradients end here
   /// Results that are not the very operand that went in.
   std::vector<at::Tensor> fresh;
   /// Numbers of operands that the fresh results share storage with.
@@ -294,19 +303,15 @@ bool OperatorRecording::checkKeptCast() {
 }
 
 bool OperatorRecording::checkOperands() {
-  bool keptCast = impl.gradModeAroundCasts == false &&
-                  c10::GradMode::is_enabled() &&
-                  op.name == operators::aten::_to_copy;
+  keptCast = impl.gradModeAroundCasts == false && c10::GradMode::is_enabled() &&
+             op.name == operators::aten::_to_copy;
   if (keptCast && !checkKeptCast())
     return false;
-  bool gradient = c10::GradMode::is_enabled() && !keptCast;
   for (size_t j = 0; j < arguments.operands.size(); ++j) {
     const at::Tensor &t = arguments.operands[j];
     const TensorInfo *info = arguments.infos[j];
     if (!info)
       continue; // a number
-    if (gradient && t.requires_grad())
-      return refuseCall("grad mode is on and an input requires grad");
     if (const char *why = unsupportedTensor(t))
       return refuseCall(why);
     bool writes = contains(mutated, j);
@@ -390,6 +395,53 @@ void OperatorRecording::findAliases() {
     aliases = std::move(others);
 }
 
+/// Says whether gradients end at the operator, and refuses it where a compiled
+/// backward would let them flow otherwise than eager's.
+bool OperatorRecording::checkGradient() {
+  if (keptCast || (!impl.state.gradMode && !c10::GradMode::is_enabled()))
+    return true;
+  if (op.detaches)
+    return refuse("it takes a tensor's gradient away");
+  OperatorGradient gradient(impl, arguments, fresh, mutated);
+  noGrad = gradient.ends();
+  if (gradient.flows())
+    return checkFlow(gradient);
+  if (!gradient.writesUnseen())
+    return true;
+  if (impl.gradientFlows)
+    return refuse("it writes memory of a tensor that requires grad, and "
+                  "autograd does not see that");
+  impl.unseenWrite = op.name;
+  return true;
+}
+
+bool OperatorRecording::checkFlow(const OperatorGradient &gradient) {
+  if (!impl.state.gradMode)
+    return refuse("the call has turned grad mode on, and an input requires "
+                  "grad");
+  if (impl.gradModeAroundCasts || at::autocast::is_autocast_enabled(at::kCPU) ||
+      at::autocast::is_autocast_enabled(at::kCUDA))
+    return refuseCall("grad mode and autocast are on, and an input requires "
+                      "grad");
+  if (!at::SavedTensorDefaultHooks::get_tls_state().stack.empty())
+    return refuseCall("hooks on saved tensors are active, and an input "
+                      "requires grad");
+  bool known = op.facts.wholeView || !aliases.empty() ||
+               pyjitOperatorDifferentiable(view(op.name));
+  if (!known) {
+    recording.end("cannot be differentiated: " + op.name);
+    return false;
+  }
+  if (const char *why = gradient.whyNotAsEager())
+    return refuse(why);
+  if (!impl.unseenWrite.empty())
+    return refuse("an operator before it (" + impl.unseenWrite +
+                  ") wrote memory of a tensor that requires grad, and autograd "
+                  "did not see that");
+  impl.gradientFlows = true;
+  return true;
+}
+
 /// A view with another element type becomes a copy; see convertRetyped.
 bool OperatorRecording::checkRetyped() {
   for (size_t j : aliases) {
@@ -414,7 +466,8 @@ PyjitValue OperatorRecording::append() {
                     arguments.values,
                     given,
                     {aliases.begin(), aliases.end()},
-                    {mutated.begin(), mutated.end()}};
+                    {mutated.begin(), mutated.end()},
+                    noGrad};
   std::vector<at::Tensor> results = fresh;
   for (size_t j : mutated)
     results.push_back(arguments.operands[j]);
@@ -459,6 +512,19 @@ void OperatorRecording::bindMutated(PyjitValue value) {
       }
     }
   }
+}
+
+/// Where gradients flow through some of the results only, `detach` says that
+/// they end at the others.
+void OperatorRecording::endPartialGradients() {
+  if (!impl.gradientFlows || noGrad)
+    return;
+  bool some = std::any_of(fresh.begin(), fresh.end(), [](const at::Tensor &t) {
+    return t.requires_grad();
+  });
+  for (const at::Tensor &t : fresh)
+    if (some && t.is_floating_point() && !t.requires_grad())
+      impl.bind(t, impl.addDetach(impl.find(t)->value, t, /*noGrad=*/true));
 }
 
 } // namespace

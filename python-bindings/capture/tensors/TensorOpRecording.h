@@ -18,6 +18,7 @@ struct TensorRecorder::Impl::Operation : at::ObserverContext {
   std::vector<c10::IValue> inputs;
   bool composite = false; ///< its parts are recorded
   bool autocast = false;  ///< its casts, and its call with them, are recorded
+  bool detaches = false;  ///< it takes the gradient of its operand away
 };
 
 /// The tensors of an argument or a result, those in lists included.

@@ -10,7 +10,10 @@
 #include "tensors/TensorOpFacts.h"
 #include "tensors/TensorOpRecording.h"
 
+#include <c10/core/GradMode.h>
 #include <c10/core/impl/LocalDispatchKeySet.h>
+
+#include <algorithm>
 
 #include <set>
 
@@ -24,14 +27,27 @@ struct HoldLock {
   ~HoldLock() { PyGILState_Release(state); }
 };
 
-/// Whether the dispatcher hands the call to autocast before anybody else.
-bool autocastComesFirst(const c10::OperatorHandle &handle,
-                        const std::vector<c10::IValue> &inputs) {
+std::vector<at::Tensor> tensorsOf(const std::vector<c10::IValue> &inputs) {
   std::vector<at::Tensor> tensors;
   for (const c10::IValue &input : inputs)
     collectTensors(input, tensors);
+  return tensors;
+}
+
+/// Whether autograd has a part in the call.
+bool mayHaveGradient(const std::vector<c10::IValue> &inputs) {
+  if (!c10::GradMode::is_enabled())
+    return false;
+  std::vector<at::Tensor> tensors = tensorsOf(inputs);
+  return std::any_of(tensors.begin(), tensors.end(),
+                     [](const at::Tensor &t) { return t.requires_grad(); });
+}
+
+/// Whether the dispatcher hands the call to autocast before anybody else.
+bool autocastComesFirst(const c10::OperatorHandle &handle,
+                        const std::vector<c10::IValue> &inputs) {
   c10::DispatchKeySet keys;
-  for (const at::Tensor &tensor : tensors)
+  for (const at::Tensor &tensor : tensorsOf(inputs))
     keys = keys | tensor.key_set();
   for (auto key :
        {c10::DispatchKey::AutocastCPU, c10::DispatchKey::AutocastCUDA})
@@ -75,9 +91,12 @@ TensorRecorder::Impl::begin(const at::RecordFunction &fn) {
   bool oneHot = name == operators::aten::one_hot && copies.size() == 2 &&
                 copies[1].isInt() && copies[1].toInt() > 0;
   bool sizes = recording.sizes.followed;
-  if (composite && (!(facts.keptWhole || oneHot ||
-                      composites.keepsWhole(name, facts, copies)) ||
-                    training)) {
+  bool whole =
+      facts.keptWhole || oneHot || composites.keepsWhole(name, facts, copies);
+  // There may be derivatives of its parts.
+  if (composite && whole && !facts.wholeView && mayHaveGradient(copies))
+    whole = pyjitOperatorDifferentiable(view(name));
+  if (composite && (!whole || training)) {
     // A constant margin is handed on as it was given.
     if (OperatorUse *use = recording.scalars.use();
         use && name != operators::aten::pad)
@@ -96,6 +115,8 @@ TensorRecorder::Impl::begin(const at::RecordFunction &fn) {
     return nullptr;
   }
   auto operation = std::make_unique<Operation>(*handle);
+  operation->detaches =
+      name == operators::aten::detach_ && copies[0].toTensor().requires_grad();
   operation->name = std::move(name);
   operation->facts = facts;
   operation->inputs = std::move(copies);

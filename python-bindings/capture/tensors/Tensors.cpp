@@ -12,7 +12,6 @@
 #include <c10/core/impl/LocalDispatchKeySet.h>
 #include <c10/core/impl/TorchDispatchModeTLS.h>
 #include <torch/csrc/autograd/python_variable.h>
-#include <torch/csrc/autograd/variable.h>
 
 #include <algorithm>
 #include <cstring>
@@ -173,10 +172,6 @@ State State::now() {
 // Tensors
 //===----------------------------------------------------------------------===//
 
-static int64_t versionOf(const at::TensorBase &t) {
-  return t.is_inference() ? 0 : t._version();
-}
-
 TensorRecorder::TensorRecorder(Recording &recording)
     : impl(std::make_unique<Impl>(recording)) {}
 
@@ -232,7 +227,20 @@ PyjitValue TensorRecorder::Impl::add(const OperatorCall &call,
                     .aliases = view(call.aliases),
                     .mutates = view(call.mutates),
                     .offsets = view(offsets),
+                    .noGrad = call.noGrad,
                     .resultTypes = view(types)});
+}
+
+PyjitValue TensorRecorder::Impl::addDetach(PyjitValue source,
+                                           const at::Tensor &result,
+                                           bool noGrad) {
+  OperatorCall call;
+  call.overload = operators::aten::detach;
+  call.operands = {source};
+  call.arguments = {recording.writer.operand()};
+  call.aliases = {0};
+  call.noGrad = noGrad;
+  return add(call, {result});
 }
 
 TensorInfo &TensorRecorder::Impl::bind(const at::TensorBase &tensor,
@@ -347,84 +355,7 @@ bool TensorRecorder::requiresGrad(PyObject *object) {
   return THPVariable_Unpack(object).requires_grad();
 }
 
-/// The tensor that autograd counts a view as part of.
-static const at::TensorImpl *baseOf(const at::TensorBase &t) {
-  return t.is_view() ? t._base().unsafeGetTensorImpl()
-                     : t.unsafeGetTensorImpl();
-}
-
-/// How autograd sees a tensor that shares memory with `other`, which the call
-/// was given or made first; empty: as a view of it, made in `gradMode`.
-static std::string shownAs(const at::TensorBase &t, const at::TensorBase &other,
-                           bool gradMode) {
-  if (!t.is_view())
-    return "detached";
-  if (baseOf(t) != baseOf(other))
-    return "view of detached";
-  auto meta = torch::autograd::impl::get_view_autograd_meta(t);
-  bool made = !meta || meta->get_creation_meta() !=
-                           torch::autograd::CreationMeta::NO_GRAD_MODE;
-  return made == gradMode ? "" : made ? "grad" : "no_grad";
-}
-
-/// Says how far the version counters of inputs and of what leaves went, and
-/// which tensors require grad: neither follows from the operators alone.
-void TensorRecorder::writeCounters() {
-  Recording &recording = impl->recording;
-  std::map<const void *, std::pair<const TensorInfo *, int64_t>> counts;
-  auto storageOf = [](const TensorInfo &info) -> const void * {
-    if (!info.impl->has_storage())
-      return info.impl.get();
-    return info.impl->unsafe_storage().unsafeGetStorageImpl();
-  };
-  std::map<const void *, at::TensorBase> externals;
-  for (auto &entry : impl->tensors) {
-    const TensorInfo &info = entry.second;
-    if (!info.external || info.value < 0)
-      continue;
-    at::TensorBase t(info.impl);
-    externals.emplace(storageOf(info), t);
-    if (int64_t count = versionOf(t) - info.version)
-      counts[storageOf(info)] = {&info, count};
-  }
-  std::map<const void *, at::TensorBase> first = externals;
-  std::map<const void *, int> values;
-  for (const at::Tensor &t : impl->leaving) {
-    const TensorInfo *info = impl->find(t);
-    if (!info || t.is_view() || externals.count(storageOf(*info)))
-      continue;
-    auto [value, isNew] = values.emplace(storageOf(*info), info->value);
-    if (!isNew && value->second < info->value)
-      continue;
-    value->second = info->value;
-    first.insert_or_assign(storageOf(*info), t);
-  }
-  for (const at::Tensor &t : impl->leaving) {
-    const TensorInfo *info = impl->find(t);
-    if (!info || info->external)
-      continue;
-    if (auto other = first.find(storageOf(*info));
-        other != first.end() && !other->second.is_same(t) && !t.is_inference())
-      if (std::string how = shownAs(t, other->second, impl->state.gradMode);
-          !how.empty())
-        recording.add(PyjitShownOp{.tensor = info->value, .mode = view(how)});
-    if (externals.count(storageOf(*info)))
-      continue;
-    auto &count = counts[storageOf(*info)];
-    if (int64_t version = versionOf(t); version > count.second)
-      count = {info, version};
-    if (t.requires_grad())
-      recording.add(PyjitRequireGradOp{.tensor = info->value});
-  }
-  // In the order of the trace, so that equal calls give equal traces.
-  std::map<int, std::pair<const TensorInfo *, int64_t>> inOrder;
-  for (auto &entry : counts)
-    if (entry.second.second > 0)
-      inOrder[entry.second.first->value] = entry.second;
-  for (auto &entry : inOrder)
-    recording.add(PyjitAdvanceOp{.tensor = entry.second.first->value,
-                                 .count = entry.second.second});
-}
+bool TensorRecorder::gradientFlows() const { return impl->gradientFlows; }
 
 bool TensorRecorder::leaves(PyObject *object) {
   const at::Tensor &t = THPVariable_Unpack(object);
@@ -479,12 +410,8 @@ void TensorRecorder::bindData(PyObject *object, PyObject *of) {
       impl->type(t) != impl->type(from))
     return s.end("tensor attribute data");
   TensorInfo source = *found;
-  OperatorCall call;
-  call.overload = operators::aten::detach;
-  call.operands = {source.value};
-  call.arguments = {s.writer.operand()};
-  call.aliases = {0};
-  TensorInfo &info = impl->bind(t, impl->add(call, {t}));
+  bool noGrad = impl->state.gradMode && from.requires_grad();
+  TensorInfo &info = impl->bind(t, impl->addDetach(source.value, t, noGrad));
   info.constant = source.constant;
   info.uninitialized = source.uninitialized;
   info.readOnly = source.readOnly;

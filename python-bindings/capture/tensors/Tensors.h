@@ -50,6 +50,8 @@ public:
   /// No specialization looks at one that has none: a nested or a sparse tensor.
   static bool hasStrides(PyObject *tensor);
   bool requiresGrad(PyObject *tensor);
+  /// Whether gradients flow through an operator of the recording.
+  bool gradientFlows() const;
   /// At the end of a trace, when all that leaves is known.
   void writeCounters();
   /// A tensor leaves the segment of the call. False: it is of inference mode

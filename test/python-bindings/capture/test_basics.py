@@ -146,9 +146,16 @@ def test_constant_tensor_data_may_flow(capture):
     assert t.reason == "" and t.has("wrapped(6 : i64)")
 
 
-def test_requires_grad_ends(capture):
+def test_requires_grad(capture):
     t = capture(relu_add, torch.ones(2, requires_grad=True), torch.ones(2))
-    assert "grad" in t.reason
+    assert t.reason == "" and t.has("refgraph.differentiable")
+    assert not t.has("no_grad}")
+
+
+def test_gradients_end(capture):
+    t = capture(lambda x: (x.detach(), x > 0, x * 2), torch.ones(2, requires_grad=True))
+    assert t.reason == "" and t.has("refgraph.differentiable")
+    assert t.text.count("{no_grad}") == 2
 
 
 def test_monitoring_is_off_afterwards(capture):

@@ -13,6 +13,7 @@
 #include <exception>
 #include <memory>
 #include <mutex>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -68,6 +69,15 @@ public:
 
   uint32_t numInputs() const { return program.numInputs(); }
   uint32_t numOutputs() const { return program.numOutputs(); }
+  /// How an input or an output lies in memory. Nothing where the program does
+  /// not say: an input that it does not look at, sizes that differ between
+  /// calls.
+  struct Dims {
+    at::IntArrayRef sizes, strides;
+    at::ScalarType type;
+  };
+  std::optional<Dims> inputDims(uint32_t i) const;
+  std::optional<Dims> outputDims(uint32_t i) const;
   /// Kernels launched, and vendor calls made, by one run.
   size_t numKernelSteps() const { return kernelSteps; }
   size_t numCallSteps() const { return calls.size(); }
@@ -173,6 +183,7 @@ protected:
   at::IntArrayRef strides(const Slot &slot) const {
     return {program.ints() + slot.dims + slot.rank, slot.rank};
   }
+  std::optional<Dims> dims(const Slot &slot) const;
 
   Interruption::Ask interrupt = nullptr;
   Program program;

@@ -563,3 +563,52 @@ refgraph.trace @f {
   refgraph.shown %x "upside down" : !refgraph.tensor<[4], [1], f32, "cpu">
   refgraph.leave %x : !refgraph.tensor<[4], [1], f32, "cpu">
 }
+
+// -----
+
+!T = !refgraph.tensor<[4], [1], f32, "cpu">
+
+refgraph.trace @f {
+  // expected-error@+1 {{'no_grad' without an operand that could require grad}}
+  %r = refgraph.tensor_op "aten::zeros"([4 : i64], none, none, none, none) {no_grad} : () -> !T
+  refgraph.leave %r : !T
+}
+
+// -----
+
+!I = !refgraph.tensor<[4], [1], i64, "cpu">
+
+refgraph.trace @f {
+  %e = refgraph.external
+  %x = refgraph.get %e arg(0, "x") : !I
+  // expected-error@+1 {{on elements that have no gradient}}
+  refgraph.differentiable %x : !I
+  refgraph.leave %x : !I
+}
+
+// -----
+
+!T = !refgraph.tensor<[4], [1], f32, "cpu">
+
+// expected-error@+1 {{has one of 'gradient_inputs' and 'gradient_results'}}
+refgraph.graph @f(%x: !T) attributes {gradient_results = array<i64: 0>} {
+  refgraph.yield %x : !T
+}
+
+// -----
+
+!T = !refgraph.tensor<[4], [1], f32, "cpu">
+
+// expected-error@+1 {{'gradient_inputs' must list numbers below 2 in order}}
+refgraph.graph @f(%x: !T, %y: !T) attributes {gradient_inputs = array<i64: 1, 0>, gradient_results = array<i64: 0>} {
+  refgraph.yield %x : !T
+}
+
+// -----
+
+!I = !refgraph.tensor<[4], [1], i64, "cpu">
+
+// expected-error@+1 {{'gradient_results' names '!refgraph.tensor<[4], [1], i64, "cpu">', which has no gradient}}
+refgraph.graph @f(%x: !I) attributes {gradient_inputs = array<i64>, gradient_results = array<i64: 0>} {
+  refgraph.yield %x : !I
+}

@@ -195,6 +195,25 @@ refgraph.graph @f(%x: !T, %s: !S) mutates [0] {
   refgraph.yield %s, %0 : !S, !T
 }
 
+// CHECK-LABEL: refgraph.trace @gradients
+refgraph.trace @gradients {
+  %e = refgraph.external
+  %x = refgraph.get %e arg(0, "x") {requires_grad = true} : !T
+  // CHECK: refgraph.tensor_op "aten::detach"(%{{.*}}) aliases [0] {no_grad} : (
+  %d = refgraph.tensor_op "aten::detach"(%x) aliases [0] {no_grad} : (!T) -> !T
+  %r = refgraph.tensor_op "aten::mul.Tensor"(%x, %d) : (!T, !T) -> !T
+  // CHECK: refgraph.differentiable %{{.*}} : !refgraph.tensor<[4], [1], f32, "cpu">
+  refgraph.differentiable %r : !T
+  refgraph.leave %r : !T
+}
+
+// CHECK-LABEL: refgraph.graph @gradients(
+// CHECK-SAME: attributes {gradient_inputs = array<i64: 0>, gradient_results = array<i64: 1>} {
+refgraph.graph @gradients(%x: !T, %y: !T) attributes {gradient_inputs = array<i64: 0>, gradient_results = array<i64: 1>} {
+  %r = refgraph.tensor_op "aten::mul.Tensor"(%x, %y) : (!T, !T) -> !T
+  refgraph.yield %y, %r : !T, !T
+}
+
 // CHECK-LABEL: refgraph.graph @nothing()
 refgraph.graph @nothing() {
   refgraph.yield

@@ -166,3 +166,69 @@ refgraph.trace @constant {
   %r = refgraph.tensor_op "aten::clone"(%c, none) {traits = ["pure"]} : (!I) -> !I
   refgraph.leave %r : !I
 }
+
+// -----
+
+!T = !refgraph.tensor<[4], [1], f32, "cpu">
+!I = !refgraph.tensor<[4], [1], i64, "cpu">
+
+// What requires grad is said by numbers, of inputs and of results; operators
+// at which gradients end stay marked.
+// CHECK-LABEL: refgraph.graph @gradients(
+// CHECK-SAME:    %[[X:.*]]: {{.*}}, %[[W:.*]]: {{.*}}, %[[B:[a-z0-9]+]]: {{.*}}) attributes {gradient_inputs = array<i64: 0, 2>, gradient_results = array<i64: 1>} {
+// CHECK-NEXT:    %[[D:.*]] = refgraph.tensor_op "aten::neg"(%[[X]]) {no_grad, traits = ["pure"]}
+// CHECK-NEXT:    %[[M:.*]] = refgraph.tensor_op "aten::mul.Tensor"(%[[D]], %[[W]])
+// CHECK-NEXT:    %[[R:.*]] = refgraph.tensor_op "aten::mul.Tensor"(%[[M]], %[[B]])
+// CHECK-NEXT:    refgraph.yield %[[M]], %[[R]]
+refgraph.trace @gradients {
+  %e = refgraph.external
+  %x = refgraph.get %e arg(0, "x") {requires_grad = true} : !T
+  %w = refgraph.get %e arg(1, "w") {requires_grad = false} : !T
+  %b = refgraph.get %e arg(2, "b") {requires_grad = true} : !T
+  %d = refgraph.tensor_op "aten::neg"(%x) {no_grad, traits = ["pure"]} : (!T) -> !T
+  %m = refgraph.tensor_op "aten::mul.Tensor"(%d, %w) {traits = ["pure"]} : (!T, !T) -> !T
+  %r = refgraph.tensor_op "aten::mul.Tensor"(%m, %b) {traits = ["pure"]} : (!T, !T) -> !T
+  refgraph.differentiable %r : !T
+  %t = refgraph.create "tuple" [%m, %r] : (!T, !T) -> !refgraph.obj<"tuple">
+  refgraph.leave %t : !refgraph.obj<"tuple">
+}
+
+// -----
+
+!T = !refgraph.tensor<[4], [1], f32, "cpu">
+!H = !refgraph.tensor<[2], [1], f32, "cpu">
+
+// What leaves are two views of a tensor: it is the result, and they are
+// differentiated through it.
+// CHECK-LABEL: refgraph.graph @views(
+// CHECK-SAME:    gradient_inputs = array<i64: 0>, gradient_results = array<i64: 0>
+// CHECK:         %[[R:.*]] = refgraph.tensor_op "aten::exp"
+// CHECK-NEXT:    refgraph.yield %[[R]] :
+refgraph.trace @views {
+  %e = refgraph.external
+  %x = refgraph.get %e arg(0, "x") {requires_grad = true} : !T
+  %r = refgraph.tensor_op "aten::exp"(%x) {traits = ["pure"]} : (!T) -> !T
+  %a = refgraph.tensor_op "aten::slice.Tensor"(%r, 0 : i64, 0 : i64, 2 : i64, 1 : i64) aliases [0] {traits = ["pure", "relation"]} : (!T) -> !H
+  %b = refgraph.tensor_op "aten::slice.Tensor"(%r, 0 : i64, 2 : i64, 4 : i64, 1 : i64) aliases [0] {offsets = array<i64: 2>, traits = ["pure", "relation"]} : (!T) -> !H
+  refgraph.differentiable %a : !H
+  refgraph.differentiable %b : !H
+  %t = refgraph.create "tuple" [%a, %b] : (!H, !H) -> !refgraph.obj<"tuple">
+  refgraph.leave %t : !refgraph.obj<"tuple">
+}
+
+// -----
+
+!T = !refgraph.tensor<[4], [1], f32, "cpu">
+
+// Where nothing that leaves requires grad, the graph says nothing of gradients.
+// CHECK-LABEL: refgraph.graph @inference(
+// CHECK-NOT:     gradient
+// CHECK-NOT:     no_grad
+// CHECK:         refgraph.yield
+refgraph.trace @inference {
+  %e = refgraph.external
+  %x = refgraph.get %e arg(0, "x") {requires_grad = true} : !T
+  %m = refgraph.tensor_op "aten::exp"(%x) {traits = ["pure"]} : (!T) -> !T
+  %d = refgraph.tensor_op "aten::neg"(%m) {no_grad, traits = ["pure"]} : (!T) -> !T
+  refgraph.leave %d : !T
+}

@@ -800,3 +800,32 @@ refgraph.trace @f_2 attributes {refgraph.segment = "false", refgraph.takes = arr
   %x = refgraph.get %e arg(0, "x") : !T
   refgraph.leave %x : !T
 }
+
+// -----
+
+!T = !refgraph.tensor<[4], [1], f32, "cpu">
+!B = !refgraph.tensor<[], [], i1, "cpu">
+
+// What a segment computed requires grad when it leaves: each segment has its own
+// backward.
+refgraph.trace @f attributes {refgraph.segment = "prefix", refgraph.condition = 0 : i64} {
+  %e = refgraph.external
+  %x = refgraph.get %e arg(0, "x") {requires_grad = true} : !T
+  %c = refgraph.tensor_op "aten::any"(%x) {no_grad, traits = ["as-op-node", "pure"]} : (!T) -> !B
+  %inner = refgraph.create "tuple" [%c, %x] : (!B, !T) -> !refgraph.obj<"tuple">
+  %t = refgraph.create "tuple" [%inner] : (!refgraph.obj<"tuple">) -> !refgraph.obj<"tuple">
+  refgraph.leave %t : !refgraph.obj<"tuple">
+}
+refgraph.trace @f_1 attributes {refgraph.segment = "true", refgraph.takes = array<i64: 1>} {
+  %e = refgraph.external
+  %x = refgraph.get %e arg(0, "x") {requires_grad = true} : !T
+  %y = refgraph.tensor_op "aten::neg"(%x) {traits = ["as-op-node", "pure"]} : (!T) -> !T
+  // expected-error @+1 {{stays a graph break: a segment leaves a tensor that requires grad}}
+  refgraph.differentiable %y : !T
+  refgraph.leave %y : !T
+}
+refgraph.trace @f_2 attributes {refgraph.segment = "false", refgraph.takes = array<i64: 1>} {
+  %e = refgraph.external
+  %x = refgraph.get %e arg(0, "x") {requires_grad = true} : !T
+  refgraph.leave %x : !T
+}

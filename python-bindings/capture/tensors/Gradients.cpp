@@ -1,0 +1,110 @@
+//===- Gradients.cpp - Autograd, of tensors and operators -----------------===//
+
+#include "tensors/Gradients.h"
+
+#include <c10/core/GradMode.h>
+#include <torch/csrc/autograd/variable.h>
+
+#include <algorithm>
+
+using namespace pyjit::capture;
+namespace autograd = torch::autograd;
+
+Gradient pyjit::capture::gradientOf(const at::TensorBase &t) {
+  if (!t.requires_grad())
+    return Gradient::None;
+  // Asking any other view for its `grad_fn` raises once its base was written.
+  auto *view = autograd::impl::get_view_autograd_meta(t);
+  bool plain = !view || !view->has_bw_view() ||
+               view->get_creation_meta() == autograd::CreationMeta::DEFAULT;
+  bool computed = plain ? t.grad_fn() != nullptr : view->grad_fn_ != nullptr;
+  return computed ? Gradient::Computed : Gradient::Leaf;
+}
+
+const c10::TensorImpl *pyjit::capture::baseOf(const at::TensorBase &t) {
+  return t.is_view() ? t._base().unsafeGetTensorImpl()
+                     : t.unsafeGetTensorImpl();
+}
+
+OperatorGradient::OperatorGradient(const TensorRecorder::Impl &impl,
+                                   const TensorOpArguments &arguments,
+                                   const std::vector<at::Tensor> &fresh,
+                                   const std::vector<size_t> &mutated)
+    : impl(impl), arguments(arguments), fresh(fresh), mutated(mutated) {
+  for (size_t j = 0; j < arguments.operands.size(); ++j)
+    required |= arguments.infos[j] && arguments.operands[j].requires_grad();
+  // Under no_grad a tensor keeps the `grad_fn` that it had.
+  if (!required || !c10::GradMode::is_enabled())
+    return;
+  auto isComputed = [](const at::Tensor &t) {
+    return gradientOf(t) == Gradient::Computed;
+  };
+  flow = std::any_of(fresh.begin(), fresh.end(), isComputed) ||
+         std::any_of(mutated.begin(), mutated.end(), [&](size_t j) {
+           return isComputed(arguments.operands[j]);
+         });
+}
+
+/// Those that somebody besides the recorder still holds.
+template <typename Visit>
+static void visitSharing(const TensorRecorder::Impl &impl, const at::Tensor &t,
+                         Visit visit) {
+  if (!t.has_storage())
+    return;
+  for (auto &entry : impl.tensors)
+    if (entry.second.impl.use_count() > 1 && entry.first->has_storage() &&
+        entry.first->unsafe_storage().is_alias_of(t.storage()))
+      visit(at::TensorBase(entry.second.impl), entry.second);
+}
+
+/// Autograd has to know all of the memory as parts of one tensor, as the
+/// compiler does.
+const char *OperatorGradient::whyNotWritten(const at::Tensor &t) const {
+  if (!t.requires_grad())
+    return "it writes a tensor that does not require grad, and its results do";
+  bool external = false, others = false;
+  visitSharing(impl, t, [&](const at::TensorBase &other, const TensorInfo &i) {
+    external |= i.external;
+    others |= baseOf(other) != baseOf(t);
+  });
+  if (external)
+    return "it writes an input that requires grad then";
+  if (others || gradientOf(t) != Gradient::Computed)
+    return "it writes memory that autograd knows as several tensors";
+  return nullptr;
+}
+
+const char *OperatorGradient::whyNotAsEager() const {
+  if (!flow)
+    return nullptr;
+  for (size_t j = 0; j < arguments.operands.size(); ++j) {
+    const TensorInfo *info = arguments.infos[j];
+    const at::Tensor &t = arguments.operands[j];
+    if (!info)
+      continue; // a number
+    if (t.is_complex())
+      return "gradients of complex tensors";
+    if (t.is_inference())
+      return "a tensor of inference mode where grad mode is on";
+    if (!info->external && gradientOf(t) == Gradient::Leaf)
+      return "gradients end at a tensor that the call made: a leaf, or a view "
+             "made under no_grad";
+  }
+  for (const at::Tensor &t : fresh)
+    if (t.is_complex())
+      return "gradients of complex tensors";
+  for (size_t j : mutated)
+    if (const char *why = whyNotWritten(arguments.operands[j]))
+      return why;
+  return nullptr;
+}
+
+bool OperatorGradient::writesUnseen() const {
+  bool shared = false;
+  for (size_t j : mutated)
+    visitSharing(impl, arguments.operands[j],
+                 [&](const at::TensorBase &other, const TensorInfo &) {
+                   shared |= other.requires_grad();
+                 });
+  return !flow && shared;
+}

@@ -1,0 +1,59 @@
+//===- Gradients.h - Autograd, of tensors and operators ---------*- C++ -*-===//
+//
+// In grad mode, a trace says where gradients flow as eager's autograd saw it.
+// What the compiler would have to see otherwise than eager is refused.
+//
+//===----------------------------------------------------------------------===//
+#ifndef PYJIT_CAPTURE_GRADIENTS_H
+#define PYJIT_CAPTURE_GRADIENTS_H
+
+#include "tensors/TensorImpl.h"
+#include "tensors/TensorOpArguments.h"
+
+namespace pyjit::capture {
+
+/// What autograd knows of a tensor.
+enum class Gradient {
+  None,     ///< it does not require grad
+  Leaf,     ///< it does, and gradients end there: a leaf, or a view that was
+            ///< made in no_grad mode
+  Computed, ///< it has a `grad_fn`
+};
+Gradient gradientOf(const at::TensorBase &tensor);
+
+/// The tensor that autograd counts a view as part of.
+const c10::TensorImpl *baseOf(const at::TensorBase &tensor);
+
+/// What an operator that has just run means for gradients.
+class OperatorGradient {
+public:
+  /// `fresh`: results; `mutated`: numbers of the operands that were written.
+  OperatorGradient(const TensorRecorder::Impl &impl,
+                   const TensorOpArguments &arguments,
+                   const std::vector<at::Tensor> &fresh,
+                   const std::vector<size_t> &mutated);
+
+  /// Whether gradients flow through it.
+  bool flows() const { return flow; }
+  /// Whether they end there: an operand requires grad, and no result does.
+  bool ends() const { return !flow && required; }
+  /// Why a compiled backward would not flow as eager's does, or null.
+  const char *whyNotAsEager() const;
+  /// Whether it writes memory of a tensor that requires grad, unseen by
+  /// autograd. A later operator that gradients flow through would meet that.
+  bool writesUnseen() const;
+
+private:
+  const char *whyNotWritten(const at::Tensor &tensor) const;
+
+  const TensorRecorder::Impl &impl;
+  const TensorOpArguments &arguments;
+  const std::vector<at::Tensor> &fresh;
+  const std::vector<size_t> &mutated;
+  bool required = false; ///< some operand requires grad
+  bool flow = false;
+};
+
+} // namespace pyjit::capture
+
+#endif // PYJIT_CAPTURE_GRADIENTS_H

@@ -1,0 +1,171 @@
+//===- LeavingTensors.cpp - What operators leave unsaid -------------------===//
+//
+// At the end of a trace: how far the version counters of inputs and of what
+// leaves the call went, which tensors require grad, and how autograd sees a
+// tensor that shares memory with another one.
+//
+//===----------------------------------------------------------------------===//
+
+#include "tensors/Gradients.h"
+
+#include <torch/csrc/autograd/variable.h>
+
+#include <algorithm>
+
+using namespace pyjit::capture;
+
+int64_t pyjit::capture::versionOf(const at::TensorBase &t) {
+  return t.is_inference() ? 0 : t._version();
+}
+
+namespace {
+
+using Impl = TensorRecorder::Impl;
+
+/// What tells tensors of one memory from others.
+const void *memoryOf(const TensorInfo &info) {
+  if (!info.impl->has_storage())
+    return info.impl.get();
+  return info.impl->unsafe_storage().unsafeGetStorageImpl();
+}
+
+/// How autograd sees a tensor that shares memory with `other`, which the call
+/// was given or made first; empty: as a view of it, made in `gradMode`.
+std::string shownAs(const at::TensorBase &t, const at::TensorBase &other,
+                    bool gradMode) {
+  if (!t.is_view())
+    return "detached";
+  if (baseOf(t) != baseOf(other))
+    return "view of detached";
+  auto meta = torch::autograd::impl::get_view_autograd_meta(t);
+  bool made = !meta || meta->get_creation_meta() !=
+                           torch::autograd::CreationMeta::NO_GRAD_MODE;
+  return made == gradMode ? "" : made ? "grad" : "no_grad";
+}
+
+class LeavingTensors {
+public:
+  explicit LeavingTensors(Impl &impl) : impl(impl), recording(impl.recording) {}
+
+  void write() {
+    findExternals();
+    findFirst();
+    for (const at::Tensor &t : impl.leaving)
+      if (const TensorInfo *info = impl.find(t); info && !info->external)
+        writeTensor(t, *info);
+    writeCounts();
+  }
+
+private:
+  void findExternals();
+  void findFirst();
+  void writeTensor(const at::Tensor &t, const TensorInfo &info);
+  void writeGradient(const at::Tensor &t, const TensorInfo &info);
+  void writeCounts();
+  bool isMadeAsView(const at::Tensor &t, const void *memory) const;
+  bool requiresGrad(const void *memory) const;
+
+  Impl &impl;
+  Recording &recording;
+  /// By memory: an external tensor; the tensor that others are shown as views
+  /// of; who was written most often.
+  std::map<const void *, at::TensorBase> externals, first;
+  std::map<const void *, std::pair<const TensorInfo *, int64_t>> counts;
+};
+
+void LeavingTensors::findExternals() {
+  for (auto &entry : impl.tensors) {
+    const TensorInfo &info = entry.second;
+    if (!info.external || info.value < 0)
+      continue;
+    at::TensorBase t(info.impl);
+    externals.emplace(memoryOf(info), t);
+    if (int64_t count = versionOf(t) - info.version)
+      counts[memoryOf(info)] = {&info, count};
+  }
+}
+
+void LeavingTensors::findFirst() {
+  first = externals;
+  std::map<const void *, int> values;
+  for (const at::Tensor &t : impl.leaving) {
+    const TensorInfo *info = impl.find(t);
+    if (!info || t.is_view() || externals.count(memoryOf(*info)))
+      continue;
+    auto [value, isNew] = values.emplace(memoryOf(*info), info->value);
+    if (!isNew && value->second < info->value)
+      continue;
+    value->second = info->value;
+    first.insert_or_assign(memoryOf(*info), t);
+  }
+}
+
+void LeavingTensors::writeTensor(const at::Tensor &t, const TensorInfo &info) {
+  const void *memory = memoryOf(info);
+  std::string how;
+  if (auto other = first.find(memory);
+      other != first.end() && !other->second.is_same(t) && !t.is_inference())
+    how = shownAs(t, other->second, impl.state.gradMode);
+  if (!how.empty())
+    recording.add(PyjitShownOp{.tensor = info.value, .mode = view(how)});
+  // What a view requires follows from its base, unless it is a detached one.
+  bool detached = how == "detached" || how == "view of detached";
+  if (impl.gradientFlows && isMadeAsView(t, memory) &&
+      t.requires_grad() != (!detached && requiresGrad(memory)))
+    return recording.end("it leaves tensors of one memory that autograd knows "
+                         "as several tensors, and some require grad");
+  if (externals.count(memory))
+    return;
+  auto &count = counts[memory];
+  if (int64_t version = versionOf(t); version > count.second)
+    count = {&info, version};
+  writeGradient(t, info);
+}
+
+void LeavingTensors::writeGradient(const at::Tensor &t,
+                                   const TensorInfo &info) {
+  if (!t.requires_grad())
+    return;
+  if (impl.state.gradMode && gradientOf(t) == Gradient::Computed)
+    recording.add(PyjitDifferentiableOp{.tensor = info.value});
+  else
+    recording.add(PyjitRequireGradOp{.tensor = info.value});
+}
+
+/// Whether the mock may have to make the tensor as a view of another one.
+bool LeavingTensors::isMadeAsView(const at::Tensor &t,
+                                  const void *memory) const {
+  return externals.count(memory) ||
+         std::any_of(impl.leaving.begin(), impl.leaving.end(),
+                     [&](const at::Tensor &other) {
+                       TensorInfo *info = impl.find(other);
+                       return info && memoryOf(*info) == memory &&
+                              !other.is_same(t);
+                     });
+}
+
+/// Of the tensor that the mock makes views of.
+bool LeavingTensors::requiresGrad(const void *memory) const {
+  if (auto external = externals.find(memory); external != externals.end())
+    return external->second.requires_grad();
+  return std::any_of(
+      impl.leaving.begin(), impl.leaving.end(), [&](const at::Tensor &t) {
+        TensorInfo *info = impl.find(t);
+        return info && memoryOf(*info) == memory && t.requires_grad();
+      });
+}
+
+/// In the order of the trace, so that equal calls give equal traces.
+void LeavingTensors::writeCounts() {
+  std::map<int, std::pair<const TensorInfo *, int64_t>> inOrder;
+  for (auto &entry : counts)
+    if (entry.second.second > 0)
+      inOrder[entry.second.first->value] = entry.second;
+  for (auto &entry : inOrder)
+    recording.add(PyjitAdvanceOp{.tensor = entry.second.first->value,
+                                 .count = entry.second.second});
+}
+
+} // namespace
+
+void TensorRecorder::writeCounters() { LeavingTensors(*impl).write(); }
