@@ -143,9 +143,12 @@ typedef struct {
   /* numGradients rows: whether gradient i depends on the gradient of
      differentiable[k]. Where the engine has none of these, eager gives none. */
   const uint8_t *reaches;
-  /* Inputs of the main program that gradients depend on in any way. */
+  /* Inputs of the main program that gradients depend on in any way, sizes
+     included. */
   const uint32_t *reads;
   size_t numReads;
+  /* numGradients rows: whether gradient i depends on elements of reads[k]. */
+  const uint8_t *uses;
   /* Results of the main program that the mock takes; those behind them are
      saved for the backward program. */
   uint32_t numResults;

@@ -77,7 +77,8 @@ void buildFusePipeline(OpPassManager &manager, const CompileOptions &options) {
   // Then what is left of the parameters' own arithmetic runs once, and once for
   // all iterations of a loop that the trace has one after the other.
   manager.addNestedPass<func::FuncOp>(createCSEPass());
-  manager.addPass(library::createHoistParametersPass());
+  if (options.gradientOrder == 1) // nobody keeps what others prepare
+    manager.addPass(library::createHoistParametersPass());
   // Weights, packed or not, are arguments now: iterations differ in no more.
   manager.addNestedPass<func::FuncOp>(tssa::createRerollLoopsPass());
   manager.addNestedPass<func::FuncOp>(tssa::createParallelizeLoopsPass());
@@ -119,7 +120,8 @@ void buildLaunchPipeline(OpPassManager &manager,
       function.addPass(library::createPlanEpiloguesPass());
   }
   manager.addNestedPass<func::FuncOp>(createCSEPass());
-  manager.addPass(library::createHoistParametersPass());
+  if (options.gradientOrder == 1)
+    manager.addPass(library::createHoistParametersPass());
   manager.addNestedPass<func::FuncOp>(tssa::createRerollLoopsPass());
   manager.addNestedPass<func::FuncOp>(tssa::createParallelizeLoopsPass());
   fusion::buildFusionPipeline(manager, fusion::FusionOptions());

@@ -13,6 +13,7 @@
 #include "mlir/IR/Verifier.h"
 #include "mlir/Parser/Parser.h"
 
+#include "llvm/ADT/BitVector.h"
 #include "llvm/Support/FileSystem.h"
 #include "llvm/Support/Path.h"
 
@@ -343,6 +344,34 @@ static std::string backwardNameOf(StringRef name) {
   return (name + "_backward").str();
 }
 
+/// Inputs that some gradient depends on, by their elements or by a size.
+static std::vector<uint32_t> readInputs(func::FuncOp forward,
+                                        func::FuncOp backward) {
+  llvm::BitVector read(forward.getNumArguments());
+  auto lists = [](func::FuncOp function, StringRef name) {
+    auto all = function->getAttrOfType<ArrayAttr>(name);
+    return (all ? all : ArrayAttr::get(function.getContext(), {}))
+        .getAsRange<DenseI64ArrayAttr>();
+  };
+  for (auto list : lists(backward, attribute::kReads))
+    for (int64_t input : list.asArrayRef())
+      read.set(unsigned(input));
+  for (auto place : lists(forward, attribute::kSymbols))
+    read.set(unsigned(place[0]));
+  return {read.set_bits_begin(), read.set_bits_end()};
+}
+
+/// A row for each list: whether it has `columns[k]`.
+static std::vector<uint8_t> rowsOf(func::FuncOp backward, StringRef name,
+                                   ArrayRef<uint32_t> columns) {
+  std::vector<uint8_t> rows;
+  for (auto list :
+       backward->getAttrOfType<ArrayAttr>(name).getAsRange<DenseI64ArrayAttr>())
+    for (uint32_t column : columns)
+      rows.push_back(llvm::is_contained(list.asArrayRef(), int64_t(column)));
+  return rows;
+}
+
 static Executable::Gradients describeGradients(func::FuncOp forward,
                                                func::FuncOp backward) {
   auto numbers = [](Operation *op, StringRef name) {
@@ -352,12 +381,9 @@ static Executable::Gradients describeGradients(func::FuncOp forward,
   Executable::Gradients gradients;
   gradients.inputs = numbers(backward, attribute::kGradientInputs);
   gradients.results = numbers(forward, attribute::kGradientResults);
-  gradients.reads = numbers(backward, attribute::kReads);
-  for (auto list : backward->getAttrOfType<ArrayAttr>(attribute::kReaches)
-                       .getAsRange<DenseI64ArrayAttr>())
-    for (uint32_t result : gradients.results)
-      gradients.reaches.push_back(
-          llvm::is_contained(list.asArrayRef(), int64_t(result)));
+  gradients.reads = readInputs(forward, backward);
+  gradients.reaches = rowsOf(backward, attribute::kReaches, gradients.results);
+  gradients.uses = rowsOf(backward, attribute::kReads, gradients.reads);
   auto saved = forward->getAttrOfType<IntegerAttr>(attribute::kSaved);
   gradients.numResults = forward.getNumResults() - uint32_t(saved.getInt());
   static constexpr std::pair<StringRef, PyjitBackwardSource> kSources[] = {
@@ -386,11 +412,11 @@ LogicalResult Session::encodeBackward(ModuleOp module, Executable &exe) {
   exe.gradients = std::move(gradients);
   gradients.reset();
   Executable::Gradients &known = *exe.gradients;
-  known.view = {known.arguments.data(), known.arguments.size(),
-                known.inputs.data(),    known.inputs.size(),
-                known.results.data(),   known.results.size(),
-                known.reaches.data(),   known.reads.data(),
-                known.reads.size(),     known.numResults};
+  known.view = {
+      known.arguments.data(), known.arguments.size(), known.inputs.data(),
+      known.inputs.size(),    known.results.data(),   known.results.size(),
+      known.reaches.data(),   known.reads.data(),     known.reads.size(),
+      known.uses.data(),      known.numResults};
   return encodeProgram(module, backwardNameOf(name), exe, exe.backward);
 }
 

@@ -249,26 +249,21 @@ private:
         arguments[result] = all;
     }
     Builder builder(joint.getContext());
-    llvm::BitVector read(joint.getNumArguments());
-    SmallVector<Attribute> reaches;
+    SmallVector<Attribute> reaches, reads;
     for (Value result : returned().getOperands().drop_front(numResults)) {
       const llvm::BitVector &own = arguments[result];
-      read |= own;
-      SmallVector<int64_t> numbers;
+      SmallVector<int64_t> numbers, inputs;
       for (BlockArgument gradient : gradients)
         if (own.test(gradient.getArgNumber()))
           numbers.push_back(resultOf(gradient));
+      for (unsigned i : own.set_bits())
+        if (i < numInputs)
+          inputs.push_back(i);
       reaches.push_back(builder.getDenseI64ArrayAttr(numbers));
+      reads.push_back(builder.getDenseI64ArrayAttr(inputs));
     }
-    if (auto symbols = joint->getAttrOfType<ArrayAttr>(attribute::kSymbols))
-      for (auto place : symbols.getAsRange<DenseI64ArrayAttr>())
-        read.set(unsigned(place[0]));
-    SmallVector<int64_t> inputs;
-    for (unsigned i : read.set_bits())
-      if (i < numInputs)
-        inputs.push_back(i);
     backward->setAttr(attribute::kReaches, builder.getArrayAttr(reaches));
-    backward->setAttr(attribute::kReads, builder.getDenseI64ArrayAttr(inputs));
+    backward->setAttr(attribute::kReads, builder.getArrayAttr(reads));
   }
 
   /// Which result an argument is the gradient of.

@@ -2,6 +2,7 @@
 
 #include "Specialization.h"
 
+#include "BackwardPrograms.h"
 #include "Reference.h"
 
 #include "pyjit-rt/cuda/Driver.h"
@@ -16,20 +17,6 @@
 
 namespace pyjit::python {
 namespace {
-
-std::unique_ptr<rt::TorchExecutor> makeExecutor(const PyjitExecutable *exe,
-                                                PyjitProgramKind kind,
-                                                std::string &error) {
-  PyjitString blob = pyjitExecutableLaunch(exe, kind);
-  rt::Program program;
-  if (!program.load(blob.data, blob.size, error))
-    return nullptr;
-  rt::KernelFn const *functions = nullptr;
-  size_t count = pyjitExecutableKernels(exe, kind, &functions);
-  return rt::TorchExecutor::create(
-      std::move(program),
-      std::vector<rt::KernelFn>(functions, functions + count), error);
-}
 
 /// Whether the user wants to see what autograd saves
 /// (`torch.autograd.graph.saved_tensors_hooks`): a compiled call saves other
@@ -104,48 +91,20 @@ Specialization::build(const PyjitTrace *trace, PyObject *objects,
             " inputs, the guards give " + std::to_string(guards.numInputs);
     return nullptr;
   }
-  if (!specialization->loadBackward(error))
+  std::vector<bool> isNumber;
+  for (uint32_t i = 0; i < guards.numInputs; ++i)
+    isNumber.push_back(specialization->guards->isNumberInput(i));
+  std::string why;
+  specialization->backward = loadBackward(
+      specialization->exe, *specialization->launch, std::move(isNumber), why);
+  if (!why.empty()) {
+    error = why;
     return nullptr;
+  }
   specialization->dispatch = DispatchState::current();
   specialization->kernelCount = specialization->launch->numKernelSteps();
   specialization->callCount = specialization->launch->numCallSteps();
   return specialization;
-}
-
-bool Specialization::loadBackward(std::string &error) {
-  const PyjitBackward *known = pyjitExecutableBackward(exe.get());
-  if (!known)
-    return true;
-  auto made = std::make_shared<rt::BackwardProgram>();
-  made->code = exe;
-  made->program = makeExecutor(exe.get(), PyjitProgramBackward, error);
-  if (!made->program)
-    return false;
-  for (size_t i = 0; i < known->numArguments; ++i) {
-    const PyjitBackwardArgument &argument = known->arguments[i];
-    using Source = rt::BackwardProgram::Source;
-    Source source = argument.source == PyjitBackwardInput    ? Source::Input
-                    : argument.source == PyjitBackwardResult ? Source::Result
-                                                             : Source::Gradient;
-    // Numbers are given in tensors of the frame's.
-    bool number = source == Source::Input &&
-                  argument.index < guards->numInputs() &&
-                  guards->isNumberInput(argument.index);
-    made->arguments.push_back({source, argument.index, number});
-  }
-  made->gradients.assign(known->gradients,
-                         known->gradients + known->numGradients);
-  made->differentiable.assign(known->differentiable,
-                              known->differentiable + known->numDifferentiable);
-  made->numResults = known->numResults;
-  for (size_t i = 0; i < known->numGradients; ++i) {
-    const uint8_t *row = known->reaches + i * known->numDifferentiable;
-    made->reaches.emplace_back(row, row + known->numDifferentiable);
-  }
-  if (!made->validate(*launch, error))
-    return false;
-  backward = std::move(made);
-  return true;
 }
 
 Specialization::~Specialization() {

@@ -137,8 +137,6 @@ private:
   unsigned mistakes = 0;
   uint64_t hitsAtMistake = 0;
 
-  bool loadBackward(std::string &error);
-
   /// Autograd's nodes may run its machine code when the specialization is gone.
   std::shared_ptr<PyjitExecutable> exe;
   std::unique_ptr<Guards> guards;

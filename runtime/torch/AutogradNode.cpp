@@ -68,52 +68,114 @@ static bool hasMemory(const at::Tensor &tensor) {
 // Programs
 //===----------------------------------------------------------------------===//
 
-size_t BackwardProgram::placeOf(uint32_t result) const {
-  return std::find(differentiable.begin(), differentiable.end(), result) -
-         differentiable.begin();
-}
+namespace {
 
-bool BackwardProgram::validate(const TorchExecutor &main,
-                               std::string &error) const {
-  auto fail = [&](const std::string &what) {
-    error = "the backward program " + what;
-    return false;
-  };
-  if (arguments.size() != program->numInputs())
-    return fail("takes " + std::to_string(program->numInputs()) +
-                " arguments, " + std::to_string(arguments.size()) +
-                " are known");
-  if (gradients.size() != program->numOutputs())
-    return fail("gives " + std::to_string(program->numOutputs()) +
-                " gradients, " + std::to_string(gradients.size()) +
-                " are known");
-  auto within = [](const std::vector<uint32_t> &numbers, uint32_t count) {
+/// Compares what a backward program is said to take and give with what it and
+/// the main program say.
+class Resolver {
+public:
+  Resolver(BackwardProgram &own, const TorchExecutor &main, std::string &error)
+      : own(own), main(main), error(error) {}
+
+  bool run() {
+    if (own.arguments.size() != own.program->numInputs())
+      return fail("takes " + std::to_string(own.program->numInputs()) +
+                  " arguments, " + std::to_string(own.arguments.size()) +
+                  " are known");
+    if (own.gradients.size() != own.program->numOutputs())
+      return fail("gives " + std::to_string(own.program->numOutputs()) +
+                  " gradients, " + std::to_string(own.gradients.size()) +
+                  " are known");
+    if (own.reaches.size() != own.gradients.size() ||
+        own.uses.size() != own.gradients.size())
+      return fail("has other gradients than are said to depend on something");
+    bool known = std::all_of(own.reads.begin(), own.reads.end(),
+                             [&](BackwardProgram::Input input) {
+                               return input.index < main.numInputs();
+                             });
+    if (!known || own.numResults > main.numOutputs() ||
+        !within(own.gradients, main.numInputs()) ||
+        !within(own.zeros, main.numInputs()) ||
+        !within(own.differentiable, own.numResults))
+      return fail("names what the main program does not take or give");
+    for (uint32_t i = 0; i < own.arguments.size(); ++i)
+      if (!resolve(i))
+        return false;
+    return true;
+  }
+
+private:
+  using Source = BackwardProgram::Source;
+
+  bool resolve(uint32_t number) {
+    BackwardProgram::Argument &argument = own.arguments[number];
+    bool isInput = argument.source == Source::Input;
+    if (argument.index >= (isInput ? main.numInputs() : main.numOutputs()))
+      return fail("takes what the main program does not take or give");
+    if (isInput) {
+      auto found = std::find_if(own.reads.begin(), own.reads.end(),
+                                [&](const BackwardProgram::Input &input) {
+                                  return input.index == argument.index;
+                                });
+      if (found == own.reads.end())
+        return fail("takes an input that no gradient depends on");
+      found->taken = true;
+      argument.place = uint32_t(found - own.reads.begin());
+    }
+    if (argument.source == Source::Gradient) {
+      auto found = std::find(own.differentiable.begin(),
+                             own.differentiable.end(), argument.index);
+      if (found == own.differentiable.end())
+        return fail("takes the gradient of a result that has none");
+      argument.place = uint32_t(found - own.differentiable.begin());
+    }
+    return sameLayout(number, isInput ? main.inputDims(argument.index)
+                                      : main.outputDims(argument.index));
+  }
+
+  bool sameLayout(uint32_t number, std::optional<TorchExecutor::Dims> known) {
+    auto wanted = own.program->inputDims(number);
+    if (!wanted || !known ||
+        (wanted->type == known->type && wanted->sizes == known->sizes &&
+         sameStrides(wanted->sizes, wanted->strides, known->strides)))
+      return true;
+    return fail("takes argument " + std::to_string(number) +
+                " in another layout than it has");
+  }
+
+  static bool within(const std::vector<uint32_t> &numbers, uint32_t count) {
     return std::all_of(numbers.begin(), numbers.end(),
                        [&](uint32_t number) { return number < count; });
-  };
-  if (!reaches.empty() && reaches.size() != gradients.size())
-    return fail("has other gradients than are said to depend on results");
-  if (numResults > main.numOutputs() || !within(gradients, main.numInputs()) ||
-      !within(differentiable, numResults))
-    return fail("names what the main program does not take or give");
-  for (uint32_t i = 0; i < arguments.size(); ++i) {
-    const Argument &argument = arguments[i];
-    bool input = argument.source == Source::Input;
-    if (argument.index >= (input ? main.numInputs() : main.numOutputs()))
-      return fail("takes what the main program does not take or give");
-    if (argument.source == Source::Gradient &&
-        placeOf(argument.index) == differentiable.size())
-      return fail("takes the gradient of a result that has none");
-    auto wanted = program->inputDims(i),
-         known = input ? main.inputDims(argument.index)
-                       : main.outputDims(argument.index);
-    if (wanted && known &&
-        (wanted->type != known->type || wanted->sizes != known->sizes ||
-         !sameStrides(wanted->sizes, wanted->strides, known->strides)))
-      return fail("takes argument " + std::to_string(i) +
-                  " in another layout than it has");
   }
-  return true;
+  bool fail(const std::string &what) {
+    error = "the backward program " + what;
+    return false;
+  }
+
+  BackwardProgram &own;
+  const TorchExecutor &main;
+  std::string &error;
+};
+
+} // namespace
+
+bool BackwardProgram::resolve(const TorchExecutor &main, std::string &error) {
+  return Resolver(*this, main, error).run();
+}
+
+const DifferentiableBackward &BackwardProgram::getDifferentiable() const {
+  std::lock_guard<std::mutex> guard(lock);
+  if (!again) {
+    std::string error;
+    again = differentiate(error);
+    TORCH_CHECK(again,
+                "pyjit: a compiled call has no gradients of gradients "
+                "(create_graph=True): ",
+                error,
+                "; call the function that was compiled instead of what "
+                "pyjit.compile returned");
+  }
+  return *again;
 }
 
 //===----------------------------------------------------------------------===//
@@ -128,19 +190,18 @@ CompiledBackward::create(std::shared_ptr<const BackwardProgram> program,
       new CompiledBackward(std::move(program)), autograd::deleteNode);
   const BackwardProgram &own = *node->program;
   autograd::edge_list edges;
-  edges.reserve(own.gradients.size());
-  for (uint32_t input : own.gradients)
-    edges.push_back(autograd::impl::gradient_edge(inputs[input]));
+  edges.reserve(own.gradients.size() + own.zeros.size());
+  for (const std::vector<uint32_t> *list : {&own.gradients, &own.zeros})
+    for (uint32_t input : *list)
+      edges.push_back(autograd::impl::gradient_edge(inputs[input]));
   node->set_next_edges(std::move(edges));
-  for (size_t i = 0; i < own.arguments.size(); ++i) {
-    const BackwardProgram::Argument &argument = own.arguments[i];
-    node->keeps |= argument.source != BackwardProgram::Source::Gradient;
-    if (argument.source != BackwardProgram::Source::Input)
-      continue;
-    if (argument.copied)
-      node->saved[i].value = inputs[argument.index].clone();
+  for (size_t i = 0; i < own.reads.size(); ++i) {
+    const BackwardProgram::Input &input = own.reads[i];
+    node->keeps |= input.taken;
+    if (input.copied)
+      node->inputs[i].value = inputs[input.index].clone();
     else
-      node->keep(node->saved[i], inputs[argument.index], /*isOutput=*/false);
+      node->keep(node->inputs[i], inputs[input.index], /*isOutput=*/false);
   }
   return node;
 }
@@ -151,10 +212,15 @@ void CompiledBackward::keep(Saved &place, const at::Tensor &tensor,
   place.layout = TensorLayout::of(tensor);
 }
 
-void CompiledBackward::connect(const std::vector<at::Tensor> &results) {
-  for (uint32_t number : program->differentiable) {
-    autograd::set_history(results[number], shared_from_this());
-    layouts.push_back(TensorLayout::ofGradient(results[number]));
+void CompiledBackward::connect(const std::vector<at::Tensor> &results,
+                               const std::vector<bool> *which) {
+  for (size_t k = 0; k < program->differentiable.size(); ++k) {
+    const at::Tensor &result = results[program->differentiable[k]];
+    layouts.push_back(TensorLayout::ofGradient(result));
+    if (!which || (*which)[k])
+      autograd::set_history(result, shared_from_this());
+    else
+      add_input_metadata(autograd::Node::undefined_input());
   }
 }
 
@@ -163,6 +229,7 @@ void CompiledBackward::save(const std::vector<at::Tensor> &results) {
     const BackwardProgram::Argument &argument = program->arguments[i];
     if (argument.source != BackwardProgram::Source::Result)
       continue;
+    keeps = true;
     if (argument.index < program->numResults)
       keep(saved[i], results[argument.index], /*isOutput=*/true);
     else
@@ -172,11 +239,16 @@ void CompiledBackward::save(const std::vector<at::Tensor> &results) {
 
 void CompiledBackward::release_variables() {
   std::lock_guard<std::mutex> lock(mutex_);
-  for (Saved &place : saved) {
-    place.variable.reset_data();
-    place.value.reset();
-  }
+  for (std::vector<Saved> *places : {&inputs, &saved})
+    for (Saved &place : *places) {
+      place.variable.reset_data();
+      place.value.reset();
+    }
   released = true;
+}
+
+void CompiledBackward::checkNotReleased(bool needed) {
+  TORCH_CHECK(!released || !needed, autograd::ERR_BACKWARD_TWICE);
 }
 
 /// Raises what eager raises for a tensor that was written meanwhile. One that
@@ -225,83 +297,121 @@ static at::Tensor laidOut(const at::Tensor &gradient,
   return own;
 }
 
-std::vector<at::Tensor>
-CompiledBackward::collect(const autograd::variable_list &gradients) {
-  std::vector<at::Tensor> arguments;
-  arguments.reserve(saved.size());
-  for (size_t i = 0; i < saved.size(); ++i) {
-    const BackwardProgram::Argument &argument = program->arguments[i];
-    arguments.push_back(argument.source == BackwardProgram::Source::Gradient
-                            ? gradients[program->placeOf(argument.index)]
-                            : unpack(saved[i]));
-  }
-  return arguments;
-}
-
-void CompiledBackward::layOut(std::vector<at::Tensor> &arguments) const {
-  for (size_t i = 0; i < arguments.size(); ++i) {
-    const BackwardProgram::Argument &argument = program->arguments[i];
-    if (argument.source == BackwardProgram::Source::Gradient)
-      arguments[i] =
-          laidOut(arguments[i], layouts[program->placeOf(argument.index)]);
-  }
-}
-
-/// What the program gives has no history. Where an argument has one, eager's
-/// gradients do; saved results were computed from inputs that require grad.
-void CompiledBackward::checkDoubleBackward(
-    const std::vector<at::Tensor> &arguments) const {
-  if (!c10::GradMode::is_enabled())
-    return;
-  bool history = false;
-  for (size_t i = 0; i < arguments.size(); ++i) {
-    const at::Tensor &argument = arguments[i];
-    bool computed =
-        program->arguments[i].source == BackwardProgram::Source::Result;
-    history |=
-        argument.defined() && (argument.requires_grad() ||
-                               (computed && argument.is_floating_point()));
-  }
-  TORCH_CHECK(!history,
-              "pyjit: gradients of gradients (create_graph=True) of a compiled "
-              "call are not supported; call the function that was compiled "
-              "instead of what pyjit.compile returned");
-}
-
 /// Whether some gradient that came in is one that it depends on.
-bool CompiledBackward::isReached(
-    size_t gradient, const autograd::variable_list &incoming) const {
+bool CompiledBackward::isReached(size_t gradient,
+                                 const Gradients &incoming) const {
   for (size_t i = 0; i < incoming.size(); ++i)
-    if (incoming[i].defined() &&
-        (program->reaches.empty() || program->reaches[gradient][i]))
+    if (incoming[i].defined() && program->reaches[gradient][i])
       return true;
   return false;
 }
 
-autograd::variable_list
-CompiledBackward::apply(autograd::variable_list &&gradients) {
-  const BackwardProgram &own = *program;
-  autograd::variable_list results(own.gradients.size());
-  std::vector<bool> reached(results.size());
-  for (size_t i = 0; i < results.size(); ++i)
-    reached[i] = isReached(i, gradients);
-  if (std::find(reached.begin(), reached.end(), true) == reached.end())
-    return results;
+/// The backward program's arguments.
+std::vector<at::Tensor> CompiledBackward::collect(const Gradients &incoming) {
+  std::lock_guard<std::mutex> lock(mutex_);
+  checkNotReleased(keeps);
   std::vector<at::Tensor> arguments;
-  {
-    std::lock_guard<std::mutex> lock(mutex_);
-    TORCH_CHECK(!released || !keeps, autograd::ERR_BACKWARD_TWICE);
-    arguments = collect(gradients);
+  arguments.reserve(saved.size());
+  for (size_t i = 0; i < saved.size(); ++i) {
+    const BackwardProgram::Argument &argument = program->arguments[i];
+    switch (argument.source) {
+    case BackwardProgram::Source::Input:
+      arguments.push_back(unpack(inputs[argument.place]));
+      break;
+    case BackwardProgram::Source::Result:
+      arguments.push_back(unpack(saved[i]));
+      break;
+    case BackwardProgram::Source::Gradient:
+      arguments.push_back(
+          laidOut(incoming[argument.place], layouts[argument.place]));
+      break;
+    }
   }
-  checkDoubleBackward(arguments);
+  return arguments;
+}
+
+autograd::variable_list CompiledBackward::run(const Gradients &incoming) {
   c10::AutoGradMode noGrad(false);
   at::AutoDispatchBelowADInplaceOrView belowAutograd;
-  layOut(arguments);
-  TORCH_CHECK(
-      own.program->run(arguments.data(), /*cached=*/nullptr, results.data()),
-      "pyjit: ", kUnanswered);
-  for (size_t i = 0; i < results.size(); ++i)
+  std::vector<at::Tensor> arguments = collect(incoming);
+  Gradients results(program->gradients.size());
+  TORCH_CHECK(program->program->run(arguments.data(), nullptr, results.data()),
+              "pyjit: ", kUnanswered);
+  return results;
+}
+
+//===----------------------------------------------------------------------===//
+// Gradients of gradients
+//===----------------------------------------------------------------------===//
+
+/// By place in `reads`.
+std::vector<at::Tensor> CompiledBackward::collectInputs() {
+  std::lock_guard<std::mutex> lock(mutex_);
+  checkNotReleased(!inputs.empty());
+  std::vector<at::Tensor> tensors;
+  tensors.reserve(inputs.size());
+  for (const Saved &input : inputs)
+    tensors.push_back(unpack(input));
+  return tensors;
+}
+
+/// By another program than the first time, from the inputs of the call: saved
+/// results have no history.
+autograd::variable_list
+CompiledBackward::runDifferentiably(const Gradients &incoming) {
+  const BackwardProgram &own = *program;
+  std::vector<at::Tensor> known = collectInputs(), gradients;
+  for (size_t i = 0; i < incoming.size(); ++i)
+    gradients.push_back(laidOut(incoming[i], layouts[i]));
+  std::vector<bool> needed(own.gradients.size());
+  for (size_t k = 0; k < needed.size(); ++k) {
+    for (size_t i = 0; i < known.size(); ++i)
+      needed[k] = needed[k] || (own.uses[k][i] && known[i].requires_grad());
+    for (size_t i = 0; i < gradients.size(); ++i)
+      needed[k] =
+          needed[k] || (own.reaches[k][i] && gradients[i].requires_grad());
+  }
+  if (std::find(needed.begin(), needed.end(), true) == needed.end())
+    return run(incoming);
+
+  const DifferentiableBackward &again = own.getDifferentiable();
+  std::vector<at::Tensor> arguments(again.program->numInputs());
+  for (size_t i = 0; i < known.size(); ++i)
+    arguments[own.reads[i].index] = std::move(known[i]);
+  std::move(gradients.begin(), gradients.end(),
+            arguments.end() - ptrdiff_t(gradients.size()));
+  auto node = create(again.backward, arguments.data());
+  Gradients results(again.program->numOutputs());
+  {
+    c10::AutoGradMode noGrad(false);
+    at::AutoDispatchBelowADInplaceOrView belowAutograd;
+    TORCH_CHECK(again.program->run(arguments.data(), nullptr, results.data()),
+                "pyjit: ", kUnanswered);
+  }
+  node->connect(results, &needed);
+  node->save(results);
+  results.resize(own.gradients.size());
+  return results;
+}
+
+autograd::variable_list
+CompiledBackward::apply(autograd::variable_list &&gradients) {
+  std::vector<bool> reached(program->gradients.size());
+  for (size_t i = 0; i < reached.size(); ++i)
+    reached[i] = isReached(i, gradients);
+  Gradients results(reached.size());
+  if (std::find(reached.begin(), reached.end(), true) != reached.end())
+    results = c10::GradMode::is_enabled() ? runDifferentiably(gradients)
+                                          : run(gradients);
+  for (size_t i = 0; i < reached.size(); ++i)
     if (!reached[i])
       results[i].reset();
+  for (size_t i = reached.size(); i < num_outputs(); ++i) {
+    const autograd::Edge &edge = next_edge(i);
+    results.push_back(
+        edge.is_valid()
+            ? edge.function->input_metadata(edge.input_nr).zeros_like()
+            : at::Tensor());
+  }
   return results;
 }

@@ -300,23 +300,6 @@ def test_outlives_the_function() -> None:
     del gone
 
 
-def test_double_backward_says_what_to_do() -> None:
-    f = pyjit.compile(lambda x: x.sin(), options={"strict": True})
-    x = leaf(4)
-    f(x)
-    with pytest.raises(RuntimeError, match="create_graph=True"):
-        torch.autograd.grad(f(x).sum(), x, create_graph=True)
-
-
-@scenario(grad=True)
-def test_create_graph_of_a_constant_gradient(compile: Compile) -> Steps:
-    f = compile(lambda x: x * 3)
-    x = leaf(4)
-    for _ in range(2):
-        (gradient,) = torch.autograd.grad(f(x).sum(), x, create_graph=True)
-        yield gradient.clone()
-
-
 # What is saved.
 
 

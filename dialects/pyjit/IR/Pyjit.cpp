@@ -61,7 +61,7 @@ const Rule kRules[] = {
     {attribute::kGradientInputs, Function, isIntegers, "an array of i64"},
     {attribute::kGradientResults, Function, isIntegers, "an array of i64"},
     {attribute::kReaches, Function, isLists, "arrays of i64"},
-    {attribute::kReads, Function, isIntegers, "an array of i64"},
+    {attribute::kReads, Function, isLists, "arrays of i64"},
     {attribute::kSaved, Function, isInteger, "an integer"},
     {attribute::kParam, Argument, isUnit, "no value"},
     {attribute::kCached, Argument, isInteger, "an integer"},

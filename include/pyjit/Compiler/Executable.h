@@ -82,8 +82,10 @@ public:
     /// Row by row: whether gradient i depends on that of differentiable result
     /// k.
     std::vector<uint8_t> reaches;
-    /// Inputs of `main` that gradients depend on in any way.
+    /// Inputs of `main` that gradients depend on in any way, sizes included,
+    /// and row by row: whether gradient i depends on elements of input k.
     std::vector<uint32_t> reads;
+    std::vector<uint8_t> uses;
     uint32_t numResults = 0;
     /// The same, as the C API shows it.
     PyjitBackward view;

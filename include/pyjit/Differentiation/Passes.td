@@ -61,8 +61,7 @@ def PartitionPass : Pass<"tssa-partition", "::mlir::ModuleOp"> {
     it, shown or saved (`pyjit.result`), or the gradient of one
     (`pyjit.gradient`). Its results are the gradients of the inputs that its
     `pyjit.gradient_inputs` lists; `pyjit.reaches` says of each of them which
-    results' gradients it depends on, `pyjit.reads` which inputs of `@f` any of
-    them depends on, or reads a size of.
+    results' gradients it depends on, `pyjit.reads` which inputs of `@f`.
 
     ```mlir
     func.func @f(%x: tensor<4xf32>, %g: tensor<4xf32> {pyjit.gradient = 0 : i64}) -> (tensor<4xf32>, tensor<4xf32>) attributes {pyjit.gradient_inputs = array<i64: 0>, pyjit.gradient_results = array<i64: 0>} {
@@ -77,7 +76,7 @@ def PartitionPass : Pass<"tssa-partition", "::mlir::ModuleOp"> {
       %0 = tssa.aten "aten::exp"(%x) : (tensor<4xf32>) -> tensor<4xf32>
       return %0 : tensor<4xf32>
     }
-    func.func @f_backward(%y: tensor<4xf32> {pyjit.result = 0 : i64}, %g: tensor<4xf32> {pyjit.gradient = 0 : i64}) -> tensor<4xf32> attributes {pyjit.gradient_inputs = array<i64: 0>, pyjit.reaches = [array<i64: 0>], pyjit.reads = array<i64: 0>} {
+    func.func @f_backward(%y: tensor<4xf32> {pyjit.result = 0 : i64}, %g: tensor<4xf32> {pyjit.gradient = 0 : i64}) -> tensor<4xf32> attributes {pyjit.gradient_inputs = array<i64: 0>, pyjit.reaches = [array<i64: 0>], pyjit.reads = [array<i64: 0>]} {
       %0 = tssa.aten "aten::mul.Tensor"(%g, %y) : (tensor<4xf32>, tensor<4xf32>) -> tensor<4xf32>
       return %0 : tensor<4xf32>
     }

@@ -12,7 +12,7 @@
 
 // SECOND-LABEL: func.func @sine_backward(
 // SECOND-SAME: pyjit.gradient_inputs = array<i64: 0, 1>
-// SECOND-SAME: pyjit.reaches = [array<i64: 0>, array<i64: 0>], pyjit.reads = array<i64: 0, 1>
+// SECOND-SAME: pyjit.reaches = [array<i64: 0>, array<i64: 0>], pyjit.reads = [array<i64: 0, 1>, array<i64: 0>]
 // SECOND-DAG: tssa.aten "aten::cos"
 // SECOND-DAG: tssa.aten "aten::sin"
 func.func @sine(%x: tensor<4xf32>) -> tensor<4xf32> attributes {pyjit.gradient_inputs = array<i64: 0>, pyjit.gradient_results = array<i64: 0>} {

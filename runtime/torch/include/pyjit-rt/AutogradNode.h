@@ -13,6 +13,8 @@
 
 #include <torch/csrc/autograd/function.h>
 
+#include <functional>
+
 namespace pyjit::rt {
 
 /// How a tensor lies in memory.
@@ -28,6 +30,8 @@ struct TensorLayout {
   bool fits(const at::Tensor &tensor) const;
 };
 
+struct DifferentiableBackward;
+
 /// The backward program of a specialization, and where its arguments come from.
 struct BackwardProgram {
   enum class Source : uint8_t {
@@ -38,15 +42,24 @@ struct BackwardProgram {
   struct Argument {
     Source source;
     uint32_t index;
+    /// Of an input: where it stands in `reads`. Of a gradient: where the result
+    /// stands in `differentiable`. Set by `resolve`.
+    uint32_t place = 0;
+  };
+  struct Input {
+    uint32_t index;
     /// The caller uses the tensor for other calls, too: nodes keep a copy.
     bool copied = false;
+    /// The backward program takes it; else only gradients of gradients do.
+    bool taken = false;
   };
 
-  /// Whether `program` takes what `main` takes and gives.
-  bool validate(const TorchExecutor &main, std::string &error) const;
-  /// Which of the results that require grad a result of the main program is.
-  size_t placeOf(uint32_t result) const;
-
+  /// Completes what is said twice. Returns whether `program` takes what `main`
+  /// takes and gives; else `error` says what it does not.
+  bool resolve(const TorchExecutor &main, std::string &error);
+  /// The program for gradients of gradients, which the first call makes. Throws
+  /// where there cannot be one.
+  const DifferentiableBackward &getDifferentiable() const;
   /// Owns the machine code of `program`, and outlives it.
   std::shared_ptr<const void> code;
   std::unique_ptr<TorchExecutor> program;
@@ -58,10 +71,36 @@ struct BackwardProgram {
   std::vector<uint32_t> differentiable;
   /// Of each gradient in `gradients`: which results in `differentiable` it
   /// depends on. Where the engine has a gradient of none of these, eager gives
-  /// none. Empty: each depends on all.
+  /// none.
   std::vector<std::vector<bool>> reaches;
+  /// Inputs of the main program that gradients depend on in any way, and for
+  /// each gradient, whose elements it depends on.
+  std::vector<Input> reads;
+  std::vector<std::vector<bool>> uses;
+  /// Inputs that the main program's results depend on without a derivative (the
+  /// signs of `relu`): eager's gradients of these are zeros, not none. They
+  /// stand behind `gradients`.
+  std::vector<uint32_t> zeros;
   /// Results of the main program that the call shows; the others are saved.
   uint32_t numResults = 0;
+  /// Makes the program for gradients of gradients; null where there is none,
+  /// and `error` says why.
+  using Differentiate =
+      std::function<std::unique_ptr<DifferentiableBackward>(std::string &)>;
+  Differentiate differentiate;
+
+private:
+  mutable std::mutex lock;
+  mutable std::unique_ptr<DifferentiableBackward> again;
+};
+
+/// Computes what a backward program computes, from the inputs of the main
+/// program and then the gradients of its differentiable results, and can be
+/// differentiated itself.
+struct DifferentiableBackward {
+  std::shared_ptr<const void> code;
+  std::unique_ptr<TorchExecutor> program;
+  std::shared_ptr<const BackwardProgram> backward;
 };
 
 /// Autograd's node for one call, made in three steps. While they are taken,
@@ -73,8 +112,10 @@ public:
   static std::shared_ptr<CompiledBackward>
   create(std::shared_ptr<const BackwardProgram> program,
          const at::Tensor *inputs);
-  /// After the launch: the results that require grad do.
-  void connect(const std::vector<at::Tensor> &results);
+  /// After the launch: the results that require grad do. `which`: only these
+  /// of the differentiable ones.
+  void connect(const std::vector<at::Tensor> &results,
+               const std::vector<bool> *which = nullptr);
   /// When all that the call shows has its final version.
   void save(const std::vector<at::Tensor> &results);
 
@@ -87,25 +128,27 @@ protected:
 
 private:
   explicit CompiledBackward(std::shared_ptr<const BackwardProgram> program)
-      : program(std::move(program)), saved(this->program->arguments.size()) {}
+      : program(std::move(program)), inputs(this->program->reads.size()),
+        saved(this->program->arguments.size()) {}
 
-  /// An argument that is no gradient.
+  using Gradients = torch::autograd::variable_list;
   struct Saved {
     torch::autograd::SavedVariable variable;
     at::Tensor value; ///< nobody else can write it; undefined: `variable`
     TensorLayout layout;
   };
   void keep(Saved &place, const at::Tensor &tensor, bool isOutput);
-  std::vector<at::Tensor>
-  collect(const torch::autograd::variable_list &gradients);
   at::Tensor unpack(const Saved &saved);
-  void layOut(std::vector<at::Tensor> &arguments) const;
-  bool isReached(size_t gradient,
-                 const torch::autograd::variable_list &incoming) const;
-  void checkDoubleBackward(const std::vector<at::Tensor> &arguments) const;
+  void checkNotReleased(bool needed);
+  bool isReached(size_t gradient, const Gradients &incoming) const;
+  std::vector<at::Tensor> collect(const Gradients &incoming);
+  std::vector<at::Tensor> collectInputs();
+  Gradients run(const Gradients &incoming);
+  Gradients runDifferentiably(const Gradients &incoming);
 
   std::shared_ptr<const BackwardProgram> program;
-  std::vector<Saved> saved;          ///< by argument
+  std::vector<Saved> inputs;         ///< by place in `reads`
+  std::vector<Saved> saved;          ///< by argument: results
   std::vector<TensorLayout> layouts; ///< of incoming gradients
   bool keeps = false;                ///< some argument is saved
   bool released = false;

@@ -1,0 +1,139 @@
+//===- BackwardPrograms.cpp - Gradients of a specialization ---------------===//
+
+#include "BackwardPrograms.h"
+
+#include "Specialization.h"
+
+#include <algorithm>
+
+using namespace pyjit;
+using namespace pyjit::python;
+using rt::BackwardProgram;
+
+std::unique_ptr<rt::TorchExecutor>
+python::makeExecutor(const PyjitExecutable *exe, PyjitProgramKind kind,
+                     std::string &error) {
+  PyjitString blob = pyjitExecutableLaunch(exe, kind);
+  rt::Program program;
+  if (!program.load(blob.data, blob.size, error))
+    return nullptr;
+  rt::KernelFn const *functions = nullptr;
+  size_t count = pyjitExecutableKernels(exe, kind, &functions);
+  return rt::TorchExecutor::create(
+      std::move(program),
+      std::vector<rt::KernelFn>(functions, functions + count), error);
+}
+
+namespace {
+
+/// Makes backward programs of one specialization, of all orders: `root` is its
+/// executable, from which the compiler derives the others.
+class Loader {
+public:
+  Loader(std::shared_ptr<PyjitExecutable> root, std::vector<bool> isNumber)
+      : root(std::move(root)), isNumber(std::move(isNumber)) {}
+
+  /// Of `exe`, whose results are gradients of order `order - 1`.
+  std::shared_ptr<BackwardProgram> load(std::shared_ptr<PyjitExecutable> exe,
+                                        const rt::TorchExecutor &main,
+                                        unsigned order,
+                                        std::string &error) const {
+    const PyjitBackward *known = pyjitExecutableBackward(exe.get());
+    if (!known)
+      return nullptr;
+    auto made = describe(*known);
+    made->program = makeExecutor(exe.get(), PyjitProgramBackward, error);
+    made->code = std::move(exe);
+    if (!made->program || !made->resolve(main, error))
+      return nullptr;
+    // What the gradients depend on, whether there is a derivative or not.
+    std::vector<uint32_t> used;
+    for (const BackwardProgram::Input &input : made->reads)
+      if (contains(made->gradients, input.index))
+        used.push_back(input.index);
+    made->differentiate = [loader = *this, order, used](std::string &error) {
+      return loader.differentiate(used, order + 1, error);
+    };
+    return made;
+  }
+
+private:
+  std::shared_ptr<BackwardProgram> describe(const PyjitBackward &known) const {
+    auto made = std::make_shared<BackwardProgram>();
+    for (size_t i = 0; i < known.numArguments; ++i)
+      made->arguments.push_back(
+          {sourceOf(known.arguments[i].source), known.arguments[i].index});
+    made->gradients.assign(known.gradients,
+                           known.gradients + known.numGradients);
+    made->differentiable.assign(known.differentiable,
+                                known.differentiable + known.numDifferentiable);
+    for (size_t i = 0; i < known.numReads; ++i) {
+      uint32_t input = known.reads[i];
+      made->reads.push_back(
+          {input, input < isNumber.size() && isNumber[input]});
+    }
+    made->reaches = rows(known.reaches, known, known.numDifferentiable);
+    made->uses = rows(known.uses, known, known.numReads);
+    made->numResults = known.numResults;
+    return made;
+  }
+
+  static BackwardProgram::Source sourceOf(PyjitBackwardSource source) {
+    using Source = BackwardProgram::Source;
+    return source == PyjitBackwardInput    ? Source::Input
+           : source == PyjitBackwardResult ? Source::Result
+                                           : Source::Gradient;
+  }
+
+  static std::vector<std::vector<bool>>
+  rows(const uint8_t *entries, const PyjitBackward &known, size_t columns) {
+    std::vector<std::vector<bool>> made;
+    for (size_t i = 0; i < known.numGradients; ++i)
+      made.emplace_back(entries + i * columns, entries + (i + 1) * columns);
+    return made;
+  }
+
+  /// `used`: what has to have a gradient, of zeros if need be.
+  std::unique_ptr<rt::DifferentiableBackward>
+  differentiate(const std::vector<uint32_t> &used, unsigned order,
+                std::string &error) const {
+    std::shared_ptr<PyjitExecutable> exe(
+        pyjitExecutableDifferentiate(root.get(), order, appendDiagnostic,
+                                     &error),
+        pyjitExecutableDestroy);
+    if (!exe)
+      return nullptr;
+    auto made = std::make_unique<rt::DifferentiableBackward>();
+    made->program = makeExecutor(exe.get(), PyjitProgramMain, error);
+    if (pyjitExecutableLaunch(exe.get(), PyjitProgramPrepare).size)
+      error = "it takes what a program that nobody runs prepares";
+    if (!made->program || !error.empty())
+      return nullptr;
+    auto backward = load(exe, *made->program, order, error);
+    made->code = std::move(exe);
+    if (!backward)
+      return nullptr;
+    for (uint32_t input : used)
+      if (!contains(backward->gradients, input))
+        backward->zeros.push_back(input);
+    made->backward = std::move(backward);
+    return made;
+  }
+
+  static bool contains(const std::vector<uint32_t> &list, uint32_t number) {
+    return std::find(list.begin(), list.end(), number) != list.end();
+  }
+
+  std::shared_ptr<PyjitExecutable> root;
+  std::vector<bool> isNumber;
+};
+
+} // namespace
+
+std::shared_ptr<const BackwardProgram>
+python::loadBackward(std::shared_ptr<PyjitExecutable> exe,
+                     const rt::TorchExecutor &main, std::vector<bool> isNumber,
+                     std::string &error) {
+  Loader loader(exe, std::move(isNumber));
+  return loader.load(std::move(exe), main, 1, error);
+}

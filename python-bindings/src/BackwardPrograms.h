@@ -1,0 +1,27 @@
+//===- BackwardPrograms.h - Gradients of a specialization -------*- C++ -*-===//
+
+#ifndef PYJIT_PYTHON_BACKWARDPROGRAMS_H
+#define PYJIT_PYTHON_BACKWARDPROGRAMS_H
+
+#include "pyjit-c/Compiler.h"
+#include "pyjit-rt/AutogradNode.h"
+
+namespace pyjit::python {
+
+/// One program of an executable, ready to run; null and `error` where it does
+/// not load.
+std::unique_ptr<rt::TorchExecutor> makeExecutor(const PyjitExecutable *exe,
+                                                PyjitProgramKind kind,
+                                                std::string &error);
+
+/// What computes gradients of `main`, the main program of `exe`; null and an
+/// empty `error` where nothing requires grad. `isNumber`: of the inputs, which
+/// are numbers, given in tensors that the next call overwrites. Keeps `exe`.
+std::shared_ptr<const rt::BackwardProgram>
+loadBackward(std::shared_ptr<PyjitExecutable> exe,
+             const rt::TorchExecutor &main, std::vector<bool> isNumber,
+             std::string &error);
+
+} // namespace pyjit::python
+
+#endif // PYJIT_PYTHON_BACKWARDPROGRAMS_H
