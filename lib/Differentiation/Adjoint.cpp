@@ -12,14 +12,16 @@ using namespace pyjit;
 using namespace pyjit::differentiation;
 using operators::DerivativeNode;
 using operators::DerivativeOp;
+using tssa::typeOf;
 
 namespace {
 
 /// Makes operations of one derivative's expression.
 class Expression {
 public:
-  Expression(Adjoint &adjoint, ArrayRef<DerivativeNode> nodes)
-      : adjoint(adjoint), build(adjoint.build), nodes(nodes) {}
+  Expression(Adjoint &adjoint, Value operand, ArrayRef<DerivativeNode> nodes)
+      : adjoint(adjoint), build(adjoint.build), operand(operand), nodes(nodes) {
+  }
 
   /// The gradient; null where the expression does not cover the call.
   Value run() {
@@ -38,7 +40,7 @@ private:
     case DerivativeOp::Gradient:
       return adjoint.gradient();
     case DerivativeOp::Result:
-      return Value(adjoint.call.getResult(0));
+      return Value(adjoint.call.getResult(node.index));
     case DerivativeOp::Argument:
       return argument(node.index);
     case DerivativeOp::Local:
@@ -51,7 +53,10 @@ private:
       return build.boolean(node.index);
     case DerivativeOp::None:
       return build.none();
+    case DerivativeOp::Sizes:
+      return sizes(node);
     case DerivativeOp::Call:
+    case DerivativeOp::Backward:
       return call(node);
     case DerivativeOp::Let: {
       Item value = evaluate();
@@ -76,6 +81,7 @@ private:
     unsigned children = 0;
     switch (node.op) {
     case DerivativeOp::Call:
+    case DerivativeOp::Backward:
       children = node.index;
       break;
     case DerivativeOp::Let:
@@ -105,9 +111,16 @@ private:
     return given;
   }
 
+  Item sizes(const DerivativeNode &node) {
+    auto all = cast<ArrayAttr>(build.sizes(typeOf(adjoint.tensor(node.index))));
+    auto last = size_t(node.number);
+    return Attribute(last ? build.list(all.getValue().take_back(last))
+                          : Attribute(all));
+  }
+
   Item choose(const DerivativeNode &node) {
     Attribute given = adjoint.constant(node.index);
-    if (!given || operators::isNumberOperand(given))
+    if (!given)
       return std::nullopt;
     bool first = false;
     switch (node.op) {
@@ -180,6 +193,8 @@ private:
     for (auto [item, argument] : llvm::zip(items, callee->arguments))
       if (auto *given = std::get_if<Attribute>(&item))
         item = inPlaceOf(*given, argument.type);
+    if (node.op == DerivativeOp::Backward)
+      return build.call(node.text, items, gradientTypeOf(typeOf(operand)));
     Value result = callee->name == operators::aten::sum_dim_IntList
                        ? sum(items)
                        : build.pointwise(node.text, items);
@@ -195,6 +210,8 @@ private:
       return operators::makeWrappedNumber(cast<TypedAttr>(given));
     if (type == "bool")
       return build.boolean(*number != 0);
+    if (type == "int")
+      return build.integer(int64_t(*number));
     return given;
   }
 
@@ -216,6 +233,7 @@ private:
 
   Adjoint &adjoint;
   GradientBuilder &build;
+  Value operand;
   ArrayRef<DerivativeNode> nodes;
   size_t next = 0;
   SmallVector<Item> locals;
@@ -225,20 +243,24 @@ private:
 
 LogicalResult
 Adjoint::applyExpressions(ArrayRef<operators::Derivative> derivatives) {
-  if (call->getNumResults() != 1)
-    return refuse("it has several results");
+  for (unsigned i = 0; i < gradients.size(); ++i)
+    if (bool(gradients[i]) != (i == 0))
+      return refuse("a gradient of its result " + Twine(i));
   const operators::OperatorFacts &facts =
-      operators::lookupFacts(call.getOverload());
+      operators::lookupFacts(tssa::functionalName(call));
   for (unsigned i = 0; i < call.getArgs().size(); ++i) {
-    if (!wants(i) || facts.overwrites == int(i))
+    if (!wants(i))
       continue;
     const auto *derivative =
         llvm::find_if(derivatives, [&](const operators::Derivative &known) {
           return known.operand == i;
         });
+    // Nobody reads what such an operand held.
+    if (derivative == derivatives.end() && facts.overwrites == int(i))
+      continue;
     if (derivative == derivatives.end())
       return refuse("no derivative by argument " + Twine(i) + " is known");
-    Value gradient = Expression(*this, derivative->expression).run();
+    Value gradient = Expression(*this, tensor(i), derivative->expression).run();
     if (!gradient)
       return refuse("its derivative by argument " + Twine(i) +
                     " does not cover these arguments");
@@ -266,6 +288,16 @@ SmallVector<int64_t> Adjoint::dimensions(unsigned index, int64_t rank) const {
   return dims;
 }
 
+Argument Adjoint::factor(unsigned index) const {
+  if (Value given = tssa::numberOperand(call, index))
+    return tssa::NumberOperand{given};
+  return build.wrapped(number(index).value_or(1));
+}
+
+Value Adjoint::times(Value value, unsigned index) {
+  return number(index) == 1.0 ? value : build.multiply(value, factor(index));
+}
+
 bool Adjoint::flag(unsigned index) const {
   auto flag = dyn_cast_or_null<BoolAttr>(constant(index));
   return flag && flag.getValue();
@@ -278,9 +310,11 @@ Value Adjoint::keepDims(Value value, ArrayRef<int64_t> dims) {
 }
 
 LogicalResult Adjoint::run() {
-  if (call.getMutates())
-    return refuse("it writes its operands");
-  StringRef overload = call.getOverload();
+  // One that has no functional form of its types (a sum that is rounded to its
+  // first operand's) stands for the value that it writes.
+  if (call.getMutates() && call->getNumResults() != 1)
+    return refuse("it writes several operands");
+  std::string overload = tssa::functionalName(call);
   ArrayRef<operators::Derivative> derivatives =
       operators::lookupDerivatives(overload);
   if (!derivatives.empty())

@@ -45,6 +45,15 @@ public:
     return tssa::numberArgument(call, index);
   }
   bool flag(unsigned index) const;
+  /// The number at schema argument `index` as an operand of arithmetic, whether
+  /// or not it differs between calls.
+  Argument factor(unsigned index) const;
+  mlir::Value times(mlir::Value value, unsigned index);
+  /// Whether gradients come in by the first result alone.
+  bool isOfFirst() const {
+    return gradients[0] && llvm::none_of(gradients.drop_front(),
+                                         [](mlir::Value v) { return bool(v); });
+  }
   /// A reduction's result, or its gradient, with these dimensions as ones.
   mlir::Value keepDims(mlir::Value value, llvm::ArrayRef<int64_t> dims);
   /// Whether a gradient of schema argument `index` is asked for.

@@ -84,7 +84,7 @@ Value GradientBuilder::pointwise(StringRef overload,
   return type ? call(overload, arguments, type) : Value();
 }
 
-Value GradientBuilder::add(Value a, Value b) {
+Value GradientBuilder::add(Value a, Argument b) {
   return pointwise(operators::aten::add_Tensor, {a, b, integer(1)});
 }
 
@@ -104,8 +104,20 @@ Value GradientBuilder::select(Value condition, Argument a, Argument b) {
   return pointwise(operators::aten::where_self, {condition, a, b});
 }
 
+Value GradientBuilder::negate(Value value) {
+  return apply(operators::aten::neg, value);
+}
+
+Value GradientBuilder::equal(Value a, Argument b) {
+  return pointwise(operators::aten::eq_Tensor, {a, b});
+}
+
 Attribute GradientBuilder::wrapped(double value) const {
   return operators::makeWrappedNumber(builder.getF64FloatAttr(value));
+}
+
+Attribute GradientBuilder::wrappedInteger(int64_t value) const {
+  return operators::makeWrappedNumber(builder.getI64IntegerAttr(value));
 }
 
 Attribute GradientBuilder::sizes(RankedTensorType type) const {
@@ -120,6 +132,12 @@ Attribute GradientBuilder::sizes(RankedTensorType type) const {
 Value GradientBuilder::zeros(RankedTensorType type) {
   Attribute dtype = integer(operators::getScalarType(type.getElementType()));
   return call(operators::aten::zeros,
+              {sizes(type), dtype, none(), none(), none()}, type);
+}
+
+Value GradientBuilder::ones(RankedTensorType type) {
+  Attribute dtype = integer(operators::getScalarType(type.getElementType()));
+  return call(operators::aten::ones,
               {sizes(type), dtype, none(), none(), none()}, type);
 }
 
@@ -170,11 +188,8 @@ Argument GradientBuilder::count(ArrayRef<Size> sizes, double less) {
       continue;
     }
     RankedTensorType type = rowMajorType({size}, builder.getF64Type());
-    Attribute dtype = integer(operators::getScalarType(builder.getF64Type()));
-    Value ones = call(operators::aten::ones,
-                      {this->sizes(type), dtype, none(), none(), none()}, type);
     Value number =
-        access(sum(ones, {0}),
+        access(sum(ones(type), {0}),
                ViewAttr::get(builder.getContext(), ViewKind::squeeze, {0}));
     product = product ? multiply(product, number) : number;
   }
@@ -229,6 +244,38 @@ Value GradientBuilder::show(Value value, ViewAttr view) {
 Value GradientBuilder::unsqueeze(Value value, int64_t dim) {
   return access(
       value, ViewAttr::get(builder.getContext(), ViewKind::unsqueeze, {dim}));
+}
+
+Value GradientBuilder::flatten(Value value) {
+  RankedTensorType type = typeOf(value);
+  return reshape(
+      value, rowMajorType({countOf(getSizes(type))}, type.getElementType()));
+}
+
+Value GradientBuilder::slice(Value value, int64_t dim, const Size &start,
+                             const Size &length) {
+  MLIRContext *context = value.getContext();
+  SmallVector<AffineExpr> numbers;
+  for (const Size &number : {Size(dim), start, length, Size(1)})
+    numbers.push_back(number.toExpr(context));
+  return access(value,
+                ViewAttr::getSymbolic(context, ViewKind::slice, numbers));
+}
+
+Value GradientBuilder::callLike(StringRef overload,
+                                ArrayRef<Argument> arguments) {
+  Value first = std::get<Value>(arguments.front());
+  return call(overload, arguments, gradientTypeOf(typeOf(first)));
+}
+
+Value GradientBuilder::flip(Value value, int64_t dim) {
+  return callLike(operators::aten::flip, {value, integers({dim})});
+}
+
+Value GradientBuilder::gather(Value value, int64_t dim, Value index) {
+  return call(
+      operators::aten::gather, {value, integer(dim), index, boolean(false)},
+      rowMajorType(getSizes(typeOf(index)), typeOf(value).getElementType()));
 }
 
 Value GradientBuilder::transpose(Value value, int64_t a, int64_t b) {

@@ -34,12 +34,22 @@ public:
   /// element type follows from the table's rule. Null where that says nothing.
   mlir::Value pointwise(llvm::StringRef overload,
                         llvm::ArrayRef<Argument> arguments);
-  mlir::Value add(mlir::Value a, mlir::Value b);
+  mlir::Value apply(llvm::StringRef overload, mlir::Value value) {
+    return pointwise(overload, {value});
+  }
+  mlir::Value add(mlir::Value a, Argument b);
   mlir::Value subtract(mlir::Value a, Argument b);
   mlir::Value multiply(mlir::Value a, Argument b);
   mlir::Value divide(mlir::Value a, Argument b);
   mlir::Value select(mlir::Value condition, Argument a, Argument b);
+  mlir::Value negate(mlir::Value value);
+  mlir::Value equal(mlir::Value a, Argument b);
   mlir::Value zeros(mlir::RankedTensorType type);
+  mlir::Value ones(mlir::RankedTensorType type);
+  /// Zeros for the gradient of such a value.
+  mlir::Value zerosLike(mlir::Value value) {
+    return zeros(gradientTypeOf(tssa::typeOf(value)));
+  }
   mlir::Value convert(mlir::Value value, mlir::Type elementType);
   /// The same values laid out as `type` says.
   mlir::Value layOut(mlir::Value value, mlir::RankedTensorType type);
@@ -58,6 +68,16 @@ public:
   /// as it lies: what vendor calls are given is a strided part of memory.
   mlir::Value show(mlir::Value value, tssa::ViewAttr view);
   mlir::Value unsqueeze(mlir::Value value, int64_t dim);
+  /// All elements in one dimension.
+  mlir::Value flatten(mlir::Value value);
+  /// `length` elements of a dimension, from `start`.
+  mlir::Value slice(mlir::Value value, int64_t dim, const tssa::Size &start,
+                    const tssa::Size &length);
+  /// A call whose result is like its first operand, in a layout of its own.
+  mlir::Value callLike(llvm::StringRef overload,
+                       llvm::ArrayRef<Argument> arguments);
+  mlir::Value flip(mlir::Value value, int64_t dim);
+  mlir::Value gather(mlir::Value value, int64_t dim, mlir::Value index);
   mlir::Value transpose(mlir::Value value, int64_t a, int64_t b);
   /// The matrix product of two or three dimensions.
   mlir::Value product(mlir::Value a, mlir::Value b);
@@ -69,6 +89,7 @@ public:
 
   /// A number in a tensor's place.
   mlir::Attribute wrapped(double number) const;
+  mlir::Attribute wrappedInteger(int64_t number) const;
   mlir::Attribute sizes(mlir::RankedTensorType type) const;
 
   mlir::OpBuilder &getBuilder() { return builder; }

@@ -16,16 +16,6 @@ using tssa::ViewKind;
 // Joins
 //===----------------------------------------------------------------------===//
 
-static Value slice(GradientBuilder &build, Value value, int64_t dim,
-                   const Size &start, const Size &length) {
-  MLIRContext *context = value.getContext();
-  SmallVector<AffineExpr> numbers;
-  for (const Size &number : {Size(dim), start, length, Size(1)})
-    numbers.push_back(number.toExpr(context));
-  return build.access(value,
-                      ViewAttr::getSymbolic(context, ViewKind::slice, numbers));
-}
-
 LogicalResult gradient_rules::Concatenation(Adjoint &a) {
   int64_t rank = typeOf(a.gradient()).getRank();
   int64_t dim = a.dimensions(1, rank).front();
@@ -36,7 +26,7 @@ LogicalResult gradient_rules::Concatenation(Adjoint &a) {
       continue;
     Size length = tssa::getSizes(typeOf(part))[dim];
     if (a.wants(part))
-      a.give(part, slice(a.build, a.gradient(), dim, start, length));
+      a.give(part, a.build.slice(a.gradient(), dim, start, length));
     start += length;
   }
   return success();
@@ -63,8 +53,15 @@ LogicalResult gradient_rules::Repeat(Adjoint &a) {
   size_t lead = large.size() - small.size();
   for (auto [i, size] : llvm::enumerate(large)) {
     Size own = i < lead ? Size(1) : small[i - lead];
-    if (own.is(0) || size.is(0))
-      return a.refuse("it repeats a tensor without elements");
+    if (own.is(0) || size.is(0)) { // the sum of no elements
+      auto dims = llvm::to_vector(llvm::seq<int64_t>(0, to.getRank()));
+      Value sum =
+          a.build.reshape(a.build.sum(a.gradient(), dims),
+                          rowMajorType(SmallVector<Size>(small.size(), 1),
+                                       to.getElementType()));
+      a.give(0, a.build.expand(sum, from));
+      return success();
+    }
     std::optional<Size> times = size.dividedBy(own);
     if (!times)
       return a.refuse("how often it repeats differs between calls");
@@ -93,15 +90,130 @@ LogicalResult gradient_rules::Pad(Adjoint &a) {
     if (!before || !after || before.getInt() < 0 || after.getInt() < 0)
       return a.refuse("it cuts off, or its width differs between calls");
     int64_t dim = int64_t(sizes.size()) - 1 - int64_t(i / 2);
-    gradient = slice(a.build, gradient, dim, before.getInt(), sizes[dim]);
+    gradient = a.build.slice(gradient, dim, before.getInt(), sizes[dim]);
   }
   a.give(0, gradient);
   return success();
 }
 
 LogicalResult gradient_rules::Flip(Adjoint &a) {
-  a.give(0, a.build.call(operators::aten::flip, {a.gradient(), a.constant(1)},
-                         gradientTypeOf(typeOf(a.gradient()))));
+  a.give(0, a.build.callLike(operators::aten::flip,
+                             {a.gradient(), a.constant(1)}));
+  return success();
+}
+
+/// By as much in the other direction.
+LogicalResult gradient_rules::Roll(Adjoint &a) {
+  auto shifts = dyn_cast_or_null<ArrayAttr>(a.constant(1));
+  SmallVector<int64_t> back;
+  for (Attribute shift : shifts ? shifts.getValue() : ArrayRef<Attribute>()) {
+    auto number = dyn_cast<IntegerAttr>(shift);
+    if (!number)
+      return a.refuse("how far it rolls differs between calls");
+    back.push_back(-number.getInt());
+  }
+  if (!shifts)
+    return a.refuse("how far it rolls differs between calls");
+  a.give(0, a.build.callLike(
+                operators::aten::roll,
+                {a.gradient(), a.build.integers(back), a.constant(2)}));
+  return success();
+}
+
+LogicalResult gradient_rules::Rotation(Adjoint &a) {
+  std::optional<double> times = a.number(1);
+  if (!times)
+    return a.refuse("how often it turns differs between calls");
+  a.give(0, a.build.call(operators::aten::rot90,
+                         {a.gradient(), a.build.integer(-int64_t(*times)),
+                          a.constant(2)},
+                         gradientTypeOf(typeOf(a.tensor(0)))));
+  return success();
+}
+
+LogicalResult gradient_rules::ChannelShuffle(Adjoint &a) {
+  std::optional<double> groups = a.number(1);
+  Size channels = tssa::getSizes(typeOf(a.tensor(0)))[1];
+  if (!groups || !channels.isConstant())
+    return a.refuse("its channels differ between calls");
+  a.give(0,
+         a.build.callLike(operators::aten::channel_shuffle,
+                          {a.gradient(), a.build.integer(channels.constant() /
+                                                         int64_t(*groups))}));
+  return success();
+}
+
+static ViewAttr diagonalOf(Adjoint &a, ArrayRef<int64_t> numbers) {
+  return ViewAttr::get(a.call.getContext(), ViewKind::diagonal, numbers);
+}
+
+/// A diagonal that is copied or summed up: zeros with the gradient there.
+LogicalResult gradient_rules::Diagonal(Adjoint &a) {
+  GradientBuilder &build = a.build;
+  SmallVector<int64_t> numbers{0, 0, 1};
+  bool isSum = a.call.getOverload() == operators::aten::trace;
+  for (unsigned i = 0; i < 3 && !isSum; ++i) {
+    std::optional<double> number = a.number(i + 1);
+    if (!number)
+      return a.refuse("which diagonal it takes differs between calls");
+    numbers[i] = int64_t(*number);
+    int64_t rank = typeOf(a.tensor(0)).getRank();
+    if (i && numbers[i] < 0)
+      numbers[i] += rank;
+  }
+  RankedTensorType type = gradientTypeOf(typeOf(a.tensor(0)));
+  ViewAttr view = diagonalOf(a, numbers);
+  RankedTensorType part = tssa::inferViewType(
+      view, type, [&] { return emitError(build.getLoc()); });
+  if (!part)
+    return failure();
+  Value gradient = a.gradient();
+  if (isSum)
+    gradient = build.expand(build.unsqueeze(gradient, 0), part);
+  a.give(0, tssa::AssignOp::create(
+                build.getBuilder(), build.getLoc(), type, build.zeros(type),
+                build.layOut(gradient, part),
+                build.getBuilder().getArrayAttr(view), ValueRange()));
+  return success();
+}
+
+LogicalResult gradient_rules::DiagonalMatrix(Adjoint &a) {
+  SmallVector<int64_t> numbers;
+  for (unsigned i = 1; i < 4; ++i) {
+    std::optional<double> number = a.number(i);
+    if (!number)
+      return a.refuse("which diagonal it fills differs between calls");
+    numbers.push_back(int64_t(*number));
+    if (i > 1 && numbers.back() < 0)
+      numbers.back() += typeOf(a.gradient()).getRank();
+  }
+  a.give(0, a.build.access(a.gradient(), diagonalOf(a, numbers)));
+  return success();
+}
+
+/// glu: one half times the sigmoid of the other.
+LogicalResult gradient_rules::Gated(Adjoint &a) {
+  GradientBuilder &build = a.build;
+  Value self = a.tensor(0), gradient = a.gradient();
+  RankedTensorType type = typeOf(self);
+  int64_t dim = a.dimensions(1, type.getRank()).front();
+  Size half = tssa::getSizes(typeOf(gradient))[dim];
+  Value first = build.slice(self, dim, 0, half);
+  Value gate =
+      build.apply(operators::aten::sigmoid, build.slice(self, dim, half, half));
+  Value ofFirst = build.multiply(gradient, gate);
+  Value rest = build.subtract(build.ones(typeOf(ofFirst)), gate);
+  Value ofGate = build.multiply(build.multiply(ofFirst, rest), first);
+  // A list of tensors, which a call of the builder's does not take.
+  Builder &attributes = build.getBuilder();
+  auto operand = a.call.getArgs()[0];
+  auto args = attributes.getArrayAttr(
+      {attributes.getArrayAttr({operand, operand}), build.integer(dim)});
+  a.give(0, tssa::AtenOp::create(
+                build.getBuilder(), build.getLoc(),
+                TypeRange{tssa::getRowMajorType(type)}, operators::aten::cat,
+                ValueRange{ofFirst, ofGate}, args, DenseI64ArrayAttr())
+                .getResult(0));
   return success();
 }
 
@@ -109,17 +221,68 @@ LogicalResult gradient_rules::Flip(Adjoint &a) {
 // Indexed reads: what was read several times adds up
 //===----------------------------------------------------------------------===//
 
+/// A size in the place of an int.
+static Attribute sizeArgument(GradientBuilder &build, RankedTensorType type,
+                              unsigned dim) {
+  return cast<ArrayAttr>(build.sizes(type))[dim];
+}
+
 LogicalResult gradient_rules::Embedding(Adjoint &a) {
   GradientBuilder &build = a.build;
   RankedTensorType table = typeOf(a.tensor(0));
   if (a.flag(4))
     return a.refuse("its gradient is sparse");
-  if (!table.hasStaticShape())
-    return a.refuse("the size of its table differs between calls");
   a.give(0, build.call(
                 operators::aten::embedding_dense_backward,
-                {a.gradient(), a.tensor(1), build.integer(table.getDimSize(0)),
+                {a.gradient(), a.tensor(1), sizeArgument(build, table, 0),
                  a.constant(2), a.constant(3)},
+                rowMajorType(tssa::getSizes(table), table.getElementType())));
+  return success();
+}
+
+/// The rows that were summed up, without that of padding.
+LogicalResult gradient_rules::EmbeddingBackward(Adjoint &a) {
+  GradientBuilder &build = a.build;
+  std::optional<double> padding = a.number(3);
+  Value indices = a.tensor(1);
+  if (!padding)
+    return a.refuse("its padding differs between calls");
+  Value rows = build.call(operators::aten::embedding,
+                          {a.gradient(), indices, build.integer(-1),
+                           build.boolean(false), build.boolean(false)},
+                          rowMajorType(tssa::getSizes(typeOf(a.tensor(0))),
+                                       typeOf(a.gradient()).getElementType()));
+  if (*padding >= 0) {
+    Value isPadding = build.unsqueeze(
+        build.equal(indices, build.wrappedInteger(int64_t(*padding))),
+        typeOf(indices).getRank());
+    rows = build.select(isPadding, build.wrapped(0), rows);
+  }
+  a.give(0, rows);
+  return success();
+}
+
+/// The results behind the first tell its backward what was put where.
+LogicalResult gradient_rules::EmbeddingBag(Adjoint &a) {
+  constexpr unsigned kSampleWeights = 6;
+  GradientBuilder &build = a.build;
+  RankedTensorType table = typeOf(a.tensor(0));
+  if (a.flag(5))
+    return a.refuse("its gradient is sparse");
+  if (a.wants(kSampleWeights))
+    return a.refuse("its weights of samples require grad");
+  if (!a.isOfFirst())
+    return a.refuse("a gradient of its indices");
+  SmallVector<Argument> arguments{a.gradient(), a.tensor(1), a.tensor(2)};
+  for (unsigned i = 1; i < 4; ++i)
+    arguments.push_back(Value(a.call.getResult(i)));
+  arguments.push_back(sizeArgument(build, table, 0));
+  for (unsigned i = 3; i < kSampleWeights; ++i)
+    arguments.push_back(a.constant(i));
+  arguments.push_back(build.optional(a.tensor(kSampleWeights)));
+  arguments.push_back(a.constant(8));
+  a.give(0, build.call(
+                operators::aten::_embedding_bag_backward, arguments,
                 rowMajorType(tssa::getSizes(table), table.getElementType())));
   return success();
 }

@@ -2,6 +2,8 @@
 
 #include "Adjoint.h"
 
+#include "pyjit/Operators/OperatorNames.h"
+
 using namespace mlir;
 using namespace pyjit;
 using namespace pyjit::differentiation;
@@ -113,15 +115,65 @@ LogicalResult gradient_rules::MatrixProduct(Adjoint &a) {
 
 /// beta * self + alpha * (left @ right)
 LogicalResult gradient_rules::AddMatrixProduct(Adjoint &a) {
-  std::optional<double> beta = a.number(3), alpha = a.number(4);
-  if (!beta || !alpha)
-    return a.refuse("its factors differ between calls");
-  auto times = [&](double factor) {
-    return factor == 1.0
-               ? a.gradient()
-               : a.build.multiply(a.gradient(), a.build.wrapped(factor));
+  if (a.wants(0u))
+    a.give(0, a.times(a.gradient(), 3));
+  return ProductRule(a, 1, 2, a.times(a.gradient(), 4)).run();
+}
+
+/// Likewise, of the sum of the products of a batch.
+LogicalResult gradient_rules::AddSumOfProducts(Adjoint &a) {
+  GradientBuilder &build = a.build;
+  if (a.wants(0u))
+    a.give(0, a.times(a.gradient(), 3));
+  RankedTensorType type = typeOf(a.gradient());
+  SmallVector<Size> sizes = tssa::getSizes(type);
+  sizes.insert(sizes.begin(), tssa::getSizes(typeOf(a.tensor(1)))[0]);
+  Value each = build.expand(build.unsqueeze(a.times(a.gradient(), 4), 0),
+                            rowMajorType(sizes, type.getElementType()));
+  return ProductRule(a, 1, 2, each).run();
+}
+
+/// beta * self + alpha * outer(vec1, vec2)
+LogicalResult gradient_rules::AddOuterProduct(Adjoint &a) {
+  GradientBuilder &build = a.build;
+  if (a.wants(0u))
+    a.give(0, a.times(a.gradient(), 3));
+  Value gradient = a.times(a.gradient(), 4);
+  auto give = [&](unsigned index, Value product, int64_t dim) {
+    if (a.wants(index))
+      a.give(index,
+             build.reshape(build.sum(product, {dim}), typeOf(a.tensor(index))));
+  };
+  give(1, build.multiply(gradient, build.unsqueeze(a.tensor(2), 0)), 1);
+  give(2, build.multiply(gradient, build.unsqueeze(a.tensor(1), 1)), 0);
+  return success();
+}
+
+/// Of rows of two matrices, one from another.
+LogicalResult gradient_rules::Distances(Adjoint &a) {
+  GradientBuilder &build = a.build;
+  Value x = a.tensor(0), y = a.tensor(1), gradient = a.gradient();
+  Value result = a.call.getResult(0);
+  if (!a.constant(2))
+    return a.refuse("its order differs between calls");
+  auto contiguous = [&](Value value) {
+    return build.layOut(value, tssa::getRowMajorType(typeOf(value)));
+  };
+  auto transposed = [&](Value value) {
+    int64_t rank = typeOf(value).getRank();
+    return contiguous(build.transpose(value, rank - 2, rank - 1));
+  };
+  // Of operands that are broadcast, the result has the batch.
+  auto backward = [&](Value gradient, Value own, Value other, Value distances) {
+    SmallVector<Size> sizes = tssa::getSizes(typeOf(gradient));
+    sizes.back() = tssa::getSizes(typeOf(own)).back();
+    return build.call(operators::aten::_cdist_backward,
+                      {gradient, own, other, a.constant(2), distances},
+                      rowMajorType(sizes, typeOf(own).getElementType()));
   };
   if (a.wants(0u))
-    a.give(0, times(*beta));
-  return ProductRule(a, 1, 2, times(*alpha)).run();
+    a.give(0, backward(contiguous(gradient), x, y, result));
+  if (a.wants(1))
+    a.give(1, backward(transposed(gradient), y, x, transposed(result)));
+  return success();
 }

@@ -42,7 +42,8 @@ foreach name = ["neg", "negative"] in
 foreach name = ["abs", "absolute"] in
   def : OfSelf<name, (Mul $grad, (Sign $self))>;
 // Steps: their derivative is zero, and eager says so.
-foreach name = ["sign", "floor", "ceil", "trunc", "round"] in
+foreach name = ["sign", "sgn", "floor", "ceil", "trunc", "round",
+                "round.decimals", "bernoulli", "angle"] in
   def : OfSelf<name, zero>;
 def : OfSelf<"frac", (Value $grad)>;
 def : OfSelf<"sqrt", (Div $grad, (Mul $result, 2))>;
@@ -75,6 +76,35 @@ def : OfSelf<"erfc", (Mul (Mul (Exp (Neg (Mul $self, $self))),
                                "-1.1283791670955125739"), $grad)>;
 def : OfSelf<"sigmoid",
              (Mul $grad, (Mul (Add (Neg $result), 1), $result))>;
+def : OfSelf<"erfinv", (Mul (Mul (Exp (Mul $result, $result)),
+                                 "0.88622692545275801365"), $grad)>;
+def : OfSelf<"special_erfcx",
+             (Mul (Sub (Mul (Mul $self, 2), $result), "1.1283791670955125739"),
+                  $grad)>;
+def : OfSelf<"special_ndtri",
+             (Mul (Mul $grad, "2.5066282746310002416"),
+                  (Exp (Div (Mul $result, $result), 2)))>;
+def : OfSelf<"special_log_ndtr",
+             (Mul (Div $grad, "2.5066282746310002416"),
+                  (Exp (Neg (Add $result, (Div (Mul $self, $self), 2)))))>;
+def : OfSelf<"special_entr", (Mul $grad, (Neg (Add (Log $self), 1)))>;
+def : OfSelf<"lgamma", (Mul $grad, (Call<"aten::digamma"> $self))>;
+def : OfSelf<"digamma", (Mul $grad, (Call<"aten::polygamma"> 1, $self))>;
+def : OfSelf<"polygamma",
+             (Mul $grad, (Call<"aten::polygamma"> (Add $n, 1), $self))>;
+def : OfSelf<"sinc",
+  (Let $angle, (Mul $self, "3.1415926535897932385"),
+  (Let $square, (Mul (Mul $self, $self), "3.1415926535897932385"),
+    (Select (Eq $square, 0), 0,
+            (Mul $grad, (Div (Sub (Mul $angle, (Cos $angle)), (Sin $angle)),
+                             $square)))))>;
+def : OfSelf<"logit",
+  (IfNone $eps,
+    (Select (BitAnd (Ge $self, 0), (Le $self, 1)),
+            (Div $grad, (Mul $self, (Sub 1, $self))), "nan"),
+    (Select (BitAnd (Ge $self, $eps), (Le $self, (Sub 1, $eps))),
+            (Div $grad, (Mul $self, (Sub 1, $self))), 0))>;
+def : OfSelf<"nan_to_num", (Mul $grad, (Call<"aten::isfinite"> $self))>;
 def : OfSelf<"deg2rad", (Mul $grad, "0.017453292519943295")>;
 def : OfSelf<"rad2deg", (Mul $grad, "57.295779513082323")>;
 
@@ -131,7 +161,15 @@ def : OfSelf<"softplus",
     (Select (Gt (Mul $self, $beta), $threshold), $grad,
             (Mul $grad, (Div $power, (Add $power, 1)))))>;
 def : OfSelf<"threshold", (Select (Le $self, $threshold), 0, $grad)>;
-def : OfSelf<"log_sigmoid", (Mul $grad, (Sigmoid (Neg $self)))>;
+foreach name = ["log_sigmoid", "log_sigmoid_forward"] in
+  def : OfSelf<name, (Mul $grad, (Sigmoid (Neg $self)))>;
+foreach name = ["hardshrink", "softshrink"] in
+  def : OfSelf<name,
+    (Select (Le (Abs $self), $lambd), 0, $grad)>;
+def : OfSelf<"_prelu_kernel",
+             (Select (Gt $self, 0), $grad, (Mul $weight, $grad))>;
+def : Derivative<"aten::_prelu_kernel", "weight",
+                 (Select (Gt $self, 0), 0, (Mul $self, $grad))>;
 
 //===----------------------------------------------------------------------===//
 // Pointwise, more operands
@@ -156,6 +194,11 @@ foreach ov = ["Tensor", "Scalar"] in {
   foreach name = ["remainder", "fmod"] in
     def : OfSelf<name # "." # ov, (Value $grad)>;
 }
+def : OfOther<"remainder.Tensor",
+              (Mul (Neg $grad), (Call<"aten::floor_divide"> $self, $other))>;
+def : OfOther<"fmod.Tensor", (Mul (Neg $grad), (Trunc (Div $self, $other)))>;
+def : OfOther<"remainder.Scalar_Tensor",
+              (Mul (Neg $grad), (Call<"aten::floor_divide"> $self, $other))>;
 def : OfOther<"add.Tensor", scaled>;
 foreach name = ["sub", "subtract"] in
   def : OfOther<name # ".Tensor", (Neg scaled)>;
@@ -180,6 +223,58 @@ def : Derivative<"aten::pow.Tensor_Tensor", "exponent",
   (Mul $grad, (Select (BitAnd (Eq $self, 0), (Ge $exponent, 0)), 0,
                       (Mul $result, (Log $self))))>;
 
+def : Derivative<"aten::pow.Scalar", "exponent",
+  (IfNumber $self, 0,
+    (Mul $grad, (Select (Ge $exponent, 0), 0, (Mul $result, "-inf"))),
+    (Mul $grad, (Mul $result,
+                     (Log (Call<"aten::full_like"> $exponent, $self)))))>;
+
+// At the origin, zero.
+class OfAngle<string operand, dag numerator>
+    : Derivative<"aten::atan2", operand,
+        (Let $squares, (Add (Mul $self, $self), (Mul $other, $other)),
+          (Mul $grad,
+               (Mul numerator,
+                    (Select (Eq $squares, 0), 0, (Reciprocal $squares)))))>;
+def : OfAngle<"self", (Value $other)>;
+def : OfAngle<"other", (Neg $self)>;
+def : OfSelf<"hypot", (Div (Mul $grad, $self), $result)>;
+def : OfOther<"hypot", (Div (Mul $grad, $other), $result)>;
+foreach ov = ["Tensor", "Scalar"] in
+  def : OfSelf<"copysign." # ov,
+               (Mul $grad, (Select (Eq $self, 0), 0, (Div $result, $self)))>;
+def : OfOther<"copysign.Tensor", zero>;
+def : OfSelf<"logaddexp", (Div $grad, (Add (Exp (Sub $other, $self)), 1))>;
+def : OfOther<"logaddexp", (Div $grad, (Add (Exp (Sub $self, $other)), 1))>;
+def : OfSelf<"logaddexp2", (Div $grad, (Add (Exp2 (Sub $other, $self)), 1))>;
+def : OfOther<"logaddexp2", (Div $grad, (Add (Exp2 (Sub $self, $other)), 1))>;
+def : OfSelf<"xlogy.Tensor",
+  (Select (BitAnd (Eq $self, 0), (Le $other, 0)), 0,
+          (Call<"aten::xlogy.Tensor"> $grad, $other))>;
+def : OfOther<"xlogy.Tensor", (Div (Mul $grad, $self), $other)>;
+def : OfOther<"xlogy.Scalar_Self", (Div (Mul $grad, $self), $other)>;
+def : OfSelf<"xlogy.Scalar_Other",
+  (Let $whole, (Call<"aten::xlogy.Scalar_Other"> $grad, $other),
+    (Select (BitAnd (Eq $self, 0), (Le (Call<"aten::full_like"> $self, $other), 0)),
+            0, $whole))>;
+def : OfSelf<"special_xlog1py",
+  (Select (BitAnd (Eq $self, 0), (Le $other, -1)), 0,
+          (Call<"aten::special_xlog1py"> $grad, $other))>;
+def : OfOther<"special_xlog1py", (Div (Mul $grad, $self), (Add $other, 1))>;
+def : OfSelf<"ldexp.Tensor", (Mul $grad, (Call<"aten::pow.Scalar"> 2, $other))>;
+def : OfOther<"ldexp.Tensor",
+              (Mul (Mul $grad, $result), "0.69314718055994530942")>;
+
+// Of the greatest that is no nan; the first where they are equal.
+multiclass ExtremeNumber<string name, Node wins> {
+  def : OfSelf<name, (Select (BitOr (wins $self, $other), (IsNan $other)),
+                             $grad, 0)>;
+  def : OfOther<name, (Select (BitOr (wins $self, $other), (IsNan $other)),
+                              0, $grad)>;
+}
+defm : ExtremeNumber<"fmax", Ge>;
+defm : ExtremeNumber<"fmin", Le>;
+
 // Both get half where they are equal.
 multiclass Extreme<string name, Node loses> {
   def : OfSelf<name, (Select (loses $self, $other), 0,
@@ -195,6 +290,23 @@ def : OfSelf<"clamp",
     (Select (BitAnd (Ge $self, $min), (Le $self, $max)), $grad, 0)))>;
 def : OfSelf<"clamp_min", (Select (Ge $self, $min), $grad, 0)>;
 def : OfSelf<"clamp_max", (Select (Le $self, $max), $grad, 0)>;
+
+def : OfSelf<"clamp.Tensor",
+  (IfNone $min, (Select (Le $self, $max), $grad, 0),
+  (IfNone $max, (Select (Ge $self, $min), $grad, 0),
+    (Select (BitAnd (Ge $self, $min), (Le $self, $max)), $grad, 0)))>;
+def : Derivative<"aten::clamp.Tensor", "min",
+  (IfNone $max, (Select (Lt $self, $min), $grad, 0),
+    (Select (BitAnd (Lt $min, $max), (Lt $self, $min)), $grad, 0))>;
+def : Derivative<"aten::clamp.Tensor", "max",
+  (IfNone $min, (Select (Gt $self, $max), $grad, 0),
+    (Select (BitOr (Gt $self, $max), (Lt $max, $min)), $grad, 0))>;
+def : OfSelf<"clamp_min.Tensor", (Select (Ge $self, $min), $grad, 0)>;
+def : Derivative<"aten::clamp_min.Tensor", "min",
+                 (Select (Lt $self, $min), $grad, 0)>;
+def : OfSelf<"clamp_max.Tensor", (Select (Le $self, $max), $grad, 0)>;
+def : Derivative<"aten::clamp_max.Tensor", "max",
+                 (Select (Gt $self, $max), $grad, 0)>;
 
 foreach ov = ["self", "ScalarOther"] in
   def : OfSelf<"where." # ov, (Select $condition, $grad, 0)>;
@@ -226,7 +338,8 @@ foreach name = ["clone", "_to_copy", "contiguous", "to.dtype", "to.dtype_layout"
   def : OfSelf<name, (Value $grad)>;
 def : Derivative<"aten::copy", "src", (Value $grad)>;
 def : Derivative<"aten::fill.Tensor", "value", (Value $grad)>;
-// What is overwritten gets no gradient (`Overwrites`).
+foreach name = ["copy", "fill.Tensor", "fill.Scalar", "zero"] in
+  def : OfSelf<name, zero>;
 foreach name = ["tril", "triu"] in
   def : OfSelf<name, (Call<"aten::" # name> $grad, $diagonal)>;
 
@@ -234,7 +347,7 @@ foreach name = ["tril", "triu"] in
 // Softmax
 //===----------------------------------------------------------------------===//
 
-foreach name = ["softmax.int", "_softmax"] in
+foreach name = ["softmax.int", "_softmax", "_safe_softmax"] in
   def : OfSelf<name,
     (Let $product, (Mul $grad, $result),
       (Sub $product,
@@ -245,30 +358,176 @@ foreach name = ["log_softmax.int", "_log_softmax"] in
          (Mul (Exp $result), (Call<"aten::sum.dim_IntList"> $grad, $dim, 1)))>;
 
 //===----------------------------------------------------------------------===//
+// Overloads that compute gradients themselves, and what they are linear in
+//===----------------------------------------------------------------------===//
+
+class OfGradient<string name, dag expression>
+    : Derivative<"aten::" # name, "grad_output", expression>;
+
+foreach n = [1, 2, 3] in
+  foreach kind = ["reflection_pad", "replication_pad"] in {
+    defvar name = kind # n # "d";
+    def : OfSelf<name, (Backward<"aten::" # name # "_backward">
+                         $grad, $self, $padding)>;
+    def : OfGradient<name # "_backward",
+                     (Backward<"aten::" # name> $grad, $padding)>;
+  }
+
+// Resized images.
+foreach name = ["upsample_nearest1d", "_upsample_nearest_exact1d"] in {
+  def : OfSelf<name, (Backward<"aten::" # name # "_backward">
+    $grad, $output_size, (Sizes $self), $scales)>;
+  def : OfGradient<name # "_backward",
+                   (Backward<"aten::" # name> $grad, $output_size, $scales)>;
+}
+foreach name = ["upsample_nearest2d", "_upsample_nearest_exact2d"] in {
+  def : OfSelf<name, (Backward<"aten::" # name # "_backward">
+    $grad, $output_size, (Sizes $self), $scales_h, $scales_w)>;
+  def : OfGradient<name # "_backward",
+                   (Backward<"aten::" # name> $grad, $output_size, $scales_h, $scales_w)>;
+}
+foreach name = ["upsample_nearest3d", "_upsample_nearest_exact3d"] in {
+  def : OfSelf<name, (Backward<"aten::" # name # "_backward">
+    $grad, $output_size, (Sizes $self), $scales_d, $scales_h, $scales_w)>;
+  def : OfGradient<name # "_backward",
+                   (Backward<"aten::" # name> $grad, $output_size, $scales_d, $scales_h, $scales_w)>;
+}
+foreach name = ["upsample_linear1d"] in {
+  def : OfSelf<name, (Backward<"aten::" # name # "_backward">
+    $grad, $output_size, (Sizes $self), $align_corners, $scales)>;
+  def : OfGradient<name # "_backward",
+                   (Backward<"aten::" # name> $grad, $output_size, $align_corners, $scales)>;
+}
+foreach name = ["upsample_bilinear2d", "upsample_bicubic2d", "_upsample_bilinear2d_aa", "_upsample_bicubic2d_aa"] in {
+  def : OfSelf<name, (Backward<"aten::" # name # "_backward">
+    $grad, $output_size, (Sizes $self), $align_corners, $scales_h, $scales_w)>;
+  def : OfGradient<name # "_backward",
+                   (Backward<"aten::" # name> $grad, $output_size, $align_corners, $scales_h, $scales_w)>;
+}
+foreach name = ["upsample_trilinear3d"] in {
+  def : OfSelf<name, (Backward<"aten::" # name # "_backward">
+    $grad, $output_size, (Sizes $self), $align_corners, $scales_d, $scales_h, $scales_w)>;
+  def : OfGradient<name # "_backward",
+                   (Backward<"aten::" # name> $grad, $output_size, $align_corners, $scales_d, $scales_h, $scales_w)>;
+}
+
+foreach name = ["avg_pool2d", "avg_pool3d"] in {
+  def : OfSelf<name,
+    (Backward<"aten::" # name # "_backward">
+      $grad, $self, $kernel_size, $stride, $padding, $ceil_mode,
+      $count_include_pad, $divisor_override)>;
+  def : OfGradient<name # "_backward",
+    (Backward<"aten::" # name>
+      $grad, $kernel_size, $stride, $padding, $ceil_mode, $count_include_pad,
+      $divisor_override)>;
+}
+foreach n = [2, 3] in {
+  defvar name = "_adaptive_avg_pool" # n # "d";
+  foreach whole = [name, "adaptive_avg_pool" # n # "d"] in
+    def : OfSelf<whole, (Backward<"aten::" # name # "_backward"> $grad, $self)>;
+  def : OfGradient<name # "_backward",
+                   (Backward<"aten::" # name> $grad, (LastSizes $grad_output, n))>;
+  def : OfSelf<"adaptive_max_pool" # n # "d",
+    (Backward<"aten::adaptive_max_pool" # n # "d_backward">
+      $grad, $self, $result1)>;
+  def : OfSelf<"max_pool" # n # "d_with_indices",
+    (Backward<"aten::max_pool" # n # "d_with_indices_backward">
+      $grad, $self, $kernel_size, $stride, $padding, $dilation, $ceil_mode,
+      $result1)>;
+}
+def : GradientRule<"PooledPlaces",
+                   One<["max_pool2d_with_indices_backward",
+                        "max_pool3d_with_indices_backward",
+                        "adaptive_max_pool2d_backward",
+                        "adaptive_max_pool3d_backward", "max_unpool2d",
+                        "max_unpool3d"]>.Of>;
+
+// Pieces of images, and images of pieces.
+def : OfSelf<"im2col", (Backward<"aten::col2im"> $grad, (LastSizes $self, 2),
+                         $kernel_size, $dilation, $padding, $stride)>;
+def : OfSelf<"col2im", (Backward<"aten::im2col"> $grad, $kernel_size, $dilation,
+                         $padding, $stride)>;
+def : OfSelf<"pixel_shuffle",
+             (Backward<"aten::pixel_unshuffle"> $grad, $upscale_factor)>;
+def : OfSelf<"pixel_unshuffle",
+             (Backward<"aten::pixel_shuffle"> $grad, $downscale_factor)>;
+
+def : OfSelf<"multi_margin_loss",
+  (Backward<"aten::multi_margin_loss_backward">
+    $grad, $self, $target, $p, $margin, $weight, $reduction)>;
+def : OfSelf<"multilabel_margin_loss_forward",
+  (Backward<"aten::multilabel_margin_loss_backward">
+    $grad, $self, $target, $reduction, $result1)>;
+def : OfSelf<"_pdist_forward",
+             (Backward<"aten::_pdist_backward"> $grad, $self, $p, $result)>;
+def : OfSelf<"take", (Backward<"aten::put"> (Call<"aten::zeros_like"> $self),
+                       $index, $grad, 1)>;
+def : OfSelf<"linalg_cross", (Call<"aten::linalg_cross"> $other, $grad, $dim)>;
+def : OfOther<"linalg_cross", (Call<"aten::linalg_cross"> $grad, $self, $dim)>;
+
+class Trilinear<string operand, dag expression>
+    : Derivative<"aten::_trilinear", operand, expression>;
+def : Trilinear<"i1", (Backward<"aten::_trilinear">
+  $grad, $i2, $i3, $sumdim, $expand2, $expand3, $expand1, $unroll_dim)>;
+def : Trilinear<"i2", (Backward<"aten::_trilinear">
+  $i1, $grad, $i3, $expand1, $sumdim, $expand3, $expand2, $unroll_dim)>;
+def : Trilinear<"i3", (Backward<"aten::_trilinear">
+  $i1, $i2, $grad, $expand1, $expand2, $sumdim, $expand3, $unroll_dim)>;
+
+//===----------------------------------------------------------------------===//
 // Reductions
 //===----------------------------------------------------------------------===//
 
 def : GradientRule<"Sum", One<["sum", "sum.dim_IntList"]>.Of>;
 def : GradientRule<"Mean", One<["mean", "mean.dim"]>.Of>;
-def : GradientRule<"Extreme", One<["amax", "amin", "max", "min"]>.Of>;
-def : GradientRule<"ExtremeAt", One<["max.dim", "min.dim"]>.Of>;
+def : GradientRule<"Extreme", One<["amax", "amin"]>.Of>;
+def : GradientRule<"Chosen", One<["max", "min", "median", "nanmedian"]>.Of>;
+def : GradientRule<"ChosenAt", One<["max.dim", "min.dim", "median.dim",
+                                    "nanmedian.dim", "mode", "kthvalue",
+                                    "sort", "sort.stable", "topk"]>.Of>;
 def : GradientRule<"LogSumExp", One<["logsumexp"]>.Of>;
-def : GradientRule<"Variance", One<["var.correction", "std.correction"]>.Of>;
-def : GradientRule<"VectorNorm", One<["linalg_vector_norm"]>.Of>;
+def : GradientRule<"Variance", One<["var.correction", "std.correction",
+                                    "var_mean.correction",
+                                    "std_mean.correction"]>.Of>;
+def : GradientRule<"VectorNorm",
+                   One<["linalg_vector_norm", "norm.Scalar", "norm.ScalarOpt_dim",
+                        "norm.ScalarOpt_dtype", "norm.ScalarOpt_dim_dtype"]>.Of>;
+def : GradientRule<"Distance", One<["dist"]>.Of>;
+def : GradientRule<"SumOfNumbers", One<["nansum"]>.Of>;
+def : GradientRule<"Product", One<["prod", "prod.dim_int"]>.Of>;
 def : GradientRule<"CumulativeSum", One<["cumsum"]>.Of>;
+def : GradientRule<"CumulativeProduct", One<["cumprod"]>.Of>;
+def : GradientRule<"CumulativeLogSumExp", One<["logcumsumexp"]>.Of>;
+def : GradientRule<"CumulativeExtreme", One<["cummax", "cummin"]>.Of>;
 
 //===----------------------------------------------------------------------===//
 // Products, joins
 //===----------------------------------------------------------------------===//
 
 def : GradientRule<"Linear", One<["linear"]>.Of>;
-def : GradientRule<"MatrixProduct", One<["mm", "bmm", "matmul", "mv", "dot"]>.Of>;
-def : GradientRule<"AddMatrixProduct", One<["addmm", "baddbmm"]>.Of>;
+def : GradientRule<"MatrixProduct", One<["mm", "bmm", "matmul", "mv", "dot",
+                                         "vdot"]>.Of>;
+def : GradientRule<"AddMatrixProduct", One<["addmm", "baddbmm", "addmv"]>.Of>;
+def : GradientRule<"AddSumOfProducts", One<["addbmm"]>.Of>;
+def : GradientRule<"AddOuterProduct", One<["addr"]>.Of>;
+def : GradientRule<"Distances", One<["_cdist_forward"]>.Of>;
+def : GradientRule<"InverseMatrix", One<["linalg_inv", "linalg_inv_ex",
+                                         "inverse"]>.Of>;
+def : GradientRule<"Solution", One<["linalg_solve"]>.Of>;
+def : GradientRule<"TriangularSolution", One<["linalg_solve_triangular"]>.Of>;
+def : GradientRule<"Cholesky", One<["linalg_cholesky", "linalg_cholesky_ex",
+                                    "cholesky"]>.Of>;
 def : GradientRule<"Concatenation", One<["cat", "concat"]>.Of>;
 def : GradientRule<"Stack", One<["stack"]>.Of>;
 def : GradientRule<"Repeat", One<["repeat"]>.Of>;
 def : GradientRule<"Pad", One<["constant_pad_nd"]>.Of>;
 def : GradientRule<"Flip", One<["flip"]>.Of>;
+def : GradientRule<"Roll", One<["roll"]>.Of>;
+def : GradientRule<"Rotation", One<["rot90"]>.Of>;
+def : GradientRule<"ChannelShuffle", One<["channel_shuffle"]>.Of>;
+def : GradientRule<"Diagonal", One<["diagonal_copy", "trace"]>.Of>;
+def : GradientRule<"DiagonalMatrix", One<["diag_embed"]>.Of>;
+def : GradientRule<"Gated", One<["glu"]>.Of>;
 
 //===----------------------------------------------------------------------===//
 // Indexed reads
@@ -278,20 +537,53 @@ def : GradientRule<"Embedding", One<["embedding"]>.Of>;
 def : GradientRule<"Gather", One<["gather"]>.Of>;
 def : GradientRule<"IndexSelect", One<["index_select"]>.Of>;
 def : GradientRule<"Index", One<["index.Tensor"]>.Of>;
+def : GradientRule<"EmbeddingBackward", One<["embedding_dense_backward"]>.Of>;
+def : GradientRule<"EmbeddingBag", One<["_embedding_bag"]>.Of>;
+
+//===----------------------------------------------------------------------===//
+// Indexed writes
+//===----------------------------------------------------------------------===//
+
+def : GradientRule<"Scatter", One<["scatter.src", "scatter.value"]>.Of>;
+def : GradientRule<"ScatterAdd", One<["scatter_add"]>.Of>;
+def : GradientRule<"ScatterReduce", One<["scatter_reduce.two"]>.Of>;
+def : GradientRule<"IndexAdd", One<["index_add"]>.Of>;
+def : GradientRule<"IndexCopy", One<["index_copy"]>.Of>;
+def : GradientRule<"IndexFill", One<["index_fill.int_Scalar",
+                                     "index_fill.int_Tensor"]>.Of>;
+def : GradientRule<"IndexPut", One<["index_put"]>.Of>;
+def : GradientRule<"Put", One<["put"]>.Of>;
+def : GradientRule<"MaskedScatter", One<["masked_scatter"]>.Of>;
 
 //===----------------------------------------------------------------------===//
 // Layers
 //===----------------------------------------------------------------------===//
 
-def : GradientRule<"LayerNorm", One<["layer_norm"]>.Of>;
+def : GradientRule<"LayerNorm", One<["layer_norm", "native_layer_norm"]>.Of>;
+def : GradientRule<"GroupNorm", One<["group_norm", "native_group_norm"]>.Of>;
+def : GradientRule<"RmsNorm", One<["rms_norm", "_fused_rms_norm"]>.Of>;
+def : GradientRule<"WeightNorm", One<["_weight_norm_interface"]>.Of>;
 def : GradientRule<"BatchNorm", One<["batch_norm"]>.Of>;
+def : GradientRule<"BatchNormTraining",
+                   One<["_native_batch_norm_legit",
+                        "_native_batch_norm_legit.no_stats",
+                        "_native_batch_norm_legit_functional"]>.Of>;
 def : GradientRule<"Convolution", One<["conv1d", "conv2d", "conv3d"]>.Of>;
+def : GradientRule<"GeneralConvolution", One<["convolution", "_convolution"]>.Of>;
+def : GradientRule<"ConvolutionBackward", One<["convolution_backward"]>.Of>;
 def : GradientRule<"MaxPool", One<["max_pool2d"]>.Of>;
-def : GradientRule<"AveragePool", One<["avg_pool2d"]>.Of>;
-def : GradientRule<"AdaptiveAveragePool", One<["adaptive_avg_pool2d"]>.Of>;
+def : GradientRule<"GridSampler", One<["grid_sampler_2d", "grid_sampler_3d"]>.Of>;
+def : GradientRule<"RnnLayer", One<["mkldnn_rnn_layer"]>.Of>;
 def : GradientRule<"Dropout", One<["native_dropout"]>.Of>;
 def : GradientRule<"Attention", One<["scaled_dot_product_attention"]>.Of>;
-def : GradientRule<"Loss", One<["mse_loss", "l1_loss"]>.Of>;
+def : GradientRule<"Loss", One<["mse_loss", "l1_loss", "smooth_l1_loss",
+                                "huber_loss"]>.Of>;
+def : GradientRule<"SoftMargin", One<["soft_margin_loss"]>.Of>;
+def : GradientRule<"CrossEntropy", One<["binary_cross_entropy"]>.Of>;
+def : GradientRule<"CrossEntropyOfLogits",
+                   One<["binary_cross_entropy_with_logits"]>.Of>;
 def : GradientRule<"ClassLoss", One<["nll_loss_forward", "nll_loss2d_forward"]>.Of>;
+def : GradientRule<"ClassLossBackward", One<["nll_loss_backward",
+                                             "nll_loss2d_backward"]>.Of>;
 
 #endif

@@ -179,7 +179,8 @@ def Every;
 /// How the gradient of an overload's result reaches one of its operands: an
 /// expression in the nodes above, each of which is a call of an ATen overload on
 /// whole tensors here (`Called`). Leaves are the arguments of the call, `$grad`,
-/// the gradient of its result, and `$result`. What the expression yields is
+/// the gradient of its (first) result, `$result` and, of a call with several
+/// results, `$result1` and so on. What the expression yields is
 /// summed to the operand's shape and converted to its type by itself.
 ///
 /// Of the other nodes it takes Value, Let, IfNone, IfTrue, IfNumber, IfString.
@@ -201,6 +202,12 @@ class Called<string overload, Node node> {
 class Call<string overload> : Node {
   string Overload = overload;
 }
+/// (Backward<"aten::col2im"> $grad, ...): likewise, of an overload that computes
+/// the gradient itself: its result has the type of the operand.
+class Backward<string overload> : Call<overload>;
+/// (Sizes $self): the sizes of a tensor; (LastSizes $self, 2): the last two.
+def Sizes : Node;
+def LastSizes : Node;
 
 //===----------------------------------------------------------------------===//
 // Facts: what neither a schema nor a tag of torch's states of an operator
@@ -265,6 +272,9 @@ class ReplacesStorage<list<string> operators> : Flag<operators>;
 class ShapeChange<string view, list<string> operators> : Text<view, operators>;
 /// A view as elements of another type; `copy` computes the same as a copy.
 class RetypedView<string copy, list<string> operators> : Text<copy, operators>;
+/// Writes several operands; `form` returns their new contents instead, behind
+/// its other results.
+class FunctionalForm<string form, list<string> operators> : Text<form, operators>;
 
 // Sizes.
 

@@ -11,6 +11,7 @@
 
 #include "llvm/ADT/StringExtras.h"
 #include "llvm/ADT/StringMap.h"
+#include "llvm/ADT/StringSwitch.h"
 #include "llvm/TableGen/Error.h"
 #include "llvm/TableGen/Record.h"
 
@@ -65,8 +66,10 @@ private:
       return node("Local", local->second);
     if (name == "grad")
       return node("Gradient");
-    if (name == "result")
-      return node("Result");
+    if (unsigned number = 0;
+        name == "result" || (name.starts_with("result") &&
+                             !name.substr(6).getAsInteger(10, number)))
+      return node("Result", number);
     node("Argument", argument(name));
   }
 
@@ -87,11 +90,11 @@ private:
          "'");
   }
 
-  void call(StringRef name, const DagInit *dag) {
+  void call(StringRef op, StringRef name, const DagInit *dag) {
     const Overload &callee = find(name);
     if (dag->getNumArgs() > callee.arguments.size())
       fail(Twine("too many arguments for ") + callee.text);
-    node("Call", callee.arguments.size(), "0", name);
+    node(op, callee.arguments.size(), "0", name);
     for (unsigned i = 0; i < callee.arguments.size(); ++i)
       if (i < dag->getNumArgs())
         emit(dag->getArg(i), dag->getArgNameStr(i));
@@ -129,16 +132,25 @@ private:
     if (auto *number = dyn_cast<IntInit>(init))
       return node("Integer", 0, std::to_string(number->getValue()));
     if (auto *number = dyn_cast<StringInit>(init))
-      return node("Real", 0, number->getValue());
+      return node("Real", 0,
+                  StringSwitch<StringRef>(number->getValue())
+                      .Case("nan", "NAN")
+                      .Case("inf", "INFINITY")
+                      .Case("-inf", "-INFINITY")
+                      .Default(number->getValue()));
     auto *dag = dyn_cast<DagInit>(init);
     if (!dag)
       fail("unexpected leaf " + init->getAsString());
     const Record *op = cast<DefInit>(dag->getOperator())->getDef();
     StringRef name = op->getName();
     if (op->isSubClassOf("Call"))
-      return call(op->getValueAsString("Overload"), dag);
+      return call(op->isSubClassOf("Backward") ? "Backward" : "Call",
+                  op->getValueAsString("Overload"), dag);
     if (auto found = called.find(name); found != called.end())
-      return call(found->second, dag);
+      return call("Call", found->second, dag);
+    if (name == "Sizes" || name == "LastSizes")
+      return node("Sizes", argument(dag->getArgNameStr(0)),
+                  name == "Sizes" ? "0" : dag->getArg(1)->getAsString());
     if (name == "Value")
       return emit(dag->getArg(0), dag->getArgNameStr(0));
     if (name == "Let")

@@ -17,16 +17,18 @@ namespace pyjit::operators {
 /// Nodes of a derivative's expression, in prefix order.
 enum class DerivativeOp : uint8_t {
   // leaves
-  Gradient, ///< of the call's result
-  Result,   ///< the call's
+  Gradient, ///< of the call's first result
+  Result,   ///< the call's, number `index`
   Argument, ///< argument `index` of the call: a tensor, or anything else
   Local,    ///< what the Let of this `index` named
   Integer,  ///< `number`
   Real,     ///< `number`
   Flag,     ///< `index`: 0 or 1
   None,
+  Sizes, ///< of the tensor at argument `index`; `number`: the last so many
   // others
   Call,     ///< of the overload `text`, with `index` arguments: the children
+  Backward, ///< likewise; the result has the operand's type
   Let,      ///< children: a value, the expression in which it is `index`
   IfNone,   ///< whether argument `index` is none: first child, else second
   IfTrue,   ///< whether it is true

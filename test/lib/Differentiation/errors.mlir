@@ -8,10 +8,10 @@ func.func @unknown(%x: tensor<4xf32>) -> tensor<4xf32> attributes {pyjit.gradien
 
 // -----
 
-func.func @operand(%x: tensor<4xf32>, %y: tensor<4xf32>) -> tensor<4xf32> attributes {pyjit.gradient_inputs = array<i64: 1>, pyjit.gradient_results = array<i64: 0>} {
-  // expected-error @+1 {{cannot be differentiated: no derivative by argument 1 is known}}
-  %0 = tssa.aten "aten::fmod.Tensor"(%x, %y) : (tensor<4xf32>, tensor<4xf32>) -> tensor<4xf32>
-  return %0 : tensor<4xf32>
+func.func @operand(%x: tensor<4x3xf32>, %y: tensor<4xi64>, %w: tensor<3xf32>) -> tensor<f32> attributes {pyjit.gradient_inputs = array<i64: 2>, pyjit.gradient_results = array<i64: 0>} {
+  // expected-error @+1 {{cannot be differentiated: no derivative by argument 4 is known}}
+  %0 = tssa.aten "aten::multi_margin_loss"(%x, %y, 1 : i64, 1.0 : f64, %w, 1 : i64) : (tensor<4x3xf32>, tensor<4xi64>, tensor<3xf32>) -> tensor<f32>
+  return %0 : tensor<f32>
 }
 
 // -----

@@ -1,0 +1,254 @@
+//===- RulesNorms.cpp - Derivatives of normalisations ---------------------===//
+//
+// Formulas: torch/csrc/autograd/FunctionsManual.cpp.
+//
+//===----------------------------------------------------------------------===//
+
+#include "Adjoint.h"
+
+#include "pyjit/Operators/OperatorNames.h"
+
+#include <limits>
+
+using namespace mlir;
+using namespace pyjit;
+using namespace pyjit::differentiation;
+using tssa::Size;
+using tssa::typeOf;
+
+/// Half precision is computed in single precision, as eager does.
+static Type computeTypeOf(Value value) {
+  Type type = typeOf(value).getElementType();
+  return type.isF64() ? type : Float32Type::get(type.getContext());
+}
+
+static Value inverseRoot(GradientBuilder &build, Value variance,
+                         double epsilon) {
+  return build.apply(operators::aten::rsqrt,
+                     build.add(variance, build.wrapped(epsilon)));
+}
+
+namespace {
+
+/// (x - mean) / deviation over some dimensions, or x / root mean square.
+class Normalised {
+public:
+  Normalised(GradientBuilder &build, Value x, ArrayRef<int64_t> dims,
+             bool isCentered, double epsilon)
+      : build(build), dims(dims), isCentered(isCentered) {
+    Value centered = isCentered ? build.subtract(x, build.mean(x, dims)) : x;
+    Value variance = build.mean(build.multiply(centered, centered), dims);
+    inverse = inverseRoot(build, variance, epsilon);
+    value = build.multiply(centered, inverse);
+  }
+
+  Value value;
+
+  /// The gradient of x, of the value's.
+  Value gradient(Value ofValue) {
+    Value along =
+        build.multiply(value, build.mean(build.multiply(ofValue, value), dims));
+    Value across = isCentered
+                       ? build.subtract(ofValue, build.mean(ofValue, dims))
+                       : ofValue;
+    return build.multiply(build.subtract(across, along), inverse);
+  }
+
+private:
+  GradientBuilder &build;
+  SmallVector<int64_t> dims;
+  bool isCentered;
+  Value inverse;
+};
+
+/// Layer norm and RMS norm: over the last dimensions, of each of which a weight
+/// and a bias have one element.
+LogicalResult overLast(Adjoint &a, bool isCentered, double epsilon) {
+  GradientBuilder &build = a.build;
+  auto shape = dyn_cast_or_null<ArrayAttr>(a.constant(1));
+  if (!shape)
+    return a.refuse("its numbers differ between calls");
+  if (!a.isOfFirst())
+    return a.refuse("a gradient of its statistics");
+  Value input = a.tensor(0);
+  Type type = computeTypeOf(input);
+  int64_t rank = typeOf(input).getRank();
+  auto dims =
+      llvm::to_vector(llvm::seq<int64_t>(rank - int64_t(shape.size()), rank));
+  Normalised normal(build, build.convert(input, type), dims, isCentered,
+                    epsilon);
+  Value gradient = build.convert(a.gradient(), type);
+  if (a.wants(0u)) {
+    Value weight = a.tensor(2);
+    a.give(0, normal.gradient(
+                  weight ? build.multiply(gradient, build.convert(weight, type))
+                         : gradient));
+  }
+  if (a.wants(2))
+    a.give(2, build.multiply(gradient, normal.value));
+  if (isCentered && a.wants(3))
+    a.give(3, gradient);
+  return success();
+}
+
+} // namespace
+
+LogicalResult gradient_rules::LayerNorm(Adjoint &a) {
+  std::optional<double> epsilon = a.number(4);
+  if (!epsilon)
+    return a.refuse("its epsilon differs between calls");
+  return overLast(a, /*isCentered=*/true, *epsilon);
+}
+
+/// Without an epsilon of its own it takes that of the input's type.
+static std::optional<double> ownEpsilon(Adjoint &a) {
+  if (std::optional<double> given = a.number(3))
+    return given;
+  Attribute none = a.constant(3);
+  if (!none || none != a.build.none())
+    return std::nullopt;
+  Type type = typeOf(a.tensor(0)).getElementType();
+  if (type.isF64())
+    return std::numeric_limits<double>::epsilon();
+  return std::numeric_limits<float>::epsilon();
+}
+
+LogicalResult gradient_rules::RmsNorm(Adjoint &a) {
+  std::optional<double> epsilon = ownEpsilon(a);
+  if (!epsilon)
+    return a.refuse("its epsilon differs between calls");
+  return overLast(a, /*isCentered=*/false, *epsilon);
+}
+
+//===----------------------------------------------------------------------===//
+// Of channels
+//===----------------------------------------------------------------------===//
+
+/// A value for each channel as one that is broadcast over images.
+static Value perChannel(GradientBuilder &build, Value value, int64_t rank) {
+  for (int64_t dim = 1; dim < rank - 1; ++dim)
+    value = build.unsqueeze(value, dim);
+  return value;
+}
+
+/// Gives an argument with an element for each channel its gradient: the sum
+/// over all else.
+static void giveChannels(Adjoint &a, unsigned index, Value gradient) {
+  int64_t rank = typeOf(gradient).getRank();
+  Value shape = perChannel(a.build, a.tensor(index), rank);
+  gradient = a.build.sumTo(gradient, typeOf(shape));
+  a.give(index, a.build.reshape(gradient, typeOf(a.tensor(index))));
+}
+
+namespace {
+/// Where the arguments of two overloads are.
+struct GroupArguments {
+  unsigned groups, weight, bias, epsilon;
+};
+} // namespace
+
+LogicalResult gradient_rules::GroupNorm(Adjoint &a) {
+  bool isWhole = a.call.getOverload() == operators::aten::group_norm;
+  GroupArguments at =
+      isWhole ? GroupArguments{1, 2, 3, 4} : GroupArguments{6, 1, 2, 7};
+  GradientBuilder &build = a.build;
+  std::optional<double> epsilon = a.number(at.epsilon);
+  std::optional<double> groups = a.number(at.groups);
+  if (!epsilon || !groups)
+    return a.refuse("its numbers differ between calls");
+  if (!a.isOfFirst())
+    return a.refuse("a gradient of its statistics");
+  Value input = a.tensor(0);
+  Type type = computeTypeOf(input);
+  SmallVector<Size> sizes = tssa::getSizes(typeOf(input));
+  std::optional<Size> length =
+      countOf(ArrayRef(sizes).drop_front()).dividedBy(int64_t(*groups));
+  if (!length)
+    return a.refuse("the size of its groups differs between calls");
+  RankedTensorType whole = rowMajorType(sizes, type);
+  RankedTensorType grouped =
+      rowMajorType({sizes[0], int64_t(*groups), *length}, type);
+  Value x = build.reshape(build.convert(input, type), grouped);
+  Normalised normal(build, x, {2}, /*isCentered=*/true, *epsilon);
+  Value gradient = build.convert(a.gradient(), type);
+  if (a.wants(0u)) {
+    Value scaled = gradient;
+    if (Value weight = a.tensor(at.weight))
+      scaled = build.multiply(
+          gradient,
+          perChannel(build, build.convert(weight, type), sizes.size()));
+    Value given = normal.gradient(build.reshape(scaled, grouped));
+    a.give(0, build.reshape(given, whole));
+  }
+  if (a.wants(at.weight))
+    giveChannels(a, at.weight,
+                 build.multiply(gradient, build.reshape(normal.value, whole)));
+  if (a.wants(at.bias))
+    giveChannels(a, at.bias, gradient);
+  return success();
+}
+
+/// With running statistics, which are constants; or, where there are none, with
+/// those of the batch.
+LogicalResult gradient_rules::BatchNorm(Adjoint &a) {
+  GradientBuilder &build = a.build;
+  std::optional<double> epsilon = a.number(7);
+  if (!epsilon)
+    return a.refuse("its epsilon differs between calls");
+  Value input = a.tensor(0);
+  Type type = computeTypeOf(input);
+  int64_t rank = typeOf(input).getRank();
+  auto channel = [&](unsigned index) {
+    return perChannel(build, build.convert(a.tensor(index), type), rank);
+  };
+  Value x = build.convert(input, type);
+  Value gradient = build.convert(a.gradient(), type), scaled = gradient, normal;
+  if (a.tensor(1))
+    scaled = build.multiply(gradient, channel(1));
+  if (a.flag(5) || !a.tensor(3) || !a.tensor(4)) {
+    SmallVector<int64_t> dims{0};
+    llvm::append_range(dims, llvm::seq<int64_t>(2, rank));
+    Normalised ofBatch(build, x, dims, /*isCentered=*/true, *epsilon);
+    normal = ofBatch.value;
+    if (a.wants(0u))
+      a.give(0, ofBatch.gradient(scaled));
+  } else {
+    Value inverse = inverseRoot(build, channel(4), *epsilon);
+    normal = build.multiply(build.subtract(x, channel(3)), inverse);
+    if (a.wants(0u))
+      a.give(0, build.multiply(scaled, inverse));
+  }
+  if (a.wants(1))
+    giveChannels(a, 1, build.multiply(gradient, normal));
+  if (a.wants(2))
+    giveChannels(a, 2, gradient);
+  return success();
+}
+
+/// v * (g / |v|), where |v| is over all dimensions but one: the second result.
+LogicalResult gradient_rules::WeightNorm(Adjoint &a) {
+  GradientBuilder &build = a.build;
+  if (!a.isOfFirst())
+    return a.refuse("a gradient of its second result");
+  Value v = a.tensor(0), g = a.tensor(1), norm = a.call.getResult(1);
+  Type type = typeOf(norm).getElementType();
+  int64_t rank = typeOf(v).getRank();
+  int64_t own = a.dimensions(2, rank).front();
+  SmallVector<int64_t> dims;
+  for (int64_t dim = 0; dim < rank; ++dim)
+    if (dim != own)
+      dims.push_back(dim);
+  Value gradient = build.convert(a.gradient(), type);
+  v = build.convert(v, type);
+  Value along =
+      build.divide(build.sum(build.multiply(gradient, v), dims), norm);
+  if (a.wants(0u)) {
+    Value across =
+        build.subtract(gradient, build.multiply(v, build.divide(along, norm)));
+    a.give(0,
+           build.multiply(across, build.divide(build.convert(g, type), norm)));
+  }
+  if (a.wants(1))
+    a.give(1, along);
+  return success();
+}
