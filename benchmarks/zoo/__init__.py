@@ -34,6 +34,7 @@ FAMILIES = {
     "torchvision": "zoo.vision",
     "timm": "zoo.timm_models",
     "transformers": "zoo.language",
+    "training": "zoo.training",
 }
 
 

@@ -168,6 +168,7 @@ def : SizeRule<"Glu", All<["glu"]>.Of>;
 def : SizeRule<"NormalisedLast", All<["layer_norm", "rms_norm",
                                       "_fused_rms_norm"]>.Of>;
 def : SizeRule<"BatchNorm", All<["batch_norm"]>.Of>;
+def : SizeRule<"BatchNormTraining", All<["_native_batch_norm_legit"]>.Of>;
 def : SizeRule<"NormalisedChannels", All<["group_norm", "instance_norm"]>.Of>;
 def : SizeRule<"Embedding", All<["embedding"]>.Of>;
 def : SizeRule<"OneHot", All<["one_hot"]>.Of>;
@@ -309,6 +310,8 @@ def : AsksMetadata<One<["is_same_size", "is_set_to", "is_pinned",
                         "_has_same_storage_numel"]>.Of>;
 def : BatchStatistics<One<["batch_norm", "native_batch_norm",
                            "_batch_norm_impl_index", "cudnn_batch_norm"]>.Of>;
+def : FunctionalForm<"aten::_native_batch_norm_legit_functional",
+                     One<["_native_batch_norm_legit"]>.Of>;
 
 defvar indexed = All<["index", "index_put", "index_put_"]>.Of;
 def : TakesIndexLists<indexed>;
@@ -417,4 +420,7 @@ def : OneDNNActivation<"swish", ["aten::silu"]>;
 // Names
 //===----------------------------------------------------------------------===//
 
-def : Named<One<["rrelu_with_noise", "rrelu_with_noise_", "pad"]>.Of>;
+def : Named<One<["rrelu_with_noise", "rrelu_with_noise_", "pad",
+                 "_native_batch_norm_legit.no_stats",
+                 "native_batch_norm_backward", "native_batch_norm",
+                 "cudnn_batch_norm"]>.Of>;

@@ -45,6 +45,9 @@ struct Segment {
   /// Instructions (new references) whose data-dependent scalars the
   /// specialization computes.
   std::vector<std::pair<PyObject *, int>> numbers;
+  /// Instructions (new references) that called operators which gradients flow
+  /// through.
+  std::vector<std::pair<PyObject *, int>> gradients;
 };
 
 struct CaptureResult {

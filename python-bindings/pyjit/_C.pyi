@@ -82,6 +82,7 @@ class Segment(NamedTuple):
     fallback: Segment | None
     may_loop: bool
     scalar_sites: tuple[tuple[CodeType, int], ...]
+    gradient_sites: tuple[tuple[CodeType, int], ...]
 
 class Capture(NamedTuple):
     result: Any

@@ -38,6 +38,7 @@ class CallSegment:
     """A recording of a segment of a call, and the specialization that was made of it.
 
     ``numbers``: instructions that leave numbers to Python where it cannot be compiled;
+    ``gradient_sites``: instructions whose operators gradients flow through;
     ``lifted``: numbers and sizes that are its inputs; ``made_of``: the segment that it goes on from.
     """
 
@@ -62,6 +63,7 @@ class CallSegment:
         self.made_of = made_of
         self.specialization: Any = None
         self.numbers: dict[tuple[Any, int], str] = {}
+        self.gradient_sites: tuple[tuple[Any, int], ...] = ()
         self.lifted: set[_C.AccessPath] = made_of.lifted if made_of else set()
         # What the run that it was recorded in went on with.
         self.took: Key | None = None
@@ -87,6 +89,7 @@ class CallSegment:
         segment.numbers = dict.fromkeys(
             found.scalar_sites, "a tensor's data as a Python number"
         )
+        segment.gradient_sites = found.gradient_sites
         return segment
 
     @property

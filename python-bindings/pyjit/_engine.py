@@ -18,6 +18,7 @@ from pyjit._branches import Branches, CallSegment
 from pyjit._continuation import Key, continuation, step
 from pyjit._dynamic import Arguments, DynamicNumbers
 from pyjit._errors import CaptureError, CompileError
+from pyjit._gradients import refused_site
 from pyjit._loops import Loops
 from pyjit._planner import Planner
 from pyjit._progress import progress
@@ -375,8 +376,13 @@ class Engine:
                 self.root.loops_left.append(str(error).splitlines()[0])
                 self.loops.given_up = True
                 return False
+            points = self.root.graph_break_points
+            refused = refused_site(str(error), call_segment.gradient_sites)
+            if refused and refused[0] not in points:
+                points[refused[0]] = refused[1]
+                return False
             if call_segment.numbers:
-                self.root.graph_break_points |= call_segment.numbers
+                points |= call_segment.numbers
                 return False
             self._failed(f"pyjit's compiler failed: {error}")
             if self.settings.strict:

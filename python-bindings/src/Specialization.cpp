@@ -336,10 +336,8 @@ Specialization::Outcome Specialization::launchGraph(Frame &frame) {
   try {
     if (backward)
       frame.node = rt::CompiledBackward::create(backward, inputs.data());
-    // What libraries do for tensors that require grad is the node's business.
-    std::optional<c10::AutoGradMode> noGrad;
-    if (backward)
-      noGrad.emplace(false);
+    // Grad mode stays on: kernels ask for it (a recurrent layer keeps a
+    // workspace then), and the executor calls them below autograd.
     if (!keepLock)
       thread = PyEval_SaveThread();
     const at::Tensor *cached =

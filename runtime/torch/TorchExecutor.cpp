@@ -299,6 +299,18 @@ bool TorchExecutor::runOrRestore(const at::Tensor *inputs,
   }
 }
 
+/// With the same strides, gaps and elements that share memory included: what
+/// reads the output was compiled for them.
+static at::Tensor copyOf(const at::Tensor &value) {
+  if (value.is_non_overlapping_and_dense() || !value.numel())
+    return value.clone();
+  int64_t extent = 1;
+  for (int64_t d = 0; d < value.dim(); ++d)
+    extent += (value.size(d) - 1) * value.stride(d);
+  at::Tensor memory = value.as_strided({extent}, {1}).clone();
+  return memory.as_strided(value.sizes(), value.strides());
+}
+
 /// Output `i` as a tensor that shares its memory with nothing else.
 at::Tensor TorchExecutor::ownOutput(const Arena &arena, uint32_t i) const {
   uint32_t index = program.outputSlot(i);
@@ -315,7 +327,7 @@ at::Tensor TorchExecutor::ownOutput(const Arena &arena, uint32_t i) const {
     auto *base = static_cast<const char *>(arena.storage.const_data_ptr());
     shared |= data >= base && data < base + program.header().arenaBytes;
   }
-  return shared ? value.clone() : value;
+  return shared ? copyOf(value) : value;
 }
 
 /// The first element of a tensor with a storage, by the shortest way: programs

@@ -625,7 +625,8 @@ def RefGraph_AdvanceOp : RefGraph_Op<"advance", [
     In-place operators advance the version counter that a tensor shares with its
     views. An input that is written is copied back at once, and a fresh tensor
     comes out of the launch as version 0, so the trace says how far the counter
-    went. A tensor without this line is as a launch and a copy leave it.
+    went. A tensor without this line is as a launch and a copy leave it. `by 0`: it
+    was written by an operator that does not count (statistics of a batch norm).
 
     Where the arms of a branch on data write it differently often, `or` is the
     smaller number. Nobody but a device knows which it is: a specialization whose user

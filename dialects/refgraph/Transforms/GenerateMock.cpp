@@ -51,13 +51,14 @@ public:
   }
 
 private:
-  /// Copying back is one of the writes.
+  /// Copying back is one of the writes; where eager counted none (statistics of
+  /// a batch norm), it is taken back.
   void setCounters() {
     llvm::DenseSet<Value> copied;
     for (int64_t input : plan.updates)
       copied.insert(plan.inputs[input]);
     for (auto [tensor, count] : plan.advances)
-      if (int64_t left = count - copied.contains(tensor); left > 0)
+      if (int64_t left = count - copied.contains(tensor))
         AdvanceOp::create(builder, trace.getLoc(),
                           getObject(tensor, trace.getLoc()), left,
                           /*least=*/IntegerAttr());

@@ -348,6 +348,19 @@ Shapes size_rules::batchNorm(const SizeCall &c) {
   return normalisedChannels(c);
 }
 
+/// Statistics of the batch have one element for each channel.
+Shapes size_rules::batchNormTraining(const SizeCall &c) {
+  const SymbolicShape *x = c.tensor("input");
+  if (!x || x->rank() < 2 || c.op.getNumFresh() != 3)
+    return std::nullopt;
+  for (StringRef name : {"weight", "bias", "running_mean", "running_var"})
+    if (const SymbolicShape *p = c.tensor(name))
+      if (p->rank() != 1 || !c.facts.requireEqual(p->sizes[0], x->sizes[1]))
+        return std::nullopt;
+  SizePolynomials channels{x->sizes[1]};
+  return SymbolicShapes{fresh(x->sizes), fresh(channels), fresh(channels)};
+}
+
 Shapes size_rules::embedding(const SizeCall &c) {
   const SymbolicShape *w = c.tensor("weight"), *indices = c.tensor("indices");
   if (!w || !indices || w->rank() != 2)

@@ -395,12 +395,14 @@ void Converter::convertCall(refgraph::TensorOp op) {
   SmallVector<Type> types;
   for (Value result : op.getResults())
     types.push_back(contentsOf(cast<refgraph::TensorType>(result.getType())));
+  StringRef overload = op.getOverload();
   DenseI64ArrayAttr mutates;
-  if (!op.getMutates().empty())
+  if (const char *form = operators::lookupFacts(overload).functionalForm)
+    overload = form;
+  else if (!op.getMutates().empty())
     mutates = builder.getDenseI64ArrayAttr(op.getMutates());
-  auto call =
-      tssa::AtenOp::create(builder, op.getLoc(), types, op.getOverload(),
-                           operands, op.getArgs(), mutates);
+  auto call = tssa::AtenOp::create(builder, op.getLoc(), types, overload,
+                                   operands, op.getArgs(), mutates);
   placeCall(op, call);
   unsigned fresh = op.getNumResults() - op.getMutates().size();
   for (auto [i, result] : llvm::enumerate(op.getResults())) {

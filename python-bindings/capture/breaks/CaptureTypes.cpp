@@ -57,6 +57,8 @@ PyStructSequence_Field segmentFields[] = {
                  "as one."},
     {"scalar_sites", "Instructions (code, offset) that gave Python numbers of "
                      "tensors' data, which the trace computes."},
+    {"gradient_sites", "Instructions (code, offset) whose operators gradients "
+                       "flow through."},
     {nullptr, nullptr}};
 PyStructSequence_Field captureFields[] = {
     {"result", "What the call returned."},
@@ -85,7 +87,7 @@ PyStructSequence_Desc descriptions[kKinds] = {
     {"pyjit._C.GraphBreak", "Where a segment ends.", graphBreakFields, 2},
     {"pyjit._C.DispatchState", "Torch's thread state.", dispatchStateFields, 3},
     {"pyjit._C.Segment", "A segment of a call that was recorded.",
-     segmentFields, 10},
+     segmentFields, 11},
     {"pyjit._C.Capture", "One monitored call.", captureFields, 5},
     {"pyjit._C.Plan", "What becomes of a continuation.", planFields, 5}};
 
@@ -155,7 +157,8 @@ PyObject *toPython(Segment &segment, PyObject *(*wrap)(TraceHandle)) {
                segment.objects, PyLong_FromSsize_t(segment.nargs),
                orNone(segment.graphBreak), toFlag(segment.gradMode),
                toPython(segment.dispatchState), orNone(fallback),
-               PyBool_FromLong(segment.mayLoop), toPython(segment.numbers)});
+               PyBool_FromLong(segment.mayLoop), toPython(segment.numbers),
+               toPython(segment.gradients)});
 }
 
 /// Adds an enum.IntEnum that counts from 0.

@@ -315,9 +315,7 @@ bool Run::addPlain(Recording &s, const FrameState &state, int truth) {
     segment.graphBreak = makeGraphBreak(why, {state});
     segment.gradMode = s.breaks.gradModeLeft;
     segment.dispatchState = s.tensors->dispatchState();
-    for (auto [code, offset] : s.dataNumbers.sites)
-      segment.numbers.push_back(
-          {Py_NewRef(reinterpret_cast<PyObject *>(code)), offset});
+    noteSites(segment, s);
     segments.push_back(std::move(segment));
   }
   s.writer.rewind(here);

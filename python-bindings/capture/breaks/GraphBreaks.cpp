@@ -117,6 +117,13 @@ PyObject *GraphBreaks::looksAtUnseen(const Instruction &in, PyObject **stack) {
   return nullptr;
 }
 
+void GraphBreaks::noteGradient() {
+  const ShadowFrame &frame = s.tracker.frames.back();
+  Origin origin = originOf(frame.code, nullptr);
+  s.objects.keep(reinterpret_cast<PyObject *>(origin.code));
+  gradientSites.insert({origin.code, frame.offset - origin.shift});
+}
+
 /// Objects that a graph break cannot carry can be made after one: where they
 /// were made is a good place for it.
 void GraphBreaks::noteAllocation(PyObject *object) {

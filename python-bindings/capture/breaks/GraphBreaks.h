@@ -7,6 +7,7 @@
 #include "interpreter/Frames.h"
 
 #include <map>
+#include <set>
 #include <string>
 #include <unordered_map>
 #include <utility>
@@ -33,10 +34,14 @@ public:
   /// Objects that a graph break cannot carry can be made after one: where they
   /// were made is a good place for it.
   void noteAllocation(PyObject *object);
+  /// The present instruction calls an operator which gradients flow through.
+  void noteGradient();
 
   /// Instructions (of original code) in front of which the recording stops.
   const std::map<std::pair<PyCodeObject *, int>, std::string>
       *graphBreakPoints = nullptr;
+  /// Instructions (of original code) of operators which gradients flow through.
+  std::set<std::pair<PyCodeObject *, int>> gradientSites;
   /// Instructions at which `endOnce` ended recordings, and how often; set where
   /// `graphBreakPoints` is.
   const std::map<std::pair<PyCodeObject *, int>, int> *passCounts = nullptr;

@@ -147,6 +147,15 @@ PyObject *Run::execute(PyObject *callable, PyObject *const *args, size_t nargs,
   return result;
 }
 
+void Run::noteSites(Segment &segment, const Recording &recording) {
+  auto note = [](const auto &sites, auto &into) {
+    for (auto [code, offset] : sites)
+      into.push_back({Py_NewRef(reinterpret_cast<PyObject *>(code)), offset});
+  };
+  note(recording.dataNumbers.sites, segment.numbers);
+  note(recording.breaks.gradientSites, segment.gradients);
+}
+
 void Run::add(Recording &recording, PyObject *graphBreak) {
   // Ended somewhere else than at a head: what was kept at the first one does.
   if (recording.decisions.heads.forked &&
@@ -169,9 +178,7 @@ void Run::add(Recording &recording, PyObject *graphBreak) {
   segment.gradMode = recording.breaks.gradModeLeft;
   segment.dispatchState = recording.tensors->dispatchState();
   segment.mayLoop = recording.decisions.heads.early;
-  for (auto [code, offset] : recording.dataNumbers.sites)
-    segment.numbers.push_back(
-        {Py_NewRef(reinterpret_cast<PyObject *>(code)), offset});
+  noteSites(segment, recording);
   if (!recording.decisions.heads.forked) {
     segments.push_back(std::move(segment));
     return;

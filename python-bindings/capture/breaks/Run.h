@@ -57,6 +57,7 @@ private:
   /// Looks at what became of the recording.
   void after();
   void add(Recording &recording, PyObject *graphBreak);
+  static void noteSites(Segment &segment, const Recording &recording);
 
   // RunBreaks.cpp.
   void breakGraph(std::unique_ptr<Recording> recording);

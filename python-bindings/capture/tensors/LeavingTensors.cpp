@@ -43,6 +43,23 @@ std::string shownAs(const at::TensorBase &t, const at::TensorBase &other,
   return made == gradMode ? "" : made ? "grad" : "no_grad";
 }
 
+/// Whether two elements may lie at one place in memory (`expand`): not where
+/// each stride steps over all that the smaller ones reach.
+bool mayOverlap(const at::TensorBase &t) {
+  std::vector<std::pair<int64_t, int64_t>> dims; // stride, size
+  for (int64_t i = 0; i < t.dim(); ++i)
+    if (t.size(i) > 1)
+      dims.emplace_back(t.stride(i), t.size(i));
+  std::sort(dims.begin(), dims.end());
+  int64_t reached = 0;
+  for (auto [stride, size] : dims) {
+    if (stride <= reached)
+      return true;
+    reached += stride * (size - 1);
+  }
+  return false;
+}
+
 class LeavingTensors {
 public:
   explicit LeavingTensors(Impl &impl) : impl(impl), recording(impl.recording) {}
@@ -80,7 +97,9 @@ void LeavingTensors::findExternals() {
       continue;
     at::TensorBase t(info.impl);
     externals.emplace(memoryOf(info), t);
-    if (int64_t count = versionOf(t) - info.version)
+    int64_t count = versionOf(t) - info.version;
+    if (count ||
+        (impl.writtenStorages.count(memoryOf(info)) && !t.is_inference()))
       counts[memoryOf(info)] = {&info, count};
   }
 }
@@ -114,8 +133,14 @@ void LeavingTensors::writeTensor(const at::Tensor &t, const TensorInfo &info) {
       t.requires_grad() != (!detached && requiresGrad(memory)))
     return recording.end("it leaves tensors of one memory that autograd knows "
                          "as several tensors, and some require grad");
-  if (externals.count(memory))
+  if (auto external = externals.find(memory); external != externals.end()) {
+    // The mock makes the view by strides, whose gradient autograd divides by
+    // how many elements share a place in memory.
+    if (t.requires_grad() && !detached && mayOverlap(external->second))
+      recording.end("a view of an input that requires grad and whose elements "
+                    "share memory leaves the call");
     return;
+  }
   auto &count = counts[memory];
   if (int64_t version = versionOf(t); version > count.second)
     count = {&info, version};
@@ -159,7 +184,7 @@ bool LeavingTensors::requiresGrad(const void *memory) const {
 void LeavingTensors::writeCounts() {
   std::map<int, std::pair<const TensorInfo *, int64_t>> inOrder;
   for (auto &entry : counts)
-    if (entry.second.second > 0)
+    if (entry.second.first)
       inOrder[entry.second.first->value] = entry.second;
   for (auto &entry : inOrder)
     recording.add(PyjitAdvanceOp{.tensor = entry.second.first->value,

@@ -12,13 +12,50 @@ PyjitOperatorFacts pyjit::capture::factsOf(const std::string &name) {
   return pyjitOperatorFacts({name.data(), name.size()});
 }
 
+bool pyjit::capture::drawsNumbers(const c10::OperatorHandle &handle,
+                                  const PyjitOperatorFacts &facts,
+                                  const std::vector<c10::IValue> &inputs) {
+  if (!facts.drawsByProbability)
+    return false;
+  auto index = handle.schema().argumentIndexWithName(facts.drawsByProbability);
+  return index && inputs.size() > size_t(*index) && inputs[*index].isDouble() &&
+         inputs[*index].toDouble() > 0;
+}
+
 bool pyjit::capture::isTrainingBatchNorm(
     const PyjitOperatorFacts &facts, const std::vector<c10::IValue> &inputs) {
-  auto isGiven = [&](size_t i) {
-    return inputs[i].isTensor() && inputs[i].toTensor().defined();
-  };
   return facts.batchStatistics && inputs.size() > 5 && inputs[5].isBool() &&
-         inputs[5].toBool() && (isGiven(3) || isGiven(4));
+         inputs[5].toBool();
+}
+
+static bool isGiven(const c10::IValue &input) {
+  return input.isTensor() && input.toTensor().defined();
+}
+
+bool pyjit::capture::keepsStatistics(const std::vector<c10::IValue> &inputs) {
+  return isGiven(inputs[3]) || isGiven(inputs[4]);
+}
+
+bool pyjit::capture::asStatisticsUpdate(
+    std::optional<c10::OperatorHandle> &handle, std::string &name,
+    std::vector<c10::IValue> &inputs) {
+  if ((name != operators::aten::native_batch_norm &&
+       name != operators::aten::cudnn_batch_norm) ||
+      inputs.size() != 8 || isGiven(inputs[3]) != isGiven(inputs[4]))
+    return false;
+  for (size_t i : {3, 4})
+    if (isGiven(inputs[i]) && inputs[i].toTensor().requires_grad())
+      return false;
+  const char *overload = "";
+  name = operators::aten::_native_batch_norm_legit;
+  if (!isGiven(inputs[3])) {
+    inputs.erase(inputs.begin() + 3, inputs.begin() + 5);
+    name = operators::aten::_native_batch_norm_legit_no_stats;
+    overload = "no_stats";
+  }
+  handle = c10::Dispatcher::singleton().findSchema(
+      {operators::aten::_native_batch_norm_legit, overload});
+  return true;
 }
 
 void pyjit::capture::asLeakyRelu(std::optional<c10::OperatorHandle> &handle,

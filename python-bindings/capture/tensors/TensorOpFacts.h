@@ -21,9 +21,24 @@ namespace pyjit::capture {
 /// Of an operator, by its name with its overload.
 PyjitOperatorFacts factsOf(const std::string &name);
 
-/// batch_norm in training mode writes its statistics, which no schema says.
+/// Whether the operator draws random numbers with a probability that is not
+/// zero (attention with dropout).
+bool drawsNumbers(const c10::OperatorHandle &handle,
+                  const PyjitOperatorFacts &facts,
+                  const std::vector<c10::IValue> &inputs);
+
+/// Takes statistics of the batch, be there running ones or not.
 bool isTrainingBatchNorm(const PyjitOperatorFacts &facts,
                          const std::vector<c10::IValue> &inputs);
+
+/// Of a batch norm: whether there are running statistics.
+bool keepsStatistics(const std::vector<c10::IValue> &inputs);
+
+/// A batch norm in training mode writes running statistics, which its schema
+/// does not say. That of the same operator by another name does. False: the
+/// name is none that a trace could have.
+bool asStatisticsUpdate(std::optional<c10::OperatorHandle> &handle,
+                        std::string &name, std::vector<c10::IValue> &inputs);
 
 /// RReLU draws slopes in training only. In evaluation it is a leaky ReLU of
 /// their mean, and its buffer for them is never filled.

@@ -402,7 +402,9 @@ bool OperatorRecording::checkGradient() {
     return true;
   if (op.detaches)
     return refuse("it takes a tensor's gradient away");
-  OperatorGradient gradient(impl, arguments, fresh, mutated);
+  static const std::vector<size_t> kNone;
+  OperatorGradient gradient(impl, arguments, fresh,
+                            op.updatesStatistics ? kNone : mutated);
   noGrad = gradient.ends();
   if (gradient.flows())
     return checkFlow(gradient);
@@ -439,6 +441,7 @@ bool OperatorRecording::checkFlow(const OperatorGradient &gradient) {
                   ") wrote memory of a tensor that requires grad, and autograd "
                   "did not see that");
   impl.gradientFlows = true;
+  recording.breaks.noteGradient();
   return true;
 }
 
@@ -530,7 +533,11 @@ void OperatorRecording::endPartialGradients() {
 } // namespace
 
 void TensorRecorder::Impl::record(const at::RecordFunction &fn, Operation &op) {
-  OperatorRecording(*this, op, fn.outputs()).run();
+  std::vector<c10::IValue> outputs = fn.outputs();
+  // cuDNN's fourth result is its own memory for the backward pass.
+  if (op.updatesStatistics && outputs.size() > 3)
+    outputs.resize(3);
+  OperatorRecording(*this, op, outputs).run();
 }
 
 /// The tensor's next version is a view of the last.

@@ -84,7 +84,8 @@ TensorRecorder::Impl::begin(const at::RecordFunction &fn) {
     return operation;
   }
   PyjitOperatorFacts facts = factsOf(name);
-  bool training = isTrainingBatchNorm(facts, copies);
+  bool training = isTrainingBatchNorm(facts, copies) &&
+                  (keepsStatistics(copies) || mayHaveGradient(copies));
   bool composite = handle->hasKernelForDispatchKey(
       c10::DispatchKey::CompositeImplicitAutograd);
   // With a number of classes given, the result's shape follows from it.
@@ -93,9 +94,10 @@ TensorRecorder::Impl::begin(const at::RecordFunction &fn) {
   bool sizes = recording.sizes.followed;
   bool whole =
       facts.keptWhole || oneHot || composites.keepsWhole(name, facts, copies);
-  // There may be derivatives of its parts.
+  // There may be derivatives of its parts: what was dropped, only they know.
   if (composite && whole && !facts.wholeView && mayHaveGradient(copies))
-    whole = pyjitOperatorDifferentiable(view(name));
+    whole = pyjitOperatorDifferentiable(view(name)) &&
+            !drawsNumbers(*handle, facts, copies);
   if (composite && (!whole || training)) {
     // A constant margin is handed on as it was given.
     if (OperatorUse *use = recording.scalars.use();
@@ -109,12 +111,16 @@ TensorRecorder::Impl::begin(const at::RecordFunction &fn) {
     composites.begin(name, facts, copies);
     return operation;
   }
-  if (training) {
+  if (training && !asStatisticsUpdate(handle, name, copies)) {
     HoldLock lock;
-    recording.end("batch_norm in training mode updates its statistics");
+    recording.end("a batch norm whose statistics are kept in part, or require "
+                  "grad");
     return nullptr;
   }
+  if (training)
+    facts = factsOf(name);
   auto operation = std::make_unique<Operation>(*handle);
+  operation->updatesStatistics = training;
   operation->detaches =
       name == operators::aten::detach_ && copies[0].toTensor().requires_grad();
   operation->name = std::move(name);

@@ -1,0 +1,173 @@
+"""Examines one program of the zoo in grad mode: the model is compiled, the training loop is Python's.
+
+Eager and pyjit train a copy of the model each for a few steps: call, loss of what the call
+returned, backward, a step of SGD. Everything that such a loop can see is compared after each
+step: results, gradients of parameters and inputs, parameters, buffers, and the random state.
+"""
+
+from __future__ import annotations
+
+import copy
+import random
+from collections.abc import Iterator
+from typing import Any
+
+import numpy
+import torch
+from torch import nn
+
+from zoo import Program
+from zoo.compare import Gap, compare
+
+STEPS = ("first", "first", "other", "first")
+RATE = 1e-3
+
+
+def leaves(value: Any, seen: set[int] | None = None) -> Iterator[torch.Tensor]:
+    """The tensors in a result, in order."""
+    seen = set() if seen is None else seen
+    if isinstance(value, torch.Tensor):
+        yield value
+        return
+    if id(value) in seen:
+        return
+    seen.add(id(value))
+    if isinstance(value, dict):
+        for entry in value.values():
+            yield from leaves(entry, seen)
+    elif isinstance(value, (list, tuple, set)):
+        for entry in value:
+            yield from leaves(entry, seen)
+    elif hasattr(value, "__dict__") and not isinstance(value, (nn.Module, type)):
+        yield from leaves(vars(value), seen)
+
+
+def loss_of(result: Any) -> torch.Tensor | None:
+    """A number that depends on each element of each result in a way of its own."""
+    total = None
+    for number, tensor in enumerate(leaves(result)):
+        if not tensor.requires_grad or not tensor.is_floating_point():
+            continue
+        shape = torch.Generator().manual_seed(number)
+        weights = torch.rand(tensor.shape, generator=shape).to(tensor)
+        part = (tensor * weights).mean() + 0.1 * tensor.square().mean()
+        total = part if total is None else total + part
+    return total
+
+
+class Trainer:
+    """One of the two loops: a callable, the module whose parameters it trains, what it sees."""
+
+    def __init__(self, call: Any, owner: nn.Module | None) -> None:
+        self.call = call
+        self.owner = owner
+        parameters = [p for p in owner.parameters()] if owner else []
+        kept = [p for p in parameters if p.requires_grad]
+        self.optimizer = torch.optim.SGD(kept, lr=RATE, momentum=0.9) if kept else None
+
+    def step(self, args: Any, kwargs: Any, seed: int) -> dict[str, Any]:
+        torch.manual_seed(seed)
+        random.seed(seed)
+        numpy.random.seed(seed)
+        if self.optimizer:
+            self.optimizer.zero_grad()
+        wanted = [t for t in leaves((args, kwargs)) if t.is_floating_point()]
+        for tensor in wanted if not self.optimizer else ():
+            tensor.requires_grad_()
+        try:
+            result = self.call(*args, **kwargs)
+        except Exception as error:
+            return {"raised": f"{type(error).__name__}: {error}"}
+        seen: dict[str, Any] = {"result": result, "random": torch.get_rng_state()}
+        loss = loss_of(result)
+        if loss is not None:
+            loss.backward()
+        seen["inputs"] = [t.grad for t in wanted]
+        if self.owner:
+            seen["gradients"] = {n: p.grad for n, p in self.owner.named_parameters()}
+        seen = copy.deepcopy(detached(seen))
+        if self.optimizer:
+            self.optimizer.step()
+        if self.owner:
+            seen["state"] = copy.deepcopy(self.owner.state_dict())
+        return seen
+
+
+def detached(value: Any) -> Any:
+    """What can be copied and compared when the graph is gone."""
+    found = [t.detach() for t in leaves(value["result"])]
+    needs = [t.requires_grad for t in leaves(value["result"])]
+    return value | {"result": found, "requires grad": needs}
+
+
+def examine_gradients(program: Program, train: bool) -> dict[str, Any]:
+    """Runs one program in this process and says what became of it."""
+    found: dict[str, Any] = {"name": program.name, "family": program.family}
+    found |= train_both(program, train, wide=False)
+    if found["differences"] and not found.get("raises"):
+        again = train_both(program, train, wide=True)
+        found["rounding"] = not again["differences"] and not again.get("raises")
+        if found["rounding"]:
+            found["differences"] = []
+    return found
+
+
+def widened(value: Any) -> Any:
+    if isinstance(value, (torch.Tensor, nn.Module)):
+        wide = isinstance(value, nn.Module) or value.dtype == torch.float32
+        return value.double() if wide else value
+    if type(value) in (list, tuple):
+        return type(value)(widened(v) for v in value)
+    if type(value) is dict:
+        return {k: widened(v) for k, v in value.items()}
+    return value
+
+
+def train_both(program: Program, train: bool, wide: bool) -> dict[str, Any]:
+    """``wide``: in float64, where a difference is none of rounding."""
+    torch.set_default_dtype(torch.float64 if wide else torch.float32)
+    try:
+        return compare_steps(program, train, widened if wide else lambda v: v)
+    finally:
+        torch.set_default_dtype(torch.float32)
+
+
+def compare_steps(program: Program, train: bool, as_type: Any) -> dict[str, Any]:
+    import pyjit
+
+    found: dict[str, Any] = {}
+    torch.backends.cudnn.allow_tf32 = False
+    torch.manual_seed(0)
+    eager, inputs = program.make()
+    if isinstance(eager, nn.Module):
+        eager = as_type(eager)
+    if isinstance(eager, nn.Module):
+        target: Any = copy.deepcopy(eager)
+        for module in (eager, target):
+            module.train(train)
+    else:
+        torch.manual_seed(0)
+        target, _ = program.make()
+    fast = pyjit.compile(target)
+    owners = [m if isinstance(m, nn.Module) else None for m in (eager, target)]
+    trainers = Trainer(eager, owners[0]), Trainer(fast, owners[1])
+    differences: list[str] = []
+    for number, which in enumerate(STEPS):
+        seen = []
+        for trainer in trainers:
+            with torch.no_grad():
+                args, kwargs = as_type(inputs(which))
+            seen.append(trainer.step(args, kwargs, number))
+        gaps: list[Gap] = compare(*seen, where=f"step {number}")
+        found["loss"] = "raised" not in seen[0] and any(seen[0]["requires grad"])
+        differences += [str(gap) for gap in gaps]
+        if gaps:
+            break
+        if number == 1:
+            found["stats"] = dict(pyjit.stats(fast))
+    found.setdefault("stats", dict(pyjit.stats(fast)))
+    found["after"] = dict(pyjit.stats(fast))
+    found["differences"] = differences
+    if "raised" in seen[0]:
+        found["raises"] = seen[0]["raised"]
+    return found
