@@ -145,7 +145,8 @@ private:
     auto giveOperand = [&](Value operand, Value gradient) {
       give(operand, gradient);
     };
-    return Adjoint(op, builder, ofResults, wants, giveOperand).run();
+    Adjoint adjoint(op, builder, ofResults, wants, giveOperand);
+    return failure(failed(adjoint.run()) || adjoint.build.hasFailed());
   }
 
   LogicalResult pass(tssa::AccessOp op) {

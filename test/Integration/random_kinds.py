@@ -81,7 +81,10 @@ def straight_line(**changes: Any) -> Kind:
             suppress_health_check=list(HealthCheck),
             phases=[Phase.generate],
         )
-        @given(programs(), st.sampled_from(launches))
+        @given(
+            programs(gradients=changes.get("gradients", False)),
+            st.sampled_from(launches),
+        )
         def grow(program: Program, launch: str) -> None:
             program.device = changes.get("device", "cpu")
             if changes.get("launch"):
@@ -117,6 +120,7 @@ def layers(kind: Callable[..., object], **settings: Any) -> Kind:
 KINDS: dict[str, tuple[int, Kind]] = {
     "straight line": (30, straight_line()),
     "straight line, launched": (15, straight_line(launch=True)),
+    "straight line, gradients": (15, straight_line(gradients=True)),
     "buffers written in parts": (8, numbered(test_random_writes.check)),
     "branches": (8, numbered(test_random_branches.check)),
     "branches, launched": (

@@ -88,6 +88,7 @@ class Input:
     dtype: torch.dtype = torch.float32
     layout: str = "plain"
     text: str = ""
+    requires_grad: bool = False
 
     def source(self, seed: int, grow: int, device: str = "cpu") -> str:
         where = "" if device == "cpu" else f", {device!r}"
@@ -100,7 +101,8 @@ class Input:
         shape = tuple(n + grow if n > 1 else n for n in self.shape)
         if self.kind == "index":
             return f"index({shape}, {seed}{where})"
-        return f"make({shape}, {self.dtype}, {self.layout!r}, {seed}{where})"
+        made = f"make({shape}, {self.dtype}, {self.layout!r}, {seed}{where})"
+        return f"{made}.requires_grad_()" if self.requires_grad else made
 
 
 @dataclass
@@ -113,6 +115,7 @@ class Program:
     default: torch.dtype = torch.float32  # what torch.get_default_dtype() is
     autocast: bool = False  # to bfloat16, within the function
     device: str = "cpu"  # where it is checked; it grows on the CPU
+    gradients: bool = False  # in grad mode
 
     def names(self) -> list[str]:
         return [f"v{i}" for i in range(len(self.inputs))]
@@ -139,7 +142,7 @@ class Program:
         before = torch.get_default_dtype()
         torch.set_default_dtype(self.default)
         try:
-            with torch.no_grad():
+            with torch.set_grad_enabled(self.gradients):
                 yield
         finally:
             torch.set_default_dtype(before)
@@ -168,7 +171,7 @@ class Program:
             "import torch, pyjit\n"
             "from Integration.random_programs import index, make\n"
             f"{self.source()}"
-            f"torch.set_grad_enabled(False); torch.set_default_dtype({self.default})\n"
+            f"torch.set_grad_enabled({self.gradients}); torch.set_default_dtype({self.default})\n"
             f"fast = pyjit.compile(f, options={{'strict': True, **{self.options}}})\n"
             "for _ in range(2):\n"
             f"    {inputs}\n    print({call}, [{', '.join(self.names())}])\n"
@@ -399,8 +402,12 @@ def inputs(draw: st.DrawFn) -> list[Input]:
 
 
 @st.composite
-def programs(draw: st.DrawFn) -> Program:
-    program = Program(draw(inputs()))
+def programs(draw: st.DrawFn, gradients: bool = False) -> Program:
+    """gradients: in grad mode, and some inputs require grad."""
+    program = Program(draw(inputs()), gradients=gradients)
+    for one in program.inputs if gradients else ():
+        if one.kind == "tensor" and one.dtype.is_floating_point:
+            one.requires_grad = draw(st.integers(0, 3)) > 0
     program.options = {"eager_rounding": draw(st.booleans())}
     program.default = draw(st.sampled_from(DEFAULTS))
     program.autocast = draw(st.integers(0, 9)) == 9

@@ -64,17 +64,83 @@ def outcome(f: Any, arguments: list[Any]) -> tuple[Any, Exception | None]:
         return None, error
 
 
-@settings(
+sampled = settings(
     max_examples=EXAMPLES,
     deadline=None,
     derandomize="PYJIT_EXAMPLES" not in os.environ,
     suppress_health_check=list(HealthCheck),
     phases=[Phase.explicit, Phase.reuse, Phase.generate, Phase.shrink],
 )
+
+
+@sampled
 @given(programs())
 @pytest.mark.filterwarnings("ignore")
 def test_random_program(program: Program) -> None:
     check(program)
+
+
+@sampled
+@given(programs(gradients=True))
+@pytest.mark.filterwarnings("ignore")
+def test_random_program_with_gradients(program: Program) -> None:
+    check(program)
+
+
+def gradients(
+    program: Program, results: Sequence[torch.Tensor], scope: dict[str, Any]
+) -> list[torch.Tensor | None]:
+    """Of the inputs that require grad, for some gradients of the results."""
+    wanted = [result for result in results if result.requires_grad]
+    inputs = [scope[name] for name in program.names()]
+    inputs = [x for x in inputs if isinstance(x, torch.Tensor) and x.requires_grad]
+    if not wanted or not inputs:
+        return []
+    generator = torch.Generator().manual_seed(len(wanted))
+    given = [
+        (torch.randint(-4, 5, result.shape, generator=generator) / 4).to(result)
+        for result in wanted
+    ]
+    return list(torch.autograd.grad(wanted, inputs, given, allow_unused=True))
+
+
+def check_gradients(
+    program: Program,
+    want: Sequence[torch.Tensor],
+    have: Sequence[torch.Tensor],
+    theirs: dict[str, Any],
+    ours: dict[str, Any],
+    call: tuple[int, int],
+) -> None:
+    """Where eager has an answer: it raises where an operator wrote what another one saved."""
+    where = f"seed {call[0]}, grown {call[1]}"
+    try:
+        eager = gradients(program, want, theirs)
+    except RuntimeError:
+        return
+    mine = gradients(program, have, ours)
+    given = [g is not None for g in eager]
+    assert given == [g is not None for g in mine], f"{where}: which gradients there are"
+
+    def run() -> list[torch.Tensor]:
+        scope: dict[str, Any] = {"torch": torch}
+        exec(program.source(), scope)
+        values = program.scope(*call)
+        results = scope["f"](*(values[name] for name in program.names()))
+        return [g for g in gradients(program, results, values) if g is not None]
+
+    pairs = [(a, b) for a, b in zip(eager, mine, strict=True) if a is not None]
+    limits = bounds(run, [a for a, _ in pairs])
+    for number, ((a, b), limit) in enumerate(zip(pairs, limits, strict=True)):
+        what = f"{where}, gradient {number}"
+        assert b is not None and a.dtype == b.dtype and a.shape == b.shape, what
+        wrong = apart(a + 0.0, b + 0.0, limit)  # which zero, the order of sums says
+        if wrong.any():
+            first = tuple(wrong.nonzero()[0].tolist())
+            raise AssertionError(
+                f"{what}: {int(wrong.sum())} of {wrong.numel()} elements, the first at {first}: "
+                f"{a[first].item()} became {b[first].item()}, allowed {limit[first].item()}"
+            )
 
 
 def check(program: Program) -> None:
@@ -105,6 +171,8 @@ def check(program: Program) -> None:
                 f"{where}: eager raised {error!r}, pyjit {ours_error!r}"
             )
             check_values(program, want or (), have or (), theirs, ours, (seed, grow))
+            if program.gradients and want and have:
+                check_gradients(program, want, have, theirs, ours, (seed, grow))
 
 
 def check_values(

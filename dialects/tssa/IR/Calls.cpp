@@ -44,6 +44,10 @@ Value CallBuilder::access(Value source, ArrayRef<ViewAttr> views,
   ArrayAttr path = builder.getArrayAttr(steps);
   RankedTensorType type =
       inferPathType(path, typeOf(source), [&] { return emitError(loc); });
+  if (!type) {
+    failed = true;
+    return source;
+  }
   return AccessOp::create(builder, loc, type, source, path, indices);
 }
 

@@ -38,11 +38,14 @@ public:
                    mlir::Type result);
   mlir::Value view(mlir::Value source, llvm::ArrayRef<int64_t> sizes);
   mlir::Value permute(mlir::Value source, llvm::ArrayRef<int64_t> dims);
-  /// What a path of views shows; `indices` stand for its `?`.
+  /// What a path of views shows; `indices` stand for its `?`. `source` itself,
+  /// and an error, where the path does not fit it (`hasFailed`).
   mlir::Value access(mlir::Value source, llvm::ArrayRef<ViewAttr> path,
                      mlir::ValueRange indices = {});
 
   mlir::Location getLoc() const { return loc; }
+  /// Whether something could not be built, which an error has told.
+  bool hasFailed() const { return failed; }
 
   mlir::Attribute none() const;
   mlir::Attribute integer(int64_t value) const;
@@ -57,6 +60,7 @@ public:
 private:
   mlir::OpBuilder &builder;
   mlir::Location loc;
+  bool failed = false;
 };
 
 inline mlir::RankedTensorType typeOf(mlir::Value value) {
