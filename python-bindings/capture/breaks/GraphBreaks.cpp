@@ -119,6 +119,8 @@ PyObject *GraphBreaks::looksAtUnseen(const Instruction &in, PyObject **stack) {
 
 void GraphBreaks::noteGradient() {
   const ShadowFrame &frame = s.tracker.frames.back();
+  if (!frame.code) // what is compiled is an operator itself
+    return;
   Origin origin = originOf(frame.code, nullptr);
   s.objects.keep(reinterpret_cast<PyObject *>(origin.code));
   gradientSites.insert({origin.code, frame.offset - origin.shift});
