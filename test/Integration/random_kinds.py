@@ -23,6 +23,7 @@ from Integration import (
     test_random_loops,
     test_random_numbers,
     test_random_programs,
+    test_random_training,
     test_random_varying,
     test_random_writes,
 )
@@ -140,6 +141,14 @@ KINDS: dict[str, tuple[int, Kind]] = {
     "layers of sequences, sizes vary": (
         3,
         layers(test_random_layers.sequences, vary=True),
+    ),
+    "training of images": (
+        3,
+        numbered(test_random_training.check, kind=test_random_layers.images),
+    ),
+    "training of sequences": (
+        3,
+        numbered(test_random_training.check, kind=test_random_layers.sequences),
     ),
     "loops": (6, numbered(test_random_loops.check)),
     "counted loops": (4, numbered(test_random_counted_loops.check)),
