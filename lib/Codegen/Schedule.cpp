@@ -72,6 +72,51 @@ static int chooseVectorDim(const KernelGraph &graph) {
   return best;
 }
 
+/// How far apart the elements that lie along `dim` are, in the accesses of
+/// whole rows; nothing if that is not a number.
+static std::optional<int64_t> stepAlong(const KernelGraph &graph,
+                                        unsigned dim) {
+  int64_t step = 0;
+  bool linear = true;
+  graph.forEachIndex([&](AffineExpr expr, unsigned buffer, bool) {
+    if (buffer == ~0u)
+      return;
+    LinearForm form = linearize(expr);
+    linear &= !form.isNonlinearIn(dim);
+    step = std::max(step, std::abs(form.coefficient(dim)));
+  });
+  return linear ? std::optional(step) : std::nullopt;
+}
+
+/// Where no access is dense, sums still need several accumulators: for their
+/// accuracy, and because each waits for the one before. The dim with the
+/// nearest elements, for a reduction that is the innermost of its dims.
+static int chooseSparseDim(const KernelGraph &graph) {
+  int best = -1;
+  int64_t bestStep = std::numeric_limits<int64_t>::max();
+  for (bool reduction : {true, false}) {
+    int nearest = -1;
+    int64_t nearestStep = std::numeric_limits<int64_t>::max();
+    for (unsigned d = 0; d < graph.dims.size(); ++d) {
+      if (graph.dims[d].reduction != reduction || graph.dims[d].estimate() < 2)
+        continue;
+      std::optional<int64_t> step = stepAlong(graph, d);
+      if (!step)
+        return -1;
+      if (*step < nearestStep) {
+        nearest = d;
+        nearestStep = *step;
+      }
+    }
+    if (nearest >= 0 && nearestStep < bestStep &&
+        graph.dims[nearest].estimate() >= 8) {
+      best = nearest;
+      bestStep = nearestStep;
+    }
+  }
+  return best;
+}
+
 /// Values that depend on reduction dims and that a later stage asks for again:
 /// kept if computing them twice costs more than a store and a load.
 static void saveNodes(KernelGraph &graph, Schedule &schedule,
@@ -213,13 +258,20 @@ struct Extent {
 
 } // namespace
 
-/// Lanes, and vectors in flight.
+/// Operations of an element that cost more than putting it into a vector.
+static constexpr unsigned kWorthGathering = 16;
+
+/// Lanes, and vectors in flight. `sparse`: no access is dense.
 static void chooseVectors(const KernelGraph &graph, Schedule &schedule,
-                          unsigned vectorBits, unsigned cost) {
+                          unsigned vectorBits, unsigned cost, bool sparse) {
   int64_t size = graph.dims[schedule.vectorDim].estimate();
   schedule.lanes = vectorBits / 32;
   while (schedule.lanes > size)
     schedule.lanes /= 2;
+  // Far elements are loaded one by one: only a long body is worth joining them.
+  if (sparse && schedule.vectorInReduction() && cost < kWorthGathering &&
+      stepAlong(graph, schedule.vectorDim) > kMaxSpread)
+    schedule.lanes = 1;
   // Several sums hide the latency of one; expensive bodies do so themselves.
   unsigned wanted = schedule.numReduction == 0 ? 1
                     : cost > kComputeBound     ? 2
@@ -254,6 +306,10 @@ Schedule scheduleKernel(KernelGraph &graph, const ScheduleOptions &options) {
     }
   splitDims(graph);
   int vectorDim = chooseVectorDim(graph);
+  // Targets with tiles are those whose rows are walked by one thread.
+  bool sparse = vectorDim < 0 && options.registers != 0;
+  if (sparse && graph.hasReduction())
+    vectorDim = chooseSparseDim(graph);
   orderDims(graph, vectorDim);
   mergeDims(graph, vectorDim);
   // Merged with a dimension of no elements.
@@ -266,7 +322,7 @@ Schedule scheduleKernel(KernelGraph &graph, const ScheduleOptions &options) {
   Extent extent(graph);
   schedule.vectorDim = vectorDim;
   if (vectorDim >= 0)
-    chooseVectors(graph, schedule, options.vectorBits, extent.cost);
+    chooseVectors(graph, schedule, options.vectorBits, extent.cost, sparse);
   chooseTile(graph, schedule, options);
   chooseTranspose(graph, schedule, options, extent.cost);
   chooseUnits(graph, schedule);

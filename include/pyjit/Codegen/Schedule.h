@@ -14,6 +14,9 @@
 
 namespace pyjit::codegen {
 
+/// Elements that far apart are taken out of vectors that hold all between them.
+inline constexpr int64_t kMaxSpread = 4;
+
 struct ScheduleOptions {
   /// Width of the target's vectors.
   unsigned vectorBits = 256;
@@ -47,6 +50,8 @@ struct Schedule {
   /// The dim walked by vectors, always the last parallel or last reduction
   /// dim; -1 if none is.
   int vectorDim = -1;
+  /// 1 where several scalars are in flight: a reduction along elements that lie
+  /// too far apart for vectors.
   unsigned lanes = 1;
   /// Vectors in flight per iteration.
   unsigned unroll = 1;

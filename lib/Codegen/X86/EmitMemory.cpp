@@ -115,13 +115,57 @@ Value KernelEmitter::address(Value base, Value offset, int64_t constant,
   return LLVM::GEPOp::create(b, ptr, memory, at, ArrayRef<LLVM::GEPArg>{more});
 }
 
+Value KernelEmitter::laneAddress(Value base, AffineExpr offset, Type element,
+                                 unsigned u, unsigned lane) {
+  LinearForm form = linearize(offset);
+  int64_t row = rowShift(form, u);
+  if (!onLanes(offset))
+    return address(base, index(offset), row, element);
+  int64_t shift = firstLane(u) + lane;
+  if (form.isNonlinearIn(schedule.vectorDim))
+    return address(base, index(shifted(offset, shift)), row, element);
+  return address(base, index(offset),
+                 row + shift * form.coefficient(schedule.vectorDim), element);
+}
+
+/// The last vector ends with the last lane: nothing behind it is touched.
+Value KernelEmitter::loadSpread(Value base, AffineExpr offset, Type element,
+                                int64_t first, int64_t stride) {
+  Type memory = memoryType(element);
+  auto type = VectorType::get({int64_t(lanes)}, memory);
+  unsigned bytes = std::max(1u, memory.getIntOrFloatBitWidth() / 8);
+  int64_t last = (lanes - 1) * stride;
+  Value joined;
+  for (int64_t part = 0; part < stride; ++part) {
+    int64_t start = std::min<int64_t>(part * lanes, last + 1 - lanes);
+    Value vector = LLVM::LoadOp::create(
+        b, type, address(base, index(offset), first + start, element), bytes);
+    if (part == 0) {
+      joined = vector;
+      continue;
+    }
+    // Lanes that the vectors before have stay; the first two are taken apart
+    // by one shuffle.
+    SmallVector<int64_t> from;
+    for (int64_t lane = 0; lane < lanes; ++lane) {
+      int64_t at = lane * stride;
+      if (at >= part * lanes && at < start + lanes)
+        from.push_back(lanes + at - start);
+      else
+        from.push_back(part == 1 ? std::min<int64_t>(at, lanes - 1) : lane);
+    }
+    joined = vector::ShuffleOp::create(b, joined, vector, from);
+  }
+  return joined;
+}
+
 Value KernelEmitter::load(Value base, AffineExpr offset, Type element,
                           unsigned u) {
   LinearForm form = linearize(offset);
   int64_t row = rowShift(form, u);
   Type memory = memoryType(element);
   if (lanes == 1 || !onLanes(offset)) {
-    Value at = address(base, index(offset), row, element);
+    Value at = laneAddress(base, offset, element, u, 0);
     return fromMemory(LLVM::LoadOp::create(b, memory, at), element);
   }
   int64_t stride = form.coefficient(schedule.vectorDim);
@@ -132,14 +176,14 @@ Value KernelEmitter::load(Value base, AffineExpr offset, Type element,
     Value at = address(base, index(offset), row + firstLane(u), element);
     return fromMemory(LLVM::LoadOp::create(b, vectorType, at, bytes), element);
   }
+  if (linear && stride > 1 && stride <= kMaxSpread)
+    return fromMemory(
+        loadSpread(base, offset, element, row + firstLane(u) * stride, stride),
+        element);
   SmallVector<Value> elements;
-  for (unsigned lane = 0; lane < lanes; ++lane) {
-    int64_t shift = firstLane(u) + lane;
-    Value at = linear
-                   ? address(base, index(offset), row + shift * stride, element)
-                   : address(base, index(shifted(offset, shift)), row, element);
-    elements.push_back(LLVM::LoadOp::create(b, memory, at));
-  }
+  for (unsigned lane = 0; lane < lanes; ++lane)
+    elements.push_back(LLVM::LoadOp::create(
+        b, memory, laneAddress(base, offset, element, u, lane)));
   return fromMemory(vector::FromElementsOp::create(b, vectorType, elements),
                     element);
 }
@@ -196,7 +240,7 @@ void KernelEmitter::store(Value value, Value base, AffineExpr offset,
   if (lanes == 1 || !onLanes(offset)) {
     if (isa<VectorType>(value.getType()))
       value = vector::ExtractOp::create(b, value, 0);
-    LLVM::StoreOp::create(b, value, address(base, index(offset), row, element));
+    LLVM::StoreOp::create(b, value, laneAddress(base, offset, element, u, 0));
     return;
   }
   value = broadcast(value, lanes);
@@ -209,13 +253,9 @@ void KernelEmitter::store(Value value, Value base, AffineExpr offset,
         bytes);
     return;
   }
-  for (unsigned lane = 0; lane < lanes; ++lane) {
-    int64_t shift = firstLane(u) + lane;
-    Value at = linear
-                   ? address(base, index(offset), row + shift * stride, element)
-                   : address(base, index(shifted(offset, shift)), row, element);
-    LLVM::StoreOp::create(b, vector::ExtractOp::create(b, value, lane), at);
-  }
+  for (unsigned lane = 0; lane < lanes; ++lane)
+    LLVM::StoreOp::create(b, vector::ExtractOp::create(b, value, lane),
+                          laneAddress(base, offset, element, u, lane));
 }
 
 Value KernelEmitter::symbol(unsigned number) {

@@ -13,6 +13,10 @@ using namespace pyjit::codegen;
 
 namespace pyjit::x86 {
 
+/// How many elements an accumulator takes in before it is added to the next
+/// one: the error of a sum grows with it, and with how many levels there are.
+static constexpr int64_t kRun = 32;
+
 Value KernelEmitter::accumulate(const Node *reduce, Value accumulator,
                                 unsigned u) {
   Node *element = reduce->inputs[0];
@@ -109,109 +113,121 @@ void KernelEmitter::stage(unsigned number) {
   }
 }
 
+SmallVector<Value> KernelEmitter::combineAll(ValueRange xs, ValueRange ys) {
+  unsigned vectors = xs.size() / std::max<size_t>(1, reduces.size());
+  SmallVector<Value> sums;
+  for (auto [i, x, y] : llvm::enumerate(xs, ys))
+    sums.push_back(combine(reduces[i / vectors], x, y));
+  return sums;
+}
+
+SmallVector<Value> KernelEmitter::identities(unsigned width, unsigned vectors) {
+  SmallVector<Value> values;
+  for (Node *node : reduces)
+    values.append(vectors, identity(node, width));
+  return values;
+}
+
+/// Whether a result depends on the order in which elements are joined.
+static bool rounds(const Node *reduce) {
+  return isa<arith::AddFOp, arith::MulFOp>(reduce->combiner);
+}
+
+SmallVector<Value> KernelEmitter::cascade(unsigned dim, Value lower,
+                                          Value upper, int64_t step,
+                                          unsigned width, unsigned vectors,
+                                          Body body) {
+  const Dim &walked = graph.dims[dim];
+  // A tile's sums fill the registers: to add them up costs more.
+  int64_t run = schedule.tileDim >= 0 ? 256 : kRun;
+  SmallVector<int64_t> lengths;
+  if (llvm::any_of(reduces, rounds))
+    for (int64_t length = step * run;
+         walked.isSymbolic() ? lengths.size() < 2 : length * 2 < walked.size;
+         length *= run)
+      lengths.push_back(length);
+  auto walk = [&](auto &&self, unsigned level, Value from, Value to) {
+    if (level == 0)
+      return dimLoop(dim, from, to, step, identities(width, vectors), body);
+    int64_t length = lengths[level - 1];
+    Value start, end;
+    return loop(
+        {}, from, to, length, identities(width, vectors),
+        [&](Value at) {
+          start = at;
+          end = add(start, i64(length));
+          if (!walked.isMultipleOf(length))
+            end = arith::MinSIOp::create(b, end, to);
+        },
+        [&](ValueRange sums) {
+          return combineAll(sums, self(self, level - 1, start, end));
+        });
+  };
+  return walk(walk, lengths.size(), lower, upper);
+}
+
 /// Accumulators are per reduction and, if the vector dim is parallel, per
 /// vector in flight.
 SmallVector<Value> KernelEmitter::reductionLoops(unsigned dim) {
-  const Dim &walked = graph.dims[dim];
-  int64_t size = walked.size;
-  bool last = dim + 1 == graph.dims.size();
-  auto combineAll = [&](ValueRange xs, ValueRange ys) {
-    unsigned vectors = xs.size() / std::max<size_t>(1, reduces.size());
-    SmallVector<Value> sums;
-    for (auto [i, x, y] : llvm::enumerate(xs, ys))
-      sums.push_back(combine(reduces[i / vectors], x, y));
-    return sums;
-  };
-  auto identities = [&] {
-    SmallVector<Value> values;
-    bool scalars = schedule.vectorInReduction();
-    for (Node *node : reduces)
-      for (unsigned u = 0; u < (scalars ? 1 : inFlight()); ++u)
-        values.push_back(identity(node, scalars ? 1 : lanes));
-    return values;
-  };
-  if (!last)
-    return dimLoop(dim, i64(0), extent(dim), 1, identities(),
-                   [&](ValueRange sums) {
-                     return combineAll(sums, reductionLoops(dim + 1));
-                   });
-  // Long sums are taken by blocks: the error grows with their number, not with
-  // the number of elements.
-  int64_t blockSize = int(dim) == schedule.vectorDim ? 8192
-                      : schedule.tileDim >= 0        ? 256
-                                                     : 512;
-  if (reduces.empty() || (!walked.isSymbolic() && size <= 2 * blockSize))
-    return innermost(dim, i64(0), extent(dim), walked);
-  Value lower, upper;
-  return loop(
-      {}, i64(0), extent(dim), blockSize, identities(),
-      [&](Value start) {
-        lower = start;
-        upper = add(start, i64(blockSize));
-        if (!walked.isMultipleOf(blockSize))
-          upper = arith::MinSIOp::create(b, upper, extent(dim));
-      },
-      [&](ValueRange sums) {
-        return combineAll(sums, innermost(dim, lower, upper, walked));
-      });
+  if (dim + 1 == graph.dims.size())
+    return innermost(dim);
+  bool scalars = schedule.vectorInReduction();
+  return cascade(dim, i64(0), extent(dim), 1, scalars ? 1 : lanes,
+                 scalars ? 1 : inFlight(), [&](ValueRange sums) {
+                   return combineAll(sums, reductionLoops(dim + 1));
+                 });
 }
 
-/// The last reduction loop; the size of `walked` is congruent to upper - lower
-/// modulo the vectors in flight, or larger than them.
-SmallVector<Value> KernelEmitter::innermost(unsigned dim, Value lower,
-                                            Value upper,
-                                            const codegen::Dim &walked) {
-  int64_t extent = walked.size;
-  auto start = [&](unsigned width, unsigned vectors) {
-    SmallVector<Value> values;
-    for (Node *node : reduces)
-      for (unsigned u = 0; u < vectors; ++u)
-        values.push_back(identity(node, width));
-    return values;
-  };
+/// The last reduction loop. What is left over by several vectors in flight,
+/// and by vectors, is summed up apart.
+SmallVector<Value> KernelEmitter::innermost(unsigned dim) {
+  const Dim &walked = graph.dims[dim];
+  Value at = i64(0), upper = extent(dim);
   if (int(dim) != schedule.vectorDim)
-    return dimLoop(dim, lower, upper, 1, start(lanes, inFlight()),
+    return cascade(dim, at, upper, 1, lanes, inFlight(),
                    [&](ValueRange sums) { return point(sums); });
 
   SmallVector<Value> sums;
-  int64_t wide = int64_t(schedule.lanes) * schedule.unroll;
-  Value at = lower;
-  auto walk = [&](Value to, unsigned width, unsigned vectors,
-                  SmallVector<Value> inits) {
+  auto walk = [&](Value to, unsigned width, unsigned vectors) {
     lanes = width;
     unroll = vectors;
-    sums =
-        dimLoop(dim, at, to, int64_t(width) * vectors, inits,
+    SmallVector<Value> parts =
+        cascade(dim, at, to, int64_t(width) * vectors, width, vectors,
                 [&](ValueRange accumulators) { return point(accumulators); });
     lanes = 1;
     unroll = 1;
     at = to;
+    return parts;
   };
-  if (walked.isSymbolic() || extent >= wide) {
-    walk(walked.isMultipleOf(wide) ? upper : roundDown(lower, upper, wide),
-         schedule.lanes, schedule.unroll,
-         start(schedule.lanes, schedule.unroll));
+  auto join = [&](SmallVector<Value> more) {
+    sums = sums.empty() ? more : combineAll(sums, more);
+  };
+  int64_t wide = int64_t(schedule.lanes) * schedule.unroll;
+  if (walked.isSymbolic() || walked.size >= wide) {
+    SmallVector<Value> parts =
+        walk(walked.isMultipleOf(wide) ? upper : roundDown(at, upper, wide),
+             schedule.lanes, schedule.unroll);
     SmallVector<Value> folded;
     for (auto [i, node] : llvm::enumerate(reduces)) {
-      SmallVector<Value> parts(sums.begin() + i * schedule.unroll,
-                               sums.begin() + (i + 1) * schedule.unroll);
-      for (unsigned width = parts.size(); width > 1; width /= 2)
+      Value *part = parts.begin() + i * schedule.unroll;
+      for (unsigned width = schedule.unroll; width > 1; width /= 2)
         for (unsigned j = 0; j < width / 2; ++j)
-          parts[j] = combine(node, parts[j], parts[j + width / 2]);
-      folded.push_back(parts[0]);
+          part[j] = combine(node, part[j], part[j + width / 2]);
+      folded.push_back(part[0]);
     }
-    sums = folded;
-  } else {
-    sums = start(schedule.lanes, 1);
+    join(folded);
   }
   if (schedule.unroll > 1 &&
       (walked.isSymbolic() ? !walked.isMultipleOf(wide)
-                           : extent % wide >= schedule.lanes))
-    walk(roundDown(lower, upper, schedule.lanes), schedule.lanes, 1, sums);
+                           : walked.size % wide >= schedule.lanes))
+    join(walk(walked.isMultipleOf(schedule.lanes)
+                  ? upper
+                  : roundDown(at, upper, schedule.lanes),
+              schedule.lanes, 1));
   for (auto [node, sum] : llvm::zip(reduces, sums))
     sum = horizontal(node, sum);
   if (!walked.isMultipleOf(schedule.lanes))
-    walk(upper, 1, 1, sums);
+    join(walk(upper, 1, 1));
   return sums;
 }
 

@@ -84,8 +84,10 @@ Value KernelEmitter::bodyIndex(AffineExpr expr, unsigned u) {
     Value value = index(shift ? shifted(expr, shift) : expr);
     return row ? add(value, i64(row)) : value;
   };
-  if (lanes == 1 || !onLanes(expr))
+  if (!onLanes(expr))
     return at(0);
+  if (lanes == 1) // of several scalars in flight
+    return at(firstLane(u));
   return laneIndices(b, form, schedule.vectorDim, lanes, firstLane(u), at);
 }
 
@@ -101,8 +103,8 @@ Value KernelEmitter::extract(tensor::ExtractOp op, const Node *node, unsigned u,
   bool onVector = onLanes(read.affine) && lanes > 1;
   bool dynamicVector = read.dynamic && isa<VectorType>(read.dynamic.getType());
   if (!dynamicVector && !onVector) {
-    Value offset = read.add(b, index(read.affine), lanes);
-    Value at = address(base, offset, row, element);
+    Value offset = read.add(b, bodyIndex(read.affine, u), lanes);
+    Value at = address(base, offset, 0, element);
     return fromMemory(LLVM::LoadOp::create(b, memory, at), element);
   }
   auto vectorType = VectorType::get({int64_t(lanes)}, memory);

@@ -115,7 +115,7 @@ private:
   /// The copy that stands for copy `u` of what depends on `dims`.
   unsigned copyOf(const llvm::SmallBitVector &dims, unsigned u) const {
     unsigned row = onTile(dims) ? u / unroll : 0;
-    unsigned vector = lanes > 1 && onLanes(dims) ? u % unroll : 0;
+    unsigned vector = onLanes(dims) ? u % unroll : 0;
     return row * unroll + vector;
   }
   Copy rowAndVector(unsigned u) const { return {u / unroll, u % unroll}; }
@@ -133,6 +133,13 @@ private:
   /// Expr at lane `shift` of the vector dim.
   AffineExpr shifted(AffineExpr expr, int64_t shift) const;
   Value address(Value base, Value offset, int64_t constant, Type element);
+  /// Where lane `lane` of copy `u` is.
+  Value laneAddress(Value base, AffineExpr offset, Type element, unsigned u,
+                    unsigned lane);
+  /// Lanes `stride` elements apart, the first of them `first` elements behind
+  /// `offset`, of a few vectors in memory.
+  Value loadSpread(Value base, AffineExpr offset, Type element, int64_t first,
+                   int64_t stride);
   /// A bool is a byte in memory.
   Value fromMemory(Value raw, Type element) {
     return codegen::fromMemory(b, b.getLoc(), raw, element);
@@ -163,8 +170,16 @@ private:
   void stages();
   void stage(unsigned number);
   SmallVector<Value> reductionLoops(unsigned dim);
-  SmallVector<Value> innermost(unsigned dim, Value lower, Value upper,
-                               const codegen::Dim &walked);
+  SmallVector<Value> innermost(unsigned dim);
+  /// The accumulators of `vectors` copies of each reduction, and what they
+  /// begin with.
+  SmallVector<Value> identities(unsigned width, unsigned vectors);
+  SmallVector<Value> combineAll(ValueRange xs, ValueRange ys);
+  /// A loop over [lower, upper), a part of `dim` that begins with it, in which
+  /// no accumulator takes in more than a few dozen elements one by one.
+  SmallVector<Value> cascade(unsigned dim, Value lower, Value upper,
+                             int64_t step, unsigned width, unsigned vectors,
+                             Body body);
   SmallVector<Value> point(ValueRange accumulators);
   /// Stores what the rows give, or what the current stage's points give.
   void storeAll(bool rowsOnly);
