@@ -53,6 +53,8 @@ private:
       return build.boolean(node.index);
     case DerivativeOp::None:
       return build.none();
+    case DerivativeOp::Text:
+      return build.string(node.text);
     case DerivativeOp::Sizes:
       return sizes(node);
     case DerivativeOp::Call:

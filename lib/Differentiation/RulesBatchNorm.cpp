@@ -33,9 +33,8 @@ LogicalResult gradient_rules::BatchNormTraining(Adjoint &a) {
                                               .getElementType());
   ValueRange gradients = build.callAll(
       operators::aten::native_batch_norm_backward,
-      {a.gradient(), input, build.optional(weight),
-       kept ? build.optional(a.tensor(3)) : build.none(),
-       kept ? build.optional(a.tensor(4)) : build.none(),
+      {a.gradient(), input, build.optional(weight), build.none(),
+       build.none(), // training reads no running statistics
        Value(a.call.getResult(1)), Value(a.call.getResult(2)),
        build.boolean(true), a.constant(numbers + 2),
        build.list({build.boolean(wanted[0]), build.boolean(wanted[1]),

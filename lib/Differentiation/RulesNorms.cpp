@@ -225,6 +225,101 @@ LogicalResult gradient_rules::BatchNorm(Adjoint &a) {
   return success();
 }
 
+namespace {
+
+/// The derivative of native_batch_norm_backward, in each channel
+///   ofInput  = weight r P(g),  ofWeight = sum(g n),  ofBias = sum(g)
+/// where n = (x - mean) r is normal and P(u) = u - mean(u) - n mean(u n), or u
+/// itself where the statistics are constants. By x, dr = -r^2 n / count and
+/// d sum(u n) = r P(u).
+class BatchNormBackwardRule {
+public:
+  explicit BatchNormBackwardRule(Adjoint &a)
+      : a(a), build(a.build), type(computeTypeOf(a.tensor(1))),
+        rank(typeOf(a.tensor(1)).getRank()), ofBatch(a.flag(7)) {
+    dims.push_back(0);
+    llvm::append_range(dims, llvm::seq<int64_t>(2, rank));
+  }
+
+  LogicalResult run() {
+    std::optional<double> epsilon = a.number(8);
+    if (!epsilon)
+      return a.refuse("its epsilon differs between calls");
+    Value x = build.convert(a.tensor(1), type);
+    inverse = ofBatch ? channel(a.tensor(6))
+                      : inverseRoot(build, channel(a.tensor(4)), *epsilon);
+    Value mean = channel(a.tensor(ofBatch ? 5 : 3));
+    normal = build.multiply(build.subtract(x, mean), inverse);
+    gradient = build.convert(a.tensor(0), type);
+    if (a.tensor(2))
+      weight = channel(a.tensor(2));
+    if (Value second = a.gradient(0))
+      differentiateInput(build.convert(second, type));
+    if (Value second = a.gradient(1))
+      differentiateWeight(channel(second));
+    if (Value second = a.gradient(2); second && a.wants(0u))
+      a.give(0, build.expand(channel(second),
+                             tssa::getRowMajorType(typeOf(gradient))));
+    return success();
+  }
+
+private:
+  Value channel(Value value) {
+    return perChannel(build, build.convert(value, type), rank);
+  }
+  Value mean(Value value) { return build.mean(value, dims); }
+  Value project(Value u) {
+    if (!ofBatch)
+      return u;
+    Value along = build.multiply(normal, mean(build.multiply(u, normal)));
+    return build.subtract(build.subtract(u, mean(u)), along);
+  }
+  Value scaled(Value value) {
+    return weight ? build.multiply(value, weight) : value;
+  }
+
+  void differentiateInput(Value second) {
+    Value projected = project(second);
+    Value product = build.multiply(projected, gradient);
+    if (a.wants(0u))
+      a.give(0, scaled(build.multiply(projected, inverse)));
+    if (a.wants(2))
+      giveChannels(a, 2, build.multiply(product, inverse));
+    if (!a.wants(1) || !ofBatch)
+      return;
+    Value ofInverse = build.multiply(normal, mean(product));
+    Value ofNormal = build.add(
+        build.multiply(projected, mean(build.multiply(gradient, normal))),
+        build.multiply(project(gradient),
+                       mean(build.multiply(second, normal))));
+    Value square = build.multiply(inverse, inverse);
+    a.give(1, scaled(build.negate(
+                  build.multiply(square, build.add(ofInverse, ofNormal)))));
+  }
+
+  void differentiateWeight(Value second) {
+    if (a.wants(0u))
+      a.give(0, build.multiply(second, normal));
+    if (a.wants(1))
+      a.give(1, build.multiply(build.multiply(project(gradient), inverse),
+                               second));
+  }
+
+  Adjoint &a;
+  GradientBuilder &build;
+  Type type;
+  int64_t rank;
+  bool ofBatch;
+  SmallVector<int64_t> dims;
+  Value inverse, normal, gradient, weight;
+};
+
+} // namespace
+
+LogicalResult gradient_rules::BatchNormBackward(Adjoint &a) {
+  return BatchNormBackwardRule(a).run();
+}
+
 /// v * (g / |v|), where |v| is over all dimensions but one: the second result.
 LogicalResult gradient_rules::WeightNorm(Adjoint &a) {
   GradientBuilder &build = a.build;

@@ -162,8 +162,9 @@ namespace {
 
 /// The gradient of a cumulative product: the sum to the end of gradient *
 /// result, divided by self; at the first zero of a row, the sum of gradients
-/// times the products without it. Products behind zeros are not masked: their
-/// value is zero, but not their derivative.
+/// times the products without it. Products behind zeros are not masked, nor is
+/// the second zero of a row passed over: their value is zero, but not their
+/// derivative.
 class CumulativeProductRule {
 public:
   CumulativeProductRule(Adjoint &a, int64_t dim)
@@ -174,31 +175,39 @@ public:
 
   Value run() {
     Value isZero = build.equal(self, build.wrapped(0));
-    Value passed =
-        scan(build, operators::aten::cumsum,
-             build.convert(isZero, typeOf(self).getElementType()), dim);
-    Value isFirst =
-        build.pointwise(operators::aten::logical_and,
-                        {build.equal(passed, build.wrapped(1)), isZero});
+    passed = scan(build, operators::aten::cumsum,
+                  build.convert(isZero, typeOf(self).getElementType()), dim);
+    auto zeroOfNumber = [&](double number) {
+      return build.pointwise(
+          operators::aten::logical_and,
+          {build.equal(passed, build.wrapped(number)), isZero});
+    };
+    Value isFirst = zeroOfNumber(1), isSecond = zeroOfNumber(2);
     Value quotient =
         build.divide(sumToEnd(build, build.multiply(result, gradient), dim),
                      build.select(isZero, build.wrapped(1), self));
-    return build.select(isFirst, withoutFirst(isFirst, passed), quotient);
+    Attribute one = build.wrapped(1), zero = build.wrapped(0);
+    Value left = build.select(isFirst, one, self);
+    Value first = build.sum(build.select(isFirst, self, zero), {dim});
+    Value ofSecond =
+        build.multiply(first, sumBehind(build.select(isSecond, one, left), 2));
+    return build.select(isFirst, sumBehind(left, 1),
+                        build.select(isSecond, ofSecond, quotient));
   }
 
 private:
-  Value withoutFirst(Value isFirst, Value passed) {
-    Value left = build.select(isFirst, build.wrapped(1), self);
+  /// Of gradients times products of what is left, from zero number `number` on.
+  Value sumBehind(Value left, double number) {
     Value products = build.multiply(
         scan(build, operators::aten::cumprod, left, dim), gradient);
-    Value isIn =
-        build.pointwise(operators::aten::ge_Tensor, {passed, build.wrapped(1)});
+    Value isIn = build.pointwise(operators::aten::ge_Tensor,
+                                 {passed, build.wrapped(number)});
     return build.sum(build.select(isIn, products, build.wrapped(0)), {dim});
   }
 
   GradientBuilder &build;
   int64_t dim;
-  Value result, gradient, self;
+  Value result, gradient, self, passed;
 };
 
 } // namespace

@@ -195,10 +195,10 @@ foreach ov = ["Tensor", "Scalar"] in {
     def : OfSelf<name # "." # ov, (Value $grad)>;
 }
 def : OfOther<"remainder.Tensor",
-              (Mul (Neg $grad), (Call<"aten::floor_divide"> $self, $other))>;
+              (Mul (Neg $grad), (Call<"aten::div.Tensor_mode"> $self, $other, (Word<"floor">)))>;
 def : OfOther<"fmod.Tensor", (Mul (Neg $grad), (Trunc (Div $self, $other)))>;
 def : OfOther<"remainder.Scalar_Tensor",
-              (Mul (Neg $grad), (Call<"aten::floor_divide"> $self, $other))>;
+              (Mul (Neg $grad), (Call<"aten::div.Tensor_mode"> $self, $other, (Word<"floor">)))>;
 def : OfOther<"add.Tensor", scaled>;
 foreach name = ["sub", "subtract"] in
   def : OfOther<name # ".Tensor", (Neg scaled)>;
@@ -442,6 +442,14 @@ def : GradientRule<"PooledPlaces",
                         "adaptive_max_pool3d_backward", "max_unpool2d",
                         "max_unpool3d"]>.Of>;
 
+// Of what the forward call was given they ask for the sizes alone.
+def : Overwrites<1, One<["reflection_pad1d_backward", "reflection_pad2d_backward",
+                         "reflection_pad3d_backward", "replication_pad1d_backward",
+                         "replication_pad2d_backward", "replication_pad3d_backward",
+                         "avg_pool2d_backward", "avg_pool3d_backward",
+                         "_adaptive_avg_pool2d_backward",
+                         "_adaptive_avg_pool3d_backward"]>.Of>;
+
 // Pieces of images, and images of pieces.
 def : OfSelf<"im2col", (Backward<"aten::col2im"> $grad, (LastSizes $self, 2),
                          $kernel_size, $dilation, $padding, $stride)>;
@@ -564,6 +572,7 @@ def : GradientRule<"GroupNorm", One<["group_norm", "native_group_norm"]>.Of>;
 def : GradientRule<"RmsNorm", One<["rms_norm", "_fused_rms_norm"]>.Of>;
 def : GradientRule<"WeightNorm", One<["_weight_norm_interface"]>.Of>;
 def : GradientRule<"BatchNorm", One<["batch_norm"]>.Of>;
+def : GradientRule<"BatchNormBackward", One<["native_batch_norm_backward"]>.Of>;
 def : GradientRule<"BatchNormTraining",
                    One<["_native_batch_norm_legit",
                         "_native_batch_norm_legit.no_stats",

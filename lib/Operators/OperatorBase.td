@@ -205,6 +205,10 @@ class Call<string overload> : Node {
 /// (Backward<"aten::col2im"> $grad, ...): likewise, of an overload that computes
 /// the gradient itself: its result has the type of the operand.
 class Backward<string overload> : Call<overload>;
+/// (Word<"floor">): a string, where a dag stands.
+class Word<string text> : Node {
+  string Text = text;
+}
 /// (Sizes $self): the sizes of a tensor; (LastSizes $self, 2): the last two.
 def Sizes : Node;
 def LastSizes : Node;

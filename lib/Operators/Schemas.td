@@ -525,6 +525,7 @@ def : Schema<"aten::nansum(Tensor self, int[1]? dim=None, bool keepdim=False, *,
 def : Schema<"aten::narrow(Tensor(a) self, int dim, SymInt start, SymInt length) -> Tensor(a)">;
 def : Schema<"aten::narrow.Tensor(Tensor(a) self, int dim, Tensor start, SymInt length) -> Tensor(a)">;
 def : Schema<"aten::native_batch_norm(Tensor input, Tensor? weight, Tensor? bias, Tensor? running_mean, Tensor? running_var, bool training, float momentum, float eps) -> (Tensor, Tensor, Tensor)">;
+def : Schema<"aten::native_batch_norm_backward(Tensor grad_out, Tensor input, Tensor? weight, Tensor? running_mean, Tensor? running_var, Tensor? save_mean, Tensor? save_invstd, bool train, float eps, bool[3] output_mask) -> (Tensor, Tensor, Tensor)">;
 def : Schema<"aten::native_dropout(Tensor input, float p, bool? train) -> (Tensor, Tensor)", "Random">;
 def : Schema<"aten::native_group_norm(Tensor input, Tensor? weight, Tensor? bias, SymInt N, SymInt C, SymInt HxW, int group, float eps) -> (Tensor, Tensor, Tensor)">;
 def : Schema<"aten::native_layer_norm(Tensor input, SymInt[] normalized_shape, Tensor? weight, Tensor? bias, float eps) -> (Tensor, Tensor, Tensor)">;

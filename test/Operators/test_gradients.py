@@ -86,7 +86,7 @@ def leaves(value: Any) -> Any:
 
 
 def run(
-    function: Callable[..., Any], call: Any
+    function: Callable[..., Any], call: Any, twice: bool = False
 ) -> tuple[list[torch.Tensor], list[torch.Tensor | None], list[str]]:
     """Outputs, gradients of the inputs that require grad, and the names of the outputs' nodes."""
     args, kwargs = leaves(call)
@@ -100,14 +100,43 @@ def run(
         for out in wanted
     ]
     found: list[torch.Tensor | None] = [None] * len(inputs)
-    if wanted and inputs:
+    if wanted and inputs and twice:
+        found = second(wanted, inputs, gradients, generator)
+    elif wanted and inputs:
         found = list(torch.autograd.grad(wanted, inputs, gradients, allow_unused=True))
     return outputs, found, [out.grad_fn.name() for out in wanted if out.grad_fn]
+
+
+def second(
+    outputs: list[torch.Tensor],
+    inputs: list[torch.Tensor],
+    gradients: list[torch.Tensor],
+    generator: torch.Generator,
+) -> list[torch.Tensor | None]:
+    """The gradients, and those of a weighted sum of them by all that they depend on."""
+    gradients = [gradient.requires_grad_() for gradient in gradients]
+    first = torch.autograd.grad(
+        outputs, inputs, gradients, allow_unused=True, create_graph=True
+    )
+    whole = [g for g in first if g is not None and g.requires_grad]
+    weights = [
+        torch.rand(g.shape, generator=generator, dtype=torch.float64).to(g.dtype)
+        for g in whole
+    ]
+    again: tuple[torch.Tensor | None, ...] = ()
+    if whole:
+        again = torch.autograd.grad(
+            whole, [*inputs, *gradients], weights, allow_unused=True
+        )
+    return [*first, *again]
 
 
 def assert_equal(want: Any, have: Any, what: str) -> None:
     for index, (a, b) in enumerate(zip(want, have, strict=True)):
         where = f"{what}[{index}]"
+        # A compiled call's node knows of all inputs that its gradients depend on.
+        if a is None and b is not None and " twice" in what and not b.any():
+            continue
         assert (a is None) == (b is None), f"{where}: {a}, {b}"
         if a is None or a.layout != torch.strided:
             continue
@@ -122,11 +151,17 @@ def assert_equal(want: Any, have: Any, what: str) -> None:
         )
 
 
-def check(name: str, function: Callable[..., Any], call: Any, what: str) -> None:
+def check(
+    name: str,
+    function: Callable[..., Any],
+    call: Any,
+    what: str,
+    twice: bool = False,
+) -> None:
     import pyjit
 
     try:
-        want, gradients, _ = run(function, call)
+        want, gradients, _ = run(function, call, twice)
     except Exception:
         return  # eager does not take the sample, or does not differentiate it
 
@@ -136,7 +171,18 @@ def check(name: str, function: Callable[..., Any], call: Any, what: str) -> None
     fast = pyjit.compile(program)
     nodes: list[str] = []
     for turn in range(3):
-        have, ours, nodes = run(fast, call)
+        try:
+            have, ours, nodes = run(fast, call, twice)
+        except RuntimeError as error:
+            # Of random draws, and of what is zero everywhere.
+            if not twice or "has no gradients of gradients" not in str(error):
+                raise
+            counts = in_eager.setdefault(f"{name} twice", {})
+            reason = re.sub(
+                "loc\\(.*?\\): ", "", str(error).partition("): ")[2]
+            ).splitlines()[0][:120]
+            counts[reason] = counts.get(reason, 0) + 1
+            return
         assert_equal(want, have, f"{what}, call {turn}, outputs")
         assert_equal(gradients, ours, f"{what}, call {turn}, gradients")
     stats = pyjit.stats(fast)
@@ -174,6 +220,25 @@ def test_gradients(op: Any) -> None:
         for dtype in DTYPES:
             for index, call in enumerate(samples(op, dtype)):
                 check(op.full_name, op.op, call, f"{op.full_name}, {dtype}, {index}")
+
+
+# Its running statistics are inputs that the call writes: saved inputs have to keep their versions, although
+# gradients do not depend on them.
+NOT_TWICE = {"nn.functional.instance_norm"}
+
+
+@pytest.mark.parametrize(
+    "op",
+    [op for op in OPERATORS if op.supports_gradgrad and op.full_name not in NOT_TWICE],
+    ids=lambda op: op.full_name,
+)
+def test_second_gradients(op: Any) -> None:
+    """Gradients of gradients, by inputs and by the gradients that came in."""
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        calls = samples(op, torch.float64)
+        for index, call in enumerate(calls if FULL else calls[:1]):
+            check(op.full_name, op.op, call, f"{op.full_name} twice, {index}", True)
 
 
 SPECIAL = [

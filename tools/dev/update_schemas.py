@@ -475,6 +475,7 @@ NAMES = [
     "grid_sampler_3d_backward",
     "_embedding_bag_backward",
     "mkldnn_rnn_layer_backward",
+    "native_batch_norm_backward",
     "embedding_dense_backward",
     "nll_loss_backward",
     "nll_loss2d_backward",

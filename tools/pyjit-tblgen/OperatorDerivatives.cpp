@@ -148,6 +148,8 @@ private:
                   op->getValueAsString("Overload"), dag);
     if (auto found = called.find(name); found != called.end())
       return call("Call", found->second, dag);
+    if (op->isSubClassOf("Word"))
+      return node("Text", 0, "0", op->getValueAsString("Text"));
     if (name == "Sizes" || name == "LastSizes")
       return node("Sizes", argument(dag->getArgNameStr(0)),
                   name == "Sizes" ? "0" : dag->getArg(1)->getAsString());

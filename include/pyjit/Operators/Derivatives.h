@@ -25,6 +25,7 @@ enum class DerivativeOp : uint8_t {
   Real,     ///< `number`
   Flag,     ///< `index`: 0 or 1
   None,
+  Text,  ///< `text`
   Sizes, ///< of the tensor at argument `index`; `number`: the last so many
   // others
   Call,     ///< of the overload `text`, with `index` arguments: the children
