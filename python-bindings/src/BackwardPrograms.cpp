@@ -132,8 +132,16 @@ private:
 
 std::shared_ptr<const BackwardProgram>
 python::loadBackward(std::shared_ptr<PyjitExecutable> exe,
-                     const rt::TorchExecutor &main, std::vector<bool> isNumber,
+                     const rt::TorchExecutor &main, const Guards &guards,
                      std::string &error) {
+  // Numbers are given in tensors that the next call overwrites.
+  std::vector<bool> isNumber;
+  for (uint32_t i = 0; i < guards.numInputs(); ++i)
+    isNumber.push_back(guards.isNumberInput(i));
   Loader loader(exe, std::move(isNumber));
-  return loader.load(std::move(exe), main, 1, error);
+  auto made = loader.load(std::move(exe), main, 1, error);
+  if (made)
+    for (uint32_t input : made->gradients)
+      made->parameters.push_back(guards.isBorrowed(input));
+  return made;
 }

@@ -8,6 +8,8 @@
 
 namespace pyjit::python {
 
+class Guards;
+
 /// One program of an executable, ready to run; null and `error` where it does
 /// not load.
 std::unique_ptr<rt::TorchExecutor> makeExecutor(const PyjitExecutable *exe,
@@ -15,11 +17,10 @@ std::unique_ptr<rt::TorchExecutor> makeExecutor(const PyjitExecutable *exe,
                                                 std::string &error);
 
 /// What computes gradients of `main`, the main program of `exe`; null and an
-/// empty `error` where nothing requires grad. `isNumber`: of the inputs, which
-/// are numbers, given in tensors that the next call overwrites. Keeps `exe`.
+/// empty `error` where nothing requires grad. Keeps `exe`.
 std::shared_ptr<const rt::BackwardProgram>
 loadBackward(std::shared_ptr<PyjitExecutable> exe,
-             const rt::TorchExecutor &main, std::vector<bool> isNumber,
+             const rt::TorchExecutor &main, const Guards &guards,
              std::string &error);
 
 } // namespace pyjit::python

@@ -91,12 +91,10 @@ Specialization::build(const PyjitTrace *trace, PyObject *objects,
             " inputs, the guards give " + std::to_string(guards.numInputs);
     return nullptr;
   }
-  std::vector<bool> isNumber;
-  for (uint32_t i = 0; i < guards.numInputs; ++i)
-    isNumber.push_back(specialization->guards->isNumberInput(i));
   std::string why;
-  specialization->backward = loadBackward(
-      specialization->exe, *specialization->launch, std::move(isNumber), why);
+  specialization->backward =
+      loadBackward(specialization->exe, *specialization->launch,
+                   *specialization->guards, why);
   if (!why.empty()) {
     error = why;
     return nullptr;

@@ -6,6 +6,7 @@
 #include <ATen/core/LegacyTypeDispatch.h>
 #include <ATen/ops/empty_strided.h>
 #include <c10/core/GradMode.h>
+#include <torch/csrc/autograd/anomaly_mode.h>
 #include <torch/csrc/autograd/functions/utils.h>
 
 #include <algorithm>
@@ -47,8 +48,7 @@ static bool sameStrides(at::IntArrayRef sizes, at::IntArrayRef a,
 }
 
 bool TensorLayout::fits(const at::Tensor &tensor) const {
-  if (tensor.sizes() != at::IntArrayRef(sizes) ||
-      tensor.scalar_type() != type || tensor.device() != device)
+  if (tensor.sizes() != at::IntArrayRef(sizes) || tensor.scalar_type() != type)
     return false;
   return tensor.numel() == 0 || sameStrides(sizes, tensor.strides(), strides);
 }
@@ -101,6 +101,10 @@ public:
     for (uint32_t i = 0; i < own.arguments.size(); ++i)
       if (!resolve(i))
         return false;
+    for (BackwardProgram::Input &input : own.reads)
+      if (auto dims = main.inputDims(input.index))
+        input.layout = TensorLayout{at::DimVector(dims->sizes),
+                                    at::DimVector(dims->strides), dims->type};
     return true;
   }
 
@@ -128,6 +132,11 @@ private:
       if (found == own.differentiable.end())
         return fail("takes the gradient of a result that has none");
       argument.place = uint32_t(found - own.differentiable.begin());
+    }
+    if (argument.source == Source::Result) {
+      auto &list = argument.index < own.numResults ? own.shown : own.hidden;
+      argument.place = uint32_t(list.size());
+      list.push_back(argument.index);
     }
     return sameLayout(number, isInput ? main.inputDims(argument.index)
                                       : main.outputDims(argument.index));
@@ -178,6 +187,28 @@ const DifferentiableBackward &BackwardProgram::getDifferentiable() const {
   return *again;
 }
 
+autograd::edge_list BackwardProgram::edges(const at::Tensor *inputs) const {
+  autograd::edge_list made;
+  made.reserve(gradients.size() + zeros.size());
+  std::lock_guard<std::mutex> guard(lock);
+  accumulators.resize(parameters.size());
+  for (size_t k = 0; k < gradients.size(); ++k) {
+    const at::Tensor &input = inputs[gradients[k]];
+    if (k >= parameters.size() || !parameters[k] || !input.is_leaf()) {
+      made.push_back(autograd::impl::gradient_edge(input));
+      continue;
+    }
+    Accumulator &known = accumulators[k];
+    if (known.parameter != input.unsafeGetTensorImpl())
+      known = {input.unsafeGetTensorImpl(),
+               autograd::impl::gradient_edge(input).function};
+    made.emplace_back(known.node, 0);
+  }
+  for (uint32_t input : zeros)
+    made.push_back(autograd::impl::gradient_edge(inputs[input]));
+  return made;
+}
+
 //===----------------------------------------------------------------------===//
 // The node of a call
 //===----------------------------------------------------------------------===//
@@ -189,27 +220,19 @@ CompiledBackward::create(std::shared_ptr<const BackwardProgram> program,
   std::shared_ptr<CompiledBackward> node(
       new CompiledBackward(std::move(program)), autograd::deleteNode);
   const BackwardProgram &own = *node->program;
-  autograd::edge_list edges;
-  edges.reserve(own.gradients.size() + own.zeros.size());
-  for (const std::vector<uint32_t> *list : {&own.gradients, &own.zeros})
-    for (uint32_t input : *list)
-      edges.push_back(autograd::impl::gradient_edge(inputs[input]));
-  node->set_next_edges(std::move(edges));
-  for (size_t i = 0; i < own.reads.size(); ++i) {
-    const BackwardProgram::Input &input = own.reads[i];
+  node->set_next_edges(own.edges(inputs));
+  node->inputs.reserve(own.reads.size());
+  for (const BackwardProgram::Input &input : own.reads) {
+    const at::Tensor &tensor = inputs[input.index];
     node->keeps |= input.taken;
-    if (input.copied)
-      node->inputs[i].value = inputs[input.index].clone();
-    else
-      node->keep(node->inputs[i], inputs[input.index], /*isOutput=*/false);
+    node->inputs.push_back(
+        {input.copied ? tensor.clone() : tensor,
+         input.copied ? 0 : uint32_t(tensor._version()), tensor.device(),
+         input.layout
+             ? nullptr
+             : std::make_unique<TensorLayout>(TensorLayout::of(tensor))});
   }
   return node;
-}
-
-void CompiledBackward::keep(Saved &place, const at::Tensor &tensor,
-                            bool isOutput) {
-  place.variable = autograd::SavedVariable(tensor, isOutput);
-  place.layout = TensorLayout::of(tensor);
 }
 
 void CompiledBackward::connect(const std::vector<at::Tensor> &results,
@@ -225,47 +248,80 @@ void CompiledBackward::connect(const std::vector<at::Tensor> &results,
 }
 
 void CompiledBackward::save(const std::vector<at::Tensor> &results) {
-  for (size_t i = 0; i < saved.size(); ++i) {
-    const BackwardProgram::Argument &argument = program->arguments[i];
-    if (argument.source != BackwardProgram::Source::Result)
-      continue;
-    keeps = true;
-    if (argument.index < program->numResults)
-      keep(saved[i], results[argument.index], /*isOutput=*/true);
-    else
-      saved[i].value = results[argument.index];
-  }
+  for (uint32_t number : program->shown)
+    shown.push_back(
+        {autograd::SavedVariable(results[number], /*is_output=*/true),
+         TensorLayout::of(results[number])});
+  for (uint32_t number : program->hidden)
+    hidden.push_back(results[number]);
+  keeps |= !shown.empty() || !hidden.empty();
 }
 
 void CompiledBackward::release_variables() {
   std::lock_guard<std::mutex> lock(mutex_);
-  for (std::vector<Saved> *places : {&inputs, &saved})
-    for (Saved &place : *places) {
-      place.variable.reset_data();
-      place.value.reset();
-    }
+  for (SavedInput &input : inputs)
+    input.tensor.reset();
+  for (SavedResult &result : shown)
+    result.variable.reset_data();
+  hidden.clear();
   released = true;
 }
 
-void CompiledBackward::checkNotReleased(bool needed) {
+void CompiledBackward::checkNotReleased(bool needed) const {
   TORCH_CHECK(!released || !needed, autograd::ERR_BACKWARD_TWICE);
 }
 
-/// Raises what eager raises for a tensor that was written meanwhile. One that
-/// became another tensor (`x.data = y`) has to be one that the program can
-/// read.
-at::Tensor CompiledBackward::unpack(const Saved &place) {
-  if (place.value.defined())
-    return place.value;
-  at::Tensor tensor = place.variable.unpack(shared_from_this());
-  TORCH_CHECK(place.layout.fits(tensor) && hasMemory(tensor) &&
-                  tensor.storage().nbytes() >=
-                      at::detail::computeStorageNbytes(
-                          tensor.sizes(), tensor.strides(),
-                          tensor.dtype().itemsize(), tensor.storage_offset()),
-              "pyjit: a tensor that a compiled call saved for its backward has "
-              "other sizes, strides or memory than it had then: ",
-              tensor.toString(), " of sizes ", tensor.sizes());
+/// One that became another tensor (`x.data = y`) has to be one that the program
+/// can read.
+static void checkReadable(const at::Tensor &tensor, const TensorLayout &layout,
+                          c10::Device device) {
+  TORCH_CHECK(
+      layout.fits(tensor) && tensor.device() == device && hasMemory(tensor) &&
+          tensor.storage().nbytes() >=
+              at::detail::computeStorageNbytes(tensor.sizes(), tensor.strides(),
+                                               tensor.dtype().itemsize(),
+                                               tensor.storage_offset()),
+      "pyjit: a tensor that a compiled call saved for its backward has "
+      "other sizes, strides or memory than it had then: ",
+      tensor.toString(), " of sizes ", tensor.sizes());
+}
+
+/// Raises what eager's SavedVariable raises for a tensor that was written
+/// meanwhile.
+at::Tensor CompiledBackward::unpack(size_t place) const {
+  const SavedInput &input = inputs[place];
+  const BackwardProgram::Input &known = program->reads[place];
+  if (known.copied)
+    return input.tensor;
+  int64_t version = input.tensor._version();
+  if (version != input.version) {
+    std::shared_ptr<autograd::Node> made = input.tensor.grad_fn();
+    TORCH_CHECK(
+        false,
+        "one of the variables needed for gradient computation has been "
+        "modified by an inplace operation: [",
+        input.tensor.toString(), " ", input.tensor.sizes(), "]",
+        made ? c10::str(", which is output ", input.tensor.output_nr(), " of ",
+                        made->name(), ",")
+             : "",
+        " is at version ", version, "; expected version ", input.version,
+        " instead. Hint: ",
+        autograd::AnomalyMode::is_enabled()
+            ? "the backtrace further above shows the operation that failed to "
+              "compute its gradient. The variable in question was changed in "
+              "there or anywhere later. Good luck!"
+            : "enable anomaly detection to find the operation that failed to "
+              "compute its gradient, with torch.autograd.set_detect_anomaly("
+              "True, check_nan=False).");
+  }
+  checkReadable(input.tensor, known.layout ? *known.layout : *input.layout,
+                input.device);
+  return input.tensor;
+}
+
+at::Tensor CompiledBackward::unpack(const SavedResult &saved) {
+  at::Tensor tensor = saved.variable.unpack(shared_from_this());
+  checkReadable(tensor, saved.layout, saved.layout.device);
   return tensor;
 }
 
@@ -290,7 +346,7 @@ static at::Tensor laidOut(const at::Tensor &gradient,
   TORCH_CHECK(plain.sizes() == at::IntArrayRef(layout.sizes),
               "pyjit: the gradient of a compiled call's result has sizes ",
               plain.sizes(), ", the result ", at::IntArrayRef(layout.sizes));
-  if (layout.fits(plain))
+  if (layout.fits(plain) && plain.device() == layout.device)
     return plain;
   at::Tensor own = at::empty_strided(layout.sizes, layout.strides, options);
   own.copy_(plain);
@@ -311,15 +367,16 @@ std::vector<at::Tensor> CompiledBackward::collect(const Gradients &incoming) {
   std::lock_guard<std::mutex> lock(mutex_);
   checkNotReleased(keeps);
   std::vector<at::Tensor> arguments;
-  arguments.reserve(saved.size());
-  for (size_t i = 0; i < saved.size(); ++i) {
-    const BackwardProgram::Argument &argument = program->arguments[i];
+  arguments.reserve(program->arguments.size());
+  for (const BackwardProgram::Argument &argument : program->arguments) {
     switch (argument.source) {
     case BackwardProgram::Source::Input:
-      arguments.push_back(unpack(inputs[argument.place]));
+      arguments.push_back(unpack(argument.place));
       break;
     case BackwardProgram::Source::Result:
-      arguments.push_back(unpack(saved[i]));
+      arguments.push_back(argument.index < program->numResults
+                              ? unpack(shown[argument.place])
+                              : hidden[argument.place]);
       break;
     case BackwardProgram::Source::Gradient:
       arguments.push_back(
@@ -350,8 +407,8 @@ std::vector<at::Tensor> CompiledBackward::collectInputs() {
   checkNotReleased(!inputs.empty());
   std::vector<at::Tensor> tensors;
   tensors.reserve(inputs.size());
-  for (const Saved &input : inputs)
-    tensors.push_back(unpack(input));
+  for (size_t i = 0; i < inputs.size(); ++i)
+    tensors.push_back(unpack(i));
   return tensors;
 }
 

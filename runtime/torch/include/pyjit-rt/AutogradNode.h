@@ -14,6 +14,7 @@
 #include <torch/csrc/autograd/function.h>
 
 #include <functional>
+#include <optional>
 
 namespace pyjit::rt {
 
@@ -26,7 +27,8 @@ struct TensorLayout {
   static TensorLayout of(const at::Tensor &tensor);
   /// The layout that the gradient of such a tensor has.
   static TensorLayout ofGradient(const at::Tensor &tensor);
-  /// Whether kernels that are compiled for this layout can read the tensor.
+  /// Whether kernels that are compiled for this layout can read the tensor,
+  /// device apart.
   bool fits(const at::Tensor &tensor) const;
 };
 
@@ -42,16 +44,20 @@ struct BackwardProgram {
   struct Argument {
     Source source;
     uint32_t index;
-    /// Of an input: where it stands in `reads`. Of a gradient: where the result
-    /// stands in `differentiable`. Set by `resolve`.
+    /// Where it stands: an input in `reads`, a gradient's result in
+    /// `differentiable`, a saved result among those that the call shows, or
+    /// among those that it does not. Set by `resolve`.
     uint32_t place = 0;
   };
   struct Input {
     uint32_t index;
     /// The caller uses the tensor for other calls, too: nodes keep a copy.
     bool copied = false;
-    /// The backward program takes it; else only gradients of gradients do.
+    /// The backward program takes it; else only gradients of gradients do. Set
+    /// by `resolve`.
     bool taken = false;
+    /// The layout of all calls; nothing where sizes differ. Set by `resolve`.
+    std::optional<TensorLayout> layout = std::nullopt;
   };
 
   /// Completes what is said twice. Returns whether `program` takes what `main`
@@ -60,6 +66,8 @@ struct BackwardProgram {
   /// The program for gradients of gradients, which the first call makes. Throws
   /// where there cannot be one.
   const DifferentiableBackward &getDifferentiable() const;
+  /// Where the gradients of `inputs` go.
+  torch::autograd::edge_list edges(const at::Tensor *inputs) const;
   /// Owns the machine code of `program`, and outlives it.
   std::shared_ptr<const void> code;
   std::unique_ptr<TorchExecutor> program;
@@ -67,6 +75,9 @@ struct BackwardProgram {
   /// Result k of the program is the gradient of input `gradients[k]` of the
   /// main program.
   std::vector<uint32_t> gradients;
+  /// By place in `gradients`: parameters, whose accumulators are kept from call
+  /// to call, for autograd makes one anew where nobody holds it. Empty: none.
+  std::vector<bool> parameters;
   /// Results of the main program that require grad.
   std::vector<uint32_t> differentiable;
   /// Of each gradient in `gradients`: which results in `differentiable` it
@@ -89,9 +100,19 @@ struct BackwardProgram {
       std::function<std::unique_ptr<DifferentiableBackward>(std::string &)>;
   Differentiate differentiate;
 
+  /// Results that the backward program takes: shown ones (numbers of results),
+  /// then others. Set by `resolve`.
+  std::vector<uint32_t> shown, hidden;
+
 private:
+  /// Of the parameter that the last call had.
+  struct Accumulator {
+    const c10::TensorImpl *parameter = nullptr;
+    std::shared_ptr<torch::autograd::Node> node; ///< holds the parameter
+  };
   mutable std::mutex lock;
   mutable std::unique_ptr<DifferentiableBackward> again;
+  mutable std::vector<Accumulator> accumulators; ///< by place in `gradients`
 };
 
 /// Computes what a backward program computes, from the inputs of the main
@@ -128,18 +149,25 @@ protected:
 
 private:
   explicit CompiledBackward(std::shared_ptr<const BackwardProgram> program)
-      : program(std::move(program)), inputs(this->program->reads.size()),
-        saved(this->program->arguments.size()) {}
+      : program(std::move(program)) {}
 
   using Gradients = torch::autograd::variable_list;
-  struct Saved {
+  /// As autograd's SavedVariable keeps an input: the tensor itself, and its
+  /// version; of those there are many, and this takes no time.
+  struct SavedInput {
+    at::Tensor tensor;
+    uint32_t version;
+    c10::Device device;
+    std::unique_ptr<TensorLayout> layout; ///< where the program has none
+  };
+  /// One that the call shows, whose history is this node.
+  struct SavedResult {
     torch::autograd::SavedVariable variable;
-    at::Tensor value; ///< nobody else can write it; undefined: `variable`
     TensorLayout layout;
   };
-  void keep(Saved &place, const at::Tensor &tensor, bool isOutput);
-  at::Tensor unpack(const Saved &saved);
-  void checkNotReleased(bool needed);
+  at::Tensor unpack(size_t input) const;
+  at::Tensor unpack(const SavedResult &saved);
+  void checkNotReleased(bool needed) const;
   bool isReached(size_t gradient, const Gradients &incoming) const;
   std::vector<at::Tensor> collect(const Gradients &incoming);
   std::vector<at::Tensor> collectInputs();
@@ -147,8 +175,9 @@ private:
   Gradients runDifferentiably(const Gradients &incoming);
 
   std::shared_ptr<const BackwardProgram> program;
-  std::vector<Saved> inputs;         ///< by place in `reads`
-  std::vector<Saved> saved;          ///< by argument: results
+  std::vector<SavedInput> inputs;    ///< by place in `reads`
+  std::vector<SavedResult> shown;    ///< by place in the program's `shown`
+  std::vector<at::Tensor> hidden;    ///< nobody else can write them
   std::vector<TensorLayout> layouts; ///< of incoming gradients
   bool keeps = false;                ///< some argument is saved
   bool released = false;
