@@ -4,6 +4,7 @@
 
 #include "dialects/pyjit/IR/Attributes.h"
 #include "dialects/tssa/IR/TSSA.h"
+#include "pyjit/Operators/OperatorFacts.h"
 
 namespace pyjit::differentiation {
 #define GEN_PASS_DEF_SELECTGRADIENTSPASS
@@ -54,7 +55,7 @@ struct SelectGradients
       ops.push_back(&op);
     for (Operation *op : llvm::reverse(ops)) {
       // What may raise has raised already.
-      bool repeatable = tssa::mayMove(op);
+      bool repeatable = tssa::mayMove(op) || readsAtIndices(op);
       if (op->use_empty() && repeatable)
         op->erase();
       else if (!repeatable)
@@ -62,6 +63,13 @@ struct SelectGradients
                              "again might give something else");
     }
     return success();
+  }
+
+  /// The operator may do more where masks are among the indices, which decide
+  /// the shape of its result: no such call is in a program.
+  static bool readsAtIndices(Operation *op) {
+    auto call = dyn_cast<tssa::AtenOp>(op);
+    return call && operators::lookupFacts(call.getOverload()).readsAtIndices;
   }
 };
 
