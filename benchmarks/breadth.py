@@ -15,6 +15,8 @@ value; so are the arguments and the module's state afterwards.
   benchmarks/breadth.py --device cuda        modules and inputs on the GPU
 
   benchmarks/breadth.py -j 16            so many programs at once
+  benchmarks/breadth.py --grad           in grad mode, with gradients (zoo/gradients.py)
+  benchmarks/breadth.py --grad train     the same, modules in training mode
 
 Each program is timed against eager in turns, when it has settled; where it seems to be behind, again
 without neighbours. Results go to the terminal as they come, to ``--json`` (merged with what is there, so that
@@ -29,11 +31,13 @@ from __future__ import annotations
 
 import argparse
 import datetime
+import functools
 import json
 import re
 import sys
 import traceback
 import warnings
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -44,6 +48,7 @@ import separately
 import torch
 from zoo import FAMILIES, Program, load
 from zoo.examine import examine, on_device
+from zoo.gradients import examine_gradients
 from zoo.tables import (
     behind,
     captured,
@@ -73,21 +78,32 @@ class Known(dict[str, Any]):
             self.path.write_text(json.dumps(list(self.values()), default=str))
 
 
-def examined(program: Program) -> dict[str, Any]:
+def examined(program: Program, grad: str = "") -> dict[str, Any]:
     """What a process of its own finds out about a program."""
     try:
-        found = examine(program)
+        found = examination(grad)(program)
     except BaseException as error:
         text = traceback.format_exc().strip().splitlines()
         found = {"error": f"{type(error).__name__}: {error}"[:300], "trace": text[-8:]}
     return json.loads(json.dumps(found, default=str))
 
 
+def examination(grad: str) -> Callable[[Program], dict[str, Any]]:
+    if not grad:
+        return examine
+    return functools.partial(examine_gradients, train=grad == "train")
+
+
 def examine_all(
-    programs: list[Program], processes: int, limit: float, known: Known
+    programs: list[Program],
+    processes: int,
+    limit: float,
+    known: Known,
+    grad: str = "",
 ) -> None:
     """Adds what is found to ``known``, by name, and prints it as it comes."""
-    outcomes = separately.run(examined, programs, processes=processes, limit=limit)
+    work = functools.partial(examined, grad=grad)
+    outcomes = separately.run(work, programs, processes=processes, limit=limit)
     for number, outcome in enumerate(outcomes):
         found = {"name": outcome.job.name, "family": outcome.job.family}
         if outcome.lost:
@@ -113,6 +129,7 @@ def main() -> int:
     parser.add_argument("families", nargs="*", help=", ".join(FAMILIES))
     parser.add_argument("-k", default="", help="only names that match this pattern")
     parser.add_argument("--device", default="cpu", choices=["cpu", "cuda"])
+    parser.add_argument("--grad", nargs="?", const="eval", choices=["eval", "train"])
     parser.add_argument("--limit", type=float, default=120, help="seconds per program")
     parser.add_argument("--jobs", "-j", type=int, default=1, help="programs at once")
     parser.add_argument("--json", type=Path, help="keep results here, merged")
@@ -139,15 +156,15 @@ def main() -> int:
         return 0
     if options.here:
         for program in chosen:
-            known[program.name] = examine(program)
+            known[program.name] = examination(options.grad)(program)
             tell(known[program.name])
     elif not (options.write and options.json):
-        examine_all(chosen, options.jobs, options.limit, known)
+        examine_all(chosen, options.jobs, options.limit, known, options.grad)
         slow = {found["name"] for found in behind(list(known.values()))}
         again = [program for program in chosen if program.name in slow]
         if options.jobs > 1 and again:
             print(f"\n{len(again)} seemed behind eager; without neighbours:")
-            examine_all(again, 1, options.limit, known)
+            examine_all(again, 1, options.limit, known, options.grad)
     known.save()
     order = {p.name: i for i, p in enumerate(programs)}
     results = sorted(known.values(), key=lambda f: order.get(f["name"], 1 << 30))
@@ -156,8 +173,9 @@ def main() -> int:
     if options.write:
         day = datetime.date.today().isoformat()
         word = "coverage" if options.device == "cpu" else f"coverage-{options.device}"
+        word += f"-grad-{options.grad}" if options.grad else ""
         path = RESULTS / f"{day}-{word}.md" if options.write is True else options.write
-        write(results, path, options.device, options.jobs)
+        write(results, path, options.device, options.jobs, options.grad)
     chosen_now = [known[program.name] for program in chosen if program.name in known]
     return 1 if any(verdict(f) in ("CRASH", "DIFFERS") for f in chosen_now) else 0
 

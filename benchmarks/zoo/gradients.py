@@ -142,7 +142,8 @@ def compare_steps(program: Program, train: bool, as_type: Any) -> dict[str, Any]
     if isinstance(eager, nn.Module):
         eager = as_type(eager)
     if isinstance(eager, nn.Module):
-        target: Any = copy.deepcopy(eager)
+        torch.manual_seed(0)
+        target: Any = as_type(program.make()[0])
         for module in (eager, target):
             module.train(train)
     else:

@@ -128,7 +128,11 @@ def frequencies(results: list[dict[str, Any]]) -> str:
 
 
 def write(
-    results: list[dict[str, Any]], path: Path, device: str, processes: int
+    results: list[dict[str, Any]],
+    path: Path,
+    device: str,
+    processes: int,
+    grad: str | None = None,
 ) -> None:
     import timm
     import torchvision
@@ -136,12 +140,13 @@ def write(
     from run import commit, machine
 
     day = datetime.date.today().isoformat()
+    mode = f"grad mode, modules in {grad} mode, not timed" if grad else "no_grad"
     about = (
         f"{machine(device)}, one thread, {processes} programs at once; those that seemed "
         f"behind eager were timed again alone. CPython {sys.version.split()[0]}, torch "
         f"{torch.__version__}, torchvision {torchvision.__version__}, timm "
         f"{timm.__version__}, transformers {transformers.__version__}, pyjit at "
-        f"{commit()}. float32, random weights, small configurations, no_grad, made by "
+        f"{commit()}. float32, random weights, small configurations, {mode}, made by "
         "`benchmarks/breadth.py`."
     )
     parts = [

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import functools
+import itertools
 from collections.abc import Callable
 from typing import Any
 
@@ -66,7 +67,7 @@ class Of(nn.Module):
 
 def mlp(*sizes: int, last: Any = None) -> nn.Sequential:
     layers: list[nn.Module] = []
-    for a, b in zip(sizes, sizes[1:], strict=False):
+    for a, b in itertools.pairwise(sizes):
         layers += [nn.Linear(a, b), nn.GELU()]
     return nn.Sequential(*layers[:-1], *([last] if last else []))
 

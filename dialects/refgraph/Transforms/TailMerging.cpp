@@ -449,6 +449,7 @@ void TailMerger::cloneCounters(IfOp merged, const Split &split,
     for (auto [group, advance] : arm)
       if (isOuterGroup(group))
         outer.insert(group);
+  // Statistics of a batch norm are written and not counted: that is said, too.
   for (Value group : outer)
     emit(group, arms[0].lookup(group).either(arms[1].lookup(group)));
   // Copies that the branch returns stand for the arms' tensors.
@@ -463,13 +464,15 @@ void TailMerger::cloneCounters(IfOp merged, const Split &split,
       else
         crossing.insert(group);
     }
-    if (llvm::is_contained(split.results, number))
-      emit(getTensorBehind(pair.first), ends[0].either(ends[1]));
+    Advance end = ends[0].either(ends[1]);
+    if (end.most && llvm::is_contained(split.results, number))
+      emit(getTensorBehind(pair.first), end);
   }
   // What the tail makes, it makes in both arms.
   for (auto [group, advance] : arms[0])
-    if (Value copy = cloned.lookupOrNull(group);
-        copy && !isOuterGroup(group) && !crossing.contains(group))
+    if (Value copy = cloned.lookupOrNull(group); copy && advance.most &&
+                                                 !isOuterGroup(group) &&
+                                                 !crossing.contains(group))
       emit(copy, advance);
 }
 

@@ -26,7 +26,7 @@ const c10::TensorImpl *pyjit::capture::baseOf(const at::TensorBase &t) {
                      : t.unsafeGetTensorImpl();
 }
 
-OperatorGradient::OperatorGradient(const TensorRecorder::Impl &impl,
+OperatorGradient::OperatorGradient(TensorRecorder::Impl &impl,
                                    const TensorOpArguments &arguments,
                                    const std::vector<at::Tensor> &fresh,
                                    const std::vector<size_t> &mutated)
@@ -47,7 +47,7 @@ OperatorGradient::OperatorGradient(const TensorRecorder::Impl &impl,
 
 /// Those that somebody besides the recorder still holds.
 template <typename Visit>
-static void visitSharing(const TensorRecorder::Impl &impl, const at::Tensor &t,
+static void visitSharing(TensorRecorder::Impl &impl, const at::Tensor &t,
                          Visit visit) {
   if (!t.has_storage())
     return;
@@ -57,15 +57,28 @@ static void visitSharing(const TensorRecorder::Impl &impl, const at::Tensor &t,
       visit(at::TensorBase(entry.second.impl), entry.second);
 }
 
+/// Whether autograd takes the tensor for memory of its own that only parts of
+/// other tensors share.
+static bool isPart(TensorRecorder::Impl &impl, const at::Tensor &t) {
+  const TensorInfo *info = impl.find(t.is_view() ? t._base() : t);
+  return info && info->isPart;
+}
+
 /// Autograd has to know all of the memory as parts of one tensor, as the
-/// compiler does.
+/// compiler does. What `unsafe_split` has divided is no longer read as a whole:
+/// where it is all the same, the recording ends.
 const char *OperatorGradient::whyNotWritten(const at::Tensor &t) const {
   if (!t.requires_grad())
     return "it writes a tensor that does not require grad, and its results do";
-  bool external = false, others = false;
-  visitSharing(impl, t, [&](const at::TensorBase &other, const TensorInfo &i) {
-    external |= i.external;
-    others |= baseOf(other) != baseOf(t);
+  bool external = false, others = false, part = isPart(impl, t);
+  visitSharing(impl, t, [&](const at::TensorBase &other, TensorInfo &info) {
+    external |= info.external;
+    if (baseOf(other) == baseOf(t) || (part && !mayShareElements(other, t)))
+      return;
+    if (part && other.requires_grad())
+      info.isStale = true;
+    else
+      others = true;
   });
   if (external)
     return "it writes an input that requires grad then";
@@ -84,6 +97,9 @@ const char *OperatorGradient::whyNotAsEager() const {
       continue; // a number
     if (t.is_complex())
       return "gradients of complex tensors";
+    if (info->isStale)
+      return "it reads a tensor whose memory was written as a part that "
+             "autograd knows as another tensor";
     if (t.is_inference())
       return "a tensor of inference mode where grad mode is on";
     if (!info->external && gradientOf(t) == Gradient::Leaf)

@@ -28,7 +28,7 @@ const c10::TensorImpl *baseOf(const at::TensorBase &tensor);
 class OperatorGradient {
 public:
   /// `fresh`: results; `mutated`: numbers of the operands that were written.
-  OperatorGradient(const TensorRecorder::Impl &impl,
+  OperatorGradient(TensorRecorder::Impl &impl,
                    const TensorOpArguments &arguments,
                    const std::vector<at::Tensor> &fresh,
                    const std::vector<size_t> &mutated);
@@ -46,7 +46,7 @@ public:
 private:
   const char *whyNotWritten(const at::Tensor &tensor) const;
 
-  const TensorRecorder::Impl &impl;
+  TensorRecorder::Impl &impl;
   const TensorOpArguments &arguments;
   const std::vector<at::Tensor> &fresh;
   const std::vector<size_t> &mutated;

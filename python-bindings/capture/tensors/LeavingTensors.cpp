@@ -133,6 +133,9 @@ void LeavingTensors::writeTensor(const at::Tensor &t, const TensorInfo &info) {
       t.requires_grad() != (!detached && requiresGrad(memory)))
     return recording.end("it leaves tensors of one memory that autograd knows "
                          "as several tensors, and some require grad");
+  if (info.isStale && t.requires_grad())
+    return recording.end("it leaves a tensor whose memory was written as a "
+                         "part that autograd knows as another tensor");
   if (auto external = externals.find(memory); external != externals.end()) {
     // The mock makes the view by strides, whose gradient autograd divides by
     // how many elements share a place in memory.

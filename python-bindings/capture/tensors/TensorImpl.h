@@ -26,6 +26,12 @@ struct TensorInfo {
   bool constant = false;
   /// Made by an `empty` whose contents nobody has written yet.
   bool uninitialized = false;
+  /// Shows memory that autograd takes for its own: a part that `unsafe_split`
+  /// has made.
+  bool isPart = false;
+  /// Somebody wrote its memory by a part, unknown to autograd: gradients must
+  /// not flow from it any more.
+  bool isStale = false;
   /// A view through which a write would have no one meaning in the tensor
   /// program: of an expanded tensor, of overlapping windows.
   bool readOnly = false;

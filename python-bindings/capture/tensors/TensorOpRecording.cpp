@@ -429,6 +429,7 @@ bool OperatorRecording::checkFlow(const OperatorGradient &gradient) {
     return refuseCall("hooks on saved tensors are active, and an input "
                       "requires grad");
   bool known = op.facts.wholeView || !aliases.empty() ||
+               (op.facts.shapeChange && !arguments.infos[0]->external) ||
                pyjitOperatorDifferentiable(view(op.name));
   if (!known) {
     recording.end("cannot be differentiated: " + op.name);
@@ -496,6 +497,9 @@ void OperatorRecording::bindFresh(PyjitValue value) {
     info.constant = constant && !uninitialized;
     info.uninitialized = uninitialized && fresh[i].numel() > 0;
     info.readOnly = readOnly;
+    info.isPart = !aliases.empty() && viewed.empty() && !fresh[i].is_view() &&
+                  !op.facts.wholeView && op.name != operators::aten::detach;
+    info.isStale = !aliases.empty() && arguments.infos[aliases[0]]->isStale;
     if (made)
       impl.factories.push_back(fresh[i].unsafeGetTensorImpl());
   }

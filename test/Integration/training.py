@@ -1,0 +1,81 @@
+"""Training loops as stories: a model is compiled, the loop is Python's."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import torch
+from Integration.harness import Compile, Steps, values
+from torch import nn
+
+
+def perceptron() -> nn.Sequential:
+    torch.manual_seed(0)
+    return nn.Sequential(nn.Linear(4, 8), nn.ReLU(), nn.Linear(8, 2))
+
+
+def gradients(*tensors: Any) -> list[Any]:
+    return [None if t.grad is None else t.grad.clone() for t in tensors]
+
+
+def leaf(*shape: int, seed: int = 0) -> torch.Tensor:
+    return values(*shape, seed=seed).requires_grad_()
+
+
+def state(module: nn.Module, optimizer: Any = None) -> list[Any]:
+    """What a training step may change, but for the model's results."""
+    seen: list[Any] = [gradients(*module.parameters()), list(module.parameters())]
+    seen += [list(module.buffers()), torch.get_rng_state()]
+    if optimizer:
+        kept = optimizer.state_dict()["state"]
+        seen.append([[v for v in entry.values()] for entry in kept.values()])
+    return seen
+
+
+OPTIMIZERS: dict[str, Callable[[Any], torch.optim.Optimizer]] = {
+    "SGD": lambda p: torch.optim.SGD(p, lr=0.05, momentum=0.9, nesterov=True),
+    "Adam": lambda p: torch.optim.Adam(p, lr=0.01, eps=1e-3),
+    "AdamW": lambda p: torch.optim.AdamW(p, lr=0.01, eps=1e-3, amsgrad=True),
+    "RMSprop": lambda p: torch.optim.RMSprop(p, lr=0.01, eps=1e-2),
+    "Adagrad": lambda p: torch.optim.Adagrad(p, lr=0.01, eps=1e-2),
+    "fused AdamW": lambda p: torch.optim.AdamW(p, lr=0.01, eps=1e-3, fused=True),
+    "foreach SGD": lambda p: torch.optim.SGD(p, lr=0.05, foreach=True),
+}
+
+
+def loss_of(result: Any) -> torch.Tensor:
+    """Each element of each result counts differently."""
+    if isinstance(result, torch.Tensor):
+        weights = values(*result.shape, seed=99).to(result.dtype)
+        return (result * weights).mean() + 0.1 * result.square().mean()
+    entries = result.values() if isinstance(result, dict) else result
+    parts = [
+        loss_of(r)
+        for r in entries
+        if not isinstance(r, torch.Tensor) or r.requires_grad
+    ]
+    return torch.stack(parts).sum()
+
+
+def train(
+    compile: Compile,
+    make: Callable[[], nn.Module],
+    draw: Callable[[int], Any],
+    *,
+    steps: int = 4,
+    optimizer: str = "SGD",
+) -> Steps:
+    """`draw`: the arguments of a step."""
+    torch.manual_seed(0)
+    module = make()
+    chosen = OPTIMIZERS[optimizer](list(module.parameters()))
+    f = compile(module)
+    for step in range(steps):
+        torch.manual_seed(step)
+        chosen.zero_grad()
+        out = f(*draw(step))
+        loss = loss_of(out)
+        loss.backward()
+        chosen.step()
+        yield [out, loss, state(module, chosen)]
