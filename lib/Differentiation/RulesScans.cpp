@@ -183,9 +183,8 @@ public:
           {build.equal(passed, build.wrapped(number)), isZero});
     };
     Value isFirst = zeroOfNumber(1), isSecond = zeroOfNumber(2);
-    Value quotient =
-        build.divide(sumToEnd(build, build.multiply(result, gradient), dim),
-                     build.select(isZero, build.wrapped(1), self));
+    Value quotient = build.divide(sumToEnd(build, products(), dim),
+                                  build.select(isZero, build.wrapped(1), self));
     Attribute one = build.wrapped(1), zero = build.wrapped(0);
     Value left = build.select(isFirst, one, self);
     Value first = build.sum(build.select(isFirst, self, zero), {dim});
@@ -196,6 +195,18 @@ public:
   }
 
 private:
+  /// Of gradients and results. Behind a zero, infinity times zero counts as
+  /// nothing.
+  Value products() {
+    Value product = build.multiply(result, gradient);
+    Value isNothing =
+        build.pointwise(operators::aten::logical_and,
+                        {build.pointwise(operators::aten::ge_Tensor,
+                                         {passed, build.wrapped(1)}),
+                         build.apply(operators::aten::isnan, product)});
+    return build.select(isNothing, build.wrapped(0), product);
+  }
+
   /// Of gradients times products of what is left, from zero number `number` on.
   Value sumBehind(Value left, double number) {
     Value products = build.multiply(

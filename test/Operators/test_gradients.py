@@ -266,11 +266,57 @@ POINTWISE = [
         "hardsigmoid",
         "softplus",
         "threshold",
+        "hardshrink",
+        "softshrink",
         "log_sigmoid",
         "logsigmoid",
     ]
     or isinstance(op, UnaryUfuncInfo)
 ]
+
+
+REDUCTIONS: dict[str, Callable[[torch.Tensor], torch.Tensor]] = {
+    "norm": lambda x: x.norm(dim=1),
+    "norm 1": lambda x: x.norm(1, dim=1),
+    "norm 3": lambda x: x.norm(3, dim=1),
+    "norm 1.5": lambda x: x.norm(1.5, dim=1),
+    "norm 0.5": lambda x: x.norm(0.5, dim=1),
+    "norm inf": lambda x: x.norm(float("inf"), dim=1),
+    "vector norm": lambda x: torch.linalg.vector_norm(x, dim=1),
+    "prod": lambda x: x.prod(1),
+    "cumprod": lambda x: x.cumprod(1),
+    "amax": lambda x: x.amax(1),
+    "max": lambda x: x.max(),
+    "median": lambda x: x.median(),
+    "nansum": lambda x: x.nansum(1),
+    "logsumexp": lambda x: x.logsumexp(1),
+    "std": lambda x: x.std(1),
+    "std of one": lambda x: x[:, :1].std(1),
+    "var of one": lambda x: x[0, 0].var(),
+    "sort": lambda x: x.sort(1)[0],
+    "cummax": lambda x: x.cummax(1)[0],
+    "logcumsumexp": lambda x: x.logcumsumexp(1),
+    "log_softmax": lambda x: x.log_softmax(1),
+}
+
+
+@pytest.mark.parametrize("name", REDUCTIONS)
+def test_special_rows(name: str) -> None:
+    """Ties, zeros, infinities and nan within a reduction."""
+    rows = [
+        [0.0, 0.0, 0.0],
+        [-0.0, 0.0, 1.0],
+        [2.0, 2.0, -2.0],
+        [2.0, 0.0, 3.0],
+        [float("inf"), 1.0, 0.0],
+        [float("-inf"), float("inf"), 1.0],
+        [float("nan"), 1.0, 0.0],
+        [1.0, float("nan"), float("inf")],
+        [1e30, 1e-30, 1.0],
+    ]
+    for some in (rows, rows[:4], rows[3:4]):
+        x = torch.tensor(some, dtype=torch.float64, requires_grad=True)
+        check(name, REDUCTIONS[name], ((x,), {}), f"{name} of special rows")
 
 
 @pytest.mark.parametrize("op", POINTWISE, ids=lambda op: op.full_name)
@@ -301,11 +347,30 @@ def test_special_values(op: Any) -> None:
         torch.maximum,
         torch.minimum,
         torch.fmax,
+        torch.fmin,
         torch.mul,
         torch.div,
         torch.add,
         torch.atan2,
         torch.pow,
+        torch.hypot,
+        torch.fmod,
+        torch.remainder,
+        torch.copysign,
+        torch.logaddexp,
+        torch.logaddexp2,
+        torch.xlogy,
+        torch.special.xlog1py,
+        torch.clamp,
+        torch.nn.functional.prelu,
+        torch.nn.functional.mse_loss,
+        torch.nn.functional.l1_loss,
+        torch.nn.functional.smooth_l1_loss,
+        torch.nn.functional.huber_loss,
+        torch.nn.functional.soft_margin_loss,
+        torch.nn.functional.binary_cross_entropy_with_logits,
+        torch.nn.functional.kl_div,
+        torch.dist,
     ],
     ids=lambda f: f.__name__,
 )
@@ -314,6 +379,10 @@ def test_special_pairs(function: Callable[..., Any]) -> None:
     values = torch.tensor(SPECIAL, dtype=torch.float64)
     a = values.repeat(len(SPECIAL)).requires_grad_()
     b = values.repeat_interleave(len(SPECIAL)).requires_grad_()
+    if function is torch.nn.functional.soft_margin_loss:
+        b = b.detach()
+    if function is torch.nn.functional.prelu:
+        a = a.detach().view(1, -1).requires_grad_()
     check(
         function.__name__,
         function,
