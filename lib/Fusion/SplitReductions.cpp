@@ -1,6 +1,7 @@
 //===- SplitReductions.cpp - Few sums of much, in parallel ----------------===//
 //
-// A reduction to a handful of values leaves one thread with all the work. It
+// A reduction to a handful of values, or of a few long columns, leaves one
+// thread with all the work. It
 // becomes a reduction of equal parts, which threads share, and one of the
 // parts' results. How elements are grouped changes, as it does between eager's
 // own thread counts.
@@ -25,8 +26,12 @@ namespace {
 
 /// Fewer elements are not worth a second kernel.
 constexpr int64_t kMinElements = 1 << 16;
-/// As many results are work for threads already.
-constexpr int64_t kMaxResults = 8;
+/// As many units are work for threads already.
+constexpr int64_t kEnoughUnits = 8;
+/// Neighbouring columns that one unit sums up, in vectors.
+constexpr int64_t kColumns = 32;
+/// Of columns, a part has to be longer than what joins the parts.
+constexpr int64_t kMinPart = 64;
 
 /// The operation that joins an element with what was joined so far, if it is
 /// one operation.
@@ -96,8 +101,13 @@ private:
         return std::nullopt;
       elements *= extent;
     }
-    if (!result || result.getNumElements() >= kMaxResults ||
-        elements < kMinElements * std::max<int64_t>(1, result.getNumElements()))
+    if (!result)
+      return std::nullopt;
+    int64_t width = columnsOf(extents);
+    int64_t units = result.getNumElements() / width *
+                    int64_t(llvm::divideCeil(width, kColumns));
+    if (units >= kEnoughUnits ||
+        elements < kMinElements * std::max<int64_t>(1, units))
       return std::nullopt;
     combiner = combinerOf(op);
     auto fill = op.getDpsInitOperand(0)->get().getDefiningOp<linalg::FillOp>();
@@ -119,10 +129,30 @@ private:
       int64_t parts = wanted;
       while (parts > 1 && extents[loop] % parts != 0)
         --parts;
+      if (width > 1 && extents[loop] / parts < kMinPart)
+        continue;
       if (parts > 1 && (!best || parts > best->parts))
         best = Split{unsigned(loop), parts, extents[loop] / parts};
     }
     return best;
+  }
+
+  /// The extent of the parallel loop along which operands are dense, else 1:
+  /// vectors walk it, so that a unit has many results.
+  int64_t columnsOf(ArrayRef<int64_t> extents) {
+    for (OpOperand *input : op.getDpsInputOperands()) {
+      AffineMap map = op.getMatchingIndexingMap(input);
+      if (map.getNumResults() == 0)
+        continue;
+      auto dim = dyn_cast<AffineDimExpr>(map.getResults().back());
+      if (!dim)
+        continue;
+      unsigned loop = dim.getPosition();
+      return op.getIteratorTypesArray()[loop] == utils::IteratorType::parallel
+                 ? std::max<int64_t>(1, extents[loop])
+                 : 1;
+    }
+    return 1;
   }
 
   bool isIndexed(unsigned loop) {

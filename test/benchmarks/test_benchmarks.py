@@ -45,6 +45,17 @@ def test_compile_time(root: Path) -> None:
     assert "ops/s" in done.stdout
 
 
+def test_gradients(root: Path) -> None:
+    done = _run(
+        root, "benchmarks/gradients.py", "bias, GELU", "gradient norm",
+        "--without=torch.compile", "--no-file", "--threads=1",
+    )  # fmt: skip
+    assert done.returncode == 0, done.stderr
+    assert "| gradient norm |" in done.stdout
+    assert "| bias, GELU, training |" in done.stdout
+    assert "failed" not in done.stdout
+
+
 def test_difference_sees_what_it_must(root: Path) -> None:
     sys.path.insert(0, str(root / "benchmarks"))
     from compare import largest_difference

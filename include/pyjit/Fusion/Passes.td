@@ -21,7 +21,8 @@ def FusionSplitReductions
     : Pass<"fusion-split-reductions", "mlir::func::FuncOp"> {
   let summary = "Reduce much to few values in parts, which threads share";
   let description = [{
-    A reduction of at least 65536 elements for each of fewer than eight results
+    A reduction of at least 65536 elements for each of fewer than eight units of
+    work (results, or blocks of 32 columns)
     becomes one of `parts` equal parts (fewer where no dimension divides) and one of the
     parts' results. Reductions that ask for the index in the only dimension that
     divides stay, and so do those that start from a value which joining would

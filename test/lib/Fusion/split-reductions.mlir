@@ -79,3 +79,33 @@ func.func @stays(%x: tensor<1048576xi64>, %y: tensor<1024xi64>, %p: tensor<65537
   } -> tensor<i64>
   return %0, %1, %2 : tensor<i64>, tensor<i64>, tensor<i64>
 }
+
+#column = affine_map<(d0, d1) -> (d1)>
+
+// Sixty-four columns are two units of work: their rows are divided. Two hundred
+// and fifty-six are eight.
+// CHECK-LABEL: func.func @columns
+// CHECK: outs(%{{.*}} : tensor<16x64xf32>)
+// CHECK: outs(%{{.*}} : tensor<64xf32>)
+// CHECK-NOT: tensor<16x256xf32>
+// CHECK: return
+func.func @columns(%x: tensor<16384x64xf32>, %y: tensor<16384x256xf32>) -> (tensor<64xf32>, tensor<256xf32>) {
+  %z = arith.constant 0.0 : f32
+  %e = tensor.empty() : tensor<64xf32>
+  %i = linalg.fill ins(%z : f32) outs(%e : tensor<64xf32>) -> tensor<64xf32>
+  %r = linalg.generic {indexing_maps = [#id2, #column], iterator_types = ["reduction", "parallel"]}
+      ins(%x : tensor<16384x64xf32>) outs(%i : tensor<64xf32>) {
+  ^bb0(%a: f32, %s: f32):
+    %t = arith.addf %a, %s : f32
+    linalg.yield %t : f32
+  } -> tensor<64xf32>
+  %f = tensor.empty() : tensor<256xf32>
+  %j = linalg.fill ins(%z : f32) outs(%f : tensor<256xf32>) -> tensor<256xf32>
+  %q = linalg.generic {indexing_maps = [#id2, #column], iterator_types = ["reduction", "parallel"]}
+      ins(%y : tensor<16384x256xf32>) outs(%j : tensor<256xf32>) {
+  ^bb0(%a: f32, %s: f32):
+    %t = arith.addf %a, %s : f32
+    linalg.yield %t : f32
+  } -> tensor<256xf32>
+  return %r, %q : tensor<64xf32>, tensor<256xf32>
+}
