@@ -3,16 +3,20 @@
 Eager computes one function by several kernels: vectors for the body of a long tensor and scalars for
 its last elements, oneDNN for some dtypes and sizes, other vectors on other CPUs. Where those differ by
 more than rounding, the answer depends on the position of an element and on the machine, and no
-compiler can give "eager's" answer. A test may then accept what eager gives for the element alone:
-`alone`. `DIFFERENCES` says for which operators, and why; test_eager_paths.py finds them on
-the machine that it runs on and fails where one is missing.
+compiler can give "eager's" answer. A test may then accept any of them: `answers`. `DIFFERENCES` says
+for which operators they differ by more than rounding, and why; test_eager_paths.py finds them on the
+machine that it runs on and fails where one is missing.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable
+from typing import Any
 
 import torch
+
+ALONE = 1000  # elements that may be asked for one by one
+LONG = 64  # elements that one vector loop is sure to take
 
 # Operator without overload -> why its paths differ.
 DIFFERENCES = {
@@ -56,19 +60,65 @@ def differ(a: torch.Tensor, b: torch.Tensor) -> torch.Tensor:
     return kinds | zeros | (far & x.isfinite())
 
 
-def alone(
-    call: Callable[..., torch.Tensor],
-    operands: list[torch.Tensor],
-    expected: torch.Tensor,
-    where: torch.Tensor,
-) -> torch.Tensor:
-    """`expected` with eager's answer for one element at a time at the elements of `where`.
+def answers(
+    call: Callable[[list[Any]], torch.Tensor],
+    operands: list[Any],
+    shape: torch.Size,
+    at: tuple[torch.Tensor, ...],
+) -> list[torch.Tensor]:
+    """What eager's vector loop, its scalar loop and a call of its own say of the elements at some places.
 
-    call: the operator, of operands that broadcast to the shape of `expected`.
+    call: the operator, of operands that broadcast to `shape`.
     """
-    spread = [operand.expand(expected.shape) for operand in operands]
-    answer = expected.clone()
-    for index in where.nonzero().tolist():
-        place = tuple(index)
-        answer[place] = call(*(operand[place].reshape(1) for operand in spread))[0]
-    return answer
+    found = []
+    for lay_out, read in ((repeated, lambda r: r[::LONG]), (spread, lambda r: r)):
+        try:
+            values = [picked(value, shape, at, lay_out) for value in operands]
+            found.append(read(call(values)))
+        except (RuntimeError, IndexError, TypeError):
+            continue
+    if len(at[0]) <= ALONE:
+        try:
+            places = range(len(at[0]))
+            found.append(
+                torch.cat([single(call, operands, shape, at, i) for i in places])
+            )
+        except (RuntimeError, IndexError, TypeError):
+            pass
+    return found
+
+
+def single(
+    call: Callable[[list[Any]], torch.Tensor],
+    operands: list[Any],
+    shape: torch.Size,
+    at: tuple[torch.Tensor, ...],
+    i: int,
+) -> torch.Tensor:
+    """What eager says of the i-th of some elements, given nothing else."""
+    values = [
+        value.expand(shape)[tuple(index[i] for index in at)].reshape(1)
+        if isinstance(value, torch.Tensor) and value.dim()
+        else value
+        for value in operands
+    ]
+    return call(values).reshape(1)
+
+
+def picked(
+    value: Any, shape: torch.Size, at: tuple[torch.Tensor, ...], lay_out: Any
+) -> Any:
+    """An operand's elements at those places; one of a single element stays as it is, as loops see that."""
+    if not isinstance(value, torch.Tensor) or (
+        value.numel() == 1 and shape.numel() > 1
+    ):
+        return value
+    return lay_out(value.expand(shape)[at])
+
+
+def repeated(values: torch.Tensor) -> torch.Tensor:
+    return values.repeat_interleave(LONG)
+
+
+def spread(values: torch.Tensor) -> torch.Tensor:
+    return torch.stack([values, values], dim=1)[:, 0]

@@ -116,6 +116,7 @@ def one_thread() -> Iterator[None]:
     torch.set_num_threads(threads)
 
 
+@pytest.mark.filterwarnings("ignore:.*degrees of freedom")
 @pytest.mark.parametrize("dtype", SAMPLE, ids=str)
 @pytest.mark.parametrize("name", REDUCTIONS)
 def test_error(name: str, dtype: torch.dtype) -> None:

@@ -12,11 +12,11 @@ import pytest
 def test_conformance(root: Path) -> None:
     binary = Path(
         os.environ.get(
-            "PYJIT_CONFORMANCE", root / "build" / "unittests" / "CudaDriverTest"
+            "PYJIT_DRIVER_TEST", root / "build" / "unittests" / "CudaDriverTest"
         )
     )
     if not binary.exists():
-        pytest.skip(f"{binary} is not built here (set PYJIT_CONFORMANCE)")
+        pytest.skip(f"{binary} is not built here (set PYJIT_DRIVER_TEST)")
     done = subprocess.run(
         [binary, "--gtest_filter=Drivers/Con*"],
         capture_output=True,

@@ -14,7 +14,7 @@ from typing import Any
 
 import pytest
 import torch
-from Operators.eager_paths import DIFFERENCES, alone, base_name, differ
+from Operators.eager_paths import DIFFERENCES, answers, base_name, differ
 
 sys.path.insert(0, str(Path(__file__).parent))
 from recipes import NAMES, evaluate, parse_recipes
@@ -222,8 +222,7 @@ def check(overload: str, call: Call, actual: torch.Tensor) -> None:
         shapes = (operand.shape for operand in call.operands)
         # The others of the name (a tensor's largest element) have one path.
         if torch.broadcast_shapes(*shapes) == expected.shape:
-            apart = differ(actual, expected)
-            expected = alone(call.again, call.operands, expected, apart)
+            expected = nearest(call, actual)
     torch.testing.assert_close(
         actual,
         expected,
@@ -231,6 +230,22 @@ def check(overload: str, call: Call, actual: torch.Tensor) -> None:
         check_stride=False,
         **tolerance(expected.dtype),
     )
+
+
+def nearest(call: Call, actual: torch.Tensor) -> torch.Tensor:
+    """Eager's results, with another one of its answers where that is the one in question."""
+    actual, expected = (torch.atleast_1d(t.clone()) for t in (actual, call.expected))
+    at = differ(actual, expected).nonzero(as_tuple=True)
+    if not len(at[0]):
+        return call.expected
+    others = answers(
+        lambda values: call.again(*values), call.operands, expected.shape, at
+    )
+    for answer in others:
+        expected[at] = torch.where(
+            differ(actual[at], answer), expected[at], answer.to(expected.dtype)
+        )
+    return expected.reshape(call.expected.shape)
 
 
 def test_other_answer() -> None:
