@@ -163,13 +163,15 @@ LogicalResult gradient_rules::Distances(Adjoint &a) {
     int64_t rank = typeOf(value).getRank();
     return contiguous(build.transpose(value, rank - 2, rank - 1));
   };
-  // Of operands that are broadcast, the result has the batch.
+  // Expanded to the batch: only without elements does the call do that not.
   auto backward = [&](Value gradient, Value own, Value other, Value distances) {
     SmallVector<Size> sizes = tssa::getSizes(typeOf(gradient));
     sizes.back() = tssa::getSizes(typeOf(own)).back();
-    return build.call(operators::aten::_cdist_backward,
-                      {gradient, own, other, a.constant(2), distances},
-                      rowMajorType(sizes, typeOf(own).getElementType()));
+    RankedTensorType type = rowMajorType(sizes, typeOf(own).getElementType());
+    return build.call(
+        operators::aten::_cdist_backward,
+        {gradient, build.expand(own, type), other, a.constant(2), distances},
+        type);
   };
   if (a.wants(0u))
     a.give(0, backward(contiguous(gradient), x, y, result));
