@@ -153,6 +153,10 @@ LogicalResult Merger::goOneWay(TraceOp side, bool outcome) {
 }
 
 LogicalResult Merger::mergeArms(TraceOp side[2]) {
+  if (composer.hasGradients())
+    return prefix.emitError("stays a graph break: a segment leaves a tensor "
+                            "that requires grad");
+  composer.endGradients();
   for (TraceOp recorded : {prefix, side[0], side[1]})
     for (auto get : recorded.getBody().getOps<GetOp>())
       if (get.getLiftSizes())
@@ -225,7 +229,8 @@ LogicalResult Merger::run() {
   }
   leave.getValueMutable().assign(result);
   cleanUp();
-  return checkCounters();
+  return success(succeeded(composer.checkGradients()) &&
+                 succeeded(checkCounters()));
 }
 
 /// Each caller's frame goes on with what the frame above it returned. Returns

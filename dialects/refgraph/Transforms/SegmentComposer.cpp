@@ -94,12 +94,15 @@ static LogicalResult refuse(Operation &op) {
 }
 
 LogicalResult SegmentComposer::begin() {
+  noteShared(trace);
   for (Operation &op : trace.getBody().front()) {
-    if (isa<DecideOp, SymbolOp, RequireGradOp, DifferentiableOp>(op))
+    if (isa<DecideOp, SymbolOp, RequireGradOp>(op))
       return refuse(op);
     if (auto found = dyn_cast<StateOp>(op); found && !isOfTheCall(found))
       state = found.getValues();
     note(&op);
+    if (auto marked = dyn_cast<DifferentiableOp>(op))
+      differentiable.insert(getNode(marked.getTensor()));
   }
   if (auto mode = trace->getAttrOfType<BoolAttr>(segment::kGradMode)) {
     NamedAttrList values(state);
@@ -362,7 +365,9 @@ LogicalResult SegmentComposer::bind(GetOp get, Value value) {
                   (tensorClass &&
                    get.getExactTypeAttr().getInt() == tensorClass.getInt())) &&
                  !get.getParam() && !get.getIdentityAttr() &&
-                 !get.getEqualsAttr() && !get.getRequiresGrad().value_or(false);
+                 !get.getEqualsAttr() &&
+                 get.getRequiresGrad().value_or(false) ==
+                     differentiable.contains(getNode(value));
     if (!plain || int64_t(get.getOffset().value_or(0)) != offset)
       return differs();
   } else if (auto first = dyn_cast<GetOp>(def)) {
@@ -505,6 +510,7 @@ SegmentComposer::append(TraceOp segment, ArrayRef<Value> arguments,
                         OpBuilder &readsAt, OpBuilder &body,
                         SmallVectorImpl<Operation *> &written) {
   renumber(segment);
+  noteShared(segment);
   mapping.clear();
   fresh.clear();
   reads = &readsAt;
@@ -576,6 +582,9 @@ SegmentComposer::append(TraceOp segment, ArrayRef<Value> arguments,
           return op.emitError("sets a context variable in one arm");
         settings.push_back(copy);
       }
+    } else if (auto marked = dyn_cast<DifferentiableOp>(op)) {
+      if (failed(appendGradient(marked, body)))
+        return failure();
     } else if (isa<AdvanceOp, ShownOp>(op)) {
       body.clone(op, mapping);
     } else if (isa<SpeculateOp>(op)) {

@@ -37,6 +37,13 @@ public:
   llvm::ArrayRef<mlir::Operation *> getWrites() const { return writes; }
   void noteVersions(mlir::Operation *op);
 
+  /// Of what the segments leave, something requires grad.
+  bool hasGradients() const { return !differentiable.empty(); }
+  /// Why gradients cannot flow from one segment to the next, where they do.
+  llvm::LogicalResult checkGradients();
+  /// No segment that follows may leave what requires grad.
+  void endGradients() { gradientsEnded = true; }
+
   /// The object's first value: of versions, and of reads that found one object.
   mlir::Value getNode(mlir::Value value) const;
   /// State of the thread that a segment has to begin with.
@@ -48,6 +55,9 @@ private:
   void note(mlir::Operation *op);
   void unite(mlir::Value a, mlir::Value b);
   void renumber(TraceOp segment);
+  void noteShared(TraceOp segment);
+  llvm::LogicalResult appendGradient(DifferentiableOp op,
+                                     mlir::OpBuilder &body);
   llvm::LogicalResult appendRead(GetOp get);
   llvm::LogicalResult appendCheck(mlir::Operation *op);
   llvm::LogicalResult bind(GetOp get, mlir::Value value);
@@ -98,6 +108,13 @@ private:
   /// What the segment that was appended last did to such, which it has recorded
   /// its own reads around.
   llvm::SmallVector<mlir::Operation *> settings;
+  /// Nodes of tensors that a segment has computed, that leave it, and that
+  /// require grad.
+  llvm::DenseSet<mlir::Value> differentiable;
+  bool gradientsEnded = false;
+  /// A segment writes memory that it has not made: autograd may see the write
+  /// otherwise than each segment's recording alone.
+  mlir::Operation *sharedWrite = nullptr;
   /// Of numbers, in front of arms.
   llvm::DenseMap<std::pair<mlir::Attribute, mlir::Type>, mlir::Value> constants;
   llvm::SmallVector<ArithOp> computed;

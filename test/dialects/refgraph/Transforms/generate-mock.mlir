@@ -176,3 +176,26 @@ refgraph.trace @counters {
   %o = refgraph.create "tuple" [%r, %l] : (!T, !T) -> !refgraph.obj<"tuple">
   refgraph.leave %o : !refgraph.obj<"tuple">
 }
+
+// -----
+
+!T = !refgraph.tensor<[4], [1], f32, "cpu">
+!I = !refgraph.tensor<[2, 4], [4, 1], f32, "cpu">
+
+// Eager does not count writes of running statistics: what copying back counts is
+// taken back.
+// CHECK-LABEL: refgraph.mock @statistics
+// CHECK:         refgraph.copy_back %[[M:.*]], %{{.*}} :
+// CHECK:         refgraph.copy_back %[[V:.*]], %{{.*}} :
+// CHECK-DAG:     refgraph.advance %[[M]] by -1
+// CHECK-DAG:     refgraph.advance %[[V]] by -1
+refgraph.trace @statistics {
+  %e = refgraph.external
+  %x = refgraph.get %e arg(0, "x") : !I
+  %m = refgraph.get %e arg(1, "m") : !T
+  %v = refgraph.get %e arg(2, "v") : !T
+  %r:5 = refgraph.tensor_op "aten::_native_batch_norm_legit"(%x, none, none, %m, %v, true, 1.0e-01 : f64, 1.0e-05 : f64) mutates [1, 2] : (!I, !T, !T) -> (!I, !T, !T, !T, !T)
+  refgraph.advance %m by 0 : !T
+  refgraph.advance %v by 0 : !T
+  refgraph.leave %r#0 : !I
+}

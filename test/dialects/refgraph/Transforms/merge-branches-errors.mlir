@@ -806,8 +806,7 @@ refgraph.trace @f_2 attributes {refgraph.segment = "false", refgraph.takes = arr
 !T = !refgraph.tensor<[4], [1], f32, "cpu">
 !B = !refgraph.tensor<[], [], i1, "cpu">
 
-// What a segment computed requires grad when it leaves: each segment has its own
-// backward.
+// Gradients do not flow through arms.
 refgraph.trace @f attributes {refgraph.segment = "prefix", refgraph.condition = 0 : i64} {
   %e = refgraph.external
   %x = refgraph.get %e arg(0, "x") {requires_grad = true} : !T
@@ -828,4 +827,52 @@ refgraph.trace @f_2 attributes {refgraph.segment = "false", refgraph.takes = arr
   %e = refgraph.external
   %x = refgraph.get %e arg(0, "x") {requires_grad = true} : !T
   refgraph.leave %x : !T
+}
+
+// -----
+
+!T = !refgraph.tensor<[4], [1], f32, "cpu">
+!B = !refgraph.tensor<[], [], i1, "cpu">
+
+// What was saved for the backward is written behind the branch: eager's backward
+// would say so.
+// expected-error @+1 {{stays a graph break: a segment leaves a tensor that requires grad, and one writes memory that it has not made}}
+refgraph.trace @g attributes {refgraph.segment = "prefix", refgraph.condition = 0 : i64} {
+  %e = refgraph.external
+  %x = refgraph.get %e arg(0, "x") {requires_grad = true} : !T
+  %h = refgraph.tensor_op "aten::exp"(%x) {traits = ["as-op-node", "pure"]} : (!T) -> !T
+  %c = refgraph.tensor_op "aten::any"(%h) {no_grad, traits = ["as-op-node", "pure"]} : (!T) -> !B
+  refgraph.differentiable %h : !T
+  %inner = refgraph.create "tuple" [%c, %h] : (!B, !T) -> !refgraph.obj<"tuple">
+  %t = refgraph.create "tuple" [%inner] : (!refgraph.obj<"tuple">) -> !refgraph.obj<"tuple">
+  refgraph.leave %t : !refgraph.obj<"tuple">
+}
+refgraph.trace @g_1 attributes {refgraph.segment = "false", refgraph.takes = array<i64: 1>} {
+  %e = refgraph.external
+  %h = refgraph.get %e arg(0, "h") {requires_grad = true} : !T
+  %w = refgraph.tensor_op "aten::neg_"(%h) mutates [0] {no_grad, traits = ["as-op-node"]} : (!T) -> !T
+  refgraph.leave %w : !T
+}
+
+// -----
+
+!T = !refgraph.tensor<[4], [1], f32, "cpu">
+!B = !refgraph.tensor<[], [], i1, "cpu">
+
+// The side was recorded of a call in which the tensor required no grad.
+refgraph.trace @h attributes {refgraph.segment = "prefix", refgraph.condition = 0 : i64} {
+  %e = refgraph.external
+  %x = refgraph.get %e arg(0, "x") {requires_grad = true} : !T
+  %h = refgraph.tensor_op "aten::exp"(%x) {traits = ["as-op-node", "pure"]} : (!T) -> !T
+  %c = refgraph.tensor_op "aten::any"(%h) {no_grad, traits = ["as-op-node", "pure"]} : (!T) -> !B
+  refgraph.differentiable %h : !T
+  %inner = refgraph.create "tuple" [%c, %h] : (!B, !T) -> !refgraph.obj<"tuple">
+  %t = refgraph.create "tuple" [%inner] : (!refgraph.obj<"tuple">) -> !refgraph.obj<"tuple">
+  refgraph.leave %t : !refgraph.obj<"tuple">
+}
+refgraph.trace @h_1 attributes {refgraph.segment = "false", refgraph.takes = array<i64: 1>} {
+  %e = refgraph.external
+  // expected-error @+1 {{was recorded with another value than the segment before leaves}}
+  %h = refgraph.get %e arg(0, "h") {requires_grad = false} : !T
+  refgraph.leave %h : !T
 }

@@ -259,3 +259,35 @@ refgraph.trace @counters_2 attributes {refgraph.segment = "false", refgraph.take
   refgraph.advance %y by 3 : !T
   refgraph.leave %y : !T
 }
+
+// -----
+
+!T = !refgraph.tensor<[4], [1], f32, "cpu">
+!B = !refgraph.tensor<[], [], i1, "cpu">
+
+// Gradients flow from one segment to the next where the branch goes one way.
+// CHECK-LABEL: refgraph.trace @gradients {
+// CHECK:         %[[H:.*]] = refgraph.tensor_op "aten::exp"
+// CHECK:         refgraph.differentiable %[[H]]
+// CHECK-NEXT:    refgraph.speculate
+// CHECK-NEXT:    %[[Y:.*]] = refgraph.tensor_op "aten::neg"(%[[H]])
+// CHECK-NEXT:    refgraph.differentiable %[[Y]]
+// PARTS-LABEL: refgraph.graph @gradients(
+// PARTS:         refgraph.yield
+refgraph.trace @gradients attributes {refgraph.segment = "prefix", refgraph.condition = 0 : i64} {
+  %e = refgraph.external
+  %x = refgraph.get %e arg(0, "x") {requires_grad = true} : !T
+  %h = refgraph.tensor_op "aten::exp"(%x) {traits = ["as-op-node", "pure"]} : (!T) -> !T
+  %c = refgraph.tensor_op "aten::any"(%h) {no_grad, traits = ["as-op-node", "pure"]} : (!T) -> !B
+  refgraph.differentiable %h : !T
+  %inner = refgraph.create "tuple" [%c, %h] : (!B, !T) -> !refgraph.obj<"tuple">
+  %t = refgraph.create "tuple" [%inner] : (!refgraph.obj<"tuple">) -> !refgraph.obj<"tuple">
+  refgraph.leave %t : !refgraph.obj<"tuple">
+}
+refgraph.trace @gradients_1 attributes {refgraph.segment = "false", refgraph.takes = array<i64: 1>} {
+  %e = refgraph.external
+  %h = refgraph.get %e arg(0, "h") {requires_grad = true} : !T
+  %y = refgraph.tensor_op "aten::neg"(%h) {traits = ["as-op-node", "pure"]} : (!T) -> !T
+  refgraph.differentiable %y : !T
+  refgraph.leave %y : !T
+}

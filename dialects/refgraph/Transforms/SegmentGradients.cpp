@@ -1,0 +1,48 @@
+//===- SegmentGradients.cpp - Gradients from one segment to the next ------===//
+//
+// Tensors that require grad pass from one segment to the next where these go
+// one way. Gradients do not flow through arms.
+//
+//===----------------------------------------------------------------------===//
+
+#include "dialects/refgraph/Transforms/SegmentComposer.h"
+
+using namespace mlir;
+
+namespace pyjit::refgraph {
+
+/// Looks for writes to memory that other segments, or others still, share.
+void SegmentComposer::noteShared(TraceOp segment) {
+  DenseSet<Value> own;
+  segment.walk([&](TensorOp call) {
+    auto isOwn = [&](int64_t i) { return own.contains(call.getInputs()[i]); };
+    if (!llvm::all_of(call.getMutates(), isOwn))
+      sharedWrite = call;
+    if (llvm::all_of(call.getAliases(), isOwn) &&
+        llvm::all_of(call.getMutates(), isOwn))
+      own.insert(call.getResults().begin(), call.getResults().end());
+  });
+}
+
+/// What a segment leaves, the next begins with as a tensor that requires grad:
+/// of the trace it is a tensor like any others.
+LogicalResult SegmentComposer::appendGradient(DifferentiableOp op,
+                                              OpBuilder &body) {
+  if (gradientsEnded || isa<IfOp>(body.getBlock()->getParentOp()))
+    return op.emitError("stays a graph break: a segment leaves a tensor that "
+                        "requires grad");
+  auto copy = cast<DifferentiableOp>(body.clone(*op, mapping));
+  differentiable.insert(getNode(copy.getTensor()));
+  return success();
+}
+
+LogicalResult SegmentComposer::checkGradients() {
+  if (hasGradients() && sharedWrite)
+    return trace.emitError(
+        "stays a graph break: a segment leaves a tensor that "
+        "requires grad, and one writes memory that it has "
+        "not made");
+  return success();
+}
+
+} // namespace pyjit::refgraph

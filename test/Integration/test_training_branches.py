@@ -1,0 +1,158 @@
+"""Branches on data in training: those that always go one way are no graph breaks."""
+
+from __future__ import annotations
+
+import torch
+import torch.nn.functional as F
+from Integration.harness import ANY, Compile, Steps, attempt, scenario, values
+from Integration.training import gradients, leaf, loss_of, perceptron, state
+from torch import nn
+
+
+@scenario(grad=True, captured="late")
+def test_branch_that_is_never_taken(compile: Compile) -> Steps:
+    m = perceptron()
+
+    def g(x: torch.Tensor) -> torch.Tensor:
+        h = m[0](x)
+        if not torch.isfinite(h).all():
+            raise ValueError("not finite")
+        h = h.relu()
+        if h.sum() < 0:
+            h = h * 2
+        return m[2](h)
+
+    f = compile(g)
+    optimizer = torch.optim.SGD(m.parameters(), lr=0.1)
+    for step in range(8):
+        optimizer.zero_grad()
+        out = f(values(3, 4, seed=step))
+        loss_of(out).backward()
+        optimizer.step()
+        yield [out, state(m, optimizer)]
+
+
+@scenario(grad=True, captured="late", graph_breaks=ANY)
+def test_branch_that_goes_the_other_way_in_the_end(compile: Compile) -> Steps:
+    m = perceptron()
+
+    def g(x: torch.Tensor) -> tuple[torch.Tensor, ...]:
+        h = m[0](x)
+        if x.sum() > 30:
+            h = h.exp()
+        return m[2](h.relu()), h, h.detach()
+
+    f = compile(g)
+    for step in range(10):
+        m.zero_grad()
+        x = leaf(3, 4, seed=step)
+        with torch.no_grad():
+            x.add_(10 * (step in (5, 7, 8)))
+        out = f(x)
+        loss_of(out[:2]).backward()
+        yield [out, gradients(x), state(m)]
+
+
+@scenario(grad=True, captured="late")
+def test_what_leaves_both_sides_of_a_branch(compile: Compile) -> Steps:
+    m = perceptron()
+
+    def g(x: torch.Tensor) -> tuple[torch.Tensor, ...]:
+        h = m[0](x)
+        part, still = h[:, :4], h.detach()
+        if h.isnan().any():
+            h = h * 2
+        return h, part, still, part * still[:, :4], x
+
+    f = compile(g)
+    for step in range(6):
+        m.zero_grad()
+        x = leaf(3, 4, seed=step)
+        out = f(x)
+        loss_of(out[:2]).backward(retain_graph=True)
+        loss_of(out[3]).backward()
+        yield [out, gradients(x), state(m)]
+
+
+@scenario(grad=True, captured="late", graph_breaks=ANY)
+def test_write_behind_a_branch(compile: Compile) -> Steps:
+    """Eager's backward says that what it saved was written."""
+
+    def g(x: torch.Tensor) -> tuple[torch.Tensor, ...]:
+        h = x.exp()
+        if h.sum() < 0:
+            h = h * 2
+        with torch.no_grad():
+            h.mul_(2)
+        return h * 1, h
+
+    f = compile(g)
+    for step in range(6):
+        x = leaf(4, seed=step)
+        out = f(x)
+        yield [out, type(attempt(loss_of(out[0]).backward)).__name__, gradients(x)]
+
+
+@scenario(grad=True, captured="late", graph_breaks=ANY)
+def test_parameter_is_written_behind_a_branch(compile: Compile) -> Steps:
+    w = leaf(4, seed=9)
+
+    def g(x: torch.Tensor) -> torch.Tensor:
+        h = x * w
+        if h.isnan().any():
+            h = h * 2
+        with torch.no_grad():
+            w.mul_(0.9)
+        return h.exp()
+
+    f = compile(g)
+    for step in range(6):
+        x = leaf(4, seed=step)
+        out = f(x)
+        yield [out, type(attempt(loss_of(out).backward)).__name__, gradients(x, w), w]
+
+
+@scenario(grad=True, captured="late", graph_breaks=ANY)
+def test_branch_on_random_numbers(compile: Compile) -> Steps:
+    """Layers that are dropped."""
+    m = perceptron()
+
+    def g(x: torch.Tensor) -> torch.Tensor:
+        h = m[0](x)
+        for _ in range(3):
+            if torch.rand([]) < 0.3:
+                continue
+            h = h + F.dropout(h, 0.2).tanh()
+        return m[2](h)
+
+    f = compile(g)
+    for step in range(8):
+        torch.manual_seed(step)
+        m.zero_grad()
+        out = f(values(3, 4, seed=step))
+        loss_of(out).backward()
+        yield [out, state(m)]
+
+
+@scenario(grad=True, captured="late", graph_breaks=ANY)
+def test_distributions(compile: Compile) -> Steps:
+    m = nn.Linear(4, 6)
+    with torch.no_grad():
+        m.weight.copy_(values(6, 4))
+        m.bias.zero_()
+
+    def g(x: torch.Tensor) -> tuple[torch.Tensor, ...]:
+        mean, scale = m(x).chunk(2, -1)
+        normal = torch.distributions.Normal(mean, F.softplus(scale) + 0.1)
+        z = normal.rsample()
+        prior = torch.distributions.Normal(0.0, 1.0)
+        kl = torch.distributions.kl_divergence(normal, prior)
+        return z, normal.log_prob(z.detach()), kl
+
+    f = compile(g)
+    for step in range(6):
+        torch.manual_seed(step)
+        m.zero_grad()
+        out = f(values(3, 4, seed=step))
+        loss_of(out).backward()
+        yield [out, state(m)]
