@@ -81,7 +81,10 @@ class Trainer:
         seen: dict[str, Any] = {"result": result, "random": torch.get_rng_state()}
         loss = loss_of(result)
         if loss is not None:
-            loss.backward()
+            try:
+                loss.backward()
+            except RuntimeError as error:
+                seen["backward"] = type(error).__name__
         seen["inputs"] = [t.grad for t in wanted]
         if self.owner:
             seen["gradients"] = {n: p.grad for n, p in self.owner.named_parameters()}

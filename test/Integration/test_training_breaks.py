@@ -392,3 +392,21 @@ def test_copies_of_a_model() -> None:
         loss_of(g(values(3, 4))).backward()
     for a, b in zip(m.parameters(), other.parameters(), strict=True):
         torch.testing.assert_close(a.grad, b.grad)
+
+
+@scenario(grad=True, graph_breaks=ANY, captured=False)
+def test_script_that_differentiates_itself(compile: Compile) -> Steps:
+    """TorchScript gives what it returns a history that no operator has made."""
+    scripted = torch.jit.script(scripted_body)
+    for seed in range(4):
+        scripted(leaf(4, seed=seed)).sum().backward()
+    f = compile(lambda x: scripted(x) + x)
+    for seed in range(4):
+        x = leaf(4, seed=seed)
+        out = f(x)
+        out.sum().backward()
+        yield [out, gradients(x)]
+
+
+def scripted_body(x: torch.Tensor) -> torch.Tensor:
+    return (x.sin() * x + 1).tanh() * 2

@@ -26,6 +26,12 @@ const c10::TensorImpl *pyjit::capture::baseOf(const at::TensorBase &t) {
                      : t.unsafeGetTensorImpl();
 }
 
+bool TensorRecorder::Impl::hasStrangeHistory(const at::TensorBase &t) const {
+  auto it = tensors.find(t.unsafeGetTensorImpl());
+  return it != tensors.end() && !it->second.external &&
+         !it->second.isComputed && gradientOf(t) == Gradient::Computed;
+}
+
 OperatorGradient::OperatorGradient(TensorRecorder::Impl &impl,
                                    const TensorOpArguments &arguments,
                                    const std::vector<at::Tensor> &fresh,

@@ -133,6 +133,10 @@ void LeavingTensors::writeTensor(const at::Tensor &t, const TensorInfo &info) {
       t.requires_grad() != (!detached && requiresGrad(memory)))
     return recording.end("it leaves tensors of one memory that autograd knows "
                          "as several tensors, and some require grad");
+  if (impl.hasStrangeHistory(t))
+    return recording.end(
+        "it leaves a tensor whose history no recorded operator "
+        "has made");
   if (info.isStale && t.requires_grad())
     return recording.end("it leaves a tensor whose memory was written as a "
                          "part that autograd knows as another tensor");

@@ -26,6 +26,9 @@ struct TensorInfo {
   bool constant = false;
   /// Made by an `empty` whose contents nobody has written yet.
   bool uninitialized = false;
+  /// Had a `grad_fn` when it was bound. One that came later is of nobody that
+  /// the recorder has seen (TorchScript's own differentiation).
+  bool isComputed = false;
   /// Shows memory that autograd takes for its own: a part that `unsafe_split`
   /// has made.
   bool isPart = false;
@@ -100,6 +103,8 @@ struct TensorRecorder::Impl {
   explicit Impl(Recording &recording)
       : recording(recording), composites(recording) {}
   TensorInfo *find(const at::TensorBase &tensor);
+  /// Whether autograd knows of the tensor what no operator told it.
+  bool hasStrangeHistory(const at::TensorBase &tensor) const;
   TensorInfo &bind(const at::TensorBase &tensor, int value);
   PyjitType type(const at::TensorBase &tensor);
   /// Appends an operator with these results; returns the first one's value.

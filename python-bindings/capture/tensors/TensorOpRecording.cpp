@@ -406,6 +406,9 @@ bool OperatorRecording::checkGradient() {
   OperatorGradient gradient(impl, arguments, fresh,
                             op.updatesStatistics ? kNone : mutated);
   noGrad = gradient.ends();
+  if (op.strangeHistory && (gradient.flows() || !mutated.empty()))
+    return refuse("it reads a tensor whose history no recorded operator has "
+                  "made");
   if (gradient.flows())
     return checkFlow(gradient);
   if (!gradient.writesUnseen())
@@ -515,6 +518,8 @@ void OperatorRecording::bindMutated(PyjitValue value) {
     for (auto &entry : impl.tensors) {
       if (hasStorage(entry.first, storage)) {
         entry.second.uninitialized = false;
+        entry.second.isComputed =
+            gradientOf(at::TensorBase(entry.second.impl)) == Gradient::Computed;
         entry.second.constant &= constant;
       }
     }

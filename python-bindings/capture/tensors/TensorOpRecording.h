@@ -19,6 +19,7 @@ struct TensorRecorder::Impl::Operation : at::ObserverContext {
   bool composite = false; ///< its parts are recorded
   bool autocast = false;  ///< its casts, and its call with them, are recorded
   bool detaches = false;  ///< it takes the gradient of its operand away
+  bool strangeHistory = false; ///< of an operand; see hasStrangeHistory
   /// A batch norm, which writes running statistics out of autograd's sight.
   bool updatesStatistics = false;
 };

@@ -121,6 +121,10 @@ TensorRecorder::Impl::begin(const at::RecordFunction &fn) {
     facts = factsOf(name);
   auto operation = std::make_unique<Operation>(*handle);
   operation->updatesStatistics = training;
+  std::vector<at::Tensor> operands = tensorsOf(copies);
+  operation->strangeHistory =
+      std::any_of(operands.begin(), operands.end(),
+                  [&](const at::Tensor &t) { return hasStrangeHistory(t); });
   operation->detaches =
       name == operators::aten::detach_ && copies[0].toTensor().requires_grad();
   operation->name = std::move(name);

@@ -2,6 +2,7 @@
 
 #include "builtins/Natives.h"
 #include "pyjit-c/Operators.h"
+#include "tensors/Gradients.h"
 #include "tensors/TensorImpl.h"
 
 #include <ATen/Context.h>
@@ -250,6 +251,7 @@ TensorInfo &TensorRecorder::Impl::bind(const at::TensorBase &tensor,
     info.impl = tensor.getIntrusivePtr();
   info.value = value;
   info.type = type(tensor);
+  info.isComputed = gradientOf(tensor) == Gradient::Computed;
   return info;
 }
 
