@@ -168,6 +168,14 @@ PYJIT_API PyjitExecutable *
 pyjitExecutableDifferentiate(const PyjitExecutable *executable, uint32_t order,
                              PyjitDiagnosticFn diagnostic, void *user);
 
+/* For calls of which some results do not count: an executable with the same
+   main program, whose backward program is not given the gradients of these
+   results. Null where that cannot be; `diagnostic` was told why. */
+PYJIT_API PyjitExecutable *
+pyjitExecutableDropGradients(const PyjitExecutable *executable,
+                             const uint32_t *results, size_t numResults,
+                             PyjitDiagnosticFn diagnostic, void *user);
+
 /* Seconds spent in stage `index`, or -1 past the last one. */
 PYJIT_API double pyjitExecutableStage(const PyjitExecutable *executable,
                                       size_t index, PyjitString *name);

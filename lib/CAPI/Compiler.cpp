@@ -142,6 +142,16 @@ PyjitExecutable *pyjitExecutableDifferentiate(const PyjitExecutable *executable,
   return exe ? new PyjitExecutable{std::move(exe)} : nullptr;
 }
 
+PyjitExecutable *pyjitExecutableDropGradients(const PyjitExecutable *executable,
+                                              const uint32_t *results,
+                                              size_t numResults,
+                                              PyjitDiagnosticFn diagnostic,
+                                              void *user) {
+  std::unique_ptr<compiler::Executable> exe = executable->exe->dropGradients(
+      {results, results + numResults}, toFunction(diagnostic, user));
+  return exe ? new PyjitExecutable{std::move(exe)} : nullptr;
+}
+
 double pyjitExecutableStage(const PyjitExecutable *executable, size_t index,
                             PyjitString *name) {
   if (index >= executable->exe->stages.size())

@@ -82,4 +82,13 @@ Executable::differentiate(unsigned order,
   return session.compile(session.parse(trace));
 }
 
+std::unique_ptr<Executable>
+Executable::dropGradients(std::vector<uint32_t> results,
+                          std::function<void(StringRef)> onDiagnostic) const {
+  CompileOptions own = options;
+  own.droppedGradients = std::move(results);
+  Session session(own, std::move(onDiagnostic));
+  return session.compile(session.parse(trace));
+}
+
 } // namespace pyjit::compiler

@@ -49,6 +49,13 @@ void buildFunctionalPipeline(OpPassManager &manager,
   manager.addNestedPass<func::FuncOp>(
       differentiation::createDifferentiatePass());
   manager.addPass(differentiation::createPartitionPass());
+  if (!options.droppedGradients.empty()) {
+    differentiation::DropGradientsPassOptions drop;
+    drop.dropped.assign(options.droppedGradients.begin(),
+                        options.droppedGradients.end());
+    manager.addNestedPass<func::FuncOp>(
+        differentiation::createDropGradientsPass(drop));
+  }
   OpPassManager &function = manager.nest<func::FuncOp>();
   // Most accesses meet the assign or access that they cancel with.
   function.addPass(tssa::createFoldViewsPass());

@@ -197,10 +197,22 @@ private:
         item = inPlaceOf(*given, argument.type);
     if (node.op == DerivativeOp::Backward)
       return build.call(node.text, items, gradientTypeOf(typeOf(operand)));
+    for (Argument &item : items)
+      if (auto *value = std::get_if<Value>(&item))
+        item = widened(*value);
     Value result = callee->name == operators::aten::sum_dim_IntList
                        ? sum(items)
                        : build.pointwise(node.text, items);
     return result ? Item(result) : std::nullopt;
+  }
+
+  /// Half precision is computed in single precision, as eager's kernels do: the
+  /// powers within a softplus' derivative would overflow.
+  Value widened(Value value) {
+    Type type = typeOf(value).getElementType();
+    bool isHalf = type.isF16() || type.isBF16();
+    return isHalf ? build.convert(value, Float32Type::get(type.getContext()))
+                  : value;
   }
 
   /// A number or a flag as the schema's type wants it.

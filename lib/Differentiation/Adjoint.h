@@ -64,7 +64,9 @@ public:
   bool wants(mlir::Value operand) const { return wantsValue(operand); }
   /// Sums and converts the gradient to the operand's shape and element type.
   void give(mlir::Value operand, mlir::Value gradient) {
-    giveValue(operand, build.sumTo(gradient, tssa::typeOf(operand)));
+    gradient = build.sumTo(gradient, tssa::typeOf(operand));
+    if (!build.hasFailed())
+      giveValue(operand, gradient);
   }
   void give(unsigned index, mlir::Value gradient) {
     give(tensor(index), gradient);

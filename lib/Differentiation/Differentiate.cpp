@@ -45,7 +45,7 @@ public:
     for (Operation &op : block.without_terminator())
       forward.push_back(&op);
     for (Operation *op : llvm::reverse(forward))
-      if (failed(visit(op)))
+      if (failed(visit(op)) || hasFailed)
         return failure();
     return returnGradients();
   }
@@ -116,9 +116,11 @@ private:
   void give(Value value, Value gradient) {
     if (!active.contains(value))
       return;
-    Value &known = gradients[value];
-    if (known)
-      gradient = GradientBuilder(builder, value.getLoc()).add(known, gradient);
+    if (Value known = gradients.lookup(value)) {
+      GradientBuilder build(builder, value.getLoc());
+      gradient = build.add(known, gradient);
+      hasFailed |= build.hasFailed();
+    }
     gradients[value] = gradient;
   }
 
@@ -146,7 +148,8 @@ private:
       give(operand, gradient);
     };
     Adjoint adjoint(op, builder, ofResults, wants, giveOperand);
-    return failure(failed(adjoint.run()) || adjoint.build.hasFailed());
+    hasFailed |= failed(adjoint.run()) || adjoint.build.hasFailed();
+    return failure(hasFailed);
   }
 
   LogicalResult pass(tssa::AccessOp op) {
@@ -168,6 +171,7 @@ private:
     SmallVector<ViewAttr> path(op.getPath().getAsRange<ViewAttr>());
     if (active.contains(op.getSource()))
       give(op.getSource(), build.access(gradient, path, op.getIndices()));
+    hasFailed |= build.hasFailed();
     if (!active.contains(op.getTarget()))
       return success();
     Value part = build.zeros(gradientTypeOf(typeOf(op.getSource())));
@@ -193,6 +197,7 @@ private:
       if (!gradient)
         return {};
     }
+    hasFailed |= build.hasFailed();
     return gradient;
   }
 
@@ -247,6 +252,7 @@ private:
   DenseI64ArrayAttr inputs, results;
   llvm::DenseSet<Value> active;
   llvm::DenseMap<Value, Value> gradients;
+  bool hasFailed = false; ///< something could not be built; an error has told
 };
 
 struct Differentiate

@@ -80,8 +80,19 @@ Value GradientBuilder::pointwise(StringRef overload,
       llvm::to_vector(ValueRange(operands).getTypes()), builder.getF32Type());
   if (!elementType)
     elementType = types.front().getElementType();
-  RankedTensorType type = broadcast(types, elementType);
-  return type ? call(overload, arguments, type) : Value();
+  if (RankedTensorType type = broadcast(types, elementType))
+    return call(overload, arguments, type);
+  return fail(operands.front());
+}
+
+/// Something else in the place of what cannot be built.
+Value GradientBuilder::fail(Value other) {
+  if (!failed)
+    emitError(getLoc())
+        << "cannot be differentiated: sizes of its gradient may "
+           "differ from its operand's";
+  failed = true;
+  return other;
 }
 
 Value GradientBuilder::add(Value a, Argument b) {
@@ -212,6 +223,8 @@ Value GradientBuilder::sumTo(Value gradient, RankedTensorType type) {
   if (!gone.empty())
     gradient = access(
         gradient, ViewAttr::get(builder.getContext(), ViewKind::squeeze, gone));
+  if (getSizes(typeOf(gradient)) != to)
+    return fail(gradient);
   return convert(gradient, type.getElementType());
 }
 

@@ -31,7 +31,8 @@ public:
   GradientBuilder(mlir::OpBuilder &builder, mlir::Location loc);
 
   /// A pointwise call of tensors and wrapped numbers: sizes are broadcast, the
-  /// element type follows from the table's rule. Null where that says nothing.
+  /// element type follows from the table's rule. Null without a tensor; fails
+  /// (`hasFailed`) where sizes may not fit.
   mlir::Value pointwise(llvm::StringRef overload,
                         llvm::ArrayRef<Argument> arguments);
   mlir::Value apply(llvm::StringRef overload, mlir::Value value) {
@@ -95,6 +96,8 @@ public:
   mlir::OpBuilder &getBuilder() { return builder; }
 
 private:
+  mlir::Value fail(mlir::Value other);
+
   mlir::OpBuilder &builder;
 };
 

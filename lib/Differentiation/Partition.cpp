@@ -52,6 +52,9 @@ int64_t costToSave(Value value) {
   return type ? 2 * bytesOf(type) : FlowNetwork::kUnlimited;
 }
 
+/// More than any program moves, and less than what cannot be.
+constexpr int64_t kLastResort = int64_t(1) << 50;
+
 /// Nodes that take a dozen times the work of an addition.
 bool isTranscendental(operators::ScalarOp op) {
   return op >= operators::ScalarOp::Exp && op <= operators::ScalarOp::Sigmoid;
@@ -179,20 +182,36 @@ private:
     unsigned made, there;
   };
 
+  /// What a derivative reads, itself or as a view. Of inputs and results, these
+  /// are what eager saves. Others somebody may write before the backward comes,
+  /// which is no error there.
+  llvm::DenseSet<Value> findRead() {
+    llvm::DenseSet<Value> read;
+    for (Operation &op : llvm::reverse(block.without_terminator())) {
+      bool passesOn = isa<tssa::AccessOp>(op) && read.contains(op.getResult(0));
+      if (passesOn || !isForward.contains(&op))
+        forEachOperand(&op, [&](Value operand) { read.insert(operand); });
+    }
+    return read;
+  }
+
   void chooseSaved() {
     FlowNetwork network;
     llvm::MapVector<Value, Nodes> nodes;
     llvm::SmallPtrSet<Value, 8> shown;
     for (Value result : shownResults())
       shown.insert(result);
+    llvm::DenseSet<Value> read = findRead();
     auto add = [&](Value value, int64_t repeat) {
       // Inputs and results are in memory anyway, as long as somebody keeps
       // them.
       bool known = isa<BlockArgument>(value) || shown.contains(value);
+      int64_t cost = !known                 ? costToSave(value)
+                     : read.contains(value) ? costToSave(value) / 8
+                                            : kLastResort;
       Nodes own{network.addNode(), network.addNode()};
       network.addEdge(FlowNetwork::kSource, own.made, repeat);
-      network.addEdge(own.made, own.there,
-                      1 + (known ? costToSave(value) / 8 : costToSave(value)));
+      network.addEdge(own.made, own.there, 1 + cost);
       nodes[value] = own;
     };
     for (Value input : joint.getArguments().take_front(numInputs))

@@ -41,7 +41,7 @@ public:
     const PyjitBackward *known = pyjitExecutableBackward(exe.get());
     if (!known)
       return nullptr;
-    auto made = describe(*known);
+    std::shared_ptr<BackwardProgram> made = describe(*known);
     made->program = makeExecutor(exe.get(), PyjitProgramBackward, error);
     made->code = std::move(exe);
     if (!made->program || !made->resolve(main, error))
@@ -54,12 +54,36 @@ public:
     made->differentiate = [loader = *this, order, used](std::string &error) {
       return loader.differentiate(used, order + 1, error);
     };
+    if (order == 1)
+      made->drop = [loader = *this](const std::vector<uint32_t> &results) {
+        return loader.drop(results);
+      };
     return made;
   }
 
 private:
-  std::shared_ptr<BackwardProgram> describe(const PyjitBackward &known) const {
-    auto made = std::make_shared<BackwardProgram>();
+  std::unique_ptr<BackwardProgram>
+  drop(const std::vector<uint32_t> &results) const {
+    std::string error;
+    std::shared_ptr<PyjitExecutable> exe(
+        pyjitExecutableDropGradients(root.get(), results.data(), results.size(),
+                                     appendDiagnostic, &error),
+        pyjitExecutableDestroy);
+    const PyjitBackward *known =
+        exe ? pyjitExecutableBackward(exe.get()) : nullptr;
+    if (!known)
+      return nullptr;
+    std::unique_ptr<BackwardProgram> made = describe(*known);
+    made->program = makeExecutor(exe.get(), PyjitProgramBackward, error);
+    made->code = std::move(exe);
+    bool fits = made->program &&
+                made->program->numInputs() == made->arguments.size() &&
+                made->program->numOutputs() == made->gradients.size();
+    return fits ? std::move(made) : nullptr;
+  }
+
+  std::unique_ptr<BackwardProgram> describe(const PyjitBackward &known) const {
+    auto made = std::make_unique<BackwardProgram>();
     for (size_t i = 0; i < known.numArguments; ++i)
       made->arguments.push_back(
           {sourceOf(known.arguments[i].source), known.arguments[i].index});

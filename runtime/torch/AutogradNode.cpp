@@ -187,6 +187,39 @@ const DifferentiableBackward &BackwardProgram::getDifferentiable() const {
   return *again;
 }
 
+/// Lets the arguments of a program for fewer results stand where this one's do.
+bool BackwardProgram::adopt(BackwardProgram &other) const {
+  for (Argument &argument : other.arguments) {
+    auto known = std::find_if(
+        arguments.begin(), arguments.end(), [&](const Argument &own) {
+          return own.source == argument.source && own.index == argument.index;
+        });
+    if (known == arguments.end())
+      return false;
+    argument.place = known->place;
+  }
+  return true;
+}
+
+const BackwardProgram &
+BackwardProgram::getFor(const std::vector<bool> &defined) const {
+  if (!drop ||
+      std::find(defined.begin(), defined.end(), false) == defined.end())
+    return *this;
+  std::lock_guard<std::mutex> guard(lock);
+  auto [known, isNew] = partial.try_emplace(defined);
+  if (isNew) {
+    std::vector<uint32_t> results;
+    for (size_t k = 0; k < defined.size(); ++k)
+      if (!defined[k])
+        results.push_back(differentiable[k]);
+    known->second = drop(results);
+    if (known->second && !adopt(*known->second))
+      known->second.reset();
+  }
+  return known->second ? *known->second : *this;
+}
+
 autograd::edge_list BackwardProgram::edges(const at::Tensor *inputs) const {
   autograd::edge_list made;
   made.reserve(gradients.size() + zeros.size());
@@ -362,13 +395,14 @@ bool CompiledBackward::isReached(size_t gradient,
   return false;
 }
 
-/// The backward program's arguments.
-std::vector<at::Tensor> CompiledBackward::collect(const Gradients &incoming) {
+/// The arguments of a backward program.
+std::vector<at::Tensor> CompiledBackward::collect(const BackwardProgram &chosen,
+                                                  const Gradients &incoming) {
   std::lock_guard<std::mutex> lock(mutex_);
   checkNotReleased(keeps);
   std::vector<at::Tensor> arguments;
-  arguments.reserve(program->arguments.size());
-  for (const BackwardProgram::Argument &argument : program->arguments) {
+  arguments.reserve(chosen.arguments.size());
+  for (const BackwardProgram::Argument &argument : chosen.arguments) {
     switch (argument.source) {
     case BackwardProgram::Source::Input:
       arguments.push_back(unpack(argument.place));
@@ -388,12 +422,24 @@ std::vector<at::Tensor> CompiledBackward::collect(const Gradients &incoming) {
 }
 
 autograd::variable_list CompiledBackward::run(const Gradients &incoming) {
+  std::vector<bool> defined;
+  for (const at::Tensor &gradient : incoming)
+    defined.push_back(gradient.defined());
+  const BackwardProgram &chosen = program->getFor(defined);
   c10::AutoGradMode noGrad(false);
   at::AutoDispatchBelowADInplaceOrView belowAutograd;
-  std::vector<at::Tensor> arguments = collect(incoming);
-  Gradients results(program->gradients.size());
-  TORCH_CHECK(program->program->run(arguments.data(), nullptr, results.data()),
+  std::vector<at::Tensor> arguments = collect(chosen, incoming);
+  Gradients given(chosen.gradients.size());
+  TORCH_CHECK(chosen.program->run(arguments.data(), nullptr, given.data()),
               "pyjit: ", kUnanswered);
+  if (&chosen == program.get())
+    return given;
+  // An input is in the list once.
+  Gradients results(program->gradients.size());
+  for (size_t i = 0; i < given.size(); ++i)
+    for (size_t k = 0; k < results.size(); ++k)
+      if (program->gradients[k] == chosen.gradients[i])
+        results[k] = std::move(given[i]);
   return results;
 }
 

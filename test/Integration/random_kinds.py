@@ -122,6 +122,10 @@ KINDS: dict[str, tuple[int, Kind]] = {
     "straight line": (30, straight_line()),
     "straight line, launched": (15, straight_line(launch=True)),
     "straight line, gradients": (15, straight_line(gradients=True)),
+    "straight line, gradients, launched": (
+        5,
+        straight_line(gradients=True, launch=True),
+    ),
     "buffers written in parts": (8, numbered(test_random_writes.check)),
     "branches": (8, numbered(test_random_branches.check)),
     "branches, launched": (
@@ -161,5 +165,9 @@ KINDS: dict[str, tuple[int, Kind]] = {
 }
 if torch.cuda.is_available():
     KINDS["straight line, CUDA"] = (15, straight_line(device="cuda"))
+    KINDS["straight line, gradients, CUDA"] = (
+        8,
+        straight_line(device="cuda", gradients=True),
+    )
     for what in (test_random_layers.images, test_random_layers.sequences):
         KINDS[f"layers of {what.__name__}, CUDA"] = (4, layers(what, device="cuda"))

@@ -155,6 +155,40 @@ def test_outputs_that_nobody_uses(compile: Compile) -> Steps:
 
 
 @scenario(grad=True)
+def test_infinity_that_nobody_uses(compile: Compile) -> Steps:
+    """No gradient is not a gradient of zeros: zero times infinity is nan."""
+    f = compile(lambda x: (x.log(), x * 2, 1 / x))
+    for number in (1, 1, 0, 2, 1):
+        x = torch.tensor([0.0, 1.0], requires_grad=True)
+        f(x)[number].sum().backward()
+        yield gradients(x)
+
+
+@scenario(grad=True)
+def test_written_output_that_nobody_uses(compile: Compile) -> Steps:
+    f = compile(lambda x: (x.exp(), x * 2))
+    for _ in range(3):
+        x = leaf(4)
+        first, second = f(x)
+        with torch.no_grad():
+            first.zero_()
+        second.sum().backward()
+        yield gradients(x)
+
+
+@scenario(grad=True)
+def test_written_input_that_eager_does_not_save(compile: Compile) -> Steps:
+    """Nothing is computed again from what somebody may write."""
+    f = compile(lambda x, y: ((x + y).sin() * y.exp()).tanh() * x)
+    for seed in range(3):
+        x, y = leaf(4), values(4, seed=seed)
+        out = f(x, y)
+        y.zero_()
+        out.sum().backward()
+        yield gradients(x)
+
+
+@scenario(grad=True)
 def test_output_used_twice(compile: Compile) -> Steps:
     f = compile(lambda x: x.tanh())
     x = leaf(4)

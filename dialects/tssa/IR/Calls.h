@@ -57,10 +57,12 @@ public:
   /// The tensor, or `none` for null.
   Argument optional(mlir::Value value) const;
 
+protected:
+  bool failed = false;
+
 private:
   mlir::OpBuilder &builder;
   mlir::Location loc;
-  bool failed = false;
 };
 
 inline mlir::RankedTensorType typeOf(mlir::Value value) {

@@ -105,6 +105,11 @@ public:
   std::unique_ptr<Executable>
   differentiate(unsigned order,
                 std::function<void(llvm::StringRef)> onDiagnostic) const;
+  /// The same program, with a backward program that is given no gradients of
+  /// these results. Null where that cannot be.
+  std::unique_ptr<Executable>
+  dropGradients(std::vector<uint32_t> results,
+                std::function<void(llvm::StringRef)> onDiagnostic) const;
 
 private:
   friend class Session;

@@ -26,6 +26,8 @@ struct CompileOptions {
   /// 1: the program, and where it is in grad mode its backward program. 2: the
   /// program of its gradients and the backward program of that, and so on.
   unsigned gradientOrder = 1;
+  /// Results that the backward program is given no gradients of.
+  std::vector<uint32_t> droppedGradients;
   /// Where the IR goes that each stage leaves; empty: nowhere.
   std::string dumpDirectory;
 };

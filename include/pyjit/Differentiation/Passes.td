@@ -116,4 +116,34 @@ def SelectGradientsPass
   let dependentDialects = ["::pyjit::tssa::TSSADialect"];
 }
 
+def DropGradientsPass : Pass<"tssa-drop-gradients", "::mlir::func::FuncOp"> {
+  let summary = "Make a backward program for calls of which not all results count";
+  let description = [{
+    Where nothing that counts depends on some results of `@f`, the engine has no
+    gradients of these. They are not zeros: a saved infinity times zero is nan,
+    and a saved tensor that only they need may have been written since. Gradients
+    are linear in those that come in, so that what is computed from a dropped one
+    alone is dropped, and of a sum its other part is left. Arguments that nothing
+    reads any more go, and so do results without anything that they depend on.
+
+    With `results=1`:
+    ```mlir
+    func.func @f_backward(%y: tensor<4xf32> {pyjit.result = 0 : i64}, %g: tensor<4xf32> {pyjit.gradient = 0 : i64}, %h: tensor<4xf32> {pyjit.gradient = 1 : i64}) -> tensor<4xf32> attributes {pyjit.gradient_inputs = array<i64: 0>, pyjit.reaches = [array<i64: 0, 1>], pyjit.reads = [array<i64: 0>]} {
+      %0 = tssa.aten "aten::mul.Tensor"(%h, %y) : (tensor<4xf32>, tensor<4xf32>) -> tensor<4xf32>
+      %1 = tssa.aten "aten::add.Tensor"(%g, %0, 1 : i64) : (tensor<4xf32>, tensor<4xf32>) -> tensor<4xf32>
+      return %1 : tensor<4xf32>
+    }
+    ```
+    gives
+    ```mlir
+    func.func @f_backward(%g: tensor<4xf32> {pyjit.gradient = 0 : i64}) -> tensor<4xf32> attributes {pyjit.gradient_inputs = array<i64: 0>, pyjit.reaches = [array<i64: 0, 1>], pyjit.reads = [array<i64: 0>]} {
+      return %g : tensor<4xf32>
+    }
+    ```
+  }];
+  let options = [ListOption<"dropped", "results", "int64_t",
+                            "Results of the forward program without gradients">];
+  let dependentDialects = ["::pyjit::tssa::TSSADialect"];
+}
+
 #endif // PYJIT_DIFFERENTIATION_PASSES_TD

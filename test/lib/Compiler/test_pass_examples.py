@@ -15,7 +15,7 @@ TABLES = [
 
 
 def examples() -> list[tuple[str, str, str]]:
-    """Pass, input and output of each description."""
+    """Pass (with the options that its example names), input and output of each description."""
     found = []
     texts = [
         text
@@ -26,7 +26,9 @@ def examples() -> list[tuple[str, str, str]]:
         name = re.search(r'Pass<"([\w-]+)"', text)
         blocks = re.findall(r"```mlir\n(.*?)```", text, flags=re.DOTALL)
         assert name and len(blocks) == 2, text[:80]
-        found.append((name.group(1), blocks[0], blocks[1]))
+        options = re.search(r"With `(\w+=\S+)`:\s*```mlir", text)
+        suffix = f"={options.group(1)}" if options else ""
+        found.append((name.group(1) + suffix, blocks[0], blocks[1]))
     return found
 
 

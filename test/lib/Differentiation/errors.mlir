@@ -28,3 +28,13 @@ func.func @constant(%x: tensor<4xf32>, %y: tensor<4xf32>) -> tensor<4xf32> attri
 func.func @numbers(%x: tensor<4xf32>) -> tensor<4xf32> attributes {pyjit.gradient_inputs = array<i64: 3>, pyjit.gradient_results = array<i64: 0>} {
   return %x : tensor<4xf32>
 }
+
+// -----
+
+// That eager's call requires the two sizes to be equal is not known here: the
+// sizes are specialized then.
+func.func @sizes(%x: tensor<?xf32, #tssa.layout<[s0], [1]>>, %i: tensor<?xi64, #tssa.layout<[s1], [1]>>) -> tensor<?xf32, #tssa.layout<[s0], [1]>> attributes {pyjit.gradient_inputs = array<i64: 0>, pyjit.gradient_results = array<i64: 0>, pyjit.symbols = [array<i64: 0, 0>, array<i64: 1, 0>]} {
+  // expected-error @+1 {{cannot be differentiated: sizes of its gradient may differ from its operand's}}
+  %0 = tssa.aten "aten::index_add"(%x, 0 : i64, %i, %x, 1 : i64) : (tensor<?xf32, #tssa.layout<[s0], [1]>>, tensor<?xi64, #tssa.layout<[s1], [1]>>, tensor<?xf32, #tssa.layout<[s0], [1]>>) -> tensor<?xf32, #tssa.layout<[s0], [1]>>
+  return %0 : tensor<?xf32, #tssa.layout<[s0], [1]>>
+}

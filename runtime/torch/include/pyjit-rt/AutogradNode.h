@@ -14,6 +14,7 @@
 #include <torch/csrc/autograd/function.h>
 
 #include <functional>
+#include <map>
 #include <optional>
 
 namespace pyjit::rt {
@@ -66,6 +67,11 @@ struct BackwardProgram {
   /// The program for gradients of gradients, which the first call makes. Throws
   /// where there cannot be one.
   const DifferentiableBackward &getDifferentiable() const;
+  /// The program for calls of which only these of the differentiable results
+  /// count, whose arguments stand where this program's do. Made when it is
+  /// first asked for; this program, which takes zeros for the others, where
+  /// there is no other. `gradients` may be fewer.
+  const BackwardProgram &getFor(const std::vector<bool> &defined) const;
   /// Where the gradients of `inputs` go.
   torch::autograd::edge_list edges(const at::Tensor *inputs) const;
   /// Owns the machine code of `program`, and outlives it.
@@ -99,6 +105,11 @@ struct BackwardProgram {
   using Differentiate =
       std::function<std::unique_ptr<DifferentiableBackward>(std::string &)>;
   Differentiate differentiate;
+  /// Makes the program without gradients of these results of the main program;
+  /// null where there is none.
+  using Drop = std::function<std::unique_ptr<BackwardProgram>(
+      const std::vector<uint32_t> &results)>;
+  Drop drop;
 
   /// Results that the backward program takes: shown ones (numbers of results),
   /// then others. Set by `resolve`.
@@ -111,7 +122,9 @@ private:
     std::shared_ptr<torch::autograd::Node> node; ///< holds the parameter
   };
   mutable std::mutex lock;
+  bool adopt(BackwardProgram &other) const;
   mutable std::unique_ptr<DifferentiableBackward> again;
+  mutable std::map<std::vector<bool>, std::unique_ptr<BackwardProgram>> partial;
   mutable std::vector<Accumulator> accumulators; ///< by place in `gradients`
 };
 
@@ -169,7 +182,8 @@ private:
   at::Tensor unpack(const SavedResult &saved);
   void checkNotReleased(bool needed) const;
   bool isReached(size_t gradient, const Gradients &incoming) const;
-  std::vector<at::Tensor> collect(const Gradients &incoming);
+  std::vector<at::Tensor> collect(const BackwardProgram &chosen,
+                                  const Gradients &incoming);
   std::vector<at::Tensor> collectInputs();
   Gradients run(const Gradients &incoming);
   Gradients runDifferentiably(const Gradients &incoming);

@@ -1,0 +1,124 @@
+"""Training on CUDA: outputs, gradients, buffers and random state are eager's."""
+
+from __future__ import annotations
+
+import copy
+import os
+from collections.abc import Callable
+from typing import Any
+
+import pyjit
+import pytest
+import torch
+import torch.nn.functional as F
+from Integration import test_random_layers
+from Integration import test_random_training as networks
+from Integration.random_kinds import numbered, straight_line
+from torch import nn
+
+EXAMPLES = int(os.environ.get("PYJIT_EXAMPLES", "120"))
+
+
+class Attention(nn.Module):
+    def __init__(self, dropout: float) -> None:
+        super().__init__()
+        self.embed = nn.Embedding(50, 32)
+        layer = nn.TransformerEncoderLayer(32, 4, 64, dropout, batch_first=True)
+        self.layers = nn.TransformerEncoder(layer, 2, enable_nested_tensor=False)
+        self.head = nn.Linear(32, 50)
+
+    def forward(self, ids: torch.Tensor) -> torch.Tensor:
+        return self.head(self.layers(self.embed(ids)))
+
+
+def images(dropout: float) -> nn.Module:
+    return nn.Sequential(
+        nn.Conv2d(3, 16, 3, padding=1), nn.BatchNorm2d(16), nn.ReLU(), nn.MaxPool2d(2),
+        nn.Conv2d(16, 32, 3, padding=1, bias=False), nn.BatchNorm2d(32), nn.ReLU(),
+        nn.AdaptiveAvgPool2d(1), nn.Flatten(), nn.Dropout(dropout), nn.Linear(32, 10),
+    )  # fmt: skip
+
+
+def perceptron(dropout: float) -> nn.Module:
+    return nn.Sequential(
+        nn.Linear(16, 64), nn.GELU(), nn.Dropout(dropout), nn.LayerNorm(64), nn.Linear(64, 10)
+    )  # fmt: skip
+
+
+Make = Callable[[float], nn.Module]
+MODELS: dict[str, tuple[Make, Callable[[], torch.Tensor]]] = {
+    "perceptron": (perceptron, lambda: torch.randn(8, 16)),
+    "images": (images, lambda: torch.randn(4, 3, 16, 16)),
+    "attention": (Attention, lambda: torch.randint(0, 50, (4, 12))),
+}
+
+
+def steps(model: nn.Module, call: Any, make: Callable[[], torch.Tensor], dtype: Any) -> list[list[torch.Tensor]]:  # fmt: skip
+    optimizer = torch.optim.SGD(model.parameters(), lr=0.01, momentum=0.9)
+    seen = []
+    for step in range(5):
+        torch.manual_seed(step)
+        x = make().cuda()
+        target = torch.randint(0, 10, x.shape if x.dim() == 2 and not x.is_floating_point() else x.shape[:1]).cuda()  # fmt: skip
+        with torch.autocast("cuda", dtype, enabled=dtype is not None):
+            out = call(x)
+            loss = F.cross_entropy(out.flatten(0, -2), target.flatten())
+        optimizer.zero_grad()
+        loss.backward()
+        seen.append([loss.detach(), out.detach(), *(p.grad for p in model.parameters())])  # fmt: skip
+        optimizer.step()
+        seen[-1] += [*(b.clone() for b in model.buffers()), torch.rand(2, device="cuda")]  # fmt: skip
+    return seen
+
+
+@pytest.mark.parametrize("dtype", [None, torch.bfloat16], ids=["fp32", "bf16"])
+@pytest.mark.parametrize("dropout", [0.0, 0.2])
+@pytest.mark.parametrize("name", MODELS)
+def test_training(name: str, dropout: float, dtype: Any) -> None:
+    build, make = MODELS[name]
+    torch.manual_seed(0)
+    model = build(dropout).cuda()
+    other = copy.deepcopy(model)
+    with torch.backends.cudnn.flags(enabled=True, allow_tf32=False):
+        want = steps(model, model, make, dtype)
+        fast = pyjit.compile(other)
+        have = steps(other, fast, make, dtype)
+    print(name, dropout, dtype, pyjit.stats(fast)["graph_break_sites"][:3], pyjit.stats(fast)["reasons"][:2])  # fmt: skip
+    close = 2e-3 if dtype is None else 6e-2
+    for step, (w, h) in enumerate(zip(want, have, strict=True)):
+        for number, (a, b) in enumerate(zip(w, h, strict=True)):
+            scale = max(1.0, float(a.abs().max()))
+            torch.testing.assert_close(
+                b, a, rtol=close, atol=close * scale, msg=lambda m, n=(step, number): f"{n}: {m}"
+            )  # fmt: skip
+
+
+@pytest.mark.filterwarnings("ignore")
+def test_gradients_of_random_programs() -> None:
+    batch = straight_line(device="cuda", gradients=True)(0, EXAMPLES)
+    assert not batch.failures, "\n".join(batch.failures[:10])
+
+
+@pytest.mark.parametrize(
+    "kind",
+    [test_random_layers.images, test_random_layers.sequences],
+    ids=lambda f: f.__name__,
+)
+def test_random_training(kind: Any) -> None:
+    check = numbered(networks.check, kind=kind, device="cuda")
+    batch = check(0, EXAMPLES // 6)
+    assert not batch.failures, "\n".join(batch.failures[:5])
+
+
+def test_gradients_of_gradients() -> None:
+    net = perceptron(0.0).cuda()
+    fast = pyjit.compile(net)
+    for _ in range(3):
+        found = []
+        for f in (net, fast):
+            net.zero_grad()
+            x = torch.ones(4, 16, device="cuda", requires_grad=True)
+            (g,) = torch.autograd.grad(f(x).square().sum(), x, create_graph=True)
+            g.square().sum().backward()
+            found.append([g.detach(), *(p.grad for p in net.parameters())])
+        torch.testing.assert_close(found[1], found[0], rtol=1e-3, atol=1e-4)
