@@ -238,6 +238,16 @@ Value GradientBuilder::expand(Value value, RankedTensorType type) {
                                              ViewKind::expand, exprs));
 }
 
+Value GradientBuilder::empty(Value gradient, RankedTensorType type) {
+  auto dims =
+      llvm::to_vector(llvm::seq<int64_t>(0, typeOf(gradient).getRank()));
+  SmallVector<Size> ones(type.getRank(), Size(1));
+  Type elementType = type.getElementType();
+  Value one = convert(sum(gradient, dims), elementType);
+  one = reshape(one, rowMajorType(ones, elementType));
+  return layOut(expand(one, type), gradientTypeOf(type));
+}
+
 Value GradientBuilder::reshape(Value value, RankedTensorType type) {
   if (getSizes(typeOf(value)) == getSizes(type))
     return value;

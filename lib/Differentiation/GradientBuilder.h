@@ -56,6 +56,9 @@ public:
   mlir::Value layOut(mlir::Value value, mlir::RankedTensorType type);
   /// Over these dimensions, which stay as ones.
   mlir::Value mean(mlir::Value value, llvm::ArrayRef<int64_t> dims);
+  /// Of a tensor without elements, as something that is computed from
+  /// `gradient`: where there is none, the engine is given none.
+  mlir::Value empty(mlir::Value gradient, mlir::RankedTensorType type);
   /// The product of sizes, minus `less`, in a tensor's place.
   Argument count(llvm::ArrayRef<tssa::Size> sizes, double less = 0);
   mlir::Value sum(mlir::Value value, llvm::ArrayRef<int64_t> dims);

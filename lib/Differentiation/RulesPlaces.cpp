@@ -22,8 +22,11 @@ LogicalResult gradient_rules::Concatenation(Adjoint &a) {
   Size start = 0;
   for (Value part : a.call.getOperands()) {
     // A tensor without elements may have any rank.
-    if (typeOf(part).getRank() != rank)
+    if (typeOf(part).getRank() != rank) {
+      if (a.wants(part))
+        a.give(part, a.build.empty(a.gradient(), typeOf(part)));
       continue;
+    }
     Size length = tssa::getSizes(typeOf(part))[dim];
     if (a.wants(part))
       a.give(part, a.build.slice(a.gradient(), dim, start, length));

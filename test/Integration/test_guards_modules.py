@@ -228,14 +228,7 @@ def test_folded_batch_norm_changes(compile: Compile) -> Steps:
     yield f(x)
 
 
-@scenario(
-    captured="late",
-    graph_breaks=(
-        # Of the loop over the layers: which of them is in hand differs.
-        "a value that may be another in each call (",
-        "the result holds a dict_valueiterator made by the call",
-    ),
-)
+@scenario(captured="late")
 def test_batch_norm_training_updates(compile: Compile) -> Steps:
     m = conv_net().train()
     f = compile(m)

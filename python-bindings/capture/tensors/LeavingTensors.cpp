@@ -81,6 +81,7 @@ private:
   void writeCounts();
   bool isMadeAsView(const at::Tensor &t, const void *memory) const;
   bool requiresGrad(const void *memory) const;
+  bool overlapsItself(const void *memory) const;
 
   Impl &impl;
   Recording &recording;
@@ -140,10 +141,10 @@ void LeavingTensors::writeTensor(const at::Tensor &t, const TensorInfo &info) {
   if (info.isStale && t.requires_grad())
     return recording.end("it leaves a tensor whose memory was written as a "
                          "part that autograd knows as another tensor");
-  if (auto external = externals.find(memory); external != externals.end()) {
+  if (externals.count(memory)) {
     // The mock makes the view by strides, whose gradient autograd divides by
     // how many elements share a place in memory.
-    if (t.requires_grad() && !detached && mayOverlap(external->second))
+    if (t.requires_grad() && !detached && overlapsItself(memory))
       recording.end("a view of an input that requires grad and whose elements "
                     "share memory leaves the call");
     return;
@@ -174,6 +175,20 @@ bool LeavingTensors::isMadeAsView(const at::Tensor &t,
                        return info && memoryOf(*info) == memory &&
                               !other.is_same(t);
                      });
+}
+
+/// Whether an input of this memory, or the tensor that it is a view of, shows
+/// an element twice.
+bool LeavingTensors::overlapsItself(const void *memory) const {
+  for (auto &entry : impl.tensors) {
+    const TensorInfo &info = entry.second;
+    if (!info.external || memoryOf(info) != memory)
+      continue;
+    at::TensorBase t(info.impl);
+    if (mayOverlap(t) || (t.is_view() && mayOverlap(t._base())))
+      return true;
+  }
+  return false;
 }
 
 /// Of the tensor that the mock makes views of.
