@@ -505,6 +505,24 @@ LogicalResult SegmentComposer::appendCheck(Operation *op) {
              : op->emitError("asks of an object that the segment before made");
 }
 
+/// An operator, or a branch with those in its arms.
+LogicalResult SegmentComposer::appendOperators(Operation *op, OpBuilder &body,
+                                               bool inArm) {
+  WalkResult walked = op->walk([&](TensorOp call) {
+    return failed(checkNumbers(call, inArm)) ? WalkResult::interrupt()
+                                             : WalkResult::advance();
+  });
+  if (walked.wasInterrupted())
+    return failure();
+  Operation *copy = body.clone(*op, mapping);
+  copy->walk([&](TensorOp call) {
+    if (inArm)
+      foldSizes(call);
+    noteVersions(call);
+  });
+  return success();
+}
+
 FailureOr<Value>
 SegmentComposer::append(TraceOp segment, ArrayRef<Value> arguments,
                         OpBuilder &readsAt, OpBuilder &body,
@@ -554,18 +572,8 @@ SegmentComposer::append(TraceOp segment, ArrayRef<Value> arguments,
       if (failed(appendCheck(&op)))
         return failure();
     } else if (isa<TensorOp, IfOp>(op)) {
-      WalkResult walked = op.walk([&](TensorOp call) {
-        return failed(checkNumbers(call, inArm)) ? WalkResult::interrupt()
-                                                 : WalkResult::advance();
-      });
-      if (walked.wasInterrupted())
+      if (failed(appendOperators(&op, body, inArm)))
         return failure();
-      Operation *copy = body.clone(op, mapping);
-      copy->walk([&](TensorOp call) {
-        if (inArm)
-          foldSizes(call);
-        noteVersions(call);
-      });
     } else if (auto arith = dyn_cast<ArithOp>(op)) {
       if (failed(appendArith(arith)))
         return failure();

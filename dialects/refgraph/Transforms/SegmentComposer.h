@@ -56,6 +56,8 @@ private:
   void unite(mlir::Value a, mlir::Value b);
   void renumber(TraceOp segment);
   void noteShared(TraceOp segment);
+  llvm::LogicalResult appendOperators(mlir::Operation *op,
+                                      mlir::OpBuilder &body, bool inArm);
   llvm::LogicalResult appendGradient(DifferentiableOp op,
                                      mlir::OpBuilder &body);
   llvm::LogicalResult appendRead(GetOp get);
