@@ -431,9 +431,10 @@ bool OperatorRecording::checkFlow(const OperatorGradient &gradient) {
   if (!at::SavedTensorDefaultHooks::get_tls_state().stack.empty())
     return refuseCall("hooks on saved tensors are active, and an input "
                       "requires grad");
-  bool known = op.facts.wholeView || !aliases.empty() ||
-               (op.facts.shapeChange && !arguments.infos[0]->external) ||
-               pyjitOperatorDifferentiable(view(op.name));
+  bool known = !op.facts.addressesStorage &&
+               (op.facts.wholeView || !aliases.empty() ||
+                (op.facts.shapeChange && !arguments.infos[0]->external) ||
+                pyjitOperatorDifferentiable(view(op.name)));
   if (!known) {
     recording.end("cannot be differentiated: " + op.name);
     return false;
