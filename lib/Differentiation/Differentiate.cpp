@@ -139,24 +139,7 @@ private:
         });
   }
 
-  /// Operators treat tensors without elements in ways of their own (`cat` takes
-  /// them along any dimension): their gradients are told by their sizes.
-  bool passEmpty(tssa::AtenOp op) {
-    for (Value operand : op.getOperands())
-      if (active.contains(operand) &&
-          !llvm::is_contained(typeOf(operand).getShape(), int64_t(0)))
-        return false;
-    GradientBuilder build(builder, op.getLoc());
-    for (Value result : op.getResults())
-      for (Value operand : op.getOperands())
-        if (gradients.contains(result) && active.contains(operand))
-          give(operand, build.empty(gradients.lookup(result), typeOf(operand)));
-    return true;
-  }
-
   LogicalResult pass(tssa::AtenOp op) {
-    if (passEmpty(op))
-      return success();
     SmallVector<Value> ofResults;
     for (Value result : op.getResults())
       ofResults.push_back(gradients.lookup(result));

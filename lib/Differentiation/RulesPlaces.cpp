@@ -21,8 +21,10 @@ LogicalResult gradient_rules::Concatenation(Adjoint &a) {
   int64_t dim = a.dimensions(1, rank).front();
   Size start = 0;
   for (Value part : a.call.getOperands()) {
-    // A tensor without elements may have any rank.
-    if (typeOf(part).getRank() != rank) {
+    // One without elements may have any rank, and be joined along any
+    // dimension.
+    bool fits = typeOf(part).getRank() == rank && dim < rank;
+    if (!fits) {
       if (a.wants(part))
         a.give(part, a.build.empty(a.gradient(), typeOf(part)));
       continue;

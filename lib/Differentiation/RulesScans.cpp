@@ -131,6 +131,10 @@ LogicalResult gradient_rules::Product(Adjoint &a) {
     a.give(0, gradient);
     return success();
   }
+  if (llvm::is_contained(type.getShape(), int64_t(0))) {
+    a.give(0, build.empty(gradient, typeOf(a.tensor(0))));
+    return success();
+  }
   bool isOverAll = a.call.getOverload() == operators::aten::prod;
   Value isZero, anyZero, others;
   if (isOverAll) {

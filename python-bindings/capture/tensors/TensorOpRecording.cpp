@@ -424,10 +424,11 @@ bool OperatorRecording::checkFlow(const OperatorGradient &gradient) {
   if (!impl.state.gradMode)
     return refuse("the call has turned grad mode on, and an input requires "
                   "grad");
-  if (impl.gradModeAroundCasts || at::autocast::is_autocast_enabled(at::kCPU) ||
-      at::autocast::is_autocast_enabled(at::kCUDA))
-    return refuseCall("grad mode and autocast are on, and an input requires "
-                      "grad");
+  bool autocasts = impl.gradModeAroundCasts ||
+                   at::autocast::is_autocast_enabled(at::kCPU) ||
+                   at::autocast::is_autocast_enabled(at::kCUDA);
+  if (autocasts && !checkKeptCast())
+    return false;
   if (!at::SavedTensorDefaultHooks::get_tls_state().stack.empty())
     return refuseCall("hooks on saved tensors are active, and an input "
                       "requires grad");
