@@ -54,10 +54,15 @@ def fake_time(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
     yield
 
 
-def refused(x: torch.Tensor, y: torch.Tensor) -> torch.Tensor:
-    """Where grad mode is on and an input requires grad, nothing is recorded under autocast."""
+@pytest.fixture
+def autocast() -> Iterator[None]:
+    """Where grad mode is on and an input requires grad, nothing is recorded in such a region."""
     with torch.autocast("cpu"):
-        return torch.tanh(x * y) * 2
+        yield
+
+
+def refused(x: torch.Tensor, y: torch.Tensor) -> torch.Tensor:
+    return torch.tanh(x * y) * 2
 
 
 def observed(f: Callable) -> int:
@@ -68,6 +73,7 @@ def weight() -> torch.Tensor:
     return values(8).requires_grad_()
 
 
+@pytest.mark.usefixtures("autocast")
 def test_long_run_costs_little() -> None:
     f, w = pyjit.compile(refused), weight()
     runs = []
@@ -83,6 +89,7 @@ def test_long_run_costs_little() -> None:
     assert stats["reasons"], "and says why"
 
 
+@pytest.mark.usefixtures("autocast")
 def test_changed_grad_mode_is_noticed_at_once() -> None:
     f, w = pyjit.compile(refused), weight()
     for _ in range(200):
@@ -99,6 +106,7 @@ def test_changed_grad_mode_is_noticed_at_once() -> None:
     assert observed(f) == runs, "what was in vain still is"
 
 
+@pytest.mark.usefixtures("autocast")
 def test_changed_mode_of_a_module_is_noticed_soon() -> None:
     class Model(nn.Module):
         def forward(self, x: torch.Tensor) -> torch.Tensor:
