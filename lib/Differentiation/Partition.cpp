@@ -108,6 +108,7 @@ public:
   }
 
   LogicalResult run() {
+    eraseUnused();
     findBackward();
     findForward();
     chooseSaved();
@@ -125,6 +126,16 @@ private:
   }
   ValueRange shownResults() {
     return returned().getOperands().take_front(numResults);
+  }
+
+  /// What no gradient and no result came of is not to be given anything.
+  void eraseUnused() {
+    SmallVector<Operation *> ops;
+    for (Operation &op : block.without_terminator())
+      ops.push_back(&op);
+    for (Operation *op : llvm::reverse(ops))
+      if (op->use_empty() && isMemoryEffectFree(op))
+        op->erase();
   }
 
   /// What cannot be computed before the gradients are there.
