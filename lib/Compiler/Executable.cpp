@@ -74,12 +74,18 @@ std::string Executable::makeReport(Report topic) const {
 }
 
 std::unique_ptr<Executable>
+Executable::compileAgain(CompileOptions changed,
+                         std::function<void(StringRef)> onDiagnostic) const {
+  Session session(changed, std::move(onDiagnostic));
+  return session.compile(session.parse(trace));
+}
+
+std::unique_ptr<Executable>
 Executable::differentiate(unsigned order,
                           std::function<void(StringRef)> onDiagnostic) const {
   CompileOptions own = options;
   own.gradientOrder = order;
-  Session session(own, std::move(onDiagnostic));
-  return session.compile(session.parse(trace));
+  return compileAgain(std::move(own), std::move(onDiagnostic));
 }
 
 std::unique_ptr<Executable>
@@ -87,8 +93,7 @@ Executable::dropGradients(std::vector<uint32_t> results,
                           std::function<void(StringRef)> onDiagnostic) const {
   CompileOptions own = options;
   own.droppedGradients = std::move(results);
-  Session session(own, std::move(onDiagnostic));
-  return session.compile(session.parse(trace));
+  return compileAgain(std::move(own), std::move(onDiagnostic));
 }
 
 } // namespace pyjit::compiler

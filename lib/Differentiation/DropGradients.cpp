@@ -7,8 +7,6 @@
 #include "dialects/pyjit/IR/Attributes.h"
 #include "pyjit/Operators/OperatorNames.h"
 
-#include "mlir/Interfaces/SideEffectInterfaces.h"
-
 #include "llvm/ADT/BitVector.h"
 
 namespace pyjit::differentiation {
@@ -42,7 +40,7 @@ public:
     for (Operation &op : llvm::make_early_inc_range(block.without_terminator()))
       visit(&op);
     dropResults();
-    eraseUnused();
+    tssa::eraseUnused(block);
     dropArguments();
   }
 
@@ -121,15 +119,6 @@ private:
           lists.push_back(list);
       backward->setAttr(name, builder.getArrayAttr(lists));
     }
-  }
-
-  void eraseUnused() {
-    SmallVector<Operation *> ops;
-    for (Operation &op : block.without_terminator())
-      ops.push_back(&op);
-    for (Operation *op : llvm::reverse(ops))
-      if (op->use_empty() && isMemoryEffectFree(op))
-        op->erase();
   }
 
   /// Those that nothing reads, not even a size.

@@ -108,7 +108,8 @@ public:
   }
 
   LogicalResult run() {
-    eraseUnused();
+    // What no gradient came of is not to be given anything.
+    tssa::eraseUnused(block);
     findBackward();
     findForward();
     chooseSaved();
@@ -126,16 +127,6 @@ private:
   }
   ValueRange shownResults() {
     return returned().getOperands().take_front(numResults);
-  }
-
-  /// What no gradient and no result came of is not to be given anything.
-  void eraseUnused() {
-    SmallVector<Operation *> ops;
-    for (Operation &op : block.without_terminator())
-      ops.push_back(&op);
-    for (Operation *op : llvm::reverse(ops))
-      if (op->use_empty() && isMemoryEffectFree(op))
-        op->erase();
   }
 
   /// What cannot be computed before the gradients are there.

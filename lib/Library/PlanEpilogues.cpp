@@ -189,12 +189,7 @@ struct PlanEpilogues
     for (tssa::AtenOp op : activations)
       plan(op);
     // What the epilogues do is needed no more.
-    SmallVector<Operation *> all;
-    for (Operation &op : getOperation().front().without_terminator())
-      all.push_back(&op);
-    for (Operation *op : llvm::reverse(all))
-      if (op->use_empty() && isMemoryEffectFree(op))
-        op->erase();
+    tssa::eraseUnused(getOperation().front());
   }
 };
 

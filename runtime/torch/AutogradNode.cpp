@@ -173,7 +173,7 @@ bool BackwardProgram::resolve(const TorchExecutor &main, std::string &error) {
 }
 
 const DifferentiableBackward &BackwardProgram::getDifferentiable() const {
-  std::lock_guard<std::mutex> guard(lock);
+  std::lock_guard<std::mutex> guard(programsLock);
   if (!again) {
     std::string error;
     again = differentiate(error);
@@ -206,7 +206,7 @@ BackwardProgram::getFor(const std::vector<bool> &defined) const {
   if (!drop ||
       std::find(defined.begin(), defined.end(), false) == defined.end())
     return *this;
-  std::lock_guard<std::mutex> guard(lock);
+  std::lock_guard<std::mutex> guard(programsLock);
   auto [known, isNew] = partial.try_emplace(defined);
   if (isNew) {
     std::vector<uint32_t> results;
@@ -223,7 +223,7 @@ BackwardProgram::getFor(const std::vector<bool> &defined) const {
 autograd::edge_list BackwardProgram::edges(const at::Tensor *inputs) const {
   autograd::edge_list made;
   made.reserve(gradients.size() + zeros.size());
-  std::lock_guard<std::mutex> guard(lock);
+  std::lock_guard<std::mutex> guard(accumulatorsLock);
   accumulators.resize(parameters.size());
   for (size_t k = 0; k < gradients.size(); ++k) {
     const at::Tensor &input = inputs[gradients[k]];

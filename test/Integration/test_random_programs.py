@@ -123,11 +123,8 @@ def check_gradients(
     assert given == [g is not None for g in mine], f"{where}: which gradients there are"
 
     def run() -> list[torch.Tensor]:
-        scope: dict[str, Any] = {"torch": torch}
-        exec(program.source(), scope)
-        values = program.scope(*call)
-        results = scope["f"](*(values[name] for name in program.names()))
-        return [g for g in gradients(program, results, values) if g is not None]
+        found = gradients(program, *run_anew(program, call))
+        return [gradient for gradient in found if gradient is not None]
 
     pairs = [(a, b) for a, b in zip(eager, mine, strict=True) if a is not None]
     limits = bounds(run, [a for a, _ in pairs])
@@ -209,14 +206,21 @@ def check_values(
         compare(a, b, f"seed {call[0]}, grown {call[1]}, {name}", limit)
 
 
+def run_anew(
+    program: Program, call: tuple[int, int]
+) -> tuple[Sequence[torch.Tensor], dict[str, Any]]:
+    """The results of another eager run, and what it was given."""
+    scope: dict[str, Any] = {"torch": torch}
+    exec(program.source(), scope)
+    values = program.scope(*call)
+    return scope["f"](*(values[name] for name in program.names())), values
+
+
 def again(
     program: Program, inputs: Sequence[str], call: tuple[int, int]
 ) -> list[torch.Tensor]:
     """The results and inputs of another eager run."""
-    scope: dict[str, Any] = {"torch": torch}
-    exec(program.source(), scope)
-    values = program.scope(*call)
-    results = scope["f"](*(values[name] for name in program.names()))
+    results, values = run_anew(program, call)
     return [*results, *(values[name] for name in inputs)]
 
 

@@ -107,6 +107,13 @@ AtenOp tssa::onlyUser(Value value) {
   return value.hasOneUse() ? dyn_cast<AtenOp>(*value.user_begin()) : nullptr;
 }
 
+void tssa::eraseUnused(Block &block) {
+  for (Operation &op : llvm::make_early_inc_range(llvm::reverse(block)))
+    if (!op.hasTrait<OpTrait::IsTerminator>() && op.use_empty() &&
+        isMemoryEffectFree(&op))
+      op.erase();
+}
+
 static Value operandAt(AtenOp op, unsigned index,
                        llvm::function_ref<bool(Attribute)> matches) {
   Value found;

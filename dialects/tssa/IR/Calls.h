@@ -65,6 +65,10 @@ private:
   mlir::Location loc;
 };
 
+/// Erases the operations of a block whose results nothing uses and that may be
+/// left out, and what only they used. Regions are left as they are.
+void eraseUnused(mlir::Block &block);
+
 inline mlir::RankedTensorType typeOf(mlir::Value value) {
   return mlir::cast<mlir::RankedTensorType>(value.getType());
 }

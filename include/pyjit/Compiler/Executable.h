@@ -113,6 +113,10 @@ public:
 
 private:
   friend class Session;
+  /// The same trace, with other options.
+  std::unique_ptr<Executable>
+  compileAgain(CompileOptions changed,
+               std::function<void(llvm::StringRef)> onDiagnostic) const;
   std::string makeReport(Report topic) const;
 
   std::unique_ptr<x86::JitLibrary> library; ///< the kernels, on the CPU

@@ -121,7 +121,9 @@ private:
     const c10::TensorImpl *parameter = nullptr;
     std::shared_ptr<torch::autograd::Node> node; ///< holds the parameter
   };
-  mutable std::mutex lock;
+  /// A compilation holds the one for its programs; calls, which hold the
+  /// interpreter's lock, take the other.
+  mutable std::mutex programsLock, accumulatorsLock;
   bool adopt(BackwardProgram &other) const;
   mutable std::unique_ptr<DifferentiableBackward> again;
   mutable std::map<std::vector<bool>, std::unique_ptr<BackwardProgram>> partial;
