@@ -36,7 +36,7 @@
 extern "C" {
 #endif
 
-#define PYJIT_PROGRAMS_VERSION 2
+#define PYJIT_PROGRAMS_VERSION 3
 
 /// 24 bytes. `dst`, `a`, `b` are registers unless the opcode says otherwise.
 typedef struct PyjitInst {
@@ -174,6 +174,7 @@ typedef enum PyjitGuardOp {
                             //   range_iterator next step left, alone (nobody
                             //   else holds it; these are new objects);
                             //   property fget; mappingproxy mapping; ...
+  PYJIT_GUARD_GRAD = 16,    // dst = tensor a's gradient, or None
 
   // Absence: fail when the lookup finds something.
   PYJIT_GUARD_NO_ATTR = 32,     // a.__dict__ has no constant b (or no __dict__)
@@ -199,11 +200,14 @@ typedef enum PyjitGuardOp {
   PYJIT_GUARD_DISTINCT = 74, // a is not b
   PYJIT_GUARD_TENSOR = 75,   // tensor a has metadata pools.tensors[imm]
                              //   (strided layout; type by TYPE_IS)
-  PYJIT_GUARD_DISJOINT = 76, // tensors a and b share no byte of memory
+  PYJIT_GUARD_DISJOINT = 76, // of the tensors lists[a .. a+b), the first imm
+                             //   share no byte of memory with any other one
   PYJIT_GUARD_STATE = 77,    // pools.states[imm] holds
   PYJIT_GUARD_INSTANCE = 78, // a's __dict__ is the dict in register b, and
                              //   type(a) is object imm unless imm is -1
   PYJIT_GUARD_HOLDS = 79,    // constant b is in set or dict a
+  PYJIT_GUARD_UNHOOKED = 80, // nobody is told of gradients of leaf a: it has no
+                             //   hooks, nor has its gradient accumulator
 
   // Numbers (pyjit-rt/ScalarMath.h). `n` registers are a file of their own,
   // [0, numNumbers); what does not fit 64 bits fails.
@@ -214,7 +218,12 @@ typedef enum PyjitGuardOp {
   PYJIT_GUARD_COMPARE = 99,      // rt::Compare(imm) of n a and n b is true, or,
                                  //   without flag TRUE, false
   PYJIT_GUARD_SIZE = 100,        // n dst = size imm of tensor a
-  PYJIT_GUARD_STRIDE = 101       // n dst = stride imm of tensor a
+  PYJIT_GUARD_STRIDE = 101,      // n dst = stride imm of tensor a
+
+  // Made once all else holds, for eager code finds it then: k dst = the cast of
+  // weight a that autocast keeps, with metadata pools.tensors[imm]. `k`
+  // registers are a file of their own, [0, numKeptCasts).
+  PYJIT_GUARD_KEPT_CAST = 112
 } PyjitGuardOp;
 
 #define PYJIT_GUARD_FLAG_FLOAT 1
@@ -222,6 +231,8 @@ typedef enum PyjitGuardOp {
 /// Of an entry of `inputs`: an n register, to be given as a 0-dim double or
 /// int64 tensor.
 #define PYJIT_INPUT_NUMBER 0x80000000u
+/// Likewise, a k register.
+#define PYJIT_INPUT_KEPT_CAST 0x40000000u
 
 /// Flag of PYJIT_GUARD_TYPE_IS in the watched part: the check is not
 /// repeated because objects of a builtin type keep it. An executor refuses to
@@ -265,7 +276,8 @@ typedef struct PyjitGuardProgram {
   uint32_t numWatches;
   const uint32_t *inputs; // registers with the graph's input tensors, in order
   uint32_t numInputs;
-  uint32_t numNumbers; // n registers
+  uint32_t numNumbers;   // n registers
+  uint32_t numKeptCasts; // k registers
   PyjitPools pools;
 } PyjitGuardProgram;
 
@@ -329,6 +341,8 @@ typedef enum PyjitMockOp {
   PYJIT_MOCK_CLEAR = 58,    // dict a: remove all (filled by SET_ITEM)
   PYJIT_MOCK_ADVANCE = 59,  // tensor a's version counter: + imm
   PYJIT_MOCK_REQUIRE_GRAD = 60, // tensor a.requires_grad_()
+  PYJIT_MOCK_FREED_GRAPH = 61,  // tensor a has a grad_fn whose graph is freed
+  PYJIT_MOCK_SET_GRAD = 62,     // tensor a.grad = tensor b, or None
 
   PYJIT_MOCK_RETURN = 64 // the call's result is register a; last
 } PyjitMockOp;

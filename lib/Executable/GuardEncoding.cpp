@@ -24,6 +24,7 @@ private:
   void encodeEquals(uint32_t reg, Attribute value);
   template <typename OpTy>
   LogicalResult encodeChecks(OpTy op, uint32_t reg, Type type);
+  template <typename OpTy> FailureOr<uint32_t> addTensor(OpTy op);
   template <typename OpTy> LogicalResult encodeTensor(OpTy op, uint32_t reg);
 
   uint32_t useNumber(Value value);
@@ -36,6 +37,8 @@ private:
 
   uint32_t define(Value value) { return registers[value] = numRegisters++; }
   uint32_t use(Value value) const { return registers.lookup(value); }
+  /// As an input of the graph.
+  uint32_t useInput(Value value);
   SmallVector<uint32_t> useAll(ValueRange values) const {
     return llvm::map_to_vector(values, [&](Value v) { return use(v); });
   }
@@ -50,7 +53,7 @@ private:
 
   GuardProgram &out;
   std::vector<PyjitInst> *code = nullptr;
-  llvm::DenseMap<Value, uint32_t> registers, numbers;
+  llvm::DenseMap<Value, uint32_t> registers, numbers, keptCasts;
   uint32_t numRegisters = 0, numNumbers = 0;
 };
 
@@ -110,8 +113,16 @@ void GuardEncoder::encodeEquals(uint32_t reg, Attribute value) {
     check(PYJIT_GUARD_EQ, reg, constant);
 }
 
-template <typename OpTy>
-LogicalResult GuardEncoder::encodeTensor(OpTy op, uint32_t reg) {
+uint32_t GuardEncoder::useInput(Value value) {
+  if (!isa<refgraph::TensorType>(value.getType()))
+    return PYJIT_INPUT_NUMBER | useNumber(value);
+  auto cast = keptCasts.find(value);
+  return cast == keptCasts.end() ? use(value)
+                                 : PYJIT_INPUT_KEPT_CAST | cast->second;
+}
+
+/// The metadata that it demands.
+template <typename OpTy> FailureOr<uint32_t> GuardEncoder::addTensor(OpTy op) {
   auto type = cast<refgraph::TensorType>(op->getNumResults()
                                              ? op->getResult(0).getType()
                                              : op->getOperand(0).getType());
@@ -130,7 +141,15 @@ LogicalResult GuardEncoder::encodeTensor(OpTy op, uint32_t reg) {
     meta->flags |= PYJIT_TENSOR_HAS_OFFSET;
     meta->offset = *offset;
   }
-  check(PYJIT_GUARD_TENSOR, reg, 0, out.pools.addTensor(*meta));
+  return out.pools.addTensor(*meta);
+}
+
+template <typename OpTy>
+LogicalResult GuardEncoder::encodeTensor(OpTy op, uint32_t reg) {
+  FailureOr<uint32_t> meta = addTensor(op);
+  if (failed(meta))
+    return failure();
+  check(PYJIT_GUARD_TENSOR, reg, 0, *meta);
   return success();
 }
 
@@ -153,6 +172,15 @@ LogicalResult GuardEncoder::encodeChecks(OpTy op, uint32_t reg, Type type) {
 LogicalResult GuardEncoder::encodeGet(refgraph::GetOp op) {
   using refgraph::Selector;
   uint32_t holder = use(op.getHolder());
+  if (op.getSelector() == Selector::kept_cast) {
+    FailureOr<uint32_t> meta = addTensor(op);
+    if (failed(meta))
+      return failure();
+    uint32_t number = keptCasts.size();
+    keptCasts[op.getResult()] = number;
+    add(PYJIT_GUARD_KEPT_CAST, number, holder, 0, *meta);
+    return success();
+  }
   uint32_t dst = define(op.getResult());
   Attribute key = op.getKeyAttr();
   auto named = [&](PyjitGuardOp code) {
@@ -201,9 +229,14 @@ LogicalResult GuardEncoder::encodeGet(refgraph::GetOp op) {
   case Selector::slot:
     named(PYJIT_GUARD_SLOT);
     break;
+  case Selector::grad:
+    add(PYJIT_GUARD_GRAD, dst, holder);
+    break;
   case Selector::field:
     named(PYJIT_GUARD_FIELD);
     break;
+  case Selector::kept_cast:
+    break; // above
   }
   Type type = op.getResult().getType();
   if (failed(encodeChecks(op, dst, type)))
@@ -310,6 +343,10 @@ LogicalResult GuardEncoder::encodeOp(Operation *op) {
               out.pools.addConstant(keys.getKeys()));
         return success();
       })
+      .Case([&](refgraph::UnhookedOp leaf) {
+        check(PYJIT_GUARD_UNHOOKED, use(leaf.getTensor()));
+        return success();
+      })
       .Case([&](refgraph::SameOp same) {
         check(PYJIT_GUARD_SAME, use(same.getLhs()), use(same.getRhs()));
         return success();
@@ -320,8 +357,9 @@ LogicalResult GuardEncoder::encodeOp(Operation *op) {
         return success();
       })
       .Case([&](refgraph::DisjointOp disjoint) {
-        check(PYJIT_GUARD_DISJOINT, use(disjoint.getLhs()),
-              use(disjoint.getRhs()));
+        check(PYJIT_GUARD_DISJOINT,
+              out.pools.addList(useAll(disjoint.getOperands())),
+              disjoint.getNumOperands(), disjoint.getWritten().size());
         return success();
       })
       .Case([&](refgraph::StateOp state) -> LogicalResult {
@@ -369,9 +407,7 @@ LogicalResult GuardEncoder::encodeOp(Operation *op) {
       })
       .Case([&](refgraph::AcceptOp accept) {
         for (Value input : accept.getInputs())
-          out.inputs.push_back(isa<refgraph::TensorType>(input.getType())
-                                   ? use(input)
-                                   : PYJIT_INPUT_NUMBER | useNumber(input));
+          out.inputs.push_back(useInput(input));
         for (Value value : accept.getKept())
           out.kept.push_back(
               isa<refgraph::ArithOp, refgraph::SizeOp>(value.getDefiningOp())
@@ -402,6 +438,7 @@ LogicalResult GuardEncoder::encode(refgraph::GuardsOp guards) {
   program.inputs = out.inputs.data();
   program.numInputs = out.inputs.size();
   program.numNumbers = numNumbers;
+  program.numKeptCasts = keptCasts.size();
   program.pools = out.pools.view();
   return success();
 }

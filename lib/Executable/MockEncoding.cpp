@@ -157,6 +157,11 @@ LogicalResult MockEncoder::encodeWrite(Operation *op, bool isDelete,
   case Selector::slot:
     return emit(PYJIT_MOCK_SET_SLOT, PYJIT_MOCK_DEL_SLOT,
                 out.pools.addConstant(key));
+  case Selector::grad:
+    if (isDelete)
+      return op->emitOpError("a tensor's gradient is None, it is never gone");
+    add(PYJIT_MOCK_SET_GRAD, 0, use(holder), value);
+    return success();
   default:
     return op->emitOpError("cannot be encoded");
   }
@@ -211,7 +216,8 @@ LogicalResult MockEncoder::encodeOp(Operation *op) {
         return success();
       })
       .Case([&](refgraph::RequireGradOp leaf) {
-        add(PYJIT_MOCK_REQUIRE_GRAD, 0, use(leaf.getTensor()));
+        add(leaf.getFreed() ? PYJIT_MOCK_FREED_GRAPH : PYJIT_MOCK_REQUIRE_GRAD,
+            0, use(leaf.getTensor()));
         return success();
       })
       .Case([&](refgraph::LeaveOp leave) {
@@ -234,6 +240,11 @@ LogicalResult MockEncoder::encode(refgraph::MockOp mock) {
   numRegisters = guard.numRegisters;
   for (BlockArgument argument : mock.getResults())
     define(argument);
+  for (auto [i, argument] : llvm::enumerate(mock.getInputs()))
+    if (guard.inputs[i] & PYJIT_INPUT_KEPT_CAST && !argument.use_empty())
+      return mock.emitOpError("hands out the cast that autocast keeps of a "
+                              "weight, input ")
+             << i;
   auto given = [&](BlockArgument argument, uint32_t reg) {
     if (!(reg & PYJIT_INPUT_NUMBER))
       registers[argument] = reg;

@@ -38,6 +38,8 @@ constexpr Form guardForms[] = {{PYJIT_GUARD_OBJECT, "OBJECT", "di"},
                                {PYJIT_GUARD_GLOBALS, "GLOBALS", "da"},
                                {PYJIT_GUARD_CELL, "CELL", "dai"},
                                {PYJIT_GUARD_SLOT, "SLOT", "dac"},
+                               {PYJIT_GUARD_GRAD, "GRAD", "da"},
+                               {PYJIT_GUARD_UNHOOKED, "UNHOOKED", "a"},
                                {PYJIT_GUARD_FIELD, "FIELD", "dac"},
                                {PYJIT_GUARD_NO_ATTR, "NO_ATTR", "ac"},
                                {PYJIT_GUARD_NO_KEY, "NO_KEY", "ac"},
@@ -56,7 +58,7 @@ constexpr Form guardForms[] = {{PYJIT_GUARD_OBJECT, "OBJECT", "di"},
                                {PYJIT_GUARD_SAME, "SAME", "ab"},
                                {PYJIT_GUARD_DISTINCT, "DISTINCT", "ab"},
                                {PYJIT_GUARD_TENSOR, "TENSOR", "at"},
-                               {PYJIT_GUARD_DISJOINT, "DISJOINT", "ab"},
+                               {PYJIT_GUARD_DISJOINT, "DISJOINT", "li"},
                                {PYJIT_GUARD_STATE, "STATE", "s"},
                                {PYJIT_GUARD_INSTANCE, "INSTANCE", "abi"},
                                {PYJIT_GUARD_HOLDS, "HOLDS", "ac"},
@@ -65,7 +67,8 @@ constexpr Form guardForms[] = {{PYJIT_GUARD_OBJECT, "OBJECT", "di"},
                                {PYJIT_GUARD_ARITH, "ARITH", "nxyA"},
                                {PYJIT_GUARD_COMPARE, "COMPARE", "xyO"},
                                {PYJIT_GUARD_SIZE, "SIZE", "nai"},
-                               {PYJIT_GUARD_STRIDE, "STRIDE", "nai"}};
+                               {PYJIT_GUARD_STRIDE, "STRIDE", "nai"},
+                               {PYJIT_GUARD_KEPT_CAST, "KEPT_CAST", "kat"}};
 
 constexpr Form mockForms[] = {
     {PYJIT_MOCK_CONST, "CONST", "dc"},
@@ -89,6 +92,8 @@ constexpr Form mockForms[] = {
     {PYJIT_MOCK_COPY_BACK, "COPY_BACK", "ab"},
     {PYJIT_MOCK_ADVANCE, "ADVANCE", "ai"},
     {PYJIT_MOCK_REQUIRE_GRAD, "REQUIRE_GRAD", "a"},
+    {PYJIT_MOCK_FREED_GRAPH, "FREED_GRAPH", "a"},
+    {PYJIT_MOCK_SET_GRAD, "SET_GRAD", "ab"},
     {PYJIT_MOCK_SET_ATTR, "SET_ATTR", "aCb"},
     {PYJIT_MOCK_SET_ITEM, "SET_ITEM", "aCb"},
     {PYJIT_MOCK_SET_TYPEATTR, "SET_TYPEATTR", "aCb"},
@@ -143,6 +148,8 @@ private:
       os << "r" << inst.dst << " = ";
     else if (operands.consume_front("n"))
       os << "n" << inst.dst << " = ";
+    else if (operands.consume_front("k"))
+      os << "k" << inst.dst << " = ";
     os << form->name;
     for (char operand : operands)
       printOperand(inst, operand);
@@ -338,8 +345,10 @@ void printProgram(const PyjitGuardProgram &program, raw_ostream &os) {
   printer.print({program.always, program.numAlways}, guardForms);
   os << "inputs:";
   for (uint32_t reg : ArrayRef(program.inputs, program.numInputs))
-    os << (reg & PYJIT_INPUT_NUMBER ? " n" : " r")
-       << (reg & ~PYJIT_INPUT_NUMBER);
+    os << (reg & PYJIT_INPUT_NUMBER      ? " n"
+           : reg & PYJIT_INPUT_KEPT_CAST ? " k"
+                                         : " r")
+       << (reg & ~(PYJIT_INPUT_NUMBER | PYJIT_INPUT_KEPT_CAST));
   os << "\n";
 }
 

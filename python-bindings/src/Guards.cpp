@@ -278,7 +278,8 @@ bool Guards::step(const PyjitInst &inst, Frame &frame, PyObject *const *args,
     return stepNumber(inst, frame);
   std::vector<PyObject *> &registers = frame.registers;
   PyObject *a = inst.op == PYJIT_GUARD_OBJECT || inst.op == PYJIT_GUARD_ARG ||
-                        inst.op == PYJIT_GUARD_STATE
+                        inst.op == PYJIT_GUARD_STATE ||
+                        inst.op == PYJIT_GUARD_DISJOINT
                     ? nullptr
                     : registers[inst.a];
   auto put = [&](PyObject *value) {
@@ -382,7 +383,8 @@ bool Guards::step(const PyjitInst &inst, Frame &frame, PyObject *const *args,
   case PYJIT_GUARD_TENSOR:
     return tensorMatches(a, program->pools.tensors[inst.imm]);
   case PYJIT_GUARD_DISJOINT:
-    return disjointMemory(a, registers[inst.b]);
+    return disjoint.check(program->pools.lists + inst.a, inst.b, inst.imm,
+                          registers);
   case PYJIT_GUARD_STATE:
     return stateMatches(program->pools.states[inst.imm]);
   case PYJIT_GUARD_INSTANCE:

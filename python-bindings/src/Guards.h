@@ -4,6 +4,7 @@
 #define PYJIT_PYTHON_GUARDS_H
 
 #include "Constants.h"
+#include "DisjointMemory.h"
 #include "Frame.h"
 #include "Snapshot.h"
 #include "Watch.h"
@@ -116,6 +117,7 @@ private:
 
   const PyjitGuardProgram *program = nullptr;
   Constants constants;
+  DisjointMemory disjoint;
   /// What the watched part found when it last ran, and how often it ran.
   std::vector<PyObject *> watchedRegisters;
   uint64_t epoch = 0;

@@ -94,20 +94,4 @@ uint64_t signatureOf(PyObject *const *args, Py_ssize_t nargs, uint64_t modes) {
   return signature | 1;
 }
 
-bool disjointMemory(PyObject *a, PyObject *b) {
-  if (!THPVariable_Check(a) || !THPVariable_Check(b))
-    return false;
-  auto range = [](const at::Tensor &tensor) {
-    int64_t last = tensor.numel() ? 1 : 0;
-    if (last)
-      for (int64_t i = 0; i < tensor.dim(); ++i)
-        last += (tensor.size(i) - 1) * tensor.stride(i);
-    const char *data = static_cast<const char *>(tensor.const_data_ptr());
-    return std::make_pair(data, data + last * tensor.element_size());
-  };
-  auto [beginA, endA] = range(THPVariable_Unpack(a));
-  auto [beginB, endB] = range(THPVariable_Unpack(b));
-  return endA <= beginB || endB <= beginA;
-}
-
 } // namespace pyjit::python

@@ -33,10 +33,6 @@ uint64_t modesNow();
 /// same signature.
 uint64_t signatureOf(PyObject *const *args, Py_ssize_t nargs, uint64_t modes);
 
-/// Whether two tensors share no byte. Conservative: compares the ranges that
-/// their elements span.
-bool disjointMemory(PyObject *a, PyObject *b);
-
 } // namespace pyjit::python
 
 #endif // PYJIT_PYTHON_TORCHSTATE_H

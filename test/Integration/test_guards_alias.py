@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import random
+
+import pyjit
 import torch
 from Integration.harness import Compile, Steps, scenario, values
 
@@ -310,3 +313,69 @@ def test_output_fed_back_as_input(compile: Compile) -> Steps:
     for _ in range(5):
         x = f(x)
         yield x
+
+
+def _update_all(written: list[torch.Tensor], read: list[torch.Tensor]) -> None:
+    for tensor in written:
+        tensor.mul_(2)
+        for other in read:
+            tensor.add_(other.sum())
+
+
+def test_groups_of_written_tensors() -> None:
+    """One check for a group decides what a check of each pair would: ranges of memory, gaps included."""
+    generator = random.Random(7)
+    f = pyjit.compile(_update_all)
+
+    def places(tensors: list[torch.Tensor]) -> list[tuple[int, int]]:
+        spans = [
+            (t.storage_offset(), (t.size(0) - 1) * t.stride(0) + 1 if t.numel() else 0)
+            for t in tensors
+        ]
+        return [(begin, begin + length) for begin, length in spans]
+
+    def disjoint(a: tuple[int, int], b: tuple[int, int]) -> bool:
+        return a[1] <= b[0] or b[1] <= a[0]
+
+    separate = [torch.rand(4) for _ in range(6)]
+    with torch.no_grad():
+        for _ in range(3):
+            f(separate[:3], separate[3:])
+    answered = refused = 0
+    with torch.no_grad():
+        for _ in range(300):
+            memory = torch.rand(64)
+            expected = memory.clone()
+            starts = [generator.randrange(61) for _ in range(6)]
+            if generator.random() < 0.7:
+                starts = [4 * place for place in generator.sample(range(16), 6)]
+            tensors, copies = (
+                [m[s : s + 4] for s in starts] for m in (memory, expected)
+            )
+            spans = places(tensors)
+            fine = all(
+                disjoint(spans[i], spans[j])
+                for i in range(3)
+                for j in range(6)
+                if i != j
+            )
+            before = pyjit.stats(f)["hits"]
+            f(tensors[:3], tensors[3:])
+            _update_all(copies[:3], copies[3:])
+            assert torch.equal(memory, expected) or torch.allclose(
+                memory, expected, equal_nan=True
+            )
+            hit = pyjit.stats(f)["hits"] > before
+            assert hit == fine, (starts, fine)
+            answered += hit
+            refused += not hit
+    assert answered > 30 and refused > 30, (answered, refused)
+
+
+@scenario
+def test_group_with_empty_tensors(compile: Compile) -> Steps:
+    f = compile(_update_all)
+    for _ in range(2):
+        a = values(8)
+        empty = values(0)
+        yield [f([a, empty], [values(4), empty]), a, empty]

@@ -104,7 +104,9 @@ def RefGraph_Selector : I32EnumAttr<"Selector", "source: where in an object", [
     I32EnumAttrCase<"globals", 9>,
     I32EnumAttrCase<"cell", 10>,
     I32EnumAttrCase<"slot", 11>,
-    I32EnumAttrCase<"field", 12>]> {
+    I32EnumAttrCase<"field", 12>,
+    I32EnumAttrCase<"grad", 13>,
+    I32EnumAttrCase<"kept_cast", 14>]> {
   let cppNamespace = "::pyjit::refgraph";
 }
 

@@ -86,6 +86,15 @@ static LogicalResult verifySource(Operation *op, Type holder, Selector selector,
       return op->emitOpError("selector '")
              << name << "' needs a function, not " << holder;
     break;
+  case Selector::grad:
+    if (!isa<TensorType>(holder))
+      return op->emitOpError("selector 'grad' needs a tensor, not ") << holder;
+    break;
+  case Selector::kept_cast:
+    if (!isa<TensorType>(holder))
+      return op->emitOpError("selector 'kept_cast' needs a tensor, not ")
+             << holder;
+    break;
   case Selector::item:
     if (isa<TensorType>(holder))
       return op->emitOpError("selector 'item' on a tensor is an operator call");
@@ -104,6 +113,7 @@ static LogicalResult verifyWrite(Operation *op, Type holder, Selector selector,
   case Selector::typeattr:
   case Selector::cell:
   case Selector::slot:
+  case Selector::grad:
     return verifySource(op, holder, selector, key);
   default:
     return op->emitOpError("selector '")
@@ -137,6 +147,10 @@ LogicalResult GetOp::verify() {
   if (failed(verifySource(*this, getHolder().getType(), getSelector(),
                           getKeyAttr())))
     return failure();
+  if (getSelector() == Selector::kept_cast &&
+      (!isa<TensorType>(getResult().getType()) || hasObjectChecks()))
+    return emitOpError("selector 'kept_cast' finds a tensor, of which only "
+                       "metadata is checked");
   if (getUnchecked() && !isa<GuardsOp>((*this)->getParentOp()))
     return emitOpError("is 'unchecked' outside of guards");
   if (getLift() && !isNumberType(getResult().getType()))
@@ -294,6 +308,16 @@ static LogicalResult verifyKeys(Operation *op, ArrayAttr keys) {
     if (!seen.insert(key).second)
       return op->emitOpError("key ") << key << " occurs twice";
   }
+  return success();
+}
+
+LogicalResult DisjointOp::verify() {
+  if (getWritten().empty() || getNumOperands() < 2)
+    return emitOpError("needs a written tensor and another one");
+  llvm::SmallDenseSet<Value> seen;
+  for (Value tensor : getOperands())
+    if (!seen.insert(tensor).second)
+      return emitOpError("lists a tensor twice, which overlaps itself");
   return success();
 }
 

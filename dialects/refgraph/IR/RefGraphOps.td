@@ -294,6 +294,20 @@ def RefGraph_OffsetOp : RefGraph_Op<"offset"> {
   let assemblyFormat = "$tensor `is` $offset attr-dict `:` type($tensor)";
 }
 
+def RefGraph_UnhookedOp : RefGraph_Op<"unhooked"> {
+  let summary = "nobody is told when a leaf gets a gradient";
+  let description = [{
+    Neither the tensor nor its gradient accumulator has hooks: what a backward
+    within the call computes may be written to it at the end.
+
+    ```mlir
+    refgraph.unhooked %w : !refgraph.tensor<[4], [1], f32, "cpu">
+    ```
+  }];
+  let arguments = (ins RefGraph_Tensor:$tensor);
+  let assemblyFormat = "$tensor attr-dict `:` type($tensor)";
+}
+
 def RefGraph_KeysOp : RefGraph_Op<"keys"> {
   let summary = "a dict's keys, in order";
   let description = [{
@@ -332,13 +346,27 @@ def RefGraph_DistinctOp : RefGraph_PairOp<"distinct", RefGraph_Value> {
   }];
 }
 
-def RefGraph_DisjointOp : RefGraph_PairOp<"disjoint", RefGraph_Tensor> {
-  let summary = "two tensors share no byte of memory";
+def RefGraph_DisjointOp : RefGraph_Op<"disjoint", [HasParent<"GuardsOp">,
+                                                   AttrSizedOperandSegments]> {
+  let summary = "written tensors share no byte of memory with any other one";
   let description = [{
+    Each of `written` overlaps none of the others, written or `read`; those of
+    `read` may overlap each other. One operation for the whole group: the runtime
+    sorts the ranges of memory, where a check of each pair would be quadratic (an
+    optimizer writes hundreds of tensors). A range is from a tensor's first element
+    to its last one, gaps included; of an empty tensor it is empty.
+
     ```mlir
-    refgraph.disjoint %x, %y : !refgraph.tensor<[4], [1], f32, "cpu">, !refgraph.tensor<[4], [1], f32, "cpu">
+    refgraph.disjoint written(%x : !refgraph.tensor<[4], [1], f32, "cpu">) read(%y : !refgraph.tensor<[4], [1], f32, "cpu">)
     ```
   }];
+  let arguments = (ins Variadic<RefGraph_Tensor>:$written,
+                       Variadic<RefGraph_Tensor>:$read);
+  let assemblyFormat = [{
+    `written` `(` $written `:` type($written) `)`
+    (`read` `(` $read^ `:` type($read) `)`)? attr-dict
+  }];
+  let hasVerifier = 1;
 }
 
 def RefGraph_StateOp : RefGraph_Op<"state"> {
@@ -645,14 +673,18 @@ def RefGraph_AdvanceOp : RefGraph_Op<"advance", [
 
 def RefGraph_RequireGradOp : RefGraph_Op<"require_grad", [
     ParentOneOf<["TraceOp", "MockOp"]>]> {
-  let summary = "a tensor that the call made is a leaf that requires grad";
+  let summary = "a tensor that the call made requires grad";
   let description = [{
+    It is a leaf, or, `freed`, has a graph that a backward within the call has
+    been through, which another one is an error of.
+
     ```mlir
     refgraph.require_grad %r : !refgraph.tensor<[4], [1], f32, "cpu">
+    refgraph.require_grad %l freed : !refgraph.tensor<[], [], f32, "cpu">
     ```
   }];
-  let arguments = (ins RefGraph_Tensor:$tensor);
-  let assemblyFormat = "$tensor attr-dict `:` type($tensor)";
+  let arguments = (ins RefGraph_Tensor:$tensor, UnitAttr:$freed);
+  let assemblyFormat = "$tensor (`freed` $freed^)? attr-dict `:` type($tensor)";
 }
 
 def RefGraph_DifferentiableOp : RefGraph_Op<"differentiable", [

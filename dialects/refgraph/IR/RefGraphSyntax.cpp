@@ -46,6 +46,8 @@ ParseResult parseSelector(OpAsmParser &parser, SelectorAttr &selector,
   case Selector::defaults:
   case Selector::kwdefaults:
   case Selector::globals:
+  case Selector::grad:
+  case Selector::kept_cast:
     return success();
   default:
     break;

@@ -44,6 +44,7 @@ private:
   void buildRechecks();
   void buildAliasGuards();
   void buildDistinct();
+  void buildKeptCasts();
 
   Value getExternal(Location loc);
   Value emit(GuardRead *read);
@@ -277,7 +278,7 @@ void GuardBuilder::buildAlways() {
         if (isa<StateOp>(condition.op))
           emit(condition);
     for (auto &read : reads.reads)
-      if (!read->stable && !read->cannotFail() &&
+      if (!read->stable && !read->cannotFail() && !read->isKeptCast() &&
           read->fromArgument == arguments)
         emit(read.get());
     for (const GuardCondition &condition : reads.conditions) {
@@ -358,18 +359,26 @@ void GuardBuilder::addPair(StringRef name, GuardRead *lhs, GuardRead *rhs) {
 
 /// An input that the call writes must not overlap what else it uses.
 void GuardBuilder::buildAliasGuards() {
-  SmallVector<Value> tensors(plan.inputs);
-  llvm::append_range(tensors, plan.kept);
-  llvm::SmallDenseSet<int64_t> done;
-  for (int64_t update : plan.updates) {
-    done.insert(update);
-    for (auto [i, other] : llvm::enumerate(tensors))
-      if (!done.contains(i) &&
-          isa<pyjit::refgraph::TensorType>(other.getType()))
-        DisjointOp::create(builder, trace.getLoc(),
-                           emit(reads.lookup(plan.inputs[update])),
-                           emit(reads.lookup(other)));
-  }
+  llvm::SmallDenseSet<int64_t> updates(plan.updates.begin(),
+                                       plan.updates.end());
+  llvm::SetVector<Value> written, read;
+  auto add = [&](Value tensor, bool isWritten) {
+    if (!isa<pyjit::refgraph::TensorType>(tensor.getType()))
+      return;
+    // Nobody can write a cast that autocast keeps, but the weight, which may
+    // have to be cast only now.
+    GuardRead *found = reads.lookup(tensor);
+    (isWritten ? written : read)
+        .insert(emit(found->isKeptCast() ? found->holder : found));
+  };
+  for (auto [i, input] : llvm::enumerate(plan.inputs))
+    add(input, updates.contains(i));
+  for (Value kept : plan.kept)
+    add(kept, false);
+  read.set_subtract(written);
+  if (!written.empty() && written.size() + read.size() > 1)
+    DisjointOp::create(builder, trace.getLoc(), written.getArrayRef(),
+                       read.getArrayRef());
 }
 
 /// A container that the call writes must be another object than those that it
@@ -408,6 +417,13 @@ void GuardBuilder::buildDistinct() {
   }
 }
 
+/// Last: a call that another specialization answers has made no cast.
+void GuardBuilder::buildKeptCasts() {
+  for (auto &read : reads.reads)
+    if (read->isKeptCast())
+      emit(read.get());
+}
+
 void GuardBuilder::build() {
   auto guards =
       GuardsOp::create(builder, trace.getLoc(), trace.getSpecializationAttr());
@@ -418,13 +434,21 @@ void GuardBuilder::build() {
   buildAlways();
   buildNumbers();
   SmallVector<Value> inputs, kept;
+  auto isKeptCast = [&](Value value) {
+    GuardRead *read = reads.lookup(value);
+    return read && read->isKeptCast();
+  };
   for (Value value : plan.inputs)
-    inputs.push_back(emitNumber(value));
+    inputs.push_back(isKeptCast(value) ? Value() : emitNumber(value));
   for (Value value : plan.kept)
     kept.push_back(emitNumber(value));
   buildRechecks();
   buildAliasGuards();
   buildDistinct();
+  buildKeptCasts();
+  for (auto [input, value] : llvm::zip_equal(inputs, plan.inputs))
+    if (!input)
+      input = emitNumber(value);
   AcceptOp::create(builder, trace.getBody().front().back().getLoc(), inputs,
                    kept);
 }

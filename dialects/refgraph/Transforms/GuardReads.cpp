@@ -91,6 +91,8 @@ bool GuardReads::isWatchable(const GuardRead &holder, Selector selector,
   case Selector::type:
   case Selector::cell:
   case Selector::slot:
+  case Selector::grad:
+  case Selector::kept_cast:
     return false;
   }
   llvm_unreachable("selector");
@@ -309,8 +311,8 @@ FailureOr<GuardReads> GuardReads::collect(TraceOp trace,
     } else if (auto get = dyn_cast<GetOp>(op)) {
       if (failed(result.visit(get)))
         return failure();
-    } else if (isa<AbsentOp, HoldsOp, LengthOp, KeysOp, SameOp, DistinctOp,
-                   StateOp>(op)) {
+    } else if (isa<AbsentOp, HoldsOp, LengthOp, KeysOp, UnhookedOp, SameOp,
+                   DistinctOp, StateOp>(op)) {
       if (failed(result.visitCondition(&op)))
         return failure();
     }

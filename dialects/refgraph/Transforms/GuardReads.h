@@ -45,6 +45,10 @@ struct GuardRead {
   bool fromArgument = false;
 
   bool isTensor() const { return llvm::isa<TensorType>(type); }
+  /// Autocast's cast of a weight: reading it makes it, where there is none yet.
+  bool isKeptCast() const {
+    return selector && selector.getValue() == Selector::kept_cast;
+  }
   bool hasTypeName(llvm::StringRef name) const;
   /// An object of its builtin type keeps that type.
   bool hasStaticType() const;

@@ -213,6 +213,7 @@ LogicalResult SegmentComposer::checkUnwritten(Operation *read, Value holder,
     // one with another dict.
     auto get = dyn_cast<GetOp>(read);
     if (get && elsewhere && *selector != Selector::slot &&
+        *selector != Selector::grad &&
         (get.getSelector() == Selector::type ||
          get.getSelector() == Selector::dict))
       continue;
@@ -404,7 +405,8 @@ LogicalResult SegmentComposer::appendRead(GetOp get) {
   if (failed(checkUnwritten(get, holder, get.getKeyAttr(),
                             get.getSelector() == Selector::attr ||
                                 get.getSelector() == Selector::item ||
-                                get.getSelector() == Selector::slot)))
+                                get.getSelector() == Selector::slot ||
+                                get.getSelector() == Selector::grad)))
     return failure();
   Operation *def = getNode(holder).getDefiningOp();
   if (auto created = dyn_cast<CreateOp>(def)) {
@@ -433,6 +435,9 @@ LogicalResult SegmentComposer::appendRead(GetOp get) {
     note(it->second);
     return success();
   }
+  // Eager may cast a weight later than at the call's start, or never.
+  if (get.getSelector() == Selector::kept_cast)
+    return get.emitError("autocast may not have kept the cast yet");
   note(reads->clone(*get, mapping));
   fresh.insert(mapping.lookup(get.getResult()));
   keepSizes(mapping.lookup(get.getResult()), get.getLoc());

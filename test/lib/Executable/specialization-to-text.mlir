@@ -29,7 +29,7 @@
 // CHECK-NEXT:   INSTANCE r0 r1 6
 // CHECK-NEXT:   TYPE_IS r3 4
 // CHECK-NEXT:   TENSOR r3 [4] strides [1] dtype 6 device 0 requires_grad 1
-// CHECK-NEXT:   DISJOINT r7 r3
+// CHECK-NEXT:   DISJOINT [r7, r3] 1
 // CHECK-NEXT: inputs: r7 r3
 // CHECK-NEXT: mock: 17 registers, 2 results from r9
 // CHECK-NEXT:   COPY_BACK r7 r10

@@ -612,3 +612,25 @@ refgraph.graph @f(%x: !T, %y: !T) attributes {gradient_inputs = array<i64: 1, 0>
 refgraph.graph @f(%x: !I) attributes {gradient_inputs = array<i64>, gradient_results = array<i64: 0>} {
   refgraph.yield %x : !I
 }
+
+// -----
+
+!T = !refgraph.tensor<[4], [1], f32, "cpu">
+refgraph.guards @f {
+  %e = refgraph.external
+  %x = refgraph.get %e arg(0, "x") : !T
+  // expected-error@+1 {{needs a written tensor and another one}}
+  refgraph.disjoint written(%x : !T)
+  refgraph.accept(%x : !T)
+}
+
+// -----
+
+!T = !refgraph.tensor<[4], [1], f32, "cpu">
+refgraph.guards @f {
+  %e = refgraph.external
+  %x = refgraph.get %e arg(0, "x") : !T
+  // expected-error@+1 {{lists a tensor twice, which overlaps itself}}
+  refgraph.disjoint written(%x : !T) read(%x : !T)
+  refgraph.accept(%x : !T)
+}

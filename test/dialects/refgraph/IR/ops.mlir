@@ -162,8 +162,10 @@ refgraph.guards @f {
   refgraph.instance %m dict(%md) type(4) : !refgraph.obj<"Linear">, !refgraph.obj<"dict">
   // CHECK: refgraph.check %[[W]] type(3) {requires_grad = false} : !refgraph.tensor<[4], [1], f32, "cpu">
   refgraph.check %w type(3) {requires_grad = false} : !T
-  // CHECK: refgraph.disjoint %[[X:.*]], %[[W]] :
-  refgraph.disjoint %x, %w : !T, !T
+  // CHECK: refgraph.disjoint written(%[[X:.*]] : !refgraph.tensor<[4], [1], f32, "cpu">) read(%[[W]] : !refgraph.tensor<[4], [1], f32, "cpu">)
+  refgraph.disjoint written(%x : !T) read(%w : !T)
+  // CHECK: refgraph.disjoint written(%[[X]], %[[W]] : {{.*}}){{$}}
+  refgraph.disjoint written(%x, %w : !T, !T)
   // CHECK: refgraph.accept(%[[X]], %[[W]] : !refgraph.tensor<[4], [1], f32, "cpu">, !refgraph.tensor<[4], [1], f32, "cpu">) keeps(%[[M]] : !refgraph.obj<"Linear">)
   refgraph.accept(%x, %w : !T, !T) keeps(%m : !refgraph.obj<"Linear">)
 }

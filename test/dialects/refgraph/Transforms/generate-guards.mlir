@@ -66,8 +66,7 @@ refgraph.trace @unwatched {
 // CHECK:         %[[X:.*]] = refgraph.get %{{.*}} arg(0, "x")
 // CHECK-NEXT:    %[[Y:.*]] = refgraph.get %{{.*}} arg(1, "y")
 // CHECK-NEXT:    %[[Z:.*]] = refgraph.get %{{.*}} arg(2, "z")
-// CHECK-NEXT:    refgraph.disjoint %[[Y]], %[[X]]
-// CHECK-NEXT:    refgraph.disjoint %[[Y]], %[[Z]]
+// CHECK-NEXT:    refgraph.disjoint written(%[[Y]] : {{.*}}) read(%[[X]], %[[Z]] : {{.*}})
 // CHECK-NEXT:    refgraph.accept(%[[X]], %[[Y]] : {{.*}}) keeps(%[[Z]] :
 refgraph.trace @alias {
   %e = refgraph.external
@@ -76,6 +75,35 @@ refgraph.trace @alias {
   %z = refgraph.get %e arg(2, "z") : !T
   %0 = refgraph.tensor_op "aten::add_.Tensor"(%y, %x, 1 : i64) mutates [0] : (!T, !T) -> !T
   refgraph.leave %z : !T
+}
+
+// -----
+
+!T = !refgraph.tensor<[4], [1], f32, "cpu">
+
+// Written inputs are one group; an input that is alone overlaps nothing.
+// CHECK-LABEL: refgraph.guards @group
+// CHECK:         %[[X:.*]] = refgraph.get %{{.*}} arg(0, "x")
+// CHECK-NEXT:    %[[Y:.*]] = refgraph.get %{{.*}} arg(1, "y")
+// CHECK-NEXT:    refgraph.disjoint written(%[[X]], %[[Y]] : {{[^()]*}})
+// CHECK-NEXT:    refgraph.accept
+refgraph.trace @group {
+  %e = refgraph.external
+  %x = refgraph.get %e arg(0, "x") : !T
+  %y = refgraph.get %e arg(1, "y") : !T
+  %0 = refgraph.tensor_op "aten::zero_"(%x) mutates [0] : (!T) -> !T
+  %1 = refgraph.tensor_op "aten::zero_"(%y) mutates [0] : (!T) -> !T
+  refgraph.leave %0 : !T
+}
+
+// CHECK-LABEL: refgraph.guards @alone
+// CHECK-NOT:     refgraph.disjoint
+// CHECK:         refgraph.accept
+refgraph.trace @alone {
+  %e = refgraph.external
+  %x = refgraph.get %e arg(0, "x") : !T
+  %0 = refgraph.tensor_op "aten::zero_"(%x) mutates [0] : (!T) -> !T
+  refgraph.leave %0 : !T
 }
 
 // -----
