@@ -8,6 +8,7 @@ terminal and to benchmarks/results/DATE-MACHINE.md, losses included.
   benchmarks/run.py bert-base resnet50       some
   benchmarks/run.py --peers freezing,torchscript,onnxruntime   further columns
   benchmarks/run.py --device cuda --dtype float16 --peers reduce-overhead
+  benchmarks/run.py --train                  training steps; its options: --train --help
 """
 
 from __future__ import annotations
@@ -183,6 +184,10 @@ def versions() -> str:
 
 
 def main() -> int:
+    if "--train" in sys.argv:
+        from train.main import main as train
+
+        return train([a for a in sys.argv[1:] if a != "--train"])
     parser = argparse.ArgumentParser(
         description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
     )

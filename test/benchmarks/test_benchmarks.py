@@ -56,6 +56,48 @@ def test_gradients(root: Path) -> None:
     assert "failed" not in done.stdout
 
 
+def test_training_steps(root: Path, tmp_path: Path) -> None:
+    record = tmp_path / "record.jsonl"
+    done = _run(
+        root, "benchmarks/run.py", "--train", "--only=mlp", "--size=tiny",
+        "--columns=eager,pyjit-model,pyjit-step", "--budget=0.1", "--rounds=3",
+        f"--record={record}", "--no-file",
+    )  # fmt: skip
+    assert done.returncode == 0, done.stderr
+    assert "| ms a step | eager | pyjit, model | pyjit, step |" in done.stdout
+    assert "failed" not in done.stdout
+    assert "losses differ" not in done.stdout
+    assert len(record.read_text().splitlines()) == 3
+
+
+def test_training_page_of_two_runs(root: Path) -> None:
+    sys.path.insert(0, str(root / "benchmarks"))
+    from train.tables import page
+
+    known = {
+        "day": "2026-01-01", "device": "cuda", "size": "tiny", "autocast": "around",
+        "machine": "M", "threads": 1, "versions": "V",
+    }  # fmt: skip
+    first = {"case": "mlp", **known}
+    records = [
+        {**first, "column": "eager", "ms": 9.0, "kernels_gap": 1e-4},
+        {**first, "column": "eager", "ms": 2.0, "kernels_gap": 1e-4},
+        {**first, "column": "pyjit-step", "ms": 1.0, "eager_ms": 2.0, "gap": 1e-4},
+        {**first, "column": "compile", "error": "no end within 1 s"},
+        {**first, "case": "bert", "column": "eager", "ms": 1.0},
+        {**first, "case": "bert", "column": "pyjit-step", "ms": 2.0, "eager_ms": 1.0,
+         "gap": 0.5, "losses": [1.0]},
+    ]  # fmt: skip
+    for facts in records:
+        facts.setdefault("losses", [2.0])
+    text = page(records)
+    assert "| mlp | 2 | 1 (2.00x) | failed |" in text
+    assert "| bert | 1 | 2 (**0.50x**) | - |" in text
+    assert "- mlp, torch.compile: no end within 1 s" in text
+    assert "- bert, pyjit, step: **losses differ** by 5.0e-01" in text
+    assert "- mlp, pyjit, step: **losses differ**" not in text
+
+
 def test_difference_sees_what_it_must(root: Path) -> None:
     sys.path.insert(0, str(root / "benchmarks"))
     from compare import largest_difference
