@@ -36,6 +36,8 @@ struct Frame {
   /// Numbers that the guards compute, and those that are inputs, as tensors.
   std::vector<rt::Number> numbers;
   std::vector<at::Tensor> numberInputs;
+  /// Casts of weights that autocast keeps, for the time of the call.
+  std::vector<at::Tensor> keptCasts;
   /// Borrowed (see below); those that are not the guards' `freeInputs` stay
   /// from call to call while `boundEpoch` is the guards' epoch.
   std::vector<at::Tensor> inputs;

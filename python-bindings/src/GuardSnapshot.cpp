@@ -178,7 +178,7 @@ void Guards::takeSnapshot(Frame &frame) {
       watchedRegisters[reg] = registers[reg];
   unbound.clear();
   for (uint32_t i = 0; i < program->numInputs; ++i)
-    if (isNumberInput(i) || !sameTensor[program->inputs[i]])
+    if (!isObjectInput(i) || !sameTensor[program->inputs[i]])
       unbound.push_back(i);
   frame.epoch = ++epoch;
 }

@@ -5,6 +5,8 @@
 #include "ObjectReads.h"
 #include "TorchState.h"
 
+#include "capture/tensors/AutocastCache.h"
+
 #include <torch/csrc/autograd/python_variable.h>
 #include <torch/csrc/autograd/variable.h>
 
@@ -139,7 +141,7 @@ void Guards::findBorrowed() {
   };
   for (uint32_t i = 0; i < program->numInputs; ++i) {
     const PyjitInst *read =
-        isNumberInput(i) ? nullptr : origin[program->inputs[i]];
+        isObjectInput(i) ? origin[program->inputs[i]] : nullptr;
     borrowed.push_back(
         read && (read->op == PYJIT_GUARD_KEY || read->op == PYJIT_GUARD_ITEM) &&
         std::any_of(program->watches, program->watches + program->numWatches,
@@ -154,6 +156,10 @@ void Guards::splitAlways() {
       isWatched[program->watched[i].dst] = true;
   for (uint32_t i = 0; i < program->numAlways; ++i) {
     const PyjitInst &inst = program->always[i];
+    if (inst.op == PYJIT_GUARD_KEPT_CAST) {
+      keptCasts.push_back(inst);
+      continue;
+    }
     if (inst.op == PYJIT_GUARD_INSTANCE && inst.imm >= 0 && isWatched[inst.a] &&
         isWatched[inst.b]) {
       auto *type = reinterpret_cast<PyTypeObject *>(constants.object(inst.imm));
@@ -229,6 +235,20 @@ bool Guards::checkTensor(const TensorCheck &check) const {
   const c10::TensorImpl *impl = reinterpret_cast<THPVariable *>(check.object)
                                     ->cdata.unsafeGetTensorImpl();
   return impl && implMatches(*impl, *check.meta, autogradMetaOf(impl));
+}
+
+bool Guards::takeKeptCasts(Frame &frame) const {
+  for (const PyjitInst &inst : keptCasts) {
+    const PyjitTensorMeta &meta = program->pools.tensors[inst.imm];
+    at::Tensor &cast = frame.keptCasts[inst.dst];
+    cast = capture::keptCast(THPVariable_Unpack(frame.registers[inst.a]),
+                             at::ScalarType(meta.dtype));
+    const c10::TensorImpl *impl = cast.unsafeGetTensorImpl();
+    if (!cast.defined() || capture::isSeenByPython(cast) ||
+        !implMatches(*impl, meta, autogradMetaOf(impl)))
+      return false;
+  }
+  return true;
 }
 
 void Guards::armWatch(Frame &frame) {

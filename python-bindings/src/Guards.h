@@ -51,6 +51,17 @@ public:
   uint64_t currentEpoch() const { return epoch; }
   Watch &dicts() { return watch; }
   c10::TensorImpl *numberInput(Frame &frame, uint32_t i) const;
+  /// After a successful check: the casts of weights that autocast keeps, made
+  /// now where there are none. False, and a miss, where one is not as recorded.
+  bool takeKeptCasts(Frame &frame) const;
+  /// Whether input `i` is one of these.
+  bool isKeptCast(uint32_t i) const {
+    return !isNumberInput(i) && program->inputs[i] & PYJIT_INPUT_KEPT_CAST;
+  }
+  c10::TensorImpl *keptCast(const Frame &frame, uint32_t i) const {
+    return frame.keptCasts[program->inputs[i] & ~PYJIT_INPUT_KEPT_CAST]
+        .unsafeGetTensorImpl();
+  }
   void makeNumbers(Frame &frame) const;
 
   /// Where numbers and sizes are that are not those that were recorded, in a
@@ -102,8 +113,12 @@ private:
   void collectChangedSizes(PyObject *object, const PyjitTensorMeta &meta,
                            const capture::AccessPath &path,
                            std::vector<capture::AccessPath> &changed) const;
-  /// Takes the checks of watched tensors and instances out of the always
-  /// segment.
+  /// Whether a register holds input `i`.
+  bool isObjectInput(uint32_t i) const {
+    return !isNumberInput(i) && !isKeptCast(i);
+  }
+  /// Takes the checks of watched tensors and instances, and reads of casts, out
+  /// of the always segment.
   void splitAlways();
   bool checkTensor(const TensorCheck &check) const;
   bool checkInstances() const;
@@ -125,7 +140,7 @@ private:
   std::vector<InstanceCheck> instances;
   std::vector<bool> isWatched; ///< by register: the watched part sets it
   std::vector<bool> borrowed;  ///< by input
-  std::vector<PyjitInst> always;
+  std::vector<PyjitInst> always, keptCasts;
   /// Stands for `always`, `tensors` and `instances` while the watch is clean,
   /// apart from what is left in `rest` and `restTensors`.
   Snapshot snapshot;

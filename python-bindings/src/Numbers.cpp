@@ -174,6 +174,7 @@ void Guards::collectChangedNumbers(Frame &frame, PyObject *const *args,
 void Guards::makeNumbers(Frame &frame) const {
   frame.numbers.resize(program->numNumbers);
   frame.numberInputs.resize(program->numInputs);
+  frame.keptCasts.resize(program->numKeptCasts);
 }
 
 c10::TensorImpl *Guards::numberInput(Frame &frame, uint32_t i) const {

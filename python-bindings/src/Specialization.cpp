@@ -163,10 +163,14 @@ Specialization::Outcome Specialization::call(PyObject *const *args,
   std::unique_ptr<Frame> frame = takeFrame();
   Outcome outcome = Outcome::Miss;
   if (DispatchState::current() == dispatch &&
-      guards->check(*frame, args, nargs))
-    outcome = isEagers(args, nargs) || (backward && showsSavedTensors())
-                  ? Outcome::Eager
-                  : answer(*frame, result);
+      guards->check(*frame, args, nargs)) {
+    if (isEagers(args, nargs) || (backward && showsSavedTensors()))
+      outcome = Outcome::Eager;
+    else if (guards->takeKeptCasts(*frame))
+      outcome = answer(*frame, result);
+  }
+  for (at::Tensor &cast : frame->keptCasts)
+    cast.reset();
   if (measuring && outcome == Outcome::Hit)
     noteHostTime(std::chrono::steady_clock::now() - start - frame->launchTime);
   std::vector<Reference> dropped = std::move(frame->dropped);
@@ -300,6 +304,8 @@ Specialization::Outcome Specialization::launchGraph(Frame &frame) {
   auto borrow = [&](uint32_t i) {
     borrowTensor(inputs[i], guards->isNumberInput(i)
                                 ? guards->numberInput(frame, i)
+                            : guards->isKeptCast(i)
+                                ? guards->keptCast(frame, i)
                                 : THPVariable_Unpack(guards->input(frame, i))
                                       .unsafeGetTensorImpl());
   };

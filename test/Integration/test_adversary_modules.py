@@ -309,13 +309,7 @@ def test_unused_random_draw_still_advances(compile: Compile) -> Steps:
         yield [f(values(4)), torch.rand(2)]
 
 
-@scenario(
-    captured="late",
-    graph_breaks=(
-        "autocast keeps a weight's cast in a region around the call",
-        "operator aten::linear: a tensor of unknown origin",
-    ),
-)
+@scenario
 def test_autocast_weight_cache(compile: Compile) -> Steps:
     m = nn.Linear(4, 4)
     f = compile(lambda x: m(x) + m(x * 2))

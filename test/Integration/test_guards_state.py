@@ -105,7 +105,7 @@ def test_inference_tensor_as_input(compile: Compile) -> Steps:
     yield [out, out.is_inference()]
 
 
-@scenario(graph_breaks="autocast keeps a weight's cast in a region around the call")
+@scenario
 def test_autocast(compile: Compile) -> Steps:
     m = nn.Linear(8, 8)
     f = compile(lambda x: torch.relu(m(x)) + 1)
@@ -132,7 +132,7 @@ def test_autocast_inside_keeps_casts_of_weights(compile: Compile) -> Steps:
         yield f(values(3, 8, seed=seed))
 
 
-@scenario(graph_breaks="autocast keeps a weight's cast in a region around the call")
+@scenario
 def test_autocast_inside_of_a_region_that_is_off(compile: Compile) -> Steps:
     m = nn.Linear(8, 8)
 

@@ -1,4 +1,4 @@
-"""Training under autocast, in a region that lies within the call.
+"""Training under autocast, in a region that lies within the call (around it: test_autocast_training.py).
 
 Half precision rounds in other places than eager: both are compared with the same network in double.
 """
@@ -81,15 +81,3 @@ def test_one_weight_twice(compile: Compile) -> Steps:
         out = f(values(6, 8, seed=seed))
         out.float().sum().backward()
         yield [out, w.grad]
-
-
-@scenario(grad=True, versions=False, eager="autocast keeps a weight's cast")
-def test_region_around(compile: Compile) -> Steps:
-    m = network()
-    f = compile(m)
-    for seed in range(3):
-        m.zero_grad()
-        with torch.autocast("cpu", torch.bfloat16):
-            out = f(values(6, 8, seed=seed))
-        out.float().sum().backward()
-        yield [out, [p.grad for p in m.parameters()]]

@@ -437,7 +437,8 @@ LogicalResult SegmentComposer::appendRead(GetOp get) {
   }
   // Eager may cast a weight later than at the call's start, or never.
   if (get.getSelector() == Selector::kept_cast)
-    return get.emitError("autocast may not have kept the cast yet");
+    return get.emitError("reads a weight's cast, which autocast keeps only "
+                         "from here on");
   note(reads->clone(*get, mapping));
   fresh.insert(mapping.lookup(get.getResult()));
   keepSizes(mapping.lookup(get.getResult()), get.getLoc());

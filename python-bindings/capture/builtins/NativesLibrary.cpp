@@ -335,6 +335,13 @@ ResultKind torchSetting(Recording &s, const Call &c) {
   return ResultKind::Known;
 }
 
+ResultKind clearAutocastCache(Recording &s, const Call &c) {
+  if (s.tensors->castsOutlast())
+    s.end("clear_autocast_cache() where a region of autocast lies around the "
+          "call");
+  return torchSetting(s, c);
+}
+
 //===----------------------------------------------------------------------===//
 // torch.inference_mode() inside the call: the mode shows in the tensors that
 // leave, and a specialization makes them in that mode. It cannot stay on at a
@@ -485,6 +492,7 @@ void pyjit::capture::addLibrary(NativeTable &t) {
   for (const char *name :
        {"set_autocast_enabled", "set_autocast_dtype",
         "set_autocast_cache_enabled", "autocast_increment_nesting",
-        "autocast_decrement_nesting", "clear_autocast_cache"})
+        "autocast_decrement_nesting"})
     t.add(("torch:" + std::string(name)).c_str(), torchSetting);
+  t.add("torch:clear_autocast_cache", clearAutocastCache);
 }

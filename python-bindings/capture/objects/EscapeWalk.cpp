@@ -122,6 +122,8 @@ PyjitValue EscapeWalk::computeTensor(PyObject *object) {
     return refuse(object, " whose memory no recorded operator has filled");
   if (s.tensors->isData(object))
     return refuse(object, " that is the .data of another one");
+  if (s.tensors->isKeptCast(object))
+    return refuse(object, " that shows a weight's cast, which autocast keeps");
   if (!s.tensors->leaves(object)) {
     PyjitValue refused =
         refuse(object, " of inference mode beside one that is not");

@@ -4,6 +4,7 @@
 
 #include "Recording.h"
 #include "tensors/Composites.h"
+#include "tensors/KeptCasts.h"
 #include "tensors/Tensors.h"
 
 #include <ATen/core/Tensor.h>
@@ -43,11 +44,12 @@ struct TensorInfo {
 
 struct State {
   bool gradMode, inferenceMode, autocastCpu, autocastCuda, autocastCache;
-  bool autocastNested; ///< inside a region, be it one that switches it off
+  int autocastNesting; ///< regions, be they such that switch it off
   bool deterministic, deterministicWarnOnly, cudnn, mkldnn;
   at::ScalarType defaultDtype, autocastCpuDtype, autocastCudaDtype;
   uint64_t includedKeys, excludedKeys;
   static State now();
+  bool isInsideAutocast() const { return autocastNesting > 0; }
 };
 
 /// An operator call as the trace has it: its operands are the tensors and
@@ -83,9 +85,6 @@ struct TensorRecorder::Impl {
   bool watching = false;
   bool suspended = false;
   int depth = 0; ///< inside an operator that is recorded as one
-  /// Inside an operator that autocast calls again: grad mode of the caller. The
-  /// casts of weights turn it on, for autocast keeps them till its region ends.
-  std::optional<bool> gradModeAroundCasts;
   State state = State::now();
   /// Gradients flow through some operator.
   bool gradientFlows = false;
@@ -101,7 +100,7 @@ struct TensorRecorder::Impl {
   int addProxy(const at::Tensor &tensor, int64_t bound);
 
   explicit Impl(Recording &recording)
-      : recording(recording), composites(recording) {}
+      : recording(recording), composites(recording), casts(recording) {}
   TensorInfo *find(const at::TensorBase &tensor);
   /// Whether autograd knows of the tensor what no operator told it.
   bool hasStrangeHistory(const at::TensorBase &tensor) const;
@@ -128,6 +127,7 @@ struct TensorRecorder::Impl {
 
   // Operators (TensorOps.cpp, TensorOpRecording.cpp, Composites.cpp).
   Composites composites;
+  KeptCasts casts;
   struct Operation;
   std::unique_ptr<at::ObserverContext> begin(const at::RecordFunction &fn);
   void end(const at::RecordFunction &fn, Operation &operation);

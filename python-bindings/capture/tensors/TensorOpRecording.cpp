@@ -13,7 +13,6 @@
 #include "tensors/TensorOpFacts.h"
 
 #include <ATen/SavedTensorHooks.h>
-#include <ATen/autocast_mode.h>
 #include <ATen/core/Tensor.h>
 #include <c10/core/GradMode.h>
 
@@ -156,9 +155,8 @@ private:
   std::vector<PyjitAttribute> given; ///< the arguments
   /// Numbers of operands that the schema says are written, or shown by results.
   std::vector<size_t> mutated, viewed;
-  bool constant = true;  ///< a function of constants
-  bool keptCast = false; ///< of a weight, by autocast
-  bool noGrad = false;   ///< gradients end here
+  bool constant = true; ///< a function of constants
+  bool noGrad = false;  ///< gradients end here
   /// Results that are not the very operand that went in.
   std::vector<at::Tensor> fresh;
   /// Numbers of operands that the fresh results share storage with.
@@ -288,24 +286,20 @@ bool OperatorRecording::checkStorage() {
   return true;
 }
 
-/// Autocast keeps casts of weights until the outermost region ends, and later
-/// uses find them even if somebody has written the weight meanwhile. Where that
-/// region lies inside of the call, the specialization's data flow says the
-/// same.
+/// Where the region that autocast keeps a cast in lies inside of the call, the
+/// specialization's data flow says what later uses find, even if somebody has
+/// written the weight meanwhile.
 bool OperatorRecording::checkKeptCast() {
-  if (impl.state.autocastNested)
-    return refuseCall("autocast keeps a weight's cast in a region around the "
-                      "call (enter the region inside of what is compiled, or "
-                      "call requires_grad_(False))");
+  if (!State::now().isInsideAutocast())
+    return refuse("autocast, switched on without a region, keeps the cast of a "
+                  "weight for good");
   recording.add(
       PyjitStateOp{.values = recording.writer.state("autocast_nested", false)});
   return true;
 }
 
 bool OperatorRecording::checkOperands() {
-  keptCast = impl.gradModeAroundCasts == false && c10::GradMode::is_enabled() &&
-             op.name == operators::aten::_to_copy;
-  if (keptCast && !checkKeptCast())
+  if (op.castKept && !checkKeptCast())
     return false;
   for (size_t j = 0; j < arguments.operands.size(); ++j) {
     const at::Tensor &t = arguments.operands[j];
@@ -320,6 +314,8 @@ bool OperatorRecording::checkOperands() {
     if (writes && (mayOverlap(t) || info->readOnly))
       return refuse("it writes through a view that shows an element twice, or "
                     "that no kernel can write");
+    if (writes && impl.casts.isMemoryOf(t))
+      return refuse("it writes a weight's cast, which autocast keeps");
     if (writes && impl.type(t) != info->type &&
         !(op.facts.shapeChange && !info->external))
       return refuse("it changes the shape of a tensor in place");
@@ -398,7 +394,9 @@ void OperatorRecording::findAliases() {
 /// Says whether gradients end at the operator, and refuses it where a compiled
 /// backward would let them flow otherwise than eager's.
 bool OperatorRecording::checkGradient() {
-  if (keptCast || (!impl.state.gradMode && !c10::GradMode::is_enabled()))
+  // A cast that is kept turns grad mode on.
+  if ((op.castKept && !impl.casts.gradModeAround()) ||
+      (!impl.state.gradMode && !c10::GradMode::is_enabled()))
     return true;
   if (op.detaches)
     return refuse("it takes a tensor's gradient away");
@@ -424,11 +422,6 @@ bool OperatorRecording::checkFlow(const OperatorGradient &gradient) {
   if (!impl.state.gradMode)
     return refuse("the call has turned grad mode on, and an input requires "
                   "grad");
-  bool autocasts = impl.gradModeAroundCasts ||
-                   at::autocast::is_autocast_enabled(at::kCPU) ||
-                   at::autocast::is_autocast_enabled(at::kCUDA);
-  if (autocasts && !checkKeptCast())
-    return false;
   if (!at::SavedTensorDefaultHooks::get_tls_state().stack.empty())
     return refuseCall("hooks on saved tensors are active, and an input "
                       "requires grad");

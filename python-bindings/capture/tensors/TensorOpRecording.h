@@ -18,6 +18,8 @@ struct TensorRecorder::Impl::Operation : at::ObserverContext {
   std::vector<c10::IValue> inputs;
   bool composite = false; ///< its parts are recorded
   bool autocast = false;  ///< its casts, and its call with them, are recorded
+  bool castKept = false;  ///< the cast of a weight, which autocast keeps
+  bool hasNoLine = false; ///< such a cast that is an external value
   bool detaches = false;  ///< it takes the gradient of its operand away
   bool strangeHistory = false; ///< of an operand; see hasStrangeHistory
   /// A batch norm, which writes running statistics out of autograd's sight.

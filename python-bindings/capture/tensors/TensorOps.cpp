@@ -80,9 +80,19 @@ TensorRecorder::Impl::begin(const at::RecordFunction &fn) {
   if (autocastComesFirst(*handle, copies)) {
     auto operation = std::make_unique<Operation>(*handle);
     operation->autocast = true;
-    gradModeAroundCasts = c10::GradMode::is_enabled();
+    casts.enter(*handle, copies);
     return operation;
   }
+  bool castKept = casts.isKept(*handle, copies);
+  if (castKept && casts.outlast()) {
+    auto operation = std::make_unique<Operation>(*handle);
+    operation->hasNoLine = true;
+    ++depth;
+    return operation;
+  }
+  casts.bindOperands(*handle, copies);
+  if (recording.ended())
+    return nullptr;
   PyjitOperatorFacts facts = factsOf(name);
   bool training = isTrainingBatchNorm(facts, copies) &&
                   (keepsStatistics(copies) || mayHaveGradient(copies));
@@ -120,6 +130,7 @@ TensorRecorder::Impl::begin(const at::RecordFunction &fn) {
   if (training)
     facts = factsOf(name);
   auto operation = std::make_unique<Operation>(*handle);
+  operation->castKept = castKept;
   operation->updatesStatistics = training;
   std::vector<at::Tensor> operands = tensorsOf(copies);
   operation->strangeHistory =
@@ -138,12 +149,10 @@ void TensorRecorder::Impl::end(const at::RecordFunction &fn,
                                Operation &operation) {
   if (operation.composite)
     return composites.end();
-  if (operation.autocast) {
-    gradModeAroundCasts.reset();
-    return;
-  }
+  if (operation.autocast)
+    return casts.leave();
   --depth;
-  if (recording.ended() || suspended)
+  if (operation.hasNoLine || recording.ended() || suspended)
     return;
   HoldLock lock;
   record(fn, operation);

@@ -155,7 +155,7 @@ State State::now() {
   s.autocastCuda = at::autocast::is_autocast_enabled(at::kCUDA);
   s.autocastCache = at::autocast::is_autocast_cache_enabled();
   at::autocast::increment_nesting();
-  s.autocastNested = at::autocast::decrement_nesting() > 0;
+  s.autocastNesting = at::autocast::decrement_nesting();
   s.deterministic = context.deterministicAlgorithms();
   s.deterministicWarnOnly = context.deterministicAlgorithmsWarnOnly();
   s.cudnn = context.userEnabledCuDNN();
@@ -388,6 +388,12 @@ DispatchState TensorRecorder::dispatchState() const {
 
 bool TensorRecorder::gradMode() { return c10::GradMode::is_enabled(); }
 
+bool TensorRecorder::isKeptCast(PyObject *object) {
+  return impl->casts.isMemoryOf(THPVariable_Unpack(object));
+}
+
+bool TensorRecorder::castsOutlast() const { return impl->casts.outlast(); }
+
 void TensorRecorder::readOffset(PyObject *object) {
   impl->readOffset(THPVariable_Unpack(object), valueOf(object));
 }
@@ -548,6 +554,7 @@ std::string TensorRecorder::stateChange(int *gradMode) {
   }
   if (a.inferenceMode != b.inferenceMode || a.autocastCpu != b.autocastCpu ||
       a.autocastCuda != b.autocastCuda || a.autocastCache != b.autocastCache ||
+      a.autocastNesting != b.autocastNesting ||
       a.deterministic != b.deterministic || a.cudnn != b.cudnn ||
       a.deterministicWarnOnly != b.deterministicWarnOnly ||
       a.mkldnn != b.mkldnn || a.defaultDtype != b.defaultDtype)

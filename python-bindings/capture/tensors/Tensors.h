@@ -59,6 +59,10 @@ public:
   bool leaves(PyObject *tensor);
   DispatchState dispatchState() const;
   static bool gradMode();
+  /// Whether it shows the memory of a weight's cast that autocast keeps.
+  bool isKeptCast(PyObject *tensor);
+  /// Whether autocast may have casts of weights from before the call.
+  bool castsOutlast() const;
   /// Computed from constants only: its data may flow into Python.
   bool isConstant(PyObject *tensor);
   /// Whether its memory came from an `empty` that no operator has filled: what

@@ -163,3 +163,22 @@ refgraph.trace @symbolic_view {
   %v = refgraph.tensor_op "aten::select.int"(%x, 0 : i64, affine_map<()[s0] -> (s0 - 1)>) aliases [0] {offsets = array<i64: 32>, symbolic_offsets = [affine_map<()[s0] -> (s0 * 8 - 8)>], traits = ["pure"]} : (!S) -> !R
   refgraph.leave %v : !R
 }
+
+!W = !refgraph.tensor<[4], [1], bf16, "cpu">
+
+// A cast that autocast keeps is read last, into a register of its own.
+// CHECK-LABEL: @cast
+// CHECK:      always:
+// CHECK-NEXT:   r0 = ARG 0
+// CHECK-NEXT:   TENSOR r0 [4] strides [1] dtype 6 device 0 requires_grad 1
+// CHECK-NEXT:   STATE known 4096 value 4096
+// CHECK-NEXT:   k0 = KEPT_CAST r0 [4] strides [1] dtype 15 device 0 requires_grad 1
+// CHECK-NEXT: inputs: k0
+refgraph.trace @cast {
+  %e = refgraph.external
+  %w = refgraph.get %e arg(0, "w") {requires_grad = true} : !T
+  refgraph.state {autocast_nested = true}
+  %c = refgraph.get %w kept_cast {requires_grad = true} : !T -> !W
+  %0 = refgraph.tensor_op "aten::relu"(%c) : (!W) -> !W
+  refgraph.leave %0 : !W
+}

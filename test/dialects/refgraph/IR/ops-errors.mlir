@@ -634,3 +634,23 @@ refgraph.guards @f {
   refgraph.disjoint written(%x : !T) read(%x : !T)
   refgraph.accept(%x : !T)
 }
+
+// -----
+
+refgraph.trace @f {
+  %o = refgraph.object 3 "weights" : !refgraph.obj<"list">
+  // expected-error@+1 {{selector 'kept_cast' needs a tensor, not '!refgraph.obj<"list">'}}
+  %c = refgraph.get %o kept_cast : !refgraph.obj<"list"> -> !refgraph.tensor<[4], [1], bf16, "cpu">
+  refgraph.leave %o : !refgraph.obj<"list">
+}
+
+// -----
+
+!T = !refgraph.tensor<[4], [1], f32, "cpu">
+refgraph.trace @f {
+  %e = refgraph.external
+  %w = refgraph.get %e arg(0, "w") : !T
+  // expected-error@+1 {{selector 'kept_cast' finds a tensor, of which only metadata is checked}}
+  %c = refgraph.get %w kept_cast is(3) : !T -> !refgraph.tensor<[4], [1], bf16, "cpu">
+  refgraph.leave %w : !T
+}

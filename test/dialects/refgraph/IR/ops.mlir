@@ -12,6 +12,8 @@ refgraph.trace @reads {
   %e = refgraph.external
   // CHECK: refgraph.get %[[E]] arg(0, "x") type(3) {keyset = 32769 : i64, offset = 8 : i64, requires_grad = false} : !refgraph.tensor<[4], [1], f32, "cpu">
   %x = refgraph.get %e arg(0, "x") type(3) {requires_grad = false, keyset = 32769 : i64, offset = 8 : i64} : !T
+  // CHECK: refgraph.get %{{.*}} kept_cast {requires_grad = true} : !refgraph.tensor<[4], [1], f32, "cpu"> -> !refgraph.tensor<[4], [1], bf16, "cpu">
+  %cast = refgraph.get %x kept_cast {requires_grad = true} : !T -> !refgraph.tensor<[4], [1], bf16, "cpu">
   // CHECK: %[[C:.*]] = refgraph.get %[[E]] arg(1) type(4) : !refgraph.obj<"Config">
   %c = refgraph.get %e arg(1) type(4) : !refgraph.obj<"Config">
   // CHECK: refgraph.get %[[C]] attr("scale") equals(2.000000e+00 : f64) : !refgraph.obj<"Config"> -> !refgraph.obj<"float">

@@ -109,6 +109,30 @@ refgraph.trace @alone {
 // -----
 
 !T = !refgraph.tensor<[4], [1], f32, "cpu">
+!H = !refgraph.tensor<[4], [1], bf16, "cpu">
+
+// To read a cast that autocast keeps may make it: that comes last. What is
+// written must not overlap the weight, which is no input.
+// CHECK-LABEL: refgraph.guards @casts
+// CHECK:         %[[W:.*]] = refgraph.get %{{.*}} arg(0, "w")
+// CHECK-NEXT:    %[[X:.*]] = refgraph.get %{{.*}} arg(1, "x")
+// CHECK-NEXT:    refgraph.state {autocast_nested = true}
+// CHECK-NEXT:    refgraph.disjoint written(%[[X]] : {{.*}}) read(%[[W]] : {{.*}})
+// CHECK-NEXT:    %[[C:.*]] = refgraph.get %[[W]] kept_cast {requires_grad = true}
+// CHECK-NEXT:    refgraph.accept(%[[X]], %[[C]] :
+refgraph.trace @casts {
+  %e = refgraph.external
+  %w = refgraph.get %e arg(0, "w") {requires_grad = true} : !T
+  %x = refgraph.get %e arg(1, "x") : !T
+  refgraph.state {autocast_nested = true}
+  %c = refgraph.get %w kept_cast {requires_grad = true} : !T -> !H
+  %0 = refgraph.tensor_op "aten::add_.Tensor"(%x, %c, 1 : i64) mutates [0] : (!T, !H) -> !T
+  refgraph.leave %0 : !T
+}
+
+// -----
+
+!T = !refgraph.tensor<[4], [1], f32, "cpu">
 
 // Two paths to one tensor: one input, and a guard that they meet.
 // CHECK-LABEL: refgraph.guards @same

@@ -876,3 +876,37 @@ refgraph.trace @h_1 attributes {refgraph.segment = "false", refgraph.takes = arr
   %h = refgraph.get %e arg(0, "h") {requires_grad = false} : !T
   refgraph.leave %h : !T
 }
+
+// -----
+
+!T = !refgraph.tensor<[4], [1], f32, "cpu">
+!H = !refgraph.tensor<[4], [1], bf16, "cpu">
+!B = !refgraph.tensor<[], [], i1, "cpu">
+
+// The other arm may write the weight: what eager casts behind that is no cast of
+// what it was in front of the branch.
+refgraph.trace @f attributes {refgraph.segment = "prefix", refgraph.condition = 0 : i64} {
+  %e = refgraph.external
+  refgraph.state {grad_mode = false}
+  %w = refgraph.get %e arg(0, "w") {requires_grad = true} : !T
+  %c = refgraph.tensor_op "aten::any"(%w) : (!T) -> !B
+  %inner = refgraph.create "tuple" [%c, %w] : (!B, !T) -> !refgraph.obj<"tuple">
+  %t = refgraph.create "tuple" [%inner] : (!refgraph.obj<"tuple">) -> !refgraph.obj<"tuple">
+  refgraph.leave %t : !refgraph.obj<"tuple">
+}
+refgraph.trace @f_1 attributes {refgraph.segment = "true", refgraph.takes = array<i64: 1>} {
+  %e = refgraph.external
+  refgraph.state {grad_mode = false}
+  %w = refgraph.get %e arg(0, "w") {requires_grad = true} : !T
+  // expected-error @+1 {{reads a weight's cast, which autocast keeps only from here on}}
+  %c = refgraph.get %w kept_cast {requires_grad = true} : !T -> !H
+  %a = refgraph.tensor_op "aten::abs"(%c) : (!H) -> !H
+  refgraph.leave %a : !H
+}
+refgraph.trace @f_2 attributes {refgraph.segment = "false", refgraph.takes = array<i64: 1>} {
+  %e = refgraph.external
+  refgraph.state {grad_mode = false}
+  %w = refgraph.get %e arg(0, "w") {requires_grad = true} : !T
+  %a = refgraph.tensor_op "aten::neg"(%w) : (!T) -> !T
+  refgraph.leave %a : !T
+}
