@@ -13,9 +13,9 @@ Recording *Recording::current = nullptr;
 Recording::Recording(PyjitContext *context, const std::string &name,
                      bool surveying, AccessPaths lifted)
     : name(name), surveying(surveying), writer(context, name), tracker(*this),
-      objects(*this), reads(*this), attributes(*this), containers(*this),
-      operators(*this), calls(*this), escape(*this), breaks(*this),
-      decisions(*this), dataNumbers(*this), sizes(*this),
+      checkpoint(*this), objects(*this), reads(*this), attributes(*this),
+      containers(*this), operators(*this), calls(*this), escape(*this),
+      breaks(*this), decisions(*this), dataNumbers(*this), sizes(*this),
       tensors(std::make_unique<TensorRecorder>(*this)),
       scalars(*this, std::move(lifted)) {}
 

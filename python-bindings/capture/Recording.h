@@ -20,6 +20,7 @@
 #include "builtins/Calls.h"
 #include "builtins/Containers.h"
 #include "builtins/Operators.h"
+#include "interpreter/CheckpointRegion.h"
 #include "interpreter/FrameTracker.h"
 #include "numbers/DataScalars.h"
 #include "numbers/Scalars.h"
@@ -92,6 +93,7 @@ public:
 
   // The rooms.
   FrameTracker tracker;
+  CheckpointRegion checkpoint;
   ObjectTable objects;
   ExternalReads reads;
   Attributes attributes;

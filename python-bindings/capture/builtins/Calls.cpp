@@ -161,8 +161,13 @@ static bool isGraphBreakAround(PyObject *f) {
   return functions.count(f);
 }
 
-static ResultKind callFunction(Recording &s, Node *node, PyObject *f) {
+static ResultKind callFunction(Recording &s, Node *node, const Call &call) {
+  PyObject *f = call.callable;
   s.reads.function(node);
+  if (appliesDerivative(s, call))
+    s.end("an autograd function with a gradient");
+  if (CheckpointRegion::isCheckpoint(f))
+    return s.checkpoint.call(call);
   if (isGraphBreakAround(f))
     s.end("a call of " +
           std::string(PyUnicode_AsUTF8(
@@ -294,7 +299,7 @@ ResultKind Calls::call(const Call &call, int depth) {
     return callModuleMark(s, call);
   }
   if (PyFunction_Check(f))
-    return callFunction(s, node, f);
+    return callFunction(s, node, call);
   if (PyMethod_Check(f))
     return callMethod(s, node, call, depth);
   if (PyMethodDef *def = pyjitMethodDef(f))

@@ -69,6 +69,7 @@ const NativeTable &NativeTable::get() {
     addIterators(*t);
     addPlain(*t);
     addWarnings(*t);
+    addAutograd(*t);
     PyErr_Clear();
     PyErr_SetRaisedException(error);
     return t;

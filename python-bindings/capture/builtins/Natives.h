@@ -54,6 +54,8 @@ void addIterators(NativeTable &table);
 void addPlain(NativeTable &table);
 /// warnings.warn.
 void addWarnings(NativeTable &table);
+/// torch.autograd.Function.
+void addAutograd(NativeTable &table);
 
 /// `ref()`: a weak reference's target never changes, it only dies.
 ResultKind callWeakReference(Recording &recording, const Call &call);
@@ -62,6 +64,9 @@ ResultKind callCached(Recording &recording, const Call &call);
 /// Functions compiled by torch.jit.script, which call operators only.
 bool isScriptFunction(PyObject *object);
 ResultKind callScript(Recording &recording, const Call &call);
+/// `torch.autograd.Function.apply` of what requires grad: eager makes a node
+/// whose backward is the user's.
+bool appliesDerivative(Recording &recording, const Call &call);
 /// What stands behind `torch.ops.namespace.name`.
 bool isTorchOperator(PyObject *object);
 

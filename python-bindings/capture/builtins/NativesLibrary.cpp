@@ -283,40 +283,6 @@ ResultKind dequeExtend(Recording &s, const Call &c) {
   return ResultKind::Known;
 }
 
-//===----------------------------------------------------------------------===//
-// torch.autograd.Function.apply without a gradient: makes the context object
-// and runs `forward`, a Python function.
-//===----------------------------------------------------------------------===//
-
-ResultKind functionApply(Recording &s, const Call &c) {
-  PyObject *self = PyCFunction_Check(c.callable)
-                       ? PyCFunction_GET_SELF(c.callable)
-                       : nullptr;
-  if (!self || !PyType_Check(self))
-    return s.calls.unknownNative(c);
-  auto *cls = reinterpret_cast<PyTypeObject *>(self);
-  for (PyObject *arg : c.args)
-    s.scalars.specializeDeep(arg);
-  for (PyObject *arg : c.args)
-    if (s.objects.isTensor(arg) && s.tensors->requiresGrad(arg) &&
-        s.tensors->gradMode())
-      s.end("an autograd function with a gradient");
-  static PyTypeObject *base =
-      reinterpret_cast<PyTypeObject *>(findObject("torch.autograd:Function"));
-  PyObject *forward = s.attributes.typeLookup(cls, "forward");
-  PyObject *context = s.attributes.typeLookup(cls, "_backward_cls");
-  PyObject *setup = s.attributes.typeLookup(cls, "setup_context");
-  static PyObject *setupName = PyUnicode_InternFromString("setup_context");
-  PyObject *function = forward ? pyjitInnerCallable(forward) : nullptr;
-  if (!base || !function || !PyFunction_Check(function) || !context ||
-      !PyType_Check(context) || setup != pyjitTypeLookup(base, setupName))
-    return s.calls.unknownNative(c);
-  if (!s.objects.find(function))
-    s.objects.pin(function);
-  s.now.instantiating = reinterpret_cast<PyTypeObject *>(context);
-  return ResultKind::FreshDeep;
-}
-
 /// Hands back the tensor itself: those of functorch end the capture anyway.
 ResultKind sameTensor(Recording &s, const Call &c) {
   for (PyObject *arg : c.args)
@@ -475,7 +441,6 @@ void pyjit::capture::addLibrary(NativeTable &t) {
   for (const char *name : {"extend", "extendleft"})
     t.add(("collections:deque." + std::string(name)).c_str(), dequeExtend);
 
-  t.add("torch._C:_FunctionBase.apply", functionApply);
   t.add("torch._C._functorch:unwrap_if_dead", sameTensor);
   t.add("builtins:object.__reduce_ex__", reduceObject);
   t.add("_thread:RLock.acquire", takeLock);

@@ -107,7 +107,7 @@ bool FrameTracker::align(PyjitFrame *frame, PyCodeObject *code, int offset,
     }
   }
   // A new frame, or a generator that goes on: it runs on top of its caller.
-  PyjitFrame *below = pyjitPreviousFrame(frame);
+  PyjitFrame *below = s.checkpoint.callerOf(frame);
   size_t i = frames.size();
   while (i > 0 && frames[i - 1].frame != below)
     --i;

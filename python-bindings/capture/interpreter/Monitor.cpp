@@ -22,7 +22,7 @@ void Recording::onStart(PyCodeObject *code, int offset) {
   PyjitFrame *frame = pyjitCurrentFrame();
   if (!frame || pyjitFrameCode(frame) != code)
     return end("an unexpected frame");
-  if (tensors->suspended())
+  if (checkpoint.passesOver(frame, /*starts=*/true) || tensors->suspended())
     return;
   if (!tracker.align(frame, code, offset, /*starts=*/true))
     end("a frame that was not called by the captured code");
@@ -215,6 +215,8 @@ void Recording::onInstruction(PyCodeObject *code, int offset) {
   PyjitFrame *frame = pyjitCurrentFrame();
   if (!frame || pyjitFrameCode(frame) != code)
     return end("an unexpected frame");
+  if (checkpoint.passesOver(frame, /*starts=*/false) || dead)
+    return;
   // Python code that a native function calls which is modelled as a whole.
   if (tensors->suspended() && !tracker.isFollowed(frame))
     return;

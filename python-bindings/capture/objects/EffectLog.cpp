@@ -36,6 +36,7 @@ bool EffectLog::isReinserted(const Write &write) const {
 /// last when it is set again, and so does a second entry for its key.
 void EffectLog::noteWrite(Node *node, Select select, PyObject *key,
                           PyObject *value) {
+  ++rewrites;
   PyObject *&keys = select == Select::Attr   ? node->writtenAttrs
                     : select == Select::Slot ? node->writtenSlots
                                              : node->writtenItems;

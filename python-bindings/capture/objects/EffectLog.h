@@ -39,6 +39,9 @@ public:
   /// Tokens of context variables that were set before, and are reset now.
   std::vector<Node *> contextResets;
 
+  /// How often `noteWrite` was called.
+  size_t rewrites = 0;
+
   /// `value`: null for a deletion.
   void noteWrite(Node *node, Select select, PyObject *key, PyObject *value);
 

@@ -91,6 +91,10 @@ struct TensorRecorder::Impl {
   /// An operator that wrote memory of a tensor that requires grad, unseen by
   /// autograd; empty if none did.
   std::string unseenWrite;
+  /// Where a function under checkpoint runs, the number of the first value that
+  /// it may have made; else -1.
+  int checkpointedFrom = -1;
+  bool writesRepeatedly(const at::TensorBase &tensor) const;
   int leavingMode = -1; ///< whether what leaves is of inference mode
   /// What the call hands out.
   std::vector<at::Tensor> leaving;

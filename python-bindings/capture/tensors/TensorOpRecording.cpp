@@ -12,7 +12,6 @@
 #include "tensors/TensorOpArguments.h"
 #include "tensors/TensorOpFacts.h"
 
-#include <ATen/SavedTensorHooks.h>
 #include <ATen/core/Tensor.h>
 #include <c10/core/GradMode.h>
 
@@ -336,6 +335,9 @@ bool OperatorRecording::checkWritten() {
   bool elementwise =
       op.handle.hasTag(at::Tag::pointwise) || op.name == operators::aten::copy_;
   for (size_t written : mutated) {
+    if (impl.writesRepeatedly(arguments.operands[written]))
+      return refuse("it writes what a function under checkpoint was given, and "
+                    "the backward pass calls that again");
     for (size_t j = 0; j < arguments.operands.size(); ++j) {
       const at::Tensor &t = arguments.operands[written],
                        &other = arguments.operands[j];
@@ -422,7 +424,8 @@ bool OperatorRecording::checkFlow(const OperatorGradient &gradient) {
   if (!impl.state.gradMode)
     return refuse("the call has turned grad mode on, and an input requires "
                   "grad");
-  if (!at::SavedTensorDefaultHooks::get_tls_state().stack.empty())
+  // Checkpoint's own hooks are those of the region.
+  if (!recording.checkpoint.repeats() && TensorRecorder::savesThroughHooks())
     return refuseCall("hooks on saved tensors are active, and an input "
                       "requires grad");
   bool known = !op.facts.addressesStorage &&

@@ -7,6 +7,7 @@
 
 #include <ATen/Context.h>
 #include <ATen/PythonTorchFunctionTLS.h>
+#include <ATen/SavedTensorHooks.h>
 #include <ATen/autocast_mode.h>
 #include <c10/core/GradMode.h>
 #include <c10/core/InferenceMode.h>
@@ -384,6 +385,32 @@ DispatchState TensorRecorder::dispatchState() const {
       impl->leavingMode >= 0 && impl->leavingMode != int(state.inferenceMode);
   return {state.includedKeys, state.excludedKeys,
           other ? impl->leavingMode : -1};
+}
+
+bool TensorRecorder::savesThroughHooks() {
+  return !at::SavedTensorDefaultHooks::get_tls_state().stack.empty();
+}
+
+void TensorRecorder::setCheckpointed(bool on) {
+  impl->checkpointedFrom = -1;
+  if (!on)
+    return;
+  impl->checkpointedFrom = 0;
+  for (auto &entry : impl->tensors)
+    impl->checkpointedFrom =
+        std::max(impl->checkpointedFrom, int(entry.second.value) + 1);
+}
+
+/// Whether a function under checkpoint writes memory that was there before it
+/// began.
+bool TensorRecorder::Impl::writesRepeatedly(const at::TensorBase &t) const {
+  if (checkpointedFrom < 0 || !t.has_storage())
+    return false;
+  return std::any_of(tensors.begin(), tensors.end(), [&](const auto &entry) {
+    return (entry.second.external || entry.second.value < checkpointedFrom) &&
+           entry.first->has_storage() &&
+           entry.first->unsafe_storage().is_alias_of(t.storage());
+  });
 }
 
 bool TensorRecorder::gradMode() { return c10::GradMode::is_enabled(); }

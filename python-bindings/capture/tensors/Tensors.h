@@ -57,6 +57,10 @@ public:
   /// A tensor leaves the segment of the call. False: it is of inference mode
   /// and another was not, or the other way round.
   bool leaves(PyObject *tensor);
+  /// Whether hooks on saved tensors are active.
+  static bool savesThroughHooks();
+  /// From now on a function runs that the backward pass calls again.
+  void setCheckpointed(bool on);
   DispatchState dispatchState() const;
   static bool gradMode();
   /// Whether it shows the memory of a weight's cast that autocast keeps.

@@ -1,0 +1,182 @@
+//===- CheckpointRegion.cpp - Functions under checkpoint() ----------------===//
+
+#include "interpreter/CheckpointRegion.h"
+
+#include "Recording.h"
+#include "builtins/Natives.h"
+#include "tensors/Tensors.h"
+
+#include <utility>
+
+using namespace pyjit::capture;
+
+static PyObject *checkpointFunction() {
+  static PyObject *function = findObject("torch.utils.checkpoint:checkpoint");
+  return function;
+}
+
+bool CheckpointRegion::isCheckpoint(PyObject *function) {
+  return function == checkpointFunction();
+}
+
+/// The call without checkpoint's own arguments. False: they ask for more than
+/// the function's result.
+static bool plainCall(const Call &call, bool again, Call &plain) {
+  if (call.positional() == 0)
+    return false;
+  plain.callable = call.args[0];
+  plain.args.assign(call.args.begin() + 1,
+                    call.args.begin() + call.positional());
+  bool told = false;
+  std::vector<PyObject *> names;
+  for (size_t i = call.positional(); i < call.args.size(); ++i) {
+    PyObject *name = PyTuple_GET_ITEM(call.kwnames, i - call.positional());
+    auto is = [&](const char *text) {
+      return PyUnicode_CompareWithASCIIString(name, text) == 0;
+    };
+    if (is("use_reentrant")) {
+      told = call.args[i] == Py_False || (call.args[i] == Py_True && !again);
+      if (!told)
+        return false;
+    } else if (is("preserve_rng_state")) {
+      if (call.args[i] != Py_True)
+        return false;
+    } else if (is("context_fn") || is("determinism_check") || is("debug") ||
+               is("early_stop")) {
+      return false;
+    } else {
+      names.push_back(name);
+      plain.args.push_back(call.args[i]);
+    }
+  }
+  if (!names.empty()) {
+    plain.kwnames = PyTuple_New(Py_ssize_t(names.size()));
+    for (size_t i = 0; i < names.size(); ++i)
+      PyTuple_SET_ITEM(plain.kwnames, i, Py_NewRef(names[i]));
+  }
+  return told;
+}
+
+ResultKind CheckpointRegion::call(const Call &call) {
+  bool gradMode = s.tensors->gradMode();
+  Call plain;
+  bool plainly = plainCall(call, gradMode, plain);
+  if (plain.kwnames) {
+    s.objects.keep(plain.kwnames);
+    Py_DECREF(plain.kwnames);
+  }
+  if (outer || !plainly || s.tensors->savesThroughHooks()) {
+    s.end("a call of checkpoint");
+    return ResultKind::Known;
+  }
+  ResultKind kind = s.calls.call(plain);
+  // A break within it is one around the whole call: it is not entered by the
+  // call's own instruction.
+  callee = std::exchange(s.now.callee, nullptr);
+  if (s.dead)
+    return kind;
+  if (!callee || kind != ResultKind::Known) {
+    s.end("a call of checkpoint");
+    return kind;
+  }
+  outer = s.tracker.top()->frame;
+  inner = nullptr;
+  again = gradMode;
+  s.tensors->suspend(true);
+  return kind;
+}
+
+/// Code of checkpoint's own module, such as its hooks on saved tensors, and
+/// what that calls.
+bool CheckpointRegion::isAround(PyjitFrame *frame) const {
+  static PyObject *file = [] {
+    PyObject *module = PyImport_ImportModule("torch.utils.checkpoint");
+    PyObject *name =
+        module ? PyObject_GetAttrString(module, "__file__") : nullptr;
+    PyErr_Clear();
+    return name;
+  }();
+  return file &&
+         PyUnicode_Compare(pyjitFrameCode(frame)->co_filename, file) == 0;
+}
+
+bool CheckpointRegion::begin(PyjitFrame *frame, PyObject *function) {
+  if (function != callee)
+    return false;
+  inner = frame;
+  callee = nullptr;
+  s.tensors->suspend(false);
+  s.tensors->setCheckpointed(again);
+  effects = effectsSoFar();
+  containers.clear();
+  for (auto &entry : s.objects.nodes) {
+    PyObject *object = entry.first;
+    if (entry.second->external)
+      continue;
+    if (PyList_Check(object))
+      containers[object] = PyList_GET_SIZE(object);
+    else if (PyDict_Check(object))
+      containers[object] = PyDict_GET_SIZE(object);
+    else if (PyAnySet_Check(object))
+      containers[object] = PySet_GET_SIZE(object);
+  }
+  return true;
+}
+
+std::vector<size_t> CheckpointRegion::effectsSoFar() const {
+  const EffectLog &log = s.effects;
+  return {log.writes.size(),        log.replaced.size(),
+          log.cells.size(),         log.contextVariables.size(),
+          log.contextResets.size(), log.rewrites};
+}
+
+/// The function has returned, or raised.
+void CheckpointRegion::finish() {
+  inner = nullptr;
+  bool writes = effects != effectsSoFar();
+  for (auto [object, size] : containers)
+    writes |= size != (PyList_Check(object)   ? PyList_GET_SIZE(object)
+                       : PyDict_Check(object) ? PyDict_GET_SIZE(object)
+                                              : PySet_GET_SIZE(object));
+  s.tensors->setCheckpointed(false);
+  s.tensors->suspend(true);
+  if (writes && again)
+    s.end("a function under checkpoint writes what was there before, and the "
+          "backward pass calls it again");
+}
+
+void CheckpointRegion::leave() {
+  outer = inner = nullptr;
+  callee = nullptr;
+  s.tensors->suspend(false);
+}
+
+PyjitFrame *CheckpointRegion::callerOf(PyjitFrame *frame) const {
+  return inner == frame ? outer : pyjitPreviousFrame(frame);
+}
+
+bool CheckpointRegion::passesOver(PyjitFrame *frame, bool starts) {
+  if (!outer)
+    return false;
+  if (!inner && callee && starts && begin(frame, pyjitFrameFunction(frame)))
+    return false;
+  bool around = false;
+  for (PyjitFrame *f = frame; f; f = pyjitPreviousFrame(f)) {
+    if (inner && f == inner)
+      return around;
+    if (f == outer) {
+      if (inner)
+        finish();
+      if (f != frame)
+        return true;
+      leave();
+      return false;
+    }
+    around |= isAround(f);
+  }
+  // An exception has left the caller, too.
+  if (inner)
+    finish();
+  leave();
+  return false;
+}
