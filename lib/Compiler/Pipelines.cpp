@@ -38,7 +38,9 @@ void buildFunctionalPipeline(OpPassManager &manager,
   // What the tensors did: values instead of handles.
   tssa::buildFunctionalizePipeline(manager);
   manager.addNestedPass<func::FuncOp>(tssa::createVerifyFunctionalPass());
-  // In grad mode: what a backward that may come will ask for.
+  // A backward within the program, then what one that may come will ask for.
+  manager.addNestedPass<func::FuncOp>(
+      differentiation::createExpandBackwardPass());
   for (unsigned order = 1; order < options.gradientOrder; ++order) {
     manager.addNestedPass<func::FuncOp>(
         differentiation::createDifferentiatePass());

@@ -393,6 +393,9 @@ def : Op<"aten::layer_norm",
          (Let $normal, (Mul $centered, (Rsqrt (Add $variance, $eps))),
          (Let $scaled, (IfNone $weight, $normal, (Mul $normal, $weight)),
            (IfNone $bias, $scaled, (Add $scaled, $bias))))))), "Result", "Self">;
+// What the autograd engine does, as the recorder writes it: tssa-expand-backward
+// puts the gradients in its place.
+def : Schema<"pyjit::backward(Tensor[] roots, Tensor[] gradients, Tensor[] inputs) -> Tensor[]">;
 // Group norm of groups x channels x points; eager multiplies the mean by the
 // weight before it subtracts it, which shows where a weight is infinite.
 def : Schema<"pyjit::grouped_norm(Tensor input, SymInt[] normalized_shape, Tensor? weight, Tensor? bias, float eps) -> Tensor">;

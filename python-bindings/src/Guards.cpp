@@ -3,6 +3,7 @@
 #include "Guards.h"
 
 #include "ObjectReads.h"
+#include "TensorGradients.h"
 #include "TorchState.h"
 
 #include "capture/tensors/AutocastCache.h"
@@ -344,6 +345,12 @@ bool Guards::step(const PyjitInst &inst, Frame &frame, PyObject *const *args,
   }
   case PYJIT_GUARD_SLOT:
     return put(readSlot(a, constant()));
+  case PYJIT_GUARD_GRAD: {
+    PyObject *gradient = readGradient(a);
+    if (gradient)
+      frame.dropped.push_back(Reference::steal(gradient));
+    return put(gradient);
+  }
   case PYJIT_GUARD_FIELD:
     if (PyObject *made = readRange(a, constant())) {
       frame.dropped.push_back(Reference::steal(made));
@@ -405,6 +412,8 @@ bool Guards::step(const PyjitInst &inst, Frame &frame, PyObject *const *args,
   case PYJIT_GUARD_DISJOINT:
     return disjoint.check(program->pools.lists + inst.a, inst.b, inst.imm,
                           registers);
+  case PYJIT_GUARD_UNHOOKED:
+    return isUnhooked(a);
   case PYJIT_GUARD_STATE:
     return stateMatches(program->pools.states[inst.imm]);
   case PYJIT_GUARD_INSTANCE:

@@ -4,6 +4,7 @@
 
 #include "CPython.h"
 #include "ObjectReads.h"
+#include "TensorGradients.h"
 
 #include <ATen/ops/as_strided.h>
 #include <ATen/ops/detach.h>
@@ -26,6 +27,9 @@ void setVersion(const at::TensorBase &tensor, int64_t version) {
 /// A result of the launch: whoever computed it may have written it in place,
 /// and the call has made it just now.
 PyObject *wrapResult(const at::Tensor &tensor) {
+  if (!tensor
+           .defined()) // an input's new contents, which the launch has written
+    Py_RETURN_NONE;
   if (!tensor.is_inference() && tensor._version() != 0)
     setVersion(tensor, 0);
   return THPVariable_Wrap(tensor);
@@ -474,6 +478,12 @@ bool Mock::write(const PyjitInst &inst, std::vector<PyObject *> &registers) {
   auto name = [&] { return constants.constant(inst.imm); };
   switch (inst.op) {
   case PYJIT_MOCK_COPY_BACK:
+    if (b() == Py_None) { // the launch has written it
+      const at::Tensor &input = THPVariable_Unpack(a);
+      if (!input.is_inference())
+        input.unsafeGetTensorImpl()->bump_version();
+      return true;
+    }
     try {
       // Autograd did not see the write: it was made under no_grad, or to a
       // tensor that does not require grad.
@@ -493,6 +503,12 @@ bool Mock::write(const PyjitInst &inst, std::vector<PyObject *> &registers) {
   }
   case PYJIT_MOCK_REQUIRE_GRAD:
     THPVariable_Unpack(a).set_requires_grad(true);
+    return true;
+  case PYJIT_MOCK_FREED_GRAPH:
+    markFreed(a);
+    return true;
+  case PYJIT_MOCK_SET_GRAD:
+    setGradient(a, b());
     return true;
   case PYJIT_MOCK_SET_ATTR:
     return PyObject_GenericSetAttr(a, name(), b()) == 0;

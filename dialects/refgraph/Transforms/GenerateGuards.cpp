@@ -371,8 +371,13 @@ void GuardBuilder::buildAliasGuards() {
     (isWritten ? written : read)
         .insert(emit(found->isKeptCast() ? found->holder : found));
   };
+  // Nor may two tensors be one whose gradients it sets.
+  llvm::DenseSet<Value> given;
+  for (auto set : trace.getBody().getOps<SetOp>())
+    if (set.getSelector() == Selector::grad)
+      given.insert(plan.getNode(set.getHolder()));
   for (auto [i, input] : llvm::enumerate(plan.inputs))
-    add(input, updates.contains(i));
+    add(input, updates.contains(i) || given.contains(input));
   for (Value kept : plan.kept)
     add(kept, false);
   read.set_subtract(written);

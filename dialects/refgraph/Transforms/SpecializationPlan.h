@@ -52,8 +52,9 @@ public:
   };
   /// How often the call wrote the memory of inputs, kept tensors and results.
   llvm::SmallVector<std::pair<mlir::Value, int64_t>> advances;
-  /// Fresh tensors that the mock makes leaves that require grad.
-  llvm::SmallVector<mlir::Value> gradLeaves;
+  /// Fresh tensors that the mock makes require grad, and whether their graph is
+  /// freed.
+  llvm::SmallVector<std::pair<mlir::Value, bool>> requiringGrad;
   /// Numbers of the results that are to be differentiated, in order.
   llvm::SmallVector<int64_t> gradientResults;
 

@@ -44,6 +44,35 @@ def DifferentiatePass : Pass<"tssa-differentiate", "::mlir::func::FuncOp"> {
   let dependentDialects = ["::pyjit::tssa::TSSADialect"];
 }
 
+def ExpandBackwardPass : Pass<"tssa-expand-backward", "::mlir::func::FuncOp"> {
+  let summary = "Put the gradients in the place of a call of backward()";
+  let description = [{
+    A program that runs its own backward, as a whole training step does, has a
+    call of `pyjit::backward`: of the tensors that gradients start from, their
+    gradients, and the values whose gradients are its results. Reverse mode, as in
+    `tssa-differentiate`, through what stands in front of it in the block. Behind
+    the pass all is one program: what the gradients need of the forward part is
+    there as a value, and an optimizer's update fuses with them.
+
+    ```mlir
+    func.func @f(%x: tensor<4xf32>, %g: tensor<4xf32>) -> tensor<4xf32> {
+      %0 = tssa.aten "aten::exp"(%x) : (tensor<4xf32>) -> tensor<4xf32>
+      %1 = tssa.aten "pyjit::backward"([%0], [%g], [%x]) : (tensor<4xf32>, tensor<4xf32>, tensor<4xf32>) -> tensor<4xf32>
+      return %1 : tensor<4xf32>
+    }
+    ```
+    gives
+    ```mlir
+    func.func @f(%x: tensor<4xf32>, %g: tensor<4xf32>) -> tensor<4xf32> {
+      %0 = tssa.aten "aten::exp"(%x) : (tensor<4xf32>) -> tensor<4xf32>
+      %1 = tssa.aten "aten::mul.Tensor"(%g, %0) : (tensor<4xf32>, tensor<4xf32>) -> tensor<4xf32>
+      return %1 : tensor<4xf32>
+    }
+    ```
+  }];
+  let dependentDialects = ["::pyjit::tssa::TSSADialect"];
+}
+
 def PartitionPass : Pass<"tssa-partition", "::mlir::ModuleOp"> {
   let summary = "Divide a joint program into forward and backward";
   let description = [{

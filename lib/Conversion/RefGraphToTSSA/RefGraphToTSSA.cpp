@@ -282,11 +282,9 @@ FailureOr<ArrayAttr> Converter::findPath(refgraph::TensorOp op, Value source,
          << from << " shown as " << shown;
 }
 
-/// Whether what the call returns and writes has no gradient, in a program that
-/// is to be differentiated.
-bool Converter::endsGradients(refgraph::TensorOp op) {
-  return op.getNoGrad() && graph.getGradientResultsAttr();
-}
+/// Whether what the call returns and writes has no gradient. (Where nothing is to
+/// be differentiated, no call says so.)
+bool Converter::endsGradients(refgraph::TensorOp op) { return op.getNoGrad(); }
 
 Attribute Converter::detached() {
   return tssa::ViewAttr::get(context(), tssa::ViewKind::detach,

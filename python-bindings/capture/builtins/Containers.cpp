@@ -147,8 +147,23 @@ void Containers::hashInto(PyObject *set, PyObject *item) {
       s.operators.apart(node, known);
 }
 
+/// A tensor from before is known by identity then, as objects are.
+void Containers::readKey(PyObject *key) {
+  if (!ObjectTable::isTensor(key))
+    return readDeep(key);
+  Node *node = s.objects.require(key);
+  PyObject *method = node ? s.attributes.special(key, "__hash__") : nullptr;
+  PyObject *own = tensorHash();
+  if (s.dead || !method)
+    return;
+  if (method != own || !node->external)
+    return s.end("hashing a tensor");
+  s.objects.pin(key);
+  s.now.hashing = true;
+}
+
 void Containers::dictItem(PyObject *dict, PyObject *key) {
-  readDeep(key);
+  readKey(key);
   Node *node = s.objects.require(dict);
   if (!node || s.dead || !node->external)
     return;
@@ -264,7 +279,7 @@ void Containers::writeItem(PyObject *dict, PyObject *key, PyObject *value) {
   Node *node = s.objects.find(dict);
   if (!node)
     node = s.objects.pin(dict);
-  readDeep(key);
+  readKey(key);
   if (s.dead || !node->external || node->owned)
     return;
   if (node->dictOf) {

@@ -26,6 +26,8 @@ public:
   /// Reads all that comparing, hashing or printing `object` could look at.
   void readDeep(PyObject *object, int depth = 0);
   /// Reads `dict[key]`: present or absent.
+  /// What a dict looks at of a key.
+  void readKey(PyObject *key);
   void dictItem(PyObject *dict, PyObject *key);
   /// `item` is looked for in, or put into, a set: hashed and compared.
   void hashInto(PyObject *set, PyObject *item);

@@ -64,6 +64,7 @@ const NativeTable &NativeTable::get() {
     addBuiltins(*t);
     addContainerMethods(*t);
     addTorch(*t);
+    addBackward(*t);
     addLibrary(*t);
     addOrder(*t);
     addIterators(*t);

@@ -44,6 +44,8 @@ private:
 void addBuiltins(NativeTable &table);
 void addContainerMethods(NativeTable &table);
 void addTorch(NativeTable &table);
+/// Autograd's engine.
+void addBackward(NativeTable &table);
 /// math, functools, operator, deque, autocast.
 void addLibrary(NativeTable &table);
 /// sorted, min, max, and what picks the key: operator.itemgetter and the like.

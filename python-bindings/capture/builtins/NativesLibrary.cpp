@@ -89,10 +89,41 @@ static bool isKnownByAddress(Recording &s, PyObject *object) {
           type->tp_richcompare == PyBaseObject_Type.tp_richcompare);
 }
 
+/// `Union[...]` and the like: what `typing` keeps depends on nothing but the
+/// classes that it is given.
+static bool isOfTyping(PyObject *function) {
+  PyObject *module = PyObject_GetAttrString(function, "__module__");
+  bool is = module && PyUnicode_Check(module) &&
+            !PyUnicode_CompareWithASCIIString(module, "typing");
+  PyErr_Clear();
+  Py_XDECREF(module);
+  return is;
+}
+
+static bool isMadeOfClasses(Recording &s, PyObject *object) {
+  if (isValue(object))
+    return true;
+  if (PyType_Check(object) ||
+      (s.objects.isExternal(object) &&
+       isOfTyping(reinterpret_cast<PyObject *>(Py_TYPE(object)))))
+    return s.objects.pin(object) != nullptr;
+  if (!PyTuple_CheckExact(object))
+    return s.objects.known(object) && !s.objects.isTensor(object) &&
+           !std::strcmp(Py_TYPE(object)->tp_name, "types.GenericAlias");
+  for (Py_ssize_t i = 0; i < PyTuple_GET_SIZE(object); ++i)
+    if (!isMadeOfClasses(s, PyTuple_GET_ITEM(object, i)))
+      return false;
+  return true;
+}
+
 ResultKind pyjit::capture::callCached(Recording &s, const Call &c) {
   Node *node = s.objects.pin(c.callable);
   if (!node || s.ended())
     return ResultKind::Known;
+  if (isOfTyping(c.callable) &&
+      std::all_of(c.args.begin(), c.args.end(),
+                  [&](PyObject *arg) { return isMadeOfClasses(s, arg); }))
+    return ResultKind::Fresh;
   for (PyObject *arg : c.args)
     s.scalars.specializeDeep(arg);
   // Values, and objects that are hashed by their address: known without calling

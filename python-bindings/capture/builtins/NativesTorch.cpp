@@ -145,6 +145,16 @@ ResultKind setGradMode(Recording &s, const Call &c) {
   return ResultKind::Known;
 }
 
+/// Who compiles frames of Python's on this thread, which a call that is
+/// compiled has none of. Torch switches Dynamo off around its own functions,
+/// and on again.
+ResultKind setEvalFrame(Recording &s, const Call &c) {
+  for (PyObject *arg : c.args)
+    if (!isValue(arg))
+      s.objects.require(arg);
+  return ResultKind::Fresh;
+}
+
 ResultKind makeSize(Recording &s, const Call &c) {
   for (PyObject *arg : c.args)
     s.calls.tensorArgument(arg);
@@ -388,6 +398,7 @@ void pyjit::capture::addTorch(NativeTable &t) {
                            "_has_torch_function_variadic"})
     t.add(("torch._C:" + std::string(name)).c_str(), hasTorchFunction);
   t.add("torch._C:_set_grad_enabled", setGradMode);
+  t.add("torch._C._dynamo.eval_frame:set_eval_frame", setEvalFrame);
   t.add("torch:Size", makeSize);
   t.add("torch:Size.numel", nativePure);
   t.add("torch:device", nativePure);

@@ -46,6 +46,8 @@ bool Recording::finishInstruction(const Instruction &next, int offset,
     calls.finishScript(completed && result ? *result : nullptr);
   shadow.context.instantiating = nullptr;
   shadow.context.truthOfYields = shadow.context.hashing = false;
+  if (shadow.context.runsEngine)
+    tensors->endBackward(completed && result ? *result : nullptr);
   if (completed && result) {
     objects.setResult(shadow.resultKind, *result);
     if (shadow.context.dataOf)

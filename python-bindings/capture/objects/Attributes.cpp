@@ -311,6 +311,13 @@ void Attributes::writeSlot(PyObject *object, PyObject *descr, PyObject *name,
   s.effects.noteWrite(node, Select::Slot, name, value);
 }
 
+/// Sets `.grad` of a leaf from before the call.
+void Attributes::writeGradient(PyObject *object, PyObject *value) {
+  if (const char *why = s.tensors->whyNotGradientOf(object, value))
+    return s.end("setting a gradient " + std::string(why));
+  s.effects.noteGradient(s.objects.find(object));
+}
+
 void Attributes::genericStore(PyObject *object, PyObject *name,
                               PyObject *value) {
   if (!s.objects.require(object))
@@ -331,6 +338,9 @@ void Attributes::genericStore(PyObject *object, PyObject *name,
         return;
       if (isSlot(descr, object))
         return writeSlot(object, descr, name, value);
+      if (ObjectTable::isTensor(object) && value &&
+          !PyUnicode_CompareWithASCIIString(name, "grad"))
+        return writeGradient(object, value);
     } else {
       PyObject *set = special(descr, value ? "__set__" : "__delete__");
       if (set && PyFunction_Check(set))

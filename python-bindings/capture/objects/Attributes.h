@@ -29,6 +29,7 @@ public:
   void storeAttr(PyObject *object, PyObject *name, PyObject *value);
   void writeAttr(PyObject *object, PyObject *name, PyObject *value);
   void genericStore(PyObject *object, PyObject *name, PyObject *value);
+  void writeGradient(PyObject *object, PyObject *value);
   void writeSlot(PyObject *object, PyObject *descr, PyObject *name,
                  PyObject *value);
   /// `type(object)`'s special method; records the look-up. Python functions

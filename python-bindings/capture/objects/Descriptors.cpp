@@ -203,6 +203,18 @@ static Found instanceDict(Recording &s, PyObject *object) {
   return {Found::Value, dict};
 }
 
+/// `.grad` of a leaf.
+static Found readGradient(Recording &s, PyObject *object) {
+  Node *node = s.objects.find(object);
+  if (!node || !node->external || !s.tensors->isLeaf(object)) {
+    s.end("the gradient of a tensor that the call computes");
+    return {Found::Fresh, nullptr};
+  }
+  PyObject *gradient = s.tensors->gradOf(object);
+  s.reads.read(node, Select::Grad, nullptr, gradient);
+  return {Found::Value, gradient};
+}
+
 static Found tensorAttribute(Recording &s, PyObject *descr, PyObject *object,
                              PyObject *name) {
   if (isTensorMetadata(descr)) {
@@ -213,6 +225,8 @@ static Found tensorAttribute(Recording &s, PyObject *descr, PyObject *object,
     return {Found::Fresh, nullptr};
   if (isTensorOperatorGetSet(descr))
     return {Found::Python, nullptr};
+  if (is(name, "grad"))
+    return readGradient(s, object);
   if (is(name, "data")) {
     s.now.dataOf = object;
     return {Found::Fresh, nullptr};

@@ -32,6 +32,12 @@ bool EffectLog::isReinserted(const Write &write) const {
   return false;
 }
 
+void EffectLog::noteGradient(Node *node) {
+  if (!node->gradientWritten)
+    writes.push_back({node, Select::Grad, nullptr});
+  node->gradientWritten = true;
+}
+
 /// One entry per key says what becomes of it; an entry that was deleted comes
 /// last when it is set again, and so does a second entry for its key.
 void EffectLog::noteWrite(Node *node, Select select, PyObject *key,

@@ -45,6 +45,9 @@ public:
   /// `value`: null for a deletion.
   void noteWrite(Node *node, Select select, PyObject *key, PyObject *value);
 
+  /// The call sets `.grad` of a tensor from before.
+  void noteGradient(Node *node);
+
   bool empty() const {
     return writes.empty() && replaced.empty() && cells.empty() &&
            contextVariables.empty() && contextResets.empty();

@@ -75,6 +75,8 @@ bool Escape::leaveCells(EscapeWalk &walk) {
 /// What the written place holds at the end; borrowed, null if nothing.
 static PyObject *finalValue(Recording &s, const Write &write) {
   PyObject *object = write.owner->object;
+  if (write.select == Select::Grad)
+    return s.tensors->gradOf(object);
   if (write.select == Select::Slot) {
     auto *descr = reinterpret_cast<PyMemberDescrObject *>(
         pyjitTypeLookup(Py_TYPE(object), write.key));
@@ -108,7 +110,7 @@ void Escape::leaveWrites(EscapeWalk &walk) {
         s.effects.isReinserted(write) ? nullptr : finalValue(s, write);
     PyjitValue holder = s.objects.ssa(write.owner);
     PyjitSelector selector = PyjitSelector(write.select);
-    PyjitAttribute key = s.objects.constant(write.key);
+    PyjitAttribute key = write.key ? s.objects.constant(write.key) : nullptr;
     if (!held) {
       s.add(PyjitDeleteOp{.holder = holder, .selector = selector, .key = key});
       continue;

@@ -44,6 +44,8 @@ Node *ExternalReads::canonical(Node *owner, Select &select) {
 bool ExternalReads::written(Node *owner, Select select, PyObject *key) {
   if (owner->owned && (select == Select::Item))
     return true;
+  if (select == Select::Grad)
+    return owner->gradientWritten;
   PyObject *keys = select == Select::Attr   ? owner->writtenAttrs
                    : select == Select::Item ? owner->writtenItems
                    : select == Select::Slot ? owner->writtenSlots
@@ -326,6 +328,11 @@ void ExternalReads::function(Node *node) {
                                      PyTuple_GET_ITEM(code->co_localsplusnames,
                                                       first + i)}});
   }
+}
+
+void ExternalReads::unhooked(Node *leaf) {
+  if (doneIndex.insert({leaf, kUnhooked, 0}).second)
+    s.add(PyjitUnhookedOp{.tensor = s.objects.ssa(leaf)});
 }
 
 void ExternalReads::readCell(PyObject *cell) {

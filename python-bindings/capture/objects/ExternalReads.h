@@ -38,6 +38,9 @@ public:
   /// The code, defaults and globals of a function that is called.
   void function(Node *node);
 
+  /// Whether a leaf has hooks: it has none.
+  void unhooked(Node *leaf);
+
   void readCell(PyObject *cell);
   /// Whether the call made the cell.
   bool isOwnCell(PyObject *cell) { return !cellHomes.count(cell); }
@@ -72,7 +75,7 @@ private:
   Recording &s;
   std::set<std::tuple<Node *, int, PyObject *>> done;
   /// By selector and index, or by what else was asked.
-  enum : int { kLength = -1, kKeys = -2, kApart = -3 };
+  enum : int { kLength = -1, kKeys = -2, kApart = -3, kUnhooked = -4 };
   std::set<std::tuple<Node *, int, Py_ssize_t>> doneIndex;
   std::set<PyObject *> writtenCells;
 };

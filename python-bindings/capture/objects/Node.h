@@ -23,9 +23,10 @@ struct Node {
   bool appended = false;
   /// The contents changed: written out whole at the end.
   bool replaced = false;
-  int index = -1;         ///< in the object table
-  int value = -1;         ///< SSA number
-  Node *dictOf = nullptr; ///< this is the `__dict__` of that instance
+  bool gradientWritten = false; ///< the call has set a tensor's `.grad`
+  int index = -1;               ///< in the object table
+  int value = -1;               ///< SSA number
+  Node *dictOf = nullptr;       ///< this is the `__dict__` of that instance
   /// Keys of attributes, items and slots that the call has written (dicts,
   /// owned).
   PyObject *writtenAttrs = nullptr;
@@ -47,7 +48,8 @@ enum class Select {
   Globals = PyjitSelectorGlobals,
   Cell = PyjitSelectorCell,
   Slot = PyjitSelectorSlot,
-  Field = PyjitSelectorField
+  Field = PyjitSelectorField,
+  Grad = PyjitSelectorGrad
 };
 
 } // namespace pyjit::capture

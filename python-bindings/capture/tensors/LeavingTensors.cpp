@@ -159,7 +159,13 @@ void LeavingTensors::writeGradient(const at::Tensor &t,
                                    const TensorInfo &info) {
   if (!t.requires_grad())
     return;
-  if (impl.state.gradMode && gradientOf(t) == Gradient::Computed)
+  bool computed = impl.state.gradMode && gradientOf(t) == Gradient::Computed;
+  if (computed && impl.freed.contains(t.grad_fn().get()))
+    recording.add(PyjitRequireGradOp{.tensor = info.value, .freed = true});
+  else if (computed && !impl.freed.empty())
+    recording.end("a backward within the call, and it leaves a tensor that "
+                  "another one can begin at");
+  else if (computed)
     recording.add(PyjitDifferentiableOp{.tensor = info.value});
   else
     recording.add(PyjitRequireGradOp{.tensor = info.value});

@@ -4,6 +4,7 @@
 
 #include "Recording.h"
 #include "tensors/Composites.h"
+#include "tensors/FreedGraphs.h"
 #include "tensors/KeptCasts.h"
 #include "tensors/Tensors.h"
 
@@ -62,6 +63,8 @@ struct OperatorCall {
   bool noGrad = false; ///< gradients end at it
 };
 
+class EngineRun;
+
 /// What a specialization computes a number of Python's by (DataScalars.cpp).
 struct Proxy {
   at::Tensor tensor;
@@ -91,6 +94,9 @@ struct TensorRecorder::Impl {
   /// An operator that wrote memory of a tensor that requires grad, unseen by
   /// autograd; empty if none did.
   std::string unseenWrite;
+  /// Autograd's engine, while it runs within the call.
+  std::shared_ptr<EngineRun> engine;
+  FreedGraphs freed;
   /// Where a function under checkpoint runs, the number of the first value that
   /// it may have made; else -1.
   int checkpointedFrom = -1;
@@ -109,6 +115,9 @@ struct TensorRecorder::Impl {
   /// Whether autograd knows of the tensor what no operator told it.
   bool hasStrangeHistory(const at::TensorBase &tensor) const;
   TensorInfo &bind(const at::TensorBase &tensor, int value);
+  /// An operator has written it; `value` is what it holds now.
+  void bindWritten(const at::TensorBase &tensor, int value,
+                   const std::string &overload, bool constant);
   PyjitType type(const at::TensorBase &tensor);
   /// Appends an operator with these results; returns the first one's value.
   PyjitValue add(const OperatorCall &call,

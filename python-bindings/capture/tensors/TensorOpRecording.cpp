@@ -507,21 +507,9 @@ void OperatorRecording::bindFresh(PyjitValue value) {
 }
 
 void OperatorRecording::bindMutated(PyjitValue value) {
-  for (size_t i = 0; i < mutated.size(); ++i) {
-    const at::Tensor &t = arguments.operands[mutated[i]];
-    impl.bind(t, value + PyjitValue(i));
-    const void *storage = storageOf(t);
-    impl.writtenStorages.emplace(storage, op.name);
-    // Whatever shows this memory holds what was written.
-    for (auto &entry : impl.tensors) {
-      if (hasStorage(entry.first, storage)) {
-        entry.second.uninitialized = false;
-        entry.second.isComputed =
-            gradientOf(at::TensorBase(entry.second.impl)) == Gradient::Computed;
-        entry.second.constant &= constant;
-      }
-    }
-  }
+  for (size_t i = 0; i < mutated.size(); ++i)
+    impl.bindWritten(arguments.operands[mutated[i]], value + PyjitValue(i),
+                     op.name, constant);
 }
 
 /// Where gradients flow through some of the results only, `detach` says that
@@ -538,6 +526,23 @@ void OperatorRecording::endPartialGradients() {
 }
 
 } // namespace
+
+void TensorRecorder::Impl::bindWritten(const at::TensorBase &t, int value,
+                                       const std::string &overload,
+                                       bool constant) {
+  bind(t, value);
+  const void *storage = storageOf(t);
+  writtenStorages.emplace(storage, overload);
+  // Whatever shows this memory holds what was written.
+  for (auto &entry : tensors) {
+    if (!hasStorage(entry.first, storage))
+      continue;
+    entry.second.uninitialized = false;
+    entry.second.isComputed =
+        gradientOf(at::TensorBase(entry.second.impl)) == Gradient::Computed;
+    entry.second.constant &= constant;
+  }
+}
 
 void TensorRecorder::Impl::record(const at::RecordFunction &fn, Operation &op) {
   std::vector<c10::IValue> outputs = fn.outputs();

@@ -62,7 +62,8 @@ bool autocastComesFirst(const c10::OperatorHandle &handle,
 std::unique_ptr<at::ObserverContext>
 TensorRecorder::Impl::begin(const at::RecordFunction &fn) {
   recording.now.operatorBegan = true;
-  if (recording.ended() || suspended || recording.now.deciding || depth > 0)
+  if (recording.ended() || suspended || engine || recording.now.deciding ||
+      depth > 0)
     return nullptr;
   auto operatorName = fn.operator_name();
   if (!operatorName)
@@ -152,7 +153,7 @@ void TensorRecorder::Impl::end(const at::RecordFunction &fn,
   if (operation.autocast)
     return casts.leave();
   --depth;
-  if (operation.hasNoLine || recording.ended() || suspended)
+  if (operation.hasNoLine || recording.ended() || suspended || engine)
     return;
   HoldLock lock;
   record(fn, operation);

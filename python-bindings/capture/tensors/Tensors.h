@@ -18,6 +18,7 @@
 namespace pyjit::capture {
 
 class Recording;
+struct EngineCall;
 
 class TensorRecorder {
 public:
@@ -50,8 +51,16 @@ public:
   /// No specialization looks at one that has none: a nested or a sparse tensor.
   static bool hasStrides(PyObject *tensor);
   bool requiresGrad(PyObject *tensor);
+  static bool isLeaf(PyObject *tensor);
+  /// Why `.grad = gradient` would raise, or is not modelled, or null.
+  const char *whyNotGradientOf(PyObject *tensor, PyObject *gradient);
   /// Whether gradients flow through an operator of the recording.
   bool gradientFlows() const;
+  /// A leaf's `.grad`, or None; held by the recording.
+  PyObject *gradOf(PyObject *tensor);
+  /// Autograd's engine is about to run within the call, or has run.
+  void beginBackward(const EngineCall &call);
+  void endBackward(PyObject *result);
   /// At the end of a trace, when all that leaves is known.
   void writeCounters();
   /// A tensor leaves the segment of the call. False: it is of inference mode

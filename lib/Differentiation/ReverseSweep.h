@@ -1,0 +1,54 @@
+//===- ReverseSweep.h - Gradients by going through a block backwards -*- C++
+//-*-===//
+
+#ifndef PYJIT_LIB_DIFFERENTIATION_REVERSESWEEP_H
+#define PYJIT_LIB_DIFFERENTIATION_REVERSESWEEP_H
+
+#include "GradientBuilder.h"
+
+#include "dialects/tssa/IR/TSSA.h"
+
+#include "llvm/ADT/DenseSet.h"
+
+namespace pyjit::differentiation {
+
+/// Reverse mode over the operations in front of one: gradients come in for
+/// values (`give`), go through each operation from the last to the first, and
+/// are there for the inputs in the end. What is built stands in front of `end`,
+/// too, behind all that was there before.
+class ReverseSweep {
+public:
+  ReverseSweep(mlir::Operation *end) : end(end), builder(end) {}
+
+  /// Values whose gradients are asked for.
+  void findActive(mlir::ValueRange inputs);
+  bool isActive(mlir::Value value) const { return active.contains(value); }
+  /// A gradient of the value, beside those that it has.
+  void give(mlir::Value value, mlir::Value gradient);
+  /// Fails at an operation on the way that cannot be differentiated, which it
+  /// names in an error.
+  llvm::LogicalResult run();
+  /// The input's gradient, laid out as its value is; null if nothing that got a
+  /// gradient depends on it.
+  mlir::Value gradientOf(mlir::Value input);
+
+private:
+  llvm::LogicalResult visit(mlir::Operation *op);
+  llvm::LogicalResult pass(tssa::AtenOp op);
+  llvm::LogicalResult pass(tssa::AccessOp op);
+  llvm::LogicalResult pass(tssa::AssignOp op);
+  mlir::Value showThrough(tssa::AccessOp op, mlir::Value gradient);
+  mlir::Value undo(GradientBuilder &build, tssa::ViewAttr view,
+                   mlir::ValueRange indices, mlir::RankedTensorType from,
+                   mlir::RankedTensorType shown, mlir::Value gradient);
+
+  mlir::Operation *end;
+  mlir::OpBuilder builder;
+  llvm::DenseSet<mlir::Value> active;
+  llvm::DenseMap<mlir::Value, mlir::Value> gradients;
+  bool hasFailed = false; ///< something could not be built; an error has told
+};
+
+} // namespace pyjit::differentiation
+
+#endif // PYJIT_LIB_DIFFERENTIATION_REVERSESWEEP_H

@@ -1,0 +1,305 @@
+//===- Backward.cpp - A run of autograd's engine within the call ----------===//
+
+#include "tensors/Backward.h"
+
+#include "pyjit/Operators/OperatorNames.h"
+#include "tensors/Gradients.h"
+
+#include <ATen/SavedTensorHooks.h>
+#include <torch/csrc/autograd/anomaly_mode.h>
+#include <torch/csrc/autograd/functions/accumulate_grad.h>
+#include <torch/csrc/autograd/python_variable.h>
+#include <torch/csrc/autograd/variable.h>
+
+#include <algorithm>
+#include <cstring>
+#include <typeinfo>
+
+using namespace pyjit;
+using namespace pyjit::capture;
+namespace autograd = torch::autograd;
+
+//===----------------------------------------------------------------------===//
+// Before the engine runs
+//===----------------------------------------------------------------------===//
+
+bool EngineRun::refuse(const std::string &why) {
+  recording.end("backward: " + why);
+  return false;
+}
+
+bool EngineRun::take(PyObject *tensors, std::vector<at::Tensor> &out) {
+  for (Py_ssize_t i = 0; i < PyTuple_GET_SIZE(tensors); ++i) {
+    PyObject *item = PyTuple_GET_ITEM(tensors, i);
+    if (!ObjectTable::isTensor(item))
+      return refuse("given a " + typeName(item) + " for a tensor");
+    const at::Tensor &tensor = THPVariable_Unpack(item);
+    const TensorInfo *info = impl.find(tensor);
+    if (!info || info->value < 0 || !tensor.is_floating_point())
+      return refuse("of a tensor that no recorded operator has made");
+    out.push_back(tensor);
+  }
+  return true;
+}
+
+/// Whether somebody is told when the engine comes to the node.
+static bool isHooked(autograd::Node &node) {
+  return !node.pre_hooks().empty() || !node.tensor_pre_hooks().empty() ||
+         !node.post_hooks().empty() || !node.retains_grad_hooks().empty() ||
+         node.tensor_post_acc_grad_hooks();
+}
+
+/// Whether it is an autograd.Function's, whose class Torch does not export.
+static bool isOfPython(autograd::Node &node) {
+  return !std::strcmp(typeid(node).name(), "N5torch8autograd6PyNodeE");
+}
+
+bool EngineRun::visit(autograd::Node *node) {
+  if (isHooked(*node))
+    return refuse("hooks on its way");
+  if (isOfPython(*node))
+    return refuse("it goes through an autograd.Function");
+  if (foreign.count(node))
+    return refuse("it goes on to what was computed before");
+  if (auto *leaf = dynamic_cast<autograd::AccumulateGrad *>(node))
+    leaves.push_back(leaf->variable);
+  return true;
+}
+
+/// Finds the leaves. Each node has to be one that recorded operators have made.
+bool EngineRun::walk() {
+  for (auto &entry : impl.tensors)
+    if (at::TensorBase t(entry.second.impl);
+        entry.second.external && gradientOf(t) == Gradient::Computed)
+      foreign.insert(t.grad_fn().get());
+  std::unordered_set<autograd::Node *> seen;
+  auto meet = [&](const std::shared_ptr<autograd::Node> &node) {
+    if (node && seen.insert(node.get()).second)
+      graph.push_back(node);
+  };
+  for (const at::Tensor &root : roots)
+    meet(autograd::impl::gradient_edge(root).function);
+  for (size_t i = 0; i < graph.size(); ++i) {
+    if (!visit(graph[i].get()))
+      return false;
+    for (const autograd::Edge &edge : graph[i]->next_edges())
+      meet(edge.function);
+  }
+  return true;
+}
+
+bool EngineRun::addTarget(const at::Tensor &tensor) {
+  const TensorInfo *info = impl.find(tensor);
+  if (!info || info->value < 0)
+    return refuse("it comes to a leaf that the call has not read");
+  Target target;
+  target.tensor = tensor;
+  if (accumulates) {
+    if (!info->external || gradientOf(tensor) != Gradient::Leaf ||
+        !tensor.is_leaf())
+      return refuse("it comes to a leaf that the call has made");
+    PyObject *object = THPVariable_Wrap(tensor);
+    target.node = recording.objects.find(object);
+    Py_DECREF(object);
+    if (!target.node)
+      return refuse("it comes to a leaf that the call has not read");
+    PyObject *before = recording.tensors->gradOf(target.node->object);
+    if (!target.node->gradientWritten)
+      recording.reads.read(target.node, Select::Grad, nullptr, before);
+    target.before = tensor.grad();
+    if (target.before.defined() &&
+        (target.before.requires_grad() || !impl.find(target.before)))
+      return refuse("a leaf whose gradient is not known, or has a history");
+    if (target.before.defined())
+      target.version = versionOf(target.before);
+    recording.reads.unhooked(target.node);
+  }
+  targets.push_back(std::move(target));
+  return !recording.dead;
+}
+
+bool EngineRun::begin(const EngineCall &call) {
+  keepsGraph = call.keepsGraph;
+  accumulates = call.accumulates;
+  isWhole = !call.inputs;
+  if (autograd::AnomalyMode::is_enabled())
+    return refuse("anomalies are looked for");
+  if (!at::SavedTensorDefaultHooks::get_tls_state().stack.empty())
+    return refuse("hooks on saved tensors are active");
+  if (!take(call.roots, roots) || !take(call.gradients, gradients))
+    return false;
+  if (gradients.size() != roots.size())
+    return refuse("as many gradients as tensors are needed");
+  for (const at::Tensor &root : roots)
+    if (gradientOf(root) != Gradient::Computed)
+      return refuse("of a tensor that nothing was computed for");
+  if (!walk())
+    return false;
+  std::vector<at::Tensor> wanted;
+  if (!call.inputs)
+    wanted = leaves;
+  else if (!take(call.inputs, wanted))
+    return false;
+  for (const at::Tensor &tensor : wanted)
+    if (!addTarget(tensor))
+      return false;
+  return !targets.empty() || refuse("it comes to no leaf");
+}
+
+//===----------------------------------------------------------------------===//
+// Behind it
+//===----------------------------------------------------------------------===//
+
+/// As eager's layout contract has it: of the value where that is dense, else
+/// row-major. Only what is summed to another gradient has no tensor that says.
+PyjitType EngineRun::gradientType(const Target &target) {
+  if (target.gradient.defined())
+    return impl.type(target.gradient);
+  const at::Tensor &t = target.tensor;
+  if (t.is_non_overlapping_and_dense())
+    return impl.type(t);
+  std::vector<int64_t> strides(t.dim(), 1);
+  for (int64_t d = t.dim() - 1; d > 0; --d)
+    strides[d - 1] = strides[d] * std::max<int64_t>(1, t.size(d));
+  return recording.writer.tensor(t.sizes().data(), strides.data(),
+                                 size_t(t.dim()), elementOf(t.scalar_type()),
+                                 t.device().str());
+}
+
+PyjitValue EngineRun::append(const std::vector<Target *> &reached) {
+  std::vector<PyjitValue> operands;
+  std::vector<PyjitAttribute> lists;
+  auto addList = [&](const std::vector<PyjitValue> &values) {
+    operands.insert(operands.end(), values.begin(), values.end());
+    std::vector<PyjitAttribute> marks(values.size(),
+                                      recording.writer.operand());
+    lists.push_back(recording.writer.list(marks));
+  };
+  auto valuesOf = [&](const std::vector<at::Tensor> &tensors) {
+    std::vector<PyjitValue> values;
+    for (const at::Tensor &t : tensors)
+      values.push_back(impl.find(t)->value);
+    return values;
+  };
+  addList(valuesOf(roots));
+  addList(valuesOf(gradients));
+  std::vector<PyjitValue> inputs;
+  std::vector<PyjitType> types;
+  for (Target *target : reached) {
+    inputs.push_back(impl.find(target->tensor)->value);
+    types.push_back(gradientType(*target));
+  }
+  addList(inputs);
+  return recording.add(
+      PyjitTensorOp{.overload = view(operators::pyjit::backward),
+                    .inputs = view(operands),
+                    .args = recording.writer.list(lists),
+                    .resultTypes = view(types)});
+}
+
+/// A gradient that the engine made.
+void EngineRun::bindGradient(Target &target, PyjitValue value) {
+  impl.bind(target.gradient, value).external = false;
+  PyObject *object = THPVariable_Wrap(target.gradient);
+  recording.objects.keep(object);
+  Py_DECREF(object);
+  if (target.node)
+    recording.effects.noteGradient(target.node);
+}
+
+/// What the engine has added to a gradient that was there.
+void EngineRun::accumulate(Target &target, PyjitValue value) {
+  OperatorCall sum;
+  sum.overload = operators::aten::add__Tensor;
+  sum.operands = {impl.find(target.before)->value, value};
+  sum.arguments = {recording.writer.operand(), recording.writer.operand(),
+                   recording.writer.integer(1)};
+  sum.mutates = {0};
+  impl.bindWritten(target.before, impl.add(sum, {target.before}), sum.overload,
+                   /*constant=*/false);
+}
+
+void EngineRun::end(PyObject *result) {
+  std::vector<Target *> reached;
+  for (size_t i = 0; i < targets.size(); ++i) {
+    Target &target = targets[i];
+    if (!accumulates) {
+      PyObject *item =
+          PyTuple_Check(result) ? PyTuple_GET_ITEM(result, i) : Py_None;
+      if (ObjectTable::isTensor(item))
+        target.gradient = THPVariable_Unpack(item);
+    } else if (!target.before.defined()) {
+      target.gradient = target.tensor.grad();
+    } else if (!target.tensor.grad().is_same(target.before)) {
+      return recording.end("backward: a gradient was replaced by a sum");
+    } else if (versionOf(target.before) == target.version) {
+      continue;
+    }
+    if (target.gradient.defined() ? !unsupportedTensor(target.gradient)
+                                  : target.before.defined())
+      reached.push_back(&target);
+    else if (target.gradient.defined())
+      return recording.end("backward: a gradient of an unusual kind");
+  }
+  if (reached.empty())
+    return recording.end("backward: no gradient comes to a leaf");
+  PyjitValue value = append(reached);
+  for (Target *target : reached) {
+    if (target->gradient.defined())
+      bindGradient(*target, value++);
+    else
+      accumulate(*target, value++);
+  }
+  if (keepsGraph)
+    return;
+  if (!impl.freed.add(graph, isWhole))
+    return;
+  // What is written from here on, unseen by autograd, meets no backward of it.
+  impl.gradientFlows = false;
+  impl.unseenWrite.clear();
+}
+
+//===----------------------------------------------------------------------===//
+// The recorder's part
+//===----------------------------------------------------------------------===//
+
+PyObject *TensorRecorder::gradOf(PyObject *object) {
+  PyObject *gradient = THPVariable_Wrap(THPVariable_Unpack(object).grad());
+  impl->recording.objects.keep(gradient);
+  Py_DECREF(gradient);
+  return gradient;
+}
+
+bool TensorRecorder::isLeaf(PyObject *object) {
+  return THPVariable_Unpack(object).is_leaf();
+}
+
+const char *TensorRecorder::whyNotGradientOf(PyObject *object,
+                                             PyObject *value) {
+  if (!isLeaf(object) || !impl->find(THPVariable_Unpack(object))->external)
+    return "of a tensor that the call computes";
+  if (value == Py_None)
+    return nullptr;
+  if (!isTensor(value) || !impl->find(THPVariable_Unpack(value)))
+    return "that is no tensor that is known";
+  const at::Tensor &tensor = THPVariable_Unpack(object);
+  const at::Tensor &gradient = THPVariable_Unpack(value);
+  if (tensor.is_same(gradient) || gradient.requires_grad() ||
+      gradient.scalar_type() != tensor.scalar_type() ||
+      gradient.device() != tensor.device() ||
+      !gradient.sizes().equals(tensor.sizes()))
+    return "of another kind than the tensor";
+  return nullptr;
+}
+
+void TensorRecorder::beginBackward(const EngineCall &call) {
+  auto run = std::make_shared<EngineRun>(*impl);
+  if (run->begin(call))
+    impl->engine = std::move(run);
+}
+
+void TensorRecorder::endBackward(PyObject *result) {
+  std::shared_ptr<EngineRun> run = std::move(impl->engine);
+  if (run && result)
+    run->end(result);
+}

@@ -1,0 +1,79 @@
+//===- FreedGraphs.cpp - Where autograd's engine has been -----------------===//
+
+#include "tensors/FreedGraphs.h"
+
+#include "objects/ObjectTable.h"
+
+#include <torch/csrc/autograd/function.h>
+#include <torch/csrc/autograd/python_cpp_function.h>
+
+#include <cstring>
+#include <unordered_set>
+
+using namespace pyjit::capture;
+namespace autograd = torch::autograd;
+
+namespace {
+enum class Saved { Nothing, Tensors, FreedTensors };
+} // namespace
+
+/// What the node keeps, by the attributes that Python sees: one that is freed
+/// raises.
+static Saved savedBy(const std::shared_ptr<autograd::Node> &node) {
+  PyObject *object = autograd::functionToPyObject(node);
+  PyObject *names = object ? PyObject_Dir(object) : nullptr;
+  Saved found = Saved::Nothing;
+  for (Py_ssize_t i = 0; names && i < PyList_GET_SIZE(names); ++i) {
+    PyObject *name = PyList_GET_ITEM(names, i);
+    if (std::strncmp(PyUnicode_AsUTF8(name), "_saved_", 7))
+      continue;
+    PyObject *saved = PyObject_GetAttr(object, name);
+    if (!saved)
+      found = Saved::FreedTensors;
+    else if (found == Saved::Nothing && ObjectTable::isTensor(saved))
+      found = Saved::Tensors;
+    PyErr_Clear();
+    Py_XDECREF(saved);
+  }
+  PyErr_Clear();
+  Py_XDECREF(names);
+  Py_XDECREF(object);
+  return found;
+}
+
+bool FreedGraphs::add(const std::vector<std::shared_ptr<autograd::Node>> &graph,
+                      bool whole) {
+  bool all = true;
+  for (const auto &node : graph) {
+    Saved saved = savedBy(node);
+    all &= saved != Saved::Tensors;
+    if (saved == Saved::FreedTensors || (whole && saved == Saved::Nothing))
+      nodes.emplace(node.get(), saved == Saved::FreedTensors);
+  }
+  held.insert(held.end(), graph.begin(), graph.end());
+  return all;
+}
+
+bool FreedGraphs::contains(autograd::Node *node) const {
+  std::vector<autograd::Node *> work{node};
+  std::unordered_set<autograd::Node *> seen;
+  bool raises = false;
+  while (!work.empty()) {
+    autograd::Node *now = work.back();
+    work.pop_back();
+    if (!seen.insert(now).second)
+      continue;
+    auto freed = nodes.find(now);
+    raises |= freed != nodes.end() && freed->second;
+    bool goesOn = false;
+    for (const autograd::Edge &edge : now->next_edges()) {
+      // Behind a freed node, only whether something raises is asked for.
+      if (edge.function)
+        work.push_back(edge.function.get());
+      goesOn |= edge.function != nullptr;
+    }
+    if (freed == nodes.end() && !goesOn)
+      return false;
+  }
+  return raises;
+}
