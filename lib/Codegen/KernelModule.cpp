@@ -11,6 +11,7 @@
 #include "mlir/Conversion/SCFToControlFlow/SCFToControlFlow.h"
 #include "mlir/Conversion/VectorToLLVM/ConvertVectorToLLVM.h"
 #include "mlir/Dialect/Arith/Transforms/Passes.h"
+#include "pyjit/Codegen/Overlap.h"
 
 using namespace mlir;
 
@@ -21,9 +22,29 @@ KernelBody::KernelBody(func::FuncOp kernel)
       roots(kernel.getBody().front().getTerminator()->getOperands()) {
   std::string reason;
   graph = KernelGraph::build(inputs, roots, reason);
-  if (!graph)
+  if (!graph) {
     kernel.emitError("kernel '")
         << kernel.getName() << "' cannot be scheduled: " << reason;
+    return;
+  }
+  auto overlaps = kernel->getAttrOfType<ArrayAttr>(attribute::kMayOverlap);
+  if (!overlaps)
+    return;
+  for (auto pair : overlaps.getAsRange<DenseI64ArrayAttr>()) {
+    uint64_t result = pair[0], operand = pair[1];
+    if (result < roots.size() && operand < inputs.size() &&
+        roots[result].getType() == inputs[operand].getType() &&
+        mayOverlap(*graph, inputs[operand], operand, result, reason)) {
+      graph->stores[result].overlaps.push_back(operand);
+      continue;
+    }
+    kernel.emitError("result ")
+        << result << " of kernel '" << kernel.getName()
+        << "' may not lie where operand " << operand << " does"
+        << (reason.empty() ? "" : ": ") << reason;
+    graph.reset();
+    return;
+  }
 }
 
 void remarkSchedule(func::FuncOp kernel, const KernelGraph &graph,

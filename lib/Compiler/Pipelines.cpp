@@ -95,6 +95,8 @@ void buildFusePipeline(OpPassManager &manager, const CompileOptions &options) {
   // Enough for the threads of a host, few enough to be joined by one of them.
   fuse.reductionParts = 16;
   fusion::buildFusionPipeline(manager, fuse);
+  // What kernels read of inputs is known, and what else may fail.
+  manager.addPass(fusion::createFusionInPlace());
 }
 
 void buildX86Pipeline(OpPassManager &manager, const CompileOptions &options) {

@@ -402,9 +402,26 @@ private:
     (void)joint.eraseArguments(gone);
     joint.setFunctionType(builder.getFunctionType(
         block.getArgumentTypes(), ValueRange(results).getTypes()));
+    keepSavedApart(builder);
     joint->removeAttr(attribute::kGradientInputs);
     joint->setAttr(attribute::kSaved,
                    builder.getI64IntegerAttr(int64_t(added.size())));
+  }
+
+  /// What is saved for the backward program is a tensor of its own, though it
+  /// be an input's new contents: the next call may write the input again.
+  void keepSavedApart(OpBuilder &builder) {
+    auto updates = joint->getAttrOfType<ArrayAttr>(attribute::kUpdates);
+    if (!updates)
+      return;
+    SmallVector<Attribute> left;
+    for (auto update : updates.getAsRange<DenseI64ArrayAttr>())
+      if (!saved.contains(returned().getOperand(update[0])))
+        left.push_back(update);
+    if (left.empty())
+      joint->removeAttr(attribute::kUpdates);
+    else
+      joint->setAttr(attribute::kUpdates, builder.getArrayAttr(left));
   }
 
   func::FuncOp joint;

@@ -44,6 +44,10 @@ inline constexpr Name kReads = "pyjit.reads";
 /// program.
 inline constexpr Name kSaved = "pyjit.saved";
 
+/// Arrays of two integers, a result and an input: that result is the input's
+/// new contents, and the launch puts it there.
+inline constexpr Name kUpdates = "pyjit.updates";
+
 //===----------------------------------------------------------------------===//
 // Of arguments
 //===----------------------------------------------------------------------===//
@@ -71,6 +75,9 @@ inline constexpr Name kVendorCall = "pyjit.vendor_call";
 /// operands' values. It may move, but not go, whatever becomes of its result's
 /// users.
 inline constexpr Name kMustRun = "pyjit.must_run";
+/// Integers, of a kernel's call: for each result the function's input in whose
+/// memory the kernel leaves it, or -1.
+inline constexpr Name kInPlace = "pyjit.in_place";
 
 //===----------------------------------------------------------------------===//
 // Of kernels: what a launch has to know
@@ -78,6 +85,9 @@ inline constexpr Name kMustRun = "pyjit.must_run";
 
 /// Unit: the function is a kernel.
 inline constexpr Name kKernel = "pyjit.kernel";
+/// Arrays of two integers, a result and an operand: the result may lie where
+/// the operand does (Codegen/Overlap.h). No others overlap.
+inline constexpr Name kMayOverlap = "pyjit.may_overlap";
 /// Integers or maps of the symbols, on the CPU: the size of the parallel range,
 /// and the smallest part of it that is worth a thread.
 inline constexpr Name kWork = "pyjit.work";

@@ -28,12 +28,39 @@ using namespace pyjit::tssa;
 
 namespace {
 
+/// Whether the value is, as it is, the new contents of an input.
+bool isUpdate(Value value) {
+  return llvm::any_of(value.getUses(), [](OpOperand &use) {
+    auto returned = dyn_cast<func::ReturnOp>(use.getOwner());
+    auto updates = returned ? returned->getParentOp()->getAttrOfType<ArrayAttr>(
+                                  pyjit::attribute::kUpdates)
+                            : ArrayAttr();
+    return updates && llvm::any_of(updates, [&](Attribute update) {
+             return cast<DenseI64ArrayAttr>(update)[0] ==
+                    use.getOperandNumber();
+           });
+  });
+}
+
+/// Whether iterations compute what inputs become: an optimizer's, say.
+bool updatesInputs(const Sequence &sequence, const Repetition &repetition) {
+  return llvm::any_of(repetition.collections, [&](const auto &entry) {
+    auto [position, result] = entry.first;
+    const Item &first = sequence.items[repetition.start + position];
+    return !entry.second.join && isUpdate(first.op->getResult(result));
+  });
+}
+
 /// Why a repetition is better left as it is, or an empty string: the cost model
 /// (docs/decisions/2026-11-21-rerolling.md). What a loop saves is compile time,
 /// in proportion to the operations that it leaves out: `findRepetitions` asked
 /// for enough of them. What it may cost is run time, since no kernel reaches
 /// from one iteration into the next.
-StringRef whyNot(const Repetition &repetition) {
+StringRef whyNot(const Sequence &sequence, const Repetition &repetition) {
+  // Each of them is written where it belongs; a loop would collect them in one
+  // tensor first.
+  if (updatesInputs(sequence, repetition))
+    return "inputs are written, each in its place";
   if (repetition.split != 0)
     return "kernels would reach from one iteration into the next";
   return "";
@@ -387,7 +414,7 @@ struct RerollLoops : pyjit::tssa::impl::RerollLoopsPassBase<RerollLoops> {
       changed = false;
       Sequence sequence(block);
       for (const Repetition &found : findRepetitions(sequence, minSaved)) {
-        StringRef reason = whyNot(found);
+        StringRef reason = whyNot(sequence, found);
         Operation *first = sequence.items[found.start].op;
         if (!reason.empty()) {
           if (explain)

@@ -86,6 +86,9 @@ struct Store {
   unsigned buffer;
   mlir::AffineExpr offset;
   llvm::SmallBitVector dims; ///< of node and offset
+  /// Operands where it may lie (Overlap.h): they are loaded before it is
+  /// stored.
+  llvm::SmallVector<unsigned, 1> overlaps = {};
 };
 
 struct KernelGraph {

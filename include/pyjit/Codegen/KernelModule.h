@@ -14,7 +14,8 @@
 
 namespace pyjit::codegen {
 
-/// A kernel that has a body.
+/// A kernel that has a body. What its attribute `pyjit.may_overlap` claims is
+/// proven once more.
 struct KernelBody {
   explicit KernelBody(mlir::func::FuncOp kernel);
 

@@ -69,4 +69,42 @@ def FusionOutline : Pass<"fusion-outline", "mlir::ModuleOp"> {
                            "mlir::tensor::TensorDialect"];
 }
 
+def FusionInPlace : Pass<"fusion-in-place", "mlir::ModuleOp"> {
+  let summary = "Let kernels write the new contents of inputs where they belong";
+  let description = [{
+    Decides for each of a function's `pyjit.updates` whether the kernel that
+    computes the new contents may leave them in the input's memory. What is left
+    out is copied there at the launch's end. The kernel may, where
+
+    - the result has the input's type,
+    - nothing behind the kernel reads what the input was,
+    - the kernel itself reads of the input the element that it writes, at most,
+      and before it writes it (`pyjit.may_overlap` on the kernel),
+    - nothing that may fail, be interrupted or leave the call to others comes
+      behind it: from the first write on, a launch runs to its end.
+
+    For the last one, kernels that write inputs are moved to the function's end,
+    with what reads their results.
+
+    ```mlir
+    func.func @f(%x: tensor<4xf32>, %y: tensor<4xf32>) -> tensor<4xf32>
+        attributes {pyjit.updates = [array<i64: 0, 0>]} {
+      %0 = call @kernel_0(%x, %y) {pyjit.in_place = array<i64: 0>} : (tensor<4xf32>, tensor<4xf32>) -> tensor<4xf32>
+      return %0 : tensor<4xf32>
+    }
+    func.func private @kernel_0(...) -> tensor<4xf32> attributes {pyjit.kernel, pyjit.may_overlap = [array<i64: 0, 0>]} ...
+    ```
+  }];
+  let options = [
+    Option<"reductions", "reductions", "bool", "true",
+           "Also kernels that reduce">,
+    Option<"remarks", "remarks", "bool", "false",
+           "Say what is copied at the end, and why">
+  ];
+  let statistics = [
+    Statistic<"numInPlace", "in-place", "Inputs that kernels write">,
+    Statistic<"numCopied", "copied", "Inputs that are copied to at the end">
+  ];
+}
+
 #endif

@@ -59,11 +59,27 @@ void KernelEmitter::stages() {
   rowScope = outerRow;
 }
 
+void KernelEmitter::loadOverwritten(const Store &s) {
+  if (s.overlaps.empty())
+    return;
+  for (auto &node : graph.nodes)
+    if (node->kind == Node::Kind::Load &&
+        llvm::is_contained(s.overlaps, node->buffer))
+      for (unsigned u = 0; u < inFlight(); ++u)
+        if (copyOf(node->dims, u) == u)
+          emit(node.get(), u);
+}
+
 void KernelEmitter::storeAll(bool rowsOnly) {
+  auto isNow = [&](const Store &s) {
+    return s.dims.anyCommon(reduced) != rowsOnly &&
+           (rowsOnly || s.node->stage == currentStage);
+  };
+  for (Store &s : graph.stores)
+    if (isNow(s))
+      loadOverwritten(s);
   for (Store &s : graph.stores) {
-    if (s.dims.anyCommon(reduced) == rowsOnly)
-      continue;
-    if (!rowsOnly && s.node->stage != currentStage)
+    if (!isNow(s))
       continue;
     // Copies that are the same element are stored once.
     for (unsigned u = 0; u < inFlight(); ++u)

@@ -183,6 +183,8 @@ private:
   SmallVector<Value> point(ValueRange accumulators);
   /// Stores what the rows give, or what the current stage's points give.
   void storeAll(bool rowsOnly);
+  /// Loads what the store overwrites, for those that are still to read it.
+  void loadOverwritten(const Store &store);
 
   KernelGraph &graph;
   const Schedule &schedule;

@@ -95,6 +95,19 @@ StringRef deviceOf(Value value) {
   return tensor ? tensor.getDevice() : "cpu";
 }
 
+/// Which results of a graph are new contents of inputs: the last ones.
+ArrayAttr getUpdates(refgraph::GraphOp graph) {
+  ArrayRef<int64_t> inputs = graph.getMutates();
+  Builder builder(graph.getContext());
+  int64_t result =
+      int64_t(graph.getBody().front().getTerminator()->getNumOperands()) -
+      int64_t(inputs.size());
+  SmallVector<Attribute> updates;
+  for (int64_t input : inputs)
+    updates.push_back(builder.getDenseI64ArrayAttr({result++, input}));
+  return updates.empty() ? ArrayAttr() : builder.getArrayAttr(updates);
+}
+
 } // namespace
 
 /// A program runs on one device; tensors of the CPU may take part.
@@ -188,6 +201,8 @@ LogicalResult Converter::run() {
           builder.getDenseI64ArrayAttr(entry.asArrayRef().drop_front()));
   if (Attribute type = graph->getAttr(attribute::kDefaultDtype))
     function->setAttr(attribute::kDefaultDtype, type);
+  if (ArrayAttr updates = getUpdates(graph))
+    function->setAttr(attribute::kUpdates, updates);
   if (DenseI64ArrayAttr gradients = graph.getGradientResultsAttr()) {
     function->setAttr(attribute::kGradientInputs,
                       graph.getGradientInputsAttr());
