@@ -303,7 +303,8 @@ LogicalResult Session::emitKernels(ModuleOp module, Executable &exe) {
 
 LogicalResult Session::encodeProgram(ModuleOp module, StringRef symbol,
                                      Executable &exe,
-                                     Executable::Program &program) {
+                                     Executable::Program &program,
+                                     unsigned firstSaved) {
   Operation *function = SymbolTable::lookupSymbolIn(module, symbol);
   if (!function)
     return module->emitError() << "holds no program @" << symbol;
@@ -313,7 +314,8 @@ LogicalResult Session::encodeProgram(ModuleOp module, StringRef symbol,
       info.align.assign(known->second.begin(), known->second.end());
     return info;
   };
-  auto launch = executable::encodeEntry(function, exe.ptx, describe);
+  auto launch =
+      executable::encodeEntry(function, exe.ptx, describe, firstSaved);
   if (failed(launch))
     return failure();
   program.launch = std::move(*launch);
@@ -435,7 +437,9 @@ LogicalResult Session::encode(ModuleOp module, StringRef name,
         failed(executable::encodeSpecialization(guards, mock, exe.guards,
                                                 exe.mock)))
       return failure();
-    if (failed(encodeProgram(module, name, exe, exe.main)) ||
+    unsigned firstSaved =
+        gradients ? gradients->numResults : executable::kNoneSaved;
+    if (failed(encodeProgram(module, name, exe, exe.main, firstSaved)) ||
         failed(encodeBackward(module, exe)))
       return failure();
     std::string prepareName = (name + "_prepare").str();

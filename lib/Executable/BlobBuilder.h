@@ -53,6 +53,8 @@ public:
     return found == symbolicBytes.end() ? analysis::Size(slots[slot].bytes)
                                         : found->second;
   }
+  /// Gives slots of kind Fresh a place in the block of saved values; its size.
+  uint64_t placeSaved(llvm::ArrayRef<uint32_t> owners, int64_t alignment);
   /// All of it as bytes; the counts of `header` are filled in.
   LaunchProgram assemble(rt::Header header);
 

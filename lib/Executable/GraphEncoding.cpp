@@ -4,8 +4,10 @@
 #include "BlobBuilder.h"
 
 #include "dialects/cudagraph/IR/CudaGraph.h"
+#include "dialects/pyjit/IR/Attributes.h"
 
 #include "llvm/ADT/DenseMap.h"
+#include "llvm/ADT/SetVector.h"
 
 using namespace mlir;
 using namespace pyjit;
@@ -16,8 +18,8 @@ namespace {
 class Encoder {
 public:
   Encoder(cudagraph::ProgramOp program,
-          llvm::function_ref<KernelInfo(StringRef)> lookup)
-      : program(program), lookup(lookup),
+          llvm::function_ref<KernelInfo(StringRef)> lookup, unsigned firstSaved)
+      : program(program), lookup(lookup), firstSaved(firstSaved),
         blob(program.getBlock().getTerminator()->getNumOperands()) {}
 
   FailureOr<LaunchProgram> run(StringRef code);
@@ -34,12 +36,16 @@ private:
                         bool stable = false);
   uint32_t slot(Value value) { return slotOf.lookup(value); }
   void placeBuffers();
+  void markUpdates();
+  bool writesInput(ValueRange written) const;
+  uint64_t placeSaved();
 
   cudagraph::ProgramOp program;
   /// Buffers without a place, and how long they live.
   SmallVector<uint32_t> unplaced;
   std::vector<Lifetime> lifetimes;
   llvm::function_ref<KernelInfo(StringRef)> lookup;
+  unsigned firstSaved;
   BlobBuilder blob;
   DenseMap<Value, uint32_t> slotOf;
   uint32_t numInputs = 0, numGraphs = 0;
@@ -76,14 +82,14 @@ LogicalResult Encoder::encodeKernel(cudagraph::KernelOp op) {
   if (table)
     words.push_back(blob.symbolSlot());
   unsigned count = words.size();
-  uint16_t flags = 0;
+  uint16_t flags = writesInput(op.getWrites()) ? rt::kStepWritesInput : 0;
   if (op.getIndirectKernel() && count <= 63) {
     int64_t mask = 0;
     for (int64_t i : op.getIndirectAttr().asArrayRef())
       mask |= int64_t(1) << i;
     words.push_back(blob.addKernel(*op.getIndirectKernel(), lookup));
     words.push_back(mask);
-    flags = rt::kStepIndirect;
+    flags |= rt::kStepIndirect;
   }
   uint32_t kernel = blob.addKernel(op.getKernel(), lookup);
   blob.step(rt::StepKind::Kernel, kernel, blob.words(words), count, flags);
@@ -194,9 +200,11 @@ LogicalResult Encoder::encode(Operation &op) {
     return success();
   }
   if (auto copy = dyn_cast<cudagraph::CopyOp>(op)) {
+    uint16_t flags = copy.getPatchable() ? rt::kStepPatchable : 0;
+    if (writesInput(copy.getTarget()))
+      flags |= rt::kStepWritesInput;
     blob.step(rt::StepKind::Copy, slot(copy.getSource()),
-              slot(copy.getTarget()), 0,
-              copy.getPatchable() ? rt::kStepPatchable : 0);
+              slot(copy.getTarget()), 0, flags);
     return success();
   }
   if (auto value = dyn_cast<cudagraph::HostValueOp>(op)) {
@@ -244,6 +252,39 @@ void Encoder::placeBuffers() {
   blob.patch(rt::PatchKind::ArenaBytes, 0, arena.bytes);
 }
 
+/// Outputs that are for the backward program alone, in one block.
+uint64_t Encoder::placeSaved() {
+  unsigned count = program.getBlock().back().getNumOperands();
+  llvm::SetVector<uint32_t> owners;
+  for (unsigned i = firstSaved; i < count; ++i)
+    if (blob.slots[blob.ints[i]].kind == rt::SlotKind::Fresh)
+      owners.insert(uint32_t(blob.ints[i]));
+  for (unsigned i = 0; i < std::min(firstSaved, count); ++i)
+    owners.remove(uint32_t(blob.ints[i]));
+  constexpr int64_t kAlignment = 256; // as the arena's
+  return blob.placeSaved(owners.getArrayRef(), kAlignment);
+}
+
+/// Outputs that are new contents of inputs, and the launches that write them.
+void Encoder::markUpdates() {
+  auto updates = program->getAttrOfType<ArrayAttr>(attribute::kUpdates);
+  if (!updates)
+    return;
+  for (auto update : updates.getAsRange<DenseI64ArrayAttr>()) {
+    int64_t &output = blob.ints[update[0]];
+    blob.slots[output].flags |= rt::kSlotWritten;
+    output |= rt::kOutputInPlace;
+  }
+}
+
+/// Whether one of the buffers is an input that the program writes.
+bool Encoder::writesInput(ValueRange written) const {
+  return llvm::any_of(written, [](Value buffer) {
+    auto external = buffer.getDefiningOp<cudagraph::ExternalOp>();
+    return external && external.getRole() == cudagraph::Role::input;
+  });
+}
+
 FailureOr<LaunchProgram> Encoder::run(StringRef code) {
   if (failed(blob.readSymbols(program)) || failed(encode(program.getBlock())))
     return failure();
@@ -251,10 +292,13 @@ FailureOr<LaunchProgram> Encoder::run(StringRef code) {
   auto returned = program.getBlock().back().getOperands();
   for (auto [i, value] : llvm::enumerate(returned))
     blob.ints[i] = slot(value);
+  markUpdates();
   rt::Header header{};
   header.inputs = numInputs;
   header.outputs = returned.size();
   header.arenaBytes = program.getArena().value_or(0);
+  header.savedBytes = placeSaved();
+  header.firstSaved = std::min(firstSaved, header.outputs);
   header.code = code.empty() ? rt::kNone : blob.string(code);
   auto [type, index] = program.getDevice().split(':');
   header.deviceType = type == "cuda" ? 1 : 0;
@@ -277,9 +321,9 @@ FailureOr<LaunchProgram> Encoder::run(StringRef code) {
 
 FailureOr<LaunchProgram> pyjit::executable::encodeProgram(
     Operation *program, StringRef code,
-    llvm::function_ref<KernelInfo(StringRef)> lookup) {
+    llvm::function_ref<KernelInfo(StringRef)> lookup, unsigned firstSaved) {
   auto op = dyn_cast<cudagraph::ProgramOp>(program);
   if (!op)
     return program->emitError("is no launch program");
-  return Encoder(op, lookup).run(code);
+  return Encoder(op, lookup, firstSaved).run(code);
 }

@@ -19,9 +19,10 @@ namespace pyjit::executable {
 class LaunchEncoder {
 public:
   LaunchEncoder(mlir::func::FuncOp function,
-                llvm::function_ref<KernelInfo(llvm::StringRef)> lookup)
-      : function(function), lookup(lookup), lifetimes(function),
-        blob(function.getNumResults()) {}
+                llvm::function_ref<KernelInfo(llvm::StringRef)> lookup,
+                unsigned firstSaved)
+      : function(function), lookup(lookup), firstSaved(firstSaved),
+        lifetimes(function), blob(function.getNumResults()) {}
 
   llvm::FailureOr<LaunchProgram> run();
 
@@ -55,11 +56,21 @@ private:
                                  mlir::ValueRange indices,
                                  mlir::RankedTensorType source, uint32_t from,
                                  uint32_t to);
+  /// Puts new contents of inputs where they belong that no kernel left there,
+  /// behind everything else.
+  llvm::LogicalResult finishUpdates();
+  /// Memory of its own for what the call returns: to ask for it behind a write
+  /// might fail.
+  llvm::LogicalResult ownResult(unsigned number, mlir::Value value);
+  bool showsWritten(uint32_t slot) const;
   /// Whether no name of the slot's memory is needed after `op`, or, with
   /// `before`, at it.
   bool isFree(uint32_t slot, mlir::Operation *op, bool before);
   void releaseAt(int64_t position);
   void placeBuffers();
+  // SavedValues.cpp
+  std::optional<uint32_t> savedRoot(uint32_t slot) const;
+  uint64_t placeSaved();
 
   // LaunchControl.cpp: numbers of the host, loops and branches.
   llvm::LogicalResult encodeNumber(mlir::Operation *op);
@@ -84,6 +95,8 @@ private:
 
   mlir::func::FuncOp function;
   llvm::function_ref<KernelInfo(llvm::StringRef)> lookup;
+  /// Results from this one on are for the backward program alone.
+  unsigned firstSaved;
   ValueLifetimes lifetimes;
   BlobBuilder blob;
 
@@ -97,9 +110,11 @@ private:
   llvm::DenseSet<uint32_t> counters;
   /// By loop: the buffers of its loop-carried values.
   llvm::DenseMap<mlir::Operation *, Slots> carried;
+  /// Results that are new contents of inputs: the input's slot.
+  llvm::MapVector<unsigned, uint32_t> updates;
   /// By position: slots whose tensors are dropped then.
   llvm::DenseMap<int64_t, Slots> releases;
-  uint64_t arenaBytes = 0;
+  uint64_t arenaBytes = 0, savedBytes = 0;
   uint32_t numInputs = 0;
 };
 

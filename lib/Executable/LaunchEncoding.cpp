@@ -71,10 +71,11 @@ bool LaunchEncoder::isFree(uint32_t slot, Operation *op, bool before) {
 /// Decides where buffers live: those with values that are returned are fresh at
 /// each call, the others share the arena.
 void LaunchEncoder::placeBuffers() {
-  for (Value value : function.front().getTerminator()->getOperands())
-    if (uint32_t slot = slotOf.lookup(value);
+  for (unsigned i = 0; i < function.getNumResults(); ++i)
+    if (uint32_t slot = uint32_t(blob.ints[i]);
         buffers.contains(slot) && !counters.contains(slot))
       blob.slots[slot].kind = rt::SlotKind::Fresh;
+  savedBytes = placeSaved();
   std::vector<Lifetime> shared;
   std::vector<uint32_t> owners;
   for (auto &[slot, lifetime] : buffers)
@@ -168,9 +169,15 @@ LogicalResult LaunchEncoder::encodeKernel(func::CallOp op) {
   SmallVector<int64_t> words;
   for (Value operand : op.getOperands())
     words.push_back(slotOf.lookup(operand));
+  auto places = op->getAttrOfType<DenseI64ArrayAttr>(attribute::kInPlace);
+  uint16_t flags = 0;
   for (OpResult result : op->getResults()) {
     std::optional<uint32_t> slot = carriedBuffer(result);
-    if (!slot || llvm::is_contained(words, *slot)) {
+    if (int64_t input = places ? places[result.getResultNumber()] : -1;
+        input >= 0) {
+      slot = slotOf.lookup(function.getArgument(input));
+      flags = rt::kStepWritesInput;
+    } else if (!slot || llvm::is_contained(words, *slot)) {
       auto buffer =
           newBuffer(op.getLoc(), result.getType(), lifetimes.begin(op));
       if (failed(buffer))
@@ -182,7 +189,7 @@ LogicalResult LaunchEncoder::encodeKernel(func::CallOp op) {
   }
   if (readsSymbols)
     words.push_back(blob.symbolSlot());
-  step(rt::StepKind::Kernel, kernel, blob.words(words), words.size());
+  step(rt::StepKind::Kernel, kernel, blob.words(words), words.size(), flags);
   return success();
 }
 
@@ -402,6 +409,70 @@ LogicalResult LaunchEncoder::encode(Block &block) {
   return success();
 }
 
+/// Whether the slot's memory is, or may be, an input's that is written.
+bool LaunchEncoder::showsWritten(uint32_t slot) const {
+  auto isWritten = [&](uint32_t root) {
+    return blob.slots[root].flags & rt::kSlotWritten;
+  };
+  return isWritten(slot) || llvm::any_of(rootsOf.lookup(slot), isWritten);
+}
+
+LogicalResult LaunchEncoder::ownResult(unsigned number, Value value) {
+  uint32_t slot = slotOf.lookup(value);
+  bool isOwn = blob.slots[slot].kind == rt::SlotKind::Result ||
+               (buffers.contains(slot) && !counters.contains(slot));
+  for (unsigned i = 0; i < number; ++i)
+    isOwn &= updates.contains(i) || blob.ints[i] != slot;
+  // Values that are saved may share memory of the call's own.
+  if (isOwn || (number >= firstSaved && savedRoot(slot)))
+    return success();
+  auto buffer = newBuffer(value.getLoc(), value.getType(),
+                          lifetimes.begin(function.front().getTerminator()));
+  if (failed(buffer))
+    return failure();
+  step(rt::StepKind::Copy, slot, *buffer);
+  blob.ints[number] = *buffer;
+  return success();
+}
+
+/// Whether a Copy step can put `value` where `input` is: element by element.
+static bool canCopy(Value value, BlockArgument input) {
+  auto from = dyn_cast<RankedTensorType>(value.getType());
+  auto to = dyn_cast<RankedTensorType>(input.getType());
+  return from == to ||
+         (from && to && from.hasStaticShape() && to.hasStaticShape() &&
+          from.getShape() == to.getShape() &&
+          from.getElementType() == to.getElementType());
+}
+
+LogicalResult LaunchEncoder::finishUpdates() {
+  Operation *last = function.front().getTerminator();
+  int64_t now = lifetimes.begin(last);
+  for (auto [i, value] : llvm::enumerate(last->getOperands()))
+    if (!updates.contains(i) && failed(ownResult(i, value)))
+      return failure();
+  // What another copy is about to overwrite is read before any of them.
+  SmallVector<std::pair<uint32_t, uint32_t>> copies;
+  for (auto [i, target] : updates) {
+    Value value = last->getOperand(i);
+    uint32_t source = slotOf.lookup(value);
+    blob.ints[i] = int64_t(target) | rt::kOutputInPlace;
+    if (source == target)
+      continue;
+    if (showsWritten(source)) {
+      auto buffer = newBuffer(value.getLoc(), value.getType(), now);
+      if (failed(buffer))
+        return failure();
+      step(rt::StepKind::Copy, source, *buffer);
+      source = *buffer;
+    }
+    copies.emplace_back(source, target);
+  }
+  for (auto [source, target] : copies)
+    step(rt::StepKind::Copy, source, target, 0, rt::kStepWritesInput);
+  return success();
+}
+
 FailureOr<LaunchProgram> LaunchEncoder::run() {
   if (failed(blob.readSymbols(function)))
     return failure();
@@ -416,16 +487,27 @@ FailureOr<LaunchProgram> LaunchEncoder::run() {
       return failure();
     numInputs += !cached;
   }
+  if (auto pairs = function->getAttrOfType<ArrayAttr>(attribute::kUpdates))
+    for (auto pair : pairs.getAsRange<DenseI64ArrayAttr>())
+      if (canCopy(function.front().getTerminator()->getOperand(pair[0]),
+                  function.getArgument(pair[1])))
+        updates[pair[0]] = slotOf.lookup(function.getArgument(pair[1]));
+  for (auto [result, slot] : updates)
+    blob.slots[slot].flags |= rt::kSlotWritten;
   if (failed(encode(function.front())))
     return failure();
   for (auto [i, value] :
        llvm::enumerate(function.front().getTerminator()->getOperands()))
     blob.ints[i] = slotOf.lookup(value);
+  if (!updates.empty() && failed(finishUpdates()))
+    return failure();
   placeBuffers();
   rt::Header header{};
   header.inputs = numInputs;
   header.outputs = function.getNumResults();
   header.arenaBytes = arenaBytes;
+  header.savedBytes = savedBytes;
+  header.firstSaved = std::min(firstSaved, header.outputs);
   header.code = rt::kNone;
   return blob.assemble(header);
 }
@@ -481,14 +563,16 @@ KernelInfo pyjit::executable::describeKernel(Operation *module,
 }
 
 FailureOr<LaunchProgram> pyjit::executable::encodeLaunch(
-    func::FuncOp function, llvm::function_ref<KernelInfo(StringRef)> lookup) {
-  return LaunchEncoder(function, lookup).run();
+    func::FuncOp function, llvm::function_ref<KernelInfo(StringRef)> lookup,
+    unsigned firstSaved) {
+  return LaunchEncoder(function, lookup, firstSaved).run();
 }
 
-FailureOr<LaunchProgram> pyjit::executable::encodeEntry(
-    Operation *entry, StringRef code,
-    llvm::function_ref<KernelInfo(StringRef)> lookup) {
+FailureOr<LaunchProgram>
+pyjit::executable::encodeEntry(Operation *entry, StringRef code,
+                               llvm::function_ref<KernelInfo(StringRef)> lookup,
+                               unsigned firstSaved) {
   if (auto function = dyn_cast<func::FuncOp>(entry))
-    return encodeLaunch(function, lookup);
-  return encodeProgram(entry, code, lookup);
+    return encodeLaunch(function, lookup, firstSaved);
+  return encodeProgram(entry, code, lookup, firstSaved);
 }

@@ -38,6 +38,8 @@ public:
 
   void print() {
     os << "launch: " << header.inputs << " inputs, arena " << header.arenaBytes
+       << (header.savedBytes ? ", saved " + std::to_string(header.savedBytes)
+                             : "")
        << (header.deviceType == 1
                ? ", on cuda:" + std::to_string(header.deviceIndex)
                : "")
@@ -63,7 +65,8 @@ public:
     }
     os << "outputs:";
     for (uint32_t i = 0; i < header.outputs; ++i)
-      os << " s" << ints[i];
+      os << " s" << uint32_t(ints[i])
+         << (ints[i] & rt::kOutputInPlace ? " in place" : "");
     os << "\n";
   }
 
@@ -83,7 +86,12 @@ private:
     interleaveComma(dims.take_front(slot.rank), os);
     os << "] strides [";
     interleaveComma(dims.drop_front(slot.rank), os);
-    os << "]\n";
+    os << "]";
+    if (slot.flags & rt::kSlotWritten)
+      os << " written";
+    if (slot.flags & rt::kSlotSaved)
+      os << " saved at " << slot.place;
+    os << "\n";
   }
 
   void printSlots(ArrayRef<int64_t> list) {

@@ -45,6 +45,7 @@ struct Frame {
   std::vector<at::Tensor> outputs;
   /// Of outputs that require grad; else null.
   std::shared_ptr<rt::CompiledBackward> node;
+  rt::SavedValues saved; ///< for the node
   /// Dropped when the call is over: their destructors may run Python code,
   /// which must not happen between a check and what relies on it.
   std::vector<Reference> dropped;

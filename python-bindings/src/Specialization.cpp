@@ -240,6 +240,7 @@ Specialization::Outcome Specialization::answer(Frame &frame,
   for (at::Tensor &output : frame.outputs)
     output.reset();
   frame.node.reset();
+  frame.saved.reset();
   return outcome;
 }
 
@@ -248,7 +249,7 @@ bool Specialization::saveOutputs(Frame &frame) {
   if (!frame.node)
     return true;
   try {
-    frame.node->save(frame.outputs);
+    frame.node->save(frame.outputs, std::move(frame.saved));
     return true;
   } catch (const std::exception &error) {
     PyErr_Format(PyExc_RuntimeError, "pyjit: saving outputs: %s", error.what());
@@ -348,7 +349,8 @@ Specialization::Outcome Specialization::launchGraph(Frame &frame) {
         prepared ? prepared->values(use, inputs.data()) : nullptr;
     if (measuring)
       start = std::chrono::steady_clock::now();
-    if (!launch->runOrRestore(inputs.data(), cached, frame.outputs.data()))
+    if (!launch->runOrRestore(inputs.data(), cached, frame.outputs.data(),
+                              frame.node ? &frame.saved : nullptr))
       outcome = Outcome::Miss;
     if (measuring)
       frame.launchTime = std::chrono::steady_clock::now() - start;

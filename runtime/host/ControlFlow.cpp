@@ -104,9 +104,10 @@ void copySlot(const Program &program, const Slot &from, const void *source,
       dims[rank++] = {a[d], a[from.rank + d], b[to.rank + d]};
   }
   // Outermost first by the target's strides, and neighbours joined where both
-  // sides step over them as one.
-  std::stable_sort(dims, dims + rank,
-                   [](const Dim &x, const Dim &y) { return x.to > y.to; });
+  // sides step over them as one. There are few, mostly in order already.
+  for (int i = 1; i < rank; ++i)
+    for (int k = i; k > 0 && dims[k - 1].to < dims[k].to; --k)
+      std::swap(dims[k - 1], dims[k]);
   int joined = 0;
   for (int d = 0; d < rank; ++d) {
     Dim *last = joined ? &dims[joined - 1] : nullptr;

@@ -103,6 +103,9 @@ bool Program::specialize(const int64_t *symbols, Program &out,
     case PatchKind::ArenaBytes:
       newHeader->arenaBytes = value;
       break;
+    case PatchKind::SavedBytes:
+      newHeader->savedBytes = value;
+      break;
     case PatchKind::KernelBlocks:
       if (value > std::numeric_limits<int32_t>::max())
         return fail(error, "a kernel of this call has more blocks than a "

@@ -23,11 +23,13 @@ public:
 
   bool run() {
     return checkOutputs() && checkSlots() && checkKernels() && checkSymbols() &&
-           checkPatches() && checkVariants() && checkSteps();
+           checkPatches() && checkVariants() && checkWritten() &&
+           checkSteps() && checkOrder();
   }
 
 private:
   bool checkOutputs();
+  bool checkWritten();
   bool checkSlots();
   bool checkKernels();
   bool checkSymbols();
@@ -36,6 +38,7 @@ private:
   bool checkVariants();
 
   bool checkSteps();
+  bool checkOrder();
   bool checkStep(uint32_t i);
   bool checkKernelStep(const Step &s);
   bool checkCall(const Step &s);
@@ -107,8 +110,50 @@ bool Validator::checkOutputs() {
   if (h.outputs > h.ints)
     return fail("output list out of range");
   for (uint32_t i = 0; i < h.outputs; ++i)
-    if (!isSlot(ints[i]))
+    if (!isSlot(ints[i] & ~kOutputInPlace))
       return fail("output " + std::to_string(i) + " names no slot");
+  return true;
+}
+
+/// An output that is in place is an input that the program writes, and no other
+/// input is one.
+bool Validator::checkWritten() {
+  std::vector<bool> written(h.slots);
+  for (uint32_t i = 0; i < h.outputs; ++i)
+    if (program.isInPlace(i))
+      written[program.outputSlot(i)] = true;
+  for (uint32_t i = 0; i < h.slots; ++i)
+    if (written[i] != bool(slots[i].flags & kSlotWritten) ||
+        (written[i] && slots[i].kind != SlotKind::Input))
+      return fail("slot " + std::to_string(i) +
+                  ": no input that the program writes");
+  return true;
+}
+
+/// From the first write to an input on nothing may fail: eager answers a call
+/// whose launch did.
+bool Validator::checkOrder() {
+  bool wrote = false;
+  for (uint32_t i = 0; i < h.steps; ++i) {
+    const Step &s = steps[i];
+    where = "step " + std::to_string(i);
+    bool cannotFail = s.kind == StepKind::Kernel || s.kind == StepKind::Copy ||
+                      s.kind == StepKind::Release || s.kind == StepKind::Move ||
+                      s.kind == StepKind::If || s.kind == StepKind::Else ||
+                      s.kind == StepKind::IfEnd ||
+                      s.kind == StepKind::GraphEnd ||
+        s.kind == StepKind::GraphBegin || // else its launches one by one
+
+                      (s.kind == StepKind::View && !(s.flags & kStepDynamic));
+    if (wrote && !cannotFail)
+      return failStep("may fail when an input has been written");
+    bool writes = s.flags & kStepWritesInput;
+    bool mustSay = s.kind == StepKind::Copy && slots[s.b].flags & kSlotWritten;
+    if ((mustSay && !writes) ||
+        (writes && s.kind != StepKind::Kernel && s.kind != StepKind::Copy))
+      return failStep("says wrongly whether it writes an input");
+    wrote |= writes;
+  }
   return true;
 }
 
@@ -129,6 +174,11 @@ bool Validator::checkSlots() {
     if (s.kind == SlotKind::Arena && !h.patches &&
         (s.place > h.arenaBytes || s.bytes > h.arenaBytes - s.place))
       return failStep("outside the arena");
+    if (s.flags & kSlotSaved &&
+        (s.kind != SlotKind::Fresh ||
+         (!h.patches &&
+          (s.place > h.savedBytes || s.bytes > h.savedBytes - s.place))))
+      return failStep("outside the block of saved values");
   }
   return true;
 }
@@ -186,6 +236,7 @@ bool Validator::checkPatches() {
       limit = h.kernels;
       break;
     case PatchKind::ArenaBytes:
+    case PatchKind::SavedBytes:
       break;
     default:
       return failStep("unknown kind");

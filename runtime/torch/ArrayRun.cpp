@@ -59,11 +59,18 @@ pyjitRtTorchRun(uint32_t abiVersion, const PyjitProgramImage *main,
     // On a device the first call sets libraries up, the second one makes
     // graphs, later ones replay them.
     int calls = executor->report().empty() ? 1 : 4;
-    for (int i = 0; i < calls; ++i)
-      if (!executor->run(arguments.data(), cached.data(), results.data()))
+    std::vector<at::Tensor> written(arguments);
+    for (int i = 0; i < calls; ++i) {
+      for (size_t k = 0; k < numOutputs; ++k)
+        if (auto input = executor->updatedInput(k))
+          written[*input] = arguments[*input].clone();
+      if (!executor->run(written.data(), cached.data(), results.data()))
         return strdup(kUnanswered);
-    for (size_t i = 0; i < numOutputs; ++i)
-      tensorOf(outputs[i]).copy_(results[i]);
+    }
+    for (size_t i = 0; i < numOutputs; ++i) {
+      auto input = executor->updatedInput(i);
+      tensorOf(outputs[i]).copy_(input ? written[*input] : results[i]);
+    }
   } catch (const c10::Error &error) {
     return strdup(error.what_without_backtrace());
   } catch (const std::exception &exception) {

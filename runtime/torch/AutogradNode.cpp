@@ -220,6 +220,14 @@ BackwardProgram::getFor(const std::vector<bool> &defined) const {
   return known->second ? *known->second : *this;
 }
 
+/// Autograd gives a leaf another accumulator when its data become those of
+/// another type or device. Compares without counting an owner.
+static bool isAccumulatorOf(const at::Tensor &leaf,
+                            const std::shared_ptr<autograd::Node> &node) {
+  const auto &own = autograd::impl::get_autograd_meta(leaf)->grad_accumulator_;
+  return !own.owner_before(node) && !node.owner_before(own);
+}
+
 autograd::edge_list BackwardProgram::edges(const at::Tensor *inputs) const {
   autograd::edge_list made;
   made.reserve(gradients.size() + zeros.size());
@@ -232,7 +240,8 @@ autograd::edge_list BackwardProgram::edges(const at::Tensor *inputs) const {
       continue;
     }
     Accumulator &known = accumulators[k];
-    if (known.parameter != input.unsafeGetTensorImpl())
+    if (known.parameter != input.unsafeGetTensorImpl() ||
+        !isAccumulatorOf(input, known.node))
       known = {input.unsafeGetTensorImpl(),
                autograd::impl::gradient_edge(input).function};
     made.emplace_back(known.node, 0);
@@ -280,14 +289,19 @@ void CompiledBackward::connect(const std::vector<at::Tensor> &results,
   }
 }
 
-void CompiledBackward::save(const std::vector<at::Tensor> &results) {
+void CompiledBackward::save(const std::vector<at::Tensor> &results,
+                            SavedValues left) {
+  block = std::move(left);
   for (uint32_t number : program->shown)
     shown.push_back(
         {autograd::SavedVariable(results[number], /*is_output=*/true),
          TensorLayout::of(results[number])});
-  for (uint32_t number : program->hidden)
-    hidden.push_back(results[number]);
-  keeps |= !shown.empty() || !hidden.empty();
+  for (size_t k = 0; k < program->hidden.size(); ++k)
+    if (uint32_t number = program->hidden[k]; !block.has(number)) {
+      hidden.resize(program->hidden.size());
+      hidden[k] = results[number];
+    }
+  keeps |= !shown.empty() || !program->hidden.empty();
 }
 
 void CompiledBackward::release_variables() {
@@ -297,6 +311,7 @@ void CompiledBackward::release_variables() {
   for (SavedResult &result : shown)
     result.variable.reset_data();
   hidden.clear();
+  block.reset();
   released = true;
 }
 
@@ -408,9 +423,10 @@ std::vector<at::Tensor> CompiledBackward::collect(const BackwardProgram &chosen,
       arguments.push_back(unpack(argument.place));
       break;
     case BackwardProgram::Source::Result:
-      arguments.push_back(argument.index < program->numResults
-                              ? unpack(shown[argument.place])
-                              : hidden[argument.place]);
+      arguments.push_back(
+          argument.index < program->numResults ? unpack(shown[argument.place])
+          : block.has(argument.index)          ? block.show(argument.index)
+                                               : hidden[argument.place]);
       break;
     case BackwardProgram::Source::Gradient:
       arguments.push_back(
@@ -485,14 +501,16 @@ CompiledBackward::runDifferentiably(const Gradients &incoming) {
             arguments.end() - ptrdiff_t(gradients.size()));
   auto node = create(again.backward, arguments.data());
   Gradients results(again.program->numOutputs());
+  SavedValues block;
   {
     c10::AutoGradMode noGrad(false);
     at::AutoDispatchBelowADInplaceOrView belowAutograd;
-    TORCH_CHECK(again.program->run(arguments.data(), nullptr, results.data()),
-                "pyjit: ", kUnanswered);
+    TORCH_CHECK(
+        again.program->run(arguments.data(), nullptr, results.data(), &block),
+        "pyjit: ", kUnanswered);
   }
   node->connect(results, &needed);
-  node->save(results);
+  node->save(results, std::move(block));
   results.resize(own.gradients.size());
   return results;
 }

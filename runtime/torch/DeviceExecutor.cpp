@@ -90,6 +90,7 @@ bool DeviceExecutor::load(std::string &error) {
                                                                    : -1);
   findOrigins();
   findGraphs();
+  findSavedTensors();
   ran.assign(program.numSteps(), false);
   choice.emplace(program.header().variants, /*dropSlow=*/decides);
   return true;
@@ -221,6 +222,23 @@ void DeviceExecutor::findGraphs() {
     read(program.outputSlot(i));
 }
 
+/// What vendor calls, views and patchable copies read as tensors.
+void DeviceExecutor::findSavedTensors() {
+  savedTensors.assign(program.numSlots(), false);
+  for (const CallPlan &call : calls)
+    for (const TensorArgument &argument : call.tensors)
+      for (int64_t slot : argument.slots)
+        if (slot >= 0)
+          savedTensors[slot] = true;
+  for (uint32_t i = 0; i < program.numSteps(); ++i) {
+    const Step &step = program.steps()[i];
+    if (step.kind == StepKind::View)
+      savedTensors[step.b] = true;
+    if (step.kind == StepKind::Copy)
+      savedTensors[step.a] = true;
+  }
+}
+
 //===----------------------------------------------------------------------===//
 // One call
 //===----------------------------------------------------------------------===//
@@ -252,19 +270,19 @@ void DeviceExecutor::borrowArena(Instance &instance, cuda::Stream stream) {
 
 /// Plain launches, with memory of its own or borrowed until they are made.
 bool DeviceExecutor::runPlain(Instance &instance, const at::Tensor *inputs,
-                              const at::Tensor *cached, at::Tensor *outputs,
+                              const at::Tensor *cached, const Results &results,
                               cuda::Stream stream) {
   if (!shared && !instance.ownsArena)
     ownArena(instance);
   if (instance.ownsArena)
-    return runOnce(instance, Variant::Plain, inputs, cached, outputs, stream);
+    return runOnce(instance, Variant::Plain, inputs, cached, results, stream);
   std::lock_guard<std::mutex> guard(shared->arenaLock);
   borrowArena(instance, stream);
   struct Release {
     Instance &instance;
     ~Release() { instance.storage.reset(); }
   } release{instance};
-  return runOnce(instance, Variant::Plain, inputs, cached, outputs, stream);
+  return runOnce(instance, Variant::Plain, inputs, cached, results, stream);
 }
 
 bool DeviceExecutor::giveUpGraphs() {
@@ -295,7 +313,8 @@ bool DeviceExecutor::giveUpGraphs() {
 }
 
 bool DeviceExecutor::run(const at::Tensor *inputs, const at::Tensor *cached,
-                         at::Tensor *outputs) {
+                         at::Tensor *outputs, SavedValues *saved) {
+  Results results{outputs, saved};
   std::lock_guard<std::mutex> guard(runLock);
   TorchDevice::Scope scope(*device);
   at::AutoDispatchBelowADInplaceOrView belowAutograd;
@@ -311,7 +330,7 @@ bool DeviceExecutor::run(const at::Tensor *inputs, const at::Tensor *cached,
                                "launched into a graph of the user's own");
     auto once = std::make_unique<Instance>();
     ownArena(*once);
-    return runOnce(*once, Variant::Plain, inputs, cached, outputs, stream);
+    return runOnce(*once, Variant::Plain, inputs, cached, results, stream);
   }
   std::unique_ptr<Instance> &instance = instances[stream];
   if (!instance)
@@ -322,12 +341,12 @@ bool DeviceExecutor::run(const at::Tensor *inputs, const at::Tensor *cached,
   constexpr uint64_t kComesBack = 2;
   uint64_t run = instance->runs++;
   if (!instance->warm || (shared && run < kComesBack)) {
-    bool answered = runPlain(*instance, inputs, cached, outputs, stream);
+    bool answered = runPlain(*instance, inputs, cached, results, stream);
     instance->warm = instance->warm || everyCallRan();
     return answered;
   }
   if (!shared)
-    return runNext(*instance, inputs, cached, outputs, stream);
+    return runNext(*instance, inputs, cached, results, stream);
   if (!choice->numLooks()) {
     std::lock_guard<std::mutex> guard(shared->bestLock);
     if (shared->best && run == kComesBack)
@@ -336,12 +355,12 @@ bool DeviceExecutor::run(const at::Tensor *inputs, const at::Tensor *cached,
   if (choice->decided() && choice->chosen() == Variant::Plain &&
       !choice->wantsTime()) {
     choice->passed();
-    return runPlain(*instance, inputs, cached, outputs, stream);
+    return runPlain(*instance, inputs, cached, results, stream);
   }
   if (!instance->ownsArena)
     ownArena(*instance);
   shared->pool->use(*this);
-  bool answered = runNext(*instance, inputs, cached, outputs, stream);
+  bool answered = runNext(*instance, inputs, cached, results, stream);
   if (choice->decided() && choice->numLooks()) {
     std::lock_guard<std::mutex> guard(shared->bestLock);
     shared->best = choice->chosen();
@@ -362,16 +381,32 @@ bool DeviceExecutor::settle() {
   }
 }
 
+/// An input that the code's alignment asked a copy of has it written; the
+/// input itself is still to be.
+void DeviceExecutor::writeMisaligned(Instance &instance,
+                                     const at::Tensor *inputs) {
+  for (uint32_t i = 0; i < program.numSlots(); ++i) {
+    const Slot &slot = program.slots()[i];
+    if (slot.flags & kSlotWritten &&
+        !instance.values[i].is_same(inputs[slot.place]))
+      inputs[slot.place].copy_(instance.values[i]);
+  }
+}
+
 /// See `run`.
 bool DeviceExecutor::runOnce(Instance &instance, Variant variant,
                              const at::Tensor *inputs, const at::Tensor *cached,
-                             at::Tensor *outputs, cuda::Stream stream) {
+                             const Results &results, cuda::Stream stream) {
+  makeWritable(inputs);
   bind(instance, inputs, cached);
   if (variant != Variant::Plain)
     dropMoved(instance, stream);
   bool answered = execute(instance, variant, stream);
-  for (uint32_t i = 0; answered && i < program.numOutputs(); ++i)
-    outputs[i] = ownOutput(instance, i);
+  if (answered && !written.empty())
+    writeMisaligned(instance, inputs);
+  if (answered)
+    giveOutputs(instance, results.outputs, results.saved);
+  instance.saved.reset();
   for (at::Tensor &value : instance.values)
     value.reset();
   return answered;
@@ -379,6 +414,10 @@ bool DeviceExecutor::runOnce(Instance &instance, Variant variant,
 
 void DeviceExecutor::bind(Instance &instance, const at::Tensor *inputs,
                           const at::Tensor *cached) {
+  if (savedPlan) {
+    int64_t bytes = std::max<int64_t>(program.header().savedBytes, 1), one = 1;
+    instance.saved = device->empty(bytes, one, at::kByte);
+  }
   for (uint32_t i = 0; i < program.numSlots(); ++i) {
     const Slot &slot = program.slots()[i];
     at::Tensor &value = instance.values[i];
@@ -390,6 +429,10 @@ void DeviceExecutor::bind(Instance &instance, const at::Tensor *inputs,
       value = cached[slot.place];
       break;
     case SlotKind::Fresh:
+      if (slot.flags & kSlotSaved) {
+        bindSaved(i, instance, savedTensors[i]);
+        continue;
+      }
       value = device->empty(sizes(slot), strides(slot),
                             static_cast<c10::ScalarType>(slot.dtype));
       break;

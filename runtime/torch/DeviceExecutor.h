@@ -46,7 +46,7 @@ public:
   ~DeviceExecutor() override;
 
   bool run(const at::Tensor *inputs, const at::Tensor *cached,
-           at::Tensor *outputs) override;
+           at::Tensor *outputs, SavedValues *saved = nullptr) override;
   void prefer(Variant variant) override;
   bool settle() override;
   std::string report() const override;
@@ -127,15 +127,23 @@ private:
   bool loadCalls(std::string &error);
   void findOrigins();
   void findGraphs();
+  void findSavedTensors();
+
+  /// Where a run leaves what it makes.
+  struct Results {
+    at::Tensor *outputs;
+    SavedValues *saved; ///< may be null
+  };
 
   void ownArena(Instance &instance);
   void borrowArena(Instance &instance, cuda::Stream stream);
   bool runPlain(Instance &instance, const at::Tensor *inputs,
-                const at::Tensor *cached, at::Tensor *outputs,
+                const at::Tensor *cached, const Results &results,
                 cuda::Stream stream);
   bool giveUpGraphs() override;
   void bind(Instance &instance, const at::Tensor *inputs,
             const at::Tensor *cached);
+  void writeMisaligned(Instance &instance, const at::Tensor *inputs);
   void bindAddress(Instance &instance, uint32_t slot);
   void dropMoved(Instance &instance, cuda::Stream stream);
   void dropOtherSettings(Instance &instance, cuda::Stream stream);
@@ -190,11 +198,11 @@ private:
   bool isMoving(uint32_t slot) const;
 
   bool runNext(Instance &instance, const at::Tensor *inputs,
-               const at::Tensor *cached, at::Tensor *outputs,
+               const at::Tensor *cached, const Results &results,
                cuda::Stream stream);
   void dropUnwanted(Instance &instance, cuda::Stream stream);
   bool runOnce(Instance &instance, Variant variant, const at::Tensor *inputs,
-               const at::Tensor *cached, at::Tensor *outputs,
+               const at::Tensor *cached, const Results &results,
                cuda::Stream stream);
 
   std::unique_ptr<TorchDevice> device;
@@ -203,6 +211,8 @@ private:
   std::vector<Origin> origins;      // by slot
   std::vector<uint32_t> inputAlign; // by slot, in bytes
   std::vector<GraphInfo> graphInfos;
+  /// By slot in the block of saved values: more than its address is asked for.
+  std::vector<bool> savedTensors;
   std::vector<int32_t> callOfStep; // index into `calls`, or -1
   std::vector<int32_t> standsFor; // by slot: the patchable copy it shows, or -1
   std::unique_ptr<cuda::LoadedCode> callCode; // simulated devices

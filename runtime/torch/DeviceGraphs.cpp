@@ -393,7 +393,8 @@ void DeviceExecutor::replay(Captured &captured, const GraphInfo &info,
       bool output = external.kind == SlotKind::Fresh;
       bool carried = std::find(info.carried.begin(), info.carried.end(),
                                slot) != info.carried.end();
-      if (!external.bytes || (toGraph ? output && !carried : !output))
+      bool written = output || external.flags & kSlotWritten;
+      if (!external.bytes || (toGraph ? output && !carried : !written))
         continue;
       auto own = cuda::asAddress(copy.const_data_ptr());
       auto actual = cuda::asAddress(instance.buffers[slot]);

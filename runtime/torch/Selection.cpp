@@ -31,7 +31,7 @@ void DeviceExecutor::prefer(Variant variant) {
 /// wanted: with its outputs' allocation, and from a device at rest to a device
 /// at rest, which counts both the host's work and the device's.
 bool DeviceExecutor::runNext(Instance &instance, const at::Tensor *inputs,
-                             const at::Tensor *cached, at::Tensor *outputs,
+                             const at::Tensor *cached, const Results &results,
                              cuda::Stream stream) {
   using Clock = std::chrono::steady_clock;
   if (!instance.ownsArena)
@@ -49,7 +49,7 @@ bool DeviceExecutor::runNext(Instance &instance, const at::Tensor *inputs,
   auto start = Clock::now();
   bool answered = false;
   try {
-    answered = runOnce(instance, variant, inputs, cached, outputs, stream);
+    answered = runOnce(instance, variant, inputs, cached, results, stream);
     settle();
   } catch (...) {
     if (!captureFailure.empty())

@@ -60,7 +60,7 @@ SymbolicExecutor::executorFor(const std::vector<int64_t> &values) {
 }
 
 bool SymbolicExecutor::run(const at::Tensor *inputs, const at::Tensor *cached,
-                           at::Tensor *outputs) {
+                           at::Tensor *outputs, SavedValues *saved) {
   std::vector<int64_t> values(program.numSymbols());
   for (uint32_t i = 0; i < values.size(); ++i) {
     auto [input, dim] = program.symbolSource(i);
@@ -70,7 +70,7 @@ bool SymbolicExecutor::run(const at::Tensor *inputs, const at::Tensor *cached,
                         : source.sizes()[dim];
     TORCH_CHECK(values[i] >= 2, "pyjit: symbol s", i, " is ", values[i]);
   }
-  return executorFor(values)->run(inputs, cached, outputs);
+  return executorFor(values)->run(inputs, cached, outputs, saved);
 }
 
 bool SymbolicExecutor::settle() {

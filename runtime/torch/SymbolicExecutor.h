@@ -25,7 +25,7 @@ public:
   SymbolicExecutor(Program program, std::vector<KernelFn> kernels);
 
   bool run(const at::Tensor *inputs, const at::Tensor *cached,
-           at::Tensor *outputs) override;
+           at::Tensor *outputs, SavedValues *saved = nullptr) override;
   void prefer(Variant variant) override { preferred = variant; }
   bool settle() override;
   std::string report() const override;

@@ -56,8 +56,10 @@ void TorchExecutor::planUses() {
     case StepKind::WhileTest:
     case StepKind::If:
     case StepKind::Speculate:
-    case StepKind::Copy:
       read[step.a] = true;
+      break;
+    case StepKind::Copy:
+      read[step.a] = read[step.b] = true;
       break;
     case StepKind::For:
       for (uint32_t k = 0; k < 4; k += 2)
@@ -88,7 +90,8 @@ void TorchExecutor::planUses() {
         if (slot >= 0)
           needsTensor[slot] = true;
   for (uint32_t i = 0; i < program.numOutputs(); ++i)
-    needsTensor[program.outputSlot(i)] = true;
+    if (!program.isInPlace(i) && !(savedPlan && savedPlan->has(i)))
+      needsTensor[program.outputSlot(i)] = true;
   // What a view or another name is asked for, its base is asked for.
   for (bool changed = true; changed;) {
     changed = false;
@@ -138,7 +141,27 @@ std::optional<TorchExecutor::Dims> TorchExecutor::outputDims(uint32_t i) const {
   return dims(program.slots()[program.outputSlot(i)]);
 }
 
+/// Storages that are copied when they are written are copied now: then another
+/// input that shows the same one is found in its new place, and memory that is
+/// not there is an error before anything was written.
+void TorchExecutor::makeWritable(const at::Tensor *inputs) const {
+  for (uint32_t input : written)
+    inputs[input].mutable_data_ptr();
+}
+
+std::optional<uint32_t> TorchExecutor::updatedInput(uint32_t output) const {
+  if (!program.isInPlace(output))
+    return std::nullopt;
+  return uint32_t(program.slots()[program.outputSlot(output)].place);
+}
+
 bool TorchExecutor::plan(std::string &error) {
+  if (!program.numSymbols())
+    savedPlan = SavedPlan::of(program);
+  planOutputs();
+  for (uint32_t i = 0; i < program.numOutputs(); ++i)
+    if (auto input = updatedInput(i))
+      written.push_back(*input);
   for (uint32_t i = 0; i < program.numSteps(); ++i) {
     const Step &step = program.steps()[i];
     kernelSteps += step.kind == StepKind::Kernel;
@@ -228,6 +251,7 @@ void TorchExecutor::fillArena(Arena &arena, at::Tensor storage) const {
 void TorchExecutor::giveArena(std::unique_ptr<Arena> arena) {
   for (at::Tensor &value : arena->values)
     value.reset();
+  arena->saved.reset();
   if (sharedStorage && arena->storage.defined())
     sharedStorage->give(std::move(arena->storage));
   std::lock_guard<std::mutex> guard(lock);
@@ -239,14 +263,16 @@ void TorchExecutor::giveArena(std::unique_ptr<Arena> arena) {
 //===----------------------------------------------------------------------===//
 
 bool TorchExecutor::run(const at::Tensor *inputs, const at::Tensor *cached,
-                        at::Tensor *outputs) {
+                        at::Tensor *outputs, SavedValues *saved) {
   auto arena = takeArena();
   // The tensors are never seen by autograd or by view tracking: where inputs
   // require grad, what gradients flow through is one node (AutogradNode.h).
   at::AutoDispatchBelowADInplaceOrView belowAutograd;
+  if (savedPlan)
+    arena->saved = allocateBytes(program.header().savedBytes);
   bool answered = execute(*arena, inputs, cached);
-  for (uint32_t i = 0; answered && i < program.numOutputs(); ++i)
-    outputs[i] = ownOutput(*arena, i);
+  if (answered)
+    giveOutputs(*arena, outputs, saved);
   giveArena(std::move(arena));
   return answered;
 }
@@ -283,13 +309,13 @@ private:
 } // namespace
 
 bool TorchExecutor::runOrRestore(const at::Tensor *inputs,
-                                 const at::Tensor *cached,
-                                 at::Tensor *outputs) {
+                                 const at::Tensor *cached, at::Tensor *outputs,
+                                 SavedValues *saved) {
   if (!random)
-    return run(inputs, cached, outputs);
+    return run(inputs, cached, outputs, saved);
   Generators before(program.header());
   try {
-    bool answered = run(inputs, cached, outputs);
+    bool answered = run(inputs, cached, outputs, saved);
     if (!answered)
       before.restore();
     return answered;
@@ -297,37 +323,6 @@ bool TorchExecutor::runOrRestore(const at::Tensor *inputs,
     before.restore();
     throw;
   }
-}
-
-/// With the same strides, gaps and elements that share memory included: what
-/// reads the output was compiled for them.
-static at::Tensor copyOf(const at::Tensor &value) {
-  if (value.is_non_overlapping_and_dense() || !value.numel())
-    return value.clone();
-  int64_t extent = 1;
-  for (int64_t d = 0; d < value.dim(); ++d)
-    extent += (value.size(d) - 1) * value.stride(d);
-  at::Tensor memory = value.as_strided({extent}, {1}).clone();
-  return memory.as_strided(value.sizes(), value.strides());
-}
-
-/// Output `i` as a tensor that shares its memory with nothing else.
-at::Tensor TorchExecutor::ownOutput(const Arena &arena, uint32_t i) const {
-  uint32_t index = program.outputSlot(i);
-  const at::Tensor &value = arena.values[index];
-  if (!value.has_storage()) // an opaque packed weight
-    return value;
-  SlotKind kind = program.slots()[index].kind;
-  bool shared = kind != SlotKind::Fresh && kind != SlotKind::Result;
-  for (uint32_t k = 0; k < i; ++k)
-    shared |= program.outputSlot(k) == index;
-  // A vendor result may not carry arena memory out of the call either.
-  if (kind == SlotKind::Result && arena.storage.defined()) {
-    auto *data = static_cast<const char *>(value.storage().data());
-    auto *base = static_cast<const char *>(arena.storage.const_data_ptr());
-    shared |= data >= base && data < base + program.header().arenaBytes;
-  }
-  return shared ? copyOf(value) : value;
 }
 
 /// The first element of a tensor with a storage, by the shortest way: programs
@@ -342,6 +337,7 @@ static void *addressOf(const at::Tensor &tensor) {
 /// See `run`.
 bool TorchExecutor::execute(Arena &arena, const at::Tensor *inputs,
                             const at::Tensor *cached) {
+  makeWritable(inputs);
   for (uint32_t i = 0; i < program.numSlots(); ++i) {
     const Slot &slot = program.slots()[i];
     switch (slot.kind) {
@@ -358,6 +354,10 @@ bool TorchExecutor::execute(Arena &arena, const at::Tensor *inputs,
       arena.values[i] = cached[slot.place];
       break;
     case SlotKind::Fresh:
+      if (slot.flags & kSlotSaved) {
+        bindSaved(i, arena, needsTensor[i]);
+        continue;
+      }
       arena.values[i] = at::detail::empty_strided_cpu(
           sizes(slot), strides(slot), static_cast<c10::ScalarType>(slot.dtype));
       break;

@@ -68,7 +68,8 @@ private:
   llvm::LogicalResult encodeBackward(mlir::ModuleOp module, Executable &exe);
   llvm::LogicalResult encodeProgram(mlir::ModuleOp module,
                                     llvm::StringRef symbol, Executable &exe,
-                                    Executable::Program &program);
+                                    Executable::Program &program,
+                                    unsigned firstSaved = ~0u);
   std::string makeReport(llvm::StringRef bytecode, Report topic);
   void dump(llvm::StringRef stage, mlir::ModuleOp module);
 

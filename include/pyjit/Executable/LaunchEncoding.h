@@ -47,6 +47,9 @@ struct LaunchProgram {
   std::vector<std::string> kernels;
 };
 
+/// Of results: none is saved.
+inline constexpr unsigned kNoneSaved = ~0u;
+
 /// Encodes a function whose body is calls of kernels, `tssa.aten` vendor calls
 /// and `tssa.access` strided views (docs/StageContracts.md, contract 4) as a
 /// launch program (runtime/include/pyjit-rt/Launch.h). Arguments with the
@@ -56,23 +59,27 @@ struct LaunchProgram {
 /// as in Pisarchyk and Lee, "Efficient Memory Management for Deep Neural Net
 /// Inference", 2020, section 4.3).
 ///
-/// `lookup` says what is known of a kernel. Emits a located error and fails on
-/// any other op.
+/// `lookup` says what is known of a kernel. Results from `firstSaved` on are
+/// for a backward program alone: what kernels write of them lies in one block.
+/// Emits a located error and fails on any other op.
 llvm::FailureOr<LaunchProgram>
 encodeLaunch(mlir::func::FuncOp function,
-             llvm::function_ref<KernelInfo(llvm::StringRef)> lookup);
+             llvm::function_ref<KernelInfo(llvm::StringRef)> lookup,
+             unsigned firstSaved = kNoneSaved);
 
 /// Encodes a `cudagraph.program` whose memory is planned. `code` is the
 /// kernels' PTX, or empty where they are functions of the host (a simulated
 /// driver).
 llvm::FailureOr<LaunchProgram>
 encodeProgram(mlir::Operation *program, llvm::StringRef code,
-              llvm::function_ref<KernelInfo(llvm::StringRef)> lookup);
+              llvm::function_ref<KernelInfo(llvm::StringRef)> lookup,
+              unsigned firstSaved = kNoneSaved);
 
 /// Encodes either of them; `code` is a program's.
 llvm::FailureOr<LaunchProgram>
 encodeEntry(mlir::Operation *entry, llvm::StringRef code,
-            llvm::function_ref<KernelInfo(llvm::StringRef)> lookup);
+            llvm::function_ref<KernelInfo(llvm::StringRef)> lookup,
+            unsigned firstSaved = kNoneSaved);
 
 } // namespace pyjit::executable
 

@@ -21,7 +21,7 @@ namespace pyjit::rt {
 /// "PYJL" in little-endian order; a blob of another byte order is refused.
 inline constexpr uint32_t kLaunchMagic = 0x4c4a5950;
 /// Raised whenever a record's layout or meaning changes.
-inline constexpr uint32_t kLaunchVersion = 6;
+inline constexpr uint32_t kLaunchVersion = 7;
 
 /// Machine code of one kernel. `buffers` are data pointers, operands first and
 /// then results; [begin, end) is a part of the kernel's parallel range.
@@ -35,12 +35,14 @@ struct Header {
   uint32_t steps;
   uint32_t kernels;
   uint32_t inputs;
-  uint32_t outputs;   ///< outputs are the slots listed first in `ints`
+  uint32_t outputs;   ///< outputs are the slots listed first in `ints`, each
+                      ///< of which may have the flag kOutputInPlace
   int16_t deviceType; ///< c10::DeviceType: 0 cpu, 1 cuda
   int16_t deviceIndex;
   uint64_t ints;
   uint64_t chars;
   uint64_t arenaBytes;
+  uint64_t savedBytes; ///< of the block that a call leaves behind: kSlotSaved
   /// Which ways to launch through a driver are worth measuring: bit `Variant`.
   /// 0: the kernels are functions of the host, called one by one.
   uint32_t variants;
@@ -49,6 +51,10 @@ struct Header {
   /// `Program::specialize` fills in; none of it runs before.
   uint32_t symbols;
   uint32_t patches;
+  /// Outputs from this one on are for a backward program alone, which writes
+  /// nothing: they may share memory with one another.
+  uint32_t firstSaved;
+  uint32_t unused;
   /// Index into `ints`. For each symbol two words: an input, and the dimension
   /// of it whose size is the symbol's value, or -1 where that is the one int64
   /// in it.
@@ -67,6 +73,7 @@ enum class PatchKind : int64_t {
   KernelGrain, ///< of a kernel; at least 1
   ArenaBytes,
   KernelBlocks, ///< of a kernel: the first number of its grid
+  SavedBytes,
 };
 
 /// An expression: int64 words in postfix order.
@@ -82,6 +89,10 @@ enum class SizeOp : int64_t {
 };
 
 inline constexpr uint32_t kNone = 0xffffffff;
+
+/// Of an entry of the output list: the slot is an input that the program has
+/// written, and nothing is handed over.
+inline constexpr int64_t kOutputInPlace = int64_t(1) << 32;
 
 /// What executors say whose callers know nothing of StepKind::Speculate.
 inline constexpr char kUnanswered[] =
@@ -111,9 +122,13 @@ enum class SlotKind : uint8_t {
 };
 
 enum SlotFlags : uint8_t {
-  kSlotHost = 1,   ///< in host memory although the program is a device's
-  kSlotStable = 2, ///< an external buffer whose address hardly ever changes
-  kSlotValue = 4,  ///< Words: kernels take the one word itself
+  kSlotHost = 1,    ///< in host memory although the program is a device's
+  kSlotSaved = 16,  ///< Fresh: `place` is the byte offset in one block, which
+                    ///< the caller keeps for a backward program
+  kSlotStable = 2,  ///< an external buffer whose address hardly ever changes
+  kSlotValue = 4,   ///< Words: kernels take the one word itself
+  kSlotWritten = 8, ///< an input that the program writes. Behind the first such
+                    ///< step come only kernels, copies, views and releases
 };
 
 struct Slot {
@@ -195,6 +210,7 @@ enum StepFlags : uint16_t {
   kStepIndirect = 1,
   kStepDynamic = 2,
   kStepPatchable = 4,
+  kStepWritesInput = 8, ///< Kernel, Copy: what it writes is an input
 };
 
 struct Step {

@@ -48,6 +48,8 @@ public:
   uint32_t outputSlot(uint32_t i) const {
     return static_cast<uint32_t>(intPool[i]);
   }
+  /// Whether output `i` is the new contents of an input, which has them.
+  bool isInPlace(uint32_t i) const { return intPool[i] & kOutputInPlace; }
 
 private:
   bool load(std::vector<uint64_t> words, size_t size, std::string &error);

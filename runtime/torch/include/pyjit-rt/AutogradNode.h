@@ -152,8 +152,9 @@ public:
   /// of the differentiable ones.
   void connect(const std::vector<at::Tensor> &results,
                const std::vector<bool> *which = nullptr);
-  /// When all that the call shows has its final version.
-  void save(const std::vector<at::Tensor> &results);
+  /// When all that the call shows has its final version. `block` has the saved
+  /// results that are undefined in `results`.
+  void save(const std::vector<at::Tensor> &results, SavedValues block);
 
   void release_variables() override;
   std::string name() const override { return "PyjitBackward"; }
@@ -191,9 +192,11 @@ private:
   Gradients runDifferentiably(const Gradients &incoming);
 
   std::shared_ptr<const BackwardProgram> program;
-  std::vector<SavedInput> inputs;    ///< by place in `reads`
-  std::vector<SavedResult> shown;    ///< by place in the program's `shown`
-  std::vector<at::Tensor> hidden;    ///< nobody else can write them
+  std::vector<SavedInput> inputs; ///< by place in `reads`
+  std::vector<SavedResult> shown; ///< by place in the program's `shown`
+  /// Results that the call does not show; nobody else can write them.
+  SavedValues block;
+  std::vector<at::Tensor> hidden; ///< those that are not in the block, by place
   std::vector<TensorLayout> layouts; ///< of incoming gradients
   bool keeps = false;                ///< some argument is saved
   bool released = false;

@@ -5,6 +5,7 @@
 #define PYJIT_RT_TORCHEXECUTOR_H
 
 #include "pyjit-rt/Program.h"
+#include "pyjit-rt/SavedValues.h"
 
 #include <ATen/core/Tensor.h>
 #include <ATen/core/dispatch/Dispatcher.h>
@@ -53,9 +54,9 @@ private:
 
 /// Runs one launch program with ATen's allocator, dispatcher and thread pool.
 ///
-/// A call is functional: it reads its inputs and writes nothing but fresh
-/// outputs, so a failed call (an exception of a vendor call) may be answered
-/// again by eager PyTorch, random numbers aside.
+/// A call writes fresh outputs, and the inputs that the program says it writes,
+/// these behind everything that may fail: a failed call (an exception of a
+/// vendor call) may be answered again by eager PyTorch, random numbers aside.
 class TorchExecutor {
 public:
   /// Resolves every operator and builds every constant argument. Returns null
@@ -78,6 +79,9 @@ public:
   };
   std::optional<Dims> inputDims(uint32_t i) const;
   std::optional<Dims> outputDims(uint32_t i) const;
+  /// The input whose new contents output `i` is, if a run writes it. Such an
+  /// output stays undefined.
+  std::optional<uint32_t> updatedInput(uint32_t output) const;
   /// Kernels launched, and vendor calls made, by one run.
   size_t numKernelSteps() const { return kernelSteps; }
   size_t numCallSteps() const { return calls.size(); }
@@ -92,18 +96,19 @@ public:
 
   /// `inputs`: numInputs() tensors whose metadata the guards have checked.
   /// `cached`: the outputs of the prepare program, or null when there is none.
-  /// `outputs`: numOutputs() tensors to assign.
+  /// `outputs`: numOutputs() tensors to assign; with `saved`, those stay
+  /// undefined that lie in its block.
   /// False where a speculation (StepKind::Speculate) did not hold: the program
   /// does not answer this call, `outputs` are as they were, and nothing
   /// happened.
   /// Throws what vendor calls throw, and `Interrupted`. Safe on several
   /// threads at once.
   virtual bool run(const at::Tensor *inputs, const at::Tensor *cached,
-                   at::Tensor *outputs);
+                   at::Tensor *outputs, SavedValues *saved = nullptr);
   /// `run`, after which PyTorch's generators are as they were before it unless
   /// it has answered: eager does then, and draws the same numbers.
   bool runOrRestore(const at::Tensor *inputs, const at::Tensor *cached,
-                    at::Tensor *outputs);
+                    at::Tensor *outputs, SavedValues *saved = nullptr);
   /// Waits until the device has done everything that it was told; false where
   /// that cannot be asked now. Nothing to wait for on the CPU.
   virtual bool settle() { return true; }
@@ -152,14 +157,17 @@ protected:
     std::vector<at::Tensor> slots;   // by slot number; undefined unless Arena
     std::vector<at::Tensor> values;
     std::vector<void *> buffers;
+    at::Tensor saved; ///< the present call's block
   };
 
   /// Lets `other` use this executor's memory for intermediates.
   void shareStorage(TorchExecutor &other) const {
     other.sharedStorage = sharedStorage;
   }
+  void makeWritable(const at::Tensor *inputs) const;
   bool plan(std::string &error);
   void planUses();
+  void planOutputs();
   bool planCall(const Step &step, std::string &error);
   std::unique_ptr<Arena> takeArena();
   void giveArena(std::unique_ptr<Arena> arena);
@@ -169,7 +177,9 @@ protected:
   void runView(const Step &step, Arena &arena) const;
   void runCall(const CallPlan &plan, Arena &arena) const;
   void fillArena(Arena &arena, at::Tensor storage) const;
+  void giveOutputs(Arena &arena, at::Tensor *outputs, SavedValues *saved) const;
   at::Tensor ownOutput(const Arena &arena, uint32_t i) const;
+  void bindSaved(uint32_t slot, Arena &arena, bool asTensor) const;
   /// A tensor of a slot's sizes that begins where `storage` does.
   at::Tensor makeTensor(const Slot &slot, c10::Storage storage) const;
   /// One on memory that somebody else keeps.
@@ -194,10 +204,13 @@ protected:
   bool speculates = false;
   bool random = false; ///< some call draws from a generator
   bool briefRun = false;
+  std::vector<uint32_t> written; ///< inputs that a run writes
   std::vector<bool> inputUsed;
   /// By slot: a vendor call, a view or the caller sees the tensor; a kernel
   /// sees the address alone.
   std::vector<bool> needsTensor;
+  std::vector<bool> copiedOutputs;             ///< by output
+  std::shared_ptr<const SavedPlan> savedPlan;  ///< null: calls leave no block
   std::shared_ptr<StorageCache> sharedStorage; // null: arenas keep theirs
   std::mutex lock;                             // guards `arenas`
   std::vector<std::unique_ptr<Arena>> arenas;
