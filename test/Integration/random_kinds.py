@@ -17,6 +17,7 @@ from hypothesis import HealthCheck, Phase, given, seed, settings
 from hypothesis import strategies as st
 from Integration import (
     test_graph_break_programs,
+    test_random_autocast,
     test_random_branches,
     test_random_counted_loops,
     test_random_layers,
@@ -154,6 +155,7 @@ KINDS: dict[str, tuple[int, Kind]] = {
         3,
         numbered(test_random_training.check, kind=test_random_layers.sequences),
     ),
+    "regions of autocast": (4, numbered(test_random_autocast.check)),
     "loops": (6, numbered(test_random_loops.check)),
     "counted loops": (4, numbered(test_random_counted_loops.check)),
     "data-dependent scalars": (6, numbered(test_random_numbers.check)),

@@ -2,8 +2,14 @@
 
 from __future__ import annotations
 
+import copy
+import os
+
 import pytest
 import torch
+import torch.nn.functional as F
+from Integration import test_random_autocast
+from Integration.random_kinds import numbered
 from torch import nn
 
 pytestmark = pytest.mark.gpu
@@ -83,3 +89,38 @@ def test_around_with_weights_that_require_grad() -> None:
         0,
         13,
     )
+
+
+def test_training_around() -> None:
+    """Gradients go through autocast's own casts, from graph to graph; weights step between the calls."""
+    import pyjit
+
+    torch.manual_seed(0)
+    model = Mixed().cuda()
+    other = copy.deepcopy(model)
+    fast = pyjit.compile(other)
+    optimizers = [torch.optim.SGD(m.parameters(), lr=0.05) for m in (model, other)]
+    for x in inputs() + inputs():
+        found = []
+        for m, f, optimizer in zip(
+            (model, other), (model, fast), optimizers, strict=True
+        ):
+            optimizer.zero_grad()
+            with torch.autocast("cuda", dtype=torch.bfloat16):
+                loss = sum(F.mse_loss(y, torch.zeros_like(y)) for y in f(x)[:3])
+            loss.backward()
+            found.append([loss.detach(), *(p.grad for p in m.parameters())])
+            optimizer.step()
+        torch.testing.assert_close(found[1], found[0], rtol=3e-2, atol=3e-2)
+        with torch.no_grad():
+            for a, b in zip(model.parameters(), other.parameters(), strict=True):
+                b.copy_(a)
+    stats = pyjit.stats(fast)
+    assert (stats["graph_breaks"], stats["hits"]) == (0, 9)
+
+
+@pytest.mark.filterwarnings("ignore")
+def test_random_regions() -> None:
+    check = numbered(test_random_autocast.check, device="cuda")
+    batch = check(0, int(os.environ.get("PYJIT_EXAMPLES", "120")) // 4)
+    assert not batch.failures, "\n".join(batch.failures[:5])

@@ -45,9 +45,9 @@ public:
     }
     builder.setInsertionPoint(builder.getBlock()->getTerminator());
     setCounters();
-    for (auto [tensor, freed] : plan.requiringGrad)
+    for (Value leaf : plan.gradLeaves)
       RequireGradOp::create(builder, trace.getLoc(),
-                            getObject(tensor, trace.getLoc()), freed);
+                            getObject(leaf, trace.getLoc()));
   }
 
 private:
