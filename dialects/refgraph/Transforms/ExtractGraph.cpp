@@ -11,6 +11,7 @@
 #include "mlir/IR/Builders.h"
 #include "mlir/IR/BuiltinOps.h"
 #include "mlir/IR/IRMapping.h"
+#include "pyjit/Operators/OperatorNames.h"
 #include "pyjit/Operators/Raises.h"
 
 namespace pyjit::refgraph {
@@ -138,6 +139,13 @@ static TypeAttr getDefaultType(TraceOp trace) {
   return {};
 }
 
+/// Whether the call itself runs autograd's engine.
+static bool runsBackward(GraphOp graph) {
+  return llvm::any_of(graph.getBody().getOps<TensorOp>(), [](TensorOp op) {
+    return op.getOverload() == pyjit::operators::pyjit::backward;
+  });
+}
+
 static void extractGraph(TraceOp trace, const SpecializationPlan &plan) {
   OpBuilder builder(trace);
   bool differentiable = !plan.gradientResults.empty();
@@ -173,7 +181,7 @@ static void extractGraph(TraceOp trace, const SpecializationPlan &plan) {
     values.push_back(mapping.lookup(plan.getLatest(plan.inputs[input])));
   YieldOp::create(builder, trace.getBody().front().back().getLoc(), values);
   // Where nothing is to be differentiated, all operators are alike.
-  if (!differentiable)
+  if (!differentiable && !runsBackward(graph))
     graph.walk([](TensorOp op) { op.setNoGrad(false); });
 }
 

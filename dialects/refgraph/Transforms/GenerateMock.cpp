@@ -45,9 +45,9 @@ public:
     }
     builder.setInsertionPoint(builder.getBlock()->getTerminator());
     setCounters();
-    for (Value leaf : plan.gradLeaves)
+    for (auto [tensor, freed] : plan.requiringGrad)
       RequireGradOp::create(builder, trace.getLoc(),
-                            getObject(leaf, trace.getLoc()));
+                            getObject(tensor, trace.getLoc()), freed);
   }
 
 private:

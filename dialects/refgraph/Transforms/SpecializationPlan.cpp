@@ -361,9 +361,9 @@ LogicalResult SpecializationPlan::planCounters(TraceOp trace) {
     counts[*base ? *base : *shown] += advance.getCount();
   }
   llvm::append_range(advances, counts);
-  for (auto leaf : trace.getBody().getOps<RequireGradOp>())
-    if (Value node = getNode(leaf.getTensor()); escaping.contains(node))
-      gradLeaves.push_back(node);
+  for (auto op : trace.getBody().getOps<RequireGradOp>())
+    if (Value node = getNode(op.getTensor()); escaping.contains(node))
+      requiringGrad.emplace_back(node, op.getFreed());
   return success();
 }
 
