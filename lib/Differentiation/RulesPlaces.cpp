@@ -37,6 +37,25 @@ LogicalResult gradient_rules::Concatenation(Adjoint &a) {
   return success();
 }
 
+/// Matrices along a diagonal: the part that each of them fills.
+LogicalResult gradient_rules::BlockDiagonal(Adjoint &a) {
+  GradientBuilder &build = a.build;
+  Size row = 0, column = 0;
+  for (Value part : a.call.getOperands()) {
+    SmallVector<Size> sizes = tssa::getSizes(typeOf(part));
+    Size rows = sizes.size() == 2 ? sizes[0] : Size(1);
+    Size columns = sizes.empty() ? Size(1) : sizes.back();
+    if (a.wants(part)) {
+      Value gradient = build.slice(a.gradient(), 0, row, rows);
+      gradient = build.slice(gradient, 1, column, columns);
+      a.give(part, build.reshape(gradient, typeOf(part)));
+    }
+    row += rows;
+    column += columns;
+  }
+  return success();
+}
+
 LogicalResult gradient_rules::Stack(Adjoint &a) {
   int64_t rank = typeOf(a.gradient()).getRank();
   int64_t dim = a.dimensions(1, rank).front();
@@ -89,14 +108,29 @@ LogicalResult gradient_rules::Pad(Adjoint &a) {
   Value gradient = a.gradient();
   if (!amounts)
     return a.refuse("its width differs between calls");
+  SmallVector<Attribute> cut;
+  bool cuts = false;
   for (size_t i = 0; i < amounts.size(); i += 2) {
     auto before = dyn_cast<IntegerAttr>(amounts[i]);
     auto after = dyn_cast<IntegerAttr>(amounts[i + 1]);
-    if (!before || !after || before.getInt() < 0 || after.getInt() < 0)
-      return a.refuse("it cuts off, or its width differs between calls");
+    if (!before || !after)
+      return a.refuse("its width differs between calls");
     int64_t dim = int64_t(sizes.size()) - 1 - int64_t(i / 2);
-    gradient = a.build.slice(gradient, dim, before.getInt(), sizes[dim]);
+    int64_t front = std::max<int64_t>(0, -before.getInt());
+    int64_t back = std::max<int64_t>(0, -after.getInt());
+    Size length = sizes[dim] - Size(front + back);
+    if (length.isConstant() && length.constant() < 0)
+      return a.refuse("it cuts off more than there is");
+    gradient = a.build.slice(gradient, dim,
+                             std::max<int64_t>(0, before.getInt()), length);
+    cut.append({a.build.integer(front), a.build.integer(back)});
+    cuts |= front || back;
   }
+  if (cuts)
+    gradient =
+        a.build.call(operators::aten::constant_pad_nd,
+                     {gradient, a.build.list(cut), a.build.number(0)},
+                     rowMajorType(sizes, typeOf(gradient).getElementType()));
   a.give(0, gradient);
   return success();
 }

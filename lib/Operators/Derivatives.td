@@ -92,6 +92,22 @@ def : OfSelf<"lgamma", (Mul $grad, (Call<"aten::digamma"> $self))>;
 def : OfSelf<"digamma", (Mul $grad, (Call<"aten::polygamma"> 1, $self))>;
 def : OfSelf<"polygamma",
              (Mul $grad, (Call<"aten::polygamma"> (Add $n, 1), $self))>;
+def : OfSelf<"i0", (Mul $grad, (Call<"aten::special_i1"> $self))>;
+def : OfSelf<"special_i0e",
+  (Mul $grad, (Sub (Call<"aten::special_i1e"> $self), (Mul (Sign $self), $result)))>;
+// At nan, too, eager says one half.
+def : OfSelf<"special_i1",
+  (Let $there, (Gt (Abs $self), 0),
+  (Let $safe, (Select $there, $self, 1),
+    (Mul $grad, (Select $there, (Sub (Call<"aten::i0"> $safe), (Div $result, $safe)),
+                                "0.5"))))>;
+def : OfSelf<"special_i1e",
+  (Let $there, (Gt (Abs $self), 0),
+  (Let $safe, (Select $there, $self, 1),
+    (Mul $grad, (Select $there,
+                        (Sub (Call<"aten::special_i0e"> $safe),
+                             (Mul $result, (Add (Sign $safe), (Reciprocal $safe)))),
+                        "0.5"))))>;
 def : OfSelf<"sinc",
   (Let $angle, (Mul $self, "3.1415926535897932385"),
   (Let $square, (Mul (Mul $self, $self), "3.1415926535897932385"),
@@ -261,6 +277,18 @@ def : OfSelf<"special_xlog1py",
   (Select (BitAnd (Eq $self, 0), (Le $other, -1)), 0,
           (Call<"aten::special_xlog1py"> $grad, $other))>;
 def : OfOther<"special_xlog1py", (Div (Mul $grad, $self), (Add $other, 1))>;
+def : OfOther<"special_xlog1py.self_scalar",
+              (Div (Mul $grad, $self), (Add $other, 1))>;
+def : OfSelf<"special_xlog1py.other_scalar",
+  (Let $whole, (Call<"aten::special_xlog1py.other_scalar"> $grad, $other),
+    (Select (BitAnd (Eq $self, 0), (Le (Call<"aten::full_like"> $self, $other), -1)),
+            0, $whole))>;
+defvar ofGamma = (Exp (Sub (Sub (Mul (Sub $self, 1), (Log $other)), $other),
+                           (Call<"aten::lgamma"> $self)));
+def : OfOther<"igamma", (Mul $grad, ofGamma)>;
+def : OfOther<"igammac", (Mul (Neg $grad), ofGamma)>;
+def : OfOther<"special_zeta",
+  (Mul (Mul $grad, (Neg $self)), (Call<"aten::special_zeta"> (Add $self, 1), $other))>;
 def : OfSelf<"ldexp.Tensor", (Mul $grad, (Call<"aten::pow.Scalar"> 2, $other))>;
 def : OfOther<"ldexp.Tensor",
               (Mul (Mul $grad, $result), "0.69314718055994530942")>;
@@ -473,6 +501,31 @@ def : OfSelf<"take", (Backward<"aten::put"> (Call<"aten::zeros_like"> $self),
 def : OfSelf<"linalg_cross", (Call<"aten::linalg_cross"> $other, $grad, $dim)>;
 def : OfOther<"linalg_cross", (Call<"aten::linalg_cross"> $grad, $self, $dim)>;
 
+def : Derivative<"aten::affine_grid_generator", "theta",
+  (Backward<"aten::affine_grid_generator_backward"> $grad, $size, $align_corners)>;
+def : Derivative<"aten::affine_grid_generator_backward", "grad",
+  (Backward<"aten::affine_grid_generator"> $grad, $size, $align_corners)>;
+
+// Copies with a part replaced. (as_strided_scatter is told by strides: it stays
+// eager's.)
+def : OfSelf<"slice_scatter", (Backward<"aten::slice_scatter">
+  $grad, (Call<"aten::zeros_like"> $src), $dim, $start, $end, $step)>;
+def : Derivative<"aten::slice_scatter", "src",
+  (Backward<"aten::slice_copy.Tensor"> $grad, $dim, $start, $end, $step)>;
+def : OfSelf<"slice_copy.Tensor", (Backward<"aten::slice_backward">
+  $grad, (Sizes $self), $dim, (IfNone $start, 0, $start),
+  (IfNone $end, 9007199254740992, $end), $step)>;
+def : OfSelf<"select_scatter", (Backward<"aten::select_scatter">
+  $grad, (Call<"aten::zeros_like"> $src), $dim, $index)>;
+def : Derivative<"aten::select_scatter", "src",
+  (Backward<"aten::select_copy.int"> $grad, $dim, $index)>;
+def : OfSelf<"select_copy.int", (Backward<"aten::select_backward">
+  $grad, (Sizes $self), $dim, $index)>;
+def : OfSelf<"diagonal_scatter", (Backward<"aten::diagonal_scatter">
+  $grad, (Call<"aten::zeros_like"> $src), $offset, $dim1, $dim2)>;
+def : Derivative<"aten::diagonal_scatter", "src",
+  (Backward<"aten::diagonal_copy"> $grad, $offset, $dim1, $dim2)>;
+
 class Trilinear<string operand, dag expression>
     : Derivative<"aten::_trilinear", operand, expression>;
 def : Trilinear<"i1", (Backward<"aten::_trilinear">
@@ -519,12 +572,27 @@ def : GradientRule<"AddMatrixProduct", One<["addmm", "baddbmm", "addmv"]>.Of>;
 def : GradientRule<"AddSumOfProducts", One<["addbmm"]>.Of>;
 def : GradientRule<"AddOuterProduct", One<["addr"]>.Of>;
 def : GradientRule<"Distances", One<["_cdist_forward"]>.Of>;
+def : GradientRule<"EuclideanDistances", One<["_euclidean_dist"]>.Of>;
 def : GradientRule<"InverseMatrix", One<["linalg_inv", "linalg_inv_ex",
                                          "inverse"]>.Of>;
 def : GradientRule<"Solution", One<["linalg_solve"]>.Of>;
 def : GradientRule<"TriangularSolution", One<["linalg_solve_triangular"]>.Of>;
 def : GradientRule<"Cholesky", One<["linalg_cholesky", "linalg_cholesky_ex",
                                     "cholesky"]>.Of>;
+def : GradientRule<"CholeskySolution", One<["cholesky_solve"]>.Of>;
+def : GradientRule<"CholeskyInverse", One<["cholesky_inverse"]>.Of>;
+def : GradientRule<"Eigenvectors", One<["_linalg_eigh"]>.Of>;
+def : GradientRule<"SingularValues", One<["_linalg_svd"]>.Of>;
+def : GradientRule<"OrthogonalFactor", One<["linalg_qr"]>.Of>;
+def : GradientRule<"Factors", One<["linalg_lu_factor", "linalg_lu_factor_ex"]>.Of>;
+def : GradientRule<"SeparateFactors", One<["linalg_lu"]>.Of>;
+def : GradientRule<"UnpackedFactors", One<["lu_unpack"]>.Of>;
+def : GradientRule<"SolutionOfFactors", One<["linalg_lu_solve"]>.Of>;
+def : GradientRule<"Determinant", One<["_linalg_det"]>.Of>;
+def : GradientRule<"LogDeterminant", One<["_linalg_slogdet"]>.Of>;
+def : GradientRule<"MatrixExponential", One<["linalg_matrix_exp"]>.Of>;
+def : GradientRule<"PseudoInverse", One<["linalg_pinv.atol_rtol_tensor"]>.Of>;
+def : GradientRule<"BlockDiagonal", One<["block_diag"]>.Of>;
 def : GradientRule<"Concatenation", One<["cat", "concat"]>.Of>;
 def : GradientRule<"Stack", One<["stack"]>.Of>;
 def : GradientRule<"Repeat", One<["repeat"]>.Of>;

@@ -30,7 +30,8 @@ COMPOSITE = {
     # A number as the first operand.
     "remainder.Scalar_Tensor", "where.ScalarSelf", "where.ScalarOther",
     # Copies of views: torch generates their derivatives from the views'.
-    "diagonal_copy",
+    "diagonal_copy", "select_copy.int", "slice_copy.Tensor",
+    "affine_grid_generator_backward", "linalg_lu_factor",
 }  # fmt: skip
 
 # (Overload, operand) that one of the two does not differentiate.
