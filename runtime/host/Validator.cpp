@@ -137,14 +137,14 @@ bool Validator::checkOrder() {
   for (uint32_t i = 0; i < h.steps; ++i) {
     const Step &s = steps[i];
     where = "step " + std::to_string(i);
-    bool cannotFail = s.kind == StepKind::Kernel || s.kind == StepKind::Copy ||
-                      s.kind == StepKind::Release || s.kind == StepKind::Move ||
-                      s.kind == StepKind::If || s.kind == StepKind::Else ||
-                      s.kind == StepKind::IfEnd ||
-                      s.kind == StepKind::GraphEnd ||
+    bool cannotFail =
+        s.kind == StepKind::Kernel || s.kind == StepKind::Copy ||
+        s.kind == StepKind::Release || s.kind == StepKind::Move ||
+        s.kind == StepKind::If || s.kind == StepKind::Else ||
+        s.kind == StepKind::IfEnd || s.kind == StepKind::GraphEnd ||
         s.kind == StepKind::GraphBegin || // else its launches one by one
 
-                      (s.kind == StepKind::View && !(s.flags & kStepDynamic));
+        (s.kind == StepKind::View && !(s.flags & kStepDynamic));
     if (wrote && !cannotFail)
       return failStep("may fail when an input has been written");
     bool writes = s.flags & kStepWritesInput;

@@ -83,6 +83,22 @@ def test_a_check_that_fails_once(compile: Compile) -> Steps:
         yield f(values(3, 4, seed=seed))
 
 
+@speculating
+def test_behind_random_numbers(compile: Compile) -> Steps:
+    """A call that goes the other way draws what eager draws: its generator is put back first."""
+
+    def g(x: torch.Tensor, limit: torch.Tensor) -> torch.Tensor:
+        y = torch.nn.functional.dropout(x, 0.5)
+        if torch.rand([]) < limit:
+            raise ValueError("dropped")
+        return y + torch.rand(4)
+
+    f = compile(g)
+    for seed, limit in enumerate((0.0, 0.0, 0.0, 1.0, 0.0, 1.0, 0.0)):
+        yield attempt(f, values(3, 4, seed=seed), torch.tensor(limit))
+        yield torch.rand(3)
+
+
 @speculating(speculations=0)
 def test_the_other_side_comes(compile: Compile) -> Steps:
     """Then the program has both."""

@@ -132,9 +132,10 @@ LogicalResult Merger::goOn(TraceOp segment, const Frame &frame, Value found) {
 
 LogicalResult Merger::goOneWay(TraceOp side, bool outcome) {
   // If the launch finds that the branch goes the other way, the call starts
-  // again elsewhere: nothing may have happened by then.
+  // again elsewhere: nothing may have happened by then. Random numbers that
+  // were drawn are put back by the executor.
   WalkResult walked = prefix.walk([&](TensorOp call) {
-    if (!call.hasOperatorTrait("random") && call.hasOperatorTrait("as-op-node"))
+    if (call.hasOperatorTrait("as-op-node"))
       return WalkResult::advance();
     call.emitError("stays a graph break: '")
         << call.getOverload()

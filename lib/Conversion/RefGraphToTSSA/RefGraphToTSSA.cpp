@@ -297,8 +297,8 @@ FailureOr<ArrayAttr> Converter::findPath(refgraph::TensorOp op, Value source,
          << from << " shown as " << shown;
 }
 
-/// Whether what the call returns and writes has no gradient. (Where nothing is to
-/// be differentiated, no call says so.)
+/// Whether what the call returns and writes has no gradient. (Where nothing is
+/// to be differentiated, no call says so.)
 bool Converter::endsGradients(refgraph::TensorOp op) { return op.getNoGrad(); }
 
 Attribute Converter::detached() {

@@ -224,6 +224,32 @@ refgraph.trace @one_way_1 attributes {refgraph.segment = "false", refgraph.takes
 
 // -----
 
+!T = !refgraph.tensor<[], [], f32, "cpu">
+!B = !refgraph.tensor<[], [], i1, "cpu">
+
+// Random numbers in front of it: the executor puts the generator back where the
+// call turns out to go the other way.
+// CHECK-LABEL: refgraph.trace @draws {
+// CHECK:         %[[R:.*]] = refgraph.tensor_op "aten::rand_like"
+// CHECK:         refgraph.speculate %{{.*}} is true
+refgraph.trace @draws attributes {refgraph.segment = "prefix", refgraph.condition = 0 : i64} {
+  %e = refgraph.external
+  %x = refgraph.get %e arg(0, "x") : !T
+  %r = refgraph.tensor_op "aten::rand_like"(%x, none, none, none, none, none) : (!T) -> !T
+  %c = refgraph.tensor_op "aten::lt.Tensor"(%r, %x) : (!T, !T) -> !B
+  %inner = refgraph.create "tuple" [%c, %x] : (!B, !T) -> !refgraph.obj<"tuple">
+  %t = refgraph.create "tuple" [%inner] : (!refgraph.obj<"tuple">) -> !refgraph.obj<"tuple">
+  refgraph.leave %t : !refgraph.obj<"tuple">
+}
+refgraph.trace @draws_1 attributes {refgraph.segment = "true", refgraph.takes = array<i64: 1>} {
+  %e = refgraph.external
+  %x = refgraph.get %e arg(0, "x") : !T
+  %y = refgraph.tensor_op "aten::neg"(%x) : (!T) -> !T
+  refgraph.leave %y : !T
+}
+
+// -----
+
 !T = !refgraph.tensor<[4], [1], f32, "cpu">
 !B = !refgraph.tensor<[], [], i1, "cpu">
 
