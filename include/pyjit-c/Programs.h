@@ -320,7 +320,8 @@ typedef enum PyjitMockOp {
 
   // Effects.
   PYJIT_MOCK_COPY_BACK = 32, // tensor a.copy_(tensor b), a is a guard
-                             //   register with an input, b a result
+                             //   register with an input, b a result; none:
+                             //   the launch has written a, which is counted
   PYJIT_MOCK_SET_ATTR = 33,  // a.__dict__[constant imm] = b (generic setattr,
                              //   no __setattr__ call)
   PYJIT_MOCK_SET_ITEM = 34,  // a[constant imm] = b: list index, or key of a

@@ -142,6 +142,10 @@ void buildLaunchPipeline(OpPassManager &manager,
         ptx::optionsFor<ptx::PtxSplitReductionsOptions>(machineOf(options))));
   // A loop was for fusion's sake: launches stand one after the other.
   manager.addNestedPass<func::FuncOp>(tssa::createUnrollLoopsPass());
+  // A GPU's threads share the rows of a reduction.
+  fusion::FusionInPlaceOptions inPlace;
+  inPlace.reductions = false;
+  manager.addPass(fusion::createFusionInPlace(inPlace));
   manager.addPass(createConvertTSSAToCudaGraphPass());
   cudagraph::buildGraphPipeline(manager);
 }

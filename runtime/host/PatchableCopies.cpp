@@ -28,7 +28,9 @@ bool pyjit::rt::isPatchable(const Program &program, uint32_t index) {
     switch (s.kind) {
     case StepKind::Kernel:
       for (uint32_t k = 0; k < s.c; ++k)
-        meets |= shows[ints[s.b + k]];
+        meets |=
+            shows[ints[s.b + k]] ||
+            (inside && s.flags & kStepWritesInput && ints[s.b + k] == copy.a);
       break;
     case StepKind::View:
       meets = shows[s.b] && !inside;
@@ -53,7 +55,7 @@ bool pyjit::rt::isPatchable(const Program &program, uint32_t index) {
       return false;
   }
   for (uint32_t i = 0; i < h.outputs; ++i)
-    if (shows[ints[i]])
+    if (shows[program.outputSlot(i)])
       return false;
   return true;
 }

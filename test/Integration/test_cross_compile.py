@@ -19,7 +19,12 @@ import pyjit
 import pytest
 import symbolic_cases
 import torch
-from Integration import test_random_branches, test_random_varying, test_static_cache
+from Integration import (
+    test_in_place,
+    test_random_branches,
+    test_random_varying,
+    test_static_cache,
+)
 from lib.Codegen.PTX.kernels import PTXAS, assemble
 from pyjit._C import Trace
 
@@ -100,6 +105,13 @@ def test_static_caches(built: list[Built], f: Callable) -> None:
     run(f, [(buffer, torch.randn(3, 3, 8), p) for p in places])
     check(built)
     assert not any(specialized for *_, specialized in built)
+
+
+@pytest.mark.parametrize("f", test_in_place.PROGRAMS)
+def test_written_inputs(built: list[Built], f: Callable) -> None:
+    run(f, [(torch.randn(7, 7), torch.randn(7, 7))])
+    (launch,) = check(built)
+    assert " in place" in launch, launch
 
 
 @pytest.mark.parametrize("name", symbolic_cases.CASES)

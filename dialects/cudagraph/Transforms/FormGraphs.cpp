@@ -80,8 +80,11 @@ struct FormGraphs : cudagraph::impl::FormGraphsPassBase<FormGraphs> {
   }
 
   /// Where `external` holds what the run's calls read: behind the launch of
-  /// the run that writes it, if one does (an output has one writer).
+  /// the run that writes it, if one does (an output has one writer; an input is
+  /// written behind all calls).
   OpBuilder behindWriter(ArrayRef<Operation *> run, Value external) {
+    if (isInput(external))
+      return OpBuilder(run.front());
     for (Operation *op : run)
       if (auto kernel = dyn_cast<KernelOp>(op))
         for (Value written : kernel.getWrites())
@@ -91,6 +94,22 @@ struct FormGraphs : cudagraph::impl::FormGraphsPassBase<FormGraphs> {
             return builder;
           }
     return OpBuilder(run.front());
+  }
+
+  static bool isInput(Value external) {
+    auto declared = external.getDefiningOp<ExternalOp>();
+    return declared && declared.getRole() == Role::input;
+  }
+
+  /// Whether a launch of the program's writes an input.
+  static bool isWritten(Value input) {
+    return isInput(input) &&
+           llvm::any_of(input.getUsers(), [&](Operation *user) {
+             auto kernel = dyn_cast<KernelOp>(user);
+             auto copy = dyn_cast<CopyOp>(user);
+             return (kernel && llvm::is_contained(kernel.getWrites(), input)) ||
+                    (copy && copy.getTarget() == input);
+           });
   }
 
   /// Whether vendor calls alone read `buffer`, outside of bodies.
@@ -143,7 +162,8 @@ struct FormGraphs : cudagraph::impl::FormGraphsPassBase<FormGraphs> {
       else if (isa<CallOp>(op))
         stageOperands(op);
     for (CopyOp copy : copies)
-      copy.setPatchable(isReadByCallsAlone(copy.getTarget(), copy));
+      copy.setPatchable(!isWritten(copy.getSource()) &&
+                        isReadByCallsAlone(copy.getTarget(), copy));
   }
 
   /// Whether `op` is one of the run's, or in a body of one.

@@ -836,6 +836,9 @@ def RefGraph_ViewOp : RefGraph_Op<"view", [HasParent<"MockOp">]> {
 def RefGraph_CopyBackOp : RefGraph_Op<"copy_back", [HasParent<"MockOp">]> {
   let summary = "write the new contents of a mutated input";
   let description = [{
+    Where the launch has written the input itself, its result is none, and the
+    write is only counted (`_version`).
+
     ```mlir
     refgraph.copy_back %x, %r : !refgraph.tensor<[4], [1], f32, "cpu">, !refgraph.tensor<[4], [1], f32, "cpu">
     ```

@@ -167,7 +167,7 @@ def GenerateMockPass : Pass<"refgraph-generate-mock", "::mlir::ModuleOp"> {
     object refers to are created again, writes are repeated in order. Tensors
     come from the graph's results; one that shares storage with an input or with
     another result becomes a strided view of it; inputs that were written get
-    their new contents copied back.
+    their new contents copied back, where the launch has not put them there.
 
     ```mlir
     refgraph.trace @f {

@@ -121,12 +121,19 @@ unsigned Emitter::alignment(unsigned buffer, AffineExpr offset, Type element,
   return aligned;
 }
 
-Value Emitter::loadMemory(Type type, Value at, unsigned aligned) {
-  // No result lies where an operand does, so an operand does not change: its
-  // loads need not stay between the stores.
+Value Emitter::loadMemory(Type type, Value at, unsigned aligned,
+                          unsigned buffer) {
+  // Where no result lies, an operand does not change: its loads need not stay
+  // between the stores, and may take the way of what is only read.
   auto op = LLVM::LoadOp::create(b, type, at, aligned);
-  op.setInvariant(true);
+  op.setInvariant(!isOverwritten(buffer));
   return op;
+}
+
+bool Emitter::isOverwritten(unsigned buffer) const {
+  return llvm::any_of(graph.stores, [&](const codegen::Store &store) {
+    return llvm::is_contained(store.overlaps, buffer);
+  });
 }
 
 Value Emitter::load(unsigned buffer, AffineExpr offset, Type element,
@@ -136,7 +143,7 @@ Value Emitter::load(unsigned buffer, AffineExpr offset, Type element,
   unsigned bytes = memory.getIntOrFloatBitWidth() / 8;
   if (!onLanes(offset)) {
     Value at = address(base, index(offset, u), 0, element);
-    return fromMemory(loadMemory(memory, at, bytes), element);
+    return fromMemory(loadMemory(memory, at, bytes, buffer), element);
   }
   LinearForm form = linearize(offset);
   int64_t stride = form.coefficient(vectorDim);
@@ -146,14 +153,14 @@ Value Emitter::load(unsigned buffer, AffineExpr offset, Type element,
     unsigned aligned =
         alignment(buffer, offset, element, std::min(16u, bytes * lanes));
     Value at = address(base, index(offset, u), 0, element);
-    return fromMemory(loadMemory(vectorType, at, aligned), element);
+    return fromMemory(loadMemory(vectorType, at, aligned, buffer), element);
   }
   SmallVector<Value> elements;
   for (unsigned lane = 0; lane < lanes; ++lane) {
     Value at = linear
                    ? address(base, index(offset, u), lane * stride, element)
                    : address(base, index(shifted(offset, lane), u), 0, element);
-    elements.push_back(loadMemory(memory, at, bytes));
+    elements.push_back(loadMemory(memory, at, bytes, buffer));
   }
   return fromMemory(vector::FromElementsOp::create(b, vectorType, elements),
                     element);

@@ -104,9 +104,10 @@ Value Emitter::extract(tensor::ExtractOp op, const Node *node, unsigned u,
     return read.add(b, offset, lanes);
   };
   if (!dynamicVector && !onVector)
-    return fromMemory(
-        loadMemory(memory, address(base, scalarOffset(), 0, element), bytes),
-        element);
+    return fromMemory(loadMemory(memory,
+                                 address(base, scalarOffset(), 0, element),
+                                 bytes, buffer),
+                      element);
   if (!dynamicVector && !form.isNonlinearIn(vectorDim) &&
       form.coefficient(vectorDim) == 1) {
     auto vectorType = VectorType::get({int64_t(lanes)}, memory);
@@ -115,12 +116,12 @@ Value Emitter::extract(tensor::ExtractOp op, const Node *node, unsigned u,
       wanted /= 2;
     unsigned aligned = alignment(buffer, read.affine, element, wanted);
     Value at = address(base, scalarOffset(), 0, element);
-    return fromMemory(loadMemory(vectorType, at, aligned), element);
+    return fromMemory(loadMemory(vectorType, at, aligned, buffer), element);
   }
   Value offsets =
       read.add(b, broadcast(bodyIndex(read.affine, u), lanes), lanes);
   auto load = [&](Value offset) {
-    return loadMemory(memory, address(base, offset, 0, element), bytes);
+    return loadMemory(memory, address(base, offset, 0, element), bytes, buffer);
   };
   return fromMemory(gatherLanes(b, offsets, load), element);
 }

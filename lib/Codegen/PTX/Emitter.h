@@ -165,7 +165,9 @@ protected:
   /// Bytes that an access at `offset` is aligned to, at most `wanted`.
   unsigned alignment(unsigned buffer, AffineExpr offset, Type element,
                      unsigned wanted);
-  Value loadMemory(Type type, Value at, unsigned aligned);
+  Value loadMemory(Type type, Value at, unsigned aligned, unsigned buffer);
+  /// Whether a result may lie where this operand does.
+  bool isOverwritten(unsigned buffer) const;
   Value load(unsigned buffer, AffineExpr offset, Type element, unsigned u);
   void store(Value value, unsigned buffer, AffineExpr offset, unsigned u);
 

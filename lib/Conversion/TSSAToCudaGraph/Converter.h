@@ -10,6 +10,7 @@
 #include "mlir/Dialect/SCF/IR/SCF.h"
 #include "mlir/Dialect/Tensor/IR/Tensor.h"
 #include "mlir/IR/IRMapping.h"
+#include "llvm/ADT/MapVector.h"
 
 namespace pyjit::conversion {
 
@@ -36,6 +37,9 @@ private:
   void declareInputs();
   mlir::Value makeBuffer(mlir::Value value);
   mlir::Value outputBuffer(mlir::Value value);
+  void findUpdates();
+  void copyUpdates();
+  bool showsUpdated(mlir::Value buffer);
 
   // ControlToLaunches.cpp: loops and branches.
   llvm::LogicalResult convert(mlir::scf::WhileOp op);
@@ -73,6 +77,8 @@ private:
   /// Counters of the loops that are being unrolled.
   llvm::DenseMap<mlir::Value, int64_t> counters;
   int64_t outputs = 0;
+  /// Results that are new contents of inputs: the input's argument.
+  llvm::MapVector<int64_t, int64_t> updates;
 };
 
 /// Takes copies away whose source could have been written where they go, or

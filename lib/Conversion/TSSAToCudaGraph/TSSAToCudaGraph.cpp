@@ -45,8 +45,10 @@ void LaunchConverter::declareInputs() {
 Value LaunchConverter::makeBuffer(Value value) {
   if (Value known = fixed.lookup(value))
     return known;
-  bool returned = llvm::any_of(value.getUsers(), [](Operation *user) {
-    return isa<func::ReturnOp>(user);
+  // What an input becomes is copied there; the call returns it no more.
+  bool returned = llvm::any_of(value.getUses(), [&](OpOperand &use) {
+    return isa<func::ReturnOp>(use.getOwner()) &&
+           !updates.contains(use.getOperandNumber());
   });
   if (returned)
     return ExternalOp::create(builder, value.getLoc(), typeOf(value),
@@ -59,8 +61,11 @@ LogicalResult LaunchConverter::convert(func::CallOp op) {
   SmallVector<Value> reads, writes;
   for (Value operand : op.getOperands())
     reads.push_back(buffers.lookup(operand));
-  for (Value result : op.getResults()) {
-    writes.push_back(makeBuffer(result));
+  auto places = op->getAttrOfType<DenseI64ArrayAttr>(attribute::kInPlace);
+  for (OpResult result : op.getResults()) {
+    int64_t input = places ? places[result.getResultNumber()] : -1;
+    writes.push_back(input < 0 ? makeBuffer(result)
+                               : buffers.lookup(function.getArgument(input)));
     buffers.map(result, writes.back());
   }
   KernelOp::create(builder, op.getLoc(), op.getCallee(), reads, writes,
@@ -240,10 +245,70 @@ LogicalResult LaunchConverter::convert(Block &block) {
   return success();
 }
 
+/// Which results the program puts where inputs are. Bytes are copied: between
+/// values of one type without gaps, of which the input's own memory is none.
+void LaunchConverter::findUpdates() {
+  auto pairs = function->getAttrOfType<ArrayAttr>(attribute::kUpdates);
+  if (!pairs)
+    return;
+  auto returned = function.front().getTerminator()->getOperands();
+  SmallVector<Attribute> kept;
+  for (auto pair : pairs.getAsRange<DenseI64ArrayAttr>()) {
+    BlockArgument input = function.getArgument(pair[1]);
+    Value contents = returned[pair[0]];
+    auto call = contents.getDefiningOp<func::CallOp>();
+    auto places =
+        call ? call->getAttrOfType<DenseI64ArrayAttr>(attribute::kInPlace)
+             : DenseI64ArrayAttr();
+    bool isThere =
+        places && places[cast<OpResult>(contents).getResultNumber()] == pair[1];
+    auto type = cast<RankedTensorType>(input.getType());
+    bool isOnHost =
+        bool(function.getArgAttr(input.getArgNumber(), attribute::kDevice));
+    if (!isThere &&
+        (contents.getType() != type || !tssa::isDense(type) || isOnHost))
+      continue;
+    updates[pair[0]] = pair[1];
+    kept.push_back(pair);
+  }
+  if (!kept.empty())
+    program->setAttr(attribute::kUpdates, builder.getArrayAttr(kept));
+}
+
+/// Whether the buffer is, or shows, an input that is written.
+bool LaunchConverter::showsUpdated(Value buffer) {
+  Value root = getRoot(buffer);
+  return llvm::any_of(updates, [&](auto &update) {
+    return buffers.lookup(function.getArgument(update.second)) == root;
+  });
+}
+
+/// Behind everything else. What another copy overwrites is read before.
+void LaunchConverter::copyUpdates() {
+  auto returned = function.front().getTerminator()->getOperands();
+  SmallVector<std::tuple<Location, Value, Value>> copies;
+  for (auto [result, input] : updates) {
+    Value contents = returned[result], source = buffers.lookup(contents),
+          target = buffers.lookup(function.getArgument(input));
+    if (source == target)
+      continue;
+    Location loc = contents.getLoc();
+    if (showsUpdated(source)) {
+      Value own =
+          BufferOp::create(builder, loc, typeOf(contents), IntegerAttr());
+      CopyOp::create(builder, loc, source, own);
+      source = own;
+    }
+    copies.emplace_back(loc, source, target);
+  }
+  for (auto [loc, source, target] : copies)
+    CopyOp::create(builder, loc, source, target);
+}
+
 /// The buffer that answers the call with a value.
 Value LaunchConverter::outputBuffer(Value value) {
   Value buffer = buffers.lookup(value);
-  if (!buffer.getDefiningOp<BufferOp>())
+  if (!buffer.getDefiningOp<BufferOp>() && !showsUpdated(buffer))
     return buffer;
   // The program's own memory is the next call's, too.
   auto output = ExternalOp::create(builder, value.getLoc(), typeOf(value),
@@ -268,6 +333,7 @@ LogicalResult LaunchConverter::run() {
     program->setAttr(attribute::kInputs, builder.getDenseI64ArrayAttr(sources));
   if (Attribute symbols = function->getAttr(attribute::kSymbols))
     program->setAttr(attribute::kSymbols, symbols);
+  findUpdates();
   builder.setInsertionPointToStart(&program.getBody().emplaceBlock());
   declareInputs();
   if (failed(convert(function.front())))
@@ -275,12 +341,17 @@ LogicalResult LaunchConverter::run() {
   Operation *last = function.front().getTerminator();
   DenseMap<Value, Value> given;
   SmallVector<Value> returned;
-  for (Value value : last->getOperands()) {
+  for (auto [i, value] : llvm::enumerate(last->getOperands())) {
+    if (auto update = updates.find(i); update != updates.end()) {
+      returned.push_back(buffers.lookup(function.getArgument(update->second)));
+      continue;
+    }
     Value &known = given[buffers.lookup(value)];
     if (!known)
       known = outputBuffer(value);
     returned.push_back(known);
   }
+  copyUpdates();
   ReturnOp::create(builder, last->getLoc(), returned);
   dropCopies(program);
   function.erase();

@@ -120,6 +120,24 @@ func.func @one_kernel(%x: tensor<8xf32>) -> tensor<8xf32> {
   return %3 : tensor<8xf32>
 }
 
+// Inputs are written where they lie: a loop would collect what they become in one tensor, and copy it from there.
+// CHECK-LABEL: func @updates
+// CHECK-NOT: scf.for
+// CHECK: return
+func.func @updates(%x: tensor<8xf32>, %y: tensor<8xf32>, %z: tensor<8xf32>, %w: tensor<8xf32>) -> (tensor<8xf32>, tensor<8xf32>, tensor<8xf32>, tensor<8xf32>)
+    attributes {pyjit.updates = [array<i64: 0, 0>, array<i64: 1, 1>, array<i64: 2, 2>, array<i64: 3, 3>]} {
+  // SAY: remark: 4 iterations of 2 operations stay: inputs are written, each in its place
+  %0 = tssa.aten "my::f"(%x) : (tensor<8xf32>) -> tensor<8xf32>
+  %1 = tssa.aten "my::g"(%0) : (tensor<8xf32>) -> tensor<8xf32>
+  %2 = tssa.aten "my::f"(%y) : (tensor<8xf32>) -> tensor<8xf32>
+  %3 = tssa.aten "my::g"(%2) : (tensor<8xf32>) -> tensor<8xf32>
+  %4 = tssa.aten "my::f"(%z) : (tensor<8xf32>) -> tensor<8xf32>
+  %5 = tssa.aten "my::g"(%4) : (tensor<8xf32>) -> tensor<8xf32>
+  %6 = tssa.aten "my::f"(%w) : (tensor<8xf32>) -> tensor<8xf32>
+  %7 = tssa.aten "my::g"(%6) : (tensor<8xf32>) -> tensor<8xf32>
+  return %1, %3, %5, %7 : tensor<8xf32>, tensor<8xf32>, tensor<8xf32>, tensor<8xf32>
+}
+
 // Another number in each iteration is another operation.
 // CHECK-LABEL: func @counter
 // CHECK-NOT: scf.for
