@@ -175,6 +175,8 @@ typedef enum PyjitGuardOp {
                             //   else holds it; these are new objects);
                             //   property fget; mappingproxy mapping; ...
   PYJIT_GUARD_GRAD = 16,    // dst = tensor a's gradient, or None
+  PYJIT_GUARD_DATA = 17,    // dst = the number that tensor a holds: one element
+                            //   without dimensions, of the CPU
 
   // Absence: fail when the lookup finds something.
   PYJIT_GUARD_NO_ATTR = 32,     // a.__dict__ has no constant b (or no __dict__)
@@ -344,6 +346,7 @@ typedef enum PyjitMockOp {
   PYJIT_MOCK_REQUIRE_GRAD = 60, // tensor a.requires_grad_()
   PYJIT_MOCK_FREED_GRAPH = 61,  // tensor a has a grad_fn whose graph is freed
   PYJIT_MOCK_SET_GRAD = 62,     // tensor a.grad = tensor b, or None
+  PYJIT_MOCK_SET_DATA = 63,     // the element of tensor a = number b
 
   PYJIT_MOCK_RETURN = 64 // the call's result is register a; last
 } PyjitMockOp;

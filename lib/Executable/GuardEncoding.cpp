@@ -232,6 +232,9 @@ LogicalResult GuardEncoder::encodeGet(refgraph::GetOp op) {
   case Selector::grad:
     add(PYJIT_GUARD_GRAD, dst, holder);
     break;
+  case Selector::data:
+    add(PYJIT_GUARD_DATA, dst, holder);
+    break;
   case Selector::field:
     named(PYJIT_GUARD_FIELD);
     break;

@@ -162,6 +162,11 @@ LogicalResult MockEncoder::encodeWrite(Operation *op, bool isDelete,
       return op->emitOpError("a tensor's gradient is None, it is never gone");
     add(PYJIT_MOCK_SET_GRAD, 0, use(holder), value);
     return success();
+  case Selector::data:
+    if (isDelete)
+      return op->emitOpError("a tensor always holds a number");
+    add(PYJIT_MOCK_SET_DATA, 0, use(holder), value);
+    return success();
   default:
     return op->emitOpError("cannot be encoded");
   }

@@ -345,11 +345,13 @@ bool Guards::step(const PyjitInst &inst, Frame &frame, PyObject *const *args,
   }
   case PYJIT_GUARD_SLOT:
     return put(readSlot(a, constant()));
-  case PYJIT_GUARD_GRAD: {
-    PyObject *gradient = readGradient(a);
-    if (gradient)
-      frame.dropped.push_back(Reference::steal(gradient));
-    return put(gradient);
+  case PYJIT_GUARD_GRAD:
+  case PYJIT_GUARD_DATA: {
+    PyObject *found =
+        inst.op == PYJIT_GUARD_GRAD ? readGradient(a) : readNumber(a);
+    if (found)
+      frame.dropped.push_back(Reference::steal(found));
+    return put(found);
   }
   case PYJIT_GUARD_FIELD:
     if (PyObject *made = readRange(a, constant())) {

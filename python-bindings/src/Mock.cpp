@@ -510,6 +510,9 @@ bool Mock::write(const PyjitInst &inst, std::vector<PyObject *> &registers) {
   case PYJIT_MOCK_SET_GRAD:
     setGradient(a, b());
     return true;
+  case PYJIT_MOCK_SET_DATA:
+    setNumber(a, b());
+    return true;
   case PYJIT_MOCK_SET_ATTR:
     return PyObject_GenericSetAttr(a, name(), b()) == 0;
   case PYJIT_MOCK_SET_ITEM:

@@ -46,6 +46,36 @@ bool isUnhooked(PyObject *object) {
   return !node || (node->pre_hooks().empty() && node->post_hooks().empty());
 }
 
+PyObject *readNumber(PyObject *object) {
+  if (!THPVariable_Check(object))
+    return nullptr;
+  const at::Tensor &t = THPVariable_Unpack(object);
+  if (t.dim() || !t.device().is_cpu() || t.layout() != c10::kStrided)
+    return nullptr;
+  switch (t.scalar_type()) {
+  case at::kFloat:
+    return PyFloat_FromDouble(*static_cast<const float *>(t.const_data_ptr()));
+  case at::kDouble:
+    return PyFloat_FromDouble(*static_cast<const double *>(t.const_data_ptr()));
+  case at::kLong:
+    return PyLong_FromLongLong(
+        *static_cast<const int64_t *>(t.const_data_ptr()));
+  default:
+    return nullptr;
+  }
+}
+
+void setNumber(PyObject *object, PyObject *number) {
+  const at::Tensor &t = THPVariable_Unpack(object);
+  if (t.scalar_type() == at::kFloat)
+    *static_cast<float *>(t.mutable_data_ptr()) =
+        float(PyFloat_AsDouble(number));
+  else if (t.scalar_type() == at::kDouble)
+    *static_cast<double *>(t.mutable_data_ptr()) = PyFloat_AsDouble(number);
+  else
+    *static_cast<int64_t *>(t.mutable_data_ptr()) = PyLong_AsLongLong(number);
+}
+
 void markFreed(PyObject *object) {
   const at::Tensor &tensor = THPVariable_Unpack(object);
   auto node = std::make_shared<FreedBackward>();

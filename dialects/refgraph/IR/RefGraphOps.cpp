@@ -87,8 +87,10 @@ static LogicalResult verifySource(Operation *op, Type holder, Selector selector,
              << name << "' needs a function, not " << holder;
     break;
   case Selector::grad:
+  case Selector::data:
     if (!isa<TensorType>(holder))
-      return op->emitOpError("selector 'grad' needs a tensor, not ") << holder;
+      return op->emitOpError("selector '")
+             << name << "' needs a tensor, not " << holder;
     break;
   case Selector::kept_cast:
     if (!isa<TensorType>(holder))
@@ -114,6 +116,7 @@ static LogicalResult verifyWrite(Operation *op, Type holder, Selector selector,
   case Selector::cell:
   case Selector::slot:
   case Selector::grad:
+  case Selector::data:
     return verifySource(op, holder, selector, key);
   default:
     return op->emitOpError("selector '")

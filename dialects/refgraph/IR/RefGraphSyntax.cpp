@@ -47,6 +47,7 @@ ParseResult parseSelector(OpAsmParser &parser, SelectorAttr &selector,
   case Selector::kwdefaults:
   case Selector::globals:
   case Selector::grad:
+  case Selector::data:
   case Selector::kept_cast:
     return success();
   default:

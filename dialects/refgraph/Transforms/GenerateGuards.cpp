@@ -371,15 +371,20 @@ void GuardBuilder::buildAliasGuards() {
     (isWritten ? written : read)
         .insert(emit(found->isKeptCast() ? found->holder : found));
   };
-  // Nor may two tensors be one whose gradients it sets.
+  // Nor may two tensors be one whose gradients or numbers it sets.
   llvm::DenseSet<Value> given;
   for (auto set : trace.getBody().getOps<SetOp>())
-    if (set.getSelector() == Selector::grad)
+    if (set.getSelector() == Selector::grad ||
+        set.getSelector() == Selector::data)
       given.insert(plan.getNode(set.getHolder()));
   for (auto [i, input] : llvm::enumerate(plan.inputs))
     add(input, updates.contains(i) || given.contains(input));
   for (Value kept : plan.kept)
-    add(kept, false);
+    add(kept, given.contains(kept));
+  // Nor may what they read before the launch be what an operator writes first.
+  for (auto get : trace.getBody().getOps<GetOp>())
+    if (get.getSelector() == Selector::data)
+      read.insert(emit(reads.lookupHolder(get.getHolder())));
   read.set_subtract(written);
   if (!written.empty() && written.size() + read.size() > 1)
     DisjointOp::create(builder, trace.getLoc(), written.getArrayRef(),

@@ -92,6 +92,7 @@ bool GuardReads::isWatchable(const GuardRead &holder, Selector selector,
   case Selector::cell:
   case Selector::slot:
   case Selector::grad:
+  case Selector::data:
   case Selector::kept_cast:
     return false;
   }

@@ -396,6 +396,10 @@ LogicalResult SegmentComposer::bind(GetOp get, Value value) {
 
 LogicalResult SegmentComposer::appendRead(GetOp get) {
   Value holder = mapping.lookup(get.getHolder());
+  // Operators of an earlier segment may have written it.
+  if (get.getSelector() == Selector::data)
+    return get.emitError("stays a graph break: a number that the host keeps in "
+                         "a tensor");
   if (get.getSelector() == Selector::field)
     for (const Variable &set : llvm::reverse(variables))
       if (set.variable == getNode(holder))

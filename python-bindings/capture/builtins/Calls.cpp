@@ -135,7 +135,7 @@ static bool isPlainNew(PyObject *newMethod) {
   auto *type = reinterpret_cast<PyTypeObject *>(self);
   return type == &PyBaseObject_Type || type == &PyDict_Type ||
          type == &PyList_Type || type == &PyTuple_Type || type == &PySet_Type ||
-         type == &PyODict_Type ||
+         type == &PyODict_Type || type == &PyProperty_Type ||
          PyType_IsSubtype(
              type, reinterpret_cast<PyTypeObject *>(PyExc_BaseException));
 }
@@ -443,7 +443,8 @@ std::optional<ResultKind> SlotCall::init() const {
       s.containers.iterate(call.args[i]);
     return ResultKind::Known;
   }
-  if (PyExceptionInstance_Check(self))
+  if (PyExceptionInstance_Check(self) ||
+      (owner == &PyProperty_Type && !s.objects.isExternal(self)))
     return ResultKind::Known;
   return s.calls.unknownNative(call);
 }

@@ -145,6 +145,18 @@ ResultKind setGradMode(Recording &s, const Call &c) {
   return ResultKind::Known;
 }
 
+/// Nothing where it is so already (`zero_grad(set_to_none=False)`).
+ResultKind requireGrad(Recording &s, const Call &c) {
+  bool plain = c.args.size() == 2 && s.objects.isTensor(c.args[0]) &&
+               c.args[1] == Py_False && s.objects.require(c.args[0]);
+  if (!plain || s.tensors->requiresGrad(c.args[0]))
+    return s.calls.unknownNative(c);
+  return ResultKind::Known;
+}
+
+/// Optimizers sort their tensors by what tensor guards compare.
+ResultKind groupTensors(Recording &s, const Call &c) { return torchOp(s, c); }
+
 /// Who compiles frames of Python's on this thread, which a call that is
 /// compiled has none of. Torch switches Dynamo off around its own functions,
 /// and on again.
@@ -399,6 +411,8 @@ void pyjit::capture::addTorch(NativeTable &t) {
     t.add(("torch._C:" + std::string(name)).c_str(), hasTorchFunction);
   t.add("torch._C:_set_grad_enabled", setGradMode);
   t.add("torch._C._dynamo.eval_frame:set_eval_frame", setEvalFrame);
+  t.add("torch._C:_group_tensors_by_device_and_dtype", groupTensors);
+  t.add("torch._C:TensorBase.requires_grad_", requireGrad);
   t.add("torch:Size", makeSize);
   t.add("torch:Size.numel", nativePure);
   t.add("torch:device", nativePure);

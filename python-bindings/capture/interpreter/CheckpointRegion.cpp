@@ -65,7 +65,7 @@ ResultKind CheckpointRegion::call(const Call &call) {
     s.objects.keep(plain.kwnames);
     Py_DECREF(plain.kwnames);
   }
-  if (outer || !plainly || s.tensors->savesThroughHooks()) {
+  if (outer || !plainly || savesThroughHooks()) {
     s.end("a call of checkpoint");
     return ResultKind::Known;
   }

@@ -2,6 +2,7 @@
 
 #include "interpreter/Opcodes.h"
 #include "objects/ObjectKinds.h"
+#include "objects/ObjectLayout.h"
 
 #include <cstring>
 
@@ -41,8 +42,9 @@ ResultKind opcodes::callFunctionEx(const Op &o) {
   PyObject *args = o.peek(hasKwargs ? 2 : 1);
   Call call;
   call.callable = o.peek((hasKwargs ? 3 : 2) + PYJIT_NULL_ABOVE);
-  bool isSize = !std::strcmp(Py_TYPE(args)->tp_name, "torch.Size");
-  if (!PyTuple_CheckExact(args) && !PyList_CheckExact(args) && !isSize) {
+  bool isTuple = PyTuple_CheckExact(args) || isStructSequence(args) ||
+                 !std::strcmp(Py_TYPE(args)->tp_name, "torch.Size");
+  if (!isTuple && !PyList_CheckExact(args)) {
     o.s.containers.iterate(args);
     // What the generator yields becomes arguments within the instruction; a
     // Python function needs no look at them.
@@ -99,8 +101,10 @@ ResultKind opcodes::beforeWith(const Op &o) {
                            "torch._C.DisableTorchFunctionSubclass");
   if (!idle && (!exit || !PyFunction_Check(exit))) {
     std::string why = "a with statement over a native " + typeName(manager);
-    // What stands behind logging's is done once.
-    bool once = !std::strcmp(Py_TYPE(manager)->tp_name, "_thread.RLock");
+    // What stands behind a lock (logging's, that of hooks which the first call
+    // installs) is done once.
+    bool once = !std::strcmp(Py_TYPE(manager)->tp_name, "_thread.RLock") ||
+                !std::strcmp(Py_TYPE(manager)->tp_name, "_thread.lock");
     once ? o.s.endOnce(why) : o.s.end(why);
   }
   o.s.now.freshAt = 2; // the bound `__exit__`

@@ -5,6 +5,7 @@
 #include "Recording.h"
 #include "builtins/Natives.h"
 #include "interpreter/OpcodeTable.h"
+#include "tensors/Tensors.h"
 
 #include <opcode.h>
 
@@ -542,6 +543,14 @@ bool Scalars::readData(PyObject *tensor, NumberKind kind) {
   int jump = truth ? nextJump() : -1;
   if (truth && jump < 0)
     return false;
+  rt::Number number;
+  if (int value = truth ? -1 : s.tensors->hostNumber(tensor, number);
+      value >= 0 && (kind == NumberKind::Own ||
+                     number.isFloat == (kind == NumberKind::Float))) {
+    s.now.deciding = true;
+    pending.push_back({frame, op, nullptr, nullptr, value, number, {}});
+    return true;
+  }
   int proxy = s.dataNumbers.readNumber(tensor, kind);
   if (proxy < 0)
     return false;

@@ -128,7 +128,7 @@ static Attributes::Found classAttr(Recording &s, PyObject *object,
       return {Found::Fresh, found};
     if (!kind->tp_descr_get || PyFunction_Check(found) ||
         kind == &PyMethodDescr_Type || kind == &PyWrapperDescr_Type ||
-        kind == &PyProperty_Type || kind == &PyGetSetDescr_Type ||
+        isProperty(found) || kind == &PyGetSetDescr_Type ||
         kind == &PyMemberDescr_Type)
       return {Found::Value, found};
     PyObject *get = s.attributes.special(found, "__get__");

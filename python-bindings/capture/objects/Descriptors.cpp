@@ -290,7 +290,7 @@ Found Attributes::throughDescriptor(PyObject *descr, PyObject *object,
       s.objects.pin(function);
     return {Found::Fresh, descr};
   }
-  if (kind == &PyProperty_Type)
+  if (isProperty(descr))
     return throughProperty(s, descr, object);
   if (PyObject *inner = pyjitInnerCallable(descr)) {
     if (!s.objects.find(inner) && !isValue(inner))

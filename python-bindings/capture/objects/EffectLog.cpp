@@ -38,6 +38,12 @@ void EffectLog::noteGradient(Node *node) {
   node->gradientWritten = true;
 }
 
+void EffectLog::noteData(Node *node) {
+  if (!node->dataWritten)
+    writes.push_back({node, Select::Data, nullptr});
+  node->dataWritten = true;
+}
+
 /// One entry per key says what becomes of it; an entry that was deleted comes
 /// last when it is set again, and so does a second entry for its key.
 void EffectLog::noteWrite(Node *node, Select select, PyObject *key,

@@ -47,6 +47,8 @@ public:
 
   /// The call sets `.grad` of a tensor from before.
   void noteGradient(Node *node);
+  /// ... or the number that it holds (HostScalars.h).
+  void noteData(Node *node);
 
   bool empty() const {
     return writes.empty() && replaced.empty() && cells.empty() &&

@@ -106,10 +106,16 @@ void Escape::leaveWrites(EscapeWalk &walk) {
     }
     if (write.owner->owned && write.select == Select::Item)
       continue;
-    PyObject *held =
-        s.effects.isReinserted(write) ? nullptr : finalValue(s, write);
     PyjitValue holder = s.objects.ssa(write.owner);
     PyjitSelector selector = PyjitSelector(write.select);
+    if (write.select == Select::Data) {
+      s.add(PyjitSetOp{.holder = holder,
+                       .selector = selector,
+                       .value = s.tensors->hostNumberIn(write.owner)});
+      continue;
+    }
+    PyObject *held =
+        s.effects.isReinserted(write) ? nullptr : finalValue(s, write);
     PyjitAttribute key = write.key ? s.objects.constant(write.key) : nullptr;
     if (!held) {
       s.add(PyjitDeleteOp{.holder = holder, .selector = selector, .key = key});

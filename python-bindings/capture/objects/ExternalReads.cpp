@@ -46,6 +46,8 @@ bool ExternalReads::written(Node *owner, Select select, PyObject *key) {
     return true;
   if (select == Select::Grad)
     return owner->gradientWritten;
+  if (select == Select::Data)
+    return owner->dataWritten;
   PyObject *keys = select == Select::Attr   ? owner->writtenAttrs
                    : select == Select::Item ? owner->writtenItems
                    : select == Select::Slot ? owner->writtenSlots

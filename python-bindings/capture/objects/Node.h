@@ -23,6 +23,7 @@ struct Node {
   bool appended = false;
   /// The contents changed: written out whole at the end.
   bool replaced = false;
+  bool dataWritten = false; ///< the host writes the number that a tensor holds
   bool gradientWritten = false; ///< the call has set a tensor's `.grad`
   int index = -1;               ///< in the object table
   int value = -1;               ///< SSA number
@@ -49,7 +50,8 @@ enum class Select {
   Cell = PyjitSelectorCell,
   Slot = PyjitSelectorSlot,
   Field = PyjitSelectorField,
-  Grad = PyjitSelectorGrad
+  Grad = PyjitSelectorGrad,
+  Data = PyjitSelectorData
 };
 
 } // namespace pyjit::capture

@@ -107,6 +107,11 @@ bool pyjit::capture::isPlainObject(PyObject *o) {
   return names.count(Py_TYPE(o)->tp_name);
 }
 
+bool pyjit::capture::isProperty(PyObject *descr) {
+  return PyObject_TypeCheck(descr, &PyProperty_Type) &&
+         Py_TYPE(descr)->tp_descr_get == PyProperty_Type.tp_descr_get;
+}
+
 bool pyjit::capture::isTorchValueType(PyTypeObject *type) {
   static const std::set<std::string> names = {
       "torch.dtype",  "torch.device", "torch.finfo",        "torch.iinfo",

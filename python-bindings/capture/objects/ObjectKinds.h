@@ -29,6 +29,9 @@ bool isView(PyObject *o);
 /// Iterators and views that make a tuple for each step; others hand out what
 /// is known.
 bool makesTuples(PyObject *o);
+/// A property, or one of a class of Python's that hands out as properties do
+/// (of which `__get__` was looked up).
+bool isProperty(PyObject *descr);
 /// Compared by identity, or by C code over immutable data.
 bool isPlainObject(PyObject *o);
 /// A new list of a dict's keys, in the order in which Python shows them, which

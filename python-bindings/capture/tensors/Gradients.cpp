@@ -130,3 +130,18 @@ bool OperatorGradient::writesUnseen() const {
                  });
   return !flow && shared;
 }
+
+bool OperatorGradient::replacesUnseen() const {
+  if (mutated.size() != 1 || !fresh.empty() || !impl.state.gradMode)
+    return false;
+  const at::Tensor &t = arguments.operands[mutated[0]];
+  const TensorInfo *info = arguments.infos[mutated[0]];
+  if (!info || info->external || info->uninitialized || t.is_complex() ||
+      t.is_view() || gradientOf(t) != Gradient::Computed)
+    return false;
+  bool shared = false;
+  visitSharing(impl, t, [&](const at::TensorBase &other, const TensorInfo &) {
+    shared |= !other.is_same(t);
+  });
+  return !shared;
+}

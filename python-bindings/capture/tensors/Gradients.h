@@ -42,6 +42,9 @@ public:
   /// Whether it writes memory of a tensor that requires grad, unseen by
   /// autograd. A later operator that gradients flow through would meet that.
   bool writesUnseen() const;
+  /// Whether, then, nobody else shows that memory: what is written replaces a
+  /// value of the call's own, whose gradient flows on as if nothing had been.
+  bool replacesUnseen() const;
 
 private:
   const char *whyNotWritten(const at::Tensor &tensor) const;

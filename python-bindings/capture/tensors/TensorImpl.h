@@ -3,6 +3,7 @@
 #define PYJIT_CAPTURE_TENSORIMPL_H
 
 #include "Recording.h"
+#include "numbers/HostScalars.h"
 #include "tensors/Composites.h"
 #include "tensors/FreedGraphs.h"
 #include "tensors/KeptCasts.h"
@@ -97,10 +98,10 @@ struct TensorRecorder::Impl {
   /// Autograd's engine, while it runs within the call.
   std::shared_ptr<EngineRun> engine;
   FreedGraphs freed;
+  HostScalars host;
   /// Where a function under checkpoint runs, the number of the first value that
   /// it may have made; else -1.
   int checkpointedFrom = -1;
-  bool writesRepeatedly(const at::TensorBase &tensor) const;
   int leavingMode = -1; ///< whether what leaves is of inference mode
   /// What the call hands out.
   std::vector<at::Tensor> leaving;
@@ -110,7 +111,8 @@ struct TensorRecorder::Impl {
   int addProxy(const at::Tensor &tensor, int64_t bound);
 
   explicit Impl(Recording &recording)
-      : recording(recording), composites(recording), casts(recording) {}
+      : recording(recording), host(recording), composites(recording),
+        casts(recording) {}
   TensorInfo *find(const at::TensorBase &tensor);
   /// Whether autograd knows of the tensor what no operator told it.
   bool hasStrangeHistory(const at::TensorBase &tensor) const;
@@ -148,6 +150,9 @@ struct TensorRecorder::Impl {
   void recordShapeChange(OperatorCall call, const at::Tensor &t);
 };
 
+/// Whether a function under checkpoint runs, and the tensor's memory was there
+/// before it began.
+bool wasThereBefore(const TensorRecorder::Impl &impl, const at::TensorBase &t);
 /// How often the tensor's memory was written.
 int64_t versionOf(const at::TensorBase &tensor);
 /// Whether two elements may share a place in memory (an expanded tensor, say).

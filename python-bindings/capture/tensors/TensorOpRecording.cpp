@@ -97,8 +97,8 @@ public:
       return; // it raised
     bindNumbers();
     readArguments();
-    if (!checkWhatPythonSees() || !checkStorage() || !checkOperands() ||
-        !checkWritten() || !findFresh())
+    if (!checkWhatPythonSees() || !checkStorage() || addsOnHost() ||
+        !checkOperands() || !checkWritten() || !findFresh())
       return;
     findAliases();
     if (!checkGradient())
@@ -132,6 +132,7 @@ private:
   bool checkWhatPythonSees();
   bool checkStorage();
   bool checkKeptCast();
+  bool addsOnHost();
   bool checkOperands();
   bool checkWritten();
   bool findFresh();
@@ -156,6 +157,8 @@ private:
   std::vector<size_t> mutated, viewed;
   bool constant = true; ///< a function of constants
   bool noGrad = false;  ///< gradients end here
+  /// The value that is replaced where autograd does not see the write; else -1.
+  PyjitValue replaced = -1;
   /// Results that are not the very operand that went in.
   std::vector<at::Tensor> fresh;
   /// Numbers of operands that the fresh results share storage with.
@@ -297,6 +300,33 @@ bool OperatorRecording::checkKeptCast() {
   return true;
 }
 
+/// `counter += 1`, of a number that the host keeps.
+bool OperatorRecording::addsOnHost() {
+  if ((op.name != operators::aten::add__Tensor &&
+       op.name != operators::aten::add__Scalar) ||
+      arguments.operands.size() != 1 || !arguments.infos[0])
+    return false;
+  auto asScalar = [](const c10::IValue &v) {
+    if (!v.isTensor())
+      return v.toScalar();
+    const at::Tensor &t = v.toTensor();
+    return t.is_floating_point()
+               ? at::Scalar(*static_cast<const double *>(t.const_data_ptr()))
+               : at::Scalar(*static_cast<const int64_t *>(t.const_data_ptr()));
+  };
+  const c10::IValue &addend = op.inputs[1];
+  if (addend.isTensor() && addend.toTensor().scalar_type() != at::kDouble &&
+      addend.toTensor().scalar_type() != at::kLong)
+    return false;
+  at::Scalar number = asScalar(addend), alpha = op.inputs[2].toScalar();
+  if (!alpha.isIntegral(/*includeBool=*/false) || alpha.toLong() != 1)
+    return false;
+  return impl.host.add(arguments.operands[0],
+                       number.isFloatingPoint()
+                           ? rt::Number::of(number.toDouble())
+                           : rt::Number::of(number.toLong()));
+}
+
 bool OperatorRecording::checkOperands() {
   if (op.castKept && !checkKeptCast())
     return false;
@@ -307,6 +337,8 @@ bool OperatorRecording::checkOperands() {
       continue; // a number
     if (const char *why = unsupportedTensor(t))
       return refuseCall(why);
+    if (impl.host.isWritten(t))
+      return refuse("it takes a tensor whose number the host has changed");
     bool writes = contains(mutated, j);
     if (info->uninitialized && !writes && viewed.empty())
       return refuse("it reads memory that no operator has filled");
@@ -335,7 +367,7 @@ bool OperatorRecording::checkWritten() {
   bool elementwise =
       op.handle.hasTag(at::Tag::pointwise) || op.name == operators::aten::copy_;
   for (size_t written : mutated) {
-    if (impl.writesRepeatedly(arguments.operands[written]))
+    if (wasThereBefore(impl, arguments.operands[written]))
       return refuse("it writes what a function under checkpoint was given, and "
                     "the backward pass calls that again");
     for (size_t j = 0; j < arguments.operands.size(); ++j) {
@@ -413,6 +445,10 @@ bool OperatorRecording::checkGradient() {
     return checkFlow(gradient);
   if (!gradient.writesUnseen())
     return true;
+  if (gradient.replacesUnseen()) {
+    replaced = arguments.infos[mutated[0]]->value;
+    return true;
+  }
   if (impl.gradientFlows)
     return refuse("it writes memory of a tensor that requires grad, and "
                   "autograd does not see that");
@@ -425,7 +461,7 @@ bool OperatorRecording::checkFlow(const OperatorGradient &gradient) {
     return refuse("the call has turned grad mode on, and an input requires "
                   "grad");
   // Checkpoint's own hooks are those of the region.
-  if (!recording.checkpoint.repeats() && TensorRecorder::savesThroughHooks())
+  if (!recording.checkpoint.repeats() && savesThroughHooks())
     return refuseCall("hooks on saved tensors are active, and an input "
                       "requires grad");
   bool known = !op.facts.addressesStorage &&
@@ -476,6 +512,16 @@ PyjitValue OperatorRecording::append() {
   std::vector<at::Tensor> results = fresh;
   for (size_t j : mutated)
     results.push_back(arguments.operands[j]);
+  if (replaced >= 0) { // the value before has to stay
+    PyjitAttribute operand = recording.writer.operand();
+    call.operands[mutated[0]] = impl.add({operators::aten::clone,
+                                          {replaced},
+                                          {operand, recording.writer.none()},
+                                          {},
+                                          {},
+                                          /*noGrad=*/true},
+                                         {results[0]});
+  }
   return impl.add(call, results);
 }
 
@@ -510,6 +556,16 @@ void OperatorRecording::bindMutated(PyjitValue value) {
   for (size_t i = 0; i < mutated.size(); ++i)
     impl.bindWritten(arguments.operands[mutated[i]], value + PyjitValue(i),
                      op.name, constant);
+  if (replaced < 0)
+    return;
+  PyjitAttribute operand = recording.writer.operand();
+  const at::Tensor &t = arguments.operands[mutated[0]];
+  impl.bind(t, impl.add({operators::pyjit::written,
+                         {value, replaced},
+                         {operand, operand},
+                         {},
+                         {}},
+                        {t}));
 }
 
 /// Where gradients flow through some of the results only, `detach` says that

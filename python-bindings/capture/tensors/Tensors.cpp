@@ -387,7 +387,7 @@ DispatchState TensorRecorder::dispatchState() const {
           other ? impl->leavingMode : -1};
 }
 
-bool TensorRecorder::savesThroughHooks() {
+bool pyjit::capture::savesThroughHooks() {
   return !at::SavedTensorDefaultHooks::get_tls_state().stack.empty();
 }
 
@@ -401,16 +401,17 @@ void TensorRecorder::setCheckpointed(bool on) {
         std::max(impl->checkpointedFrom, int(entry.second.value) + 1);
 }
 
-/// Whether a function under checkpoint writes memory that was there before it
-/// began.
-bool TensorRecorder::Impl::writesRepeatedly(const at::TensorBase &t) const {
-  if (checkpointedFrom < 0 || !t.has_storage())
+bool pyjit::capture::wasThereBefore(const TensorRecorder::Impl &impl,
+                                    const at::TensorBase &t) {
+  int from = impl.checkpointedFrom;
+  if (from < 0 || !t.has_storage())
     return false;
-  return std::any_of(tensors.begin(), tensors.end(), [&](const auto &entry) {
-    return (entry.second.external || entry.second.value < checkpointedFrom) &&
-           entry.first->has_storage() &&
-           entry.first->unsafe_storage().is_alias_of(t.storage());
-  });
+  return std::any_of(
+      impl.tensors.begin(), impl.tensors.end(), [&](const auto &entry) {
+        return (entry.second.external || entry.second.value < from) &&
+               entry.first->has_storage() &&
+               entry.first->unsafe_storage().is_alias_of(t.storage());
+      });
 }
 
 bool TensorRecorder::gradMode() { return c10::GradMode::is_enabled(); }

@@ -10,6 +10,7 @@
 
 #include "Recorder.h"
 #include "TraceWriter.h"
+#include "pyjit-rt/ScalarMath.h"
 
 #include <memory>
 #include <string>
@@ -19,6 +20,7 @@ namespace pyjit::capture {
 
 class Recording;
 struct EngineCall;
+struct Node;
 
 class TensorRecorder {
 public:
@@ -58,6 +60,9 @@ public:
   bool gradientFlows() const;
   /// A leaf's `.grad`, or None; held by the recording.
   PyObject *gradOf(PyObject *tensor);
+  /// What a tensor holds that the host keeps (HostScalars.h), or -1.
+  int hostNumber(PyObject *tensor, rt::Number &number);
+  int hostNumberIn(Node *tensor);
   /// Autograd's engine is about to run within the call, or has run.
   void beginBackward(const EngineCall &call);
   void endBackward(PyObject *result);
@@ -66,8 +71,6 @@ public:
   /// A tensor leaves the segment of the call. False: it is of inference mode
   /// and another was not, or the other way round.
   bool leaves(PyObject *tensor);
-  /// Whether hooks on saved tensors are active.
-  static bool savesThroughHooks();
   /// From now on a function runs that the backward pass calls again.
   void setCheckpointed(bool on);
   DispatchState dispatchState() const;
@@ -107,6 +110,9 @@ public:
   struct Impl;
   std::unique_ptr<Impl> impl;
 };
+
+/// Whether hooks on saved tensors are active.
+bool savesThroughHooks();
 
 } // namespace pyjit::capture
 

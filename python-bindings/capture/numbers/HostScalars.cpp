@@ -1,0 +1,235 @@
+//===- HostScalars.cpp - Numbers in tensors that the host keeps -----------===//
+
+#include "numbers/HostScalars.h"
+
+#include "tensors/TensorImpl.h"
+
+#include <torch/csrc/autograd/python_variable.h>
+
+#include <cmath>
+
+using namespace pyjit;
+using namespace pyjit::capture;
+
+/// Whole numbers of this size are floats, and so are their sums.
+static constexpr double kWhole = 1 << 23;
+
+bool HostScalars::isCandidate(const at::TensorBase &t) const {
+  if (t.dim() || !t.device().is_cpu() || t.requires_grad() ||
+      t.is_inference() || t.is_conj() || t.is_neg() ||
+      t.layout() != c10::kStrided)
+    return false;
+  switch (t.scalar_type()) {
+  case at::kFloat:
+  case at::kDouble:
+  case at::kLong:
+    break;
+  default:
+    return false;
+  }
+  TensorRecorder::Impl &impl = *s.tensors->impl;
+  const TensorInfo *info = impl.find(t);
+  return info && info->external && info->value >= 0 && !info->constant &&
+         !impl.writtenStorages.count(t.storage().unsafeGetStorageImpl());
+}
+
+/// What the tensor holds now.
+static rt::Number numberIn(const at::TensorBase &t) {
+  switch (t.scalar_type()) {
+  case at::kFloat:
+    return rt::Number::of(
+        double(*static_cast<const float *>(t.const_data_ptr())));
+  case at::kDouble:
+    return rt::Number::of(*static_cast<const double *>(t.const_data_ptr()));
+  default:
+    return rt::Number::of(*static_cast<const int64_t *>(t.const_data_ptr()));
+  }
+}
+
+PyjitValue HostScalars::constant(const rt::Number &number) {
+  PyObject *object = number.isFloat ? PyFloat_FromDouble(number.real)
+                                    : PyLong_FromLongLong(number.integer);
+  s.objects.keep(object);
+  Py_DECREF(object);
+  return s.objects.addConstant(object);
+}
+
+PyjitValue HostScalars::arith(rt::Arith function, PyjitValue a, PyjitValue b,
+                              const rt::Number &result) {
+  std::vector<PyjitValue> operands{a, b};
+  return s.add(PyjitArithOp{
+      .function = view(rt::kArithNames[unsigned(function)]),
+      .operands = view(operands),
+      .value = result.isFloat ? s.writer.real(result.real)
+                              : s.writer.integer(result.integer),
+      .resultType = s.writer.object(result.isFloat ? "float" : "int")});
+}
+
+void HostScalars::compare(rt::Compare function, PyjitValue a, PyjitValue b) {
+  s.add(PyjitCompareOp{.function = view(rt::kCompareNames[unsigned(function)]),
+                       .lhs = a,
+                       .rhs = b,
+                       .outcome = true});
+}
+
+HostScalars::Held *HostScalars::find(const at::TensorBase &t) {
+  auto known = tensors.find(t.unsafeGetTensorImpl());
+  if (known != tensors.end())
+    return isCandidate(t) ? &known->second : nullptr;
+  if (!isCandidate(t))
+    return nullptr;
+  PyObject *object = THPVariable_Wrap(at::Tensor(t));
+  Node *node = s.objects.find(object);
+  Py_DECREF(object);
+  if (!node || !node->external)
+    return nullptr;
+  Held held;
+  held.node = node;
+  held.before = held.number = numberIn(t);
+  return &tensors.emplace(t.unsafeGetTensorImpl(), held).first->second;
+}
+
+/// An optimizer's counters go up together: where two are equal, they are one
+/// number from here on.
+void HostScalars::readFirst(Held &held) {
+  if (held.read >= 0)
+    return;
+  const rt::Number &number = held.before;
+  auto *type = number.isFloat ? &PyFloat_Type : &PyLong_Type;
+  PyObject *object = number.isFloat ? PyFloat_FromDouble(number.real)
+                                    : PyLong_FromLongLong(number.integer);
+  s.objects.keep(object);
+  Py_DECREF(object);
+  held.read = held.value = s.add(PyjitGetOp{
+      .holder = s.objects.ssa(held.node),
+      .selector = PyjitSelectorData,
+      .exactType =
+          some(s.objects.pin(reinterpret_cast<PyObject *>(type))->index),
+      .equals = s.objects.constant(object),
+      .lift = true,
+      .resultType = s.writer.object(number.isFloat ? "float" : "int")});
+  // Zeros of two signs are equal, and not the same.
+  if (number.isFloat && !(std::abs(number.real) > 0))
+    return;
+  for (auto &entry : tensors)
+    if (const Held &other = entry.second;
+        &other != &held && other.read >= 0 &&
+        other.before.isFloat == number.isFloat &&
+        other.before.bits() == number.bits()) {
+      compare(rt::Compare::Eq, held.read, other.read);
+      held.read = held.value = other.read;
+      return;
+    }
+}
+
+PyjitValue HostScalars::read(PyObject *object, rt::Number &number) {
+  if (s.surveying || s.ended())
+    return -1;
+  Held *held = find(THPVariable_Unpack(object));
+  if (!held)
+    return -1;
+  readFirst(*held);
+  number = held->number;
+  return held->value;
+}
+
+/// Whether the sum is what Python's arithmetic gives, for all numbers that pass
+/// the guards which it writes.
+bool HostScalars::staysExact(const Held &held, const rt::Number &addend,
+                             const at::TensorBase &tensor) {
+  if (tensor.scalar_type() == at::kDouble)
+    return addend.isFloat;
+  if (tensor.scalar_type() == at::kLong)
+    return !addend.isFloat;
+  auto isWhole = [](double real) {
+    return std::abs(real) <= kWhole && std::floor(real) == real;
+  };
+  if (!addend.isFloat || !isWhole(addend.real) || !isWhole(held.number.real))
+    return false;
+  compare(rt::Compare::Le, held.value, constant(rt::Number::of(kWhole)));
+  compare(rt::Compare::Ge, held.value, constant(rt::Number::of(-kWhole)));
+  rt::Number zero = rt::Number::of(0.0);
+  PyjitValue rest =
+      arith(rt::Arith::Mod, held.value, constant(rt::Number::of(1.0)), zero);
+  compare(rt::Compare::Eq, rest, constant(zero));
+  return true;
+}
+
+/// Equal numbers have equal sums: one line serves all.
+bool HostScalars::takeEqualSum(Held &held, const rt::Number &sum) {
+  for (auto &entry : tensors)
+    if (const Held &other = entry.second; other.written &&
+                                          other.from == held.value &&
+                                          other.number.isFloat == sum.isFloat &&
+                                          other.number.bits() == sum.bits()) {
+      held.from = held.value;
+      held.value = other.value;
+      return true;
+    }
+  return false;
+}
+
+bool HostScalars::add(const at::TensorBase &tensor, const rt::Number &given) {
+  if (s.surveying || s.ended() || !isCandidate(tensor))
+    return false;
+  rt::Number addend = given, now = numberIn(tensor), sum;
+  if (now.isFloat && !addend.isFloat)
+    addend = rt::Number::of(double(addend.integer));
+  if (addend.isFloat != now.isFloat)
+    return false;
+  // The operator has run: a tensor that is met here first has its sum.
+  bool isNew = !tensors.count(tensor.unsafeGetTensorImpl());
+  Held *held = find(tensor);
+  if (!held)
+    return false;
+  if (isNew)
+    held->before = held->number =
+        now.isFloat ? rt::Number::of(now.real - addend.real)
+                    : rt::Number::of(now.integer - addend.integer);
+  if (!rt::compute(rt::Arith::Add, held->number, addend, sum) ||
+      sum.bits() != now.bits()) {
+    if (isNew)
+      tensors.erase(tensor.unsafeGetTensorImpl());
+    else
+      s.end("a number that the host keeps in a tensor, and its sum is rounded");
+    return !isNew;
+  }
+  readFirst(*held);
+  if (!takeEqualSum(*held, sum)) {
+    if (!staysExact(*held, addend, tensor)) {
+      s.end("a number that the host keeps in a tensor, and its sum is rounded");
+      return true;
+    }
+    held->from = held->value;
+    held->value = arith(rt::Arith::Add, held->value, constant(addend), sum);
+  }
+  held->number = sum;
+  held->written = true;
+  s.effects.noteData(held->node);
+  return true;
+}
+
+int TensorRecorder::hostNumber(PyObject *tensor, rt::Number &number) {
+  return impl->host.read(tensor, number);
+}
+
+int TensorRecorder::hostNumberIn(Node *tensor) {
+  return impl->host.valueOf(tensor);
+}
+
+bool HostScalars::isWritten(const at::TensorBase &tensor) const {
+  if (tensors.empty() || !tensor.has_storage())
+    return false;
+  for (auto &entry : tensors)
+    if (entry.second.written &&
+        entry.first->unsafe_storage().is_alias_of(tensor.storage()))
+      return true;
+  return false;
+}
+
+PyjitValue HostScalars::valueOf(Node *tensor) const {
+  for (auto &entry : tensors)
+    if (entry.second.node == tensor)
+      return entry.second.value;
+  return -1;
+}

@@ -1,0 +1,66 @@
+//===- HostScalars.h - Numbers in tensors that the host keeps ---*- C++ -*-===//
+//
+// An optimizer counts its steps in a tensor of the CPU without dimensions, and
+// asks for its `item()` in each. Such a number is known before the launch: the
+// guards read it, Python's arithmetic on it is done with them, and what the
+// call adds to it is written when the launch is over. No program has a part in
+// it, on whichever device it runs.
+//
+//===----------------------------------------------------------------------===//
+#ifndef PYJIT_CAPTURE_NUMBERS_HOSTSCALARS_H
+#define PYJIT_CAPTURE_NUMBERS_HOSTSCALARS_H
+
+#include "objects/Node.h"
+
+#include "pyjit-rt/ScalarMath.h"
+
+#include <ATen/core/TensorBase.h>
+
+#include <unordered_map>
+
+namespace pyjit::capture {
+
+class Recording;
+
+class HostScalars {
+public:
+  explicit HostScalars(Recording &recording) : s(recording) {}
+
+  /// The SSA value of the number that the tensor holds, which is `number`; -1
+  /// if it is no such tensor.
+  PyjitValue read(PyObject *tensor, rt::Number &number);
+  /// `tensor += addend` has run. False: it is an operator like any other.
+  bool add(const at::TensorBase &tensor, const rt::Number &addend);
+  /// Whether the call has changed what the tensor's memory holds, in a way that
+  /// no operator of the trace has.
+  bool isWritten(const at::TensorBase &tensor) const;
+  /// What a written tensor holds at the end.
+  PyjitValue valueOf(Node *tensor) const;
+
+private:
+  struct Held {
+    Node *node = nullptr;
+    /// What the guards read, and what it holds now.
+    PyjitValue read = -1, value = -1;
+    rt::Number before, number;
+    bool written = false;
+    PyjitValue from = -1; ///< what the last sum was made of
+  };
+  Held *find(const at::TensorBase &tensor);
+  bool isCandidate(const at::TensorBase &tensor) const;
+  void readFirst(Held &held);
+  bool takeEqualSum(Held &held, const rt::Number &sum);
+  bool staysExact(const Held &held, const rt::Number &addend,
+                  const at::TensorBase &tensor);
+  PyjitValue constant(const rt::Number &number);
+  PyjitValue arith(rt::Arith function, PyjitValue a, PyjitValue b,
+                   const rt::Number &result);
+  void compare(rt::Compare function, PyjitValue a, PyjitValue b);
+
+  Recording &s;
+  std::unordered_map<const c10::TensorImpl *, Held> tensors;
+};
+
+} // namespace pyjit::capture
+
+#endif // PYJIT_CAPTURE_NUMBERS_HOSTSCALARS_H

@@ -1,0 +1,350 @@
+"""Whole training steps in one call: forward, backward and optimizer, compared with eager."""
+
+import copy
+
+import pyjit
+import pytest
+import torch
+import torch.nn.functional as F
+from torch import nn
+
+
+def perceptron():
+    return nn.Sequential(nn.Linear(8, 16), nn.GELU(), nn.Linear(16, 4))
+
+
+def with_norm():
+    return nn.Sequential(
+        nn.Linear(8, 16), nn.BatchNorm1d(16), nn.ReLU(), nn.Linear(16, 4)
+    )
+
+
+def with_dropout():
+    return nn.Sequential(nn.Linear(8, 16), nn.Dropout(0.3), nn.Linear(16, 4))
+
+
+def convolutional():
+    return nn.Sequential(
+        nn.Unflatten(1, (2, 2, 2)),
+        nn.Conv2d(2, 4, 2, padding=1),
+        nn.ReLU(),
+        nn.Flatten(),
+        nn.Linear(36, 4),
+    )
+
+
+def batches(count, rows=6):
+    torch.manual_seed(1)
+    return [(torch.randn(rows, 8), torch.randn(rows, 4)) for _ in range(count)]
+
+
+class Trainer:
+    """A model, its optimizer and a step, as a user writes them."""
+
+    def __init__(self, make_model, make_optimizer, step):
+        torch.manual_seed(0)
+        self.model = make_model()
+        self.optimizer = make_optimizer(self.model.parameters())
+        self.step = step
+
+    def call(self, *batch):
+        return self.step(self.model, self.optimizer, *batch)
+
+
+def state_of(trainer):
+    """All that a step changes: parameters, gradients, buffers, the optimizer's state."""
+    named = dict(trainer.model.named_parameters()) | dict(trainer.model.named_buffers())
+    state = {name: tensor for name, tensor in named.items()}
+    state |= {f"{name}.grad": p.grad for name, p in trainer.model.named_parameters()}
+    for i, (_, slots) in enumerate(trainer.optimizer.state.items()):
+        state |= {f"state {i}.{key}": value for key, value in slots.items()}
+    return state
+
+
+def assert_same_state(a, b):
+    ours, eagers = state_of(a), state_of(b)
+    assert ours.keys() == eagers.keys()
+    for name, expected in eagers.items():
+        found = ours[name]
+        assert type(found) is type(expected), name
+        if isinstance(expected, torch.Tensor):
+            torch.testing.assert_close(
+                found, expected, rtol=2e-4, atol=2e-5, msg=lambda m, n=name: f"{n}: {m}"
+            )
+            assert found._version == expected._version, name
+            assert found.stride() == expected.stride(), name
+            assert found.requires_grad == expected.requires_grad, name
+        else:
+            assert found == expected, name
+
+
+def compare(make_model, make_optimizer, step, steps=6, breaks=0, hits=1, data=None):
+    eager = Trainer(make_model, make_optimizer, step)
+    ours = Trainer(make_model, make_optimizer, step)
+    compiled = pyjit.compile(ours.call)
+    for batch in data or batches(steps):
+        torch.manual_seed(7)
+        expected = eager.call(*batch)
+        drawn = torch.rand(3)
+        torch.manual_seed(7)
+        found = compiled(*batch)
+        assert torch.equal(torch.rand(3), drawn), "random numbers behind the step"
+        if isinstance(expected, torch.Tensor):
+            torch.testing.assert_close(
+                found.detach(), expected.detach(), rtol=2e-4, atol=2e-5
+            )
+            assert found.requires_grad == expected.requires_grad
+        else:
+            assert found == pytest.approx(expected, rel=2e-4, abs=2e-5)
+        assert_same_state(ours, eager)
+    stats = pyjit.stats(compiled)
+    assert stats["hits"] >= hits, stats["reasons"]
+    if breaks is not None:
+        assert stats["graph_breaks"] <= breaks, stats["graph_break_sites"]
+    return compiled
+
+
+def plain_step(model, optimizer, x, y):
+    loss = F.mse_loss(model(x), y)
+    optimizer.zero_grad()
+    loss.backward()
+    optimizer.step()
+    return loss
+
+
+OPTIMIZERS = {
+    "sgd": lambda p: torch.optim.SGD(p, lr=0.1),
+    "sgd, momentum": lambda p: torch.optim.SGD(
+        p, lr=0.1, momentum=0.9, weight_decay=0.01, nesterov=True
+    ),
+    "adam": lambda p: torch.optim.Adam(p, lr=0.01),
+    "adamw": lambda p: torch.optim.AdamW(p, lr=0.01, amsgrad=True),
+    "rmsprop": lambda p: torch.optim.RMSprop(p, lr=0.01),
+    "adadelta": lambda p: torch.optim.Adadelta(p, lr=0.1),
+}
+
+
+@pytest.mark.parametrize("name", OPTIMIZERS)
+def test_a_step_is_one_graph(name):
+    # The first steps make state, and meet gradients that are not there yet.
+    compare(perceptron, OPTIMIZERS[name], plain_step, steps=8, hits=4)
+
+
+OTHERS = {
+    "adagrad": lambda p: torch.optim.Adagrad(p, lr=0.01),
+    "adamax": lambda p: torch.optim.Adamax(p, lr=0.01),
+    "nadam": lambda p: torch.optim.NAdam(p, lr=0.01),
+    "radam": lambda p: torch.optim.RAdam(p, lr=0.01),
+    "rprop": lambda p: torch.optim.Rprop(p, lr=0.01),
+    "asgd": lambda p: torch.optim.ASGD(p, lr=0.01),
+    "adafactor": lambda p: torch.optim.Adafactor(p, lr=0.01),
+    "adamw, foreach": lambda p: torch.optim.AdamW(p, lr=0.01, foreach=True),
+    "adamw, fused": lambda p: torch.optim.AdamW(p, lr=0.01, fused=True),
+    "adam, capturable": lambda p: torch.optim.Adam(
+        p, lr=torch.tensor(0.01), foreach=False
+    ),
+    "sgd, foreach": lambda p: torch.optim.SGD(p, lr=0.01, momentum=0.9, foreach=True),
+}
+
+
+@pytest.mark.parametrize("name", OTHERS)
+def test_other_optimizers(name):
+    compare(perceptron, OTHERS[name], plain_step, breaks=None, hits=0)
+
+
+@pytest.mark.parametrize("model", [with_norm, with_dropout, convolutional])
+def test_models(model):
+    compare(model, OPTIMIZERS["sgd"], plain_step, hits=2)
+
+
+def test_gradients_that_nobody_sees():
+    def step(model, optimizer, x, y):
+        loss = F.mse_loss(model(x), y)
+        loss.backward()
+        optimizer.step()
+        optimizer.zero_grad()
+        return loss.item()
+
+    compare(perceptron, OPTIMIZERS["sgd"], step, hits=3)
+
+
+def test_gradients_are_kept_and_accumulate():
+    def step(model, optimizer, x, y):
+        optimizer.zero_grad(set_to_none=False)
+        for part in range(2):
+            rows = slice(3 * part, 3 * part + 3)
+            (F.mse_loss(model(x[rows]), y[rows]) / 2).backward()
+        optimizer.step()
+        return x.sum()
+
+    compare(perceptron, OPTIMIZERS["sgd"], step, hits=2)
+
+
+def test_accumulation_across_calls():
+    def step(model, optimizer, x, y):
+        loss = F.mse_loss(model(x), y)
+        loss.backward()
+        return loss.detach()
+
+    compare(perceptron, OPTIMIZERS["sgd"], step, hits=2)
+
+
+def test_clipping():
+    def step(model, optimizer, x, y):
+        optimizer.zero_grad()
+        loss = F.mse_loss(model(x), y)
+        loss.backward()
+        norm = nn.utils.clip_grad_norm_(model.parameters(), 0.1)
+        optimizer.step()
+        return norm
+
+    compare(perceptron, OPTIMIZERS["sgd"], step, breaks=None, hits=2)
+
+
+def test_frozen_parts():
+    def make():
+        model = perceptron()
+        model[0].requires_grad_(False)
+        return model
+
+    compare(make, OPTIMIZERS["sgd"], plain_step, hits=2)
+
+
+def test_gradients_as_results():
+    def step(model, optimizer, x, y):
+        loss = F.mse_loss(model(x), y)
+        gradients = torch.autograd.grad(loss, list(model.parameters()))
+        with torch.no_grad():
+            for p, g in zip(model.parameters(), gradients):
+                p -= 0.1 * g
+        return gradients[0]
+
+    compare(perceptron, OPTIMIZERS["sgd"], step, hits=2)
+
+
+def test_two_optimizers_in_turns():
+    """A small GAN: the second forward comes behind the first update."""
+
+    class Both(nn.Module):
+        def __init__(self):
+            super().__init__()
+            self.g, self.d = nn.Linear(8, 4), nn.Linear(4, 1)
+
+    def step(model, optimizer, x, y):
+        fake = model.g(x)
+        loss = (
+            F.softplus(model.d(fake.detach())).mean() + F.softplus(-model.d(y)).mean()
+        )
+        optimizer.zero_grad()
+        loss.backward()
+        optimizer.step()
+        optimizer.zero_grad()
+        second = F.softplus(-model.d(model.g(x))).mean()
+        second.backward()
+        optimizer.step()
+        return second
+
+    compare(Both, OPTIMIZERS["sgd"], step, breaks=None, hits=2)
+
+
+def test_a_learning_rate_that_changes():
+    def make(p):
+        optimizer = torch.optim.SGD(p, lr=0.1)
+        make.scheduler = torch.optim.lr_scheduler.ExponentialLR(optimizer, 0.9)
+        return optimizer
+
+    schedulers = []
+
+    class Scheduled(Trainer):
+        def __init__(self):
+            super().__init__(perceptron, make, plain_step)
+            schedulers.append(make.scheduler)
+
+    eager, ours = Scheduled(), Scheduled()
+    compiled = pyjit.compile(ours.call)
+    for batch in batches(10):
+        torch.testing.assert_close(
+            compiled(*batch).detach(), eager.call(*batch).detach()
+        )
+        for scheduler in schedulers:
+            scheduler.step()
+        assert_same_state(ours, eager)
+    stats = pyjit.stats(compiled)
+    assert stats["hits"] >= 4, stats
+
+
+@pytest.mark.parametrize("kind", ["tensor", "post accumulate"])
+def test_hooks_that_come_later(kind):
+    eager = Trainer(perceptron, OPTIMIZERS["sgd"], plain_step)
+    ours = Trainer(perceptron, OPTIMIZERS["sgd"], plain_step)
+    compiled = pyjit.compile(ours.call)
+    seen = {eager: [], ours: []}
+    for i, batch in enumerate(batches(8)):
+        if i == 5:
+            for trainer in (eager, ours):
+                p = trainer.model[0].weight
+                if kind == "tensor":
+                    p.register_hook(
+                        lambda g, t=trainer: seen[t].append(g.sum().item()) or g * 2
+                    )
+                else:
+                    p.register_post_accumulate_grad_hook(
+                        lambda p, t=trainer: seen[t].append(p.grad.sum().item())
+                    )
+        eager.call(*batch)
+        compiled(*batch)
+        assert_same_state(ours, eager)
+    assert len(seen[ours]) == 3
+    assert seen[ours] == pytest.approx(seen[eager], rel=1e-4)
+
+
+def test_a_second_backward_raises_as_eager_does():
+    ours = Trainer(perceptron, OPTIMIZERS["sgd"], plain_step)
+    compiled = pyjit.compile(ours.call)
+    for batch in batches(5):
+        loss = compiled(*batch)
+        with pytest.raises(
+            RuntimeError, match="Trying to backward through the graph a second time"
+        ):
+            loss.backward()
+    assert pyjit.stats(compiled)["hits"] >= 2
+
+
+def test_tied_and_copied_parameters():
+    """What was recorded for two parameters does not serve where they are one."""
+
+    def make():
+        return nn.ModuleList([nn.Linear(4, 4, bias=False), nn.Linear(4, 4, bias=False)])
+
+    def step(model, optimizer, x):
+        loss = model[1](torch.tanh(model[0](x))).square().mean()
+        loss.backward()
+        return loss.detach()
+
+    torch.manual_seed(3)
+    data = [(torch.randn(3, 4),) for _ in range(8)]
+    pair = [Trainer(make, OPTIMIZERS["sgd"], step) for _ in range(2)]
+    compiled = pyjit.compile(pair[0].call)
+    for i, batch in enumerate(data):
+        if i == 4:
+            for trainer in pair:
+                trainer.model[1].weight = trainer.model[0].weight
+        torch.testing.assert_close(compiled(*batch), pair[1].call(*batch))
+        for p, q in zip(pair[0].model.parameters(), pair[1].model.parameters()):
+            torch.testing.assert_close(p.grad, q.grad, rtol=1e-4, atol=1e-5)
+
+
+def test_state_is_loaded_in_between():
+    eager = Trainer(perceptron, OPTIMIZERS["adam"], plain_step)
+    ours = Trainer(perceptron, OPTIMIZERS["adam"], plain_step)
+    compiled = pyjit.compile(ours.call)
+    for i, batch in enumerate(batches(9)):
+        if i == 5:
+            for trainer in (eager, ours):
+                saved = copy.deepcopy(trainer.optimizer.state_dict())
+                for slots in saved["state"].values():
+                    slots["step"] += 10
+                trainer.optimizer.load_state_dict(saved)
+        eager.call(*batch)
+        compiled(*batch)
+        assert_same_state(ours, eager)
