@@ -364,6 +364,7 @@ def : Derivative<"aten::lerp.Tensor", "weight", (Mul $grad, (Sub $end, $self))>;
 foreach name = ["clone", "_to_copy", "contiguous", "to.dtype", "to.dtype_layout",
                 "to.other", "to.device", "type_as"] in
   def : OfSelf<name, (Value $grad)>;
+def : Derivative<"pyjit::written", "self", (Value $grad)>;
 def : Derivative<"aten::copy", "src", (Value $grad)>;
 def : Derivative<"aten::fill.Tensor", "value", (Value $grad)>;
 foreach name = ["copy", "fill.Tensor", "fill.Scalar", "zero"] in
@@ -463,6 +464,11 @@ foreach n = [2, 3] in {
       $grad, $self, $kernel_size, $stride, $padding, $dilation, $ceil_mode,
       $result1)>;
 }
+foreach n = [2, 3] in
+  def : OfSelf<"fractional_max_pool" # n # "d",
+    (Backward<"aten::fractional_max_pool" # n # "d_backward">
+      $grad, $self, $kernel_size, $output_size, $result1)>;
+def : OfSelf<"frexp.Tensor", (Div $grad, (Exp2 $result1))>;
 def : GradientRule<"PooledPlaces",
                    One<["max_pool2d_with_indices_backward",
                         "max_pool3d_with_indices_backward",

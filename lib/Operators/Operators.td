@@ -396,6 +396,10 @@ def : Op<"aten::layer_norm",
 // What the autograd engine does, as the recorder writes it: tssa-expand-backward
 // puts the gradients in its place.
 def : Schema<"pyjit::backward(Tensor[] roots, Tensor[] gradients, Tensor[] inputs) -> Tensor[]">;
+// What was written into `self` in autograd's absence, in its place: the gradient
+// passes on to what `self` was.
+def : Schema<"pyjit::written(Tensor value, Tensor self) -> Tensor">;
+def : Op<"pyjit::written", (Value $value)>;
 // Group norm of groups x channels x points; eager multiplies the mean by the
 // weight before it subtracts it, which shows where a weight is infinite.
 def : Schema<"pyjit::grouped_norm(Tensor input, SymInt[] normalized_shape, Tensor? weight, Tensor? bias, float eps) -> Tensor">;

@@ -6,10 +6,12 @@ from functools import partial
 from typing import Any
 
 import torch
+import torch.nn.functional as F
 from Integration.harness import ANY, Compile, Steps, attempt, scenario, values
 from Integration.training import gradients, leaf, loss_of, perceptron, state
 from torch import nn
 from torch.autograd.function import once_differentiable
+from torch.func import functional_call
 from torch.utils.checkpoint import checkpoint, checkpoint_sequential
 
 GRADIENT = "an autograd function with a gradient"
@@ -360,3 +362,67 @@ def test_wrong_uses_of_checkpoint_raise(compile: Compile) -> Steps:
     for step in range(3):
         x = leaf(3, seed=step)
         yield [attempt(partial(f, x)), attempt(partial(g, x))]
+
+
+@scenario(grad=True)
+def test_functional_call(compile: Compile) -> Steps:
+    m = perceptron()
+    f = compile(lambda weights, x: functional_call(m, weights, (x,)).sin())
+    for step in range(4):
+        weights = {
+            name: (p.detach() * (1 + step)).requires_grad_()
+            for name, p in m.named_parameters()
+        }
+        out = f(weights, values(3, 4, seed=step))
+        loss_of(out).backward()
+        yield [out, gradients(*weights.values()), state(m)]
+
+
+@scenario(grad=True)
+def test_norms_that_are_clamped_unseen(compile: Compile) -> Steps:
+    """`cosine_similarity` clamps norms under no_grad; their gradients flow on."""
+    m = perceptron()
+    f = compile(lambda x: F.cosine_similarity(m(x), m(x * 2).sin()))
+    for step in range(4):
+        m.zero_grad()
+        x = leaf(3, 4, seed=step)
+        out = f(x)
+        loss_of(out).backward()
+        yield [out, gradients(x), state(m)]
+
+
+@scenario(grad=True)
+def test_values_that_are_replaced_unseen(compile: Compile) -> Steps:
+    def g(x: torch.Tensor, w: torch.Tensor) -> Any:
+        h = (x * w).sin()
+        with torch.no_grad():
+            h.mul_(h).clamp_(max=0.5)
+        y = h + w
+        h.add_(x)
+        return y, h, h.detach() * 2
+
+    f = compile(g)
+    for step in range(4):
+        x, w = leaf(3, 4, seed=step), leaf(3, 4, seed=9)
+        out = f(x, w)
+        loss_of(out[:2]).backward()
+        yield [out, gradients(x, w)]
+
+
+@scenario(grad=True, captured="late", graph_breaks=ANY)
+def test_values_that_are_replaced_and_shown(compile: Compile) -> Steps:
+    """A view of them shows what was written, and has the gradient of what was there."""
+
+    def g(x: torch.Tensor) -> Any:
+        h = x.sin() * 2
+        shown = h[:, :2]
+        with torch.no_grad():
+            h.mul_(3)
+        return h * x, shown + 1
+
+    f = compile(g)
+    for step in range(5):
+        x = leaf(3, 4, seed=step)
+        out = f(x)
+        loss_of(out).backward()
+        yield [out, gradients(x)]

@@ -462,6 +462,9 @@ NAMES = [
     "linalg_lu",
     "lu_unpack",
     "_euclidean_dist",
+    "fractional_max_pool2d",
+    "fractional_max_pool3d",
+    "frexp",
     "linalg_matrix_exp",
     "linalg_pinv",
     "block_diag",
@@ -469,6 +472,8 @@ NAMES = [
     "slice_copy",
     "select_copy",
     # Called by derivatives alone.
+    "fractional_max_pool2d_backward",
+    "fractional_max_pool3d_backward",
     "affine_grid_generator_backward",
     "slice_backward",
     "select_backward",
