@@ -5,6 +5,7 @@
 #include "pyjit/GraphPlan/Capture.h"
 
 #include "llvm/ADT/SetVector.h"
+#include <functional>
 
 namespace pyjit::cudagraph {
 #define GEN_PASS_DEF_FORMGRAPHSPASS
@@ -270,10 +271,15 @@ struct FormGraphs : cudagraph::impl::FormGraphsPassBase<FormGraphs> {
                                  ValueRange(yielded.getArrayRef()).getTypes(),
                                  externals.getArrayRef());
     Block *inner = &graph.getBody().emplaceBlock();
-    for (Operation *op : body) {
-      bool isLiveOut = llvm::any_of(op->getUsers(), [&](Operation *user) {
-        return !inside.contains(user);
+    // By way of its views, too: they go where it goes.
+    std::function<bool(Operation *)> isUsedBehind = [&](Operation *op) {
+      return llvm::any_of(op->getUsers(), [&](Operation *user) {
+        return !inside.contains(user) ||
+               (isa<ViewOp>(op) && isa<ViewOp>(user) && isUsedBehind(user));
       });
+    };
+    for (Operation *op : body) {
+      bool isLiveOut = isUsedBehind(op);
       // A buffer is planned by the program; a view that the rest uses too is
       // shown outside as well.
       if (isa<BufferOp, ExternalOp>(op)) {

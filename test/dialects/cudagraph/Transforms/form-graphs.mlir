@@ -158,6 +158,31 @@ cudagraph.program @returned_view on "cuda:0" {
 // -----
 
 !vec = !cudagraph.buffer<tensor<8xf32>>
+!half = !cudagraph.buffer<tensor<4xf32>>
+!flat = !cudagraph.buffer<tensor<2x2xf32>>
+
+// What is used behind the graph by way of a view of a view stands in front of it.
+// CHECK-LABEL: @view_of_a_view
+// CHECK: %[[B:.*]] = cudagraph.buffer
+// CHECK: %[[V:.*]] = cudagraph.view %[[B]] at 4
+// CHECK: %[[W:.*]] = cudagraph.view %[[V]] at 0
+// CHECK: cudagraph.graph
+// CHECK: cudagraph.kernel @b(%[[V]])
+// CHECK: cudagraph.return {{.*}}%[[W]]
+cudagraph.program @view_of_a_view on "cuda:0" {
+  %x = cudagraph.external input 0 stable : !vec
+  %y = cudagraph.external output 0 : !half
+  %b = cudagraph.buffer : !vec
+  cudagraph.kernel @a(%x) to (%b) : (!vec) -> (!vec)
+  %v = cudagraph.view %b at 4 : !vec to !half
+  %w = cudagraph.view %v at 0 : !half to !flat
+  cudagraph.kernel @b(%v) to (%y) : (!half) -> (!half)
+  cudagraph.return %y, %w : !half, !flat
+}
+
+// -----
+
+!vec = !cudagraph.buffer<tensor<8xf32>>
 
 // What is not known is not captured.
 // CHECK-LABEL: @unknown
