@@ -403,6 +403,11 @@ private:
     joint.setFunctionType(builder.getFunctionType(
         block.getArgumentTypes(), ValueRange(results).getTypes()));
     keepSavedApart(builder);
+    auto trained =
+        joint->getAttrOfType<DenseI64ArrayAttr>(attribute::kGradientInputs);
+    for (int64_t input : trained.asArrayRef())
+      if (joint.getArgAttr(input, attribute::kParam))
+        joint.setArgAttr(input, attribute::kTrained, builder.getUnitAttr());
     joint->removeAttr(attribute::kGradientInputs);
     joint->setAttr(attribute::kSaved,
                    builder.getI64IntegerAttr(int64_t(added.size())));

@@ -8,6 +8,33 @@
 using namespace mlir;
 using namespace pyjit;
 
+/// Whether the program itself writes the input.
+static bool isUpdated(func::FuncOp function, unsigned input) {
+  auto updates = function->getAttrOfType<ArrayAttr>(attribute::kUpdates);
+  return updates &&
+         llvm::any_of(updates.getAsRange<DenseI64ArrayAttr>(),
+                      [&](auto update) { return update[1] == input; });
+}
+
+bool library::isLastingParameter(BlockArgument arg) {
+  auto function = dyn_cast<func::FuncOp>(arg.getOwner()->getParentOp());
+  unsigned number = arg.getArgNumber();
+  return function && function.getArgAttr(number, attribute::kParam) &&
+         !function.getArgAttr(number, attribute::kTrained) &&
+         !isUpdated(function, number);
+}
+
+bool library::isWorthPacking(Value value) {
+  // So often a packed weight is used in one call that it pays to pack it in
+  // each call.
+  constexpr unsigned kUses = 4;
+  if (auto arg = dyn_cast<BlockArgument>(value))
+    return isLastingParameter(arg) ||
+           (isFromParameters(arg) && arg.hasNUsesOrMore(kUses));
+  return isFromParameters(value) &&
+         llvm::all_of(value.getDefiningOp()->getOperands(), isWorthPacking);
+}
+
 bool library::isFromParameters(Value value) {
   if (auto arg = dyn_cast<BlockArgument>(value)) {
     auto function = dyn_cast<func::FuncOp>(arg.getOwner()->getParentOp());

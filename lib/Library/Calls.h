@@ -20,6 +20,12 @@ using tssa::wrappedArgument;
 
 /// Whether the value is a parameter or computed from parameters alone.
 bool isFromParameters(mlir::Value value);
+/// Whether the argument is a parameter that is in most calls what it was in the
+/// one before: neither is it trained, nor does the program write it.
+bool isLastingParameter(mlir::BlockArgument arg);
+/// Whether a weight is from parameters that last, or that are used so often in
+/// each call that packing it there pays.
+bool isWorthPacking(mlir::Value value);
 
 } // namespace pyjit::library
 

@@ -71,8 +71,7 @@ struct HoistParameters
                   !dependsOnSymbols(&op);
       if (pure && llvm::all_of(op.getOperands(), [&](Value operand) {
             if (auto arg = dyn_cast<BlockArgument>(operand))
-              return !!function.getArgAttr(arg.getArgNumber(),
-                                           attribute::kParam);
+              return isLastingParameter(arg);
             return members.contains(operand.getDefiningOp());
           }))
         members.insert(&op);

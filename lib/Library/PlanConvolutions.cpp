@@ -96,7 +96,7 @@ std::optional<Chain> Chain::match(tssa::AtenOp op, int64_t columns) {
       !typeOf(op.getResult(0)).getElementType().isF32() ||
       tssa::isSymbolic(typeOf(input)) ||
       typeOf(op.getResult(0)).getNumElements() == 0 ||
-      !isFromParameters(weight) || (bias && !isFromParameters(bias)))
+      !isWorthPacking(weight) || (bias && !isFromParameters(bias)))
     return std::nullopt;
   // The library reads inputs that are dense in one of two layouts without a
   // copy that it would have to make itself.

@@ -42,7 +42,7 @@ bool planLinear(tssa::AtenOp op) {
   Value bias = tensorArgument(op, 2);
   if (!input || !weight || typeOf(weight).getRank() != 2 ||
       !isRowMajorF32(input) || !isRowMajorF32(weight) ||
-      !isRowMajorF32(op.getResult(0)) || !isFromParameters(weight) ||
+      !isRowMajorF32(op.getResult(0)) || !isWorthPacking(weight) ||
       (bias && !isFromParameters(bias)))
     return false;
   int64_t in = typeOf(weight).getDimSize(1);
@@ -63,7 +63,7 @@ bool planAddmm(tssa::AtenOp op) {
   Value weight = tensorArgument(op, 2);
   if (!bias || !input || !weight || typeOf(bias).getRank() != 1 ||
       !isRowMajorF32(bias) || !isRowMajorF32(input) || !isRowMajorF32(weight) ||
-      !isRowMajorF32(op.getResult(0)) || !isFromParameters(weight) ||
+      !isRowMajorF32(op.getResult(0)) || !isWorthPacking(weight) ||
       !isFromParameters(bias) || numberArgument(op, 3) != 1.0 ||
       numberArgument(op, 4) != 1.0)
     return false;

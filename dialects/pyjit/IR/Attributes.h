@@ -54,6 +54,9 @@ inline constexpr Name kUpdates = "pyjit.updates";
 
 /// Unit: a parameter, the same memory in each call.
 inline constexpr Name kParam = "pyjit.param";
+/// Unit: a parameter that gradients are computed of. Each step of a training
+/// loop writes it: what is computed from it once is computed for one call.
+inline constexpr Name kTrained = "pyjit.trained";
 /// An integer: this output of the prepare program.
 inline constexpr Name kCached = "pyjit.cached";
 /// An integer: this input of the main program.

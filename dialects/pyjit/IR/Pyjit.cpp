@@ -66,6 +66,7 @@ const Rule kRules[] = {
     {attribute::kUpdates, Function, isSources,
      "arrays of a result and an input"},
     {attribute::kParam, Argument, isUnit, "no value"},
+    {attribute::kTrained, Argument, isUnit, "no value"},
     {attribute::kCached, Argument, isInteger, "an integer"},
     {attribute::kInput, Argument, isInteger, "an integer"},
     {attribute::kResult, Argument, isInteger, "an integer"},

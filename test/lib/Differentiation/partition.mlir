@@ -59,3 +59,14 @@ func.func @random(%x: tensor<4xf32>) -> tensor<4xf32> attributes {pyjit.gradient
   %1 = tssa.aten "aten::mul.Tensor"(%x, %0) : (tensor<4xf32>, tensor<4xf32>) -> tensor<4xf32>
   return %1 : tensor<4xf32>
 }
+
+// -----
+
+// A parameter that has a gradient is trained.
+// CHECK-LABEL: func.func @trained(
+// CHECK-SAME: %arg0: tensor<4xf32>, %arg1: tensor<4xf32> {pyjit.param, pyjit.trained}, %arg2: tensor<4xf32> {pyjit.param}
+func.func @trained(%x: tensor<4xf32>, %w: tensor<4xf32> {pyjit.param}, %b: tensor<4xf32> {pyjit.param}) -> tensor<4xf32> attributes {pyjit.gradient_inputs = array<i64: 0, 1>, pyjit.gradient_results = array<i64: 0>} {
+  %0 = tssa.aten "aten::mul.Tensor"(%x, %w) : (tensor<4xf32>, tensor<4xf32>) -> tensor<4xf32>
+  %1 = tssa.aten "aten::add.Tensor"(%0, %b, 1 : i64) : (tensor<4xf32>, tensor<4xf32>) -> tensor<4xf32>
+  return %1 : tensor<4xf32>
+}

@@ -12,6 +12,26 @@ func.func @f(%x: tensor<4xf32>, %w: tensor<4xf32> {pyjit.param}) -> tensor<4xf32
   return %1 : tensor<4xf32>
 }
 
+// What training writes in each step is computed in each call.
+// CHECK-LABEL: func.func @trained(
+// CHECK: aten::exp
+// CHECK-NOT: @trained_prepare
+func.func @trained(%x: tensor<4xf32>, %w: tensor<4xf32> {pyjit.param, pyjit.trained}) -> tensor<4xf32> {
+  %0 = tssa.aten "aten::exp"(%w) : (tensor<4xf32>) -> tensor<4xf32>
+  %1 = tssa.aten "aten::mul.Tensor"(%x, %0) : (tensor<4xf32>, tensor<4xf32>) -> tensor<4xf32>
+  return %1 : tensor<4xf32>
+}
+
+// So is what the program itself writes.
+// CHECK-LABEL: func.func @updated(
+// CHECK: aten::exp
+// CHECK-NOT: @updated_prepare
+func.func @updated(%x: tensor<4xf32>, %w: tensor<4xf32> {pyjit.param}) -> tensor<4xf32> attributes {pyjit.updates = [array<i64: 0, 1>]} {
+  %0 = tssa.aten "aten::exp"(%w) : (tensor<4xf32>) -> tensor<4xf32>
+  %1 = tssa.aten "aten::mul.Tensor"(%x, %0) : (tensor<4xf32>, tensor<4xf32>) -> tensor<4xf32>
+  return %1 : tensor<4xf32>
+}
+
 // Random numbers are drawn anew at each call, and a view alone stays.
 // CHECK-LABEL: func.func @stays
 // CHECK: aten::bernoulli

@@ -19,6 +19,21 @@ func.func @linear(%x: tensor<32x8xf32>, %w: tensor<32x8xf32> {pyjit.param}, %b: 
   return %0 : tensor<32x32xf32>
 }
 
+// Not for one use in a call that training's next step makes void; for several, yes.
+// CHECK-LABEL: func.func @trained
+// CHECK: tssa.aten "aten::linear"(%arg0, %arg1
+// CHECK-COUNT-4: linalg.generic
+// CHECK-NOT: aten::linear
+// CHECK: return
+func.func @trained(%x: tensor<32x8xf32>, %w: tensor<32x8xf32> {pyjit.param, pyjit.trained}, %v: tensor<8x8xf32> {pyjit.param, pyjit.trained}) -> (tensor<32x32xf32>, tensor<32x8xf32>) {
+  %0 = tssa.aten "aten::linear"(%x, %w, none) : (tensor<32x8xf32>, tensor<32x8xf32>) -> tensor<32x32xf32>
+  %1 = tssa.aten "aten::linear"(%x, %v, none) : (tensor<32x8xf32>, tensor<8x8xf32>) -> tensor<32x8xf32>
+  %2 = tssa.aten "aten::linear"(%1, %v, none) : (tensor<32x8xf32>, tensor<8x8xf32>) -> tensor<32x8xf32>
+  %3 = tssa.aten "aten::linear"(%2, %v, none) : (tensor<32x8xf32>, tensor<8x8xf32>) -> tensor<32x8xf32>
+  %4 = tssa.aten "aten::linear"(%3, %v, none) : (tensor<32x8xf32>, tensor<8x8xf32>) -> tensor<32x8xf32>
+  return %0, %4 : tensor<32x32xf32>, tensor<32x8xf32>
+}
+
 // A weight that is in x out, and half a panel where a whole one does not divide.
 // CHECK-LABEL: func.func @addmm
 // CHECK: tssa.access %arg2 [#tssa.view<view [8, 3, 8]>]
