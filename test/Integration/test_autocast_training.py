@@ -245,7 +245,7 @@ def test_scaled_loop() -> None:
             scaler.step(optimizer)
             scaler.update()
             optimizer.zero_grad(set_to_none=True)
-            found.append(float(loss))
+            found.append(float(loss.detach()))
         losses.append(found)
     torch.testing.assert_close(losses[1], losses[0], rtol=0.03, atol=0.01)
     assert losses[1][-1] < losses[1][0]
