@@ -91,6 +91,57 @@ TEST(Program, OwnsItsBytes) {
   EXPECT_EQ(program.slots()[1].bytes, 32u);
 }
 
+/// The input is written by the kernel, and is the output.
+Parts inPlace() {
+  Parts parts = simple();
+  parts.ints = {0 | kOutputInPlace, /*dims*/ 8, 1, /*operands*/ 0, 0};
+  parts.slots[0].flags = kSlotWritten;
+  parts.steps[0].flags = kStepWritesInput;
+  return parts;
+}
+
+TEST(Program, KnowsInputsThatItWrites) {
+  Program program;
+  std::string error;
+  std::vector<char> blob = inPlace().blob();
+  ASSERT_TRUE(program.load(blob.data(), blob.size(), error)) << error;
+  EXPECT_TRUE(program.isInPlace(0));
+  EXPECT_EQ(program.outputSlot(0), 0u);
+}
+
+TEST(Program, RefusesOutputsInPlaceThatAreNoWrittenInputs) {
+  Parts parts = inPlace();
+  parts.slots[0].flags = 0;
+  EXPECT_NE(failure(parts.blob()).find("no input that the program writes"),
+            std::string::npos);
+  parts = inPlace();
+  parts.ints[0] = 1 | kOutputInPlace;
+  EXPECT_NE(failure(parts.blob()).find("no input that the program writes"),
+            std::string::npos);
+}
+
+TEST(Program, RefusesWhatMayFailBehindAWrite) {
+  Parts parts = inPlace();
+  parts.slots.push_back({SlotKind::Arena, 11, 0, 0, 1, 0, 1});
+  parts.header.arenaBytes = 1;
+  parts.steps.push_back({StepKind::Speculate, 0, 2, 0, 0});
+  EXPECT_NE(
+      failure(parts.blob()).find("may fail when an input has been written"),
+      std::string::npos)
+      << failure(parts.blob());
+  std::swap(parts.steps[0], parts.steps[1]);
+  EXPECT_EQ(failure(parts.blob()), "");
+}
+
+TEST(Program, RefusesCopiesToInputsThatDoNotSaySo) {
+  Parts parts = inPlace();
+  parts.steps = {{StepKind::Copy, 0, 1, 0, 0}};
+  EXPECT_NE(failure(parts.blob()).find("says wrongly whether it writes"),
+            std::string::npos);
+  parts.steps[0].flags = kStepWritesInput;
+  EXPECT_EQ(failure(parts.blob()), "");
+}
+
 TEST(Program, RefusesEveryTruncation) {
   std::vector<char> whole = simple().blob();
   for (size_t size = 0; size < whole.size(); ++size) {
