@@ -145,6 +145,7 @@ void buildLaunchPipeline(OpPassManager &manager,
   // A GPU's threads share the rows of a reduction.
   fusion::FusionInPlaceOptions inPlace;
   inPlace.reductions = false;
+  inPlace.branchesFirst = true;
   manager.addPass(fusion::createFusionInPlace(inPlace));
   manager.addPass(createConvertTSSAToCudaGraphPass());
   cudagraph::buildGraphPipeline(manager);

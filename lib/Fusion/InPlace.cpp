@@ -56,12 +56,13 @@ private:
 
 /// What may end a launch before its end: an error of a vendor's, memory that is
 /// not there, an index that is out of range, an interrupt in a loop, data that
-/// the program was not made for.
-bool mayFail(Operation *op) {
+/// the program was not made for. `branches`: a branch counts as such.
+bool mayFail(Operation *op, bool branches) {
   return op
-      ->walk([](Operation *inner) {
+      ->walk([&](Operation *inner) {
         bool fails = isa<tssa::AtenOp, tssa::SpeculateOp, tssa::PickOp,
                          scf::ForOp, scf::WhileOp>(inner);
+        fails |= branches && isa<scf::IfOp>(inner);
         if (auto access = dyn_cast<tssa::AccessOp>(inner))
           fails = !access.getIndices().empty();
         if (auto assign = dyn_cast<tssa::AssignOp>(inner))
@@ -73,8 +74,9 @@ bool mayFail(Operation *op) {
 
 class Planner {
 public:
-  Planner(func::FuncOp function, Kernels &kernels)
-      : function(function), block(function.front()), kernels(kernels) {}
+  Planner(func::FuncOp function, Kernels &kernels, bool branchesFirst)
+      : function(function), block(function.front()), kernels(kernels),
+        branchesFirst(branchesFirst) {}
 
   struct Update {
     int64_t result, input;
@@ -110,6 +112,7 @@ private:
   func::FuncOp function;
   Block &block;
   Kernels &kernels;
+  bool branchesFirst;
   SmallVector<Update> updates;
   /// What may fail, and what that depends on.
   llvm::SmallPtrSet<Operation *, 32> needed;
@@ -117,7 +120,7 @@ private:
 
 void Planner::findNeeded() {
   for (Operation &op : llvm::reverse(block.without_terminator())) {
-    bool isNeeded = mayFail(&op);
+    bool isNeeded = mayFail(&op, branchesFirst);
     for (Operation *user : op.getUsers())
       isNeeded |= needed.contains(block.findAncestorOpInBlock(*user));
     if (isNeeded)
@@ -278,7 +281,7 @@ struct InPlacePass : impl::FusionInPlaceBase<InPlacePass> {
     for (auto function : getOperation().getOps<func::FuncOp>()) {
       if (!function->hasAttr(attribute::kUpdates) || function.isExternal())
         continue;
-      Planner planner(function, proofs);
+      Planner planner(function, proofs, branchesFirst);
       planner.run();
       for (const auto &update : planner.getUpdates()) {
         ++(update.call ? numInPlace : numCopied);

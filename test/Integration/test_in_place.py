@@ -12,7 +12,7 @@ from typing import Any
 import pyjit
 import pytest
 import torch
-from Integration.harness import Compile, Steps, as_test, scenario, values
+from Integration.harness import ANY, Compile, Steps, as_test, scenario, values
 
 Tensor = torch.Tensor
 
@@ -93,6 +93,13 @@ def _gather(x: Tensor, y: Tensor) -> None:
     x.copy_(x[torch.tensor([2, 0, 1, 3, 4, 5, 6])])
 
 
+def _branch(x: Tensor, y: Tensor) -> Tensor:
+    x.add_(x * 0.1)
+    if (x > 1).any():
+        return y * 2
+    return x + y
+
+
 def _unchanged(x: Tensor, y: Tensor) -> None:
     x.add_(0)
     y.mul_(1)
@@ -129,6 +136,17 @@ def test_parts_of_memory(program: Any) -> None:
             yield [f(part, other[1:8, :7].t()), memory, other]
 
     as_test(story)()
+
+
+@pytest.mark.parametrize("launched", [False, True])
+def test_branches_behind_a_write(launched: bool) -> None:
+    def story(compile: Compile) -> Steps:
+        f = compile(_branch, options={"simulated_device": launched})
+        for seed in range(10):
+            x, y = values(5, seed=seed) * (seed % 3) / 2, values(5, seed=seed + 10)
+            yield [f(x, y), x, y]
+
+    as_test(story, captured="late", graph_breaks=ANY)()
 
 
 @scenario(captured="late")

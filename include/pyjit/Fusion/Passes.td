@@ -98,6 +98,9 @@ def FusionInPlace : Pass<"fusion-in-place", "mlir::ModuleOp"> {
   let options = [
     Option<"reductions", "reductions", "bool", "true",
            "Also kernels that reduce">,
+    Option<"branchesFirst", "branches-first", "bool", "false",
+           "Nothing is written in front of a branch: a conditional node reads "
+           "copies of inputs that are made in front of everything">,
     Option<"remarks", "remarks", "bool", "false",
            "Say what is copied at the end, and why">
   ];

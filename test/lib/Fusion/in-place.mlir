@@ -1,5 +1,5 @@
 // RUN: pyjit-opt %s --fusion-outline --fusion-in-place=remarks=true --split-input-file -verify-diagnostics | FileCheck %s
-// RUN: pyjit-opt %s --fusion-outline --fusion-in-place="remarks=true reductions=false" --split-input-file 2>&1 | FileCheck %s --check-prefix=FLAT
+// RUN: pyjit-opt %s --fusion-outline --fusion-in-place="remarks=true reductions=false branches-first=true" --split-input-file 2>&1 | FileCheck %s --check-prefix=FLAT
 
 #id = affine_map<(d0) -> (d0)>
 
@@ -301,5 +301,36 @@ func.func @branch(%x: tensor<8xf32>, %y: tensor<8xf32>, %f: tensor<i1>) -> (tens
     %r = arith.negf %a : f32
     linalg.yield %r : f32
   } -> tensor<8xf32>
+  return %0, %1 : tensor<8xf32>, tensor<8xf32>
+}
+
+// -----
+
+#id = affine_map<(d0) -> (d0)>
+
+// A branch of kernels cannot fail. On a device it reads copies that are made in front of everything.
+// CHECK-LABEL: func.func @before_branch
+// CHECK:         %[[R:.*]] = call @{{.*}} {pyjit.in_place = array<i64: 0>}
+// CHECK:         scf.if
+// FLAT: remark: input 0 is copied to at the end: something that may fail needs the kernel's results
+func.func @before_branch(%x: tensor<8xf32>, %y: tensor<8xf32>, %f: tensor<i1>) -> (tensor<8xf32>, tensor<8xf32>) attributes {pyjit.updates = [array<i64: 0, 0>]} {
+  %e = tensor.empty() : tensor<8xf32>
+  %0 = linalg.generic {indexing_maps = [#id, #id], iterator_types = ["parallel"]} ins(%x : tensor<8xf32>) outs(%e : tensor<8xf32>) {
+  ^bb0(%a: f32, %o: f32):
+    %r = arith.negf %a : f32
+    linalg.yield %r : f32
+  } -> tensor<8xf32>
+  %flag = tensor.extract %f[] : tensor<i1>
+  %1 = scf.if %flag -> tensor<8xf32> {
+    %e2 = tensor.empty() : tensor<8xf32>
+    %2 = linalg.generic {indexing_maps = [#id, #id], iterator_types = ["parallel"]} ins(%0 : tensor<8xf32>) outs(%e2 : tensor<8xf32>) {
+    ^bb0(%a: f32, %o: f32):
+      %r = math.absf %a : f32
+      linalg.yield %r : f32
+    } -> tensor<8xf32>
+    scf.yield %2 : tensor<8xf32>
+  } else {
+    scf.yield %y : tensor<8xf32>
+  }
   return %0, %1 : tensor<8xf32>, tensor<8xf32>
 }
