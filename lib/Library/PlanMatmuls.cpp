@@ -75,7 +75,7 @@ std::optional<Call> matchCall(tssa::AtenOp op) {
   if (!call.input || !call.weight || typeOf(call.weight).getRank() != 2 ||
       typeOf(call.input).getRank() < 2 || !isRowMajorF32(call.input) ||
       !isRowMajorF32(call.weight) || !isRowMajorF32(op.getResult(0)) ||
-      !isWorthPacking(call.weight) || isFromParameters(call.input))
+      !isFromParameters(call.weight) || isFromParameters(call.input))
     return std::nullopt;
   ArrayRef<int64_t> shape = typeOf(call.weight).getShape();
   call.in = shape[call.transposed ? 0 : 1];
