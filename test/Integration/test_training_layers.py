@@ -193,7 +193,6 @@ LAYERS: dict[str, tuple[Any, ...]] = {
 }
 """Layers whose operators have no derivative here, or that a graph cannot hold: what explain says."""
 BREAKS: dict[str, str | None] = {
-    "orthogonal": "cannot be differentiated: aten::linalg_matrix_exp",
     "rrelu, train": ANY,
 }
 

@@ -122,8 +122,14 @@ ResultKind pyjit::capture::callCached(Recording &s, const Call &c) {
     return ResultKind::Known;
   if (isOfTyping(c.callable) &&
       std::all_of(c.args.begin(), c.args.end(),
-                  [&](PyObject *arg) { return isMadeOfClasses(s, arg); }))
+                  [&](PyObject *arg) { return isMadeOfClasses(s, arg); })) {
+    // The first time it runs Python code of its own: let it be over.
+    PyObject *made = PyObject_Vectorcall(c.callable, c.args.data(),
+                                         c.positional(), c.kwnames);
+    PyErr_Clear();
+    Py_XDECREF(made);
     return ResultKind::Fresh;
+  }
   for (PyObject *arg : c.args)
     s.scalars.specializeDeep(arg);
   // Values, and objects that are hashed by their address: known without calling

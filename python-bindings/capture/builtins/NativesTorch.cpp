@@ -154,9 +154,6 @@ ResultKind requireGrad(Recording &s, const Call &c) {
   return ResultKind::Known;
 }
 
-/// Optimizers sort their tensors by what tensor guards compare.
-ResultKind groupTensors(Recording &s, const Call &c) { return torchOp(s, c); }
-
 /// Who compiles frames of Python's on this thread, which a call that is
 /// compiled has none of. Torch switches Dynamo off around its own functions,
 /// and on again.
@@ -411,7 +408,6 @@ void pyjit::capture::addTorch(NativeTable &t) {
     t.add(("torch._C:" + std::string(name)).c_str(), hasTorchFunction);
   t.add("torch._C:_set_grad_enabled", setGradMode);
   t.add("torch._C._dynamo.eval_frame:set_eval_frame", setEvalFrame);
-  t.add("torch._C:_group_tensors_by_device_and_dtype", groupTensors);
   t.add("torch._C:TensorBase.requires_grad_", requireGrad);
   t.add("torch:Size", makeSize);
   t.add("torch:Size.numel", nativePure);
