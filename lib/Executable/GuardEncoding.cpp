@@ -21,6 +21,7 @@ private:
   void encodeWatch(refgraph::WatchOp watch);
   LogicalResult encodeGet(refgraph::GetOp op);
   LogicalResult encodeAbsent(refgraph::AbsentOp op);
+  LogicalResult encodeDisjoint(refgraph::DisjointOp op);
   void encodeEquals(uint32_t reg, Attribute value);
   template <typename OpTy>
   LogicalResult encodeChecks(OpTy op, uint32_t reg, Type type);
@@ -321,6 +322,12 @@ void GuardEncoder::encodeWatch(refgraph::WatchOp watch) {
   code = &out.always;
 }
 
+LogicalResult GuardEncoder::encodeDisjoint(refgraph::DisjointOp op) {
+  check(PYJIT_GUARD_DISJOINT, out.pools.addList(useAll(op.getOperands())),
+        op.getNumOperands(), op.getWritten().size());
+  return success();
+}
+
 LogicalResult GuardEncoder::encodeOp(Operation *op) {
   return llvm::TypeSwitch<Operation *, LogicalResult>(op)
       .Case([&](refgraph::ExternalOp) { return success(); })
@@ -360,10 +367,7 @@ LogicalResult GuardEncoder::encodeOp(Operation *op) {
         return success();
       })
       .Case([&](refgraph::DisjointOp disjoint) {
-        check(PYJIT_GUARD_DISJOINT,
-              out.pools.addList(useAll(disjoint.getOperands())),
-              disjoint.getNumOperands(), disjoint.getWritten().size());
-        return success();
+        return encodeDisjoint(disjoint);
       })
       .Case([&](refgraph::StateOp state) -> LogicalResult {
         FailureOr<uint32_t> index = out.pools.addState(state);

@@ -313,7 +313,7 @@ void Attributes::writeSlot(PyObject *object, PyObject *descr, PyObject *name,
 
 /// Sets `.grad` of a leaf from before the call.
 void Attributes::writeGradient(PyObject *object, PyObject *value) {
-  if (const char *why = s.tensors->whyNotGradientOf(object, value))
+  if (const char *why = whyNotGradientOf(s, object, value))
     return s.end("setting a gradient " + std::string(why));
   s.effects.noteGradient(s.objects.find(object));
 }

@@ -206,11 +206,11 @@ static Found instanceDict(Recording &s, PyObject *object) {
 /// `.grad` of a leaf.
 static Found readGradient(Recording &s, PyObject *object) {
   Node *node = s.objects.find(object);
-  if (!node || !node->external || !s.tensors->isLeaf(object)) {
+  if (!node || !node->external || !isLeaf(object)) {
     s.end("the gradient of a tensor that the call computes");
     return {Found::Fresh, nullptr};
   }
-  PyObject *gradient = s.tensors->gradOf(object);
+  PyObject *gradient = gradOf(s, object);
   s.reads.read(node, Select::Grad, nullptr, gradient);
   return {Found::Value, gradient};
 }

@@ -76,7 +76,7 @@ bool Escape::leaveCells(EscapeWalk &walk) {
 static PyObject *finalValue(Recording &s, const Write &write) {
   PyObject *object = write.owner->object;
   if (write.select == Select::Grad)
-    return s.tensors->gradOf(object);
+    return gradOf(s, object);
   if (write.select == Select::Slot) {
     auto *descr = reinterpret_cast<PyMemberDescrObject *>(
         pyjitTypeLookup(Py_TYPE(object), write.key));

@@ -2,8 +2,8 @@
 
 #include "tensors/Backward.h"
 
-#include "pyjit/Operators/OperatorNames.h"
 #include "tensors/Gradients.h"
+#include "tensors/TensorOpFacts.h"
 
 #include <ATen/SavedTensorHooks.h>
 #include <torch/csrc/autograd/anomaly_mode.h>
@@ -103,7 +103,7 @@ bool EngineRun::addTarget(const at::Tensor &tensor) {
     Py_DECREF(object);
     if (!target.node)
       return refuse("it comes to a leaf that the call has not read");
-    PyObject *before = recording.tensors->gradOf(target.node->object);
+    PyObject *before = gradOf(recording, target.node->object);
     if (!target.node->gradientWritten)
       recording.reads.read(target.node, Select::Grad, nullptr, before);
     target.before = tensor.grad();
@@ -263,24 +263,26 @@ void EngineRun::end(PyObject *result) {
 // The recorder's part
 //===----------------------------------------------------------------------===//
 
-PyObject *TensorRecorder::gradOf(PyObject *object) {
+PyObject *pyjit::capture::gradOf(Recording &recording, PyObject *object) {
   PyObject *gradient = THPVariable_Wrap(THPVariable_Unpack(object).grad());
-  impl->recording.objects.keep(gradient);
+  recording.objects.keep(gradient);
   Py_DECREF(gradient);
   return gradient;
 }
 
-bool TensorRecorder::isLeaf(PyObject *object) {
+bool pyjit::capture::isLeaf(PyObject *object) {
   return THPVariable_Unpack(object).is_leaf();
 }
 
-const char *TensorRecorder::whyNotGradientOf(PyObject *object,
+const char *pyjit::capture::whyNotGradientOf(Recording &recording,
+                                             PyObject *object,
                                              PyObject *value) {
+  TensorRecorder::Impl *impl = recording.tensors->impl.get();
   if (!isLeaf(object) || !impl->find(THPVariable_Unpack(object))->external)
     return "of a tensor that the call computes";
   if (value == Py_None)
     return nullptr;
-  if (!isTensor(value) || !impl->find(THPVariable_Unpack(value)))
+  if (!ObjectTable::isTensor(value) || !impl->find(THPVariable_Unpack(value)))
     return "that is no tensor that is known";
   const at::Tensor &tensor = THPVariable_Unpack(object);
   const at::Tensor &gradient = THPVariable_Unpack(value);

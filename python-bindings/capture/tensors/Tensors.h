@@ -53,13 +53,8 @@ public:
   /// No specialization looks at one that has none: a nested or a sparse tensor.
   static bool hasStrides(PyObject *tensor);
   bool requiresGrad(PyObject *tensor);
-  static bool isLeaf(PyObject *tensor);
-  /// Why `.grad = gradient` would raise, or is not modelled, or null.
-  const char *whyNotGradientOf(PyObject *tensor, PyObject *gradient);
   /// Whether gradients flow through an operator of the recording.
   bool gradientFlows() const;
-  /// A leaf's `.grad`, or None; held by the recording.
-  PyObject *gradOf(PyObject *tensor);
   /// What a tensor holds that the host keeps (HostScalars.h), or -1.
   int hostNumber(PyObject *tensor, rt::Number &number);
   int hostNumberIn(Node *tensor);
@@ -113,6 +108,14 @@ public:
 
 /// Whether hooks on saved tensors are active.
 bool savesThroughHooks();
+
+/// Where gradients end: what the program itself made, or made no_grad.
+bool isLeaf(PyObject *tensor);
+/// A leaf's `.grad`, or None; held by the recording.
+PyObject *gradOf(Recording &recording, PyObject *tensor);
+/// Why `.grad = gradient` would raise, or is not modelled, or null.
+const char *whyNotGradientOf(Recording &recording, PyObject *tensor,
+                             PyObject *gradient);
 
 } // namespace pyjit::capture
 

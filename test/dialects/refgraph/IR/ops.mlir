@@ -62,6 +62,10 @@ refgraph.trace @reads {
   refgraph.holds %d item("gelu") : !refgraph.obj<"dict">
   // CHECK: refgraph.offset %{{.*}} is 8 : !refgraph.tensor<[4], [1], f32, "cpu">
   refgraph.offset %x is 8 : !T
+  // CHECK: refgraph.get %{{.*}} grad equals(none) : !refgraph.tensor<[4], [1], f32, "cpu"> -> !refgraph.obj<"NoneType">
+  %grad = refgraph.get %x grad equals(none) : !T -> !refgraph.obj<"NoneType">
+  // CHECK: refgraph.unhooked %{{.*}} : !refgraph.tensor<[4], [1], f32, "cpu">
+  refgraph.unhooked %x : !T
   // CHECK: refgraph.length %{{.*}} is 2 : !refgraph.obj<"list">
   refgraph.length %1 is 2 : !refgraph.obj<"list">
   // CHECK: refgraph.keys %[[D]] are ["a", 3, object 9] : !refgraph.obj<"dict">

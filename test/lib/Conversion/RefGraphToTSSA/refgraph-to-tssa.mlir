@@ -89,11 +89,14 @@ refgraph.graph @gradients(%x: !refgraph.tensor<[2, 4], [4, 1], f32, "cpu">) attr
   refgraph.yield %r : !refgraph.tensor<[2, 4], [4, 1], f32, "cpu">
 }
 
-// In any other program they mean nothing.
-// CHECK-LABEL: func.func @inference
-// CHECK-NOT: detach
-// CHECK: return
-refgraph.graph @inference(%x: !refgraph.tensor<[4], [1], f32, "cpu">) {
+// A program that runs its own backward says so, too.
+// CHECK-LABEL: func.func @step
+// CHECK: %[[N:.*]] = tssa.aten "aten::neg"
+// CHECK-NEXT: tssa.access %[[N]] [#tssa.view<detach{{[^>]*}}>]
+// CHECK: tssa.aten "pyjit::backward"([%{{.*}}], [%{{.*}}], [%{{.*}}])
+refgraph.graph @step(%x: !refgraph.tensor<[4], [1], f32, "cpu">) {
   %n = refgraph.tensor_op "aten::neg"(%x) {no_grad} : (!refgraph.tensor<[4], [1], f32, "cpu">) -> !refgraph.tensor<[4], [1], f32, "cpu">
-  refgraph.yield %n : !refgraph.tensor<[4], [1], f32, "cpu">
+  %y = refgraph.tensor_op "aten::mul.Tensor"(%x, %n) : (!refgraph.tensor<[4], [1], f32, "cpu">, !refgraph.tensor<[4], [1], f32, "cpu">) -> !refgraph.tensor<[4], [1], f32, "cpu">
+  %g = refgraph.tensor_op "pyjit::backward"([%y], [%n], [%x]) : (!refgraph.tensor<[4], [1], f32, "cpu">, !refgraph.tensor<[4], [1], f32, "cpu">, !refgraph.tensor<[4], [1], f32, "cpu">) -> !refgraph.tensor<[4], [1], f32, "cpu">
+  refgraph.yield %g : !refgraph.tensor<[4], [1], f32, "cpu">
 }
