@@ -209,7 +209,8 @@ typedef enum PyjitGuardOp {
                              //   type(a) is object imm unless imm is -1
   PYJIT_GUARD_HOLDS = 79,    // constant b is in set or dict a
   PYJIT_GUARD_UNHOOKED = 80, // nobody is told of gradients of leaf a: it has no
-                             //   hooks, nor has its gradient accumulator
+                             //   hooks, nor has its gradient accumulator; nor
+                             //   does anybody look at what backwards save
 
   // Numbers (pyjit-rt/ScalarMath.h). `n` registers are a file of their own,
   // [0, numNumbers); what does not fit 64 bits fails.

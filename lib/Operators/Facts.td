@@ -379,12 +379,7 @@ def : WaitsForDevice<All<["_local_scalar_dense", "item", "is_nonzero", "equal",
                           "linalg_eigh", "_linalg_eigh", "_linalg_svd",
                           "linalg_svd", "linalg_lstsq", "linalg_solve_ex",
                           "_linalg_solve_ex", "linalg_lu_factor_ex",
-                          "linalg_cholesky_ex", "_linalg_det", "_linalg_slogdet",
-                          "linalg_lu_factor", "linalg_lu", "linalg_lu_solve",
-                          "lu_unpack", "linalg_qr", "linalg_pinv",
-                          "linalg_matrix_exp", "cholesky_solve",
-                          "cholesky_inverse", "linalg_solve", "linalg_inv",
-                          "linalg_cholesky", "tensor_split", "combinations",
+                          "linalg_cholesky_ex", "tensor_split", "combinations",
                           "cdist", "_pack_padded_sequence", "lift_fresh",
                           "scalar_tensor", "pin_memory"]>.Of>;
 def : ExpandsMasks<indexed # All<["_index_put_impl", "_index_put_impl_"]>.Of>;

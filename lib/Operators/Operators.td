@@ -514,7 +514,8 @@ foreach name = ["embedding", "gather", "index.Tensor", "index.Tensor_hacked_twin
                 "scatter_add_", "cross_entropy_loss", "nll_loss",
                 "one_hot", "repeat_interleave.Tensor",
                 "repeat_interleave.self_Tensor", "_embedding_bag", "linalg_cholesky",
-                "linalg_inv", "linalg_solve", "multi_margin_loss",
+                "linalg_inv", "linalg_solve", "cholesky", "linalg_pinv",
+                "_linalg_svd", "take", "multi_margin_loss",
                 "multilabel_margin_loss_forward", "nll_loss_forward",
                 "nll_loss2d_forward", "scatter_reduce.two", "scatter_reduce_.two"] in
   def : Raises<"aten::" # name>;

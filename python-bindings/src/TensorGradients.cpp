@@ -2,6 +2,8 @@
 
 #include "TensorGradients.h"
 
+#include <ATen/SavedTensorHooks.h>
+#include <torch/csrc/autograd/anomaly_mode.h>
 #include <torch/csrc/autograd/function.h>
 #include <torch/csrc/autograd/python_variable.h>
 #include <torch/csrc/autograd/saved_variable.h>
@@ -35,6 +37,10 @@ void setGradient(PyObject *object, PyObject *gradient) {
 }
 
 bool isUnhooked(PyObject *object) {
+  // Somebody looks at what is saved, or for numbers that are none.
+  if (autograd::AnomalyMode::is_enabled() ||
+      !at::SavedTensorDefaultHooks::get_tls_state().stack.empty())
+    return false;
   const auto *meta = static_cast<const autograd::AutogradMeta *>(
       THPVariable_Unpack(object).unsafeGetTensorImpl()->autograd_meta());
   if (!meta)

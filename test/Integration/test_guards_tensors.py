@@ -455,7 +455,7 @@ def test_data_pointer(compile: Compile) -> Steps:
     yield f(a, a.clone())
 
 
-@scenario(graph_breaks="tensor attribute grad")
+@scenario
 def test_grad_attribute(compile: Compile) -> Steps:
     f = compile(lambda x: x + 1 if x.grad is None else x.grad)
     a = values(4).requires_grad_()

@@ -348,3 +348,52 @@ def test_state_is_loaded_in_between():
         eager.call(*batch)
         compiled(*batch)
         assert_same_state(ours, eager)
+
+
+def test_hooks_where_gradients_are_results():
+    def step(model, optimizer, x, y):
+        loss = F.mse_loss(model(x), y)
+        gradients = torch.autograd.grad(loss, list(model.parameters()))
+        with torch.no_grad():
+            for p, g in zip(model.parameters(), gradients):
+                p -= 0.1 * g
+        return loss.detach()
+
+    eager = Trainer(perceptron, OPTIMIZERS["sgd"], step)
+    ours = Trainer(perceptron, OPTIMIZERS["sgd"], step)
+    compiled = pyjit.compile(ours.call)
+    for i, batch in enumerate(batches(7)):
+        if i == 4:
+            for trainer in (eager, ours):
+                trainer.model[0].weight.register_hook(lambda g: g * 3)
+        torch.testing.assert_close(
+            compiled(*batch), eager.call(*batch), rtol=2e-4, atol=2e-5
+        )
+    assert_same_state(ours, eager)
+    assert pyjit.stats(compiled)["hits"] >= 2
+
+
+def test_who_looks_at_saved_tensors():
+    eager = Trainer(perceptron, OPTIMIZERS["sgd"], plain_step)
+    ours = Trainer(perceptron, OPTIMIZERS["sgd"], plain_step)
+    compiled = pyjit.compile(ours.call)
+    packed = {}
+    for i, batch in enumerate(batches(6)):
+        for trainer, call in ((eager, eager.call), (ours, compiled)):
+            seen = []
+            if i < 4:
+                call(*batch)
+            else:
+                with torch.autograd.graph.saved_tensors_hooks(
+                    lambda t, s=seen: s.append(t.shape) or t, lambda t: t
+                ):
+                    call(*batch)
+            packed[trainer] = seen
+        assert packed[ours] == packed[eager]
+        assert_same_state(ours, eager)
+    assert pyjit.stats(compiled)["hits"] >= 2
+    with (
+        torch.autograd.detect_anomaly(check_nan=True),
+        pytest.raises(RuntimeError, match="nan"),
+    ):
+        compiled(torch.full((6, 8), float("nan")), torch.zeros(6, 4))

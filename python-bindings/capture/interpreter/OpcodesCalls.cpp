@@ -101,10 +101,8 @@ ResultKind opcodes::beforeWith(const Op &o) {
                            "torch._C.DisableTorchFunctionSubclass");
   if (!idle && (!exit || !PyFunction_Check(exit))) {
     std::string why = "a with statement over a native " + typeName(manager);
-    // What stands behind a lock (logging's, that of hooks which the first call
-    // installs) is done once.
-    bool once = !std::strcmp(Py_TYPE(manager)->tp_name, "_thread.RLock") ||
-                !std::strcmp(Py_TYPE(manager)->tp_name, "_thread.lock");
+    // What stands behind logging's is done once.
+    bool once = !std::strcmp(Py_TYPE(manager)->tp_name, "_thread.RLock");
     once ? o.s.endOnce(why) : o.s.end(why);
   }
   o.s.now.freshAt = 2; // the bound `__exit__`

@@ -94,15 +94,19 @@ bool EngineRun::addTarget(const at::Tensor &tensor) {
     return refuse("it comes to a leaf that the call has not read");
   Target target;
   target.tensor = tensor;
-  if (accumulates) {
-    if (!info->external || gradientOf(tensor) != Gradient::Leaf ||
-        !tensor.is_leaf())
-      return refuse("it comes to a leaf that the call has made");
+  Node *node = nullptr;
+  if (info->external) {
     PyObject *object = THPVariable_Wrap(tensor);
-    target.node = recording.objects.find(object);
+    node = recording.objects.find(object);
     Py_DECREF(object);
-    if (!target.node)
+    if (!node)
       return refuse("it comes to a leaf that the call has not read");
+    recording.reads.unhooked(node);
+  }
+  if (accumulates) {
+    if (!node || gradientOf(tensor) != Gradient::Leaf || !tensor.is_leaf())
+      return refuse("it comes to a leaf that the call has made");
+    target.node = node;
     PyObject *before = gradOf(recording, target.node->object);
     if (!target.node->gradientWritten)
       recording.reads.read(target.node, Select::Grad, nullptr, before);

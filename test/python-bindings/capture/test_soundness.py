@@ -48,7 +48,6 @@ ENDS = {
     "bool": lambda x: x if x.any() else -x,
     "all_list": lambda x: x if all([x[0] > 0]) else -x,
     "in": lambda x: x if x[0] in [1.0] else -x,
-    "grad": lambda x: (x.grad, x)[1],
     "data_ptr": lambda x: x + x.data_ptr() % 2,
     "resize": lambda x: x.clone().resize_(2),
     "nonzero": lambda x: x.nonzero(),
