@@ -46,12 +46,17 @@ static rt::Number numberIn(const at::TensorBase &t) {
   }
 }
 
-PyjitValue HostScalars::constant(const rt::Number &number) {
+/// The number as an object of Python's, held by the recording.
+static PyObject *objectOf(Recording &s, const rt::Number &number) {
   PyObject *object = number.isFloat ? PyFloat_FromDouble(number.real)
                                     : PyLong_FromLongLong(number.integer);
   s.objects.keep(object);
   Py_DECREF(object);
-  return s.objects.addConstant(object);
+  return object;
+}
+
+PyjitValue HostScalars::constant(const rt::Number &number) {
+  return s.objects.addConstant(objectOf(s, number));
 }
 
 PyjitValue HostScalars::arith(rt::Arith function, PyjitValue a, PyjitValue b,
@@ -95,16 +100,12 @@ void HostScalars::readFirst(Held &held) {
   if (held.read >= 0)
     return;
   const rt::Number &number = held.before;
-  auto *type = number.isFloat ? &PyFloat_Type : &PyLong_Type;
-  PyObject *object = number.isFloat ? PyFloat_FromDouble(number.real)
-                                    : PyLong_FromLongLong(number.integer);
-  s.objects.keep(object);
-  Py_DECREF(object);
+  PyObject *object = objectOf(s, number);
+  auto *type = reinterpret_cast<PyObject *>(Py_TYPE(object));
   held.read = held.value = s.add(PyjitGetOp{
       .holder = s.objects.ssa(held.node),
       .selector = PyjitSelectorData,
-      .exactType =
-          some(s.objects.pin(reinterpret_cast<PyObject *>(type))->index),
+      .exactType = some(s.objects.pin(type)->index),
       .equals = s.objects.constant(object),
       .lift = true,
       .resultType = s.writer.object(number.isFloat ? "float" : "int")});

@@ -116,7 +116,6 @@ bool EngineRun::addTarget(const at::Tensor &tensor) {
       return refuse("a leaf whose gradient is not known, or has a history");
     if (target.before.defined())
       target.version = versionOf(target.before);
-    recording.reads.unhooked(target.node);
   }
   targets.push_back(std::move(target));
   return !recording.dead;
