@@ -116,6 +116,7 @@ class Program:
     autocast: bool = False  # to bfloat16, within the function
     device: str = "cpu"  # where it is checked; it grows on the CPU
     gradients: bool = False  # in grad mode
+    races: bool = False  # on a device: an operator writes memory that it reads
 
     def names(self) -> list[str]:
         return [f"v{i}" for i in range(len(self.inputs))]
@@ -307,6 +308,13 @@ class Builder:
             wide = value.double() * 64
         return bool(((wide == wide.round()) & (wide.abs() <= 2**17)).all())
 
+    def races(self, template: str, used: list[str]) -> bool:
+        """Whether one operator writes elements that it reads in other places."""
+        shifted = "1:]" in template and ":-1]" in template and "clone" not in template
+        shared = len({self.storage(name) for name in used}) < 2
+        same = all(self.scope[used[0]].is_set_to(self.scope[name]) for name in used)
+        return shared and (shifted or not same)
+
     def offer(self, kind: str, template: str, choices: dict[str, str]) -> None:
         used = [choices[n] for n in "ab" if f"{{{n}}}" in template]
         if "{x}" in template and not self.indices:
@@ -321,8 +329,10 @@ class Builder:
             types = [self.scope[name].dtype for name in used]
             if types[0] == torch.uint8 and any(t.is_floating_point for t in types):
                 return
+            races = self.races(template, used)
             if not self.runs(text):
                 return
+            self.program.races |= races
             for name in used:
                 if any(t in LOW for t in types) or not exact or not self.on_grid(name):
                     self.inexact.add(self.storage(name))

@@ -361,5 +361,7 @@ def check(
             for parameter in model.parameters() if call == 1 else ():
                 parameter.mul_(1.25)
     stats = pyjit.stats(fast)
-    assert stats["hits"] == calls - 1 or vary, text
+    # cuDNN's recurrent layers take a storage as their weights: a graph break.
+    whole = device == "cpu" or not any("batch_first" in line for line in model.text)
+    assert stats["hits"] == calls - 1 or vary or not whole, (text, stats["hits"])
     assert not stats["reasons"], (text, stats["reasons"])

@@ -202,14 +202,15 @@ def test_slow_specialization_is_left_to_eager(
 
 
 def test_fast_specialization_stays(faulty: Faulty) -> None:
-    faulty.slow_eager = 2e-3
+    faulty.slow_eager = 5e-3
     f = comparing(faulty)
     for _ in range(2 * LOOK):
         f(values(8))
     assert answers(f) == ["specialization"], pyjit.stats(f)
     stats = pyjit.stats(f)
-    # Two calls of each were enough.
-    assert stats["eager_calls"] == 2 and stats["hits"] == 2 * LOOK - 2, stats
+    # Two calls of each are enough, where no other process takes the time of ours.
+    assert 2 <= stats["eager_calls"] < LOOK // 2, stats
+    assert stats["hits"] == 2 * LOOK - stats["eager_calls"], stats
     assert not stats["reasons"]
 
 

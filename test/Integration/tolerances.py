@@ -64,7 +64,8 @@ class Noise(TorchDispatchMode):
         """The same numbers, each one unit in the last place or two up or down."""
         unit = torch.finfo(value.dtype).eps
         moved = value.double() * (1 + unit * self.noise(value).sign())
-        return torch.where(value.isfinite(), moved.to(value.dtype), value)
+        moved = torch.where(value.isfinite(), moved.to(value.dtype), value)
+        return laid_out_like(moved, value)
 
     def __torch_dispatch__(
         self, func: Any, types: Any, args: Any = (), kwargs: Any = None
@@ -148,6 +149,24 @@ class Noise(TorchDispatchMode):
     def moved(self, value: Any) -> Any:
         plain = isinstance(value, torch.Tensor) and value.dtype.is_floating_point
         return self.off(value) if plain else value
+
+
+def laid_out_like(value: torch.Tensor, like: torch.Tensor) -> torch.Tensor:
+    """With the strides of `like`: kernels of attention refuse a mask whose rows are not padded."""
+    shape = like.shape
+    spread = [
+        dim
+        for dim, (size, stride) in enumerate(
+            zip(like.shape, like.stride(), strict=True)
+        )
+        if size > 1 and stride == 0
+    ]
+    for dim in spread:
+        value, like = value.narrow(dim, 0, 1), like.narrow(dim, 0, 1)
+    result = torch.empty_strided(
+        like.shape, like.stride(), dtype=value.dtype, device=value.device
+    )
+    return result.copy_(value).expand(shape)
 
 
 def bounds(
