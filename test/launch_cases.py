@@ -221,6 +221,27 @@ def kalman(device: str, dtype: torch.dtype) -> Made:
     return f, tensors(device, dtype, (n, 30))
 
 
+def waiting_filter(device: str, dtype: torch.dtype) -> Made:
+    """The filter again, with a graph for each step: the host looks at what the solver says."""
+    n = 4
+    eye = torch.eye(n, device=device)
+    a, q, r = eye * 0.9 + 0.01, eye * 0.01, eye * 0.1
+
+    def f(z: torch.Tensor) -> torch.Tensor:
+        z = z.float()
+        mean, cov = torch.zeros(n, 1, device=device), eye
+        out = torch.zeros(n, 30, device=device)
+        for t in range(30):
+            mean, cov = a @ mean, a @ cov @ a.t() + q
+            gain = torch.linalg.solve_ex(cov + r, cov).result.t()
+            mean = mean + gain @ (z[:, t : t + 1] - mean)
+            cov = (eye - gain) @ cov
+            out[:, t : t + 1] = mean
+        return out
+
+    return f, tensors(device, dtype, (n, 30))
+
+
 CASES: dict[str, Callable[[str, torch.dtype], Made]] = by_name(
     pointwise,
     two_kernels,
@@ -234,4 +255,5 @@ CASES: dict[str, Callable[[str, torch.dtype], Made]] = by_name(
     rerolled_layers,
     written_parts,
     kalman,
+    waiting_filter,
 )

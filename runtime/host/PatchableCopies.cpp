@@ -18,6 +18,7 @@ bool pyjit::rt::isPatchable(const Program &program, uint32_t index) {
     return false;
   std::vector<bool> shows(h.slots); // the target
   shows[copy.b] = true;
+  bool isWritten = slots[copy.a].flags & kSlotWritten;
   bool inside = false; // behind the copy, in its graph
   for (uint32_t i = 0; i < h.steps; ++i) {
     const Step &s = steps[i];
@@ -28,9 +29,9 @@ bool pyjit::rt::isPatchable(const Program &program, uint32_t index) {
     switch (s.kind) {
     case StepKind::Kernel:
       for (uint32_t k = 0; k < s.c; ++k)
-        meets |=
-            shows[ints[s.b + k]] ||
-            (inside && s.flags & kStepWritesInput && ints[s.b + k] == copy.a);
+        meets |= shows[ints[s.b + k]] ||
+                 (inside && isWritten && s.flags & kStepWritesInput &&
+                  ints[s.b + k] == copy.a);
       break;
     case StepKind::View:
       meets = shows[s.b] && !inside;

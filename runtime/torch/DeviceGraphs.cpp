@@ -20,14 +20,19 @@ bool DeviceExecutor::isMoving(uint32_t slot) const {
   return root >= 0 && !(program.slots()[root].flags & kSlotStable);
 }
 
+/// A view of what moves is a place in that memory, whoever made the view: one
+/// that stands in front of the graph shows where the memory is in this call.
 cuda::Address DeviceExecutor::addressOf(uint32_t slot, Variant variant,
                                         const Instance &instance) const {
-  cuda::Address address{cuda::asAddress(instance.buffers[slot]), -1, 0};
-  if (variant != Variant::Copy && isMoving(slot)) {
-    address.slot = origins[slot].slot;
-    address.offset = origins[slot].offset;
-  }
-  return address;
+  if (!isMoving(slot))
+    return {cuda::asAddress(instance.buffers[slot]), -1, 0};
+  const Origin &origin = origins[slot];
+  cuda::DevicePtr address =
+      cuda::asAddress(instance.buffers[origin.slot]) + origin.offset;
+  // The graph's own copy stays where it is.
+  if (variant == Variant::Copy)
+    return {address, -1, 0};
+  return {address, origin.slot, origin.offset};
 }
 
 DeviceExecutor::Captured *DeviceExecutor::graphFor(uint32_t number,
@@ -291,12 +296,7 @@ void DeviceExecutor::addSteps(Captured &captured, const GraphInfo &info,
                                   slots[step.a].bytes, captureStream);
       break;
     case StepKind::View:
-      // A view of a graph's own copy is shown by address alone.
       makeViewSlot(step, instance);
-      if (variant == Variant::Copy && isMoving(step.a))
-        instance.buffers[step.a] =
-            static_cast<char *>(instance.buffers[origins[step.a].slot]) +
-            origins[step.a].offset;
       break;
     case StepKind::Release:
       instance.values[step.a].reset();

@@ -20,6 +20,7 @@ from Integration import (
     test_random_autocast,
     test_random_branches,
     test_random_counted_loops,
+    test_random_launch_plans,
     test_random_layers,
     test_random_loops,
     test_random_numbers,
@@ -128,6 +129,7 @@ KINDS: dict[str, tuple[int, Kind]] = {
         straight_line(gradients=True, launch=True),
     ),
     "buffers written in parts": (8, numbered(test_random_writes.check)),
+    "several graphs, launched": (10, numbered(test_random_launch_plans.check)),
     "branches": (8, numbered(test_random_branches.check)),
     "branches, launched": (
         3,

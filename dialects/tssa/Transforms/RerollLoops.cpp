@@ -382,9 +382,10 @@ scf::ForOp Reroller::run() {
   loop = scf::ForOp::create(outside, loc, from, to, by, inits);
   // More of what the loop needs comes before it.
   outside.setInsertionPoint(loop);
-  inside.setInsertionPointToStart(loop.getBody());
+  // A loop that hands nothing on has its terminator already.
   if (!loop.getBody()->empty())
     loop.getBody()->getTerminator()->erase();
+  inside.setInsertionPointToStart(loop.getBody());
   makeBody();
   replaceUses();
   for (int i = plan.end(); i-- > plan.start;) {

@@ -253,6 +253,31 @@ TEST(Program, RefusesPatchableCopiesThatOthersMeet) {
   }
 }
 
+/// `staged`, with an input that the kernel writes, beside the copy's source or
+/// as it.
+Parts stagedWithUpdate(bool ofSource) {
+  Parts parts = staged();
+  uint32_t updated = ofSource ? 0 : parts.slots.size();
+  if (!ofSource) {
+    parts.header.inputs = 2;
+    parts.slots.push_back({SlotKind::Input, 6, 1, 0, 1, 1, 32});
+  }
+  parts.slots[updated].flags = kSlotWritten;
+  parts.ints[0] = updated | kOutputInPlace;
+  uint32_t operands = parts.ints.size();
+  parts.ints.insert(parts.ints.end(), {0, updated});
+  parts.steps[3] = {StepKind::Kernel, kStepWritesInput, 0, operands, 2};
+  return parts;
+}
+
+TEST(Program, PatchableCopiesAreOfWhatStays) {
+  // The kernel reads what is copied, and writes another input.
+  EXPECT_EQ(failure(stagedWithUpdate(/*ofSource=*/false).blob()), "");
+  EXPECT_NE(failure(stagedWithUpdate(/*ofSource=*/true).blob())
+                .find("others than vendor calls meet the copy"),
+            std::string::npos);
+}
+
 TEST(Program, RefusesCountsBeyondTheBlob) {
   for (size_t at : {offsetof(Header, slots), offsetof(Header, steps),
                     offsetof(Header, kernels), offsetof(Header, outputs)}) {

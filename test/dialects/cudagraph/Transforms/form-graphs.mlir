@@ -137,6 +137,38 @@ cudagraph.program @views on "cuda:0" {
 // -----
 
 !vec = !cudagraph.buffer<tensor<8xf32>>
+!half = !cudagraph.buffer<tensor<4xf32>>
+
+// Views that stand in front of a graph: it declares the memory that they show, whose address a replay renews.
+// CHECK-LABEL: @views_in_front
+// CHECK: %[[X:.*]] = cudagraph.external input 0
+// CHECK: %[[V:.*]] = cudagraph.view %[[X]] at 4
+// CHECK: %[[P:.*]] = cudagraph.graph externals(%[[X]]
+// CHECK: cudagraph.kernel @a(%[[V]])
+// CHECK: cudagraph.yield
+// CHECK: %[[N:.*]] = cudagraph.call "aten::bernoulli"(%[[P]]
+// CHECK: %[[W:.*]] = cudagraph.view %[[N]] at 4
+// CHECK: cudagraph.graph externals(%[[X]], %[[N]], %{{.*}} :
+// CHECK-NEXT: cudagraph.kernel @b(%[[V]], %[[W]])
+cudagraph.program @views_in_front on "cuda:0" {
+  %x = cudagraph.external input 0 : !vec
+  %y = cudagraph.external output 0 : !half
+  %s = cudagraph.buffer : !half
+  %t = cudagraph.buffer : !half
+  %v = cudagraph.view %x at 4 : !vec to !half
+  cudagraph.kernel @a(%v) to (%s) : (!half) -> (!half)
+  %c = cudagraph.call "aten::cumsum"(%s, 0 : i64, none) : (!half) -> (!vec)
+  // expected-remark @+1 {{stays outside of graphs: it draws random numbers}}
+  %n = cudagraph.call "aten::bernoulli"(%c, none) : (!vec) -> (!vec)
+  %w = cudagraph.view %n at 4 : !vec to !half
+  cudagraph.kernel @b(%v, %w) to (%t) : (!half, !half) -> (!half)
+  cudagraph.kernel @a(%t) to (%y) : (!half) -> (!half)
+  cudagraph.return %y : !half
+}
+
+// -----
+
+!vec = !cudagraph.buffer<tensor<8xf32>>
 
 !half = !cudagraph.buffer<tensor<4xf32>>
 

@@ -199,6 +199,27 @@ func.func @random(%x: tensor<8xf32>) -> tensor<8xf32> {
   return %7 : tensor<8xf32>
 }
 
+// Nobody needs what the iterations make, but each of them may raise: the loop hands nothing on.
+// CHECK-LABEL: func @unread
+// CHECK-SAME: (%[[X:.*]]: tensor<8x8xf32>)
+// CHECK: scf.for %{{.*}} = %c0 to %c4 step %c1 {
+// CHECK-NEXT: %[[S:.*]] = tssa.aten "my::solve"(%[[X]])
+// CHECK-NEXT: tssa.aten "my::solve"(%[[S]]) {pyjit.must_run} : (tensor<8x8xf32>) -> tensor<8x8xf32>
+// CHECK-NEXT: }
+// CHECK-NEXT: return %[[X]]
+func.func @unread(%x: tensor<8x8xf32>) -> tensor<8x8xf32> {
+  // SAY: remark: 4 iterations of 2 operations become a loop
+  %0 = tssa.aten "my::solve"(%x) {pyjit.must_run} : (tensor<8x8xf32>) -> tensor<8x8xf32>
+  %1 = tssa.aten "my::solve"(%0) {pyjit.must_run} : (tensor<8x8xf32>) -> tensor<8x8xf32>
+  %2 = tssa.aten "my::solve"(%x) {pyjit.must_run} : (tensor<8x8xf32>) -> tensor<8x8xf32>
+  %3 = tssa.aten "my::solve"(%2) {pyjit.must_run} : (tensor<8x8xf32>) -> tensor<8x8xf32>
+  %4 = tssa.aten "my::solve"(%x) {pyjit.must_run} : (tensor<8x8xf32>) -> tensor<8x8xf32>
+  %5 = tssa.aten "my::solve"(%4) {pyjit.must_run} : (tensor<8x8xf32>) -> tensor<8x8xf32>
+  %6 = tssa.aten "my::solve"(%x) {pyjit.must_run} : (tensor<8x8xf32>) -> tensor<8x8xf32>
+  %7 = tssa.aten "my::solve"(%6) {pyjit.must_run} : (tensor<8x8xf32>) -> tensor<8x8xf32>
+  return %x : tensor<8x8xf32>
+}
+
 // What is prepared from parameters may be packed: it has no parts.
 // CHECK-LABEL: func @prepare
 // CHECK-NOT: scf.for
