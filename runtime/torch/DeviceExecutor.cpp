@@ -5,6 +5,7 @@
 #include "pyjit-rt/ControlFlow.h"
 
 #include <ATen/EmptyTensor.h>
+#include <ATen/MemoryOverlap.h>
 #include <ATen/core/LegacyTypeDispatch.h>
 
 #include <algorithm>
@@ -464,7 +465,15 @@ void DeviceExecutor::bindAddress(Instance &instance, uint32_t i) {
     const Slot &slot = program.slots()[i];
     at::Tensor aligned =
         device->empty(sizes(slot), strides(slot), value.scalar_type());
-    value = aligned.copy_(value);
+    if (at::has_internal_overlap(aligned) == at::MemOverlap::Yes) {
+      // ATen writes no tensor that is expanded; its memory, from the first
+      // element to the last, is one that it writes.
+      int64_t count = slot.bytes / value.element_size(), one = 1;
+      aligned.as_strided(count, one).copy_(value.as_strided(count, one));
+      value = aligned;
+    } else {
+      value = aligned.copy_(value);
+    }
     data = value.const_data_ptr();
   }
   instance.buffers[i] = const_cast<void *>(data);

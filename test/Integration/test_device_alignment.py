@@ -45,3 +45,20 @@ def test_views_are_aligned_as_kernels_rely_on(f: Callable[..., Any]) -> None:
                 torch.testing.assert_close(fast(x), f(x), rtol=1e-3, atol=1e-3)
     stats = pyjit.stats(fast)
     assert stats["hits"] and not stats["reasons"] and not stats["eager_calls"], stats
+
+
+def test_expanded_arguments_anywhere() -> None:
+    """An argument whose elements share memory is brought to where kernels find it, too."""
+    import pyjit
+
+    def f(x: torch.Tensor) -> torch.Tensor:
+        return torch.exp(x).cumsum(0) + x.sum()
+
+    fast = pyjit.compile(f, options={"simulated_device": True, "strict": True})
+    with torch.no_grad():
+        for offset in (0, 1, 2, 3, 0, 1):
+            rows = torch.randn(16 * 2 + offset)[offset:].view(2, 1, 16)[1]
+            x = rows.expand(4, 16)
+            torch.testing.assert_close(fast(x), f(x))
+    stats = pyjit.stats(fast)
+    assert stats["hits"] == 5 and not stats["reasons"], stats

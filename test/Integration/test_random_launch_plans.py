@@ -259,7 +259,8 @@ class Calls:
         with torch.no_grad():
             for call in range(count):
                 self.call(call)
-        self.compare("afterwards", *zip(*self.results, strict=True))
+        if self.results:
+            self.compare("afterwards", *zip(*self.results, strict=True))
         written = [a for a in self.gone if not a.isnan().all()]
         assert not written, f"an earlier call's argument was written\n{self.source}"
 
@@ -306,6 +307,8 @@ def check(number: int) -> Any:
     """Compares a program with eager; returns it, compiled."""
     calls = Calls(number)
     calls.run()
+    raised = [r for r in pyjit.stats(calls.fast)["reasons"] if "raise" in r]
+    assert not raised, f"{raised}\n{calls.source}"
     return calls.fast
 
 
