@@ -81,7 +81,7 @@ WRITES += [
     "{o}[e] = {b} * 1",
     "{o}.mul_(k)",
 ]
-WRITES += ["torch.add({a} * 1, {b} * 1, out={o})", "{o}.index_add_({d}, e, {b} * 2)"]
+WRITES += ["{o}.index_add_({d}, e, {b} * 2)"]
 # Statements that the values decide: one the host's, the others the device's.
 BRANCHES = ["if {a}.sum() > 1e9:\n    return {b},"]
 BRANCHES += ["if {a}.mean() > 0:\n    {v} = {b} @ {c}\nelse:\n    {v} = {b} - {c}"]
@@ -234,6 +234,18 @@ def memory(tensor: torch.Tensor) -> int:
     return int(tensor.untyped_storage()._cdata)
 
 
+def gradients(
+    results: list[torch.Tensor], leaves: list[torch.Tensor]
+) -> list[torch.Tensor]:
+    """Of the leaves, as far as they have some."""
+    wanted = [result for result in results if result.requires_grad]
+    if not wanted:
+        return []
+    given = [torch.linspace(0, 1, r.numel()).view(r.shape).to(r) for r in wanted]
+    found = torch.autograd.grad(wanted, leaves, given, allow_unused=True)
+    return [gradient for gradient in found if gradient is not None]
+
+
 class Calls:
     """Calls of a program and of its compiled one, side by side."""
 
@@ -241,6 +253,7 @@ class Calls:
         rng = self.rng = random.Random(number)
         self.source, self.way = program(rng), rng.choice(WAYS)
         self.varies, self.moves = rng.random() < 0.2, rng.random() < 0.2
+        self.trains = rng.random() < 0.2
         self.arguments = Arguments(number)
         options: dict[str, Any] = {"simulated_device": True, "strict": True}
         if self.way:
@@ -256,48 +269,68 @@ class Calls:
 
     def run(self) -> None:
         count = (CALLS if self.way else MEASURED_CALLS) * (2 if self.varies else 1)
-        with torch.no_grad():
-            for call in range(count):
-                self.call(call)
+        for call in range(count):
+            self.prepare(call)
+            self.call(call)
         if self.results:
             self.compare("afterwards", *zip(*self.results, strict=True))
         written = [a for a in self.gone if not a.isnan().all()]
         assert not written, f"an earlier call's argument was written\n{self.source}"
 
-    def call(self, call: int) -> None:
-        n = self.size(call)
+    def prepare(self, call: int) -> None:
+        n, dtype = self.size(call), self.arguments.dtype
         if not call or self.varies or (self.moves and call % 3 == 2):
-            self.plain.w = self.ours.w = (
-                Arguments(~self.arguments.number)
-                .of(call, n)[2]
-                .to(self.arguments.dtype)
-            )
+            weight = Arguments(~self.arguments.number).of(call, n)[2].to(dtype)
+            self.plain.w = self.ours.w = weight
         # What the allocator would give again, as it was.
-        self.noise = self.noise[::2] + [
-            torch.full((n, n), torch.nan, dtype=self.arguments.dtype)
-            for _ in range(self.rng.randrange(8))
-        ]
-        theirs, mine = (self.arguments.of(call, n) for _ in range(2))
-        torch.manual_seed(call)
-        want = tensors(self.plain.f(*theirs))
-        torch.manual_seed(call)
-        have = tensors(self.fast(*mine))
-        self.compare(f"call {call}", want + theirs[:4], have + mine[:4])
-        given = {memory(argument) for argument in mine[:4]}
-        self.results += [
-            pair
-            for pair in zip(want, have, strict=True)
-            if memory(pair[1]) not in given
-        ]
-        for argument in mine[:4]:
-            argument.fill_(torch.nan)
-        self.gone += mine[:4]
+        more = range(self.rng.randrange(8))
+        made = [torch.full((n, n), torch.nan, dtype=dtype) for _ in more]
+        self.noise = self.noise[::2] + made
 
-    def compare(self, what: str, want: Any, have: Any) -> None:
+    def answer(self, f: Any, call: int) -> tuple[list[Any], list[torch.Tensor]]:
+        """The arguments after a call, and its results."""
+        arguments = self.arguments.of(call, self.size(call))
+        if self.trains:
+            for argument in arguments[:3]:
+                argument.requires_grad_()
+        torch.manual_seed(call)
+        with torch.set_grad_enabled(self.trains):
+            return arguments[:4], tensors(f(*arguments))
+
+    def call(self, call: int) -> None:
+        theirs, want = self.answer(self.plain.f, call)
+        mine, have = self.answer(self.fast, call)
+        self.compare(f"call {call}", want + theirs, have + mine)
+        if self.trains:
+            self.compare_gradients(
+                f"gradients of call {call}", want, have, theirs, mine
+            )
+        given = {memory(argument) for argument in mine}
+        self.results += [
+            (a.detach(), b.detach())
+            for a, b in zip(want, have, strict=True)
+            if memory(b) not in given
+        ]
+        self.gone += [argument.detach().fill_(torch.nan) for argument in mine]
+
+    def compare_gradients(self, what: str, want: Any, have: Any, *leaves: Any) -> None:
+        theirs, mine = (
+            [a for a in part if a.is_leaf and a.requires_grad] for part in leaves
+        )
+        try:
+            eager = gradients(want, theirs)
+        except RuntimeError:
+            return  # an operator wrote what another one saved
+        self.compare(what, eager, gradients(have, mine), strides=False)
+
+    def compare(self, what: str, want: Any, have: Any, strides: bool = True) -> None:
         for place, (a, b) in enumerate(zip(want, have, strict=True)):
             where = f"result {place}, {what}, launch {self.way!r}\n{self.source}"
-            kind = (a.shape, a.stride(), a.dtype)
-            assert kind == (b.shape, b.stride(), b.dtype), where
+            kinds = [
+                (t.shape, t.stride() if strides else (), t.dtype, t.requires_grad)
+                for t in (a, b)
+            ]
+            assert kinds[0] == kinds[1], f"{kinds}: {where}"
             # Vendor libraries round differently where operands lie otherwise.
             near = torch.isclose(a, b, rtol=2e-3, atol=2e-3, equal_nan=True)
             assert near.all(), f"{int((~near).sum())} elements: {where}"

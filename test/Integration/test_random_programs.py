@@ -25,6 +25,9 @@ from Integration.tolerances import apart, bounds
 EXAMPLES = int(os.environ.get("PYJIT_EXAMPLES", "200"))
 # (seed, how much larger each dimension is)
 CALLS = [(0, 0), (0, 0), (100, 0), (200, 0), (0, 1), (100, 1)]
+# Launched: graphs are captured and replayed; where the way is measured, in each of them.
+LAUNCHED = [*CALLS[:4], *((100 * i, 0) for i in range(3, 6)), *CALLS[4:]]
+MEASURED = [*CALLS[:4], *((100 * i, 0) for i in range(3, 12)), *CALLS[4:]]
 tally = {"programs": 0, "captured": 0}
 reasons: dict[str, int] = {}
 
@@ -140,15 +143,40 @@ def check_gradients(
             )
 
 
+def calls_of(program: Program) -> list[tuple[int, int]]:
+    if not program.options.get("simulated_device"):
+        return CALLS
+    return LAUNCHED if program.options.get("launch") else MEASURED
+
+
+class Gone:
+    """The arguments of earlier calls: a graph that still knows where they were reads nonsense there."""
+
+    def __init__(self) -> None:
+        self.storages: list[torch.UntypedStorage] = []
+
+    def add(self, scope: dict[str, Any], names: Sequence[str]) -> None:
+        for name in names:
+            if isinstance(scope[name], torch.Tensor):
+                self.storages.append(scope[name].untyped_storage())
+                self.storages[-1].fill_(0xFF)
+
+    def check(self) -> None:
+        for storage in self.storages:
+            values = torch.empty(0, dtype=torch.uint8).set_(storage)
+            assert (values == 0xFF).all(), "an earlier call's argument was written"
+
+
 def check(program: Program) -> None:
     import pyjit
 
     scope: dict[str, Any] = {"torch": torch}
+    gone = Gone()
     exec(program.source(), scope)
     f = scope["f"]
     with program.world():
         fast = pyjit.compile(f, options={"strict": True, **program.options})
-        for number, (seed, grow) in enumerate(CALLS):
+        for number, (seed, grow) in enumerate(calls_of(program)):
             try:
                 ours, theirs = program.scope(seed, grow), program.scope(seed, grow)
             except (RuntimeError, IndexError):
@@ -172,6 +200,9 @@ def check(program: Program) -> None:
             check_values(program, want or (), have or (), theirs, ours, (seed, grow))
             if program.gradients and want and have:
                 check_gradients(program, want, have, theirs, ours, (seed, grow))
+            if program.options.get("simulated_device"):
+                gone.add(ours, names)
+        gone.check()
 
 
 def check_values(

@@ -156,3 +156,37 @@ def test_distributions(compile: Compile) -> Steps:
         out = f(values(3, 4, seed=step))
         loss_of(out).backward()
         yield [out, state(m)]
+
+
+@scenario(grad=True, captured="late", graph_breaks=ANY)
+def test_views_taken_behind_a_branch(compile: Compile) -> Steps:
+    """What is seen of a tensor from before the branch requires grad as it does; what is detached does not."""
+
+    def g(x: torch.Tensor) -> tuple[torch.Tensor, ...]:
+        h = x * 2
+        if h.sum() > 1e9:
+            return (h + 1,)
+        with torch.no_grad():
+            held = h[0]
+        return h[1:], h.t()[0], h.detach()[1:], held
+
+    f = compile(g)
+    for step in range(6):
+        x = leaf(3, 4, seed=step)
+        out = f(x)
+        loss_of(out[:2]).backward()
+        yield [out, gradients(x), [y.requires_grad for y in out]]
+
+
+@scenario(grad=True, captured="late", graph_breaks=ANY)
+def test_only_a_view_leaves_behind_a_branch(compile: Compile) -> Steps:
+    def g(x: torch.Tensor) -> torch.Tensor:
+        h = x * 2
+        return h[:1] if h.sum() > 1e9 else h[1:]
+
+    f = compile(g)
+    for step in range(6):
+        x = leaf(3, 4, seed=step)
+        out = f(x)
+        loss_of([out]).backward()
+        yield [out, gradients(x)]

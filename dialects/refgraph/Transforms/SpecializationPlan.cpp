@@ -367,11 +367,29 @@ LogicalResult SpecializationPlan::planCounters(TraceOp trace) {
   return success();
 }
 
+/// The tensors that require grad where they leave. To a segment of the call, a
+/// view of what an earlier one left is a view of a tensor that existed, of
+/// which it says nothing.
+llvm::SetVector<Value>
+SpecializationPlan::findDifferentiable(TraceOp trace) const {
+  llvm::SetVector<Value> found;
+  for (Operation &op : trace.getBody().front()) {
+    if (auto marked = dyn_cast<DifferentiableOp>(op))
+      found.insert(getNode(marked.getTensor()));
+    auto call = dyn_cast<TensorOp>(op);
+    if (call && !call.getNoGrad() &&
+        llvm::any_of(call.getAliases(), [&](int64_t i) {
+          return found.contains(getNode(call.getInputs()[i]));
+        }))
+      found.insert(call.getResults().begin(), call.getResults().end());
+  }
+  return found;
+}
+
 /// A tensor that the mock makes as a view is differentiated through its base.
 void SpecializationPlan::planGradients(TraceOp trace) {
   llvm::DenseSet<Value> differentiable;
-  for (auto op : trace.getBody().getOps<DifferentiableOp>()) {
-    Value node = getNode(op.getTensor());
+  for (Value node : findDifferentiable(trace)) {
     auto view = views.find(node);
     differentiable.insert(view == views.end() ? node : view->second.base);
   }

@@ -91,6 +91,7 @@ private:
   llvm::LogicalResult planTensors(TraceOp trace);
   llvm::LogicalResult planResults(TraceOp trace);
   llvm::LogicalResult planCounters(TraceOp trace);
+  llvm::SetVector<mlir::Value> findDifferentiable(TraceOp trace) const;
   void planGradients(TraceOp trace);
   void markNeeded(TraceOp trace);
   void listExternals(TraceOp trace);

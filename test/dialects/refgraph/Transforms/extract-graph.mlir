@@ -219,6 +219,32 @@ refgraph.trace @views {
 // -----
 
 !T = !refgraph.tensor<[4], [1], f32, "cpu">
+!H = !refgraph.tensor<[2], [1], f32, "cpu">
+
+// A segment left %r, and the next one a view of it, of which it says nothing: the view requires grad as %r does, and what
+// was made without gradients does not.
+// CHECK-LABEL: refgraph.graph @view_of_an_earlier_segment(
+// CHECK-SAME:    gradient_inputs = array<i64: 0>, gradient_results = array<i64: 0>
+// CHECK:         %[[R:.*]] = refgraph.tensor_op "aten::exp"
+// CHECK:         %[[A:.*]] = refgraph.tensor_op "aten::slice.Tensor"(%[[R]]
+// CHECK:         %[[N:.*]] = refgraph.tensor_op "aten::neg"
+// CHECK:         refgraph.yield %[[A]], %[[N]] :
+refgraph.trace @view_of_an_earlier_segment {
+  %e = refgraph.external
+  %x = refgraph.get %e arg(0, "x") {requires_grad = true} : !T
+  %r = refgraph.tensor_op "aten::exp"(%x) {traits = ["pure"]} : (!T) -> !T
+  %f = refgraph.tensor_op "aten::gt.Scalar"(%r, 0 : i64) {no_grad, traits = ["pure"]} : (!T) -> !refgraph.tensor<[4], [1], i1, "cpu">
+  refgraph.differentiable %r : !T
+  %a = refgraph.tensor_op "aten::slice.Tensor"(%r, 0 : i64, 0 : i64, 2 : i64, 1 : i64) aliases [0] {traits = ["pure", "relation"]} : (!T) -> !H
+  %d = refgraph.tensor_op "aten::detach"(%r) aliases [0] {no_grad, traits = ["pure", "relation"]} : (!T) -> !T
+  %n = refgraph.tensor_op "aten::neg"(%d) {traits = ["pure"]} : (!T) -> !T
+  %t = refgraph.create "tuple" [%a, %n] : (!H, !T) -> !refgraph.obj<"tuple">
+  refgraph.leave %t : !refgraph.obj<"tuple">
+}
+
+// -----
+
+!T = !refgraph.tensor<[4], [1], f32, "cpu">
 
 // Where nothing that leaves requires grad, the graph says nothing of gradients.
 // CHECK-LABEL: refgraph.graph @inference(
