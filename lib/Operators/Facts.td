@@ -303,6 +303,13 @@ def : TakesSizesAsPart<All<["expand", "view", "reshape", "_unsafe_view", "repeat
 // Capture: what an operator asks, takes and changes
 //===----------------------------------------------------------------------===//
 
+// As ATen's own loops over lists do (ForeachOpsKernels.cpp).
+def : EachTensor<"clamp_min", All<["_foreach_maximum"]>.Of>;
+def : EachTensor<"clamp_min_", All<["_foreach_maximum_"]>.Of>;
+def : EachTensor<"clamp_max", All<["_foreach_minimum"]>.Of>;
+def : EachTensor<"clamp_max_", All<["_foreach_minimum_"]>.Of>;
+def : EachTensor<"linalg_vector_norm", All<["_foreach_norm"]>.Of>;
+def : EachTensor<"linalg__powsum", All<["_foreach_powsum"]>.Of>;
 def : AsksMetadata<One<["is_same_size", "is_set_to", "is_pinned",
                         "_fused_sdp_choice", "_use_cudnn_ctc_loss",
                         "_use_cudnn_ctc_loss.Tensor", "_use_miopen_ctc_loss",

@@ -299,6 +299,9 @@ class ShapeFollows<list<string> operators> : Flag<operators>;
 
 // Capture: what is recorded whole, what blocks it, whose numbers are lifted.
 
+/// Of an operator on lists of tensors (`_foreach_maximum`): the operator that is
+/// recorded for each of them, where that is none of the name behind `_foreach_`.
+class EachTensor<string name, list<string> operators> : Text<name, operators>;
 /// Composite, but recorded whole.
 class KeptWhole<list<string> operators> : Flag<operators>;
 /// Likewise where sizes are lifted: its parts would be given numbers computed

@@ -406,6 +406,8 @@ void pyjit::capture::addTorch(NativeTable &t) {
   for (const char *name : {"_has_torch_function", "_has_torch_function_unary",
                            "_has_torch_function_variadic"})
     t.add(("torch._C:" + std::string(name)).c_str(), hasTorchFunction);
+  // By device and element type, which the guards of its tensors check.
+  t.add("torch._C:_group_tensors_by_device_and_dtype", torchOp);
   t.add("torch._C:_set_grad_enabled", setGradMode);
   t.add("torch._C._dynamo.eval_frame:set_eval_frame", setEvalFrame);
   t.add("torch._C:TensorBase.requires_grad_", requireGrad);

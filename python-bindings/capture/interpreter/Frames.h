@@ -13,7 +13,7 @@ enum class ResultKind {
   Known,       ///< an object that is known already, or becomes known by a frame
   Fresh,       ///< a new object
   FreshTuples, ///< a new object that may hold new tuples (of `items()`, `zip`)
-  FreshDeep,   ///< new tuples and lists of tensors and values
+  FreshDeep,   ///< new tuples, lists and dicts of tensors and values
   Constant,    ///< made by code that is not followed: a tensor made of Python
                ///< data, without operators, or a truth that is computed already
 };

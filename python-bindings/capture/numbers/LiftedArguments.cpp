@@ -174,6 +174,41 @@ pyjit::capture::findLiftedNumbers(Scalars &scalars, const std::string &overload,
 }
 
 std::vector<std::vector<PyObject *>>
+pyjit::capture::findLiftedElements(Scalars &scalars,
+                                   const c10::FunctionSchema &schema,
+                                   const std::vector<c10::IValue> &inputs) {
+  std::vector<std::vector<PyObject *>> lifted(inputs.size());
+  OperatorUse *use = scalars.use();
+  if (!use || ++use->operators > 1 || use->composite ||
+      "aten::" + use->name != schema.name())
+    return lifted;
+  for (Argument &argument : use->arguments) {
+    std::optional<int> named =
+        argument.keyword.empty()
+            ? std::optional<int>(int(argument.position))
+            : schema.argumentIndexWithName(argument.keyword);
+    if (!named || size_t(*named) >= inputs.size())
+      continue;
+    const c10::IValue &input = inputs[*named];
+    bool isElement = argument.element >= 0;
+    if (input.isList() != isElement)
+      continue;
+    size_t at = isElement ? argument.element : 0;
+    size_t size = isElement ? input.toListRef().size() : 1;
+    const pyjit::rt::Number &wanted = *scalars.numberOf(argument.number);
+    pyjit::rt::Number number;
+    if (at >= size ||
+        !toNumber(isElement ? input.toListRef()[at] : input, number) ||
+        number.isFloat != wanted.isFloat || number.bits() != wanted.bits())
+      continue;
+    lifted[*named].resize(size, nullptr);
+    lifted[*named][at] = argument.number;
+    argument.used = true;
+  }
+  return lifted;
+}
+
+std::vector<std::vector<PyObject *>>
 pyjit::capture::findLiftedSizes(Scalars &scalars, const std::string &overload,
                                 const PyjitOperatorFacts &facts,
                                 const c10::FunctionSchema &schema,

@@ -28,6 +28,13 @@ findLiftedNumbers(Scalars &scalars, const std::string &overload,
                   const c10::FunctionSchema &schema,
                   const std::vector<c10::IValue> &inputs);
 
+/// Likewise of an operator on lists of tensors, whose Python function takes what
+/// its schema says: of each argument the lifted numbers among its elements, or
+/// the one that it is; none for the others.
+std::vector<std::vector<PyObject *>>
+findLiftedElements(Scalars &scalars, const c10::FunctionSchema &schema,
+                   const std::vector<c10::IValue> &inputs);
+
 /// Likewise for ints that are sizes, positions or numbers of elements: of each
 /// argument the lifted numbers among its elements, null for the others. To be
 /// asked after `findLiftedNumbers`, where sizes are followed.

@@ -21,6 +21,8 @@ struct OperatorUse {
   struct Argument {
     PyObject *number;
     std::string keyword;
+    size_t position = 0;     ///< among the call's arguments
+    Py_ssize_t element = -1; ///< of the list that it stands in
     bool used = false;
   };
   std::vector<Argument> arguments;

@@ -21,6 +21,10 @@ static bool isNumber(PyObject *object) {
 // Operators of tensors
 //===----------------------------------------------------------------------===//
 
+static bool takesLists(const std::string &name) {
+  return name.rfind("_foreach_", 0) == 0;
+}
+
 void Scalars::beginUse(const std::string &name, const Call &call) {
   endUse();
   currentUse = {};
@@ -30,6 +34,22 @@ void Scalars::beginUse(const std::string &name, const Call &call) {
     currentUse.collectInts(call);
   for (size_t i = 0; i < call.args.size(); ++i) {
     PyObject *argument = call.args[i];
+    std::string keyword;
+    if (i >= call.positional())
+      if (const char *text = PyUnicode_AsUTF8(
+              PyTuple_GET_ITEM(call.kwnames, i - call.positional())))
+        keyword = text;
+    if (takesLists(name) &&
+        (PyTuple_Check(argument) || PyList_CheckExact(argument))) {
+      for (Py_ssize_t k = 0; k < PySequence_Fast_GET_SIZE(argument); ++k) {
+        PyObject *item = PySequence_Fast_GET_ITEM(argument, k);
+        if (isTracked(item))
+          currentUse.arguments.push_back({item, keyword, i, k});
+        else if (!s.objects.isTensor(item))
+          specializeDeep(item);
+      }
+      continue;
+    }
     if (!isTracked(argument)) {
       if (s.sizes.followed &&
           (PyTuple_Check(argument) || PyList_CheckExact(argument))) {
@@ -45,12 +65,7 @@ void Scalars::beginUse(const std::string &name, const Call &call) {
       }
       continue;
     }
-    std::string keyword;
-    if (i >= call.positional())
-      if (const char *text = PyUnicode_AsUTF8(
-              PyTuple_GET_ITEM(call.kwnames, i - call.positional())))
-        keyword = text;
-    currentUse.arguments.push_back({argument, keyword});
+    currentUse.arguments.push_back({argument, keyword, i});
   }
   hasUse = !currentUse.arguments.empty() || !currentUse.ints.empty();
   if (!currentUse.name.empty() && currentUse.name.back() == '_' &&
@@ -125,7 +140,7 @@ void Scalars::native(const Call &call, const char *name) {
   static const std::set<std::string> factories = {
       "full",  "zeros",  "ones", "empty",   "rand",
       "randn", "arange", "eye",  "linspace"};
-  if (tensor || factories.count(name)) {
+  if (tensor || factories.count(name) || takesLists(name)) {
     if (!onlyMoves(name, call))
       beginUse(name, call);
     return;

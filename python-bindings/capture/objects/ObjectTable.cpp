@@ -115,6 +115,14 @@ void ObjectTable::setResult(ResultKind resultKind, PyObject *result) {
     else if (PyList_Check(result))
       for (Py_ssize_t i = 0; i < PyList_GET_SIZE(result); ++i)
         setResult(resultKind, PyList_GET_ITEM(result, i));
+    else if (PyDict_CheckExact(result)) {
+      PyObject *key, *value;
+      Py_ssize_t position = 0;
+      while (PyDict_Next(result, &position, &key, &value)) {
+        setResult(resultKind, key);
+        setResult(resultKind, value);
+      }
+    }
     return;
   }
 }

@@ -190,8 +190,10 @@ void OperatorRecording::bindNumbers() {
 }
 
 void OperatorRecording::readArguments() {
-  std::vector<PyObject *> lifted = findLiftedNumbers(
-      recording.scalars, op.name, op.facts, schema, op.inputs);
+  std::vector<PyObject *> lifted =
+      op.lifted ? *op.lifted
+                : findLiftedNumbers(recording.scalars, op.name, op.facts,
+                                    schema, op.inputs);
   std::vector<std::vector<PyObject *>> sizes(op.inputs.size());
   if (recording.sizes.followed)
     sizes = findLiftedSizes(recording.scalars, op.name, op.facts, schema,
@@ -300,31 +302,46 @@ bool OperatorRecording::checkKeptCast() {
   return true;
 }
 
+/// A number, or a constant without dimensions on the CPU.
+static std::optional<at::Scalar> knownScalar(const c10::IValue &v,
+                                             const TensorInfo *operand) {
+  if (!v.isTensor())
+    return v.toScalar();
+  const at::Tensor &t = v.toTensor();
+  if (t.dim() || !t.device().is_cpu() || (operand && !operand->constant))
+    return std::nullopt;
+  const void *data = t.const_data_ptr();
+  switch (t.scalar_type()) {
+  case at::kFloat:
+    return at::Scalar(*static_cast<const float *>(data));
+  case at::kDouble:
+    return at::Scalar(*static_cast<const double *>(data));
+  case at::kLong:
+    return at::Scalar(*static_cast<const int64_t *>(data));
+  default:
+    return std::nullopt;
+  }
+}
+
 /// `counter += 1`, of a number that the host keeps.
 bool OperatorRecording::addsOnHost() {
   if ((op.name != operators::aten::add__Tensor &&
        op.name != operators::aten::add__Scalar) ||
-      arguments.operands.size() != 1 || !arguments.infos[0])
+      arguments.operands.empty() || arguments.operands.size() > 2 ||
+      !arguments.infos[0])
     return false;
-  auto asScalar = [](const c10::IValue &v) {
-    if (!v.isTensor())
-      return v.toScalar();
-    const at::Tensor &t = v.toTensor();
-    return t.is_floating_point()
-               ? at::Scalar(*static_cast<const double *>(t.const_data_ptr()))
-               : at::Scalar(*static_cast<const int64_t *>(t.const_data_ptr()));
-  };
-  const c10::IValue &addend = op.inputs[1];
-  if (addend.isTensor() && addend.toTensor().scalar_type() != at::kDouble &&
-      addend.toTensor().scalar_type() != at::kLong)
+  // A lifted number is an operand, and no constant.
+  bool second = arguments.operands.size() == 2;
+  if (second && !arguments.infos[1])
     return false;
-  at::Scalar number = asScalar(addend), alpha = op.inputs[2].toScalar();
-  if (!alpha.isIntegral(/*includeBool=*/false) || alpha.toLong() != 1)
+  std::optional<at::Scalar> number =
+      knownScalar(op.inputs[1], second ? arguments.infos[1] : nullptr);
+  if (!number || op.inputs[2].toScalar().toDouble() != 1.0)
     return false;
   return impl.host.add(arguments.operands[0],
-                       number.isFloatingPoint()
-                           ? rt::Number::of(number.toDouble())
-                           : rt::Number::of(number.toLong()));
+                       number->isFloatingPoint()
+                           ? rt::Number::of(number->toDouble())
+                           : rt::Number::of(number->toLong()));
 }
 
 bool OperatorRecording::checkOperands() {
@@ -605,7 +622,15 @@ void TensorRecorder::Impl::record(const at::RecordFunction &fn, Operation &op) {
   // cuDNN's fourth result is its own memory for the backward pass.
   if (op.updatesStatistics && outputs.size() > 3)
     outputs.resize(3);
-  OperatorRecording(*this, op, outputs).run();
+  if (op.overLists)
+    recordOverLists(*this, op, outputs);
+  else
+    recordOperator(*this, op, outputs);
+}
+
+void pyjit::capture::recordOperator(Impl &impl, Impl::Operation &op,
+                                    const std::vector<c10::IValue> &outputs) {
+  OperatorRecording(impl, op, outputs).run();
 }
 
 /// The tensor's next version is a view of the last.

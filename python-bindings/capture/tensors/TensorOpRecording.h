@@ -7,6 +7,8 @@
 
 #include <ATen/core/dispatch/Dispatcher.h>
 
+#include <optional>
+
 namespace pyjit::capture {
 
 /// One operator call between its start and its end.
@@ -16,6 +18,10 @@ struct TensorRecorder::Impl::Operation : at::ObserverContext {
   std::string name; ///< with overload
   PyjitOperatorFacts facts = {};
   std::vector<c10::IValue> inputs;
+  /// Of one tensor's part of an operator on lists: the lifted number that each
+  /// input is, or null.
+  std::optional<std::vector<PyObject *>> lifted;
+  bool overLists = false; ///< it is recorded tensor by tensor
   bool composite = false; ///< its parts are recorded
   bool autocast = false;  ///< its casts, and its call with them, are recorded
   bool castKept = false;  ///< the cast of a weight, which autocast keeps
@@ -25,6 +31,18 @@ struct TensorRecorder::Impl::Operation : at::ObserverContext {
   /// A batch norm, which writes running statistics out of autograd's sight.
   bool updatesStatistics = false;
 };
+
+/// Records an operator that has returned, or raised: then it has no outputs.
+void recordOperator(TensorRecorder::Impl &impl,
+                    TensorRecorder::Impl::Operation &operation,
+                    const std::vector<c10::IValue> &outputs);
+
+/// Whether it is an operator on lists of tensors.
+bool isOverLists(const std::string &name);
+/// Records it tensor by tensor (Foreach.cpp).
+void recordOverLists(TensorRecorder::Impl &impl,
+                     TensorRecorder::Impl::Operation &operation,
+                     const std::vector<c10::IValue> &outputs);
 
 /// The tensors of an argument or a result, those in lists included.
 void collectTensors(const c10::IValue &value, std::vector<at::Tensor> &out);

@@ -141,6 +141,7 @@ TensorRecorder::Impl::begin(const at::RecordFunction &fn) {
       name == operators::aten::detach_ && copies[0].toTensor().requires_grad();
   operation->name = std::move(name);
   operation->facts = facts;
+  operation->overLists = isOverLists(operation->name);
   operation->inputs = std::move(copies);
   ++depth;
   return operation;
