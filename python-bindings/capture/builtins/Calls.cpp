@@ -164,6 +164,7 @@ static bool isGraphBreakAround(PyObject *f) {
 static ResultKind callFunction(Recording &s, Node *node, const Call &call) {
   PyObject *f = call.callable;
   s.reads.function(node);
+  wrapForDynamo(f);
   if (appliesDerivative(s, call))
     s.end("an autograd function with a gradient");
   if (CheckpointRegion::isCheckpoint(f))

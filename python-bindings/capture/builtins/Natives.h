@@ -72,6 +72,11 @@ bool appliesDerivative(Recording &recording, const Call &call);
 /// What stands behind `torch.ops.namespace.name`.
 bool isTorchOperator(PyObject *object);
 
+/// Functions of Torch's that Dynamo leaves alone (`Optimizer.zero_grad`) import
+/// it and make their own wrapper in their first call. What they keep depends on
+/// nothing else: let it be over, or each first training step would have graph
+/// breaks there.
+void wrapForDynamo(PyObject *callable);
 /// Once Dynamo has compiled something, it notes every nn.Module that is made in
 /// a weak table of its own.
 bool isModuleMark(PyObject *object);

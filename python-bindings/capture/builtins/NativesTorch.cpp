@@ -352,6 +352,45 @@ void addFamily(NativeTable &t, const char *module, const char *attribute) {
 
 } // namespace
 
+/// A variable of the function that encloses `f`, borrowed, or null.
+static PyObject *closureVariable(PyFunctionObject *f, const char *name) {
+  PyObject *names = PyObject_GetAttrString(f->func_code, "co_freevars");
+  PyObject *found = nullptr;
+  for (Py_ssize_t i = 0;
+       names && f->func_closure && i < PyTuple_GET_SIZE(names); ++i)
+    if (!PyUnicode_CompareWithASCIIString(PyTuple_GET_ITEM(names, i), name))
+      found = PyCell_GET(PyTuple_GET_ITEM(f->func_closure, i));
+  PyErr_Clear();
+  Py_XDECREF(names);
+  return found;
+}
+
+void pyjit::capture::wrapForDynamo(PyObject *callable) {
+  auto *f = reinterpret_cast<PyFunctionObject *>(callable);
+  // functools.wraps has renamed the function, and not its code.
+  auto *code = reinterpret_cast<PyCodeObject *>(f->func_code);
+  if (PyUnicode_CompareWithASCIIString(code->co_qualname,
+                                       "_disable_dynamo.<locals>.inner"))
+    return;
+  PyObject *fn = closureVariable(f, "fn"),
+           *recursive = closureVariable(f, "recursive");
+  if (!fn || !recursive || PyObject_HasAttrString(fn, "__dynamo_disable"))
+    return;
+  PyObject *disable = findObject("torch._dynamo:disable");
+  PyObject *arguments = Py_BuildValue("(OO)", fn, recursive);
+  PyObject *keywords = Py_BuildValue("{s:O}", "wrapping", Py_False);
+  PyObject *wrapper = disable && arguments && keywords
+                          ? PyObject_Call(disable, arguments, keywords)
+                          : nullptr;
+  if (wrapper)
+    PyObject_SetAttrString(fn, "__dynamo_disable", wrapper);
+  PyErr_Clear();
+  Py_XDECREF(disable);
+  Py_XDECREF(arguments);
+  Py_XDECREF(keywords);
+  Py_XDECREF(wrapper);
+}
+
 void pyjit::capture::addTorch(NativeTable &t) {
   addFamily(t, "torch._C", "_VariableFunctions");
   addFamily(t, "torch._C._nn", nullptr);

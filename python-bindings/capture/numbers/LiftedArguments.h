@@ -28,9 +28,9 @@ findLiftedNumbers(Scalars &scalars, const std::string &overload,
                   const c10::FunctionSchema &schema,
                   const std::vector<c10::IValue> &inputs);
 
-/// Likewise of an operator on lists of tensors, whose Python function takes what
-/// its schema says: of each argument the lifted numbers among its elements, or
-/// the one that it is; none for the others.
+/// Likewise of an operator on lists of tensors, whose Python function takes
+/// what its schema says: of each argument the lifted numbers among its
+/// elements, or the one that it is; none for the others.
 std::vector<std::vector<PyObject *>>
 findLiftedElements(Scalars &scalars, const c10::FunctionSchema &schema,
                    const std::vector<c10::IValue> &inputs);

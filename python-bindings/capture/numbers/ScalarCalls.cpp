@@ -7,6 +7,7 @@
 
 #include <opcode.h>
 
+#include <algorithm>
 #include <cstring>
 
 using namespace pyjit;
@@ -186,6 +187,19 @@ void Scalars::native(const Call &call, const char *name) {
     specializeDeep(argument);
 }
 
+/// Hands out what lists and tuples hold, and looks at none of it.
+static bool onlyWalks(PyTypeObject *type, const Call &call) {
+  auto isSequence = [](PyObject *o) {
+    return PyTuple_CheckExact(o) || PyList_CheckExact(o);
+  };
+  if (type == &PyEnum_Type)
+    return call.args.size() == 1 && isSequence(call.args[0]);
+  return type == &PyZip_Type &&
+         std::all_of(call.args.begin(),
+                     call.args.begin() + Py_ssize_t(call.positional()),
+                     isSequence);
+}
+
 void Scalars::nativeType(PyTypeObject *type, const Call &call) {
   if (tracked.empty())
     return;
@@ -198,6 +212,8 @@ void Scalars::nativeType(PyTypeObject *type, const Call &call) {
   if (type == &PyType_Type && call.args.size() == 1)
     return;
   if (type == &PyRange_Type && makeRange(call))
+    return;
+  if (onlyWalks(type, call))
     return;
   if ((type == &PyTuple_Type || type == &PyList_Type || type == &PyDict_Type) &&
       !call.args.empty() &&

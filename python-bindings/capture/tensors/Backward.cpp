@@ -59,8 +59,12 @@ bool EngineRun::visit(autograd::Node *node) {
     return refuse("hooks on its way");
   if (isOfPython(*node))
     return refuse("it goes through an autograd.Function");
-  if (foreign.count(node))
-    return refuse("it goes on to what was computed before");
+  if (foreign.count(node)) {
+    // By the call itself, where a first call has a graph break that later ones
+    // have not.
+    recording.endOnce("backward: it goes on to what was computed before");
+    return false;
+  }
   if (auto *leaf = dynamic_cast<autograd::AccumulateGrad *>(node))
     leaves.push_back(leaf->variable);
   return true;

@@ -3,8 +3,9 @@
 // `_foreach_add_` does to each tensor of a list what `add_` does to one. It is
 // recorded as these calls, in the order of the list, as ATen's own loop makes
 // them where there is no kernel for lists. Which operator does the work of one
-// tensor follows from the schemas: it has the name behind `_foreach_`, and takes
-// a tensor for each list of tensors and a number for each list of numbers.
+// tensor follows from the schemas: it has the name behind `_foreach_`, and
+// takes a tensor for each list of tensors and a number for each list of
+// numbers.
 //
 //===----------------------------------------------------------------------===//
 
@@ -153,7 +154,6 @@ void pyjit::capture::recordOverLists(Impl &impl, Impl::Operation &op,
       else
         impl.recording.scalars.specialize(number);
     }
-    recordOperator(impl, part,
-                   {inPlace ? list[i] : outputs[0].toListRef()[i]});
+    recordOperator(impl, part, {inPlace ? list[i] : outputs[0].toListRef()[i]});
   }
 }

@@ -1,0 +1,370 @@
+"""Whole training steps with the optimizers that work on lists of tensors, compared with eager.
+
+`foreach=True` is what torch.optim takes by default on a GPU, and runs on the CPU as well.
+"""
+
+import copy
+import subprocess
+import sys
+
+import pyjit
+import pytest
+import torch
+import torch.nn.functional as F
+from torch import nn
+from torch.nn.utils import (
+    clip_grad_norm_,
+    clip_grad_value_,
+    clip_grads_with_norm_,
+    get_total_norm,
+)
+
+optim = torch.optim
+
+
+def perceptron():
+    return nn.Sequential(nn.Linear(8, 16), nn.GELU(), nn.Linear(16, 4))
+
+
+class OfTwoTypes(nn.Module):
+    """Two groups by type: double and single precision."""
+
+    def __init__(self):
+        super().__init__()
+        self.first = nn.Linear(8, 16).double()
+        self.second = nn.Linear(16, 4)
+
+    def forward(self, x):
+        return self.second(torch.tanh(self.first(x.double())).float())
+
+
+def convolutional():
+    return nn.Sequential(
+        nn.Unflatten(1, (2, 2, 2)),
+        # With a bias, its gradient would be noise around zero, and Adam divides by that.
+        nn.Conv2d(2, 4, 2, padding=1, bias=False),
+        nn.BatchNorm2d(4),
+        nn.ReLU(),
+        nn.Flatten(),
+        nn.Linear(36, 4),
+    )
+
+
+def batches(count, rows=6):
+    torch.manual_seed(1)
+    return [(torch.randn(rows, 8), torch.randn(rows, 4)) for _ in range(count)]
+
+
+def plain_step(model, optimizer, x, y):
+    loss = F.mse_loss(model(x), y)
+    optimizer.zero_grad()
+    loss.backward()
+    optimizer.step()
+    return loss
+
+
+class Trainer:
+    """A model, its optimizer and a step, as a user writes them."""
+
+    def __init__(self, make_model, make_optimizer, step):
+        torch.manual_seed(0)
+        self.model = make_model()
+        self.optimizer = make_optimizer(self.model)
+        self.step = step
+
+    def call(self, *batch):
+        return self.step(self.model, self.optimizer, *batch)
+
+
+def state_of(trainer):
+    """All that a step changes: parameters, gradients, buffers, the optimizer's state."""
+    named = dict(trainer.model.named_parameters()) | dict(trainer.model.named_buffers())
+    state = {name: tensor for name, tensor in named.items()}
+    state |= {f"{name}.grad": p.grad for name, p in trainer.model.named_parameters()}
+    for i, (_, slots) in enumerate(trainer.optimizer.state.items()):
+        state |= {f"state {i}.{key}": value for key, value in slots.items()}
+    return state
+
+
+def assert_same_state(a, b):
+    ours, eagers = state_of(a), state_of(b)
+    assert ours.keys() == eagers.keys()
+    for name, expected in eagers.items():
+        found = ours[name]
+        assert type(found) is type(expected), name
+        if isinstance(expected, torch.Tensor):
+            torch.testing.assert_close(
+                found, expected, rtol=2e-4, atol=2e-5, msg=lambda m, n=name: f"{n}: {m}"
+            )
+            assert found._version == expected._version, name
+            assert found.stride() == expected.stride(), name
+            assert found.requires_grad == expected.requires_grad, name
+        else:
+            assert found == expected, name
+
+
+def compare(
+    make_optimizer,
+    step=plain_step,
+    model=perceptron,
+    steps=8,
+    breaks=0,
+    limit=2,
+    between=None,
+):
+    """Runs steps of ours and of eager's in turns, ours first. `limit`: specializations, of which the first step needs
+    one of its own, for it makes the optimizer's state."""
+    ours = Trainer(model, make_optimizer, step)
+    eager = Trainer(model, make_optimizer, step)
+    compiled = pyjit.compile(ours.call)
+    for i, batch in enumerate(batches(steps)):
+        torch.manual_seed(7)
+        found = compiled(*batch)
+        drawn = torch.rand(3)
+        torch.manual_seed(7)
+        expected = eager.call(*batch)
+        assert torch.equal(torch.rand(3), drawn), "random numbers behind the step"
+        torch.testing.assert_close(found, expected, rtol=2e-4, atol=2e-5)
+        assert found.requires_grad == expected.requires_grad
+        assert_same_state(ours, eager)
+        if between:
+            between(ours, i)
+            between(eager, i)
+    stats = pyjit.stats(compiled)
+    assert stats["graph_breaks"] <= breaks, stats["graph_break_sites"]
+    assert stats["specializations"] <= limit, stats
+    assert stats["hits"] >= steps - limit, stats["reasons"]
+    return compiled
+
+
+# ----------------------------------------------------------------------
+# Optimizers
+# ----------------------------------------------------------------------
+
+OPTIMIZERS = {
+    "sgd": (optim.SGD, {"lr": 0.1}),
+    "sgd, momentum": (optim.SGD, {"lr": 0.1, "momentum": 0.9}),
+    "sgd, nesterov": (
+        optim.SGD,
+        {"lr": 0.1, "momentum": 0.9, "nesterov": True, "weight_decay": 0.01},
+    ),
+    "sgd, dampening": (
+        optim.SGD,
+        {"lr": 0.1, "momentum": 0.9, "dampening": 0.1, "maximize": True},
+    ),
+    "adam": (optim.Adam, {"lr": 0.01}),
+    "adam, amsgrad": (optim.Adam, {"lr": 0.01, "amsgrad": True, "weight_decay": 0.1}),
+    "adam, maximize": (optim.Adam, {"lr": 0.01, "maximize": True, "weight_decay": 0.1}),
+    "adamw": (optim.AdamW, {"lr": 0.01}),
+    "adamw, amsgrad": (optim.AdamW, {"lr": 0.01, "amsgrad": True, "maximize": True}),
+    "rmsprop": (optim.RMSprop, {"lr": 0.01}),
+    "rmsprop, centered": (
+        optim.RMSprop,
+        {"lr": 0.01, "centered": True, "momentum": 0.9, "weight_decay": 0.1},
+    ),
+    "adadelta": (optim.Adadelta, {"lr": 0.1, "weight_decay": 0.1}),
+    "adagrad": (optim.Adagrad, {"lr": 0.01, "weight_decay": 0.1}),
+    "adagrad, decay": (optim.Adagrad, {"lr": 0.01, "lr_decay": 0.1, "maximize": True}),
+    "adamax": (optim.Adamax, {"lr": 0.01, "weight_decay": 0.1}),
+    "rprop": (optim.Rprop, {"lr": 0.01}),
+}
+
+
+@pytest.mark.parametrize("foreach", [True, False])
+@pytest.mark.parametrize("name", OPTIMIZERS)
+def test_a_step_is_one_graph(name, foreach):
+    kind, options = OPTIMIZERS[name]
+    compare(lambda m: kind(m.parameters(), **options, foreach=foreach))
+
+
+@pytest.mark.parametrize("foreach", [True, False])
+def test_radam(foreach):
+    # Another branch from the sixth step on.
+    compare(lambda m: optim.RAdam(m.parameters(), lr=0.01, foreach=foreach), limit=3)
+
+
+LISTED = {
+    "adamw": lambda m: optim.AdamW(m.parameters(), lr=0.01, foreach=True),
+    "sgd": lambda m: optim.SGD(m.parameters(), lr=0.1, momentum=0.9, foreach=True),
+}
+
+
+@pytest.mark.parametrize("model", [OfTwoTypes, convolutional])
+@pytest.mark.parametrize("name", LISTED)
+def test_models(name, model):
+    compare(LISTED[name], model=model)
+
+
+@pytest.mark.parametrize("kind", [optim.AdamW, optim.SGD])
+def test_groups_of_parameters(kind):
+    def make(model):
+        decayed = [p for p in model.parameters() if p.dim() > 1]
+        others = [p for p in model.parameters() if p.dim() == 1]
+        return kind(
+            [
+                {"params": decayed, "weight_decay": 0.1},
+                {"params": others, "weight_decay": 0.0, "lr": 0.02},
+            ],
+            lr=0.01,
+            foreach=True,
+        )
+
+    compare(make)
+
+
+@pytest.mark.parametrize("name", LISTED)
+def test_frozen_parameters(name):
+    def make():
+        model = perceptron()
+        model[0].requires_grad_(False)
+        return model
+
+    compare(LISTED[name], model=make)
+
+
+@pytest.mark.parametrize("name", LISTED)
+def test_gradients_that_nobody_sees(name):
+    def step(model, optimizer, x, y):
+        loss = F.mse_loss(model(x), y)
+        loss.backward()
+        optimizer.step()
+        optimizer.zero_grad()
+        return loss
+
+    compare(LISTED[name], step)
+
+
+@pytest.mark.parametrize("name", LISTED)
+def test_gradients_that_are_kept(name):
+    def step(model, optimizer, x, y):
+        optimizer.zero_grad(set_to_none=False)
+        for part in range(2):
+            rows = slice(3 * part, 3 * part + 3)
+            (F.mse_loss(model(x[rows]), y[rows]) / 2).backward()
+        optimizer.step()
+        return x.sum()
+
+    compare(LISTED[name], step)
+
+
+@pytest.mark.parametrize("foreach", [True, False])
+@pytest.mark.parametrize("kind", [optim.AdamW, optim.SGD])
+def test_a_learning_rate_that_changes(kind, foreach):
+    schedulers = {}
+
+    def make(model):
+        optimizer = kind(model.parameters(), lr=0.1, foreach=foreach)
+        schedulers[optimizer] = optim.lr_scheduler.CosineAnnealingLR(optimizer, 20)
+        return optimizer
+
+    # The second rate shows that it is a number that changes.
+    compare(
+        make,
+        steps=12,
+        limit=3,
+        between=lambda trainer, i: schedulers[trainer.optimizer].step(),
+    )
+
+
+def test_state_is_loaded_in_between():
+    def load(trainer, i):
+        if i == 5:
+            saved = copy.deepcopy(trainer.optimizer.state_dict())
+            for slots in saved["state"].values():
+                slots["step"] += 10
+            trainer.optimizer.load_state_dict(saved)
+
+    compare(LISTED["adamw"], steps=9, limit=3, between=load)
+
+
+def test_the_first_step_of_a_process():
+    """What Torch does once in a process leaves no graph break behind."""
+    program = """
+import pyjit, torch
+from torch import nn
+model = nn.Linear(4, 2)
+optimizer = torch.optim.AdamW(model.parameters(), foreach=True)
+@pyjit.compile
+def step(x):
+    optimizer.zero_grad()
+    loss = model(x).square().mean()
+    loss.backward()
+    optimizer.step()
+    return loss
+for _ in range(4):
+    step(torch.randn(3, 4))
+stats = pyjit.stats(step)
+assert not stats["graph_breaks"] and stats["hits"] == 2, stats
+"""
+    subprocess.run([sys.executable, "-c", program], check=True)
+
+
+# ----------------------------------------------------------------------
+# Gradients that are clipped
+# ----------------------------------------------------------------------
+
+
+def clipping(clip):
+    def step(model, optimizer, x, y):
+        optimizer.zero_grad()
+        F.mse_loss(model(x), y).backward()
+        result = clip(model)
+        optimizer.step()
+        return x.sum() if result is None else result
+
+    return step
+
+
+def clip_by_parts(model):
+    gradients = [p.grad for p in model.parameters()]
+    norm = get_total_norm(gradients)
+    clip_grads_with_norm_(model.parameters(), 0.1, norm)
+    return norm
+
+
+CLIPS = {
+    "norm": lambda m: clip_grad_norm_(m.parameters(), 0.1),
+    "large norm": lambda m: clip_grad_norm_(m.parameters(), 100.0),
+    "norm, foreach": lambda m: clip_grad_norm_(m.parameters(), 0.1, foreach=True),
+    "norm, one by one": lambda m: clip_grad_norm_(m.parameters(), 0.1, foreach=False),
+    "greatest": lambda m: clip_grad_norm_(m.parameters(), 0.1, norm_type="inf"),
+    "sum": lambda m: clip_grad_norm_(m.parameters(), 0.1, norm_type=1),
+    "value": lambda m: clip_grad_value_(m.parameters(), 0.01),
+    "value, one by one": lambda m: clip_grad_value_(
+        m.parameters(), 0.01, foreach=False
+    ),
+    "parts": clip_by_parts,
+}
+
+
+@pytest.mark.parametrize("optimizer", LISTED)
+@pytest.mark.parametrize("name", CLIPS)
+def test_clipping(name, optimizer):
+    compare(LISTED[optimizer], clipping(CLIPS[name]))
+
+
+def test_clipping_of_two_types():
+    compare(LISTED["sgd"], clipping(CLIPS["norm"]), model=OfTwoTypes)
+
+
+def test_clipping_where_norms_are_not_finite():
+    """What eager raises."""
+
+    def step(model, optimizer, x, y):
+        optimizer.zero_grad()
+        F.mse_loss(model(x), y).backward()
+        norm = clip_grad_norm_(model.parameters(), 0.1, error_if_nonfinite=True)
+        optimizer.step()
+        return norm
+
+    ours = Trainer(perceptron, LISTED["sgd"], step)
+    eager = Trainer(perceptron, LISTED["sgd"], step)
+    compiled = pyjit.compile(ours.call)
+    for batch in batches(5):
+        torch.testing.assert_close(compiled(*batch), eager.call(*batch))
+    with pytest.raises(RuntimeError, match="non-finite"):
+        compiled(torch.full((6, 8), float("inf")), torch.zeros(6, 4))
+    with pytest.raises(RuntimeError, match="non-finite"):
+        eager.call(torch.full((6, 8), float("inf")), torch.zeros(6, 4))
+    for batch in batches(3):
+        torch.testing.assert_close(compiled(*batch), eager.call(*batch), equal_nan=True)
