@@ -134,26 +134,25 @@ PyjitValue HostScalars::read(PyObject *object, rt::Number &number) {
   return held->value;
 }
 
-/// Whether the sum is what Python's arithmetic gives, for all numbers that pass
-/// the guards which it writes.
-bool HostScalars::staysExact(const Held &held, const rt::Number &addend,
-                             const at::TensorBase &tensor) {
-  if (tensor.scalar_type() == at::kDouble)
-    return addend.isFloat;
-  if (tensor.scalar_type() == at::kLong)
-    return !addend.isFloat;
+/// Whether such sums can be what Python's arithmetic gives.
+static bool mayStayExact(const rt::Number &number, const rt::Number &addend,
+                         at::ScalarType type) {
+  if (type != at::kFloat)
+    return true;
   auto isWhole = [](double real) {
     return std::abs(real) <= kWhole && std::floor(real) == real;
   };
-  if (!addend.isFloat || !isWhole(addend.real) || !isWhole(held.number.real))
-    return false;
+  return isWhole(number.real) && isWhole(addend.real);
+}
+
+/// Of whole numbers they are, be they others in other calls.
+void HostScalars::keepWhole(const Held &held) {
   compare(rt::Compare::Le, held.value, constant(rt::Number::of(kWhole)));
   compare(rt::Compare::Ge, held.value, constant(rt::Number::of(-kWhole)));
   rt::Number zero = rt::Number::of(0.0);
   PyjitValue rest =
       arith(rt::Arith::Mod, held.value, constant(rt::Number::of(1.0)), zero);
   compare(rt::Compare::Eq, rest, constant(zero));
-  return true;
 }
 
 /// Equal numbers have equal sums: one line serves all.
@@ -188,7 +187,8 @@ bool HostScalars::add(const at::TensorBase &tensor, const rt::Number &given) {
         now.isFloat ? rt::Number::of(now.real - addend.real)
                     : rt::Number::of(now.integer - addend.integer);
   if (!rt::compute(rt::Arith::Add, held->number, addend, sum) ||
-      sum.bits() != now.bits()) {
+      sum.bits() != now.bits() ||
+      !mayStayExact(held->number, addend, tensor.scalar_type())) {
     if (isNew)
       tensors.erase(tensor.unsafeGetTensorImpl());
     else
@@ -197,10 +197,8 @@ bool HostScalars::add(const at::TensorBase &tensor, const rt::Number &given) {
   }
   readFirst(*held);
   if (!takeEqualSum(*held, sum)) {
-    if (!staysExact(*held, addend, tensor)) {
-      s.end("a number that the host keeps in a tensor, and its sum is rounded");
-      return true;
-    }
+    if (tensor.scalar_type() == at::kFloat)
+      keepWhole(*held);
     held->from = held->value;
     held->value = arith(rt::Arith::Add, held->value, constant(addend), sum);
   }

@@ -50,8 +50,7 @@ private:
   bool isCandidate(const at::TensorBase &tensor) const;
   void readFirst(Held &held);
   bool takeEqualSum(Held &held, const rt::Number &sum);
-  bool staysExact(const Held &held, const rt::Number &addend,
-                  const at::TensorBase &tensor);
+  void keepWhole(const Held &held);
   PyjitValue constant(const rt::Number &number);
   PyjitValue arith(rt::Arith function, PyjitValue a, PyjitValue b,
                    const rt::Number &result);
