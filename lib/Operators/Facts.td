@@ -303,6 +303,9 @@ def : TakesSizesAsPart<All<["expand", "view", "reshape", "_unsafe_view", "repeat
 // Capture: what an operator asks, takes and changes
 //===----------------------------------------------------------------------===//
 
+// The number is the first factor of eager's loop.
+def : RoundsNumbers<One<["mul_.Scalar", "multiply_.Scalar"]>.Of>;
+
 // As ATen's own loops over lists do (ForeachOpsKernels.cpp).
 def : EachTensor<"clamp_min", All<["_foreach_maximum"]>.Of>;
 def : EachTensor<"clamp_min_", All<["_foreach_maximum_"]>.Of>;
@@ -430,4 +433,6 @@ def : OneDNNActivation<"swish", ["aten::silu"]>;
 def : Named<One<["rrelu_with_noise", "rrelu_with_noise_", "pad",
                  "_native_batch_norm_legit.no_stats",
                  "native_batch_norm_backward", "native_batch_norm",
-                 "cudnn_batch_norm"]>.Of>;
+                 "cudnn_batch_norm", "_fused_adam_", "_fused_adam_.tensor_lr",
+                 "_fused_adamw_", "_fused_adamw_.tensor_lr", "_fused_sgd_",
+                 "_fused_sgd_.tensor_lr"]>.Of>;

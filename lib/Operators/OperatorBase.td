@@ -299,6 +299,9 @@ class ShapeFollows<list<string> operators> : Flag<operators>;
 
 // Capture: what is recorded whole, what blocks it, whose numbers are lifted.
 
+/// In place, on the CPU, it rounds its number to half precision, and its
+/// functional form does not.
+class RoundsNumbers<list<string> operators> : Flag<operators>;
 /// Of an operator on lists of tensors (`_foreach_maximum`): the operator that is
 /// recorded for each of them, where that is none of the name behind `_foreach_`.
 class EachTensor<string name, list<string> operators> : Text<name, operators>;

@@ -217,9 +217,6 @@ foreach ov = ["self", "ScalarSelf", "ScalarOther", "Scalar"] in
 foreach ov = ["Tensor", "Scalar"] in
   def : Op<"aten::masked_fill." # ov,
            (Select (Bool (Raw $mask)), $value, $self), "Result", "Self">;
-// The number is the first factor of eager's loop, which rounds it.
-foreach name = ["mul_", "multiply_"] in
-  def : Library<"aten::" # name # ".Scalar">;
 
 // A number as a bound: where it is NaN all elements are, but those of `clamp` with
 // one bound stay.

@@ -123,10 +123,11 @@ void HostScalars::readFirst(Held &held) {
     }
 }
 
-PyjitValue HostScalars::read(PyObject *object, rt::Number &number) {
+PyjitValue HostScalars::read(const at::TensorBase &tensor,
+                             rt::Number &number) {
   if (s.surveying || s.ended())
     return -1;
-  Held *held = find(THPVariable_Unpack(object));
+  Held *held = find(tensor);
   if (!held)
     return -1;
   readFirst(*held);
@@ -209,7 +210,7 @@ bool HostScalars::add(const at::TensorBase &tensor, const rt::Number &given) {
 }
 
 int TensorRecorder::hostNumber(PyObject *tensor, rt::Number &number) {
-  return impl->host.read(tensor, number);
+  return impl->host.read(THPVariable_Unpack(tensor), number);
 }
 
 int TensorRecorder::hostNumberIn(Node *tensor) {

@@ -28,7 +28,7 @@ public:
 
   /// The SSA value of the number that the tensor holds, which is `number`; -1
   /// if it is no such tensor.
-  PyjitValue read(PyObject *tensor, rt::Number &number);
+  PyjitValue read(const at::TensorBase &tensor, rt::Number &number);
   /// `tensor += addend` has run. False: it is an operator like any other.
   bool add(const at::TensorBase &tensor, const rt::Number &addend);
   /// Whether the call has changed what the tensor's memory holds, in a way that

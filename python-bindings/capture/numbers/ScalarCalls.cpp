@@ -23,7 +23,8 @@ static bool isNumber(PyObject *object) {
 //===----------------------------------------------------------------------===//
 
 static bool takesLists(const std::string &name) {
-  return name.rfind("_foreach_", 0) == 0;
+  return name.rfind("_foreach_", 0) == 0 || name.rfind("_fused_adam", 0) == 0 ||
+         name.rfind("_fused_sgd", 0) == 0;
 }
 
 void Scalars::beginUse(const std::string &name, const Call &call) {

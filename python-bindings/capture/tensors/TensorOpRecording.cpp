@@ -8,6 +8,7 @@
 
 #include "tensors/TensorOpRecording.h"
 #include "numbers/LiftedArguments.h"
+#include "tensors/FusedOptimizers.h"
 #include "tensors/Gradients.h"
 #include "tensors/TensorOpArguments.h"
 #include "tensors/TensorOpFacts.h"
@@ -207,6 +208,10 @@ void OperatorRecording::readArguments() {
     if (PyjitAttribute part = impl.composites.argument(
             op.name, op.facts, op.inputs, i, arguments)) {
       given.push_back(part);
+      continue;
+    }
+    if (!op.computed.empty() && op.computed[i] >= 0) {
+      given.push_back(arguments.computed(op.computed[i], PyjitNumberScalar));
       continue;
     }
     given.push_back(lifted[i]
@@ -622,7 +627,9 @@ void TensorRecorder::Impl::record(const at::RecordFunction &fn, Operation &op) {
   // cuDNN's fourth result is its own memory for the backward pass.
   if (op.updatesStatistics && outputs.size() > 3)
     outputs.resize(3);
-  if (op.overLists)
+  if (isFusedUpdate(op.name))
+    recordFusedUpdate(*this, op);
+  else if (op.overLists)
     recordOverLists(*this, op, outputs);
   else
     recordOperator(*this, op, outputs);

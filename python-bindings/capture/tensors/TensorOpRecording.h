@@ -21,6 +21,9 @@ struct TensorRecorder::Impl::Operation : at::ObserverContext {
   /// Of one tensor's part of an operator on lists: the lifted number that each
   /// input is, or null.
   std::optional<std::vector<PyObject *>> lifted;
+  /// Of an operator that the recorder composes: the value of each number that
+  /// the trace computes, or -1; empty elsewhere.
+  std::vector<PyjitValue> computed;
   bool overLists = false; ///< it is recorded tensor by tensor
   bool composite = false; ///< its parts are recorded
   bool autocast = false;  ///< its casts, and its call with them, are recorded
