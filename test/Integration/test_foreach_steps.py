@@ -300,6 +300,216 @@ assert not stats["graph_breaks"] and stats["hits"] == 2, stats
 
 
 # ----------------------------------------------------------------------
+# Updates that Torch has as one kernel
+# ----------------------------------------------------------------------
+
+FUSED = {
+    "adam": (optim.Adam, {"lr": 0.01}),
+    "adam, all": (
+        optim.Adam,
+        {"lr": 0.01, "amsgrad": True, "weight_decay": 0.1, "maximize": True},
+    ),
+    "adamw": (optim.AdamW, {"lr": 0.01}),
+    "adamw, all": (optim.AdamW, {"lr": 0.01, "amsgrad": True, "maximize": True}),
+    "adamw, no decay": (optim.AdamW, {"lr": 0.01, "weight_decay": 0.0}),
+    "adamw, small betas": (optim.AdamW, {"lr": 0.01, "betas": (0.3, 0.4)}),
+    "sgd": (optim.SGD, {"lr": 0.1}),
+    "sgd, momentum": (optim.SGD, {"lr": 0.1, "momentum": 0.9, "dampening": 0.1}),
+    "sgd, nesterov": (
+        optim.SGD,
+        {"lr": 0.1, "momentum": 0.9, "nesterov": True, "weight_decay": 0.1},
+    ),
+    "sgd, maximize": (optim.SGD, {"lr": 0.1, "weight_decay": 0.1, "maximize": True}),
+}
+
+
+@pytest.mark.parametrize("rate", [float, torch.tensor])
+@pytest.mark.parametrize("name", FUSED)
+def test_fused(name, rate):
+    kind, options = FUSED[name]
+    options = options | {"lr": rate(options["lr"]), "fused": True}
+    compare(lambda m: kind(m.parameters(), **options))
+
+
+@pytest.mark.parametrize("kind", [optim.AdamW, optim.SGD])
+def test_fused_learning_rate_that_changes(kind):
+    schedulers = {}
+
+    def make(model):
+        optimizer = kind(model.parameters(), lr=0.1, fused=True)
+        schedulers[optimizer] = optim.lr_scheduler.CosineAnnealingLR(optimizer, 20)
+        return optimizer
+
+    compare(
+        make,
+        steps=12,
+        limit=3,
+        between=lambda trainer, i: schedulers[trainer.optimizer].step(),
+    )
+
+
+class Half(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.layers = perceptron().bfloat16()
+
+    def forward(self, x):
+        return self.layers(x.bfloat16()).float()
+
+
+def updates(call, options, dtype=torch.float32, steps=6, tolerance=None):
+    """`call` with parameters, gradients, two moments and a buffer: ours and eager's in turns, from one start each."""
+
+    def tensors(seed):
+        torch.manual_seed(seed)
+        return [torch.rand(shape).sub(0.3).to(dtype) for shape in [(37, 5), (64,)]]
+
+    def state():
+        return [tensors(1), tensors(3), [t.abs() for t in tensors(4)], tensors(5)]
+
+    compiled = pyjit.compile(call)
+    ours, eagers = state(), state()
+    for i in range(steps):
+        with torch.no_grad():
+            compiled(*ours, tensors(10 + i), float(i + 1), **options)
+            call(*eagers, tensors(10 + i), float(i + 1), **options)
+        torch.testing.assert_close(ours, eagers, **(tolerance or {}))
+        for found, expected in zip(ours, eagers):
+            for a, b in zip(found, expected):
+                assert a._version == b._version
+    return pyjit.stats(compiled)
+
+
+@pytest.mark.parametrize("dtype", [torch.float32, torch.float64, torch.bfloat16])
+@pytest.mark.parametrize("name", ["_fused_adam_", "_fused_adamw_"])
+@pytest.mark.parametrize("counted", ["by the host", "by data"])
+def test_fused_operators(name, dtype, counted):
+    """Called directly. A counter that depends on data stands for one on a device."""
+
+    def call(params, means, squares, others, grads, step):
+        if counted == "by data":
+            start = (grads[0].sum() * 0).float()
+            steps = [start + step, start + step]
+        else:
+            steps = [torch.full((), step), torch.full((), step)]
+        getattr(torch, name)(
+            params,
+            grads,
+            means,
+            squares,
+            [],
+            steps,
+            lr=0.01,
+            beta1=0.9,
+            beta2=0.99,
+            weight_decay=0.1,
+            eps=1e-8,
+            amsgrad=False,
+            maximize=False,
+        )
+
+    # A rounding apart, a last digit of half precision may differ, and stays different.
+    rough = {"rtol": 2e-2, "atol": 2e-3} if dtype == torch.bfloat16 else None
+    stats = updates(call, {}, dtype, tolerance=rough)
+    assert not stats["graph_breaks"], stats["graph_break_sites"]
+    assert stats["hits"] >= 2, stats["reasons"]
+
+
+def test_fused_adamw_in_half_precision():
+    def step(model, optimizer, x, y):
+        loss = F.mse_loss(model(x), y)
+        optimizer.zero_grad()
+        loss.backward()
+        optimizer.step()
+        return x.sum()
+
+    ours, eager = (
+        Trainer(Half, lambda m: optim.AdamW(m.parameters(), fused=True), step)
+        for _ in range(2)
+    )
+    compiled = pyjit.compile(ours.call)
+    for batch in batches(6):
+        torch.testing.assert_close(compiled(*batch), eager.call(*batch))
+        for p, q in zip(ours.model.parameters(), eager.model.parameters()):
+            torch.testing.assert_close(p, q, rtol=2e-2, atol=4e-3)
+            assert p._version == q._version
+    stats = pyjit.stats(compiled)
+    assert not stats["graph_breaks"], stats["graph_break_sites"]
+
+
+def test_fused_sgd_in_half_precision():
+    """On the CPU Torch's kernel reads other memory than its buffer's: a graph break, and its own answer."""
+
+    def call(params, means, squares, others, grads, step):
+        torch._fused_sgd_(
+            params,
+            grads,
+            [],
+            weight_decay=0.0,
+            momentum=0.0,
+            lr=0.1,
+            dampening=0.0,
+            nesterov=False,
+            maximize=False,
+            is_first_step=False,
+        )
+
+    stats = updates(call, {}, torch.bfloat16)
+    assert any("half precision" in site for site in stats["graph_break_sites"]) or (
+        any("half precision" in reason for reason in stats["reasons"])
+    )
+
+
+def test_scaled_gradients():
+    """`found_inf` skips an update: eager's kernel, behind a graph break."""
+
+    def call(params, means, squares, others, grads, step, found):
+        torch._fused_adam_(
+            params,
+            grads,
+            means,
+            squares,
+            [],
+            [torch.full((), step), torch.full((), step)],
+            lr=0.01,
+            beta1=0.9,
+            beta2=0.99,
+            weight_decay=0.0,
+            eps=1e-8,
+            amsgrad=False,
+            maximize=False,
+            grad_scale=torch.full((), 2.0),
+            found_inf=found,
+        )
+
+    for found in (0.0, 1.0):
+        updates(call, {"found": torch.tensor(found)})
+
+
+def test_adam_with_a_scaler():
+    """GradScaler asks the optimizer to unscale: what eager does."""
+
+    def train(compile_it):
+        torch.manual_seed(0)
+        model = perceptron()
+        optimizer = optim.AdamW(model.parameters(), lr=0.01, fused=True)
+        scaler = torch.amp.GradScaler("cpu", init_scale=16.0)
+
+        def step(x, y):
+            optimizer.zero_grad()
+            scaler.scale(F.mse_loss(model(x), y)).backward()
+            scaler.step(optimizer)
+            scaler.update()
+
+        call = pyjit.compile(step) if compile_it else step
+        for batch in batches(5):
+            call(*batch)
+        return list(model.parameters())
+
+    torch.testing.assert_close(train(True), train(False), rtol=2e-4, atol=2e-5)
+
+
+# ----------------------------------------------------------------------
 # Gradients that are clipped
 # ----------------------------------------------------------------------
 
