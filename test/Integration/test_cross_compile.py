@@ -166,6 +166,38 @@ def test_matmuls_of_parts_of_parameters(built: list[Built]) -> None:
     check(built)
 
 
+WHOLE_STEPS = {
+    "adamw": lambda p: torch.optim.AdamW(p, foreach=True),
+    "adam, fused": lambda p: torch.optim.Adam(p, fused=True, amsgrad=True),
+    "sgd": lambda p: torch.optim.SGD(p, lr=0.1, momentum=0.9, foreach=True),
+}
+
+
+@pytest.mark.parametrize("name", WHOLE_STEPS)
+def test_whole_steps(built: list[Built], name: str) -> None:
+    model = torch.nn.Sequential(
+        torch.nn.Linear(8, 16), torch.nn.GELU(), torch.nn.Linear(16, 4)
+    )
+    optimizer = WHOLE_STEPS[name](model.parameters())
+
+    def step(x: torch.Tensor) -> torch.Tensor:
+        optimizer.zero_grad()
+        loss = model(x).square().mean()
+        loss.backward()
+        torch.nn.utils.clip_grad_norm_(model.parameters(), 1.0)
+        optimizer.step()
+        return loss
+
+    fast = pyjit.compile(step)
+    for _ in range(4):
+        fast(torch.randn(5, 8))
+    assert not pyjit.stats(fast)["graph_breaks"]
+    for launch in check(built):
+        # Parameters are written where they lie, and no library has a part in updates.
+        assert " in place" in launch, launch
+        assert not re.search(r"call aten::(?!mm|addmm|linear|clone|stack)", launch), launch
+
+
 def test_absolute_of_16_bits(built: list[Built]) -> None:
     """ptxas takes `abs.s16` for non-negative: |-32768|, which is -32768, would be widened to 32768."""
     x = torch.tensor([-32768, 5], dtype=torch.int16)

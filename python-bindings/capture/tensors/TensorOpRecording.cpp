@@ -133,6 +133,7 @@ private:
   bool checkWhatPythonSees();
   bool checkStorage();
   bool checkKeptCast();
+  bool isOwnConstant(const at::Tensor &t, const TensorInfo &info) const;
   bool addsOnHost();
   bool checkOperands();
   bool checkWritten();
@@ -328,6 +329,19 @@ static std::optional<at::Scalar> knownScalar(const c10::IValue &v,
   }
 }
 
+/// Whether it is a counter that the call has made: what it holds now is a
+/// constant, too. A program of a device could not write it.
+bool OperatorRecording::isOwnConstant(const at::Tensor &t,
+                                      const TensorInfo &info) const {
+  return info.constant && !info.external && t.dim() == 0 &&
+         t.device().is_cpu() && !t.requires_grad() && !t.is_view() &&
+         std::none_of(impl.tensors.begin(), impl.tensors.end(),
+                      [&](const auto &other) {
+                        return other.first != t.unsafeGetTensorImpl() &&
+                               hasStorage(other.first, storageOf(t));
+                      });
+}
+
 /// `counter += 1`, of a number that the host keeps.
 bool OperatorRecording::addsOnHost() {
   if ((op.name != operators::aten::add__Tensor &&
@@ -343,6 +357,8 @@ bool OperatorRecording::addsOnHost() {
       knownScalar(op.inputs[1], second ? arguments.infos[1] : nullptr);
   if (!number || op.inputs[2].toScalar().toDouble() != 1.0)
     return false;
+  if (isOwnConstant(arguments.operands[0], *arguments.infos[0]))
+    return impl.constant(arguments.operands[0]);
   return impl.host.add(arguments.operands[0],
                        number->isFloatingPoint()
                            ? rt::Number::of(number->toDouble())
