@@ -42,6 +42,17 @@ refgraph.graph @promoted(%x: !refgraph.tensor<[4], [1], f32, "cpu">, %y: !refgra
   refgraph.yield %w : !refgraph.tensor<[4], [1], f32, "cpu">
 }
 
+// This one rounds its number to half precision, and its functional form does not.
+// CHECK-LABEL: func.func @rounded_number
+// CHECK: tssa.aten "aten::mul_.Scalar"{{.*}} mutates [0]
+// CHECK: tssa.aten "aten::mul.Scalar"
+// CHECK-NOT: mutates
+refgraph.graph @rounded_number(%x: !refgraph.tensor<[4], [1], bf16, "cpu">, %y: !refgraph.tensor<[4], [1], f32, "cpu">) {
+  %w = refgraph.tensor_op "aten::mul_.Scalar"(%x, 0.1 : f64) mutates [0] : (!refgraph.tensor<[4], [1], bf16, "cpu">) -> !refgraph.tensor<[4], [1], bf16, "cpu">
+  %z = refgraph.tensor_op "aten::mul_.Scalar"(%y, 0.1 : f64) mutates [0] : (!refgraph.tensor<[4], [1], f32, "cpu">) -> !refgraph.tensor<[4], [1], f32, "cpu">
+  refgraph.yield %w, %z : !refgraph.tensor<[4], [1], bf16, "cpu">, !refgraph.tensor<[4], [1], f32, "cpu">
+}
+
 // Layouts are kept as the types' encodings.
 // CHECK-LABEL: func.func @layout
 // CHECK-SAME: !tssa.ref<tensor<4x8xf32, #tssa.strides<[1, 4]>>>
