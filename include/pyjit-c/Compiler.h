@@ -168,13 +168,24 @@ PYJIT_API PyjitExecutable *
 pyjitExecutableDifferentiate(const PyjitExecutable *executable, uint32_t order,
                              PyjitDiagnosticFn diagnostic, void *user);
 
-/* For calls of which some results do not count: an executable with the same
-   main program, whose backward program is not given the gradients of these
-   results. Null where that cannot be; `diagnostic` was told why. */
+/* For calls of which some results do not count: an executable without guards,
+   mock and main program, whose backward program is not given the gradients of
+   these results. Null where that cannot be; `diagnostic` was told why. */
 PYJIT_API PyjitExecutable *
 pyjitExecutableDropGradients(const PyjitExecutable *executable,
                              const uint32_t *results, size_t numResults,
                              PyjitDiagnosticFn diagnostic, void *user);
+
+/* Whether the main program may pack parameters with gradients in each call, as
+   a training loop wants it, which writes them between calls. */
+PYJIT_API bool pyjitExecutablePacksTrained(const PyjitExecutable *executable);
+/* For calls that find such parameters as the call before did: an executable
+   whose main program takes and gives what this one's does and reads packed
+   parameters that its prepare program makes. It has neither guards nor mock nor
+   backward program. Null where that cannot be; `diagnostic` was told why. */
+PYJIT_API PyjitExecutable *
+pyjitExecutableKeepParameters(const PyjitExecutable *executable,
+                              PyjitDiagnosticFn diagnostic, void *user);
 
 /* Seconds spent in stage `index`, or -1 past the last one. */
 PYJIT_API double pyjitExecutableStage(const PyjitExecutable *executable,

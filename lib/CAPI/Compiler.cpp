@@ -152,6 +152,18 @@ PyjitExecutable *pyjitExecutableDropGradients(const PyjitExecutable *executable,
   return exe ? new PyjitExecutable{std::move(exe)} : nullptr;
 }
 
+bool pyjitExecutablePacksTrained(const PyjitExecutable *executable) {
+  return executable->exe->packsTrained;
+}
+
+PyjitExecutable *
+pyjitExecutableKeepParameters(const PyjitExecutable *executable,
+                              PyjitDiagnosticFn diagnostic, void *user) {
+  std::unique_ptr<compiler::Executable> exe =
+      executable->exe->keepParameters(toFunction(diagnostic, user));
+  return exe ? new PyjitExecutable{std::move(exe)} : nullptr;
+}
+
 double pyjitExecutableStage(const PyjitExecutable *executable, size_t index,
                             PyjitString *name) {
   if (index >= executable->exe->stages.size())

@@ -93,6 +93,15 @@ Executable::dropGradients(std::vector<uint32_t> results,
                           std::function<void(StringRef)> onDiagnostic) const {
   CompileOptions own = options;
   own.droppedGradients = std::move(results);
+  own.part = CompileOptions::Part::Backward;
+  return compileAgain(std::move(own), std::move(onDiagnostic));
+}
+
+std::unique_ptr<Executable> Executable::keepParameters(
+    std::function<void(llvm::StringRef)> onDiagnostic) const {
+  CompileOptions own = options;
+  own.parametersLast = true;
+  own.part = CompileOptions::Part::Main;
   return compileAgain(std::move(own), std::move(onDiagnostic));
 }
 

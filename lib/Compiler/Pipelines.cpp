@@ -50,7 +50,9 @@ void buildFunctionalPipeline(OpPassManager &manager,
   }
   manager.addNestedPass<func::FuncOp>(
       differentiation::createDifferentiatePass());
-  manager.addPass(differentiation::createPartitionPass());
+  differentiation::PartitionPassOptions partition;
+  partition.parametersLast = options.parametersLast;
+  manager.addPass(differentiation::createPartitionPass(partition));
   if (!options.droppedGradients.empty()) {
     differentiation::DropGradientsPassOptions drop;
     drop.dropped.assign(options.droppedGradients.begin(),

@@ -186,6 +186,7 @@ LogicalResult Session::lower(ModuleOp module) {
       return failure();
   }
   readGradients(module);
+  selectPart(module);
   return isLowered(module) ? success()
                            : lowerKernels(module, isForDevice(module));
 }
@@ -275,6 +276,7 @@ std::unique_ptr<Executable> Session::emit(ModuleOp module, StringRef name) {
             exe->reports[Report::SpecializedSizes]);
   if (failed(emitKernels(module, *exe)) || failed(encode(module, name, *exe)))
     return nullptr;
+  exe->packsTrained = packsTrained;
   exe->stages = std::move(stages);
   stages.clear();
   return exe;
@@ -399,6 +401,14 @@ static Executable::Gradients describeGradients(func::FuncOp forward,
   return gradients;
 }
 
+/// What a matmul or a convolution might take in packed form.
+static bool isTrainedMatrix(BlockArgument argument) {
+  auto function = cast<func::FuncOp>(argument.getOwner()->getParentOp());
+  auto type = dyn_cast<RankedTensorType>(argument.getType());
+  return type && type.getRank() >= 2 &&
+         function.getArgAttr(argument.getArgNumber(), attribute::kTrained);
+}
+
 /// Later stages know nothing of where a program's arguments come from.
 void Session::readGradients(ModuleOp module) {
   gradients.reset();
@@ -406,6 +416,23 @@ void Session::readGradients(ModuleOp module) {
   auto backward = module.lookupSymbol<func::FuncOp>(backwardNameOf(name));
   if (forward && backward && forward->hasAttr(attribute::kSaved))
     gradients = describeGradients(forward, backward);
+  // On a device a second program would have memory and graphs of its own.
+  packsTrained = forward && !isForDevice(module) &&
+                 llvm::any_of(forward.getArguments(), isTrainedMatrix);
+}
+
+/// Drops what is not asked for, before it is compiled.
+void Session::selectPart(ModuleOp module) {
+  using Part = CompileOptions::Part;
+  if (options.part == Part::Whole)
+    return;
+  std::string other = options.part == Part::Main ? backwardNameOf(name) : name;
+  for (Operation &op : llvm::make_early_inc_range(*module.getBody())) {
+    auto function = dyn_cast<func::FuncOp>(op);
+    if (isa<refgraph::GuardsOp, refgraph::MockOp>(op) ||
+        (function && function.getName() == other))
+      op.erase();
+  }
 }
 
 LogicalResult Session::encodeBackward(ModuleOp module, Executable &exe) {
@@ -439,8 +466,11 @@ LogicalResult Session::encode(ModuleOp module, StringRef name,
       return failure();
     unsigned firstSaved =
         gradients ? gradients->numResults : executable::kNoneSaved;
-    if (failed(encodeProgram(module, name, exe, exe.main, firstSaved)) ||
-        failed(encodeBackward(module, exe)))
+    using Part = CompileOptions::Part;
+    if (options.part != Part::Backward &&
+        failed(encodeProgram(module, name, exe, exe.main, firstSaved)))
+      return failure();
+    if (options.part != Part::Main && failed(encodeBackward(module, exe)))
       return failure();
     std::string prepareName = (name + "_prepare").str();
     Operation *prepare = SymbolTable::lookupSymbolIn(module, prepareName);

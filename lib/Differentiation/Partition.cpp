@@ -95,7 +95,8 @@ int64_t costToRepeat(Operation *op) {
 
 class Partition {
 public:
-  Partition(func::FuncOp joint) : joint(joint), block(joint.front()) {
+  Partition(func::FuncOp joint, bool parametersLast)
+      : joint(joint), block(joint.front()), parametersLast(parametersLast) {
     for (unsigned i = 0; i < joint.getNumArguments(); ++i)
       if (joint.getArgAttr(i, attribute::kGradient))
         gradients.push_back(joint.getArgument(i));
@@ -403,14 +404,20 @@ private:
     joint.setFunctionType(builder.getFunctionType(
         block.getArgumentTypes(), ValueRange(results).getTypes()));
     keepSavedApart(builder);
+    if (!parametersLast)
+      markTrained(builder);
+    joint->removeAttr(attribute::kGradientInputs);
+    joint->setAttr(attribute::kSaved,
+                   builder.getI64IntegerAttr(int64_t(added.size())));
+  }
+
+  /// Parameters that each step of a training loop changes.
+  void markTrained(OpBuilder &builder) {
     auto trained =
         joint->getAttrOfType<DenseI64ArrayAttr>(attribute::kGradientInputs);
     for (int64_t input : trained.asArrayRef())
       if (joint.getArgAttr(input, attribute::kParam))
         joint.setArgAttr(input, attribute::kTrained, builder.getUnitAttr());
-    joint->removeAttr(attribute::kGradientInputs);
-    joint->setAttr(attribute::kSaved,
-                   builder.getI64IntegerAttr(int64_t(added.size())));
   }
 
   /// What is saved for the backward program is a tensor of its own, though it
@@ -431,6 +438,7 @@ private:
 
   func::FuncOp joint;
   Block &block;
+  bool parametersLast;
   SmallVector<BlockArgument> gradients;
   unsigned numInputs, numResults;
   llvm::SmallPtrSet<Operation *, 32> isBackward, isForward, repeated;
@@ -440,12 +448,14 @@ private:
 
 struct PartitionPrograms
     : pyjit::differentiation::impl::PartitionPassBase<PartitionPrograms> {
+  using PartitionPassBase::PartitionPassBase;
+
   void runOnOperation() override {
     for (auto function :
          llvm::make_early_inc_range(getOperation().getOps<func::FuncOp>()))
       if (function->hasAttr(attribute::kGradientResults) &&
           function->hasAttr(attribute::kGradientInputs) &&
-          failed(Partition(function).run()))
+          failed(Partition(function, parametersLast).run()))
         return signalPassFailure();
   }
 };

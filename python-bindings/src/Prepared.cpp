@@ -4,11 +4,13 @@
 
 #include "ContentHash.h"
 
+#include "pyjit-rt/AutogradNode.h"
+
 #include <ATen/core/LegacyTypeDispatch.h>
 #include <c10/core/impl/VirtualGuardImpl.h>
+#include <torch/csrc/autograd/variable.h>
 
 #include <algorithm>
-#include <unordered_map>
 
 namespace pyjit::python {
 namespace {
@@ -91,8 +93,8 @@ struct Prepared::State {
 };
 
 Prepared::Prepared(std::unique_ptr<rt::TorchExecutor> executor,
-                   std::vector<uint32_t> indices)
-    : program(std::move(executor)), sources(std::move(indices)),
+                   std::vector<uint32_t> indices, bool hashes)
+    : program(std::move(executor)), sources(std::move(indices)), hashes(hashes),
       histories(sources.size()) {}
 
 size_t Prepared::numHashed() const {
@@ -127,14 +129,16 @@ Prepared::Use Prepared::begin(const at::Tensor *inputs) {
     ++current->calls;
     return {current, nullptr, false};
   }
-  return {observe(inputs), current, true};
+  std::shared_ptr<State> state = observe(inputs);
+  bool holds = hashes || !state->hashes;
+  return {std::move(state), current, true, holds};
 }
 
 /// Whether to try a barrier on source `i`, whose present state is `source`.
 bool Prepared::wantsBarrier(size_t i, const Source *last,
                             const Source &source) {
   History &history = histories[i];
-  if (!last)
+  if (!last || !hashes)
     return true;
   if (last->barrier && !source.unchanged) {
     if (current->calls >= kCalm)
@@ -150,11 +154,30 @@ bool Prepared::wantsBarrier(size_t i, const Source *last,
   return true;
 }
 
+/// References to the sources that write nothing: the caller's, those of
+/// accumulators, which write gradients, and of nodes that saved them.
+std::unordered_map<const c10::TensorImpl *, size_t>
+Prepared::countReaders(const at::Tensor *inputs) const {
+  std::unordered_map<const c10::TensorImpl *, size_t> owned;
+  bool saved = false;
+  for (uint32_t source : sources) {
+    size_t &count = owned[inputs[source].unsafeGetTensorImpl()];
+    bool isLeaf = inputs[source].requires_grad() && inputs[source].is_leaf();
+    if (isLeaf && !count &&
+        torch::autograd::impl::try_get_grad_accumulator(inputs[source]))
+      ++count;
+    saved |= isLeaf;
+    ++count;
+  }
+  if (saved)
+    rt::CompiledBackward::countSaved(owned);
+  return owned;
+}
+
 /// The sources as they are now, with barriers where they can and should be.
 std::shared_ptr<Prepared::State> Prepared::observe(const at::Tensor *inputs) {
-  std::unordered_map<const c10::TensorImpl *, size_t> owned;
-  for (uint32_t source : sources)
-    ++owned[inputs[source].unsafeGetTensorImpl()];
+  std::unordered_map<const c10::TensorImpl *, size_t> owned =
+      countReaders(inputs);
   auto state = std::make_shared<State>();
   for (size_t i = 0; i < sources.size(); ++i) {
     const at::Tensor &input = inputs[sources[i]];

@@ -8,6 +8,7 @@
 #include "pyjit-rt/TorchExecutor.h"
 
 #include <memory>
+#include <unordered_map>
 #include <vector>
 
 namespace pyjit::python {
@@ -27,8 +28,10 @@ class Prepared {
 public:
   /// `sources`: indices into the specialization's inputs, in the order of the
   /// program's.
+  /// `hashes`: what no barrier can stand on is hashed. Else such a state does
+  /// not hold (`Use::holds`), and the caller does without prepared values.
   Prepared(std::unique_ptr<rt::TorchExecutor> program,
-           std::vector<uint32_t> sources);
+           std::vector<uint32_t> sources, bool hashes = true);
 
   struct Source;
   struct State;
@@ -36,8 +39,15 @@ public:
   struct Use {
     std::shared_ptr<State> state;
     std::shared_ptr<State> last; ///< what `state` replaces, or null
-    bool observed; ///< `state` is new: its values are still to be found
+    bool observed;     ///< `state` is new: its values are still to be found
+    bool holds = true; ///< a write to any source will be seen, or looked for
   };
+
+  /// Whether the kept values are those of these inputs, as far as barriers
+  /// tell.
+  bool isFresh(const at::Tensor *inputs) const {
+    return current && fresh(*current, inputs);
+  }
 
   Use begin(const at::Tensor *inputs);
   /// The prepared values; computes them if need be. Throws what the program
@@ -45,6 +55,8 @@ public:
   const at::Tensor *values(const Use &use, const at::Tensor *inputs);
   /// Keeps what the call computed for later calls.
   void end(Use use);
+  /// Drops what is kept.
+  void forget() { current.reset(); }
 
   size_t numSources() const { return sources.size(); }
   /// Sources that were hashed at the last call.
@@ -52,6 +64,8 @@ public:
 
 private:
   bool fresh(State &state, const at::Tensor *inputs) const;
+  std::unordered_map<const c10::TensorImpl *, size_t>
+  countReaders(const at::Tensor *inputs) const;
   bool wantsBarrier(size_t i, const Source *last, const Source &source);
   std::shared_ptr<State> observe(const at::Tensor *inputs);
   /// `last`: values that the new ones may overwrite, or null.
@@ -60,6 +74,7 @@ private:
 
   std::unique_ptr<rt::TorchExecutor> program;
   std::vector<uint32_t> sources;
+  bool hashes;
   /// How often a source's barrier was crossed lately, and for how many calls
   /// its hash has stayed the same.
   struct History {

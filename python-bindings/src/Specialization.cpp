@@ -99,6 +99,8 @@ Specialization::build(const PyjitTrace *trace, PyObject *objects,
     error = why;
     return nullptr;
   }
+  specialization->trained = TrainedWeights::create(
+      specialization->exe, *specialization->launch, specialization->backward);
   specialization->dispatch = DispatchState::current();
   specialization->kernelCount = specialization->launch->numKernelSteps();
   specialization->callCount = specialization->launch->numCallSteps();
@@ -176,6 +178,8 @@ Specialization::Outcome Specialization::call(PyObject *const *args,
   std::vector<Reference> dropped = std::move(frame->dropped);
   frame->dropped.clear();
   frames.push_back(std::move(frame));
+  if (outcome == Outcome::Hit && trained && trained->wantsCompilation())
+    trained->compile(signalsRaise);
   return outcome;
 }
 
@@ -296,6 +300,17 @@ private:
 
 } // namespace
 
+/// The main program for these inputs, and the prepared values that it takes.
+Specialization::Launch
+Specialization::chooseLaunch(const at::Tensor *inputs) const {
+  if (trained)
+    if (auto use = trained->begin(inputs))
+      return {&trained->launch(), &trained->values(), std::move(*use)};
+  if (!prepared)
+    return {launch.get(), nullptr, {}};
+  return {launch.get(), prepared.get(), prepared->begin(inputs)};
+}
+
 /// Runs the programs on the frame's inputs. To count references to hundreds of
 /// parameters costs more than to look at them, so they are borrowed where
 /// nothing can happen to them: under the GIL, where the program does not look
@@ -327,14 +342,13 @@ Specialization::Outcome Specialization::launchGraph(Frame &frame) {
     }
   } dropLast{inputs, guards->freeInputs()};
 
-  Prepared::Use use{};
-  if (prepared)
-    use = prepared->begin(inputs.data());
-  bool keepLock = launch->brief() && !use.observed;
+  Launch chosen = chooseLaunch(inputs.data());
+  bool keepLock = chosen.program->brief() && !chosen.use.observed;
   Owned owned(*guards, frame);
   if (!keepLock)
-    owned.take(
-        [&](uint32_t i) { return use.observed || launch->usesInput(i); });
+    owned.take([&](uint32_t i) {
+      return chosen.use.observed || chosen.program->usesInput(i);
+    });
   std::chrono::steady_clock::time_point start;
   PyThreadState *thread = nullptr;
   Outcome outcome = Outcome::Hit;
@@ -346,11 +360,13 @@ Specialization::Outcome Specialization::launchGraph(Frame &frame) {
     if (!keepLock)
       thread = PyEval_SaveThread();
     const at::Tensor *cached =
-        prepared ? prepared->values(use, inputs.data()) : nullptr;
+        chosen.prepared ? chosen.prepared->values(chosen.use, inputs.data())
+                        : nullptr;
     if (measuring)
       start = std::chrono::steady_clock::now();
-    if (!launch->runOrRestore(inputs.data(), cached, frame.outputs.data(),
-                              frame.node ? &frame.saved : nullptr))
+    if (!chosen.program->runOrRestore(inputs.data(), cached,
+                                      frame.outputs.data(),
+                                      frame.node ? &frame.saved : nullptr))
       outcome = Outcome::Miss;
     if (measuring)
       frame.launchTime = std::chrono::steady_clock::now() - start;
@@ -368,8 +384,8 @@ Specialization::Outcome Specialization::launchGraph(Frame &frame) {
   if (outcome == Outcome::Error) {
     ++failures;
     lastError = std::move(frame.error);
-  } else if (outcome == Outcome::Hit && prepared) {
-    prepared->end(std::move(use));
+  } else if (outcome == Outcome::Hit && chosen.prepared) {
+    chosen.prepared->end(std::move(chosen.use));
   }
   return outcome;
 }

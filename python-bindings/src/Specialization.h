@@ -8,6 +8,7 @@
 #include "Mock.h"
 #include "Prepared.h"
 #include "TorchState.h"
+#include "TrainedWeights.h"
 
 #include "pyjit-c/Compiler.h"
 #include "pyjit-rt/AutogradNode.h"
@@ -15,6 +16,7 @@
 
 #include <Python.h>
 
+#include <algorithm>
 #include <chrono>
 #include <memory>
 #include <optional>
@@ -111,7 +113,10 @@ public:
   bool mayNotAnswer() const { return launch->mayNotAnswer(); }
   /// Parameters that prepared values come from, and those among them that each
   /// call hashes.
-  size_t numPrepared() const { return prepared ? prepared->numSources() : 0; }
+  size_t numPrepared() const {
+    return std::max(prepared ? prepared->numSources() : 0,
+                    trained ? trained->numPrepared() : 0);
+  }
   size_t numHashed() const { return prepared ? prepared->numHashed() : 0; }
 
   /// While on, each hit notes what it took beside the launch.
@@ -126,6 +131,13 @@ private:
   bool isEagers(PyObject *const *args, Py_ssize_t nargs) const;
   std::unique_ptr<Frame> takeFrame();
   Outcome answer(Frame &frame, PyObject **result);
+  /// What one call runs.
+  struct Launch {
+    rt::TorchExecutor *program;
+    Prepared *prepared; ///< null when nothing is cached
+    Prepared::Use use;
+  };
+  Launch chooseLaunch(const at::Tensor *inputs) const;
   Outcome launchGraph(Frame &frame);
   static bool saveOutputs(Frame &frame);
   void noteHostTime(std::chrono::nanoseconds time);
@@ -144,7 +156,8 @@ private:
   std::unique_ptr<rt::TorchExecutor> launch;
   /// Null where no output requires grad.
   std::shared_ptr<const rt::BackwardProgram> backward;
-  std::unique_ptr<Prepared> prepared; ///< null when nothing is cached
+  std::unique_ptr<Prepared> prepared;      ///< null when nothing is cached
+  std::unique_ptr<TrainedWeights> trained; ///< null where nothing is packed
   Py_ssize_t numArguments = 0;
   PyObject *keywordNames = nullptr; ///< tuple of interned names, or null
   DispatchState dispatch;

@@ -64,6 +64,14 @@ static bool hasMemory(const at::Tensor &tensor) {
          !tensor.key_set().has_any(kWrappers);
 }
 
+/// Whether what is known of the one holds for the other.
+static bool sameDims(std::optional<TorchExecutor::Dims> a,
+                     std::optional<TorchExecutor::Dims> b) {
+  return !a || !b ||
+         (a->type == b->type && a->sizes == b->sizes &&
+          sameStrides(a->sizes, a->strides, b->strides));
+}
+
 //===----------------------------------------------------------------------===//
 // Programs
 //===----------------------------------------------------------------------===//
@@ -143,10 +151,7 @@ private:
   }
 
   bool sameLayout(uint32_t number, std::optional<TorchExecutor::Dims> known) {
-    auto wanted = own.program->inputDims(number);
-    if (!wanted || !known ||
-        (wanted->type == known->type && wanted->sizes == known->sizes &&
-         sameStrides(wanted->sizes, wanted->strides, known->strides)))
+    if (sameDims(own.program->inputDims(number), known))
       return true;
     return fail("takes argument " + std::to_string(number) +
                 " in another layout than it has");
@@ -170,6 +175,18 @@ private:
 
 bool BackwardProgram::resolve(const TorchExecutor &main, std::string &error) {
   return Resolver(*this, main, error).run();
+}
+
+bool BackwardProgram::takesFrom(const TorchExecutor &main,
+                                const TorchExecutor &other) const {
+  if (other.numInputs() != main.numInputs() ||
+      other.numOutputs() != main.numOutputs())
+    return false;
+  for (uint32_t i = 0; i < main.numOutputs(); ++i)
+    if (!sameDims(main.outputDims(i), other.outputDims(i)) ||
+        main.updatedInput(i) != other.updatedInput(i))
+      return false;
+  return true;
 }
 
 const DifferentiableBackward &BackwardProgram::getDifferentiable() const {
@@ -274,7 +291,44 @@ CompiledBackward::create(std::shared_ptr<const BackwardProgram> program,
              ? nullptr
              : std::make_unique<TensorLayout>(TensorLayout::of(tensor))});
   }
+  node->enlist();
   return node;
+}
+
+std::mutex CompiledBackward::nodesLock;
+CompiledBackward *CompiledBackward::firstNode = nullptr;
+
+void CompiledBackward::enlist() {
+  std::lock_guard<std::mutex> guard(nodesLock);
+  behind = firstNode;
+  if (behind)
+    behind->before = this;
+  firstNode = this;
+}
+
+CompiledBackward::~CompiledBackward() {
+  std::lock_guard<std::mutex> guard(nodesLock);
+  if (behind)
+    behind->before = before;
+  if (before)
+    before->behind = behind;
+  else if (firstNode == this)
+    firstNode = behind;
+}
+
+void CompiledBackward::countSaved(
+    std::unordered_map<const c10::TensorImpl *, size_t> &references) {
+  std::lock_guard<std::mutex> guard(nodesLock);
+  for (CompiledBackward *node = firstNode; node; node = node->behind) {
+    // A node that is running may wait for the caller's interpreter lock.
+    std::unique_lock<std::mutex> lock(node->mutex_, std::try_to_lock);
+    if (!lock)
+      continue;
+    for (const SavedInput &input : node->inputs)
+      if (auto known = references.find(input.tensor.unsafeGetTensorImpl());
+          known != references.end())
+        ++known->second;
+  }
 }
 
 void CompiledBackward::connect(const std::vector<at::Tensor> &results,

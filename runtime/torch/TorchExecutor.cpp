@@ -258,6 +258,11 @@ void TorchExecutor::giveArena(std::unique_ptr<Arena> arena) {
   arenas.push_back(std::move(arena));
 }
 
+void TorchExecutor::dropIdleMemory() {
+  std::lock_guard<std::mutex> guard(lock);
+  arenas.clear();
+}
+
 //===----------------------------------------------------------------------===//
 // Running
 //===----------------------------------------------------------------------===//

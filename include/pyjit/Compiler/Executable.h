@@ -91,6 +91,9 @@ public:
     PyjitBackward view;
   };
   std::optional<Gradients> gradients;
+  /// Whether `main` may pack parameters with gradients in each call, which
+  /// `keepParameters` saves.
+  bool packsTrained = false;
   /// How many sizes are taken as they come.
   size_t numSymbols = 0;
   std::vector<StageTime> stages;
@@ -105,11 +108,16 @@ public:
   std::unique_ptr<Executable>
   differentiate(unsigned order,
                 std::function<void(llvm::StringRef)> onDiagnostic) const;
-  /// The same program, with a backward program that is given no gradients of
-  /// these results. Null where that cannot be.
+  /// A backward program that is given no gradients of these results, without a
+  /// main program. Null where that cannot be.
   std::unique_ptr<Executable>
   dropGradients(std::vector<uint32_t> results,
                 std::function<void(llvm::StringRef)> onDiagnostic) const;
+  /// For calls that find parameters with gradients as the call before did: a
+  /// main program that takes and gives what this one does, and the prepare
+  /// program of what it keeps of them. Null where that cannot be.
+  std::unique_ptr<Executable>
+  keepParameters(std::function<void(llvm::StringRef)> onDiagnostic) const;
 
 private:
   friend class Session;

@@ -26,6 +26,13 @@ struct CompileOptions {
   /// 1: the program, and where it is in grad mode its backward program. 2: the
   /// program of its gradients and the backward program of that, and so on.
   unsigned gradientOrder = 1;
+  /// Which of the programs is made: the main program with guards, mock and
+  /// backward, the main program alone, or the backward program alone.
+  enum class Part { Whole, Main, Backward };
+  Part part = Part::Whole;
+  /// Parameters with gradients stay what they are for several calls: what is
+  /// computed from them is kept.
+  bool parametersLast = false;
   /// Results that the backward program is given no gradients of.
   std::vector<uint32_t> droppedGradients;
   /// Where the IR goes that each stage leaves; empty: nowhere.

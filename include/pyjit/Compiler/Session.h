@@ -65,6 +65,7 @@ private:
   llvm::LogicalResult encode(mlir::ModuleOp module, llvm::StringRef name,
                              Executable &exe);
   void readGradients(mlir::ModuleOp module);
+  void selectPart(mlir::ModuleOp module);
   llvm::LogicalResult encodeBackward(mlir::ModuleOp module, Executable &exe);
   llvm::LogicalResult encodeProgram(mlir::ModuleOp module,
                                     llvm::StringRef symbol, Executable &exe,
@@ -80,6 +81,7 @@ private:
   std::string name;              ///< what dumps are named by
   /// What the frontend has said of the backward program.
   std::optional<Executable::Gradients> gradients;
+  bool packsTrained = false; ///< see Executable
   /// For a simulated device: what a GPU's code of a kernel would rely on.
   std::map<std::string, llvm::SmallVector<uint32_t>, std::less<>> alignments;
 };

@@ -110,7 +110,15 @@ def PartitionPass : Pass<"tssa-partition", "::mlir::ModuleOp"> {
       return %0 : tensor<4xf32>
     }
     ```
+
+    A parameter that has a gradient is marked `pyjit.trained`: a training loop
+    writes it with each step, so that nothing computed from it is kept from call
+    to call. `parameters-last=true` is for calls that find it as the one before
+    did, and leaves the mark out.
   }];
+  let options = [Option<"parametersLast", "parameters-last", "bool", "false",
+                        "Parameters with gradients stay what they are for "
+                        "several calls">];
   let dependentDialects = ["::pyjit::tssa::TSSADialect"];
 }
 

@@ -1,4 +1,5 @@
 // RUN: pyjit-opt %s --pass-pipeline='builtin.module(func.func(tssa-differentiate),tssa-partition)' --split-input-file | FileCheck %s
+// RUN: pyjit-opt %s --pass-pipeline='builtin.module(func.func(tssa-differentiate),tssa-partition{parameters-last=true})' --split-input-file | FileCheck %s --check-prefix=LAST
 
 // Only what goes into the first activation is kept: the activation itself, and
 // its derivative, are computed again.
@@ -62,7 +63,11 @@ func.func @random(%x: tensor<4xf32>) -> tensor<4xf32> attributes {pyjit.gradient
 
 // -----
 
-// A parameter that has a gradient is trained.
+// A parameter that has a gradient is trained, unless it is to last.
+// LAST-NOT: pyjit.trained
+// LAST-LABEL: func.func @trained(
+// LAST-SAME: %arg1: tensor<4xf32> {pyjit.param}, %arg2: tensor<4xf32> {pyjit.param}
+// LAST-NOT: pyjit.trained
 // CHECK-LABEL: func.func @trained(
 // CHECK-SAME: %arg0: tensor<4xf32>, %arg1: tensor<4xf32> {pyjit.param, pyjit.trained}, %arg2: tensor<4xf32> {pyjit.param}
 func.func @trained(%x: tensor<4xf32>, %w: tensor<4xf32> {pyjit.param}, %b: tensor<4xf32> {pyjit.param}) -> tensor<4xf32> attributes {pyjit.gradient_inputs = array<i64: 0, 1>, pyjit.gradient_results = array<i64: 0>} {

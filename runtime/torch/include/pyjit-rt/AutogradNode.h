@@ -16,6 +16,7 @@
 #include <functional>
 #include <map>
 #include <optional>
+#include <unordered_map>
 
 namespace pyjit::rt {
 
@@ -64,6 +65,9 @@ struct BackwardProgram {
   /// Completes what is said twice. Returns whether `program` takes what `main`
   /// takes and gives; else `error` says what it does not.
   bool resolve(const TorchExecutor &main, std::string &error);
+  /// Whether `other`, a second main program, gives what `main` does where the
+  /// backward program takes it.
+  bool takesFrom(const TorchExecutor &main, const TorchExecutor &other) const;
   /// The program for gradients of gradients, which the first call makes. Throws
   /// where there cannot be one.
   const DifferentiableBackward &getDifferentiable() const;
@@ -156,6 +160,12 @@ public:
   /// results that are undefined in `results`.
   void save(const std::vector<at::Tensor> &results, SavedValues block);
 
+  /// Adds to each entry how many references nodes that are alive hold to that
+  /// tensor as a saved input; nodes that are just running are left out.
+  static void
+  countSaved(std::unordered_map<const c10::TensorImpl *, size_t> &references);
+
+  ~CompiledBackward() override;
   void release_variables() override;
   std::string name() const override { return "PyjitBackward"; }
 
@@ -166,6 +176,11 @@ protected:
 private:
   explicit CompiledBackward(std::shared_ptr<const BackwardProgram> program)
       : program(std::move(program)) {}
+
+  /// All nodes that are alive, in a list through `before` and `behind`.
+  static std::mutex nodesLock;
+  static CompiledBackward *firstNode;
+  void enlist();
 
   using Gradients = torch::autograd::variable_list;
   /// As autograd's SavedVariable keeps an input: the tensor itself, and its
@@ -200,6 +215,7 @@ private:
   std::vector<TensorLayout> layouts; ///< of incoming gradients
   bool keeps = false;                ///< some argument is saved
   bool released = false;
+  CompiledBackward *before = nullptr, *behind = nullptr;
 };
 
 } // namespace pyjit::rt

@@ -109,6 +109,9 @@ public:
   /// it has answered: eager does then, and draws the same numbers.
   bool runOrRestore(const at::Tensor *inputs, const at::Tensor *cached,
                     at::Tensor *outputs, SavedValues *saved = nullptr);
+  /// Gives back the memory of intermediates that no run is using. For a program
+  /// that another one answers for.
+  void dropIdleMemory();
   /// Waits until the device has done everything that it was told; false where
   /// that cannot be asked now. Nothing to wait for on the CPU.
   virtual bool settle() { return true; }
