@@ -80,21 +80,14 @@ struct FormGraphs : cudagraph::impl::FormGraphsPassBase<FormGraphs> {
     return root;
   }
 
-  /// Where `external` holds what the run's calls read: behind the launch of
-  /// the run that writes it, if one does (an output has one writer; an input is
-  /// written behind all calls).
-  OpBuilder behindWriter(ArrayRef<Operation *> run, Value external) {
-    if (isInput(external))
-      return OpBuilder(run.front());
-    for (Operation *op : run)
-      if (auto kernel = dyn_cast<KernelOp>(op))
-        for (Value written : kernel.getWrites())
-          if (getExternal(written) == external) {
-            OpBuilder builder(op->getContext());
-            builder.setInsertionPointAfter(op);
-            return builder;
-          }
-    return OpBuilder(run.front());
+  static bool writes(Operation *op, Value external) {
+    auto kernel = dyn_cast<KernelOp>(op);
+    auto copy = dyn_cast<CopyOp>(op);
+    return (kernel && llvm::any_of(kernel.getWrites(),
+                                   [&](Value written) {
+                                     return getExternal(written) == external;
+                                   })) ||
+           (copy && getExternal(copy.getTarget()) == external);
   }
 
   static bool isInput(Value external) {
@@ -105,12 +98,8 @@ struct FormGraphs : cudagraph::impl::FormGraphsPassBase<FormGraphs> {
   /// Whether a launch of the program's writes an input.
   static bool isWritten(Value input) {
     return isInput(input) &&
-           llvm::any_of(input.getUsers(), [&](Operation *user) {
-             auto kernel = dyn_cast<KernelOp>(user);
-             auto copy = dyn_cast<CopyOp>(user);
-             return (kernel && llvm::is_contained(kernel.getWrites(), input)) ||
-                    (copy && copy.getTarget() == input);
-           });
+           llvm::any_of(input.getUsers(),
+                        [&](Operation *user) { return writes(user, input); });
   }
 
   /// Whether vendor calls alone read `buffer`, outside of bodies.
@@ -130,11 +119,13 @@ struct FormGraphs : cudagraph::impl::FormGraphsPassBase<FormGraphs> {
   }
 
   /// Vendor calls, and bodies of conditional nodes, read copies of external
-  /// buffers that move. Those of calls alone are patchable.
+  /// buffers that move. Those of calls alone are patchable. A copy stands right
+  /// in front of the first launch of the run that reads it, so that its memory
+  /// is needed no longer than it is read; an input is written behind all calls.
   void stage(ArrayRef<Operation *> run) {
     DenseMap<Value, Value> staged;
     SmallVector<CopyOp> copies;
-    auto stageOperands = [&](Operation *op) {
+    auto stageOperands = [&](Operation *op, Operation *reader) {
       for (OpOperand &operand : op->getOpOperands()) {
         // From inside the graph: what the run itself makes stays where it is.
         Value external = getExternal(operand.get());
@@ -142,7 +133,7 @@ struct FormGraphs : cudagraph::impl::FormGraphsPassBase<FormGraphs> {
             isInside(run, external.getDefiningOp()))
           continue;
         Value &copy = staged[external];
-        OpBuilder builder = behindWriter(run, external);
+        OpBuilder builder(reader);
         if (!copy) {
           copy = BufferOp::create(builder, external.getLoc(),
                                   cast<BufferType>(external.getType()),
@@ -158,10 +149,10 @@ struct FormGraphs : cudagraph::impl::FormGraphsPassBase<FormGraphs> {
       if (isDecision(op))
         op->walk([&](Operation *inner) {
           if (!isa<ViewOp, ReleaseOp>(inner))
-            stageOperands(inner);
+            stageOperands(inner, op);
         });
       else if (isa<CallOp>(op))
-        stageOperands(op);
+        stageOperands(op, op);
     for (CopyOp copy : copies)
       copy.setPatchable(!isWritten(copy.getSource()) &&
                         isReadByCallsAlone(copy.getTarget(), copy));
@@ -196,8 +187,9 @@ struct FormGraphs : cudagraph::impl::FormGraphsPassBase<FormGraphs> {
     return last;
   }
 
-  /// The caller gets memory of its own, not the graph's. Returns the last op
-  /// of the run, such copies included.
+  /// The caller gets memory of its own, not the graph's: copied as soon as it
+  /// is whole, so that the graph's is free for the calls behind. Returns the
+  /// last op of the run, such copies included.
   Operation *copyReturned(Operation *last, ArrayRef<Operation *> run) {
     auto ret = cast<ReturnOp>(getOperation().getBlock().getTerminator());
     llvm::SmallPtrSet<Operation *, 16> inside(run.begin(), run.end());
@@ -212,11 +204,11 @@ struct FormGraphs : cudagraph::impl::FormGraphsPassBase<FormGraphs> {
       // What is written behind the run is copied behind it.
       Operation *writer = lastWriter(maker);
       bool later = writer && !inside.contains(writer);
-      builder.setInsertionPointAfter(later ? writer : last);
+      builder.setInsertionPointAfter(writer ? writer : maker);
       // A view of it may stand behind the run.
       Value shown = showAgain(builder, operand.get(), getRoot(operand.get()));
       auto copy = CopyOp::create(builder, maker->getLoc(), shown, output);
-      if (!later)
+      if (!later && last->isBeforeInBlock(copy))
         last = copy;
       operand.set(output);
     }

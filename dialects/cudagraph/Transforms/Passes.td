@@ -46,7 +46,9 @@ def FormGraphsPass : Pass<"cudagraph-form-graphs", "::pyjit::cudagraph::ProgramO
     if it has at least `min-launches`. A vendor call inside reads a copy of an
     external buffer that is not stable, because its node would hold the address;
     what a vendor call inside allocates and the caller gets is copied to an
-    output of its own, so that no replay overwrites what a caller holds. A loop
+    output of its own, so that no replay overwrites what a caller holds. Both
+    copies stand where memory is needed for the shortest time: in front of the
+    first reader, and behind what made the result. A loop
     or branch whose body can be captured becomes a conditional node; its body
     reads copies of what moves, too, since no replay renews its nodes. Otherwise
     the host decides it.

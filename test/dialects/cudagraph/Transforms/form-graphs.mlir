@@ -98,8 +98,8 @@ cudagraph.program @around on "cuda:0" {
 // CHECK: cudagraph.graph
 // CHECK: cudagraph.copy %[[X]] to %[[C:.*]] patchable :
 // CHECK: %[[M:.*]] = cudagraph.call "aten::mv"(%[[W]], %[[C]])
-// CHECK: cudagraph.kernel @a(%[[X]], %[[M]])
-// CHECK: cudagraph.copy %[[M]] to %[[Y]] :
+// CHECK-NEXT: cudagraph.copy %[[M]] to %[[Y]] :
+// CHECK-NEXT: cudagraph.kernel @a(%[[X]], %[[M]])
 // CHECK: cudagraph.return %{{.*}}, %[[Y]]
 cudagraph.program @staged on "cuda:0" {
   %x = cudagraph.external input 0 : !vec
@@ -304,9 +304,9 @@ cudagraph.program @written_later on "cuda:0" {
 // CHECK: %[[X:.*]] = cudagraph.external input 0
 // CHECK: %[[W:.*]] = cudagraph.external input 1 stable
 // CHECK: cudagraph.graph externals
-// CHECK: cudagraph.copy %[[X]] to %[[T:.*]] :
 // CHECK: cudagraph.kernel @test(%[[X]]) to(%[[GO:.*]]) :
-// CHECK: cudagraph.while %[[GO]]
+// CHECK-NEXT: cudagraph.copy %[[X]] to %[[T:.*]] :
+// CHECK-NEXT: cudagraph.while %[[GO]]
 // CHECK: %[[V:.*]] = cudagraph.view %[[T]] at 2
 // CHECK: cudagraph.kernel @step(%[[T]], %[[V]], %[[W]]) to(%[[S:.*]]) :
 // CHECK: }
@@ -362,10 +362,10 @@ cudagraph.program @walked on "cuda:0" {
 // CHECK: %[[X:.*]] = cudagraph.external input 0
 // CHECK: %[[Z:.*]] = cudagraph.external input 1
 // CHECK: cudagraph.graph externals
-// CHECK-DAG: cudagraph.copy %[[X]] to %[[T:.*]] :
-// CHECK-DAG: cudagraph.copy %[[Z]] to %[[U:.*]] patchable :
-// CHECK: cudagraph.call "aten::cumsum"(%[[T]]
-// CHECK: %[[V:.*]] = cudagraph.view %[[U]] at 4
+// CHECK: cudagraph.copy %[[X]] to %[[T:.*]] :
+// CHECK-NEXT: cudagraph.call "aten::cumsum"(%[[T]]
+// CHECK: cudagraph.copy %[[Z]] to %[[U:.*]] patchable :
+// CHECK-NEXT: %[[V:.*]] = cudagraph.view %[[U]] at 4
 // CHECK: cudagraph.call "aten::cumsum"(%[[V]]
 // CHECK: cudagraph.while
 // CHECK: cudagraph.kernel @step(%[[T]])
@@ -413,4 +413,29 @@ cudagraph.program @speculates on "cuda:0" {
   cudagraph.kernel @c(%x) to (%t) : (!vec) -> (!vec)
   cudagraph.kernel @d(%t) to (%y) : (!vec) -> (!vec)
   cudagraph.return %y : !vec
+}
+
+// -----
+
+// Copies are needed no longer than the calls that read them take. What is
+// returned is copied as soon as it is whole, behind the last call that writes it.
+!vec = !cudagraph.buffer<tensor<8xf32>>
+
+// CHECK-LABEL: @short_lives
+// CHECK: cudagraph.graph
+// CHECK-NEXT: cudagraph.copy %{{.*}} to %[[A:.*]] patchable :
+// CHECK-NEXT: %[[R:.*]] = cudagraph.call "aten::cumsum"(%[[A]]
+// CHECK-NEXT: cudagraph.call "aten::exp_"(%[[R]])
+// CHECK-NEXT: cudagraph.copy %[[R]] to
+// CHECK-NEXT: cudagraph.copy %{{.*}} to %[[B:.*]] patchable :
+// CHECK-NEXT: %[[S:.*]] = cudagraph.call "aten::cumsum"(%[[B]]
+// CHECK-NEXT: cudagraph.copy %[[S]] to
+// CHECK-NEXT: cudagraph.yield
+cudagraph.program @short_lives on "cuda:0" {
+  %x = cudagraph.external input 0 : !vec
+  %z = cudagraph.external input 1 : !vec
+  %r = cudagraph.call "aten::cumsum"(%x, 0 : i64, none) : (!vec) -> (!vec)
+  cudagraph.call "aten::exp_"(%r) mutates [0] : (!vec) -> ()
+  %s = cudagraph.call "aten::cumsum"(%z, 0 : i64, none) : (!vec) -> (!vec)
+  cudagraph.return %r, %s : !vec, !vec
 }
