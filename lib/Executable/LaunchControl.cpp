@@ -99,6 +99,14 @@ LogicalResult LaunchEncoder::enterLoop(Operation *op, ValueRange inits,
   int64_t begin = lifetimes.begin(op), end = lifetimes.end(op);
   Slots &own = carried[op];
   for (auto [init, argument] : llvm::zip(inits, arguments)) {
+    if (isEmpty(init)) { // nothing to copy, whoever else begins with it
+      auto buffer = newBuffer(op->getLoc(), argument.getType(), begin, end);
+      if (failed(buffer))
+        return failure();
+      own.push_back(*buffer);
+      bind(argument, *buffer);
+      continue;
+    }
     uint32_t from = slotOf.lookup(init);
     // A buffer that nobody else needs is taken over as it is.
     bool takeOver = buffers.contains(from) && !counters.contains(from) &&
@@ -108,7 +116,7 @@ LogicalResult LaunchEncoder::enterLoop(Operation *op, ValueRange inits,
                     isFree(from, op, /*before=*/false);
     for (Value other : inits)
       takeOver &=
-          other == init ||
+          other == init || isEmpty(other) ||
           (slotOf.lookup(other) != from &&
            !llvm::is_contained(rootsOf.lookup(slotOf.lookup(other)), from));
     uint32_t slot = from;

@@ -52,6 +52,8 @@ private:
   llvm::LogicalResult encodeAccess(tssa::AccessOp op);
   llvm::LogicalResult encodePick(tssa::PickOp op);
   llvm::LogicalResult encodeAssign(tssa::AssignOp op);
+  /// Whether nobody reads what the value holds.
+  static bool isEmpty(mlir::Value value);
   llvm::LogicalResult encodeView(mlir::Operation *op, mlir::ArrayAttr path,
                                  mlir::ValueRange indices,
                                  mlir::RankedTensorType source, uint32_t from,

@@ -329,6 +329,11 @@ LogicalResult LaunchEncoder::encodePick(tssa::PickOp op) {
   return success();
 }
 
+bool LaunchEncoder::isEmpty(Value value) {
+  return value && isa_and_nonnull<tensor::EmptyOp, tssa::EmptyOp>(
+                      value.getDefiningOp());
+}
+
 /// The target's memory becomes the result's where nobody needs it any more;
 /// then only the part is copied.
 LogicalResult LaunchEncoder::encodeAssign(tssa::AssignOp op) {
@@ -372,7 +377,9 @@ LogicalResult LaunchEncoder::encode(Operation *op) {
     return encodePick(pick);
   if (auto assign = dyn_cast<tssa::AssignOp>(op))
     return encodeAssign(assign);
-  if (isa<tensor::EmptyOp, tssa::EmptyOp>(op)) {
+  if (isEmpty(op->getNumResults() ? op->getResult(0) : Value())) {
+    if (llvm::all_of(op->getUsers(), llvm::IsaPred<scf::ForOp, scf::WhileOp>))
+      return success(); // each loop has a buffer of its own
     auto buffer = newBuffer(op->getLoc(), op->getResult(0).getType(),
                             lifetimes.begin(op));
     if (failed(buffer))

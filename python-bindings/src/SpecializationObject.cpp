@@ -76,6 +76,7 @@ PyObject *text(PyObject *self, PyObject *topic) {
       {"fusion", PyjitReportFusion},
       {"kernels", PyjitReportKernels},
       {"cudagraph", PyjitReportCudaGraph},
+      {"programs", PyjitReportLaunch},
       {"sizes", PyjitReportSpecializedSizes}};
   std::string_view name(data, size);
   if (name == "launch") { // with what the launches have come to

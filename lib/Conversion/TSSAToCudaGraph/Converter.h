@@ -29,6 +29,7 @@ private:
   llvm::LogicalResult convert(tssa::AtenOp op);
   llvm::LogicalResult convert(tssa::AccessOp op);
   llvm::LogicalResult convert(tssa::AssignOp op);
+  llvm::FailureOr<mlir::Value> bufferToAssign(tssa::AssignOp op);
   llvm::FailureOr<mlir::Value> show(mlir::Operation *op, mlir::ArrayAttr path,
                                     mlir::ValueRange indices,
                                     mlir::RankedTensorType source,

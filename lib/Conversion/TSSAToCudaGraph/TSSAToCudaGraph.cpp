@@ -175,8 +175,23 @@ LogicalResult LaunchConverter::convert(tssa::AccessOp op) {
   return success();
 }
 
-/// The target is copied, then the part of the copy that the source replaces is
-/// written.
+/// The buffer of what an assign replaces a part of: the target's own where
+/// nobody else reads that (a stack that is filled part by part), else a copy.
+FailureOr<Value> LaunchConverter::bufferToAssign(tssa::AssignOp op) {
+  auto type = cast<RankedTensorType>(op.getType());
+  Operation *maker = op.getTarget().getDefiningOp();
+  if (isa_and_nonnull<tensor::EmptyOp>(maker))
+    return sharedBuffer(op.getLoc(), type);
+  if (isa_and_nonnull<tssa::AssignOp>(maker) && op.getTarget().hasOneUse() &&
+      maker->getBlock() == op->getBlock())
+    return buffers.lookup(op.getTarget());
+  Value whole = sharedBuffer(op.getLoc(), type);
+  if (failed(copy(op.getLoc(), buffers.lookup(op.getTarget()), whole)))
+    return failure();
+  return whole;
+}
+
+/// The part of the target that the source replaces is written.
 LogicalResult LaunchConverter::convert(tssa::AssignOp op) {
   auto type = cast<RankedTensorType>(op.getType());
   RankedTensorType part =
@@ -184,13 +199,13 @@ LogicalResult LaunchConverter::convert(tssa::AssignOp op) {
   if (!part)
     return failure();
   Value source = buffers.lookup(op.getSource());
-  Value whole = sharedBuffer(op.getLoc(), type);
-  if (failed(copy(op.getLoc(), buffers.lookup(op.getTarget()), whole)))
+  FailureOr<Value> whole = bufferToAssign(op);
+  if (failed(whole))
     return failure();
-  auto target = show(op, op.getPath(), op.getIndices(), type, whole, part);
+  auto target = show(op, op.getPath(), op.getIndices(), type, *whole, part);
   if (failed(target))
     return failure();
-  buffers.map(op.getResult(), whole);
+  buffers.map(op.getResult(), *whole);
   if (source.getType() == target->getType() && tssa::isDense(part))
     return copy(op.getLoc(), source, *target);
   // Gaps would be copied, too. What the call returns is its first operand,
