@@ -286,7 +286,7 @@ LogicalResult GraphOp::verifyRegions() {
 }
 
 //===----------------------------------------------------------------------===//
-// The program: use after free
+// The program: use after free, and before anything is there
 //===----------------------------------------------------------------------===//
 
 /// Walks ops in the order of the stream.
@@ -303,6 +303,68 @@ static LogicalResult verifyLifetimes(Block &block, DenseSet<Value> &freed) {
           return failure();
   }
   return success();
+}
+
+/// Memory that the program plans or hands out, which nothing has filled before
+/// the program does.
+static bool isEmptyAtFirst(Value root) {
+  auto external = root.getDefiningOp<ExternalOp>();
+  return root.getDefiningOp<BufferOp>() ||
+         (external && external.getRole() == Role::output);
+}
+
+/// Walks ops in the order of the stream, with the memory of which some has been
+/// written on every way there. A copy hands on what nothing has filled, too:
+/// the start of a tensor that is written part by part.
+static LogicalResult verifyWritten(Block &block, DenseSet<Value> &written) {
+  auto isUnwritten = [&](Value buffer) {
+    Value root = getRoot(buffer);
+    return isEmptyAtFirst(root) && !written.contains(root);
+  };
+  for (Operation &op : block) {
+    SmallVector<Value> writes = getWritten(&op);
+    if (auto copy = dyn_cast<CopyOp>(op); copy && isUnwritten(copy.getSource()))
+      continue;
+    SmallVector<Value> reads;
+    if (auto kernel = dyn_cast<KernelOp>(op))
+      reads = kernel.getReads();
+    else if (!isa<ViewOp, GraphOp, CopyOp, HostValueOp>(op))
+      reads = op.getOperands();
+    for (Value read : reads)
+      if (isUnwritten(read) && !llvm::is_contained(writes, read))
+        return op.emitOpError("reads a buffer that nothing has written yet")
+                   .attachNote(getRoot(read).getLoc())
+               << "the buffer";
+    for (Value write : writes)
+      written.insert(getRoot(write));
+    if (isa<GraphOp>(op)) {
+      if (failed(verifyWritten(op.getRegion(0).front(), written)))
+        return failure();
+      continue;
+    }
+    // What one side writes, the other one need not; a loop may end at once.
+    SmallVector<DenseSet<Value>> sides;
+    for (Region &region : op.getRegions()) {
+      sides.push_back(written);
+      if (!region.empty() &&
+          failed(verifyWritten(region.front(), sides.back())))
+        return failure();
+    }
+    if (isa<IfOp>(op))
+      for (Value buffer : sides[0])
+        if (sides[1].contains(buffer))
+          written.insert(buffer);
+  }
+  return success();
+}
+
+static bool isPlanned(ProgramOp program) {
+  return program
+      .walk([](BufferOp buffer) {
+        return buffer.getOffset() || buffer.getLives() ? WalkResult::interrupt()
+                                                       : WalkResult::advance();
+      })
+      .wasInterrupted();
 }
 
 /// Two planned buffers may share bytes of the arena only where the first one's
@@ -350,6 +412,9 @@ LogicalResult ProgramOp::verifyRegions() {
         return emitOpError("has an unknown variant ") << variant;
   DenseSet<Value> freed;
   if (failed(verifyLifetimes(getBlock(), freed)))
+    return failure();
+  DenseSet<Value> written;
+  if (isPlanned(*this) && failed(verifyWritten(getBlock(), written)))
     return failure();
   return verifyArena(*this);
 }

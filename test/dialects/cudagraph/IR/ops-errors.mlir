@@ -568,3 +568,42 @@ cudagraph.program @speculates_in_a_graph on "cuda:0" {
   }
   cudagraph.return
 }
+
+// -----
+
+!vec = !cudagraph.buffer<tensor<8xf32>>
+cudagraph.program @read_before_written on "cuda:0" arena 512 {
+  %x = cudagraph.external input 0 : !vec
+  %y = cudagraph.external output 0 : !vec
+  // expected-note @+1 {{the buffer}}
+  %s = cudagraph.buffer at 0 : !vec
+  %t = cudagraph.buffer at 256 : !vec
+  cudagraph.kernel @a(%x) to (%t) : (!vec) -> (!vec)
+  cudagraph.graph externals(%y : !vec) {
+    // expected-error @+1 {{reads a buffer that nothing has written yet}}
+    cudagraph.kernel @b(%t, %s) to (%y) : (!vec, !vec) -> (!vec)
+    cudagraph.kernel @a(%t) to (%s) : (!vec) -> (!vec)
+    cudagraph.yield
+  }
+  cudagraph.return %y : !vec
+}
+
+// -----
+
+!vec = !cudagraph.buffer<tensor<8xf32>>
+!flag = !cudagraph.buffer<tensor<i1>>
+cudagraph.program @written_on_one_side on "cuda:0" arena 512 {
+  %x = cudagraph.external input 0 : !vec
+  %f = cudagraph.external input 1 : !flag
+  // expected-note @+1 {{the buffer}}
+  %y = cudagraph.external output 0 : !vec
+  %t = cudagraph.buffer at 0 : !vec
+  cudagraph.if %f : !flag {
+    cudagraph.kernel @a(%x) to (%t) : (!vec) -> (!vec)
+    cudagraph.kernel @a(%t) to (%y) : (!vec) -> (!vec)
+  } else {
+    cudagraph.kernel @a(%x) to (%t) : (!vec) -> (!vec)
+  }
+  // expected-error @+1 {{reads a buffer that nothing has written yet}}
+  cudagraph.return %y : !vec
+}
