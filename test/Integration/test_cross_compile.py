@@ -22,6 +22,7 @@ import torch
 from Integration import (
     test_in_place,
     test_random_branches,
+    test_random_launch_plans,
     test_random_varying,
     test_static_cache,
 )
@@ -112,6 +113,12 @@ def test_written_inputs(built: list[Built], f: Callable) -> None:
     run(f, [(torch.randn(7, 7), torch.randn(7, 7))])
     (launch,) = check(built)
     assert " in place" in launch, launch
+
+
+@pytest.mark.parametrize("number", range(10))
+def test_several_graphs(built: list[Built], number: int) -> None:
+    test_random_launch_plans.check(number)
+    check(built)
 
 
 @pytest.mark.parametrize("name", symbolic_cases.CASES)
