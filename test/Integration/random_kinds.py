@@ -173,5 +173,9 @@ if torch.cuda.is_available():
         8,
         straight_line(device="cuda", gradients=True),
     )
+    KINDS["several graphs, CUDA"] = (
+        5,
+        numbered(test_random_launch_plans.check, device="cuda"),
+    )
     for what in (test_random_layers.images, test_random_layers.sequences):
         KINDS[f"layers of {what.__name__}, CUDA"] = (4, layers(what, device="cuda"))

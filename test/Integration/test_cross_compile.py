@@ -58,12 +58,21 @@ def run(f: Callable, calls: Iterable[tuple], **options: object) -> None:
             fast(*args)
 
 
-def check(built: list[Built]) -> list[str]:
+def moved(trace: str) -> str:
+    return trace.replace('"cpu"', '"cuda:0"')
+
+
+def without_numbers(trace: str) -> str:
+    """Moved, but for what is of the CPU without saying so: tensors without dimensions."""
+    return re.sub(r'(tensor<\[[^\]]+\][^>]*)"cpu"', r'\1"cuda:0"', trace)
+
+
+def check(built: list[Built], move: Callable[[str], str] = moved) -> list[str]:
     """Every specialization has a launch program for the GPU, and code for each of its kernels."""
     assert built
     programs = []
     for trace, rounding, specialized in dict.fromkeys(built):
-        on_gpu = trace.replace('"cpu"', '"cuda:0"')
+        on_gpu = move(trace)
         launch, code = pyjit._C.cross_compile(
             Trace.parse(on_gpu), CAPABILITY, rounding, specialized
         )
@@ -113,6 +122,25 @@ def test_written_inputs(built: list[Built], f: Callable) -> None:
     run(f, [(torch.randn(7, 7), torch.randn(7, 7))])
     (launch,) = check(built)
     assert " in place" in launch, launch
+
+
+@pytest.mark.parametrize("kind", [torch.optim.Adam, torch.optim.AdamW])
+def test_first_steps(built: list[Built], kind: Callable) -> None:
+    """The step counters are tensors of the CPU that the call makes and writes."""
+    weights = [torch.randn(4, 5, requires_grad=True), torch.randn(7)]
+    for weight in weights:
+        weight.grad = torch.randn_like(weight)
+
+    def step() -> Any:
+        optimizer = kind(weights, lr=0.1, foreach=False)
+        optimizer.step()
+        return optimizer
+
+    fast = pyjit.compile(step)
+    for _ in range(3):
+        fast()
+    programs = check(built, without_numbers)
+    assert any("call aten::add.Tensor" in launch for launch in programs), programs
 
 
 @pytest.mark.parametrize("number", range(10))

@@ -168,7 +168,7 @@ def program(rng: random.Random) -> str:
     The matrix w is a global of the module.
     """
     grower = Grower(rng)
-    lines = ["n = m.shape[0]", "eye = torch.eye(n, dtype=m.dtype)"]
+    lines = ["n = m.shape[0]", "eye = torch.eye(n, dtype=m.dtype, device=m.device)"]
     looped = rng.random() < 0.35
     for _ in range(rng.randint(1, 4) if looped else rng.randint(4, 12)):
         lines += grower.statement()
@@ -189,7 +189,8 @@ def program(rng: random.Random) -> str:
 class Arguments:
     """Those of one call after the other: of the same kind, with other values at other addresses."""
 
-    def __init__(self, number: int) -> None:
+    def __init__(self, number: int, device: str) -> None:
+        self.device = device
         rng = random.Random(-number - 1)
         self.number = number
         self.dtype = torch.float64 if rng.random() < 0.15 else torch.float32
@@ -201,10 +202,11 @@ class Arguments:
         self, *sizes: int, call: int, generator: torch.Generator
     ) -> torch.Tensor:
         values = torch.randn(sizes, generator=generator, dtype=self.dtype) * 0.5
+        values = values.to(self.device)
         if not self.offset:
             return values
         # Aligned as a view of the user's is, otherwise in each call.
-        memory = torch.empty(values.numel() + 4, dtype=self.dtype)
+        memory = values.new_empty(values.numel() + 4)
         return memory[call % 4 :][: values.numel()].view(sizes).copy_(values)
 
     def of(self, call: int, n: int) -> list[Any]:
@@ -213,7 +215,7 @@ class Arguments:
         x, s, m, b = (
             self.matrix(*one, call=call, generator=generator) for one in sizes
         )
-        order = torch.randperm(n, generator=generator)
+        order = torch.randperm(n, generator=generator).to(self.device)
         return [
             x,
             s,
@@ -249,13 +251,15 @@ def gradients(
 class Calls:
     """Calls of a program and of its compiled one, side by side."""
 
-    def __init__(self, number: int) -> None:
+    def __init__(self, number: int, device: str = "cpu") -> None:
         rng = self.rng = random.Random(number)
         self.source, self.way = program(rng), rng.choice(WAYS)
         self.varies, self.moves = rng.random() < 0.2, rng.random() < 0.2
         self.trains = rng.random() < 0.2
-        self.arguments = Arguments(number)
-        options: dict[str, Any] = {"simulated_device": True, "strict": True}
+        self.arguments = Arguments(number, device)
+        options: dict[str, Any] = {"strict": True}
+        if device == "cpu":
+            options["simulated_device"] = True
         if self.way:
             options["launch"] = self.way
         self.plain, self.ours = module_of(self.source), module_of(self.source)
@@ -278,13 +282,13 @@ class Calls:
         assert not written, f"an earlier call's argument was written\n{self.source}"
 
     def prepare(self, call: int) -> None:
-        n, dtype = self.size(call), self.arguments.dtype
+        n, ours = self.size(call), self.arguments
         if not call or self.varies or (self.moves and call % 3 == 2):
-            weight = Arguments(~self.arguments.number).of(call, n)[2].to(dtype)
-            self.plain.w = self.ours.w = weight
+            other = Arguments(~ours.number, ours.device)
+            self.plain.w = self.ours.w = other.of(call, n)[2].to(ours.dtype)
         # What the allocator would give again, as it was.
         more = range(self.rng.randrange(8))
-        made = [torch.full((n, n), torch.nan, dtype=dtype) for _ in more]
+        made = [self.plain.w.new_full((n, n), torch.nan) for _ in more]
         self.noise = self.noise[::2] + made
 
     def answer(self, f: Any, call: int) -> tuple[list[Any], list[torch.Tensor]]:
@@ -327,8 +331,8 @@ class Calls:
         try:
             found = gradients(have, mine)
         except RuntimeError as error:
-            # Of an argument that was written since, a backward program computes nothing again, where eager may have
-            # kept what it computed.
+            # A backward program cannot compute values again from an argument that was written since; eager may have
+            # kept what it had computed.
             assert "modified by an inplace operation" in str(error), what
             return
         self.compare(what, eager, found, strides=False)
@@ -346,9 +350,9 @@ class Calls:
             assert near.all(), f"{int((~near).sum())} elements: {where}"
 
 
-def check(number: int) -> Any:
+def check(number: int, device: str = "cpu") -> Any:
     """Compares a program with eager; returns it, compiled."""
-    calls = Calls(number)
+    calls = Calls(number, device)
     calls.run()
     raised = [r for r in pyjit.stats(calls.fast)["reasons"] if "raise" in r]
     assert not raised, f"{raised}\n{calls.source}"

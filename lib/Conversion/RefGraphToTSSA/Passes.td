@@ -29,7 +29,8 @@ def ConvertRefGraphToTSSAPass
     becomes `scf.while`: loop-carried tensors go round by contents, with a 0-dim bool tensor that says whether the loop goes on.
 
     Fails on a decision that no pass folded and, naming the operator, on a view that no rule describes, on a second
-    device, and where a program of a device writes a tensor of the CPU.
+    device, and where a program of a device writes a part of a tensor of the CPU. (The whole of one is the result of the
+    operator's functional form, as a vendor call.)
 
     ```mlir
     refgraph.graph @f(%x: !refgraph.tensor<[4], [1], f32, "cpu">) {

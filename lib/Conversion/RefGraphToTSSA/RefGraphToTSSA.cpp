@@ -244,9 +244,14 @@ LogicalResult Converter::convert(refgraph::TensorOp op) {
   for (Value input : op.getInputs())
     if (!handles.contains(input))
       return op.emitError("reads a tensor that the graph does not define");
+  // As a whole it is what a call of the CPU's gives; as a part of another one,
+  // nobody there puts the two together.
   for (int64_t written : op.getMutates())
-    if (!device.empty() && deviceOf(op.getInputs()[written]) != device)
-      return op.emitError("writes a tensor of the CPU inside a program of ")
+    if (Value input = op.getInputs()[written];
+        !device.empty() && deviceOf(input) != device &&
+        handles.lookup(input).getDefiningOp<tssa::ViewOp>())
+      return op.emitError("writes a part of a tensor of the CPU inside a "
+                          "program of ")
              << device;
   const operators::OperatorInfo *info =
       operators::lookupOperator(op.getOverload());

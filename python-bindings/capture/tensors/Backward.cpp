@@ -263,7 +263,7 @@ void EngineRun::end(PyObject *result) {
     return;
   // What is written from here on, unseen by autograd, meets no backward of it.
   impl.gradientFlows = false;
-  impl.unseenWrite.clear();
+  impl.earlier.unseenWrite.clear();
 }
 
 //===----------------------------------------------------------------------===//

@@ -41,6 +41,7 @@ struct TensorInfo {
   /// A view through which a write would have no one meaning in the tensor
   /// program: of an expanded tensor, of overlapping windows.
   bool readOnly = false;
+  bool isView = false;      ///< the trace makes it as a view of another tensor
   PyjitType type = nullptr; ///< when bound; a change of shape shows
 };
 
@@ -62,6 +63,16 @@ struct OperatorCall {
   std::vector<PyjitAttribute> arguments;
   std::vector<int64_t> aliases, mutates;
   bool noGrad = false; ///< gradients end at it
+};
+
+/// What operators have done that some others must not follow.
+struct EarlierOperators {
+  /// Wrote memory of a tensor that requires grad, unseen by autograd; empty if
+  /// none did.
+  std::string unseenWrite;
+  /// Wrote a part of a tensor of the CPU; empty if none did.
+  std::string hostPart;
+  bool onDevice = false; ///< met a tensor that is not the CPU's
 };
 
 class EngineRun;
@@ -92,9 +103,7 @@ struct TensorRecorder::Impl {
   State state = State::now();
   /// Gradients flow through some operator.
   bool gradientFlows = false;
-  /// An operator that wrote memory of a tensor that requires grad, unseen by
-  /// autograd; empty if none did.
-  std::string unseenWrite;
+  EarlierOperators earlier;
   /// Autograd's engine, while it runs within the call.
   std::shared_ptr<EngineRun> engine;
   FreedGraphs freed;

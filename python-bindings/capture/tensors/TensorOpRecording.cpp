@@ -102,7 +102,7 @@ public:
         !checkOperands() || !checkWritten() || !findFresh())
       return;
     findAliases();
-    if (!checkGradient())
+    if (!checkGradient() || !checkDevices())
       return;
     if (op.facts.shapeChange && mutated == std::vector<size_t>{0} &&
         arguments.operands.size() == 1 && !arguments.infos[0]->external)
@@ -140,6 +140,7 @@ private:
   bool findFresh();
   void findAliases();
   bool checkGradient();
+  bool checkDevices();
   bool checkFlow(const OperatorGradient &gradient);
   bool checkRetyped();
   PyjitValue append();
@@ -490,7 +491,7 @@ bool OperatorRecording::checkGradient() {
   if (impl.gradientFlows)
     return refuse("it writes memory of a tensor that requires grad, and "
                   "autograd does not see that");
-  impl.unseenWrite = op.name;
+  impl.earlier.unseenWrite = op.name;
   return true;
 }
 
@@ -512,12 +513,37 @@ bool OperatorRecording::checkFlow(const OperatorGradient &gradient) {
   }
   if (const char *why = gradient.whyNotAsEager())
     return refuse(why);
-  if (!impl.unseenWrite.empty())
-    return refuse("an operator before it (" + impl.unseenWrite +
+  if (!impl.earlier.unseenWrite.empty())
+    return refuse("an operator before it (" + impl.earlier.unseenWrite +
                   ") wrote memory of a tensor that requires grad, and autograd "
                   "did not see that");
   impl.gradientFlows = true;
   recording.breaks.noteGradient();
+  return true;
+}
+
+/// Of a tensor of the CPU, a program of a device replaces the whole, but no
+/// part (RefGraphToTSSA).
+bool OperatorRecording::checkDevices() {
+  auto isOnDevice = [](const at::Tensor &t) {
+    return t.defined() && !t.is_cpu();
+  };
+  bool writesPart = std::any_of(mutated.begin(), mutated.end(), [&](size_t j) {
+    return arguments.operands[j].is_cpu() && arguments.infos[j]->isView;
+  });
+  bool meetsDevice = std::any_of(fresh.begin(), fresh.end(), isOnDevice) ||
+                     std::any_of(arguments.operands.begin(),
+                                 arguments.operands.end(), isOnDevice);
+  if (writesPart && (impl.earlier.onDevice || meetsDevice))
+    return refuse("it writes a part of a tensor of the CPU, among operators of "
+                  "a device");
+  if (meetsDevice && !impl.earlier.hostPart.empty())
+    return refuse("it is a device's, and an operator before it (" +
+                  impl.earlier.hostPart +
+                  ") wrote a part of a tensor of the CPU");
+  impl.earlier.onDevice |= meetsDevice;
+  if (writesPart)
+    impl.earlier.hostPart = op.name;
   return true;
 }
 
@@ -582,6 +608,7 @@ void OperatorRecording::bindFresh(PyjitValue value) {
     info.constant = constant && !uninitialized;
     info.uninitialized = uninitialized && fresh[i].numel() > 0;
     info.readOnly = readOnly;
+    info.isView = !aliases.empty();
     info.isPart = !aliases.empty() && viewed.empty() && !fresh[i].is_view() &&
                   !op.facts.wholeView && op.name != operators::aten::detach;
     info.isStale = !aliases.empty() && arguments.infos[aliases[0]]->isStale;
@@ -660,5 +687,5 @@ void pyjit::capture::recordOperator(Impl &impl, Impl::Operation &op,
 void TensorRecorder::Impl::recordShapeChange(OperatorCall call,
                                              const at::Tensor &t) {
   call.overload = factsOf(call.overload).shapeChange;
-  bind(t, add(call, {t}));
+  bind(t, add(call, {t})).isView = true;
 }

@@ -31,8 +31,32 @@ refgraph.graph @two(%x: !one, %y: !two) {
 
 !cuda = !refgraph.tensor<[4], [1], f32, "cuda:0">
 !cpu = !refgraph.tensor<[4], [1], f32, "cpu">
-refgraph.graph @writes_host(%x: !cuda, %h: !cpu) {
-  // expected-error @+1 {{writes a tensor of the CPU inside a program of cuda:0}}
-  %a = refgraph.tensor_op "aten::neg_"(%h) mutates [0] : (!cpu) -> !cpu
-  refgraph.yield %x, %a : !cuda, !cpu
+!half = !refgraph.tensor<[2], [1], f32, "cpu">
+refgraph.graph @writes_part_on_host(%x: !cuda, %h: !cpu) {
+  %v = refgraph.tensor_op "aten::slice.Tensor"(%h, 0 : i64, 0 : i64, 2 : i64, 1 : i64) aliases [0] : (!cpu) -> !half
+  // expected-error @+1 {{writes a part of a tensor of the CPU inside a program of cuda:0}}
+  %a = refgraph.tensor_op "aten::neg_"(%v) mutates [0] : (!half) -> !half
+  refgraph.yield %x, %a : !cuda, !half
+}
+
+// -----
+
+!cuda = !refgraph.tensor<[4], [1], f32, "cuda:0">
+!cpu = !refgraph.tensor<[4], [1], f32, "cpu">
+!count = !refgraph.tensor<[], [], f32, "cpu">
+
+// A tensor of the CPU as a whole is what a vendor call gives: where only the CPU's are read, and where the device's are.
+// CHECK-LABEL: func.func @writes_host
+// CHECK: %[[Z:.*]] = tssa.aten "aten::zeros"({{.*}}) {pyjit.device = "cpu", pyjit.vendor_call}
+// CHECK: %[[R:.*]] = tssa.ref %[[Z]]
+// CHECK: %[[A:.*]] = tssa.aten "aten::add.Tensor"({{.*}}, wrapped(1 : i64), 1 : i64) {pyjit.device = "cpu", pyjit.vendor_call}
+// CHECK: tssa.store %[[A]], %[[R]]
+// CHECK: %[[C:.*]] = tssa.aten "aten::copy"({{.*}}) {pyjit.device = "cpu", pyjit.vendor_call}
+// CHECK: tssa.store %[[C]], %arg1
+refgraph.graph @writes_host(%x: !cuda, %h: !cpu) mutates [1] {
+  %z = refgraph.tensor_op "aten::zeros"([], none, none, device("cpu"), none) : () -> !count
+  %a = refgraph.tensor_op "aten::add_.Tensor"(%z, wrapped(1 : i64), 1 : i64) mutates [0] : (!count) -> !count
+  %y = refgraph.tensor_op "aten::mul.Tensor"(%x, %a) : (!cuda, !count) -> !cuda
+  %b = refgraph.tensor_op "aten::copy_"(%h, %y, false) mutates [0] : (!cpu, !cuda) -> !cpu
+  refgraph.yield %y, %a, %b : !cuda, !count, !cpu
 }
