@@ -183,6 +183,40 @@ def test_radam(foreach):
     compare(lambda m: optim.RAdam(m.parameters(), lr=0.01, foreach=foreach), limit=3)
 
 
+def test_asgd():
+    # Its rates are tensors that Python makes of numbers.
+    compare(lambda m: optim.ASGD(m.parameters(), lr=0.01, foreach=False), limit=3)
+
+
+OTHERS = {
+    "asgd, foreach": lambda m: optim.ASGD(m.parameters(), lr=0.01, foreach=True),
+    "nadam": lambda m: optim.NAdam(m.parameters(), lr=0.01, foreach=False),
+    "nadam, foreach": lambda m: optim.NAdam(m.parameters(), lr=0.01, foreach=True),
+    "adamw, a tensor's rate": lambda m: optim.AdamW(
+        m.parameters(), lr=torch.tensor(0.01), foreach=False
+    ),
+    "adagrad, fused": lambda m: optim.Adagrad(m.parameters(), lr=0.01, fused=True),
+    "adafactor": lambda m: optim.Adafactor(m.parameters(), lr=0.01),
+    "adafactor, foreach": lambda m: optim.Adafactor(
+        m.parameters(), lr=0.01, foreach=True
+    ),
+}
+
+
+@pytest.mark.parametrize("name", OTHERS)
+def test_others_break_the_graph(name):
+    """And stay right."""
+    ours, eager = (Trainer(perceptron, OTHERS[name], plain_step) for _ in range(2))
+    compiled = pyjit.compile(ours.call)
+    for batch in batches(8):
+        torch.testing.assert_close(
+            compiled(*batch), eager.call(*batch), rtol=2e-4, atol=2e-5
+        )
+        assert_same_state(ours, eager)
+    stats = pyjit.stats(compiled)
+    assert stats["graph_break_sites"] or stats["reasons"] or stats["hits"], stats
+
+
 LISTED = {
     "adamw": lambda m: optim.AdamW(m.parameters(), lr=0.01, foreach=True),
     "sgd": lambda m: optim.SGD(m.parameters(), lr=0.1, momentum=0.9, foreach=True),

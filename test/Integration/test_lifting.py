@@ -491,3 +491,23 @@ def test_counter_in_a_loop_with_a_graph_break(compile: Compile) -> Steps:
     for seed in range(6):
         out: list[float] = []
         yield [f(values(8, seed=seed), out), out]
+
+
+@pytest.mark.parametrize("kind", ["tensor", "as_tensor", "scalar_tensor"])
+def test_tensors_of_numbers(kind: str) -> None:
+    """`torch.tensor(n)`: the program makes it of the number that the call has."""
+    import pyjit
+
+    def f(x: torch.Tensor, n: float) -> tuple:
+        t = getattr(torch, kind)(n)
+        return x * t, t, getattr(torch, kind)(n / 3, dtype=torch.float64)
+
+    fast = pyjit.compile(f)
+    for n in [0.1, 0.2, 0.7, -3.0, 1e30, 5.0]:
+        x = torch.randn(4)
+        for ours, eagers in zip(fast(x, n), f(x, n)):
+            torch.testing.assert_close(ours, eagers, rtol=0, atol=0)
+    stats = pyjit.stats(fast)
+    assert stats["specializations"] == 2 and stats["hits"] == 4, stats
+    # Beyond single precision eager has infinity.
+    torch.testing.assert_close(fast(x, 1e39), f(x, 1e39))

@@ -28,7 +28,8 @@ struct InstructionContext {
   /// It hashes tensors: `Tensor.__hash__` may ask for `id()`.
   bool hashing = false;
   PyObject *dataOf = nullptr; ///< it reads `.data` of this tensor
-  bool runsEngine = false;    ///< it runs autograd's engine
+  PyObject *tensorOf = nullptr; ///< it makes a tensor of this tracked number
+  bool runsEngine = false;      ///< it runs autograd's engine
   int freshAt = 0; ///< a further new object, counted from the top; 0: none
 
   // Of operators that run meanwhile.

@@ -46,9 +46,13 @@ bool Recording::finishInstruction(const Instruction &next, int offset,
     calls.finishScript(completed && result ? *result : nullptr);
   shadow.context.instantiating = nullptr;
   shadow.context.truthOfYields = shadow.context.hashing = false;
+  if (shadow.context.tensorOf && !completed)
+    scalars.specialize(shadow.context.tensorOf);
   if (shadow.context.runsEngine)
     tensors->endBackward(completed && result ? *result : nullptr);
   if (completed && result) {
+    if (shadow.context.tensorOf)
+      tensors->bindNumber(*result, shadow.context.tensorOf);
     objects.setResult(shadow.resultKind, *result);
     if (shadow.context.dataOf)
       tensors->bindData(*result, shadow.context.dataOf);

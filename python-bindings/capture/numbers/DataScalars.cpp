@@ -13,6 +13,7 @@
 //===----------------------------------------------------------------------===//
 
 #include "breaks/Continuation.h"
+#include "numbers/LiftedArguments.h"
 #include "pyjit-c/Operators.h"
 #include "tensors/TensorImpl.h"
 
@@ -167,6 +168,33 @@ int DataScalars::liftNumber(const rt::Number &number, int value,
                     writer.device(device),     writer.none()};
   s.tensors->impl->bind(tensor, s.tensors->impl->add(call, {tensor}));
   return s.tensors->impl->addProxy(tensor, kUnknown);
+}
+
+void TensorRecorder::bindNumber(PyObject *object, PyObject *number) {
+  Recording &s = impl->recording;
+  if (s.ended() || !isTensor(object))
+    return s.scalars.specialize(number);
+  const at::Tensor &tensor = THPVariable_Unpack(object);
+  bool plain = tensor.dim() == 0 && !tensor.requires_grad() &&
+               !unsupportedTensor(tensor) &&
+               tensor.scalar_type() != at::kBool && !tensor.is_complex();
+  if (!plain)
+    return s.scalars.specialize(number);
+  keepWithin(s.scalars, number, tensor.scalar_type());
+  if (s.scalars.isSpecialized(number))
+    return;
+  TraceWriter &writer = s.writer;
+  OperatorCall call;
+  call.overload = operators::aten::full;
+  call.operands = {s.scalars.valueOf(number)};
+  call.arguments = {writer.list({}),
+                    writer.number(PyjitNumberScalar),
+                    writer.integer(int(tensor.scalar_type())),
+                    writer.none(),
+                    writer.device(tensor.device().str()),
+                    writer.none()};
+  TensorInfo &info = impl->bind(tensor, impl->add(call, {tensor}));
+  info.constant = info.uninitialized = info.external = false;
 }
 
 PyjitValue DataScalars::proxyValue(int proxy) {

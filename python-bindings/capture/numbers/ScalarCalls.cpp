@@ -129,6 +129,11 @@ static bool onlyMoves(const char *name, const Call &call) {
   return !dictOnly || (!call.args.empty() && PyDict_Check(call.args[0]));
 }
 
+static bool makesTensor(const char *name) {
+  return !std::strcmp(name, "tensor") || !std::strcmp(name, "as_tensor") ||
+         !std::strcmp(name, "scalar_tensor");
+}
+
 void Scalars::native(const Call &call, const char *name) {
   if (question(call, name) || tracked.empty())
     return;
@@ -157,6 +162,13 @@ void Scalars::native(const Call &call, const char *name) {
           specializeDeep(call.args[i]);
     if (!std::strcmp(name, "id"))
       specializeDeep(call.args.empty() ? nullptr : call.args[0]);
+    return;
+  }
+  if (makesTensor(name) && !call.args.empty() && isTracked(call.args[0]) &&
+      proxyOf(call.args[0]) < 0 && !isSpecialized(call.args[0])) {
+    s.now.tensorOf = call.args[0];
+    for (size_t i = 1; i < call.args.size(); ++i)
+      specializeDeep(call.args[i]);
     return;
   }
   if (any && numbers && !call.args.empty()) {

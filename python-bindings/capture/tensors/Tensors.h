@@ -45,6 +45,8 @@ public:
   /// `tensor` is what `.data` of another one handed out, unseen by the
   /// dispatcher: the same memory, without a gradient.
   void bindData(PyObject *tensor, PyObject *of);
+  /// `tensor` is what `torch.tensor(number)` has made, of a tracked number.
+  void bindNumber(PyObject *tensor, PyObject *number);
   /// Such a tensor of an input, or a view of one: it has a version of its own,
   /// so that no operator makes it.
   bool isData(PyObject *tensor);
