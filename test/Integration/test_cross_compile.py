@@ -230,7 +230,9 @@ def test_whole_steps(built: list[Built], name: str) -> None:
     for launch in check(built):
         # Parameters are written where they lie, and no library has a part in updates.
         assert " in place" in launch, launch
-        assert not re.search(r"call aten::(?!mm|addmm|linear|clone|stack)", launch), launch
+        assert not re.search(r"call aten::(?!mm|addmm|linear|clone|stack)", launch), (
+            launch
+        )
 
 
 def test_absolute_of_16_bits(built: list[Built]) -> None:

@@ -509,5 +509,5 @@ def test_tensors_of_numbers(kind: str) -> None:
             torch.testing.assert_close(ours, eagers, rtol=0, atol=0)
     stats = pyjit.stats(fast)
     assert stats["specializations"] == 2 and stats["hits"] == 4, stats
-    # Beyond single precision eager has infinity.
-    torch.testing.assert_close(fast(x, 1e39), f(x, 1e39))
+    if kind != "scalar_tensor":  # which raises
+        torch.testing.assert_close(fast(x, 1e39), f(x, 1e39))  # infinity

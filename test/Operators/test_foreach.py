@@ -79,7 +79,10 @@ def run(call, positional, keywords):
         returned = call(positional, keywords)
     except RuntimeError as error:
         return str(error)
-    return [*(returned or ()), *(positional[0] if isinstance(positional[0], list) else ())]
+    return [
+        *(returned or ()),
+        *(positional[0] if isinstance(positional[0], list) else ()),
+    ]
 
 
 def assert_same(found, expected):

@@ -51,6 +51,29 @@ bool updatesInputs(const Sequence &sequence, const Repetition &repetition) {
   });
 }
 
+/// Whether iterations compute nothing but what kernels of other operations read
+/// one by one: a step of an optimizer that works on lists of tensors, say.
+bool feedsKernels(const Sequence &sequence, const Repetition &repetition) {
+  if (!repetition.chains.empty() || repetition.collections.empty())
+    return false;
+  for (int i = 0; i < repetition.period; ++i) {
+    const Item &item = sequence.items[repetition.start + i];
+    if (!item.joins || !item.leads)
+      return false;
+  }
+  auto isInKernel = [&](Operation *user) {
+    return llvm::any_of(
+        ArrayRef(sequence.items).drop_front(repetition.end()),
+        [&](const Item &item) { return item.op == user && item.joins; });
+  };
+  return llvm::all_of(repetition.collections, [&](const auto &entry) {
+    auto [position, result] = entry.first;
+    const Item &first = sequence.items[repetition.start + position];
+    return !entry.second.join &&
+           llvm::any_of(first.op->getResult(result).getUsers(), isInKernel);
+  });
+}
+
 /// Why a repetition is better left as it is, or an empty string: the cost model
 /// (docs/decisions/2026-11-21-rerolling.md). What a loop saves is compile time,
 /// in proportion to the operations that it leaves out: `findRepetitions` asked
@@ -61,6 +84,8 @@ StringRef whyNot(const Sequence &sequence, const Repetition &repetition) {
   // tensor first.
   if (updatesInputs(sequence, repetition))
     return "inputs are written, each in its place";
+  if (feedsKernels(sequence, repetition))
+    return "kernels would reach from iterations to what reads their results";
   if (repetition.split != 0)
     return "kernels would reach from one iteration into the next";
   return "";

@@ -379,10 +379,10 @@ bool Converter::functionalFormFits(refgraph::TensorOp op,
       op.getNumResults() != 1 || !functional ||
       functional->result == operators::ResultRule::Stated)
     return false;
-  Type element =
-      cast<RankedTensorType>(contentsOf(op.getInputs()[0].getType()))
-          .getElementType();
-  if (device.empty() && element.isFloat() && element.getIntOrFloatBitWidth() < 32 &&
+  Type element = cast<RankedTensorType>(contentsOf(op.getInputs()[0].getType()))
+                     .getElementType();
+  if (device.empty() && element.isFloat() &&
+      element.getIntOrFloatBitWidth() < 32 &&
       operators::lookupFacts(op.getOverload()).roundsNumbers)
     return false;
   SmallVector<Type> types;

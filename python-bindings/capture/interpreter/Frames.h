@@ -27,7 +27,7 @@ struct InstructionContext {
   bool truthOfYields = false;
   /// It hashes tensors: `Tensor.__hash__` may ask for `id()`.
   bool hashing = false;
-  PyObject *dataOf = nullptr; ///< it reads `.data` of this tensor
+  PyObject *dataOf = nullptr;   ///< it reads `.data` of this tensor
   PyObject *tensorOf = nullptr; ///< it makes a tensor of this tracked number
   bool runsEngine = false;      ///< it runs autograd's engine
   int freshAt = 0; ///< a further new object, counted from the top; 0: none

@@ -123,8 +123,7 @@ void HostScalars::readFirst(Held &held) {
     }
 }
 
-PyjitValue HostScalars::read(const at::TensorBase &tensor,
-                             rt::Number &number) {
+PyjitValue HostScalars::read(const at::TensorBase &tensor, rt::Number &number) {
   if (s.surveying || s.ended())
     return -1;
   Held *held = find(tensor);

@@ -22,10 +22,18 @@
 
 using namespace pyjit::capture;
 
-static const std::string kPrefix = "aten::_foreach_";
+static const std::string kPrefix = "_foreach_";
+
+/// "add_" of "_foreach_add_", behind its library's name; or nothing.
+static std::optional<std::string> workOf(const std::string &name) {
+  size_t at = name.find("::");
+  if (at == std::string::npos || name.compare(at + 2, kPrefix.size(), kPrefix))
+    return std::nullopt;
+  return name.substr(0, at + 2) + name.substr(at + 2 + kPrefix.size());
+}
 
 bool pyjit::capture::isOverLists(const std::string &name) {
-  return name.rfind(kPrefix, 0) == 0;
+  return workOf(name).has_value();
 }
 
 namespace {
@@ -66,17 +74,20 @@ std::optional<std::vector<size_t>> match(const c10::FunctionSchema &lists,
   return places;
 }
 
-std::optional<EachTensor> search(const std::string &name,
+using OverloadsByName = std::map<std::string, std::vector<c10::OperatorName>>;
+
+std::optional<EachTensor> search(const OverloadsByName &all,
+                                 const std::string &name,
                                  const c10::FunctionSchema &schema) {
   PyjitOperatorFacts facts = factsOf(name);
-  std::string wanted =
-      "aten::" + (facts.eachTensor ? facts.eachTensor
-                                   : schema.name().substr(kPrefix.size()));
-  c10::Dispatcher &dispatcher = c10::Dispatcher::singleton();
-  for (const c10::OperatorName &candidate : dispatcher.getAllOpNames()) {
-    if (candidate.name != wanted)
-      continue;
-    auto handle = dispatcher.findSchema(candidate);
+  std::string wanted = *workOf(schema.name());
+  if (facts.eachTensor)
+    wanted = wanted.substr(0, wanted.find("::") + 2) + facts.eachTensor;
+  auto candidates = all.find(wanted);
+  if (candidates == all.end())
+    return std::nullopt;
+  for (const c10::OperatorName &candidate : candidates->second) {
+    auto handle = c10::Dispatcher::singleton().findSchema(candidate);
     if (!handle)
       continue;
     if (auto places = match(schema, handle->schema()))
@@ -85,14 +96,27 @@ std::optional<EachTensor> search(const std::string &name,
   return std::nullopt;
 }
 
-/// Under the interpreter's lock.
-const std::optional<EachTensor> &find(const std::string &name,
-                                      const c10::FunctionSchema &schema) {
-  static auto *known = new std::map<std::string, std::optional<EachTensor>>;
-  auto found = known->find(name);
-  if (found == known->end())
-    found = known->emplace(name, search(name, schema)).first;
-  return found->second;
+/// By name with overload.
+std::map<std::string, EachTensor> searchAll() {
+  c10::Dispatcher &dispatcher = c10::Dispatcher::singleton();
+  OverloadsByName all;
+  for (const c10::OperatorName &name : dispatcher.getAllOpNames())
+    all[name.name].push_back(name);
+  std::map<std::string, EachTensor> found;
+  for (const auto &[name, overloads] : all)
+    for (const c10::OperatorName &overload : overloads)
+      if (isOverLists(name))
+        if (auto handle = dispatcher.findSchema(overload))
+          if (auto each =
+                  search(all, c10::toString(overload), handle->schema()))
+            found.emplace(c10::toString(overload), std::move(*each));
+  return found;
+}
+
+const EachTensor *find(const std::string &name) {
+  static const auto *table = new std::map<std::string, EachTensor>(searchAll());
+  auto found = table->find(name);
+  return found == table->end() ? nullptr : &found->second;
 }
 
 /// What is added to a number that the host keeps is told from the sum, which
@@ -116,7 +140,7 @@ void pyjit::capture::recordOverLists(Impl &impl, Impl::Operation &op,
   if (std::uncaught_exceptions())
     return;
   const c10::FunctionSchema &schema = op.handle.schema();
-  const std::optional<EachTensor> &each = find(op.name, schema);
+  const EachTensor *each = find(op.name);
   const std::vector<c10::IValue> *tensors = nullptr;
   std::vector<c10::IValue> list;
   for (const c10::IValue &input : op.inputs)

@@ -71,10 +71,10 @@ protected:
   Impl::Operation &op;
 };
 
-at::Tensor Composition::call(
-    const char *name, std::vector<c10::IValue> arguments,
-    const at::Tensor &like,
-    const std::vector<std::pair<const char *, Factor>> &factors) {
+at::Tensor
+Composition::call(const char *name, std::vector<c10::IValue> arguments,
+                  const at::Tensor &like,
+                  const std::vector<std::pair<const char *, Factor>> &factors) {
   std::string full = name;
   size_t dot = full.find('.');
   auto handle = c10::Dispatcher::singleton().findSchema(
@@ -283,9 +283,8 @@ void FusedUpdate::adam(size_t i, bool decoupled) {
     g = call(aten::neg, {g}, g);
   if (decay.number.toDouble() != 0 && decoupled)
     call(aten::mul__Scalar, {p}, {},
-         {{"other",
-           compute(rt::Arith::Sub, one,
-                   compute(rt::Arith::Mul, rate, decay))}});
+         {{"other", compute(rt::Arith::Sub, one,
+                            compute(rt::Arith::Mul, rate, decay))}});
   else if (decay.number.toDouble() != 0)
     g = call(aten::add_Tensor, {g, p}, g, {{"alpha", decay}});
   call(aten::lerp__Scalar, {m, g}, {},
@@ -308,9 +307,9 @@ void FusedUpdate::adam(size_t i, bool decoupled) {
       scale(aten::div_Tensor, call(aten::sqrt, {reached}, reached), second);
   call(aten::add__Scalar, {root}, {}, {{"other", option("eps")}});
   if (step.tensor.defined()) {
-    at::Tensor size = scale(
-        aten::mul_Tensor,
-        call(aten::reciprocal, {first.tensor}, first.tensor), rate);
+    at::Tensor size =
+        scale(aten::mul_Tensor,
+              call(aten::reciprocal, {first.tensor}, first.tensor), rate);
     call(aten::addcdiv_, {p, scale(aten::mul_Tensor, m, {{}, -1, size}), root},
          {}, {{"value", number(-1.0)}});
   } else {
@@ -352,8 +351,8 @@ void FusedUpdate::descent(size_t i) {
     } else {
       call(aten::mul__Scalar, {b}, {}, {{"other", momentum}});
       call(aten::add__Tensor, {b, g}, {},
-           {{"alpha", compute(rt::Arith::Sub, number(1.0),
-                              option("dampening"))}});
+           {{"alpha",
+             compute(rt::Arith::Sub, number(1.0), option("dampening"))}});
     }
     if (flag("nesterov"))
       g = call(aten::add_Tensor, {g, flag("is_first_step") ? g : b}, g,
@@ -362,9 +361,8 @@ void FusedUpdate::descent(size_t i) {
       g = b;
   }
   call(aten::add__Tensor, {p, g}, {},
-       {{"alpha", maximizes && onDevice
-                      ? rate
-                      : compute(rt::Arith::Neg, rate, {})}});
+       {{"alpha",
+         maximizes && onDevice ? rate : compute(rt::Arith::Neg, rate, {})}});
   writeBack();
 }
 

@@ -331,11 +331,13 @@ static std::optional<at::Scalar> knownScalar(const c10::IValue &v,
 }
 
 /// Whether it is a counter that the call has made: what it holds now is a
-/// constant, too. A program of a device could not write it.
+/// constant, too. A program of a device could not write it. (A loop on data
+/// carries its counters in the program.)
 bool OperatorRecording::isOwnConstant(const at::Tensor &t,
                                       const TensorInfo &info) const {
   return info.constant && !info.external && t.dim() == 0 &&
-         t.device().is_cpu() && !t.requires_grad() && !t.is_view() &&
+         recording.decisions.heads.count == 0 && t.device().is_cpu() &&
+         !t.requires_grad() && !t.is_view() &&
          std::none_of(impl.tensors.begin(), impl.tensors.end(),
                       [&](const auto &other) {
                         return other.first != t.unsafeGetTensorImpl() &&

@@ -138,6 +138,24 @@ func.func @updates(%x: tensor<8xf32>, %y: tensor<8xf32>, %z: tensor<8xf32>, %w: 
   return %1, %3, %5, %7 : tensor<8xf32>, tensor<8xf32>, tensor<8xf32>, tensor<8xf32>
 }
 
+// What an optimizer does to one list of tensors after the other: a kernel for each tensor holds all that is done to it.
+// CHECK-LABEL: func @feeds_kernels
+// CHECK-NOT: scf.for
+// CHECK: return
+func.func @feeds_kernels(%x: tensor<8xf32>, %y: tensor<8xf32>, %z: tensor<8xf32>, %w: tensor<8xf32>) -> (tensor<8xf32>, tensor<8xf32>, tensor<8xf32>, tensor<8xf32>)
+    attributes {pyjit.updates = [array<i64: 0, 0>, array<i64: 1, 1>, array<i64: 2, 2>, array<i64: 3, 3>]} {
+  // SAY: remark: 4 iterations of 1 operations stay: kernels would reach from iterations to what reads their results
+  %0 = tssa.aten "aten::sin"(%x) : (tensor<8xf32>) -> tensor<8xf32>
+  %1 = tssa.aten "aten::sin"(%y) : (tensor<8xf32>) -> tensor<8xf32>
+  %2 = tssa.aten "aten::sin"(%z) : (tensor<8xf32>) -> tensor<8xf32>
+  %3 = tssa.aten "aten::sin"(%w) : (tensor<8xf32>) -> tensor<8xf32>
+  %4 = tssa.aten "aten::cos"(%0) : (tensor<8xf32>) -> tensor<8xf32>
+  %5 = tssa.aten "aten::cos"(%1) : (tensor<8xf32>) -> tensor<8xf32>
+  %6 = tssa.aten "aten::cos"(%2) : (tensor<8xf32>) -> tensor<8xf32>
+  %7 = tssa.aten "aten::cos"(%3) : (tensor<8xf32>) -> tensor<8xf32>
+  return %4, %5, %6, %7 : tensor<8xf32>, tensor<8xf32>, tensor<8xf32>, tensor<8xf32>
+}
+
 // Another number in each iteration is another operation.
 // CHECK-LABEL: func @counter
 // CHECK-NOT: scf.for
