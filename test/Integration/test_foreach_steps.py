@@ -165,6 +165,11 @@ OPTIMIZERS = {
     "adadelta": (optim.Adadelta, {"lr": 0.1, "weight_decay": 0.1}),
     "adagrad": (optim.Adagrad, {"lr": 0.01, "weight_decay": 0.1}),
     "adagrad, decay": (optim.Adagrad, {"lr": 0.01, "lr_decay": 0.1, "maximize": True}),
+    "nadam": (optim.NAdam, {"lr": 0.01, "weight_decay": 0.1}),
+    "nadam, decoupled": (
+        optim.NAdam,
+        {"lr": 0.01, "weight_decay": 0.1, "decoupled_weight_decay": True},
+    ),
     "adamax": (optim.Adamax, {"lr": 0.01, "weight_decay": 0.1}),
     "rprop": (optim.Rprop, {"lr": 0.01}),
 }
@@ -190,8 +195,6 @@ def test_asgd():
 
 OTHERS = {
     "asgd, foreach": lambda m: optim.ASGD(m.parameters(), lr=0.01, foreach=True),
-    "nadam": lambda m: optim.NAdam(m.parameters(), lr=0.01, foreach=False),
-    "nadam, foreach": lambda m: optim.NAdam(m.parameters(), lr=0.01, foreach=True),
     "adamw, a tensor's rate": lambda m: optim.AdamW(
         m.parameters(), lr=torch.tensor(0.01), foreach=False
     ),
@@ -331,6 +334,46 @@ stats = pyjit.stats(step)
 assert not stats["graph_breaks"] and stats["hits"] == 2, stats
 """
     subprocess.run([sys.executable, "-c", program], check=True)
+
+
+def test_products_of_the_host():
+    """A tensor without dimensions that Python multiplies by its numbers and asks for."""
+
+    def call(x, product, n):
+        product *= n * 0.97
+        y = x * product.item()
+        product *= n / 3
+        return y, product.item() + 1.0
+
+    compiled = pyjit.compile(call)
+    ours, eagers = torch.ones(()), torch.ones(())
+    for i in range(9):
+        x, n = torch.randn(4), 1.1 + 0.37 * i
+        torch.testing.assert_close(
+            compiled(x, ours, n), call(x, eagers, n), rtol=1e-6, atol=0
+        )
+        torch.testing.assert_close(ours, eagers, rtol=0, atol=0)
+        assert ours._version == eagers._version
+    stats = pyjit.stats(compiled)
+    assert not stats["graph_breaks"] and stats["specializations"] <= 3, stats
+
+
+def test_products_that_operators_read():
+    """An average that is no number of the host's stays a tensor of the program."""
+
+    def call(x, average, n):
+        average.mul_(0.9).add_(x.mean(), alpha=0.1)
+        scaled = x / average
+        average *= n
+        return scaled, average + 1
+
+    compiled = pyjit.compile(call)
+    ours, eagers = torch.ones(()), torch.ones(())
+    for i in range(7):
+        x, n = torch.rand(4), 1.0 + 0.1 * i
+        torch.testing.assert_close(compiled(x, ours, n), call(x, eagers, n))
+        torch.testing.assert_close(ours, eagers)
+        assert ours._version == eagers._version
 
 
 # ----------------------------------------------------------------------

@@ -400,7 +400,8 @@ def RefGraph_ArithOp : RefGraph_Op<"arith", [
     call in which one does not, or in which Python would raise, fails the guards,
     so that one which may raise (`mayRaise`) is kept when nothing uses it.
     Functions: add sub mul truediv floordiv mod pow; neg abs float int sqrt sin
-    cos of one operand.
+    cos of one operand, and single, which rounds to single precision (the host's
+    numbers in tensors).
 
     ```mlir
     %m = refgraph.arith "add"(%n, %one) is(4) : (!refgraph.obj<"int">, !refgraph.obj<"int">) -> !refgraph.obj<"int">

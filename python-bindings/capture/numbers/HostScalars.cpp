@@ -208,6 +208,50 @@ bool HostScalars::add(const at::TensorBase &tensor, const rt::Number &given) {
   return true;
 }
 
+PyjitValue HostScalars::single(PyjitValue value, double number) {
+  std::vector<PyjitValue> operands{value};
+  return s.add(PyjitArithOp{
+      .function = view(rt::kArithNames[unsigned(rt::Arith::Single)]),
+      .operands = view(operands),
+      .value = s.writer.real(number),
+      .resultType = s.writer.object("float")});
+}
+
+/// In single precision: the factor is rounded, and so is the product, which has
+/// room in a double.
+bool HostScalars::multiply(const at::TensorBase &tensor, double before,
+                           double factor, PyjitValue value) {
+  if (s.surveying || s.ended() || !isCandidate(tensor) ||
+      tensor.scalar_type() != at::kFloat)
+    return false;
+  bool isNew = !tensors.count(tensor.unsafeGetTensorImpl());
+  Held *held = find(tensor);
+  if (!held)
+    return false;
+  if (isNew)
+    held->before = held->number = rt::Number::of(before);
+  double rounded = float(factor), product = before * rounded;
+  rt::Number result = rt::Number::of(double(float(product)));
+  if (result.bits() != numberIn(tensor).bits() ||
+      held->number.bits() != rt::Number::of(before).bits()) {
+    if (isNew)
+      tensors.erase(tensor.unsafeGetTensorImpl());
+    else
+      s.end("a number that the host keeps in a tensor, and its product is "
+            "rounded otherwise");
+    return !isNew;
+  }
+  readFirst(*held);
+  PyjitValue wide = arith(rt::Arith::Mul, held->value, single(value, rounded),
+                          rt::Number::of(product));
+  held->from = held->value;
+  held->value = single(wide, result.real);
+  held->number = result;
+  held->written = true;
+  s.effects.noteData(held->node);
+  return true;
+}
+
 int TensorRecorder::hostNumber(PyObject *tensor, rt::Number &number) {
   return impl->host.read(THPVariable_Unpack(tensor), number);
 }

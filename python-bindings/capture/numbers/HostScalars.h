@@ -31,6 +31,10 @@ public:
   PyjitValue read(const at::TensorBase &tensor, rt::Number &number);
   /// `tensor += addend` has run. False: it is an operator like any other.
   bool add(const at::TensorBase &tensor, const rt::Number &addend);
+  /// `tensor *= factor` has run, of a factor that the guards compute as
+  /// `value`; `before` is what it held.
+  bool multiply(const at::TensorBase &tensor, double before, double factor,
+                PyjitValue value);
   /// Whether the call has changed what the tensor's memory holds, in a way that
   /// no operator of the trace has.
   bool isWritten(const at::TensorBase &tensor) const;
@@ -52,6 +56,7 @@ private:
   bool takeEqualSum(Held &held, const rt::Number &sum);
   void keepWhole(const Held &held);
   PyjitValue constant(const rt::Number &number);
+  PyjitValue single(PyjitValue value, double number);
   PyjitValue arith(rt::Arith function, PyjitValue a, PyjitValue b,
                    const rt::Number &result);
   void compare(rt::Compare function, PyjitValue a, PyjitValue b);

@@ -163,6 +163,8 @@ void pyjit::capture::recordOverLists(Impl &impl, Impl::Operation &op,
     part.name = each->name;
     part.facts = factsOf(part.name);
     part.strangeHistory = op.strangeHistory;
+    if (i < op.before.size())
+      part.before = {op.before[i]};
     for (const c10::Argument &argument : one.arguments())
       part.inputs.push_back(argument.default_value().value_or(c10::IValue()));
     part.lifted.emplace(part.inputs.size(), nullptr);

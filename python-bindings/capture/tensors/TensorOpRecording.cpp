@@ -99,7 +99,8 @@ public:
     bindNumbers();
     readArguments();
     if (!checkWhatPythonSees() || !checkStorage() || addsOnHost() ||
-        !checkOperands() || !checkWritten() || !findFresh())
+        multipliesOnHost() || !checkOperands() || !checkWritten() ||
+        !findFresh())
       return;
     findAliases();
     if (!checkGradient() || !checkDevices())
@@ -135,6 +136,7 @@ private:
   bool checkKeptCast();
   bool isOwnConstant(const at::Tensor &t, const TensorInfo &info) const;
   bool addsOnHost();
+  bool multipliesOnHost();
   bool checkOperands();
   bool checkWritten();
   bool findFresh();
@@ -366,6 +368,19 @@ bool OperatorRecording::addsOnHost() {
                        number->isFloatingPoint()
                            ? rt::Number::of(number->toDouble())
                            : rt::Number::of(number->toLong()));
+}
+
+/// `product *= number`, of numbers that the host keeps and computes.
+bool OperatorRecording::multipliesOnHost() {
+  if ((op.name != operators::aten::mul__Tensor &&
+       op.name != operators::aten::mul__Scalar) ||
+      op.before.size() != 1 || arguments.operands.size() != 2 ||
+      !arguments.infos[0] || arguments.infos[1])
+    return false;
+  std::optional<at::Scalar> factor = knownScalar(op.inputs[1], nullptr);
+  return factor && factor->isFloatingPoint() &&
+         impl.host.multiply(arguments.operands[0], op.before[0],
+                            factor->toDouble(), arguments.values[1]);
 }
 
 bool OperatorRecording::checkOperands() {

@@ -24,6 +24,8 @@ struct TensorRecorder::Impl::Operation : at::ObserverContext {
   /// Of an operator that the recorder composes: the value of each number that
   /// the trace computes, or -1; empty elsewhere.
   std::vector<PyjitValue> computed;
+  /// What the numbers that it multiplies in place were; empty elsewhere.
+  std::vector<double> before;
   bool overLists = false; ///< it is recorded tensor by tensor
   bool composite = false; ///< its parts are recorded
   bool autocast = false;  ///< its casts, and its call with them, are recorded

@@ -34,6 +34,20 @@ std::vector<at::Tensor> tensorsOf(const std::vector<c10::IValue> &inputs) {
   return tensors;
 }
 
+/// What tensors of the CPU without dimensions hold, if all of them are such.
+std::vector<double> numbersIn(const c10::IValue &input) {
+  std::vector<at::Tensor> tensors;
+  collectTensors(input, tensors);
+  std::vector<double> numbers;
+  for (const at::Tensor &t : tensors) {
+    if (t.dim() || !t.device().is_cpu() || t.scalar_type() != at::kFloat ||
+        t.layout() != c10::kStrided)
+      return {};
+    numbers.push_back(*static_cast<const float *>(t.const_data_ptr()));
+  }
+  return numbers;
+}
+
 /// Whether autograd has a part in the call.
 bool mayHaveGradient(const std::vector<c10::IValue> &inputs) {
   if (!c10::GradMode::is_enabled())
@@ -142,6 +156,8 @@ TensorRecorder::Impl::begin(const at::RecordFunction &fn) {
   operation->name = std::move(name);
   operation->facts = facts;
   operation->overLists = isOverLists(operation->name);
+  if (operation->overLists || operation->name == operators::aten::mul__Tensor)
+    operation->before = numbersIn(copies[0]);
   operation->inputs = std::move(copies);
   ++depth;
   return operation;

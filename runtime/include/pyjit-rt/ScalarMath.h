@@ -59,10 +59,11 @@ enum class Arith : uint8_t {
   Sqrt,  ///< math.sqrt
   Sin,
   Cos,
+  Single, ///< rounded to single precision
 };
 inline constexpr const char *kArithNames[] = {
-    "add", "sub", "mul",   "truediv", "floordiv", "mod", "pow",
-    "neg", "abs", "float", "int",     "sqrt",     "sin", "cos"};
+    "add", "sub",   "mul", "truediv", "floordiv", "mod", "pow",   "neg",
+    "abs", "float", "int", "sqrt",    "sin",      "cos", "single"};
 
 /// `Is`: the same type and bits.
 enum class Compare : uint8_t { Lt, Le, Eq, Ne, Gt, Ge, Is };
@@ -253,6 +254,9 @@ inline bool unaryArith(Arith op, const Number &x, Number &out) {
     if (!(value >= 0))
       return false;
     out = Number::of(std::sqrt(value));
+    return true;
+  case Arith::Single:
+    out = Number::of(double(float(value)));
     return true;
   case Arith::Sin:
   case Arith::Cos:
