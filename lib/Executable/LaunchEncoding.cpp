@@ -330,8 +330,8 @@ LogicalResult LaunchEncoder::encodePick(tssa::PickOp op) {
 }
 
 bool LaunchEncoder::isEmpty(Value value) {
-  return value && isa_and_nonnull<tensor::EmptyOp, tssa::EmptyOp>(
-                      value.getDefiningOp());
+  return value &&
+         isa_and_nonnull<tensor::EmptyOp, tssa::EmptyOp>(value.getDefiningOp());
 }
 
 /// The target's memory becomes the result's where nobody needs it any more;

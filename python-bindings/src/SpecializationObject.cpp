@@ -71,12 +71,9 @@ PyObject *text(PyObject *self, PyObject *topic) {
   if (!data)
     return nullptr;
   static const std::map<std::string_view, PyjitReport> reports = {
-      {"guards", PyjitReportGuards},
-      {"graph", PyjitReportGraph},
-      {"fusion", PyjitReportFusion},
-      {"kernels", PyjitReportKernels},
-      {"cudagraph", PyjitReportCudaGraph},
-      {"programs", PyjitReportLaunch},
+      {"guards", PyjitReportGuards},         {"graph", PyjitReportGraph},
+      {"fusion", PyjitReportFusion},         {"kernels", PyjitReportKernels},
+      {"cudagraph", PyjitReportCudaGraph},   {"programs", PyjitReportLaunch},
       {"sizes", PyjitReportSpecializedSizes}};
   std::string_view name(data, size);
   if (name == "launch") { // with what the launches have come to

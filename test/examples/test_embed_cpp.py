@@ -37,7 +37,17 @@ def embed(bin_dir: Path, root: Path, tmp_path_factory: pytest.TempPathFactory) -
     assert not list(tree.glob("**/CMakeFiles")), "what the build leaves is installed"
     example = root / "examples/embed-cpp"
     package = f"-DPyJIT_DIR={tree}/lib/cmake/PyJIT"
-    run("cmake", "-S", example, "-B", build, package, "-DCMAKE_CXX_COMPILER=clang++-22")
+    run(
+        "cmake",
+        "-G",
+        "Ninja",
+        "-S",
+        example,
+        "-B",
+        build,
+        package,
+        "-DCMAKE_CXX_COMPILER=clang++-22",
+    )
     run("cmake", "--build", build)
     return build / "embed"
 
