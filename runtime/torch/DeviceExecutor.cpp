@@ -92,6 +92,7 @@ bool DeviceExecutor::load(std::string &error) {
   findOrigins();
   findGraphs();
   findSavedTensors();
+  findStaging();
   ran.assign(program.numSteps(), false);
   choice.emplace(program.header().variants, /*dropSlow=*/decides);
   return true;
@@ -240,6 +241,28 @@ void DeviceExecutor::findSavedTensors() {
   }
 }
 
+/// Programs of several sizes mix their buffers: there is nothing behind them.
+void DeviceExecutor::findStaging() {
+  staged.assign(program.numSlots(), false);
+  for (uint32_t i = 0; i < program.numSteps(); ++i)
+    if (const Step &step = program.steps()[i];
+        step.kind == StepKind::Copy && step.flags & kStepPatchable)
+      staged[step.b] = true;
+  uint64_t others = 0;
+  stagingBegin = program.header().arenaBytes;
+  for (uint32_t i = 0; i < program.numSlots(); ++i)
+    if (const Slot &slot = program.slots()[i]; slot.kind != SlotKind::Arena)
+      continue;
+    else if (staged[i])
+      stagingBegin = std::min<uint64_t>(stagingBegin, slot.place);
+    else
+      others = std::max<uint64_t>(others, slot.place + slot.bytes);
+  if (stagingBegin >= others && !shared)
+    return;
+  stagingBegin = program.header().arenaBytes;
+  staged.clear();
+}
+
 //===----------------------------------------------------------------------===//
 // One call
 //===----------------------------------------------------------------------===//
@@ -247,8 +270,8 @@ void DeviceExecutor::findSavedTensors() {
 /// Memory that nobody else writes.
 void DeviceExecutor::ownArena(Instance &instance) {
   // Even where all are empty: tensors have to know their device.
-  int64_t bytes = std::max<int64_t>(program.header().arenaBytes, 1), one = 1;
-  fillArena(instance, device->empty(bytes, one, at::kByte));
+  int64_t bytes = std::max<int64_t>(stagingBegin, 1), one = 1;
+  fillArena(instance, device->empty(bytes, one, at::kByte), staged);
   instance.ownsArena = true;
 }
 

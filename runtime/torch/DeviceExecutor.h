@@ -112,6 +112,8 @@ private:
     /// Where the host reads what it decides by: pinned, so that the copy waits
     /// for nothing but its stream.
     at::Tensor flag;
+    /// Memory for copies that vendor calls in some graph do not do without.
+    std::vector<at::Tensor> staging;
     bool warm = false;
     bool ownsArena = false;
     uint64_t runs = 0;
@@ -128,6 +130,7 @@ private:
   void findOrigins();
   void findGraphs();
   void findSavedTensors();
+  void findStaging();
 
   /// Where a run leaves what it makes.
   struct Results {
@@ -173,6 +176,8 @@ private:
   bool everyCallShows(const Proof &proof, Captured &captured,
                       std::string &reason);
   void keepDearCopies(Proof &proof);
+  void stageCopies(const Captured &captured, const GraphInfo &info,
+                   Instance &instance);
   bool readInPlace(Captured &captured, uint32_t step, Variant variant,
                    Instance &instance);
   CapturePool &beginVendorCalls(Captured &captured, bool vendorCalls,
@@ -218,7 +223,11 @@ private:
   std::unique_ptr<cuda::LoadedCode> callCode; // simulated devices
   std::vector<cuda::LoadedKernel> callKernels;
   std::vector<bool> ran; // by step: vendor calls
-  bool decides = false;  // has loops or branches
+  /// Targets of patchable copies, by slot, where these lie behind all others in
+  /// the arena; else empty. And where they begin.
+  std::vector<bool> staged;
+  uint64_t stagingBegin = 0;
+  bool decides = false; // has loops or branches
 
   mutable std::mutex runLock;
   std::map<cuda::Stream, std::unique_ptr<Instance>> instances;

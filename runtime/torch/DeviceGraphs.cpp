@@ -144,6 +144,7 @@ DeviceExecutor::make(uint32_t number, Variant variant, Instance &instance) {
       prepareTable(*captured, info, instance);
     TorchDevice::StreamScope current(*device, captureStream);
     if (info.conditional) {
+      stageCopies(*captured, info, instance);
       captured->graph.beginNodes();
       addSteps(*captured, info, variant, instance);
       captured->graph.finishNodes();
@@ -176,6 +177,7 @@ DeviceExecutor::make(uint32_t number, Variant variant, Instance &instance) {
 void DeviceExecutor::capture(Captured &captured, const GraphInfo &info,
                              Variant variant, Instance &instance,
                              CapturePool *sharing) {
+  stageCopies(captured, info, instance);
   CapturePool &pool = beginVendorCalls(captured, info.vendorCalls, sharing);
   cuda::Graph graph = nullptr;
   try {

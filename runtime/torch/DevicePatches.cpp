@@ -147,6 +147,48 @@ bool DeviceExecutor::readInPlace(Captured &captured, uint32_t index,
   return false;
 }
 
+/// Memory for the patchable copies that this graph makes all the same: for each
+/// its own, or for all of them as they were planned, whichever is less.
+void DeviceExecutor::stageCopies(const Captured &captured,
+                                 const GraphInfo &info, Instance &instance) {
+  auto isReadInPlace = [&](uint32_t index) {
+    uint32_t source = program.steps()[index].a;
+    auto own = [&](auto &copy) { return copy.first == source; };
+    auto standsIn = [&](auto &standIn) { return standIn.copy == index; };
+    return std::any_of(captured.copies.begin(), captured.copies.end(), own) ||
+           std::any_of(captured.standIns.begin(), captured.standIns.end(),
+                       standsIn);
+  };
+  std::vector<uint32_t> needed, all;
+  uint64_t bytes = 0, planned = program.header().arenaBytes - stagingBegin;
+  for (uint32_t index : info.patchable) {
+    uint32_t target = program.steps()[index].b;
+    if (instance.slots[target].defined())
+      continue;
+    all.push_back(target);
+    if (isReadInPlace(index))
+      continue;
+    needed.push_back(target);
+    bytes += program.slots()[target].bytes;
+  }
+  if (needed.empty())
+    return;
+  auto allocate = [&](uint64_t size) {
+    int64_t count = std::max<int64_t>(size, 1), one = 1;
+    instance.staging.push_back(device->empty(count, one, at::kByte));
+    return static_cast<char *>(instance.staging.back().mutable_data_ptr());
+  };
+  bool asPlanned = bytes >= planned;
+  char *block = asPlanned ? allocate(planned) : nullptr;
+  for (uint32_t target : asPlanned ? all : needed) {
+    const Slot &slot = program.slots()[target];
+    char *data =
+        block ? block + (slot.place - stagingBegin) : allocate(slot.bytes);
+    instance.buffers[target] = data;
+    instance.slots[target] = makeTensorAt(slot, data, device->device());
+  }
+}
+
 /// Whether each vendor call shows each operand in a node of its own, and
 /// nobody else does. An operand that a call hides (behind a pointer in memory)
 /// would show nowhere.

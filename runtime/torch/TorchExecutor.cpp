@@ -230,15 +230,17 @@ std::unique_ptr<TorchExecutor::Arena> TorchExecutor::takeArena() {
   return arena;
 }
 
-/// Makes the tensors that stand for parts of `storage`.
-void TorchExecutor::fillArena(Arena &arena, at::Tensor storage) const {
+/// Makes the tensors that stand for parts of `storage`, for all slots but
+/// `without`.
+void TorchExecutor::fillArena(Arena &arena, at::Tensor storage,
+                              const std::vector<bool> &without) const {
   arena.values.resize(program.numSlots());
   arena.buffers.resize(program.numSlots());
   arena.slots.resize(program.numSlots());
   arena.storage = std::move(storage);
   for (uint32_t i = 0; i < program.numSlots(); ++i) {
     const Slot &slot = program.slots()[i];
-    if (slot.kind != SlotKind::Arena)
+    if (slot.kind != SlotKind::Arena || (!without.empty() && without[i]))
       continue;
     char *data =
         static_cast<char *>(arena.storage.mutable_data_ptr()) + slot.place;

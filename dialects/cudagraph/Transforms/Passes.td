@@ -80,7 +80,9 @@ def PlanMemoryPass : Pass<"cudagraph-plan-memory", "::pyjit::cudagraph::ProgramO
     overlap only where their lifetimes do not (greedy best fit by size, as in
     Pisarchyk and Lee, 2020, section 4.3), and inserts `cudagraph.release` after
     the last use of what a vendor call allocated. What one iteration of a loop may
-    leave for the next lives as long as the loop.
+    leave for the next lives as long as the loop. Targets of patchable copies lie
+    behind all other buffers, and overlap among themselves alone: a replay that
+    reads the sources needs no memory for them.
 
     ```mlir
     cudagraph.program @f on "cuda:0" {

@@ -50,6 +50,14 @@ int64_t place(MutableArrayRef<Placed *> buffers) {
   return total;
 }
 
+/// Whether the buffer is the target of a patchable copy.
+bool isStaged(BufferOp buffer) {
+  return llvm::any_of(buffer->getUsers(), [&](Operation *user) {
+    auto copy = dyn_cast<CopyOp>(user);
+    return copy && copy.getPatchable() && copy.getTarget() == buffer;
+  });
+}
+
 struct PlanMemory : cudagraph::impl::PlanMemoryPassBase<PlanMemory> {
   void placeBuffers(ProgramOp program) {
     auto lifetimes = getLifetimes(program);
@@ -81,10 +89,18 @@ struct PlanMemory : cudagraph::impl::PlanMemoryPassBase<PlanMemory> {
     }
     if (symbolic)
       return;
-    SmallVector<Placed *> order;
-    for (Placed &placed : used)
-      order.push_back(&placed);
+    // Behind all others: a replay that reads the source does without, and the
+    // runtime without the memory.
+    SmallVector<Placed *> order, staged;
+    for (auto [placed, op] : llvm::zip(used, owners))
+      (isStaged(op) ? staged : order).push_back(&placed);
     int64_t arena = place(order);
+    for (Placed *placed : staged)
+      placed->bytes = std::max(placed->bytes, kAlignment);
+    int64_t staging = place(staged);
+    for (Placed *placed : staged)
+      placed->offset += arena;
+    arena += staging;
     OpBuilder builder(program);
     for (auto [placed, op] : llvm::zip(used, owners))
       op.setOffsetAttr(builder.getI64IntegerAttr(placed.offset));

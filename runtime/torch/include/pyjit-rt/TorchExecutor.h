@@ -179,7 +179,8 @@ protected:
   void runKernel(const Step &step, Arena &arena) const;
   void runView(const Step &step, Arena &arena) const;
   void runCall(const CallPlan &plan, Arena &arena) const;
-  void fillArena(Arena &arena, at::Tensor storage) const;
+  void fillArena(Arena &arena, at::Tensor storage,
+                 const std::vector<bool> &without = {}) const;
   void giveOutputs(Arena &arena, at::Tensor *outputs, SavedValues *saved) const;
   at::Tensor ownOutput(const Arena &arena, uint32_t i) const;
   void bindSaved(uint32_t slot, Arena &arena, bool asTensor) const;

@@ -110,3 +110,28 @@ cudagraph.program @nested on "cuda:0" {
   }
   cudagraph.return
 }
+
+// Targets of patchable copies lie behind all other buffers, and share memory
+// with one another.
+// CHECK-LABEL: @staged on "cuda:0" arena 1024 {
+// CHECK: %[[A:.*]] = cudagraph.buffer at 512
+// CHECK: %[[B:.*]] = cudagraph.buffer at 512
+// CHECK: %[[T:.*]] = cudagraph.buffer at 0
+// CHECK: cudagraph.copy %{{.*}} to %[[A]] patchable
+cudagraph.program @staged on "cuda:0" {
+  %x = cudagraph.external input 0 : !vec
+  %y = cudagraph.external output 0 : !vec
+  %a = cudagraph.buffer : !vec
+  %b = cudagraph.buffer : !vec
+  %t = cudagraph.buffer : !vec
+  cudagraph.graph externals(%x, %y : !vec, !vec) {
+    cudagraph.copy %x to %a patchable : !vec, !vec
+    %s = cudagraph.call "aten::exp"(%a) : (!vec) -> (!vec)
+    cudagraph.kernel @k(%s) to (%t) : (!vec) -> (!vec)
+    cudagraph.copy %x to %b patchable : !vec, !vec
+    %u = cudagraph.call "aten::exp"(%b) : (!vec) -> (!vec)
+    cudagraph.kernel @k(%t, %u) to (%y) : (!vec, !vec) -> (!vec)
+    cudagraph.yield
+  }
+  cudagraph.return %y : !vec
+}
