@@ -295,31 +295,35 @@ CompiledBackward::create(std::shared_ptr<const BackwardProgram> program,
   return node;
 }
 
-std::mutex CompiledBackward::nodesLock;
-CompiledBackward *CompiledBackward::firstNode = nullptr;
+/// Tensors know their nodes and not the other way round, so the list is process
+/// state.
+CompiledBackward::Alive &CompiledBackward::alive() {
+  static Alive *all = new Alive; // outlives the interpreter
+  return *all;
+}
 
 void CompiledBackward::enlist() {
-  std::lock_guard<std::mutex> guard(nodesLock);
-  behind = firstNode;
+  std::lock_guard<std::mutex> guard(alive().lock);
+  behind = alive().first;
   if (behind)
     behind->before = this;
-  firstNode = this;
+  alive().first = this;
 }
 
 CompiledBackward::~CompiledBackward() {
-  std::lock_guard<std::mutex> guard(nodesLock);
+  std::lock_guard<std::mutex> guard(alive().lock);
   if (behind)
     behind->before = before;
   if (before)
     before->behind = behind;
-  else if (firstNode == this)
-    firstNode = behind;
+  else if (alive().first == this)
+    alive().first = behind;
 }
 
 void CompiledBackward::countSaved(
     std::unordered_map<const c10::TensorImpl *, size_t> &references) {
-  std::lock_guard<std::mutex> guard(nodesLock);
-  for (CompiledBackward *node = firstNode; node; node = node->behind) {
+  std::lock_guard<std::mutex> guard(alive().lock);
+  for (CompiledBackward *node = alive().first; node; node = node->behind) {
     // A node that is running may wait for the caller's interpreter lock.
     std::unique_lock<std::mutex> lock(node->mutex_, std::try_to_lock);
     if (!lock)

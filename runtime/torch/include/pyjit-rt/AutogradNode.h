@@ -178,8 +178,11 @@ private:
       : program(std::move(program)) {}
 
   /// All nodes that are alive, in a list through `before` and `behind`.
-  static std::mutex nodesLock;
-  static CompiledBackward *firstNode;
+  struct Alive {
+    std::mutex lock;
+    CompiledBackward *first = nullptr;
+  };
+  static Alive &alive();
   void enlist();
 
   using Gradients = torch::autograd::variable_list;
