@@ -143,6 +143,9 @@ typedef struct {
   /* numGradients rows: whether gradient i depends on the gradient of
      differentiable[k]. Where the engine has none of these, eager gives none. */
   const uint8_t *reaches;
+  /* numDifferentiable entries: results of other groups have other nodes in
+     eager, so that to go backward from one does not free what these saved. */
+  const uint32_t *groups;
   /* Inputs of the main program that gradients depend on in any way, sizes
      included. */
   const uint32_t *reads;

@@ -376,6 +376,19 @@ static std::vector<uint8_t> rowsOf(func::FuncOp backward, StringRef name,
   return rows;
 }
 
+/// Of each result, the number of the list that has it.
+static std::vector<uint32_t> groupsOf(func::FuncOp backward,
+                                      ArrayRef<uint32_t> results) {
+  std::vector<uint32_t> groups(results.size(), 0);
+  if (auto lists = backward->getAttrOfType<ArrayAttr>(attribute::kGroups))
+    for (auto [number, list] :
+         llvm::enumerate(lists.getAsRange<DenseI64ArrayAttr>()))
+      for (auto [k, result] : llvm::enumerate(results))
+        if (llvm::is_contained(list.asArrayRef(), int64_t(result)))
+          groups[k] = uint32_t(number);
+  return groups;
+}
+
 static Executable::Gradients describeGradients(func::FuncOp forward,
                                                func::FuncOp backward) {
   auto numbers = [](Operation *op, StringRef name) {
@@ -387,6 +400,7 @@ static Executable::Gradients describeGradients(func::FuncOp forward,
   gradients.results = numbers(forward, attribute::kGradientResults);
   gradients.reads = readInputs(forward, backward);
   gradients.reaches = rowsOf(backward, attribute::kReaches, gradients.results);
+  gradients.groups = groupsOf(backward, gradients.results);
   gradients.uses = rowsOf(backward, attribute::kReads, gradients.reads);
   auto saved = forward->getAttrOfType<IntegerAttr>(attribute::kSaved);
   gradients.numResults = forward.getNumResults() - uint32_t(saved.getInt());
@@ -444,8 +458,8 @@ LogicalResult Session::encodeBackward(ModuleOp module, Executable &exe) {
   known.view = {
       known.arguments.data(), known.arguments.size(), known.inputs.data(),
       known.inputs.size(),    known.results.data(),   known.results.size(),
-      known.reaches.data(),   known.reads.data(),     known.reads.size(),
-      known.uses.data(),      known.numResults};
+      known.reaches.data(),   known.groups.data(),    known.reads.data(),
+      known.reads.size(),     known.uses.data(),      known.numResults};
   return encodeProgram(module, backwardNameOf(name), exe, exe.backward);
 }
 

@@ -111,6 +111,7 @@ private:
     returned.getOperandsMutable().assign(results);
     backward->setAttr(attribute::kGradientInputs,
                       builder.getDenseI64ArrayAttr(left));
+    backward->removeAttr(attribute::kGroups);
     for (StringRef name : {attribute::kReaches, attribute::kReads}) {
       SmallVector<Attribute> lists;
       for (auto [list, stays] : llvm::zip(

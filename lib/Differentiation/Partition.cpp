@@ -14,6 +14,8 @@
 
 #include "mlir/IR/IRMapping.h"
 
+#include "llvm/ADT/EquivalenceClasses.h"
+#include "llvm/ADT/MapVector.h"
 #include "llvm/ADT/SetVector.h"
 
 namespace pyjit::differentiation {
@@ -118,6 +120,7 @@ public:
     if (!backward)
       return failure();
     describeDependences(backward);
+    describeGroups(backward);
     reduceToForward();
     return success();
   }
@@ -286,6 +289,44 @@ private:
     }
     backward->setAttr(attribute::kReaches, builder.getArrayAttr(reaches));
     backward->setAttr(attribute::kReads, builder.getArrayAttr(reads));
+  }
+
+  /// Gradients that meet at what was saved come through the same nodes of
+  /// eager's, which one backward frees.
+  void describeGroups(func::FuncOp backward) {
+    llvm::EquivalenceClasses<unsigned> classes;
+    llvm::DenseMap<Value, llvm::BitVector> from;
+    for (auto [i, gradient] : llvm::enumerate(gradients)) {
+      classes.insert(i);
+      from[gradient].resize(gradients.size());
+      from[gradient].set(i);
+    }
+    for (Operation &op : block.without_terminator()) {
+      if (!isBackward.contains(&op))
+        continue;
+      llvm::BitVector all(gradients.size());
+      bool readsSaved = false;
+      forEachOperand(&op, [&](Value operand) {
+        if (isBeforeGradients(operand))
+          readsSaved = true;
+        else
+          all |= from[operand];
+      });
+      for (unsigned i : all.set_bits())
+        if (readsSaved)
+          classes.unionSets(all.find_first(), i);
+      for (Value result : op.getResults())
+        from[result] = all;
+    }
+    Builder builder(joint.getContext());
+    llvm::MapVector<unsigned, SmallVector<int64_t>> groups;
+    for (auto [i, gradient] : llvm::enumerate(gradients))
+      groups[classes.getLeaderValue(i)].push_back(resultOf(gradient));
+    SmallVector<Attribute> lists;
+    for (auto &[leader, results] : groups)
+      lists.push_back(builder.getDenseI64ArrayAttr(results));
+    if (lists.size() > 1)
+      backward->setAttr(attribute::kGroups, builder.getArrayAttr(lists));
   }
 
   /// Which result an argument is the gradient of.

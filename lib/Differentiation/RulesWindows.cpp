@@ -225,7 +225,10 @@ LogicalResult gradient_rules::RnnLayer(Adjoint &a) {
     if (!a.tensor(i))
       return a.refuse("it has no biases");
     arguments.push_back(a.tensor(i));
-    types.push_back(gradientTypeOf(typeOf(a.tensor(i))));
+    // In single precision whatever the operands are.
+    RankedTensorType type = typeOf(a.tensor(i));
+    types.push_back(
+        gradientTypeOf(type.clone(Float32Type::get(type.getContext()))));
   }
   for (unsigned i = 0; i < kShown; ++i)
     arguments.push_back(Value(a.call.getResult(i)));

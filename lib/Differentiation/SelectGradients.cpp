@@ -5,6 +5,7 @@
 #include "dialects/pyjit/IR/Attributes.h"
 #include "dialects/tssa/IR/TSSA.h"
 #include "pyjit/Operators/OperatorFacts.h"
+#include "pyjit/Operators/OperatorInfo.h"
 
 namespace pyjit::differentiation {
 #define GEN_PASS_DEF_SELECTGRADIENTSPASS
@@ -56,14 +57,23 @@ struct SelectGradients
       ops.push_back(&op);
     for (Operation *op : llvm::reverse(ops)) {
       // What may raise has raised already.
-      bool repeatable = tssa::mayMove(op) || readsAtIndices(op);
-      if (op->use_empty() && repeatable)
+      bool movable = tssa::mayMove(op) || readsAtIndices(op);
+      if (op->use_empty() && movable)
         op->erase();
-      else if (!repeatable)
+      else if (!movable && !draws(op))
         return op->emitError("cannot be differentiated twice: to compute it "
                              "again might give something else");
     }
     return success();
+  }
+
+  /// The program runs with the generators as they were, so it draws all that
+  /// was drawn, needed or not.
+  static bool draws(Operation *op) {
+    auto call = dyn_cast<tssa::AtenOp>(op);
+    const operators::OperatorInfo *info =
+        call ? operators::lookupOperator(call.getOverload()) : nullptr;
+    return info && info->kind == operators::OperatorClass::Random;
   }
 
   /// The operator may do more where masks are among the indices, which decide

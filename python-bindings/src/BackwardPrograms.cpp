@@ -2,6 +2,7 @@
 
 #include "BackwardPrograms.h"
 
+#include "Mock.h"
 #include "Specialization.h"
 
 #include <algorithm>
@@ -30,8 +31,10 @@ namespace {
 /// executable, from which the compiler derives the others.
 class Loader {
 public:
-  Loader(std::shared_ptr<PyjitExecutable> root, std::vector<bool> isNumber)
-      : root(std::move(root)), isNumber(std::move(isNumber)) {}
+  Loader(std::shared_ptr<PyjitExecutable> root, std::vector<bool> isNumber,
+         std::vector<bool> isWritten)
+      : root(std::move(root)), isNumber(std::move(isNumber)),
+        isWritten(std::move(isWritten)) {}
 
   /// Of `exe`, whose results are gradients of order `order - 1`.
   std::shared_ptr<BackwardProgram> load(std::shared_ptr<PyjitExecutable> exe,
@@ -93,10 +96,13 @@ private:
                                 known.differentiable + known.numDifferentiable);
     for (size_t i = 0; i < known.numReads; ++i) {
       uint32_t input = known.reads[i];
-      made->reads.push_back(
-          {input, input < isNumber.size() && isNumber[input]});
+      bool isOfCall = input < isNumber.size(); // not an incoming gradient
+      made->reads.push_back({.index = input,
+                             .written = isOfCall && isWritten[input],
+                             .copied = isOfCall && isNumber[input]});
     }
     made->reaches = rows(known.reaches, known, known.numDifferentiable);
+    made->groups.assign(known.groups, known.groups + known.numDifferentiable);
     made->uses = rows(known.uses, known, known.numReads);
     made->numResults = known.numResults;
     return made;
@@ -149,7 +155,7 @@ private:
   }
 
   std::shared_ptr<PyjitExecutable> root;
-  std::vector<bool> isNumber;
+  std::vector<bool> isNumber, isWritten;
 };
 
 } // namespace
@@ -157,12 +163,15 @@ private:
 std::shared_ptr<const BackwardProgram>
 python::loadBackward(std::shared_ptr<PyjitExecutable> exe,
                      const rt::TorchExecutor &main, const Guards &guards,
-                     std::string &error) {
+                     const Mock &mock, std::string &error) {
   // Numbers are given in tensors that the next call overwrites.
-  std::vector<bool> isNumber;
-  for (uint32_t i = 0; i < guards.numInputs(); ++i)
+  std::vector<bool> isNumber, isWritten;
+  for (uint32_t i = 0; i < guards.numInputs(); ++i) {
     isNumber.push_back(guards.isNumberInput(i));
-  Loader loader(exe, std::move(isNumber));
+    std::optional<uint32_t> own = guards.inputRegister(i);
+    isWritten.push_back(own && mock.writesBack(*own));
+  }
+  Loader loader(exe, std::move(isNumber), std::move(isWritten));
   auto made = loader.load(std::move(exe), main, 1, error);
   if (made)
     for (uint32_t input : made->gradients)

@@ -9,6 +9,7 @@
 namespace pyjit::python {
 
 class Guards;
+class Mock;
 
 /// One program of an executable, ready to run; null and `error` where it does
 /// not load.
@@ -21,7 +22,7 @@ std::unique_ptr<rt::TorchExecutor> makeExecutor(const PyjitExecutable *exe,
 std::shared_ptr<const rt::BackwardProgram>
 loadBackward(std::shared_ptr<PyjitExecutable> exe,
              const rt::TorchExecutor &main, const Guards &guards,
-             std::string &error);
+             const Mock &mock, std::string &error);
 
 } // namespace pyjit::python
 

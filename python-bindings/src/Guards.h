@@ -15,6 +15,7 @@
 
 #include <ATen/core/Tensor.h>
 
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -39,6 +40,10 @@ public:
   /// The graph's input tensor `i`, after a successful check.
   PyObject *input(const Frame &frame, uint32_t i) const {
     return frame.registers[program->inputs[i]];
+  }
+  /// The register of input `i`; nothing where the input is no object.
+  std::optional<uint32_t> inputRegister(uint32_t i) const {
+    return isObjectInput(i) ? std::optional(program->inputs[i]) : std::nullopt;
   }
   /// Whether input `i` is a number; it as a tensor that the frame owns.
   bool isNumberInput(uint32_t i) const {

@@ -15,6 +15,8 @@
 #include <torch/csrc/Size.h>
 #include <torch/csrc/autograd/python_variable.h>
 
+#include <algorithm>
+
 namespace pyjit::python {
 namespace {
 
@@ -470,6 +472,13 @@ bool Mock::step(const PyjitInst &inst, std::vector<PyObject *> &registers) {
   default:
     return write(inst, registers);
   }
+}
+
+bool Mock::writesBack(uint32_t reg) const {
+  return std::any_of(program->insts, program->insts + program->numInsts,
+                     [&](const PyjitInst &inst) {
+                       return inst.op == PYJIT_MOCK_COPY_BACK && inst.a == reg;
+                     });
 }
 
 bool Mock::write(const PyjitInst &inst, std::vector<PyObject *> &registers) {

@@ -29,6 +29,8 @@ public:
                 const std::vector<rt::Number> &numbers,
                 const std::vector<at::Tensor> &results);
 
+  /// Whether it gives the tensor in register `reg` other contents.
+  bool writesBack(uint32_t reg) const;
   uint32_t numRegisters() const { return program->numRegisters; }
   /// Guard registers that the program uses.
   const std::vector<uint32_t> &externals() const { return guardRegisters; }

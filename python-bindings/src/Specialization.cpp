@@ -94,7 +94,7 @@ Specialization::build(const PyjitTrace *trace, PyObject *objects,
   std::string why;
   specialization->backward =
       loadBackward(specialization->exe, *specialization->launch,
-                   *specialization->guards, why);
+                   *specialization->guards, *specialization->mock, why);
   if (!why.empty()) {
     error = why;
     return nullptr;
@@ -342,6 +342,8 @@ Specialization::Outcome Specialization::launchGraph(Frame &frame) {
     }
   } dropLast{inputs, guards->freeInputs()};
 
+  if (backward && backward->isShownNothing(inputs.data()))
+    return Outcome::Eager;
   Launch chosen = chooseLaunch(inputs.data());
   bool keepLock = chosen.program->brief() && !chosen.use.observed;
   Owned owned(*guards, frame);
@@ -354,7 +356,8 @@ Specialization::Outcome Specialization::launchGraph(Frame &frame) {
   Outcome outcome = Outcome::Hit;
   try {
     if (backward)
-      frame.node = rt::CompiledBackward::create(backward, inputs.data());
+      frame.node = rt::CompiledBackward::create(backward, inputs.data(),
+                                                launch->generators());
     // Grad mode stays on: kernels ask for it (a recurrent layer keeps a
     // workspace then), and the executor calls them below autograd.
     if (!keepLock)

@@ -109,6 +109,9 @@ public:
     for (uint32_t i = 0; i < own.arguments.size(); ++i)
       if (!resolve(i))
         return false;
+    // Gradients of gradients begin with what the call was given.
+    for (BackwardProgram::Input &input : own.reads)
+      input.copied |= input.written && !input.taken;
     for (BackwardProgram::Input &input : own.reads)
       if (auto dims = main.inputDims(input.index))
         input.layout = TensorLayout{at::DimVector(dims->sizes),
@@ -174,7 +177,34 @@ private:
 } // namespace
 
 bool BackwardProgram::resolve(const TorchExecutor &main, std::string &error) {
-  return Resolver(*this, main, error).run();
+  if (!Resolver(*this, main, error).run())
+    return false;
+  for (size_t k = 0; k < gradients.size(); ++k)
+    if (std::find(reaches[k].begin(), reaches[k].end(), false) !=
+        reaches[k].end())
+      partlyReached.push_back(gradients[k]);
+  return true;
+}
+
+bool BackwardProgram::isShownNothing(const at::Tensor *inputs) const {
+  return std::any_of(
+      partlyReached.begin(), partlyReached.end(), [&](uint32_t input) {
+        const autograd::AutogradMeta *meta =
+            autograd::impl::get_autograd_meta(inputs[input]);
+        if (!meta)
+          return false;
+        std::shared_ptr<autograd::Node> next =
+            meta->grad_fn_ ? meta->grad_fn_ : meta->grad_accumulator_.lock();
+        return !meta->hooks_.empty() ||
+               (next && (!next->pre_hooks().empty() ||
+                         !next->tensor_pre_hooks().empty() ||
+                         !next->post_hooks().empty()));
+      });
+}
+
+size_t BackwardProgram::numGroups() const {
+  auto last = std::max_element(groups.begin(), groups.end());
+  return last == groups.end() ? 0 : *last + 1;
 }
 
 bool BackwardProgram::takesFrom(const TorchExecutor &main,
@@ -274,10 +304,12 @@ autograd::edge_list BackwardProgram::edges(const at::Tensor *inputs) const {
 
 std::shared_ptr<CompiledBackward>
 CompiledBackward::create(std::shared_ptr<const BackwardProgram> program,
-                         const at::Tensor *inputs) {
+                         const at::Tensor *inputs,
+                         std::shared_ptr<const Generators> drawn) {
   // The deleter takes long chains of nodes apart without recursion.
   std::shared_ptr<CompiledBackward> node(
       new CompiledBackward(std::move(program)), autograd::deleteNode);
+  node->drawn = std::move(drawn);
   const BackwardProgram &own = *node->program;
   node->set_next_edges(own.edges(inputs));
   node->inputs.reserve(own.reads.size());
@@ -364,17 +396,31 @@ void CompiledBackward::save(const std::vector<at::Tensor> &results,
 
 void CompiledBackward::release_variables() {
   std::lock_guard<std::mutex> lock(mutex_);
+  released.resize(program->numGroups());
+  for (size_t group = 0; group < released.size(); ++group)
+    released[group] = released[group] || visited.empty() || visited[group];
+  if (std::find(released.begin(), released.end(), false) != released.end())
+    return;
   for (SavedInput &input : inputs)
     input.tensor.reset();
   for (SavedResult &result : shown)
     result.variable.reset_data();
   hidden.clear();
   block.reset();
-  released = true;
 }
 
 void CompiledBackward::checkNotReleased(bool needed) const {
-  TORCH_CHECK(!released || !needed, autograd::ERR_BACKWARD_TWICE);
+  for (size_t group = 0; group < released.size(); ++group)
+    TORCH_CHECK(!needed || !released[group] || !visited[group],
+                autograd::ERR_BACKWARD_TWICE);
+}
+
+std::vector<bool> CompiledBackward::groupsOf(const Gradients &incoming) const {
+  std::vector<bool> found(program->numGroups());
+  for (size_t i = 0; i < incoming.size(); ++i)
+    if (incoming[i].defined())
+      found[program->groups[i]] = true;
+  return found;
 }
 
 /// One that became another tensor (`x.data = y`) has to be one that the program
@@ -557,15 +603,17 @@ CompiledBackward::runDifferentiably(const Gradients &incoming) {
     arguments[own.reads[i].index] = std::move(known[i]);
   std::move(gradients.begin(), gradients.end(),
             arguments.end() - ptrdiff_t(gradients.size()));
-  auto node = create(again.backward, arguments.data());
+  auto node = create(again.backward, arguments.data(), drawn);
   Gradients results(again.program->numOutputs());
   SavedValues block;
   {
     c10::AutoGradMode noGrad(false);
     at::AutoDispatchBelowADInplaceOrView belowAutograd;
-    TORCH_CHECK(
-        again.program->run(arguments.data(), nullptr, results.data(), &block),
-        "pyjit: ", kUnanswered);
+    TorchExecutor &run = *again.program;
+    bool answered =
+        drawn ? run.runAgain(*drawn, arguments.data(), results.data(), &block)
+              : run.run(arguments.data(), nullptr, results.data(), &block);
+    TORCH_CHECK(answered, "pyjit: ", kUnanswered);
   }
   node->connect(results, &needed);
   node->save(results, std::move(block));
@@ -575,6 +623,10 @@ CompiledBackward::runDifferentiably(const Gradients &incoming) {
 
 autograd::variable_list
 CompiledBackward::apply(autograd::variable_list &&gradients) {
+  {
+    std::lock_guard<std::mutex> lock(mutex_);
+    visited = groupsOf(gradients);
+  }
   std::vector<bool> reached(program->gradients.size());
   for (size_t i = 0; i < reached.size(); ++i)
     reached[i] = isReached(i, gradients);

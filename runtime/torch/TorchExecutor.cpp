@@ -2,6 +2,8 @@
 
 #include "pyjit-rt/TorchExecutor.h"
 
+#include "pyjit-rt/Generators.h"
+
 #include "DeviceExecutor.h"
 #include "Parallel.h"
 #include "SymbolicExecutor.h"
@@ -15,6 +17,7 @@
 #include <ATen/ops/empty_strided.h>
 #include <c10/core/CPUAllocator.h>
 #include <c10/core/impl/LocalDispatchKeySet.h>
+#include <c10/util/ScopeExit.h>
 
 using namespace pyjit::rt;
 
@@ -284,50 +287,41 @@ bool TorchExecutor::run(const at::Tensor *inputs, const at::Tensor *cached,
   return answered;
 }
 
-namespace {
-/// The default generators that a program draws from, as they are now.
-class Generators {
-public:
-  explicit Generators(const Header &header) {
-    keep(at::kCPU);
-    if (header.variants && c10::DeviceType(header.deviceType) != at::kCPU)
-      keep(at::Device(c10::DeviceType(header.deviceType),
-                      c10::DeviceIndex(header.deviceIndex)));
-  }
-  void restore() {
-    for (auto &[generator, state] : kept) {
-      std::lock_guard<std::mutex> lock(generator.mutex());
-      generator.set_state(state);
-    }
-  }
+std::shared_ptr<const Generators> TorchExecutor::generators() const {
+  if (!random)
+    return nullptr;
+  const Header &header = program.header();
+  at::Device device = at::kCPU;
+  if (header.variants && c10::DeviceType(header.deviceType) != at::kCPU)
+    device = at::Device(c10::DeviceType(header.deviceType),
+                        c10::DeviceIndex(header.deviceIndex));
+  return std::make_shared<Generators>(device);
+}
 
-private:
-  void keep(at::Device device) {
-    at::Generator generator = at::globalContext().defaultGenerator(device);
-    std::lock_guard<std::mutex> lock(generator.mutex());
-    try {
-      kept.emplace_back(generator, generator.get_state());
-    } catch (const c10::Error &) {
-      // A generator that a graph of the user's own captures tells nothing.
-    }
-  }
-  std::vector<std::pair<at::Generator, at::Tensor>> kept;
-};
-} // namespace
+bool TorchExecutor::runAgain(const Generators &then, const at::Tensor *inputs,
+                             at::Tensor *outputs, SavedValues *saved) {
+  std::shared_ptr<const Generators> now = generators();
+  then.restore();
+  auto restore = c10::make_scope_exit([&] {
+    if (now)
+      now->restore();
+  });
+  return run(inputs, nullptr, outputs, saved);
+}
 
 bool TorchExecutor::runOrRestore(const at::Tensor *inputs,
                                  const at::Tensor *cached, at::Tensor *outputs,
                                  SavedValues *saved) {
-  if (!random)
+  std::shared_ptr<const Generators> before = generators();
+  if (!before)
     return run(inputs, cached, outputs, saved);
-  Generators before(program.header());
   try {
     bool answered = run(inputs, cached, outputs, saved);
     if (!answered)
-      before.restore();
+      before->restore();
     return answered;
   } catch (...) {
-    before.restore();
+    before->restore();
     throw;
   }
 }
@@ -565,6 +559,11 @@ void TorchExecutor::runCall(const CallPlan &plan, Arena &arena) const {
       arena.values[index] = result;
       return;
     }
+    // Kernels read memory by the recorded type.
+    TORCH_CHECK(
+        result.scalar_type() == static_cast<c10::ScalarType>(slot.dtype),
+        "pyjit: ", plan.op.schema().name(), " returned ", result.scalar_type(),
+        ", recorded was ", static_cast<c10::ScalarType>(slot.dtype));
     at::Tensor value = result;
     // Kernels are compiled for the layout that eager showed; a library is free
     // to choose another one on another day.

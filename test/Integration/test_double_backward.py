@@ -161,11 +161,47 @@ def test_released(compile: Compile) -> Steps:
         yield str(attempt(lambda out=out, x=x: grad(out, x, create_graph=True)))
 
 
-def test_drawn_numbers_are_refused() -> None:
-    f = pyjit.compile(lambda x: F.dropout(x.sin(), 0.5), options={"strict": True})
-    f(leaf(4))
+@scenario(grad=True, versions=False)
+def test_drawn_numbers(compile: Compile) -> Steps:
+    """A gradient of a gradient has the call's masks, whatever was drawn since."""
+
+    def network(x: torch.Tensor, w: torch.Tensor) -> torch.Tensor:
+        mixed = x[torch.randperm(x.shape[0])] * (torch.rand_like(x) + 0.5)
+        return F.dropout(torch.tanh(mixed @ w), 0.5).sin()
+
+    f = compile(network)
+    for step in range(3):
+        torch.manual_seed(step)
+        x, w = leaf(4, 3), leaf(3, 5, seed=1)
+        out = f(x, w).sum()
+        torch.rand(7)
+        a, b = grad(out, [x, w], create_graph=True)
+        torch.rand(3)
+        second = grad((a.square().sum() + b.sin().sum()), [x, w])
+        yield out, a, b, second, torch.rand(2)
+
+
+@scenario(grad=True)
+def test_written_inputs(compile: Compile) -> Steps:
+    """Gradients of gradients know what the call's inputs held before it wrote them."""
+
+    def network(x: torch.Tensor, w: torch.Tensor) -> torch.Tensor:
+        x.mul_(0.5)
+        x[:, 0] = 1.0
+        return torch.tanh(x @ w).sum()
+
+    f = compile(network)
+    for step in range(3):
+        x, w = values(4, 3, seed=step), leaf(3, 5, seed=1)
+        (g,) = grad(f(x, w), w, create_graph=True)
+        yield x, g, grad(g.square().sum(), w)
+
+
+def test_what_has_no_second_derivative_is_refused() -> None:
+    f = pyjit.compile(lambda v, g: torch._weight_norm(v, g, 0).sin())
+    f(leaf(4, 3), leaf(4, 1))
     for _ in range(2):
-        x = leaf(4)
-        out = f(x).sum()
+        v, g = leaf(4, 3), leaf(4, 1)
+        out = f(v, g).sum()
         with pytest.raises(RuntimeError, match="create_graph=True"):
-            grad(out, x, create_graph=True)
+            grad(out, v, create_graph=True)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import threading
 import weakref
+from collections.abc import Callable
 from typing import Any
 
 import pyjit
@@ -119,6 +120,47 @@ def test_second_backward_of_what_saves_nothing(compile: Compile) -> Steps:
         out.backward(torch.ones(4))
         out.backward(torch.ones(4))
         yield gradients(x)
+
+
+Two = tuple[torch.Tensor, torch.Tensor]
+
+
+def sine_and_exponential(h: torch.Tensor) -> Two:
+    return h.sin().sum(), h.exp().sum()
+
+
+def sums(h: torch.Tensor) -> Two:
+    return h + 1, h + 2
+
+
+GRAPHS: dict[str, Callable[[nn.Linear, torch.Tensor], Two]] = {
+    "apart": lambda m, x: (m(x).sin().sum(), m(x * 0.5).exp().sum()),
+    "of equal calls": lambda m, x: (m(x).sin().sum(), m(x).exp().sum()),
+    "detached": lambda m, x: (m(x).sin().sum(), m(m(x).detach()).exp().sum()),
+    "of parameters": lambda m, x: (m(x).sin().sum(), m.weight.norm()),
+    "shared": lambda m, x: sine_and_exponential(m(x)),
+    "shared, nothing saved": lambda m, x: sums(m(x)),
+}
+
+
+@pytest.mark.parametrize("name", GRAPHS)
+def test_graphs_of_several_results(name: str) -> None:
+    """A backward frees what its own result needs, and no other graph."""
+
+    @scenario(grad=True, versions=False, captured="late")
+    def story(compile: Compile) -> Steps:
+        torch.manual_seed(0)
+        m = nn.Linear(4, 4)
+        f = compile(lambda x: GRAPHS[name](m, x))
+        for seed in range(3):
+            for order in ((0, 1), (1, 0), (0, 0), (1, 0, 1)):
+                results = f(values(3, 4, seed=seed))
+                for k in order:
+                    m.zero_grad()
+                    yield attempt(lambda k=k, r=results: r[k].sum().backward())
+                    yield gradients(*m.parameters())
+
+    story()
 
 
 @scenario(grad=True)

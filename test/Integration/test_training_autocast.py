@@ -81,3 +81,25 @@ def test_one_weight_twice(compile: Compile) -> Steps:
         out = f(values(6, 8, seed=seed))
         out.float().sum().backward()
         yield [out, w.grad]
+
+
+def test_recurrent() -> None:
+    """oneDNN's gradients are in single precision, whatever the layer's inputs are."""
+    torch.manual_seed(0)
+    first, second = nn.Linear(8, 8), nn.LSTM(8, 8, num_layers=2, dropout=0.2)
+    parameters = [*first.parameters(), *second.parameters()]
+
+    def gradients(x: torch.Tensor) -> tuple[torch.Tensor, ...]:
+        with torch.autocast("cpu", torch.bfloat16):
+            out = second(first(x))[0]
+        return torch.autograd.grad(out.float().square().mean(), parameters)
+
+    f = pyjit.compile(gradients, options={"strict": True})
+    for seed in range(4):
+        found = []
+        for call in (gradients, f):
+            torch.manual_seed(seed)
+            found.append(call(values(6, 2, 8, seed=seed)))
+        for want, have in zip(*found, strict=True):
+            torch.testing.assert_close(have, want, rtol=0.02, atol=1e-4)
+    assert pyjit.stats(f)["hits"] == 3

@@ -373,6 +373,37 @@ def test_hooks_where_gradients_are_results():
     assert pyjit.stats(compiled)["hits"] >= 2
 
 
+def test_hooks_of_what_is_not_reached():
+    """Eager does not call a hook of a leaf that the backward does not come to."""
+
+    def make():
+        model = perceptron()
+        model.extra = nn.Parameter(torch.ones(3))
+        return model
+
+    def step(model, optimizer, x, y):
+        return F.mse_loss(model[2](model[1](model[0](x))), y), model.extra.norm()
+
+    eager = Trainer(make, OPTIMIZERS["sgd"], step)
+    ours = Trainer(make, OPTIMIZERS["sgd"], step)
+    compiled = pyjit.compile(ours.call)
+    seen = {eager: [], ours: []}
+    for i, batch in enumerate(batches(6)):
+        for trainer in (eager, ours):
+            if i == 3:
+                hook = lambda g, t=trainer: seen[t].append(g.sum().item())
+                trainer.model.extra.register_hook(hook)
+                trainer.model[0].weight.register_hook(hook)
+        for call in (eager.call, compiled):
+            loss, norm = call(*batch)
+            loss.backward()
+            if i % 2:
+                norm.backward()
+        assert_same_state(ours, eager)
+    assert len(seen[ours]) == len(seen[eager]) == 5
+    assert seen[ours] == pytest.approx(seen[eager], rel=1e-4)
+
+
 def test_who_looks_at_saved_tensors():
     eager = Trainer(perceptron, OPTIMIZERS["sgd"], plain_step)
     ours = Trainer(perceptron, OPTIMIZERS["sgd"], plain_step)

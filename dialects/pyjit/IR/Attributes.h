@@ -40,6 +40,10 @@ inline constexpr Name kGradientResults = "pyjit.gradient_results";
 inline constexpr Name kReaches = "pyjit.reaches";
 /// Integers: inputs of the main program that gradients depend on in any way.
 inline constexpr Name kReads = "pyjit.reads";
+/// Arrays of integers: results of the main program in groups, where there are
+/// several. To go backward from one frees nothing that eager keeps for those of
+/// other groups.
+inline constexpr Name kGroups = "pyjit.groups";
 /// An integer: so many results, the last ones, are saved for the backward
 /// program.
 inline constexpr Name kSaved = "pyjit.saved";

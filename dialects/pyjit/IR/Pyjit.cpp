@@ -62,6 +62,7 @@ const Rule kRules[] = {
     {attribute::kGradientResults, Function, isIntegers, "an array of i64"},
     {attribute::kReaches, Function, isLists, "arrays of i64"},
     {attribute::kReads, Function, isLists, "arrays of i64"},
+    {attribute::kGroups, Function, isLists, "arrays of i64"},
     {attribute::kSaved, Function, isInteger, "an integer"},
     {attribute::kUpdates, Function, isSources,
      "arrays of a result and an input"},

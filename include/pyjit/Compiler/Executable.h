@@ -82,6 +82,8 @@ public:
     /// Row by row: whether gradient i depends on that of differentiable result
     /// k.
     std::vector<uint8_t> reaches;
+    /// Of each differentiable result, its group (PyjitBackward).
+    std::vector<uint32_t> groups;
     /// Inputs of `main` that gradients depend on in any way, sizes included,
     /// and row by row: whether gradient i depends on elements of input k.
     std::vector<uint32_t> reads;

@@ -90,7 +90,9 @@ def PartitionPass : Pass<"tssa-partition", "::mlir::ModuleOp"> {
     it, shown or saved (`pyjit.result`), or the gradient of one
     (`pyjit.gradient`). Its results are the gradients of the inputs that its
     `pyjit.gradient_inputs` lists; `pyjit.reaches` says of each of them which
-    results' gradients it depends on, `pyjit.reads` which inputs of `@f`.
+    results' gradients it depends on, `pyjit.reads` which inputs of `@f`. Results
+    whose gradients never meet where something saved is read are in different
+    `pyjit.groups`: eager goes backward from each of them by itself.
 
     ```mlir
     func.func @f(%x: tensor<4xf32>, %g: tensor<4xf32> {pyjit.gradient = 0 : i64}) -> (tensor<4xf32>, tensor<4xf32>) attributes {pyjit.gradient_inputs = array<i64: 0>, pyjit.gradient_results = array<i64: 0>} {
@@ -132,7 +134,9 @@ def SelectGradientsPass
     `tssa-partition` behind it make the program for gradients of gradients
     (`create_graph=True`).
 
-    A program that draws random numbers is refused: it would draw others.
+    Random numbers are drawn once more, those that no gradient needs, too: the
+    program runs with the generators as they were. Of operators that may do
+    anything nobody knows what they do the next time, and they are refused.
 
     ```mlir
     func.func @f(%x: tensor<4xf32>, %g: tensor<4xf32> {pyjit.gradient = 0 : i64}) -> (tensor<4xf32>, tensor<4xf32>) attributes {pyjit.gradient_inputs = array<i64: 0>, pyjit.gradient_results = array<i64: 0>} {

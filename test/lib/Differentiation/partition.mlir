@@ -75,3 +75,27 @@ func.func @trained(%x: tensor<4xf32>, %w: tensor<4xf32> {pyjit.param}, %b: tenso
   %1 = tssa.aten "aten::add.Tensor"(%0, %b, 1 : i64) : (tensor<4xf32>, tensor<4xf32>) -> tensor<4xf32>
   return %1 : tensor<4xf32>
 }
+
+// -----
+
+// The gradients of both results are added up, which reads nothing that was saved:
+// in eager each has a graph of its own.
+// CHECK-LABEL: func.func @apart_backward(
+// CHECK-SAME: pyjit.groups = [array<i64: 0>, array<i64: 1>]
+func.func @apart(%x: tensor<4xf32>) -> (tensor<4xf32>, tensor<4xf32>) attributes {pyjit.gradient_inputs = array<i64: 0>, pyjit.gradient_results = array<i64: 0, 1>} {
+  %0 = tssa.aten "aten::exp"(%x) : (tensor<4xf32>) -> tensor<4xf32>
+  %1 = tssa.aten "aten::sin"(%x) : (tensor<4xf32>) -> tensor<4xf32>
+  return %0, %1 : tensor<4xf32>, tensor<4xf32>
+}
+
+// -----
+
+// Both go on through one exponential.
+// CHECK-LABEL: func.func @together_backward(
+// CHECK-NOT: pyjit.groups
+// CHECK: return
+func.func @together(%x: tensor<4xf32>) -> (tensor<4xf32>, tensor<4xf32>) attributes {pyjit.gradient_inputs = array<i64: 0>, pyjit.gradient_results = array<i64: 0, 1>} {
+  %0 = tssa.aten "aten::exp"(%x) : (tensor<4xf32>) -> tensor<4xf32>
+  %1 = tssa.aten "aten::neg"(%0) : (tensor<4xf32>) -> tensor<4xf32>
+  return %0, %1 : tensor<4xf32>, tensor<4xf32>
+}

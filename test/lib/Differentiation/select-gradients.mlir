@@ -22,9 +22,23 @@ func.func @sine(%x: tensor<4xf32>) -> tensor<4xf32> attributes {pyjit.gradient_i
 
 // -----
 
-// A mask is drawn once.
-func.func @drawn(%x: tensor<4xf32>) -> tensor<4xf32> attributes {pyjit.gradient_inputs = array<i64: 0>, pyjit.gradient_results = array<i64: 0>} {
-  // expected-error @+1 {{cannot be differentiated twice: to compute it again might give something else}}
+// What was drawn is drawn again, needed or not, with the generators as they were.
+// CHECK-LABEL: func.func @drawn(
+// CHECK: aten::native_dropout
+// CHECK: aten::rand_like
+// CHECK: return
+func.func @drawn(%x: tensor<4xf32>) -> (tensor<4xf32>, tensor<4xf32>) attributes {pyjit.gradient_inputs = array<i64: 0>, pyjit.gradient_results = array<i64: 0>} {
   %0:2 = tssa.aten "aten::native_dropout"(%x, 0.5 : f64, true) : (tensor<4xf32>) -> (tensor<4xf32>, tensor<4xi1>)
-  return %0#0 : tensor<4xf32>
+  %1 = tssa.aten "aten::rand_like"(%x, none, none, none, none, none) : (tensor<4xf32>) -> tensor<4xf32>
+  return %0#0, %1 : tensor<4xf32>, tensor<4xf32>
+}
+
+// -----
+
+// Of an overload that is not in the table nobody knows what it does the next time.
+func.func @unknown(%x: tensor<4xf32>) -> (tensor<4xf32>, tensor<4xf32>) attributes {pyjit.gradient_inputs = array<i64: 0>, pyjit.gradient_results = array<i64: 0>} {
+  %0 = tssa.aten "aten::sin"(%x) : (tensor<4xf32>) -> tensor<4xf32>
+  // expected-error @+1 {{cannot be differentiated twice: to compute it again might give something else}}
+  %1 = tssa.aten "mine::unknown"(%x) : (tensor<4xf32>) -> tensor<4xf32>
+  return %0, %1 : tensor<4xf32>, tensor<4xf32>
 }

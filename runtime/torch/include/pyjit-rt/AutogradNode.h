@@ -53,7 +53,10 @@ struct BackwardProgram {
   };
   struct Input {
     uint32_t index;
-    /// The caller uses the tensor for other calls, too: nodes keep a copy.
+    /// The call writes it.
+    bool written = false;
+    /// The caller uses the tensor for other calls, too, or gradients of
+    /// gradients ask for what was in it before the call: nodes keep a copy.
     bool copied = false;
     /// The backward program takes it; else only gradients of gradients do. Set
     /// by `resolve`.
@@ -76,6 +79,11 @@ struct BackwardProgram {
   /// first asked for; this program, which takes zeros for the others, where
   /// there is no other. `gradients` may be fewer.
   const BackwardProgram &getFor(const std::vector<bool> &defined) const;
+  /// Whether a hook of an input may be called without a gradient: autograd goes
+  /// on to all that this node has an edge to, and in eager only to what the
+  /// results that count were computed from.
+  bool isShownNothing(const at::Tensor *inputs) const;
+  size_t numGroups() const;
   /// Where the gradients of `inputs` go.
   torch::autograd::edge_list edges(const at::Tensor *inputs) const;
   /// Owns the machine code of `program`, and outlives it.
@@ -94,6 +102,9 @@ struct BackwardProgram {
   /// depends on. Where the engine has a gradient of none of these, eager gives
   /// none.
   std::vector<std::vector<bool>> reaches;
+  /// Of each entry of `differentiable`: results of other groups have other
+  /// nodes in eager.
+  std::vector<uint32_t> groups;
   /// Inputs of the main program that gradients depend on in any way, and for
   /// each gradient, whose elements it depends on.
   std::vector<Input> reads;
@@ -118,6 +129,9 @@ struct BackwardProgram {
   /// Results that the backward program takes: shown ones (numbers of results),
   /// then others. Set by `resolve`.
   std::vector<uint32_t> shown, hidden;
+  /// Inputs whose gradients do not depend on each differentiable result. Set by
+  /// `resolve`.
+  std::vector<uint32_t> partlyReached;
 
 private:
   /// Of the parameter that the last call had.
@@ -149,9 +163,10 @@ class CompiledBackward final : public torch::autograd::Node {
 public:
   /// Before the launch: where gradients go, and the inputs that are saved, in
   /// their present versions.
+  /// `drawn`: the generators before the launch, if it draws.
   static std::shared_ptr<CompiledBackward>
   create(std::shared_ptr<const BackwardProgram> program,
-         const at::Tensor *inputs);
+         const at::Tensor *inputs, std::shared_ptr<const Generators> drawn);
   /// After the launch: the results that require grad do. `which`: only these
   /// of the differentiable ones.
   void connect(const std::vector<at::Tensor> &results,
@@ -202,6 +217,8 @@ private:
   at::Tensor unpack(size_t input) const;
   at::Tensor unpack(const SavedResult &saved);
   void checkNotReleased(bool needed) const;
+  /// The groups of the results that have a gradient.
+  std::vector<bool> groupsOf(const Gradients &incoming) const;
   bool isReached(size_t gradient, const Gradients &incoming) const;
   std::vector<at::Tensor> collect(const BackwardProgram &chosen,
                                   const Gradients &incoming);
@@ -210,6 +227,8 @@ private:
   Gradients runDifferentiably(const Gradients &incoming);
 
   std::shared_ptr<const BackwardProgram> program;
+  /// Gradients of gradients draw once more what the call drew.
+  std::shared_ptr<const Generators> drawn;
   std::vector<SavedInput> inputs; ///< by place in `reads`
   std::vector<SavedResult> shown; ///< by place in the program's `shown`
   /// Results that the call does not show; nobody else can write them.
@@ -217,7 +236,10 @@ private:
   std::vector<at::Tensor> hidden; ///< those that are not in the block, by place
   std::vector<TensorLayout> layouts; ///< of incoming gradients
   bool keeps = false;                ///< some argument is saved
-  bool released = false;
+  /// What eager would have freed: groups of results that the engine has been
+  /// through without keeping the graph. Values are freed with the last one.
+  std::vector<bool> released;
+  std::vector<bool> visited; ///< groups of the last run
   CompiledBackward *before = nullptr, *behind = nullptr;
 };
 

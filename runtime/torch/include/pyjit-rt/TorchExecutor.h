@@ -23,6 +23,7 @@ struct DeviceFacts;
 } // namespace pyjit::rt::cuda
 
 namespace pyjit::rt {
+class Generators;
 
 /// Thrown by a run that was told to end.
 struct Interrupted final : std::exception {
@@ -112,6 +113,12 @@ public:
   /// Gives back the memory of intermediates that no run is using. For a program
   /// that another one answers for.
   void dropIdleMemory();
+  /// What a run would draw from now; null where it draws nothing.
+  std::shared_ptr<const Generators> generators() const;
+  /// `run` with the random numbers that were to come `then`; the generators are
+  /// left as they are.
+  bool runAgain(const Generators &then, const at::Tensor *inputs,
+                at::Tensor *outputs, SavedValues *saved);
   /// Waits until the device has done everything that it was told; false where
   /// that cannot be asked now. Nothing to wait for on the CPU.
   virtual bool settle() { return true; }

@@ -1,0 +1,267 @@
+"""Random training programs as source text: a model, a loss, an optimizer, a step, what happens between steps.
+
+A program is lists of lines. Each line stands alone, and every layer keeps the shape of what it is given, so that
+a program with lines left out is a program, too: that is how one is reduced.
+"""
+
+from __future__ import annotations
+
+import random
+import textwrap
+from dataclasses import dataclass, field, replace
+
+from Integration.step_lines import (
+    AFTER,
+    AUTOCAST,
+    BETWEEN,
+    EVENTS,
+    EVERYWHERE,
+    EXTRA,
+    FUSED,
+    GRADIENTS,
+    INPUTS,
+    LAYERS,
+    LOSSES,
+    OPTIMIZERS,
+    RESULTS,
+    SETUP,
+    SHAPES,
+    UPDATES,
+    ZERO,
+    Layer,
+)  # fmt: skip
+
+STEPS = 7
+
+HEADER = """
+import copy, itertools, os
+import torch
+import torch.nn.functional as F
+from torch import nn
+from torch.utils.checkpoint import checkpoint
+
+LOG, KEPT, HANDLES = [], [], []
+BOOM = False
+
+
+class Double(torch.autograd.Function):
+    @staticmethod
+    def forward(ctx, x):
+        ctx.save_for_backward(x)
+        return x * 2
+
+    @staticmethod
+    def backward(ctx, g):
+        return g * 2 + ctx.saved_tensors[0] * 0.01
+
+
+def opaque(x):
+    print(end="")
+    return x
+
+
+def other_parameter(model, index):
+    names = [name for name, _ in model.named_parameters()]
+    path, _, last = names[index % len(names)].rpartition(".")
+    owner = model.get_submodule(path)
+    setattr(owner, last, nn.Parameter(getattr(owner, last).detach() * 0.5))
+
+
+def norm_of(model):
+    norms = [p.grad.norm() for p in model.parameters() if p.grad is not None]
+    return torch.stack(norms).norm()
+
+
+def weights(model):
+    return [p for p in model.parameters() if p.requires_grad]
+"""
+
+
+@dataclass(frozen=True)
+class Program:
+    """What is drawn; `source` writes it down."""
+
+    base: str = "flat"
+    dtype: str = "float64"
+    layers: tuple[Layer, ...] = ()
+    loss: str = LOSSES[0]
+    optimizer: str = "torch.optim.SGD(params, lr=0.1)"
+    groups: bool = False
+    setup: tuple[str, ...] = ()
+    step: tuple[str, ...] = ()
+    events: tuple[tuple[int, str], ...] = ()
+    rows: tuple[int, ...] = (6,) * STEPS
+    compiled: str = "step"
+    arguments: str = "x, y"
+    autocast: str = ""  # around the call, the model, or the loss as well
+    marks: tuple[str, ...] = field(
+        default=()
+    )  # what the harness does: `transposed`, `fresh x`
+
+    def source(self) -> str:
+        def block(lines: list[str], depth: int) -> str:
+            return textwrap.indent("\n".join(lines), "    " * depth)
+
+        made = [first.format(n=n) for n, (first, _) in enumerate(self.layers) if first]
+        used = [line.format(n=n) for n, (_, line) in enumerate(self.layers)]
+        if self.base == "tokens":
+            made.insert(0, "self.words = nn.Embedding(11, 8)")
+            used.insert(0, "h = self.words(h)")
+        forward = ["self.calls += 1", "h = x", "a = b = h", *used, "return h"]
+        if self.base == "tokens":
+            forward[2], forward[3] = forward[3], "a = b = h"
+        if self.autocast == "model":
+            forward = [AUTOCAST, block(forward, 1)]
+        groups = "list(model.parameters())"
+        if self.groups:
+            groups = (
+                "[{'params': list(model.parameters())[::2]},"
+                " {'params': list(model.parameters())[1::2], 'lr': 0.02}]"
+            )
+        return "\n".join(
+            [
+                HEADER,
+                "class Model(nn.Module):",
+                "    def __init__(self):",
+                "        super().__init__()",
+                "        self.calls, self.seen = 0, None",
+                "        self.scale = nn.Parameter(torch.ones(()))",
+                block(made, 2),
+                "    def forward(self, x):",
+                block(forward, 2),
+                "\n\ndef model_norm():",
+                "    return torch.stack([p.norm() for p in model.parameters()]).sum()",
+                "\n\ndef loss_of(out, y):",
+                f"    return {self.loss}",
+                "\n\ndef make_optimizer(model):",
+                f"    params = {groups}",
+                f"    return {self.optimizer}",
+                f"\n\ndef step({self.arguments}):",
+                block(list(self.step), 1),
+                f"\n\ntorch.set_default_dtype(torch.{self.dtype})",
+                "model = Model()",
+                "tied = nn.Parameter(torch.randn(8, 8) * 0.3)",
+                *self.setup,
+                "ema = [p.detach().clone() for p in model.parameters()]",
+                "optimizer = make_optimizer(model)",
+                "scheduler = torch.optim.lr_scheduler.ExponentialLR(optimizer, 0.9)",
+                "update, call = optimizer.step, model",
+                f"shape = lambda n: ({SHAPES[self.base].format(n='n')})",
+            ]
+        )
+
+    def smaller(self) -> list[Program]:
+        """The same program with one thing left out."""
+
+        def without(name: str) -> list[Program]:
+            items = getattr(self, name)
+            return [
+                replace(self, **{name: items[:i] + items[i + 1 :]})
+                for i in range(len(items))
+            ]
+
+        found = without("events") + without("setup") + without("layers")
+        found += without("step") + without("marks")
+        # Several lines of one block.
+        for name in ("step", "layers"):
+            items = getattr(self, name)
+            for i, item in enumerate(items):
+                text = item[1] if name == "layers" else item
+                lines = text.split("\n")
+                for n in range(len(lines)) if len(lines) > 1 else ():
+                    rest = "\n".join(lines[:n] + lines[n + 1 :])
+                    new = (item[0], rest) if name == "layers" else rest
+                    found.append(
+                        replace(self, **{name: (*items[:i], new, *items[i + 1 :])})
+                    )
+        for change in (
+            {"autocast": ""}, {"groups": False}, {"loss": LOSSES[0]}, {"loss": "out.mean()"},
+            {"optimizer": "torch.optim.SGD(params, lr=0.1)"}, {"rows": (6,) * len(self.rows)},
+            {"rows": self.rows[:-1]}, {"dtype": "float64"}, {"base": "flat"}, {"arguments": "x, y"},
+        ):  # fmt: skip
+            other = replace(self, **change)  # type: ignore[arg-type]
+            if other != self and len(other.rows):
+                found.append(other)
+        return [other for other in found if other.is_python()]
+
+    def is_python(self) -> bool:
+        """Without a loop's first line the rest is none."""
+        try:
+            compile(self.source(), "smaller", "exec")
+        except SyntaxError:
+            return False
+        return True
+
+
+def draw(rng: random.Random) -> Program:
+    def some(items: list[str], most: int, share: float) -> list[str]:
+        return [rng.choice(items) for _ in range(most) if rng.random() < share]
+
+    base = rng.choice(("flat", "flat", "sequence", "image", "tokens"))
+    layers = []
+    for _ in range(rng.randint(1, 7)):
+        own = rng.random() < 0.5
+        layers.append(rng.choice(LAYERS[base] if own else EVERYWHERE))
+    if rng.random() < 0.9:
+        layers.insert(0, rng.choice(LAYERS[base][:5]))
+    if rng.random() < 0.6:
+        layers.append(rng.choice(LAYERS[base][:5]))
+    name, options = rng.choice(OPTIMIZERS)
+    chosen = [options[0]] + [o for o in options[1:] if rng.random() < 0.3]
+    if "nesterov=True" in chosen:
+        chosen = [o for o in chosen if not o.startswith("dampening")]
+        if "momentum=0.9" not in chosen:
+            chosen.append("momentum=0.9")
+    kind = rng.choice(("", "", "foreach=False", "foreach=False", "foreach=True", "fused=True"))  # fmt: skip
+    if name == "Adafactor" or (kind == "fused=True" and name not in FUSED):
+        kind = "foreach=False"
+    chosen += [kind] if kind else []
+    if rng.random() < 0.05 and name not in FUSED | {"Adafactor", "Adagrad"}:
+        chosen.append("differentiable=False")
+    gradients = rng.choice(GRADIENTS)
+    step = []
+    zero = rng.choice(ZERO)
+    place = rng.choice(("first", "first", "last", "both", "none"))
+    if base != "tokens":
+        step += some(INPUTS, 1, 0.25)
+    step += [zero] if place in ("first", "both") else []
+    step.append(gradients)
+    step += some(BETWEEN, 2, 0.3)
+    if "step(closure)" not in gradients:
+        step.append(rng.choice(UPDATES))
+    step += some(AFTER, 2, 0.25)
+    step += [zero] if place in ("last", "both") else []
+    autocast = rng.choice(("call", "model", "loss")) if rng.random() < 0.12 else ""
+    if autocast == "loss":
+        step = [
+            f"{AUTOCAST}\n{textwrap.indent(line, '    ')}"
+            if "loss_of" in line
+            else line
+            for line in step
+        ]
+    known = gradients.startswith("out =") or "\nout =" in gradients
+    results = [r for r in RESULTS if known or "out" not in r]
+    step.append(f"return {rng.choice(results)}")
+    events = [
+        (rng.randint(1, STEPS - 1), rng.choice(EVENTS))
+        for _ in range(rng.choice((0, 0, 1, 1, 2, 3, 4)))
+    ]
+    rows = [6] * STEPS
+    if rng.random() < 0.3:
+        rows = [rng.choice((6, 6, 4)) for _ in rows]
+    return Program(
+        base=base,
+        dtype="float32" if autocast or rng.random() < 0.45 else "float64",
+        layers=tuple(layers),
+        loss=rng.choice(LOSSES) + rng.choice(EXTRA),
+        optimizer=f"torch.optim.{name}(params, {', '.join(chosen)})",
+        groups=rng.random() < 0.15,
+        setup=tuple(some(SETUP, 1, 0.25)),
+        step=tuple(step),
+        events=tuple(sorted(events, key=lambda e: e[0])),
+        rows=tuple(rows),
+        compiled=rng.choice(("step",) * 7 + ("model", "loss", "update")),
+        arguments=rng.choice(("x, y", "x, y", "model, optimizer, x, y")),
+        autocast=autocast,
+        marks=("transposed",) if rng.random() < 0.1 else (),
+    )  # fmt: skip
