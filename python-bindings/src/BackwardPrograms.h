@@ -4,7 +4,7 @@
 #define PYJIT_PYTHON_BACKWARDPROGRAMS_H
 
 #include "pyjit-c/Compiler.h"
-#include "pyjit-rt/AutogradNode.h"
+#include "pyjit-rt/BackwardProgram.h"
 
 namespace pyjit::python {
 

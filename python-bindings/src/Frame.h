@@ -43,9 +43,9 @@ struct Frame {
   std::vector<at::Tensor> inputs;
   uint64_t boundEpoch = 0;
   std::vector<at::Tensor> outputs;
-  /// Of outputs that require grad; else null.
-  std::shared_ptr<rt::CompiledBackward> node;
-  rt::SavedValues saved; ///< for the node
+  /// Of outputs that require grad; else none.
+  rt::BackwardNodes nodes;
+  rt::SavedValues saved; ///< for the nodes
   /// Dropped when the call is over: their destructors may run Python code,
   /// which must not happen between a check and what relies on it.
   std::vector<Reference> dropped;

@@ -4,7 +4,7 @@
 
 #include "ContentHash.h"
 
-#include "pyjit-rt/AutogradNode.h"
+#include "pyjit-rt/SavedInputs.h"
 
 #include <ATen/core/LegacyTypeDispatch.h>
 #include <c10/core/impl/VirtualGuardImpl.h>
@@ -170,7 +170,7 @@ Prepared::countReaders(const at::Tensor *inputs) const {
     ++count;
   }
   if (saved)
-    rt::CompiledBackward::countSaved(owned);
+    rt::SavedInputs::count(owned);
   return owned;
 }
 

@@ -243,17 +243,17 @@ Specialization::Outcome Specialization::answer(Frame &frame,
     Py_DECREF(frame.registers[reg]);
   for (at::Tensor &output : frame.outputs)
     output.reset();
-  frame.node.reset();
+  frame.nodes.clear();
   frame.saved.reset();
   return outcome;
 }
 
 /// Only now do outputs have the versions that the user sees.
 bool Specialization::saveOutputs(Frame &frame) {
-  if (!frame.node)
+  if (frame.nodes.empty())
     return true;
   try {
-    frame.node->save(frame.outputs, std::move(frame.saved));
+    frame.nodes.save(frame.outputs, frame.saved);
     return true;
   } catch (const std::exception &error) {
     PyErr_Format(PyExc_RuntimeError, "pyjit: saving outputs: %s", error.what());
@@ -356,8 +356,8 @@ Specialization::Outcome Specialization::launchGraph(Frame &frame) {
   Outcome outcome = Outcome::Hit;
   try {
     if (backward)
-      frame.node = rt::CompiledBackward::create(backward, inputs.data(),
-                                                launch->generators());
+      frame.nodes = rt::BackwardNodes::create(backward, inputs.data(),
+                                              launch->generators());
     // Grad mode stays on: kernels ask for it (a recurrent layer keeps a
     // workspace then), and the executor calls them below autograd.
     if (!keepLock)
@@ -367,14 +367,14 @@ Specialization::Outcome Specialization::launchGraph(Frame &frame) {
                         : nullptr;
     if (measuring)
       start = std::chrono::steady_clock::now();
-    if (!chosen.program->runOrRestore(inputs.data(), cached,
-                                      frame.outputs.data(),
-                                      frame.node ? &frame.saved : nullptr))
+    if (!chosen.program->runOrRestore(
+            inputs.data(), cached, frame.outputs.data(),
+            frame.nodes.empty() ? nullptr : &frame.saved))
       outcome = Outcome::Miss;
     if (measuring)
       frame.launchTime = std::chrono::steady_clock::now() - start;
-    if (frame.node && outcome == Outcome::Hit)
-      frame.node->connect(frame.outputs);
+    if (!frame.nodes.empty() && outcome == Outcome::Hit)
+      frame.nodes.connect(frame.outputs);
   } catch (const rt::Interrupted &) {
     outcome = Outcome::Raise;
   } catch (const std::exception &error) {

@@ -11,7 +11,7 @@
 #include "TrainedWeights.h"
 
 #include "pyjit-c/Compiler.h"
-#include "pyjit-rt/AutogradNode.h"
+#include "pyjit-rt/BackwardProgram.h"
 #include "pyjit-rt/TorchExecutor.h"
 
 #include <Python.h>

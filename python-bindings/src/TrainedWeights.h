@@ -18,7 +18,7 @@
 #include "Prepared.h"
 
 #include "pyjit-c/Compiler.h"
-#include "pyjit-rt/AutogradNode.h"
+#include "pyjit-rt/BackwardProgram.h"
 
 #include <memory>
 #include <optional>

@@ -209,7 +209,7 @@ def is_inexact(value: Any) -> bool:
 
 def allowed(want: Any, low: torch.dtype) -> float:
     dtype = want.dtype if isinstance(want, torch.Tensor) else low
-    scale = size_of(want) if isinstance(want, torch.Tensor) else abs(want)
+    scale = size_of(torch.as_tensor(want))
     close = max(CLOSE[dtype], CLOSE[low])
     return close * max(scale, 1e-2)
 

@@ -163,6 +163,33 @@ def test_graphs_of_several_results(name: str) -> None:
     story()
 
 
+@scenario(grad=True, versions=False, captured="late")
+def test_graphs_in_front_of_several_results(compile: Compile) -> Steps:
+    """A backward goes to what its own result was computed from, and runs and frees nothing else."""
+    ran: list[str] = []
+
+    class Known(torch.autograd.Function):
+        @staticmethod
+        def forward(ctx: Any, x: torch.Tensor, name: str) -> torch.Tensor:
+            ctx.save_for_backward(x)
+            ctx.name = name
+            return x.sin()
+
+        @staticmethod
+        def backward(ctx: Any, g: torch.Tensor) -> Any:  # type: ignore[override]
+            ran.append(ctx.name)
+            return g * ctx.saved_tensors[0].cos(), None
+
+    f = compile(lambda a, b: (a.exp().sum(), b.exp().sum(), (a * b).sum()))
+    for seed in range(4):
+        for order in ((0, 1), (1, 0), (0,), (2,), (0, 2)):
+            x, y = leaf(4, seed=seed), leaf(4, seed=seed + 1)
+            results = f(Known.apply(x, "a"), Known.apply(y, "b"))
+            for k in order:
+                yield attempt(lambda k=k, r=results: r[k].backward())
+            yield gradients(x, y), list(ran)
+
+
 @scenario(grad=True)
 def test_retain_graph(compile: Compile) -> Steps:
     m = perceptron()

@@ -40,7 +40,7 @@ EXCEPTIONS = {
     "python-bindings/src/WriteBarrier.cpp: all": "marks on storages, which belong to the process",
     "python-bindings/src/WriteBarrier.cpp: limit": "likewise",
     "python-bindings/src/WriteBarrier.h: count": "likewise",
-    "runtime/torch/AutogradNode.cpp: all": "nodes of autograd's that refer to tensors, which belong to the process",
+    "runtime/torch/SavedInputs.cpp: all": "what autograd keeps of tensors, which belong to the process",
 }
 
 # What begins a line at column 0 and is no function.

@@ -1,0 +1,299 @@
+//===- BackwardProgram.cpp - What computes a call's gradients
+//--------------===//
+
+#include "pyjit-rt/BackwardProgram.h"
+
+#include <torch/csrc/autograd/functions/utils.h>
+
+#include <algorithm>
+
+using namespace pyjit::rt;
+namespace autograd = torch::autograd;
+
+//===----------------------------------------------------------------------===//
+// Layouts
+//===----------------------------------------------------------------------===//
+
+TensorLayout TensorLayout::of(const at::Tensor &tensor) {
+  return {at::DimVector(tensor.sizes()), at::DimVector(tensor.strides()),
+          tensor.scalar_type(), tensor.device()};
+}
+
+/// As the compiler has it: that of the tensor, or row-major where the tensor
+/// has gaps.
+TensorLayout TensorLayout::ofGradient(const at::Tensor &tensor) {
+  TensorLayout layout = of(tensor);
+  if (tensor.is_non_overlapping_and_dense())
+    return layout;
+  int64_t stride = 1;
+  for (int64_t i = tensor.dim(); i-- > 0;) {
+    layout.strides[i] = stride;
+    stride *= std::max<int64_t>(1, layout.sizes[i]);
+  }
+  return layout;
+}
+
+/// Whether strides show the same elements: those of dimensions of one show
+/// nothing.
+static bool sameStrides(at::IntArrayRef sizes, at::IntArrayRef a,
+                        at::IntArrayRef b) {
+  for (size_t i = 0; i < sizes.size(); ++i)
+    if (sizes[i] > 1 && a[i] != b[i])
+      return false;
+  return true;
+}
+
+bool TensorLayout::fits(const at::Tensor &tensor) const {
+  if (tensor.sizes() != at::IntArrayRef(sizes) || tensor.scalar_type() != type)
+    return false;
+  return tensor.numel() == 0 || sameStrides(sizes, tensor.strides(), strides);
+}
+
+/// Whether what is known of the one holds for the other.
+static bool sameDims(std::optional<TorchExecutor::Dims> a,
+                     std::optional<TorchExecutor::Dims> b) {
+  return !a || !b ||
+         (a->type == b->type && a->sizes == b->sizes &&
+          sameStrides(a->sizes, a->strides, b->strides));
+}
+
+//===----------------------------------------------------------------------===//
+// Programs
+//===----------------------------------------------------------------------===//
+
+namespace {
+
+/// Compares what a backward program is said to take and give with what it and
+/// the main program say.
+class Resolver {
+public:
+  Resolver(BackwardProgram &own, const TorchExecutor &main, std::string &error)
+      : own(own), main(main), error(error) {}
+
+  bool run() {
+    if (own.arguments.size() != own.program->numInputs())
+      return fail("takes " + std::to_string(own.program->numInputs()) +
+                  " arguments, " + std::to_string(own.arguments.size()) +
+                  " are known");
+    if (own.gradients.size() != own.program->numOutputs())
+      return fail("gives " + std::to_string(own.program->numOutputs()) +
+                  " gradients, " + std::to_string(own.gradients.size()) +
+                  " are known");
+    if (own.reaches.size() != own.gradients.size() ||
+        own.uses.size() != own.gradients.size())
+      return fail("has other gradients than are said to depend on something");
+    bool known = std::all_of(own.reads.begin(), own.reads.end(),
+                             [&](BackwardProgram::Input input) {
+                               return input.index < main.numInputs();
+                             });
+    if (!known || own.numResults > main.numOutputs() ||
+        !within(own.gradients, main.numInputs()) ||
+        !within(own.zeros, main.numInputs()) ||
+        !within(own.differentiable, own.numResults))
+      return fail("names what the main program does not take or give");
+    for (uint32_t i = 0; i < own.arguments.size(); ++i)
+      if (!resolve(i))
+        return false;
+    // Gradients of gradients begin with what the call was given.
+    for (BackwardProgram::Input &input : own.reads)
+      input.copied |= input.written && !input.taken;
+    for (BackwardProgram::Input &input : own.reads)
+      if (auto dims = main.inputDims(input.index))
+        input.layout = TensorLayout{at::DimVector(dims->sizes),
+                                    at::DimVector(dims->strides), dims->type};
+    return true;
+  }
+
+private:
+  using Source = BackwardProgram::Source;
+
+  bool resolve(uint32_t number) {
+    BackwardProgram::Argument &argument = own.arguments[number];
+    bool isInput = argument.source == Source::Input;
+    if (argument.index >= (isInput ? main.numInputs() : main.numOutputs()))
+      return fail("takes what the main program does not take or give");
+    if (isInput) {
+      auto found = std::find_if(own.reads.begin(), own.reads.end(),
+                                [&](const BackwardProgram::Input &input) {
+                                  return input.index == argument.index;
+                                });
+      if (found == own.reads.end())
+        return fail("takes an input that no gradient depends on");
+      found->taken = true;
+      argument.place = uint32_t(found - own.reads.begin());
+    }
+    if (argument.source == Source::Gradient) {
+      auto found = std::find(own.differentiable.begin(),
+                             own.differentiable.end(), argument.index);
+      if (found == own.differentiable.end())
+        return fail("takes the gradient of a result that has none");
+      argument.place = uint32_t(found - own.differentiable.begin());
+    }
+    if (argument.source == Source::Result) {
+      auto &list = argument.index < own.numResults ? own.shown : own.hidden;
+      argument.place = uint32_t(list.size());
+      list.push_back(argument.index);
+    }
+    return sameLayout(number, isInput ? main.inputDims(argument.index)
+                                      : main.outputDims(argument.index));
+  }
+
+  bool sameLayout(uint32_t number, std::optional<TorchExecutor::Dims> known) {
+    if (sameDims(own.program->inputDims(number), known))
+      return true;
+    return fail("takes argument " + std::to_string(number) +
+                " in another layout than it has");
+  }
+
+  static bool within(const std::vector<uint32_t> &numbers, uint32_t count) {
+    return std::all_of(numbers.begin(), numbers.end(),
+                       [&](uint32_t number) { return number < count; });
+  }
+  bool fail(const std::string &what) {
+    error = "the backward program " + what;
+    return false;
+  }
+
+  BackwardProgram &own;
+  const TorchExecutor &main;
+  std::string &error;
+};
+
+} // namespace
+
+bool BackwardProgram::resolve(const TorchExecutor &main, std::string &error) {
+  if (!Resolver(*this, main, error).run())
+    return false;
+  for (size_t k = 0; k < gradients.size(); ++k)
+    for (size_t i = 0; i < groups.size(); ++i)
+      if (!reaches[k][i] && reachesFrom(groups[i], k)) {
+        partlyReached.push_back(gradients[k]);
+        break;
+      }
+  return true;
+}
+
+bool BackwardProgram::isShownNothing(const at::Tensor *inputs) const {
+  return std::any_of(
+      partlyReached.begin(), partlyReached.end(), [&](uint32_t input) {
+        const autograd::AutogradMeta *meta =
+            autograd::impl::get_autograd_meta(inputs[input]);
+        if (!meta)
+          return false;
+        std::shared_ptr<autograd::Node> next =
+            meta->grad_fn_ ? meta->grad_fn_ : meta->grad_accumulator_.lock();
+        return !meta->hooks_.empty() ||
+               (next && (!next->pre_hooks().empty() ||
+                         !next->tensor_pre_hooks().empty() ||
+                         !next->post_hooks().empty()));
+      });
+}
+
+size_t BackwardProgram::numGroups() const {
+  auto last = std::max_element(groups.begin(), groups.end());
+  return last == groups.end() ? 0 : *last + 1;
+}
+
+bool BackwardProgram::takesFrom(const TorchExecutor &main,
+                                const TorchExecutor &other) const {
+  if (other.numInputs() != main.numInputs() ||
+      other.numOutputs() != main.numOutputs())
+    return false;
+  for (uint32_t i = 0; i < main.numOutputs(); ++i)
+    if (!sameDims(main.outputDims(i), other.outputDims(i)) ||
+        main.updatedInput(i) != other.updatedInput(i))
+      return false;
+  return true;
+}
+
+const DifferentiableBackward &BackwardProgram::getDifferentiable() const {
+  std::lock_guard<std::mutex> guard(programsLock);
+  if (!again) {
+    std::string error;
+    again = differentiate(error);
+    TORCH_CHECK(again,
+                "pyjit: a compiled call has no gradients of gradients "
+                "(create_graph=True): ",
+                error,
+                "; call the function that was compiled instead of what "
+                "pyjit.compile returned");
+  }
+  return *again;
+}
+
+/// Lets the arguments of a program for fewer results stand where this one's do.
+bool BackwardProgram::adopt(BackwardProgram &other) const {
+  for (Argument &argument : other.arguments) {
+    auto known = std::find_if(
+        arguments.begin(), arguments.end(), [&](const Argument &own) {
+          return own.source == argument.source && own.index == argument.index;
+        });
+    if (known == arguments.end())
+      return false;
+    argument.place = known->place;
+  }
+  return true;
+}
+
+const BackwardProgram &
+BackwardProgram::getFor(const std::vector<bool> &defined) const {
+  if (!drop ||
+      std::find(defined.begin(), defined.end(), false) == defined.end())
+    return *this;
+  std::lock_guard<std::mutex> guard(programsLock);
+  auto [known, isNew] = partial.try_emplace(defined);
+  if (isNew) {
+    std::vector<uint32_t> results;
+    for (size_t k = 0; k < defined.size(); ++k)
+      if (!defined[k])
+        results.push_back(differentiable[k]);
+    known->second = drop(results);
+    if (known->second && !adopt(*known->second))
+      known->second.reset();
+  }
+  return known->second ? *known->second : *this;
+}
+
+/// Autograd gives a leaf another accumulator when its data become those of
+/// another type or device. Compares without counting an owner.
+static bool isAccumulatorOf(const at::Tensor &leaf,
+                            const std::shared_ptr<autograd::Node> &node) {
+  const auto &own = autograd::impl::get_autograd_meta(leaf)->grad_accumulator_;
+  return !own.owner_before(node) && !node.owner_before(own);
+}
+
+bool BackwardProgram::reachesFrom(uint32_t group, size_t gradient) const {
+  for (size_t i = 0; i < groups.size(); ++i)
+    if (groups[i] == group && reaches[gradient][i])
+      return true;
+  return false;
+}
+
+autograd::edge_list BackwardProgram::edges(const at::Tensor *inputs,
+                                           uint32_t group) const {
+  autograd::edge_list made;
+  made.reserve(gradients.size() + zeros.size());
+  std::lock_guard<std::mutex> guard(accumulatorsLock);
+  accumulators.resize(parameters.size());
+  bool several = numGroups() > 1;
+  for (size_t k = 0; k < gradients.size(); ++k) {
+    const at::Tensor &input = inputs[gradients[k]];
+    if (several && !reachesFrom(group, k)) {
+      made.emplace_back();
+      continue;
+    }
+    if (k >= parameters.size() || !parameters[k] || !input.is_leaf()) {
+      made.push_back(autograd::impl::gradient_edge(input));
+      continue;
+    }
+    Accumulator &known = accumulators[k];
+    if (known.parameter != input.unsafeGetTensorImpl() ||
+        !isAccumulatorOf(input, known.node))
+      known = {input.unsafeGetTensorImpl(),
+               autograd::impl::gradient_edge(input).function};
+    made.emplace_back(known.node, 0);
+  }
+  for (uint32_t input : zeros)
+    made.push_back(autograd::impl::gradient_edge(inputs[input]));
+  return made;
+}

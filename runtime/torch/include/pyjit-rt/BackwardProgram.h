@@ -1,0 +1,163 @@
+//===- BackwardProgram.h - What computes a call's gradients -----*- C++ -*-===//
+//
+// The launch program of a specialization's gradients, where its arguments come
+// from, and where what it computes goes.
+//
+//===----------------------------------------------------------------------===//
+
+#ifndef PYJIT_RT_BACKWARDPROGRAM_H
+#define PYJIT_RT_BACKWARDPROGRAM_H
+
+#include "pyjit-rt/TorchExecutor.h"
+
+#include <torch/csrc/autograd/function.h>
+
+#include <functional>
+#include <map>
+#include <optional>
+
+namespace pyjit::rt {
+
+/// How a tensor lies in memory.
+struct TensorLayout {
+  at::DimVector sizes, strides;
+  at::ScalarType type = at::kFloat;
+  at::Device device = at::kCPU;
+
+  static TensorLayout of(const at::Tensor &tensor);
+  /// The layout that the gradient of such a tensor has.
+  static TensorLayout ofGradient(const at::Tensor &tensor);
+  /// Whether kernels that are compiled for this layout can read the tensor,
+  /// device apart.
+  bool fits(const at::Tensor &tensor) const;
+};
+
+struct DifferentiableBackward;
+
+/// The backward program of a specialization, and where its arguments come from.
+struct BackwardProgram {
+  enum class Source : uint8_t {
+    Input,   ///< of the main program
+    Result,  ///< of the main program
+    Gradient ///< of a result of the main program
+  };
+  struct Argument {
+    Source source;
+    uint32_t index;
+    /// Where it stands: an input in `reads`, a gradient's result in
+    /// `differentiable`, a saved result among those that the call shows, or
+    /// among those that it does not. Set by `resolve`.
+    uint32_t place = 0;
+  };
+  struct Input {
+    uint32_t index;
+    /// The call writes it.
+    bool written = false;
+    /// The caller uses the tensor for other calls, too, or gradients of
+    /// gradients ask for what was in it before the call: nodes keep a copy.
+    bool copied = false;
+    /// The backward program takes it; else only gradients of gradients do. Set
+    /// by `resolve`.
+    bool taken = false;
+    /// The layout of all calls; nothing where sizes differ. Set by `resolve`.
+    std::optional<TensorLayout> layout = std::nullopt;
+  };
+
+  /// Completes what is said twice. Returns whether `program` takes what `main`
+  /// takes and gives; else `error` says what it does not.
+  bool resolve(const TorchExecutor &main, std::string &error);
+  /// Whether `other`, a second main program, gives what `main` does where the
+  /// backward program takes it.
+  bool takesFrom(const TorchExecutor &main, const TorchExecutor &other) const;
+  /// The program for gradients of gradients, which the first call makes. Throws
+  /// where there cannot be one.
+  const DifferentiableBackward &getDifferentiable() const;
+  /// The program for calls of which only these of the differentiable results
+  /// count, whose arguments stand where this program's do. Made when it is
+  /// first asked for; this program, which takes zeros for the others, where
+  /// there is no other. `gradients` may be fewer.
+  const BackwardProgram &getFor(const std::vector<bool> &defined) const;
+  /// Whether a hook of an input may be called without a gradient: autograd goes
+  /// on to all that this node has an edge to, and in eager only to what the
+  /// results that count were computed from.
+  bool isShownNothing(const at::Tensor *inputs) const;
+  size_t numGroups() const;
+  /// Whether input `gradients[gradient]` has a gradient of a group's results.
+  bool reachesFrom(uint32_t group, size_t gradient) const;
+  /// Where the gradients of `inputs` go.
+  torch::autograd::edge_list edges(const at::Tensor *inputs,
+                                   uint32_t group) const;
+  /// Owns the machine code of `program`, and outlives it.
+  std::shared_ptr<const void> code;
+  std::unique_ptr<TorchExecutor> program;
+  std::vector<Argument> arguments;
+  /// Result k of the program is the gradient of input `gradients[k]` of the
+  /// main program.
+  std::vector<uint32_t> gradients;
+  /// By place in `gradients`: parameters, whose accumulators are kept from call
+  /// to call, for autograd makes one anew where nobody holds it. Empty: none.
+  std::vector<bool> parameters;
+  /// Results of the main program that require grad.
+  std::vector<uint32_t> differentiable;
+  /// Of each gradient in `gradients`: which results in `differentiable` it
+  /// depends on. Where the engine has a gradient of none of these, eager gives
+  /// none.
+  std::vector<std::vector<bool>> reaches;
+  /// Of each entry of `differentiable`: results of other groups have other
+  /// nodes in eager.
+  std::vector<uint32_t> groups;
+  /// Inputs of the main program that gradients depend on in any way, and for
+  /// each gradient, whose elements it depends on.
+  std::vector<Input> reads;
+  std::vector<std::vector<bool>> uses;
+  /// Inputs that the main program's results depend on without a derivative (the
+  /// signs of `relu`): eager's gradients of these are zeros, not none. They
+  /// stand behind `gradients`.
+  std::vector<uint32_t> zeros;
+  /// Results of the main program that the call shows; the others are saved.
+  uint32_t numResults = 0;
+  /// Makes the program for gradients of gradients; null where there is none,
+  /// and `error` says why.
+  using Differentiate =
+      std::function<std::unique_ptr<DifferentiableBackward>(std::string &)>;
+  Differentiate differentiate;
+  /// Makes the program without gradients of these results of the main program;
+  /// null where there is none.
+  using Drop = std::function<std::unique_ptr<BackwardProgram>(
+      const std::vector<uint32_t> &results)>;
+  Drop drop;
+
+  /// Results that the backward program takes: shown ones (numbers of results),
+  /// then others. Set by `resolve`.
+  std::vector<uint32_t> shown, hidden;
+  /// Inputs whose gradients do not depend on each differentiable result. Set by
+  /// `resolve`.
+  std::vector<uint32_t> partlyReached;
+
+private:
+  /// Of the parameter that the last call had.
+  struct Accumulator {
+    const c10::TensorImpl *parameter = nullptr;
+    std::shared_ptr<torch::autograd::Node> node; ///< holds the parameter
+  };
+  /// A compilation holds the one for its programs; calls, which hold the
+  /// interpreter's lock, take the other.
+  mutable std::mutex programsLock, accumulatorsLock;
+  bool adopt(BackwardProgram &other) const;
+  mutable std::unique_ptr<DifferentiableBackward> again;
+  mutable std::map<std::vector<bool>, std::unique_ptr<BackwardProgram>> partial;
+  mutable std::vector<Accumulator> accumulators; ///< by place in `gradients`
+};
+
+/// Computes what a backward program computes, from the inputs of the main
+/// program and then the gradients of its differentiable results, and can be
+/// differentiated itself.
+struct DifferentiableBackward {
+  std::shared_ptr<const void> code;
+  std::unique_ptr<TorchExecutor> program;
+  std::shared_ptr<const BackwardProgram> backward;
+};
+
+} // namespace pyjit::rt
+
+#endif // PYJIT_RT_BACKWARDPROGRAM_H
