@@ -36,7 +36,13 @@ public:
   Normalised(GradientBuilder &build, Value x, ArrayRef<int64_t> dims,
              bool isCentered, double epsilon)
       : build(build), dims(dims), isCentered(isCentered) {
-    Value centered = isCentered ? build.subtract(x, build.mean(x, dims)) : x;
+    Value centered = x;
+    if (isCentered) {
+      // As exact as the operator itself (Operators.td).
+      Value near = build.mean(x, dims);
+      Value off = build.mean(build.subtract(x, near), dims);
+      centered = build.subtract(x, build.add(near, off));
+    }
     Value variance = build.mean(build.multiply(centered, centered), dims);
     inverse = inverseRoot(build, variance, epsilon);
     value = build.multiply(centered, inverse);

@@ -380,16 +380,27 @@ foreach name = ["log_softmax.int", "_log_softmax"] in
                                      (Log powers)))),
            "Result", "Stated">;
 
+// A mean that is off by a rounding, as that of many equal numbers is, would be
+// divided by a deviation of almost nothing. What it is off by is the mean of
+// the differences, which are exact where it matters.
+class MeanOverLast<dag value> {
+  dag is = (Div (ReduceSum value, (Last $normalized_shape)),
+                (Count $input, (Last $normalized_shape)));
+}
+class NormOverLast<dag normalised> {
+  dag is = (Let $near, MeanOverLast<(Value $input)>.is,
+           (Let $far, (Sub $input, $near),
+           (Let $off, MeanOverLast<(Value $far)>.is,
+           (Let $mean, (Add $near, $off),
+           (Let $square, MeanOverLast<(Mul $far, $far)>.is,
+           (Let $variance, (Maximum (Sub $square, (Mul $off, $off)), 0),
+           (Let $inverse, (Rsqrt (Add $variance, $eps)), normalised)))))));
+}
 def : Op<"aten::layer_norm",
-         (Let $mean, (Div (ReduceSum $input, (Last $normalized_shape)),
-                          (Count $input, (Last $normalized_shape))),
-         (Let $centered, (Sub $input, $mean),
-         (Let $variance, (Div (ReduceSum (Mul $centered, $centered),
-                                         (Last $normalized_shape)),
-                              (Count $input, (Last $normalized_shape))),
-         (Let $normal, (Mul $centered, (Rsqrt (Add $variance, $eps))),
+         NormOverLast<
+         (Let $normal, (Mul (Sub $input, $mean), $inverse),
          (Let $scaled, (IfNone $weight, $normal, (Mul $normal, $weight)),
-           (IfNone $bias, $scaled, (Add $scaled, $bias))))))), "Result", "Self">;
+           (IfNone $bias, $scaled, (Add $scaled, $bias))))>.is, "Result", "Self">;
 // What the autograd engine does, as the recorder writes it: tssa-expand-backward
 // puts the gradients in its place.
 def : Schema<"pyjit::backward(Tensor[] roots, Tensor[] gradients, Tensor[] inputs) -> Tensor[]">;
@@ -401,17 +412,11 @@ def : Op<"pyjit::written", (Value $value)>;
 // weight before it subtracts it, which shows where a weight is infinite.
 def : Schema<"pyjit::grouped_norm(Tensor input, SymInt[] normalized_shape, Tensor? weight, Tensor? bias, float eps) -> Tensor">;
 def : Op<"pyjit::grouped_norm",
-         (Let $mean, (Div (ReduceSum $input, (Last $normalized_shape)),
-                          (Count $input, (Last $normalized_shape))),
-         (Let $centered, (Sub $input, $mean),
-         (Let $variance, (Div (ReduceSum (Mul $centered, $centered),
-                                         (Last $normalized_shape)),
-                              (Count $input, (Last $normalized_shape))),
-         (Let $inverse, (Rsqrt (Add $variance, $eps)),
+         NormOverLast<
          (Let $scale, (IfNone $weight, $inverse, (Mul $inverse, $weight)),
            (Add (Mul $input, $scale),
                 (IfNone $bias, (Neg (Mul $mean, $scale)),
-                               (Sub $bias, (Mul $mean, $scale))))))))),
+                               (Sub $bias, (Mul $mean, $scale)))))>.is,
          "Result", "Self">;
 def : Op<"aten::rms_norm",
          (IfNone $eps, (Unsupported),

@@ -169,8 +169,23 @@ def laid_out_like(value: torch.Tensor, like: torch.Tensor) -> torch.Tensor:
     return result.copy_(value).expand(shape)
 
 
+class EitherZero(Noise):
+    """Moves nothing but zeros that may be of either sign: for programs without roundings."""
+
+    def __torch_dispatch__(
+        self, func: Any, types: Any, args: Any = (), kwargs: Any = None
+    ) -> Any:
+        result = func(*args, **(kwargs or {}))
+        name = func._schema.name.split("::")[1]
+        free = name in EITHER_ZERO and len(args) > 1
+        return self.zeros_moved(result, args) if free else result
+
+
 def bounds(
-    run: Callable[[], list[torch.Tensor]], want: list[torch.Tensor], runs: int = RUNS
+    run: Callable[[], list[torch.Tensor]],
+    want: list[torch.Tensor],
+    runs: int = RUNS,
+    noise: type[Noise] = Noise,
 ) -> list[torch.Tensor]:
     """How far each element of the tensors of `want` may be from it, in float64.
 
@@ -179,7 +194,7 @@ def bounds(
     """
     spreads = [torch.zeros(value.shape, dtype=torch.float64) for value in want]
     for seed in range(runs):
-        with Noise(seed):
+        with noise(seed):
             again = run()
         for number, (value, other) in enumerate(zip(want, again, strict=True)):
             far = (other.detach().double() - value.double()).abs()
