@@ -50,6 +50,8 @@ REDUCTIONS: dict[str, Reduction] = {
 }  # fmt: skip
 # Of equal numbers these are zero, in eager exactly: a rounding of the mean would be divided by a deviation of nothing.
 CENTERED = ("var", "std of all", "layer_norm", "group_norm")
+# Group norm subtracts two products that are large there, in eager with one rounding less.
+FAR = ("var", "std of all", "layer_norm")
 # Numbers of one sign; one number; numbers far from zero and close to each other.
 VALUES = ("any", "equal", "far")
 
@@ -99,7 +101,7 @@ def inputs(name: str, dtype: torch.dtype) -> Iterator[Input]:
             LAYOUTS, SHAPES, VALUES, (-1, 0), (False, True)
         )
         if not (written and layout.startswith("expanded"))
-        and not (values == "far" and name not in CENTERED)
+        and not (values == "far" and name not in FAR)
         and not (name == "group_norm" and shape == (1, 1))  # refused
     ]
     draw = random.Random(f"{name} {dtype}")
