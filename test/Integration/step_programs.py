@@ -7,8 +7,11 @@ a program with lines left out is a program, too: that is how one is reduced.
 from __future__ import annotations
 
 import random
+import re
 import textwrap
+from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
+from typing import Any
 
 from Integration.step_lines import (
     AFTER,
@@ -193,34 +196,48 @@ class Program:
         return True
 
 
-def draw(rng: random.Random) -> Program:
+# Lines that break the graph, or bring a program into eager.
+BREAKS = re.compile(
+    r"print|LOG|opaque|hook|Double|retain_grad|checkpoint|item\(\)|float\(|randperm|create_graph|clip_|norm_of|closure"
+    r"|try:|momentum=None|isfinite|while|if h\.|if total|h = h\.detach|grad\(\):\n    loss|KEPT|update\(\)|seen"
+)
+
+
+def draw(rng: random.Random, plain: bool = False) -> Program:
+    """plain: a program that should be one graph."""
+
+    def pick(items: Sequence[Any]) -> Any:
+        if plain:
+            items = [one for one in items if not BREAKS.search(str(one))]
+        return rng.choice(items)
+
     def some(items: list[str], most: int, share: float) -> list[str]:
-        return [rng.choice(items) for _ in range(most) if rng.random() < share]
+        return [pick(items) for _ in range(most) if rng.random() < share]
 
     base = rng.choice(("flat", "flat", "sequence", "image", "tokens"))
     layers = []
     for _ in range(rng.randint(1, 7)):
         own = rng.random() < 0.5
-        layers.append(rng.choice(LAYERS[base] if own else EVERYWHERE))
+        layers.append(pick(LAYERS[base] if own else EVERYWHERE))
     if rng.random() < 0.9:
-        layers.insert(0, rng.choice(LAYERS[base][:5]))
+        layers.insert(0, pick(LAYERS[base][:5]))
     if rng.random() < 0.6:
-        layers.append(rng.choice(LAYERS[base][:5]))
-    name, options = rng.choice(OPTIMIZERS)
+        layers.append(pick(LAYERS[base][:5]))
+    name, options = rng.choice(OPTIMIZERS[:6] if plain else OPTIMIZERS)
     chosen = [options[0]] + [o for o in options[1:] if rng.random() < 0.3]
     if "nesterov=True" in chosen:
         chosen = [o for o in chosen if not o.startswith("dampening")]
         if "momentum=0.9" not in chosen:
             chosen.append("momentum=0.9")
     kind = rng.choice(("", "", "foreach=False", "foreach=False", "foreach=True", "fused=True"))  # fmt: skip
-    if name == "Adafactor" or (kind == "fused=True" and name not in FUSED):
+    if plain or name == "Adafactor" or (kind == "fused=True" and name not in FUSED):
         kind = "foreach=False"
     chosen += [kind] if kind else []
     if rng.random() < 0.05 and name not in FUSED | {"Adafactor", "Adagrad"}:
         chosen.append("differentiable=False")
-    gradients = rng.choice(GRADIENTS)
+    gradients = pick(GRADIENTS)
     step = []
-    zero = rng.choice(ZERO)
+    zero = pick(ZERO)
     place = rng.choice(("first", "first", "last", "both", "none"))
     if base != "tokens":
         step += some(INPUTS, 1, 0.25)
@@ -228,7 +245,7 @@ def draw(rng: random.Random) -> Program:
     step.append(gradients)
     step += some(BETWEEN, 2, 0.3)
     if "step(closure)" not in gradients:
-        step.append(rng.choice(UPDATES))
+        step.append(pick(UPDATES))
     step += some(AFTER, 2, 0.25)
     step += [zero] if place in ("last", "both") else []
     autocast = rng.choice(("call", "model", "loss")) if rng.random() < 0.12 else ""
@@ -243,7 +260,7 @@ def draw(rng: random.Random) -> Program:
     results = [r for r in RESULTS if known or "out" not in r]
     step.append(f"return {rng.choice(results)}")
     events = [
-        (rng.randint(1, STEPS - 1), rng.choice(EVENTS))
+        (rng.randint(1, STEPS - 1), pick(EVENTS))
         for _ in range(rng.choice((0, 0, 1, 1, 2, 3, 4)))
     ]
     rows = [6] * STEPS
@@ -260,7 +277,7 @@ def draw(rng: random.Random) -> Program:
         step=tuple(step),
         events=tuple(sorted(events, key=lambda e: e[0])),
         rows=tuple(rows),
-        compiled=rng.choice(("step",) * 7 + ("model", "loss", "update")),
+        compiled="step" if plain else rng.choice(("step",) * 7 + ("model", "loss", "update")),
         arguments=rng.choice(("x, y", "x, y", "model, optimizer, x, y")),
         autocast=autocast,
         marks=("transposed",) if rng.random() < 0.1 else (),

@@ -259,9 +259,11 @@ class Noisy:
         return max(distance(want, v) for v in values)
 
 
-def check(number: int, program: Program | None = None) -> dict[str, Any]:
+def check(
+    number: int, program: Program | None = None, plain: bool = False
+) -> dict[str, Any]:
     """Compares a program with eager; what the compiled function says of itself."""
-    program = program or draw(random.Random(number))
+    program = program or draw(random.Random(number), plain)
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
         try:
@@ -330,9 +332,10 @@ def reduced(
     return program
 
 
-@pytest.mark.parametrize("seed", range(EXAMPLES // 5))
-def test_random_steps(seed: int) -> None:
-    check(seed)
+@pytest.mark.parametrize("plain", [False, True])
+@pytest.mark.parametrize("seed", range(EXAMPLES // 10))
+def test_random_steps(seed: int, plain: bool) -> None:
+    check(seed, plain=plain)
 
 
 def test_a_wrong_step_is_found() -> None:
