@@ -323,6 +323,8 @@ EVENTS = [
     "list(model.parameters())[0].data.mul_(0.5)",
     "with torch.no_grad():\n    list(model.parameters())[-1].mul_(0.9)",
     "other_parameter(model, 0)",
+    "tie(model)",
+    "tie(model)",
     "other_parameter(model, 1)\noptimizer = make_optimizer(model)\nupdate = optimizer.step",
     "HANDLES.append(weights(model)[0].register_hook(lambda g: g * 2))",
     "HANDLES.append(weights(model)[0].register_hook(lambda g: LOG.append(g.sum().item())))",

@@ -70,6 +70,12 @@ def other_parameter(model, index):
     setattr(owner, last, nn.Parameter(getattr(owner, last).detach() * 0.5))
 
 
+def tie(model):
+    same = [m for m in model.modules() if type(m) is nn.Linear and m.weight.shape == (8, 8)]
+    if same:
+        same[-1].weight = same[0].weight
+
+
 def norm_of(model):
     norms = [p.grad.norm() for p in model.parameters() if p.grad is not None]
     return torch.stack(norms).norm()

@@ -334,6 +334,34 @@ def test_tied_and_copied_parameters():
             torch.testing.assert_close(p.grad, q.grad, rtol=1e-4, atol=1e-5)
 
 
+@pytest.mark.parametrize("inputs", [(0,), (1,), (0, 1)])
+@pytest.mark.parametrize("accumulates", [False, True])
+def test_parameters_that_become_one(inputs, accumulates):
+    """What the call differentiates by may become a tensor that it only reads."""
+
+    def make():
+        return nn.ModuleList([nn.Linear(4, 4, bias=False), nn.Linear(4, 4, bias=False)])
+
+    def step(model, optimizer, x):
+        loss = model[1](torch.tanh(model[0](x))).square().mean()
+        chosen = [model[i].weight for i in inputs]
+        if accumulates:
+            loss.backward(inputs=chosen)
+            return [p.grad.clone() for p in chosen]
+        return torch.autograd.grad(loss, chosen)
+
+    pair = [Trainer(make, OPTIMIZERS["sgd"], step) for _ in range(2)]
+    compiled = pyjit.compile(pair[0].call)
+    for i in range(8):
+        if i == 4:
+            for trainer in pair:
+                trainer.model[1].weight = trainer.model[0].weight
+        x = torch.randn(3, 4)
+        for have, want in zip(compiled(x), pair[1].call(x), strict=True):
+            torch.testing.assert_close(have, want, rtol=1e-4, atol=1e-5)
+    assert pyjit.stats(compiled)["hits"] >= 3
+
+
 def test_state_is_loaded_in_between():
     eager = Trainer(perceptron, OPTIMIZERS["adam"], plain_step)
     ours = Trainer(perceptron, OPTIMIZERS["adam"], plain_step)

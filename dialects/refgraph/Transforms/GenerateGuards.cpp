@@ -13,6 +13,7 @@
 #include "mlir/IR/BuiltinOps.h"
 #include "mlir/IR/IRMapping.h"
 #include "pyjit/Operators/OperatorFacts.h"
+#include "pyjit/Operators/OperatorNames.h"
 #include "llvm/ADT/TypeSwitch.h"
 #include <functional>
 
@@ -377,6 +378,15 @@ void GuardBuilder::buildAliasGuards() {
     if (set.getSelector() == Selector::grad ||
         set.getSelector() == Selector::data)
       given.insert(plan.getNode(set.getHolder()));
+  // What it differentiates by is no other tensor, which has a gradient, too.
+  for (auto call : trace.getBody().getOps<TensorOp>())
+    if (call.getOverload() == ::pyjit::operators::pyjit::backward) {
+      auto countOf = [&](unsigned list) {
+        return cast<ArrayAttr>(call.getArgs()[list]).size();
+      };
+      for (Value by : call.getInputs().drop_front(countOf(0) + countOf(1)))
+        given.insert(plan.getNode(by));
+    }
   for (auto [i, input] : llvm::enumerate(plan.inputs))
     add(input, updates.contains(i) || given.contains(input));
   for (Value kept : plan.kept)

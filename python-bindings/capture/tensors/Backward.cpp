@@ -147,9 +147,16 @@ bool EngineRun::begin(const EngineCall &call) {
     wanted = leaves;
   else if (!take(call.inputs, wanted))
     return false;
-  for (const at::Tensor &tensor : wanted)
-    if (!addTarget(tensor))
+  for (const at::Tensor &tensor : wanted) {
+    // One that is named twice accumulates once.
+    bool isNamedBefore =
+        accumulates &&
+        std::any_of(targets.begin(), targets.end(), [&](const Target &known) {
+          return known.tensor.is_same(tensor);
+        });
+    if (!isNamedBefore && !addTarget(tensor))
       return false;
+  }
   return !targets.empty() || refuse("it comes to no leaf");
 }
 
