@@ -8,9 +8,9 @@
 // WHILE: s[[X:[0-9]+]] = input 0
 // WHILE: s[[L:[0-9]+]] = input 1
 // WHILE: graph 0 {
-// WHILE:   copy s[[L]] to [[LIMIT:s[0-9]+]]
 // WHILE:   kernel {{.*}} (s[[X]], [[S:s[0-9]+]])
-// WHILE:   kernel {{.*}} ({{.*}}, [[GO:s[0-9]+]])
+// WHILE:   kernel {{.*}} ({{.*}}, s[[L]], [[GO:s[0-9]+]])
+// WHILE:   copy s[[L]] to [[LIMIT:s[0-9]+]]
 // WHILE:   while {
 // WHILE-NEXT:   test [[GO]]
 // WHILE-NEXT:   kernel {{.*}} ([[S]], [[NEW:s[0-9]+]])
