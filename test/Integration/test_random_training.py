@@ -102,13 +102,14 @@ def compare(want: list[Any], have: list[Any], what: str, noisy: Spread) -> None:
         if w is None:
             continue
         assert (w.shape, w.dtype) == (h.shape, h.dtype), f"{what}, {number}"
+        w, h = w.detach().cpu(), h.detach().cpu()
         size = float(w.abs().max()) if w.numel() else 0.0
         bound = 1e-5 * w.double().abs() + 1e-6 * max(1.0, size)
         if not apart(w, h, bound).any():
             continue
         for other in noisy():
-            far = (other[number].double() - w.double()).abs().cpu()
-            bound = torch.maximum(bound.cpu(), FACTOR * far)
+            far = (other[number].detach().cpu().double() - w.double()).abs()
+            bound = torch.maximum(bound, FACTOR * far)
         where = apart(w, h, bound)
         assert not where.any(), f"{what}, value {number}: eager\n{w}\npyjit\n{h}"
 
