@@ -8,6 +8,7 @@ tests run, takes the host's kernels and thus another way through the encoder.)
 
 from __future__ import annotations
 
+import copy
 import re
 from collections.abc import Callable, Iterable, Iterator
 from typing import Any
@@ -28,6 +29,7 @@ from Integration import (
 )
 from lib.Codegen.PTX.kernels import PTXAS, assemble
 from pyjit._C import Trace
+from torch import nn
 
 # A trace, whether half precision is rounded as in eager, and whether sizes are specialized.
 Built = tuple[str, bool, bool]
@@ -267,3 +269,28 @@ def test_tensors_of_the_cpu_stay_there(built: list[Built]) -> None:
     for name in ("repeat", "cat", "gather", "max.dim"):
         assert f"aten::{name}" in calls, launch
     assert launch.count("  kernel ") == 1, launch
+
+
+def test_layers_of_a_step(built: list[Built]) -> None:
+    """Equal layers are kernels once; what they leave for the backward is nowhere copied to."""
+    torch.manual_seed(0)
+    layers = [nn.Linear(24, 24), nn.GELU(), nn.LayerNorm(24)] * 8
+    model = nn.Sequential(*copy.deepcopy(layers))
+    optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
+
+    def step(x: torch.Tensor) -> torch.Tensor:
+        optimizer.zero_grad()
+        loss = model(x).square().mean()
+        loss.backward()
+        optimizer.step()
+        return loss.detach()
+
+    fast = pyjit.compile(step)
+    for _ in range(3):
+        fast(torch.randn(5, 24))
+    for launch in check(built):
+        views = re.findall(r"(s\d+) = view of", launch)
+        targets = re.findall(r"copy s\d+ to (s\d+)", launch)
+        assert not set(views) & set(targets), launch
+        kernels = re.findall(r"kernel (\w+) \(.*\) grid [1-9]", launch)
+        assert len(kernels) > 2 * len(set(kernels)), launch

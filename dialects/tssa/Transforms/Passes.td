@@ -231,7 +231,9 @@ def UnrollLoopsPass : Pass<"tssa-unroll-loops", "::mlir::func::FuncOp"> {
     For devices, whose launches cost no more one after the other than in a loop, and whose
     graphs have no loops with a counter. Runs when kernels are calls: they were
     planned and compiled for one iteration, and stay so. What a loop carried
-    needs no copies any more; indices and picks are constants.
+    needs no copies any more; indices and picks are constants. A part of a tensor
+    into which iterations put their results is read where it was computed, and
+    the tensor is not made where nobody else reads it.
 
     ```mlir
     func.func @f(%x: tensor<8xf32>, %a: tensor<8xf32>, %b: tensor<8xf32>) -> tensor<8xf32> {

@@ -8,6 +8,7 @@
 #include "mlir/Dialect/Arith/IR/Arith.h"
 #include "mlir/Dialect/Linalg/IR/Linalg.h"
 #include "mlir/Dialect/Math/IR/Math.h"
+#include "mlir/Dialect/SCF/IR/SCF.h"
 #include "mlir/Dialect/Tensor/IR/Tensor.h"
 #include "pyjit/Conversion/TSSAToLinalg/Passes.h"
 #include "pyjit/Operators/CallArguments.h"
@@ -371,6 +372,21 @@ struct ConvertPass : impl::ConvertTSSAToLinalgBase<ConvertPass> {
     op.erase();
   }
 
+  /// Whether this is one iteration's part of what a loop around vendor calls
+  /// gives. Kernels take such a part by itself: those of all parts are one
+  /// kernel then, and where the loop is written out again, its iteration's
+  /// value is the part.
+  static bool isResultOfIteration(tssa::AccessOp access) {
+    auto loop = access.getSource().getDefiningOp<scf::ForOp>();
+    if (!loop || access.getPath().size() != 1 || !access.getIndices().empty())
+      return false;
+    auto view = cast<tssa::ViewAttr>(access.getPath()[0]);
+    bool isPart = view.getKind() == tssa::ViewKind::select ||
+                  view.getKind() == tssa::ViewKind::slice;
+    return isPart && view.getParams()[0] == 0 &&
+           !loop.getBody()->getOps<tssa::AtenOp>().empty();
+  }
+
   LogicalResult lowerOne(Operation *op) {
     OpBuilder b(op);
     if (auto aten = dyn_cast<tssa::AtenOp>(op)) {
@@ -384,6 +400,8 @@ struct ConvertPass : impl::ConvertTSSAToLinalgBase<ConvertPass> {
       else
         lowerOperator(aten);
     } else if (auto access = dyn_cast<tssa::AccessOp>(op)) {
+      if (isResultOfIteration(access))
+        return success();
       if (Value view = lowerAccess(b, access, operand(access.getSource())))
         shown[access.getResult()] = view;
     } else if (auto assign = dyn_cast<tssa::AssignOp>(op)) {

@@ -57,3 +57,53 @@ func.func @open(%x: tensor<8xf32>, %n: index) -> tensor<8xf32> {
   }
   return %r : tensor<8xf32>
 }
+
+// What iterations collected is read where they computed it, through another
+// view, too; the collection is never made.
+// CHECK-LABEL: func @collected
+// CHECK-NOT: tssa.assign
+// CHECK: %[[A:.*]] = tssa.aten "my::cell"(%{{.*}})
+// CHECK: %[[B:.*]] = tssa.aten "my::cell"(%[[A]])
+// CHECK: %[[COLUMN:.*]] = tssa.access %[[A]] [#tssa.view<select [1, 3]>]
+// CHECK-NOT: tensor.empty
+// CHECK: return %[[B]], %[[COLUMN]]
+func.func @collected(%x: tensor<2x8xf32>) -> (tensor<2x8xf32>, tensor<2xf32, #tssa.strides<[8]>>) {
+  %c0 = arith.constant 0 : index
+  %c1 = arith.constant 1 : index
+  %c2 = arith.constant 2 : index
+  %none = tensor.empty() : tensor<2x2x8xf32>
+  %r:2 = scf.for %i = %c0 to %c2 step %c1 iter_args(%h = %x, %all = %none) -> (tensor<2x8xf32>, tensor<2x2x8xf32>) {
+    %0 = tssa.aten "my::cell"(%h) : (tensor<2x8xf32>) -> tensor<2x8xf32>
+    %1 = tssa.assign %all, %0 [#tssa.view<select [0, ?]>] (%i) : tensor<2x2x8xf32>, tensor<2x8xf32>
+    scf.yield %0, %1 : tensor<2x8xf32>, tensor<2x2x8xf32>
+  }
+  %last = tssa.access %r#1 [#tssa.view<select [0, 1]>] : tensor<2x2x8xf32> -> tensor<2x8xf32>
+  %column = tssa.access %r#1 [#tssa.view<select [0, 0]>, #tssa.view<select [1, 3]>] : tensor<2x2x8xf32> -> tensor<2xf32, #tssa.strides<[8]>>
+  return %last, %column : tensor<2x8xf32>, tensor<2xf32, #tssa.strides<[8]>>
+}
+
+// It is made where it is read as a whole, where a part overlaps what was
+// assigned, and where eager's strides of a part are not those of the value.
+// CHECK-LABEL: func @whole
+// CHECK-COUNT-2: tssa.assign {{.*}}#tssa.view<slice [0, ?, 2, 1]>
+// CHECK-DAG: %[[PART:.*]] = tssa.access %{{.*}} [#tssa.view<slice [0, 1, 2, 1]>]
+// CHECK-DAG: %[[OTHER:.*]] = tssa.access %{{.*}} [#tssa.view<select [1, 1]>]
+// CHECK: return %[[PART]], %[[OTHER]]
+func.func @whole(%x: tensor<2x8xf32>) -> (tensor<2x8xf32>, tensor<2xf32, #tssa.strides<[2]>>) {
+  %c0 = arith.constant 0 : index
+  %c1 = arith.constant 1 : index
+  %c2 = arith.constant 2 : index
+  %none = tensor.empty() : tensor<4x8xf32>
+  %columns = tensor.empty() : tensor<2x2xf32>
+  %r:3 = scf.for %i = %c0 to %c2 step %c1 iter_args(%h = %x, %all = %none, %c = %columns) -> (tensor<2x8xf32>, tensor<4x8xf32>, tensor<2x2xf32>) {
+    %0 = tssa.aten "my::cell"(%h) : (tensor<2x8xf32>) -> tensor<2x8xf32>
+    %at = arith.muli %i, %c2 : index
+    %1 = tssa.assign %all, %0 [#tssa.view<slice [0, ?, 2, 1]>] (%at) : tensor<4x8xf32>, tensor<2x8xf32>
+    %2 = tssa.aten "my::column"(%0) : (tensor<2x8xf32>) -> tensor<2xf32>
+    %3 = tssa.assign %c, %2 [#tssa.view<select [1, ?]>] (%i) : tensor<2x2xf32>, tensor<2xf32>
+    scf.yield %0, %1, %3 : tensor<2x8xf32>, tensor<4x8xf32>, tensor<2x2xf32>
+  }
+  %part = tssa.access %r#1 [#tssa.view<slice [0, 1, 2, 1]>] : tensor<4x8xf32> -> tensor<2x8xf32>
+  %other = tssa.access %r#2 [#tssa.view<select [1, 1]>] : tensor<2x2xf32> -> tensor<2xf32, #tssa.strides<[2]>>
+  return %part, %other : tensor<2x8xf32>, tensor<2xf32, #tssa.strides<[2]>>
+}

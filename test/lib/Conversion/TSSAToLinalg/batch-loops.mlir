@@ -95,3 +95,28 @@ func.func @unknown(%x: tensor<8x3xf32>, %n: tensor<i64>) -> tensor<8x3xf32> {
   }
   return %r : tensor<8x3xf32>
 }
+
+// Results of iterations around a vendor call stay parts of their own, so that
+// kernels of the parts are equal: no element of an affine map says which.
+// CHECK-LABEL: func @parts
+// CHECK: scf.for
+// CHECK: %[[A:.*]] = tssa.access %{{.*}}#1 [#tssa.view<select [0, 0]>]
+// CHECK: %[[B:.*]] = tssa.access %{{.*}}#1 [#tssa.view<select [0, 1]>]
+// CHECK: linalg.generic {{.*}} ins(%[[A]] : tensor<8xf32>)
+// CHECK: linalg.generic {{.*}} ins(%[[B]] : tensor<8xf32>)
+func.func @parts(%x: tensor<8xf32>) -> (tensor<8xf32>, tensor<8xf32>) {
+  %c0 = arith.constant 0 : index
+  %c1 = arith.constant 1 : index
+  %c2 = arith.constant 2 : index
+  %none = tensor.empty() : tensor<2x8xf32>
+  %r:2 = scf.for %i = %c0 to %c2 step %c1 iter_args(%h = %x, %all = %none) -> (tensor<8xf32>, tensor<2x8xf32>) {
+    %0 = tssa.aten "my::cell"(%h) : (tensor<8xf32>) -> tensor<8xf32>
+    %1 = tssa.assign %all, %0 [#tssa.view<select [0, ?]>] (%i) : tensor<2x8xf32>, tensor<8xf32>
+    scf.yield %0, %1 : tensor<8xf32>, tensor<2x8xf32>
+  }
+  %a = tssa.access %r#1 [#tssa.view<select [0, 0]>] : tensor<2x8xf32> -> tensor<8xf32>
+  %b = tssa.access %r#1 [#tssa.view<select [0, 1]>] : tensor<2x8xf32> -> tensor<8xf32>
+  %2 = tssa.aten "aten::neg"(%a) : (tensor<8xf32>) -> tensor<8xf32>
+  %3 = tssa.aten "aten::neg"(%b) : (tensor<8xf32>) -> tensor<8xf32>
+  return %2, %3 : tensor<8xf32>, tensor<8xf32>
+}
