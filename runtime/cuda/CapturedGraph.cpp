@@ -67,25 +67,30 @@ GraphNode CapturedGraph::addNode(GraphNode node) {
   return levels.back().last = node;
 }
 
+void CapturedGraph::addKernel(KernelNode entry, Stream stream) {
+  bool moves = !entry.external.empty() || !entry.numbers.empty();
+  mustStay(moves, entry.kernel->name);
+  entry.node = launch(*entry.kernel, entry.params, stream);
+  if (!moves)
+    return;
+  if (!entry.node)
+    entry.node = lastNode(stream, entry.kernel->name);
+  if (entry.node)
+    kernels.push_back(std::move(entry));
+}
+
 void CapturedGraph::addKernel(const LoadedKernel &kernel,
                               const std::vector<Address> &params,
                               Stream stream) {
   if (!kernel.shape.grid[0])
     return;
-  KernelNode entry{nullptr, &kernel, {}, {}};
+  KernelNode entry{nullptr, &kernel, {}, {}, {}};
   for (uint32_t i = 0; i < params.size(); ++i) {
     entry.params.push_back(params[i].value);
     if (params[i].slot >= 0)
       entry.external.emplace_back(i, params[i]);
   }
-  mustStay(!entry.external.empty(), kernel.name);
-  entry.node = launch(kernel, entry.params, stream);
-  if (entry.external.empty())
-    return;
-  if (!entry.node)
-    entry.node = lastNode(stream, kernel.name);
-  if (entry.node)
-    kernels.push_back(std::move(entry));
+  addKernel(std::move(entry), stream);
 }
 
 void CapturedGraph::addCopy(const Address &target, const Address &source,
@@ -115,30 +120,36 @@ void CapturedGraph::addCopy(const Address &target, const Address &source,
     copies.push_back({node, params, target, source});
 }
 
-void CapturedGraph::addHostValue(DevicePtr target, uint32_t hostSlot,
-                                 const void *element, size_t bytes,
-                                 Stream stream) {
-  mustStay(true, "a number of the host");
-  // Numbers wider than a node's value are several nodes.
-  for (uint32_t at = 0; at < bytes;) {
-    uint32_t piece = bytes - at >= 4 ? 4 : bytes - at >= 2 ? 2 : 1;
-    FillNodeParams fill{target + at, 0, piece, 1};
-    std::memcpy(&fill.value, static_cast<const char *>(element) + at, piece);
-    GraphNode node = nullptr;
-    if (levels.empty()) {
-      check(*driver, driver->fillAsync(fill, stream), "number from the host");
-      node = lastNode(stream, "number from the host");
-    } else {
-      check(*driver,
-            driver->addFillNode(&node, levels.back().graph, levels.back().last,
-                                fill),
-            "number from the host");
-      addNode(node);
+uint64_t CapturedGraph::HostWord::read(const void *element) const {
+  uint64_t word = 0;
+  std::memcpy(&word, static_cast<const char *>(element) + offset, bytes);
+  return word;
+}
+
+void CapturedGraph::addHostNumbers(const LoadedKernel &writer,
+                                   const std::vector<HostNumber> &numbers,
+                                   Stream stream) {
+  KernelNode entry{};
+  auto add = [&] {
+    if (entry.numbers.empty())
+      return;
+    entry.kernel = &writer;
+    entry.params[0] = entry.numbers.size();
+    addKernel(std::exchange(entry, {}), stream);
+  };
+  for (const HostNumber &number : numbers)
+    for (uint32_t at = 0; at < number.bytes; at += 8) {
+      uint32_t bytes = std::min<size_t>(number.bytes - at, 8);
+      entry.params.resize(1 + 2 * LoadedKernels::kTableWords);
+      auto param = uint32_t(2 + 2 * entry.numbers.size());
+      HostWord word{param, number.slot, at, bytes};
+      entry.params[param - 1] = number.target + at;
+      entry.params[param] = word.read(number.element);
+      entry.numbers.push_back(word);
+      if (entry.numbers.size() == LoadedKernels::kTableWords)
+        add();
     }
-    if (node)
-      values.push_back({node, fill, hostSlot, at});
-    at += piece;
-  }
+  add();
 }
 
 //===----------------------------------------------------------------------===//
@@ -268,7 +279,7 @@ bool CapturedGraph::isRenewed(GraphNode node) const {
     return std::any_of(list.begin(), list.end(),
                        [&](auto &entry) { return entry.node == node; });
   };
-  return has(kernels) || has(copies) || has(values);
+  return has(kernels) || has(copies);
 }
 
 bool CapturedGraph::patch(const std::vector<OperandWord> &words,
@@ -342,6 +353,11 @@ unsigned CapturedGraph::update(void *const *buffers) {
       changed |= entry.params[param] != value;
       entry.params[param] = value;
     }
+    for (const HostWord &word : entry.numbers) {
+      uint64_t value = word.read(buffers[word.slot]);
+      changed |= entry.params[word.param] != value;
+      entry.params[word.param] = value;
+    }
     if (!changed)
       continue;
     pointers.resize(entry.params.size());
@@ -375,18 +391,6 @@ unsigned CapturedGraph::update(void *const *buffers) {
       continue;
     entry.params = params;
     checkCopy(*driver, driver->setCopyParams(exec, entry.node, params), params);
-    ++touched;
-  }
-  for (ValueNode &entry : values) {
-    unsigned value = 0;
-    std::memcpy(&value,
-                static_cast<const char *>(buffers[entry.slot]) + entry.offset,
-                entry.fill.elementBytes);
-    if (!all && value == entry.fill.value)
-      continue;
-    entry.fill.value = value;
-    check(*driver, driver->setFillParams(exec, entry.node, entry.fill),
-          "number from the host");
     ++touched;
   }
   for (VendorNode &entry : libraries) {

@@ -41,25 +41,38 @@ std::string describe(const LoadedKernel &kernel) {
 
 } // namespace
 
-/// One thread; `count`, then pairs of address and value, all by value. There
-/// are so few that more threads would not be faster.
+/// The count, then pairs of address and value, which any number of threads
+/// share.
 std::string cuda::tableWriterCode() {
-  std::string params = ".param .b64 n", body;
-  for (unsigned i = 0; i < LoadedKernels::kTableWords; ++i) {
-    std::string at = "p" + std::to_string(2 * i),
-                value = "p" + std::to_string(2 * i + 1);
-    params += ", .param .b64 " + at + ", .param .b64 " + value;
-    body += "  setp.le.s64 %p, %n, " + std::to_string(i) +
-            ";\n  @%p bra done;\n  ld.param.b64 %to, [" + at +
-            "];\n  ld.param.b64 %value, [" + value +
-            "];\n  st.global.b64 [%to], %value;\n";
-  }
-  return ".version 7.0\n.target sm_70\n.address_size 64\n"
-         ".visible .entry pyjit_write_table(" +
-         params +
-         ")\n{\n  .reg .pred %p;\n  .reg .b64 %n, %to, %value;\n"
-         "  ld.param.b64 %n, [n];\n" +
-         body + "done:\n  ret;\n}\n";
+  constexpr unsigned kBytes = 16 * LoadedKernels::kTableWords;
+  return R"(.version 7.0
+.target sm_70
+.address_size 64
+.visible .entry pyjit_write_table(.param .b64 count, .param .align 8 .b8 pairs[)" +
+         std::to_string(kBytes) + R"(])
+{
+  .reg .pred %done;
+  .reg .b32 %i, %step, %count;
+  .reg .b64 %wide, %at, %pair, %to, %value;
+  ld.param.b64 %wide, [count];
+  cvt.u32.u64 %count, %wide;
+  mov.u32 %i, %tid.x;
+  mov.u32 %step, %ntid.x;
+  mov.u64 %at, pairs;
+next:
+  setp.ge.u32 %done, %i, %count;
+  @%done bra end;
+  mul.wide.u32 %wide, %i, 16;
+  add.u64 %pair, %at, %wide;
+  ld.param.b64 %to, [%pair];
+  ld.param.b64 %value, [%pair+8];
+  st.global.b64 [%to], %value;
+  add.u32 %i, %i, %step;
+  bra next;
+end:
+  ret;
+}
+)";
 }
 
 HostKernel cuda::tableWriterFunction() {
@@ -168,7 +181,7 @@ bool LoadedKernels::load(const Program &program,
     }
   }
   writer.name = "pyjit_write_table";
-  writer.shape = {{1, 1, 1}, {1, 1, 1}, 0};
+  writer.shape = {{1, 1, 1}, {kTableWords, 1, 1}, 0};
   if (driver->isSimulated())
     return loadFunctions(program, functions, error);
   if (!loadCode(program, error))
@@ -176,6 +189,16 @@ bool LoadedKernels::load(const Program &program,
   if (shared)
     *shared = code;
   return true;
+}
+
+/// Whether the table writer is asked for: by a table, or by numbers of the
+/// host.
+static bool writesWords(const Program &program) {
+  const Step *steps = program.steps();
+  return program.header().variants & 1u << unsigned(Variant::Table) ||
+         std::any_of(steps, steps + program.numSteps(), [](const Step &step) {
+           return step.kind == StepKind::HostValue;
+         });
 }
 
 bool LoadedKernels::loadCode(const Program &program, std::string &error) {
@@ -213,12 +236,12 @@ bool LoadedKernels::loadCode(const Program &program, std::string &error) {
     error = "the launch program has kernels, but no code for a GPU";
     return false;
   }
-  bool table = program.header().variants & 1u << unsigned(Variant::Table);
-  if (!table)
+  if (!writesWords(program))
     return true;
-  Result result = known ? Result()
-                        : driver->loadModule(&code->writerModule,
-                                             tableWriterCode().c_str(), log);
+  Result result = code->writerModule
+                      ? Result()
+                      : driver->loadModule(&code->writerModule,
+                                           tableWriterCode().c_str(), log);
   if (!result)
     result =
         driver->getFunction(&writer.function, code->writerModule, writer.name);

@@ -615,6 +615,20 @@ bool DeviceExecutor::readFlag(const Step &step, Instance &instance,
   return *flag;
 }
 
+/// The numbers of this step and of those right behind it.
+std::vector<cuda::HostNumber>
+DeviceExecutor::hostNumbers(uint32_t first, const Instance &instance) const {
+  std::vector<cuda::HostNumber> numbers;
+  const Step *step = program.steps() + first;
+  for (; step != program.steps() + program.numSteps() &&
+         step->kind == StepKind::HostValue;
+       ++step)
+    numbers.push_back({cuda::asAddress(instance.buffers[step->b]), step->a,
+                       instance.buffers[step->a],
+                       program.slots()[step->a].bytes});
+  return numbers;
+}
+
 void DeviceExecutor::step(uint32_t index, Instance &instance,
                           cuda::Stream stream) {
   const Step &step = program.steps()[index];
@@ -656,9 +670,12 @@ void DeviceExecutor::step(uint32_t index, Instance &instance,
     return;
   }
   case StepKind::HostValue: {
+    // The first of several has written those behind it.
+    if (index && program.steps()[index - 1].kind == StepKind::HostValue)
+      return;
     cuda::CapturedGraph now(device->sharedDriver());
-    now.addHostValue(cuda::asAddress(instance.buffers[step.b]), step.a,
-                     instance.buffers[step.a], slots[step.a].bytes, stream);
+    now.addHostNumbers(loaded.tableWriter(), hostNumbers(index, instance),
+                       stream);
     return;
   }
   default: // where to go on: `follow`

@@ -193,6 +193,8 @@ private:
                            Captured &captured);
   void runSimulatedCall(uint32_t call, const uint64_t *params) const;
   cuda::DevicePtr flagAddress(const Step &step, const Instance &instance) const;
+  std::vector<cuda::HostNumber> hostNumbers(uint32_t first,
+                                            const Instance &instance) const;
   void prepareTable(Captured &captured, const GraphInfo &info,
                     Instance &instance);
   bool renew(Captured &captured, Instance &instance, std::string &reason);

@@ -292,11 +292,13 @@ void DeviceExecutor::addSteps(Captured &captured, const GraphInfo &info,
                              addressOf(step.a, variant, instance),
                              slots[step.a].bytes, captureStream);
       break;
-    case StepKind::HostValue:
-      captured.graph.addHostValue(cuda::asAddress(instance.buffers[step.b]),
-                                  step.a, instance.buffers[step.a],
-                                  slots[step.a].bytes, captureStream);
+    case StepKind::HostValue: {
+      std::vector<cuda::HostNumber> numbers = hostNumbers(i, instance);
+      captured.graph.addHostNumbers(loaded.tableWriter(), numbers,
+                                    captureStream);
+      i += numbers.size() - 1;
       break;
+    }
     case StepKind::View:
       makeViewSlot(step, instance);
       break;

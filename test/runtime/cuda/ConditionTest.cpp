@@ -112,13 +112,14 @@ TEST_P(Conditions, LoopsInLoopsAndCapturedGraphsInBodies) {
 }
 
 TEST_P(Conditions, NodesOutsideOfBodiesAreRenewed) {
+  loadTableWriter();
   DevicePtr x = make(repeat(0)), x2 = make(repeat(10)), y = make(repeat(0)),
             y2 = make(repeat(0)), at = make(repeat(0)),
             limit = make(repeat(20)), go = make(repeat(0));
   float number = 20;
   CapturedGraph graph(driver);
   graph.beginNodes();
-  graph.addHostValue(limit, 2, &number, 4, stream);
+  graph.addHostNumbers(writer, {{limit, 2, &number, 4}}, stream);
   graph.addCopy({at}, {x, 0}, 4, stream);
   graph.beginWhile(setter, go);
   graph.addKernel(counter, {{at}, {limit}, {go}}, stream);
@@ -140,6 +141,7 @@ TEST_P(Conditions, NodesOutsideOfBodiesAreRenewed) {
 }
 
 TEST_P(Conditions, BodiesHoldNoAddressThatMoves) {
+  loadTableWriter();
   DevicePtr x = make(repeat(0)), go = make(repeat(0));
   CapturedGraph graph(driver);
   graph.beginNodes();
@@ -148,7 +150,7 @@ TEST_P(Conditions, BodiesHoldNoAddressThatMoves) {
                std::runtime_error);
   EXPECT_THROW(graph.addCopy({x, 0}, {go}, 4, stream), std::runtime_error);
   float number = 0;
-  EXPECT_THROW(graph.addHostValue(x, 0, &number, 4, stream),
+  EXPECT_THROW(graph.addHostNumbers(writer, {{x, 0, &number, 4}}, stream),
                std::runtime_error);
 }
 

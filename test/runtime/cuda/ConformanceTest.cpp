@@ -57,12 +57,13 @@ TEST_P(Conformance, UpdatesReachTheNextReplayOnly) {
 }
 
 TEST_P(Conformance, NumbersOfTheHostTravelInTheLaunch) {
-  DevicePtr x = make(repeat(1)), a = make({0}), b = make({3}),
+  loadTableWriter();
+  DevicePtr x = make(repeat(1)), a = make(repeat(0)), b = make({3}),
             y = make(repeat(0));
   float number = 2;
   CapturedGraph captured(driver);
   ASSERT_EQ(driver->beginCapture(stream), kSuccess);
-  captured.addHostValue(a, 0, &number, 4, stream);
+  captured.addHostNumbers(writer, {{a, 0, &number, 4}}, stream);
   captured.addKernel(kernel, {{x}, {a}, {b}, {y}}, stream);
   Graph graph = nullptr;
   ASSERT_EQ(driver->endCapture(stream, &graph), kSuccess);
@@ -78,16 +79,52 @@ TEST_P(Conformance, NumbersOfTheHostTravelInTheLaunch) {
 }
 
 TEST_P(Conformance, NumbersOfEveryWidth) {
+  loadTableWriter();
   for (size_t bytes : {1u, 2u, 4u, 8u, 16u}) {
     DevicePtr target = make(repeat(0));
     unsigned char number[16];
     for (size_t i = 0; i < bytes; ++i)
       number[i] = 17 * (i + 1);
     CapturedGraph now(driver);
-    now.addHostValue(target, 0, number, bytes, stream);
+    now.addHostNumbers(writer, {{target, 0, number, bytes}}, stream);
     std::vector<float> raw = get(target);
     EXPECT_EQ(std::memcmp(raw.data(), number, bytes), 0) << bytes;
   }
+}
+
+TEST_P(Conformance, ManyNumbersAreFewNodes) {
+  loadTableWriter();
+  // One node takes 128 words.
+  constexpr uint32_t kCount = 300;
+  std::vector<double> numbers(kCount);
+  std::vector<void *> buffers;
+  std::vector<HostNumber> entries;
+  std::vector<float> none(2 * kCount);
+  DevicePtr target = make(none);
+  for (uint32_t i = 0; i < kCount; ++i) {
+    numbers[i] = i;
+    buffers.push_back(&numbers[i]);
+    entries.push_back({target + 8 * i, i, &numbers[i], 8});
+  }
+  CapturedGraph captured(driver);
+  ASSERT_EQ(driver->beginCapture(stream), kSuccess);
+  captured.addHostNumbers(writer, entries, stream);
+  Graph graph = nullptr;
+  ASSERT_EQ(driver->endCapture(stream, &graph), kSuccess);
+  captured.finish(graph, true);
+  EXPECT_EQ(captured.numNodes(), 3u);
+  auto run = [&] {
+    captured.replay(stream);
+    std::vector<double> seen(kCount);
+    EXPECT_EQ(driver->synchronize(stream), kSuccess);
+    EXPECT_EQ(driver->copyToHost(seen.data(), target, 8 * kCount), kSuccess);
+    EXPECT_EQ(seen, numbers);
+  };
+  EXPECT_EQ(captured.update(buffers.data()), 0u);
+  run();
+  numbers[200] = -1;
+  EXPECT_EQ(captured.update(buffers.data()), 1u);
+  run();
 }
 
 TEST_P(Conformance, CopiesFollowTheirOperands) {
@@ -107,41 +144,25 @@ TEST_P(Conformance, CopiesFollowTheirOperands) {
 }
 
 TEST_P(Conformance, TableRenewsAddressesOfEveryKernel) {
-  LoadedKernel writer;
+  loadTableWriter();
   DevicePtr x = make(repeat(1)), x2 = make(repeat(10)), a = make({2}),
             b = make({3}), y = make(repeat(0)), y2 = make(repeat(0));
   DevicePtr table = make(repeat(0));
-  Module writerModule = nullptr;
-  std::string log;
-  if (driver->isSimulated())
-    ASSERT_EQ(driver->loadHostModule(&writerModule, {tableWriterFunction()}),
-              kSuccess);
-  else
-    ASSERT_EQ(driver->loadModule(&writerModule, tableWriterCode().c_str(), log),
-              kSuccess)
-        << log;
-  writer.name = "pyjit_write_table";
-  writer.shape = {{1, 1, 1}, {1, 1, 1}, 0};
-  ASSERT_EQ(driver->getFunction(&writer.function, writerModule, writer.name),
-            kSuccess);
-  {
-    CapturedGraph captured(driver);
-    ASSERT_EQ(driver->beginCapture(stream), kSuccess);
-    captured.addTable(writer, table, {{x, 0}, {y, 1}}, stream);
-    captured.addKernel(indirect, {{table}, {a}, {b}, {table + 8}}, stream);
-    Graph graph = nullptr;
-    ASSERT_EQ(driver->endCapture(stream, &graph), kSuccess);
-    captured.finish(graph, true);
-    EXPECT_EQ(captured.numExternalNodes(), 1u);
-    captured.replay(stream);
-    EXPECT_EQ(get(y), repeat(5));
-    void *buffers[] = {asPointer(x2), asPointer(y2)};
-    EXPECT_EQ(captured.update(buffers), 1u);
-    captured.replay(stream);
-    EXPECT_EQ(get(y2), repeat(23));
-    EXPECT_EQ(get(y), repeat(5));
-  }
-  EXPECT_EQ(driver->unloadModule(writerModule), kSuccess);
+  CapturedGraph captured(driver);
+  ASSERT_EQ(driver->beginCapture(stream), kSuccess);
+  captured.addTable(writer, table, {{x, 0}, {y, 1}}, stream);
+  captured.addKernel(indirect, {{table}, {a}, {b}, {table + 8}}, stream);
+  Graph graph = nullptr;
+  ASSERT_EQ(driver->endCapture(stream, &graph), kSuccess);
+  captured.finish(graph, true);
+  EXPECT_EQ(captured.numExternalNodes(), 1u);
+  captured.replay(stream);
+  EXPECT_EQ(get(y), repeat(5));
+  void *buffers[] = {asPointer(x2), asPointer(y2)};
+  EXPECT_EQ(captured.update(buffers), 1u);
+  captured.replay(stream);
+  EXPECT_EQ(get(y2), repeat(23));
+  EXPECT_EQ(get(y), repeat(5));
 }
 
 TEST_P(Conformance, DifferentialCaptureFindsWordsAndTheyWork) {

@@ -147,29 +147,33 @@ protected:
       driver->release(memory);
     if (stream)
       driver->destroyStream(stream);
-    for (Module loaded : {module, setterModule, countModule})
+    for (Module loaded : {module, setterModule, countModule, writerModule})
       if (loaded)
         driver->unloadModule(loaded);
   }
 
+  /// A kernel of one thread.
+  void load(Module &into, const std::string &code, HostKernel host,
+            LoadedKernel &kernel) {
+    std::string log;
+    ASSERT_EQ(driver->isSimulated()
+                  ? driver->loadHostModule(&into, {host})
+                  : driver->loadModule(&into, code.c_str(), log),
+              kSuccess)
+        << log;
+    kernel.name = "a kernel of one thread";
+    kernel.shape = {{1, 1, 1}, {1, 1, 1}, 0};
+    ASSERT_EQ(driver->getFunction(&kernel.function, into, host.name.c_str()),
+              kSuccess);
+  }
   /// The kernels of loops: one that counts, one that sets conditions.
   void loadLoopKernels() {
-    std::string log;
-    bool simulated = driver->isSimulated();
-    auto load = [&](Module &into, const std::string &code, HostKernel host,
-                    LoadedKernel &kernel) {
-      ASSERT_EQ(simulated ? driver->loadHostModule(&into, {host})
-                          : driver->loadModule(&into, code.c_str(), log),
-                kSuccess)
-          << log;
-      kernel.name = "loop kernel";
-      kernel.shape = {{1, 1, 1}, {1, 1, 1}, 0};
-      ASSERT_EQ(driver->getFunction(&kernel.function, into, host.name.c_str()),
-                kSuccess);
-    };
     load(setterModule, conditionSetterCode(), conditionSetterFunction(),
          setter);
     load(countModule, kCountCode, countKernel(), counter);
+  }
+  void loadTableWriter() {
+    load(writerModule, tableWriterCode(), tableWriterFunction(), writer);
   }
   void putFlag(DevicePtr memory, bool flag) {
     EXPECT_EQ(driver->copyFromHostAsync(memory, &flag, 1, stream), kSuccess);
@@ -205,8 +209,9 @@ protected:
 
   std::shared_ptr<Driver> driver;
   Stream stream = nullptr;
-  Module module = nullptr, setterModule = nullptr, countModule = nullptr;
-  LoadedKernel kernel, indirect, setter, counter;
+  Module module = nullptr, setterModule = nullptr, countModule = nullptr,
+         writerModule = nullptr;
+  LoadedKernel kernel, indirect, setter, counter, writer;
   std::vector<DevicePtr> owned;
 };
 

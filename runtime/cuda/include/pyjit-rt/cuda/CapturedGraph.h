@@ -16,6 +16,15 @@ struct Address {
   int64_t offset = 0;
 };
 
+/// A number on the host that kernels read on the device, where there is room
+/// for whole words of 8 bytes.
+struct HostNumber {
+  DevicePtr target;
+  uint32_t slot;       ///< whose element it is
+  const void *element; ///< now
+  size_t bytes;
+};
+
 /// An operand of vendor calls whose address a proof has found in nodes.
 struct PatchedOperand {
   uint32_t slot;     ///< external: where its address is found at each call
@@ -42,9 +51,10 @@ public:
                  Stream stream);
   void addCopy(const Address &target, const Address &source, size_t bytes,
                Stream stream);
-  /// The host slot's element, `bytes` of it, into `target`.
-  void addHostValue(DevicePtr target, uint32_t hostSlot, const void *element,
-                    size_t bytes, Stream stream);
+  /// Numbers travel as parameters of a kernel: a replay may renew them while
+  /// an earlier launch is still running. `writer`: LoadedKernels::tableWriter.
+  void addHostNumbers(const LoadedKernel &writer,
+                      const std::vector<HostNumber> &numbers, Stream stream);
   /// Words of a table in device memory: word i holds the address of entry i.
   void addTable(const LoadedKernel &writer, DevicePtr table,
                 const std::vector<Address> &entries, Stream stream);
@@ -90,7 +100,7 @@ public:
   size_t numNodes() const { return nodeCount; }
   /// Nodes that a replay may have to renew.
   size_t numExternalNodes() const {
-    return kernels.size() + copies.size() + values.size() + libraries.size();
+    return kernels.size() + copies.size() + libraries.size();
   }
 
   /// Renews the parameters that differ, given the address (host slots: the
@@ -99,24 +109,25 @@ public:
   void replay(Stream stream);
 
 private:
+  /// Part of a host slot's element, as the value of a parameter.
+  struct HostWord {
+    uint32_t param, slot;
+    uint32_t offset, bytes;
+
+    uint64_t read(const void *element) const;
+  };
   struct KernelNode {
     GraphNode node;
     const LoadedKernel *kernel;
     std::vector<uint64_t> params;
     std::vector<std::pair<uint32_t, Address>> external;
+    std::vector<HostWord> numbers;
   };
   struct CopyNode {
     GraphNode node;
     CopyNodeParams params;
     Address target, source;
   };
-  struct ValueNode {
-    GraphNode node;
-    FillNodeParams fill;
-    uint32_t slot;
-    uint32_t offset; ///< in the element, in bytes
-  };
-
   struct VendorWord {
     uint32_t offset, slot;
     int64_t addend;
@@ -140,6 +151,7 @@ private:
   GraphNode lastNode(Stream stream, const char *what);
   GraphNode launch(const LoadedKernel &kernel, std::vector<uint64_t> &params,
                    Stream stream);
+  void addKernel(KernelNode entry, Stream stream);
   GraphNode addNode(GraphNode node);
   void setCondition(const LoadedKernel &setter, Condition condition,
                     DevicePtr flag, bool negated);
@@ -150,7 +162,6 @@ private:
   std::shared_ptr<Driver> driver;
   std::vector<KernelNode> kernels;
   std::vector<CopyNode> copies;
-  std::vector<ValueNode> values;
   std::vector<VendorNode> libraries;
   std::vector<PatchedOperand> operands;
   bool renewAll = false;        ///< an update failed: who knows what nodes hold

@@ -53,8 +53,10 @@ public:
   bool load(const Program &program, const std::vector<KernelFn> &functions,
             std::string &error, std::shared_ptr<LoadedCode> *shared = nullptr);
   /// The node that writes up to `kTableWords` words, each a value and where to:
-  /// parameters are the count, then pairs of address and value.
-  static constexpr unsigned kTableWords = 32;
+  /// parameters are the count, then pairs of address and value (on a device
+  /// these are one parameter, as large as all of them: a launch that names each
+  /// by an address of its own, of words that lie one behind the other, fits).
+  static constexpr unsigned kTableWords = 128;
   const LoadedKernel &tableWriter() const { return writer; }
   /// Throws std::runtime_error where the driver does not take it.
   const LoadedKernel &conditionSetter();
