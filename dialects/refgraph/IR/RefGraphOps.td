@@ -110,8 +110,8 @@ def RefGraph_GraphOp : RefGraph_PartOp<"graph"> {
     written; their new contents are the last results, in that order. Values stay
     references as in the trace: `refgraph.yield` states each tensor's contents
     at the end, whatever wrote to it, through a view or directly. `params` lists
-    the inputs that are parameters, or constants of the specialization, and not written;
-    `holds` the elements of constants, behind their input's number. `symbols`
+    the inputs that are parameters, or constants of the specialization: the same memory
+    at each call, though the call may write it; `holds` the elements of constants, behind their input's number. `symbols`
     says of each symbol of the types which input it is read from: a tensor's
     number and the dimension, or a number's and -1.
 
@@ -202,7 +202,8 @@ def RefGraph_GetOp : RefGraph_Op<"get"> {
     also claims its layout (the result type), `requires_grad`, `keyset` and
     storage `offset`, unless it is `unchecked` (guards only). `inference` says
     that it was made in inference mode. `param` marks a
-    tensor that stays the same from call to call as a rule: a module's parameter.
+    tensor that stays the same from call to call as a rule: a `nn.Parameter`, or a
+    module's buffer.
     `lift` marks a number whose value differed between calls: the recorder wrote
     all that was made of it as `arith` and `compare`. `lift_sizes` lists the
     dimensions of a tensor whose size did.

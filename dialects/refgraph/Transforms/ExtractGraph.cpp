@@ -28,15 +28,13 @@ static DenseI64ArrayAttr getHeld(Value input) {
   return object ? object.getHoldsAttr() : DenseI64ArrayAttr();
 }
 
-/// The inputs, in order, that are the same at each call as a rule and not
-/// written.
+/// The inputs, in order, that are the same memory at each call as a rule.
 static DenseI64ArrayAttr getParams(const SpecializationPlan &plan,
                                    Builder &builder) {
   SmallVector<int64_t> params;
   for (auto [i, input] : llvm::enumerate(plan.inputs)) {
     auto get = input.getDefiningOp<GetOp>();
-    if (((get && get.getParam()) || getHeld(input)) &&
-        !llvm::is_contained(plan.updates, i))
+    if ((get && get.getParam()) || getHeld(input))
       params.push_back(i);
   }
   return params.empty() ? DenseI64ArrayAttr()

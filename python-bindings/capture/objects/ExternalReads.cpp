@@ -122,7 +122,7 @@ void ExternalReads::emitTensorGet(Node *owner, PyjitGetOp get, PyObject *tensor,
       some(s.objects.pin(reinterpret_cast<PyObject *>(Py_TYPE(tensor)))->index);
   if (!s.tensors->describe(tensor, get))
     return;
-  get.param = owner && owner->paramDict;
+  get.param |= owner && owner->paramDict;
   std::vector<int64_t> lifted = s.scalars.liftedSizes(path, tensor);
   get.liftSizes = view(lifted);
   PyjitValue value = s.add(get);

@@ -268,8 +268,8 @@ bool TensorRecorder::describe(PyObject *object, PyjitGetOp &get) {
   const at::Tensor &t = THPVariable_Unpack(object);
   PyTypeObject *cls = Py_TYPE(object);
   static PyObject *parameterClass = findObject("torch.nn:Parameter");
-  if (reinterpret_cast<PyObject *>(cls) != THPVariableClass &&
-      reinterpret_cast<PyObject *>(cls) != parameterClass &&
+  bool isParameter = reinterpret_cast<PyObject *>(cls) == parameterClass;
+  if (reinterpret_cast<PyObject *>(cls) != THPVariableClass && !isParameter &&
       !isPlainSubclass(impl->recording, cls)) {
     impl->recording.endWhole("a tensor of class " + std::string(cls->tp_name));
     return false;
@@ -284,6 +284,8 @@ bool TensorRecorder::describe(PyObject *object, PyjitGetOp &get) {
   if (t.storage_offset())
     get.offset = some(t.storage_offset());
   get.inference = t.is_inference();
+  // However the call comes by it: a step's optimizer reads it before the model.
+  get.param = isParameter;
   return true;
 }
 

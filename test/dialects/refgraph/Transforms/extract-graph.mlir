@@ -73,9 +73,9 @@ refgraph.trace @through_view {
 !T = !refgraph.tensor<[4], [1], f32, "cpu">
 
 // New contents of inputs are the last results, in the order of the inputs;
-// parameters that are written are no parameters.
+// parameters that are written are parameters still.
 // CHECK-LABEL: refgraph.graph @updates(
-// CHECK-SAME:    %[[X:.*]]: !refgraph.tensor<[4], [1], f32, "cpu">, %[[Y:.*]]: !refgraph.tensor<[4], [1], f32, "cpu">, %[[P:[a-z0-9]+]]: {{.*}}) mutates [0, 1] attributes {params = array<i64: 2>} {
+// CHECK-SAME:    %[[X:.*]]: !refgraph.tensor<[4], [1], f32, "cpu">, %[[Y:.*]]: !refgraph.tensor<[4], [1], f32, "cpu">, %[[P:[a-z0-9]+]]: {{.*}}) mutates [0, 1] attributes {params = array<i64: 0, 2>} {
 // CHECK:         %[[Y1:.*]] = refgraph.tensor_op "aten::add_.Tensor"(%[[Y]], %[[P]]
 // CHECK:         %[[X1:.*]] = refgraph.tensor_op "aten::add_.Tensor"(%[[X]], %[[Y1]]
 // CHECK:         %[[R:.*]] = refgraph.tensor_op "aten::neg"(%[[X1]])
