@@ -152,6 +152,8 @@ typedef struct {
   size_t numReads;
   /* numGradients rows: whether gradient i depends on elements of reads[k]. */
   const uint8_t *uses;
+  /* numGradients rows: whether gradient i is computed from arguments[k]. */
+  const uint8_t *needs;
   /* Results of the main program that the mock takes; those behind them are
      saved for the backward program. */
   uint32_t numResults;

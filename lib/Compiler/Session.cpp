@@ -1,6 +1,9 @@
 //===- Session.cpp - Compiling --------------------------------------------===//
 
 #include "pyjit/Compiler/Session.h"
+
+#include "DescribeGradients.h"
+
 #include "dialects/pyjit/IR/Attributes.h"
 
 #include "dialects/cudagraph/IR/CudaGraph.h"
@@ -13,7 +16,6 @@
 #include "mlir/IR/Verifier.h"
 #include "mlir/Parser/Parser.h"
 
-#include "llvm/ADT/BitVector.h"
 #include "llvm/Support/FileSystem.h"
 #include "llvm/Support/Path.h"
 
@@ -348,73 +350,6 @@ static std::string backwardNameOf(StringRef name) {
   return (name + "_backward").str();
 }
 
-/// Inputs that some gradient depends on, by their elements or by a size.
-static std::vector<uint32_t> readInputs(func::FuncOp forward,
-                                        func::FuncOp backward) {
-  llvm::BitVector read(forward.getNumArguments());
-  auto lists = [](func::FuncOp function, StringRef name) {
-    auto all = function->getAttrOfType<ArrayAttr>(name);
-    return (all ? all : ArrayAttr::get(function.getContext(), {}))
-        .getAsRange<DenseI64ArrayAttr>();
-  };
-  for (auto list : lists(backward, attribute::kReads))
-    for (int64_t input : list.asArrayRef())
-      read.set(unsigned(input));
-  for (auto place : lists(forward, attribute::kSymbols))
-    read.set(unsigned(place[0]));
-  return {read.set_bits_begin(), read.set_bits_end()};
-}
-
-/// A row for each list: whether it has `columns[k]`.
-static std::vector<uint8_t> rowsOf(func::FuncOp backward, StringRef name,
-                                   ArrayRef<uint32_t> columns) {
-  std::vector<uint8_t> rows;
-  for (auto list :
-       backward->getAttrOfType<ArrayAttr>(name).getAsRange<DenseI64ArrayAttr>())
-    for (uint32_t column : columns)
-      rows.push_back(llvm::is_contained(list.asArrayRef(), int64_t(column)));
-  return rows;
-}
-
-/// Of each result, the number of the list that has it.
-static std::vector<uint32_t> groupsOf(func::FuncOp backward,
-                                      ArrayRef<uint32_t> results) {
-  std::vector<uint32_t> groups(results.size(), 0);
-  if (auto lists = backward->getAttrOfType<ArrayAttr>(attribute::kGroups))
-    for (auto [number, list] :
-         llvm::enumerate(lists.getAsRange<DenseI64ArrayAttr>()))
-      for (auto [k, result] : llvm::enumerate(results))
-        if (llvm::is_contained(list.asArrayRef(), int64_t(result)))
-          groups[k] = uint32_t(number);
-  return groups;
-}
-
-static Executable::Gradients describeGradients(func::FuncOp forward,
-                                               func::FuncOp backward) {
-  auto numbers = [](Operation *op, StringRef name) {
-    auto list = op->getAttrOfType<DenseI64ArrayAttr>(name).asArrayRef();
-    return std::vector<uint32_t>(list.begin(), list.end());
-  };
-  Executable::Gradients gradients;
-  gradients.inputs = numbers(backward, attribute::kGradientInputs);
-  gradients.results = numbers(forward, attribute::kGradientResults);
-  gradients.reads = readInputs(forward, backward);
-  gradients.reaches = rowsOf(backward, attribute::kReaches, gradients.results);
-  gradients.groups = groupsOf(backward, gradients.results);
-  gradients.uses = rowsOf(backward, attribute::kReads, gradients.reads);
-  auto saved = forward->getAttrOfType<IntegerAttr>(attribute::kSaved);
-  gradients.numResults = forward.getNumResults() - uint32_t(saved.getInt());
-  static constexpr std::pair<StringRef, PyjitBackwardSource> kSources[] = {
-      {attribute::kInput, PyjitBackwardInput},
-      {attribute::kResult, PyjitBackwardResult},
-      {attribute::kGradient, PyjitBackwardGradient}};
-  for (unsigned i = 0; i < backward.getNumArguments(); ++i)
-    for (auto [name, source] : kSources)
-      if (auto number = backward.getArgAttrOfType<IntegerAttr>(i, name))
-        gradients.arguments.push_back({source, uint32_t(number.getInt())});
-  return gradients;
-}
-
 /// What a matmul or a convolution might take in packed form.
 static bool isTrainedMatrix(BlockArgument argument) {
   auto function = cast<func::FuncOp>(argument.getOwner()->getParentOp());
@@ -459,7 +394,8 @@ LogicalResult Session::encodeBackward(ModuleOp module, Executable &exe) {
       known.arguments.data(), known.arguments.size(), known.inputs.data(),
       known.inputs.size(),    known.results.data(),   known.results.size(),
       known.reaches.data(),   known.groups.data(),    known.reads.data(),
-      known.reads.size(),     known.uses.data(),      known.numResults};
+      known.reads.size(),     known.uses.data(),      known.needs.data(),
+      known.numResults};
   return encodeProgram(module, backwardNameOf(name), exe, exe.backward);
 }
 

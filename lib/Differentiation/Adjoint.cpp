@@ -183,6 +183,7 @@ private:
   Item call(const DerivativeNode &node) {
     const operators::OperatorInfo *callee =
         operators::lookupOperator(node.text);
+    bool ofGradient = nodes[next].op == DerivativeOp::Gradient;
     SmallVector<Argument> items;
     for (unsigned i = 0; i < node.index; ++i) {
       Item item = evaluate();
@@ -200,6 +201,10 @@ private:
     for (Argument &item : items)
       if (auto *value = std::get_if<Value>(&item))
         item = widened(*value);
+    // Of the operand's type alone: its elements are not to be saved. (Zeros of
+    // the gradient are no gradient where there is none.)
+    if (callee->name == operators::aten::zeros_like && !ofGradient)
+      return build.zerosLike(std::get<Value>(items[0]));
     Value result = callee->name == operators::aten::sum_dim_IntList
                        ? sum(items)
                        : build.pointwise(node.text, items);

@@ -2,21 +2,16 @@
 
 #include "pyjit/Differentiation/Passes.h"
 
-#include "MinCut.h"
+#include "ChooseSaved.h"
 
 #include "dialects/pyjit/IR/Attributes.h"
 #include "dialects/tssa/IR/Calls.h"
 #include "dialects/tssa/IR/Views.h"
-#include "pyjit/Operators/CallArguments.h"
-#include "pyjit/Operators/OperatorFacts.h"
-#include "pyjit/Operators/OperatorInfo.h"
-#include "pyjit/Operators/OperatorNames.h"
 
 #include "mlir/IR/IRMapping.h"
 
 #include "llvm/ADT/EquivalenceClasses.h"
 #include "llvm/ADT/MapVector.h"
-#include "llvm/ADT/SetVector.h"
 
 namespace pyjit::differentiation {
 #define GEN_PASS_DEF_PARTITIONPASS
@@ -26,79 +21,17 @@ namespace pyjit::differentiation {
 using namespace mlir;
 using namespace pyjit;
 using namespace pyjit::differentiation;
-using tssa::typeOf;
 
 namespace {
-
-//===----------------------------------------------------------------------===//
-// Costs
-//===----------------------------------------------------------------------===//
-
-int64_t elementsOf(RankedTensorType type) {
-  int64_t count = 1;
-  for (const tssa::Size &size : tssa::getSizes(type))
-    count *= size.estimate();
-  return count;
-}
-
-int64_t bytesOf(RankedTensorType type) {
-  Type element = type.getElementType();
-  unsigned bits = element.isIntOrFloat() ? element.getIntOrFloatBitWidth() : 64;
-  return elementsOf(type) * std::max(1u, bits / 8);
-}
-
-/// Written by the forward program and read by the backward one. Indices and
-/// flags cannot be: they are computed again.
-int64_t costToSave(Value value) {
-  auto type = dyn_cast<RankedTensorType>(value.getType());
-  return type ? 2 * bytesOf(type) : FlowNetwork::kUnlimited;
-}
-
-/// More than any program moves, and less than what cannot be.
-constexpr int64_t kLastResort = int64_t(1) << 50;
-
-/// Nodes that take a dozen times the work of an addition.
-bool isTranscendental(operators::ScalarOp op) {
-  return op >= operators::ScalarOp::Exp && op <= operators::ScalarOp::Sigmoid;
-}
-
-/// What it takes to have the operation's results once more, in bytes moved:
-/// next to nothing where it becomes a part of the kernel that reads them.
-int64_t costToRepeat(Operation *op) {
-  bool isTensor =
-      llvm::all_of(op->getResultTypes(), llvm::IsaPred<RankedTensorType>);
-  if (isa<tssa::AccessOp>(op) || !isTensor)
-    return 0;
-  if (isa<tssa::AssignOp>(op))
-    return bytesOf(typeOf(op->getResult(0)));
-  auto call = dyn_cast<tssa::AtenOp>(op);
-  if (!call || call->getNumResults() != 1 || !isMemoryEffectFree(op) ||
-      call->hasAttr(attribute::kVendorCall))
-    return FlowNetwork::kUnlimited;
-  const operators::OperatorInfo *info =
-      operators::lookupOperator(call.getOverload());
-  if (!info || info->lowering != operators::Lowering::Recipe)
-    return FlowNetwork::kUnlimited;
-  int64_t work = 1;
-  for (const operators::TableNode &node : info->expression) {
-    if (node.op >= operators::TableOp::ReduceSum &&
-        node.op <= operators::TableOp::ReduceAll)
-      return FlowNetwork::kUnlimited;
-    if (node.op == operators::TableOp::Scalar)
-      work += isTranscendental(node.scalar) ? 16 : 1;
-  }
-  // A kernel computes some eight operations in the time of a byte.
-  return elementsOf(typeOf(call.getResult(0))) * work / 8;
-}
 
 //===----------------------------------------------------------------------===//
 // One joint program
 //===----------------------------------------------------------------------===//
 
-class Partition {
+class Partition : JointProgram {
 public:
   Partition(func::FuncOp joint, bool parametersLast)
-      : joint(joint), block(joint.front()), parametersLast(parametersLast) {
+      : JointProgram{joint}, parametersLast(parametersLast) {
     for (unsigned i = 0; i < joint.getNumArguments(); ++i)
       if (joint.getArgAttr(i, attribute::kGradient))
         gradients.push_back(joint.getArgument(i));
@@ -115,7 +48,7 @@ public:
     tssa::eraseUnused(block);
     findBackward();
     findForward();
-    chooseSaved();
+    std::tie(saved, repeated) = chooseSaved(*this);
     func::FuncOp backward = makeBackward();
     if (!backward)
       return failure();
@@ -126,13 +59,6 @@ public:
   }
 
 private:
-  func::ReturnOp returned() {
-    return cast<func::ReturnOp>(block.getTerminator());
-  }
-  ValueRange shownResults() {
-    return returned().getOperands().take_front(numResults);
-  }
-
   /// What cannot be computed before the gradients are there.
   void findBackward() {
     llvm::DenseSet<Value> after(gradients.begin(), gradients.end());
@@ -165,98 +91,6 @@ private:
       isForward.insert(op);
       forEachOperand(op, [&](Value operand) { needed.insert(operand); });
     }
-  }
-
-  /// Values from outside that an operation and its regions read.
-  static void forEachOperand(Operation *op, function_ref<void(Value)> visit) {
-    op->walk([&](Operation *inner) {
-      for (Value operand : inner->getOperands())
-        if (!op->isAncestor(operand.getParentBlock()->getParentOp()))
-          visit(operand);
-    });
-  }
-
-  bool isBeforeGradients(Value value) {
-    if (auto argument = dyn_cast<BlockArgument>(value))
-      return argument.getArgNumber() < numInputs;
-    return !isBackward.contains(value.getDefiningOp());
-  }
-
-  /// Each value has a node where it comes to be in the backward program (by
-  /// having been saved, or by being computed again), and one where it is there.
-  struct Nodes {
-    unsigned made, there;
-  };
-
-  /// What a derivative reads, itself or as a view. Of inputs and results, these
-  /// are what eager saves. Others somebody may write before the backward comes,
-  /// which is no error there.
-  llvm::DenseSet<Value> findRead() {
-    llvm::DenseSet<Value> read;
-    for (Operation &op : llvm::reverse(block.without_terminator())) {
-      bool passesOn = isa<tssa::AccessOp>(op) && read.contains(op.getResult(0));
-      if (passesOn || !isForward.contains(&op))
-        forEachOperand(&op, [&](Value operand) { read.insert(operand); });
-    }
-    return read;
-  }
-
-  void chooseSaved() {
-    FlowNetwork network;
-    llvm::MapVector<Value, Nodes> nodes;
-    llvm::SmallPtrSet<Value, 8> shown;
-    for (Value result : shownResults())
-      shown.insert(result);
-    llvm::DenseSet<Value> read = findRead();
-    auto add = [&](Value value, int64_t repeat) {
-      // Inputs and results are in memory anyway, as long as somebody keeps
-      // them.
-      bool known = isa<BlockArgument>(value) || shown.contains(value);
-      int64_t cost = !known                 ? costToSave(value)
-                     : read.contains(value) ? costToSave(value) / 8
-                                            : kLastResort;
-      Nodes own{network.addNode(), network.addNode()};
-      network.addEdge(FlowNetwork::kSource, own.made, repeat);
-      network.addEdge(own.made, own.there, 1 + cost);
-      nodes[value] = own;
-    };
-    for (Value input : joint.getArguments().take_front(numInputs))
-      add(input, FlowNetwork::kUnlimited);
-    for (Operation &op : block.without_terminator()) {
-      if (isBackward.contains(&op)) {
-        forEachOperand(&op,
-                       [&](Value operand) { need(network, nodes, operand); });
-        continue;
-      }
-      // What only gradients need is computed once wherever that is.
-      int64_t repeat = isForward.contains(&op) ? costToRepeat(&op) : 0;
-      for (Value result : op.getResults()) {
-        add(result, repeat);
-        forEachOperand(&op, [&](Value operand) {
-          network.addEdge(nodes[operand].there, nodes[result].made,
-                          FlowNetwork::kUnlimited);
-        });
-      }
-    }
-    for (Value result : returned().getOperands().drop_front(numResults))
-      need(network, nodes, result);
-
-    std::vector<bool> onSourceSide = network.cut();
-    for (auto &[value, own] : nodes) {
-      if (onSourceSide[own.there])
-        continue; // the backward program has no use for it
-      if (onSourceSide[own.made])
-        saved.insert(value);
-      else
-        repeated.insert(value.getDefiningOp());
-    }
-  }
-
-  void need(FlowNetwork &network, llvm::MapVector<Value, Nodes> &nodes,
-            Value value) {
-    if (isBeforeGradients(value))
-      network.addEdge(nodes[value].there, FlowNetwork::kSink,
-                      FlowNetwork::kUnlimited);
   }
 
   /// Of each gradient, the gradients and inputs that it is computed from.
@@ -477,13 +311,9 @@ private:
       joint->setAttr(attribute::kUpdates, builder.getArrayAttr(left));
   }
 
-  func::FuncOp joint;
-  Block &block;
   bool parametersLast;
-  SmallVector<BlockArgument> gradients;
-  unsigned numInputs, numResults;
-  llvm::SmallPtrSet<Operation *, 32> isBackward, isForward, repeated;
   llvm::SetVector<Value> saved;
+  llvm::SmallPtrSet<Operation *, 32> repeated;
   SmallVector<Value> added; ///< saved, and no result before
 };
 

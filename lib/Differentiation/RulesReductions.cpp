@@ -85,6 +85,31 @@ LogicalResult gradient_rules::Mean(Adjoint &a) {
   return success();
 }
 
+/// Of whole images, eager takes the mean, which saves nothing.
+LogicalResult gradient_rules::AdaptiveAverage(Adjoint &a) {
+  auto sizes = dyn_cast_or_null<ArrayAttr>(a.constant(1));
+  if (!sizes)
+    return a.refuse("its sizes are not a list");
+  GradientBuilder &build = a.build;
+  Value self = a.tensor(0);
+  if (llvm::all_of(sizes, [](Attribute size) {
+        auto number = dyn_cast<IntegerAttr>(size);
+        return number && number.getInt() == 1;
+      })) {
+    int64_t rank = typeOf(self).getRank();
+    auto images = llvm::seq<int64_t>(rank - int64_t(sizes.size()), rank);
+    Reduction over{llvm::to_vector(images), /*keeps=*/true};
+    a.give(0, build.divide(spread(a, over), build.count(sizesOver(a, over))));
+    return success();
+  }
+  StringRef backward = sizes.size() == 3
+                           ? operators::aten::_adaptive_avg_pool3d_backward
+                           : operators::aten::_adaptive_avg_pool2d_backward;
+  a.give(0, build.call(backward, {a.gradient(), self},
+                       gradientTypeOf(typeOf(self))));
+  return success();
+}
+
 /// The elements that are as great share the gradient.
 LogicalResult gradient_rules::Extreme(Adjoint &a) {
   GradientBuilder &build = a.build;

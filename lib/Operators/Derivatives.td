@@ -76,8 +76,8 @@ def : OfSelf<"erfc", (Mul (Mul (Exp (Neg (Mul $self, $self))),
                                "-1.1283791670955125739"), $grad)>;
 def : OfSelf<"sigmoid",
              (Mul $grad, (Mul (Add (Neg $result), 1), $result))>;
-def : OfSelf<"erfinv", (Mul (Mul (Exp (Mul $result, $result)),
-                                 "0.88622692545275801365"), $grad)>;
+def : OfSelf<"erfinv", (Let $inverse, (Call<"aten::erfinv"> $self),
+  (Mul (Mul (Exp (Mul $inverse, $inverse)), "0.88622692545275801365"), $grad))>;
 def : OfSelf<"special_erfcx",
              (Mul (Sub (Mul (Mul $self, 2), $result), "1.1283791670955125739"),
                   $grad)>;
@@ -452,8 +452,7 @@ foreach name = ["avg_pool2d", "avg_pool3d"] in {
 }
 foreach n = [2, 3] in {
   defvar name = "_adaptive_avg_pool" # n # "d";
-  foreach whole = [name, "adaptive_avg_pool" # n # "d"] in
-    def : OfSelf<whole, (Backward<"aten::" # name # "_backward"> $grad, $self)>;
+  def : OfSelf<name, (Backward<"aten::" # name # "_backward"> $grad, $self)>;
   def : OfGradient<name # "_backward",
                    (Backward<"aten::" # name> $grad, (LastSizes $grad_output, n))>;
   def : OfSelf<"adaptive_max_pool" # n # "d",
@@ -547,6 +546,8 @@ def : Trilinear<"i3", (Backward<"aten::_trilinear">
 
 def : GradientRule<"Sum", One<["sum", "sum.dim_IntList"]>.Of>;
 def : GradientRule<"Mean", One<["mean", "mean.dim"]>.Of>;
+def : GradientRule<"AdaptiveAverage", One<["adaptive_avg_pool2d",
+                                           "adaptive_avg_pool3d"]>.Of>;
 def : GradientRule<"Extreme", One<["amax", "amin"]>.Of>;
 def : GradientRule<"Chosen", One<["max", "min", "median", "nanmedian"]>.Of>;
 def : GradientRule<"ChosenAt", One<["max.dim", "min.dim", "median.dim",

@@ -104,6 +104,7 @@ private:
     made->reaches = rows(known.reaches, known, known.numDifferentiable);
     made->groups.assign(known.groups, known.groups + known.numDifferentiable);
     made->uses = rows(known.uses, known, known.numReads);
+    made->needs = rows(known.needs, known, known.numArguments);
     made->numResults = known.numResults;
     return made;
   }

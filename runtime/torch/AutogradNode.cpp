@@ -155,19 +155,23 @@ at::Tensor CompiledBackward::unpack(const SavedResult &saved) {
   return tensor;
 }
 
+static at::Tensor zerosOf(const TensorLayout &layout) {
+  auto options = at::TensorOptions().dtype(layout.type).device(layout.device);
+  return at::empty_strided(layout.sizes, layout.strides, options).zero_();
+}
+
 /// An incoming gradient, laid out as the program takes it; zeros where nobody
 /// asked for the result's.
 static at::Tensor laidOut(const at::Tensor &gradient,
                           const TensorLayout &layout) {
-  auto options = at::TensorOptions().dtype(layout.type).device(layout.device);
   if (!gradient.defined())
-    return at::empty_strided(layout.sizes, layout.strides, options).zero_();
+    return zerosOf(layout);
   at::Tensor plain = gradient;
   if (plain.layout() != at::kStrided)
     plain = plain.to_dense();
   plain = plain.resolve_conj().resolve_neg();
   if (plain._is_zerotensor())
-    return at::empty_strided(layout.sizes, layout.strides, options).zero_();
+    return zerosOf(layout);
   TORCH_CHECK(hasMemory(plain),
               "pyjit: the gradient of a compiled call's result is a ",
               plain.toString(),
@@ -178,6 +182,7 @@ static at::Tensor laidOut(const at::Tensor &gradient,
               plain.sizes(), ", the result ", at::IntArrayRef(layout.sizes));
   if (layout.fits(plain) && plain.device() == layout.device)
     return plain;
+  auto options = at::TensorOptions().dtype(layout.type).device(layout.device);
   at::Tensor own = at::empty_strided(layout.sizes, layout.strides, options);
   own.copy_(plain);
   return own;
@@ -192,28 +197,67 @@ bool CompiledBackward::isReached(size_t gradient,
   return false;
 }
 
+/// Which arguments the gradients that the engine wants are computed from:
+/// `backward(inputs=...)` does not want all, and eager looks at nothing that
+/// the others have saved.
+std::vector<bool>
+CompiledBackward::findNeeded(const BackwardProgram &chosen) const {
+  std::vector<bool> needed(chosen.arguments.size());
+  for (size_t i = 0; i < chosen.gradients.size(); ++i) {
+    auto own = std::find(program->gradients.begin(), program->gradients.end(),
+                         chosen.gradients[i]);
+    if (!task_should_compute_output(size_t(own - program->gradients.begin())))
+      continue;
+    for (size_t k = 0; k < needed.size(); ++k)
+      needed[k] = needed[k] || chosen.needs[i][k];
+  }
+  return needed;
+}
+
+/// An argument that is saved; it may have been written meanwhile.
+at::Tensor CompiledBackward::show(const BackwardProgram::Argument &argument) {
+  if (argument.source == BackwardProgram::Source::Input)
+    return unpack(argument.place);
+  if (argument.index < program->numResults)
+    return unpack(shown[argument.place]);
+  return block.has(argument.index) ? block.show(argument.index)
+                                   : hidden[argument.place];
+}
+
+/// In place of a saved argument that cannot be shown.
+at::Tensor
+CompiledBackward::zerosFor(const BackwardProgram::Argument &argument) const {
+  if (argument.source == BackwardProgram::Source::Result)
+    return zerosOf(shown[argument.place].layout);
+  const SavedInputs::Input &input = (*inputs)[argument.place];
+  const auto &known = program->reads[argument.place].layout;
+  TensorLayout layout = known ? *known : *input.layout;
+  layout.device = input.device;
+  return zerosOf(layout);
+}
+
 /// The arguments of a backward program.
 std::vector<at::Tensor> CompiledBackward::collect(const BackwardProgram &chosen,
                                                   const Gradients &incoming) {
   std::lock_guard<std::mutex> lock(mutex_);
   checkNotReleased(keeps);
+  std::vector<bool> needed; // asked for where an argument has been written
   std::vector<at::Tensor> arguments;
   arguments.reserve(chosen.arguments.size());
   for (const BackwardProgram::Argument &argument : chosen.arguments) {
-    switch (argument.source) {
-    case BackwardProgram::Source::Input:
-      arguments.push_back(unpack(argument.place));
-      break;
-    case BackwardProgram::Source::Result:
-      arguments.push_back(
-          argument.index < program->numResults ? unpack(shown[argument.place])
-          : block.has(argument.index)          ? block.show(argument.index)
-                                               : hidden[argument.place]);
-      break;
-    case BackwardProgram::Source::Gradient:
+    if (argument.source == BackwardProgram::Source::Gradient) {
       arguments.push_back(
           laidOut(incoming[argument.place], layouts[argument.place]));
-      break;
+      continue;
+    }
+    try {
+      arguments.push_back(show(argument));
+    } catch (const c10::Error &) {
+      if (needed.empty())
+        needed = findNeeded(chosen);
+      if (needed[arguments.size()])
+        throw;
+      arguments.push_back(zerosFor(argument));
     }
   }
   return arguments;

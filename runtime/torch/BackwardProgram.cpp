@@ -80,7 +80,8 @@ public:
                   " gradients, " + std::to_string(own.gradients.size()) +
                   " are known");
     if (own.reaches.size() != own.gradients.size() ||
-        own.uses.size() != own.gradients.size())
+        own.uses.size() != own.gradients.size() ||
+        own.needs.size() != own.gradients.size())
       return fail("has other gradients than are said to depend on something");
     bool known = std::all_of(own.reads.begin(), own.reads.end(),
                              [&](BackwardProgram::Input input) {

@@ -2,6 +2,11 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+from typing import Any
+
+import pyjit
+import pytest
 import torch
 from Integration.harness import ANY, Compile, Steps, attempt, scenario, values
 from Integration.training import gradients, leaf, loss_of, perceptron, state
@@ -212,3 +217,43 @@ def test_expanded_input(compile: Compile) -> Steps:
         out = f(x.expand(3, 4))
         loss_of(out).backward()
         yield [out, gradients(x)]
+
+
+PRODUCTS: dict[str, Callable[..., Any]] = {
+    "product": lambda x, w: x.sin() * w.sin(),
+    "sum": lambda x, w: x.sin() + w.sin(),
+    "two results": lambda x, w: (x.tanh(), w.tanh() * x),
+    "matmul": lambda x, w: torch.nn.functional.linear(x.exp(), w.sin()),
+    "shown": lambda x, w: (x.exp(), x.exp().sin() * w),
+}
+
+
+@pytest.mark.parametrize("name", PRODUCTS)
+def test_written_where_no_gradient_is_asked_for(name: str) -> None:
+    """What other gradients need may have been written; where eager minds, a compiled call need not."""
+
+    def go_back(
+        f: Callable[..., Any], wanted: Any, written: int
+    ) -> list[Any] | RuntimeError:
+        both = leaf(4, 5), leaf(4, 5, seed=1)
+        out = f(*both)
+        results = out if isinstance(out, tuple) else (out,)
+        with torch.no_grad():
+            [*both, *results][written].add_(1)
+        parts = [o.sum() for o in results]
+        try:
+            return list(
+                torch.autograd.grad(parts, [both[i] for i in wanted], allow_unused=True)
+            )
+        except RuntimeError as error:
+            return error
+
+    eager = PRODUCTS[name]
+    fast = pyjit.compile(eager)
+    for wanted in ((0, 1), (0,), (1,), (0, 1), (0,), (1,)):
+        for written in range(3):
+            want, have = go_back(eager, wanted, written), go_back(fast, wanted, written)
+            if isinstance(want, list):
+                assert isinstance(have, list), (wanted, written, have)
+                torch.testing.assert_close(have, want)
+    assert pyjit.stats(fast)["hits"] > 12

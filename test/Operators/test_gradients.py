@@ -241,6 +241,75 @@ def test_second_gradients(op: Any) -> None:
             check(op.full_name, op.op, call, f"{op.full_name} twice, {index}", True)
 
 
+# Eager has saved a view that shares no version with its tensor (`_unsafe_view`): it answers with what stands
+# there now.
+READS_ANEW = {"kron"}
+
+
+def write_and_go_back(
+    function: Callable[..., Any], call: Any, number: int | None
+) -> list[torch.Tensor | None] | RuntimeError | None:
+    """Gradients behind a write to the call's `number`-th tensor, inputs first; None where there is none."""
+    args, kwargs = leaves(call)
+    torch.manual_seed(0)
+    outputs = list(tensors(function(*args, **kwargs)))
+    inputs = list(tensors([args, kwargs]))
+    wanted = [out for out in outputs if out.requires_grad]
+    trained = [t for t in inputs if t.requires_grad]
+    every = [*inputs, *outputs]
+    if not wanted or not trained or (number is not None and number >= len(every)):
+        return None
+    try:
+        if number is not None:
+            every[number].detach().add_(1)
+    except RuntimeError:
+        return []  # several elements in one place
+    try:
+        ones = [torch.ones_like(out) for out in wanted]
+        return list(torch.autograd.grad(wanted, trained, ones, allow_unused=True))
+    except RuntimeError as error:
+        return error
+
+
+@pytest.mark.parametrize("op", OPERATORS, ids=lambda op: op.full_name)
+def test_written_before_the_backward(op: Any) -> None:
+    """A write between call and backward raises nowhere but where eager has saved what was written.
+
+    Where eager raises, a compiled call may have saved something else.
+    """
+    import pyjit
+
+    if op.full_name in READS_ANEW:
+        pytest.skip("eager reads what was written")
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        for index, call in enumerate(samples(op, torch.float64)):
+
+            def program(*args: Any, **kwargs: Any) -> Any:
+                return op.op(*args, **kwargs)
+
+            try:
+                unwritten = write_and_go_back(program, call, None)
+            except RuntimeError:
+                unwritten = None
+            if not isinstance(unwritten, list):
+                continue  # eager does not differentiate the sample
+            fast = pyjit.compile(program)
+            for _ in range(2):
+                write_and_go_back(fast, call, None)
+            for number in range(12):
+                where = f"{op.full_name}, {index}, tensor {number}"
+                eager = write_and_go_back(program, call, number)
+                if eager is None:
+                    break
+                ours = write_and_go_back(fast, call, number)
+                if isinstance(eager, list):
+                    assert isinstance(ours, list), f"{where}: {ours}"
+                    assert_equal(eager, ours, where)
+                elif isinstance(ours, list):
+                    assert_equal(unwritten, ours, where)
+
+
 SPECIAL = [
     0.0, -0.0, 1.0, -1.0, 0.5, -0.5, 2.0, 3.0, -3.0, 6.0, 20.0, 21.0, 1e-8, -1e-8,
     88.0, -88.0, 1e30, float("inf"), float("-inf"), float("nan"),

@@ -88,6 +88,8 @@ public:
     /// and row by row: whether gradient i depends on elements of input k.
     std::vector<uint32_t> reads;
     std::vector<uint8_t> uses;
+    /// Row by row: whether gradient i is computed from argument k.
+    std::vector<uint8_t> needs;
     uint32_t numResults = 0;
     /// The same, as the C API shows it.
     PyjitBackward view;

@@ -49,6 +49,25 @@ func.func @sizes(%x: tensor<?x8xf32, #tssa.layout<[s0, 8], [8, 1]>>) -> tensor<?
 
 // -----
 
+// The sine of `w` is saved although `w` itself is: who wants the gradient of `x`
+// alone may have written `w`, which eager's nodes on that path do not read.
+// CHECK-LABEL: func.func @asked(
+// CHECK: %[[S:.*]] = tssa.aten "aten::sin"(%arg1)
+// CHECK: return %{{.*}}, %[[S]] :
+// CHECK-LABEL: func.func @asked_backward(
+// CHECK-SAME: %arg0: tensor<4xf32> {pyjit.input = 0 : i64}
+// CHECK-SAME: %arg1: tensor<4xf32> {pyjit.input = 1 : i64}
+// CHECK-SAME: %arg2: tensor<4xf32> {pyjit.result = 1 : i64}
+// CHECK-NOT: aten::sin
+// CHECK: aten::cos
+func.func @asked(%x: tensor<4xf32>, %w: tensor<4xf32>) -> tensor<4xf32> attributes {pyjit.gradient_inputs = array<i64: 0, 1>, pyjit.gradient_results = array<i64: 0>} {
+  %0 = tssa.aten "aten::sin"(%w) : (tensor<4xf32>) -> tensor<4xf32>
+  %1 = tssa.aten "aten::mul.Tensor"(%x, %0) : (tensor<4xf32>, tensor<4xf32>) -> tensor<4xf32>
+  return %1 : tensor<4xf32>
+}
+
+// -----
+
 // A random draw cannot be repeated: its result is saved.
 // CHECK-LABEL: func.func @random(
 // CHECK: %[[N:.*]] = tssa.aten "aten::rand_like"

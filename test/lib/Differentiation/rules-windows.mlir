@@ -33,6 +33,26 @@ func.func @indices(%x: tensor<2x3x8x8xf32>) -> tensor<2x3x4x4xf32> attributes {p
 
 // -----
 
+// The average of whole images is a mean, whose gradient reads no image.
+// CHECK-LABEL: func.func @whole_images(
+// CHECK-NOT: _adaptive_avg_pool2d_backward
+// CHECK: tssa.aten "aten::div.Tensor"(%{{.*}}, wrapped(6.4
+func.func @whole_images(%x: tensor<2x3x8x8xf32>) -> tensor<2x3x1x1xf32> attributes {pyjit.gradient_inputs = array<i64: 0>, pyjit.gradient_results = array<i64: 0>} {
+  %0 = tssa.aten "aten::adaptive_avg_pool2d"(%x, [1 : i64, 1 : i64]) : (tensor<2x3x8x8xf32>) -> tensor<2x3x1x1xf32>
+  return %0 : tensor<2x3x1x1xf32>
+}
+
+// -----
+
+// CHECK-LABEL: func.func @parts_of_images(
+// CHECK: tssa.aten "aten::_adaptive_avg_pool2d_backward"(%arg1, %arg0)
+func.func @parts_of_images(%x: tensor<2x3x8x8xf32>) -> tensor<2x3x2x1xf32> attributes {pyjit.gradient_inputs = array<i64: 0>, pyjit.gradient_results = array<i64: 0>} {
+  %0 = tssa.aten "aten::adaptive_avg_pool2d"(%x, [2 : i64, 1 : i64]) : (tensor<2x3x8x8xf32>) -> tensor<2x3x2x1xf32>
+  return %0 : tensor<2x3x2x1xf32>
+}
+
+// -----
+
 // Sizes of the operand are an argument of the backward overload.
 // CHECK-LABEL: func.func @resized(
 // CHECK: tssa.aten "aten::upsample_bilinear2d_backward"(%arg1, [16 : i64, 16 : i64], [2 : i64, 3 : i64, 8 : i64, 8 : i64], false, none, none)

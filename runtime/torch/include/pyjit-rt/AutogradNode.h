@@ -44,6 +44,9 @@ private:
   at::Tensor unpack(const SavedResult &saved);
   void checkNotReleased(bool needed) const;
   bool isReached(size_t gradient, const Gradients &incoming) const;
+  at::Tensor show(const BackwardProgram::Argument &argument);
+  at::Tensor zerosFor(const BackwardProgram::Argument &argument) const;
+  std::vector<bool> findNeeded(const BackwardProgram &chosen) const;
   std::vector<at::Tensor> collect(const BackwardProgram &chosen,
                                   const Gradients &incoming);
   std::vector<at::Tensor> collectInputs();

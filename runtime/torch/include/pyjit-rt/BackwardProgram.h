@@ -110,6 +110,8 @@ struct BackwardProgram {
   /// each gradient, whose elements it depends on.
   std::vector<Input> reads;
   std::vector<std::vector<bool>> uses;
+  /// Of each gradient in `gradients`: the arguments that it is computed from.
+  std::vector<std::vector<bool>> needs;
   /// Inputs that the main program's results depend on without a derivative (the
   /// signs of `relu`): eager's gradients of these are zeros, not none. They
   /// stand behind `gradients`.
