@@ -190,3 +190,81 @@ def test_only_a_view_leaves_behind_a_branch(compile: Compile) -> Steps:
         out = f(x)
         loss_of([out]).backward()
         yield [out, gradients(x)]
+
+
+class LayerDrop(nn.Module):
+    """Layers that are left out at random."""
+
+    def __init__(self, probability: float) -> None:
+        super().__init__()
+        torch.manual_seed(0)
+        self.layers = nn.ModuleList(nn.Linear(4, 4) for _ in range(3)).double()
+        self.probability = probability
+
+    def forward(self, x: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor]:
+        for _, layer in enumerate(self.layers):
+            if self.training:
+                draw = torch.rand([])
+                if draw < self.probability:
+                    continue
+            x = layer(x).tanh()
+        return x, torch.rand(2)
+
+
+def trained_with_layer_drop(compile: Compile, probability: float) -> Steps:
+    m = LayerDrop(probability)
+    f = compile(m)
+    for step in range(8):
+        torch.manual_seed(step)
+        m.zero_grad()
+        out = f(values(3, 4, seed=step).double().requires_grad_())
+        loss_of(out[0]).backward()
+        yield [out, gradients(*m.parameters()), torch.get_rng_state()]
+
+
+@scenario(grad=True)
+def test_layers_are_never_dropped(compile: Compile) -> Steps:
+    """No draw from [0, 1) is below 0, each is below 1: there is nothing to decide."""
+    for probability in (0.0, 0, -1, 1.0):
+        yield from trained_with_layer_drop(compile, probability)
+
+
+@scenario(grad=True, graph_breaks=ANY, captured=False)
+def test_layers_are_dropped(compile: Compile) -> Steps:
+    yield from trained_with_layer_drop(compile, 0.5)
+
+
+@scenario(grad=True, graph_breaks=ANY, captured=False)
+def test_a_draw_that_is_written_decides(compile: Compile) -> Steps:
+    def g(x: torch.Tensor, number: float) -> torch.Tensor:
+        draw = torch.rand([])
+        draw.view(1).sub_(number)
+        return x * 2 if draw < 0.0 else x * 3
+
+    f = compile(g)
+    for step in range(8):
+        torch.manual_seed(step)
+        x = leaf(3, 4)
+        out = f(x, float(step % 2))
+        out.sum().backward()
+        yield [out, gradients(x)]
+
+
+@scenario(grad=True)
+def test_sides_of_comparisons_with_draws(compile: Compile) -> Steps:
+    def g(x: torch.Tensor) -> list[torch.Tensor]:
+        draw = torch.rand_like(x)[0, 0] * 0 + torch.rand([])
+        whole = torch.rand(3)
+        return [x + bool(v) for v in ((whole >= 0).all(), (whole > 1).any())] + [
+            draw,
+            *(x * 2 for _ in range(2) if torch.rand([]) >= 1.0),
+            *(x * 3 for _ in range(2) if torch.rand([]) <= 1),
+        ]
+
+    f = compile(g)
+    for step in range(6):
+        torch.manual_seed(step)
+        x = leaf(3, 4)
+        out = f(x)
+        sum(o.sum() for o in out if o.requires_grad).backward()
+        yield [out, gradients(x)]

@@ -27,6 +27,8 @@ struct TensorInfo {
   bool external = false;
   int64_t version = 0; ///< of an external tensor, when it was read
   bool constant = false;
+  /// Drawn from [0, 1).
+  bool uniform = false;
   /// Made by an `empty` whose contents nobody has written yet.
   bool uninitialized = false;
   /// Had a `grad_fn` when it was bound. One that came later is of nobody that

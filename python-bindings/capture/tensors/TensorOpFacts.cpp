@@ -73,6 +73,22 @@ void pyjit::capture::asLeakyRelu(std::optional<c10::OperatorHandle> &handle,
   handle = c10::Dispatcher::singleton().findSchema({name, ""});
 }
 
+bool pyjit::capture::drawsUniformNumbers(const std::string &name) {
+  return name == operators::aten::rand || name == operators::aten::rand_like;
+}
+
+bool pyjit::capture::isAlikeForUniform(const std::string &name,
+                                       const std::vector<c10::IValue> &inputs) {
+  if (inputs.size() != 2 || !(inputs[1].isInt() || inputs[1].isDouble()))
+    return false;
+  double number = inputs[1].toScalar().toDouble();
+  if (name == operators::aten::lt_Scalar || name == operators::aten::ge_Scalar)
+    return number <= 0 || number >= 1;
+  if (name == operators::aten::gt_Scalar || name == operators::aten::le_Scalar)
+    return number < 0 || number >= 1;
+  return false;
+}
+
 bool pyjit::capture::fillEmpty(std::string &name,
                                const std::vector<c10::IValue> &inputs) {
   if (at::globalContext().deterministicAlgorithms())

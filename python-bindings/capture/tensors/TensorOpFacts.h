@@ -45,6 +45,13 @@ bool asStatisticsUpdate(std::optional<c10::OperatorHandle> &handle,
 void asLeakyRelu(std::optional<c10::OperatorHandle> &handle, std::string &name,
                  std::vector<c10::IValue> &inputs);
 
+/// Whether the operator draws numbers from [0, 1), and whether it compares such
+/// numbers with one that is outside: `torch.rand([]) < 0.0` (a layer that is
+/// dropped never) is no data.
+bool drawsUniformNumbers(const std::string &name);
+bool isAlikeForUniform(const std::string &name,
+                       const std::vector<c10::IValue> &inputs);
+
 /// What a program leaves unwritten of memory that it asked for may hold
 /// anything: zeros do, and then it may be written in parts, by indices or
 /// masks. Memory that operators ask for is another matter: they may fill it

@@ -265,6 +265,9 @@ const char *OperatorRecording::whyDataDependent() const {
 bool OperatorRecording::checkWhatPythonSees() {
   for (TensorInfo *info : arguments.infos)
     constant &= info && info->constant;
+  if (arguments.infos.size() == 1 && arguments.infos[0] &&
+      arguments.infos[0]->uniform)
+    constant |= isAlikeForUniform(op.name, op.inputs);
   if (const char *why = whyDataDependent(); why && !constant)
     return refuse(why);
   bool other =
@@ -623,6 +626,7 @@ void OperatorRecording::bindFresh(PyjitValue value) {
     TensorInfo &info = impl.bind(fresh[i], value + PyjitValue(i));
     info.external = false;
     info.constant = constant && !uninitialized;
+    info.uniform = drawsUniformNumbers(op.name);
     info.uninitialized = uninitialized && fresh[i].numel() > 0;
     info.readOnly = readOnly;
     info.isView = !aliases.empty();
@@ -679,6 +683,7 @@ void TensorRecorder::Impl::bindWritten(const at::TensorBase &t, int value,
     entry.second.isComputed =
         gradientOf(at::TensorBase(entry.second.impl)) == Gradient::Computed;
     entry.second.constant &= constant;
+    entry.second.uniform = false;
   }
 }
 
