@@ -9,6 +9,7 @@
 #include <c10/core/GradMode.h>
 #include <c10/core/InferenceMode.h>
 #include <c10/core/impl/TorchDispatchModeTLS.h>
+#include <torch/csrc/autograd/forward_grad.h>
 #include <torch/csrc/autograd/python_variable.h>
 
 namespace pyjit::python {
@@ -54,7 +55,9 @@ bool stateMatches(const PyjitState &state) {
 
 DispatchState DispatchState::current() {
   auto keys = c10::impl::tls_local_dispatch_key_set();
-  return {keys.included_.raw_repr(), keys.excluded_.raw_repr()};
+  // Levels are numbered from 0, and belong to the process.
+  bool level = torch::autograd::ForwardADLevel::try_get_by_idx(0) != nullptr;
+  return {keys.included_.raw_repr(), keys.excluded_.raw_repr(), level};
 }
 
 static uint64_t mix(uint64_t seed, uint64_t value) {
@@ -66,7 +69,7 @@ static uint64_t mix(uint64_t seed, uint64_t value) {
 uint64_t modesNow() {
   DispatchState keys = DispatchState::current();
   uint64_t modes = mix(c10::GradMode::is_enabled() ? 1 : 2, keys.included);
-  return mix(modes, keys.excluded);
+  return mix(mix(modes, keys.excluded), keys.forwardMode);
 }
 
 uint64_t signatureOf(PyObject *const *args, Py_ssize_t nargs, uint64_t modes) {

@@ -19,9 +19,11 @@ bool stateMatches(const PyjitState &state);
 /// one that it was captured under.
 struct DispatchState {
   uint64_t included = 0, excluded = 0;
+  bool forwardMode = false; ///< tensors may have tangents
   static DispatchState current();
   bool operator==(const DispatchState &other) const {
-    return included == other.included && excluded == other.excluded;
+    return included == other.included && excluded == other.excluded &&
+           forwardMode == other.forwardMode;
   }
 };
 

@@ -227,7 +227,9 @@ ResultKind iterate(const Op &o) { return o.s.containers.iterate(o.peek(1)); }
 ResultKind nextOf(const Op &o) { return o.s.containers.next(o.peek(1)); }
 
 ResultKind unpackSequence(const Op &o) {
+  size_t before = o.s.scalars.pendingReads();
   o.s.containers.iterate(o.peek(1));
+  o.s.scalars.unpackNumbers(o.peek(1), before);
   return ResultKind::FreshTuples;
 }
 

@@ -134,6 +134,43 @@ static bool makesTensor(const char *name) {
          !std::strcmp(name, "scalar_tensor");
 }
 
+/// math.floor, math.ceil and math.trunc, said by Python's operators: `int(x //
+/// 1.0)`, `-int(-x // 1.0)`, `int(x)`. They raise where those do.
+bool Scalars::roundToInt(const char *name, PyObject *number) {
+  bool floor = !std::strcmp(name, "floor"), ceil = !std::strcmp(name, "ceil");
+  rt::Number x;
+  if ((!floor && !ceil && std::strcmp(name, "trunc")) || proxyOf(number) >= 0 ||
+      !asNumber(number, x))
+    return false;
+  auto follow = [&](rt::Arith function, PyObject *a, PyObject *b) {
+    rt::Number y, result;
+    if (!a || !asNumber(a, x) || (b && !asNumber(b, y)) ||
+        !rt::compute(function, x, y, result))
+      return static_cast<PyObject *>(nullptr);
+    PyObject *object = result.isFloat ? PyFloat_FromDouble(result.real)
+                                      : PyLong_FromLongLong(result.integer);
+    s.objects.keep(object);
+    Py_DECREF(object);
+    return track(object, result, writeArith(function, a, b, result));
+  };
+  if (!x.isFloat || (!floor && !ceil)) {
+    arith(rt::Arith::Int, number, nullptr);
+    return true;
+  }
+  PyObject *one = PyFloat_FromDouble(1);
+  s.objects.keep(one);
+  Py_DECREF(one);
+  if (ceil)
+    number = follow(rt::Arith::Neg, number, nullptr);
+  number = follow(rt::Arith::FloorDiv, number, one);
+  if (ceil)
+    number = follow(rt::Arith::Int, number, nullptr);
+  if (!number)
+    return false;
+  arith(ceil ? rt::Arith::Neg : rt::Arith::Int, number, nullptr);
+  return true;
+}
+
 void Scalars::native(const Call &call, const char *name) {
   if (question(call, name) || tracked.empty())
     return;
@@ -176,6 +213,8 @@ void Scalars::native(const Call &call, const char *name) {
     int unary = rt::findName(rt::kArithNames, name);
     if (call.args.size() == 1 && unary >= 0 && rt::isUnary(rt::Arith(unary)))
       return arith(rt::Arith(unary), first, nullptr);
+    if (call.args.size() == 1 && roundToInt(name, first))
+      return;
     bool least = !std::strcmp(name, "min");
     if ((least || !std::strcmp(name, "max")) && call.args.size() > 1) {
       // The result is one of the arguments.

@@ -234,6 +234,14 @@ void Scalars::specializePending(const Pending &entry) {
     specialize(number);
 }
 
+void Scalars::placeUnpacked(const Pending &entry, PyObject **top) {
+  PyObject **slot = top ? top - entry.below : nullptr;
+  if (!slot || *slot != entry.original)
+    return specializePending(entry);
+  *slot = Py_NewRef(entry.unique);
+  Py_DECREF(entry.original);
+}
+
 void Scalars::after(PyjitFrame *current, PyObject **top, bool completed) {
   if (!enabled())
     return;
@@ -247,7 +255,10 @@ void Scalars::after(PyjitFrame *current, PyObject **top, bool completed) {
       ++i;
       continue;
     }
-    mine.push_back(pending[i]);
+    if (pending[i].below >= 0)
+      placeUnpacked(pending[i], completed ? top : nullptr);
+    else
+      mine.push_back(pending[i]);
     pending.erase(pending.begin() + i);
   }
   if (mine.empty())

@@ -214,6 +214,24 @@ void Scalars::ownNumbers(Node *list, size_t before) {
   }
 }
 
+void Scalars::unpackNumbers(PyObject *sequence, size_t before) {
+  Node *node = s.objects.find(sequence);
+  if (!node || s.dead ||
+      (!PyTuple_CheckExact(sequence) && !PyList_CheckExact(sequence)))
+    return;
+  for (Py_ssize_t i = 0; i < PySequence_Fast_GET_SIZE(sequence); ++i) {
+    if (pending.size() <= before)
+      return;
+    auto known = reads.find(pathTo(node, Select::Item, nullptr, i));
+    if (known == reads.end())
+      continue;
+    for (auto entry = pending.begin() + before; entry != pending.end(); ++entry)
+      if (entry->unique == known->second &&
+          entry->original == PySequence_Fast_GET_ITEM(sequence, i))
+        entry->below = int(i);
+  }
+}
+
 PyObject *Scalars::takeArgument(PyObject *argument) {
   if (pending.empty() || pending.back().original != argument)
     return argument;

@@ -62,6 +62,9 @@ public:
   /// A list that the call changes was read as a whole, from the `before`th
   /// read on: its lifted numbers take their places in it.
   void ownNumbers(Node *list, size_t before);
+  /// A tuple or list is unpacked, and was read from the `before`th read on: its
+  /// lifted numbers are results of the instruction, the first on top.
+  void unpackNumbers(PyObject *sequence, size_t before);
   /// What the call is to be given for an argument that was just read.
   PyObject *takeArgument(PyObject *argument);
 
@@ -149,6 +152,7 @@ private:
     int proxy = -1; ///< of what the specialization computes
     bool data = false;
     int site = -1;
+    int below = -1; ///< how far below the top, of several results
   };
 
   PyObject *track(PyObject *original, const rt::Number &number, int value);
@@ -174,12 +178,14 @@ private:
   PyjitValue operand(PyObject *number);
   PyjitType typeOf(const rt::Number &number) const;
   void arith(rt::Arith function, PyObject *a, PyObject *b);
+  bool roundToInt(const char *name, PyObject *number);
   /// `branches`: the outcome is what the instruction leaves.
   void compare(rt::Compare function, PyObject *a, PyObject *b,
                bool branches = false);
   void beginUse(const std::string &name, const Call &call);
   void endUse();
   void specializePending(const Pending &entry);
+  void placeUnpacked(const Pending &entry, PyObject **top);
   void lose(int site, bool data);
   void specializeOperands(PyjitFrame *frame, const Instruction &in, int count);
   // ScalarInstructions.cpp.

@@ -13,6 +13,7 @@
 #include <c10/core/InferenceMode.h>
 #include <c10/core/impl/LocalDispatchKeySet.h>
 #include <c10/core/impl/TorchDispatchModeTLS.h>
+#include <torch/csrc/autograd/forward_grad.h>
 #include <torch/csrc/autograd/python_variable.h>
 
 #include <algorithm>
@@ -635,5 +636,7 @@ std::string TensorRecorder::unsupportedState() {
   if (c10::impl::tls_is_dispatch_key_included(
           c10::DispatchKey::FuncTorchDynamicLayerFrontMode))
     return "a functorch transform is running";
+  if (torch::autograd::ForwardADLevel::try_get_by_idx(0))
+    return "forward-mode differentiation is running";
   return "";
 }
