@@ -1,0 +1,126 @@
+"""What a compiled call saves for its backward, and what writes to it do."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pyjit
+import pytest
+import torch
+from Integration.harness import Compile, Steps, attempt, scenario, values
+from Integration.training import gradients, leaf, perceptron
+
+
+@scenario(grad=True, captured="late")
+def test_saved_input_is_written(compile: Compile) -> Steps:
+    f = compile(lambda x, y: x * y)
+    for _ in range(2):
+        x, y = leaf(4), values(4, seed=1)
+        out = f(x, y)
+        y.add_(1)
+        yield attempt(out.sum().backward)
+        yield gradients(x)
+
+
+@scenario(grad=True)
+def test_parameter_is_written(compile: Compile) -> Steps:
+    m = perceptron()
+    f = compile(m)
+    for _ in range(2):
+        out = f(values(3, 4))
+        with torch.no_grad():
+            m[2].weight.add_(1)
+        yield type(attempt(out.sum().backward)).__name__
+
+
+@scenario(grad=True)
+def test_saved_output_is_written(compile: Compile) -> Steps:
+    f = compile(lambda x: x.exp())
+    for _ in range(2):
+        x = leaf(4)
+        out = f(x)
+        with torch.no_grad():
+            out.add_(1)
+        yield [type(attempt(out.sum().backward)).__name__, gradients(x)]
+
+
+@scenario(grad=True)
+def test_parameter_gets_other_memory(compile: Compile) -> Steps:
+    """Autograd does not count that as a write: the backward sees what is there."""
+    f = compile(lambda x, w: x * w)
+    for _ in range(2):
+        x, w = leaf(4), leaf(4, seed=1)
+        out = f(x, w)
+        w.data = values(4, seed=2)
+        out.sum().backward()
+        yield gradients(x, w)
+
+
+def test_saved_input_of_another_size() -> None:
+    f = pyjit.compile(lambda x, w: x * w, options={"strict": True})
+    for _ in range(2):
+        x, w = leaf(4), leaf(4, seed=1)
+        out = f(x, w)
+    w.data = values(2)
+    with pytest.raises(RuntimeError, match="other sizes, strides or memory"):
+        out.sum().backward()
+
+
+@scenario(grad=True)
+def test_number_that_differs(compile: Compile) -> Steps:
+    """A call's number is there when its backward comes, after other calls."""
+    f = compile(lambda x, n: x.exp() * n)
+    for n in range(5):
+        a, b = leaf(4), leaf(4)
+        first = f(a, n + 0.5)
+        second = f(b, n + 7.5)
+        second.sum().backward()
+        first.sum().backward()
+        yield gradients(a, b)
+
+
+@scenario(grad=True)
+def test_sizes_that_differ(compile: Compile) -> Steps:
+    m = perceptron()
+    f = compile(m)
+    for n in (3, 3, 5, 6, 7, 5):
+        m.zero_grad()
+        out = f(values(n, 4))
+        out.square().sum().backward()
+        yield [out, gradients(*m.parameters())]
+
+
+@scenario(grad=True, graph_breaks="function of unknown origin", captured=False)
+def test_saved_tensors_hooks(compile: Compile) -> Steps:
+    f = compile(lambda x: x.exp() * x)
+    x = leaf(4)
+    for _ in range(3):
+        seen: list[Any] = []
+
+        def pack(t: torch.Tensor, seen: list[Any] = seen) -> torch.Tensor:
+            seen.append(tuple(t.shape))
+            return t
+
+        x.grad = None
+        with torch.autograd.graph.saved_tensors_hooks(pack, lambda t: t):
+            out = f(x)
+        out.sum().backward()
+        yield [seen, gradients(x)]
+
+
+@scenario(grad=True)
+def test_saved_tensors_hooks_later(compile: Compile) -> Steps:
+    f = compile(lambda x: x.exp() * x)
+    x = leaf(4)
+    for hooked in (False, False, True, False):
+        x.grad = None
+        seen: list[Any] = []
+        if hooked:
+            with torch.autograd.graph.saved_tensors_hooks(
+                lambda t, seen=seen: seen.append(1) or t, lambda t: t
+            ):
+                out = f(x)
+        else:
+            out = f(x)
+        out.sum().backward()
+        yield [len(seen), gradients(x)]
