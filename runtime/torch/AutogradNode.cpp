@@ -2,6 +2,8 @@
 
 #include "pyjit-rt/AutogradNode.h"
 
+#include "WrappedGradients.h"
+
 #include <ATen/EmptyTensor.h>
 #include <ATen/core/LegacyTypeDispatch.h>
 #include <ATen/ops/empty_strided.h>
@@ -347,6 +349,9 @@ CompiledBackward::runDifferentiably(const Gradients &incoming) {
 
 autograd::variable_list
 CompiledBackward::apply(autograd::variable_list &&gradients) {
+  if (areWrapped(gradients))
+    return runUnwrapped(
+        gradients, [&](Gradients &&plain) { return apply(std::move(plain)); });
   std::vector<bool> reached(program->gradients.size());
   for (size_t i = 0; i < reached.size(); ++i)
     reached[i] = isReached(i, gradients);
