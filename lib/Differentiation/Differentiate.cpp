@@ -100,6 +100,15 @@ private:
   DenseI64ArrayAttr inputs, results;
 };
 
+/// A leaf's gradient is what comes of all its contents: those in front of the
+/// first write and, by way of `pyjit::written`, the later ones.
+Value withAllContents(Value input) {
+  auto call = input.getDefiningOp<tssa::AtenOp>();
+  return call && call.getOverload() == operators::pyjit::unwritten
+             ? call.getOperand(0)
+             : input;
+}
+
 /// One `pyjit::backward(roots, gradients, inputs)`.
 LogicalResult expandBackward(tssa::AtenOp op) {
   size_t numRoots = (op.getNumOperands() - op.getNumResults()) / 2;
@@ -108,7 +117,8 @@ LogicalResult expandBackward(tssa::AtenOp op) {
                         "input");
   ValueRange roots = op.getOperands().take_front(numRoots);
   ValueRange gradients = op.getOperands().slice(numRoots, numRoots);
-  ValueRange inputs = op.getOperands().drop_front(2 * numRoots);
+  SmallVector<Value> inputs = llvm::map_to_vector(
+      op.getOperands().drop_front(2 * numRoots), withAllContents);
   ReverseSweep sweep(op);
   sweep.findActive(inputs);
   OpBuilder builder(op);

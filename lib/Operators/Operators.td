@@ -404,6 +404,10 @@ def : Op<"aten::layer_norm",
 // What the autograd engine does, as the recorder writes it: tssa-expand-backward
 // puts the gradients in its place.
 def : Schema<"pyjit::backward(Tensor[] roots, Tensor[] gradients, Tensor[] inputs) -> Tensor[]">;
+// A leaf in front of a write that autograd does not see, as gradients know it:
+// the one that `pyjit::backward` is given goes on to what `self` is.
+def : Schema<"pyjit::unwritten(Tensor self) -> Tensor">;
+def : Op<"pyjit::unwritten", (Value $self)>;
 // What was written into `self` in autograd's absence, in its place: the gradient
 // passes on to what `self` was.
 def : Schema<"pyjit::written(Tensor value, Tensor self) -> Tensor">;

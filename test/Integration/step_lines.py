@@ -259,6 +259,32 @@ GRADIENTS = [
     "out = call(x)\nloss = loss_of(out, y)\nloss.register_hook(lambda g: g * 2)\nloss.backward()",
     "scale = 128.0\nloss = loss_of(call(x), y)\n(loss * scale).backward()\nfor p in model.parameters():\n    if p.grad is not None:\n        p.grad.div_(scale)",
 ]  # fmt: skip
+# Leaves that the step writes and then uses: several updates, two models, target networks.
+GRADIENTS += [
+    *["for k in range(2):\n    optimizer.zero_grad()\n    loss = loss_of(call(x), y * (k + 1))\n    loss.backward()\n    optimizer.step()"] * 2,
+    "for k in range(4):\n    loss = loss_of(call(x), y * k) / 2\n    loss.backward()\n    if k % 2:\n        optimizer.step()\n        optimizer.zero_grad()",
+    "loss_of(call(x), y).backward()\nwith torch.no_grad():\n    for p in weights(model):\n        if p.grad is not None:\n            p -= 0.05 * p.grad\nloss = loss_of(call(x), y)\nloss.backward()",
+    "loss_of(call(x), y).backward()\nfor p in weights(model):\n    if p.grad is not None:\n        p.data.sub_(p.grad, alpha=0.05)\nloss = loss_of(call(x), y)\nloss.backward()",
+    "for k in range(2):\n    loss = loss_of(call(x), y)\n    grads = torch.autograd.grad(loss, weights(model), allow_unused=True)\n    for p, g in zip(weights(model), grads):\n        if g is not None:\n            p.data.add_(g, alpha=-0.05)\nloss = loss_of(call(x), y)\nloss.backward()",
+    "fake = call(x)\n(critic(fake.detach()).mean() - critic(y).mean()).backward()\ncritic_optimizer.step()\ncritic_optimizer.zero_grad()\nloss = critic(fake).mean()\nloss.backward()",
+    "fake = call(x)\ncritic_optimizer.zero_grad()\n(critic(fake.detach()).square().mean() + (critic(y) - 1).square().mean()).backward()\ncritic_optimizer.step()\nfor p in critic.parameters():\n    p.data.clamp_(-0.3, 0.3)\nloss = (critic(fake) - 1).square().mean()\nloss.backward()",
+    "for k in range(2):\n    critic_optimizer.zero_grad()\n    (critic(call(x).detach()).mean() - critic(y).mean()).backward()\n    critic_optimizer.step()\nloss = -critic(call(x)).mean()\nloss.backward()",
+    "loss = (critic(call(x)) - critic(y).detach()).square().mean()\nloss.backward()\ncritic_optimizer.step()\ncritic_optimizer.zero_grad()",
+    "with torch.no_grad():\n    goal = y + 0.9 * target(x)\nout = call(x)\nloss = loss_of(out, goal)\nloss.backward()",
+    "loss = loss_of(call(x), target(x).detach())\nloss.backward()\nwith torch.no_grad():\n    for t, p in zip(target.parameters(), model.parameters()):\n        t.lerp_(p, 0.1)\noptimizer.step()\nloss = loss_of(call(x), target(x).detach())\nloss.backward()",
+    "loss_of(call(x), y).backward()\noptimizer.step()\nloss = loss_of(call(x), y) + weights(model)[0].reshape(-1).square().sum() * 0.01\nloss.backward()",
+    "first = weights(model)[0].view(-1)\nloss = loss_of(call(x), y) + first.sum()\nloss.backward()\noptimizer.step()\nloss = loss_of(call(x), y) + weights(model)[0].view(-1).sum()\nloss.backward()\nKEPT.append(first.detach())",
+    "loss_of(call(x), y).backward()\noptimizer.step()\nloss = loss_of(call(x), y)",
+]  # fmt: skip
+AHEAD = [
+    "with torch.no_grad():\n    model.scale.clamp_(0.1, 0.9)",
+    "with torch.no_grad():\n    for p in weights(model):\n        p.mul_(0.99)",
+    "with torch.no_grad():\n    weights(model)[0].view(-1)[:2].mul_(0.9)",
+    "for p in weights(model)[:2]:\n    p.data.clamp_(-0.5, 0.5)",
+    "with torch.no_grad():\n    for t, p in zip(target.parameters(), model.parameters()):\n        t.mul_(0.9).add_(p, alpha=0.1)",
+    "for t, p in zip(target.parameters(), model.parameters()):\n    t.data.copy_(0.9 * t.data + 0.1 * p.data)",
+    "optimizer.step()",
+]
 BETWEEN = [
     "nn.utils.clip_grad_norm_(model.parameters(), 0.1)",
     "LOG.append(float(nn.utils.clip_grad_norm_(model.parameters(), 0.5)))",
@@ -282,6 +308,11 @@ UPDATES = [
     "with torch.no_grad():\n    for p in model.parameters():\n        if p.grad is not None:\n            p.copy_(p - 0.05 * p.grad)",
     "for p in model.parameters():\n    if p.grad is not None:\n        p.data.add_(p.grad, alpha=-0.05)",
     "for p in model.parameters():\n    if p.grad is not None:\n        p.data = p.data - 0.05 * p.grad",
+]
+UPDATES += [
+    "optimizer.step()\noptimizer.zero_grad()\nloss_of(call(x * 0.9), y).backward()\noptimizer.step()",
+    "optimizer.step()\nwith torch.no_grad():\n    for t, p in zip(target.parameters(), model.parameters()):\n        t.mul_(0.9).add_(p, alpha=0.1)",
+    "optimizer.step()\nfor t, p in zip(target.parameters(), model.parameters()):\n    t.data.copy_(0.9 * t.data + 0.1 * p.data)",
 ]
 AFTER = [
     "with torch.no_grad():\n    for e, p in zip(ema, model.parameters()):\n        e.lerp_(p, 0.1)",

@@ -15,6 +15,7 @@ from typing import Any
 
 from Integration.step_lines import (
     AFTER,
+    AHEAD,
     AUTOCAST,
     BETWEEN,
     EVENTS,
@@ -121,6 +122,7 @@ class Program:
             forward[2], forward[3] = forward[3], "a = b = h"
         if self.autocast == "model":
             forward = [AUTOCAST, block(forward, 1)]
+        width = 6 if self.base == "image" else 8
         groups = "list(model.parameters())"
         if self.groups:
             groups = (
@@ -150,6 +152,9 @@ class Program:
                 f"\n\ntorch.set_default_dtype(torch.{self.dtype})",
                 "model = Model()",
                 "tied = nn.Parameter(torch.randn(8, 8) * 0.3)",
+                "target = copy.deepcopy(model)",
+                f"critic = nn.Sequential(nn.Linear({width}, 6), nn.Tanh(), nn.Linear(6, 1))",
+                "critic_optimizer = torch.optim.Adam(critic.parameters(), lr=0.01, foreach=False)",
                 *self.setup,
                 "ema = [p.detach().clone() for p in model.parameters()]",
                 "optimizer = make_optimizer(model)",
@@ -248,6 +253,7 @@ def draw(rng: random.Random, plain: bool = False) -> Program:
     if base != "tokens":
         step += some(INPUTS, 1, 0.25)
     step += [zero] if place in ("first", "both") else []
+    step += some(AHEAD, 1, 0.15)
     step.append(gradients)
     step += some(BETWEEN, 2, 0.3)
     if "step(closure)" not in gradients:

@@ -135,6 +135,10 @@ class Run:
         yield "log", module.LOG
         yield "kept", module.KEPT
         yield "ema", module.ema
+        for name in ("target", "critic"):
+            weights = list(getattr(module, name).parameters())
+            yield name, weights
+            yield f"{name}.grad", [p.grad for p in weights]
         yield "earlier results", self.results[:-1]
 
 

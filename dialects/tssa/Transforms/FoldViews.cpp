@@ -2,7 +2,9 @@
 
 #include "dialects/tssa/Transforms/Passes.h"
 
+#include "dialects/tssa/IR/TSSA.h"
 #include "dialects/tssa/IR/Views.h"
+#include "pyjit/Operators/OperatorNames.h"
 
 #include "mlir/Transforms/GreedyPatternRewriteDriver.h"
 
@@ -83,11 +85,27 @@ template <typename Op> struct Identity : OpRewritePattern<Op> {
   }
 };
 
+/// pyjit::written(v, s) -> v, pyjit::unwritten(s) -> s: they were for
+/// gradients, which are there by now.
+struct LeafContents : OpRewritePattern<AtenOp> {
+  using OpRewritePattern::OpRewritePattern;
+  LogicalResult matchAndRewrite(AtenOp op,
+                                PatternRewriter &rewriter) const override {
+    if ((op.getOverload() != pyjit::operators::pyjit::written &&
+         op.getOverload() != pyjit::operators::pyjit::unwritten) ||
+        op.getOperand(0).getType() != op.getResult(0).getType())
+      return failure();
+    rewriter.replaceOp(op, op.getOperand(0));
+    return success();
+  }
+};
+
 struct FoldViews : pyjit::tssa::impl::FoldViewsPassBase<FoldViews> {
   void runOnOperation() override {
     RewritePatternSet patterns(&getContext());
     patterns.add<ComposeAccesses, AccessOfAssign, AssignOfAccess,
-                 Identity<AccessOp>, Identity<AssignOp>>(&getContext());
+                 Identity<AccessOp>, Identity<AssignOp>, LeafContents>(
+        &getContext());
     if (failed(applyPatternsGreedily(getOperation(), std::move(patterns))))
       signalPassFailure();
   }

@@ -101,7 +101,9 @@ def FoldViewsPass : Pass<"tssa-fold-views", "::mlir::func::FuncOp"> {
     assign along the same path is the assigned value, and an assign of what its
     path already shows changes nothing (the two laws of views); an access along a
     path that shows the whole tensor as it is disappears, and so does what nothing
-    uses.
+    uses. `pyjit::written` and `pyjit::unwritten`, which say how gradients go past
+    a write that autograd did not see, become their first operand: the pass runs
+    behind differentiation.
 
     ```mlir
     func.func @f(%x: tensor<4x3xf32>, %s: tensor<3xf32>) -> tensor<3xf32> {

@@ -146,3 +146,11 @@ void GraphBreaks::noteAllocation(PyObject *object) {
                               ? s.tracker.frames[i].pendingOffset
                               : s.tracker.frames[i].offset});
 }
+
+void GraphBreaks::noteSite(PyObject *object) {
+  auto [known, isNew] = allocationSites.try_emplace(object);
+  std::vector<AllocationSite> &site = known->second;
+  for (size_t i = 1; isNew && i < s.tracker.frames.size(); ++i)
+    site.push_back({s.tracker.frames[i].frame, s.tracker.frames[i].code,
+                    s.tracker.frames[i].offset});
+}

@@ -34,6 +34,8 @@ public:
   /// Objects that a graph break cannot carry can be made after one: where they
   /// were made is a good place for it.
   void noteAllocation(PyObject *object);
+  /// Likewise of another object: the present instruction.
+  void noteSite(PyObject *object);
   /// The present instruction calls an operator which gradients flow through.
   void noteGradient();
 

@@ -28,6 +28,11 @@ bool EngineRun::refuse(const std::string &why) {
   return false;
 }
 
+bool EngineRun::refuseCall(const std::string &why) {
+  recording.endWhole("backward: " + why);
+  return false;
+}
+
 bool EngineRun::take(PyObject *tensors, std::vector<at::Tensor> &out) {
   for (Py_ssize_t i = 0; i < PyTuple_GET_SIZE(tensors); ++i) {
     PyObject *item = PyTuple_GET_ITEM(tensors, i);
@@ -37,6 +42,9 @@ bool EngineRun::take(PyObject *tensors, std::vector<at::Tensor> &out) {
     const TensorInfo *info = impl.find(tensor);
     if (!info || info->value < 0 || !tensor.is_floating_point())
       return refuse("of a tensor that no recorded operator has made");
+    if (const char *why = impl.earlier.leaves.whyNotTaken(
+            tensor, *info, /*writes=*/false, /*flows=*/true))
+      return refuse(why);
     out.push_back(tensor);
   }
   return true;
@@ -54,7 +62,8 @@ static bool isOfPython(autograd::Node &node) {
   return !std::strcmp(typeid(node).name(), "N5torch8autograd6PyNodeE");
 }
 
-bool EngineRun::visit(autograd::Node *node) {
+bool EngineRun::visit(const std::shared_ptr<autograd::Node> &shared) {
+  autograd::Node *node = shared.get();
   if (isHooked(*node))
     return refuse("hooks on its way");
   if (isOfPython(*node))
@@ -65,6 +74,14 @@ bool EngineRun::visit(autograd::Node *node) {
     recording.endOnce("backward: it goes on to what was computed before");
     return false;
   }
+  // A part of the call that ends in front of it would save what its program
+  // finds best, which those writes would reach or not.
+  if (impl.earlier.checkpointed && impl.earlier.leaves.isOlder(*node))
+    return refuseCall("it calls a function under checkpoint again, and a leaf "
+                      "was written since");
+  if (impl.earlier.leaves.isUndermined(shared))
+    return refuseCall("it goes through an operator that has saved a tensor "
+                      "whose `.data` was written since");
   if (auto *leaf = dynamic_cast<autograd::AccumulateGrad *>(node))
     leaves.push_back(leaf->variable);
   return true;
@@ -84,7 +101,7 @@ bool EngineRun::walk() {
   for (const at::Tensor &root : roots)
     meet(autograd::impl::gradient_edge(root).function);
   for (size_t i = 0; i < graph.size(); ++i) {
-    if (!visit(graph[i].get()))
+    if (!visit(graph[i]))
       return false;
     for (const autograd::Edge &edge : graph[i]->next_edges())
       meet(edge.function);
@@ -133,6 +150,10 @@ bool EngineRun::begin(const EngineCall &call) {
     return refuse("anomalies are looked for");
   if (!at::SavedTensorDefaultHooks::get_tls_state().stack.empty())
     return refuse("hooks on saved tensors are active");
+  if (!impl.earlier.unseenWrite.empty())
+    return refuse("an operator before it (" + impl.earlier.unseenWrite +
+                  ") wrote memory of a tensor that requires grad, and autograd "
+                  "did not see that");
   if (!take(call.roots, roots) || !take(call.gradients, gradients))
     return false;
   if (gradients.size() != roots.size())
@@ -200,7 +221,9 @@ PyjitValue EngineRun::append(const std::vector<Target *> &reached) {
   std::vector<PyjitValue> inputs;
   std::vector<PyjitType> types;
   for (Target *target : reached) {
-    inputs.push_back(impl.find(target->tensor)->value);
+    PyjitValue unwritten = impl.earlier.leaves.unwritten(target->tensor);
+    inputs.push_back(unwritten >= 0 ? unwritten
+                                    : impl.find(target->tensor)->value);
     types.push_back(gradientType(*target));
   }
   addList(inputs);
@@ -270,7 +293,6 @@ void EngineRun::end(PyObject *result) {
     return;
   // What is written from here on, unseen by autograd, meets no backward of it.
   impl.gradientFlows = false;
-  impl.earlier.unseenWrite.clear();
 }
 
 //===----------------------------------------------------------------------===//

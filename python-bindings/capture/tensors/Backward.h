@@ -49,9 +49,10 @@ private:
   };
 
   bool refuse(const std::string &why);
+  bool refuseCall(const std::string &why);
   bool take(PyObject *tensors, std::vector<at::Tensor> &out);
   bool walk();
-  bool visit(torch::autograd::Node *node);
+  bool visit(const std::shared_ptr<torch::autograd::Node> &node);
   bool addTarget(const at::Tensor &tensor);
   PyjitValue append(const std::vector<Target *> &reached);
   PyjitType gradientType(const Target &target);

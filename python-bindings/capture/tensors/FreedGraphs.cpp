@@ -17,27 +17,33 @@ namespace {
 enum class Saved { Nothing, Tensors, FreedTensors };
 } // namespace
 
-/// What the node keeps, by the attributes that Python sees: one that is freed
-/// raises.
-static Saved savedBy(const std::shared_ptr<autograd::Node> &node) {
+/// By the attributes that Python sees: one that is freed raises.
+void pyjit::capture::visitSaved(const std::shared_ptr<autograd::Node> &node,
+                                const std::function<void(PyObject *)> &visit) {
   PyObject *object = autograd::functionToPyObject(node);
   PyObject *names = object ? PyObject_Dir(object) : nullptr;
-  Saved found = Saved::Nothing;
   for (Py_ssize_t i = 0; names && i < PyList_GET_SIZE(names); ++i) {
     PyObject *name = PyList_GET_ITEM(names, i);
     if (std::strncmp(PyUnicode_AsUTF8(name), "_saved_", 7))
       continue;
     PyObject *saved = PyObject_GetAttr(object, name);
-    if (!saved)
-      found = Saved::FreedTensors;
-    else if (found == Saved::Nothing && ObjectTable::isTensor(saved))
-      found = Saved::Tensors;
     PyErr_Clear();
+    visit(saved);
     Py_XDECREF(saved);
   }
   PyErr_Clear();
   Py_XDECREF(names);
   Py_XDECREF(object);
+}
+
+static Saved savedBy(const std::shared_ptr<autograd::Node> &node) {
+  Saved found = Saved::Nothing;
+  visitSaved(node, [&](PyObject *saved) {
+    if (!saved)
+      found = Saved::FreedTensors;
+    else if (found == Saved::Nothing && ObjectTable::isTensor(saved))
+      found = Saved::Tensors;
+  });
   return found;
 }
 

@@ -2,6 +2,9 @@
 #ifndef PYJIT_CAPTURE_TENSORS_FREEDGRAPHS_H
 #define PYJIT_CAPTURE_TENSORS_FREEDGRAPHS_H
 
+#include <Python.h>
+
+#include <functional>
 #include <memory>
 #include <unordered_map>
 #include <vector>
@@ -11,6 +14,10 @@ struct Node;
 }
 
 namespace pyjit::capture {
+
+/// What the node keeps, as Python sees it; null: it is freed, or was written.
+void visitSaved(const std::shared_ptr<torch::autograd::Node> &node,
+                const std::function<void(PyObject *)> &visit);
 
 /// The graphs that a backward within the call has been through.
 class FreedGraphs {

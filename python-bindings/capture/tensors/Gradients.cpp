@@ -145,3 +145,32 @@ bool OperatorGradient::replacesUnseen() const {
   });
   return !shared;
 }
+
+/// The only input that shows the tensor's memory, if it is a leaf.
+at::Tensor OperatorGradient::leafOf(const at::Tensor &t) const {
+  at::Tensor leaf;
+  bool others = false;
+  visitSharing(impl, t,
+               [&](const at::TensorBase &other, const TensorInfo &info) {
+                 if (!info.external)
+                   return;
+                 others |= leaf.defined();
+                 leaf = at::Tensor(other);
+               });
+  bool known = leaf.defined() && !others && leaf.requires_grad() &&
+               leaf.is_leaf() && !leaf.is_view() && !leaf.is_complex() &&
+               leaf.storage_offset() == 0 &&
+               leaf.is_non_overlapping_and_dense() &&
+               leaf.scalar_type() == t.scalar_type();
+  return known ? leaf : at::Tensor();
+}
+
+std::vector<at::Tensor> OperatorGradient::leavesWritten() const {
+  std::vector<at::Tensor> leaves;
+  for (size_t j : mutated) {
+    leaves.push_back(leafOf(arguments.operands[j]));
+    if (!leaves.back().defined())
+      return {};
+  }
+  return leaves;
+}

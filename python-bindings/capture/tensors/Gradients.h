@@ -45,8 +45,12 @@ public:
   /// Whether, then, nobody else shows that memory: what is written replaces a
   /// value of the call's own, whose gradient flows on as if nothing had been.
   bool replacesUnseen() const;
+  /// Else, the leaf whose memory each of the `mutated` shows, so that it is
+  /// known whom later gradients go to; empty if that is not so.
+  std::vector<at::Tensor> leavesWritten() const;
 
 private:
+  at::Tensor leafOf(const at::Tensor &tensor) const;
   const char *whyNotWritten(const at::Tensor &tensor) const;
 
   TensorRecorder::Impl &impl;

@@ -78,6 +78,7 @@ private:
   void findFirst();
   void writeTensor(const at::Tensor &t, const TensorInfo &info);
   void writeGradient(const at::Tensor &t, const TensorInfo &info);
+  void endBeforeUse(const std::string &why);
   void writeCounts();
   bool isMadeAsView(const at::Tensor &t, const void *memory) const;
   bool requiresGrad(const void *memory) const;
@@ -141,6 +142,9 @@ void LeavingTensors::writeTensor(const at::Tensor &t, const TensorInfo &info) {
   if (info.isStale && t.requires_grad())
     return recording.end("it leaves a tensor whose memory was written as a "
                          "part that autograd knows as another tensor");
+  if (info.showsWritten)
+    return endBeforeUse("it leaves a view of a leaf that the call had written "
+                        "before, made where grad mode is on");
   if (externals.count(memory)) {
     // The mock makes the view by strides, whose gradient autograd divides by
     // how many elements share a place in memory.
@@ -155,6 +159,13 @@ void LeavingTensors::writeTensor(const at::Tensor &t, const TensorInfo &info) {
   writeGradient(t, info);
 }
 
+/// Next time, what uses a leaf that was written stands behind a graph break.
+void LeavingTensors::endBeforeUse(const std::string &why) {
+  if (PyObject *leaf = impl.earlier.leaves.firstUsed())
+    recording.breaks.refused = leaf;
+  recording.end(why);
+}
+
 void LeavingTensors::writeGradient(const at::Tensor &t,
                                    const TensorInfo &info) {
   if (!t.requires_grad())
@@ -163,8 +174,11 @@ void LeavingTensors::writeGradient(const at::Tensor &t,
   if (computed && impl.freed.contains(t.grad_fn().get()))
     recording.add(PyjitRequireGradOp{.tensor = info.value, .freed = true});
   else if (computed && !impl.freed.empty())
-    recording.end("a backward within the call, and it leaves a tensor that "
-                  "another one can begin at");
+    endBeforeUse("a backward within the call, and it leaves a tensor that "
+                 "another one can begin at");
+  else if (computed && impl.earlier.leaves.isReachedFrom(t.grad_fn().get()))
+    endBeforeUse("it leaves a tensor that was computed from a leaf behind a "
+                 "write that autograd does not see");
   else if (computed)
     recording.add(PyjitDifferentiableOp{.tensor = info.value});
   else

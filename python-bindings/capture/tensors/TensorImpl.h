@@ -8,6 +8,7 @@
 #include "tensors/FreedGraphs.h"
 #include "tensors/KeptCasts.h"
 #include "tensors/Tensors.h"
+#include "tensors/WrittenLeaves.h"
 
 #include <ATen/core/Tensor.h>
 #include <ATen/core/ivalue.h>
@@ -43,6 +44,10 @@ struct TensorInfo {
   /// A view through which a write would have no one meaning in the tensor
   /// program: of an expanded tensor, of overlapping windows.
   bool readOnly = false;
+  /// A view of a leaf that the call had written: the trace makes it of what
+  /// `pyjit::written` gave, which later writes do not reach.
+  bool showsWritten = false;
+  bool isData = false;      ///< the `.data` of an input, or a view of it
   bool isView = false;      ///< the trace makes it as a view of another tensor
   PyjitType type = nullptr; ///< when bound; a change of shape shows
 };
@@ -69,12 +74,14 @@ struct OperatorCall {
 
 /// What operators have done that some others must not follow.
 struct EarlierOperators {
-  /// Wrote memory of a tensor that requires grad, unseen by autograd; empty if
-  /// none did.
+  /// Wrote memory of a tensor that requires grad, unseen by autograd, and that
+  /// is none of `leaves`; empty if none did.
   std::string unseenWrite;
   /// Wrote a part of a tensor of the CPU; empty if none did.
   std::string hostPart;
-  bool onDevice = false; ///< met a tensor that is not the CPU's
+  bool onDevice = false;     ///< met a tensor that is not the CPU's
+  bool checkpointed = false; ///< a function under checkpoint has run
+  WrittenLeaves leaves;
 };
 
 class EngineRun;

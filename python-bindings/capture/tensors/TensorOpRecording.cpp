@@ -15,6 +15,7 @@
 
 #include <ATen/core/Tensor.h>
 #include <c10/core/GradMode.h>
+#include <torch/csrc/autograd/python_variable.h>
 
 #include <algorithm>
 #include <set>
@@ -146,6 +147,9 @@ private:
   bool checkFlow(const OperatorGradient &gradient);
   bool checkRetyped();
   PyjitValue append();
+  PyjitValue writtenLeaf(const at::Tensor &leaf);
+  void noteUse(const at::Tensor &leaf);
+  void keepUnwritten();
   void bindFresh(PyjitValue value);
   void bindMutated(PyjitValue value);
   void endPartialGradients();
@@ -162,6 +166,11 @@ private:
   std::vector<size_t> mutated, viewed;
   bool constant = true; ///< a function of constants
   bool noGrad = false;  ///< gradients end here
+  bool flows = false;   ///< gradients flow through it
+  /// Of each operand that is written, the leaf whose memory it shows, where
+  /// autograd does not see the write; else empty.
+  std::vector<at::Tensor> leaves;
+  std::vector<PyjitValue> unwritten; ///< of each of them
   /// The value that is replaced where autograd does not see the write; else -1.
   PyjitValue replaced = -1;
   /// Results that are not the very operand that went in.
@@ -404,6 +413,9 @@ bool OperatorRecording::checkOperands() {
     if (writes && (mayOverlap(t) || info->readOnly))
       return refuse("it writes through a view that shows an element twice, or "
                     "that no kernel can write");
+    if (const char *why = impl.earlier.leaves.whyNotTaken(t, *info, writes,
+                                                          /*flows=*/false))
+      return refuse(why);
     if (writes && impl.casts.isMemoryOf(t))
       return refuse("it writes a weight's cast, which autocast keeps");
     if (writes && impl.type(t) != info->type &&
@@ -500,7 +512,8 @@ bool OperatorRecording::checkGradient() {
   if (op.strangeHistory && (gradient.flows() || !mutated.empty()))
     return refuse("it reads a tensor whose history no recorded operator has "
                   "made");
-  if (gradient.flows())
+  flows = gradient.flows();
+  if (flows)
     return checkFlow(gradient);
   if (!gradient.writesUnseen())
     return true;
@@ -511,6 +524,9 @@ bool OperatorRecording::checkGradient() {
   if (impl.gradientFlows)
     return refuse("it writes memory of a tensor that requires grad, and "
                   "autograd does not see that");
+  leaves = gradient.leavesWritten();
+  if (!leaves.empty())
+    return true;
   impl.earlier.unseenWrite = op.name;
   return true;
 }
@@ -533,6 +549,11 @@ bool OperatorRecording::checkFlow(const OperatorGradient &gradient) {
   }
   if (const char *why = gradient.whyNotAsEager())
     return refuse(why);
+  for (size_t j = 0; j < arguments.operands.size(); ++j)
+    if (const TensorInfo *info = arguments.infos[j])
+      if (const char *why = impl.earlier.leaves.whyNotTaken(
+              arguments.operands[j], *info, /*writes=*/false, /*flows=*/true))
+        return refuse(why);
   if (!impl.earlier.unseenWrite.empty())
     return refuse("an operator before it (" + impl.earlier.unseenWrite +
                   ") wrote memory of a tensor that requires grad, and autograd "
@@ -584,9 +605,54 @@ bool OperatorRecording::checkRetyped() {
   return true;
 }
 
+/// A graph that cannot leave the call is made behind a graph break here.
+void OperatorRecording::noteUse(const at::Tensor &leaf) {
+  PyObject *object = THPVariable_Wrap(leaf);
+  recording.objects.keep(object);
+  Py_DECREF(object);
+  recording.breaks.noteSite(object);
+  impl.earlier.leaves.noteUse(object);
+}
+
+/// What the leaf, which the call has written before, holds now, and whose
+/// gradient is the leaf's; -1 of any other tensor.
+PyjitValue OperatorRecording::writtenLeaf(const at::Tensor &leaf) {
+  PyjitValue unwritten = impl.earlier.leaves.unwritten(leaf);
+  PyjitValue written = impl.earlier.leaves.written(leaf);
+  if (unwritten < 0 || written >= 0)
+    return written;
+  PyjitAttribute operand = recording.writer.operand();
+  // Where a part was written, autograd's history does not go on to the rest.
+  PyjitValue contents =
+      impl.addDetach(impl.find(leaf)->value, leaf, /*noGrad=*/true);
+  written = impl.add({operators::pyjit::written,
+                      {contents, unwritten},
+                      {operand, operand},
+                      {},
+                      {}},
+                     {leaf});
+  impl.earlier.leaves.setWritten(leaf, written);
+  noteUse(leaf);
+  return written;
+}
+
+/// In front of a leaf's first write.
+void OperatorRecording::keepUnwritten() {
+  for (const at::Tensor &leaf : leaves)
+    unwritten.push_back(impl.earlier.leaves.unwritten(leaf) >= 0
+                            ? impl.earlier.leaves.unwritten(leaf)
+                            : impl.add({operators::pyjit::unwritten,
+                                        {impl.find(leaf)->value},
+                                        {recording.writer.operand()},
+                                        {},
+                                        {}},
+                                       {leaf}));
+}
+
 /// Returns the value of the first fresh result; the others follow, and then the
 /// new versions of the mutated operands.
 PyjitValue OperatorRecording::append() {
+  keepUnwritten();
   OperatorCall call{op.name,
                     arguments.values,
                     given,
@@ -606,6 +672,11 @@ PyjitValue OperatorRecording::append() {
                                           /*noGrad=*/true},
                                          {results[0]});
   }
+  for (size_t j = 0; flows && j < arguments.operands.size(); ++j)
+    if (PyjitValue written =
+            arguments.infos[j] ? writtenLeaf(arguments.operands[j]) : -1;
+        written >= 0)
+      call.operands[j] = written;
   return impl.add(call, results);
 }
 
@@ -632,6 +703,15 @@ void OperatorRecording::bindFresh(PyjitValue value) {
     info.isView = !aliases.empty();
     info.isPart = !aliases.empty() && viewed.empty() && !fresh[i].is_view() &&
                   !op.facts.wholeView && op.name != operators::aten::detach;
+    info.showsWritten =
+        std::any_of(aliases.begin(), aliases.end(), [&](size_t j) {
+          return arguments.infos[j]->showsWritten ||
+                 (flows &&
+                  impl.earlier.leaves.unwritten(arguments.operands[j]) >= 0);
+        });
+    info.isData = std::any_of(aliases.begin(), aliases.end(), [&](size_t j) {
+      return arguments.infos[j]->isData;
+    });
     info.isStale = !aliases.empty() && arguments.infos[aliases[0]]->isStale;
     if (made)
       impl.factories.push_back(fresh[i].unsafeGetTensorImpl());
@@ -642,6 +722,10 @@ void OperatorRecording::bindMutated(PyjitValue value) {
   for (size_t i = 0; i < mutated.size(); ++i)
     impl.bindWritten(arguments.operands[mutated[i]], value + PyjitValue(i),
                      op.name, constant);
+  for (size_t i = 0; i < leaves.size(); ++i)
+    impl.earlier.leaves.note(leaves[i], arguments.operands[mutated[i]],
+                             unwritten[i], value + PyjitValue(i),
+                             impl.find(leaves[i])->version);
   if (replaced < 0)
     return;
   PyjitAttribute operand = recording.writer.operand();

@@ -398,6 +398,7 @@ void TensorRecorder::setCheckpointed(bool on) {
   impl->checkpointedFrom = -1;
   if (!on)
     return;
+  impl->earlier.checkpointed = true;
   impl->checkpointedFrom = 0;
   for (auto &entry : impl->tensors)
     impl->checkpointedFrom =
@@ -454,14 +455,13 @@ void TensorRecorder::bindData(PyObject *object, PyObject *of) {
   info.constant = source.constant;
   info.uninitialized = source.uninitialized;
   info.readOnly = source.readOnly;
-  // Writes that leave an input's version as it is cannot be reproduced.
   for (auto &entry : impl->tensors) {
     if (!entry.second.external || !entry.first->has_storage() ||
         !t.has_storage() ||
         entry.first->unsafe_storage().unsafeGetStorageImpl() !=
             t.storage().unsafeGetStorageImpl())
       continue;
-    info.readOnly = true;
+    info.isData = true;
     impl->dataStorages.insert(t.storage().unsafeGetStorageImpl());
   }
 }
@@ -471,7 +471,7 @@ bool TensorRecorder::isData(PyObject *object) {
     return false;
   const at::Tensor &t = THPVariable_Unpack(object);
   TensorInfo *info = impl->find(t);
-  return info && info->readOnly && !info->external && t.has_storage() &&
+  return info && info->isData && !info->external && t.has_storage() &&
          impl->dataStorages.count(t.storage().unsafeGetStorageImpl());
 }
 

@@ -40,6 +40,33 @@ func.func @twice(%x: tensor<4xf32>, %seed: tensor<4xf32>) -> tensor<4xf32> {
 
 // -----
 
+// The call writes a leaf between two uses (an update in the middle of a step): its gradient comes from
+// what it was, directly, and from what it is, past the write.
+// CHECK-LABEL: func.func @written(
+// CHECK-SAME:    %[[W:.*]]: tensor<4xf32>, %[[X:.*]]: tensor<4xf32>, %[[S:.*]]: tensor<4xf32>
+func.func @written(%w: tensor<4xf32>, %x: tensor<4xf32>, %seed: tensor<4xf32>) -> (tensor<4xf32>, tensor<4xf32>) {
+  // CHECK:       %[[SIN:.*]] = tssa.aten "aten::sin"(%[[W]])
+  // CHECK:       %[[NEW:.*]] = tssa.aten "aten::mul.Tensor"(%[[W]], %[[X]])
+  // CHECK:       %[[NOW:.*]] = tssa.aten "pyjit::written"(%{{.*}}, %{{.*}})
+  // CHECK:       tssa.aten "aten::mul.Tensor"(%[[SIN]], %[[NOW]])
+  // CHECK-DAG:   %[[OFNOW:.*]] = tssa.aten "aten::mul.Tensor"(%[[S]], %[[SIN]])
+  // CHECK-DAG:   %[[OFSIN:.*]] = tssa.aten "aten::mul.Tensor"(%[[S]], %[[NOW]])
+  // CHECK:       %[[COS:.*]] = tssa.aten "aten::cos"(%[[W]])
+  // CHECK:       %[[OFW:.*]] = tssa.aten "aten::mul.Tensor"(%[[OFSIN]], %[[COS]])
+  // CHECK:       %[[G:.*]] = tssa.aten "aten::add.Tensor"(%[[OFNOW]], %[[OFW]]
+  // CHECK-NEXT:  return %[[NEW]], %[[G]]
+  %sin = tssa.aten "aten::sin"(%w) : (tensor<4xf32>) -> tensor<4xf32>
+  %leaf = tssa.aten "pyjit::unwritten"(%w) : (tensor<4xf32>) -> tensor<4xf32>
+  %new = tssa.aten "aten::mul.Tensor"(%w, %x) : (tensor<4xf32>, tensor<4xf32>) -> tensor<4xf32>
+  %contents = tssa.access %new [#tssa.view<detach []>] : tensor<4xf32> -> tensor<4xf32>
+  %now = tssa.aten "pyjit::written"(%contents, %leaf) : (tensor<4xf32>, tensor<4xf32>) -> tensor<4xf32>
+  %y = tssa.aten "aten::mul.Tensor"(%sin, %now) : (tensor<4xf32>, tensor<4xf32>) -> tensor<4xf32>
+  %g = tssa.aten "pyjit::backward"([%y], [%seed], [%leaf]) : (tensor<4xf32>, tensor<4xf32>, tensor<4xf32>) -> tensor<4xf32>
+  return %new, %g : tensor<4xf32>, tensor<4xf32>
+}
+
+// -----
+
 func.func @unreached(%x: tensor<4xf32>, %w: tensor<4xf32>, %seed: tensor<4xf32>) -> tensor<4xf32> {
   %e = tssa.aten "aten::exp"(%x) : (tensor<4xf32>) -> tensor<4xf32>
   // expected-error@+1 {{no gradient comes to an input that eager has one of}}

@@ -45,3 +45,16 @@ func.func @other(%x: tensor<4x3xf32>, %s: tensor<3xf32>) -> tensor<3xf32> {
   %1 = tssa.access %0 [#tssa.view<select [0, 2]>] : tensor<4x3xf32> -> tensor<3xf32>
   return %1 : tensor<3xf32>
 }
+
+// Behind differentiation, how gradients go past a write is of no interest any more.
+// CHECK-LABEL: func.func @written(
+// CHECK-SAME:    %[[W:.*]]: tensor<4xf32>, %[[V:.*]]: tensor<4xf32>
+// CHECK-NEXT:    %[[R:.*]] = tssa.aten "aten::mul.Tensor"(%[[V]], %[[W]])
+// CHECK-NEXT:    return %[[R]]
+func.func @written(%w: tensor<4xf32>, %v: tensor<4xf32>) -> tensor<4xf32> {
+  %leaf = tssa.aten "pyjit::unwritten"(%w) : (tensor<4xf32>) -> tensor<4xf32>
+  %contents = tssa.access %v [#tssa.view<detach []>] : tensor<4xf32> -> tensor<4xf32>
+  %now = tssa.aten "pyjit::written"(%contents, %leaf) : (tensor<4xf32>, tensor<4xf32>) -> tensor<4xf32>
+  %r = tssa.aten "aten::mul.Tensor"(%now, %leaf) : (tensor<4xf32>, tensor<4xf32>) -> tensor<4xf32>
+  return %r : tensor<4xf32>
+}
