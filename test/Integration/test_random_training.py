@@ -1,10 +1,10 @@
 """Random networks in training: each step's outputs, gradients, buffers and random state are eager's.
 
 The networks of test_random_layers.py, in double, so that what differs is no rounding (but for angles, which are
-in single precision). Some parameters are
-frozen, layers drop out, batches differ in size; steps accumulate, clip, go backward twice, leave the network
-for an evaluation in between. Behind each step both networks get eager's parameters: an optimizer that divides
-by a gradient's size makes a step of a rounding. What is not within a tolerance may be as far from eager's as
+in single precision). Some parameters are frozen, layers drop out, batches differ in size; steps accumulate,
+clip, go backward twice, leave the network for an evaluation in between, write a parameter or a buffer between
+forward and backward. Behind each step both networks get eager's parameters: an optimizer that divides by a
+gradient's size makes a step of a rounding. What is not within a tolerance may be as far from eager's as
 eager's own is where roundings move its operators' results (a norm of two numbers that are almost equal).
 
 A third of PYJIT_EXAMPLES is the number of networks of each kind, 5 by default.
@@ -69,6 +69,13 @@ class Run:
             loss = loss + kept.sin().sum() * 0.1
         return [loss, out, kept]
 
+    def write(self, which: float) -> None:
+        """Between forward and backward, which minds where it has saved the tensor."""
+        state = [*self.model.parameters(), *self.model.buffers()]
+        floats = [t for t in state if t.is_floating_point()]
+        if floats:
+            floats[int(which * len(floats))].detach().mul_(1.25)
+
     def step(self, step: int, plan: dict[str, Any], batches: list[Any]) -> list[Any]:
         """What is seen of a step; the optimizer's own follows."""
         torch.manual_seed(step)
@@ -78,6 +85,8 @@ class Run:
         for batch in batches:
             x = batch.clone().requires_grad_(plan["input"])
             found = self.losses(x, plan)
+            if plan["written"] is not None:
+                self.write(plan["written"])
             if found[0].requires_grad:
                 found[0].backward(retain_graph=plan["twice"])
                 if plan["twice"]:
@@ -153,13 +162,14 @@ def check(seed: int, kind: Callable[[random.Random], Network], device: str = "cp
     text = "\n".join(model.inner.text)
     history: list[Any] = []
     for step in range(STEPS):
-        plan = {
+        plan: dict[str, Any] = {
             name: rng.random() < share
             for name, share in {
                 "train": 0.7 if step else 0.5, "none": 0.7, "twice": 0.15, "clip": 0.3,
                 "evaluate": 0.2, "input": 0.3, "both": 0.5, "square": 0.6,
             }.items()
         }  # fmt: skip
+        plan["written"] = rng.random() if rng.random() < 0.2 else None
         generator = torch.Generator().manual_seed(step)
         shape = list(model.inner.shapes[0])
         shape[0] += rng.choice((0, 0, 1))
