@@ -373,7 +373,7 @@ def test_data_that_is_handed_out(compile: Compile) -> Steps:
         yield found, x, x._version, linear.weight, linear.weight._version
 
 
-@scenario(graph_breaks=("writes through a view", "that is the .data"), captured="late")
+@scenario
 def test_writes_to_data(compile: Compile) -> Steps:
     def f(x: torch.Tensor) -> torch.Tensor:
         x.data.mul_(2)

@@ -210,6 +210,49 @@ def test_saved_and_written_without_a_version(compile: Compile) -> Steps:
         yield [f(x), w, gradients(w, x)]
 
 
+@scenario(grad=True, graph_breaks=ANY, captured=False)
+def test_data_of_another_input_is_written(compile: Compile) -> Steps:
+    """It is no leaf, and a product has saved it."""
+    w = leaf(4)
+
+    def g(x: torch.Tensor) -> torch.Tensor:
+        loss = (x * w).sum()
+        x.data.mul_(2)
+        loss.backward()
+        return loss.detach()
+
+    def h(x: torch.Tensor) -> torch.Tensor:
+        loss = (x * w).sum()
+        (w * 2).sum().backward()
+        x.data.mul_(2)
+        loss.backward()
+        return loss.detach()
+
+    for one in (g, h):
+        f = compile(one)
+        for i in range(4):
+            w.grad = None
+            x = values(4, seed=i)
+            yield [f(x), w, gradients(w), x]
+
+
+@scenario(grad=True)
+def test_data_of_another_input_is_written_ahead(compile: Compile) -> Steps:
+    w = leaf(4)
+
+    def g(x: torch.Tensor) -> torch.Tensor:
+        x.data[1:].mul_(2)
+        return (x * w).exp()
+
+    f = compile(g)
+    for i in range(4):
+        w.grad = None
+        x = values(4, seed=i)
+        out = f(x)
+        out.sum().backward()
+        yield [out, w, gradients(w), x]
+
+
 @scenario(grad=True, eager="under checkpoint again")
 def test_checkpoint_and_a_write(compile: Compile) -> Steps:
     """The function runs again in the backward, and reads what is there then."""

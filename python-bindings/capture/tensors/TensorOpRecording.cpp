@@ -416,6 +416,9 @@ bool OperatorRecording::checkOperands() {
     if (const char *why = impl.earlier.leaves.whyNotTaken(t, *info, writes,
                                                           /*flows=*/false))
       return refuse(why);
+    if (writes && info->isData && impl.gradientFlows)
+      return refuse("it writes an input's `.data`, and a backward might read "
+                    "what was there");
     if (writes && impl.casts.isMemoryOf(t))
       return refuse("it writes a weight's cast, which autocast keeps");
     if (writes && impl.type(t) != info->type &&
@@ -723,9 +726,10 @@ void OperatorRecording::bindMutated(PyjitValue value) {
     impl.bindWritten(arguments.operands[mutated[i]], value + PyjitValue(i),
                      op.name, constant);
   for (size_t i = 0; i < leaves.size(); ++i)
-    impl.earlier.leaves.note(leaves[i], arguments.operands[mutated[i]],
-                             unwritten[i], value + PyjitValue(i),
-                             impl.find(leaves[i])->version);
+    impl.earlier.leaves.note(leaves[i], unwritten[i], value + PyjitValue(i));
+  for (size_t j : mutated)
+    if (arguments.infos[j]->isData)
+      impl.earlier.leaves.noteData(arguments.operands[j]);
   if (replaced < 0)
     return;
   PyjitAttribute operand = recording.writer.operand();

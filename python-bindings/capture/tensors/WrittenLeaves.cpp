@@ -41,21 +41,15 @@ void WrittenLeaves::setWritten(const at::TensorBase &leaf, PyjitValue value) {
   leaves[storageOf(leaf)].written = value;
 }
 
-void WrittenLeaves::note(const at::Tensor &tensor, const at::Tensor &operand,
-                         PyjitValue unwritten, PyjitValue value,
-                         int64_t before) {
-  auto [it, isNew] = leaves.emplace(storageOf(tensor), Leaf());
-  Leaf &leaf = it->second;
-  if (isNew)
-    leaf.version = before;
-  leaf.tensor = tensor.unsafeGetTensorImpl();
-  leaf.unwritten = unwritten;
-  leaf.written = -1;
-  leaf.lastWrite = value;
-  if (!operand.is_same(tensor) && versionOf(tensor) == leaf.version)
-    uncounted[it->first] = at::sequence_number::peek();
-  leaf.version = versionOf(tensor);
+void WrittenLeaves::note(const at::Tensor &tensor, PyjitValue unwritten,
+                         PyjitValue value) {
+  leaves[storageOf(tensor)] = {tensor.unsafeGetTensorImpl(), unwritten,
+                               /*written=*/-1, /*lastWrite=*/value};
   lastWrite = at::sequence_number::peek();
+}
+
+void WrittenLeaves::noteData(const at::Tensor &data) {
+  uncounted[storageOf(data)] = at::sequence_number::peek();
 }
 
 bool WrittenLeaves::isReachedFrom(autograd::Node *node) const {

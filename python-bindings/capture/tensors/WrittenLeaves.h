@@ -32,10 +32,10 @@ class WrittenLeaves {
 public:
   /// What `pyjit::unwritten` of the leaf is, or -1.
   PyjitValue unwritten(const at::TensorBase &leaf) const;
-  /// An operator that appends `value` has written the leaf through `operand`.
-  /// `before`: the leaf's version when the call first read it.
-  void note(const at::Tensor &leaf, const at::Tensor &operand,
-            PyjitValue unwritten, PyjitValue value, int64_t before);
+  /// An operator that appends `value` has written the leaf.
+  void note(const at::Tensor &leaf, PyjitValue unwritten, PyjitValue value);
+  /// An operator has written an input by way of its `.data`.
+  void noteData(const at::Tensor &data);
   /// What `pyjit::written` of the leaf is since the last write, or -1.
   PyjitValue written(const at::TensorBase &leaf) const;
   void setWritten(const at::TensorBase &leaf, PyjitValue value);
@@ -61,7 +61,6 @@ private:
     c10::TensorImpl *tensor = nullptr;
     PyjitValue unwritten = -1, written = -1;
     PyjitValue lastWrite = -1;
-    int64_t version = 0; ///< behind the last write
   };
   const Leaf *find(const at::TensorBase &leaf) const;
   /// By storage.
