@@ -228,7 +228,15 @@ def test_data_of_another_input_is_written(compile: Compile) -> Steps:
         loss.backward()
         return loss.detach()
 
-    for one in (g, h):
+    def k(x: torch.Tensor) -> torch.Tensor:
+        y = x * 2
+        loss = (y * w).sum()
+        (w * 2).sum().backward()
+        y.data.mul_(2)
+        loss.backward()
+        return loss.detach()
+
+    for one in (g, h, k):
         f = compile(one)
         for i in range(4):
             w.grad = None

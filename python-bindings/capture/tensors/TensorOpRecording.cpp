@@ -417,7 +417,7 @@ bool OperatorRecording::checkOperands() {
                                                           /*flows=*/false))
       return refuse(why);
     if (writes && info->isData && impl.gradientFlows)
-      return refuse("it writes an input's `.data`, and a backward might read "
+      return refuse("it writes a tensor's `.data`, and a backward might read "
                     "what was there");
     if (writes && impl.casts.isMemoryOf(t))
       return refuse("it writes a weight's cast, which autocast keeps");

@@ -455,13 +455,13 @@ void TensorRecorder::bindData(PyObject *object, PyObject *of) {
   info.constant = source.constant;
   info.uninitialized = source.uninitialized;
   info.readOnly = source.readOnly;
+  info.isData = true;
   for (auto &entry : impl->tensors) {
     if (!entry.second.external || !entry.first->has_storage() ||
         !t.has_storage() ||
         entry.first->unsafe_storage().unsafeGetStorageImpl() !=
             t.storage().unsafeGetStorageImpl())
       continue;
-    info.isData = true;
     impl->dataStorages.insert(t.storage().unsafeGetStorageImpl());
   }
 }

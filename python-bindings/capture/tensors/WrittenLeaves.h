@@ -34,7 +34,7 @@ public:
   PyjitValue unwritten(const at::TensorBase &leaf) const;
   /// An operator that appends `value` has written the leaf.
   void note(const at::Tensor &leaf, PyjitValue unwritten, PyjitValue value);
-  /// An operator has written an input by way of its `.data`.
+  /// An operator has written a tensor by way of its `.data`.
   void noteData(const at::Tensor &data);
   /// What `pyjit::written` of the leaf is since the last write, or -1.
   PyjitValue written(const at::TensorBase &leaf) const;
