@@ -1,4 +1,4 @@
-"""Numbers that change between calls and come out of an instruction or a function: unpacked, rounded."""
+"""Numbers that change between calls and come out of an instruction or a function: unpacked, rounded, looked for."""
 
 from __future__ import annotations
 
@@ -116,3 +116,37 @@ def test_what_has_no_integer(name: str) -> None:
     for n in (0.5, 1.5, 2.5, math.nan, math.inf, -math.inf, 3.5):
         have, want = attempt(f, values(3), n), attempt(g, values(3), n)
         assert repr(have) == repr(want)
+
+
+@misses(4)
+def test_looked_for_in_a_tuple(compile: Compile) -> Steps:
+    """One specialization for the calls that find nothing, one for each that is found."""
+
+    def step(x: torch.Tensor, n: int) -> torch.Tensor:
+        return x * 2 if n in (4, 7) else x * n
+
+    f = compile(step)
+    for n in (1, 2, 3, 4, 5, 6, 7, 8, 4, 7, 9, 2):
+        yield f(values(3), n)
+
+
+def test_looked_for_in_a_list_that_changes() -> None:
+    import pyjit
+
+    marks = [4, 7]
+
+    def step(x: torch.Tensor, n: float) -> torch.Tensor:
+        return x * 2 if n in marks else x * n
+
+    f = pyjit.compile(step)
+    for n in (1.0, 2.0, 3.0, 4.0, 5.0, math.nan, 6.0, 7.0, 8, 4, 9.5, True, 2.0):
+        if n == 8:
+            marks.append(9.5)
+        if n == 9.5:
+            marks[0] = 1
+        x = values(3)
+        torch.testing.assert_close(f(x, n), step(x, n), equal_nan=True)
+    number = math.nan
+    marks[:] = [number, 0.25]
+    for _ in range(3):
+        torch.testing.assert_close(f(x, number), step(x, number), equal_nan=True)

@@ -6,6 +6,8 @@
 
 #include <opcode.h>
 
+#include <algorithm>
+
 using namespace pyjit;
 using namespace pyjit::capture;
 
@@ -153,6 +155,31 @@ bool Scalars::followNumbers(const Instruction &in) {
   }
 }
 
+/// `n in (100, 200)`: a comparison with each number in turn, up to the first
+/// that is equal. Elements are guarded where the sequence is read.
+bool Scalars::compareElements(PyObject *number, PyObject *sequence) {
+  rt::Number n, element;
+  if (!isTracked(number) || proxyOf(number) >= 0 || !asNumber(number, n) ||
+      (n.isFloat && n.real != n.real) || // found by its identity
+      (!PyTuple_CheckExact(sequence) && !PyList_CheckExact(sequence)))
+    return false;
+  Py_ssize_t size = PySequence_Fast_GET_SIZE(sequence);
+  PyObject **elements = PySequence_Fast_ITEMS(sequence);
+  constexpr Py_ssize_t kMany = 64;
+  if (size > kMany || !std::all_of(elements, elements + size, [&](PyObject *e) {
+        return asNumber(e, element) && proxyOf(e) < 0;
+      }))
+    return false;
+  for (Py_ssize_t i = 0; i < size; ++i) {
+    bool equal = false;
+    asNumber(elements[i], element);
+    compare(rt::Compare::Eq, number, elements[i]);
+    if (rt::compare(rt::Compare::Eq, n, element, equal) && equal)
+      break;
+  }
+  return true;
+}
+
 /// Numbers as holders, keys, bounds, text: their value matters. What is stored
 /// keeps its identity.
 void Scalars::specializeLookedAt(const Instruction &in) {
@@ -184,6 +211,10 @@ void Scalars::specializeLookedAt(const Instruction &in) {
       specializeDeep(peek(4));
     return;
   case NumberUse::Contained:
+    if (compareElements(peek(2), peek(1)))
+      return;
+    // A nan is found by its identity.
+    restore(&stack[in.depth - 2]);
     // Keys were specialized when they were put in.
     specializeDeep(peek(2));
     if (!PyDict_Check(peek(1)) && !PyAnySet_Check(peek(1)))

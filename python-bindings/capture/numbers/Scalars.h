@@ -201,6 +201,7 @@ private:
   void askProduct(const std::vector<std::pair<int, int64_t>> &factors);
   bool question(const Call &call, const char *name);
   bool compareTuples(rt::Compare function, PyObject *a, PyObject *b);
+  bool compareElements(PyObject *number, PyObject *sequence);
   PyObject *makeSize(const Pending &entry, PyObject *found);
   void specializeShape(const Pending &entry);
   void beginSubscript(PyObject *tensor, PyObject *key);
