@@ -129,6 +129,8 @@ LogicalResult expandBackward(tssa::AtenOp op) {
     return failure();
   for (auto [input, result] : llvm::zip(inputs, op.getResults())) {
     Value gradient = sweep.gradientOf(input);
+    if (!gradient && ReverseSweep::reaches(input, roots))
+      gradient = build.zeros(gradientTypeOf(typeOf(input)));
     if (!gradient)
       return op.emitError(
           "no gradient comes to an input that eager has one of");

@@ -55,6 +55,20 @@ void ReverseSweep::findActive(ValueRange inputs) {
   }
 }
 
+bool ReverseSweep::reaches(Value input, ValueRange values) {
+  SmallVector<Value> work(values);
+  llvm::DenseSet<Value> seen;
+  while (!work.empty()) {
+    Value value = work.pop_back_val();
+    if (value == input)
+      return true;
+    Operation *op = value.getDefiningOp();
+    if (op && letsPass(op) && seen.insert(value).second)
+      llvm::append_range(work, op->getOperands());
+  }
+  return false;
+}
+
 void ReverseSweep::give(Value value, Value gradient) {
   if (!active.contains(value))
     return;

@@ -31,6 +31,10 @@ public:
   /// The input's gradient, laid out as its value is; null if nothing that got a
   /// gradient depends on it.
   mlir::Value gradientOf(mlir::Value input);
+  /// Whether any of the values is computed from the input, be it by way of
+  /// something that has no derivative (the mask of a relu). Eager's gradient is
+  /// zero then, where there is no other way.
+  static bool reaches(mlir::Value input, mlir::ValueRange values);
 
 private:
   llvm::LogicalResult visit(mlir::Operation *op);

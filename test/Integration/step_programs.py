@@ -209,7 +209,7 @@ class Program:
 
 # Lines that break the graph, or bring a program into eager.
 BREAKS = re.compile(
-    r"print|LOG|opaque|hook|Double|retain_grad|checkpoint|item\(\)|float\(|randperm|create_graph|clip_|norm_of|closure"
+    r"print|LOG|opaque|hook|Double|retain_grad|checkpoint|item\(\)|float\(|randperm|clip_|norm_of|closure"
     r"|try:|momentum=None|isfinite|while|if h\.|if total|h = h\.detach|grad\(\):\n    loss|KEPT|update\(\)|seen"
 )
 
@@ -247,6 +247,9 @@ def draw(rng: random.Random, plain: bool = False) -> Program:
     if rng.random() < 0.05 and name not in FUSED | {"Adafactor", "Adagrad"}:
         chosen.append("differentiable=False")
     gradients = pick(GRADIENTS)
+    if gradients.count("create_graph=True") > 1:
+        # Eager's third derivative of layer norm is wrong (test_double_backward.py).
+        layers = [one for one in layers if "LayerNorm" not in one[0] and "Encoder" not in one[0]]  # fmt: skip
     step = []
     zero = pick(ZERO)
     place = rng.choice(("first", "first", "last", "both", "none"))

@@ -234,7 +234,7 @@ def test_complex(compile: Compile) -> Steps:
 
 @scenario(
     grad=True,
-    graph_breaks="gradients end at a tensor that the call made",
+    graph_breaks="a leaf that the call made leaves with its history",
     captured="late",
 )
 def test_leaf_made_inside(compile: Compile) -> Steps:

@@ -23,7 +23,7 @@ ResultKind runBackward(Recording &s, const Call &c) {
   call.roots = engineArgument(c, 1, "tensors");
   call.gradients = engineArgument(c, 2, "grad_tensors");
   call.keepsGraph = isTrue(engineArgument(c, 3, "keep_graph"));
-  PyObject *createsGraph = engineArgument(c, 4, "create_graph");
+  call.createsGraph = isTrue(engineArgument(c, 4, "create_graph"));
   call.inputs = engineArgument(c, 5, "inputs");
   call.accumulates = isTrue(engineArgument(c, 7, "accumulate_grad"));
   if (call.inputs && PyTuple_Check(call.inputs) &&
@@ -33,8 +33,6 @@ ResultKind runBackward(Recording &s, const Call &c) {
   if (!isTuple(call.roots) || !isTuple(call.gradients) ||
       (call.inputs && !isTuple(call.inputs)))
     s.end("backward: arguments of unusual types");
-  else if (createsGraph != Py_False)
-    s.end("backward: create_graph=True");
   else
     s.tensors->beginBackward(call);
   s.now.runsEngine = !s.dead;

@@ -257,6 +257,15 @@ ResultKind notOf(Recording &s, const Call &c) {
   return ResultKind::Fresh;
 }
 
+/// Whether a truth is joined with what a map hands out, step by step: as long
+/// as the result is a truth, so was everything.
+bool joinsTruths(const Call &c) {
+  const char *name = pyjitMethodDef(c.args[0])->ml_name;
+  return c.args.size() == 3 && PyBool_Check(c.args[2]) &&
+         Py_TYPE(c.args[1]) == &PyMap_Type &&
+         (!std::strcmp(name, "and_") || !std::strcmp(name, "or_"));
+}
+
 /// Python functions are followed; of native ones, operators on tensors and
 /// values: each step's result is one, too.
 ResultKind reduce(Recording &s, const Call &c) {
@@ -275,6 +284,8 @@ ResultKind reduce(Recording &s, const Call &c) {
           std::begin(kBinary), std::end(kBinary), [&](const Binary &binary) {
             return !std::strcmp(pyjitMethodDef(f)->ml_name, binary.function);
           });
+  if (isOperator && joinsTruths(c))
+    return ResultKind::Known;
   if (!isOperator || (!PyList_Check(from) && !PyTuple_Check(from))) {
     s.end("reduce() with a " + typeName(f) + " over a " + typeName(from));
     return ResultKind::Known;

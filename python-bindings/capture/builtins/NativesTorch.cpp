@@ -145,13 +145,16 @@ ResultKind setGradMode(Recording &s, const Call &c) {
   return ResultKind::Known;
 }
 
-/// Nothing where it is so already (`zero_grad(set_to_none=False)`).
+/// Nothing where it is so already (`zero_grad(set_to_none=False)`), and of the
+/// call's own tensors.
 ResultKind requireGrad(Recording &s, const Call &c) {
-  bool plain = c.args.size() == 2 && s.objects.isTensor(c.args[0]) &&
-               c.args[1] == Py_False && s.objects.require(c.args[0]);
-  if (!plain || s.tensors->requiresGrad(c.args[0]))
-    return s.calls.unknownNative(c);
-  return ResultKind::Known;
+  PyObject *on = c.args.size() == 1 ? Py_True : c.args[1];
+  bool plain = c.args.size() <= 2 && s.objects.isTensor(c.args[0]) &&
+               s.objects.require(c.args[0]);
+  if (plain && (on == Py_False ? !s.tensors->requiresGrad(c.args[0])
+                               : on == Py_True && mayBecomeLeaf(s, c.args[0])))
+    return ResultKind::Known;
+  return s.calls.unknownNative(c);
 }
 
 /// Who compiles frames of Python's on this thread, which a call that is

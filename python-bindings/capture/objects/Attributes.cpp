@@ -341,6 +341,10 @@ void Attributes::genericStore(PyObject *object, PyObject *name,
       if (ObjectTable::isTensor(object) && value &&
           !PyUnicode_CompareWithASCIIString(name, "grad"))
         return writeGradient(object, value);
+      if (value == Py_True &&
+          !PyUnicode_CompareWithASCIIString(name, "requires_grad") &&
+          mayBecomeLeaf(s, object))
+        return;
     } else {
       PyObject *set = special(descr, value ? "__set__" : "__delete__");
       if (set && PyFunction_Check(set))

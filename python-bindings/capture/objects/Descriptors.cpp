@@ -205,13 +205,14 @@ static Found instanceDict(Recording &s, PyObject *object) {
 
 /// `.grad` of a leaf.
 static Found readGradient(Recording &s, PyObject *object) {
-  Node *node = s.objects.find(object);
-  if (!node || !node->external || !isLeaf(object)) {
+  if (!isLeaf(object)) {
     s.end("the gradient of a tensor that the call computes");
     return {Found::Fresh, nullptr};
   }
   PyObject *gradient = gradOf(s, object);
-  s.reads.read(node, Select::Grad, nullptr, gradient);
+  // The gradient of a leaf that the call made is the call's own, too.
+  if (Node *node = s.objects.find(object); node && node->external)
+    s.reads.read(node, Select::Grad, nullptr, gradient);
   return {Found::Value, gradient};
 }
 

@@ -124,26 +124,36 @@ bool EngineRun::addTarget(const at::Tensor &tensor) {
       return refuse("it comes to a leaf that the call has not read");
     recording.reads.unhooked(node);
   }
-  if (accumulates) {
-    if (!node || gradientOf(tensor) != Gradient::Leaf || !tensor.is_leaf())
-      return refuse("it comes to a leaf that the call has made");
-    target.node = node;
-    PyObject *before = gradOf(recording, target.node->object);
-    if (!target.node->gradientWritten)
-      recording.reads.read(target.node, Select::Grad, nullptr, before);
-    target.before = tensor.grad();
-    if (target.before.defined() &&
-        (target.before.requires_grad() || !impl.find(target.before)))
-      return refuse("a leaf whose gradient is not known, or has a history");
-    if (target.before.defined())
-      target.version = versionOf(target.before);
-  }
+  target.node = node;
+  if (accumulates && !addLeaf(target))
+    return false;
   targets.push_back(std::move(target));
   return !recording.dead;
 }
 
+/// The leaf's gradient is in its `.grad`, summed to what was there.
+bool EngineRun::addLeaf(Target &target) {
+  const at::Tensor &tensor = target.tensor;
+  if (gradientOf(tensor) != Gradient::Leaf || !tensor.is_leaf() ||
+      (!target.node && !isOwnLeaf(*impl.find(tensor), tensor)))
+    return refuse("it comes to a view that the call has made under no_grad");
+  if (target.node) {
+    PyObject *before = gradOf(recording, target.node->object);
+    if (!target.node->gradientWritten)
+      recording.reads.read(target.node, Select::Grad, nullptr, before);
+  }
+  target.before = tensor.grad();
+  if (!target.before.defined())
+    return true;
+  if (target.before.requires_grad() || !impl.find(target.before))
+    return refuse("a leaf whose gradient is not known, or has a history");
+  target.version = versionOf(target.before);
+  return true;
+}
+
 bool EngineRun::begin(const EngineCall &call) {
   keepsGraph = call.keepsGraph;
+  createsGraph = call.createsGraph;
   accumulates = call.accumulates;
   isWhole = !call.inputs;
   if (autograd::AnomalyMode::is_enabled())
@@ -156,6 +166,10 @@ bool EngineRun::begin(const EngineCall &call) {
                   "did not see that");
   if (!take(call.roots, roots) || !take(call.gradients, gradients))
     return false;
+  if (createsGraph && accumulates)
+    return refuse("create_graph=True, and `.grad` keeps the history");
+  if (createsGraph && !keepsGraph)
+    return refuse("create_graph=True with retain_graph=False");
   if (gradients.size() != roots.size())
     return refuse("as many gradients as tensors are needed");
   for (const at::Tensor &root : roots)
@@ -216,6 +230,9 @@ PyjitValue EngineRun::append(const std::vector<Target *> &reached) {
       values.push_back(impl.find(t)->value);
     return values;
   };
+  if (createsGraph)
+    for (const at::Tensor &gradient : gradients)
+      beginHistory(impl, gradient);
   addList(valuesOf(roots));
   addList(valuesOf(gradients));
   std::vector<PyjitValue> inputs;
@@ -231,16 +248,19 @@ PyjitValue EngineRun::append(const std::vector<Target *> &reached) {
       PyjitTensorOp{.overload = view(operators::pyjit::backward),
                     .inputs = view(operands),
                     .args = recording.writer.list(lists),
+                    .noGrad = !createsGraph,
                     .resultTypes = view(types)});
 }
 
 /// A gradient that the engine made.
 void EngineRun::bindGradient(Target &target, PyjitValue value) {
+  if (createsGraph && !target.gradient.requires_grad())
+    value = impl.addDetach(value, target.gradient, /*noGrad=*/true);
   impl.bind(target.gradient, value).external = false;
   PyObject *object = THPVariable_Wrap(target.gradient);
   recording.objects.keep(object);
   Py_DECREF(object);
-  if (target.node)
+  if (accumulates && target.node)
     recording.effects.noteGradient(target.node);
 }
 
@@ -287,6 +307,10 @@ void EngineRun::end(PyObject *result) {
     else
       accumulate(*target, value++);
   }
+  if (createsGraph) {
+    impl.gradientFlows = true;
+    recording.breaks.noteGradient();
+  }
   if (keepsGraph)
     return;
   if (!impl.freed.add(graph, isWhole))
@@ -308,6 +332,19 @@ PyObject *pyjit::capture::gradOf(Recording &recording, PyObject *object) {
 
 bool pyjit::capture::isLeaf(PyObject *object) {
   return THPVariable_Unpack(object).is_leaf();
+}
+
+bool pyjit::capture::mayBecomeLeaf(Recording &recording, PyObject *object) {
+  const at::Tensor &t = THPVariable_Unpack(object);
+  if (t.requires_grad())
+    return true;
+  TensorInfo *info = recording.tensors->impl->find(t);
+  if (!info || info->value < 0 || info->external || t.is_view() ||
+      t.is_inference() || !t.is_floating_point())
+    return false;
+  recording.objects.keep(object);
+  recording.breaks.noteSite(object);
+  return true;
 }
 
 const char *pyjit::capture::whyNotGradientOf(Recording &recording,

@@ -24,7 +24,7 @@ struct EngineCall {
   PyObject *roots = nullptr;     ///< a tuple of tensors
   PyObject *gradients = nullptr; ///< likewise, one for each
   PyObject *inputs = nullptr;    ///< likewise; null: all leaves
-  bool keepsGraph = false, accumulates = false;
+  bool keepsGraph = false, createsGraph = false, accumulates = false;
 };
 
 class EngineRun {
@@ -54,6 +54,7 @@ private:
   bool walk();
   bool visit(const std::shared_ptr<torch::autograd::Node> &node);
   bool addTarget(const at::Tensor &tensor);
+  bool addLeaf(Target &target);
   PyjitValue append(const std::vector<Target *> &reached);
   PyjitType gradientType(const Target &target);
   void bindGradient(Target &target, PyjitValue value);
@@ -61,7 +62,7 @@ private:
 
   TensorRecorder::Impl &impl;
   Recording &recording;
-  bool keepsGraph = false, accumulates = false;
+  bool keepsGraph = false, createsGraph = false, accumulates = false;
   bool isWhole = false; ///< through all of the graph
   std::vector<at::Tensor> roots, gradients;
   std::vector<Target> targets;

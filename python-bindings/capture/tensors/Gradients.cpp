@@ -2,7 +2,10 @@
 
 #include "tensors/Gradients.h"
 
+#include "pyjit-c/Operators.h"
+
 #include <c10/core/GradMode.h>
+#include <torch/csrc/autograd/python_variable.h>
 #include <torch/csrc/autograd/variable.h>
 
 #include <algorithm>
@@ -19,6 +22,12 @@ Gradient pyjit::capture::gradientOf(const at::TensorBase &t) {
                view->get_creation_meta() == autograd::CreationMeta::DEFAULT;
   bool computed = plain ? t.grad_fn() != nullptr : view->grad_fn_ != nullptr;
   return computed ? Gradient::Computed : Gradient::Leaf;
+}
+
+bool pyjit::capture::isOwnLeaf(const TensorInfo &info,
+                               const at::TensorBase &t) {
+  return !info.external && gradientOf(t) == Gradient::Leaf && t.is_leaf() &&
+         !t.is_view() && t.has_storage() && t.is_non_overlapping_and_dense();
 }
 
 const c10::TensorImpl *pyjit::capture::baseOf(const at::TensorBase &t) {
@@ -61,6 +70,32 @@ static void visitSharing(TensorRecorder::Impl &impl, const at::Tensor &t,
     if (entry.second.impl.use_count() > 1 && entry.first->has_storage() &&
         entry.first->unsafe_storage().is_alias_of(t.storage()))
       visit(at::TensorBase(entry.second.impl), entry.second);
+}
+
+void pyjit::capture::beginHistory(TensorRecorder::Impl &impl,
+                                  const at::Tensor &leaf) {
+  TensorInfo *info = impl.find(leaf);
+  if (!info || info->beginsHistory || !isOwnLeaf(*info, leaf))
+    return;
+  visitSharing(impl, leaf,
+               [&](const at::TensorBase &other, const TensorInfo &) {
+                 if (!other.is_same(leaf))
+                   impl.earlier.leafStorages.insert(
+                       leaf.storage().unsafeGetStorageImpl());
+               });
+  PyjitAttribute operand = impl.recording.writer.operand();
+  PyjitValue value = impl.add({operators::aten::clone,
+                               {info->value},
+                               {operand, impl.recording.writer.none()},
+                               {},
+                               {},
+                               /*noGrad=*/true},
+                              {leaf});
+  impl.bind(leaf, value).beginsHistory = true;
+  PyObject *object = THPVariable_Wrap(leaf);
+  impl.recording.objects.keep(object);
+  impl.recording.breaks.noteSite(object);
+  Py_DECREF(object);
 }
 
 /// Whether autograd takes the tensor for memory of its own that only parts of
@@ -108,9 +143,9 @@ const char *OperatorGradient::whyNotAsEager() const {
              "autograd knows as another tensor";
     if (t.is_inference())
       return "a tensor of inference mode where grad mode is on";
-    if (!info->external && gradientOf(t) == Gradient::Leaf)
-      return "gradients end at a tensor that the call made: a leaf, or a view "
-             "made under no_grad";
+    if (!info->external && gradientOf(t) == Gradient::Leaf &&
+        !isOwnLeaf(*info, t))
+      return "gradients end at a view that the call made under no_grad";
   }
   for (const at::Tensor &t : fresh)
     if (t.is_complex())

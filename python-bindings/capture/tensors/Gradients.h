@@ -21,6 +21,14 @@ enum class Gradient {
 };
 Gradient gradientOf(const at::TensorBase &tensor);
 
+/// Whether it is a leaf that the call made, and no view of another tensor.
+bool isOwnLeaf(const TensorInfo &info, const at::TensorBase &tensor);
+
+/// Gradients end at a leaf that the call made. What it was computed from has
+/// none, and what was computed from it before it became a leaf passes none on:
+/// from now on the leaf is a value of its own.
+void beginHistory(TensorRecorder::Impl &impl, const at::Tensor &leaf);
+
 /// The tensor that autograd counts a view as part of.
 const c10::TensorImpl *baseOf(const at::TensorBase &tensor);
 

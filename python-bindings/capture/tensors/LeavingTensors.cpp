@@ -8,6 +8,8 @@
 
 #include "tensors/Gradients.h"
 
+#include <torch/csrc/autograd/functions/accumulate_grad.h>
+#include <torch/csrc/autograd/python_variable.h>
 #include <torch/csrc/autograd/variable.h>
 
 #include <algorithm>
@@ -27,6 +29,11 @@ const void *memoryOf(const TensorInfo &info) {
   if (!info.impl->has_storage())
     return info.impl.get();
   return info.impl->unsafe_storage().unsafeGetStorageImpl();
+}
+
+bool hasStorage(const c10::TensorImpl *t, const void *storage) {
+  return t->has_storage() &&
+         t->unsafe_storage().unsafeGetStorageImpl() == storage;
 }
 
 /// How autograd sees a tensor that shares memory with `other`, which the call
@@ -68,6 +75,8 @@ public:
     findExternals();
     findFirst();
     for (const at::Tensor &t : impl.leaving)
+      checkLeaf(t);
+    for (const at::Tensor &t : impl.leaving)
       if (const TensorInfo *info = impl.find(t); info && !info->external)
         writeTensor(t, *info);
     writeCounts();
@@ -76,6 +85,8 @@ public:
 private:
   void findExternals();
   void findFirst();
+  void checkLeaf(const at::Tensor &t);
+  bool isReached(const at::Tensor &leaf) const;
   void writeTensor(const at::Tensor &t, const TensorInfo &info);
   void writeGradient(const at::Tensor &t, const TensorInfo &info);
   void endBeforeUse(const std::string &why);
@@ -119,6 +130,55 @@ void LeavingTensors::findFirst() {
     value->second = info->value;
     first.insert_or_assign(memoryOf(*info), t);
   }
+}
+
+/// Whether a backward behind the call could begin at something that leaves, and
+/// would come to the leaf.
+bool LeavingTensors::isReached(const at::Tensor &leaf) const {
+  std::vector<torch::autograd::Node *> work;
+  for (const at::Tensor &t : impl.leaving)
+    if (gradientOf(t) == Gradient::Computed)
+      work.push_back(t.grad_fn().get());
+  std::set<torch::autograd::Node *> seen;
+  while (!work.empty()) {
+    torch::autograd::Node *node = work.back();
+    work.pop_back();
+    if (!node || !seen.insert(node).second)
+      continue;
+    if (auto *end = dynamic_cast<torch::autograd::AccumulateGrad *>(node);
+        end && end->variable.is_same(leaf))
+      return true;
+    for (const torch::autograd::Edge &edge : node->next_edges())
+      work.push_back(edge.function.get());
+  }
+  return false;
+}
+
+/// A leaf that the call made is no input, which gradients could come to behind
+/// the call. Next time, there is a graph break before it becomes a leaf.
+void LeavingTensors::checkLeaf(const at::Tensor &t) {
+  const TensorInfo *info = impl.find(t);
+  if (!info || info->external || !info->impl->has_storage())
+    return;
+  auto refuse = [&](const at::Tensor &leaf, const char *why) {
+    PyObject *object = THPVariable_Wrap(leaf);
+    recording.objects.keep(object);
+    recording.breaks.refused = object;
+    Py_DECREF(object);
+    recording.end(why);
+  };
+  if (isOwnLeaf(*info, t)) {
+    if (isMadeAsView(t, memoryOf(*info)))
+      return refuse(t, "a leaf that shares memory leaves the call");
+    if (t.grad().defined() || isReached(t))
+      return refuse(t, "a leaf that the call made leaves with its history");
+  }
+  if (!impl.earlier.leafStorages.count(memoryOf(*info)))
+    return;
+  for (auto &entry : impl.tensors)
+    if (entry.second.beginsHistory && hasStorage(entry.first, memoryOf(*info)))
+      return refuse(at::Tensor(entry.second.impl),
+                    "memory that a leaf of the call shares leaves it");
 }
 
 void LeavingTensors::writeTensor(const at::Tensor &t, const TensorInfo &info) {

@@ -49,6 +49,8 @@ struct TensorInfo {
   bool showsWritten = false;
   bool isData = false;      ///< the `.data` of another, or a view of it
   bool isView = false;      ///< the trace makes it as a view of another tensor
+  /// A leaf that the call made: its value has no history in the trace.
+  bool beginsHistory = false;
   PyjitType type = nullptr; ///< when bound; a change of shape shows
 };
 
@@ -82,6 +84,9 @@ struct EarlierOperators {
   bool onDevice = false;     ///< met a tensor that is not the CPU's
   bool checkpointed = false; ///< a function under checkpoint has run
   WrittenLeaves leaves;
+  /// Storages that leaves of the call's own share with other tensors: they must
+  /// not be written any more, nor leave the call.
+  std::set<const void *> leafStorages;
 };
 
 class EngineRun;

@@ -113,6 +113,7 @@ public:
                                     arguments.operands[0]);
     if (!checkRetyped())
       return;
+    beginHistories();
     PyjitValue first = append();
     bindFresh(first);
     bindMutated(first + PyjitValue(fresh.size()));
@@ -146,6 +147,7 @@ private:
   bool checkDevices();
   bool checkFlow(const OperatorGradient &gradient);
   bool checkRetyped();
+  void beginHistories();
   PyjitValue append();
   PyjitValue writtenLeaf(const at::Tensor &leaf);
   void noteUse(const at::Tensor &leaf);
@@ -441,6 +443,8 @@ bool OperatorRecording::checkWritten() {
   bool elementwise =
       op.handle.hasTag(at::Tag::pointwise) || op.name == operators::aten::copy_;
   for (size_t written : mutated) {
+    if (impl.earlier.leafStorages.count(storageOf(arguments.operands[written])))
+      return refuse("it writes memory that a leaf of the call's own shares");
     if (wasThereBefore(impl, arguments.operands[written]))
       return refuse("it writes what a function under checkpoint was given, and "
                     "the backward pass calls that again");
@@ -561,7 +565,7 @@ bool OperatorRecording::checkFlow(const OperatorGradient &gradient) {
     return refuse("an operator before it (" + impl.earlier.unseenWrite +
                   ") wrote memory of a tensor that requires grad, and autograd "
                   "did not see that");
-  impl.gradientFlows = true;
+  impl.gradientFlows = flows = true;
   recording.breaks.noteGradient();
   return true;
 }
@@ -650,6 +654,17 @@ void OperatorRecording::keepUnwritten() {
                                         {},
                                         {}},
                                        {leaf}));
+}
+
+/// Of operands that are leaves of the call's own.
+void OperatorRecording::beginHistories() {
+  for (size_t j = 0; flows && j < arguments.operands.size(); ++j) {
+    const TensorInfo *info = arguments.infos[j];
+    if (!info || !isOwnLeaf(*info, arguments.operands[j]))
+      continue;
+    beginHistory(impl, arguments.operands[j]);
+    arguments.values[j] = info->value;
+  }
 }
 
 /// Returns the value of the first fresh result; the others follow, and then the
@@ -762,6 +777,10 @@ void TensorRecorder::Impl::bindWritten(const at::TensorBase &t, int value,
                                        bool constant) {
   bind(t, value);
   const void *storage = storageOf(t);
+  if (earlier.leafStorages.count(storage))
+    recording.endWhole("operator " + overload +
+                       ": it writes memory that a leaf of the call's own "
+                       "shares");
   writtenStorages.emplace(storage, overload);
   // Whatever shows this memory holds what was written.
   for (auto &entry : tensors) {

@@ -111,6 +111,9 @@ public:
 /// Whether hooks on saved tensors are active.
 bool savesThroughHooks();
 
+/// Whether `requires_grad_()` makes a leaf of a tensor of the call's own, or
+/// changes nothing.
+bool mayBecomeLeaf(Recording &recording, PyObject *tensor);
 /// Where gradients end: what the program itself made, or made no_grad.
 bool isLeaf(PyObject *tensor);
 /// A leaf's `.grad`, or None; held by the recording.

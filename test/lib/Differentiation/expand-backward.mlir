@@ -67,6 +67,31 @@ func.func @written(%w: tensor<4xf32>, %x: tensor<4xf32>, %seed: tensor<4xf32>) -
 
 // -----
 
+// Only the mask depends on %b: eager says zeros, not none.
+// CHECK-LABEL: func.func @mask(
+// CHECK:         %[[ZERO:.*]] = tssa.aten "aten::zeros"
+// CHECK-NOT:     pyjit::backward
+// CHECK:         return %[[ZERO]]
+func.func @mask(%b: tensor<4xf32>, %x: tensor<4xf32>, %seed: tensor<4xf32>) -> tensor<4xf32> {
+  %m = tssa.aten "aten::gt.Tensor"(%b, %x) : (tensor<4xf32>, tensor<4xf32>) -> tensor<4xi1>
+  %y = tssa.aten "aten::where.self"(%m, %x, %seed) : (tensor<4xi1>, tensor<4xf32>, tensor<4xf32>) -> tensor<4xf32>
+  %g = tssa.aten "pyjit::backward"([%y], [%seed], [%b]) : (tensor<4xf32>, tensor<4xf32>, tensor<4xf32>) -> tensor<4xf32>
+  return %g : tensor<4xf32>
+}
+
+// -----
+
+// No gradient flows back through what an operator without a history has made.
+func.func @ended(%x: tensor<4xf32>, %seed: tensor<4xf32>) -> tensor<4xf32> {
+  %e = tssa.aten "aten::exp"(%x) : (tensor<4xf32>) -> tensor<4xf32>
+  %d = tssa.access %e [#tssa.view<detach []>] : tensor<4xf32> -> tensor<4xf32>
+  // expected-error@+1 {{no gradient comes to an input that eager has one of}}
+  %g = tssa.aten "pyjit::backward"([%d], [%seed], [%x]) : (tensor<4xf32>, tensor<4xf32>, tensor<4xf32>) -> tensor<4xf32>
+  return %g : tensor<4xf32>
+}
+
+// -----
+
 func.func @unreached(%x: tensor<4xf32>, %w: tensor<4xf32>, %seed: tensor<4xf32>) -> tensor<4xf32> {
   %e = tssa.aten "aten::exp"(%x) : (tensor<4xf32>) -> tensor<4xf32>
   // expected-error@+1 {{no gradient comes to an input that eager has one of}}
