@@ -31,6 +31,11 @@ _capture_lock = threading.Lock()
 
 
 _MAX_CONTINUATIONS = 256
+# In place of a reason to break the graph (breaks/GraphBreaks.h).
+_ONE_WAY = "a branch that calls take one way"
+_BRANCH_ON_DATA = "a branch on a tensor's data"
+# So many recordings may go through a branch.
+_MAX_ONE_WAY = 10
 _MAX_GRAPH_BREAKS = 64
 _HEAP_TYPE = 1 << 9  # Py_TPFLAGS_HEAPTYPE: a class statement made it
 
@@ -93,6 +98,9 @@ class Engine:
         self.continuations: dict[Key, Engine] = {}
         # Instructions in front of which the recorder breaks the graph, and why.
         self.graph_break_points: dict[tuple[Any, int], str] = {}
+        # Branches that recordings went through, how often, and those of the present recording.
+        self.one_way: collections.Counter[tuple[Any, int]] = collections.Counter()
+        self._gone_through: set[tuple[Any, int]] = set()
         # Instructions at which something was so in one call only, and how often that was.
         self.passed: collections.Counter[tuple[Any, int]] = collections.Counter()
         # What the present capture went on with after each graph break.
@@ -173,9 +181,13 @@ class Engine:
         finally:
             root._observed = None
             _capture_lock.release()
-        recorded, new = self._take(run.segments, tuple(kwargs))
         for code, offset, why in run.learned:
-            root.graph_break_points[code, offset] = why
+            if why != _ONE_WAY:
+                root.graph_break_points[code, offset] = why
+        root._go_through(
+            {(code, offset) for code, offset, why in run.learned if why == _ONE_WAY}
+        )
+        recorded, new = self._take(run.segments, tuple(kwargs))
         root.passed.update(run.passed)
         if (
             max(len(root.graph_break_sites), len(root.graph_break_points))
@@ -189,6 +201,29 @@ class Engine:
             if not run.learned and not run.passed:
                 self._failed(run.reason or "the rest of the function was not recorded")
         return run.result
+
+    def _go_through(self, sites: set[tuple[Any, int]]) -> None:
+        """From now on, recordings go on through these branches, each as one that calls take one way. Where
+        they do so again and again, they take both, and a graph break asks what each call takes."""
+        self._gone_through = sites
+        if sites:
+            self._forget_segments(sites)
+        for site in sites:
+            self.one_way[site] += 1
+            if self.one_way[site] > _MAX_ONE_WAY:
+                self.graph_break_points[site] = _BRANCH_ON_DATA
+            else:
+                self.graph_break_points.setdefault(site, _ONE_WAY)
+
+    def _forget_segments(self, sites: set[tuple[Any, int]]) -> None:
+        """Drops the segments that end at these places."""
+        for engine in self.engines():
+            for segment in [s for s in engine.call_segments if s.site in sites]:
+                engine.call_segments.remove(segment)
+                if segment.specialization:
+                    engine.compiled.drop_specialization(segment.specialization)
+        for site in sites:
+            self.graph_break_sites.pop(site, None)
 
     def _take(
         self, segments: tuple[_C.Segment, ...], keywords: tuple[str, ...]
@@ -214,6 +249,9 @@ class Engine:
                     continue
                 segment = segment.fallback
             call_segment = owner._call_segment(segment, given)
+            site = call_segment.site
+            if site and root.graph_break_points.get(site) == _ONE_WAY:
+                continue  # the next recording goes on through it
             call_segment.took = path[place] if place < len(path) else None
             if call_segment.graph_break is None and owner is root:
                 owner.make_specialization(call_segment)
@@ -380,6 +418,9 @@ class Engine:
             refused = refused_site(str(error), call_segment.gradient_sites)
             if refused and refused[0] not in points:
                 points[refused[0]] = refused[1]
+                return False
+            if self.root._gone_through:
+                points |= dict.fromkeys(self.root._gone_through, _BRANCH_ON_DATA)
                 return False
             if call_segment.numbers:
                 points |= call_segment.numbers

@@ -283,7 +283,8 @@ void Run::expectLoop(Recording &next, PyjitFrame *, PyCodeObject *code,
   next.decisions.heads.start = landing(next.tracker.info(code), offset);
   next.decisions.atBranch = [this](PyCodeObject *code, int offset,
                                    PyObject *condition, int truth) {
-    return goesOn(code, offset, condition, truth);
+    return goesOneWay(code, offset, condition, truth) ||
+           goesOn(code, offset, condition, truth);
   };
 }
 
@@ -300,7 +301,7 @@ bool Run::isInLoop(Recording &next, PyCodeObject *code, int offset) {
 bool Run::addPlain(Recording &s, const FrameState &state, int truth) {
   PyjitTraceEnd here = s.writer.end();
   Py_ssize_t pinned = PyList_GET_SIZE(s.objects.list);
-  std::string why = "a branch on a tensor's data" + s.tracker.where();
+  std::string why = kBranchOnData + s.tracker.where();
   s.decisions.truthLeft = truth;
   bool left = s.escape.leaveAtGraphBreak({state});
   s.decisions.truthLeft = -1;
@@ -430,6 +431,31 @@ static bool carryState(Recording &s, const std::vector<PyObject *> &found,
     values.push_back(s.dataNumbers.proxyValue(proxy)); // its own tensor
   }
   return true;
+}
+
+/// In front of a branch: whether a backward behind it needs the history of what
+/// is in front, or one in front has been recorded. Segments of their own would
+/// not do: the recording goes on through the branch, and the program checks
+/// that it goes the same way.
+bool Run::goesOneWay(PyCodeObject *code, int offset, PyObject *object,
+                     int truth) {
+  Recording &s = *recording;
+  Origin origin = originOf(code, nullptr);
+  std::pair<PyCodeObject *, int> site{origin.code, offset - origin.shift};
+  auto point = known.find(site);
+  bool wanted =
+      point == known.end() ? ranBackward(s) : point->second == kOneWay;
+  Condition condition{s, object, truth};
+  if (!wanted || s.decisions.heads.count > 0 || s.checkpoint.repeats() ||
+      !planner || surveying || !condition.isRecorded())
+    return false;
+  int outcome = condition.outcome();
+  if (outcome < 0)
+    return false;
+  s.decisions.speculate(condition.ask(), outcome);
+  learned.push_back({Py_NewRef(reinterpret_cast<PyObject *>(site.first)),
+                     site.second, kOneWay});
+  return !s.ended();
 }
 
 /// In front of a branch: whether it is the head of the loop that the recording

@@ -18,6 +18,12 @@ namespace pyjit::capture {
 class Recording;
 
 /// Where a recording stops, how it ended, and the frames' state there.
+/// Why a recording ends in front of a jump on a tensor's data.
+inline constexpr char kBranchOnData[] = "a branch on a tensor's data";
+/// In place of a reason to break the graph: the jump is recorded through, as
+/// one that calls take one way.
+inline constexpr char kOneWay[] = "a branch that calls take one way";
+
 class GraphBreaks {
 public:
   explicit GraphBreaks(Recording &recording) : s(recording) {}
@@ -42,6 +48,9 @@ public:
   /// Instructions (of original code) in front of which the recording stops.
   const std::map<std::pair<PyCodeObject *, int>, std::string>
       *graphBreakPoints = nullptr;
+  /// It ended at a backward that goes on to what an earlier segment of the run
+  /// has computed.
+  bool lacksHistory = false;
   /// Instructions (of original code) of operators which gradients flow through.
   std::set<std::pair<PyCodeObject *, int>> gradientSites;
   /// Instructions at which `endOnce` ended recordings, and how often; set where

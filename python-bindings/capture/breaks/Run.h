@@ -53,6 +53,10 @@ private:
   void breakAt(Recording &recording) {
     recording.breaks.graphBreakPoints = &known;
     recording.breaks.passCounts = &passes;
+    recording.decisions.atBranch = [this](PyCodeObject *code, int offset,
+                                          PyObject *condition, int truth) {
+      return goesOneWay(code, offset, condition, truth);
+    };
   }
   /// Looks at what became of the recording.
   void after();
@@ -68,6 +72,7 @@ private:
                        const std::vector<FrameState> &states);
   bool learnAtEnd(Recording &recording);
   void learnNumbers(Recording &recording);
+  void learnOneWay();
 
   // RunResume.cpp.
   void start(PyjitFrame *frame, PyCodeObject *code, int offset);
@@ -88,6 +93,8 @@ private:
   bool addPlain(Recording &recording, const FrameState &state, int truth);
   bool isHead(int offset, int truth, int outcome, bool wanted,
               std::string &text, std::vector<PyObject *> &found);
+  bool goesOneWay(PyCodeObject *code, int offset, PyObject *condition,
+                  int truth);
   bool goesOn(PyCodeObject *code, int offset, PyObject *condition, int truth);
 
   PyObject *planner = nullptr; ///< borrowed; null: no graph breaks
@@ -104,6 +111,8 @@ private:
   /// Instructions (of original code) of graph breaks in this run, and where
   /// they lead.
   std::map<std::pair<PyCodeObject *, int>, std::vector<int>> sites;
+  /// Jumps on data (of original code) that segments of this run end at.
+  std::vector<std::pair<PyCodeObject *, int>> branches;
   PyObject *handled = nullptr; ///< the exception handled around the call
   std::set<PyObject *> opaque; ///< passed through segments of this run unseen
   /// Numbers that the segment before followed.

@@ -12,6 +12,8 @@
 #include "breaks/Run.h"
 #include "tensors/Tensors.h"
 
+#include <cstring>
+
 using namespace pyjit::capture;
 
 //===----------------------------------------------------------------------===//
@@ -145,7 +147,28 @@ static std::string joinReasons(std::string why, const std::string &more) {
   return why + "; " + more;
 }
 
+static bool isBranchOnData(const std::string &why) {
+  return !why.compare(0, std::strlen(kBranchOnData), kBranchOnData);
+}
+
+/// Where a frame is, in original code.
+static std::pair<PyCodeObject *, int> siteOf(const ShadowFrame &frame) {
+  Origin origin = originOf(frame.code, nullptr);
+  return {origin.code, frame.offset - origin.shift};
+}
+
+/// A backward needs what segments in front of branches have computed: next
+/// time, they are one recording.
+void Run::learnOneWay() {
+  for (const auto &[code, offset] : branches)
+    if (known.emplace(std::pair(code, offset), kOneWay).second)
+      learned.push_back(
+          {Py_NewRef(reinterpret_cast<PyObject *>(code)), offset, kOneWay});
+}
+
 void Run::breakGraph(std::unique_ptr<Recording> recording) {
+  if (recording->breaks.lacksHistory)
+    learnOneWay();
   if (recording->breaks.passes)
     return pass(*recording);
   std::string why = recording->reason;
@@ -165,8 +188,22 @@ void Run::breakGraph(std::unique_ptr<Recording> recording) {
     return;
   }
   size_t innermost = recording->tracker.frames.size() - 1;
-  if (!recording->breaks.endedBefore || states.back().frame != innermost) {
-    learn(states.back(), why);
+  bool within =
+      !recording->breaks.endedBefore || states.back().frame != innermost;
+  bool goesThrough = false;
+  if (isBranchOnData(why)) {
+    auto site = siteOf(recording->tracker.frames.back());
+    branches.push_back(site);
+    // The graph break would be around all that the call in between does. (It is
+    // where a recording that was to go through could not.)
+    goesThrough = within && recording->tensors->gradientFlows() &&
+                  !recording->checkpoint.repeats() && !known.count(site);
+    if (goesThrough)
+      learnOneWay();
+  }
+  if (within) {
+    if (!goesThrough)
+      learn(states.back(), why);
     noteReason();
   } else if (recording->escape.leaveAtGraphBreak(states)) {
     add(*recording, makeGraphBreak(why, states));

@@ -54,7 +54,7 @@ void Operators::truth(PyObject *o) {
     // part of the specialization.
     s.attributes.special(o, "__bool__");
     if (!s.tensors->isConstant(o))
-      s.end("a branch on a tensor's data");
+      s.end(kBranchOnData);
     return;
   }
   if (!s.objects.require(o))

@@ -118,7 +118,7 @@ void Recording::checkGraphBreaks(PyCodeObject *code, int offset,
     Origin origin = originOf(code, nullptr);
     auto point =
         breaks.graphBreakPoints->find({origin.code, offset - origin.shift});
-    if (point != breaks.graphBreakPoints->end()) {
+    if (point != breaks.graphBreakPoints->end() && point->second != kOneWay) {
       end(point->second);
       reason = point->second;
     }
@@ -150,7 +150,7 @@ void Recording::branch(PyCodeObject *code, int offset, PyObject *condition) {
       decisions.atBranch && decisions.atBranch(code, offset, condition, truth);
   if (truth >= 0 && !now.deciding && !dead) {
     decisions.truthLeft = truth;
-    end("a branch on a tensor's data");
+    end(kBranchOnData);
   }
 }
 

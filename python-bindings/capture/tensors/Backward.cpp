@@ -40,6 +40,8 @@ bool EngineRun::take(PyObject *tensors, std::vector<at::Tensor> &out) {
       return refuse("given a " + typeName(item) + " for a tensor");
     const at::Tensor &tensor = THPVariable_Unpack(item);
     const TensorInfo *info = impl.find(tensor);
+    recording.breaks.lacksHistory = recording.breaks.resumed && !info &&
+                                    gradientOf(tensor) == Gradient::Computed;
     if (!info || info->value < 0 || !tensor.is_floating_point())
       return refuse("of a tensor that no recorded operator has made");
     if (const char *why = impl.earlier.leaves.whyNotTaken(
@@ -71,6 +73,7 @@ bool EngineRun::visit(const std::shared_ptr<autograd::Node> &shared) {
   if (foreign.count(node)) {
     // By the call itself, where a first call has a graph break that later ones
     // have not.
+    recording.breaks.lacksHistory = recording.breaks.resumed;
     recording.endOnce("backward: it goes on to what was computed before");
     return false;
   }
@@ -328,6 +331,10 @@ PyObject *pyjit::capture::gradOf(Recording &recording, PyObject *object) {
   recording.objects.keep(gradient);
   Py_DECREF(gradient);
   return gradient;
+}
+
+bool pyjit::capture::ranBackward(const Recording &recording) {
+  return !recording.tensors->impl->freed.empty();
 }
 
 bool pyjit::capture::isLeaf(PyObject *object) {

@@ -47,8 +47,8 @@ struct TensorInfo {
   /// A view of a leaf that the call had written: the trace makes it of what
   /// `pyjit::written` gave, which later writes do not reach.
   bool showsWritten = false;
-  bool isData = false;      ///< the `.data` of another, or a view of it
-  bool isView = false;      ///< the trace makes it as a view of another tensor
+  bool isData = false; ///< the `.data` of another, or a view of it
+  bool isView = false; ///< the trace makes it as a view of another tensor
   /// A leaf that the call made: its value has no history in the trace.
   bool beginsHistory = false;
   PyjitType type = nullptr; ///< when bound; a change of shape shows

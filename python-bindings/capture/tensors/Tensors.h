@@ -114,6 +114,8 @@ bool savesThroughHooks();
 /// Whether `requires_grad_()` makes a leaf of a tensor of the call's own, or
 /// changes nothing.
 bool mayBecomeLeaf(Recording &recording, PyObject *tensor);
+/// Whether autograd's engine has run within the recording.
+bool ranBackward(const Recording &recording);
 /// Where gradients end: what the program itself made, or made no_grad.
 bool isLeaf(PyObject *tensor);
 /// A leaf's `.grad`, or None; held by the recording.
