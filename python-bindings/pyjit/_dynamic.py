@@ -134,7 +134,8 @@ class DynamicNumbers:
     def take_over(self, lifted: set[AccessPath], given: tuple, values: tuple) -> None:
         """What is lifted among the arguments ``given`` of the call is lifted where its parts are
         arguments ``values`` of a continuation."""
-        for path in lifted:
+        # The call may itself be at this continuation.
+        for path in tuple(lifted):
             self.lifted |= path.seen_from(given, values)
 
     def learn(self, arguments: Arguments, missed: bool, specializations: int) -> None:

@@ -46,6 +46,7 @@ def embed(bin_dir: Path, root: Path, tmp_path_factory: pytest.TempPathFactory) -
         "-B",
         build,
         package,
+        "-DCMAKE_C_COMPILER=clang-22",
         "-DCMAKE_CXX_COMPILER=clang++-22",
     )
     run("cmake", "--build", build)

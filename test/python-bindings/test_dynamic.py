@@ -128,6 +128,14 @@ def test_what_is_lifted_goes_over_a_graph_break() -> None:
     assert numbers.lifted == {path(0).size(0)}
 
 
+def test_a_call_that_comes_by_its_own_continuation() -> None:
+    numbers = DynamicNumbers()
+    numbers.lifted = {path(0).size(0), path(1).size(0)}
+    x, y, z = torch.ones(4), torch.ones(3), torch.ones(2)
+    numbers.take_over(numbers.lifted, (x, y), (z, y, x))
+    assert numbers.lifted >= {path(n).size(0) for n in range(3)}
+
+
 # ---- Plans ---------------------------------------------------------------------------------------
 
 
