@@ -44,12 +44,11 @@ std::string describe(const LoadedKernel &kernel) {
 /// The count, then pairs of address and value, which any number of threads
 /// share.
 std::string cuda::tableWriterCode() {
-  constexpr unsigned kBytes = 16 * LoadedKernels::kTableWords;
+  static_assert(16 * LoadedKernels::kTableWords == 2048);
   return R"(.version 7.0
 .target sm_70
 .address_size 64
-.visible .entry pyjit_write_table(.param .b64 count, .param .align 8 .b8 pairs[)" +
-         std::to_string(kBytes) + R"(])
+.visible .entry pyjit_write_table(.param .b64 count, .param .align 8 .b8 pairs[2048])
 {
   .reg .pred %done;
   .reg .b32 %i, %step, %count;

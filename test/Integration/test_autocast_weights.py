@@ -114,7 +114,7 @@ def test_input_that_requires_grad(compile: Compile) -> Steps:
         yield x.grad
 
 
-@scenario(grad=True, versions=False, graph_breaks=None)
+@scenario(captured="late", grad=True, versions=False, graph_breaks=None)
 def test_leaf_of_the_call(compile: Compile) -> Steps:
     def g(x: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor]:
         with torch.no_grad():

@@ -804,8 +804,11 @@ def test_views_as_autograd_sees_them(way: str, grad: bool) -> None:
             if not any(t.requires_grad for t in shown):
                 yield shown, x, p, [t._version for t in (*shown, x, p)]
 
-    # In grad mode an operator on what requires grad is left to eager.
-    left = grad and way in ("detach", "part without grad", "leaf and detached")
+    # In grad mode an operator on what requires grad is left to eager; so is a leaf of the call's own
+    # whose memory others show.
+    left = way == "leaf and detached" or (
+        grad and way in ("detach", "part without grad")
+    )
     tell(story, captured=not left and "late", graph_breaks=ANY, grad=grad)
 
 

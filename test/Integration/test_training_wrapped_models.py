@@ -6,6 +6,7 @@ import copy
 from collections.abc import Callable
 from typing import Any
 
+import pyjit
 import pytest
 import torch
 import torch.nn.functional as F
@@ -325,3 +326,23 @@ def test_teacher_in_the_step(compile: Compile) -> Steps:
             state(m, optimizer),
             list(teacher.parameters()),
         ]
+
+
+def test_recordings_that_stop_in_the_backward() -> None:
+    """The engine runs nodes under a copy of the thread's state: what was left of a recording watched on."""
+    model = Again(0.3, False)
+    optimizer = OPTIMIZERS["SGD"](model.parameters())
+
+    def step(x: torch.Tensor) -> None:
+        optimizer.zero_grad()
+        model(x).square().mean().backward()
+        optimizer.step()
+
+    fast = pyjit.compile(step)
+    for _ in range(3):
+        fast(torch.randn(3, 4))
+    # Followed sizes are lost where an operator begins twice.
+    later = pyjit.compile(lambda x, y: torch.broadcast_tensors(x[:, None], y)[0] * 2)
+    for n in range(3, 8):
+        later(torch.randn(n, 2), torch.randn(n, 2))
+    assert pyjit.stats(later)["misses"] == 2, pyjit.stats(later)

@@ -122,6 +122,7 @@ PyObject *Run::execute(PyObject *callable, PyObject *const *args, size_t nargs,
     Recording::current = nullptr;
     if (recording)
       recording->tensors->stop();
+    TensorRecorder::stopAll();
   }
   // Everything below looks at objects only; the call is over.
   PyObject *error = PyErr_GetRaisedException();

@@ -167,6 +167,10 @@ struct TensorRecorder::Impl {
   Composites composites;
   KeptCasts casts;
   struct Operation;
+  static std::unique_ptr<at::ObserverContext>
+  beginOperator(const at::RecordFunction &fn);
+  static void endOperator(const at::RecordFunction &fn,
+                          at::ObserverContext *context);
   std::unique_ptr<at::ObserverContext> begin(const at::RecordFunction &fn);
   void end(const at::RecordFunction &fn, Operation &operation);
   void record(const at::RecordFunction &fn, Operation &operation);

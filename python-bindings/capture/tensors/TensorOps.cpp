@@ -187,24 +187,36 @@ bool TensorRecorder::isOperator(const std::string &name) {
   return names->count(name);
 }
 
+std::unique_ptr<at::ObserverContext>
+TensorRecorder::Impl::beginOperator(const at::RecordFunction &fn) {
+  Recording *recording = Recording::current;
+  return recording ? recording->tensors->impl->begin(fn) : nullptr;
+}
+
+void TensorRecorder::Impl::endOperator(const at::RecordFunction &fn,
+                                       at::ObserverContext *context) {
+  Recording *recording = Recording::current;
+  if (recording && context)
+    recording->tensors->impl->end(fn, *static_cast<Operation *>(context));
+}
+
 void TensorRecorder::start() {
+  stopAll();
   impl->callback = at::addThreadLocalCallback(
-      at::RecordFunctionCallback(
-          [](const at::RecordFunction &fn)
-              -> std::unique_ptr<at::ObserverContext> {
-            Recording *recording = Recording::current;
-            return recording ? recording->tensors->impl->begin(fn) : nullptr;
-          },
-          [](const at::RecordFunction &fn, at::ObserverContext *context) {
-            Recording *recording = Recording::current;
-            if (recording && context)
-              recording->tensors->impl->end(
-                  fn, *static_cast<Impl::Operation *>(context));
-          })
+      at::RecordFunctionCallback(Impl::beginOperator, Impl::endOperator)
           .needsInputs(true)
           .needsOutputs(true)
           .scopes({at::RecordScope::FUNCTION}));
   impl->watching = true;
+}
+
+void TensorRecorder::stopAll() {
+  std::vector<at::CallbackHandle> left;
+  for (const auto &entry : at::get_record_function_tls_().sorted_tls_callbacks_)
+    if (entry.callback_.start() == &Impl::beginOperator)
+      left.push_back(entry.handle_);
+  for (at::CallbackHandle handle : left)
+    at::removeCallback(handle);
 }
 
 void TensorRecorder::stop() {

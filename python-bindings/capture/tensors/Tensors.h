@@ -32,6 +32,10 @@ public:
   /// Watches the dispatcher on this thread from now on.
   void start();
   void stop();
+  /// Stops recordings that have stopped before, too. The engine runs nodes
+  /// under a copy of the thread's state: who stops watching there watches again
+  /// when the engine puts the state back.
+  static void stopAll();
 
   /// Fills in the type of a tensor, and what a guard compares. Ends the capture
   /// if the tensor is of a kind that is not modelled.
