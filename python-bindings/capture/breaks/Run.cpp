@@ -120,9 +120,7 @@ PyObject *Run::execute(PyObject *callable, PyObject *const *args, size_t nargs,
     result = eager();
     current = nullptr;
     Recording::current = nullptr;
-    if (recording)
-      recording->tensors->stop();
-    TensorRecorder::stopAll();
+    TensorRecorder::stop();
   }
   // Everything below looks at objects only; the call is over.
   PyObject *error = PyErr_GetRaisedException();
@@ -211,7 +209,7 @@ void Run::onInstruction(PyCodeObject *code, int offset) {
     // An exception left the frames that are recorded.
     for (const Waiting &outer : waiting)
       if (outer.frame == frame) {
-        recording->tensors->stop();
+        TensorRecorder::stop();
         Recording::current = nullptr;
         recording.reset();
         stopped = true;
@@ -256,7 +254,7 @@ void Run::onInstruction(PyCodeObject *code, int offset) {
 
 void Run::after() {
   if (recording->ended()) {
-    recording->tensors->stop();
+    TensorRecorder::stop();
     Recording::current = nullptr;
     if (planner && !surveying) {
       breakGraph(std::move(recording));
@@ -267,7 +265,7 @@ void Run::after() {
       stopped = true;
     }
   } else if (recording->breaks.finished) {
-    recording->tensors->stop();
+    TensorRecorder::stop();
     Recording::current = nullptr;
     add(*recording, nullptr);
     recording.reset();

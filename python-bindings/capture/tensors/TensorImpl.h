@@ -110,8 +110,6 @@ struct TensorRecorder::Impl {
   std::set<const void *> dataStorages;
   /// Storages that an operator wrote to.
   std::map<const void *, std::string> writtenStorages;
-  at::CallbackHandle callback = 0;
-  bool watching = false;
   bool suspended = false;
   int depth = 0; ///< inside an operator that is recorded as one
   State state = State::now();

@@ -201,26 +201,19 @@ void TensorRecorder::Impl::endOperator(const at::RecordFunction &fn,
 }
 
 void TensorRecorder::start() {
-  stopAll();
-  impl->callback = at::addThreadLocalCallback(
+  stop();
+  at::addThreadLocalCallback(
       at::RecordFunctionCallback(Impl::beginOperator, Impl::endOperator)
           .needsInputs(true)
           .needsOutputs(true)
           .scopes({at::RecordScope::FUNCTION}));
-  impl->watching = true;
 }
 
-void TensorRecorder::stopAll() {
+void TensorRecorder::stop() {
   std::vector<at::CallbackHandle> left;
   for (const auto &entry : at::get_record_function_tls_().sorted_tls_callbacks_)
     if (entry.callback_.start() == &Impl::beginOperator)
       left.push_back(entry.handle_);
   for (at::CallbackHandle handle : left)
     at::removeCallback(handle);
-}
-
-void TensorRecorder::stop() {
-  if (impl->watching)
-    at::removeCallback(impl->callback);
-  impl->watching = false;
 }

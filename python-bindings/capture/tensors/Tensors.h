@@ -31,11 +31,10 @@ public:
   static bool isTensor(PyObject *object);
   /// Watches the dispatcher on this thread from now on.
   void start();
-  void stop();
-  /// Stops recordings that have stopped before, too. The engine runs nodes
-  /// under a copy of the thread's state: who stops watching there watches again
-  /// when the engine puts the state back.
-  static void stopAll();
+  /// No recorder watches this thread any more, those that have stopped before
+  /// included. The engine runs nodes under a copy of the thread's state: who
+  /// stops there watches again when the engine puts the state back.
+  static void stop();
 
   /// Fills in the type of a tensor, and what a guard compares. Ends the capture
   /// if the tensor is of a kind that is not modelled.
