@@ -113,15 +113,11 @@ static_assert(sizeof(ConditionNodeParams) == 256);
     (GraphExec, GraphNode, const KernelNodeParams *))                          \
   X(cuGraphExecMemcpyNodeSetParams,                                            \
     (GraphExec, GraphNode, const Memcpy3D *, Context))                         \
-  X(cuGraphExecMemsetNodeSetParams,                                            \
-    (GraphExec, GraphNode, const MemsetNodeParams *, Context))                 \
   X(cuGraphCreate, (Graph *, unsigned))                                        \
   X(cuGraphAddKernelNode_v2,                                                   \
     (GraphNode *, Graph, const GraphNode *, size_t, const KernelNodeParams *)) \
   X(cuGraphAddMemcpyNode, (GraphNode *, Graph, const GraphNode *, size_t,      \
                            const Memcpy3D *, Context))                         \
-  X(cuGraphAddMemsetNode, (GraphNode *, Graph, const GraphNode *, size_t,      \
-                           const MemsetNodeParams *, Context))                 \
   X(cuGraphAddEmptyNode, (GraphNode *, Graph, const GraphNode *, size_t))      \
   X(cuGraphAddChildGraphNode,                                                  \
     (GraphNode *, Graph, const GraphNode *, size_t, Graph))                    \
@@ -387,12 +383,6 @@ public:
     return as(t.cuGraphAddMemcpyNode(node, graph, &after, after != nullptr,
                                      &copy, context()));
   }
-  Result addFillNode(GraphNode *node, Graph graph, GraphNode after,
-                     const FillNodeParams &f) override {
-    MemsetNodeParams fill{f.target, 0, f.value, f.elementBytes, f.count, 1};
-    return as(t.cuGraphAddMemsetNode(node, graph, &after, after != nullptr,
-                                     &fill, context()));
-  }
   Result addEmptyNode(GraphNode *node, Graph graph, GraphNode after) override {
     return as(t.cuGraphAddEmptyNode(node, graph, &after, after != nullptr));
   }
@@ -482,11 +472,6 @@ public:
                        const CopyNodeParams &params) override {
     Memcpy3D copy = copyOf(params);
     return as(t.cuGraphExecMemcpyNodeSetParams(exec, node, &copy, context()));
-  }
-  Result setFillParams(GraphExec exec, GraphNode node,
-                       const FillNodeParams &f) override {
-    MemsetNodeParams fill{f.target, 0, f.value, f.elementBytes, f.count, 1};
-    return as(t.cuGraphExecMemsetNodeSetParams(exec, node, &fill, context()));
   }
   Result destroyExec(GraphExec exec) override {
     return as(t.cuGraphExecDestroy(exec));

@@ -266,13 +266,6 @@ public:
                      const CopyNodeParams &params) override {
     return add(node, graph, after, SoftNode::makeCopy(params));
   }
-  Result addFillNode(GraphNode *node, Graph graph, GraphNode after,
-                     const FillNodeParams &fill) override {
-    SoftNode made;
-    if (Result result = SoftNode::makeFill(made, fill))
-      return result;
-    return add(node, graph, after, std::move(made));
-  }
   Result addEmptyNode(GraphNode *node, Graph graph, GraphNode after) override {
     SoftNode made;
     made.type = NodeType::Empty;
@@ -421,14 +414,6 @@ public:
     if (as<SoftNode>(node)->type != NodeType::Memcpy)
       return kInvalidValue;
     as<SoftNode>(node)->copy = params;
-    return kSuccess;
-  }
-  Result setFillParams(GraphExec exec, GraphNode origin,
-                       const FillNodeParams &params) override {
-    SoftNode *node = as<SoftExec>(exec)->find(as<SoftNode>(origin));
-    if (!node || node->type != NodeType::Memset)
-      return kInvalidValue;
-    node->fill = params;
     return kSuccess;
   }
   Result destroyExec(GraphExec exec) override {

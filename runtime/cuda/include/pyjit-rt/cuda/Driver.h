@@ -189,8 +189,6 @@ public:
                                void **params) = 0;
   virtual Result addCopyNode(GraphNode *node, Graph graph, GraphNode after,
                              const CopyNodeParams &params) = 0;
-  virtual Result addFillNode(GraphNode *node, Graph graph, GraphNode after,
-                             const FillNodeParams &params) = 0;
   virtual Result addEmptyNode(GraphNode *node, Graph graph,
                               GraphNode after) = 0;
   /// A copy of `child` as one node.
@@ -221,8 +219,6 @@ public:
   /// is not mapped any more.
   virtual Result setCopyParams(GraphExec exec, GraphNode node,
                                const CopyNodeParams &params) = 0;
-  virtual Result setFillParams(GraphExec exec, GraphNode node,
-                               const FillNodeParams &params) = 0;
   virtual Result destroyExec(GraphExec exec) = 0;
   virtual Result destroyGraph(Graph graph) = 0;
 
