@@ -59,9 +59,11 @@ public:
   /// After a successful check: the casts of weights that autocast keeps, made
   /// now where there are none. False, and a miss, where one is not as recorded.
   bool takeKeptCasts(Frame &frame) const;
+  bool hasKeptCasts() const { return !keptCasts.empty(); }
   /// Whether input `i` is one of these.
   bool isKeptCast(uint32_t i) const {
-    return !isNumberInput(i) && program->inputs[i] & PYJIT_INPUT_KEPT_CAST;
+    return hasKeptCasts() && !isNumberInput(i) &&
+           program->inputs[i] & PYJIT_INPUT_KEPT_CAST;
   }
   c10::TensorImpl *keptCast(const Frame &frame, uint32_t i) const {
     return frame.keptCasts[program->inputs[i] & ~PYJIT_INPUT_KEPT_CAST]

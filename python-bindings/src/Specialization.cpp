@@ -153,6 +153,14 @@ std::unique_ptr<Frame> Specialization::takeFrame() {
   return frame;
 }
 
+/// What the call let go of ends behind it: a finalizer may call again.
+void Specialization::giveFrame(std::unique_ptr<Frame> frame) {
+  std::vector<Reference> dropped;
+  if (!frame->dropped.empty())
+    dropped.swap(frame->dropped);
+  frames.push_back(std::move(frame));
+}
+
 Specialization::Outcome Specialization::call(PyObject *const *args,
                                              Py_ssize_t nargs,
                                              PyObject *kwnames,
@@ -168,16 +176,15 @@ Specialization::Outcome Specialization::call(PyObject *const *args,
       guards->check(*frame, args, nargs)) {
     if (isEagers(args, nargs) || (backward && showsSavedTensors()))
       outcome = Outcome::Eager;
-    else if (guards->takeKeptCasts(*frame))
+    else if (!guards->hasKeptCasts() || guards->takeKeptCasts(*frame))
       outcome = answer(*frame, result);
   }
-  for (at::Tensor &cast : frame->keptCasts)
-    cast.reset();
+  if (guards->hasKeptCasts())
+    for (at::Tensor &cast : frame->keptCasts)
+      cast.reset();
   if (measuring && outcome == Outcome::Hit)
     noteHostTime(std::chrono::steady_clock::now() - start - frame->launchTime);
-  std::vector<Reference> dropped = std::move(frame->dropped);
-  frame->dropped.clear();
-  frames.push_back(std::move(frame));
+  giveFrame(std::move(frame));
   if (outcome == Outcome::Hit && trained && trained->wantsCompilation())
     trained->compile(signalsRaise);
   return outcome;
@@ -190,9 +197,7 @@ bool Specialization::accepts(PyObject *const *args, Py_ssize_t nargs,
     return false;
   std::unique_ptr<Frame> frame = takeFrame();
   bool accepted = guards->check(*frame, args, nargs);
-  std::vector<Reference> dropped = std::move(frame->dropped);
-  frame->dropped.clear();
-  frames.push_back(std::move(frame));
+  giveFrame(std::move(frame));
   return accepted;
 }
 
@@ -232,7 +237,8 @@ Specialization::Outcome Specialization::answer(Frame &frame,
   Outcome outcome = launchGraph(frame);
   if (outcome == Outcome::Hit) {
     *result = mock->run(frame.registers, frame.numbers, frame.outputs);
-    outcome = *result && saveOutputs(frame) ? Outcome::Hit : Outcome::Raise;
+    outcome = *result && (!backward || saveOutputs(frame)) ? Outcome::Hit
+                                                           : Outcome::Raise;
     if (outcome == Outcome::Raise)
       Py_CLEAR(*result);
     mode.reset();
@@ -243,8 +249,10 @@ Specialization::Outcome Specialization::answer(Frame &frame,
     Py_DECREF(frame.registers[reg]);
   for (at::Tensor &output : frame.outputs)
     output.reset();
-  frame.nodes.clear();
-  frame.saved.reset();
+  if (backward) {
+    frame.nodes.clear();
+    frame.saved.reset();
+  }
   return outcome;
 }
 
@@ -369,11 +377,11 @@ Specialization::Outcome Specialization::launchGraph(Frame &frame) {
       start = std::chrono::steady_clock::now();
     if (!chosen.program->runOrRestore(
             inputs.data(), cached, frame.outputs.data(),
-            frame.nodes.empty() ? nullptr : &frame.saved))
+            !backward || frame.nodes.empty() ? nullptr : &frame.saved))
       outcome = Outcome::Miss;
     if (measuring)
       frame.launchTime = std::chrono::steady_clock::now() - start;
-    if (!frame.nodes.empty() && outcome == Outcome::Hit)
+    if (backward && !frame.nodes.empty() && outcome == Outcome::Hit)
       frame.nodes.connect(frame.outputs);
   } catch (const rt::Interrupted &) {
     outcome = Outcome::Raise;

@@ -130,6 +130,7 @@ private:
   bool matchesSignature(Py_ssize_t nargs, PyObject *kwnames) const;
   bool isEagers(PyObject *const *args, Py_ssize_t nargs) const;
   std::unique_ptr<Frame> takeFrame();
+  void giveFrame(std::unique_ptr<Frame> frame);
   Outcome answer(Frame &frame, PyObject **result);
   /// What one call runs.
   struct Launch {

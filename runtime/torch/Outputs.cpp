@@ -71,13 +71,18 @@ at::Tensor TorchExecutor::ownOutput(const Arena &arena, uint32_t i) const {
 /// Everything that the call leaves.
 void TorchExecutor::giveOutputs(Arena &arena, at::Tensor *outputs,
                                 SavedValues *saved) const {
+  if (!savedPlan) {
+    for (uint32_t i = 0; i < program.numOutputs(); ++i)
+      outputs[i] = ownOutput(arena, i);
+    return;
+  }
   for (uint32_t i = 0; i < program.numOutputs(); ++i) {
-    if (!savedPlan || !savedPlan->has(i))
+    if (!savedPlan->has(i))
       outputs[i] = ownOutput(arena, i);
     else if (!saved)
       outputs[i] = savedPlan->show(i, arena.saved);
   }
-  if (saved && savedPlan)
+  if (saved)
     *saved = {savedPlan, std::move(arena.saved)};
 }
 

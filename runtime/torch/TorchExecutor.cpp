@@ -121,9 +121,14 @@ void TorchExecutor::planUses() {
   }
   for (uint32_t i = 0; i < program.numSymbols(); ++i)
     inputUsed[program.symbolSource(i).first] = true;
+  usesDispatcher = !briefRun || savedPlan;
+  for (uint32_t i = 0; i < program.numOutputs(); ++i) // else copied (Outputs)
+    usesDispatcher |= !program.isInPlace(i) &&
+                      program.slots()[program.outputSlot(i)].kind !=
+                          SlotKind::Fresh;
 }
 
-TorchExecutor::~TorchExecutor() = default;
+TorchExecutor::~TorchExecutor() { delete spare.load(); }
 
 std::optional<TorchExecutor::Dims> TorchExecutor::dims(const Slot &slot) const {
   if (program.numSymbols())
@@ -206,8 +211,8 @@ void TorchExecutor::StorageCache::give(at::Tensor storage) {
 }
 
 std::unique_ptr<TorchExecutor::Arena> TorchExecutor::takeArena() {
-  std::unique_ptr<Arena> arena;
-  {
+  std::unique_ptr<Arena> arena(spare.exchange(nullptr));
+  if (!arena) {
     std::lock_guard<std::mutex> guard(lock);
     if (!arenas.empty()) {
       arena = std::move(arenas.back());
@@ -256,14 +261,19 @@ void TorchExecutor::fillArena(Arena &arena, at::Tensor storage,
 void TorchExecutor::giveArena(std::unique_ptr<Arena> arena) {
   for (at::Tensor &value : arena->values)
     value.reset();
-  arena->saved.reset();
+  if (savedPlan)
+    arena->saved.reset();
   if (sharedStorage && arena->storage.defined())
     sharedStorage->give(std::move(arena->storage));
+  std::unique_ptr<Arena> second(spare.exchange(arena.release()));
+  if (!second)
+    return;
   std::lock_guard<std::mutex> guard(lock);
-  arenas.push_back(std::move(arena));
+  arenas.push_back(std::move(second));
 }
 
 void TorchExecutor::dropIdleMemory() {
+  delete spare.exchange(nullptr);
   std::lock_guard<std::mutex> guard(lock);
   arenas.clear();
 }
@@ -277,7 +287,9 @@ bool TorchExecutor::run(const at::Tensor *inputs, const at::Tensor *cached,
   auto arena = takeArena();
   // The tensors are never seen by autograd or by view tracking: where inputs
   // require grad, what gradients flow through is one node (AutogradNode.h).
-  at::AutoDispatchBelowADInplaceOrView belowAutograd;
+  std::optional<at::AutoDispatchBelowADInplaceOrView> belowAutograd;
+  if (usesDispatcher)
+    belowAutograd.emplace();
   if (savedPlan)
     arena->saved = allocateBytes(program.header().savedBytes);
   bool answered = execute(*arena, inputs, cached);

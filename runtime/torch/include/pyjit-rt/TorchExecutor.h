@@ -10,6 +10,7 @@
 #include <ATen/core/Tensor.h>
 #include <ATen/core/dispatch/Dispatcher.h>
 
+#include <atomic>
 #include <chrono>
 #include <exception>
 #include <memory>
@@ -215,6 +216,7 @@ protected:
   bool speculates = false;
   bool random = false; ///< some call draws from a generator
   bool briefRun = false;
+  bool usesDispatcher = true; ///< ATen's, for calls and for copied outputs
   std::vector<uint32_t> written; ///< inputs that a run writes
   std::vector<bool> inputUsed;
   /// By slot: a vendor call, a view or the caller sees the tensor; a kernel
@@ -223,7 +225,10 @@ protected:
   std::vector<bool> copiedOutputs;             ///< by output
   std::shared_ptr<const SavedPlan> savedPlan;  ///< null: calls leave no block
   std::shared_ptr<StorageCache> sharedStorage; // null: arenas keep theirs
-  std::mutex lock;                             // guards `arenas`
+  /// Idle arenas: one that a call takes without a lock, and what calls at the
+  /// same time left.
+  std::atomic<Arena *> spare = nullptr;
+  std::mutex lock; // guards `arenas`
   std::vector<std::unique_ptr<Arena>> arenas;
 };
 
