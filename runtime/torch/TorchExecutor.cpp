@@ -123,9 +123,9 @@ void TorchExecutor::planUses() {
     inputUsed[program.symbolSource(i).first] = true;
   usesDispatcher = !briefRun || savedPlan;
   for (uint32_t i = 0; i < program.numOutputs(); ++i) // else copied (Outputs)
-    usesDispatcher |= !program.isInPlace(i) &&
-                      program.slots()[program.outputSlot(i)].kind !=
-                          SlotKind::Fresh;
+    usesDispatcher |=
+        !program.isInPlace(i) &&
+        program.slots()[program.outputSlot(i)].kind != SlotKind::Fresh;
 }
 
 TorchExecutor::~TorchExecutor() { delete spare.load(); }

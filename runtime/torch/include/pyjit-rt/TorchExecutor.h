@@ -216,7 +216,7 @@ protected:
   bool speculates = false;
   bool random = false; ///< some call draws from a generator
   bool briefRun = false;
-  bool usesDispatcher = true; ///< ATen's, for calls and for copied outputs
+  bool usesDispatcher = true;    ///< ATen's, for calls and for copied outputs
   std::vector<uint32_t> written; ///< inputs that a run writes
   std::vector<bool> inputUsed;
   /// By slot: a vendor call, a view or the caller sees the tensor; a kernel
