@@ -121,14 +121,15 @@ enum {
 };
 
 /// Thread and process state. A bit is compared when it is in `known`; a dtype
-/// (c10::ScalarType) when it is not negative.
+/// (c10::ScalarType) or the index of the current device when it is not
+/// negative.
 typedef struct PyjitState {
   uint32_t known;
   uint32_t value;
   int8_t defaultDtype;
   int8_t autocastCpuDtype;
   int8_t autocastCudaDtype;
-  int8_t reserved;
+  int8_t cudaDevice;
 } PyjitState;
 
 typedef struct PyjitPools {

@@ -159,7 +159,7 @@ uint32_t ProgramPools::addTensor(const PyjitTensorMeta &meta) {
 }
 
 FailureOr<uint32_t> ProgramPools::addState(refgraph::StateOp op) {
-  PyjitState state = {0, 0, -1, -1, -1, 0};
+  PyjitState state = {0, 0, -1, -1, -1, -1};
   ArrayRef<StringRef> flags = refgraph::StateOp::getFlagNames();
   ArrayRef<StringRef> types = refgraph::StateOp::getTypeNames();
   int8_t *slots[] = {&state.defaultDtype, &state.autocastCpuDtype,
@@ -171,6 +171,10 @@ FailureOr<uint32_t> ProgramPools::addState(refgraph::StateOp op) {
       state.known |= bit;
       if (cast<BoolAttr>(entry.getValue()).getValue())
         state.value |= bit;
+      continue;
+    }
+    if (name == refgraph::StateOp::getDeviceName()) {
+      state.cudaDevice = cast<IntegerAttr>(entry.getValue()).getInt();
       continue;
     }
     auto type = cast<TypeAttr>(entry.getValue()).getValue();

@@ -328,6 +328,8 @@ private:
       os << " autocast_cpu_dtype " << int(state.autocastCpuDtype);
     if (state.autocastCudaDtype >= 0)
       os << " autocast_cuda_dtype " << int(state.autocastCudaDtype);
+    if (state.cudaDevice >= 0)
+      os << " cuda_device " << int(state.cudaDevice);
   }
 
   const PyjitPools &pools;

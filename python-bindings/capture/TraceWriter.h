@@ -125,6 +125,12 @@ public:
     PyjitAttribute truth = boolean(value);
     return pyjitAttributeDictionary(context, &key, &truth, 1);
   }
+  /// The index of CUDA's current device.
+  PyjitAttribute currentDevice(int64_t index) {
+    PyjitString key = view("cuda_device");
+    PyjitAttribute device = integer(index);
+    return pyjitAttributeDictionary(context, &key, &device, 1);
+  }
   PyjitContext *getContext() { return context; }
 
 private:

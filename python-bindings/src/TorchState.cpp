@@ -8,11 +8,19 @@
 #include <c10/core/DefaultDtype.h>
 #include <c10/core/GradMode.h>
 #include <c10/core/InferenceMode.h>
+#include <c10/core/impl/DeviceGuardImplInterface.h>
 #include <c10/core/impl/TorchDispatchModeTLS.h>
 #include <torch/csrc/autograd/forward_grad.h>
 #include <torch/csrc/autograd/python_variable.h>
 
 namespace pyjit::python {
+
+/// -1 without CUDA.
+static c10::DeviceIndex currentCudaDevice() {
+  if (!c10::impl::hasDeviceGuardImpl(c10::kCUDA))
+    return -1;
+  return c10::impl::getDeviceGuardImpl(c10::kCUDA)->getDevice().index();
+}
 
 bool stateMatches(const PyjitState &state) {
   at::Context &context = at::globalContext();
@@ -46,6 +54,8 @@ bool stateMatches(const PyjitState &state) {
   auto same = [](int8_t recorded, c10::ScalarType now) {
     return recorded < 0 || c10::ScalarType(recorded) == now;
   };
+  if (state.cudaDevice >= 0 && currentCudaDevice() != state.cudaDevice)
+    return false;
   return same(state.defaultDtype, c10::get_default_dtype_as_scalartype()) &&
          same(state.autocastCpuDtype,
               at::autocast::get_autocast_dtype(at::kCPU)) &&

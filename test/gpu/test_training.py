@@ -122,3 +122,46 @@ def test_gradients_of_gradients() -> None:
             g.square().sum().backward()
             found.append([g.detach(), *(p.grad for p in net.parameters())])
         torch.testing.assert_close(found[1], found[0], rtol=1e-3, atol=1e-4)
+
+
+def test_a_whole_step_under_autocast_is_one_graph() -> None:
+    """Autocast's constructor asks which device is the current one, and for bfloat16 what it can do."""
+    nets = [perceptron(0.0).cuda()]
+    nets.append(copy.deepcopy(nets[0]))
+    optimizers = [torch.optim.AdamW(net.parameters()) for net in nets]
+
+    def step(
+        net: nn.Module, optimizer: torch.optim.Optimizer, x: torch.Tensor
+    ) -> torch.Tensor:
+        optimizer.zero_grad()
+        with torch.autocast("cuda", torch.bfloat16):
+            loss = net(x).square().mean()
+        loss.backward()
+        optimizer.step()
+        return loss.detach()
+
+    fast = pyjit.compile(step)
+    for _ in range(6):
+        x = torch.randn(8, 16, device="cuda")
+        torch.testing.assert_close(
+            fast(nets[1], optimizers[1], x),
+            step(nets[0], optimizers[0], x),
+            rtol=2e-2,
+            atol=2e-2,
+        )
+    stats = pyjit.stats(fast)
+    assert stats["graph_breaks"] == 0, stats["graph_break_sites"]
+    assert stats["hits"] > 0, stats["reasons"]
+
+
+def test_tensors_on_the_current_device_follow_it() -> None:
+    def f() -> torch.Tensor:
+        return torch.ones(4, device="cuda") * torch.cuda.current_device()
+
+    fast = pyjit.compile(f)
+    for device in [*range(torch.cuda.device_count()), 0]:
+        with torch.cuda.device(device):
+            for _ in range(3):
+                have, want = fast(), f()
+                assert have.device == want.device
+                torch.testing.assert_close(have, want)

@@ -358,6 +358,12 @@ LogicalResult StateOp::verify() {
     } else if (llvm::is_contained(getTypeNames(), name)) {
       if (!isa<TypeAttr>(entry.getValue()))
         return emitOpError("state '") << name << "' needs an element type";
+    } else if (name == getDeviceName()) {
+      auto index = dyn_cast<IntegerAttr>(entry.getValue());
+      if (!index || !index.getType().isInteger(64) || index.getInt() < 0 ||
+          index.getInt() > std::numeric_limits<int8_t>::max())
+        return emitOpError("state '")
+               << name << "' needs the index of a device";
     } else {
       return emitOpError("unknown state '") << name << "'";
     }

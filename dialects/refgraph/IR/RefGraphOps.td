@@ -375,6 +375,7 @@ def RefGraph_StateOp : RefGraph_Op<"state"> {
   let description = [{
     ```mlir
     refgraph.state {default_dtype = f32, grad_mode = false}
+    refgraph.state {cuda_device = 0}
     ```
   }];
   let arguments = (ins DictionaryAttr:$values);
@@ -385,6 +386,8 @@ def RefGraph_StateOp : RefGraph_Op<"state"> {
     static ::llvm::ArrayRef<::llvm::StringRef> getFlagNames();
     /// The keys whose value is an element type.
     static ::llvm::ArrayRef<::llvm::StringRef> getTypeNames();
+    /// The key whose value is the index of the current CUDA device.
+    static ::llvm::StringRef getDeviceName() { return "cuda_device"; }
   }];
 }
 

@@ -165,6 +165,7 @@ static ResultKind callFunction(Recording &s, Node *node, const Call &call) {
   PyObject *f = call.callable;
   s.reads.function(node);
   wrapForDynamo(f);
+  prepareDevices(f);
   if (appliesDerivative(s, call))
     s.end("an autograd function with a gradient");
   if (CheckpointRegion::isCheckpoint(f))

@@ -57,8 +57,10 @@ void NativeTable::addMethods(PyTypeObject *type, NativeHandler handler) {
   Py_DECREF(dict);
 }
 
-const NativeTable &NativeTable::get() {
-  static const NativeTable *table = [] {
+const NativeTable &NativeTable::get() { return own(); }
+
+NativeTable &NativeTable::own() {
+  static NativeTable *const table = [] {
     PyObject *error = PyErr_GetRaisedException();
     auto *t = new NativeTable;
     addBuiltins(*t);
@@ -71,6 +73,7 @@ const NativeTable &NativeTable::get() {
     addPlain(*t);
     addWarnings(*t);
     addAutograd(*t);
+    addDevices(*t);
     PyErr_Clear();
     PyErr_SetRaisedException(error);
     return t;

@@ -18,6 +18,8 @@ PyObject *findObject(const char *path);
 class NativeTable {
 public:
   static const NativeTable &get();
+  /// Adds what did not exist when the table was made.
+  static void extend(void (*addTo)(NativeTable &)) { addTo(own()); }
   NativeHandler find(PyMethodDef *def) const {
     auto it = functions.find(def);
     return it == functions.end() ? nullptr : it->second;
@@ -37,6 +39,8 @@ public:
   }
 
 private:
+  static NativeTable &own();
+
   std::unordered_map<PyMethodDef *, NativeHandler> functions;
   std::unordered_map<PyTypeObject *, NativeHandler> types;
 };
@@ -58,6 +62,8 @@ void addPlain(NativeTable &table);
 void addWarnings(NativeTable &table);
 /// torch.autograd.Function.
 void addAutograd(NativeTable &table);
+/// torch.cuda's questions.
+void addDevices(NativeTable &table);
 
 /// `ref()`: a weak reference's target never changes, it only dies.
 ResultKind callWeakReference(Recording &recording, const Call &call);
@@ -77,6 +83,9 @@ bool isTorchOperator(PyObject *object);
 /// nothing else: let it be over, or each first training step would have graph
 /// breaks there.
 void wrapForDynamo(PyObject *callable);
+/// Before a Python function is called: what torch.cuda looks up once for all
+/// (the number of devices, by other libraries), it has then.
+void prepareDevices(PyObject *function);
 /// Once Dynamo has compiled something, it notes every nn.Module that is made in
 /// a weak table of its own.
 bool isModuleMark(PyObject *object);

@@ -443,6 +443,7 @@ void pyjit::capture::addTorch(NativeTable &t) {
            "_get_privateuse1_backend_name",
            "_get_cpu_capability",
            "_cuda_getDeviceCount",
+           "_cuda_isInBadFork",
        })
     t.add(("torch._C:" + std::string(name)).c_str(), stateGetter);
   for (const char *name : {"_has_torch_function", "_has_torch_function_unary",

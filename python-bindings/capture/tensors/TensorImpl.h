@@ -81,8 +81,9 @@ struct EarlierOperators {
   std::string unseenWrite;
   /// Wrote a part of a tensor of the CPU; empty if none did.
   std::string hostPart;
-  bool onDevice = false;     ///< met a tensor that is not the CPU's
-  bool checkpointed = false; ///< a function under checkpoint has run
+  bool onDevice = false;        ///< met a tensor that is not the CPU's
+  bool onCurrentDevice = false; ///< made a tensor on CUDA's current device
+  bool checkpointed = false;    ///< a function under checkpoint has run
   WrittenLeaves leaves;
   /// Storages that leaves of the call's own share with other tensors: they must
   /// not be written any more, nor leave the call.

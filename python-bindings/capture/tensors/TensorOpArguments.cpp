@@ -86,8 +86,10 @@ PyjitAttribute TensorOpArguments::argument(const c10::IValue &v) {
     return writer.real(v.toDouble());
   if (v.isString())
     return writer.string(v.toStringRef());
-  if (v.isDevice())
+  if (v.isDevice()) {
+    onCurrentDevice |= v.toDevice().is_cuda() && !v.toDevice().has_index();
     return writer.device(v.toDevice().str());
+  }
   if (v.isList()) {
     std::vector<PyjitAttribute> out;
     for (const c10::IValue &element : v.toListRef())

@@ -16,6 +16,7 @@ struct TensorOpArguments {
   std::vector<TensorInfo *> infos;  ///< of each operand; null: a number
   std::vector<PyjitValue> values;   ///< of each operand
   std::string failure;              ///< why it cannot be written, or empty
+  bool onCurrentDevice = false;     ///< names CUDA, and no device of it
 
   PyjitAttribute argument(const c10::IValue &v);
   PyjitAttribute tensor(const at::Tensor &t);

@@ -590,6 +590,10 @@ bool OperatorRecording::checkDevices() {
                   impl.earlier.hostPart +
                   ") wrote a part of a tensor of the CPU");
   impl.earlier.onDevice |= meetsDevice;
+  if (arguments.onCurrentDevice && !fresh.empty() && fresh.front().is_cuda() &&
+      !std::exchange(impl.earlier.onCurrentDevice, true))
+    recording.add(PyjitStateOp{
+        .values = recording.writer.currentDevice(fresh.front().get_device())});
   if (writesPart)
     impl.earlier.hostPart = op.name;
   return true;

@@ -129,6 +129,15 @@ refgraph.trace @f {
 // -----
 
 refgraph.trace @f {
+  // expected-error@+1 {{state 'cuda_device' needs the index of a device}}
+  refgraph.state {cuda_device = true}
+  %l = refgraph.constant 2
+  refgraph.leave %l : !refgraph.obj<"int">
+}
+
+// -----
+
+refgraph.trace @f {
   // expected-error@+1 {{unknown state 'mood'}}
   refgraph.state {mood = true}
   %l = refgraph.constant 2

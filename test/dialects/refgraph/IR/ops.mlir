@@ -82,6 +82,8 @@ refgraph.trace @reads {
   refgraph.state {handles_exception = false}
   // CHECK: refgraph.state {autocast_nested = false}
   refgraph.state {autocast_nested = false}
+  // CHECK: refgraph.state {cuda_device = 1 : i64}
+  refgraph.state {cuda_device = 1}
   // CHECK: refgraph.leave %{{.*}} : !refgraph.tensor<[4], [1], f32, "cpu">
   refgraph.leave %x : !T
 }
