@@ -262,6 +262,16 @@ static ResultKind callMethodWrapper(Recording &s, Node *node,
   return s.calls.callWrapper(pyjitWrapperName(f), f, inner);
 }
 
+/// A function that pybind11 keeps for a class's property or method.
+static ResultKind callInstanceMethod(Recording &s, const Call &call,
+                                     int depth) {
+  Call inner = call;
+  inner.callable = PyInstanceMethod_GET_FUNCTION(call.callable);
+  if (!s.objects.find(inner.callable))
+    s.objects.pin(inner.callable);
+  return s.calls.call(inner, depth + 1);
+}
+
 /// Calls of what pyjit itself has compiled are followed.
 static ResultKind callCompiled(Recording &s, const Call &call, int depth) {
   Call inner = call;
@@ -306,6 +316,8 @@ ResultKind Calls::call(const Call &call, int depth) {
     return callMethod(s, node, call, depth);
   if (PyMethodDef *def = pyjitMethodDef(f))
     return callNative(s, node, def, call);
+  if (PyInstanceMethod_Check(f))
+    return callInstanceMethod(s, call, depth);
   if (isGetter(f))
     return callGetter(s, call);
   if (isNumpyFunction(f))

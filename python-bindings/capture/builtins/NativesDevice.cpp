@@ -39,7 +39,7 @@ static bool isInitialized() {
 
 /// The class, and what makes its objects, exist once CUDA is initialized.
 static void addProperties(NativeTable &t) {
-  t.add("torch._C:_get_device_properties", nativePure);
+  t.add("torch.cuda:_get_device_properties", nativePure);
   PyObject *type = findObject("torch._C:_CudaDeviceProperties");
   if (type && PyType_Check(type)) {
     PyObject *dict = PyType_GetDict(reinterpret_cast<PyTypeObject *>(type));
