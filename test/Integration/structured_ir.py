@@ -372,7 +372,8 @@ class Writer:
         # The contents of one in the layout of the other.
         target = s.results[0]
         empty = self.temporary()
-        self.aten(depth, empty, f'"aten::zeros"({list_of(target.like.shape)}, none, none, '
+        code = {torch.int64: 4, torch.float32: 6, torch.bool: 11}[target.like.dtype]
+        self.aten(depth, empty, f'"aten::zeros"({list_of(target.like.shape)}, {code} : i64, none, '
                   "none, none)", "", target.type)  # fmt: skip
         self.aten(depth, target.text,
                   f'"aten::copy"({empty}, {s.operands[0].text}, false)',

@@ -24,13 +24,24 @@ def fresh() -> Iterator[None]:
 
 
 def agrees(story: Callable[[Any], Iterator[object]]) -> None:
-    """A story is the same in eager and through Dynamo."""
+    """A story is the same in eager and through Dynamo, where Dynamo by itself tells it so.
+
+    On CPython 3.13.0 it runs a model's eval graph in train mode."""
+    found = differences(story, "pyjit")
+    if found and differences(story, "aot_eager"):
+        pytest.skip("Dynamo differs from eager without pyjit, too")
+    assert not found, found
+
+
+def differences(story: Callable[[Any], Iterator[object]], backend: str) -> str:
+    torch._dynamo.reset()
     want = observe(story, lambda f, **_: f, True)
-    have = observe(story, lambda f, **o: torch.compile(f, backend="pyjit", **o), True)
+    have = observe(story, lambda f, **o: torch.compile(f, backend=backend, **o), True)
     assert len(want) == len(have)
     for step, pair in enumerate(zip(want, have, strict=True)):
-        found = difference(*map(without_versions, pair), where=f"step {step}")
-        assert not found, found
+        if found := difference(*map(without_versions, pair), where=f"step {step}"):
+            return found
+    return ""
 
 
 class Residual(nn.Module):
