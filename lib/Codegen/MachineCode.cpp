@@ -86,7 +86,7 @@ void codegen::cleanUp(Module &module, TargetMachine &machine, bool scalarize) {
       pipeline.run(function, functions);
 }
 
-Expected<SmallVector<char, 0>> codegen::emitFile(Module &module,
+Expected<codegen::MachineFile> codegen::emitFile(Module &module,
                                                  TargetMachine &machine,
                                                  CodeGenFileType type) {
   SmallVector<char, 0> bytes;

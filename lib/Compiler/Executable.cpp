@@ -34,8 +34,6 @@ StringRef getName(Stage stage) {
 }
 
 StringRef Executable::getReport(Report topic) const {
-  if (topic == Report::Kernels && !ptx.empty())
-    return ptx;
   std::lock_guard<std::mutex> guard(lock);
   auto [text, isNew] = reports.try_emplace(topic);
   if (isNew)
@@ -63,14 +61,21 @@ std::string Executable::makeReport(Report topic) const {
       executable::printLaunch(backward.launch.blob, os);
     }
     return text;
+  case Report::Kernels:
+    if (ptx.empty())
+      break;
+    for (const std::string &part : ptx)
+      os << part;
+    return text;
   case Report::SpecializedSizes: // told by the compilation
     return text;
   default:
-    // Kept by nobody: compiled once more, as far as it takes.
-    return trace.empty()
-               ? text
-               : Session(options, [](StringRef) {}).makeReport(trace, topic);
+    break;
   }
+  // Kept by nobody: compiled once more, as far as it takes.
+  return trace.empty()
+             ? text
+             : Session(options, [](StringRef) {}).makeReport(trace, topic);
 }
 
 std::unique_ptr<Executable>

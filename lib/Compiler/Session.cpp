@@ -291,10 +291,11 @@ LogicalResult Session::emitKernels(ModuleOp module, Executable &exe) {
     if (onGpu) {
       if (!options.target.gpu)
         return module->emitError("is for a GPU, and no GPU is compiled for");
-      auto code = ptx::compileKernels(module, {options.target.gpu->chip});
+      auto code = ptx::compileKernels(
+          module, {options.target.gpu->chip, /*divided=*/true});
       if (!code)
         return module->emitError() << llvm::toString(code.takeError());
-      exe.ptx = std::move(code->ptx);
+      exe.ptx = std::move(code->modules);
       return success();
     }
     auto library = x86::compileKernels(module);

@@ -22,7 +22,7 @@ public:
       : program(program), lookup(lookup), firstSaved(firstSaved),
         blob(program.getBlock().getTerminator()->getNumOperands()) {}
 
-  FailureOr<LaunchProgram> run(StringRef code);
+  FailureOr<LaunchProgram> run(ArrayRef<std::string> code);
 
 private:
   LogicalResult encode(Block &block);
@@ -285,7 +285,7 @@ bool Encoder::writesInput(ValueRange written) const {
   });
 }
 
-FailureOr<LaunchProgram> Encoder::run(StringRef code) {
+FailureOr<LaunchProgram> Encoder::run(ArrayRef<std::string> code) {
   if (failed(blob.readSymbols(program)) || failed(encode(program.getBlock())))
     return failure();
   placeBuffers();
@@ -299,7 +299,13 @@ FailureOr<LaunchProgram> Encoder::run(StringRef code) {
   header.arenaBytes = program.getArena().value_or(0);
   header.savedBytes = placeSaved();
   header.firstSaved = std::min(firstSaved, header.outputs);
-  header.code = code.empty() ? rt::kNone : blob.string(code);
+  header.code = rt::kNone;
+  if (!code.empty()) {
+    header.code = blob.ints.size();
+    blob.ints.push_back(code.size());
+    for (const std::string &part : code)
+      blob.ints.push_back(blob.string(part));
+  }
   auto [type, index] = program.getDevice().split(':');
   header.deviceType = type == "cuda" ? 1 : 0;
   int number = 0;
@@ -320,7 +326,7 @@ FailureOr<LaunchProgram> Encoder::run(StringRef code) {
 } // namespace
 
 FailureOr<LaunchProgram> pyjit::executable::encodeProgram(
-    Operation *program, StringRef code,
+    Operation *program, ArrayRef<std::string> code,
     llvm::function_ref<KernelInfo(StringRef)> lookup, unsigned firstSaved) {
   auto op = dyn_cast<cudagraph::ProgramOp>(program);
   if (!op)

@@ -576,7 +576,7 @@ FailureOr<LaunchProgram> pyjit::executable::encodeLaunch(
 }
 
 FailureOr<LaunchProgram>
-pyjit::executable::encodeEntry(Operation *entry, StringRef code,
+pyjit::executable::encodeEntry(Operation *entry, ArrayRef<std::string> code,
                                llvm::function_ref<KernelInfo(StringRef)> lookup,
                                unsigned firstSaved) {
   if (auto function = dyn_cast<func::FuncOp>(entry))

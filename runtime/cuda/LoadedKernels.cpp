@@ -128,10 +128,18 @@ HostKernel cuda::conditionSetterFunction() {
 }
 
 LoadedCode::~LoadedCode() {
-  if (module)
+  for (Module module : modules)
     driver->unloadModule(module);
   if (writerModule)
     driver->unloadModule(writerModule);
+}
+
+Result LoadedCode::find(Function *function, const char *name) const {
+  Result result = kNotFound;
+  for (Module module : modules)
+    if (!(result = driver->getFunction(function, module, name)))
+      break;
+  return result;
 }
 
 const LoadedKernel &LoadedKernels::conditionSetter() {
@@ -139,7 +147,7 @@ const LoadedKernel &LoadedKernels::conditionSetter() {
     return setter;
   std::string log;
   setterCode = std::make_unique<LoadedCode>(driver);
-  Module &module = setterCode->module;
+  Module &module = setterCode->modules.emplace_back();
   Result result =
       driver->isSimulated()
           ? driver->loadHostModule(&module, {conditionSetterFunction()})
@@ -200,29 +208,44 @@ static bool writesWords(const Program &program) {
          });
 }
 
+bool LoadedKernels::loadModules(const Program &program, std::string &error) {
+  const int64_t *list = program.ints() + program.header().code;
+  std::vector<const char *> modules;
+  for (int64_t i = 1; i <= list[0]; ++i)
+    modules.push_back(program.string(list[i]));
+  auto assembled = driver->assemble(modules);
+  for (size_t i = 0; i < modules.size(); ++i) {
+    std::string log;
+    Result result = driver->loadModule(
+        &code->modules.emplace_back(),
+        assembled ? (*assembled)[i].data() : modules[i], log);
+    if (!result)
+      continue;
+    code->modules.pop_back();
+    error = "the driver refuses the kernels: " + driver->describe(result);
+    std::string name = kernelAtLine(modules[i], log);
+    for (const LoadedKernel &kernel : kernels)
+      if (name == kernel.name)
+        error += ", " + describe(kernel);
+    if (!log.empty())
+      error += "\n" + log;
+    return false;
+  }
+  return true;
+}
+
 bool LoadedKernels::loadCode(const Program &program, std::string &error) {
   std::string log;
   bool known = code != nullptr;
   if (!known)
     code = std::make_shared<LoadedCode>(driver);
   if (program.header().code != kNone) {
-    const char *text = program.string(program.header().code);
-    if (Result result =
-            known ? Result() : driver->loadModule(&code->module, text, log)) {
-      error = "the driver refuses the kernels: " + driver->describe(result);
-      std::string name = kernelAtLine(text, log);
-      for (const LoadedKernel &kernel : kernels)
-        if (name == kernel.name)
-          error += ", " + describe(kernel);
-      if (!log.empty())
-        error += "\n" + log;
+    if (!known && !loadModules(program, error))
       return false;
-    }
     for (LoadedKernel &kernel : kernels) {
       if (!kernel.shape.grid[0])
         continue;
-      Result result =
-          driver->getFunction(&kernel.function, code->module, kernel.name);
+      Result result = code->find(&kernel.function, kernel.name);
       constexpr unsigned kWithoutAsking = 48 * 1024;
       if (!result && kernel.shape.sharedBytes > kWithoutAsking)
         result = driver->allowShared(kernel.function, kernel.shape.sharedBytes);
@@ -294,12 +317,12 @@ bool LoadedKernels::loadFunctions(const Program &program,
   }
   host.push_back(tableWriterFunction());
   code = std::make_shared<LoadedCode>(driver);
-  if (driver->loadHostModule(&code->module, std::move(host))) {
+  if (driver->loadHostModule(&code->modules.emplace_back(), std::move(host))) {
     error = "the simulated driver takes no module now";
     return false;
   }
   for (LoadedKernel &kernel : kernels)
-    driver->getFunction(&kernel.function, code->module, kernel.name);
-  driver->getFunction(&writer.function, code->module, writer.name);
+    code->find(&kernel.function, kernel.name);
+  code->find(&writer.function, writer.name);
   return true;
 }

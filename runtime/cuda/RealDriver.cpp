@@ -1,5 +1,7 @@
 //===- RealDriver.cpp - libcuda, opened at run time -----------------------===//
 
+#include "Assembler.h"
+
 #include "pyjit-rt/cuda/Driver.h"
 
 #include <dlfcn.h>
@@ -212,13 +214,22 @@ public:
             ask(kThreadsPerMultiprocessor)};
   }
 
-  Result loadModule(Module *module, const char *ptx,
+  std::optional<std::vector<std::vector<char>>>
+  assemble(const std::vector<const char *> &ptx) override {
+    const Assembler *assembler = Assembler::get();
+    int device = 0;
+    if (!assembler || !t.cuCtxGetDevice || t.cuCtxGetDevice(&device))
+      return std::nullopt;
+    int capability = factsOf(device).capability;
+    return capability ? assembler->assemble(ptx, capability) : std::nullopt;
+  }
+  Result loadModule(Module *module, const char *image,
                     std::string &log) override {
     constexpr int kErrorLog = 5, kErrorLogBytes = 6;
     char text[8192] = "";
     int options[] = {kErrorLog, kErrorLogBytes};
     void *values[] = {text, reinterpret_cast<void *>(sizeof text)};
-    int result = t.cuModuleLoadDataEx(module, ptx, 2, options, values);
+    int result = t.cuModuleLoadDataEx(module, image, 2, options, values);
     log = text;
     return as(result);
   }

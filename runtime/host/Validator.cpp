@@ -8,6 +8,8 @@
 
 #include "Validator.h"
 
+#include <algorithm>
+
 using namespace pyjit::rt;
 
 namespace {
@@ -35,6 +37,7 @@ private:
   bool checkSymbols();
   bool checkPatches();
   bool checkExpression(uint64_t at);
+  bool checkCode() const;
   bool checkVariants();
 
   bool checkSteps();
@@ -267,8 +270,16 @@ bool Validator::checkExpression(uint64_t at) {
   return false;
 }
 
+bool Validator::checkCode() const {
+  if (h.code == kNone)
+    return true;
+  return isList(h.code) &&
+         std::all_of(ints + h.code + 1, ints + h.code + 1 + ints[h.code],
+                     [&](int64_t text) { return isString(text); });
+}
+
 bool Validator::checkVariants() {
-  if (h.variants >> kNumVariants || (h.code != kNone && !isString(h.code)))
+  if (h.variants >> kNumVariants || !checkCode())
     return fail("unknown way to launch");
   return true;
 }

@@ -57,7 +57,7 @@ bool DeviceExecutor::loadCalls(std::string &error) {
   }
   callCode = std::make_unique<cuda::LoadedCode>(device->sharedDriver());
   cuda::Driver &driver = device->driver();
-  if (driver.loadHostModule(&callCode->module, host)) {
+  if (driver.loadHostModule(&callCode->modules.emplace_back(), host)) {
     error = "the simulated driver takes no module now";
     return false;
   }
@@ -65,8 +65,7 @@ bool DeviceExecutor::loadCalls(std::string &error) {
   for (uint32_t i = 0; i < calls.size(); ++i) {
     callKernels[i].name = "a vendor call on a simulated device";
     callKernels[i].shape = {{1, 1, 1}, {1, 1, 1}, 0};
-    driver.getFunction(&callKernels[i].function, callCode->module,
-                       host[i].name.c_str());
+    callCode->find(&callKernels[i].function, host[i].name.c_str());
   }
   return true;
 }

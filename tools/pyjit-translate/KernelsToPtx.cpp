@@ -25,7 +25,8 @@ static LogicalResult translate(Operation *op, raw_ostream &os) {
   auto code = pyjit::ptx::compileKernels(module, {chip});
   if (!code)
     return op->emitError(llvm::toString(code.takeError()));
-  os << code->ptx;
+  for (const std::string &part : code->modules)
+    os << part;
   return success();
 }
 

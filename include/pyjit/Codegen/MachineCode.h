@@ -11,7 +11,9 @@
 #include "llvm/ADT/SmallVector.h"
 #include "llvm/Support/CodeGen.h"
 #include "llvm/Support/Error.h"
+#include <functional>
 #include <memory>
+#include <vector>
 
 namespace llvm {
 class LLVMContext;
@@ -33,10 +35,30 @@ translateKernels(mlir::ModuleOp kernels, llvm::LLVMContext &context,
 void cleanUp(llvm::Module &module, llvm::TargetMachine &machine,
              bool scalarize);
 
+/// An object file, or assembly text.
+using MachineFile = llvm::SmallVector<char, 0>;
+
 /// The module's object file or assembly text.
-llvm::Expected<llvm::SmallVector<char, 0>>
-emitFile(llvm::Module &module, llvm::TargetMachine &machine,
-         llvm::CodeGenFileType type);
+llvm::Expected<MachineFile> emitFile(llvm::Module &module,
+                                     llvm::TargetMachine &machine,
+                                     llvm::CodeGenFileType type);
+
+/// What `compileInParts` asks of a target. `prepare` runs in several threads.
+struct MachineCodeOptions {
+  std::function<llvm::Expected<std::unique_ptr<llvm::TargetMachine>>()>
+      makeMachine;
+  /// Marks the functions of a part and cleans them up.
+  std::function<llvm::Error(llvm::Module &, llvm::TargetMachine &)> prepare;
+  llvm::CodeGenFileType type;
+  /// Else all kernels are one module.
+  bool divided = true;
+};
+
+/// Kernels in the LLVM dialect through LLVM: in modules of about equal size, in
+/// threads of their own, where there are several kernels that neither call each
+/// other nor share data and are large enough to pay for it; else as one.
+llvm::Expected<std::vector<MachineFile>>
+compileInParts(mlir::ModuleOp kernels, const MachineCodeOptions &options);
 
 } // namespace pyjit::codegen
 

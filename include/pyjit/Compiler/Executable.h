@@ -132,7 +132,7 @@ private:
   std::string makeReport(Report topic) const;
 
   std::unique_ptr<x86::JitLibrary> library; ///< the kernels, on the CPU
-  std::string ptx;                          ///< the kernels, on a GPU
+  std::vector<std::string> ptx;             ///< the kernels, on a GPU
   std::string trace;                        ///< serialized, for reports
   CompileOptions options;
   mutable std::mutex lock; ///< guards `reports`

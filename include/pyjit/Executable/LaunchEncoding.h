@@ -68,16 +68,16 @@ encodeLaunch(mlir::func::FuncOp function,
              unsigned firstSaved = kNoneSaved);
 
 /// Encodes a `cudagraph.program` whose memory is planned. `code` is the
-/// kernels' PTX, or empty where they are functions of the host (a simulated
-/// driver).
+/// kernels' PTX, any number of modules, or empty where they are functions of
+/// the host (a simulated driver).
 llvm::FailureOr<LaunchProgram>
-encodeProgram(mlir::Operation *program, llvm::StringRef code,
+encodeProgram(mlir::Operation *program, llvm::ArrayRef<std::string> code,
               llvm::function_ref<KernelInfo(llvm::StringRef)> lookup,
               unsigned firstSaved = kNoneSaved);
 
 /// Encodes either of them; `code` is a program's.
 llvm::FailureOr<LaunchProgram>
-encodeEntry(mlir::Operation *entry, llvm::StringRef code,
+encodeEntry(mlir::Operation *entry, llvm::ArrayRef<std::string> code,
             llvm::function_ref<KernelInfo(llvm::StringRef)> lookup,
             unsigned firstSaved = kNoneSaved);
 

@@ -111,10 +111,30 @@ static void widenAbsolutes(Module &module) {
   }
 }
 
+/// A kernel's blocks on a multiprocessor, as its schedule wants them; 0: any.
+static unsigned blocksOf(mlir::ModuleOp module, const KernelCode &kernel) {
+  auto schedule =
+      module.lookupSymbol(kernel.function)
+          ->getAttrOfType<mlir::DictionaryAttr>(attribute::kSchedule);
+  auto blocks = schedule ? schedule.getAs<mlir::IntegerAttr>("blocks")
+                         : mlir::IntegerAttr();
+  return blocks ? blocks.getInt() : 0;
+}
+
+/// What the assembler is told of an entry.
+static void markEntry(Function &function, const KernelCode &kernel,
+                      unsigned blocks) {
+  function.setCallingConv(CallingConv::PTX_Kernel);
+  std::string threads;
+  for (uint32_t n : kernel.block)
+    threads += (threads.empty() ? "" : ",") + std::to_string(n);
+  function.addFnAttr("nvvm.reqntid", threads);
+  function.addFnAttr(Attribute::NoUnwind);
+  if (blocks)
+    function.addFnAttr("nvvm.minctasm", std::to_string(blocks));
+}
+
 Expected<Code> compileKernels(mlir::ModuleOp module, const Target &target) {
-  auto machine = machineFor(target);
-  if (!machine)
-    return machine.takeError();
   Code code;
   for (auto function : module.getOps<mlir::func::FuncOp>())
     if (function->hasAttr(attribute::kSymbol))
@@ -125,36 +145,26 @@ Expected<Code> compileKernels(mlir::ModuleOp module, const Target &target) {
       kernels = nested;
   if (!kernels)
     return code;
-  LLVMContext context;
-  auto translated = codegen::translateKernels(kernels, context, **machine);
-  if (!translated)
-    return translated.takeError();
-  if (Error error = linkDeviceMath(**translated))
-    return std::move(error);
-  for (const KernelCode &kernel : code.kernels) {
-    Function *function = (*translated)->getFunction(kernel.name);
-    if (!function)
-      continue;
-    function->setCallingConv(CallingConv::PTX_Kernel);
-    std::string threads;
-    for (uint32_t n : kernel.block)
-      threads += (threads.empty() ? "" : ",") + std::to_string(n);
-    function->addFnAttr("nvvm.reqntid", threads);
-    function->addFnAttr(Attribute::NoUnwind);
-    auto schedule =
-        module.lookupSymbol(kernel.function)
-            ->getAttrOfType<mlir::DictionaryAttr>(attribute::kSchedule);
-    if (auto blocks = schedule ? schedule.getAs<mlir::IntegerAttr>("blocks")
-                               : mlir::IntegerAttr())
-      function->addFnAttr("nvvm.minctasm", std::to_string(blocks.getInt()));
-  }
-  codegen::cleanUp(**translated, **machine, /*scalarize=*/true);
-  widenAbsolutes(**translated);
-  auto text =
-      codegen::emitFile(**translated, **machine, CodeGenFileType::AssemblyFile);
-  if (!text)
-    return text.takeError();
-  code.ptx.assign(text->begin(), text->end());
+  SmallVector<unsigned> blocks;
+  for (const KernelCode &kernel : code.kernels)
+    blocks.push_back(blocksOf(module, kernel));
+  auto prepare = [&](Module &part, TargetMachine &machine) -> Error {
+    if (Error error = linkDeviceMath(part))
+      return error;
+    for (auto [kernel, count] : zip(code.kernels, blocks))
+      if (Function *function = part.getFunction(kernel.name))
+        markEntry(*function, kernel, count);
+    codegen::cleanUp(part, machine, /*scalarize=*/true);
+    widenAbsolutes(part);
+    return Error::success();
+  };
+  auto files = codegen::compileInParts(
+      kernels, {[&] { return machineFor(target); }, prepare,
+                CodeGenFileType::AssemblyFile, target.divided});
+  if (!files)
+    return files.takeError();
+  for (const codegen::MachineFile &file : *files)
+    code.modules.emplace_back(file.begin(), file.end());
   return code;
 }
 

@@ -264,14 +264,11 @@ struct SplitReductionsPass : impl::PtxSplitReductionsBase<SplitReductionsPass> {
 
   /// The reductions to divide, all of which have the same loops; none if the
   /// kernel stays whole.
-  SmallVector<linalg::GenericOp> findReductions(func::FuncOp kernel,
-                                                ModuleOp module) {
+  SmallVector<linalg::GenericOp> findReductions(func::FuncOp kernel) {
     // What a launch program launches already stays as it is.
-    if (auto uses = SymbolTable::getSymbolUses(kernel, module))
-      if (!llvm::all_of(*uses, [](SymbolTable::SymbolUse use) {
-            return isa<func::CallOp>(use.getUser());
-          }))
-        return {};
+    if (!llvm::all_of(users.lookup(kernel.getNameAttr()),
+                      llvm::IsaPred<func::CallOp>))
+      return {};
     if (kernel->hasAttr(attribute::kSchedule) ||
         kernel->hasAttr(attribute::kIndirect))
       return {};
@@ -348,8 +345,8 @@ struct SplitReductionsPass : impl::PtxSplitReductionsBase<SplitReductionsPass> {
   }
 
   /// Calls the pieces instead of the kernel.
-  static void replaceCall(func::FuncOp kernel, func::CallOp call,
-                          ArrayRef<linalg::GenericOp> first, Pieces &pieces) {
+  void replaceCall(func::FuncOp kernel, func::CallOp call,
+                   ArrayRef<linalg::GenericOp> first, Pieces &pieces) {
     OpBuilder b(call);
     IRMapping outside;
     outside.map(kernel.getArguments(), call.getOperands());
@@ -357,7 +354,10 @@ struct SplitReductionsPass : impl::PtxSplitReductionsBase<SplitReductionsPass> {
       SmallVector<Value> operands(before);
       for (Value operand : slice.operands)
         operands.push_back(outside.lookup(operand));
-      return func::CallOp::create(b, call.getLoc(), slice.function, operands);
+      auto made =
+          func::CallOp::create(b, call.getLoc(), slice.function, operands);
+      users[slice.function.getNameAttr()].push_back(made);
+      return made;
     };
     auto parts = callSlice(pieces.partial, {});
     auto last = callSlice(pieces.total, parts.getResults());
@@ -371,9 +371,9 @@ struct SplitReductionsPass : impl::PtxSplitReductionsBase<SplitReductionsPass> {
   }
 
   /// `later` gets what may be split again.
-  void split(func::FuncOp kernel, ModuleOp module,
+  void split(func::FuncOp kernel, SymbolTable &symbols,
              SmallVectorImpl<func::FuncOp> &later) {
-    SmallVector<linalg::GenericOp> first = findReductions(kernel, module);
+    SmallVector<linalg::GenericOp> first = findReductions(kernel);
     if (first.empty())
       return;
     unsigned dim = *loopToCut(first[0]);
@@ -383,7 +383,6 @@ struct SplitReductionsPass : impl::PtxSplitReductionsBase<SplitReductionsPass> {
     Pieces pieces(kernel);
     build(kernel, first, dim, count, pieces);
 
-    SymbolTable symbols(module);
     auto place = [&](Slice &slice) {
       slice.function->remove();
       symbols.insert(slice.function, Block::iterator(kernel));
@@ -394,10 +393,18 @@ struct SplitReductionsPass : impl::PtxSplitReductionsBase<SplitReductionsPass> {
       place(*pieces.rest);
       later.push_back(pieces.rest->function);
     }
-    auto uses = SymbolTable::getSymbolUses(kernel, module);
-    for (SymbolTable::SymbolUse use : *uses)
-      replaceCall(kernel, cast<func::CallOp>(use.getUser()), first, pieces);
-    kernel.erase();
+    SmallVector<Operation *> calls = std::move(users[kernel.getNameAttr()]);
+    users.erase(kernel.getNameAttr());
+    for (Operation *call : calls)
+      replaceCall(kernel, cast<func::CallOp>(call), first, pieces);
+    symbols.erase(kernel);
+  }
+
+  void findUsers(ModuleOp module) {
+    users.clear();
+    if (auto uses = SymbolTable::getSymbolUses(&module.getBodyRegion()))
+      for (SymbolTable::SymbolUse use : *uses)
+        users[use.getSymbolRef().getRootReference()].push_back(use.getUser());
   }
 
   void runOnOperation() override {
@@ -406,11 +413,17 @@ struct SplitReductionsPass : impl::PtxSplitReductionsBase<SplitReductionsPass> {
     for (auto function : module.getOps<func::FuncOp>())
       if (function->hasAttr(attribute::kKernel) && !function.isExternal())
         kernels.push_back(function);
+    findUsers(module);
+    SymbolTable symbols(module);
     while (!kernels.empty()) {
       func::FuncOp kernel = kernels.pop_back_val();
-      split(kernel, module, kernels);
+      split(kernel, symbols, kernels);
     }
   }
+
+  /// Who names a symbol of the module. Asked for once: to look through the
+  /// whole module for each kernel would be quadratic.
+  llvm::DenseMap<StringAttr, SmallVector<Operation *>> users;
 };
 
 } // namespace

@@ -1,15 +1,12 @@
 //===- JIT.cpp - Kernels in the LLVM dialect to machine code --------------===//
 
 #include "pyjit/Codegen/X86/JIT.h"
-#include "mlir/Dialect/LLVMIR/LLVMDialect.h"
 #include "pyjit/Codegen/MachineCode.h"
 #include "llvm/ExecutionEngine/Orc/LLJIT.h"
 #include "llvm/IR/Module.h"
 #include "llvm/MC/TargetRegistry.h"
 #include "llvm/Support/SmallVectorMemoryBuffer.h"
 #include "llvm/Support/TargetSelect.h"
-#include "llvm/Support/ThreadPool.h"
-#include "llvm/Support/Threading.h"
 #include "llvm/Target/TargetMachine.h"
 #include "llvm/TargetParser/Host.h"
 #include <cmath>
@@ -168,89 +165,15 @@ static mlir::ModuleOp findKernels(mlir::ModuleOp module) {
   return {};
 }
 
-using Parts = SmallVector<mlir::OwningOpRef<mlir::ModuleOp>, 4>;
-
-/// The kernels in modules of about equal size, at most one for each thread that
-/// pays. Empty where they belong together: one calls another, or shares data.
-static Parts splitKernels(mlir::ModuleOp kernels) {
-  // LLVM takes some milliseconds for so many operations.
-  constexpr size_t enough = 500;
-  SmallVector<std::pair<size_t, mlir::LLVM::LLVMFuncOp>> functions;
-  SmallVector<mlir::Operation *> declarations;
-  size_t total = 0;
-  for (mlir::Operation &op : *kernels.getBody()) {
-    auto function = dyn_cast<mlir::LLVM::LLVMFuncOp>(op);
-    if (!function)
-      return {};
-    if (function.isExternal()) {
-      declarations.push_back(&op);
-      continue;
-    }
-    size_t size = 0;
-    mlir::WalkResult alone = function.walk([&](mlir::Operation *inner) {
-      ++size;
-      auto call = dyn_cast<mlir::LLVM::CallOp>(inner);
-      auto callee =
-          call && call.getCallee()
-              ? kernels.lookupSymbol<mlir::LLVM::LLVMFuncOp>(*call.getCallee())
-              : mlir::LLVM::LLVMFuncOp();
-      return callee && !callee.isExternal() ? mlir::WalkResult::interrupt()
-                                            : mlir::WalkResult::advance();
-    });
-    if (alone.wasInterrupted())
-      return {};
-    functions.push_back({size, function});
-    total += size;
-  }
-  size_t count =
-      std::min<size_t>({total / enough, functions.size(),
-                        size_t(hardware_concurrency().compute_thread_count())});
-  if (count < 2)
-    return {};
-  Parts parts;
-  SmallVector<size_t> sizes(count);
-  for (size_t i = 0; i < count; ++i) {
-    parts.push_back(cast<mlir::ModuleOp>(kernels->cloneWithoutRegions()));
-    mlir::Block &body = parts.back()->getRegion().emplaceBlock();
-    for (mlir::Operation *declaration : declarations)
-      body.push_back(declaration->clone());
-  }
-  // The largest first, each to the part that is smallest so far.
-  llvm::stable_sort(functions,
-                    [](auto &a, auto &b) { return a.first > b.first; });
-  for (auto &[size, function] : functions) {
-    size_t part = llvm::min_element(sizes) - sizes.begin();
-    sizes[part] += size;
-    parts[part]->getBody()->push_back(function->clone());
-  }
-  return parts;
-}
-
-/// One module on its way; every one has a context and a machine of its own.
-struct Unit {
-  std::unique_ptr<LLVMContext> context;
-  std::unique_ptr<TargetMachine> machine;
-  std::unique_ptr<Module> code;
-  SmallVector<char, 0> object;
-  std::string failure;
-};
-
-static void compile(Unit &unit, unsigned optimizationLevel) {
-  for (Function &function : *unit.code) {
+/// Whole vectors in each function.
+static void markFunctions(Module &module) {
+  for (Function &function : module) {
     if (function.isDeclaration())
       continue;
     function.addFnAttr(Attribute::NoUnwind);
     function.addFnAttr("prefer-vector-width", "512");
     function.addFnAttr("min-legal-vector-width", "512");
   }
-  if (optimizationLevel > 0)
-    codegen::cleanUp(*unit.code, *unit.machine, /*scalarize=*/false);
-  auto object =
-      codegen::emitFile(*unit.code, *unit.machine, CodeGenFileType::ObjectFile);
-  if (object)
-    unit.object = std::move(*object);
-  else
-    unit.failure = toString(object.takeError());
 }
 
 Expected<std::unique_ptr<JitLibrary>>
@@ -258,41 +181,21 @@ compileKernels(mlir::ModuleOp module, const JitOptions &options) {
   mlir::ModuleOp kernels = findKernels(module);
   if (!kernels)
     return link({}, options.symbols);
-  Parts parts = splitKernels(kernels);
-  SmallVector<mlir::ModuleOp> modules{kernels};
-  if (!parts.empty()) {
-    modules.clear();
-    for (auto &part : parts)
-      modules.push_back(*part);
-  }
-  // MLIR's side is translated here: its context may belong to this thread.
-  std::vector<Unit> units(modules.size());
-  for (auto [unit, part] : llvm::zip(units, modules)) {
-    auto machine = hostTargetMachine(options.optimizationLevel);
-    if (!machine)
-      return machine.takeError();
-    unit.machine = std::move(*machine);
-    unit.context = std::make_unique<LLVMContext>();
-    auto code = codegen::translateKernels(part, *unit.context, *unit.machine);
-    if (!code)
-      return code.takeError();
-    unit.code = std::move(*code);
-  }
-  if (units.size() == 1) {
-    compile(units[0], options.optimizationLevel);
-  } else {
-    DefaultThreadPool pool(hardware_concurrency(units.size()));
-    for (Unit &unit : units)
-      pool.async([&] { compile(unit, options.optimizationLevel); });
-    pool.wait();
-  }
+  auto prepare = [&](Module &part, TargetMachine &machine) {
+    markFunctions(part);
+    if (options.optimizationLevel > 0)
+      codegen::cleanUp(part, machine, /*scalarize=*/false);
+    return Error::success();
+  };
+  auto files = codegen::compileInParts(
+      kernels, {[&] { return hostTargetMachine(options.optimizationLevel); },
+                prepare, CodeGenFileType::ObjectFile});
+  if (!files)
+    return files.takeError();
   std::vector<std::unique_ptr<MemoryBuffer>> objects;
-  for (Unit &unit : units) {
-    if (!unit.failure.empty())
-      return createStringError(unit.failure);
-    objects.push_back(std::make_unique<SmallVectorMemoryBuffer>(
-        std::move(unit.object), "kernels"));
-  }
+  for (codegen::MachineFile &file : *files)
+    objects.push_back(
+        std::make_unique<SmallVectorMemoryBuffer>(std::move(file), "kernels"));
   return link(std::move(objects), options.symbols);
 }
 

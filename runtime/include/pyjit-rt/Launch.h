@@ -21,7 +21,7 @@ namespace pyjit::rt {
 /// "PYJL" in little-endian order; a blob of another byte order is refused.
 inline constexpr uint32_t kLaunchMagic = 0x4c4a5950;
 /// Raised whenever a record's layout or meaning changes.
-inline constexpr uint32_t kLaunchVersion = 7;
+inline constexpr uint32_t kLaunchVersion = 8;
 
 /// Machine code of one kernel. `buffers` are data pointers, operands first and
 /// then results; [begin, end) is a part of the kernel's parallel range.
@@ -46,7 +46,9 @@ struct Header {
   /// Which ways to launch through a driver are worth measuring: bit `Variant`.
   /// 0: the kernels are functions of the host, called one by one.
   uint32_t variants;
-  uint32_t code; ///< the kernels' PTX, a string, or kNone
+  /// The kernels' PTX: index into `ints`, where the number of modules stands,
+  /// and a string for each of them; or kNone.
+  uint32_t code;
   /// Numbers that differ between calls. With symbols a program is a form that
   /// `Program::specialize` fills in; none of it runs before.
   uint32_t symbols;

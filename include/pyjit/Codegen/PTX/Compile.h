@@ -14,6 +14,9 @@ namespace pyjit::ptx {
 struct Target {
   /// sm_80 to sm_121.
   std::string chip = "sm_90";
+  /// Many kernels become several modules, which are written and assembled side
+  /// by side.
+  bool divided = false;
 };
 
 /// How one kernel is launched. Its parameters are 8-byte pointers, operands
@@ -33,7 +36,8 @@ struct KernelCode {
 };
 
 struct Code {
-  std::string ptx;
+  /// PTX; each kernel is in one of them.
+  std::vector<std::string> modules;
   std::vector<KernelCode> kernels;
 };
 

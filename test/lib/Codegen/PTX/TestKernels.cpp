@@ -177,7 +177,9 @@ PYJIT_EXPORT const char *pyjit_ptx_error(void *handle) {
 }
 
 PYJIT_EXPORT const char *pyjit_ptx_text(void *handle) {
-  return static_cast<Library *>(handle)->code.ptx.c_str();
+  // One module: they were not divided.
+  auto &modules = static_cast<Library *>(handle)->code.modules;
+  return modules.empty() ? "" : modules.front().c_str();
 }
 
 PYJIT_EXPORT const char *pyjit_ptx_kernels(void *handle) {

@@ -212,7 +212,15 @@ class Program:
 
 
 def assemble(ptx: str, chip: str) -> list[str]:
-    """What ptxas objects to: errors, and spilled registers."""
+    """What ptxas objects to in any of the modules: errors, and spilled registers."""
+    return [
+        complaint
+        for module in re.split(r"^(?=\.version)", ptx, flags=re.MULTILINE)[1:]
+        for complaint in assemble_module(module, chip)
+    ]
+
+
+def assemble_module(ptx: str, chip: str) -> list[str]:
     assert PTXAS is not None
     with tempfile.TemporaryDirectory() as folder:
         source = Path(folder) / "kernels.ptx"

@@ -16,6 +16,7 @@
 #include <cstddef>
 #include <functional>
 #include <memory>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -39,6 +40,7 @@ enum Result : int {
   kSuccess = 0,
   kInvalidValue = 1,
   kOutOfMemory = 2,
+  kNotFound = 500,
   kMisaligned = 716,
   kNotSupported = 801,
   kCaptureUnsupported = 900,
@@ -132,8 +134,15 @@ public:
   virtual Result enter(int device) = 0;
   virtual DeviceFacts factsOf(int device) = 0;
 
-  /// `log` receives what the assembler says about bad code.
-  virtual Result loadModule(Module *module, const char *ptx,
+  /// Modules of PTX as machine code for the current context's device, made side
+  /// by side; nothing where `loadModule` has to assemble them.
+  virtual std::optional<std::vector<std::vector<char>>>
+  assemble(const std::vector<const char *> &ptx) {
+    return std::nullopt;
+  }
+  /// `image` is PTX or machine code; `log` receives what the assembler says
+  /// about bad code.
+  virtual Result loadModule(Module *module, const char *image,
                             std::string &log) = 0;
   virtual Result loadHostModule(Module *module,
                                 std::vector<HostKernel> kernels) = 0;

@@ -35,8 +35,13 @@ struct LoadedCode {
   LoadedCode(const LoadedCode &) = delete;
   LoadedCode &operator=(const LoadedCode &) = delete;
 
+  /// Success, or what the last module said.
+  Result find(Function *function, const char *name) const;
+
   std::shared_ptr<Driver> driver;
-  Module module = nullptr, writerModule = nullptr;
+  /// Each name is in one of them.
+  std::vector<Module> modules;
+  Module writerModule = nullptr;
 };
 
 /// The kernels of one program, loaded into the current context; unloaded with
@@ -64,6 +69,7 @@ public:
 
 private:
   bool loadCode(const Program &program, std::string &error);
+  bool loadModules(const Program &program, std::string &error);
   bool loadFunctions(const Program &program,
                      const std::vector<KernelFn> &functions,
                      std::string &error);
