@@ -13,7 +13,14 @@ def : Costly<All<["_cdist_forward", "_convolution", "_embedding_bag", "_fft_c2c"
                   "cudnn_convolution_relu", "einsum", "gru", "gru_cell",
                   "linalg_cholesky", "linalg_inv", "linalg_solve", "linear",
                   "lstm", "lstm_cell", "matmul", "mkldnn_rnn_layer", "mm",
-                  "rnn_tanh", "scaled_dot_product_attention", "searchsorted",
+                  "rnn_tanh", "scaled_dot_product_attention",
+                  "_scaled_dot_product_cudnn_attention",
+                  "_scaled_dot_product_cudnn_attention_backward",
+                  "_scaled_dot_product_efficient_attention",
+                  "_scaled_dot_product_efficient_attention_backward",
+                  "_scaled_dot_product_flash_attention_for_cpu",
+                  "_scaled_dot_product_flash_attention_for_cpu_backward",
+                  "searchsorted",
                   "sort", "topk"]>.Of>;
 
 //===----------------------------------------------------------------------===//
@@ -407,7 +414,16 @@ defvar dropouts = All<["dropout", "dropout_", "feature_dropout",
 defvar recurrences = All<["lstm", "gru", "rnn_tanh", "rnn_relu"]>.Of;
 def : DrawsByProbability<"p", dropouts>;
 def : DrawsByProbability<"dropout", recurrences>;
-def : DrawsByProbability<"dropout_p", All<["scaled_dot_product_attention"]>.Of>;
+defvar attentionKernels = One<["_scaled_dot_product_flash_attention_for_cpu",
+                               "_scaled_dot_product_cudnn_attention",
+                               "_scaled_dot_product_efficient_attention"]>.Of;
+defvar attentionGradients =
+    One<["_scaled_dot_product_flash_attention_for_cpu_backward",
+         "_scaled_dot_product_cudnn_attention_backward",
+         "_scaled_dot_product_efficient_attention_backward"]>.Of;
+def : DrawsByProbability<"dropout_p", All<["scaled_dot_product_attention"]>.Of
+                                          # attentionKernels
+                                          # attentionGradients>;
 def : DrawsByFlag<"train", dropouts # recurrences # All<["native_dropout"]>.Of>;
 def : DrawsByFlag<"training", All<["rrelu_with_noise", "rrelu_with_noise_"]>.Of>;
 
@@ -430,6 +446,8 @@ def : OneDNNActivation<"swish", ["aten::silu"]>;
 // Names
 //===----------------------------------------------------------------------===//
 
+def : Named<attentionKernels>;
+def : Named<attentionGradients>;
 def : Named<One<["rrelu_with_noise", "rrelu_with_noise_", "pad",
                  "_native_batch_norm_legit.no_stats",
                  "native_batch_norm_backward", "native_batch_norm",

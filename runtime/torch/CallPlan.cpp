@@ -142,7 +142,12 @@ bool TorchExecutor::planCall(const Step &step, std::string &error) {
       continue;
     }
     if (tag != ArgTag::List) {
-      plan.arguments.push_back(reader.scalar(tag));
+      c10::IValue value = reader.scalar(tag);
+      // Undefined, where a tensor has to stand.
+      if (value.isNone() &&
+          schema[index].type()->kind() == c10::TypeKind::TensorType)
+        value = at::Tensor();
+      plan.arguments.push_back(std::move(value));
       continue;
     }
     c10::TypePtr element = elementType(schema[index].type());

@@ -165,3 +165,27 @@ def test_tensors_on_the_current_device_follow_it() -> None:
                 have, want = fast(), f()
                 assert have.device == want.device
                 torch.testing.assert_close(have, want)
+
+
+@pytest.mark.parametrize("dtype", [torch.float32, torch.bfloat16], ids=str)
+@pytest.mark.parametrize("mask", ["none", "causal", "bool"])
+def test_attention_takes_kernels_of_eager(mask: str, dtype: torch.dtype) -> None:
+    def attend(q: Any, k: Any, v: Any, m: Any) -> torch.Tensor:
+        return F.scaled_dot_product_attention(q, k, v, m, is_causal=mask == "causal")
+
+    fast = pyjit.compile(attend)
+    close = {"rtol": 1e-3, "atol": 1e-3} if dtype == torch.float32 and mask == "bool" else {"rtol": 0, "atol": 0}  # fmt: skip
+    for rows in (48, 37):
+        given = [
+            torch.randn(2, 4, rows, 64, device="cuda", dtype=dtype) for _ in range(3)
+        ]
+        m = torch.ones(rows, rows, dtype=torch.bool, device="cuda").tril() if mask == "bool" else None  # fmt: skip
+        for _ in range(4):
+            found = []
+            for call in (attend, fast):
+                leaves = [t.clone().requires_grad_() for t in given]
+                out = call(*leaves, m)
+                out.square().sum().backward()
+                found.append([out.detach(), *(leaf.grad for leaf in leaves)])
+            torch.testing.assert_close(found[1], found[0], **close)
+    assert pyjit.stats(fast)["hits"] >= 4, pyjit.stats(fast)["reasons"]

@@ -82,6 +82,9 @@ inline constexpr Name kVendorCall = "pyjit.vendor_call";
 /// operands' values. It may move, but not go, whatever becomes of its result's
 /// users.
 inline constexpr Name kMustRun = "pyjit.must_run";
+/// A string, of a tssa.aten of attention that gradients flow through: the
+/// kernel that eager takes, `refgraph.tensor_op`'s `kernel`.
+inline constexpr Name kTakesKernel = "pyjit.takes_kernel";
 /// Integers, of a kernel's call: for each result the function's input in whose
 /// memory the kernel leaves it, or -1.
 inline constexpr Name kInPlace = "pyjit.in_place";

@@ -533,6 +533,9 @@ def RefGraph_TensorOp : RefGraph_Op<"tensor_op"> {
     or wrote does. No gradient flows through it: it ran under `torch.no_grad()`,
     or is `detach`, or has no derivative (a comparison, `argmax`).
 
+    `kernel`: of several kernels that eager has for the operator, the one that it
+    took ("cudnn", of attention that gradients flow through).
+
     ```mlir
     %v = refgraph.tensor_op "aten::view"(%r, [2 : i64, 2 : i64]) aliases [0] : (!refgraph.tensor<[4], [1], f32, "cpu">) -> !refgraph.tensor<[2, 2], [2, 1], f32, "cpu">
     ```
@@ -543,7 +546,8 @@ def RefGraph_TensorOp : RefGraph_Op<"tensor_op"> {
     DefaultValuedAttr<DenseI64ArrayAttr, "{}">:$mutates,
     OptionalAttr<DenseI64ArrayAttr>:$offsets,
     OptionalAttr<ArrayAttr>:$symbolic_offsets,
-    OptionalAttr<StrArrayAttr>:$traits, UnitAttr:$no_grad);
+    OptionalAttr<StrArrayAttr>:$traits, UnitAttr:$no_grad,
+    OptionalAttr<StrAttr>:$kernel);
   let results = (outs Variadic<RefGraph_TensorType>:$outputs);
   let assemblyFormat = [{
     $overload `` custom<TensorCall>($inputs, $args, $aliases, $mutates)

@@ -352,7 +352,7 @@ Value DecidedLoop::makeCondition(OpBuilder &builder, Location loc,
                operands, builder.getArrayAttr(args),
                builder.getDenseI64ArrayAttr({}),
                builder.getDenseI64ArrayAttr({}), DenseI64ArrayAttr(),
-               ArrayAttr(), ArrayAttr(), UnitAttr())
+               ArrayAttr(), ArrayAttr(), UnitAttr(), StringAttr())
         .getResult(0);
   };
   IRMapping mapping;

@@ -143,6 +143,8 @@ LogicalResult Converter::findDevice() {
 void Converter::placeCall(refgraph::TensorOp op, tssa::AtenOp call) {
   if (Attribute must = op->getAttr(attribute::kMustRun))
     call->setAttr(attribute::kMustRun, must);
+  if (StringAttr kernel = op.getKernelAttr())
+    call->setAttr(attribute::kTakesKernel, kernel);
   if (device.empty())
     return;
   bool library = false;

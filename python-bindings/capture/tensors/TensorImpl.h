@@ -71,7 +71,8 @@ struct OperatorCall {
   std::vector<PyjitValue> operands;
   std::vector<PyjitAttribute> arguments;
   std::vector<int64_t> aliases, mutates;
-  bool noGrad = false; ///< gradients end at it
+  bool noGrad = false;          ///< gradients end at it
+  const char *kernel = nullptr; ///< which of several eager takes, or null
 };
 
 /// What operators have done that some others must not follow.

@@ -8,6 +8,7 @@
 
 #include "tensors/TensorOpRecording.h"
 #include "numbers/LiftedArguments.h"
+#include "tensors/AttentionKernel.h"
 #include "tensors/FusedOptimizers.h"
 #include "tensors/Gradients.h"
 #include "tensors/TensorOpArguments.h"
@@ -680,7 +681,8 @@ PyjitValue OperatorRecording::append() {
                     given,
                     {aliases.begin(), aliases.end()},
                     {mutated.begin(), mutated.end()},
-                    noGrad};
+                    noGrad,
+                    flows ? attentionKernel(op.name, op.inputs) : nullptr};
   std::vector<at::Tensor> results = fresh;
   for (size_t j : mutated)
     results.push_back(arguments.operands[j]);

@@ -231,6 +231,7 @@ PyjitValue TensorRecorder::Impl::add(const OperatorCall &call,
                     .mutates = view(call.mutates),
                     .offsets = view(offsets),
                     .noGrad = call.noGrad,
+                    .kernel = call.kernel ? view(call.kernel) : PyjitString{},
                     .resultTypes = view(types)});
 }
 

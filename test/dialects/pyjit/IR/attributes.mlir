@@ -13,7 +13,7 @@ func.func private @kernel(%x: tensor<64xf32>) -> tensor<64xf32>
 func.func @arguments(%x: tensor<4xf32> {pyjit.param, pyjit.device = "cpu"},
                      %c: tensor<4xf32> {pyjit.cached = 0 : i64},
                      %i: tensor<4xi64> {pyjit.input = 1 : i64, pyjit.elements = array<i64: 1, 2>}) -> tensor<4xf32> {
-  %0 = tssa.aten "aten::relu"(%x) {pyjit.vendor_call, pyjit.must_run} : (tensor<4xf32>) -> tensor<4xf32>
+  %0 = tssa.aten "aten::relu"(%x) {pyjit.vendor_call, pyjit.must_run, pyjit.takes_kernel = "cudnn"} : (tensor<4xf32>) -> tensor<4xf32>
   return %0 : tensor<4xf32>
 }
 refgraph.graph @graph(%x: !refgraph.tensor<[4], [1], f32, "cpu">) attributes {pyjit.default_dtype = f64} {

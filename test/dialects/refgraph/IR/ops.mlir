@@ -214,6 +214,8 @@ refgraph.trace @gradients {
   %r = refgraph.tensor_op "aten::mul.Tensor"(%x, %d) : (!T, !T) -> !T
   // CHECK: refgraph.differentiable %{{.*}} : !refgraph.tensor<[4], [1], f32, "cpu">
   refgraph.differentiable %r : !T
+  // CHECK: refgraph.tensor_op "aten::scaled_dot_product_attention"({{.*}}) {kernel = "flash_cpu"} : (
+  %a = refgraph.tensor_op "aten::scaled_dot_product_attention"(%r, %r, %r, none, 0.0 : f64, false, none, false) {kernel = "flash_cpu"} : (!T, !T, !T) -> !T
   refgraph.leave %r : !T
 }
 

@@ -1,0 +1,179 @@
+//===- AttentionKernels.cpp - Attention by its own kernels ----------------===//
+
+#include "AttentionKernels.h"
+
+#include "dialects/pyjit/IR/Attributes.h"
+#include "pyjit/Operators/OperatorNames.h"
+
+#include "llvm/ADT/StringSwitch.h"
+
+#include <limits>
+
+using namespace mlir;
+using namespace pyjit;
+using namespace pyjit::differentiation;
+using tssa::Argument;
+using tssa::Size;
+using tssa::typeOf;
+
+namespace {
+
+/// Of one call. Schema arguments: query, key, value, mask, dropout_p,
+/// is_causal, scale, enable_gqa.
+class KernelGradients {
+public:
+  explicit KernelGradients(Adjoint &a)
+      : a(a), query(a.tensor(0)), key(a.tensor(1)), value(a.tensor(2)),
+        type(typeOf(query).getElementType()), ahead(a.call),
+        forward(ahead, a.call.getLoc()) {}
+
+  bool run() {
+    auto name = a.call->getAttrOfType<StringAttr>(attribute::kTakesKernel);
+    if (!name || !fits())
+      return false;
+    return llvm::StringSwitch<llvm::function_ref<bool()>>(name.getValue())
+        .Case("flash_cpu", [&] { return flashOnCpu(); })
+        .Case("efficient", [&] { return efficient(); })
+        .Case("cudnn", [&] { return cudnn(); })
+        .Default([] { return false; })();
+  }
+
+private:
+  bool fits() {
+    if (a.number(4) != 0.0 || a.flag(7) || a.wants(3))
+      return false;
+    return llvm::all_of(ValueRange{query, key, value}, [&](Value operand) {
+      return typeOf(operand).getRank() == 4 &&
+             typeOf(operand).getElementType() == type;
+    });
+  }
+
+  bool flashOnCpu() {
+    namespace aten = operators::aten;
+    Argument p = a.constant(4), causal = a.constant(5), scale = a.constant(6);
+    Argument mask = bias(-std::numeric_limits<double>::infinity());
+    Type sums = type.isF64() ? type : forward.getBuilder().getF32Type();
+    ValueRange made = call(aten::_scaled_dot_product_flash_attention_for_cpu,
+                           {query, key, value, p, causal, mask, scale},
+                           {rowMajorType(rows(), sums)});
+    give(a.build.callAll(
+        aten::_scaled_dot_product_flash_attention_for_cpu_backward,
+        {a.gradient(), query, key, value, Value(made[0]), Value(made[1]), p,
+         causal, mask, scale},
+        ofOperands()));
+    return true;
+  }
+
+  bool efficient() {
+    namespace aten = operators::aten;
+    std::optional<int64_t> length = lengthOf(query);
+    if (a.tensor(3) || !length)
+      return false;
+    Argument p = a.constant(4), causal = a.constant(5), scale = a.constant(6);
+    // The kernel fills whole parts of 32 rows.
+    SmallVector<Size> sizes = rows();
+    sizes.back() = Size(llvm::alignTo(*length, 32));
+    ValueRange made =
+        call(aten::_scaled_dot_product_efficient_attention,
+             {query, key, value, forward.none(), forward.boolean(true), p,
+              causal, scale},
+             {rowMajorType(sizes, forward.getBuilder().getF32Type())});
+    SmallVector<Type> types = ofOperands();
+    types.push_back(number()); // of the mask: there is none
+    Attribute wanted =
+        a.build.list({a.build.boolean(a.wants(0u)), a.build.boolean(a.wants(1)),
+                      a.build.boolean(a.wants(2)), a.build.boolean(false)});
+    give(a.build.callAll(aten::_scaled_dot_product_efficient_attention_backward,
+                         {a.gradient(), query, key, value, a.build.none(),
+                          Value(made[0]), Value(made[1]),
+                          a.build.none(), // no dropout: no numbers drawn
+                          a.build.none(), p, wanted, causal, scale},
+                         types));
+    return true;
+  }
+
+  bool cudnn() {
+    namespace aten = operators::aten;
+    std::optional<int64_t> length = lengthOf(query), others = lengthOf(key);
+    if (!length || !others)
+      return false;
+    Argument p = a.constant(4), causal = a.constant(5), scale = a.constant(6);
+    // What eager's conversion of boolean masks has for "never" here.
+    Argument mask = bias(-65504.0);
+    SmallVector<Size> sizes = rows();
+    sizes.push_back(Size(1));
+    // Two of the tensors that it returns are undefined.
+    ValueRange made =
+        call(aten::_scaled_dot_product_cudnn_attention,
+             {query, key, value, mask, forward.boolean(true), p, causal,
+              forward.boolean(false), scale},
+             {rowMajorType(sizes, forward.getBuilder().getF32Type()), number(),
+              number(), number(), number()});
+    give(a.build.callAll(
+        aten::_scaled_dot_product_cudnn_attention_backward,
+        {a.gradient(), query, key, value, Value(made[0]), Value(made[1]),
+         Value(made[4]), Value(made[5]), mask, a.build.none(), a.build.none(),
+         a.build.integer(*length), a.build.integer(*others), p, causal, scale},
+        ofOperands()));
+    return true;
+  }
+
+  /// Instead of the call: what it returned, and behind it what `others` names.
+  ValueRange call(StringRef overload, ArrayRef<Argument> arguments,
+                  ArrayRef<Type> others) {
+    SmallVector<Type> types{a.call.getResult(0).getType()};
+    llvm::append_range(types, others);
+    ValueRange made = forward.callAll(overload, arguments, types);
+    a.call.getResult(0).replaceAllUsesWith(made[0]);
+    return made;
+  }
+
+  /// The mask as something to add, of the query's element type; or none.
+  Argument bias(double never) {
+    Value mask = a.tensor(3);
+    if (!mask || !typeOf(mask).getElementType().isInteger(1))
+      return forward.optional(mask);
+    Value zeros =
+        forward.zeros(rowMajorType(tssa::getSizes(typeOf(mask)), type));
+    return forward.select(mask, zeros, forward.wrapped(never));
+  }
+
+  SmallVector<Size> rows() {
+    SmallVector<Size> sizes = tssa::getSizes(typeOf(query));
+    sizes.pop_back();
+    return sizes;
+  }
+  std::optional<int64_t> lengthOf(Value operand) {
+    Size size = tssa::getSizes(typeOf(operand))[2];
+    if (!size.isConstant())
+      return std::nullopt;
+    return size.constant();
+  }
+  /// A seed, or an offset, of random numbers.
+  Type number() {
+    return RankedTensorType::get({}, forward.getBuilder().getI64Type());
+  }
+  SmallVector<Type> ofOperands() {
+    SmallVector<Type> types;
+    for (Value operand : {query, key, value})
+      types.push_back(gradientTypeOf(typeOf(operand)));
+    return types;
+  }
+  void give(ValueRange gradients) {
+    for (unsigned i = 0; i < 3; ++i)
+      if (a.wants(i))
+        a.give(i, gradients[i]);
+  }
+
+  Adjoint &a;
+  Value query, key, value;
+  Type type;
+  OpBuilder ahead;
+  GradientBuilder forward;
+};
+
+} // namespace
+
+bool differentiation::differentiateByKernel(Adjoint &adjoint) {
+  return KernelGradients(adjoint).run();
+}

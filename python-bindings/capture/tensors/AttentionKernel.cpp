@@ -1,0 +1,35 @@
+//===- AttentionKernel.cpp - Which kernel eager takes for attention -------===//
+
+#include "tensors/AttentionKernel.h"
+
+#include "pyjit-c/Operators.h"
+
+#include <ATen/ops/_fused_sdp_choice.h>
+#include <ATen/record_function.h>
+
+namespace operators = pyjit::operators;
+
+const char *
+pyjit::capture::attentionKernel(const std::string &overload,
+                                const std::vector<c10::IValue> &arguments) {
+  if (overload != operators::aten::scaled_dot_product_attention)
+    return nullptr;
+  at::DisableRecordFunctionGuard unseen;
+  const at::Tensor &query = arguments[0].toTensor();
+  // at::_SDPBackend, by the numbers of `torch.nn.attention.SDPBackend`.
+  constexpr int64_t kFlash = 1, kEfficient = 2, kCuDNN = 3;
+  switch (at::_fused_sdp_choice(
+      query, arguments[1].toTensor(), arguments[2].toTensor(),
+      arguments[3].toOptional<at::Tensor>(), arguments[4].toDouble(),
+      arguments[5].toBool(), arguments[6].toOptional<double>(),
+      arguments[7].toBool())) {
+  case kFlash:
+    return query.is_cpu() ? "flash_cpu" : nullptr;
+  case kEfficient:
+    return "efficient";
+  case kCuDNN:
+    return "cudnn";
+  default:
+    return nullptr;
+  }
+}
