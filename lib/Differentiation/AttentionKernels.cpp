@@ -5,8 +5,6 @@
 #include "dialects/pyjit/IR/Attributes.h"
 #include "pyjit/Operators/OperatorNames.h"
 
-#include "llvm/ADT/StringSwitch.h"
-
 #include <limits>
 
 using namespace mlir;
@@ -28,19 +26,25 @@ public:
         forward(ahead, a.call.getLoc()) {}
 
   bool run() {
-    auto name = a.call->getAttrOfType<StringAttr>(attribute::kTakesKernel);
-    if (!name || !fits())
+    if (!fits())
       return false;
-    return llvm::StringSwitch<llvm::function_ref<bool()>>(name.getValue())
-        .Case("flash_cpu", [&] { return flashOnCpu(); })
-        .Case("efficient", [&] { return efficient(); })
-        .Case("cudnn", [&] { return cudnn(); })
-        .Default([] { return false; })();
+    return takes("flash_cpu")   ? flashOnCpu()
+           : takes("efficient") ? efficient()
+           : takes("cudnn")     ? cudnn()
+                                : false;
   }
 
 private:
+  bool takes(StringRef kernel) {
+    auto name = a.call->getAttrOfType<StringAttr>(attribute::kTakesKernel);
+    return name && name.getValue() == kernel;
+  }
+
   bool fits() {
-    if (a.number(4) != 0.0 || a.flag(7) || a.wants(3))
+    // Numbers are drawn alike in a CUDA graph and out of it by cuDNN's alone.
+    bool drawsAlike =
+        takes("cudnn") ? a.number(4).has_value() : a.number(4) == 0.0;
+    if (!drawsAlike || a.flag(7) || a.wants(3))
       return false;
     return llvm::all_of(ValueRange{query, key, value}, [&](Value operand) {
       return typeOf(operand).getRank() == 4 &&
@@ -94,9 +98,9 @@ private:
 
   bool cudnn() {
     namespace aten = operators::aten;
-    std::optional<int64_t> length = lengthOf(query), others = lengthOf(key);
-    if (!length || !others)
-      return false;
+    auto length = [&](Value operand) {
+      return cast<ArrayAttr>(a.build.sizes(typeOf(operand)))[2];
+    };
     Argument p = a.constant(4), causal = a.constant(5), scale = a.constant(6);
     // What eager's conversion of boolean masks has for "never" here.
     Argument mask = bias(-65504.0);
@@ -109,16 +113,17 @@ private:
               forward.boolean(false), scale},
              {rowMajorType(sizes, forward.getBuilder().getF32Type()), number(),
               number(), number(), number()});
-    give(a.build.callAll(
-        aten::_scaled_dot_product_cudnn_attention_backward,
-        {a.gradient(), query, key, value, Value(made[0]), Value(made[1]),
-         Value(made[4]), Value(made[5]), mask, a.build.none(), a.build.none(),
-         a.build.integer(*length), a.build.integer(*others), p, causal, scale},
-        ofOperands()));
+    give(a.build.callAll(aten::_scaled_dot_product_cudnn_attention_backward,
+                         {a.gradient(), query, key, value, Value(made[0]),
+                          Value(made[1]), Value(made[4]), Value(made[5]), mask,
+                          a.build.none(), a.build.none(), length(query),
+                          length(key), p, causal, scale},
+                         ofOperands()));
     return true;
   }
 
-  /// Instead of the call: what it returned, and behind it what `others` names.
+  /// Instead of the call, which would draw a second time: what it returned, and
+  /// behind it what `others` names.
   ValueRange call(StringRef overload, ArrayRef<Argument> arguments,
                   ArrayRef<Type> others) {
     SmallVector<Type> types{a.call.getResult(0).getType()};
@@ -163,6 +168,7 @@ private:
     for (unsigned i = 0; i < 3; ++i)
       if (a.wants(i))
         a.give(i, gradients[i]);
+    a.call.erase();
   }
 
   Adjoint &a;

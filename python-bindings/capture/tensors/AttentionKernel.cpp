@@ -7,6 +7,8 @@
 #include <ATen/ops/_fused_sdp_choice.h>
 #include <ATen/record_function.h>
 
+#include <string_view>
+
 namespace operators = pyjit::operators;
 
 const char *
@@ -32,4 +34,14 @@ pyjit::capture::attentionKernel(const std::string &overload,
   default:
     return nullptr;
   }
+}
+
+bool pyjit::capture::drawsInAttention(
+    const std::string &overload, const std::vector<c10::IValue> &arguments) {
+  const char *kernel = attentionKernel(overload, arguments);
+  if (!kernel || std::string_view(kernel) != "cudnn")
+    return false;
+  bool groups = arguments[7].toBool();
+  return !groups &&
+         !(arguments[3].isTensor() && arguments[3].toTensor().requires_grad());
 }

@@ -16,6 +16,11 @@ namespace pyjit::capture {
 const char *attentionKernel(const std::string &overload,
                             const std::vector<c10::IValue> &arguments);
 
+/// Whether that kernel has gradients for dropout, too, which draws the same
+/// numbers in a CUDA graph and out of it.
+bool drawsInAttention(const std::string &overload,
+                      const std::vector<c10::IValue> &arguments);
+
 } // namespace pyjit::capture
 
 #endif // PYJIT_CAPTURE_TENSORS_ATTENTIONKERNEL_H

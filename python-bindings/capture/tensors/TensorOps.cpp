@@ -7,6 +7,7 @@
 //
 //===----------------------------------------------------------------------===//
 
+#include "tensors/AttentionKernel.h"
 #include "tensors/TensorOpFacts.h"
 #include "tensors/TensorOpRecording.h"
 
@@ -122,7 +123,8 @@ TensorRecorder::Impl::begin(const at::RecordFunction &fn) {
   // There may be derivatives of its parts: what was dropped, only they know.
   if (composite && whole && !facts.wholeView && mayHaveGradient(copies))
     whole = pyjitOperatorDifferentiable(view(name)) &&
-            !drawsNumbers(*handle, facts, copies);
+            (!drawsNumbers(*handle, facts, copies) ||
+             drawsInAttention(name, copies));
   if (composite && (!whole || training)) {
     // A constant margin is handed on as it was given.
     if (OperatorUse *use = recording.scalars.use();
