@@ -112,6 +112,9 @@ Value GradientBuilder::divide(Value a, Argument b) {
 }
 
 Value GradientBuilder::select(Value condition, Argument a, Argument b) {
+  assert(
+      (std::holds_alternative<Value>(a) || std::holds_alternative<Value>(b)) &&
+      "two numbers have the default dtype, which no operand's type tells");
   return pointwise(operators::aten::where_self, {condition, a, b});
 }
 

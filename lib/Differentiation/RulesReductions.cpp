@@ -237,11 +237,14 @@ private:
     // Nothing is left to divide by: as eager, which asks whether all elements
     // are alike.
     if (rest <= 0 && (isOverAll || typeOf(self).getRank() == 0))
-      return build.multiply(
-          gradient,
-          build.select(build.equal(self, mean),
-                       build.wrapped(std::numeric_limits<double>::quiet_NaN()),
-                       build.wrapped(std::numeric_limits<double>::infinity())));
+      return build.select(
+          build.equal(self, mean),
+          build.multiply(
+              gradient,
+              build.wrapped(std::numeric_limits<double>::quiet_NaN())),
+          build.multiply(
+              gradient,
+              build.wrapped(std::numeric_limits<double>::infinity())));
     return build.multiply(build.multiply(gradient, build.wrapped(2 / rest)),
                           build.subtract(self, mean));
   }

@@ -316,3 +316,31 @@ def test_outlives_the_function() -> None:
     for p, gradient in zip(m.parameters(), want, strict=True):
         torch.testing.assert_close(p.grad, gradient)
     del gone
+
+
+@scenario(grad=True)
+def test_a_leaf_that_nobody_sees(compile: Compile) -> Steps:
+    """It takes gradients as others do, where no argument requires any."""
+
+    def call(x: torch.Tensor) -> Two:
+        scale = torch.ones(3, requires_grad=True)
+        return (x * scale).sum(), x + 1
+
+    f = compile(call)
+    for _ in range(3):
+        a, b = f(values(2, 3))
+        a.backward()
+        yield a, a.requires_grad, a.is_leaf, b.requires_grad
+
+
+@pytest.mark.filterwarnings("ignore")
+def test_a_deviation_of_one_element_with_another_default() -> None:
+    fast = pyjit.compile(lambda x: x.std())
+    torch.set_default_dtype(torch.float16)
+    try:
+        for _ in range(3):
+            x = torch.ones((), dtype=torch.float32, requires_grad=True)
+            fast(x).backward()
+            assert x.grad is not None and x.grad.isnan()
+    finally:
+        torch.set_default_dtype(torch.float32)

@@ -52,3 +52,14 @@ func.func @sizes(%x: tensor<?x8xf32, #tssa.layout<[s0, 8], [8, 1]>>) -> tensor<f
   %0 = tssa.aten "aten::sum"(%x, none) : (tensor<?x8xf32, #tssa.layout<[s0, 8], [8, 1]>>) -> tensor<f32>
   return %0 : tensor<f32>
 }
+
+// -----
+
+// Only a leaf that the call made, and that nobody sees, has a gradient.
+// CHECK-LABEL: func.func @unseen(
+// CHECK-SAME: pyjit.gradient_inputs = array<i64>
+// CHECK: return %{{.*}} : tensor<4xf32>
+func.func @unseen(%x: tensor<4xf32>) -> tensor<4xf32> attributes {pyjit.gradient_inputs = array<i64>, pyjit.gradient_results = array<i64: 0>} {
+  %0 = tssa.aten "aten::sin"(%x) : (tensor<4xf32>) -> tensor<4xf32>
+  return %0 : tensor<4xf32>
+}
