@@ -22,7 +22,7 @@ MatmulLimits matmulLimits(unsigned vectorBits, bool amd) {
   if (vectorBits < 256)
     return {0, 0};
   constexpr int64_t fewRows = 64;
-  return {2 * vectorBits / 32, amd && vectorBits == 256 ? INT64_MAX : fewRows};
+  return {2 * vectorBits / 32, amd ? INT64_MAX : fewRows};
 }
 
 MatmulLimits hostMatmulLimits() {

@@ -28,10 +28,11 @@ struct MatmulLimits {
   int64_t rows;
 };
 
-/// A CPU's limits, as measured. AMD with 256-bit vectors: all (Zen 3: 185
-/// against 155 GFLOP/s on two cores). Elsewhere few rows, where the weight's
-/// way from memory counts: a Xeon with 512-bit vectors took 1.0 to 0.3 of MKL's
-/// time for 1 to 32 rows, 0.9 for 64, 1.2 for 256.
+/// A CPU's limits, as measured. AMD: all, for MKL takes 256-bit vectors there
+/// (Zen 3, two cores: 185 against 155 GFLOP/s; Zen 5, which has 512-bit ones,
+/// one core: 255 against 107). Elsewhere few rows, where the weight's way from
+/// memory counts: a Xeon with 512-bit vectors took 1.0 to 0.3 of MKL's time for
+/// 1 to 32 rows, 0.9 for 64, 1.2 for 256.
 MatmulLimits matmulLimits(unsigned vectorBits, bool amd);
 MatmulLimits hostMatmulLimits();
 
