@@ -67,6 +67,42 @@ FailureOr<SmallVector<unsigned>> Resolver::reducedDims(const TableNode &node,
   return dims;
 }
 
+/// The lowest or the highest value of a type.
+static TypedAttr extreme(Type type, bool lowest) {
+  if (auto real = dyn_cast<FloatType>(type))
+    return FloatAttr::get(type,
+                          APFloat::getInf(real.getFloatSemantics(), lowest));
+  auto integer = cast<IntegerType>(type);
+  unsigned width = integer.getWidth();
+  if (integer.isUnsigned() || width == 1)
+    return IntegerAttr::get(type, lowest ? APInt::getZero(width)
+                                         : APInt::getAllOnes(width));
+  return IntegerAttr::get(type, lowest ? APInt::getSignedMinValue(width)
+                                       : APInt::getSignedMaxValue(width));
+}
+
+std::pair<ScalarOp, TypedAttr> Resolver::combination(TableOp op, Type type) {
+  auto number = [&](int64_t value) {
+    return cast<TypedAttr>(constant(builder.getI64IntegerAttr(value), type)
+                               ->nodes.front()
+                               .constant);
+  };
+  switch (op) {
+  case TableOp::ReduceSum:
+    return {ScalarOp::Add, number(0)};
+  case TableOp::ReduceProd:
+    return {ScalarOp::Mul, number(1)};
+  case TableOp::ReduceMax:
+    return {ScalarOp::Maximum, extreme(type, true)};
+  case TableOp::ReduceMin:
+    return {ScalarOp::Minimum, extreme(type, false)};
+  case TableOp::ReduceAny:
+    return {ScalarOp::BitOr, number(0)};
+  default:
+    return {ScalarOp::BitAnd, number(1)};
+  }
+}
+
 Resolver::MaybeValue Resolver::evalReduction(const TableNode &node,
                                              Type expected) {
   MaybeValue child = eval(compute);
@@ -89,47 +125,7 @@ Resolver::MaybeValue Resolver::evalReduction(const TableNode &node,
   }
 
   Type type = child->type();
-  Attribute init;
-  ScalarOp op;
-  bool isFloat = isa<FloatType>(type);
-  auto extreme = [&](bool lowest) -> Attribute {
-    if (isFloat)
-      return FloatAttr::get(
-          type,
-          APFloat::getInf(cast<FloatType>(type).getFloatSemantics(), lowest));
-    auto integer = cast<IntegerType>(type);
-    unsigned width = integer.getWidth();
-    if (integer.isUnsigned() || width == 1)
-      return IntegerAttr::get(type, lowest ? APInt::getZero(width)
-                                           : APInt::getAllOnes(width));
-    return IntegerAttr::get(type, lowest ? APInt::getSignedMinValue(width)
-                                         : APInt::getSignedMaxValue(width));
-  };
-  auto number = [&](int64_t value) -> Attribute {
-    return constant(builder.getI64IntegerAttr(value), type)
-        ->nodes.front()
-        .constant;
-  };
-  switch (node.op) {
-  case TableOp::ReduceSum:
-    op = ScalarOp::Add, init = number(0);
-    break;
-  case TableOp::ReduceProd:
-    op = ScalarOp::Mul, init = number(1);
-    break;
-  case TableOp::ReduceMax:
-    op = ScalarOp::Maximum, init = extreme(true);
-    break;
-  case TableOp::ReduceMin:
-    op = ScalarOp::Minimum, init = extreme(false);
-    break;
-  case TableOp::ReduceAny:
-    op = ScalarOp::BitOr, init = number(0);
-    break;
-  default:
-    op = ScalarOp::BitAnd, init = number(1);
-    break;
-  }
+  auto [op, init] = combination(node.op, type);
   if ((op == ScalarOp::BitOr || op == ScalarOp::BitAnd) && !type.isInteger(1))
     return failure();
 
@@ -139,7 +135,7 @@ Resolver::MaybeValue Resolver::evalReduction(const TableNode &node,
   step.isReduction = true;
   step.reducedDims = *dims;
   step.combine = op;
-  step.init = cast<TypedAttr>(init);
+  step.init = init;
   Source source{
       true, static_cast<unsigned>(recipe.steps.size() - 1), child->shape, {}};
   for (unsigned i = 0; i < rank; ++i) {

@@ -69,6 +69,9 @@ private:
   bool isRounded(unsigned index, RankedTensorType type);
   MaybeValue evalScalar(ScalarOp op, Type expected);
   MaybeValue evalReduction(const TableNode &node, Type expected);
+  /// What a reduction combines elements of `type` with, and what it begins
+  /// with.
+  std::pair<ScalarOp, TypedAttr> combination(TableOp op, Type type);
   MaybeValue choose(bool first, Type expected);
   void skip();
   const TableNode &peek() const { return info.expression[cursor]; }

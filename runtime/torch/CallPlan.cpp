@@ -100,6 +100,75 @@ c10::IValue boxedList(const std::vector<c10::IValue> &items,
   }
 }
 
+/// The list whose tag was just read, the argument `index` of a call: its
+/// tensors, or a constant. False: the schema takes no list there.
+bool planList(Reader &reader, const c10::TypePtr &type, uint32_t index,
+              CallPlan &plan) {
+  c10::TypePtr element = elementType(type);
+  if (!element)
+    return false;
+  int64_t count = *reader.at++;
+  bool optionalElements = element->kind() == c10::TypeKind::OptionalType;
+  c10::TypePtr inner =
+      optionalElements ? element->castRaw<c10::OptionalType>()->getElementType()
+                       : element;
+  bool tensors = inner->kind() == c10::TypeKind::TensorType;
+  TensorArgument list{index, TensorArgument::List, optionalElements, {}};
+  std::vector<c10::IValue> items;
+  for (int64_t i = 0; i < count; ++i) {
+    ArgTag tag = reader.tag();
+    if (tensors)
+      list.slots.push_back(tag == ArgTag::Tensor ? *reader.at++ : -1);
+    else
+      items.push_back(reader.scalar(tag));
+  }
+  if (tensors)
+    plan.tensors.push_back(std::move(list));
+  plan.arguments.push_back(tensors ? c10::IValue() : boxedList(items, element));
+  return true;
+}
+
+/// The argument, no list, whose tag was just read.
+void planArgument(Reader &reader, ArgTag tag, const c10::TypePtr &type,
+                  uint32_t index, CallPlan &plan) {
+  std::optional<TensorArgument::Form> form;
+  if (tag == ArgTag::Tensor)
+    form = TensorArgument::Tensor;
+  else if (tag == ArgTag::WrappedSlot)
+    form = TensorArgument::WrappedNumber;
+  else if (tag == ArgTag::NumberSlot)
+    form = TensorArgument::Number;
+  if (form) {
+    plan.tensors.push_back({index, *form, false, {*reader.at++}});
+    plan.arguments.emplace_back();
+    return;
+  }
+  c10::IValue value = reader.scalar(tag);
+  // Undefined, where a tensor has to stand.
+  if (value.isNone() && type->kind() == c10::TypeKind::TensorType)
+    value = at::Tensor();
+  plan.arguments.push_back(std::move(value));
+}
+
+/// Whether an operator makes as many results as the program takes of it.
+bool makesResults(const c10::FunctionSchema &schema, int64_t wanted,
+                  const std::string &name, std::string &error) {
+  // An argument that is returned after it was written is no result: see
+  // runCall.
+  int64_t made = 0;
+  bool lists = false;
+  for (const c10::Argument &result : schema.returns()) {
+    const c10::AliasInfo *alias = result.alias_info();
+    made += !(alias && alias->isWrite());
+    lists |= result.type()->kind() == c10::TypeKind::ListType;
+  }
+  if (lists || wanted <= made)
+    return true;
+  error = name + ": " + std::to_string(wanted) + " results, it makes " +
+          std::to_string(made);
+  return false;
+}
+
 } // namespace
 
 bool TorchExecutor::planCall(const Step &step, std::string &error) {
@@ -128,54 +197,12 @@ bool TorchExecutor::planCall(const Step &step, std::string &error) {
       error = full + ": more arguments than its schema has";
       return false;
     }
-    if (tag == ArgTag::Tensor) {
-      plan.tensors.push_back(
-          {index, TensorArgument::Tensor, false, {*reader.at++}});
-      plan.arguments.emplace_back();
-      continue;
-    }
-    if (tag == ArgTag::WrappedSlot || tag == ArgTag::NumberSlot) {
-      auto form = tag == ArgTag::NumberSlot ? TensorArgument::Number
-                                            : TensorArgument::WrappedNumber;
-      plan.tensors.push_back({index, form, false, {*reader.at++}});
-      plan.arguments.emplace_back();
-      continue;
-    }
+    const c10::TypePtr &type = schema[index].type();
     if (tag != ArgTag::List) {
-      c10::IValue value = reader.scalar(tag);
-      // Undefined, where a tensor has to stand.
-      if (value.isNone() &&
-          schema[index].type()->kind() == c10::TypeKind::TensorType)
-        value = at::Tensor();
-      plan.arguments.push_back(std::move(value));
-      continue;
-    }
-    c10::TypePtr element = elementType(schema[index].type());
-    if (!element) {
+      planArgument(reader, tag, type, index, plan);
+    } else if (!planList(reader, type, index, plan)) {
       error = full + ": argument " + std::to_string(index) + " takes no list";
       return false;
-    }
-    int64_t count = *reader.at++;
-    bool optionalElements = element->kind() == c10::TypeKind::OptionalType;
-    c10::TypePtr inner =
-        optionalElements
-            ? element->castRaw<c10::OptionalType>()->getElementType()
-            : element;
-    bool tensors = inner->kind() == c10::TypeKind::TensorType;
-    TensorArgument list{index, TensorArgument::List, optionalElements, {}};
-    std::vector<c10::IValue> items;
-    for (int64_t i = 0; i < count; ++i) {
-      ArgTag inner = reader.tag();
-      if (tensors)
-        list.slots.push_back(inner == ArgTag::Tensor ? *reader.at++ : -1);
-      else
-        items.push_back(reader.scalar(inner));
-    }
-    if (tensors) {
-      plan.tensors.push_back(std::move(list));
-      plan.arguments.emplace_back();
-    } else {
-      plan.arguments.push_back(boxedList(items, element));
     }
   }
   if (plan.arguments.size() != schema.size()) {
@@ -183,20 +210,8 @@ bool TorchExecutor::planCall(const Step &step, std::string &error) {
             " arguments, its schema has " + std::to_string(schema.size());
     return false;
   }
-  // An argument that is returned after it was written is no result: see
-  // runCall.
-  int64_t made = 0;
-  bool lists = false;
-  for (const c10::Argument &result : handle->schema().returns()) {
-    const c10::AliasInfo *alias = result.alias_info();
-    made += !(alias && alias->isWrite());
-    lists |= result.type()->kind() == c10::TypeKind::ListType;
-  }
-  if (!lists && plan.numResults > made) {
-    error = full + ": " + std::to_string(plan.numResults) +
-            " results, it makes " + std::to_string(made);
+  if (!makesResults(handle->schema(), plan.numResults, full, error))
     return false;
-  }
   calls.push_back(std::move(plan));
   return true;
 }

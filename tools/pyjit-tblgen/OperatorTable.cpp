@@ -182,85 +182,83 @@ std::string findFunctionalForm(const Overload &overload,
   return name;
 }
 
-} // namespace
-
-bool pyjit::tblgen::emitOperatorTable(raw_ostream &os,
-                                      const RecordKeeper &records) {
-  std::map<std::string, Overload> all = readSchemas(records);
+/// Gives each overload the record that lowers it. False after an error.
+bool attachLowerings(const RecordKeeper &records,
+                     std::map<std::string, Overload> &all) {
   for (const Record *record : records.getAllDerivedDefinitions("Lowering")) {
     auto found = all.find(record->getValueAsString("Name").str());
     if (found == all.end()) {
       PrintError(record->getLoc(),
                  "no schema of " + record->getValueAsString("Name"));
-      return true;
+      return false;
     }
     if (found->second.lowering) {
       PrintError(record->getLoc(), "a second lowering of " + found->first);
-      return true;
+      return false;
     }
     found->second.lowering = record;
   }
+  return !ErrorsPrinted;
+}
 
-  if (ErrorsPrinted)
-    return true;
-
-  os << "// Written by pyjit-tblgen from lib/Operators/Operators.td.\n";
-  std::string rows;
-  raw_string_ostream table(rows);
-  unsigned number = 0;
-  for (auto &[name, overload] : all) {
-    os << "static const ArgumentInfo arguments" << number << "[] = {\n";
-    for (const Argument &arg : overload.arguments)
-      os << "    {\"" << arg.name << "\", \"" << arg.type << "\", "
-         << arg.mutated << ", " << arg.aliased << "},\n";
-    // An array may not be empty.
-    if (overload.arguments.empty())
-      os << "    {\"\", \"\", false, false},\n";
-    os << "};\n";
-    std::string lowering = "Library", compute = "Result", result = "Stated";
-    std::string numbers = "Wide";
-    std::string rule, functional = findFunctionalForm(overload, all);
-    unsigned nodes = 0;
-    if (const Record *record = overload.lowering) {
-      if (record->isSubClassOf("View") || record->isSubClassOf("Structured")) {
-        lowering = record->isSubClassOf("View") ? "View" : "Structured";
-        rule = record->getValueAsString("Rule").str();
-      } else if (record->isSubClassOf("Op")) {
-        lowering = "Recipe";
-        compute = record->getValueAsString("Compute").str();
-        result = record->getValueAsString("Result").str();
-        numbers = record->getValueAsString("Numbers").str();
-        os << "static const TableNode nodes" << number << "[] = {\n";
-        Flattener flattener(overload, os);
-        flattener.emit(record->getValueAsDag("Expression"), "");
-        nodes = flattener.count;
-        os << "};\n";
-      }
-    } else if (!functional.empty()) {
-      lowering = "InPlace";
+/// Writes the arrays that an overload's row points to into `os`, the row into
+/// `table`.
+void emitOverload(raw_ostream &os, raw_ostream &table, unsigned number,
+                  const std::string &name, const Overload &overload,
+                  const std::map<std::string, Overload> &all) {
+  os << "static const ArgumentInfo arguments" << number << "[] = {\n";
+  for (const Argument &arg : overload.arguments)
+    os << "    {\"" << arg.name << "\", \"" << arg.type << "\", " << arg.mutated
+       << ", " << arg.aliased << "},\n";
+  // An array may not be empty.
+  if (overload.arguments.empty())
+    os << "    {\"\", \"\", false, false},\n";
+  os << "};\n";
+  std::string lowering = "Library", compute = "Result", result = "Stated";
+  std::string numbers = "Wide";
+  std::string rule, functional = findFunctionalForm(overload, all);
+  unsigned nodes = 0;
+  if (const Record *record = overload.lowering) {
+    if (record->isSubClassOf("View") || record->isSubClassOf("Structured")) {
+      lowering = record->isSubClassOf("View") ? "View" : "Structured";
+      rule = record->getValueAsString("Rule").str();
+    } else if (record->isSubClassOf("Op")) {
+      lowering = "Recipe";
+      compute = record->getValueAsString("Compute").str();
+      result = record->getValueAsString("Result").str();
+      numbers = record->getValueAsString("Numbers").str();
+      os << "static const TableNode nodes" << number << "[] = {\n";
+      Flattener flattener(overload, os);
+      flattener.emit(record->getValueAsDag("Expression"), "");
+      nodes = flattener.count;
+      os << "};\n";
     }
-    table << "    {\"" << name << "\", R\"_(" << overload.text
-          << ")_\", OperatorClass::" << overload.kind << ", {arguments"
-          << number << ", " << overload.arguments.size()
-          << "}, Lowering::" << lowering << ", ComputeRule::" << compute
-          << ", ResultRule::" << result << ", " << promotedMask(overload)
-          << "u, ";
-    if (nodes)
-      table << "{nodes" << number << ", " << nodes << "}";
-    else
-      table << "{}";
-    table << ", \"" << rule << "\", \"" << functional
-          << "\", NumberRule::" << numbers << "},\n";
-    ++number;
+  } else if (!functional.empty()) {
+    lowering = "InPlace";
   }
-  os << "static const OperatorInfo operators[] = {\n" << rows << "};\n";
-  std::map<std::string, bool> raising; // whether only with integers
+  table << "    {\"" << name << "\", R\"_(" << overload.text
+        << ")_\", OperatorClass::" << overload.kind << ", {arguments" << number
+        << ", " << overload.arguments.size() << "}, Lowering::" << lowering
+        << ", ComputeRule::" << compute << ", ResultRule::" << result << ", "
+        << promotedMask(overload) << "u, ";
+  if (nodes)
+    table << "{nodes" << number << ", " << nodes << "}";
+  else
+    table << "{}";
+  table << ", \"" << rule << "\", \"" << functional
+        << "\", NumberRule::" << numbers << "},\n";
+}
+
+/// Which overloads raise, and whether only with integers. False after an error.
+bool emitRaising(raw_ostream &os, const RecordKeeper &records,
+                 const std::map<std::string, Overload> &all) {
+  std::map<std::string, bool> raising;
   for (const Record *record : records.getAllDerivedDefinitions("Raises")) {
     std::string name = record->getValueAsString("Name").str();
     bool integers = record->getValueAsBit("Integers");
     if (!all.count(name) || !raising.emplace(name, integers).second) {
       PrintError(record->getLoc(), "no schema of, or a second time, " + name);
-      return true;
+      return false;
     }
   }
   os << "static const std::pair<llvm::StringRef, Raising> raising[] = {\n";
@@ -268,5 +266,22 @@ bool pyjit::tblgen::emitOperatorTable(raw_ostream &os,
     os << "    {\"" << name
        << "\", Raising::" << (integers ? "WithIntegers" : "Always") << "},\n";
   os << "};\n";
-  return false;
+  return true;
+}
+
+} // namespace
+
+bool pyjit::tblgen::emitOperatorTable(raw_ostream &os,
+                                      const RecordKeeper &records) {
+  std::map<std::string, Overload> all = readSchemas(records);
+  if (!attachLowerings(records, all))
+    return true;
+  os << "// Written by pyjit-tblgen from lib/Operators/Operators.td.\n";
+  std::string rows;
+  raw_string_ostream table(rows);
+  unsigned number = 0;
+  for (auto &[name, overload] : all)
+    emitOverload(os, table, number++, name, overload, all);
+  os << "static const OperatorInfo operators[] = {\n" << rows << "};\n";
+  return !emitRaising(os, records, all);
 }

@@ -38,6 +38,70 @@ Value choose(OpBuilder &b, Location loc, unsigned at, ArrayRef<int64_t> ends,
   return chosen;
 }
 
+/// What is joined along a dimension: the operands that hold elements, and the
+/// size of the blocks that each of them consists of.
+struct Parts {
+  SmallVector<Value> values;
+  int64_t block = 0;
+};
+
+/// The parts of a join along `dim`; std::nullopt, with the reason in `why`,
+/// where it is not written as a choice.
+std::optional<Parts> findParts(StructuredCall &call, unsigned dim,
+                               StringRef &why) {
+  RankedTensorType type = call.result();
+  unsigned rank = type.getRank();
+  SmallVector<tssa::Size> whole = tssa::getSizes(type);
+  auto refuse = [&](StringRef reason) {
+    why = reason;
+    return std::nullopt;
+  };
+  Parts parts;
+  for (Value operand : call.op.getInputs()) {
+    auto part = cast<RankedTensorType>(operand.getType());
+    if (part.getRank() != int64_t(rank) ||
+        part.getElementType() != type.getElementType())
+      return refuse("parts of another rank or element type");
+    if (llvm::is_contained(part.getShape(), 0))
+      continue;
+    // Sizes in front of the joined dimension may be symbolic.
+    if (llvm::any_of(part.getShape().drop_front(dim), ShapedType::isDynamic))
+      return refuse("parts of symbolic sizes");
+    SmallVector<tssa::Size> sizes = tssa::getSizes(part);
+    if (ArrayRef(sizes).take_front(dim) != ArrayRef(whole).take_front(dim))
+      return refuse("sizes that need not be equal");
+    parts.values.push_back(operand);
+    parts.block = std::gcd(parts.block, part.getDimSize(dim));
+  }
+  if (parts.values.empty() || parts.values.size() > kMaxParts)
+    return refuse("no parts, or many");
+  int64_t run = parts.block;
+  for (unsigned d = dim + 1; d < rank; ++d)
+    run *= type.getDimSize(d);
+  if (run < kMinRun)
+    return refuse("parts that are shorter than a vector");
+  return parts;
+}
+
+/// Where a part whose first block is `begin` is read, by the join's dimensions
+/// with `dim` as (number of the block, place in it). In bounds too where
+/// another part is chosen.
+AffineMap partMap(OpBuilder &b, unsigned rank, unsigned dim, int64_t block,
+                  int64_t begin, int64_t blocks) {
+  AffineExpr number = b.getAffineDimExpr(dim);
+  AffineExpr place = b.getAffineDimExpr(dim + 1);
+  SmallVector<AffineExpr> exprs;
+  for (unsigned d = 0; d < rank; ++d) {
+    if (d != dim)
+      exprs.push_back(b.getAffineDimExpr(d < dim ? d : d + 1));
+    else if (blocks == 1)
+      exprs.push_back(place);
+    else
+      exprs.push_back((number - begin % blocks) % blocks * block + place);
+  }
+  return AffineMap::get(rank + 1, 0, exprs, b.getContext());
+}
+
 } // namespace
 
 SmallVector<Value> lowerCat(StructuredCall &call) {
@@ -47,61 +111,24 @@ SmallVector<Value> lowerCat(StructuredCall &call) {
   std::optional<unsigned> dim = call.dim(1, rank);
   if (!dim)
     return call.stays("a dimension that is no constant");
-  SmallVector<Value> parts;
-  int64_t block = 0;
-  for (Value operand : call.op.getInputs()) {
-    auto part = cast<RankedTensorType>(operand.getType());
-    if (part.getRank() != int64_t(rank) ||
-        part.getElementType() != type.getElementType())
-      return call.stays("parts of another rank or element type");
-    if (llvm::is_contained(part.getShape(), 0))
-      continue;
-    // Sizes in front of the joined dimension may be symbolic.
-    if (llvm::any_of(part.getShape().drop_front(*dim), ShapedType::isDynamic))
-      return call.stays("parts of symbolic sizes");
-    SmallVector<tssa::Size> sizes = tssa::getSizes(part);
-    SmallVector<tssa::Size> whole = tssa::getSizes(type);
-    if (ArrayRef(sizes).take_front(*dim) != ArrayRef(whole).take_front(*dim))
-      return call.stays("sizes that need not be equal");
-    parts.push_back(operand);
-    block = std::gcd(block, part.getDimSize(*dim));
-  }
-  if (parts.empty() || parts.size() > kMaxParts)
-    return call.stays("no parts, or many");
-  int64_t run = block;
-  for (unsigned d = *dim + 1; d < rank; ++d)
-    run *= type.getDimSize(d);
-  if (run < kMinRun)
-    return call.stays("parts that are shorter than a vector");
+  StringRef why;
+  std::optional<Parts> parts = findParts(call, *dim, why);
+  if (!parts)
+    return call.stays(why);
+  int64_t block = parts->block;
 
-  // Dimension `dim` as (number of the block, place in it).
   SmallVector<tssa::Size> apart = tssa::getSizes(type);
   apart[*dim] = type.getDimSize(*dim) / block;
   apart.insert(apart.begin() + *dim + 1, block);
-  AffineExpr number = b.getAffineDimExpr(*dim);
-  AffineExpr place = b.getAffineDimExpr(*dim + 1);
   SmallVector<AffineMap> maps;
   SmallVector<Value> inputs;
   SmallVector<int64_t> ends;
   int64_t begin = 0;
-  for (Value part : parts) {
+  for (Value part : parts->values) {
     int64_t size = cast<RankedTensorType>(part.getType()).getDimSize(*dim);
-    int64_t blocks = size / block;
-    SmallVector<AffineExpr> exprs;
-    for (unsigned d = 0; d < rank; ++d) {
-      if (d != *dim) {
-        exprs.push_back(b.getAffineDimExpr(d < *dim ? d : d + 1));
-        continue;
-      }
-      // In bounds too where another part is chosen.
-      int64_t shift = begin % blocks;
-      AffineExpr within =
-          blocks == 1 ? b.getAffineConstantExpr(0) : (number - shift) % blocks;
-      exprs.push_back(blocks == 1 ? place : within * block + place);
-    }
-    maps.push_back(AffineMap::get(rank + 1, 0, exprs, b.getContext()));
+    maps.push_back(partMap(b, rank, *dim, block, begin, size / block));
     inputs.push_back(call.shown(part));
-    begin += blocks;
+    begin += size / block;
     ends.push_back(begin);
   }
   auto apartType = tssa::getSymbolicType(apart, tssa::getRowMajorStrides(apart),

@@ -62,11 +62,11 @@ int CodeInfo::jumpBehind(int byteOffset) const {
              : -1;
 }
 
-CodeInfo::CodeInfo(PyCodeObject *code) : code(code) {
+bool CodeInfo::decode() {
   PyObject *bytes = PyCode_GetCode(code);
   if (!bytes) {
     PyErr_Clear();
-    return;
+    return false;
   }
   auto *data = reinterpret_cast<const uint8_t *>(PyBytes_AS_STRING(bytes));
   int units = PyBytes_GET_SIZE(bytes) / 2;
@@ -95,43 +95,48 @@ CodeInfo::CodeInfo(PyCodeObject *code) : code(code) {
     unit = instruction.next / 2;
   }
   Py_DECREF(bytes);
+  return true;
+}
 
+void CodeInfo::findDepths(int offset, int depth) {
+  // The last one is no instruction: it stands behind the code.
+  int end = 2 * (int(instructions.size()) - 1);
   std::vector<int> work;
   auto reach = [&](int offset, int depth) {
-    if (offset < 0 || offset / 2 >= units)
+    if (offset < 0 || offset >= end || instructions[offset / 2].depth >= 0)
       return;
-    Instruction &instruction = instructions[offset / 2];
-    if (instruction.depth >= 0)
-      return;
-    instruction.depth = depth;
+    instructions[offset / 2].depth = depth;
     work.push_back(offset);
   };
-  auto drain = [&] {
-    while (!work.empty()) {
-      int offset = work.back();
-      work.pop_back();
-      const Instruction instruction = instructions[offset / 2];
-      int depth = instruction.depth;
-      if (instruction.op == EXTENDED_ARG) {
-        reach(offset + 2, depth);
-        continue;
-      }
-      int target = jumpTarget(instruction);
-      int op = instruction.op;
-      // Opcodes without an argument are asked for with 0.
-      int arg = op >= HAVE_ARGUMENT ? instruction.arg : 0;
-      if (target >= 0)
-        reach(target, depth + PyCompile_OpcodeStackEffectWithJump(op, arg, 1));
-      if (!endsBlock(op))
-        reach(instruction.next,
-              depth + PyCompile_OpcodeStackEffectWithJump(op, arg, 0));
+  reach(offset, depth);
+  while (!work.empty()) {
+    int offset = work.back();
+    work.pop_back();
+    const Instruction instruction = instructions[offset / 2];
+    int depth = instruction.depth;
+    if (instruction.op == EXTENDED_ARG) {
+      reach(offset + 2, depth);
+      continue;
     }
-  };
+    int target = jumpTarget(instruction);
+    int op = instruction.op;
+    // Opcodes without an argument are asked for with 0.
+    int arg = op >= HAVE_ARGUMENT ? instruction.arg : 0;
+    if (target >= 0)
+      reach(target, depth + PyCompile_OpcodeStackEffectWithJump(op, arg, 1));
+    if (!endsBlock(op))
+      reach(instruction.next,
+            depth + PyCompile_OpcodeStackEffectWithJump(op, arg, 0));
+  }
+}
+
+CodeInfo::CodeInfo(PyCodeObject *code) : code(code) {
+  if (!decode())
+    return;
   // The POP_TOP behind RETURN_GENERATOR takes it away.
   bool generator =
       code->co_flags & (CO_GENERATOR | CO_COROUTINE | CO_ASYNC_GENERATOR);
-  reach(0, generator ? PYJIT_GENERATOR_LEAVES : 0);
-  drain();
+  findDepths(0, generator ? PYJIT_GENERATOR_LEAVES : 0);
   TableReader table;
   table.at = reinterpret_cast<const uint8_t *>(
       PyBytes_AS_STRING(code->co_exceptiontable));
@@ -143,8 +148,7 @@ CodeInfo::CodeInfo(PyCodeObject *code) : code(code) {
     int packed = table.next();
     handlers.push_back(
         {2 * start, 2 * (start + length), 2 * target, packed >> 1});
-    reach(2 * target, (packed >> 1) + (packed & 1) + 1);
-    drain();
+    findDepths(2 * target, (packed >> 1) + (packed & 1) + 1);
   }
   valid = true;
 }

@@ -62,6 +62,11 @@ struct CodeInfo {
   const std::vector<bool> &liveAt(int byteOffset);
 
 private:
+  /// Makes `instructions`; false where the code's bytes cannot be had.
+  bool decode();
+  /// Notes how high the stack is at what is reached from `offset`, where it is
+  /// `depth` high. What is known already stays.
+  void findDepths(int offset, int depth);
   void computeLiveness();
   PyCodeObject *code;
   std::vector<std::vector<bool>> live; ///< by code unit, once computed

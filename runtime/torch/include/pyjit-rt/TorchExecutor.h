@@ -54,6 +54,27 @@ private:
   std::chrono::steady_clock::time_point next;
 };
 
+/// An argument that differs between calls: tensors, alone or in a list, and
+/// numbers that 0-dim tensors hold.
+struct TensorArgument {
+  enum Form : uint8_t { Tensor, List, WrappedNumber, Number };
+  uint32_t argument;
+  Form form;
+  bool optionalElements;
+  std::vector<int64_t> slots; // -1: None inside a list of optional tensors
+};
+
+/// A vendor call, resolved: its operator, constants, and what each run fills
+/// in.
+struct CallPlan {
+  c10::OperatorHandle op;
+  std::vector<c10::IValue> arguments; // tensors left None
+  std::vector<TensorArgument> tensors;
+  const int64_t *results; // into the program: slots, -1 for unused
+  int64_t numResults;
+  bool writes; // some argument
+};
+
 /// Runs one launch program with ATen's allocator, dispatcher and thread pool.
 ///
 /// A call writes fresh outputs, and the inputs that the program says it writes,
@@ -137,23 +158,6 @@ protected:
   TorchExecutor(Program program, std::vector<KernelFn> kernels)
       : program(std::move(program)), kernels(std::move(kernels)) {}
 
-  /// An argument that differs between calls: tensors, alone or in a list, and
-  /// numbers that 0-dim tensors hold.
-  struct TensorArgument {
-    enum Form : uint8_t { Tensor, List, WrappedNumber, Number };
-    uint32_t argument;
-    Form form;
-    bool optionalElements;
-    std::vector<int64_t> slots; // -1: None inside a list of optional tensors
-  };
-  struct CallPlan {
-    c10::OperatorHandle op;
-    std::vector<c10::IValue> arguments; // tensors left None
-    std::vector<TensorArgument> tensors;
-    const int64_t *results; // into the program: slots, -1 for unused
-    int64_t numResults;
-    bool writes; // some argument
-  };
   /// Memory that the executors of one program's sizes take in turn.
   struct StorageCache {
     std::mutex lock;
