@@ -82,6 +82,7 @@ void buildFusePipeline(OpPassManager &manager, const CompileOptions &options) {
     library::PlanMatmulsPassOptions matmuls;
     matmuls.columns = limits.columns;
     matmuls.maxRows = limits.rows;
+    matmuls.packRows = limits.packRows;
     function.addPass(library::createPlanMatmulsPass(matmuls));
     function.addPass(library::createPlanLinearPass());
   }

@@ -8,6 +8,7 @@
 //===----------------------------------------------------------------------===//
 
 #include "pyjit/Fusion/Plan.h"
+#include "dialects/pyjit/IR/Attributes.h"
 #include "dialects/tssa/IR/TSSA.h"
 #include "mlir/Dialect/Arith/IR/Arith.h"
 #include "mlir/Dialect/Func/IR/FuncOps.h"
@@ -22,8 +23,9 @@ namespace pyjit::fusion {
 
 bool isView(Operation *op) {
   auto generic = dyn_cast<linalg::GenericOp>(op);
-  if (!generic || generic.getNumReductionLoops() != 0 ||
-      generic.getNumDpsInputs() != 1 || generic.getNumResults() != 1)
+  if (!generic || generic->hasAttr(attribute::kPacked) ||
+      generic.getNumReductionLoops() != 0 || generic.getNumDpsInputs() != 1 ||
+      generic.getNumResults() != 1)
     return false;
   Operation *terminator = generic.getBody()->getTerminator();
   return terminator->getOperand(0) == generic.getBody()->getArgument(0);
@@ -348,6 +350,7 @@ Plan Planner::run() {
           if (Operation *producer = operand.getDefiningOp())
             if (Candidate *other = groupOf.lookup(producer);
                 other && other != mine &&
+                !producer->hasAttr(attribute::kPacked) &&
                 epoch.lookup(producer) == epoch.lookup(&op))
               producers.insert(other);
       for (Candidate *other : llvm::reverse(producers.getArrayRef())) {

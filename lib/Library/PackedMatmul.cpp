@@ -2,6 +2,7 @@
 
 #include "PackedMatmul.h"
 
+#include "dialects/pyjit/IR/Attributes.h"
 #include "dialects/tssa/IR/Views.h"
 
 #include "mlir/Dialect/Arith/IR/Arith.h"
@@ -21,22 +22,50 @@ int64_t library::panelWidth(int64_t out, int64_t columns) {
   return 0;
 }
 
+namespace {
+/// A weight, or a batch of them, by the sizes that packing asks for.
+struct Weight {
+  SmallVector<int64_t> batch;
+  int64_t in, out;
+
+  Weight(Value weight, bool transposed) {
+    ArrayRef<int64_t> shape =
+        cast<RankedTensorType>(weight.getType()).getShape();
+    batch.append(shape.begin(), shape.end() - 2);
+    in = shape[shape.size() - (transposed ? 2 : 1)];
+    out = shape[shape.size() - (transposed ? 1 : 2)];
+  }
+  SmallVector<int64_t> packedShape(int64_t columns) const {
+    SmallVector<int64_t> shape(batch);
+    shape.append({out / columns, in, columns});
+    return shape;
+  }
+};
+} // namespace
+
 Value library::packWeight(CallBuilder &calls, OpBuilder &builder, Value weight,
                           bool transposed, int64_t columns) {
   auto type = cast<RankedTensorType>(weight.getType());
-  int64_t in = type.getDimSize(transposed ? 0 : 1);
-  int64_t out = type.getDimSize(transposed ? 1 : 0), panels = out / columns;
-  SmallVector<int64_t> apart, order, strides;
-  if (transposed) {
-    apart = {in, panels, columns};
-    order = {1, 0, 2};
-    strides = {columns, out, 1};
-  } else {
-    apart = {panels, columns, in};
-    order = {0, 2, 1};
-    strides = {columns * in, 1, in};
+  Weight sizes(weight, transposed);
+  int64_t in = sizes.in, out = sizes.out, panels = out / columns;
+  unsigned rank = sizes.batch.size();
+  SmallVector<int64_t> apart(sizes.batch), order, strides;
+  int64_t stride = in * out;
+  for (unsigned d = rank; d-- > 0;) {
+    strides.insert(strides.begin(), stride);
+    stride *= sizes.batch[d];
   }
-  SmallVector<int64_t> shape{panels, in, columns};
+  llvm::append_range(order, llvm::seq<int64_t>(rank));
+  if (transposed) {
+    apart.append({in, panels, columns});
+    order.append({rank + 1, rank, rank + 2});
+    strides.append({columns, out, 1});
+  } else {
+    apart.append({panels, columns, in});
+    order.append({rank, rank + 2, rank + 1});
+    strides.append({columns * in, 1, in});
+  }
+  SmallVector<int64_t> shape = sizes.packedShape(columns);
   auto turn =
       tssa::ViewAttr::get(builder.getContext(), tssa::ViewKind::permute, order);
   Value turned = tssa::AccessOp::create(
@@ -44,25 +73,58 @@ Value library::packWeight(CallBuilder &calls, OpBuilder &builder, Value weight,
       tssa::getTensorType(shape, strides, type.getElementType()),
       calls.view(weight, apart), builder.getArrayAttr(turn), ValueRange());
   // 0: torch.contiguous_format
-  return calls.call(operators::aten::clone, {turned, calls.integer(0)},
-                    RankedTensorType::get(shape, type.getElementType()));
+  Value packed =
+      calls.call(operators::aten::clone, {turned, calls.integer(0)},
+                 RankedTensorType::get(shape, type.getElementType()));
+  packed.getDefiningOp()->setAttr(attribute::kPacked, builder.getUnitAttr());
+  return packed;
+}
+
+Value library::packInCall(OpBuilder &b, Location loc, Value weight,
+                          bool transposed, int64_t columns) {
+  Weight sizes(weight, transposed);
+  unsigned rank = sizes.batch.size(), loops = rank + 3;
+  AffineExpr panel = b.getAffineDimExpr(rank), k = b.getAffineDimExpr(rank + 1);
+  AffineExpr n = panel * columns + b.getAffineDimExpr(rank + 2);
+  SmallVector<AffineExpr> from;
+  for (unsigned d = 0; d < rank; ++d)
+    from.push_back(b.getAffineDimExpr(d));
+  from.push_back(transposed ? k : n);
+  from.push_back(transposed ? n : k);
+  auto type = RankedTensorType::get(sizes.packedShape(columns),
+                                    getElementTypeOrSelf(weight));
+  SmallVector<utils::IteratorType> iterators(loops,
+                                             utils::IteratorType::parallel);
+  Value empty = tensor::EmptyOp::create(b, loc, type, ValueRange());
+  auto copy = linalg::GenericOp::create(
+      b, loc, TypeRange(type), weight, empty,
+      {AffineMap::get(loops, 0, from, b.getContext()),
+       b.getMultiDimIdentityMap(loops)},
+      iterators, [](OpBuilder &in, Location at, ValueRange args) {
+        linalg::YieldOp::create(in, at, args[0]);
+      });
+  copy->setAttr(attribute::kPacked, b.getUnitAttr());
+  return copy.getResult(0);
 }
 
 Value library::makeMatmul(OpBuilder &b, Location loc, Value input, Value packed,
                           RankedTensorType type, unsigned channel) {
   unsigned rank = type.getRank(), loops = rank + 1;
-  int64_t columns = cast<RankedTensorType>(packed.getType()).getShape().back();
+  auto panels = cast<RankedTensorType>(packed.getType());
+  int64_t columns = panels.getShape().back();
   AffineExpr n = b.getAffineDimExpr(channel), k = b.getAffineDimExpr(rank);
-  SmallVector<AffineExpr> left, result;
+  SmallVector<AffineExpr> left, right, result;
   for (unsigned d = 0; d < rank; ++d) {
     left.push_back(d == channel ? k : b.getAffineDimExpr(d));
     result.push_back(b.getAffineDimExpr(d));
   }
-  SmallVector<AffineMap> maps{
-      AffineMap::get(loops, 0, left, b.getContext()),
-      AffineMap::get(loops, 0, {n.floorDiv(columns), k, n % columns},
-                     b.getContext()),
-      AffineMap::get(loops, 0, result, b.getContext())};
+  // A batch of weights: what is in front of panels.
+  for (unsigned d = 0; d + 3 < panels.getRank(); ++d)
+    right.push_back(b.getAffineDimExpr(d));
+  right.append({n.floorDiv(columns), k, n % columns});
+  SmallVector<AffineMap> maps{AffineMap::get(loops, 0, left, b.getContext()),
+                              AffineMap::get(loops, 0, right, b.getContext()),
+                              AffineMap::get(loops, 0, result, b.getContext())};
   SmallVector<utils::IteratorType> iterators(loops,
                                              utils::IteratorType::parallel);
   iterators.back() = utils::IteratorType::reduction;

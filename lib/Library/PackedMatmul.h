@@ -13,13 +13,18 @@ int64_t panelWidth(int64_t out, int64_t columns);
 
 /// A row-major weight, in x out if `transposed`, else out x in, as panels x in
 /// x columns: what a tile needs of one row of the sum lies together, and panels
-/// follow each other.
+/// follow each other. What is in front of the two dimensions is a batch. As a
+/// call, which may be hoisted out of the program.
 mlir::Value packWeight(CallBuilder &calls, mlir::OpBuilder &builder,
+                       mlir::Value weight, bool transposed, int64_t columns);
+
+/// Likewise, by a kernel in each call; the weight need not be row-major.
+mlir::Value packInCall(mlir::OpBuilder &b, mlir::Location loc,
                        mlir::Value weight, bool transposed, int64_t columns);
 
 /// Of type `type`, whose dimension `channel` numbers the columns:
 /// result[.., n, ..] = sum of input[.., k, ..] * packed[n / columns, k, n %
-/// columns]
+/// columns]. A batch of weights is the result's first dimensions.
 mlir::Value makeMatmul(mlir::OpBuilder &b, mlir::Location loc,
                        mlir::Value input, mlir::Value packed,
                        mlir::RankedTensorType type, unsigned channel);

@@ -1,9 +1,10 @@
 //===- PlanMatmuls.cpp - Matmuls as kernels of our own --------------------===//
 //
-// Contract: values equal up to rounding. Only matmuls with a parameter are
-// touched, so that what packing costs is paid once. The matmul becomes linalg
-// here, before anything else does: no operator of PyTorch's takes the packed
-// form, and code generation needs none.
+// Contract: values equal up to rounding. A weight that is a parameter is packed
+// once; what else stands there, and a parameter that each call changes, is
+// packed in each call, where so many rows read it that this pays. The matmul
+// becomes linalg here, before anything else does: no operator of PyTorch's
+// takes the packed form, and code generation needs none.
 //
 //===----------------------------------------------------------------------===//
 
@@ -32,6 +33,38 @@ namespace {
 
 bool isRowMajorF32(Value value) {
   return typeOf(value).getElementType().isF32() && !typeOf(value).getEncoding();
+}
+
+/// The row-major matrix whose transpose `value` shows, if it does so.
+Value transposedBy(Value value) {
+  auto access = value.getDefiningOp<tssa::AccessOp>();
+  if (!access || access.getPath().size() != 1 ||
+      typeOf(access.getSource()).getRank() != 2 ||
+      !isRowMajorF32(access.getSource()))
+    return {};
+  auto view = cast<tssa::ViewAttr>(access.getPath()[0]);
+  return view.getKind() == tssa::ViewKind::permute &&
+                 view.getParams() == ArrayRef<int64_t>{1, 0}
+             ? access.getSource()
+             : Value();
+}
+
+/// Whether kernels read `value`, element by element, wherever these lie.
+bool isReadByKernels(Value value) {
+  RankedTensorType type = typeOf(value);
+  return type.getElementType().isF32() && type.hasStaticShape() &&
+         tssa::hasKnownSizes(type);
+}
+
+/// Whether the weight is a matrix, which all rows are multiplied with, or a
+/// batch of them, one for each matrix of the input.
+bool haveOneBatch(Value input, Value weight) {
+  ArrayRef<int64_t> rows = typeOf(input).getShape();
+  ArrayRef<int64_t> columns = typeOf(weight).getShape();
+  if (columns.size() == 2)
+    return rows.size() >= 2;
+  return columns.size() > 2 && rows.size() == columns.size() &&
+         rows.drop_back(2) == columns.drop_back(2);
 }
 
 /// One call, seen as rows x in times a weight.
@@ -67,17 +100,22 @@ std::optional<Call> matchCall(tssa::AtenOp op) {
             true};
     if (!call.bias || typeOf(call.bias).getRank() != 1)
       return std::nullopt;
-  } else if (name == operators::aten::mm || name == operators::aten::matmul) {
+  } else if (name == operators::aten::mm || name == operators::aten::matmul ||
+             name == operators::aten::bmm) {
     call = {tensorArgument(op, 0), tensorArgument(op, 1), Value(), 0, 0, true};
   } else {
     return std::nullopt;
   }
-  if (!call.input || !call.weight || typeOf(call.weight).getRank() != 2 ||
-      typeOf(call.input).getRank() < 2 || !isRowMajorF32(call.input) ||
-      !isRowMajorF32(call.weight) || !isRowMajorF32(op.getResult(0)) ||
-      !isFromParameters(call.weight) || isFromParameters(call.input))
+  if (!call.input || !call.weight || !haveOneBatch(call.input, call.weight) ||
+      !isRowMajorF32(op.getResult(0)) || isFromParameters(call.input))
     return std::nullopt;
-  ArrayRef<int64_t> shape = typeOf(call.weight).getShape();
+  if (Value turned = transposedBy(call.weight)) {
+    call.weight = turned;
+    call.transposed = !call.transposed;
+  }
+  if (!isReadByKernels(call.weight) || !isReadByKernels(call.input))
+    return std::nullopt;
+  ArrayRef<int64_t> shape = typeOf(call.weight).getShape().take_back(2);
   call.in = shape[call.transposed ? 0 : 1];
   call.out = shape[call.transposed ? 1 : 0];
   if (call.bias && (!typeOf(call.bias).getElementType().isF32() ||
@@ -104,8 +142,14 @@ struct PlanMatmuls : pyjit::library::impl::PlanMatmulsPassBase<PlanMatmuls> {
                            << "' stays a vendor call: " << reason;
     };
     auto type = typeOf(op.getResult(0));
-    int64_t rows = call->out ? type.getNumElements() / call->out : 0;
-    if (rows < minRows)
+    // Of each weight of a batch.
+    auto weight = typeOf(call->weight);
+    int64_t weights =
+        weight.getNumElements() / std::max<int64_t>(1, call->in * call->out);
+    int64_t rows =
+        call->out && weights ? type.getNumElements() / call->out / weights : 0;
+    bool kept = isRowMajorF32(call->weight) && isWorthPacking(call->weight);
+    if (rows < (kept ? minRows : packRows))
       return stays("the weight is read for few rows only");
     if (rows > maxRows)
       return stays("the vendor library is faster on this many rows");
@@ -115,7 +159,9 @@ struct PlanMatmuls : pyjit::library::impl::PlanMatmulsPassBase<PlanMatmuls> {
     OpBuilder builder(op);
     CallBuilder calls(builder, op.getLoc());
     Value packed =
-        packWeight(calls, builder, call->weight, call->transposed, width);
+        kept ? packWeight(calls, builder, call->weight, call->transposed, width)
+             : packInCall(builder, op.getLoc(), call->weight, call->transposed,
+                          width);
     Value result = makeMatmul(builder, op.getLoc(), call->input, packed, type,
                               type.getRank() - 1);
     if (call->bias)

@@ -82,6 +82,9 @@ inline constexpr Name kVendorCall = "pyjit.vendor_call";
 /// operands' values. It may move, but not go, whatever becomes of its result's
 /// users.
 inline constexpr Name kMustRun = "pyjit.must_run";
+/// Unit, of a copy: it is stored for those that read it often, who do not read
+/// through it what it is a copy of.
+inline constexpr Name kPacked = "pyjit.packed";
 /// A string, of a tssa.aten of attention that gradients flow through: the
 /// kernel that eager takes, `refgraph.tensor_op`'s `kernel`.
 inline constexpr Name kTakesKernel = "pyjit.takes_kernel";

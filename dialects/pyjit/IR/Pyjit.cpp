@@ -75,6 +75,7 @@ const Rule kRules[] = {
     {attribute::kElements, Argument, isIntegers, "an array of i64"},
     {attribute::kVendorCall, Call, isUnit, "no value"},
     {attribute::kMustRun, Call, isUnit, "no value"},
+    {attribute::kPacked, Call, isUnit, "no value"},
     {attribute::kTakesKernel, Call, isString, "a string"},
     {attribute::kInPlace, Call, isIntegers, "an array of i64"},
     {attribute::kKernel, Function, isUnit, "no value"},

@@ -24,7 +24,7 @@ struct CpuTarget {
   /// 128, 256 or 512.
   unsigned vectorBits = 256;
   /// Where matmuls with packed weights are kernels of ours.
-  x86::MatmulLimits matmul = {0, 0};
+  x86::MatmulLimits matmul = {0, 0, INT64_MAX};
 
   static CpuTarget host();
   /// By the levels of the x86-64 psABI: "x86-64-v2" (128 bits), "x86-64-v3"

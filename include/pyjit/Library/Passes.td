@@ -228,14 +228,16 @@ def PlanLinearPass : Pass<"library-plan-linear", "::mlir::func::FuncOp"> {
 def PlanMatmulsPass : Pass<"library-plan-matmuls", "::mlir::func::FuncOp"> {
   let summary = "Matmuls with parameters as kernels of our own";
   let description = [{
-    A float32 `aten::linear`, `addmm`, `mm` or `matmul` whose weight is a
-    parameter becomes a sum of products over a packed weight: panels of `columns`
-    output columns, in which the columns of one input channel lie together. It is
-    then fused and scheduled like any other reduction
-    (`include/pyjit/Codegen/Schedule.h`, tiles), with bias and activation in the
-    same kernel. With few rows the weight's way from memory is what a matmul
-    costs: a panel is read once, in order. Columns that do not divide into
-    vectors, and weights that are no parameters stay vendor calls.
+    A float32 `aten::linear`, `addmm`, `mm` or `matmul` becomes a sum of products
+    over a packed weight: panels of `columns` output columns, in which the columns
+    of one input channel lie together. It is then fused and scheduled like any
+    other reduction (`include/pyjit/Codegen/Schedule.h`, tiles), with bias and
+    activation in the same kernel. With few rows the weight's way from memory is
+    what a matmul costs: a panel is read once, in order. A parameter that calls
+    find as it was is packed once; a trained one and any other tensor are packed
+    in each call, where at least `pack-rows` rows read them (gradients of weights
+    and of inputs, products of activations). The copy is marked `pyjit.packed`:
+    fusion stores it. Columns that do not divide into vectors stay vendor calls.
 
     ```mlir
     func.func @f(%x: tensor<32x8xf32>, %w: tensor<16x8xf32> {pyjit.param}) -> tensor<32x16xf32> {
@@ -247,7 +249,7 @@ def PlanMatmulsPass : Pass<"library-plan-matmuls", "::mlir::func::FuncOp"> {
     ```mlir
     %0 = tssa.access %w [#tssa.view<view [1, 16, 8]>]
     %1 = tssa.access %0 [#tssa.view<permute [0, 2, 1]>]
-    %2 = tssa.aten "aten::clone"(%1, 0 : i64) : (...) -> tensor<1x8x16xf32>
+    %2 = tssa.aten "aten::clone"(%1, 0 : i64) {pyjit.packed} : (...) -> tensor<1x8x16xf32>
     %3 = linalg.generic ins(%x, %2) ...  // += x[m, k] * w[n floordiv 16, k, n mod 16]
     ```
   }];
@@ -256,6 +258,8 @@ def PlanMatmulsPass : Pass<"library-plan-matmuls", "::mlir::func::FuncOp"> {
            "Columns of a panel: two vectors; 0 leaves every matmul to the vendor library">,
     Option<"minRows", "min-rows", "unsigned", "1",
            "Fewer rows are left to the vendor library">,
+    Option<"packRows", "pack-rows", "int64_t", "INT64_MAX",
+           "Fewer rows are left to the vendor library where each call packs the weight">,
     Option<"maxRows", "max-rows", "int64_t", "INT64_MAX",
            "More rows are left to the vendor library">,
     Option<"explain", "explain", "bool", "false",

@@ -20,9 +20,11 @@ unsigned hostVectorBits() {
 
 MatmulLimits matmulLimits(unsigned vectorBits, bool amd) {
   if (vectorBits < 256)
-    return {0, 0};
+    return {0, 0, INT64_MAX};
   constexpr int64_t fewRows = 64;
-  return {2 * vectorBits / 32, amd ? INT64_MAX : fewRows};
+  if (!amd)
+    return {2 * vectorBits / 32, fewRows, INT64_MAX};
+  return {2 * vectorBits / 32, INT64_MAX, vectorBits == 512 ? 32 : 256};
 }
 
 MatmulLimits hostMatmulLimits() {

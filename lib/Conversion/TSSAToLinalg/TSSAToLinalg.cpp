@@ -329,6 +329,8 @@ struct ConvertPass : impl::ConvertTSSAToLinalgBase<ConvertPass> {
                                op.getInputs().getTypes(), inputs, type, reason);
     if (!result)
       return stays(op, reason);
+    if (op->hasAttr(attribute::kPacked))
+      result.getDefiningOp()->setAttr(attribute::kPacked, b.getUnitAttr());
     if (!dense) {
       shown[op.getResult(0)] = result;
       doubled.push_back(op);

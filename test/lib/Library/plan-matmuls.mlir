@@ -1,9 +1,11 @@
 // RUN: pyjit-opt %s --library-plan-matmuls | FileCheck %s
 // RUN: pyjit-opt %s --library-plan-matmuls=columns=0 | FileCheck %s --check-prefix=NONE
-// RUN: pyjit-opt %s --library-plan-matmuls="explain min-rows=4" -verify-diagnostics -o /dev/null
+// RUN: pyjit-opt %s --library-plan-matmuls=pack-rows=32 | FileCheck %s --check-prefix=PACK
+// RUN: pyjit-opt %s --library-plan-matmuls="explain min-rows=4 pack-rows=4" -verify-diagnostics -o /dev/null
 
 // NONE-NOT: linalg.generic
 
+// PACK: #[[PANELS:.*]] = affine_map<(d0, d1, d2) -> (d1, d0 * 16 + d2)>
 // CHECK: #[[X:.*]] = affine_map<(d0, d1, d2) -> (d0, d2)>
 // CHECK: #[[W:.*]] = affine_map<(d0, d1, d2) -> (d1 floordiv 16, d2, d1 mod 16)>
 
@@ -19,11 +21,17 @@ func.func @linear(%x: tensor<32x8xf32>, %w: tensor<32x8xf32> {pyjit.param}, %b: 
   return %0 : tensor<32x32xf32>
 }
 
-// A weight that training writes in each step is packed in each call.
+// A weight that training writes in each step is packed in each call, where it is
+// used often enough, or by enough rows.
 // CHECK-LABEL: func.func @trained
-// CHECK-COUNT-5: linalg.generic
-// CHECK-NOT: aten::linear
+// CHECK: aten::linear
+// CHECK: aten::clone
+// CHECK-SAME: pyjit.packed
+// CHECK-COUNT-4: iterator_types = ["parallel", "parallel", "reduction"]
 // CHECK: return
+// PACK-LABEL: func.func @trained
+// PACK-NOT: aten::linear
+// PACK: return
 func.func @trained(%x: tensor<32x8xf32>, %w: tensor<32x8xf32> {pyjit.param, pyjit.trained}, %v: tensor<8x8xf32> {pyjit.param, pyjit.trained}) -> (tensor<32x32xf32>, tensor<32x8xf32>) {
   %0 = tssa.aten "aten::linear"(%x, %w, none) : (tensor<32x8xf32>, tensor<32x8xf32>) -> tensor<32x32xf32>
   %1 = tssa.aten "aten::linear"(%x, %v, none) : (tensor<32x8xf32>, tensor<8x8xf32>) -> tensor<32x8xf32>
@@ -67,13 +75,48 @@ func.func @odd_columns(%x: tensor<32x8xf32>, %w: tensor<10x8xf32> {pyjit.param})
   return %0 : tensor<32x10xf32>
 }
 
-// A weight that is no parameter would be packed at each call; beta and alpha are
-// not dropped.
+// A weight that is no parameter is packed at each call; beta and alpha are not
+// dropped.
 // CHECK-LABEL: func.func @stays
 // CHECK: aten::mm
 // CHECK: aten::addmm
+// PACK-LABEL: func.func @stays
+// PACK-NOT: aten::mm
+// PACK: aten::addmm
 func.func @stays(%b: tensor<16xf32>, %x: tensor<32x8xf32>, %w: tensor<8x16xf32>, %p: tensor<8x16xf32> {pyjit.param}) -> (tensor<32x16xf32>, tensor<32x16xf32>) {
   %0 = tssa.aten "aten::mm"(%x, %w) : (tensor<32x8xf32>, tensor<8x16xf32>) -> tensor<32x16xf32>
   %1 = tssa.aten "aten::addmm"(%b, %x, %p, 1 : i64, 2 : i64) : (tensor<16xf32>, tensor<32x8xf32>, tensor<8x16xf32>) -> tensor<32x16xf32>
   return %0, %1 : tensor<32x16xf32>, tensor<32x16xf32>
+}
+
+// The gradient of a weight: rows are the columns of what they are read from.
+// PACK-LABEL: func.func @gradient
+// PACK: %[[G:.*]] = tssa.access %arg0
+// PACK: %[[P:.*]] = linalg.generic {indexing_maps = [#[[PANELS]], {{.*}}], iterator_types = ["parallel", "parallel", "parallel"]} ins(%arg1 : {{.*}} attrs = {pyjit.packed}
+// PACK: linalg.generic {{.*}} ins(%[[G]], %[[P]]
+// CHECK-LABEL: func.func @gradient
+// CHECK: aten::mm
+func.func @gradient(%g: tensor<64x48xf32>, %x: tensor<64x32xf32>) -> tensor<48x32xf32> {
+  %0 = tssa.access %g [#tssa.view<permute [1, 0]>] : tensor<64x48xf32> -> tensor<48x64xf32, #tssa.strides<[1, 48]>>
+  %1 = tssa.aten "aten::mm"(%0, %x) : (tensor<48x64xf32, #tssa.strides<[1, 48]>>, tensor<64x32xf32>) -> tensor<48x32xf32>
+  return %1 : tensor<48x32xf32>
+}
+
+// A batch; the transpose of a row-major weight is read as that weight.
+// PACK-LABEL: func.func @batch
+// PACK: linalg.generic {{.*}} ins(%arg1 : {{.*}} attrs = {pyjit.packed}
+// PACK: linalg.generic {{.*}} iterator_types = ["parallel", "parallel", "parallel", "reduction"]
+// PACK-NOT: aten::bmm
+// PACK: return
+func.func @batch(%q: tensor<4x32x8xf32>, %k: tensor<4x8x16xf32>) -> tensor<4x32x16xf32> {
+  %0 = tssa.aten "aten::bmm"(%q, %k) : (tensor<4x32x8xf32>, tensor<4x8x16xf32>) -> tensor<4x32x16xf32>
+  return %0 : tensor<4x32x16xf32>
+}
+
+// PACK-LABEL: func.func @heads
+// PACK: linalg.generic {{.*}} iterator_types = ["parallel", "parallel", "parallel", "parallel", "reduction"]
+// PACK: return
+func.func @heads(%q: tensor<2x4x32x8xf32>, %k: tensor<2x4x8x16xf32>) -> tensor<2x4x32x16xf32> {
+  %0 = tssa.aten "aten::matmul"(%q, %k) : (tensor<2x4x32x8xf32>, tensor<2x4x8x16xf32>) -> tensor<2x4x32x16xf32>
+  return %0 : tensor<2x4x32x16xf32>
 }

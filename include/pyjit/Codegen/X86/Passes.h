@@ -26,6 +26,8 @@ struct MatmulLimits {
   unsigned columns;
   /// Up to so many rows.
   int64_t rows;
+  /// From so many rows on where the weight is packed in each call.
+  int64_t packRows;
 };
 
 /// A CPU's limits, as measured. AMD: all, for MKL takes 256-bit vectors there
