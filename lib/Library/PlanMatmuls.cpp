@@ -132,6 +132,40 @@ std::optional<Call> matchCall(tssa::AtenOp op) {
 struct PlanMatmuls : pyjit::library::impl::PlanMatmulsPassBase<PlanMatmuls> {
   using PlanMatmulsPassBase::PlanMatmulsPassBase;
 
+  /// The weight's columns in panels, packed once or in each call.
+  Value planPacked(CallBuilder &calls, OpBuilder &b, const Call &call,
+                   bool kept, int64_t width, RankedTensorType type) {
+    Value packed =
+        kept ? packWeight(calls, b, call.weight, call.transposed, width)
+             : packInCall(b, calls.getLoc(), call.weight, call.transposed,
+                          width);
+    return makeMatmul(b, calls.getLoc(), call.input, packed, type,
+                      type.getRank() - 1);
+  }
+
+  /// Where a weight's columns do not divide into vectors (an odd vocabulary):
+  /// the input is packed, and rows of the weight are multiplied with it.
+  /// Results are stored element by element, which long sums outweigh. Null
+  /// where the rows do not divide either.
+  Value planTurned(CallBuilder &calls, OpBuilder &b, const Call &call,
+                   int64_t rows, RankedTensorType type) {
+    constexpr int64_t kLongSum = 64;
+    int64_t width = panelWidth(rows, columns);
+    if (width == 0 || rows < packRows || call.in < kLongSum ||
+        typeOf(call.weight).getRank() != 2 || !isRowMajorF32(call.input) ||
+        !isRowMajorF32(call.weight))
+      return {};
+    Value packed =
+        packInCall(b, calls.getLoc(), calls.view(call.input, {rows, call.in}),
+                   /*transposed=*/false, width);
+    Value weight =
+        call.transposed ? call.weight : calls.permute(call.weight, {1, 0});
+    auto flat = RankedTensorType::get({rows, call.out}, type.getElementType());
+    Value result =
+        makeMatmul(b, calls.getLoc(), weight, packed, flat, /*channel=*/0);
+    return calls.view(result, type.getShape());
+  }
+
   void plan(tssa::AtenOp op) {
     std::optional<Call> call = matchCall(op);
     if (!call)
@@ -153,17 +187,15 @@ struct PlanMatmuls : pyjit::library::impl::PlanMatmulsPassBase<PlanMatmuls> {
       return stays("the weight is read for few rows only");
     if (rows > maxRows)
       return stays("the vendor library is faster on this many rows");
-    int64_t width = panelWidth(call->out, columns);
-    if (width == 0 || call->in == 0)
-      return stays("its columns do not divide into vectors");
+    if (call->in == 0)
+      return stays("sums of nothing");
     OpBuilder builder(op);
     CallBuilder calls(builder, op.getLoc());
-    Value packed =
-        kept ? packWeight(calls, builder, call->weight, call->transposed, width)
-             : packInCall(builder, op.getLoc(), call->weight, call->transposed,
-                          width);
-    Value result = makeMatmul(builder, op.getLoc(), call->input, packed, type,
-                              type.getRank() - 1);
+    int64_t width = panelWidth(call->out, columns);
+    Value result = width ? planPacked(calls, builder, *call, kept, width, type)
+                         : planTurned(calls, builder, *call, rows, type);
+    if (!result)
+      return stays("its columns do not divide into vectors");
     if (call->bias)
       result = calls.call(operators::aten::add_Tensor,
                           {result, call->bias, calls.integer(1)}, type);

@@ -120,3 +120,15 @@ func.func @heads(%q: tensor<2x4x32x8xf32>, %k: tensor<2x4x8x16xf32>) -> tensor<2
   %0 = tssa.aten "aten::matmul"(%q, %k) : (tensor<2x4x32x8xf32>, tensor<2x4x8x16xf32>) -> tensor<2x4x32x16xf32>
   return %0 : tensor<2x4x32x16xf32>
 }
+
+// Where the columns do not divide, the rows may: they are packed instead.
+// PACK-LABEL: func.func @odd_vocabulary
+// PACK: %[[X:.*]] = tssa.access %arg0 [#tssa.view<view [32, 64]>]
+// PACK: %[[P:.*]] = linalg.generic {{.*}} ins(%[[X]] : {{.*}} attrs = {pyjit.packed}
+// PACK: %[[W:.*]] = tssa.access %arg1 [#tssa.view<permute [1, 0]>]
+// PACK: %[[R:.*]] = linalg.generic {{.*}} iterator_types = ["parallel", "parallel", "reduction"]} ins(%[[W]], %[[P]]
+// PACK: tssa.access %[[R]] [#tssa.view<view [2, 16, 33]>]
+func.func @odd_vocabulary(%x: tensor<2x16x64xf32>, %w: tensor<33x64xf32> {pyjit.param}) -> tensor<2x16x33xf32> {
+  %0 = tssa.aten "aten::linear"(%x, %w, none) : (tensor<2x16x64xf32>, tensor<33x64xf32>) -> tensor<2x16x33xf32>
+  return %0 : tensor<2x16x33xf32>
+}
