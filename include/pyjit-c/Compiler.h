@@ -152,8 +152,22 @@ typedef struct {
   size_t numReads;
   /* numGradients rows: whether gradient i depends on elements of reads[k]. */
   const uint8_t *uses;
-  /* numGradients rows: whether gradient i is computed from arguments[k]. */
+  /* numGradients + numStops rows: whether gradient i is computed from
+     arguments[k]. */
   const uint8_t *needs;
+  /* Results that were computed from others, in eager, go backward by way of
+     these, where somebody may look. numDifferentiable rows: whether
+     differentiable[i] was computed from differentiable[k] without a third one
+     in between. Null where none was. */
+  const uint8_t *leads;
+  /* Where `leads` is: as `reaches`, but not by way of another result; and for
+     each differentiable result, whether something is saved between it and these
+     others. */
+  const uint8_t *reachesDirectly, *keeps;
+  /* Behind the gradients of inputs come gradients of results of the main
+     program, at which the backward program stops. */
+  const uint32_t *stops;
+  size_t numStops;
   /* Results of the main program that the mock takes; those behind them are
      saved for the backward program. */
   uint32_t numResults;
@@ -175,11 +189,12 @@ pyjitExecutableDifferentiate(const PyjitExecutable *executable, uint32_t order,
 
 /* For calls of which some results do not count: an executable without guards,
    mock and main program, whose backward program is not given the gradients of
-   these results. Null where that cannot be; `diagnostic` was told why. */
-PYJIT_API PyjitExecutable *
-pyjitExecutableDropGradients(const PyjitExecutable *executable,
-                             const uint32_t *results, size_t numResults,
-                             PyjitDiagnosticFn diagnostic, void *user);
+   these results. `stops`: what comes to one of them goes no further and is
+   given, too (PyjitBackward::stops). Null where that cannot be; `diagnostic`
+   was told why. */
+PYJIT_API PyjitExecutable *pyjitExecutableDropGradients(
+    const PyjitExecutable *executable, const uint32_t *results,
+    size_t numResults, bool stops, PyjitDiagnosticFn diagnostic, void *user);
 
 /* Whether the main program may pack parameters with gradients in each call, as
    a training loop wants it, which writes them between calls. */

@@ -144,11 +144,11 @@ PyjitExecutable *pyjitExecutableDifferentiate(const PyjitExecutable *executable,
 
 PyjitExecutable *pyjitExecutableDropGradients(const PyjitExecutable *executable,
                                               const uint32_t *results,
-                                              size_t numResults,
+                                              size_t numResults, bool stops,
                                               PyjitDiagnosticFn diagnostic,
                                               void *user) {
   std::unique_ptr<compiler::Executable> exe = executable->exe->dropGradients(
-      {results, results + numResults}, toFunction(diagnostic, user));
+      {results, results + numResults}, stops, toFunction(diagnostic, user));
   return exe ? new PyjitExecutable{std::move(exe)} : nullptr;
 }
 

@@ -92,6 +92,16 @@ Executable::Gradients compiler::describeGradients(func::FuncOp forward,
   gradients.groups = groupsOf(backward, gradients.results);
   gradients.uses = rowsOf(backward, attribute::kReads, gradients.reads);
   gradients.needs = needsOf(backward);
+  if (backward->hasAttr(attribute::kLeads)) {
+    gradients.leads = rowsOf(backward, attribute::kLeads, gradients.results);
+    gradients.reachesDirectly =
+        rowsOf(backward, attribute::kReachesDirectly, gradients.results);
+    std::vector<uint32_t> keeps = numbers(backward, attribute::kKeeps);
+    for (uint32_t result : gradients.results)
+      gradients.keeps.push_back(llvm::is_contained(keeps, result));
+  }
+  if (backward->hasAttr(attribute::kStops))
+    gradients.stops = numbers(backward, attribute::kStops);
   auto saved = forward->getAttrOfType<IntegerAttr>(attribute::kSaved);
   gradients.numResults = forward.getNumResults() - uint32_t(saved.getInt());
   static constexpr std::pair<StringRef, PyjitBackwardSource> kSources[] = {

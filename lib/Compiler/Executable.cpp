@@ -94,10 +94,11 @@ Executable::differentiate(unsigned order,
 }
 
 std::unique_ptr<Executable>
-Executable::dropGradients(std::vector<uint32_t> results,
+Executable::dropGradients(std::vector<uint32_t> results, bool stops,
                           std::function<void(StringRef)> onDiagnostic) const {
   CompileOptions own = options;
   own.droppedGradients = std::move(results);
+  own.stopsAtDropped = stops;
   own.part = CompileOptions::Part::Backward;
   return compileAgain(std::move(own), std::move(onDiagnostic));
 }

@@ -48,13 +48,16 @@ void buildFunctionalPipeline(OpPassManager &manager,
         differentiation::createSelectGradientsPass());
     manager.addNestedPass<func::FuncOp>(createCSEPass());
   }
+  differentiation::DifferentiatePassOptions differentiate;
+  differentiate.markResults = options.gradientOrder == 1;
   manager.addNestedPass<func::FuncOp>(
-      differentiation::createDifferentiatePass());
+      differentiation::createDifferentiatePass(differentiate));
   differentiation::PartitionPassOptions partition;
   partition.parametersLast = options.parametersLast;
   manager.addPass(differentiation::createPartitionPass(partition));
   if (!options.droppedGradients.empty()) {
     differentiation::DropGradientsPassOptions drop;
+    drop.stop = options.stopsAtDropped;
     drop.dropped.assign(options.droppedGradients.begin(),
                         options.droppedGradients.end());
     manager.addNestedPass<func::FuncOp>(

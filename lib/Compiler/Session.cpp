@@ -391,12 +391,29 @@ LogicalResult Session::encodeBackward(ModuleOp module, Executable &exe) {
   exe.gradients = std::move(gradients);
   gradients.reset();
   Executable::Gradients &known = *exe.gradients;
-  known.view = {
-      known.arguments.data(), known.arguments.size(), known.inputs.data(),
-      known.inputs.size(),    known.results.data(),   known.results.size(),
-      known.reaches.data(),   known.groups.data(),    known.reads.data(),
-      known.reads.size(),     known.uses.data(),      known.needs.data(),
-      known.numResults};
+  known.view = {known.arguments.data(),
+                known.arguments.size(),
+                known.inputs.data(),
+                known.inputs.size(),
+                known.results.data(),
+                known.results.size(),
+                known.reaches.data(),
+                known.groups.data(),
+                known.reads.data(),
+                known.reads.size(),
+                known.uses.data(),
+                known.needs.data(),
+                nullptr,
+                nullptr,
+                nullptr,
+                known.stops.data(),
+                known.stops.size(),
+                known.numResults};
+  if (!known.leads.empty()) {
+    known.view.leads = known.leads.data();
+    known.view.reachesDirectly = known.reachesDirectly.data();
+    known.view.keeps = known.keeps.data();
+  }
   return encodeProgram(module, backwardNameOf(name), exe, exe.backward);
 }
 

@@ -10,7 +10,6 @@
 #include "pyjit/Operators/OperatorInfo.h"
 #include "pyjit/Operators/OperatorNames.h"
 
-#include "llvm/ADT/BitVector.h"
 #include "llvm/ADT/MapVector.h"
 
 using namespace mlir;
@@ -100,133 +99,80 @@ int64_t costToRepeat(Operation *op) {
 // The choice
 //===----------------------------------------------------------------------===//
 
-/// Gradients by number: those that come in, then those that go out.
-using Gradients = llvm::BitVector;
-
 class Chooser {
 public:
   explicit Chooser(const JointProgram &program)
       : program(program), block(program.block) {
     shown.insert_range(program.shownResults());
-    findDemands();
-  }
-
-  SavedChoice run() {
-    // Each round leaves fewer operations that may be repeated.
-    for (unsigned round = 0;; ++round)
-      if (SavedChoice choice = cut(); !keepFromRepeating(choice, round > 8))
-        return choice;
+    findRead();
   }
 
 private:
   //===--------------------------------------------------------------------===//
-  // Which gradients ask for a value
+  // What eager's nodes read
   //===--------------------------------------------------------------------===//
 
-  void join(llvm::DenseMap<Value, Gradients> &map, Value value,
-            const Gradients &more) {
-    map.try_emplace(value, numGradients()).first->second |= more;
-  }
-  Gradients of(const llvm::DenseMap<Value, Gradients> &map,
-               ValueRange values) const {
-    Gradients all(numGradients());
-    for (Value value : values)
-      if (auto known = map.find(value); known != map.end())
-        all |= known->second;
-    return all;
-  }
-  unsigned numGradients() const {
-    return unsigned(program.gradients.size() +
-                    program.gradientResults().size());
+  /// What a derivative reads, itself or as a view. Of inputs and results, these
+  /// are what eager saves.
+  void findRead() {
+    auto add = [&](Value value) { read.insert(value); };
+    for (Value value : program.gradientResults())
+      if (program.isBeforeGradients(value))
+        add(value);
+    for (Operation &op : llvm::reverse(block.without_terminator()))
+      if (program.isBackward.contains(&op) ||
+          ((isa<tssa::AccessOp>(op) || !program.isForward.contains(&op)) &&
+           llvm::any_of(op.getResults(),
+                        [&](Value result) { return read.contains(result); })))
+        program.forEachOperand(&op, add);
   }
 
-  /// What a derivative reads, itself or as a view, and for which gradients. Of
-  /// inputs and results, these are what eager saves.
-  void findDemands() {
-    llvm::DenseMap<Value, Gradients> from, to;
-    for (auto [i, gradient] : llvm::enumerate(program.gradients))
-      join(from, gradient, single(i));
-    for (Operation &op : block.without_terminator())
-      if (program.isBackward.contains(&op)) {
-        Gradients all(numGradients());
-        program.forEachOperand(&op,
-                               [&](Value value) { all |= of(from, value); });
-        for (Value result : op.getResults())
-          join(from, result, all);
-      }
-    for (auto [i, value] : llvm::enumerate(program.gradientResults()))
-      join(program.isBeforeGradients(value) ? read : to, value,
-           single(program.gradients.size() + i));
-    for (Operation &op : llvm::reverse(block.without_terminator())) {
-      Gradients all(numGradients());
-      if (program.isBackward.contains(&op)) {
-        Gradients out = of(to, op.getResults());
-        program.forEachOperand(&op, [&](Value value) { join(to, value, out); });
-        all = demands[&op] = out |= of(from, op.getResults());
-      } else if (isa<tssa::AccessOp>(op) || !program.isForward.contains(&op)) {
-        all = of(read, op.getResults());
-      }
-      if (all.any())
-        program.forEachOperand(&op,
-                               [&](Value value) { join(read, value, all); });
-    }
-  }
-
-  Gradients single(size_t gradient) const {
-    Gradients one(numGradients());
-    one.set(unsigned(gradient));
-    return one;
-  }
-
-  /// In memory anyway, as long as somebody keeps it.
+  /// In memory anyway, as long as somebody keeps it, who may write it.
   bool isKnown(Value value) const {
     return isa<BlockArgument>(value) || shown.contains(value);
   }
 
-  /// Whether an operation computes its result of something known that no
-  /// derivative reads for some of these gradients.
-  bool asksForMore(Operation *op, const Gradients &gradients) const {
-    bool more = false;
+  /// Whether an operation reads memory that somebody may write.
+  bool readsKnown(Operation *op) const {
+    bool known = false;
     program.forEachOperand(op, [&](Value value) {
       while (!isKnown(value) && value.getDefiningOp<tssa::AccessOp>())
         value = value.getDefiningOp()->getOperand(0);
-      Gradients missing = gradients;
-      more |= isKnown(value) && missing.reset(of(read, value)).any();
+      known |= isKnown(value);
     });
-    return more;
+    return known;
   }
 
-  /// Where the choice would have gradients fail because of a write that they
-  /// do not mind in eager, an operation is not to be repeated. Returns whether
-  /// there was one. `all`: none is that reads what is known.
-  bool keepFromRepeating(const SavedChoice &choice, bool all) {
-    size_t before = kept.size();
-    llvm::DenseMap<Value, Gradients> asked;
-    for (Operation &op : llvm::reverse(block.without_terminator())) {
-      bool isRepeated = choice.second.contains(&op);
-      if (!isRepeated && !program.isBackward.contains(&op))
-        continue;
-      Gradients gradients =
-          isRepeated ? of(asked, op.getResults()) : demands.lookup(&op);
-      program.forEachOperand(
-          &op, [&](Value value) { join(asked, value, gradients); });
-      bool canBeSaved =
-          llvm::all_of(op.getResultTypes(), llvm::IsaPred<RankedTensorType>);
-      if (isRepeated && canBeSaved && !isa<tssa::AccessOp>(op) &&
-          program.isForward.contains(&op) &&
-          asksForMore(&op, all ? Gradients(numGradients(), true) : gradients))
-        kept.insert(&op);
-    }
-    return kept.size() != before;
+  bool dependsOnKnown(Operation *op) const {
+    bool depends = readsKnown(op);
+    program.forEachOperand(
+        op, [&](Value value) { depends |= late.contains(value); });
+    return depends;
+  }
+
+  /// Eager's nodes compute it of what they have saved: of what stands there by
+  /// then, whoever wrote it.
+  bool showsWrites(Operation *op) const {
+    return dependsOnKnown(op) && !isOfItsTime(op) &&
+           (isa<tssa::AccessOp>(op) || !program.isForward.contains(op));
+  }
+
+  /// Eager's nodes have what an operator of the forward program made of what
+  /// stood there in its time.
+  bool isOfItsTime(Operation *op) const {
+    if (op->hasAttr(attribute::kSavedInEager))
+      return dependsOnKnown(op);
+    return program.isForward.contains(op) && !isa<tssa::AccessOp>(op) &&
+           readsKnown(op) &&
+           llvm::all_of(op->getResultTypes(), llvm::IsaPred<RankedTensorType>);
   }
 
   //===--------------------------------------------------------------------===//
   // The cut
   //===--------------------------------------------------------------------===//
 
-  SavedChoice cut() {
-    network = {};
-    nodes.clear();
+public:
+  SavedChoice run() {
     for (Value input : block.getArguments().take_front(program.numInputs))
       add(input, FlowNetwork::kUnlimited);
     for (Operation &op : block.without_terminator())
@@ -250,12 +196,16 @@ private:
     return choice;
   }
 
+private:
   void add(Operation *op) {
     // What only gradients need is computed once wherever that is.
-    int64_t repeat = !program.isForward.contains(op) ? 0
-                     : kept.contains(op)             ? FlowNetwork::kUnlimited
-                                                     : costToRepeat(op);
+    int64_t repeat = isOfItsTime(op)                   ? FlowNetwork::kUnlimited
+                     : !program.isForward.contains(op) ? 0
+                                                       : costToRepeat(op);
+    bool isLate = showsWrites(op);
     for (Value result : op->getResults()) {
+      if (isLate)
+        late.insert(result);
       add(result, repeat);
       program.forEachOperand(op, [&](Value operand) {
         network.addEdge(nodes[operand].there, nodes[result].made,
@@ -265,9 +215,10 @@ private:
   }
 
   void add(Value value, int64_t repeat) {
-    int64_t cost = !isKnown(value)        ? costToSave(value)
-                   : read.contains(value) ? costToSave(value) / 8
-                                          : kLastResort;
+    bool isRead = read.contains(value);
+    int64_t cost = isKnown(value) && isRead ? costToSave(value) / 8
+                   : isKnown(value) || late.contains(value) ? kLastResort
+                                                            : costToSave(value);
     Nodes own{network.addNode(), network.addNode()};
     network.addEdge(FlowNetwork::kSource, own.made, repeat);
     network.addEdge(own.made, own.there, 1 + cost);
@@ -283,9 +234,7 @@ private:
   const JointProgram &program;
   Block &block;
   llvm::SmallPtrSet<Value, 8> shown;
-  llvm::DenseMap<Value, Gradients> read;
-  llvm::DenseMap<Operation *, Gradients> demands; ///< of backward operations
-  llvm::SmallPtrSet<Operation *, 8> kept; ///< operations that are not repeated
+  llvm::DenseSet<Value> read, late;
   FlowNetwork network;
   /// Each value has a node where it comes to be in the backward program (by
   /// having been saved, or by being computed again), and one where it is there.

@@ -42,9 +42,10 @@ using SavedChoice = std::pair<llvm::SetVector<mlir::Value>,
                               llvm::SmallPtrSet<mlir::Operation *, 32>>;
 
 /// By a minimum cut over bytes moved. Inputs and results are saved only where a
-/// derivative reads them, for the gradients whose derivatives do: somebody may
-/// write them before the backward comes, which is no error where eager's nodes
-/// have not saved them.
+/// derivative reads them, as eager's nodes do: somebody may write them before
+/// the backward comes. So what the forward program computes of them is saved,
+/// or computed again of something that is; what only a derivative computes of
+/// them is computed in the backward program.
 SavedChoice chooseSaved(const JointProgram &program);
 
 } // namespace pyjit::differentiation

@@ -24,8 +24,8 @@ namespace {
 /// A function whose results are to be differentiated by its inputs.
 class JointProgram {
 public:
-  JointProgram(func::FuncOp function)
-      : function(function),
+  JointProgram(func::FuncOp function, bool markResults)
+      : markResults(markResults), function(function),
         returned(cast<func::ReturnOp>(function.front().getTerminator())),
         builder(returned), sweep(returned),
         inputs(function->getAttrOfType<DenseI64ArrayAttr>(
@@ -63,6 +63,9 @@ private:
 
   /// An argument for the gradient of each result that has one.
   void takeGradients() {
+    llvm::DenseMap<Value, unsigned> uses;
+    for (int64_t number : results.asArrayRef())
+      ++uses[returned.getOperand(number)];
     for (int64_t number : results.asArrayRef()) {
       Value result = returned.getOperand(number);
       unsigned place = function.getNumArguments();
@@ -71,6 +74,9 @@ private:
       (void)function.insertArgument(place, gradientTypeOf(typeOf(result)), mark,
                                     result.getLoc());
       sweep.give(result, function.getArgument(place));
+      // Of two tensors of one value nobody knows which one was used.
+      if (markResults && uses[result] == 1)
+        sweep.mark(result, number);
     }
   }
 
@@ -94,6 +100,7 @@ private:
     return success();
   }
 
+  bool markResults;
   func::FuncOp function;
   func::ReturnOp returned;
   OpBuilder builder;
@@ -147,10 +154,12 @@ LogicalResult expandBackward(tssa::AtenOp op) {
 
 struct Differentiate
     : pyjit::differentiation::impl::DifferentiatePassBase<Differentiate> {
+  using DifferentiatePassBase::DifferentiatePassBase;
+
   void runOnOperation() override {
     func::FuncOp function = getOperation();
     if (function->hasAttr(attribute::kGradientResults) &&
-        failed(JointProgram(function).build()))
+        failed(JointProgram(function, markResults).build()))
       signalPassFailure();
   }
 };

@@ -23,8 +23,10 @@ namespace {
 
 class Dropping {
 public:
-  Dropping(func::FuncOp backward, ArrayRef<int64_t> results)
+  Dropping(func::FuncOp backward, ArrayRef<int64_t> results, bool stop)
       : backward(backward), block(backward.front()), builder(backward) {
+    if (stop)
+      stopsAt.insert_range(results);
     for (BlockArgument argument : block.getArguments()) {
       auto number = backward.getArgAttrOfType<IntegerAttr>(
           argument.getArgNumber(), attribute::kGradient);
@@ -38,7 +40,11 @@ public:
 
   void run() {
     for (Operation &op : llvm::make_early_inc_range(block.without_terminator()))
-      visit(&op);
+      if (auto at = op.getAttrOfType<IntegerAttr>(attribute::kGradientAt);
+          at && stopsAt.contains(at.getInt()))
+        stopAt(&op, at.getInt());
+      else
+        visit(&op);
     dropResults();
     tssa::eraseUnused(block);
     dropArguments();
@@ -74,6 +80,24 @@ private:
         operand.set(build.zeros(typeOf(operand.get())));
   }
 
+  /// Gives what is left of the sum, and lets nothing go on from there.
+  void stopAt(Operation *op, int64_t result) {
+    Value sum = op->getResult(0), whole = sum;
+    Value behind = block.addArgument(sum.getType(), op->getLoc());
+    whole.replaceAllUsesWith(behind);
+    // Who takes the sum's place is told by a user of it.
+    auto returned = cast<func::ReturnOp>(block.getTerminator());
+    unsigned place = returned.getNumOperands();
+    returned->insertOperands(place, sum);
+    visit(op);
+    if (isDropped(sum))
+      returned->eraseOperand(place);
+    else
+      stops.push_back(result);
+    carries.insert(behind);
+    dropped.insert(behind);
+  }
+
   /// What is left of a sum, as a value of the sum's type; null where `op` is
   /// none.
   Value otherSummand(Operation *op) {
@@ -98,6 +122,7 @@ private:
     auto inputs =
         backward->getAttrOfType<DenseI64ArrayAttr>(attribute::kGradientInputs);
     SmallVector<Value> results;
+    ValueRange behind = returned.getOperands().drop_front(inputs.size());
     SmallVector<int64_t> left;
     SmallVector<bool> isLeft;
     for (auto [value, input] :
@@ -108,10 +133,15 @@ private:
       results.push_back(value);
       left.push_back(input);
     }
+    llvm::append_range(results, behind);
     returned.getOperandsMutable().assign(results);
+    if (!stops.empty())
+      backward->setAttr(attribute::kStops, builder.getDenseI64ArrayAttr(stops));
     backward->setAttr(attribute::kGradientInputs,
                       builder.getDenseI64ArrayAttr(left));
-    backward->removeAttr(attribute::kGroups);
+    for (StringRef name : {attribute::kGroups, attribute::kLeads,
+                           attribute::kReachesDirectly, attribute::kKeeps})
+      backward->removeAttr(name);
     for (StringRef name : {attribute::kReaches, attribute::kReads}) {
       SmallVector<Attribute> lists;
       for (auto [list, stays] : llvm::zip(
@@ -152,6 +182,8 @@ private:
   func::FuncOp backward;
   Block &block;
   OpBuilder builder;
+  llvm::SmallDenseSet<int64_t> stopsAt; ///< gradients of these go no further
+  SmallVector<int64_t> stops;           ///< and some come there
   llvm::DenseSet<Value> carries, dropped;
 };
 
@@ -162,7 +194,7 @@ struct DropGradients
   void runOnOperation() override {
     func::FuncOp function = getOperation();
     if (function->hasAttr(attribute::kReaches) && !dropped.empty())
-      Dropping(function, dropped).run();
+      Dropping(function, dropped, stop).run();
   }
 };
 

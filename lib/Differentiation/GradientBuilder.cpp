@@ -2,6 +2,7 @@
 
 #include "GradientBuilder.h"
 
+#include "dialects/pyjit/IR/Attributes.h"
 #include "pyjit/Operators/CallArguments.h"
 #include "pyjit/Operators/ElementTypes.h"
 #include "pyjit/Operators/OperatorNames.h"
@@ -180,6 +181,12 @@ Value GradientBuilder::sum(Value value, ArrayRef<int64_t> dims) {
   return call(operators::aten::sum_dim_IntList,
               {value, integers(dims), boolean(true), none()},
               rowMajorType(sizes, typeOf(value).getElementType()));
+}
+
+Value GradientBuilder::savedInEager(Value value) {
+  if (Operation *op = value ? value.getDefiningOp() : nullptr)
+    op->setAttr(attribute::kSavedInEager, builder.getUnitAttr());
+  return value;
 }
 
 Value GradientBuilder::mean(Value value, ArrayRef<int64_t> dims) {

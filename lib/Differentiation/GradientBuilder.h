@@ -54,6 +54,8 @@ public:
   mlir::Value convert(mlir::Value value, mlir::Type elementType);
   /// The same values laid out as `type` says.
   mlir::Value layOut(mlir::Value value, mlir::RankedTensorType type);
+  /// Eager's forward operator computes this value, too, and saves it.
+  mlir::Value savedInEager(mlir::Value value);
   /// Over these dimensions, which stay as ones.
   mlir::Value mean(mlir::Value value, llvm::ArrayRef<int64_t> dims);
   /// Of a tensor without elements, as something that is computed from

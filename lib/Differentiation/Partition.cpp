@@ -49,11 +49,14 @@ public:
     findBackward();
     findForward();
     std::tie(saved, repeated) = chooseSaved(*this);
+    joint.walk([](Operation *op) { op->removeAttr(attribute::kSavedInEager); });
     func::FuncOp backward = makeBackward();
     if (!backward)
       return failure();
     describeDependences(backward);
     describeGroups(backward);
+    describeLeads(backward);
+    joint.walk([](Operation *op) { op->removeAttr(attribute::kGradientAt); });
     reduceToForward();
     return success();
   }
@@ -161,6 +164,74 @@ private:
       lists.push_back(builder.getDenseI64ArrayAttr(results));
     if (lists.size() > 1)
       backward->setAttr(attribute::kGroups, builder.getArrayAttr(lists));
+  }
+
+  /// Whether the backward program is given the value, or computes it of such.
+  bool isOfSaved(Value value) const {
+    if (saved.contains(value))
+      return true;
+    Operation *op = value.getDefiningOp();
+    if (!op || !repeated.contains(op))
+      return false;
+    bool found = false;
+    forEachOperand(op, [&](Value operand) { found |= isOfSaved(operand); });
+    return found;
+  }
+
+  /// Results that were computed from others. In eager, a backward from one goes
+  /// by way of these, where somebody may look at the gradient, or be the only
+  /// one who wants it.
+  void describeLeads(func::FuncOp backward) {
+    unsigned count = gradients.size();
+    llvm::SmallDenseMap<int64_t, unsigned> places;
+    llvm::DenseMap<Value, llvm::BitVector> from;
+    for (auto [i, gradient] : llvm::enumerate(gradients)) {
+      places[resultOf(gradient)] = i;
+      from[gradient].resize(count);
+      from[gradient].set(i);
+    }
+    SmallVector<llvm::BitVector> leads(count, llvm::BitVector(count));
+    llvm::BitVector keeps(count);
+    for (Operation &op : block.without_terminator()) {
+      if (!isBackward.contains(&op))
+        continue;
+      llvm::BitVector all(count);
+      bool readsSaved = false;
+      forEachOperand(&op, [&](Value operand) {
+        readsSaved |= isBeforeGradients(operand) && isOfSaved(operand);
+        all |= from[operand];
+      });
+      if (readsSaved)
+        keeps |= all;
+      if (auto at = op.getAttrOfType<IntegerAttr>(attribute::kGradientAt)) {
+        unsigned own = places[at.getInt()];
+        for (unsigned i : all.set_bits())
+          if (i != own)
+            leads[i].set(own);
+        all.reset();
+        all.set(own);
+      }
+      for (Value result : op.getResults())
+        from[result] = all;
+    }
+    if (llvm::none_of(leads, [](auto &list) { return list.any(); }))
+      return;
+    Builder builder(joint.getContext());
+    auto numbers = [&](const llvm::BitVector &some) {
+      SmallVector<int64_t> list;
+      for (unsigned i : some.set_bits())
+        list.push_back(resultOf(gradients[i]));
+      return builder.getDenseI64ArrayAttr(list);
+    };
+    SmallVector<Attribute> lists, direct;
+    for (const llvm::BitVector &list : leads)
+      lists.push_back(numbers(list));
+    for (Value result : gradientResults())
+      direct.push_back(numbers(from.try_emplace(result, count).first->second));
+    backward->setAttr(attribute::kLeads, builder.getArrayAttr(lists));
+    backward->setAttr(attribute::kReachesDirectly,
+                      builder.getArrayAttr(direct));
+    backward->setAttr(attribute::kKeeps, numbers(keeps));
   }
 
   /// Which result an argument is the gradient of.

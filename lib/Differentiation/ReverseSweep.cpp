@@ -4,6 +4,7 @@
 
 #include "Adjoint.h"
 
+#include "dialects/pyjit/IR/Attributes.h"
 #include "dialects/tssa/IR/Views.h"
 #include "pyjit/Operators/OperatorFacts.h"
 
@@ -108,6 +109,11 @@ LogicalResult ReverseSweep::visit(Operation *op) {
   });
   if (!reached)
     return success();
+  for (Value result : op->getResults())
+    if (auto mark = marked.find(result); mark != marked.end())
+      if (Operation *sum = gradients.lookup(result).getDefiningOp())
+        sum->setAttr(attribute::kGradientAt,
+                     builder.getI64IntegerAttr(mark->second));
   return llvm::TypeSwitch<Operation *, LogicalResult>(op)
       .Case<tssa::AtenOp, tssa::AccessOp, tssa::AssignOp>(
           [&](auto known) { return pass(known); })

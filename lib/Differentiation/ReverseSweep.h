@@ -25,6 +25,9 @@ public:
   bool isActive(mlir::Value value) const { return active.contains(value); }
   /// A gradient of the value, beside those that it has.
   void give(mlir::Value value, mlir::Value gradient);
+  /// Where the sweep comes to the value, the sum of its gradients so far gets
+  /// the attribute `pyjit.gradient_at`, unless it is what one `give` gave.
+  void mark(mlir::Value value, int64_t result) { marked[value] = result; }
   /// Fails at an operation on the way that cannot be differentiated, which it
   /// names in an error.
   llvm::LogicalResult run();
@@ -50,6 +53,7 @@ private:
   mlir::OpBuilder builder;
   llvm::DenseSet<mlir::Value> active;
   llvm::DenseMap<mlir::Value, mlir::Value> gradients;
+  llvm::DenseMap<mlir::Value, int64_t> marked;
   bool hasFailed = false; ///< something could not be built; an error has told
 };
 

@@ -41,10 +41,11 @@ public:
       // As exact as the operator itself (Operators.td).
       Value near = build.mean(x, dims);
       Value off = build.mean(build.subtract(x, near), dims);
-      centered = build.subtract(x, build.add(near, off));
+      Value mean = build.savedInEager(build.add(near, off));
+      centered = build.subtract(x, mean);
     }
     Value variance = build.mean(build.multiply(centered, centered), dims);
-    inverse = inverseRoot(build, variance, epsilon);
+    inverse = build.savedInEager(inverseRoot(build, variance, epsilon));
     value = build.multiply(centered, inverse);
   }
 

@@ -58,19 +58,20 @@ public:
       return loader.differentiate(used, order + 1, error);
     };
     if (order == 1)
-      made->drop = [loader = *this](const std::vector<uint32_t> &results) {
-        return loader.drop(results);
+      made->drop = [loader = *this](const std::vector<uint32_t> &results,
+                                    bool stops) {
+        return loader.drop(results, stops);
       };
     return made;
   }
 
 private:
-  std::unique_ptr<BackwardProgram>
-  drop(const std::vector<uint32_t> &results) const {
+  std::unique_ptr<BackwardProgram> drop(const std::vector<uint32_t> &results,
+                                        bool stops) const {
     std::string error;
     std::shared_ptr<PyjitExecutable> exe(
         pyjitExecutableDropGradients(root.get(), results.data(), results.size(),
-                                     appendDiagnostic, &error),
+                                     stops, appendDiagnostic, &error),
         pyjitExecutableDestroy);
     const PyjitBackward *known =
         exe ? pyjitExecutableBackward(exe.get()) : nullptr;
@@ -81,7 +82,8 @@ private:
     made->code = std::move(exe);
     bool fits = made->program &&
                 made->program->numInputs() == made->arguments.size() &&
-                made->program->numOutputs() == made->gradients.size();
+                made->program->numOutputs() ==
+                    made->gradients.size() + made->stops.size();
     return fits ? std::move(made) : nullptr;
   }
 
@@ -101,10 +103,18 @@ private:
                              .written = isOfCall && isWritten[input],
                              .copied = isOfCall && isNumber[input]});
     }
-    made->reaches = rows(known.reaches, known, known.numDifferentiable);
+    size_t gradients = known.numGradients, results = known.numDifferentiable;
+    made->reaches = rows(known.reaches, gradients, results);
     made->groups.assign(known.groups, known.groups + known.numDifferentiable);
-    made->uses = rows(known.uses, known, known.numReads);
-    made->needs = rows(known.needs, known, known.numArguments);
+    made->uses = rows(known.uses, gradients, known.numReads);
+    made->needs =
+        rows(known.needs, gradients + known.numStops, known.numArguments);
+    if (known.leads) {
+      made->leads = rows(known.leads, results, results);
+      made->reachesDirectly = rows(known.reachesDirectly, gradients, results);
+      made->keeps.assign(known.keeps, known.keeps + results);
+    }
+    made->stops.assign(known.stops, known.stops + known.numStops);
     made->numResults = known.numResults;
     return made;
   }
@@ -116,10 +126,10 @@ private:
                                            : Source::Gradient;
   }
 
-  static std::vector<std::vector<bool>>
-  rows(const uint8_t *entries, const PyjitBackward &known, size_t columns) {
+  static std::vector<std::vector<bool>> rows(const uint8_t *entries,
+                                             size_t count, size_t columns) {
     std::vector<std::vector<bool>> made;
-    for (size_t i = 0; i < known.numGradients; ++i)
+    for (size_t i = 0; i < count; ++i)
       made.emplace_back(entries + i * columns, entries + (i + 1) * columns);
     return made;
   }

@@ -4,191 +4,122 @@
 
 #include "WrappedGradients.h"
 
-#include <ATen/EmptyTensor.h>
 #include <ATen/core/LegacyTypeDispatch.h>
-#include <ATen/ops/empty_strided.h>
 #include <c10/core/GradMode.h>
-#include <torch/csrc/autograd/anomaly_mode.h>
 #include <torch/csrc/autograd/functions/utils.h>
+#include <torch/csrc/autograd/graph_task.h>
 
 #include <algorithm>
 
 using namespace pyjit::rt;
 namespace autograd = torch::autograd;
 
+//===----------------------------------------------------------------------===//
+// The nodes of a call
+//===----------------------------------------------------------------------===//
+
 BackwardNodes
 BackwardNodes::create(const std::shared_ptr<const BackwardProgram> &program,
                       const at::Tensor *inputs,
                       const std::shared_ptr<const Generators> &drawn) {
   BackwardNodes made;
-  auto saved = std::make_shared<const SavedInputs>(*program, inputs);
+  made.program = program;
+  made.call = std::make_shared<SavedCall>();
+  made.call->inputs = std::make_unique<const SavedInputs>(*program, inputs);
+  made.layouts = std::make_shared<std::vector<TensorLayout>>();
   for (uint32_t group = 0; group < program->numGroups(); ++group) {
     // The deleter takes long chains of nodes apart without recursion.
-    std::shared_ptr<CompiledBackward> node(new CompiledBackward(program, group),
-                                           autograd::deleteNode);
+    std::shared_ptr<CompiledBackward> node(
+        new CompiledBackward(program, made.call, made.layouts, group),
+        autograd::deleteNode);
     node->drawn = drawn;
-    node->inputs = saved;
     node->set_next_edges(program->edges(inputs, group));
     for (const BackwardProgram::Input &input : program->reads)
       node->keeps |= input.taken;
-    made.nodes.push_back(std::move(node));
+    made.groups.push_back(std::move(node));
+  }
+  // Nobody hangs hooks on gradients of gradients' results.
+  if (size_t count = program->differentiable.size();
+      count > 1 && program->drop) {
+    made.results.resize(count);
+    for (size_t k = 0; k < count; ++k)
+      made.addResult(k, inputs);
   }
   return made;
 }
 
-void BackwardNodes::connect(const std::vector<at::Tensor> &results,
+/// Behind those that it leads to, for a node's edges are made once.
+void BackwardNodes::addResult(size_t k, const at::Tensor *inputs) {
+  if (results[k])
+    return;
+  bool leadsOn = program->leadsOn(k);
+  for (size_t i = 0; leadsOn && i < results.size(); ++i)
+    if (program->leads[k][i])
+      addResult(i, inputs);
+  std::shared_ptr<ResultBackward> node(
+      new ResultBackward(program, leadsOn ? call : nullptr, layouts, k),
+      autograd::deleteNode);
+  autograd::edge_list edges{{groups[program->groups[k]], uint32_t(k)}};
+  for (size_t i = 0; leadsOn && i < results.size(); ++i)
+    if (program->leads[k][i]) {
+      edges.emplace_back(results[i], 0);
+      node->ledTo.push_back(i);
+    }
+  for (size_t i = 0; leadsOn && i < program->gradients.size(); ++i)
+    if (program->reachesDirectly[i][k]) {
+      edges.push_back(
+          autograd::impl::gradient_edge(inputs[program->gradients[i]]));
+      node->reached.push_back(i);
+    }
+  node->set_next_edges(std::move(edges));
+  results[k] = std::move(node);
+}
+
+void BackwardNodes::connect(const std::vector<at::Tensor> &outputs,
                             const std::vector<bool> *which) {
-  for (const std::shared_ptr<CompiledBackward> &node : nodes)
-    node->connect(results, which);
-}
-
-void BackwardNodes::save(const std::vector<at::Tensor> &results,
-                         const SavedValues &block) {
-  for (const std::shared_ptr<CompiledBackward> &node : nodes)
-    node->save(results, block);
-}
-
-void CompiledBackward::connect(const std::vector<at::Tensor> &results,
-                               const std::vector<bool> *which) {
   for (size_t k = 0; k < program->differentiable.size(); ++k) {
-    const at::Tensor &result = results[program->differentiable[k]];
-    layouts.push_back(TensorLayout::ofGradient(result));
-    if (program->groups[k] == group && (!which || (*which)[k]))
-      autograd::set_history(result, shared_from_this());
-    else
-      add_input_metadata(autograd::Node::undefined_input());
+    const at::Tensor &result = outputs[program->differentiable[k]];
+    layouts->push_back(TensorLayout::ofGradient(result));
+    bool isOne = !which || (*which)[k];
+    for (const std::shared_ptr<CompiledBackward> &node : groups)
+      if (!isOne || program->groups[k] != node->group)
+        node->add_input_metadata(autograd::Node::undefined_input());
+      else if (results.empty())
+        autograd::set_history(result, node);
+      else
+        node->add_input_metadata(result);
+    if (!results.empty())
+      autograd::set_history(result, results[k]);
   }
 }
 
-void CompiledBackward::save(const std::vector<at::Tensor> &results,
-                            const SavedValues &left) {
-  block = left;
+void BackwardNodes::save(const std::vector<at::Tensor> &outputs,
+                         const SavedValues &block) {
+  auto isOwn = [&](const std::shared_ptr<autograd::Node> &node) {
+    return !node ||
+           std::find(groups.begin(), groups.end(), node) != groups.end() ||
+           std::find(results.begin(), results.end(), node) != results.end();
+  };
+  call->block = block;
   for (uint32_t number : program->shown) {
-    const at::Tensor &result = results[number];
-    std::shared_ptr<autograd::Node> made = result.grad_fn();
-    bool isOwn = !made || made.get() == this;
-    shown.push_back({autograd::SavedVariable(result, /*is_output=*/isOwn),
-                     TensorLayout::of(result)});
+    const at::Tensor &result = outputs[number];
+    // A node that kept a tensor with its history would keep itself.
+    bool own = isOwn(result.grad_fn());
+    call->shown.push_back({autograd::SavedVariable(result, /*is_output=*/own),
+                           TensorLayout::of(result)});
   }
   for (size_t k = 0; k < program->hidden.size(); ++k)
     if (uint32_t number = program->hidden[k]; !block.has(number)) {
-      hidden.resize(program->hidden.size());
-      hidden[k] = results[number];
+      call->hidden.resize(program->hidden.size());
+      call->hidden[k] = outputs[number];
     }
-  keeps |= !shown.empty() || !program->hidden.empty();
+  for (const std::shared_ptr<CompiledBackward> &node : groups)
+    node->keeps |= !call->shown.empty() || !program->hidden.empty();
 }
 
-void CompiledBackward::release_variables() {
-  std::lock_guard<std::mutex> lock(mutex_);
-  inputs.reset();
-  for (SavedResult &result : shown)
-    result.variable.reset_data();
-  hidden.clear();
-  block.reset();
-  released = true;
-}
-
-void CompiledBackward::checkNotReleased(bool needed) const {
-  TORCH_CHECK(!released || !needed, autograd::ERR_BACKWARD_TWICE);
-}
-
-/// Not a wrapper around other tensors, whose memory is somewhere else.
-static bool hasMemory(const at::Tensor &tensor) {
-  constexpr c10::DispatchKeySet kWrappers(
-      {c10::DispatchKey::Python, c10::DispatchKey::FuncTorchBatched,
-       c10::DispatchKey::FuncTorchGradWrapper, c10::DispatchKey::Functionalize,
-       c10::DispatchKey::ZeroTensor, c10::DispatchKey::Conjugate,
-       c10::DispatchKey::Negative});
-  return tensor.layout() == at::kStrided && tensor.has_storage() &&
-         !tensor.key_set().has_any(kWrappers);
-}
-
-/// One that became another tensor (`x.data = y`) has to be one that the program
-/// can read.
-static void checkReadable(const at::Tensor &tensor, const TensorLayout &layout,
-                          c10::Device device) {
-  TORCH_CHECK(
-      layout.fits(tensor) && tensor.device() == device && hasMemory(tensor) &&
-          tensor.storage().nbytes() >=
-              at::detail::computeStorageNbytes(tensor.sizes(), tensor.strides(),
-                                               tensor.dtype().itemsize(),
-                                               tensor.storage_offset()),
-      "pyjit: a tensor that a compiled call saved for its backward has "
-      "other sizes, strides or memory than it had then: ",
-      tensor.toString(), " of sizes ", tensor.sizes());
-}
-
-/// Raises what eager's SavedVariable raises for a tensor that was written
-/// meanwhile.
-at::Tensor CompiledBackward::unpack(size_t place) const {
-  const SavedInputs::Input &input = (*inputs)[place];
-  const BackwardProgram::Input &known = program->reads[place];
-  if (known.copied)
-    return input.tensor;
-  int64_t version = input.tensor._version();
-  if (version != input.version) {
-    std::shared_ptr<autograd::Node> made = input.tensor.grad_fn();
-    TORCH_CHECK(
-        false,
-        "one of the variables needed for gradient computation has been "
-        "modified by an inplace operation: [",
-        input.tensor.toString(), " ", input.tensor.sizes(), "]",
-        made ? c10::str(", which is output ", input.tensor.output_nr(), " of ",
-                        made->name(), ",")
-             : "",
-        " is at version ", version, "; expected version ", input.version,
-        " instead. Hint: ",
-        autograd::AnomalyMode::is_enabled()
-            ? "the backtrace further above shows the operation that failed to "
-              "compute its gradient. The variable in question was changed in "
-              "there or anywhere later. Good luck!"
-            : "enable anomaly detection to find the operation that failed to "
-              "compute its gradient, with torch.autograd.set_detect_anomaly("
-              "True, check_nan=False).");
-  }
-  checkReadable(input.tensor, known.layout ? *known.layout : *input.layout,
-                input.device);
-  return input.tensor;
-}
-
-at::Tensor CompiledBackward::unpack(const SavedResult &saved) {
-  at::Tensor tensor = saved.variable.unpack(shared_from_this());
-  checkReadable(tensor, saved.layout, saved.layout.device);
-  return tensor;
-}
-
-static at::Tensor zerosOf(const TensorLayout &layout) {
-  auto options = at::TensorOptions().dtype(layout.type).device(layout.device);
-  return at::empty_strided(layout.sizes, layout.strides, options).zero_();
-}
-
-/// An incoming gradient, laid out as the program takes it; zeros where nobody
-/// asked for the result's.
-static at::Tensor laidOut(const at::Tensor &gradient,
-                          const TensorLayout &layout) {
-  if (!gradient.defined())
-    return zerosOf(layout);
-  at::Tensor plain = gradient;
-  if (plain.layout() != at::kStrided)
-    plain = plain.to_dense();
-  plain = plain.resolve_conj().resolve_neg();
-  if (plain._is_zerotensor())
-    return zerosOf(layout);
-  TORCH_CHECK(hasMemory(plain),
-              "pyjit: the gradient of a compiled call's result is a ",
-              plain.toString(),
-              ", a kind of tensor that a compiled backward "
-              "cannot read; call the function that was compiled instead");
-  TORCH_CHECK(plain.sizes() == at::IntArrayRef(layout.sizes),
-              "pyjit: the gradient of a compiled call's result has sizes ",
-              plain.sizes(), ", the result ", at::IntArrayRef(layout.sizes));
-  if (layout.fits(plain) && plain.device() == layout.device)
-    return plain;
-  auto options = at::TensorOptions().dtype(layout.type).device(layout.device);
-  at::Tensor own = at::empty_strided(layout.sizes, layout.strides, options);
-  own.copy_(plain);
-  return own;
-}
+//===----------------------------------------------------------------------===//
+// A group of results
+//===----------------------------------------------------------------------===//
 
 /// Whether some gradient that came in is one that it depends on.
 bool CompiledBackward::isReached(size_t gradient,
@@ -199,70 +130,17 @@ bool CompiledBackward::isReached(size_t gradient,
   return false;
 }
 
-/// Which arguments the gradients that the engine wants are computed from:
-/// `backward(inputs=...)` does not want all, and eager looks at nothing that
-/// the others have saved.
+/// `backward(inputs=...)` does not want all.
 std::vector<bool>
-CompiledBackward::findNeeded(const BackwardProgram &chosen) const {
-  std::vector<bool> needed(chosen.arguments.size());
-  for (size_t i = 0; i < chosen.gradients.size(); ++i) {
-    auto own = std::find(program->gradients.begin(), program->gradients.end(),
-                         chosen.gradients[i]);
-    if (!task_should_compute_output(size_t(own - program->gradients.begin())))
-      continue;
-    for (size_t k = 0; k < needed.size(); ++k)
-      needed[k] = needed[k] || chosen.needs[i][k];
+CompiledBackward::findWanted(const BackwardProgram &chosen) const {
+  std::vector<bool> wanted;
+  for (uint32_t input : chosen.gradients) {
+    auto own =
+        std::find(program->gradients.begin(), program->gradients.end(), input);
+    wanted.push_back(
+        task_should_compute_output(size_t(own - program->gradients.begin())));
   }
-  return needed;
-}
-
-/// An argument that is saved; it may have been written meanwhile.
-at::Tensor CompiledBackward::show(const BackwardProgram::Argument &argument) {
-  if (argument.source == BackwardProgram::Source::Input)
-    return unpack(argument.place);
-  if (argument.index < program->numResults)
-    return unpack(shown[argument.place]);
-  return block.has(argument.index) ? block.show(argument.index)
-                                   : hidden[argument.place];
-}
-
-/// In place of a saved argument that cannot be shown.
-at::Tensor
-CompiledBackward::zerosFor(const BackwardProgram::Argument &argument) const {
-  if (argument.source == BackwardProgram::Source::Result)
-    return zerosOf(shown[argument.place].layout);
-  const SavedInputs::Input &input = (*inputs)[argument.place];
-  const auto &known = program->reads[argument.place].layout;
-  TensorLayout layout = known ? *known : *input.layout;
-  layout.device = input.device;
-  return zerosOf(layout);
-}
-
-/// The arguments of a backward program.
-std::vector<at::Tensor> CompiledBackward::collect(const BackwardProgram &chosen,
-                                                  const Gradients &incoming) {
-  std::lock_guard<std::mutex> lock(mutex_);
-  checkNotReleased(keeps);
-  std::vector<bool> needed; // asked for where an argument has been written
-  std::vector<at::Tensor> arguments;
-  arguments.reserve(chosen.arguments.size());
-  for (const BackwardProgram::Argument &argument : chosen.arguments) {
-    if (argument.source == BackwardProgram::Source::Gradient) {
-      arguments.push_back(
-          laidOut(incoming[argument.place], layouts[argument.place]));
-      continue;
-    }
-    try {
-      arguments.push_back(show(argument));
-    } catch (const c10::Error &) {
-      if (needed.empty())
-        needed = findNeeded(chosen);
-      if (needed[arguments.size()])
-        throw;
-      arguments.push_back(zerosFor(argument));
-    }
-  }
-  return arguments;
+  return wanted;
 }
 
 autograd::variable_list CompiledBackward::run(const Gradients &incoming) {
@@ -272,7 +150,8 @@ autograd::variable_list CompiledBackward::run(const Gradients &incoming) {
   const BackwardProgram &chosen = program->getFor(defined);
   c10::AutoGradMode noGrad(false);
   at::AutoDispatchBelowADInplaceOrView belowAutograd;
-  std::vector<at::Tensor> arguments = collect(chosen, incoming);
+  std::vector<at::Tensor> arguments =
+      collect(chosen, incoming, keeps, [&] { return findWanted(chosen); });
   Gradients given(chosen.gradients.size());
   TORCH_CHECK(chosen.program->run(arguments.data(), nullptr, given.data()),
               "pyjit: ", kUnanswered);
@@ -310,7 +189,7 @@ CompiledBackward::runDifferentiably(const Gradients &incoming) {
   const BackwardProgram &own = *program;
   std::vector<at::Tensor> known = collectInputs(), gradients;
   for (size_t i = 0; i < incoming.size(); ++i)
-    gradients.push_back(laidOut(incoming[i], layouts[i]));
+    gradients.push_back(layOut(incoming[i], i));
   std::vector<bool> needed(own.gradients.size());
   for (size_t k = 0; k < needed.size(); ++k) {
     for (size_t i = 0; i < known.size(); ++i)
@@ -370,4 +249,99 @@ CompiledBackward::apply(autograd::variable_list &&gradients) {
             : at::Tensor());
   }
   return results;
+}
+
+//===----------------------------------------------------------------------===//
+// One of several results
+//===----------------------------------------------------------------------===//
+
+/// Whether somebody is told when the engine comes to the node.
+static bool isHooked(autograd::Node &node) {
+  return !node.pre_hooks().empty() || !node.tensor_pre_hooks().empty() ||
+         !node.post_hooks().empty() || !node.retains_grad_hooks().empty();
+}
+
+/// Whether the engine hands out what comes to the node.
+static bool isCaptured(autograd::Node &node) {
+  const auto *tasks = autograd::get_current_graph_task_exec_info();
+  if (!tasks)
+    return false;
+  auto known = tasks->find(&node);
+  return known != tasks->end() && known->second.captures_ &&
+         !known->second.captures_->empty();
+}
+
+/// Whether somebody looks at the gradient of a result that this one's goes to.
+bool ResultBackward::isWatched() const {
+  for (size_t i = 0; i < ledTo.size(); ++i) {
+    auto &other = static_cast<ResultBackward &>(*next_edge(1 + i).function);
+    if (isHooked(other) || isCaptured(other) || other.isWatched())
+      return true;
+  }
+  return false;
+}
+
+/// In eager the engine goes by way of those results.
+void ResultBackward::checkWay() const {
+  checkNotReleased(!ledTo.empty() && program->keeps[result]);
+  for (size_t i = 0; i < ledTo.size(); ++i)
+    if (task_should_compute_output(1 + i))
+      static_cast<ResultBackward &>(*next_edge(1 + i).function).checkWay();
+}
+
+/// By edge.
+autograd::variable_list ResultBackward::runStopping(const Gradients &incoming) {
+  TORCH_CHECK(!c10::GradMode::is_enabled(),
+              "pyjit: with create_graph=True, a compiled call cannot show the "
+              "gradient of one of its results by another one; call the "
+              "function that was compiled instead of what pyjit.compile "
+              "returned");
+  const BackwardProgram *chosen = program->getStopping(result);
+  TORCH_CHECK(chosen, "pyjit: a compiled call cannot show the gradient of one "
+                      "of its results by another one; call the function that "
+                      "was compiled instead of what pyjit.compile returned");
+  // Of each of the program's results, the edge that it goes to.
+  std::vector<size_t> edges;
+  for (uint32_t input : chosen->gradients)
+    for (size_t i = 0; i < reached.size(); ++i)
+      if (program->gradients[reached[i]] == input)
+        edges.push_back(1 + ledTo.size() + i);
+  for (uint32_t number : chosen->stops)
+    for (size_t i = 0; i < ledTo.size(); ++i)
+      if (program->differentiable[ledTo[i]] == number)
+        edges.push_back(1 + i);
+  size_t count = chosen->gradients.size() + chosen->stops.size();
+  TORCH_INTERNAL_ASSERT(edges.size() == count);
+  at::AutoDispatchBelowADInplaceOrView belowAutograd;
+  std::vector<at::Tensor> arguments =
+      collect(*chosen, incoming, program->keeps[result], [&] {
+        std::vector<bool> wanted;
+        for (size_t edge : edges)
+          wanted.push_back(task_should_compute_output(edge));
+        return wanted;
+      });
+  Gradients given(count), all(num_outputs());
+  TORCH_CHECK(chosen->program->run(arguments.data(), nullptr, given.data()),
+              "pyjit: ", kUnanswered);
+  for (size_t i = 0; i < count; ++i)
+    all[edges[i]] = std::move(given[i]);
+  return all;
+}
+
+autograd::variable_list
+ResultBackward::apply(autograd::variable_list &&gradients) {
+  Gradients all(num_outputs());
+  if (!gradients[0].defined())
+    return all;
+  if (!isWatched()) {
+    checkWay();
+    all[0] = std::move(gradients[0]);
+    return all;
+  }
+  if (areWrapped(gradients))
+    return runUnwrapped(
+        gradients, [&](Gradients &&plain) { return apply(std::move(plain)); });
+  Gradients incoming(program->differentiable.size());
+  incoming[result] = std::move(gradients[0]);
+  return runStopping(incoming);
 }

@@ -236,23 +236,41 @@ bool BackwardProgram::adopt(BackwardProgram &other) const {
   return true;
 }
 
-const BackwardProgram &
-BackwardProgram::getFor(const std::vector<bool> &defined) const {
-  if (!drop ||
-      std::find(defined.begin(), defined.end(), false) == defined.end())
-    return *this;
+const BackwardProgram *
+BackwardProgram::getPartial(Partial &programs, const std::vector<bool> &defined,
+                            bool stops) const {
   std::lock_guard<std::mutex> guard(programsLock);
-  auto [known, isNew] = partial.try_emplace(defined);
+  auto [known, isNew] = programs.try_emplace(defined);
   if (isNew) {
     std::vector<uint32_t> results;
     for (size_t k = 0; k < defined.size(); ++k)
       if (!defined[k])
         results.push_back(differentiable[k]);
-    known->second = drop(results);
+    known->second = drop(results, stops);
     if (known->second && !adopt(*known->second))
       known->second.reset();
   }
-  return known->second ? *known->second : *this;
+  return known->second.get();
+}
+
+const BackwardProgram &
+BackwardProgram::getFor(const std::vector<bool> &defined) const {
+  if (!drop ||
+      std::find(defined.begin(), defined.end(), false) == defined.end())
+    return *this;
+  const BackwardProgram *made = getPartial(partial, defined, /*stops=*/false);
+  return made ? *made : *this;
+}
+
+const BackwardProgram *BackwardProgram::getStopping(size_t k) const {
+  std::vector<bool> defined(differentiable.size());
+  defined[k] = true;
+  return drop ? getPartial(stopping, defined, /*stops=*/true) : nullptr;
+}
+
+bool BackwardProgram::leadsOn(size_t k) const {
+  return !leads.empty() &&
+         std::find(leads[k].begin(), leads[k].end(), true) != leads[k].end();
 }
 
 /// Autograd gives a leaf another accumulator when its data become those of

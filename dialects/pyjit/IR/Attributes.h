@@ -44,6 +44,18 @@ inline constexpr Name kReads = "pyjit.reads";
 /// several. To go backward from one frees nothing that eager keeps for those of
 /// other groups.
 inline constexpr Name kGroups = "pyjit.groups";
+/// Arrays of integers: of each result that requires grad, those whose gradients
+/// its own flows into directly, not by way of a third: it was computed from
+/// them.
+inline constexpr Name kLeads = "pyjit.leads";
+/// As kReaches, but only where the gradient does not pass through another
+/// result.
+inline constexpr Name kReachesDirectly = "pyjit.reaches_directly";
+/// Integers: results that saved something between them and what they lead to.
+inline constexpr Name kKeeps = "pyjit.keeps";
+/// Integers, of a backward program that stops at results of the main program:
+/// what it gives behind the gradients of inputs are gradients of these.
+inline constexpr Name kStops = "pyjit.stops";
 /// An integer: so many results, the last ones, are saved for the backward
 /// program.
 inline constexpr Name kSaved = "pyjit.saved";
@@ -88,6 +100,14 @@ inline constexpr Name kPacked = "pyjit.packed";
 /// A string, of a tssa.aten of attention that gradients flow through: the
 /// kernel that eager takes, `refgraph.tensor_op`'s `kernel`.
 inline constexpr Name kTakesKernel = "pyjit.takes_kernel";
+/// An integer, of a sum that a gradient sweep has made: what is known of this
+/// result's gradient where the sweep goes on from it, the one that comes in
+/// included.
+inline constexpr Name kGradientAt = "pyjit.gradient_at";
+/// Unit, of a tssa.aten that a gradient rule has made: eager computes it in the
+/// forward operator and saves it, so that later writes to that operator's
+/// operands do not show in it.
+inline constexpr Name kSavedInEager = "pyjit.saved_in_eager";
 /// Integers, of a kernel's call: for each result the function's input in whose
 /// memory the kernel leaves it, or -1.
 inline constexpr Name kInPlace = "pyjit.in_place";

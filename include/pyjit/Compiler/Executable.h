@@ -90,6 +90,9 @@ public:
     std::vector<uint8_t> uses;
     /// Row by row: whether gradient i is computed from argument k.
     std::vector<uint8_t> needs;
+    /// Where results were computed from others (PyjitBackward).
+    std::vector<uint8_t> leads, reachesDirectly, keeps;
+    std::vector<uint32_t> stops;
     uint32_t numResults = 0;
     /// The same, as the C API shows it.
     PyjitBackward view;
@@ -115,7 +118,7 @@ public:
   /// A backward program that is given no gradients of these results, without a
   /// main program. Null where that cannot be.
   std::unique_ptr<Executable>
-  dropGradients(std::vector<uint32_t> results,
+  dropGradients(std::vector<uint32_t> results, bool stops,
                 std::function<void(llvm::StringRef)> onDiagnostic) const;
   /// For calls that find parameters with gradients as the call before did: a
   /// main program that takes and gives what this one does, and the prepare

@@ -35,6 +35,8 @@ struct CompileOptions {
   bool parametersLast = false;
   /// Results that the backward program is given no gradients of.
   std::vector<uint32_t> droppedGradients;
+  /// Gradients that come to one of them go no further, and are given.
+  bool stopsAtDropped = false;
   /// Where the IR goes that each stage leaves; empty: nowhere.
   std::string dumpDirectory;
 };

@@ -26,6 +26,10 @@ def DifferentiatePass : Pass<"tssa-differentiate", "::mlir::func::FuncOp"> {
 
     An operation on the way of a gradient that has no derivative is an error.
 
+    With `mark-results=true`, the sum of the gradients that come to a result from
+    others that were computed from it, and its own, is marked
+    (`pyjit.gradient_at`): whoever looks at that result's gradient looks there.
+
     ```mlir
     func.func @f(%x: tensor<4xf32>) -> tensor<4xf32> attributes {pyjit.gradient_inputs = array<i64: 0>, pyjit.gradient_results = array<i64: 0>} {
       %0 = tssa.aten "aten::exp"(%x) : (tensor<4xf32>) -> tensor<4xf32>
@@ -41,6 +45,8 @@ def DifferentiatePass : Pass<"tssa-differentiate", "::mlir::func::FuncOp"> {
     }
     ```
   }];
+  let options = [Option<"markResults", "mark-results", "bool", "false",
+                        "Mark where gradients pass through results">];
   let dependentDialects = ["::pyjit::tssa::TSSADialect"];
 }
 
@@ -92,7 +98,10 @@ def PartitionPass : Pass<"tssa-partition", "::mlir::ModuleOp"> {
     `pyjit.gradient_inputs` lists; `pyjit.reaches` says of each of them which
     results' gradients it depends on, `pyjit.reads` which inputs of `@f`. Results
     whose gradients never meet where something saved is read are in different
-    `pyjit.groups`: eager goes backward from each of them by itself.
+    `pyjit.groups`: eager goes backward from each of them by itself. Where
+    results were computed from others (`pyjit.gradient_at`), `pyjit.leads` says
+    from which ones, `pyjit.reaches_directly` which gradients of inputs they
+    have beside these, and `pyjit.keeps` whether something is saved on the way.
 
     ```mlir
     func.func @f(%x: tensor<4xf32>, %g: tensor<4xf32> {pyjit.gradient = 0 : i64}) -> (tensor<4xf32>, tensor<4xf32>) attributes {pyjit.gradient_inputs = array<i64: 0>, pyjit.gradient_results = array<i64: 0>} {
@@ -167,6 +176,10 @@ def DropGradientsPass : Pass<"tssa-drop-gradients", "::mlir::func::FuncOp"> {
     alone is dropped, and of a sum its other part is left. Arguments that nothing
     reads any more go, and so do results without anything that they depend on.
 
+    With `stop=true`, gradients that come to another result of `@f` go no further
+    (`pyjit.gradient_at`): they are results of the program, behind the gradients
+    of inputs (`pyjit.stops`). Somebody looks at them there.
+
     With `results=1`:
     ```mlir
     func.func @f_backward(%y: tensor<4xf32> {pyjit.result = 0 : i64}, %g: tensor<4xf32> {pyjit.gradient = 0 : i64}, %h: tensor<4xf32> {pyjit.gradient = 1 : i64}) -> tensor<4xf32> attributes {pyjit.gradient_inputs = array<i64: 0>, pyjit.reaches = [array<i64: 0, 1>], pyjit.reads = [array<i64: 0>]} {
@@ -183,7 +196,9 @@ def DropGradientsPass : Pass<"tssa-drop-gradients", "::mlir::func::FuncOp"> {
     ```
   }];
   let options = [ListOption<"dropped", "results", "int64_t",
-                            "Results of the forward program without gradients">];
+                            "Results of the forward program without gradients">,
+                 Option<"stop", "stop", "bool", "false",
+                        "Give gradients of results that others come to">];
   let dependentDialects = ["::pyjit::tssa::TSSADialect"];
 }
 

@@ -49,8 +49,9 @@ func.func @sizes(%x: tensor<?x8xf32, #tssa.layout<[s0, 8], [8, 1]>>) -> tensor<?
 
 // -----
 
-// The sine of `w` is saved although `w` itself is: who wants the gradient of `x`
-// alone may have written `w`, which eager's nodes on that path do not read.
+// The sine of `w` is saved although `w` itself is: somebody may write `w` before
+// the backward comes, and eager's nodes have the sine of what was there before.
+// The cosine is of what is there then.
 // CHECK-LABEL: func.func @asked(
 // CHECK: %[[S:.*]] = tssa.aten "aten::sin"(%arg1)
 // CHECK: return %{{.*}}, %[[S]] :
@@ -64,6 +65,53 @@ func.func @asked(%x: tensor<4xf32>, %w: tensor<4xf32>) -> tensor<4xf32> attribut
   %0 = tssa.aten "aten::sin"(%w) : (tensor<4xf32>) -> tensor<4xf32>
   %1 = tssa.aten "aten::mul.Tensor"(%x, %0) : (tensor<4xf32>, tensor<4xf32>) -> tensor<4xf32>
   return %1 : tensor<4xf32>
+}
+
+// -----
+
+// So it is where autograd does not see the write, for which nobody raises.
+// What is computed of the sine in turn is computed again.
+// CHECK-LABEL: func.func @chain(
+// CHECK: %[[S:.*]] = tssa.aten "aten::sin"(%arg0)
+// CHECK: return %{{.*}}, %[[S]] :
+// CHECK-LABEL: func.func @chain_backward(
+// CHECK-SAME: %arg0: tensor<4xf32> {pyjit.input = 0 : i64}
+// CHECK-SAME: %arg1: tensor<4xf32> {pyjit.result = 1 : i64}
+// CHECK-NOT: aten::sin"(%arg0)
+// CHECK: %[[C:.*]] = tssa.aten "aten::cos"(%arg1)
+// CHECK: aten::cos"(%[[C]])
+// CHECK: aten::cos"(%arg0)
+func.func @chain(%x: tensor<4xf32>) -> tensor<4xf32> attributes {pyjit.gradient_inputs = array<i64: 0>, pyjit.gradient_results = array<i64: 0>} {
+  %0 = tssa.aten "aten::sin"(%x) : (tensor<4xf32>) -> tensor<4xf32>
+  %1 = tssa.aten "aten::cos"(%0) : (tensor<4xf32>) -> tensor<4xf32>
+  %2 = tssa.aten "aten::sin"(%1) : (tensor<4xf32>) -> tensor<4xf32>
+  return %2 : tensor<4xf32>
+}
+
+// -----
+
+// Statistics that eager's forward operator saves are those of before a write,
+// what is normalised is what is there behind it. Of something that nobody else
+// sees they are computed again.
+// CHECK-LABEL: func.func @statistics(
+// CHECK: %[[MEAN:.*]] = tssa.aten "aten::add.Tensor"
+// CHECK: %[[ROOT:.*]] = tssa.aten "aten::rsqrt"
+// CHECK: return %{{.*}}, %[[MEAN]], %[[ROOT]] :
+// CHECK-LABEL: func.func @statistics_backward(
+// CHECK-NOT: aten::rsqrt
+// CHECK: return
+// CHECK-LABEL: func.func @own_statistics(
+// CHECK-NOT: aten::rsqrt
+// CHECK-LABEL: func.func @own_statistics_backward(
+// CHECK: aten::rsqrt
+func.func @statistics(%x: tensor<4x8xf32>) -> tensor<4x8xf32> attributes {pyjit.gradient_inputs = array<i64: 0>, pyjit.gradient_results = array<i64: 0>} {
+  %0 = tssa.aten "aten::layer_norm"(%x, [8 : i64], none, none, 1.0e-05 : f64, true) : (tensor<4x8xf32>) -> tensor<4x8xf32>
+  return %0 : tensor<4x8xf32>
+}
+func.func @own_statistics(%x: tensor<4x8xf32>) -> tensor<4x8xf32> attributes {pyjit.gradient_inputs = array<i64: 0>, pyjit.gradient_results = array<i64: 0>} {
+  %0 = tssa.aten "aten::add.Tensor"(%x, wrapped(1 : i64), 1 : i64) : (tensor<4x8xf32>) -> tensor<4x8xf32>
+  %1 = tssa.aten "aten::layer_norm"(%0, [8 : i64], none, none, 1.0e-05 : f64, true) : (tensor<4x8xf32>) -> tensor<4x8xf32>
+  return %1 : tensor<4x8xf32>
 }
 
 // -----

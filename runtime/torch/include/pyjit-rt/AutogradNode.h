@@ -1,8 +1,14 @@
 //===- AutogradNode.h - Backward programs in autograd's graph ---*- C++ -*-===//
 //
-// The outputs of a compiled call that require grad have a node of autograd's as
-// their `grad_fn`. When the engine runs it, it runs a launch program on what
+// The outputs of a compiled call that require grad have nodes of autograd's as
+// their `grad_fn`. When the engine runs them, they run launch programs on what
 // the call was given, gave, and saved.
+//
+//   inputs <── CompiledBackward <── ResultBackward of a result
+//                               <── ResultBackward of another one, which was
+//                                   computed from the first: goes there, too
+//
+// A call with one such output has the left node only.
 //
 //===----------------------------------------------------------------------===//
 
@@ -15,12 +21,57 @@
 
 namespace pyjit::rt {
 
-/// Autograd's node for the results of one group of a call.
-class CompiledBackward final : public torch::autograd::Node {
+/// What one call keeps for its backward.
+struct SavedCall {
+  /// One that the call shows.
+  struct Result {
+    torch::autograd::SavedVariable variable;
+    TensorLayout layout;
+  };
+  std::unique_ptr<const SavedInputs> inputs;
+  std::vector<Result> shown; ///< by place in the program's `shown`
+  /// Results that the call does not show; nobody else can write them.
+  SavedValues block;
+  std::vector<at::Tensor> hidden; ///< those that are not in the block, by place
+};
+
+/// A node that runs backward programs of a call.
+class SavingNode : public torch::autograd::Node {
 public:
   void release_variables() override;
   std::string name() const override { return "PyjitBackward"; }
 
+protected:
+  using Gradients = torch::autograd::variable_list;
+  using Layouts = std::vector<TensorLayout>;
+  SavingNode(std::shared_ptr<const BackwardProgram> program,
+             std::shared_ptr<const SavedCall> call,
+             std::shared_ptr<const Layouts> layouts)
+      : program(std::move(program)), call(std::move(call)),
+        layouts(std::move(layouts)) {}
+
+  void checkNotReleased(bool needed) const;
+  at::Tensor unpack(size_t input) const;
+  at::Tensor layOut(const at::Tensor &gradient, size_t place) const;
+  /// The arguments of a backward program. `wanted`: which of its results the
+  /// engine asks for; called where an argument was written meanwhile.
+  std::vector<at::Tensor>
+  collect(const BackwardProgram &chosen, const Gradients &incoming, bool keeps,
+          const std::function<std::vector<bool>()> &wanted);
+
+  std::shared_ptr<const BackwardProgram> program;
+  std::shared_ptr<const SavedCall> call;  ///< until it is freed
+  std::shared_ptr<const Layouts> layouts; ///< of incoming gradients
+  bool released = false;
+
+private:
+  at::Tensor unpack(const SavedCall::Result &saved);
+  at::Tensor show(const BackwardProgram::Argument &argument);
+  at::Tensor zerosFor(const BackwardProgram::Argument &argument) const;
+};
+
+/// Autograd's node for the results of one group of a call.
+class CompiledBackward final : public SavingNode {
 protected:
   torch::autograd::variable_list
   apply(torch::autograd::variable_list &&gradients) override;
@@ -28,49 +79,52 @@ protected:
 private:
   friend class BackwardNodes;
   CompiledBackward(std::shared_ptr<const BackwardProgram> program,
-                   uint32_t group)
-      : program(std::move(program)), group(group) {}
-  void connect(const std::vector<at::Tensor> &results,
-               const std::vector<bool> *which);
-  void save(const std::vector<at::Tensor> &results, const SavedValues &block);
-
-  using Gradients = torch::autograd::variable_list;
-  /// One that the call shows.
-  struct SavedResult {
-    torch::autograd::SavedVariable variable;
-    TensorLayout layout;
-  };
-  at::Tensor unpack(size_t input) const;
-  at::Tensor unpack(const SavedResult &saved);
-  void checkNotReleased(bool needed) const;
+                   std::shared_ptr<const SavedCall> call,
+                   std::shared_ptr<const Layouts> layouts, uint32_t group)
+      : SavingNode(std::move(program), std::move(call), std::move(layouts)),
+        group(group) {}
   bool isReached(size_t gradient, const Gradients &incoming) const;
-  at::Tensor show(const BackwardProgram::Argument &argument);
-  at::Tensor zerosFor(const BackwardProgram::Argument &argument) const;
-  std::vector<bool> findNeeded(const BackwardProgram &chosen) const;
-  std::vector<at::Tensor> collect(const BackwardProgram &chosen,
-                                  const Gradients &incoming);
+  std::vector<bool> findWanted(const BackwardProgram &chosen) const;
   std::vector<at::Tensor> collectInputs();
   Gradients run(const Gradients &incoming);
   Gradients runDifferentiably(const Gradients &incoming);
 
-  std::shared_ptr<const BackwardProgram> program;
   /// Gradients of gradients draw once more what the call drew.
   std::shared_ptr<const Generators> drawn;
   uint32_t group;
-  std::shared_ptr<const SavedInputs> inputs; ///< of all groups
-  std::vector<SavedResult> shown; ///< by place in the program's `shown`
-  /// Results that the call does not show; nobody else can write them.
-  SavedValues block;
-  std::vector<at::Tensor> hidden; ///< those that are not in the block, by place
-  std::vector<TensorLayout> layouts; ///< of incoming gradients
-  bool keeps = false;                ///< some argument is saved
-  bool released = false;
+  bool keeps = false; ///< some argument is saved
+};
+
+/// Autograd's node for one result of a call with several: hands its gradient on
+/// to the group's node. Where the result was computed from other results of the
+/// call and somebody looks at the gradient of one of these, it runs a program
+/// that stops there.
+class ResultBackward final : public SavingNode {
+protected:
+  torch::autograd::variable_list
+  apply(torch::autograd::variable_list &&gradients) override;
+
+private:
+  friend class BackwardNodes;
+  ResultBackward(std::shared_ptr<const BackwardProgram> program,
+                 std::shared_ptr<const SavedCall> call,
+                 std::shared_ptr<const Layouts> layouts, size_t result)
+      : SavingNode(std::move(program), std::move(call), std::move(layouts)),
+        result(result) {}
+  bool isWatched() const;
+  void checkWay() const;
+  Gradients runStopping(const Gradients &incoming);
+
+  size_t result; ///< by place in the program's `differentiable`
+  /// Of each edge behind the first: the result, by place in `differentiable`,
+  /// or the input, by place in `gradients`.
+  std::vector<size_t> ledTo, reached;
 };
 
 /// Autograd's nodes for one call: one for each group of results, so that the
-/// engine comes to those inputs that it would come to in eager. Made in three
-/// steps; while they are taken, nobody else writes the tensors or gives them a
-/// history.
+/// engine comes to those inputs that it would come to in eager, and one for
+/// each result where there are several. Made in three steps; while they are
+/// taken, nobody else writes the tensors or gives them a history.
 class BackwardNodes {
 public:
   /// Before the launch: where gradients go, and the inputs that are saved, in
@@ -88,11 +142,18 @@ public:
   /// results that are undefined in `results`.
   void save(const std::vector<at::Tensor> &results, const SavedValues &block);
 
-  bool empty() const { return nodes.empty(); }
-  void clear() { nodes.clear(); }
+  bool empty() const { return groups.empty(); }
+  void clear() { *this = {}; }
 
 private:
-  std::vector<std::shared_ptr<CompiledBackward>> nodes;
+  void addResult(size_t k, const at::Tensor *inputs);
+
+  std::shared_ptr<const BackwardProgram> program;
+  std::shared_ptr<SavedCall> call;
+  std::shared_ptr<std::vector<TensorLayout>> layouts;
+  std::vector<std::shared_ptr<CompiledBackward>> groups;
+  /// By place in the program's `differentiable`; none where there is one.
+  std::vector<std::shared_ptr<ResultBackward>> results;
 };
 
 } // namespace pyjit::rt

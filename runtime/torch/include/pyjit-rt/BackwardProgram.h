@@ -77,6 +77,11 @@ struct BackwardProgram {
   /// first asked for; this program, which takes zeros for the others, where
   /// there is no other. `gradients` may be fewer.
   const BackwardProgram &getFor(const std::vector<bool> &defined) const;
+  /// The program that takes the gradient of the k-th differentiable result
+  /// alone and stops at results (`stops`); null where there is none.
+  const BackwardProgram *getStopping(size_t k) const;
+  /// Whether the differentiable result was computed from other ones.
+  bool leadsOn(size_t k) const;
   /// Whether a hook of an input may be called without a gradient: autograd goes
   /// on to all that this node has an edge to, and in eager only to what the
   /// results that count were computed from.
@@ -116,6 +121,16 @@ struct BackwardProgram {
   /// signs of `relu`): eager's gradients of these are zeros, not none. They
   /// stand behind `gradients`.
   std::vector<uint32_t> zeros;
+  /// Of each differentiable result, those that it was computed from without
+  /// another one in between. Empty: none was.
+  std::vector<std::vector<bool>> leads;
+  /// Where `leads` is not: as `reaches`, but not by way of other results; and
+  /// of each differentiable result, whether something is saved on that way.
+  std::vector<std::vector<bool>> reachesDirectly;
+  std::vector<bool> keeps;
+  /// Behind the gradients of inputs, the program gives gradients of these
+  /// results of the main program.
+  std::vector<uint32_t> stops;
   /// Results of the main program that the call shows; the others are saved.
   uint32_t numResults = 0;
   /// Makes the program for gradients of gradients; null where there is none,
@@ -124,9 +139,9 @@ struct BackwardProgram {
       std::function<std::unique_ptr<DifferentiableBackward>(std::string &)>;
   Differentiate differentiate;
   /// Makes the program without gradients of these results of the main program;
-  /// null where there is none.
+  /// `stops`: one that stops at them. Null where there is none.
   using Drop = std::function<std::unique_ptr<BackwardProgram>(
-      const std::vector<uint32_t> &results)>;
+      const std::vector<uint32_t> &results, bool stops)>;
   Drop drop;
 
   /// Results that the backward program takes: shown ones (numbers of results),
@@ -147,7 +162,11 @@ private:
   mutable std::mutex programsLock, accumulatorsLock;
   bool adopt(BackwardProgram &other) const;
   mutable std::unique_ptr<DifferentiableBackward> again;
-  mutable std::map<std::vector<bool>, std::unique_ptr<BackwardProgram>> partial;
+  using Partial = std::map<std::vector<bool>, std::unique_ptr<BackwardProgram>>;
+  const BackwardProgram *getPartial(Partial &programs,
+                                    const std::vector<bool> &defined,
+                                    bool stops) const;
+  mutable Partial partial, stopping;             ///< by which results count
   mutable std::vector<Accumulator> accumulators; ///< by place in `gradients`
 };
 
