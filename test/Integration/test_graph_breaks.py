@@ -414,6 +414,25 @@ def test_reentered_at_a_graph_break(compile: Compile) -> Steps:
         yield list(seen)
 
 
+@graph_break_scenario
+def test_starred_arguments_in_a_loop(compile: Compile) -> Steps:
+    """The list that becomes the arguments' tuple may be from before a continuation."""
+
+    def inner(values: list[torch.Tensor], _: str, number: int) -> torch.Tensor:
+        print(end="")
+        return values[-1] * 10 + number
+
+    def g(x: torch.Tensor, lines: list[Any]) -> list[torch.Tensor]:
+        values = [x]
+        for line in lines:
+            values.append(inner(values, *line))
+        return values
+
+    f = compile(g)
+    for turn in range(12):
+        yield f(values(4), [("a", 0), ("b", 1), ("c", 2 + turn // 6)])
+
+
 def test_reset_forgets_continuations() -> None:
     f = pyjit.compile(break_once)
     for _ in range(2):

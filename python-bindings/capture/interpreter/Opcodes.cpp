@@ -280,7 +280,8 @@ ResultKind intrinsic1(const Op &o) {
       o.s.end("unary + on a " + typeName(o.peek(1)));
     return ResultKind::Fresh;
   }
-  case 6: // INTRINSIC_LIST_TO_TUPLE
+  case 6: // INTRINSIC_LIST_TO_TUPLE, of a list that a graph break may have left
+    o.s.containers.iterate(o.peek(1));
     return ResultKind::Fresh;
   default:
     o.s.end("intrinsic " + std::to_string(o.in.arg));
