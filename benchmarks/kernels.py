@@ -179,7 +179,7 @@ def measure(kernel: Kernel, names: list[str], verbose: bool) -> dict[str, Any]:
         import pyjit
 
         fast = pyjit.compile(kernel.function, options={"strict": True})
-        print(pyjit.explain(fast)(*kernel.arguments))
+        print(pyjit.explain(fast, detail="all")(*kernel.arguments))
     return facts
 
 

@@ -164,4 +164,4 @@ def check(fast: Callable, f: Callable, calls: list[tuple], rounds: int = 4) -> N
 
 
 def report(fast: Callable, args: tuple) -> str:
-    return pyjit.explain(fast)(*args)
+    return str(pyjit.explain(fast, detail="all")(*args))

@@ -19,7 +19,7 @@ Made = tuple[Callable, Callable[[], tuple], int]
 
 def report(fast: Callable, args: tuple) -> str:
     with torch.no_grad():
-        return pyjit.explain(fast)(*args)
+        return str(pyjit.explain(fast, detail="all")(*args))
 
 
 def patched(text: str) -> int:

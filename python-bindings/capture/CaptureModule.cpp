@@ -46,13 +46,13 @@ static PyObject *run(PyObject *args, bool surveying) {
   }
   if (surveying) {
     Py_XDECREF(out.objects);
-    return Py_BuildValue("Ns", out.result, out.reason.c_str());
+    return Py_BuildValue("Ns", out.result, out.surveyed.c_str());
   }
   PyjitText *printed = out.trace ? pyjitTracePrint(out.trace.get()) : nullptr;
   PyjitString text = printed ? pyjitTextGet(printed) : PyjitString{"", 0};
   PyObject *answer =
       Py_BuildValue("Ns#Ns", out.result, text.data, Py_ssize_t(text.size),
-                    out.objects, out.reason.c_str());
+                    out.objects, out.reason.text.c_str());
   if (printed)
     pyjitTextDestroy(printed);
   return answer;

@@ -5,6 +5,7 @@
 #include <Python.h>
 
 #include "TraceWriter.h"
+#include "breaks/Reason.h"
 #include "objects/AccessPath.h"
 
 #include <set>
@@ -59,8 +60,9 @@ struct CaptureResult {
   PyObject *objects = nullptr;
   Py_ssize_t nargs = 0;
   DispatchState dispatchState;
-  /// Why the capture ended: construct, file and line. Empty on success.
-  std::string reason;
+  /// Why the capture ended. Empty on success.
+  Reason reason;
+  std::string surveyed; ///< of `survey`: every reason, one a line
 };
 
 /// An instruction of original code: its code object and offset.
@@ -123,14 +125,14 @@ struct SegmentedResult {
   struct Lesson {
     PyObject *code; ///< new reference
     int offset;
-    std::string reason;
+    Reason reason;
   };
   std::vector<Lesson> learned;
   /// Instructions (new references) at which something was so that is not likely
   /// to be so in the next call.
   std::vector<Site> passed;
   /// Why the call's first segment is not among the segments.
-  std::string reason;
+  Reason reason;
 };
 
 /// As `capture`, but what is not modelled breaks the recording into segments.

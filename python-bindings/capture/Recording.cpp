@@ -54,7 +54,7 @@ bool Recording::begin(PyObject *callable, std::vector<PyObject *> &args,
   tracker.frames[0].resultKind = calls.call(call);
   tracker.frames[0].context = now;
   if (tracker.frames[0].resultKind == ResultKind::Constant)
-    end("a tensor made of Python data");
+    end(ReasonKind::TensorFromData, "a tensor made of Python data");
   return !dead;
 }
 
@@ -122,7 +122,7 @@ void Recording::finishCall(PyObject *result) {
   escape.leave(result);
 }
 
-void Recording::end(const std::string &what) {
+void Recording::end(ReasonKind kind, const std::string &what) {
   if (surveying) {
     std::string entry = what + tracker.where();
     if (surveyedSet.insert(entry).second)
@@ -133,26 +133,26 @@ void Recording::end(const std::string &what) {
     return;
   dead = true;
   breaks.endedBefore = breaks.inHandler;
-  reason = what + tracker.where();
+  reason = {kind, what + tracker.where(), tracker.stack()};
 }
 
 /// An end that may be so in a first call only is one for good after so many.
 static constexpr int kPasses = 3;
 
-void Recording::endOnce(const std::string &what) {
+void Recording::endOnce(ReasonKind kind, const std::string &what) {
   const ShadowFrame &frame = tracker.frames.back();
   if (!breaks.graphBreakPoints || !frame.code || dead)
-    return end(what);
+    return end(kind, what);
   Origin origin = originOf(frame.code, nullptr);
   auto times =
       breaks.passCounts->find({origin.code, frame.offset - origin.shift});
   if (times != breaks.passCounts->end() && times->second >= kPasses)
-    return end(what);
+    return end(kind, what);
   breaks.passes = true;
-  end(what);
+  end(kind, what);
 }
 
-void Recording::endWhole(const std::string &what) {
+void Recording::endWhole(ReasonKind kind, const std::string &what) {
   breaks.noGraphBreak |= !dead;
-  end(what);
+  end(kind, what);
 }

@@ -64,12 +64,12 @@ public:
   void finishCall(PyObject *result);
 
   /// Ends the capture: `what` is not modelled.
-  void end(const std::string &what);
+  void end(ReasonKind kind, const std::string &what);
   /// Ends it for what is so in a first call only: the next one is recorded
   /// anew. Where that does not help, it is an end like any other.
-  void endOnce(const std::string &what);
+  void endOnce(ReasonKind kind, const std::string &what);
   /// Ends it for good: a graph break would not help.
-  void endWhole(const std::string &what);
+  void endWhole(ReasonKind kind, const std::string &what);
   bool ended() const { return dead; }
 
   /// Appends an operation at the present location.
@@ -85,7 +85,7 @@ public:
   std::string name;
   bool surveying;
   bool dead = false;
-  std::string reason;
+  Reason reason;
   std::vector<std::string> surveyed;
   PyThreadState *thread = nullptr;
   TraceWriter writer;

@@ -62,8 +62,61 @@ class Frame(NamedTuple):
     key: Key
     exits: tuple[Key, ...]
 
+class ReasonKind(IntEnum):
+    """What a reason is to a user (capture/breaks/ReasonKinds.def); pyjit/_reasons.py has remedies."""
+
+    BRANCH_ON_DATA = 0
+    ONE_WAY = 1
+    DATA_IN_PYTHON = 2
+    DATA_DEPENDENT_SHAPE = 3
+    PRINT = 4
+    WARNING = 5
+    NATIVE_FUNCTION = 6
+    DISABLED = 7
+    PYTHON_FEATURE = 8
+    UNUSUAL_OBJECT = 9
+    COROUTINE = 10
+    EARLIER_OBJECT = 11
+    OBJECT_IDENTITY = 12
+    UNKNOWN_ORIGIN = 13
+    RESULT_OBJECT = 14
+    CHANGING_VALUE = 15
+    CONTEXT_VARIABLE = 16
+    FIRST_TIME = 17
+    CALLED_FROM_NATIVE = 18
+    EXCEPTION = 19
+    OPERATOR = 20
+    TENSOR_FROM_DATA = 21
+    TENSOR_ATTRIBUTE = 22
+    TENSOR_KIND = 23
+    TENSOR_ARGUMENT = 24
+    SHARED_MEMORY = 25
+    NOT_DIFFERENTIABLE = 26
+    BACKWARD = 27
+    AUTOGRAD_FUNCTION = 28
+    CHECKPOINT = 29
+    AUTOCAST = 30
+    TORCH_STATE = 31
+    TORCH_SCRIPT = 32
+    TOO_MUCH = 33
+    MONITORING = 34
+    INTERNAL = 35
+    SPECIALIZATION_LIMIT = 36
+    TOO_MANY_BREAKS = 37
+    COMPILER_FAILED = 38
+    GRAPH_RAISED = 39
+    EAGER_FASTER = 40
+    ANOTHER_THREAD = 41
+    RECORDED_NEXT = 42
+    NOT_RECORDED_AGAIN = 43
+
+class Reason(NamedTuple):
+    kind: int
+    text: str
+    stack: tuple[tuple[str, int, str], ...]
+
 class GraphBreak(NamedTuple):
-    reason: str
+    reason: Reason
     frames: tuple[Frame, ...]
 
 class DispatchState(NamedTuple):
@@ -87,9 +140,9 @@ class Segment(NamedTuple):
 class Capture(NamedTuple):
     result: Any
     segments: tuple[Segment, ...]
-    learned: tuple[tuple[CodeType, int, str], ...]
+    learned: tuple[tuple[CodeType, int, Reason], ...]
     passed: tuple[tuple[CodeType, int], ...]
-    reason: str
+    reason: Reason | None
 
 class ArgumentKind(IntEnum):
     """What a planner needs to know of an argument of a continuation (capture/Recorder.h)."""
@@ -134,7 +187,7 @@ def capture_with_graph_breaks(
     kwargs: dict[str, Any],
     name: str,
     *,
-    points: dict[tuple[CodeType, int], str],
+    points: dict[tuple[CodeType, int], Reason],
     passed: dict[tuple[CodeType, int], int],
     planner: Callable[[Key, bytes, tuple], Plan],
     lifted: set[AccessPath],
@@ -194,6 +247,10 @@ class Specialization:
     def changed_numbers(
         self, args: tuple, kwargs: dict[str, Any], /
     ) -> list[AccessPath]: ...
+    def guard_steps(self) -> list[tuple[str, int, int, int, int, int, Any]]: ...
+    def failed_guard(
+        self, args: tuple, kwargs: dict[str, Any], /
+    ) -> tuple[int, Any] | None: ...
     def text(self, topic: str, /) -> str: ...
     @property
     def hits(self) -> int: ...

@@ -14,13 +14,21 @@ from pyjit._api import (
     specializations,
     stats,
 )
-from pyjit._errors import CaptureError, CompileError
+from pyjit._errors import CaptureError, CompileError, PyjitWarning
 from pyjit._explain import explain
+from pyjit._reasons import Reason
+from pyjit._report import Report
+from pyjit._settings import check_environment
+from pyjit._statistics import Statistics
 from pyjit._trace import Trace, trace
 
 __all__ = [
     "CaptureError",
     "CompileError",
+    "PyjitWarning",
+    "Reason",
+    "Report",
+    "Statistics",
     "Trace",
     "compile",
     "disable",
@@ -33,3 +41,5 @@ __all__ = [
     "trace",
 ]
 __version__ = "0.1.0"
+check_environment()
+del check_environment

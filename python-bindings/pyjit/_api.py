@@ -9,7 +9,7 @@ from typing import Any
 
 import torch
 
-from pyjit import _C, _statistics
+from pyjit import _C, _dynamo_graphs, _statistics
 from pyjit._engine import Engine
 from pyjit._module import compile_module, compiled_call
 from pyjit._settings import Settings
@@ -36,9 +36,14 @@ def compile(
 
     ``model`` is a function, a method, an ``nn.Module`` (the result is an instance of its class
     that shares its state) or any other callable; without it, the result is a decorator.
-    ``fullgraph=True`` raises ``CaptureError`` where a call cannot be captured as one graph.
-    ``options``: ``strict``, ``eager_rounding``, ``launch``, ``max_records``, ``compare_with_eager``
-    (see ``Settings``).
+    ``fullgraph=True``: where a call cannot be captured as one graph, it is answered, with a warning, and the next
+    such call raises ``CaptureError`` before it does anything.
+    ``dynamic``: sizes are symbols from the first call on (``True``), in no call (``False``), or once they
+    differed between calls (``None``).
+    ``mode``: ``default``, ``reduce-overhead`` and ``max-autotune`` mean the same here, for the way to launch is
+    measured; ``max-autotune-no-cudagraphs`` launches without CUDA graphs.
+    ``options``: ``recompile_limit`` (or ``max_records``), ``fallback``, ``strict``, ``eager_rounding``,
+    ``launch``, ``compare_with_eager``: docs/Options.md.
 
     Raises ``TypeError`` for something that cannot be called, ``ValueError`` for unknown settings.
     """
@@ -82,6 +87,20 @@ def compile_with(model: Callable, settings: Settings) -> Any:
     return engine.compiled
 
 
+def is_compiled(thing: Any) -> bool:
+    """Whether ``pyjit.compile``, or ``torch.compile(backend="pyjit")``, returned it."""
+    if isinstance(thing, _C.CompiledFunction) or compiled_call(thing) is not None:
+        return True
+    return _dynamo_graphs.is_dynamos(thing)
+
+
+def engines_of(compiled: Any, caller: str) -> list[Engine]:
+    """The engines behind a compiled function: one, or those of the graphs that Dynamo has handed over."""
+    if _dynamo_graphs.is_dynamos(compiled):
+        return _dynamo_graphs.of(compiled)
+    return [engine_of(compiled, caller)]
+
+
 def engine_of(compiled: Any, caller: str) -> Engine:
     """The engine behind what ``pyjit.compile`` returned."""
     call = compiled_call(compiled)
@@ -94,10 +113,10 @@ def engine_of(compiled: Any, caller: str) -> Engine:
     return call.engine
 
 
-def stats(compiled: Any) -> dict[str, Any]:
-    """Counters of a compiled function: ``specializations graphs graph_breaks hits misses eager_calls
-    compile_seconds kernels guards reasons`` and the seconds of each compiler stage."""
-    return _statistics.stats(engine_of(compiled, "stats"))
+def stats(compiled: Any) -> _statistics.Statistics:
+    """What a compiled function has come to, as a dict whose keys are attributes, too (``Statistics.FIELDS``
+    says what each is). Of the result of ``torch.compile(backend="pyjit")``: all of its graphs together."""
+    return _statistics.stats(*engines_of(compiled, "stats"))
 
 
 def specializations(compiled: Any) -> list[dict[str, Any]]:

@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 import torch
 
 from pyjit import _C
-from pyjit._C import SegmentKind
+from pyjit._C import ReasonKind, SegmentKind
 from pyjit._continuation import Key, instruction
 
 if TYPE_CHECKING:
@@ -62,7 +62,7 @@ class CallSegment:
         self.dispatch_state = dispatch_state
         self.made_of = made_of
         self.specialization: Any = None
-        self.numbers: dict[tuple[Any, int], str] = {}
+        self.numbers: dict[tuple[Any, int], _C.Reason] = {}
         self.gradient_sites: tuple[tuple[Any, int], ...] = ()
         self.lifted: set[_C.AccessPath] = made_of.lifted if made_of else set()
         # What the run that it was recorded in went on with.
@@ -87,7 +87,10 @@ class CallSegment:
             found.dispatch_state,
         )
         segment.numbers = dict.fromkeys(
-            found.scalar_sites, "a tensor's data as a Python number"
+            found.scalar_sites,
+            _C.Reason(
+                (ReasonKind.DATA_IN_PYTHON, "a tensor's data as a Python number", ())
+            ),
         )
         segment.gradient_sites = found.gradient_sites
         return segment
@@ -99,7 +102,7 @@ class CallSegment:
     @property
     def reason(self) -> str:
         """Why it ends where it does."""
-        return self.graph_break.reason if self.graph_break else ""
+        return self.graph_break.reason.text if self.graph_break else ""
 
     @property
     def site(self) -> tuple[Any, int] | None:
@@ -260,7 +263,7 @@ def _merge(
     graph_break = None
     if end.graph_break:
         frames = (*prefix.frames[:left], *end.frames)
-        graph_break = _C.GraphBreak((end.reason, frames))
+        graph_break = _C.GraphBreak((end.graph_break.reason, frames))
     modes = [s.segment.grad_mode for s in steps if s.segment.grad_mode is not None]
     merged = CallSegment(
         trace,

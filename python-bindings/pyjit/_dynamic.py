@@ -65,6 +65,17 @@ def _without_sizes(path: AccessPath, mark: Any, lifted: set[AccessPath]) -> Any:
     return (sizes, *mark[1:])
 
 
+def sizes_of(values: tuple) -> set[AccessPath]:
+    """The sizes of a call's tensors that may become symbols."""
+    return {
+        AccessPath.of_argument(i).size(d)
+        for i, value in enumerate(values)
+        if isinstance(value, torch.Tensor) and value.layout == torch.strided
+        for d, size in enumerate(value.shape)
+        if size > 1
+    }
+
+
 class Arguments:
     """What a continuation is about to be given: values, what the recorder knows of each, and
     their marks."""

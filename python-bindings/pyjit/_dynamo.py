@@ -12,7 +12,8 @@ from typing import Any
 import torch
 from torch.fx._lazy_graph_module import _LazyGraphModule
 
-from pyjit._api import compile
+from pyjit import _dynamo_graphs
+from pyjit._api import compile, engine_of
 
 
 def backend(
@@ -25,4 +26,6 @@ def backend(
     """Compiles a graph of Dynamo's. ``options`` are those of ``pyjit.compile``."""
     # Its first call would write the code.
     _LazyGraphModule.force_recompile(graph)
-    return compile(graph.forward, mode=mode, options=options, name="dynamo_graph")
+    compiled = compile(graph.forward, mode=mode, options=options, name="dynamo_graph")
+    _dynamo_graphs.note(engine_of(compiled, "compile"))
+    return compiled

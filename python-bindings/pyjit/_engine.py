@@ -3,10 +3,8 @@
 from __future__ import annotations
 
 import collections
-import os
 import threading
 import time
-import warnings
 from collections.abc import Callable
 from typing import Any, NamedTuple
 
@@ -15,14 +13,19 @@ import torch
 from pyjit import _C
 from pyjit._backoff import Backoff
 from pyjit._branches import Branches, CallSegment
+from pyjit._C import ReasonKind
 from pyjit._continuation import Key, continuation, step
-from pyjit._dynamic import Arguments, DynamicNumbers
-from pyjit._errors import CaptureError, CompileError
+from pyjit._dumps import Dumps
+from pyjit._dynamic import Arguments, DynamicNumbers, sizes_of
+from pyjit._errors import CaptureError, CompileError, describe_refusal
+from pyjit._fallback import Fallback
 from pyjit._gradients import refused_site
 from pyjit._loops import Loops
+from pyjit._misses import Misses
 from pyjit._planner import Planner
 from pyjit._progress import progress
-from pyjit._settings import Settings, dump_dir, verifies
+from pyjit._reasons import Reason, stack_of
+from pyjit._settings import Settings, verifies
 from pyjit._statistics import log
 from pyjit._turns import Turns
 
@@ -32,8 +35,10 @@ _capture_lock = threading.Lock()
 
 _MAX_CONTINUATIONS = 256
 # In place of a reason to break the graph (breaks/GraphBreaks.h).
-_ONE_WAY = "a branch that calls take one way"
-_BRANCH_ON_DATA = "a branch on a tensor's data"
+_ONE_WAY = _C.Reason((ReasonKind.ONE_WAY, "a branch that calls take one way", ()))
+_BRANCH_ON_DATA = _C.Reason(
+    (ReasonKind.BRANCH_ON_DATA, "a branch on a tensor's data", ())
+)
 # So many recordings may go through a branch.
 _MAX_ONE_WAY = 10
 _MAX_GRAPH_BREAKS = 64
@@ -79,6 +84,8 @@ class Engine:
         )
         self.compiled = _C.CompiledFunction(target, self._miss)
         self.compiled.engine = self
+        # Of a continuation: where it begins.
+        self.key: Key | None = None
         # A continuation's specialization is part of a call: the call's first specialization is compared.
         self.turns = Turns(self.compiled, settings.compare_with_eager and root is None)
         self._clear()
@@ -88,8 +95,13 @@ class Engine:
         self.graph_breaks = 0
         self.compile_seconds = 0.0
         self.stage_seconds: dict[str, float] = {}
-        self.reasons: list[str] = []
+        # Why calls ran in eager, each once.
+        self.reasons: dict[str, Reason] = {}
+        self.misses = Misses()
+        self.fallback = Fallback(self.name, self.settings.fallback)
         self.numbers = DynamicNumbers()
+        if self.settings.dynamic is False:
+            self.numbers.fix_sizes("dynamic=False")
         self.planner = Planner(self.numbers)
         self.loops = Loops()
         # Loops that data end: compiled, and why others go round through graph breaks.
@@ -97,7 +109,7 @@ class Engine:
         self.loops_left: list[str] = []
         self.continuations: dict[Key, Engine] = {}
         # Instructions in front of which the recorder breaks the graph, and why.
-        self.graph_break_points: dict[tuple[Any, int], str] = {}
+        self.graph_break_points: dict[tuple[Any, int], _C.Reason] = {}
         # Branches that recordings went through, how often, and those of the present recording.
         self.one_way: collections.Counter[tuple[Any, int]] = collections.Counter()
         self._gone_through: set[tuple[Any, int]] = set()
@@ -107,7 +119,7 @@ class Engine:
         self._path: list[Key] = []
         self._observed: _Observed | None = None
         # Where specializations end, and why.
-        self.graph_break_sites: dict[tuple[Any, int], str] = {}
+        self.graph_break_sites: dict[tuple[Any, int], Reason] = {}
         # The recordings behind the specializations, where a branch may join them.
         self.call_segments: list[CallSegment] = []
         self.branches = Branches(self)
@@ -122,7 +134,11 @@ class Engine:
         self._observed_since = 0.0
         self._observed_modes: tuple = ()
         self._hits_before = -1
-        self._warned = False
+        # With fullgraph: why a call was no whole graph, by its modes.
+        self._not_whole: dict[tuple, Reason] = {}
+        self._limit_reached = False
+        # Hits of specializations (None: of the function) that pyjit.explain made.
+        self.uncounted: collections.Counter[Any] = collections.Counter()
 
     def reset(self) -> None:
         self.compiled.clear()
@@ -130,26 +146,70 @@ class Engine:
 
     def _miss(self, args: tuple, kwargs: dict[str, Any]) -> Any:
         """Answers a call that no specialization answers; called by the compiled function."""
+        # Before the call does anything: a filter may make an exception of it.
+        self.fallback.warn()
         compiled = self.compiled
         modes = self._observed_modes = self._modes()
         if not self.settings.fullgraph and not self._backoff.may_observe(modes):
             return self._answer_in_eager(modes, args, kwargs)
-        if len(compiled.specializations) >= self.settings.max_records:
-            self.note(
-                f"the limit of {self.settings.max_records} specializations is reached (option max_records); "
-                "calls that meet none of them run in eager"
-            )
-            self._backoff.give_up("limit")
+        if len(compiled.specializations) >= self.settings.recompile_limit:
+            self._reach_limit(args, kwargs)
             return self._answer_in_eager("limit", args, kwargs)
         if not _capture_lock.acquire(blocking=False):
             compiled.eager_calls += 1
+            self.note(
+                Reason(
+                    ReasonKind.ANOTHER_THREAD,
+                    "another thread was recording, so the call ran in eager",
+                )
+            )
             return compiled.target(*args, **kwargs)
-        # Specializations with loops on data have no sizes that differ.
-        may_follow = not self.root.compiled_loops
-        self.numbers.missed(compiled.specializations, args, kwargs, may_follow)
+        self._learn_from_miss(args, kwargs)
         if self.settings.fullgraph:
             return self._capture_whole(args, kwargs)
         return self._capture_segments(args, kwargs)
+
+    def _reach_limit(self, args: tuple, kwargs: dict[str, Any]) -> None:
+        """So many specializations are kept, and the next call meets none of them."""
+        if self._limit_reached:
+            return
+        self._limit_reached = True
+        limit = self.settings.recompile_limit
+        self.misses.add(self, args, kwargs)
+        differs = self.misses.most_frequent()
+        self.note(
+            Reason(
+                ReasonKind.SPECIALIZATION_LIMIT,
+                f"the limit of {limit} specializations is reached (option recompile_limit); "
+                "calls that meet none of them run in eager"
+                + (f"; what differs most often: {differs}" if differs else ""),
+                self.own_place(),
+            ),
+            lasting=True,
+        )
+        self._backoff.give_up("limit")
+
+    def _learn_from_miss(self, args: tuple, kwargs: dict[str, Any]) -> None:
+        """What kept the specializations from answering, and what becomes dynamic for it."""
+        numbers = self.numbers
+        before = set(numbers.lifted)
+        if not self.compiled.specializations and self.settings.dynamic:
+            numbers.lifted |= sizes_of((*args, *kwargs.values()))
+            numbers.follows_sizes = bool(numbers.lifted)
+        # Specializations with loops on data have no sizes that differ.
+        may_follow = not self.root.compiled_loops
+        numbers.missed(self.compiled.specializations, args, kwargs, may_follow)
+        self.misses.add(self, args, kwargs, numbers.lifted - before)
+
+    def own_place(self) -> tuple[tuple[str, int, str], ...]:
+        """Where the compiled function is written."""
+        target = self.compiled.target
+        if isinstance(target, torch.nn.Module):
+            target = target.forward
+        code = getattr(target, "__code__", None)
+        if code is None:
+            return ()
+        return ((code.co_filename, code.co_firstlineno, code.co_qualname),)
 
     def _capture_segments(self, args: tuple, kwargs: dict[str, Any]) -> Any:
         """Runs a call, monitored, and makes specializations of its segments."""
@@ -182,10 +242,14 @@ class Engine:
             root._observed = None
             _capture_lock.release()
         for code, offset, why in run.learned:
-            if why != _ONE_WAY:
+            if why.kind != ReasonKind.ONE_WAY:
                 root.graph_break_points[code, offset] = why
         root._go_through(
-            {(code, offset) for code, offset, why in run.learned if why == _ONE_WAY}
+            {
+                (code, offset)
+                for code, offset, why in run.learned
+                if why.kind == ReasonKind.ONE_WAY
+            }
         )
         recorded, new = self._take(run.segments, tuple(kwargs))
         root.passed.update(run.passed)
@@ -199,7 +263,24 @@ class Engine:
         if not recorded:
             compiled.eager_calls += 1
             if not run.learned and not run.passed:
-                self._failed(run.reason or "the rest of the function was not recorded")
+                self._failed(
+                    Reason.of(run.reason)
+                    if run.reason
+                    else Reason(
+                        ReasonKind.INTERNAL,
+                        "the rest of the function was not recorded",
+                    )
+                )
+            else:
+                why = run.reason or run.learned[0][2] if run.learned else run.reason
+                self.note(
+                    Reason(
+                        ReasonKind.RECORDED_NEXT,
+                        "a first call showed where to break: "
+                        + (why.text if why else "what happens once"),
+                        why.stack if why else (),
+                    )
+                )
         return run.result
 
     def _go_through(self, sites: set[tuple[Any, int]]) -> None:
@@ -250,7 +331,8 @@ class Engine:
                 segment = segment.fallback
             call_segment = owner._call_segment(segment, given)
             site = call_segment.site
-            if site and root.graph_break_points.get(site) == _ONE_WAY:
+            point = root.graph_break_points.get(site) if site else None
+            if point and point.kind == ReasonKind.ONE_WAY:
                 continue  # the next recording goes on through it
             call_segment.took = path[place] if place < len(path) else None
             if call_segment.graph_break is None and owner is root:
@@ -306,17 +388,26 @@ class Engine:
 
     def _give_up(self) -> None:
         """So many graph breaks leave nothing to win."""
-        sites = [*self.graph_break_points.values(), *self.graph_break_sites.values()]
+        sites = [*map(Reason.of, self.graph_break_points.values())]
+        sites += self.graph_break_sites.values()
         modes = self._observed_modes
         self.compiled.clear()
         self._clear()
         self.note(
-            f"more than {_MAX_GRAPH_BREAKS} graph breaks, the last of them: {sites[-1]}"
+            Reason(
+                ReasonKind.TOO_MANY_BREAKS,
+                f"more than {_MAX_GRAPH_BREAKS} graph breaks, the last of them: {sites[-1]}",
+                sites[-1].stack,
+            ),
+            lasting=True,
         )
         self._backoff.give_up(modes)
 
     def _capture_whole(self, args: tuple, kwargs: dict[str, Any]) -> Any:
         compiled = self.compiled
+        if refused := self._not_whole.get(self._observed_modes):
+            _capture_lock.release()
+            raise CaptureError(describe_refusal(self.name, refused))
         try:
             run = _C.capture(
                 self.context(),
@@ -331,11 +422,14 @@ class Engine:
             _capture_lock.release()
         self.captures += 1
         if run.reason:
-            self._failed(run.reason)
+            # The call has had its effects: its result is not lost.
+            reason = Reason.of(run.reason)
+            self._failed(reason)
             compiled.eager_calls += 1
-            raise CaptureError(
-                f"pyjit.compile(fullgraph=True): {self.name}: {run.reason}"
-            )
+            if not reason.passing:
+                self._not_whole[self._observed_modes] = reason
+                self.fallback.announce_refusal(reason)
+            return run.result
         for segment in run.segments:
             self.make_specialization(self._call_segment(segment, tuple(kwargs)))
         self.leave_context()
@@ -364,6 +458,7 @@ class Engine:
                 ),
                 None,
             )
+            engine.key = key
             engine.name = f"{key.code.co_qualname} from line {line}"
             self.continuations[key] = engine
         return engine
@@ -387,7 +482,7 @@ class Engine:
             self.root.captures,
             arguments,
             len(self.compiled.specializations),
-            self.settings.max_records,
+            self.settings.recompile_limit,
             self._backoff.may_observe(modes),
             not self.loops.given_up,
             lifted,
@@ -417,7 +512,9 @@ class Engine:
             points = self.root.graph_break_points
             refused = refused_site(str(error), call_segment.gradient_sites)
             if refused and refused[0] not in points:
-                points[refused[0]] = refused[1]
+                points[refused[0]] = _C.Reason(
+                    (ReasonKind.NOT_DIFFERENTIABLE, refused[1], ())
+                )
                 return False
             if self.root._gone_through:
                 points |= dict.fromkeys(self.root._gone_through, _BRANCH_ON_DATA)
@@ -425,18 +522,15 @@ class Engine:
             if call_segment.numbers:
                 points |= call_segment.numbers
                 return False
-            self._failed(f"pyjit's compiler failed: {error}")
+            reason = Reason(
+                ReasonKind.COMPILER_FAILED,
+                f"pyjit's compiler failed: {error}",
+                self.own_place(),
+            )
+            self._failed(reason)
             if self.settings.strict:
                 raise CompileError(f"{self.name}: {error}") from None
-            if not self._warned:
-                self._warned = True
-                warnings.warn(
-                    f"pyjit: {self.name} runs in eager because pyjit's compiler failed: "
-                    f"{str(error).splitlines()[0]}",
-                    RuntimeWarning,
-                    stacklevel=2,
-                    skip_file_prefixes=(os.path.dirname(__file__),),
-                )
+            self.fallback.announce(reason)
             return False
         return True
 
@@ -445,8 +539,10 @@ class Engine:
         end = None
         specialization = call_segment.specialization
         if call_segment.graph_break is not None:
+            graph_break = call_segment.graph_break
+            stack = graph_break.reason.stack or stack_of(graph_break)
             self.root.graph_break_sites.setdefault(
-                call_segment.site, call_segment.graph_break.reason
+                call_segment.site, Reason.of(graph_break.reason, stack)
             )
             end = self._end(call_segment.frames)
         specialization.set_end(end, call_segment.grad_mode, call_segment.dispatch_state)
@@ -484,6 +580,8 @@ class Engine:
     ) -> Any:
         """Where a specialization for all sizes does not compile, one for the recorded sizes."""
 
+        dumps = Dumps.next(self.name)
+
         def build(specialize_sizes: bool) -> Any:
             specialization = _C.build(
                 trace,
@@ -491,7 +589,7 @@ class Engine:
                 nargs,
                 keywords or None,
                 eager_rounding=self.settings.eager_rounding,
-                dump_dir=str(dump_dir() or ""),
+                dump_dir=dumps.folder,
                 accelerator="cpu" if self.settings.simulated_device else "",
                 specialize_sizes=specialize_sizes,
                 verify=verifies(),
@@ -500,14 +598,15 @@ class Engine:
                 specialization.prefer_launch(self.settings.launch)
             return specialization
 
-        if not trace.lifts_sizes and not trace.computes_sizes:
-            return build(False)
-        if not self.numbers.fixed_sizes:
-            try:
+        with dumps:
+            if not trace.lifts_sizes and not trace.computes_sizes:
                 return build(False)
-            except _C.BuildError as error:
-                self.numbers.fix_sizes(str(error).splitlines()[0])
-        return build(True)
+            if not self.numbers.fixed_sizes:
+                try:
+                    return build(False)
+                except _C.BuildError as error:
+                    self.numbers.fix_sizes(str(error).splitlines()[0])
+            return build(True)
 
     def _end(self, frames: tuple[_C.Frame, ...]) -> Any:
         """What runs the frames that a specialization leaves at a graph break."""
@@ -522,9 +621,9 @@ class Engine:
             steps.append((function, goes_on))
         return _C.Resumption(tuple(steps))
 
-    def _failed(self, reason: str) -> None:
+    def _failed(self, reason: Reason) -> None:
         self.graph_breaks += 1
-        self.note(reason)
+        self.note(reason, lasting=reason in self.reasons and self is self.root)
         since = self.root._observed_since
         self._backoff.observed_in_vain(self._observed_modes, since)
 
@@ -554,12 +653,22 @@ class Engine:
                 f"a graph raises where eager does not, the last time: {error}",
             )
 
-    def note(self, reason: str) -> None:
-        if reason not in self.reasons:
-            self.reasons.append(reason)
+    def note(self, reason: Reason, lasting: bool = False) -> None:
+        """A call ran in eager. ``lasting``: others will, too, which the user is warned of once."""
+        self.reasons.setdefault(reason, reason)
+        if lasting:
+            self.fallback.later(reason)
 
     def _symbol(self) -> str:
         return "".join(c if c.isalnum() or c == "_" else "_" for c in self.name)
+
+    @property
+    def hits(self) -> int:
+        """Calls of the user's that a specialization answered."""
+        return self.compiled.hits - self.uncounted[None]
+
+    def hits_of(self, specialization: Any) -> int:
+        return specialization.hits - self.uncounted[specialization]
 
     def engines(self) -> list[Engine]:
         """This engine and those of its continuations."""

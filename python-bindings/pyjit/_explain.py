@@ -1,94 +1,83 @@
-"""``pyjit.explain``: what became of a call, as text."""
+"""``pyjit.explain``: what became of a function's calls, as a ``Report``."""
 
 from __future__ import annotations
 
 import functools
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from typing import Any
 
-from pyjit import _C, _statistics
-from pyjit._module import compiled_call
+from pyjit._report import Report, check_detail
 
 
-def explain(fn: Callable) -> Callable[..., str]:
-    """Returns a callable that runs ``fn`` and reports on it: graphs, graph breaks with source lines,
-    guards, kernels, vendor calls, seconds per stage.
+class Explanation:
+    """What ``pyjit.explain(fn)`` returns: call it to make a call and get its report, or print it."""
 
-    ``fn`` may be a compiled function (its own specializations are reported) or anything that
-    ``pyjit.compile`` takes (it is compiled for the report alone).
+    def __init__(
+        self, fn: Callable, call: Callable, find: Callable, detail: str | None
+    ) -> None:
+        functools.update_wrapper(self, fn, updated=())
+        self._call = call
+        self._find = find
+        self._detail = detail
+        self._name = getattr(fn, "__qualname__", type(fn).__qualname__)
+
+    def __call__(self, *args: Any, **kwargs: Any) -> Report:
+        with uncounted(self._find()):
+            self._call(*args, **kwargs)
+        return self.report()
+
+    def report(self) -> Report:
+        """The report on the calls so far, without another one."""
+        engines = self._find()
+        return report(*engines, name=self._name, detail=self._detail)
+
+    def __str__(self) -> str:
+        return str(self.report())
+
+    __repr__ = __str__
+
+
+def explain(fn: Callable, detail: str | None = None) -> Explanation:
+    """Tells what became of a function's calls: what runs compiled, graph breaks with their lines and remedies,
+    speed, graphs and kernels, and why calls missed.
+
+    ``fn`` is what ``pyjit.compile`` or ``torch.compile(backend="pyjit")`` returned (its own specializations are
+    reported), or anything that ``pyjit.compile`` takes (it is compiled for the report alone).
+    ``explain(fn)(*args)`` makes a call, which ``stats`` does not count as a hit, and returns its ``Report``;
+    ``print(explain(fn))`` makes none. ``detail``: ``guards``, ``ir``, ``kernels``, ``launch`` or ``all``.
+
+    Raises ``TypeError`` for something that cannot be called, ``ValueError`` for an unknown detail.
     """
-    from pyjit._api import compile, engine_of
+    from pyjit._api import compile, engines_of, is_compiled
 
     if not callable(fn):
         raise TypeError(f"pyjit.explain: {type(fn).__name__!r} object is not callable")
-    own = compiled_call(fn) is not None or isinstance(fn, _C.CompiledFunction)
-    compiled = fn if own else compile(fn)
-    engine = engine_of(compiled, "explain")
-
-    @functools.wraps(fn, updated=())
-    def run(*args: Any, **kwargs: Any) -> str:
-        compiled(*args, **kwargs)
-        return report(engine)
-
-    return run
+    check_detail(detail)
+    compiled = fn if is_compiled(fn) else compile(fn)
+    return Explanation(fn, compiled, lambda: engines_of(compiled, "explain"), detail)
 
 
-def report(engine: Any) -> str:
-    """The report on an engine's present state."""
-    stats = _statistics.stats(engine)
-    lines = [
-        (
-            f"pyjit: {engine.name}: {stats['graphs']} graph(s), {stats['graph_breaks']} graph break(s), {stats['hits']} hit(s), "
-            f"{stats['misses']} miss(es), {stats['eager_calls']} eager call(s)"
-        )
+@contextmanager
+def uncounted(roots: list[Any]) -> Iterator[None]:
+    """What happens within is no hit that ``stats`` tells of."""
+    before = [
+        (e, s, s.hits)
+        for r in roots
+        for e in r.engines()
+        for s in e.compiled.specializations
     ]
-    lines += [f"  runs in eager: {reason}" for reason in stats["reasons"]]
-    lines += [f"  graph break: {reason}" for reason in stats["graph_break_sites"]]
-    if stats["loops"]:
-        lines.append(f"  loops that data end, in one program: {stats['loops']}")
-    lines += [
-        f"  a loop goes round through graph breaks: {why}"
-        for why in dict.fromkeys(stats["loops_left"])
-    ]
-    if stats["branches"]:
-        lines.append(
-            f"  branches on data, both sides in one program: {stats['branches']}"
-        )
-    lines += [f"  goes one way so far: {reason}" for reason in stats["speculations"]]
-    lines += [
-        f"  a branch stays a graph break: {why}" for why in stats["branches_left"]
-    ]
-    lines += [f"  compiled for each size: {reason}" for reason in stats["fixed_sizes"]]
-    lines += [f"  {line}" for line in stats["specialized_sizes"]]
-    specializations = [
-        (part, specialization)
-        for part in engine.engines()
-        for specialization in part.compiled.specializations
-    ]
-    for number, (part, specialization) in enumerate(specializations):
-        where = "" if part is engine else f" ({part.name})"
-        lines.append(
-            f"  graph {number}{where}: {specialization.inputs} inputs, {specialization.guards} guards, {specialization.kernels} kernels, "
-            f"{specialization.vendor_calls} vendor calls, {specialization.hits} hits"
-        )
-        if answers := part.turns.describe(specialization):
-            lines.append(f"    {answers}")
-        if specialization.symbols:
-            lines.append(f"    sizes that may differ: {specialization.symbols}")
-        if specialization.hashed:
-            lines.append(
-                f"    {specialization.hashed} of {specialization.prepared} packed parameters are hashed at each call, because "
-                "writes to their memory could go unseen (memory that PyTorch's allocator did not hand out, say; "
-                "p.data = p.data.clone() makes it PyTorch's)"
-            )
-        stages = ", ".join(
-            f"{name} {1e3 * seconds:.1f} ms"
-            for name, seconds in specialization.stages()
-        )
-        lines.append(f"    compiled in: {stages}")
-        for topic in ("guards", "fusion", "kernels", "cudagraph", "launch"):
-            text = specialization.text(topic)
-            if text:
-                lines.append(f"    {topic}:")
-                lines += [f"      {line}" for line in text.splitlines()]
-    return "\n".join(lines)
+    calls = [(e, e.compiled.hits) for r in roots for e in r.engines()]
+    try:
+        yield
+    finally:
+        for engine, specialization, hits in before:
+            if more := specialization.hits - hits:
+                engine.uncounted[specialization] += more
+        for engine, hits in calls:
+            engine.uncounted[None] += max(engine.compiled.hits - hits, 0)
+
+
+def report(*roots: Any, name: str = "", detail: str | None = None) -> Report:
+    """The report on engines' present state."""
+    return Report(list(roots), name or (roots[0].name if roots else "?"), detail)

@@ -5,8 +5,10 @@ from __future__ import annotations
 import sys
 import warnings
 from collections.abc import Iterable
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, ClassVar
 
+from pyjit._C import ReasonKind
+from pyjit._reasons import Reason
 from pyjit._settings import log_topics
 
 if TYPE_CHECKING:
@@ -25,7 +27,46 @@ FORMER_KEYS = {
 
 
 class Statistics(dict[str, Any]):
-    """A dict that also answers to former keys, with a warning; iteration shows the present ones alone."""
+    """What a compiled function has come to. A dict whose keys are attributes, too; ``FIELDS`` documents them.
+
+    It answers to former keys with a warning; iteration shows the present ones alone.
+    """
+
+    FIELDS: ClassVar[dict[str, str]] = {
+        "graphs": "specializations that are kept, those behind graph breaks included",
+        "specializations": "the same",
+        "graph_breaks": "places in the program where calls break; a call that is not recorded at all is none",
+        "graph_break_sites": "why they do, each a Reason (a str with kind, place, remedy)",
+        "hits": "calls of the function that a specialization answered",
+        "continuation_hits": "likewise of what follows a graph break",
+        "misses": "calls that no specialization answered; those of the latter included",
+        "miss_causes": "which guards those that were recorded anew had failed, each a Miss (guard, was, now, count, dynamic)",
+        "eager_calls": "calls that eager PyTorch answered for good: neither a specialization nor a recording did",
+        "reasons": "why calls broke or ran in eager, each a Reason; not empty where one did",
+        "compile_seconds": "what the compiler took, all specializations together",
+        "stage_seconds": "likewise by stage",
+        "kernels": "generated kernels, all specializations together",
+        "vendor_calls": "calls of vendor libraries, likewise",
+        "guards": "steps of guard programs, likewise",
+        "symbols": "sizes that may differ between calls",
+        "compared": "specializations that were timed in turns with eager: compiled_microseconds, eager_microseconds, answers",
+        "host_microseconds": "median of a hit without its launch, where pyjit._C.measure_host is on; else None",
+        "loops": "loops that data end, in one program each",
+        "loops_left": "why others go round through graph breaks",
+        "branches": "branches on data with both sides in one program",
+        "branches_left": "why others stay graph breaks",
+        "speculations": "branches on data that have gone one way so far, which the graphs rely on",
+        "fixed_sizes": "why sizes are compiled one by one",
+        "specialized_sizes": "sizes that were to differ between calls and could not, and why",
+    }
+
+    def __getattr__(self, name: str) -> Any:
+        if name in self.FIELDS and dict.__contains__(self, name):
+            return self[name]
+        raise AttributeError(f"pyjit.stats has no {name!r}")
+
+    def __dir__(self) -> list[str]:
+        return [*super().__dir__(), *self]
 
     def __missing__(self, key: str) -> Any:
         if key not in FORMER_KEYS:
@@ -63,7 +104,7 @@ def describe_specializations(root: Engine) -> list[dict[str, Any]]:
         Statistics(
             {
                 "function": engine.name,
-                "hits": r.hits,
+                "hits": engine.hits_of(r),
                 "guards": r.guards,
                 "kernels": r.kernels,
                 "vendor_calls": r.vendor_calls,
@@ -95,18 +136,24 @@ def _comparisons(engines: list[Engine]) -> list[dict[str, Any]]:
     ]
 
 
-def _reasons(engines: list[Engine], specializations: list[Any]) -> list[str]:
-    """Why calls ran in eager."""
-    return [
-        *_unique(reason for e in engines for reason in e.reasons),
-        *(reason for e in engines for reason in e.turns.reasons()),
-        *(
+def eager_reasons(engines: list[Engine]) -> list[Reason]:
+    """Why calls ran in eager; what passes by itself only where there is nothing else."""
+    found = [reason for e in engines for reason in e.reasons.values()]
+    found += [reason for e in engines for reason in e.turns.reasons()]
+    found += [
+        Reason(
+            ReasonKind.GRAPH_RAISED,
             f"{r.failures} call(s) of a graph raised and ran in eager, the last with: "
-            + _first_line(r.last_error)
-            for r in specializations
-            if r.failures
-        ),
+            + _first_line(r.last_error),
+            e.own_place(),
+        )
+        for e in engines
+        for r in e.compiled.specializations
+        if r.failures
     ]
+    lasting = [reason for reason in found if not reason.passing]
+    in_eager = sum(e.compiled.eager_calls for e in engines)
+    return list(dict.fromkeys(lasting or (found if in_eager else ())))
 
 
 def _stage_seconds(engines: list[Engine]) -> dict[str, float]:
@@ -117,20 +164,20 @@ def _stage_seconds(engines: list[Engine]) -> dict[str, float]:
     return total
 
 
-def stats(root: Engine) -> dict[str, Any]:
-    engines = root.engines()
+def stats(*roots: Engine) -> Statistics:
+    """The counters of a compiled function, or of several that one call of the user's is made of."""
+    engines = [engine for root in roots for engine in root.engines()]
     specializations = [r for engine in engines for r in engine.compiled.specializations]
+    sites = [site for root in roots for site in root.graph_break_sites.values()]
     return Statistics(
         {
             "specializations": len(specializations),
             "graphs": len(specializations),
-            "graph_breaks": len(root.graph_break_sites)
-            + sum(engine.graph_breaks for engine in engines),
-            "graph_break_sites": list(root.graph_break_sites.values()),
-            "loops": root.compiled_loops,
-            "loops_left": list(root.loops_left),
-            "branches": root.branches.merged,
-            # Branches on data that have gone one way so far, which the graphs rely on.
+            "graph_breaks": len(sites),
+            "graph_break_sites": sites,
+            "loops": sum(root.compiled_loops for root in roots),
+            "loops_left": [why for root in roots for why in root.loops_left],
+            "branches": sum(root.branches.merged for root in roots),
             "speculations": _unique(
                 reason
                 for e in engines
@@ -138,25 +185,30 @@ def stats(root: Engine) -> dict[str, Any]:
                 if call_segment.specialization
                 for reason in call_segment.speculations
             ),
-            "branches_left": _unique(root.branches.left.values()),
+            "branches_left": _unique(
+                why for root in roots for why in root.branches.left.values()
+            ),
             "symbols": sum(r.symbols for r in specializations),
             "fixed_sizes": _unique(
                 e.numbers.fixed_sizes for e in engines if e.numbers.fixed_sizes
             ),
-            # Sizes that were to differ between calls and could not, and why.
             "specialized_sizes": _unique(
                 line for r in specializations for line in r.text("sizes").splitlines()
             ),
-            "hits": root.compiled.hits,
-            "continuation_hits": sum(e.compiled.hits for e in engines[1:]),
+            "hits": sum(root.hits for root in roots),
+            "continuation_hits": sum(e.hits for e in engines if e.root is not e),
             "misses": sum(e.compiled.misses for e in engines),
+            "miss_causes": sorted(
+                (miss for e in engines for miss in e.misses.by_guard.values()),
+                key=lambda miss: -miss.count,
+            ),
             "eager_calls": sum(e.compiled.eager_calls for e in engines),
             "compile_seconds": sum(e.compile_seconds for e in engines),
             "kernels": sum(r.kernels for r in specializations),
             "vendor_calls": sum(r.vendor_calls for r in specializations),
             "guards": sum(r.guards for r in specializations),
             "compared": _comparisons(engines),
-            "reasons": _reasons(engines, specializations),
+            "reasons": [*eager_reasons(engines), *dict.fromkeys(sites)],
             "stage_seconds": _stage_seconds(engines),
             "host_microseconds": next(
                 (r.host_microseconds for r in specializations if r.host_microseconds),
@@ -168,7 +220,7 @@ def stats(root: Engine) -> dict[str, Any]:
 
 def log(engine: Engine, specialization: Any) -> None:
     """A specialization was made: what PYJIT_LOGS asks for, on stderr."""
-    for topic in sorted(log_topics()):
+    for topic in sorted(log_topics() - {"recompiles"}):  # _misses.py
         print(
             f"[pyjit:{topic}] {engine.name}\n{_log_text(engine, specialization, topic)}",
             file=sys.stderr,
@@ -179,7 +231,7 @@ def _log_text(engine: Engine, specialization: Any, topic: str) -> str:
     compiled = engine.compiled
     if topic == "cache":
         return (
-            f"specialization {len(compiled.specializations)} of at most {engine.settings.max_records}: {specialization.guards} guards, "
+            f"specialization {len(compiled.specializations)} of at most {engine.settings.recompile_limit}: {specialization.guards} guards, "
             f"compiled in {1e3 * sum(seconds for _, seconds in specialization.stages()):.1f} ms; "
             f"{compiled.hits} hits and {compiled.misses} misses so far"
         )

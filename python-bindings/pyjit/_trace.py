@@ -39,6 +39,6 @@ def trace(fn: Callable) -> Callable[..., Trace]:
         name = getattr(target, "__name__", type(target).__name__)
         run = _C.capture(_C.Context(), target, args, kwargs, name)
         text = "".join(str(segment.trace) for segment in run.segments)
-        return Trace(run.result, text, run.reason)
+        return Trace(run.result, text, run.reason.text if run.reason else "")
 
     return run

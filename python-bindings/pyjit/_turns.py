@@ -4,7 +4,9 @@ from __future__ import annotations
 
 from typing import Any
 
+from pyjit._C import ReasonKind
 from pyjit._comparison import FIRST_LOOK, Comparison
+from pyjit._reasons import Reason
 
 _ON_DEVICE = 512
 """Calls on a device before a specialization is compared: the way to launch is chosen first."""
@@ -82,13 +84,16 @@ class Turns:
         figures = comparison.describe()
         return f"{figures}: eager answers" if specialization.left_to_eager else figures
 
-    def reasons(self) -> list[str]:
+    def reasons(self) -> list[Reason]:
         """Why eager answers calls that specializations could."""
         left = [r for r in self.compiled.specializations if r.left_to_eager]
         return [
-            self.given_up[specialization]
+            Reason(ReasonKind.GRAPH_RAISED, self.given_up[specialization])
             if specialization in self.given_up
-            else "eager is faster than the specialization: "
-            + self.comparisons[specialization].describe()
+            else Reason(
+                ReasonKind.EAGER_FASTER,
+                "eager is faster than the specialization: "
+                + self.comparisons[specialization].describe(),
+            )
             for specialization in left
         ]

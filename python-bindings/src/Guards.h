@@ -78,6 +78,14 @@ public:
                              Py_ssize_t nargs,
                              std::vector<capture::AccessPath> &changed);
 
+  /// For readers (GuardSteps.cpp); new references, or null with a Python error.
+  /// A tuple for each instruction: name, flags, dst, a, b, imm, and what it
+  /// names besides registers.
+  PyObject *steps() const;
+  /// The number of the first of these that fails, and the object that it looks
+  /// at; None: all hold.
+  PyObject *firstFailure(Frame &frame, PyObject *const *args, Py_ssize_t nargs);
+
   uint32_t numInputs() const { return program->numInputs; }
   uint32_t numRegisters() const { return program->numRegisters; }
   size_t size() const { return program->numWatched + program->numAlways; }
@@ -106,6 +114,7 @@ private:
   bool step(const PyjitInst &inst, Frame &frame, PyObject *const *args,
             Py_ssize_t nargs);
   bool stepNumber(const PyjitInst &inst, Frame &frame);
+  PyObject *operandOf(const PyjitInst &inst) const;
   const PyjitInst *readOf(uint32_t reg) const;
   capture::AccessPath pathOf(uint32_t reg) const;
   void adoptRegisters(Frame &frame) const;

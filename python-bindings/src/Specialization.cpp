@@ -138,6 +138,18 @@ void Specialization::collectChangedNumbers(
   frames.push_back(std::move(frame));
 }
 
+PyObject *Specialization::failedGuard(PyObject *const *args, Py_ssize_t nargs,
+                                      PyObject *kwnames) {
+  if (!matchesSignature(nargs, kwnames))
+    return Py_BuildValue("(iO)", -1, Py_None);
+  if (!(DispatchState::current() == dispatch))
+    return Py_BuildValue("(iO)", -2, Py_None);
+  std::unique_ptr<Frame> frame = takeFrame();
+  PyObject *failure = guards->firstFailure(*frame, args, nargs);
+  giveFrame(std::move(frame));
+  return failure;
+}
+
 std::unique_ptr<Frame> Specialization::takeFrame() {
   if (!frames.empty()) {
     auto frame = std::move(frames.back());

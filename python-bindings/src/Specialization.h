@@ -82,6 +82,12 @@ public:
   void collectChangedNumbers(PyObject *const *args, Py_ssize_t nargs,
                              PyObject *kwnames,
                              std::vector<capture::AccessPath> &changed);
+  /// The guards for readers; the first that these arguments fail: its number
+  /// (-1: how many arguments there are, and their names; -2: Torch's dispatch
+  /// state) and the object that it looks at. None: all hold.
+  PyObject *guardSteps() const { return guards->steps(); }
+  PyObject *failedGuard(PyObject *const *args, Py_ssize_t nargs,
+                        PyObject *kwnames);
 
   uint64_t hits = 0;
   /// Calls until the engine is told (0: never); counted down by whoever calls.

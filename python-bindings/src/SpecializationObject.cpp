@@ -87,31 +87,44 @@ PyObject *text(PyObject *self, PyObject *topic) {
                                        found->second));
 }
 
-/// changed_numbers(args, kwargs): where numbers and sizes are that keep the
-/// specialization from answering.
-PyObject *changedNumbers(PyObject *self, PyObject *args) {
-  PyObject *positional, *keywords;
-  if (!PyArg_ParseTuple(args, "O!O!:changed_numbers", &PyTuple_Type,
-                        &positional, &PyDict_Type, &keywords))
-    return nullptr;
+/// A call's arguments from a tuple and a dict, borrowed, as vectorcall has
+/// them.
+struct CallArguments {
   std::vector<PyObject *> values;
-  for (Py_ssize_t i = 0; i < PyTuple_GET_SIZE(positional); ++i)
-    values.push_back(PyTuple_GET_ITEM(positional, i));
   Reference names;
-  if (Py_ssize_t count = PyDict_GET_SIZE(keywords)) {
+
+  bool parse(PyObject *args, const char *format) {
+    PyObject *positional, *keywords;
+    if (!PyArg_ParseTuple(args, format, &PyTuple_Type, &positional,
+                          &PyDict_Type, &keywords))
+      return false;
+    for (Py_ssize_t i = 0; i < PyTuple_GET_SIZE(positional); ++i)
+      values.push_back(PyTuple_GET_ITEM(positional, i));
+    Py_ssize_t count = PyDict_GET_SIZE(keywords);
+    if (!count)
+      return true;
     names = Reference::steal(PyTuple_New(count));
     if (!names)
-      return nullptr;
+      return false;
     Py_ssize_t position = 0, index = 0;
     PyObject *key, *value;
     while (PyDict_Next(keywords, &position, &key, &value)) {
       PyTuple_SET_ITEM(names.get(), index++, Py_NewRef(key));
       values.push_back(value);
     }
+    return true;
   }
+};
+
+/// changed_numbers(args, kwargs): where numbers and sizes are that keep the
+/// specialization from answering.
+PyObject *changedNumbers(PyObject *self, PyObject *args) {
+  CallArguments given;
+  if (!given.parse(args, "O!O!:changed_numbers"))
+    return nullptr;
   std::vector<capture::AccessPath> changed;
-  specializationOf(self).collectChangedNumbers(values.data(), values.size(),
-                                               names.get(), changed);
+  specializationOf(self).collectChangedNumbers(
+      given.values.data(), given.values.size(), given.names.get(), changed);
   PyObject *list = PyList_New(0);
   for (const capture::AccessPath &path : changed) {
     Reference wrapped = Reference::steal(capture::wrapAccessPath(path));
@@ -121,6 +134,18 @@ PyObject *changedNumbers(PyObject *self, PyObject *args) {
     }
   }
   return list;
+}
+
+PyObject *failedGuard(PyObject *self, PyObject *args) {
+  CallArguments given;
+  if (!given.parse(args, "O!O!:failed_guard"))
+    return nullptr;
+  return specializationOf(self).failedGuard(
+      given.values.data(), given.values.size(), given.names.get());
+}
+
+PyObject *guardSteps(PyObject *self, PyObject *) {
+  return specializationOf(self).guardSteps();
 }
 
 #define PYJIT_COUNTER(NAME, EXPR)                                              \
@@ -240,6 +265,13 @@ PyMethodDef methods[] = {
      "Access paths of the numbers and sizes that keep the specialization from "
      "answering "
      "these arguments."},
+    {"failed_guard", failedGuard, METH_VARARGS,
+     "failed_guard(args, kwargs): the number of the first guard step that "
+     "these "
+     "arguments fail (-1: how many there are and their names; -2: Torch's "
+     "dispatch state) and the object that it looks at; None: all hold."},
+    {"guard_steps", guardSteps, METH_NOARGS,
+     "The guard program: (name, flags, dst, a, b, imm, operand) of each step."},
     {"text", text, METH_O, "A report on one topic; empty for an unknown one."},
     {nullptr, nullptr, 0, nullptr}};
 

@@ -18,7 +18,7 @@ def compiled(f: object, **options: str) -> object:
 
 
 def report(f: object, *args: object) -> str:
-    return pyjit.explain(f)(*args)
+    return str(pyjit.explain(f, detail="all")(*args))
 
 
 @pytest.mark.parametrize("name", launch_cases.CASES)

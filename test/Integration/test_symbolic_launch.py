@@ -42,7 +42,7 @@ def test_report_names_the_sizes() -> None:
     with torch.no_grad():
         for n in [4] + 6 * [2, 17]:
             fast(*make(n))
-        text = pyjit.explain(fast)(*make(17))
+        text = str(pyjit.explain(fast, detail="all")(*make(17)))
     for size in (2, 17):
         assert f"sizes {size}: launch: " in text, text
 
@@ -75,7 +75,7 @@ def test_any_sizes(sizes: list[int]) -> None:
 
 def sizes_with_graphs(fast: object, args: tuple) -> int:
     """Of those that the report names."""
-    launches = pyjit.explain(fast)(*args).split("sizes ")[1:]
+    launches = str(pyjit.explain(fast, detail="all")(*args)).split("sizes ")[1:]
     return sum("graph of" in launch for launch in launches)
 
 
@@ -122,7 +122,9 @@ def test_what_one_size_chose_is_tried_first_by_others() -> None:
             fast(*make(7))
         report = {
             text.split(":")[0]: text
-            for text in pyjit.explain(fast)(*make(7)).split("sizes ")[1:]
+            for text in str(pyjit.explain(fast, detail="all")(*make(7))).split(
+                "sizes "
+            )[1:]
         }
     assert "us" in report["4"] and "as far as" not in report["4"], report["4"]
     chosen = report["4"].splitlines()[0].split("launch: ")[1]

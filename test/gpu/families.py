@@ -68,7 +68,7 @@ def main() -> int:
                 got, want = fast(*arguments), f(*arguments)
                 torch.testing.assert_close(got, want, rtol=1e-2, atol=1e-3)
         torch.cuda.synchronize()
-        text = pyjit.explain(fast)(*arguments)
+        text = str(pyjit.explain(fast, detail="all")(*arguments))
         for mark, wanted in zip(("shfl.sync", "bar.sync"), MARKS[family], strict=True):
             if wanted is not None and (mark in text) != wanted:
                 print(f"{name}: not of family {family}, by {mark}\n{text}")

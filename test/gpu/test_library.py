@@ -66,9 +66,8 @@ def test_convolutions(dtype: torch.dtype) -> None:
         fast = pyjit.compile(model, options={"strict": True})
         for n in (1, 3):
             check(fast, model, torch.randn(n, 3, 64, 64, device="cuda", dtype=dtype))
-        text = pyjit.explain(fast)(
-            torch.randn(1, 3, 64, 64, device="cuda", dtype=dtype)
-        )
+        x = torch.randn(1, 3, 64, 64, device="cuda", dtype=dtype)
+        text = str(pyjit.explain(fast, detail="all")(x))
     for call in ("cudnn_convolution_relu", "cudnn_convolution_add_relu"):
         assert call in text, text
     assert "_addmm_activation" in text
@@ -146,4 +145,5 @@ def test_cross_entropy(reduction: str) -> None:
         if i > 2:
             t[:: 5 - i] = -100
         torch.testing.assert_close(fast(x, t), f(x, t), equal_nan=True)
-    assert "nll_loss" not in pyjit.explain(fast)(x, t).split("cudagraph:")[1]
+    text = str(pyjit.explain(fast, detail="launch")(x, t))
+    assert "nll_loss" not in text.split("cudagraph:")[1]

@@ -125,3 +125,50 @@ def test_modules_made_in_a_call_once_dynamo_has_compiled() -> None:
     sliced = pyjit.compile(lambda: model.layers[:1])
     for _ in range(3):
         assert len(sliced()) == 1
+
+
+class Net(nn.Module):
+    def __init__(self) -> None:
+        super().__init__()
+        self.linear = nn.Linear(4, 4)
+
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        return self.linear(x).relu()
+
+
+@pytest.mark.parametrize("kind", ["function", "module", "decorated method"])
+def test_stats_and_explain_of_what_torch_compile_returned(kind: str) -> None:
+    def f(x: torch.Tensor) -> torch.Tensor:
+        return torch.tanh(x) * 3
+
+    original = {"function": f, "module": Net(), "decorated method": Net().forward}[kind]
+    fast = torch.compile(original, backend="pyjit")
+    other = torch.compile(lambda x: x - 5, backend="pyjit")
+    assert pyjit.stats(fast).graphs == 0
+    assert "not called yet" in str(pyjit.explain(fast))
+    for seed in range(4):
+        fast(values(2, 4, seed=seed))
+        other(values(2, 4, seed=seed))
+    assert (pyjit.stats(fast).graphs, pyjit.stats(fast).hits) == (1, 3)
+    report = pyjit.explain(fast)(values(2, 4))
+    assert "as one graph" in str(report) and report.stats.hits == 3
+
+
+def test_stats_of_all_parts_of_a_call_that_dynamo_broke() -> None:
+    def f(x: torch.Tensor) -> torch.Tensor:
+        y = torch.tanh(x)
+        torch._dynamo.graph_break()
+        return y * 2
+
+    fast = torch.compile(f, backend="pyjit")
+    for seed in range(3):
+        fast(values(4, seed=seed))
+    assert pyjit.stats(fast).graphs == 2 and pyjit.stats(fast).hits == 4
+
+
+def test_what_torch_compile_returned_for_another_backend() -> None:
+    fast = torch.compile(lambda x: x + 1, backend="eager")
+    fast(values(4))
+    assert pyjit.stats(fast).graphs == 0
+    with pytest.raises(TypeError, match="not made by pyjit.compile"):
+        pyjit.stats(lambda x: x)

@@ -13,6 +13,7 @@ namespace {
 enum Kind {
   kKey,
   kFrame,
+  kReason,
   kGraphBreak,
   kDispatchState,
   kSegment,
@@ -32,8 +33,14 @@ PyStructSequence_Field frameFields[] = {
     {"key", "The instruction that the frame stands in front of, or in."},
     {"exits", "Keys of where it may go on."},
     {nullptr, nullptr}};
+PyStructSequence_Field reasonFields[] = {
+    {"kind", "A ReasonKind."},
+    {"text", "Construct, file and line."},
+    {"stack", "(file, line, function) of the recorded frames, outermost "
+              "first."},
+    {nullptr, nullptr}};
 PyStructSequence_Field graphBreakFields[] = {
-    {"reason", "Construct, file and line."},
+    {"reason", "A Reason."},
     {"frames", "Outermost first; the trace leaves a tuple of values for each."},
     {nullptr, nullptr}};
 PyStructSequence_Field dispatchStateFields[] = {
@@ -69,7 +76,8 @@ PyStructSequence_Field captureFields[] = {
     {"passed", "Instructions (code, offset) at which something was so that is "
                "not likely to be so in the next call."},
     {"reason",
-     "Why the call's first segment is not among the segments, or ''."},
+     "Why the call's first segment is not among the segments: a Reason, or "
+     "None."},
     {nullptr, nullptr}};
 
 PyStructSequence_Field planFields[] = {
@@ -84,6 +92,7 @@ PyStructSequence_Field planFields[] = {
 PyStructSequence_Desc descriptions[kKinds] = {
     {"pyjit._C.Key", "The name of a continuation.", keyFields, 5},
     {"pyjit._C.Frame", "A frame at a graph break.", frameFields, 2},
+    {"pyjit._C.Reason", "Why a recording ended.", reasonFields, 3},
     {"pyjit._C.GraphBreak", "Where a segment ends.", graphBreakFields, 2},
     {"pyjit._C.DispatchState", "Torch's thread state.", dispatchStateFields, 3},
     {"pyjit._C.Segment", "A segment of a call that was recorded.",
@@ -161,6 +170,23 @@ PyObject *toPython(Segment &segment, PyObject *(*wrap)(TraceHandle)) {
                toPython(segment.gradients)});
 }
 
+constexpr char kReasonNames[] =
+#define PYJIT_REASON(KIND, NAME) #NAME " "
+#include "breaks/ReasonKinds.def"
+#undef PYJIT_REASON
+    ;
+
+PyObject *toPython(const Reason &reason) {
+  return make(kReason,
+              {PyLong_FromLong(long(reason.kind)),
+               PyUnicode_FromStringAndSize(reason.text.data(),
+                                           Py_ssize_t(reason.text.size())),
+               toTuple(reason.stack, [](const SourceLine &line) {
+                 return Py_BuildValue("(sis)", line.file.c_str(), line.line,
+                                      line.function.c_str());
+               })});
+}
+
 /// Adds an enum.IntEnum that counts from 0.
 bool addEnum(PyObject *module, const char *name, const char *members) {
   PyObject *library = PyImport_ImportModule("enum");
@@ -185,6 +211,7 @@ bool pyjit::capture::addCaptureTypes(PyObject *module) {
       !addEnum(module, "ArgumentKind",
                "OPAQUE PINNED VALUE RESULT LIFTED RANGE ITERATOR OBJECT") ||
       !addEnum(module, "PlanAction", "RECORD RECORDED STOP") ||
+      !addEnum(module, "ReasonKind", kReasonNames) ||
       !addEnum(module, "SegmentKind", "PREFIX TRUE FALSE REST"))
     return false;
   for (int kind = 0; kind < kKinds; ++kind) {
@@ -226,27 +253,26 @@ PyObject *pyjit::capture::makeFrame(const FrameState &state) {
 }
 
 PyObject *
-pyjit::capture::makeGraphBreak(const std::string &reason,
+pyjit::capture::makeGraphBreak(const Reason &reason,
                                const std::vector<FrameState> &states) {
-  return make(kGraphBreak, {PyUnicode_FromStringAndSize(
-                                reason.data(), Py_ssize_t(reason.size())),
-                            toTuple(states, makeFrame)});
+  return make(kGraphBreak, {::toPython(reason), toTuple(states, makeFrame)});
 }
 
 PyObject *pyjit::capture::toPython(SegmentedResult &result,
                                    PyObject *(*wrap)(TraceHandle)) {
   auto lesson = [](const SegmentedResult::Lesson &lesson) {
-    return Py_BuildValue("(Nis)", lesson.code, lesson.offset,
-                         lesson.reason.c_str());
+    return Py_BuildValue("(NiN)", lesson.code, lesson.offset,
+                         ::toPython(lesson.reason));
   };
   PyObject *segments = PyTuple_New(Py_ssize_t(result.segments.size()));
   for (size_t i = 0; i < result.segments.size(); ++i)
     PyTuple_SET_ITEM(segments, Py_ssize_t(i),
                      ::toPython(result.segments[i], wrap));
-  return make(kCapture,
-              {result.result, segments, toTuple(result.learned, lesson),
-               ::toPython(result.passed),
-               PyUnicode_FromString(result.reason.c_str())});
+  return make(
+      kCapture,
+      {result.result, segments, toTuple(result.learned, lesson),
+       ::toPython(result.passed),
+       result.reason.empty() ? Py_NewRef(Py_None) : ::toPython(result.reason)});
 }
 
 PyObject *pyjit::capture::toPython(CaptureResult &result,
@@ -301,4 +327,23 @@ bool pyjit::capture::toPlan(PyObject *object, Plan &plan) {
     if (const AccessPath *path = accessPathOf(PyTuple_GET_ITEM(lifted, i)))
       plan.lifted.push_back(*path);
   return !PyErr_Occurred();
+}
+
+Reason pyjit::capture::toReason(PyObject *object) {
+  Reason reason{ReasonKind::Internal, "no Reason", {}};
+  PyObject *stack;
+  int kind;
+  const char *text;
+  if (!Py_IS_TYPE(object, typeOf(kReason)) ||
+      !PyArg_ParseTuple(object, "isO!", &kind, &text, &PyTuple_Type, &stack))
+    return reason;
+  reason = {ReasonKind(kind), text, {}};
+  for (Py_ssize_t i = 0; i < PyTuple_GET_SIZE(stack); ++i) {
+    const char *file, *function;
+    int line;
+    if (PyArg_ParseTuple(PyTuple_GET_ITEM(stack, i), "sis", &file, &line,
+                         &function))
+      reason.stack.push_back({file, line, function});
+  }
+  return reason;
 }

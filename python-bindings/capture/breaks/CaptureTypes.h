@@ -1,8 +1,9 @@
 //===- CaptureTypes.h - What a monitored run tells Python -------*- C++ -*-===//
 //
 // Immutable tuples with named fields, which Python sees as pyjit._C.Key, Frame,
-// GraphBreak, DispatchState, Segment, Capture and Plan (with the enumerations
-// ArgumentKind and PlanAction); pyjit/_C.pyi documents them.
+// Reason, GraphBreak, DispatchState, Segment, Capture and Plan (with the
+// enumerations ArgumentKind, PlanAction and ReasonKind); pyjit/_C.pyi documents
+// them.
 //
 //===----------------------------------------------------------------------===//
 #ifndef PYJIT_CAPTURE_CAPTURETYPES_H
@@ -27,7 +28,7 @@ PyObject *makeKey(PyObject *function, PyCodeObject *code, int offset,
 /// Where a frame is, and the keys of where it may go on.
 PyObject *makeFrame(const FrameState &state);
 /// Why a segment ends, and its frames, outermost first.
-PyObject *makeGraphBreak(const std::string &reason,
+PyObject *makeGraphBreak(const Reason &reason,
                          const std::vector<FrameState> &states);
 
 /// Takes over what they hold.
@@ -47,6 +48,9 @@ struct Plan {
   bool expectsLoop = true;        ///< whether it may be an iteration of a loop
 };
 bool toPlan(PyObject *object, Plan &plan);
+
+/// A Reason.
+Reason toReason(PyObject *object);
 
 } // namespace pyjit::capture
 

@@ -301,7 +301,8 @@ bool Run::isInLoop(Recording &next, PyCodeObject *code, int offset) {
 bool Run::addPlain(Recording &s, const FrameState &state, int truth) {
   PyjitTraceEnd here = s.writer.end();
   Py_ssize_t pinned = PyList_GET_SIZE(s.objects.list);
-  std::string why = kBranchOnData + s.tracker.where();
+  Reason why{ReasonKind::BranchOnData, kBranchOnData + s.tracker.where(),
+             s.tracker.stack()};
   s.decisions.truthLeft = truth;
   bool left = s.escape.leaveAtGraphBreak({state});
   s.decisions.truthLeft = -1;
@@ -322,7 +323,7 @@ bool Run::addPlain(Recording &s, const FrameState &state, int truth) {
   s.writer.rewind(here);
   s.decisions.forgetValues(here.nextValue);
   s.dead = false;
-  s.reason.clear();
+  s.reason = {};
   s.breaks.refused = nullptr;
   s.breaks.mayLeaveGradMode = false;
   s.breaks.gradModeLeft = -1;
@@ -443,8 +444,8 @@ bool Run::goesOneWay(PyCodeObject *code, int offset, PyObject *object,
   Origin origin = originOf(code, nullptr);
   std::pair<PyCodeObject *, int> site{origin.code, offset - origin.shift};
   auto point = known.find(site);
-  bool wanted =
-      point == known.end() ? ranBackward(s) : point->second == kOneWay;
+  bool wanted = point == known.end() ? ranBackward(s)
+                                     : point->second.kind == ReasonKind::OneWay;
   Condition condition{s, object, truth};
   if (!wanted || s.decisions.heads.count > 0 || s.checkpoint.repeats() ||
       !planner || surveying || !condition.isRecorded())
@@ -454,7 +455,7 @@ bool Run::goesOneWay(PyCodeObject *code, int offset, PyObject *object,
     return false;
   s.decisions.speculate(condition.ask(), outcome);
   learned.push_back({Py_NewRef(reinterpret_cast<PyObject *>(site.first)),
-                     site.second, kOneWay});
+                     site.second, oneWay()});
   return !s.ended();
 }
 

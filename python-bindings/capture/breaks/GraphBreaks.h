@@ -3,6 +3,7 @@
 #define PYJIT_CAPTURE_BREAKS_GRAPHBREAKS_H
 
 #include "CPython.h"
+#include "breaks/Reason.h"
 #include "interpreter/Code.h"
 #include "interpreter/Frames.h"
 
@@ -17,13 +18,15 @@ namespace pyjit::capture {
 
 class Recording;
 
-/// Where a recording stops, how it ended, and the frames' state there.
 /// Why a recording ends in front of a jump on a tensor's data.
 inline constexpr char kBranchOnData[] = "a branch on a tensor's data";
 /// In place of a reason to break the graph: the jump is recorded through, as
 /// one that calls take one way.
-inline constexpr char kOneWay[] = "a branch that calls take one way";
+inline Reason oneWay() {
+  return {ReasonKind::OneWay, "a branch that calls take one way"};
+}
 
+/// Where a recording stops, how it ended, and the frames' state there.
 class GraphBreaks {
 public:
   explicit GraphBreaks(Recording &recording) : s(recording) {}
@@ -46,8 +49,8 @@ public:
   void noteGradient();
 
   /// Instructions (of original code) in front of which the recording stops.
-  const std::map<std::pair<PyCodeObject *, int>, std::string>
-      *graphBreakPoints = nullptr;
+  const std::map<std::pair<PyCodeObject *, int>, Reason> *graphBreakPoints =
+      nullptr;
   /// It ended at a backward that goes on to what an earlier segment of the run
   /// has computed.
   bool lacksHistory = false;

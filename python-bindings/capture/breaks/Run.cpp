@@ -8,6 +8,7 @@
 //===----------------------------------------------------------------------===//
 
 #include "breaks/Run.h"
+#include "breaks/CaptureTypes.h"
 #include "breaks/Continuation.h"
 #include "interpreter/SysMonitoring.h"
 #include "tensors/Tensors.h"
@@ -66,7 +67,7 @@ void Run::allowGraphBreaks() {
   PyObject *at, *value;
   Py_ssize_t position = 0;
   while (PyDict_Next(request.points, &position, &at, &value))
-    known[siteOf(at)] = PyUnicode_AsUTF8(value);
+    known[siteOf(at)] = toReason(value);
   position = 0;
   while (PyDict_Next(request.passed, &position, &at, &value))
     passes[siteOf(at)] = int(PyLong_AsLong(value));
@@ -81,10 +82,10 @@ PyObject *Run::execute(PyObject *callable, PyObject *const *args, size_t nargs,
     return PyObject_Vectorcall(callable, given.data(), nargs, kwnames);
   };
   if (current) {
-    reason = "a capture is running already";
+    reason = {ReasonKind::Monitoring, "a capture is running already"};
     return eager();
   }
-  reason = TensorRecorder::unsupportedState();
+  reason = {ReasonKind::TorchState, TensorRecorder::unsupportedState()};
   if (!reason.empty())
     return eager();
   thread = PyThreadState_Get();
@@ -94,7 +95,8 @@ PyObject *Run::execute(PyObject *callable, PyObject *const *args, size_t nargs,
   {
     SysMonitoring monitoring(&startMethod, &instructionMethod);
     if (!monitoring.isActive()) {
-      reason = "sys.monitoring's optimizer slot is in use by another tool";
+      reason = {ReasonKind::Monitoring,
+                "sys.monitoring's optimizer slot is in use by another tool"};
       return eager();
     }
     if (isContinuation(callable)) {
@@ -288,7 +290,7 @@ static CaptureResult finish(Run &run, PyObject *result) {
   out.reason = run.reason;
   if (run.surveying && run.whole)
     for (const std::string &entry : run.whole->surveyed)
-      out.reason += entry + "\n";
+      out.surveyed += entry + "\n";
   if (run.segments.empty()) {
     out.objects = PyList_New(0);
     return out;

@@ -30,7 +30,7 @@ public:
 
   const CaptureRequest &request;
   bool surveying;
-  std::string reason;
+  Reason reason;
   std::vector<Segment> segments;
   std::vector<SegmentedResult::Lesson> learned;
   std::vector<Site> passed;
@@ -66,7 +66,7 @@ private:
   // RunBreaks.cpp.
   void breakGraph(std::unique_ptr<Recording> recording);
   void await(Recording &recording, const std::vector<FrameState> &states);
-  void learn(const FrameState &state, const std::string &why);
+  void learn(const FrameState &state, const Reason &why);
   void pass(Recording &recording);
   void learnAllocation(Recording &recording,
                        const std::vector<FrameState> &states);
@@ -76,7 +76,7 @@ private:
 
   // RunResume.cpp.
   void start(PyjitFrame *frame, PyCodeObject *code, int offset);
-  std::string whyNoStart(PyjitFrame *frame);
+  Reason whyNoStart(PyjitFrame *frame);
   std::vector<PyObject *> follow(Recording &next,
                                  const std::vector<PyObject **> &places,
                                  const std::set<int> &unseen);
@@ -99,7 +99,7 @@ private:
 
   PyObject *planner = nullptr; ///< borrowed; null: no graph breaks
   /// Instructions (of original code) to break in front of, and why.
-  std::map<std::pair<PyCodeObject *, int>, std::string> known;
+  std::map<std::pair<PyCodeObject *, int>, Reason> known;
   /// Instructions at which something was so in other calls, and how often.
   std::map<std::pair<PyCodeObject *, int>, int> passes;
   std::unique_ptr<Recording> recording;

@@ -12,15 +12,13 @@
 #include "breaks/Run.h"
 #include "tensors/Tensors.h"
 
-#include <cstring>
-
 using namespace pyjit::capture;
 
 //===----------------------------------------------------------------------===//
 // What the next run should do better
 //===----------------------------------------------------------------------===//
 
-void Run::learn(const FrameState &state, const std::string &why) {
+void Run::learn(const FrameState &state, const Reason &why) {
   if (known.insert({{state.code, state.offset}, why}).second)
     learned.push_back({Py_NewRef(reinterpret_cast<PyObject *>(state.code)),
                        state.offset, why});
@@ -92,7 +90,8 @@ void Run::learnNumbers(Recording &recording) {
     FrameState state;
     state.code = code;
     state.offset = offset;
-    learn(state, "a tensor's data as a Python number");
+    learn(state,
+          {ReasonKind::DataInPython, "a tensor's data as a Python number"});
   }
 }
 
@@ -147,10 +146,6 @@ static std::string joinReasons(std::string why, const std::string &more) {
   return why + "; " + more;
 }
 
-static bool isBranchOnData(const std::string &why) {
-  return !why.compare(0, std::strlen(kBranchOnData), kBranchOnData);
-}
-
 /// Where a frame is, in original code.
 static std::pair<PyCodeObject *, int> siteOf(const ShadowFrame &frame) {
   Origin origin = originOf(frame.code, nullptr);
@@ -161,9 +156,9 @@ static std::pair<PyCodeObject *, int> siteOf(const ShadowFrame &frame) {
 /// time, they are one recording.
 void Run::learnOneWay() {
   for (const auto &[code, offset] : branches)
-    if (known.emplace(std::pair(code, offset), kOneWay).second)
+    if (known.emplace(std::pair(code, offset), oneWay()).second)
       learned.push_back(
-          {Py_NewRef(reinterpret_cast<PyObject *>(code)), offset, kOneWay});
+          {Py_NewRef(reinterpret_cast<PyObject *>(code)), offset, oneWay()});
 }
 
 void Run::breakGraph(std::unique_ptr<Recording> recording) {
@@ -171,7 +166,7 @@ void Run::breakGraph(std::unique_ptr<Recording> recording) {
     learnOneWay();
   if (recording->breaks.passes)
     return pass(*recording);
-  std::string why = recording->reason;
+  Reason why = recording->reason;
   auto noteReason = [&] {
     if (reason.empty())
       reason = why;
@@ -191,7 +186,7 @@ void Run::breakGraph(std::unique_ptr<Recording> recording) {
   bool within =
       !recording->breaks.endedBefore || states.back().frame != innermost;
   bool goesThrough = false;
-  if (isBranchOnData(why)) {
+  if (why.kind == ReasonKind::BranchOnData) {
     auto site = siteOf(recording->tracker.frames.back());
     branches.push_back(site);
     // The graph break would be around all that the call in between does. (It is
@@ -210,7 +205,7 @@ void Run::breakGraph(std::unique_ptr<Recording> recording) {
   } else {
     learnNumbers(*recording);
     learnAllocation(*recording, states);
-    why = joinReasons(why, recording->reason);
+    why.text = joinReasons(why.text, recording->reason.text);
     noteReason();
   }
   await(*recording, states);

@@ -79,18 +79,19 @@ static FrameValues collectValues(CodeInfo &facts, PyjitFrame *frame,
 }
 
 /// Why no recording can begin in this frame, or empty.
-std::string Run::whyNoStart(PyjitFrame *frame) {
+Reason Run::whyNoStart(PyjitFrame *frame) {
   PyObject *handledNow = PyErr_GetHandledException();
   Py_XDECREF(handledNow);
   if (handledNow != handled)
-    return "a graph break while an exception is being handled";
+    return {ReasonKind::Exception,
+            "a graph break while an exception is being handled"};
   std::string state = TensorRecorder::unsupportedState();
   if (!state.empty())
-    return state;
+    return {ReasonKind::TorchState, state};
   PyObject *function = pyjitFrameFunction(frame);
   if (!function || !PyFunction_Check(function) || ++count > kMaxSessions)
-    return "so many graph breaks in one call";
-  return "";
+    return {ReasonKind::TooManyBreaks, "so many graph breaks in one call"};
+  return {};
 }
 
 /// An iterator of a range that has one place among what the frame hands over.
@@ -170,12 +171,12 @@ void Run::readFollowed(Recording &next,
 
 /// Records from here on, in front of the instruction at `offset`.
 void Run::start(PyjitFrame *frame, PyCodeObject *code, int offset) {
-  auto stop = [&](const std::string &why) {
+  auto stop = [&](const Reason &why) {
     stopped = true;
     if (reason.empty())
       reason = why;
   };
-  std::string why = whyNoStart(frame);
+  Reason why = whyNoStart(frame);
   if (!why.empty())
     return stop(why);
   auto next = std::make_unique<Recording>(
@@ -183,7 +184,7 @@ void Run::start(PyjitFrame *frame, PyCodeObject *code, int offset) {
   CodeInfo &facts = next->tracker.info(code);
   const Instruction &in = facts.at(offset);
   if (!in.start || in.depth < 0)
-    return stop("bytecode of unknown stack height");
+    return stop({ReasonKind::Internal, "bytecode of unknown stack height"});
   FrameValues values = collectValues(facts, frame, code, offset);
   Origin origin = originOf(code, pyjitFrameFunction(frame));
   Py_XSETREF(key, makeKey(origin.function, origin.code, offset - origin.shift,
@@ -199,8 +200,10 @@ void Run::start(PyjitFrame *frame, PyCodeObject *code, int offset) {
     if (!planned) {
       PyObject *error = PyErr_GetRaisedException();
       PyObject *text = error ? PyObject_Repr(error) : nullptr;
-      stop("pyjit could not plan what follows a graph break: " +
-           std::string(text ? PyUnicode_AsUTF8(text) : "no reason given"));
+      stop(
+          {ReasonKind::Internal,
+           "pyjit could not plan what follows a graph break: " +
+               std::string(text ? PyUnicode_AsUTF8(text) : "no reason given")});
       Py_XDECREF(text);
       Py_XDECREF(error);
       return;
@@ -212,7 +215,7 @@ void Run::start(PyjitFrame *frame, PyCodeObject *code, int offset) {
   case PlanAction::Recorded:
     return skip(frame, code, offset);
   case PlanAction::Stop:
-    return stop("so many continuations");
+    return stop({ReasonKind::TooManyBreaks, "so many continuations"});
   }
   for (const AccessPath &path : plan.lifted)
     next->scalars.lift(path);

@@ -65,7 +65,10 @@ void Calls::returns(PyObject *result) {
 }
 
 ResultKind Calls::unknownNative(const Call &call) {
-  s.end("native function " + functionName(call.callable));
+  static PyObject *disabled = findObject("pyjit._C:call_disabled");
+  s.end(call.callable == disabled ? ReasonKind::Disabled
+                                  : ReasonKind::NativeFunction,
+        "native function " + functionName(call.callable));
   return ResultKind::Fresh;
 }
 
@@ -161,23 +164,44 @@ static bool isGraphBreakAround(PyObject *f) {
   return functions.count(f);
 }
 
+/// Whether a user's function is marked by torch.compiler.disable. Torch's own
+/// are marked for Dynamo's sake.
+static bool isDisabled(PyObject *f) {
+  auto *function = reinterpret_cast<PyFunctionObject *>(f);
+  if (!function->func_dict || !function->func_module ||
+      !PyUnicode_Check(function->func_module))
+    return false;
+  static PyObject *mark = PyUnicode_InternFromString("_torchdynamo_disable");
+  if (PyDict_GetItemWithError(function->func_dict, mark) != Py_True)
+    return false;
+  const char *module = PyUnicode_AsUTF8(function->func_module);
+  return module && std::strncmp(module, "torch.", 6) != 0;
+}
+
 static ResultKind callFunction(Recording &s, Node *node, const Call &call) {
   PyObject *f = call.callable;
   s.reads.function(node);
   wrapForDynamo(f);
   prepareDevices(f);
   if (appliesDerivative(s, call))
-    s.end("an autograd function with a gradient");
+    s.end(ReasonKind::AutogradFunction, "an autograd function with a gradient");
   if (CheckpointRegion::isCheckpoint(f))
     return s.checkpoint.call(call);
   if (isGraphBreakAround(f))
-    s.end("a call of " +
-          std::string(PyUnicode_AsUTF8(
-              reinterpret_cast<PyFunctionObject *>(f)->func_qualname)));
+    s.end(ReasonKind::NativeFunction,
+          "a call of " +
+              std::string(PyUnicode_AsUTF8(
+                  reinterpret_cast<PyFunctionObject *>(f)->func_qualname)));
+  if (isDisabled(f))
+    s.end(ReasonKind::Disabled,
+          "a call of " +
+              std::string(PyUnicode_AsUTF8(
+                  reinterpret_cast<PyFunctionObject *>(f)->func_qualname)) +
+              ", which torch.compiler.disable marks");
   auto *code = reinterpret_cast<PyCodeObject *>(
       reinterpret_cast<PyFunctionObject *>(f)->func_code);
   if (code->co_flags & (CO_COROUTINE | CO_ASYNC_GENERATOR))
-    s.end("a coroutine");
+    s.end(ReasonKind::Coroutine, "a coroutine");
   if (!(code->co_flags & CO_GENERATOR))
     s.now.callee = f;
   return code->co_flags & CO_GENERATOR ? ResultKind::Fresh : ResultKind::Known;
@@ -292,7 +316,7 @@ ResultKind Calls::call(const Call &call, int depth) {
   if (s.dead)
     return ResultKind::Known;
   if (depth > 20) {
-    s.end("a chain of callables");
+    s.end(ReasonKind::PythonFeature, "a chain of callables");
     return ResultKind::Known;
   }
   Node *node = s.objects.require(f);
@@ -343,7 +367,7 @@ ResultKind Calls::call(const Call &call, int depth) {
     Call inner;
     if (partialParts(s, f, inner, call))
       return this->call(inner, depth + 1);
-    s.end("an unusual functools.partial");
+    s.end(ReasonKind::UnusualObject, "an unusual functools.partial");
     return ResultKind::Known;
   }
   if (!std::strcmp(type->tp_name, "pyjit._C.CompiledFunction"))
@@ -381,7 +405,7 @@ ResultKind Calls::callTypeDirectly(PyTypeObject *type, const Call &call) {
   PyObject *init = s.attributes.typeLookup(type, "__init__");
   // It dies when the last reference goes, and the recorder's are more.
   if (s.attributes.typeLookup(type, "__del__"))
-    s.endWhole("an object with __del__");
+    s.endWhole(ReasonKind::ObjectIdentity, "an object with __del__");
   // `except` goes by them.
   if (PyExceptionClass_Check(object))
     readBases(s, type);
@@ -490,7 +514,8 @@ std::optional<ResultKind> SlotCall::attribute() const {
 std::optional<ResultKind> SlotCall::container() const {
   if (isDict() && is("__setitem__", 3)) {
     if (s.objects.isExternal(self) && !isOwnMethod())
-      s.end("a change of a " + typeName(self) + " from before the call");
+      s.end(ReasonKind::EarlierObject,
+            "a change of a " + typeName(self) + " from before the call");
     else
       s.containers.writeItem(self, call.args[1], call.args[2]);
     return ResultKind::Known;
@@ -564,6 +589,7 @@ ResultKind Calls::callWrapper(const char *name, PyObject *wrapper,
       s.containers.readDeep(arg);
     return ResultKind::Fresh;
   }
-  s.end("native slot " + std::string(owner->tp_name) + "." + name);
+  s.end(ReasonKind::NativeFunction,
+        "native slot " + std::string(owner->tp_name) + "." + name);
   return ResultKind::Fresh;
 }

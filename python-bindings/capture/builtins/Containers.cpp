@@ -51,17 +51,20 @@ void Containers::readAll(PyObject *o) {
     return;
   }
   if (PyAnySet_Check(o))
-    return s.end("walking a set from before the call: its order is not known");
-  s.end("reading a " + typeName(o) + " from before the call");
+    return s.end(ReasonKind::EarlierObject,
+                 "walking a set from before the call: its order is not known");
+  s.end(ReasonKind::EarlierObject,
+        "reading a " + typeName(o) + " from before the call");
 }
 
 void Containers::readDeep(PyObject *o, int depth) {
   if (s.dead || isValue(o))
     return;
   if (depth > 20)
-    return s.end("a deeply nested object");
+    return s.end(ReasonKind::TooMuch, "a deeply nested object");
   if (ObjectTable::isTensor(o))
-    return s.end("comparing, hashing or printing a tensor");
+    return s.end(ReasonKind::DataInPython,
+                 "comparing, hashing or printing a tensor");
   if (!s.objects.require(o))
     return;
   if (PySlice_Check(o))
@@ -110,7 +113,8 @@ void Containers::readDeep(PyObject *o, int depth) {
       (Py_TYPE(o)->tp_richcompare == nullptr ||
        Py_TYPE(o)->tp_richcompare == PyBaseObject_Type.tp_richcompare))
     return;
-  s.end("comparing, hashing or printing a " + typeName(o));
+  s.end(ReasonKind::UnusualObject,
+        "comparing, hashing or printing a " + typeName(o));
 }
 
 bool Containers::holdsTensors(PyObject *set) {
@@ -134,9 +138,9 @@ void Containers::hashInto(PyObject *set, PyObject *item) {
   if (s.dead || !method)
     return;
   if (method != own || s.objects.isExternal(set))
-    return s.end("hashing a tensor");
+    return s.end(ReasonKind::ObjectIdentity, "hashing a tensor");
   if (PySet_GET_SIZE(set) > 256)
-    return s.end("a set of many tensors");
+    return s.end(ReasonKind::ObjectIdentity, "a set of many tensors");
   s.now.hashing = true;
   PyObject *other;
   Py_ssize_t position = 0;
@@ -157,7 +161,7 @@ void Containers::readKey(PyObject *key) {
   if (s.dead || !method)
     return;
   if (method != own || !node->external)
-    return s.end("hashing a tensor");
+    return s.end(ReasonKind::ObjectIdentity, "hashing a tensor");
   s.objects.pin(key);
   s.now.hashing = true;
 }
@@ -183,7 +187,7 @@ void Containers::readFields(PyObject *object,
   for (const char *text : names) {
     PyObject *value = PyObject_GetAttrString(object, text);
     if (!value)
-      return s.end("an unusual " + typeName(object));
+      return s.end(ReasonKind::UnusualObject, "an unusual " + typeName(object));
     PyObject *name = PyUnicode_InternFromString(text);
     s.objects.keep(value);
     Py_DECREF(value);
@@ -228,7 +232,8 @@ void Containers::ownAppended(Node *list) {
     count += write.owner == list;
   Py_ssize_t before = PyList_GET_SIZE(list->object) - Py_ssize_t(count);
   if (before < 0)
-    return s.end("a list that changed behind the recorder's back");
+    return s.end(ReasonKind::NativeFunction,
+                 "a list that changed behind the recorder's back");
   list->appended = false;
   s.reads.length(list, before);
   for (Py_ssize_t i = 0; i < before && !s.dead; ++i)
@@ -246,11 +251,13 @@ void Containers::own(PyObject *o) {
   if (!node || !node->external || node->owned)
     return;
   if (node->dictOf)
-    return s.end("a change of an instance's __dict__");
+    return s.end(ReasonKind::EarlierObject,
+                 "a change of an instance's __dict__");
   if (node->appended)
     return ownAppended(node);
   if (!PyList_CheckExact(o) && !PyDict_Check(o) && !PySet_Check(o))
-    return s.end("a change of a " + typeName(o) + " from before the call");
+    return s.end(ReasonKind::EarlierObject,
+                 "a change of a " + typeName(o) + " from before the call");
   if (PySet_Check(o)) {
     // Its order is not known, and not needed unless somebody walks it.
     PyObject *list = PySequence_List(o);
@@ -284,7 +291,8 @@ void Containers::writeItem(PyObject *dict, PyObject *key, PyObject *value) {
     return;
   if (node->dictOf) {
     if (!PyUnicode_CheckExact(key))
-      return s.end("a change of an instance's __dict__");
+      return s.end(ReasonKind::EarlierObject,
+                   "a change of an instance's __dict__");
     return s.attributes.writeAttr(node->dictOf->object, key, value);
   }
   if (value && !isValue(value) && !s.objects.require(value))

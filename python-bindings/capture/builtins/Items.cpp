@@ -84,7 +84,8 @@ ResultKind Containers::subscript(PyObject *o, PyObject *key) {
   if (ObjectTable::isTensor(o)) {
     s.attributes.special(o, "__getitem__");
     if (!isTensorIndex(s, key))
-      s.end("a tensor indexed by a " + typeName(key));
+      s.end(ReasonKind::TensorArgument,
+            "a tensor indexed by a " + typeName(key));
     return ResultKind::Known;
   }
   Node *node = s.objects.require(o);
@@ -101,7 +102,7 @@ ResultKind Containers::subscript(PyObject *o, PyObject *key) {
       PyObject *missing = s.attributes.special(o, "__missing__");
       if (missing && !PyFunction_Check(missing) && !PyDict_Contains(o, key)) {
         PyErr_Clear();
-        s.end("a missing key of a " + typeName(o));
+        s.end(ReasonKind::UnusualObject, "a missing key of a " + typeName(o));
       }
     }
   }
@@ -140,7 +141,7 @@ ResultKind Containers::subscript(PyObject *o, PyObject *key) {
     return ResultKind::Fresh;
   if (!node->external && !std::strcmp(Py_TYPE(o)->tp_name, "collections.deque"))
     return ResultKind::Known;
-  s.end("an item of a " + typeName(o));
+  s.end(ReasonKind::UnusualObject, "an item of a " + typeName(o));
   return ResultKind::Fresh;
 }
 
@@ -165,7 +166,8 @@ void Containers::storeSubscript(PyObject *o, PyObject *key, PyObject *value) {
     s.attributes.special(o, "__setitem__");
     if (!value || !isTensorIndex(s, key) ||
         !(ObjectTable::isTensor(value) || isValue(value)))
-      s.end("storing into a tensor at a " + typeName(key));
+      s.end(ReasonKind::TensorArgument,
+            "storing into a tensor at a " + typeName(key));
     s.now.storingNumber = value && isValue(value);
     return;
   }
@@ -180,7 +182,8 @@ void Containers::storeSubscript(PyObject *o, PyObject *key, PyObject *value) {
   }
   if (PyDict_Check(o)) {
     if (node->external && !storesPlainly(s, o, value))
-      return s.end("a change of a " + typeName(o) + " from before the call");
+      return s.end(ReasonKind::EarlierObject,
+                   "a change of a " + typeName(o) + " from before the call");
     return writeItem(o, key, value);
   }
   if (PyList_CheckExact(o)) {
@@ -190,7 +193,7 @@ void Containers::storeSubscript(PyObject *o, PyObject *key, PyObject *value) {
       iterate(value);
     return;
   }
-  s.end("storing an item of a " + typeName(o));
+  s.end(ReasonKind::UnusualObject, "storing an item of a " + typeName(o));
 }
 
 ResultKind Containers::iterate(PyObject *o) {
@@ -216,17 +219,19 @@ ResultKind Containers::iterate(PyObject *o) {
       PyAnySet_Check(o)) {
     readAll(o);
     if (PyAnySet_Check(o) && holdsTensors(o))
-      s.end("walking a set of tensors: its order follows their addresses");
+      s.end(ReasonKind::ObjectIdentity,
+            "walking a set of tensors: its order follows their addresses");
     return ResultKind::Fresh;
   }
   if (!std::strcmp(Py_TYPE(o)->tp_name, "collections.deque")) {
     if (s.objects.isExternal(o))
-      s.end("a deque from before the call");
+      s.end(ReasonKind::EarlierObject, "a deque from before the call");
     return ResultKind::Fresh;
   }
   if (isNativeIterator(o) || isView(o)) {
     if (s.objects.isExternal(o))
-      s.end("iterating over a " + typeName(o) + " from before the call");
+      s.end(ReasonKind::EarlierObject,
+            "iterating over a " + typeName(o) + " from before the call");
     return ResultKind::Fresh;
   }
   if (PyType_Check(o)) {
@@ -234,7 +239,7 @@ ResultKind Containers::iterate(PyObject *o) {
     if (iter && PyFunction_Check(iter))
       return ResultKind::Known;
   }
-  s.end("iterating over a " + typeName(o));
+  s.end(ReasonKind::UnusualObject, "iterating over a " + typeName(o));
   return ResultKind::Fresh;
 }
 
@@ -244,12 +249,14 @@ ResultKind Containers::next(PyObject *iterator) {
     return ResultKind::Known;
   if (isNativeIterator(iterator)) {
     if (node->external)
-      s.end("a " + typeName(iterator) + " from before the call");
+      s.end(ReasonKind::EarlierObject,
+            "a " + typeName(iterator) + " from before the call");
     return makesTuples(iterator) ? ResultKind::FreshTuples : ResultKind::Known;
   }
   PyObject *method = s.attributes.special(iterator, "__next__");
   if (!method || !PyFunction_Check(method))
-    s.end("the next item of a " + typeName(iterator));
+    s.end(ReasonKind::UnusualObject,
+          "the next item of a " + typeName(iterator));
   return ResultKind::Known;
 }
 
@@ -257,7 +264,7 @@ void Containers::contains(PyObject *container, PyObject *item) {
   if (isValue(container))
     return readDeep(item);
   if (ObjectTable::isTensor(container))
-    return s.end("`in` of a tensor");
+    return s.end(ReasonKind::DataInPython, "`in` of a tensor");
   if (!s.objects.require(container))
     return;
   if (isHeap(container)) {
@@ -280,8 +287,9 @@ void Containers::contains(PyObject *container, PyObject *item) {
   }
   if (Py_IS_TYPE(container, &PyDictKeys_Type) || isView(container)) {
     if (s.objects.isExternal(container))
-      return s.end("`in` of a " + typeName(container) +
-                   " from before the call");
+      return s.end(ReasonKind::UnusualObject, "`in` of a " +
+                                                  typeName(container) +
+                                                  " from before the call");
     return readDeep(item);
   }
   if (PyType_Check(container)) { // an enumeration class
@@ -291,5 +299,5 @@ void Containers::contains(PyObject *container, PyObject *item) {
   }
   if (isNativeIterator(container) && !s.objects.isExternal(container))
     return;
-  s.end("`in` of a " + typeName(container));
+  s.end(ReasonKind::UnusualObject, "`in` of a " + typeName(container));
 }

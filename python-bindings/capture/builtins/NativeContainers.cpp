@@ -60,7 +60,7 @@ ResultKind dictUpdate(Recording &s, const Call &c) {
       for (Py_ssize_t j = 0; j < PySequence_Fast_GET_SIZE(arg); ++j)
         s.containers.iterate(PySequence_Fast_GET_ITEM(arg, j));
     else if (!PyDict_Check(arg) && !PyGen_CheckExact(arg))
-      s.end("dict.update with a " + typeName(arg));
+      s.end(ReasonKind::UnusualObject, "dict.update with a " + typeName(arg));
   }
   return ResultKind::Known;
 }
@@ -146,14 +146,14 @@ ResultKind pureMethod(Recording &s, const Call &c) {
 /// A generator's or iterator's own methods.
 ResultKind generatorMethod(Recording &s, const Call &c) {
   if (s.objects.isExternal(c.args[0]))
-    s.end("a generator from before the call");
+    s.end(ReasonKind::EarlierObject, "a generator from before the call");
   return ResultKind::Known;
 }
 
 ResultKind proxyGet(Recording &s, const Call &c) {
   // Views made by the call are over things read when they were made.
   if (s.objects.isExternal(c.args[0]))
-    s.end("a mappingproxy from before the call");
+    s.end(ReasonKind::EarlierObject, "a mappingproxy from before the call");
   return ResultKind::Known;
 }
 

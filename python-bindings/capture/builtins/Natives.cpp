@@ -253,7 +253,7 @@ static ResultKind nativeAllAny(Recording &s, const Call &c) {
     Py_XDECREF(values);
     PyErr_Clear();
   } else if (!PyDict_Check(arg) && !isValue(arg)) {
-    s.end("all() or any() of a " + typeName(arg));
+    s.end(ReasonKind::UnusualObject, "all() or any() of a " + typeName(arg));
   }
   return ResultKind::Known;
 }
@@ -287,7 +287,7 @@ static ResultKind nativeSum(Recording &s, const Call &c) {
       } else if (PyList_CheckExact(item) || PyTuple_CheckExact(item)) {
         s.containers.readAll(item);
       } else if (!isValue(item) && !addsInPython(s, item)) {
-        s.end("sum() of a " + typeName(item));
+        s.end(ReasonKind::UnusualObject, "sum() of a " + typeName(item));
       }
     }
   }
@@ -296,7 +296,7 @@ static ResultKind nativeSum(Recording &s, const Call &c) {
         !isValue(start) && !s.objects.isTensor(start) &&
         !PyList_CheckExact(start) && !PyTuple_CheckExact(start) &&
         !addsInPython(s, start))
-      s.end("sum() from a " + typeName(start));
+      s.end(ReasonKind::UnusualObject, "sum() from a " + typeName(start));
   return ResultKind::Fresh;
 }
 
@@ -319,7 +319,7 @@ static ResultKind nativeSet(Recording &s, const Call &c) {
 }
 
 static ResultKind nativePrint(Recording &s, const Call &) {
-  s.end("print");
+  s.end(ReasonKind::Print, "print");
   return ResultKind::Known;
 }
 
@@ -340,7 +340,7 @@ static ResultKind nativeId(Recording &s, const Call &c) {
     return ResultKind::Known;
   // An address that no later call will see: fine as a dictionary key, never as
   // something that leaves; the escape walk cannot tell, so it ends here.
-  s.end("id() of an object made by the call");
+  s.end(ReasonKind::ObjectIdentity, "id() of an object made by the call");
   return ResultKind::Known;
 }
 
@@ -372,13 +372,13 @@ static ResultKind nativeNumber(Recording &s, const Call &c) {
       continue;
     if (s.objects.isTensor(arg)) {
       if (!s.tensors->isConstant(arg) && !readsNumber(s, c))
-        s.end("a tensor's data as a Python number");
+        s.end(ReasonKind::DataInPython, "a tensor's data as a Python number");
       for (const char *name : {"__int__", "__index__", "__float__", "__bool__"})
         s.attributes.special(arg, name);
     } else if (isNumpyNumber(arg)) {
       s.objects.require(arg);
     } else {
-      s.end("a number made of a " + typeName(arg));
+      s.end(ReasonKind::UnusualObject, "a number made of a " + typeName(arg));
     }
   }
   return ResultKind::Known;
@@ -404,7 +404,8 @@ static ResultKind nativeBool(Recording &s, const Call &c) {
 static ResultKind nativeRound(Recording &s, const Call &c) {
   for (PyObject *arg : c.args)
     if (!isValue(arg))
-      s.end("abs() or round() of a " + typeName(arg));
+      s.end(ReasonKind::UnusualObject,
+            "abs() or round() of a " + typeName(arg));
   return ResultKind::Known;
 }
 
@@ -497,7 +498,7 @@ static ResultKind nativeContextGet(Recording &s, const Call &c) {
       return ResultKind::Known; // set by the call
   for (Node *token : s.effects.contextResets)
     if (pyjitTokenVariable(token->object) == variable) {
-      s.end("a context variable that was reset");
+      s.end(ReasonKind::ContextVariable, "a context variable that was reset");
       return ResultKind::Known;
     }
   PyObject *value = nullptr;
@@ -541,7 +542,8 @@ static ResultKind nativeContextReset(Recording &s, const Call &c) {
     return s.calls.unknownNative(c);
   }
   if (std::find(set.begin(), set.end(), variable) != set.end()) {
-    s.end("a context variable that is set and reset across each other");
+    s.end(ReasonKind::ContextVariable,
+          "a context variable that is set and reset across each other");
     return ResultKind::Known;
   }
   static PyObject *field = PyUnicode_InternFromString("var");

@@ -53,7 +53,7 @@ static ResultKind functionApply(Recording &s, const Call &c) {
   for (PyObject *arg : c.args)
     s.scalars.specializeDeep(arg);
   if (anyRequiresGrad(s, c))
-    s.end("an autograd function with a gradient");
+    s.end(ReasonKind::AutogradFunction, "an autograd function with a gradient");
   PyObject *forward = staticFunction(s, cls, "forward");
   PyObject *setup = staticFunction(s, cls, "setup_context");
   PyObject *context = s.attributes.typeLookup(cls, "_backward_cls");

@@ -32,7 +32,7 @@ ResultKind runBackward(Recording &s, const Call &c) {
   auto isTuple = [](PyObject *o) { return o && PyTuple_Check(o); };
   if (!isTuple(call.roots) || !isTuple(call.gradients) ||
       (call.inputs && !isTuple(call.inputs)))
-    s.end("backward: arguments of unusual types");
+    s.end(ReasonKind::Backward, "backward: arguments of unusual types");
   else
     s.tensors->beginBackward(call);
   s.now.runsEngine = !s.dead;

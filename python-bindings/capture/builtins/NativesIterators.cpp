@@ -40,7 +40,8 @@ ResultKind mapNative(Recording &s, const Call &c, bool unpack) {
     PyObject *from = c.args[i];
     s.containers.iterate(from);
     if (!PyTuple_Check(from) && !PyList_Check(from)) {
-      s.end("map() or filter() of a native function over a " + typeName(from));
+      s.end(ReasonKind::NativeFunction,
+            "map() or filter() of a native function over a " + typeName(from));
       return ResultKind::Fresh;
     }
     n = std::min(n, PySequence_Fast_GET_SIZE(from));
@@ -55,7 +56,8 @@ ResultKind mapNative(Recording &s, const Call &c, bool unpack) {
         continue;
       }
       if (!PyTuple_CheckExact(element)) {
-        s.end("starmap() over a " + typeName(element));
+        s.end(ReasonKind::NativeFunction,
+              "starmap() over a " + typeName(element));
         break;
       }
       s.containers.readAll(element);
@@ -66,7 +68,8 @@ ResultKind mapNative(Recording &s, const Call &c, bool unpack) {
       break;
     ResultKind resultKind = s.calls.call(call);
     if (resultKind == ResultKind::Constant)
-      s.end("map() of a function that makes tensors");
+      s.end(ReasonKind::NativeFunction,
+            "map() of a function that makes tensors");
   }
   return ResultKind::Fresh;
 }
@@ -94,7 +97,8 @@ ResultKind mapOver(Recording &s, const Call &c, unsigned uses) {
   } else if (f != Py_None && f != (PyObject *)&PyLong_Type &&
              f != (PyObject *)&PyUnicode_Type &&
              f != (PyObject *)&PyFloat_Type) {
-    s.end("map() or filter() with a " + typeName(f));
+    s.end(ReasonKind::NativeFunction,
+          "map() or filter() with a " + typeName(f));
   }
   return ResultKind::Fresh;
 }
@@ -107,7 +111,8 @@ ResultKind filter(Recording &s, const Call &c) {
       (c.args[0] == Py_None || c.args[0] == (PyObject *)&PyBool_Type)) {
     s.containers.iterate(c.args[1]);
     if (!PyList_Check(c.args[1]) && !PyTuple_Check(c.args[1]))
-      s.end("filter() over a " + typeName(c.args[1]));
+      s.end(ReasonKind::NativeFunction,
+            "filter() over a " + typeName(c.args[1]));
     else
       for (Py_ssize_t i = 0; i < PySequence_Fast_GET_SIZE(c.args[1]); ++i)
         s.operators.truth(PySequence_Fast_GET_ITEM(c.args[1], i));
@@ -115,7 +120,7 @@ ResultKind filter(Recording &s, const Call &c) {
   }
   if (!c.args.empty() && !PyFunction_Check(c.args[0]) &&
       !PyMethod_Check(c.args[0]))
-    s.end("filter() with a " + typeName(c.args[0]));
+    s.end(ReasonKind::NativeFunction, "filter() with a " + typeName(c.args[0]));
   return mapOver(s, c, Calls::Truth);
 }
 
@@ -126,7 +131,7 @@ ResultKind compress(Recording &s, const Call &c) {
   s.containers.iterate(c.args[0]);
   s.containers.iterate(c.args[1]);
   if (!PyList_Check(c.args[1]) && !PyTuple_Check(c.args[1])) {
-    s.end("compress() by a " + typeName(c.args[1]));
+    s.end(ReasonKind::NativeFunction, "compress() by a " + typeName(c.args[1]));
     return ResultKind::Fresh;
   }
   for (Py_ssize_t i = 0; i < PySequence_Fast_GET_SIZE(c.args[1]); ++i)
@@ -163,7 +168,8 @@ ResultKind accumulate(Recording &s, const Call &c) {
   if (PyObject *initial = c.keyword("initial"))
     sums &= isValue(initial) || s.objects.isTensor(initial);
   if (!sums)
-    s.end("accumulate() of something else than numbers and tensors");
+    s.end(ReasonKind::NativeFunction,
+          "accumulate() of something else than numbers and tensors");
   return ResultKind::Fresh;
 }
 
@@ -173,7 +179,7 @@ ResultKind starmap(Recording &s, const Call &c) {
   if (PyCFunction_Check(c.args[0]))
     return mapNative(s, c, true);
   if (!PyFunction_Check(c.args[0]))
-    s.end("starmap() of a " + typeName(c.args[0]));
+    s.end(ReasonKind::NativeFunction, "starmap() of a " + typeName(c.args[0]));
   s.containers.iterate(c.args[1]);
   return ResultKind::Fresh;
 }
@@ -202,7 +208,7 @@ ResultKind reversed(Recording &s, const Call &c) {
     if (PyList_Check(o) || PyDict_Check(o))
       s.containers.readAll(o);
     else
-      s.end("reversed() of a " + typeName(o));
+      s.end(ReasonKind::UnusualObject, "reversed() of a " + typeName(o));
     return ResultKind::Fresh;
   }
   for (const char *name : {"__len__", "__getitem__"})
@@ -211,7 +217,7 @@ ResultKind reversed(Recording &s, const Call &c) {
       if (PyTuple_Check(o))
         s.containers.readAll(o);
       else
-        s.end("reversed() of a " + typeName(o));
+        s.end(ReasonKind::UnusualObject, "reversed() of a " + typeName(o));
       break;
     }
   return ResultKind::Fresh;

@@ -23,7 +23,8 @@ ResultKind pyjit::capture::callWeakReference(Recording &s, const Call &c) {
     Node *referent =
         target && target != Py_None ? s.objects.find(target) : nullptr;
     if (!referent || !referent->external)
-      s.end("a weak reference to what the call made");
+      s.end(ReasonKind::ObjectIdentity,
+            "a weak reference to what the call made");
     return ResultKind::Known;
   }
   static PyObject *name = PyUnicode_InternFromString("referent");
@@ -136,7 +137,8 @@ ResultKind pyjit::capture::callCached(Recording &s, const Call &c) {
   // anything of the user's.
   for (PyObject *arg : c.args)
     if (!isValue(arg) && !isKnownByAddress(s, arg)) {
-      s.end("a cached function given a " + typeName(arg));
+      s.end(ReasonKind::NativeFunction,
+            "a cached function given a " + typeName(arg));
       return ResultKind::Known;
     } else if (!isValue(arg)) {
       s.objects.pin(arg);
@@ -144,7 +146,8 @@ ResultKind pyjit::capture::callCached(Recording &s, const Call &c) {
   PyObject *cache = pyjitCache(c.callable);
   PyObject *key = cacheKey(cache, c, pyjitCacheTyped(c.callable));
   if (!key) {
-    s.endOnce("the first call of a cached function with these arguments");
+    s.endOnce(ReasonKind::FirstTime,
+              "the first call of a cached function with these arguments");
     return ResultKind::Known;
   }
   if (PyTuple_CheckExact(key))
@@ -157,7 +160,7 @@ ResultKind pyjit::capture::callCached(Recording &s, const Call &c) {
   PyObject *value = PyDict_GetItemWithError(cache, key);
   Node *dict = s.objects.find(cache);
   if (!value || !dict) {
-    s.end("a cached function");
+    s.end(ReasonKind::NativeFunction, "a cached function");
     return ResultKind::Known;
   }
   s.objects.keep(key);
@@ -200,7 +203,8 @@ bool pyjit::capture::isModuleMark(PyObject *object) {
 ResultKind pyjit::capture::callModuleMark(Recording &s, const Call &c) {
   Node *node = c.args.size() == 2 ? s.objects.find(c.args[1]) : nullptr;
   if (!node || node->external)
-    s.end("a module from before the call that Dynamo notes");
+    s.end(ReasonKind::EarlierObject,
+          "a module from before the call that Dynamo notes");
   else
     s.calls.markedModules.insert(c.args[1]);
   return ResultKind::Constant; // what the function does within is not looked at
@@ -287,7 +291,8 @@ ResultKind reduce(Recording &s, const Call &c) {
   if (isOperator && joinsTruths(c))
     return ResultKind::Known;
   if (!isOperator || (!PyList_Check(from) && !PyTuple_Check(from))) {
-    s.end("reduce() with a " + typeName(f) + " over a " + typeName(from));
+    s.end(ReasonKind::NativeFunction,
+          "reduce() with a " + typeName(f) + " over a " + typeName(from));
     return ResultKind::Known;
   }
   std::vector<PyObject *> items(c.args.begin() + 2, c.args.end());
@@ -296,7 +301,7 @@ ResultKind reduce(Recording &s, const Call &c) {
   ResultKind resultKind = ResultKind::Known;
   for (PyObject *item : items) {
     if (!isValue(item) && !s.objects.isTensor(item))
-      s.end("reduce() over a " + typeName(item));
+      s.end(ReasonKind::NativeFunction, "reduce() over a " + typeName(item));
     Call call;
     call.callable = f;
     call.args = {items[0], item};
@@ -311,14 +316,15 @@ ResultKind reduce(Recording &s, const Call &c) {
 
 ResultKind dequeMethod(Recording &s, const Call &c) {
   if (s.objects.isExternal(c.args[0]))
-    s.end("a deque from before the call");
+    s.end(ReasonKind::EarlierObject, "a deque from before the call");
   return ResultKind::Known;
 }
 
 ResultKind makeDefaultDict(Recording &s, const Call &c) {
   for (size_t i = 1; i < c.positional(); ++i) {
     if (!PyDict_Check(c.args[i]))
-      s.end("a defaultdict made of a " + typeName(c.args[i]));
+      s.end(ReasonKind::UnusualObject,
+            "a defaultdict made of a " + typeName(c.args[i]));
     s.containers.iterate(c.args[i]);
   }
   return ResultKind::Fresh;
@@ -351,7 +357,8 @@ ResultKind torchSetting(Recording &s, const Call &c) {
 
 ResultKind clearAutocastCache(Recording &s, const Call &c) {
   if (s.tensors->castsOutlast())
-    s.end("clear_autocast_cache() where a region of autocast lies around the "
+    s.end(ReasonKind::Autocast,
+          "clear_autocast_cache() where a region of autocast lies around the "
           "call");
   return torchSetting(s, c);
 }
@@ -389,7 +396,7 @@ ResultKind leaveInferenceMode(Recording &s, const Call &c) {
 /// What stands behind a lock is often done once: loggers keep what their levels
 /// come to.
 ResultKind takeLock(Recording &s, const Call &c) {
-  s.endOnce("a lock");
+  s.endOnce(ReasonKind::FirstTime, "a lock");
   return ResultKind::Known;
 }
 
@@ -427,7 +434,7 @@ ResultKind reduceObject(Recording &s, const Call &c) {
   static PyObject *slotNames = PyUnicode_InternFromString("__slotnames__");
   PyObject *slots = PyDict_GetItemWithError(type->tp_dict, slotNames);
   if (!slots) {
-    s.endOnce("the first copy of a " + typeName(object));
+    s.endOnce(ReasonKind::FirstTime, "the first copy of a " + typeName(object));
     return ResultKind::Fresh;
   }
   s.attributes.typeLookup(type, slotNames);

@@ -36,7 +36,7 @@ static PyObject *getterParts(Recording &s, PyObject *getter) {
   PyErr_Clear();
   if (!parts || !PyTuple_Check(parts)) {
     Py_XDECREF(reduced);
-    s.end("an unusual " + typeName(getter));
+    s.end(ReasonKind::UnusualObject, "an unusual " + typeName(getter));
     return nullptr;
   }
   s.objects.keep(reduced);
@@ -58,7 +58,7 @@ static Attributes::Found dotted(Recording &s, PyObject *object,
   Attributes::Found found{Attributes::Found::Value, object};
   for (Py_ssize_t i = 0; names && i < PyList_GET_SIZE(names); ++i) {
     if (found.kind != Attributes::Found::Value || !found.object) {
-      s.end("a chain of attributes");
+      s.end(ReasonKind::PythonFeature, "a chain of attributes");
       break;
     }
     PyObject *name = Py_NewRef(PyList_GET_ITEM(names, i));
@@ -103,7 +103,8 @@ ResultKind pyjit::capture::callGetter(Recording &s, const Call &c) {
                        : ResultKind::Known;
     // A tuple of them: each is known, or comes out of a dispatcher's operator.
     if (count > 1 && resultKind != ResultKind::Known)
-      s.end("several new objects at once of a " + std::string(kind));
+      s.end(ReasonKind::NativeFunction,
+            "several new objects at once of a " + std::string(kind));
   }
   return count > 1 ? ResultKind::Fresh : resultKind;
 }
@@ -183,7 +184,7 @@ void applyKey(Recording &s, PyObject *key, PyObject *element) {
                  found.kind == Attributes::Found::Value && found.object) {
         compared(s, found.object);
       } else {
-        s.end("a key of a " + typeName(element));
+        s.end(ReasonKind::UnusualObject, "a key of a " + typeName(element));
       }
     }
     return;
@@ -210,7 +211,7 @@ void applyKey(Recording &s, PyObject *key, PyObject *element) {
       key == reinterpret_cast<PyObject *>(&PyLong_Type) ||
       key == reinterpret_cast<PyObject *>(&PyFloat_Type);
   if (!plain)
-    return s.end("a key that is a " + typeName(key));
+    return s.end(ReasonKind::UnusualObject, "a key that is a " + typeName(key));
   s.calls.call(call);
 }
 
@@ -229,7 +230,8 @@ void order(Recording &s, PyObject *key, std::vector<PyObject *> sources,
       s.containers.readFields(key, {"__func__", "__self__"});
     PyObject *function = PyMethod_Check(key) ? PyMethod_GET_FUNCTION(key) : key;
     if (!PyFunction_Check(function) || !s.objects.require(function))
-      return s.end("a key that is a " + typeName(key));
+      return s.end(ReasonKind::UnusualObject,
+                   "a key that is a " + typeName(key));
     return s.calls.callsBack(function, uses);
   }
   std::vector<PyObject *> elements = sources;
@@ -246,7 +248,8 @@ void order(Recording &s, PyObject *key, std::vector<PyObject *> sources,
       PyObject *list = PySequence_List(view);
       PyErr_Clear();
       if (!list)
-        return s.end("the order of a " + typeName(view));
+        return s.end(ReasonKind::EarlierObject,
+                     "the order of a " + typeName(view));
       s.objects.setResult(ResultKind::FreshTuples, list);
       s.objects.keep(list);
       Py_DECREF(list);
@@ -256,7 +259,7 @@ void order(Recording &s, PyObject *key, std::vector<PyObject *> sources,
       bool values = !makesTuples(view) || Py_IS_TYPE(view, &PyMap_Type) ||
                     !std::strcmp(Py_TYPE(view)->tp_name, "itertools._tee");
       if (key || !values)
-        s.end("the order of a " + typeName(view));
+        s.end(ReasonKind::EarlierObject, "the order of a " + typeName(view));
       return; // Python code hands them out, or a native iterator of values
     }
   }

@@ -124,5 +124,6 @@ void Calls::finishScript(PyObject *result) {
   Py_XDECREF(module);
   std::string text = textOf(graph);
   if (text.empty() || !showsItsTensors(text, true))
-    s.end("a TorchScript function that runs in another form");
+    s.end(ReasonKind::TorchScript,
+          "a TorchScript function that runs in another form");
 }

@@ -38,7 +38,7 @@ void Calls::tensorArgument(PyObject *o, int depth) {
   if (!std::strcmp(Py_TYPE(o)->tp_name, "torch._C.ScriptObject") &&
       !s.objects.isExternal(o))
     return;
-  s.end("a tensor function given a " + typeName(o));
+  s.end(ReasonKind::TensorArgument, "a tensor function given a " + typeName(o));
 }
 
 ResultKind Calls::torchCall(const Call &call) {
@@ -80,7 +80,7 @@ ResultKind tensorData(Recording &s, const Call &c) {
   for (PyObject *arg : c.args) {
     s.calls.tensorArgument(arg);
     if (s.objects.isTensor(arg) && !s.tensors->isConstant(arg))
-      s.end("a tensor's data read by Python");
+      s.end(ReasonKind::DataInPython, "a tensor's data read by Python");
   }
   return ResultKind::FreshDeep;
 }
@@ -88,12 +88,14 @@ ResultKind tensorData(Recording &s, const Call &c) {
 ResultKind fromData(Recording &s, const Call &c) {
   for (PyObject *arg : c.args) {
     if (s.objects.isTensor(arg))
-      s.end("a tensor made of a tensor by torch.tensor");
+      s.end(ReasonKind::TensorFromData,
+            "a tensor made of a tensor by torch.tensor");
     s.calls.tensorArgument(arg);
     if (PyList_Check(arg) || PyTuple_Check(arg))
       for (Py_ssize_t i = 0; i < PySequence_Fast_GET_SIZE(arg); ++i)
         if (s.objects.isTensor(PySequence_Fast_GET_ITEM(arg, i)))
-          s.end("a tensor made of tensors by torch.tensor");
+          s.end(ReasonKind::TensorFromData,
+                "a tensor made of tensors by torch.tensor");
   }
   return ResultKind::Constant;
 }
@@ -141,7 +143,8 @@ ResultKind hasTorchFunction(Recording &s, const Call &c) {
 ResultKind setGradMode(Recording &s, const Call &c) {
   for (PyObject *arg : c.args)
     if (!isValue(arg))
-      s.end("set_grad_enabled of a " + typeName(arg));
+      s.end(ReasonKind::UnusualObject,
+            "set_grad_enabled of a " + typeName(arg));
   return ResultKind::Known;
 }
 

@@ -96,7 +96,7 @@ ResultKind warn(Recording &s, const Call &c) {
       known ? frameAt(s, level ? PyLong_AsLong(level) : 1) : nullptr;
   PyObject *globals = frame ? pyjitFrameGlobals(frame->frame) : nullptr;
   if (!globals || !PyDict_CheckExact(globals) || !s.objects.require(category)) {
-    s.end("a warning");
+    s.end(ReasonKind::Warning, "a warning");
     return ResultKind::Known;
   }
   long line = PyCode_Addr2Line(frame->code, frame->offset);
@@ -112,7 +112,8 @@ ResultKind warn(Recording &s, const Call &c) {
   Py_DECREF(now);
   if (!version || !PyLong_CheckExact(version) ||
       PyLong_AsLong(version) != pyjitWarningFilters()) {
-    s.endOnce("a warning that may be shown"); // notes of older filters
+    s.endOnce(ReasonKind::Warning,
+              "a warning that may be shown"); // notes of older filters
     return ResultKind::Known;
   }
   // The module that holds the filters; its C half counts their changes.
@@ -144,9 +145,9 @@ ResultKind warn(Recording &s, const Call &c) {
           : nullptr;
   if (noted || !is(action, "ignore")) {
     if (is(action, "always") || is(action, "error"))
-      s.end("a warning that is shown");
+      s.end(ReasonKind::Warning, "a warning that is shown");
     else
-      s.endOnce("a warning that is shown");
+      s.endOnce(ReasonKind::Warning, "a warning that is shown");
     return ResultKind::Known;
   }
   s.reads.absent(notes, Select::Item, key);

@@ -43,7 +43,7 @@ void Operators::lengthOf(PyObject *o) {
   if ((isView(o) || !std::strcmp(Py_TYPE(o)->tp_name, "collections.deque")) &&
       !node->external)
     return;
-  s.end("the length of a " + typeName(o));
+  s.end(ReasonKind::UnusualObject, "the length of a " + typeName(o));
 }
 
 void Operators::truth(PyObject *o) {
@@ -54,7 +54,7 @@ void Operators::truth(PyObject *o) {
     // part of the specialization.
     s.attributes.special(o, "__bool__");
     if (!s.tensors->isConstant(o))
-      s.end(kBranchOnData);
+      s.end(ReasonKind::BranchOnData, kBranchOnData);
     return;
   }
   if (!s.objects.require(o))
@@ -110,7 +110,7 @@ ResultKind Operators::binary(PyObject *a, PyObject *b, const char *op,
         // for `__torch_function__` and declines.
         if (python && isHeap(o)) {
           if (s.attributes.special(o, "__torch_function__"))
-            s.end("an object with __torch_function__");
+            s.end(ReasonKind::TensorKind, "an object with __torch_function__");
           continue;
         }
         // numpy's number on the right, and members of enumerations that are
@@ -119,7 +119,8 @@ ResultKind Operators::binary(PyObject *a, PyObject *b, const char *op,
           s.objects.require(o);
           continue;
         }
-        s.end("an operator of a tensor and a " + typeName(o));
+        s.end(ReasonKind::TensorArgument,
+              "an operator of a tensor and a " + typeName(o));
       } else if (ObjectTable::isTensor(o)) {
         s.objects.require(o);
       }
@@ -132,7 +133,8 @@ ResultKind Operators::binary(PyObject *a, PyObject *b, const char *op,
         s.objects.require(o);
     return PyUnicode_Check(a) || PyUnicode_Check(b) || PyBytes_Check(a) ||
                    PyBytes_Check(b)
-               ? (s.end("an operator of a string and a number of numpy's"),
+               ? (s.end(ReasonKind::UnusualObject,
+                        "an operator of a string and a number of numpy's"),
                   ResultKind::Fresh)
                : ResultKind::Fresh;
   }
@@ -151,7 +153,8 @@ ResultKind Operators::binary(PyObject *a, PyObject *b, const char *op,
     } else if (inplace && PyList_CheckExact(a)) {
       s.containers.iterate(o);
     } else {
-      s.end(std::string("operator ") + op + " of a " + typeName(o));
+      s.end(ReasonKind::UnusualObject,
+            std::string("operator ") + op + " of a " + typeName(o));
     }
   }
   // `"%s" % x` prints.
@@ -168,7 +171,8 @@ ResultKind Operators::compare(PyObject *a, PyObject *b, const char *op) {
         s.objects.require(o);
         s.attributes.special(o, name.c_str());
       } else if (!isValue(o)) {
-        s.end("a comparison of a tensor and a " + typeName(o));
+        s.end(ReasonKind::TensorArgument,
+              "a comparison of a tensor and a " + typeName(o));
       }
     }
     return ResultKind::Known;
@@ -195,11 +199,12 @@ void Operators::identity(PyObject *a, PyObject *b) {
   }
   if (isValue(a) || isValue(b)) {
     if (isValue(a) && isValue(b) && Py_TYPE(a) == Py_TYPE(b))
-      s.end("`is` between two numbers or strings");
+      s.end(ReasonKind::ObjectIdentity, "`is` between two numbers or strings");
     return;
   }
   if (isByValue(a) || isByValue(b))
-    return s.end("`is` between two objects that are told apart by their value");
+    return s.end(ReasonKind::ObjectIdentity,
+                 "`is` between two objects that are told apart by their value");
   Node *left = s.objects.require(a), *right = s.objects.require(b);
   if (!left || !right || left == right || !left->external || !right->external)
     return;
@@ -230,7 +235,7 @@ ResultKind Operators::format(PyObject *o) {
   if (isValue(o))
     return ResultKind::Fresh;
   if (ObjectTable::isTensor(o)) {
-    s.end("printing a tensor");
+    s.end(ReasonKind::Print, "printing a tensor");
     return ResultKind::Fresh;
   }
   if (!s.objects.require(o))
@@ -248,7 +253,7 @@ ResultKind Operators::format(PyObject *o) {
       exceptionArguments(o);
       return ResultKind::Fresh;
     }
-    s.end("printing a " + typeName(o));
+    s.end(ReasonKind::Print, "printing a " + typeName(o));
     return ResultKind::Fresh;
   }
   if (PyExceptionInstance_Check(o) && !s.objects.isExternal(o)) {
@@ -264,7 +269,7 @@ ResultKind Operators::format(PyObject *o) {
   }
   if (PyFunction_Check(o) || PyCFunction_Check(o) || PyMethod_Check(o) ||
       PyCode_Check(o))
-    s.end("printing a " + typeName(o)); // its address
+    s.end(ReasonKind::Print, "printing a " + typeName(o)); // its address
   else
     formatParts(o);
   return ResultKind::Fresh;

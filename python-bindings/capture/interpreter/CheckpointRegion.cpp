@@ -66,7 +66,7 @@ ResultKind CheckpointRegion::call(const Call &call) {
     Py_DECREF(plain.kwnames);
   }
   if (outer || !plainly || savesThroughHooks()) {
-    s.end("a call of checkpoint");
+    s.end(ReasonKind::Checkpoint, "a call of checkpoint");
     return ResultKind::Known;
   }
   ResultKind kind = s.calls.call(plain);
@@ -76,7 +76,7 @@ ResultKind CheckpointRegion::call(const Call &call) {
   if (s.dead)
     return kind;
   if (!callee || kind != ResultKind::Known) {
-    s.end("a call of checkpoint");
+    s.end(ReasonKind::Checkpoint, "a call of checkpoint");
     return kind;
   }
   outer = s.tracker.top()->frame;
@@ -141,7 +141,8 @@ void CheckpointRegion::finish() {
   s.tensors->setCheckpointed(false);
   s.tensors->suspend(true);
   if (writes && again)
-    s.end("a function under checkpoint writes what was there before, and the "
+    s.end(ReasonKind::Checkpoint,
+          "a function under checkpoint writes what was there before, and the "
           "backward pass calls it again");
 }
 

@@ -46,17 +46,33 @@ std::string FrameTracker::where() {
   return "";
 }
 
+std::vector<SourceLine> FrameTracker::stack() {
+  std::vector<SourceLine> stack;
+  for (const ShadowFrame &frame : frames) {
+    if (!frame.code)
+      continue;
+    const char *file = PyUnicode_AsUTF8(frame.code->co_filename);
+    const char *function = PyUnicode_AsUTF8(frame.code->co_qualname);
+    PyErr_Clear();
+    stack.push_back({file ? file : "?",
+                     PyCode_Addr2Line(frame.code, frame.offset),
+                     function ? function : "?"});
+  }
+  return stack;
+}
+
 void FrameTracker::frameStart(ShadowFrame &shadow, ShadowFrame *caller) {
   PyObject *function = pyjitFrameFunction(shadow.frame);
   if (!function || !PyFunction_Check(function))
-    return s.end("code that runs outside a function");
+    return s.end(ReasonKind::CalledFromNative,
+                 "code that runs outside a function");
   Node *node = s.objects.require(function);
   if (!node)
     return;
   s.reads.function(node);
   PyCodeObject *code = shadow.code;
   if (code->co_flags & (CO_COROUTINE | CO_ASYNC_GENERATOR))
-    return s.end("a coroutine");
+    return s.end(ReasonKind::Coroutine, "a coroutine");
   if (pyjitFrameIsGenerator(shadow.frame))
     generators.insert(shadow.frame);
   PyObject **locals = pyjitFrameLocals(shadow.frame);
@@ -125,7 +141,8 @@ bool FrameTracker::align(PyjitFrame *frame, PyCodeObject *code, int offset,
   if (starts)
     frameStart(frames.back(), &caller);
   else if (!generators.count(frame))
-    s.end("a generator from before the call goes on");
+    s.end(ReasonKind::EarlierObject,
+          "a generator from before the call goes on");
   return true;
 }
 

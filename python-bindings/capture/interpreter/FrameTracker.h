@@ -9,6 +9,7 @@
 
 #include "CPython.h"
 #include "TraceWriter.h"
+#include "breaks/Reason.h"
 #include "interpreter/Code.h"
 #include "interpreter/Frames.h"
 
@@ -34,6 +35,8 @@ public:
   CodeInfo &info(PyCodeObject *code);
   /// " at file:line" of the innermost frame.
   std::string where();
+  /// Likewise, all of the frames.
+  std::vector<SourceLine> stack();
   PyjitLocation location();
 
   std::vector<ShadowFrame> frames; ///< outermost first

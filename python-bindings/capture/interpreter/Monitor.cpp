@@ -21,11 +21,12 @@ using namespace pyjit::capture;
 void Recording::onStart(PyCodeObject *code, int offset) {
   PyjitFrame *frame = pyjitCurrentFrame();
   if (!frame || pyjitFrameCode(frame) != code)
-    return end("an unexpected frame");
+    return end(ReasonKind::CalledFromNative, "an unexpected frame");
   if (checkpoint.passesOver(frame, /*starts=*/true) || tensors->suspended())
     return;
   if (!tracker.align(frame, code, offset, /*starts=*/true))
-    end("a frame that was not called by the captured code");
+    end(ReasonKind::CalledFromNative,
+        "a frame that was not called by the captured code");
 }
 
 //===----------------------------------------------------------------------===//
@@ -118,15 +119,18 @@ void Recording::checkGraphBreaks(PyCodeObject *code, int offset,
     Origin origin = originOf(code, nullptr);
     auto point =
         breaks.graphBreakPoints->find({origin.code, offset - origin.shift});
-    if (point != breaks.graphBreakPoints->end() && point->second != kOneWay) {
-      end(point->second);
-      reason = point->second;
+    if (point != breaks.graphBreakPoints->end() &&
+        point->second.kind != ReasonKind::OneWay) {
+      end(point->second.kind, point->second.text);
+      if (!point->second.stack.empty()) // else this is the first to know it
+        reason = point->second;
     }
   }
   if (!objects.unseen.empty() && !dead)
     if (PyObject *object = breaks.looksAtUnseen(instruction, stack))
-      end("a value that may be another in each call (" + typeName(object) +
-          ")");
+      end(ReasonKind::ChangingValue,
+          "a value that may be another in each call (" + typeName(object) +
+              ")");
 }
 
 /// The function that a continuation began in the middle of returns.
@@ -150,7 +154,7 @@ void Recording::branch(PyCodeObject *code, int offset, PyObject *condition) {
       decisions.atBranch && decisions.atBranch(code, offset, condition, truth);
   if (truth >= 0 && !now.deciding && !dead) {
     decisions.truthLeft = truth;
-    end(kBranchOnData);
+    end(ReasonKind::BranchOnData, kBranchOnData);
   }
 }
 
@@ -220,7 +224,7 @@ ResultKind Recording::carryOut(PyjitFrame *frame, PyCodeObject *code,
 void Recording::onInstruction(PyCodeObject *code, int offset) {
   PyjitFrame *frame = pyjitCurrentFrame();
   if (!frame || pyjitFrameCode(frame) != code)
-    return end("an unexpected frame");
+    return end(ReasonKind::CalledFromNative, "an unexpected frame");
   if (checkpoint.passesOver(frame, /*starts=*/false) || dead)
     return;
   // Python code that a native function calls which is modelled as a whole.
@@ -228,14 +232,15 @@ void Recording::onInstruction(PyCodeObject *code, int offset) {
     return;
   CodeInfo &codeInfo = tracker.info(code);
   if (!codeInfo.valid)
-    return end("bytecode that cannot be read");
+    return end(ReasonKind::Internal, "bytecode that cannot be read");
   const Instruction &instruction = codeInfo.at(offset);
   if (!tracker.align(frame, code, offset, /*starts=*/false))
-    return end("a frame that was not called by the captured code");
+    return end(ReasonKind::CalledFromNative,
+               "a frame that was not called by the captured code");
   if (dead)
     return;
   if (instruction.depth < 0 || !instruction.start)
-    return end("bytecode of unknown stack height");
+    return end(ReasonKind::Internal, "bytecode of unknown stack height");
   PyObject **stack = pyjitFrameStack(frame);
   if (tensors->suspended()) {
     // The native function that built a tensor has returned or raised.
@@ -246,7 +251,8 @@ void Recording::onInstruction(PyCodeObject *code, int offset) {
   }
   if (raisedByTensors(instruction) && tracker.top()->pending) {
     tracker.top()->offset = tracker.top()->pendingOffset;
-    return end("an exception that an operator on tensors raises");
+    return end(ReasonKind::Exception,
+               "an exception that an operator on tensors raises");
   }
   if (tracker.top()->pending && !finishInstruction(instruction, offset, stack))
     return;

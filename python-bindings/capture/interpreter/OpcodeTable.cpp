@@ -65,6 +65,6 @@ ResultKind pyjit::capture::handleOpcode(Recording &s, PyjitFrame *frame,
   auto *handle = infoOf(in.op).handle;
   if (handle)
     return handle(Op{s, frame, code, in, condition});
-  s.end("opcode " + std::to_string(in.op));
+  s.end(ReasonKind::PythonFeature, "opcode " + std::to_string(in.op));
   return ResultKind::Known;
 }

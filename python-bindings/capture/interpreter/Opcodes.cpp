@@ -28,7 +28,8 @@ ResultKind unary(const Op &o, const char *special) {
   if (isValue(operand))
     return ResultKind::Known;
   if (!o.s.attributes.special(operand, special))
-    o.s.end(std::string(special) + " of a " + typeName(operand));
+    o.s.end(ReasonKind::UnusualObject,
+            std::string(special) + " of a " + typeName(operand));
   return ResultKind::Fresh;
 }
 
@@ -69,7 +70,8 @@ ResultKind loadAssertionError(const Op &o) {
 
 ResultKind storeName(const Op &o) {
   if (!ownNames(o))
-    o.s.end("names in a namespace that is no plain dict");
+    o.s.end(ReasonKind::PythonFeature,
+            "names in a namespace that is no plain dict");
   return ResultKind::Known;
 }
 
@@ -84,7 +86,7 @@ ResultKind deleteGlobal(const Op &o) {
   if (PyDict_CheckExact(globals) && o.s.objects.pin(globals))
     o.s.containers.storeSubscript(globals, o.name(o.in.arg), nullptr);
   else
-    o.s.end("globals that are no plain dict");
+    o.s.end(ReasonKind::PythonFeature, "globals that are no plain dict");
   return ResultKind::Known;
 }
 
@@ -100,7 +102,7 @@ ResultKind storeDeref(const Op &o) {
 }
 
 ResultKind deleteDeref(const Op &o) {
-  o.s.end("del of a closure variable");
+  o.s.end(ReasonKind::PythonFeature, "del of a closure variable");
   return ResultKind::Known;
 }
 
@@ -123,7 +125,8 @@ ResultKind deleteAttribute(const Op &o) {
 
 ResultKind importFrom(const Op &o) {
   if (!PyModule_Check(o.peek(1)))
-    o.s.end("import from something that is no module");
+    o.s.end(ReasonKind::PythonFeature,
+            "import from something that is no module");
   return toResultKind(o.s.attributes.loadAttr(o.peek(1), o.name(o.in.arg)));
 }
 
@@ -140,7 +143,7 @@ ResultKind slice(const Op &o) {
   else if (PyTuple_CheckExact(object) || PyList_CheckExact(object))
     o.s.containers.readAll(object);
   else if (!isValue(object) && !o.s.attributes.special(object, "__getitem__"))
-    o.s.end("a slice of a " + typeName(object));
+    o.s.end(ReasonKind::UnusualObject, "a slice of a " + typeName(object));
   return ResultKind::Fresh;
 }
 
@@ -160,13 +163,15 @@ ResultKind storeSlice(const Op &o) {
     o.s.attributes.special(object, "__setitem__");
     for (int i : {1, 2, 4})
       if (!isValue(o.peek(i)) && !o.s.objects.isTensor(o.peek(i)))
-        o.s.end("a slice assignment of a " + typeName(o.peek(i)));
+        o.s.end(ReasonKind::UnusualObject,
+                "a slice assignment of a " + typeName(o.peek(i)));
     o.s.now.storingNumber = isValue(o.peek(4));
   } else if (PyList_CheckExact(object)) {
     o.s.containers.own(object);
     o.s.containers.iterate(o.peek(4));
   } else {
-    o.s.end("a slice assignment to a " + typeName(object));
+    o.s.end(ReasonKind::UnusualObject,
+            "a slice assignment to a " + typeName(object));
   }
   return ResultKind::Known;
 }
@@ -182,7 +187,8 @@ ResultKind matchKind(const Op &o) {
 ResultKind matchKeys(const Op &o) {
   PyObject *keys = o.peek(1), *subject = o.peek(2);
   if (!PyDict_CheckExact(subject)) {
-    o.s.end("matching the keys of a " + typeName(subject));
+    o.s.end(ReasonKind::PythonFeature,
+            "matching the keys of a " + typeName(subject));
     return ResultKind::Known;
   }
   for (Py_ssize_t i = 0; i < PyTuple_GET_SIZE(keys); ++i)
@@ -199,7 +205,7 @@ ResultKind matchClass(const Op &o) {
   test.callable = isInstance;
   test.args = {subject, cls};
   if (!PyType_Check(cls) || !isInstance || !PyCFunction_Check(isInstance)) {
-    o.s.end("matching a class");
+    o.s.end(ReasonKind::PythonFeature, "matching a class");
     return ResultKind::Known;
   }
   o.s.objects.pin(isInstance);
@@ -209,14 +215,14 @@ ResultKind matchClass(const Op &o) {
     static PyObject *matchArgs = PyUnicode_InternFromString("__match_args__");
     PyObject *positional = o.s.attributes.typeLookup(type, matchArgs);
     if (!positional || !PyTuple_CheckExact(positional)) {
-      o.s.end("matching a class by position");
+      o.s.end(ReasonKind::PythonFeature, "matching a class by position");
       return ResultKind::Known;
     }
     for (Py_ssize_t i = 0;
          i < std::min<Py_ssize_t>(o.in.arg, PyTuple_GET_SIZE(positional)); ++i)
       o.s.attributes.loadAttr(subject, PyTuple_GET_ITEM(positional, i));
   } else if (o.in.arg > 1) {
-    o.s.end("matching a builtin class by position");
+    o.s.end(ReasonKind::PythonFeature, "matching a builtin class by position");
   }
   for (Py_ssize_t i = 0; i < PyTuple_GET_SIZE(names); ++i)
     o.s.attributes.loadAttr(subject, PyTuple_GET_ITEM(names, i));
@@ -277,14 +283,14 @@ ResultKind intrinsic1(const Op &o) {
     if (o.s.objects.isTensor(o.peek(1)))
       o.s.attributes.special(o.peek(1), "__pos__");
     else if (!isValue(o.peek(1)))
-      o.s.end("unary + on a " + typeName(o.peek(1)));
+      o.s.end(ReasonKind::UnusualObject, "unary + on a " + typeName(o.peek(1)));
     return ResultKind::Fresh;
   }
   case 6: // INTRINSIC_LIST_TO_TUPLE, of a list that a graph break may have left
     o.s.containers.iterate(o.peek(1));
     return ResultKind::Fresh;
   default:
-    o.s.end("intrinsic " + std::to_string(o.in.arg));
+    o.s.end(ReasonKind::PythonFeature, "intrinsic " + std::to_string(o.in.arg));
     return ResultKind::Known;
   }
 }
@@ -349,7 +355,7 @@ ResultKind mapAdd(const Op &o) {
 ResultKind dictUpdate(const Op &o) {
   ownBegun(o, o.in.arg + 1);
   if (!PyDict_Check(o.peek(1)))
-    o.s.end("** of a " + typeName(o.peek(1)));
+    o.s.end(ReasonKind::UnusualObject, "** of a " + typeName(o.peek(1)));
   o.s.containers.readAll(o.peek(1));
   return ResultKind::Known;
 }

@@ -13,7 +13,7 @@ ResultKind opcodes::loadSuperAttr(const Op &o) {
   PyObject *name = o.name(o.in.arg >> 2);
   if (super != reinterpret_cast<PyObject *>(&PySuper_Type) ||
       !PyType_Check(cls)) {
-    o.s.end("super is not the builtin one");
+    o.s.end(ReasonKind::PythonFeature, "super is not the builtin one");
     return ResultKind::Known;
   }
   auto *type = reinterpret_cast<PyTypeObject *>(cls);
@@ -50,7 +50,7 @@ ResultKind opcodes::callFunctionEx(const Op &o) {
     // Python function needs no look at them.
     if (PyGen_CheckExact(args) && !kwargs && isPythonCallable(o, call.callable))
       return o.s.calls.call(call);
-    o.s.end("a call with * of a " + typeName(args));
+    o.s.end(ReasonKind::UnusualObject, "a call with * of a " + typeName(args));
     return ResultKind::Known;
   }
   o.s.containers.readAll(args);
@@ -58,7 +58,8 @@ ResultKind opcodes::callFunctionEx(const Op &o) {
     call.args.push_back(PySequence_Fast_GET_ITEM(args, i));
   if (kwargs) {
     if (!PyDict_CheckExact(kwargs)) {
-      o.s.end("a call with ** of a " + typeName(kwargs));
+      o.s.end(ReasonKind::UnusualObject,
+              "a call with ** of a " + typeName(kwargs));
       return ResultKind::Known;
     }
     o.s.containers.readAll(kwargs);
@@ -103,7 +104,8 @@ ResultKind opcodes::beforeWith(const Op &o) {
     std::string why = "a with statement over a native " + typeName(manager);
     // What stands behind logging's is done once.
     bool once = !std::strcmp(Py_TYPE(manager)->tp_name, "_thread.RLock");
-    once ? o.s.endOnce(why) : o.s.end(why);
+    once ? o.s.endOnce(ReasonKind::FirstTime, why)
+         : o.s.end(ReasonKind::NativeFunction, why);
   }
   o.s.now.freshAt = 2; // the bound `__exit__`
   return ResultKind::Known;

@@ -9,7 +9,7 @@ static ResultKind loadNamed(const Op &o, PyObject *name) {
   PyObject *globals = pyjitFrameGlobals(o.frame);
   PyObject *builtins = pyjitFrameBuiltins(o.frame);
   if (!PyDict_CheckExact(globals) || !PyDict_CheckExact(builtins)) {
-    o.s.end("globals that are no plain dict");
+    o.s.end(ReasonKind::PythonFeature, "globals that are no plain dict");
     return ResultKind::Known;
   }
   Node *node = o.s.objects.pin(globals);
@@ -41,7 +41,8 @@ PyObject *pyjit::capture::ownNames(const Op &o) {
 ResultKind opcodes::loadName(const Op &o) {
   PyObject *names = ownNames(o), *name = o.name(o.in.arg);
   if (!names) {
-    o.s.end("names in a namespace that is no plain dict");
+    o.s.end(ReasonKind::PythonFeature,
+            "names in a namespace that is no plain dict");
     return ResultKind::Known;
   }
   if (PyObject *value = PyDict_GetItemWithError(names, name)) {
@@ -56,14 +57,16 @@ ResultKind opcodes::loadName(const Op &o) {
 
 ResultKind opcodes::deleteName(const Op &o) {
   if (!ownNames(o))
-    o.s.end("names in a namespace that is no plain dict");
+    o.s.end(ReasonKind::PythonFeature,
+            "names in a namespace that is no plain dict");
   return ResultKind::Known;
 }
 
 /// A class body's names, for the instruction behind it.
 ResultKind opcodes::loadLocals(const Op &o) {
   if (!ownNames(o))
-    o.s.end("names in a namespace that is no plain dict");
+    o.s.end(ReasonKind::PythonFeature,
+            "names in a namespace that is no plain dict");
   return ResultKind::Fresh;
 }
 
@@ -73,7 +76,8 @@ ResultKind opcodes::loadFromDictOrDeref(const Op &o) {
   PyObject *names = ownNames(o);
   PyObject *name = PyTuple_GET_ITEM(o.code->co_localsplusnames, o.in.arg);
   if (!names || o.peek(1) != names)
-    o.s.end("names in a namespace that is no plain dict");
+    o.s.end(ReasonKind::PythonFeature,
+            "names in a namespace that is no plain dict");
   else if (!PyDict_GetItemWithError(names, name))
     readDeref(o);
   return ResultKind::Known;
@@ -88,7 +92,7 @@ ResultKind opcodes::loadBuildClass(const Op &o) {
   if (value)
     o.s.reads.read(o.s.objects.pin(builtins), Select::Item, name, value);
   else
-    o.s.end("builtins that are no plain dict");
+    o.s.end(ReasonKind::PythonFeature, "builtins that are no plain dict");
   return ResultKind::Known;
 }
 
@@ -109,14 +113,14 @@ ResultKind opcodes::importName(const Op &o) {
   PyObject *name = o.name(o.in.arg);
   PyObject *level = o.peek(2);
   if (!PyLong_Check(level) || PyLong_AsLong(level) != 0) {
-    o.s.end("a relative import inside a function");
+    o.s.end(ReasonKind::PythonFeature, "a relative import inside a function");
     return ResultKind::Known;
   }
   // `import a.b` without names gives the package `a`.
   PyObject *modules = PyImport_GetModuleDict();
   PyObject *module = PyDict_GetItemWithError(modules, name);
   if (!module) {
-    o.s.endOnce("the first import of a module");
+    o.s.endOnce(ReasonKind::FirstTime, "the first import of a module");
     return ResultKind::Known;
   }
   o.s.reads.read(o.s.objects.pin(modules), Select::Item, name, module);

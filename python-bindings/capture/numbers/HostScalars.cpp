@@ -192,7 +192,8 @@ bool HostScalars::add(const at::TensorBase &tensor, const rt::Number &given) {
     if (isNew)
       tensors.erase(tensor.unsafeGetTensorImpl());
     else
-      s.end("a number that the host keeps in a tensor, and its sum is rounded");
+      s.end(ReasonKind::Operator,
+            "a number that the host keeps in a tensor, and its sum is rounded");
     return !isNew;
   }
   readFirst(*held);
@@ -237,7 +238,8 @@ bool HostScalars::multiply(const at::TensorBase &tensor, double before,
     if (isNew)
       tensors.erase(tensor.unsafeGetTensorImpl());
     else
-      s.end("a number that the host keeps in a tensor, and its product is "
+      s.end(ReasonKind::Operator,
+            "a number that the host keeps in a tensor, and its product is "
             "rounded otherwise");
     return !isNew;
   }

@@ -31,7 +31,7 @@ PyObject *Scalars::derive(rt::Arith function, PyObject *a, PyObject *b) {
   rt::Number x, y, result;
   if (!asNumber(a, x) || !asNumber(b, y) ||
       !rt::compute(function, x, y, result) || result.isFloat) {
-    s.endWhole("a range of very large numbers");
+    s.endWhole(ReasonKind::TooMuch, "a range of very large numbers");
     return nullptr;
   }
   PyObject *number = constant(long(result.integer));
@@ -45,7 +45,7 @@ PyObject *Scalars::derive(rt::Arith function, PyObject *a, PyObject *b) {
     specialize(a);
     specialize(b);
     if (!s.ended())
-      s.endWhole("a number that the loop changes");
+      s.endWhole(ReasonKind::ChangingValue, "a number that the loop changes");
     return nullptr;
   }
   PyObject *unique = track(number, result, -1);
@@ -227,7 +227,8 @@ void Scalars::nextOfRange(PyObject *iterator) {
   Range &range = ranges.find(iterator)->second;
   Range now;
   if (!rangeParts(iterator, now))
-    return s.endWhole("an iterator of a range that moved unseen");
+    return s.endWhole(ReasonKind::NativeFunction,
+                      "an iterator of a range that moved unseen");
   rt::Number left, next;
   asNumber(range.left, left);
   asNumber(range.next, next);

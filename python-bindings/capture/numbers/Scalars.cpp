@@ -106,7 +106,7 @@ PyObject *Scalars::track(PyObject *original, const rt::Number &number,
     original = given->second.original;
   PyObject *unique = pyjitUniqueCopy(original);
   if (!unique) {
-    s.end("out of memory");
+    s.end(ReasonKind::TooMuch, "out of memory");
     return nullptr;
   }
   tracked[unique] = {value, number, Py_NewRef(original)};
@@ -416,8 +416,10 @@ void Scalars::keepWithin(PyObject *number, double lowest, double highest) {
 void Scalars::lose(int site, bool data) {
   if (site >= 0)
     s.dataNumbers.lostSites.insert(site);
-  s.endWhole(data ? "a tensor's data as a Python number"
-                  : "a number that the loop changes");
+  if (data)
+    return s.endWhole(ReasonKind::DataInPython,
+                      "a tensor's data as a Python number");
+  s.endWhole(ReasonKind::ChangingValue, "a number that the loop changes");
 }
 
 /// The offset of the branch that takes what the running instruction leaves, or

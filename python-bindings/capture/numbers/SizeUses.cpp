@@ -83,7 +83,7 @@ OperatorUse::findInts(const Scalars &scalars,
 void Scalars::beginSlice(PyObject *tensor, PyObject *start, PyObject *stop) {
   PyObject *key = PySlice_New(start, stop, nullptr);
   if (!key)
-    return s.end("out of memory");
+    return s.end(ReasonKind::TooMuch, "out of memory");
   beginSubscript(tensor, key);
   Py_DECREF(key);
 }

@@ -134,7 +134,8 @@ static Attributes::Found classAttr(Recording &s, PyObject *object,
     PyObject *get = s.attributes.special(found, "__get__");
     if (get && PyFunction_Check(get))
       return {Found::Python, nullptr};
-    s.end("class attribute through a descriptor of type " + typeName(found));
+    s.end(ReasonKind::PythonFeature,
+          "class attribute through a descriptor of type " + typeName(found));
     return {Found::Fresh, nullptr};
   }
   if (!meta)
@@ -208,7 +209,8 @@ Attributes::Found Attributes::loadAttr(PyObject *object, PyObject *name) {
       return {Found::Python, nullptr};
     }
     if (!implementation || Py_TYPE(implementation) != &PyWrapperDescr_Type) {
-      s.end("__getattribute__ of type " + typeName(implementation));
+      s.end(ReasonKind::PythonFeature,
+            "__getattribute__ of type " + typeName(implementation));
       return {};
     }
     getter = reinterpret_cast<getattrofunc>(pyjitWrappedSlot(implementation));
@@ -234,7 +236,7 @@ Attributes::Found Attributes::loadAttr(PyObject *object, PyObject *name) {
     PyTypeObject *cls, *objType;
     PyObject *self;
     if (!pyjitSuperParts(object, &cls, &self, &objType)) {
-      s.end("an unbound super object");
+      s.end(ReasonKind::PythonFeature, "an unbound super object");
       return {};
     }
     found = superAttr(cls, self, objType, name);
@@ -251,7 +253,7 @@ Attributes::Found Attributes::loadAttr(PyObject *object, PyObject *name) {
   } else if (!isHeapType(type) && isTorchValueType(type)) {
     return {Found::Fresh, nullptr};
   } else {
-    s.end("attributes of a " + typeName(object));
+    s.end(ReasonKind::UnusualObject, "attributes of a " + typeName(object));
     return {};
   }
   if (found.kind == Found::Absent && hasHook) {
@@ -259,7 +261,7 @@ Attributes::Found Attributes::loadAttr(PyObject *object, PyObject *name) {
     if (hook && PyFunction_Check(hook))
       found.kind = Found::Python;
     else if (hook)
-      s.end("a native __getattr__");
+      s.end(ReasonKind::NativeFunction, "a native __getattr__");
   }
   return found;
 }
@@ -281,9 +283,11 @@ void Attributes::storeAttr(PyObject *object, PyObject *name, PyObject *value) {
     if (!setter || Py_TYPE(setter) != &PyWrapperDescr_Type ||
         pyjitWrappedSlot(setter) !=
             reinterpret_cast<void *>(PyObject_GenericSetAttr))
-      return s.end("a native __setattr__ of a " + typeName(object));
+      return s.end(ReasonKind::NativeFunction,
+                   "a native __setattr__ of a " + typeName(object));
   } else if (type->tp_setattro != PyObject_GenericSetAttr) {
-    return s.end("setting an attribute of a " + typeName(object));
+    return s.end(ReasonKind::UnusualObject,
+                 "setting an attribute of a " + typeName(object));
   }
   genericStore(object, name, value);
 }
@@ -314,7 +318,8 @@ void Attributes::writeSlot(PyObject *object, PyObject *descr, PyObject *name,
 /// Sets `.grad` of a leaf from before the call.
 void Attributes::writeGradient(PyObject *object, PyObject *value) {
   if (const char *why = whyNotGradientOf(s, object, value))
-    return s.end("setting a gradient " + std::string(why));
+    return s.end(ReasonKind::Backward,
+                 "setting a gradient " + std::string(why));
   s.effects.noteGradient(s.objects.find(object));
 }
 
@@ -350,9 +355,10 @@ void Attributes::genericStore(PyObject *object, PyObject *name,
       if (set && PyFunction_Check(set))
         return;
     }
-    return s.end("setting the attribute " +
-                 std::string(PyUnicode_AsUTF8(name)) + " of a " +
-                 typeName(object));
+    return s.end(ReasonKind::EarlierObject,
+                 "setting the attribute " +
+                     std::string(PyUnicode_AsUTF8(name)) + " of a " +
+                     typeName(object));
   }
   writeAttr(object, name, value);
 }
@@ -362,15 +368,16 @@ void Attributes::writeAttr(PyObject *object, PyObject *name, PyObject *value) {
   Node *node = s.objects.find(object);
   if (!node || !node->external) {
     if (ObjectTable::isTensor(object))
-      s.end("a Python attribute set on a tensor");
+      s.end(ReasonKind::TensorAttribute, "a Python attribute set on a tensor");
     return;
   }
   PyObject *dict = pyjitInstanceDict(object);
   if (ObjectTable::isTensor(object) || PyType_Check(object) ||
       PyModule_Check(object))
-    return s.end("setting the attribute " +
-                 std::string(PyUnicode_AsUTF8(name)) + " of a " +
-                 typeName(object) + " from before the call");
+    return s.end(ReasonKind::EarlierObject,
+                 "setting the attribute " +
+                     std::string(PyUnicode_AsUTF8(name)) + " of a " +
+                     typeName(object) + " from before the call");
   if (value && !isValue(value) && !s.objects.require(value))
     return;
   // Setting does the same to a dict with and without the entry; deleting does

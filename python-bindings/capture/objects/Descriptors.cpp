@@ -168,14 +168,16 @@ static Found throughMember(Recording &s, PyObject *descr, PyObject *object,
   if (member->type == Py_T_OBJECT_EX || member->type == kOldObject) {
     PyObject *value = memberValue(s, object, member);
     if (!value) {
-      s.end("an empty C member of a " + typeName(object));
+      s.end(ReasonKind::NativeFunction,
+            "an empty C member of a " + typeName(object));
       return {Found::Absent, nullptr};
     }
     return readField(s, node, name, value);
   }
   if (!isFixedGetSet(object))
-    s.end("C member " + std::string(PyUnicode_AsUTF8(name)) + " of a " +
-          typeName(object));
+    s.end(ReasonKind::NativeFunction, "C member " +
+                                          std::string(PyUnicode_AsUTF8(name)) +
+                                          " of a " + typeName(object));
   return {Found::Fresh, nullptr};
 }
 
@@ -189,7 +191,7 @@ static Found instanceDict(Recording &s, PyObject *object) {
     PyErr_Clear();
   }
   if (PyType_Check(object)) {
-    s.end("the __dict__ of a class");
+    s.end(ReasonKind::PythonFeature, "the __dict__ of a class");
     return {Found::Fresh, nullptr};
   }
   if (!dict || !node || !node->external) {
@@ -206,7 +208,8 @@ static Found instanceDict(Recording &s, PyObject *object) {
 /// `.grad` of a leaf.
 static Found readGradient(Recording &s, PyObject *object) {
   if (!isLeaf(object)) {
-    s.end("the gradient of a tensor that the call computes");
+    s.end(ReasonKind::Backward,
+          "the gradient of a tensor that the call computes");
     return {Found::Fresh, nullptr};
   }
   PyObject *gradient = gradOf(s, object);
@@ -232,7 +235,8 @@ static Found tensorAttribute(Recording &s, PyObject *descr, PyObject *object,
     s.now.dataOf = object;
     return {Found::Fresh, nullptr};
   }
-  s.end("tensor attribute " + std::string(PyUnicode_AsUTF8(name)));
+  s.end(ReasonKind::TensorAttribute,
+        "tensor attribute " + std::string(PyUnicode_AsUTF8(name)));
   return {Found::Fresh, nullptr};
 }
 
@@ -269,8 +273,9 @@ static Found throughGetSet(Recording &s, PyObject *descr, PyObject *object,
   if (PyType_Check(object))
     if (std::optional<Found> found = classAttribute(s, object, name))
       return *found;
-  s.end("C attribute " + std::string(PyUnicode_AsUTF8(name)) + " of a " +
-        typeName(object));
+  s.end(ReasonKind::NativeFunction, "C attribute " +
+                                        std::string(PyUnicode_AsUTF8(name)) +
+                                        " of a " + typeName(object));
   return {Found::Fresh, nullptr};
 }
 
@@ -324,6 +329,6 @@ Found Attributes::throughDescriptor(PyObject *descr, PyObject *object,
       special(object, "__getattr__");
     return {Found::Python, nullptr};
   }
-  s.end("descriptor of type " + typeName(descr));
+  s.end(ReasonKind::PythonFeature, "descriptor of type " + typeName(descr));
   return {Found::Fresh, nullptr};
 }

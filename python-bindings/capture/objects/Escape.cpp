@@ -58,7 +58,8 @@ bool Escape::leaveCells(EscapeWalk &walk) {
     const ExternalReads::CellHome &home = s.reads.cellHomes.find(cell)->second;
     PyObject *held = PyCell_GET(cell);
     if (s.dead || !held) {
-      s.end("a closure variable that the call leaves empty");
+      s.end(ReasonKind::PythonFeature,
+            "a closure variable that the call leaves empty");
       return false;
     }
     PyjitValue value = walk.value(held), holder = s.objects.ssa(home.function);
@@ -162,10 +163,11 @@ template <typename Result> void Escape::leaveWith(const Result &result) {
   // Next time a graph break is made in front of it.
   if (!change.empty() && !s.calls.inferenceModes.empty() && !s.breaks.refused)
     s.breaks.refused = s.calls.inferenceModes.front();
-  if (change.empty())
-    change = s.tensors->finalConflict();
   if (!change.empty())
-    return s.end(change);
+    return s.end(ReasonKind::TorchState, change);
+  change = s.tensors->finalConflict();
+  if (!change.empty())
+    return s.end(ReasonKind::SharedMemory, change);
   separateWritten();
   EscapeWalk walk(s);
   for (Node *token : s.effects.contextResets) {
@@ -185,7 +187,8 @@ template <typename Result> void Escape::leaveWith(const Result &result) {
   for (PyObject *variable : s.effects.contextVariables)
     if (PyObject *token = tokenOf(variable); !s.dead && !walk.hasSet(token)) {
       s.breaks.refused = token;
-      return s.end("a context variable that stays set");
+      return s.end(ReasonKind::ContextVariable,
+                   "a context variable that stays set");
     }
   if (!s.dead)
     s.tensors->writeCounters();

@@ -73,7 +73,8 @@ PyjitValue EscapeWalk::truth(int tensor) {
 PyjitValue EscapeWalk::refuse(PyObject *object, const char *why) {
   if (!s.ended())
     s.breaks.refused = object;
-  s.end("the result holds a " + typeName(object) + why);
+  s.end(ReasonKind::ResultObject,
+        "the result holds a " + typeName(object) + why);
   return s.objects.external;
 }
 

@@ -87,7 +87,7 @@ void ExternalReads::readParts(PyObject *object, PyjitValue value) {
                             : PyObject_GetAttrString(object, name);
     PyErr_Clear();
     if (!item || !isValue(item))
-      s.end("an unusual " + typeName(object));
+      s.end(ReasonKind::UnusualObject, "an unusual " + typeName(object));
     else
       s.add(PyjitGetOp{.holder = value,
                        .selector = PyjitSelectorField,
@@ -117,7 +117,8 @@ void ExternalReads::emitTensorGet(Node *owner, PyjitGetOp get, PyObject *tensor,
                                   const AccessPath &path) {
   Node *node = s.objects.find(tensor);
   if (node && !node->external && s.tensors->valueOf(tensor) >= 0)
-    return s.end("an external object holds a tensor made by the call");
+    return s.end(ReasonKind::EarlierObject,
+                 "an external object holds a tensor made by the call");
   get.exactType =
       some(s.objects.pin(reinterpret_cast<PyObject *>(Py_TYPE(tensor)))->index);
   if (!s.tensors->describe(tensor, get))
@@ -150,8 +151,9 @@ void ExternalReads::emitGet(Node *owner, const Selector &selector,
     return emitTensorGet(owner, get, result, path);
   Node *node = s.objects.find(result);
   if (node && !node->external)
-    return s.end("an external object holds an object made by the call (" +
-                 typeName(result) + ")");
+    return s.end(ReasonKind::EarlierObject,
+                 "an external object holds an object made by the call (" +
+                     typeName(result) + ")");
   bool pinned =
       node ? node->pinned
            : isProcessConstant(result) ||
@@ -248,7 +250,8 @@ void ExternalReads::length(Node *owner, Py_ssize_t n) {
   if (owner->appended)
     return s.containers.ownAppended(owner);
   if (owner->writtenItems && PyDict_GET_SIZE(owner->writtenItems))
-    return s.end("length of an external dict after a write to it");
+    return s.end(ReasonKind::EarlierObject,
+                 "length of an external dict after a write to it");
   // A dict's length stands for its keys where those are read anyway.
   if (!doneIndex.insert({owner, kLength, 0}).second)
     return;
@@ -262,14 +265,15 @@ void ExternalReads::keys(Node *owner, PyObject *keyList) {
   if ((owner->writtenItems && PyDict_GET_SIZE(owner->writtenItems)) ||
       (owner->dictOf && owner->dictOf->writtenAttrs &&
        PyDict_GET_SIZE(owner->dictOf->writtenAttrs)))
-    return s.end("keys of an external dict after a write to it");
+    return s.end(ReasonKind::EarlierObject,
+                 "keys of an external dict after a write to it");
   if (!doneIndex.insert({owner, kKeys, 0}).second)
     return;
   // Keys of an external dict are external: known by identity.
   for (Py_ssize_t i = 0; i < PyList_GET_SIZE(keyList); ++i) {
     PyObject *key = PyList_GET_ITEM(keyList, i);
     if (ObjectTable::isTensor(key))
-      return s.end("a tensor as a key");
+      return s.end(ReasonKind::DataInPython, "a tensor as a key");
     if (!s.objects.known(key))
       s.objects.pin(key);
   }
@@ -343,7 +347,7 @@ void ExternalReads::readCell(PyObject *cell) {
     return; // made by the call
   PyObject *contents = PyCell_GET(cell);
   if (!contents)
-    return s.end("an empty closure cell");
+    return s.end(ReasonKind::PythonFeature, "an empty closure cell");
   readIndex(home->second.function, Select::Cell, home->second.index, contents,
             home->second.name);
 }

@@ -71,7 +71,7 @@ Node *ObjectTable::require(PyObject *object) {
     what = "function of unknown origin " +
            std::string(PyUnicode_AsUTF8(
                reinterpret_cast<PyFunctionObject *>(object)->func_qualname));
-  s.end(what);
+  s.end(ReasonKind::UnknownOrigin, what);
   return s.surveying ? allocated(object) : nullptr;
 }
 
@@ -104,7 +104,8 @@ void ObjectTable::setResult(ResultKind resultKind, PyObject *result) {
   case ResultKind::FreshDeep:
     if (isTensor(result)) {
       if (s.tensors->valueOf(result) < 0)
-        s.end("a native function returned a tensor that no operator made");
+        s.end(ReasonKind::NativeFunction,
+              "a native function returned a tensor that no operator made");
       return;
     }
     if (!known(result))
@@ -155,8 +156,9 @@ Node *ObjectTable::pin(PyObject *object) {
   if (node && node->pinned)
     return node;
   if (node && !node->external) {
-    s.end("an object made by the call is needed by identity (" +
-          typeName(object) + ")");
+    s.end(ReasonKind::ObjectIdentity,
+          "an object made by the call is needed by identity (" +
+              typeName(object) + ")");
     if (!s.surveying)
       return node;
   }
@@ -240,7 +242,7 @@ PyjitAttribute ObjectTable::constant(PyObject *o) {
     PyObject *digits = PyObject_Str(o);
     if (!digits) { // beyond the limit of digits
       PyErr_Clear();
-      s.end("a very large integer");
+      s.end(ReasonKind::TooMuch, "a very large integer");
       return s.writer.integer(0);
     }
     std::string text = PyUnicode_AsUTF8(digits);
@@ -268,7 +270,7 @@ PyjitAttribute ObjectTable::constant(PyObject *o) {
   if (!node && isProcessConstant(o))
     node = pin(o);
   if (!node || !node->external) {
-    s.end("a key of type " + typeName(o));
+    s.end(ReasonKind::UnusualObject, "a key of type " + typeName(o));
     return s.writer.none();
   }
   return pyjitAttributeObject(context, pin(o)->index);

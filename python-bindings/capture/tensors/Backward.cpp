@@ -24,12 +24,12 @@ namespace autograd = torch::autograd;
 //===----------------------------------------------------------------------===//
 
 bool EngineRun::refuse(const std::string &why) {
-  recording.end("backward: " + why);
+  recording.end(ReasonKind::Backward, "backward: " + why);
   return false;
 }
 
 bool EngineRun::refuseCall(const std::string &why) {
-  recording.endWhole("backward: " + why);
+  recording.endWhole(ReasonKind::Backward, "backward: " + why);
   return false;
 }
 
@@ -74,7 +74,8 @@ bool EngineRun::visit(const std::shared_ptr<autograd::Node> &shared) {
     // By the call itself, where a first call has a graph break that later ones
     // have not.
     recording.breaks.lacksHistory = recording.breaks.resumed;
-    recording.endOnce("backward: it goes on to what was computed before");
+    recording.endOnce(ReasonKind::Backward,
+                      "backward: it goes on to what was computed before");
     return false;
   }
   // A part of the call that ends in front of it would save what its program
@@ -291,7 +292,8 @@ void EngineRun::end(PyObject *result) {
     } else if (!target.before.defined()) {
       target.gradient = target.tensor.grad();
     } else if (!target.tensor.grad().is_same(target.before)) {
-      return recording.end("backward: a gradient was replaced by a sum");
+      return recording.end(ReasonKind::Backward,
+                           "backward: a gradient was replaced by a sum");
     } else if (versionOf(target.before) == target.version) {
       continue;
     }
@@ -299,10 +301,12 @@ void EngineRun::end(PyObject *result) {
                                   : target.before.defined())
       reached.push_back(&target);
     else if (target.gradient.defined())
-      return recording.end("backward: a gradient of an unusual kind");
+      return recording.end(ReasonKind::Backward,
+                           "backward: a gradient of an unusual kind");
   }
   if (reached.empty())
-    return recording.end("backward: no gradient comes to a leaf");
+    return recording.end(ReasonKind::Backward,
+                         "backward: no gradient comes to a leaf");
   PyjitValue value = append(reached);
   for (Target *target : reached) {
     if (target->gradient.defined())

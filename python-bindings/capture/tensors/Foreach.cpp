@@ -149,12 +149,14 @@ void pyjit::capture::recordOverLists(Impl &impl, Impl::Operation &op,
       tensors = &list;
     }
   if (!each || !tensors)
-    return impl.recording.end("operator " + op.name +
-                              ": it is not known what it does to one tensor");
+    return impl.recording.end(
+        ReasonKind::Operator,
+        "operator " + op.name + ": it is not known what it does to one tensor");
   bool inPlace = schema.returns().empty();
   if (inPlace && countsTwice(list))
-    return impl.recording.end("operator " + op.name +
-                              ": its list holds a number twice");
+    return impl.recording.end(ReasonKind::Operator,
+                              "operator " + op.name +
+                                  ": its list holds a number twice");
   const auto lifted =
       findLiftedElements(impl.recording.scalars, schema, op.inputs);
   const c10::FunctionSchema &one = each->handle.schema();

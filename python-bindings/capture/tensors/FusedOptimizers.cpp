@@ -62,7 +62,7 @@ public:
 
 protected:
   bool refuse(const std::string &why) {
-    recording.end("operator " + op.name + ": " + why);
+    recording.end(ReasonKind::Operator, "operator " + op.name + ": " + why);
     return false;
   }
 

@@ -101,7 +101,7 @@ struct HoldLock {
 void KeptCasts::bind(const at::Tensor &weight, const at::Tensor &cast) {
   HoldLock lock;
   if (const char *why = whyNotBound(weight, cast))
-    return s.end(why);
+    return s.end(ReasonKind::Autocast, why);
   TensorRecorder::Impl &impl = *s.tensors->impl;
   s.add(PyjitStateOp{.values = s.writer.state("autocast_nested",
                                               impl.state.isInsideAutocast())});
@@ -129,7 +129,8 @@ void KeptCasts::leave() {
   if (kept)
     return;
   HoldLock lock;
-  s.endWhole("an operator that takes a cast of a weight, which autocast has "
+  s.endWhole(ReasonKind::Autocast,
+             "an operator that takes a cast of a weight, which autocast has "
              "not kept");
 }
 

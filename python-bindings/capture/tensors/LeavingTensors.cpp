@@ -165,7 +165,7 @@ void LeavingTensors::checkLeaf(const at::Tensor &t) {
     recording.objects.keep(object);
     recording.breaks.refused = object;
     Py_DECREF(object);
-    recording.end(why);
+    recording.end(ReasonKind::SharedMemory, why);
   };
   if (isOwnLeaf(*info, t)) {
     if (isMadeAsView(t, memoryOf(*info)))
@@ -193,14 +193,17 @@ void LeavingTensors::writeTensor(const at::Tensor &t, const TensorInfo &info) {
   bool detached = how == "detached" || how == "view of detached";
   if (impl.gradientFlows && isMadeAsView(t, memory) &&
       t.requires_grad() != (!detached && requiresGrad(memory)))
-    return recording.end("it leaves tensors of one memory that autograd knows "
+    return recording.end(ReasonKind::SharedMemory,
+                         "it leaves tensors of one memory that autograd knows "
                          "as several tensors, and some require grad");
   if (impl.hasStrangeHistory(t))
     return recording.end(
+        ReasonKind::SharedMemory,
         "it leaves a tensor whose history no recorded operator "
         "has made");
   if (info.isStale && t.requires_grad())
-    return recording.end("it leaves a tensor whose memory was written as a "
+    return recording.end(ReasonKind::SharedMemory,
+                         "it leaves a tensor whose memory was written as a "
                          "part that autograd knows as another tensor");
   if (info.showsWritten)
     return endBeforeUse("it leaves a view of a leaf that the call had written "
@@ -209,7 +212,8 @@ void LeavingTensors::writeTensor(const at::Tensor &t, const TensorInfo &info) {
     // The mock makes the view by strides, whose gradient autograd divides by
     // how many elements share a place in memory.
     if (t.requires_grad() && !detached && overlapsItself(memory))
-      recording.end("a view of an input that requires grad and whose elements "
+      recording.end(ReasonKind::SharedMemory,
+                    "a view of an input that requires grad and whose elements "
                     "share memory leaves the call");
     return;
   }
@@ -223,7 +227,7 @@ void LeavingTensors::writeTensor(const at::Tensor &t, const TensorInfo &info) {
 void LeavingTensors::endBeforeUse(const std::string &why) {
   if (PyObject *leaf = impl.earlier.leaves.firstUsed())
     recording.breaks.refused = leaf;
-  recording.end(why);
+  recording.end(ReasonKind::SharedMemory, why);
 }
 
 void LeavingTensors::writeGradient(const at::Tensor &t,

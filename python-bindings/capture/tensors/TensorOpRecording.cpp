@@ -122,12 +122,13 @@ public:
   }
 
 private:
-  bool refuse(const std::string &why) {
-    recording.end("operator " + op.name + ": " + why);
+  bool refuse(const std::string &why, ReasonKind kind = ReasonKind::Operator) {
+    recording.end(kind, "operator " + op.name + ": " + why);
     return false;
   }
   bool refuseCall(const std::string &why) {
-    recording.endWhole("operator " + op.name + ": " + why);
+    recording.endWhole(ReasonKind::Operator,
+                       "operator " + op.name + ": " + why);
     return false;
   }
 
@@ -281,7 +282,7 @@ bool OperatorRecording::checkWhatPythonSees() {
       arguments.infos[0]->uniform)
     constant |= isAlikeForUniform(op.name, op.inputs);
   if (const char *why = whyDataDependent(); why && !constant)
-    return refuse(why);
+    return refuse(why, ReasonKind::DataDependentShape);
   bool other =
       std::any_of(outputs.begin(), outputs.end(), holdsOtherThanTensors);
   if (other && mutated.empty()) {
@@ -552,7 +553,8 @@ bool OperatorRecording::checkFlow(const OperatorGradient &gradient) {
                 (op.facts.shapeChange && !arguments.infos[0]->external) ||
                 pyjitOperatorDifferentiable(view(op.name)));
   if (!known) {
-    recording.end("cannot be differentiated: " + op.name);
+    recording.end(ReasonKind::NotDifferentiable,
+                  "cannot be differentiated: " + op.name);
     return false;
   }
   if (const char *why = gradient.whyNotAsEager())
@@ -784,9 +786,10 @@ void TensorRecorder::Impl::bindWritten(const at::TensorBase &t, int value,
   bind(t, value);
   const void *storage = storageOf(t);
   if (earlier.leafStorages.count(storage))
-    recording.endWhole("operator " + overload +
-                       ": it writes memory that a leaf of the call's own "
-                       "shares");
+    recording.endWhole(ReasonKind::Operator,
+                       "operator " + overload +
+                           ": it writes memory that a leaf of the call's own "
+                           "shares");
   writtenStorages.emplace(storage, overload);
   // Whatever shows this memory holds what was written.
   for (auto &entry : tensors) {

@@ -140,7 +140,8 @@ TensorRecorder::Impl::begin(const at::RecordFunction &fn) {
   }
   if (training && !asStatisticsUpdate(handle, name, copies)) {
     HoldLock lock;
-    recording.end("a batch norm whose statistics are kept in part, or require "
+    recording.end(ReasonKind::Operator,
+                  "a batch norm whose statistics are kept in part, or require "
                   "grad");
     return nullptr;
   }

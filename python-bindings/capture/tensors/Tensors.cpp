@@ -273,11 +273,12 @@ bool TensorRecorder::describe(PyObject *object, PyjitGetOp &get) {
   bool isParameter = reinterpret_cast<PyObject *>(cls) == parameterClass;
   if (reinterpret_cast<PyObject *>(cls) != THPVariableClass && !isParameter &&
       !isPlainSubclass(impl->recording, cls)) {
-    impl->recording.endWhole("a tensor of class " + std::string(cls->tp_name));
+    impl->recording.endWhole(ReasonKind::TensorKind,
+                             "a tensor of class " + std::string(cls->tp_name));
     return false;
   }
   if (const char *why = unsupportedTensor(t)) {
-    impl->recording.endWhole(why);
+    impl->recording.endWhole(ReasonKind::TensorKind, why);
     return false;
   }
   get.resultType = impl->type(t);
@@ -449,7 +450,7 @@ void TensorRecorder::bindData(PyObject *object, PyObject *of) {
   TensorInfo *found = impl->find(from);
   if (!found || found->value < 0 || unsupportedTensor(t) ||
       impl->type(t) != impl->type(from))
-    return s.end("tensor attribute data");
+    return s.end(ReasonKind::TensorAttribute, "tensor attribute data");
   TensorInfo source = *found;
   bool noGrad = impl->state.gradMode && from.requires_grad();
   TensorInfo &info = impl->bind(t, impl->addDetach(source.value, t, noGrad));
@@ -506,7 +507,7 @@ TensorInfo *TensorRecorder::Impl::constant(const at::TensorBase &tensor) {
   Recording &s = recording;
   at::Tensor t(tensor);
   if (const char *why = unsupportedTensor(t)) {
-    s.end(why);
+    s.end(ReasonKind::TensorKind, why);
     return nullptr;
   }
   bool was = suspended;

@@ -1,0 +1,331 @@
+"""What became of a function's calls: a first screen for its user, and the details behind it."""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Iterator
+from typing import TYPE_CHECKING, Any
+
+from pyjit import _statistics
+from pyjit._guards import Guards
+from pyjit._misses import argument_names
+from pyjit._reasons import Reason
+
+if TYPE_CHECKING:
+    from pyjit._engine import Engine
+
+DETAILS = ("guards", "ir", "kernels", "launch", "all")
+WIDTH = 118
+MOST_LINES = 25
+_MOST_BLOCKS = 4
+_MOST_MISSES = 3
+# What a detail is made of: titles and topics of Specialization.text.
+_TOPICS = {
+    "guards": (),
+    "ir": (("graph", "graph"), ("fusion", "fusion")),
+    "kernels": (("kernels", "kernels"),),
+    "launch": (("cudagraph", "cudagraph"), ("launch", "launch")),
+    "all": (
+        ("guard and mock programs", "guards"),
+        ("graph", "graph"),
+        ("fusion", "fusion"),
+        ("kernels", "kernels"),
+        ("cudagraph", "cudagraph"),
+        ("launch", "launch"),
+    ),
+}
+
+
+def check_detail(detail: str | None) -> None:
+    if detail is not None and detail not in DETAILS:
+        raise ValueError(
+            f"pyjit.explain: detail is one of {', '.join(DETAILS)}, got {detail!r}"
+        )
+
+
+def _cut(line: str, width: int = WIDTH) -> str:
+    return line if len(line) <= width else line[: width - 1] + "…"
+
+
+def _count(number: int, noun: str, plural: str = "") -> str:
+    return f"{number} {noun if number == 1 else plural or noun + 's'}"
+
+
+def _time(microseconds: float) -> str:
+    if microseconds >= 1e4:
+        return f"{microseconds / 1e3:.1f} ms"
+    return f"{microseconds:.1f} us"
+
+
+class Report:
+    """What became of a function's calls.
+
+    ``print(report)`` shows the first screen, and the detail that was asked for. ``text(detail)`` gives another
+    one, ``to_dict()`` everything for programs. ``"words" in report`` looks through all details.
+    """
+
+    def __init__(
+        self, roots: list[Engine], name: str, detail: str | None = None
+    ) -> None:
+        self.name = name
+        self.detail = detail
+        self._roots = roots
+        self.stats = _statistics.stats(*roots)
+        self.graph_breaks: list[Reason] = list(
+            dict.fromkeys(self.stats["graph_break_sites"])
+        )
+        engines = [engine for root in roots for engine in root.engines()]
+        self.eager_reasons: list[Reason] = _statistics.eager_reasons(engines)
+        self._calls = self.stats["hits"] + self.stats["misses"]
+        self._graphs = [
+            (engine, specialization)
+            for engine in engines
+            for specialization in engine.compiled.specializations
+        ]
+        # What follows is told of now, not when it is read.
+        self._text = "\n".join(self._lines())
+
+    def __str__(self) -> str:
+        return self._text
+
+    __repr__ = __str__
+
+    def _repr_pretty_(self, printer: Any, cycle: bool) -> None:
+        printer.text(self._text)
+
+    def __contains__(self, words: str) -> bool:
+        return words in self._text or words in self.text("all")
+
+    def text(self, detail: str | None = None) -> str:
+        """The first screen and a detail."""
+        check_detail(detail)
+        return "\n".join([*self._screen(), *self._details(detail)])
+
+    def _lines(self) -> Iterator[str]:
+        yield from self._screen()
+        yield from self._details(self.detail)
+
+    # ---- The first screen -----------------------------------------------------------------------
+
+    def _screen(self) -> list[str]:
+        if not self._roots or not (self._calls or self._graphs or self.eager_reasons):
+            return [
+                f"pyjit: {self.name}: not called yet, so nothing is compiled.",
+                "  The first call is recorded while it runs as usual; later ones that look like it run compiled code.",
+                "  pyjit.explain(f)(inputs) makes a call and tells what became of it.",
+            ]
+        lines = [f"pyjit: {self.name}: {self._headline()}", self._call_line()]
+        lines += self._blocks()
+        lines += self._speed()
+        lines.append(self._graph_line())
+        lines += self._notes()
+        lines += self._misses()
+        lines.append(
+            '  more: explain(f, detail="guards" | "ir" | "kernels" | "launch" | "all"), report.to_dict(), docs/Explain.md'
+        )
+        return [_cut(line) for line in lines[:MOST_LINES]]
+
+    def _headline(self) -> str:
+        breaks, graphs = self.stats["graph_breaks"], self.stats["graphs"]
+        if not graphs:
+            return "nothing runs compiled"
+        if breaks:
+            return f"calls run as several graphs, with {_count(breaks, 'graph break')} between them, which run in eager"
+        if self.eager_reasons and all(not r.passing for r in self.eager_reasons):
+            return f"some calls are one graph, others run in eager ({_count(graphs, 'graph')})"
+        return f"the whole call runs compiled, as one graph ({_count(graphs, 'graph')} kept)"
+
+    def _call_line(self) -> str:
+        stats = self.stats
+        recorded = sum(root.captures for root in self._roots)
+        return (
+            f"  calls: {_count(stats['hits'], 'hit')} (answered by compiled code), {_count(stats['misses'], 'miss', 'misses')}, "
+            f"{_count(recorded, 'recording')}, {stats['eager_calls']} in eager"
+        )
+
+    def _blocks(self) -> Iterator[str]:
+        found = [("runs in eager", reason) for reason in self.eager_reasons]
+        found += [("graph break", reason) for reason in self.graph_breaks]
+        for number, (what, reason) in enumerate(found[:_MOST_BLOCKS], 1):
+            place = reason.place
+            where = f" at {place} in {place.function}" if place else ""
+            source = f":  {place.source}" if place and place.source else ""
+            yield f"  [{number}] {what}{where}{source}"
+            yield f"      why: {_without_place(reason)}"
+            yield from _remedy_lines(reason)
+        if len(found) > _MOST_BLOCKS:
+            yield f"  and {_count(len(found) - _MOST_BLOCKS, 'more reason')}: report.eager_reasons, report.graph_breaks"
+
+    def _speed(self) -> Iterator[str]:
+        compared = self.stats["compared"]
+        if not compared:
+            if self._graphs and any(
+                root.settings.compare_with_eager for root in self._roots
+            ):
+                yield "  speed: not compared with eager yet; some of the calls that follow are timed for that"
+            return
+        best = compared[0]
+        factor = best["eager_microseconds"] / max(best["compiled_microseconds"], 1e-9)
+        answers = (
+            "eager answers" if best["answers"] == "eager" else "compiled code answers"
+        )
+        more = f" (and {len(compared) - 1} other graphs)" if len(compared) > 1 else ""
+        yield (
+            f"  speed: {_time(best['compiled_microseconds'])} compiled, {_time(best['eager_microseconds'])} in eager: "
+            f"{factor:.2f}x; {answers}{more}"
+        )
+
+    def _graph_line(self) -> str:
+        stats = self.stats
+        return (
+            f"  {stats['graphs']} graph(s), {stats['graph_breaks']} graph break(s): {_count(stats['kernels'], 'kernel')}, "
+            f"{_count(stats['vendor_calls'], 'vendor call')}, {stats['guards']} guards; compiled in {stats['compile_seconds']:.2f} s"
+        )
+
+    def _notes(self) -> Iterator[str]:
+        stats = self.stats
+        if stats["loops"] or stats["branches"]:
+            yield (
+                f"  on data, in one program: {_count(stats['loops'], 'loop')}, "
+                f"{_count(stats['branches'], 'branch', 'branches')} with both sides"
+            )
+        if stats["speculations"]:
+            yield f"  {_count(len(stats['speculations']), 'branch', 'branches')} on data went one way so far: {stats['speculations'][0]}"
+        if sizes := [*stats["fixed_sizes"], *stats["specialized_sizes"]]:
+            yield f"  compiled for each size ({len(sizes)}): {sizes[0]}"
+
+    def _misses(self) -> Iterator[str]:
+        causes = self.stats["miss_causes"]
+        if not causes:
+            return
+        yield f"  recorded anew because a guard failed ({_count(len(causes), 'guard')}; was -> is):"
+        for miss in causes[:_MOST_MISSES]:
+            yield f"    {miss}"
+
+    # ---- Details --------------------------------------------------------------------------------
+
+    def _details(self, detail: str | None) -> Iterator[str]:
+        if detail is None:
+            return
+        if detail == "all":
+            yield from self._everything()
+        for number, (engine, specialization) in enumerate(self._graphs):
+            yield from _graph_lines(number, engine, specialization)
+            if detail in ("guards", "all"):
+                yield "    guards:"
+                yield from (
+                    f"      {line}"
+                    for line in guard_expressions(engine, specialization)
+                )
+            for title, topic in _TOPICS[detail]:
+                if text := specialization.text(topic):
+                    yield f"    {title}:"
+                    yield from (f"      {line}" for line in text.splitlines())
+
+    def _everything(self) -> Iterator[str]:
+        """Every reason, each in a line."""
+        stats = self.stats
+        yield from (f"  runs in eager: {reason}" for reason in self.eager_reasons)
+        yield from (f"  graph break: {reason}" for reason in self.graph_breaks)
+        if stats["loops"]:
+            yield f"  loops that data end, in one program: {stats['loops']}"
+        yield from (
+            f"  a loop goes round through graph breaks: {why}"
+            for why in dict.fromkeys(stats["loops_left"])
+        )
+        if stats["branches"]:
+            yield f"  branches on data, both sides in one program: {stats['branches']}"
+        yield from (f"  goes one way so far: {why}" for why in stats["speculations"])
+        yield from (
+            f"  a branch stays a graph break: {why}" for why in stats["branches_left"]
+        )
+        yield from (f"  compiled for each size: {why}" for why in stats["fixed_sizes"])
+        yield from (f"  {line}" for line in stats["specialized_sizes"])
+        yield from (f"  missed: {miss}" for miss in stats["miss_causes"])
+
+    def to_dict(self) -> dict[str, Any]:
+        """Everything but the IR, as JSON has it."""
+        stats = {
+            key: value
+            for key, value in self.stats.items()
+            if key not in ("graph_break_sites", "reasons", "miss_causes")
+        }
+        return {
+            "function": self.name,
+            "called": bool(self._calls or self._graphs),
+            "graph_breaks": [reason.to_dict() for reason in self.graph_breaks],
+            "eager_reasons": [reason.to_dict() for reason in self.eager_reasons],
+            "misses": [dataclasses.asdict(miss) for miss in self.stats["miss_causes"]],
+            "stats": stats,
+            "graphs": [
+                {
+                    "function": engine.name,
+                    "inputs": graph.inputs,
+                    "guards": graph.guards,
+                    "kernels": graph.kernels,
+                    "vendor_calls": graph.vendor_calls,
+                    "symbols": graph.symbols,
+                    "hits": engine.hits_of(graph),
+                    "stage_seconds": dict(graph.stages()),
+                }
+                for engine, graph in self._graphs
+            ],
+        }
+
+
+def _without_place(reason: Reason) -> str:
+    """What was in the way; the line is told apart from it."""
+    what = reason.what
+    if reason.stack:
+        last = reason.stack[-1]
+        what = what.removesuffix(f" at {last.file}:{last.line}")
+    return what
+
+
+def _remedy_lines(reason: Reason) -> Iterator[str]:
+    remedy, docs = f"      do:  {reason.remedy}", f"      see: {reason.docs}"
+    together = f"{remedy} ({reason.docs})"
+    if len(together) <= WIDTH:
+        yield together
+        return
+    # A remedy is never cut.
+    words, line = reason.remedy.split(), "      do: "
+    for word in words:
+        if len(line) + 1 + len(word) > WIDTH:
+            yield line
+            line = "          "
+        line += f" {word}"
+    yield line + (
+        f" ({reason.docs})" if len(line) + len(reason.docs) + 3 <= WIDTH else ""
+    )
+    if len(line) + len(reason.docs) + 3 > WIDTH:
+        yield docs
+
+
+def guard_expressions(engine: Engine, specialization: Any) -> list[str]:
+    """The guards of a specialization as expressions of the program."""
+    return Guards(
+        specialization, engine.compiled.target, argument_names(engine)
+    ).expressions()
+
+
+def _graph_lines(number: int, engine: Engine, specialization: Any) -> Iterator[str]:
+    where = "" if engine.root is engine else f" ({engine.name})"
+    yield (
+        f"  graph {number}{where}: {specialization.inputs} inputs, {specialization.guards} guards, {specialization.kernels} kernels, "
+        f"{specialization.vendor_calls} vendor calls, {engine.hits_of(specialization)} hits"
+    )
+    if answers := engine.turns.describe(specialization):
+        yield f"    {answers}"
+    if specialization.symbols:
+        yield f"    sizes that may differ: {specialization.symbols}"
+    if specialization.hashed:
+        yield (
+            f"    {specialization.hashed} of {specialization.prepared} packed parameters are hashed at each call, because "
+            "writes to their memory could go unseen (memory that PyTorch's allocator did not hand out, say; "
+            "p.data = p.data.clone() makes it PyTorch's)"
+        )
+    stages = ", ".join(
+        f"{name} {1e3 * seconds:.1f} ms" for name, seconds in specialization.stages()
+    )
+    yield f"    compiled in: {stages}"

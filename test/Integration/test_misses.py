@@ -1,0 +1,159 @@
+"""Why specializations did not answer: the guard as an expression of the program, what it was and is."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pyjit
+import pytest
+import torch
+from Integration.harness import values
+from torch import nn
+
+SCALE = 2
+
+
+class Net(nn.Module):
+    def __init__(self) -> None:
+        super().__init__()
+        self.layers = nn.ModuleList([nn.Dropout(0.5) for _ in range(4)])
+        self.kind = "a"
+
+    def forward(self, x: torch.Tensor, k: int = 1) -> torch.Tensor:
+        for layer in self.layers:
+            x = layer(x)
+        return x * k if self.kind == "a" else x - k
+
+
+def causes(fast: Any) -> dict[str, tuple[str, str]]:
+    return {
+        miss.guard: (miss.was, miss.now) for miss in pyjit.stats(fast)["miss_causes"]
+    }
+
+
+@pytest.fixture(autouse=True)
+def no_grad() -> Any:
+    with torch.no_grad():
+        yield
+
+
+def test_mode_of_one_layer() -> None:
+    net = Net().eval()
+    fast = pyjit.compile(net)
+    fast(values(4))
+    net.layers[3].train()
+    fast(values(4))
+    assert causes(fast) == {"self.layers[3].training": ("False", "True")}
+
+
+def test_attribute() -> None:
+    net = Net().eval()
+    fast = pyjit.compile(net)
+    fast(values(4))
+    net.kind = "b"
+    fast(values(4))
+    assert causes(fast) == {"self.kind": ("'a'", "'b'")}
+
+
+@pytest.mark.parametrize(
+    ("change", "guard", "was", "now"),
+    [
+        (lambda x: x.double(), "x.dtype", "torch.float32", "torch.float64"),
+        (lambda x: x[:2], "x.size(0)", "4", "2"),
+        (lambda x: x.expand(2, 4), "x.dim()", "1", "2"),
+        (lambda x: values(8)[::2], "x.stride(0)", "1", "2"),
+        (lambda x: nn.Parameter(x), "type(x) is Tensor", "Tensor", "Parameter"),
+        (lambda x: x.requires_grad_(), "x.requires_grad", "False", "True"),
+    ],
+)
+def test_argument(change: Any, guard: str, was: str, now: str) -> None:
+    fast = pyjit.compile(lambda x: torch.relu(x) + 1)
+    fast(values(4))
+    fast(change(values(4)))
+    assert causes(fast) == {guard: (was, now)}
+
+
+def test_number_and_what_became_dynamic() -> None:
+    fast = pyjit.compile(lambda x, k: x * k)
+    fast(values(4), 2)
+    fast(values(4), 3)
+    (miss,) = pyjit.stats(fast)["miss_causes"]
+    assert (miss.guard, miss.was, miss.now) == ("k", "2", "3")
+    assert miss.dynamic == ["numbers in k"]
+    fast(values(5), 3)
+    assert causes(fast)["x.size(0)"] == ("4", "5")
+
+
+def test_grad_mode() -> None:
+    fast = pyjit.compile(lambda x: torch.relu(x) + 1)
+    fast(values(4))
+    with torch.enable_grad():
+        fast(values(4))
+    assert causes(fast) == {"torch.is_grad_enabled()": ("False", "True")}
+
+
+def test_global_is_named_as_the_program_does() -> None:
+    def f(x: torch.Tensor) -> torch.Tensor:
+        return x * SCALE
+
+    global SCALE
+    fast = pyjit.compile(f)
+    fast(values(4))
+    SCALE = 3
+    try:
+        assert torch.equal(fast(values(4)), values(4) * 3)
+    finally:
+        SCALE = 2
+    assert causes(fast) == {"SCALE": ("2", "3")}
+
+
+def test_number_of_arguments() -> None:
+    fast = pyjit.compile(Net().eval())
+    fast(values(4))
+    fast(values(4), 2)
+    assert "the number and names of the arguments" in causes(fast)
+
+
+def test_equal_misses_are_counted() -> None:
+    fast = pyjit.compile(lambda x, name: x * len(name))
+    for name in ("a", "bb", "ccc", "dddd"):
+        fast(values(4), name)
+    (miss,) = pyjit.stats(fast)["miss_causes"]
+    assert miss.guard == "name" and miss.count == 3
+    assert (
+        "name: " in str(pyjit.explain(fast))
+        and "(3 times)" in pyjit.explain(fast).report()
+    )
+
+
+def test_log(capsys: Any, monkeypatch: Any) -> None:
+    monkeypatch.setenv("PYJIT_LOGS", "recompiles")
+    fast = pyjit.compile(Net().eval(), name="net")
+    fast(values(4))
+    assert not capsys.readouterr().err
+    fast(values(4), k=2)
+    fast(values(4), k=3)
+    text = capsys.readouterr().err
+    assert (
+        "[pyjit:recompiles] net: no specialization answers (2 so far): k: 2 -> 3"
+        in text
+    )
+    assert "dynamic now: numbers in k" in text
+
+
+def test_looking_does_no_harm() -> None:
+    """Arguments that say strange things when they are asked, and are asked nothing."""
+
+    class Strange:
+        def __init__(self, n: int) -> None:
+            self.n = n
+
+        def __repr__(self) -> str:
+            raise AssertionError("asked")
+
+        __eq__ = __hash__ = __bool__ = __len__ = __str__ = __repr__  # type: ignore
+
+    fast = pyjit.compile(lambda x, s: x * s.n)
+    for n in (2, 3, 4):
+        assert torch.equal(fast(values(4), Strange(n)), values(4) * n)
+    assert causes(fast)
