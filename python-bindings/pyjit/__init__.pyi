@@ -83,6 +83,7 @@ class Statistics(dict[str, Any]):
     misses: int
     miss_causes: list[Miss]
     eager_calls: int
+    eager_calls_timed: int
     reasons: list[Reason]
     compile_seconds: float
     stage_seconds: dict[str, float]
@@ -109,6 +110,8 @@ class Report:
     eager_reasons: list[Reason]
     def text(self, detail: Detail | None = None) -> str: ...
     def to_dict(self) -> dict[str, Any]: ...
+    def save(self, path: str | PathLike[str]) -> None:
+        """One HTML page that needs no network."""
     def __contains__(self, words: str) -> bool: ...
 
 class Trace:

@@ -1,7 +1,8 @@
 """Which engines are behind what ``torch.compile(backend="pyjit")`` returned.
 
 Dynamo's backends are not told whose graph they get. But a trace knows the code that it has gone through: first
-the function's own, or, behind a graph break, code that Dynamo made and named after it.
+the function's own, or, behind a graph break, code that Dynamo made of it. So all instances of one class share
+their graphs here, as they share the code of ``forward``.
 """
 
 from __future__ import annotations
@@ -17,7 +18,6 @@ if TYPE_CHECKING:
     from pyjit._engine import Engine
 
 _traced: weakref.WeakKeyDictionary[Engine, CodeType] = weakref.WeakKeyDictionary()
-_RESUMED = "torch_dynamo_resume_in_"
 
 
 def note(engine: Engine) -> None:
@@ -26,7 +26,18 @@ def note(engine: Engine) -> None:
 
     traced = TracingContext.get_traced_code() if TracingContext.try_get() else None
     if traced:
-        _traced[engine] = traced[0]
+        _traced[engine] = _original_code(traced[0])
+
+
+def _original_code(code: CodeType) -> CodeType:
+    """Of what Dynamo made to go on behind a graph break: the code that it goes on with."""
+    from torch._dynamo.resume_execution import ContinueExecutionCache
+
+    while (
+        known := ContinueExecutionCache.generated_code_metadata.get(code)
+    ) is not None:
+        code = known.code
+    return code
 
 
 def _original(thing: Any) -> Any:
@@ -54,10 +65,4 @@ def of(thing: Any) -> list[Engine]:
     code = getattr(original, "__code__", None)
     if code is None:
         return []
-    name = f"{_RESUMED}{code.co_name}_at_"
-    return [
-        engine
-        for engine, first in list(_traced.items())
-        if first is code
-        or (first.co_filename == code.co_filename and first.co_name.startswith(name))
-    ]
+    return [engine for engine, first in list(_traced.items()) if first is code]

@@ -6,6 +6,7 @@ register becomes the expression that a reader of the program would write: ``self
 
 from __future__ import annotations
 
+import collections
 import inspect
 import struct
 import sys
@@ -152,6 +153,7 @@ class Guards:
         self._target = target
         self._registers: dict[int, _Register] = {}
         self._numbers: dict[int, str] = {}
+        self._arguments: set[int] = set()  # registers that hold arguments
         # Objects that the program knows by a path: what that is.
         self._known: dict[int, str] = {}
         self._modules = {
@@ -170,25 +172,30 @@ class Guards:
             self._texts = [self._add(*step) for step in self._steps]
 
     def expressions(self) -> list[str]:
-        """The checks, each once, in the order in which they are made; those of functions' code as one."""
-        code = {"CODE", "DEFAULTS", "KWDEFAULTS", "TYPEATTR"}
+        """The checks, each once: state and arguments first, then what the program reads. Those that only say
+        that code and structure are what they were are counted."""
         of_code: set[int] = set()
-        found, functions = [], 0
-        for (name, _, dst, a, *_), text in zip(self._steps, self._texts, strict=True):
+        first: list[str] = []
+        found: list[str] = []
+        counts = {"code": 0, "names": 0, "types": 0, "modules": 0}
+        for step, text in zip(self._steps, self._texts, strict=True):
+            name, _, dst, a, _, _, operand = step
             if name in _READS:
                 of_code.discard(dst)
-                if name in code:
+                if name in _CODE_READS:
                     of_code.add(dst)
-            elif text and a in of_code and name in ("IS", "IS_CONST"):
-                functions += 1
-            elif text:
-                found.append(text)
-        found = list(dict.fromkeys(found))
-        if functions:
-            found.append(
-                f"the code of functions and methods is what it was ({functions} checks)"
-            )
-        return found
+            elif not text:
+                continue
+            elif name == "STATE":
+                first[:0] = _state_texts(*operand)
+            elif kind := _structural(name, operand, a in of_code):
+                counts[kind] += 1
+            else:
+                (first if a in self._arguments else found).append(text)
+        kept = [
+            f"{count} checks that {_COUNTED[k]}" for k, count in counts.items() if count
+        ]
+        return [*dict.fromkeys([*first, *found]), *kept]
 
     def failure(self, found: tuple[int, Any]) -> Failure:
         """What ``Specialization.failed_guard`` has found."""
@@ -263,7 +270,9 @@ class Guards:
                 owner = "." if module == self._own_module else module
                 return self._put(dst, f"vars({module})", dict_of=owner)
             return self._put(dst, self._object(operand), known=operand)
+        self._arguments.discard(dst)
         if name == "ARG":
+            self._arguments.add(dst)
             return self._put(dst, self._argument(imm))
         if name == "DICT":
             return self._put(dst, f"{holder.text}.__dict__", dict_of=holder.text)
@@ -376,6 +385,29 @@ _READS = frozenset((
 ))
 _NUMBERS = frozenset(("NUMBER", "NUMBER_CONST", "ARITH", "COMPARE", "SIZE", "STRIDE"))
 # fmt: on
+_CODE_READS = frozenset(("CODE", "DEFAULTS", "KWDEFAULTS", "TYPEATTR"))
+_COUNTED = {
+    "code": "functions and methods have the code and the defaults that they had",
+    "names": "names mean the functions, classes and modules that they meant",
+    "types": "containers that hold no tensors have their types",
+    "modules": "submodules are the same objects",
+}
+
+
+def _structural(name: str, operand: Any, of_code: bool) -> str:
+    """What a check is counted as; '': it is told."""
+    if name in ("IS", "IS_CONST", "TYPE_IS") and of_code:
+        return "code"
+    if name == "IS":
+        if isinstance(operand, torch.nn.Module):
+            return "modules"
+        return "names" if isinstance(operand, _DEFINED) or callable(operand) else ""
+    if name == "TYPE_IS" and operand in (dict, collections.OrderedDict):
+        return "types"
+    return ""
+
+
+_DEFINED = (type, types.ModuleType, types.FunctionType, types.BuiltinFunctionType)
 _SIZED = (list, tuple, dict, set, frozenset, str, bytes)
 
 

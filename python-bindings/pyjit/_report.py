@@ -3,13 +3,16 @@
 from __future__ import annotations
 
 import dataclasses
+import os
 from collections.abc import Iterator
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from pyjit import _statistics
 from pyjit._guards import Guards
 from pyjit._misses import argument_names
 from pyjit._reasons import Reason
+from pyjit._report_page import page
 
 if TYPE_CHECKING:
     from pyjit._engine import Engine
@@ -51,17 +54,18 @@ def _count(number: int, noun: str, plural: str = "") -> str:
     return f"{number} {noun if number == 1 else plural or noun + 's'}"
 
 
-def _time(microseconds: float) -> str:
-    if microseconds >= 1e4:
-        return f"{microseconds / 1e3:.1f} ms"
-    return f"{microseconds:.1f} us"
+def _times(*microseconds: float) -> list[str]:
+    """In one unit, which suits the longest."""
+    if max(microseconds) >= 1e3:
+        return [f"{us / 1e3:.2f} ms" for us in microseconds]
+    return [f"{us:.1f} us" for us in microseconds]
 
 
 class Report:
     """What became of a function's calls.
 
     ``print(report)`` shows the first screen, and the detail that was asked for. ``text(detail)`` gives another
-    one, ``to_dict()`` everything for programs. ``"words" in report`` looks through all details.
+    one, ``to_dict()`` everything for programs, ``save("report.html")`` a page. ``"words" in report`` looks through all details.
     """
 
     def __init__(
@@ -99,11 +103,11 @@ class Report:
     def text(self, detail: str | None = None) -> str:
         """The first screen and a detail."""
         check_detail(detail)
-        return "\n".join([*self._screen(), *self._details(detail)])
+        return "\n".join([*self._screen(), *self.details(detail)])
 
     def _lines(self) -> Iterator[str]:
         yield from self._screen()
-        yield from self._details(self.detail)
+        yield from self.details(self.detail)
 
     # ---- The first screen -----------------------------------------------------------------------
 
@@ -133,28 +137,37 @@ class Report:
             return f"calls run as several graphs, with {_count(breaks, 'graph break')} between them, which run in eager"
         if self.eager_reasons and all(not r.passing for r in self.eager_reasons):
             return f"some calls are one graph, others run in eager ({_count(graphs, 'graph')})"
-        return f"the whole call runs compiled, as one graph ({_count(graphs, 'graph')} kept)"
+        kinds = f" ({graphs} graphs, for {graphs} kinds of calls)" if graphs > 1 else ""
+        return f"the whole call runs compiled, as one graph{kinds}"
 
     def _call_line(self) -> str:
         stats = self.stats
         recorded = sum(root.captures for root in self._roots)
+        timed = stats["eager_calls_timed"]
         return (
             f"  calls: {_count(stats['hits'], 'hit')} (answered by compiled code), {_count(stats['misses'], 'miss', 'misses')}, "
             f"{_count(recorded, 'recording')}, {stats['eager_calls']} in eager"
+            + (f" ({timed} of them to compare)" if timed else "")
         )
 
     def _blocks(self) -> Iterator[str]:
-        found = [("runs in eager", reason) for reason in self.eager_reasons]
-        found += [("graph break", reason) for reason in self.graph_breaks]
-        for number, (what, reason) in enumerate(found[:_MOST_BLOCKS], 1):
-            place = reason.place
+        blocks: dict[tuple, list[Reason]] = {}
+        for reason in self.eager_reasons:
+            blocks[("runs in eager", reason.place, reason.kind, reason)] = [reason]
+        for reason in self.graph_breaks:
+            blocks.setdefault(("graph break", reason.place, reason.kind), []).append(
+                reason
+            )
+        for number, (key, reasons) in enumerate(list(blocks.items())[:_MOST_BLOCKS], 1):
+            what, place = key[:2]
             where = f" at {place} in {place.function}" if place else ""
             source = f":  {place.source}" if place and place.source else ""
             yield f"  [{number}] {what}{where}{source}"
-            yield f"      why: {_without_place(reason)}"
-            yield from _remedy_lines(reason)
-        if len(found) > _MOST_BLOCKS:
-            yield f"  and {_count(len(found) - _MOST_BLOCKS, 'more reason')}: report.eager_reasons, report.graph_breaks"
+            yield f"      why: {'; '.join(dict.fromkeys(map(_without_place, reasons)))}"
+            yield from _remedy_lines(reasons[0])
+        left = sum(map(len, list(blocks.values())[_MOST_BLOCKS:]))
+        if left:
+            yield f"  and {_count(left, 'more reason')}: report.eager_reasons, report.graph_breaks"
 
     def _speed(self) -> Iterator[str]:
         compared = self.stats["compared"]
@@ -170,8 +183,9 @@ class Report:
             "eager answers" if best["answers"] == "eager" else "compiled code answers"
         )
         more = f" (and {len(compared) - 1} other graphs)" if len(compared) > 1 else ""
+        ours, eagers = _times(best["compiled_microseconds"], best["eager_microseconds"])
         yield (
-            f"  speed: {_time(best['compiled_microseconds'])} compiled, {_time(best['eager_microseconds'])} in eager: "
+            f"  speed: {ours} compiled, {eagers} in eager: "
             f"{factor:.2f}x; {answers}{more}"
         )
 
@@ -204,7 +218,8 @@ class Report:
 
     # ---- Details --------------------------------------------------------------------------------
 
-    def _details(self, detail: str | None) -> Iterator[str]:
+    def details(self, detail: str | None) -> Iterator[str]:
+        """The lines of a detail."""
         if detail is None:
             return
         if detail == "all":
@@ -271,6 +286,10 @@ class Report:
                 for engine, graph in self._graphs
             ],
         }
+
+    def save(self, path: str | os.PathLike[str]) -> None:
+        """Writes the report, with all details, as one HTML page that needs no network."""
+        Path(path).write_text(page(self), encoding="utf-8")
 
 
 def _without_place(reason: Reason) -> str:

@@ -41,7 +41,8 @@ class Statistics(dict[str, Any]):
         "continuation_hits": "likewise of what follows a graph break",
         "misses": "calls that no specialization answered; those of the latter included",
         "miss_causes": "which guards those that were recorded anew had failed, each a Miss (guard, was, now, count, dynamic)",
-        "eager_calls": "calls that eager PyTorch answered for good: neither a specialization nor a recording did",
+        "eager_calls": "calls that ran in eager and left no specialization, those that were timed to compare included",
+        "eager_calls_timed": "the latter alone",
         "reasons": "why calls broke or ran in eager, each a Reason; not empty where one did",
         "compile_seconds": "what the compiler took, all specializations together",
         "stage_seconds": "likewise by stage",
@@ -152,7 +153,7 @@ def eager_reasons(engines: list[Engine]) -> list[Reason]:
         if r.failures
     ]
     lasting = [reason for reason in found if not reason.passing]
-    in_eager = sum(e.compiled.eager_calls for e in engines)
+    in_eager = any(e.compiled.eager_calls > e.turns.timed_in_eager for e in engines)
     return list(dict.fromkeys(lasting or (found if in_eager else ())))
 
 
@@ -203,6 +204,7 @@ def stats(*roots: Engine) -> Statistics:
                 key=lambda miss: -miss.count,
             ),
             "eager_calls": sum(e.compiled.eager_calls for e in engines),
+            "eager_calls_timed": sum(e.turns.timed_in_eager for e in engines),
             "compile_seconds": sum(e.compile_seconds for e in engines),
             "kernels": sum(r.kernels for r in specializations),
             "vendor_calls": sum(r.vendor_calls for r in specializations),

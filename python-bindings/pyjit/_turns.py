@@ -29,6 +29,8 @@ class Turns:
     def clear(self) -> None:
         self.comparisons: dict[Any, Comparison] = {}
         self.given_up: dict[Any, str] = {}
+        # Calls that eager answered to be timed.
+        self.timed_in_eager = 0
 
     def begin(self, specialization: Any) -> None:
         """A new specialization answers calls from now on."""
@@ -52,6 +54,7 @@ class Turns:
     def compared(self, specialization: Any, seconds: float | None) -> None:
         """A call took so long; None: no further call could be timed."""
         comparison = self.comparisons[specialization]
+        self.timed_in_eager += seconds is not None and comparison.eager_next
         if seconds is not None and not comparison.add(seconds):
             self.compiled.compare(specialization, comparison.eager_next)
             return

@@ -81,9 +81,7 @@ def test_one_graph() -> None:
     for _ in range(3):
         fast(values(2, 3, 8, 8))
     lines = screen(pyjit.explain(fast))
-    assert lines[0].endswith(
-        "Net: the whole call runs compiled, as one graph (1 graph kept)"
-    )
+    assert lines[0] == "pyjit: Net: the whole call runs compiled, as one graph"
     assert "2 hits" in lines[1] and "0 in eager" in lines[1]
     assert any("kernel" in line and "vendor call" in line for line in lines)
     assert not any("graph break at" in line for line in lines)
@@ -256,3 +254,33 @@ def test_stats_are_documented() -> None:
         assert key in dir(stats)
     with pytest.raises(AttributeError, match="no_such"):
         stats.no_such  # noqa: B018
+
+
+def test_one_page_without_network(tmp_path: Path) -> None:
+    from html.parser import HTMLParser
+
+    fast = pyjit.compile(three_breaks)
+    for seed in range(3):
+        quietly(fast, values(4, seed=seed))
+    file = tmp_path / "report.html"
+    pyjit.explain(fast).report().save(file)
+    opened: list[str] = []
+    links: list[str] = []
+
+    class Parser(HTMLParser):
+        def handle_starttag(self, tag: str, attrs: list) -> None:
+            links.extend(value for name, value in attrs if name in ("src", "href"))
+            if tag not in ("meta", "input"):
+                opened.append(tag)
+
+        def handle_endtag(self, tag: str) -> None:
+            assert opened.pop() == tag
+
+    text = file.read_text()
+    Parser().feed(text)
+    assert not opened and not links and "://" not in text
+    assert "docs/GraphBreaks.md#print" in text
+    assert "print(&quot;shape&quot;, y.shape)</b>" in text, (
+        "the program beside a reason"
+    )
+    assert "linalg.generic" in text

@@ -18,7 +18,7 @@ PyObject *Call::keyword(const char *name) const {
   return nullptr;
 }
 
-static std::string functionName(PyObject *callable) {
+std::string pyjit::capture::functionName(PyObject *callable) {
   PyObject *name = PyObject_GetAttrString(callable, "__qualname__");
   if (!name) {
     PyErr_Clear();

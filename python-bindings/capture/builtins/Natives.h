@@ -65,6 +65,8 @@ void addAutograd(NativeTable &table);
 /// torch.cuda's questions.
 void addDevices(NativeTable &table);
 
+/// What reasons call a native function.
+std::string functionName(PyObject *callable);
 /// `ref()`: a weak reference's target never changes, it only dies.
 ResultKind callWeakReference(Recording &recording, const Call &call);
 /// A functools.lru_cache that holds the answer: read out of its dict.

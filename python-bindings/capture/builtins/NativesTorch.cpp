@@ -240,13 +240,6 @@ const char *const kDenied[] = {"set_",
                                "_functionalize_sync",
                                "_enable_functionalization",
                                "_disable_functionalization",
-                               "nonzero",
-                               "argwhere",
-                               "unique_dim",
-                               "_unique",
-                               "_unique2",
-                               "unique_consecutive",
-                               "masked_select",
                                "compile",
                                "as_subclass",
                                "_set_throw_on_mutable_data_ptr",
@@ -256,6 +249,11 @@ const char *const kDenied[] = {"set_",
                                "_view_func",
                                "_view_func_unsafe",
                                "_rev_view_func_unsafe"};
+
+/// The size of what they give follows from values.
+const char *const kSizedByData[] = {
+    "nonzero",  "argwhere",           "unique_dim",   "_unique",
+    "_unique2", "unique_consecutive", "masked_select"};
 
 const char *const kMetadata[] = {
     "size",
@@ -310,7 +308,16 @@ ResultKind emptyFactory(Recording &s, const Call &c) {
   return torchOp(s, c);
 }
 
+ResultKind sizedByData(Recording &s, const Call &c) {
+  s.end(ReasonKind::DataDependentShape,
+        "native function " + functionName(c.callable) +
+            ", whose result's size depends on values");
+  return ResultKind::Fresh;
+}
+
 NativeHandler classify(const char *name) {
+  if (oneOf(name, kSizedByData))
+    return sizedByData;
   if (oneOf(name, kDenied))
     return nullptr;
   if (!std::strcmp(name, "storage_offset"))
