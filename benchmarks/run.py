@@ -227,7 +227,7 @@ def main() -> int:
         if "error" in facts
     ]
     for name, found in results.items():
-        for reason in found.get("pyjit", {}).get("stats", {}).get("reasons", []):
+        for reason in found.get("pyjit", {}).get("stats", {}).get("eager_reasons", []):
             notes.append(f"- {name}, pyjit ran in eager: {reason}")
     about = [f"- `{name}`: {CASES[name].about}" for name in results]
     if not options.no_file:

@@ -6,7 +6,6 @@ from typing import Any, ClassVar, Literal, overload
 
 from pyjit._C import ReasonKind
 from pyjit._explain import Explanation
-from pyjit._misses import Miss
 from pyjit._reasons import Place
 
 __all__ = [
@@ -81,10 +80,11 @@ class Statistics(dict[str, Any]):
     hits: int
     continuation_hits: int
     misses: int
-    miss_causes: list[Miss]
+    miss_causes: list[dict[str, Any]]
     eager_calls: int
     eager_calls_timed: int
     reasons: list[Reason]
+    eager_reasons: list[Reason]
     compile_seconds: float
     stage_seconds: dict[str, float]
     kernels: int

@@ -28,7 +28,7 @@ def refused_site(
     what = f"{operator.group(1)} ({refusal.group(2)})" if operator else refusal.group(2)
     for code, offset in sites:
         if code.co_filename == file and _location(code, offset) == (line, column):
-            return (code, offset), f"{refusal.group(1)}: {what} at {file}:{line}"
+            return (code, offset), f"{refusal.group(1)}: {what}"
     return None
 
 

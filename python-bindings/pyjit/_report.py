@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import dataclasses
 import os
 from collections.abc import Iterator
 from pathlib import Path
@@ -10,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 from pyjit import _statistics
 from pyjit._guards import Guards
-from pyjit._misses import argument_names
+from pyjit._misses import Miss, argument_names
 from pyjit._reasons import Reason
 from pyjit._report_page import page
 
@@ -79,7 +78,11 @@ class Report:
             dict.fromkeys(self.stats["graph_break_sites"])
         )
         engines = [engine for root in roots for engine in root.engines()]
-        self.eager_reasons: list[Reason] = _statistics.eager_reasons(engines)
+        self.eager_reasons: list[Reason] = [
+            reason
+            for reason in self.stats["reasons"]
+            if reason not in self.graph_breaks
+        ]
         self._calls = self.stats["hits"] + self.stats["misses"]
         self._graphs = [
             (engine, specialization)
@@ -214,7 +217,7 @@ class Report:
             return
         yield f"  recorded anew because a guard failed ({_count(len(causes), 'guard')}; was -> is):"
         for miss in causes[:_MOST_MISSES]:
-            yield f"    {miss}"
+            yield f"    {Miss(**miss)}"
 
     # ---- Details --------------------------------------------------------------------------------
 
@@ -256,7 +259,7 @@ class Report:
         )
         yield from (f"  compiled for each size: {why}" for why in stats["fixed_sizes"])
         yield from (f"  {line}" for line in stats["specialized_sizes"])
-        yield from (f"  missed: {miss}" for miss in stats["miss_causes"])
+        yield from (f"  missed: {Miss(**miss)}" for miss in stats["miss_causes"])
 
     def to_dict(self) -> dict[str, Any]:
         """Everything but the IR, as JSON has it."""
@@ -270,7 +273,7 @@ class Report:
             "called": bool(self._calls or self._graphs),
             "graph_breaks": [reason.to_dict() for reason in self.graph_breaks],
             "eager_reasons": [reason.to_dict() for reason in self.eager_reasons],
-            "misses": [dataclasses.asdict(miss) for miss in self.stats["miss_causes"]],
+            "misses": self.stats["miss_causes"],
             "stats": stats,
             "graphs": [
                 {

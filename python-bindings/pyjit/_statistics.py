@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 import sys
 import warnings
 from collections.abc import Iterable
@@ -40,10 +41,11 @@ class Statistics(dict[str, Any]):
         "hits": "calls of the function that a specialization answered",
         "continuation_hits": "likewise of what follows a graph break",
         "misses": "calls that no specialization answered; those of the latter included",
-        "miss_causes": "which guards those that were recorded anew had failed, each a Miss (guard, was, now, count, dynamic)",
+        "miss_causes": "which guards those that were recorded anew had failed, each a dict: guard, was, now (in the latest), count, dynamic",
         "eager_calls": "calls that ran in eager and left no specialization, those that were timed to compare included",
         "eager_calls_timed": "the latter alone",
         "reasons": "why calls broke or ran in eager, each a Reason; not empty where one did",
+        "eager_reasons": "those of calls that ran in eager and would again",
         "compile_seconds": "what the compiler took, all specializations together",
         "stage_seconds": "likewise by stage",
         "kernels": "generated kernels, all specializations together",
@@ -138,7 +140,7 @@ def _comparisons(engines: list[Engine]) -> list[dict[str, Any]]:
 
 
 def eager_reasons(engines: list[Engine]) -> list[Reason]:
-    """Why calls ran in eager; what passes by itself only where there is nothing else."""
+    """Why calls ran in eager, what passes by itself included."""
     found = [reason for e in engines for reason in e.reasons.values()]
     found += [reason for e in engines for reason in e.turns.reasons()]
     found += [
@@ -152,9 +154,15 @@ def eager_reasons(engines: list[Engine]) -> list[Reason]:
         for r in e.compiled.specializations
         if r.failures
     ]
-    lasting = [reason for reason in found if not reason.passing]
+    return list(dict.fromkeys(found))
+
+
+def _all_reasons(engines: list[Engine], sites: list[Reason]) -> list[Reason]:
+    """Why calls broke or ran in eager; what passes by itself only where there is nothing else."""
+    found = eager_reasons(engines)
+    told = [reason for reason in found if not reason.passing] + sites
     in_eager = any(e.compiled.eager_calls > e.turns.timed_in_eager for e in engines)
-    return list(dict.fromkeys(lasting or (found if in_eager else ())))
+    return list(dict.fromkeys(told or (found if in_eager else ())))
 
 
 def _stage_seconds(engines: list[Engine]) -> dict[str, float]:
@@ -199,10 +207,13 @@ def stats(*roots: Engine) -> Statistics:
             "hits": sum(root.hits for root in roots),
             "continuation_hits": sum(e.hits for e in engines if e.root is not e),
             "misses": sum(e.compiled.misses for e in engines),
-            "miss_causes": sorted(
-                (miss for e in engines for miss in e.misses.by_guard.values()),
-                key=lambda miss: -miss.count,
-            ),
+            "miss_causes": [
+                dataclasses.asdict(miss)
+                for miss in sorted(
+                    (miss for e in engines for miss in e.misses.by_guard.values()),
+                    key=lambda miss: -miss.count,
+                )
+            ],
             "eager_calls": sum(e.compiled.eager_calls for e in engines),
             "eager_calls_timed": sum(e.turns.timed_in_eager for e in engines),
             "compile_seconds": sum(e.compile_seconds for e in engines),
@@ -210,7 +221,8 @@ def stats(*roots: Engine) -> Statistics:
             "vendor_calls": sum(r.vendor_calls for r in specializations),
             "guards": sum(r.guards for r in specializations),
             "compared": _comparisons(engines),
-            "reasons": [*eager_reasons(engines), *dict.fromkeys(sites)],
+            "reasons": _all_reasons(engines, sites),
+            "eager_reasons": [r for r in eager_reasons(engines) if not r.passing],
             "stage_seconds": _stage_seconds(engines),
             "host_microseconds": next(
                 (r.host_microseconds for r in specializations if r.host_microseconds),

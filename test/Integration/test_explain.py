@@ -248,6 +248,7 @@ def test_stats_are_documented() -> None:
     fast = pyjit.compile(Net().eval())
     fast(values(2, 3, 8, 8))
     stats = pyjit.stats(fast)
+    json.dumps(stats)
     assert isinstance(stats, dict) and set(stats) == set(pyjit.Statistics.FIELDS)
     for key in stats:
         assert getattr(stats, key) == stats[key]

@@ -27,7 +27,8 @@ class Net(nn.Module):
 
 def causes(fast: Any) -> dict[str, tuple[str, str]]:
     return {
-        miss.guard: (miss.was, miss.now) for miss in pyjit.stats(fast)["miss_causes"]
+        miss["guard"]: (miss["was"], miss["now"])
+        for miss in pyjit.stats(fast)["miss_causes"]
     }
 
 
@@ -78,8 +79,8 @@ def test_number_and_what_became_dynamic() -> None:
     fast(values(4), 2)
     fast(values(4), 3)
     (miss,) = pyjit.stats(fast)["miss_causes"]
-    assert (miss.guard, miss.was, miss.now) == ("k", "2", "3")
-    assert miss.dynamic == ["numbers in k"]
+    assert (miss["guard"], miss["was"], miss["now"]) == ("k", "2", "3")
+    assert miss["dynamic"] == ["numbers in k"]
     fast(values(5), 3)
     assert causes(fast)["x.size(0)"] == ("4", "5")
 
@@ -119,7 +120,7 @@ def test_equal_misses_are_counted() -> None:
     for name in ("a", "bb", "ccc", "dddd"):
         fast(values(4), name)
     (miss,) = pyjit.stats(fast)["miss_causes"]
-    assert miss.guard == "name" and miss.count == 3
+    assert miss["guard"] == "name" and miss["count"] == 3
     assert (
         "name: " in str(pyjit.explain(fast))
         and "(3 times)" in pyjit.explain(fast).report()

@@ -224,7 +224,9 @@ def test_refusal_does_not_warn() -> None:
     for _ in range(4):
         f(torch.tensor([1, 2])).backward()
     stats = pyjit.stats(f)
-    assert not stats["reasons"]
+    assert not stats["eager_reasons"]
+    (site,) = stats["graph_break_sites"]
+    assert site.count(" at ") == 1, site
     assert stats["hits"] >= 1
 
 
