@@ -160,7 +160,7 @@ def check(fast: Callable, f: Callable, calls: list[tuple], rounds: int = 4) -> N
     agree(fast, f, calls * rounds, rtol=1e-4, atol=1e-4)
     stats = pyjit.stats(fast)
     assert stats["loops"] + stats["branches"] >= 1, stats
-    assert not stats["reasons"], stats["reasons"]
+    assert not stats["eager_reasons"], stats["eager_reasons"]
 
 
 def report(fast: Callable, args: tuple) -> str:

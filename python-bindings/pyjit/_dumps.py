@@ -81,12 +81,15 @@ class Dumps:
             "folder": folder.name,
             "stages": [
                 {
+                    "stage": file.suffixes[-2].lstrip("."),
                     "file": f"{folder.name}/{file.name}",
                     "bytes": file.stat().st_size,
                     "verify": f"pyjit-opt {folder.name}/{file.name}",
-                    "run": f"pyjit-run {folder.name}/{file.name}",
+                    # An --arg for each input, in order.
+                    "run": f"pyjit-run {folder.name}/{file.name} --arg=INPUT.npy",
                 }
                 for file in files
+                if len(file.suffixes) > 1
             ],
         }
         if error:

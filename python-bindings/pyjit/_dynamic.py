@@ -67,13 +67,14 @@ def _without_sizes(path: AccessPath, mark: Any, lifted: set[AccessPath]) -> Any:
 
 def sizes_of(values: tuple) -> set[AccessPath]:
     """The sizes of a call's tensors that may become symbols."""
-    return {
-        AccessPath.of_argument(i).size(d)
-        for i, value in enumerate(values)
-        if isinstance(value, torch.Tensor) and value.layout == torch.strided
-        for d, size in enumerate(value.shape)
-        if size > 1
-    }
+    found = set()
+    with torch._C.DisableTorchFunction():  # modes are not asked
+        for i, value in enumerate(values):
+            plain = type(value) in (torch.Tensor, torch.nn.Parameter)
+            if plain and value.layout == torch.strided:
+                path = AccessPath.of_argument(i)
+                found |= {path.size(d) for d, n in enumerate(value.shape) if n > 1}
+    return found
 
 
 class Arguments:

@@ -20,6 +20,7 @@ from pyjit._dynamic import Arguments, DynamicNumbers, sizes_of
 from pyjit._errors import CaptureError, CompileError, describe_refusal
 from pyjit._fallback import Fallback
 from pyjit._gradients import refused_site
+from pyjit._guards import function_of
 from pyjit._loops import Loops
 from pyjit._misses import Misses
 from pyjit._planner import Planner
@@ -203,12 +204,10 @@ class Engine:
 
     def own_place(self) -> tuple[tuple[str, int, str], ...]:
         """Where the compiled function is written."""
-        target = self.compiled.target
-        if isinstance(target, torch.nn.Module):
-            target = target.forward
-        code = getattr(target, "__code__", None)
-        if code is None:
+        function, _ = function_of(self.compiled.target)
+        if function is None:
             return ()
+        code = function.__code__
         return ((code.co_filename, code.co_firstlineno, code.co_qualname),)
 
     def _capture_segments(self, args: tuple, kwargs: dict[str, Any]) -> Any:

@@ -77,43 +77,51 @@ class _Register(NamedTuple):
 
 def _brief(value: Any) -> str:
     """A value in few characters; runs no code of the user's."""
-    if isinstance(value, torch.Tensor):
+    if issubclass(type(value), torch.Tensor):
         return "a tensor"
     parts = value if type(value) in (tuple, frozenset) else (value,)
     if all(type(part) in _PLAIN for part in parts):
         text = repr(value)
-    elif isinstance(value, torch.dtype | torch.device | torch.Size):
+    elif type(value) in (torch.dtype, torch.device, torch.Size):
         text = str(value)
-    elif isinstance(value, type | types.FunctionType | types.BuiltinFunctionType):
+    elif type(value) in (type, types.FunctionType, types.BuiltinFunctionType):
         text = value.__qualname__
-    elif isinstance(value, types.ModuleType):
-        text = value.__name__
+    elif issubclass(type(value), type):
+        text = type.__getattribute__(value, "__name__")
+    elif type(value) is types.ModuleType:
+        text = vars(value).get("__name__", "a module")
     else:
         text = f"a {type(value).__name__}"
     return text if len(text) <= 60 else text[:59] + "…"
 
 
+def function_of(target: Any) -> tuple[types.FunctionType | None, int]:
+    """The Python function behind a callable, and how many of its parameters are bound. Runs no code of the user's."""
+    kind, bound = type(target), 0
+    if issubclass(kind, torch.nn.Module):
+        own = vars(target).get("forward")
+        target = inspect.getattr_static(kind, "forward") if own is None else own
+        bound = int(own is None)
+    elif kind not in (types.FunctionType, types.MethodType):
+        target, bound = inspect.getattr_static(kind, "__call__", None), 1
+    if type(target) is types.MethodType:
+        target, bound = target.__func__, 1
+    while type(target) is types.FunctionType and "__wrapped__" in vars(target):
+        target = vars(target)["__wrapped__"]
+    return (target, bound) if type(target) is types.FunctionType else (None, 0)
+
+
 def parameter_names(target: Any, keywords: Iterable[str] = ()) -> Callable[[int], str]:
     """What the user calls argument ``i`` of ``target``; keyword arguments are named last."""
-    function = target
-    bound = 0
-    if isinstance(target, torch.nn.Module):
-        function, bound = target.forward, 0
+    function, bound = function_of(target)
     given = tuple(keywords)
-    try:
-        parameters = list(inspect.signature(function).parameters.values())[bound:]
-    except (TypeError, ValueError):
-        parameters = []
-    names: list[str] = []
+    names: tuple[str, ...] = ()
     rest = ""
-    for parameter in parameters:
-        if parameter.kind in (
-            parameter.POSITIONAL_ONLY,
-            parameter.POSITIONAL_OR_KEYWORD,
-        ):
-            names.append(parameter.name)
-        elif parameter.kind is parameter.VAR_POSITIONAL:
-            rest = parameter.name
+    if function is not None:
+        code = function.__code__
+        names = code.co_varnames[bound : code.co_argcount]
+        if code.co_flags & inspect.CO_VARARGS:
+            rest = code.co_varnames[code.co_argcount + code.co_kwonlyargcount]
 
     def name(i: int) -> str:
         if i < len(names):
@@ -159,13 +167,10 @@ class Guards:
         self._modules = {
             id(vars(module)): name
             for name, module in list(sys.modules.items())
-            if isinstance(module, types.ModuleType)
+            if type(module) is types.ModuleType
         }
-        self._own_module = getattr(
-            target.forward if isinstance(target, torch.nn.Module) else target,
-            "__module__",
-            "",
-        )
+        function, _ = function_of(target)
+        self._own_module = function.__module__ if function else ""
         self._steps = specialization.guard_steps()
         self._texts: list[str] = []
         for _ in range(2):  # the second time, what objects are called is known
@@ -199,6 +204,10 @@ class Guards:
 
     def failure(self, found: tuple[int, Any]) -> Failure:
         """What ``Specialization.failed_guard`` has found."""
+        with torch._C.DisableTorchFunction():  # subclasses and modes are not asked
+            return self._failure(found)
+
+    def _failure(self, found: tuple[int, Any]) -> Failure:
         index, value = found
         if index == -1:
             return Failure("the number and names of the arguments", "others", "", -1)
@@ -305,13 +314,13 @@ class Guards:
         return self._put(dst, f"{holder.text}.{suffix or operand}")
 
     def _object(self, value: Any) -> str:
-        owner = getattr(self._target, "__self__", None)
-        own = value is self._target or value is owner
-        if own and isinstance(value, torch.nn.Module):
+        method = type(self._target) is types.MethodType
+        own = value is (self._target.__self__ if method else self._target)
+        if own and issubclass(type(value), torch.nn.Module):
             return "self"
         if path := self._known.get(id(value)):
             return path
-        if isinstance(value, torch.nn.Module):
+        if issubclass(type(value), torch.nn.Module):
             return f"<{type(value).__name__}>"
         return _brief(value)
 
@@ -433,7 +442,7 @@ def _tensor_text(meta: tuple) -> str:
 
 def _tensor_difference(x: str, meta: tuple, value: Any) -> tuple[str, str, str]:
     sizes, strides, dtype, device, grad = meta
-    if not isinstance(value, torch.Tensor):
+    if not issubclass(type(value), torch.Tensor):
         return f"{x} is a tensor", _tensor_text(meta), _brief(value)
     if value.dim() != len(sizes):
         return f"{x}.dim()", str(len(sizes)), str(value.dim())

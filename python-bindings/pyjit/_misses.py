@@ -30,7 +30,7 @@ class Miss:
     guard: str
     was: str
     now: str
-    """In the latest of them."""
+    """Both in the latest of them."""
     count: int = 0
     dynamic: list[str] = field(default_factory=list)
     """What was made an input or a symbol since, because it differed."""
@@ -72,7 +72,7 @@ class Misses:
             failure.guard, Miss(failure.guard, failure.was, failure.now)
         )
         miss.count += 1
-        miss.now = failure.now
+        miss.was, miss.now = failure.was, failure.now
         for path in became_dynamic:
             text = _path_text(path, names)
             if text not in miss.dynamic:

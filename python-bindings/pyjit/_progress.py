@@ -1,4 +1,4 @@
-"""A line on the terminal while a compilation lasts."""
+"""A line on the terminal, or in a notebook, while a compilation lasts."""
 
 from __future__ import annotations
 
@@ -12,16 +12,18 @@ SHOWN_AFTER_SECONDS = 0.5
 
 @contextlib.contextmanager
 def progress(name: str) -> Iterator[None]:
-    """Says on a terminal's standard error that ``name`` is being compiled, once that lasts."""
-    if not sys.stderr.isatty():
+    """Says on a terminal's or a notebook's standard error that ``name`` is being compiled, once that lasts."""
+    notebook = "ipykernel" in sys.modules
+    if not notebook and not sys.stderr.isatty():
         yield
         return
+    line = f"pyjit: compiling {name} ..."
     shown = False
 
     def show() -> None:
         nonlocal shown
         shown = True
-        sys.stderr.write(f"\rpyjit: compiling {name} ...")
+        sys.stderr.write(f"\r{line}")
         sys.stderr.flush()
 
     timer = threading.Timer(SHOWN_AFTER_SECONDS, show)
@@ -32,5 +34,7 @@ def progress(name: str) -> Iterator[None]:
     finally:
         timer.cancel()
         if shown:
-            sys.stderr.write("\r\x1b[K")
+            # Notebooks know no escape sequence that clears a line.
+            clear = f"{' ' * len(line)}\r" if notebook else "\x1b[K"
+            sys.stderr.write(f"\r{clear}")
             sys.stderr.flush()

@@ -46,13 +46,13 @@ def _is_flag(value: Any) -> bool:
 
 # Of an option: what it takes, in words, and whether a value is that.
 _TAKES: dict[str, tuple[str, type | None, Callable[[Any], bool]]] = {
-    "recompile_limit": (f"an int from 1 to {MOST_SPECIALIZATIONS}", int, _is_count),
+    "recompile_limit": (f"takes an int from 1 to {MOST_SPECIALIZATIONS}", int, _is_count),
     "launch": (
-        f"one of {', '.join(LAUNCHES)}",
+        f"is one of {', '.join(LAUNCHES)}",
         str,
         lambda value: value in LAUNCHES,
     ),
-    "fallback": (f"one of {', '.join(POLICIES)}", str, lambda value: value in POLICIES),
+    "fallback": (f"is one of {', '.join(POLICIES)}", str, lambda value: value in POLICIES),
 }
 
 
@@ -132,10 +132,10 @@ def _checked(options: dict[str, Any], known: list[str]) -> dict[str, Any]:
             raise ValueError(
                 f"pyjit.compile: unknown option {given!r}; known are {', '.join(known)}"
             )
-        words, kind, accepts = _TAKES.get(key, ("bool", bool, _is_flag))
+        words, kind, accepts = _TAKES.get(key, ("takes bool", bool, _is_flag))
         if not accepts(value):
             error = ValueError if type(value) is kind else TypeError
-            raise error(f"pyjit.compile: option {given!r} takes {words}, got {value!r}")
+            raise error(f"pyjit.compile: option {given!r} {words}, got {value!r}")
         if found.get(key, value) != value:
             raise ValueError(
                 f"pyjit.compile: option {given!r} is given twice, as {found[key]!r} and {value!r}"

@@ -19,7 +19,7 @@ def check(program: Any, calls: int = 6, hits: int = 3) -> Any:
         x = values(4, seed=seed)
         torch.testing.assert_close(fast(x), program(x))
     assert stats(fast)["hits"] >= hits, stats(fast)
-    assert not stats(fast)["reasons"], stats(fast)["reasons"]
+    assert not stats(fast)["eager_reasons"], stats(fast)["eager_reasons"]
     return fast
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 from typing import Any
 
 import pyjit
@@ -140,6 +141,67 @@ def test_log(capsys: Any, monkeypatch: Any) -> None:
         in text
     )
     assert "dynamic now: numbers in k" in text
+
+
+class Watchful(torch.overrides.TorchFunctionMode):
+    def __init__(self) -> None:
+        super().__init__()
+        self.seen: list[Any] = []
+
+    def __torch_function__(self, f: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
+        self.seen.append(f)
+        return f(*args, **(kwargs or {}))
+
+
+@pytest.mark.parametrize("dynamic", [None, True])
+def test_modes_are_not_asked(dynamic: Any) -> None:
+    """What looks at a call's arguments is no operation of the program's."""
+
+    def calls(f: Any) -> list[Any]:
+        with Watchful() as mode:
+            f(values(4), 2)
+            f(values(5, 2).double(), 3)
+        return mode.seen
+
+    fast = pyjit.compile(lambda x, k: torch.relu(x) * k, dynamic=dynamic)
+    want = calls(lambda x, k: torch.relu(x) * k)
+    fast(values(4), 2)
+    assert calls(fast) == want
+
+
+class Callable:
+    """Asked for attributes that it has not, it notes who asks."""
+
+    def __init__(self) -> None:
+        self.asked: list[str] = []
+
+    def __call__(self, first: torch.Tensor, second: Any) -> torch.Tensor:
+        return first * len(second)
+
+    def __getattr__(self, name: str) -> Any:
+        self.asked.append(name)
+        raise AttributeError(name)
+
+
+def test_callables_are_not_asked() -> None:
+    target = Callable()
+    fast = pyjit.compile(target)
+    target.asked.clear()
+    for text in ("a", "bb", "ccc"):
+        fast(values(4), text)
+    assert not target.asked
+    assert list(causes(fast)) == ["second"] and causes(fast)["second"][1] == "'ccc'"
+
+
+def test_wrapped_function_has_its_own_names() -> None:
+    @functools.wraps(lambda tensor, text: tensor)
+    def wrapper(*args: Any) -> Any:
+        return args[0] * len(args[1])
+
+    fast = pyjit.compile(wrapper)
+    for text in ("a", "bb"):
+        fast(values(4), text)
+    assert causes(fast) == {"text": ("'a'", "'bb'")}
 
 
 def test_looking_does_no_harm() -> None:

@@ -332,7 +332,7 @@ def test_folder_that_cannot_be_written_to_is_an_error_at_import(tmp_path: Path) 
     assert "PYJIT_DUMP_DIR: cannot write to" in done.stderr
 
 
-def test_dumps_are_numbered(tmp_path: Path, monkeypatch: Any) -> None:
+def test_dumps_are_numbered(tmp_path: Path, monkeypatch: Any, bin_dir: Path) -> None:
     monkeypatch.setenv("PYJIT_DUMP_DIR", str(tmp_path / "dumps"))
     for _ in range(2):
         fast = pyjit.compile(doubled)
@@ -345,7 +345,11 @@ def test_dumps_are_numbered(tmp_path: Path, monkeypatch: Any) -> None:
     assert [entry["folder"] for entry in manifest] == folders
     for entry in manifest:
         assert entry["stages"], entry
+        stages = [stage["stage"] for stage in entry["stages"]]
+        assert stages == ["trace", "frontend", "fuse", "x86"]
         for stage in entry["stages"]:
+            tool, file = stage["verify"].split()
+            subprocess.run([bin_dir / tool, dumps / file], check=True, stdout=subprocess.DEVNULL)
             assert (dumps / stage["file"]).stat().st_size == stage["bytes"] > 0
 
 
