@@ -5,6 +5,7 @@ from __future__ import annotations
 import collections
 import threading
 import time
+import types
 from collections.abc import Callable
 from typing import Any, NamedTuple
 
@@ -351,7 +352,8 @@ class Engine:
     def _modes(self) -> tuple:
         """What may change what comes of a monitored run, and costs little to look at."""
         target = self.compiled.target
-        target = getattr(target, "__self__", target)
+        if type(target) is types.MethodType:
+            target = target.__self__
         is_module = isinstance(target, torch.nn.Module)
         training = target.__dict__.get("training") if is_module else None
         return torch.is_grad_enabled(), torch.is_inference_mode_enabled(), training

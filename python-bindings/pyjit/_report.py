@@ -70,7 +70,7 @@ class Report:
     def __init__(
         self, roots: list[Engine], name: str, detail: str | None = None
     ) -> None:
-        self.name = name
+        self.name = name.rpartition("<locals>.")[2]
         self.detail = detail
         self._roots = roots
         self.stats = _statistics.stats(*roots)

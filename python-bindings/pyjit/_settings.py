@@ -46,13 +46,21 @@ def _is_flag(value: Any) -> bool:
 
 # Of an option: what it takes, in words, and whether a value is that.
 _TAKES: dict[str, tuple[str, type | None, Callable[[Any], bool]]] = {
-    "recompile_limit": (f"takes an int from 1 to {MOST_SPECIALIZATIONS}", int, _is_count),
+    "recompile_limit": (
+        f"takes an int from 1 to {MOST_SPECIALIZATIONS}",
+        int,
+        _is_count,
+    ),
     "launch": (
         f"is one of {', '.join(LAUNCHES)}",
         str,
         lambda value: value in LAUNCHES,
     ),
-    "fallback": (f"is one of {', '.join(POLICIES)}", str, lambda value: value in POLICIES),
+    "fallback": (
+        f"is one of {', '.join(POLICIES)}",
+        str,
+        lambda value: value in POLICIES,
+    ),
 }
 
 

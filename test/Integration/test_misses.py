@@ -148,7 +148,9 @@ class Watchful(torch.overrides.TorchFunctionMode):
         super().__init__()
         self.seen: list[Any] = []
 
-    def __torch_function__(self, f: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
+    def __torch_function__(
+        self, f: Any, types: Any, args: Any = (), kwargs: Any = None
+    ) -> Any:
         self.seen.append(f)
         return f(*args, **(kwargs or {}))
 

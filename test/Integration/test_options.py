@@ -349,7 +349,9 @@ def test_dumps_are_numbered(tmp_path: Path, monkeypatch: Any, bin_dir: Path) -> 
         assert stages == ["trace", "frontend", "fuse", "x86"]
         for stage in entry["stages"]:
             tool, file = stage["verify"].split()
-            subprocess.run([bin_dir / tool, dumps / file], check=True, stdout=subprocess.DEVNULL)
+            subprocess.run(
+                [bin_dir / tool, dumps / file], check=True, stdout=subprocess.DEVNULL
+            )
             assert (dumps / stage["file"]).stat().st_size == stage["bytes"] > 0
 
 

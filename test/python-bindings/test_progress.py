@@ -31,7 +31,9 @@ class Stream(io.StringIO):
     ("terminal", "notebook", "end"),
     [(True, False, "\r\x1b[K"), (False, True, " \r"), (False, False, None)],
 )
-def test_line(terminal: bool, notebook: bool, end: str | None, monkeypatch: Any) -> None:
+def test_line(
+    terminal: bool, notebook: bool, end: str | None, monkeypatch: Any
+) -> None:
     stream = Stream(terminal)
     monkeypatch.setattr(sys, "stderr", stream)
     monkeypatch.setattr(_progress, "SHOWN_AFTER_SECONDS", 0.0)
