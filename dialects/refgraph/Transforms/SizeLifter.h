@@ -72,6 +72,7 @@ private:
   void visit(GetOp get);
   void visit(TensorOp call);
   void visit(ArithOp arith);
+  bool followsSizes(mlir::Value number);
   void visitLayout(LayoutOp op);
   /// Whether refgraph-lift makes a constant of a number.
   bool keepsValue(mlir::Value number) const;

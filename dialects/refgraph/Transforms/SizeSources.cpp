@@ -110,10 +110,31 @@ std::optional<int64_t> refgraph::recordedValue(Value number) {
   return integer.getInt();
 }
 
+/// Whether a number is computed from others that are sizes, or can become some:
+/// then it needs no symbol of its own, and `x[i:i + 1]` has a size that is
+/// known for all `i`.
+bool SizeLifter::followsSizes(Value number) {
+  auto arith = number.getDefiningOp<ArithOp>();
+  if (!arith ||
+      !llvm::is_contained({"add", "sub", "mul", "neg"}, arith.getFunction()))
+    return false;
+  for (Value operand : arith.getOperands()) {
+    if (numbers.contains(operand))
+      continue;
+    constexpr int64_t kLeast = 2; // of a symbol
+    auto value = recordedValue(operand);
+    if (!value || keepsValue(operand) ||
+        (*value < kLeast && !operand.getDefiningOp<ArithOp>()))
+      return false;
+    sizeOf(operand);
+  }
+  visit(arith);
+  return numbers.contains(number);
+}
+
 SizePolynomial SizeLifter::sizeOf(Value number) {
-  auto known = numbers.find(number);
-  if (known != numbers.end())
-    return known->second;
+  if (numbers.contains(number) || followsSizes(number))
+    return numbers.find(number)->second;
   SizePolynomial size = getSymbol({number, -1}, *recordedValue(number));
   return numbers[number] = size;
 }

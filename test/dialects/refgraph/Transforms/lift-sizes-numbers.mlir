@@ -44,3 +44,23 @@ refgraph.trace @looked_at {
   refgraph.compare "is"(%n, %seven) is true {why = "printed"} : !I, !I
   refgraph.leave %v : !C
 }
+
+// The end of a part is computed from its beginning: no symbol of its own, so that a part of one row has one row for all
+// beginnings.
+// CHECK-LABEL: refgraph.trace @one_row
+// CHECK:         "aten::slice.Tensor"(%{{.*}}, 0 : i64, #{{.*}}, #{{.*}}, 1 : i64) aliases [0] {{.*}} -> !refgraph.tensor<[1, 8], [8, 1], f32, "cpu">
+// CHECK:         refgraph.symbol 0 is
+// CHECK-NOT:     refgraph.symbol 1
+// CHECK:         refgraph.leave
+!L = !refgraph.tensor<[20, 8], [8, 1], f32, "cpu">
+!R = !refgraph.tensor<[1, 8], [8, 1], f32, "cpu">
+refgraph.trace @one_row {
+  %e = refgraph.external
+  %x = refgraph.get %e arg(0, "x") type(3) : !L
+  %n = refgraph.get %e arg(1, "n") type(4) equals(7) {lift} : !I
+  %one = refgraph.constant 1
+  %m = refgraph.arith "add"(%n, %one) is(8) : (!I, !I) -> !I
+  %v = refgraph.tensor_op "aten::slice.Tensor"(%x, 0 : i64, size(%n), size(%m), 1 : i64) aliases [0] {offsets = array<i64: 56>} : (!L, !I, !I) -> !R
+  %r = refgraph.tensor_op "aten::neg"(%v) : (!R) -> !R
+  refgraph.leave %r : !R
+}
