@@ -97,6 +97,8 @@ void buildFusePipeline(OpPassManager &manager, const CompileOptions &options) {
   // Weights, packed or not, are arguments now: iterations differ in no more.
   manager.addNestedPass<func::FuncOp>(tssa::createRerollLoopsPass());
   manager.addNestedPass<func::FuncOp>(tssa::createParallelizeLoopsPass());
+  // Parts of inputs are written by the launch: no kernel makes the whole.
+  manager.addNestedPass<func::FuncOp>(fusion::createFusionKeepParts());
   fusion::FusionOptions fuse;
   // Enough for the threads of a host, few enough to be joined by one of them.
   fuse.reductionParts = 16;
@@ -152,6 +154,7 @@ void buildLaunchPipeline(OpPassManager &manager,
   fusion::FusionInPlaceOptions inPlace;
   inPlace.reductions = false;
   inPlace.branchesFirst = true;
+  inPlace.parts = false; // the launch cannot undo them
   manager.addPass(fusion::createFusionInPlace(inPlace));
   manager.addPass(createConvertTSSAToCudaGraphPass());
   cudagraph::buildGraphPipeline(manager);

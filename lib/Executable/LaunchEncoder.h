@@ -52,6 +52,12 @@ private:
   llvm::LogicalResult encodeAccess(tssa::AccessOp op);
   llvm::LogicalResult encodePick(tssa::PickOp op);
   llvm::LogicalResult encodeAssign(tssa::AssignOp op);
+
+  // EncodeParts.cpp: writes to parts of inputs, and what undoes them.
+  void keepIndices();
+  llvm::LogicalResult encodePart(tssa::AssignOp op);
+  llvm::LogicalResult encodePart(tssa::AtenOp op);
+  llvm::LogicalResult encodeSaved(tssa::AtenOp op);
   /// Whether nobody reads what the value holds.
   static bool isEmpty(mlir::Value value);
   llvm::LogicalResult encodeView(mlir::Operation *op, mlir::ArrayAttr path,

@@ -103,6 +103,8 @@ void LaunchEncoder::placeBuffers() {
 //===----------------------------------------------------------------------===//
 
 LogicalResult LaunchEncoder::encodeCall(tssa::AtenOp op) {
+  if (op->hasAttr(attribute::kInPlace))
+    return encodePart(op);
   unsigned numWritten = op.getMutates() ? op.getMutates()->size() : 0;
   SmallVector<std::pair<Value, uint32_t>> replaced;
   for (auto [operand, version] :
@@ -337,6 +339,8 @@ bool LaunchEncoder::isEmpty(Value value) {
 /// The target's memory becomes the result's where nobody needs it any more;
 /// then only the part is copied.
 LogicalResult LaunchEncoder::encodeAssign(tssa::AssignOp op) {
+  if (op->hasAttr(attribute::kInPlace))
+    return encodePart(op);
   auto type = cast<RankedTensorType>(op.getType());
   uint32_t target = slotOf.lookup(op.getTarget());
   uint32_t source = slotOf.lookup(op.getSource());
@@ -501,6 +505,7 @@ FailureOr<LaunchProgram> LaunchEncoder::run() {
         updates[pair[0]] = slotOf.lookup(function.getArgument(pair[1]));
   for (auto [result, slot] : updates)
     blob.slots[slot].flags |= rt::kSlotWritten;
+  keepIndices();
   if (failed(encode(function.front())))
     return failure();
   for (auto [i, value] :

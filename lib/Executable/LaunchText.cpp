@@ -183,6 +183,9 @@ private:
     case rt::StepKind::Speculate:
       os << "speculate s" << step.a;
       break;
+    case rt::StepKind::Undo:
+      os << "undo by the next " << step.a;
+      break;
     case rt::StepKind::Move:
       os << "s" << step.a << " = s" << step.b;
       break;

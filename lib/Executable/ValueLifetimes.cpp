@@ -63,7 +63,7 @@ int64_t ValueLifetimes::lastUse(Value value, Operation *from) {
   if (!from)
     if (auto found = known.find(value); found != known.end())
       return found->second;
-  int64_t last = -1;
+  int64_t last = kept.contains(value) ? next - 1 : -1;
   for (OpOperand &use : value.getUses()) {
     last = std::max(last, positionOf(value, use));
     for (Value name : otherNames(use, from))

@@ -5,6 +5,7 @@
 
 #include "mlir/Dialect/Func/IR/FuncOps.h"
 #include "llvm/ADT/DenseMap.h"
+#include "llvm/ADT/DenseSet.h"
 
 namespace pyjit::executable {
 
@@ -28,6 +29,12 @@ public:
   /// first region, which makes the value again.
   int64_t lastUse(mlir::Value value, mlir::Operation *from = nullptr);
 
+  /// From now on the value is needed to the function's end.
+  void keep(mlir::Value value) {
+    kept.insert(value);
+    known.clear();
+  }
+
 private:
   void number(mlir::Block &block);
   int64_t positionOf(mlir::Value value, mlir::OpOperand &use) const;
@@ -35,6 +42,7 @@ private:
   int64_t next = 0;
   llvm::DenseMap<mlir::Operation *, int64_t> begins, ends;
   llvm::DenseMap<mlir::Value, int64_t> known; ///< without `from`
+  llvm::DenseSet<mlir::Value> kept;
 };
 
 } // namespace pyjit::executable

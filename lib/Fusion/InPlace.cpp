@@ -1,10 +1,13 @@
-//===- InPlace.cpp - Kernels that write inputs where they lie -------------===//
+//===- InPlace.cpp - Inputs that are written where they lie ---------------===//
 //
 // Contract: in, functions of kernel calls whose kernels have bodies; out, the
-// same with the calls marked whose results are inputs' memory, those behind
-// everything that may fail. See the pass's description for what is proven.
+// same with the calls and part writes marked whose results are inputs' memory,
+// behind everything that may fail or with what it takes to undo them. See the
+// pass's description for what is proven.
 //
 //===----------------------------------------------------------------------===//
+
+#include "PartWrites.h"
 
 #include "dialects/pyjit/IR/Attributes.h"
 #include "dialects/tssa/IR/TSSA.h"
@@ -14,7 +17,6 @@
 #include "pyjit/Codegen/KernelModule.h"
 #include "pyjit/Codegen/Overlap.h"
 #include "pyjit/Fusion/Passes.h"
-#include <map>
 
 using namespace mlir;
 
@@ -72,17 +74,30 @@ bool mayFail(Operation *op, bool branches) {
       .wasInterrupted();
 }
 
+/// What the new contents of inputs may be, and may not.
+struct Limits {
+  bool branchesFirst; ///< a branch counts as what may fail
+  bool parts;         ///< part writes, too
+};
+
 class Planner {
 public:
-  Planner(func::FuncOp function, Kernels &kernels, bool branchesFirst)
+  Planner(func::FuncOp function, Kernels &kernels, Limits limits)
       : function(function), block(function.front()), kernels(kernels),
-        branchesFirst(branchesFirst) {}
+        limits(limits) {}
 
+  /// What makes an input's new contents of it: one kernel, or part writes. All
+  /// of their values lie in the input's memory.
   struct Update {
     int64_t result, input;
-    func::CallOp call; ///< null: copied at the end
+    func::CallOp call = {};
     unsigned number = 0;
+    SmallVector<PartWrite> parts = {};
+    /// Something that may fail needs a part: it is written where it stands.
+    bool early = false;
     std::string reason = {};
+
+    bool isInPlace() const { return call || !parts.empty(); }
   };
 
   void run();
@@ -93,8 +108,9 @@ private:
     return block.getTerminator()->getOperand(update.result);
   }
   void refuse(Update &update, const Twine &why) {
-    update.call = {};
     update.reason = why.str();
+    update.call = {};
+    update.parts.clear();
   }
   func::FuncOp kernelOf(func::CallOp call) {
     return SymbolTable::lookupNearestSymbolFrom<func::FuncOp>(
@@ -102,25 +118,31 @@ private:
   }
 
   void findNeeded();
+  void findWrites(Update &update);
   void findCall(Update &update);
+  void findParts(Update &update);
   bool readsOnlyWhatItWrites(Update &update);
-  DenseMap<Operation *, unsigned> findOrder();
-  bool isReadBehind(const Update &update,
-                    const DenseMap<Operation *, unsigned> &order);
-  void apply(const DenseMap<Operation *, unsigned> &order);
+  bool isReadLater(const Update &update);
+  std::optional<SmallVector<Operation *>> findOrder(ArrayRef<Update *> chosen);
+  void chooseOneByOne();
+  void apply(ArrayRef<Operation *> order);
+  void markKernel(const Update &update);
+  void markParts(const Update &update, unsigned lastFailure);
 
   func::FuncOp function;
   Block &block;
   Kernels &kernels;
-  bool branchesFirst;
+  Limits limits;
   SmallVector<Update> updates;
-  /// What may fail, and what that depends on.
-  llvm::SmallPtrSet<Operation *, 32> needed;
+  /// What may fail; and that with what it depends on.
+  llvm::SmallPtrSet<Operation *, 32> failing, needed;
 };
 
 void Planner::findNeeded() {
   for (Operation &op : llvm::reverse(block.without_terminator())) {
-    bool isNeeded = mayFail(&op, branchesFirst);
+    bool isNeeded = mayFail(&op, limits.branchesFirst);
+    if (isNeeded)
+      failing.insert(&op);
     for (Operation *user : op.getUsers())
       isNeeded |= needed.contains(block.findAncestorOpInBlock(*user));
     if (isNeeded)
@@ -128,12 +150,21 @@ void Planner::findNeeded() {
   }
 }
 
+void Planner::findWrites(Update &update) {
+  if (newContents(update).getDefiningOp<func::CallOp>())
+    findCall(update);
+  else
+    findParts(update);
+  if (update.isInPlace() && isReadLater(update))
+    refuse(update, "what it was is read later");
+}
+
 /// The kernel that computes an input's new contents, where it stands in the
 /// function itself.
 void Planner::findCall(Update &update) {
   Value contents = newContents(update);
   auto call = contents.getDefiningOp<func::CallOp>();
-  if (!call || call->getBlock() != &block || !kernelOf(call) ||
+  if (call->getBlock() != &block || !kernelOf(call) ||
       kernelOf(call).isExternal())
     return refuse(update, "no kernel computes the new contents");
   if (contents.getType() != block.getArgument(update.input).getType())
@@ -142,6 +173,25 @@ void Planner::findCall(Update &update) {
     return refuse(update, "something that may fail needs the kernel's results");
   update.call = call;
   update.number = cast<OpResult>(contents).getResultNumber();
+  if (!readsOnlyWhatItWrites(update))
+    return refuse(update, Twine(update.reason));
+  // One result is in one place.
+  for (const Update &other : ArrayRef(updates).drop_back())
+    if (other.call == call && other.number == update.number)
+      return refuse(update, "two inputs have the same new contents");
+}
+
+void Planner::findParts(Update &update) {
+  auto writes =
+      findPartWrites(newContents(update), block.getArgument(update.input));
+  if (!writes)
+    return refuse(update, "no kernel computes the new contents");
+  if (!limits.parts)
+    return refuse(update, "the launch writes parts");
+  update.parts = std::move(*writes);
+  update.early = llvm::any_of(update.parts, [&](const PartWrite &write) {
+    return needed.contains(write.op);
+  });
 }
 
 bool Planner::readsOnlyWhatItWrites(Update &update) {
@@ -153,124 +203,141 @@ bool Planner::readsOnlyWhatItWrites(Update &update) {
   return true;
 }
 
-/// Where each operation will stand: kernels that write inputs, and what depends
-/// on them, come behind all others.
-DenseMap<Operation *, unsigned> Planner::findOrder() {
-  llvm::SmallPtrSet<Operation *, 32> last;
-  for (const Update &update : updates)
-    if (update.call)
-      last.insert(update.call);
-  SmallVector<Operation *> first, behind;
-  for (Operation &op : block.without_terminator()) {
-    bool depends = last.contains(&op);
-    op.walk([&](Operation *inner) {
-      for (Value operand : inner->getOperands())
-        if (Operation *producer = operand.getDefiningOp())
-          depends |= last.contains(producer);
-    });
-    if (depends)
-      last.insert(&op);
-    (depends ? behind : first).push_back(&op);
-  }
-  first.append(behind);
-  DenseMap<Operation *, unsigned> order;
-  for (auto [i, op] : llvm::enumerate(first))
-    order[op] = i;
-  order[block.getTerminator()] = first.size();
-  return order;
+/// The values that a write takes the memory of, and the writes.
+static SmallVector<PartWrite> writesOf(const Planner::Update &update,
+                                       Block &block) {
+  func::CallOp call = update.call;
+  if (!call)
+    return update.parts;
+  return {
+      {call, block.getArgument(update.input), call.getResult(update.number)}};
 }
 
-/// Whether what the input was is looked at behind the call, or by the call
-/// itself through a view. What hands a value on is another name for it.
-bool Planner::isReadBehind(const Update &update,
-                           const DenseMap<Operation *, unsigned> &order) {
-  unsigned here = order.lookup(update.call);
-  SmallVector<Value> names{block.getArgument(update.input)};
-  llvm::SmallDenseSet<Value> seen(names.begin(), names.end());
-  while (!names.empty()) {
-    Value name = names.pop_back_val();
-    for (OpOperand &use : name.getUses()) {
-      Operation *user = use.getOwner();
-      Operation *top = block.findAncestorOpInBlock(*user);
-      bool isItself =
-          user == update.call && name == block.getArgument(update.input);
-      if (!isItself && order.lookup(top) >= here)
-        return true;
-      if (user != top && user->hasTrait<OpTrait::IsTerminator>())
-        return true;
-      if (isa<func::CallOp, tssa::AtenOp>(user))
-        continue;
-      // An assignment's result is memory of its own, as is what a loop carries,
-      // but to say so of every operation is not needed.
-      for (Value result : user->getResults())
-        if (seen.insert(result).second)
-          names.push_back(result);
-    }
+/// Whether what the input was is looked at when it is no more: by the call's
+/// results, by a region that hands it on, or by a write itself under another
+/// name.
+bool Planner::isReadLater(const Update &update) {
+  for (const PartWrite &write : writesOf(update, block)) {
+    Readers readers = findReaders(write.target, write.op);
+    if (readers.escapes || readers.ops.contains(block.getTerminator()) ||
+        readers.ops.contains(write.op))
+      return true;
   }
   return false;
 }
 
-void Planner::apply(const DenseMap<Operation *, unsigned> &order) {
-  SmallVector<Operation *> ops;
-  for (Operation &op : block.without_terminator())
-    ops.push_back(&op);
-  llvm::sort(ops, [&](Operation *a, Operation *b) {
-    return order.lookup(a) < order.lookup(b);
-  });
-  for (Operation *op : ops)
-    op->moveBefore(block.getTerminator());
+/// Where each operation will stand, if these updates are made in place: whoever
+/// looks at an older value in front of the write, and writes that nothing
+/// undoes behind all that may fail.
+std::optional<SmallVector<Operation *>>
+Planner::findOrder(ArrayRef<Update *> chosen) {
+  SmallVector<Edge> edges;
+  llvm::SmallPtrSet<Operation *, 32> last;
+  for (const Update *update : chosen)
+    for (const PartWrite &write : writesOf(*update, block)) {
+      for (Operation *reader : findReaders(write.target, write.op).ops)
+        edges.emplace_back(reader, write.op);
+      if (!update->early)
+        last.insert(write.op);
+    }
+  OrderRules rules{edges};
+  auto early = [&](Operation *op) { return failing.contains(op); };
+  auto late = [&](Operation *op) { return last.contains(op); };
+  rules.early = early;
+  rules.late = late;
+  return orderBlock(block, rules);
+}
 
-  Builder b(function.getContext());
-  std::map<Operation *, SmallVector<int64_t>> places;
-  for (const Update &update : updates) {
-    func::CallOp call = update.call;
-    if (!call)
+/// Where not all updates can be in place: those that can beside the ones before
+/// them. A part that cannot wait for all that may fail is written earlier.
+void Planner::chooseOneByOne() {
+  SmallVector<Update *> chosen;
+  for (Update &update : updates) {
+    if (!update.isInPlace())
       continue;
-    auto &list = places[call];
-    list.resize(call.getNumResults(), -1);
-    list[update.number] = update.input;
-    call->setAttr(attribute::kInPlace, b.getDenseI64ArrayAttr(list));
-    func::FuncOp kernel = kernelOf(call);
-    SmallVector<Attribute> pairs;
-    if (auto known = kernel->getAttrOfType<ArrayAttr>(attribute::kMayOverlap))
-      llvm::append_range(pairs, known);
-    for (auto [i, operand] : llvm::enumerate(call.getOperands()))
-      if (operand == block.getArgument(update.input)) {
-        Attribute pair =
-            b.getDenseI64ArrayAttr({int64_t(update.number), int64_t(i)});
-        if (!llvm::is_contained(pairs, pair))
-          pairs.push_back(pair);
-      }
-    if (!pairs.empty())
-      kernel->setAttr(attribute::kMayOverlap, b.getArrayAttr(pairs));
+    chosen.push_back(&update);
+    bool fits = findOrder(chosen).has_value();
+    if (!fits && !update.parts.empty() && !update.early) {
+      update.early = true;
+      fits = findOrder(chosen).has_value();
+    }
+    if (fits)
+      continue;
+    chosen.pop_back();
+    refuse(update, "what it was is read later");
   }
+}
+
+void Planner::markKernel(const Update &update) {
+  Builder b(function.getContext());
+  func::CallOp call = update.call;
+  SmallVector<int64_t> list(call.getNumResults(), -1);
+  if (auto known = call->getAttrOfType<DenseI64ArrayAttr>(attribute::kInPlace))
+    llvm::copy(known.asArrayRef(), list.begin());
+  list[update.number] = update.input;
+  call->setAttr(attribute::kInPlace, b.getDenseI64ArrayAttr(list));
+  func::FuncOp kernel = kernelOf(call);
+  SmallVector<Attribute> pairs;
+  if (auto known = kernel->getAttrOfType<ArrayAttr>(attribute::kMayOverlap))
+    llvm::append_range(pairs, known);
+  for (auto [i, operand] : llvm::enumerate(call.getOperands()))
+    if (operand == block.getArgument(update.input)) {
+      Attribute pair =
+          b.getDenseI64ArrayAttr({int64_t(update.number), int64_t(i)});
+      if (!llvm::is_contained(pairs, pair))
+        pairs.push_back(pair);
+    }
+  if (!pairs.empty())
+    kernel->setAttr(attribute::kMayOverlap, b.getArrayAttr(pairs));
+}
+
+/// A vendor call may fail in the middle of what it writes.
+void Planner::markParts(const Update &update, unsigned lastFailure) {
+  Builder b(function.getContext());
+  unsigned position = 0;
+  DenseMap<Operation *, unsigned> positions;
+  for (Operation &op : block)
+    positions[&op] = position++;
+  for (const PartWrite &write : update.parts) {
+    write.op->setAttr(attribute::kInPlace,
+                      b.getDenseI64ArrayAttr({update.input}));
+    if (isa<tssa::AtenOp>(write.op) || positions.lookup(write.op) < lastFailure)
+      write.op->setAttr(attribute::kUndo, b.getUnitAttr());
+  }
+}
+
+void Planner::apply(ArrayRef<Operation *> order) {
+  applyOrder(block, order);
+  unsigned lastFailure = 0;
+  for (auto [i, op] : llvm::enumerate(order))
+    if (failing.contains(op))
+      lastFailure = i;
+  for (const Update &update : updates)
+    if (update.call)
+      markKernel(update);
+    else
+      markParts(update, lastFailure);
 }
 
 void Planner::run() {
   auto given = function->getAttrOfType<ArrayAttr>(attribute::kUpdates);
   findNeeded();
-  for (auto pair : given.getAsRange<DenseI64ArrayAttr>()) {
-    Update &update = updates.emplace_back(Update{pair[0], pair[1], {}});
-    findCall(update);
-    if (update.call && !readsOnlyWhatItWrites(update))
-      refuse(update, update.reason);
-    // One result is in one place.
-    for (const Update &other : ArrayRef(updates).drop_back())
-      if (update.call && other.call == update.call &&
-          other.number == update.number)
-        refuse(update, "two inputs have the same new contents");
-  }
-  DenseMap<Operation *, unsigned> order;
-  for (bool changed = true; changed;) {
-    changed = false;
-    order = findOrder();
+  for (auto pair : given.getAsRange<DenseI64ArrayAttr>())
+    findWrites(updates.emplace_back(Update{pair[0], pair[1]}));
+  auto chosen = [&] {
+    SmallVector<Update *> all;
     for (Update &update : updates)
-      if (update.call && isReadBehind(update, order)) {
-        refuse(update, "what it was is read later");
-        changed = true;
-      }
+      if (update.isInPlace())
+        all.push_back(&update);
+    return all;
+  };
+  auto order = findOrder(chosen());
+  if (!order) {
+    chooseOneByOne();
+    order = findOrder(chosen());
   }
-  apply(order);
+  if (order)
+    apply(*order);
 }
 
 struct InPlacePass : impl::FusionInPlaceBase<InPlacePass> {
@@ -281,11 +348,11 @@ struct InPlacePass : impl::FusionInPlaceBase<InPlacePass> {
     for (auto function : getOperation().getOps<func::FuncOp>()) {
       if (!function->hasAttr(attribute::kUpdates) || function.isExternal())
         continue;
-      Planner planner(function, proofs, branchesFirst);
+      Planner planner(function, proofs, {branchesFirst, parts});
       planner.run();
       for (const auto &update : planner.getUpdates()) {
-        ++(update.call ? numInPlace : numCopied);
-        if (remarks && !update.call)
+        ++(update.isInPlace() ? numInPlace : numCopied);
+        if (remarks && !update.isInPlace())
           function.emitRemark("input ")
               << update.input << " is copied to at the end: " << update.reason;
       }

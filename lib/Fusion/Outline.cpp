@@ -1,5 +1,8 @@
 //===- Outline.cpp - Groups of the fusion plan become kernels -------------===//
 
+#include "Order.h"
+#include "PartWrites.h"
+
 #include "dialects/pyjit/IR/Attributes.h"
 #include "dialects/tssa/IR/TSSA.h"
 #include "mlir/Dialect/Arith/IR/Arith.h"
@@ -9,7 +12,6 @@
 #include "mlir/Interfaces/SideEffectInterfaces.h"
 #include "pyjit/Fusion/Passes.h"
 #include "pyjit/Fusion/Plan.h"
-#include <queue>
 
 using namespace mlir;
 
@@ -82,61 +84,18 @@ struct PrintPlanPass : impl::FusionPrintPlanBase<PrintPlanPass> {
   }
 };
 
-/// Orders a block by its operands again, stable, with everything that has side
-/// effects in its old order, and nothing in front of a speculation that stood
-/// behind it.
+/// Orders a block by its operands again; what reads a value whose memory a part
+/// write takes stays in front of that where it can.
 LogicalResult restoreOrder(Block &block) {
-  DenseMap<Operation *, unsigned> number;
-  SmallVector<Operation *> ops;
-  for (Operation &op : block.without_terminator()) {
-    number[&op] = ops.size();
-    ops.push_back(&op);
-  }
-  SmallVector<SmallVector<unsigned, 2>> users(ops.size());
-  SmallVector<unsigned> waiting(ops.size());
-  Operation *effect = nullptr, *speculation = nullptr;
-  for (auto [i, op] : llvm::enumerate(ops)) {
-    llvm::SmallDenseSet<unsigned> before;
-    op->walk([&](Operation *inner) {
-      for (Value operand : inner->getOperands())
-        if (Operation *producer = operand.getDefiningOp())
-          if (producer->getBlock() == &block && producer != op)
-            before.insert(number.lookup(producer));
-    });
-    if (keepsItsPlace(op)) {
-      if (effect)
-        before.insert(number.lookup(effect));
-      effect = op;
-    }
-    if (speculation)
-      before.insert(number.lookup(speculation));
-    if (isa<tssa::SpeculateOp>(op))
-      speculation = op;
-    for (unsigned j : before)
-      users[j].push_back(i);
-    waiting[i] = before.size();
-  }
-  std::priority_queue<unsigned, std::vector<unsigned>, std::greater<>> ready;
-  for (auto [i, count] : llvm::enumerate(waiting))
-    if (count == 0)
-      ready.push(i);
-  size_t moved = 0;
-  while (!ready.empty()) {
-    unsigned next = ready.top();
-    ready.pop();
-    ++moved;
-    Operation *terminator = block.getTerminator();
-    ops[next]->moveBefore(terminator);
-    for (unsigned user : users[next])
-      if (--waiting[user] == 0)
-        ready.push(user);
-  }
-  if (moved == ops.size())
-    return success();
-  for (auto [i, op] : llvm::enumerate(ops))
-    if (waiting[i])
-      return op->emitError("fusion: kernels that wait for one another");
-  return failure();
+  SmallVector<Edge> edges = findReadsBefore(block);
+  auto order = orderBlock(block, {edges});
+  if (!order && !edges.empty())
+    order = orderBlock(block);
+  if (!order)
+    return block.getParentOp()->emitError(
+        "fusion: kernels that wait for one another");
+  applyOrder(block, *order);
+  return success();
 }
 
 struct OutlinePass : impl::FusionOutlineBase<OutlinePass> {

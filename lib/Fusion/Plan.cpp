@@ -8,6 +8,8 @@
 //===----------------------------------------------------------------------===//
 
 #include "pyjit/Fusion/Plan.h"
+#include "PartWrites.h"
+
 #include "dialects/pyjit/IR/Attributes.h"
 #include "dialects/tssa/IR/TSSA.h"
 #include "mlir/Dialect/Arith/IR/Arith.h"
@@ -74,6 +76,8 @@ private:
   DenseMap<Operation *, unsigned> epoch;
   /// What waits for an operation with effects: the next one.
   DenseMap<Operation *, Operation *> nextEffect;
+  /// What waits for a reader of a value: the write that takes its memory.
+  DenseMap<Operation *, SmallVector<Operation *, 1>> nextWrites;
   std::vector<std::unique_ptr<Candidate>> candidates;
   DenseMap<Operation *, Candidate *> groupOf;
 };
@@ -195,6 +199,8 @@ bool Planner::leavesAndReturns(const Candidate &candidate) {
     SmallVector<Operation *> after(op->getUsers());
     if (Operation *effect = nextEffect.lookup(op))
       after.push_back(effect);
+    if (auto writes = nextWrites.find(op); writes != nextWrites.end())
+      llvm::append_range(after, writes->second);
     for (Operation *user : after) {
       while (user && user->getBlock() != &block)
         user = user->getParentOp();
@@ -327,6 +333,8 @@ Plan Planner::run() {
       effect = &op;
     }
   }
+  for (auto [reader, write] : findReadsBefore(block))
+    nextWrites[reader].push_back(write);
   for (Operation &op : block) {
     if (!isa<linalg::GenericOp>(op))
       continue;

@@ -330,6 +330,13 @@ def : BatchStatistics<One<["batch_norm", "native_batch_norm",
 def : FunctionalForm<"aten::_native_batch_norm_legit_functional",
                      One<["_native_batch_norm_legit"]>.Of>;
 
+def : PartWrite<"Rows", One<["index_copy_", "index_add_", "index_fill_.int_Scalar",
+                             "index_fill_.int_Tensor"]>.Of>;
+def : PartWrite<"Elements", One<["scatter_.src", "scatter_.value",
+                                 "scatter_.reduce", "scatter_.value_reduce",
+                                 "scatter_add_", "scatter_reduce_.two"]>.Of>;
+def : PartWrite<"Indexed", One<["index_put_"]>.Of>;
+
 defvar indexed = All<["index", "index_put", "index_put_"]>.Of;
 def : TakesIndexLists<indexed>;
 def : ReadsAtIndices<All<["index"]>.Of>;

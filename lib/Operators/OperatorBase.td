@@ -280,6 +280,13 @@ class RetypedView<string copy, list<string> operators> : Text<copy, operators>;
 /// its other results.
 class FunctionalForm<string form, list<string> operators> : Text<form, operators>;
 
+/// Writes a part of its first operand, which the operands behind it say; how the
+/// part is saved before and put back (where a launch fails later on). `Rows`:
+/// `index_select` and `index_copy_` along a dimension; `Elements`: `gather` and
+/// `scatter_`; `Indexed`: `index` and `index_put_`. What reads refuses an index
+/// out of range before anything is written.
+class PartWrite<string how, list<string> operators> : Choice<how, operators>;
+
 // Sizes.
 
 /// How the sizes of the results follow from those of the operands: a function of

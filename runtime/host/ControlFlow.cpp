@@ -50,6 +50,8 @@ uint32_t followStep(const Program &program, uint32_t i, void *const *buffers) {
     return flag() ? i + 1 : step.b + 1;
   case StepKind::Else:
     return step.a + 1;
+  case StepKind::Undo:
+    return i + 1 + step.a;
   default:
     return i + 1;
   }

@@ -104,6 +104,19 @@ bool runOnHost(const Program &program, const std::vector<KernelFn> &kernels,
     else if (slot.kind == SlotKind::Words)
       data[i] = const_cast<int64_t *>(program.ints() + slot.place);
   }
+  auto copy = [&](const Step &step) {
+    copySlot(program, program.slots()[step.a], data[step.a],
+             program.slots()[step.b], data[step.b]);
+  };
+  // Where the run does not end: the last first.
+  std::vector<uint32_t> undo;
+  auto fail = [&](const char *why) {
+    for (; !undo.empty(); undo.pop_back())
+      for (uint32_t k = 1; k <= program.steps()[undo.back()].a; ++k)
+        copy(program.steps()[undo.back() + k]);
+    error = why;
+    return false;
+  };
   std::vector<void *> buffers;
   for (uint32_t i = 0; i < program.numSteps();
        i = followStep(program, i, data.data())) {
@@ -111,10 +124,8 @@ bool runOnHost(const Program &program, const std::vector<KernelFn> &kernels,
     switch (step.kind) {
     case StepKind::View: {
       int64_t offset;
-      if (!viewOffset(program, step, data.data(), offset)) {
-        error = "index out of range";
-        return false;
-      }
+      if (!viewOffset(program, step, data.data(), offset))
+        return fail("index out of range");
       data[step.a] =
           static_cast<char *>(data[step.b]) +
           offset * int64_t(elementBytes(program.slots()[step.b].dtype));
@@ -125,22 +136,21 @@ bool runOnHost(const Program &program, const std::vector<KernelFn> &kernels,
       break;
     case StepKind::Pick: {
       uint32_t picked;
-      if (!pickSlot(program, step, data.data(), picked)) {
-        error = "index out of range";
-        return false;
-      }
+      if (!pickSlot(program, step, data.data(), picked))
+        return fail("index out of range");
       data[step.a] = data[picked];
       break;
     }
     case StepKind::Copy:
-      copySlot(program, program.slots()[step.a], data[step.a],
-               program.slots()[step.b], data[step.b]);
+      copy(step);
+      break;
+    case StepKind::Undo:
+      undo.push_back(i);
       break;
     case StepKind::Speculate:
       if (*static_cast<const uint8_t *>(data[step.a]))
         break;
-      error = kUnanswered;
-      return false;
+      return fail(kUnanswered);
     case StepKind::Kernel:
       buffers.clear();
       for (uint32_t k = 0; k < step.c; ++k)

@@ -42,6 +42,9 @@ private:
 
   bool checkSteps();
   bool checkOrder();
+  std::vector<bool> findWritten() const;
+  int64_t writtenBy(const Step &s) const;
+  bool isUndone(uint32_t i) const;
   bool checkStep(uint32_t i);
   bool checkKernelStep(const Step &s);
   bool checkCall(const Step &s);
@@ -133,13 +136,57 @@ bool Validator::checkWritten() {
   return true;
 }
 
-/// From the first write to an input on nothing may fail: eager answers a call
-/// whose launch did.
+/// What shows an input that the program writes: the slot itself, or a view.
+std::vector<bool> Validator::findWritten() const {
+  std::vector<bool> shows(h.slots);
+  for (uint32_t i = 0; i < h.slots; ++i)
+    shows[i] = slots[i].flags & kSlotWritten;
+  for (uint32_t i = 0; i < h.steps; ++i) {
+    const Step &s = steps[i];
+    if (s.kind == StepKind::View || s.kind == StepKind::Move)
+      shows[s.a] = shows[s.a] || shows[s.b];
+    if (s.kind == StepKind::Pick)
+      for (int64_t k = 0; k < ints[s.b + 3]; ++k)
+        shows[s.a] = shows[s.a] || shows[ints[s.b + 4 + k]];
+  }
+  return shows;
+}
+
+/// The slot that a step which may be undone writes, or -1.
+int64_t Validator::writtenBy(const Step &s) const {
+  if (s.kind == StepKind::Copy)
+    return s.b;
+  bool first = s.kind == StepKind::Call &&
+               static_cast<ArgTag>(ints[s.b]) == ArgTag::Tensor;
+  return first ? ints[s.b + 1] : -1;
+}
+
+/// Whether the steps in front of step `i` put back what it writes.
+bool Validator::isUndone(uint32_t i) const {
+  constexpr uint32_t kBefore = 2; // Undo, and the one step that puts it back
+  if (i < kBefore || writtenBy(steps[i]) < 0)
+    return false;
+  const Step &undo = steps[i - kBefore], &back = steps[i - 1];
+  return undo.kind == StepKind::Undo && undo.a == 1 && scopes.empty() &&
+         back.kind == steps[i].kind && back.flags & kStepWritesInput &&
+         writtenBy(back) == writtenBy(steps[i]);
+}
+
+/// From the first write to an input on that nothing undoes nothing may fail:
+/// eager answers a call whose launch did.
 bool Validator::checkOrder() {
   bool wrote = false;
+  std::vector<bool> shows = findWritten();
   for (uint32_t i = 0; i < h.steps; ++i) {
     const Step &s = steps[i];
     where = "step " + std::to_string(i);
+    if (s.kind == StepKind::Undo) {
+      if (s.a != 1 || i + 2 >= h.steps || !isUndone(i + 2) ||
+          !(steps[i + 2].flags & kStepUndone))
+        return failStep("undoes nothing");
+      ++i;
+      continue;
+    }
     bool cannotFail =
         s.kind == StepKind::Kernel || s.kind == StepKind::Copy ||
         s.kind == StepKind::Release || s.kind == StepKind::Move ||
@@ -151,11 +198,13 @@ bool Validator::checkOrder() {
     if (wrote && !cannotFail)
       return failStep("may fail when an input has been written");
     bool writes = s.flags & kStepWritesInput;
-    bool mustSay = s.kind == StepKind::Copy && slots[s.b].flags & kSlotWritten;
-    if ((mustSay && !writes) ||
-        (writes && s.kind != StepKind::Kernel && s.kind != StepKind::Copy))
+    bool undone = s.flags & kStepUndone;
+    bool mustSay = s.kind == StepKind::Copy && shows[s.b];
+    if ((mustSay && !writes) || (undone && (!writes || !isUndone(i))) ||
+        (writes && s.kind != StepKind::Kernel && s.kind != StepKind::Copy &&
+         !undone))
       return failStep("says wrongly whether it writes an input");
-    wrote |= writes;
+    wrote |= writes && !undone;
   }
   return true;
 }
@@ -342,6 +391,9 @@ bool Validator::checkStep(uint32_t i) {
            failStep("no such slots");
   case StepKind::Pick:
     return checkPick(s);
+  case StepKind::Undo:
+    return (s.a <= h.steps - i && h.deviceType == 0 && !h.variants) ||
+           failStep("undoes nothing");
   case StepKind::GraphBegin:
   case StepKind::GraphEnd:
     return checkGraph(s);

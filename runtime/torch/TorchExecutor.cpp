@@ -347,10 +347,9 @@ static void *addressOf(const at::Tensor &tensor) {
          impl->storage_offset() * impl->itemsize();
 }
 
-/// See `run`.
-bool TorchExecutor::execute(Arena &arena, const at::Tensor *inputs,
-                            const at::Tensor *cached) {
-  makeWritable(inputs);
+/// The memory of each slot that has one before the first step.
+void TorchExecutor::bindSlots(Arena &arena, const at::Tensor *inputs,
+                              const at::Tensor *cached) {
   for (uint32_t i = 0; i < program.numSlots(); ++i) {
     const Slot &slot = program.slots()[i];
     switch (slot.kind) {
@@ -388,6 +387,41 @@ bool TorchExecutor::execute(Arena &arena, const at::Tensor *inputs,
     if (arena.values[i].has_storage()) // else an opaque packed weight
       arena.buffers[i] = const_cast<void *>(arena.values[i].const_data_ptr());
   }
+}
+
+/// See `run`. A run that does not end leaves inputs as they were.
+bool TorchExecutor::execute(Arena &arena, const at::Tensor *inputs,
+                            const at::Tensor *cached) {
+  makeWritable(inputs);
+  bindSlots(arena, inputs, cached);
+  arena.undo.clear();
+  auto restore = c10::make_scope_exit([&] { undo(arena); });
+  bool answered = runSteps(arena);
+  if (answered)
+    restore.release();
+  return answered;
+}
+
+/// The last first: a later one may have written the same elements.
+void TorchExecutor::undo(Arena &arena) const {
+  while (!arena.undo.empty()) {
+    uint32_t begin = arena.undo.back() + 1;
+    arena.undo.pop_back();
+    uint32_t end = begin + program.steps()[begin - 1].a;
+    for (uint32_t i = begin; i < end; ++i)
+      if (program.steps()[i].kind == StepKind::Call)
+        runCall(calls[callOf[i]], arena);
+      else
+        runCopy(program.steps()[i], arena);
+  }
+}
+
+void TorchExecutor::runCopy(const Step &step, Arena &arena) const {
+  copySlot(program, program.slots()[step.a], arena.buffers[step.a],
+           program.slots()[step.b], arena.buffers[step.b]);
+}
+
+bool TorchExecutor::runSteps(Arena &arena) {
   Interruption interruption(interrupt);
   for (uint32_t i = 0; i < program.numSteps();
        i = followStep(program, i, arena.buffers.data())) {
@@ -417,8 +451,10 @@ bool TorchExecutor::execute(Arena &arena, const at::Tensor *inputs,
       break;
     }
     case StepKind::Copy:
-      copySlot(program, program.slots()[step.a], arena.buffers[step.a],
-               program.slots()[step.b], arena.buffers[step.b]);
+      runCopy(step, arena);
+      break;
+    case StepKind::Undo:
+      arena.undo.push_back(i);
       break;
     case StepKind::Release:
       arena.values[step.a].reset();
@@ -567,7 +603,8 @@ void TorchExecutor::runCall(const CallPlan &plan, Arena &arena) const {
     if (index < 0)
       return;
     const Slot &slot = program.slots()[index];
-    if (!result.has_storage()) { // opaque: only vendor calls look inside
+    // Only vendor calls look inside.
+    if (!result.has_storage() || slot.flags & kSlotOpaque) {
       arena.values[index] = result;
       return;
     }

@@ -24,6 +24,7 @@ from Integration import (
     test_random_layers,
     test_random_loops,
     test_random_numbers,
+    test_random_parts,
     test_random_programs,
     test_random_steps,
     test_random_training,
@@ -130,6 +131,11 @@ KINDS: dict[str, tuple[int, Kind]] = {
         straight_line(gradients=True, launch=True),
     ),
     "buffers written in parts": (8, numbered(test_random_writes.check)),
+    "inputs written in parts": (8, numbered(test_random_parts.check)),
+    "inputs written in parts, launched": (
+        3,
+        numbered(test_random_parts.check, options=SIMULATED),
+    ),
     "several graphs, launched": (10, numbered(test_random_launch_plans.check)),
     "branches": (8, numbered(test_random_branches.check)),
     "branches, launched": (

@@ -109,8 +109,16 @@ inline constexpr Name kGradientAt = "pyjit.gradient_at";
 /// operands do not show in it.
 inline constexpr Name kSavedInEager = "pyjit.saved_in_eager";
 /// Integers, of a kernel's call: for each result the function's input in whose
-/// memory the kernel leaves it, or -1.
+/// memory the kernel leaves it, or -1. Of a tssa.assign, and of a tssa.aten
+/// that writes a part of its operand: the input whose memory target and result
+/// are.
 inline constexpr Name kInPlace = "pyjit.in_place";
+/// Unit, of the same two: no kernel computes the whole, the launch writes the
+/// part.
+inline constexpr Name kPart = "pyjit.part";
+/// Unit, of those that are in place: something behind may fail, so that the
+/// launch saves what it overwrites, and puts it back then.
+inline constexpr Name kUndo = "pyjit.undo";
 
 //===----------------------------------------------------------------------===//
 // Of kernels: what a launch has to know

@@ -84,6 +84,8 @@ const Rule kRules[] = {
     {attribute::kGradientAt, Call, isInteger, "an integer"},
     {attribute::kSavedInEager, Call, isUnit, "no value"},
     {attribute::kInPlace, Call, isIntegers, "an array of i64"},
+    {attribute::kPart, Call, isUnit, "no value"},
+    {attribute::kUndo, Call, isUnit, "no value"},
     {attribute::kKernel, Function, isUnit, "no value"},
     {attribute::kMayOverlap, Function, isSources,
      "arrays of a result and an operand"},

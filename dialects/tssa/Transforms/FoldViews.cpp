@@ -66,6 +66,22 @@ struct AssignOfAccess : OpRewritePattern<AssignOp> {
   }
 };
 
+/// assign(assign(t, s, p), u, p) -> assign(t, u, p) where nobody else asks for
+/// what is assigned first: `x[i] += y` writes its sum, and then stores it.
+struct AssignOfAssign : OpRewritePattern<AssignOp> {
+  using OpRewritePattern::OpRewritePattern;
+  LogicalResult matchAndRewrite(AssignOp op,
+                                PatternRewriter &rewriter) const override {
+    auto inner = op.getTarget().getDefiningOp<AssignOp>();
+    if (!inner || !inner->hasOneUse() || inner.getPath() != op.getPath() ||
+        inner.getIndices() != op.getIndices())
+      return failure();
+    rewriter.modifyOpInPlace(
+        op, [&] { op.getTargetMutable().assign(inner.getTarget()); });
+    return success();
+  }
+};
+
 /// access(t, p) -> t, assign(t, s, p) -> s where p shows every element in its
 /// place
 template <typename Op> struct Identity : OpRewritePattern<Op> {
@@ -103,9 +119,10 @@ struct LeafContents : OpRewritePattern<AtenOp> {
 struct FoldViews : pyjit::tssa::impl::FoldViewsPassBase<FoldViews> {
   void runOnOperation() override {
     RewritePatternSet patterns(&getContext());
-    patterns.add<ComposeAccesses, AccessOfAssign, AssignOfAccess,
-                 Identity<AccessOp>, Identity<AssignOp>, LeafContents>(
-        &getContext());
+    patterns
+        .add<ComposeAccesses, AccessOfAssign, AssignOfAccess, AssignOfAssign,
+             Identity<AccessOp>, Identity<AssignOp>, LeafContents>(
+            &getContext());
     if (failed(applyPatternsGreedily(getOperation(), std::move(patterns))))
       signalPassFailure();
   }

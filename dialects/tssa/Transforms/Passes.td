@@ -99,9 +99,10 @@ def FoldViewsPass : Pass<"tssa-fold-views", "::mlir::func::FuncOp"> {
   let description = [{
     `access(access(t, p), q)` becomes one access along both paths; an access of an
     assign along the same path is the assigned value, and an assign of what its
-    path already shows changes nothing (the two laws of views); an access along a
-    path that shows the whole tensor as it is disappears, and so does what nothing
-    uses. `pyjit::written` and `pyjit::unwritten`, which say how gradients go past
+    path already shows changes nothing (the two laws of views); of two assigns
+    along one path in a row the second one counts; an access along a path that
+    shows the whole tensor as it is disappears, and so does what nothing uses.
+    `pyjit::written` and `pyjit::unwritten`, which say how gradients go past
     a write that autograd did not see, become their first operand: the pass runs
     behind differentiation.
 

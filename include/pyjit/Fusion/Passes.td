@@ -69,6 +69,26 @@ def FusionOutline : Pass<"fusion-outline", "mlir::ModuleOp"> {
                            "mlir::tensor::TensorDialect"];
 }
 
+def FusionKeepParts : Pass<"fusion-keep-parts", "mlir::func::FuncOp"> {
+  let summary = "Mark writes to parts of inputs that no kernel should compute whole";
+  let description = [{
+    Where the new contents of an input (`pyjit.updates`) are made by writes to
+    parts alone (`tssa.assign`, vendor calls such as `index_copy_`), of at most
+    half of its elements, and whoever looks at an older value can do so before
+    the next write, these are marked with `pyjit.part`. A marked assignment stays
+    what it is, where `convert-tssa-to-linalg` makes a kernel over all elements
+    of others. Fusion and the order of launches keep readers of the older values
+    in front (nothing of that is relied on: `fusion-in-place` proves it).
+
+    ```mlir
+    %0 = tssa.assign %cache, %k [#tssa.view<select [1, s0]>] {pyjit.part} : tensor<4x64x8xf32>, tensor<4x8xf32>
+    ```
+  }];
+  let statistics = [
+    Statistic<"numKept", "kept", "Inputs of which only parts are written">
+  ];
+}
+
 def FusionInPlace : Pass<"fusion-in-place", "mlir::ModuleOp"> {
   let summary = "Let kernels write the new contents of inputs where they belong";
   let description = [{
@@ -86,6 +106,14 @@ def FusionInPlace : Pass<"fusion-in-place", "mlir::ModuleOp"> {
     For the last one, kernels that write inputs are moved to the function's end,
     with what reads their results.
 
+    Where the new contents are made by part writes alone (`tssa.assign`, vendor
+    calls that the operator table has as `PartWrite`), each of them writes the
+    part of the input itself, if nothing behind it reads what the input was. They
+    go to the end, too, where nothing that may fail needs them. One that has
+    something behind it that may fail, or is a vendor call, which may fail
+    itself, has the attribute `pyjit.undo`: the launch saves the part before, and
+    puts it back where it fails.
+
     ```mlir
     func.func @f(%x: tensor<4xf32>, %y: tensor<4xf32>) -> tensor<4xf32>
         attributes {pyjit.updates = [array<i64: 0, 0>]} {
@@ -101,11 +129,13 @@ def FusionInPlace : Pass<"fusion-in-place", "mlir::ModuleOp"> {
     Option<"branchesFirst", "branches-first", "bool", "false",
            "Nothing is written in front of a branch: a conditional node reads "
            "copies of inputs that are made in front of everything">,
+    Option<"parts", "parts", "bool", "true",
+           "Also parts of inputs, by the launch itself">,
     Option<"remarks", "remarks", "bool", "false",
            "Say what is copied at the end, and why">
   ];
   let statistics = [
-    Statistic<"numInPlace", "in-place", "Inputs that kernels write">,
+    Statistic<"numInPlace", "in-place", "Inputs that are written in place">,
     Statistic<"numCopied", "copied", "Inputs that are copied to at the end">
   ];
 }

@@ -389,6 +389,15 @@ struct ConvertPass : impl::ConvertTSSAToLinalgBase<ConvertPass> {
            !loop.getBody()->getOps<tssa::AtenOp>().empty();
   }
 
+  /// Whether a launch can show what the access does without a kernel.
+  static bool canBeShown(tssa::AccessOp access) {
+    auto source = cast<RankedTensorType>(access.getSource().getType());
+    if (!access.getIndices().empty() || !tssa::hasKnownSizes(source))
+      return false;
+    AffineMap map = tssa::getPathMap(access.getPath(), source);
+    return map && succeeded(tssa::getFirstOffset(map, source));
+  }
+
   LogicalResult lowerOne(Operation *op) {
     OpBuilder b(op);
     if (auto aten = dyn_cast<tssa::AtenOp>(op)) {
@@ -407,6 +416,13 @@ struct ConvertPass : impl::ConvertTSSAToLinalgBase<ConvertPass> {
       if (Value view = lowerAccess(b, access, operand(access.getSource())))
         shown[access.getResult()] = view;
     } else if (auto assign = dyn_cast<tssa::AssignOp>(op)) {
+      // The launch writes the part: of a dense value, where that is computed.
+      if (op->hasAttr(attribute::kPart)) {
+        auto access = assign.getSource().getDefiningOp<tssa::AccessOp>();
+        if (!access || !canBeShown(access))
+          assign.getSourceMutable().assign(operand(assign.getSource()));
+        return success();
+      }
       // At a place known at run time only: the launcher copies the part.
       if (!assign.getIndices().empty())
         return success();

@@ -21,7 +21,7 @@ namespace pyjit::rt {
 /// "PYJL" in little-endian order; a blob of another byte order is refused.
 inline constexpr uint32_t kLaunchMagic = 0x4c4a5950;
 /// Raised whenever a record's layout or meaning changes.
-inline constexpr uint32_t kLaunchVersion = 8;
+inline constexpr uint32_t kLaunchVersion = 9;
 
 /// Machine code of one kernel. `buffers` are data pointers, operands first and
 /// then results; [begin, end) is a part of the kernel's parallel range.
@@ -130,7 +130,10 @@ enum SlotFlags : uint8_t {
   kSlotStable = 2,  ///< an external buffer whose address hardly ever changes
   kSlotValue = 4,   ///< Words: kernels take the one word itself
   kSlotWritten = 8, ///< an input that the program writes. Behind the first such
-                    ///< step come only kernels, copies, views and releases
+                    ///< step that is not undone come only kernels, copies,
+                    ///< views and releases
+  kSlotOpaque = 32, ///< Result: for vendor calls alone, of sizes that the slot
+                    ///< does not say
 };
 
 struct Slot {
@@ -206,13 +209,18 @@ enum class StepKind : uint16_t {
   /// `ints[b]`: a slot with one int64, m, n, a count and that many slots; m
   /// times that number plus n, which must be in [0, count), says which.
   Pick,
+  /// Where the run fails from here on, or answers nothing, the next `a` steps
+  /// (copies and vendor calls) put back what the step behind them overwrites;
+  /// of several Undo steps, the last one's come first. Else they are skipped.
+  Undo,
 };
 
 enum StepFlags : uint16_t {
   kStepIndirect = 1,
   kStepDynamic = 2,
   kStepPatchable = 4,
-  kStepWritesInput = 8, ///< Kernel, Copy: what it writes is an input
+  kStepWritesInput = 8, ///< Kernel, Copy, Call: what it writes is an input
+  kStepUndone = 16,     ///< then: the Undo in front of it puts that back
 };
 
 struct Step {

@@ -265,7 +265,7 @@ func.func @vendor(%x: tensor<4x4xf32>) -> tensor<4x4xf32> attributes {pyjit.upda
 // CHECK:         {pyjit.in_place = array<i64: {{[01]}}>}
 // CHECK-NOT:     in_place
 // CHECK:         return
-// expected-remark@+1 {{input 0 is copied to at the end: what it was is read later}}
+// expected-remark@+1 {{input 1 is copied to at the end: what it was is read later}}
 func.func @crossed(%x: tensor<8xf32>, %y: tensor<8xf32>, %z: tensor<8x2xf32>) -> (tensor<8xf32>, tensor<8xf32>) attributes {pyjit.updates = [array<i64: 0, 0>, array<i64: 1, 1>]} {
   %e = tensor.empty() : tensor<8xf32>
   %0 = linalg.generic {indexing_maps = [#id, #id, #id], iterator_types = ["parallel"]} ins(%x, %y : tensor<8xf32>, tensor<8xf32>) outs(%e : tensor<8xf32>) {

@@ -142,6 +142,68 @@ TEST(Program, RefusesCopiesToInputsThatDoNotSaySo) {
   EXPECT_EQ(failure(parts.blob()), "");
 }
 
+/// An element of the input is saved and written, with something behind it that
+/// may fail.
+Parts undone() {
+  Parts parts = simple();
+  parts.header.arenaBytes = 8;
+  parts.ints = {0 | kOutputInPlace, /*dims*/ 8, 1, /*offset*/ 3, /*dims*/ 1, 1};
+  parts.slots = {{SlotKind::Input, 6, 1, kSlotWritten, 1, 0, 32},
+                 {SlotKind::View, 6, 1, 0, 4, 0, 4},
+                 {SlotKind::Arena, 6, 1, 0, 4, 0, 4},
+                 {SlotKind::Arena, 11, 0, 0, 4, 4, 1}};
+  parts.steps = {{StepKind::View, 0, 1, 0, 3},
+                 {StepKind::Copy, 0, 1, 2, 0},
+                 {StepKind::Undo, 0, 1, 0, 0},
+                 {StepKind::Copy, kStepWritesInput, 2, 1, 0},
+                 {StepKind::Copy, kStepWritesInput | kStepUndone, 2, 1, 0},
+                 {StepKind::Speculate, 0, 3, 0, 0}};
+  return parts;
+}
+
+TEST(Program, LoadsWritesThatAreUndone) {
+  EXPECT_EQ(failure(undone().blob()), "");
+}
+
+TEST(Program, RefusesWritesThatNothingUndoes) {
+  struct {
+    const char *what, *error;
+    void (*change)(Parts &);
+  } changes[] = {
+      {"not said", "may fail when an input has been written",
+       [](Parts &p) {
+         p.steps.erase(p.steps.begin() + 2, p.steps.begin() + 4);
+         p.steps[2].flags = kStepWritesInput;
+       }},
+      {"no undo in front", "says wrongly whether it writes",
+       [](Parts &p) {
+         p.steps.erase(p.steps.begin() + 2, p.steps.begin() + 4);
+       }},
+      {"a view of the input", "says wrongly whether it writes",
+       [](Parts &p) {
+         p.steps.erase(p.steps.begin() + 2, p.steps.begin() + 4);
+         p.steps[2].flags = 0;
+       }},
+      {"something else is put back", "undoes nothing",
+       [](Parts &p) {
+         p.steps[3].a = 1;
+         p.steps[3].b = 2;
+       }},
+      {"nothing is written behind it", "undoes nothing",
+       [](Parts &p) { p.steps[4].flags = kStepWritesInput; }},
+      {"more than there is", "undoes nothing",
+       [](Parts &p) { p.steps[2].a = 9; }},
+      {"of a device", "undoes nothing",
+       [](Parts &p) { p.header.variants = 1; }},
+  };
+  for (auto &change : changes) {
+    Parts parts = undone();
+    change.change(parts);
+    EXPECT_NE(failure(parts.blob()).find(change.error), std::string::npos)
+        << change.what << ": " << failure(parts.blob());
+  }
+}
+
 TEST(Program, RefusesEveryTruncation) {
   std::vector<char> whole = simple().blob();
   for (size_t size = 0; size < whole.size(); ++size) {

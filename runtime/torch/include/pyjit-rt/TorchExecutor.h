@@ -172,7 +172,8 @@ protected:
     std::vector<at::Tensor> slots;   // by slot number; undefined unless Arena
     std::vector<at::Tensor> values;
     std::vector<void *> buffers;
-    at::Tensor saved; ///< the present call's block
+    at::Tensor saved;           ///< the present call's block
+    std::vector<uint32_t> undo; ///< the present call's Undo steps so far
   };
 
   /// Lets `other` use this executor's memory for intermediates.
@@ -188,6 +189,11 @@ protected:
   void giveArena(std::unique_ptr<Arena> arena);
   bool execute(Arena &arena, const at::Tensor *inputs,
                const at::Tensor *cached);
+  void bindSlots(Arena &arena, const at::Tensor *inputs,
+                 const at::Tensor *cached);
+  bool runSteps(Arena &arena);
+  void undo(Arena &arena) const;
+  void runCopy(const Step &step, Arena &arena) const;
   void runKernel(const Step &step, Arena &arena) const;
   void runView(const Step &step, Arena &arena) const;
   void runCall(const CallPlan &plan, Arena &arena) const;

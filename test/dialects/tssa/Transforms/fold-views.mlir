@@ -46,6 +46,31 @@ func.func @other(%x: tensor<4x3xf32>, %s: tensor<3xf32>) -> tensor<3xf32> {
   return %1 : tensor<3xf32>
 }
 
+// Of two assignments to one part the second one counts, where nobody asks for the first.
+// CHECK-LABEL: func @twice(
+// CHECK-SAME:    %[[X:[^ :]+]]: tensor<4x3xf32>, %[[S:[^ :]+]]: tensor<3xf32>
+// CHECK-NEXT:    %[[N:.*]] = tssa.aten "aten::neg"(%[[S]])
+// CHECK-NEXT:    %[[R:.*]] = tssa.assign %[[X]], %[[N]]
+// CHECK-NEXT:    return %[[R]]
+func.func @twice(%x: tensor<4x3xf32>, %s: tensor<3xf32>) -> tensor<4x3xf32> {
+  %0 = tssa.assign %x, %s [#tssa.view<select [0, 1]>] : tensor<4x3xf32>, tensor<3xf32>
+  %1 = tssa.access %0 [#tssa.view<select [0, 1]>] : tensor<4x3xf32> -> tensor<3xf32>
+  %2 = tssa.aten "aten::neg"(%1) : (tensor<3xf32>) -> tensor<3xf32>
+  %3 = tssa.assign %0, %2 [#tssa.view<select [0, 1]>] : tensor<4x3xf32>, tensor<3xf32>
+  return %3 : tensor<4x3xf32>
+}
+
+// Here somebody does: each keeps its target, so that they may share its memory.
+// CHECK-LABEL: func @twice_asked(
+// CHECK:         %[[A:.*]] = tssa.assign
+// CHECK:         tssa.assign %[[A]]
+func.func @twice_asked(%x: tensor<4x3xf32>, %s: tensor<3xf32>, %u: tensor<3xf32>) -> (tensor<4x3xf32>, tensor<4x3xf32>) {
+  %0 = tssa.assign %x, %s [#tssa.view<select [0, 1]>] : tensor<4x3xf32>, tensor<3xf32>
+  %1 = tssa.aten "aten::neg"(%0) : (tensor<4x3xf32>) -> tensor<4x3xf32>
+  %2 = tssa.assign %0, %u [#tssa.view<select [0, 1]>] : tensor<4x3xf32>, tensor<3xf32>
+  return %1, %2 : tensor<4x3xf32>, tensor<4x3xf32>
+}
+
 // Behind differentiation, how gradients go past a write is of no interest any more.
 // CHECK-LABEL: func.func @written(
 // CHECK-SAME:    %[[W:.*]]: tensor<4xf32>, %[[V:.*]]: tensor<4xf32>
