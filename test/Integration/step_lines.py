@@ -320,6 +320,12 @@ UPDATES = [
     "for p in model.parameters():\n    if p.grad is not None:\n        p.data.add_(p.grad, alpha=-0.05)",
     "for p in model.parameters():\n    if p.grad is not None:\n        p.data = p.data - 0.05 * p.grad",
 ]
+# Whether there is an update depends on a number's own truth.
+UPDATES += [
+    *["bad = sum(p.grad.isfinite().logical_not().sum() for p in weights(model) if p.grad is not None)\nif not float(bad):\n    optimizer.step()"] * 2,
+    "if (x.sum() * 8).floor().clamp(-1, 1).item():\n    optimizer.step()",
+    "if (x > 0.5).sum().item():\n    optimizer.step()\nelse:\n    LOG.append('none')",
+]  # fmt: skip
 UPDATES += [
     "optimizer.step()\noptimizer.zero_grad()\nloss_of(call(x * 0.9), y).backward()\noptimizer.step()",
     "optimizer.step()\nwith torch.no_grad():\n    for t, p in zip(target.parameters(), model.parameters()):\n        t.mul_(0.9).add_(p, alpha=0.1)",

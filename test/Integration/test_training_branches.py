@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import pytest
 import torch
 import torch.nn.functional as F
 from Integration.harness import ANY, Compile, Steps, attempt, scenario, values
@@ -268,3 +269,29 @@ def test_sides_of_comparisons_with_draws(compile: Compile) -> Steps:
         out = f(x)
         sum(o.sum() for o in out if o.requires_grad).backward()
         yield [out, gradients(x)]
+
+
+@pytest.mark.parametrize("kind", [torch.float32, torch.int64, torch.bool])
+def test_the_truth_of_a_number_decides(kind: torch.dtype) -> None:
+    """Python asks the number that a tensor gave, and not the tensor."""
+
+    @scenario(grad=True, captured="late", versions=False)
+    def story(compile: Compile) -> Steps:
+        m = perceptron()
+        optimizer = torch.optim.SGD(m.parameters(), lr=0.1)
+
+        def step_of(x: torch.Tensor) -> torch.Tensor:
+            optimizer.zero_grad()
+            loss = m(x).square().mean()
+            loss.backward()
+            bad = m[0].weight.grad.isfinite().logical_not().any().to(kind)
+            if not bad.item():
+                optimizer.step()
+            return loss.detach()
+
+        f = compile(step_of)
+        for step in range(12):
+            x = values(3, 4, seed=step) * (torch.inf if step in (0, 5, 6, 9) else 1)
+            yield [f(x), state(m, optimizer)]
+
+    story()

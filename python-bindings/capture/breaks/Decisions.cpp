@@ -345,9 +345,11 @@ struct Condition {
            (s.objects.isTensor(object) && !s.tensors->isConstant(object) &&
             s.tensors->valueOf(object) >= 0);
   }
-  /// 0, 1, or -1: the tensor has none.
+  /// 0, 1, or -1: the tensor has none. (Python asks a number itself, or has
+  /// compared it.)
   int outcome() const {
-    return isTensor() ? TensorRecorder::truthOf(object) : object == Py_True;
+    return isTensor() ? TensorRecorder::truthOf(object)
+                      : PyObject_IsTrue(object);
   }
   std::string device() const {
     return isTensor() ? DataScalars::deviceOf(object)
