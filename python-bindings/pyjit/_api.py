@@ -148,5 +148,7 @@ def disable(fn: Callable) -> Callable:
 
 
 def is_compiling() -> bool:
-    """Whether this thread is inside a monitored run."""
+    """Whether this thread is inside a recording; so it is true in what is compiled of one, too. It breaks no graph.
+
+    ``torch.compiler.is_compiling()`` is false there, as in eager."""
     return _C.is_capturing()

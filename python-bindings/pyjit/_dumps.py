@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import json
 import os
 import warnings
@@ -55,7 +56,9 @@ class Dumps:
                 except FileExistsError:
                     number += 1
         except (ValueError, OSError) as error:
-            warnings.warn(PyjitWarning(f"pyjit: nothing is dumped: {error}"))
+            # A filter that makes an error of it must not end a call that has had its effects.
+            with contextlib.suppress(PyjitWarning):
+                warnings.warn(PyjitWarning(f"pyjit: nothing is dumped: {error}"))
             return cls()
 
     def __enter__(self) -> Self:

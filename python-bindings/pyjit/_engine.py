@@ -530,7 +530,8 @@ class Engine:
             )
             self._failed(reason)
             if self.settings.strict:
-                raise CompileError(f"{self.name}: {error}") from None
+                told = describe_refusal(self.name, reason)
+                raise CompileError(f"{told}\n{error}") from None
             self.fallback.announce(reason)
             return False
         return True

@@ -138,7 +138,7 @@ class Report:
             return "nothing runs compiled"
         if breaks:
             return f"calls run as several graphs, with {_count(breaks, 'graph break')} between them, which run in eager"
-        if self.eager_reasons and all(not r.passing for r in self.eager_reasons):
+        if self._blocking():
             return f"some calls are one graph, others run in eager ({_count(graphs, 'graph')})"
         kinds = f" ({graphs} graphs, for {graphs} kinds of calls)" if graphs > 1 else ""
         return f"the whole call runs compiled, as one graph{kinds}"
@@ -155,7 +155,7 @@ class Report:
 
     def _blocks(self) -> Iterator[str]:
         blocks: dict[tuple, list[Reason]] = {}
-        for reason in self.eager_reasons:
+        for reason in self._blocking():
             blocks[("runs in eager", reason.place, reason.kind, reason)] = [reason]
         for reason in self.graph_breaks:
             blocks.setdefault(("graph break", reason.place, reason.kind), []).append(
@@ -171,6 +171,10 @@ class Report:
         left = sum(map(len, list(blocks.values())[_MOST_BLOCKS:]))
         if left:
             yield f"  and {_count(left, 'more reason')}: report.eager_reasons, report.graph_breaks"
+
+    def _blocking(self) -> list[Reason]:
+        """Why calls run in eager, without what is over once graphs answer."""
+        return [r for r in self.eager_reasons if not (r.passing and self._graphs)]
 
     def _speed(self) -> Iterator[str]:
         compared = self.stats["compared"]
@@ -201,6 +205,8 @@ class Report:
 
     def _notes(self) -> Iterator[str]:
         stats = self.stats
+        if past := [r for r in self.eager_reasons if r not in self._blocking()]:
+            yield f"  earlier calls ran in eager, which is over: {past[0].what} ({past[0].docs})"
         if stats["loops"] or stats["branches"]:
             yield (
                 f"  on data, in one program: {_count(stats['loops'], 'loop')}, "

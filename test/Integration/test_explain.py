@@ -5,6 +5,7 @@ from __future__ import annotations
 import contextlib
 import io
 import json
+import logging
 from pathlib import Path
 from typing import Any
 
@@ -85,6 +86,61 @@ def test_one_graph() -> None:
     assert "2 hits" in lines[1] and "0 in eager" in lines[1]
     assert any("kernel" in line and "vendor call" in line for line in lines)
     assert not any("graph break at" in line for line in lines)
+
+
+def test_a_first_network_without_no_grad() -> None:
+    """As a newcomer writes it: compiled from the first call on, in training and behind no_grad, at once."""
+    net = nn.Sequential(
+        nn.Conv2d(3, 8, 3), nn.ReLU(), nn.MaxPool2d(2), nn.Flatten(), nn.Linear(72, 5)
+    )
+    fast, x = pyjit.compile(net), values(2, 3, 8, 8)
+    with torch.enable_grad():
+        for _ in range(3):
+            fast(x).sum().backward()
+    assert pyjit.stats(fast).hits == 2
+    with torch.no_grad():
+        for _ in range(2):
+            torch.testing.assert_close(fast(x), net(x))
+    assert pyjit.stats(fast).hits == 3, "the second call behind no_grad is answered"
+    lines = screen(pyjit.explain(fast))
+    assert "as one graph (2 graphs" in lines[0]
+    assert "    torch.is_grad_enabled(): True -> False" in lines
+
+
+def test_what_is_over_is_a_note() -> None:
+    """A cache that the first call has filled."""
+    import functools
+
+    @functools.lru_cache
+    def scale(n: int) -> int:
+        return n + 1
+
+    fast = pyjit.compile(lambda x: x * scale(x.dim()))
+    for _ in range(4):
+        fast(values(4))
+    lines = screen(pyjit.explain(fast))
+    assert lines[0].endswith("the whole call runs compiled, as one graph")
+    assert not any("[1]" in line for line in lines)
+    assert any("earlier calls ran in eager, which is over" in line for line in lines)
+
+
+def test_a_second_break_in_a_package_names_the_users_line() -> None:
+    """Where the recording has begun in the package's function, behind the first one."""
+
+    def f(x: torch.Tensor) -> torch.Tensor:
+        logging.getLogger("pyjit.test").warning("mean %s", x.shape)
+        return x + 1
+
+    logging.getLogger("pyjit.test").addHandler(logging.NullHandler())
+    logging.getLogger("pyjit.test").propagate = False
+    fast = pyjit.compile(f)
+    for _ in range(4):
+        fast(values(4))
+    report = pyjit.explain(fast).report()
+    assert len(report.graph_breaks) > 1
+    for reason in report.graph_breaks:
+        assert reason.place.function.endswith("<locals>.f"), reason.stack
+        assert reason.place.line == line_of(f, "logging.getLogger")
 
 
 def test_three_breaks() -> None:

@@ -297,6 +297,20 @@ def test_is_compiling_breaks_nothing() -> None:
     assert pyjit.stats(fast).hits == 2 and not pyjit.stats(fast)["reasons"]
 
 
+def test_own_is_compiling_is_true_inside_and_breaks_nothing() -> None:
+    def f(x: torch.Tensor) -> torch.Tensor:
+        if pyjit.is_compiling():
+            return torch.where(x > 0, x, 0)
+        return torch.zeros(4).masked_scatter(x > 0, x[x > 0])
+
+    fast = pyjit.compile(f)
+    for seed in range(4):
+        x = values(4, seed=seed)
+        assert torch.equal(fast(x), f(x))
+    assert pyjit.stats(fast).hits == 3 and not pyjit.stats(fast)["reasons"]
+    assert not pyjit.is_compiling()
+
+
 # ---- Environment --------------------------------------------------------------------------------
 
 
@@ -361,5 +375,8 @@ def test_dumps_go_on_when_the_folder_does_not(tmp_path: Path, monkeypatch: Any) 
     monkeypatch.setenv("PYJIT_DUMP_DIR", str(tmp_path / "file"))
     with pytest.warns(pyjit.PyjitWarning, match="nothing is dumped"):
         assert torch.equal(fast(values(4)), doubled(values(4)))
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        assert torch.equal(fast(values(5)), doubled(values(5)))
     assert torch.equal(fast(values(4)), doubled(values(4)))
-    assert pyjit.stats(fast).hits == 1
+    assert pyjit.stats(fast).hits == 1 and pyjit.stats(fast).graphs == 2

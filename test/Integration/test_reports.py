@@ -115,8 +115,11 @@ def test_compiler_failure_warns_once(monkeypatch: Any) -> None:
 def test_compiler_failure_raises_when_strict(monkeypatch: Any) -> None:
     broken(monkeypatch)
     f = pyjit.compile(scaled, options={"strict": True})
-    with pytest.raises(pyjit.CompileError, match="scaled: .*no_such_op"):
+    with pytest.raises(pyjit.CompileError, match="scaled: .*no_such_op") as caught:
         f(values(8), 2.0)
+    line = scaled.__code__.co_firstlineno
+    assert f"test_reports.py:{line}: def scaled" in str(caught.value)
+    assert "what to do: please report it" in str(caught.value)
 
 
 def test_launch_that_raises() -> None:

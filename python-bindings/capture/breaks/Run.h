@@ -14,6 +14,9 @@
 
 namespace pyjit::capture {
 
+/// The line of the program that an instruction belongs to.
+SourceLine sourceLineOf(PyCodeObject *code, int offset);
+
 class Run {
 public:
   Run(const CaptureRequest &request, bool surveying);
@@ -68,6 +71,7 @@ private:
   void await(Recording &recording, const std::vector<FrameState> &states);
   void learn(const FrameState &state, const Reason &why);
   void pass(Recording &recording);
+  void addOuterFrames(Reason &reason) const;
   void learnAllocation(Recording &recording,
                        const std::vector<FrameState> &states);
   bool learnAtEnd(Recording &recording);

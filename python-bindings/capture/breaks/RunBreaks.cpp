@@ -161,7 +161,32 @@ void Run::learnOneWay() {
           {Py_NewRef(reinterpret_cast<PyObject *>(code)), offset, oneWay()});
 }
 
+SourceLine pyjit::capture::sourceLineOf(PyCodeObject *code, int offset) {
+  const char *file = PyUnicode_AsUTF8(code->co_filename);
+  const char *function = PyUnicode_AsUTF8(code->co_qualname);
+  PyErr_Clear();
+  return {file ? file : "?", PyCode_Addr2Line(code, offset),
+          function ? function : "?"};
+}
+
+/// A recording that began behind a graph break knows its own frames alone; the
+/// others wait for it.
+void Run::addOuterFrames(Reason &reason) const {
+  std::vector<SourceLine> outer;
+  for (const Waiting &frame : waiting)
+    outer.push_back(sourceLineOf(frame.code, frame.offset));
+  // An earlier run's, which ended there, too, has them.
+  auto same = [](const SourceLine &a, const SourceLine &b) {
+    return a.line == b.line && a.file == b.file && a.function == b.function;
+  };
+  if (outer.empty() ||
+      (!reason.stack.empty() && same(reason.stack.front(), outer.front())))
+    return;
+  reason.stack.insert(reason.stack.begin(), outer.begin(), outer.end());
+}
+
 void Run::breakGraph(std::unique_ptr<Recording> recording) {
+  addOuterFrames(recording->reason);
   if (recording->breaks.lacksHistory)
     learnOneWay();
   if (recording->breaks.passes)

@@ -172,6 +172,8 @@ void pyjit::capture::addPlain(NativeTable &t) {
   t.add("builtins:str.maketrans", plain);
   t.addType(&PyBytes_Type, bytes);
   t.add("types:SimpleNamespace", makeNamespace);
+  // pyjit.is_compiling(): true in a recording, hence in what comes of it.
+  t.add("pyjit._C:is_capturing", nothingToDo);
   t.add("torch._C:DisableTorchFunctionSubclass", nothingToDo);
   t.add("torch._C:DisableTorchFunctionSubclass.__enter__", nothingToDo);
   t.add("torch._C:DisableTorchFunctionSubclass.__exit__", nothingToDo);

@@ -1,6 +1,7 @@
 //===- FrameTracker.cpp - The frames above the captured call --------------===//
 
 #include "Recording.h"
+#include "breaks/Run.h"
 #include "tensors/Tensors.h"
 
 #include <algorithm>
@@ -48,16 +49,9 @@ std::string FrameTracker::where() {
 
 std::vector<SourceLine> FrameTracker::stack() {
   std::vector<SourceLine> stack;
-  for (const ShadowFrame &frame : frames) {
-    if (!frame.code)
-      continue;
-    const char *file = PyUnicode_AsUTF8(frame.code->co_filename);
-    const char *function = PyUnicode_AsUTF8(frame.code->co_qualname);
-    PyErr_Clear();
-    stack.push_back({file ? file : "?",
-                     PyCode_Addr2Line(frame.code, frame.offset),
-                     function ? function : "?"});
-  }
+  for (const ShadowFrame &frame : frames)
+    if (frame.code)
+      stack.push_back(sourceLineOf(frame.code, frame.offset));
   return stack;
 }
 

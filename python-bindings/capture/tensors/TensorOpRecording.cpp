@@ -282,12 +282,15 @@ bool OperatorRecording::checkWhatPythonSees() {
       arguments.infos[0]->uniform)
     constant |= isAlikeForUniform(op.name, op.inputs);
   if (const char *why = whyDataDependent(); why && !constant)
-    return refuse(why, ReasonKind::DataDependentShape);
+    return refuse(why, op.handle.hasTag(at::Tag::data_dependent_output)
+                           ? ReasonKind::DataInPython
+                           : ReasonKind::DataDependentShape);
   bool other =
       std::any_of(outputs.begin(), outputs.end(), holdsOtherThanTensors);
   if (other && mutated.empty()) {
     if (!constant && !op.facts.asksMetadata)
-      return refuse("its tensor's data flows into Python");
+      return refuse("its tensor's data flows into Python",
+                    ReasonKind::DataInPython);
     impl.composites.question(op.name, op.facts, op.inputs);
     return false;
   }
