@@ -28,7 +28,8 @@ def captured(found: dict[str, Any]) -> str:
     stats = found.get("stats", {})
     if not stats:
         return "-"
-    if stats["graphs"] == 1 and not stats["graph_breaks"] and not stats["reasons"]:
+    in_eager = stats.get("eager_reasons", stats["reasons"])  # former results
+    if stats["graphs"] == 1 and not stats["graph_breaks"] and not in_eager:
         return "one graph"
     return f"{stats['graphs']} graphs, {stats['graph_breaks']} graph breaks"
 
