@@ -98,8 +98,8 @@ ENTRIES: dict[ReasonKind, Entry] = {
         "set and reset it outside of the compiled function",
     ),
     ReasonKind.FIRST_TIME: Entry(
-        "something that happens once (an import, a cache, a lock)",
-        "nothing: the next call is recorded anew",
+        "something that commonly happens once (an import, a cache, a lock)",
+        "nothing at first, for the next call is recorded anew; where it stays, take it out of the compiled function",
         passing=True,
     ),
     ReasonKind.CALLED_FROM_NATIVE: Entry(
