@@ -82,6 +82,10 @@ void buildFusePipeline(OpPassManager &manager, const CompileOptions &options) {
     const x86::MatmulLimits &limits = options.target.cpu.matmul;
     convolutions.columns = limits.rows == INT64_MAX ? limits.columns : 0;
     function.addPass(library::createPlanConvolutionsPass(convolutions));
+    library::PlanAttentionPassOptions attention;
+    attention.columns = limits.packRows == INT64_MAX ? 0 : limits.columns;
+    attention.packRows = limits.packRows;
+    function.addPass(library::createPlanAttentionPass(attention));
     library::PlanMatmulsPassOptions matmuls;
     matmuls.columns = limits.columns;
     matmuls.maxRows = limits.rows;

@@ -107,7 +107,8 @@ std::optional<Call> matchCall(tssa::AtenOp op) {
     return std::nullopt;
   }
   if (!call.input || !call.weight || !haveOneBatch(call.input, call.weight) ||
-      !isRowMajorF32(op.getResult(0)) || isFromParameters(call.input))
+      !isReadByKernels(op.getResult(0)) ||
+      !tssa::isDense(typeOf(op.getResult(0))) || isFromParameters(call.input))
     return std::nullopt;
   if (Value turned = transposedBy(call.weight)) {
     call.weight = turned;
@@ -153,7 +154,7 @@ struct PlanMatmuls : pyjit::library::impl::PlanMatmulsPassBase<PlanMatmuls> {
     int64_t width = panelWidth(rows, columns);
     if (width == 0 || rows < packRows || call.in < kLongSum ||
         typeOf(call.weight).getRank() != 2 || !isRowMajorF32(call.input) ||
-        !isRowMajorF32(call.weight))
+        !isRowMajorF32(call.weight) || type.getEncoding())
       return {};
     Value packed =
         packInCall(b, calls.getLoc(), calls.view(call.input, {rows, call.in}),

@@ -225,6 +225,48 @@ def PlanLinearPass : Pass<"library-plan-linear", "::mlir::func::FuncOp"> {
   let dependentDialects = ["::pyjit::tssa::TSSADialect"];
 }
 
+def PlanAttentionPass : Pass<"library-plan-attention", "::mlir::func::FuncOp"> {
+  let summary = "Attention and encoder layers in their parts";
+  let description = [{
+    ATen's calls for whole layers, `_transformer_encoder_layer_fwd` and
+    `_native_multi_head_attention` of one f32 input and without a mask, become
+    the calls that they consist of: linear layers, attention, norms, activation.
+
+    `scaled_dot_product_attention` in f32 without mask, dropout or causality
+    becomes two matmuls with a softmax in between, where matmuls are kernels of
+    ours: at least `pack-rows` queries, values that divide into vectors, and
+    scores of at most `score-bytes`. Where keys do not divide into vectors, zeros
+    behind them do, and the softmax reads the scores in front of these.
+
+    ```mlir
+    func.func @f(%q: tensor<1x2x32x16xf32>, %k: tensor<1x2x16x16xf32>, %v: tensor<1x2x16x16xf32>) -> tensor<1x2x32x16xf32> {
+      %0 = tssa.aten "aten::scaled_dot_product_attention"(%q, %k, %v, none, 0.000000e+00 : f64, false, none, false) : (tensor<1x2x32x16xf32>, tensor<1x2x16x16xf32>, tensor<1x2x16x16xf32>) -> tensor<1x2x32x16xf32>
+      return %0 : tensor<1x2x32x16xf32>
+    }
+    ```
+    gives
+    ```mlir
+    %0 = tssa.access %k [#tssa.view<permute [0, 1, 3, 2]>]
+    %1 = tssa.aten "aten::matmul"(%q, %0)
+    %2 = tssa.aten "aten::mul.Tensor"(%1, wrapped(2.500000e-01 : f64))
+    %3 = tssa.aten "aten::softmax.int"(%2, -1 : i64, none)
+    %4 = tssa.aten "aten::matmul"(%3, %v)
+    ```
+  }];
+  let options = [
+    Option<"columns", "columns", "unsigned", "16",
+           "Columns of a panel: two vectors; 0 leaves attention to the vendor library">,
+    Option<"packRows", "pack-rows", "int64_t", "32",
+           "Attention of fewer queries is left to the vendor library">,
+    Option<"scoreBytes", "score-bytes", "int64_t", "64 << 20",
+           "Attention of more scores is left to the vendor library">
+  ];
+  let statistics = [
+    Statistic<"numExpanded", "expanded", "Calls that became their parts">
+  ];
+  let dependentDialects = ["::pyjit::tssa::TSSADialect"];
+}
+
 def PlanMatmulsPass : Pass<"library-plan-matmuls", "::mlir::func::FuncOp"> {
   let summary = "Matmuls with parameters as kernels of our own";
   let description = [{
