@@ -460,4 +460,5 @@ def : Named<One<["rrelu_with_noise", "rrelu_with_noise_", "pad",
                  "native_batch_norm_backward", "native_batch_norm",
                  "cudnn_batch_norm", "_fused_adam_", "_fused_adam_.tensor_lr",
                  "_fused_adamw_", "_fused_adamw_.tensor_lr", "_fused_sgd_",
-                 "_fused_sgd_.tensor_lr"]>.Of>;
+                 "_fused_sgd_.tensor_lr",
+                 "_amp_foreach_non_finite_check_and_unscale_"]>.Of>;

@@ -262,3 +262,78 @@ def test_two_tests_of_data_are_one_loop() -> None:
             want, have = g(x), f(x)
             assert torch.equal(want[0], have[0]) and want[1] == have[1]
     assert pyjit.stats(f)["loops"] >= 1
+
+
+@one_graph
+def test_sums_of_numbers(compile: Compile) -> Steps:
+    """sum() starts from an int; more than two floats it adds with their rounding errors kept."""
+
+    def g(x: torch.Tensor, y: torch.Tensor, k: float) -> Any:
+        return (
+            sum(t.item() for t in (x.sum(), y.sum())),
+            sum([x.mean().item(), 3]),
+            sum(((x > 0).sum().item(), (y > 0).sum().item(), 2)),
+            sum(n.item() for n in (x.long()[0].int(), x.int()[1], x.int()[2])),
+            sum((k, 1, 2)),
+            sum([1, k, 0.1]),
+        )
+
+    f = compile(g)
+    for seed in range(12):
+        yield f(doubles(seed), doubles(seed + 50), 0.1 * seed)
+    for special in (math.inf, math.nan, -0.0, 5e-324):
+        yield f(torch.tensor([special, 2.0, 1.0, 0.0]).double(), doubles(1), special)
+
+
+@scenario(captured=False, graph_breaks=ANY)
+def test_sums_that_keep_what_is_rounded_off(compile: Compile) -> Steps:
+    f = compile(lambda x: sum(v.item() for v in x))
+    g = compile(lambda x, k: sum([k, x[0].item(), x[1].item(), 1]))
+    for seed in range(8):
+        x = doubles(seed) * torch.tensor([1e16, 1.0, -1e16, 1.0], dtype=torch.float64)
+        yield f(x), g(x, 1e16 + seed)
+
+
+@one_graph
+def test_ratios(compile: Compile) -> Steps:
+    """A divisor that is a number of the call is guarded to be none of zero."""
+    seen = {"right": 0, "all": 0}
+
+    def g(x: torch.Tensor) -> Any:
+        seen["right"] += (x > 0).sum().item()
+        seen["all"] += x.numel()
+        return (
+            seen["right"] / seen["all"],
+            x.sum().item() / seen["all"],
+            1 / seen["all"],
+        )
+
+    f = compile(g)
+    for seed in range(8):
+        yield [f(doubles(seed)), dict(seen)]
+
+
+@scenario(captured="late", graph_breaks=ANY)
+def test_a_divisor_becomes_zero(compile: Compile) -> Steps:
+    f = compile(lambda x, n: x.sum().item() / n)
+    for seed, n in enumerate([3, 4, 5, 6, 0, 7, -2, 0.0, 0.5]):
+        yield attempt(f, doubles(seed), n)
+
+
+@one_graph
+def test_kinds_of_numbers(compile: Compile) -> Steps:
+    def g(x: torch.Tensor, k: float) -> Any:
+        if not math.isfinite(k):
+            return x * 3
+        if math.isnan(x[0].item()):
+            return x * 5
+        return x + k
+
+    f = compile(g)
+    with torch.no_grad():
+        for kind in (1.0, math.nan) * 4:
+            f(doubles(0) * kind, 0.5)
+    for seed, kind in enumerate([1.0, 1.0, math.nan, math.inf, 1.0, math.nan, 0.0]):
+        yield f(doubles(seed) * kind, 1.5 + seed)
+    for k in (math.inf, -math.inf, math.nan, 1e308, 5e-324, 2.0):
+        yield f(doubles(0), k)

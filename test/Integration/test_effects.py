@@ -75,7 +75,7 @@ def test_list_methods(compile: Compile) -> Steps:
         yield [f(values(4), xs), xs]
 
 
-@scenario(graph_breaks="keys of an external dict after a write to it")
+@scenario
 def test_dict_methods(compile: Compile) -> Steps:
     def g(x: torch.Tensor, d: dict[str, Any]) -> torch.Tensor:
         d["a"] = x * 2

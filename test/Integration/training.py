@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import functools
 from collections.abc import Callable
 from typing import Any
 
 import torch
-from Integration.harness import Compile, Steps, values
+import torch.nn.functional as F
+from Integration.harness import Compile, Steps, as_test, values
 from torch import nn
 
 
@@ -56,6 +58,65 @@ def loss_of(result: Any) -> torch.Tensor:
         if not isinstance(r, torch.Tensor) or r.requires_grad
     ]
     return torch.stack(parts).sum()
+
+
+def whole_step(
+    model: nn.Module,
+    optimizer: Any,
+    target: Any = None,
+    after: Callable[[torch.Tensor], Any] = lambda loss: None,
+) -> Callable[..., Any]:
+    """A step as a user writes it, a function of a batch and, where there is no `target`, of its labels.
+    `after` runs behind the update; what it returns, if anything, leaves the step beside the loss."""
+
+    def step(x: torch.Tensor, y: Any = target) -> Any:
+        optimizer.zero_grad()
+        out = model(x)
+        loss = F.mse_loss(out, y) if y.is_floating_point() else F.cross_entropy(out, y)
+        loss.backward()
+        optimizer.step()
+        more = after(loss)
+        return loss.detach() if more is None else (loss.detach(), more)
+
+    return step
+
+
+def settled(
+    story: Callable[[Compile], Steps] | None = None,
+    *,
+    hits: int,
+    graphs: int,
+    versions: bool = True,
+) -> Any:
+    """Makes a pytest test of a story without a graph break: compiled code must have answered so many calls
+    at least, by so many specializations at most."""
+    if story is None:
+        return functools.partial(settled, hits=hits, graphs=graphs, versions=versions)
+
+    def check(made: list[Any]) -> None:
+        import pyjit
+
+        stats = [pyjit.stats(f) for f in made]
+        found = sum(s["hits"] for s in stats), sum(s["graphs"] for s in stats)
+        assert found[0] >= hits and found[1] <= graphs, found
+
+    return as_test(story, captured="late", grad=True, versions=versions, check=check)
+
+
+def classifier() -> nn.Sequential:
+    torch.manual_seed(0)
+    return nn.Sequential(
+        nn.Linear(4, 16, bias=False),
+        nn.BatchNorm1d(16),
+        nn.ReLU(),
+        nn.Dropout(0.1),
+        nn.Linear(16, 3),
+    )
+
+
+def labelled(seed: int, rows: int = 6) -> tuple[torch.Tensor, torch.Tensor]:
+    generator = torch.Generator().manual_seed(seed)
+    return values(rows, 4, seed=seed), torch.randint(0, 3, (rows,), generator=generator)
 
 
 def train(

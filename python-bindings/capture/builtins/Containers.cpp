@@ -57,6 +57,34 @@ void Containers::readAll(PyObject *o) {
         "reading a " + typeName(o) + " from before the call");
 }
 
+/// `sequence[start:stop]`: the elements beside it say nothing.
+void Containers::readSlice(PyObject *sequence, PyObject *start,
+                           PyObject *stop) {
+  Node *node = s.objects.require(sequence);
+  if (!node || !node->external)
+    return;
+  auto isBound = [](PyObject *o) {
+    return o == Py_None || PyLong_CheckExact(o);
+  };
+  Py_ssize_t n = PySequence_Fast_GET_SIZE(sequence), first = 0, last = n;
+  if (!isBound(start) || !isBound(stop))
+    return readAll(sequence);
+  if (start != Py_None)
+    first = PyLong_AsSsize_t(start);
+  if (stop != Py_None)
+    last = PyLong_AsSsize_t(stop);
+  if (PyErr_Occurred()) { // beyond all lists
+    PyErr_Clear();
+    return readAll(sequence);
+  }
+  PySlice_AdjustIndices(n, &first, &last, 1);
+  if (!(node->pinned && PyTuple_CheckExact(sequence)))
+    s.reads.length(node, n);
+  for (Py_ssize_t i = first; i < last; ++i)
+    s.reads.readIndex(node, Select::Item, i,
+                      PySequence_Fast_GET_ITEM(sequence, i));
+}
+
 void Containers::readDeep(PyObject *o, int depth) {
   if (s.dead || isValue(o))
     return;
@@ -79,7 +107,8 @@ void Containers::readDeep(PyObject *o, int depth) {
       readDeep(PySequence_Fast_GET_ITEM(o, i), depth + 1);
     return;
   }
-  if (PyDict_CheckExact(o) || Py_IS_TYPE(o, &PyODict_Type)) {
+  if (PyDict_CheckExact(o) || Py_IS_TYPE(o, &PyODict_Type) ||
+      isDefaultDict(o)) {
     readAll(o);
     PyObject *key, *value;
     Py_ssize_t position = 0;
@@ -164,6 +193,16 @@ void Containers::readKey(PyObject *key) {
     return s.end(ReasonKind::ObjectIdentity, "hashing a tensor");
   s.objects.pin(key);
   s.now.hashing = true;
+}
+
+void Containers::readKeys(PyObject *dict) {
+  Node *node = s.objects.require(dict);
+  if (!node || !node->external || !PyDict_Check(dict))
+    return;
+  PyObject *list = keysInOrder(dict);
+  s.reads.keys(node, list);
+  s.objects.keep(list);
+  Py_DECREF(list);
 }
 
 void Containers::dictItem(PyObject *dict, PyObject *key) {

@@ -23,6 +23,9 @@ public:
   void contains(PyObject *container, PyObject *item);
   /// Reads every element (and key) of an external container.
   void readAll(PyObject *container);
+  void readSlice(PyObject *sequence, PyObject *start, PyObject *stop);
+  /// Which keys an external dict has.
+  void readKeys(PyObject *dict);
   /// Reads all that comparing, hashing or printing `object` could look at.
   void readDeep(PyObject *object, int depth = 0);
   /// Reads `dict[key]`: present or absent.

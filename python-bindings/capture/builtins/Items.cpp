@@ -49,10 +49,6 @@ static bool isTensorIndex(Recording &s, PyObject *key) {
   return false;
 }
 
-static bool isDefaultDict(PyObject *dict) {
-  return !std::strcmp(Py_TYPE(dict)->tp_name, "collections.defaultdict");
-}
-
 /// An item that a defaultdict lacks: it calls its factory and keeps what that
 /// returns.
 static ResultKind defaultItem(Recording &s, PyObject *dict, PyObject *key) {
@@ -275,7 +271,8 @@ void Containers::contains(PyObject *container, PyObject *item) {
       iterate(container);
   }
   if (PyDict_Check(container))
-    return dictItem(container, item);
+    return s.scalars.isFollowed(item) ? readKeys(container)
+                                      : dictItem(container, item);
   if (PyAnySet_Check(container)) {
     hashInto(container, item);
     return setItem(container, item);

@@ -40,13 +40,7 @@ ResultKind dictView(Recording &s, const Call &c) {
 }
 
 ResultKind dictKeys(Recording &s, const Call &c) {
-  Node *node = s.objects.require(c.args[0]);
-  if (node && node->external && PyDict_Check(c.args[0])) {
-    PyObject *list = keysInOrder(c.args[0]);
-    s.reads.keys(node, list);
-    s.objects.keep(list);
-    Py_DECREF(list);
-  }
+  s.containers.readKeys(c.args[0]);
   return ResultKind::Fresh;
 }
 

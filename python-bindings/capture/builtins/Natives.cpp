@@ -1,6 +1,7 @@
 //===- Natives.cpp - Builtins that the recorder models --------------------===//
 
 #include "builtins/Natives.h"
+#include "numbers/HostScalars.h"
 #include "objects/Bases.h"
 #include "tensors/Tensors.h"
 
@@ -278,6 +279,8 @@ static ResultKind nativeSum(Recording &s, const Call &c) {
     return ResultKind::Known;
   s.containers.iterate(c.args[0]);
   PyObject *arg = c.args[0];
+  if (PyGen_CheckExact(arg) && c.args.size() == 1)
+    s.scalars.sumYields(nullptr);
   if (PyList_Check(arg) || PyTuple_Check(arg)) {
     for (Py_ssize_t i = 0; i < PySequence_Fast_GET_SIZE(arg); ++i) {
       PyObject *item = PySequence_Fast_GET_ITEM(arg, i);
@@ -393,6 +396,10 @@ static ResultKind nativeBool(Recording &s, const Call &c) {
   if (c.args.size() == 1 && s.objects.isTensor(c.args[0]) &&
       !s.tensors->isConstant(c.args[0])) {
     s.attributes.special(c.args[0], "__bool__");
+    if (s.tensors->host().answers(c.args[0])) {
+      s.now.deciding = true;
+      return ResultKind::Known;
+    }
     if (readsNumber(s, c))
       return ResultKind::Known;
   }

@@ -24,7 +24,8 @@ struct InstructionContext {
   PyObject *callee = nullptr;
   bool callsNative = false; ///< it calls a native function
   PyTypeObject *instantiating = nullptr;
-  bool truthOfYields = false;
+  bool truthOfYields = false; ///< of what a generator yields
+  bool sumsYields = false;    ///< likewise
   /// It hashes tensors: `Tensor.__hash__` may ask for `id()`.
   bool hashing = false;
   PyObject *dataOf = nullptr;   ///< it reads `.data` of this tensor

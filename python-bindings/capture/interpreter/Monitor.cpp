@@ -9,6 +9,7 @@
 #include "Recording.h"
 #include "breaks/Continuation.h"
 #include "interpreter/OpcodeTable.h"
+#include "numbers/HostScalars.h"
 #include "tensors/Tensors.h"
 
 #include <opcode.h>
@@ -47,6 +48,7 @@ bool Recording::finishInstruction(const Instruction &next, int offset,
     calls.finishScript(completed && result ? *result : nullptr);
   shadow.context.instantiating = nullptr;
   shadow.context.truthOfYields = shadow.context.hashing = false;
+  shadow.context.sumsYields = false;
   if (shadow.context.tensorOf && !completed)
     scalars.specialize(shadow.context.tensorOf);
   if (shadow.context.runsEngine)
@@ -150,6 +152,12 @@ void Recording::leaveResumed(PyjitFrame *frame, PyCodeObject *code,
 void Recording::branch(PyCodeObject *code, int offset, PyObject *condition) {
   int truth = decisions.truthAhead.proxy;
   decisions.truthAhead = {};
+  if (condition && ObjectTable::isTensor(condition) &&
+      tensors->host().answers(condition)) {
+    attributes.special(condition, "__bool__");
+    now.deciding = true;
+    return;
+  }
   now.deciding =
       decisions.atBranch && decisions.atBranch(code, offset, condition, truth);
   if (truth >= 0 && !now.deciding && !dead) {

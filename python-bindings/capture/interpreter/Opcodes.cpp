@@ -141,7 +141,7 @@ ResultKind slice(const Op &o) {
   if (o.s.objects.isTensor(object))
     o.s.attributes.special(object, "__getitem__");
   else if (PyTuple_CheckExact(object) || PyList_CheckExact(object))
-    o.s.containers.readAll(object);
+    o.s.containers.readSlice(object, o.peek(2), o.peek(1));
   else if (!isValue(object) && !o.s.attributes.special(object, "__getitem__"))
     o.s.end(ReasonKind::UnusualObject, "a slice of a " + typeName(object));
   return ResultKind::Fresh;
@@ -367,6 +367,8 @@ ResultKind yieldValue(const Op &o) {
   const auto &frames = o.s.tracker.frames;
   if (frames.size() > 1 && frames[frames.size() - 2].context.truthOfYields)
     o.s.operators.truth(o.peek(1));
+  if (o.s.scalars.isSummed())
+    o.s.scalars.yielded(o.peek(1));
   return ResultKind::Known;
 }
 

@@ -47,7 +47,7 @@ using namespace pyjit::capture;
 static constexpr int64_t kExact = int64_t(1) << 53;
 /// Products of ints of this size are.
 static constexpr int64_t kFactor = int64_t(1) << 26;
-static constexpr int64_t kUnknown = std::numeric_limits<int64_t>::max();
+static constexpr int64_t kUnknown = DataScalars::kUnbounded;
 
 namespace {
 /// Neither autograd nor autocast has a part in it.
@@ -97,7 +97,7 @@ int DataScalars::readNumber(PyObject *object, NumberKind kind) {
   // It raises for what is no number.
   if (kind == NumberKind::Int && real)
     return -1;
-  int64_t bound = boundOf(t.scalar_type());
+  int64_t bound = info->isCount ? kCount : boundOf(t.scalar_type());
   Quietly quietly;
   try {
     if (t.dim())
@@ -144,7 +144,7 @@ int DataScalars::readContains(PyObject *object, PyObject *item, bool negated) {
 }
 
 int DataScalars::liftNumber(const rt::Number &number, int value,
-                            const std::string &device) {
+                            const std::string &device, int64_t bound) {
   bool was = s.tensors->impl->suspended;
   s.tensors->impl->suspended = true;
   at::Tensor tensor;
@@ -167,7 +167,7 @@ int DataScalars::liftNumber(const rt::Number &number, int value,
                     writer.integer(int(type)), writer.none(),
                     writer.device(device),     writer.none()};
   s.tensors->impl->bind(tensor, s.tensors->impl->add(call, {tensor}));
-  return s.tensors->impl->addProxy(tensor, kUnknown);
+  return s.tensors->impl->addProxy(tensor, bound);
 }
 
 void TensorRecorder::bindNumber(PyObject *object, PyObject *number) {
@@ -315,6 +315,8 @@ int DataScalars::computeNumber(rt::Arith function,
     at::Tensor &a = made[0].tensor, &b = made[1].tensor;
     int64_t x = made[0].bound, y = made[1].bound;
     auto known = [](int64_t bound) { return bound <= kExact; };
+    bool isNonzero = count > 1 && operands[1].number.toDouble() != 0 &&
+                     (made[1].isConstant || operands[1].isNonzero);
     if (real) {
       switch (function) {
       case rt::Arith::Add:
@@ -325,7 +327,7 @@ int DataScalars::computeNumber(rt::Arith function,
         return s.tensors->impl->addProxy(at::mul(a, b), 0);
       case rt::Arith::TrueDiv:
         // Zero raises.
-        if (!made[1].isConstant || operands[1].number.toDouble() == 0)
+        if (!isNonzero)
           return -1;
         return s.tensors->impl->addProxy(at::div(a, b), 0);
       case rt::Arith::Neg:
@@ -351,6 +353,15 @@ int DataScalars::computeNumber(rt::Arith function,
       return s.tensors->impl->addProxy(add ? at::add(a, b) : at::sub(a, b),
                                        known(x) && known(y) ? x + y : kUnknown);
     }
+    case rt::Arith::TrueDiv: // of doubles, where both are
+      if (!within(made[0], kExact) || !within(made[1], kExact) || !isNonzero)
+        return -1;
+      return s.tensors->impl->addProxy(
+          at::div(at::_to_copy(a, at::kDouble),
+                  made[1].isConstant ? at::native::wrapped_scalar_tensor(
+                                           operands[1].number.toDouble())
+                                     : at::_to_copy(b, at::kDouble)),
+          0);
     case rt::Arith::Mul: {
       bool fits = double(x) * double(y) <= double(kExact);
       if (!fits && (!within(made[0], kFactor) || !within(made[1], kFactor)))
@@ -366,6 +377,22 @@ int DataScalars::computeNumber(rt::Arith function,
     default:
       return -1;
     }
+  } catch (const std::exception &) {
+    return -1;
+  }
+}
+
+int DataScalars::askKind(int proxy, bool nan, bool infinite) {
+  Quietly quietly;
+  const double infinity = std::numeric_limits<double>::infinity();
+  at::Tensor t = s.tensors->impl->proxies[proxy].tensor;
+  try {
+    if (!at::isFloatingType(t.scalar_type()))
+      return -1;
+    return s.tensors->impl->addProxy(nan        ? at::ne(t, t)
+                                     : infinite ? at::eq(at::abs(t), infinity)
+                                                : at::lt(at::abs(t), infinity),
+                                     1);
   } catch (const std::exception &) {
     return -1;
   }

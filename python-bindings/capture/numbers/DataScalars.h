@@ -10,6 +10,7 @@
 #include "TraceWriter.h"
 #include "pyjit-rt/ScalarMath.h"
 
+#include <limits>
 #include <set>
 #include <string>
 #include <utility>
@@ -26,6 +27,7 @@ enum class NumberKind { Own, Int, Float, Bool };
 struct NumberOperand {
   int proxy = -1;
   rt::Number number;
+  bool isNonzero = false; ///< the guards say so
 };
 
 /// Data-dependent scalars that the specialization computes (DataScalars.cpp).
@@ -37,14 +39,19 @@ public:
   int readNumber(PyObject *tensor, NumberKind kind);
   /// Likewise, of `item in tensor`, or `not in`: `torch.Tensor.__contains__`.
   int readContains(PyObject *tensor, PyObject *item, bool negated);
-  /// Of a lifted number with this SSA value.
-  int liftNumber(const rt::Number &number, int value,
-                 const std::string &device);
+  /// Of a lifted number with this SSA value; an int is at most so large.
+  int liftNumber(const rt::Number &number, int value, const std::string &device,
+                 int64_t bound = kUnbounded);
+  static constexpr int64_t kUnbounded = std::numeric_limits<int64_t>::max();
+  /// More than there are elements in any tensor.
+  static constexpr int64_t kCount = int64_t(1) << 48;
   /// `expected`: where to put flags that have to be so for the result to be
   /// exact; null: nothing may be expected.
   int computeNumber(rt::Arith function, const NumberOperand *operands,
                     std::vector<std::pair<int, bool>> *expected);
   int compareNumbers(rt::Compare function, const NumberOperand *operands);
+  /// Whether it is nan, infinite, or neither.
+  int askKind(int proxy, bool nan, bool infinite);
   PyjitValue proxyValue(int proxy);
   std::string proxyDevice(int proxy);
   static std::string deviceOf(PyObject *tensor);

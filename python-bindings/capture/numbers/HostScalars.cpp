@@ -7,6 +7,7 @@
 #include <torch/csrc/autograd/python_variable.h>
 
 #include <cmath>
+#include <optional>
 
 using namespace pyjit;
 using namespace pyjit::capture;
@@ -70,11 +71,12 @@ PyjitValue HostScalars::arith(rt::Arith function, PyjitValue a, PyjitValue b,
       .resultType = s.writer.object(result.isFloat ? "float" : "int")});
 }
 
-void HostScalars::compare(rt::Compare function, PyjitValue a, PyjitValue b) {
+void HostScalars::compare(rt::Compare function, PyjitValue a, PyjitValue b,
+                          bool outcome) {
   s.add(PyjitCompareOp{.function = view(rt::kCompareNames[unsigned(function)]),
                        .lhs = a,
                        .rhs = b,
-                       .outcome = true});
+                       .outcome = outcome});
 }
 
 HostScalars::Held *HostScalars::find(const at::TensorBase &t) {
@@ -254,13 +256,61 @@ bool HostScalars::multiply(const at::TensorBase &tensor, double before,
   return true;
 }
 
-int TensorRecorder::hostNumber(PyObject *tensor, rt::Number &number) {
-  return impl->host.read(THPVariable_Unpack(tensor), number);
+/// By an operator's name, of a tensor and a number.
+static std::optional<rt::Compare> comparisonOf(const std::string &name) {
+  static const std::pair<const char *, rt::Compare> known[] = {
+      {operators::aten::eq_Scalar, rt::Compare::Eq},
+      {operators::aten::ne_Scalar, rt::Compare::Ne},
+      {operators::aten::lt_Scalar, rt::Compare::Lt},
+      {operators::aten::le_Scalar, rt::Compare::Le},
+      {operators::aten::gt_Scalar, rt::Compare::Gt},
+      {operators::aten::ge_Scalar, rt::Compare::Ge}};
+  for (auto &[overload, function] : known)
+    if (name == overload)
+      return function;
+  return std::nullopt;
 }
 
-int TensorRecorder::hostNumberIn(Node *tensor) {
-  return impl->host.valueOf(tensor);
+void HostScalars::noteComparison(const std::string &name,
+                                 const at::TensorBase &tensor,
+                                 const c10::Scalar &number,
+                                 const at::TensorBase &result) {
+  auto function = comparisonOf(name);
+  if (!function || result.is_inference() || !isCandidate(tensor))
+    return;
+  bool whole = tensor.scalar_type() == at::kLong;
+  // Both in the tensor's own type.
+  if (whole ? !number.isIntegral(/*includeBool=*/false)
+            : tensor.scalar_type() != at::kDouble &&
+                  double(float(number.toDouble())) != number.toDouble())
+    return;
+  Comparison made{*function, -1, {}, {}};
+  made.other = whole ? rt::Number::of(number.toLong())
+                     : rt::Number::of(number.toDouble());
+  made.value = read(tensor, made.number);
+  if (made.value >= 0)
+    comparisons[result.unsafeGetTensorImpl()] = made;
 }
+
+bool HostScalars::answers(PyObject *object) {
+  const at::Tensor &result = THPVariable_Unpack(object);
+  auto found = comparisons.find(result.unsafeGetTensorImpl());
+  bool outcome;
+  if (found == comparisons.end() || result._version() != 0 || s.surveying ||
+      s.ended() ||
+      !rt::compare(found->second.function, found->second.number,
+                   found->second.other, outcome))
+    return false;
+  compare(found->second.function, found->second.value,
+          constant(found->second.other), outcome);
+  return true;
+}
+
+PyjitValue HostScalars::read(PyObject *tensor, rt::Number &number) {
+  return read(THPVariable_Unpack(tensor), number);
+}
+
+HostScalars &TensorRecorder::host() { return impl->host; }
 
 bool HostScalars::isWritten(const at::TensorBase &tensor) const {
   if (tensors.empty() || !tensor.has_storage())
@@ -270,6 +320,38 @@ bool HostScalars::isWritten(const at::TensorBase &tensor) const {
         entry.first->unsafe_storage().is_alias_of(tensor.storage()))
       return true;
   return false;
+}
+
+PyjitValue HostScalars::tensorOf(const at::TensorBase &tensor) {
+  for (auto &entry : tensors) {
+    Held &held = entry.second;
+    if (!held.written || tensor.dim() != 0 ||
+        tensor.dtype() != entry.first->dtype() ||
+        !entry.first->unsafe_storage().is_alias_of(tensor.storage()))
+      continue;
+    if (held.shown == held.value)
+      return held.tensor;
+    TraceWriter &writer = s.writer;
+    OperatorCall call;
+    call.overload = operators::aten::full;
+    call.operands = {held.value};
+    call.arguments = {writer.list({}),
+                      writer.number(PyjitNumberScalar),
+                      writer.integer(int(tensor.scalar_type())),
+                      writer.none(),
+                      writer.device(tensor.device().str()),
+                      writer.none()};
+    held.shown = held.value;
+    held.tensor = s.tensors->impl->add(call, {at::Tensor(tensor)});
+    return held.tensor;
+  }
+  return -1;
+}
+
+bool HostScalars::isShownBy(PyObject *tensor) const {
+  const at::Tensor &t = THPVariable_Unpack(tensor);
+  const TensorInfo *info = s.tensors->impl->find(t);
+  return info && !info->external && isWritten(t);
 }
 
 PyjitValue HostScalars::valueOf(Node *tensor) const {

@@ -14,9 +14,16 @@
 
 #include "pyjit-rt/ScalarMath.h"
 
-#include <ATen/core/TensorBase.h>
-
+#include <string>
 #include <unordered_map>
+
+namespace at {
+class TensorBase;
+}
+namespace c10 {
+class Scalar;
+struct TensorImpl;
+} // namespace c10
 
 namespace pyjit::capture {
 
@@ -29,15 +36,25 @@ public:
   /// The SSA value of the number that the tensor holds, which is `number`; -1
   /// if it is no such tensor.
   PyjitValue read(const at::TensorBase &tensor, rt::Number &number);
+  PyjitValue read(PyObject *tensor, rt::Number &number);
   /// `tensor += addend` has run. False: it is an operator like any other.
   bool add(const at::TensorBase &tensor, const rt::Number &addend);
   /// `tensor *= factor` has run, of a factor that the guards compute as
   /// `value`; `before` is what it held.
   bool multiply(const at::TensorBase &tensor, double before, double factor,
                 PyjitValue value);
+  /// `tensor == number`, or the like, has run: Python may ask for its truth.
+  void noteComparison(const std::string &name, const at::TensorBase &tensor,
+                      const c10::Scalar &number, const at::TensorBase &result);
+  /// The guards say what such a truth is; false of any other tensor.
+  bool answers(PyObject *result);
   /// Whether the call has changed what the tensor's memory holds, in a way that
   /// no operator of the trace has.
   bool isWritten(const at::TensorBase &tensor) const;
+  /// Whether it is a view of such a tensor.
+  bool isShownBy(PyObject *tensor) const;
+  /// A value of the trace that holds what a written tensor holds now, or -1.
+  PyjitValue tensorOf(const at::TensorBase &tensor);
   /// What a written tensor holds at the end.
   PyjitValue valueOf(Node *tensor) const;
 
@@ -49,6 +66,8 @@ private:
     rt::Number before, number;
     bool written = false;
     PyjitValue from = -1; ///< what the last sum was made of
+    /// What `tensorOf` made, and of which number.
+    PyjitValue tensor = -1, shown = -1;
   };
   Held *find(const at::TensorBase &tensor);
   bool isCandidate(const at::TensorBase &tensor) const;
@@ -59,9 +78,17 @@ private:
   PyjitValue single(PyjitValue value, double number);
   PyjitValue arith(rt::Arith function, PyjitValue a, PyjitValue b,
                    const rt::Number &result);
-  void compare(rt::Compare function, PyjitValue a, PyjitValue b);
+  void compare(rt::Compare function, PyjitValue a, PyjitValue b,
+               bool outcome = true);
+
+  struct Comparison {
+    rt::Compare function;
+    PyjitValue value; ///< of what the tensor held
+    rt::Number number, other;
+  };
 
   Recording &s;
+  std::unordered_map<const c10::TensorImpl *, Comparison> comparisons;
   std::unordered_map<const c10::TensorImpl *, Held> tensors;
 };
 

@@ -25,8 +25,7 @@ PyObject *Scalars::constant(long value) {
   return object;
 }
 
-/// A new number, computed here and not by the running instruction; null if that
-/// ended the recording.
+/// A number that a range counts by; null if that ended the recording.
 PyObject *Scalars::derive(rt::Arith function, PyObject *a, PyObject *b) {
   rt::Number x, y, result;
   if (!asNumber(a, x) || !asNumber(b, y) ||
@@ -34,28 +33,14 @@ PyObject *Scalars::derive(rt::Arith function, PyObject *a, PyObject *b) {
     s.endWhole(ReasonKind::TooMuch, "a range of very large numbers");
     return nullptr;
   }
-  PyObject *number = constant(long(result.integer));
-  if (!isTracked(a) && !isTracked(b))
-    return number;
-  if (proxyOf(a) < 0 && proxyOf(b) < 0)
-    return track(number, result, writeArith(function, a, b, result));
-  bool data;
-  int site, proxy = computeProxy(function, a, b, data, site);
-  if (proxy < 0 || !s.dataNumbers.proxyIs(proxy, number)) {
+  PyObject *number = combine(function, a, b);
+  if (!number) {
     specialize(a);
     specialize(b);
     if (!s.ended())
       s.endWhole(ReasonKind::ChangingValue, "a number that the loop changes");
-    return nullptr;
   }
-  PyObject *unique = track(number, result, -1);
-  if (!unique)
-    return nullptr;
-  Tracked &made = tracked[unique];
-  made.proxy = proxy;
-  made.data = data;
-  made.site = site;
-  return unique;
+  return number;
 }
 
 void Scalars::followRange(PyObject *iterator, Py_ssize_t index,

@@ -8,7 +8,9 @@
 #include <opcode.h>
 
 #include <algorithm>
+#include <cmath>
 #include <cstring>
+#include <limits>
 
 using namespace pyjit;
 using namespace pyjit::capture;
@@ -171,8 +173,75 @@ bool Scalars::roundToInt(const char *name, PyObject *number) {
   return true;
 }
 
+/// Where a number belongs among sorted ones: compared as `bisect` does.
+bool Scalars::compareSorted(const char *name, PyObject *sorted,
+                            PyObject *number) {
+  bool right = !std::strcmp(name, "bisect_right");
+  rt::Number x, y;
+  if ((!right && std::strcmp(name, "bisect_left")) || !isFollowed(number) ||
+      !asNumber(number, x) || (x.isFloat && x.real != x.real) ||
+      (!PyList_CheckExact(sorted) && !PyTuple_CheckExact(sorted)))
+    return false;
+  PyObject **elements = PySequence_Fast_ITEMS(sorted);
+  Py_ssize_t low = 0, high = PySequence_Fast_GET_SIZE(sorted);
+  if (!std::all_of(elements, elements + high, [&](PyObject *element) {
+        return asNumber(element, y) && proxyOf(element) < 0;
+      }))
+    return false;
+  while (low < high && !s.ended()) {
+    Py_ssize_t middle = (low + high) / 2;
+    PyObject *a = right ? number : elements[middle],
+             *b = right ? elements[middle] : number;
+    bool less = false;
+    asNumber(a, x);
+    asNumber(b, y);
+    if (!rt::compare(rt::Compare::Lt, x, y, less))
+      return false;
+    compare(rt::Compare::Lt, a, b);
+    if (less == right)
+      high = middle;
+    else
+      low = middle + 1;
+  }
+  return true;
+}
+
+/// math.isnan, math.isinf, math.isfinite. What data decide is left to the
+/// branch that takes the outcome.
+bool Scalars::askKind(const char *name, PyObject *number) {
+  bool nan = !std::strcmp(name, "isnan"), inf = !std::strcmp(name, "isinf");
+  rt::Number x;
+  if ((!nan && !inf && std::strcmp(name, "isfinite")) || !asNumber(number, x))
+    return false;
+  double real = x.toDouble();
+  if (int proxy = proxyOf(number); proxy >= 0) {
+    bool data = tracked.find(number)->second.data;
+    int jump = nextJump();
+    int flag = jump < 0 && data ? -1 : s.dataNumbers.askKind(proxy, nan, inf);
+    bool outcome = nan   ? std::isnan(real)
+                   : inf ? std::isinf(real)
+                         : std::isfinite(real);
+    if (flag < 0 || s.ended() ||
+        !s.dataNumbers.proxyIs(flag, outcome ? Py_True : Py_False))
+      return false;
+    if (data)
+      s.decisions.truthAhead = {frame, jump, flag};
+    else
+      speculate(flag, outcome);
+    return true;
+  }
+  if (!x.isFloat || !std::isfinite(real))
+    return false;
+  if (nan)
+    compare(rt::Compare::Eq, number, number);
+  else
+    keepWithin(number, -std::numeric_limits<double>::max(),
+               std::numeric_limits<double>::max());
+  return true;
+}
+
 void Scalars::native(const Call &call, const char *name) {
-  if (question(call, name) || tracked.empty())
+  if (question(call, name) || tracked.empty() || sumList(call))
     return;
   cause = std::string("the native function '") + name + "' may look at it";
   bool tensor = false, any = false, numbers = !call.kwnames;
@@ -208,12 +277,16 @@ void Scalars::native(const Call &call, const char *name) {
       specializeDeep(call.args[i]);
     return;
   }
+  if (call.args.size() == 2 && !call.kwnames &&
+      compareSorted(name, call.args[0], call.args[1]))
+    return;
   if (any && numbers && !call.args.empty()) {
     PyObject *first = call.args[0];
     int unary = rt::findName(rt::kArithNames, name);
     if (call.args.size() == 1 && unary >= 0 && rt::isUnary(rt::Arith(unary)))
       return arith(rt::Arith(unary), first, nullptr);
-    if (call.args.size() == 1 && roundToInt(name, first))
+    if (call.args.size() == 1 &&
+        (roundToInt(name, first) || askKind(name, first)))
       return;
     bool least = !std::strcmp(name, "min");
     if ((least || !std::strcmp(name, "max")) && call.args.size() > 1) {

@@ -1,6 +1,7 @@
 //===- ScalarInstructions.cpp - Numbers that instructions take ------------===//
 
 #include "Recording.h"
+#include "builtins/Natives.h"
 #include "interpreter/OpcodeTable.h"
 #include "numbers/Scalars.h"
 
@@ -180,6 +181,35 @@ bool Scalars::compareElements(PyObject *number, PyObject *sequence) {
   return true;
 }
 
+/// `n in {100: 1, 200: 2}`: a comparison with the key that is equal, or with
+/// all. Who asks reads the dict's keys (Containers::contains).
+bool Scalars::compareKeys(PyObject *number, PyObject *dict) {
+  static PyObject *own = findObject("builtins:dict.__contains__");
+  rt::Number n, k;
+  if (!isFollowed(number) || !asNumber(number, n) ||
+      (n.isFloat && n.real != n.real) || !PyDict_Check(dict) ||
+      (!PyDict_CheckExact(dict) &&
+       s.attributes.special(dict, "__contains__") != own))
+    return false;
+  constexpr size_t kMany = 64;
+  std::vector<PyObject *> keys;
+  PyObject *key;
+  Py_ssize_t position = 0;
+  while (PyDict_Next(dict, &position, &key, nullptr)) {
+    if (!asNumber(key, k) || keys.size() == kMany)
+      return false;
+    bool equal = false;
+    if (rt::compare(rt::Compare::Eq, n, k, equal) && equal) {
+      compare(rt::Compare::Eq, number, key);
+      return true;
+    }
+    keys.push_back(key);
+  }
+  for (PyObject *other : keys)
+    compare(rt::Compare::Eq, number, other);
+  return true;
+}
+
 /// Numbers as holders, keys, bounds, text: their value matters. What is stored
 /// keeps its identity.
 void Scalars::specializeLookedAt(const Instruction &in) {
@@ -211,7 +241,7 @@ void Scalars::specializeLookedAt(const Instruction &in) {
       specializeDeep(peek(4));
     return;
   case NumberUse::Contained:
-    if (compareElements(peek(2), peek(1)))
+    if (compareElements(peek(2), peek(1)) || compareKeys(peek(2), peek(1)))
       return;
     // A nan is found by its identity.
     restore(&stack[in.depth - 2]);
@@ -233,6 +263,8 @@ void Scalars::specializeLookedAt(const Instruction &in) {
   case NumberUse::Elements:
     return specializeOperands(frame, in, in.arg);
   case NumberUse::Top:
+    if (in.op == YIELD_VALUE && isSummed())
+      return;
     return specializeOperands(frame, in, 1);
   case NumberUse::TopTwo:
     return specializeOperands(frame, in, 2);
@@ -274,6 +306,7 @@ void Scalars::placeUnpacked(const Pending &entry, PyObject **top) {
 }
 
 void Scalars::after(PyjitFrame *current, PyObject **top, bool completed) {
+  endSum(current);
   if (!enabled())
     return;
   if (hasUse && currentUse.frame == current)

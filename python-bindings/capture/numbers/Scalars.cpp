@@ -5,6 +5,7 @@
 #include "Recording.h"
 #include "builtins/Natives.h"
 #include "interpreter/OpcodeTable.h"
+#include "numbers/HostScalars.h"
 #include "tensors/Tensors.h"
 
 #include <opcode.h>
@@ -439,11 +440,19 @@ NumberOperand Scalars::computed(PyObject *number, const std::string &device) {
   auto it = tracked.find(number);
   if (it == tracked.end())
     return operand;
-  if (it->second.proxy >= 0)
+  if (it->second.proxy >= 0) {
     operand.proxy = it->second.proxy;
-  else if (!it->second.specialized)
+    return operand;
+  }
+  constexpr int64_t kMost = DataScalars::kCount;
+  bool bounded = !operand.number.isFloat && operand.number.integer <= kMost &&
+                 operand.number.integer >= -kMost;
+  if (bounded && !it->second.specialized)
+    keepWithin(number, -double(kMost), double(kMost));
+  if (!it->second.specialized)
     operand.proxy =
-        s.dataNumbers.liftNumber(operand.number, it->second.value, device);
+        s.dataNumbers.liftNumber(operand.number, it->second.value, device,
+                                 bounded ? kMost : DataScalars::kUnbounded);
   return operand;
 }
 
@@ -488,6 +497,10 @@ int Scalars::computeProxy(rt::Arith function, PyObject *a, PyObject *b,
   NumberOperand operands[2] = {computed(a, device)};
   if (b)
     operands[1] = computed(b, device);
+  if (function == rt::Arith::TrueDiv && isFollowed(b)) {
+    compare(rt::Compare::Ne, b, constant(0));
+    operands[1].isNonzero = true;
+  }
   std::vector<std::pair<int, bool>> expected;
   int proxy = s.dataNumbers.computeNumber(function, operands,
                                           data ? nullptr : &expected);
@@ -564,7 +577,7 @@ bool Scalars::readData(PyObject *tensor, NumberKind kind) {
   if (truth && jump < 0)
     return false;
   rt::Number number;
-  if (int value = truth ? -1 : s.tensors->hostNumber(tensor, number);
+  if (int value = truth ? -1 : s.tensors->host().read(tensor, number);
       value >= 0 && (kind == NumberKind::Own ||
                      number.isFloat == (kind == NumberKind::Float))) {
     s.now.deciding = true;

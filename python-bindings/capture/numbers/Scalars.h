@@ -87,6 +87,10 @@ public:
   int proxyOf(PyObject *object) const;
   /// Whether a tracked number keeps the value that it had.
   bool isSpecialized(PyObject *object) const;
+  /// Whether it is tracked, and the guards say what it is in each call.
+  bool isFollowed(PyObject *object) const {
+    return isTracked(object) && !isSpecialized(object) && proxyOf(object) < 0;
+  }
   /// From here on the specialization computes the number.
   bool carry(PyObject *number, const std::string &device);
   /// The running instruction gives Python a data-dependent scalar; false
@@ -119,6 +123,13 @@ public:
   void followRange(PyObject *iterator, Py_ssize_t index, PyObject *name);
   /// False: it stands elsewhere than its numbers say.
   bool rangeParts(PyObject *iterator, Range &parts);
+
+  //===--- Sums (Sums.cpp)
+  /// `sum()` of what the generator that runs in the running instruction yields.
+  void sumYields(PyObject *start);
+  /// Whether the frame on top is that generator's.
+  bool isSummed() const;
+  void yielded(PyObject *number);
 
   //===--- Sizes (Sizes.cpp, SizeUses.cpp)
   //-------------------------------------===//
@@ -155,9 +166,23 @@ private:
     int below = -1; ///< how far below the top, of several results
   };
 
+  /// What a `sum()` has come to.
+  struct Sum {
+    PyjitFrame *frame;
+    PyObject *total;
+    int floats = 0;
+    bool isOver = false; ///< nobody can say what it comes to
+  };
+
   PyObject *track(PyObject *original, const rt::Number &number, int value);
   NumberOperand computed(PyObject *number, const std::string &device);
+  PyObject *combine(rt::Arith function, PyObject *a, PyObject *b);
   PyObject *derive(rt::Arith function, PyObject *a, PyObject *b);
+  Sum beginSum(PyObject *start);
+  bool addTo(Sum &sum, PyObject *number);
+  void leaveSum(const Sum &sum);
+  bool sumList(const Call &call);
+  void endSum(PyjitFrame *of);
   PyObject *constant(long value);
   void beforeRanges(const Instruction &in);
   void nextOfRange(PyObject *iterator);
@@ -202,6 +227,9 @@ private:
   bool question(const Call &call, const char *name);
   bool compareTuples(rt::Compare function, PyObject *a, PyObject *b);
   bool compareElements(PyObject *number, PyObject *sequence);
+  bool compareKeys(PyObject *number, PyObject *dict);
+  bool compareSorted(const char *name, PyObject *sorted, PyObject *number);
+  bool askKind(const char *name, PyObject *number);
   PyObject *makeSize(const Pending &entry, PyObject *found);
   void specializeShape(const Pending &entry);
   void beginSubscript(PyObject *tensor, PyObject *key);
@@ -218,6 +246,7 @@ private:
   std::map<AccessPath, PyObject *> reads; ///< what they became
   std::set<PyObject *> owned; ///< numbers that tell their place already
   std::vector<Pending> pending;
+  std::vector<Sum> sums; ///< of generators that are running
   /// By range or iterator, which the recording holds.
   std::unordered_map<PyObject *, Range> ranges;
   struct MadeRange {

@@ -55,6 +55,12 @@ void EffectLog::noteWrite(Node *node, Select select, PyObject *key,
   if (!keys)
     keys = PyDict_New();
   PyObject *before = PyDict_GetItemWithError(keys, key);
+  if (select == Select::Item && !before && value &&
+      PyDict_Check(node->object) && !PyDict_Contains(node->object, key)) {
+    if (!node->addedItems)
+      node->addedItems = PyList_New(0);
+    PyList_Append(node->addedItems, key);
+  }
   bool again = before == Py_False && value;
   if (!before || again)
     writes.push_back({node, select, key});

@@ -5,6 +5,7 @@
 //
 //===----------------------------------------------------------------------===//
 
+#include "numbers/HostScalars.h"
 #include "objects/EscapeWalk.h"
 #include "tensors/Tensors.h"
 
@@ -112,7 +113,7 @@ void Escape::leaveWrites(EscapeWalk &walk) {
     if (write.select == Select::Data) {
       s.add(PyjitSetOp{.holder = holder,
                        .selector = selector,
-                       .value = s.tensors->hostNumberIn(write.owner)});
+                       .value = s.tensors->host().valueOf(write.owner)});
       continue;
     }
     PyObject *held =

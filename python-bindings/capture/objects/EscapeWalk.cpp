@@ -2,6 +2,7 @@
 
 #include "objects/EscapeWalk.h"
 #include "builtins/Natives.h"
+#include "numbers/HostScalars.h"
 #include "objects/ObjectKinds.h"
 #include "objects/ObjectLayout.h"
 #include "tensors/Tensors.h"
@@ -121,6 +122,8 @@ PyjitValue EscapeWalk::computeTensor(PyObject *object) {
     return refuse(object, " of unknown origin");
   if (s.tensors->isUninitialized(object))
     return refuse(object, " whose memory no recorded operator has filled");
+  if (s.tensors->host().isShownBy(object))
+    return refuse(object, " that shows a number which the host has changed");
   if (s.tensors->isData(object))
     return refuse(object, " that is the .data of another one");
   if (s.tensors->isKeptCast(object))

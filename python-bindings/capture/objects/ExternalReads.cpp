@@ -244,14 +244,28 @@ void ExternalReads::absent(Node *owner, Select select, PyObject *key) {
                       .label = selector.label()});
 }
 
+/// Whether the keys that the dict had before the call are there yet, in front
+/// of those that the call has added.
+bool ExternalReads::onlyGrew(Node *owner) const {
+  PyObject *key, *isSet;
+  Py_ssize_t position = 0;
+  while (owner->writtenItems &&
+         PyDict_Next(owner->writtenItems, &position, &key, &isSet))
+    if (isSet != Py_True)
+      return false;
+  return !s.effects.reinserted.count(owner);
+}
+
 void ExternalReads::length(Node *owner, Py_ssize_t n) {
   if (s.dead || !owner || !owner->external || owner->owned)
     return;
   if (owner->appended)
     return s.containers.ownAppended(owner);
-  if (owner->writtenItems && PyDict_GET_SIZE(owner->writtenItems))
+  if (!onlyGrew(owner))
     return s.end(ReasonKind::EarlierObject,
                  "length of an external dict after a write to it");
+  if (owner->addedItems)
+    n -= PyList_GET_SIZE(owner->addedItems);
   // A dict's length stands for its keys where those are read anyway.
   if (!doneIndex.insert({owner, kLength, 0}).second)
     return;
@@ -262,15 +276,17 @@ void ExternalReads::length(Node *owner, Py_ssize_t n) {
 void ExternalReads::keys(Node *owner, PyObject *keyList) {
   if (s.dead || !owner || !owner->external || owner->owned)
     return;
-  if ((owner->writtenItems && PyDict_GET_SIZE(owner->writtenItems)) ||
-      (owner->dictOf && owner->dictOf->writtenAttrs &&
-       PyDict_GET_SIZE(owner->dictOf->writtenAttrs)))
+  if (!onlyGrew(owner) || (owner->dictOf && owner->dictOf->writtenAttrs &&
+                           PyDict_GET_SIZE(owner->dictOf->writtenAttrs)))
     return s.end(ReasonKind::EarlierObject,
                  "keys of an external dict after a write to it");
   if (!doneIndex.insert({owner, kKeys, 0}).second)
     return;
+  Py_ssize_t count =
+      PyList_GET_SIZE(keyList) -
+      (owner->addedItems ? PyList_GET_SIZE(owner->addedItems) : 0);
   // Keys of an external dict are external: known by identity.
-  for (Py_ssize_t i = 0; i < PyList_GET_SIZE(keyList); ++i) {
+  for (Py_ssize_t i = 0; i < count; ++i) {
     PyObject *key = PyList_GET_ITEM(keyList, i);
     if (ObjectTable::isTensor(key))
       return s.end(ReasonKind::DataInPython, "a tensor as a key");
@@ -278,7 +294,7 @@ void ExternalReads::keys(Node *owner, PyObject *keyList) {
       s.objects.pin(key);
   }
   std::vector<PyjitAttribute> keys;
-  for (Py_ssize_t i = 0; i < PyList_GET_SIZE(keyList); ++i)
+  for (Py_ssize_t i = 0; i < count; ++i)
     keys.push_back(s.objects.constant(PyList_GET_ITEM(keyList, i)));
   PyjitValue holder = s.objects.ssa(owner);
   s.add(PyjitKeysOp{.holder = holder, .keys = s.writer.list(keys)});

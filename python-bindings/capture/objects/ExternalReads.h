@@ -63,6 +63,7 @@ public:
   std::unordered_map<PyObject *, CellHome> cellHomes;
 
 private:
+  bool onlyGrew(Node *owner) const;
   bool isPassedOn(Node *owner, PyObject *object);
   void readParts(PyObject *object, PyjitValue value);
   void emitGet(Node *owner, const Selector &selector, PyObject *result,

@@ -33,7 +33,8 @@ struct Node {
   PyObject *writtenAttrs = nullptr;
   PyObject *writtenItems = nullptr;
   PyObject *writtenSlots = nullptr;
-  AccessPath path; ///< empty unless numbers are lifted
+  PyObject *addedItems = nullptr; ///< those that a dict had not, as a list
+  AccessPath path;                ///< empty unless numbers are lifted
 };
 
 enum class Select {

@@ -40,6 +40,9 @@ PyObject *keysInOrder(PyObject *dict);
 inline bool isTorchSize(PyObject *o) {
   return !std::strcmp(Py_TYPE(o)->tp_name, "torch.Size");
 }
+inline bool isDefaultDict(PyObject *o) {
+  return !std::strcmp(Py_TYPE(o)->tp_name, "collections.defaultdict");
+}
 /// Torch's immutable descriptions: dtypes, devices, sizes, ...
 bool isTorchValueType(PyTypeObject *type);
 

@@ -2,6 +2,7 @@
 
 #include "objects/ObjectLayout.h"
 #include "CPython.h"
+#include "objects/ObjectKinds.h"
 
 #include <cstring>
 
@@ -33,6 +34,12 @@ bool pyjit::capture::isStructSequence(PyObject *object) {
 
 std::vector<HeldSlot> pyjit::capture::slotsOf(PyObject *object) {
   std::vector<HeldSlot> slots;
+  if (isDefaultDict(object)) {
+    PyObject *factory = PyObject_GetAttrString(object, "default_factory");
+    Py_XDECREF(factory); // the dict keeps it
+    if (factory && factory != Py_None)
+      slots.push_back({"default_factory", factory, true});
+  }
   for (PyTypeObject *base = Py_TYPE(object);
        base && PyType_HasFeature(base, Py_TPFLAGS_HEAPTYPE);
        base = base->tp_base) {
@@ -58,7 +65,7 @@ std::vector<HeldSlot> pyjit::capture::slotsOf(PyObject *object) {
 
 bool pyjit::capture::isPlainInstance(PyObject *object) {
   PyTypeObject *type = Py_TYPE(object);
-  if (type == &PyODict_Type ||
+  if (type == &PyODict_Type || isDefaultDict(object) ||
       !std::strcmp(type->tp_name, "types.SimpleNamespace"))
     return true;
   if (!PyType_HasFeature(type, Py_TPFLAGS_HEAPTYPE) ||

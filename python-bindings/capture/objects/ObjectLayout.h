@@ -17,7 +17,7 @@ bool isPlainInstance(PyObject *object);
 /// A tuple with named fields from C, such as torch.return_types.max.
 bool isStructSequence(PyObject *object);
 
-/// An entry of `__slots__` that holds something.
+/// An entry of `__slots__` that holds something; of a defaultdict, its factory.
 struct HeldSlot {
   std::string name;
   PyObject *held;

@@ -21,6 +21,7 @@ ObjectTable::~ObjectTable() {
     Py_XDECREF(entry.second->writtenAttrs);
     Py_XDECREF(entry.second->writtenItems);
     Py_XDECREF(entry.second->writtenSlots);
+    Py_XDECREF(entry.second->addedItems);
     Py_DECREF(entry.second->object);
   }
   for (PyObject *object : kept)
@@ -202,7 +203,7 @@ bool ObjectTable::shouldPin(PyObject *o) {
   PyTypeObject *type = Py_TYPE(o);
   if (type == &PyList_Type || type == &PyDict_Type || type == &PyTuple_Type ||
       type == &PySet_Type || type == &PyODict_Type || type == &PySlice_Type ||
-      type == &PyMethod_Type || type == &PyCell_Type ||
+      type == &PyMethod_Type || type == &PyCell_Type || isDefaultDict(o) ||
       !std::strcmp(type->tp_name, "functools.partial"))
     return false;
   if (!PyType_HasFeature(type, Py_TPFLAGS_HEAPTYPE))
@@ -269,6 +270,11 @@ PyjitAttribute ObjectTable::constant(PyObject *o) {
   Node *node = find(o);
   if (!node && isProcessConstant(o))
     node = pin(o);
+  // Equal ones are one key, whichever of them the dict holds.
+  if (node && !node->external && isByValue(o)) {
+    PyList_Append(list, o);
+    return pyjitAttributeObject(context, int(PyList_GET_SIZE(list)) - 1);
+  }
   if (!node || !node->external) {
     s.end(ReasonKind::UnusualObject, "a key of type " + typeName(o));
     return s.writer.none();

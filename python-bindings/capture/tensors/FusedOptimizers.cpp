@@ -1,10 +1,11 @@
 //===- FusedOptimizers.cpp - Updates that Torch has as one kernel ---------===//
 //
-// `_fused_adam_` and its kin update lists of parameters in one kernel. They are
-// recorded as the operators that compute the same, tensor by tensor, which the
-// compiler fuses again with what is around them. Half precision is computed in
-// single precision and rounded once, as those kernels do. A counter of steps is
-// a number of the host's where it lies on the CPU (HostScalars.h), and a tensor
+// `_fused_adam_` and its kin update lists of parameters in one kernel, and what
+// GradScaler does to gradients is another one. They are recorded as the
+// operators that compute the same, tensor by tensor, which the compiler fuses
+// again with what is around them. Half precision is computed in single
+// precision and rounded once, as those kernels do. A counter of steps is a
+// number of the host's where it lies on the CPU (HostScalars.h), and a tensor
 // of the program's elsewhere.
 //
 //===----------------------------------------------------------------------===//
@@ -58,7 +59,10 @@ public:
   at::Tensor convert(const at::Tensor &x, at::ScalarType type);
 
   Factor compute(rt::Arith function, const Factor &a, const Factor &b);
-  static Factor number(double value) { return {rt::Number::of(value)}; }
+  static Factor number(double value) { return {rt::Number::of(value), -1, {}}; }
+  /// What is computed with, and its way back.
+  at::Tensor widened(const at::Tensor &x);
+  void writeBack();
 
 protected:
   bool refuse(const std::string &why) {
@@ -69,6 +73,9 @@ protected:
   Impl &impl;
   Recording &recording;
   Impl::Operation &op;
+
+private:
+  std::vector<std::pair<at::Tensor, at::Tensor>> copies;
 };
 
 at::Tensor
@@ -146,6 +153,19 @@ Factor Composition::compute(rt::Arith function, const Factor &a,
   return result;
 }
 
+at::Tensor Composition::widened(const at::Tensor &x) {
+  if (x.scalar_type() != at::kHalf && x.scalar_type() != at::kBFloat16)
+    return x;
+  copies.emplace_back(x, convert(x, at::kFloat));
+  return copies.back().second;
+}
+
+void Composition::writeBack() {
+  for (auto &[narrow, wide] : copies)
+    call(aten::copy_, {narrow, wide});
+  copies.clear();
+}
+
 //===----------------------------------------------------------------------===//
 // Updates
 //===----------------------------------------------------------------------===//
@@ -169,12 +189,8 @@ private:
                     at::ScalarType type);
   void adam(size_t i, bool decoupled);
   void descent(size_t i);
-  /// What is computed with, and its way back.
-  at::Tensor widened(const at::Tensor &x);
-  void writeBack();
 
   std::vector<std::vector<PyObject *>> lifted;
-  std::vector<std::pair<at::Tensor, at::Tensor>> copies;
   Factor rate;
 };
 
@@ -234,19 +250,6 @@ bool FusedUpdate::areAlike(const std::vector<at::Tensor> &tensors) {
   if (!at::isFloatingType(first.scalar_type()))
     return refuse("its tensors are no floats");
   return true;
-}
-
-at::Tensor FusedUpdate::widened(const at::Tensor &x) {
-  if (x.scalar_type() != at::kHalf && x.scalar_type() != at::kBFloat16)
-    return x;
-  copies.emplace_back(x, convert(x, at::kFloat));
-  return copies.back().second;
-}
-
-void FusedUpdate::writeBack() {
-  for (auto &[narrow, wide] : copies)
-    call(aten::copy_, {narrow, wide});
-  copies.clear();
 }
 
 /// `1 - beta ** step`.
@@ -395,12 +398,62 @@ void FusedUpdate::run() {
     descends ? descent(i) : adam(i, decoupled);
 }
 
+//===----------------------------------------------------------------------===//
+// Gradients that were scaled
+//===----------------------------------------------------------------------===//
+
+/// Multiplies them by the inverse of their scale, and notes whether all were
+/// finite before.
+class Unscaling : Composition {
+public:
+  using Composition::Composition;
+  void run();
+};
+
+void Unscaling::run() {
+  const std::vector<at::Tensor> gradients = op.inputs[0].toTensorVector();
+  const at::Tensor found = op.inputs[1].toTensor();
+  if (c10::GradMode::is_enabled()) {
+    refuse("grad mode is on");
+    return;
+  }
+  std::vector<at::Tensor> finite;
+  for (const at::Tensor &gradient : gradients) {
+    if (!at::isFloatingType(gradient.scalar_type())) {
+      refuse("its tensors are no floats");
+      return;
+    }
+    auto truths = gradient.options().dtype(at::kBool);
+    at::Tensor each =
+        call(aten::isfinite, {gradient}, at::empty_like(gradient, truths));
+    finite.push_back(call(aten::all, {each}, at::empty({}, truths)));
+    at::Tensor wide = widened(gradient);
+    call(aten::mul__Tensor, {wide, op.inputs[2]});
+    writeBack();
+  }
+  if (finite.empty())
+    return;
+  at::Tensor all = finite[0];
+  if (finite.size() > 1)
+    all = call(aten::all,
+               {call(aten::stack, {finite},
+                     at::empty({int64_t(finite.size())}, all.options()))},
+               all);
+  call(aten::masked_fill__Scalar,
+       {found, call(aten::logical_not, {all}, all), 1.0});
+}
+
+bool unscales(const std::string &name) {
+  return name == aten::_amp_foreach_non_finite_check_and_unscale_;
+}
+
 } // namespace
 
 bool pyjit::capture::isFusedUpdate(const std::string &name) {
   return name == aten::_fused_adam_ || name == aten::_fused_adam__tensor_lr ||
          name == aten::_fused_adamw_ || name == aten::_fused_adamw__tensor_lr ||
-         name == aten::_fused_sgd_ || name == aten::_fused_sgd__tensor_lr;
+         name == aten::_fused_sgd_ || name == aten::_fused_sgd__tensor_lr ||
+         unscales(name);
 }
 
 void pyjit::capture::recordFusedUpdate(Impl &impl, Impl::Operation &op) {
@@ -408,5 +461,8 @@ void pyjit::capture::recordFusedUpdate(Impl &impl, Impl::Operation &op) {
   if (std::uncaught_exceptions())
     return;
   at::DisableRecordFunctionGuard unseen;
-  FusedUpdate(impl, op).run();
+  if (unscales(op.name))
+    Unscaling(impl, op).run();
+  else
+    FusedUpdate(impl, op).run();
 }

@@ -30,6 +30,7 @@ struct TensorInfo {
   bool constant = false;
   /// Drawn from [0, 1).
   bool uniform = false;
+  bool isCount = false; ///< of elements of a tensor
   /// Made by an `empty` whose contents nobody has written yet.
   bool uninitialized = false;
   /// Had a `grad_fn` when it was bound. One that came later is of nobody that

@@ -89,6 +89,16 @@ bool pyjit::capture::isAlikeForUniform(const std::string &name,
   return false;
 }
 
+bool pyjit::capture::countsElements(const std::string &name,
+                                    const at::Tensor &operand) {
+  if (name == operators::aten::count_nonzero ||
+      name == operators::aten::count_nonzero_dim_IntList)
+    return true;
+  return operand.scalar_type() == at::kBool &&
+         (name == operators::aten::sum ||
+          name == operators::aten::sum_dim_IntList);
+}
+
 bool pyjit::capture::fillEmpty(std::string &name,
                                const std::vector<c10::IValue> &inputs) {
   if (at::globalContext().deterministicAlgorithms())

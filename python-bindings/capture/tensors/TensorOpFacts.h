@@ -52,6 +52,9 @@ bool drawsUniformNumbers(const std::string &name);
 bool isAlikeForUniform(const std::string &name,
                        const std::vector<c10::IValue> &inputs);
 
+/// Whether the operator counts elements of `operand`.
+bool countsElements(const std::string &name, const at::Tensor &operand);
+
 /// What a program leaves unwritten of memory that it asked for may hold
 /// anything: zeros do, and then it may be written in parts, by indices or
 /// masks. Memory that operators ask for is another matter: they may fill it

@@ -141,6 +141,7 @@ private:
   bool isOwnConstant(const at::Tensor &t, const TensorInfo &info) const;
   bool addsOnHost();
   bool multipliesOnHost();
+  bool takeFromHost(size_t j);
   bool checkOperands();
   bool checkWritten();
   bool findFresh();
@@ -402,6 +403,20 @@ bool OperatorRecording::multipliesOnHost() {
                             factor->toDouble(), arguments.values[1]);
 }
 
+/// Operand `j` holds what the host has computed: the program makes a tensor of
+/// that. (A device's has no such tensor.)
+bool OperatorRecording::takeFromHost(size_t j) {
+  bool shows = op.name == operators::aten::detach;
+  if (impl.earlier.onDevice || (!viewed.empty() && !shows))
+    return false;
+  PyjitValue value = impl.host.tensorOf(arguments.operands[j]);
+  if (value < 0)
+    return false;
+  arguments.values[j] = value;
+  impl.earlier.hostPart = op.name;
+  return true;
+}
+
 bool OperatorRecording::checkOperands() {
   if (op.castKept && !checkKeptCast())
     return false;
@@ -412,9 +427,9 @@ bool OperatorRecording::checkOperands() {
       continue; // a number
     if (const char *why = unsupportedTensor(t))
       return refuseCall(why);
-    if (impl.host.isWritten(t))
-      return refuse("it takes a tensor whose number the host has changed");
     bool writes = contains(mutated, j);
+    if (impl.host.isWritten(t) && (writes || !takeFromHost(j)))
+      return refuse("it takes a tensor whose number the host has changed");
     if (info->uninitialized && !writes && viewed.empty())
       return refuse("it reads memory that no operator has filled");
     if (writes && (mayOverlap(t) || info->readOnly))
@@ -727,6 +742,11 @@ void OperatorRecording::bindFresh(PyjitValue value) {
     info.external = false;
     info.constant = constant && !uninitialized;
     info.uniform = drawsUniformNumbers(op.name);
+    info.isCount = (!arguments.operands.empty() &&
+                    countsElements(op.name, arguments.operands[0])) ||
+                   std::any_of(aliases.begin(), aliases.end(), [&](size_t j) {
+                     return arguments.infos[j]->isCount;
+                   });
     info.uninitialized = uninitialized && fresh[i].numel() > 0;
     info.readOnly = readOnly;
     info.isView = !aliases.empty();
@@ -745,6 +765,10 @@ void OperatorRecording::bindFresh(PyjitValue value) {
     if (made)
       impl.factories.push_back(fresh[i].unsafeGetTensorImpl());
   }
+  if (fresh.size() == 1 && arguments.operands.size() == 1 &&
+      op.inputs.size() == 2 && op.inputs[1].isScalar())
+    impl.host.noteComparison(op.name, arguments.operands[0],
+                             op.inputs[1].toScalar(), fresh[0]);
 }
 
 void OperatorRecording::bindMutated(PyjitValue value) {
@@ -802,7 +826,7 @@ void TensorRecorder::Impl::bindWritten(const at::TensorBase &t, int value,
     entry.second.isComputed =
         gradientOf(at::TensorBase(entry.second.impl)) == Gradient::Computed;
     entry.second.constant &= constant;
-    entry.second.uniform = false;
+    entry.second.uniform = entry.second.isCount = false;
   }
 }
 

@@ -18,6 +18,7 @@
 
 namespace pyjit::capture {
 
+class HostScalars;
 class Recording;
 struct EngineCall;
 struct Node;
@@ -60,9 +61,8 @@ public:
   bool requiresGrad(PyObject *tensor);
   /// Whether gradients flow through an operator of the recording.
   bool gradientFlows() const;
-  /// What a tensor holds that the host keeps (HostScalars.h), or -1.
-  int hostNumber(PyObject *tensor, rt::Number &number);
-  int hostNumberIn(Node *tensor);
+  /// Numbers in tensors that the host keeps.
+  HostScalars &host();
   /// Autograd's engine is about to run within the call, or has run.
   void beginBackward(const EngineCall &call);
   void endBackward(PyObject *result);
