@@ -160,10 +160,11 @@ typedef struct {
      differentiable[i] was computed from differentiable[k] without a third one
      in between. Null where none was. */
   const uint8_t *leads;
-  /* Where `leads` is: as `reaches`, but not by way of another result; and for
-     each differentiable result, whether something is saved between it and these
-     others. */
-  const uint8_t *reachesDirectly, *keeps;
+  /* Where `leads` is: as `reaches`, but not by way of another result. */
+  const uint8_t *reachesDirectly;
+  /* numDifferentiable entries: whether something is saved between that result
+     and inputs, or what it leads to. Null where there is one result. */
+  const uint8_t *keeps;
   /* Behind the gradients of inputs come gradients of results of the main
      program, at which the backward program stops. */
   const uint32_t *stops;

@@ -96,6 +96,8 @@ Executable::Gradients compiler::describeGradients(func::FuncOp forward,
     gradients.leads = rowsOf(backward, attribute::kLeads, gradients.results);
     gradients.reachesDirectly =
         rowsOf(backward, attribute::kReachesDirectly, gradients.results);
+  }
+  if (backward->hasAttr(attribute::kKeeps)) {
     std::vector<uint32_t> keeps = numbers(backward, attribute::kKeeps);
     for (uint32_t result : gradients.results)
       gradients.keeps.push_back(llvm::is_contained(keeps, result));

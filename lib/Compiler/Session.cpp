@@ -412,8 +412,9 @@ LogicalResult Session::encodeBackward(ModuleOp module, Executable &exe) {
   if (!known.leads.empty()) {
     known.view.leads = known.leads.data();
     known.view.reachesDirectly = known.reachesDirectly.data();
-    known.view.keeps = known.keeps.data();
   }
+  if (!known.keeps.empty())
+    known.view.keeps = known.keeps.data();
   return encodeProgram(module, backwardNameOf(name), exe, exe.backward);
 }
 

@@ -158,12 +158,14 @@ private:
   }
 
   /// Eager's nodes have what an operator of the forward program made of what
-  /// stood there in its time.
+  /// stood there in its time, or a result's own memory.
   bool isOfItsTime(Operation *op) const {
     if (op->hasAttr(attribute::kSavedInEager))
       return dependsOnKnown(op);
+    bool isShown = llvm::any_of(
+        op->getResults(), [&](Value result) { return shown.contains(result); });
     return program.isForward.contains(op) && !isa<tssa::AccessOp>(op) &&
-           readsKnown(op) &&
+           (isShown || readsKnown(op)) &&
            llvm::all_of(op->getResultTypes(), llvm::IsaPred<RankedTensorType>);
   }
 

@@ -214,7 +214,7 @@ private:
       for (Value result : op.getResults())
         from[result] = all;
     }
-    if (llvm::none_of(leads, [](auto &list) { return list.any(); }))
+    if (count < 2)
       return;
     Builder builder(joint.getContext());
     auto numbers = [&](const llvm::BitVector &some) {
@@ -223,6 +223,9 @@ private:
         list.push_back(resultOf(gradients[i]));
       return builder.getDenseI64ArrayAttr(list);
     };
+    backward->setAttr(attribute::kKeeps, numbers(keeps));
+    if (llvm::none_of(leads, [](auto &list) { return list.any(); }))
+      return;
     SmallVector<Attribute> lists, direct;
     for (const llvm::BitVector &list : leads)
       lists.push_back(numbers(list));
@@ -231,7 +234,6 @@ private:
     backward->setAttr(attribute::kLeads, builder.getArrayAttr(lists));
     backward->setAttr(attribute::kReachesDirectly,
                       builder.getArrayAttr(direct));
-    backward->setAttr(attribute::kKeeps, numbers(keeps));
   }
 
   /// Which result an argument is the gradient of.
@@ -308,8 +310,11 @@ private:
     if (!symbols)
       return success();
     SmallVector<Attribute> places;
-    for (unsigned symbol = 0; symbol < symbols.size(); ++symbol) {
+    for (auto [symbol, own] :
+         llvm::enumerate(symbols.getAsRange<DenseI64ArrayAttr>())) {
       Attribute place = findSymbol(function, symbol);
+      if (!place)
+        place = takeForSize(function, own[0], own[1]);
       if (!place)
         return joint.emitError("cannot be differentiated: no tensor that its "
                                "gradients need has the size s")
@@ -319,6 +324,25 @@ private:
     function->setAttr(attribute::kSymbols,
                       ArrayAttr::get(joint.getContext(), places));
     return success();
+  }
+
+  /// Gives the backward program an input of which it reads a size alone.
+  Attribute takeForSize(func::FuncOp function, int64_t input, int64_t dim) {
+    BlockArgument argument = joint.getArgument(unsigned(input));
+    if (!isa<RankedTensorType>(argument.getType()))
+      return {};
+    Builder builder(joint.getContext());
+    SmallVector<NamedAttribute> attributes{builder.getNamedAttr(
+        attribute::kInput, builder.getI64IntegerAttr(input))};
+    for (StringRef name : {attribute::kDevice, attribute::kElements})
+      if (Attribute known = joint.getArgAttr(unsigned(input), name))
+        attributes.push_back(builder.getNamedAttr(name, known));
+    unsigned place = function.getNumArguments();
+    if (failed(function.insertArgument(place, argument.getType(),
+                                       builder.getDictionaryAttr(attributes),
+                                       argument.getLoc())))
+      return {};
+    return builder.getDenseI64ArrayAttr({int64_t(place), dim});
   }
 
   static Attribute findSymbol(func::FuncOp function, unsigned symbol) {

@@ -112,8 +112,9 @@ private:
     if (known.leads) {
       made->leads = rows(known.leads, results, results);
       made->reachesDirectly = rows(known.reachesDirectly, gradients, results);
-      made->keeps.assign(known.keeps, known.keeps + results);
     }
+    if (known.keeps)
+      made->keeps.assign(known.keeps, known.keeps + results);
     made->stops.assign(known.stops, known.stops + known.numStops);
     made->numResults = known.numResults;
     return made;

@@ -34,8 +34,7 @@ BackwardNodes::create(const std::shared_ptr<const BackwardProgram> &program,
         autograd::deleteNode);
     node->drawn = drawn;
     node->set_next_edges(program->edges(inputs, group));
-    for (const BackwardProgram::Input &input : program->reads)
-      node->keeps |= input.taken;
+    node->keeps = program->groupKeeps[group];
     made.groups.push_back(std::move(node));
   }
   // Nobody hangs hooks on gradients of gradients' results.
@@ -52,25 +51,20 @@ BackwardNodes::create(const std::shared_ptr<const BackwardProgram> &program,
 void BackwardNodes::addResult(size_t k, const at::Tensor *inputs) {
   if (results[k])
     return;
-  bool leadsOn = program->leadsOn(k);
-  for (size_t i = 0; leadsOn && i < results.size(); ++i)
-    if (program->leads[k][i])
-      addResult(i, inputs);
+  bool leadsOn = !program->ledTo.empty() && !program->ledTo[k].empty();
   std::shared_ptr<ResultBackward> node(
       new ResultBackward(program, leadsOn ? call : nullptr, layouts, k),
       autograd::deleteNode);
   autograd::edge_list edges{{groups[program->groups[k]], uint32_t(k)}};
-  for (size_t i = 0; leadsOn && i < results.size(); ++i)
-    if (program->leads[k][i]) {
-      edges.emplace_back(results[i], 0);
-      node->ledTo.push_back(i);
+  if (leadsOn) {
+    for (uint32_t other : program->ledTo[k]) {
+      addResult(other, inputs);
+      edges.emplace_back(results[other], 0);
     }
-  for (size_t i = 0; leadsOn && i < program->gradients.size(); ++i)
-    if (program->reachesDirectly[i][k]) {
+    for (uint32_t gradient : program->reached[k])
       edges.push_back(
-          autograd::impl::gradient_edge(inputs[program->gradients[i]]));
-      node->reached.push_back(i);
-    }
+          autograd::impl::gradient_edge(inputs[program->gradients[gradient]]));
+  }
   node->set_next_edges(std::move(edges));
   results[k] = std::move(node);
 }
@@ -113,8 +107,6 @@ void BackwardNodes::save(const std::vector<at::Tensor> &outputs,
       call->hidden.resize(program->hidden.size());
       call->hidden[k] = outputs[number];
     }
-  for (const std::shared_ptr<CompiledBackward> &node : groups)
-    node->keeps |= !call->shown.empty() || !program->hidden.empty();
 }
 
 //===----------------------------------------------------------------------===//
@@ -143,6 +135,43 @@ CompiledBackward::findWanted(const BackwardProgram &chosen) const {
   return wanted;
 }
 
+/// Before a run. Where the engine does not want all gradients, notes what those
+/// that it wants are computed from, and raises what eager raises if some of it
+/// was freed.
+void CompiledBackward::noteUsed(const BackwardProgram &chosen) {
+  std::lock_guard<std::mutex> lock(mutex_);
+  usedAll = true;
+  const auto *tasks = autograd::get_current_graph_task_exec_info();
+  if (freed.empty() && (!tasks || tasks->empty()))
+    return;
+  std::vector<bool> wanted = findWanted(chosen);
+  usedAll = std::find(wanted.begin(), wanted.end(), false) == wanted.end();
+  if (freed.empty() && usedAll)
+    return;
+  std::vector<bool> needed = chosen.findNeeded(wanted);
+  used.assign(program->arguments.size(), false);
+  for (size_t k = 0; k < needed.size(); ++k) {
+    const BackwardProgram::Argument &argument = chosen.arguments[k];
+    if (!needed[k] || argument.source == BackwardProgram::Source::Gradient)
+      continue;
+    size_t place = program->placeOf(argument);
+    TORCH_CHECK(freed.empty() || !freed[place], autograd::ERR_BACKWARD_TWICE);
+    used[place] = true;
+  }
+}
+
+void CompiledBackward::release_variables() {
+  // Sizes are there for another backward, which is none too many then.
+  if (!keeps)
+    return;
+  if (usedAll)
+    return release();
+  std::lock_guard<std::mutex> lock(mutex_);
+  freed.resize(used.size());
+  for (size_t k = 0; k < used.size(); ++k)
+    freed[k] = freed[k] || used[k];
+}
+
 autograd::variable_list CompiledBackward::run(const Gradients &incoming) {
   std::vector<bool> defined;
   for (const at::Tensor &gradient : incoming)
@@ -150,6 +179,7 @@ autograd::variable_list CompiledBackward::run(const Gradients &incoming) {
   const BackwardProgram &chosen = program->getFor(defined);
   c10::AutoGradMode noGrad(false);
   at::AutoDispatchBelowADInplaceOrView belowAutograd;
+  noteUsed(chosen);
   std::vector<at::Tensor> arguments =
       collect(chosen, incoming, keeps, [&] { return findWanted(chosen); });
   Gradients given(chosen.gradients.size());
@@ -201,6 +231,7 @@ CompiledBackward::runDifferentiably(const Gradients &incoming) {
   if (std::find(needed.begin(), needed.end(), true) == needed.end())
     return run(incoming);
 
+  usedAll = true;
   const DifferentiableBackward &again = own.getDifferentiable();
   std::vector<at::Tensor> arguments(again.program->numInputs());
   for (size_t i = 0; i < known.size(); ++i)
@@ -271,22 +302,55 @@ static bool isCaptured(autograd::Node &node) {
          !known->second.captures_->empty();
 }
 
+const std::vector<uint32_t> &ResultBackward::ledTo() const {
+  static const std::vector<uint32_t> none;
+  return program->ledTo.empty() ? none : program->ledTo[result];
+}
+
+/// The nodes of results that the engine comes to from here.
+std::vector<ResultBackward *> ResultBackward::findWay() const {
+  std::vector<ResultBackward *> way;
+  auto add = [&](const ResultBackward &from) {
+    for (size_t i = 0; i < from.ledTo().size(); ++i)
+      if (ResultBackward *other = &from.other(i);
+          from.task_should_compute_output(1 + i) &&
+          std::find(way.begin(), way.end(), other) == way.end())
+        way.push_back(other);
+  };
+  add(*this);
+  for (size_t i = 0; i < way.size(); ++i)
+    add(*way[i]);
+  return way;
+}
+
 /// Whether somebody looks at the gradient of a result that this one's goes to.
 bool ResultBackward::isWatched() const {
-  for (size_t i = 0; i < ledTo.size(); ++i) {
-    auto &other = static_cast<ResultBackward &>(*next_edge(1 + i).function);
-    if (isHooked(other) || isCaptured(other) || other.isWatched())
+  std::vector<ResultBackward *> way = findWay();
+  return std::any_of(way.begin(), way.end(), [](ResultBackward *other) {
+    return isHooked(*other) || isCaptured(*other);
+  });
+}
+
+/// The engine comes here on the way to any input of the group, in eager only to
+/// what this result was computed from.
+bool ResultBackward::isAskedFor() const {
+  const auto *tasks = autograd::get_current_graph_task_exec_info();
+  if (!tasks || tasks->empty() || isWatched())
+    return true;
+  const autograd::Node &group = *next_edge(0).function;
+  for (size_t i = 0; i < program->gradients.size(); ++i)
+    if (program->reaches[i][result] && group.task_should_compute_output(i))
       return true;
-  }
   return false;
 }
 
 /// In eager the engine goes by way of those results.
 void ResultBackward::checkWay() const {
-  checkNotReleased(!ledTo.empty() && program->keeps[result]);
-  for (size_t i = 0; i < ledTo.size(); ++i)
-    if (task_should_compute_output(1 + i))
-      static_cast<ResultBackward &>(*next_edge(1 + i).function).checkWay();
+  if (!ledTo().empty())
+    checkNotReleased(program->keeps[result]);
+  for (ResultBackward *other : findWay())
+    if (!other->ledTo().empty())
+      other->checkNotReleased(program->keeps[other->result]);
 }
 
 /// By edge.
@@ -301,14 +365,15 @@ autograd::variable_list ResultBackward::runStopping(const Gradients &incoming) {
                       "of its results by another one; call the function that "
                       "was compiled instead of what pyjit.compile returned");
   // Of each of the program's results, the edge that it goes to.
+  const std::vector<uint32_t> &reached = program->reached[result];
   std::vector<size_t> edges;
   for (uint32_t input : chosen->gradients)
     for (size_t i = 0; i < reached.size(); ++i)
       if (program->gradients[reached[i]] == input)
-        edges.push_back(1 + ledTo.size() + i);
+        edges.push_back(1 + ledTo().size() + i);
   for (uint32_t number : chosen->stops)
-    for (size_t i = 0; i < ledTo.size(); ++i)
-      if (program->differentiable[ledTo[i]] == number)
+    for (size_t i = 0; i < ledTo().size(); ++i)
+      if (program->differentiable[ledTo()[i]] == number)
         edges.push_back(1 + i);
   size_t count = chosen->gradients.size() + chosen->stops.size();
   TORCH_INTERNAL_ASSERT(edges.size() == count);
@@ -331,7 +396,7 @@ autograd::variable_list ResultBackward::runStopping(const Gradients &incoming) {
 autograd::variable_list
 ResultBackward::apply(autograd::variable_list &&gradients) {
   Gradients all(num_outputs());
-  if (!gradients[0].defined())
+  if (!gradients[0].defined() || !isAskedFor())
     return all;
   if (!isWatched()) {
     checkWay();

@@ -120,7 +120,10 @@ private:
                                 });
       if (found == own.reads.end())
         return fail("takes an input that no gradient depends on");
-      found->taken = true;
+      // Of others it reads sizes.
+      found->taken |= std::any_of(
+          own.needs.begin(), own.needs.end(),
+          [&](const std::vector<bool> &needs) { return needs[number]; });
       argument.place = uint32_t(found - own.reads.begin());
     }
     if (argument.source == Source::Gradient) {
@@ -171,7 +174,37 @@ bool BackwardProgram::resolve(const TorchExecutor &main, std::string &error) {
         partlyReached.push_back(gradients[k]);
         break;
       }
+  findWays();
   return true;
+}
+
+/// What follows from `leads` and `keeps`.
+void BackwardProgram::findWays() {
+  ledTo.resize(leads.size());
+  reached.resize(leads.size());
+  for (uint32_t k = 0; k < leads.size(); ++k) {
+    for (uint32_t i = 0; i < leads.size(); ++i)
+      if (leads[k][i])
+        ledTo[k].push_back(i);
+    for (uint32_t i = 0; i < gradients.size() && !ledTo[k].empty(); ++i)
+      if (reachesDirectly[i][k])
+        reached[k].push_back(i);
+  }
+  bool any = !shown.empty() || !hidden.empty() ||
+             std::any_of(reads.begin(), reads.end(),
+                         [](const Input &input) { return input.taken; });
+  groupKeeps.assign(numGroups(), any && keeps.empty());
+  for (uint32_t k = 0; k < keeps.size(); ++k) {
+    // By way of other results, too.
+    std::vector<uint32_t> way{k};
+    for (size_t i = 0; i < way.size(); ++i) {
+      groupKeeps[groups[k]] = groupKeeps[groups[k]] || keeps[way[i]];
+      if (!ledTo.empty())
+        for (uint32_t other : ledTo[way[i]])
+          if (std::find(way.begin(), way.end(), other) == way.end())
+            way.push_back(other);
+    }
+  }
 }
 
 bool BackwardProgram::isShownNothing(const at::Tensor *inputs) const {
@@ -225,15 +258,29 @@ const DifferentiableBackward &BackwardProgram::getDifferentiable() const {
 /// Lets the arguments of a program for fewer results stand where this one's do.
 bool BackwardProgram::adopt(BackwardProgram &other) const {
   for (Argument &argument : other.arguments) {
-    auto known = std::find_if(
-        arguments.begin(), arguments.end(), [&](const Argument &own) {
-          return own.source == argument.source && own.index == argument.index;
-        });
-    if (known == arguments.end())
+    size_t known = placeOf(argument);
+    if (known == arguments.size())
       return false;
-    argument.place = known->place;
+    argument.place = arguments[known].place;
   }
   return true;
+}
+
+size_t BackwardProgram::placeOf(const Argument &argument) const {
+  auto known = std::find_if(
+      arguments.begin(), arguments.end(), [&](const Argument &own) {
+        return own.source == argument.source && own.index == argument.index;
+      });
+  return size_t(known - arguments.begin());
+}
+
+std::vector<bool>
+BackwardProgram::findNeeded(const std::vector<bool> &wanted) const {
+  std::vector<bool> needed(arguments.size());
+  for (size_t i = 0; i < wanted.size(); ++i)
+    for (size_t k = 0; wanted[i] && k < needed.size(); ++k)
+      needed[k] = needed[k] || needs[i][k];
+  return needed;
 }
 
 const BackwardProgram *
@@ -266,11 +313,6 @@ const BackwardProgram *BackwardProgram::getStopping(size_t k) const {
   std::vector<bool> defined(differentiable.size());
   defined[k] = true;
   return drop ? getPartial(stopping, defined, /*stops=*/true) : nullptr;
-}
-
-bool BackwardProgram::leadsOn(size_t k) const {
-  return !leads.empty() &&
-         std::find(leads[k].begin(), leads[k].end(), true) != leads[k].end();
 }
 
 /// Autograd gives a leaf another accumulator when its data become those of

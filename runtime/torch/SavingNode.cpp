@@ -9,7 +9,7 @@
 using namespace pyjit::rt;
 namespace autograd = torch::autograd;
 
-void SavingNode::release_variables() {
+void SavingNode::release() {
   std::lock_guard<std::mutex> lock(mutex_);
   call.reset();
   released = true;
@@ -143,18 +143,6 @@ SavingNode::zerosFor(const BackwardProgram::Argument &argument) const {
   return zerosOf(layout);
 }
 
-/// Which arguments the gradients that the engine wants are computed from:
-/// `backward(inputs=...)` does not want all, and eager looks at nothing that
-/// the others have saved.
-static std::vector<bool> findNeeded(const BackwardProgram &chosen,
-                                    const std::vector<bool> &wanted) {
-  std::vector<bool> needed(chosen.arguments.size());
-  for (size_t i = 0; i < wanted.size(); ++i)
-    for (size_t k = 0; wanted[i] && k < needed.size(); ++k)
-      needed[k] = needed[k] || chosen.needs[i][k];
-  return needed;
-}
-
 std::vector<at::Tensor>
 SavingNode::collect(const BackwardProgram &chosen, const Gradients &incoming,
                     bool keeps,
@@ -174,7 +162,7 @@ SavingNode::collect(const BackwardProgram &chosen, const Gradients &incoming,
       arguments.push_back(show(argument));
     } catch (const c10::Error &) {
       if (needed.empty())
-        needed = findNeeded(chosen, wanted());
+        needed = chosen.findNeeded(wanted());
       if (needed[arguments.size()])
         throw;
       arguments.push_back(zerosFor(argument));

@@ -31,7 +31,7 @@ UNARY: tuple[Callable[[Tensor], Tensor], ...] = (
     torch.sin, torch.tanh, torch.sigmoid, torch.relu, torch.square,
     lambda x: x.sin().exp(), lambda x: x * 2 + 1, lambda x: x.softmax(1), lambda x: x.cumsum(0),
     lambda x: F.layer_norm(x, SHAPE[1:]), lambda x: x.mean(1, keepdim=True) * x, lambda x: x - x.mean(),
-    lambda x: torch.cat([x[:, 2:].cos(), x[:, :2]], 1), lambda x: x.t().reshape(SHAPE), lambda x: x.detach() * x,
+    lambda x: torch.cat([x[:, 2:].cos(), x[:, :2]], 1), lambda x: x.t().reshape(SHAPE) * 1.5, lambda x: x.detach() * x,
     lambda x: F.gelu(x) + x, lambda x: x.clamp(-0.5, 0.5), lambda x: x.norm(dim=1, keepdim=True) + x,
 )  # fmt: skip
 BINARY: tuple[Callable[[Tensor, Tensor], Tensor], ...] = (
@@ -102,7 +102,7 @@ class Story:
             for scene in scenes:
                 self.rng.seed(scene)
                 torch.manual_seed(scene)
-                self.results = list(self.call(*self.inputs))
+                self.results, self.watches = list(self.call(*self.inputs)), False
                 self.show(f"turn {turn}", *self.results)
                 for _ in range(self.rng.randint(1, 6)):
                     if not self.act():
@@ -136,8 +136,10 @@ class Story:
         elif not results:
             return True
         elif kind == "keep":
+            self.watches = True
             rng.choice(results).retain_grad()
         elif kind == "hook":
+            self.watches = True
             number = rng.randrange(len(results))
             factor = rng.choice((None, 0.5))
             results[number].register_hook(lambda g: self.hear(number, factor, g))
@@ -154,7 +156,8 @@ class Story:
         some = rng.sample(range(len(results)), rng.randint(1, min(2, len(results))))
         loss = torch.stack([(results[i] * (i + 1)).sum() for i in some]).sum()
         keeps = rng.random() < 0.5
-        if kind == "backward":
+        # The engine comes to a result's node, and its hooks, on the way to any input of its group.
+        if kind == "backward" or self.watches:
             done = attempt(loss.backward, retain_graph=keeps)
         else:
             wanted = [t for t in (*self.leaves(), *results) if t.requires_grad]

@@ -78,6 +78,32 @@ def test_graphs_of_several_results(name: str) -> None:
     story()
 
 
+@scenario(grad=True, captured="late")
+def test_parts_of_one_graph(compile: Compile) -> Steps:
+    """Gradients by some inputs free what was saved for these, and not what others need."""
+
+    def call(a: torch.Tensor, b: torch.Tensor, c: torch.Tensor) -> torch.Tensor:
+        return (a.exp() * 2).sum() + (b.exp() * 3).sin().sum() + (c + 1).sum()
+
+    f = compile(call)
+    for seed in range(3):
+        a, b, c = (leaf(3, seed=seed + k) for k in range(3))
+        for order in ((a, b, c), (a, a), (c, b, b), ([a, b], c, a), (c, c)):
+            result = f(a, b, c)
+            for inputs in order:
+                yield attempt(
+                    lambda r=result, i=inputs: [
+                        g.contiguous() for g in torch.autograd.grad(r, i)
+                    ]
+                )
+        result = f(a, b, c)
+        yield torch.autograd.grad(result, a)
+        yield attempt(result.backward)
+        result = f(a, b, c)
+        result.backward()
+        yield attempt(torch.autograd.grad, result, a)
+
+
 @scenario(grad=True, versions=False, captured="late")
 def test_graphs_in_front_of_several_results(compile: Compile) -> Steps:
     """A backward goes to what its own result was computed from, and runs and frees nothing else."""

@@ -56,6 +56,57 @@ def test_parameter_gets_other_memory(compile: Compile) -> Steps:
         yield gradients(x, w)
 
 
+@scenario(grad=True)
+def test_data_of_an_input_is_written(compile: Compile) -> Steps:
+    """What the call has computed of it is of its time, what eager computes of it in the backward is not."""
+
+    def call(x: torch.Tensor, w: torch.Tensor) -> torch.Tensor:
+        h = torch.nn.functional.layer_norm(x, (4,)) + (x.sin() * w).cos().exp()
+        return (h * x).tanh() * w.sigmoid()
+
+    f = compile(call)
+    for _ in range(3):
+        for which in range(2):
+            x, w = leaf(3, 4), leaf(4, seed=1)
+            out = f(x, w)
+            (x, w)[which].data.mul_(values(4, seed=2))
+            out.sum().backward()
+            yield gradients(x, w)
+
+
+@scenario(grad=True)
+def test_data_of_a_result_is_written(compile: Compile) -> Steps:
+    def call(x: torch.Tensor) -> tuple[torch.Tensor, ...]:
+        h = x.exp()
+        return h, (h * 2).sin() * h, x.softmax(0).tanh().tanh()
+
+    f = compile(call)
+    for _ in range(3):
+        for which in range(3):
+            x = leaf(4)
+            results = f(x)
+            results[which].data.add_(values(4, seed=2))
+            torch.stack(results).sum().backward()
+            yield gradients(x)
+
+
+@scenario(grad=True, versions=False)
+def test_modes_between_call_and_backward(compile: Compile) -> Steps:
+    """A call in training mode writes the statistics that one in evaluation mode has saved, without a version."""
+    torch.manual_seed(0)
+    m = torch.nn.Sequential(torch.nn.Conv1d(4, 4, 1), torch.nn.BatchNorm1d(4))
+    f = compile(m)
+    for seed in range(4):
+        m.zero_grad()
+        x = leaf(5, 4, 3)
+        m.eval()
+        out = f(x)
+        m.train()
+        f(values(5, 4, 3, seed=seed))
+        out.square().sum().backward()
+        yield gradients(x, *m.parameters())
+
+
 def test_saved_input_of_another_size() -> None:
     f = pyjit.compile(lambda x, w: x * w, options={"strict": True})
     for _ in range(2):
@@ -88,6 +139,28 @@ def test_sizes_that_differ(compile: Compile) -> Steps:
         out = f(values(n, 4))
         out.square().sum().backward()
         yield [out, gradients(*m.parameters())]
+
+
+@scenario(grad=True, captured="late")
+def test_sizes_that_nothing_saved_has(compile: Compile) -> Steps:
+    """The node reads a size of an input whose elements nobody needs: they may be written, and nothing is freed."""
+    f = compile(lambda x: x.sum())
+    for n in (3, 4, 5, 6, 7):
+        x = leaf(n)
+        out = f(x)
+        with torch.no_grad():
+            x.add_(1)
+        out.backward()
+        yield [g.contiguous() for g in gradients(x)]
+        out.backward()
+        yield [g.contiguous() for g in gradients(x)]
+
+
+def test_sizes_that_nothing_saved_has_are_one_specialization() -> None:
+    f = pyjit.compile(lambda x: x.sum())
+    for n in range(3, 9):
+        f(leaf(n)).backward()
+    assert pyjit.stats(f)["specializations"] == 2
 
 
 @scenario(grad=True, graph_breaks="function of unknown origin", captured=False)

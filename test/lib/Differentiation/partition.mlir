@@ -69,6 +69,20 @@ func.func @asked(%x: tensor<4xf32>, %w: tensor<4xf32>) -> tensor<4xf32> attribut
 
 // -----
 
+// Where nothing that the gradients need has the size, the input that has it is
+// an argument, of which no element is read.
+// CHECK-LABEL: func.func @size_alone_backward(
+// CHECK-SAME: %arg0: tensor<f32> {pyjit.gradient = 0 : i64}, %arg1: tensor<?xf32, #tssa.layout<[s0], [1]>> {pyjit.input = 0 : i64})
+// CHECK-SAME: pyjit.symbols = [array<i64: 1, 0>]
+// CHECK-NOT: %arg1
+// CHECK: return
+func.func @size_alone(%x: tensor<?xf32, #tssa.layout<[s0], [1]>>) -> tensor<f32> attributes {pyjit.gradient_inputs = array<i64: 0>, pyjit.gradient_results = array<i64: 0>, pyjit.symbols = [array<i64: 0, 0>]} {
+  %0 = tssa.aten "aten::sum"(%x, none) : (tensor<?xf32, #tssa.layout<[s0], [1]>>) -> tensor<f32>
+  return %0 : tensor<f32>
+}
+
+// -----
+
 // So it is where autograd does not see the write, for which nobody raises.
 // What is computed of the sine in turn is computed again.
 // CHECK-LABEL: func.func @chain(
@@ -86,6 +100,21 @@ func.func @chain(%x: tensor<4xf32>) -> tensor<4xf32> attributes {pyjit.gradient_
   %1 = tssa.aten "aten::cos"(%0) : (tensor<4xf32>) -> tensor<4xf32>
   %2 = tssa.aten "aten::sin"(%1) : (tensor<4xf32>) -> tensor<4xf32>
   return %2 : tensor<4xf32>
+}
+
+// -----
+
+// Nor is a result that a derivative reads computed again of something else: its
+// memory is what eager's node has saved.
+// CHECK-LABEL: func.func @result(
+// CHECK-LABEL: func.func @result_backward(
+// CHECK-SAME: {pyjit.result = 0 : i64}
+// CHECK-NOT: aten::tanh
+// CHECK: return
+func.func @result(%x: tensor<3x4xf64>) -> tensor<3x4xf64> attributes {pyjit.gradient_inputs = array<i64: 0>, pyjit.gradient_results = array<i64: 0>} {
+  %0 = tssa.aten "aten::softmax.int"(%x, 1 : i64, none) : (tensor<3x4xf64>) -> tensor<3x4xf64>
+  %1 = tssa.aten "aten::tanh"(%0) : (tensor<3x4xf64>) -> tensor<3x4xf64>
+  return %1 : tensor<3x4xf64>
 }
 
 // -----

@@ -49,8 +49,20 @@ func.func @beside(%x: tensor<4xf32>) -> (tensor<4xf32>, tensor<4xf32>) attribute
 // JOINT-NOT: pyjit.gradient_at
 // CHECK-LABEL: func.func @equal_backward(
 // CHECK-NOT: pyjit.leads
+// CHECK: return
 func.func @equal(%x: tensor<4xf32>) -> (tensor<4xf32>, tensor<4xf32>, tensor<4xf32>) attributes {pyjit.gradient_inputs = array<i64: 0>, pyjit.gradient_results = array<i64: 0, 1, 2>} {
   %0 = tssa.aten "aten::exp"(%x) : (tensor<4xf32>) -> tensor<4xf32>
   %1 = tssa.aten "aten::sin"(%0) : (tensor<4xf32>) -> tensor<4xf32>
   return %0, %0, %1 : tensor<4xf32>, tensor<4xf32>, tensor<4xf32>
+}
+
+// -----
+
+// The second one's gradient needs nothing that is saved.
+// CHECK-LABEL: func.func @apart_backward(
+// CHECK-SAME: pyjit.keeps = array<i64: 0>
+func.func @apart(%x: tensor<4xf32>) -> (tensor<4xf32>, tensor<4xf32>) attributes {pyjit.gradient_inputs = array<i64: 0>, pyjit.gradient_results = array<i64: 0, 1>} {
+  %0 = tssa.aten "aten::exp"(%x) : (tensor<4xf32>) -> tensor<4xf32>
+  %1 = tssa.aten "aten::neg"(%x) : (tensor<4xf32>) -> tensor<4xf32>
+  return %0, %1 : tensor<4xf32>, tensor<4xf32>
 }

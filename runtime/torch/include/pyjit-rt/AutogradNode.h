@@ -38,7 +38,6 @@ struct SavedCall {
 /// A node that runs backward programs of a call.
 class SavingNode : public torch::autograd::Node {
 public:
-  void release_variables() override;
   std::string name() const override { return "PyjitBackward"; }
 
 protected:
@@ -50,6 +49,7 @@ protected:
       : program(std::move(program)), call(std::move(call)),
         layouts(std::move(layouts)) {}
 
+  void release();
   void checkNotReleased(bool needed) const;
   at::Tensor unpack(size_t input) const;
   at::Tensor layOut(const at::Tensor &gradient, size_t place) const;
@@ -72,6 +72,9 @@ private:
 
 /// Autograd's node for the results of one group of a call.
 class CompiledBackward final : public SavingNode {
+public:
+  void release_variables() override;
+
 protected:
   torch::autograd::variable_list
   apply(torch::autograd::variable_list &&gradients) override;
@@ -85,6 +88,7 @@ private:
         group(group) {}
   bool isReached(size_t gradient, const Gradients &incoming) const;
   std::vector<bool> findWanted(const BackwardProgram &chosen) const;
+  void noteUsed(const BackwardProgram &chosen);
   std::vector<at::Tensor> collectInputs();
   Gradients run(const Gradients &incoming);
   Gradients runDifferentiably(const Gradients &incoming);
@@ -93,6 +97,11 @@ private:
   std::shared_ptr<const Generators> drawn;
   uint32_t group;
   bool keeps = false; ///< some argument is saved
+  /// What the last run's gradients were computed from, and those of the runs
+  /// that were freed: by place in the program's `arguments`. Eager frees the
+  /// nodes that the engine has come to; other inputs' gradients may follow.
+  std::vector<bool> used, freed;
+  bool usedAll = true;
 };
 
 /// Autograd's node for one result of a call with several: hands its gradient on
@@ -100,6 +109,9 @@ private:
 /// call and somebody looks at the gradient of one of these, it runs a program
 /// that stops there.
 class ResultBackward final : public SavingNode {
+public:
+  void release_variables() override { release(); }
+
 protected:
   torch::autograd::variable_list
   apply(torch::autograd::variable_list &&gradients) override;
@@ -111,14 +123,20 @@ private:
                  std::shared_ptr<const Layouts> layouts, size_t result)
       : SavingNode(std::move(program), std::move(call), std::move(layouts)),
         result(result) {}
+  std::vector<ResultBackward *> findWay() const;
   bool isWatched() const;
+  bool isAskedFor() const;
   void checkWay() const;
   Gradients runStopping(const Gradients &incoming);
 
+  /// Other results, to which the edges behind the first one go; further ones go
+  /// to inputs that the result reaches beside these.
+  const std::vector<uint32_t> &ledTo() const;
+  ResultBackward &other(size_t i) const {
+    return static_cast<ResultBackward &>(*next_edge(1 + i).function);
+  }
+
   size_t result; ///< by place in the program's `differentiable`
-  /// Of each edge behind the first: the result, by place in `differentiable`,
-  /// or the input, by place in `gradients`.
-  std::vector<size_t> ledTo, reached;
 };
 
 /// Autograd's nodes for one call: one for each group of results, so that the

@@ -56,8 +56,8 @@ struct BackwardProgram {
     /// The caller uses the tensor for other calls, too, or gradients of
     /// gradients ask for what was in it before the call: nodes keep a copy.
     bool copied = false;
-    /// The backward program takes it; else only gradients of gradients do. Set
-    /// by `resolve`.
+    /// The backward program reads its elements; else only gradients of
+    /// gradients do, or a size is read. Set by `resolve`.
     bool taken = false;
     /// The layout of all calls; nothing where sizes differ. Set by `resolve`.
     std::optional<TensorLayout> layout = std::nullopt;
@@ -80,8 +80,13 @@ struct BackwardProgram {
   /// The program that takes the gradient of the k-th differentiable result
   /// alone and stops at results (`stops`); null where there is none.
   const BackwardProgram *getStopping(size_t k) const;
-  /// Whether the differentiable result was computed from other ones.
-  bool leadsOn(size_t k) const;
+  /// Which arguments the wanted ones of the program's results are computed
+  /// from: `backward(inputs=...)` does not want all, and eager looks at nothing
+  /// that the others have saved.
+  std::vector<bool> findNeeded(const std::vector<bool> &wanted) const;
+  /// The argument's place among this program's, of one of a program for fewer
+  /// results.
+  size_t placeOf(const Argument &argument) const;
   /// Whether a hook of an input may be called without a gradient: autograd goes
   /// on to all that this node has an edge to, and in eager only to what the
   /// results that count were computed from.
@@ -124,9 +129,10 @@ struct BackwardProgram {
   /// Of each differentiable result, those that it was computed from without
   /// another one in between. Empty: none was.
   std::vector<std::vector<bool>> leads;
-  /// Where `leads` is not: as `reaches`, but not by way of other results; and
-  /// of each differentiable result, whether something is saved on that way.
+  /// Where `leads` is not empty: as `reaches`, but not by way of other results.
   std::vector<std::vector<bool>> reachesDirectly;
+  /// Of each of several differentiable results, whether something is saved
+  /// between it and inputs, or what it leads to.
   std::vector<bool> keeps;
   /// Behind the gradients of inputs, the program gives gradients of these
   /// results of the main program.
@@ -147,6 +153,13 @@ struct BackwardProgram {
   /// Results that the backward program takes: shown ones (numbers of results),
   /// then others. Set by `resolve`.
   std::vector<uint32_t> shown, hidden;
+  /// Of each differentiable result, by place: the results that it leads to, and
+  /// the gradients that it reaches beside these. Empty: none leads on. Set by
+  /// `resolve`.
+  std::vector<std::vector<uint32_t>> ledTo, reached;
+  /// Of each group, whether something is saved for its gradients. Set by
+  /// `resolve`.
+  std::vector<bool> groupKeeps;
   /// Inputs whose gradients do not depend on each differentiable result. Set by
   /// `resolve`.
   std::vector<uint32_t> partlyReached;
@@ -161,6 +174,7 @@ private:
   /// interpreter's lock, take the other.
   mutable std::mutex programsLock, accumulatorsLock;
   bool adopt(BackwardProgram &other) const;
+  void findWays();
   mutable std::unique_ptr<DifferentiableBackward> again;
   using Partial = std::map<std::vector<bool>, std::unique_ptr<BackwardProgram>>;
   const BackwardProgram *getPartial(Partial &programs,
