@@ -126,6 +126,7 @@ LogicalResult MockEncoder::encodeView(refgraph::ViewOp op) {
       llvm::StringSwitch<uint16_t>(op.getShown().value_or(""))
           .Case("detached", PYJIT_MOCK_FLAG_DETACHED)
           .Case("view of detached", PYJIT_MOCK_FLAG_OF_DETACHED)
+          .Case("data", PYJIT_MOCK_FLAG_DATA)
           .Case("no_grad", PYJIT_MOCK_FLAG_NO_GRAD)
           .Case("grad", PYJIT_MOCK_FLAG_GRAD)
           .Default(0);

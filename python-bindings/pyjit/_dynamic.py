@@ -20,6 +20,14 @@ MAX_OUTCOMES = 4
 _VALUES = (ArgumentKind.VALUE, ArgumentKind.RESULT, ArgumentKind.LIFTED)
 
 
+def _is_plain(tensor_class: type) -> bool:
+    """Whether no ``__torch_function__`` of the user's hears what is asked of such a tensor."""
+    return tensor_class is torch.Tensor or (
+        issubclass(tensor_class, torch.Tensor)
+        and tensor_class.__torch_function__ is torch._C._disabled_torch_function_impl
+    )
+
+
 def mark(kind: ArgumentKind, value: Any) -> Any:
     """What a specialization of a continuation is likely to depend on in one of its arguments."""
     if kind == ArgumentKind.OPAQUE:
@@ -28,8 +36,9 @@ def mark(kind: ArgumentKind, value: Any) -> Any:
         return id(value)
     if kind in _VALUES:
         return type(value), str(value) if type(value) is float else value
-    if isinstance(value, torch.Tensor):
-        return value.shape, value.dtype, value.requires_grad
+    if _is_plain(type(value)):
+        with torch._C.DisableTorchFunction():  # nor does a mode
+            return value.shape, value.dtype, value.requires_grad
     return type(value)
 
 

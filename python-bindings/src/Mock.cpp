@@ -240,11 +240,12 @@ static at::Tensor retyped(const at::Tensor &tensor, c10::ScalarType type) {
   return at::as_strided(tensor, {count}, {1}, 0).view(type);
 }
 
-/// What `detach()` of a view gives: the same memory and version counter, and
-/// nothing that autograd knows of.
+/// What `detach()` of a view gives, the same memory and version counter, and
+/// nothing that autograd knows of; or its `.data`, with another counter.
 static at::Tensor detachedPart(const at::Tensor &tensor, at::IntArrayRef sizes,
-                               at::IntArrayRef strides, int64_t offset) {
-  at::Tensor whole = tensor.detach();
+                               at::IntArrayRef strides, int64_t offset,
+                               bool isData) {
+  at::Tensor whole = isData ? tensor.variable_data() : tensor.detach();
   auto *impl = whole.unsafeGetTensorImpl();
   impl->set_allow_tensor_metadata_change(true);
   impl->set_sizes_and_strides(sizes, strides, offset);
@@ -296,9 +297,11 @@ PyObject *Mock::makeView(const PyjitInst &inst,
       mode.emplace(inst.flags & PYJIT_MOCK_FLAG_GRAD);
     if (inst.flags & PYJIT_MOCK_FLAG_OF_DETACHED)
       tensor = tensor.detach();
-    if (inst.flags & PYJIT_MOCK_FLAG_DETACHED && tensor.scalar_type() == type)
+    bool isData = inst.flags & PYJIT_MOCK_FLAG_DATA;
+    if ((isData || inst.flags & PYJIT_MOCK_FLAG_DETACHED) &&
+        tensor.scalar_type() == type)
       return wrap(detachedPart(tensor, sizes, strides,
-                               tensor.storage_offset() + offset));
+                               tensor.storage_offset() + offset, isData));
     if (tensor.scalar_type() != type) {
       // A guard has compared the base's offset.
       int64_t begin = tensor.storage_offset() * tensor.element_size() /

@@ -145,6 +145,24 @@ def test_detached_alias(compile: Compile) -> Steps:
     yield [f(a, torch.from_numpy(a.numpy())), a]
 
 
+@scenario(captured="late")
+def test_views_of_one_of_two_arguments_that_share_memory(compile: Compile) -> Steps:
+    """Neither argument is a view of the other one: what is made of one has that as its base."""
+
+    def f(x: torch.Tensor, y: torch.Tensor) -> object:
+        return x.t(), y.t(), x[1:], y[1:], x.detach()
+
+    fast = compile(f)
+    for rows in (3, 3, 4, 5, 5):
+        for order in (1, -1):
+            x = values(rows, 4)
+            x, y = (x, x.detach())[::order]
+            found = fast(x, y)
+            yield found, [[t._base is base for base in (None, x, y)] for t in found]
+            found[2].zero_()
+            yield x._version, y._version, [t._version for t in found]
+
+
 @scenario(
     graph_breaks="an in-place operator (aten::mul_.Tensor) on an input that shares memory with another input"
 )
@@ -349,6 +367,29 @@ def test_subclass_on_second_call(compile: Compile) -> Steps:
     yield f(values(4))
     out = f(values(4).as_subclass(Loud))
     yield [type(out).__name__, out.as_subclass(torch.Tensor), seen]
+
+
+@scenario(
+    graph_breaks=("native function TensorBase.as_subclass", "a tensor of class"),
+    captured=False,
+)
+def test_what_a_subclass_hears(compile: Compile) -> Steps:
+    """`__torch_function__` hears of what the program does, and of nothing that we ask a
+    tensor which stands behind a graph break."""
+    heard: list[str] = []
+
+    class Spy(torch.Tensor):
+        @classmethod
+        def __torch_function__(cls, func, types, args=(), kwargs=None):  # type: ignore[no-untyped-def]
+            heard.append(func.__name__)
+            return super().__torch_function__(func, types, args, kwargs or {})
+
+    def f(x: torch.Tensor) -> torch.Tensor:
+        return torch.add(x.as_subclass(Spy), 1).as_subclass(torch.Tensor)
+
+    fast = compile(f)
+    for seed in range(4):
+        yield fast(values(3, seed=seed)), list(heard)
 
 
 @scenario(graph_breaks="a tensor with named dimensions")

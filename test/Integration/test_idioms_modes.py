@@ -361,7 +361,7 @@ def test_data(compile: Compile) -> Steps:
         yield found, x, linear.weight, fast(x)
 
 
-@scenario(graph_breaks="that is the .data of another one", captured="late")
+@scenario(graph_breaks="that shows the .data of another one", captured="late")
 def test_data_that_is_handed_out(compile: Compile) -> Steps:
     linear = nn.Linear(4, 4)
     fast = compile(lambda x: (x * 2, linear.weight.data, x.data[1:]))
@@ -371,6 +371,64 @@ def test_data_that_is_handed_out(compile: Compile) -> Steps:
         found[1].mul_(2)  # it is the weight
         found[2].zero_()
         yield found, x, x._version, linear.weight, linear.weight._version
+
+
+@scenario(captured="late")
+def test_data_that_is_handed_out_has_its_own_version(compile: Compile) -> Steps:
+    linear = nn.Linear(4, 4)
+
+    def f(x: torch.Tensor) -> object:
+        z = x * 2
+        d = z.data
+        d.mul_(2)
+        z.add_(1)
+        return z, d, z[1:], linear.weight.data, x.data
+
+    fast = compile(f)
+    for seed in range(4):
+        x = values(4, 4, seed=seed)
+        found = fast(x)
+        yield found, x._version, [t._is_view() for t in found]
+        found[1].mul_(2)  # it is z
+        found[3].mul_(2)  # it is the weight
+        found[4].add_(1)  # it is x
+        yield found, x, x._version, linear.weight, linear.weight._version
+
+
+@scenario(grad=True, graph_breaks="writes a tensor's `.data`", captured="late")
+def test_data_is_written_behind_a_graph_break(compile: Compile) -> Steps:
+    """The backward of what it is the data of does not see the write: it raised."""
+
+    def f(x: torch.Tensor) -> torch.Tensor:
+        e = x.exp()
+        e.data.clamp_(max=2.0)
+        return e
+
+    fast = compile(f)
+    for seed in range(4):
+        x = values(4, seed=seed).requires_grad_()
+        y = fast(x)
+        y.sum().backward()
+        yield y, x.grad
+
+
+@scenario(captured="late")
+def test_data_is_handed_out_behind_a_branch(compile: Compile) -> Steps:
+    def f(x: torch.Tensor) -> object:
+        y = x + 1 if x.sum() > 0 else x - 1
+        z = y * 2
+        d = z.data
+        d.mul_(2)
+        z.add_(1).add_(1)
+        return z, d
+
+    fast = compile(f)
+    for seed in range(8):
+        x = values(4, seed=seed)
+        found = fast(x)
+        yield found
+        found[1].zero_()
+        yield found
 
 
 @scenario

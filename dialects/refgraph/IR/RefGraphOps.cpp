@@ -560,7 +560,7 @@ LogicalResult DifferentiableOp::verify() {
 }
 
 LogicalResult ShownOp::verify() {
-  if (getMode() == "detached" || getMode() == "view of detached" ||
+  if (getMode() == "detached" || getMode() == "view of detached" || isData() ||
       getMode() == "no_grad" || getMode() == "grad")
     return success();
   return emitOpError("in an unknown way: '") << getMode() << "'";

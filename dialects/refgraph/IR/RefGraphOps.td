@@ -717,8 +717,9 @@ def RefGraph_ShownOp : RefGraph_Op<"shown", [
   let summary = "how autograd sees a tensor that shares another's memory";
   let description = [{
     `"detached"`: it is no view to autograd (`detach()`). `"view of detached"`:
-    a view of such a tensor. `"no_grad"`, `"grad"`: a view that was made in this
-    grad mode, where that is another than the call began with. Without this
+    a view of such a tensor. `"data"`: it is a tensor's `.data`, which has a
+    version counter of its own. `"no_grad"`, `"grad"`: a view that was made in
+    this grad mode, where that is another than the call began with. Without this
     line it is a view like any.
 
     ```mlir
@@ -728,6 +729,9 @@ def RefGraph_ShownOp : RefGraph_Op<"shown", [
   let arguments = (ins RefGraph_Tensor:$tensor, StrAttr:$mode);
   let assemblyFormat = "$tensor $mode attr-dict `:` type($tensor)";
   let hasVerifier = 1;
+  let extraClassDeclaration = [{
+    bool isData() { return getMode() == "data"; }
+  }];
 }
 
 def RefGraph_LeaveOp : RefGraph_Op<"leave", [Terminator,

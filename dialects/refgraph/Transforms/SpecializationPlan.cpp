@@ -337,12 +337,18 @@ LogicalResult SpecializationPlan::planResults(TraceOp trace) {
 }
 
 /// Version counters are shared like storage: what is written through a view
-/// counts for the tensor that the mock has of that memory. Of a tensor that
+/// counts for the tensor that the mock has of that memory; a `.data` has its
+/// own. Of a tensor that
 /// nobody sees in the end (an earlier segment of the call left it) nothing is
 /// said.
 LogicalResult SpecializationPlan::planCounters(TraceOp trace) {
   llvm::MapVector<Value, int64_t> counts;
   for (auto advance : trace.getBody().getOps<AdvanceOp>()) {
+    if (auto view = views.find(getNode(advance.getTensor()));
+        view != views.end() && view->second.isData()) {
+      counts[view->first] += advance.getCount();
+      continue;
+    }
     FailureOr<Value> base = getExternalBase(advance.getTensor(), advance);
     if (failed(base))
       return failure();

@@ -49,6 +49,7 @@ public:
     /// From the base's storage offset, in elements of the view.
     analysis::SizePolynomial offset;
     mlir::StringAttr shown; // of refgraph.shown
+    bool isData() const { return shown && shown.getValue() == "data"; }
   };
   /// How often the call wrote the memory of inputs, kept tensors and results.
   llvm::SmallVector<std::pair<mlir::Value, int64_t>> advances;

@@ -408,14 +408,36 @@ struct Advance {
 };
 } // namespace
 
-/// Of the memory of each tensor that `ops` says something of.
+namespace {
+/// The tensors that version counters are named by: each memory's first, and
+/// each `.data`.
+class Counters {
+public:
+  explicit Counters(Block &block) : nodes(block) {
+    block.walk([&](ShownOp shown) {
+      if (shown.isData())
+        data.insert(nodes.getNode(shown.getTensor()));
+    });
+  }
+  Value getCounter(Value tensor) const {
+    Value node = nodes.getNode(tensor);
+    return data.contains(node) ? node : nodes.getGroup(tensor);
+  }
+
+private:
+  TensorNodes nodes;
+  DenseSet<Value> data;
+};
+} // namespace
+
+/// Of each counter that `ops` says something of.
 static llvm::MapVector<Value, Advance>
 sumAdvances(llvm::iterator_range<Block::iterator> ops,
-            const TensorNodes &nodes) {
+            const Counters &counters) {
   llvm::MapVector<Value, Advance> sums;
   for (Operation &op : ops)
     if (auto advance = dyn_cast<AdvanceOp>(op)) {
-      Advance &sum = sums[nodes.getGroup(advance.getTensor())];
+      Advance &sum = sums[counters.getCounter(advance.getTensor())];
       int64_t most = advance.getCount();
       int64_t least = advance.getLeast() ? int64_t(*advance.getLeast()) : most;
       sum = sum + Advance{least, most};
@@ -433,12 +455,12 @@ void TailMerger::cloneCounters(IfOp merged, const Split &split,
                             ? IntegerAttr()
                             : builder.getI64IntegerAttr(advance.least));
   };
-  TensorNodes nodes(*block);
-  auto before = sumAdvances({block->begin(), merged->getIterator()}, nodes);
+  Counters counters(*block);
+  auto before = sumAdvances({block->begin(), merged->getIterator()}, counters);
   llvm::MapVector<Value, Advance> arms[2];
   for (unsigned side : {0, 1}) {
     Block &arm = merged->getRegion(side).front();
-    arms[side] = sumAdvances({arm.begin(), arm.end()}, nodes);
+    arms[side] = sumAdvances({arm.begin(), arm.end()}, counters);
   }
   // What was there before the branch.
   auto isOuterGroup = [&](Value group) {
@@ -457,7 +479,7 @@ void TailMerger::cloneCounters(IfOp merged, const Split &split,
   for (auto [number, pair] : llvm::enumerate(split.crossing)) {
     Advance ends[2];
     for (unsigned side : {0, 1}) {
-      Value group = nodes.getGroup(getSide(pair, side));
+      Value group = counters.getCounter(getSide(pair, side));
       ends[side] = arms[side].lookup(group);
       if (isOuterGroup(group))
         ends[side] = ends[side] + before.lookup(group);

@@ -132,7 +132,7 @@ void GraphBreaks::noteAllocation(PyObject *object) {
   if (!object || isValue(object) || allocationSites.count(object))
     return;
   Node *node = s.objects.find(object);
-  if (ObjectTable::isTensor(object) && s.tensors->isData(object))
+  if (ObjectTable::isTensor(object) && s.tensors->showsData(object))
     node = s.objects.allocated(object);
   else if (ObjectTable::isTensor(object))
     return;

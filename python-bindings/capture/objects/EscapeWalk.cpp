@@ -124,8 +124,8 @@ PyjitValue EscapeWalk::computeTensor(PyObject *object) {
     return refuse(object, " whose memory no recorded operator has filled");
   if (s.tensors->host().isShownBy(object))
     return refuse(object, " that shows a number which the host has changed");
-  if (s.tensors->isData(object))
-    return refuse(object, " that is the .data of another one");
+  if (s.tensors->showsData(object))
+    return refuse(object, " that shows the .data of another one");
   if (s.tensors->isKeptCast(object))
     return refuse(object, " that shows a weight's cast, which autocast keeps");
   if (!s.tensors->leaves(object)) {

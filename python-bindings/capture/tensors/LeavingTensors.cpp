@@ -36,6 +36,13 @@ bool hasStorage(const c10::TensorImpl *t, const void *storage) {
          t->unsafe_storage().unsafeGetStorageImpl() == storage;
 }
 
+/// What has a version counter: memory, and each `.data` of it.
+using Counter = std::pair<const void *, const c10::TensorImpl *>;
+
+Counter counterOf(const TensorInfo &info) {
+  return {memoryOf(info), info.data};
+}
+
 /// How autograd sees a tensor that shares memory with `other`, which the call
 /// was given or made first; empty: as a view of it, made in `gradMode`.
 std::string shownAs(const at::TensorBase &t, const at::TensorBase &other,
@@ -92,37 +99,41 @@ private:
   void endBeforeUse(const std::string &why);
   void writeCounts();
   bool isMadeAsView(const at::Tensor &t, const void *memory) const;
-  bool requiresGrad(const void *memory) const;
+  bool requiresGrad(const at::Tensor &t, const void *memory) const;
   bool overlapsItself(const void *memory) const;
+  const at::TensorBase *findBase(const at::Tensor &t, const void *memory) const;
 
   Impl &impl;
   Recording &recording;
-  /// By memory: an external tensor; the tensor that others are shown as views
-  /// of; who was written most often.
-  std::map<const void *, at::TensorBase> externals, first;
-  std::map<const void *, std::pair<const TensorInfo *, int64_t>> counts;
+  /// By memory: the external tensors, in the order of their values; the tensor
+  /// of the call's own that others are shown as views of.
+  std::map<const void *, std::vector<at::TensorBase>> externals;
+  std::map<const void *, at::TensorBase> first;
+  /// Who was written most often.
+  std::map<Counter, std::pair<const TensorInfo *, int64_t>> counts;
 };
 
 void LeavingTensors::findExternals() {
-  for (auto &entry : impl.tensors) {
-    const TensorInfo &info = entry.second;
-    if (!info.external || info.value < 0)
-      continue;
+  std::map<int, const TensorInfo *> inOrder;
+  for (auto &entry : impl.tensors)
+    if (entry.second.external && entry.second.value >= 0)
+      inOrder[entry.second.value] = &entry.second;
+  for (auto &entry : inOrder) {
+    const TensorInfo &info = *entry.second;
     at::TensorBase t(info.impl);
-    externals.emplace(memoryOf(info), t);
+    externals[memoryOf(info)].push_back(t);
     int64_t count = versionOf(t) - info.version;
     if (count ||
         (impl.writtenStorages.count(memoryOf(info)) && !t.is_inference()))
-      counts[memoryOf(info)] = {&info, count};
+      counts[counterOf(info)] = {&info, count};
   }
 }
 
 void LeavingTensors::findFirst() {
-  first = externals;
   std::map<const void *, int> values;
   for (const at::Tensor &t : impl.leaving) {
     const TensorInfo *info = impl.find(t);
-    if (!info || t.is_view() || externals.count(memoryOf(*info)))
+    if (!info || info->data || t.is_view() || externals.count(memoryOf(*info)))
       continue;
     auto [value, isNew] = values.emplace(memoryOf(*info), info->value);
     if (!isNew && value->second < info->value)
@@ -130,6 +141,21 @@ void LeavingTensors::findFirst() {
     value->second = info->value;
     first.insert_or_assign(memoryOf(*info), t);
   }
+}
+
+/// The tensor of this memory that `t` is shown as a view of. Of several
+/// external ones, which may be views of each other or not, that of its base.
+const at::TensorBase *LeavingTensors::findBase(const at::Tensor &t,
+                                               const void *memory) const {
+  auto known = externals.find(memory);
+  if (known == externals.end()) {
+    auto own = first.find(memory);
+    return own == first.end() ? nullptr : &own->second;
+  }
+  auto same = std::find_if(
+      known->second.begin(), known->second.end(),
+      [&](const at::TensorBase &other) { return baseOf(t) == baseOf(other); });
+  return same == known->second.end() ? &known->second.front() : &*same;
 }
 
 /// Whether a backward behind the call could begin at something that leaves, and
@@ -184,15 +210,18 @@ void LeavingTensors::checkLeaf(const at::Tensor &t) {
 void LeavingTensors::writeTensor(const at::Tensor &t, const TensorInfo &info) {
   const void *memory = memoryOf(info);
   std::string how;
-  if (auto other = first.find(memory);
-      other != first.end() && !other->second.is_same(t) && !t.is_inference())
-    how = shownAs(t, other->second, impl.state.gradMode);
+  const at::TensorBase *other = findBase(t, memory);
+  if (info.data)
+    how = "data";
+  else if (other && !other->is_same(t) && !t.is_inference())
+    how = shownAs(t, *other, impl.state.gradMode);
   if (!how.empty())
     recording.add(PyjitShownOp{.tensor = info.value, .mode = view(how)});
   // What a view requires follows from its base, unless it is a detached one.
-  bool detached = how == "detached" || how == "view of detached";
+  bool detached =
+      how == "detached" || how == "view of detached" || how == "data";
   if (impl.gradientFlows && isMadeAsView(t, memory) &&
-      t.requires_grad() != (!detached && requiresGrad(memory)))
+      t.requires_grad() != (!detached && requiresGrad(t, memory)))
     return recording.end(ReasonKind::SharedMemory,
                          "it leaves tensors of one memory that autograd knows "
                          "as several tensors, and some require grad");
@@ -208,7 +237,7 @@ void LeavingTensors::writeTensor(const at::Tensor &t, const TensorInfo &info) {
   if (info.showsWritten)
     return endBeforeUse("it leaves a view of a leaf that the call had written "
                         "before, made where grad mode is on");
-  if (externals.count(memory)) {
+  if (externals.count(memory) && !info.data) {
     // The mock makes the view by strides, whose gradient autograd divides by
     // how many elements share a place in memory.
     if (t.requires_grad() && !detached && overlapsItself(memory))
@@ -217,7 +246,7 @@ void LeavingTensors::writeTensor(const at::Tensor &t, const TensorInfo &info) {
                     "share memory leaves the call");
     return;
   }
-  auto &count = counts[memory];
+  auto &count = counts[counterOf(info)];
   if (int64_t version = versionOf(t); version > count.second)
     count = {&info, version};
   writeGradient(t, info);
@@ -275,10 +304,11 @@ bool LeavingTensors::overlapsItself(const void *memory) const {
   return false;
 }
 
-/// Of the tensor that the mock makes views of.
-bool LeavingTensors::requiresGrad(const void *memory) const {
-  if (auto external = externals.find(memory); external != externals.end())
-    return external->second.requires_grad();
+/// Of the tensor that the mock makes `t` a view of.
+bool LeavingTensors::requiresGrad(const at::Tensor &t,
+                                  const void *memory) const {
+  if (externals.count(memory))
+    return findBase(t, memory)->requires_grad();
   return std::any_of(
       impl.leaving.begin(), impl.leaving.end(), [&](const at::Tensor &t) {
         TensorInfo *info = impl.find(t);

@@ -48,7 +48,9 @@ struct TensorInfo {
   /// A view of a leaf that the call had written: the trace makes it of what
   /// `pyjit::written` gave, which later writes do not reach.
   bool showsWritten = false;
-  bool isData = false; ///< the `.data` of another, or a view of it
+  /// The `.data` of another tensor that this is, or shows: its version counter
+  /// is its own.
+  const c10::TensorImpl *data = nullptr;
   bool isView = false; ///< the trace makes it as a view of another tensor
   /// A leaf that the call made: its value has no history in the trace.
   bool beginsHistory = false;
@@ -109,8 +111,6 @@ struct TensorRecorder::Impl {
   std::vector<c10::TensorImpl *> factories;
   /// Storages that a view shows as numbers of another type.
   std::map<const void *, std::string> retypedStorages;
-  /// Storages of inputs that Python took `.data` of.
-  std::set<const void *> dataStorages;
   /// Storages that an operator wrote to.
   std::map<const void *, std::string> writtenStorages;
   bool suspended = false;

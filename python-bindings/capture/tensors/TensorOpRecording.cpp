@@ -438,7 +438,7 @@ bool OperatorRecording::checkOperands() {
     if (const char *why = impl.earlier.leaves.whyNotTaken(t, *info, writes,
                                                           /*flows=*/false))
       return refuse(why);
-    if (writes && info->isData && impl.gradientFlows)
+    if (writes && info->data && impl.gradientFlows)
       return refuse("it writes a tensor's `.data`, and a backward might read "
                     "what was there");
     if (writes && impl.casts.isMemoryOf(t))
@@ -758,9 +758,10 @@ void OperatorRecording::bindFresh(PyjitValue value) {
                  (flows &&
                   impl.earlier.leaves.unwritten(arguments.operands[j]) >= 0);
         });
-    info.isData = std::any_of(aliases.begin(), aliases.end(), [&](size_t j) {
-      return arguments.infos[j]->isData;
-    });
+    info.data = nullptr;
+    for (size_t j : aliases)
+      if (!info.data)
+        info.data = arguments.infos[j]->data;
     info.isStale = !aliases.empty() && arguments.infos[aliases[0]]->isStale;
     if (made)
       impl.factories.push_back(fresh[i].unsafeGetTensorImpl());
@@ -778,7 +779,7 @@ void OperatorRecording::bindMutated(PyjitValue value) {
   for (size_t i = 0; i < leaves.size(); ++i)
     impl.earlier.leaves.note(leaves[i], unwritten[i], value + PyjitValue(i));
   for (size_t j : mutated)
-    if (arguments.infos[j]->isData)
+    if (arguments.infos[j]->data)
       impl.earlier.leaves.noteData(arguments.operands[j]);
   if (replaced < 0)
     return;

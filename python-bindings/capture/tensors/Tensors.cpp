@@ -457,24 +457,13 @@ void TensorRecorder::bindData(PyObject *object, PyObject *of) {
   info.constant = source.constant;
   info.uninitialized = source.uninitialized;
   info.readOnly = source.readOnly;
-  info.isData = true;
-  for (auto &entry : impl->tensors) {
-    if (!entry.second.external || !entry.first->has_storage() ||
-        !t.has_storage() ||
-        entry.first->unsafe_storage().unsafeGetStorageImpl() !=
-            t.storage().unsafeGetStorageImpl())
-      continue;
-    impl->dataStorages.insert(t.storage().unsafeGetStorageImpl());
-  }
+  info.data = info.impl.get();
 }
 
-bool TensorRecorder::isData(PyObject *object) {
-  if (impl->dataStorages.empty())
-    return false;
-  const at::Tensor &t = THPVariable_Unpack(object);
-  TensorInfo *info = impl->find(t);
-  return info && info->isData && !info->external && t.has_storage() &&
-         impl->dataStorages.count(t.storage().unsafeGetStorageImpl());
+bool TensorRecorder::showsData(PyObject *object) {
+  TensorInfo *info = impl->find(THPVariable_Unpack(object));
+  return info && info->data && info->data != info->impl.get() &&
+         !info->external;
 }
 
 /// The object of an equal number, or -1: each layer makes its own

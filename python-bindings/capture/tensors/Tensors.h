@@ -51,9 +51,9 @@ public:
   void bindData(PyObject *tensor, PyObject *of);
   /// `tensor` is what `torch.tensor(number)` has made, of a tracked number.
   void bindNumber(PyObject *tensor, PyObject *number);
-  /// Such a tensor of an input, or a view of one: it has a version of its own,
-  /// so that no operator makes it.
-  bool isData(PyObject *tensor);
+  /// Whether `tensor` is a view of such a tensor, or its `detach()`: nobody
+  /// could make it behind the call, with that one's version counter.
+  bool showsData(PyObject *tensor);
   /// Records what Python saw of a tensor's storage offset.
   void readOffset(PyObject *tensor);
   /// No specialization looks at one that has none: a nested or a sparse tensor.

@@ -180,6 +180,30 @@ refgraph.trace @counters {
 // -----
 
 !T = !refgraph.tensor<[4], [1], f32, "cpu">
+
+// A `.data` has a version counter of its own, which no write through another
+// tensor of its memory advances.
+// CHECK-LABEL: refgraph.mock @data
+// CHECK-SAME:    results(%[[R:[^:]*]]: {{.*}}) {
+// CHECK:         %[[D:.*]] = refgraph.view %[[R]] offset 0 shown "data"
+// CHECK-DAG:     refgraph.advance %[[R]] by 3 :
+// CHECK-DAG:     refgraph.advance %[[D]] by 1 :
+refgraph.trace @data {
+  %e = refgraph.external
+  %x = refgraph.get %e arg(0, "x") : !T
+  %r = refgraph.tensor_op "aten::neg"(%x) {traits = ["pure"]} : (!T) -> !T
+  %d = refgraph.tensor_op "aten::detach"(%r) aliases [0] {traits = ["pure"]} : (!T) -> !T
+  %d1 = refgraph.tensor_op "aten::neg_"(%d) mutates [0] {traits = ["in-place"]} : (!T) -> !T
+  refgraph.shown %d1 "data" : !T
+  refgraph.advance %r by 3 : !T
+  refgraph.advance %d1 by 1 : !T
+  %o = refgraph.create "tuple" [%r, %d] : (!T, !T) -> !refgraph.obj<"tuple">
+  refgraph.leave %o : !refgraph.obj<"tuple">
+}
+
+// -----
+
+!T = !refgraph.tensor<[4], [1], f32, "cpu">
 !I = !refgraph.tensor<[2, 4], [4, 1], f32, "cpu">
 
 // Eager does not count writes of running statistics: what copying back counts is
