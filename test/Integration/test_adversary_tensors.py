@@ -565,3 +565,45 @@ def test_devices_are_values(compile: Compile) -> Steps:
     for name in ("cpu", "cpu", "meta", "cpu"):
         device = torch.device(name)
         yield attempt(f, values(3), device)
+
+
+@scenario
+def test_devices_as_keys(compile: Compile) -> Steps:
+    """Equal devices are one key, alone or in a tuple, and what lies there is guarded."""
+    masks: dict[Any, torch.Tensor] = {}
+
+    def g(x: torch.Tensor) -> Any:
+        key = (x.shape[0], x.device, x.dtype)
+        if key not in masks:
+            masks[key] = torch.ones(x.shape[0], dtype=x.dtype)
+        if x.device not in masks:
+            masks[x.device] = torch.full((1,), 2.0)
+        return x * masks[key] + masks[x.device]
+
+    f = compile(g)
+    g(values(3))
+    for size in (3, 3, 3, 4, 4, 4, 3):
+        yield f(values(size)), list(masks.items())
+    masks[torch.device("cpu")] = torch.full((1,), 5.0)
+    yield f(values(3)), list(masks.items())
+    masks[3, torch.device("cpu"), torch.float32] *= 2
+    yield f(values(3)), list(masks.items())
+    del masks[torch.device("cpu")]
+    yield f(values(3)), list(masks.items())
+    yield f(values(4)), list(masks.items())
+    masks.clear()
+    yield f(values(4)), list(masks.items())
+
+
+@scenario(graph_breaks="a tensor made of tensors by torch.tensor", captured="late")
+def test_a_tensor_of_tensors_in_nested_lists(compile: Compile) -> Steps:
+    """Their elements were constants of the specialization."""
+
+    def g(x: torch.Tensor, k: float) -> Any:
+        mean = x.mean()
+        rows = torch.tensor([[mean, 1.0], [k, 2.0]]), torch.tensor([[[x.max()]]])
+        return rows, torch.Tensor([[k, mean]]), torch.as_tensor(((k, x[0]),)), x * 2
+
+    f = compile(g)
+    for seed in range(6):
+        yield f(values(3, seed=seed), 1.5 + seed // 3)

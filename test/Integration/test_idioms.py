@@ -159,6 +159,12 @@ class Boxed:
         return Boxed(self.t + other.t)
 
 
+def ranges_written(x: torch.Tensor) -> torch.Tensor:
+    hot = torch.zeros_like(x)
+    hot[range(len(x)), [3, 1, 2, 0]] = 1.0
+    return hot * x
+
+
 PROGRAMS = {
     "list index": lambda x: (
         x[[0, 2]],
@@ -227,6 +233,10 @@ PROGRAMS = {
         torch.ops.aten.relu.default(x) + torch.ops.aten.mul(x, 2)
     ),
     "an enumeration": lambda x: x * Kind.B.value if Kind.A is not Kind.B else x,
+    "a tensor of a list": lambda x: x * torch.Tensor([2, 3])[0] + torch.Tensor((1,)),
+    "einsum of three": lambda x: torch.einsum("ab,ab,cb->ac", x, x, x),
+    "a range of rows": lambda x: x[range(len(x)), range(0, 8, 2)],
+    "a range of places": ranges_written,
 }
 
 

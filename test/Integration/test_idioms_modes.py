@@ -174,6 +174,33 @@ def test_a_logger(compile: Compile) -> Steps:
             yield fast(values(4, seed=seed))
 
 
+@scenario(captured="late", graph_breaks="a call of Logger._log")
+def test_a_logger_that_writes(compile: Compile) -> Steps:
+    """One graph break for each record, which tells of the place that logs."""
+    logger, told = logging.getLogger("pyjit_test_writes"), []
+
+    class Handler(logging.Handler):
+        def emit(self, record: logging.LogRecord) -> None:
+            told.append((record.getMessage(), record.funcName, record.lineno))
+
+    logger.propagate = False
+    logger.handlers = [Handler()]
+    logger.setLevel(logging.INFO)
+
+    def inner(x: torch.Tensor) -> torch.Tensor:
+        logger.info("of %d elements", x.numel())
+        return x * 2
+
+    def outer(x: torch.Tensor) -> torch.Tensor:
+        y = inner(x.sin())
+        logger.warning("half")
+        return y + 1
+
+    fast = compile(outer)
+    for seed in range(6):
+        yield fast(values(3 + seed // 3, seed=seed)), list(told)
+
+
 # ---- objects that are passed on unseen ---------------------------------------------------------
 
 

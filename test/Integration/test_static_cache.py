@@ -8,6 +8,7 @@ from collections.abc import Callable
 import pyjit
 import pytest
 import torch
+from torch import nn
 
 
 def row(buf: torch.Tensor, x: torch.Tensor, pos: int) -> torch.Tensor:
@@ -45,7 +46,26 @@ def last_of_new(buf: torch.Tensor, x: torch.Tensor, pos: int) -> torch.Tensor:
     return out
 
 
-CASES = (row, rows, row_then_read, beginning, attention, last_of_new)
+def slice_of_one_row(buf: torch.Tensor, x: torch.Tensor, pos: int) -> torch.Tensor:
+    buf[:, pos : pos + 1] = x[:, :1]
+    known = buf[:, : pos + 1]
+    return (x[:, :1] @ known.mT).softmax(-1)
+
+
+def row_before_a_row(buf: torch.Tensor, x: torch.Tensor, pos: int) -> torch.Tensor:
+    return buf[:, : pos + 2].sum(1) + buf[:, pos + 1 : pos + 2].sum(1) * x[:, 0]
+
+
+CASES = (
+    row,
+    rows,
+    row_then_read,
+    beginning,
+    attention,
+    last_of_new,
+    slice_of_one_row,
+    row_before_a_row,
+)
 POSITIONS = (4, 5, 6, 9, 2, 13, 16, 0, 1, 17, 3, 12, 30, 8)
 
 
@@ -88,3 +108,62 @@ def test_no_rows(device: str) -> None:
             want = buf * 2
             torch.testing.assert_close(fast(buf, torch.empty(3, 0, 8), pos), want)
             torch.testing.assert_close(buf * 2, want)
+
+
+class Decoder(nn.Module):
+    """A decoder's attention over what it has seen, kept by itself or by its caller."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        torch.manual_seed(0)
+        self.k, self.v = nn.Linear(8, 8), nn.Linear(8, 8)
+        self.cache, self.seen = torch.zeros(1, 20, 8), 0
+
+    def kept(self, x: torch.Tensor) -> torch.Tensor:
+        new = x.shape[1]
+        self.cache[:, self.seen : self.seen + new] = x
+        self.seen += new
+        return (x @ self.cache[:, : self.seen].mT).softmax(-1)
+
+    def forward(
+        self, x: torch.Tensor, past: tuple[torch.Tensor, torch.Tensor] | None
+    ) -> tuple[torch.Tensor, tuple[torch.Tensor, torch.Tensor]]:
+        k, v = self.k(x), self.v(x)
+        if past is not None:
+            k, v = torch.cat([past[0], k], 1), torch.cat([past[1], v], 1)
+        return (x @ k.mT).softmax(-1) @ v, (k, v)
+
+
+def test_a_cache_that_the_module_counts() -> None:
+    models = Decoder(), Decoder()
+    fast = pyjit.compile(models[1].kept)
+    with torch.no_grad():
+        for length in (3, *[1] * 12):
+            x = torch.randn(1, length, 8)
+            torch.testing.assert_close(fast(x), models[0].kept(x))
+            torch.testing.assert_close(models[1].cache, models[0].cache)
+            assert models[1].seen == models[0].seen
+    stats = pyjit.stats(fast)
+    assert stats["hits"] >= 8 and not stats["fixed_sizes"], stats
+
+
+@pytest.mark.parametrize("transposed", [False, True])
+def test_a_growing_cache_with_gradients(transposed: bool) -> None:
+    """No gradient has the size of what the call was given, which one is cut to all the same."""
+    models = Decoder(), Decoder()
+    fast = pyjit.compile(models[1])
+    for step in range(10):
+        x = torch.randn(2, 1, 8)
+        past = [torch.randn(2, 3 + step, 8) for _ in range(2)]
+        if transposed:
+            past = [t.mT.contiguous().mT for t in past]
+        grads = []
+        for f, m in ((models[0], models[0]), (fast, models[1])):
+            given = [t.clone().requires_grad_() for t in past]
+            y, _ = f(x, tuple(given))
+            grads.append(
+                torch.autograd.grad(y.square().sum(), [*given, *m.parameters()])
+            )
+        torch.testing.assert_close(grads[1], grads[0])
+    stats = pyjit.stats(fast)
+    assert stats["hits"] >= 7 and not stats["fixed_sizes"], stats

@@ -144,19 +144,21 @@ static bool isPlainNew(PyObject *newMethod) {
 }
 
 /// Functions of Python's whose inside is of no use to a specialization: what
-/// they do is copying objects that it cannot make, or changing generators'
-/// states. One graph break around the call is better than a dozen in it.
+/// they do is copying objects that it cannot make, changing generators' states,
+/// or looking at frames and locks. One graph break around the call is better
+/// than a dozen in it.
 static bool isGraphBreakAround(PyObject *f) {
   static const std::set<PyObject *> functions = [] {
     std::set<PyObject *> found;
-    for (const char *path : {"copy:deepcopy", "torch:manual_seed", "torch:seed",
-                             "random:Random.choice", "random:Random.choices",
-                             "random:Random.sample", "random:Random.shuffle",
-                             "random:Random.randint", "random:Random.randrange",
-                             "random:Random.uniform", "random:Random.gauss",
-                             "random:Random.normalvariate", "json:dumps",
-                             "json:loads", "traceback:format_exc",
-                             "traceback:format_stack", "traceback:print_exc"})
+    for (const char *path :
+         {"copy:deepcopy", "torch:manual_seed", "torch:seed",
+          "random:Random.choice", "random:Random.choices",
+          "random:Random.sample", "random:Random.shuffle",
+          "random:Random.randint", "random:Random.randrange",
+          "random:Random.uniform", "random:Random.gauss",
+          "random:Random.normalvariate", "json:dumps", "json:loads",
+          "logging:Logger._log", "traceback:format_exc",
+          "traceback:format_stack", "traceback:print_exc"})
       if (PyObject *function = findObject(path))
         found.insert(function);
     return found;
@@ -491,10 +493,14 @@ std::optional<ResultKind> SlotCall::attribute() const {
   if (call.args.size() < 2 || !PyUnicode_Check(call.args[1]))
     return std::nullopt;
   PyObject *name = call.args[1];
+  bool ofModule = pyjitWrappedSlot(wrapper) ==
+                  reinterpret_cast<void *>(PyModule_Type.tp_getattro);
   if (is("__getattribute__", 2) &&
-      pyjitWrappedSlot(wrapper) ==
-          reinterpret_cast<void *>(PyObject_GenericGetAttr)) {
+      (ofModule || pyjitWrappedSlot(wrapper) ==
+                       reinterpret_cast<void *>(PyObject_GenericGetAttr))) {
     Attributes::Found found = s.attributes.genericAttr(self, name);
+    if (ofModule && found.kind == Attributes::Found::Absent)
+      return std::nullopt; // the module's own `__getattr__` may answer
     return found.kind == Attributes::Found::Fresh ? ResultKind::Fresh
                                                   : ResultKind::Known;
   }

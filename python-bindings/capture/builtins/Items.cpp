@@ -39,8 +39,11 @@ static bool isTensorIndex(Recording &s, PyObject *key) {
         return false;
     return true;
   }
-  // A list of numbers becomes a tensor behind the dispatcher's back.
-  if (PyList_CheckExact(key) && isNumberList(key)) {
+  // A list of numbers, or a range that the call has made, becomes a tensor
+  // behind the dispatcher's back.
+  bool ownRange =
+      PyRange_Check(key) && s.objects.find(key) && !s.objects.isExternal(key);
+  if (ownRange || (PyList_CheckExact(key) && isNumberList(key))) {
     s.containers.readDeep(key);
     s.scalars.specializeDeep(key);
     s.now.numbersAsTensors = true;

@@ -85,19 +85,35 @@ ResultKind tensorData(Recording &s, const Call &c) {
   return ResultKind::FreshDeep;
 }
 
+/// Tensors in lists, nested no deeper than `tensorArgument` goes.
+bool holdsTensors(PyObject *data) {
+  if (!PyList_Check(data) && !PyTuple_Check(data))
+    return ObjectTable::isTensor(data);
+  for (Py_ssize_t i = 0; i < PySequence_Fast_GET_SIZE(data); ++i)
+    if (holdsTensors(PySequence_Fast_GET_ITEM(data, i)))
+      return true;
+  return false;
+}
+
 ResultKind fromData(Recording &s, const Call &c) {
   for (PyObject *arg : c.args) {
     if (s.objects.isTensor(arg))
       s.end(ReasonKind::TensorFromData,
             "a tensor made of a tensor by torch.tensor");
     s.calls.tensorArgument(arg);
-    if (PyList_Check(arg) || PyTuple_Check(arg))
-      for (Py_ssize_t i = 0; i < PySequence_Fast_GET_SIZE(arg); ++i)
-        if (s.objects.isTensor(PySequence_Fast_GET_ITEM(arg, i)))
-          s.end(ReasonKind::TensorFromData,
-                "a tensor made of tensors by torch.tensor");
+    if (!s.ended() && holdsTensors(arg))
+      s.end(ReasonKind::TensorFromData,
+            "a tensor made of tensors by torch.tensor");
   }
   return ResultKind::Constant;
+}
+
+/// `torch.Tensor([1, 2])`; sizes make memory that nothing has filled.
+ResultKind legacyTensor(Recording &s, const Call &c) {
+  if (c.args.size() == 1 && !c.kwnames &&
+      (PyList_CheckExact(c.args[0]) || PyTuple_CheckExact(c.args[0])))
+    return fromData(s, c);
+  return s.calls.unknownNative(c);
 }
 
 /// Without an argument the name of the type, else a conversion.
@@ -464,6 +480,7 @@ void pyjit::capture::addTorch(NativeTable &t) {
   t.add("torch._C:_set_grad_enabled", setGradMode);
   t.add("torch._C._dynamo.eval_frame:set_eval_frame", setEvalFrame);
   t.add("torch._C:TensorBase.requires_grad_", requireGrad);
+  t.add("torch:Tensor", legacyTensor);
   t.add("torch:Size", makeSize);
   t.add("torch:Size.numel", nativePure);
   t.add("torch:device", nativePure);

@@ -137,13 +137,9 @@ PyjitValue EscapeWalk::computeTensor(PyObject *object) {
   return value;
 }
 
-/// Nobody can tell this very object from an equal one: it goes into the table
-/// of objects.
 PyjitValue EscapeWalk::immutable(PyObject *object) {
-  int index = int(PyList_GET_SIZE(s.objects.list));
-  PyList_Append(s.objects.list, object);
   std::string hint = typeName(object);
-  return s.add(PyjitObjectOp{.index = index,
+  return s.add(PyjitObjectOp{.index = s.objects.addEqual(object),
                              .hint = view(hint),
                              .resultType = s.objects.irType(object)});
 }

@@ -271,15 +271,18 @@ PyjitAttribute ObjectTable::constant(PyObject *o) {
   if (!node && isProcessConstant(o))
     node = pin(o);
   // Equal ones are one key, whichever of them the dict holds.
-  if (node && !node->external && isByValue(o)) {
-    PyList_Append(list, o);
-    return pyjitAttributeObject(context, int(PyList_GET_SIZE(list)) - 1);
-  }
+  if (node && isByValue(o))
+    return pyjitAttributeObject(context, addEqual(o));
   if (!node || !node->external) {
     s.end(ReasonKind::UnusualObject, "a key of type " + typeName(o));
     return s.writer.none();
   }
   return pyjitAttributeObject(context, pin(o)->index);
+}
+
+int ObjectTable::addEqual(PyObject *object) {
+  PyList_Append(list, object);
+  return int(PyList_GET_SIZE(list)) - 1;
 }
 
 PyjitValue ObjectTable::addConstant(PyObject *object) {

@@ -52,6 +52,8 @@ public:
   PyjitType irType(PyObject *object);
   /// A value, or an entry of `list`, as an attribute.
   PyjitAttribute constant(PyObject *object);
+  /// The entry of `list` for an object that nobody can tell from an equal one.
+  int addEqual(PyObject *object);
   /// `object`, a number or None say, as a value of the trace.
   PyjitValue addConstant(PyObject *object);
 
