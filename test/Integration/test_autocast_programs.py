@@ -288,7 +288,8 @@ def test_threads() -> None:
     for thread in threads:
         thread.join()
     assert not wrong
-    assert pyjit.stats(f)["hits"] > 60
+    # Calls that come while another thread's is recorded run in eager.
+    assert pyjit.stats(f)["hits"] > 30
 
 
 def test_casts_are_autocasts_own() -> None:

@@ -305,6 +305,8 @@ def by_hand() -> dict[str, list[tuple[Any, ...]]]:
             "pow.Tensor_Scalar": [(numbers, 2), (rows, 2)],
             "full": [([3], 2.5, torch.int64), ([3], 2, torch.int32)],
             "masked_scatter": [(rows, rows > 0.5, rows.flatten()[:16])],
+            # The first samples of op_db have no elements.
+            "_linalg_svd": [(rows,)],
         }
     )
 

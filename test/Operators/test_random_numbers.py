@@ -308,6 +308,8 @@ def test_the_table_is_covered() -> None:
     known = set(
         re.findall(r'Schema<"aten::([\w.]+)\([^"]*", "Random">', SCHEMAS.read_text())
     )
+    # Attention's kernels are put in by the compiler, where eager takes them.
+    known = {name for name in known if not INTERNAL.search(name)}
     # The functional forms that stand for in-place ones in tensor programs have no name in Python.
     nameless = {name for name in known if not spelling(name.split(".")[0])}
     assert known and known <= set(ALL) | nameless, known - set(ALL)
