@@ -9,7 +9,8 @@ from __future__ import annotations
 import contextlib
 import dataclasses
 import random
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
+from types import MappingProxyType
 from typing import Any, NamedTuple
 
 import torch
@@ -125,7 +126,7 @@ def arguments(c: Circumstances, seed: int) -> tuple[torch.Tensor, torch.Tensor]:
 class Program(NamedTuple):
     function: Callable[..., Any]
     modules: tuple[nn.Module, ...] = ()
-    state: dict[str, Any] = {}
+    state: Mapping[str, Any] = MappingProxyType({})
 
 
 def in_place() -> Program:

@@ -92,7 +92,7 @@ def told(name: str, seed: int, compile: Callable[..., Any]) -> list[dict[str, ob
             "relations": attempt(relations, [x, y, *flat]),
             "printed": printed.getvalue(),
             "random": snapshot(torch.get_rng_state()),
-            "state": snapshot(state),
+            "state": snapshot(dict(state)),
             "buffers": snapshot([b for m in modules for b in m.buffers()]),
         }
         leaves = [t for t in (x, y, *parameters) if t.requires_grad]
