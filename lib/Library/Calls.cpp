@@ -16,6 +16,10 @@ static bool isUpdated(func::FuncOp function, unsigned input) {
                       [&](auto update) { return update[1] == input; });
 }
 
+bool library::isRowMajorF32(Value value) {
+  return typeOf(value).getElementType().isF32() && !typeOf(value).getEncoding();
+}
+
 bool library::isLastingParameter(BlockArgument arg) {
   auto function = dyn_cast<func::FuncOp>(arg.getOwner()->getParentOp());
   unsigned number = arg.getArgNumber();

@@ -18,6 +18,7 @@ using tssa::tensorArgument;
 using tssa::typeOf;
 using tssa::wrappedArgument;
 
+bool isRowMajorF32(mlir::Value value);
 /// Whether the value is a parameter or computed from parameters alone.
 bool isFromParameters(mlir::Value value);
 /// Whether the argument is a parameter that is in most calls what it was in the

@@ -35,10 +35,6 @@ using tssa::ViewKind;
 
 namespace {
 
-bool isRowMajorF32(Value value) {
-  return typeOf(value).getElementType().isF32() && !typeOf(value).getEncoding();
-}
-
 bool isNone(tssa::AtenOp op, unsigned argument) {
   return operators::isNoneArgument(constantArgument(op, argument));
 }

@@ -21,10 +21,6 @@ namespace {
 /// Fewer rows than this stream the weight once whatever its layout.
 constexpr int64_t kMinRows = 16;
 
-bool isRowMajorF32(Value value) {
-  return typeOf(value).getElementType().isF32() && !typeOf(value).getEncoding();
-}
-
 /// input (rows x in), weight (out x in): MKL wants the weight packed for the
 /// number of rows, and the weight itself for other numbers.
 Value packedLinear(CallBuilder &calls, Value input, Value weight, Value bias,

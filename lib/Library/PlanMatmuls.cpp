@@ -31,10 +31,6 @@ using namespace pyjit::library;
 
 namespace {
 
-bool isRowMajorF32(Value value) {
-  return typeOf(value).getElementType().isF32() && !typeOf(value).getEncoding();
-}
-
 /// The row-major matrix whose transpose `value` shows, if it does so.
 Value transposedBy(Value value) {
   auto access = value.getDefiningOp<tssa::AccessOp>();

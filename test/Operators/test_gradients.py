@@ -276,32 +276,39 @@ def write_and_go_back(
         return error
 
 
+def differentiated(op: Any) -> Iterator[tuple[int, Any, Any, Any, list[Any]]]:
+    """The operator's samples that eager differentiates: number, sample, program, the same compiled and served,
+    and the gradients where nobody writes."""
+    import pyjit
+
+    for index, call in enumerate(samples(op, torch.float64)):
+
+        def program(*args: Any, **kwargs: Any) -> Any:
+            return op.op(*args, **kwargs)
+
+        try:
+            unwritten = write_and_go_back(program, call, None)
+        except RuntimeError:
+            continue
+        if not isinstance(unwritten, list):
+            continue
+        fast = pyjit.compile(program)
+        for _ in range(2):
+            write_and_go_back(fast, call, None)
+        yield index, call, program, fast, unwritten
+
+
 @pytest.mark.parametrize("op", OPERATORS, ids=lambda op: op.full_name)
 def test_written_before_the_backward(op: Any) -> None:
     """A write between call and backward raises nowhere but where eager has saved what was written.
 
     Where eager raises, a compiled call may have saved something else.
     """
-    import pyjit
-
     if op.full_name in READS_ANEW:
         pytest.skip("eager reads what was written")
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
-        for index, call in enumerate(samples(op, torch.float64)):
-
-            def program(*args: Any, **kwargs: Any) -> Any:
-                return op.op(*args, **kwargs)
-
-            try:
-                unwritten = write_and_go_back(program, call, None)
-            except RuntimeError:
-                unwritten = None
-            if not isinstance(unwritten, list):
-                continue  # eager does not differentiate the sample
-            fast = pyjit.compile(program)
-            for _ in range(2):
-                write_and_go_back(fast, call, None)
+        for index, call, program, fast, unwritten in differentiated(op):
             for number in range(12):
                 where = f"{op.full_name}, {index}, tensor {number}"
                 eager = write_and_go_back(program, call, number)
@@ -332,24 +339,9 @@ SAVES_MORE = {
 def test_written_unseen_before_the_backward(op: Any) -> None:
     """Behind a write through `.data`, gradients are of what eager's nodes find: the new contents of a tensor
     that they have saved, the old ones in what was computed from it."""
-    import pyjit
-
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
-        for index, call in enumerate(samples(op, torch.float64)):
-
-            def program(*args: Any, **kwargs: Any) -> Any:
-                return op.op(*args, **kwargs)
-
-            try:
-                unwritten = write_and_go_back(program, call, None)
-            except RuntimeError:
-                unwritten = None
-            if not isinstance(unwritten, list):
-                continue  # eager does not differentiate the sample
-            fast = pyjit.compile(program)
-            for _ in range(2):
-                write_and_go_back(fast, call, None)
+        for index, call, program, fast, unwritten in differentiated(op):
             for number in range(12):
                 where = f"{op.full_name}, {index}, tensor {number}"
                 eager = write_and_go_back(program, call, number, seen=False)
