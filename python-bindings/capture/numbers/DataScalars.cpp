@@ -159,14 +159,7 @@ int DataScalars::liftNumber(const rt::Number &number, int value,
   s.tensors->impl->suspended = was;
   if (!tensor.defined())
     return -1;
-  TraceWriter &writer = s.writer;
-  OperatorCall call;
-  call.overload = operators::aten::full;
-  call.operands = {value};
-  call.arguments = {writer.list({}),           writer.number(PyjitNumberScalar),
-                    writer.integer(int(type)), writer.none(),
-                    writer.device(device),     writer.none()};
-  s.tensors->impl->bind(tensor, s.tensors->impl->add(call, {tensor}));
+  s.tensors->impl->bind(tensor, s.tensors->impl->addNumber(value, tensor));
   return s.tensors->impl->addProxy(tensor, bound);
 }
 
@@ -183,17 +176,8 @@ void TensorRecorder::bindNumber(PyObject *object, PyObject *number) {
   keepWithin(s.scalars, number, tensor.scalar_type());
   if (s.scalars.isSpecialized(number))
     return;
-  TraceWriter &writer = s.writer;
-  OperatorCall call;
-  call.overload = operators::aten::full;
-  call.operands = {s.scalars.valueOf(number)};
-  call.arguments = {writer.list({}),
-                    writer.number(PyjitNumberScalar),
-                    writer.integer(int(tensor.scalar_type())),
-                    writer.none(),
-                    writer.device(tensor.device().str()),
-                    writer.none()};
-  TensorInfo &info = impl->bind(tensor, impl->add(call, {tensor}));
+  TensorInfo &info =
+      impl->bind(tensor, impl->addNumber(s.scalars.valueOf(number), tensor));
   info.constant = info.uninitialized = info.external = false;
 }
 

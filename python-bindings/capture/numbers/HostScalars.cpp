@@ -331,18 +331,8 @@ PyjitValue HostScalars::tensorOf(const at::TensorBase &tensor) {
       continue;
     if (held.shown == held.value)
       return held.tensor;
-    TraceWriter &writer = s.writer;
-    OperatorCall call;
-    call.overload = operators::aten::full;
-    call.operands = {held.value};
-    call.arguments = {writer.list({}),
-                      writer.number(PyjitNumberScalar),
-                      writer.integer(int(tensor.scalar_type())),
-                      writer.none(),
-                      writer.device(tensor.device().str()),
-                      writer.none()};
     held.shown = held.value;
-    held.tensor = s.tensors->impl->add(call, {at::Tensor(tensor)});
+    held.tensor = s.tensors->impl->addNumber(held.value, at::Tensor(tensor));
     return held.tensor;
   }
   return -1;

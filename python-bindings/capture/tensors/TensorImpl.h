@@ -148,6 +148,9 @@ struct TensorRecorder::Impl {
   /// Appends an operator with these results; returns the first one's value.
   PyjitValue add(const OperatorCall &call,
                  const std::vector<at::Tensor> &results);
+  /// Appends what makes `result`, a tensor of no dimensions that holds the
+  /// number `value`.
+  PyjitValue addNumber(PyjitValue value, const at::Tensor &result);
   /// Appends what makes a tensor of the same memory without a gradient.
   PyjitValue addDetach(PyjitValue source, const at::Tensor &result,
                        bool noGrad);

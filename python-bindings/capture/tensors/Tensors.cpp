@@ -235,6 +235,21 @@ PyjitValue TensorRecorder::Impl::add(const OperatorCall &call,
                     .resultTypes = view(types)});
 }
 
+PyjitValue TensorRecorder::Impl::addNumber(PyjitValue value,
+                                           const at::Tensor &result) {
+  TraceWriter &writer = recording.writer;
+  OperatorCall call;
+  call.overload = operators::aten::full;
+  call.operands = {value};
+  call.arguments = {writer.list({}),
+                    writer.number(PyjitNumberScalar),
+                    writer.integer(int(result.scalar_type())),
+                    writer.none(),
+                    writer.device(result.device().str()),
+                    writer.none()};
+  return add(call, {result});
+}
+
 PyjitValue TensorRecorder::Impl::addDetach(PyjitValue source,
                                            const at::Tensor &result,
                                            bool noGrad) {
