@@ -25,6 +25,9 @@ class Program:
     raises: bool = False
     """Whether eager itself raises, which is then what pyjit has to do."""
     timed: bool = True
+    training: Callable[[], tuple[Callable[..., Any], Inputs]] | None = None
+    """In place of ``make`` where the modules are in training mode: a batch norm wants
+    more than one value for each channel, a detector targets."""
 
 
 FAMILIES = {

@@ -50,11 +50,15 @@ def on_device(program: Program, device: str) -> Program:
     if device == "cpu":
         return program
 
-    def make() -> Any:
-        f, inputs = program.make()
-        return placed(f, device), lambda which: placed(inputs(which), device)
+    def placing(make: Any) -> Any:
+        def placed_make() -> Any:
+            f, inputs = make()
+            return placed(f, device), lambda which: placed(inputs(which), device)
 
-    return dataclasses.replace(program, make=make)
+        return placed_make if make else None
+
+    makers = {key: placing(getattr(program, key)) for key in ("make", "training")}
+    return dataclasses.replace(program, **makers)
 
 
 def examine(program: Program) -> dict[str, Any]:

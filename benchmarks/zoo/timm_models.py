@@ -174,7 +174,7 @@ NAMES = [
 # Names of this list that the installed timm does not know are left out.
 
 
-def _model(name: str) -> tuple[nn.Module, Inputs]:
+def _model(name: str, batch: int = 1) -> tuple[nn.Module, Inputs]:
     import timm
 
     model = settle(timm.create_model(name, pretrained=False))
@@ -192,7 +192,7 @@ def _model(name: str) -> tuple[nn.Module, Inputs]:
         model(torch.zeros(1, 3, other, other))
     except Exception:
         other = None
-    return model, images(size, other)
+    return model, images(size, other, batch=batch)
 
 
 def programs() -> list[Program]:
@@ -200,7 +200,12 @@ def programs() -> list[Program]:
 
     known = set(timm.list_models())
     return [
-        Program(f"timm.{name}", "timm", functools.partial(_model, name))
+        Program(
+            f"timm.{name}",
+            "timm",
+            functools.partial(_model, name),
+            training=functools.partial(_model, name, batch=2),
+        )
         for name in NAMES
         if name in known
     ]

@@ -12,6 +12,8 @@ from zoo import Inputs, Program, generator, images
 
 FIXED = {"maxvit_t": 224}
 SIZES = {"inception_v3": 96, "googlenet": 64}
+TRAINED = {"inception_v3": 299}
+"""Sizes in training mode: auxiliary classifiers want more of an image."""
 
 
 def settle(model: nn.Module) -> nn.Module:
@@ -27,42 +29,63 @@ def settle(model: nn.Module) -> nn.Module:
     return model.eval()
 
 
-def _classifier(name: str) -> tuple[Any, Inputs]:
+def _classifier(name: str, batch: int = 1) -> tuple[Any, Inputs]:
     from torchvision import models
 
+    sized = functools.partial(images, batch=batch)
     if name in FIXED:
         size = FIXED[name]
-        return settle(models.get_model(name, weights=None)), images(size, None)
+        return settle(models.get_model(name, weights=None)), sized(size, None)
     if name == "vit_h_14":  # 632 M parameters: two narrow layers instead
         model = models.VisionTransformer(56, 14, 2, 4, 64, 128)
-        return model.eval(), images(56, None)
+        return model.eval(), sized(56, None)
     if name.startswith("vit_"):
         size = 64
         model = models.get_model(name, weights=None, image_size=size)
-        return model.eval(), images(size, None)
+        return model.eval(), sized(size, None)
     if name == "regnet_y_128gf":  # 645 M parameters: narrower
         from torchvision.models.regnet import BlockParams, RegNet
 
         params = BlockParams.from_init_params(
             depth=27, w_0=48, w_a=16.0, w_m=2.52, group_width=24, se_ratio=0.25
         )
-        return settle(RegNet(params)), images(64, 96)
+        return settle(RegNet(params)), sized(64, 96)
     extra: dict[str, Any] = {}
     if name in ("googlenet", "inception_v3"):
         extra["init_weights"] = False
-    size = SIZES.get(name, 64)
+    size = (SIZES if batch == 1 else SIZES | TRAINED).get(name, 64)
     model = settle(models.get_model(name, weights=None, **extra))
-    return model, images(size, size + 32)
+    return model, sized(size, size + 32)
 
 
-def _segmenter(name: str) -> tuple[Any, Inputs]:
+def _segmenter(name: str, batch: int = 1) -> tuple[Any, Inputs]:
     from torchvision import models
 
     model = models.get_model(name, weights=None, weights_backbone=None, num_classes=5)
-    return settle(model), images(64, 96)
+    return settle(model), images(64, 96, batch=batch)
 
 
-def _detector(name: str) -> tuple[Any, Inputs]:
+def _targets(name: str, side: int, which: str) -> list[dict[str, Any]]:
+    """What is to be found in two images: an object in the one, two in the other."""
+    found = []
+    for count in (1, 2):
+        corner = torch.rand(count, 2, generator=generator(which)) * side / 3
+        target: dict[str, Any] = {
+            "boxes": torch.cat([corner, corner + side / 2], 1),
+            "labels": torch.arange(1, count + 1),
+        }
+        if name.startswith("maskrcnn"):
+            masks = torch.zeros(count, side, side, dtype=torch.uint8)
+            masks[:, side // 3 : side // 2, side // 3 : side // 2] = 1
+            target["masks"] = masks
+        if name.startswith("keypointrcnn"):
+            middle = (corner + side / 4)[:, None].expand(count, 17, 2)
+            target["keypoints"] = torch.cat([middle, torch.ones(count, 17, 1)], 2)
+        found.append(target)
+    return found
+
+
+def _detector(name: str, trained: bool = False) -> tuple[Any, Inputs]:
     from torchvision import models
 
     extra: dict[str, Any] = {}
@@ -74,18 +97,22 @@ def _detector(name: str) -> tuple[Any, Inputs]:
 
     def inputs(which: str) -> Any:
         side = 128 if which == "shape" else 96
-        return ([torch.rand(3, side, side, generator=generator(which))],), {}
+        numbers = generator(which)
+        if trained:
+            pair = [torch.rand(3, side, side, generator=numbers) for _ in range(2)]
+            return (pair, _targets(name, side, which)), {}
+        return ([torch.rand(3, side, side, generator=numbers)],), {}
 
     return settle(model), inputs
 
 
-def _video(name: str) -> tuple[Any, Inputs]:
+def _video(name: str, batch: int = 1) -> tuple[Any, Inputs]:
     from torchvision import models
 
     if name.startswith("mvit"):
 
         def fixed(which: str) -> Any:
-            count = 2 if which == "shape" else 1
+            count = batch + 1 if which == "shape" else batch
             shape = (count, 3, 16, 64, 64)
             return (torch.randn(shape, generator=generator(which)),), {}
 
@@ -108,11 +135,11 @@ def _video(name: str) -> tuple[Any, Inputs]:
 
         def longer(which: str) -> Any:
             side = 256 if which == "shape" else 224
-            shape = (1, 3, 16, side, side)
+            shape = (batch, 3, 16, side, side)
             return (torch.randn(shape, generator=generator(which)),), {}
 
         return settle(model), longer
-    return settle(model), images(64, 96, dims=3)
+    return settle(model), images(64, 96, batch=batch, dims=3)
 
 
 def _raft() -> tuple[Any, Inputs]:
@@ -141,15 +168,16 @@ def programs() -> list[Program]:
     from torchvision import models
 
     out = []
-    for names, make in (
-        (models.list_models(module=models), _classifier),
-        (SEGMENTERS, _segmenter),
-        (DETECTORS, _detector),
-        (VIDEO, _video),
+    training: dict[str, Any]
+    for names, make, training in (
+        (models.list_models(module=models), _classifier, {"batch": 2}),
+        (SEGMENTERS, _segmenter, {"batch": 2}),
+        (DETECTORS, _detector, {"trained": True}),
+        (VIDEO, _video, {"batch": 2}),
     ):
-        out += [
-            Program(f"tv.{name}", "torchvision", functools.partial(make, name))
-            for name in names
-        ]
+        for name in names:
+            plain = functools.partial(make, name)
+            trained = functools.partial(make, name, **training)
+            out.append(Program(f"tv.{name}", "torchvision", plain, training=trained))
     out.append(Program("tv.raft_small", "torchvision", _raft))
     return out
