@@ -120,7 +120,8 @@ def stats(compiled: Any) -> _statistics.Statistics:
 
 
 def specializations(compiled: Any) -> list[dict[str, Any]]:
-    """One dict per specialization that is kept, most recently hit first."""
+    """One dict per specialization that is kept, in the order in which calls ask them: those made for one size before
+    those for all sizes, most recently hit first."""
     return _statistics.describe_specializations(engine_of(compiled, "specializations"))
 
 

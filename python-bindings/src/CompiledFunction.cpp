@@ -48,9 +48,7 @@ struct CompiledFunction {
   uint64_t comparedSignature;
   uint32_t patience; ///< calls until the comparison ends without a result
   bool eagerNext;
-  /// Strong; most recently hit first, but those whose launch may not answer in
-  /// front: the others may be made for the same calls, with a graph break in
-  /// them.
+  /// Strong; by `rankOf`, then most recently hit first.
   std::vector<PyObject *> *specializations;
 };
 
@@ -58,12 +56,23 @@ CompiledFunction *self_of(PyObject *object) {
   return reinterpret_cast<CompiledFunction *>(object);
 }
 
-/// How many specializations stand in front whatever is hit.
-size_t countFront(const std::vector<PyObject *> &specializations) {
+/// Specializations of a lower rank are asked first whatever is hit, since those
+/// of a higher one may answer the same calls: with a graph break, where the
+/// launch of another may not answer (0), or for all sizes, without what only
+/// known sizes allow, where another (1) is made for the call's.
+int rankOf(PyObject *holder) {
+  const Specialization &specialization = specializationOf(holder);
+  if (specialization.mayNotAnswer())
+    return 0;
+  return specialization.numSymbols() == 0 ? 1 : 2;
+}
+
+/// Where a specialization that was hit, or is new, belongs.
+size_t placeOf(PyObject *holder,
+               const std::vector<PyObject *> &specializations) {
+  int rank = rankOf(holder);
   return std::find_if(specializations.begin(), specializations.end(),
-                      [](PyObject *specialization) {
-                        return !specializationOf(specialization).mayNotAnswer();
-                      }) -
+                      [&](PyObject *other) { return rankOf(other) >= rank; }) -
          specializations.begin();
 }
 
@@ -142,8 +151,7 @@ void moveToFront(CompiledFunction *self, size_t i, PyObject *holder) {
   std::vector<PyObject *> &specializations = *self->specializations;
   if (i == 0 || i >= specializations.size() || specializations[i] != holder)
     return;
-  size_t first =
-      specializationOf(holder).mayNotAnswer() ? 0 : countFront(specializations);
+  size_t first = placeOf(holder, specializations);
   std::rotate(specializations.begin() + first, specializations.begin() + i,
               specializations.begin() + i + 1);
 }
@@ -343,11 +351,9 @@ PyObject *addSpecialization(PyObject *self, PyObject *specialization) {
     return nullptr;
   }
   auto &specializations = *self_of(self)->specializations;
-  size_t first = specializationOf(specialization).mayNotAnswer()
-                     ? 0
-                     : countFront(specializations);
-  specializations.insert(specializations.begin() + first,
-                         Py_NewRef(specialization));
+  specializations.insert(
+      specializations.begin() + placeOf(specialization, specializations),
+      Py_NewRef(specialization));
   Py_RETURN_NONE;
 }
 

@@ -142,6 +142,22 @@ def test_image_models(make: Callable[[], nn.Module]) -> None:
     check(make(), images, BATCHES)
 
 
+def test_the_specialization_of_a_size_answers_it_for_good() -> None:
+    """Also after calls of other sizes, which one for all sizes answers: it knows less, and is slower."""
+    import pyjit
+
+    torch.manual_seed(0)
+    model = nn.Sequential(nn.Linear(16, 32), nn.ReLU(), nn.Linear(32, 8))
+    fast = pyjit.compile(model, options={"strict": True})
+    with torch.no_grad():
+        for n in (4, 6, 9, 4, 12, 4, 4):
+            x = torch.randn(n, 16)
+            torch.testing.assert_close(fast(x), model(x))
+    counts = [(s["symbols"], s["hits"]) for s in pyjit.specializations(fast)]
+    # Each but the call that made it.
+    assert counts == [(0, 3), (1, 2)], counts
+
+
 @pytest.mark.parametrize("make", [bert, gpt2])
 def test_language_models_on_a_simulated_device(make: Callable[[], nn.Module]) -> None:
     pytest.importorskip("transformers")

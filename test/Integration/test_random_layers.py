@@ -364,4 +364,4 @@ def check(
     # cuDNN's recurrent layers take a storage as their weights: a graph break.
     whole = device == "cpu" or not any("batch_first" in line for line in model.text)
     assert stats["hits"] == calls - 1 or vary or not whole, (text, stats["hits"])
-    assert not stats["reasons"], (text, stats["reasons"])
+    assert not whole or not stats["reasons"], (text, stats["reasons"])
