@@ -99,11 +99,12 @@ static int chooseTileDim(const KernelGraph &graph, const Schedule &schedule,
     if (d == schedule.vectorDim || contraction.columns->dims.test(d) ||
         !contraction.rows->dims.test(d))
       continue;
-    bool usable = graph.dims[d].size > 1;
+    bool usable = graph.dims[d].estimate() > 1;
     graph.forEachIndex([&](AffineExpr expr, unsigned, bool) {
       usable &= isNearIn(linearize(expr), d);
     });
-    if (usable && (tile < 0 || graph.dims[d].size > graph.dims[tile].size))
+    if (usable &&
+        (tile < 0 || graph.dims[d].estimate() > graph.dims[tile].estimate()))
       tile = d;
   }
   return tile;
@@ -117,15 +118,16 @@ static WalkOrder chooseWalk(const KernelGraph &graph, const Schedule &schedule,
     bool inRows = contraction.rows->dims.test(d);
     bool inColumns = contraction.columns->dims.test(d);
     if (inRows && !inColumns)
-      rowBytes *= graph.dims[d].size;
+      rowBytes *= graph.dims[d].estimate();
     if (inColumns && !inRows)
-      columnBytes *= graph.dims[d].size;
+      columnBytes *= graph.dims[d].estimate();
     if (d == tile || d == schedule.vectorDim)
       continue;
     (inRows == inColumns ? both : inRows ? rows : columns).push_back(d);
   }
   WalkOrder walk;
-  walk.rowsOutside = rowBytes > columnBytes;
+  // Of rows whose number differs between calls there may be many.
+  walk.rowsOutside = graph.dims[tile].isSymbolic() || rowBytes > columnBytes;
   walk.outside = both.size() + (walk.rowsOutside ? rows.size() : 0);
   walk.dims = both;
   llvm::append_range(walk.dims, walk.rowsOutside ? rows : columns);
@@ -140,13 +142,18 @@ static int64_t chooseRowBlock(const KernelGraph &graph,
                               const VectorContraction &contraction,
                               bool rowsOutside) {
   constexpr int64_t cacheBytes = 160 << 10, enoughUnits = 16;
-  int64_t length = graph.dims[schedule.tileDim].size, block = length;
+  const Dim &walked = graph.dims[schedule.tileDim];
+  int64_t length = walked.isSymbolic() ? INT64_MAX : walked.size,
+          block = length;
   if (rowsOutside)
-    block = std::clamp<int64_t>(cacheBytes / contraction.rowBytes(),
-                                schedule.tileRows, length);
+    block = std::clamp<int64_t>(
+        cacheBytes / std::max<int64_t>(1, contraction.rowBytes()),
+        schedule.tileRows, length);
+  if (walked.isSymbolic())
+    return llvm::alignDown(block, schedule.tileRows);
   int64_t others = 1;
   for (unsigned d = 0; d + 2 < schedule.numParallel; ++d)
-    others *= graph.dims[d].size;
+    others *= graph.dims[d].estimate();
   while (others * llvm::divideCeil(length, block) < enoughUnits &&
          block > schedule.tileRows)
     block = llvm::divideCeil(block, 2);
@@ -155,7 +162,9 @@ static int64_t chooseRowBlock(const KernelGraph &graph,
 
 /// Blocks of `block` elements of a dim as a part of the unit's number.
 static UnitPart blocksOf(const KernelGraph &graph, unsigned d, int64_t block) {
-  return {d, int64_t(llvm::divideCeil(graph.dims[d].size, block)), block, {}};
+  const Dim &dim = graph.dims[d];
+  return {d, int64_t(llvm::divideCeil(dim.estimate(), block)), block,
+          dim.isSymbolic() ? dim.extent.ceilDiv(block) : AffineExpr()};
 }
 
 /// `walk`, then the tile, then the vectors.
@@ -170,11 +179,18 @@ static void orderForTile(KernelGraph &graph, Schedule &schedule,
   schedule.unitDims = schedule.numParallel - 2;
 }
 
+static bool hasSymbolicSum(const KernelGraph &graph) {
+  return llvm::any_of(graph.dims, [](const Dim &dim) {
+    return dim.reduction && dim.isSymbolic();
+  });
+}
+
 void chooseTile(KernelGraph &graph, Schedule &schedule,
                 const ScheduleOptions &options) {
   if (options.registers == 0 || schedule.vectorDim < 0 ||
       schedule.vectorInReduction() || schedule.numReduction == 0 ||
-      schedule.numParallel < 2 || graph.usesSymbols())
+      schedule.numParallel < 2 || graph.dims[schedule.vectorDim].isSymbolic() ||
+      hasSymbolicSum(graph))
     return;
   std::optional<VectorContraction> contraction =
       VectorContraction::find(graph, schedule.vectorDim);
@@ -191,13 +207,15 @@ void chooseTile(KernelGraph &graph, Schedule &schedule,
   // Registers for the vectors of a row, a broadcast element, one to spare.
   int64_t most =
       (options.registers - schedule.unroll - 2) / std::max(1u, schedule.unroll);
-  int64_t length = graph.dims[schedule.tileDim].size;
-  schedule.tileRows = chooseRows(length, std::max<int64_t>(2, most));
+  const Dim &length = graph.dims[schedule.tileDim];
+  most = std::max<int64_t>(2, most);
+  schedule.tileRows =
+      length.isSymbolic() ? most : chooseRows(length.size, most);
 
   int64_t block =
       chooseRowBlock(graph, schedule, *contraction, walk.rowsOutside);
   auto addBlocks = [&] {
-    if (block < length)
+    if (length.isSymbolic() || block < length.size)
       schedule.unitParts.push_back(blocksOf(graph, schedule.tileDim, block));
   };
   for (unsigned d = 0; d < schedule.unitDims; ++d) {

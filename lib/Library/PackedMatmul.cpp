@@ -129,7 +129,7 @@ Value library::makeMatmul(OpBuilder &b, Location loc, Value input, Value packed,
                                              utils::IteratorType::parallel);
   iterators.back() = utils::IteratorType::reduction;
   Value zero = arith::ConstantOp::create(b, loc, b.getF32FloatAttr(0));
-  Value empty = tensor::EmptyOp::create(b, loc, type, ValueRange());
+  Value empty = tssa::makeEmpty(b, loc, type);
   Value init = linalg::FillOp::create(b, loc, zero, empty).getResult(0);
   return linalg::GenericOp::create(
              b, loc, TypeRange(type), ValueRange{input, packed},

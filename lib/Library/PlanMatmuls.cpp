@@ -48,8 +48,14 @@ Value transposedBy(Value value) {
 /// Whether kernels read `value`, element by element, wherever these lie.
 bool isReadByKernels(Value value) {
   RankedTensorType type = typeOf(value);
-  return type.getElementType().isF32() && type.hasStaticShape() &&
-         tssa::hasKnownSizes(type);
+  return type.getElementType().isF32() && tssa::hasKnownSizes(type);
+}
+
+/// Whether the sizes that a matmul shares, or a weight has, are numbers.
+bool haveKnownColumns(Value input, Value weight) {
+  return typeOf(weight).hasStaticShape() &&
+         tssa::hasKnownSizes(typeOf(weight)) &&
+         !typeOf(input).isDynamicDim(typeOf(input).getRank() - 1);
 }
 
 /// Whether the weight is a matrix, which all rows are multiplied with, or a
@@ -110,7 +116,8 @@ std::optional<Call> matchCall(tssa::AtenOp op) {
     call.weight = turned;
     call.transposed = !call.transposed;
   }
-  if (!isReadByKernels(call.weight) || !isReadByKernels(call.input))
+  if (!isReadByKernels(call.weight) || !isReadByKernels(call.input) ||
+      !haveKnownColumns(call.input, call.weight))
     return std::nullopt;
   ArrayRef<int64_t> shape = typeOf(call.weight).getShape().take_back(2);
   call.in = shape[call.transposed ? 0 : 1];
@@ -124,6 +131,16 @@ std::optional<Call> matchCall(tssa::AtenOp op) {
       typeOf(op.getResult(0)).getRank() != typeOf(call.input).getRank())
     return std::nullopt;
   return call;
+}
+
+/// The rows that each weight of a batch is read for; nothing where calls differ
+/// in them.
+std::optional<int64_t> countRows(const Call &call, RankedTensorType result) {
+  if (!result.hasStaticShape())
+    return std::nullopt;
+  int64_t weights = typeOf(call.weight).getNumElements() /
+                    std::max<int64_t>(1, call.in * call.out);
+  return call.out && weights ? result.getNumElements() / call.out / weights : 0;
 }
 
 struct PlanMatmuls : pyjit::library::impl::PlanMatmulsPassBase<PlanMatmuls> {
@@ -173,24 +190,22 @@ struct PlanMatmuls : pyjit::library::impl::PlanMatmulsPassBase<PlanMatmuls> {
                            << "' stays a vendor call: " << reason;
     };
     auto type = typeOf(op.getResult(0));
-    // Of each weight of a batch.
-    auto weight = typeOf(call->weight);
-    int64_t weights =
-        weight.getNumElements() / std::max<int64_t>(1, call->in * call->out);
-    int64_t rows =
-        call->out && weights ? type.getNumElements() / call->out / weights : 0;
+    std::optional<int64_t> rows = countRows(*call, type);
     bool kept = isRowMajorF32(call->weight) && isWorthPacking(call->weight);
-    if (rows < (kept ? minRows : packRows))
+    if (!rows && (!kept || maxRows != INT64_MAX))
+      return stays("the number of rows differs between calls");
+    if (rows && *rows < (kept ? minRows : packRows))
       return stays("the weight is read for few rows only");
-    if (rows > maxRows)
+    if (rows && *rows > maxRows)
       return stays("the vendor library is faster on this many rows");
     if (call->in == 0)
       return stays("sums of nothing");
     OpBuilder builder(op);
     CallBuilder calls(builder, op.getLoc());
     int64_t width = panelWidth(call->out, columns);
-    Value result = width ? planPacked(calls, builder, *call, kept, width, type)
-                         : planTurned(calls, builder, *call, rows, type);
+    Value result = width  ? planPacked(calls, builder, *call, kept, width, type)
+                   : rows ? planTurned(calls, builder, *call, *rows, type)
+                          : Value();
     if (!result)
       return stays("its columns do not divide into vectors");
     if (call->bias)

@@ -351,9 +351,9 @@ PyObject *addSpecialization(PyObject *self, PyObject *specialization) {
     return nullptr;
   }
   auto &specializations = *self_of(self)->specializations;
-  specializations.insert(
-      specializations.begin() + placeOf(specialization, specializations),
-      Py_NewRef(specialization));
+  specializations.insert(specializations.begin() +
+                             placeOf(specialization, specializations),
+                         Py_NewRef(specialization));
   Py_RETURN_NONE;
 }
 

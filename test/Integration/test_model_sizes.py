@@ -158,6 +158,20 @@ def test_the_specialization_of_a_size_answers_it_for_good() -> None:
     assert counts == [(0, 3), (1, 2)], counts
 
 
+def test_matmuls_of_any_number_of_rows() -> None:
+    """Rests of a tile's rows, blocks of rows, and rows of several dimensions."""
+    import pyjit
+
+    torch.manual_seed(0)
+    model = nn.Sequential(nn.Linear(96, 64), nn.GELU(), nn.Linear(64, 32, bias=False))
+    fast = pyjit.compile(model, options={"strict": True})
+    with torch.no_grad():
+        for n in [*range(2, 48), 63, 64, 65, 257, 1000]:
+            x = torch.randn(3, n, 96)
+            torch.testing.assert_close(fast(x), model(x), rtol=1e-5, atol=1e-5)
+    assert pyjit.stats(fast).specializations == 2
+
+
 @pytest.mark.parametrize("make", [bert, gpt2])
 def test_language_models_on_a_simulated_device(make: Callable[[], nn.Module]) -> None:
     pytest.importorskip("transformers")

@@ -5,9 +5,17 @@
 #include "pyjit/Operators/CallArguments.h"
 #include "pyjit/Operators/OperatorInfo.h"
 
+#include "mlir/Dialect/Tensor/IR/Tensor.h"
+
 using namespace mlir;
 using namespace pyjit;
 using namespace pyjit::tssa;
+
+Value tssa::makeEmpty(OpBuilder &b, Location loc, RankedTensorType type) {
+  if (isSymbolic(type))
+    return EmptyOp::create(b, loc, type);
+  return tensor::EmptyOp::create(b, loc, type, ValueRange());
+}
 
 CallArguments tssa::splitArguments(MLIRContext *context, StringRef overload,
                                    ArrayRef<Argument> arguments) {

@@ -65,6 +65,10 @@ private:
   mlir::Location loc;
 };
 
+/// What an operation of linalg that makes a tensor of this type writes to.
+mlir::Value makeEmpty(mlir::OpBuilder &b, mlir::Location loc,
+                      mlir::RankedTensorType type);
+
 /// Erases the operations of a block whose results nothing uses and that may be
 /// left out, and what only they used. Regions are left as they are.
 void eraseUnused(mlir::Block &block);

@@ -11,6 +11,7 @@
 #include "dialects/tssa/Transforms/Passes.h"
 
 #include "Repetition.h"
+#include "dialects/tssa/IR/Calls.h"
 #include "dialects/tssa/IR/Views.h"
 
 #include "mlir/Dialect/Arith/IR/Arith.h"
@@ -243,9 +244,7 @@ Value Reroller::place(OpBuilder &b, const Collection &collection, Value into,
 }
 
 Value Reroller::empty(RankedTensorType type) {
-  if (type.hasStaticShape())
-    return tensor::EmptyOp::create(outside, loc, type, ValueRange());
-  return pyjit::tssa::EmptyOp::create(outside, loc, type);
+  return pyjit::tssa::makeEmpty(outside, loc, type);
 }
 
 static int64_t sumOf(ArrayRef<int64_t> numbers) {

@@ -59,7 +59,8 @@ struct Schedule {
   /// in flight with the vectors; -1: none. For contractions whose operands are
   /// shared (asContraction), so that each operand is loaded once for a whole
   /// tile; for kernels without reduction that read along that dim, so that a
-  /// square of elements is read by vectors and transposed in registers.
+  /// square of elements is read by vectors and transposed in registers. The dim
+  /// of a contraction's rows may be symbolic.
   int tileDim = -1;
   int64_t tileRows = 1;
   /// Leading parallel dims that the unit index enumerates.

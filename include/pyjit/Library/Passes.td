@@ -279,7 +279,9 @@ def PlanMatmulsPass : Pass<"library-plan-matmuls", "::mlir::func::FuncOp"> {
     find as it was is packed once; a trained one and any other tensor are packed
     in each call, where at least `pack-rows` rows read them (gradients of weights
     and of inputs, products of activations). The copy is marked `pyjit.packed`:
-    fusion stores it. Columns that do not divide into vectors stay vendor calls.
+    fusion stores it. Columns that do not divide into vectors stay vendor calls;
+    so do, where the weight is not packed once, rows whose number differs between
+    calls.
 
     ```mlir
     func.func @f(%x: tensor<32x8xf32>, %w: tensor<16x8xf32> {pyjit.param}) -> tensor<32x16xf32> {

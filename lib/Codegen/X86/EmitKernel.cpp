@@ -146,7 +146,8 @@ void KernelEmitter::parallelLoops(unsigned dim) {
 
 void KernelEmitter::tileLoop(Value lower, Value upper) {
   unsigned dim = schedule.tileDim;
-  int64_t size = graph.dims[dim].size, tile = schedule.tileRows;
+  const Dim &walked = graph.dims[dim];
+  int64_t size = walked.size, tile = schedule.tileRows;
   auto run = [&](Value from, Value to, unsigned count) {
     rows = count;
     dimLoop(dim, from, to, count, {}, [&](ValueRange) {
@@ -155,6 +156,22 @@ void KernelEmitter::tileLoop(Value lower, Value upper) {
     });
     rows = 1;
   };
+  if (walked.isSymbolic()) {
+    // Rows that are left over keep enough sums in flight, but the last few.
+    constexpr int64_t few = 4;
+    for (int64_t count : {tile, few, int64_t(1)}) {
+      if (count == few && tile <= few)
+        continue;
+      Value to = count == 1 || walked.isMultipleOf(count)
+                     ? upper
+                     : roundDown(lower, upper, count);
+      run(lower, to, count);
+      if (walked.isMultipleOf(count))
+        return;
+      lower = to;
+    }
+    return;
+  }
   // Blocks are whole tiles: only the last one has the rest, and all of it.
   Value whole = size % tile == 0 ? upper : roundDown(lower, upper, tile);
   if (size >= tile)

@@ -9,10 +9,6 @@
 
 namespace pyjit {
 
-/// What a generic of this type writes to.
-mlir::Value makeEmpty(mlir::OpBuilder &b, mlir::Location loc,
-                      mlir::RankedTensorType type);
-
 /// A pointwise generic with an identity map for its result. `body` gets the
 /// elements of `inputs`.
 mlir::Value

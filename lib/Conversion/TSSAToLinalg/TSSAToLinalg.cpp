@@ -4,6 +4,7 @@
 #include "Lowering.h"
 #include "Structured.h"
 #include "dialects/pyjit/IR/Attributes.h"
+#include "dialects/tssa/IR/Calls.h"
 #include "dialects/tssa/IR/Views.h"
 #include "mlir/Dialect/Arith/IR/Arith.h"
 #include "mlir/Dialect/Linalg/IR/Linalg.h"
@@ -110,7 +111,7 @@ Value lowerStep(OpBuilder &b, Location loc, const Step &step, ValueRange inputs,
       kept.push_back(b.getAffineDimExpr(d));
   maps.push_back(AffineMap::get(rank, 0, kept, b.getContext()));
   Value init = arith::ConstantOp::create(b, loc, step.init);
-  Value empty = makeEmpty(b, loc, type);
+  Value empty = tssa::makeEmpty(b, loc, type);
   Value filled = linalg::FillOp::create(b, loc, init, empty).getResult(0);
   return linalg::GenericOp::create(
              b, loc, TypeRange(type), inputs, ValueRange(filled), maps,

@@ -1,6 +1,7 @@
 //===- ViewsToLinalg.cpp - Accesses and assignments as affine reads -------===//
 
 #include "Lowering.h"
+#include "dialects/tssa/IR/Calls.h"
 #include "dialects/tssa/IR/Views.h"
 #include "mlir/Dialect/Arith/IR/Arith.h"
 #include "mlir/Dialect/Linalg/IR/Linalg.h"
@@ -9,12 +10,6 @@
 using namespace mlir;
 
 namespace pyjit {
-
-Value makeEmpty(OpBuilder &b, Location loc, RankedTensorType type) {
-  if (tssa::isSymbolic(type))
-    return tssa::EmptyOp::create(b, loc, type);
-  return tensor::EmptyOp::create(b, loc, type, ValueRange());
-}
 
 Value makeMap(
     OpBuilder &b, Location loc, RankedTensorType type, ValueRange inputs,
@@ -33,7 +28,7 @@ Value makeMap(
                            SmallVector<AffineExpr>(map.getNumResults(),
                                                    b.getAffineConstantExpr(0)),
                            b.getContext());
-  Value empty = makeEmpty(b, loc, type);
+  Value empty = tssa::makeEmpty(b, loc, type);
   return linalg::GenericOp::create(
              b, loc, TypeRange(type), inputs, ValueRange(empty), all, iterators,
              [&](OpBuilder &in, Location at, ValueRange arguments) {

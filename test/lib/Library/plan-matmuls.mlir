@@ -132,3 +132,20 @@ func.func @odd_vocabulary(%x: tensor<2x16x64xf32>, %w: tensor<33x64xf32> {pyjit.
   %0 = tssa.aten "aten::linear"(%x, %w, none) : (tensor<2x16x64xf32>, tensor<33x64xf32>) -> tensor<2x16x33xf32>
   return %0 : tensor<2x16x33xf32>
 }
+
+// Rows whose number differs between calls, with a parameter that is packed
+// once; a weight that each call packs needs enough rows, which are not known.
+!some = tensor<?x8xf32, #tssa.layout<[s0, 8], [8, 1]>>
+!sums = tensor<?x16xf32, #tssa.layout<[s0, 16], [16, 1]>>
+// PACK-LABEL: func.func @some_rows
+// PACK: aten::clone
+// PACK: linalg.generic {{.*}} iterator_types = ["parallel", "parallel", "reduction"]} ins(%arg0,
+// PACK: aten::mm
+// CHECK-LABEL: func.func @some_rows
+// CHECK: linalg.generic
+func.func @some_rows(%x: !some, %w: tensor<16x8xf32> {pyjit.param}, %v: tensor<8x16xf32>) -> (!sums, !sums) {
+  %0 = tssa.aten "aten::linear"(%x, %w, none) : (!some, tensor<16x8xf32>) -> !sums
+  // expected-remark @+1 {{the number of rows differs between calls}}
+  %1 = tssa.aten "aten::mm"(%x, %v) : (!some, tensor<8x16xf32>) -> !sums
+  return %0, %1 : !sums, !sums
+}

@@ -74,3 +74,30 @@ func.func @bias_by_row(%x: tensor<32x25xf32>, %w: tensor<32x8xf32>, %b: tensor<8
   } -> tensor<8x25xf32>
   return %y : tensor<8x25xf32>
 }
+
+// Rows whose number differs between calls: tiles of six, then of four, then the
+// last rows by themselves; a unit is a block of rows that a cache holds.
+// CHECK-LABEL: func.func @some_rows
+// CHECK-COUNT-12: math.fma {{.*}} : vector<8xf32>
+// CHECK: scf.yield
+// CHECK-COUNT-8: math.fma {{.*}} : vector<8xf32>
+// CHECK: scf.yield
+// CHECK-COUNT-2: math.fma {{.*}} : vector<8xf32>
+// CHECK-NOT: math.fma
+// CHECK: return
+// SCHEDULE: vector dim 2, 8 lanes x 2, tile dim 1, 6 rows
+!rows = tensor<?x8xf32, #tssa.layout<[s0, 8], [8, 1]>>
+!sums = tensor<?x32xf32, #tssa.layout<[s0, 32], [32, 1]>>
+func.func @some_rows(%x: !rows, %w: tensor<2x8x16xf32>) -> !sums attributes {pyjit.kernel} {
+  %z = arith.constant 0.0 : f32
+  %e = tssa.empty : !sums
+  %i = linalg.fill ins(%z : f32) outs(%e : !sums) -> !sums
+  %r = linalg.generic {indexing_maps = [#x, #w, #y], iterator_types = ["parallel", "parallel", "reduction"]}
+      ins(%x, %w : !rows, tensor<2x8x16xf32>) outs(%i : !sums) {
+  ^bb0(%a: f32, %b: f32, %s: f32):
+    %p = arith.mulf %a, %b : f32
+    %t = arith.addf %s, %p : f32
+    linalg.yield %t : f32
+  } -> !sums
+  return %r : !sums
+}
