@@ -7,6 +7,7 @@
 #include "dialects/pyjit/IR/Attributes.h"
 #include "dialects/tssa/IR/Views.h"
 #include "pyjit/Operators/OperatorFacts.h"
+#include "pyjit/Operators/OperatorNames.h"
 
 #include "llvm/ADT/TypeSwitch.h"
 
@@ -139,8 +140,8 @@ LogicalResult ReverseSweep::pass(tssa::AtenOp op) {
 LogicalResult ReverseSweep::pass(tssa::AccessOp op) {
   Value gradient = showThrough(op, gradients.lookup(op.getResult()));
   if (!gradient)
-    return op.emitError("cannot be differentiated: it shows elements twice "
-                        "in a way that no sum undoes");
+    return op.emitError("cannot be differentiated: sizes of a view that may "
+                        "show elements twice differ between calls");
   give(op.getSource(), gradient);
   return success();
 }
@@ -184,6 +185,59 @@ Value ReverseSweep::showThrough(tssa::AccessOp op, Value gradient) {
   return gradient;
 }
 
+/// In which places of its source's memory a strided view's elements stand, in
+/// order.
+static Value placesOf(GradientBuilder &build, int64_t offset,
+                      RankedTensorType shown) {
+  SmallVector<int64_t> shape(shown.getShape());
+  SmallVector<int64_t> strides = tssa::getStrides(shown);
+  if (shape.empty()) {
+    shape = {1};
+    strides = {0};
+  }
+  auto type = [&](ArrayRef<int64_t> sizes) {
+    return RankedTensorType::get(sizes, build.getBuilder().getI64Type());
+  };
+  Value places;
+  for (auto [dim, size] : llvm::enumerate(shape)) {
+    Value steps = build.call(operators::aten::arange,
+                             {build.integer(size), build.none(), build.none(),
+                              build.none(), build.none()},
+                             type(size));
+    steps = build.multiply(steps, build.wrappedInteger(strides[dim]));
+    SmallVector<int64_t> own(shape.size(), 1);
+    own[dim] = size;
+    steps = build.reshape(steps, type(own));
+    places = places ? build.add(places, steps) : steps;
+  }
+  return build.flatten(build.add(places, build.wrappedInteger(offset)));
+}
+
+/// The gradient of a view's dense source of type `type`, some of whose elements
+/// the view may show several times: their gradients are added up where they
+/// stand in memory. Null where sizes differ between calls.
+static Value sumPlaces(GradientBuilder &build, ViewAttr view,
+                       RankedTensorType type, Value gradient) {
+  if (tssa::isSymbolic(type) || view.getNumDynamic() ||
+      tssa::isSymbolic(typeOf(gradient)))
+    return {};
+  RankedTensorType shown = tssa::inferViewType(
+      view, type, [&] { return emitError(build.getLoc()); });
+  bool isByStrides = view.getKind() == ViewKind::as_strided;
+  Value sums = build.callLike(
+      operators::aten::index_add,
+      {build.zeros(RankedTensorType::get({type.getNumElements()},
+                                         type.getElementType())),
+       build.integer(0),
+       placesOf(build, isByStrides ? view.getParams()[0] : 0, shown),
+       build.flatten(gradient), build.integer(1)});
+  SmallVector<int64_t> numbers{0};
+  llvm::append_range(numbers, type.getShape());
+  llvm::append_range(numbers, tssa::getStrides(type));
+  return build.access(
+      sums, ViewAttr::get(view.getContext(), ViewKind::as_strided, numbers));
+}
+
 /// The gradient of a view's source of type `from`.
 Value ReverseSweep::undo(GradientBuilder &build, ViewAttr view,
                          ValueRange indices, RankedTensorType from,
@@ -192,13 +246,10 @@ Value ReverseSweep::undo(GradientBuilder &build, ViewAttr view,
     return build.sumTo(gradient, from);
   if (auto inverse = tssa::getInverse(view, from))
     return build.show(gradient, *inverse);
-  if (!tssa::isInjective(view, from))
-    return {};
   RankedTensorType type = gradientTypeOf(from);
-  // The strides that the view shows of another layout may be others.
-  // Nor is there an assignment through one.
-  if (view.getKind() == ViewKind::as_strided)
-    return {};
+  // There is no assignment through a view by strides.
+  if (view.getKind() == ViewKind::as_strided || !tssa::isInjective(view, from))
+    return sumPlaces(build, view, type, gradient);
   Value zeros = build.zeros(type);
   RankedTensorType part = tssa::inferViewType(
       view, type, [&] { return emitError(build.getLoc()); });

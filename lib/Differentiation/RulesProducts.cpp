@@ -149,6 +149,46 @@ LogicalResult gradient_rules::AddOuterProduct(Adjoint &a) {
   return success();
 }
 
+/// Whether rows begin at multiples of 16 bytes, which the vendor call demands
+/// and pads its result for.
+static bool hasAlignedRows(RankedTensorType type) {
+  int64_t size = type.getShape().back();
+  return !ShapedType::isDynamic(size) &&
+         size * type.getElementTypeBitWidth() % 128 == 0;
+}
+
+/// Products of groups of rows, columns, or matrices: one more product of groups
+/// for each factor, as a product of matrices has. Which dimension the groups
+/// divide follows from the ranks.
+LogicalResult gradient_rules::GroupedProduct(Adjoint &a) {
+  GradientBuilder &build = a.build;
+  if (a.wants(3))
+    return a.refuse("it adds a bias");
+  auto transposed = [&](Value value) {
+    int64_t rank = typeOf(value).getRank();
+    return build.transpose(value, rank - 2, rank - 1);
+  };
+  Argument ends = build.optional(a.tensor(2));
+  auto give = [&](unsigned index, Value left, Value right) {
+    RankedTensorType type = gradientTypeOf(typeOf(a.tensor(index)));
+    type = tssa::getRowMajorType(type);
+    a.give(index,
+           build.call(operators::aten::_grouped_mm,
+                      {left, right, ends, build.none(), build.none()}, type));
+  };
+  Value gradient = a.gradient();
+  gradient = build.layOut(gradient, tssa::getRowMajorType(typeOf(gradient)));
+  Value x = a.tensor(0), y = a.tensor(1);
+  for (Value value : {x, y, gradient})
+    if (!hasAlignedRows(typeOf(value)))
+      return a.refuse("rows of its gradient would not begin at 16 bytes");
+  if (a.wants(0u))
+    give(0, gradient, transposed(y));
+  if (a.wants(1))
+    give(1, transposed(x), gradient);
+  return success();
+}
+
 /// Of rows of two matrices, one from another.
 LogicalResult gradient_rules::Distances(Adjoint &a) {
   GradientBuilder &build = a.build;

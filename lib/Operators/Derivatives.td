@@ -576,6 +576,7 @@ def : GradientRule<"CumulativeExtreme", One<["cummax", "cummin"]>.Of>;
 def : GradientRule<"Linear", One<["linear"]>.Of>;
 def : GradientRule<"MatrixProduct", One<["mm", "bmm", "matmul", "mv", "dot",
                                          "vdot"]>.Of>;
+def : GradientRule<"GroupedProduct", One<["_grouped_mm"]>.Of>;
 def : GradientRule<"AddMatrixProduct", One<["addmm", "baddbmm", "addmv"]>.Of>;
 def : GradientRule<"AddSumOfProducts", One<["addbmm"]>.Of>;
 def : GradientRule<"AddOuterProduct", One<["addr"]>.Of>;

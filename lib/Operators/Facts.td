@@ -6,7 +6,8 @@
 
 // Matmuls, convolutions, recurrences; what sorts or solves.
 def : Costly<All<["_cdist_forward", "_convolution", "_embedding_bag", "_fft_c2c",
-                  "_fft_c2r", "_fft_r2c", "_native_multi_head_attention",
+                  "_fft_c2r", "_fft_r2c", "_grouped_mm",
+                  "_native_multi_head_attention",
                   "addbmm", "addmm", "argsort", "baddbmm", "bilinear", "bmm",
                   "cdist", "conv1d", "conv2d", "conv3d", "conv_transpose1d",
                   "conv_transpose2d", "convolution", "cudnn_convolution_add_relu",

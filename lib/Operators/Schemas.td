@@ -29,6 +29,7 @@ def : Schema<"aten::_fft_c2c(Tensor self, SymInt[] dim, int normalization, bool 
 def : Schema<"aten::_fft_c2r(Tensor self, int[] dim, int normalization, SymInt last_dim_size) -> Tensor">;
 def : Schema<"aten::_fft_r2c(Tensor self, int[] dim, int normalization, bool onesided) -> Tensor">;
 def : Schema<"aten::_fused_rms_norm(Tensor input, int[] normalized_shape, Tensor? weight, float? eps) -> (Tensor, Tensor)">;
+def : Schema<"aten::_grouped_mm(Tensor self, Tensor mat2, Tensor? offs=None, Tensor? bias=None, ScalarType? out_dtype=None) -> Tensor">;
 def : Schema<"aten::_linalg_det(Tensor A) -> (Tensor result, Tensor LU, Tensor pivots)">;
 def : Schema<"aten::_linalg_eigh(Tensor A, str UPLO=\"L\", bool compute_v=True) -> (Tensor eigenvalues, Tensor eigenvectors)">;
 def : Schema<"aten::_linalg_slogdet(Tensor A) -> (Tensor sign, Tensor logabsdet, Tensor LU, Tensor pivots)">;

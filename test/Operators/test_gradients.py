@@ -34,7 +34,11 @@ ROOT = Path(__file__).resolve().parents[2]
 FULL = os.environ.get("PYJIT_GRADIENTS", "") == "full"
 LIMIT = 10**9 if FULL else 3
 DTYPES = [torch.float64, torch.float32] if FULL else [torch.float64]
-TOLERANCE = {torch.float64: (1e-7, 1e-7), torch.float32: (1e-4, 1e-5)}
+TOLERANCE = {
+    torch.float64: (1e-7, 1e-7),
+    torch.float32: (1e-4, 1e-5),
+    torch.bfloat16: (4e-2, 1e-1),
+}
 
 
 def differentiable() -> set[str]:
@@ -501,6 +505,47 @@ def test_special_pairs(function: Callable[..., Any]) -> None:
         ((a, b), {}),
         f"{function.__name__} of special pairs",
     )
+
+
+# Factors of `_grouped_mm`, and where groups end: rows, columns or what is summed over may be divided.
+GROUPED: dict[str, tuple[tuple[int, ...], tuple[int, ...], list[int] | None]] = {
+    "rows": ((11, 8), (3, 8, 4), [4, 4, 11]),
+    "columns": ((3, 8, 4), (4, 12), [4, 8, 12]),
+    "sums": ((8, 12), (12, 4), [4, 12, 12]),
+    "matrices": ((3, 8, 12), (3, 12, 4), None),
+}
+
+
+@pytest.mark.parametrize("kind", GROUPED)
+@pytest.mark.parametrize("dtype", [torch.float32, torch.bfloat16])
+@pytest.mark.parametrize("transposed", [False, True])
+def test_grouped_products(kind: str, dtype: torch.dtype, transposed: bool) -> None:
+    """PyTorch has no samples of these."""
+    left, right, ends = GROUPED[kind]
+    if dtype == torch.bfloat16:
+        left = *left[:-2], *(2 * size for size in left[-2:])
+        right = *right[:-2], *(2 * size for size in right[-2:])
+        ends = [2 * end for end in ends] if ends else None
+    numbers = torch.Generator().manual_seed(0)
+
+    def factor(*shape: int) -> torch.Tensor:
+        return torch.randn(shape, generator=numbers).to(dtype)
+
+    x, y = factor(*left), factor(*right)
+    if transposed:
+        y = y.mT.contiguous().mT
+    offsets = torch.tensor(ends, dtype=torch.int32) if ends else None
+
+    def product(a: torch.Tensor, b: torch.Tensor) -> torch.Tensor:
+        return torch._grouped_mm(a, b, offs=offsets)
+
+    x.requires_grad_()
+    y.requires_grad_()
+    before = covered.get("_grouped_mm", 0)
+    for twice in (False, True):
+        name = f"_grouped_mm of {kind}"
+        check(name, product, ((x, y), {}), name + " twice" * twice, twice)
+    assert covered["_grouped_mm"] > before
 
 
 def test_report(capsys: pytest.CaptureFixture[str]) -> None:

@@ -289,6 +289,7 @@ NAMES = [
     "addmm",
     "mm",
     "bmm",
+    "_grouped_mm",
     "matmul",
     "mv",
     "dot",

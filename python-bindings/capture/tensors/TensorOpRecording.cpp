@@ -308,14 +308,20 @@ bool OperatorRecording::checkWhatPythonSees() {
 }
 
 /// `as_strided` counts from the start of the storage, and how far into its
-/// storage an input begins may differ between calls.
+/// storage an input begins may differ between calls. What a tensor of the call
+/// itself does not show of its storage, the program's value does not have, nor
+/// would a tensor that it hands over a graph break.
 bool OperatorRecording::checkStorage() {
   if (!op.facts.addressesStorage || arguments.operands.empty())
     return true;
+  const at::Tensor &source = arguments.operands[0];
   for (auto &entry : impl.tensors)
-    if (entry.second.external && storageOf(at::TensorBase(entry.second.impl)) ==
-                                     storageOf(arguments.operands[0]))
+    if (entry.second.external &&
+        storageOf(at::TensorBase(entry.second.impl)) == storageOf(source))
       return refuse("it views an input's storage");
+  if (!source.is_non_overlapping_and_dense() || source.storage_offset() != 0 ||
+      source.storage().nbytes() != source.nbytes())
+    return refuseCall("it views a storage of which its tensor shows a part");
   return true;
 }
 
@@ -566,7 +572,8 @@ bool OperatorRecording::checkFlow(const OperatorGradient &gradient) {
   if (!recording.checkpoint.repeats() && savesThroughHooks())
     return refuseCall("hooks on saved tensors are active, and an input "
                       "requires grad");
-  bool known = !op.facts.addressesStorage &&
+  bool isStridedView = op.name == operators::aten::as_strided;
+  bool known = (!op.facts.addressesStorage || isStridedView) &&
                (op.facts.wholeView || !aliases.empty() ||
                 (op.facts.shapeChange && !arguments.infos[0]->external) ||
                 pyjitOperatorDifferentiable(view(op.name)));

@@ -38,3 +38,14 @@ func.func @sizes(%x: tensor<?xf32, #tssa.layout<[s0], [1]>>, %i: tensor<?xi64, #
   %0 = tssa.aten "aten::index_add"(%x, 0 : i64, %i, %x, 1 : i64) : (tensor<?xf32, #tssa.layout<[s0], [1]>>, tensor<?xi64, #tssa.layout<[s1], [1]>>, tensor<?xf32, #tssa.layout<[s0], [1]>>) -> tensor<?xf32, #tssa.layout<[s0], [1]>>
   return %0 : tensor<?xf32, #tssa.layout<[s0], [1]>>
 }
+
+// -----
+
+// Where elements that windows show twice stand is told in numbers: the sizes
+// are specialized, too.
+func.func @windows(%x: tensor<?x8xf32, #tssa.layout<[s0, 8], [8, 1]>>) -> tensor<?x3x4xf32, #tssa.layout<[s0, 3, 4], [12, 4, 1]>> attributes {pyjit.gradient_inputs = array<i64: 0>, pyjit.gradient_results = array<i64: 0>, pyjit.symbols = [array<i64: 0, 0>]} {
+  // expected-error @+1 {{cannot be differentiated: sizes of a view that may show elements twice differ between calls}}
+  %0 = tssa.access %x [#tssa.view<unfold [1, 4, 2]>] : tensor<?x8xf32, #tssa.layout<[s0, 8], [8, 1]>> -> tensor<?x3x4xf32, #tssa.layout<[s0, 3, 4], [8, 2, 1]>>
+  %1 = tssa.aten "aten::neg"(%0) : (tensor<?x3x4xf32, #tssa.layout<[s0, 3, 4], [8, 2, 1]>>) -> tensor<?x3x4xf32, #tssa.layout<[s0, 3, 4], [12, 4, 1]>>
+  return %1 : tensor<?x3x4xf32, #tssa.layout<[s0, 3, 4], [12, 4, 1]>>
+}

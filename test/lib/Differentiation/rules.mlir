@@ -63,3 +63,19 @@ func.func @unseen(%x: tensor<4xf32>) -> tensor<4xf32> attributes {pyjit.gradient
   %0 = tssa.aten "aten::sin"(%x) : (tensor<4xf32>) -> tensor<4xf32>
   return %0 : tensor<4xf32>
 }
+
+// -----
+
+// Groups of rows with a matrix each: the gradient of a row is a product with
+// the same matrix transposed, that of a matrix one of its rows.
+// CHECK-LABEL: func.func @grouped(
+// CHECK-SAME: %[[G:[a-z0-9]+]]: tensor<6x8xf32> {pyjit.gradient = 0 : i64}
+// CHECK-DAG: %[[YT:.*]] = tssa.access %arg1 [#tssa.view<permute [0, 2, 1]>]
+// CHECK-DAG: %[[GX:.*]] = tssa.aten "aten::_grouped_mm"(%[[G]], %[[YT]], %arg2, none, none){{.*}} -> tensor<6x4xf32>
+// CHECK-DAG: %[[XT:.*]] = tssa.access %arg0 [#tssa.view<permute [1, 0]>]
+// CHECK-DAG: %[[GY:.*]] = tssa.aten "aten::_grouped_mm"(%[[XT]], %[[G]], %arg2, none, none){{.*}} -> tensor<3x4x8xf32>
+// CHECK: return %{{.*}}, %[[GX]], %[[GY]]
+func.func @grouped(%x: tensor<6x4xf32>, %y: tensor<3x4x8xf32>, %ends: tensor<3xi32>) -> tensor<6x8xf32> attributes {pyjit.gradient_inputs = array<i64: 0, 1>, pyjit.gradient_results = array<i64: 0>} {
+  %0 = tssa.aten "aten::_grouped_mm"(%x, %y, %ends, none, none) : (tensor<6x4xf32>, tensor<3x4x8xf32>, tensor<3xi32>) -> tensor<6x8xf32>
+  return %0 : tensor<6x8xf32>
+}

@@ -75,3 +75,24 @@ func.func @plain(%x: tensor<4xf32>) -> tensor<4xf32> {
   %0 = tssa.aten "aten::neg"(%x) : (tensor<4xf32>) -> tensor<4xf32>
   return %0 : tensor<4xf32>
 }
+
+// -----
+
+// Elements that windows show twice get the sum of both, where they stand in
+// memory.
+// CHECK-LABEL: func.func @windows(
+// CHECK-SAME: %[[G:[a-z0-9]+]]: tensor<3x4xf32> {pyjit.gradient = 0 : i64}
+// CHECK-DAG: %[[N:.*]] = tssa.aten "aten::neg"(%[[G]])
+// CHECK-DAG: %[[FLAT:.*]] = tssa.access %[[N]] [#tssa.view<view [12]>]
+// CHECK-DAG: %[[Z:.*]] = tssa.aten "aten::zeros"([8 : i64]
+// CHECK-DAG: tssa.aten "aten::arange"(3 : i64
+// CHECK-DAG: "aten::mul.Tensor"(%{{.*}}, wrapped(2 : i64))
+// CHECK-DAG: tssa.aten "aten::arange"(4 : i64
+// CHECK: %[[S:.*]] = tssa.aten "aten::index_add"(%[[Z]], 0 : i64, %{{.*}}, %[[FLAT]], 1 : i64)
+// CHECK: %[[X:.*]] = tssa.access %[[S]] [#tssa.view<as_strided [0, 8, 1]>]
+// CHECK: return %{{.*}}, %[[X]]
+func.func @windows(%x: tensor<8xf32>) -> tensor<3x4xf32> attributes {pyjit.gradient_inputs = array<i64: 0>, pyjit.gradient_results = array<i64: 0>} {
+  %0 = tssa.access %x [#tssa.view<unfold [0, 4, 2]>] : tensor<8xf32> -> tensor<3x4xf32, #tssa.strides<[2, 1]>>
+  %1 = tssa.aten "aten::neg"(%0) : (tensor<3x4xf32, #tssa.strides<[2, 1]>>) -> tensor<3x4xf32>
+  return %1 : tensor<3x4xf32>
+}
