@@ -172,6 +172,21 @@ def test_matmuls_of_any_number_of_rows() -> None:
     assert pyjit.stats(fast).specializations == 2
 
 
+@pytest.mark.parametrize("times", [2, 4, 6, 14, 16, 29])
+def test_matmuls_of_a_multiple_of_rows(times: int) -> None:
+    """Rows that divide into fours, or into tiles, leave other rests than these numbers say."""
+    import pyjit
+
+    torch.manual_seed(0)
+    model = nn.Sequential(nn.Linear(24, 16, bias=False), nn.Linear(16, 96))
+    fast = pyjit.compile(model, options={"strict": True})
+    with torch.no_grad():
+        for n in range(2, 34):
+            x = torch.randn(n, times, 24)
+            torch.testing.assert_close(fast(x), model(x), rtol=1e-5, atol=1e-5)
+    assert pyjit.stats(fast).specializations == 2
+
+
 @pytest.mark.parametrize("make", [bert, gpt2])
 def test_language_models_on_a_simulated_device(make: Callable[[], nn.Module]) -> None:
     pytest.importorskip("transformers")

@@ -157,20 +157,18 @@ void KernelEmitter::tileLoop(Value lower, Value upper) {
     rows = 1;
   };
   if (walked.isSymbolic()) {
+    if (walked.isMultipleOf(tile))
+      return run(lower, upper, tile);
     // Rows that are left over keep enough sums in flight, but the last few.
     constexpr int64_t few = 4;
-    for (int64_t count : {tile, few, int64_t(1)}) {
+    for (int64_t count : {tile, few}) {
       if (count == few && tile <= few)
         continue;
-      Value to = count == 1 || walked.isMultipleOf(count)
-                     ? upper
-                     : roundDown(lower, upper, count);
+      Value to = roundDown(lower, upper, count);
       run(lower, to, count);
-      if (walked.isMultipleOf(count))
-        return;
       lower = to;
     }
-    return;
+    return run(lower, upper, 1);
   }
   // Blocks are whole tiles: only the last one has the rest, and all of it.
   Value whole = size % tile == 0 ? upper : roundDown(lower, upper, tile);
