@@ -2,6 +2,8 @@
 
 #include "Guards.h"
 
+#include "capture/objects/ObjectKinds.h"
+
 #include <ATen/EmptyTensor.h>
 #include <torch/csrc/autograd/python_variable.h>
 
@@ -117,6 +119,15 @@ AccessPath Guards::pathOf(uint32_t reg) const {
     // An entry of an instance's `__dict__` is the instance's attribute.
     const PyjitInst *dict = readOf(inst.a);
     bool isAttr = dict && dict->op == PYJIT_GUARD_DICT;
+    PyObject *key = constants.constant(inst.b);
+    if (!isAttr && !capture::isValue(key))
+      return pathOf(inst.a).entry(key);
+    if (!isAttr && PyLong_CheckExact(key)) {
+      int overflow;
+      long long number = PyLong_AsLongLongAndOverflow(key, &overflow);
+      return overflow ? AccessPath()
+                      : pathOf(inst.a).then(Step::Item, int64_t(number));
+    }
     return isAttr ? named(dict->a, Step::Attr) : named(inst.a, Step::Key);
   }
   case PYJIT_GUARD_ITEM:

@@ -50,6 +50,9 @@ public:
   /// Asked in front of a branch: whether to record on through it.
   /// The last is the proxy of a condition that is a number, or -1.
   std::function<bool(PyCodeObject *, int, PyObject *, int)> atBranch;
+  /// Asked where Python wants a tensor's truth as a value (`bool(t)`, `not t`):
+  /// whether to record on, with the truth that it has in this call.
+  std::function<bool(PyCodeObject *, int, PyObject *)> atTruth;
 
   /// The instruction at `offset` branches on a number that the specialization
   /// computes.

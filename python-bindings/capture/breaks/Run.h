@@ -60,6 +60,10 @@ private:
                                           PyObject *condition, int truth) {
       return goesOneWay(code, offset, condition, truth);
     };
+    recording.decisions.atTruth = [this](PyCodeObject *code, int offset,
+                                         PyObject *condition) {
+      return goesOneWay(code, offset, condition, /*truth=*/-1);
+    };
   }
   /// Looks at what became of the recording.
   void after();

@@ -404,7 +404,7 @@ static ResultKind nativeBool(Recording &s, const Call &c) {
       return ResultKind::Known;
   }
   if (c.args.size() == 1)
-    s.operators.truth(c.args[0]);
+    s.operators.truthAsValue(c.args[0]);
   return ResultKind::Known;
 }
 

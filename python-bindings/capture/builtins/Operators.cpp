@@ -77,6 +77,16 @@ void Operators::truth(PyObject *o) {
     return lengthOf(o);
 }
 
+void Operators::truthAsValue(PyObject *o) {
+  const ShadowFrame &top = s.tracker.frames.back();
+  bool asks = ObjectTable::isTensor(o) && !s.tensors->isConstant(o) && top.code;
+  if (asks && s.decisions.atTruth &&
+      s.decisions.atTruth(top.code, top.offset, o))
+    s.now.deciding = true; // the question itself is not recorded
+  else
+    truth(o);
+}
+
 static bool isNumberLike(PyObject *o) { return isValue(o); }
 
 /// A member of an enumeration that is an int or float, known by identity.

@@ -19,6 +19,8 @@ public:
   ResultKind compare(PyObject *left, PyObject *right, const char *op);
   void identity(PyObject *left, PyObject *right);
   void truth(PyObject *object);
+  /// For `bool(object)` and `not object`, which no jump asks.
+  void truthAsValue(PyObject *object);
   void lengthOf(PyObject *object);
   ResultKind format(PyObject *object);
   void formatParts(PyObject *container);

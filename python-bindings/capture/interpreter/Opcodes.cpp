@@ -298,6 +298,11 @@ ResultKind intrinsic1(const Op &o) {
 ResultKind negative(const Op &o) { return unary(o, "__neg__"); }
 ResultKind invert(const Op &o) { return unary(o, "__invert__"); }
 
+ResultKind truthAsValue(const Op &o) {
+  o.s.operators.truthAsValue(o.peek(1));
+  return ResultKind::Known;
+}
+
 ResultKind truth(const Op &o) {
   o.s.operators.truth(o.peek(1));
   return ResultKind::Known;

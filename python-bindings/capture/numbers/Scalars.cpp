@@ -148,7 +148,7 @@ AccessPath Scalars::pathTo(Node *owner, Select select, PyObject *key,
       long long number = PyLong_AsLongLongAndOverflow(key, &overflow);
       return overflow ? AccessPath() : holder.then(Step::Item, int64_t(number));
     }
-    return named(Step::Key);
+    return isValue(key) ? named(Step::Key) : holder.entry(key);
   case Select::Field:
     // What a bound method is given first.
     if (PyUnicode_Check(key) &&

@@ -35,19 +35,28 @@ AccessPath AccessPath::then(Step step, int64_t index) const {
   return path;
 }
 
+AccessPath AccessPath::entry(PyObject *key) const {
+  AccessPath path = then(Step::Entry, "");
+  if (path)
+    path.steps.back().key = key;
+  return path;
+}
+
 std::string AccessPath::text() const {
   if (empty())
     return "";
-  char start[32];
-  if (root)
-    std::snprintf(start, sizeof start, "@%p", static_cast<void *>(root));
-  else
-    std::snprintf(start, sizeof start, "#%d", number);
-  std::string text = start;
+  auto identity = [](PyObject *object) {
+    char text[32];
+    std::snprintf(text, sizeof text, "@%p", static_cast<void *>(object));
+    return std::string(text);
+  };
+  std::string text = root ? identity(root) : "#" + std::to_string(number);
   for (const Element &element : steps) {
-    static constexpr char kMarks[] = {'.', '~', ':', '[', '^', '>', '$'};
+    static constexpr char kMarks[] = {'.', '~', ':', '[', '[', '^', '>', '$'};
     text += kMarks[size_t(element.step)];
-    text += element.name.empty() ? std::to_string(element.index) : element.name;
+    text += element.key            ? identity(element.key)
+            : element.name.empty() ? std::to_string(element.index)
+                                   : element.name;
   }
   return text;
 }
@@ -98,6 +107,7 @@ PyObject *AccessPath::follow(PyObject *holder, const Element &element) {
     }
     return nullptr;
   case Step::Slot:
+  case Step::Entry: // its key may be gone
   case Step::Field:
   case Step::Size:
     return nullptr;

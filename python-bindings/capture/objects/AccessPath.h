@@ -25,6 +25,7 @@ public:
     Slot,  ///< `.name`, of a `__slots__`
     Key,   ///< `["name"]`
     Item,  ///< `[index]`
+    Entry, ///< `[key]`, of a dict, by a key that is known by identity
     Cell,  ///< the contents of a closure's cell
     Field, ///< what CPython keeps in C: "next" and "left" of a range's iterator
     Size   ///< of a tensor's dimension
@@ -39,6 +40,8 @@ public:
   /// Empty where this one is.
   AccessPath then(Step step, std::string name) const;
   AccessPath then(Step step, int64_t index) const;
+  /// A dict's entry; `key` has to stay alive.
+  AccessPath entry(PyObject *key) const;
   AccessPath size(int64_t dim) const { return then(Step::Size, dim); }
 
   bool empty() const { return number < 0 && !root; }
@@ -68,7 +71,8 @@ private:
   struct Element {
     Step step;
     int64_t index = 0;
-    std::string name; ///< empty: `index` counts
+    std::string name;        ///< empty: `index` counts
+    PyObject *key = nullptr; ///< of an entry; compared only
     bool operator==(const Element &) const = default;
     auto operator<=>(const Element &) const = default;
   };

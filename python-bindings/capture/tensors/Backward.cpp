@@ -315,7 +315,7 @@ void EngineRun::end(PyObject *result) {
       accumulate(*target, value++);
   }
   if (createsGraph) {
-    impl.gradientFlows = true;
+    impl.gradientFlows = impl.earlier.graph = true;
     recording.breaks.noteGradient();
   }
   if (keepsGraph)
@@ -323,7 +323,7 @@ void EngineRun::end(PyObject *result) {
   if (!impl.freed.add(graph, isWhole))
     return;
   // What is written from here on, unseen by autograd, meets no backward of it.
-  impl.gradientFlows = false;
+  impl.gradientFlows = impl.earlier.graph = false;
 }
 
 //===----------------------------------------------------------------------===//

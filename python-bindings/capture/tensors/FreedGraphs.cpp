@@ -60,6 +60,27 @@ bool FreedGraphs::add(const std::vector<std::shared_ptr<autograd::Node>> &graph,
   return all;
 }
 
+bool FreedGraphs::endAll(autograd::Node *node) const {
+  std::vector<autograd::Node *> work{node};
+  std::unordered_set<autograd::Node *> seen;
+  while (!work.empty()) {
+    autograd::Node *now = work.back();
+    work.pop_back();
+    auto freed = nodes.find(now);
+    if (!seen.insert(now).second || (freed != nodes.end() && freed->second))
+      continue;
+    bool goesOn = false;
+    for (const autograd::Edge &edge : now->next_edges()) {
+      if (edge.function)
+        work.push_back(edge.function.get());
+      goesOn |= edge.function != nullptr;
+    }
+    if (!goesOn)
+      return false;
+  }
+  return true;
+}
+
 bool FreedGraphs::contains(autograd::Node *node) const {
   std::vector<autograd::Node *> work{node};
   std::unordered_set<autograd::Node *> seen;

@@ -30,6 +30,10 @@ public:
   /// Whether each way from the node comes to a freed one, and some of these had
   /// saved tensors: another backward would be an error.
   bool contains(torch::autograd::Node *node) const;
+  /// Whether each way from the node comes to a freed one that had saved
+  /// tensors, be it by way of leaves or not: no backward that begins at it
+  /// comes anywhere.
+  bool endAll(torch::autograd::Node *node) const;
 
 private:
   std::vector<std::shared_ptr<torch::autograd::Node>> held;

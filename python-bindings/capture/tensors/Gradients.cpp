@@ -60,6 +60,16 @@ OperatorGradient::OperatorGradient(TensorRecorder::Impl &impl,
          });
 }
 
+bool OperatorGradient::isFreed() const {
+  auto isFreed = [&](const at::Tensor &t) {
+    return gradientOf(t) != Gradient::Computed ||
+           impl.freed.endAll(t.grad_fn().get());
+  };
+  return std::all_of(fresh.begin(), fresh.end(), isFreed) &&
+         std::all_of(mutated.begin(), mutated.end(),
+                     [&](size_t j) { return isFreed(arguments.operands[j]); });
+}
+
 /// Those that somebody besides the recorder still holds.
 template <typename Visit>
 static void visitSharing(TensorRecorder::Impl &impl, const at::Tensor &t,

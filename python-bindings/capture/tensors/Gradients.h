@@ -45,6 +45,8 @@ public:
   bool flows() const { return flow; }
   /// Whether they end there: an operand requires grad, and no result does.
   bool ends() const { return !flow && required; }
+  /// Whether all of its results were computed from what backwards have freed.
+  bool isFreed() const;
   /// Why a compiled backward would not flow as eager's does, or null.
   const char *whyNotAsEager() const;
   /// Whether it writes memory of a tensor that requires grad, unseen by

@@ -88,6 +88,7 @@ struct EarlierOperators {
   bool onDevice = false;        ///< met a tensor that is not the CPU's
   bool onCurrentDevice = false; ///< made a tensor on CUDA's current device
   bool checkpointed = false;    ///< a function under checkpoint has run
+  bool graph = false; ///< made a graph that a backward can go through yet
   WrittenLeaves leaves;
   /// Storages that leaves of the call's own share with other tensors: they must
   /// not be written any more, nor leave the call.

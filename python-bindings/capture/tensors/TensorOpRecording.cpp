@@ -444,7 +444,7 @@ bool OperatorRecording::checkOperands() {
     if (const char *why = impl.earlier.leaves.whyNotTaken(t, *info, writes,
                                                           /*flows=*/false))
       return refuse(why);
-    if (writes && info->data && impl.gradientFlows)
+    if (writes && info->data && impl.earlier.graph)
       return refuse("it writes a tensor's `.data`, and a backward might read "
                     "what was there");
     if (writes && impl.casts.isMemoryOf(t))
@@ -554,7 +554,7 @@ bool OperatorRecording::checkGradient() {
     replaced = arguments.infos[mutated[0]]->value;
     return true;
   }
-  if (impl.gradientFlows)
+  if (impl.earlier.graph)
     return refuse("it writes memory of a tensor that requires grad, and "
                   "autograd does not see that");
   leaves = gradient.leavesWritten();
@@ -594,6 +594,9 @@ bool OperatorRecording::checkFlow(const OperatorGradient &gradient) {
                   ") wrote memory of a tensor that requires grad, and autograd "
                   "did not see that");
   impl.gradientFlows = flows = true;
+  // A sum of losses that backwards have been through, say, has a history that
+  // nobody can go through any more.
+  impl.earlier.graph |= impl.freed.empty() || !gradient.isFreed();
   recording.breaks.noteGradient();
   return true;
 }
