@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import copy
 import math
 from collections import OrderedDict
 from collections.abc import Callable
@@ -282,3 +283,222 @@ def test_language_model_of_texts_that_differ_in_length(compile: Compile) -> Step
         text = torch.randint(0, 20, (n, 3), generator=generator)
         torch.manual_seed(i)
         yield [f(text, text.roll(1).reshape(-1)), state(m, chosen)]
+
+
+# ---- requires_grad that the step changes
+
+
+def freeze(nets: list[nn.Module], on: bool, how: str) -> None:
+    for net in nets:
+        if how == "module":
+            net.requires_grad_(on)
+            continue
+        for p in net.parameters():
+            if how == "attribute":
+                p.requires_grad = on
+            else:
+                p.requires_grad_(on)
+
+
+HOW = ["attribute", "method", "module"]
+
+
+@pytest.mark.parametrize("how", HOW)
+def test_critic_is_frozen_in_between(how: str) -> None:
+    """As CycleGAN does: gradients of the generator pass through a critic that gets none."""
+
+    @settled(hits=8, graphs=2)
+    def story(compile: Compile) -> Steps:
+        generator, critic = pair()
+        of_g = torch.optim.AdamW(generator.parameters(), 0.01, eps=1e-3)
+        of_c = torch.optim.SGD(critic.parameters(), 0.1)
+
+        def step(x: torch.Tensor) -> Any:
+            fake = generator(x)
+            freeze([critic], False, how)
+            of_g.zero_grad()
+            loss = (critic(fake) - 1).square().mean()
+            loss.backward()
+            of_g.step()
+            freeze([critic], True, how)
+            of_c.zero_grad()
+            other = (critic(x[:, :1] * fake.detach()) - 1).square().mean()
+            other = other + critic(fake.detach()).square().mean()
+            other.backward()
+            of_c.step()
+            return loss.item(), other.item()
+
+        f = compile(step)
+        for i in range(12):
+            yield [f(values(6, 3, seed=i)), state(generator, of_g), state(critic, of_c)]
+
+    story()
+
+
+@pytest.mark.parametrize("how", HOW)
+def test_updated_then_frozen(how: str) -> None:
+    """As SAC does: the critic's update stands in front, and what is frozen has been written by the call."""
+
+    @settled(hits=8, graphs=2)
+    def story(compile: Compile) -> Steps:
+        actor, critic = pair()
+        target = copy.deepcopy(critic)
+        of_a = torch.optim.SGD(actor.parameters(), 0.1)
+        of_c = torch.optim.AdamW(critic.parameters(), 0.01, eps=1e-3)
+
+        def step(x: torch.Tensor, a: torch.Tensor) -> Any:
+            with torch.no_grad():
+                goal = 0.5 + 0.9 * target(actor(x))
+            loss = F.mse_loss(critic(a), goal)
+            of_c.zero_grad()
+            loss.backward()
+            of_c.step()
+            freeze([critic], False, how)
+            gain = -critic(actor(x)).mean()
+            of_a.zero_grad()
+            gain.backward()
+            of_a.step()
+            freeze([critic], True, how)
+            for p, t in zip(critic.parameters(), target.parameters(), strict=True):
+                t.data.mul_(0.9)
+                t.data.add_(0.1 * p.data)
+            return loss.item(), gain.item()
+
+        f = compile(step)
+        for i in range(12):
+            yield [
+                f(values(6, 3, seed=i), values(6, 4, seed=50 + i)),
+                state(actor, of_a),
+            ]
+            yield [state(critic, of_c), state(target)]
+
+    story()
+
+
+@settled(hits=5, graphs=2)
+def test_what_was_computed_while_frozen_has_no_history(compile: Compile) -> Steps:
+    """... although the weights have their gradients again when the backward comes."""
+    m, w = perceptron(), torch.ones(4).requires_grad_()
+    chosen = torch.optim.SGD([*m.parameters(), w], lr=0.1)
+
+    def step(x: torch.Tensor) -> torch.Tensor:
+        chosen.zero_grad()
+        before = x * w
+        w.requires_grad = False
+        fixed = x * w + w.exp()
+        w.requires_grad = True
+        loss = (m(fixed + before) * (w.sum() + 1)).square().mean()
+        loss.backward()
+        chosen.step()
+        return loss.detach()
+
+    f = compile(step)
+    for i in range(8):
+        yield [f(values(3, 4, seed=i)), state(m, chosen), w, w.grad]
+
+
+@scenario(grad=True, captured="late", graph_breaks=("requires_grad", "generator"))
+def test_frozen_for_good(compile: Compile) -> Steps:
+    """What keeps another requires_grad behind the call is a graph break; to set what is so already is none."""
+    m = classifier()
+    chosen = torch.optim.SGD(m.parameters(), lr=0.1)
+
+    def step(i: int, x: torch.Tensor, y: torch.Tensor) -> torch.Tensor:
+        for p in m[0].parameters():
+            p.requires_grad = i >= 5
+        chosen.zero_grad()
+        loss = F.cross_entropy(m(x), y)
+        loss.backward()
+        chosen.step()
+        return loss.detach()
+
+    f = compile(step)
+    for i in range(12):
+        torch.manual_seed(i)
+        x, y = labelled(i)
+        yield [f(i, x, y), state(m, chosen), [p.requires_grad for p in m.parameters()]]
+
+
+@scenario(grad=True, captured=False, graph_breaks=ANY)
+def test_a_result_computed_while_frozen(compile: Compile) -> Steps:
+    """Behind the call, its history ends where the weights were frozen."""
+    m, w = perceptron(), torch.ones(4).requires_grad_()
+
+    def g(x: torch.Tensor) -> Any:
+        w.requires_grad = False
+        h = m(x * w)
+        w.requires_grad = True
+        return h, x * w
+
+    f = compile(g)
+    for i in range(6):
+        h, y = f(values(3, 4, seed=i))
+        (h.square().mean() + y.sum()).backward()
+        yield [h, y, w.grad, state(m)]
+
+
+@scenario(grad=True, captured=False, graph_breaks=ANY)
+def test_written_while_frozen(compile: Compile) -> Steps:
+    w = torch.ones(4).requires_grad_()
+
+    def g(x: torch.Tensor) -> Any:
+        w.requires_grad = False
+        w.mul_(0.9)
+        y = x * w
+        w.requires_grad = True
+        loss = (y * w).square().mean()
+        loss.backward()
+        w.data.sub_(0.1 * w.grad)
+        return loss.detach()
+
+    f = compile(g)
+    for i in range(6):
+        yield [f(values(4, seed=i)), w, w.grad, w.requires_grad]
+
+
+# ---- Graph breaks around a call
+
+
+@scenario(grad=True, captured="late", graph_breaks=ANY)
+def test_soft_update_by_loaded_state(compile: Compile) -> Steps:
+    """Of PyTorch's tutorial on DQN. `load_state_dict` makes a function that calls itself, which no graph break
+    carries over: the graph breaks around its call."""
+    net, target = perceptron(), perceptron()
+    chosen = torch.optim.SGD(net.parameters(), lr=0.1)
+
+    def step(x: torch.Tensor) -> torch.Tensor:
+        loss = F.mse_loss(net(x), target(x).detach() + 1)
+        chosen.zero_grad()
+        loss.backward()
+        chosen.step()
+        theirs, ours = target.state_dict(), net.state_dict()
+        for key in ours:
+            theirs[key] = ours[key] * 0.1 + theirs[key] * 0.9
+        target.load_state_dict(theirs)
+        return loss.detach()
+
+    f = compile(step)
+    for i in range(12):
+        yield [f(values(3, 4, seed=i)), state(net, chosen), state(target)]
+
+
+@scenario(captured="late", graph_breaks=ANY)
+def test_function_that_calls_itself(compile: Compile) -> Steps:
+    """What is in front of the call and behind it is compiled."""
+
+    def walk(x: torch.Tensor, depth: int) -> torch.Tensor:
+        def down(h: torch.Tensor, n: int) -> torch.Tensor:
+            if n == 0:
+                print(end="")
+                return h
+            return torch.sin(down(h, n - 1))
+
+        return down(x, depth)
+
+    def g(x: torch.Tensor) -> torch.Tensor:
+        y = torch.relu(x) * 2
+        return walk(y + 1, 3).exp() - y
+
+    f = compile(g)
+    for i in range(8):
+        yield f(values(3, seed=i))

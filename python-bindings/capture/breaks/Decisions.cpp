@@ -11,6 +11,7 @@
 #include "breaks/CaptureTypes.h"
 #include "breaks/Continuation.h"
 #include "breaks/Run.h"
+#include "tensors/FrozenLeaves.h"
 #include "tensors/Tensors.h"
 
 #include <opcode.h>
@@ -231,7 +232,8 @@ bool Decisions::describeState(const FrameState &state, std::string &text,
                               std::vector<PyObject *> &found, bool truth) {
   // Effects so far, or a state of Torch's that differs: what the rest depends
   // on is more than the frame shows.
-  if (!s.effects.empty() || !s.tensors->stateChange().empty())
+  if (!s.effects.empty() || !s.tensors->stateChange().empty() ||
+      hasFrozenLeaves(s))
     return false;
   StateWalk walk(s, found);
   size_t value = 0;

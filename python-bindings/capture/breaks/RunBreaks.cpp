@@ -187,6 +187,7 @@ void Run::addOuterFrames(Reason &reason) const {
 
 void Run::breakGraph(std::unique_ptr<Recording> recording) {
   addOuterFrames(recording->reason);
+  size_t learnedBefore = learned.size();
   if (recording->breaks.lacksHistory)
     learnOneWay();
   if (recording->breaks.passes)
@@ -232,6 +233,9 @@ void Run::breakGraph(std::unique_ptr<Recording> recording) {
     learnAllocation(*recording, states);
     why.text = joinReasons(why.text, recording->reason.text);
     noteReason();
+    // What a frame holds can nowhere be carried over: around its call, then.
+    if (learned.size() == learnedBefore && states.size() > 1)
+      learn(states[states.size() - 2], why);
   }
   await(*recording, states);
 }

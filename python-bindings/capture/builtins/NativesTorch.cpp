@@ -8,6 +8,7 @@
 //===----------------------------------------------------------------------===//
 
 #include "builtins/Natives.h"
+#include "tensors/FrozenLeaves.h"
 #include "tensors/Tensors.h"
 
 #include <cstring>
@@ -164,14 +165,11 @@ ResultKind setGradMode(Recording &s, const Call &c) {
   return ResultKind::Known;
 }
 
-/// Nothing where it is so already (`zero_grad(set_to_none=False)`), and of the
-/// call's own tensors.
 ResultKind requireGrad(Recording &s, const Call &c) {
   PyObject *on = c.args.size() == 1 ? Py_True : c.args[1];
   bool plain = c.args.size() <= 2 && s.objects.isTensor(c.args[0]) &&
                s.objects.require(c.args[0]);
-  if (plain && (on == Py_False ? !s.tensors->requiresGrad(c.args[0])
-                               : on == Py_True && mayBecomeLeaf(s, c.args[0])))
+  if (plain && PyBool_Check(on) && setRequiresGrad(s, c.args[0], on == Py_True))
     return ResultKind::Known;
   return s.calls.unknownNative(c);
 }

@@ -10,6 +10,7 @@
 #include "Recording.h"
 #include "objects/Bases.h"
 #include "objects/ObjectKinds.h"
+#include "tensors/FrozenLeaves.h"
 #include "tensors/Tensors.h"
 
 #include <cstring>
@@ -346,9 +347,9 @@ void Attributes::genericStore(PyObject *object, PyObject *name,
       if (ObjectTable::isTensor(object) && value &&
           !PyUnicode_CompareWithASCIIString(name, "grad"))
         return writeGradient(object, value);
-      if (value == Py_True &&
+      if (value && PyBool_Check(value) &&
           !PyUnicode_CompareWithASCIIString(name, "requires_grad") &&
-          mayBecomeLeaf(s, object))
+          setRequiresGrad(s, object, value == Py_True))
         return;
     } else {
       PyObject *set = special(descr, value ? "__set__" : "__delete__");

@@ -79,6 +79,12 @@ public:
   explicit LeavingTensors(Impl &impl) : impl(impl), recording(impl.recording) {}
 
   void write() {
+    if (PyObject *leaf = impl.earlier.frozen.frozen()) {
+      recording.breaks.refused = leaf;
+      return recording.end(ReasonKind::EarlierObject,
+                           "setting the attribute requires_grad of a tensor, "
+                           "which keeps it");
+    }
     findExternals();
     findFirst();
     for (const at::Tensor &t : impl.leaving)
@@ -272,7 +278,12 @@ void LeavingTensors::writeGradient(const at::Tensor &t,
   else if (computed && impl.earlier.leaves.isReachedFrom(t.grad_fn().get()))
     endBeforeUse("it leaves a tensor that was computed from a leaf behind a "
                  "write that autograd does not see");
-  else if (computed)
+  else if (PyObject *leaf = impl.earlier.frozen.first(); computed && leaf) {
+    recording.breaks.refused = leaf;
+    recording.end(ReasonKind::EarlierObject,
+                  "setting the attribute requires_grad of a tensor, and it "
+                  "leaves a tensor that a backward can begin at");
+  } else if (computed)
     recording.add(PyjitDifferentiableOp{.tensor = info.value});
   else
     recording.add(PyjitRequireGradOp{.tensor = info.value});

@@ -6,6 +6,7 @@
 #include "numbers/HostScalars.h"
 #include "tensors/Composites.h"
 #include "tensors/FreedGraphs.h"
+#include "tensors/FrozenLeaves.h"
 #include "tensors/KeptCasts.h"
 #include "tensors/Tensors.h"
 #include "tensors/WrittenLeaves.h"
@@ -90,6 +91,7 @@ struct EarlierOperators {
   bool checkpointed = false;    ///< a function under checkpoint has run
   bool graph = false; ///< made a graph that a backward can go through yet
   WrittenLeaves leaves;
+  FrozenLeaves frozen;
   /// Storages that leaves of the call's own share with other tensors: they must
   /// not be written any more, nor leave the call.
   std::set<const void *> leafStorages;

@@ -447,6 +447,10 @@ bool OperatorRecording::checkOperands() {
     if (writes && info->data && impl.earlier.graph)
       return refuse("it writes a tensor's `.data`, and a backward might read "
                     "what was there");
+    if (writes && impl.earlier.frozen.has(t))
+      return refuse(
+          "it writes a tensor whose requires_grad the call has turned "
+          "off");
     if (writes && impl.casts.isMemoryOf(t))
       return refuse("it writes a weight's cast, which autocast keeps");
     if (writes && impl.type(t) != info->type &&
@@ -661,7 +665,9 @@ void OperatorRecording::noteUse(const at::Tensor &leaf) {
 PyjitValue OperatorRecording::writtenLeaf(const at::Tensor &leaf) {
   PyjitValue unwritten = impl.earlier.leaves.unwritten(leaf);
   PyjitValue written = impl.earlier.leaves.written(leaf);
-  if (unwritten < 0 || written >= 0)
+  if (unwritten < 0 || impl.earlier.frozen.has(leaf))
+    return -1;
+  if (written >= 0)
     return written;
   PyjitAttribute operand = recording.writer.operand();
   // Where a part was written, autograd's history does not go on to the rest.
