@@ -286,6 +286,15 @@ GRADIENTS += [
     "loss_of(call(x), y).backward()\noptimizer.step()\nloss = loss_of(call(x), y) + weights(model)[0].reshape(-1).square().sum() * 0.01\nloss.backward()",
     "first = weights(model)[0].view(-1)\nloss = loss_of(call(x), y) + first.sum()\nloss.backward()\noptimizer.step()\nloss = loss_of(call(x), y) + weights(model)[0].view(-1).sum()\nloss.backward()\nKEPT.append(first.detach())",
     "loss_of(call(x), y).backward()\noptimizer.step()\nloss = loss_of(call(x), y)",
+    # requires_grad that is changed, and sums of losses that backwards have been through.
+    "fake = call(x)\nfreeze(critic, False)\nloss = critic(fake).mean()\nloss.backward()\noptimizer.step()\nfreeze(critic, True)\ncritic_optimizer.zero_grad()\n(critic(fake.detach()).mean() - critic(y).square().mean()).backward()\ncritic_optimizer.step()\noptimizer.zero_grad()\nloss = loss_of(call(x), y)\nloss.backward()",
+    "critic_optimizer.zero_grad()\n(critic(call(x).detach()) - 1).square().mean().backward()\ncritic_optimizer.step()\ncritic.requires_grad_(False)\nloss = loss_of(call(x), y) - critic(call(x)).mean()\nloss.backward()\ncritic.requires_grad_(True)",
+    "freeze(model, False)\nfixed = call(x)\nfreeze(model, True)\nloss = loss_of(call(x), fixed + y)\nloss.backward()",
+    "frozen = weights(model)[0]\nfrozen.requires_grad = False\nout = call(x)\nfrozen.requires_grad = True\nloss = loss_of(out, y) + frozen.square().sum() * 0.01\nloss.backward()",
+    "freeze(critic, True)\nfreeze(target, False)\nloss = loss_of(call(x), target(x)) + critic(call(x)).mean()\nloss.backward()",
+    "first = loss_of(call(x), y)\nfirst.backward()\nsecond = loss_of(call(x * 0.5), y)\nsecond.backward()\nloss = first + 0.5 * second",
+    "first = critic(y).mean()\nfirst.backward()\nfake = call(x)\nsecond = critic(fake.detach()).square().mean()\nsecond.backward()\nboth = first + second\ncritic_optimizer.step()\nLOG.append(both.detach())\nloss = loss_of(fake, y) + critic(fake).mean()\nloss.backward()",
+    "usual = bool((call(x).detach().abs() < 50).all())\nout = call(x)\nwide = not (out > 2).any()\nloss = loss_of(out, y) if usual else out.abs().mean()\nif wide:\n    loss = loss * 0.5\nloss.backward()",
 ]  # fmt: skip
 AHEAD = [
     "with torch.no_grad():\n    model.scale.clamp_(0.1, 0.9)",
@@ -319,6 +328,7 @@ UPDATES = [
     "with torch.no_grad():\n    for p in model.parameters():\n        if p.grad is not None:\n            p.copy_(p - 0.05 * p.grad)",
     "for p in model.parameters():\n    if p.grad is not None:\n        p.data.add_(p.grad, alpha=-0.05)",
     "for p in model.parameters():\n    if p.grad is not None:\n        p.data = p.data - 0.05 * p.grad",
+    "for p in weights(model):\n    if p.grad is not None:\n        kept = COUNTS.setdefault(p, {'step': 0})\n        kept['step'] += 1\n        p.data.add_(p.grad, alpha=-0.05 / (1 - 0.9 ** kept['step']))",
 ]
 # Whether there is an update depends on a number's own truth.
 UPDATES += [

@@ -44,7 +44,7 @@ import torch.nn.functional as F
 from torch import nn
 from torch.utils.checkpoint import checkpoint
 
-LOG, KEPT, HANDLES = [], [], []
+LOG, KEPT, HANDLES, COUNTS = [], [], [], {}
 BOOM = False
 
 
@@ -84,6 +84,11 @@ def norm_of(model):
 
 def weights(model):
     return [p for p in model.parameters() if p.requires_grad]
+
+
+def freeze(model, on):
+    for p in model.parameters():
+        p.requires_grad = on
 """
 
 
@@ -210,7 +215,7 @@ class Program:
 # Lines that break the graph, or bring a program into eager.
 BREAKS = re.compile(
     r"print|LOG|opaque|hook|Double|retain_grad|checkpoint|item\(\)|float\(|randperm|clip_|norm_of|closure"
-    r"|try:|momentum=None|isfinite|while|if h\.|if total|h = h\.detach|grad\(\):\n    loss|KEPT|update\(\)|seen"
+    r"|try:|momentum=None|isfinite|while|if h\.|if total|h = h\.detach|grad\(\):\n    loss|KEPT|update\(\)|seen|freeze|requires_grad|bool\(|not \("
 )
 
 
