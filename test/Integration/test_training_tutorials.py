@@ -502,3 +502,38 @@ def test_function_that_calls_itself(compile: Compile) -> Steps:
     f = compile(g)
     for i in range(8):
         yield f(values(3, seed=i))
+
+
+@settled(hits=8, graphs=4)
+def test_data_is_asked_under_no_grad(compile: Compile) -> Steps:
+    """torch.distributions checks its arguments by data, in front of what needs a gradient: the recording goes
+    through such a branch as through one in front of a backward."""
+    actor, critic = perceptron(), perceptron()
+    chosen = torch.optim.SGD([*actor.parameters(), *critic.parameters()], lr=0.05)
+
+    def act(x: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor]:
+        mean, log_scale = actor(x).chunk(2, -1)
+        law = torch.distributions.Normal(mean, log_scale.clamp(-3, 1).exp())
+        drawn = law.rsample()
+        return torch.tanh(drawn), law.log_prob(drawn).sum(-1, keepdim=True)
+
+    def step(x: torch.Tensor, after: torch.Tensor) -> Any:
+        with torch.no_grad():
+            action, likely = act(after)
+            goal = 0.9 * (action - 0.1 * likely)
+        loss = F.mse_loss(critic(x), goal.expand(-1, 2))
+        action, likely = act(x)
+        total = loss + (0.1 * likely - action).mean()
+        chosen.zero_grad()
+        total.backward()
+        chosen.step()
+        return loss.item(), total.item()
+
+    f = compile(step)
+    for i in range(12):
+        torch.manual_seed(i)
+        yield [
+            f(values(5, 4, seed=i), values(5, 4, seed=40 + i)),
+            state(actor, chosen),
+            state(critic),
+        ]

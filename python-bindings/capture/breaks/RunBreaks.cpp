@@ -190,7 +190,11 @@ void Run::breakGraph(std::unique_ptr<Recording> recording) {
   size_t learnedBefore = learned.size();
   if (recording->breaks.lacksHistory)
     learnOneWay();
-  if (recording->breaks.passes)
+  // A segment that began under no_grad: the next recording begins in front.
+  bool beganTooLate = recording->breaks.lacksHistory &&
+                      recording->reason.kind == ReasonKind::Operator &&
+                      learned.size() > learnedBefore;
+  if (recording->breaks.passes || beganTooLate)
     return pass(*recording);
   Reason why = recording->reason;
   auto noteReason = [&] {
@@ -217,7 +221,10 @@ void Run::breakGraph(std::unique_ptr<Recording> recording) {
     branches.push_back(site);
     // The graph break would be around all that the call in between does. (It is
     // where a recording that was to go through could not.)
-    goesThrough = within && recording->tensors->gradientFlows() &&
+    int gradMode = -1; // what the call has made of it
+    recording->tensors->stateChange(&gradMode);
+    goesThrough = within &&
+                  (recording->tensors->gradientFlows() || gradMode == 0) &&
                   !recording->checkpoint.repeats() && !known.count(site);
     if (goesThrough)
       learnOneWay();

@@ -569,9 +569,11 @@ bool OperatorRecording::checkGradient() {
 }
 
 bool OperatorRecording::checkFlow(const OperatorGradient &gradient) {
-  if (!impl.state.gradMode)
+  if (!impl.state.gradMode) {
+    recording.breaks.lacksHistory = recording.breaks.resumed;
     return refuse("the call has turned grad mode on, and an input requires "
                   "grad");
+  }
   // Checkpoint's own hooks are those of the region.
   if (!recording.checkpoint.repeats() && savesThroughHooks())
     return refuseCall("hooks on saved tensors are active, and an input "
