@@ -67,6 +67,14 @@ WAV = {
     "num_conv_pos_embedding_groups": 2,
 }
 
+RESNET: dict[str, Any] = {
+    "model_type": "resnet",
+    "embedding_size": 8,
+    "hidden_sizes": [8, 8, 16, 16],
+    "depths": [1, 1, 1, 1],
+    "out_features": ["stage4"],
+}
+
 ENCODERS: dict[str, dict[str, Any]] = {
     "BertModel": BASE,
     "BertForMaskedLM": BASE,
@@ -217,12 +225,13 @@ VISION: dict[str, dict[str, Any]] = {
     | {"num_attention_heads": [1, 2, 2, 4]},
     "DPTForDepthEstimation": {
         **VIT,
-        "backbone_out_indices": [0, 0, 1, 1],
-        "num_hidden_layers": 2,
+        "backbone_out_indices": [0, 1, 2, 3],
+        "num_hidden_layers": 4,
     }
     | {"neck_hidden_sizes": [8, 8, 8, 8], "fusion_hidden_size": 8, "is_hybrid": False},
     "DetrModel": {"use_timm_backbone": False, "use_pretrained_backbone": False}
-    | {"backbone": None, "d_model": H, "encoder_layers": 1, "decoder_layers": 1}
+    | {"backbone_config": RESNET, "d_model": H}
+    | {"encoder_layers": 1, "decoder_layers": 1}
     | {"encoder_attention_heads": 4, "decoder_attention_heads": 4, "num_queries": 5},
 }
 AUDIO: dict[str, dict[str, Any]] = {
