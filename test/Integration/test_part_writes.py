@@ -387,6 +387,29 @@ def test_gradients_flow_past_a_cache(compile: Compile) -> Steps:
         yield [y, w.grad, cache]
 
 
+@pytest.mark.parametrize("write", ["{} = {}", "{}.copy_({})", "{}.add_({})"])
+def test_parts_that_overlap_are_refused(write: str) -> None:
+    """Eager raises where a part that is written and one that is read overlap, wherever the first call's were."""
+
+    space: dict[str, Any] = {}
+    exec(
+        f"def g(a, p):\n  {write.format('a[p:p + 2]', 'a[2:4]')}\n  return a * 2", space
+    )
+    f = pyjit.compile(space["g"])
+    for p in (0, 4, 5, 1, 6, 3, 2, 0, 1, 4):
+        have, want = values(9, 3), values(9, 3)
+        try:
+            result = space["g"](want, p)
+        except RuntimeError:
+            with pytest.raises(RuntimeError, match="memory"):
+                f(have, p)
+        else:
+            torch.testing.assert_close(f(have, p), result)
+        torch.testing.assert_close(have, want)
+    stats = pyjit.stats(f)
+    assert stats.hits >= 2, stats
+
+
 @scenario(captured="late", graph_breaks=ANY)
 def test_two_owners(compile: Compile) -> Steps:
     """Two inputs of one memory, apart or not, and one tensor given twice."""

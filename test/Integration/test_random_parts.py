@@ -22,7 +22,8 @@ ROWS, COLUMNS = 7, 8
 WAYS = ("", "plain", "copy", "table", "update")
 
 
-# No operator is given a slice of the memory that it writes: where they overlap, eager refuses.
+# An operator may be given rows of the memory that it writes: where they overlap, eager refuses. Of columns that overlap
+# it does not know, and its answer is undefined: there are none.
 # By the shape of what they give; `{m}` is an input that is written, `{row}` and so on any expression of that shape.
 EXPRESSIONS = {
     "row": [
@@ -33,7 +34,7 @@ EXPRESSIONS = {
         "x[:, 1]", "{m}[:, q]", "{m}[:, 0]", "{m}.sum(1)", "{m} @ y", "{column} - 1", "{m}[:, :q].sum(1)",
         "{column} * {column}", "torch.linalg.cholesky(e) @ {column}",
     ],
-    "rows": ["x[:2]", "{m}[i]", "{m}[2:4] * 1", "{rows} + y", "{rows} @ w", "{m}.index_select(0, i)", "torch.relu({rows})"],
+    "rows": ["x[:2]", "{m}[i]", "{m}[2:4]", "{m}[p:p + 2]", "{m}[2:4] * 1", "{rows} + y", "{rows} @ w", "{m}.index_select(0, i)", "torch.relu({rows})"],
     "matrix": ["x", "{m} + 1", "{m} @ w", "{m} * {m}", "{m}.clone()", "torch.softmax({m}, 1)", "{m}.cumsum(0)",
                "{matrix} - {row}", "torch.linalg.cholesky(e) @ {matrix}"],
 }  # fmt: skip

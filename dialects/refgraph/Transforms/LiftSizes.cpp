@@ -158,13 +158,57 @@ void SizeLifter::visit(TensorOp call) {
   }
 }
 
+void SizeLifter::noteMemory(TensorOp call) {
+  ArrayRef<int64_t> aliases = call.getAliases();
+  for (unsigned i = 0; i < call.getNumFresh() && i < aliases.size(); ++i)
+    if (aliases[i] >= 0)
+      memory[call.getResult(i)] = memoryOf(call.getInputs()[aliases[i]]);
+  for (auto [i, operand] : llvm::enumerate(call.getMutates()))
+    memory[call.getVersion(i)] = memoryOf(call.getInputs()[operand]);
+}
+
+/// Whether one ends before the other begins, which it does from now on.
+bool SizeLifter::areApart(const SymbolicShape &a, const SymbolicShape &b) {
+  auto endsBefore = [&](const SymbolicShape &first, const SymbolicShape &next) {
+    SizePolynomial gap = next.offset - first.offset - SizePolynomial(1);
+    for (unsigned i = 0; i < first.rank(); ++i)
+      gap = gap - (first.sizes[i] - SizePolynomial(1)) * first.strides[i];
+    return requireNotNegative(gap);
+  };
+  return endsBefore(a, b) || endsBefore(b, a);
+}
+
+/// ATen refuses to write elements of which another operand shows some (and some
+/// others): an error that no replay raises. Operands of one memory stay equal,
+/// or apart, as they were recorded; else they keep their places.
+void SizeLifter::keepApart(TensorOp call) {
+  for (int64_t target : call.getMutates())
+    for (auto [i, operand] : llvm::enumerate(call.getInputs())) {
+      Value written = call.getInputs()[target];
+      if (int64_t(i) == target || solver.hasChanged() ||
+          !isa<refgraph::TensorType>(operand.getType()) ||
+          memoryOf(operand) != memoryOf(written))
+        continue;
+      const SymbolicShape a = shapes[written], b = shapes[operand];
+      bool same =
+          a.offset == b.offset && a.sizes == b.sizes && a.strides == b.strides;
+      if (same || areApart(a, b))
+        continue;
+      why = "parts of one tensor that overlap are written and read";
+      specializeOperands(call);
+    }
+}
+
 void SizeLifter::visit(Operation &op) {
   at = &op;
   why.clear();
   if (auto get = dyn_cast<GetOp>(op))
     return visit(get);
-  if (auto call = dyn_cast<TensorOp>(op))
-    return visit(call);
+  if (auto call = dyn_cast<TensorOp>(op)) {
+    keepApart(call);
+    visit(call);
+    return noteMemory(call);
+  }
   if (auto arith = dyn_cast<ArithOp>(op))
     return visit(arith);
   if (auto layout = dyn_cast<LayoutOp>(op))
@@ -241,6 +285,7 @@ void SizeLifter::run() {
     solver.restart();
     shapes.clear();
     numbers.clear();
+    memory.clear();
     for (Operation &op : trace.getBody().front()) {
       visit(op);
       if (solver.hasChanged())

@@ -81,6 +81,13 @@ private:
   std::string describeReason() const;
   void specialize(const SymbolicShape &shape);
   void specializeOperands(TensorOp call);
+  void noteMemory(TensorOp call);
+  mlir::Value memoryOf(mlir::Value tensor) const {
+    mlir::Value known = memory.lookup(tensor);
+    return known ? known : tensor;
+  }
+  void keepApart(TensorOp call);
+  bool areApart(const SymbolicShape &a, const SymbolicShape &b);
   SymbolicShape constantShape(TensorType type) const;
   bool order(SymbolicShape &shape, TensorType recorded, bool dense);
   bool settle(SymbolicShape &shape, TensorType recorded);
@@ -121,6 +128,8 @@ private:
   mlir::Operation *at = nullptr; ///< where it is
   std::string why;               ///< more than that two sizes have to be equal
   llvm::DenseMap<mlir::Value, SymbolicShape> shapes;
+  /// Of views and new versions, the tensor that they show.
+  llvm::DenseMap<mlir::Value, mlir::Value> memory;
   llvm::DenseMap<mlir::Value, SizePolynomial> numbers;
   llvm::DenseSet<mlir::Value> kept; ///< made of numbers that keep their value
 
