@@ -390,6 +390,8 @@ def : PlainInScript<["prim::Constant", "prim::If", "prim::Loop",
                      "aten::__or__", "aten::append", "aten::list", "aten::dim",
                      "aten::numel", "aten::neg", "aten::floordiv",
                      "aten::__contains__"]>;
+def : RunsApartInScript<["prim::DifferentiableGraph", "prim::RequiresGradCheck",
+                         "prim::CallFunction"]>;
 
 //===----------------------------------------------------------------------===//
 // CUDA graphs

@@ -353,6 +353,9 @@ class StopsScript<list<string> operators> : Flag<operators>;
 /// An instruction of TorchScript that computes with Python data and tensors'
 /// metadata alone.
 class PlainInScript<list<string> operators> : Flag<operators>;
+/// An instruction of TorchScript's optimizer around a graph that is run apart,
+/// for gradients. The text shows that graph, but not whether it has been fused.
+class RunsApartInScript<list<string> operators> : Flag<operators>;
 
 // Gradients.
 

@@ -159,7 +159,7 @@ ENTRIES: dict[ReasonKind, Entry] = {
         "call the compiled function outside of the mode or transform; set global state before the call",
     ),
     ReasonKind.TORCH_SCRIPT: Entry(
-        "a TorchScript function whose optimized form differs",
+        "a TorchScript function that makes tensors of Python data, and whose optimized form may be fused",
         "use the Python function that torch.jit.script was given",
     ),
     ReasonKind.TOO_MUCH: Entry(

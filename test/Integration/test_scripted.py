@@ -8,6 +8,7 @@ from collections.abc import Iterator
 import pytest
 import torch
 from Integration.harness import Compile, Steps, scenario, values
+from Integration.training import gradients, leaf, loss_of
 
 
 @pytest.fixture(autouse=True)
@@ -86,6 +87,31 @@ def test_traced_constant_is_no_number(compile: Compile) -> Steps:
     yield f(values(4))
     held.mul_(3)
     yield f(values(4))
+
+
+@scenario(grad=True)
+def test_where_gradients_flow_around_it(compile: Compile) -> Steps:
+    """TorchScript runs parts apart, for gradients that they might have."""
+    w = leaf(3)
+    for _ in range(3):
+        sized_root(w * 2, 3)
+    f = compile(lambda x, k: (x * w) / sized_root(x * w, k) + span(x * w, 5))
+    for step in range(4):
+        out = f(values(2, 3, seed=step), 3)
+        loss_of(out).backward()
+        yield out, gradients(w)
+        w.grad = None
+
+
+@scenario(grad=True, eager="a tensor whose history no recorded operator has made")
+def test_where_gradients_flow_through_it(compile: Compile) -> Steps:
+    w = leaf(64)
+    f = compile(lambda x: chain(x * w) + 1)
+    for step in range(5):
+        out = f(values(64, seed=step))
+        loss_of(out).backward()
+        yield out, gradients(w)
+        w.grad = None
 
 
 @scenario

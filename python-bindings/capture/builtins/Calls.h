@@ -59,6 +59,8 @@ public:
   PyjitFrame *scripting = nullptr;
   /// ... and such a tensor was met.
   bool scriptConstants = false;
+  /// ... not in the CPU's memory.
+  bool scriptOnDevice = false;
   /// torch._C._InferenceMode objects that the call has entered and not left.
   std::vector<PyObject *> inferenceModes;
   PyObject *firstInferenceMode = nullptr;

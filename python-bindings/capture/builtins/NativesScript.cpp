@@ -4,6 +4,8 @@
 #include "tensors/TensorOpFacts.h"
 #include "tensors/Tensors.h"
 
+#include <torch/csrc/autograd/python_variable.h>
+
 #include <cstring>
 
 using namespace pyjit;
@@ -71,16 +73,30 @@ static bool isPlainConstant(const std::string &graph, size_t at) {
   return types.count(graph.substr(colon + 3, equals - colon - 3));
 }
 
+/// `prim::DifferentiableGraph_0`: one of several graphs that are run apart.
+static std::string withoutNumber(const std::string &name) {
+  size_t end = name.find_last_not_of("0123456789");
+  bool numbered =
+      end != std::string::npos && end + 1 < name.size() && name[end] == '_';
+  return numbered ? name.substr(0, end) : name;
+}
+
+/// Which graph's text it is: the function's, or that of what ran, where a
+/// tensor among the constants is the result of instructions, and graphs that
+/// are run apart are, or may be, what the text shows of them.
+enum class ScriptForm { Written, Ran, RanUnfused };
+
 /// Whether each instruction of a TorchScript graph is an operator that the
 /// dispatcher shows, or computes with Python data and tensors' metadata alone.
-/// A tensor that no operator made is then made of these. `folded`: a tensor
-/// among the constants is the result of such instructions.
-static bool showsItsTensors(const std::string &graph, bool folded) {
+/// A tensor that no operator made is then made of these.
+static bool showsItsTensors(const std::string &graph, ScriptForm form) {
   return everyInstruction(graph, [&](const std::string &name, size_t begin) {
-    if (name == operators::prim::Constant && !folded &&
+    if (name == operators::prim::Constant && form == ScriptForm::Written &&
         !isPlainConstant(graph, begin))
       return false;
     return factsOf(name).plainInScript ||
+           (form == ScriptForm::RanUnfused &&
+            factsOf(withoutNumber(name)).runsApartInScript) ||
            (name.rfind("aten::", 0) == 0 && TensorRecorder::isOperator(name));
   });
 }
@@ -97,10 +113,21 @@ ResultKind pyjit::capture::callScript(Recording &s, const Call &c) {
       textOf(PyObject_GetAttrString(c.callable, "inlined_graph"));
   if (!isPlainScript(graph))
     return s.calls.unknownNative(c);
-  s.calls.scripting =
-      showsItsTensors(graph, false) ? s.tracker.top()->frame : nullptr;
-  s.calls.scriptConstants = false;
+  s.calls.scripting = showsItsTensors(graph, ScriptForm::Written)
+                          ? s.tracker.top()->frame
+                          : nullptr;
+  s.calls.scriptConstants = s.calls.scriptOnDevice = false;
   return s.calls.torchCall(c);
+}
+
+/// Whether TorchScript makes kernels of what it runs on the CPU.
+static bool mayFuseOnCpu() {
+  static PyObject *asks = findObject("torch._C:_jit_can_fuse_on_cpu");
+  PyObject *answer = asks ? PyObject_CallNoArgs(asks) : nullptr;
+  bool fuses = answer != Py_False;
+  Py_XDECREF(answer);
+  PyErr_Clear();
+  return fuses;
 }
 
 /// A tensor of unknown origin was taken for one of Python data. What ran may be
@@ -111,6 +138,7 @@ void Calls::finishScript(PyObject *result) {
       s.tensors->valueOf(result) < 0) {
     s.tensors->bindConstant(result);
     scriptConstants = true;
+    scriptOnDevice |= !THPVariable_Unpack(result).is_cpu();
   }
   scripting = nullptr;
   if (!scriptConstants || s.dead)
@@ -123,7 +151,9 @@ void Calls::finishScript(PyObject *result) {
              : nullptr;
   Py_XDECREF(module);
   std::string text = textOf(graph);
-  if (text.empty() || !showsItsTensors(text, true))
+  ScriptForm form = scriptOnDevice || mayFuseOnCpu() ? ScriptForm::Ran
+                                                     : ScriptForm::RanUnfused;
+  if (text.empty() || !showsItsTensors(text, form))
     s.end(ReasonKind::TorchScript,
           "a TorchScript function that runs in another form");
 }

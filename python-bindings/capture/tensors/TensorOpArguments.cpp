@@ -32,6 +32,7 @@ PyjitAttribute TensorOpArguments::tensor(const at::Tensor &t) {
       impl.recording.calls.scripting == pyjitCurrentFrame()) {
     info = impl.constant(t);
     impl.recording.calls.scriptConstants = true;
+    impl.recording.calls.scriptOnDevice |= !t.is_cpu();
   }
   if (!info || info->value < 0) {
     if (t.unsafeGetTensorImpl()->is_wrapped_number() && t.dim() == 0 &&
