@@ -682,3 +682,47 @@ def test_descriptor_methods_added(way: str, instance: bool, added: str) -> None:
         yield attempt(f, values(4)), list(module.seen)
 
     tell(story, captured="late", graph_breaks=ANY)
+
+
+SHARED = """
+class Pool:
+    def __init__(self, pairs=((1, 2), (2, 1))):
+        self.size = (2, 3)
+        self.pairs = pairs
+
+def f(x, pool):
+    y = x.reshape((2, 3)) + 1
+    a, b = ((1, 2), (2, 1))
+    rows, columns = pool.size
+    own = (2, 3)
+    same = pool.size is own
+    return y.reshape(pool.size) * rows + columns, same, pool.pairs, a, pool.size
+
+def g(x, pool):
+    return x * len((2, 3)) + pool.size[0], pool.size
+"""
+
+
+@scenario
+def test_constant_that_an_object_holds(compile: Compile) -> Steps:
+    """CPython shares equal constants among the functions of a module."""
+    m = module_of(SHARED)
+    pool = m.Pool()
+    assert any(pool.size is constant for constant in m.f.__code__.co_consts)
+    f, g = compile(m.f), compile(m.g)
+
+    def both() -> Any:
+        value = values(6)
+        (first, same, pairs, a, size), (second, other) = f(value, pool), g(value, pool)
+        own = pool.size
+        return first, same, pairs, a, size, second, other, size is own, other is own
+
+    yield both()
+    yield both()
+    pool.size = tuple([3, 2])
+    yield both()
+    pool.size = tuple([2, 3])  # equal, and not the same
+    yield both()
+    pool.pairs = None
+    yield both()
+    yield both()

@@ -103,7 +103,7 @@ void pyjit::capture::knowConstant(Recording &s, PyObject *constant) {
     s.objects.pin(constant);
     return;
   }
-  s.objects.allocated(constant);
+  s.objects.allocated(constant)->ofCode = true;
   if (PyTuple_CheckExact(constant))
     for (Py_ssize_t i = 0; i < PyTuple_GET_SIZE(constant); ++i)
       knowConstant(s, PyTuple_GET_ITEM(constant, i));

@@ -150,6 +150,10 @@ void ExternalReads::emitGet(Node *owner, const Selector &selector,
   if (ObjectTable::isTensor(result))
     return emitTensorGet(owner, get, result, path);
   Node *node = s.objects.find(result);
+  // CPython shares equal constants among the functions of a module: what one
+  // of them has stored is what another one loads.
+  if (node && !node->external && node->ofCode)
+    node = s.objects.pin(result);
   if (node && !node->external)
     return s.end(ReasonKind::EarlierObject,
                  "an external object holds an object made by the call (" +

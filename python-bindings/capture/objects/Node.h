@@ -16,6 +16,8 @@ struct Node {
   bool pinned = false;
   /// External container whose contents before the call are recorded in full.
   bool owned = false;
+  /// Made with the code that loads it, not by the call: as fixed as that is.
+  bool ofCode = false;
   bool typeRead = false;
   bool functionRead = false;
   bool paramDict = false; ///< `_parameters` or `_buffers` of an nn.Module

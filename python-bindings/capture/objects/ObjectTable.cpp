@@ -156,7 +156,7 @@ Node *ObjectTable::pin(PyObject *object) {
   Node *node = find(object);
   if (node && node->pinned)
     return node;
-  if (node && !node->external) {
+  if (node && !node->external && !node->ofCode) {
     s.end(ReasonKind::ObjectIdentity,
           "an object made by the call is needed by identity (" +
               typeName(object) + ")");
