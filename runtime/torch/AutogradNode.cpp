@@ -160,6 +160,14 @@ void CompiledBackward::noteUsed(const BackwardProgram &chosen) {
   }
 }
 
+/// The engine came by on its way to an input that no result was computed from
+/// whose gradient is there: in eager it would not have come.
+void CompiledBackward::noteUnused() {
+  std::lock_guard<std::mutex> lock(mutex_);
+  usedAll = false;
+  used.assign(program->arguments.size(), false);
+}
+
 void CompiledBackward::release_variables() {
   // Sizes are there for another backward, which is none too many then.
   if (!keeps)
@@ -269,6 +277,8 @@ CompiledBackward::apply(autograd::variable_list &&gradients) {
   if (std::find(reached.begin(), reached.end(), true) != reached.end())
     results = c10::GradMode::is_enabled() ? runDifferentiably(gradients)
                                           : run(gradients);
+  else
+    noteUnused();
   for (size_t i = 0; i < reached.size(); ++i)
     if (!reached[i])
       results[i].reset();

@@ -10,6 +10,7 @@ from typing import Any
 import pyjit
 import pytest
 import torch
+import torch.nn.functional as F
 from Integration.harness import ANY, Compile, Steps, attempt, scenario, values
 from Integration.training import gradients, leaf, perceptron
 from torch import nn
@@ -193,6 +194,17 @@ def test_inputs_of_a_backward(compile: Compile) -> Steps:
         y.sum().backward(inputs=[h, m[2].weight])
         yield [h.grad, gradients(*m.parameters())]
         m.zero_grad()
+
+
+@scenario(grad=True, versions=False, captured="late")
+def test_an_input_of_another_result(compile: Compile) -> Steps:
+    """The engine comes to what results share on its way to any input, and frees what it came for."""
+    f = compile(lambda a, b: (F.gelu(a) * 2, F.gelu(a) + b.exp()))
+    for seed in range(4):
+        a, b = leaf(3, 4, seed=seed), leaf(3, 4, seed=seed + 9)
+        y, z = f(a, b)
+        yield torch.autograd.grad(y.sum(), [b], allow_unused=True)
+        yield torch.autograd.grad(y.sum() + z.sum(), [a, b])
 
 
 @scenario(grad=True, versions=False, captured="late")

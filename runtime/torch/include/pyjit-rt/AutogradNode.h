@@ -89,6 +89,7 @@ private:
   bool isReached(size_t gradient, const Gradients &incoming) const;
   std::vector<bool> findWanted(const BackwardProgram &chosen) const;
   void noteUsed(const BackwardProgram &chosen);
+  void noteUnused();
   std::vector<at::Tensor> collectInputs();
   Gradients run(const Gradients &incoming);
   Gradients runDifferentiably(const Gradients &incoming);
