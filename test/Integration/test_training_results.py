@@ -199,7 +199,12 @@ def test_inputs_of_a_backward(compile: Compile) -> Steps:
 @scenario(grad=True, versions=False, captured="late")
 def test_an_input_of_another_result(compile: Compile) -> Steps:
     """The engine comes to what results share on its way to any input, and frees what it came for."""
-    f = compile(lambda a, b: (F.gelu(a) * 2, F.gelu(a) + b.exp()))
+
+    def scaled(a: Tensor, b: Tensor) -> tuple[Tensor, Tensor]:
+        y = F.gelu(a)
+        return y, y * b.exp()
+
+    f = compile(scaled)
     for seed in range(4):
         a, b = leaf(3, 4, seed=seed), leaf(3, 4, seed=seed + 9)
         y, z = f(a, b)
