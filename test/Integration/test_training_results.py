@@ -200,7 +200,7 @@ def test_inputs_of_a_backward(compile: Compile) -> Steps:
 def test_an_input_of_another_result(compile: Compile) -> Steps:
     """The engine comes to what results share on its way to any input, and frees what it came for."""
 
-    def scaled(a: Tensor, b: Tensor) -> tuple[Tensor, Tensor]:
+    def scaled(a: torch.Tensor, b: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor]:
         y = F.gelu(a)
         return y, y * b.exp()
 
