@@ -537,3 +537,76 @@ def test_data_is_asked_under_no_grad(compile: Compile) -> Steps:
             state(actor, chosen),
             state(critic),
         ]
+
+
+@settled(hits=4, graphs=2)
+def test_a_frozen_leaf_that_is_met_by_two_names(compile: Compile) -> Steps:
+    m = perceptron()
+    also = {"weight": m[0].weight}
+
+    def step(x: torch.Tensor) -> torch.Tensor:
+        m.zero_grad()
+        freeze([m[0]], False, "attribute")
+        h = F.linear(x, also["weight"]) + m[0](x)
+        freeze([m[0]], True, "attribute")
+        loss = m[2](h).square().mean() + also["weight"].sum()
+        loss.backward()
+        return loss.detach()
+
+    f = compile(step)
+    for i in range(8):
+        yield [f(values(3, 4, seed=i)), state(m)]
+
+
+@scenario(grad=True, captured=False, graph_breaks=ANY)
+def test_two_leaves_of_one_memory_are_frozen(compile: Compile) -> Steps:
+    w = torch.ones(4).requires_grad_()
+    v = w.detach().requires_grad_()
+
+    def step(x: torch.Tensor) -> torch.Tensor:
+        w.grad = v.grad = None
+        w.requires_grad = False
+        v.requires_grad = False
+        fixed = x * w * v
+        w.requires_grad = True
+        part = x * w + v
+        v.requires_grad = True
+        loss = (fixed + part * v).square().mean()
+        loss.backward()
+        return loss.detach()
+
+    f = compile(step)
+    for i in range(6):
+        yield [f(values(4, seed=i)), w, v, w.grad, v.grad]
+
+
+@pytest.mark.parametrize("what", ["print", "raise"])
+def test_frozen_while_something_else_happens(what: str) -> None:
+    @scenario(grad=True, captured=False, graph_breaks=ANY)
+    def story(compile: Compile) -> Steps:
+        m, critic = perceptron(), nn.Linear(2, 1)
+        chosen = torch.optim.SGD([*m.parameters(), *critic.parameters()], lr=0.1)
+
+        def step(x: torch.Tensor) -> torch.Tensor:
+            chosen.zero_grad()
+            freeze([critic], False, "method")
+            out = critic(m(x))
+            if what == "print":
+                print(end="")
+            else:
+                try:
+                    raise ValueError(str(x.shape[0]))
+                except ValueError:
+                    out = out * 2
+            loss = out.square().mean()
+            loss.backward()
+            freeze([critic], True, "method")
+            (loss.detach() + critic(m(x).detach()).mean()).backward()
+            chosen.step()
+            return loss.detach()
+
+        f = compile(step)
+        for i in range(8):
+            yield [f(values(3, 4, seed=i)), state(m, chosen), state(critic)]
+
+    story()

@@ -14,7 +14,7 @@ static const void *storageOf(const at::TensorBase &t) {
 
 void FrozenLeaves::freeze(const at::TensorBase &tensor, PyObject *leaf,
                           PyjitValue value) {
-  leaves[storageOf(tensor)] = {leaf, value};
+  leaves[storageOf(tensor)] = {tensor.unsafeGetTensorImpl(), leaf, value};
   firstFrozen = firstFrozen ? firstFrozen : leaf;
 }
 
@@ -23,6 +23,12 @@ PyjitValue FrozenLeaves::thaw(const at::TensorBase &tensor) {
   PyjitValue value = it->second.value;
   leaves.erase(it);
   return value;
+}
+
+bool FrozenLeaves::is(const at::TensorBase &tensor) const {
+  auto it = leaves.find(storageOf(tensor));
+  return it != leaves.end() &&
+         it->second.tensor == tensor.unsafeGetTensorImpl();
 }
 
 bool FrozenLeaves::has(const at::TensorBase &tensor) const {
@@ -54,9 +60,12 @@ bool pyjit::capture::setRequiresGrad(Recording &recording, PyObject *object,
     return false;
   if (t.requires_grad() == on)
     return true; // the guards know
-  if (on && !impl.earlier.frozen.has(t))
+  bool isFrozen = impl.earlier.frozen.is(t);
+  if (on && !isFrozen)
     return mayBecomeLeaf(recording, object);
-  if (!isKnownLeaf(impl, *info, t) || recording.checkpoint.repeats())
+  // Nor where another frozen leaf has the same memory.
+  if (!isKnownLeaf(impl, *info, t) || recording.checkpoint.repeats() ||
+      isFrozen != impl.earlier.frozen.has(t))
     return false;
   if (on) {
     info->value = impl.earlier.frozen.thaw(t);

@@ -30,7 +30,8 @@ public:
   void freeze(const at::TensorBase &tensor, PyObject *leaf, PyjitValue value);
   /// Returns that value.
   PyjitValue thaw(const at::TensorBase &tensor);
-  /// Whether the memory is a frozen leaf's.
+  /// Whether the tensor is a frozen leaf, and whether its memory is one's.
+  bool is(const at::TensorBase &tensor) const;
   bool has(const at::TensorBase &tensor) const;
   /// A leaf that is frozen now, or null.
   PyObject *frozen() const;
@@ -39,6 +40,7 @@ public:
 
 private:
   struct Leaf {
+    const void *tensor;
     PyObject *object; ///< borrowed; the recording keeps it
     PyjitValue value;
   };

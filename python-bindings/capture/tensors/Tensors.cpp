@@ -297,7 +297,8 @@ bool TensorRecorder::describe(PyObject *object, PyjitGetOp &get) {
     return false;
   }
   get.resultType = impl->type(t);
-  get.requiresGrad = {true, t.requires_grad()};
+  // As it was when the call began.
+  get.requiresGrad = {true, t.requires_grad() || impl->earlier.frozen.is(t)};
   get.keyset = some(int64_t(t.key_set().raw_repr()));
   if (t.storage_offset())
     get.offset = some(t.storage_offset());
