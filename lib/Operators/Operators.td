@@ -522,7 +522,7 @@ foreach name = ["embedding", "gather", "index.Tensor", "index.Tensor_hacked_twin
                 "repeat_interleave.self_Tensor", "_embedding_bag", "linalg_cholesky",
                 "linalg_inv", "linalg_solve", "cholesky", "linalg_pinv",
                 "linalg_pinv.atol_rtol_float", "linalg_pinv.atol_rtol_tensor",
-                "_linalg_svd", "take", "multi_margin_loss",
+                "_linalg_svd", "lu_unpack", "take", "multi_margin_loss",
                 "multilabel_margin_loss_forward", "nll_loss_forward",
                 "nll_loss2d_forward", "scatter_reduce.two", "scatter_reduce_.two"] in
   def : Raises<"aten::" # name>;

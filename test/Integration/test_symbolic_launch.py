@@ -108,7 +108,8 @@ def test_graphs_are_as_many_as_there_is_room_for() -> None:
                 held.append((got, want))
         for got, want in held:
             torch.testing.assert_close(got, want)
-        assert 20 < sizes_with_graphs(fast, make(45)) <= 32
+        # One is the first size's, whose specialization is asked first.
+        assert 20 < sizes_with_graphs(fast, make(45)) <= 32 + 1
 
 
 def test_what_one_size_chose_is_tried_first_by_others() -> None:
