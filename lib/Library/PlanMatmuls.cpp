@@ -51,10 +51,9 @@ bool isReadByKernels(Value value) {
   return type.getElementType().isF32() && tssa::hasKnownSizes(type);
 }
 
-/// Whether the sizes that a matmul shares, or a weight has, are numbers.
+/// Whether the sizes that a matmul sums over, or a weight has, are numbers.
 bool haveKnownColumns(Value input, Value weight) {
   return typeOf(weight).hasStaticShape() &&
-         tssa::hasKnownSizes(typeOf(weight)) &&
          !typeOf(input).isDynamicDim(typeOf(input).getRank() - 1);
 }
 
