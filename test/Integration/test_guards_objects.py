@@ -719,9 +719,9 @@ def test_constant_that_an_object_holds(compile: Compile) -> Steps:
 
     yield both()
     yield both()
-    pool.size = tuple([3, 2])
+    pool.size = tuple(reversed((2, 3)))
     yield both()
-    pool.size = tuple([2, 3])  # equal, and not the same
+    pool.size = tuple(reversed((3, 2)))  # equal, and not the same
     yield both()
     pool.pairs = None
     yield both()
