@@ -356,6 +356,8 @@ def : TakesNumbers<["prims::add", "prims::div", "prims::eq", "prims::fill",
                     "prims::remainder", "prims::sub"]>;
 // A negative power of an integer raises.
 def : TakesFloatsOnly<All<["pow", "pow_"]>.Of # ["prims::pow"]>;
+def : TakesFloats<All<["bernoulli", "bernoulli_", "normal", "normal_",
+                       "uniform_", "exponential_"]>.Of>;
 def : TakesSizes<All<["view", "reshape", "expand", "repeat", "zeros", "ones",
                       "empty", "full", "rand", "randn", "new_zeros", "new_ones",
                       "new_full", "new_empty", "unflatten", "split_with_sizes",
@@ -423,6 +425,8 @@ defvar dropouts = All<["dropout", "dropout_", "feature_dropout",
                        "feature_alpha_dropout", "feature_alpha_dropout_"]>.Of;
 defvar recurrences = All<["lstm", "gru", "rnn_tanh", "rnn_relu"]>.Of;
 def : DrawsByProbability<"p", dropouts>;
+def : Dropout<dropouts>;
+def : HandsOnRate<dropouts # All<["scaled_dot_product_attention"]>.Of>;
 def : DrawsByProbability<"dropout", recurrences>;
 defvar attentionKernels = One<["_scaled_dot_product_flash_attention_for_cpu",
                                "_scaled_dot_product_cudnn_attention",

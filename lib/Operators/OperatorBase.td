@@ -341,6 +341,12 @@ class ReadsAtIndices<list<string> operators> : Flag<operators>;
 class TakesNumbers<list<string> operators> : Flag<operators>;
 /// Of those: takes Python floats only so; ints may raise.
 class TakesFloatsOnly<list<string> operators> : Flag<operators>;
+/// Draws random numbers by floats that its Python function hands on as they are.
+class TakesFloats<list<string> operators> : Flag<operators>;
+/// A composite that gives its probability to the parts of dropouts alone.
+class HandsOnRate<list<string> operators> : Flag<operators>;
+/// Of those: one of the operators of ATen's Dropout.cpp.
+class Dropout<list<string> operators> : Flag<operators>;
 /// Takes sizes in lists, as its Python function was given them.
 class TakesSizes<list<string> operators> : Flag<operators>;
 /// Takes single ints on which the shape of the result depends.

@@ -55,9 +55,11 @@ bool calls(const std::string &function, const std::string &name,
 }
 
 /// Whether an operator takes a number, or a tensor in its place, there.
-bool isNumberPlace(const c10::IValue &input, const c10::Argument &formal) {
-  auto isNumber = [](const c10::Type &type) {
-    return type.kind() == c10::TypeKind::NumberType;
+bool isNumberPlace(const c10::IValue &input, const c10::Argument &formal,
+                   const PyjitOperatorFacts &facts) {
+  auto isNumber = [&](const c10::Type &type) {
+    return type.kind() == c10::TypeKind::NumberType ||
+           (facts.takesFloats && type.kind() == c10::TypeKind::FloatType);
   };
   const c10::Type &type = *formal.real_type();
   return input.isTensor() || isNumber(type) ||
@@ -65,10 +67,20 @@ bool isNumberPlace(const c10::IValue &input, const c10::Argument &formal) {
           isNumber(*type.castRaw<c10::OptionalType>()->getElementType()));
 }
 
+/// Whether nothing of the call is a device's.
+bool isOnCPU(const std::vector<c10::IValue> &inputs) {
+  return std::all_of(inputs.begin(), inputs.end(), [](const c10::IValue &v) {
+    if (v.isTensor() && v.toTensor().defined())
+      return v.toTensor().is_cpu();
+    return !v.isDevice() || v.toDevice().is_cpu();
+  });
+}
+
 /// The one argument of the operator that `argument` can have become, or
 /// nothing.
 std::optional<size_t> findPlace(const Argument &argument,
                                 const pyjit::rt::Number &wanted,
+                                const PyjitOperatorFacts &facts,
                                 const c10::FunctionSchema &schema,
                                 const std::vector<c10::IValue> &inputs) {
   std::optional<size_t> place;
@@ -82,7 +94,7 @@ std::optional<size_t> findPlace(const Argument &argument,
     if (argument.keyword.empty() ? formal.name() == "alpha"
                                  : formal.name() != argument.keyword)
       continue;
-    if (place || !isNumberPlace(inputs[i], formal))
+    if (place || !isNumberPlace(inputs[i], formal, facts))
       return std::nullopt;
     place = i;
   }
@@ -158,11 +170,13 @@ pyjit::capture::findLiftedNumbers(Scalars &scalars, const std::string &overload,
   std::string name = baseName(overload);
   if (!name.empty() && name.back() == '_')
     name.pop_back();
-  if (!calls(use->name, name, facts) || !facts.takesNumbers)
+  if (!calls(use->name, name, facts) ||
+      !(facts.takesNumbers || (facts.takesFloats && isOnCPU(inputs))))
     return lifted;
   for (Argument &argument : use->arguments) {
     const pyjit::rt::Number &wanted = *scalars.numberOf(argument.number);
-    std::optional<size_t> place = findPlace(argument, wanted, schema, inputs);
+    std::optional<size_t> place =
+        findPlace(argument, wanted, facts, schema, inputs);
     if (!place || lifted[*place])
       continue;
     if (facts.takesFloatsOnly && !wanted.isFloat)

@@ -3,6 +3,7 @@
 #define PYJIT_CAPTURE_NUMBERS_OPERATORUSE_H
 
 #include "CPython.h"
+#include "TraceWriter.h"
 
 #include <set>
 #include <string>
@@ -28,6 +29,10 @@ struct OperatorUse {
   std::vector<Argument> arguments;
   int operators = 0;
   bool composite = false;
+  /// The probability that a composite operator hands to its parts, or null, and
+  /// the numbers that these are given (DropRates.cpp).
+  Argument *rate = nullptr;
+  std::vector<std::pair<double, PyjitValue>> ofRate;
   bool slot = false; ///< an operator of Python's, not a call
 
   // Sizes (SizeUses.cpp).

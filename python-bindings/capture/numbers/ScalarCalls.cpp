@@ -82,7 +82,8 @@ void Scalars::endUse() {
   if (!hasUse)
     return;
   hasUse = false;
-  bool clear = currentUse.operators == 1 && !currentUse.composite;
+  bool clear = !currentUse.composite &&
+               (currentUse.operators == 1 || !currentUse.ofRate.empty());
   std::string before = std::move(cause);
   cause = "it goes into '" + currentUse.name +
           "', where no operator is seen to take it";
@@ -251,8 +252,8 @@ void Scalars::native(const Call &call, const char *name) {
     numbers &= isNumber(argument);
   }
   static const std::set<std::string> factories = {
-      "full",  "zeros",  "ones", "empty",   "rand",
-      "randn", "arange", "eye",  "linspace"};
+      "full",  "zeros",  "ones", "empty",    "rand",
+      "randn", "arange", "eye",  "linspace", "normal"};
   if (tensor || factories.count(name) || takesLists(name)) {
     if (!onlyMoves(name, call))
       beginUse(name, call);

@@ -7,6 +7,7 @@
 //===----------------------------------------------------------------------===//
 
 #include "tensors/TensorOpRecording.h"
+#include "numbers/DropRates.h"
 #include "numbers/LiftedArguments.h"
 #include "tensors/AttentionKernel.h"
 #include "tensors/FusedOptimizers.h"
@@ -230,6 +231,10 @@ void OperatorRecording::readArguments() {
     }
     if (!op.computed.empty() && op.computed[i] >= 0) {
       given.push_back(arguments.computed(op.computed[i], PyjitNumberScalar));
+      continue;
+    }
+    if (int value = findOfRate(recording, op.name, op.inputs, i); value >= 0) {
+      given.push_back(arguments.computed(value, PyjitNumberScalar));
       continue;
     }
     given.push_back(lifted[i]

@@ -7,6 +7,7 @@
 //
 //===----------------------------------------------------------------------===//
 
+#include "numbers/DropRates.h"
 #include "tensors/AttentionKernel.h"
 #include "tensors/TensorOpFacts.h"
 #include "tensors/TensorOpRecording.h"
@@ -128,8 +129,10 @@ TensorRecorder::Impl::begin(const at::RecordFunction &fn) {
   if (composite && (!whole || training)) {
     // A constant margin is handed on as it was given.
     if (OperatorUse *use = recording.scalars.use();
-        use && name != operators::aten::pad)
-      use->composite = true;
+        use && name != operators::aten::pad) {
+      HoldLock lock;
+      use->composite |= !followRate(recording, facts, handle->schema(), copies);
+    }
     if (!sizes)
       return nullptr; // its parts are recorded
     HoldLock lock;
