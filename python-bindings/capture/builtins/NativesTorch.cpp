@@ -50,7 +50,10 @@ ResultKind Calls::torchCall(const Call &call) {
 
 namespace {
 
-ResultKind torchOp(Recording &s, const Call &c) { return s.calls.torchCall(c); }
+ResultKind torchOp(Recording &s, const Call &c) {
+  noteNumberTensors(s, c);
+  return s.calls.torchCall(c);
+}
 
 ResultKind tensorMetadata(Recording &s, const Call &c) {
   for (PyObject *arg : c.args)

@@ -41,6 +41,16 @@ struct InstructionContext {
   bool numbersAsTensors = false;
   bool makesEmpty = false; ///< Python itself calls torch.empty or the like
   bool operatorBegan = false;
+  /// Tensors of one element that a native function is given, which may take the
+  /// number of one (NumberTensors.cpp).
+  struct NumberTensor {
+    PyObject *tensor;
+    std::string keyword;
+    size_t position;
+  };
+  std::vector<NumberTensor> numberTensors;
+  std::string function;     ///< its name
+  bool tookTensors = false; ///< an operator other than `item` has begun
   /// Sizes that differ between calls may decide whether it raises.
   bool sizesDecide = false;
 };

@@ -104,9 +104,13 @@ int DataScalars::readNumber(PyObject *object, NumberKind kind) {
       t = at::reshape(t, {});
     if (kind == NumberKind::Bool)
       return s.tensors->impl->addProxy(at::ne(t, 0), 1);
-    return s.tensors->impl->addProxy(
+    int proxy = s.tensors->impl->addProxy(
         at::_to_copy(t, kind == NumberKind::Int ? at::kLong : at::kDouble),
         bound);
+    if (proxy >= 0)
+      s.tensors->impl->proxies[proxy].isSingle =
+          real && t.scalar_type() != at::kDouble;
+    return proxy;
   } catch (const std::exception &) {
     return -1;
   }
@@ -197,6 +201,10 @@ bool DataScalars::isBool(PyObject *tensor) {
 
 std::string DataScalars::proxyDevice(int proxy) {
   return s.tensors->impl->proxies[proxy].tensor.device().str();
+}
+
+bool DataScalars::isSingle(int proxy) {
+  return proxy >= 0 && s.tensors->impl->proxies[proxy].isSingle;
 }
 
 bool DataScalars::proxyIs(int proxy, PyObject *number) {
@@ -314,6 +322,12 @@ int DataScalars::computeNumber(rt::Arith function,
         if (!isNonzero)
           return -1;
         return s.tensors->impl->addProxy(at::div(a, b), 0);
+      case rt::Arith::Pow:
+        // Of single precision the square is a double, and so what `pow` gives.
+        if (!isSingle(operands[0].proxy) ||
+            operands[1].number.toDouble() != 2 || !made[1].isConstant)
+          return -1;
+        return s.tensors->impl->addProxy(at::mul(a, a), 0);
       case rt::Arith::Neg:
         return s.tensors->impl->addProxy(at::neg(a), 0);
       case rt::Arith::Abs:

@@ -21,7 +21,13 @@ namespace pyjit::capture {
 class Recording;
 
 /// What Python asked a tensor for: `item()`, `int()`, `float()`, `bool()`.
-enum class NumberKind { Own, Int, Float, Bool };
+enum class NumberKind {
+  Own,
+  Int,
+  Float,
+  Bool,
+  Argument ///< its own, asked by Torch's parser of arguments: not by Python
+};
 
 /// A number that the specialization computes, or a known one.
 struct NumberOperand {
@@ -54,6 +60,8 @@ public:
   int askKind(int proxy, bool nan, bool infinite);
   PyjitValue proxyValue(int proxy);
   std::string proxyDevice(int proxy);
+  /// Whether single precision can hold it.
+  bool isSingle(int proxy);
   static std::string deviceOf(PyObject *tensor);
   static bool isBool(PyObject *tensor);
   /// Whether Python has the number that the specialization would have.

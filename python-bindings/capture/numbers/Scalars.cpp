@@ -567,6 +567,8 @@ bool Scalars::findData(PyObject *tensor, PyObject *item, bool negated) {
 }
 
 bool Scalars::readData(PyObject *tensor, NumberKind kind) {
+  if (kind == NumberKind::Argument)
+    return takeNumber(tensor);
   const ShadowFrame &top = s.tracker.frames.back();
   if (s.surveying || s.ended() || !top.code || top.frame != frame ||
       !takesArguments(s.tracker.info(top.code).at(top.offset).op))

@@ -202,6 +202,8 @@ private:
   int nextJump();
   PyjitValue operand(PyObject *number);
   PyjitType typeOf(const rt::Number &number) const;
+  /// Of NumberKind::Argument: the operator that follows takes the number.
+  bool takeNumber(PyObject *tensor);
   void arith(rt::Arith function, PyObject *a, PyObject *b);
   bool roundToInt(const char *name, PyObject *number);
   /// `branches`: the outcome is what the instruction leaves.
@@ -262,6 +264,10 @@ private:
 
   bool isListOfInts(PyObject *part) const;
 };
+
+/// A native function that calls operators is about to run: notes the tensors
+/// among its arguments that may take the place of numbers (NumberTensors.cpp).
+void noteNumberTensors(Recording &recording, const Call &call);
 
 /// An exact int that fits 64 bits, or an exact float.
 bool asNumber(PyObject *object, rt::Number &number);

@@ -102,7 +102,8 @@ class EngineRun;
 /// What a specialization computes a number of Python's by (DataScalars.cpp).
 struct Proxy {
   at::Tensor tensor;
-  int64_t bound; ///< an int is no larger
+  int64_t bound;         ///< an int is no larger
+  bool isSingle = false; ///< what single precision can hold
 };
 
 struct TensorRecorder::Impl {

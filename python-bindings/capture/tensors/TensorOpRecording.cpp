@@ -251,7 +251,9 @@ void OperatorRecording::readArguments() {
 
   for (size_t i = 0; i < op.inputs.size(); ++i)
     if (lifted[i] && !op.inputs[i].isTensor() && !outputs.empty() &&
-        outputs[0].isTensor())
+        outputs[0].isTensor() &&
+        !(outputs[0].toTensor().scalar_type() == at::kFloat &&
+          recording.dataNumbers.isSingle(recording.scalars.proxyOf(lifted[i]))))
       keepWithin(recording.scalars, lifted[i],
                  outputs[0].toTensor().scalar_type());
 

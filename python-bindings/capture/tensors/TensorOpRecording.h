@@ -31,7 +31,9 @@ struct TensorRecorder::Impl::Operation : at::ObserverContext {
   bool autocast = false;  ///< its casts, and its call with them, are recorded
   bool castKept = false;  ///< the cast of a weight, which autocast keeps
   bool hasNoLine = false; ///< such a cast that is an external value
-  bool detaches = false;  ///< it takes the gradient of its operand away
+  /// `item()` of a tensor that a native function was given.
+  bool takesNumber = false;
+  bool detaches = false;       ///< it takes the gradient of its operand away
   bool strangeHistory = false; ///< of an operand; see hasStrangeHistory
   /// A batch norm, which writes running statistics out of autograd's sight.
   bool updatesStatistics = false;

@@ -15,8 +15,9 @@
 #include <c10/core/GradMode.h>
 #include <c10/core/impl/LocalDispatchKeySet.h>
 
-#include <algorithm>
+#include <torch/csrc/autograd/python_variable.h>
 
+#include <algorithm>
 #include <set>
 
 using namespace pyjit::capture;
@@ -28,6 +29,46 @@ struct HoldLock {
   PyGILState_STATE state = PyGILState_Ensure();
   ~HoldLock() { PyGILState_Release(state); }
 };
+
+/// Whether it is `item()`, of a tensor.
+bool readsNumber(const c10::OperatorHandle &handle) {
+  const c10::FunctionSchema &schema = handle.schema();
+  return handle.hasTag(at::Tag::data_dependent_output) &&
+         schema.arguments().size() == 1 && schema.returns().size() == 1 &&
+         schema.returns()[0].type()->kind() == c10::TypeKind::NumberType;
+}
+
+/// Whether a native function was given the tensor, and its data are not a
+/// constant of the specialization.
+bool isGivenForNumber(Recording &recording, const at::Tensor &tensor) {
+  TensorInfo *info = recording.tensors->impl->find(tensor);
+  auto &given = recording.now.numberTensors;
+  return info && !info->constant &&
+         std::any_of(given.begin(), given.end(), [&](const auto &argument) {
+           return THPVariable_Unpack(argument.tensor).is_same(tensor);
+         });
+}
+
+/// Null: it is no such `item()`.
+std::unique_ptr<TensorRecorder::Impl::Operation>
+beginNumber(TensorRecorder::Impl &impl, const c10::OperatorHandle &handle,
+            const std::vector<c10::IValue> &inputs) {
+  if (!readsNumber(handle) || impl.recording.now.tookTensors ||
+      !isGivenForNumber(impl.recording, inputs[0].toTensor()))
+    return nullptr;
+  auto operation = std::make_unique<TensorRecorder::Impl::Operation>(handle);
+  operation->takesNumber = true;
+  operation->inputs = inputs;
+  return operation;
+}
+
+void takeNumber(Recording &recording, const at::Tensor &tensor) {
+  PyObject *object = THPVariable_Wrap(tensor);
+  if (!recording.scalars.readData(object, NumberKind::Argument))
+    recording.end(ReasonKind::DataInPython,
+                  "a tensor's data read by Python, in the place of a number");
+  Py_DECREF(object);
+}
 
 std::vector<at::Tensor> tensorsOf(const std::vector<c10::IValue> &inputs) {
   std::vector<at::Tensor> tensors;
@@ -93,6 +134,11 @@ TensorRecorder::Impl::begin(const at::RecordFunction &fn) {
   auto inputs = fn.inputs();
   std::vector<c10::IValue> copies(inputs.begin(), inputs.end());
   asLeakyRelu(handle, name, copies);
+  if (auto operation = beginNumber(*this, *handle, copies)) {
+    ++depth;
+    return operation;
+  }
+  recording.now.tookTensors = true;
   // Autocast casts the operands and calls the operator again.
   if (autocastComesFirst(*handle, copies)) {
     auto operation = std::make_unique<Operation>(*handle);
@@ -179,6 +225,8 @@ void TensorRecorder::Impl::end(const at::RecordFunction &fn,
   if (operation.hasNoLine || recording.ended() || suspended || engine)
     return;
   HoldLock lock;
+  if (operation.takesNumber)
+    return takeNumber(recording, operation.inputs[0].toTensor());
   record(fn, operation);
 }
 

@@ -1,0 +1,100 @@
+//===- NumberTensors.cpp - Tensors in the place of numbers ----------------===//
+//
+// `p.add_(g, alpha=t)` of a tensor `t`: Torch's parser of arguments calls
+// `item()`, and the operator is given a number. It is one of data, which the
+// specialization computes, or, of a tensor in which the host keeps a number,
+// one that the guards read.
+//
+//===----------------------------------------------------------------------===//
+
+#include "Recording.h"
+#include "interpreter/OpcodeTable.h"
+#include "numbers/HostScalars.h"
+#include "numbers/Scalars.h"
+#include "tensors/TensorImpl.h"
+
+#include <torch/csrc/autograd/python_variable.h>
+
+using namespace pyjit;
+using namespace pyjit::capture;
+
+void pyjit::capture::noteNumberTensors(Recording &s, const Call &call) {
+  const char *name = nullptr;
+  if (PyMethodDef *def = pyjitMethodDef(call.callable))
+    name = def->ml_name;
+  if (!name)
+    return;
+  s.now.function = name;
+  for (size_t i = 0; i < call.args.size(); ++i) {
+    PyObject *argument = call.args[i];
+    if (!s.objects.isTensor(argument) || THPVariable_Unpack(argument).dim())
+      continue;
+    const char *keyword = "";
+    if (i >= call.positional())
+      keyword = PyUnicode_AsUTF8(
+          PyTuple_GET_ITEM(call.kwnames, i - call.positional()));
+    if (keyword)
+      s.now.numberTensors.push_back({argument, keyword, i});
+  }
+}
+
+/// The number that it holds, held by the recording; null: it has none.
+static PyObject *numberIn(Recording &s, const at::Tensor &tensor) {
+  at::DisableRecordFunctionGuard unseen;
+  at::ScalarType type = tensor.scalar_type();
+  PyObject *number = nullptr;
+  if (at::isFloatingType(type))
+    number = PyFloat_FromDouble(tensor.item().toDouble());
+  else if (at::isIntegralType(type, /*includeBool=*/false))
+    number = PyLong_FromLongLong(tensor.item().toLong());
+  if (!number)
+    return nullptr;
+  s.objects.keep(number);
+  Py_DECREF(number);
+  return number;
+}
+
+bool Scalars::takeNumber(PyObject *tensor) {
+  const ShadowFrame &top = s.tracker.frames.back();
+  if (s.surveying || s.ended() || !top.code || top.frame != frame ||
+      !takesArguments(s.tracker.info(top.code).at(top.offset).op) ||
+      s.now.tookTensors)
+    return false;
+  const InstructionContext::NumberTensor *place = nullptr;
+  for (const auto &given : s.now.numberTensors)
+    if (THPVariable_Unpack(given.tensor).is_same(THPVariable_Unpack(tensor))) {
+      if (place) // given twice
+        return false;
+      place = &given;
+    }
+  rt::Number number;
+  PyObject *original =
+      place ? numberIn(s, THPVariable_Unpack(tensor)) : nullptr;
+  if (!original || !asNumber(original, number))
+    return false;
+  rt::Number known;
+  int value = s.tensors->host().read(tensor, known), proxy = -1;
+  if (value < 0)
+    proxy = s.dataNumbers.readNumber(tensor, NumberKind::Own);
+  if ((value < 0 && proxy < 0) || s.ended())
+    return false;
+  PyObject *unique = track(original, number, value);
+  if (!unique)
+    return false;
+  if (proxy >= 0) {
+    Tracked &entry = tracked.find(unique)->second;
+    entry.proxy = proxy;
+    entry.data = true;
+    entry.site = s.dataNumbers.noteSite();
+  }
+  if (!hasUse || currentUse.frame != frame) {
+    currentUse = {};
+    currentUse.frame = frame;
+    currentUse.name = s.now.function;
+    if (currentUse.name.back() == '_' && currentUse.name.front() != '_')
+      currentUse.name.pop_back();
+    hasUse = true;
+  }
+  currentUse.arguments.push_back({unique, place->keyword, place->position});
+  return true;
+}
