@@ -305,7 +305,12 @@ Schedule scheduleKernel(KernelGraph &graph, const ScheduleOptions &options) {
       return schedule;
     }
   splitDims(graph);
-  int vectorDim = chooseVectorDim(graph);
+  // A row of short dims is as long as what every access walks as one.
+  int vectorDim = -1;
+  orderDims(graph, vectorDim);
+  mergeDims(graph, vectorDim);
+  graph.update();
+  vectorDim = chooseVectorDim(graph);
   // Targets with tiles are those whose rows are walked by one thread.
   bool sparse = vectorDim < 0 && options.registers != 0;
   if (sparse && graph.hasReduction())

@@ -26,3 +26,22 @@ func.func @turn(%x: tensor<100x70xf32>) -> tensor<70x100xf32> attributes {pyjit.
   } -> tensor<70x100xf32>
   return %r : tensor<70x100xf32>
 }
+
+// Rows of short dims that every access walks as one are long rows: a number for
+// each row is no reason to turn them.
+#w = affine_map<(d0, d1, d2) -> (d0, d1, d2)>
+#s = affine_map<(d0, d1, d2) -> (d0)>
+// CHECK-LABEL: func.func @short_rows
+// CHECK-NOT: vector.shuffle
+// SCHEDULE-NOT: tile dim
+// SCHEDULE: vector dim 1, 8 lanes x 1,
+func.func @short_rows(%w: tensor<64x9x3xf32>, %s: tensor<64xf32>) -> tensor<64x9x3xf32> attributes {pyjit.kernel} {
+  %e = tensor.empty() : tensor<64x9x3xf32>
+  %r = linalg.generic {indexing_maps = [#w, #s, #w], iterator_types = ["parallel", "parallel", "parallel"]}
+      ins(%w, %s : tensor<64x9x3xf32>, tensor<64xf32>) outs(%e : tensor<64x9x3xf32>) {
+  ^bb0(%a: f32, %b: f32, %o: f32):
+    %p = arith.mulf %a, %b : f32
+    linalg.yield %p : f32
+  } -> tensor<64x9x3xf32>
+  return %r : tensor<64x9x3xf32>
+}
