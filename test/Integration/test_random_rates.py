@@ -10,7 +10,7 @@ import pytest
 import torch
 import torch.nn.functional as F
 from Integration.harness import Compile, Steps, attempt, scenario, values
-from Integration.training import labelled, settled, state
+from Integration.training import labelled, settled, state, whole_step
 from torch import nn
 
 # What a step does to its input with the number.
@@ -160,15 +160,7 @@ def test_rates_and_sizes(compile: Compile) -> Steps:
     torch.manual_seed(0)
     model = nn.Sequential(nn.Linear(4, 8), nn.Dropout(0.1), nn.Linear(8, 3))
     chosen = torch.optim.SGD(model.parameters(), lr=0.1)
-
-    def step(x: torch.Tensor, y: torch.Tensor) -> Any:
-        chosen.zero_grad()
-        loss = F.cross_entropy(model(x), y)
-        loss.backward()
-        chosen.step()
-        return loss.detach()
-
-    f = compile(step, options={"compare_with_eager": False})
+    f = compile(whole_step(model, chosen), options={"compare_with_eager": False})
     for i in range(10):
         torch.manual_seed(i)
         model[1].p = 0.1 + 0.05 * i

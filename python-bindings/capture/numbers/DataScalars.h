@@ -21,13 +21,7 @@ namespace pyjit::capture {
 class Recording;
 
 /// What Python asked a tensor for: `item()`, `int()`, `float()`, `bool()`.
-enum class NumberKind {
-  Own,
-  Int,
-  Float,
-  Bool,
-  Argument ///< its own, asked by Torch's parser of arguments: not by Python
-};
+enum class NumberKind { Own, Int, Float, Bool };
 
 /// A number that the specialization computes, or a known one.
 struct NumberOperand {

@@ -3,11 +3,9 @@
 #include "numbers/DropRates.h"
 
 #include "Recording.h"
+#include "numbers/LiftedArguments.h"
 
 #include <ATen/core/Tensor.h>
-
-#include <algorithm>
-#include <cmath>
 
 using namespace pyjit;
 using namespace pyjit::capture;
@@ -26,9 +24,7 @@ public:
   explicit RateMath(Recording &recording) : s(recording) {}
 
   Real constant(double number) {
-    PyObject *object = PyFloat_FromDouble(number);
-    s.objects.keep(object);
-    Py_DECREF(object);
+    PyObject *object = makeNumber(s, rt::Number::of(number));
     return {number, s.objects.addConstant(object)};
   }
   Real compute(rt::Arith function, Real a, Real b) {
@@ -96,14 +92,6 @@ static OperatorUse::Argument *findRate(Scalars &scalars, OperatorUse &use,
   return nullptr;
 }
 
-/// "dropout" of "aten::dropout_".
-static std::string functionOf(const c10::FunctionSchema &schema) {
-  std::string name = schema.name().substr(schema.name().find("::") + 2);
-  if (!name.empty() && name.back() == '_')
-    name.pop_back();
-  return name;
-}
-
 bool pyjit::capture::followRate(Recording &recording,
                                 const PyjitOperatorFacts &facts,
                                 const c10::FunctionSchema &schema,
@@ -122,7 +110,7 @@ bool pyjit::capture::followRate(Recording &recording,
   if (!(rate > 0 && rate < 1))
     return false;
   if (!use->rate) {
-    if (use->name != functionOf(schema))
+    if (use->name != functionOf(schema.name()))
       return false;
     use->rate = findRate(recording.scalars, *use, schema, *place, rate);
   }
@@ -138,7 +126,7 @@ bool pyjit::capture::followRate(Recording &recording,
   Real p{rate, recording.scalars.valueOf(use->rate->number)};
   math.compare(rt::Compare::Gt, p, 0);
   math.compare(rt::Compare::Lt, p, 1);
-  bool isAlpha = functionOf(schema).find("alpha") != std::string::npos;
+  bool isAlpha = functionOf(schema.name()).find("alpha") != std::string::npos;
   for (Real made : numbersOf(math, p, isAlpha))
     use->ofRate.emplace_back(made.number, made.value);
   return true;

@@ -2,6 +2,7 @@
 
 #include "numbers/HostScalars.h"
 
+#include "numbers/Scalars.h"
 #include "tensors/TensorImpl.h"
 
 #include <torch/csrc/autograd/python_variable.h>
@@ -47,17 +48,8 @@ static rt::Number numberIn(const at::TensorBase &t) {
   }
 }
 
-/// The number as an object of Python's, held by the recording.
-static PyObject *objectOf(Recording &s, const rt::Number &number) {
-  PyObject *object = number.isFloat ? PyFloat_FromDouble(number.real)
-                                    : PyLong_FromLongLong(number.integer);
-  s.objects.keep(object);
-  Py_DECREF(object);
-  return object;
-}
-
 PyjitValue HostScalars::constant(const rt::Number &number) {
-  return s.objects.addConstant(objectOf(s, number));
+  return s.objects.addConstant(makeNumber(s, number));
 }
 
 PyjitValue HostScalars::arith(rt::Arith function, PyjitValue a, PyjitValue b,
@@ -102,7 +94,7 @@ void HostScalars::readFirst(Held &held) {
   if (held.read >= 0)
     return;
   const rt::Number &number = held.before;
-  PyObject *object = objectOf(s, number);
+  PyObject *object = makeNumber(s, number);
   auto *type = reinterpret_cast<PyObject *>(Py_TYPE(object));
   held.read = held.value = s.add(PyjitGetOp{
       .holder = s.objects.ssa(held.node),

@@ -158,6 +158,13 @@ void findInts(Scalars &scalars, OperatorUse &use,
 
 } // namespace
 
+std::string pyjit::capture::functionOf(const std::string &overload) {
+  std::string name = baseName(overload);
+  if (!name.empty() && name.back() == '_')
+    name.pop_back();
+  return name;
+}
+
 std::vector<PyObject *>
 pyjit::capture::findLiftedNumbers(Scalars &scalars, const std::string &overload,
                                   const PyjitOperatorFacts &facts,
@@ -167,10 +174,7 @@ pyjit::capture::findLiftedNumbers(Scalars &scalars, const std::string &overload,
   OperatorUse *use = scalars.use();
   if (!use || ++use->operators > 1 || use->composite)
     return lifted;
-  std::string name = baseName(overload);
-  if (!name.empty() && name.back() == '_')
-    name.pop_back();
-  if (!calls(use->name, name, facts) ||
+  if (!calls(use->name, functionOf(overload), facts) ||
       !(facts.takesNumbers || (facts.takesFloats && isOnCPU(inputs))))
     return lifted;
   for (Argument &argument : use->arguments) {

@@ -20,6 +20,9 @@
 
 namespace pyjit::capture {
 
+/// "add" of "aten::add_.Tensor": what it computes, in place or not.
+std::string functionOf(const std::string &overload);
+
 /// Of each argument the lifted number that it is, or null. To be asked once for
 /// each operator: only an instruction's first one can be told.
 std::vector<PyObject *>

@@ -15,6 +15,8 @@
 
 #include <torch/csrc/autograd/python_variable.h>
 
+#include <optional>
+
 using namespace pyjit;
 using namespace pyjit::capture;
 
@@ -38,20 +40,15 @@ void pyjit::capture::noteNumberTensors(Recording &s, const Call &call) {
   }
 }
 
-/// The number that it holds, held by the recording; null: it has none.
-static PyObject *numberIn(Recording &s, const at::Tensor &tensor) {
+/// The number that it holds; nothing: it has none.
+static std::optional<rt::Number> numberIn(const at::Tensor &tensor) {
   at::DisableRecordFunctionGuard unseen;
   at::ScalarType type = tensor.scalar_type();
-  PyObject *number = nullptr;
   if (at::isFloatingType(type))
-    number = PyFloat_FromDouble(tensor.item().toDouble());
-  else if (at::isIntegralType(type, /*includeBool=*/false))
-    number = PyLong_FromLongLong(tensor.item().toLong());
-  if (!number)
-    return nullptr;
-  s.objects.keep(number);
-  Py_DECREF(number);
-  return number;
+    return rt::Number::of(tensor.item().toDouble());
+  if (at::isIntegralType(type, /*includeBool=*/false))
+    return rt::Number::of(tensor.item().toLong());
+  return std::nullopt;
 }
 
 bool Scalars::takeNumber(PyObject *tensor) {
@@ -67,10 +64,10 @@ bool Scalars::takeNumber(PyObject *tensor) {
         return false;
       place = &given;
     }
-  rt::Number number;
-  PyObject *original =
-      place ? numberIn(s, THPVariable_Unpack(tensor)) : nullptr;
-  if (!original || !asNumber(original, number))
+  std::optional<rt::Number> number;
+  if (place)
+    number = numberIn(THPVariable_Unpack(tensor));
+  if (!number)
     return false;
   rt::Number known;
   int value = s.tensors->host().read(tensor, known), proxy = -1;
@@ -78,7 +75,7 @@ bool Scalars::takeNumber(PyObject *tensor) {
     proxy = s.dataNumbers.readNumber(tensor, NumberKind::Own);
   if ((value < 0 && proxy < 0) || s.ended())
     return false;
-  PyObject *unique = track(original, number, value);
+  PyObject *unique = track(makeNumber(s, *number), *number, value);
   if (!unique)
     return false;
   if (proxy >= 0) {
@@ -88,11 +85,7 @@ bool Scalars::takeNumber(PyObject *tensor) {
     entry.site = s.dataNumbers.noteSite();
   }
   if (!hasUse || currentUse.frame != frame) {
-    currentUse = {};
-    currentUse.frame = frame;
-    currentUse.name = s.now.function;
-    if (currentUse.name.back() == '_' && currentUse.name.front() != '_')
-      currentUse.name.pop_back();
+    currentUse = OperatorUse(frame, s.now.function);
     hasUse = true;
   }
   currentUse.arguments.push_back({unique, place->keyword, place->position});

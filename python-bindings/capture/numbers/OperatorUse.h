@@ -17,6 +17,10 @@ struct Call;
 
 /// Tracked numbers that the running instruction hands to an operator.
 struct OperatorUse {
+  OperatorUse() = default;
+  /// `function`: the Python function's name.
+  OperatorUse(PyjitFrame *frame, std::string function);
+
   PyjitFrame *frame = nullptr;
   std::string name; ///< of the Python function, without a trailing `_`
   struct Argument {

@@ -29,11 +29,15 @@ static bool takesLists(const std::string &name) {
          name.rfind("_fused_sgd", 0) == 0;
 }
 
+OperatorUse::OperatorUse(PyjitFrame *frame, std::string function)
+    : frame(frame), name(std::move(function)) {
+  if (!name.empty() && name.back() == '_' && name.front() != '_')
+    name.pop_back();
+}
+
 void Scalars::beginUse(const std::string &name, const Call &call) {
   endUse();
-  currentUse = {};
-  currentUse.frame = frame;
-  currentUse.name = name;
+  currentUse = OperatorUse(frame, name);
   if (s.sizes.followed)
     currentUse.collectInts(call);
   for (size_t i = 0; i < call.args.size(); ++i) {
@@ -72,9 +76,6 @@ void Scalars::beginUse(const std::string &name, const Call &call) {
     currentUse.arguments.push_back({argument, keyword, i});
   }
   hasUse = !currentUse.arguments.empty() || !currentUse.ints.empty();
-  if (!currentUse.name.empty() && currentUse.name.back() == '_' &&
-      currentUse.name.front() != '_')
-    currentUse.name.pop_back();
 }
 
 /// What no operator took as a number was used in a way that nobody saw.
@@ -150,19 +151,14 @@ bool Scalars::roundToInt(const char *name, PyObject *number) {
     if (!a || !asNumber(a, x) || (b && !asNumber(b, y)) ||
         !rt::compute(function, x, y, result))
       return static_cast<PyObject *>(nullptr);
-    PyObject *object = result.isFloat ? PyFloat_FromDouble(result.real)
-                                      : PyLong_FromLongLong(result.integer);
-    s.objects.keep(object);
-    Py_DECREF(object);
-    return track(object, result, writeArith(function, a, b, result));
+    return track(makeNumber(s, result), result,
+                 writeArith(function, a, b, result));
   };
   if (!x.isFloat || (!floor && !ceil)) {
     arith(rt::Arith::Int, number, nullptr);
     return true;
   }
-  PyObject *one = PyFloat_FromDouble(1);
-  s.objects.keep(one);
-  Py_DECREF(one);
+  PyObject *one = makeNumber(s, rt::Number::of(1.0));
   if (ceil)
     number = follow(rt::Arith::Neg, number, nullptr);
   number = follow(rt::Arith::FloorDiv, number, one);

@@ -29,6 +29,15 @@ bool pyjit::capture::asNumber(PyObject *object, rt::Number &number) {
   return !overflow;
 }
 
+PyObject *pyjit::capture::makeNumber(Recording &recording,
+                                     const rt::Number &number) {
+  PyObject *object = number.isFloat ? PyFloat_FromDouble(number.real)
+                                    : PyLong_FromLongLong(number.integer);
+  recording.objects.keep(object);
+  Py_DECREF(object);
+  return object;
+}
+
 Scalars::Scalars(Recording &recording, AccessPaths paths) : s(recording) {
   for (const AccessPath &path : paths)
     lift(path);
@@ -567,8 +576,6 @@ bool Scalars::findData(PyObject *tensor, PyObject *item, bool negated) {
 }
 
 bool Scalars::readData(PyObject *tensor, NumberKind kind) {
-  if (kind == NumberKind::Argument)
-    return takeNumber(tensor);
   const ShadowFrame &top = s.tracker.frames.back();
   if (s.surveying || s.ended() || !top.code || top.frame != frame ||
       !takesArguments(s.tracker.info(top.code).at(top.offset).op))

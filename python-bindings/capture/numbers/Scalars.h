@@ -96,6 +96,9 @@ public:
   /// The running instruction gives Python a data-dependent scalar; false
   /// if the specialization cannot compute it.
   bool readData(PyObject *tensor, NumberKind kind);
+  /// Likewise, not to Python: the operator that follows takes the tensor's own
+  /// number (NumberTensors.cpp).
+  bool takeNumber(PyObject *tensor);
   /// The running instruction is `item in tensor`, and the next one branches on
   /// it; false if the specialization cannot compute it.
   bool findData(PyObject *tensor, PyObject *item, bool negated);
@@ -105,7 +108,6 @@ public:
   /// Eager raises where a number is beyond what it is converted to.
   void keepWithin(PyObject *number, double lowest, double highest);
   void specializeDeep(PyObject *object, int depth = 0);
-  void specializeAll();
 
   /// What the running instruction hands to an operator, or null.
   OperatorUse *use() { return hasUse ? &currentUse : nullptr; }
@@ -199,11 +201,10 @@ private:
   void compareComputed(rt::Compare function, PyObject *a, PyObject *b,
                        bool outcome, bool branches);
   void speculate(int proxy, bool outcome);
+  void specializeAll();
   int nextJump();
   PyjitValue operand(PyObject *number);
   PyjitType typeOf(const rt::Number &number) const;
-  /// Of NumberKind::Argument: the operator that follows takes the number.
-  bool takeNumber(PyObject *tensor);
   void arith(rt::Arith function, PyObject *a, PyObject *b);
   bool roundToInt(const char *name, PyObject *number);
   /// `branches`: the outcome is what the instruction leaves.
@@ -271,6 +272,8 @@ void noteNumberTensors(Recording &recording, const Call &call);
 
 /// An exact int that fits 64 bits, or an exact float.
 bool asNumber(PyObject *object, rt::Number &number);
+/// The number as an object of Python's, held by the recording.
+PyObject *makeNumber(Recording &recording, const rt::Number &number);
 
 } // namespace pyjit::capture
 

@@ -22,10 +22,7 @@ PyObject *Scalars::combine(rt::Arith function, PyObject *a, PyObject *b) {
   if (!asNumber(a, x) || !asNumber(b, y) ||
       !rt::compute(function, x, y, result))
     return nullptr;
-  PyObject *number = result.isFloat ? PyFloat_FromDouble(result.real)
-                                    : PyLong_FromLongLong(result.integer);
-  s.objects.keep(number);
-  Py_DECREF(number);
+  PyObject *number = makeNumber(s, result);
   if (!isTracked(a) && !isTracked(b))
     return number;
   if (proxyOf(a) < 0 && proxyOf(b) < 0)

@@ -137,10 +137,8 @@ Factor Composition::compute(rt::Arith function, const Factor &a,
   auto operand = [&](const Factor &factor) {
     if (factor.value >= 0)
       return factor.value;
-    PyObject *object = PyFloat_FromDouble(factor.number.toDouble());
-    recording.objects.keep(object);
-    Py_DECREF(object);
-    return recording.objects.addConstant(object);
+    return recording.objects.addConstant(
+        makeNumber(recording, rt::Number::of(factor.number.toDouble())));
   };
   std::vector<PyjitValue> operands{operand(a)};
   if (!rt::isUnary(function))

@@ -64,7 +64,7 @@ beginNumber(TensorRecorder::Impl &impl, const c10::OperatorHandle &handle,
 
 void takeNumber(Recording &recording, const at::Tensor &tensor) {
   PyObject *object = THPVariable_Wrap(tensor);
-  if (!recording.scalars.readData(object, NumberKind::Argument))
+  if (!recording.scalars.takeNumber(object))
     recording.end(ReasonKind::DataInPython,
                   "a tensor's data read by Python, in the place of a number");
   Py_DECREF(object);
