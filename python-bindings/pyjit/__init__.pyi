@@ -107,20 +107,33 @@ class Report:
     name: str
     stats: Statistics
     graph_breaks: list[Reason]
+    """Every place where a graph ends within a call, most frequent first."""
     eager_reasons: list[Reason]
-    def text(self, detail: Detail | None = None) -> str: ...
-    def to_dict(self) -> dict[str, Any]: ...
+    """Why whole calls ran in eager."""
+    def text(self, detail: Detail | None = None) -> str:
+        """The first screen (at most 25 lines), and behind it the detail that is asked for.
+
+        Raises ``ValueError`` for an unknown detail."""
+    def to_dict(self) -> dict[str, Any]:
+        """Everything but the IR, of types that ``json`` takes."""
     def save(self, path: str | PathLike[str]) -> None:
-        """One HTML page that needs no network."""
-    def __contains__(self, words: str) -> bool: ...
+        """Writes one HTML page that needs no network. Raises ``OSError`` where it cannot be written."""
+    def __contains__(self, words: str) -> bool:
+        """Whether the report, with all details, has these words."""
 
 class Trace:
     """What one monitored run recorded: eager's result, and refgraph text or a reason."""
 
     result: Any
+    """What the call returned, in eager."""
     text: str
+    """The call's ``refgraph.trace`` (docs/StageContracts.md); empty where there is none."""
     reason: str
-    def save(self, path: str | PathLike[str]) -> None: ...
+    """Why there is no trace of the whole call; empty where there is one."""
+    def save(self, path: str | PathLike[str]) -> None:
+        """Writes ``text`` to a file, which ``pyjit-opt`` and ``pyjit-run`` take.
+
+        Raises ``OSError`` where it cannot be written, ``ValueError`` where there is no trace."""
 
 @overload
 def compile[F: Callable[..., Any]](
@@ -133,7 +146,25 @@ def compile[F: Callable[..., Any]](
     options: dict[str, Any] | None = ...,
     disable: bool = ...,
     name: str | None = ...,
-) -> F: ...
+) -> F:
+    """A function, module or method that does the same, faster from the second call on.
+
+    The first call runs in eager and is observed; later calls that look the same are answered by compiled code. Results,
+    effects and exceptions are eager's. A compiled module is still that module. Without ``model`` it is a decorator.
+    docs/Options.md has every argument and option.
+
+    Raises ``TypeError`` for what cannot be compiled, ``ValueError`` for an argument or option out of range.
+
+    >>> import pyjit, torch
+    >>> @pyjit.compile
+    ... def double(x: torch.Tensor) -> torch.Tensor:
+    ...     return x * 2
+    >>> [double(torch.full((2,), float(n))).tolist() for n in range(3)]
+    [[0.0, 0.0], [2.0, 2.0], [4.0, 4.0]]
+    >>> pyjit.stats(double).hits
+    2
+    """
+
 @overload
 def compile[F: Callable[..., Any]](
     model: None = ...,
@@ -146,11 +177,74 @@ def compile[F: Callable[..., Any]](
     disable: bool = ...,
     name: str | None = ...,
 ) -> Callable[[F], F]: ...
-def disable[F: Callable[..., Any]](fn: F) -> F: ...
-def explain(fn: Callable[..., Any], detail: Detail | None = ...) -> Explanation: ...
-def is_compiling() -> bool: ...
-def records(compiled: Callable[..., Any]) -> list[dict[str, Any]]: ...
-def specializations(compiled: Callable[..., Any]) -> list[dict[str, Any]]: ...
-def reset() -> None: ...
-def stats(compiled: Callable[..., Any]) -> Statistics: ...
-def trace[**P](fn: Callable[P, Any]) -> Callable[P, Trace]: ...
+def disable[F: Callable[..., Any]](fn: F) -> F:
+    """Marks a function as never compiled: a graph ends in front of its call, and another begins behind it.
+
+    >>> import pyjit
+    >>> @pyjit.disable
+    ... def log(x):
+    ...     print("largest", x.max().item())
+    """
+
+def explain(fn: Callable[..., Any], detail: Detail | None = ...) -> Explanation:
+    """What became of a function's calls: print it, or call it with arguments for the ``Report`` of one more call.
+
+    ``fn`` is what ``compile`` or ``torch.compile(backend="pyjit")`` returned, or anything that can be compiled.
+    Raises ``TypeError`` for something that cannot be called, ``ValueError`` for an unknown detail.
+
+    >>> import pyjit, torch
+    >>> fast = pyjit.compile(torch.relu, name="relu")
+    >>> report = pyjit.explain(fast)(torch.ones(3))
+    >>> report.graph_breaks
+    []
+    """
+
+def is_compiling() -> bool:
+    """True while a call is recorded, and in what is compiled of it; False in eager.
+
+    >>> import pyjit
+    >>> pyjit.is_compiling()
+    False
+    """
+
+def records(compiled: Callable[..., Any]) -> list[dict[str, Any]]:
+    """The former name of ``specializations``."""
+
+def specializations(compiled: Callable[..., Any]) -> list[dict[str, Any]]:
+    """A dict for each specialization, in the order in which they were made: its guards, kernels, hits and stages.
+
+    Raises ``TypeError`` for what ``compile`` did not return.
+
+    >>> import pyjit, torch
+    >>> fast = pyjit.compile(torch.exp)
+    >>> len(pyjit.specializations(fast))
+    0
+    >>> _ = fast(torch.zeros(2))
+    >>> len(pyjit.specializations(fast))
+    1
+    """
+
+def reset() -> None:
+    """Drops all specializations of all compiled functions, and their memory; the next calls are recorded again."""
+
+def stats(compiled: Callable[..., Any]) -> Statistics:
+    """What a compiled function has come to, as counts and lists; times have their unit in the name.
+
+    Raises ``TypeError`` for what neither ``compile`` nor ``torch.compile(backend="pyjit")`` returned.
+
+    >>> import pyjit, torch
+    >>> fast = pyjit.compile(torch.exp)
+    >>> for _ in range(3):
+    ...     _ = fast(torch.zeros(2))
+    >>> pyjit.stats(fast).hits, pyjit.stats(fast)["graph_breaks"]
+    (2, 0)
+    """
+
+def trace[**P](fn: Callable[P, Any]) -> Callable[P, Trace]:
+    """A function that makes one call of ``fn`` in eager, observed, and returns its ``Trace``; nothing is compiled.
+
+    >>> import pyjit, torch
+    >>> trace = pyjit.trace(torch.exp)(torch.zeros(2))
+    >>> trace.result.tolist(), "aten::exp" in trace.text
+    ([1.0, 1.0], True)
+    """

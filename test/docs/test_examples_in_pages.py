@@ -1,0 +1,113 @@
+"""What pages show is true: their Python runs, prints what stands below it, and their commands run."""
+
+from __future__ import annotations
+
+import json
+import os
+import re
+import subprocess
+import sys
+import textwrap
+from pathlib import Path
+
+import pytest
+
+pytest.importorskip("pyjit", exc_type=ImportError)
+
+ROOT = Path(__file__).parents[2]
+BLOCK = re.compile(r"```python\n(.*?)```(?:\n\n```text\n(.*?)```)?", re.DOTALL)
+COMMANDS = re.compile(r"<!-- run -->\n```sh\n(.*?)```", re.DOTALL)
+
+# Pages, and what their programs start from where a page leaves that to its reader.
+MODEL = """
+import torch
+import torch.nn.functional as F
+import pyjit
+model = torch.nn.Sequential(torch.nn.Linear(8, 8), torch.nn.ReLU(), torch.nn.Linear(8, 3))
+x = torch.randn(4, 8)
+y = torch.randint(3, (4,))
+batches = [(x, y)] * 4
+optimizer = torch.optim.AdamW(model.parameters())
+"""
+PAGES = {
+    "README.md": MODEL,
+    "docs/Install.md": "",
+    "docs/QuickStart.md": "",
+    "docs/NotFaster.md": "",
+    "docs/Performance.md": "",
+    "docs/Limits.md": "",
+    "docs/Explain.md": MODEL,
+    "docs/Options.md": MODEL,
+    "docs/Training.md": MODEL,
+}
+
+RUNNER = """
+import contextlib, io, json, sys
+given = json.load(sys.stdin)
+names, line, shown = {"__name__": "page"}, 1, []
+exec(given["preamble"], names)
+for code in given["blocks"]:
+    out = io.StringIO()
+    with contextlib.redirect_stdout(out):
+        exec(compile("\\n" * (line - 1) + code, given["file"], "exec"), names)
+    line += code.count("\\n")
+    shown.append(out.getvalue())
+json.dump(shown, sys.__stdout__)
+"""
+
+
+def comparable(text: str) -> str:
+    """Without what differs between machines and runs: numbers with a fraction or a unit, spaces."""
+    text = re.sub(r"\d+ guards", "# guards", text)
+    return " ".join(re.sub(r"\d+\.\d*", "#", text).split())
+
+
+@pytest.mark.parametrize("page", PAGES)
+def test_python(page: str, tmp_path: Path) -> None:
+    found = BLOCK.findall((ROOT / page).read_text())
+    assert found
+    blocks = [code for code, _ in found]
+    file = tmp_path / "page.py"
+    file.write_text("".join(blocks))  # where reports find the program's lines
+    environment = os.environ | {
+        "PYTHONPATH": os.pathsep.join(sys.path),
+        "PYJIT_COMPARE_WITH_EAGER": "1",
+    }
+    given = {"preamble": PAGES[page], "blocks": blocks, "file": str(file)}
+    done = subprocess.run(
+        [sys.executable, "-c", RUNNER],
+        input=json.dumps(given),
+        capture_output=True,
+        text=True,
+        check=False,
+        cwd=tmp_path,
+        env=environment,
+        timeout=300,
+    )
+    assert done.returncode == 0, done.stderr
+    for (code, wanted), printed in zip(found, json.loads(done.stdout), strict=True):
+        if wanted:
+            assert comparable(printed) == comparable(wanted), textwrap.indent(
+                code, "  "
+            )
+
+
+@pytest.mark.parametrize("page", ["CONTRIBUTING.md", "examples/reading-ir/README.md"])
+def test_commands(page: str, tmp_path: Path, bin_dir: Path) -> None:
+    if not (bin_dir / "pyjit-trace").exists():
+        pytest.skip("no libpython to embed: no pyjit-trace")
+    commands = COMMANDS.findall((ROOT / page).read_text())
+    assert commands
+    path = [str(bin_dir), str(Path(sys.executable).parent), os.environ["PATH"]]
+    done = subprocess.run(
+        ["bash", "-euo", "pipefail", "-c", "\n".join(commands)],
+        capture_output=True,
+        text=True,
+        check=False,
+        cwd=tmp_path,
+        env=os.environ
+        | {"PATH": os.pathsep.join(path), "PYJIT": str(ROOT)}
+        | {"PYTHONPATH": os.pathsep.join(sys.path)},
+        timeout=300,
+    )
+    assert done.returncode == 0, f"{done.stdout}\n{done.stderr}"

@@ -1,0 +1,39 @@
+"""The examples in `__init__.pyi` run, and public names have docstrings."""
+
+from __future__ import annotations
+
+import ast
+import doctest
+from pathlib import Path
+
+import pytest
+
+pyjit = pytest.importorskip("pyjit", exc_type=ImportError)
+
+STUB = Path(__file__).parents[2] / "python-bindings/pyjit/__init__.pyi"
+
+
+def documented() -> dict[str, str]:
+    """Docstrings by name: those of functions, classes and their public methods."""
+    found: dict[str, str] = {}
+    for node in ast.parse(STUB.read_text()).body:
+        if isinstance(node, ast.FunctionDef | ast.ClassDef):
+            text = ast.get_docstring(node) or ""
+            found[node.name] = found.get(node.name) or text
+    return found
+
+
+def test_each_public_name_says_what_it_is() -> None:
+    texts = documented()
+    assert not [name for name in pyjit.__all__ if not texts.get(name)]
+
+
+@pytest.mark.parametrize(
+    "name", [name for name, text in documented().items() if ">>>" in text]
+)
+def test_examples(name: str) -> None:
+    test = doctest.DocTestParser().get_doctest(
+        documented()[name], {}, name, str(STUB), 0
+    )
+    results = doctest.DocTestRunner(verbose=False).run(test)
+    assert results.attempted and not results.failed
