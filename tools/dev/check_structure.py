@@ -4,7 +4,7 @@
 Outside of tests: no function has more than 100 lines, no class more than 40 public members, no file
 more than 1000 lines, no variable that can change is global (objects of Python's made once, and tables
 of the C API apart), and the Python half names no operation of a dialect in a string (it asks
-`pyjit._C.Trace`). Exceptions are listed with their reasons; one that no longer applies is a problem,
+`pyjit._C.Trace`). No line of a Markdown page has more than 120 columns outside of tables. Exceptions are listed with their reasons; one that no longer applies is a problem,
 too. Prints FILE:LINE: message; exit status 1 if there is any.
 """
 
@@ -21,6 +21,7 @@ FOLDERS = ("dialects", "include", "lib", "python-bindings", "runtime", "tools")
 LONGEST_FUNCTION = 100
 MOST_MEMBERS = 40
 LONGEST_FILE = 1000
+LONGEST_LINE = 120
 
 # A function, class or file (by its folder and name), and why it is as it is.
 EXCEPTIONS = {
@@ -180,6 +181,17 @@ def _search_of_text(
         yield Problem(path, node.lineno, "", f"names IR in a string: {node.value!r}")
 
 
+def check_pages(root: Path) -> Iterator[Problem]:
+    """Lines of Markdown pages outside of tables. Measurements are written by programs."""
+    for file in sorted(root.rglob("*.md")):
+        path = file.relative_to(root).as_posix()
+        if path.startswith((".", "build", "dist/", "benchmarks/results/", "shared/")):
+            continue
+        for number, line in enumerate(file.read_text(encoding="utf-8").splitlines()):
+            if len(line) > LONGEST_LINE and not line.lstrip().startswith("|"):
+                yield Problem(path, number + 1, "", f"{len(line)} columns")
+
+
 def check(root: Path, exceptions: dict[str, str]) -> list[str]:
     problems, met = [], set()
     for folder in FOLDERS:
@@ -191,6 +203,10 @@ def check(root: Path, exceptions: dict[str, str]) -> list[str]:
                 met.add(problem.key)
                 if problem.key not in exceptions:
                     problems.append(f"{path}:{problem.line}: {problem.message}")
+    problems += [
+        f"{problem.path}:{problem.line}: {problem.message}"
+        for problem in check_pages(root)
+    ]
     problems += [
         f"{key}: no exception any more" for key in exceptions if key not in met
     ]

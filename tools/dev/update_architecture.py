@@ -9,12 +9,15 @@ from __future__ import annotations
 import re
 import subprocess
 import sys
+import textwrap
 from collections.abc import Callable
 from pathlib import Path
 
 ROOT = Path(__file__).resolve().parents[2]
 MODEL = ROOT / "docs/example/model.py"
 PAGE = ROOT / "docs/Architecture.md"
+COLUMNS = 120
+GLUE = "\0"  # a space at which no line ends
 
 SPECIALIZATION = [
     "--refgraph-annotate",
@@ -67,7 +70,23 @@ def lines(text: str, begin: str, *, keep: str = "", end: str = r"^  }$|^}$") -> 
     if not out:
         raise SystemExit(f"update_architecture: nothing matches {begin!r}")
     indent = len(out[0]) - len(out[0].lstrip())
-    return "\n".join(line[indent:] if line[:indent].isspace() else line for line in out)
+    return "\n".join(
+        wrapped(line[indent:] if line[:indent].isspace() else line) for line in out
+    )
+
+
+def wrapped(line: str) -> str:
+    """In lines that the page can show, none of which ends within a type."""
+    further = re.match(" *", line).group() + "    "  # type: ignore[union-attr]
+    type_ = re.compile(r"![\w.]+<[^<>]*(?:<[^<>]*>[^<>]*)*>|(?<!\w)tensor<[^<>]*>")
+    joined = type_.sub(lambda match: match[0].replace(" ", GLUE), line)
+    return textwrap.fill(
+        joined,
+        COLUMNS,
+        subsequent_indent=further,
+        break_long_words=False,
+        break_on_hyphens=False,
+    ).replace(GLUE, " ")
 
 
 def blocks(bin_dir: Path) -> dict[str, str]:

@@ -15,6 +15,7 @@ import json
 import os
 import subprocess
 import sys
+import textwrap
 from collections import Counter
 from pathlib import Path
 from typing import Any
@@ -78,7 +79,17 @@ def cell(found: dict[str, Any] | None) -> str:
 
 
 def render(compared: dict[str, Any]) -> str:
-    return table() + section(compared)
+    return "".join(
+        line if line.startswith("|") else wrapped(line)
+        for line in (table() + section(compared)).splitlines(keepends=True)
+    )
+
+
+def wrapped(line: str) -> str:
+    """A line of prose in lines of at most 120 columns."""
+    return (
+        textwrap.fill(line, 120, break_long_words=False, break_on_hyphens=False) + "\n"
+    )
 
 
 def main() -> int:

@@ -92,3 +92,11 @@ def test_exceptions_go(scan: ModuleType, tmp_path: Path) -> None:
     assert scan.check(tmp_path, {"lib/A.cpp: f": "", "lib/B.cpp: g": ""}) == [
         "lib/B.cpp: g: no exception any more"
     ]
+
+
+def test_pages(scan: ModuleType, tmp_path: Path) -> None:
+    write(
+        tmp_path, "docs/A.md", f"# A\n\n{'a ' * 60}b\n\n| {'a ' * 80}|\n{'ü' * 120}\n"
+    )
+    write(tmp_path, "benchmarks/results/B.md", "a" * 200)
+    assert scan.check(tmp_path, {}) == ["docs/A.md:3: 121 columns"]
