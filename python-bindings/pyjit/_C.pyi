@@ -20,47 +20,71 @@ class Trace:
     """One ``refgraph.trace``. ``str()`` is its text."""
 
     @staticmethod
-    def parse(text: str, /) -> Trace: ...
-    def equals(self, other: Trace, /) -> bool: ...
-    def is_costly(self, index: int, /) -> bool: ...
+    def parse(text: str, /) -> Trace:
+        """Parses a trace's text. Raises BuildError."""
+    def equals(self, other: Trace, /) -> bool:
+        """The same operations on the same objects, in one context; locations may differ."""
+    def is_costly(self, index: int, /) -> bool:
+        """Whether value `index` of the innermost frame that it leaves hangs from operators that no
+        call should carry out twice."""
     @property
-    def cuda_device(self) -> int | None: ...
+    def cuda_device(self) -> int | None:
+        """Number of the CUDA device that its tensors are on, or None."""
     @property
-    def lifts_sizes(self) -> bool: ...
+    def lifts_sizes(self) -> bool:
+        """Whether sizes of tensors that it reads are to differ between calls."""
     @property
-    def computes_sizes(self) -> bool: ...
+    def computes_sizes(self) -> bool:
+        """Whether an operator takes a size that is a number of the trace."""
     @property
-    def decides(self) -> bool: ...
+    def decides(self) -> bool:
+        """Whether it goes on through branches on tensors' data."""
 
 class AccessPath:
     """Where a guard reads a number or a size. Immutable, compared by contents."""
 
     @staticmethod
-    def of_argument(number: int, /) -> AccessPath: ...
-    def size(self, dim: int, /) -> AccessPath: ...
-    def field(self, name: str, /) -> AccessPath: ...
-    def seen_from(self, arguments: tuple, values: tuple, /) -> set[AccessPath]: ...
+    def of_argument(number: int, /) -> AccessPath:
+        """Of the call's argument with this number."""
+    def size(self, dim: int, /) -> AccessPath:
+        """Of the tensor's size."""
+    def field(self, name: str, /) -> AccessPath:
+        """Of 'next' or 'left' of a range's iterator."""
+    def seen_from(self, arguments: tuple, values: tuple, /) -> set[AccessPath]:
+        """The paths that lead to the same from `values`, where this one leads through them from
+        `arguments`."""
     @property
-    def argument(self) -> int | None: ...
+    def argument(self) -> int | None:
+        """Number of the argument that it begins at, or None."""
     @property
-    def is_size(self) -> bool: ...
+    def is_size(self) -> bool:
+        """Whether it leads to a size of a tensor."""
     @property
-    def is_field(self) -> bool: ...
+    def is_field(self) -> bool:
+        """Whether it leads to a field of an iterator."""
     @property
-    def begins_with_item(self) -> bool: ...
+    def begins_with_item(self) -> bool:
+        """Whether its first step is to an element."""
 
 # ---- Monitored runs (capture/breaks/CaptureTypes.cpp says what each field is) ---------------------------
 
 class Key(NamedTuple):
     function: FunctionType
+    """The function, whose globals and closure it has."""
     code: CodeType
+    """Original code."""
     offset: int
+    """Of the instruction, in bytes."""
     stack: tuple[bool, ...]
+    """Of each operand on the stack, whether it is one or a NULL."""
     slots: tuple[int, ...]
+    """The locals that are arguments."""
 
 class Frame(NamedTuple):
     key: Key
+    """The instruction that the frame stands in front of, or in."""
     exits: tuple[Key, ...]
+    """Keys of where it may go on."""
 
 class ReasonKind(IntEnum):
     """What a reason is to a user (capture/breaks/ReasonKinds.def); pyjit/_reasons.py has remedies."""
@@ -112,37 +136,66 @@ class ReasonKind(IntEnum):
 
 class Reason(NamedTuple):
     kind: int
+    """A ReasonKind."""
     text: str
+    """Construct, file and line."""
     stack: tuple[tuple[str, int, str], ...]
+    """(file, line, function) of the recorded frames, outermost first."""
 
 class GraphBreak(NamedTuple):
     reason: Reason
+    """A Reason."""
     frames: tuple[Frame, ...]
+    """Outermost first; the trace leaves a tuple of values for each."""
 
 class DispatchState(NamedTuple):
     included: int
+    """Dispatch keys where the segment begins."""
     excluded: int
+    """Likewise."""
     inference: bool | None
+    """Whether what it hands out is of inference mode, where that is not the mode that it begins
+    in; else None."""
 
 class Segment(NamedTuple):
     key: Key | None
+    """Where the segment begins; None: with the call."""
     trace: Trace
+    """What it did."""
     objects: list
+    """What the trace names by index."""
     nargs: int
+    """How many arguments the segment has."""
     graph_break: GraphBreak | None
+    """Where it ends; None: with its function."""
     grad_mode: bool | None
+    """The grad mode that it leaves behind; None: that it found."""
     dispatch_state: DispatchState
+    """Torch's thread state that it belongs to."""
     fallback: Segment | None
+    """Where the trace goes on through decisions on data: the segment up to the first of them, in
+    case that no loop is made of it."""
     may_loop: bool
+    """An iteration of a loop that ended too early to be recorded as one."""
     scalar_sites: tuple[tuple[CodeType, int], ...]
+    """Instructions (code, offset) that gave Python numbers of tensors' data, which the trace
+    computes."""
     gradient_sites: tuple[tuple[CodeType, int], ...]
+    """Instructions (code, offset) whose operators gradients flow through."""
 
 class Capture(NamedTuple):
     result: Any
+    """What the call returned."""
     segments: tuple[Segment, ...]
+    """The recorded segments."""
     learned: tuple[tuple[CodeType, int, Reason], ...]
+    """(code, offset, reason): where the next run is to end a segment, because only hindsight
+    showed that it has to."""
     passed: tuple[tuple[CodeType, int], ...]
+    """Instructions (code, offset) at which something was so that is not likely to be so in the
+    next call."""
     reason: Reason | None
+    """Why the call's first segment is not among the segments: a Reason, or None."""
 
 class ArgumentKind(IntEnum):
     """What a planner needs to know of an argument of a continuation (capture/Recorder.h)."""
@@ -165,10 +218,15 @@ class PlanAction(IntEnum):
 
 class Plan(NamedTuple):
     action: PlanAction
+    """A PlanAction."""
     unseen: tuple[int, ...]
+    """Numbers of the arguments that the specialization must not depend on."""
     lifted: tuple[AccessPath, ...]
+    """Where the numbers and sizes are that are its inputs."""
     follow_sizes: bool
+    """As if one of them were a size."""
     expects_loop: bool
+    """Whether the segment may be an iteration of a loop."""
 
 def capture(
     context: Context,
@@ -179,7 +237,9 @@ def capture(
     *,
     lifted: set[AccessPath] = ...,
     follow_sizes: bool = False,
-) -> Capture: ...
+) -> Capture:
+    """Runs one monitored call, which is recorded as a whole or not at all."""
+
 def capture_with_graph_breaks(
     context: Context,
     target: Callable,
@@ -193,8 +253,11 @@ def capture_with_graph_breaks(
     lifted: set[AccessPath],
     follow_sizes: bool,
     unseen: tuple[int, ...],
-) -> Capture: ...
-def is_capturing() -> bool: ...
+) -> Capture:
+    """Runs one monitored call, recorded in segments."""
+
+def is_capturing() -> bool:
+    """Whether this thread is inside a monitored run."""
 
 # ---- Compiling -----------------------------------------------------------------------------------
 
@@ -217,15 +280,22 @@ def build(
     accelerator: str,
     specialize_sizes: bool,
     verify: bool,
-) -> Specialization: ...
-def merge(segments: list[tuple], /) -> Trace: ...
+) -> Specialization:
+    """Compiles a captured call. Raises BuildError."""
+
+def merge(segments: list[tuple], /) -> Trace:
+    """One trace of the segments of a call with a graph break at a branch on data, in one context.
+    Raises BuildError."""
+
 def cross_compile(
     trace: Trace,
     capability: int,
     eager_rounding: bool = False,
     specialize_sizes: bool = False,
     /,
-) -> tuple[str, str]: ...
+) -> tuple[str, str]:
+    """The launch programs as text and the PTX that build would load where a GPU of this compute
+    capability (90 for 9.0) is; neither it nor its driver has to be here. Raises BuildError."""
 
 # ---- Answering calls -----------------------------------------------------------------------------
 
@@ -238,61 +308,90 @@ class Specialization:
         grad_mode: bool | None,
         dispatch_state: DispatchState,
         /,
-    ) -> None: ...
-    def prefer_launch(self, name: str, /) -> None: ...
-    def look_after(self, calls: int, /) -> None: ...
-    def give_up(self) -> None: ...
-    def answer_again(self) -> None: ...
-    def stages(self) -> list[tuple[str, float]]: ...
+    ) -> None:
+        """Where the specialization ends if not with its function; the grad mode that it leaves behind,
+        or None; the DispatchState that it belongs to."""
+    def prefer_launch(self, name: str, /) -> None:
+        """Launch on a device in this way, unmeasured, where it is offered."""
+    def look_after(self, calls: int, /) -> None:
+        """The engine is told when the specialization has had so many more calls; 0: never."""
+    def give_up(self) -> None:
+        """From now on eager answers all calls that the guards accept."""
+    def answer_again(self) -> None:
+        """Takes `leave_to_eager` and `give_up` back."""
+    def stages(self) -> list[tuple[str, float]]:
+        """Pairs of stage and seconds, in order."""
     def changed_numbers(
         self, args: tuple, kwargs: dict[str, Any], /
-    ) -> list[AccessPath]: ...
-    def guard_steps(self) -> list[tuple[str, int, int, int, int, int, Any]]: ...
+    ) -> list[AccessPath]:
+        """Access paths of the numbers and sizes that keep the specialization from answering these
+        arguments."""
+    def guard_steps(self) -> list[tuple[str, int, int, int, int, int, Any]]:
+        """The guard program: (name, flags, dst, a, b, imm, operand) of each step."""
     def failed_guard(
         self, args: tuple, kwargs: dict[str, Any], /
-    ) -> tuple[int, Any] | None: ...
-    def text(self, topic: str, /) -> str: ...
+    ) -> tuple[int, Any] | None:
+        """The number of the first guard step that these arguments fail (-1: how many there are and
+        their names; -2: Torch's dispatch state) and the object that it looks at; None: all hold."""
+    def text(self, topic: str, /) -> str:
+        """A report on one topic; empty for an unknown one."""
     @property
-    def hits(self) -> int: ...
+    def hits(self) -> int:
+        """Calls answered."""
     @property
-    def guards(self) -> int: ...
+    def guards(self) -> int:
+        """Checks in the guard program."""
     @property
-    def kernels(self) -> int: ...
+    def kernels(self) -> int:
+        """Generated kernels launched per call."""
     @property
-    def vendor_calls(self) -> int: ...
+    def vendor_calls(self) -> int:
+        """Vendor calls per call."""
     @property
-    def inputs(self) -> int: ...
+    def inputs(self) -> int:
+        """Tensors that the graph takes."""
     @property
-    def symbols(self) -> int: ...
+    def symbols(self) -> int:
+        """Sizes that may differ between calls."""
     @property
-    def prepared(self) -> int: ...
+    def prepared(self) -> int:
+        """Parameters whose packed or folded values are kept."""
     @property
-    def hashed(self) -> int: ...
+    def hashed(self) -> int:
+        """Those of them that are hashed at each call, because writes to their memory could go unseen."""
     @property
-    def host_microseconds(self) -> float | None: ...
+    def host_microseconds(self) -> float | None:
+        """Median of what a hit takes beside the launch, while that is measured."""
     @property
-    def failures(self) -> int: ...
+    def failures(self) -> int:
+        """Calls whose launch raised and that eager answered."""
     @property
-    def unanswered(self) -> int: ...
+    def unanswered(self) -> int:
+        """Calls whose data took a branch another way than the specialization speculates."""
     @property
-    def left_to_eager(self) -> bool: ...
+    def left_to_eager(self) -> bool:
+        """Whether eager answers calls that the guards accept."""
     @property
-    def on_device(self) -> bool: ...
+    def on_device(self) -> bool:
+        """Whether it launches work on a device, or on a simulated one."""
     @property
-    def last_error(self) -> str: ...
+    def last_error(self) -> str:
+        """Why the last failed launch failed."""
 
 class Resumption:
     """Carries out the instruction at a graph break and goes on in compiled code."""
 
     def __init__(self, frames: tuple, /) -> None: ...
     @property
-    def frames(self) -> tuple: ...
+    def frames(self) -> tuple:
+        """Steps and exits, outermost first."""
 
 class Continuation:
     """Calls code that begins in the middle of a function."""
 
     @property
-    def function(self) -> FunctionType: ...
+    def function(self) -> FunctionType:
+        """What runs."""
 
 class CompiledFunction:
     """Answers calls by its specializations; asks ``miss`` where none does."""
@@ -301,30 +400,51 @@ class CompiledFunction:
     eager_calls: int
     def __init__(self, target: Callable, miss: Callable, /) -> None: ...
     def __call__(self, *args: Any, **kwargs: Any) -> Any: ...
-    def add_specialization(self, specialization: Specialization, /) -> None: ...
-    def drop_specialization(self, specialization: Specialization, /) -> None: ...
-    def drop_specializations(self) -> None: ...
-    def clear(self) -> None: ...
-    def stay_quiet(self, calls: int, /) -> None: ...
-    def let_past(self, calls: int, /, *values: Any) -> None: ...
+    def add_specialization(self, specialization: Specialization, /) -> None:
+        """Adds a specialization; it is tried first."""
+    def drop_specialization(self, specialization: Specialization, /) -> None:
+        """Forgets a specialization."""
+    def drop_specializations(self) -> None:
+        """Forgets all specializations."""
+    def clear(self) -> None:
+        """Forgets all specializations and counters."""
+    def stay_quiet(self, calls: int, /) -> None:
+        """So many calls that no specialization answers run in eager before the engine is asked again,
+        unless grad mode and its kin change."""
+    def let_past(self, calls: int, /, *values: Any) -> None:
+        """So many calls with arguments like these run in eager before any specialization is asked."""
     def compare(
         self, specialization: Specialization | None = None, eager: bool = False, /
-    ) -> None: ...
-    def leave_to_eager(
-        self, specialization: Specialization, unasked: int, /
-    ) -> bool: ...
+    ) -> None:
+        """Times the next call that the specialization's guards accept and tells the engine; eager
+        answers it, or the specialization. None: ends that."""
+    def leave_to_eager(self, specialization: Specialization, unasked: int, /) -> bool:
+        """From now on, eager answers those of the specialization's calls that are like the compared
+        ones. True: so many of them before any specialization is asked."""
     @property
-    def target(self) -> Callable: ...
+    def target(self) -> Callable:
+        """What is compiled."""
     @property
-    def hits(self) -> int: ...
+    def hits(self) -> int:
+        """Calls answered by compiled code."""
     @property
-    def misses(self) -> int: ...
+    def misses(self) -> int:
+        """Calls that met no specialization."""
     @property
-    def specializations(self) -> list[Specialization]: ...
+    def specializations(self) -> list[Specialization]:
+        """The specializations, most recently hit first."""
     @property
-    def compared(self) -> Specialization | None: ...
+    def compared(self) -> Specialization | None:
+        """The specialization that is compared with eager, or None."""
 
-def call_through(type: type, /) -> None: ...
-def call_disabled(function: Callable, args: tuple, kwargs: dict, /) -> Any: ...
-def measure_host(on: bool, /) -> None: ...
-def _take() -> tuple: ...
+def call_through(type: type, /) -> None:
+    """Calls of instances go to their `_pyjit_call`."""
+
+def call_disabled(function: Callable, args: tuple, kwargs: dict, /) -> Any:
+    """Calls it; no capture goes past."""
+
+def measure_host(on: bool, /) -> None:
+    """Whether hits note what they take beside the launch."""
+
+def _take() -> tuple:
+    """The state that a prologue puts in place."""

@@ -55,18 +55,22 @@ class Reason(str):
     def code(self) -> str:
         """The section of docs/GraphBreaks.md: ``branch-on-data``."""
     @property
-    def title(self) -> str: ...
+    def title(self) -> str:
+        """The kind of reason, in a few words."""
     @property
-    def remedy(self) -> str: ...
+    def remedy(self) -> str:
+        """What to do, as a sentence without its full stop."""
     @property
     def passing(self) -> bool:
         """It is so in a first call, or for a while; nothing has to be done."""
     @property
-    def docs(self) -> str: ...
+    def docs(self) -> str:
+        """Where it is explained: ``docs/GraphBreaks.md#branch-on-data``."""
     @property
     def place(self) -> Place | None:
         """The user's line: the innermost that is no installed package's."""
-    def to_dict(self) -> dict[str, Any]: ...
+    def to_dict(self) -> dict[str, Any]:
+        """All of it, of types that ``json`` takes."""
 
 class Statistics(dict[str, Any]):
     """What a compiled function has come to. A dict whose keys are attributes, too."""

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import ast
 import enum
+import re
 from pathlib import Path
 
 import pytest
@@ -44,6 +45,28 @@ def public(cls: type) -> set[str]:
         return set(cls.__members__)
     counts = {"n_fields", "n_sequence_fields", "n_unnamed_fields"}
     return {name for name in vars(cls) if not name.startswith("__")} - counts
+
+
+def said(name: str, text: str) -> str:
+    """What an object of the extension says of itself, without its signature."""
+    signature = rf"{name}\((?:[^()]|\([^()]*\))*\)(?: -> [^\n:]*)?(?::\s*|\n)"
+    return " ".join(re.sub(rf"\A{signature}", "", text).split())
+
+
+@pytest.mark.parametrize("name", [*CLASSES, *FUNCTIONS])
+def test_docstrings(name: str) -> None:
+    """Editors show what the extension says."""
+    nodes = [FUNCTIONS[name]] if name in FUNCTIONS else CLASSES[name].body
+    for node in nodes:
+        if not isinstance(node, ast.FunctionDef) or node.name.startswith("__"):
+            continue
+        owner = _C if name in FUNCTIONS else getattr(_C, name)
+        there = vars(owner)[node.name]
+        if isinstance(there, staticmethod):
+            continue
+        text = " ".join((ast.get_docstring(node) or "").split())
+        wanted = said(node.name, there.__doc__ or "")
+        assert text.rstrip(".").lower() == wanted.rstrip(".").lower(), node.name
 
 
 def test_the_names() -> None:
