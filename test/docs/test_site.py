@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 import shutil
+import subprocess
 from collections.abc import Callable
 from pathlib import Path
 from types import ModuleType
@@ -99,3 +100,40 @@ def test_broken_links_are_errors(
     monkeypatch.setattr(site, "unlisted", lambda _: [])
     with pytest.raises(site.SiteError, match=message):
         site.build(tmp_path / "site")
+
+
+# Files that pages name and that are not in the tree: what programs write, and placeholders.
+WRITTEN = {"manifest.json", "op_db.md", "page.py", "report.html"}
+
+
+def test_files_that_pages_name_exist(site: ModuleType, root: Path) -> None:
+    """In backticks, by their whole path or its end."""
+    listed = subprocess.run(
+        ["git", "ls-files", "--cached", "--others", "--exclude-standard"],
+        cwd=root,
+        capture_output=True,
+        text=True,
+        check=True,
+    ).stdout.split()
+    ends = {
+        "/".join(path.split("/")[start:])
+        for path in listed
+        for start in range(path.count("/") + 1)
+    }
+    pages = {page for pages in site.navigation().values() for page in pages}
+    missing = []
+    for page in sorted(pages - {"docs/Status.md", "CHANGELOG.md"}):
+        if page.startswith("reference/"):
+            continue
+        text = site.FENCE.sub("", (root / page).read_text())
+        named = re.findall(
+            r"`([\w./-]+\.(?:cpp|h|c|td|def|py|pyi|sh|mlir|md|toml|lock))`", text
+        )
+        missing += [
+            f"{page}: {name}"
+            for name in named
+            if name not in ends
+            and name.split("/")[-1] not in WRITTEN
+            and not re.search(r"DATE|NAME|^name", name)
+        ]
+    assert not missing, "\n".join(missing)
