@@ -1,7 +1,7 @@
 //===- Programs.h - Flat guard and mock programs ----------------*- C -*-===//
 //
 // What passes between the compiler and the extension once a specialization is
-// compiled (docs/StageContracts.md, contract 2). Plain C, no includes but
+// compiled (docs/ABI.md, contract 2). Plain C, no includes but
 // stdint.h: the extension carries these programs out without allocating in the
 // guard.
 //

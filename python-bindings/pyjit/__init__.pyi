@@ -131,7 +131,7 @@ class Trace:
     result: Any
     """What the call returned, in eager."""
     text: str
-    """The call's ``refgraph.trace`` (docs/StageContracts.md); empty where there is none."""
+    """The call's ``refgraph.trace`` (docs/TraceGrammar.md); empty where there is none."""
     reason: str
     """Why there is no trace of the whole call; empty where there is one."""
     def save(self, path: str | PathLike[str]) -> None:

@@ -68,7 +68,7 @@ def compare_program(
 
     outcome: calls it with arguments that one of `calls` decides, and says what a user sees.
     versions: version counters are compared, but of a program with a loop on data: of what that writes the
-    count is a bound (docs/StageContracts.md).
+    count is a bound (docs/TraceGrammar.md).
     """
     versions = versions and "while " not in source
     plain = module_of(source).f

@@ -1,7 +1,7 @@
 //===- RefGraph.td - the refgraph dialect, its types and enums -*- tablegen -*-//
 //
 // Words and reasons: dialects/refgraph/README.md. Exact text format:
-// docs/StageContracts.md, contract 1.
+// docs/TraceGrammar.md.
 //
 //===----------------------------------------------------------------------===//
 

@@ -198,7 +198,7 @@ def RefGraph_ConstantOp : RefGraph_Op<"constant", [Pure]> {
 def RefGraph_GetOp : RefGraph_Op<"get"> {
   let summary = "read one attribute, item or field of an object, and check what was found";
   let description = [{
-    Selectors and checks are listed in docs/StageContracts.md. A read of a tensor
+    Selectors and checks are listed in docs/TraceGrammar.md. A read of a tensor
     also claims its layout (the result type), `requires_grad`, `keyset` and
     storage `offset`, unless it is `unchecked` (guards only). `inference` says
     that it was made in inference mode. `param` marks a

@@ -6,7 +6,7 @@
 
 namespace pyjit::capture {
 
-/// Collects a call's arguments (docs/StageContracts.md, contract 1) and the
+/// Collects a call's arguments (docs/TraceGrammar.md) and the
 /// operands among them.
 struct TensorOpArguments {
   explicit TensorOpArguments(TensorRecorder::Impl &impl)
