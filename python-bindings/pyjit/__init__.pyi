@@ -78,32 +78,62 @@ class Statistics(dict[str, Any]):
     FIELDS: ClassVar[dict[str, str]]
     """What each key means."""
     graphs: int
+    """Specializations that are kept, those behind graph breaks included."""
     specializations: int
+    """The same."""
     graph_breaks: int
+    """Places in the program where calls break; a call that is not recorded at all is none."""
     graph_break_sites: list[Reason]
+    """Why they do, each a Reason (a str with kind, place, remedy)."""
     hits: int
+    """Calls of the function that a specialization answered."""
     continuation_hits: int
+    """Likewise of what follows a graph break."""
     misses: int
+    """Calls that no specialization answered; those of the latter included."""
     miss_causes: list[dict[str, Any]]
+    """Which guards those that were recorded anew had failed, each a dict: guard, was, now (in
+    the latest), count, dynamic."""
     eager_calls: int
+    """Calls that ran in eager and left no specialization, those that were timed to compare
+    included."""
     eager_calls_timed: int
+    """The latter alone."""
     reasons: list[Reason]
+    """Why calls broke or ran in eager, each a Reason; not empty where one did."""
     eager_reasons: list[Reason]
+    """Those of calls that ran in eager and would again."""
     compile_seconds: float
+    """What the compiler took, all specializations together."""
     stage_seconds: dict[str, float]
+    """Likewise by stage."""
     kernels: int
+    """Generated kernels, all specializations together."""
     vendor_calls: int
+    """Calls of vendor libraries, likewise."""
     guards: int
+    """Steps of guard programs, likewise."""
     symbols: int
+    """Sizes that may differ between calls."""
     compared: list[dict[str, Any]]
+    """Specializations that were timed in turns with eager: compiled_microseconds,
+    eager_microseconds, answers."""
     host_microseconds: float | None
+    """Median of a hit without its launch, where pyjit._C.measure_host is on; else None."""
     loops: int
+    """Loops that data end, in one program each."""
     loops_left: list[str]
+    """Why others go round through graph breaks."""
     branches: int
+    """Branches on data with both sides in one program."""
     branches_left: list[str]
+    """Why others stay graph breaks."""
     speculations: list[str]
+    """Branches on data that have gone one way so far, which the graphs rely on."""
     fixed_sizes: list[str]
+    """Why sizes are compiled one by one."""
     specialized_sizes: list[str]
+    """Sizes that were to differ between calls and could not, and why."""
 
 class Report:
     """What became of a function's calls (docs/Explain.md). ``print(report)`` shows the first screen."""
@@ -111,7 +141,7 @@ class Report:
     name: str
     stats: Statistics
     graph_breaks: list[Reason]
-    """Every place where a graph ends within a call, most frequent first."""
+    """Every place where a graph ends within a call, each once."""
     eager_reasons: list[Reason]
     """Why whole calls ran in eager."""
     def text(self, detail: Detail | None = None) -> str:
@@ -215,7 +245,8 @@ def records(compiled: Callable[..., Any]) -> list[dict[str, Any]]:
     """The former name of ``specializations``."""
 
 def specializations(compiled: Callable[..., Any]) -> list[dict[str, Any]]:
-    """A dict for each specialization, in the order in which they were made: its guards, kernels, hits and stages.
+    """A dict for each specialization that is kept, in the order in which calls ask them: how many inputs, guards, kernels
+    and hits it has, and the seconds of each stage of its compilation.
 
     Raises ``TypeError`` for what ``compile`` did not return.
 
@@ -229,7 +260,7 @@ def specializations(compiled: Callable[..., Any]) -> list[dict[str, Any]]:
     """
 
 def reset() -> None:
-    """Drops all specializations of all compiled functions, and their memory; the next calls are recorded again."""
+    """Forgets every specialization and counter of every compiled function; the next calls are recorded again."""
 
 def stats(compiled: Callable[..., Any]) -> Statistics:
     """What a compiled function has come to, as counts and lists; times have their unit in the name.

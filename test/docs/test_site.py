@@ -62,6 +62,9 @@ def test_public_names_are_documented(site: ModuleType) -> None:
 
     for name in pyjit.__all__:
         assert f"## {name}" in text, name
+    assert "```pycon\n>>> import pyjit" in text
+    assert "- `graph_breaks: list[Reason]`: Every place" in text
+    assert "- `remedy(self) -> str`: What to do" in text
 
 
 @pytest.mark.parametrize(

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import ast
 import doctest
+import itertools
 from pathlib import Path
 
 import pytest
@@ -37,3 +38,17 @@ def test_examples(name: str) -> None:
     )
     results = doctest.DocTestRunner(verbose=False).run(test)
     assert results.attempted and not results.failed
+
+
+def test_fields_of_statistics() -> None:
+    """The stub says what `Statistics.FIELDS` says."""
+    for node in ast.parse(STUB.read_text()).body:
+        if isinstance(node, ast.ClassDef) and node.name == "Statistics":
+            body = node.body
+    said = {
+        member.target.id: " ".join(text.value.value.split())
+        for member, text in itertools.pairwise(body)
+        if isinstance(member, ast.AnnAssign) and isinstance(text, ast.Expr)
+    }
+    for name, meaning in pyjit.Statistics.FIELDS.items():
+        assert said[name].rstrip(".").lower() == meaning.rstrip(".").lower(), name

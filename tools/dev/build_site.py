@@ -13,6 +13,8 @@ from __future__ import annotations
 
 import ast
 import copy
+import functools
+import inspect
 import os
 import re
 import shutil
@@ -90,6 +92,7 @@ def generated(kind: str, definitions: str) -> str:
     return text.replace("[TOC]\n", "").replace("See README.md in this folder.", "")
 
 
+@functools.cache
 def reference() -> dict[str, str]:
     """Path and text of each generated page."""
     pages = {
@@ -154,35 +157,44 @@ def api() -> str:
 
 
 def entry(node: ast.FunctionDef | ast.ClassDef) -> str:
-    """One definition: how it is written, and what it says of itself."""
-    documentation = ast.get_docstring(node) or ""
-    if isinstance(node, ast.ClassDef):
-        members = [each for each in node.body if not is_text(each)]
-        shown = ast.unparse(
-            ast.ClassDef(
-                name=node.name,
-                bases=node.bases,
-                keywords=[],
-                body=[plain(each) for each in members] or [ast.Expr(ast.Constant(...))],
-                decorator_list=[],
-                type_params=[],
-            )
+    """One definition: how it is written, what it says of itself, and a class' members."""
+    said = page_text(ast.get_docstring(node))
+    if isinstance(node, ast.FunctionDef):
+        return f"```python\n{ast.unparse(plain(node))}\n```\n\n{said}\n"
+    head = f"class {node.name}({', '.join(map(ast.unparse, node.bases))})"
+    members = [each for each in node.body[1:] if not is_text(each)]
+    lines = [
+        f"- `{written(each)}`: {' '.join(page_text(text_behind(node, each)).split())}".rstrip(
+            ": "
         )
-    else:
-        shown = ast.unparse(plain(node))
-    # Examples of docstrings are code.
-    documentation = (
-        re.sub(
-            r"(^>>> .*?)(?=\n\n|\Z)",
-            r"```pycon\n\1\n```",
-            documentation,
-            flags=re.MULTILINE | re.DOTALL,
-        )
-        .replace("``", "`")
-        .replace("````pycon", "```pycon")
-        .replace("``\n", "```\n")
+        for each in members
+    ]
+    return f"```python\n{head.replace('()', '')}\n```\n\n{said}\n\n" + "\n".join(
+        lines + [""]
     )
-    return f"```python\n{shown}\n```\n\n{documentation}\n"
+
+
+def written(node: ast.stmt) -> str:
+    """A member in one line, without what its kind makes clear."""
+    text = " ".join(ast.unparse(plain(node)).split())
+    return text.replace("@property ", "").replace("def ", "").removesuffix(": ...")
+
+
+def text_behind(owner: ast.ClassDef, member: ast.stmt) -> str | None:
+    """What a method, or the string that follows an attribute, says."""
+    if isinstance(member, ast.FunctionDef):
+        return ast.get_docstring(member)
+    following = owner.body[owner.body.index(member) + 1 :][:1]
+    if following and is_text(following[0]):
+        return inspect.cleandoc(ast.literal_eval(following[0].value))  # type: ignore[attr-defined]
+    return None
+
+
+def page_text(documentation: str | None) -> str:
+    """A docstring as Markdown: names in backticks, examples as code."""
+    text = (documentation or "").replace("``", "`")
+    example = re.compile(r"^>>> .*?(?=\n\n|\Z)", re.MULTILINE | re.DOTALL)
+    return example.sub(lambda match: f"```pycon\n{match[0]}\n```", text)
 
 
 def is_text(node: ast.stmt) -> bool:
