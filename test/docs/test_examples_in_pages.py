@@ -107,7 +107,8 @@ def test_commands(page: str, tmp_path: Path, bin_dir: Path) -> None:
         cwd=tmp_path,
         env=os.environ
         | {"PATH": os.pathsep.join(path), "PYJIT": str(ROOT)}
-        | {"PYTHONPATH": os.pathsep.join(sys.path)},
+        # Of the CPython that pyjit-trace has inside, which need not be the one that runs this.
+        | {"PYTHONPATH": str(bin_dir.parent / "python")},
         timeout=300,
     )
     assert done.returncode == 0, f"{done.stdout}\n{done.stderr}"
