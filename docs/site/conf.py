@@ -6,8 +6,6 @@ extensions = ["myst_parser"]
 source_suffix = {".md": "markdown"}
 master_doc = "index"
 myst_heading_anchors = 6
-# What TableGen writes of operations has HTML tables.
-myst_enable_extensions = ["html_admonition"]
 highlight_language = "none"
 suppress_warnings = ["misc.highlighting_failure"]  # `…` in IR stands for lines left out
 html_theme = "alabaster"

@@ -30,8 +30,7 @@ NAVIGATION = ROOT / "docs/site/navigation.toml"
 LINK = re.compile(r"(?<!!)\[((?:[^\[\]]|\[[^\]]*\])*)\]\(([^()\s]+)\)")
 FENCE = re.compile(r"^(`{3,}).*?^\1$", re.MULTILINE | re.DOTALL)
 
-# Title, kind and definitions of each page of the reference. A dialect's page needs its name, for its
-# definitions include those of others.
+# The definitions of each dialect. A page is asked for by the dialect's name, for they include those of others.
 DIALECTS = {
     "refgraph": "dialects/refgraph/IR/RefGraphOps.td",
     "tssa": "dialects/tssa/IR/TSSAOps.td",
