@@ -112,6 +112,9 @@ def main() -> int:
     parser.add_argument("--minutes", type=float, default=1e9)
     parser.add_argument("--json", type=Path, help="keep counts and differences here")
     options = parser.parse_args()
+    if options.kind and not any("CUDA" in kind for kind in options.kind):
+        # Optimizers ask a GPU what it does, and forked processes have none.
+        os.environ["CUDA_VISIBLE_DEVICES"] = ""
 
     import torch
     from Integration.random_kinds import KINDS
