@@ -9,30 +9,6 @@ using namespace llvm;
 
 namespace pyjit::compiler {
 
-StringRef getName(Stage stage) {
-  switch (stage) {
-  case Stage::Parse:
-    return "parse";
-  case Stage::Frontend:
-    return "frontend";
-  case Stage::Fuse:
-    return "fuse";
-  case Stage::Launch:
-    return "launch";
-  case Stage::Alignments:
-    return "alignments";
-  case Stage::X86:
-    return "x86";
-  case Stage::Ptx:
-    return "ptx";
-  case Stage::Jit:
-    return "jit";
-  case Stage::Encode:
-    return "encode";
-  }
-  llvm_unreachable("stage");
-}
-
 StringRef Executable::getReport(Report topic) const {
   std::lock_guard<std::mutex> guard(lock);
   auto [text, isNew] = reports.try_emplace(topic);

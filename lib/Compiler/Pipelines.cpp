@@ -23,18 +23,9 @@ using namespace pyjit;
 
 namespace pyjit::compiler {
 
-void buildFrontendPipeline(OpPassManager &manager,
-                           const CompileOptions &options) {
-  // What Python did: checks, effects, and the tensor operators between them.
-  refgraph::buildSpecializationPipeline(manager, options.specializeSizes);
-  ConvertRefGraphToTSSAPassOptions convert;
-  convert.accelerator = options.target.simulatedDevice;
-  manager.addPass(createConvertRefGraphToTSSAPass(convert));
-  buildFunctionalPipeline(manager, options);
-}
-
-void buildFunctionalPipeline(OpPassManager &manager,
-                             const CompileOptions &options) {
+/// A tensor program on handles becomes a functional one.
+static void buildFunctional(OpPassManager &manager,
+                            const CompileOptions &options) {
   // What the tensors did: values instead of handles.
   tssa::buildFunctionalizePipeline(manager);
   manager.addNestedPass<func::FuncOp>(tssa::createVerifyFunctionalPass());
@@ -70,57 +61,66 @@ void buildFunctionalPipeline(OpPassManager &manager,
   function.addPass(tssa::createHoistSpeculationsPass());
 }
 
-void buildFusePipeline(OpPassManager &manager, const CompileOptions &options) {
+static void buildFrontend(OpPassManager &manager,
+                          const CompileOptions &options) {
+  // What Python did: checks, effects, and the tensor operators between them.
+  refgraph::buildSpecializationPipeline(manager, options.specializeSizes);
+  ConvertRefGraphToTSSAPassOptions convert;
+  convert.accelerator = options.target.simulatedDevice;
+  manager.addPass(createConvertRefGraphToTSSAPass(convert));
+  buildFunctional(manager, options);
+}
+
+/// Which operators the CPU's libraries take, packed or with epilogues, and
+/// which matmuls are kernels of ours.
+static void planForHost(OpPassManager &function,
+                        const CompileOptions &options) {
+  library::PlanConvolutionsPassOptions convolutions;
+  // A convolution has many rows.
+  const x86::MatmulLimits &limits = options.target.cpu.matmul;
+  convolutions.columns = limits.rows == INT64_MAX ? limits.columns : 0;
+  function.addPass(library::createPlanConvolutionsPass(convolutions));
+  library::PlanAttentionPassOptions attention;
+  attention.columns = limits.packRows == INT64_MAX ? 0 : limits.columns;
+  attention.packRows = limits.packRows;
+  function.addPass(library::createPlanAttentionPass(attention));
+  library::PlanMatmulsPassOptions matmuls;
+  matmuls.columns = limits.columns;
+  matmuls.maxRows = limits.rows;
+  matmuls.packRows = limits.packRows;
+  function.addPass(library::createPlanMatmulsPass(matmuls));
+  function.addPass(library::createPlanLinearPass());
+}
+
+/// Likewise for a GPU. A simulated device has the CPU's operators.
+static void planForDevice(OpPassManager &function, bool simulated) {
+  if (!simulated)
+    function.addPass(library::createPlanImagesPass());
+  function.addPass(library::createPlanLossesPass());
+  function.addPass(library::createBatchLinearsPass());
+  function.addPass(library::createMergeLinearsPass());
+  if (!simulated)
+    function.addPass(library::createPlanEpiloguesPass());
+}
+
+static void buildLibrary(OpPassManager &manager, const CompileOptions &options,
+                         Placement placement) {
   // Before anything moves: what the dispatcher did not see is not compiled.
   manager.addNestedPass<func::FuncOp>(createVerifyInitialized());
   // Vendor calls first: they claim the operators that become their epilogues.
   // Folding and packing round differently, which eager-rounding forbids.
   if (!options.eagerRounding) {
     OpPassManager &function = manager.nest<func::FuncOp>();
-    library::PlanConvolutionsPassOptions convolutions;
-    // A convolution has many rows.
-    const x86::MatmulLimits &limits = options.target.cpu.matmul;
-    convolutions.columns = limits.rows == INT64_MAX ? limits.columns : 0;
-    function.addPass(library::createPlanConvolutionsPass(convolutions));
-    library::PlanAttentionPassOptions attention;
-    attention.columns = limits.packRows == INT64_MAX ? 0 : limits.columns;
-    attention.packRows = limits.packRows;
-    function.addPass(library::createPlanAttentionPass(attention));
-    library::PlanMatmulsPassOptions matmuls;
-    matmuls.columns = limits.columns;
-    matmuls.maxRows = limits.rows;
-    matmuls.packRows = limits.packRows;
-    function.addPass(library::createPlanMatmulsPass(matmuls));
-    function.addPass(library::createPlanLinearPass());
+    if (placement == Placement::Host)
+      planForHost(function, options);
+    else
+      planForDevice(function, placement == Placement::SimulatedDevice);
   }
   // Then what is left of the parameters' own arithmetic runs once, and once for
   // all iterations of a loop that the trace has one after the other.
   manager.addNestedPass<func::FuncOp>(createCSEPass());
   if (options.gradientOrder == 1) // nobody keeps what others prepare
     manager.addPass(library::createHoistParametersPass());
-  // Weights, packed or not, are arguments now: iterations differ in no more.
-  manager.addNestedPass<func::FuncOp>(tssa::createRerollLoopsPass());
-  manager.addNestedPass<func::FuncOp>(tssa::createParallelizeLoopsPass());
-  // Parts of inputs are written by the launch: no kernel makes the whole.
-  manager.addNestedPass<func::FuncOp>(fusion::createFusionKeepParts());
-  fusion::FusionOptions fuse;
-  // Enough for the threads of a host, few enough to be joined by one of them.
-  fuse.reductionParts = 16;
-  fusion::buildFusionPipeline(manager, fuse);
-  // What kernels read of inputs is known, and what else may fail.
-  manager.addPass(fusion::createFusionInPlace());
-}
-
-void buildX86Pipeline(OpPassManager &manager, const CompileOptions &options) {
-  x86::X86Options x86;
-  x86.vectorBits = options.target.cpu.vectorBits;
-  x86::buildX86Pipeline(manager, x86);
-}
-
-void buildCpuPipeline(OpPassManager &manager, const CompileOptions &options) {
-  buildFrontendPipeline(manager, options);
-  buildFusePipeline(manager, options);
-  buildX86Pipeline(manager, options);
 }
 
 /// Schedules are made without a GPU, too.
@@ -128,85 +128,160 @@ static ptx::Machine machineOf(const CompileOptions &options) {
   return options.target.gpu ? options.target.gpu->machine : ptx::Machine();
 }
 
-void buildLaunchPipeline(OpPassManager &manager,
-                         const CompileOptions &options) {
-  // The CPU's libraries and their packed weights are out of place here.
-  manager.addNestedPass<func::FuncOp>(createVerifyInitialized());
-  if (!options.eagerRounding) {
-    OpPassManager &function = manager.nest<func::FuncOp>();
-    if (options.target.simulatedDevice.empty())
-      function.addPass(library::createPlanImagesPass());
-    function.addPass(library::createPlanLossesPass());
-    function.addPass(library::createBatchLinearsPass());
-    function.addPass(library::createMergeLinearsPass());
-    if (options.target.simulatedDevice.empty())
-      function.addPass(library::createPlanEpiloguesPass());
-  }
-  manager.addNestedPass<func::FuncOp>(createCSEPass());
-  if (options.gradientOrder == 1)
-    manager.addPass(library::createHoistParametersPass());
+static void buildFuse(OpPassManager &manager, const CompileOptions &options,
+                      Placement placement) {
+  // Weights, packed or not, are arguments now: iterations differ in no more.
   manager.addNestedPass<func::FuncOp>(tssa::createRerollLoopsPass());
   manager.addNestedPass<func::FuncOp>(tssa::createParallelizeLoopsPass());
-  fusion::buildFusionPipeline(manager, fusion::FusionOptions());
-  // Reductions that would leave a GPU idle become two launches.
-  if (options.target.simulatedDevice.empty())
-    manager.addPass(ptx::createPtxSplitReductions(
-        ptx::optionsFor<ptx::PtxSplitReductionsOptions>(machineOf(options))));
-  // A loop was for fusion's sake: launches stand one after the other.
-  manager.addNestedPass<func::FuncOp>(tssa::createUnrollLoopsPass());
-  // A GPU's threads share the rows of a reduction.
+  fusion::FusionOptions fuse;
   fusion::FusionInPlaceOptions inPlace;
-  inPlace.reductions = false;
-  inPlace.branchesFirst = true;
-  inPlace.parts = false; // the launch cannot undo them
+  if (placement == Placement::Host) {
+    // Parts of inputs are written by the launch: no kernel makes the whole.
+    manager.addNestedPass<func::FuncOp>(fusion::createFusionKeepParts());
+    // Enough for the threads of a host, few enough to be joined by one of them.
+    fuse.reductionParts = 16;
+  }
+  fusion::buildFusionPipeline(manager, fuse);
+  if (placement != Placement::Host) {
+    // Reductions that would leave a GPU idle become two launches.
+    if (placement == Placement::Device)
+      manager.addPass(ptx::createPtxSplitReductions(
+          ptx::optionsFor<ptx::PtxSplitReductionsOptions>(machineOf(options))));
+    // A loop was for fusion's sake: launches stand one after the other.
+    manager.addNestedPass<func::FuncOp>(tssa::createUnrollLoopsPass());
+    // A GPU's threads share the rows of a reduction.
+    inPlace.reductions = false;
+    inPlace.branchesFirst = true;
+    inPlace.parts = false; // the launch cannot undo them
+  }
+  // What kernels read of inputs is known, and what else may fail.
   manager.addPass(fusion::createFusionInPlace(inPlace));
+}
+
+static void buildCudaGraph(OpPassManager &manager) {
   manager.addPass(createConvertTSSAToCudaGraphPass());
   cudagraph::buildGraphPipeline(manager);
 }
 
-void buildPtxPipeline(OpPassManager &manager, const CompileOptions &options) {
+static void buildX86(OpPassManager &manager, const CompileOptions &options) {
+  x86::X86Options x86;
+  x86.vectorBits = options.target.cpu.vectorBits;
+  x86::buildX86Pipeline(manager, x86);
+}
+
+static void buildPtx(OpPassManager &manager, const CompileOptions &options) {
   ptx::PtxOptions ptx;
   ptx.machine = machineOf(options);
+  ptx.simulate = options.simulatePtx;
   ptx::buildPtxPipeline(manager, ptx);
 }
 
+void buildStage(OpPassManager &manager, Stage stage,
+                const CompileOptions &options, Placement placement) {
+  switch (stage) {
+  case Stage::Frontend:
+    return buildFrontend(manager, options);
+  case Stage::Library:
+    return buildLibrary(manager, options, placement);
+  case Stage::Fuse:
+    return buildFuse(manager, options, placement);
+  case Stage::CudaGraph:
+    return buildCudaGraph(manager);
+  case Stage::X86:
+    return buildX86(manager, options);
+  case Stage::Ptx:
+    return buildPtx(manager, options);
+  case Stage::Parse:
+  case Stage::Alignments:
+  case Stage::Jit:
+  case Stage::Encode:
+    break;
+  }
+  llvm_unreachable("no pipeline of passes");
+}
+
+void buildCpuPipeline(OpPassManager &manager, const CompileOptions &options) {
+  for (Stage stage : {Stage::Frontend, Stage::Library, Stage::Fuse, Stage::X86})
+    manager.addPass(createStagePass(stage, options, Placement::Host));
+}
+
 void buildCudaPipeline(OpPassManager &manager, const CompileOptions &options) {
-  buildFrontendPipeline(manager, options);
-  buildLaunchPipeline(manager, options);
-  buildPtxPipeline(manager, options);
+  Placement placement = options.target.simulatedDevice.empty()
+                            ? Placement::Device
+                            : Placement::SimulatedDevice;
+  for (Stage stage : {Stage::Frontend, Stage::Library, Stage::Fuse,
+                      Stage::CudaGraph, Stage::Ptx})
+    manager.addPass(createStagePass(stage, options, placement));
 }
 
 namespace {
-struct PipelineOptions : PassPipelineOptions<PipelineOptions> {
-  Option<bool> eagerRounding{
-      *this, "eager-rounding",
-      llvm::cl::desc("Keep eager's intermediate roundings in half precision"),
-      llvm::cl::init(false)};
-  Option<bool> specializeSizes{
-      *this, "specialize-sizes",
-      llvm::cl::desc("Compile for the recorded sizes only"),
-      llvm::cl::init(false)};
-  Option<std::string> cpu{
-      *this, "cpu",
-      llvm::cl::desc("The CPU: host, or x86-64-v2, -v3, -v4 (psABI levels)"),
-      llvm::cl::init("host")};
-  Option<std::string> gpu{
-      *this, "gpu",
-      llvm::cl::desc("The GPU: a chip (sm_90) or a part (h200, a100, ...)"),
-      llvm::cl::init("sm_90")};
-  Option<std::string> accelerator{
-      *this, "accelerator",
-      llvm::cl::desc("Treat this device as a GPU (\"cpu\": a simulated device, "
-                     "for tests); empty: every device but the CPU"),
-      llvm::cl::init("")};
+
+/// What a pipeline's stages ask of CompileOptions.
+enum Uses : unsigned {
+  Rounding = 1,
+  Sizes = 2,
+  Cpu = 4,
+  Gpu = 8,
+  Accelerator = 16,
+  VectorBits = 32,
+  Simulate = 64
+};
+
+template <unsigned kUses>
+struct PipelineOptions : PassPipelineOptions<PipelineOptions<kUses>> {
+  template <typename T>
+  using Option =
+      typename PassPipelineOptions<PipelineOptions<kUses>>::template Option<T>;
+
+  PipelineOptions() {
+    using llvm::cl::desc;
+    using llvm::cl::init;
+    if constexpr (kUses & Rounding)
+      eagerRounding.emplace(
+          *this, "eager-rounding",
+          desc("Keep eager's intermediate roundings in half precision"),
+          init(false));
+    if constexpr (kUses & Sizes)
+      specializeSizes.emplace(*this, "specialize-sizes",
+                              desc("Compile for the recorded sizes only"),
+                              init(false));
+    if constexpr (kUses & Cpu)
+      cpu.emplace(*this, "cpu",
+                  desc("The CPU: host, or x86-64-v2, -v3, -v4 (psABI levels)"),
+                  init("host"));
+    if constexpr (kUses & Gpu)
+      gpu.emplace(*this, "gpu",
+                  desc("The GPU: a chip (sm_90) or a part (h200, a100, ...)"),
+                  init("sm_90"));
+    if constexpr (kUses & Accelerator)
+      accelerator.emplace(*this, "accelerator",
+                          desc("Treat this device as a GPU (\"cpu\": a "
+                               "simulated device, for tests); empty: every "
+                               "device but the CPU"),
+                          init(""));
+    if constexpr (kUses & VectorBits)
+      vectorBits.emplace(*this, "vector-bits",
+                         desc("Width of vectors; 0 for what the CPU has"),
+                         init(0));
+    if constexpr (kUses & Simulate)
+      simulate.emplace(*this, "simulate",
+                       desc("Code for the host, one call a thread"),
+                       init(false));
+  }
 
   CompileOptions get() const {
     CompileOptions options;
-    options.eagerRounding = eagerRounding;
-    options.specializeSizes = specializeSizes;
-    options.target.cpu = orFail(CpuTarget::named(cpu));
-    options.target.gpu = orFail(GpuTarget::named(gpu));
-    options.target.simulatedDevice = accelerator;
+    options.eagerRounding = eagerRounding && *eagerRounding;
+    options.specializeSizes = specializeSizes && *specializeSizes;
+    if (cpu)
+      options.target.cpu = orFail(CpuTarget::named(cpu->getValue()));
+    if (vectorBits && *vectorBits)
+      options.target.cpu.vectorBits = *vectorBits;
+    if (gpu)
+      options.target.gpu = orFail(GpuTarget::named(gpu->getValue()));
+    if (accelerator)
+      options.target.simulatedDevice = accelerator->getValue();
+    options.simulatePtx = simulate && *simulate;
     return options;
   }
 
@@ -217,31 +292,69 @@ private:
       llvm::report_fatal_error(value.takeError(), /*gen_crash_diag=*/false);
     return *value;
   }
+
+  std::optional<Option<bool>> eagerRounding, specializeSizes, simulate;
+  std::optional<Option<std::string>> cpu, gpu, accelerator;
+  std::optional<Option<unsigned>> vectorBits;
 };
+
+template <unsigned kUses>
+void registerPipeline(
+    StringRef name, StringRef description,
+    std::function<void(OpPassManager &, const CompileOptions &)> build) {
+  PassPipelineRegistration<PipelineOptions<kUses>>(
+      name, description,
+      [build = std::move(build)](OpPassManager &manager,
+                                 const PipelineOptions<kUses> &options) {
+        build(manager, options.get());
+      });
+}
+
+template <unsigned kUses>
+void registerStage(Stage stage, StringRef description) {
+  registerPipeline<kUses>(
+      ("pyjit-" + getName(stage)).str(), description,
+      [stage](OpPassManager &manager, const CompileOptions &options) {
+        manager.addPass(createStagePass(stage, options));
+      });
+}
+
 } // namespace
 
 void registerPipelines() {
-  auto add = [](StringRef name, StringRef description, auto build) {
-    PassPipelineRegistration<PipelineOptions>(
-        name, description,
-        [build](OpPassManager &manager, const PipelineOptions &options) {
-          build(manager, options.get());
-        });
-  };
-  add("pyjit-frontend",
-      "A trace becomes guards, mock and a functional tensor program",
-      buildFrontendPipeline);
-  add("pyjit-fuse",
-      "Functional tensor programs to kernels and vendor calls of the CPU",
-      buildFusePipeline);
-  add("pyjit-launch",
-      "Functional tensor programs to launch programs and kernels of a GPU",
-      buildLaunchPipeline);
-  add("pyjit-cpu", "All stages, from a trace to machine code for the host",
+  registerStage<Sizes | Accelerator>(
+      Stage::Frontend,
+      "A trace becomes guards, mock and a functional tensor program");
+  registerStage<Rounding | Cpu>(
+      Stage::Library,
+      "Functional tensor programs: what vendor libraries and packed weights "
+      "take, what is computed from parameters alone");
+  registerStage<Gpu>(
+      Stage::Fuse,
+      "Functional tensor programs to kernels (linalg on tensors) and vendor "
+      "calls");
+  registerStage<0>(Stage::CudaGraph,
+                   "On a device: launch programs, with data placed, graphs "
+                   "formed and memory planned");
+  registerStage<Cpu | VectorBits>(
+      Stage::X86, "Kernels on tensors to kernels in the LLVM dialect");
+  registerStage<Gpu | Simulate>(
+      Stage::Ptx, "Kernels on tensors to GPU kernels in the LLVM dialect");
+  registerPipeline<Rounding | Sizes | Cpu>(
+      "pyjit-cpu", "All stages, from a trace to machine code for the host",
       buildCpuPipeline);
-  add("pyjit-cuda",
+  registerPipeline<Rounding | Sizes | Gpu | Accelerator>(
+      "pyjit-cuda",
       "All stages, from a trace to a launch program and code for a GPU",
       buildCudaPipeline);
+  registerPipeline<Rounding | Gpu>(
+      "pyjit-launch",
+      "The former name of pyjit-library, pyjit-fuse and pyjit-cudagraph, one "
+      "behind the other",
+      [](OpPassManager &manager, const CompileOptions &options) {
+        for (Stage stage : {Stage::Library, Stage::Fuse, Stage::CudaGraph})
+          manager.addPass(createStagePass(stage, options));
+      });
 }
 
 } // namespace pyjit::compiler

@@ -77,7 +77,6 @@ void pyjit::compiler::registerPasses() {
   fusion::registerFusionPasses();
   registerTSSAToCudaGraphPasses();
   cudagraph::registerCudaGraphPasses();
-  cudagraph::registerGraphPipeline();
   x86::registerCodegenPasses();
   ptx::registerPtxCodegenPasses();
   registerPipelines();

@@ -123,12 +123,14 @@ LogicalResult Session::time(Stage stage,
   return result;
 }
 
-LogicalResult Session::run(Stage stage, ModuleOp module, BuildPipeline build) {
+LogicalResult Session::run(Stage stage, ModuleOp module) {
   return time(stage, [&] {
     PassManager manager(&getContext());
     manager.enableVerifier(options.verify);
-    build(manager, options);
+    buildStage(manager, stage, options, getPlacement(module));
     LogicalResult result = manager.run(module);
+    if (succeeded(result))
+      setStage(module, stage);
     dump(getName(stage), module);
     return result;
   });
@@ -146,77 +148,41 @@ void Session::dump(StringRef stage, ModuleOp module) {
     module.print(os, OpPrintingFlags().enableDebugInfo());
 }
 
-static bool hasTrace(ModuleOp module) {
-  return llvm::any_of(*module.getBody(), [](Operation &op) {
-    return isa<refgraph::TraceOp, refgraph::GraphOp>(op);
-  });
-}
-
-/// Whether tensors are handles still.
-static bool isImperative(ModuleOp module) {
-  auto isHandle = [](Type type) { return isa<tssa::RefType>(type); };
-  return module
-      .walk([&](Operation *op) {
-        auto function = dyn_cast<func::FuncOp>(op);
-        bool found =
-            llvm::any_of(op->getResultTypes(), isHandle) ||
-            (function && llvm::any_of(function.getArgumentTypes(), isHandle));
-        return found ? WalkResult::interrupt() : WalkResult::advance();
-      })
-      .wasInterrupted();
-}
-
-/// Whether kernels are in the LLVM dialect.
-static bool isLowered(ModuleOp module) {
-  return llvm::any_of(*module.getBody(),
-                      [](Operation &op) { return isa<ModuleOp>(op); });
-}
-
-/// Whether tensors are on a device that is launched by a driver.
-static bool isForDevice(ModuleOp module) {
-  return llvm::any_of(module.getOps<func::FuncOp>(), [](func::FuncOp function) {
-    return function->hasAttr(attribute::kDevice);
-  });
-}
-
 LogicalResult Session::lower(ModuleOp module) {
-  if (hasTrace(module)) {
-    if (failed(run(Stage::Frontend, module, buildFrontendPipeline)))
-      return failure();
-  } else if (isImperative(module)) {
-    if (failed(run(Stage::Frontend, module, buildFunctionalPipeline)))
-      return failure();
-  }
+  if (isBeforeFrontend(module) && failed(run(Stage::Frontend, module)))
+    return failure();
   readGradients(module);
   selectPart(module);
-  return isLowered(module) ? success()
-                           : lowerKernels(module, isForDevice(module));
+  Placement placement = getPlacement(module);
+  Stage last = getStage(module).value_or(Stage::Frontend);
+  for (Stage stage : {Stage::Library, Stage::Fuse})
+    if (last < stage && failed(run(stage, module)))
+      return failure();
+  // Launch programs have no verifier but that of their operations.
+  if (placement != Placement::Host && last < Stage::CudaGraph &&
+      (failed(run(Stage::CudaGraph, module)) || failed(verify(module))))
+    return failure();
+  return last < Stage::X86 ? lowerKernels(module, placement) : success();
 }
 
-LogicalResult Session::lowerKernels(ModuleOp module, bool onDevice) {
-  if (!onDevice)
-    return failure(failed(run(Stage::Fuse, module, buildFusePipeline)) ||
-                   failed(run(Stage::X86, module, buildX86Pipeline)));
-  // Launch programs have no verifier but that of their operations.
-  if (failed(run(Stage::Launch, module, buildLaunchPipeline)) ||
-      failed(verify(module)))
-    return failure();
+LogicalResult Session::lowerKernels(ModuleOp module, Placement placement) {
   // A simulated device runs the CPU's code, and refuses what the GPU's would
   // have refused.
-  if (!options.target.simulatedDevice.empty())
-    return failure(failed(findAlignments(module)) ||
-                   failed(run(Stage::X86, module, buildX86Pipeline)));
+  if (placement == Placement::SimulatedDevice && failed(findAlignments(module)))
+    return failure();
+  if (placement != Placement::Device)
+    return run(Stage::X86, module);
   if (!options.target.gpu)
     return module->emitError("tensors are on a GPU that the CUDA driver does "
                              "not show");
-  return run(Stage::Ptx, module, buildPtxPipeline);
+  return run(Stage::Ptx, module);
 }
 
 LogicalResult Session::findAlignments(ModuleOp module) {
   return time(Stage::Alignments, [&]() -> LogicalResult {
     OwningOpRef<ModuleOp> copy(module.clone());
     PassManager manager(&getContext());
-    buildPtxPipeline(manager, options);
+    buildStage(manager, Stage::Ptx, options, Placement::SimulatedDevice);
     if (failed(manager.run(*copy)))
       return failure();
     for (auto kernel : copy->getOps<func::FuncOp>()) {
@@ -286,7 +252,7 @@ std::unique_ptr<Executable> Session::emit(ModuleOp module, StringRef name) {
 
 LogicalResult Session::emitKernels(ModuleOp module, Executable &exe) {
   return time(Stage::Jit, [&]() -> LogicalResult {
-    bool onGpu = options.target.simulatedDevice.empty() &&
+    bool onGpu = getPlacement(module) == Placement::Device &&
                  !module.getOps<cudagraph::ProgramOp>().empty();
     if (onGpu) {
       if (!options.target.gpu)
@@ -367,7 +333,7 @@ void Session::readGradients(ModuleOp module) {
   if (forward && backward && forward->hasAttr(attribute::kSaved))
     gradients = describeGradients(forward, backward);
   // On a device a second program would have memory and graphs of its own.
-  packsTrained = forward && !isForDevice(module) &&
+  packsTrained = forward && getPlacement(module) == Placement::Host &&
                  llvm::any_of(forward.getArguments(), isTrainedMatrix);
 }
 
@@ -468,15 +434,14 @@ static std::string printFunctions(ModuleOp module, bool kernels) {
 
 std::string Session::makeReport(StringRef bytecode, Report topic) {
   Trace trace = parse(bytecode);
-  if (!trace ||
-      failed(run(Stage::Frontend, *trace.module, buildFrontendPipeline)))
+  if (!trace || failed(run(Stage::Frontend, *trace.module)))
     return "";
   ModuleOp module = *trace.module;
   if (topic == Report::Graph)
     return printFunctions(module, /*kernels=*/false);
-  bool onDevice = isForDevice(module);
-  if (failed(onDevice ? run(Stage::Launch, module, buildLaunchPipeline)
-                      : run(Stage::Fuse, module, buildFusePipeline)))
+  bool onDevice = getPlacement(module) != Placement::Host;
+  if (failed(run(Stage::Library, module)) || failed(run(Stage::Fuse, module)) ||
+      (onDevice && failed(run(Stage::CudaGraph, module))))
     return "";
   if (topic == Report::Kernels || (topic == Report::Fusion && !onDevice))
     return printFunctions(module, /*kernels=*/topic == Report::Kernels);

@@ -25,13 +25,10 @@ static std::unique_ptr<DialectRegistry> makeRegistry() {
   auto registry = std::make_unique<DialectRegistry>();
   registerDialects(*registry);
   MLIRContext context(*registry, MLIRContext::Threading::DISABLED);
-  for (auto *build :
-       {buildFrontendPipeline, buildFunctionalPipeline, buildFusePipeline,
-        buildX86Pipeline, buildLaunchPipeline, buildPtxPipeline}) {
+  // A stage depends on what it may run, wherever tensors are.
+  for (auto *build : {buildCpuPipeline, buildCudaPipeline}) {
     PassManager manager(&context);
-    CompileOptions options;
-    options.target.gpu.emplace();
-    build(manager, options);
+    build(manager, CompileOptions());
     manager.getDependentDialects(*registry);
   }
   return registry;

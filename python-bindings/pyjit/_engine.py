@@ -16,14 +16,14 @@ from pyjit._backoff import Backoff
 from pyjit._branches import Branches, CallSegment
 from pyjit._C import ReasonKind
 from pyjit._continuation import Key, continuation, step
-from pyjit._dumps import Dumps
+from pyjit._dumps import Dumps, is_dumping
 from pyjit._dynamic import Arguments, DynamicNumbers, sizes_of
 from pyjit._errors import CaptureError, CompileError, describe_refusal
 from pyjit._fallback import Fallback
 from pyjit._gradients import refused_site
-from pyjit._guards import function_of
+from pyjit._guards import Guards, function_of
 from pyjit._loops import Loops
-from pyjit._misses import Misses
+from pyjit._misses import Misses, argument_names
 from pyjit._planner import Planner
 from pyjit._progress import progress
 from pyjit._reasons import Reason, stack_of
@@ -120,6 +120,8 @@ class Engine:
         # What the present capture went on with after each graph break.
         self._path: list[Key] = []
         self._observed: _Observed | None = None
+        # While dumps are written: arguments of the latest recorded call, by position and by keyword.
+        self._dumped: tuple[tuple, dict[str, Any]] | None = None
         # Where specializations end, and why.
         self.graph_break_sites: dict[tuple[Any, int], Reason] = {}
         # The recordings behind the specializations, where a branch may join them.
@@ -167,9 +169,19 @@ class Engine:
             )
             return compiled.target(*args, **kwargs)
         self._learn_from_miss(args, kwargs)
-        if self.settings.fullgraph:
-            return self._capture_whole(args, kwargs)
-        return self._capture_segments(args, kwargs)
+        self._keep_for_dumps(args, kwargs)
+        try:
+            if self.settings.fullgraph:
+                return self._capture_whole(args, kwargs)
+            return self._capture_segments(args, kwargs)
+        finally:
+            for engine in self.root.engines():
+                engine._dumped = None
+
+    def _keep_for_dumps(self, args: tuple, kwargs: dict[str, Any]) -> None:
+        """Dumps have the inputs of the call that was recorded, as it leaves them."""
+        if is_dumping():
+            self._dumped = args, kwargs
 
     def _reach_limit(self, args: tuple, kwargs: dict[str, Any]) -> None:
         """So many specializations are kept, and the next call meets none of them."""
@@ -474,6 +486,7 @@ class Engine:
         return self._continuation(key)._plan_own(Arguments(kinds, values))
 
     def _plan_own(self, arguments: Arguments) -> _C.Plan:
+        self._keep_for_dumps(arguments.values, {})
         modes = self._observed_modes = self._modes()
         lifted = None
         if observed := self.root._observed:
@@ -582,9 +595,10 @@ class Engine:
     ) -> Any:
         """Where a specialization for all sizes does not compile, one for the recorded sizes."""
 
-        dumps = Dumps.next(self.name)
+        dumps = Dumps.next(self.name, self.settings)
 
         def build(specialize_sizes: bool) -> Any:
+            dumps.specializes_sizes = specialize_sizes
             specialization = _C.build(
                 trace,
                 objects,
@@ -600,7 +614,7 @@ class Engine:
                 specialization.prefer_launch(self.settings.launch)
             return specialization
 
-        with dumps:
+        def build_for_sizes() -> Any:
             if not trace.lifts_sizes and not trace.computes_sizes:
                 return build(False)
             if not self.numbers.fixed_sizes:
@@ -609,6 +623,15 @@ class Engine:
                 except _C.BuildError as error:
                     self.numbers.fix_sizes(str(error).splitlines()[0])
             return build(True)
+
+        with dumps:
+            specialization = build_for_sizes()
+            if dumps.folder and self._dumped:
+                args, kwargs = self._dumped
+                names = argument_names(self, kwargs)
+                guards = Guards(specialization, self.compiled.target, names)
+                dumps.add_inputs(specialization, guards, args, kwargs)
+            return specialization
 
     def _end(self, frames: tuple[_C.Frame, ...]) -> Any:
         """What runs the frames that a specialization leaves at a graph break."""

@@ -202,6 +202,20 @@ class Guards:
         ]
         return [*dict.fromkeys([*first, *found]), *kept]
 
+    def input_names(self, registers: Iterable[tuple[int, bool]]) -> list[str]:
+        """What the program calls the inputs of the graph (``Specialization.input_registers``)."""
+        with torch._C.DisableTorchFunction():
+            return [
+                "cast"
+                if register < 0
+                else self._numbers.get(register, "number")
+                if is_number
+                else "constant"
+                if isinstance(self._registers[register].known, torch.Tensor)
+                else self._text(register)
+                for register, is_number in registers
+            ]
+
     def failure(self, found: tuple[int, Any]) -> Failure:
         """What ``Specialization.failed_guard`` has found."""
         with torch._C.DisableTorchFunction():  # subclasses and modes are not asked

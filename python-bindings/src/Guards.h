@@ -49,6 +49,9 @@ public:
   bool isNumberInput(uint32_t i) const {
     return program->inputs[i] & PYJIT_INPUT_NUMBER;
   }
+  uint32_t numberRegister(uint32_t i) const {
+    return program->inputs[i] & ~PYJIT_INPUT_NUMBER;
+  }
   /// Whether input `i` is an entry of a watched dict, which may be borrowed.
   bool isBorrowed(uint32_t i) const { return borrowed[i]; }
   /// Inputs that may be other tensors than in the last call of this epoch.

@@ -150,6 +150,57 @@ PyObject *Specialization::failedGuard(PyObject *const *args, Py_ssize_t nargs,
   return failure;
 }
 
+PyObject *Specialization::inputRegisters() const {
+  PyObject *list = PyList_New(0);
+  for (uint32_t i = 0; list && i < numInputs(); ++i) {
+    bool number = guards->isNumberInput(i), cast = guards->isKeptCast(i);
+    long reg = cast     ? -1
+               : number ? long(guards->numberRegister(i))
+                        : long(*guards->inputRegister(i));
+    Reference entry = Reference::steal(
+        Py_BuildValue("(lO)", reg, number ? Py_True : Py_False));
+    if (!entry || PyList_Append(list, entry.get()) < 0)
+      Py_CLEAR(list);
+  }
+  return list;
+}
+
+PyObject *Specialization::inputsOf(PyObject *const *args, Py_ssize_t nargs,
+                                   PyObject *kwnames) {
+  if (!matchesSignature(nargs, kwnames) ||
+      !(DispatchState::current() == dispatch))
+    return Py_NewRef(Py_None);
+  std::unique_ptr<Frame> frame = takeFrame();
+  PyObject *found = nullptr;
+  if (!guards->check(*frame, args, nargs) ||
+      (guards->hasKeptCasts() && !guards->takeKeptCasts(*frame)))
+    found = Py_NewRef(Py_None);
+  else
+    found = PyTuple_New(numInputs());
+  for (uint32_t i = 0; found && found != Py_None && i < numInputs(); ++i) {
+    bool number = guards->isNumberInput(i), cast = guards->isKeptCast(i);
+    PyObject *input = nullptr;
+    if (number || cast) {
+      c10::TensorImpl *impl =
+          number ? guards->numberInput(*frame, i) : guards->keptCast(*frame, i);
+      at::Tensor shared(
+          c10::intrusive_ptr<c10::TensorImpl>::reclaim_copy(impl));
+      // The next call writes its numbers into the same tensors.
+      input = THPVariable_Wrap(number ? shared.clone() : shared);
+    } else {
+      input = Py_NewRef(guards->input(*frame, i));
+    }
+    if (!input)
+      Py_CLEAR(found);
+    else
+      PyTuple_SET_ITEM(found, i, input);
+  }
+  for (at::Tensor &cast : frame->keptCasts)
+    cast.reset();
+  giveFrame(std::move(frame));
+  return found;
+}
+
 std::unique_ptr<Frame> Specialization::takeFrame() {
   if (!frames.empty()) {
     auto frame = std::move(frames.back());

@@ -88,6 +88,13 @@ public:
   PyObject *guardSteps() const { return guards->steps(); }
   PyObject *failedGuard(PyObject *const *args, Py_ssize_t nargs,
                         PyObject *kwnames);
+  /// The tensors that the graph would take for these arguments, in order, as a
+  /// tuple; None where the guards do not accept them.
+  PyObject *inputsOf(PyObject *const *args, Py_ssize_t nargs,
+                     PyObject *kwnames);
+  /// Of each of them, the guard program's register that it is in (-1: a cast
+  /// that autocast keeps), and whether that is a number's.
+  PyObject *inputRegisters() const;
 
   uint64_t hits = 0;
   /// Calls until the engine is told (0: never); counted down by whoever calls.

@@ -144,6 +144,18 @@ PyObject *failedGuard(PyObject *self, PyObject *args) {
       given.values.data(), given.values.size(), given.names.get());
 }
 
+PyObject *inputsOf(PyObject *self, PyObject *args) {
+  CallArguments given;
+  if (!given.parse(args, "O!O!:inputs_of"))
+    return nullptr;
+  return specializationOf(self).inputsOf(
+      given.values.data(), given.values.size(), given.names.get());
+}
+
+PyObject *inputRegisters(PyObject *self, PyObject *) {
+  return specializationOf(self).inputRegisters();
+}
+
 PyObject *guardSteps(PyObject *self, PyObject *) {
   return specializationOf(self).guardSteps();
 }
@@ -270,6 +282,12 @@ PyMethodDef methods[] = {
      "these "
      "arguments fail (-1: how many there are and their names; -2: Torch's "
      "dispatch state) and the object that it looks at; None: all hold."},
+    {"inputs_of", inputsOf, METH_VARARGS,
+     "inputs_of(args, kwargs): the tensors that the graph would take for these "
+     "arguments, in order; None where the guards do not accept them."},
+    {"input_registers", inputRegisters, METH_NOARGS,
+     "Of each input of the graph, the guard program's register that it is in "
+     "(-1: a cast that autocast keeps), and whether that is a number's."},
     {"guard_steps", guardSteps, METH_NOARGS,
      "The guard program: (name, flags, dst, a, b, imm, operand) of each step."},
     {"text", text, METH_O, "A report on one topic; empty for an unknown one."},

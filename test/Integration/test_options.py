@@ -360,7 +360,7 @@ def test_dumps_are_numbered(tmp_path: Path, monkeypatch: Any, bin_dir: Path) -> 
     for entry in manifest:
         assert entry["stages"], entry
         stages = [stage["stage"] for stage in entry["stages"]]
-        assert stages == ["trace", "frontend", "fuse", "x86"]
+        assert stages == ["trace", "frontend", "library", "fuse", "x86"]
         for stage in entry["stages"]:
             tool, file = stage["verify"].split()
             subprocess.run(

@@ -67,7 +67,7 @@ def test_explain_of_a_graph() -> None:
     assert "1 kernels" in text
     for part in ("compiled in: frontend", "guards:", "fusion:", "kernels:", "ms"):
         assert part in text
-    for stage in ("frontend", "fuse", "x86", "jit", "encode"):
+    for stage in ("frontend", "library", "fuse", "x86", "jit", "encode"):
         assert f"{stage} " in text
 
 

@@ -58,6 +58,7 @@ def test_compiles_and_runs_a_trace(embed: Path, root: Path) -> None:
     assert [line.split()[0] for line in stages] == [
         "parse",
         "frontend",
+        "library",
         "fuse",
         "x86",
         "jit",

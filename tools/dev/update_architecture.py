@@ -96,7 +96,7 @@ def blocks(bin_dir: Path) -> dict[str, str]:
     specialization = tools.opt(trace, *SPECIALIZATION)
     functional = tools.opt(trace, "--pyjit-frontend")
     # Of one CPU, wherever this runs: which matmuls are kernels differs between them.
-    fused = tools.opt(functional, "--pyjit-fuse=cpu=x86-64-v3")
+    fused = tools.opt(functional, "--pyjit-library=cpu=x86-64-v3", "--pyjit-fuse")
     x86 = tools.opt(fused, "--x86-emit-kernels=vector-bits=256")
     cuda = tools.opt(trace.replace('"cpu"', '"cuda:0"'), "--pyjit-cuda")
     ptx = tools.run("pyjit-translate", "--kernels-to-ptx", "--chip=sm_90", text=cuda)

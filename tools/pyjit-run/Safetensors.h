@@ -5,11 +5,18 @@
 
 #include "Npy.h"
 
+#include <string>
+#include <vector>
+
 namespace pyjit::run {
 
 /// Reads the tensor `name` of a .safetensors file.
 llvm::Expected<OwnedArray> readSafetensors(llvm::StringRef path,
                                            llvm::StringRef name);
+
+/// The names of a file's tensors in the order in which a program takes them:
+/// its metadata's `pyjit_inputs`, a JSON list. An error where it has none.
+llvm::Expected<std::vector<std::string>> readInputNames(llvm::StringRef path);
 
 } // namespace pyjit::run
 

@@ -2,6 +2,7 @@
 //
 //   pyjit-run FILE.mlir --entry f --arg x.npy --arg w.safetensors:fc.weight
 //             [--save prefix] [--device-launch plain|copy|table|update]
+//   pyjit-run FILE.mlir --inputs inputs.safetensors
 //   pyjit-run FILE.mlir --entry f --print-launch [--chip sm_90]
 //
 // Compiles whatever stages the module has still before it, runs the function
@@ -16,6 +17,8 @@
 
 #include "Npy.h"
 #include "Safetensors.h"
+#include "tools/LibraryOptions.h"
+
 #include "dialects/pyjit/IR/Attributes.h"
 
 #include "dialects/cudagraph/IR/CudaGraph.h"
@@ -40,28 +43,38 @@ using namespace mlir;
 using namespace pyjit;
 using namespace pyjit::run;
 
+static cl::OptionCategory runOptions("Options of pyjit-run");
 static cl::opt<std::string> inputFile(cl::Positional, cl::desc("FILE.mlir"),
-                                      cl::init("-"));
+                                      cl::init("-"), cl::cat(runOptions));
 static cl::opt<std::string> entry("entry", cl::desc("Function to run"),
-                                  cl::init(""));
+                                  cl::init(""), cl::cat(runOptions));
 static cl::list<std::string>
-    argFiles("arg", cl::desc("Argument: a .npy file, or a tensor "
-                             "FILE.safetensors:NAME"));
+    argFiles("arg",
+             cl::desc("Argument: a .npy file, or a tensor "
+                      "FILE.safetensors:NAME"),
+             cl::cat(runOptions));
 static cl::opt<std::string>
-    savePrefix("save", cl::desc("Write results to PREFIX<i>.npy"));
+    inputsFile("inputs",
+               cl::desc("All arguments: the inputs.safetensors that "
+                        "PYJIT_DUMP_DIR has written"),
+               cl::init(""), cl::cat(runOptions));
+static cl::opt<std::string>
+    savePrefix("save", cl::desc("Write results to PREFIX<i>.npy"),
+               cl::cat(runOptions));
 static cl::opt<bool>
     printProgram("print-launch",
-                 cl::desc("Print the launch program instead of running it"));
+                 cl::desc("Print the launch program instead of running it"),
+                 cl::cat(runOptions));
 static cl::opt<std::string> deviceLaunch(
     "device-launch",
     cl::desc("Launch on a simulated device, in one way: plain, copy, "
              "table or update"),
-    cl::init(""));
+    cl::init(""), cl::cat(runOptions));
 static cl::opt<std::string>
     chip("chip",
          cl::desc("With --print-launch: compile for this GPU (sm_90), which "
                   "need not be here"),
-         cl::init(""));
+         cl::init(""), cl::cat(runOptions));
 
 namespace {
 
@@ -70,16 +83,21 @@ int fail(const Twine &what) {
   return 1;
 }
 
+/// A function that can run: a program, and no kernel that one calls.
+bool isEntry(Operation &op) {
+  auto function = dyn_cast<func::FuncOp>(op);
+  return isa<cudagraph::ProgramOp>(op) ||
+         (function && !function.isExternal() &&
+          !function->hasAttr(attribute::kKernel));
+}
+
 /// What --entry can name.
 std::string listFunctions(ModuleOp module) {
   std::string names;
-  for (Operation &op : *module.getBody()) {
-    auto function = dyn_cast<func::FuncOp>(op);
-    if (!isa<cudagraph::ProgramOp>(op) && (!function || function.isExternal()))
-      continue;
-    names +=
-        (names.empty() ? "@" : ", @") + SymbolTable::getSymbolName(&op).str();
-  }
+  for (Operation &op : *module.getBody())
+    if (isEntry(op))
+      names +=
+          (names.empty() ? "@" : ", @") + SymbolTable::getSymbolName(&op).str();
   return names;
 }
 
@@ -168,13 +186,32 @@ Error mismatch(StringRef file, const PyjitArray &array,
                            ", the function takes " + describeArray(wanted));
 }
 
+/// What --arg and --inputs name, in the order of the function's arguments.
+Expected<std::vector<std::string>> listArguments() {
+  std::vector<std::string> files(argFiles.begin(), argFiles.end());
+  if (inputsFile.empty())
+    return files;
+  if (!files.empty())
+    return createStringError("--inputs names all arguments: it takes no --arg "
+                             "beside it");
+  auto names = readInputNames(inputsFile);
+  if (!names)
+    return names.takeError();
+  for (const std::string &name : *names)
+    files.push_back(inputsFile + ":" + name);
+  return files;
+}
+
 /// The argument files as the arrays that the program asks for, and the program
 /// for the sizes that they have.
 Error readArguments(const rt::Program &program, rt::Program &special,
                     std::vector<OwnedArray> &arrays) {
   std::vector<PyjitArray> wanted, outputs, given;
   rt::describe(program, wanted, outputs);
-  if (wanted.size() != argFiles.size()) {
+  auto named = listArguments();
+  if (!named)
+    return named.takeError();
+  if (wanted.size() != named->size()) {
     std::string message;
     raw_string_ostream os(message);
     os << "the function takes " << wanted.size() << " array"
@@ -182,11 +219,11 @@ Error readArguments(const rt::Program &program, rt::Program &special,
     interleaveComma(wanted, os, [&](const PyjitArray &array) {
       os << describeArray(array);
     });
-    os << "), " << argFiles.size() << " given; name a file for each with --arg";
+    os << "), " << named->size() << " given; name a file for each with --arg";
     return createStringError(message);
   }
   std::vector<OwnedArray> files;
-  for (auto [description, file] : zip(wanted, argFiles)) {
+  for (auto [description, file] : zip(wanted, *named)) {
     auto read = readArray(file);
     if (!read)
       return read.takeError();
@@ -202,7 +239,7 @@ Error readArguments(const rt::Program &program, rt::Program &special,
     return createStringError(error);
   // What a size that is an expression has to be is known now.
   rt::describe(special, wanted, outputs);
-  for (auto [description, array, file] : zip(wanted, given, argFiles)) {
+  for (auto [description, array, file] : zip(wanted, given, *named)) {
     if (!fits(array, description))
       return mismatch(file, array, description);
     arrays.push_back(allocateLike(description));
@@ -283,8 +320,7 @@ std::string findEntry(ModuleOp module) {
   if (!entry.empty())
     return entry;
   for (Operation &op : *module.getBody())
-    if (isa<cudagraph::ProgramOp>(op) ||
-        (isa<func::FuncOp>(op) && !cast<func::FuncOp>(op).isExternal()))
+    if (isEntry(op))
       return SymbolTable::getSymbolName(&op).str();
   return "";
 }
@@ -306,6 +342,7 @@ void chooseLaunch(Operation *function) {
 
 int main(int argc, char **argv) {
   InitLLVM init(argc, argv);
+  tools::hideLibraryOptions(&runOptions);
   cl::ParseCommandLineOptions(argc, argv, "runs pyjit IR on arrays\n");
   std::string message;
   auto buffer = openInputFile(inputFile, &message);

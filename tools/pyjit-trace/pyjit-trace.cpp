@@ -3,8 +3,10 @@
 //   pyjit-trace SCRIPT --function NAME -o FILE.mlir [-- script arguments]
 //
 // Embeds CPython, runs the script and writes what the first call of the
-// function did, as refgraph text. PYJIT_PYTHON names the interpreter whose
-// environment (with torch and pyjit) is used; by default the tree's own.
+// function did, as refgraph text. NAME may be a method (Model.forward) or a
+// nested function (main.step). The environment (with torch and pyjit) is that
+// of the interpreter that PYJIT_PYTHON names, or else the active virtual
+// environment if its Python is of this version, or else the tree's own.
 //
 //===----------------------------------------------------------------------===//
 
@@ -12,7 +14,7 @@
 
 #include <cstdio>
 #include <cstdlib>
-#include <cstring>
+#include <fstream>
 #include <string>
 #include <vector>
 
@@ -23,6 +25,39 @@ static int usage(const char *what) {
       "usage: pyjit-trace SCRIPT --function NAME -o FILE.mlir [-- ARGUMENTS]\n",
       what);
   return 1;
+}
+
+/// Whether pyvenv.cfg in this folder says that its Python is of this version.
+static bool isOfThisVersion(const std::string &folder) {
+  std::ifstream file(folder + "/pyvenv.cfg");
+  const std::string version = std::to_string(PY_MAJOR_VERSION) + "." +
+                              std::to_string(PY_MINOR_VERSION) + ".";
+  for (std::string line; std::getline(file, line);) {
+    size_t equals = line.find('=');
+    if (line.rfind("version", 0) != 0 || equals == std::string::npos)
+      continue; // `version`, or `version_info`
+    size_t value = line.find_first_not_of(" \t", equals + 1);
+    return value != std::string::npos &&
+           line.compare(value, version.size(), version) == 0;
+  }
+  return false;
+}
+
+/// The interpreter whose environment is used.
+static std::string choosePython() {
+  if (const char *python = std::getenv("PYJIT_PYTHON"))
+    return python;
+  const char *active = std::getenv("VIRTUAL_ENV");
+  if (!active || !*active)
+    return PYJIT_DEFAULT_PYTHON;
+  if (isOfThisVersion(active))
+    return std::string(active) + "/bin/python";
+  std::fprintf(stderr,
+               "pyjit-trace: note: the active environment %s is not of Python "
+               "%d.%d; using %s\n",
+               active, PY_MAJOR_VERSION, PY_MINOR_VERSION,
+               PYJIT_DEFAULT_PYTHON);
+  return PYJIT_DEFAULT_PYTHON;
 }
 
 int main(int argc, char **argv) {
@@ -40,8 +75,11 @@ int main(int argc, char **argv) {
     if (arg == "--help" || arg == "-h") {
       std::puts("usage: pyjit-trace SCRIPT --function NAME -o FILE.mlir [-- "
                 "ARGUMENTS]\n"
-                "Runs SCRIPT and writes the trace of the first call of NAME; "
-                "FILE.mlir may be -, standard output.");
+                "Runs SCRIPT and writes the trace of the first call of NAME: a "
+                "function, a method (Model.forward), a nested function\n"
+                "(main.step) or a variable that holds a module. FILE.mlir may "
+                "be -, standard output. The environment is that of\n"
+                "PYJIT_PYTHON, or the active one (VIRTUAL_ENV).");
       return 0;
     }
     if (arg == "--function" ? !value(function) : arg == "-o" && !value(output))
@@ -55,11 +93,10 @@ int main(int argc, char **argv) {
   if (script.empty() || function.empty() || output.empty())
     return usage("SCRIPT, --function and -o are needed");
 
-  const char *python = std::getenv("PYJIT_PYTHON");
+  const std::string python = choosePython();
   PyConfig config;
   PyConfig_InitPythonConfig(&config);
-  PyConfig_SetBytesString(&config, &config.program_name,
-                          python ? python : PYJIT_DEFAULT_PYTHON);
+  PyConfig_SetBytesString(&config, &config.program_name, python.c_str());
   PyStatus status = Py_InitializeFromConfig(&config);
   PyConfig_Clear(&config);
   if (PyStatus_Exception(status))

@@ -17,8 +17,6 @@ namespace pyjit::cudagraph {
 
 /// `pyjit-cudagraph`: the passes in their order.
 void buildGraphPipeline(mlir::OpPassManager &manager);
-/// Registers the pipeline above.
-void registerGraphPipeline();
 
 } // namespace pyjit::cudagraph
 

@@ -3,7 +3,6 @@
 #include "dialects/cudagraph/Transforms/Passes.h"
 
 #include "mlir/Pass/PassManager.h"
-#include "mlir/Pass/PassRegistry.h"
 
 using namespace mlir;
 using namespace pyjit;
@@ -18,11 +17,4 @@ void cudagraph::buildGraphPipeline(OpPassManager &manager) {
   OpPassManager &planned = manager.nest<ProgramOp>();
   planned.addPass(createPlanMemoryPass());
   planned.addPass(createSelectPass());
-}
-
-void cudagraph::registerGraphPipeline() {
-  PassPipelineRegistration<>(
-      "pyjit-cudagraph",
-      "Launch programs: data placed, graphs formed, memory planned",
-      buildGraphPipeline);
 }

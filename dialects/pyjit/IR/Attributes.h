@@ -15,6 +15,14 @@ namespace pyjit::attribute {
 using Name = llvm::StringLiteral;
 
 //===----------------------------------------------------------------------===//
+// Of modules
+//===----------------------------------------------------------------------===//
+
+/// A string, "fuse": the last stage of a compilation that the module has been
+/// through (pyjit/Compiler/Stages.h), so that it goes on with the next.
+inline constexpr Name kStage = "pyjit.stage";
+
+//===----------------------------------------------------------------------===//
 // Of functions: what is compiled
 //===----------------------------------------------------------------------===//
 

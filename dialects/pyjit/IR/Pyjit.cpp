@@ -5,6 +5,7 @@
 
 #include "mlir/Dialect/Func/IR/FuncOps.h"
 #include "mlir/IR/BuiltinAttributes.h"
+#include "mlir/IR/BuiltinOps.h"
 #include "mlir/IR/SymbolTable.h"
 
 using namespace mlir;
@@ -17,7 +18,7 @@ void PyjitDialect::initialize() {}
 namespace {
 
 /// Where an attribute may stand.
-enum Places : unsigned { Function = 1, Argument = 2, Call = 4 };
+enum Places : unsigned { Function = 1, Argument = 2, Call = 4, Module = 8 };
 
 struct Rule {
   llvm::StringLiteral name;
@@ -53,6 +54,7 @@ bool isSources(Attribute value) {
 }
 
 const Rule kRules[] = {
+    {attribute::kStage, Module, isString, "a string"},
     {attribute::kDevice, Function | Argument | Call, isString, "a string"},
     {attribute::kDefaultDtype, Function,
      [](Attribute value) { return isa<TypeAttr>(value); }, "a type"},
@@ -129,6 +131,8 @@ LogicalResult verifyAttribute(Operation *op, NamedAttribute given,
 
 LogicalResult PyjitDialect::verifyOperationAttribute(Operation *op,
                                                      NamedAttribute given) {
+  if (isa<ModuleOp>(op))
+    return verifyAttribute(op, given, Module, "a module");
   // A graph of a specialization has no symbol of its own.
   bool isFunction = isa<SymbolOpInterface>(op) ||
                     op->hasTrait<OpTrait::IsIsolatedFromAbove>();

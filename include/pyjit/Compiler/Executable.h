@@ -17,21 +17,6 @@
 
 namespace pyjit::compiler {
 
-/// The steps of a compilation, in order; which of them there are depends on
-/// what is compiled and for what.
-enum class Stage {
-  Parse,
-  Frontend,
-  Fuse,
-  Launch,
-  Alignments,
-  X86,
-  Ptx,
-  Jit,
-  Encode
-};
-llvm::StringRef getName(Stage stage);
-
 struct StageTime {
   Stage stage;
   double seconds;

@@ -7,6 +7,7 @@
 #ifndef PYJIT_COMPILER_PIPELINES_H
 #define PYJIT_COMPILER_PIPELINES_H
 
+#include "pyjit/Compiler/Stages.h"
 #include "pyjit/Compiler/Target.h"
 
 #include "mlir/Pass/PassManager.h"
@@ -37,35 +38,19 @@ struct CompileOptions {
   std::vector<uint32_t> droppedGradients;
   /// Gradients that come to one of them go no further, and are given.
   bool stopsAtDropped = false;
+  /// Code of GPU kernels for the host, one call a thread.
+  bool simulatePtx = false;
   /// Where the IR goes that each stage leaves; empty: nowhere.
   std::string dumpDirectory;
 };
 
-/// `pyjit-frontend`: a trace becomes guards, mock and a functional tensor
-/// program.
-void buildFrontendPipeline(mlir::OpPassManager &manager,
-                           const CompileOptions &options);
-/// A tensor program on handles (the imperative level of tssa) becomes a
-/// functional one; the end of `pyjit-frontend`.
-void buildFunctionalPipeline(mlir::OpPassManager &manager,
-                             const CompileOptions &options);
-/// `pyjit-fuse`: a functional tensor program becomes calls of kernels (linalg
-/// on tensors) and of libraries.
-void buildFusePipeline(mlir::OpPassManager &manager,
-                       const CompileOptions &options);
-/// `pyjit-x86`: kernels become LLVM IR for the host.
-void buildX86Pipeline(mlir::OpPassManager &manager,
-                      const CompileOptions &options);
-/// `pyjit-cpu`: all of the above.
+/// The passes of one stage, for tensors that are where `placement` says; a
+/// stage that is no pipeline of passes has none. `pyjit-NAME` for each of them
+/// is a pipeline that looks at the module for that (`createStagePass`).
+void buildStage(mlir::OpPassManager &manager, Stage stage,
+                const CompileOptions &options, Placement placement);
+/// `pyjit-cpu`: all stages for the host, wherever tensors are.
 void buildCpuPipeline(mlir::OpPassManager &manager,
-                      const CompileOptions &options);
-
-/// `pyjit-launch`: a functional tensor program of a device becomes a launch
-/// program and kernels on tensors.
-void buildLaunchPipeline(mlir::OpPassManager &manager,
-                         const CompileOptions &options);
-/// `pyjit-ptx`: kernels become LLVM IR for NVIDIA GPUs.
-void buildPtxPipeline(mlir::OpPassManager &manager,
                       const CompileOptions &options);
 /// `pyjit-cuda`: all stages for a GPU.
 void buildCudaPipeline(mlir::OpPassManager &manager,

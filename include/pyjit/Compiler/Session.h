@@ -45,7 +45,8 @@ public:
   std::unique_ptr<Executable> compile(const Trace &trace);
 
   /// The stages that `module` has before it still, from a trace, a tensor
-  /// program on handles, a functional one or kernels: up to the LLVM dialect.
+  /// program on handles or whatever a stage has left (`getStage`): up to the
+  /// LLVM dialect.
   llvm::LogicalResult lower(mlir::ModuleOp module);
   /// The executable of the function `name` (a `func.func` or a
   /// `cudagraph.program`) of a lowered module.
@@ -53,13 +54,10 @@ public:
 
 private:
   friend class Executable;
-  using BuildPipeline = void (*)(mlir::OpPassManager &, const CompileOptions &);
-
   llvm::LogicalResult time(Stage stage,
                            llvm::function_ref<llvm::LogicalResult()> body);
-  llvm::LogicalResult run(Stage stage, mlir::ModuleOp module,
-                          BuildPipeline build);
-  llvm::LogicalResult lowerKernels(mlir::ModuleOp module, bool onDevice);
+  llvm::LogicalResult run(Stage stage, mlir::ModuleOp module);
+  llvm::LogicalResult lowerKernels(mlir::ModuleOp module, Placement placement);
   llvm::LogicalResult findAlignments(mlir::ModuleOp module);
   llvm::LogicalResult emitKernels(mlir::ModuleOp module, Executable &exe);
   llvm::LogicalResult encode(mlir::ModuleOp module, llvm::StringRef name,

@@ -1,7 +1,6 @@
 //===- Pipeline.cpp - The x86 stage as one pipeline -----------------------===//
 
 #include "mlir/IR/BuiltinOps.h"
-#include "mlir/Pass/PassRegistry.h"
 #include "pyjit/Codegen/Passes.h"
 #include "pyjit/Codegen/X86/Passes.h"
 #include "llvm/TargetParser/Host.h"
@@ -41,26 +40,9 @@ void buildX86Pipeline(OpPassManager &pm, const X86Options &options) {
   pm.addPass(createX86LowerKernels());
 }
 
-namespace {
-struct PipelineOptions : PassPipelineOptions<PipelineOptions> {
-  Option<unsigned> vectorBits{
-      *this, "vector-bits",
-      llvm::cl::desc("Width of vectors; 0 for what the host has"),
-      llvm::cl::init(0)};
-};
-} // namespace
-
 void registerCodegenPasses() {
   registerX86Passes();
   codegen::registerCodegenPasses();
-  PassPipelineRegistration<PipelineOptions>(
-      "pyjit-x86", "Kernels on tensors to kernels in the LLVM dialect",
-      [](OpPassManager &pm, const PipelineOptions &options) {
-        X86Options x86;
-        x86.vectorBits =
-            options.vectorBits ? options.vectorBits : hostVectorBits();
-        buildX86Pipeline(pm, x86);
-      });
 }
 
 } // namespace pyjit::x86

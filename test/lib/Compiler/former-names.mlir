@@ -1,4 +1,5 @@
-// Passes answer to their former names for one release.
+// Passes and pipelines answer to their former names for one release.
+// RUN: pyjit-opt %s --pyjit-launch | FileCheck %s
 // RUN: pyjit-opt %s --refgraph-reroll-loops --tssa-hoist-expectations --library-plan-products=columns=0 | FileCheck %s
 
 // CHECK-LABEL: func @same

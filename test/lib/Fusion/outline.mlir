@@ -1,6 +1,6 @@
 // RUN: pyjit-opt %s --fusion-outline | FileCheck %s
 // RUN: pyjit-opt %s --pass-pipeline="builtin.module(func.func(fusion-print-plan))" 2>&1 | FileCheck %s --check-prefix=PLAN
-// RUN: pyjit-opt %s --pyjit-fuse | pyjit-opt --pyjit-x86 | FileCheck %s --check-prefix=CODE
+// RUN: pyjit-opt %s --pyjit-library | pyjit-opt --pyjit-fuse | pyjit-opt --pyjit-x86 | FileCheck %s --check-prefix=CODE
 
 // Softmax is one kernel; its rows are a stage each for maximum, sum and quotient.
 // PLAN: remark: 1 kernel

@@ -33,7 +33,7 @@ void buildPtxPipeline(mlir::OpPassManager &pm, const PtxOptions &options);
 #define GEN_PASS_REGISTRATION
 #include "lib/Codegen/PTX/Passes.h.inc"
 
-/// Passes of lib/Codegen/PTX and the pipeline `pyjit-ptx`.
+/// Passes of lib/Codegen/PTX.
 void registerPtxCodegenPasses();
 
 } // namespace pyjit::ptx

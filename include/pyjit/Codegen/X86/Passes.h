@@ -44,7 +44,7 @@ void buildX86Pipeline(mlir::OpPassManager &pm, const X86Options &options);
 #define GEN_PASS_REGISTRATION
 #include "lib/Codegen/X86/Passes.h.inc"
 
-/// Passes of lib/Codegen and the pipeline `pyjit-x86`.
+/// Passes of lib/Codegen.
 void registerCodegenPasses();
 
 } // namespace pyjit::x86
