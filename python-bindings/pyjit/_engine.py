@@ -61,6 +61,19 @@ def _is_handle(value: Any) -> bool:
     )
 
 
+def _breaks_off_data(run: Any) -> Reason | None:
+    """Why a monitored run is not one graph, whatever becomes of branches on data."""
+    found = [Reason.of(why) for _, _, why in run.learned]
+    for segment in run.segments:
+        if graph_break := segment.graph_break:
+            stack = graph_break.reason.stack or stack_of(graph_break)
+            found.append(Reason.of(graph_break.reason, stack))
+    if run.reason:
+        found.append(Reason.of(run.reason))
+    on_data = (ReasonKind.BRANCH_ON_DATA, ReasonKind.ONE_WAY)
+    return next((reason for reason in found if reason.kind not in on_data), None)
+
+
 class _Observed(NamedTuple):
     """A call that is monitored now."""
 
@@ -154,6 +167,8 @@ class Engine:
         self.fallback.warn()
         compiled = self.compiled
         modes = self._observed_modes = self._modes()
+        if refused := self._not_whole.get(modes):
+            raise CaptureError(describe_refusal(self.name, refused))
         if not self.settings.fullgraph and not self._backoff.may_observe(modes):
             return self._answer_in_eager(modes, args, kwargs)
         if len(compiled.specializations) >= self.settings.recompile_limit:
@@ -171,8 +186,6 @@ class Engine:
         self._learn_from_miss(args, kwargs)
         self._keep_for_dumps(args, kwargs)
         try:
-            if self.settings.fullgraph:
-                return self._capture_whole(args, kwargs)
             return self._capture_segments(args, kwargs)
         finally:
             for engine in self.root.engines():
@@ -253,6 +266,10 @@ class Engine:
         finally:
             root._observed = None
             _capture_lock.release()
+        if self.settings.fullgraph and (refused := _breaks_off_data(run)):
+            root.passed.update(run.passed)
+            self._refuse_whole(refused)
+            return run.result
         for code, offset, why in run.learned:
             if why.kind != ReasonKind.ONE_WAY:
                 root.graph_break_points[code, offset] = why
@@ -272,6 +289,12 @@ class Engine:
             root._give_up()
         root.branches.merge(new)
         root.leave_context()
+        if self.settings.fullgraph and root.graph_break_sites:
+            # Of a branch or a loop on data that cannot be in one graph.
+            why = next(iter(root.branches.left.values()), "")
+            site = next(iter(root.graph_break_sites.values()))
+            self._refuse_whole(Reason(site.kind, why or str(site), site.stack))
+            return run.result
         if not recorded:
             compiled.eager_calls += 1
             if not run.learned and not run.passed:
@@ -416,37 +439,23 @@ class Engine:
         )
         self._backoff.give_up(modes)
 
-    def _capture_whole(self, args: tuple, kwargs: dict[str, Any]) -> Any:
-        compiled = self.compiled
-        if refused := self._not_whole.get(self._observed_modes):
-            _capture_lock.release()
-            raise CaptureError(describe_refusal(self.name, refused))
-        try:
-            run = _C.capture(
-                self.context(),
-                compiled.target,
-                args,
-                kwargs,
-                self._symbol(),
-                lifted=self.numbers.lifted,
-                follow_sizes=self.numbers.follows_sizes,
-            )
-        finally:
-            _capture_lock.release()
-        self.captures += 1
-        if run.reason:
-            # The call has had its effects: its result is not lost.
-            reason = Reason.of(run.reason)
-            self._failed(reason)
-            compiled.eager_calls += 1
-            if not reason.passing:
-                self._not_whole[self._observed_modes] = reason
-                self.fallback.announce_refusal(reason)
-            return run.result
-        for segment in run.segments:
-            self.make_specialization(self._call_segment(segment, tuple(kwargs)))
-        self.leave_context()
-        return run.result
+    def _refuse_whole(self, reason: Reason) -> None:
+        """With fullgraph: a call was no whole graph. It has had its effects: its result is not lost, and the next
+        such call raises before it does anything."""
+        root = self.root
+        for engine in root.engines():
+            for segment in engine.call_segments:
+                if segment.specialization and (
+                    segment.graph_break or engine is not root
+                ):
+                    engine.compiled.drop_specialization(segment.specialization)
+            engine.call_segments.clear()
+        root.graph_break_sites.clear()
+        self._failed(reason)
+        self.compiled.eager_calls += 1
+        if not reason.passing:
+            self._not_whole[self._observed_modes] = reason
+            self.fallback.announce_refusal(reason)
 
     def context(self) -> _C.Context:
         """Where traces are made: one context for those that may be merged."""

@@ -253,6 +253,97 @@ def test_fullgraph_is_tried_again_in_another_mode() -> None:
     assert pyjit.stats(fast).hits == 2
 
 
+def both_ways(x: torch.Tensor) -> torch.Tensor:
+    y = torch.relu(x)
+    if y.sum() > 3:
+        return y * 2
+    return y - 1
+
+
+def two_branches(x: torch.Tensor) -> torch.Tensor:
+    if x.sum() > 0:
+        x = x * 2
+    else:
+        x = x - 3
+    if x.mean() > 1:
+        x = x + 1
+    return x * float(x.max())
+
+
+@pytest.mark.filterwarnings("error")
+@pytest.mark.parametrize("function", [both_ways, two_branches])
+def test_fullgraph_accepts_branches_on_data(function: Any) -> None:
+    fast = pyjit.compile(function, fullgraph=True)
+    high, low, small = torch.ones(6), -torch.ones(6), torch.full((6,), 0.1)
+    for x in (high, high, low, small, high, low, small, high):
+        assert torch.equal(fast(x), function(x))
+    stats = pyjit.stats(fast)
+    assert stats.graphs == 1 and stats.graph_breaks == 0 and stats.hits >= 4
+
+
+def test_fullgraph_refuses_a_branch_that_cannot_be_in_one_graph() -> None:
+    log: list[str] = []
+
+    def f(x: torch.Tensor) -> torch.Tensor:
+        y = x * 2
+        if y.sum() > 0:
+            log.append("positive")
+            return y[:3]
+        log.append("negative")
+        return torch.cat([y, y])
+
+    fast = pyjit.compile(f, fullgraph=True)
+    high, low = torch.ones(6), -torch.ones(6)
+    refused = False
+    for x in (high, high, low, low, high):
+        before = list(log)
+        try:
+            with warnings.catch_warnings():
+                warnings.simplefilter("ignore", pyjit.PyjitWarning)
+                got = fast(x)
+        except pyjit.CaptureError as error:
+            assert "branch on a tensor's data" in str(error)
+            assert log == before, "a call that raises has done nothing"
+            refused = True
+            continue
+        seen = log[len(before) :]
+        assert torch.equal(got, f(x)) and seen == [log.pop()]
+        assert not refused
+    assert refused
+
+
+def test_fullgraph_refuses_a_break_behind_a_branch() -> None:
+    def f(x: torch.Tensor) -> torch.Tensor:
+        if x.sum() > 0:
+            print(end="")
+        return x + 1
+
+    fast = pyjit.compile(f, fullgraph=True)
+    low, high = -values(4).abs() - 1, values(4).abs() + 1
+    for _ in range(3):
+        assert torch.equal(fast(low), f(low))
+    assert pyjit.stats(fast).hits == 2
+    with pytest.warns(pyjit.PyjitWarning, match="next such call raises"):
+        assert torch.equal(fast(high), f(high))
+    with pytest.raises(pyjit.CaptureError, match="print"):
+        fast(high)
+
+
+def test_fullgraph_with_a_loop_on_data() -> None:
+    """It has a graph in front of it and one behind it: answered once, refused then."""
+
+    def f(x: torch.Tensor) -> torch.Tensor:
+        while x.sum() < 100:
+            x = x * 2
+        return x + 1
+
+    fast = pyjit.compile(f, fullgraph=True)
+    with pytest.warns(pyjit.PyjitWarning, match="next such call raises"):
+        assert torch.equal(fast(torch.ones(6)), f(torch.ones(6)))
+    with pytest.raises(pyjit.CaptureError, match="branch on a tensor's data"):
+        fast(torch.ones(6))
+
+
 # ---- torch.compiler -----------------------------------------------------------------------------
 
 
