@@ -14,6 +14,7 @@ from pyjit._api import (
     specializations,
     stats,
 )
+from pyjit._dynamic import mark_dynamic, mark_static
 from pyjit._errors import CaptureError, CompileError, PyjitWarning
 from pyjit._explain import explain
 from pyjit._reasons import Reason
@@ -34,6 +35,8 @@ __all__ = [
     "disable",
     "explain",
     "is_compiling",
+    "mark_dynamic",
+    "mark_static",
     "records",
     "reset",
     "specializations",

@@ -1,8 +1,10 @@
 """The public face of pyjit, for type checkers and readers."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from os import PathLike
 from typing import Any, ClassVar, Literal, overload
+
+from torch import Tensor
 
 from pyjit._C import ReasonKind
 from pyjit._explain import Explanation
@@ -20,6 +22,8 @@ __all__ = [
     "disable",
     "explain",
     "is_compiling",
+    "mark_dynamic",
+    "mark_static",
     "records",
     "reset",
     "specializations",

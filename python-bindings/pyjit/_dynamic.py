@@ -86,6 +86,53 @@ def sizes_of(values: tuple) -> set[AccessPath]:
     return found
 
 
+# Where torch._dynamo.mark_dynamic, maybe_mark_dynamic and mark_static keep what a user said of a tensor's sizes.
+_DYNAMIC_MARKS = ("_dynamo_dynamic_indices", "_dynamo_weak_dynamic_indices")
+_STATIC_MARK = "_dynamo_static_indices"
+
+
+def _add_mark(tensor: torch.Tensor, dims: int | Iterable[int], mark: str) -> None:
+    if not isinstance(tensor, torch.Tensor):
+        raise TypeError(f"pyjit marks sizes of tensors, got {type(tensor).__name__!r}")
+    given = [dims] if isinstance(dims, int) else list(dims)
+    for dim in given:
+        if not -tensor.dim() <= dim < tensor.dim():
+            raise IndexError(f"a tensor of {tensor.dim()} dimensions has none {dim}")
+    known: set[int] = vars(tensor).setdefault(mark, set())
+    known.update(dim % tensor.dim() for dim in given)
+
+
+def mark_dynamic(tensor: torch.Tensor, dims: int | Iterable[int]) -> None:
+    """Says of an argument that these of its sizes will differ between calls: they are symbols from the first
+    specialization on that such a call has, if the graph can hold them. ``torch._dynamo.mark_dynamic`` and
+    ``maybe_mark_dynamic`` say the same.
+
+    Raises ``TypeError`` for what is no tensor, ``IndexError`` for a dimension that it does not have.
+    """
+    _add_mark(tensor, dims, _DYNAMIC_MARKS[1])
+
+
+def mark_static(tensor: torch.Tensor, dims: int | Iterable[int]) -> None:
+    """Says of an argument that these of its sizes are worth a specialization each. ``torch._dynamo.mark_static``
+    says the same. Raises as ``mark_dynamic``."""
+    _add_mark(tensor, dims, _STATIC_MARK)
+
+
+def marked_sizes(values: tuple) -> tuple[set[AccessPath], set[AccessPath]]:
+    """The sizes of a call's tensors that are marked as dynamic, and as static."""
+    dynamic: set[AccessPath] = set()
+    static: set[AccessPath] = set()
+    for i, value in enumerate(values):
+        if type(value) not in (torch.Tensor, torch.nn.Parameter) or not vars(value):
+            continue
+        path = AccessPath.of_argument(i)
+        marks = vars(value)
+        static |= {path.size(d) for d in marks.get(_STATIC_MARK, ())}
+        for mark in _DYNAMIC_MARKS:
+            dynamic |= {path.size(d) for d in marks.get(mark, ()) if value.size(d) > 1}
+    return dynamic - static, static
+
+
 class Arguments:
     """What a continuation is about to be given: values, what the recorder knows of each, and
     their marks."""
@@ -105,6 +152,8 @@ class DynamicNumbers:
         self.follows_sizes = False
         # Why sizes that differ between calls are compiled one by one; empty: they need not be.
         self.fixed_sizes = ""
+        # Sizes that the user has marked as static.
+        self.static: set[AccessPath] = set()
         # Of a continuation: lifted paths that a specialization was made with; arguments that its specializations
         # only pass on.
         self.tried: set[AccessPath] = set()
@@ -126,6 +175,15 @@ class DynamicNumbers:
         """A specialization was made with these inputs."""
         self._made_with[specialization] = lifted
 
+    def take_marks(self, values: tuple) -> None:
+        """What the user has marked of a call's tensors, which no specialization answers."""
+        dynamic, static = marked_sizes(values)
+        self.static |= static
+        self.lifted -= static
+        if dynamic and not self.fixed_sizes:
+            self.lifted |= dynamic
+            self.follows_sizes = True
+
     def missed(
         self,
         specializations: Iterable[Any],
@@ -145,7 +203,9 @@ class DynamicNumbers:
                 changed
             )
             self.lifted.update(
-                path for path in changed if not (path.is_size and self.fixed_sizes)
+                path
+                for path in changed
+                if not (path.is_size and (self.fixed_sizes or path in self.static))
             )
         # A number that was an input already, and looked at all the same, may be a size or a part
         # of one: the recorder then follows sizes.

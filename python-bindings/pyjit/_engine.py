@@ -223,6 +223,7 @@ class Engine:
         if not self.compiled.specializations and self.settings.dynamic:
             numbers.lifted |= sizes_of((*args, *kwargs.values()))
             numbers.follows_sizes = bool(numbers.lifted)
+        numbers.take_marks((*args, *kwargs.values()))
         # Specializations with loops on data have no sizes that differ.
         may_follow = not self.root.compiled_loops
         numbers.missed(self.compiled.specializations, args, kwargs, may_follow)

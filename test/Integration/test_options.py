@@ -62,6 +62,58 @@ def test_dynamic(dynamic: Any, graphs: int) -> None:
     assert pyjit.stats(fast).graphs == graphs
 
 
+@pytest.mark.parametrize(
+    "mark",
+    [
+        pyjit.mark_dynamic,
+        torch._dynamo.mark_dynamic,
+        torch._dynamo.maybe_mark_dynamic,
+    ],
+)
+def test_marked_sizes_are_symbols_from_the_first_call_on(mark: Any) -> None:
+    fast = pyjit.compile(doubled)
+    for rows in (4, 6, 7):
+        x = values(rows, 3)
+        mark(x, 0)
+        assert torch.equal(fast(x), doubled(x))
+    assert pyjit.stats(fast).graphs == 1
+    # The other one differs for the first time, then for the second.
+    for columns in (4, 5):
+        assert torch.equal(fast(values(8, columns)), doubled(values(8, columns)))
+    assert pyjit.stats(fast).graphs == 2
+
+
+def test_marks_and_dynamic() -> None:
+    never = pyjit.compile(doubled, dynamic=False)
+    always = pyjit.compile(doubled, dynamic=True)
+    for rows in (4, 6, 7):
+        x, y = values(rows, 3), values(rows, 3)
+        pyjit.mark_dynamic(x, [0, -1])
+        pyjit.mark_static(y, 0)
+        assert torch.equal(never(x), doubled(x))
+        assert torch.equal(always(y), doubled(y))
+    assert pyjit.stats(never).graphs == pyjit.stats(always).graphs == 3
+    for columns in (5, 6):
+        y = values(7, columns)
+        pyjit.mark_static(y, 0)
+        assert torch.equal(always(y), doubled(y))
+    assert pyjit.stats(always).graphs == 3, "the other size is a symbol"
+
+
+@pytest.mark.parametrize(
+    ("tensor", "dims", "error"),
+    [
+        ("x", 0, TypeError),
+        (torch.ones(2), 1, IndexError),
+        (torch.ones(2), [0, -2], IndexError),
+    ],
+)
+def test_marks_of_what_has_no_such_size(tensor: Any, dims: Any, error: type) -> None:
+    for mark in (pyjit.mark_dynamic, pyjit.mark_static):
+        with pytest.raises(error):
+            mark(tensor, dims)
+
+
 def test_dynamic_sizes_of_keyword_arguments_and_several_tensors() -> None:
     def f(x: torch.Tensor, *, y: torch.Tensor) -> torch.Tensor:
         return x @ y + 1
