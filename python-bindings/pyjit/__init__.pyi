@@ -9,6 +9,7 @@ from torch import Tensor
 from pyjit._C import ReasonKind
 from pyjit._explain import Explanation
 from pyjit._reasons import Place
+from pyjit._timings import Timing
 
 __all__ = [
     "CaptureError",

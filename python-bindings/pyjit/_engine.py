@@ -570,6 +570,7 @@ class Engine:
                 call_segment.site, Reason.of(graph_break.reason, stack)
             )
             end = self._end(call_segment.frames)
+        specialization.set_name(self.name)
         specialization.set_end(end, call_segment.grad_mode, call_segment.dispatch_state)
         for stage, seconds in specialization.stages():
             self.stage_seconds[stage] = self.stage_seconds.get(stage, 0.0) + seconds

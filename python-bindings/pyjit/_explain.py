@@ -8,6 +8,7 @@ from contextlib import contextmanager
 from typing import Any
 
 from pyjit._report import Report, check_detail
+from pyjit._timings import Timing, timed
 
 
 class Explanation:
@@ -23,14 +24,20 @@ class Explanation:
         self._name = getattr(fn, "__qualname__", type(fn).__qualname__)
 
     def __call__(self, *args: Any, **kwargs: Any) -> Report:
+        timings: list[Timing] | None = None
         with uncounted(self._find()):
-            self._call(*args, **kwargs)
-        return self.report()
+            if self._detail in ("kernels", "all"):
+                timings = timed(lambda: self._call(*args, **kwargs))
+            else:
+                self._call(*args, **kwargs)
+        return self._report(timings)
 
     def report(self) -> Report:
         """The report on the calls so far, without another one."""
-        engines = self._find()
-        return report(*engines, name=self._name, detail=self._detail)
+        return self._report(None)
+
+    def _report(self, timings: list[Timing] | None) -> Report:
+        return Report(self._find(), self._name, self._detail, timings)
 
     def __str__(self) -> str:
         return str(self.report())
@@ -76,8 +83,3 @@ def uncounted(roots: list[Any]) -> Iterator[None]:
                 engine.uncounted[specialization] += more
         for engine, hits in calls:
             engine.uncounted[None] += max(engine.compiled.hits - hits, 0)
-
-
-def report(*roots: Any, name: str = "", detail: str | None = None) -> Report:
-    """The report on engines' present state."""
-    return Report(list(roots), name or (roots[0].name if roots else "?"), detail)

@@ -12,6 +12,7 @@ from pyjit._guards import Guards
 from pyjit._misses import Miss, argument_names
 from pyjit._reasons import Reason
 from pyjit._report_page import page
+from pyjit._timings import Timing
 
 if TYPE_CHECKING:
     from pyjit._engine import Engine
@@ -68,8 +69,14 @@ class Report:
     """
 
     def __init__(
-        self, roots: list[Engine], name: str, detail: str | None = None
+        self,
+        roots: list[Engine],
+        name: str,
+        detail: str | None = None,
+        timings: list[Timing] | None = None,
     ) -> None:
+        # Of the call that was made for this report, where its kernels were asked for.
+        self.timings = timings
         self.name = name.rpartition("<locals>.")[2]
         self.detail = detail
         self._roots = roots
@@ -233,6 +240,8 @@ class Report:
             return
         if detail == "all":
             yield from self._everything()
+        if detail in ("kernels", "all"):
+            yield from self._timing_lines()
         for number, (engine, specialization) in enumerate(self._graphs):
             yield from _graph_lines(number, engine, specialization)
             if detail in ("guards", "all"):
@@ -245,6 +254,18 @@ class Report:
                 if text := specialization.text(topic):
                     yield f"    {title}:"
                     yield from (f"      {line}" for line in text.splitlines())
+
+    def _timing_lines(self) -> Iterator[str]:
+        """What the call that was made for this report spent where."""
+        if self.timings is None:
+            yield '  times: explain(f, detail="kernels")(inputs) makes a call and tells what kernels and vendor calls took'
+        elif not self.timings:
+            yield "  times: none, for nothing ran compiled in this call (or another profiler is active); the next may"
+        else:
+            yield "  times in this call, as torch.profiler has them (longest first):"
+            for timing in self.timings:
+                times = f" x {timing.count}" if timing.count > 1 else ""
+                yield f"    {timing.microseconds:10.1f} us  {timing.name}{times}"
 
     def _everything(self) -> Iterator[str]:
         """Every reason, each in a line."""
@@ -281,6 +302,7 @@ class Report:
             "eager_reasons": [reason.to_dict() for reason in self.eager_reasons],
             "misses": self.stats["miss_causes"],
             "stats": stats,
+            "timings": [timing._asdict() for timing in self.timings or ()],
             "graphs": [
                 {
                     "function": engine.name,

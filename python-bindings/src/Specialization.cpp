@@ -8,6 +8,7 @@
 #include "pyjit-rt/cuda/Driver.h"
 
 #include <ATen/SavedTensorHooks.h>
+#include <ATen/record_function.h>
 #include <c10/core/GradMode.h>
 #include <c10/core/InferenceMode.h>
 #include <torch/csrc/autograd/python_variable.h>
@@ -415,6 +416,9 @@ Specialization::Outcome Specialization::launchGraph(Frame &frame) {
 
   if (backward && backward->isShownNothing(inputs.data()))
     return Outcome::Eager;
+  at::RecordFunction range(at::RecordScope::USER_SCOPE);
+  if (range.isActive())
+    range.before("pyjit: " + name);
   Launch chosen = chooseLaunch(inputs.data());
   bool keepLock = chosen.program->brief() && !chosen.use.observed;
   Owned owned(*guards, frame);

@@ -96,6 +96,8 @@ public:
   /// that autocast keeps), and whether that is a number's.
   PyObject *inputRegisters() const;
 
+  /// What profilers call its launches.
+  std::string name;
   uint64_t hits = 0;
   /// Calls until the engine is told (0: never); counted down by whoever calls.
   uint32_t untilLook = 0;

@@ -250,6 +250,15 @@ PyObject *preferLaunch(PyObject *self, PyObject *name) {
   return PyErr_Format(PyExc_ValueError, "no way to launch: %R", name);
 }
 
+PyObject *setName(PyObject *self, PyObject *name) {
+  Py_ssize_t size;
+  const char *text = PyUnicode_AsUTF8AndSize(name, &size);
+  if (!text)
+    return nullptr;
+  specializationOf(self).name.assign(text, size);
+  Py_RETURN_NONE;
+}
+
 PyObject *getHostMicroseconds(PyObject *self, void *) {
   double median = specializationOf(self).hostMicroseconds();
   return median < 0 ? Py_NewRef(Py_None) : PyFloat_FromDouble(median);
@@ -262,6 +271,7 @@ PyMethodDef methods[] = {
      "with "
      "its function; the grad mode that it leaves behind, or None; the "
      "DispatchState that it belongs to."},
+    {"set_name", setName, METH_O, "What profilers call its launches."},
     {"prefer_launch", preferLaunch, METH_O,
      "Launch on a device in this way, unmeasured, where it is offered."},
     {"look_after", lookAfter, METH_O,

@@ -15,6 +15,7 @@
 #include <ATen/ScalarOps.h>
 #include <ATen/core/LegacyTypeDispatch.h>
 #include <ATen/ops/empty_strided.h>
+#include <ATen/record_function.h>
 #include <c10/core/CPUAllocator.h>
 #include <c10/core/impl/LocalDispatchKeySet.h>
 #include <c10/util/ScopeExit.h>
@@ -423,12 +424,17 @@ void TorchExecutor::runCopy(const Step &step, Arena &arena) const {
 
 bool TorchExecutor::runSteps(Arena &arena) {
   Interruption interruption(interrupt);
+  bool profiled =
+      at::getStepCallbacksUnlessEmpty(at::RecordScope::USER_SCOPE).has_value();
   for (uint32_t i = 0; i < program.numSteps();
        i = followStep(program, i, arena.buffers.data())) {
     const Step &step = program.steps()[i];
     switch (step.kind) {
     case StepKind::Kernel:
-      runKernel(step, arena);
+      if (profiled)
+        runProfiled(step, arena);
+      else
+        runKernel(step, arena);
       break;
     case StepKind::Call:
       runCall(calls[callOf[i]], arena);
@@ -508,6 +514,20 @@ void TorchExecutor::runKernel(const Step &step, Arena &arena) const {
   for (uint32_t k = 0; k < step.c; ++k)
     buffers[k] = arena.buffers[program.ints()[step.b + k]];
   parallelFor(program.kernels()[step.a], kernels[step.a], buffers);
+}
+
+/// As a range of profilers, which see vendor calls by themselves: its name and
+/// the program's line.
+void TorchExecutor::runProfiled(const Step &step, Arena &arena) const {
+  at::RecordFunction range(at::RecordScope::USER_SCOPE);
+  if (range.isActive()) {
+    const Kernel &kernel = program.kernels()[step.a];
+    std::string name = std::string("pyjit::") + program.string(kernel.name);
+    if (kernel.location != kNone)
+      name += std::string(" (") + program.string(kernel.location) + ")";
+    range.before(std::move(name));
+  }
+  runKernel(step, arena);
 }
 
 at::Tensor TorchExecutor::makeTensor(const Slot &slot,

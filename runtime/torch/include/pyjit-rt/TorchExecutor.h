@@ -195,6 +195,7 @@ protected:
   void undo(Arena &arena) const;
   void runCopy(const Step &step, Arena &arena) const;
   void runKernel(const Step &step, Arena &arena) const;
+  void runProfiled(const Step &step, Arena &arena) const;
   void runView(const Step &step, Arena &arena) const;
   void runCall(const CallPlan &plan, Arena &arena) const;
   void fillArena(Arena &arena, at::Tensor storage,
