@@ -229,17 +229,21 @@ class Place(NamedTuple):
         return f"{_short(self.file)}:{self.line}"
 
 
+# This package among them, wherever it lies.
 _LIBRARIES = tuple(
     {
         os.path.realpath(folder) + os.sep
-        for name in ("stdlib", "platstdlib", "purelib", "platlib")
-        if (folder := sysconfig.get_path(name))
+        for folder in (
+            os.path.dirname(os.path.realpath(__file__)),
+            *map(sysconfig.get_path, ("stdlib", "platstdlib", "purelib", "platlib")),
+        )
+        if folder
     }
 )
 
 
 def is_library(file: str) -> bool:
-    """Whether a file is the standard library's or an installed package's."""
+    """Whether a file is the standard library's, an installed package's or pyjit's."""
     return file.startswith("<frozen") or os.path.realpath(file).startswith(_LIBRARIES)
 
 
