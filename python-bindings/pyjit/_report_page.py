@@ -16,6 +16,7 @@ _AROUND = 3
 _STYLE = """
 :root { color-scheme: light dark; --line: #8885; --mark: #fd06; --bar: #48c; }
 body { font: 15px/1.5 system-ui, sans-serif; max-width: 70rem; margin: 0 auto; padding: 1rem; }
+p { overflow-wrap: anywhere; }
 h1 { font-size: 1.3rem; } h2 { font-size: 1.1rem; margin-top: 2rem; }
 pre { font: 13px/1.4 ui-monospace, monospace; overflow-x: auto; border: 1px solid var(--line); padding: .5rem; margin: .5rem 0; }
 pre b { background: var(--mark); font-weight: inherit; display: block; }
