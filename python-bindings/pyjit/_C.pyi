@@ -311,6 +311,8 @@ class Specialization:
     ) -> None:
         """Where the specialization ends if not with its function; the grad mode that it leaves behind,
         or None; the DispatchState that it belongs to."""
+    def set_name(self, name: str, /) -> None:
+        """What profilers call its launches."""
     def prefer_launch(self, name: str, /) -> None:
         """Launch on a device in this way, unmeasured, where it is offered."""
     def look_after(self, calls: int, /) -> None:
@@ -328,6 +330,14 @@ class Specialization:
         arguments."""
     def guard_steps(self) -> list[tuple[str, int, int, int, int, int, Any]]:
         """The guard program: (name, flags, dst, a, b, imm, operand) of each step."""
+    def inputs_of(
+        self, args: tuple, kwargs: dict[str, Any], /
+    ) -> tuple[Any, ...] | None:
+        """The tensors that the graph would take for these arguments, in order; None where the guards
+        do not accept them."""
+    def input_registers(self) -> list[tuple[int, bool]]:
+        """Of each input of the graph, the guard program's register that it is in (-1: a cast that
+        autocast keeps), and whether that is a number's."""
     def failed_guard(
         self, args: tuple, kwargs: dict[str, Any], /
     ) -> tuple[int, Any] | None:

@@ -149,6 +149,8 @@ class Report:
     """Every place where a graph ends within a call, each once."""
     eager_reasons: list[Reason]
     """Why whole calls ran in eager."""
+    timings: list[Timing] | None
+    """What kernels and vendor calls took in the call that was made for ``detail="kernels"``."""
     def text(self, detail: Detail | None = None) -> str:
         """The first screen (at most 25 lines), and behind it the detail that is asked for.
 
@@ -245,6 +247,21 @@ def is_compiling() -> bool:
     >>> pyjit.is_compiling()
     False
     """
+
+def mark_dynamic(tensor: Tensor, dims: int | Iterable[int]) -> None:
+    """Says of an argument that these of its sizes will differ between calls: they are symbols from the first
+    specialization on that such a call has, if the graph can hold them. ``torch._dynamo.mark_dynamic`` and
+    ``maybe_mark_dynamic`` say the same.
+
+    >>> import pyjit, torch
+    >>> x = torch.ones(4, 3)
+    >>> pyjit.mark_dynamic(x, 0)
+
+    Raises ``TypeError`` for what is no tensor, ``IndexError`` for a dimension that it does not have."""
+
+def mark_static(tensor: Tensor, dims: int | Iterable[int]) -> None:
+    """Says of an argument that these of its sizes are worth a specialization each. ``torch._dynamo.mark_static``
+    says the same. Raises as ``mark_dynamic``."""
 
 def records(compiled: Callable[..., Any]) -> list[dict[str, Any]]:
     """The former name of ``specializations``."""
