@@ -107,6 +107,10 @@ Value KernelEmitter::address(Value base, Value offset, int64_t constant,
   // instruction's displacement holds.
   if (constant == 0)
     return at;
+  // In a tile, behind what tells LLVM nothing: it would look for other
+  // addresses of each row, which takes longer than to compile the rest.
+  if (rows > 1)
+    at = LLVM::StripInvariantGroupOp::create(b, ptr, at);
   // A constant displacement has few bits; lanes of one vector may be further
   // apart.
   LLVM::GEPArg more = static_cast<int32_t>(constant);
@@ -199,6 +203,23 @@ bool KernelEmitter::isTransposed(const Node *node) const {
          form.coefficient(schedule.vectorDim) != 1;
 }
 
+/// `vector` behind a fence, which is no instruction. LLVM looks for shorter
+/// forms of each chain of shuffles, which takes longer than the rest of a
+/// kernel and finds none in those of a square.
+Value KernelEmitter::fenced(Value vector) {
+  auto type = cast<VectorType>(vector.getType());
+  unsigned bits = type.getNumElements() * type.getElementTypeBitWidth();
+  if (bits % 32 != 0)
+    return vector;
+  // Fences are of floats alone.
+  auto floats = VectorType::get({bits / 32}, b.getF32Type());
+  Value fence = LLVM::CallIntrinsicOp::create(
+                    b, floats, b.getStringAttr("llvm.arithmetic.fence"),
+                    ValueRange(b.createOrFold<LLVM::BitcastOp>(floats, vector)))
+                    .getResults();
+  return b.createOrFold<LLVM::BitcastOp>(type, fence);
+}
+
 /// A square: vector i holds all rows of lane i. Swapping one bit of the row's
 /// number with one of the lane's at a time transposes it.
 SmallVector<Value> KernelEmitter::loadTransposed(const Node *node) {
@@ -211,7 +232,7 @@ SmallVector<Value> KernelEmitter::loadTransposed(const Node *node) {
   for (unsigned lane = 0; lane < lanes; ++lane)
     square.push_back(LLVM::LoadOp::create(
         b, type, address(base, offset, lane * stride, node->type), bytes));
-  for (unsigned bit = lanes / 2; bit != 0; bit /= 2) {
+  for (unsigned bit = 1; bit < lanes; bit *= 2) {
     SmallVector<int64_t> low, high;
     for (unsigned lane = 0; lane < lanes; ++lane) {
       low.push_back(lane & bit ? lanes + lane - bit : lane);
@@ -224,6 +245,9 @@ SmallVector<Value> KernelEmitter::loadTransposed(const Node *node) {
       square[i] = vector::ShuffleOp::create(b, x, y, low);
       square[i + bit] = vector::ShuffleOp::create(b, x, y, high);
     }
+    if (2 * bit < lanes)
+      for (Value &row : square)
+        row = fenced(row);
   }
   for (Value &row : square)
     row = fromMemory(row, node->type);

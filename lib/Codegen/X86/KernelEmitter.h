@@ -130,6 +130,7 @@ private:
   bool isTransposed(const Node *node) const;
   /// The rows of such a load, by row.
   SmallVector<Value> loadTransposed(const Node *node);
+  Value fenced(Value vector);
   /// Expr at lane `shift` of the vector dim.
   AffineExpr shifted(AffineExpr expr, int64_t shift) const;
   Value address(Value base, Value offset, int64_t constant, Type element);
