@@ -80,9 +80,15 @@ private:
     }
   }
 
+  /// In the order in which eager's engine has them: the runtime hands them out
+  /// as they stand.
   LogicalResult returnGradients() {
-    SmallVector<int64_t> reached;
-    for (int64_t number : inputs.asArrayRef()) {
+    SmallVector<int64_t> reached, order(inputs.asArrayRef());
+    llvm::stable_sort(order, [&](int64_t a, int64_t b) {
+      return sweep.completedAt(function.getArgument(a)) <
+             sweep.completedAt(function.getArgument(b));
+    });
+    for (int64_t number : order) {
       Value gradient = sweep.gradientOf(function.getArgument(number));
       if (!gradient)
         continue;

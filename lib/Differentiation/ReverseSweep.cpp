@@ -71,6 +71,16 @@ bool ReverseSweep::reaches(Value input, ValueRange values) {
   return false;
 }
 
+/// The order in which autograd comes to what one operation reads.
+static unsigned placeOf(Operation *op, Value read) {
+  auto operands = op->getOperands();
+  unsigned place = std::distance(operands.begin(), llvm::find(operands, read));
+  auto call = dyn_cast<tssa::AtenOp>(op);
+  bool behind = call && place == 1 &&
+                operators::lookupFacts(call.getOverload()).transposesWeight;
+  return behind ? operands.size() : place;
+}
+
 void ReverseSweep::give(Value value, Value gradient) {
   if (!active.contains(value))
     return;
@@ -80,6 +90,8 @@ void ReverseSweep::give(Value value, Value gradient) {
     hasFailed |= build.hasFailed();
   }
   gradients[value] = gradient;
+  if (visited)
+    completed[value] = {visits, placeOf(visited, value)};
 }
 
 LogicalResult ReverseSweep::run() {
@@ -90,9 +102,12 @@ LogicalResult ReverseSweep::run() {
       break;
     forward.push_back(&op);
   }
-  for (Operation *op : llvm::reverse(forward))
+  for (Operation *op : llvm::reverse(forward)) {
+    visited = op;
+    ++visits;
     if (failed(visit(op)) || hasFailed)
       return failure();
+  }
   return success();
 }
 

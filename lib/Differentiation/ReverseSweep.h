@@ -34,6 +34,12 @@ public:
   /// The input's gradient, laid out as its value is; null if nothing that got a
   /// gradient depends on it.
   mlir::Value gradientOf(mlir::Value input);
+  /// When the input's gradient was complete: the visit that added to it last,
+  /// and its place in that. Eager's engine goes from what was computed last to
+  /// what was computed first, too.
+  std::pair<unsigned, unsigned> completedAt(mlir::Value input) const {
+    return completed.lookup(input);
+  }
   /// Whether any of the values is computed from the input, be it by way of
   /// something that has no derivative (the mask of a relu). Eager's gradient is
   /// zero then, where there is no other way.
@@ -54,6 +60,9 @@ private:
   llvm::DenseSet<mlir::Value> active;
   llvm::DenseMap<mlir::Value, mlir::Value> gradients;
   llvm::DenseMap<mlir::Value, int64_t> marked;
+  llvm::DenseMap<mlir::Value, std::pair<unsigned, unsigned>> completed;
+  mlir::Operation *visited = nullptr; ///< null before the sweep
+  unsigned visits = 0;
   bool hasFailed = false; ///< something could not be built; an error has told
 };
 

@@ -317,6 +317,9 @@ class KeptWhole<list<string> operators> : Flag<operators>;
 /// Likewise where sizes are lifted: its parts would be given numbers computed
 /// from sizes.
 class KeptWithSizes<list<string> operators> : Flag<operators>;
+/// Of one that is recorded whole: one of its parts transposes the weight, its
+/// second operand. Autograd comes to that behind the bias.
+class TransposesWeight<list<string> operators> : Flag<operators>;
 /// Of a composite whose parts are recorded: what sizes the parts are given
 /// (python-bindings/capture/tensors/Composites.cpp). `Transparent`: nothing but
 /// what the composite was given, and they are the same parts for all sizes other

@@ -3,6 +3,7 @@
 
 #include "pyjit-rt/BackwardProgram.h"
 
+#include <torch/csrc/autograd/functions/basic_ops.h>
 #include <torch/csrc/autograd/functions/utils.h>
 
 #include <algorithm>
@@ -207,20 +208,44 @@ void BackwardProgram::findWays() {
   }
 }
 
+/// Whether hooks hear of the tensor's gradient in front of where it goes.
+static bool isHooked(const at::Tensor &tensor) {
+  const autograd::AutogradMeta *meta =
+      autograd::impl::get_autograd_meta(tensor);
+  if (!meta)
+    return false;
+  std::shared_ptr<autograd::Node> next =
+      meta->grad_fn_ ? meta->grad_fn_ : meta->grad_accumulator_.lock();
+  return !meta->hooks_.empty() || (next && (!next->pre_hooks().empty() ||
+                                            !next->tensor_pre_hooks().empty() ||
+                                            !next->post_hooks().empty()));
+}
+
+/// Whether hooks hear when the leaf has its gradient.
+static bool isHookedBehind(const at::Tensor &leaf) {
+  const autograd::AutogradMeta *meta = autograd::impl::get_autograd_meta(leaf);
+  return meta && meta->post_acc_grad_hooks_;
+}
+
 bool BackwardProgram::isShownNothing(const at::Tensor *inputs) const {
-  return std::any_of(
-      partlyReached.begin(), partlyReached.end(), [&](uint32_t input) {
-        const autograd::AutogradMeta *meta =
-            autograd::impl::get_autograd_meta(inputs[input]);
-        if (!meta)
-          return false;
-        std::shared_ptr<autograd::Node> next =
-            meta->grad_fn_ ? meta->grad_fn_ : meta->grad_accumulator_.lock();
-        return !meta->hooks_.empty() ||
-               (next && (!next->pre_hooks().empty() ||
-                         !next->tensor_pre_hooks().empty() ||
-                         !next->post_hooks().empty()));
-      });
+  return std::any_of(partlyReached.begin(), partlyReached.end(),
+                     [&](uint32_t input) { return isHooked(inputs[input]); });
+}
+
+/// Autograd's queue hands out accumulators, which are equally urgent, in any
+/// order. Each gets a node in front of it, of which the queue takes the one
+/// that was made last.
+void BackwardProgram::keepOrder(autograd::edge_list &edges,
+                                const at::Tensor *inputs) const {
+  for (size_t k = gradients.size(); k-- > 0;) {
+    const at::Tensor &input = inputs[gradients[k]];
+    if (!edges[k].is_valid() || !input.is_leaf())
+      continue;
+    auto node = std::make_shared<autograd::Identity>();
+    node->add_input_metadata(input);
+    node->add_next_edge(std::move(edges[k]));
+    edges[k] = {std::move(node), 0};
+  }
 }
 
 size_t BackwardProgram::numGroups() const {
@@ -336,9 +361,10 @@ autograd::edge_list BackwardProgram::edges(const at::Tensor *inputs,
   made.reserve(gradients.size() + zeros.size());
   std::lock_guard<std::mutex> guard(accumulatorsLock);
   accumulators.resize(parameters.size());
-  bool several = numGroups() > 1;
+  bool several = numGroups() > 1, watched = false;
   for (size_t k = 0; k < gradients.size(); ++k) {
     const at::Tensor &input = inputs[gradients[k]];
+    watched |= input.is_leaf() && (isHooked(input) || isHookedBehind(input));
     if (several && !reachesFrom(group, k)) {
       made.emplace_back();
       continue;
@@ -354,6 +380,8 @@ autograd::edge_list BackwardProgram::edges(const at::Tensor *inputs,
                autograd::impl::gradient_edge(input).function};
     made.emplace_back(known.node, 0);
   }
+  if (watched)
+    keepOrder(made, inputs);
   for (uint32_t input : zeros)
     made.push_back(autograd::impl::gradient_edge(inputs[input]));
   return made;

@@ -106,6 +106,78 @@ def test_hooks_of_several_tensors(mode: Any) -> None:
     story()
 
 
+class Attending(nn.Module):
+    """Weights of several uses, of layers with and without biases, norms between them."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.embedding = nn.Embedding(11, 8)
+        self.norm = nn.LayerNorm(8)
+        self.qkv = nn.Linear(8, 24)
+        self.out = nn.Linear(8, 8, bias=False)
+        self.scale = nn.Parameter(torch.ones(8))
+
+    def forward(self, ids: torch.Tensor) -> torch.Tensor:
+        h = self.embedding(ids)
+        for _ in range(2):
+            q, k, v = self.qkv(self.norm(h)).chunk(3, -1)
+            h = h + self.out((q @ k.mT).softmax(-1) @ v) * self.scale
+        return h @ self.embedding.weight.t()
+
+
+def convolutional() -> nn.Module:
+    torch.manual_seed(0)
+    return nn.Sequential(
+        nn.Conv2d(3, 4, 3),
+        nn.BatchNorm2d(4),
+        nn.ReLU(),
+        nn.Conv2d(4, 4, 3, groups=2, bias=False),
+        nn.GroupNorm(2, 4),
+        nn.Flatten(),
+        nn.Linear(64, 5),
+        nn.PReLU(),
+    )
+
+
+def attending() -> nn.Module:
+    torch.manual_seed(0)
+    return Attending()
+
+
+@pytest.mark.parametrize("penalty", [False, True])
+@pytest.mark.parametrize(
+    ("make", "batch"),
+    [
+        (perceptron, lambda seed: values(3, 4, seed=seed)),
+        (convolutional, lambda seed: values(2, 3, 8, 8, seed=seed)),
+        (attending, lambda seed: torch.arange(6).view(2, 3) + seed % 3),
+    ],
+)
+def test_order_of_leaves(make: Any, batch: Any, penalty: bool) -> None:
+    """Eager hands a leaf's gradient out as soon as nothing can be added to it."""
+
+    @scenario(grad=True)
+    def story(compile: Compile) -> Steps:
+        m = make()
+        f = compile(m)
+        seen: list[str] = []
+        for name, p in m.named_parameters():
+            p.register_hook(lambda g, name=name: seen.append(f"{name} has a gradient"))
+            p.register_post_accumulate_grad_hook(
+                lambda p, name=name: seen.append(f"{name} has accumulated it")
+            )
+        for step in range(4):
+            m.zero_grad()
+            seen.clear()
+            loss = loss_of(f(batch(step)))
+            if penalty:
+                loss = loss + sum(p.square().sum() for p in m.parameters())
+            loss.backward()
+            yield [list(seen), state(m)]
+
+    story()
+
+
 @pytest.mark.parametrize("whole", [False, True])
 def test_optimizer_within_the_backward(whole: bool) -> None:
     """Each parameter is updated as soon as its gradient is there."""

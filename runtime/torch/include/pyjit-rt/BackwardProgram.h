@@ -102,7 +102,7 @@ struct BackwardProgram {
   std::unique_ptr<TorchExecutor> program;
   std::vector<Argument> arguments;
   /// Result k of the program is the gradient of input `gradients[k]` of the
-  /// main program.
+  /// main program. In the order in which eager's engine hands them out.
   std::vector<uint32_t> gradients;
   /// By place in `gradients`: parameters, whose accumulators are kept from call
   /// to call, for autograd makes one anew where nobody holds it. Empty: none.
@@ -175,6 +175,8 @@ private:
   mutable std::mutex programsLock, accumulatorsLock;
   bool adopt(BackwardProgram &other) const;
   void findWays();
+  void keepOrder(torch::autograd::edge_list &edges,
+                 const at::Tensor *inputs) const;
   mutable std::unique_ptr<DifferentiableBackward> again;
   using Partial = std::map<std::vector<bool>, std::unique_ptr<BackwardProgram>>;
   const BackwardProgram *getPartial(Partial &programs,
