@@ -345,10 +345,12 @@ typedef enum PyjitMockOp {
                             //   lists[b .. b+imm)
   PYJIT_MOCK_CLEAR = 58,    // dict a: remove all (filled by SET_ITEM)
   PYJIT_MOCK_ADVANCE = 59,  // tensor a's version counter: + imm
-  PYJIT_MOCK_REQUIRE_GRAD = 60, // tensor a.requires_grad_()
-  PYJIT_MOCK_FREED_GRAPH = 61,  // tensor a has a grad_fn whose graph is freed
-  PYJIT_MOCK_SET_GRAD = 62,     // tensor a.grad = tensor b, or None
-  PYJIT_MOCK_SET_DATA = 63,     // the element of tensor a = number b
+  PYJIT_MOCK_REQUIRE_GRAD = 60,   // tensor a.requires_grad_()
+  PYJIT_MOCK_FREED_GRAPH = 61,    // tensor a has a grad_fn whose graph is freed
+  PYJIT_MOCK_SET_GRAD = 62,       // tensor a.grad = tensor b, or None
+  PYJIT_MOCK_SET_DATA = 63,       // the element of tensor a = number b
+  PYJIT_MOCK_DIFFERENTIABLE = 65, // view a of a result or input has a gradient
+                                  //   of its own: the next such one
 
   PYJIT_MOCK_RETURN = 64 // the call's result is register a; last
 } PyjitMockOp;
@@ -359,6 +361,7 @@ typedef enum PyjitMockOp {
 #define PYJIT_MOCK_FLAG_NO_GRAD 4
 #define PYJIT_MOCK_FLAG_GRAD 8
 #define PYJIT_MOCK_FLAG_DATA 16
+#define PYJIT_MOCK_FLAG_SEVERAL 32
 
 /// VIEW with b != 0: sizes and strides that are PYJIT_ANY_DIM, in order, and
 /// then what is added to the offset are computed by pools.ints from b - 1 on:

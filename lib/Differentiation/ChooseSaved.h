@@ -17,6 +17,8 @@ struct JointProgram {
   /// The arguments that are gradients of results.
   llvm::SmallVector<mlir::BlockArgument> gradients = {};
   unsigned numInputs = 0, numResults = 0;
+  /// Behind the results, views of results and inputs, which have gradients.
+  unsigned numViews = 0;
   /// What cannot be computed before the gradients are there, and what the
   /// results that are shown depend on; neither: what only gradients need.
   llvm::SmallPtrSet<mlir::Operation *, 32> isBackward = {}, isForward = {};
@@ -28,7 +30,8 @@ struct JointProgram {
     return mlir::ValueRange(returned().getOperands()).take_front(numResults);
   }
   mlir::ValueRange gradientResults() const {
-    return mlir::ValueRange(returned().getOperands()).drop_front(numResults);
+    return mlir::ValueRange(returned().getOperands())
+        .drop_front(numResults + numViews);
   }
   bool isBeforeGradients(mlir::Value value) const;
   /// Values from outside that an operation and its regions read.

@@ -8,6 +8,8 @@
 #include "pyjit/Operators/OperatorFacts.h"
 #include "pyjit/Operators/OperatorNames.h"
 
+#include "llvm/ADT/BitVector.h"
+
 namespace pyjit::differentiation {
 #define GEN_PASS_DEF_DIFFERENTIATEPASS
 #define GEN_PASS_DEF_EXPANDBACKWARDPASS
@@ -40,6 +42,7 @@ public:
         llvm::map_to_vector(inputs.asArrayRef(), [&](int64_t number) -> Value {
           return function.getArgument(number);
         }));
+    chooseViews();
     takeGradients();
     if (failed(sweep.run()))
       return failure();
@@ -61,11 +64,70 @@ private:
                                    << "' have to name arguments and results";
   }
 
-  /// An argument for the gradient of each result that has one.
-  void takeGradients() {
-    llvm::DenseMap<Value, unsigned> uses;
+  /// A view that no other result comes by has no gradient of its own: autograd
+  /// knows how it is a part of its base's. Whoever is a part of one that has
+  /// one comes by it.
+  void chooseViews() {
     for (int64_t number : results.asArrayRef())
       ++uses[returned.getOperand(number)];
+    auto count =
+        function->getAttrOfType<IntegerAttr>(attribute::kGradientViews);
+    if (!count)
+      return;
+    auto views = ValueRange(returned.getOperands()).take_back(count.getInt());
+    llvm::DenseSet<Value> wanted = findWanted(views);
+    int64_t first = returned.getNumOperands() - count.getInt();
+    SmallVector<int64_t> chosen;
+    for (int64_t number : results.asArrayRef())
+      if (Value result = returned.getOperand(number);
+          number < first || (wanted.contains(result) && uses[result] == 1 &&
+                             sweep.isActive(result)))
+        chosen.push_back(number);
+    results = builder.getDenseI64ArrayAttr(chosen);
+    function->setAttr(attribute::kGradientResults, results);
+  }
+
+  /// The views that other results come by, and those that come by others.
+  llvm::DenseSet<Value> findWanted(ValueRange views) {
+    llvm::DenseMap<Value, unsigned> places;
+    for (auto [i, view] : llvm::enumerate(views))
+      places[view] = i;
+    unsigned count = views.size();
+    llvm::DenseMap<Value, llvm::BitVector> by; // of each value, itself included
+    for (Operation &op : function.front().without_terminator()) {
+      if (!ReverseSweep::letsPass(&op))
+        continue;
+      llvm::BitVector all(count);
+      for (Value operand : op.getOperands())
+        if (auto known = by.find(operand); known != by.end())
+          all |= known->second;
+      for (Value result : op.getResults()) {
+        auto place = places.find(result);
+        if (all.none() && place == places.end())
+          continue;
+        llvm::BitVector &own = by[result] = all;
+        if (place != places.end())
+          own.set(place->second);
+      }
+    }
+    llvm::DenseSet<Value> wanted;
+    for (int64_t number : results.asArrayRef()) {
+      Value result = returned.getOperand(number);
+      auto known = by.find(result);
+      if (known == by.end())
+        continue;
+      for (unsigned i : known->second.set_bits())
+        if (views[i] != result) {
+          wanted.insert(views[i]);
+          if (places.contains(result))
+            wanted.insert(result);
+        }
+    }
+    return wanted;
+  }
+
+  /// An argument for the gradient of each result that has one.
+  void takeGradients() {
     for (int64_t number : results.asArrayRef()) {
       Value result = returned.getOperand(number);
       unsigned place = function.getNumArguments();
@@ -112,6 +174,7 @@ private:
   OpBuilder builder;
   ReverseSweep sweep;
   DenseI64ArrayAttr inputs, results;
+  llvm::DenseMap<Value, unsigned> uses; ///< as a result
 };
 
 /// A leaf's gradient is what comes of all its contents: those in front of the

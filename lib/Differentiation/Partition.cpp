@@ -36,8 +36,11 @@ public:
       if (joint.getArgAttr(i, attribute::kGradient))
         gradients.push_back(joint.getArgument(i));
     numInputs = joint.getNumArguments() - unsigned(gradients.size());
+    if (auto views =
+            joint->getAttrOfType<IntegerAttr>(attribute::kGradientViews))
+      numViews = unsigned(views.getInt());
     numResults =
-        joint.getNumResults() -
+        joint.getNumResults() - numViews -
         unsigned(
             joint->getAttrOfType<DenseI64ArrayAttr>(attribute::kGradientInputs)
                 .size());
@@ -49,6 +52,7 @@ public:
     findBackward();
     findForward();
     std::tie(saved, repeated) = chooseSaved(*this);
+    numberResults();
     joint.walk([](Operation *op) { op->removeAttr(attribute::kSavedInEager); });
     func::FuncOp backward = makeBackward();
     if (!backward)
@@ -112,7 +116,7 @@ private:
     }
     Builder builder(joint.getContext());
     SmallVector<Attribute> reaches, reads;
-    for (Value result : returned().getOperands().drop_front(numResults)) {
+    for (Value result : gradientResults()) {
       const llvm::BitVector &own = arguments[result];
       SmallVector<int64_t> numbers, inputs;
       for (BlockArgument gradient : gradients)
@@ -277,7 +281,7 @@ private:
       if (isBackward.contains(&op) || repeated.contains(&op))
         builder.clone(op, mapping);
     SmallVector<Value> results;
-    for (Value result : returned().getOperands().drop_front(numResults))
+    for (Value result : gradientResults())
       results.push_back(mapping.lookup(result));
     func::ReturnOp::create(builder, joint.getLoc(), results);
     function.setFunctionType(builder.getFunctionType(
@@ -293,14 +297,40 @@ private:
     return succeeded(nameSymbols(function)) ? function : func::FuncOp();
   }
 
-  /// Which result of the forward program a saved value is; a new one where it
-  /// is none yet.
-  int64_t numberOfSaved(Value value) {
-    for (auto [i, result] : llvm::enumerate(shownResults()))
-      if (result == value)
-        return int64_t(i);
-    added.push_back(value);
-    return int64_t(numResults + added.size()) - 1;
+  /// The forward program's results are those that the call shows, and then
+  /// saved values that are none of these. Views, which it does not give, have
+  /// the numbers behind.
+  void numberResults() {
+    for (Value value : saved)
+      if (!isa<BlockArgument>(value) &&
+          !llvm::is_contained(shownResults(), value))
+        added.push_back(value);
+    Builder builder(joint.getContext());
+    auto renumber = [&](int64_t number) {
+      return number < int64_t(numResults) ? number
+                                          : number + int64_t(added.size());
+    };
+    for (BlockArgument gradient : gradients)
+      joint.setArgAttr(gradient.getArgNumber(), attribute::kGradient,
+                       builder.getI64IntegerAttr(renumber(resultOf(gradient))));
+    joint.walk([&](Operation *op) {
+      if (auto at = op->getAttrOfType<IntegerAttr>(attribute::kGradientAt))
+        op->setAttr(attribute::kGradientAt,
+                    builder.getI64IntegerAttr(renumber(at.getInt())));
+    });
+    auto results =
+        joint->getAttrOfType<DenseI64ArrayAttr>(attribute::kGradientResults);
+    joint->setAttr(attribute::kGradientResults,
+                   builder.getDenseI64ArrayAttr(
+                       llvm::map_to_vector(results.asArrayRef(), renumber)));
+  }
+
+  /// Which result of the forward program a saved value is.
+  int64_t numberOfSaved(Value value) const {
+    ValueRange shown = shownResults();
+    if (auto own = llvm::find(shown, value); own != shown.end())
+      return own - shown.begin();
+    return numResults + (llvm::find(added, value) - added.begin());
   }
 
   /// Where the backward program reads the sizes that differ between calls: of
@@ -377,6 +407,7 @@ private:
     if (!parametersLast)
       markTrained(builder);
     joint->removeAttr(attribute::kGradientInputs);
+    joint->removeAttr(attribute::kGradientViews);
     joint->setAttr(attribute::kSaved,
                    builder.getI64IntegerAttr(int64_t(added.size())));
   }

@@ -18,9 +18,7 @@ using tssa::typeOf;
 using tssa::ViewAttr;
 using tssa::ViewKind;
 
-/// Whether the operation's results depend on its operands as far as
-/// gradients go.
-static bool letsPass(Operation *op) {
+bool ReverseSweep::letsPass(Operation *op) {
   if (auto call = dyn_cast<tssa::AtenOp>(op))
     return !operators::lookupFacts(call.getOverload()).makesTensor;
   auto access = dyn_cast<tssa::AccessOp>(op);

@@ -44,6 +44,9 @@ public:
   /// something that has no derivative (the mask of a relu). Eager's gradient is
   /// zero then, where there is no other way.
   static bool reaches(mlir::Value input, mlir::ValueRange values);
+  /// Whether the operation's results depend on its operands as far as
+  /// gradients go.
+  static bool letsPass(mlir::Operation *op);
 
 private:
   llvm::LogicalResult visit(mlir::Operation *op);

@@ -27,7 +27,8 @@ struct SelectGradients
       return;
     if (failed(eraseUnused(function, inputs.size())))
       return signalPassFailure();
-    function->removeAttr(attribute::kUpdates); // those results are gone
+    for (StringRef name : {attribute::kUpdates, attribute::kGradientViews})
+      function->removeAttr(name); // those results are gone
     Builder builder(&getContext());
     SmallVector<int64_t> wanted(inputs.asArrayRef());
     for (unsigned i = 0; i < function.getNumArguments(); ++i) {

@@ -129,6 +129,8 @@ LogicalResult MockEncoder::encodeView(refgraph::ViewOp op) {
           .Case("data", PYJIT_MOCK_FLAG_DATA)
           .Case("no_grad", PYJIT_MOCK_FLAG_NO_GRAD)
           .Case("grad", PYJIT_MOCK_FLAG_GRAD)
+          .Case("one of several",
+                PYJIT_MOCK_FLAG_GRAD | PYJIT_MOCK_FLAG_SEVERAL)
           .Default(0);
   return success();
 }
@@ -224,6 +226,10 @@ LogicalResult MockEncoder::encodeOp(Operation *op) {
       .Case([&](refgraph::RequireGradOp leaf) {
         add(leaf.getFreed() ? PYJIT_MOCK_FREED_GRAPH : PYJIT_MOCK_REQUIRE_GRAD,
             0, use(leaf.getTensor()));
+        return success();
+      })
+      .Case([&](refgraph::DifferentiableOp view) {
+        add(PYJIT_MOCK_DIFFERENTIABLE, 0, use(view.getTensor()));
         return success();
       })
       .Case([&](refgraph::LeaveOp leave) {

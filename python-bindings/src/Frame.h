@@ -43,6 +43,8 @@ struct Frame {
   std::vector<at::Tensor> inputs;
   uint64_t boundEpoch = 0;
   std::vector<at::Tensor> outputs;
+  /// Those that the mock has made and the nodes know.
+  std::vector<at::Tensor> views;
   /// Of outputs that require grad; else none.
   rt::BackwardNodes nodes;
   rt::SavedValues saved; ///< for the nodes

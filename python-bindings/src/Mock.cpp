@@ -11,11 +11,14 @@
 #include <ATen/ops/view_as_complex.h>
 #include <ATen/ops/view_as_real.h>
 #include <c10/core/GradMode.h>
+#include <c10/util/accumulate.h>
 #include <structmember.h>
 #include <torch/csrc/Size.h>
 #include <torch/csrc/autograd/python_variable.h>
+#include <torch/csrc/autograd/variable.h>
 
 #include <algorithm>
+#include <numeric>
 
 namespace pyjit::python {
 namespace {
@@ -184,7 +187,8 @@ void Mock::findExternals() {
 
 PyObject *Mock::run(std::vector<PyObject *> &registers,
                     const std::vector<rt::Number> &numbers,
-                    const std::vector<at::Tensor> &results) {
+                    const std::vector<at::Tensor> &results,
+                    std::vector<at::Tensor> &views) {
   // Registers from the first result on are this call's own references.
   std::fill(registers.begin() + program->firstResult, registers.end(), nullptr);
   bool ok = true;
@@ -206,7 +210,10 @@ PyObject *Mock::run(std::vector<PyObject *> &registers,
       ok = registers[inst.dst] != nullptr;
       continue;
     }
-    ok = step(inst, registers);
+    if (inst.op == PYJIT_MOCK_DIFFERENTIABLE)
+      views.push_back(THPVariable_Unpack(registers[inst.a]));
+    else
+      ok = step(inst, registers);
   }
   for (uint32_t i = program->firstResult; i < registers.size(); ++i)
     Py_CLEAR(registers[i]);
@@ -251,6 +258,28 @@ static at::Tensor detachedPart(const at::Tensor &tensor, at::IntArrayRef sizes,
   impl->set_sizes_and_strides(sizes, strides, offset);
   impl->set_allow_tensor_metadata_change(false);
   return whole;
+}
+
+/// The view of all of a row-major tensor, in another shape or order, by
+/// operators whose gradients are views again, where one by strides is a copy.
+/// Undefined where it is another one.
+static at::Tensor rearranged(const at::Tensor &base, at::IntArrayRef sizes,
+                             at::IntArrayRef strides) {
+  std::vector<int64_t> order(sizes.size()), ordered, places(sizes.size());
+  std::iota(order.begin(), order.end(), 0);
+  std::stable_sort(order.begin(), order.end(), [&](int64_t a, int64_t b) {
+    return strides[a] > strides[b];
+  });
+  for (size_t i = 0; i < order.size(); ++i) {
+    ordered.push_back(sizes[order[i]]);
+    places[order[i]] = int64_t(i);
+  }
+  if (!base.is_contiguous() || base.numel() != c10::multiply_integers(sizes))
+    return {};
+  at::Tensor view = base.view(ordered);
+  if (!std::is_sorted(order.begin(), order.end()))
+    view = view.permute(places);
+  return view.strides() == strides ? view : at::Tensor();
 }
 
 /// Puts what depends on symbols into sizes and strides; returns what is added
@@ -309,8 +338,17 @@ PyObject *Mock::makeView(const PyjitInst &inst,
       return wrap(at::as_strided(retyped(tensor, type), sizes, strides,
                                  begin + offset));
     }
-    return wrap(at::as_strided(tensor, sizes, strides,
-                               tensor.storage_offset() + offset));
+    at::Tensor view;
+    if (offset == 0 && tensor.requires_grad())
+      view = rearranged(tensor, sizes, strides);
+    if (!view.defined())
+      view = at::as_strided(tensor, sizes, strides,
+                            tensor.storage_offset() + offset);
+    if (inst.flags & PYJIT_MOCK_FLAG_SEVERAL)
+      if (auto *meta = torch::autograd::impl::get_view_autograd_meta(view))
+        meta->set_creation_meta(
+            torch::autograd::CreationMeta::MULTI_OUTPUT_NODE);
+    return wrap(view);
   } catch (const std::exception &error) {
     PyErr_Format(PyExc_RuntimeError, "pyjit: view of a result: %s",
                  error.what());

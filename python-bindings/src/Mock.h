@@ -23,11 +23,13 @@ public:
             std::string &error);
 
   /// Runs after the graph. `registers` is the shared register file, its guard
-  /// part filled; `results` are the graph's results. Returns a new reference,
-  /// or null with a Python exception set.
+  /// part filled; `results` are the graph's results. Adds the views that have
+  /// gradients of their own to `views`. Returns a new reference, or null with a
+  /// Python exception set.
   PyObject *run(std::vector<PyObject *> &registers,
                 const std::vector<rt::Number> &numbers,
-                const std::vector<at::Tensor> &results);
+                const std::vector<at::Tensor> &results,
+                std::vector<at::Tensor> &views);
 
   /// Whether it gives the tensor in register `reg` other contents.
   bool writesBack(uint32_t reg) const;

@@ -300,7 +300,8 @@ Specialization::Outcome Specialization::answer(Frame &frame,
     mode.emplace(inference);
   Outcome outcome = launchGraph(frame);
   if (outcome == Outcome::Hit) {
-    *result = mock->run(frame.registers, frame.numbers, frame.outputs);
+    *result =
+        mock->run(frame.registers, frame.numbers, frame.outputs, frame.views);
     outcome = *result && (!backward || saveOutputs(frame)) ? Outcome::Hit
                                                            : Outcome::Raise;
     if (outcome == Outcome::Raise)
@@ -313,6 +314,7 @@ Specialization::Outcome Specialization::answer(Frame &frame,
     Py_DECREF(frame.registers[reg]);
   for (at::Tensor &output : frame.outputs)
     output.reset();
+  frame.views.clear();
   if (backward) {
     frame.nodes.clear();
     frame.saved.reset();
@@ -325,6 +327,7 @@ bool Specialization::saveOutputs(Frame &frame) {
   if (frame.nodes.empty())
     return true;
   try {
+    frame.nodes.connectViews(frame.views);
     frame.nodes.save(frame.outputs, frame.saved);
     return true;
   } catch (const std::exception &error) {

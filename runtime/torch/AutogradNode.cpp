@@ -71,20 +71,33 @@ void BackwardNodes::addResult(size_t k, const at::Tensor *inputs) {
 
 void BackwardNodes::connect(const std::vector<at::Tensor> &outputs,
                             const std::vector<bool> *which) {
-  for (size_t k = 0; k < program->differentiable.size(); ++k) {
-    const at::Tensor &result = outputs[program->differentiable[k]];
-    layouts->push_back(TensorLayout::ofGradient(result));
-    bool isOne = !which || (*which)[k];
-    for (const std::shared_ptr<CompiledBackward> &node : groups)
-      if (!isOne || program->groups[k] != node->group)
-        node->add_input_metadata(autograd::Node::undefined_input());
-      else if (results.empty())
-        autograd::set_history(result, node);
-      else
-        node->add_input_metadata(result);
-    if (!results.empty())
-      autograd::set_history(result, results[k]);
-  }
+  for (size_t k = 0; k < program->differentiable.size(); ++k)
+    if (uint32_t number = program->differentiable[k];
+        number < program->firstView)
+      connect(k, outputs[number], !which || (*which)[k]);
+}
+
+/// The k-th differentiable one, behind those in front of it.
+void BackwardNodes::connect(size_t k, const at::Tensor &result, bool isOne) {
+  layouts->push_back(TensorLayout::ofGradient(result));
+  for (const std::shared_ptr<CompiledBackward> &node : groups)
+    if (!isOne || program->groups[k] != node->group)
+      node->add_input_metadata(autograd::Node::undefined_input());
+    else if (results.empty())
+      autograd::set_history(result, node);
+    else
+      node->add_input_metadata(result);
+  if (!results.empty())
+    autograd::set_history(result, results[k]);
+}
+
+/// To autograd they stay views: a write to one, or to its base, gives it a
+/// history by way of the base.
+void BackwardNodes::connectViews(const std::vector<at::Tensor> &views) {
+  for (size_t k = 0; k < program->differentiable.size(); ++k)
+    if (uint32_t number = program->differentiable[k];
+        number >= program->firstView)
+      connect(k, views[number - program->firstView], /*isOne=*/true);
 }
 
 void BackwardNodes::save(const std::vector<at::Tensor> &outputs,

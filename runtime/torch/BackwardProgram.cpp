@@ -90,8 +90,7 @@ public:
                              });
     if (!known || own.numResults > main.numOutputs() ||
         !within(own.gradients, main.numInputs()) ||
-        !within(own.zeros, main.numInputs()) ||
-        !within(own.differentiable, own.numResults))
+        !within(own.zeros, main.numInputs()) || !isDifferentiableKnown())
       return fail("names what the main program does not take or give");
     for (uint32_t i = 0; i < own.arguments.size(); ++i)
       if (!resolve(i))
@@ -112,7 +111,10 @@ private:
   bool resolve(uint32_t number) {
     BackwardProgram::Argument &argument = own.arguments[number];
     bool isInput = argument.source == Source::Input;
-    if (argument.index >= (isInput ? main.numInputs() : main.numOutputs()))
+    bool isOfView =
+        argument.source == Source::Gradient && argument.index >= own.firstView;
+    if (!isOfView &&
+        argument.index >= (isInput ? main.numInputs() : main.numOutputs()))
       return fail("takes what the main program does not take or give");
     if (isInput) {
       auto found = std::find_if(own.reads.begin(), own.reads.end(),
@@ -139,7 +141,8 @@ private:
       argument.place = uint32_t(list.size());
       list.push_back(argument.index);
     }
-    return sameLayout(number, isInput ? main.inputDims(argument.index)
+    return isOfView || // the launch does not make it
+           sameLayout(number, isInput ? main.inputDims(argument.index)
                                       : main.outputDims(argument.index));
   }
 
@@ -148,6 +151,17 @@ private:
       return true;
     return fail("takes argument " + std::to_string(number) +
                 " in another layout than it has");
+  }
+
+  /// Views stand behind all results.
+  bool isDifferentiableKnown() const {
+    return std::is_sorted(own.differentiable.begin(),
+                          own.differentiable.end()) &&
+           std::none_of(own.differentiable.begin(), own.differentiable.end(),
+                        [&](uint32_t number) {
+                          return number >= own.numResults &&
+                                 number < main.numOutputs();
+                        });
   }
 
   static bool within(const std::vector<uint32_t> &numbers, uint32_t count) {
@@ -167,6 +181,7 @@ private:
 } // namespace
 
 bool BackwardProgram::resolve(const TorchExecutor &main, std::string &error) {
+  firstView = main.numOutputs();
   if (!Resolver(*this, main, error).run())
     return false;
   for (size_t k = 0; k < gradients.size(); ++k)

@@ -72,10 +72,43 @@ def gradient(of: torch.Tensor, by: torch.Tensor) -> torch.Tensor:
     return torch.autograd.grad(of.sum(), by)[0].contiguous()
 
 
+def view(m: nn.Sequential, x: torch.Tensor) -> Results:
+    h = m[0](x).tanh().reshape(1, -1, 8)
+    return h, m[2](h)
+
+
+def part(m: nn.Sequential, x: torch.Tensor) -> Results:
+    h = m[0](x).tanh()[1:]
+    return h, m[2](h), h.sin()
+
+
+def view_and_base(m: nn.Sequential, x: torch.Tensor) -> Results:
+    h = m[0](x).tanh()
+    v = h.t()
+    return v, h, m[2](v.t()) + h.sum()
+
+
+def view_of_view(m: nn.Sequential, x: torch.Tensor) -> Results:
+    h = m[0](x).tanh()
+    v = h[1:]
+    return m[2](v), v[:, 2:], v
+
+
+def view_of_input(m: nn.Sequential, x: torch.Tensor) -> Results:
+    v = x[1:]
+    return v, m[0](v)
+
+
+def views_alone(m: nn.Sequential, x: torch.Tensor) -> Results:
+    v = x[1:]
+    return v[:, 1:], v
+
+
 CALLS: dict[str, Callable[[nn.Sequential, torch.Tensor], Results]] = {
     f.__name__: f
     for f in (
         features_and_scores, chain, around, two_of_one, apart, nothing_saved, equal_ones, written,
+        view, part, view_and_base, view_of_view, view_of_input, views_alone,
     )
 }  # fmt: skip
 calls = pytest.mark.parametrize("name", CALLS)

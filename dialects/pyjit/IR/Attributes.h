@@ -42,6 +42,10 @@ inline constexpr Name kInputs = "pyjit.inputs";
 /// the gradients of.
 inline constexpr Name kGradientInputs = "pyjit.gradient_inputs";
 inline constexpr Name kGradientResults = "pyjit.gradient_results";
+/// An integer: so many results, the last ones, are none. They are views that
+/// the mock makes of results and inputs, which may be among `gradient_results`;
+/// the forward program does not give them.
+inline constexpr Name kGradientViews = "pyjit.gradient_views";
 /// Arrays of integers: of each result of a backward program, the results of the
 /// main program that it depends on. Eager has no gradient where the engine has
 /// none of these.

@@ -62,6 +62,7 @@ const Rule kRules[] = {
     {attribute::kInputs, Function, isIntegers, "an array of i64"},
     {attribute::kGradientInputs, Function, isIntegers, "an array of i64"},
     {attribute::kGradientResults, Function, isIntegers, "an array of i64"},
+    {attribute::kGradientViews, Function, isInteger, "an integer"},
     {attribute::kReaches, Function, isLists, "arrays of i64"},
     {attribute::kReads, Function, isLists, "arrays of i64"},
     {attribute::kGroups, Function, isLists, "arrays of i64"},

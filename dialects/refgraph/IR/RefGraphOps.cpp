@@ -561,7 +561,8 @@ LogicalResult DifferentiableOp::verify() {
 
 LogicalResult ShownOp::verify() {
   if (getMode() == "detached" || getMode() == "view of detached" || isData() ||
-      getMode() == "no_grad" || getMode() == "grad")
+      getMode() == "no_grad" || getMode() == "grad" ||
+      getMode() == "one of several")
     return success();
   return emitOpError("in an unknown way: '") << getMode() << "'";
 }

@@ -117,6 +117,8 @@ def RefGraph_GraphOp : RefGraph_PartOp<"graph"> {
 
     `gradient_results` lists the results that are to be differentiated, and
     `gradient_inputs` the inputs that require grad. A graph has both or neither.
+    The last `gradient_views` values that it yields are no results: they are views
+    that the mock makes of a result or an input, yielded for their gradients.
 
     ```mlir
     refgraph.graph @f(%x: !refgraph.tensor<[4], [1], f32, "cpu">) mutates [0] {
@@ -131,7 +133,8 @@ def RefGraph_GraphOp : RefGraph_PartOp<"graph"> {
                        OptionalAttr<ArrayAttr>:$holds,
                        OptionalAttr<ArrayAttr>:$symbols,
                        OptionalAttr<DenseI64ArrayAttr>:$gradient_inputs,
-                       OptionalAttr<DenseI64ArrayAttr>:$gradient_results);
+                       OptionalAttr<DenseI64ArrayAttr>:$gradient_results,
+                       DefaultValuedAttr<I64Attr, "0">:$gradient_views);
   let regions = (region SizedRegion<1>:$body);
   let hasCustomAssemblyFormat = 1;
   let hasRegionVerifier = 1;
@@ -697,11 +700,13 @@ def RefGraph_RequireGradOp : RefGraph_Op<"require_grad", [
 }
 
 def RefGraph_DifferentiableOp : RefGraph_Op<"differentiable", [
-    HasParent<"TraceOp">]> {
+    ParentOneOf<["TraceOp", "MockOp"]>]> {
   let summary = "a tensor that the call computed leaves it and requires grad";
   let description = [{
     It is no leaf: eager gave it a `grad_fn`. Of a tensor that existed before the
     call, and of a view of one, nothing is said: autograd knows those.
+
+    In a mock: the view that the graph yields next among its `gradient_views`.
 
     ```mlir
     refgraph.differentiable %r : !refgraph.tensor<[4], [1], f32, "cpu">
@@ -719,8 +724,9 @@ def RefGraph_ShownOp : RefGraph_Op<"shown", [
     `"detached"`: it is no view to autograd (`detach()`). `"view of detached"`:
     a view of such a tensor. `"data"`: it is a tensor's `.data`, which has a
     version counter of its own. `"no_grad"`, `"grad"`: a view that was made in
-    this grad mode, where that is another than the call began with. Without this
-    line it is a view like any.
+    this grad mode, where that is another than the call began with. `"one of
+    several"`: one of the views that an operator returned (`chunk`), which must
+    not be written in place. Without this line it is a view like any.
 
     ```mlir
     refgraph.shown %v "detached" : !refgraph.tensor<[4], [1], f32, "cpu">

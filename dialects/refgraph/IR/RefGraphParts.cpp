@@ -83,8 +83,8 @@ LogicalResult MockOp::verifyRegions() {
   if (failed(verifyTerminator<LeaveOp>(*this)))
     return failure();
   return verifyBody<ObjectOp, ConstantOp, CreateOp, SetOp, DeleteOp, AppendOp,
-                    AdvanceOp, RequireGradOp, ReplaceOp, ViewOp, CopyBackOp,
-                    LeaveOp>(*this);
+                    AdvanceOp, RequireGradOp, DifferentiableOp, ReplaceOp,
+                    ViewOp, CopyBackOp, LeaveOp>(*this);
 }
 
 /// Names tensors of `types` that may have gradients, in order.
@@ -149,15 +149,21 @@ LogicalResult GraphOp::verifyRegions() {
   }
   auto yield = cast<YieldOp>(getBody().front().getTerminator());
   unsigned updates = getMutates().size();
-  if (yield.getValues().size() < updates)
-    return emitOpError("mutates ") << updates << " inputs but yields "
-                                   << yield.getValues().size() << " values";
+  auto views = int64_t(getGradientViews());
+  if (views < 0 || views > int64_t(yield.getValues().size()))
+    return emitOpError("'gradient_views' is ")
+           << views << ", but it yields " << yield.getValues().size()
+           << " values";
+  ValueRange results = yield.getValues().drop_back(views);
+  if (results.size() < updates)
+    return emitOpError("mutates ")
+           << updates << " inputs but yields " << results.size() << " values";
   int64_t previous = -1;
   for (auto [i, input] : llvm::enumerate(getMutates())) {
     if (input <= previous || input >= getBody().getNumArguments())
       return emitOpError("'mutates' must list input numbers in order");
     previous = input;
-    Value value = yield.getValues().take_back(updates)[i];
+    Value value = results.take_back(updates)[i];
     Type type = getBody().getArgument(input).getType();
     if (value.getType() != type)
       return emitOpError("new contents of input ")

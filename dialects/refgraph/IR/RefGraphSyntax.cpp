@@ -443,8 +443,10 @@ void GraphOp::print(OpAsmPrinter &printer) {
   printer.printSymbolName(getSpecialization());
   printArguments(printer, getBody().getArguments());
   printNumbers(printer, "mutates", getMutates());
-  printer.printOptionalAttrDictWithKeyword((*this)->getAttrs(),
-                                           {"specialization", "mutates"});
+  SmallVector<StringRef> known{"specialization", "mutates"};
+  if (!getGradientViews())
+    known.push_back("gradient_views");
+  printer.printOptionalAttrDictWithKeyword((*this)->getAttrs(), known);
   printer << " ";
   printer.printRegion(getBody(), /*printEntryBlockArgs=*/false);
 }

@@ -146,17 +146,23 @@ static bool runsBackward(GraphOp graph) {
 
 static void extractGraph(TraceOp trace, const SpecializationPlan &plan) {
   OpBuilder builder(trace);
-  bool differentiable = !plan.gradientResults.empty();
+  bool differentiable =
+      !plan.gradientResults.empty() || !plan.gradientViews.empty();
   DenseI64ArrayAttr gradientInputs, gradientResults;
   if (differentiable) {
     gradientInputs = getGradientInputs(plan, builder);
-    gradientResults = builder.getDenseI64ArrayAttr(plan.gradientResults);
+    SmallVector<int64_t> numbers(plan.gradientResults);
+    auto first = int64_t(plan.results.size() + plan.updates.size());
+    llvm::append_range(
+        numbers, llvm::seq(first, first + int64_t(plan.gradientViews.size())));
+    gradientResults = builder.getDenseI64ArrayAttr(numbers);
   }
   auto graph = GraphOp::create(
       builder, trace.getLoc(), trace.getSpecializationAttr(),
       builder.getDenseI64ArrayAttr(plan.updates), getParams(plan, builder),
       getHolds(plan, builder), getSymbols(plan, builder), gradientInputs,
-      gradientResults);
+      gradientResults,
+      builder.getI64IntegerAttr(int64_t(plan.gradientViews.size())));
   if (TypeAttr type = getDefaultType(trace))
     graph->setAttr(pyjit::attribute::kDefaultDtype, type);
   Block *body = &graph.getBody().emplaceBlock();
@@ -177,6 +183,8 @@ static void extractGraph(TraceOp trace, const SpecializationPlan &plan) {
     values.push_back(mapping.lookup(plan.getLatest(result)));
   for (int64_t input : plan.updates)
     values.push_back(mapping.lookup(plan.getLatest(plan.inputs[input])));
+  for (Value view : plan.gradientViews)
+    values.push_back(mapping.lookup(plan.getLatest(view)));
   YieldOp::create(builder, trace.getBody().front().back().getLoc(), values);
   // Where nothing is to be differentiated, all operators are alike.
   if (!differentiable && !runsBackward(graph))

@@ -45,6 +45,9 @@ public:
     }
     builder.setInsertionPoint(builder.getBlock()->getTerminator());
     setCounters();
+    for (Value view : plan.gradientViews)
+      DifferentiableOp::create(builder, trace.getLoc(),
+                               getObject(view, trace.getLoc()));
     for (auto [tensor, freed] : plan.requiringGrad)
       RequireGradOp::create(builder, trace.getLoc(),
                             getObject(tensor, trace.getLoc()), freed);

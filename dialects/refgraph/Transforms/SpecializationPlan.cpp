@@ -4,6 +4,7 @@
 #include "dialects/refgraph/IR/PythonValues.h"
 #include "pyjit/Operators/CallArguments.h"
 #include "pyjit/Operators/OperatorFacts.h"
+#include "pyjit/Operators/OperatorNames.h"
 #include "pyjit/Operators/Raises.h"
 
 using namespace mlir;
@@ -282,7 +283,9 @@ SpecializationPlan::getDistance(Value value, Value base,
   return getSymbolicOffset(value) - begin;
 }
 
-/// Decides for each tensor that escapes where the mock takes it from.
+/// Decides for each tensor that escapes where the mock takes it from. One that
+/// is the only one of its memory to escape may be a tensor of its own, unless
+/// gradients flow: nodes may have saved its memory, which somebody writes then.
 LogicalResult SpecializationPlan::planResults(TraceOp trace) {
   llvm::MapVector<Value, SmallVector<Value>> fresh;
   SmallVector<Value> bases;
@@ -307,11 +310,19 @@ LogicalResult SpecializationPlan::planResults(TraceOp trace) {
     views[value] = {*base, *distance, shown.lookup(value)};
     bases.push_back(*base);
   }
+  llvm::SetVector<Value> differentiable = findDifferentiable(trace);
   for (auto &[root, members] : fresh) {
     auto type = cast<TensorType>(getLatest(members.front()).getType());
-    if (members.size() == 1 && (type.isDense() || members.front() == root)) {
-      results.push_back(members.front());
-      continue;
+    if (members.size() == 1) {
+      Value only = members.front();
+      if (only != root && !differentiable.empty() && isDetachedPart(only, root))
+        shown[only] = StringAttr::get(trace.getContext(), "detached");
+      else if (only == root ||
+               (type.isDense() && !(differentiable.contains(only) &&
+                                    letsGradientsPass(only, root)))) {
+        results.push_back(only);
+        continue;
+      }
     }
     results.push_back(root);
     for (Value member : members) {
@@ -402,6 +413,78 @@ void SpecializationPlan::planGradients(TraceOp trace) {
   for (auto [i, result] : llvm::enumerate(results))
     if (differentiable.contains(result))
       gradientResults.push_back(i);
+}
+
+/// Whether `value` is made of `base` by views, each made where grad mode was on
+/// and of numbers that have gradients.
+bool SpecializationPlan::letsGradientsPass(Value value, Value base) const {
+  for (value = getNode(value); value != base;) {
+    auto call = value.getDefiningOp<TensorOp>();
+    if (!call || call.getNoGrad() || call.getAliases().size() != 1)
+      return false;
+    Value source = call.getInputs()[call.getAliases()[0]];
+    Type element = cast<TensorType>(value.getType()).getElementType();
+    if (!isa<FloatType>(element) ||
+        cast<TensorType>(source.getType()).getElementType() != element)
+      return false;
+    value = getNode(source);
+  }
+  return true;
+}
+
+/// Whether `value` is `detach()` of `base`, which requires grad, or of a view
+/// of it.
+bool SpecializationPlan::isDetachedPart(Value value, Value base) const {
+  auto call = getNode(value).getDefiningOp<TensorOp>();
+  return call && call.getOverload() == operators::aten::detach &&
+         call.getNoGrad() && letsGradientsPass(call.getInputs()[0], base);
+}
+
+/// Else, of operators nothing is said as far as gradients go.
+static bool beginsInGradMode(TraceOp trace) {
+  bool known = false;
+  for (auto state : trace.getBody().getOps<StateOp>())
+    if (auto mode = state.getValues().getAs<BoolAttr>("grad_mode")) {
+      if (!mode.getValue())
+        return false;
+      known = true;
+    }
+  return known;
+}
+
+/// Where nothing else of the call is made of a view, autograd knows how its
+/// gradient comes to its base.
+void SpecializationPlan::planGradientViews(TraceOp trace) {
+  if (!beginsInGradMode(trace))
+    return;
+  llvm::DenseSet<Value> differentiable;
+  for (int64_t number : gradientResults)
+    differentiable.insert(results[number]);
+  SmallVector<Value> candidates;
+  for (Value node : escaping) {
+    auto view = views.find(node);
+    if (view == views.end())
+      continue;
+    auto get = view->second.base.getDefiningOp<GetOp>();
+    bool requiresGrad = get ? get.getRequiresGrad().value_or(false)
+                            : differentiable.contains(view->second.base);
+    if (requiresGrad && letsGradientsPass(node, view->second.base))
+      candidates.push_back(node);
+  }
+  auto isRead = [&](Value view) {
+    bool isByOthers = !differentiable.empty() && isNeeded(view.getDefiningOp());
+    return isByOthers || llvm::any_of(candidates, [&](Value other) {
+             return other != view && (letsGradientsPass(other, view) ||
+                                      letsGradientsPass(view, other));
+           });
+  };
+  llvm::copy_if(candidates, std::back_inserter(gradientViews), isRead);
+  for (Value view : gradientViews)
+    for (Value value = view, base = views.lookup(view).base; value != base;) {
+      auto call = value.getDefiningOp<TensorOp>();
+      needed.insert(call);
+      value = getNode(call.getInputs()[call.getAliases()[0]]);
+    }
 }
 
 /// Whether a call may raise because of its operands' values.
@@ -539,6 +622,7 @@ FailureOr<SpecializationPlan> SpecializationPlan::compute(TraceOp trace) {
     return failure();
   plan.planGradients(trace);
   plan.markNeeded(trace);
+  plan.planGradientViews(trace);
   plan.listExternals(trace);
   plan.listSymbols(trace);
   return plan;

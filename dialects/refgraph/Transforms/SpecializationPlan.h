@@ -58,6 +58,9 @@ public:
   llvm::SmallVector<std::pair<mlir::Value, bool>> requiringGrad;
   /// Numbers of the results that are to be differentiated, in order.
   llvm::SmallVector<int64_t> gradientResults;
+  /// Views that the mock makes and the graph reads, through which gradients
+  /// flow: to autograd they are tensors of their own.
+  llvm::SmallVector<mlir::Value> gradientViews;
 
   /// Escaping nodes that the mock makes as views.
   llvm::DenseMap<mlir::Value, View> views;
@@ -94,6 +97,9 @@ private:
   llvm::LogicalResult planCounters(TraceOp trace);
   llvm::SetVector<mlir::Value> findDifferentiable(TraceOp trace) const;
   void planGradients(TraceOp trace);
+  bool letsGradientsPass(mlir::Value value, mlir::Value base) const;
+  bool isDetachedPart(mlir::Value value, mlir::Value base) const;
+  void planGradientViews(TraceOp trace);
   void markNeeded(TraceOp trace);
   void listExternals(TraceOp trace);
   void listSymbols(TraceOp trace);

@@ -6,7 +6,10 @@
 
 #include "dialects/tssa/Transforms/Passes.h"
 
+#include "dialects/pyjit/IR/Attributes.h"
 #include "dialects/tssa/IR/Views.h"
+
+#include "llvm/ADT/MapVector.h"
 
 namespace pyjit::tssa {
 #define GEN_PASS_DEF_REWRITEMUTATIONPASS
@@ -25,9 +28,14 @@ struct Chain {
   SmallVector<Value> indices;
 };
 
-Chain chainOf(Value handle) {
+/// `stops`: takes such a handle, other than the given one, for an origin.
+Chain chainOf(
+    Value handle,
+    llvm::function_ref<bool(Value)> stops = [](Value) { return false; }) {
   SmallVector<ViewOp> views;
   while (auto view = handle.getDefiningOp<ViewOp>()) {
+    if (!views.empty() && stops(handle))
+      break;
     views.push_back(view);
     handle = view.getSource();
   }
@@ -45,23 +53,53 @@ RankedTensorType contents(Value handle) {
 
 struct RewriteMutation
     : pyjit::tssa::impl::RewriteMutationPassBase<RewriteMutation> {
-  LogicalResult rewrite(LoadOp load) {
-    Chain chain = chainOf(load.getRef());
+  /// To autograd, a view that leaves the call is a tensor: what is computed of
+  /// it, or of a view of it, is computed of that one. So all that the function
+  /// reads of it between two writes is one value.
+  void findShown() {
+    func::FuncOp function = getOperation();
+    shown.clear();
+    known.clear();
+    if (!function->hasAttr(pyjit::attribute::kGradientResults))
+      return;
+    for (Value result : function.front().getTerminator()->getOperands())
+      if (auto load = result.getDefiningOp<LoadOp>();
+          load && load.getRef().getDefiningOp<ViewOp>())
+        shown.insert(load.getRef());
+  }
+
+  /// What the handle shows where the builder stands.
+  Value read(OpBuilder &builder, Location loc, Value handle) {
+    // What a region reads is not there behind it, and may be written in it.
+    bool isOutside = builder.getBlock() == &getOperation().front();
+    if (Value value = known.lookup(handle); value && isOutside)
+      return value;
+    Chain chain =
+        chainOf(handle, [&](Value other) { return shown.contains(other); });
     if (chain.path.empty())
+      return LoadOp::create(builder, loc, contents(handle), handle);
+    Value value = AccessOp::create(
+        builder, loc, contents(handle), read(builder, loc, chain.origin),
+        builder.getArrayAttr(chain.path), chain.indices);
+    if (isOutside && shown.contains(handle))
+      known[handle] = value;
+    return value;
+  }
+
+  LogicalResult rewrite(LoadOp load) {
+    if (!load.getRef().getDefiningOp<ViewOp>())
       return success();
     OpBuilder builder(load);
-    Value whole = LoadOp::create(builder, load.getLoc(), contents(chain.origin),
-                                 chain.origin);
-    Value part =
-        AccessOp::create(builder, load.getLoc(), load.getType(), whole,
-                         builder.getArrayAttr(chain.path), chain.indices);
-    load.replaceAllUsesWith(part);
+    load.replaceAllUsesWith(read(builder, load.getLoc(), load.getRef()));
     load.erase();
     return success();
   }
 
   LogicalResult rewrite(StoreOp store) {
     Chain chain = chainOf(store.getRef());
+    known.remove_if([&](auto &entry) {
+      return chainOf(entry.first).origin == chain.origin;
+    });
     if (chain.path.empty())
       return success();
     OpBuilder builder(store);
@@ -82,6 +120,7 @@ struct RewriteMutation
   void runOnOperation() override {
     SmallVector<Operation *> accesses;
     SmallVector<ViewOp> views;
+    findShown();
     getOperation().walk([&](Operation *op) {
       if (isa<LoadOp, StoreOp>(op))
         accesses.push_back(op);
@@ -103,6 +142,10 @@ struct RewriteMutation
       view.erase();
     }
   }
+
+  llvm::DenseSet<Value> shown; ///< handles of views that leave
+  /// What the program has read of these and not written since.
+  llvm::MapVector<Value, Value> known;
 };
 
 } // namespace

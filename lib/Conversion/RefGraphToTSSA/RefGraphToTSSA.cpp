@@ -95,13 +95,14 @@ StringRef deviceOf(Value value) {
   return tensor ? tensor.getDevice() : "cpu";
 }
 
-/// Which results of a graph are new contents of inputs: the last ones.
+/// Which results of a graph are new contents of inputs: the last ones in front
+/// of views.
 ArrayAttr getUpdates(refgraph::GraphOp graph) {
   ArrayRef<int64_t> inputs = graph.getMutates();
   Builder builder(graph.getContext());
   int64_t result =
       int64_t(graph.getBody().front().getTerminator()->getNumOperands()) -
-      int64_t(inputs.size());
+      int64_t(inputs.size()) - int64_t(graph.getGradientViews());
   SmallVector<Attribute> updates;
   for (int64_t input : inputs)
     updates.push_back(builder.getDenseI64ArrayAttr({result++, input}));
@@ -209,6 +210,9 @@ LogicalResult Converter::run() {
     function->setAttr(attribute::kGradientInputs,
                       graph.getGradientInputsAttr());
     function->setAttr(attribute::kGradientResults, gradients);
+    if (int64_t views = graph.getGradientViews())
+      function->setAttr(attribute::kGradientViews,
+                        builder.getI64IntegerAttr(views));
   }
   if (!device.empty()) {
     function->setAttr(attribute::kDevice, builder.getStringAttr(device));

@@ -43,18 +43,27 @@ Counter counterOf(const TensorInfo &info) {
   return {memoryOf(info), info.data};
 }
 
+/// How autograd sees a view; empty: as one like any that was made in
+/// `gradMode`.
+std::string viewShownAs(const at::TensorBase &t, bool gradMode) {
+  using torch::autograd::CreationMeta;
+  auto meta = torch::autograd::impl::get_view_autograd_meta(t);
+  CreationMeta how = meta ? meta->get_creation_meta() : CreationMeta::DEFAULT;
+  if (how == CreationMeta::MULTI_OUTPUT_NODE)
+    return "one of several";
+  bool made = how != CreationMeta::NO_GRAD_MODE;
+  return made == gradMode ? "" : made ? "grad" : "no_grad";
+}
+
 /// How autograd sees a tensor that shares memory with `other`, which the call
-/// was given or made first; empty: as a view of it, made in `gradMode`.
+/// was given or made first.
 std::string shownAs(const at::TensorBase &t, const at::TensorBase &other,
                     bool gradMode) {
   if (!t.is_view())
     return "detached";
   if (baseOf(t) != baseOf(other))
     return "view of detached";
-  auto meta = torch::autograd::impl::get_view_autograd_meta(t);
-  bool made = !meta || meta->get_creation_meta() !=
-                           torch::autograd::CreationMeta::NO_GRAD_MODE;
-  return made == gradMode ? "" : made ? "grad" : "no_grad";
+  return viewShownAs(t, gradMode);
 }
 
 /// Whether two elements may lie at one place in memory (`expand`): not where
@@ -74,6 +83,17 @@ bool mayOverlap(const at::TensorBase &t) {
   return false;
 }
 
+/// To ask for the node of one of several views raises behind a write to their
+/// base.
+bool hasNode(const at::Tensor &t) {
+  try {
+    (void)t.grad_fn();
+    return true;
+  } catch (const c10::Error &) {
+    return false;
+  }
+}
+
 class LeavingTensors {
 public:
   explicit LeavingTensors(Impl &impl) : impl(impl), recording(impl.recording) {}
@@ -85,6 +105,11 @@ public:
                            "setting the attribute requires_grad of a tensor, "
                            "which keeps it");
     }
+    for (const at::Tensor &t : impl.leaving)
+      if (!hasNode(t))
+        return recording.end(ReasonKind::SharedMemory,
+                             "it leaves one of several views, whose base was "
+                             "written");
     findExternals();
     findFirst();
     for (const at::Tensor &t : impl.leaving)
@@ -221,6 +246,8 @@ void LeavingTensors::writeTensor(const at::Tensor &t, const TensorInfo &info) {
     how = "data";
   else if (other && !other->is_same(t) && !t.is_inference())
     how = shownAs(t, *other, impl.state.gradMode);
+  else if (!other && t.is_view() && !t.is_inference())
+    how = viewShownAs(t, impl.state.gradMode);
   if (!how.empty())
     recording.add(PyjitShownOp{.tensor = info.value, .mode = view(how)});
   // What a view requires follows from its base, unless it is a detached one.

@@ -66,3 +66,41 @@ func.func @apart(%x: tensor<4xf32>) -> (tensor<4xf32>, tensor<4xf32>) attributes
   %1 = tssa.aten "aten::neg"(%x) : (tensor<4xf32>) -> tensor<4xf32>
   return %0, %1 : tensor<4xf32>, tensor<4xf32>
 }
+
+// -----
+
+// A view that the mock makes of the first result, and that the second one was
+// computed from, has a gradient of its own. The forward program does not give
+// it: its number stands behind what is saved.
+// JOINT-LABEL: func.func @view(
+// JOINT-SAME: %arg2: tensor<4xf32> {pyjit.gradient = 1 : i64}, %arg3: tensor<2x2xf32> {pyjit.gradient = 2 : i64}
+// JOINT: "aten::add.Tensor"({{.*}}) {pyjit.gradient_at = 2 : i64}
+// JOINT: "aten::add.Tensor"({{.*}}) {pyjit.gradient_at = 0 : i64}
+// CHECK-LABEL: func.func @view(
+// CHECK-SAME: -> (tensor<4xf32>, tensor<4xf32>, tensor<2x2xf32>)
+// CHECK-SAME: pyjit.gradient_results = array<i64: 0, 1, 3>, pyjit.saved = 1 : i64
+// CHECK-LABEL: func.func @view_backward(
+// CHECK-SAME: {pyjit.gradient = 3 : i64}
+// CHECK-SAME: pyjit.leads = [array<i64>, array<i64: 3>, array<i64: 0>]
+// STOP-LABEL: func.func @view_backward(
+// STOP-SAME: pyjit.stops = array<i64: 0>
+func.func @view(%x: tensor<4xf32>) -> (tensor<4xf32>, tensor<4xf32>, tensor<2x2xf32>) attributes {pyjit.gradient_inputs = array<i64: 0>, pyjit.gradient_results = array<i64: 0, 1, 2>, pyjit.gradient_views = 1 : i64} {
+  %0 = tssa.aten "aten::neg"(%x) : (tensor<4xf32>) -> tensor<4xf32>
+  %1 = tssa.access %0 [#tssa.view<view [2, 2]>] : tensor<4xf32> -> tensor<2x2xf32>
+  %2 = tssa.aten "aten::tanh"(%1) : (tensor<2x2xf32>) -> tensor<2x2xf32>
+  %3 = tssa.aten "aten::neg"(%2) : (tensor<2x2xf32>) -> tensor<2x2xf32>
+  %4 = tssa.access %3 [#tssa.view<view [4]>] : tensor<2x2xf32> -> tensor<4xf32>
+  return %0, %4, %1 : tensor<4xf32>, tensor<4xf32>, tensor<2x2xf32>
+}
+
+// -----
+
+// Nothing was computed from this one: autograd knows how it is a part.
+// CHECK-LABEL: func.func @unread(
+// CHECK-SAME: -> tensor<4xf32>
+// CHECK-SAME: pyjit.gradient_results = array<i64: 0>
+func.func @unread(%x: tensor<4xf32>) -> (tensor<4xf32>, tensor<2x2xf32>) attributes {pyjit.gradient_inputs = array<i64: 0>, pyjit.gradient_results = array<i64: 0, 1>, pyjit.gradient_views = 1 : i64} {
+  %0 = tssa.aten "aten::neg"(%x) : (tensor<4xf32>) -> tensor<4xf32>
+  %1 = tssa.access %0 [#tssa.view<view [2, 2]>] : tensor<4xf32> -> tensor<2x2xf32>
+  return %0, %1 : tensor<4xf32>, tensor<2x2xf32>
+}

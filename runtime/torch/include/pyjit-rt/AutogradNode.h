@@ -157,6 +157,9 @@ public:
   /// of the differentiable ones.
   void connect(const std::vector<at::Tensor> &results,
                const std::vector<bool> *which = nullptr);
+  /// When the views of results and inputs that the call shows have been made,
+  /// and have their final versions: some have nodes of their own.
+  void connectViews(const std::vector<at::Tensor> &views);
   /// When all that the call shows has its final version. `block` has the saved
   /// results that are undefined in `results`.
   void save(const std::vector<at::Tensor> &results, const SavedValues &block);
@@ -166,6 +169,7 @@ public:
 
 private:
   void addResult(size_t k, const at::Tensor *inputs);
+  void connect(size_t k, const at::Tensor &result, bool isOne);
 
   std::shared_ptr<const BackwardProgram> program;
   std::shared_ptr<SavedCall> call;

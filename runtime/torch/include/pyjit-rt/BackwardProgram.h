@@ -107,8 +107,11 @@ struct BackwardProgram {
   /// By place in `gradients`: parameters, whose accumulators are kept from call
   /// to call, for autograd makes one anew where nobody holds it. Empty: none.
   std::vector<bool> parameters;
-  /// Results of the main program that require grad.
+  /// Results of the main program that require grad, and then views of its
+  /// results and inputs that have nodes of their own: of view k, the number is
+  /// `firstView + k`.
   std::vector<uint32_t> differentiable;
+  uint32_t firstView = 0; ///< the number of the main program's outputs
   /// Of each gradient in `gradients`: which results in `differentiable` it
   /// depends on. Where the engine has a gradient of none of these, eager gives
   /// none.

@@ -615,6 +615,15 @@ refgraph.graph @f(%x: !T, %y: !T) attributes {gradient_inputs = array<i64: 1, 0>
 
 // -----
 
+!T = !refgraph.tensor<[4], [1], f32, "cpu">
+
+// expected-error@+1 {{'gradient_views' is 2, but it yields 1 values}}
+refgraph.graph @f(%x: !T) attributes {gradient_views = 2 : i64} {
+  refgraph.yield %x : !T
+}
+
+// -----
+
 !I = !refgraph.tensor<[4], [1], i64, "cpu">
 
 // expected-error@+1 {{'gradient_results' names '!refgraph.tensor<[4], [1], i64, "cpu">', which has no gradient}}

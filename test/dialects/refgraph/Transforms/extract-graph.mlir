@@ -221,14 +221,13 @@ refgraph.trace @views {
 !T = !refgraph.tensor<[4], [1], f32, "cpu">
 !H = !refgraph.tensor<[2], [1], f32, "cpu">
 
-// A segment left %r, and the next one a view of it, of which it says nothing: the view requires grad as %r does, and what
-// was made without gradients does not.
+// A segment left %r, and the next one a view of it, of which it says nothing: the view requires grad as %r does, which
+// it stays a view of, and what was made without gradients does not.
 // CHECK-LABEL: refgraph.graph @view_of_an_earlier_segment(
 // CHECK-SAME:    gradient_inputs = array<i64: 0>, gradient_results = array<i64: 0>
 // CHECK:         %[[R:.*]] = refgraph.tensor_op "aten::exp"
-// CHECK:         %[[A:.*]] = refgraph.tensor_op "aten::slice.Tensor"(%[[R]]
 // CHECK:         %[[N:.*]] = refgraph.tensor_op "aten::neg"
-// CHECK:         refgraph.yield %[[A]], %[[N]] :
+// CHECK:         refgraph.yield %[[R]], %[[N]] :
 refgraph.trace @view_of_an_earlier_segment {
   %e = refgraph.external
   %x = refgraph.get %e arg(0, "x") {requires_grad = true} : !T
@@ -257,4 +256,29 @@ refgraph.trace @inference {
   %m = refgraph.tensor_op "aten::exp"(%x) {traits = ["pure"]} : (!T) -> !T
   %d = refgraph.tensor_op "aten::neg"(%m) {no_grad, traits = ["pure"]} : (!T) -> !T
   refgraph.leave %d : !T
+}
+
+// -----
+
+!T = !refgraph.tensor<[4], [1], f32, "cpu">
+!M = !refgraph.tensor<[2, 2], [2, 1], f32, "cpu">
+
+// A view that something else was computed from is yielded for its gradient; one
+// that nobody reads is not.
+// CHECK-LABEL: refgraph.graph @read_view(
+// CHECK-SAME:    gradient_results = array<i64: 0, 1, 2>, gradient_views = 1 : i64
+// CHECK:         %[[V:.*]] = refgraph.tensor_op "aten::view"
+// CHECK:         refgraph.yield %{{.*}}, %{{.*}}, %[[V]] :
+refgraph.trace @read_view {
+  %e = refgraph.external
+  refgraph.state {grad_mode = true}
+  %x = refgraph.get %e arg(0, "x") {requires_grad = true} : !T
+  %r = refgraph.tensor_op "aten::exp"(%x) {traits = ["pure"]} : (!T) -> !T
+  %v = refgraph.tensor_op "aten::view"(%r, [2 : i64, 2 : i64]) aliases [0] {traits = ["pure", "relation"]} : (!T) -> !M
+  %y = refgraph.tensor_op "aten::sin"(%v) {traits = ["pure"]} : (!M) -> !M
+  refgraph.differentiable %r : !T
+  refgraph.differentiable %v : !M
+  refgraph.differentiable %y : !M
+  %t = refgraph.create "tuple" [%r, %v, %y] : (!T, !M, !M) -> !refgraph.obj<"tuple">
+  refgraph.leave %t : !refgraph.obj<"tuple">
 }

@@ -223,3 +223,51 @@ refgraph.trace @statistics {
   refgraph.advance %v by 0 : !T
   refgraph.leave %r#0 : !I
 }
+
+// -----
+
+!T = !refgraph.tensor<[4], [1], f32, "cpu">
+!M = !refgraph.tensor<[2, 2], [2, 1], f32, "cpu">
+
+// Where gradients flow, a view that alone leaves of its memory stays a view: a
+// node may have saved that memory. That it has a gradient of its own is said
+// when versions are what they are in the end.
+// CHECK-LABEL: refgraph.mock @lone_view
+// CHECK-SAME:    results(%[[R:[^:]*]]: !refgraph.tensor<[4]{{.*}}, %[[Y:[^:]*]]: {{.*}}) {
+// CHECK:         %[[V:.*]] = refgraph.view %[[R]] offset 0 shown "one of several"
+// CHECK:         refgraph.advance %[[R]] by 1
+// CHECK-NEXT:    refgraph.differentiable %[[V]]
+refgraph.trace @lone_view {
+  %e = refgraph.external
+  refgraph.state {grad_mode = true}
+  %x = refgraph.get %e arg(0, "x") {requires_grad = true} : !T
+  %r = refgraph.tensor_op "aten::exp"(%x) {traits = ["pure"]} : (!T) -> !T
+  %r1 = refgraph.tensor_op "aten::neg_"(%r) mutates [0] {traits = ["in-place"]} : (!T) -> !T
+  %v = refgraph.tensor_op "aten::view"(%r1, [2 : i64, 2 : i64]) aliases [0] {traits = ["pure", "relation"]} : (!T) -> !M
+  %y = refgraph.tensor_op "aten::sin"(%v) {traits = ["pure"]} : (!M) -> !M
+  refgraph.shown %v "one of several" : !M
+  refgraph.differentiable %v : !M
+  refgraph.differentiable %y : !M
+  refgraph.advance %v by 1 : !M
+  %t = refgraph.create "tuple" [%v, %y] : (!M, !M) -> !refgraph.obj<"tuple">
+  refgraph.leave %t : !refgraph.obj<"tuple">
+}
+
+// -----
+
+!T = !refgraph.tensor<[4], [1], f32, "cpu">
+
+// So does what `detach()` gives of something that gradients flow through.
+// CHECK-LABEL: refgraph.mock @lone_detached
+// CHECK:         refgraph.view %{{.*}} offset 0 shown "detached"
+refgraph.trace @lone_detached {
+  %e = refgraph.external
+  refgraph.state {grad_mode = true}
+  %x = refgraph.get %e arg(0, "x") {requires_grad = true} : !T
+  %r = refgraph.tensor_op "aten::exp"(%x) {traits = ["pure"]} : (!T) -> !T
+  %d = refgraph.tensor_op "aten::detach"(%r) aliases [0] {no_grad, traits = ["pure", "relation"]} : (!T) -> !T
+  %y = refgraph.tensor_op "aten::sin"(%r) {traits = ["pure"]} : (!T) -> !T
+  refgraph.differentiable %y : !T
+  %t = refgraph.create "tuple" [%d, %y] : (!T, !T) -> !refgraph.obj<"tuple">
+  refgraph.leave %t : !refgraph.obj<"tuple">
+}

@@ -36,3 +36,26 @@ func.func @twice(%x: !tssa.ref<tensor<1x3xf32>>, %s: tensor<2x3xf32>) {
   tssa.store %s0, %v : !tssa.ref<tensor<2x3xf32, #tssa.strides<[0, 1]>>>
   return
 }
+
+// -----
+
+// Where gradients flow, a view that leaves is a tensor: what reads it reads one
+// value until it is written, and what reads a view of it reads it through that.
+// CHECK-LABEL: func @shown
+func.func @shown(%x: !tssa.ref<tensor<4xf32>>) -> (tensor<2x2xf32>, tensor<2x2xf32>, tensor<2xf32>) attributes {pyjit.gradient_inputs = array<i64: 0>, pyjit.gradient_results = array<i64: 0>} {
+  %v = tssa.view %x [#tssa.view<view [2, 2]>] : !tssa.ref<tensor<4xf32>> -> !tssa.ref<tensor<2x2xf32>>
+  %w = tssa.view %v [#tssa.view<select [0, 1]>] : !tssa.ref<tensor<2x2xf32>> -> !tssa.ref<tensor<2xf32>>
+  // CHECK: %[[V:.*]] = tssa.access %{{.*}} [#tssa.view<view [2, 2]>]
+  // CHECK-NEXT: %[[R:.*]] = tssa.aten "aten::neg"(%[[V]])
+  %0 = tssa.load %v : !tssa.ref<tensor<2x2xf32>>
+  %1 = tssa.aten "aten::neg"(%0) : (tensor<2x2xf32>) -> tensor<2x2xf32>
+  // CHECK-NEXT: %[[W:.*]] = tssa.access %[[V]] [#tssa.view<select [0, 1]>]
+  %2 = tssa.load %w : !tssa.ref<tensor<2xf32>>
+  %3 = tssa.aten "aten::neg"(%2) : (tensor<2xf32>) -> tensor<2xf32>
+  // CHECK: tssa.store
+  tssa.store %3, %w : !tssa.ref<tensor<2xf32>>
+  // CHECK: %[[N:.*]] = tssa.access %{{.*}} [#tssa.view<view [2, 2]>]
+  // CHECK-NEXT: return %[[N]], %[[R]], %[[W]]
+  %4 = tssa.load %v : !tssa.ref<tensor<2x2xf32>>
+  return %4, %1, %2 : tensor<2x2xf32>, tensor<2x2xf32>, tensor<2xf32>
+}
