@@ -149,7 +149,7 @@ private:
       bool readsSaved = false;
       forEachOperand(&op, [&](Value operand) {
         if (isBeforeGradients(operand))
-          readsSaved = true;
+          readsSaved |= isOfSaved(operand);
         else
           all |= from[operand];
       });

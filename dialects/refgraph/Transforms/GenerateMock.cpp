@@ -33,6 +33,8 @@ public:
     for (auto [i, input] : llvm::enumerate(plan.updates))
       CopyBackOp::create(builder, trace.getLoc(),
                          objects.lookup(plan.inputs[input]), updates[i]);
+    // A view of an older version has no node that autograd takes for its own.
+    setCounters();
     for (Operation &op : trace.getBody().front()) {
       if (!plan.isReached(&op))
         continue;
@@ -44,7 +46,6 @@ public:
         objects[plan.getNode(op.getResult(0))] = clone->getResult(0);
     }
     builder.setInsertionPoint(builder.getBlock()->getTerminator());
-    setCounters();
     for (Value view : plan.gradientViews)
       DifferentiableOp::create(builder, trace.getLoc(),
                                getObject(view, trace.getLoc()));

@@ -15,7 +15,8 @@
 // CHECK-SAME: %arg1: tensor<3x16xf32> {pyjit.input = 2 : i64}
 // CHECK-SAME: %arg2: tensor<4x16xf32> {pyjit.result = 1 : i64}
 // CHECK-SAME: %arg3: tensor<4x3xf32> {pyjit.gradient = 0 : i64}
-// CHECK-SAME: pyjit.gradient_inputs = array<i64: 1, 2>
+// The second layer's gradient is there first, as in eager.
+// CHECK-SAME: pyjit.gradient_inputs = array<i64: 2, 1>
 // CHECK-NOT: aten::linear
 func.func @mlp(%x: tensor<4x8xf32>, %w1: tensor<16x8xf32>, %w2: tensor<3x16xf32>) -> tensor<4x3xf32> attributes {pyjit.gradient_inputs = array<i64: 1, 2>, pyjit.gradient_results = array<i64: 0>} {
   %0 = tssa.aten "aten::linear"(%x, %w1, none) : (tensor<4x8xf32>, tensor<16x8xf32>) -> tensor<4x16xf32>

@@ -13,8 +13,8 @@
 // SECOND-LABEL: func.func @sine(
 // SECOND-SAME: pyjit.saved = 1
 // SECOND-LABEL: func.func @sine_backward(
-// SECOND-SAME: pyjit.gradient_inputs = array<i64: 0, 1>
-// SECOND-SAME: pyjit.reaches = [array<i64: 0>, array<i64: 0>], pyjit.reads = [array<i64: 0, 1>, array<i64: 0>]
+// SECOND-SAME: pyjit.gradient_inputs = array<i64: 1, 0>
+// SECOND-SAME: pyjit.reaches = [array<i64: 0>, array<i64: 0>], pyjit.reads = [array<i64: 0>, array<i64: 0, 1>]
 // SECOND: tssa.aten "aten::sin"
 func.func @sine(%x: tensor<4xf32>) -> tensor<4xf32> attributes {pyjit.gradient_inputs = array<i64: 0>, pyjit.gradient_results = array<i64: 0>} {
   %0 = tssa.aten "aten::sin"(%x) : (tensor<4xf32>) -> tensor<4xf32>
