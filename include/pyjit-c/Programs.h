@@ -334,6 +334,7 @@ typedef enum PyjitMockOp {
   PYJIT_MOCK_SET_CELL = 36,     // function a's closure cell imm = b; or a is
                                 //   the cell
   PYJIT_MOCK_SET_SLOT = 37,     // a's __slots__ member constant imm = b
+  PYJIT_MOCK_SET_STORAGE = 38,  // tensor a.data = tensor b
   PYJIT_MOCK_DEL_ATTR = 48,     // del of the same places; a missing entry is
   PYJIT_MOCK_DEL_ITEM = 49,     //   no error
   PYJIT_MOCK_DEL_TYPEATTR = 50,

@@ -241,6 +241,8 @@ LogicalResult GuardEncoder::encodeGet(refgraph::GetOp op) {
     break;
   case Selector::kept_cast:
     break; // above
+  case Selector::storage:
+    break; // never read
   }
   Type type = op.getResult().getType();
   if (failed(encodeChecks(op, dst, type)))

@@ -170,6 +170,11 @@ LogicalResult MockEncoder::encodeWrite(Operation *op, bool isDelete,
       return op->emitOpError("a tensor always holds a number");
     add(PYJIT_MOCK_SET_DATA, 0, use(holder), value);
     return success();
+  case Selector::storage:
+    if (isDelete)
+      return op->emitOpError("a tensor always shows some memory");
+    add(PYJIT_MOCK_SET_STORAGE, 0, use(holder), value);
+    return success();
   default:
     return op->emitOpError("cannot be encoded");
   }

@@ -563,6 +563,15 @@ bool Mock::write(const PyjitInst &inst, std::vector<PyObject *> &registers) {
   case PYJIT_MOCK_SET_DATA:
     setNumber(a, b());
     return true;
+  case PYJIT_MOCK_SET_STORAGE:
+    try {
+      THPVariable_Unpack(a).set_data(THPVariable_Unpack(b()));
+      return true;
+    } catch (const std::exception &error) {
+      PyErr_Format(PyExc_RuntimeError, "pyjit: setting a tensor's .data: %s",
+                   error.what());
+      return false;
+    }
   case PYJIT_MOCK_SET_ATTR:
     return PyObject_GenericSetAttr(a, name(), b()) == 0;
   case PYJIT_MOCK_SET_ITEM:

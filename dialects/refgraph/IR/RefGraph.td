@@ -107,7 +107,8 @@ def RefGraph_Selector : I32EnumAttr<"Selector", "source: where in an object", [
     I32EnumAttrCase<"field", 12>,
     I32EnumAttrCase<"grad", 13>,
     I32EnumAttrCase<"data", 15>,
-    I32EnumAttrCase<"kept_cast", 14>]> {
+    I32EnumAttrCase<"kept_cast", 14>,
+    I32EnumAttrCase<"storage", 16>]> {
   let cppNamespace = "::pyjit::refgraph";
 }
 

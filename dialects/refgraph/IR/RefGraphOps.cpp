@@ -88,6 +88,7 @@ static LogicalResult verifySource(Operation *op, Type holder, Selector selector,
     break;
   case Selector::grad:
   case Selector::data:
+  case Selector::storage:
     if (!isa<TensorType>(holder))
       return op->emitOpError("selector '")
              << name << "' needs a tensor, not " << holder;
@@ -117,6 +118,7 @@ static LogicalResult verifyWrite(Operation *op, Type holder, Selector selector,
   case Selector::slot:
   case Selector::grad:
   case Selector::data:
+  case Selector::storage:
     return verifySource(op, holder, selector, key);
   default:
     return op->emitOpError("selector '")
@@ -154,6 +156,8 @@ LogicalResult GetOp::verify() {
       (!isa<TensorType>(getResult().getType()) || hasObjectChecks()))
     return emitOpError("selector 'kept_cast' finds a tensor, of which only "
                        "metadata is checked");
+  if (getSelector() == Selector::storage)
+    return emitOpError("selector 'storage' is written, and never read");
   if (getUnchecked() && !isa<GuardsOp>((*this)->getParentOp()))
     return emitOpError("is 'unchecked' outside of guards");
   if (getLift() && !isNumberType(getResult().getType()))

@@ -48,6 +48,7 @@ ParseResult parseSelector(OpAsmParser &parser, SelectorAttr &selector,
   case Selector::globals:
   case Selector::grad:
   case Selector::data:
+  case Selector::storage:
   case Selector::kept_cast:
     return success();
   default:

@@ -372,11 +372,12 @@ void GuardBuilder::buildAliasGuards() {
     (isWritten ? written : read)
         .insert(emit(found->isKeptCast() ? found->holder : found));
   };
-  // Nor may two tensors be one whose gradients or numbers it sets.
+  // Nor may two tensors be one whose gradients, numbers or memory it sets.
   llvm::DenseSet<Value> given;
   for (auto set : trace.getBody().getOps<SetOp>())
     if (set.getSelector() == Selector::grad ||
-        set.getSelector() == Selector::data)
+        set.getSelector() == Selector::data ||
+        set.getSelector() == Selector::storage)
       given.insert(plan.getNode(set.getHolder()));
   // What it differentiates by is no other tensor, which has a gradient, too.
   for (auto call : trace.getBody().getOps<TensorOp>())

@@ -38,6 +38,9 @@ public:
     for (Operation &op : trace.getBody().front()) {
       if (!plan.isReached(&op))
         continue;
+      if (auto set = dyn_cast<SetOp>(op);
+          set && set.getSelector() == Selector::storage)
+        makeOperands(&op);
       IRMapping mapping;
       for (Value operand : op.getOperands())
         mapping.map(operand, getObject(operand, op.getLoc()));
@@ -55,6 +58,15 @@ public:
   }
 
 private:
+  /// Of all that follows: views of what a tensor shows until it is given other
+  /// memory.
+  void makeOperands(Operation *first) {
+    for (Operation *op = first; op; op = op->getNextNode())
+      for (Value operand : op->getOperands())
+        if (plan.isReached(op) && plan.views.contains(plan.getNode(operand)))
+          getObject(operand, op->getLoc());
+  }
+
   /// Copying back is one of the writes; where eager counted none (statistics of
   /// a batch norm), it is taken back.
   void setCounters() {

@@ -93,6 +93,7 @@ bool GuardReads::isWatchable(const GuardRead &holder, Selector selector,
   case Selector::slot:
   case Selector::grad:
   case Selector::data:
+  case Selector::storage:
   case Selector::kept_cast:
     return false;
   }

@@ -537,6 +537,12 @@ FailureOr<Value>
 SegmentComposer::append(TraceOp segment, ArrayRef<Value> arguments,
                         OpBuilder &readsAt, OpBuilder &body,
                         SmallVectorImpl<Operation *> &written) {
+  // Operators of this segment would read the memory that it showed before.
+  for (Operation *write : writes)
+    if (auto set = dyn_cast<SetOp>(write);
+        set && set.getSelector() == Selector::storage)
+      return set.emitError("stays a graph break: a segment sets what a tensor "
+                           "shows, and another one follows");
   renumber(segment);
   noteShared(segment);
   mapping.clear();

@@ -11,6 +11,7 @@
 #include "objects/Bases.h"
 #include "objects/ObjectKinds.h"
 #include "tensors/FrozenLeaves.h"
+#include "tensors/ReplacedData.h"
 #include "tensors/Tensors.h"
 
 #include <cstring>
@@ -347,6 +348,10 @@ void Attributes::genericStore(PyObject *object, PyObject *name,
       if (ObjectTable::isTensor(object) && value &&
           !PyUnicode_CompareWithASCIIString(name, "grad"))
         return writeGradient(object, value);
+      if (ObjectTable::isTensor(object) && value &&
+          !PyUnicode_CompareWithASCIIString(name, "data") &&
+          setData(s, object, value))
+        return;
       if (value && PyBool_Check(value) &&
           !PyUnicode_CompareWithASCIIString(name, "requires_grad") &&
           setRequiresGrad(s, object, value == Py_True))

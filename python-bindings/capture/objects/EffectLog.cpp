@@ -44,6 +44,12 @@ void EffectLog::noteData(Node *node) {
   node->dataWritten = true;
 }
 
+void EffectLog::noteStorage(Node *node) {
+  if (!node->storageWritten)
+    writes.push_back({node, Select::Storage, nullptr});
+  node->storageWritten = true;
+}
+
 /// One entry per key says what becomes of it; an entry that was deleted comes
 /// last when it is set again, and so does a second entry for its key.
 void EffectLog::noteWrite(Node *node, Select select, PyObject *key,

@@ -49,6 +49,8 @@ public:
   void noteGradient(Node *node);
   /// ... or the number that it holds (HostScalars.h).
   void noteData(Node *node);
+  /// ... or its `.data` (ReplacedData.h).
+  void noteStorage(Node *node);
 
   bool empty() const {
     return writes.empty() && replaced.empty() && cells.empty() &&

@@ -7,6 +7,7 @@
 
 #include "numbers/HostScalars.h"
 #include "objects/EscapeWalk.h"
+#include "tensors/ReplacedData.h"
 #include "tensors/Tensors.h"
 
 #include <algorithm>
@@ -106,7 +107,8 @@ void Escape::leaveWrites(EscapeWalk &walk) {
       s.add(PyjitAppendOp{.holder = list, .value = value});
       continue;
     }
-    if (write.owner->owned && write.select == Select::Item)
+    if ((write.owner->owned && write.select == Select::Item) ||
+        write.select == Select::Storage)
       continue;
     PyjitValue holder = s.objects.ssa(write.owner);
     PyjitSelector selector = PyjitSelector(write.select);
@@ -127,6 +129,20 @@ void Escape::leaveWrites(EscapeWalk &walk) {
     s.add(PyjitSetOp{
         .holder = holder, .selector = selector, .key = key, .value = value});
   }
+}
+
+/// Behind all else: what leaves may be a view of what a tensor has shown.
+void Escape::leaveStorages(EscapeWalk &walk) {
+  std::vector<std::pair<Node *, PyjitValue>> shown;
+  for (const Write &write : s.effects.writes)
+    if (write.select == Select::Storage)
+      shown.emplace_back(write.owner,
+                         walk.value(dataSet(s, write.owner->object)));
+  for (auto &[tensor, value] : shown)
+    if (!s.dead)
+      s.add(PyjitSetOp{.holder = s.objects.ssa(tensor),
+                       .selector = PyjitSelectorStorage,
+                       .value = value});
 }
 
 /// Containers whose contents are written as a whole.
@@ -184,6 +200,7 @@ template <typename Result> void Escape::leaveWith(const Result &result) {
   if (s.dead)
     return;
   PyjitValue left = result(walk);
+  leaveStorages(walk);
   // Handing out its token is what sets a context variable.
   for (PyObject *variable : s.effects.contextVariables)
     if (PyObject *token = tokenOf(variable); !s.dead && !walk.hasSet(token)) {

@@ -5,6 +5,7 @@
 #include "numbers/HostScalars.h"
 #include "objects/ObjectKinds.h"
 #include "objects/ObjectLayout.h"
+#include "tensors/ReplacedData.h"
 #include "tensors/Tensors.h"
 
 #include <algorithm>
@@ -117,6 +118,8 @@ PyjitValue EscapeWalk::compute(PyObject *object) {
 }
 
 PyjitValue EscapeWalk::computeTensor(PyObject *object) {
+  if (dataSet(s, object)) // it is the input itself
+    return s.objects.ssa(s.objects.find(object));
   int value = s.tensors->valueOf(object);
   if (value < 0)
     return refuse(object, " of unknown origin");

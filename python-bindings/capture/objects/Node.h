@@ -27,6 +27,7 @@ struct Node {
   bool replaced = false;
   bool dataWritten = false; ///< the host writes the number that a tensor holds
   bool gradientWritten = false; ///< the call has set a tensor's `.grad`
+  bool storageWritten = false;  ///< the call has set a tensor's `.data`
   int index = -1;               ///< in the object table
   int value = -1;               ///< SSA number
   Node *dictOf = nullptr;       ///< this is the `__dict__` of that instance
@@ -54,7 +55,8 @@ enum class Select {
   Slot = PyjitSelectorSlot,
   Field = PyjitSelectorField,
   Grad = PyjitSelectorGrad,
-  Data = PyjitSelectorData
+  Data = PyjitSelectorData,
+  Storage = PyjitSelectorStorage
 };
 
 } // namespace pyjit::capture

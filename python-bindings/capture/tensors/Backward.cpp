@@ -117,10 +117,15 @@ bool EngineRun::addTarget(const at::Tensor &tensor) {
   const TensorInfo *info = impl.find(tensor);
   if (!info || info->value < 0)
     return refuse("it comes to a leaf that the call has not read");
+  c10::TensorImpl *replaced = impl.earlier.replaced.before(tensor);
+  if (replaced && impl.writtenStorages.count(
+                      replaced->unsafe_storage().unsafeGetStorageImpl()))
+    return refuse("it comes to a leaf that the call has written, and whose "
+                  "`.data` it has set");
   Target target;
   target.tensor = tensor;
   Node *node = nullptr;
-  if (info->external) {
+  if (info->external || replaced) {
     PyObject *object = THPVariable_Wrap(tensor);
     node = recording.objects.find(object);
     Py_DECREF(object);
@@ -228,6 +233,15 @@ PyjitValue EngineRun::append(const std::vector<Target *> &reached) {
                                       recording.writer.operand());
     lists.push_back(recording.writer.list(marks));
   };
+  // Gradients flow from what a leaf has shown (`checkFlow`).
+  auto valueOf = [&](const at::Tensor &leaf) {
+    PyjitValue unwritten = impl.earlier.leaves.unwritten(leaf);
+    if (unwritten >= 0)
+      return unwritten;
+    c10::TensorImpl *before = impl.earlier.replaced.before(leaf);
+    return PyjitValue(before ? impl.tensors.find(before)->second.value
+                             : impl.find(leaf)->value);
+  };
   auto valuesOf = [&](const std::vector<at::Tensor> &tensors) {
     std::vector<PyjitValue> values;
     for (const at::Tensor &t : tensors)
@@ -242,9 +256,7 @@ PyjitValue EngineRun::append(const std::vector<Target *> &reached) {
   std::vector<PyjitValue> inputs;
   std::vector<PyjitType> types;
   for (Target *target : reached) {
-    PyjitValue unwritten = impl.earlier.leaves.unwritten(target->tensor);
-    inputs.push_back(unwritten >= 0 ? unwritten
-                                    : impl.find(target->tensor)->value);
+    inputs.push_back(valueOf(target->tensor));
     types.push_back(gradientType(*target));
   }
   addList(inputs);
@@ -362,7 +374,8 @@ const char *pyjit::capture::whyNotGradientOf(Recording &recording,
                                              PyObject *object,
                                              PyObject *value) {
   TensorRecorder::Impl *impl = recording.tensors->impl.get();
-  if (!isLeaf(object) || !impl->find(THPVariable_Unpack(object))->external)
+  if (!isLeaf(object) || (!dataSet(recording, object) &&
+                          !impl->find(THPVariable_Unpack(object))->external))
     return "of a tensor that the call computes";
   if (value == Py_None)
     return nullptr;

@@ -305,7 +305,12 @@ void LeavingTensors::writeGradient(const at::Tensor &t,
   else if (computed && impl.earlier.leaves.isReachedFrom(t.grad_fn().get()))
     endBeforeUse("it leaves a tensor that was computed from a leaf behind a "
                  "write that autograd does not see");
-  else if (PyObject *leaf = impl.earlier.frozen.first(); computed && leaf) {
+  else if (PyObject *leaf = impl.earlier.replaced.first(); computed && leaf) {
+    recording.breaks.refused = leaf;
+    recording.end(ReasonKind::EarlierObject,
+                  "setting the attribute data of a tensor, and it leaves a "
+                  "tensor that a backward can begin at");
+  } else if (PyObject *leaf = impl.earlier.frozen.first(); computed && leaf) {
     recording.breaks.refused = leaf;
     recording.end(ReasonKind::EarlierObject,
                   "setting the attribute requires_grad of a tensor, and it "

@@ -8,6 +8,7 @@
 #include "tensors/FreedGraphs.h"
 #include "tensors/FrozenLeaves.h"
 #include "tensors/KeptCasts.h"
+#include "tensors/ReplacedData.h"
 #include "tensors/Tensors.h"
 #include "tensors/WrittenLeaves.h"
 
@@ -92,6 +93,7 @@ struct EarlierOperators {
   bool graph = false; ///< made a graph that a backward can go through yet
   WrittenLeaves leaves;
   FrozenLeaves frozen;
+  ReplacedData replaced;
   /// Storages that leaves of the call's own share with other tensors: they must
   /// not be written any more, nor leave the call.
   std::set<const void *> leafStorages;

@@ -598,10 +598,15 @@ bool OperatorRecording::checkFlow(const OperatorGradient &gradient) {
   if (const char *why = gradient.whyNotAsEager())
     return refuse(why);
   for (size_t j = 0; j < arguments.operands.size(); ++j)
-    if (const TensorInfo *info = arguments.infos[j])
+    if (const TensorInfo *info = arguments.infos[j]) {
+      const at::Tensor &t = arguments.operands[j];
+      if (t.requires_grad() && impl.earlier.replaced.has(t))
+        return refuse("gradients flow to a leaf whose `.data` the call has "
+                      "set");
       if (const char *why = impl.earlier.leaves.whyNotTaken(
-              arguments.operands[j], *info, /*writes=*/false, /*flows=*/true))
+              t, *info, /*writes=*/false, /*flows=*/true))
         return refuse(why);
+    }
   if (!impl.earlier.unseenWrite.empty())
     return refuse("an operator before it (" + impl.earlier.unseenWrite +
                   ") wrote memory of a tensor that requires grad, and autograd "

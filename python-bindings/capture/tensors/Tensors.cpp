@@ -606,12 +606,16 @@ std::string TensorRecorder::finalConflict() {
     if (info.external && impl->type(at::TensorBase(info.impl)) != info.type)
       return "an input whose shape the call changed";
   }
-  if (impl->writtenStorages.empty())
+  if (impl->writtenStorages.empty() && !impl->earlier.replaced.first())
     return "";
   std::map<const void *, int> externals;
   for (auto &entry : impl->tensors)
     if (entry.second.external && entry.first->has_storage())
       ++externals[entry.first->unsafe_storage().unsafeGetStorageImpl()];
+  for (auto [storage, count] : externals)
+    if (count > 1 && impl->earlier.replaced.wasShown(storage))
+      return "setting the attribute data of an input that shares memory with "
+             "another input";
   // The new contents are copied back as a whole, which such a tensor refuses.
   for (auto &entry : impl->tensors)
     if (entry.second.external && entry.first->has_storage() &&

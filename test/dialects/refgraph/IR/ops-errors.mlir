@@ -672,3 +672,14 @@ refgraph.trace @f {
   %c = refgraph.get %w kept_cast is(3) : !T -> !refgraph.tensor<[4], [1], bf16, "cpu">
   refgraph.leave %w : !T
 }
+
+// -----
+
+!T = !refgraph.tensor<[4], [1], f32, "cpu">
+refgraph.trace @f {
+  %e = refgraph.external
+  %w = refgraph.get %e arg(0, "w") : !T
+  // expected-error@+1 {{selector 'storage' is written, and never read}}
+  %s = refgraph.get %w storage : !T -> !T
+  refgraph.leave %w : !T
+}

@@ -271,3 +271,24 @@ refgraph.trace @lone_detached {
   %t = refgraph.create "tuple" [%d, %y] : (!T, !T) -> !refgraph.obj<"tuple">
   refgraph.leave %t : !refgraph.obj<"tuple">
 }
+
+// -----
+
+!T = !refgraph.tensor<[4], [1], f32, "cpu">
+!H = !refgraph.tensor<[2], [1], f32, "cpu">
+
+// What leaves behind it is a view of what the input showed before: it is made
+// in front.
+// CHECK-LABEL: refgraph.mock @storage
+// CHECK-SAME:    inputs(%[[X:.*]]: !refgraph.tensor<[4], [1], f32, "cpu">) results(%[[R:.*]]: !refgraph.tensor<[4], [1], f32, "cpu">) {
+// CHECK-NEXT:    %[[V:.*]] = refgraph.view %[[X]] offset 0
+// CHECK-NEXT:    refgraph.set %[[X]] storage = %[[R]]
+// CHECK-NEXT:    refgraph.leave %[[V]]
+refgraph.trace @storage {
+  %e = refgraph.external
+  %x = refgraph.get %e arg(0, "x") : !T
+  %r = refgraph.tensor_op "aten::neg"(%x) : (!T) -> !T
+  %v = refgraph.tensor_op "aten::slice.Tensor"(%x, 0 : i64, 0 : i64, 2 : i64, 1 : i64) aliases [0] {traits = ["pure"]} : (!T) -> !H
+  refgraph.set %x storage = %r : !T, !T
+  refgraph.leave %v : !H
+}
