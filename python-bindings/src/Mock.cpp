@@ -522,6 +522,18 @@ bool Mock::writesBack(uint32_t reg) const {
                      });
 }
 
+/// `tensor.data = shown`.
+static bool setData(PyObject *tensor, PyObject *shown) {
+  try {
+    THPVariable_Unpack(tensor).set_data(THPVariable_Unpack(shown));
+    return true;
+  } catch (const std::exception &error) {
+    PyErr_Format(PyExc_RuntimeError, "pyjit: setting a tensor's .data: %s",
+                 error.what());
+    return false;
+  }
+}
+
 bool Mock::write(const PyjitInst &inst, std::vector<PyObject *> &registers) {
   PyObject *a = registers[inst.a];
   auto b = [&] { return registers[inst.b]; };
@@ -564,14 +576,7 @@ bool Mock::write(const PyjitInst &inst, std::vector<PyObject *> &registers) {
     setNumber(a, b());
     return true;
   case PYJIT_MOCK_SET_STORAGE:
-    try {
-      THPVariable_Unpack(a).set_data(THPVariable_Unpack(b()));
-      return true;
-    } catch (const std::exception &error) {
-      PyErr_Format(PyExc_RuntimeError, "pyjit: setting a tensor's .data: %s",
-                   error.what());
-      return false;
-    }
+    return setData(a, b());
   case PYJIT_MOCK_SET_ATTR:
     return PyObject_GenericSetAttr(a, name(), b()) == 0;
   case PYJIT_MOCK_SET_ITEM:
