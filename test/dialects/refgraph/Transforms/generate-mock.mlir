@@ -150,10 +150,10 @@ refgraph.trace @symbolic_view {
 // CHECK-LABEL: refgraph.mock @counters
 // CHECK-SAME:    inputs(%[[X:.*]]: !refgraph.tensor<[4], [1], f32, "cpu">) keeps(%[[Z:.*]]: {{.*}}) results(%[[R:.*]]: {{.*}}, %[[L:.*]]: {{.*}}, %[[NEW:.*]]: {{.*}}) {
 // CHECK-NEXT:    refgraph.copy_back %[[X]], %[[NEW]]
-// CHECK-NEXT:    refgraph.create "tuple" [%[[R]], %[[L]]]
 // CHECK-DAG:     refgraph.advance %[[X]] by 2 :
 // CHECK-DAG:     refgraph.advance %[[Z]] by 1 :
 // CHECK-DAG:     refgraph.advance %[[R]] by 4 :
+// CHECK:         refgraph.create "tuple" [%[[R]], %[[L]]]
 // CHECK:         refgraph.require_grad %[[L]] :
 // CHECK-NEXT:    refgraph.leave
 refgraph.trace @counters {
