@@ -296,4 +296,5 @@ def test_found_before(seed: int) -> None:
 
 
 def test_stories_hit() -> None:
-    assert sum(find(seed)[1] for seed in range(10)) > 50
+    """Stories that go on, of which half do: the others end where eager raises in the first call."""
+    assert sum(find(seed)[1] for seed in range(10)) > 20
